@@ -2,8 +2,8 @@
 /*
  * One request, from its headers to its reply.
  *
- * What is answered at once (hot and canned replies, refusals of a GET) is answered on the HTTP thread and needs
- * no struct request. All else gets one, and is suspended while workers have it.
+ * Hot replies, canned replies and refusals of a GET are sent at once on the HTTP thread, without a struct
+ * request. Every other request gets one, and is suspended while workers have it.
  */
 #include "http/request.h"
 
@@ -49,11 +49,11 @@ static bool is_open_to_readers(struct opening *o)
 	       !http_authorize(o->sv, o->hr->conn, TOKEN_READ, o->token, &text);
 }
 
-/* May it be answered at all? 0, or the status and text of the refusal. */
+/* Is it allowed? 0, or the status and text of the refusal. */
 static unsigned opening_judge(struct opening *o, const char **ret_text)
 {
 	const struct http_route *r = o->m.route;
-	/* Without a token it is not said which paths there are. */
+	/* Without a token a client cannot find out which paths there are. */
 	enum token_scope scope = r && !o->m.status ? r->scope : TOKEN_READ;
 	unsigned status = 0;
 
@@ -163,7 +163,7 @@ static struct request *request_new(const struct opening *o)
 	return req;
 }
 
-/* It was sent already, and is only there to be logged at its end. */
+/* Its reply was sent already: the request is only logged at its end. */
 static struct request *request_of_sent(struct opening *o, const struct http_sent *sent)
 {
 	struct request *req;
@@ -204,7 +204,7 @@ static void request_step(void *arg)
 	struct request *req = arg;
 	enum http_next next = req->step(req);
 
-	/* It may be gone. */
+	/* The request may be gone. */
 	if (next == HTTP_WAITS)
 		return;
 	req->next = next;

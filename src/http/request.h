@@ -168,11 +168,14 @@ void wait_stop(struct http_service *sv);
 void wait_init(struct wait_list *w);
 void wait_done(struct wait_list *w);
 /*
- * Suspend, until wait_wake(), the deadline, or the client hangs up. Called on the request's HTTP thread, under
- * the lock of what it waits for. false: the server stops, nothing was done.
+ * Suspend, until wait_wake(), the deadline, or the client hangs up. Called on the request's HTTP thread,
+ * with the lock of the object it waits for. false: the server stops, nothing was done.
  */
 bool wait_suspend(struct request *req);
-/* Resume if it is suspended. Under the lock of what it waits for, so that it cannot go away meanwhile. */
+/*
+ * Resume it if it is suspended. Called with the lock of the object it waits for, so that it cannot end
+ * meanwhile.
+ */
 void wait_wake(struct request *req);
 /* Suspend for a worker: only wait_end_work() resumes it. false: the server stops, nothing was done. */
 bool wait_begin_work(struct request *req);
@@ -184,7 +187,7 @@ unsigned wait_count(struct http_service *sv);
 /* Refuses by the headers: sizes. */
 void body_begin(struct request *req);
 size_t body_add(struct request *req, struct bytes chunk);
-/* All of it is in: refuses what was too much. */
+/* The whole body is in: refuses one that was too long. */
 void body_end(struct request *req);
 /* The body has been read: free its memory, which counts no more. */
 void body_drop(struct request *req);
@@ -192,8 +195,8 @@ void body_drop(struct request *req);
 /* ---- authorize.c ---- */
 
 /*
- * 0 and whose token it is, or the status with the text of the refusal. Without any tokens, only this machine
- * may do more than read.
+ * 0 and the name of its token, or the status and the text of the refusal. Without any tokens, only this
+ * machine may do more than read.
  */
 unsigned http_authorize(struct http_service *sv, struct http_conn *conn, enum token_scope scope,
 			char name[TOKEN_MAX_NAME], const char **ret_text);

@@ -44,8 +44,8 @@ enum http_next {
 };
 
 /*
- * What a resource does with its requests. Functions that are NULL are left out. All but run() are called on
- * an HTTP thread and must not block.
+ * A resource's functions for its requests. A function that is not needed is NULL. All but run() are called
+ * on an HTTP thread and must not block.
  */
 struct http_handler {
 	/* false: answer as if the table had no such row. */

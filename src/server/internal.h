@@ -9,7 +9,7 @@
  *   artifact/     debug files, programs, sources, sections; metadata
  *   push/         PUT, DELETE, want lists: changes of the store
  *   symbolize/    addresses to frames
- *   profiles/     profiles in, and what they come to out
+ *   profiles/     stores profiles, and has views of them
  *   status/       metrics, health, the figures of the page, the page itself
  *
  * The life of a request is http's (http/request.h): a folder here has handlers, which rows of the table name.

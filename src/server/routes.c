@@ -14,7 +14,7 @@
 #define ADMIN TOKEN_ADMIN
 #define OPEN  0 /* needs no token */
 
-/* GET of what a build ID has. */
+/* GET of the artifacts of a build ID. */
 #define ARTIFACT(path, what)                                                                     \
 	{                                                                                        \
 		HTTP_GET, "/buildid/{id}/" path, READ, HTTP_ON_THREAD, what, HTTP_LOOSE_SLASHES, \

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The server's beginning and end.
+ * Start and stop of the server.
  */
 #include "server/artifact/artifact.h"
 #include "server/push/push.h"
@@ -10,10 +10,10 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-/* What is pushed: its threads wait for the disk most of the time. */
+/* Threads for uploads: most of the time they wait for the disk. */
 #define WRITERS         8u
-#define FILES_RESERVED  256   /* for all but connections */
-#define CONNECTIONS_MAX 8192u /* without being told */
+#define FILES_RESERVED  256   /* descriptors for other things than connections */
+#define CONNECTIONS_MAX 8192u /* where no option says so */
 #define CONNECTIONS_MIN 64u
 #define QUEUED_MAX      1024u
 #define IDLE_S          60u
@@ -32,7 +32,7 @@ static unsigned connections_of_rlimit(void)
 
 	if (getrlimit(RLIMIT_NOFILE, &rl) < 0)
 		return CONNECTIONS_MIN;
-	/* A reply may hold a descriptor beside its connection's. */
+	/* Each connection may need a second descriptor for its reply. */
 	n = rl.rlim_cur > FILES_RESERVED ? (rl.rlim_cur - FILES_RESERVED) / 2 : 0;
 	return (unsigned)MIN(MAX(n, (uint64_t)CONNECTIONS_MIN), (uint64_t)CONNECTIONS_MAX);
 }
@@ -61,7 +61,7 @@ static void set_options(struct server *s, const struct server_options *opts)
 	atomic_init(&s->is_ready, opts->scan == NULL);
 }
 
-/* The wait thread's: whatever has to be done now and then. */
+/* Called by the wait thread at intervals. */
 static bool on_tick(struct server *s)
 {
 	struct scan_progress p;
@@ -109,7 +109,7 @@ static int start_service(struct server *s, struct err *err)
 	return 0;
 }
 
-/* A cache that cannot be had is told and done without. */
+/* The server runs without a cache that cannot be opened, after a warning. */
 static void open_cache(struct server *s)
 {
 	struct err err = { 0 };
@@ -164,7 +164,7 @@ int server_start(const struct server_options *opts, struct server **ret, struct 
 		r = page_new(s, &s->page, err);
 	if (r == 0)
 		open_cache(s);
-	/* Last: from here on requests come. */
+	/* Last: requests come from here on. */
 	if (r == 0)
 		r = start_http(s, opts, err);
 	if (r < 0) {
@@ -197,7 +197,7 @@ void server_stop(struct server *s, int64_t grace_ms)
 		metrics_stop(s);
 		http_quiesce(s->http);
 	}
-	/* Who waits for a table is told that it is pending, and to ask the next process. */
+	/* Requests that wait for a table are answered "pending", so that clients ask the next process. */
 	tables_stop(s->opts.tables);
 	if (s->http)
 		let_replies_end(s, grace_ms);

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * server: HTTP over a resolver: the debuginfod protocol, metrics, health, the page (docs/protocol.md).
+ * server: HTTP over a resolver: the debuginfod protocol, symbolizing, profiles, metrics, health, the page
+ * (docs/protocol.md). http has the part that all requests share.
  *
- * HTTP threads parse, look up what is cached, and send. A request that needs work is suspended; workers
- * resolve and decode; the reply streams what they produce with its final Content-Length. Nothing here knows
- * what a package is.
+ * HTTP threads parse, look up cached contents, and send. A request that needs work is suspended; workers
+ * resolve and decode; the reply streams their output with its final Content-Length. No code here parses a
+ * package.
  */
 #pragma once
 
@@ -15,48 +16,50 @@
 struct server;
 
 struct server_options {
-	struct resolver *resolver;     /* borrowed */
-	struct store *store;           /* borrowed: takes pushes; NULL: none */
-	struct tables *tables;         /* borrowed: for addresses; NULL: they are not translated. Is told to
-					  stop first */
-	struct profilestore *profiles; /* borrowed; NULL: no profiles are taken or shown */
-	/* borrowed: who names their addresses, to be told to try again; NULL: nobody */
+	struct resolver *resolver; /* borrowed */
+	struct store *store;       /* borrowed; takes pushes; NULL: there is none */
+	struct tables
+		*tables; /* borrowed; server_stop() stops it first; NULL: addresses are not symbolized */
+	struct profilestore *profiles; /* borrowed; NULL: profiles are neither taken nor shown */
+	/* borrowed; is notified when a binary is to be named again; NULL: none */
 	struct naming *naming;
-	const char *tokens_path;  /* who may push (token.h); NULL: none */
+	const char *tokens_path;  /* the file of tokens (http/token.h); NULL: none */
 	uint64_t max_push;        /* bytes of one object; 0: 16 GiB */
-	bool require_read_token;  /* all but /healthz and /readyz needs a token */
-	struct scan *scan;        /* borrowed, for the page, /readyz and the metrics; NULL: always ready */
-	const char *index_path;   /* for the page's figures; NULL: none */
+	bool require_read_token;  /* all paths but /healthz and /readyz need a token */
+	struct scan *scan;        /* borrowed; for the page, /readyz and the metrics; NULL: always ready */
+	const char *index_path;   /* for /api/status and /api/failures; NULL: none */
 	const struct str *listen; /* "ADDR:PORT", "[::1]:8002", ":8002" (all), "localhost:8002" (both
 				     families); port 0: any free */
 	size_t n_listen;
 	unsigned http_threads;           /* 0: as many as CPUs */
 	unsigned workers;                /* 0: as many as CPUs, at least 2 */
-	const char *cache_dir;           /* hot artifacts, raw; NULL: none */
+	const char *cache_dir;           /* folder of hot artifacts; NULL: none */
 	uint64_t cache_max_bytes;        /* 0: a quarter of the free space, at most 10 GiB */
 	unsigned max_connections;        /* 0: from RLIMIT_NOFILE */
 	unsigned max_connections_per_ip; /* 0: no limit */
 	unsigned idle_timeout_s;         /* 0: 60 */
-	unsigned max_queued;             /* requests that wait for a worker; over it 503. 0: 1024 */
-	unsigned rate_per_ip; /* requests a second and address, with bursts of ten times that; 0: no limit */
-	int64_t request_deadline_ms; /* the wait for a deep pass; 0: 120 000 */
+	unsigned max_queued;             /* suspended requests; more are refused with 503. 0: 1024 */
+	unsigned
+		rate_per_ip; /* requests per second and address, with bursts of ten times that; 0: no limit */
+	int64_t request_deadline_ms; /* the longest wait for a deep pass; 0: 120 000 */
 	int64_t metadata_max_ms;     /* 0: 5 000 */
 	bool hide_archive;           /* --archive-path=hide: base name only in X-DEBUGINFOD-ARCHIVE */
 	bool cors;
 	bool access_log;
 	const char *tls_cert, *tls_key;        /* PEM files; NULL: plain HTTP */
 	const char *home_redirect, *home_html; /* --home-redirect URL, --home-html FILE */
-	const char *web_dir;                   /* the page's files; NULL: the ones built in */
-	unsigned forwarded_ttl_limit; /* X-Forwarded-For hops; from there on no other server is asked */
-	struct resolver *upstream;    /* borrowed: resolve_upstream_open()'s, for the figures; NULL: none */
-	struct net *net; /* borrowed: what the resolver asks other servers by, for metadata and figures; NULL:
-			    none are asked */
+	const char *web_dir;                   /* folder of the files of the page; NULL: the built-in files */
+	unsigned
+		forwarded_ttl_limit; /* a request with so many hops in X-Forwarded-For is not sent to other servers */
+	struct resolver *upstream; /* borrowed; from resolve_upstream_open(), for its figures; NULL: none */
+	struct net *
+		net; /* borrowed; the client for other servers, for metadata and figures; NULL: none are asked */
 	const char *const *upstreams; /* their URLs, in order; borrowed */
 	size_t n_upstreams;
 };
 
 int server_start(const struct server_options *opts, struct server **ret, struct err *err);
-/* The addresses it listens on, "http://127.0.0.1:8002", NULL-terminated; live as long as the server. */
+/* The URLs of its sockets, "http://127.0.0.1:8002", NULL-terminated; valid as long as the server. */
 const char *const *server_urls(const struct server *s);
-/* Let nobody new in, let running replies end for up to @grace_ms, then cut. Takes NULL. */
+/* Close new connections, let open replies end for up to @grace_ms, then cut them. Takes NULL. */
 void server_stop(struct server *s, int64_t grace_ms);

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One artifact on its way to those who asked for it: joining, following and leaving its flight. What the
- * workers do is in artifact_step.c.
+ * The flight of an artifact: requests join it, follow it and leave it. step.c has the work of the workers.
  *
- * Everybody who asks for the same thing at once joins one flight. It is resolved once and decoded once, into
- * a file of the cache that all follow while it grows. What no file takes goes through a ring: then one asker
- * follows, and the others get flights of their own.
+ * Requests for the same artifact at once join one flight: it is resolved once and decoded once, into a file
+ * of the cache that all of them read while it grows. Without room in the cache it goes through a ring in
+ * memory; then one request follows, and the others get flights of their own.
  */
 #include "server/artifact/artifact.h"
 
@@ -17,7 +16,7 @@
 static void artifact_key(const struct resolve_request *what, struct buf *ret)
 {
 	buf_add_char(ret, (char)what->kind);
-	/* One that comes back to us by way of other servers must not wait for itself. */
+	/* A request that comes back through other servers must not wait for itself. */
 	buf_add_char(ret, (char)(what->not_further ? 255u : MIN(what->n_hops, 254u)));
 	buf_add_char(ret, (char)what->id.size);
 	buf_add(ret, what->id.b, what->id.size);
@@ -53,7 +52,7 @@ static void artifact_ref(void *obj)
 	atomic_fetch_add_explicit(&((struct artifact *)obj)->refs, 1, memory_order_relaxed);
 }
 
-/* One reference is the maker's, the other the table's. */
+/* One reference is for the caller, the other for the table. */
 static void *artifact_make(void *arg)
 {
 	const struct making *m = arg;
@@ -109,7 +108,6 @@ void artifact_unref(void *arg)
 	artifact_count(s, -1);
 }
 
-/* Whoever asks from now on starts anew. */
 void artifact_land(struct artifact *a)
 {
 	bool mine;
@@ -148,7 +146,10 @@ bool artifact_ask(struct artifact_waiter *w, bool solo)
 		pthread_mutex_lock(&a->lock);
 		if (!a->given_up)
 			break;
-		/* All others left at this very moment. It is out of the table, so the next one is another. */
+		/*
+		 * All other requests left at this moment. It is not in the table any more, so the next try
+		 * gets another.
+		 */
 		pthread_mutex_unlock(&a->lock);
 		artifact_unref(a);
 	}
@@ -223,7 +224,7 @@ enum artifact_attached artifact_attach(struct artifact_waiter *w, uint64_t off, 
 	return result;
 }
 
-/* Under the lock: bytes at @at out of the ring. */
+/* Under the lock. Copy @n bytes at @at from the ring. */
 static size_t ring_read(struct artifact *a, uint64_t at, char *buf, size_t n)
 {
 	size_t place = (size_t)((at - a->from) % a->ring_size), first = MIN(n, a->ring_size - place);
@@ -262,6 +263,6 @@ ssize_t artifact_read(void *arg, uint64_t pos, char *buf, size_t max)
 	pthread_mutex_unlock(&a->lock);
 	if (from_file)
 		n = pread(a->buffer_fd, buf, (size_t)n, (off_t)at);
-	/* The end of the file where bytes were promised is no end. */
+	/* All bytes before `have` were written: an end of the file here is an error. */
 	return n > 0 || !from_file ? n : HTTP_STREAM_CUT;
 }

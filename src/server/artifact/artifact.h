@@ -60,7 +60,7 @@ enum artifact_buffer {
 	BUFFER_RING, /* in memory: one request reads; any number while all of it fits */
 };
 
-/* A request for an artifact: what it has of its own. In its arena. */
+/* A request for an artifact: its own part, in its arena. */
 struct artifact_waiter {
 	struct request *req;
 	struct resolve_request what;
@@ -149,13 +149,14 @@ struct ready {
 	const uint8_t *mem; /* lives as long as `whole` */
 	int fd;             /* else */
 	uint64_t fd_off;
-	struct stat plain; /* a plain file that may change under us: st_nlink != 0, and what it was */
-	bool cached;       /* from the disk cache */
+	struct stat
+		plain; /* of a plain file, which may change under us: its state then; st_nlink 0: not plain */
+	bool cached;   /* from the disk cache */
 	unsigned type;
 	const char *result;
 	struct http_reply *whole, *unmodified;
 };
-/* Both take what they are given: @content's strings, @mem (from malloc), @fd. */
+/* Both take the strings of @content, @mem (from malloc), @fd. */
 struct ready *ready_of_mem(struct server *s, struct content *content, void *mem);
 struct ready *ready_of_fd(struct server *s, struct content *content, int fd, uint64_t off,
 			  const struct stat *plain);

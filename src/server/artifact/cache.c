@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Hot artifacts on disk: one file each, nothing but its bytes, in one folder. The name says what it is (kind,
- * build ID, hash of the argument, tag), so the folder is its own index, and what a resolver says of an
- * artifact now is never mixed up with what lay there before.
+ * Hot artifacts on disk: a folder with one file for each, which has its bytes and nothing else. The name of
+ * the file is the key (kind, build ID, hash of the argument, tag), so the folder is its own index, and an
+ * artifact that has changed has another name.
  *
- *   tmp-N        is being written, or waits to be synced; removed at the start
+ *   tmp-N        being written, or not synced yet; removed at the start
  *   KIND-ID-...  whole and durable
  *
- * A file is reserved in the budget before its first byte is written. It is found as soon as it is whole; a
- * thread syncs it and gives it its name. Which were used last is kept across restarts in the files' mtime.
+ * Its size is reserved in the budget before the first byte is written. A file can be found as soon as it is
+ * whole; a thread then syncs and renames it. The order of use survives a restart as the mtime of the files.
  */
 #include "server/artifact/artifact.h"
 
@@ -32,7 +32,7 @@
 
 struct cache_entry {
 	char *name;
-	char *tmp; /* its name for now; NULL: has its own */
+	char *tmp; /* its temporary name; NULL: it has its own */
 	uint64_t size;
 	int64_t used_ns;                   /* only while the folder is read */
 	struct cache_entry *newer, *older; /* while it has its own name */
@@ -56,7 +56,7 @@ struct cache {
 	/* under the lock */
 	struct map map; /* name -> entry */
 	struct cache_entry *newest, *oldest;
-	uint64_t bytes; /* of all files, those on their way too */
+	uint64_t bytes; /* of all files, with those being written */
 	uint64_t seq;
 	uint64_t n_hits, n_misses, n_evicted;
 };
@@ -78,7 +78,7 @@ static bool is_hex(struct str s, size_t size)
 	return size ? s.size == size : s.size > 0;
 }
 
-/* What is not ours is left alone. */
+/* Other files in the folder are not touched. */
 static bool name_is_ours(struct str name)
 {
 	struct str kind = str_cut(&name, '-'), id = str_cut(&name, '-'), arg = str_cut(&name, '-');
@@ -110,8 +110,10 @@ static void cache_entry_free(struct cache_entry *e)
 	free(e);
 }
 
-/* Under the lock: take the least used out, until @size more bytes fit. They are chained through `older`, for
- * evict_files(). */
+/*
+ * Under the lock. Remove the least recently used, until @size more bytes fit. Returns them chained by
+ * `older`, for cache_evict_files().
+ */
 static struct cache_entry *cache_evict(struct cache *c, uint64_t size)
 {
 	struct cache_entry *out = NULL;
@@ -129,7 +131,7 @@ static struct cache_entry *cache_evict(struct cache *c, uint64_t size)
 	return out;
 }
 
-/* Not under the lock: giving back many blocks takes a while. Who has the file open reads on. */
+/* Not under the lock, since freeing many blocks takes a while. Open descriptors stay valid. */
 static void cache_evict_files(struct cache *c, struct cache_entry *out)
 {
 	while (out) {
@@ -166,7 +168,7 @@ int cache_begin(struct cache *c, uint64_t size, struct cache_file **ret, int *re
 		return CACHE_NO_ROOM;
 	}
 	sp->fd = openat(c->dir_fd, sp->tmp, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-	/* Now, and not in the middle of a reply, is the time to learn that the disk is full. */
+	/* Reserve the blocks now: in the middle of a reply it would be too late to find the disk full. */
 	if (sp->fd < 0 ||
 	    (size && fallocate(sp->fd, 0, 0, (off_t)size) < 0 && errno != EOPNOTSUPP && errno != ENOSYS)) {
 		int e = errno;
@@ -225,7 +227,7 @@ void cache_keep(struct cache *c, struct cache_file *sp, const struct resolve_req
 	queue_push(c->keeps, sp);
 }
 
-/* With the full clock: the kernel's own is coarse, and many files are used within one of its ticks. */
+/* With the precise clock: many files are used within one tick of the coarse clock of the kernel. */
 static void file_mark_used(int fd)
 {
 	struct timespec now[2];
@@ -235,7 +237,7 @@ static void file_mark_used(int fd)
 	futimens(fd, now);
 }
 
-/* It is found already; make it durable. */
+/* It can be found already; make it durable. */
 static void cache_make_durable(struct cache *c, struct cache_file *sp)
 {
 	struct cache_entry *e = sp->entry;
@@ -280,7 +282,7 @@ static int cache_open_file(struct cache *c, const char *tmp, const char *name)
 {
 	int fd = tmp[0] ? openat(c->dir_fd, tmp, O_RDONLY | O_CLOEXEC) : -1;
 
-	/* It may have got its own name since we looked. */
+	/* It may have been renamed since. */
 	return fd >= 0 ? fd : openat(c->dir_fd, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
 }
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What other servers are told of a request when they are asked for what is not here: who asked, through whom.
- * And whether they are asked at all: not when the request has been here before (our name is in its Via), nor
- * when it came through too many servers.
+ * The headers for requests to other servers: the client's address and the servers between. And whether
+ * other servers are asked: not if the request has been here before (our name is in its Via), nor if it came
+ * through too many servers.
  */
 #include "server/artifact/artifact.h"
 
@@ -12,14 +12,14 @@
 #include <strings.h>
 #include <sys/random.h>
 
-#define MAX_HEADER     1024u /* of what is passed on */
+#define MAX_HEADER     1024u /* of a header that is passed on */
 #define MAX_USER_AGENT 256u
 
 void forward_make_id(char out[FORWARD_ID_SIZE])
 {
 	uint64_t random = (uint64_t)clock_mono_ns();
 
-	/* Of a few bytes it never gives less. */
+	/* A request for a few bytes is never answered with fewer. */
 	if (getrandom(&random, sizeof(random), GRND_NONBLOCK) < 0)
 		random ^= (uint64_t)(uintptr_t)out;
 	snprintf(out, FORWARD_ID_SIZE, "lode-%016llx", (unsigned long long)random);
@@ -46,7 +46,7 @@ static unsigned count_hops(const char *forwarded)
 	return n;
 }
 
-/* Printable, so that it is one line of a request. */
+/* Made printable, so that it is one line of a request. */
 static struct str passed_on(struct request *req, const char *value, const char *also)
 {
 	char *text = arena_printf(&req->arena, "%s%s%s", value ? value : "", value && *value ? ", " : "",

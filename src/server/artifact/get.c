@@ -7,10 +7,10 @@
 #include <stdio.h>
 #include <string.h>
 
-/* A flight may turn out to be the wrong one to follow; after this many, one of its own. */
+/* A flight may not fit the range of a request; after so many flights it gets one of its own. */
 #define MAX_FLIGHTS 3
 
-/* ---- from the path to what is asked for ---- */
+/* ---- from the path to the artifact ---- */
 
 static bool is_slashes(struct str s)
 {
@@ -35,7 +35,7 @@ unsigned artifact_of_path(const struct http_route *route, const struct str *part
 							: "which section? /buildid/ID/section/NAME";
 		return 400;
 	}
-	/* Of a source the slash belongs to the path: a client cannot say whether "./a.c" began with one. */
+	/* The slash is a part of a source path: a client cannot tell whether "./a.c" began with one. */
 	ret->arg = ret->kind == RESOLVE_SOURCE ? parts[1] : (struct str){ parts[1].p + 1, parts[1].size - 1 };
 	return 0;
 }
@@ -105,7 +105,10 @@ static enum http_next send_failure(struct request *req, const struct artifact *a
 		prefix = "not here, and other servers failed";
 	else if (status == 503)
 		prefix = "it is here, but cannot be read now";
-	/* Failures of other servers are in the page and the metrics; without a network the log would be full. */
+	/*
+	 * Failures of other servers are in the page and the metrics; without a network they would fill the
+	 * log.
+	 */
 	if (status == 502)
 		log_debug("http", "%s: %s", req->url, a->err.text);
 	else
@@ -128,7 +131,10 @@ static enum http_next send_ready(struct request *req, struct ready *r, uint64_t 
 	return sent.outcome == HTTP_SENT ? HTTP_ENDED : HTTP_CLOSES;
 }
 
-/* The artifact is known, and flows or could. HTTP_REPLY without a reply: another one has something to say. */
+/*
+ * The artifact is known; send it while it is decoded. HTTP_REPLY without a reply: the request has another
+ * artifact, look again.
+ */
 static enum http_next send_flowing(struct request *req)
 {
 	struct artifact_waiter *w = req->own;
@@ -156,7 +162,7 @@ static enum http_next send_flowing(struct request *req)
 	return send_reply_once(req, v.status, reply, req->head ? 0 : v.size, a->result);
 }
 
-/* It was resumed, and nothing is known of the artifact. */
+/* Resumed although the artifact is not known yet. */
 static enum http_next send_nothing(struct request *req)
 {
 	switch (req->fate) {
@@ -187,7 +193,7 @@ static enum http_next send_artifact(struct request *req)
 			return send_nothing(req);
 		if (state == ARTIFACT_FAILED)
 			return send_failure(req, a);
-		/* The deadline was for the wait; now it goes as fast as the client reads. */
+		/* The deadline is only for the wait: how long the body takes depends on the client. */
 		req->deadline_ms = INT64_MAX;
 		next = ready ? send_ready(req, ready, a->epoch) : send_flowing(req);
 		if (next != HTTP_REPLY)
@@ -195,7 +201,7 @@ static enum http_next send_artifact(struct request *req)
 	}
 }
 
-/* Not the whole, as some clients ask for it. */
+/* Some clients ask for the whole content by a range. */
 static bool wants_range(struct http_conn *conn)
 {
 	const char *range = http_header(conn, "Range");
@@ -230,7 +236,7 @@ bool artifact_hot(struct server *s, const struct http_request *hr, bool head, st
 	reply_ready(s, hr->conn, head, r, ret);
 	ret->type = r->type;
 	ret->result = ret->status < 400 ? r->result : "error";
-	/* A file takes a while to go out; the log says how that ended. */
+	/* Sending a file takes a while; it is logged at its end. */
 	ret->streams = !r->mem && ret->bytes;
 	ready_unref(r);
 	return true;

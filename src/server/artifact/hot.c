@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What was asked for lately, by URL as it was written: the short way for HTTP threads, which neither parse
- * nor resolve for a hit. In shards, so that they do not queue for one lock.
+ * Contents that were asked for lately, by URL as it was sent: for a hit, HTTP threads neither parse nor
+ * resolve. In shards, so that they do not wait for one lock.
  *
- * An entry is good only under the resolver's epoch in which it was found. What lies in a plain file is good
- * for a moment only: nobody tells when such a file changes.
+ * An entry is valid only in the epoch of the resolver in which it was found. A plain file is valid for a
+ * moment only, since no one reports its changes.
  */
 #include "server/artifact/artifact.h"
 
@@ -12,7 +12,7 @@
 
 #define SHARDS       16u
 #define SHARD_WEIGHT MIB(4)
-#define FD_WEIGHT    KIB(256) /* so that open descriptors are few: 16 a shard */
+#define FD_WEIGHT    KIB(256) /* so that at most 16 descriptors per shard are open */
 #define PLAIN_MS     2000
 #define MAX_URL      1024u
 

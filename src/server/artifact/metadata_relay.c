@@ -25,7 +25,7 @@ struct metadata_relay {
 	atomic_size_t n_left;
 };
 
-/* A result of another server: the known names, and only text. false: it is none. */
+/* Add a result of another server: the known names, and only text. false: it is malformed, or one too many. */
 static bool relay_add_result(struct metadata *m, const json_t *theirs, size_t max_results)
 {
 	static const char *const names[] = { "type", "buildid", "file", "archive" };
@@ -138,7 +138,7 @@ enum http_next metadata_relay_start(struct metadata *m, size_t max_results,
 	r->n = o->n_upstreams;
 	r->parts = NEW_N(struct relay_part, r->n);
 	memset(r->parts, 0, r->n * sizeof(*r->parts));
-	/* One more, so that none of them is the last before all are asked. */
+	/* One more than servers, so that no answer is the last before all are asked. */
 	atomic_init(&r->n_left, r->n + 1);
 	for (size_t i = 0; i < r->n; i++) {
 		r->parts[i].relay = r;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A content that can be sent at once, with its replies made: shared by all who send it.
+ * A content that can be sent at once, with its replies; shared by all requests that send it.
  */
 #include "server/artifact/artifact.h"
 
@@ -41,8 +41,7 @@ struct ready *ready_of_mem(struct server *s, struct content *content, void *mem)
 struct ready *ready_of_fd(struct server *s, struct content *content, int fd, uint64_t off,
 			  const struct stat *plain)
 {
-	/* The reply closes its descriptor when the last who sends it is through, which may be after this is
-	 * gone. */
+	/* The reply has a descriptor of its own, since its last send may end after this is freed. */
 	struct ready *r = ready_new(s, content,
 				    http_reply_fd(fcntl(fd, F_DUPFD_CLOEXEC, 0), off, content->size));
 

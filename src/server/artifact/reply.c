@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Replies: their headers, and which status an error becomes.
+ * Headers of replies with a content, and the status for an error.
  */
 #include "server/artifact/artifact.h"
 
@@ -8,12 +8,12 @@
 #include <stdio.h>
 
 /*
- * A reply's headers share a connection's little memory with the request's, and a reply whose headers do not
- * fit is a closed connection. A name longer than this is not told.
+ * Headers of request and reply share the small memory of a connection, which is closed if they do not fit.
+ * A longer name is left out.
  */
 #define MAX_HEADER_VALUE 1600u
 
-/* The bytes of a build ID never change: who has them need never ask again. */
+/* The bytes of a build ID never change, so a client never has to ask again. */
 #define CACHE_FOREVER "public, max-age=31536000, immutable"
 
 static void validator_headers(const struct server *s, struct http_reply *r, const struct content *c)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What workers do for an artifact, in steps: resolve it; then decode it, a slice at a time. Between two steps
- * it waits in the queue behind the others, so that a large one takes turns with small ones; when a ring is
- * full it leaves, and its reader's next read brings it back: a slow client holds a ring, never a worker.
+ * The work on an artifact, in steps on workers: resolve it, then decode it, a slice at a time. After each
+ * step it goes to the end of the queue, so that large artifacts take turns with small ones. With a full
+ * ring it stops, and the next read of its request kicks it: a slow client uses a ring, but no worker.
  */
 #include "server/artifact/artifact.h"
 #include "server/status/status.h"
@@ -12,14 +12,14 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#define SLICE_MS    20 /* then somebody else has a turn, if there is one */
+#define SLICE_MS    20 /* then another task gets the worker */
 #define RING_SIZE   MIB(1)
 #define RINGS_MAX   MIB(256) /* of all rings together */
-#define FIRST_PIECE KIB(64)  /* so that the first byte goes out early */
+#define FIRST_PIECE KIB(64)  /* small, so that the first byte is sent early */
 
 /* ---- ends ---- */
 
-/* Give back what only decoding needs. */
+/* Free what only decoding needs. */
 static void stop_decoding(struct artifact *a)
 {
 	source_close(TAKE(a->source));
@@ -39,12 +39,12 @@ static void artifact_fail(struct artifact *a, int outcome)
 	stop_decoding(a);
 	cache_drop(a->s->cache, TAKE(a->file));
 	a->outcome = outcome;
-	/* First: who has seen this failure and asks again gets a new try. */
+	/* First: a request that has seen this failure and asks again gets a new try. */
 	artifact_land(a);
 	artifact_publish(a, ARTIFACT_FAILED);
 }
 
-/* true: nobody is there, and nobody will be. */
+/* true: no request is left, and none will come. */
 static bool artifact_abandoned(struct artifact *a)
 {
 	bool none;
@@ -55,8 +55,10 @@ static bool artifact_abandoned(struct artifact *a)
 	if (!none)
 		return false;
 	artifact_land(a);
-	/* Somebody may have come just before that. Who has found it in the table but is not in the list yet
-	 * will see that it was given up, and ask anew. */
+	/*
+	 * A request may have come just before that. One that has it from the table but is not in the list
+	 * yet will see `given_up`, and ask anew.
+	 */
 	pthread_mutex_lock(&a->lock);
 	none = !a->n_waiters;
 	a->given_up = none;
@@ -76,7 +78,7 @@ static void content_describe(struct artifact *a, const struct resolve_answer *an
 	snprintf(c->etag, sizeof(c->etag), "\"%016llx\"", (unsigned long long)answer->tag);
 	if (answer->mtime > 0)
 		http_date(answer->mtime, c->modified);
-	/* As elfutils' server has it: of a plain file the base name, of a member its path. */
+	/* As elfutils' server: of a plain file the base name, of a member its path. */
 	if (!archive.size)
 		file = path_basename(file);
 	if (file.size)
@@ -90,7 +92,7 @@ static void content_describe(struct artifact *a, const struct resolve_answer *an
 	a->sequential_only = answer->sequential_only;
 }
 
-/* The labels that elfutils' server has for where an answer came from. */
+/* The labels of elfutils' server for the origin of an answer. */
 static const char *result_name(const struct resolve_answer *answer)
 {
 	static const struct {
@@ -158,7 +160,7 @@ static int take_small(struct artifact *a)
 	return 0;
 }
 
-/* What costs work to make is kept, however small. After the reply: it is no part of it. */
+/* Keep a small content that was decoded. After the reply, which does not wait for it. */
 static void keep_small(struct artifact *a)
 {
 	struct cache_file *sp;
@@ -192,7 +194,7 @@ static bool take_cached(struct artifact *a)
 	return true;
 }
 
-/* What comes from another server lies in a file already, and more of it all the time: that is followed. */
+/* The bytes from another server are in a file already, which grows: follow that one. */
 static bool follow_file(struct artifact *a)
 {
 	uint64_t off;
@@ -206,7 +208,7 @@ static bool follow_file(struct artifact *a)
 	return true;
 }
 
-/* Where its bytes go while it is decoded. A flight that holds them for nobody in common ends here. */
+/* Choose where the decoded bytes go. A flight that keeps them for one request only leaves the table here. */
 static void choose_buffer(struct artifact *a)
 {
 	struct err err = { 0 };
@@ -230,7 +232,7 @@ static void choose_buffer(struct artifact *a)
 		log_warn("cache", "%s", err.text);
 	if (r == 0) {
 		a->buffer = BUFFER_FILE;
-		/* The cache closes its own when it is through with it, we ours. */
+		/* The cache closes its descriptor when the file is durable; we need one of our own. */
 		a->buffer_fd = fcntl(a->buffer_fd, F_DUPFD_CLOEXEC, 0);
 		if (a->buffer_fd >= 0)
 			return;
@@ -246,17 +248,19 @@ static void choose_buffer(struct artifact *a)
 static void set_why(struct artifact *a, const struct resolve_why *why)
 {
 	AUTO(buf_done) struct buf text = { 0 };
-	bool disk_told = false;
+	bool disk_noted = false;
 
 	buf_add_str(&text, STR("not found"));
 	for (const struct resolve_step *step = why->first; step; step = step->next) {
-		/* In the same words whether a file is there or not: else all of this machine's could be
-		 * guessed. */
-		if (step->disk && disk_told)
+		/*
+		 * The same words whether the file exists or not: otherwise a client could find out which
+		 * files this machine has.
+		 */
+		if (step->disk && disk_noted)
 			continue;
 		buf_add_str(&text, step == why->first ? STR(": ") : STR("; "));
 		if (step->disk) {
-			disk_told = true;
+			disk_noted = true;
 			buf_add_str(&text,
 				    STR("disk: no such file, or the debug information does not name it"));
 			continue;
@@ -265,7 +269,7 @@ static void set_why(struct artifact *a, const struct resolve_why *why)
 		buf_add_str(&text, STR(": "));
 		buf_add_str(&text, step->text);
 	}
-	/* It is one line, and member names may hold anything. */
+	/* The text is one line, but member names may have any bytes. */
 	for (size_t i = 0; i < text.size; i++)
 		if (text.p[i] < 0x20 || text.p[i] == 0x7f)
 			text.p[i] = '?';
@@ -278,7 +282,7 @@ static void artifact_found(struct artifact *a, struct resolve_answer *answer)
 {
 	a->source = answer->source;
 	content_describe(a, answer);
-	/* In the words of elfutils' server, which scripts look for. */
+	/* In the words of elfutils' server, for which scripts search. */
 	log_debug("http", "serving %s " STR_FMT, answer->archive.size ? "archive" : "file",
 		  STR_ARG(answer->archive.size ? answer->archive : answer->file));
 	a->result = result_name(answer);
@@ -293,7 +297,7 @@ static void artifact_found(struct artifact *a, struct resolve_answer *answer)
 			return;
 		}
 		if (answer->plain) {
-			/* Nobody tells when it changes: look again after a moment. */
+			/* No one reports its changes: valid for a moment. */
 			a->ready->plain.st_nlink = 1;
 		} else {
 			metrics_artifact_decoded(a->content.size, false);
@@ -306,7 +310,7 @@ static void artifact_found(struct artifact *a, struct resolve_answer *answer)
 	a->ready->result = a->result;
 	a->ready->type = a->what.kind;
 	stop_decoding(a);
-	/* First: who has seen this answer and asks again must not join what is of an older epoch by then. */
+	/* First: a request after this answer must not join a flight of an older epoch. */
 	artifact_land(a);
 	artifact_publish(a, ARTIFACT_WHOLE);
 	if (!answer->plain && !a->ready->cached)
@@ -355,7 +359,7 @@ static bool ring_make(struct artifact *a)
 	return true;
 }
 
-/* Decode up to @n bytes at read_pos to where they belong. Returns how many, or -1. */
+/* Decode up to @n bytes at read_pos into the buffer. Returns their number, or -1. */
 static ssize_t decode_chunk(struct artifact *a, size_t n)
 {
 	uint8_t *to = a->piece;
@@ -385,7 +389,7 @@ static void wake_followers(struct artifact *a)
 			wait_wake(w->req);
 }
 
-/* So many bytes more are there. */
+/* @n more bytes are in the buffer. */
 static void chunk_publish(struct artifact *a, uint64_t n)
 {
 	a->read_pos += n;
@@ -397,13 +401,13 @@ static void chunk_publish(struct artifact *a, uint64_t n)
 	pthread_mutex_unlock(&a->lock);
 }
 
-/* Room for the next piece; 0: the ring is full and its reader will kick. */
+/* Room for the next chunk; 0: the ring is full, and the next read kicks. */
 static size_t chunk_room(struct artifact *a)
 {
 	size_t n = a->have == a->from ? FIRST_PIECE : ARTIFACT_CHUNK;
 	uint64_t left = a->to - a->read_pos;
 
-	/* Without random access all before it has to go by first. */
+	/* Without random access all bytes before it are decoded first, and dropped. */
 	if (a->read_pos < a->from)
 		return (size_t)MIN((uint64_t)n, a->from - a->read_pos);
 	if (a->buffer == BUFFER_RING && a->reader) {
@@ -436,8 +440,8 @@ static void artifact_break(struct artifact *a)
 }
 
 /*
- * How many bytes can be read at read_pos. 0: not one yet, the artifact will be woken; or, and *ret_broken,
- * there will be no more.
+ * The number of bytes that can be read at read_pos. 0: none yet, a waker kicks; or, with *ret_broken, none
+ * will come.
  */
 static uint64_t bytes_arrived(struct artifact *a, bool *ret_broken)
 {
@@ -459,7 +463,7 @@ static uint64_t bytes_arrived(struct artifact *a, bool *ret_broken)
 	return *ret_broken ? 0 : have - a->read_pos;
 }
 
-/* true: there is more to do at once. */
+/* true: kick it again, there is more to decode. */
 static bool decode_step(struct artifact *a)
 {
 	int64_t end_ms = clock_mono_ms() + SLICE_MS;

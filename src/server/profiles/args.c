@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Parameters of requests for profiles: what is nonsense is told with the parameter's name.
+ * Parameters of requests for profiles. A refusal names the parameter.
  */
 #include "server/profiles/profiles.h"
 
@@ -9,7 +9,7 @@
 
 #define MAX_TIME_MS INT64_C(253402300799999) /* the end of the year 9999 */
 
-/* ---- as they came ---- */
+/* ---- collecting ---- */
 
 int api_arg_add(struct api *a, struct str name, struct str value, struct err *err)
 {
@@ -27,7 +27,7 @@ int api_arg_add(struct api *a, struct str name, struct str value, struct err *er
 		return err_set(err, ERR_INVALID, "a parameter has a broken %%-escape, or a NUL");
 	if (arg->value.size > API_MAX_VALUE || arg->name.size > API_MAX_VALUE)
 		return err_set(err, ERR_INVALID, "a parameter has more than %u bytes", API_MAX_VALUE);
-	/* With a NUL behind, for those who need one. */
+	/* Followed by a NUL, for uses as a C string. */
 	n[arg->name.size] = v[arg->value.size] = '\0';
 	a->n_args++;
 	return 0;
@@ -115,7 +115,7 @@ static bool is_digit(char c)
 	return c >= '0' && c <= '9';
 }
 
-/* One number and its unit off the front of @s. */
+/* Cut one number and its unit off the front of @s. */
 static bool take_duration(struct str *s, int64_t *ret_ms)
 {
 	static const struct {
@@ -170,21 +170,21 @@ int api_duration(const struct api *a, const char *name, int64_t usual_ms, int64_
 	return 0;
 }
 
-/* Exactly @n digits, and what stands behind them (0: nothing has to). */
-static bool time_field(struct str *s, size_t n, const char *behind, int64_t max, int64_t *ret)
+/* Exactly @n digits, then one of the characters @after (NULL: none). */
+static bool time_field(struct str *s, size_t n, const char *after, int64_t max, int64_t *ret)
 {
 	int64_t v = 0;
 
-	if (s->size < n + !!behind)
+	if (s->size < n + !!after)
 		return false;
 	for (size_t i = 0; i < n; i++) {
 		if (!is_digit(s->p[i]))
 			return false;
 		v = v * 10 + (s->p[i] - '0');
 	}
-	if (behind && !strchr(behind, s->p[n]))
+	if (after && !strchr(after, s->p[n]))
 		return false;
-	n += !!behind;
+	n += !!after;
 	*s = (struct str){ s->p + n, s->size - n };
 	*ret = v;
 	return v <= max;
@@ -198,7 +198,7 @@ static bool days_fit(int64_t y, int64_t m, int64_t d)
 	return m >= 1 && d >= 1 && d <= days[m - 1] + (m == 2 && leap);
 }
 
-/* Seconds from 1970 to a day. */
+/* Seconds from 1970 to the start of a day. */
 static int64_t start_of(int64_t y, int64_t m, int64_t d)
 {
 	struct tm tm = { .tm_year = (int)(y - 1900), .tm_mon = (int)(m - 1), .tm_mday = (int)d };
@@ -258,7 +258,7 @@ bool api_time_parse(struct str s, int64_t now_ms, int64_t *ret)
 	} else if (!parse_date(s, &v)) {
 		return false;
 	}
-	/* Before 1970 there are no profiles. */
+	/* There are no profiles from before 1970. */
 	v = MAX(v, INT64_C(0));
 	*ret = v;
 	return v <= MAX_TIME_MS;
@@ -277,7 +277,7 @@ int api_time(const struct api *a, const char *name, int64_t usual_ms, int64_t *r
 	return 0;
 }
 
-/* ---- what is asked for ---- */
+/* ---- queries ---- */
 
 static int selector_of(struct api *a, const char *name, struct selector **at, struct err *err)
 {

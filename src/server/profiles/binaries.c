@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The binaries that profiles were seen in: how much of each has names, and of what has none, why and what
- * would help.
+ * The binaries of profiles: how many addresses of each have names, and for the others the reason and the
+ * remedy.
  */
 #include "server/profiles/profiles.h"
 
@@ -18,7 +18,7 @@ static const char *binary_state(const struct profilestore_binary *b)
 	case NAMING_NEVER:
 		return b->n_named ? "partly" : "never";
 	case NAMING_WANTED:
-		/* Nothing has failed since there was something to be looked up. */
+		/* There was no try yet since its addresses were to be looked up. */
 		if (!b->n_tries && b->n_wanted)
 			return "pending";
 		break;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What is asked for as a file: pprof, folded stacks, flame graphs; and the description of all these paths.
+ * Downloads: pprof, folded stacks, flame graphs; and the description of the API.
  */
 #include "profile/output.h"
 #include "server/profiles/openapi.h"
@@ -48,7 +48,7 @@ int api_download(struct api *a, struct err *err)
 	r = api_merge(a, &m, err);
 	if (r)
 		return r;
-	/* Filters are of the tree: whoever has the profile has filters of his own. */
+	/* Filters apply to the tree only: tools for pprof have filters of their own. */
 	if (!formats[i].write)
 		r = download_pprof(a, &m, err);
 	else if ((r = api_tree(a, &m, &t, err)) == 0)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A flame graph in columns: what is repeated is written once, and what is too small to be seen is left out.
+ * A flame graph in columns: each frame and string is written once, and nodes too small to be seen are left
+ * out.
  */
 #include "server/profiles/profiles.h"
 
@@ -10,10 +11,10 @@
 
 struct graph {
 	const struct profile_tree *t;
-	uint64_t least;          /* nodes of less are left out */
-	uint32_t *order, *place; /* nodes as they go out; where each is, of those */
+	uint64_t least;          /* smaller nodes are left out */
+	uint32_t *order, *place; /* nodes in the order of the answer; the place of each node in it */
 	uint32_t n;
-	uint32_t *frames, *strings; /* of the tree's, + 1: their numbers in the answer; 0: not in it */
+	uint32_t *frames, *strings; /* of each of the tree: its number in the answer + 1; 0: not in it */
 	uint32_t *frame_order, *string_order;
 	uint32_t n_frames, n_strings;
 };
@@ -40,9 +41,9 @@ static uint64_t node_size(const struct profile_node *n)
 	return most;
 }
 
-/* ---- what is left out ---- */
+/* ---- small nodes ---- */
 
-/* The least size of which there are at most @max nodes: by powers of two, each divided in 16. */
+/* The least size that at most @max nodes have: by powers of two, each in 16 slots. */
 static uint64_t least_of(const struct profile_tree *t, uint32_t max)
 {
 	uint32_t n = profile_tree_n(t), counts[64 * 16] = { 0 }, sum = 0;
@@ -65,7 +66,7 @@ static uint64_t least_of(const struct profile_tree *t, uint32_t max)
 		if (sum > max) {
 			unsigned log = i / 16;
 
-			/* All of this slot go. */
+			/* All nodes of this slot are left out. */
 			return log >= 4 ? ((uint64_t)(16 + i % 16) + 1) << (log - 4)
 					: ((16 + i % 16) >> (4 - log)) + 1;
 		}
@@ -163,7 +164,7 @@ static int graph_number(struct graph *g, struct err *err)
 
 static void write_strings(struct json_writer *w, const struct graph *g)
 {
-	/* Texts are known by frames. */
+	/* The texts of strings are reached through frames. */
 	AUTO(mem_freep) struct str *texts = calloc(g->n_strings + 1, sizeof(*texts));
 	struct profile_frame f;
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What Pyroscope's clients send, taken apart: names with labels, forms of several parts, lines.
+ * The forms of Pyroscope's clients: names with labels, multipart bodies, lines.
  */
 #include "server/profiles/forms.h"
 
@@ -88,7 +88,7 @@ static struct str header_value(struct str headers, struct str name)
 	return STR("");
 }
 
-/* Cut @rest behind the next @mark: what is before it. p NULL: it does not come. */
+/* Cut @rest after the next @mark: returns the bytes before it. p NULL: there is no @mark. */
 static struct bytes bytes_cut_at(struct bytes *rest, struct str mark)
 {
 	const uint8_t *at = rest->size ? memmem(rest->p, rest->size, mark.p, mark.size) : NULL;
@@ -131,7 +131,7 @@ int form_multipart(struct str content_type, struct bytes body, struct form_part 
 		return err_set(err, ERR_INVALID, "the Content-Type has no boundary");
 	memcpy(room, "\r\n--", 4);
 	memcpy(room + 4, boundary.p, boundary.size);
-	/* Nothing need stand before the first, not even the end of a line. */
+	/* The first boundary may be at the start, without the end of a line before it. */
 	if (!bytes_cut_at(&rest, (struct str){ mark.p + 2, mark.size - 2 }).p && !rest.size)
 		return err_set(err, ERR_INVALID, "the form is empty");
 	while (rest.size < 2 || memcmp(rest.p, "--", 2) != 0) {
@@ -177,7 +177,7 @@ bool form_unix_ms(struct str s, int64_t *ret)
 	return true;
 }
 
-/* ---- what the types are called ---- */
+/* ---- names of types ---- */
 
 static void profile_zero_type(struct profile *p, uint32_t type)
 {

@@ -10,7 +10,7 @@ struct form_profile {
 	struct bytes raw;
 	const struct profilestore_label *labels;
 	size_t n_labels;
-	bool normalized; /* addresses are those of the ELF files */
+	bool normalized; /* its addresses are those of the ELF files */
 };
 
 /* Called for each profile, which lasts for the call, but for its labels, which last as long as the arena. */
@@ -21,7 +21,7 @@ struct form_sink {
 
 /* Parca's JSON. A failure of the sink is returned. */
 int form_parca(struct bytes body, struct arena *a, struct form_sink sink, struct err *err);
-/* RFC 4648, either alphabet, padded or not; appended. false: it is none. */
+/* RFC 4648, either alphabet, padded or not; appends. false: malformed. */
 bool form_base64(struct str s, struct buf *out);
 
 /* Pyroscope's name of a profiled program, "app{a=b,c=d}": the labels, views into @name. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The lines of a source file, or of one function, with what each of them takes. Of a view, focus and ignore
- * choose the samples; what else there is to say of how frames are shown changes nothing about lines.
+ * The lines of a source file or of one function, with the samples of each. Of the view, focus and ignore
+ * choose samples; its other settings do not change lines.
  */
 #include "server/profiles/profiles.h"
 
@@ -10,22 +10,22 @@
 
 struct line {
 	int64_t line, flat, cum;
-	uint32_t seen; /* by the sample of this number, + 1 */
+	uint32_t seen; /* number of the last sample that was counted + 1 */
 };
 
 enum { MATCHES_FOCUS = 1, MATCHES_IGNORE = 2 };
 
-/* Lines are known by number + 1 in a map; what is of no line that is asked for is 0. */
+/* A map has the number of each line + 1; 0 is a line that was not asked for. */
 struct lines {
 	const struct profile *p;
 	struct str file, function;
 	struct map by_number;
 	PROFILE_TABLE(struct line) list;
-	uint32_t *of_lines; /* of each of the profile's lines: its number in the list + 1 */
-	bool *of_mappings;  /* something of it is in the list */
+	uint32_t *of_lines; /* of each line of the profile: its number in the list + 1 */
+	bool *of_mappings;  /* of each mapping: some of its lines are in the list */
 	struct pattern *focus, *ignore;
-	uint8_t *matches;    /* of locations, where there is a pattern: MATCHES_FOCUS, MATCHES_IGNORE */
-	struct str one_file; /* where only the function was asked for: its file */
+	uint8_t *matches;    /* of each location, if there is a pattern: MATCHES_FOCUS, MATCHES_IGNORE */
+	struct str one_file; /* if only the function was asked for: its file */
 };
 
 static void lines_done(struct lines *l)
@@ -49,7 +49,7 @@ static bool line_is_selected(struct lines *l, const struct profile_line *line)
 		return false;
 	if (l->file.size)
 		return str_eq(file, l->file);
-	/* One of that name in another file is another function. */
+	/* A function of the same name in another file is another function. */
 	if (!l->one_file.p)
 		l->one_file = file;
 	return str_eq(file, l->one_file);
@@ -134,7 +134,7 @@ static bool stack_is_wanted(const struct lines *l, uint32_t stack)
 	return !(all & MATCHES_IGNORE) && (!l->focus || all & MATCHES_FOCUS);
 }
 
-/* Each line once a sample, however often it is in the stack. */
+/* Count each line once per sample, however often it is in the stack. */
 static void lines_add_sample(struct lines *l, uint32_t sample)
 {
 	const struct profile *p = l->p;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What there is: types, labels and their values, series over time, profiles one by one.
+ * Lists: types, labels and their values, series over time, single profiles.
  */
 #include "server/profiles/profiles.h"
 
@@ -82,7 +82,7 @@ static int series_options(struct api *a, struct str by[MAX_BY], struct profilest
 	struct str names = api_text(a, "by"), step = api_text(a, "step");
 	uint64_t limit;
 
-	/* A number alone is milliseconds. */
+	/* A number without a unit is milliseconds. */
 	if (step.size && !api_duration_parse(step, &o.step_ms) &&
 	    (!str_to_u64(step, (uint64_t *)&o.step_ms) || o.step_ms < 0))
 		return err_set(err, ERR_INVALID, "'step' must be a time such as 15s, 1h, or milliseconds");

@@ -14,7 +14,7 @@ static struct str parca_text(const json_t *j)
 	return json_is_string(j) ? (struct str){ json_string_value(j), json_string_length(j) } : STR("");
 }
 
-/* Protobuf's JSON has names both ways. */
+/* JSON of protobuf messages may have either name. */
 static const json_t *json_field(const json_t *j, const char *name, const char *camel)
 {
 	const json_t *v = json_object_get(j, name);
@@ -152,7 +152,7 @@ static int parca_take_one(void *arg, const struct form_profile *f, struct err *e
 			       "the label __name__ is missing: it names the type of the profile");
 	if (take_read(f->raw, STR("pprof"), &p, err) < 0)
 		return -1;
-	/* Its addresses are those of the ELF files already, whatever its mappings say. */
+	/* Its addresses are those of the ELF files already, whatever its mappings are. */
 	for (uint32_t i = 0; f->normalized && i < p->mappings.n; i++)
 		p->mappings.p[i].start = p->mappings.p[i].limit = p->mappings.p[i].offset = 0;
 	return take_profile(a, TAKE(p), f->labels, f->n_labels, err);

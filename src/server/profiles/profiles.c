@@ -11,7 +11,7 @@
 #include "http/cond.h"
 
 #define COMPRESS_FROM KIB(4)
-#define GZIP_LEVEL    1 /* others take more time than the network, mostly */
+#define GZIP_LEVEL    1 /* higher levels usually take more time than they save on the network */
 #define ZSTD_LEVEL    1
 
 /* ---- replies ---- */
@@ -53,7 +53,7 @@ static bool quality_is_zero(struct str q)
 	return true;
 }
 
-/* Is this coding taken? "gzip;q=0" says that it is not. */
+/* Does the client accept this coding? "gzip;q=0" means no. */
 static bool coding_accepted(struct http_conn *conn, struct str coding)
 {
 	const char *header = http_header(conn, "Accept-Encoding");
@@ -69,7 +69,7 @@ static bool coding_accepted(struct http_conn *conn, struct str coding)
 	return false;
 }
 
-/* Over the loopback it would take longer than to send it as it is. */
+/* Over the loopback, compressing takes longer than sending. */
 static const char *compress_out(struct api *a)
 {
 	struct http_conn *conn = a->req->conn;
@@ -102,7 +102,7 @@ static void reply_out(struct api *a)
 	const char *coding = NULL;
 	char etag[ETAG_SIZE];
 
-	/* What is asked again and again mostly has not changed. */
+	/* Answers that are polled are mostly unchanged. */
 	snprintf(etag, sizeof(etag), "W/\"%016llx\"",
 		 (unsigned long long)hash64(a->out.p ? a->out.p : (const uint8_t *)"", a->out.size, 0));
 	if (get && if_none_match && cond_etag_in_list(str_of(if_none_match), str_of(etag))) {

@@ -4,15 +4,15 @@
  *
  *   profiles.c     handlers: a request from its headers to its reply
  *   args.c         parameters
- *   write.c        JSON that several answers have
+ *   write.c        JSON shared by several answers
  *   lists.c        types, labels, series, profiles
  *   view.c         the profiles of a query, merged, as a tree of calls; waiting for names
- *   flamegraph.c, top.c, lines.c, download.c   views of it
+ *   flamegraph.c, top.c, lines.c, download.c   views of them
  *   binaries.c     which binaries have names, and why others have none
- *   take.c         profiles that come in, given to the store
- *   parca.c, pyroscope.c, forms.c   the same as other clients send them
+ *   take.c         received profiles, on their way into the store
+ *   parca.c, pyroscope.c, forms.c   the same in the forms of other clients
  *
- * All is done on workers.
+ * All of it runs on workers.
  */
 #pragma once
 
@@ -23,18 +23,18 @@
 
 #define API_MAX_ARGS        128u
 #define API_MAX_VALUE       8192u               /* bytes of a parameter, decoded */
-#define API_MAX_MEMORY      ((uint64_t)1 << 30) /* of what one answer is made of */
+#define API_MAX_MEMORY      ((uint64_t)1 << 30) /* that one answer may use */
 #define API_MAX_BODY        MIB(64)
-#define API_MAX_BODIES      MIB(256)              /* of all that are under way */
+#define API_MAX_BODIES      MIB(256)              /* of all bodies in memory */
 #define API_MAX_DECODED     ((uint64_t)256 << 20) /* of one body */
 #define API_MAX_DECODED_ALL ((uint64_t)1 << 30)   /* memory of the profiles that wait for the store */
-#define API_USUAL_NODES     100000u               /* of a flame graph, where nothing else is asked for */
+#define API_USUAL_NODES     100000u               /* of a flame graph, unless the request sets another */
 #define API_MAX_NODES       1000000u
 #define API_MAX_WAIT_MS     60000
 
 struct api;
 
-/* What api_route.run() returns beside 0 (a->out is the answer) and -1 (err says why not). */
+/* Results of api_route.run() beside 0 (a->out is the answer) and -1 (err says why not). */
 enum {
 	API_GOES_ON = 1, /* api_end() will be called */
 	API_SLEEPS = 2,  /* run again in req->sleep_ms */
@@ -47,7 +47,7 @@ struct api_route {
 };
 
 struct api {
-	struct request *req; /* NULL: for fuzzing */
+	struct request *req; /* NULL: in fuzzing */
 	struct arena *arena;
 	struct profilestore *store;
 	const struct api_route *route;
@@ -57,40 +57,43 @@ struct api {
 		struct str name, value;
 	} * args;
 	size_t n_args;
-	int64_t now_ms; /* what "now" means */
+	int64_t now_ms; /* the time of "now" */
 	struct bytes body;
-	/* What is answered. */
+	/* The answer. */
 	struct buf out;
-	struct json_writer json; /* into it */
+	struct json_writer json; /* writes to out */
 	unsigned status;         /* 0: 200 */
 	const char *type;        /* NULL: JSON */
-	const char *filename;    /* NULL: it is no download */
-	/* Of who waits for names. */
-	int64_t wait_until_ms; /* monotonic; 0: not known yet */
-	uint64_t n_unnamed;    /* when it was looked at last */
+	const char *filename;    /* NULL: not a download */
+	/* Of a request that waits for names. */
+	int64_t wait_until_ms; /* monotonic; 0: not set yet */
+	uint64_t n_unnamed;    /* at the last merge */
 	bool looked;
 	struct selector *selectors[2];
-	struct take *take; /* NULL: it brings no profiles. Its own guard */
+	struct take *take; /* NULL: it sends no profiles. Guarded by its own lock */
 };
 
 /* ---- handlers ---- */
 
 /* The row's `arg`: the api_route. */
 extern const struct http_handler profiles_get, profiles_post;
-extern const struct http_handler profiles_other; /* other paths below /api/: refused, with those there are */
+extern const struct http_handler
+	profiles_other; /* other paths below /api/: refused, with a list of the paths there are */
 extern const struct http_body profiles_body;
 
 /* ---- replies ---- */
 
-/* Of API_GOES_ON: the reply is made of a->out, or of @err; the request may be gone when this returns. From
- * any thread. */
+/*
+ * After API_GOES_ON: make the reply of a->out, or of @err. The request may be gone when this returns. From
+ * any thread.
+ */
 void api_end(struct api *a, const struct err *err);
 
 /* ---- args.c ---- */
 
-/* Of a query, as it came. ERR_INVALID: a broken escape. */
+/* Add a parameter of the query, still escaped. ERR_INVALID: a broken escape. */
 int api_arg_add(struct api *a, struct str name, struct str value, struct err *err);
-/* Only those that the route knows, each once. */
+/* 0: all parameters are among those of the route, each once. */
 int api_args_check(const struct api *a, struct err *err);
 struct str api_text(const struct api *a, const char *name);  /* empty: none */
 const char *api_cstr(const struct api *a, const char *name); /* in the arena; NULL: none, or empty */
@@ -104,7 +107,7 @@ int api_time(const struct api *a, const char *name, int64_t usual_ms, int64_t *r
 bool api_duration_parse(struct str s, int64_t *ret_ms); /* "2s", "500ms", "1h30m" */
 int api_duration(const struct api *a, const char *name, int64_t usual_ms, int64_t max_ms, int64_t *ret,
 		 struct err *err);
-/* query, from, to, profile; of a comparison's other side base, base_from, base_to, base_profile. */
+/* The range of query, from, to, profile; with @base, of base, base_from, base_to, base_profile. */
 int api_range(struct api *a, bool base, struct profilestore_range *ret, struct err *err);
 bool api_compares(const struct api *a);
 int api_view(const struct api *a, struct profile_view *ret, struct err *err);
@@ -122,10 +125,13 @@ struct api_merged {
 	uint64_t n_pending, n_waiting;
 };
 void api_merged_done(struct api_merged *m);
-/* What is asked for; API_SLEEPS when there will be more names soon and the request may wait for them. */
+/*
+ * Merge the profiles of the query; API_SLEEPS: more names will come soon, and the request may wait for
+ * them.
+ */
 int api_merge(struct api *a, struct api_merged *ret, struct err *err);
 int api_tree(struct api *a, const struct api_merged *m, struct profile_tree **ret, struct err *err);
-/* One after the other; the outcomes are api_merge()'s. */
+/* Both; the results are those of api_merge(). */
 int api_merge_tree(struct api *a, struct api_merged *ret, struct profile_tree **ret_tree, struct err *err);
 /* "type":...,"unit":...,"total":...,"base_total":...,"pending":{...} */
 void api_put_head(struct api *a, const struct api_merged *m, const struct profile_tree *t);
@@ -151,14 +157,14 @@ int api_post_pyroscope(struct api *a, struct err *err);
 
 /* ---- take.c ---- */
 
-/* A profile of these bytes; compressed or not. */
+/* Parse a profile, compressed or not. */
 int take_read(struct bytes in, struct str format, struct profile **ret, struct err *err);
-/* Give it to the store with these labels; takes @p. */
+/* Pass it to the store with these labels; takes @p. */
 int take_profile(struct api *a, struct profile *p, const struct profilestore_label *labels, size_t n_labels,
 		 struct err *err);
 /*
- * Nothing more comes: all was given, or with @r negative it went wrong as @err says. Drops the body.
- * API_GOES_ON: the reply, which @answer writes, goes out when the store has told of all.
+ * All profiles of the request were passed on; or @r is negative, and @err says why. Drops the body.
+ * API_GOES_ON: when the store has reported all of them, @answer writes the reply.
  */
 int take_end(struct api *a, int r, void (*answer)(struct api *a, const struct profilestore_receipt *r),
 	     struct err *err);

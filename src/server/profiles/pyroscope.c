@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Pyroscope's /ingest: pprof, a form with pprof and what its types are called, or stacks as text.
+ * Pyroscope's /ingest: pprof, a form with pprof and the names of its types, or stacks as text.
  */
 #include "profile/input.h"
 #include "server/profiles/profiles.h"
@@ -54,7 +54,7 @@ static int pyroscope_read(struct api *a, struct profile **ret, struct err *err)
 	return take_read(buf_bytes(&folded), STR("folded"), ret, err);
 }
 
-/* Text has no time of its own; profiles mostly have. */
+/* Text has no time of its own; pprof usually has one. */
 static int set_times(struct api *a, struct profile *p, struct err *err)
 {
 	struct str from = api_text(a, "from"), until = api_text(a, "until");

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Profiles that come in: read, given to the store, and acknowledged when all of a request's are on disk.
+ * Received profiles: parsed, passed to the store, and acknowledged when all of the request are on disk.
  *
- * The store's own thread tells of each. Whoever is last makes the reply: the store, or the worker that gave
- * it the last one.
+ * The thread of the store reports each. The last report, or the worker that passed the last profile, makes
+ * the reply.
  */
 #include "profile/input.h"
 #include "server/profiles/profiles.h"
@@ -18,10 +18,10 @@ struct take {
 	struct api *a;
 	struct profile **profiles;
 	size_t n, room;
-	size_t counted; /* their memory, in the server's sum */
+	size_t counted; /* their memory, counted in server.take_bytes */
 	pthread_mutex_t lock;
 	/* under the lock */
-	size_t n_open; /* profiles, and 1 for who gives them */
+	size_t n_open; /* profiles without a report, and 1 until take_end() */
 	bool failed;
 	struct err err;
 	struct profilestore_receipt sum;
@@ -79,7 +79,7 @@ static void take_finish(struct take *t)
 	api_end(a, NULL);
 }
 
-/* One less is open; whoever is last ends the request, and then it is gone. */
+/* One less is open; the last one ends the request, which is gone then. */
 static void take_release(struct take *t)
 {
 	bool last;
@@ -99,7 +99,7 @@ static void take_stored(void *arg, const struct profilestore_receipt *r, const s
 	if (err && !t->failed) {
 		t->failed = true;
 		t->err = *err;
-		/* The profile was one that can be taken: it is the store that cannot take more. */
+		/* The profile is valid, but the store is full. */
 		if (err->kind == ERR_LIMIT)
 			t->a->status = 507;
 	}
@@ -136,7 +136,7 @@ static int take_give(struct take *t, const struct profile *p, const struct profi
 	return err_in(err, "the profile");
 }
 
-/* The one that becomes a part of the type, and so is not among those that the store sees. */
+/* The label that becomes a part of the type, and is not passed to the store. */
 static int take_check_name(const struct profilestore_label *labels, size_t n, struct err *err)
 {
 	size_t found = 0;
@@ -162,7 +162,7 @@ int take_end(struct api *a, int r, void (*answer)(struct api *a, const struct pr
 {
 	struct take *t = take_of(a);
 
-	/* What was read is not needed any more, and others may want the room. */
+	/* The body is not needed any more; free it for other requests. */
 	body_drop(a->req);
 	pthread_mutex_lock(&t->lock);
 	t->answer = answer;
@@ -203,7 +203,7 @@ static int profiles_set_time(struct api *a, struct profile *p, struct err *err)
 		return 0;
 	if (api_time(a, "time", 0, &ms, err) < 0)
 		return -1;
-	/* A profile from so far ahead of now is refused, whatever it is exactly. */
+	/* A profile from so far in the future is refused, whatever its time is exactly. */
 	p->time_ns = MIN(ms, INT64_MAX / 1000000) * 1000000;
 	return 0;
 }

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Tables: frames by what they take themselves, or with what they call; who calls one of them, and whom it
- * calls.
+ * Tables: frames by their own samples, or with those of their callees; callers and callees of one frame.
  */
 #include "server/profiles/profiles.h"
 
@@ -72,7 +71,7 @@ int api_top(struct api *a, struct err *err)
 	return 0;
 }
 
-/* The one of this name that takes most; NULL: there is none. */
+/* The function of this name with most samples; NULL: there is none. */
 static const struct profile_top *find_function(const struct profile_tree *t, const struct profile_top *rows,
 					       uint32_t n, struct str name, struct str binary)
 {

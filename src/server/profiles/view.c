@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What is asked for, as one profile, or two that are compared, and as a tree of calls; waiting for names that
- * are on their way.
+ * The profiles of a query as one profile, or two that are compared, and as a tree of calls; waiting for
+ * names that will come soon.
  */
 #include "server/profiles/profiles.h"
 
 #define POLL_MS  150
-#define RETRY_MS 1000 /* when whoever shows what is pending may ask again */
-#define LATER_MS 5000 /* ... what waits for a debug file that may come */
+#define RETRY_MS 1000 /* after this time a client may ask again for pending names */
+#define LATER_MS 5000 /* ... for names that wait for a debug file */
 
 static const struct profile_limits limits = { .max_memory = API_MAX_MEMORY };
 
@@ -45,10 +45,7 @@ static void set_scale(struct api_merged *m, bool normalise)
 		m->scale = (double)profile_total(p, 0) / (double)total;
 }
 
-/*
- * Nobody is told when a name comes: it is looked for again every now and then, and only where there are fewer
- * without one than before.
- */
+/* No one reports new names: poll, and merge again only if there are fewer unnamed addresses than before. */
 static bool sleeps_on(struct api *a)
 {
 	struct profilestore_stats st;
@@ -86,7 +83,7 @@ int api_merge(struct api *a, struct api_merged *ret, struct err *err)
 	if (wait_ms && sleeps_on(a))
 		return API_SLEEPS;
 	if (wait_ms) {
-		/* Before the merge: what comes meanwhile is seen next time. */
+		/* Before the merge, so that names that come meanwhile are seen next time. */
 		profilestore_stats(a->store, &st);
 		a->n_unnamed = st.n_unnamed;
 	}

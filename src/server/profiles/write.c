@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * JSON that several answers have.
+ * JSON shared by several answers.
  */
 #include "server/profiles/profiles.h"
 

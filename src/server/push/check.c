@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Is what was pushed what it says it is? An ELF file with that build ID and of that kind; a tar whose members
- * may be given out by their names.
+ * Checks of a pushed file: an ELF file of that build ID and kind; a tar whose members have safe names.
  */
 #include "server/push/push.h"
 

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Requests that change something: PUT and DELETE of an object, POST of a want list. docs/protocol.md has the
- * whole of it.
+ * PUT and DELETE of an object; docs/protocol.md describes both.
  *
- * All that can be refused by the headers is refused before the body is asked for (100 Continue), on the HTTP
- * thread: path, token, size, and what is here already. That looks at a record of at most 64 KiB; all else is
- * a worker's.
+ * A PUT that can be refused by its headers is refused before the body is asked for (100 Continue), on the
+ * HTTP thread: sizes, and whether the store has these bytes already. That reads a record of at most 64 KiB;
+ * a worker does the rest.
  */
 #include "server/push/push.h"
 
@@ -37,21 +36,21 @@ void push_free(struct push *p)
 	free(p);
 }
 
-/* false, for the caller that has just decided so. */
+/* Returns false. */
 static bool push_refuse(struct request *req, unsigned status, const char *text)
 {
 	push_reply(req, status, NULL, text);
 	return false;
 }
 
-/* The request's own, with the key that its path names; NULL: it was refused. */
+/* Make the request's own, with the key of its path; NULL: it was refused. */
 static struct push_request *push_request_new(struct request *req)
 {
 	struct push_request *pr = ARENA_NEW(&req->arena, struct push_request);
 	struct str arg = req->parts[1];
 
 	pr->key.kind = (enum store_kind)req->route->kind;
-	/* Of a source the slash belongs to its path. */
+	/* The slash is a part of a source path. */
 	if (pr->key.kind == STORE_SECTION && arg.size)
 		arg = (struct str){ arg.p + 1, arg.size - 1 };
 	pr->key.arg = arg;
@@ -65,7 +64,7 @@ static struct push_request *push_request_new(struct request *req)
 
 /* ---- the headers of a PUT ---- */
 
-/* "5-9/100" of "bytes 5-9/100" */
+/* Parse "bytes 5-9/100". */
 bool push_range_parse(struct str s, uint64_t *ret_off, uint64_t *ret_size, uint64_t *ret_total)
 {
 	struct str unit = str_cut(&s, ' '), first = str_cut(&s, '-'), last = str_cut(&s, '/');
@@ -153,7 +152,7 @@ static void put_read_meta(struct request *req)
 		m->file = STR("");
 }
 
-/* The same bytes again, or poorer ones than are here: then the body is not wanted at all. */
+/* The store has the same bytes already: the body is not needed. */
 static bool put_is_here(struct request *req)
 {
 	struct push_request *pr = req->own;

@@ -1,27 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Uploads that come in parts, or that were cut: what has arrived waits here for the rest.
+ * Sessions: uploads in parts, and interrupted uploads, which are parked here until the next part comes.
  *
- * It belongs to who pushes: another token's upload of the same bytes is another session. The store keeps what
- * has arrived by the session's name, which has all that it is known by; so it is found again by the next
- * process, and is opened when somebody goes on with it.
+ * A session belongs to its token: an upload of the same bytes with another token is another session. The
+ * store keeps the received bytes under the name of the session, which contains its whole key. So the next
+ * process finds it, and opens it when a client continues.
  */
 #include "server/push/push.h"
 
 #include <stdlib.h>
 
-/* Each holds a spool on disk and up to 256 KiB of memory. */
+/* Each has a staging file on disk and up to 256 KiB of memory. */
 #define MAX_PARKED 64u
 #define PARKED_MS  INT64_C(3600000)
-#define QUOTA_PART 4 /* what is whole shall not go for what may never be */
+#define QUOTA_PART 4 /* complete objects shall not be evicted for incomplete ones */
 
 struct sessions {
 	struct store *store; /* NULL: none */
-	uint64_t max_bytes;  /* that those may have together that wait */
+	uint64_t max_bytes;  /* of all parked sessions */
 	pthread_mutex_t lock;
 	/* under the lock */
-	struct map by_name;     /* those that have a name, also those in use */
-	struct session *parked; /* the one that was parked last */
+	struct map by_name;     /* sessions with a name, parked or in use */
+	struct session *parked; /* parked last */
 	struct session *oldest;
 	unsigned n_parked;
 	uint64_t parked_bytes;
@@ -50,7 +50,7 @@ static void session_unqueue(struct sessions *t, struct session *s)
 	t->parked_bytes -= session_offset(s);
 }
 
-/* Under the lock: the youngest. */
+/* Under the lock: as the newest. */
 static void session_queue(struct sessions *t, struct session *s, int64_t now_ms)
 {
 	s->parked_ms = MAX(now_ms, INT64_C(1));
@@ -62,7 +62,7 @@ static void session_queue(struct sessions *t, struct session *s, int64_t now_ms)
 	t->parked_bytes += session_offset(s);
 }
 
-/* Under the lock: one that has waited too long, to be freed outside of it; NULL: none. */
+/* Under the lock: a session that has been parked too long, to be freed outside of the lock; NULL: none. */
 static struct session *session_expired(struct sessions *t)
 {
 	struct session *s = t->oldest;
@@ -88,7 +88,7 @@ void sessions_expire(struct sessions *t)
 	} while (s);
 }
 
-/* ---- the last process' ---- */
+/* ---- sessions of the last process ---- */
 
 struct found_sessions {
 	struct sessions *t;
@@ -103,7 +103,7 @@ static int session_find(void *arg, const struct store_partial *p)
 	s->name = mem_strndup(p->name.p, p->name.size);
 	s->named = true;
 	s->left = p->size;
-	/* The clocks may have been set meanwhile. */
+	/* The clock may have been set meanwhile. */
 	s->parked_ms = clock_mono_ms() - MAX(clock_wall_s() - p->saved, INT64_C(0)) * 1000;
 	s->next = f->all;
 	f->all = s;
@@ -155,7 +155,7 @@ struct sessions *sessions_new(struct store *store, uint64_t max_bytes)
 	return t;
 }
 
-/* They stay for the next process. */
+/* Parked sessions stay in the store for the next process. */
 void sessions_free(struct sessions *t)
 {
 	while (t->oldest) {
@@ -198,7 +198,9 @@ struct session *session_take(struct sessions *t, const struct push_request *pr)
 	} else if (s->parked_ms) {
 		session_unqueue(t, s);
 	} else {
-		/* The whole at once anybody may send; of the same bytes it does not matter whose come first.
+		/*
+		 * Another connection uploads the same bytes. A whole upload may run beside it: it does not
+		 * matter which ends first.
 		 */
 		s = pr->size != pr->total ? NULL : NEW(struct session);
 	}

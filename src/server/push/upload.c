@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One PUT's body on its way into the store.
+ * The body of a PUT on its way into the store.
  *
- * Two buffers. The HTTP thread fills one; when it is full a worker takes it, and the HTTP thread fills the
- * other; when that is full too, the connection is suspended until the worker is through. A worker that has
- * ended the upload's last piece checks it, commits it, and makes the reply.
+ * There are two buffers. The HTTP thread fills one; when it is full a worker takes it, and the HTTP thread
+ * fills the other; when that is full too, the connection is suspended until the worker is done. The worker
+ * that has written the last chunk checks the file, commits it, and makes the reply.
  */
 #include "server/push/push.h"
 
@@ -12,13 +12,16 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { UPLOAD_ELSEWHERE = -2 }; /* an outcome: less is here than we said, after a crash; the session stays */
+enum {
+	UPLOAD_ELSEWHERE = -2
+}; /* an outcome: after a crash fewer bytes are here than announced; the session stays */
 
 struct upload {
 	struct server *s;
 	struct request *req; /* the HTTP thread's; the worker's while it is suspended */
 	struct arena arena;
-	struct push_request pr; /* its strings in the arena: the connection may go while a worker writes */
+	struct push_request
+		pr; /* its strings are in the arena: the connection may end while a worker writes */
 	struct pool_slot slot;
 	atomic_uint refs; /* the request's, and the worker's while there is one */
 	pthread_mutex_t lock;
@@ -26,9 +29,9 @@ struct upload {
 	uint8_t *fill, *drain;
 	size_t n_fill, n_drain;
 	bool working;   /* a worker has it, or it is queued for one */
-	bool suspended; /* the connection waits for the worker */
-	bool last;      /* all is in */
-	bool failed;    /* what comes is thrown away; `err` says why */
+	bool suspended; /* the connection has ended */
+	bool last;      /* the whole body is in */
+	bool failed;    /* further bytes are dropped; `err` says why */
 	bool gone;      /* the connection */
 	/* the worker's */
 	struct session *session;
@@ -64,7 +67,7 @@ struct upload *upload_new(struct request *req, struct session *session)
 	return up;
 }
 
-/* What has arrived waits for the next connection, or is of no use. */
+/* Park the received bytes for the next connection, or drop them. */
 static void upload_release_session(struct upload *up)
 {
 	struct session *session = TAKE(up->session);
@@ -124,7 +127,7 @@ static void upload_reply_offset(struct upload *up)
 {
 	uint64_t off = session_offset(up->session);
 
-	/* Before the reply: who has it may send the next part on another connection. */
+	/* Before the reply: after it the client may send the next part on another connection. */
 	upload_release_session(up);
 	if (up->failed)
 		push_reply_offset(
@@ -159,7 +162,7 @@ static void upload_reply_failure(struct upload *up)
 		   "the server could not store the file; its log has the reason; push again later");
 }
 
-/* All of it is there: look at it, and keep it. */
+/* The file is complete: check and commit it. */
 static void upload_commit(struct upload *up)
 {
 	struct push_request *pr = &up->pr;
@@ -227,7 +230,7 @@ static void upload_work(void *arg)
 			up->n_drain = up->n_fill;
 			up->n_fill = 0;
 		}
-		/* There is room again; it may go on meanwhile. */
+		/* There is room again: receive more meanwhile. */
 		if (up->suspended && !up->last) {
 			up->suspended = false;
 			wait_end_work(up->req);
@@ -276,8 +279,8 @@ size_t upload_body(struct upload *up, struct bytes piece)
 	if (up->n_fill == PUSH_BUFFER && !up->working)
 		upload_start_work(up);
 	/*
-	 * Not only when nothing fits: libmicrohttpd shows what is left of a piece again when more comes from
-	 * the client, or when the connection is resumed. Where that was the last of the body, nothing comes.
+	 * Even if a part of the chunk fitted: libmicrohttpd passes the rest again only when more bytes come
+	 * from the client, or when the connection is resumed. After the last bytes of the body none come.
 	 */
 	if (n < piece.size) {
 		up->suspended = wait_begin_work(up->req);

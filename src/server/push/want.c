@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * POST /push/want: which of many are wanted, and from where on? One request for thousands of files.
+ * POST /push/want: which of many files the server wants, and from which offset. One request for thousands
+ * of files.
  *
  *   {"objects": [{"id": "...", "kind": "debuginfo", "size": 5, "sha256": "...", "quality": "dwarf"}, ...]}
  *   {"objects": [{"want": true, "offset": 0}, {"want": false, "why": "same"}, ...]}, in the same order

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * /api/failures?match=TEXT&limit=N&cursor=CURSOR: what could not be read, with the reason.
+ * /api/failures?match=TEXT&limit=N&cursor=CURSOR: the files that could not be read, with the reasons.
  *
- *   { "failures": [ { "path", "reason", "kind", "package", "tries", "next_try", "next_try_in" } ], "next":
- * "CURSOR" }
+ *   { "failures": [ { "path", "reason", "kind", "package", "tries", "next_try", "next_try_in" } ],
+ *     "next": "CURSOR" }
  *
- * `match` keeps those that have the text in their path or reason, whatever its case. A page may have fewer
- * than `limit`, or none, and a next one: it also ends after so many rows were looked at.
+ * `match` selects files with that text in their path or reason, ignoring case. A page may have fewer than
+ * `limit` entries, or none, and still a next page: it also ends after a number of examined rows.
  */
 #include <ctype.h>
 #include "base/json.h"
@@ -21,7 +21,7 @@ struct failures {
 	struct request *req;
 	struct str match;
 	size_t limit;
-	int64_t at; /* the id of the last file that was looked at */
+	int64_t at; /* id of the last examined file */
 	size_t n_looked_at;
 	struct buf out;
 	struct json_writer json;
@@ -42,7 +42,7 @@ static bool text_has(struct str text, struct str part)
 	return false;
 }
 
-/* What is hidden is not searched either, else one could guess it piece by piece. */
+/* Hidden text is not searched either: otherwise it could be guessed piece by piece. */
 static void failures_add(struct failures *p, const struct index_file *f, struct arena *a)
 {
 	bool hide = p->req->s->opts.hide_archive;
@@ -127,7 +127,7 @@ static int failures_list(struct failures *p, bool *ret_more, struct err *err)
 
 	if (!p->req->s->opts.index_path)
 		return 0;
-	/* A connection of its own: nobody waits for it, and it waits for nobody. */
+	/* With a connection of its own, so that it waits for no other request. */
 	if (index_open(p->req->s->opts.index_path, &read_only, &ix, err) < 0)
 		return -1;
 	r = failures_fill(p, ix, ret_more, err);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * /healthz and /readyz: they say nothing of what is here, and need no token.
+ * /healthz and /readyz: they reveal nothing of the contents, so they need no token.
  */
 #include "server/status/status.h"
 

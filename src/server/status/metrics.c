@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the server counts, and /metrics.
+ * The metrics of the server, and /metrics.
  *
- * Two vocabularies. The families of elfutils' server come first and keep their names and labels, because
- * dashboards and scripts poll them; those scripts search for a name anywhere in a line and take the last word
- * for the value, so that `ready` must stand in one line only, without HELP and TYPE, and in no other name or
- * text. Ours are called lode_* and are written as Prometheus wants them.
+ * There are two vocabularies. The families of elfutils' server come first and keep their names and labels,
+ * because dashboards and scripts poll them. Those scripts search for a name anywhere in a line and take the
+ * last word as the value. So `ready` must occur in one line only, without HELP and TYPE, and in no other
+ * name or text. Our families are called lode_* and have the form that Prometheus documents.
  */
 #include "base/metrics.h"
 #include "server/artifact/artifact.h"

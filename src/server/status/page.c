@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The page: the files of web/, built in or out of a folder, as ready-made replies.
+ * The page: replies made of the files of web/, which are built in or in a folder.
  */
 #include "server/status/status.h"
 
@@ -11,7 +11,7 @@
 #define MAX_FILES     96u
 #define MAX_FILE_SIZE MIB(4)
 
-/* Everything that the page uses comes from here, and nothing that it shows is code: it never parses HTML. */
+/* The page loads everything from this server, and never parses HTML: nothing that it shows can be code. */
 #define POLICY                                                                                              \
 	"default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; "     \
 	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; " \
@@ -106,8 +106,10 @@ int page_new(struct server *s, struct page **ret, struct err *err)
 	struct page *p = NEW(struct page);
 	struct err missing = { 0 };
 
-	/* What comes first is found first. As in elfutils' server, a home page that is not there is no reason
-	 * not to start. */
+	/*
+	 * The first entry of a name is used. As in elfutils' server, the server starts without a home page
+	 * that is missing.
+	 */
 	if (s->opts.home_redirect) {
 		struct http_reply *r = http_reply_copy("", 0);
 

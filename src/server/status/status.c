@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * /api/status: the figures that the page shows, as JSON: the index, how far the scan is, requests, the cache,
- * other servers, the store. What failed is in failures.c.
+ * /api/status: the figures of the page, as JSON: index, scan, requests, cache, other servers, store.
+ * failures.c has the failures.
  */
 #include "base/json.h"
 #include "server/artifact/artifact.h"
@@ -9,8 +9,8 @@
 #include "server/status/status.h"
 
 /*
- * Counting walks over the whole index, and whoever looks at the page asks every few seconds. So counting gets
- * this part of one worker's time at most, however large the index is and however many look.
+ * Counting reads the whole index, and each open page asks every few seconds. So counting gets at most this
+ * part of the time of one worker, for any size of index and any number of pages.
  */
 #define COUNT_PART   20
 #define COUNT_MIN_MS 500
@@ -46,7 +46,7 @@ static void scan_figures(struct json_writer *j, struct scan *scan)
 	json_close(j);
 }
 
-/* One connection for all who ask. Who comes while another counts takes what was counted before. */
+/* One connection for all requests. While one request counts, others take the last count. */
 static void index_count(struct server *s)
 {
 	static const struct index_options read_only = { .read_only = true };
@@ -180,7 +180,7 @@ static void seek_server(void *arg, const struct net_server_state *s)
 	k->found = true;
 }
 
-/* Servers that are to be asked, in their order, also before they were. */
+/* All configured servers, in their order, also those that were not asked yet. */
 static void upstream_servers(struct json_writer *j, struct server *s, struct arena *a)
 {
 	json_open_array(j, "servers");

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the forms of symbolizing share: parts of the reply, numbers, names, shortened build IDs.
+ * Shared by the forms of symbolizing: parts of the reply, numbers, names, shortened build IDs.
  */
 #include <stdlib.h>
 #include "server/symbolize/symbolize.h"
@@ -27,7 +27,7 @@ struct str ask_part(const struct ask *a, size_t i)
 	return (struct str){ (const char *)a->parts.p + a->at[i].off, a->at[i].size };
 }
 
-/* ---- which build ID begins like this? ---- */
+/* ---- shortened build IDs ---- */
 
 struct only_one {
 	struct build_id id;

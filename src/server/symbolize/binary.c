@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * POST /symbolize with Content-Type application/x-lode-symbolize: the compact form. docs/protocol.md has its
- * bytes.
+ * POST /symbolize with Content-Type application/x-lode-symbolize: the compact form; docs/protocol.md
+ * describes its bytes.
  *
- * Strings, frames and chains of frames are numbered in the order in which they come; a chain that is there
- * already is named by its number. Many addresses of a profile have the same chain.
+ * Strings, frames and chains of frames are numbered in the order of their first use; a known chain is
+ * written as its number. Many addresses of a profile have the same chain.
  */
 #include "server/symbolize/symbolize.h"
 
@@ -22,7 +22,7 @@ enum {
 	FLAGS_KNOWN = (1 << 5) - 1
 };
 
-/* Things with numbers, each once. */
+/* A numbered set of byte strings. */
 struct numbered {
 	struct map map; /* bytes -> number + 1 */
 	struct buf all;
@@ -34,7 +34,7 @@ struct binary {
 	uint64_t *chain_of; /* of each query: number + 1; 0: none */
 	uint8_t *reasons;
 	struct buf key;
-	/* of the last chain: many addresses that rise have the same one */
+	/* of the last chain: ascending addresses often have the same one */
 	uint64_t lo, hi, last;
 	size_t last_module;
 };
@@ -47,7 +47,7 @@ static int binary_parse_module(struct ask *a, struct cursor *c, size_t i, size_t
 
 	if (id.size && !build_id_set(&a->ids[i], id))
 		return err_set(err, ERR_INVALID, "the build ID is too long");
-	/* Each takes a byte at least. */
+	/* Each address takes at least one byte. */
 	if (n > cursor_left(c))
 		return err_set(err, ERR_INVALID, "the body ends before its addresses");
 	if (n > ASK_MAX_ADDRS - a->n)
@@ -109,7 +109,7 @@ static int binary_parse(struct ask *a, struct err *err)
 
 /* ---- the reply ---- */
 
-/* The number of these bytes; *ret_new: they are new, and to be written behind `all`. */
+/* The number of these bytes; *ret_new: they are new, and the caller appends them to `all`. */
 static uint64_t numbered_add(struct numbered *p, struct bytes key, bool *ret_new)
 {
 	void *there = map_get(&p->map, key);
@@ -233,7 +233,7 @@ static const char *binary_finish(struct ask *a)
 		buf_add_char(out, (char)m.reason);
 	}
 	buf_add_uleb(out, a->n);
-	/* A chain, or 0 and why there is none. */
+	/* A chain; or 0 and the reason for none. */
 	for (size_t i = 0; i < a->n; i++) {
 		buf_add_uleb(out, b->chain_of[i]);
 		if (!b->chain_of[i])

@@ -6,13 +6,13 @@
 
 #include <stdio.h>
 
-/* What is between a request and its queries: in the arena. */
+/* A parsed request; in the arena. */
 struct form_json {
 	struct frame_mapping *maps;
 	size_t *first_map; /* n_ids + 1: those of each module */
 	size_t n_maps;
-	uint64_t *addrs; /* as they were asked for */
-	bool text;       /* GET: not JSON */
+	uint64_t *addrs; /* as requested */
+	bool text;       /* GET of text, not JSON */
 };
 
 static struct str json_text(const json_t *j)
@@ -20,7 +20,7 @@ static struct str json_text(const json_t *j)
 	return json_is_string(j) ? (struct str){ json_string_value(j), json_string_length(j) } : STR("");
 }
 
-/* ---- what is asked ---- */
+/* ---- requests ---- */
 
 static int parse_kind(struct str s, enum frame_address_kind *ret, struct err *err)
 {
@@ -214,7 +214,7 @@ static void add_addresses(void *arg, const char *value)
 
 		if (a->n == l->room)
 			l->r = err_set(l->err, ERR_LIMIT, "too many addresses: POST /symbolize takes more");
-		/* As tools print them: hexadecimal, with or without 0x. */
+		/* As tools print addresses: hexadecimal, with or without 0x. */
 		else if (!ask_number_text(one, true, &q.addr))
 			l->r = err_set(l->err, ERR_INVALID, "'addr' is not a hexadecimal number");
 		else
@@ -373,7 +373,7 @@ static void ask_put_module(struct ask *a, size_t i, struct json_writer *w)
 	if (m.reason != FRAME_FOUND) {
 		const char *reason = frame_reason_text(m.reason);
 
-		/* With hide_archive, paths of files are not said. */
+		/* With hide_archive, paths of files are not shown. */
 		if (m.why[0] && !a->req->s->opts.hide_archive)
 			json_put_printf(w, "why", "%s: %s", reason, m.why);
 		else

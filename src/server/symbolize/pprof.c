@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * pprof's symbolz: POST of "0x1+0x2+..." is answered by a line each, "0x1<TAB>name". Its addresses are of one
- * file: the one of the build ID in the path (/buildid/ID/symbolz, /buildid/ID/pprof/symbol) or of
- * ?buildid=ID. An address without a name has no line, as pprof expects it.
+ * pprof's symbolz: a POST of "0x1+0x2+..." is answered by lines of "0x1<TAB>name". All addresses are of the
+ * file with the build ID in the path (/buildid/ID/symbolz, /buildid/ID/pprof/symbol) or in ?buildid=ID. An
+ * address without a name has no line: pprof expects that.
  */
 #include "server/symbolize/symbolize.h"
 
@@ -27,7 +27,7 @@ static int pprof_parse(struct ask *a, struct err *err)
 	if (a->req && !a->ids[0].size)
 		return err_set(err, ERR_INVALID, "a build ID is needed: /buildid/ID/symbolz or ?buildid=ID");
 	a->queries = ARENA_NEW_N(a->arena, struct tables_query, n);
-	a->demangling = FRAME_DEMANGLE_NONE; /* pprof does it, to the degree that it was told */
+	a->demangling = FRAME_DEMANGLE_NONE; /* pprof demangles names itself, as its options say */
 	for (struct str rest = body; rest.size;) {
 		struct str one = str_trim(str_cut(&rest, '+'));
 
@@ -46,7 +46,7 @@ static void pprof_answer(void *arg, size_t i, const struct tables_answer *ans)
 	size_t before;
 
 	ask_part_begin(a, i);
-	/* There is one name only: that of the function itself, not of what was inlined into it. */
+	/* There is one name for an address: of the function itself, not of functions inlined into it. */
 	if (ans->frames && !ask_is_full(a)) {
 		buf_printf(&a->parts, "0x%llx\t", (unsigned long long)a->queries[i].addr);
 		before = a->parts.size;

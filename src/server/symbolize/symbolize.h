@@ -3,14 +3,14 @@
  * Addresses to frames over HTTP: what its files share.
  *
  *   symbolize.c  handlers: a request is parsed, its tables are requested, it is answered
- *   ask.c        what the forms share
+ *   ask.c        shared by the forms
  *   json.c       POST /symbolize, GET /buildid/ID/symbolize
  *   binary.c     the compact form of the first
- *   v5.c         POST /symbolicate/v5, Mozilla's
- *   pprof.c      /symbolz, pprof's
+ *   v5.c         POST /symbolicate/v5, the form of Mozilla's tools
+ *   pprof.c      /symbolz, the form of pprof
  *
- * A worker reads what is asked, takes a hold of the tables, and leaves; when they are there, or the deadline
- * is over, a worker writes the reply. Nobody waits meanwhile.
+ * A worker parses the request, requests the tables, and returns. When they are there, or the deadline is
+ * over, a worker writes the reply. No thread waits meanwhile.
  */
 #pragma once
 
@@ -20,35 +20,36 @@
 #include "tables/tables.h"
 
 #define ASK_MAX_BODY   MIB(16)
-#define ASK_MAX_BODIES MIB(256) /* of all that are under way */
+#define ASK_MAX_BODIES MIB(256) /* of all bodies in memory */
 #define ASK_MAX_IDS    4096u
 #define ASK_MAX_MAPS   65536u
 #define ASK_MAX_ADDRS  200000u
 #define ASK_MAX_REPLY  MIB(128)
-#define ASK_TIMEOUT_MS 20000 /* unless something else is asked for */
+#define ASK_TIMEOUT_MS 20000 /* unless the request has another */
 #define ASK_MAX_STRING 4096u
-#define ASK_MAX_LISTS  (ASK_MAX_ADDRS + ASK_MAX_MAPS + 2 * ASK_MAX_IDS) /* and objects, of a body of JSON */
+#define ASK_MAX_LISTS \
+	(ASK_MAX_ADDRS + ASK_MAX_MAPS + 2 * ASK_MAX_IDS) /* lists and objects in a body of JSON */
 #define ASK_MAX_VALUES (2u << 20)
 
 struct ask;
 
 struct ask_form {
-	/* What is asked for, into the ask. ERR_INVALID, ERR_LIMIT: 400, 413, with the text. */
+	/* Parse the body into the ask. ERR_INVALID, ERR_LIMIT: 400, 413, with the text. */
 	int (*parse)(struct ask *a, struct err *err);
-	/* One answer; @i is the place in a->queries. They come in any order. */
+	/* Write one answer; @i is the index in a->queries. They come in any order. */
 	void (*answer)(void *ask, size_t i, const struct tables_answer *ans);
-	/* The body in a->out, and its type. */
+	/* Write the reply into a->out; returns its type. */
 	const char *(*finish)(struct ask *a);
 };
 extern const struct ask_form ask_json, ask_get, ask_binary, ask_v5, ask_pprof;
 
 struct ask {
-	struct request *req; /* NULL: for fuzzing */
+	struct request *req; /* NULL: in fuzzing */
 	struct arena *arena;
 	const struct ask_form *form;
-	struct build_id path_id; /* in the path; empty: none */
+	struct build_id path_id; /* of the path; empty: none */
 	struct bytes body;       /* borrowed */
-	/* What is asked; in the arena. */
+	/* The parsed request; in the arena. */
 	struct build_id *ids;
 	struct tables_query *queries;
 	size_t n_ids, n;
@@ -56,14 +57,14 @@ struct ask {
 	int64_t timeout_ms;
 	enum frame_demangling demangling;
 	bool discriminators;
-	void *own; /* the form's */
-	/* What comes of it. */
+	void *own; /* of the form */
+	/* The answer. */
 	struct tables_request *hold;
-	struct buf parts; /* answers as they come */
+	struct buf parts; /* answers, in the order in which they come */
 	struct ask_part {
 		size_t off, size;
-	} * at;      /* of each query, in `parts` */
-	bool passes; /* of some asking again may help */
+	} * at;      /* part of each query, in `parts` */
+	bool passes; /* a later request may have a better answer for some */
 	struct buf out;
 };
 
@@ -77,20 +78,23 @@ extern const struct http_body symbolize_body;
 
 /* ---- for the forms ---- */
 
-/* Begin and end what is written of answer @i. */
+/* Begin and end the part of answer @i. */
 void ask_part_begin(struct ask *a, size_t i);
 void ask_part_end(struct ask *a, size_t i);
-struct str ask_part(const struct ask *a, size_t i); /* what was written */
+struct str ask_part(const struct ask *a, size_t i); /* the part of answer @i */
 bool ask_is_full(const struct ask *a);              /* the reply would get too long */
 
-/* The body as JSON. What would take much more memory than it has bytes is ERR_LIMIT. NULL: err says why. */
+/*
+ * Parse the body as JSON. A body that would take much more memory than it has bytes is ERR_LIMIT. NULL:
+ * err.
+ */
 json_t *ask_load_json(const struct ask *a, struct err *err);
-/* JSON: numbers of 64 bits also as text, "0x10" or "16". */
+/* A number, or text such as "0x10" or "16", since numbers of JSON have less than 64 bits. */
 bool ask_number(const json_t *j, uint64_t *ret);
 bool ask_number_text(struct str s, bool hex, uint64_t *ret);
 /* "function":NAME and "file":PATH */
 void ask_put_name(const struct ask *a, const struct symtab_frame *f, struct json_writer *w);
 void ask_put_path(const struct symtab_frame *f, struct json_writer *w);
 
-/* The build IDs that begin with these bytes: the one there is, else 0 and nothing. */
+/* The build ID that begins with these bytes; false: there is none, or several. */
 bool ask_complete_id(struct server *s, struct bytes prefix, struct build_id *ret);

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * POST /symbolicate/v5, as Mozilla's symbolication server has it, for the Firefox profiler and crash tools.
+ * POST /symbolicate/v5, the protocol of Mozilla's symbolication server, for the Firefox profiler and crash
+ * tools.
  *
  *   {"jobs": [{"memoryMap": [["libx.so", "<debug ID>"]], "stacks": [[[0, 4953]]]}]}, or one such job alone
  *
- * A debug ID is Breakpad's: the build ID's first 16 bytes as a GUID, and an age. The rest of the build ID is
- * looked up in the index and the store; where several begin like this, or none, the 16 bytes are taken for
- * all of it. What is not ELF's has an ID that nobody here has.
+ * A debug ID is Breakpad's: the first 16 bytes of the build ID as a GUID, and an age. The rest of the build
+ * ID is looked up in the index and the store; if several begin with these bytes, or none, the 16 bytes are
+ * taken as the whole. Files of other formats than ELF have IDs that no file here has.
  */
 #include "server/symbolize/symbolize.h"
 
@@ -24,13 +25,13 @@ struct v5 {
 	struct v5_job *jobs;
 	size_t n_jobs, n_stacks;
 	bool single;                   /* one job, without the list */
-	size_t *stack_ends;            /* of each stack: the query behind its last */
+	size_t *stack_ends;            /* of each stack: the index after its last query */
 	struct str *names, *debug_ids; /* of the modules */
 	bool *used;
-	bool *guessed; /* nothing here has an ID that begins so: taken for all of it */
+	bool *guessed; /* no build ID here begins with it: taken as the whole */
 };
 
-/* "030201000504070608090A0B0C0D0E0F0": back to the bytes of the build ID. */
+/* "030201000504070608090A0B0C0D0E0F0" to the bytes of the build ID. */
 static bool bytes_of_debug_id(struct str s, uint8_t out[16])
 {
 	static const uint8_t order[16] = { 3, 2, 1, 0, 5, 4, 7, 6, 8, 9, 10, 11, 12, 13, 14, 15 };
@@ -44,7 +45,7 @@ static bool bytes_of_debug_id(struct str s, uint8_t out[16])
 	return true;
 }
 
-/* true: by what is known here. */
+/* true: the build ID was found, or cannot be. */
 static bool v5_set_id(struct ask *a, struct str debug_id, struct build_id *ret)
 {
 	uint8_t b[16];
@@ -64,7 +65,7 @@ static struct str json_text_at(const json_t *list, size_t i)
 	return json_is_string(j) ? (struct str){ json_string_value(j), json_string_length(j) } : STR("");
 }
 
-/* ---- what is asked ---- */
+/* ---- requests ---- */
 
 static const json_t *v5_job_at(const json_t *all, size_t i)
 {
@@ -73,7 +74,7 @@ static const json_t *v5_job_at(const json_t *all, size_t i)
 	return json_is_array(jobs) ? json_array_get(jobs, i) : i ? NULL : all;
 }
 
-/* So that all arrays are made once, and not before the limits were looked at. */
+/* Count first, so that limits are checked before the arrays are allocated, once. */
 static int v5_count(struct ask *a, struct v5 *v, const json_t *all, size_t *ret_stacks, size_t *ret_frames,
 		    struct err *err)
 {
@@ -174,7 +175,7 @@ static int v5_parse_all(struct ask *a, struct v5 *v, const json_t *all, struct e
 	for (size_t i = 0; i < v->n_jobs; i++)
 		if (v5_parse_job(a, i, v5_job_at(all, i), &n_ids, &n_stacks, err) < 0)
 			return err_in(err, "job %zu", i);
-	/* Modules that no frame is in are not looked for: whole processes are sent. */
+	/* Modules without a frame are not looked up: clients send all modules of a process. */
 	for (size_t i = 0; i < a->n_ids; i++)
 		if (v->used[i])
 			v->guessed[i] = !v5_set_id(a, v->debug_ids[i], &a->ids[i]);
@@ -276,7 +277,7 @@ static void v5_put_modules(struct ask *a, const struct v5_job *job, struct json_
 		buf_add_char(&key, '/');
 		buf_add_str(&key, v->debug_ids[i]);
 		json_key(w, buf_str(&key));
-		/* null: it was not looked for. */
+		/* null: it was not looked up. */
 		if (v->used[i])
 			json_put_bool(w, NULL, m.reason == FRAME_FOUND);
 		else
@@ -305,7 +306,10 @@ static void v5_put_job(struct ask *a, size_t i, struct json_writer *w)
 	json_close(w);
 }
 
-/* What was waited for has been scanned by now: it was asked for by half its name, and is to be asked anew. */
+/*
+ * While the request waited, packages were scanned: if a shortened ID is known by now, the client shall ask
+ * again.
+ */
 static void look_at_guesses(struct ask *a)
 {
 	const struct v5 *v = a->own;

@@ -299,7 +299,7 @@ static void other_sites_are_refused_without_a_token(void **state)
 
 	check(ask_with_body("POST", "/api/echo/x", "Host: a\r\nOrigin: http://b\r\n", ""), 403,
 	      "{\"error\":\"pages of other sites may not do this without a token\"}\n");
-	/* What a proxy on this machine passes on is not this machine's. */
+	/* A request through a proxy on this machine is not from this machine. */
 	a = ask_with_body("POST", "/echo/x", "X-Forwarded-For: 192.0.2.1\r\n", "x");
 	assert_int_equal(a.status, 403);
 	http_answer_done(&a);
