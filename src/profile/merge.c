@@ -9,6 +9,7 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include "base/vec.h"
 
 #define PAGE 4096u
 
@@ -178,11 +179,7 @@ static uint32_t location_in(struct profile_merge *m, uint32_t i)
 		struct profile_line line = m->from->lines.p[from->first_line + k];
 
 		line.function = function_in(m, line.function);
-		if (m->lines.n == m->lines.room) {
-			m->lines.room = m->lines.room ? m->lines.room * 2 : 16;
-			m->lines.p = mem_realloc(m->lines.p, m->lines.room, sizeof(*m->lines.p));
-		}
-		m->lines.p[m->lines.n++] = line;
+		VEC_PUSH(m->lines.p, m->lines.n, m->lines.room) = line;
 	}
 	m->locations[i] = profile_add_location(m->to, &new, m->lines.p, m->lines.n) + 1;
 	return m->locations[i] - 1;
@@ -211,13 +208,10 @@ static uint32_t labels_in(struct profile_merge *m, uint32_t i)
 	for (uint32_t k = 0; k < set->n; k++) {
 		const struct profile_label *l = &m->from->labels.p[set->first + k];
 
-		if (m->labels.n == m->labels.room) {
-			m->labels.room = m->labels.room ? m->labels.room * 2 : 16;
-			m->labels.p = mem_realloc(m->labels.p, m->labels.room, sizeof(*m->labels.p));
-		}
-		m->labels.p[m->labels.n++] = (struct profile_label){ merge_string_in(m, l->key),
-								     merge_string_in(m, l->str),
-								     merge_string_in(m, l->unit), l->num };
+		VEC_PUSH(m->labels.p, m->labels.n,
+			 m->labels.room) = (struct profile_label){ merge_string_in(m, l->key),
+								   merge_string_in(m, l->str),
+								   merge_string_in(m, l->unit), l->num };
 	}
 	qsort_r(m->labels.p, m->labels.n, sizeof(*m->labels.p), by_key, m->to);
 	m->label_sets[i] = profile_add_labels(m->to, m->labels.p, m->labels.n) + 1;

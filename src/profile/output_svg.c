@@ -8,6 +8,7 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include "base/vec.h"
 #include "profile/assets.h"
 
 #define WIDTH     1200.0
@@ -141,10 +142,7 @@ static int svg_enter(void *arg, uint32_t node, unsigned depth)
 
 	profile_tree_node(d->t, node, &n);
 	width = (double)n.total[0] * d->scale;
-	if (depth + 1 >= d->room) {
-		d->room = MAX(64u, d->room * 2);
-		d->left = mem_realloc(d->left, d->room, sizeof(*d->left));
-	}
+	VEC_RESERVE(d->left, depth, d->room, 2);
 	if (!depth)
 		d->left[0] = MARGIN;
 	d->left[depth + 1] = d->left[depth];

@@ -7,6 +7,8 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include "base/json.h"
+#include "base/vec.h"
 
 /* ---- values ---- */
 
@@ -59,10 +61,7 @@ static int folded_enter(void *arg, uint32_t node, unsigned depth)
 	struct profile_frame frame;
 
 	profile_tree_node(f->t, node, &n);
-	if (depth >= f->room) {
-		f->room = MAX(64u, f->room * 2);
-		f->sizes = mem_realloc(f->sizes, f->room, sizeof(*f->sizes));
-	}
+	VEC_RESERVE(f->sizes, depth, f->room, 1);
 	f->sizes[depth] = (uint32_t)f->path.size;
 	if (node) {
 		profile_tree_frame(f->t, n.frame, &frame);
@@ -105,12 +104,15 @@ void profile_write_folded(const struct profile_tree *t, const struct profile_out
 struct scoping {
 	const struct profile_tree *t;
 	struct buf path; /* frames from the root, 32 bits each */
-	struct buf samples, weights;
+	struct buf row, samples_text, weights_text;
+	struct json_writer samples, weights; /* of arrays of their own */
+	size_t n_rows;
 };
 
 static int scope_enter(void *arg, uint32_t node, unsigned depth)
 {
 	struct scoping *s = arg;
+	struct json_writer row = { .out = &s->row };
 	struct profile_node n;
 
 	profile_tree_node(s->t, node, &n);
@@ -118,15 +120,19 @@ static int scope_enter(void *arg, uint32_t node, unsigned depth)
 		buf_add_u32(&s->path, n.frame);
 	if (n.self[0] <= 0)
 		return 0;
-	buf_add_str(&s->samples, s->samples.size ? STR(",\n[") : STR("["));
+	s->row.size = 0;
+	if (s->n_rows++)
+		buf_add_char(&s->row, '\n');
+	json_open_array(&row, NULL);
 	for (size_t i = 0; i < s->path.size; i += 4) {
 		uint32_t frame;
 
 		memcpy(&frame, s->path.p + i, 4);
-		buf_printf(&s->samples, i ? ",%u" : "%u", frame);
+		json_put_uint(&row, NULL, frame);
 	}
-	buf_add_char(&s->samples, ']');
-	buf_printf(&s->weights, s->weights.size ? ",%lld" : "%lld", (long long)n.self[0]);
+	json_close(&row);
+	json_put_raw(&s->samples, NULL, buf_str(&s->row));
+	json_put_int(&s->weights, NULL, n.self[0]);
 	return 0;
 }
 
@@ -149,44 +155,74 @@ static const char *scope_unit(struct str unit)
 	return "none";
 }
 
-void profile_write_speedscope(const struct profile_tree *t, const struct profile_output *o, struct buf *out)
+static void add_scope_frames(struct scoping *s, struct json_writer *w)
 {
-	struct str title = o->title ? str_of(o->title) : profile_tree_type(t);
-	struct scoping s = { .t = t };
-	const struct profile_walk w = { scope_enter, scope_leave, &s };
-	struct profile_node root;
-
-	profile_tree_walk(t, &w);
-	profile_tree_node(t, 0, &root);
-	buf_add_str(out, STR("{\"$schema\":\"https://www.speedscope.app/"
-			     "file-format-schema.json\",\"exporter\":\"lode " LODE_VERSION "\",\"name\":"));
-	text_json(title, out);
-	buf_add_str(out, STR(",\"shared\":{\"frames\":["));
-	for (uint32_t i = 0; i < profile_tree_n_frames(t); i++) {
+	for (uint32_t i = 0; i < profile_tree_n_frames(s->t); i++) {
+		struct json_writer row = { .out = &s->row, .for_html = true };
 		struct profile_frame f;
 
-		profile_tree_frame(t, i, &f);
-		buf_add_str(out, i ? STR(",\n{\"name\":") : STR("{\"name\":"));
-		text_json(f.name, out);
-		if (f.file.size) {
-			buf_add_str(out, STR(",\"file\":"));
-			text_json(f.file, out);
-		}
+		profile_tree_frame(s->t, i, &f);
+		s->row.size = 0;
+		if (i)
+			buf_add_char(&s->row, '\n');
+		json_open_object(&row, NULL);
+		json_put_str(&row, "name", f.name);
+		if (f.file.size)
+			json_put_str(&row, "file", f.file);
 		if (f.line > 0)
-			buf_printf(out, ",\"line\":%lld", (long long)f.line);
-		buf_add_char(out, '}');
+			json_put_int(&row, "line", f.line);
+		json_close(&row);
+		json_put_raw(w, NULL, buf_str(&s->row));
 	}
-	buf_add_str(out, STR("]},\"profiles\":[{\"type\":\"sampled\",\"name\":"));
-	text_json(profile_tree_type(t), out);
-	buf_printf(out, ",\"unit\":\"%s\",\"startValue\":0,\"endValue\":%lld,\"samples\":[",
-		   scope_unit(profile_tree_unit(t)), (long long)root.total[0]);
-	buf_add_str(out, buf_str(&s.samples));
-	buf_add_str(out, STR("],\"weights\":["));
-	buf_add_str(out, buf_str(&s.weights));
-	buf_add_str(out, STR("]}]}\n"));
+}
+
+static void add_scope_samples(struct scoping *s, struct json_writer *w)
+{
+	const struct profile_walk walk = { scope_enter, scope_leave, s };
+
+	s->samples.out = &s->samples_text;
+	s->weights.out = &s->weights_text;
+	json_open_array(&s->samples, NULL);
+	json_open_array(&s->weights, NULL);
+	profile_tree_walk(s->t, &walk);
+	json_close(&s->samples);
+	json_close(&s->weights);
+	json_put_raw(w, "samples", buf_str(&s->samples_text));
+	json_put_raw(w, "weights", buf_str(&s->weights_text));
+}
+
+void profile_write_speedscope(const struct profile_tree *t, const struct profile_output *o, struct buf *out)
+{
+	struct json_writer w = { .out = out, .for_html = true };
+	struct scoping s = { .t = t };
+	struct profile_node root;
+
+	profile_tree_node(t, 0, &root);
+	json_open_object(&w, NULL);
+	json_put_text(&w, "$schema", "https://www.speedscope.app/file-format-schema.json");
+	json_put_text(&w, "exporter", "lode " LODE_VERSION);
+	json_put_str(&w, "name", o->title ? str_of(o->title) : profile_tree_type(t));
+	json_open_object(&w, "shared");
+	json_open_array(&w, "frames");
+	add_scope_frames(&s, &w);
+	json_close(&w);
+	json_close(&w);
+	json_open_array(&w, "profiles");
+	json_open_object(&w, NULL);
+	json_put_text(&w, "type", "sampled");
+	json_put_str(&w, "name", profile_tree_type(t));
+	json_put_text(&w, "unit", scope_unit(profile_tree_unit(t)));
+	json_put_int(&w, "startValue", 0);
+	json_put_int(&w, "endValue", root.total[0]);
+	add_scope_samples(&s, &w);
+	json_close(&w);
+	json_close(&w);
+	json_close(&w);
+	buf_add_char(out, '\n');
 	buf_done(&s.path);
-	buf_done(&s.samples);
-	buf_done(&s.weights);
+	buf_done(&s.row);
+	buf_done(&s.samples_text);
+	buf_done(&s.weights_text);
 }
 
 /* ---- top ---- */

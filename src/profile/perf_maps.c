@@ -6,6 +6,7 @@
 #include "profile/perf_maps.h"
 
 #include <stdlib.h>
+#include "base/vec.h"
 #include "profile/internal.h"
 
 #define MAX_MAPS  (1u << 20)
@@ -53,11 +54,7 @@ void perf_maps_fork(struct perf_maps *m, uint32_t child, uint32_t parent)
 			break;
 		if (m->list.p[i - 1].pid != parent || last + n >= MAX_MAPS)
 			continue;
-		if (n == room) {
-			room = room ? 2 * room : 64;
-			order = mem_realloc(order, room, sizeof(*order));
-		}
-		order[n++] = i - 1;
+		VEC_PUSH(order, n, room) = i - 1;
 	}
 	/* The oldest first, so that the newest is found first again. */
 	while (n) {

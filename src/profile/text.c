@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Names in texts of several kinds: JSON, XML, lines. What is no UTF-8 becomes U+FFFD, byte by byte.
+ * Names in XML and in lines of text. Bytes that are not UTF-8 become U+FFFD.
  */
 #include "profile/text.h"
 
@@ -10,37 +10,8 @@
 static void each_char(struct str s, struct buf *out,
 		      void (*one)(struct str character, char avoid, struct buf *out), char avoid)
 {
-	while (s.size) {
-		size_t n = str_utf8(s, NULL);
-
-		if (n)
-			one((struct str){ s.p, n }, avoid, out);
-		else
-			buf_add_str(out, STR(REPLACEMENT));
-		s.p += n ? n : 1;
-		s.size -= n ? n : 1;
-	}
-}
-
-static void one_json(struct str c, char avoid, struct buf *out)
-{
-	unsigned char b = (unsigned char)c.p[0];
-
-	if (b == '"' || b == '\\')
-		buf_printf(out, "\\%c", b);
-	else if (b < 0x20 || b == '<' || b == '>' || b == '&' || b == 0x7f)
-		buf_printf(out, "\\u%04x", b);
-	else if (c.size == 3 && memcmp(c.p, "\xe2\x80", 2) == 0 && ((unsigned char)c.p[2] & 0xfe) == 0xa8)
-		buf_printf(out, "\\u%04x", 0x2028 + (c.p[2] & 1)); /* line ends in old JavaScript */
-	else
-		buf_add_str(out, c);
-}
-
-void text_json(struct str s, struct buf *out)
-{
-	buf_add_char(out, '"');
-	each_char(s, out, one_json, 0);
-	buf_add_char(out, '"');
+	while (s.size)
+		one(str_utf8_next(&s), avoid, out);
 }
 
 static void one_xml(struct str c, char avoid, struct buf *out)
