@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * The files of assets/ beside this, built in.
- */
+/* The files of assets/, embedded. */
 #pragma once
 
 #include "base/base.h"

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Building a profile: what is equal is found by hash and becomes one entry.
+ * Building a profile: equal entries are found by hash and stored once.
  *
- * Each table has an open hash table of numbers beside it; entries are compared where they lie. Hashes are
- * seeded, so that no input can choose its collisions.
+ * Each table has an open hash table of indices beside it; entries are compared in place. Hashes are seeded,
+ * so that no input can choose its collisions.
  */
 #include "profile/internal.h"
 
@@ -73,8 +73,8 @@ static bool hash_table_reserve(struct profile *p, struct hash_index *h,
 }
 
 /*
- * Room for one more. What a reader has put into the table by itself, entries [first, n), is found too. Once
- * the limit was met nothing is added or looked at any more.
+ * Make room for one more. Entries [first, n), which a reader has appended to the table directly, are added to
+ * the hash table too. After the limit was reached nothing is added or looked up any more.
  */
 static bool build_is_ready(struct profile *p, struct hash_index *h, uint32_t first, uint32_t n,
 			   uint64_t (*hash_of)(const struct profile *p, uint32_t i))
@@ -211,7 +211,7 @@ static uint64_t hash_of_location(const struct profile *p, const struct profile_l
 	return h;
 }
 
-/* Where there are no lines at all there is no table of them either. */
+/* Without any lines there is no table of them either. */
 static const struct profile_line *build_lines_of(const struct profile *p, const struct profile_location *l)
 {
 	return l->n_lines ? &p->lines.p[l->first_line] : NULL;

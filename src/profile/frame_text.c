@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What symtab says of a frame, in the texts that profiles have: the function's name demangled, a whole path.
- * Many addresses are in few functions, so each text is made once.
+ * Frames of symtab in the texts of profiles: the function's name demangled, a whole path. Many addresses are
+ * in few functions, so each text is made once.
  */
 #include <stdlib.h>
 #include "profile/name.h"
@@ -38,7 +38,7 @@ void profile_frame_texts_free(struct profile_frame_texts *x)
 	free(x);
 }
 
-/* What the table has is good for the moment only. */
+/* Texts of the table are valid only for the moment, so they are copied. */
 static const struct name *frame_name_of(struct profile_frame_texts *x, const struct symtab_frame *f)
 {
 	struct str system = f->linkage.size ? f->linkage : f->name;
@@ -85,8 +85,10 @@ void profile_frame_text_of(struct profile_frame_texts *x, const struct symtab_fr
 					    .line = f->line,
 					    .column = f->column,
 					    .start_line = f->start_line };
-	/* pprof's file is of the function, but is shown with the line: where a function has parts of several,
-	 * that of the line. */
+	/*
+	 * pprof's file belongs to the function, but is shown with the line: where a function has parts of
+	 * several files, it is the file of the line.
+	 */
 	ret->file = frame_path_of(x, f->dir, f->file);
 }
 

@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Any profile: unpacked, and its format found out.
- */
+/* Any profile: decompressed, and its format detected. */
 #include "profile/input.h"
 
 #include "profile/internal.h"
 
-#define HEAD KIB(64) /* of text, by which its format is told */
+#define HEAD KIB(64) /* of text, to detect the format */
 
 static const char *const names[] = {
 	[PROFILE_FORMAT_AUTO] = "auto",     [PROFILE_FORMAT_PPROF] = "pprof",
@@ -51,9 +49,8 @@ int profile_read(struct bytes in, enum profile_format format, const struct profi
 	if (profile_unpack(&in, limits, &plain, err) < 0)
 		return -1;
 	if (profile_is_perf_data(in))
-		return err_set(
-			err, ERR_INVALID,
-			"is perf's own file: use the text that perf script --show-mmap-events makes of it");
+		return err_set(err, ERR_INVALID,
+			       "is perf's own file: convert it to text with perf script --show-mmap-events");
 	text = (struct str){ (const char *)in.p, in.size };
 	switch (format == PROFILE_FORMAT_AUTO ? detect_format(in) : format) {
 	case PROFILE_FORMAT_PERF:

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Profiles in other formats than pprof's: text of `perf script`, folded stacks, what Go, gperftools and
- * jemalloc write.
+ * Profiles in formats other than pprof's: the text of `perf script`, folded stacks, the formats of Go,
+ * gperftools and jemalloc.
  */
 #pragma once
 
@@ -20,13 +20,13 @@ enum profile_format {
 bool profile_format_parse(struct str s, enum profile_format *ret);
 
 /*
- * @in may be compressed (gzip, zstd, xz, bzip2). PROFILE_FORMAT_AUTO: what it is is told by how it begins.
- * ERR_INVALID says at which line.
+ * Read a profile. @in may be compressed (gzip, zstd, xz, bzip2). PROFILE_FORMAT_AUTO: the format is detected
+ * by the first bytes. ERR_INVALID: the text has the line.
  */
 int profile_read(struct bytes in, enum profile_format format, const struct profile_limits *limits,
 		 struct profile **ret, struct err *err);
 
-/* These want plain text. */
+/* These take text that is not compressed. */
 int profile_read_perf(struct str text, const struct profile_limits *limits, struct profile **ret,
 		      struct err *err);
 int profile_read_folded(struct str text, const struct profile_limits *limits, struct profile **ret,
@@ -40,5 +40,5 @@ int profile_read_cpu(struct bytes in, const struct profile_limits *limits, struc
 		     struct err *err);
 bool profile_is_cpu(struct bytes head);
 
-/* perf's own file. It is not read here: perf script makes text of it. */
+/* perf's own file, perf.data. It is not read here: perf script converts it to text. */
 bool profile_is_perf_data(struct bytes head);

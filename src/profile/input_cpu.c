@@ -3,7 +3,7 @@
  * CPU profiles of gperftools: words of 32 or 64 bits in either byte order.
  *
  * A head of 0, 3, 0, the period in microseconds, 0; then records of a count, the number of addresses and
- * these, the leaf first; one of 0, 1, 0 ends them, and behind it is the text of /proc/self/maps.
+ * these, the leaf first; 0, 1, 0 ends them, followed by the text of /proc/self/maps.
  */
 #include "profile/input.h"
 
@@ -54,7 +54,7 @@ bool profile_is_cpu(struct bytes head)
 	return find_head(head, &r);
 }
 
-/* The next record's head, its addresses behind it in @c. 1: there is none. */
+/* The next record's head; its addresses come next in @c. 1: there is none. */
 static int next_record(const struct cpu_reader *r, struct cursor *c, uint64_t *ret_count, uint64_t *ret_n,
 		       struct err *err)
 {
@@ -81,7 +81,7 @@ static int next_record(const struct cpu_reader *r, struct cursor *c, uint64_t *r
 	return 0;
 }
 
-/* Where the records end. */
+/* The end of the records. */
 static int find_end(const struct cpu_reader *r, struct cursor *c, struct err *err)
 {
 	uint64_t count, n;
@@ -93,8 +93,8 @@ static int find_end(const struct cpu_reader *r, struct cursor *c, struct err *er
 }
 
 /*
- * The leaf comes from the signal. Often it is on the stack as well, some have the frame of the signal handler
- * before that: so many addresses are not of the program.
+ * The leaf comes from the signal. Often it is on the stack as well, in some profiles after the frame of the
+ * signal handler: the number of addresses that are not of the program.
  */
 static uint64_t behind_leaf(struct cursor at, bool wide, uint64_t n)
 {
@@ -119,7 +119,7 @@ static int cpu_read_record(struct cpu_reader *r, struct cursor *c, uint64_t coun
 
 		if (i && i < first)
 			continue;
-		/* Callers are told by where the call returns to. */
+		/* Callers are given by their return addresses. */
 		l.addr -= i && l.addr;
 		l.mapping = profile_maps_find(&r->maps, l.addr);
 		if (!profile_push(r->p, &r->stack, profile_add_location(r->p, &l, NULL, 0)))
@@ -138,7 +138,7 @@ static int cpu_read_all(struct cpu_reader *r, struct bytes in, struct err *err)
 	int done;
 
 	if (!find_head(in, r))
-		return err_set(err, ERR_INVALID, "is no CPU profile of gperftools");
+		return err_set(err, ERR_INVALID, "is not a CPU profile of gperftools");
 	if (r->period_us > (uint64_t)INT64_MAX / 1000)
 		return err_set(err, ERR_INVALID, "has a period of %llu us", (unsigned long long)r->period_us);
 	profile_add_type(r->p, STR("samples"), STR("count"));

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Folded stacks: a line a stack, the outermost frame first, and how often it was seen. As stackcollapse-*.pl
- * and many others write them.
+ * Folded stacks: one line for each stack, the outermost frame first, and its count. As written by
+ * stackcollapse-*.pl and many other programs.
  */
 #include "profile/input.h"
 
 #include "profile/internal.h"
 #include "profile/words.h"
 
-/* The last word; what is before it stays in @line. */
+/* Cut off the last word. */
 static struct str cut_last(struct str *line)
 {
 	const char *blank = memrchr(line->p, ' ', line->size);
@@ -41,7 +41,7 @@ static int folded_read_line(struct profile *p, struct str line, struct err *err)
 	int64_t v;
 
 	if (!words_int(count, &v))
-		return err_set(err, ERR_INVALID, "is no stack with a count behind it");
+		return err_set(err, ERR_INVALID, "is not a stack followed by a count");
 	for (struct str rest = line; rest.p && rest.size; depth++) {
 		if (depth == PROFILE_MAX_DEPTH)
 			return err_set(err, ERR_LIMIT, "the stack is deeper than %u", PROFILE_MAX_DEPTH);

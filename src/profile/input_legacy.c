@@ -2,18 +2,18 @@
 /*
  * Profiles that are text: Go's (debug=1), heap dumps of gperftools and jemalloc.
  *
- *	heap profile: 1: 512 [9: 4608] @ heap/1048576         one line a stack; Go, gperftools
+ *	heap profile: 1: 512 [9: 4608] @ heap/1048576         one line per stack; Go, gperftools
  *	1: 512 [9: 4608] @ 0x46b2b5 0x46c9a1
- *	#	0x46b2b4	main.f+0x12	/src/f.go:12        Go says whose these are
+ *	#	0x46b2b4	main.f+0x12	/src/f.go:12        Go adds the functions
  *
  *	heap_v2/524288                                        jemalloc: the stack, then its numbers
  *	@ 0x46b2b5 0x46c9a1
  *	  t*: 1: 512 [0: 0]
  *
- *	goroutine profile: total 7                            a number a stack
- *	--- contention:                                       time and number a stack
+ *	goroutine profile: total 7                            a number per stack
+ *	--- contention:                                       time and number per stack
  *
- * Behind "MAPPED_LIBRARIES:" or "--- Memory map: ---" is the text of /proc/self/maps. Addresses are those
+ * After "MAPPED_LIBRARIES:" or "--- Memory map: ---" is the text of /proc/self/maps. Addresses are those
  * that calls return to.
  */
 #include "profile/input.h"
@@ -26,7 +26,7 @@
 
 enum kind { KIND_HEAP, KIND_JEMALLOC, KIND_COUNT, KIND_CONTENTION };
 
-/* What a comment says of an address. */
+/* The function that a comment gives for an address. */
 struct named {
 	uint64_t addr;
 	struct profile_line line;
@@ -36,10 +36,10 @@ struct legacy_reader {
 	struct profile *p;
 	enum kind kind;
 	struct profile_maps maps;
-	bool has_allocs;    /* what was freed is counted too */
-	uint64_t rate;      /* of heaps: bytes between two samples; 0: all are there */
+	bool has_allocs;    /* freed objects are counted too */
+	uint64_t rate;      /* of heaps: bytes between two samples; 0: every allocation */
 	int64_t period, hz; /* of contentions */
-	/* The sample that is being read. */
+	/* A sample is being read. */
 	bool open;
 	int64_t v[4];
 	PROFILE_TABLE(uint64_t) addrs; /* leaf first */
@@ -107,7 +107,7 @@ static void heap_types(struct legacy_reader *r)
 {
 	struct profile *p = r->p;
 
-	/* The last is what is shown when nobody says which. */
+	/* The last type is the default. */
 	if (r->has_allocs) {
 		profile_add_type(p, STR("alloc_objects"), STR("count"));
 		profile_add_type(p, STR("alloc_space"), STR("bytes"));
@@ -118,7 +118,7 @@ static void heap_types(struct legacy_reader *r)
 	p->period_type.unit = profile_add_string(p, STR("bytes"));
 }
 
-/* jemalloc counts what was freed only if it was told to: the first "t*:" is of all. */
+/* jemalloc counts freed objects only if configured to: the first "t*:" line has the totals. */
 static bool jemalloc_has_allocs(struct str text)
 {
 	for (unsigned n = 0; n < 8 && text.p && text.size; n++) {
@@ -157,7 +157,7 @@ static int legacy_read_head(struct legacy_reader *r, struct str line, struct str
 		return 0;
 	}
 	if (!contention_head(line))
-		return err_set(err, ERR_INVALID, "is no profile of Go, gperftools or jemalloc");
+		return err_set(err, ERR_INVALID, "is not a profile of Go, gperftools or jemalloc");
 	r->kind = KIND_CONTENTION;
 	r->period = 1;
 	profile_add_type(p, STR("contentions"), STR("count"));
@@ -173,7 +173,10 @@ static int64_t round_value(double v)
 	return v >= (double)INT64_MAX ? INT64_MAX : v <= (double)INT64_MIN ? INT64_MIN : (int64_t)v;
 }
 
-/* How many there were if so many were seen, one in about @rate bytes: a sample is as likely as its size. */
+/*
+ * Estimate the totals of a sample of one in about @rate bytes: an allocation is sampled with a probability by
+ * its size.
+ */
 static void scale_heap(int64_t *n, int64_t *size, uint64_t rate)
 {
 	double scale;
@@ -236,7 +239,7 @@ static int legacy_push_location(struct legacy_reader *r, uint64_t addr, uint32_t
 	struct profile_location l = { .addr = addr - (addr != 0) };
 
 	l.mapping = profile_maps_find(&r->maps, l.addr);
-	/* Comments come in the order of addresses; some have none, inlined calls have one each. */
+	/* Comments come in the order of addresses; some addresses have none, inlined calls have one each. */
 	r->lines.n = 0;
 	while (*named < r->named.n && r->named.p[*named].addr == l.addr)
 		if (!profile_push(r->p, &r->lines, r->named.p[(*named)++].line))
@@ -246,7 +249,7 @@ static int legacy_push_location(struct legacy_reader *r, uint64_t addr, uint32_t
 	return 0;
 }
 
-/* Of what size things are that were allocated here; two sizes are two samples. */
+/* The size of the objects that were allocated here, as a label; two sizes are two samples. */
 static int size_label(struct legacy_reader *r, struct err *err)
 {
 	unsigned of = r->v[0] ? 0 : 2;
@@ -288,7 +291,7 @@ static int legacy_read_stack(struct legacy_reader *r, struct str line, struct er
 		uint64_t addr;
 
 		if (!words_hex(w, &addr))
-			return err_set(err, ERR_INVALID, "has something among its addresses that is none");
+			return err_set(err, ERR_INVALID, "has an invalid address");
 		if (r->addrs.n == PROFILE_MAX_DEPTH)
 			return err_set(err, ERR_LIMIT, "the stack is deeper than %u", PROFILE_MAX_DEPTH);
 		if (!profile_push(r->p, &r->addrs, addr))
@@ -330,7 +333,7 @@ static int legacy_read_name(struct legacy_reader *r, struct str line, struct err
 	return profile_push(r->p, &r->named, n) ? 0 : profile_err_memory(r->p, err);
 }
 
-/* A string in quotes, with \" and \\ in it; what else is escaped is taken as it is. */
+/* A string in quotes, with \" and \\ in it; other escaped characters are taken literally. */
 static bool cut_quoted(struct str *s, struct buf *out)
 {
 	size_t i = 1;
@@ -416,7 +419,7 @@ static int read_jemalloc(struct legacy_reader *r, struct str line, struct err *e
 	if (r->open && words_scan(&line, "t*:n:n[n:n]", r->v))
 		return 0;
 	/* Of one thread, or of all before the first stack. */
-	return line.size && line.p[0] == 't' ? 0 : err_set(err, ERR_INVALID, "is not understood");
+	return line.size && line.p[0] == 't' ? 0 : err_set(err, ERR_INVALID, "cannot be parsed");
 }
 
 static int legacy_read_line(struct legacy_reader *r, struct str line, struct err *err)
@@ -444,10 +447,10 @@ static int legacy_read_line(struct legacy_reader *r, struct str line, struct err
 		read_attribute(r, line);
 		return 0;
 	}
-	return err_set(err, ERR_INVALID, "is not understood");
+	return err_set(err, ERR_INVALID, "cannot be parsed");
 }
 
-/* What is behind the samples is taken off. */
+/* Cut off the part after the samples. */
 static struct str cut_maps(struct str *text)
 {
 	static const char *const heads[] = { "\nMAPPED_LIBRARIES:\n", "\n--- Memory map: ---\n" };

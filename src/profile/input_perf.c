@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What `perf script` prints.
+ * The output of `perf script`.
  *
- * A sample is a line with the command, its process, the time, the period and the event; then a line a frame,
- * the innermost first, each an address, a symbol and in parentheses the file; then an empty line. Which
- * fields there are depends on options: what is not there is done without. With --show-mmap-events there are
- * lines that say where files are mapped, and addresses can be looked up.
+ * A sample is a line with the command, its process, the time, the period and the event; then a line for each
+ * frame, the innermost first, with an address, a symbol and in parentheses the file; then an empty line.
+ * Options of perf decide which fields there are; every field may be missing. With --show-mmap-events there
+ * are lines with the mappings of files, and addresses can be looked up.
  */
 #include "profile/input.h"
 
@@ -33,8 +33,8 @@ struct perf_reader {
 	uint32_t n_lines;
 	struct str events[MAX_EVENTS];
 	uint32_t n_events;
-	int64_t first_ns, last_ns; /* times of samples; since the machine was started */
-	/* The sample that is being read. */
+	int64_t first_ns, last_ns; /* of samples; since boot */
+	/* A sample is being read. */
 	bool open;
 	struct perf_head head;
 };
@@ -57,7 +57,7 @@ static bool is_time(struct str s)
 	return dot;
 }
 
-/* Of one that is_time(); 0: it is out of any reason. */
+/* Of a text that is_time(); 0: it is out of range. */
 static int64_t time_ns(struct str s)
 {
 	struct str fraction = { s.p, s.size - 1 }, seconds = str_cut(&fraction, '.');
@@ -76,7 +76,7 @@ static bool is_pid(struct str s, uint64_t *ret_pid, uint64_t *ret_tid)
 {
 	struct str pid = str_cut(&s, '/');
 
-	if (pid.size && pid.p[0] == '-') { /* the kernel's own are of -1 */
+	if (pid.size && pid.p[0] == '-') { /* the kernel's own mappings are of -1 */
 		pid.p++;
 		pid.size--;
 	}
@@ -114,7 +114,7 @@ static bool find_pid(struct str line, struct perf_head *h, struct str *rest)
 	return false;
 }
 
-/* "cpu-clock:ppp": how exactly the address was told is not what was counted. */
+/* "cpu-clock:ppp": the precision of the address is not part of the event. */
 static struct str without_precision(struct str event)
 {
 	struct str s = event;
@@ -187,7 +187,7 @@ bool profile_is_perf(struct str head)
 
 		if (perf_read_head(line, &h) && (h.has_time || h.event.size || is_record(&h)))
 			return true;
-		/* Without these the frames below it tell. */
+		/* A sample without an event: the frames that follow show it. */
 		if (line.size && line.p[0] == '\t' && is_frame(line))
 			return true;
 	}
@@ -196,8 +196,10 @@ bool profile_is_perf(struct str head)
 
 /* ---- where files are mapped ---- */
 
-/* "[0x7f00(0x1000) @ 0x2000 08:01 123 0]: r-xp /usr/lib/libc.so.6"; with "<build ID>" in place of device and
- * inode. */
+/*
+ * "[0x7f00(0x1000) @ 0x2000 08:01 123 0]: r-xp /usr/lib/libc.so.6"; with "<build ID>" in place of device and
+ * inode.
+ */
 static void read_map(struct perf_reader *r, uint32_t pid, bool kernel, struct str s)
 {
 	struct str at = s, start = { 0 }, size, off, id = { 0 }, prot;
@@ -234,7 +236,7 @@ static void read_map(struct perf_reader *r, uint32_t pid, bool kernel, struct st
 		str_cut(&at, ':');
 	prot = words_next(&at);
 	at = str_trim(at);
-	/* Data; but the kernel's own with a build ID is "---p". */
+	/* Data; but the kernel's own mapping with a build ID is "---p". */
 	kernel = kernel || str_starts(at, STR("[kernel"));
 	if (!prot.size || !at.size || !(kernel || memchr(prot.p, 'x', prot.size)))
 		return;
@@ -243,8 +245,10 @@ static void read_map(struct perf_reader *r, uint32_t pid, bool kernel, struct st
 	perf_maps_add(&r->maps, pid, kernel, &m);
 }
 
-/* "(123:124):(120:120)": the new process has the maps of its parent. They are looked for by the number that
- * frames come with. */
+/*
+ * "(123:124):(120:120)": the new process has the maps of its parent. They are looked up by the process number
+ * of frames.
+ */
 static void read_fork(struct perf_reader *r, struct str s)
 {
 	struct str at = s, child, parent;
@@ -285,7 +289,7 @@ static void perf_read_record(struct perf_reader *r, const struct perf_head *h, s
 		pid.size--;
 	kernel = pid.size && pid.p[0] == '-';
 	is_pid(pid, &p, &tid);
-	/* The kernel and its modules are of process -1. */
+	/* Mappings of the kernel and its modules are of process -1. */
 	read_map(r, (uint32_t)p, kernel, at);
 }
 
@@ -297,14 +301,14 @@ static int perf_mapping_of(struct perf_reader *r, uint64_t *addr, struct str fil
 
 	if (done < 0 || *ret != PROFILE_NONE || !file.size || str_eq(file, STR("[unknown]")))
 		return done;
-	/* As if the file was mapped at 0. */
+	/* As if the file were mapped at 0. */
 	*ret = profile_add_mapping(r->p, &m);
 	return 0;
 }
 
 /* ---- frames ---- */
 
-/* The file in the last parentheses, which is taken off; those within them belong to it. */
+/* Cut off the file in the last parentheses; parentheses within them belong to its name. */
 static struct str cut_file(struct str *s)
 {
 	struct str file = { 0 };
@@ -354,15 +358,15 @@ static int read_frame(struct perf_reader *r, struct str line, struct err *err)
 	struct str rest = line, addr = words_next(&rest), file = cut_file(&rest);
 
 	if (!words_hex(addr, &l.addr))
-		return 0; /* a source line, or what else may be asked for */
+		return 0; /* a source line, or other output that an option adds */
 	perf_add_name(r, without_offset(rest));
 	if (str_eq(file, STR("inlined")))
-		return 0; /* into the next, which has the address too */
+		return 0; /* it is inlined into the next line, which has the address too */
 	if (r->stack.n == PROFILE_MAX_DEPTH)
 		return err_set(err, ERR_LIMIT, "the stack is deeper than %u", PROFILE_MAX_DEPTH);
 	if (perf_mapping_of(r, &l.addr, file, &l.mapping, err) < 0)
 		return -1;
-	/* Callers are told by where the call returns to; the call is before that. */
+	/* Callers are given by return addresses; the call is before that. */
 	if (r->stack.n && l.addr)
 		l.addr--;
 	if (!profile_room(r->p, &r->stack, 1))
@@ -425,7 +429,7 @@ static int perf_read_line(struct perf_reader *r, struct str line, struct err *er
 	if (!perf_read_head(line, &h))
 		return line.p[0] == ' ' || line.p[0] == '\t'
 			       ? 0
-			       : err_set(err, ERR_INVALID, "is not what perf script prints");
+			       : err_set(err, ERR_INVALID, "is not output of perf script");
 	if (perf_end_sample(r, err) < 0)
 		return -1;
 	if (is_record(&h)) {
@@ -434,7 +438,7 @@ static int perf_read_line(struct perf_reader *r, struct str line, struct err *er
 	}
 	r->head = h;
 	r->open = true;
-	/* Without call chains the one frame stands in the same line. */
+	/* Without call chains the one frame is in the same line. */
 	rest = h.rest;
 	return str_trim(rest).size && is_frame(rest) ? read_frame(r, rest, err) : 0;
 }
@@ -444,7 +448,7 @@ static bool in_nanoseconds(struct str event)
 	return str_starts(event, STR("cpu-clock")) || str_starts(event, STR("task-clock"));
 }
 
-/* Events become types of samples, so they are to be known before the first sample. */
+/* Events become sample types, so they must be known before the first sample. */
 static int find_events(struct perf_reader *r, struct str text, struct err *err)
 {
 	while (text.p && text.size) {

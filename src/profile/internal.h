@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * profile's own: growing tables, the index over them, profile.proto's wire format.
- */
+/* Shared by the files of profile: growing tables, their index, the wire format of profile.proto. */
 #pragma once
 
 #include "base/hash_index.h"
@@ -10,8 +8,8 @@
 #define PROFILE_MAX_ENTRIES (1u << 31) /* of one table */
 
 /*
- * Room for one more entry at t->p[t->n]; false: no memory is left, or the limit was met. profile_room() makes
- * room for @n more.
+ * Make room for one more entry at t->p[t->n]. false: no memory is left, or the limit was reached.
+ * profile_room() makes room for @n more.
  */
 bool profile_grow(struct profile *p, void **table, uint32_t *room, uint64_t want, size_t entry_size);
 #define profile_room(profile, t, more)             \
@@ -25,12 +23,12 @@ int profile_err_memory(const struct profile *p, struct err *err);
 
 struct profile_index {
 	uint64_t seed;
-	bool failed; /* the limit of memory was met */
+	bool failed; /* the limit of memory was reached */
 	struct hash_index strings, functions, mappings, locations, stacks, label_sets, samples;
 };
 struct profile_index *profile_index_of(struct profile *p);
 void profile_index_free(struct profile_index *x);
-/* The index is made anew by who needs it: of this profile it is not complete any more. */
+/* A table was changed without the index: whoever needs the index builds it anew. */
 void profile_index_drop(struct profile *p);
 
 /* ---- profile.proto's field numbers ---- */
@@ -54,6 +52,8 @@ enum {
 	PPROF_DOC_URL,
 };
 
-/* What is compressed is unpacked into @room, and *in is that then. ERR_LIMIT: it is more than @limits take;
- * ERR_INVALID: it is empty. */
+/*
+ * Decompress *in into @room, if it is compressed; then *in is @room. ERR_LIMIT: it is larger than @limits;
+ * ERR_INVALID: it is empty.
+ */
 int profile_unpack(struct bytes *in, const struct profile_limits *limits, struct buf *room, struct err *err);

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * The text of /proc/PID/maps, which gperftools and jemalloc write behind their profiles: what lies where.
- */
+/* The text of /proc/PID/maps, which gperftools and jemalloc append to their profiles. */
 #pragma once
 
 #include "profile/profile.h"
@@ -15,9 +13,11 @@ struct profile_maps {
 	PROFILE_TABLE(struct profile_maps_part) list; /* by address */
 };
 
-/* What can be executed becomes mappings of @p; lines of another form are passed over. No memory left is seen
- * by profile_build_end(). */
+/*
+ * Executable ranges become mappings of @p; lines of another form are ignored. A lack of memory is reported by
+ * profile_build_end().
+ */
 void profile_maps_read(struct profile_maps *m, struct profile *p, struct str text);
 void profile_maps_done(struct profile_maps *m);
-/* PROFILE_NONE: nothing is there. */
+/* PROFILE_NONE: no mapping is at @addr. */
 uint32_t profile_maps_find(const struct profile_maps *m, uint64_t addr);

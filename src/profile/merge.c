@@ -2,8 +2,8 @@
 /*
  * Merging profiles, and the difference of two.
  *
- * Tables of the one that is added are gone over once each, and only what its samples lead to: a string, a
- * location, a stack is found or added in the other one time, however many samples have it.
+ * Each table of the added profile is read once, and only entries that its samples refer to: a string, a
+ * location, a stack is looked up in the other profile one time, however many samples have it.
  */
 #include "profile/internal.h"
 
@@ -13,12 +13,12 @@
 
 #define PAGE 4096u
 
-/* Where the entries of `from` are in `to`: number + 1, or 0: not looked for so far. */
+/* The entries of `from` in `to`: index + 1, or 0: not looked up yet. */
 struct profile_merge {
 	struct profile *to;
 	const struct profile *from;
 	uint32_t *strings, *mappings, *functions, *locations, *stacks, *label_sets;
-	uint64_t *moved; /* of a mapping: what is added to its addresses */
+	uint64_t *moved; /* of a mapping: added to its addresses */
 	PROFILE_TABLE(struct profile_line) lines;
 	PROFILE_TABLE(struct profile_label) labels;
 	int64_t *row;
@@ -114,7 +114,7 @@ static uint64_t mapping_pages(const struct profile_mapping *m)
 	return size / PAGE + (size % PAGE != 0);
 }
 
-/* The same part of the same file, wherever it lay. Mappings are few: they are looked through. */
+/* The same part of the same file, wherever it was mapped. Mappings are few: a linear search. */
 static bool same_part(struct profile_merge *m, const struct profile_mapping *a,
 		      const struct profile_mapping *b)
 {
@@ -343,7 +343,7 @@ static bool has_zeros(const struct profile *p)
 	return false;
 }
 
-/* What only samples without a value have led to goes with them. */
+/* Entries that only samples without a value refer to go with them. */
 int profile_merge_end(struct profile *to, struct err *err)
 {
 	const struct profile_limits limits = { .max_memory = to->max_memory };

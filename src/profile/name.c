@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Naming what a profile has only addresses of: locations by module, and of each module by address.
- */
+/* Naming bare addresses: locations by module, and of each module by address. */
 #include "profile/name.h"
 
 #include <stdio.h>
@@ -19,7 +17,7 @@ struct name_job {
 	uint32_t *module_of; /* of each mapping */
 	uint32_t *order;     /* locations, by module and address */
 	uint32_t n_done, n_all;
-	struct frame_mapping *maps; /* of the module that is being asked for */
+	struct frame_mapping *maps; /* of the current module */
 	struct profile_frame_texts *frames;
 	PROFILE_TABLE(struct profile_line) lines;
 };
@@ -93,7 +91,7 @@ static void not_named(struct profile_named *m, const struct profile_location *l,
 	}
 }
 
-/* What has no mapping is a module of its own, behind the others. */
+/* Locations without a mapping are a module of their own, after the others. */
 static void sort_locations(struct name_job *x)
 {
 	struct profile *p = x->p;
@@ -131,7 +129,7 @@ static void add_text_line(struct name_job *x, const struct symtab_frame *f)
 		x->lines.p[x->lines.n++] = line;
 }
 
-/* Names without files are no gain over names without files. */
+/* Names without files do not improve names without files. */
 static bool has_better_names(const struct profile_location *l, const struct symtab_frames *f)
 {
 	return f->n && (!l->n_lines || f->list[0].line || f->list[0].file.size);
@@ -168,7 +166,7 @@ static size_t list_maps(struct name_job *x, uint32_t module)
 		x->maps[n] = (struct frame_mapping){ .start = m->start,
 						     .limit = m->limit,
 						     .offset = m->offset };
-		/* "[kernel.kallsyms]_text": at which symbol the mapping begins. */
+		/* "[kernel.kallsyms]_text": the mapping begins at this symbol. */
 		if (str_starts(file, STR("[kernel.kallsyms]_")))
 			x->maps[n].symbol = (struct str){ file.p + 17, file.size - 17 };
 		n++;
@@ -251,7 +249,7 @@ static int name_modules(struct name_job *x, struct err *err)
 	return report_progress(x, err);
 }
 
-/* pprof asks no more where these are set. */
+/* pprof does not look up locations of mappings with these flags. */
 static void set_mapping_flags(struct name_job *x)
 {
 	for (uint32_t i = 0; i < x->p->mappings.n; i++)
@@ -260,7 +258,7 @@ static void set_mapping_flags(struct name_job *x)
 						     PROFILE_HAS_LINES | PROFILE_HAS_INLINES;
 }
 
-/* "/tmp/perf-123.map" is what a JIT compiler tells perf its functions by. */
+/* "/tmp/perf-123.map" has the functions that a JIT compiler reports to perf. */
 bool profile_is_no_file(struct str file)
 {
 	static const struct str begins[] = { STR("["),          STR("//anon"),   STR("anon_inode:"),
@@ -307,7 +305,7 @@ int profile_name(struct profile *p, const struct profile_namer *n, struct profil
 	free(x.maps);
 	free(x.order);
 	profile_frame_texts_free(x.frames);
-	/* Locations are others now. */
+	/* Locations have changed. */
 	profile_index_drop(p);
 	if (r < 0) {
 		free(x.modules);

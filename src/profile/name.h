@@ -1,20 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Naming what a profile has only addresses of.
+ * Naming the locations of a profile that are bare addresses.
  *
- * What is named stays as it is; a location whose names come without files (perf's) is looked up too, and
- * keeps its name if nothing more is known. Who asks says how: a module (what has one build ID, or one path)
- * is begun, then its addresses are asked for in rising order.
+ * Locations with names stay as they are; one whose names come without files (perf's) is looked up too, and
+ * keeps its name if nothing more is known. The caller provides the look-up: for each module (the mappings of
+ * one build ID, or one path) begin(), then its addresses in rising order, then end().
  */
 #pragma once
 
 #include "profile/profile.h"
 #include "frame/frame.h"
 
-/* A frame in the texts that profiles have: names demangled as is wanted, whole paths. One who asks keeps them
- * until the end. */
+/*
+ * A frame in the texts of profiles: names demangled, whole paths. Texts are kept, since many addresses are in
+ * few functions.
+ */
 struct profile_frame_text {
-	struct str name, system_name, file; /* good until profile_frame_texts_free() */
+	struct str name, system_name, file; /* valid until profile_frame_texts_free() */
 	int64_t line, column, start_line;
 };
 struct profile_frame_texts;
@@ -22,39 +24,41 @@ struct profile_frame_texts *profile_frame_texts_new(enum frame_demangling how);
 void profile_frame_texts_free(struct profile_frame_texts *x); /* takes NULL */
 void profile_frame_text_of(struct profile_frame_texts *x, const struct symtab_frame *f,
 			   struct profile_frame_text *ret);
-size_t profile_frame_texts_size(const struct profile_frame_texts *x); /* bytes that are kept */
+size_t profile_frame_texts_size(const struct profile_frame_texts *x); /* bytes of texts */
 
-/* There is no file of what a mapping calls itself: "", "[heap]", "//anon", memory of a JIT compiler. */
+/* The name of a mapping that has no file: "", "[heap]", "//anon", memory of a JIT compiler. */
 bool profile_is_no_file(struct str file);
 
 struct profile_module {
 	struct str file;                  /* as the profile has it; empty: not known */
 	struct build_id id;               /* size 0: not known */
-	const struct frame_mapping *maps; /* all of it */
+	const struct frame_mapping *maps; /* all of the module */
 	size_t n_maps;
 };
 
 struct profile_namer {
-	/* FRAME_FOUND: addresses will be asked for, then end() is called. *ret_why: more about a reason,
-	 * or NULL; good until the next call. */
+	/*
+	 * FRAME_FOUND: addresses will be asked for, then end() is called. *ret_why: more about a reason, or
+	 * NULL; valid until the next call.
+	 */
 	enum frame_reason (*begin)(void *arg, const struct profile_module *m, const char **ret_why);
-	/* A run-time address; @ret is good until the next call. */
+	/* A run-time address; @ret is valid until the next call. */
 	enum frame_reason (*ask)(void *arg, const struct profile_module *m, uint64_t addr,
 				 struct symtab_frames *ret);
 	void (*end)(void *arg);
-	/* NULL, or: @n_done of @n_all locations were looked at. Non-zero stops: ERR_CANCELLED. */
+	/* NULL, or: @n_done of @n_all locations are done. Non-zero stops: ERR_CANCELLED. */
 	int (*progress)(void *arg, uint32_t n_done, uint32_t n_all);
 	void *arg;
 	enum frame_demangling demangling;
 };
 
-/* What came of one module. */
+/* The result for one module. */
 struct profile_named {
 	struct str file, build_id;
-	uint32_t n_named;         /* locations that were named already */
-	uint32_t n_new;           /* that are named now, or better */
-	uint32_t n_unnamed;       /* that are not */
-	enum frame_reason reason; /* why not: of the module, or of the first address */
+	uint32_t n_named;         /* locations that had names before */
+	uint32_t n_new;           /* that got names now, or better ones */
+	uint32_t n_unnamed;       /* that have no names */
+	enum frame_reason reason; /* of the module, or of its first address without a name */
 	char why[200];
 };
 

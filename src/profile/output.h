@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A tree of calls for other programs and for people. Names come from anywhere: each format gets them escaped
- * as it needs it, and what is no UTF-8 is replaced.
+ * Output of a tree of calls, for other programs and for people. Names are not trusted: each format escapes
+ * them, and bytes that are not UTF-8 are replaced.
  */
 #pragma once
 
 #include "profile/tree.h"
 
 struct profile_output {
-	const char *title; /* NULL: the type's name */
+	const char *title; /* NULL: the name of the type */
 	unsigned rows;     /* of profile_write_top(); 0: all */
 	bool by_cum;       /* its order */
-	double min_share;  /* SVG and HTML: what is less than this part of all is left out; 0: the usual,
-			      1/100000 */
+	/* SVG and HTML: a node with less than this share of the total is left out; 0: 1/100000 */
+	double min_share;
 };
 
 /* "main;f;g 12" a line, for flamegraph.pl and many others. ';' and line ends within names become ':' and
@@ -22,8 +22,10 @@ void profile_write_folded(const struct profile_tree *t, const struct profile_out
 void profile_write_speedscope(const struct profile_tree *t, const struct profile_output *o, struct buf *out);
 /* A table for people. */
 void profile_write_top(const struct profile_tree *t, const struct profile_output *o, struct buf *out);
-/* A flame graph: an image that can be searched and zoomed in a browser, and a page that can do more. Both
- * need nothing else. */
+/*
+ * A flame graph: an image that can be searched and zoomed in a browser, and a page that can do more. Both are
+ * self-contained.
+ */
 void profile_write_svg(const struct profile_tree *t, const struct profile_output *o, struct buf *out);
 void profile_write_html(const struct profile_tree *t, const struct profile_output *o, struct buf *out);
 

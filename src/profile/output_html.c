@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A flame graph as one HTML page that needs nothing else: the tree as JSON, and a script that draws it. The
- * page may load nothing from anywhere: its own policy forbids it.
+ * A flame graph as one self-contained HTML page: the tree as JSON, and a script that draws it. The page's
+ * policy forbids it to load anything.
  */
 #include "profile/output.h"
 #include "profile/text.h"
@@ -12,7 +12,7 @@
 
 #define MIN_SHARE 1e-5
 
-/* In one script, each behind what it uses; lines that import are left out of them (embed.py). */
+/* In one script, each after the modules that it uses; lines that import are left out (embed.py). */
 static const char *const modules[] = { "value.js",  "colour.js", "model.js", "draw.js",
 				       "reader.js", "graph.js",  "page.js" };
 

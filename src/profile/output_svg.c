@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A flame graph as an SVG image: one group of rectangle and text a node, the widest first, root below. What
- * is too narrow to be seen is left out. A little script, where there is one who runs it, zooms and searches.
+ * A flame graph as an SVG image: one group of rectangle and text for each node, the widest first, root at the
+ * bottom. Nodes that are too narrow to see are left out. A small script, where a viewer runs it, zooms and
+ * searches.
  */
 #include "profile/output.h"
 #include "profile/text.h"
@@ -23,11 +24,11 @@
 struct drawing {
 	const struct profile_tree *t;
 	struct buf *out;
-	double min_value, scale; /* pixels a unit */
-	double *left;            /* where the next child begins, at each depth */
-	unsigned room, depth;    /* the deepest that was drawn */
+	double min_value, scale; /* pixels per unit */
+	double *left;            /* the left edge of the next child, at each depth */
+	unsigned room, depth;    /* the deepest level drawn */
 	int64_t total[PROFILE_COLUMNS];
-	bool measure; /* the first time only the depth is wanted */
+	bool measure; /* first pass: only the depth is needed */
 };
 
 static unsigned hue_of(struct str s)
@@ -35,7 +36,7 @@ static unsigned hue_of(struct str s)
 	return (unsigned)(hash64(s.p, s.size, 1) % 360);
 }
 
-/* Warm colours, the same for the same binary; of a comparison red is more than before, blue is less. */
+/* Warm colours, the same for the same binary; in a comparison red is more than before, blue is less. */
 static void add_color(const struct drawing *d, const struct profile_node *n, const struct profile_frame *f,
 		      struct buf *out)
 {
@@ -90,8 +91,7 @@ static void add_title(const struct drawing *d, const struct profile_node *n, con
 	}
 }
 
-/* As much of a name as there is room for, with two dots behind; in characters and not in the middle of one.
- */
+/* The part of a name that fits, followed by two dots; in whole characters. */
 static struct str shorten_name(struct str s, double width, bool *ret_cut)
 {
 	size_t n = 0, room = (size_t)((width - 6) / CHAR), cut = s.size;

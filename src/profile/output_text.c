@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * A tree of calls as text: folded stacks, speedscope's JSON, a table of functions; and values for people.
- */
+/* A tree of calls as text: folded stacks, speedscope's JSON, a table of functions; and values for people. */
 #include "profile/output.h"
 #include "profile/text.h"
 
@@ -13,9 +11,9 @@
 /* ---- values ---- */
 
 struct scale {
-	const char *unit; /* as profiles name it */
+	const char *unit; /* as profiles name the unit */
 	const char *names[7];
-	double steps[7]; /* from one to the next */
+	double steps[7]; /* factors from one unit to the next */
 };
 
 static const struct scale scales[] = {
@@ -69,7 +67,7 @@ static int folded_enter(void *arg, uint32_t node, unsigned depth)
 			buf_add_char(&f->path, ';');
 		text_line(frame.name, ';', &f->path);
 	}
-	/* Of two that are compared: the base's value first, as difffolded.pl has it. */
+	/* In a comparison the base's value comes first, as difffolded.pl expects. */
 	if (n.self[0] || n.self[1]) {
 		if (f->path.size)
 			buf_add_str(f->out, buf_str(&f->path));

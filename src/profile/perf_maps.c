@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Where files are mapped, by process. A list is gone through from its newest entry on; most addresses lie
- * where one was found lately.
+ * Where files are mapped, by process. A list is searched from its newest entry on; most addresses are where
+ * one was found recently.
  */
 #include "profile/perf_maps.h"
 
@@ -91,7 +91,7 @@ static bool map_is_found(const struct perf_maps *m, const struct perf_maps_found
 	       (f->by_place ? map_is_at_place(m, map, file, addr) : map_is_at(map, addr));
 }
 
-/* The newest one there; else the newest one of the file. Number + 1; 0: none. */
+/* The newest map at the address; else the newest one of the file. Index + 1; 0: none. */
 static uint32_t perf_maps_search(struct perf_maps *m, uint32_t pid, uint32_t file, uint64_t addr,
 				 bool *ret_by_place)
 {
@@ -128,7 +128,7 @@ int perf_maps_find(struct perf_maps *m, uint32_t pid, uint32_t file, uint64_t *a
 		f->map = perf_maps_search(m, pid, file, *addr, &f->by_place);
 	}
 	if (m->n_steps > MAX_STEPS)
-		return err_set(err, ERR_LIMIT, "has too many maps to look up its addresses in");
+		return err_set(err, ERR_LIMIT, "has too many maps to look up its addresses");
 	if (!f->map)
 		return 0;
 	map = &m->list.p[f->map - 1];

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Where files are mapped, process by process, as perf tells it while samples go by: the newest one counts.
- */
+/* Where files are mapped, by process, from perf's events as samples go by: the newest event counts. */
 #pragma once
 
 #include "profile/profile.h"
@@ -17,9 +15,9 @@ struct perf_map {
 struct perf_maps {
 	struct profile *p;
 	PROFILE_TABLE(struct perf_map) list;
-	/* Lists, the newest first: the kernel's, and of processes by their numbers' last bits. */
+	/* Lists, the newest first: of the kernel, and of processes, by the last bits of their numbers. */
 	uint32_t kernel, processes[PERF_MAPS_SLOTS];
-	/* What was found lately, until something is added to that list. */
+	/* A recent result, until something is added to that list. */
 	struct perf_maps_found {
 		uint32_t pid, file, head, kernel, map; /* number + 1; 0: empty */
 		bool by_place;
@@ -27,15 +25,15 @@ struct perf_maps {
 	uint64_t n_steps;
 };
 
-void perf_maps_done(struct perf_maps *m); /* zeroed is empty, but p is to be set */
-/* What the limits do not allow is left out. @kernel: it is in all processes. */
+void perf_maps_done(struct perf_maps *m); /* zeroed is empty, but p must be set */
+/* Maps beyond the limits are left out. @kernel: it is in all processes. */
 void perf_maps_add(struct perf_maps *m, uint32_t pid, bool kernel, const struct profile_mapping *mapping);
 /* The new process has the maps of its parent. */
 void perf_maps_fork(struct perf_maps *m, uint32_t child, uint32_t parent);
 /*
- * The mapping of @p in which *addr is. With call chains perf prints places in files in place of addresses,
- * unless they are the kernel's; these become addresses again where it is known where @file (a string of @p)
- * was mapped. PROFILE_NONE: it is not known. -1: that took longer than anybody can want to wait, ERR_LIMIT.
+ * The mapping of @p that contains *addr. With call chains perf prints file offsets in place of addresses,
+ * except for the kernel's; they are converted back if it is known where @file (a string of @p) was mapped.
+ * PROFILE_NONE: not known. -1: the look-ups have taken too long, ERR_LIMIT.
  */
 int perf_maps_find(struct perf_maps *m, uint32_t pid, uint32_t file, uint64_t *addr, uint32_t *ret,
 		   struct err *err);

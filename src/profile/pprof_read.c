@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * pprof's profile.proto, read.
+ * Reading pprof's profile.proto.
  *
- * The message is gone over three times: tables that refer to nothing (mappings, functions, strings), then
+ * The message is read in three passes: tables that refer to nothing (mappings, functions, strings), then
  * locations, then samples, since a file may have them in any order and mostly has the samples first. The
- * later two passes only cover the part of the message where these were seen.
+ * later passes cover only the part of the message where these were seen.
  */
 #include "profile/pprof_read.h"
 
 #include <stdlib.h>
 #include "codec/codec.h"
 
-#define SEEN_SLOTS (1u << 14) /* stacks that were read lately */
+#define SEEN_SLOTS (1u << 14) /* recent stacks */
 
-/* Each message of field @number in a part that was seen before. */
+/* Call fn() for each message of a field in a part. */
 static int each_field(struct pprof_reader *r, struct part part, uint32_t number, const char *what,
 		      int (*fn)(struct pprof_reader *r, struct bytes b, struct err *err), struct err *err)
 {
@@ -65,7 +65,7 @@ static uint32_t stack_of(struct pprof_reader *r)
 	return stack;
 }
 
-/* Most stacks come again and again, so what was read lately is compared as bytes. */
+/* Most stacks repeat, so recent ones are compared as bytes. */
 static int packed_stack(struct pprof_reader *r, struct bytes b, uint32_t *ret, struct err *err)
 {
 	struct seen *s = &r->seen[hash64(b.p, b.size, 0) & (SEEN_SLOTS - 1)];
@@ -101,7 +101,7 @@ static int read_label(struct pprof_reader *r, struct bytes b, struct err *err)
 	return profile_push(r->p, &r->labels, l) ? 0 : profile_err_memory(r->p, err);
 }
 
-/* Into the row of the sample that comes next; @n counts on. */
+/* Into the row of the next sample; @n advances. */
 static int read_values(struct pprof_reader *r, const struct field *f, uint32_t *n, struct err *err)
 {
 	int64_t *row = r->p->values + (size_t)r->p->n_samples * r->p->types.n;
@@ -178,8 +178,8 @@ static int read_message(struct pprof_reader *r, struct err *err)
 	    pprof_ids_end(r, &r->functions, err) < 0)
 		return -1;
 	if (r->string_max >= r->p->strings.n)
-		return err_set(err, ERR_INVALID, "string %u is referred to and not in the table of %u",
-			       r->string_max, r->p->strings.n);
+		return err_set(err, ERR_INVALID, "string %u is not in the table of %u", r->string_max,
+			       r->p->strings.n);
 	if (each_field(r, r->locations_part, PPROF_LOCATION, "location", pprof_read_location, err) < 0 ||
 	    pprof_ids_end(r, &r->locations, err) < 0)
 		return -1;
@@ -205,7 +205,7 @@ static int read_plain(struct bytes in, const struct profile_limits *limits, stru
 	free(r.stack.p);
 	free(r.labels.p);
 	free(r.seen);
-	/* It was made of some of the tables only. */
+	/* The index has only some of the tables. */
 	profile_index_drop(r.p);
 	if (done < 0)
 		profile_free(r.p);
@@ -221,8 +221,10 @@ bool profile_is_pprof(struct bytes head)
 
 	if (codec_detect(head) == CODEC_GZIP)
 		return true;
-	/* A message of ours begins with a sample type, or with another table. No text does: their keys are
-	 * line feeds and controls, and lengths would have to fit. */
+	/*
+	 * A message of ours begins with a sample type, or with another table. Text does not: the keys are
+	 * line feeds and control characters, and the lengths would have to fit.
+	 */
 	if (!head.size || (head.p[0] & 7) != WIRE_LEN || head.p[0] >> 3 > PPROF_STRING || !(head.p[0] >> 3))
 		return false;
 	cursor_uleb(&c);
@@ -232,7 +234,7 @@ bool profile_is_pprof(struct bytes head)
 	for (unsigned i = 0; i < 2 && pprof_field(&c, &f); i++)
 		if (f.number > PPROF_DOC_URL)
 			return false;
-	/* The first bytes may end within a field, but then it is one that has a part of its length here. */
+	/* The first bytes may end within a field, but then a part of its length is here. */
 	return head.p[0] != '\n' || (head.size > 1 && head.p[1] < 32 && (head.size < 3 || head.p[2] < 32));
 }
 

@@ -1,23 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What reading profile.proto is made of.
+ * The parts of the reader of profile.proto.
  *
- * pprof_wire.c    fields; numbers of entries
- * pprof_tables.c  all but samples
- * pprof_read.c    samples; the whole
+ *   pprof_wire.c    fields; numbers of entries
+ *   pprof_tables.c  everything except samples
+ *   pprof_read.c    samples; the whole
  */
 #pragma once
 
 #include "profile/internal.h"
 
-/* A field: the bytes of a WIRE_LEN one, the number of the others. */
+/* A field: the bytes if it is WIRE_LEN, else the number. */
 struct field {
 	uint32_t number, wire;
 	uint64_t v;
 	struct bytes b;
 };
 
-/* Numbers that entries were given by the file. Mostly they are 1, 2, 3; else they are hashed. */
+/* The IDs of entries in the file. Mostly they are 1, 2, 3; else they are hashed. */
 struct ids {
 	const char *what;
 	PROFILE_TABLE(uint64_t) list;
@@ -33,28 +33,30 @@ struct pprof_reader {
 	struct bytes in;
 	struct ids mappings, functions, locations;
 	struct part locations_part, samples_part;
-	/* What one sample is collected in. */
+	/* The stack of the sample that is being read. */
 	PROFILE_TABLE(uint32_t) stack;
 	PROFILE_TABLE(struct profile_label) labels;
-	/* Location lists that were read before, as they are in the file, and what stack they are. */
+	/* Location lists that were read before, as bytes of the file, and their stacks. */
 	struct seen {
 		uint32_t off, size, stack;
 	} * seen;
-	uint32_t string_max; /* the largest number of a string that was referred to */
+	uint32_t string_max; /* the largest string index that was used */
 };
 
 /* ---- fields ---- */
 
-/* False at the end, and where there is no field: then @c has failed. */
+/* False at the end, and if there is no valid field: then @c has failed. */
 bool pprof_field(struct cursor *c, struct field *f);
 struct cursor pprof_cursor(const struct pprof_reader *r, struct bytes b);
 int pprof_err_wire(const struct cursor *c, struct err *err);
 int pprof_err_kind(const struct field *f, struct err *err);
-/* What is kept of a reference to a string; whether it is there is seen when all strings were read. */
+/*
+ * The number to store for a string index; whether the string exists is checked after all strings were read.
+ */
 uint32_t pprof_string(struct pprof_reader *r, uint64_t v);
 /*
- * The numbers of a message's fields 1 to @n: of each the last, into ret[its number], else 0. Those of the
- * bits in @strings refer to strings.
+ * The fields 1 to @n of a message that are numbers: of each the last, in ret[its number], else 0. Those of
+ * the bits in @strings are string indices.
  */
 int pprof_numbers(struct pprof_reader *r, struct bytes b, uint32_t n, uint32_t strings, uint64_t *ret,
 		  struct err *err);
@@ -62,7 +64,7 @@ int pprof_numbers(struct pprof_reader *r, struct bytes b, uint32_t n, uint32_t s
 /* ---- numbers of entries ---- */
 
 int pprof_id_add(struct pprof_reader *r, struct ids *ids, uint64_t id, struct err *err);
-/* All are there: from now on they can be found. */
+/* All entries were read: from now on they can be found. */
 int pprof_ids_end(struct pprof_reader *r, struct ids *ids, struct err *err);
 void pprof_ids_done(struct pprof_reader *r, struct ids *ids);
 
@@ -71,7 +73,7 @@ static inline uint64_t pprof_id_hash(uint64_t id)
 	return hash_mix(id, 0x2545f4914f6cdd1d);
 }
 
-/* PROFILE_NONE: there is none. */
+/* PROFILE_NONE: no entry has this ID. */
 static inline uint32_t pprof_id_find(const struct ids *ids, uint64_t id)
 {
 	if (!ids->slots)
@@ -84,6 +86,6 @@ static inline uint32_t pprof_id_find(const struct ids *ids, uint64_t id)
 
 /* ---- tables ---- */
 
-/* All but locations and samples; of these, where they are. */
+/* Everything except locations and samples; of these, which part of the message they are in. */
 int pprof_read_tables(struct pprof_reader *r, struct err *err);
 int pprof_read_location(struct pprof_reader *r, struct bytes b, struct err *err);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * profile.proto's tables: sample types, mappings, functions, strings, locations with their lines; and the
- * numbers that there are once in a profile.
+ * The tables of profile.proto: sample types, mappings, functions, strings, locations with their lines; and
+ * the numbers that occur once in a profile.
  */
 #include "profile/pprof_read.h"
 
@@ -85,7 +85,7 @@ static int read_comments(struct pprof_reader *r, const struct field *f, struct e
 	return 0;
 }
 
-/* The first string of the file is the empty one, which is there already. */
+/* The first string of the file is the empty one, which the table has already. */
 static int pprof_read_string(struct pprof_reader *r, struct bytes b, bool *seen_first, struct err *err)
 {
 	struct profile *p = r->p;
@@ -101,7 +101,7 @@ static int pprof_read_string(struct pprof_reader *r, struct bytes b, bool *seen_
 	return 0;
 }
 
-static void part_add(struct pprof_reader *r, struct part *part, size_t from, const struct cursor *c)
+static void part_include(struct pprof_reader *r, struct part *part, size_t from, const struct cursor *c)
 {
 	if (!part->end)
 		part->first = from;
@@ -158,13 +158,13 @@ static int pprof_read_field(struct pprof_reader *r, const struct field *f, size_
 	case PPROF_SAMPLE_TYPE:
 		return read_sample_type(r, f->b, err);
 	case PPROF_SAMPLE:
-		part_add(r, &r->samples_part, from, c);
+		part_include(r, &r->samples_part, from, c);
 		return 0;
 	case PPROF_MAPPING:
 		return pprof_read_mapping(r, f->b, err) < 0 ? err_in(err, "mapping %u", r->mappings.list.n)
 							    : 0;
 	case PPROF_LOCATION:
-		part_add(r, &r->locations_part, from, c);
+		part_include(r, &r->locations_part, from, c);
 		return 0;
 	case PPROF_FUNCTION:
 		return pprof_read_function(r, f->b, err) < 0 ? err_in(err, "function %u", r->functions.list.n)

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * profile.proto's fields, and the numbers that its entries have.
- */
+/* The fields of profile.proto, and the IDs of its entries. */
 #include "profile/pprof_read.h"
 
 #include <stdlib.h>
@@ -84,7 +82,7 @@ int pprof_numbers(struct pprof_reader *r, struct bytes b, uint32_t n, uint32_t s
 int pprof_id_add(struct pprof_reader *r, struct ids *ids, uint64_t id, struct err *err)
 {
 	if (!id)
-		return err_set(err, ERR_INVALID, "has the number 0");
+		return err_set(err, ERR_INVALID, "has the ID 0");
 	return profile_push(r->p, &ids->list, id) ? 0 : profile_err_memory(r->p, err);
 }
 
@@ -111,7 +109,7 @@ int pprof_ids_end(struct pprof_reader *r, struct ids *ids, struct err *err)
 
 		for (; ids->slots[at]; at = (at + 1) & ids->mask)
 			if (ids->list.p[ids->slots[at] - 1] == ids->list.p[i])
-				return err_set(err, ERR_INVALID, "two %ss have the number %llu", ids->what,
+				return err_set(err, ERR_INVALID, "two %ss have the ID %llu", ids->what,
 					       (unsigned long long)ids->list.p[i]);
 		ids->slots[at] = i + 1;
 	}

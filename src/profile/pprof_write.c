@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * pprof's profile.proto, written, in the order in which Go's runtime does: what is small and tells what it is
- * first, the strings last. Fields that are zero are left out, as proto3 wants it.
+ * Writing pprof's profile.proto in the order of Go's runtime: small fields that identify it first, the
+ * strings last. Fields that are zero are left out, as in proto3.
  */
 #include "profile/internal.h"
 
 #include <stdlib.h>
 #include "codec/codec.h"
 
-#define GZIP_LEVEL 6 /* as Go writes them */
+#define GZIP_LEVEL 6 /* as in Go */
 
 /* ---- the wire ---- */
 

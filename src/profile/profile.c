@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * A profile's tables: made, grown within the limit of memory, freed; and what is asked of them.
- */
+/* A profile's tables: created, grown within the limit of memory, freed; and their simple queries. */
 #include "profile/internal.h"
 
 #include <stdlib.h>
@@ -12,7 +10,7 @@ struct profile *profile_new(const struct profile_limits *limits)
 
 	arena_init(&p->arena);
 	p->max_memory = limits && limits->max_memory ? limits->max_memory : PROFILE_MAX_MEMORY;
-	/* Of each of these 0 is the empty one. */
+	/* Entry 0 of each is the empty one. */
 	p->strings.p = NEW_N(struct str, 1);
 	p->strings.p[0] = STR("");
 	p->stacks.p = NEW_N(struct profile_stack, 1);
@@ -53,7 +51,7 @@ void profile_freep(struct profile **p)
 
 int profile_err_memory(const struct profile *p, struct err *err)
 {
-	return err_set(err, ERR_LIMIT, "takes more memory than the limit of %llu MiB, or than there is",
+	return err_set(err, ERR_LIMIT, "needs more memory than the limit of %llu MiB, or than is available",
 		       (unsigned long long)(p->max_memory >> 20));
 }
 
@@ -80,7 +78,7 @@ bool profile_grow(struct profile *p, void **table, uint32_t *room, uint64_t want
 		return false;
 	more = MAX(more, (uint64_t)16);
 	if (!profile_take_memory(p, table, (uint64_t)*room * entry_size, more * entry_size)) {
-		/* What doubles is too much: perhaps just enough is not. */
+		/* Doubling is too much: perhaps the exact size is not. */
 		if (more == want ||
 		    !profile_take_memory(p, table, (uint64_t)*room * entry_size, want * entry_size))
 			return false;

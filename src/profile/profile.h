@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * profile: what was sampled, in one form, whatever it was read from and whatever it is written to.
+ * profile: sampled stacks in one form, from any format and to any format.
  *
  * The form is that of pprof's profile.proto in columns: tables of strings, functions, mappings, locations,
- * and samples that are a stack, a set of labels and one value for each sample type. Two things are shared
- * that profile.proto repeats: stacks are a trie, each a location and the stack of its callers, and sets of
- * labels are kept once. A caller's stack always has a smaller number than its callee's, so whatever goes over
- * a tree of calls is one loop over an array, up or down, without recursion.
+ * and samples that are a stack, a set of labels and one value for each sample type. Two things that
+ * profile.proto repeats are shared: stacks are a trie, each a location and the stack of its callers, and each
+ * set of labels is stored once. A caller's stack always has a smaller number than its callee's, so a walk
+ * over the tree of calls is one loop over an array, up or down, without recursion.
  *
- * profile.h  the form; pprof in and out; building, merging, comparing
- * input.h    other formats in
- * tree.h     the tree of calls: filters, groups, top, callers and callees
- * output.h   other formats out
- * name.h     naming what is not named yet
+ *   profile.h  the form; pprof in and out; building, merging, comparing
+ *   input.h    other formats in
+ *   tree.h     the tree of calls: filters, groups, top, callers and callees
+ *   output.h   other formats out
+ *   name.h     naming bare addresses
  *
- * A profile belongs to one thread; one that nobody changes may be read by many.
+ * A profile belongs to one thread; while no thread changes it many may read it.
  */
 #pragma once
 
@@ -22,9 +22,9 @@
 
 #define PROFILE_NONE UINT32_MAX /* no mapping */
 
-/* What one reader may take. Zeros mean these. */
+/* Limits of one reader. Zeros mean these. */
 #define PROFILE_MAX_SIZE   ((uint64_t)1 << 30) /* decoded bytes */
-#define PROFILE_MAX_MEMORY ((uint64_t)4 << 30) /* of the profile made of them */
+#define PROFILE_MAX_MEMORY ((uint64_t)4 << 30) /* of the resulting profile */
 #define PROFILE_MAX_DEPTH  65536u              /* locations of one stack */
 #define PROFILE_MAX_TYPES  256u                /* sample types */
 #define PROFILE_MAX_LABELS 4096u               /* of one sample */
@@ -32,14 +32,14 @@ struct profile_limits {
 	uint64_t max_size, max_memory;
 };
 
-/* A growing array; index 0 to n - 1. Numbers of entries are 32 bits wide. */
+/* A growing array with indices 0 to n - 1. Indices are 32 bits wide. */
 #define PROFILE_TABLE(type)       \
 	struct {                  \
 		type *p;          \
 		uint32_t n, room; \
 	}
 
-/* Numbers called so are of the table of strings; 0 is the empty one. */
+/* Numbers called so are indices in the table of strings; 0 is the empty string. */
 struct profile_type {
 	uint32_t type, unit;
 };
@@ -51,9 +51,10 @@ enum {
 	PROFILE_HAS_INLINES = 1 << 3,
 };
 struct profile_mapping {
-	uint64_t start, limit, offset; /* addresses [start, limit) are the file's bytes from offset */
-	uint32_t file, build_id;       /* strings; build IDs as they came: mostly lower-case hex */
-	uint32_t flags;                /* what all of its locations have */
+	/* addresses [start, limit) are mapped from the file's offset `offset` */
+	uint64_t start, limit, offset;
+	uint32_t file, build_id; /* strings; build IDs as they came: mostly lower-case hex */
+	uint32_t flags;          /* that hold for all its locations */
 };
 
 struct profile_function {
@@ -70,11 +71,11 @@ struct profile_location {
 	uint64_t addr;
 	uint32_t mapping;             /* PROFILE_NONE: none */
 	uint32_t first_line, n_lines; /* innermost first: each is inlined into the next */
-	bool folded;                  /* other functions at this address were folded into it by the linker */
+	bool folded;                  /* the linker folded other functions at this address into it */
 };
 
 struct profile_stack {
-	uint32_t parent, location; /* of stack 0, the empty one, neither means anything */
+	uint32_t parent, location; /* unused in stack 0, the empty one */
 };
 
 struct profile_label {
@@ -85,7 +86,7 @@ struct profile_label_set {
 	uint32_t first, n;
 };
 
-struct profile_index; /* finds what is in a table already */
+struct profile_index; /* finds equal entries of the tables */
 
 struct profile {
 	struct arena arena; /* the strings' bytes */
@@ -109,7 +110,7 @@ struct profile {
 	struct profile_type period_type;
 	PROFILE_TABLE(uint32_t) comments;
 
-	uint64_t memory, max_memory; /* bytes of all tables, and how many they may be */
+	uint64_t memory, max_memory; /* bytes of all tables, and their limit */
 	struct profile_index *index; /* NULL: not needed so far */
 };
 
@@ -126,30 +127,32 @@ static inline int64_t profile_value(const struct profile *p, uint32_t sample, ui
 	return p->values[(size_t)sample * p->types.n + type];
 }
 
-/* The type of this name, "cpu"; empty: the profile's own default, else its last one. PROFILE_NONE: there is
- * none. */
+/*
+ * The type with this name, "cpu"; empty: the profile's default, else its last type. PROFILE_NONE: there is
+ * none.
+ */
 uint32_t profile_type_find(const struct profile *p, struct str name);
 /* The sum of a type's values. */
 int64_t profile_total(const struct profile *p, uint32_t type);
 
 /* ---- pprof ---- */
 
-/* The first bytes look like it: gzip, or a message of profile.proto. */
+/* The first bytes look like gzip, or like a message of profile.proto. */
 bool profile_is_pprof(struct bytes head);
 /*
- * All of profile.proto, compressed (by gzip, zstd, xz or bzip2) or not. Fields that it does not have are
- * passed over. What refers to something that is not there is ERR_INVALID.
+ * Read a whole profile.proto, compressed (gzip, zstd, xz or bzip2) or not. Unknown fields are ignored. A
+ * reference to an entry that is missing is ERR_INVALID.
  */
 int profile_read_pprof(struct bytes in, const struct profile_limits *limits, struct profile **ret,
 		       struct err *err);
-/* Numbers of mappings, functions and locations are their places, from 1. */
+/* IDs of mappings, functions and locations are their indices, from 1. */
 int profile_write_pprof(const struct profile *p, bool gzip, struct buf *out, struct err *err);
 
 /* ---- building ---- */
 
 /*
- * Each of these finds what is equal, or adds it, and returns its number; stacks and labels too. They fail
- * only by the limit of memory, which is kept in the profile: the number is then one that can be used, and
+ * Each of these finds an equal entry, or adds one, and returns its index; stacks and labels too. They fail
+ * only by the limit of memory, which is noted in the profile: the index is then a valid one, and
  * profile_build_end() fails.
  */
 uint32_t profile_add_string(struct profile *p, struct str s); /* copied */
@@ -159,10 +162,12 @@ uint32_t profile_add_mapping(struct profile *p, const struct profile_mapping *m)
 uint32_t profile_add_location(struct profile *p, const struct profile_location *l,
 			      const struct profile_line *lines, uint32_t n);
 uint32_t profile_add_stack(struct profile *p, uint32_t callers, uint32_t location);
-/* Order counts. */
+/* Sets with another order are different. */
 uint32_t profile_add_labels(struct profile *p, const struct profile_label *labels, uint32_t n);
-/* Values are added to those of the sample with the same stack and labels, if there is one. Sums stop at the
- * ends of int64_t. */
+/*
+ * Add values to the sample with the same stack and labels, or a new one. Sums saturate at the ends of
+ * int64_t.
+ */
 void profile_add_sample(struct profile *p, uint32_t stack, uint32_t labels, const int64_t *values);
 void profile_add_type(struct profile *p, struct str type, struct str unit); /* before the first sample */
 int profile_build_end(struct profile *p, struct err *err);
@@ -170,19 +175,19 @@ int profile_build_end(struct profile *p, struct err *err);
 /* ---- merging ---- */
 
 /*
- * Add all samples of @from, times @scale, to @to. What is equal becomes one: mappings by build ID (else
- * file), size and offset, wherever they lay in memory; locations, functions, stacks, labels. Sample types and
- * the period's must be the same (ERR_INVALID); those of an empty @to become those of @from. Of times the
- * earliest stays, durations add up, of periods the largest.
+ * Add all samples of @from, times @scale, to @to. Equal entries become one: mappings by build ID (else file),
+ * size and offset, wherever they were in memory; locations, functions, stacks, labels. Sample types and the
+ * period's must be the same (ERR_INVALID); those of an empty @to become those of @from. The earliest time is
+ * kept, durations add up, and the largest period is kept.
  *
- * profile_merge_end() takes samples away that are all zeros; until then @to is not complete. Labels of a
+ * profile_merge_end() removes samples whose values are all zero; until then @to is not complete. Labels of a
  * sample are sorted by key.
  */
 int profile_merge(struct profile *to, const struct profile *from, double scale, struct err *err);
 int profile_merge_end(struct profile *to, struct err *err);
 
 /*
- * @profile minus @base. @normalise: @base is scaled so that its sums, type by type, are those of @profile.
+ * @profile minus @base. @normalise: @base is scaled so that its sums, type by type, equal those of @profile.
  */
 int profile_diff(const struct profile *profile, const struct profile *base, bool normalise,
 		 struct profile **ret, struct err *err);

@@ -6,7 +6,7 @@
 
 #define REPLACEMENT "\xef\xbf\xbd"
 
-/* Each character of @s goes through @one; @c is its first byte. */
+/* Pass each character of @s to @one. */
 static void each_char(struct str s, struct buf *out,
 		      void (*one)(struct str character, char avoid, struct buf *out), char avoid)
 {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The tree of calls, made.
+ * Building the tree of calls.
  *
- * A profile's stacks are a trie, so a tree node for each of them is found by one step from its caller's. Only
- * where that order does not help (inverted, or with a label's values as roots) is a step made for each frame
- * of each sample.
+ * A profile's stacks are a trie, so the tree node of each is found by one step from its caller's. Only where
+ * that order does not help (inverted, or with a label's values as roots) each frame of each sample takes a
+ * step.
  */
 #include "profile/tree_internal.h"
 
@@ -12,7 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define NODE_NONE UINT32_MAX /* the samples of it are left out */
+#define NODE_NONE UINT32_MAX /* its samples are left out */
 
 bool profile_group_parse(struct str s, enum profile_group *ret)
 {
@@ -50,7 +50,7 @@ static uint8_t classify_frame(const struct profile_tree *t, const struct profile
 
 static uint8_t frame_bits(struct profile_tree *t, uint32_t frame)
 {
-	/* Only where the limit of memory was met, which is told at the end. */
+	/* The limit of memory was reached, which is reported at the end. */
 	if (frame >= t->p->functions.n)
 		return 0;
 	while (t->frame_matches.n <= frame) {
@@ -110,13 +110,13 @@ void profile_tree_freep(struct profile_tree **t)
 /* ---- frames ---- */
 
 /*
- * The frames of the locations of one profile, outermost first, while it is added. What was found for its
- * strings and functions is kept: names are hashed once a profile, not once a location.
+ * The frames of the locations of one profile, outermost first, while it is added. The results for its strings
+ * and functions are kept: names are hashed once for a profile, not once for a location.
  */
 struct frames {
 	const struct profile *p;
-	PROFILE_TABLE(uint32_t) list; /* frame << 1; the low bit says that it is inlined */
-	uint32_t *first;              /* of each location, and one behind the last */
+	PROFILE_TABLE(uint32_t) list; /* frame << 1; the low bit: it is inlined */
+	uint32_t *first;              /* of each location, and one after the last */
 	uint32_t *strings;            /* of the tree + 1 */
 	struct named_frame {
 		uint32_t binary, frame; /* frame + 1 */
@@ -158,14 +158,14 @@ static void mark_address(struct profile_tree *t, uint32_t frame)
 
 	if (frame >= was) {
 		if (!profile_room(t->p, &t->addresses, frame + 1 - was))
-			return; /* profile_build_end() tells */
+			return; /* profile_build_end() reports it */
 		memset(t->addresses.p + was, 0, frame + 1 - was);
 		t->addresses.n = frame + 1;
 	}
 	t->addresses.p[frame] = 1;
 }
 
-/* Nothing is known of it but where it is: build ID and address stand where others have file and line. */
+/* Only its address is known: build ID and address take the places of file and line. */
 static uint32_t address_frame(struct profile_tree *t, struct frames *frames, const struct profile_location *l)
 {
 	const struct profile *p = frames->p;
@@ -299,7 +299,7 @@ static void frame_table_done(struct profile_tree *t, struct frames *f)
 
 /* ---- nodes ---- */
 
-/* Where a sample is while its frames are gone over: the node, and what was seen on the way. */
+/* The position of a sample while its frames are added: the node, and which patterns matched on the way. */
 struct tree_place {
 	uint32_t node;
 	bool focus, ignore;
@@ -331,7 +331,7 @@ static uint32_t kept(const struct profile_tree *t, const struct tree_place *at)
 	return (t->patterns[MATCH_FOCUS] && !at->focus) || at->ignore ? NODE_NONE : at->node;
 }
 
-/* One step a stack of the trie. */
+/* One step for each stack of the trie. */
 static int nodes_by_trie(struct profile_tree *t, const struct profile *p, const struct frames *f,
 			 uint32_t *nodes, struct err *err)
 {
@@ -426,42 +426,54 @@ static void add_to(struct profile_column *c, uint32_t node, int64_t v)
 	c->self.p[node] = add_saturating(c->self.p[node], v);
 }
 
-static int add_by_trie(struct profile_tree *t, const struct profile *p, const struct frames *f, uint32_t type,
-		       unsigned column, double scale, struct err *err)
+/* The values of one sample type, times @scale, into a column. */
+struct tree_values {
+	const struct profile *p;
+	uint32_t type;
+	struct profile_column *to;
+	double scale;
+};
+
+static void add_sample(const struct tree_values *v, uint32_t sample, uint32_t node)
 {
+	if (node != NODE_NONE)
+		add_to(v->to, node, scale_value(profile_value(v->p, sample, v->type), v->scale));
+}
+
+static int add_by_trie(struct profile_tree *t, const struct tree_values *v, const struct frames *f,
+		       struct err *err)
+{
+	const struct profile *p = v->p;
 	AUTO(mem_freep) uint32_t *nodes = mem_try((size_t)p->stacks.n * sizeof(*nodes));
-	struct profile_column *c = &t->columns[column];
 
 	if (!nodes)
 		return profile_err_memory(t->p, err);
 	if (nodes_by_trie(t, p, f, nodes, err) < 0)
 		return -1;
-	if (!column_reserve(t, c))
+	if (!column_reserve(t, v->to))
 		return profile_err_memory(t->p, err);
 	for (uint32_t i = 0; i < p->n_samples; i++)
-		if (nodes[p->sample_stack[i]] != NODE_NONE)
-			add_to(c, nodes[p->sample_stack[i]], scale_value(profile_value(p, i, type), scale));
+		add_sample(v, i, nodes[p->sample_stack[i]]);
 	return 0;
 }
 
-static int add_by_sample(struct profile_tree *t, const struct profile *p, const struct frames *f,
-			 uint32_t type, unsigned column, double scale, struct err *err)
+static int add_by_sample(struct profile_tree *t, const struct tree_values *v, const struct frames *f,
+			 struct err *err)
 {
 	AUTO(mem_freep) uint32_t *path = mem_alloc(PROFILE_MAX_DEPTH * sizeof(*path));
-	struct profile_column *c = &t->columns[column];
+	const struct profile *p = v->p;
 
 	for (uint32_t i = 0; i < p->n_samples; i++) {
 		uint32_t node = node_of_sample(t, p, f, p->sample_stack[i], p->sample_labels[i], path);
 
-		if (!column_reserve(t, c))
+		if (!column_reserve(t, v->to))
 			return profile_err_memory(t->p, err);
-		if (node != NODE_NONE)
-			add_to(c, node, scale_value(profile_value(p, i, type), scale));
+		add_sample(v, i, node);
 	}
 	return profile_build_end(t->p, err);
 }
 
-/* What is counted is of the first profile; minutes are not added to bytes. */
+/* The first profile determines the unit; minutes are not added to bytes. */
 static int same_unit(struct profile_tree *t, const struct profile *p, uint32_t type, struct err *err)
 {
 	struct str unit = profile_str(p, p->types.p[type].unit), ours;
@@ -474,14 +486,15 @@ static int same_unit(struct profile_tree *t, const struct profile *p, uint32_t t
 	}
 	ours = profile_tree_unit(t);
 	if (!str_eq(unit, ours))
-		return err_set(err, ERR_INVALID, "counts " STR_FMT ", and others " STR_FMT, STR_ARG(unit),
-			       STR_ARG(ours));
+		return err_set(err, ERR_INVALID, "has the unit " STR_FMT ", other profiles " STR_FMT,
+			       STR_ARG(unit), STR_ARG(ours));
 	return 0;
 }
 
 int profile_tree_add(struct profile_tree *t, const struct profile *p, uint32_t type, unsigned column,
 		     double scale, struct err *err)
 {
+	const struct tree_values v = { p, type, &t->columns[column], scale };
 	struct frames f = { 0 };
 	int r;
 
@@ -492,8 +505,7 @@ int profile_tree_add(struct profile_tree *t, const struct profile *p, uint32_t t
 		return -1;
 	r = make_frames(t, p, &f, err);
 	if (r == 0)
-		r = (t->view.invert || t->view.label ? add_by_sample : add_by_trie)(t, p, &f, type, column,
-										    scale, err);
+		r = (t->view.invert || t->view.label ? add_by_sample : add_by_trie)(t, &v, &f, err);
 	frame_table_done(t, &f);
 	return r;
 }

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The tree of calls of one profile, of many, or of two that are compared: what flame graphs, tables of
- * functions, callers and callees are made of.
+ * The tree of calls of one profile, of many, or of two that are compared: the basis of flame graphs, tables
+ * of functions, callers and callees.
  *
- * A frame is what the view groups by: a function, a file, a binary, a line, an address. A node is a frame
- * below its callers' node; node 0 is the root, and callers have smaller numbers. Profiles are added to a tree
- * one after the other, each to a column: 0, or 1 for the base of a comparison. To add one takes a step a
- * stack of its trie, not one a frame of every sample.
+ * A frame is the unit that the view groups by: a function, a file, a binary, a line, an address. A node is a
+ * frame below the node of its callers; node 0 is the root, and callers have smaller numbers. Profiles are
+ * added to a tree one after the other, each to a column: 0, or 1 for the base of a comparison. Adding a
+ * profile takes one step for each stack of its trie, not one for each frame of every sample.
  */
 #pragma once
 
@@ -22,17 +22,19 @@ enum profile_group {
 /* "function", "file", "binary", "line", "address". */
 bool profile_group_parse(struct str s, enum profile_group *ret);
 
-/* What is looked at. Zeroed is all, by function. The patterns are POSIX extended (base/pattern.h), found
- * anywhere in a frame's function, file or binary. */
+/*
+ * What the tree contains. Zeroed: everything, by function. Patterns are POSIX extended (base/pattern.h),
+ * searched anywhere in a frame's function, file or binary.
+ */
 struct profile_view {
 	enum profile_group by;
 	const char *label;  /* the values of this label are the outermost frames */
 	const char *focus;  /* only samples with a frame that matches */
 	const char *ignore; /* no samples with a frame that matches */
 	const char *hide;   /* these frames are left out, their callees stay */
-	const char *show;   /* all others are left out */
+	const char *show;   /* all other frames are left out */
 	bool invert;        /* callees are roots */
-	bool no_inlines;    /* only the functions that are there by themselves */
+	bool no_inlines;    /* leave out inlined functions */
 };
 
 enum { PROFILE_COLUMNS = 2 };
@@ -40,38 +42,44 @@ enum { PROFILE_COLUMNS = 2 };
 struct profile_tree;
 
 int profile_tree_new(const struct profile_view *view, const struct profile_limits *limits,
-		     struct profile_tree **ret, struct err *err); /* ERR_INVALID: a pattern */
+		     struct profile_tree **ret, struct err *err); /* ERR_INVALID: a bad pattern */
 void profile_tree_free(struct profile_tree *t);                   /* takes NULL */
 void profile_tree_freep(struct profile_tree **t);
 
-/* Values of @type, times @scale, to @column. The first one's type and unit are the tree's; a later one's unit
- * has to be the same. */
+/*
+ * Add the values of @type, times @scale, to @column. The tree has the type and unit of the first profile;
+ * later ones must have the same unit.
+ */
 int profile_tree_add(struct profile_tree *t, const struct profile *p, uint32_t type, unsigned column,
 		     double scale, struct err *err);
-/* Sums and children; nothing can be added after this. */
+/* Compute sums and children; nothing can be added after this. */
 int profile_tree_end(struct profile_tree *t, struct err *err);
 
 /* ---- looking at it; all of these after profile_tree_end() ---- */
 
 struct profile_frame {
-	struct str name;         /* what is shown */
-	struct str file, binary; /* empty: not known, or of many */
+	struct str name;         /* the text to show */
+	struct str file, binary; /* empty: not known, or several */
 	int64_t line;            /* of the function, or in the file; 0: not known */
-	/* Nothing but where it is: no name is known, or addresses are what the view is by. Then there is
-	 * neither file nor line. */
+	/*
+	 * The frame has only an address: no name is known, or the view is by address. Then it has neither
+	 * file nor line.
+	 */
 	bool is_address;
 	struct str build_id;
 	uint64_t address; /* in the file */
-	/* Equal texts have equal numbers, below profile_tree_n_strings(); 0 is the empty one. For who writes
-	 * each once. */
+	/*
+	 * Equal texts have equal numbers, below profile_tree_n_strings(); 0 is the empty one. For output that
+	 * writes each text once.
+	 */
 	uint32_t name_string, file_string, binary_string, build_id_string;
 };
 struct profile_node {
 	uint32_t parent, frame;
-	int64_t self[PROFILE_COLUMNS], total[PROFILE_COLUMNS]; /* total: with all below it */
+	int64_t self[PROFILE_COLUMNS], total[PROFILE_COLUMNS]; /* total: with all nodes below it */
 	const uint32_t *children;                              /* by size, then by name */
 	uint32_t n_children;
-	bool inlined; /* wherever it was seen */
+	bool inlined; /* in all samples */
 };
 uint32_t profile_tree_n(const struct profile_tree *t); /* nodes, the root too */
 void profile_tree_node(const struct profile_tree *t, uint32_t node, struct profile_node *ret);
@@ -83,8 +91,8 @@ struct str profile_tree_unit(const struct profile_tree *t);
 bool profile_tree_compares(const struct profile_tree *t); /* something was added to column 1 */
 
 /*
- * Over all nodes, callers first, the children of each in their order: enter() going down, leave() (may be
- * NULL) going up. Non-zero from enter() leaves out what is below.
+ * A walk over all nodes, callers first, children in their order: enter() on the way down, leave() (may be
+ * NULL) on the way up. Non-zero from enter() skips the nodes below.
  */
 struct profile_walk {
 	int (*enter)(void *arg, uint32_t node, unsigned depth);
@@ -93,13 +101,16 @@ struct profile_walk {
 };
 void profile_tree_walk(const struct profile_tree *t, const struct profile_walk *w);
 
-/* A frame's own values and those of all that it calls, each sample once however often the frame is in it. */
+/*
+ * The values of a frame by itself (flat) and with its callees (cum), each sample once however often the frame
+ * is in it.
+ */
 struct profile_top {
 	uint32_t frame;
 	int64_t flat[PROFILE_COLUMNS], cum[PROFILE_COLUMNS];
 };
-/* All frames, the largest flat value first (@by_cum: the largest cumulative one). Heap. */
+/* All frames, by flat value (@by_cum: by cumulative value), the largest first. Heap. */
 struct profile_top *profile_tree_top(const struct profile_tree *t, bool by_cum, uint32_t *ret_n);
-/* Who calls @frame, or whom it calls, and how much of its time that is (in cum), the largest first. Heap. */
+/* The callers or callees of @frame with the value of the calls (in cum), the largest first. Heap. */
 struct profile_top *profile_tree_callers(const struct profile_tree *t, uint32_t frame, uint32_t *ret_n);
 struct profile_top *profile_tree_callees(const struct profile_tree *t, uint32_t frame, uint32_t *ret_n);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The tree of calls, ended and looked at: sums, children in order, the walk, frames by their values, callers
- * and callees.
+ * The finished tree of calls: sums, children in order, the walk, frames by their values, callers and callees.
  */
 #include "profile/tree_internal.h"
 
@@ -9,7 +8,7 @@
 
 /* ---- sums and children ---- */
 
-/* Callees have larger numbers, so going down the array each is whole when it is added to its caller. */
+/* Callees have larger numbers, so going down the array each is complete before it is added to its caller. */
 static int sum_up(struct profile_tree *t, struct profile_column *c, struct err *err)
 {
 	uint32_t n = t->p->stacks.n;
@@ -145,7 +144,7 @@ bool profile_tree_compares(const struct profile_tree *t)
 
 void profile_tree_walk(const struct profile_tree *t, const struct profile_walk *w)
 {
-	/* Of the nodes that are entered and not left: their numbers, and which child comes next. */
+	/* Of the nodes that were entered and not left: their numbers, and the index of the next child. */
 	AUTO(buf_done) struct buf path = { 0 };
 	AUTO(buf_done) struct buf at = { 0 };
 	uint32_t node = 0, next = 0;
@@ -190,7 +189,7 @@ struct topping {
 	const struct profile_tree *t;
 	struct profile_top *top;
 	uint32_t *on_path; /* of each frame: how often it is on the path */
-	uint32_t frame;    /* whose callers or callees are looked for */
+	uint32_t frame;    /* its callers or callees are wanted */
 	bool callers;
 };
 
@@ -225,8 +224,7 @@ static void top_leave(void *arg, uint32_t node, unsigned depth)
 		x->on_path[x->t->p->stacks.p[node].location]--;
 }
 
-/* The other end of the call that leads to @node, if it is one of those that are looked for; else
- * PROFILE_NONE. */
+/* The other end of the call that leads to @node, if it is wanted; else PROFILE_NONE. */
 static uint32_t other_end(const struct topping *x, uint32_t node)
 {
 	const struct profile_stack *s = x->t->p->stacks.p;

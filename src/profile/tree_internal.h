@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The tree's own. Its strings, frames and nodes are kept in a profile that is built: frames are its functions
- * (the system name being the binary), nodes its stacks.
+ * Shared by tree.c and tree_end.c. Strings, frames and nodes of the tree are entries of a profile that is
+ * being built: frames are its functions (the system name is the binary), nodes its stacks.
  */
 #pragma once
 
@@ -14,9 +14,9 @@ struct profile_tree {
 	struct profile *p;
 	struct profile_view view;
 	struct pattern *patterns[N_MATCHES];  /* NULL: none */
-	PROFILE_TABLE(uint8_t) frame_matches; /* bits, of each frame that was looked at */
-	PROFILE_TABLE(uint8_t) addresses; /* of frames: they are no more than a binary and an address in it */
-	PROFILE_TABLE(uint8_t) outlined;  /* of nodes: seen as a function by itself */
+	PROFILE_TABLE(uint8_t) frame_matches; /* bits, of each frame that was classified */
+	PROFILE_TABLE(uint8_t) addresses;     /* of frames: they have only a binary and an address */
+	PROFILE_TABLE(uint8_t) outlined;      /* of nodes: also seen as a function that is not inlined */
 	struct profile_column {
 		PROFILE_TABLE(int64_t) self, total;
 	} columns[PROFILE_COLUMNS];

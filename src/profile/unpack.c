@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * What files of profiles are packed in: any of codec's.
- */
+/* Decompressing profiles: any format of codec. */
 #include "profile/internal.h"
 
 #include "codec/codec.h"

@@ -6,14 +6,14 @@
 
 #include "base/base.h"
 
-/* The next word, which is taken off; empty: there is none. Blanks and tabs are between words. */
+/* Cut off the first word; empty: there is none. Words are separated by blanks and tabs. */
 struct str words_next(struct str *s);
 /* All of @s, with or without 0x: at most 16 digits. */
 bool words_hex(struct str s, uint64_t *ret);
 /* All of @s, decimal, with or without a minus. */
 bool words_int(struct str s, int64_t *ret);
 /*
- * The beginning of *s after @form, in which 'n' is a number (into *v, which goes on), and all else is itself;
- * blanks may be before each. It is taken off only if all of it is there.
+ * The beginning of *s must match @form, in which 'n' is a number (into *v, which advances), and other
+ * characters are themselves; each may be preceded by blanks. It is cut off only if all of it matches.
  */
 bool words_scan(struct str *s, const char *form, int64_t *v);

@@ -23,7 +23,7 @@ static void build_id_key(struct str file, struct str build_id, struct buf *out)
 	buf_add_str(out, build_id.size ? build_id : file);
 }
 
-static char *text_or_null(struct str text)
+static char *heap_text(struct str text)
 {
 	return text.size ? mem_strndup(text.p, text.size) : NULL;
 }
@@ -131,7 +131,7 @@ uint32_t profilestore_named_by(struct profilestore *s, uint32_t binary, struct s
 		bool other = t->named_by != NULL;
 
 		free(t->named_by);
-		t->named_by = text_or_null(table);
+		t->named_by = heap_text(table);
 		t->unsaved = true;
 		/* 1 to 255, then 1 again. */
 		if (other) {
@@ -179,10 +179,10 @@ void names_tried(struct named_binary *t, const struct profilestore_tried *tried,
 	t->last_try_ms = now_ms;
 	t->next_try_ms = tried->next_try_ms;
 	free(t->why);
-	t->why = text_or_null(tried->why);
+	t->why = heap_text(tried->why);
 	if (tried->origin.size) {
 		free(t->origin);
-		t->origin = text_or_null(tried->origin);
+		t->origin = heap_text(tried->origin);
 	}
 	atomic_store(&t->state, tried->state);
 	/* Locations that came meanwhile may not have been looked up. */
@@ -206,9 +206,9 @@ static int load_binary(struct profilestore *s, struct db_stmt *st, struct err *e
 		return err_set(err, ERR_LIMIT, "no memory for the state of binaries");
 	atomic_store(&t->state, (int)state);
 	t->reason = (uint32_t)reason;
-	t->why = text_or_null(db_str(st, 3));
-	t->origin = text_or_null(db_str(st, 4));
-	t->named_by = text_or_null(db_str(st, 5));
+	t->why = heap_text(db_str(st, 3));
+	t->origin = heap_text(db_str(st, 4));
+	t->named_by = heap_text(db_str(st, 5));
 	atomic_store(&t->generation, (uint8_t)table);
 	t->n_tries = (uint32_t)db_i64(st, 7);
 	t->last_try_ms = db_i64(st, 8);

@@ -131,7 +131,7 @@ def test_mistakes(server, send, tmp_path):
     assert not server.got
     r = send("bad", "none", "a", "--to", server.url)
     assert r.returncode == 1 and len(server.got) == 1
-    assert b"bad: line 1: is no stack" in r.stderr and b"none: there is no such file" in r.stderr
+    assert b"bad: line 1: is not a stack" in r.stderr and b"none: there is no such file" in r.stderr
     r = send("a", "a", "--to", f"http://127.0.0.1:{free_port()}")
     assert r.returncode == 1 and r.stderr.count(b"\n") == 1, r
 

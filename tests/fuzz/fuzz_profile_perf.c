@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What perf script prints. */
+/* The output of perf script. */
 #include "profile_check.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* profile.proto: what can be read can be written, and is the same then. Merged with itself it doubles. */
+/* profile.proto: a profile that can be read can be written, and reads the same. Merged with itself it doubles. */
 #include "fuzz.h"
 
 #include "profile/profile.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Any profile that can be read is taken in, or refused with a reason; what comes out of the store has the
- * same sums. */
+/* Any profile that can be read is stored, or refused with a reason; merged from the store it has the same
+ * sums. */
 #include "fuzz.h"
 
 #include "profilestore/profilestore.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What is read back from disk: lists of samples, and rows of the metadata store behind each other,
- * [kind][n][size, two bytes][data]. What is damaged is told; what is not refers to nothing that is not there.
+ * Reading back from disk: lists of samples, and rows of the metadata store one after the other,
+ * [kind][n][size, two bytes][data]. Damage is an error; otherwise all references are to entries that exist.
  */
 #include "fuzz.h"
 

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Selectors: whatever the text, it is one or the reason is told; and what it matches does not depend on how
- * often it is asked.
+ * Selectors: any text is a selector or is refused with a reason; and the same question has the same answer.
  */
 #include "fuzz.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What holds of every reader of profiles: it fails by a reason, or there is a profile that can be written and
- * read again, of which nothing is left less itself, and of which every format of output can be made.
+ * Holds for every reader of profiles: it fails with a reason, or its profile can be written and read again, is
+ * empty after subtracting itself, and can be written in every output format.
  */
 #pragma once
 

@@ -80,7 +80,7 @@ static void call_chains_of_perf(void **state)
 	assert_int_equal(m->limit, 0x55ec5e889000);
 	assert_int_equal(m->offset, 0x1000);
 
-	/* The caller's place in the file became an address, of the call. */
+	/* The caller's file offset became an address, of the call. */
 	l = &p->locations.p[p->stacks.p[p->stacks.p[p->sample_stack[0]].parent].location];
 	assert_int_equal(l->addr, 0x7f000000000f);
 	assert_int_equal(l->n_lines, 2);
@@ -98,7 +98,7 @@ static void call_chains_of_perf(void **state)
 	assert_int_equal(p->labels.p[set->first + 2].num, 17240);
 }
 
-/* With build IDs its part of memory is not marked as one that is executed. */
+/* With build IDs its memory is not marked executable. */
 static void kernels_that_have_a_build_id(void **state)
 {
 	AUTO(profile_freep)
@@ -112,7 +112,7 @@ static void kernels_that_have_a_build_id(void **state)
 	assert_str(profile_str(p, p->mappings.p[0].build_id), "6ecd6ec2");
 }
 
-/* The newest one counts, a child has its parent's, the kernel's modules are everybody's. */
+/* The newest one counts, a child has its parent's, the kernel's modules are in all processes. */
 static void maps_by_process(void **state)
 {
 	AUTO(profile_freep)

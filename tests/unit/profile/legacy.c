@@ -151,14 +151,13 @@ static void contentions(void **state)
 
 static void what_is_wrong_is_told(void **state)
 {
-	assert_refused("goroutine profile: total 8\n7 @ 0x42d4f6 zz\n",
-		       "line 2: has something among its addresses that is none");
-	assert_refused("goroutine profile: total 8\n\nseven @ 0x42d4f6\n", "line 3: is not understood");
+	assert_refused("goroutine profile: total 8\n7 @ 0x42d4f6 zz\n", "line 2: has an invalid address");
+	assert_refused("goroutine profile: total 8\n\nseven @ 0x42d4f6\n", "line 3: cannot be parsed");
 	assert_refused("heap_v2/many\n@ 0x1\n", "line 1: has no number in its first line");
 	assert_refused("heap_v2/4096\n  t*: 1: 1 [0: 0]\n", "has no samples");
-	assert_refused("main;f 12\n", "line 1: is no profile of Go, gperftools or jemalloc");
+	assert_refused("main;f 12\n", "line 1: is not a profile of Go, gperftools or jemalloc");
 	assert_refused("heap profile: 1: 1 [1: 1] @ heapprofile\n99999999999999999999: 1 [1: 1] @ 0x1\n",
-		       "line 2: is not understood");
+		       "line 2: cannot be parsed");
 }
 
 /* ---- CPU profiles ---- */

@@ -54,7 +54,7 @@ static void add_strings(struct buf *b, const char *const *list, size_t n)
 		proto_bytes(b, 6, list[i], strlen(list[i]));
 }
 
-/* A sample type, a function, and a location with a number of its own choice. */
+/* A sample type, a function, and a location with an ID of its own choice. */
 static void begin(struct buf *b, uint64_t location, uint64_t function)
 {
 	static const char *const strings[] = { "", "cpu", "count", "main" };
@@ -113,7 +113,7 @@ static void what_is_not_there_is_told(void **state)
 		     "location 0: line 0: function 78 is not in the table");
 	b.size = 0;
 	begin(&b, 0, 77);
-	assert_fails(read_of(&b, &p, &err), ERR_INVALID, "location 0: has the number 0");
+	assert_fails(read_of(&b, &p, &err), ERR_INVALID, "location 0: has the ID 0");
 
 	b.size = 0;
 	begin(&b, 5, 77);
@@ -131,12 +131,12 @@ static void what_is_not_there_is_told(void **state)
 	b.size = 0;
 	begin(&b, 5, 77);
 	proto_number(&b, 14, 4);
-	assert_fails(read_of(&b, &p, &err), ERR_INVALID, "string 4 is referred to and not in the table of 4");
+	assert_fails(read_of(&b, &p, &err), ERR_INVALID, "string 4 is not in the table of 4");
 
 	b.size = 0;
 	begin(&b, 5, 77);
 	begin(&b, 5, 77);
-	assert_fails(read_of(&b, &p, &err), ERR_INVALID, "two functions have the number 77");
+	assert_fails(read_of(&b, &p, &err), ERR_INVALID, "two functions have the ID 77");
 
 	b.size = 0;
 	begin(&b, 5, 77);

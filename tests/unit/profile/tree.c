@@ -141,7 +141,7 @@ static void totals_are_sums(void **state)
 	}
 }
 
-/* Whether profiles are merged first or added to the tree one after the other is the same. */
+/* Merging profiles first, or adding them to the tree one after the other, gives the same. */
 static void trees_merge(void **state)
 {
 	AUTO(profile_freep) struct profile *both = profile_new(NULL);
