@@ -62,14 +62,14 @@ struct lru_ref *codec_cache_put(struct codec_cache *c, uint64_t id, struct codec
 	return lru_put(c->chunks, bytes_of(&key, sizeof(key)), p, sizeof(*p));
 }
 
-const struct codec_chunk *codec_cache_chunk(struct lru_ref *h)
+const struct codec_chunk *codec_cache_chunk(struct lru_ref *ref)
 {
-	return lru_value(h);
+	return lru_value(ref);
 }
 
-void codec_cache_drop(struct codec_cache *c, struct lru_ref *h)
+void codec_cache_drop(struct codec_cache *c, struct lru_ref *ref)
 {
-	lru_unref(c->chunks, h);
+	lru_unref(c->chunks, ref);
 }
 
 /* ---- decoders ---- */

@@ -10,8 +10,8 @@
 struct lru_ref *codec_cache_get(struct codec_cache *c, uint64_t id, uint64_t off, size_t size);
 /* Takes @p. Returns a reference to the cached chunk at its place: @p, or an older one with the same bytes. */
 struct lru_ref *codec_cache_put(struct codec_cache *c, uint64_t id, struct codec_chunk *p);
-const struct codec_chunk *codec_cache_chunk(struct lru_ref *h);
-void codec_cache_drop(struct codec_cache *c, struct lru_ref *h); /* takes NULL */
+const struct codec_chunk *codec_cache_chunk(struct lru_ref *ref);
+void codec_cache_drop(struct codec_cache *c, struct lru_ref *ref); /* takes NULL */
 
 /* Takes r's decoder and clears it in *r. */
 void codec_cache_park(struct codec_cache *c, uint64_t id, struct codec_run *r);

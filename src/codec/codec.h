@@ -150,7 +150,7 @@ int codec_pack_zstd(struct bytes in, int level, struct buf *out, struct err *err
 #define CODEC_FRAME_SIZE KIB(256)
 
 struct codec_frames;
-/* What is written goes to @out in chunks, in order. @level: of zstd. */
+/* The file goes to @out in chunks, in order. @level: of zstd. */
 struct codec_frames *codec_frames_new(int level, int (*out)(void *arg, struct bytes b, struct err *err),
 				      void *arg);
 int codec_frames_write(struct codec_frames *f, struct bytes b, struct err *err);

@@ -54,7 +54,7 @@ struct codec_source {
 	size_t span; /* index of the last used span */
 
 	const struct codec_chunk *chunk; /* the current chunk, or NULL */
-	struct lru_ref *hold;           /* reference to the chunk, if it is the cache's */
+	struct lru_ref *ref;             /* reference to the chunk, if it is the cache's */
 	struct codec_chunk *own;         /* buffer for chunks that are not; NULL until needed */
 	struct codec_chunk *lent;        /* the chunk, if it is ahead's */
 
@@ -76,11 +76,11 @@ static void chunk_drop(struct codec_source *s)
 {
 	if (s->lent)
 		ahead_recycle(s->ahead, s->lent);
-	if (s->hold)
-		codec_cache_drop(s->opts.cache, s->hold);
+	if (s->ref)
+		codec_cache_drop(s->opts.cache, s->ref);
 	s->chunk = NULL;
 	s->lent = NULL;
-	s->hold = NULL;
+	s->ref = NULL;
 }
 
 /* Decode the next chunk and make it the current one; cache it if @keep. */
@@ -99,8 +99,8 @@ static int chunk_decode(struct codec_source *s, bool keep, struct err *err)
 	if (s->run.at == s->run.span->out_end)
 		codec_run_end(&s->run);
 	if (keep) {
-		s->hold = codec_cache_put(s->opts.cache, s->opts.cache_id, p);
-		s->chunk = codec_cache_chunk(s->hold);
+		s->ref = codec_cache_put(s->opts.cache, s->opts.cache_id, p);
+		s->chunk = codec_cache_chunk(s->ref);
 	} else {
 		s->own = p;
 		s->chunk = p;
@@ -113,10 +113,10 @@ static bool chunk_from_cache(struct codec_source *s, uint64_t off, size_t size)
 	if (!s->opts.cache)
 		return false;
 	chunk_drop(s);
-	s->hold = codec_cache_get(s->opts.cache, s->opts.cache_id, off, size);
-	if (!s->hold)
+	s->ref = codec_cache_get(s->opts.cache, s->opts.cache_id, off, size);
+	if (!s->ref)
 		return false;
-	s->chunk = codec_cache_chunk(s->hold);
+	s->chunk = codec_cache_chunk(s->ref);
 	metric_count(&starts, s->ops->name, "cached");
 	return true;
 }

@@ -139,7 +139,7 @@ void zstd_lane_wait_in(struct zstd_lane *l, uint64_t in_pos)
 {
 	if (l->needs_in < in_pos)
 		lane_wait(l, in_pos, 0);
-	assert(l->needs_in >= in_pos); /* the ring is large enough for what the marker may need */
+	assert(l->needs_in >= in_pos); /* the ring is large enough for the marker's needs */
 }
 
 void zstd_lane_wait_out(struct zstd_lane *l, uint64_t out)

@@ -206,7 +206,7 @@ static int runs_unpack(struct bytes packed, uint64_t n_runs, uint8_t *history, u
 		struct bytes b = cursor_bytes(&c, n);
 
 		if (!cursor_ok(&c) || gap > size - at || n > size - at - gap)
-			return payload_err(err, "a run lies outside of the history");
+			return payload_err(err, "a run is outside of the history");
 		memcpy(history + at + gap, b.p, b.size);
 		at += gap + n;
 		*ret_touched += gap >= KIB(4) ? KIB(4) : gap + n;

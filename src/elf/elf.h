@@ -156,7 +156,7 @@ const char *elf_machine_name(uint16_t machine);
  * A prober reads the same facts from a member that streams by and is not stored: feed all of its bytes in
  * order, then finish.
  *
- * It keeps the head, the notes, the alt link and the tables at the tail, as far as the head tells their
+ * It keeps the head, the notes, the alt link and the tables at the tail, as far as the head has their
  * offsets: a few hundred KiB at most. elf_probe_finish(): 0; ELF_NOT_ELF (known from the first 4 bytes:
  * elf_probe_wants() is false when more bytes are of no use); ELF_PROBE_AGAIN: bytes that had passed are
  * needed; read the file by elf_facts_read() over a random-access source.

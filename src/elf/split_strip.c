@@ -180,7 +180,7 @@ static void fix_references(const struct elf_strip *t, const struct elf_section *
 	else if (old->index == t->symtab)
 		s->info = t->n_locals;
 	if (old->type == SHT_LLVM_ADDRSIG_TYPE)
-		s->link = 0; /* tells linkers that its numbers are stale */
+		s->link = 0; /* linkers take 0 as a sign of stale numbers */
 }
 
 static int strip_add_group(struct strip_out *d, const struct elf_section *s, struct err *err)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What lode's ELF and DWARF readers say of this machine's files, beside readelf, eu-unstrip and llvm-dwarfdump.
+"""lode's ELF and DWARF readers compared with readelf, eu-unstrip and llvm-dwarfdump, on this machine's files.
 
 Files are a sample, the same each time on the same machine; LODE_ALL_FILES=1 takes all of them. The programs that print what lode
 reads are tests/tools/*; LODE_BUILD says where they were built (build).
@@ -38,7 +38,7 @@ def is_elf(path):
 
 def elf_files():
     paths = [os.path.join(folder, n) for tree in TREES for folder, _, names in os.walk(tree) for n in names]
-    # By a hash of the name: any kind of file gets its share.
+    # Chosen by a hash of the name, so that every kind of file is included.
     paths.sort(key=lambda p: zlib.crc32(p.encode("utf-8", "surrogateescape")))
     found = []
     for path in paths:
@@ -103,14 +103,14 @@ def test_sections_types_and_build_ids_equal_readelf(dumps):
     assert n_ids > len(dumps) // 2
 
 
-def test_probe_says_the_same_and_hardly_ever_needs_another_look(dumps):
+def test_probe_returns_the_same_and_rarely_needs_another_read(dumps):
     said = [d["probe"] for d in dumps.values()]
     assert "different" not in said
     assert said.count("again") <= len(said) // 100
 
 
 def test_build_ids_equal_eu_unstrip(dumps):
-    # One process a file: a few are enough, readelf has had them all.
+    # One process per file, so only a few; readelf has read them all.
     some = [d for d in dumps.values() if d["type"] in (2, 3) and d["build_id"]][:25]
     for d in some:
         m = re.match(r"\S+ ([0-9a-f]+)@", run("eu-unstrip", "-n", "-e", d["path"]))
@@ -144,7 +144,7 @@ def test_debug_links_equal_readelf(dumps):
 
 
 def test_compressed_section_contents_equal_zlib(dumps):
-    """Size and CRC of what is in SHF_COMPRESSED sections, decompressed here; Debian's are all zlib's."""
+    """Size and CRC of the content of SHF_COMPRESSED sections, decompressed here; Debian's are all zlib's."""
     some = [p for p, d in dumps.items() if any(s["flags"] & 0x800 for s in d["sections"])]
     some = sorted(some, key=os.path.getsize)[:60]
     if not some:
@@ -202,7 +202,7 @@ def units(path):
 
 
 def expected_sources(path):
-    """From llvm-dwarfdump's line table headers, put together here by the rules of the standard."""
+    """From llvm-dwarfdump's line table headers, joined here by the rules of the standard."""
     names = set()
     by_stmt = None
     tables = re.split(r"^debug_line\[0x([0-9a-f]+)\]$", run("llvm-dwarfdump", "--debug-line", path), flags=re.M)
@@ -270,14 +270,14 @@ def test_sources_of_compiled_programs(program, compiler, version, way, tmp_path)
         pytest.skip("this compiler does not do that here")
     want = check_sources(tmp_path / "x", at_least=3)
     assert any(n.endswith("sub/part.c") for n in want)
-    # The objects too: there the offsets are relocations.
+    # The objects too: their offsets are relocations.
     if "-flto" not in flags:
         argv = [compiler, "-c", "-g", f"-gdwarf-{version}", *flags, "-o", tmp_path / "x.o", "main.c"]
         subprocess.run(argv, cwd=program, check=True, stderr=subprocess.DEVNULL)
         check_sources(tmp_path / "x.o")
 
 
-def test_sources_of_a_program_and_what_dwz_took_out_of_it(program, tmp_path):
+def test_sources_of_a_program_and_its_dwz_file(program, tmp_path):
     for name in "a", "b":
         argv = ["gcc", "-g", "-o", tmp_path / name, "main.c", program / "sub" / "part.c"]
         subprocess.run(argv, cwd=program, check=True)
@@ -299,7 +299,7 @@ def test_sources_of_this_machines_debug_files(dumps):
 
 
 def test_sources_of_the_files_named_in_the_environment():
-    """LODE_DEBUG_FILES: more debug files, for a look at large ones (a kernel, its modules)."""
+    """LODE_DEBUG_FILES: more debug files, for tests of large ones (a kernel, its modules)."""
     files = os.environ.get("LODE_DEBUG_FILES", "").split()
     if not files:
         pytest.skip("none named")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What lode reads out of packages, beside the programs that make them, and beside the tree that went in.
+"""lode's package readers compared with the programs that make packages, and with the packed tree.
 
 Packages are made here, of every kind and compression that this machine's dpkg-deb, rpmbuild, tar, cpio and bsdtar can write.
 LODE_PACKAGES=DIR: also every package found there, beside dpkg-deb and rpm2cpio. LODE_BUILD says where pkg_dump was built (build).
@@ -30,7 +30,7 @@ def sh(*argv, **kw):
 
 
 def dump(path):
-    """(about the package, files that its header lists, members)"""
+    """(description of the package, files in its header, members)"""
     r = subprocess.run([PKG_DUMP, path], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     assert r.returncode == 0, r.stderr.decode()
     lines = [json.loads(line) for line in r.stdout.splitlines()]
@@ -39,7 +39,7 @@ def dump(path):
 
 
 def facts(members):
-    """path -> what there is to compare; hard links are what they link to."""
+    """path -> attributes to compare; hard links are replaced by their targets."""
     by_path = {m["path"]: m for m in members}
     found = {}
     for m in members:
@@ -149,7 +149,7 @@ def test_gnu_tar(tree, plain_tree, tmp_path, form, sparse, codec):
 def test_bsdtar(tree, plain_tree, tmp_path, form):
     top = tree if form in ("pax", "gnutar", "cpio", "newc", "odc") else plain_tree
     out = tmp_path / "x"
-    # In pax it looks for holes by itself.
+    # bsdtar looks for holes by itself in pax.
     sh("bsdtar", "-C", top, "--format", form, "-cf", out, "usr")
     _, _, members = dump(out)
     assert_same(facts(members), facts_of_tree(top))
@@ -172,7 +172,7 @@ def test_other_archives(plain_tree, tmp_path, form, codec):
     info, _, members = dump(out)
     assert info["kind"] == "other"
     got, want = facts(members), facts_of_tree(plain_tree)
-    # Modes are not what they were in iso and xar, and times not in zip.
+    # iso and xar change modes, zip changes times.
     strip = lambda all: {p: (f[0], f[3], f[4], f[5]) for p, f in all.items()}
     assert_same(strip(got), strip(want))
 
@@ -263,7 +263,7 @@ def test_rpmbuild(tree, tmp_path, payload, codec):
     assert (info["name"], info["version"], info["source"]) == ("sample", "1:2.0-3", "sample")
     assert info["build_ids"] == ["0123456789abcdef0123456789abcdef01234567"]
     assert_same(facts(members), facts_of_tree(tree))
-    # What the header says of the files is what is in the payload, and what rpm says.
+    # The header's file list equals the payload, and rpm's output.
     want = facts_of_tree(tree)
     for f in listed:
         if f["path"] == "var/ghost":
@@ -295,7 +295,7 @@ def test_arch(tree, tmp_path):
     assert_same(got, facts_of_tree(tree))
 
 
-# ---- packages that are there ----
+# ---- existing packages ----
 
 
 def compare_tar_stream(members, data):
@@ -323,7 +323,7 @@ def compare_deb(path):
 
 def compare_rpm(path):
     _, _, members = dump(path)
-    # Hard links come in another order, and a list escapes what is not ASCII.
+    # Hard links come in another order, and a list escapes bytes that are not ASCII.
     names = sh("cpio", "-t", "--quiet", input=sh("rpm2cpio", path)).decode("latin-1").splitlines()
     assert len(names) == len(members)
     ascii_only = lambda paths: sorted(p.removeprefix("./").lstrip("/") for p in paths if p.isascii())
@@ -338,7 +338,7 @@ def packages_there():
 
 
 @pytest.mark.parametrize("path", packages_there(), ids=lambda p: p.name)
-def test_package_that_is_there(path):
+def test_existing_package(path):
     (compare_deb if path.suffix == ".deb" else compare_rpm)(path)
 
 
@@ -483,7 +483,7 @@ def compare_map(path):
 
 
 def test_map_by_its_description(tree, tmp_path):
-    # Links by build ID, as debug packages have them, beside ordinary ones.
+    # Links by build ID, as in debug packages, and ordinary ones.
     top = tmp_path / "top"
     sh("cp", "-a", f"{tree}/.", top)
     for name, target in [("bash", "../../../../bin/bash"), ("env", "/usr/bin/env")]:

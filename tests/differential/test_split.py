@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`lode split` beside objcopy and strip: the same sections with the same content, the same symbols, and gdb takes the pair.
+"""`lode split` compared with objcopy and strip: the same sections with the same content, the same symbols, and gdb accepts the pair.
 
-Files are what compilers make here, of this build, and of this machine's programs with a debug section added to them (by objcopy, which
-leaves their layout as it is). LODE_ALL_FILES=1 takes more of them.
+Inputs are files compiled here, files of this build, and programs of this machine with a debug section added by objcopy (which
+keeps their layout). LODE_ALL_FILES=1 takes more of them.
 """
 
 import hashlib
@@ -29,7 +29,7 @@ def run(*argv, check=True, **kw):
 
 
 class Elf:
-    """Sections, symbols, segments of a file, read as plainly as can be."""
+    """Sections, symbols, segments of a file, read by the simplest code."""
 
     def __init__(self, path):
         self.data = d = pathlib.Path(path).read_bytes()
@@ -60,7 +60,7 @@ class Elf:
         return next((s for s in self.sections if s["name"] == name), None)
 
     def label(self, i):
-        """A section by what it is, not by its number."""
+        """A section's identity without its number."""
         return self.sections[i]["name"] if 0 < i < len(self.sections) else i
 
     def symbols(self):
@@ -80,7 +80,7 @@ class Elf:
                 where = self.label(shndx)
             else:
                 where = self.label(shndx) if shndx < 0xff00 else shndx
-            # binutils makes a symbol in a section of thread-local storage one of that type.
+            # binutils changes symbols in sections of thread-local storage to that type.
             if info & 15 == 0 and shndx < len(self.sections) and self.sections[shndx]["flags"] & 0x400:
                 info |= 6
             out.append((names[name:names.index(b"\0", name)].decode("latin-1"), value, size, info, other, where))
@@ -88,7 +88,7 @@ class Elf:
         return out
 
     def content(self, s):
-        """What a section says, free of the numbers of sections and symbols."""
+        """A section's content without the numbers of sections and symbols."""
         data = self.bytes(s)
         if s["type"] == GROUP:
             words = struct.unpack(f"{self.order}{len(data) // 4}I", data)
@@ -101,7 +101,7 @@ class Elf:
         return hashlib.sha1(data).hexdigest()
 
 
-# Tables of names are made anew by everybody in his own way; what they say is compared by the names.
+# Each tool lays out string tables in its own way; they are compared by the names that refer to them.
 MADE = {".shstrtab", ".strtab", ".symtab", ".symtab_shndx"}
 
 
@@ -112,8 +112,8 @@ def described(elf, with_content=True):
             continue
         made = s["name"] in MADE
         info = elf.label(s["info"]) if s["type"] in (REL, RELA) and not s["flags"] & 2 else None
-        # binutils forgets SHF_INFO_LINK of what becomes NOBITS, sets it where others have not, splits the one table of names that LLVM's
-        # objects have, and forgets what their table of addresses links to.
+        # binutils drops SHF_INFO_LINK of sections that become NOBITS, sets it where others do not, splits the one table of names that LLVM's
+        # objects have, and drops the link of their table of addresses.
         if s["name"] == ".shstrtab":
             continue
         entsize = None if made or s["type"] in (14, 15, 16) else s["entsize"]  # nor do all say how large an address is
@@ -127,7 +127,7 @@ def described(elf, with_content=True):
 
 def check_sections(ours, theirs, what):
     a, b = described(ours), described(theirs)
-    # binutils puts what it makes at the end, and the link before that.
+    # binutils puts its new sections at the end, and the link before them.
     key = lambda d: (d[0], d[1], str(d[7:]))
     for x, y in itertools.zip_longest(sorted(a, key=key), sorted(b, key=key)):
         assert x == y, what
@@ -144,7 +144,7 @@ def check_link(stripped, debug_path, what):
 
 
 def check_loaded(original, stripped, what):
-    """What is loaded lies where it lay; ET_REL has nothing that must."""
+    """Loaded bytes keep their offsets; ET_REL has none."""
     if original.type == 1:
         return
     for a in original.sections:
@@ -154,7 +154,7 @@ def check_loaded(original, stripped, what):
 
 
 def split_both(path, tmp_path, *args):
-    """(our stripped, our debug, their stripped, their debug) of a file; None where it cannot be told apart."""
+    """(our stripped, our debug, their stripped, their debug) of a file; None if it cannot be split."""
     ours, theirs = tmp_path / "o" / path.name, tmp_path / "t" / path.name
     for d in ours, theirs:
         shutil.rmtree(d.parent, ignore_errors=True)
@@ -246,7 +246,7 @@ def build(sources, way, out):
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_what_compilers_make(sources, way, tmp_path):
+def test_output_of_compilers(sources, way, tmp_path):
     path = build(sources, way, tmp_path / "x")
     ours, debug = check(path, tmp_path)
     if not any(w in WAYS[way] for w in ("-c", "-r", "-shared", "-gstabs", "-m32")):
@@ -273,7 +273,7 @@ def test_other_machines_against_llvm_objcopy(sources, target, tmp_path):
     mips = "mips64el" in target
 
     def relocations(elf):
-        # llvm-objcopy keeps symbols of files, so numbers differ; 64-bit little-endian MIPS has a form of its own.
+        # llvm-objcopy keeps symbols of files, so numbers differ; 64-bit little-endian MIPS has its own format.
         return {s["name"]: s["size"] if mips else elf.content(s) for s in elf.sections if s["type"] in (REL, RELA)}
     assert relocations(ours) == relocations(theirs)
     names = {s[0] for s in ours.symbols() if s[3] & 15 not in (3, 4)}
@@ -294,7 +294,7 @@ def system_files():
     return [p for p in found if p.open("rb").read(4) == b"\x7fELF"]
 
 
-def test_this_machines_programs(tmp_path):
+def test_programs_of_this_machine(tmp_path):
     (tmp_path / "bytes").write_bytes(b"debug" * 100)
     n = 0
     for path in system_files():
@@ -310,7 +310,7 @@ def test_this_machines_programs(tmp_path):
     assert n >= 10
 
 
-def test_what_was_built_here(tmp_path):
+def test_files_of_this_build(tmp_path):
     """Objects and programs of this build, and the C library's own objects."""
     paths = sorted(BUILD.glob("src/**/*.o"), key=lambda p: zlib.crc32(p.name.encode()))[:SAMPLE // 2]
     paths += sorted(BUILD.glob("tests/unit/**/unit-*"), key=lambda p: zlib.crc32(p.name.encode()))[:SAMPLE // 4]
@@ -334,7 +334,7 @@ def test_more_sections_than_the_header_has_room_for(tmp_path):
     run("as", "-o", tmp_path / "x.o", tmp_path / "x.s")
     assert len(Elf(tmp_path / "x.o").sections) > 0xff00
     check_cheaply(tmp_path / "x.o", tmp_path)
-    # Fewer are left than that: the symbols need no table for large numbers any more.
+    # Fewer are left, so the symbols need no table for large numbers.
     text = "".join(f'.section .debug_{i},""\n.byte 1\n' for i in range(n)) + '.section .s,"a"\n.globl g\ng: .byte 1\n'
     (tmp_path / "y.s").write_text(text)
     run("as", "-o", tmp_path / "y.o", tmp_path / "y.s")
@@ -368,7 +368,7 @@ def test_compressed_debug_sections(sources, way, packing, tmp_path):
     else:
         assert not any(s["flags"] & 0x800 for s in debug.sections)
     check_link(Elf(tmp_path / "s"), tmp_path / "s.debug", way)
-    # Decompressed by binutils they are what they were.
+    # Decompressed by binutils they equal the originals.
     run("objcopy", "--decompress-debug-sections", tmp_path / "s.debug", tmp_path / "plain")
     run("objcopy", "--decompress-debug-sections", path, tmp_path / "full")
     a, b = Elf(tmp_path / "plain"), Elf(tmp_path / "full")
@@ -378,7 +378,7 @@ def test_compressed_debug_sections(sources, way, packing, tmp_path):
             assert t["align"] == s["align"] and a.bytes(t) == b.bytes(s), (way, s["name"])
 
 
-def test_gdb_takes_pairs_that_are_compressed_and_laid_out_by_build_id(sources, tmp_path):
+def test_gdb_accepts_pairs_that_are_compressed_and_laid_out_by_build_id(sources, tmp_path):
     path = build(sources, "pie", tmp_path / "x")
     run(LODE, "split", "--build-id-tree", tmp_path / "tree", "--executable-link", "--compress", "zlib", path)
     assert not (tmp_path / "x.debug").exists()
@@ -390,7 +390,7 @@ def test_gdb_takes_pairs_that_are_compressed_and_laid_out_by_build_id(sources, t
 
 
 @pytest.mark.parametrize("way", ["pie", "no-pie", "static", "shared", "object", "c++ object with groups", "c++"])
-def test_elflint_has_nothing_to_say(sources, way, tmp_path):
+def test_elflint_reports_nothing(sources, way, tmp_path):
     path = build(sources, way, tmp_path / "x")
     if b"No errors" not in run("eu-elflint", "--gnu-ld", path, check=False).stdout:
         pytest.skip("nor is the original clean")
@@ -401,7 +401,7 @@ def test_elflint_has_nothing_to_say(sources, way, tmp_path):
 
 
 def module(sources, out):
-    """What the kernel's build makes of an object, as far as it matters here."""
+    """A minimal kernel module made from an object."""
     run("gcc", "-g", "-c", "-o", f"{out}.o", "c.c", cwd=sources)
     (out.parent / "mod.S").write_text('.section .modinfo,"a"\n.asciz "license=GPL"\n')
     run("gcc", "-c", "-o", f"{out}.mod.o", out.parent / "mod.S")
@@ -410,7 +410,7 @@ def module(sources, out):
 
 
 def test_a_signed_module(sources, tmp_path):
-    """binutils' strip takes the signature away without a word."""
+    """binutils' strip removes the signature silently."""
     path = module(sources, tmp_path / "x.ko")
     plain = path.read_bytes()
     signature = os.urandom(700)
@@ -419,7 +419,7 @@ def test_a_signed_module(sources, tmp_path):
     r = run(LODE, "split", "-o", tmp_path / "again.ko", path)
     assert b"the signature was dropped" in r.stderr and b"sign-file" in r.stderr
     assert b"~Module signature" not in ours.read_bytes() + debug.read_bytes()
-    # The same as of the module before it was signed.
+    # The same result as for the module before signing.
     unsigned = tmp_path / "u" / "x.ko"
     unsigned.parent.mkdir()
     unsigned.write_bytes(plain)
@@ -430,7 +430,7 @@ def test_a_signed_module(sources, tmp_path):
 
 @pytest.mark.parametrize("what, says", [("gzip", b"compressed as a whole (gzip)"), ("xz", b"compressed as a whole (xz)"), ("text", b"not an ELF file"),
                                         ("appended", b"bytes after the end of the ELF file would be lost"), ("core", b"lode find --core")])
-def test_what_is_refused_stays_as_it_is(sources, tmp_path, what, says):
+def test_refused_files_are_not_changed(sources, tmp_path, what, says):
     path = module(sources, tmp_path / "x.ko")
     if what in ("gzip", "xz"):
         path.write_bytes(run(what, "-c", path).stdout)

@@ -73,7 +73,7 @@ static void damage_is_reported(void **state)
 	check_flipped(CODEC_XZ, buf_bytes(&packed), buf_bytes(&plain), &defaults, 40);
 	check_faults(CODEC_XZ, buf_bytes(&packed), buf_bytes(&plain), &defaults);
 
-	buf_add_str(&packed, STR("\0\0\0\0rubbish behind the end"));
+	buf_add_str(&packed, STR("\0\0\0\0rubbish after the end!"));
 	assert_fails(codec_decode_all(CODEC_XZ, buf_bytes(&packed), MIB(10), &out, &err), ERR_INVALID,
 		     "no header where one should be");
 }
