@@ -110,10 +110,3 @@ bool frame_demangling_parse(struct str s, enum frame_demangling *ret);
  * except for FRAME_DEMANGLE_NONE.
  */
 void frame_name(const struct symtab_frame *f, enum frame_demangling how, struct buf *out);
-
-/*
- * Breakpad's debug ID of an ELF file: a GUID of the build ID's first 16 bytes in the order of little-endian
- * machines, then the age 0.
- */
-#define FRAME_DEBUG_ID_SIZE 34
-char *frame_debug_id(const struct build_id *id, char out[FRAME_DEBUG_ID_SIZE]);

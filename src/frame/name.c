@@ -3,7 +3,6 @@
 #include "frame/frame.h"
 
 #include <ctype.h>
-#include <stdio.h>
 
 static bool is_word(char c)
 {
@@ -131,16 +130,4 @@ void frame_name(const struct symtab_frame *f, enum frame_demangling how, struct 
 	}
 	symtab_demangle(name, SYMTAB_SIMPLE, &b);
 	add_without_templates(buf_str(&b), out);
-}
-
-char *frame_debug_id(const struct build_id *id, char out[FRAME_DEBUG_ID_SIZE])
-{
-	uint8_t b[16] = { 0 };
-	static const uint8_t order[16] = { 3, 2, 1, 0, 5, 4, 7, 6, 8, 9, 10, 11, 12, 13, 14, 15 };
-
-	memcpy(b, id->b, MIN(id->size, (uint8_t)sizeof(b)));
-	for (size_t i = 0; i < sizeof(b); i++)
-		snprintf(out + 2 * i, 3, "%02X", b[order[i]]);
-	memcpy(out + 32, "0", 2);
-	return out;
 }

@@ -33,7 +33,7 @@ struct tables *tables_new(const struct tables_options *o)
 	pthread_mutex_init(&t->lock, NULL);
 	condition_init(&t->changed);
 	t->entries = cache_new(t->opts.tables_size);
-	t->pool = pool_new("lode-symb", t->opts.n_threads, 0);
+	t->pool = pool_new("lode-tables", t->opts.n_threads, 0);
 	/* Without a timer no request can wait: all are ready at once. */
 	if (timer_start(t) < 0)
 		t->stopping = true;

@@ -47,7 +47,7 @@ static void *timer_run(void *arg)
 {
 	struct tables *t = arg;
 
-	pthread_setname_np(pthread_self(), "lode-symb-time");
+	pthread_setname_np(pthread_self(), "lode-table-time");
 	pthread_mutex_lock(&t->lock);
 	for (;;) {
 		struct tables_request *ready;

@@ -59,17 +59,6 @@ static void a_frame_without_a_name_has_none(void **state)
 	assert_string_equal(name("", FRAME_DEMANGLE_FULL), "");
 }
 
-static void breakpads_id_swaps_the_first_three_fields(void **state)
-{
-	struct build_id id;
-	char text[FRAME_DEBUG_ID_SIZE];
-
-	assert_true(build_id_parse(&id, STR("000102030405060708090a0b0c0d0e0f10111213")));
-	assert_string_equal(frame_debug_id(&id, text), "030201000504070608090A0B0C0D0E0F0");
-	assert_true(build_id_parse(&id, STR("aabb")));
-	assert_string_equal(frame_debug_id(&id, text), "0000BBAA0000000000000000000000000");
-}
-
 static void every_reason_has_a_name_and_a_text(void **state)
 {
 	for (unsigned i = 0; i < FRAME_N_REASONS; i++) {
@@ -86,7 +75,6 @@ int main(void)
 		cmocka_unit_test(rusts_brackets_at_the_begin_of_a_name_stay),
 		cmocka_unit_test(gos_escapes_are_undone),
 		cmocka_unit_test(a_frame_without_a_name_has_none),
-		cmocka_unit_test(breakpads_id_swaps_the_first_three_fields),
 		cmocka_unit_test(every_reason_has_a_name_and_a_text),
 	};
 

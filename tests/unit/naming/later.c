@@ -34,7 +34,7 @@ static void an_unknown_binary_is_tried_again_when_it_is_due(void **state)
 	naming_fixture_expect_state(&t, "/bin/p1", NAMING_WANTED, FRAME_UNKNOWN, 2);
 	assert_int_equal(naming_fixture_binary(&t, "/bin/p1").next_try_ms, clock_wall_ms() + 20000);
 	/* Without a wake, but the file is there then. */
-	tables_fixture_put_debug_named(&t.shop, 1, "f");
+	tables_fixture_put_debug_named(&t.tables, 1, "f");
 	clock_test_advance(20000);
 	naming_fixture_expect(&t, 1, 0x1000, "f /src/a.c:10");
 	naming_fixture_expect(&t, 1, 0x1001, "f /src/a.c:10");
@@ -49,12 +49,12 @@ static void a_scan_is_not_waited_for(void **state)
 	struct naming_fixture t;
 
 	naming_fixture_open(&t, false);
-	resolve_mem_set_unfinished(t.shop.r, true);
+	resolve_mem_set_unfinished(t.tables.r, true);
 	t.opts.interval_ms = 3600 * 1000;
 	naming_fixture_start(&t);
 	naming_fixture_add_one(&t, 1, 0x1000);
 	naming_fixture_expect_state(&t, "/bin/p1", NAMING_WANTED, FRAME_UNKNOWN, 1);
-	tables_fixture_put_debug_named(&t.shop, 1, "f");
+	tables_fixture_put_debug_named(&t.tables, 1, "f");
 	naming_fixture_wake(&t, 1, false);
 	naming_fixture_expect(&t, 1, 0x1000, "f /src/a.c:10");
 	naming_fixture_close(&t);
@@ -71,8 +71,8 @@ static void a_wake_is_for_its_own_build_id(void **state)
 	naming_fixture_add_one(&t, 2, 0x1000);
 	naming_fixture_expect_state(&t, "/bin/p1", NAMING_WANTED, FRAME_UNKNOWN, 1);
 	naming_fixture_expect_state(&t, "/bin/p2", NAMING_WANTED, FRAME_UNKNOWN, 1);
-	tables_fixture_put_debug_named(&t.shop, 1, "f");
-	tables_fixture_put_debug_named(&t.shop, 2, "g");
+	tables_fixture_put_debug_named(&t.tables, 1, "f");
+	tables_fixture_put_debug_named(&t.tables, 2, "g");
 	naming_fixture_wake(&t, 1, false);
 	naming_fixture_expect(&t, 1, 0x1000, "f /src/a.c:10");
 	assert_int_equal(naming_fixture_binary(&t, "/bin/p2").n_tries, 1);
@@ -100,13 +100,13 @@ static void a_better_file_names_again(void **state)
 	struct naming_fixture t;
 
 	naming_fixture_open(&t, true);
-	tables_fixture_put_program(&t.shop, 1, true);
+	tables_fixture_put_program(&t.tables, 1, true);
 	naming_fixture_start(&t);
 	naming_fixture_add(&t, 1, addrs, 2);
 	naming_fixture_expect(&t, 1, 0x1010, "s1");
 	/* It has names, and would have better ones with a debug file: the table is requested now and then. */
 	naming_fixture_expect_state(&t, "/bin/p1", NAMING_WANTED, FRAME_FOUND, 1);
-	tables_fixture_put_debug_named(&t.shop, 1, "f");
+	tables_fixture_put_debug_named(&t.tables, 1, "f");
 	naming_fixture_wake(&t, 1, false);
 	naming_fixture_expect(&t, 1, 0x1010, "f /src/a.c:11");
 	naming_fixture_expect(&t, 1, 0x1000, "f /src/a.c:10");
@@ -119,7 +119,7 @@ static void a_better_file_names_again(void **state)
 	naming_fixture_expect(&t, 1, 0x1020, "f /src/a.c:12");
 	naming_fixture_expect_stats(&t, 5, 0);
 	/* Another file with the same build ID. */
-	tables_fixture_put_debug_named(&t.shop, 1, "g");
+	tables_fixture_put_debug_named(&t.tables, 1, "g");
 	naming_fixture_wake(&t, 1, true);
 	naming_fixture_expect(&t, 1, 0x1000, "g /src/a.c:10");
 	naming_fixture_again(&t);
@@ -133,7 +133,7 @@ static void names_stay_where_a_better_file_has_none(void **state)
 	struct naming_fixture t;
 
 	naming_fixture_open(&t, false);
-	tables_fixture_put_program(&t.shop, 1, true);
+	tables_fixture_put_program(&t.tables, 1, true);
 	naming_fixture_start(&t);
 	naming_fixture_add_one(&t, 1, 0x1000);
 	naming_fixture_expect(&t, 1, 0x1000, "s1");
@@ -152,7 +152,7 @@ static void names_stay_where_a_better_file_has_none(void **state)
 		code_writer_finish(&w, &file);
 		code_writer_done(&w);
 	}
-	tables_fixture_put(&t.shop, RESOLVE_DEBUGINFO, 1, &file);
+	tables_fixture_put(&t.tables, RESOLVE_DEBUGINFO, 1, &file);
 	naming_fixture_wake(&t, 1, true);
 	naming_fixture_expect_state(&t, "/bin/p1", NAMING_DONE, FRAME_OUTSIDE, 0);
 	assert_string_equal(naming_fixture_name(&t, "/bin/p1", 0x1000), "s1");
@@ -168,7 +168,7 @@ static void a_wake_during_an_attempt_is_not_lost(void **state)
 
 	naming_fixture_open(&t, false);
 	t.opts.interval_ms = 3600 * 1000;
-	resolve_mem_put_waiting(t.shop.r, RESOLVE_DEBUGINFO, &id, STR(""));
+	resolve_mem_put_waiting(t.tables.r, RESOLVE_DEBUGINFO, &id, STR(""));
 	naming_fixture_start(&t);
 	naming_fixture_add_one(&t, 1, 0x1000);
 	do
@@ -176,9 +176,9 @@ static void a_wake_during_an_attempt_is_not_lost(void **state)
 	while (!stats.n_running);
 	/* The attempt that waits ends in a failure; the wake came before. */
 	naming_fixture_wake(&t, 1, false);
-	resolve_mem_fail(t.shop.r, RESOLVE_DEBUGINFO, &id, STR(""),
+	resolve_mem_fail(t.tables.r, RESOLVE_DEBUGINFO, &id, STR(""),
 			 &(struct err){ .kind = ERR_UPSTREAM, .text = "503" });
-	tables_fixture_put_debug_named(&t.shop, 1, "f");
+	tables_fixture_put_debug_named(&t.tables, 1, "f");
 	naming_fixture_wake(&t, 1, false);
 	naming_fixture_expect(&t, 1, 0x1000, "f /src/a.c:10");
 	naming_fixture_close(&t);
@@ -190,14 +190,14 @@ static void a_try_that_waits_does_not_keep_others_waiting(void **state)
 	struct naming_fixture t;
 
 	naming_fixture_open(&t, false);
-	resolve_mem_put_waiting(t.shop.r, RESOLVE_DEBUGINFO, &id, STR(""));
-	tables_fixture_put_debug_named(&t.shop, 2, "g");
+	resolve_mem_put_waiting(t.tables.r, RESOLVE_DEBUGINFO, &id, STR(""));
+	tables_fixture_put_debug_named(&t.tables, 2, "g");
 	naming_fixture_start(&t);
 	naming_fixture_add_one(&t, 1, 0x1000);
 	naming_fixture_add_one(&t, 2, 0x1000);
 	naming_fixture_expect(&t, 2, 0x1000, "g /src/a.c:10");
 	assert_string_equal(naming_fixture_name(&t, "/bin/p1", 0x1000), "");
-	tables_fixture_put_debug_named(&t.shop, 1, "f");
+	tables_fixture_put_debug_named(&t.tables, 1, "f");
 	naming_fixture_expect(&t, 1, 0x1000, "f /src/a.c:10");
 	naming_fixture_close(&t);
 }

@@ -19,8 +19,8 @@ static void put_program(struct naming_fixture *t, uint32_t n, const char *path)
 	load->filesz = load->memsz = 0x2000;
 	code_writer_finish(&w, &file);
 	code_writer_done(&w);
-	resolve_mem_put(t->shop.r, RESOLVE_EXECUTABLE, &id, STR(""), buf_bytes(&file), str_of(path), STR(""),
-			5);
+	resolve_mem_put(t->tables.r, RESOLVE_EXECUTABLE, &id, STR(""), buf_bytes(&file), str_of(path),
+			STR(""), 5);
 	buf_done(&file);
 }
 
@@ -125,7 +125,7 @@ static void a_kernel_is_named_by_its_build_id_wherever_it_ran(void **state)
 	code_writer_finish(&w, &file);
 	code_writer_done(&w);
 	naming_fixture_open(&t, false);
-	tables_fixture_put(&t.shop, RESOLVE_DEBUGINFO, 1, &file);
+	tables_fixture_put(&t.tables, RESOLVE_DEBUGINFO, 1, &file);
 	naming_fixture_start(&t);
 	naming_fixture_add_at(&t, "[kernel.kallsyms]_text", build_id_hex(&id, hex), KERNEL_RAN,
 			      KERNEL_RAN + 0x110);

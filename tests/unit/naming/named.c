@@ -8,7 +8,7 @@ static void addresses_get_their_names(void **state)
 	struct naming_fixture t;
 
 	naming_fixture_open(&t, true);
-	tables_fixture_put_debug(&t.shop, 1);
+	tables_fixture_put_debug(&t.tables, 1);
 	naming_fixture_start(&t);
 	naming_fixture_add_one(&t, 1, 0x1010);
 	naming_fixture_expect(&t, 1, 0x1010, "f1 /src/a.c:11");
@@ -28,7 +28,7 @@ static void an_address_outside_of_functions_has_that_reason(void **state)
 	struct naming_fixture t;
 
 	naming_fixture_open(&t, false);
-	tables_fixture_put_debug(&t.shop, 1);
+	tables_fixture_put_debug(&t.tables, 1);
 	naming_fixture_start(&t);
 	naming_fixture_add(&t, 1, addrs, 2);
 	naming_fixture_expect_state(&t, "/bin/p1", NAMING_DONE, FRAME_OUTSIDE, 0);
@@ -47,7 +47,7 @@ static void only_new_locations_are_looked_up(void **state)
 	struct naming_fixture t;
 
 	naming_fixture_open(&t, true);
-	tables_fixture_put_debug(&t.shop, 1);
+	tables_fixture_put_debug(&t.tables, 1);
 	naming_fixture_start(&t);
 	naming_fixture_add_one(&t, 1, 0x1000);
 	naming_fixture_expect(&t, 1, 0x1000, "f1 /src/a.c:10");
@@ -71,8 +71,8 @@ static void the_work_of_a_killed_process_is_continued(void **state)
 	for (size_t i = 0; i < ARRAY_SIZE(addrs); i++)
 		addrs[i] = 0x1000 + i;
 	naming_fixture_open(&t, true);
-	tables_fixture_put_debug(&t.shop, 1);
-	tables_fixture_put_debug(&t.shop, 2);
+	tables_fixture_put_debug(&t.tables, 1);
+	tables_fixture_put_debug(&t.tables, 2);
 	naming_fixture_add(&t, 1, addrs, ARRAY_SIZE(addrs));
 	naming_fixture_add(&t, 2, addrs, ARRAY_SIZE(addrs));
 	/* Half of its locations had names when it was stopped. */
@@ -97,14 +97,14 @@ static void a_table_from_the_store_does(void **state)
 	struct naming_fixture t;
 
 	naming_fixture_open(&t, true);
-	tables_fixture_put_debug(&t.shop, 1);
+	tables_fixture_put_debug(&t.tables, 1);
 	naming_fixture_start(&t);
 	naming_fixture_add_one(&t, 1, 0x1000);
 	naming_fixture_expect(&t, 1, 0x1000, "f1 /src/a.c:10");
 	naming_fixture_again(&t);
 	naming_fixture_add_one(&t, 1, 0x1001);
 	naming_fixture_expect(&t, 1, 0x1001, "f1 /src/a.c:10");
-	tables_stats(t.shop.s, &stats);
+	tables_stats(t.tables.s, &stats);
 	assert_int_equal(stats.n_made, 0);
 	naming_fixture_close(&t);
 }
@@ -118,7 +118,7 @@ static void more_than_a_batch_is_named(void **state)
 	for (size_t i = 0; i < ARRAY_SIZE(addrs); i++)
 		addrs[i] = 0x1000 + i;
 	naming_fixture_open(&t, false);
-	tables_fixture_put_debug(&t.shop, 1);
+	tables_fixture_put_debug(&t.tables, 1);
 	naming_fixture_start(&t);
 	naming_fixture_add(&t, 1, addrs, ARRAY_SIZE(addrs));
 	naming_fixture_expect_state(&t, "/bin/p1", NAMING_DONE, FRAME_OUTSIDE, 0);
@@ -134,7 +134,7 @@ static void many_binaries_are_asked_for_a_few_at_once(void **state)
 	naming_fixture_open(&t, false);
 	t.opts.max_tries = 2;
 	for (uint32_t n = 1; n <= 20; n++) {
-		tables_fixture_put_debug(&t.shop, n);
+		tables_fixture_put_debug(&t.tables, n);
 		naming_fixture_add_one(&t, n, 0x1000);
 	}
 	naming_fixture_start(&t);

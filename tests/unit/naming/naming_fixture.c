@@ -15,7 +15,7 @@ void naming_fixture_open(struct naming_fixture *t, bool table_store)
 {
 	*t = (struct naming_fixture){ .time_ms = clock_wall_ms() - 3600 * 1000 };
 	test_dir_make(t->dir);
-	tables_fixture_open(&t->shop, table_store);
+	tables_fixture_open(&t->tables, table_store);
 	open_store(t);
 }
 
@@ -24,8 +24,8 @@ void naming_fixture_start(struct naming_fixture *t)
 	struct err err = { 0 };
 
 	t->opts.store = t->store;
-	t->opts.tables = t->shop.s;
-	t->opts.resolver = t->shop.r;
+	t->opts.tables = t->tables.s;
+	t->opts.resolver = t->tables.r;
 	t->naming = naming_new(&t->opts);
 	assert_done(naming_start(t->naming, &err));
 }
@@ -34,9 +34,9 @@ void naming_fixture_stop(struct naming_fixture *t)
 {
 	if (!t->naming)
 		return;
-	tables_stop(t->shop.s);
+	tables_stop(t->tables.s);
 	naming_free(TAKE(t->naming));
-	tables_fixture_reopen(&t->shop);
+	tables_fixture_reopen(&t->tables);
 }
 
 void naming_fixture_again(struct naming_fixture *t)
@@ -51,7 +51,7 @@ void naming_fixture_close(struct naming_fixture *t)
 {
 	naming_fixture_stop(t);
 	profilestore_close(t->store);
-	tables_fixture_close(&t->shop);
+	tables_fixture_close(&t->tables);
 	buf_done(&t->text);
 	test_dir_remove(t->dir);
 }

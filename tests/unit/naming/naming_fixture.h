@@ -10,7 +10,7 @@
 
 struct naming_fixture {
 	char dir[TEST_PATH_SIZE];
-	struct tables_fixture shop;
+	struct tables_fixture tables;
 	struct profilestore *store;
 	struct naming *naming;
 	struct naming_options opts;

@@ -32,9 +32,9 @@ static void *put(void *arg)
 	struct naming_fixture *t = arg;
 
 	for (uint32_t n = 1; n <= N_IDS; n++) {
-		tables_fixture_put_program(&t->shop, n, true);
+		tables_fixture_put_program(&t->tables, n, true);
 		naming_fixture_wake(t, n, false);
-		tables_fixture_put_debug(&t->shop, n);
+		tables_fixture_put_debug(&t->tables, n);
 		naming_fixture_wake(t, n, true);
 		naming_kick(t->naming);
 	}
@@ -95,7 +95,7 @@ static void an_end_in_the_midst_of_it(void **state)
 	adder = (struct adder){ .t = &t, .n = 1 };
 	assert_int_equal(pthread_create(&adder.thread, NULL, add, &adder), 0);
 	put(&t);
-	tables_stop(t.shop.s);
+	tables_stop(t.tables.s);
 	naming_stop(t.naming);
 	/* A wake that comes after the stop. */
 	naming_fixture_wake(&t, 1, true);

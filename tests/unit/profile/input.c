@@ -177,7 +177,7 @@ static void folded_stacks(void **state)
 	assert_fails(profile_read_folded(STR("\n"), NULL, &q, &err), ERR_INVALID, "no samples");
 }
 
-static void what_it_is_is_found_out(void **state)
+static void the_format_is_detected(void **state)
 {
 	const struct profile_maker m = { 3, 1, 30, 20, 5, false };
 	AUTO(profile_freep) struct profile *p = profile_make(&m);
@@ -202,10 +202,10 @@ static void what_it_is_is_found_out(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(call_chains_of_perf),     cmocka_unit_test(flat_samples_of_perf),
-		cmocka_unit_test(perf_with_few_fields),    cmocka_unit_test(kernels_that_have_a_build_id),
-		cmocka_unit_test(maps_by_process),         cmocka_unit_test(folded_stacks),
-		cmocka_unit_test(what_it_is_is_found_out),
+		cmocka_unit_test(call_chains_of_perf),    cmocka_unit_test(flat_samples_of_perf),
+		cmocka_unit_test(perf_with_few_fields),   cmocka_unit_test(kernels_that_have_a_build_id),
+		cmocka_unit_test(maps_by_process),        cmocka_unit_test(folded_stacks),
+		cmocka_unit_test(the_format_is_detected),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

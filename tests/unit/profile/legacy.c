@@ -149,7 +149,7 @@ static void contentions(void **state)
 	assert_folded(p, "contentions", "0x20;0x10 20\n");
 }
 
-static void what_is_wrong_is_told(void **state)
+static void bad_input_is_refused_with_its_line(void **state)
 {
 	assert_refused("goroutine profile: total 8\n7 @ 0x42d4f6 zz\n", "line 2: has an invalid address");
 	assert_refused("goroutine profile: total 8\n\nseven @ 0x42d4f6\n", "line 3: cannot be parsed");
@@ -250,7 +250,7 @@ int main(void)
 		cmocka_unit_test(heap_of_jemalloc),
 		cmocka_unit_test(goroutines),
 		cmocka_unit_test(contentions),
-		cmocka_unit_test(what_is_wrong_is_told),
+		cmocka_unit_test(bad_input_is_refused_with_its_line),
 		cmocka_unit_test(cpu_profiles_of_any_machine),
 		cmocka_unit_test(cut_cpu_profiles),
 	};

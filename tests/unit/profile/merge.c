@@ -51,7 +51,7 @@ static void order_does_not_matter(void **state)
 	}
 }
 
-static void one_alone_stays(void **state)
+static void a_single_profile_stays_the_same(void **state)
 {
 	AUTO(profile_freep) struct profile *a = make(3);
 	AUTO(profile_freep) struct profile *one = merge((const struct profile *[]){ a }, 1);
@@ -61,7 +61,7 @@ static void one_alone_stays(void **state)
 	assert_int_equal(profile_total(one, 0), profile_total(a, 0));
 }
 
-static void the_same_part_of_a_file_is_one_wherever_it_lay(void **state)
+static void the_same_part_of_a_file_is_one_mapping(void **state)
 {
 	AUTO(profile_freep) struct profile *a = make(1);
 	AUTO(profile_freep) struct profile *b = make(2);
@@ -71,7 +71,7 @@ static void the_same_part_of_a_file_is_one_wherever_it_lay(void **state)
 	assert_int_equal(ab->mappings.n, 4);
 }
 
-static void nothing_is_left_of_a_profile_less_itself(void **state)
+static void a_profile_minus_itself_is_empty(void **state)
 {
 	for (int normalise = 0; normalise < 2; normalise++) {
 		AUTO(profile_freep) struct profile *a = make(5);
@@ -85,7 +85,7 @@ static void nothing_is_left_of_a_profile_less_itself(void **state)
 	}
 }
 
-static void a_base_that_is_normalised_weighs_the_same(void **state)
+static void a_normalised_base_has_the_same_sums(void **state)
 {
 	AUTO(profile_freep) struct profile *a = make(5);
 	AUTO(profile_freep) struct profile *twice = merge((const struct profile *[]){ a, a }, 2);
@@ -114,7 +114,7 @@ static void other_types_are_not_merged(void **state)
 	assert_fails(profile_merge(c, a, 1, &err), ERR_INVALID, "alloc/bytes and cpu/nanoseconds");
 }
 
-static void the_limit_of_memory_is_told(void **state)
+static void the_limit_of_memory_is_an_error(void **state)
 {
 	const struct profile_limits little = { .max_memory = 20000 };
 	AUTO(profile_freep) struct profile *a = make(30);
@@ -128,12 +128,12 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(order_does_not_matter),
-		cmocka_unit_test(one_alone_stays),
-		cmocka_unit_test(the_same_part_of_a_file_is_one_wherever_it_lay),
-		cmocka_unit_test(nothing_is_left_of_a_profile_less_itself),
-		cmocka_unit_test(a_base_that_is_normalised_weighs_the_same),
+		cmocka_unit_test(a_single_profile_stays_the_same),
+		cmocka_unit_test(the_same_part_of_a_file_is_one_mapping),
+		cmocka_unit_test(a_profile_minus_itself_is_empty),
+		cmocka_unit_test(a_normalised_base_has_the_same_sums),
 		cmocka_unit_test(other_types_are_not_merged),
-		cmocka_unit_test(the_limit_of_memory_is_told),
+		cmocka_unit_test(the_limit_of_memory_is_an_error),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

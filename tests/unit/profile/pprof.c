@@ -18,7 +18,7 @@ static struct profile *reread(const struct profile *p, bool gzip)
 	return q;
 }
 
-static void what_is_written_is_read_again(void **state)
+static void a_written_profile_reads_the_same(void **state)
 {
 	char what[PROFILE_WHAT_SIZE];
 
@@ -34,7 +34,7 @@ static void what_is_written_is_read_again(void **state)
 	}
 }
 
-static void difference_is_told(void **state)
+static void a_difference_is_found(void **state)
 {
 	const struct profile_maker m = { 1, 1, 50, 20, 5, false };
 	AUTO(profile_freep) struct profile *p = profile_make(&m);
@@ -81,7 +81,7 @@ static int read_of(struct buf *b, struct profile **ret, struct err *err)
 	return profile_read_pprof(buf_bytes(b), NULL, ret, err);
 }
 
-static void numbers_need_not_be_places(void **state)
+static void ids_need_not_be_indices(void **state)
 {
 	AUTO(profile_freep) struct profile *p = NULL;
 	AUTO(buf_done) struct buf b = { 0 };
@@ -101,7 +101,7 @@ static void numbers_need_not_be_places(void **state)
 	assert_str(profile_str(p, p->functions.p[p->lines.p[0].function].name), "main");
 }
 
-static void what_is_not_there_is_told(void **state)
+static void a_missing_entry_is_an_error(void **state)
 {
 	struct profile *p = NULL;
 	struct err err = { 0 };
@@ -155,7 +155,7 @@ static void what_is_not_there_is_told(void **state)
 	assert_null(p);
 }
 
-static void cut_ones_are_refused_or_shorter(void **state)
+static void cut_profiles_are_refused_or_shorter(void **state)
 {
 	const struct profile_maker m = { 3, 1, 30, 20, 5, false };
 	AUTO(profile_freep) struct profile *p = profile_make(&m);
@@ -173,7 +173,7 @@ static void cut_ones_are_refused_or_shorter(void **state)
 	}
 }
 
-static void limits_are_kept(void **state)
+static void limits_are_enforced(void **state)
 {
 	const struct profile_maker m = { 3, 1, 5000, 2000, 20, false };
 	const struct profile_limits little = { .max_memory = 100000 }, small = { .max_size = 1000 };
@@ -194,7 +194,7 @@ static void limits_are_kept(void **state)
 	assert_null(q);
 }
 
-static void texts_are_no_pprof(void **state)
+static void text_is_not_pprof(void **state)
 {
 	static const char *const texts[] = { "main;f;g 12\n",
 					     "heap profile: 1: 2 [3: 4] @ heapprofile\n",
@@ -210,13 +210,13 @@ static void texts_are_no_pprof(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(what_is_written_is_read_again),
-		cmocka_unit_test(difference_is_told),
-		cmocka_unit_test(numbers_need_not_be_places),
-		cmocka_unit_test(what_is_not_there_is_told),
-		cmocka_unit_test(cut_ones_are_refused_or_shorter),
-		cmocka_unit_test(limits_are_kept),
-		cmocka_unit_test(texts_are_no_pprof),
+		cmocka_unit_test(a_written_profile_reads_the_same),
+		cmocka_unit_test(a_difference_is_found),
+		cmocka_unit_test(ids_need_not_be_indices),
+		cmocka_unit_test(a_missing_entry_is_an_error),
+		cmocka_unit_test(cut_profiles_are_refused_or_shorter),
+		cmocka_unit_test(limits_are_enforced),
+		cmocka_unit_test(text_is_not_pprof),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -37,7 +37,7 @@ static void assert_folded(const char *in, const struct profile_view *view, const
 
 static const char example[] = "main;a;b 3\nmain;a;c 2\nmain;a 1\nmain;d;a;b 4\n";
 
-static void all_of_it(void **state)
+static void a_tree_of_everything(void **state)
 {
 	assert_folded(example, &(struct profile_view){ 0 },
 		      "main;a 1\nmain;a;b 3\nmain;a;c 2\nmain;d;a;b 4\n");
@@ -54,7 +54,7 @@ static void filters(void **state)
 		      "b;a;d;main 4\nb;a;main 3\nc;a;main 2\na;main 1\n");
 }
 
-static void a_pattern_that_is_none_is_told(void **state)
+static void a_bad_pattern_is_an_error(void **state)
 {
 	struct profile_tree *t = NULL;
 	struct err err = { 0 };
@@ -191,7 +191,7 @@ static void labels_are_roots(void **state)
 	assert_string_equal(buf_cstr(&b), "64 bytes;main;f 5\n(no label);main;f 1\n");
 }
 
-static void two_are_compared(void **state)
+static void two_profiles_are_compared(void **state)
 {
 	AUTO(profile_freep) struct profile *p = folded("main;f 3\nmain;g 2\n");
 	AUTO(profile_freep) struct profile *base = folded("main;f 1\nmain;h 4\n");
@@ -277,16 +277,11 @@ static void values_have_units(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(all_of_it),
-		cmocka_unit_test(filters),
-		cmocka_unit_test(a_pattern_that_is_none_is_told),
-		cmocka_unit_test(recursion_counts_once),
-		cmocka_unit_test(totals_are_sums),
-		cmocka_unit_test(trees_merge),
-		cmocka_unit_test(labels_are_roots),
-		cmocka_unit_test(two_are_compared),
-		cmocka_unit_test(names_are_escaped),
-		cmocka_unit_test(deep_trees_need_no_stack),
+		cmocka_unit_test(a_tree_of_everything),      cmocka_unit_test(filters),
+		cmocka_unit_test(a_bad_pattern_is_an_error), cmocka_unit_test(recursion_counts_once),
+		cmocka_unit_test(totals_are_sums),           cmocka_unit_test(trees_merge),
+		cmocka_unit_test(labels_are_roots),          cmocka_unit_test(two_profiles_are_compared),
+		cmocka_unit_test(names_are_escaped),         cmocka_unit_test(deep_trees_need_no_stack),
 		cmocka_unit_test(values_have_units),
 	};
 

@@ -4,7 +4,7 @@
 #include "elf_writer.h"
 #include "tables/internal.h"
 
-static const uint8_t debug[] = "what a table is made of", relocations[] = "left behind by a linker";
+static const uint8_t debug[] = "bytes that a table needs", relocations[] = "relocations of a linker";
 
 /* Of two sections that overlap, both are in the copy. */
 static void make(uint16_t type, bool over, struct buf *out)

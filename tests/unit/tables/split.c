@@ -61,7 +61,7 @@ static void put_dwo(struct tables_fixture *p, uint32_t n, const char *path, cons
 	resolve_mem_put(p->r, RESOLVE_SOURCE, &id, str_of(path), buf_bytes(&file), str_of(path), STR(""), 5);
 }
 
-static void open_shop(struct tables_fixture *p, bool store)
+static void open_fixture(struct tables_fixture *p, bool store)
 {
 	tables_fixture_open(p, store);
 	p->opts.miss_ms = 1;
@@ -77,7 +77,7 @@ static void a_dwo_is_found_by_its_path(void **state)
 	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
 		struct tables_fixture p;
 
-		open_shop(&p, false);
+		open_fixture(&p, false);
 		put_debug(&p, 1, names[i][0]);
 		put_dwo(&p, 1, names[i][1], "f");
 		assert_string_equal(tables_fixture_ask(&p, 1, 0x1000), "f /build/a.c:10");
@@ -90,7 +90,7 @@ static void a_dwo_that_turns_up_later_is_used_then(void **state)
 	for (unsigned store = 0; store < 2; store++) {
 		struct tables_fixture p;
 
-		open_shop(&p, store);
+		open_fixture(&p, store);
 		put_debug(&p, 1, "a.dwo");
 		assert_string_equal(tables_fixture_ask(&p, 1, 0x1000), "split-missing  /build/a.c:10");
 		/* Nothing has changed, so the table is not built again. */
@@ -111,7 +111,7 @@ static void a_table_is_not_made_again_for_nothing(void **state)
 	struct tables_stats st;
 	struct tables_fixture p;
 
-	open_shop(&p, false);
+	open_fixture(&p, false);
 	put_debug(&p, 1, "a.dwo");
 	for (int64_t end = clock_mono_ms() + 100; clock_mono_ms() < end;)
 		tables_fixture_ask(&p, 1, 0x1000);
@@ -127,7 +127,7 @@ static void a_name_of_nonsense_is_no_file(void **state)
 	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
 		struct tables_fixture p;
 
-		open_shop(&p, false);
+		open_fixture(&p, false);
 		put_debug(&p, 1, names[i]);
 		assert_true(str_ends(str_of(tables_fixture_ask(&p, 1, 0x1000)), STR("/build/a.c:10")));
 		tables_fixture_close(&p);
