@@ -54,7 +54,8 @@ static struct tables_entry *new_miss(struct build *b, enum frame_reason reason, 
 	struct tables_entry *e = entry_new(&b->key);
 
 	e->reason = reason;
-	snprintf(e->why, sizeof(e->why), "%s", why);
+	/* A longer reason is cut. */
+	snprintf(e->why, sizeof(e->why), "%.*s", (int)sizeof(e->why) - 1, why);
 	entry_expire_in(e, for_ms);
 	return e;
 }
