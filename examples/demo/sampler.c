@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Sampling by SIGPROF. The handler reads its registers and the thread's own stack, and writes to a buffer that
- * was allocated before: all of this is allowed in a signal handler.
+ * Sampling by SIGPROF. The handler reads its registers and the thread's own stack, and writes to a buffer
+ * that was allocated before: all of this is allowed in a signal handler.
  */
 #include "sampler.h"
 

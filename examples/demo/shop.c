@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The program that `lode demo` profiles: a shop that answers requests for a page of search results, and rebuilds
- * an index of words meanwhile. The results are thrown away, but computed in full.
+ * The program that `lode demo` profiles: a shop that answers requests for a page of search results, and
+ * rebuilds an index of words meanwhile. The results are thrown away, but computed in full.
  *
  *	demo-shop FOLDER SLICES MILLISECONDS
  *

@@ -17,8 +17,8 @@ struct child {
 };
 
 /*
- * Run the program and append its output to @ret. 0: it has ended, *ret_status is that of waitpid(). FILE_MISSING:
- * there is no such program. After CHILD_TOO_MUCH and failures it is killed.
+ * Run the program and append its output to @ret. 0: it has ended, *ret_status is that of waitpid().
+ * FILE_MISSING: there is no such program. After CHILD_TOO_MUCH and failures it is killed.
  */
 int child_run(const struct child *c, struct buf *ret, int *ret_status, struct err *err);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * cmd: the program. One file a command; main.c is the table of them.
+ * cmd: the commands of the program, in folders by subject; table.c lists them.
  *
  * Exit status: 0 done, 1 not found or failed, 2 usage. Errors go to stderr as "lode: what: why".
  */

@@ -19,7 +19,8 @@ struct command;
 
 /* ---- settings ---- */
 
-/* Where a value comes from. A higher rank wins; a list of a higher rank replaces the whole list of a lower. */
+/* Where a value comes from. A higher rank wins; a list of a higher rank replaces the whole list of a
+ * lower. */
 enum setting_rank { RANK_DEFAULT, RANK_FILE, RANK_ENVIRONMENT, RANK_COMMAND_LINE };
 
 struct setting_list {
@@ -212,7 +213,8 @@ int usage_error(const char *command, const char *fmt, ...) __attribute__((format
 void print_text(FILE *out, struct str s);
 /* A writer for a command's JSON output, in lines with indents. */
 #define JSON_WRITER(text) ((struct json_writer){ .out = (text), .indent = 2 })
-/* Print @text and a newline to stdout, and free it. Returns EXIT_DONE, or EXIT_FAILED if it cannot be written. */
+/* Print @text and a newline to stdout, and free it. Returns EXIT_DONE, or EXIT_FAILED if it cannot be
+ * written. */
 int json_print_end(struct buf *text);
 /* "1.2 MB" */
 const char *size_text(uint64_t size, char out[32]);

@@ -7,7 +7,8 @@
 
 int main(int argc, char **argv)
 {
-	/* A file that may not grow (ulimit -f, LimitFSIZE=) is a write that fails, like one on a full disk.
+	/*
+	 * A file that may not grow (ulimit -f, LimitFSIZE=) is a write that fails, like one on a full disk.
 	 */
 	signal(SIGXFSZ, SIG_IGN);
 	return cmd_run(argc, argv);

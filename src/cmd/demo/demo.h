@@ -16,8 +16,8 @@
 int demo_folder_make(char **ret, struct err *err);
 void demo_folder_remove(char *folder); /* with all in it; frees the text. Takes NULL */
 
-/* Run the program. slice() is called for each of its profiles, in order of time, with the number of the slice and the
- * name of the thread; non-zero ends the calls. */
+/* Run the program. slice() is called for each of its profiles, in order of time, with the number of the slice
+ * and the name of the thread; non-zero ends the calls. */
 struct demo_program {
 	const char *folder;
 	unsigned n_slices, slice_ms;

@@ -90,7 +90,8 @@ static int file_build_id(const char *path, struct build_id *ret, struct err *err
 	return r;
 }
 
-/* Hexadecimal digits are a build ID, even if there is a file of that name; any other text is the name of a file. */
+/* Hexadecimal digits are a build ID, even if there is a file of that name; any other text is the name of a
+ * file. */
 static int argument_build_id(struct str text, struct build_id *ret, struct err *err)
 {
 	AUTO(mem_freep) char *path = mem_strndup(text.p, text.size);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * lode find: find the debug files, programs, sources of a build ID, a file, a process, a core dump, the kernel,
- * a package.
+ * lode find: find the debug files, programs, sources of a build ID, a file, a process, a core dump, the
+ * kernel, a package.
  */
 #include "cmd/find/find.h"
 

@@ -91,6 +91,6 @@ void find_show_progress(const struct client_progress *p, int64_t started_mono_ms
 /* Search this machine for a section, for a supplementary file. */
 void find_look_section(struct finder *f, struct find_want *w);
 void find_look_alt(struct finder *f, struct find_want *w);
-/* After the searches for debug files: add searches for the supplementary files that they name with --all; else
- * note these files in the trail. */
+/* After the searches for debug files: add searches for the supplementary files that they name with --all;
+ * else note these files in the trail. */
 void find_alts(struct finder *f);

@@ -15,8 +15,8 @@
 static const char *const rpm_folders[] = { "/usr/lib/sysimage/rpm", "/var/lib/rpm" };
 static const char *const rpm_files[] = { "rpmdb.sqlite", "Packages.db", "Packages" };
 
-/* The folder of the database. rpm's --root is not used: it needs the right to chroot(), and rpm makes a database if
- * there is none. */
+/* The folder of the database. rpm's --root is not used: it needs the right to chroot(), and rpm makes a
+ * database if there is none. */
 static const char *rpm_database(struct finder *f)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(rpm_folders); i++) {

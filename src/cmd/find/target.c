@@ -206,7 +206,8 @@ static int no_such_package(struct finder *f, const char *name, struct err *err)
 		       dpkg && rpm ? ", nor in " : "", rpm ? "the database of rpm" : "");
 }
 
-/* The files are in the package, not on disk: one item a build ID, since a debug file has that of its program. */
+/* The files are in the package, not on disk: one item a build ID, since a debug file has that of its
+ * program. */
 int find_package_file(struct finder *f, const char *path, struct err *err)
 {
 	AUTO(source_closep) struct source *src = NULL;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * lode inspect for people: the object of facts as lines and tables. Names come from files, so they are printed
- * escaped.
+ * lode inspect for people: the object of facts as lines and tables. Names come from files, so they are
+ * printed escaped.
  */
 #include <elf.h>
 #include "cmd/inspect/inspect.h"

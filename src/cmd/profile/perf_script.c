@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * perf.data, through perf itself: the output of perf script, and the build IDs of perf buildid-list. The format
- * is internal to perf, and a machine with such a file mostly has perf.
+ * perf.data, through perf itself: the output of perf script, and the build IDs of perf buildid-list. The
+ * format is internal to perf, and a machine with such a file mostly has perf.
  */
 #include <errno.h>
 #include <sys/mman.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * lode profile: read profiles, merge, compare and filter them, write them in another format. lode symbolize of a
- * profile does the same and adds names.
+ * lode profile: read profiles, merge, compare and filter them, write them in another format. lode symbolize
+ * of a profile does the same and adds names.
  */
 #include <errno.h>
 #include <stdlib.h>

@@ -25,8 +25,8 @@ int profile_read_path(const struct settings *s, const char *path, struct profile
 /* Read perf.data. Without perf, the error says what to do. */
 int perf_script_read(const char *path, struct profile **ret, struct err *err);
 int perf_script_read_bytes(struct bytes data, struct profile **ret, struct err *err);
-/* Fill in missing build IDs of mappings, from the files at their paths. If memory runs out, profile_build_end()
- * fails. */
+/* Fill in missing build IDs of mappings, from the files at their paths. If memory runs out,
+ * profile_build_end() fails. */
 void profile_fill_build_ids(struct profile *p);
 
 #define PROFILE_INPUT_HELP                                                                                 \

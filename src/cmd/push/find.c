@@ -100,8 +100,8 @@ static void note_error(struct push *p, const struct err *err)
 /* ---- one file ---- */
 
 /*
- * Add a tar of those @members that exist. On the server it replaces an older one; without --sources its quality
- * is lower, so that it does not replace one with sources.
+ * Add a tar of those @members that exist. On the server it replaces an older one; without --sources its
+ * quality is lower, so that it does not replace one with sources.
  */
 static int add_tar(struct push *p, struct push_members *members, const struct build_id *id, const char *path,
 		   struct err *err)

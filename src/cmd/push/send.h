@@ -22,6 +22,7 @@ struct send_labels {
 	const struct send_label *v;
 	size_t n;
 };
-/* Send @p as pprof; a profile without a time gets @time_ms. A refusal is ERR_INVALID with the server's message. */
+/* Send @p as pprof; a profile without a time gets @time_ms. A refusal is ERR_INVALID with the server's
+ * message. */
 int send_profile(struct target *t, struct profile *p, struct send_labels labels, int64_t time_ms,
 		 struct send_result *ret, struct err *err);

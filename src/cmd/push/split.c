@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The split (.dwo, .dwp) files of a program or a debug file. They have no build ID: they go into the tar of its
- * sources, under the paths at which a server that makes a symbol table looks for them.
+ * The split (.dwo, .dwp) files of a program or a debug file. They have no build ID: they go into the tar of
+ * its sources, under the paths at which a server that makes a symbol table looks for them.
  *
  * The debug information, which may be hostile, names the files to read: only files of split debug information
  * are pushed.

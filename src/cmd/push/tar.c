@@ -68,7 +68,8 @@ static void put_octal(char *field, size_t size, uint64_t v)
 		field[i] = (char)('0' + (v & 7));
 }
 
-/* The size of a large split file does not fit into octal digits: it is binary after a set bit, as in GNU tar. */
+/* The size of a large split file does not fit into octal digits: it is binary after a set bit, as in GNU
+ * tar. */
 static void put_size(char *field, uint64_t v)
 {
 	if (v < UINT64_C(1) << 33) {

@@ -15,7 +15,8 @@
 			OPT_TEXT(push.token_file)                                                           \
 	}
 
-/* Check the URL of --to. *ret is in the arena, without a slash at the end. A failure is a mistake of the user's. */
+/* Check the URL of --to. *ret is in the arena, without a slash at the end. A failure is a mistake of the
+ * user's. */
 int target_url(const char *text, struct arena *a, const char **ret, struct err *err);
 /* Read the token from the file @path (NULL: $LODE_TOKEN). *ret NULL: there is none. */
 int target_token(const char *path, struct arena *a, const char **ret, struct err *err);

@@ -3,8 +3,9 @@
  * Asking which files the server wants, and sending them: in parts, so that an error is known early and a lost
  * connection costs little; several files at once.
  *
- * After any failure the server is asked about the item again after a pause: it answers whether it has the item
- * by now, and else from which offset on it wants it. A final refusal (token, size, content) is not retried.
+ * After any failure the server is asked about the item again after a pause: it answers whether it has the
+ * item by now, and else from which offset on it wants it. A final refusal (token, size, content) is not
+ * retried.
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -27,8 +27,8 @@ char *data_dir(const char *given, struct err *err)
 
 void add_own_files(struct settings *s)
 {
-	/* Debug files are below /usr/lib/debug. A link such as /bin -> /usr/bin is left out: it leads to files
-	 * that are here already. */
+	/* Debug files are below /usr/lib/debug. A link such as /bin -> /usr/bin is left out: it leads to
+	 * files that are here already. */
 	static const char *const usual[] = { "/usr/bin",   "/usr/sbin",    "/usr/lib",   "/usr/lib32",
 					     "/usr/lib64", "/usr/libexec", "/usr/local", "/usr/src",
 					     "/boot",      "/bin",         "/sbin",      "/lib",

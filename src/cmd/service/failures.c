@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The files whose last scan failed, with the reason, from the index: `lode scan` prints them at its end, `lode
- * stat` at any time.
+ * The files whose last scan failed, with the reason, from the index: `lode scan` prints them at its end,
+ * `lode stat` at any time.
  */
 #include <stdlib.h>
 #include "cmd/service/service.h"

@@ -125,7 +125,8 @@ void upstream_save_states(struct net *net, const char *data, uint64_t *epoch);
 
 /* ---- service.c ---- */
 
-/* The defaults of both commands. server.cache_max_bytes: with CACHE_USUAL the server decides; 0 is no cache.
+/*
+ * The defaults of both commands. server.cache_max_bytes: with CACHE_USUAL the server decides; 0 is no cache.
  */
 #define CACHE_USUAL UINT64_MAX
 void service_defaults(struct settings *s);

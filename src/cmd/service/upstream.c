@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The other servers that `lode serve` and `lode debuginfod` ask for files that are not here, and the states of
- * their breakers from one process to the next: the file `servers` of the data directory. The client has one
- * like it in its cache.
+ * The other servers that `lode serve` and `lode debuginfod` ask for files that are not here, and the states
+ * of their breakers from one process to the next: the file `servers` of the data directory. The client has
+ * one like it in its cache.
  */
 #include <stdlib.h>
 #include "cmd/service/service.h"

@@ -3,8 +3,8 @@
  * Crash texts of Go programs, and profiles of goroutines as text.
  *
  * A Go program prints function, file and line of the frames of a goroutine itself. It prints bare addresses
- * for a signal ("[signal SIGSEGV: ... pc=0x48f2c1]"), for frames of C ("	C: 0x7f00...", unknown pc), for
- * the register rip, and for stacks ("1 @ 0x43b4a5 0x407bc5"). These are addresses in the program that -e
+ * for a signal ("[signal SIGSEGV: ... pc=0x48f2c1]"), for frames of C ("	C: 0x7f00...", unknown pc),
+ * for the register rip, and for stacks ("1 @ 0x43b4a5 0x407bc5"). These are addresses in the program that -e
  * names.
  */
 #include "cmd/symbolize/text.h"

@@ -10,7 +10,8 @@
 
 #define INPUT_SIZE MIB(4) /* of a batch; a longer line is read as several lines */
 
-/* A program that has written this much at once does not wait for an answer: more input follows, or the end. */
+/* A program that has written this much at once does not wait for an answer: more input follows, or the
+ * end. */
 #define MUCH       KIB(16)
 #define MORE_IN_MS 2
 
@@ -58,7 +59,8 @@ int symbolize_input(void (*line)(void *arg, struct str line), int (*pause)(void 
 			return -1;
 		have += got;
 		left = (struct str){ lines, have };
-		/* Whole lines; and a line without its newline at the end of the input, or if it is too long. */
+		/* Whole lines; and a line without its newline at the end of the input, or if it is too
+		 * long. */
 		while (left.size && (memchr(left.p, '\n', left.size) || end || left.size == INPUT_SIZE))
 			line(arg, str_cut(&left, '\n'));
 		if (pause(arg, err) < 0)

@@ -113,8 +113,8 @@ static bool is_file_of(const char *file, struct str name)
 	return strncmp(file + name.size, ".ko", 3) == 0;
 }
 
-/* The path of a module of a release, where distributions put them, first those with debug information. Heap; NULL:
- * there is none. */
+/* The path of a module of a release, where distributions put them, first those with debug information. Heap;
+ * NULL: there is none. */
 static char *module_path(const char *release, struct str name)
 {
 	AUTO(mem_freep) char *debug = mem_printf("/usr/lib/debug/lib/modules/%s", release);

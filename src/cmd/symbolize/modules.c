@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The modules of a process, of the kernel, of crash text: each is opened once, when the first address is in it.
+ * The modules of a process, of the kernel, of crash text: each is opened once, when the first address is in
+ * it.
  */
 #include <stdlib.h>
 #include "cmd/symbolize/symbolize.h"
@@ -173,8 +174,8 @@ static void module_read_symbols(struct module *one, const struct elf_image *img,
 				continue;
 		}
 		text = (struct str){ (const char *)names.p + name, (size_t)(end - (names.p + name)) };
-		/* Of several symbols of one name the first counts, as for perf and the kernel. The value is the
-		 * address + 1, since 0 is "none". */
+		/* Of several symbols of one name the first counts, as for perf and the kernel. The value is
+		 * the address + 1, since 0 is "none". */
 		if (!map_get(&one->symbols, bytes_of(text.p, text.size))) {
 			uint64_t size = img->h.is64 ? symbol_field(p + 16, 8, img->h.big)
 						    : symbol_field(p + 8, 4, img->h.big);
@@ -208,7 +209,8 @@ bool module_find_symbol(struct modules *m, struct module *one, const struct modu
 	off = sym->off + (uint64_t)(uintptr_t)at - 1;
 	if (!module_look_up(m, one, off, sym->is_return, ret))
 		return false;
-	/* A function of another size is one of another version of the file. The given size includes padding. */
+	/* A function of another size is one of another version of the file. The given size includes
+	 * padding. */
 	at = map_get(&one->sizes, name);
 	return !sym->size || !at || sym->size - (uint64_t)(uintptr_t)at < PADDING;
 }

@@ -10,7 +10,8 @@
 /* There may be millions of them: one a line of standard input. */
 struct question {
 	uint64_t addr;
-	/* Before it is answered, the head is a text that is not an address and will be repeated; else empty. */
+	/* Before it is answered, the head is a text that is not an address and will be repeated; else
+	 * empty. */
 	struct answer_text answer;
 };
 
@@ -43,5 +44,6 @@ void answerer_done(struct answerer *a);
  */
 void answerer_range(struct answerer *a, struct question *questions, const struct sort_key *order, size_t n,
 		    size_t max_size);
-/* Answer @q now if answerer_range() left it: an error counts only here. Its text is good until the next call. */
+/* Answer @q now if answerer_range() left it: an error counts only here. Its text is good until the next
+ * call. */
 int answerer_late(struct answerer *a, struct question *q);

@@ -26,11 +26,12 @@
 struct lookup_options lookup_options_of(struct settings *s);
 
 struct symbolize_style; /* see write.h */
-/* Fold inlined calls: into one frame, in *room, of the function that is not inlined and the innermost line. */
+/* Fold inlined calls: into one frame, in *room, of the function that is not inlined and the innermost
+ * line. */
 void symbolize_fold(struct symtab_frames *f, struct symtab_frame *room);
 
-/* Call line() for each line of standard input, without its newline, and pause() when no more is there yet, and at
- * the end. */
+/* Call line() for each line of standard input, without its newline, and pause() when no more is there yet,
+ * and at the end. */
 int symbolize_input(void (*line)(void *arg, struct str line), int (*pause)(void *arg, struct err *err),
 		    void *arg, struct err *err);
 

@@ -9,9 +9,9 @@
  *
  * and call traces of Linux (linux.c) and Go (go.c).
  *
- * Lines are independent but for two things: perf's mappings are remembered, and in a stack of perf's the first
- * line is the program counter, the others are return addresses. Sanitizers print addresses of calls; glibc
- * prints return addresses.
+ * Lines are independent but for two things: perf's mappings are remembered, and in a stack of perf's the
+ * first line is the program counter, the others are return addresses. Sanitizers print addresses of calls;
+ * glibc prints return addresses.
  */
 #include <stdlib.h>
 #include <unistd.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The texts of answers. There may be very many, of few functions: their common parts are kept once, and joined
- * when they are written.
+ * The texts of answers. There may be very many, of few functions: their common parts are kept once, and
+ * joined when they are written.
  */
 #pragma once
 
