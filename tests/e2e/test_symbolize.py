@@ -460,7 +460,7 @@ def test_split_files_go_with_sources_and_do_not_replace_them(serve, tmp_path):
     dwo = next(build.glob("*.dwo"))
     assert s.get(f"/buildid/{id_}/source{dwo}").body == dwo.read_bytes()
     alone = lode("push", dwo, "--to", s.url, ok=False)
-    assert alone.returncode == 1 and "push the program" in alone.stderr
+    assert alone.returncode == 1 and "push its program" in alone.stderr
     # The file at a skeleton's path need not be its other half.
     dwo.write_text("a secret")
     assert [o["kind"] for o in json.loads(lode("push", build / "shop", "--to", s.url, "--json").stdout)["objects"]] == ["executable"]
