@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Conditional and range requests beside a slow model of RFC 9110, sections 13 and 14, that asks of every
- * single byte whether it is wanted. The input is the content's size (1 byte; up to 255) and flags (1 byte),
- * then the headers, one a line: Range, If-Range, If-None-Match, If-Modified-Since, X-DEBUGINFOD-MAXSIZE.
+ * Conditional and range requests, compared with a slow model of RFC 9110, sections 13 and 14, that decides
+ * for every single byte. The input is the size of the content (1 byte; up to 255) and flags (1 byte), then
+ * the headers, one per line: Range, If-Range, If-None-Match, If-Modified-Since, X-DEBUGINFOD-MAXSIZE.
  */
 #include "fuzz.h"
 
@@ -15,7 +15,7 @@ enum { RANGE, IF_RANGE, IF_NONE_MATCH, IF_MODIFIED_SINCE, MAX_SIZE, N_HEADERS };
 
 static const char blanks[] = " \t\r\n";
 
-/* A copy without blanks around. */
+/* A copy without leading and trailing blanks. */
 static char *trimmed(const char *s, size_t n)
 {
 	while (n && strchr(blanks, s[n - 1]))
@@ -108,7 +108,7 @@ static bool model_if_range(const char *if_range, const struct content *c)
 	return strcmp(s, c->etag) == 0 || (c->modified[0] && strcmp(s, c->modified) == 0);
 }
 
-/* Every date is written only one way, but for the name of the day. */
+/* Every date has one form only, but for the name of the day. */
 static bool model_not_since(const char *since, const struct content *c)
 {
 	AUTO(mem_freep) char *s = trimmed(since, strlen(since));

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Parameters of questions about profiles: the first byte chooses the path, the rest is the query.
+ * Parameters of requests about profiles: the first byte chooses the route, the rest is the query.
  */
 #include "fuzz.h"
 

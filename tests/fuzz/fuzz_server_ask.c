@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Bodies of requests for frames: the first byte chooses the form, the rest is the body. What is taken is
- * asked of a symbolizer that knows nothing, and the reply is written.
+ * Bodies of requests for frames: the first byte chooses the form, the rest is the body. A valid request
+ * goes to tables without any files, and its reply is written.
  */
 #include "fuzz.h"
 
@@ -43,17 +43,16 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	a.form = forms[data[0] % ARRAY_SIZE(forms)];
 	a.body = bytes_of(data + 1, size - 1);
 	if (a.form->parse(&a, &err) == 0) {
-		/* Without a wait all that is not there is pending; what the flights come to is of no
-		 * interest. */
-		tables_request_new(nothing(), a.ids, MIN(a.n_ids, (size_t)8), a.hold_flags,
-				   (struct tables_wait){ 0 }, &a.hold);
+		/* Without a wait, all tables are pending; their later outcome does not matter. */
+		tables_request_new(nothing(), a.ids, MIN(a.n_ids, (size_t)8), a.request_flags,
+				   (struct tables_wait){ 0 }, &a.request);
 		a.at = NEW_N(struct ask_part, a.n + 1);
 		memset(a.at, 0, (a.n + 1) * sizeof(*a.at));
-		tables_find_all(a.hold, a.queries, a.n, on_answer, &a);
+		tables_find_all(a.request, a.queries, a.n, on_answer, &a);
 		a.n_ids = MIN(a.n_ids, (size_t)8);
 		if (a.form != &ask_v5 && a.form != &ask_json)
 			a.form->finish(&a);
-		tables_request_free(a.hold);
+		tables_request_free(a.request);
 	} else if (err.kind == ERR_NONE) {
 		abort();
 	}

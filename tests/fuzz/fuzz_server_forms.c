@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Profiles as others send them: the first byte chooses the form. Of a form of several parts, the first line
- * is its Content-Type.
+ * Profiles in the forms of other clients: the first byte chooses the form. Of a multipart form, the first
+ * line is its Content-Type.
  */
 #include "fuzz.h"
 

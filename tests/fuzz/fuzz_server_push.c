@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What comes with a push: the first byte says whether the rest is a want list, a Content-Range, scopes of a
- * token, a key, or the first bytes of what is pushed.
+ * Inputs of uploads: the first byte says whether the rest is a want list, a Content-Range, scopes of a
+ * token, a key, or the first bytes of a file.
  */
 #include "fuzz.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A method and a target to a row of the table of routes: "METHOD TARGET", or a target of GET. http_match() beside a
- * slow reader of the same rules, and what must hold of any answer, so that no handler ever sees a NUL, a folder
- * above, or a build ID that is none.
+ * From a method and a target to a row of the table of routes. The input is "METHOD TARGET", or a target of
+ * GET. http_match() is compared with a slow reader of the same rules; and no handler may ever get a NUL, a
+ * path upward, or an invalid build ID.
  */
 #include "fuzz.h"
 
@@ -25,7 +25,7 @@ enum route_kind {
 	ROUTE_PAGE,
 };
 
-/* What a path says, by the rules as docs/protocol.md has them. */
+/* The meaning of a path by the rules of docs/protocol.md. */
 struct model {
 	int status; /* 0, 400, 404 */
 	enum route_kind kind;
@@ -124,7 +124,7 @@ static void model_artifact(const char *p, struct model *m)
 	}
 }
 
-/* A scheme and a host in front are as if they were not there. */
+/* Skip a scheme and a host. */
 static void absolute_form(const uint8_t **p, size_t *n)
 {
 	static const char form[] = "http://";
@@ -248,7 +248,7 @@ static void check_get(const struct http_match *got, const struct model *m)
 	const char *pattern = got->route ? got->route->pattern : "";
 
 	if (got->status == 405) {
-		/* It was a path of POST, PUT or DELETE only. */
+		/* A path of POST, PUT or DELETE only. */
 		FUZZ_CHECK(m->kind == ROUTE_API || m->kind == ROUTE_SYMBOLIZE ||
 			   m->kind == ROUTE_SYMBOLICATE_V5 || m->status);
 	} else if (got->status) {
@@ -269,7 +269,7 @@ static void check_get(const struct http_match *got, const struct model *m)
 	}
 }
 
-/* All answers about one path fit each other. */
+/* The answers for all methods of one path agree. */
 static void check_methods(struct str target, const struct http_match *got, const char *method)
 {
 	static const char *const names[] = { "GET", "POST", "PUT", "DELETE" };
@@ -296,7 +296,7 @@ static void check_methods(struct str target, const struct http_match *got, const
 	FUZZ_CHECK(m.status == got->status && m.route == got->route && m.allow == got->allow);
 }
 
-/* Every byte escaped: the same row. */
+/* With every byte escaped, the row is the same. */
 static void check_escaped(struct str decoded, const struct http_match *want)
 {
 	static char room[HTTP_TARGET_MAX + 1];

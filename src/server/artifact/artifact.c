@@ -98,7 +98,7 @@ void artifact_unref(void *arg)
 	if (a->ring)
 		atomic_fetch_sub(&s->ring_bytes, a->ring_size);
 	free(a->ring);
-	free(a->piece);
+	free(a->chunk);
 	ready_unref(a->ready);
 	content_done(&a->content);
 	arena_done(&a->arena);

@@ -87,11 +87,11 @@ struct artifact {
 	bool body_wanted; /* a request wants more than headers */
 	struct artifact_waiter *waiters;
 	unsigned n_waiters;
-	uint64_t have;                  /* bytes [from, have) were made */
+	uint64_t have;                  /* bytes [from, have) are in the buffer */
 	uint64_t start;                 /* ring: bytes before this are gone */
 	bool stalled;                   /* ring: full; a read kicks */
 	struct artifact_waiter *reader; /* of a ring that does not hold all */
-	uint64_t from, to;              /* the bytes to be made; fixed from FLOWING on */
+	uint64_t from, to;              /* bytes to be decoded; fixed from FLOWING on */
 	/* set by the worker before the state says so, then fixed */
 	struct content content;
 	uint64_t epoch;
@@ -111,7 +111,7 @@ struct artifact {
 	int (*arrived)(struct source *s, uint64_t off, void (*wake)(void *arg), void *arg, uint64_t *ret_have,
 		       struct err *err); /* resolve_answer's */
 	uint64_t read_pos, tag;
-	uint8_t *piece;
+	uint8_t *chunk;
 	struct cache_file *file;
 	bool follows; /* the source itself fills the buffer */
 };

@@ -61,19 +61,19 @@ struct ready *hot_get(struct hot *h, struct str url, uint64_t epoch)
 {
 	struct lru *shard = shard_of(h, url);
 	struct bytes key = bytes_of(url.p, url.size);
-	struct lru_ref *hold = lru_get(shard, key);
+	struct lru_ref *ref = lru_get(shard, key);
 	struct ready *r = NULL;
 	struct hot_entry *e;
 	bool stale;
 
-	if (!hold)
+	if (!ref)
 		return NULL;
-	e = lru_value(hold);
+	e = lru_value(ref);
 	stale = e->epoch != epoch || (e->until_ms && clock_mono_ms() >= e->until_ms) ||
 		!ready_still_good(e->ready);
 	if (!stale)
 		r = ready_ref(e->ready);
-	lru_unref(shard, hold);
+	lru_unref(shard, ref);
 	if (stale)
 		lru_del(shard, key);
 	return r;

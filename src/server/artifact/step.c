@@ -15,7 +15,7 @@
 #define SLICE_MS    20 /* then another task gets the worker */
 #define RING_SIZE   MIB(1)
 #define RINGS_MAX   MIB(256) /* of all rings together */
-#define FIRST_PIECE KIB(64)  /* small, so that the first byte is sent early */
+#define FIRST_CHUNK KIB(64)  /* small, so that the first byte is sent early */
 
 /* ---- ends ---- */
 
@@ -23,7 +23,7 @@
 static void stop_decoding(struct artifact *a)
 {
 	source_close(TAKE(a->source));
-	free(TAKE(a->piece));
+	free(TAKE(a->chunk));
 }
 
 static void artifact_publish(struct artifact *a, enum artifact_state state)
@@ -362,7 +362,7 @@ static bool ring_make(struct artifact *a)
 /* Decode up to @n bytes at read_pos into the buffer. Returns their number, or -1. */
 static ssize_t decode_chunk(struct artifact *a, size_t n)
 {
-	uint8_t *to = a->piece;
+	uint8_t *to = a->chunk;
 	size_t got;
 
 	if (a->buffer == BUFFER_RING && a->read_pos >= a->from) {
@@ -404,7 +404,7 @@ static void chunk_publish(struct artifact *a, uint64_t n)
 /* Room for the next chunk; 0: the ring is full, and the next read kicks. */
 static size_t chunk_room(struct artifact *a)
 {
-	size_t n = a->have == a->from ? FIRST_PIECE : ARTIFACT_CHUNK;
+	size_t n = a->have == a->from ? FIRST_CHUNK : ARTIFACT_CHUNK;
 	uint64_t left = a->to - a->read_pos;
 
 	/* Without random access all bytes before it are decoded first, and dropped. */
@@ -468,8 +468,8 @@ static bool decode_step(struct artifact *a)
 {
 	int64_t end_ms = clock_mono_ms() + SLICE_MS;
 
-	if (!a->piece) {
-		a->piece = mem_alloc(ARTIFACT_CHUNK);
+	if (!a->chunk) {
+		a->chunk = mem_alloc(ARTIFACT_CHUNK);
 		a->read_pos = a->sequential_only ? 0 : a->from;
 	}
 	if (a->buffer == BUFFER_RING && !ring_make(a)) {

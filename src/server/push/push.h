@@ -65,7 +65,7 @@ void push_reply_offset(struct request *req, unsigned status, const char *result,
 /* ---- upload.c ---- */
 
 struct upload *upload_new(struct request *req, struct session *session);
-size_t upload_body(struct upload *up, struct bytes piece);
+size_t upload_body(struct upload *up, struct bytes chunk);
 bool upload_finish(
 	struct upload *up); /* the whole body is in: a worker makes the reply. false: the server stops */
 void upload_gone(struct upload *up); /* takes the request's reference */

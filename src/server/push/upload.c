@@ -264,17 +264,17 @@ static void upload_start_work(struct upload *up)
 
 /* ---- on the HTTP thread ---- */
 
-size_t upload_body(struct upload *up, struct bytes piece)
+size_t upload_body(struct upload *up, struct bytes chunk)
 {
 	size_t n;
 
 	pthread_mutex_lock(&up->lock);
 	if (up->failed) {
 		pthread_mutex_unlock(&up->lock);
-		return piece.size;
+		return chunk.size;
 	}
-	n = MIN(PUSH_BUFFER - up->n_fill, piece.size);
-	memcpy(up->fill + up->n_fill, piece.p, n);
+	n = MIN(PUSH_BUFFER - up->n_fill, chunk.size);
+	memcpy(up->fill + up->n_fill, chunk.p, n);
 	up->n_fill += n;
 	if (up->n_fill == PUSH_BUFFER && !up->working)
 		upload_start_work(up);
@@ -282,12 +282,12 @@ size_t upload_body(struct upload *up, struct bytes piece)
 	 * Even if a part of the chunk fitted: libmicrohttpd passes the rest again only when more bytes come
 	 * from the client, or when the connection is resumed. After the last bytes of the body none come.
 	 */
-	if (n < piece.size) {
+	if (n < chunk.size) {
 		up->suspended = wait_begin_work(up->req);
 		if (!up->suspended) {
 			up->outcome = err_set(&up->err, ERR_CANCELLED, "the server stops");
 			up->failed = true;
-			n = piece.size;
+			n = chunk.size;
 		}
 	}
 	pthread_mutex_unlock(&up->lock);

@@ -11,8 +11,8 @@
 #include <stdlib.h>
 #include "base/leb.h"
 
-#define ASKED STR("LSQ1")
-#define SAID  STR("LSA1")
+#define REQUEST_MAGIC STR("LSQ1")
+#define ANSWER_MAGIC  STR("LSA1")
 
 enum {
 	FLAG_RETURN = 1 << 0,
@@ -79,7 +79,7 @@ static int binary_parse(struct ask *a, struct err *err)
 	uint64_t flags, timeout, n;
 	size_t room = 0;
 
-	if (!bytes_eq(magic, bytes_of(ASKED.p, 4)))
+	if (!bytes_eq(magic, bytes_of(REQUEST_MAGIC.p, 4)))
 		return err_set(err, ERR_INVALID, "does not begin with LSQ1");
 	flags = cursor_uleb(&c);
 	timeout = cursor_uleb(&c);
@@ -92,7 +92,7 @@ static int binary_parse(struct ask *a, struct err *err)
 		return err_set(err, ERR_LIMIT, "more than %u modules: send several requests", ASK_MAX_IDS);
 	usual.is_return = flags & FLAG_RETURN;
 	usual.kind = flags & FLAG_OFFSETS ? FRAME_OFFSET : FRAME_VADDR;
-	a->hold_flags = flags & FLAG_OFFSETS ? TABLES_LAYOUTS : 0;
+	a->request_flags = flags & FLAG_OFFSETS ? TABLES_LAYOUTS : 0;
 	a->demangling = (enum frame_demangling)(flags >> DEMANGLING_SHIFT & 3);
 	a->discriminators = flags & FLAG_DISCRIMINATORS;
 	a->timeout_ms = (int64_t)MIN(timeout, UINT64_C(3600000));
@@ -219,7 +219,7 @@ static const char *binary_finish(struct ask *a)
 	struct binary *b = binary_of(a);
 	struct buf *out = &a->out;
 
-	buf_add_str(out, SAID);
+	buf_add_str(out, ANSWER_MAGIC);
 	buf_add_uleb(out, a->passes ? FRAME_RETRY_MS : 0);
 	numbered_write(&b->strings, out);
 	numbered_write(&b->frames, out);
@@ -229,7 +229,7 @@ static const char *binary_finish(struct ask *a)
 	for (size_t i = 0; i < a->n_ids; i++) {
 		struct tables_module m;
 
-		tables_request_module(a->hold, i, &m);
+		tables_request_module(a->request, i, &m);
 		buf_add_char(out, (char)m.reason);
 	}
 	buf_add_uleb(out, a->n);

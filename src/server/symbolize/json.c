@@ -158,7 +158,7 @@ static int parse_addresses(struct ask *a, struct form_json *f, const json_t *all
 		if (parse_address(a, f, one, &usual, &a->queries[i], err) < 0)
 			return err_in(err, "address %zu", i);
 		if (a->queries[i].kind != FRAME_VADDR && a->queries[i].kind != FRAME_SECTION)
-			a->hold_flags = TABLES_LAYOUTS;
+			a->request_flags = TABLES_LAYOUTS;
 	}
 	return 0;
 }
@@ -253,7 +253,7 @@ static int parse_get(struct ask *a, struct err *err)
 	l.usual.is_return = is_return.size && !str_eq(is_return, STR("0"));
 	a->discriminators = discriminators.size && !str_eq(discriminators, STR("0"));
 	if (l.usual.kind != FRAME_VADDR && l.usual.kind != FRAME_SECTION)
-		a->hold_flags = TABLES_LAYOUTS;
+		a->request_flags = TABLES_LAYOUTS;
 	if (timeout.size && !str_to_u64(timeout, &seconds))
 		return err_set(err, ERR_INVALID, "'timeout' is not a number of seconds");
 	http_args(a->req->conn, "addr", add_addresses, &l);
@@ -366,7 +366,7 @@ static void ask_put_module(struct ask *a, size_t i, struct json_writer *w)
 	char hex[BUILD_ID_HEX_SIZE];
 	struct tables_module m;
 
-	tables_request_module(a->hold, i, &m);
+	tables_request_module(a->request, i, &m);
 	json_open_object(w, NULL);
 	json_put_text(w, "id", build_id_hex(&a->ids[i], hex));
 	json_put_text(w, "status", frame_reason_name(m.reason));

@@ -40,11 +40,11 @@ static enum http_next ask_answer_all(struct ask *a)
 {
 	a->at = NEW_N(struct ask_part, a->n + 1);
 	memset(a->at, 0, (a->n + 1) * sizeof(*a->at));
-	tables_find_all(a->hold, a->queries, a->n, ask_on_answer, a);
+	tables_find_all(a->request, a->queries, a->n, ask_on_answer, a);
 	for (size_t i = 0; i < a->n_ids; i++) {
 		struct tables_module m;
 
-		tables_request_module(a->hold, i, &m);
+		tables_request_module(a->request, i, &m);
 		a->passes |= frame_reason_passes(m.reason);
 	}
 	return ask_reply(a, a->form->finish(a));
@@ -68,9 +68,9 @@ static enum http_next ask_start(struct ask *a)
 	int64_t deadline_ms = clock_mono_ms() + MIN(a->timeout_ms, max_ms);
 
 	/* With TABLES_WAITS the request may be answered, and gone, before this returns. */
-	if (tables_request_new(req->s->opts.tables, a->ids, a->n_ids, a->hold_flags | TABLES_UNSCANNED,
+	if (tables_request_new(req->s->opts.tables, a->ids, a->n_ids, a->request_flags | TABLES_UNSCANNED,
 			       (struct tables_wait){ deadline_ms, ask_on_ready, req },
-			       &a->hold) == TABLES_WAITS)
+			       &a->request) == TABLES_WAITS)
 		return HTTP_WAITS;
 	return ask_answer_all(a);
 }
@@ -131,7 +131,7 @@ static void ask_done(struct request *req)
 
 	if (!a)
 		return;
-	tables_request_free(a->hold);
+	tables_request_free(a->request);
 	buf_done(&a->parts);
 	buf_done(&a->out);
 	free(a->at);

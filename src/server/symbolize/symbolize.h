@@ -53,13 +53,13 @@ struct ask {
 	struct build_id *ids;
 	struct tables_query *queries;
 	size_t n_ids, n;
-	unsigned hold_flags;
+	unsigned request_flags;
 	int64_t timeout_ms;
 	enum frame_demangling demangling;
 	bool discriminators;
 	void *own; /* of the form */
 	/* The answer. */
-	struct tables_request *hold;
+	struct tables_request *request;
 	struct buf parts; /* answers, in the order in which they come */
 	struct ask_part {
 		size_t off, size;

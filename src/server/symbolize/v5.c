@@ -179,7 +179,7 @@ static int v5_parse_all(struct ask *a, struct v5 *v, const json_t *all, struct e
 	for (size_t i = 0; i < a->n_ids; i++)
 		if (v->used[i])
 			v->guessed[i] = !v5_set_id(a, v->debug_ids[i], &a->ids[i]);
-	a->hold_flags = TABLES_LAYOUTS;
+	a->request_flags = TABLES_LAYOUTS;
 	return 0;
 }
 
@@ -272,7 +272,7 @@ static void v5_put_modules(struct ask *a, const struct v5_job *job, struct json_
 		AUTO(buf_done) struct buf key = { 0 };
 		struct tables_module m;
 
-		tables_request_module(a->hold, i, &m);
+		tables_request_module(a->request, i, &m);
 		buf_add_str(&key, v->names[i]);
 		buf_add_char(&key, '/');
 		buf_add_str(&key, v->debug_ids[i]);

@@ -64,7 +64,7 @@ static void one_range_is_a_part(void **state)
 		{ "bytes=1000-", 416, 0, 0 },
 		{ "bytes=5000-6000", 416, 0, 0 },
 		{ "bytes=-0", 416, 0, 0 },
-		/* Not understood: as if there was none. */
+		/* Malformed: as if there was none. */
 		{ "bytes=", 200, 0, 1000 },
 		{ "bytes=-", 200, 0, 1000 },
 		{ "bytes=5-4", 200, 0, 1000 },
@@ -119,7 +119,7 @@ static void who_has_it_is_told_so(void **state)
 	judge((struct conditions){ .if_modified_since = "Tue, 14 Nov 2023 22:13:20 GMT" }, 304, 0, 0);
 	judge((struct conditions){ .if_modified_since = "Tue, 14 Nov 2023 22:13:19 GMT" }, 200, 0, 1000);
 	judge((struct conditions){ .if_modified_since = "yesterday" }, 200, 0, 1000);
-	/* The tag is more exact: the date does not count then. */
+	/* The tag is more exact, so the date is ignored. */
 	judge((struct conditions){ .if_none_match = "\"x\"",
 				   .if_modified_since = "Tue, 14 Nov 2023 22:13:20 GMT" },
 	      200, 0, 1000);

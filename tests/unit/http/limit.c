@@ -36,7 +36,7 @@ static void a_burst_is_ten_seconds_worth(void **state)
 	assert_false(take(l, "192.0.2.1", 1499));
 	assert_true(take(l, "192.0.2.1", 1500));
 	assert_false(take(l, "192.0.2.1", 1500));
-	/* After a long time it is full, and not more. */
+	/* After a long time the bucket is full, and not fuller. */
 	for (int i = 0; i < 20; i++)
 		assert_true(take(l, "192.0.2.1", INT64_C(1) << 50));
 	assert_false(take(l, "192.0.2.1", INT64_C(1) << 50));
@@ -52,7 +52,7 @@ static void each_address_has_its_own(void **state)
 		assert_true(take(l, "192.0.2.1", 1000));
 	assert_false(take(l, "192.0.2.1", 1000));
 	assert_true(take(l, "192.0.2.2", 1000));
-	/* The same one as an IPv6 socket sees it. */
+	/* The same address as an IPv6 socket shows it. */
 	assert_false(take(l, "::ffff:192.0.2.1", 1000));
 	limit_free(l);
 }

@@ -72,7 +72,7 @@ static enum http_next wait_run(struct request *req)
 	return HTTP_REPLY;
 }
 
-/* Counts the bytes of the body as they come, and takes at most DROPS_MAX. */
+/* Counts the bytes of the body as they come. */
 static void drops_begin(struct request *req)
 {
 	req->own = ARENA_NEW(&req->arena, size_t);

@@ -103,7 +103,7 @@ static void another_method_is_refused_with_those_of_the_path(void **state)
 	assert_int_equal(match("get", "/list").status, 405);
 	assert_int_equal(match("HEAD", "/list").route->kind, LIST);
 	assert_int_equal(match("PUT", "/list/a/end").route->kind, PUT_ONE);
-	/* The row of all other paths takes no part in that. */
+	/* The row for other paths takes no part in that. */
 	assert_int_equal(match("PUT", "/loose/7/end").status, 405);
 	assert_int_equal(match("PUT", "/loose/7/x").route->kind, OTHERS);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Who may push: the file of tokens, as it comes, changes, breaks and goes.
+ * The file of tokens: it appears, changes, is damaged and removed.
  */
 #include "test.h"
 
@@ -35,7 +35,7 @@ static int tear_down(void **state)
 	return 0;
 }
 
-/* Another one than the last in the file; the server looks again. */
+/* Write another token; the server reads the file again. */
 static void write_one(struct fixture *f, const char *name, unsigned scopes, char secret[TOKEN_SECRET_SIZE])
 {
 	struct token t;
@@ -109,7 +109,7 @@ static void a_token_that_was_replaced_is_no_good(void **state)
 	assert_false(tokens_any(f->t));
 }
 
-/* A mistake in the file must not open the door. */
+/* A mistake in the file must not let any client in. */
 static void a_file_that_cannot_be_read_lets_nobody_in(void **state)
 {
 	struct fixture *f = *state;

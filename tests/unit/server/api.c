@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What requests about profiles are made of: times, durations, the forms of others.
+ * Parts of requests about profiles: times, durations, the forms of other clients.
  */
 #include "test.h"
 

@@ -137,7 +137,7 @@ static void the_least_used_goes_first(void **state)
 
 	for (unsigned i = 0; i < 10; i++)
 		put(c, i, 1000);
-	cache_close(c); /* now all have their names */
+	cache_close(c); /* all files have their own names now */
 	c = opened(10000);
 	assert_true(has(c, 0, 1000));
 	put(c, 10, 1000);
@@ -145,7 +145,7 @@ static void the_least_used_goes_first(void **state)
 	assert_false(has(c, 1, 1000));
 	assert_true(has(c, 2, 1000));
 	cache_close(c);
-	/* The order lives on, and a smaller budget is kept to from the start. */
+	/* The order of use survives, and a smaller budget holds from the start. */
 	c = opened(3000);
 	assert_true(has(c, 0, 1000));
 	assert_true(has(c, 10, 1000));
@@ -167,7 +167,7 @@ static void half_of_the_budget_is_the_most_for_one(void **state)
 	assert_int_equal(cache_begin(c, 5000, &b, &fd, &err), 0);
 	cache_drop(c, b);
 	assert_int_equal(cache_begin(c, 5000, &b, &fd, &err), 0);
-	/* What is on its way cannot be thrown out. */
+	/* A file that is being written cannot be evicted. */
 	assert_int_equal(cache_begin(c, 1, &(struct cache_file *){ NULL }, &fd, &err), CACHE_NO_ROOM);
 	cache_drop(c, a);
 	cache_drop(c, b);

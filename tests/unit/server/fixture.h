@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A server for tests: on a free port of the loopback, over a resolver in memory, with a cache in a folder of
- * its own.
+ * A server for tests: on a free port of the loopback, over a resolver in memory, with a cache in its own
+ * folder.
  */
 #pragma once
 
@@ -12,7 +12,7 @@
 
 struct fixture {
 	struct resolver *mem;
-	struct server_options opts; /* to be changed before fixture_start() */
+	struct server_options opts; /* may be changed before fixture_start() */
 	struct server *server;
 	const char *url;
 	char dir[TEST_PATH_SIZE], cache_dir[TEST_PATH_SIZE + 8];
@@ -24,8 +24,10 @@ void fixture_stop(struct fixture *f);
 void fixture_done(struct fixture *f);
 
 struct build_id test_id(const char *hex);
-/* Contents that look random, of @size bytes; put under @kind and "aabb..". Returned, so that a reply can be
- * compared. */
+/*
+ * Add random-looking contents of @size bytes under @kind and @hex. Returns them for comparison with a
+ * reply.
+ */
 struct bytes fixture_put(struct fixture *f, enum resolve_kind kind, const char *hex, const char *arg,
 			 size_t size, const char *file, const char *archive);
 /* The reply to GET @path has @status. */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What is said over HTTP: statuses, headers, methods, parts.
+ * HTTP: statuses, headers, methods, ranges.
  */
-#include "shelf.h"
+#include "sample.h"
 
 #include <sys/socket.h>
 
@@ -21,27 +21,27 @@ static void assert_text(struct http_answer a, int status, const char *part)
 
 static void what_is_not_here_is_404_with_the_reason(void **state)
 {
-	assert_text(shelf_get("/buildid/ffff/debuginfo", NULL), 404, "no such build ID");
-	assert_text(shelf_get("/buildid/" SHELF_ID "/section/.text", NULL), 404,
+	assert_text(sample_get("/buildid/ffff/debuginfo", NULL), 404, "no such build ID");
+	assert_text(sample_get("/buildid/" SAMPLE_ID "/section/.text", NULL), 404,
 		    "memory: has that build ID, but not this");
-	assert_text(shelf_get("/nothing", NULL), 404, "no such path");
-	assert_text(shelf_get("/buildid/" SHELF_ID "/nothing", NULL), 404, "after the build ID");
+	assert_text(sample_get("/nothing", NULL), 404, "no such path");
+	assert_text(sample_get("/buildid/" SAMPLE_ID "/nothing", NULL), 404, "after the build ID");
 }
 
 static void what_is_malformed_is_400(void **state)
 {
-	assert_text(shelf_get("/buildid/ABCD/debuginfo", NULL), 400, "bad build ID");
-	assert_text(shelf_get("/buildid/abc/debuginfo", NULL), 400, "bad build ID");
-	assert_text(shelf_get("/buildid/" SHELF_ID "/source/%00", NULL), 400, "escape");
-	assert_text(shelf_get("/metadata", NULL), 400, "key must be");
-	assert_text(shelf_get("/metadata?key=file", NULL), 400, "no value");
-	assert_text(shelf_get("/metadata?key=file&value=%z", NULL), 400, "escape");
-	assert_text(shelf_get("/metadata?key=file&value=x&limit=0", NULL), 400, "limit");
+	assert_text(sample_get("/buildid/ABCD/debuginfo", NULL), 400, "bad build ID");
+	assert_text(sample_get("/buildid/abc/debuginfo", NULL), 400, "bad build ID");
+	assert_text(sample_get("/buildid/" SAMPLE_ID "/source/%00", NULL), 400, "escape");
+	assert_text(sample_get("/metadata", NULL), 400, "key must be");
+	assert_text(sample_get("/metadata?key=file", NULL), 400, "no value");
+	assert_text(sample_get("/metadata?key=file&value=%z", NULL), 400, "escape");
+	assert_text(sample_get("/metadata?key=file&value=x&limit=0", NULL), 400, "limit");
 }
 
 static void what_is_broken_is_500_with_the_reason(void **state)
 {
-	assert_text(shelf_get("/buildid/beef/debuginfo", NULL), 500,
+	assert_text(sample_get("/buildid/beef/debuginfo", NULL), 500,
 		    "/srv/pool/secret/a.deb: member x: section table");
 }
 
@@ -52,31 +52,31 @@ static void hide(struct server_options *o)
 
 static int setup_hidden(void **state)
 {
-	return shelf_setup_with(hide);
+	return sample_setup_with(hide);
 }
 
 static void nothing_tells_where_packages_lie(void **state)
 {
-	struct http_answer a = shelf_get("/buildid/beef/debuginfo", NULL);
+	struct http_answer a = sample_get("/buildid/beef/debuginfo", NULL);
 
 	assert_int_equal(a.status, 500);
 	assert_string_equal(
 		buf_cstr(&a.body),
 		"it is here, but cannot be read: a.deb: member x: section table ends past the file\n");
 	http_answer_done(&a);
-	a = shelf_get(SHELF_PATH, NULL);
+	a = sample_get(SAMPLE_PATH, NULL);
 	assert_header(&a, "X-DEBUGINFOD-ARCHIVE", "x.deb");
 	assert_header(&a, "X-DEBUGINFOD-FILE", "/usr/lib/debug/x.debug");
 	http_answer_done(&a);
-	a = shelf_get("/metadata?key=buildid&value=" SHELF_ID, NULL);
+	a = sample_get("/metadata?key=buildid&value=" SAMPLE_ID, NULL);
 	assert_non_null(strstr(buf_cstr(&a.body), "\"archive\":\"x.deb\""));
 	http_answer_done(&a);
 }
 
 static void head_is_get_without_body(void **state)
 {
-	static const char *const paths[] = { SHELF_PATH,
-					     "/buildid/" SHELF_ID "/executable",
+	static const char *const paths[] = { SAMPLE_PATH,
+					     "/buildid/" SAMPLE_ID "/executable",
 					     "/buildid/ffff/debuginfo",
 					     "/metrics",
 					     "/healthz",
@@ -87,8 +87,8 @@ static void head_is_get_without_body(void **state)
 	for (size_t i = 0; i < ARRAY_SIZE(paths); i++) {
 		/* Not known yet, then known. */
 		for (int round = 0; round < 2; round++) {
-			struct http_answer h = http_fetch(shelf.url, "HEAD", paths[i], NULL),
-					   a = shelf_get(paths[i], NULL);
+			struct http_answer h = http_fetch(sample.url, "HEAD", paths[i], NULL),
+					   a = sample_get(paths[i], NULL);
 
 			assert_int_equal(h.status, a.status);
 			assert_true(h.length > 0);
@@ -106,16 +106,16 @@ static void head_leaves_the_connection_in_step(void **state)
 	struct http_answer a;
 	struct http_client c;
 
-	http_client_open(&c, shelf.url);
+	http_client_open(&c, sample.url);
 	for (int i = 0; i < 4; i++) {
-		http_client_ask(&c, "HEAD", i % 2 ? "/buildid/" SHELF_ID "/executable" : "/healthz", NULL);
+		http_client_ask(&c, "HEAD", i % 2 ? "/buildid/" SAMPLE_ID "/executable" : "/healthz", NULL);
 		a = http_client_answer(&c, true);
 		assert_int_equal(a.status, 200);
 		http_answer_done(&a);
 	}
-	http_client_ask(&c, "GET", "/buildid/" SHELF_ID "/executable", NULL);
+	http_client_ask(&c, "GET", "/buildid/" SAMPLE_ID "/executable", NULL);
 	a = http_client_answer(&c, false);
-	assert_body(&a, shelf_large);
+	assert_body(&a, sample_large);
 	http_answer_done(&a);
 	http_client_close(&c);
 }
@@ -125,7 +125,8 @@ static void other_methods_are_refused(void **state)
 	static const char *const methods[] = { "POST", "PUT", "DELETE", "OPTIONS", "PATCH", "get" };
 
 	for (size_t i = 0; i < ARRAY_SIZE(methods); i++) {
-		struct http_answer a = http_fetch(shelf.url, methods[i], SHELF_PATH, "Content-Length: 0\r\n");
+		struct http_answer a = http_fetch(sample.url, methods[i], SAMPLE_PATH,
+						  "Content-Length: 0\r\n");
 
 		assert_int_equal(a.status, 405);
 		assert_header(&a, "Allow", "GET, HEAD");
@@ -138,22 +139,22 @@ static void a_body_that_nobody_wants_is_refused(void **state)
 	struct http_answer a;
 	struct http_client c;
 
-	http_client_open(&c, shelf.url);
+	http_client_open(&c, sample.url);
 	http_client_ask(&c, "POST", "/", "Content-Length: 1000000000\r\n");
 	a = http_client_answer(&c, false);
 	assert_int_equal(a.status, 405);
 	http_answer_done(&a);
 	http_client_close(&c);
-	/* One of a GET means nothing, but is passed over. */
-	http_client_open(&c, shelf.url);
-	http_client_ask(&c, "GET", SHELF_PATH, "Content-Length: 5\r\n");
+	/* The body of a GET is ignored. */
+	http_client_open(&c, sample.url);
+	http_client_ask(&c, "GET", SAMPLE_PATH, "Content-Length: 5\r\n");
 	http_client_send(&c, "xxxxx");
 	a = http_client_answer(&c, false);
-	assert_body(&a, shelf_small);
+	assert_body(&a, sample_small);
 	http_answer_done(&a);
-	http_client_ask(&c, "GET", SHELF_PATH, NULL);
+	http_client_ask(&c, "GET", SAMPLE_PATH, NULL);
 	a = http_client_answer(&c, false);
-	assert_body(&a, shelf_small);
+	assert_body(&a, sample_small);
 	http_answer_done(&a);
 	http_client_close(&c);
 }
@@ -165,21 +166,21 @@ static void allow_cors(struct server_options *o)
 
 static int setup_cors(void **state)
 {
-	return shelf_setup_with(allow_cors);
+	return sample_setup_with(allow_cors);
 }
 
 static void pages_elsewhere_may_ask_with_cors(void **state)
 {
-	struct http_answer a = http_fetch(shelf.url, "OPTIONS", SHELF_PATH, NULL);
+	struct http_answer a = http_fetch(sample.url, "OPTIONS", SAMPLE_PATH, NULL);
 
 	assert_int_equal(a.status, 204);
 	assert_header(&a, "Access-Control-Allow-Origin", "*");
 	assert_header(&a, "Access-Control-Allow-Methods", "GET, HEAD, POST, OPTIONS");
 	http_answer_done(&a);
-	a = shelf_get(SHELF_PATH, NULL);
+	a = sample_get(SAMPLE_PATH, NULL);
 	assert_header(&a, "Access-Control-Allow-Origin", "*");
 	http_answer_done(&a);
-	a = http_fetch(shelf.url, "POST", SHELF_PATH, NULL);
+	a = http_fetch(sample.url, "POST", SAMPLE_PATH, NULL);
 	assert_header(&a, "Allow", "GET, HEAD, OPTIONS");
 	http_answer_done(&a);
 }
@@ -204,7 +205,7 @@ static void check_parts(const char *path, struct bytes whole)
 		struct http_answer a;
 
 		buf_printf(&header, "Range: %s\r\n", parts[i].range);
-		a = shelf_get(path, buf_cstr(&header));
+		a = sample_get(path, buf_cstr(&header));
 		assert_int_equal(a.status, 206);
 		snprintf(range, sizeof(range), "bytes %llu-%llu/%zu", (unsigned long long)off,
 			 (unsigned long long)end - 1, whole.size);
@@ -217,33 +218,33 @@ static void check_parts(const char *path, struct bytes whole)
 static void check_conditions(const char *path, struct bytes whole)
 {
 	AUTO(buf_done) struct buf header = { 0 };
-	struct http_answer a = shelf_get(path, NULL);
+	struct http_answer a = sample_get(path, NULL);
 	char etag[64];
 
 	snprintf(etag, sizeof(etag), "%s", http_answer_header(&a, "ETag"));
 	http_answer_done(&a);
 	buf_printf(&header, "If-None-Match: %s\r\n", etag);
-	a = shelf_get(path, buf_cstr(&header));
+	a = sample_get(path, buf_cstr(&header));
 	assert_int_equal(a.status, 304);
 	assert_int_equal(a.body.size, 0);
 	assert_header(&a, "ETag", etag);
 	assert_header(&a, "Cache-Control", "public, max-age=31536000, immutable");
 	http_answer_done(&a);
-	a = shelf_get(path, "If-Modified-Since: Tue, 14 Nov 2023 22:13:20 GMT\r\n");
+	a = sample_get(path, "If-Modified-Since: Tue, 14 Nov 2023 22:13:20 GMT\r\n");
 	assert_int_equal(a.status, 304);
 	http_answer_done(&a);
-	a = shelf_get(path, "X-DEBUGINFOD-MAXSIZE: 999\r\n");
+	a = sample_get(path, "X-DEBUGINFOD-MAXSIZE: 999\r\n");
 	assert_int_equal(a.status, 406);
 	http_answer_done(&a);
-	a = shelf_get(path, "Range: bytes=9999999-\r\n");
+	a = sample_get(path, "Range: bytes=9999999-\r\n");
 	assert_int_equal(a.status, 416);
 	http_answer_done(&a);
 	header.size = 0;
 	buf_printf(&header, "Range: bytes=1-2\r\nIf-Range: %s\r\n", etag);
-	a = shelf_get(path, buf_cstr(&header));
+	a = sample_get(path, buf_cstr(&header));
 	assert_int_equal(a.status, 206);
 	http_answer_done(&a);
-	a = shelf_get(path, "Range: bytes=1-2\r\nIf-Range: \"other\"\r\n");
+	a = sample_get(path, "Range: bytes=1-2\r\nIf-Range: \"other\"\r\n");
 	assert_int_equal(a.status, 200);
 	assert_body(&a, whole);
 	http_answer_done(&a);
@@ -252,10 +253,10 @@ static void check_conditions(const char *path, struct bytes whole)
 static void parts_and_conditions_before_it_is_hot_and_after(void **state)
 {
 	for (int round = 0; round < 2; round++) {
-		check_parts("/buildid/" SHELF_ID "/executable", shelf_large);
-		check_conditions("/buildid/" SHELF_ID "/executable", shelf_large);
-		check_parts(SHELF_PATH, shelf_small);
-		check_conditions(SHELF_PATH, shelf_small);
+		check_parts("/buildid/" SAMPLE_ID "/executable", sample_large);
+		check_conditions("/buildid/" SAMPLE_ID "/executable", sample_large);
+		check_parts(SAMPLE_PATH, sample_small);
+		check_conditions(SAMPLE_PATH, sample_small);
 	}
 }
 
@@ -264,47 +265,49 @@ static void one_connection_carries_many_requests(void **state)
 	struct http_answer a;
 	struct http_client c;
 
-	http_client_open(&c, shelf.url);
-	/* All at once, the answers in the same order. */
+	http_client_open(&c, sample.url);
+	/* All requests are sent at once; the answers come in the same order. */
 	for (int i = 0; i < 10; i++)
 		http_client_send(
-			&c, i % 3 == 0   ? "GET " SHELF_PATH " HTTP/1.1\r\nHost: x\r\n\r\n"
-			    : i % 3 == 1 ? "GET /buildid/" SHELF_ID "/executable HTTP/1.1\r\nHost: x\r\n\r\n"
+			&c, i % 3 == 0   ? "GET " SAMPLE_PATH " HTTP/1.1\r\nHost: x\r\n\r\n"
+			    : i % 3 == 1 ? "GET /buildid/" SAMPLE_ID "/executable HTTP/1.1\r\nHost: x\r\n\r\n"
 					 : "GET /buildid/eeee/debuginfo HTTP/1.1\r\nHost: x\r\n\r\n");
 	for (int i = 0; i < 10; i++) {
 		a = http_client_answer(&c, false);
 		assert_int_equal(a.status, i % 3 == 2 ? 404 : 200);
 		if (i % 3 != 2)
-			assert_body(&a, i % 3 ? shelf_large : shelf_small);
+			assert_body(&a, i % 3 ? sample_large : sample_small);
 		http_answer_done(&a);
 	}
 	http_client_close(&c);
-	http_client_open(&c, shelf.url);
-	http_client_ask(&c, "GET", SHELF_PATH, "Connection: close\r\n");
+	http_client_open(&c, sample.url);
+	http_client_ask(&c, "GET", SAMPLE_PATH, "Connection: close\r\n");
 	a = http_client_answer(&c, false);
-	assert_body(&a, shelf_small);
+	assert_body(&a, sample_small);
 	assert_true(http_client_closed(&c));
 	http_answer_done(&a);
 	http_client_close(&c);
-	http_client_open(&c, shelf.url);
-	http_client_send(&c, "GET " SHELF_PATH " HTTP/1.0\r\n\r\n");
+	http_client_open(&c, sample.url);
+	http_client_send(&c, "GET " SAMPLE_PATH " HTTP/1.0\r\n\r\n");
 	a = http_client_answer(&c, false);
-	assert_body(&a, shelf_small);
+	assert_body(&a, sample_small);
 	assert_true(http_client_closed(&c));
 	http_answer_done(&a);
 	http_client_close(&c);
 }
 
-/* What is not whole when its client has said all may be waited for: MHD, reading by edges, can miss the end
- * of input that came together with the last bytes. */
+/*
+ * An incomplete request at the end of the input may be waited for: libmicrohttpd, with edge-triggered
+ * epoll, can miss the end of input that came together with the last bytes.
+ */
 static void nonsense_is_refused_and_does_no_harm(void **state)
 {
 	static const char *const nonsense[] = {
 		"\r\n\r\n\r\n",
 		"GET\r\n\r\n",
 		"GET / HTTP/9.9\r\n\r\n",
-		"GET " SHELF_PATH " HTTP/1.1\r\n\r\n", /* no Host */
-		"\x16\x03\x01\x02\x01",                /* a TLS client */
+		"GET " SAMPLE_PATH " HTTP/1.1\r\n\r\n", /* no Host */
+		"\x16\x03\x01\x02\x01",                 /* a TLS client */
 		"GET / HTTP/1.1\r\nHost: x\r\nContent-Length: -5\r\n\r\n",
 		"GET / HTTP/1.1\r\nHost: x\r\nno colon\r\n\r\n",
 	};
@@ -313,7 +316,7 @@ static void nonsense_is_refused_and_does_no_harm(void **state)
 	struct http_client c;
 
 	for (size_t i = 0; i < ARRAY_SIZE(nonsense); i++) {
-		http_client_open(&c, shelf.url);
+		http_client_open(&c, sample.url);
 		http_client_send(&c, nonsense[i]);
 		shutdown(c.fd, SHUT_WR);
 		a = http_client_answer(&c, false);
@@ -327,20 +330,20 @@ static void nonsense_is_refused_and_does_no_harm(void **state)
 	for (int i = 0; i < 1000; i++)
 		buf_printf(&long_one, "X-%d: %0100d\r\n", i, i);
 	buf_add_str(&long_one, STR("\r\n"));
-	http_client_open(&c, shelf.url);
+	http_client_open(&c, sample.url);
 	http_client_send(&c, buf_cstr(&long_one));
 	a = http_client_answer(&c, false);
 	assert_true(a.status == 431 || a.status == 413 || a.status == 0);
 	http_answer_done(&a);
 	http_client_close(&c);
 	long_one.size = 0;
-	buf_add_str(&long_one, STR("/buildid/" SHELF_ID "/source/"));
+	buf_add_str(&long_one, STR("/buildid/" SAMPLE_ID "/source/"));
 	while (long_one.size < 100000)
 		buf_add_char(&long_one, 'x');
-	a = shelf_get(buf_cstr(&long_one), NULL);
+	a = sample_get(buf_cstr(&long_one), NULL);
 	assert_true(a.status == 414 || a.status == 0);
 	http_answer_done(&a);
-	assert_status(&shelf, SHELF_PATH, 200);
+	assert_status(&sample, SAMPLE_PATH, 200);
 }
 
 static void a_long_source_path_is_served(void **state)
@@ -351,12 +354,12 @@ static void a_long_source_path_is_served(void **state)
 
 	while (arg.size < 4000)
 		buf_add_str(&arg, STR("/directory"));
-	buf_add_str(&path, STR("/buildid/" SHELF_ID "/source"));
+	buf_add_str(&path, STR("/buildid/" SAMPLE_ID "/source"));
 	buf_add_str(&path, buf_str(&arg));
-	want = fixture_put(&shelf, RESOLVE_SOURCE, SHELF_ID, buf_cstr(&arg), 100, buf_cstr(&arg),
+	want = fixture_put(&sample, RESOLVE_SOURCE, SAMPLE_ID, buf_cstr(&arg), 100, buf_cstr(&arg),
 			   "/srv/pool/x.deb");
 	for (int i = 0; i < 2; i++) {
-		a = shelf_get(buf_cstr(&path), NULL);
+		a = sample_get(buf_cstr(&path), NULL);
 		assert_int_equal(a.status, 200);
 		assert_body(&a, want);
 		http_answer_done(&a);
@@ -366,9 +369,9 @@ static void a_long_source_path_is_served(void **state)
 
 static void names_cannot_break_the_headers(void **state)
 {
-	struct bytes want = fixture_put(&shelf, RESOLVE_SECTION, SHELF_ID, ".evil", 10,
+	struct bytes want = fixture_put(&sample, RESOLVE_SECTION, SAMPLE_ID, ".evil", 10,
 					"/x\r\nSet-Cookie: a\tb", "/srv/\x01y\n.deb");
-	struct http_answer a = shelf_get("/buildid/" SHELF_ID "/section/.evil", NULL);
+	struct http_answer a = sample_get("/buildid/" SAMPLE_ID "/section/.evil", NULL);
 
 	assert_int_equal(a.status, 200);
 	assert_header(&a, "Set-Cookie", NULL);
@@ -382,20 +385,20 @@ static void names_cannot_break_the_headers(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		shelf_test(what_is_not_here_is_404_with_the_reason, shelf_setup),
-		shelf_test(what_is_malformed_is_400, shelf_setup),
-		shelf_test(what_is_broken_is_500_with_the_reason, shelf_setup),
-		shelf_test(nothing_tells_where_packages_lie, setup_hidden),
-		shelf_test(head_is_get_without_body, shelf_setup),
-		shelf_test(head_leaves_the_connection_in_step, shelf_setup),
-		shelf_test(other_methods_are_refused, shelf_setup),
-		shelf_test(a_body_that_nobody_wants_is_refused, shelf_setup),
-		shelf_test(pages_elsewhere_may_ask_with_cors, setup_cors),
-		shelf_test(parts_and_conditions_before_it_is_hot_and_after, shelf_setup),
-		shelf_test(one_connection_carries_many_requests, shelf_setup),
-		shelf_test(nonsense_is_refused_and_does_no_harm, shelf_setup_impatient),
-		shelf_test(a_long_source_path_is_served, shelf_setup),
-		shelf_test(names_cannot_break_the_headers, shelf_setup),
+		sample_test(what_is_not_here_is_404_with_the_reason, sample_setup),
+		sample_test(what_is_malformed_is_400, sample_setup),
+		sample_test(what_is_broken_is_500_with_the_reason, sample_setup),
+		sample_test(nothing_tells_where_packages_lie, setup_hidden),
+		sample_test(head_is_get_without_body, sample_setup),
+		sample_test(head_leaves_the_connection_in_step, sample_setup),
+		sample_test(other_methods_are_refused, sample_setup),
+		sample_test(a_body_that_nobody_wants_is_refused, sample_setup),
+		sample_test(pages_elsewhere_may_ask_with_cors, setup_cors),
+		sample_test(parts_and_conditions_before_it_is_hot_and_after, sample_setup),
+		sample_test(one_connection_carries_many_requests, sample_setup),
+		sample_test(nonsense_is_refused_and_does_no_harm, sample_setup_impatient),
+		sample_test(a_long_source_path_is_served, sample_setup),
+		sample_test(names_cannot_break_the_headers, sample_setup),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the page is made of: its files, its figures, the list of what failed.
+ * The page: its files, its figures, the list of failures.
  */
 #include "fixture.h"
 
 #include <jansson.h>
 #include <unistd.h>
-#include "below.h"
+#include "stubs.h"
 
 #define ID "0123456789abcdef"
 
@@ -15,14 +15,14 @@ static struct fixture f;
 static int setup_with(void (*change)(struct server_options *o))
 {
 	fixture_init(&f);
-	atomic_store(&below_is_up, true);
-	atomic_store(&below_is_idle, true);
-	below_index = true;
-	below_counted = below_n_failed = 0;
-	strcpy(below_failed, "/srv/pool/secret/bad.deb");
-	strcpy(below_reason, "/srv/pool/secret/bad.deb: data.tar.xz: ends early");
+	atomic_store(&stub_is_up, true);
+	atomic_store(&stub_is_idle, true);
+	stub_index = true;
+	stub_counted = stub_n_failed = 0;
+	strcpy(stub_failed, "/srv/pool/secret/bad.deb");
+	strcpy(stub_reason, "/srv/pool/secret/bad.deb: data.tar.xz: ends early");
 	f.opts.index_path = "/nowhere/index";
-	f.opts.scan = BELOW_SCAN;
+	f.opts.scan = STUB_SCAN;
 	if (change)
 		change(&f.opts);
 	fixture_start(&f);
@@ -93,36 +93,36 @@ static void figures_of_all_that_there_is(void **state)
 	assert_int_equal(number(j, "cache", "bytes"), 0);
 	assert_int_equal(number(j, "requests", "workers"), 2);
 	json_decref(j);
-	atomic_store(&below_is_idle, false);
+	atomic_store(&stub_is_idle, false);
 	j = get_json("/api/status");
 	assert_false(truth(j, "scan", "idle"));
 	json_decref(j);
 }
 
-/* However many look: the index is large. */
+/* For any number of pages: the index is large. */
 static void the_index_is_not_counted_for_each_who_asks(void **state)
 {
 	for (int i = 0; i < 20; i++)
 		json_decref(get_json("/api/status"));
-	assert_in_range(below_counted, 1, 5);
+	assert_in_range(stub_counted, 1, 5);
 }
 
 static void an_index_that_cannot_be_read_is_null(void **state)
 {
 	json_t *j;
 
-	below_index = false;
+	stub_index = false;
 	j = get_json("/api/status");
 	assert_true(json_is_null(json_object_get(j, "index")));
 	json_decref(j);
 	assert_status(&f, "/api/failures", 503);
-	below_index = true;
+	stub_index = true;
 	j = get_json("/api/status");
 	assert_int_equal(number(j, "index", "build_ids"), 42);
 	json_decref(j);
 }
 
-/* The counters are the whole program's: what matters is how they grow. */
+/* Compares counters before and after. */
 static void requests_are_counted_by_how_they_ended(void **state)
 {
 	struct bytes body = fixture_put(&f, RESOLVE_DEBUGINFO, ID, "", 1000, "/x", "");
@@ -136,7 +136,7 @@ static void requests_are_counted_by_how_they_ended(void **state)
 	assert_status(&f, "/healthz", 200);
 	assert_status(&f, "/metrics", 200);
 	assert_status(&f, "/", 200);
-	/* A request is counted when its reply has gone out, which may be after it has arrived. */
+	/* A request is counted when its reply has been sent, perhaps after the client has received it. */
 	for (int i = 0;; i++) {
 		after = get_json("/api/status");
 		if (i == 500 ||
@@ -205,7 +205,7 @@ static void names_that_are_not_text_become_text(void **state)
 {
 	json_t *j;
 
-	strcpy(below_failed, "/srv/\xff\xc3\xa4<img>.deb");
+	strcpy(stub_failed, "/srv/\xff\xc3\xa4<img>.deb");
 	j = get_json("/api/failures");
 	assert_string_equal(text(first_of(j), "path"), "/srv/\xef\xbf\xbd\xc3\xa4<img>.deb");
 	json_decref(j);
@@ -216,7 +216,7 @@ static void many_failures_come_in_pages(void **state)
 	char path[100] = "/api/failures?limit=400";
 	size_t n = 0, pages = 0;
 
-	below_n_failed = 1000;
+	stub_n_failed = 1000;
 	for (;;) {
 		json_t *j = get_json(path);
 		const char *next = text(j, "next");
@@ -240,7 +240,7 @@ static void a_full_last_page_has_none_behind_it(void **state)
 {
 	json_t *j;
 
-	below_n_failed = 256;
+	stub_n_failed = 256;
 	j = get_json("/api/failures?limit=256");
 	assert_int_equal(n_of(j), 256);
 	assert_null(json_object_get(j, "next"));
@@ -251,7 +251,7 @@ static void failures_are_filtered_by_path_and_reason(void **state)
 {
 	json_t *j;
 
-	below_n_failed = 1000;
+	stub_n_failed = 1000;
 	j = get_json("/api/failures?match=DEB.77");
 	assert_int_equal(n_of(j), 11); /* .77, .770 to .779 */
 	assert_null(json_object_get(j, "next"));
@@ -262,12 +262,12 @@ static void failures_are_filtered_by_path_and_reason(void **state)
 	json_decref(j);
 }
 
-/* One request does not go over a whole archive. */
+/* One request does not search a whole archive. */
 static void a_search_that_finds_nothing_ends_and_goes_on(void **state)
 {
 	json_t *j;
 
-	below_n_failed = 30000;
+	stub_n_failed = 30000;
 	j = get_json("/api/failures?match=none%20has%20this");
 	assert_int_equal(n_of(j), 0);
 	assert_string_equal(text(j, "next"), "20000");

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What comes with a push, apart from HTTP: parts of uploads that wait for each other, what is taken for what,
- * lists of wants. */
+/* Uploads without HTTP: sessions of parts, checks of files, want lists. */
 #include "test.h"
 
 #include <pthread.h>
@@ -107,7 +106,7 @@ static void an_upload_waits_for_its_next_part(void **state)
 	assert_int_equal(session_offset(s), 0);
 	write_to(f, s, 5000);
 	assert_true(peek(f, 1, &off, &busy) && busy);
-	/* A part waits; who sends all of it need not. */
+	/* The session is in use; an upload of the whole file gets another. */
 	assert_null(session_take(f->t, &whole));
 	whole.size = whole.total;
 	t = session_take(f->t, &whole);
@@ -120,7 +119,7 @@ static void an_upload_waits_for_its_next_part(void **state)
 	assert_int_equal(session_offset(s), 5000);
 	session_reset(f->t, s);
 	assert_int_equal(session_offset(s), 0);
-	session_park(f->t, s); /* with nothing in it there is nothing to wait for */
+	session_park(f->t, s); /* an empty session is not parked */
 	assert_false(peek(f, 1, &off, &busy));
 }
 
@@ -159,7 +158,7 @@ static void the_oldest_go_by_number_bytes_and_time(void **state)
 	for (unsigned i = 0; i < 70; i++)
 		assert_int_equal(peek(f, i, &off, &busy), i >= 6);
 	clock_test_advance(3600 * 1000 - 10500);
-	session_drop(f->t, take(f, 100)); /* somebody comes by */
+	session_drop(f->t, take(f, 100)); /* any other session */
 	for (unsigned i = 0; i < 70; i++)
 		assert_int_equal(peek(f, i, &off, &busy), i >= 60);
 	close_all(f);
@@ -198,7 +197,7 @@ static void they_have_a_quarter_of_the_quota_and_an_hour(void **state)
 	for (unsigned i = 0; i < 5; i++)
 		assert_int_equal(peek(f, i, &off, &busy), i >= 3);
 	assert_true(store_usage(f->st, &used) && used == 2 * (ALL - 1000));
-	/* And go without anybody who pushes. */
+	/* They expire without further uploads. */
 	sessions_expire(f->t);
 	assert_true(peek(f, 3, &off, &busy));
 	clock_test_advance(3600 * 1000);
@@ -226,7 +225,7 @@ static void what_was_left_is_found_again(void **state)
 	open_all(f, MIB(100));
 	for (unsigned i = 1; i < 4; i++)
 		assert_true(peek(f, i, &off, &busy) && !busy && off == MIB(1) + i * CODEC_FRAME_SIZE);
-	/* One is dropped, one is begun anew, one goes on. */
+	/* One is dropped, one is started anew, one continues. */
 	session_drop(f->t, take(f, 1));
 	assert_false(peek(f, 1, &off, &busy));
 	s = take(f, 2);
@@ -239,7 +238,7 @@ static void what_was_left_is_found_again(void **state)
 	assert_done(session_open(f->t, s, ALL, &err));
 	assert_int_equal(session_offset(s), MIB(1) + 3 * CODEC_FRAME_SIZE);
 	session_park(f->t, s);
-	/* Age is kept, too. */
+	/* The age survives, too. */
 	close_all(f);
 	clock_test_advance(3000 * 1000);
 	open_all(f, MIB(100));
@@ -299,7 +298,7 @@ static void many_take_and_park_at_once(void **state)
 	}
 }
 
-/* ---- what is taken for what ---- */
+/* ---- checks ---- */
 
 static int check(enum store_kind kind, const char *id, struct bytes b, enum store_quality *ret,
 		 struct err *err)
@@ -344,7 +343,7 @@ static void a_tar_holds_files_by_safe_names(void **state)
 	static const struct {
 		const char *name, *link;
 		unsigned mode;
-		const char *says; /* NULL: it is taken */
+		const char *says; /* NULL: it is accepted */
 	} members[] = {
 		{ "usr/src/x.c", NULL, 0100644, NULL },
 		{ "./usr/src/x.c", NULL, 0100644, NULL },
@@ -373,7 +372,7 @@ static void a_tar_holds_files_by_safe_names(void **state)
 		     ERR_INVALID, "compressed tar");
 }
 
-/* ---- lists of wants, ranges ---- */
+/* ---- want lists, ranges ---- */
 
 static int gather(void *arg, const struct push_request *pr, enum store_quality quality)
 {

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The table of routes: what paths lead to, and whether the documents have the same rows. DOCS is their folder. */
+/*
+ * The table of routes: the handlers of paths, and whether the documents have the same rows. DOCS is their
+ * folder.
+ */
 #include "test.h"
 
 #include <jansson.h>
@@ -20,7 +23,7 @@ static struct http_match match(const char *method, const char *target)
 	return m;
 }
 
-/* ---- the answers that there were before there was one table ---- */
+/* ---- answers that were given before there was one table ---- */
 
 static void paths_lead_to_their_handlers(void **state)
 {
@@ -59,7 +62,7 @@ static void paths_lead_to_their_handlers(void **state)
 		{ "DELETE", "/buildid/0aff/debuginfo", &push_remove },
 		{ "DELETE", "/buildid/0aff/section/.text", &push_remove },
 		{ "POST", "/push/want", &push_want },
-		/* These were refused: the one router of them that did not know of hosts. */
+		/* Refused before, by the only router that did not skip a host. */
 		{ "PUT", "http://example.com/buildid/0aff/debuginfo", &push_put },
 		{ "DELETE", "http://example.com/buildid/0aff/debuginfo", &push_remove },
 		{ "POST", "http://example.com/push/want", &push_want },
@@ -192,7 +195,7 @@ static int by_text(const void *a, const void *b)
 	return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-/* Both are emptied. */
+/* Frees both. */
 static void assert_same_lines(struct lines *table, struct lines *document)
 {
 	size_t n = MIN(table->n, document->n);
@@ -218,7 +221,7 @@ static struct str method_name(const struct http_route *r)
 					: STR("DELETE");
 }
 
-/* The table that begins with this line, without its head. */
+/* The rows of the table with this head. */
 static struct str table_of(const struct buf *text, const char *head)
 {
 	const char *at = strstr((const char *)text->p, head), *end;
@@ -320,7 +323,7 @@ static void rows_are_whole(void **state)
 		assert_true(r->type < N_TYPES && r->handler);
 		assert_true(r->handler->run || r->handler->canned || !r->method);
 		assert_true(!r->body || (r->method == HTTP_POST && r->body->slot < HTTP_BODY_SLOTS));
-		/* Whoever changes anything needs a token, or is on this machine. */
+		/* A change needs a token, or a client on this machine. */
 		assert_true(r->method == HTTP_GET || r->scope != 0);
 		assert_true(!(r->method & (HTTP_PUT | HTTP_DELETE)) || r->scope != TOKEN_READ);
 		/* The rows of all other paths come last. */

@@ -31,8 +31,10 @@ struct script_source {
 	const struct script_artifact *artifact;
 };
 
-/* One stretch that looks random serves all, each at another place of it: its length is prime, so nothing else
- * repeats with it. */
+/*
+ * One random-looking pattern is used for all artifacts, at different offsets. Its length is prime, so that
+ * it has no shorter period.
+ */
 #define PATTERN 65521u
 
 static uint8_t pattern[PATTERN];
@@ -44,7 +46,7 @@ static void make_pattern(void)
 		pattern[i] = (uint8_t)((i * i * 0x9e3779b97f4a7c15ull + i) >> 56);
 }
 
-/* The stretch that stands at @at, at most @n of it. */
+/* The part of the pattern at @at, at most @n bytes. */
 static struct bytes stretch(const struct script_artifact *a, uint64_t at, size_t n)
 {
 	size_t place = (size_t)((at + a->seed * 4099) % PATTERN);

@@ -24,7 +24,7 @@ static void check_served(size_t size)
 					"/srv/pool/x.deb");
 	char text[32];
 
-	/* The first is decoded, the second comes from memory or the disk. */
+	/* The first request decodes it, the next ones get it from memory or disk. */
 	for (int i = 0; i < 3; i++) {
 		struct http_answer a = http_fetch(f.url, "GET", "/buildid/" ID "/debuginfo", NULL);
 

@@ -1,45 +1,44 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a server tells of itself and of what it has (health, figures, metadata, its page), whom it lets in,
- * and where it listens.
+ * A server about itself: health, figures, metadata, its page; connections, limits, addresses.
  */
-#include "shelf.h"
+#include "sample.h"
 
 #include <sys/socket.h>
-#include "below.h"
+#include "stubs.h"
 
 static void health_and_readiness_are_told(void **state)
 {
-	struct http_answer a = shelf_get("/healthz", NULL);
+	struct http_answer a = sample_get("/healthz", NULL);
 
 	assert_int_equal(a.status, 200);
 	assert_header(&a, "Cache-Control", "no-store");
 	http_answer_done(&a);
-	assert_status(&shelf, "/readyz", 200);
+	assert_status(&sample, "/readyz", 200);
 }
 
 static void scanning(struct server_options *o)
 {
-	o->scan = BELOW_SCAN;
-	atomic_store(&below_is_up, false);
+	o->scan = STUB_SCAN;
+	atomic_store(&stub_is_up, false);
 }
 
 static int setup_scanning(void **state)
 {
-	return shelf_setup_with(scanning);
+	return sample_setup_with(scanning);
 }
 
 static void it_is_ready_after_the_first_scan(void **state)
 {
-	struct http_answer a = shelf_get("/readyz", NULL);
+	struct http_answer a = sample_get("/readyz", NULL);
 
 	assert_int_equal(a.status, 503);
 	assert_non_null(http_answer_header(&a, "Retry-After"));
 	http_answer_done(&a);
-	assert_status(&shelf, "/healthz", 200);
-	atomic_store(&below_is_up, true);
+	assert_status(&sample, "/healthz", 200);
+	atomic_store(&stub_is_up, true);
 	for (int i = 0; i < 1500; i++) {
-		a = shelf_get("/readyz", NULL);
+		a = sample_get("/readyz", NULL);
 		http_answer_done(&a);
 		if (a.status == 200)
 			return;
@@ -54,13 +53,13 @@ static void metrics_speak_both_languages(void **state)
 	struct http_answer a;
 	char *text, *line;
 
-	assert_status(&shelf, SHELF_PATH, 200);
-	assert_status(&shelf, "/buildid/ffff/debuginfo", 404);
-	a = shelf_get("/metrics", NULL);
+	assert_status(&sample, SAMPLE_PATH, 200);
+	assert_status(&sample, "/buildid/ffff/debuginfo", 404);
+	a = sample_get("/metrics", NULL);
 	assert_header(&a, "Content-Type", "text/plain; version=0.0.4; charset=utf-8");
 	assert_header(&a, "Cache-Control", "no-store");
 	text = (char *)buf_cstr(&a.body);
-	/* Scripts take the last word of every line that holds the name. */
+	/* Scripts take the last word of every line with that name. */
 	for (line = text; (line = strstr(line, "ready")); line++)
 		n++;
 	assert_int_equal(n, 1);
@@ -79,34 +78,34 @@ static void metrics_speak_both_languages(void **state)
 
 static void metadata_is_json(void **state)
 {
-	struct http_answer a = shelf_get("/metadata?key=file&value=/usr/bin/x", NULL);
+	struct http_answer a = sample_get("/metadata?key=file&value=/usr/bin/x", NULL);
 
 	assert_int_equal(a.status, 200);
 	assert_header(&a, "Content-Type", "application/json");
 	assert_string_equal(buf_cstr(&a.body),
-			    "{\"results\":[{\"type\":\"executable\",\"buildid\":\"" SHELF_ID
+			    "{\"results\":[{\"type\":\"executable\",\"buildid\":\"" SAMPLE_ID
 			    "\",\"file\":\"\\/usr\\/bin\\/x\",\"archive\":\"\\/srv\\/pool\\/x.deb\"}],"
 			    "\"complete\":true}");
 	http_answer_done(&a);
-	a = shelf_get("/metadata?key=glob&value=%2Fusr%2F*%2F*", NULL);
+	a = sample_get("/metadata?key=glob&value=%2Fusr%2F*%2F*", NULL);
 	assert_non_null(strstr(buf_cstr(&a.body), "\"results\":[{"));
 	http_answer_done(&a);
-	a = shelf_get("/metadata?key=buildid&value=" SHELF_ID "&limit=1", NULL);
+	a = sample_get("/metadata?key=buildid&value=" SAMPLE_ID "&limit=1", NULL);
 	assert_non_null(strstr(buf_cstr(&a.body), "\"complete\":false,\"next\":\"1\"}"));
 	http_answer_done(&a);
-	a = shelf_get("/metadata?key=buildid&value=" SHELF_ID "&limit=1&cursor=1", NULL);
+	a = sample_get("/metadata?key=buildid&value=" SAMPLE_ID "&limit=1&cursor=1", NULL);
 	assert_non_null(strstr(buf_cstr(&a.body), "\"complete\":true}"));
 	assert_non_null(strstr(buf_cstr(&a.body), "\"type\":\"executable\""));
 	http_answer_done(&a);
-	a = shelf_get("/metadata?key=file&value=nothing", NULL);
+	a = sample_get("/metadata?key=file&value=nothing", NULL);
 	assert_string_equal(buf_cstr(&a.body), "{\"results\":[],\"complete\":true}");
 	http_answer_done(&a);
 }
 
 static void names_that_are_not_text_become_text_in_json(void **state)
 {
-	struct bytes want = fixture_put(&shelf, RESOLVE_DEBUGINFO, "abab", "", 10, "/\xff\xc3\xa4\"<b>", "");
-	struct http_answer a = shelf_get("/metadata?key=buildid&value=abab", NULL);
+	struct bytes want = fixture_put(&sample, RESOLVE_DEBUGINFO, "abab", "", 10, "/\xff\xc3\xa4\"<b>", "");
+	struct http_answer a = sample_get("/metadata?key=buildid&value=abab", NULL);
 
 	assert_non_null(strstr(buf_cstr(&a.body), "\"file\":\"\\/\xef\xbf\xbd\xc3\xa4\\\"<b>\""));
 	http_answer_done(&a);
@@ -120,12 +119,12 @@ static void redirect(struct server_options *o)
 
 static int setup_redirect(void **state)
 {
-	return shelf_setup_with(redirect);
+	return sample_setup_with(redirect);
 }
 
 static void the_home_page_may_be_elsewhere(void **state)
 {
-	struct http_answer a = shelf_get("/", NULL);
+	struct http_answer a = sample_get("/", NULL);
 
 	assert_int_equal(a.status, 302);
 	assert_header(&a, "Location", "https://example.org/");
@@ -136,19 +135,19 @@ static void own_home(struct server_options *o)
 {
 	static char path[TEST_PATH_SIZE + 10];
 
-	snprintf(path, sizeof(path), "%s/home.html", shelf.dir);
+	snprintf(path, sizeof(path), "%s/home.html", sample.dir);
 	test_file_write(path, "<p>hello", 8);
 	o->home_html = path;
 }
 
 static int setup_own_home(void **state)
 {
-	return shelf_setup_with(own_home);
+	return sample_setup_with(own_home);
 }
 
 static void the_home_page_may_be_a_file(void **state)
 {
-	struct http_answer a = shelf_get("/", NULL);
+	struct http_answer a = sample_get("/", NULL);
 
 	assert_body(&a, bytes_of("<p>hello", 8));
 	http_answer_done(&a);
@@ -161,12 +160,12 @@ static void missing_home(struct server_options *o)
 
 static int setup_missing_home(void **state)
 {
-	return shelf_setup_with(missing_home);
+	return sample_setup_with(missing_home);
 }
 
 static void a_missing_home_page_is_no_reason_not_to_start(void **state)
 {
-	assert_status(&shelf, "/", 200);
+	assert_status(&sample, "/", 200);
 }
 
 static void slow_down(struct server_options *o)
@@ -176,7 +175,7 @@ static void slow_down(struct server_options *o)
 
 static int setup_rate(void **state)
 {
-	return shelf_setup_with(slow_down);
+	return sample_setup_with(slow_down);
 }
 
 static void too_many_requests_of_one_address_are_429(void **state)
@@ -184,7 +183,7 @@ static void too_many_requests_of_one_address_are_429(void **state)
 	int n_ok = 0, n_refused = 0;
 
 	for (int i = 0; i < 20; i++) {
-		struct http_answer a = shelf_get(SHELF_PATH, NULL);
+		struct http_answer a = sample_get(SAMPLE_PATH, NULL);
 
 		if (a.status == 429)
 			assert_header(&a, "Retry-After", "5");
@@ -202,7 +201,7 @@ static void few_connections(struct server_options *o)
 
 static int setup_few_connections(void **state)
 {
-	return shelf_setup_with(few_connections);
+	return sample_setup_with(few_connections);
 }
 
 static void connections_have_a_limit(void **state)
@@ -212,7 +211,7 @@ static void connections_have_a_limit(void **state)
 	int n = 0;
 
 	for (size_t i = 0; i < ARRAY_SIZE(c); i++) {
-		http_client_open(&c[i], shelf.url);
+		http_client_open(&c[i], sample.url);
 		http_client_ask(&c[i], "GET", "/healthz", NULL);
 		a = http_client_answer(&c[i], false);
 		n += a.status == 200;
@@ -221,9 +220,9 @@ static void connections_have_a_limit(void **state)
 	assert_true(n >= 4 && n <= 6);
 	for (size_t i = 0; i < ARRAY_SIZE(c); i++)
 		http_client_close(&c[i]);
-	/* Those that went make room. */
+	/* Closed connections make room. */
 	for (int i = 0; i < 1500; i++) {
-		a = shelf_get("/healthz", NULL);
+		a = sample_get("/healthz", NULL);
 		http_answer_done(&a);
 		if (a.status == 200)
 			return;
@@ -236,19 +235,19 @@ static void idle_connections_are_closed(void **state)
 {
 	struct http_client c;
 
-	http_client_open(&c, shelf.url);
+	http_client_open(&c, sample.url);
 	http_client_send(&c, "GET / HTTP/1.1\r\nHos");
 	assert_true(http_client_closed(&c));
 	http_client_close(&c);
 }
 
-/* A byte now and then is no silence, but no request either. */
+/* One byte now and then is neither silence nor a request. */
 static void a_request_that_never_ends_is_closed(void **state)
 {
 	struct http_client c;
 	int64_t end_ms = clock_mono_ms() + 30000;
 
-	http_client_open(&c, shelf.url);
+	http_client_open(&c, sample.url);
 	http_client_send(&c, "GET /healthz HTTP/1.1\r\nHost: x\r\nX-Long: ");
 	while (send(c.fd, "x", 1, MSG_NOSIGNAL) == 1) {
 		assert_true(clock_mono_ms() < end_ms);
@@ -262,7 +261,7 @@ static void listening_is_told_by_url(void **state)
 	static const struct str two[] = { STR("localhost:0"), STR("127.0.0.1:0") };
 	static const struct str bad[] = { STR("127.0.0.1"), STR("127.0.0.1:99999"), STR("::1:80"),
 					  STR("[::1:80") };
-	struct server_options opts = { .resolver = shelf.mem, .listen = two, .n_listen = 2 };
+	struct server_options opts = { .resolver = sample.mem, .listen = two, .n_listen = 2 };
 	struct server *s;
 	struct err err;
 	unsigned n = 0;
@@ -290,12 +289,12 @@ static void listening_is_told_by_url(void **state)
 static void a_port_in_use_is_said(void **state)
 {
 	AUTO(buf_done) struct buf where = { 0 };
-	struct server_options opts = { .resolver = shelf.mem, .n_listen = 1 };
+	struct server_options opts = { .resolver = sample.mem, .n_listen = 1 };
 	struct str addr;
 	struct server *s;
 	struct err err;
 
-	buf_printf(&where, "%s", shelf.url + strlen("http://"));
+	buf_printf(&where, "%s", sample.url + strlen("http://"));
 	addr = buf_str(&where);
 	opts.listen = &addr;
 	assert_fails(server_start(&opts, &s, &err), ERR_IO, "Address already in use");
@@ -304,20 +303,20 @@ static void a_port_in_use_is_said(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		shelf_test(health_and_readiness_are_told, shelf_setup),
-		shelf_test(it_is_ready_after_the_first_scan, setup_scanning),
-		shelf_test(metrics_speak_both_languages, shelf_setup),
-		shelf_test(metadata_is_json, shelf_setup),
-		shelf_test(names_that_are_not_text_become_text_in_json, shelf_setup),
-		shelf_test(the_home_page_may_be_elsewhere, setup_redirect),
-		shelf_test(the_home_page_may_be_a_file, setup_own_home),
-		shelf_test(a_missing_home_page_is_no_reason_not_to_start, setup_missing_home),
-		shelf_test(too_many_requests_of_one_address_are_429, setup_rate),
-		shelf_test(connections_have_a_limit, setup_few_connections),
-		shelf_test(idle_connections_are_closed, shelf_setup_impatient),
-		shelf_test(a_request_that_never_ends_is_closed, shelf_setup_impatient),
-		shelf_test(listening_is_told_by_url, shelf_setup),
-		shelf_test(a_port_in_use_is_said, shelf_setup),
+		sample_test(health_and_readiness_are_told, sample_setup),
+		sample_test(it_is_ready_after_the_first_scan, setup_scanning),
+		sample_test(metrics_speak_both_languages, sample_setup),
+		sample_test(metadata_is_json, sample_setup),
+		sample_test(names_that_are_not_text_become_text_in_json, sample_setup),
+		sample_test(the_home_page_may_be_elsewhere, setup_redirect),
+		sample_test(the_home_page_may_be_a_file, setup_own_home),
+		sample_test(a_missing_home_page_is_no_reason_not_to_start, setup_missing_home),
+		sample_test(too_many_requests_of_one_address_are_429, setup_rate),
+		sample_test(connections_have_a_limit, setup_few_connections),
+		sample_test(idle_connections_are_closed, sample_setup_impatient),
+		sample_test(a_request_that_never_ends_is_closed, sample_setup_impatient),
+		sample_test(listening_is_told_by_url, sample_setup),
+		sample_test(a_port_in_use_is_said, sample_setup),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Bodies that come in: at once, in small pieces, cut, and while the server stops. */
+/* Uploads: at once, in small chunks, interrupted, and while the server stops. */
 #include "fixture.h"
 
 #include <pthread.h>
@@ -52,7 +52,7 @@ static const char *sum_of(struct bytes b, char out[65])
 	return hex_encode(bytes_of(sum, sizeof(sum)), out);
 }
 
-/* @first to @end of the file, in pieces; the connection stays. @cut: so much of that is sent, no more. */
+/* Send [@first, @end) of the file in chunks; the connection stays open. @cut: send only so many bytes. */
 static void send_part(struct http_client *c, size_t first, size_t end, size_t cut, size_t piece)
 {
 	char head[512], sum[65];
@@ -182,7 +182,7 @@ static void a_server_that_stops_keeps_what_came(void **state)
 	struct http_client c;
 
 	send_part(&c, 0, elf.size, 2 * CODEC_FRAME_SIZE + 1000, 50000);
-	/* Whatever of it was read by then. */
+	/* Any part of it may have been read by then. */
 	fixture_stop(&f);
 	http_client_close(&c);
 	fixture_start(&f);

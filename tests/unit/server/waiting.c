@@ -1,52 +1,52 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Artifacts that do not come: those that fail, that are waited for, that nobody wants any more.
+ * Artifacts that do not arrive: failures, waits, requests that are given up.
  */
-#include "stage.h"
+#include "scripted.h"
 
 #include <pthread.h>
 
-/* ---- what fails ---- */
+/* ---- failures ---- */
 
-/* The gate holds the failure back until the reply has begun: else it may come in time to be an honest 500. */
+/* The gate delays the failure until the reply has started; otherwise it could still be a 500. */
 static void check_cut(unsigned which)
 {
 	struct http_answer a = { 0 };
 	struct http_client c;
 
-	script_close_gate(stage_script);
-	http_client_open(&c, stage.url);
-	http_client_ask(&c, "GET", stage_path(which), NULL);
+	script_close_gate(scripted_script);
+	http_client_open(&c, scripted.url);
+	http_client_ask(&c, "GET", scripted_path(which), NULL);
 	assert_true(http_client_head(&c, &a));
 	assert_int_equal(a.status, 200);
 	assert_int_equal(a.length, BIG);
-	script_open_gate(stage_script);
+	script_open_gate(scripted_script);
 	assert_false(http_client_body(&c, &a, SIZE_MAX));
 	assert_false(a.whole);
 	assert_true(a.body.size <= MIB(1));
-	stage_check_bytes(&a, which, 0);
+	scripted_check_bytes(&a, which, 0);
 	http_answer_done(&a);
 	http_client_close(&c);
 }
 
 static void what_fails_in_the_middle_is_cut(void **state)
 {
-	/* Twice: the first is not kept. */
+	/* Twice: a failure is not cached. */
 	check_cut(FAILS);
 	check_cut(FAILS);
 	check_cut(SHORT);
 	check_cut(SHORT);
-	stage_wait_until(stage_nothing_open);
+	scripted_wait_until(scripted_nothing_open);
 }
 
 static void what_fails_before_its_first_byte_is_an_error(void **state)
 {
-	struct http_answer a = http_fetch(stage.url, "GET", stage_path(SMALL_FAILS), NULL);
+	struct http_answer a = http_fetch(scripted.url, "GET", scripted_path(SMALL_FAILS), NULL);
 
 	assert_int_equal(a.status, 500);
 	assert_non_null(strstr(buf_cstr(&a.body), "read error at 500"));
 	http_answer_done(&a);
-	a = http_fetch(stage.url, "GET", stage_path(BAD), NULL);
+	a = http_fetch(scripted.url, "GET", scripted_path(BAD), NULL);
 	assert_int_equal(a.status, 503);
 	assert_non_null(strstr(buf_cstr(&a.body), "changed while it was read"));
 	http_answer_done(&a);
@@ -54,7 +54,7 @@ static void what_fails_before_its_first_byte_is_an_error(void **state)
 
 static void a_miss_says_why_in_one_line(void **state)
 {
-	struct http_answer a = http_fetch(stage.url, "GET", "/buildid/ff/debuginfo", NULL);
+	struct http_answer a = http_fetch(scripted.url, "GET", "/buildid/ff/debuginfo", NULL);
 
 	assert_int_equal(a.status, 404);
 	assert_string_equal(buf_cstr(&a.body),
@@ -69,13 +69,13 @@ static void what_must_be_looked_into_first_is_waited_for(void **state)
 	struct http_client c[3];
 
 	for (size_t i = 0; i < ARRAY_SIZE(c); i++) {
-		http_client_open(&c[i], stage.url);
-		http_client_ask(&c[i], "GET", stage_path(WAITS), NULL);
+		http_client_open(&c[i], scripted.url);
+		http_client_ask(&c[i], "GET", scripted_path(WAITS), NULL);
 	}
-	script_wait_waiting(stage_script, 1);
-	assert_int_equal(script_wake(stage_script), 1);
+	script_wait_waiting(scripted_script, 1);
+	assert_int_equal(script_wake(scripted_script), 1);
 	for (size_t i = 0; i < ARRAY_SIZE(c); i++) {
-		stage_check_whole(&c[i], WAITS);
+		scripted_check_whole(&c[i], WAITS);
 		http_client_close(&c[i]);
 	}
 }
@@ -87,37 +87,37 @@ static void short_deadline(struct server_options *o)
 
 static int setup_deadline(void **state)
 {
-	return stage_setup_with(short_deadline);
+	return scripted_setup_with(short_deadline);
 }
 
 static void nobody_waits_for_ever(void **state)
 {
-	struct http_answer a = http_fetch(stage.url, "GET", stage_path(WAITS), NULL);
+	struct http_answer a = http_fetch(scripted.url, "GET", scripted_path(WAITS), NULL);
 
 	assert_int_equal(a.status, 503);
 	assert_header(&a, "Retry-After", "5");
 	assert_non_null(strstr(buf_cstr(&a.body), "still being read"));
 	http_answer_done(&a);
-	/* The late wake finds nobody, and the next one who asks gets it. */
-	assert_int_equal(script_wake(stage_script), 1);
-	stage_check_fetched(WAITS);
+	/* The late wake has no request to resume, and the next request gets the artifact. */
+	assert_int_equal(script_wake(scripted_script), 1);
+	scripted_check_fetched(WAITS);
 }
 
 static void a_wake_may_come_after_the_server_is_gone(void **state)
 {
 	struct http_client c;
 
-	http_client_open(&c, stage.url);
-	http_client_ask(&c, "GET", stage_path(WAITS), NULL);
-	script_wait_waiting(stage_script, 1);
-	fixture_stop(&stage);
-	assert_int_equal(script_wake(stage_script), 1);
+	http_client_open(&c, scripted.url);
+	http_client_ask(&c, "GET", scripted_path(WAITS), NULL);
+	script_wait_waiting(scripted_script, 1);
+	fixture_stop(&scripted);
+	assert_int_equal(script_wake(scripted_script), 1);
 	http_client_close(&c);
 }
 
 static void too_many_waiting_are_refused(void **state)
 {
-	struct http_answer a = http_fetch(stage.url, "GET", stage_path(BUSY), NULL);
+	struct http_answer a = http_fetch(scripted.url, "GET", scripted_path(BUSY), NULL);
 
 	assert_int_equal(a.status, 503);
 	assert_header(&a, "Retry-After", "5");
@@ -131,7 +131,7 @@ static void small_queue(struct server_options *o)
 
 static int setup_queue(void **state)
 {
-	return stage_setup_with(small_queue);
+	return scripted_setup_with(small_queue);
 }
 
 static void a_full_queue_refuses(void **state)
@@ -139,64 +139,64 @@ static void a_full_queue_refuses(void **state)
 	struct http_client c;
 	struct http_answer a;
 
-	http_client_open(&c, stage.url);
-	http_client_ask(&c, "GET", stage_path(WAITS), NULL);
-	script_wait_waiting(stage_script, 1);
-	a = http_fetch(stage.url, "GET", stage_path(SMALL), NULL);
+	http_client_open(&c, scripted.url);
+	http_client_ask(&c, "GET", scripted_path(WAITS), NULL);
+	script_wait_waiting(scripted_script, 1);
+	a = http_fetch(scripted.url, "GET", scripted_path(SMALL), NULL);
 	assert_int_equal(a.status, 503);
 	http_answer_done(&a);
-	assert_status(&stage, "/healthz", 200);
-	script_wake(stage_script);
-	stage_check_whole(&c, WAITS);
+	assert_status(&scripted, "/healthz", 200);
+	script_wake(scripted_script);
+	scripted_check_whole(&c, WAITS);
 	http_client_close(&c);
-	stage_check_fetched(SMALL);
+	scripted_check_fetched(SMALL);
 }
 
 /* ---- giving up ---- */
 
-/* Whether a flight whose only asker hangs up @after_ms before its decoding goes on is given up. */
+/* Is a flight given up if its only client hangs up @after_ms before decoding continues? */
 static bool given_up(unsigned after_ms)
 {
-	uint64_t before = script_bytes_read(stage_script);
+	uint64_t before = script_bytes_read(scripted_script);
 	struct http_answer a = { 0 };
 	struct http_client c;
 
-	script_close_gate(stage_script);
-	http_client_open(&c, stage.url);
-	http_client_ask(&c, "GET", stage_path(GATED), NULL);
+	script_close_gate(scripted_script);
+	http_client_open(&c, scripted.url);
+	http_client_ask(&c, "GET", scripted_path(GATED), NULL);
 	assert_true(http_client_head(&c, &a));
-	script_wait_at_gate(stage_script, 1);
+	script_wait_at_gate(scripted_script, 1);
 	http_client_close(&c);
 	http_answer_done(&a);
-	/* It is noticed while the request is suspended; nothing shows it from outside. */
+	/* The server notices it while the request is suspended; there is no outside sign of that. */
 	usleep(after_ms * 1000);
-	script_open_gate(stage_script);
-	stage_wait_until(stage_nothing_open);
-	return script_bytes_read(stage_script) - before < BIG;
+	script_open_gate(scripted_script);
+	scripted_wait_until(scripted_nothing_open);
+	return script_bytes_read(scripted_script) - before < BIG;
 }
 
 static void what_nobody_wants_any_more_is_given_up(void **state)
 {
-	/* However slow the machine is. Without a cache: what was read whole would be there the next time. */
+	/* Longer on a slow machine. Without a cache: a decoded artifact would be in it the next time. */
 	assert_true(given_up(300) || given_up(3000) || given_up(10000));
-	stage_check_fetched(GATED);
+	scripted_check_fetched(GATED);
 }
 
 static void who_hangs_up_while_waiting_is_forgotten(void **state)
 {
 	struct http_client c;
 
-	http_client_open(&c, stage.url);
-	http_client_ask(&c, "GET", stage_path(WAITS), NULL);
-	script_wait_waiting(stage_script, 1);
-	/* It, and who asks for this. */
-	stage_wait_for_metric("lode_http_waiting", 2, INT_MAX);
+	http_client_open(&c, scripted.url);
+	http_client_ask(&c, "GET", scripted_path(WAITS), NULL);
+	script_wait_waiting(scripted_script, 1);
+	/* The request, and the one for the metrics. */
+	scripted_wait_for_metric("lode_http_waiting", 2, INT_MAX);
 	http_client_close(&c);
-	stage_wait_for_metric("lode_http_waiting", 0, 1);
-	script_wake(stage_script);
-	/* A new flight, not the one of him who left. */
-	stage_check_fetched(WAITS);
-	assert_int_equal(script_n_resolved(stage_script), 2);
+	scripted_wait_for_metric("lode_http_waiting", 0, 1);
+	script_wake(scripted_script);
+	/* A new flight, not the one that was left. */
+	scripted_check_fetched(WAITS);
+	assert_int_equal(script_n_resolved(scripted_script), 2);
 }
 
 static void stop_ends_what_waits_and_what_streams(void **state)
@@ -204,14 +204,14 @@ static void stop_ends_what_waits_and_what_streams(void **state)
 	struct http_client waiting, streaming;
 	struct http_answer a = { 0 };
 
-	http_client_open(&waiting, stage.url);
-	http_client_ask(&waiting, "GET", stage_path(WAITS), NULL);
-	script_wait_waiting(stage_script, 1);
-	http_client_open(&streaming, stage.url);
-	http_client_ask(&streaming, "GET", stage_path(HUGE_ONE), NULL);
+	http_client_open(&waiting, scripted.url);
+	http_client_ask(&waiting, "GET", scripted_path(WAITS), NULL);
+	script_wait_waiting(scripted_script, 1);
+	http_client_open(&streaming, scripted.url);
+	http_client_ask(&streaming, "GET", scripted_path(HUGE_ONE), NULL);
 	assert_true(http_client_head(&streaming, &a));
-	server_stop(stage.server, 50);
-	stage.server = NULL;
+	server_stop(scripted.server, 50);
+	scripted.server = NULL;
 	assert_false(http_client_body(&streaming, &a, SIZE_MAX));
 	http_answer_done(&a);
 	a = http_client_answer(&waiting, false);
@@ -223,7 +223,7 @@ static void stop_ends_what_waits_and_what_streams(void **state)
 
 static void *stop_with_grace(void *arg)
 {
-	server_stop(stage.server, 10000);
+	server_stop(scripted.server, 10000);
 	return NULL;
 }
 
@@ -233,17 +233,17 @@ static void stop_lets_replies_end(void **state)
 	struct http_client c;
 	pthread_t t;
 
-	http_client_open(&c, stage.url);
-	http_client_ask(&c, "GET", stage_path(GATED), NULL);
+	http_client_open(&c, scripted.url);
+	http_client_ask(&c, "GET", scripted_path(GATED), NULL);
 	assert_true(http_client_head(&c, &a));
-	script_wait_at_gate(stage_script, 1);
+	script_wait_at_gate(scripted_script, 1);
 	pthread_create(&t, NULL, stop_with_grace, NULL);
-	script_open_gate(stage_script);
+	script_open_gate(scripted_script);
 	assert_true(http_client_body(&c, &a, SIZE_MAX));
 	assert_true(a.whole);
 	pthread_join(t, NULL);
-	stage.server = NULL;
-	stage_check_bytes(&a, GATED, 0);
+	scripted.server = NULL;
+	scripted_check_bytes(&a, GATED, 0);
 	http_answer_done(&a);
 	http_client_close(&c);
 }
@@ -251,20 +251,20 @@ static void stop_lets_replies_end(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		stage_test(what_fails_in_the_middle_is_cut, stage_setup),
-		stage_test(what_fails_in_the_middle_is_cut, stage_setup_no_cache),
-		stage_test(what_fails_before_its_first_byte_is_an_error, stage_setup),
-		stage_test(a_miss_says_why_in_one_line, stage_setup),
-		stage_test(what_must_be_looked_into_first_is_waited_for, stage_setup),
-		stage_test(what_must_be_looked_into_first_is_waited_for, stage_setup_no_cache),
-		stage_test(nobody_waits_for_ever, setup_deadline),
-		stage_test(a_wake_may_come_after_the_server_is_gone, stage_setup),
-		stage_test(too_many_waiting_are_refused, stage_setup),
-		stage_test(a_full_queue_refuses, setup_queue),
-		stage_test(what_nobody_wants_any_more_is_given_up, stage_setup_no_cache),
-		stage_test(who_hangs_up_while_waiting_is_forgotten, stage_setup),
-		stage_test(stop_ends_what_waits_and_what_streams, stage_setup),
-		stage_test(stop_lets_replies_end, stage_setup),
+		scripted_test(what_fails_in_the_middle_is_cut, scripted_setup),
+		scripted_test(what_fails_in_the_middle_is_cut, scripted_setup_no_cache),
+		scripted_test(what_fails_before_its_first_byte_is_an_error, scripted_setup),
+		scripted_test(a_miss_says_why_in_one_line, scripted_setup),
+		scripted_test(what_must_be_looked_into_first_is_waited_for, scripted_setup),
+		scripted_test(what_must_be_looked_into_first_is_waited_for, scripted_setup_no_cache),
+		scripted_test(nobody_waits_for_ever, setup_deadline),
+		scripted_test(a_wake_may_come_after_the_server_is_gone, scripted_setup),
+		scripted_test(too_many_waiting_are_refused, scripted_setup),
+		scripted_test(a_full_queue_refuses, setup_queue),
+		scripted_test(what_nobody_wants_any_more_is_given_up, scripted_setup_no_cache),
+		scripted_test(who_hangs_up_while_waiting_is_forgotten, scripted_setup),
+		scripted_test(stop_ends_what_waits_and_what_streams, scripted_setup),
+		scripted_test(stop_lets_replies_end, scripted_setup),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
