@@ -109,7 +109,7 @@ static void if_range_wants_the_same_content(void **state)
 	judge((struct conditions){ .range = "bytes=0-0", .if_range = "" }, 200, 0, 1000);
 }
 
-static void who_has_it_is_told_so(void **state)
+static void a_known_content_is_304(void **state)
 {
 	judge((struct conditions){ .if_none_match = "\"0123456789abcdef\"" }, 304, 0, 0);
 	judge((struct conditions){ .if_none_match = "\"x\", W/\"0123456789abcdef\"" }, 304, 0, 0);
@@ -126,7 +126,7 @@ static void who_has_it_is_told_so(void **state)
 	judge((struct conditions){ .if_none_match = "*", .range = "bytes=0-0" }, 304, 0, 0);
 }
 
-static void a_client_may_say_how_much_it_takes(void **state)
+static void a_client_may_limit_the_size(void **state)
 {
 	judge((struct conditions){ .max_size = "999" }, 406, 0, 0);
 	judge((struct conditions){ .max_size = "1000" }, 200, 0, 1000);
@@ -142,8 +142,8 @@ int main(void)
 		cmocka_unit_test(one_range_is_a_part),
 		cmocka_unit_test(an_empty_content_has_no_part),
 		cmocka_unit_test(if_range_wants_the_same_content),
-		cmocka_unit_test(who_has_it_is_told_so),
-		cmocka_unit_test(a_client_may_say_how_much_it_takes),
+		cmocka_unit_test(a_known_content_is_304),
+		cmocka_unit_test(a_client_may_limit_the_size),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

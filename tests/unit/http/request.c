@@ -315,7 +315,7 @@ static int setup_tokens(void **state)
 	return setup_with(need_read_token);
 }
 
-static void without_a_token_no_path_is_told_from_another(void **state)
+static void without_a_token_all_paths_are_401(void **state)
 {
 	struct http_answer a;
 
@@ -392,8 +392,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(runs_on_workers_sleep_and_go_on, setup, teardown),
 		cmocka_unit_test_setup_teardown(head_has_no_body, setup, teardown),
 		cmocka_unit_test_setup_teardown(other_sites_are_refused_without_a_token, setup, teardown),
-		cmocka_unit_test_setup_teardown(without_a_token_no_path_is_told_from_another, setup_tokens,
-						teardown),
+		cmocka_unit_test_setup_teardown(without_a_token_all_paths_are_401, setup_tokens, teardown),
 		cmocka_unit_test_setup_teardown(the_rate_limit_is_before_all_else, setup_limit, teardown),
 		cmocka_unit_test_setup_teardown(options_has_the_methods_of_the_path, setup_cors, teardown),
 	};

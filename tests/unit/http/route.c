@@ -108,7 +108,7 @@ static void another_method_is_refused_with_those_of_the_path(void **state)
 	assert_int_equal(match("PUT", "/loose/7/x").route->kind, OTHERS);
 }
 
-static void a_row_that_is_switched_off_is_none(void **state)
+static void a_row_that_does_not_exist_is_skipped(void **state)
 {
 	assert_int_equal(match("POST", "/list").route->kind, OPTIONAL);
 	hidden = true;
@@ -139,7 +139,7 @@ int main(void)
 		cmocka_unit_test(a_target_leads_to_its_row),
 		cmocka_unit_test(paths_without_a_row_are_not_found),
 		cmocka_unit_test(another_method_is_refused_with_those_of_the_path),
-		cmocka_unit_test(a_row_that_is_switched_off_is_none),
+		cmocka_unit_test(a_row_that_does_not_exist_is_skipped),
 		cmocka_unit_test(broken_escapes_and_long_targets_are_refused),
 	};
 

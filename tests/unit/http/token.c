@@ -93,7 +93,7 @@ static void a_token_has_its_scopes_and_what_they_imply(void **state)
 	}
 }
 
-static void a_token_that_was_replaced_is_no_good(void **state)
+static void a_replaced_token_is_refused(void **state)
 {
 	struct fixture *f = *state;
 	char first[TOKEN_SECRET_SIZE], second[TOKEN_SECRET_SIZE];
@@ -110,7 +110,7 @@ static void a_token_that_was_replaced_is_no_good(void **state)
 }
 
 /* A mistake in the file must not let any client in. */
-static void a_file_that_cannot_be_read_lets_nobody_in(void **state)
+static void an_unreadable_token_file_lets_no_client_in(void **state)
 {
 	struct fixture *f = *state;
 	char secret[TOKEN_SECRET_SIZE];
@@ -130,8 +130,9 @@ int main(void)
 		cmocka_unit_test_setup_teardown(without_a_file_there_are_none, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(a_token_has_its_scopes_and_what_they_imply, set_up,
 						tear_down),
-		cmocka_unit_test_setup_teardown(a_token_that_was_replaced_is_no_good, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(a_file_that_cannot_be_read_lets_nobody_in, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(a_replaced_token_is_refused, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(an_unreadable_token_file_lets_no_client_in, set_up,
+						tear_down),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

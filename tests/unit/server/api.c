@@ -42,7 +42,7 @@ static void times(void **state)
 	is_time("9999-12-31T23:59:59.999Z", INT64_C(253402300799999));
 }
 
-static void what_is_no_time(void **state)
+static void invalid_times_are_refused(void **state)
 {
 	static const char *const all[] = { "",
 					   "yesterday",
@@ -110,7 +110,7 @@ static void base64(void **state)
 	assert_false(form_base64(STR("Zm9v YmFy"), &b));
 }
 
-static void names_of_what_was_profiled(void **state)
+static void names_of_profiled_programs(void **state)
 {
 	struct profilestore_label labels[PROFILESTORE_MAX_LABELS];
 	struct err err = { 0 };
@@ -167,10 +167,10 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(times),
-		cmocka_unit_test(what_is_no_time),
+		cmocka_unit_test(invalid_times_are_refused),
 		cmocka_unit_test(durations),
 		cmocka_unit_test(base64),
-		cmocka_unit_test(names_of_what_was_profiled),
+		cmocka_unit_test(names_of_profiled_programs),
 		cmocka_unit_test(times_by_their_digits),
 		cmocka_unit_test(forms_of_several_parts),
 	};

@@ -78,7 +78,7 @@ static unsigned count_files(const char *prefix)
 	return n;
 }
 
-static void what_is_kept_is_found_at_once_and_after_a_restart(void **state)
+static void a_kept_file_is_found_at_once_and_after_a_restart(void **state)
 {
 	struct cache *c = opened(MIB(1));
 	struct cache_stats st;
@@ -199,7 +199,7 @@ static void a_full_disk_is_no_room(void **state)
 	cache_close(c);
 }
 
-static void leftovers_of_a_crash_are_removed_and_strangers_left_alone(void **state)
+static void leftovers_of_a_crash_are_removed_and_other_files_kept(void **state)
 {
 	char path[TEST_PATH_SIZE + 300];
 	struct cache_stats st;
@@ -258,15 +258,15 @@ static void a_budget_is_found_when_none_is_given(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(what_is_kept_is_found_at_once_and_after_a_restart, setup,
+		cmocka_unit_test_setup_teardown(a_kept_file_is_found_at_once_and_after_a_restart, setup,
 						teardown),
 		cmocka_unit_test_setup_teardown(another_content_is_not_found, setup, teardown),
 		cmocka_unit_test_setup_teardown(a_file_of_another_size_is_forgotten, setup, teardown),
 		cmocka_unit_test_setup_teardown(the_least_used_goes_first, setup, teardown),
 		cmocka_unit_test_setup_teardown(half_of_the_budget_is_the_most_for_one, setup, teardown),
 		cmocka_unit_test_setup_teardown(a_full_disk_is_no_room, setup, teardown),
-		cmocka_unit_test_setup_teardown(leftovers_of_a_crash_are_removed_and_strangers_left_alone,
-						setup, teardown),
+		cmocka_unit_test_setup_teardown(leftovers_of_a_crash_are_removed_and_other_files_kept, setup,
+						teardown),
 		cmocka_unit_test_setup_teardown(two_processes_do_not_share_it, setup, teardown),
 		cmocka_unit_test_setup_teardown(the_same_twice_is_kept_once, setup, teardown),
 		cmocka_unit_test_setup_teardown(a_budget_is_found_when_none_is_given, setup, teardown),

@@ -48,7 +48,7 @@ static void the_same_small_one_is_decoded_once(void **state)
 	assert_int_equal(script_bytes_read(scripted_script), 1000);
 }
 
-static void bytes_go_out_while_it_is_decoded(void **state)
+static void bytes_are_sent_while_it_is_decoded(void **state)
 {
 	struct http_answer a = { 0 };
 	struct http_client c, late;
@@ -89,7 +89,7 @@ static void it_survives_a_restart(void **state)
 	assert_int_equal(script_bytes_read(scripted_script), before);
 }
 
-static void what_changed_is_not_served_from_the_cache(void **state)
+static void a_changed_file_is_not_served_from_the_cache(void **state)
 {
 	unsigned before;
 
@@ -107,7 +107,7 @@ static void what_changed_is_not_served_from_the_cache(void **state)
 
 /* ---- slow clients ---- */
 
-static void a_slow_reader_holds_up_nobody(void **state)
+static void a_slow_client_delays_no_other_request(void **state)
 {
 	struct http_client slow[4];
 	struct http_answer a[4];
@@ -135,7 +135,7 @@ static void a_slow_reader_holds_up_nobody(void **state)
 	}
 }
 
-static void health_is_told_while_all_workers_are_busy(void **state)
+static void health_is_answered_while_all_workers_are_busy(void **state)
 {
 	struct http_client c[2];
 
@@ -171,7 +171,7 @@ static void check_part(unsigned which, uint64_t off, uint64_t size)
 	http_answer_done(&a);
 }
 
-static void a_part_costs_only_itself(void **state)
+static void a_range_decodes_only_itself(void **state)
 {
 	check_part(HUGE_ONE, MIB(12), 1000);
 	assert_int_equal(script_bytes_read(scripted_script), 1000);
@@ -180,13 +180,13 @@ static void a_part_costs_only_itself(void **state)
 	check_part(HUGE_ONE, MIB(20) - 1, 1);
 }
 
-static void a_part_of_what_has_no_random_access_is_right_too(void **state)
+static void a_range_without_random_access_is_right_too(void **state)
 {
 	check_part(SEQUENTIAL, MIB(8) + 5, 1000);
 	assert_int_equal(script_bytes_read(scripted_script), MIB(8) + 5 + 1000);
 }
 
-static void the_whole_asked_for_as_a_part_is_shared_and_kept(void **state)
+static void the_whole_as_a_range_is_shared_and_kept(void **state)
 {
 	struct http_answer a;
 
@@ -270,7 +270,7 @@ static void check_plain(const char *path, unsigned which, size_t size, uint8_t s
 	http_answer_done(&a);
 }
 
-static void plain_files_go_out_as_they_are(void **state)
+static void plain_files_are_sent_as_they_are(void **state)
 {
 	write_plain(scripted_plain, 1000, 1);
 	write_plain(scripted_plain_big, MIB(3), 2);
@@ -280,7 +280,7 @@ static void plain_files_go_out_as_they_are(void **state)
 	}
 }
 
-static void a_plain_file_that_was_replaced_is_looked_at_again(void **state)
+static void a_replaced_plain_file_is_opened_again(void **state)
 {
 	write_plain(scripted_plain_big, MIB(1), 1);
 	check_plain(scripted_plain_big, PLAIN_BIG, MIB(1), 1);
@@ -336,21 +336,21 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		scripted_test(the_same_asked_for_at_once_is_decoded_once, scripted_setup),
 		scripted_test(the_same_small_one_is_decoded_once, scripted_setup),
-		scripted_test(bytes_go_out_while_it_is_decoded, scripted_setup),
+		scripted_test(bytes_are_sent_while_it_is_decoded, scripted_setup),
 		scripted_test(it_survives_a_restart, scripted_setup),
-		scripted_test(what_changed_is_not_served_from_the_cache, scripted_setup),
-		scripted_test(a_slow_reader_holds_up_nobody, scripted_setup),
-		scripted_test(a_slow_reader_holds_up_nobody, scripted_setup_no_cache),
-		scripted_test(health_is_told_while_all_workers_are_busy, scripted_setup),
-		scripted_test(a_part_costs_only_itself, scripted_setup),
-		scripted_test(a_part_of_what_has_no_random_access_is_right_too, scripted_setup),
-		scripted_test(the_whole_asked_for_as_a_part_is_shared_and_kept, scripted_setup),
+		scripted_test(a_changed_file_is_not_served_from_the_cache, scripted_setup),
+		scripted_test(a_slow_client_delays_no_other_request, scripted_setup),
+		scripted_test(a_slow_client_delays_no_other_request, scripted_setup_no_cache),
+		scripted_test(health_is_answered_while_all_workers_are_busy, scripted_setup),
+		scripted_test(a_range_decodes_only_itself, scripted_setup),
+		scripted_test(a_range_without_random_access_is_right_too, scripted_setup),
+		scripted_test(the_whole_as_a_range_is_shared_and_kept, scripted_setup),
 		scripted_test(head_and_too_large_decode_nothing, scripted_setup),
 		scripted_test(head_and_too_large_decode_nothing, scripted_setup_no_cache),
 		scripted_test(heads_and_gets_at_once_all_get_theirs, scripted_setup),
 		scripted_test(heads_and_gets_at_once_all_get_theirs, scripted_setup_no_cache),
-		scripted_test(plain_files_go_out_as_they_are, scripted_setup),
-		scripted_test(a_plain_file_that_was_replaced_is_looked_at_again, scripted_setup),
+		scripted_test(plain_files_are_sent_as_they_are, scripted_setup),
+		scripted_test(a_replaced_plain_file_is_opened_again, scripted_setup),
 		scripted_test(clients_come_and_go, scripted_setup),
 		scripted_test(clients_come_and_go, scripted_setup_no_cache),
 	};

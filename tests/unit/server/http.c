@@ -19,7 +19,7 @@ static void assert_text(struct http_answer a, int status, const char *part)
 	http_answer_done(&a);
 }
 
-static void what_is_not_here_is_404_with_the_reason(void **state)
+static void a_missing_artifact_is_404_with_the_reason(void **state)
 {
 	assert_text(sample_get("/buildid/ffff/debuginfo", NULL), 404, "no such build ID");
 	assert_text(sample_get("/buildid/" SAMPLE_ID "/section/.text", NULL), 404,
@@ -28,7 +28,7 @@ static void what_is_not_here_is_404_with_the_reason(void **state)
 	assert_text(sample_get("/buildid/" SAMPLE_ID "/nothing", NULL), 404, "after the build ID");
 }
 
-static void what_is_malformed_is_400(void **state)
+static void malformed_requests_are_400(void **state)
 {
 	assert_text(sample_get("/buildid/ABCD/debuginfo", NULL), 400, "bad build ID");
 	assert_text(sample_get("/buildid/abc/debuginfo", NULL), 400, "bad build ID");
@@ -39,7 +39,7 @@ static void what_is_malformed_is_400(void **state)
 	assert_text(sample_get("/metadata?key=file&value=x&limit=0", NULL), 400, "limit");
 }
 
-static void what_is_broken_is_500_with_the_reason(void **state)
+static void a_broken_artifact_is_500_with_the_reason(void **state)
 {
 	assert_text(sample_get("/buildid/beef/debuginfo", NULL), 500,
 		    "/srv/pool/secret/a.deb: member x: section table");
@@ -55,7 +55,7 @@ static int setup_hidden(void **state)
 	return sample_setup_with(hide);
 }
 
-static void nothing_tells_where_packages_lie(void **state)
+static void hidden_archives_show_no_folder(void **state)
 {
 	struct http_answer a = sample_get("/buildid/beef/debuginfo", NULL);
 
@@ -134,7 +134,7 @@ static void other_methods_are_refused(void **state)
 	}
 }
 
-static void a_body_that_nobody_wants_is_refused(void **state)
+static void an_unwanted_body_is_refused(void **state)
 {
 	struct http_answer a;
 	struct http_client c;
@@ -385,14 +385,14 @@ static void names_cannot_break_the_headers(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		sample_test(what_is_not_here_is_404_with_the_reason, sample_setup),
-		sample_test(what_is_malformed_is_400, sample_setup),
-		sample_test(what_is_broken_is_500_with_the_reason, sample_setup),
-		sample_test(nothing_tells_where_packages_lie, setup_hidden),
+		sample_test(a_missing_artifact_is_404_with_the_reason, sample_setup),
+		sample_test(malformed_requests_are_400, sample_setup),
+		sample_test(a_broken_artifact_is_500_with_the_reason, sample_setup),
+		sample_test(hidden_archives_show_no_folder, setup_hidden),
 		sample_test(head_is_get_without_body, sample_setup),
 		sample_test(head_leaves_the_connection_in_step, sample_setup),
 		sample_test(other_methods_are_refused, sample_setup),
-		sample_test(a_body_that_nobody_wants_is_refused, sample_setup),
+		sample_test(an_unwanted_body_is_refused, sample_setup),
 		sample_test(pages_elsewhere_may_ask_with_cors, setup_cors),
 		sample_test(parts_and_conditions_before_it_is_hot_and_after, sample_setup),
 		sample_test(one_connection_carries_many_requests, sample_setup),

@@ -100,7 +100,7 @@ static void figures_of_all_that_there_is(void **state)
 }
 
 /* For any number of pages: the index is large. */
-static void the_index_is_not_counted_for_each_who_asks(void **state)
+static void the_index_is_not_counted_for_each_request(void **state)
 {
 	for (int i = 0; i < 20; i++)
 		json_decref(get_json("/api/status"));
@@ -172,7 +172,7 @@ static size_t n_of(json_t *j)
 	return json_array_size(json_object_get(j, "failures"));
 }
 
-static void a_failure_is_told_with_its_reason(void **state)
+static void a_failure_is_listed_with_its_reason(void **state)
 {
 	json_t *j = get_json("/api/failures"), *one = first_of(j);
 
@@ -186,7 +186,7 @@ static void a_failure_is_told_with_its_reason(void **state)
 	json_decref(j);
 }
 
-static void what_is_hidden_is_neither_told_nor_searched(void **state)
+static void hidden_paths_are_neither_shown_nor_searched(void **state)
 {
 	json_t *j = get_json("/api/failures"), *one = first_of(j);
 
@@ -236,7 +236,7 @@ static void many_failures_come_in_pages(void **state)
 	assert_int_equal(pages, 3);
 }
 
-static void a_full_last_page_has_none_behind_it(void **state)
+static void a_full_last_page_has_no_next_page(void **state)
 {
 	json_t *j;
 
@@ -316,14 +316,14 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		T(figures_of_all_that_there_is, setup),
-		T(the_index_is_not_counted_for_each_who_asks, setup),
+		T(the_index_is_not_counted_for_each_request, setup),
 		T(an_index_that_cannot_be_read_is_null, setup),
 		T(requests_are_counted_by_how_they_ended, setup),
-		T(a_failure_is_told_with_its_reason, setup),
-		T(what_is_hidden_is_neither_told_nor_searched, setup_hidden),
+		T(a_failure_is_listed_with_its_reason, setup),
+		T(hidden_paths_are_neither_shown_nor_searched, setup_hidden),
 		T(names_that_are_not_text_become_text, setup),
 		T(many_failures_come_in_pages, setup),
-		T(a_full_last_page_has_none_behind_it, setup),
+		T(a_full_last_page_has_no_next_page, setup),
 		T(failures_are_filtered_by_path_and_reason, setup),
 		T(a_search_that_finds_nothing_ends_and_goes_on, setup),
 		T(wrong_queries_are_refused, setup),

@@ -123,7 +123,7 @@ static void an_upload_waits_for_its_next_part(void **state)
 	assert_false(peek(f, 1, &off, &busy));
 }
 
-static void without_a_sum_none_waits(void **state)
+static void without_a_sha256_no_session_is_parked(void **state)
 {
 	struct fixture *f = *state;
 	struct push_request pr = part(1, "ci");
@@ -141,7 +141,7 @@ static void without_a_sum_none_waits(void **state)
 	session_drop(f->t, s);
 }
 
-static void the_oldest_go_by_number_bytes_and_time(void **state)
+static void the_oldest_sessions_expire_by_number_bytes_and_time(void **state)
 {
 	struct fixture *f = *state;
 	uint64_t off;
@@ -173,7 +173,7 @@ static void the_oldest_go_by_number_bytes_and_time(void **state)
 	}
 }
 
-static void they_have_a_quarter_of_the_quota_and_an_hour(void **state)
+static void parked_sessions_have_a_quarter_of_the_quota_and_an_hour(void **state)
 {
 	const struct store_options opts = { .create = true, .quota = 8 * ALL };
 	struct fixture *f = *state;
@@ -206,7 +206,7 @@ static void they_have_a_quarter_of_the_quota_and_an_hour(void **state)
 	assert_true(store_usage(f->st, &used) && used == 0);
 }
 
-static void what_was_left_is_found_again(void **state)
+static void sessions_of_the_last_process_are_found(void **state)
 {
 	struct fixture *f = *state;
 	struct err err = { 0 };
@@ -385,7 +385,7 @@ static int gather(void *arg, const struct push_request *pr, enum store_quality q
 
 #define SUM "00000000000000000000000000000000000000000000000000000000000000ff"
 
-static void a_list_of_wants_is_read(void **state)
+static void a_want_list_is_parsed(void **state)
 {
 	static const char good[] =
 		"{\"objects\": [{\"id\": \"ab01\", \"kind\": \"debuginfo\", \"size\": 5, \"sha256\": \"" SUM
@@ -450,14 +450,14 @@ int main(void)
 #define T(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
 	const struct CMUnitTest tests[] = {
 		T(an_upload_waits_for_its_next_part),
-		T(without_a_sum_none_waits),
-		T(the_oldest_go_by_number_bytes_and_time),
-		T(they_have_a_quarter_of_the_quota_and_an_hour),
-		T(what_was_left_is_found_again),
+		T(without_a_sha256_no_session_is_parked),
+		T(the_oldest_sessions_expire_by_number_bytes_and_time),
+		T(parked_sessions_have_a_quarter_of_the_quota_and_an_hour),
+		T(sessions_of_the_last_process_are_found),
 		T(many_take_and_park_at_once),
 		cmocka_unit_test(an_elf_file_is_what_its_key_says),
 		cmocka_unit_test(a_tar_holds_files_by_safe_names),
-		cmocka_unit_test(a_list_of_wants_is_read),
+		cmocka_unit_test(a_want_list_is_parsed),
 		cmocka_unit_test(ranges_are_exact),
 	};
 

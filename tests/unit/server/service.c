@@ -7,7 +7,7 @@
 #include <sys/socket.h>
 #include "stubs.h"
 
-static void health_and_readiness_are_told(void **state)
+static void health_and_readiness_are_answered(void **state)
 {
 	struct http_answer a = sample_get("/healthz", NULL);
 
@@ -47,7 +47,7 @@ static void it_is_ready_after_the_first_scan(void **state)
 	fail();
 }
 
-static void metrics_speak_both_languages(void **state)
+static void metrics_have_both_vocabularies(void **state)
 {
 	unsigned n = 0;
 	struct http_answer a;
@@ -256,7 +256,7 @@ static void a_request_that_never_ends_is_closed(void **state)
 	http_client_close(&c);
 }
 
-static void listening_is_told_by_url(void **state)
+static void urls_name_the_listening_sockets(void **state)
 {
 	static const struct str two[] = { STR("localhost:0"), STR("127.0.0.1:0") };
 	static const struct str bad[] = { STR("127.0.0.1"), STR("127.0.0.1:99999"), STR("::1:80"),
@@ -286,7 +286,7 @@ static void listening_is_told_by_url(void **state)
 	}
 }
 
-static void a_port_in_use_is_said(void **state)
+static void a_port_in_use_is_reported(void **state)
 {
 	AUTO(buf_done) struct buf where = { 0 };
 	struct server_options opts = { .resolver = sample.mem, .n_listen = 1 };
@@ -303,9 +303,9 @@ static void a_port_in_use_is_said(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		sample_test(health_and_readiness_are_told, sample_setup),
+		sample_test(health_and_readiness_are_answered, sample_setup),
 		sample_test(it_is_ready_after_the_first_scan, setup_scanning),
-		sample_test(metrics_speak_both_languages, sample_setup),
+		sample_test(metrics_have_both_vocabularies, sample_setup),
 		sample_test(metadata_is_json, sample_setup),
 		sample_test(names_that_are_not_text_become_text_in_json, sample_setup),
 		sample_test(the_home_page_may_be_elsewhere, setup_redirect),
@@ -315,8 +315,8 @@ int main(void)
 		sample_test(connections_have_a_limit, setup_few_connections),
 		sample_test(idle_connections_are_closed, sample_setup_impatient),
 		sample_test(a_request_that_never_ends_is_closed, sample_setup_impatient),
-		sample_test(listening_is_told_by_url, sample_setup),
-		sample_test(a_port_in_use_is_said, sample_setup),
+		sample_test(urls_name_the_listening_sockets, sample_setup),
+		sample_test(a_port_in_use_is_reported, sample_setup),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -157,7 +157,7 @@ static int offset_wanted(void)
 	return off;
 }
 
-static void cuts_cost_what_was_on_its_way(void **state)
+static void an_interrupted_upload_loses_only_bytes_in_transit(void **state)
 {
 	size_t off = 0;
 
@@ -177,7 +177,7 @@ static void cuts_cost_what_was_on_its_way(void **state)
 	assert_served();
 }
 
-static void a_server_that_stops_keeps_what_came(void **state)
+static void a_server_that_stops_keeps_received_bytes(void **state)
 {
 	struct http_client c;
 
@@ -197,8 +197,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		T(parts_of_any_size_make_a_file),
 		T(the_same_from_many_at_once_is_kept_once),
-		T(cuts_cost_what_was_on_its_way),
-		T(a_server_that_stops_keeps_what_came),
+		T(an_interrupted_upload_loses_only_bytes_in_transit),
+		T(a_server_that_stops_keeps_received_bytes),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -29,7 +29,7 @@ static void check_cut(unsigned which)
 	http_client_close(&c);
 }
 
-static void what_fails_in_the_middle_is_cut(void **state)
+static void a_failure_in_the_middle_cuts_the_reply(void **state)
 {
 	/* Twice: a failure is not cached. */
 	check_cut(FAILS);
@@ -39,7 +39,7 @@ static void what_fails_in_the_middle_is_cut(void **state)
 	scripted_wait_until(scripted_nothing_open);
 }
 
-static void what_fails_before_its_first_byte_is_an_error(void **state)
+static void a_failure_before_the_first_byte_is_an_error(void **state)
 {
 	struct http_answer a = http_fetch(scripted.url, "GET", scripted_path(SMALL_FAILS), NULL);
 
@@ -64,7 +64,7 @@ static void a_miss_says_why_in_one_line(void **state)
 
 /* ---- waiting ---- */
 
-static void what_must_be_looked_into_first_is_waited_for(void **state)
+static void a_request_waits_for_a_deep_pass(void **state)
 {
 	struct http_client c[3];
 
@@ -90,7 +90,7 @@ static int setup_deadline(void **state)
 	return scripted_setup_with(short_deadline);
 }
 
-static void nobody_waits_for_ever(void **state)
+static void a_wait_ends_at_the_deadline(void **state)
 {
 	struct http_answer a = http_fetch(scripted.url, "GET", scripted_path(WAITS), NULL);
 
@@ -175,14 +175,14 @@ static bool given_up(unsigned after_ms)
 	return script_bytes_read(scripted_script) - before < BIG;
 }
 
-static void what_nobody_wants_any_more_is_given_up(void **state)
+static void an_artifact_without_requests_is_given_up(void **state)
 {
 	/* Longer on a slow machine. Without a cache: a decoded artifact would be in it the next time. */
 	assert_true(given_up(300) || given_up(3000) || given_up(10000));
 	scripted_check_fetched(GATED);
 }
 
-static void who_hangs_up_while_waiting_is_forgotten(void **state)
+static void a_client_that_hangs_up_while_waiting_is_dropped(void **state)
 {
 	struct http_client c;
 
@@ -199,7 +199,7 @@ static void who_hangs_up_while_waiting_is_forgotten(void **state)
 	assert_int_equal(script_n_resolved(scripted_script), 2);
 }
 
-static void stop_ends_what_waits_and_what_streams(void **state)
+static void stop_ends_waiting_and_streaming_requests(void **state)
 {
 	struct http_client waiting, streaming;
 	struct http_answer a = { 0 };
@@ -251,19 +251,19 @@ static void stop_lets_replies_end(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		scripted_test(what_fails_in_the_middle_is_cut, scripted_setup),
-		scripted_test(what_fails_in_the_middle_is_cut, scripted_setup_no_cache),
-		scripted_test(what_fails_before_its_first_byte_is_an_error, scripted_setup),
+		scripted_test(a_failure_in_the_middle_cuts_the_reply, scripted_setup),
+		scripted_test(a_failure_in_the_middle_cuts_the_reply, scripted_setup_no_cache),
+		scripted_test(a_failure_before_the_first_byte_is_an_error, scripted_setup),
 		scripted_test(a_miss_says_why_in_one_line, scripted_setup),
-		scripted_test(what_must_be_looked_into_first_is_waited_for, scripted_setup),
-		scripted_test(what_must_be_looked_into_first_is_waited_for, scripted_setup_no_cache),
-		scripted_test(nobody_waits_for_ever, setup_deadline),
+		scripted_test(a_request_waits_for_a_deep_pass, scripted_setup),
+		scripted_test(a_request_waits_for_a_deep_pass, scripted_setup_no_cache),
+		scripted_test(a_wait_ends_at_the_deadline, setup_deadline),
 		scripted_test(a_wake_may_come_after_the_server_is_gone, scripted_setup),
 		scripted_test(too_many_waiting_are_refused, scripted_setup),
 		scripted_test(a_full_queue_refuses, setup_queue),
-		scripted_test(what_nobody_wants_any_more_is_given_up, scripted_setup_no_cache),
-		scripted_test(who_hangs_up_while_waiting_is_forgotten, scripted_setup),
-		scripted_test(stop_ends_what_waits_and_what_streams, scripted_setup),
+		scripted_test(an_artifact_without_requests_is_given_up, scripted_setup_no_cache),
+		scripted_test(a_client_that_hangs_up_while_waiting_is_dropped, scripted_setup),
+		scripted_test(stop_ends_waiting_and_streaming_requests, scripted_setup),
 		scripted_test(stop_lets_replies_end, scripted_setup),
 	};
 
