@@ -382,6 +382,27 @@ static void options_has_the_methods_of_the_path(void **state)
 	check(http_fetch(url, "OPTIONS", "/nothing", NULL), 404, "no such path\n");
 }
 
+static void allow_other_sites_with_a_token(struct http_service_options *o)
+{
+	allow_other_sites(o);
+	need_read_token(o);
+}
+
+static int setup_cors_tokens(void **state)
+{
+	return setup_with(allow_other_sites_with_a_token);
+}
+
+static void a_preflight_needs_no_token(void **state)
+{
+	struct http_answer a;
+
+	check(http_fetch(url, "OPTIONS", "/echo/x", NULL), 204, "");
+	a = http_fetch(url, "GET", "/echo/x", NULL);
+	assert_int_equal(a.status, 401);
+	http_answer_done(&a);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -395,6 +416,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(without_a_token_all_paths_are_401, setup_tokens, teardown),
 		cmocka_unit_test_setup_teardown(the_rate_limit_is_before_all_else, setup_limit, teardown),
 		cmocka_unit_test_setup_teardown(options_has_the_methods_of_the_path, setup_cors, teardown),
+		cmocka_unit_test_setup_teardown(a_preflight_needs_no_token, setup_cors_tokens, teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
