@@ -72,7 +72,7 @@ struct zstd_block_header zstd_block_header(const uint8_t p[ZSTD_BLOCK_HEADER]);
 uint8_t zstd_window_byte(uint64_t window);
 uint64_t zstd_window_size(uint8_t byte);
 
-/* ---- zstd.c: the codec's row, and helpers of its files ---- */
+/* ---- zstd_util.c: errors and memory ---- */
 
 /* @code is an error code of libzstd: ERR_LIMIT for memory and window, else ERR_INVALID. Returns -1. */
 int zstd_err(struct err *err, size_t code);

@@ -61,12 +61,17 @@ static int span_load_dict(struct zstd_span *s, const struct codec_span *span,
 	return 0;
 }
 
+static const struct codec_ops zstd_span_ops = {
+	.span_read = zstd_span_read,
+	.span_close = zstd_span_close,
+};
+
 int zstd_span_open_with(struct source *raw, const struct codec_span *span,
 			const struct zstd_span_options *opts, struct span_decoder **ret, struct err *err)
 {
 	struct zstd_span *s = NEW(struct zstd_span);
 
-	s->base.ops = &codec_zstd;
+	s->base.ops = &zstd_span_ops;
 	s->base.raw = raw;
 	s->base.weight = OWN_WEIGHT;
 	s->in = span->in;
