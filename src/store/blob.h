@@ -2,12 +2,13 @@
 /*
  * The seam below the store: named bytes, each put as a whole.
  *
- * What it asks for is what an object storage in the network has too: put, get by range, list with a cursor,
- * delete, conditions on put and delete. No rename, no append, no lock that is held from one call to the next.
+ * It asks only for operations that object storage in a network has too: put, get by range, list with a
+ * cursor, delete, conditions on put and delete. No rename, no append, no lock held from one call to the next.
  * Implementations: blob_memory.c for tests, blob_dir.c.
  *
  * Names are "A/BB/C": two slashes, A and BB of lower-case letters and digits, C of these and '.', '-'. Each
- * call is atomic beside all others on that name, of whatever process. All calls may come from any thread.
+ * call is atomic with respect to all others on that name, from any process. All calls may come from any
+ * thread.
  */
 #pragma once
 
@@ -15,42 +16,42 @@
 
 enum {
 	BLOB_MISSING = 1,
-	BLOB_CHANGED = 2, /* it is not what was expected any more: nothing was done */
-	BLOB_YOUNGER = 3, /* it was put or touched since: nothing was done */
+	BLOB_CHANGED = 2, /* it is not the expected one any more: nothing was done */
+	BLOB_YOUNGER = 3, /* it was put or touched after that time: nothing was done */
 };
 
-/* Which one it is. Zeroed: there is none. */
+/* Identifies one version of a blob. Zeroed: no blob. */
 struct blob_stamp {
 	uint64_t id, size;
 	int64_t time_ns; /* wall time of the last put or touch */
 };
 
 /*
- * Where a content is gathered until its name is known: a local file, whatever the blobs lie in. It goes with
- * the process that made it, at the latest when another one sweeps; but one that has a name and a note stays
- * for STAGING_KEEP_S, for who goes on with it.
+ * A staging file: a content is gathered in it until its name is known. It is a local file, wherever the blobs
+ * are. It ends with its process, at the latest when another one sweeps; but a file with a name and a note
+ * stays for STAGING_KEEP_S, so that the upload can go on.
  */
 struct staging {
 	int fd;
 	uint64_t size;
-	char *path;      /* staging_dir.c's; NULL: it has none */
-	char *note_path; /* of its note; NULL: it cannot have one */
-	bool has_hash;   /* of what was left in it: as noted */
+	char *path;      /* of staging_dir.c; NULL: no path */
+	char *note_path; /* of its note; NULL: no notes */
+	bool has_hash;   /* the note has a hash of the content that was left */
 	uint64_t hash;
 };
 #define STAGING_KEEP_S   7200
 #define STAGING_MAX_NAME 1024u
 
-/* What is noted of a staging that has a name. */
+/* The note of a staging file with a name. */
 struct staging_note {
-	struct str name;  /* whose it is: any text of up to STAGING_MAX_NAME bytes, without line feeds */
-	uint64_t size;    /* of the staging: what comes behind was not noted */
-	uint64_t content; /* bytes that went into that */
-	uint64_t all;     /* ... of so many */
+	struct str name;  /* any text of up to STAGING_MAX_NAME bytes, without line feeds */
+	uint64_t size;    /* of the staging file: bytes after it are ignored */
+	uint64_t content; /* bytes of the content in that */
+	uint64_t all;     /* ... and of the whole content */
 	bool has_hash;
-	uint64_t hash;  /* hash64 of the staging's bytes, seed 0: of those that do not tell by themselves that
-			   they are whole */
-	int64_t time_s; /* wall time of the note; given back */
+	uint64_t hash;  /* hash64 of the staging file's bytes, seed 0: for raw bytes, which have no check sums
+			   of their own */
+	int64_t time_s; /* wall time of the note; set by notes() */
 };
 
 typedef int blob_list_fn(void *arg, const char *name, const struct blob_stamp *stamp, struct err *err);
@@ -58,52 +59,52 @@ typedef int blob_list_fn(void *arg, const char *name, const struct blob_stamp *s
 struct blobs;
 struct blobs_ops {
 	/*
-	 * With a @name (else empty): the one that was left under it, with its bytes, or a new one. One name
-	 * is one writer's: another gets a staging that has none. Implementations that keep nothing give such to
-	 * all.
+	 * With a @name (else empty): the file that was left under it, with its bytes, or a new one. A name
+	 * has one writer: a second one gets a file without a name, as do all in implementations that keep
+	 * nothing.
 	 */
 	int (*staging)(struct blobs *b, struct str name, struct staging *ret, struct err *err);
 	void (*staging_done)(struct blobs *b, struct staging *s,
-			     bool keep); /* takes the zeroed with fd -1. @keep it, if it has a note */
-	/* Note how far it is. Not durable: who goes on must see for himself that the bytes are right. */
+			     bool keep); /* accepts a zeroed one with fd -1. @keep it, if it has a note */
+	/* Note the progress. Not durable: the process that goes on must check the bytes. */
 	int (*staging_note)(struct blobs *b, struct staging *s, const struct staging_note *note,
 			    struct err *err);
-	/* The notes of all stagings, also of those that are being written. */
+	/* The notes of all staging files, including those being written. */
 	int (*notes)(struct blobs *b, int (*fn)(void *arg, const struct staging_note *note), void *arg,
 		     struct err *err);
 	/*
-	 * The staging's content under @name, durable when this returns. If one of that size is there it stays,
-	 * and is as good as put now. The staging stays the caller's, and may be put again.
+	 * Put the content of the staging file under @name, durable when this returns. A blob of that size
+	 * stays, and counts as put now. The staging file stays the caller's, and may be put again.
 	 */
 	int (*put_staged)(struct blobs *b, const char *name, struct staging *s, struct err *err);
-	/* The same with bytes at hand, in place of what was there: if that is still @expect (else
-	 * BLOB_CHANGED). */
+	/* The same for bytes in memory, replacing the blob if it is still @expect (else BLOB_CHANGED). */
 	int (*put)(struct blobs *b, const char *name, struct bytes content, const struct blob_stamp *expect,
 		   struct err *err);
-	/* What is there is durable when this returns, whoever put it. BLOB_MISSING. */
+	/* Make the blob durable, whichever process put it. BLOB_MISSING. */
 	int (*settle)(struct blobs *b, const char *name, struct err *err);
-	/* At random. What is removed or replaced meanwhile can still be read. BLOB_MISSING. */
+	/* For reading at random. A blob that is removed or replaced meanwhile can still be read.
+	 * BLOB_MISSING. */
 	int (*open)(struct blobs *b, const char *name, struct source **ret, struct err *err);
-	/* All of it, if it is not longer than @max (ERR_LIMIT); *ret_stamp is of these very bytes.
+	/* The whole blob, up to @max bytes (ERR_LIMIT); *ret_stamp is of exactly these bytes.
 	 * BLOB_MISSING. */
 	int (*get)(struct blobs *b, const char *name, size_t max, struct buf *ret,
 		   struct blob_stamp *ret_stamp, struct err *err);
 	int (*stat)(struct blobs *b, const char *name, struct blob_stamp *ret,
 		    struct err *err); /* BLOB_MISSING */
-	/* As if it were put now. BLOB_MISSING. */
+	/* Set its time to now. BLOB_MISSING. */
 	int (*touch)(struct blobs *b, const char *name, struct err *err);
 	/* Unless it was put or touched after @not_after_ns (BLOB_YOUNGER). BLOB_MISSING. */
 	int (*remove)(struct blobs *b, const char *name, int64_t not_after_ns, struct err *err);
 	/*
-	 * In the order of their bytes, those that begin with @prefix (at least "A/") and come behind @after
-	 * (may be empty). What comes or goes meanwhile is told or not. fn's non-zero return ends it and is
-	 * returned.
+	 * Blobs in the order of their names' bytes, those that begin with @prefix (at least "A/") and are
+	 * greater than @after (may be empty). Blobs that are added or removed meanwhile may be reported or
+	 * not. A non-zero return of @fn ends it and is returned.
 	 */
 	int (*list)(struct blobs *b, struct str prefix, struct str after, blob_list_fn *fn, void *arg,
 		    struct err *err);
-	/* Bytes in all stagings that are no blobs yet. */
+	/* Bytes in all staging files that are no blobs yet. */
 	int (*staged)(struct blobs *b, uint64_t *ret_bytes, struct err *err);
-	/* Remove the stagings of processes that are gone. */
+	/* Remove the staging files of processes that have ended. */
 	int (*sweep)(struct blobs *b, uint64_t *ret_n, struct err *err);
 	void (*close)(struct blobs *b);
 };
@@ -111,7 +112,8 @@ struct blobs {
 	const struct blobs_ops *ops;
 };
 
-/* 0 and *ret; one that is not there is made with @create, else ERR_IO; what is no store is ERR_INVALID. */
+/* 0 and *ret. A missing folder is created with @create, else it is ERR_IO; a folder that is no store is
+ * ERR_INVALID. */
 int blobs_open_dir(const char *dir, bool create, struct blobs **ret, struct err *err);
 struct blobs *blobs_open_memory(void);
 
@@ -128,5 +130,5 @@ int staging_dir_sweep(const char *dir, uint64_t *ret_n, struct err *err);
 /* ---- staging.c ---- */
 
 int staging_write(struct staging *s, struct bytes b, struct err *err);
-/* Of what is in it now. */
+/* A source over its present content. */
 int staging_source(const struct staging *s, const char *name, struct source **ret, struct err *err);

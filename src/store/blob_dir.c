@@ -2,9 +2,9 @@
 /*
  * Blobs as files of a folder.
  *
- * What is gathered lies in tmp/ (staging_dir.c). It becomes a blob by a link or a rename, when it is synced;
- * then the folder is. Changes of names are made under a lock of the whole folder, held for as long as a
- * system call or two: so a condition and what depends on it are one.
+ * Contents are gathered in tmp/ (staging_dir.c). A staging file becomes a blob by a link or a rename after it
+ * is synced; then the folder is synced. Names change under a lock of the whole folder, held for one or two
+ * system calls, so that a condition and the change that depends on it are atomic.
  */
 #include "store/blob.h"
 
@@ -21,31 +21,31 @@
 #define MARKER_TEXT "lode store 1\n"
 #define MARKER_MAX  KIB(4)
 
-struct dir {
+struct blob_folder {
 	struct blobs blobs;
 	char *path;
 	int lock_fd;
 	pthread_mutex_t lock; /* flock() does not keep threads apart */
 };
 
-static struct dir *dir_of(struct blobs *b)
+static struct blob_folder *store_dir(struct blobs *b)
 {
-	return CONTAINER_OF(b, struct dir, blobs);
+	return CONTAINER_OF(b, struct blob_folder, blobs);
 }
 
-static char *path_of(const struct dir *d, const char *name)
+static char *blob_path(const struct blob_folder *d, const char *name)
 {
 	return mem_printf("%s/%s", d->path, name);
 }
 
-static void lock(struct dir *d)
+static void dir_lock(struct blob_folder *d)
 {
 	pthread_mutex_lock(&d->lock);
 	while (flock(d->lock_fd, LOCK_EX) < 0 && errno == EINTR)
 		;
 }
 
-static void unlock(struct dir *d)
+static void dir_unlock(struct blob_folder *d)
 {
 	flock(d->lock_fd, LOCK_UN);
 	pthread_mutex_unlock(&d->lock);
@@ -58,7 +58,7 @@ static struct blob_stamp stamp_of(const struct stat *st)
 }
 
 /* BLOB_MISSING. */
-static int look(const char *path, struct blob_stamp *ret, struct err *err)
+static int blob_stat(const char *path, struct blob_stamp *ret, struct err *err)
 {
 	struct stat st;
 
@@ -69,17 +69,17 @@ static int look(const char *path, struct blob_stamp *ret, struct err *err)
 	return 0;
 }
 
-/* Our clock, not the file system's: times are compared with it. */
-static struct timespec now(void)
+/* Our clock, not the file system's, since times are compared with it. */
+static struct timespec time_now(void)
 {
 	int64_t ms = clock_wall_ms();
 
 	return (struct timespec){ ms / 1000, ms % 1000 * 1000000 };
 }
 
-static int set_time(int fd, const char *path, struct err *err)
+static int file_set_time(int fd, const char *path, struct err *err)
 {
-	struct timespec t[2] = { now(), now() };
+	struct timespec t[2] = { time_now(), time_now() };
 
 	if ((fd >= 0 ? futimens(fd, t) : utimensat(AT_FDCWD, path, t, 0)) < 0)
 		return errno == ENOENT ? BLOB_MISSING : err_os(err, errno, "%s: set time", path);
@@ -90,7 +90,7 @@ static int set_time(int fd, const char *path, struct err *err)
 
 static int dir_staging(struct blobs *b, struct str name, struct staging *ret, struct err *err)
 {
-	return staging_dir_open(dir_of(b)->path, name, ret, err);
+	return staging_dir_open(store_dir(b)->path, name, ret, err);
 }
 
 static void dir_staging_done(struct blobs *b, struct staging *s, bool keep)
@@ -107,23 +107,23 @@ static int dir_staging_note(struct blobs *b, struct staging *s, const struct sta
 static int dir_notes(struct blobs *b, int (*fn)(void *arg, const struct staging_note *note), void *arg,
 		     struct err *err)
 {
-	return staging_dir_notes(dir_of(b)->path, fn, arg, err);
+	return staging_dir_notes(store_dir(b)->path, fn, arg, err);
 }
 
 static int dir_staged(struct blobs *b, uint64_t *ret_bytes, struct err *err)
 {
-	return staging_dir_staged(dir_of(b)->path, ret_bytes, err);
+	return staging_dir_staged(store_dir(b)->path, ret_bytes, err);
 }
 
 static int dir_sweep(struct blobs *b, uint64_t *ret_n, struct err *err)
 {
-	return staging_dir_sweep(dir_of(b)->path, ret_n, err);
+	return staging_dir_sweep(store_dir(b)->path, ret_n, err);
 }
 
 /* ---- putting ---- */
 
-/* The folder that @path is in, made if it must be. */
-static int make_parent(const char *path, struct err *err)
+/* Create the folder of @path, if it is missing. */
+static int parent_create(const char *path, struct err *err)
 {
 	struct str parent = path_dirname(str_of(path)), above = path_dirname(parent);
 	AUTO(mem_freep) char *p = mem_strndup(parent.p, parent.size);
@@ -143,17 +143,17 @@ static int sync_parent(const char *path, struct err *err)
 }
 
 /* Under the lock. */
-static int place_staging(struct staging *s, const char *path, struct err *err)
+static int staging_place(struct staging *s, const char *path, struct err *err)
 {
 	struct blob_stamp there;
-	int r = look(path, &there, err);
+	int r = blob_stat(path, &there, err);
 
 	if (r < 0)
 		return -1;
 	if (r == 0 && there.size == s->size)
-		return set_time(-1, path, err);
-	if (!s->path) /* a file system without links, and it was put before */
-		return err_set(err, ERR_IO, "%s: was removed while it was put", path);
+		return file_set_time(-1, path, err);
+	if (!s->path) /* a file system without links, and the file was put before */
+		return err_set(err, ERR_IO, "%s: removed while it was written", path);
 	if (r == 0 && unlink(path) < 0 && errno != ENOENT)
 		return err_os(err, errno, "%s: unlink", path);
 	if (link(s->path, path) == 0)
@@ -168,28 +168,28 @@ static int place_staging(struct staging *s, const char *path, struct err *err)
 
 static int dir_put_staged(struct blobs *b, const char *name, struct staging *s, struct err *err)
 {
-	struct dir *d = dir_of(b);
-	AUTO(mem_freep) char *path = path_of(d, name);
+	struct blob_folder *d = store_dir(b);
+	AUTO(mem_freep) char *path = blob_path(d, name);
 	int r;
 
-	if (set_time(s->fd, name, err) != 0)
+	if (file_set_time(s->fd, name, err) != 0)
 		return -1;
 	if (fsync(s->fd) < 0)
 		return err_os(err, errno, "%s: sync", name);
-	if (make_parent(path, err) < 0)
+	if (parent_create(path, err) < 0)
 		return -1;
-	lock(d);
-	r = place_staging(s, path, err);
-	unlock(d);
+	dir_lock(d);
+	r = staging_place(s, path, err);
+	dir_unlock(d);
 	return r == 0 ? sync_parent(path, err) : -1;
 }
 
 /* Under the lock. */
-static int replace(const char *temp, const char *path, const struct blob_stamp *expect, struct err *err)
+static int blob_replace(const char *temp, const char *path, const struct blob_stamp *expect, struct err *err)
 {
 	struct blob_stamp there = { 0 };
 
-	if (look(path, &there, err) < 0)
+	if (blob_stat(path, &there, err) < 0)
 		return -1;
 	if (there.id != expect->id || there.size != expect->size || there.time_ns != expect->time_ns)
 		return BLOB_CHANGED;
@@ -198,20 +198,20 @@ static int replace(const char *temp, const char *path, const struct blob_stamp *
 	return 0;
 }
 
-static int put_temp(struct dir *d, struct staging *s, const char *path, struct bytes content,
+static int put_temp(struct blob_folder *d, struct staging *s, const char *path, struct bytes content,
 		    const struct blob_stamp *expect, struct err *err)
 {
 	int r;
 
-	if (staging_write(s, content, err) < 0 || set_time(s->fd, path, err) != 0)
+	if (staging_write(s, content, err) < 0 || file_set_time(s->fd, path, err) != 0)
 		return -1;
 	if (fsync(s->fd) < 0)
 		return err_os(err, errno, "sync");
-	if (make_parent(path, err) < 0)
+	if (parent_create(path, err) < 0)
 		return -1;
-	lock(d);
-	r = replace(s->path, path, expect, err);
-	unlock(d);
+	dir_lock(d);
+	r = blob_replace(s->path, path, expect, err);
+	dir_unlock(d);
 	if (r)
 		return r;
 	mem_freep(&s->path);
@@ -221,8 +221,8 @@ static int put_temp(struct dir *d, struct staging *s, const char *path, struct b
 static int dir_put(struct blobs *b, const char *name, struct bytes content, const struct blob_stamp *expect,
 		   struct err *err)
 {
-	struct dir *d = dir_of(b);
-	AUTO(mem_freep) char *path = path_of(d, name);
+	struct blob_folder *d = store_dir(b);
+	AUTO(mem_freep) char *path = blob_path(d, name);
 	struct staging s = { .fd = -1 };
 	int r;
 
@@ -235,7 +235,7 @@ static int dir_put(struct blobs *b, const char *name, struct bytes content, cons
 
 static int dir_settle(struct blobs *b, const char *name, struct err *err)
 {
-	AUTO(mem_freep) char *path = path_of(dir_of(b), name);
+	AUTO(mem_freep) char *path = blob_path(store_dir(b), name);
 	AUTO(fd_close) int fd = -1;
 	struct stat st;
 	int r = file_open(path, &fd, &st, err);
@@ -251,7 +251,7 @@ static int dir_settle(struct blobs *b, const char *name, struct err *err)
 
 static int dir_open(struct blobs *b, const char *name, struct source **ret, struct err *err)
 {
-	AUTO(mem_freep) char *path = path_of(dir_of(b), name);
+	AUTO(mem_freep) char *path = blob_path(store_dir(b), name);
 	int r = source_open_file(path, ret, err);
 
 	return r > 0 ? BLOB_MISSING : r;
@@ -260,7 +260,7 @@ static int dir_open(struct blobs *b, const char *name, struct source **ret, stru
 static int dir_get(struct blobs *b, const char *name, size_t max, struct buf *ret,
 		   struct blob_stamp *ret_stamp, struct err *err)
 {
-	AUTO(mem_freep) char *path = path_of(dir_of(b), name);
+	AUTO(mem_freep) char *path = blob_path(store_dir(b), name);
 	AUTO(fd_close) int fd = -1;
 	struct stat st;
 	size_t got;
@@ -280,28 +280,28 @@ static int dir_get(struct blobs *b, const char *name, size_t max, struct buf *re
 
 static int dir_stat(struct blobs *b, const char *name, struct blob_stamp *ret, struct err *err)
 {
-	AUTO(mem_freep) char *path = path_of(dir_of(b), name);
+	AUTO(mem_freep) char *path = blob_path(store_dir(b), name);
 
-	return look(path, ret, err);
+	return blob_stat(path, ret, err);
 }
 
 static int dir_touch(struct blobs *b, const char *name, struct err *err)
 {
-	struct dir *d = dir_of(b);
-	AUTO(mem_freep) char *path = path_of(d, name);
+	struct blob_folder *d = store_dir(b);
+	AUTO(mem_freep) char *path = blob_path(d, name);
 	int r;
 
-	lock(d);
-	r = set_time(-1, path, err);
-	unlock(d);
+	dir_lock(d);
+	r = file_set_time(-1, path, err);
+	dir_unlock(d);
 	return r;
 }
 
 /* Under the lock. */
-static int remove_older(const char *path, int64_t not_after_ns, struct err *err)
+static int blob_remove_older(const char *path, int64_t not_after_ns, struct err *err)
 {
 	struct blob_stamp there;
-	int r = look(path, &there, err);
+	int r = blob_stat(path, &there, err);
 
 	if (r)
 		return r;
@@ -314,40 +314,40 @@ static int remove_older(const char *path, int64_t not_after_ns, struct err *err)
 
 static int dir_remove(struct blobs *b, const char *name, int64_t not_after_ns, struct err *err)
 {
-	struct dir *d = dir_of(b);
-	AUTO(mem_freep) char *path = path_of(d, name);
+	struct blob_folder *d = store_dir(b);
+	AUTO(mem_freep) char *path = blob_path(d, name);
 	int r;
 
-	lock(d);
-	r = remove_older(path, not_after_ns, err);
-	unlock(d);
+	dir_lock(d);
+	r = blob_remove_older(path, not_after_ns, err);
+	dir_unlock(d);
 	return r;
 }
 
 /* ---- listing ---- */
 
-struct names {
+struct folder_entries {
 	char **v;
 	size_t n, room;
 };
 
-static void names_done(struct names *n)
+static void names_done(struct folder_entries *n)
 {
 	for (size_t i = 0; i < n->n; i++)
 		free(n->v[i]);
 	free(n->v);
-	*n = (struct names){ 0 };
+	*n = (struct folder_entries){ 0 };
 }
 
-static int by_name(const void *a, const void *b)
+static int entry_compare(const void *a, const void *b)
 {
 	return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-/* Sorted. A folder that is not there is empty. */
-static int read_names(const char *path, struct names *ret, struct err *err)
+/* Sorted. A missing folder is empty. */
+static int folder_names(const char *path, struct folder_entries *ret, struct err *err)
 {
-	AUTO(names_done) struct names names = { 0 };
+	AUTO(names_done) struct folder_entries names = { 0 };
 	struct dirent *e;
 	DIR *dir = opendir(path);
 
@@ -365,21 +365,21 @@ static int read_names(const char *path, struct names *ret, struct err *err)
 	if (dir)
 		closedir(dir);
 	if (names.n)
-		qsort(names.v, names.n, sizeof(*names.v), by_name);
+		qsort(names.v, names.n, sizeof(*names.v), entry_compare);
 	*ret = names;
-	names = (struct names){ 0 };
+	names = (struct folder_entries){ 0 };
 	return 0;
 }
 
-struct listing {
-	const struct dir *dir;
+struct blob_range {
+	const struct blob_folder *dir;
 	struct str prefix, after;
 	blob_list_fn *fn;
 	void *arg;
 };
 
-/* Could a name that begins with @s be wanted? */
-static bool may_hold(const struct listing *l, struct str s)
+/* Can a name in the range begin with @s? */
+static bool range_may_hold(const struct blob_range *l, struct str s)
 {
 	struct str head = { l->prefix.p, MIN(l->prefix.size, s.size) };
 	struct str past = { l->after.p, MIN(l->after.size, s.size) };
@@ -387,12 +387,12 @@ static bool may_hold(const struct listing *l, struct str s)
 	return str_starts(s, head) && str_cmp(s, past) >= 0;
 }
 
-static int list_folder(const struct listing *l, const char *folder, struct err *err)
+static int list_folder(const struct blob_range *l, const char *folder, struct err *err)
 {
-	AUTO(mem_freep) char *path = path_of(l->dir, folder);
-	AUTO(names_done) struct names leaves = { 0 };
+	AUTO(mem_freep) char *path = blob_path(l->dir, folder);
+	AUTO(names_done) struct folder_entries leaves = { 0 };
 
-	if (read_names(path, &leaves, err) < 0)
+	if (folder_names(path, &leaves, err) < 0)
 		return -1;
 	for (size_t i = 0; i < leaves.n; i++) {
 		AUTO(mem_freep) char *name = mem_printf("%s/%s", folder, leaves.v[i]);
@@ -402,14 +402,14 @@ static int list_folder(const struct listing *l, const char *folder, struct err *
 
 		if (!str_starts(str_of(name), l->prefix) || str_cmp(str_of(name), l->after) <= 0)
 			continue;
-		full = path_of(l->dir, name);
-		r = look(full, &stamp, err);
+		full = blob_path(l->dir, name);
+		r = blob_stat(full, &stamp, err);
 		if (r < 0)
 			return -1;
 		if (r == 0)
 			r = l->fn(l->arg, name, &stamp, err);
 		else
-			r = 0; /* it has gone meanwhile */
+			r = 0; /* it was removed meanwhile */
 		if (r)
 			return r;
 	}
@@ -419,19 +419,19 @@ static int list_folder(const struct listing *l, const char *folder, struct err *
 static int dir_list(struct blobs *b, struct str prefix, struct str after, blob_list_fn *fn, void *arg,
 		    struct err *err)
 {
-	struct listing l = { dir_of(b), prefix, after, fn, arg };
+	struct blob_range l = { store_dir(b), prefix, after, fn, arg };
 	struct str rest = prefix, top = str_cut(&rest, '/');
 	AUTO(mem_freep) char *top_name = mem_strndup(top.p, top.size);
-	AUTO(mem_freep) char *path = path_of(l.dir, top_name);
-	AUTO(names_done) struct names folders = { 0 };
+	AUTO(mem_freep) char *path = blob_path(l.dir, top_name);
+	AUTO(names_done) struct folder_entries folders = { 0 };
 	int r = 0;
 
-	if (read_names(path, &folders, err) < 0)
+	if (folder_names(path, &folders, err) < 0)
 		return -1;
 	for (size_t i = 0; i < folders.n && !r; i++) {
 		AUTO(mem_freep) char *folder = mem_printf("%s/%s", top_name, folders.v[i]);
 
-		if (may_hold(&l, str_of(folder)))
+		if (range_may_hold(&l, str_of(folder)))
 			r = list_folder(&l, folder, err);
 	}
 	return r;
@@ -441,7 +441,7 @@ static int dir_list(struct blobs *b, struct str prefix, struct str after, blob_l
 
 static void dir_close(struct blobs *b)
 {
-	struct dir *d = dir_of(b);
+	struct blob_folder *d = store_dir(b);
 
 	fd_close(&d->lock_fd);
 	pthread_mutex_destroy(&d->lock);
@@ -468,13 +468,13 @@ static const struct blobs_ops dir_ops = {
 	.close = dir_close,
 };
 
-static bool is_empty(const char *path)
+static bool folder_is_empty(const char *path)
 {
-	AUTO(names_done) struct names names = { 0 };
+	AUTO(names_done) struct folder_entries names = { 0 };
 
-	if (read_names(path, &names, NULL) < 0)
+	if (folder_names(path, &names, NULL) < 0)
 		return false;
-	/* What a store that was begun has before its marker is there. */
+	/* Only what an unfinished creation of a store leaves, before its marker is written. */
 	for (size_t i = 0; i < names.n; i++)
 		if (strcmp(names.v[i], "tmp") != 0 && strcmp(names.v[i], "keys") != 0 &&
 		    strcmp(names.v[i], "data") != 0 && strcmp(names.v[i], "lock") != 0)
@@ -482,14 +482,14 @@ static bool is_empty(const char *path)
 	return true;
 }
 
-static int make(const char *path, struct err *err)
+static int store_folder_create(const char *path, struct err *err)
 {
 	static const char *const folders[] = { "tmp", "keys", "data" };
 	AUTO(mem_freep) char *marker = mem_printf("%s/" MARKER, path);
 
 	if (dir_make(path, 0755, err) < 0)
 		return -1;
-	if (!is_empty(path))
+	if (!folder_is_empty(path))
 		return err_set(err, ERR_INVALID, "%s: not a store, and not empty: name another folder", path);
 	for (size_t i = 0; i < ARRAY_SIZE(folders); i++) {
 		AUTO(mem_freep) char *p = mem_printf("%s/%s", path, folders[i]);
@@ -509,7 +509,8 @@ static int check_marker(const char *path, bool create, struct err *err)
 	if (r < 0)
 		return -1;
 	if (r == FILE_MISSING)
-		return create ? make(path, err) : err_set(err, ERR_IO, "%s: there is no store", path);
+		return create ? store_folder_create(path, err)
+			      : err_set(err, ERR_IO, "%s: there is no store", path);
 	if (!str_eq(buf_str(&text), STR(MARKER_TEXT)))
 		return err_set(err, ERR_INVALID, "%s: the store was made by a newer lode: '" STR_FMT "'",
 			       path, STR_ARG(str_trim(buf_str(&text))));
@@ -519,17 +520,17 @@ static int check_marker(const char *path, bool create, struct err *err)
 int blobs_open_dir(const char *path, bool create, struct blobs **ret, struct err *err)
 {
 	AUTO(mem_freep) char *lock_path = mem_printf("%s/lock", path);
-	struct dir *d;
+	struct blob_folder *d;
 	int fd;
 
 	if (check_marker(path, create, err) < 0)
 		return -1;
 	fd = open(lock_path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644);
-	if (fd < 0 && (errno == EACCES || errno == EROFS)) /* to look only */
+	if (fd < 0 && (errno == EACCES || errno == EROFS)) /* opened to read only */
 		fd = open(lock_path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
 	if (fd < 0)
 		return err_os(err, errno, "%s: open", lock_path);
-	d = NEW(struct dir);
+	d = NEW(struct blob_folder);
 	d->blobs.ops = &dir_ops;
 	d->path = mem_strdup(path);
 	d->lock_fd = fd;

@@ -30,15 +30,15 @@ static struct memory *memory_of(struct blobs *b)
 	return CONTAINER_OF(b, struct memory, blobs);
 }
 
-/* Where it is, or would be. */
-static size_t place(const struct memory *m, const char *name)
+/* The index of the blob, or where to insert it. */
+static size_t blob_index(const struct memory *m, const char *name)
 {
 	return SEARCH(0, m->n, i, strcmp(m->v[i].name, name) < 0);
 }
 
-static struct blob *find(struct memory *m, const char *name)
+static struct blob *blob_find(struct memory *m, const char *name)
 {
-	size_t i = place(m, name);
+	size_t i = blob_index(m, name);
 
 	return i < m->n && strcmp(m->v[i].name, name) == 0 ? &m->v[i] : NULL;
 }
@@ -49,12 +49,12 @@ static void stamp_now(struct memory *m, struct blob *b)
 }
 
 /* Takes the buffer's content. */
-static void set(struct memory *m, const char *name, struct buf *content)
+static void blob_set(struct memory *m, const char *name, struct buf *content)
 {
-	struct blob *b = find(m, name);
+	struct blob *b = blob_find(m, name);
 
 	if (!b) {
-		size_t i = place(m, name);
+		size_t i = blob_index(m, name);
 
 		if (m->n == m->room) {
 			m->room = MAX(2 * m->room, (size_t)16);
@@ -86,7 +86,7 @@ static void memory_staging_done(struct blobs *b, struct staging *s, bool keep)
 	fd_close(&s->fd);
 }
 
-/* What is in memory goes with the process. */
+/* Memory does not outlive the process. */
 static int memory_staging_note(struct blobs *b, struct staging *s, const struct staging_note *note,
 			       struct err *err)
 {
@@ -109,11 +109,11 @@ static int memory_put_staged(struct blobs *base, const char *name, struct stagin
 	if (fd_pread(s->fd, content.p, (size_t)s->size, 0, &content.size, err) < 0)
 		return -1;
 	pthread_mutex_lock(&m->lock);
-	b = find(m, name);
+	b = blob_find(m, name);
 	if (b && b->stamp.size == content.size)
 		stamp_now(m, b);
 	else
-		set(m, name, &content);
+		blob_set(m, name, &content);
 	pthread_mutex_unlock(&m->lock);
 	return 0;
 }
@@ -132,8 +132,8 @@ static int memory_put(struct blobs *base, const char *name, struct bytes content
 
 	buf_add(&copy, content.p, content.size);
 	pthread_mutex_lock(&m->lock);
-	if (is_expected(find(m, name), expect)) {
-		set(m, name, &copy);
+	if (is_expected(blob_find(m, name), expect)) {
+		blob_set(m, name, &copy);
 		r = 0;
 	}
 	pthread_mutex_unlock(&m->lock);
@@ -148,7 +148,7 @@ static int memory_get(struct blobs *base, const char *name, size_t max, struct b
 	int r = 0;
 
 	pthread_mutex_lock(&m->lock);
-	b = find(m, name);
+	b = blob_find(m, name);
 	if (!b) {
 		r = BLOB_MISSING;
 	} else if (b->content.size > max) {
@@ -180,7 +180,7 @@ static int memory_stat(struct blobs *base, const char *name, struct blob_stamp *
 	struct blob *b;
 
 	pthread_mutex_lock(&m->lock);
-	b = find(m, name);
+	b = blob_find(m, name);
 	if (b)
 		*ret = b->stamp;
 	pthread_mutex_unlock(&m->lock);
@@ -200,7 +200,7 @@ static int memory_touch(struct blobs *base, const char *name, struct err *err)
 	struct blob *b;
 
 	pthread_mutex_lock(&m->lock);
-	b = find(m, name);
+	b = blob_find(m, name);
 	if (b)
 		stamp_now(m, b);
 	pthread_mutex_unlock(&m->lock);
@@ -220,7 +220,7 @@ static int memory_remove(struct blobs *base, const char *name, int64_t not_after
 	int r = 0;
 
 	pthread_mutex_lock(&m->lock);
-	b = find(m, name);
+	b = blob_find(m, name);
 	if (!b) {
 		r = BLOB_MISSING;
 	} else if (b->stamp.time_ns > not_after_ns) {
@@ -248,7 +248,7 @@ static int memory_list(struct blobs *base, struct str prefix, struct str after, 
 		size_t i;
 
 		pthread_mutex_lock(&m->lock);
-		i = place(m, last);
+		i = blob_index(m, last);
 		while (i < m->n &&
 		       (strcmp(m->v[i].name, last) == 0 || !str_starts(str_of(m->v[i].name), prefix)))
 			i++;

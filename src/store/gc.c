@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Garbage: contents that no record names, since theirs was replaced or removed, or its writer died before it
- * came to write one.
+ * Garbage: contents that no record names, because their record was replaced or removed, or its writer died
+ * before writing one.
  */
 #include "store/internal.h"
 
-static int collect(struct store *st, struct refs *c, store_progress_fn *progress, void *arg,
-		   struct store_gc_result *ret, struct err *err)
+static int gc_contents(struct store *st, struct refs *c, store_progress_fn *progress, void *arg,
+		       struct store_gc_result *ret, struct err *err)
 {
 	uint64_t done = 0;
 
@@ -38,12 +38,12 @@ int store_gc(struct store *st, store_progress_fn *progress, void *arg, struct st
 	struct refs c;
 	int r;
 
-	/* First: then the refs counts what is left. */
+	/* First, so that the reference count sees the rest. */
 	if (st->blobs->ops->sweep(st->blobs, &result.n_temporary, err) < 0)
 		return err_in(err, "store");
 	if (refs_count(st, &c, NULL, NULL, err) < 0)
 		return -1;
-	r = collect(st, &c, progress, arg, &result, err);
+	r = gc_contents(st, &c, progress, arg, &result, err);
 	refs_done(&c);
 	if (r < 0)
 		return err_in(err, "store");

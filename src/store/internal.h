@@ -28,14 +28,14 @@
 
 /* ---- key.c ---- */
 
-/* Names of records begin so, those of contents so. */
+/* Prefixes of the names of records and of contents. */
 #define STORE_KEYS STR("keys/")
 #define STORE_DATA STR("data/")
 
 /* The name of the blob that holds the record of @key: "keys/ab/abcdef.debuginfo",
  * "keys/ab/abcdef.source-<SHA-256 of the arg>". */
 void store_record_name(const struct store_key *key, struct buf *ret);
-/* That of the blob that holds a content: "data/01/0123...zst", raw ones without the ending. */
+/* The name of the blob of a content: "data/01/0123...zst"; raw contents have no ending. */
 #define STORE_CONTENT_NAME_SIZE (5 + 3 + 2 * STORE_SHA256_SIZE + 4 + 1)
 char *store_content_name(const uint8_t sha256[STORE_SHA256_SIZE], bool raw,
 			 char out[STORE_CONTENT_NAME_SIZE]);
@@ -46,7 +46,7 @@ char *store_content_name(const uint8_t sha256[STORE_SHA256_SIZE], bool raw,
 
 /* docs/formats/store.md. last_used is not part of it. */
 void store_record_write(const struct store_key *key, const struct store_meta *meta, struct buf *ret);
-/* Strings are copied to @a. Anything but a whole and sound record is ERR_INVALID. */
+/* Strings are copied to @a. A damaged or incomplete record is ERR_INVALID. */
 int store_record_read(struct bytes b, struct arena *a, struct store_key *ret_key, struct store_meta *ret,
 		      struct err *err);
 
@@ -69,9 +69,9 @@ struct store {
 };
 
 /*
- * How long a content that was put or touched is safe from whoever finds that no record names it: its record
- * is on its way. A commit that takes longer touches it again, when its record is there. Any number above the
- * clocks' grain will do.
+ * For this time after it was put or touched a content without a record is not garbage: its record is being
+ * written. A commit that takes longer touches the content again after writing the record. Any number above
+ * the clocks' resolution will do.
  */
 #define STORE_SETTLE_NS INT64_C(2000000000)
 
@@ -90,7 +90,8 @@ static inline int64_t store_now_ns(void)
 	return clock_wall_ms() * 1000000;
 }
 void store_usage_add(struct store *st, int64_t n);
-/* Wake the maintenance thread, if there is one: the store is crowded or, with @garbage, something was removed. */
+/* Wake the maintenance thread, if there is one: the store is crowded or, with @garbage, something was
+ * removed. */
 void store_wake(struct store *st, bool garbage);
 
 /* ---- refs.c ---- */
@@ -110,8 +111,8 @@ struct refs_content {
 };
 /*
  * The reference count: all records and contents that existed when the walk began, and some that were added
- * meanwhile. A content without a record, and last put or touched before @from_ns - settle_ns, is garbage: remove
- * it unless it is younger by now.
+ * meanwhile. A content without a record, and last put or touched before @from_ns - settle_ns, is garbage:
+ * remove it unless it is younger by now.
  */
 struct refs {
 	struct arena arena;
@@ -152,7 +153,7 @@ void object_list_figures(struct object_list *c, struct store_figures *ret);
 
 /* ---- evict.c ---- */
 
-/* Is there room for @more bytes, without making any, and some is left? */
+/* Is there room for @more bytes and some reserve, without evicting? */
 bool store_has_room(struct store *st, uint64_t more);
 /* Is there room for @more bytes within the quota, or can it be made? STORE_FULL. */
 int store_make_room(struct store *st, uint64_t more, struct err *err);
@@ -174,9 +175,9 @@ void pack_free(struct pack *p); /* takes NULL */
 void pack_add(struct pack *p, const char *name, uint64_t size);
 void pack_figures(struct pack *p, uint64_t *ret_n, uint64_t *ret_bytes); /* takes NULL */
 /*
- * Compress the content of the record of that name, and make the record name the result. *ret_freed: bytes that
- * have become garbage, unless another record names them.
- * @stopped (may be NULL) is called at intervals: true ends the work with ERR_CANCELLED.
+ * Compress the content of the record of that name, and make the record name the result. *ret_freed: bytes
+ * that have become garbage, unless another record names them. @stopped (may be NULL) is called at intervals:
+ * true ends the work with ERR_CANCELLED.
  */
 enum { PACK_NOTHING = 1 }; /* the record does not exist, or need not be compressed */
 int pack_record(struct store *st, const char *name, bool (*stopped)(void *arg), void *arg,

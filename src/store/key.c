@@ -2,8 +2,8 @@
 /*
  * Kinds and keys, as texts and as names of blobs.
  *
- * A path or a section's name may be long and have any bytes: the name of its record has the SHA-256 of it,
- * the record itself says it in full.
+ * A path or a section's name may be long and have any bytes: the name of its record contains its SHA-256, and
+ * the record itself contains all of it.
  */
 #include "store/internal.h"
 
@@ -80,7 +80,7 @@ bool store_key_parse(struct str s, struct store_key *ret)
 	if (!store_kind_parse(kind, &key.kind) || s.size > STORE_MAX_ARG)
 		return false;
 	key.arg = s;
-	/* A path is kept with the slash that it begins with. */
+	/* A path is kept with its leading slash. */
 	if (key.kind == STORE_SOURCE && s.p)
 		key.arg = (struct str){ s.p - 1, s.size + 1 };
 	*ret = key;

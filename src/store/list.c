@@ -2,7 +2,7 @@
 /*
  * Listing objects, and removing one.
  *
- * The names of records are in the order of their build IDs; the cursor is the last name that was told.
+ * The names of records are in the order of their build IDs; the cursor is the last name that was reported.
  */
 #include "store/internal.h"
 
@@ -28,7 +28,7 @@ static int object_report(void *arg, const char *name, const struct blob_stamp *l
 	arena_reset(&l->arena);
 	l->next->size = 0;
 	buf_add_str(l->next, str_of(name));
-	/* One that is damaged is for verify; one that has gone is none. */
+	/* Skip damaged records, which verify reports, and removed ones. */
 	if (store_record_get(l->st, name, &l->arena, &record, NULL) != 0)
 		return 0;
 	o = (struct store_object){ record.key, record.meta };
@@ -45,7 +45,7 @@ int store_list(struct store *st, const struct store_range *range, store_object_f
 	AUTO(buf_done) struct buf after = { 0 };
 	int r;
 
-	/* The caller may give us what we have given him. */
+	/* The cursor may be a view into *ret_next. */
 	buf_add_str(&after, range->cursor);
 	ret_next->size = 0;
 	buf_add_str(&names, STORE_KEYS);

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The thread that keeps house in a server: it counts at the start, makes room before it is needed, and
- * collects garbage once a day and when something was removed.
+ * The maintenance thread of a server: it counts at the start, makes room before it is needed, and collects
+ * garbage once a day and after removals.
  */
 #include <stdlib.h>
 #include "base/condition.h"
 #include "store/internal.h"
 
 #define GC_EVERY_MS  (INT64_C(24) * 3600 * 1000)
-#define GC_SOON_MS   INT64_C(10000) /* after something was removed */
-#define ROOM_WAIT_MS INT64_C(10000) /* between two tries where there was nothing to evict */
+#define GC_SOON_MS   INT64_C(10000) /* after a removal */
+#define ROOM_WAIT_MS INT64_C(10000) /* between two tries that had nothing to evict */
 
 struct maintain {
 	struct store *st;
@@ -17,7 +17,7 @@ struct maintain {
 	bool running;
 };
 
-static bool is_stopped(struct maintain *m)
+static bool maintain_is_stopped(struct maintain *m)
 {
 	bool stop;
 
@@ -27,32 +27,31 @@ static bool is_stopped(struct maintain *m)
 	return stop;
 }
 
-static int go_on(void *arg, uint64_t n_done, uint64_t n_all, uint64_t bytes_done, uint64_t bytes_all)
+static int gc_progress(void *arg, uint64_t n_done, uint64_t n_all, uint64_t bytes_done, uint64_t bytes_all)
 {
-	return is_stopped(arg) ? 1 : 0;
+	return maintain_is_stopped(arg) ? 1 : 0;
 }
 
 /* true: there will be more soon. */
-static bool collect(struct maintain *m)
+static bool maintain_gc(struct maintain *m)
 {
 	struct store_gc_result result;
 	struct err err = { 0 };
 
-	if (store_gc(m->st, go_on, m, &result, &err) < 0) {
+	if (store_gc(m->st, gc_progress, m, &result, &err) < 0) {
 		if (err.kind != ERR_CANCELLED)
 			log_warn("store", "%s", err.text);
 		return false;
 	}
 	if (result.n_contents || result.n_temporary)
-		log_info("store",
-			 "removed %llu contents that nothing names (%llu bytes), %llu left-over files",
+		log_info("store", "removed %llu unreferenced contents (%llu bytes), %llu left-over files",
 			 (unsigned long long)result.n_contents, (unsigned long long)result.bytes,
 			 (unsigned long long)result.n_temporary);
 	return result.n_young > 0;
 }
 
-/* Down to 7/8; it is crowded at 15/16. */
-static void make_room(struct maintain *m)
+/* Evict down to 7/8; the store is crowded at 15/16. */
+static void maintain_evict(struct maintain *m)
 {
 	struct store_evict_result result;
 	struct store *st = m->st;
@@ -65,12 +64,12 @@ static void make_room(struct maintain *m)
 	if (r < 0)
 		log_warn("store", "%s", err.text);
 	else if (result.n_objects)
-		log_info("store", "made room: %llu objects, %llu bytes", (unsigned long long)result.n_objects,
+		log_info("store", "evicted %llu objects, %llu bytes", (unsigned long long)result.n_objects,
 			 (unsigned long long)result.bytes);
 }
 
-/* Until @until_ms, or somebody has something to be done. true: it is time to end. */
-static bool wait_until(struct maintain *m, int64_t until_ms, bool *ret_garbage)
+/* Wait until @until_ms or until there is work. true: the thread has to end. */
+static bool maintain_wait(struct maintain *m, int64_t until_ms, bool *ret_garbage)
 {
 	bool stop;
 
@@ -89,7 +88,7 @@ static bool wait_until(struct maintain *m, int64_t until_ms, bool *ret_garbage)
 	return stop;
 }
 
-static void *run(void *arg)
+static void *maintain_run(void *arg)
 {
 	struct maintain *m = arg;
 	int64_t gc_ms = clock_mono_ms(), room_ms = 0;
@@ -102,15 +101,15 @@ static void *run(void *arg)
 		bool crowded;
 
 		if (now >= gc_ms || !store_usage(m->st, &used)) {
-			gc_ms = now + (collect(m) ? GC_SOON_MS : GC_EVERY_MS);
+			gc_ms = now + (maintain_gc(m) ? GC_SOON_MS : GC_EVERY_MS);
 		}
 		crowded = store_is_crowded(m->st);
 		if (crowded && now >= room_ms) {
-			make_room(m);
+			maintain_evict(m);
 			room_ms = now + ROOM_WAIT_MS;
 			crowded = store_is_crowded(m->st);
 		}
-		stop = wait_until(m, crowded ? MIN(gc_ms, room_ms) : gc_ms, &garbage);
+		stop = maintain_wait(m, crowded ? MIN(gc_ms, room_ms) : gc_ms, &garbage);
 		if (garbage)
 			gc_ms = MIN(gc_ms, clock_mono_ms() + GC_SOON_MS);
 	}
@@ -122,7 +121,7 @@ struct maintain *maintain_start(struct store *st)
 	struct maintain *m = NEW(struct maintain);
 
 	m->st = st;
-	m->running = pthread_create(&m->thread, NULL, run, m) == 0;
+	m->running = pthread_create(&m->thread, NULL, maintain_run, m) == 0;
 	return m;
 }
 

@@ -2,8 +2,8 @@
 /*
  * Finding objects and reading them.
  *
- * An object is two blobs: its record, by its key, and its content, by the SHA-256. A reader of the one may find that
- * the other was removed meanwhile: then there may be a new record already, which is read once more.
+ * An object is two blobs: its record, by its key, and its content, by the SHA-256. A reader of the one may
+ * find that the other was removed meanwhile: then there may be a new record already, which is read once more.
  */
 #include "store/internal.h"
 
@@ -15,7 +15,7 @@ void store_usage_add(struct store *st, int64_t n)
 {
 	int64_t was = atomic_load(&st->usage);
 
-	/* Before the first count there is nothing to add to: the count sees it. */
+	/* Before the first count there is nothing to add to: the count will include it. */
 	while (was >= 0 && !atomic_compare_exchange_weak(&st->usage, &was, MAX(was + n, (int64_t)0)))
 		;
 }
@@ -119,7 +119,7 @@ static int content_open(struct store *st, const struct store_meta *meta, struct 
 	return 0;
 }
 
-/* For eviction. That it cannot be noted (a store that may only be read) is no reason not to give it out. */
+/* For eviction. A failure (a store that may only be read) does not keep the object from being read. */
 static void record_note_use(struct store *st, const char *name, const struct blob_stamp *stamp)
 {
 	if (store_now_ns() - stamp->time_ns >= STORE_USED_EVERY_S * INT64_C(1000000000))

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What all records say, in memory: so that a path is looked for without reading every record, and so that a
- * page may show figures as often as it likes.
+ * All records, in memory: so that a search for a path need not read every record, and the page may ask for
+ * figures as often as it likes.
  *
- * A walk puts what it meets; who writes or removes a record puts or removes it here. So an object that
- * another process wrote or removed is not known, or known in vain, until the next walk.
+ * A walk puts all records that it finds; a thread that writes or removes a record puts or deletes it here. So
+ * an object that another process wrote or removed is missing, or listed in vain, until the next walk.
  */
 #include "store/internal.h"
 
@@ -14,10 +14,11 @@
 static_assert(offsetof(struct build_id, b) == 1, "a build ID is its size and so many bytes");
 
 struct list_entry {
-	uint64_t met; /* the walk that was the last one when it was put */
+	uint64_t met; /* number of the last walk when it was put */
 	uint64_t stored_size, size;
 	int64_t created;
-	const char *id; /* behind the texts: its size, its bytes; NULL: neither a debug file nor a program */
+	const char *id; /* after the texts: size and bytes of the build ID; NULL: neither a debug file nor a
+			   program */
 	uint8_t kind, origin, quality;
 	uint16_t n_file, n_archive, n_from;
 	char text[]; /* file, archive, from */
@@ -67,7 +68,7 @@ static char *entry_add_text(char *at, struct str s, uint16_t n)
 
 static struct list_entry *list_entry_new(const struct store_key *key, const struct store_meta *meta)
 {
-	/* Sources and sections are counted, not looked for. */
+	/* Sources and sections are only counted. */
 	bool named = key->kind == STORE_DEBUGINFO || key->kind == STORE_EXECUTABLE;
 	uint16_t file = named ? entry_text_size(meta->file) : 0,
 		 archive = named ? entry_text_size(meta->archive) : 0;
@@ -205,7 +206,7 @@ static int match_by_age(const void *a, const void *b)
 	return str_cmp(x->name, y->name);
 }
 
-/* Under the lock: copies of the first @max of them. */
+/* Under the lock: copy @n entries. */
 static void match_copy(const struct list_match *list, size_t n, struct arena *a, struct store_known **ret,
 		       size_t *ret_n)
 {
@@ -282,7 +283,7 @@ void object_list_latest(struct object_list *c, enum store_origin origin, size_t 
 
 		if (!f.e->id || f.e->origin != origin)
 			continue;
-		/* Kept in order: who is behind the last one is not wanted. */
+		/* The list is kept sorted; entries after the last one are dropped. */
 		while (at > 0 && match_by_age(&f, &list[at - 1]) < 0)
 			at--;
 		if (at == max)

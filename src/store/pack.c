@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Compressing what was kept as it came, one at a time, by a thread that gets what others leave of the
- * processors.
+ * Compressing contents that were kept raw at first, one at a time, on a thread of lowest priority.
  *
- * A record that wants it names a raw content. The compressed one is written beside it, then the record is
- * replaced by one that names that: so at every instant the record names what is there, and whoever is killed
- * on the way leaves garbage. What the raw one was is garbage too, unless another record names it. Which
- * records want it is found again by the walk that every server begins with.
+ * Such a record names a raw content. The compressed content is written beside it, then the record is replaced
+ * by one that names the compressed one: so at every instant the record names an existing content, and a
+ * process that is killed leaves only garbage. The raw content becomes garbage too, unless another record
+ * names it. The walk at the start of every server finds these records again.
  */
 #include <stdlib.h>
 #include <sys/resource.h>
@@ -14,16 +13,16 @@
 #include "base/condition.h"
 #include "store/internal.h"
 
-/* Outcome of put_compressed(), beside those of blobs. */
+/* An outcome of pack_put_compressed(), besides those of blobs: compressing gains too little. */
 enum { PACK_HARDLY = 100 };
 
 #define PIECE         CODEC_FRAME_SIZE
 #define PACK_TRIES    8
 #define NICENESS      19
-#define QUIET_MS      INT64_C(1000)       /* nothing came for so long: then it begins */
-#define LATEST_MS     INT64_C(30000)      /* ... or the first one has waited so long */
+#define QUIET_MS      INT64_C(1000)       /* pause after the last record was added, before work begins */
+#define LATEST_MS     INT64_C(30000)      /* ... at the latest after the first has waited so long */
 #define PAUSE_MS      INT64_C(60000)      /* after a failure: a full disk */
-#define FREED_AT_ONCE (UINT64_C(1) << 30) /* so much garbage is collected before all is done */
+#define FREED_AT_ONCE (UINT64_C(1) << 30) /* garbage of this size is collected before all records are done */
 
 /* ---- one record ---- */
 
@@ -34,19 +33,19 @@ struct pack_job {
 	struct store_record record;
 	char packed[STORE_CONTENT_NAME_SIZE];
 	uint64_t packed_size;
-	struct staging staging; /* of what was compressed; fd -1: none */
+	struct staging staging; /* of the compressed content; fd -1: none */
 	bool (*stopped)(void *arg);
 	void *arg;
 };
 
-static void job_done(struct pack_job *j)
+static void pack_job_done(struct pack_job *j)
 {
 	store_usage_add(j->st, -(int64_t)j->staging.size);
 	j->st->blobs->ops->staging_done(j->st->blobs, &j->staging, false);
 	arena_done(&j->arena);
 }
 
-static int to_staging(void *arg, struct bytes b, struct err *err)
+static int pack_to_staging(void *arg, struct bytes b, struct err *err)
 {
 	struct pack_job *j = arg;
 
@@ -54,10 +53,10 @@ static int to_staging(void *arg, struct bytes b, struct err *err)
 	return staging_write(&j->staging, b, err);
 }
 
-/* ERR_INVALID: it is damaged. */
-static int compress(struct pack_job *j, struct source *raw, struct err *err)
+/* ERR_INVALID: the content is damaged. */
+static int pack_compress(struct pack_job *j, struct source *raw, struct err *err)
 {
-	struct codec_frames *frames = codec_frames_new(j->st->opts.level, to_staging, j);
+	struct codec_frames *frames = codec_frames_new(j->st->opts.level, pack_to_staging, j);
 	AUTO(mem_freep) uint8_t *piece = mem_alloc(PIECE);
 	AUTO(sha256_freep) struct sha256 *sha = NULL;
 	uint8_t sum[STORE_SHA256_SIZE];
@@ -85,17 +84,18 @@ static int compress(struct pack_job *j, struct source *raw, struct err *err)
 	sha256_end(sha, sum);
 	return memcmp(sum, j->record.meta.sha256, sizeof(sum)) == 0
 		       ? 0
-		       : err_set(err, ERR_INVALID, "its SHA-256 is another: 'lode store verify --remove'");
+		       : err_set(err, ERR_INVALID, "its SHA-256 differs: run 'lode store verify --remove'");
 }
 
-/* What is not at least so much smaller is better off raw: it can be sent without being unpacked. */
-static bool is_worth_it(uint64_t packed, uint64_t raw)
+/* A content that shrinks by less than this stays raw: it can be sent without decoding. */
+static bool pack_is_worth_it(uint64_t packed, uint64_t raw)
 {
 	return packed < raw - raw / 32;
 }
 
-/* The compressed content, on disk. PACK_HARDLY: it is not worth it. BLOB_MISSING: the raw one has gone. */
-static int put_compressed(struct pack_job *j, struct err *err)
+/* Write the compressed content to disk. PACK_HARDLY: it gains too little. BLOB_MISSING: the raw content is
+ * gone. */
+static int pack_put_compressed(struct pack_job *j, struct err *err)
 {
 	struct blobs *b = j->st->blobs;
 	char raw_name[STORE_CONTENT_NAME_SIZE];
@@ -103,7 +103,7 @@ static int put_compressed(struct pack_job *j, struct err *err)
 	struct blob_stamp there;
 	int r;
 
-	/* The same bytes under another key: done already. */
+	/* The same bytes may have been compressed under another key. */
 	r = b->ops->touch(b, j->packed, err);
 	if (r == 0)
 		r = b->ops->stat(b, j->packed, &there, err);
@@ -114,10 +114,10 @@ static int put_compressed(struct pack_job *j, struct err *err)
 	r = b->ops->open(b, store_content_name(j->record.meta.sha256, true, raw_name), &raw, err);
 	if (r)
 		return r;
-	if (b->ops->staging(b, STR(""), &j->staging, err) < 0 || compress(j, raw, err) < 0)
+	if (b->ops->staging(b, STR(""), &j->staging, err) < 0 || pack_compress(j, raw, err) < 0)
 		return -1;
 	j->packed_size = j->staging.size;
-	if (!is_worth_it(j->packed_size, j->record.meta.size))
+	if (!pack_is_worth_it(j->packed_size, j->record.meta.size))
 		return PACK_HARDLY;
 	r = b->ops->put_staged(b, j->packed, &j->staging, err);
 	if (r == 0)
@@ -126,8 +126,8 @@ static int put_compressed(struct pack_job *j, struct err *err)
 	return r ? r : b->ops->touch(b, j->packed, err);
 }
 
-/* As in a commit: nobody may have taken it for garbage before the record was there. */
-static int touch_again(struct pack_job *j, struct err *err)
+/* As in a commit: garbage collection may have removed the content before the record existed. */
+static int pack_touch_again(struct pack_job *j, struct err *err)
 {
 	struct blobs *b = j->st->blobs;
 	int r = b->ops->touch(b, j->packed, err);
@@ -135,11 +135,11 @@ static int touch_again(struct pack_job *j, struct err *err)
 	if (r != BLOB_MISSING)
 		return r;
 	return j->staging.fd >= 0 ? b->ops->put_staged(b, j->packed, &j->staging, err)
-				  : put_compressed(j, err);
+				  : pack_put_compressed(j, err);
 }
 
 /* BLOB_CHANGED, BLOB_MISSING. */
-static int replace(struct pack_job *j, uint64_t *ret_freed, struct err *err)
+static int pack_replace(struct pack_job *j, uint64_t *ret_freed, struct err *err)
 {
 	AUTO(buf_done) struct buf record = { 0 };
 	struct blobs *b = j->st->blobs;
@@ -149,7 +149,7 @@ static int replace(struct pack_job *j, uint64_t *ret_freed, struct err *err)
 	int r;
 
 	store_content_name(meta.sha256, false, j->packed);
-	r = put_compressed(j, err);
+	r = pack_put_compressed(j, err);
 	if (r && r != PACK_HARDLY)
 		return r;
 	worth = r == 0;
@@ -167,7 +167,7 @@ static int replace(struct pack_job *j, uint64_t *ret_freed, struct err *err)
 	if (!worth)
 		return 0;
 	*ret_freed = j->record.meta.stored_size;
-	return store_now_ns() - from_ns < j->st->settle_ns / 2 ? 0 : touch_again(j, err);
+	return store_now_ns() - from_ns < j->st->settle_ns / 2 ? 0 : pack_touch_again(j, err);
 }
 
 int pack_record(struct store *st, const char *name, bool (*stopped)(void *arg), void *arg,
@@ -177,7 +177,7 @@ int pack_record(struct store *st, const char *name, bool (*stopped)(void *arg), 
 
 	*ret_freed = 0;
 	for (unsigned i = 0; i < PACK_TRIES && r > 0 && r != PACK_NOTHING; i++) {
-		AUTO(job_done)
+		AUTO(pack_job_done)
 		struct pack_job j = {
 			.st = st, .name = name, .staging.fd = -1, .stopped = stopped, .arg = arg
 		};
@@ -185,11 +185,11 @@ int pack_record(struct store *st, const char *name, bool (*stopped)(void *arg), 
 		arena_init(&j.arena);
 		r = store_record_get(st, name, &j.arena, &j.record, err);
 		if (r == 0)
-			r = j.record.meta.later ? replace(&j, ret_freed, err) : PACK_NOTHING;
+			r = j.record.meta.later ? pack_replace(&j, ret_freed, err) : PACK_NOTHING;
 		else if (r == BLOB_MISSING)
 			r = PACK_NOTHING;
 	}
-	return r < 0 ? err_in(err, "%s: compressing it", name) : r ? PACK_NOTHING : 0;
+	return r < 0 ? err_in(err, "%s: compress", name) : r ? PACK_NOTHING : 0;
 }
 
 /* ---- the thread ---- */
@@ -197,7 +197,7 @@ int pack_record(struct store *st, const char *name, bool (*stopped)(void *arg), 
 struct pack_entry {
 	struct pack_entry *next;
 	uint64_t size;
-	bool again; /* its record was replaced while it was at work */
+	bool again; /* the record was replaced while it was compressed */
 	char name[];
 };
 
@@ -209,16 +209,16 @@ struct pack {
 	pthread_cond_t changed;
 	/* under the lock */
 	bool stop;
-	struct map by_name; /* of struct pack_entry, also the one that is at work */
+	struct map by_name; /* of struct pack_entry, including the current one */
 	struct pack_entry *first, **last;
 	uint64_t n, bytes;
-	int64_t first_ms, last_ms; /* when it began to wait, and when the last one came */
-	/* the thread's */
+	int64_t first_ms, last_ms; /* when the first was added, and the last */
+	/* of the thread */
 	uint64_t freed;
-	bool told; /* of a failure, until something is done again */
+	bool told; /* a failure was logged; until the next success */
 };
 
-static bool is_stopped(void *arg)
+static bool pack_is_stopped(void *arg)
 {
 	struct pack *p = arg;
 	bool stop;
@@ -229,8 +229,8 @@ static bool is_stopped(void *arg)
 	return stop;
 }
 
-/* Under the lock: the next one, when it is time. NULL: the end. */
-static struct pack_entry *next(struct pack *p, int64_t not_before_ms)
+/* Under the lock: wait for the next record that is due. NULL: the end. */
+static struct pack_entry *pack_next(struct pack *p, int64_t not_before_ms)
 {
 	while (!p->stop) {
 		int64_t now_ms = clock_mono_ms(), at_ms;
@@ -247,8 +247,8 @@ static struct pack_entry *next(struct pack *p, int64_t not_before_ms)
 	return NULL;
 }
 
-/* Under the lock: @w, the first, is over, or is put behind the others. */
-static void done(struct pack *p, struct pack_entry *w, bool again)
+/* Under the lock: @w, the first, is done, or goes to the end of the queue. */
+static void pack_entry_done(struct pack *p, struct pack_entry *w, bool again)
 {
 	p->first = w->next;
 	if (!p->first)
@@ -266,12 +266,12 @@ static void done(struct pack *p, struct pack_entry *w, bool again)
 }
 
 /* true: it may be tried again later. */
-static bool work(struct pack *p, const char *name)
+static bool pack_work(struct pack *p, const char *name)
 {
 	struct err err = { 0 };
 	uint64_t freed = 0;
 
-	if (pack_record(p->st, name, is_stopped, p, &freed, &err) >= 0) {
+	if (pack_record(p->st, name, pack_is_stopped, p, &freed, &err) >= 0) {
 		p->freed += freed;
 		p->told = false;
 		return false;
@@ -284,24 +284,24 @@ static bool work(struct pack *p, const char *name)
 	return err.kind != ERR_INVALID;
 }
 
-static void *run(void *arg)
+static void *pack_run(void *arg)
 {
 	struct pack *p = arg;
 	int64_t not_before_ms = 0;
 	struct pack_entry *w;
 
 	pthread_setname_np(pthread_self(), "lode-pack");
-	/* Of Linux' threads each has its own. */
+	/* On Linux each thread has its own priority. */
 	setpriority(PRIO_PROCESS, (id_t)gettid(), NICENESS);
 	pthread_mutex_lock(&p->lock);
-	while ((w = next(p, not_before_ms))) {
+	while ((w = pack_next(p, not_before_ms))) {
 		bool again, enough;
 
 		w->again = false;
 		pthread_mutex_unlock(&p->lock);
-		again = work(p, w->name);
+		again = pack_work(p, w->name);
 		pthread_mutex_lock(&p->lock);
-		done(p, w, again || w->again);
+		pack_entry_done(p, w, again || w->again);
 		not_before_ms = again ? clock_mono_ms() + PAUSE_MS : 0;
 		enough = p->freed >= FREED_AT_ONCE || (!p->first && p->freed);
 		if (enough) {
@@ -365,7 +365,7 @@ struct pack *pack_new(struct store *st)
 
 void pack_start(struct pack *p)
 {
-	p->running = pthread_create(&p->thread, NULL, run, p) == 0;
+	p->running = pthread_create(&p->thread, NULL, pack_run, p) == 0;
 }
 
 void pack_stop(struct pack *p)
@@ -385,7 +385,7 @@ void pack_free(struct pack *p)
 	if (!p)
 		return;
 	while (p->first)
-		done(p, p->first, false);
+		pack_entry_done(p, p->first, false);
 	map_done(&p->by_name);
 	pthread_cond_destroy(&p->changed);
 	pthread_mutex_destroy(&p->lock);

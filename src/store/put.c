@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Writing an object: its bytes are hashed, compressed and gathered in a staging as they come; the commit names
- * the content by its hash, and then writes the record. So a record never names what is not there, and what
- * has no record is garbage.
+ * Writing an object: its bytes are hashed, compressed and gathered in a staging file as they arrive. The
+ * commit names the content by its hash, and then writes the record. So a record never names a missing
+ * content, and a content without a record is garbage.
  *
- * Against whoever collects garbage meanwhile: a content that was put or touched less than settle_ns before he
- * began to look is not his. So the record has that long to become visible; where it took longer the content
- * is touched again behind it, and put again if it is gone.
+ * Concurrent garbage collection: it leaves contents alone that were put or touched less than settle_ns before
+ * it began. So the record has that long to become visible. If it took longer, the content is touched again
+ * after the record was written, and put again if it is gone.
  */
 #include "store/internal.h"
 
@@ -16,8 +16,8 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
-/* Somebody else may write the same record at the same time, again and again; but he gets on, and so there is
- * an end. */
+/* Other threads may write the same record at the same time, again and again. Each of them makes progress, so
+ * this ends. */
 #define COMMIT_TRIES 64
 #define RESUME_PIECE KIB(256)
 #define MAX_LATER    (UINT64_C(1) << 50)
@@ -34,24 +34,24 @@ struct store_put {
 	struct codec_frames *frames; /* NULL: raw */
 	struct sha256 *sha;
 	bool later;                 /* raw for now */
-	struct hash64_state hashed; /* of what is raw and has a name */
+	struct hash64_state hashed; /* of a raw content with a name */
 	uint64_t size;
 	uint64_t saved;
-	uint64_t counted; /* of the staging, in what the store takes */
-	uint64_t looked;  /* how much there was when it was seen that it may go on */
+	uint64_t counted; /* bytes of the staging file that are included in the store's usage */
+	uint64_t looked;  /* size at the last check for room */
 	uint8_t sha256[STORE_SHA256_SIZE];
 	bool ended;
 };
 
 static_assert(STORE_PARTIAL_S == STAGING_KEEP_S && STORE_MAX_PARTIAL == STAGING_MAX_NAME, "the seam's own");
 
-static void count(struct store_put *p, uint64_t size)
+static void put_count(struct store_put *p, uint64_t size)
 {
 	store_usage_add(p->st, (int64_t)size - (int64_t)p->counted);
 	p->counted = size;
 }
 
-static int to_staging(void *arg, struct bytes b, struct err *err)
+static int put_to_staging(void *arg, struct bytes b, struct err *err)
 {
 	struct store_put *p = arg;
 
@@ -60,7 +60,7 @@ static int to_staging(void *arg, struct bytes b, struct err *err)
 
 /* ---- what outlives the process ---- */
 
-static int hash_piece(void *arg, struct bytes b, struct err *err)
+static int put_hash(void *arg, struct bytes b, struct err *err)
 {
 	struct store_put *p = arg;
 
@@ -69,17 +69,17 @@ static int hash_piece(void *arg, struct bytes b, struct err *err)
 	return 0;
 }
 
-static int resume_frames(struct store_put *p, uint64_t *ret_good, struct err *err)
+static int put_resume_frames(struct store_put *p, uint64_t *ret_good, struct err *err)
 {
 	AUTO(source_closep) struct source *raw = NULL;
 
 	if (staging_source(&p->staging, "upload", &raw, err) < 0)
 		return -1;
-	return codec_frames_resume(p->frames, raw, hash_piece, p, ret_good, err);
+	return codec_frames_resume(p->frames, raw, put_hash, p, ret_good, err);
 }
 
-/* As it came, it is sound as a whole or not at all. */
-static int resume_raw(struct store_put *p, uint64_t *ret_good, struct err *err)
+/* Raw bytes are checked by one hash: all are valid, or none. */
+static int put_resume_raw(struct store_put *p, uint64_t *ret_good, struct err *err)
 {
 	AUTO(mem_freep) uint8_t *piece = mem_alloc(RESUME_PIECE);
 
@@ -91,7 +91,7 @@ static int resume_raw(struct store_put *p, uint64_t *ret_good, struct err *err)
 		if (!got)
 			break;
 		hash64_feed(&p->hashed, piece, got);
-		hash_piece(p, bytes_of(piece, got), NULL);
+		put_hash(p, bytes_of(piece, got), NULL);
 	}
 	*ret_good = p->size;
 	if (p->size == p->staging.size && hash64_end(&p->hashed) == p->staging.hash)
@@ -102,28 +102,28 @@ static int resume_raw(struct store_put *p, uint64_t *ret_good, struct err *err)
 	return sha256_new(&p->sha, err);
 }
 
-/* What another process left of it: as much as is sound. */
-static int resume(struct store_put *p, struct err *err)
+/* Continue with the valid part of what another process left. */
+static int put_resume(struct store_put *p, struct err *err)
 {
 	uint64_t good = 0;
 
 	if (!p->staging.size)
 		return 0;
 	p->counted = p->staging.size;
-	if ((p->frames ? resume_frames(p, &good, err) : resume_raw(p, &good, err)) < 0)
+	if ((p->frames ? put_resume_frames(p, &good, err) : put_resume_raw(p, &good, err)) < 0)
 		return -1;
 	if (p->size > p->opts.size)
-		return err_set(err, ERR_INVALID, "what was left of it is longer than all of it");
+		return err_set(err, ERR_INVALID, "the part that was left is longer than the whole");
 	if (ftruncate(p->staging.fd, (off_t)good) < 0)
 		return err_os(err, errno, "truncate");
 	p->staging.size = good;
 	p->saved = p->size;
-	count(p, good);
+	put_count(p, good);
 	return 0;
 }
 
-/* That it cannot be noted is no reason not to go on. */
-static void save(struct store_put *p)
+/* A failure to write the note does not end the upload. */
+static void put_save(struct store_put *p)
 {
 	const struct staging_note note = {
 		.name = p->opts.name,
@@ -168,13 +168,13 @@ void store_forget_partial(struct store *st, struct str name)
 
 /* ---- writing ---- */
 
-/* Is there room for it as it comes and, for a while, beside that for what it is compressed to? */
-static bool may_wait(struct store_put *p)
+/* Is there room for the raw content and, for a while, the compressed one beside it? */
+static bool put_may_wait(struct store_put *p)
 {
 	uint64_t size = p->opts.size;
 	struct statvfs fs;
 
-	/* What was left by another process is gone on with in its form. */
+	/* An upload that another process left goes on in its form. */
 	if (p->staging.size)
 		return p->staging.has_hash;
 	if (!p->opts.later || size > MAX_LATER)
@@ -205,11 +205,11 @@ int store_put_begin(struct store *st, const struct store_put_options *opts, stru
 		store_put_abort(p);
 		return err_in(err, "store");
 	}
-	p->later = may_wait(p);
+	p->later = put_may_wait(p);
 	if (!opts->raw && !p->later)
-		p->frames = codec_frames_new(st->opts.level, to_staging, p);
+		p->frames = codec_frames_new(st->opts.level, put_to_staging, p);
 	hash64_init(&p->hashed, 0);
-	if (resume(p, err) < 0) {
+	if (put_resume(p, err) < 0) {
 		store_put_abort(p);
 		return err_in(err, "store");
 	}
@@ -228,9 +228,9 @@ int store_put_write(struct store_put *p, struct bytes b, struct err *err)
 		hash64_feed(&p->hashed, b.p, b.size);
 	if ((p->frames ? codec_frames_write(p->frames, b, err) : staging_write(&p->staging, b, err)) < 0)
 		return err_in(err, "store");
-	count(p, p->staging.size);
+	put_count(p, p->staging.size);
 	if (p->opts.name.size && p->size - p->saved >= STORE_SAVE_EVERY)
-		save(p);
+		put_save(p);
 	if (p->size - p->looked < STORE_SAVE_EVERY)
 		return 0;
 	p->looked = p->size;
@@ -242,7 +242,7 @@ uint64_t store_put_size(const struct store_put *p)
 	return p->size;
 }
 
-static int end(struct store_put *p, struct err *err)
+static int put_end(struct store_put *p, struct err *err)
 {
 	if (p->ended)
 		return 0;
@@ -261,7 +261,7 @@ int store_put_end(struct store_put *p, struct source **ret, uint8_t ret_sha256[S
 {
 	struct source *s = NULL;
 
-	if (end(p, err) < 0)
+	if (put_end(p, err) < 0)
 		return -1;
 	if (ret) {
 		if (staging_source(&p->staging, "upload", &s, err) < 0)
@@ -278,7 +278,7 @@ int store_put_end(struct store_put *p, struct source **ret, uint8_t ret_sha256[S
 static void put_free(struct store_put *p, bool keep)
 {
 	if (!keep)
-		count(p, 0);
+		put_count(p, 0);
 	codec_frames_free(p->frames);
 	sha256_free(p->sha);
 	p->st->blobs->ops->staging_done(p->st->blobs, &p->staging, keep);
@@ -297,7 +297,7 @@ void store_put_leave(struct store_put *p)
 	bool keep = p && p->opts.name.size && !p->ended && p->size >= CODEC_FRAME_SIZE;
 
 	if (keep && fdatasync(p->staging.fd) == 0)
-		save(p);
+		put_save(p);
 	if (p)
 		put_free(p, keep);
 }
@@ -308,10 +308,10 @@ struct commit {
 	struct store *st;
 	struct store_put *put;
 	const struct store_key *key;
-	const struct store_meta *meta; /* as it will be */
+	const struct store_meta *meta; /* as it will be written */
 	enum store_policy policy;
 	struct buf name, record;
-	struct arena arena; /* of what is there */
+	struct arena arena; /* of the existing record */
 };
 
 static void commit_done(struct commit *c)
@@ -321,8 +321,8 @@ static void commit_done(struct commit *c)
 	arena_done(&c->arena);
 }
 
-/* 0: go on. STORE_KEPT, STORE_SAME. */
-static int judge(const struct commit *c, const struct store_meta *old)
+/* 0: write the new record. STORE_KEPT, STORE_SAME. */
+static int commit_judge(const struct commit *c, const struct store_meta *old)
 {
 	const struct store_meta *meta = c->meta;
 
@@ -338,8 +338,8 @@ static int judge(const struct commit *c, const struct store_meta *old)
 	return 0;
 }
 
-/* Whoever wrote it may not have come to make it durable yet. */
-static int settle(const struct commit *c, const struct store_meta *old, struct err *err)
+/* Another writer may not have made its record durable yet. */
+static int commit_settle(const struct commit *c, const struct store_meta *old, struct err *err)
 {
 	struct blobs *b = c->st->blobs;
 	char content[STORE_CONTENT_NAME_SIZE];
@@ -348,7 +348,7 @@ static int settle(const struct commit *c, const struct store_meta *old, struct e
 	return r ? r : b->ops->settle(b, (const char *)c->name.p, err);
 }
 
-static int put_content(const struct commit *c, struct err *err)
+static int commit_put_content(const struct commit *c, struct err *err)
 {
 	struct blobs *b = c->st->blobs;
 	char name[STORE_CONTENT_NAME_SIZE];
@@ -357,24 +357,25 @@ static int put_content(const struct commit *c, struct err *err)
 				  &c->put->staging, err);
 }
 
-static int touch_content(const struct commit *c, struct err *err)
+static int commit_touch_content(const struct commit *c, struct err *err)
 {
 	struct blobs *b = c->st->blobs;
 	char name[STORE_CONTENT_NAME_SIZE];
 	int r = b->ops->touch(b, store_content_name(c->meta->sha256, c->meta->raw, name), err);
 
-	return r == BLOB_MISSING ? put_content(c, err) : r;
+	return r == BLOB_MISSING ? commit_put_content(c, err) : r;
 }
 
-/* Content, then record, in the place of @expect. BLOB_CHANGED. */
-static int put_both(const struct commit *c, const struct blob_stamp *expect, bool *counted, struct err *err)
+/* Write the content, then the record in the place of @expect. BLOB_CHANGED. */
+static int commit_put_both(const struct commit *c, const struct blob_stamp *expect, bool *counted,
+			   struct err *err)
 {
 	struct blobs *b = c->st->blobs;
 	int64_t from_ns = store_now_ns();
 	bool there = false;
 	int r;
 
-	if (store_content_there(c->st, c->meta, &there, err) < 0 || put_content(c, err) < 0)
+	if (store_content_there(c->st, c->meta, &there, err) < 0 || commit_put_content(c, err) < 0)
 		return -1;
 	if (!there && !*counted) {
 		store_usage_add(c->st, (int64_t)c->meta->stored_size);
@@ -383,10 +384,10 @@ static int put_both(const struct commit *c, const struct blob_stamp *expect, boo
 	r = b->ops->put(b, (const char *)c->name.p, buf_bytes(&c->record), expect, err);
 	if (r)
 		return r;
-	return store_now_ns() - from_ns < c->st->settle_ns / 2 ? 0 : touch_content(c, err);
+	return store_now_ns() - from_ns < c->st->settle_ns / 2 ? 0 : commit_touch_content(c, err);
 }
 
-static int commit(struct commit *c, bool *ret_replaced, struct err *err)
+static int commit_run(struct commit *c, bool *ret_replaced, struct err *err)
 {
 	bool same = false, counted = false;
 
@@ -401,17 +402,17 @@ static int commit(struct commit *c, bool *ret_replaced, struct err *err)
 			*err = why;
 			return -1;
 		}
-		/* A record that is damaged is as good as none: this one takes its place. */
+		/* A damaged record is treated as missing: the new one takes its place. */
 		if (r == 0) {
 			if (store_content_there(c->st, &old.meta, &there, err) < 0)
 				return -1;
-			outcome = there ? judge(c, &old.meta) : 0;
-			r = outcome ? settle(c, &old.meta, err) : BLOB_MISSING;
+			outcome = there ? commit_judge(c, &old.meta) : 0;
+			r = outcome ? commit_settle(c, &old.meta, err) : BLOB_MISSING;
 			if (r <= 0)
 				return r < 0 ? -1 : outcome;
 			same = there && memcmp(old.meta.sha256, c->meta->sha256, STORE_SHA256_SIZE) == 0;
 		}
-		r = put_both(c, &old.stamp, &counted, err);
+		r = commit_put_both(c, &old.stamp, &counted, err);
 		if (r == 0)
 			object_list_put(c->st->objects, (const char *)c->name.p, c->key, c->meta);
 		if (r == 0 && c->meta->later)
@@ -424,7 +425,7 @@ static int commit(struct commit *c, bool *ret_replaced, struct err *err)
 		if (r != BLOB_CHANGED)
 			return r ? r : same ? STORE_SAME : 0;
 	}
-	return err_set(err, ERR_IO, "too many write it at once; try again");
+	return err_set(err, ERR_IO, "too many writers of one object at once; try again");
 }
 
 int store_put_commit(struct store_put *p, const struct store_key *key, const struct store_meta *meta,
@@ -436,7 +437,7 @@ int store_put_commit(struct store_put *p, const struct store_key *key, const str
 	bool replaced = false;
 	int r = 0;
 
-	if (end(p, err) < 0) {
+	if (put_end(p, err) < 0) {
 		store_put_abort(p);
 		return -1;
 	}
@@ -451,14 +452,13 @@ int store_put_commit(struct store_put *p, const struct store_key *key, const str
 	buf_cstr(&c.name);
 	store_record_write(key, &full, &c.record);
 	if (c.record.size > STORE_MAX_RECORD)
-		r = err_set(err, ERR_LIMIT, "what is to be noted of it is longer than %zu bytes",
-			    STORE_MAX_RECORD);
-	/* From now on it is counted as a content. */
-	count(p, 0);
+		r = err_set(err, ERR_LIMIT, "its record is longer than %zu bytes", STORE_MAX_RECORD);
+	/* From now on the bytes count as a content. */
+	put_count(p, 0);
 	if (r == 0)
 		r = store_make_room(p->st, full.stored_size, err);
 	if (r == 0)
-		r = commit(&c, &replaced, err);
+		r = commit_run(&c, &replaced, err);
 	if (r == 0 && o->committed)
 		o->committed(o->committed_arg, key, &full, replaced);
 	if (r < 0)

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a record says: lines "name: value", the last of them a sum of all before it. Text, so that who looks
- * into a store with nothing but a pager understands it. Control characters, '%' and bytes over 126 are
- * written as %XX.
+ * Records as text: lines "name: value", the last of them a sum of all before it. As text they can be read
+ * with a pager. Control characters, '%' and bytes over 126 are written as %XX.
  *
- * Names that are not known are passed over: a later version may say more. What is missing has its zero, but
- * for what no object can do without.
+ * Unknown names are skipped: a later version may add some. A missing value is zero, except for those that no
+ * object can do without.
  */
 #include "store/internal.h"
 
@@ -20,7 +19,7 @@ static_assert(BUILD_ID_HEX_SIZE > 2 * STORE_SHA256_SIZE, "one room for both");
 
 /* ---- writing ---- */
 
-static void put_text(struct buf *b, const char *name, struct str s)
+static void record_put_text(struct buf *b, const char *name, struct str s)
 {
 	if (!s.size)
 		return;
@@ -36,7 +35,7 @@ static void put_text(struct buf *b, const char *name, struct str s)
 	buf_add_char(b, '\n');
 }
 
-static void put_number(struct buf *b, const char *name, int64_t v)
+static void record_put_number(struct buf *b, const char *name, int64_t v)
 {
 	if (v)
 		buf_printf(b, "%s: %lld\n", name, (long long)v);
@@ -50,7 +49,7 @@ void store_record_write(const struct store_key *key, const struct store_meta *me
 	buf_add_str(ret, STR(FIRST_LINE));
 	buf_printf(ret, "build-id: %s\n", build_id_hex(&key->id, hex));
 	buf_printf(ret, "kind: %s\n", store_kind_name(key->kind));
-	put_text(ret, "arg", key->arg);
+	record_put_text(ret, "arg", key->arg);
 	buf_printf(ret, "sha256: %s\n", hex_encode(bytes_of(meta->sha256, STORE_SHA256_SIZE), hex));
 	buf_printf(ret, "size: %llu\n", (unsigned long long)meta->size);
 	buf_printf(ret, "stored-size: %llu\n", (unsigned long long)meta->stored_size);
@@ -59,12 +58,12 @@ void store_record_write(const struct store_key *key, const struct store_meta *me
 		buf_add_str(ret, STR("becomes: zstd\n"));
 	buf_printf(ret, "origin: %s\n", store_origin_name(meta->origin));
 	buf_printf(ret, "quality: %s\n", store_quality_name(meta->quality));
-	put_number(ret, "created", meta->created);
-	put_number(ret, "mtime", meta->mtime);
-	put_text(ret, "from", meta->from);
-	put_text(ret, "address", meta->address);
-	put_text(ret, "file", meta->file);
-	put_text(ret, "archive", meta->archive);
+	record_put_number(ret, "created", meta->created);
+	record_put_number(ret, "mtime", meta->mtime);
+	record_put_text(ret, "from", meta->from);
+	record_put_text(ret, "address", meta->address);
+	record_put_text(ret, "file", meta->file);
+	record_put_text(ret, "archive", meta->archive);
 	buf_printf(ret, LAST_NAME "%016llx\n",
 		   (unsigned long long)hash64(ret->p + start, ret->size - start, 0));
 }
@@ -117,7 +116,7 @@ static bool get_number(struct str v, int64_t *ret)
 	return true;
 }
 
-/* The row of @names that @v is. */
+/* The index of @v in @names. */
 static bool get_word(struct str v, const char *(*name)(unsigned i), unsigned n, unsigned *ret)
 {
 	for (unsigned i = 0; i < n; i++) {
@@ -267,7 +266,7 @@ static int get_line(struct reading *r, struct str line, struct err *err)
 	return 0;
 }
 
-/* Cut the last line off, and hold the rest against it. */
+/* Cut the last line off and check the sum in it. */
 static int check_sum(struct str *s, struct err *err)
 {
 	char want[SUM_LINE + 1];
@@ -293,7 +292,7 @@ int store_record_read(struct bytes b, struct arena *a, struct store_key *ret_key
 	if (s.size > STORE_MAX_RECORD)
 		return err_set(err, ERR_LIMIT, "record: longer than %zu bytes", STORE_MAX_RECORD);
 	if (!str_starts(s, STR(FIRST_LINE)))
-		return err_set(err, ERR_INVALID, "record: not one, or of a newer version");
+		return err_set(err, ERR_INVALID, "record: not a record, or of a newer version");
 	if (check_sum(&s, err) < 0)
 		return err_in(err, "record");
 	str_cut(&s, '\n');
@@ -301,7 +300,7 @@ int store_record_read(struct bytes b, struct arena *a, struct store_key *ret_key
 		if (get_line(&r, str_cut(&s, '\n'), err) < 0)
 			return err_in(err, "record");
 	if (!key.id.size || !r.has_kind || !r.has_sha256 || !r.has_size || !r.has_form)
-		return err_set(err, ERR_INVALID, "record: says too little");
+		return err_set(err, ERR_INVALID, "record: a needed field is missing");
 	meta.later &= meta.raw;
 	*ret_key = key;
 	*ret = meta;

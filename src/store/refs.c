@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A walk over all records and contents: who names what. About 200 bytes of memory an object.
+ * The reference count: a walk over all records and contents. It takes about 200 bytes of memory an object.
  */
 #include "store/internal.h"
 
@@ -9,7 +9,7 @@
 struct refs_walk {
 	struct store *st;
 	struct refs *c;
-	struct arena record; /* of the one at hand */
+	struct arena record; /* of the current record */
 	store_bad_fn *bad;
 	void *arg;
 };
@@ -68,7 +68,7 @@ static int refs_add_record(void *arg, const char *name, const struct blob_stamp 
 	return 0;
 }
 
-/* What else lies among the contents is not ours to judge. */
+/* Other files among the contents are left alone. */
 static bool content_name_parse(const char *name, uint8_t sha256[STORE_SHA256_SIZE], bool *ret_raw)
 {
 	char own[STORE_CONTENT_NAME_SIZE];
@@ -92,7 +92,7 @@ static int refs_add_content(void *arg, const char *name, const struct blob_stamp
 
 	if (!content_name_parse(name, sha256, &raw))
 		return 0;
-	at = refs_content_at(w->c, sha256, raw); /* which may move them */
+	at = refs_content_at(w->c, sha256, raw); /* this may move the contents */
 	content = &w->c->contents[at];
 	content->there = true;
 	content->stored_size = stamp->size;

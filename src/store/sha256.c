@@ -29,7 +29,7 @@ int sha256_load(struct err *err)
 	return lazy_load(&lib, "libcrypto.so.3", "libssl3", names, &crypto, ARRAY_SIZE(names), err);
 }
 
-/* An EVP_MD_CTX goes by this name. */
+/* struct sha256 is libcrypto's EVP_MD_CTX. */
 static EVP_MD_CTX *ctx_of(struct sha256 *s)
 {
 	return (EVP_MD_CTX *)s;
@@ -50,7 +50,7 @@ int sha256_new(struct sha256 **ret, struct err *err)
 	return 0;
 }
 
-/* Of one that has begun neither of them fails. */
+/* Neither can fail after the context was initialised. */
 
 void sha256_add(struct sha256 *s, struct bytes b)
 {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * SHA-256: the name of a content in the store, an rpm's digest of its payload, what is kept of a token.
+ * SHA-256: names of contents in the store, digests of rpm payloads, hashes of tokens.
  *
- * By libcrypto, which has the processor's own instructions for it, and which is loaded when it is first
- * needed: it brings 2 ms to every start of a program that is linked with it.
+ * By libcrypto, which uses the processor's instructions. It is loaded when it is first needed, since linking
+ * it adds 2 ms to every start of a program.
  */
 #pragma once
 
@@ -13,12 +13,12 @@
 
 struct sha256;
 
-/* Have libcrypto, or be told that there is none: before sha256_of(), which cannot. */
+/* Load libcrypto, or fail: call it before sha256_of(), which cannot fail. */
 int sha256_load(struct err *err);
 int sha256_new(struct sha256 **ret, struct err *err);
 void sha256_add(struct sha256 *s, struct bytes b);
-void sha256_end(struct sha256 *s, uint8_t ret[SHA256_SIZE]); /* no more sha256_add() behind it */
+void sha256_end(struct sha256 *s, uint8_t ret[SHA256_SIZE]); /* no sha256_add() after it */
 void sha256_free(struct sha256 *s);                          /* takes NULL */
 void sha256_freep(struct sha256 **s);
-/* Of what lies in memory. Who may find no libcrypto has called sha256_load(). */
+/* Of bytes in memory. Call sha256_load() first where libcrypto may be missing. */
 void sha256_of(struct bytes b, uint8_t ret[SHA256_SIZE]);

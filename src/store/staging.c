@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The file that a content is gathered in.
+ * Staging files, in which contents are gathered.
  */
 #include "store/blob.h"
 

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Spools as files in the folder tmp/ of a store. Each is locked (flock) by who writes it: one that nobody has
- * locked was left by a process that is gone, and is swept away.
+ * Staging files in the folder tmp/ of a store. Each is locked (flock) by its writer; a file that is not
+ * locked was left by a process that has ended, and is swept.
  *
- * But one that has a name, part-HASH, and beside it its note, note-HASH, which says how much of it is good to
- * go on with, stays for a while. Nobody but the holder of the staging's lock writes the note, in place, by one
- * call: who is killed has done it or not. It is not synced: after a crash of the machine it may be torn, and
- * then its sum says so, or tell of bytes that are not there, and who goes on looks at them anyway.
+ * A staging file with a name, part-HASH, and a note beside it, note-HASH, which says how much of it is valid,
+ * stays for a while. Only the holder of the file's lock writes the note, in place, by one call, so that a
+ * process that is killed has written it or not. The note is not synced: after a crash of the machine it may
+ * be torn, which its sum shows, or describe bytes that do not exist, so a reader checks these anyway.
  */
 #include "store/blob.h"
 
@@ -72,7 +72,7 @@ static bool line_hash(struct str *s, struct str name, uint64_t *ret)
 	return true;
 }
 
-/* Views into @b. false: it is no whole and sound note. */
+/* Views into @b. false: the note is damaged. */
 static bool note_read(struct bytes b, struct staging_note *ret)
 {
 	struct str s = { (const char *)b.p, b.size }, first;
@@ -96,7 +96,7 @@ static bool note_read(struct bytes b, struct staging_note *ret)
 	return n.name.size <= STAGING_MAX_NAME && n.content <= n.all;
 }
 
-/* Into @b. false: there is none that is sound. */
+/* Read the note into @b. false: there is no valid one. */
 static bool note_get(const char *path, struct buf *b, struct staging_note *ret)
 {
 	return file_read(path, NOTE_MAX, b, NULL) == 0 && note_read(buf_bytes(b), ret);
@@ -142,8 +142,8 @@ int staging_dir_notes(const char *dir, int (*fn)(void *arg, const struct staging
 
 /* ---- opening ---- */
 
-/* Locked, and not swept away before it was. */
-static bool is_ours(int fd)
+/* Is the file locked by us, and was not swept before? */
+static bool staging_is_locked(int fd)
 {
 	struct stat st;
 
@@ -164,15 +164,15 @@ static int open_new(const char *dir, struct staging *ret, struct err *err)
 		fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0644);
 		if (fd < 0)
 			return err_os(err, errno, "%s: create", path);
-		if (!is_ours(fd))
+		if (!staging_is_locked(fd))
 			continue;
 		*ret = (struct staging){ .fd = TAKE_FD(fd), .path = TAKE(path) };
 		return 0;
 	}
-	return err_set(err, ERR_IO, "%s/tmp: new files are taken away", dir);
+	return err_set(err, ERR_IO, "%s/tmp: new files are removed by another program", dir);
 }
 
-/* So much of it as its note tells; without one, nothing. */
+/* Truncate the file to the size in its note; without a note, to nothing. */
 static int cut_to_note(struct staging *s, struct str name, struct err *err)
 {
 	AUTO(buf_done) struct buf b = { 0 };
@@ -192,7 +192,7 @@ static int cut_to_note(struct staging *s, struct str name, struct err *err)
 	return 0;
 }
 
-/* Another one has it: *ret is not set. */
+/* If another writer has it, *ret is not set. */
 static int open_named(const char *dir, struct str name, struct staging *ret, struct err *err)
 {
 	struct staging s = { .fd = -1 };
@@ -206,7 +206,7 @@ static int open_named(const char *dir, struct str name, struct staging *ret, str
 	s.fd = open(s.path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644);
 	if (s.fd < 0)
 		r = err_os(err, errno, "%s: create", s.path);
-	else if (is_ours(s.fd))
+	else if (staging_is_locked(s.fd))
 		r = cut_to_note(&s, name, err);
 	else
 		fd_close(&s.fd);
@@ -257,7 +257,7 @@ int staging_dir_staged(const char *dir, uint64_t *ret_bytes, struct err *err)
 
 	if (!d)
 		return err_os(err, errno, "%s: open", path);
-	/* One that has another link has become a blob. */
+	/* A file with a second link has become a blob. */
 	while ((e = readdir(d)))
 		if (!str_starts(str_of(e->d_name), STR(NOTE)) &&
 		    fstatat(dirfd(d), e->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(st.st_mode) &&
@@ -282,7 +282,7 @@ static bool may_stay(const char *dir, const char *name)
 	return note_get(path, &b, &note) && note.time_s + STAGING_KEEP_S > clock_wall_s();
 }
 
-/* A note is worth as much as its staging. */
+/* A note without its staging file is removed. */
 static bool note_left_over(int dir_fd, const char *name)
 {
 	AUTO(mem_freep) char *part = mem_printf(PART "%s", name + sizeof(NOTE) - 1);

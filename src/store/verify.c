@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reading everything again: is each content still what its name says?
+ * Reading all contents and comparing each with the SHA-256 in its name.
  *
- * A content that is not goes with all records that name it, if that is wanted: what is missing can be fetched
- * or pushed again, what is wrong would be served.
+ * With the option `remove` a damaged content is removed with all records that name it: a missing object can
+ * be fetched or pushed again, a damaged one would be served.
  */
 #include "store/internal.h"
 
@@ -15,12 +15,12 @@ struct verify {
 	struct store *st;
 	struct refs c;
 	const struct store_verify_options *o;
-	uint8_t *piece; /* PIECE */
+	uint8_t *piece; /* of CHUNK bytes */
 	uint64_t done;
 	struct store_verify_result result;
 };
 
-static void bad_record(void *arg, struct str what, const struct err *why)
+static void verify_report(void *arg, struct str what, const struct err *why)
 {
 	struct verify *v = arg;
 
@@ -29,7 +29,7 @@ static void bad_record(void *arg, struct str what, const struct err *why)
 		v->o->bad(v->o->arg_bad, what, why);
 }
 
-static int hash_source(struct verify *v, struct source *s, uint8_t sha256[STORE_SHA256_SIZE], struct err *err)
+static int verify_hash(struct verify *v, struct source *s, uint8_t sha256[STORE_SHA256_SIZE], struct err *err)
 {
 	struct sha256 *sha = NULL;
 	int r = sha256_new(&sha, err);
@@ -51,9 +51,9 @@ static int hash_source(struct verify *v, struct source *s, uint8_t sha256[STORE_
 	return r;
 }
 
-/* 0, BLOB_MISSING, or what is wrong with it. */
-static int check_content(struct verify *v, const struct refs_content *content, const char *name,
-			 struct err *err)
+/* 0, BLOB_MISSING, or an error that says what is wrong. */
+static int verify_content(struct verify *v, const struct refs_content *content, const char *name,
+			  struct err *err)
 {
 	struct blobs *b = v->st->blobs;
 	AUTO(source_closep) struct source *s = NULL;
@@ -69,15 +69,15 @@ static int check_content(struct verify *v, const struct refs_content *content, c
 			return -1;
 		s = frames;
 	}
-	if (hash_source(v, s, sha256, err) < 0)
+	if (verify_hash(v, s, sha256, err) < 0)
 		return -1;
 	if (memcmp(sha256, content->sha256, sizeof(sha256)) != 0)
-		return err_set(err, ERR_INVALID, "its SHA-256 is another");
+		return err_set(err, ERR_INVALID, "its SHA-256 differs");
 	return 0;
 }
 
-/* All that name content @at: told, and removed if that is wanted. */
-static int condemn(struct verify *v, size_t at, const struct err *why, struct err *err)
+/* Report all records that name content @at, and with `remove` remove them. */
+static int verify_condemn(struct verify *v, size_t at, const struct err *why, struct err *err)
 {
 	struct blobs *b = v->st->blobs;
 
@@ -87,7 +87,7 @@ static int condemn(struct verify *v, size_t at, const struct err *why, struct er
 
 		if (record->content != at)
 			continue;
-		bad_record(v, str_of(record->name), why);
+		verify_report(v, str_of(record->name), why);
 		if (!v->o->remove)
 			continue;
 		r = b->ops->remove(b, record->name, record->time_ns, err);
@@ -98,7 +98,7 @@ static int condemn(struct verify *v, size_t at, const struct err *why, struct er
 	return 0;
 }
 
-static int check_one(struct verify *v, size_t i, struct err *err)
+static int verify_one(struct verify *v, size_t i, struct err *err)
 {
 	const struct refs_content *content = &v->c.contents[i];
 	struct blobs *b = v->st->blobs;
@@ -107,14 +107,14 @@ static int check_one(struct verify *v, size_t i, struct err *err)
 	int r;
 
 	store_content_name(content->sha256, content->raw, name);
-	r = check_content(v, content, name, &why);
+	r = verify_content(v, content, name, &why);
 	if (r == 0)
 		return 0;
 	if (r < 0 && why.kind != ERR_INVALID) {
 		*err = why;
 		return -1;
 	}
-	/* Evicted meanwhile, perhaps: its records are gone too then. */
+	/* It may have been evicted meanwhile: then its records are gone too. */
 	if (r == BLOB_MISSING) {
 		if (content->there || !content->n_records)
 			return 0;
@@ -123,10 +123,10 @@ static int check_one(struct verify *v, size_t i, struct err *err)
 		(void)err_in(&why, "%s", name);
 	}
 	if (!content->n_records)
-		bad_record(v, str_of(name), &why);
-	if (condemn(v, i, &why, err) < 0)
+		verify_report(v, str_of(name), &why);
+	if (verify_condemn(v, i, &why, err) < 0)
 		return -1;
-	/* Now, and not with the garbage: it must not be taken for the same when it is pushed again. */
+	/* Remove it at once, not with the garbage: a later push of the same bytes would take it for valid. */
 	if (v->o->remove && content->there && b->ops->remove(b, name, v->c.from_ns, err) < 0)
 		return -1;
 	return 0;
@@ -138,11 +138,11 @@ int store_verify(struct store *st, const struct store_verify_options *o, struct 
 	struct verify v = { .st = st, .o = o };
 	int r = 0;
 
-	if (refs_count(st, &v.c, bad_record, &v, err) < 0)
+	if (refs_count(st, &v.c, verify_report, &v, err) < 0)
 		return -1;
 	v.piece = mem_alloc(PIECE);
 	for (size_t i = 0; i < v.c.n_contents && r == 0; i++) {
-		r = check_one(&v, i, err);
+		r = verify_one(&v, i, err);
 		v.result.n_contents++;
 		v.done += v.c.contents[i].stored_size;
 	}
