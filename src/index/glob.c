@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Patterns of the metadata query. Not fnmatch(3): it goes by the locale of the process, wants NUL-terminated
- * strings, and may try again from every star there is. Here only the last star of a path component is ever
- * tried again, which is enough: a slash of the pattern can stand for one slash of the string only.
+ * Patterns of the metadata query. Not fnmatch(3), which uses the locale of the process, needs NUL-terminated
+ * strings, and may backtrack to every star. Here only the last star of a path component is tried again, which
+ * is enough: a slash of the pattern matches exactly one slash of the string.
  */
 #include "index/internal.h"
 
@@ -12,7 +12,7 @@ struct pat {
 	const unsigned char *p, *end;
 };
 
-static bool class_has(struct str name, unsigned char c)
+static bool glob_class_has(struct str name, unsigned char c)
 {
 	static const struct {
 		const char *name;
@@ -29,8 +29,8 @@ static bool class_has(struct str name, unsigned char c)
 	return false;
 }
 
-/* "[:name:]", "[=x=]" or "[.x.]" at p: its kind, its inside, and p behind it. 0: none. */
-static char special(struct pat *pt, struct str *ret_inside)
+/* "[:name:]", "[=x=]" or "[.x.]" at p: returns its kind and inner text, and moves p after it. 0: none. */
+static char glob_special(struct pat *pt, struct str *ret_inside)
 {
 	const unsigned char *p = pt->p;
 	char kind;
@@ -47,11 +47,11 @@ static char special(struct pat *pt, struct str *ret_inside)
 	return 0;
 }
 
-/* One end of a range. false: the pattern ends, or a slash comes. */
-static bool one(struct pat *pt, unsigned char *ret)
+/* One end of a range. false: the pattern ends, or a slash follows. */
+static bool glob_range_end(struct pat *pt, unsigned char *ret)
 {
 	struct str inside;
-	char kind = special(pt, &inside);
+	char kind = glob_special(pt, &inside);
 
 	if (kind) {
 		*ret = inside.size == 1 ? (unsigned char)inside.p[0] : 0;
@@ -66,10 +66,10 @@ static bool one(struct pat *pt, unsigned char *ret)
 }
 
 /*
- * The bracket expression behind a "[": is @c in it? On false *ret_is is not set and @pt stays: it is no
- * bracket expression (never closed, or a slash comes first), the "[" stands for itself.
+ * Match @c with the bracket expression after a "[". false: it is not one (never closed, or a slash comes
+ * first), so "[" stands for itself; *ret_is is not set and @pt stays.
  */
-static bool bracket(struct pat *pt, unsigned char c, bool *ret_is)
+static bool glob_bracket(struct pat *pt, unsigned char c, bool *ret_is)
 {
 	struct pat at = *pt;
 	bool is = false, not = false;
@@ -88,17 +88,17 @@ static bool bracket(struct pat *pt, unsigned char c, bool *ret_is)
 			*ret_is = is != not ;
 			return true;
 		}
-		if (special(&class, &name) == ':') {
+		if (glob_special(&class, &name) == ':') {
 			at = class;
-			is = is || class_has(name, c);
+			is = is || glob_class_has(name, c);
 			continue;
 		}
-		if (!one(&at, &low))
+		if (!glob_range_end(&at, &low))
 			return false;
 		high = low;
 		if (at.end - at.p >= 2 && at.p[0] == '-' && at.p[1] != ']') {
 			at.p++;
-			if (!one(&at, &high))
+			if (!glob_range_end(&at, &high))
 				return false;
 		}
 		is = is || (c >= low && c <= high);
@@ -106,8 +106,8 @@ static bool bracket(struct pat *pt, unsigned char c, bool *ret_is)
 	return false;
 }
 
-/* The next element of the pattern, which is no star, against one byte. */
-static bool element(struct pat *pt, unsigned char c)
+/* Match one byte with the next element of the pattern, which is no star. */
+static bool glob_element(struct pat *pt, unsigned char c)
 {
 	unsigned char e = *pt->p++;
 	bool is;
@@ -116,11 +116,11 @@ static bool element(struct pat *pt, unsigned char c)
 	case '?':
 		return c != '/';
 	case '[':
-		if (bracket(pt, c, &is))
+		if (glob_bracket(pt, c, &is))
 			return is && c != '/';
 		break;
 	case '\\':
-		/* One at the end of the pattern matches nothing. */
+		/* A backslash at the end of the pattern matches nothing. */
 		if (pt->p == pt->end)
 			return false;
 		e = *pt->p++;
@@ -136,7 +136,7 @@ bool index_glob_match(struct str pattern, struct str s)
 	struct pat pt = { (const unsigned char *)pattern.p, (const unsigned char *)pattern.p + pattern.size };
 	const unsigned char *p = (const unsigned char *)s.p, *end = p + s.size;
 	const unsigned char *star_pattern = NULL,
-			    *star = NULL; /* the last one of this component, and where it may go on */
+			    *star = NULL; /* the last star of this component, and where to continue */
 
 	while (p < end || pt.p < pt.end) {
 		if (pt.p < pt.end && *pt.p == '*') {
@@ -144,7 +144,7 @@ bool index_glob_match(struct str pattern, struct str s)
 			star = p;
 			continue;
 		}
-		if (p < end && pt.p < pt.end && element(&pt, *p)) {
+		if (p < end && pt.p < pt.end && glob_element(&pt, *p)) {
 			if (*p++ == '/')
 				star_pattern = NULL;
 			continue;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A connection to the index, its transactions, and the epoch that tells caches that something is no longer
- * what it was.
+ * A connection to the index, its transactions, and the epoch, which tells caches that a row was removed or
+ * replaced.
  */
 #include "index/internal.h"
 
@@ -35,7 +35,7 @@ int index_open(const char *path, const struct index_options *opts, struct index 
 	    db_migrate(ix->db, index_migrations, index_n_migrations, err) < 0) {
 		index_close(ix);
 		if (err && err->kind == ERR_INVALID)
-			/* Behind the reason, which says which file: what to do about it. */
+			/* After the reason, which names the file, the advice. */
 			return err_set(
 				err, ERR_INVALID,
 				"%.400s; use another file, or move it aside: a scan makes the index anew",
@@ -78,7 +78,7 @@ int index_commit(struct index *ix, struct err *err)
 	ix->open = false;
 	if (db_commit(ix->db, err) < 0)
 		return err_in(err, "index");
-	/* Behind the commit: who sees the new epoch sees the new rows. */
+	/* After the commit: a thread that sees the new epoch sees the new rows. */
 	if (ix->n_gone)
 		atomic_fetch_add_explicit(&epoch, 1, memory_order_release);
 	return 0;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What index's own files share.
+ * Shared by index's own files.
  */
 #pragma once
 
@@ -8,10 +8,10 @@
 
 struct index {
 	struct db *db;
-	bool open;       /* a transaction of the caller's */
-	bool broken;     /* something failed in it: it may hold half a change, and is not to be committed */
+	bool open;       /* the caller has begun a transaction */
+	bool broken;     /* a call failed in it: it may contain half a change, and must not be committed */
 	uint64_t n_gone; /* files removed or replaced in it */
-	struct index_stats stats; /* as of the two numbers below */
+	struct index_stats stats; /* valid for the two numbers below */
 	int64_t stats_version, stats_changes;
 	bool stats_known;
 };
@@ -22,20 +22,20 @@ extern const unsigned index_n_migrations;
 
 /* ---- row.c: a row of `file` ---- */
 
-/* For SELECT ... FROM file f JOIN dir d ON d.id = f.dir; they are columns 0 to INDEX_N_FILE_COLUMNS - 1. */
+/* For SELECT ... FROM file f JOIN dir d ON d.id = f.dir; these are columns 0 to INDEX_N_FILE_COLUMNS - 1. */
 #define INDEX_FILE_COLUMNS                                                                                  \
 	"f.id, d.path, f.name, f.kind, f.state, f.size, f.mtime, f.inode, f.dev, f.reason, f.reason_kind, " \
 	"f.tries, f.next_try, f.scanned, f.inner, f.inner_size, f.points_size, f.generation"
 #define INDEX_N_FILE_COLUMNS 18
 #define INDEX_FILE_TABLES    "file f JOIN dir d ON d.id = f.dir"
 
-/* The row that @s stands on; strings are copied to @a. Values that cannot be are ERR_INVALID: the database is
+/* Read the current row of @s; strings are copied to @a. Impossible values are ERR_INVALID: the database is
  * damaged. */
 int index_row_file(struct db_stmt *s, struct arena *a, struct index_file *ret, struct err *err);
 /* The same for columns @col (build ID), @col + 1 (member), @col + 2 (flags). */
 int index_row_artifact(struct db_stmt *s, int col, struct index_artifact *ret, struct err *err);
 int64_t index_member_value(uint32_t member);
-/* A path is kept in two parts, the folder with its slash and the name: folders are shared. */
+/* A path is stored in two parts: the folder with its slash, which files share, and the name. */
 void index_path_split(struct str path, struct str *ret_dir, struct str *ret_name);
 /* All rows of @s, at most @max. */
 int index_row_files(struct db_stmt *s, size_t max, struct arena *a, struct index_file **ret, size_t *ret_n,
@@ -45,5 +45,5 @@ int index_row_files(struct db_stmt *s, size_t max, struct arena *a, struct index
 
 #define INDEX_GLOB_MAX 4096 /* bytes of a pattern */
 
-/* The bytes before the first special one: what every match starts with. */
+/* The bytes before the first special one: every match starts with them. */
 struct str index_glob_prefix(struct str pattern);

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The metadata query: which build IDs have this path, or this build ID which paths.
+ * The metadata query: the build IDs of a path, or the paths of a build ID.
  *
- * What is gone over has an order that does not depend on time: plain files by folder and id, then packages by
- * id, within a file by position. A cursor is a place in this order, "phase-folder-file-skip": those of a file
- * that were told before are passed over, so pages need no state between them.
+ * Results have an order that does not depend on time: plain files by folder and id, then packages by id,
+ * within a file by position. A cursor is a place in this order, "phase-folder-file-skip": @skip results of
+ * that file are skipped, so pages need no state between them.
  *
  * Plain files and exact paths are looked up; a pattern over packages reads their maps one after the other,
- * which is what the deadline is for.
+ * hence the deadline.
  */
 #include "index/internal.h"
 
@@ -16,7 +16,7 @@
 
 #define PACKAGES_AT_ONCE 64
 
-enum { PAGE_FULL = 1 << 20 }; /* of fn's own outcomes none should be so large */
+enum { PAGE_FULL = 1 << 20 }; /* larger than the outcomes of callbacks */
 
 enum phase { PHASE_PLAIN = 1, PHASE_PACKAGES = 2 };
 
@@ -26,8 +26,8 @@ struct place {
 
 struct query {
 	struct index *ix;
-	struct place from; /* where the cursor stands */
-	struct place at;   /* skip: how many of this file were told or passed over */
+	struct place from; /* the place of the cursor */
+	struct place at;   /* skip: results of this file that were given or skipped */
 	const struct index_metadata_query *asked;
 	size_t n_told;
 	bool late;
@@ -60,29 +60,29 @@ static void place_print(const struct place *p, struct buf *ret)
 		   (unsigned long long)p->file, (unsigned long long)p->skip);
 }
 
-/* ---- telling ---- */
+/* ---- giving results ---- */
 
-static bool is_late(struct query *q)
+static bool query_is_late(struct query *q)
 {
 	q->late = q->late || (q->asked->deadline_mono_ms && clock_mono_ms() > q->asked->deadline_mono_ms);
 	return q->late;
 }
 
-/* Go on to this file. PAGE_FULL when time is up. */
-static int enter(struct query *q, enum phase phase, int64_t dir, int64_t file)
+/* Go on to this file. PAGE_FULL if the deadline has passed. */
+static int query_enter(struct query *q, enum phase phase, int64_t dir, int64_t file)
 {
 	q->at = (struct place){ phase, (uint64_t)dir, (uint64_t)file, 0 };
-	return is_late(q) ? PAGE_FULL : 0;
+	return query_is_late(q) ? PAGE_FULL : 0;
 }
 
-static bool is_from(const struct query *q)
+static bool query_is_at_cursor(const struct query *q)
 {
 	return q->at.phase == q->from.phase && q->at.dir == q->from.dir && q->at.file == q->from.file;
 }
 
-static int tell_one(struct query *q, const struct index_metadata *m)
+static int query_give_one(struct query *q, const struct index_metadata *m)
 {
-	if (is_from(q) && q->at.skip < q->from.skip) {
+	if (query_is_at_cursor(q) && q->at.skip < q->from.skip) {
 		q->at.skip++;
 		return 0;
 	}
@@ -93,22 +93,22 @@ static int tell_one(struct query *q, const struct index_metadata *m)
 	return q->asked->fn(q->asked->arg, m);
 }
 
-static int tell(struct query *q, const struct build_id *id, uint32_t flags, struct str file,
-		struct str archive)
+static int query_give(struct query *q, const struct build_id *id, uint32_t flags, struct str file,
+		      struct str archive)
 {
 	struct index_metadata m = { .build_id = *id, .file = file, .archive = archive };
 	int r = 0;
 
 	if (flags & ELF_IS_EXECUTABLE)
-		r = tell_one(q, &m);
+		r = query_give_one(q, &m);
 	if (r == 0 && (flags & ELF_IS_DEBUG)) {
 		m.debuginfo = true;
-		r = tell_one(q, &m);
+		r = query_give_one(q, &m);
 	}
 	return r;
 }
 
-static int tell_entry(struct query *q, const struct pkg_entry *e, struct str archive)
+static int query_give_entry(struct query *q, const struct pkg_entry *e, struct str archive)
 {
 	AUTO(buf_done) struct buf path = { 0 };
 
@@ -116,10 +116,10 @@ static int tell_entry(struct query *q, const struct pkg_entry *e, struct str arc
 		return 0;
 	buf_add_char(&path, '/');
 	buf_add_str(&path, e->path);
-	return tell(q, &e->elf.build_id, e->elf.flags, buf_str(&path), archive);
+	return query_give(q, &e->elf.build_id, e->elf.flags, buf_str(&path), archive);
 }
 
-static int tell_plain(struct query *q, int64_t file, struct str path, struct err *err)
+static int query_give_plain(struct query *q, int64_t file, struct str path, struct err *err)
 {
 	AUTO(arena_done) struct arena a = { 0 };
 	struct index_artifact *list;
@@ -129,7 +129,7 @@ static int tell_plain(struct query *q, int64_t file, struct str path, struct err
 	arena_init(&a);
 	r = index_artifacts_of(q->ix, file, &a, &list, &n, err);
 	for (size_t i = 0; r == 0 && i < n; i++)
-		r = tell(q, &list[i].build_id, list[i].flags, path, (struct str){ 0 });
+		r = query_give(q, &list[i].build_id, list[i].flags, path, (struct str){ 0 });
 	return r;
 }
 
@@ -147,15 +147,15 @@ static void entries_with_prefix(const struct pkg_map *m, struct str prefix, uint
 }
 
 /*
- * @pattern without its leading slash, or an exact path if @exact. A map that cannot be read is passed over:
- * one damaged package is no reason to answer nothing. It makes the answer incomplete.
+ * @pattern without its leading slash, or an exact path if @exact. An unreadable map is skipped, so that one
+ * damaged package does not hide all others; the answer is then incomplete.
  */
-static int tell_package(struct query *q, const struct index_file *f, struct str pattern, bool exact,
-			struct err *err)
+static int query_give_package(struct query *q, const struct index_file *f, struct str pattern, bool exact,
+			      struct err *err)
 {
 	struct pkg_map *m;
 	uint32_t first, end;
-	int r = enter(q, PHASE_PACKAGES, 0, f->id);
+	int r = query_enter(q, PHASE_PACKAGES, 0, f->id);
 
 	if (r)
 		return r;
@@ -171,8 +171,8 @@ static int tell_package(struct query *q, const struct index_file *f, struct str 
 		const struct pkg_entry *e = &m->entries[i];
 
 		if (exact ? str_eq(e->path, pattern) : index_glob_match(pattern, e->path))
-			r = tell_entry(q, e, f->path);
-		if (r == 0 && i % 1024 == 1023 && is_late(q))
+			r = query_give_entry(q, e, f->path);
+		if (r == 0 && i % 1024 == 1023 && query_is_late(q))
 			r = PAGE_FULL;
 	}
 	pkg_map_free(m);
@@ -181,7 +181,7 @@ static int tell_package(struct query *q, const struct index_file *f, struct str 
 
 /* ---- an exact path ---- */
 
-/* Those from the cursor on. */
+/* Packages from the cursor on. */
 static int packages_with_dir(struct query *q, struct str dir, struct arena *a, int64_t **ret, size_t *ret_n,
 			     struct err *err)
 {
@@ -227,14 +227,14 @@ static int exact_in_packages(struct query *q, struct str path, struct err *err)
 
 		r = index_file_by_id(q->ix, ids[i], &a, &f, err);
 		if (r == 0)
-			r = tell_package(q, &f, path, true, err);
+			r = query_give_package(q, &f, path, true, err);
 		else if (r == INDEX_MISSING)
 			r = 0;
 	}
 	return r;
 }
 
-static int by_path(struct query *q, struct str value, struct err *err)
+static int query_by_path(struct query *q, struct str value, struct err *err)
 {
 	AUTO(mem_freep) char *canonical = mem_alloc(value.size + 2);
 	AUTO(arena_done) struct arena a = { 0 };
@@ -248,9 +248,9 @@ static int by_path(struct query *q, struct str value, struct err *err)
 	if (q->from.phase == PHASE_PLAIN)
 		r = index_file_by_path(q->ix, path, &a, &f, err);
 	if (r == 0 && f.kind == INDEX_PLAIN) {
-		r = enter(q, PHASE_PLAIN, 0, f.id);
+		r = query_enter(q, PHASE_PLAIN, 0, f.id);
 		if (r == 0)
-			r = tell_plain(q, f.id, path, err);
+			r = query_give_plain(q, f.id, path, err);
 	} else if (r == INDEX_MISSING) {
 		r = 0;
 	}
@@ -274,9 +274,9 @@ static void dir_rows_done(struct dir_rows *d)
 	free(d->list);
 }
 
-/* Collected before anything is told: no statement stays open meanwhile. */
-static int folders(struct query *q, struct str pattern, struct arena *a, struct dir_rows *ret,
-		   struct err *err)
+/* All rows are collected before results are given, so that no statement stays open meanwhile. */
+static int glob_folders(struct query *q, struct str pattern, struct arena *a, struct dir_rows *ret,
+			struct err *err)
 {
 	int64_t from = q->from.phase == PHASE_PLAIN ? (int64_t)q->from.dir : INT64_MAX;
 	struct db_stmt *s;
@@ -333,9 +333,9 @@ static int glob_in_folder(struct query *q, const struct dir_row *dir, struct str
 	}
 	db_reset(s);
 	for (size_t i = 0; r == 0 && i < files.n; i++) {
-		r = enter(q, PHASE_PLAIN, dir->id, files.list[i].id);
+		r = query_enter(q, PHASE_PLAIN, dir->id, files.list[i].id);
 		if (r == 0)
-			r = tell_plain(q, files.list[i].id, files.list[i].path, err);
+			r = query_give_plain(q, files.list[i].id, files.list[i].path, err);
 	}
 	return r;
 }
@@ -349,7 +349,7 @@ static int glob_in_folders(struct query *q, struct str pattern, struct err *err)
 
 	arena_init(&a);
 	index_path_split(pattern, &dir_pattern, &name_pattern);
-	r = folders(q, dir_pattern, &a, &dirs, err);
+	r = glob_folders(q, dir_pattern, &a, &dirs, err);
 	for (size_t i = 0; r == 0 && i < dirs.n; i++)
 		r = glob_in_folder(q, &dirs.list[i], name_pattern, err);
 	return r;
@@ -366,10 +366,11 @@ static int glob_in_packages(struct query *q, struct str pattern, struct err *err
 		size_t n;
 
 		arena_init(&a);
-		r = index_list(q->ix, INDEX_PACKAGE, INDEX_SCANNED, after, PACKAGES_AT_ONCE, &a, &list, &n,
-			       err);
+		r = index_list(q->ix,
+			       &(struct index_range){ INDEX_PACKAGE, INDEX_SCANNED, after, PACKAGES_AT_ONCE },
+			       &a, &list, &n, err);
 		for (size_t i = 0; r == 0 && i < n; i++) {
-			r = tell_package(q, &list[i], pattern, false, err);
+			r = query_give_package(q, &list[i], pattern, false, err);
 			after = list[i].id;
 		}
 		if (r || n < PACKAGES_AT_ONCE)
@@ -377,13 +378,13 @@ static int glob_in_packages(struct query *q, struct str pattern, struct err *err
 	}
 }
 
-static int by_glob(struct query *q, struct str value, struct err *err)
+static int query_by_glob(struct query *q, struct str value, struct err *err)
 {
 	int r;
 
 	if (value.size > INDEX_GLOB_MAX)
 		return err_set(err, ERR_INVALID, "metadata: a pattern of more than %d bytes", INDEX_GLOB_MAX);
-	/* All paths are absolute, and no wildcard stands for a slash. */
+	/* All paths are absolute, and no wildcard matches a slash. */
 	if (!value.size || value.p[0] != '/')
 		return 0;
 	q->at = q->from;
@@ -393,16 +394,16 @@ static int by_glob(struct query *q, struct str value, struct err *err)
 
 /* ---- a build ID ---- */
 
-static int tell_hit(struct query *q, const struct index_hit *h, struct err *err)
+static int query_give_hit(struct query *q, const struct index_hit *h, struct err *err)
 {
 	const struct pkg_entry *e;
 	struct pkg_map *m;
 	int r;
 
 	if (h->file.kind == INDEX_PLAIN)
-		return tell(q, &h->artifact.build_id, h->artifact.flags, h->file.path, (struct str){ 0 });
-	/* Known by the header pass only, or by a map that cannot be read: it is there, but under which name?
-	 */
+		return query_give(q, &h->artifact.build_id, h->artifact.flags, h->file.path,
+				  (struct str){ 0 });
+	/* Known by the header pass only, or by an unreadable map: it exists, under an unknown name. */
 	r = h->artifact.member == INDEX_NO_MEMBER ? INDEX_MISSING : index_map(q->ix, h->file.id, &m, err);
 	if (r < 0 && err->kind == ERR_CANCELLED)
 		return r;
@@ -412,12 +413,12 @@ static int tell_hit(struct query *q, const struct index_hit *h, struct err *err)
 	}
 	e = pkg_map_by_number(m, h->artifact.member);
 	if (e)
-		r = tell_entry(q, e, h->file.path);
+		r = query_give_entry(q, e, h->file.path);
 	pkg_map_free(m);
 	return r;
 }
 
-static int cmp_hit(const void *a, const void *b)
+static int hit_compare(const void *a, const void *b)
 {
 	const struct index_hit *x = a, *y = b;
 
@@ -426,7 +427,7 @@ static int cmp_hit(const void *a, const void *b)
 	return (x->artifact.member > y->artifact.member) - (x->artifact.member < y->artifact.member);
 }
 
-static int by_build_id(struct query *q, struct str value, struct err *err)
+static int query_by_build_id(struct query *q, struct str value, struct err *err)
 {
 	AUTO(arena_done) struct arena a = { 0 };
 	struct index_hit *hits;
@@ -440,27 +441,27 @@ static int by_build_id(struct query *q, struct str value, struct err *err)
 	r = index_find(q->ix, &id, &a, &hits, &n, err);
 	if (r)
 		return r == INDEX_MISSING ? 0 : r;
-	/* The order of the cursor, instead of that of time. */
-	qsort(hits, n, sizeof(*hits), cmp_hit);
+	/* In the order of the cursor, not by time. */
+	qsort(hits, n, sizeof(*hits), hit_compare);
 	for (size_t i = 0; r == 0 && i < n; i++) {
 		if ((uint64_t)hits[i].file.id < q->from.file)
 			continue;
 		if (i == 0 || hits[i].file.id != hits[i - 1].file.id)
-			r = enter(q, PHASE_PLAIN, 0, hits[i].file.id);
+			r = query_enter(q, PHASE_PLAIN, 0, hits[i].file.id);
 		if (r == 0)
-			r = tell_hit(q, &hits[i], err);
+			r = query_give_hit(q, &hits[i], err);
 	}
 	return r;
 }
 
 /* ---- */
 
-static int packages_wait(struct index *ix, bool *ret, struct err *err)
+static int packages_are_pending(struct index *ix, bool *ret, struct err *err)
 {
 	struct db_stmt *s;
 	int r;
 
-	/* In the words of the partial index, which is all that is looked at. */
+	/* The condition of the partial index, so that only this index is read. */
 	if (db_prepare(ix->db, "SELECT 1 FROM file WHERE kind = 2 AND state <> 2 AND state <> 3 LIMIT 1", &s,
 		       err) < 0)
 		return -1;
@@ -475,11 +476,11 @@ static int packages_wait(struct index *ix, bool *ret, struct err *err)
 static const struct {
 	const char *name;
 	int (*run)(struct query *q, struct str value, struct err *err);
-	bool by_name; /* what packages hold must be known */
+	bool by_name; /* the members of packages must be known */
 } keys[] = {
-	{ "file", by_path, true },
-	{ "glob", by_glob, true },
-	{ "buildid", by_build_id, false },
+	{ "file", query_by_path, true },
+	{ "glob", query_by_glob, true },
+	{ "buildid", query_by_build_id, false },
 };
 
 int index_metadata(struct index *ix, const struct index_metadata_query *asked,
@@ -501,7 +502,7 @@ int index_metadata(struct index *ix, const struct index_metadata_query *asked,
 	q.at = q.from;
 
 	db_set_deadline(ix->db, asked->deadline_mono_ms);
-	r = keys[k].by_name ? packages_wait(ix, &wait, &why) : 0;
+	r = keys[k].by_name ? packages_are_pending(ix, &wait, &why) : 0;
 	if (r == 0)
 		r = keys[k].run(&q, asked->value, &why);
 	db_set_deadline(ix->db, 0);
@@ -511,14 +512,14 @@ int index_metadata(struct index *ix, const struct index_metadata_query *asked,
 		r = PAGE_FULL;
 	}
 	if (r && r != PAGE_FULL) {
-		/* fn tells its own failures to whom it belongs to. */
+		/* The callback reports its own failures. */
 		if (r < 0 && why.kind && err)
 			*err = why;
 		return r;
 	}
 	ret->next.size = 0;
 	if (r == PAGE_FULL) {
-		if (is_from(&q))
+		if (query_is_at_cursor(&q))
 			q.at.skip = MAX(q.at.skip, q.from.skip);
 		place_print(&q.at, &ret->next);
 	}

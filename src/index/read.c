@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Looking things up. Each call is one statement, so it sees one state of the database.
+ * Queries. Each function is one statement, so it sees one state of the database.
  */
 #include "index/internal.h"
 
 #include <stdlib.h>
 
-/* Of one build ID, or of packages with files in one directory. More is hostile, or a mirror of mirrors: the
- * newest are enough. */
+/* Limit of files with one build ID, or packages with files in one directory. More are hostile, or mirrors of
+ * mirrors: the newest are enough. */
 #define MAX_HITS 1024
 
 int index_find(struct index *ix, const struct build_id *id, struct arena *a, struct index_hit **ret,
@@ -54,7 +54,7 @@ bool index_has(struct index *ix, const struct build_id *id)
 	struct db_stmt *s;
 	bool has;
 
-	/* What cannot be asked is not certain to be missing. */
+	/* If the query fails, absence is not certain. */
 	if (db_prepare(ix->db, "SELECT 1 FROM artifact WHERE build_id = ? LIMIT 1", &s, NULL) < 0)
 		return true;
 	db_bind_bytes(s, 1, build_id_bytes(id));
@@ -229,8 +229,8 @@ int index_find_dir(struct index *ix, uint64_t hash, struct arena *a, struct inde
 	return index_row_files(s, MAX_HITS, a, ret, ret_n, err);
 }
 
-int index_list(struct index *ix, enum index_kind kind, enum index_state state, int64_t after, size_t max,
-	       struct arena *a, struct index_file **ret, size_t *ret_n, struct err *err)
+int index_list(struct index *ix, const struct index_range *range, struct arena *a, struct index_file **ret,
+	       size_t *ret_n, struct err *err)
 {
 	struct db_stmt *s;
 
@@ -240,11 +240,11 @@ int index_list(struct index *ix, enum index_kind kind, enum index_state state, i
 		       " AND (?3 = 0 OR f.state = ?3) ORDER BY f.id LIMIT ?4",
 		       &s, err) < 0)
 		return -1;
-	db_bind_i64(s, 1, after);
-	db_bind_i64(s, 2, kind);
-	db_bind_i64(s, 3, state);
-	db_bind_i64(s, 4, (int64_t)MIN(max, (size_t)INT64_MAX));
-	return index_row_files(s, max, a, ret, ret_n, err);
+	db_bind_i64(s, 1, range->after);
+	db_bind_i64(s, 2, range->kind);
+	db_bind_i64(s, 3, range->state);
+	db_bind_i64(s, 4, (int64_t)MIN(range->max, (size_t)INT64_MAX));
+	return index_row_files(s, range->max, a, ret, ret_n, err);
 }
 
 int index_due(struct index *ix, int64_t now_s, size_t max, struct arena *a, struct index_file **ret,
@@ -252,7 +252,7 @@ int index_due(struct index *ix, int64_t now_s, size_t max, struct arena *a, stru
 {
 	struct db_stmt *s;
 
-	/* The newest first: they are what is asked for. */
+	/* The newest first: they are requested most. */
 	if (db_prepare(ix->db,
 		       "SELECT " INDEX_FILE_COLUMNS " FROM " INDEX_FILE_TABLES
 		       " WHERE f.kind = 2 AND f.state <> 2 AND"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Rows into structs. Others may have written the file: a value that no lode writes is told as damage, before
- * anything is done by it.
+ * Rows into structs. Other programs may have written the file: a value that lode never writes is reported as
+ * damage before it is used.
  */
 #include "index/internal.h"
 
@@ -17,7 +17,7 @@ void index_path_split(struct str path, struct str *ret_dir, struct str *ret_name
 	*ret_name = (struct str){ path.p + at, path.size - at };
 }
 
-static bool in_range(struct db_stmt *s, int col, int64_t first, int64_t last)
+static bool row_in_range(struct db_stmt *s, int col, int64_t first, int64_t last)
 {
 	int64_t v = db_i64(s, col);
 
@@ -29,9 +29,9 @@ int index_row_file(struct db_stmt *s, struct arena *a, struct index_file *ret, s
 	struct bytes dir = db_bytes(s, 1), name = db_bytes(s, 2), reason = db_bytes(s, 9);
 	char *path;
 
-	if (!in_range(s, 3, INDEX_PLAIN, INDEX_PACKAGE) || !in_range(s, 4, INDEX_HEADER, INDEX_QUEUED) ||
-	    !in_range(s, 10, ERR_NONE, ERR_INTERNAL) || !in_range(s, 11, 0, UINT32_MAX) ||
-	    !in_range(s, 14, CODEC_NONE, CODEC_N_KINDS - 1))
+	if (!row_in_range(s, 3, INDEX_PLAIN, INDEX_PACKAGE) ||
+	    !row_in_range(s, 4, INDEX_HEADER, INDEX_QUEUED) || !row_in_range(s, 10, ERR_NONE, ERR_INTERNAL) ||
+	    !row_in_range(s, 11, 0, UINT32_MAX) || !row_in_range(s, 14, CODEC_NONE, CODEC_N_KINDS - 1))
 		return err_set(err, ERR_INVALID, "the row of file %lld is damaged", (long long)db_i64(s, 0));
 	path = arena_alloc(a, dir.size + name.size + 1);
 	memcpy(path, dir.p ? dir.p : (const uint8_t *)"", dir.size);
@@ -61,7 +61,7 @@ int index_row_file(struct db_stmt *s, struct arena *a, struct index_file *ret, s
 
 int64_t index_member_value(uint32_t member)
 {
-	/* -1 takes a byte, 2^32 - 1 eight. */
+	/* -1 takes one byte, 2^32 - 1 eight. */
 	return member == INDEX_NO_MEMBER ? -1 : (int64_t)member;
 }
 

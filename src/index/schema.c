@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The tables, and how they came to be: each entry brings an older database one step further. An entry that
- * was released is never changed. docs/formats/index.md describes what they hold.
+ * The tables, and their history: each entry migrates an older database by one version. A released entry never
+ * changes. docs/formats/index.md describes the tables.
  */
 #include "index/internal.h"
 
 /*
- * Paths and names are BLOBs: they are bytes, not text. The maps have a table of their own, so that going over
- * `file` does not go over them. Rows of `artifact` and `package_dir` lie in the order they are asked for, and
- * have a second index by the file that they go with.
+ * Paths and names are BLOBs, since they are bytes and not text. Maps have a table of their own, so that a
+ * scan of `file` does not read them. Rows of `artifact` and `package_dir` are stored in the order of their
+ * lookups, with a second index by file.
  */
 static const char first[] = "CREATE TABLE dir ("
 			    "  id INTEGER PRIMARY KEY,"
-			    "  path BLOB NOT NULL UNIQUE" /* with the slash behind */
+			    "  path BLOB NOT NULL UNIQUE" /* with its last slash */
 			    ") STRICT;"
 			    "CREATE TABLE file ("
 			    "  id INTEGER PRIMARY KEY AUTOINCREMENT,"
@@ -36,7 +36,7 @@ static const char first[] = "CREATE TABLE dir ("
 			    "  generation INTEGER NOT NULL,"
 			    "  UNIQUE (dir, name)"
 			    ") STRICT;"
-			    /* Packages that want work: few, once all is scanned. */
+			    /* Packages that are due: few, once the scan is done. */
 			    "CREATE INDEX file_due ON file (mtime) WHERE kind = 2 AND state <> 2;"
 			    "CREATE TABLE artifact ("
 			    "  build_id BLOB NOT NULL,"

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Counts over the whole index. They cost a walk over it, so they are kept until somebody, in whichever
- * process, has changed it.
+ * Counts over the whole index. They need a walk over it, so they are kept until a process changes the index.
  */
 #include "index/internal.h"
 
-static int first_row(struct index *ix, const char *sql, struct db_stmt **ret, struct err *err)
+static int stats_first_row(struct index *ix, const char *sql, struct db_stmt **ret, struct err *err)
 {
 	int r;
 
@@ -17,23 +16,23 @@ static int first_row(struct index *ix, const char *sql, struct db_stmt **ret, st
 	return r < 0 ? -1 : 0;
 }
 
-static int number(struct index *ix, const char *sql, int64_t *ret, struct err *err)
+static int stats_number(struct index *ix, const char *sql, int64_t *ret, struct err *err)
 {
 	struct db_stmt *s;
 
-	if (first_row(ix, sql, &s, err) < 0)
+	if (stats_first_row(ix, sql, &s, err) < 0)
 		return -1;
 	*ret = db_i64(s, 0);
 	db_reset(s);
 	return 0;
 }
 
-static int count(struct index *ix, struct index_stats *st, struct err *err)
+static int stats_count(struct index *ix, struct index_stats *st, struct err *err)
 {
 	int64_t n_pages, page_size;
 	struct db_stmt *s;
 
-	if (first_row(
+	if (stats_first_row(
 		    ix,
 		    "SELECT count(*), sum(kind = 2), sum(kind = 2 AND state IN (1, 4)), sum(kind = 2 "
 		    "AND state = 2),"
@@ -49,18 +48,18 @@ static int count(struct index *ix, struct index_stats *st, struct err *err)
 	st->map_bytes = (uint64_t)db_i64(s, 6);
 	st->points_bytes = (uint64_t)db_i64(s, 7);
 	db_reset(s);
-	if (first_row(ix,
-		      "SELECT count(*), sum(x), sum(d) FROM"
-		      " (SELECT max(flags & 1) AS x, max((flags & 2) / 2) AS d FROM artifact GROUP BY "
-		      "build_id)",
-		      &s, err) < 0)
+	if (stats_first_row(ix,
+			    "SELECT count(*), sum(x), sum(d) FROM"
+			    " (SELECT max(flags & 1) AS x, max((flags & 2) / 2) AS d FROM artifact GROUP BY "
+			    "build_id)",
+			    &s, err) < 0)
 		return -1;
 	st->n_build_ids = (uint64_t)db_i64(s, 0);
 	st->n_executables = (uint64_t)db_i64(s, 1);
 	st->n_debug = (uint64_t)db_i64(s, 2);
 	db_reset(s);
-	if (number(ix, "PRAGMA page_count", &n_pages, err) < 0 ||
-	    number(ix, "PRAGMA page_size", &page_size, err) < 0)
+	if (stats_number(ix, "PRAGMA page_count", &n_pages, err) < 0 ||
+	    stats_number(ix, "PRAGMA page_size", &page_size, err) < 0)
 		return -1;
 	st->db_bytes = (uint64_t)n_pages * (uint64_t)page_size;
 	return 0;
@@ -73,7 +72,7 @@ _Static_assert(INDEX_PLAIN == 1 && INDEX_PACKAGE == 2 && INDEX_HEADER == 1 && IN
 
 int index_version(struct index *ix, int64_t *ret, struct err *err)
 {
-	return number(ix, "PRAGMA data_version", ret, err);
+	return stats_number(ix, "PRAGMA data_version", ret, err);
 }
 
 int index_stats(struct index *ix, struct index_stats *ret, struct err *err)
@@ -81,16 +80,17 @@ int index_stats(struct index *ix, struct index_stats *ret, struct err *err)
 	struct index_stats st = { 0 };
 	int64_t version, changes;
 
-	/* The first changes when others commit, the second when this connection writes. */
-	if (index_version(ix, &version, err) < 0 || number(ix, "SELECT total_changes()", &changes, err) < 0)
+	/* The first number changes with commits of others, the second with writes by this connection. */
+	if (index_version(ix, &version, err) < 0 ||
+	    stats_number(ix, "SELECT total_changes()", &changes, err) < 0)
 		return err_in(err, "index");
 	if (!ix->stats_known || version != ix->stats_version || changes != ix->stats_changes) {
-		if (count(ix, &st, err) < 0)
+		if (stats_count(ix, &st, err) < 0)
 			return err_in(err, "index");
 		ix->stats = st;
 		ix->stats_version = version;
 		ix->stats_changes = changes;
-		/* Within a transaction that may be rolled back they are nobody's state. */
+		/* Within a transaction that may be rolled back they must not be kept. */
 		ix->stats_known = !ix->open;
 	}
 	*ret = ix->stats;

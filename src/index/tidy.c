@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Giving back room. There is no ANALYZE: each statement has one index that it must use, and its plan is not
- * to change with what is in the tables. In small steps, between which others may write; only a full VACUUM
- * holds them up.
+ * Freeing space. There is no ANALYZE: each statement has one index that it must use, and its plan must not
+ * depend on the content of the tables. It works in small steps, between which others may write; only a full
+ * VACUUM blocks them.
  */
 #include "index/internal.h"
 
@@ -11,7 +11,7 @@
 
 #define VACUUM_PAGES 2000 /* a step: 8 MB */
 
-static int count_free(struct index *ix, int64_t *ret, struct err *err)
+static int tidy_count_free(struct index *ix, int64_t *ret, struct err *err)
 {
 	struct db_stmt *s;
 
@@ -24,18 +24,18 @@ static int count_free(struct index *ix, int64_t *ret, struct err *err)
 	return 0;
 }
 
-static int vacuum(struct index *ix, struct err *err)
+static int tidy_vacuum(struct index *ix, struct err *err)
 {
 	char sql[64];
 	int64_t n_free, before;
 
-	if (count_free(ix, &before, err) < 0)
+	if (tidy_count_free(ix, &before, err) < 0)
 		return -1;
 	snprintf(sql, sizeof(sql), "PRAGMA incremental_vacuum(%d)", VACUUM_PAGES);
 	while (before) {
-		if (db_exec(ix->db, sql, err) < 0 || count_free(ix, &n_free, err) < 0)
+		if (db_exec(ix->db, sql, err) < 0 || tidy_count_free(ix, &n_free, err) < 0)
 			return -1;
-		/* A database that somebody made without auto-vacuum gives nothing. */
+		/* A database that another program created without auto-vacuum frees nothing. */
 		if (n_free >= before)
 			break;
 		before = n_free;
@@ -47,9 +47,8 @@ int index_tidy(struct index *ix, bool all, struct err *err)
 {
 	assert(!ix->open);
 	if (db_exec(ix->db, "DELETE FROM dir WHERE id NOT IN (SELECT dir FROM file)", err) < 0 ||
-	    (all ? db_exec(ix->db, "VACUUM", err) : vacuum(ix, err)) < 0 ||
-	    /* A reader in the middle of something keeps part of the log: that is no failure, the rest goes
-	       next time. */
+	    (all ? db_exec(ix->db, "VACUUM", err) : tidy_vacuum(ix, err)) < 0 ||
+	    /* An open read keeps part of the log. This is no failure: the rest is removed next time. */
 	    db_exec(ix->db, "PRAGMA wal_checkpoint(TRUNCATE)", err) < 0)
 		return err_in(err, "index");
 	return 0;

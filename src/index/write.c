@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Changes. Each is made within the caller's transaction or, without one, within its own. One that fails
- * half-way spoils the transaction: it can only be rolled back.
+ * Changes. Each is made within the caller's transaction or, without one, in a transaction of its own. If one
+ * fails half-way, the transaction can only be rolled back.
  */
 #include "index/internal.h"
 
@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <sys/random.h>
 
-/* Begins a transaction unless the caller has one; change_end() ends what was begun here. */
+/* Begin a transaction unless the caller has one; change_end() ends it if it was begun here. */
 static int change_begin(struct index *ix, bool *ret_own, struct err *err)
 {
 	*ret_own = !ix->open;
@@ -29,8 +29,8 @@ static int change_end(struct index *ix, bool own, int r, struct err *err)
 	return index_commit(ix, err);
 }
 
-/* Runs what has no result but an effect. */
-static int run(struct db_stmt *s, struct err *err)
+/* Run a statement without results. */
+static int change_run(struct db_stmt *s, struct err *err)
 {
 	return db_step(s, err) < 0 ? -1 : 0;
 }
@@ -42,11 +42,11 @@ static int delete_by_file(struct index *ix, const char *sql, int64_t file, struc
 	if (db_prepare(ix->db, sql, &s, err) < 0)
 		return -1;
 	db_bind_i64(s, 1, file);
-	return run(s, err);
+	return change_run(s, err);
 }
 
-/* All that was known of the content. */
-static int forget_content(struct index *ix, int64_t file, struct err *err)
+/* Delete everything that depends on the content of the file. */
+static int content_forget(struct index *ix, int64_t file, struct err *err)
 {
 	if (delete_by_file(ix, "DELETE FROM artifact WHERE file = ?", file, err) < 0 ||
 	    delete_by_file(ix, "DELETE FROM package_dir WHERE file = ?", file, err) < 0 ||
@@ -55,7 +55,7 @@ static int forget_content(struct index *ix, int64_t file, struct err *err)
 	return 0;
 }
 
-static int dir_id(struct index *ix, struct str dir, int64_t *ret, struct err *err)
+static int folder_id(struct index *ix, struct str dir, int64_t *ret, struct err *err)
 {
 	struct db_stmt *s;
 	int r;
@@ -72,15 +72,15 @@ static int dir_id(struct index *ix, struct str dir, int64_t *ret, struct err *er
 	if (r < 0 || db_prepare(ix->db, "INSERT INTO dir (path) VALUES (?)", &s, err) < 0)
 		return -1;
 	db_bind_bytes(s, 1, bytes_of(dir.p, dir.size));
-	if (run(s, err) < 0)
+	if (change_run(s, err) < 0)
 		return -1;
 	*ret = db_last_id(ix->db);
 	return 0;
 }
 
-/* INDEX_MISSING, or the file that is at this path. */
-static int file_at(struct index *ix, int64_t dir, struct str name, int64_t *ret_id,
-		   enum index_state *ret_state, struct err *err)
+/* Find the file at this path. INDEX_MISSING. */
+static int file_find(struct index *ix, int64_t dir, struct str name, int64_t *ret_id,
+		     enum index_state *ret_state, struct err *err)
 {
 	struct db_stmt *s;
 	int r;
@@ -101,8 +101,8 @@ static int file_at(struct index *ix, int64_t dir, struct str name, int64_t *ret_
 }
 
 /*
- * Random, not counted: files that are named by it (resume points, cached bytes) may outlive the database, and
- * must not be taken for those of the next one.
+ * Random, not a counter: files named by it (resume points, cached bytes) may outlive the database, and must
+ * not be taken for those of the next one.
  */
 static uint64_t new_generation(const struct index_file *f)
 {
@@ -127,8 +127,8 @@ static const char replace_file[] = "UPDATE file SET dir = ?1, name = ?2, kind = 
 				   "?14, inner_size = ?15, points_size = ?16,"
 				   " map_size = 0, generation = ?17 WHERE id = ?18";
 
-static int write_file(struct index *ix, int64_t id, int64_t dir, struct str name, uint64_t generation,
-		      const struct index_file *f, struct err *err)
+static int file_write(struct index *ix, int64_t id, int64_t dir, struct str name, const struct index_file *f,
+		      struct err *err)
 {
 	struct db_stmt *s;
 
@@ -150,15 +150,15 @@ static int write_file(struct index *ix, int64_t id, int64_t dir, struct str name
 	db_bind_i64(s, 14, f->inner);
 	db_bind_i64(s, 15, (int64_t)f->inner_size);
 	db_bind_i64(s, 16, (int64_t)f->points_size);
-	db_bind_i64(s, 17, (int64_t)generation);
+	db_bind_i64(s, 17, (int64_t)f->generation);
 	if (id)
 		db_bind_i64(s, 18, id);
-	return run(s, err);
+	return change_run(s, err);
 }
 
-static int put(struct index *ix, struct index_file *f, struct err *err)
+static int file_put(struct index *ix, struct index_file *f, struct err *err)
 {
-	uint64_t generation = new_generation(f);
+	struct index_file row = *f;
 	enum index_state state;
 	struct str dir, name;
 	int64_t dir_row, id = 0;
@@ -166,21 +166,22 @@ static int put(struct index *ix, struct index_file *f, struct err *err)
 
 	assert(f->kind && f->state);
 	index_path_split(f->path, &dir, &name);
-	if (dir_id(ix, dir, &dir_row, err) < 0)
+	if (folder_id(ix, dir, &dir_row, err) < 0)
 		return -1;
-	r = file_at(ix, dir_row, name, &id, &state, err);
+	r = file_find(ix, dir_row, name, &id, &state, err);
 	if (r < 0)
 		return -1;
 	if (r == 0) {
-		if (forget_content(ix, id, err) < 0)
+		if (content_forget(ix, id, err) < 0)
 			return -1;
 		if (state != INDEX_QUEUED)
 			ix->n_gone++;
 	}
-	if (write_file(ix, id, dir_row, name, generation, f, err) < 0)
+	row.generation = new_generation(f);
+	if (file_write(ix, id, dir_row, name, &row, err) < 0)
 		return -1;
 	f->id = id ? id : db_last_id(ix->db);
-	f->generation = generation;
+	f->generation = row.generation;
 	return 0;
 }
 
@@ -190,10 +191,10 @@ int index_put(struct index *ix, struct index_file *f, struct err *err)
 
 	if (change_begin(ix, &own, err) < 0)
 		return -1;
-	return change_end(ix, own, put(ix, f, err), err);
+	return change_end(ix, own, file_put(ix, f, err), err);
 }
 
-static int cmp_artifact(const void *a, const void *b)
+static int artifact_compare(const void *a, const void *b)
 {
 	const struct index_artifact *x = *(const struct index_artifact *const *)a;
 	const struct index_artifact *y = *(const struct index_artifact *const *)b;
@@ -209,11 +210,11 @@ static int add_artifacts(struct index *ix, int64_t file, const struct index_arti
 	AUTO(mem_freep) const struct index_artifact **sorted = NEW_N(const struct index_artifact *, n + 1);
 	struct db_stmt *s;
 
-	/* In the order of the table: thousands of random places in a large one would each touch a page of
-	 * their own. */
+	/* In the order of the table: thousands of random places in a large table would each touch another
+	 * page. */
 	for (size_t i = 0; i < n; i++)
 		sorted[i] = &list[i];
-	qsort(sorted, n, sizeof(*sorted), cmp_artifact);
+	qsort(sorted, n, sizeof(*sorted), artifact_compare);
 	for (size_t i = 0; i < n; i++) {
 		assert(sorted[i]->build_id.size);
 		if (db_prepare(ix->db,
@@ -225,7 +226,7 @@ static int add_artifacts(struct index *ix, int64_t file, const struct index_arti
 		db_bind_i64(s, 2, file);
 		db_bind_i64(s, 3, index_member_value(sorted[i]->member));
 		db_bind_i64(s, 4, sorted[i]->flags);
-		if (run(s, err) < 0)
+		if (change_run(s, err) < 0)
 			return -1;
 	}
 	return 0;
@@ -241,7 +242,7 @@ int index_add_artifacts(struct index *ix, int64_t file, const struct index_artif
 	return change_end(ix, own, add_artifacts(ix, file, list, n, err), err);
 }
 
-static int state_of(struct index *ix, int64_t file, enum index_state *ret, struct err *err)
+static int file_state(struct index *ix, int64_t file, enum index_state *ret, struct err *err)
 {
 	struct db_stmt *s;
 	int r;
@@ -259,7 +260,8 @@ static int state_of(struct index *ix, int64_t file, enum index_state *ret, struc
 	return 0;
 }
 
-static int put_map(struct index *ix, int64_t file, struct bytes map, uint64_t points_size, struct err *err)
+static int content_put_map(struct index *ix, int64_t file, struct bytes map, uint64_t points_size,
+			   struct err *err)
 {
 	struct db_stmt *s;
 
@@ -267,20 +269,21 @@ static int put_map(struct index *ix, int64_t file, struct bytes map, uint64_t po
 		return -1;
 	db_bind_i64(s, 1, file);
 	db_bind_bytes(s, 2, map);
-	if (run(s, err) < 0 || db_prepare(ix->db,
-					  "UPDATE file SET state = 2, reason = x'', reason_kind = 0, tries = "
-					  "0, next_try = 0, scanned = ?,"
-					  " points_size = ?, map_size = ? WHERE id = ?",
-					  &s, err) < 0)
+	if (change_run(s, err) < 0 ||
+	    db_prepare(ix->db,
+		       "UPDATE file SET state = 2, reason = x'', reason_kind = 0, tries = "
+		       "0, next_try = 0, scanned = ?,"
+		       " points_size = ?, map_size = ? WHERE id = ?",
+		       &s, err) < 0)
 		return -1;
 	db_bind_i64(s, 1, clock_wall_s());
 	db_bind_i64(s, 2, (int64_t)points_size);
 	db_bind_i64(s, 3, (int64_t)map.size);
 	db_bind_i64(s, 4, file);
-	return run(s, err);
+	return change_run(s, err);
 }
 
-static int put_dirs(struct index *ix, int64_t file, const uint64_t *dirs, size_t n, struct err *err)
+static int content_put_dirs(struct index *ix, int64_t file, const uint64_t *dirs, size_t n, struct err *err)
 {
 	struct db_stmt *s;
 
@@ -290,46 +293,44 @@ static int put_dirs(struct index *ix, int64_t file, const uint64_t *dirs, size_t
 			return -1;
 		db_bind_i64(s, 1, (int32_t)(uint32_t)dirs[i]);
 		db_bind_i64(s, 2, file);
-		if (run(s, err) < 0)
+		if (change_run(s, err) < 0)
 			return -1;
 	}
 	return 0;
 }
 
-static int set_map(struct index *ix, int64_t file, struct bytes map, uint64_t points_size,
-		   const struct index_artifact *list, size_t n, const uint64_t *dirs, size_t n_dirs,
-		   struct err *err)
+static int content_set(struct index *ix, int64_t file, const struct index_content *c, struct err *err)
 {
 	enum index_state state;
-	int r = state_of(ix, file, &state, err);
+	int r = file_state(ix, file, &state, err);
 
 	if (r)
 		return r;
-	/* What only the header pass had said was never an answer: nothing that is cached is wrong now. */
+	/* Rows of the header pass alone are never an answer, so no cached answer becomes wrong. */
 	if (state == INDEX_SCANNED)
 		ix->n_gone++;
-	if (forget_content(ix, file, err) < 0 || add_artifacts(ix, file, list, n, err) < 0 ||
-	    put_dirs(ix, file, dirs, n_dirs, err) < 0)
+	if (content_forget(ix, file, err) < 0 ||
+	    add_artifacts(ix, file, c->artifacts, c->n_artifacts, err) < 0 ||
+	    content_put_dirs(ix, file, c->dirs, c->n_dirs, err) < 0)
 		return -1;
-	return put_map(ix, file, map, points_size, err);
+	return content_put_map(ix, file, c->map, c->points_size, err);
 }
 
-int index_set_map(struct index *ix, int64_t file, struct bytes map, uint64_t points_size,
-		  const struct index_artifact *list, size_t n, const uint64_t *dirs, size_t n_dirs,
-		  struct err *err)
+int index_set_map(struct index *ix, int64_t file, const struct index_content *c, struct err *err)
 {
 	bool own;
 
 	if (change_begin(ix, &own, err) < 0)
 		return -1;
-	return change_end(ix, own, set_map(ix, file, map, points_size, list, n, dirs, n_dirs, err), err);
+	return change_end(ix, own, content_set(ix, file, c, err), err);
 }
 
-static int fail(struct index *ix, int64_t file, const struct err *why, int64_t next_try_s, struct err *err)
+static int file_fail(struct index *ix, int64_t file, const struct err *why, int64_t next_try_s,
+		     struct err *err)
 {
 	enum index_state state;
 	struct db_stmt *s;
-	int r = state_of(ix, file, &state, err);
+	int r = file_state(ix, file, &state, err);
 
 	if (r)
 		return r;
@@ -346,7 +347,7 @@ static int fail(struct index *ix, int64_t file, const struct err *why, int64_t n
 	db_bind_i64(s, 3, next_try_s);
 	db_bind_i64(s, 4, clock_wall_s());
 	db_bind_i64(s, 5, file);
-	return run(s, err);
+	return change_run(s, err);
 }
 
 int index_fail(struct index *ix, int64_t file, const struct err *why, int64_t next_try_s, struct err *err)
@@ -355,11 +356,11 @@ int index_fail(struct index *ix, int64_t file, const struct err *why, int64_t ne
 
 	if (change_begin(ix, &own, err) < 0)
 		return -1;
-	return change_end(ix, own, fail(ix, file, why, next_try_s, err), err);
+	return change_end(ix, own, file_fail(ix, file, why, next_try_s, err), err);
 }
 
-static int touch(struct index *ix, int64_t file, int64_t mtime_ns, uint64_t inode, uint64_t dev,
-		 struct err *err)
+static int file_touch(struct index *ix, int64_t file, int64_t mtime_ns, uint64_t inode, uint64_t dev,
+		      struct err *err)
 {
 	struct db_stmt *s;
 
@@ -369,9 +370,9 @@ static int touch(struct index *ix, int64_t file, int64_t mtime_ns, uint64_t inod
 	db_bind_i64(s, 2, (int64_t)inode);
 	db_bind_i64(s, 3, (int64_t)dev);
 	db_bind_i64(s, 4, file);
-	if (run(s, err) < 0)
+	if (change_run(s, err) < 0)
 		return -1;
-	/* Which of several is the newest may be another one now. */
+	/* Another file may be the newest now. */
 	ix->n_gone++;
 	return db_changes(ix->db) ? 0 : INDEX_MISSING;
 }
@@ -383,12 +384,12 @@ int index_touch(struct index *ix, int64_t file, int64_t mtime_ns, uint64_t inode
 
 	if (change_begin(ix, &own, err) < 0)
 		return -1;
-	return change_end(ix, own, touch(ix, file, mtime_ns, inode, dev, err), err);
+	return change_end(ix, own, file_touch(ix, file, mtime_ns, inode, dev, err), err);
 }
 
-static int del(struct index *ix, int64_t file, struct err *err)
+static int file_delete(struct index *ix, int64_t file, struct err *err)
 {
-	if (forget_content(ix, file, err) < 0 ||
+	if (content_forget(ix, file, err) < 0 ||
 	    delete_by_file(ix, "DELETE FROM file WHERE id = ?", file, err) < 0)
 		return -1;
 	if (!db_changes(ix->db))
@@ -403,5 +404,5 @@ int index_del(struct index *ix, int64_t file, struct err *err)
 
 	if (change_begin(ix, &own, err) < 0)
 		return -1;
-	return change_end(ix, own, del(ix, file, err), err);
+	return change_end(ix, own, file_delete(ix, file, err), err);
 }

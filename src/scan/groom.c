@@ -135,7 +135,7 @@ static void groom_run(struct scan *s, struct index *ix)
 		size_t n;
 
 		arena_init(&a);
-		if (index_list(ix, 0, 0, after, PAGE, &a, &files, &n, &err) < 0) {
+		if (index_list(ix, &(struct index_range){ 0, 0, after, PAGE }, &a, &files, &n, &err) < 0) {
 			log_error("groom", "%s", err.text);
 			break;
 		}

@@ -236,8 +236,9 @@ static void scan_count_due(struct scan *s)
 	do {
 		arena_done(&a);
 		arena_init(&a);
-		if (index_list(s->walk_index, INDEX_PACKAGE, INDEX_HEADER, after, 1000, &a, &files, &n,
-			       &err) < 0)
+		if (index_list(s->walk_index,
+			       &(struct index_range){ INDEX_PACKAGE, INDEX_HEADER, after, 1000 }, &a, &files,
+			       &n, &err) < 0)
 			return;
 		for (size_t i = 0; i < n; i++) {
 			s->progress.n_packages++;

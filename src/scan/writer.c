@@ -61,6 +61,7 @@ static int change_apply_map(struct scan_writer *w, struct change *c, struct err 
 {
 	AUTO(buf_done) struct buf path = { 0 };
 	size_t points_size = c->deep->points.size;
+	struct index_content content;
 
 	if (!row_is_current(w, &c->file))
 		return 0;
@@ -75,8 +76,9 @@ static int change_apply_map(struct scan_writer *w, struct change *c, struct err 
 		if (file_write_durable(buf_cstr(&path), c->deep->points.p, points_size, 0644, err) < 0)
 			return err_in(err, "resume points");
 	}
-	return index_set_map(w->index, c->file.id, buf_bytes(&c->deep->map), points_size, c->deep->artifacts,
-			     c->deep->n_artifacts, c->deep->dirs, c->deep->n_dirs, err);
+	content = (struct index_content){ buf_bytes(&c->deep->map), points_size,   c->deep->artifacts,
+					  c->deep->n_artifacts,     c->deep->dirs, c->deep->n_dirs };
+	return index_set_map(w->index, c->file.id, &content, err);
 }
 
 /* The old content of @path is gone, and with it its resume points. */

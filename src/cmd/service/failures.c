@@ -42,7 +42,8 @@ static int collect_kind(struct index *ix, enum index_kind kind, const struct fai
 		size_t n_files;
 
 		arena_init(&a);
-		if (index_list(ix, kind, INDEX_FAILED, after, PAGE, &a, &files, &n_files, err) < 0)
+		if (index_list(ix, &(struct index_range){ kind, INDEX_FAILED, after, PAGE }, &a, &files,
+			       &n_files, err) < 0)
 			return -1;
 		if (!n_files)
 			return 0;

@@ -80,7 +80,8 @@ static int failures_fill(struct failures *p, struct index *ix, bool *ret_more, s
 		size_t n;
 
 		arena_init(&a);
-		if (index_list(ix, 0, INDEX_FAILED, p->at, AT_ONCE, &a, &files, &n, err) < 0)
+		if (index_list(ix, &(struct index_range){ 0, INDEX_FAILED, p->at, AT_ONCE }, &a, &files, &n,
+			       err) < 0)
 			return -1;
 		for (size_t i = 0; i < n; i++) {
 			if (failures_full(p)) {

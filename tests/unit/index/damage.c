@@ -171,12 +171,14 @@ static void a_change_that_fails_spoils_its_transaction(void **state)
 	sql(m, "ALTER TABLE map RENAME TO elsewhere");
 	assert_done(index_begin(m->ix, &err));
 	maker_plain(m, "/a", 1, 9, EXE);
-	assert_fails(index_set_map(m->ix, id, buf_bytes(&blob), 0, NULL, 0, NULL, 0, &err), ERR_INVALID,
-		     "map");
+	assert_fails(index_set_map(m->ix, id,
+				   &(struct index_content){ buf_bytes(&blob), 0, NULL, 0, NULL, 0 }, &err),
+		     ERR_INVALID, "map");
 	assert_fails(index_commit(m->ix, &err), ERR_INTERNAL, "nothing of it is kept");
 	assert_int_equal(index_file_by_path(m->ix, STR("/a"), &m->arena, &f, &err), INDEX_MISSING);
 	sql(m, "ALTER TABLE elsewhere RENAME TO map");
-	assert_done(index_set_map(m->ix, id, buf_bytes(&blob), 0, NULL, 0, NULL, 0, &err));
+	assert_done(index_set_map(m->ix, id, &(struct index_content){ buf_bytes(&blob), 0, NULL, 0, NULL, 0 },
+				  &err));
 }
 
 static void a_killed_writer_leaves_whole_packages(void **state)
@@ -226,7 +228,8 @@ static void a_killed_writer_leaves_whole_packages(void **state)
 		assert_int_equal(db_step(s, &err), DB_ROW);
 		assert_str(db_str(s, 0), "ok");
 		db_reset(s);
-		assert_done(index_list(m->ix, INDEX_PACKAGE, 0, 0, 100000, &m->arena, &list, &n, &err));
+		assert_done(index_list(m->ix, &(struct index_range){ INDEX_PACKAGE, 0, 0, 100000 }, &m->arena,
+				       &list, &n, &err));
 		assert_true(n >= n_said);
 		for (size_t i = 0; i < n; i++) {
 			struct index_artifact *arts;

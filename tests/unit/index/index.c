@@ -192,7 +192,8 @@ static void a_deep_pass_replaces_what_the_header_said(void **state)
 
 	maker_map(entries, 3, &blob);
 	assert_int_equal(n_found(m, 3), 1);
-	assert_done(index_set_map(m->ix, id, buf_bytes(&blob), 4242, arts, 2, dirs, 2, &err));
+	assert_done(index_set_map(m->ix, id,
+				  &(struct index_content){ buf_bytes(&blob), 4242, arts, 2, dirs, 2 }, &err));
 	/* The header said more than there was. */
 	assert_int_equal(n_found(m, 3), 0);
 	assert_int_equal(find(m, 2, &n)->artifact.member, 1);
@@ -214,7 +215,8 @@ static void a_deep_pass_replaces_what_the_header_said(void **state)
 	assert_done(index_find_dir(m->ix, index_dir_hash(STR("usr")), &m->arena, &packages, &n, &err));
 	assert_int_equal(n, 0);
 	/* And once more, over itself. */
-	assert_done(index_set_map(m->ix, id, buf_bytes(&blob), 1, arts, 2, dirs, 2, &err));
+	assert_done(index_set_map(m->ix, id, &(struct index_content){ buf_bytes(&blob), 1, arts, 2, dirs, 2 },
+				  &err));
 	assert_int_equal(n_found(m, 1), 1);
 }
 
@@ -267,7 +269,9 @@ static void changes_to_what_is_not_there_are_told(void **state)
 
 	assert_int_equal(index_fail(m->ix, 77, &why, 0, &err), INDEX_MISSING);
 	assert_int_equal(index_touch(m->ix, 77, 0, 0, 0, &err), INDEX_MISSING);
-	assert_int_equal(index_set_map(m->ix, 77, (struct bytes){ 0 }, 0, NULL, 0, NULL, 0, &err),
+	assert_int_equal(index_set_map(m->ix, 77,
+				       &(struct index_content){ (struct bytes){ 0 }, 0, NULL, 0, NULL, 0 },
+				       &err),
 			 INDEX_MISSING);
 	/* In a transaction they spoil nothing. */
 	assert_done(index_begin(m->ix, &err));
@@ -343,7 +347,8 @@ static void lists_go_by_id_kind_and_state(void **state)
 			maker_package(m, path, i, entries, 1);
 	}
 	for (;;) {
-		assert_done(index_list(m->ix, 0, 0, after, 4, &m->arena, &list, &n, &err));
+		assert_done(index_list(m->ix, &(struct index_range){ 0, 0, after, 4 }, &m->arena, &list, &n,
+				       &err));
 		if (!n)
 			break;
 		assert_true(n <= 4);
@@ -355,9 +360,11 @@ static void lists_go_by_id_kind_and_state(void **state)
 	}
 	/* Three plain files, put again and again. */
 	assert_int_equal(total, 13);
-	assert_done(index_list(m->ix, INDEX_PACKAGE, INDEX_HEADER, 0, 100, &m->arena, &list, &n, &err));
+	assert_done(index_list(m->ix, &(struct index_range){ INDEX_PACKAGE, INDEX_HEADER, 0, 100 }, &m->arena,
+			       &list, &n, &err));
 	assert_int_equal(n, 5);
-	assert_done(index_list(m->ix, INDEX_PLAIN, 0, 0, 100, &m->arena, &list, &n, &err));
+	assert_done(index_list(m->ix, &(struct index_range){ INDEX_PLAIN, 0, 0, 100 }, &m->arena, &list, &n,
+			       &err));
 	assert_int_equal(n, 3);
 }
 

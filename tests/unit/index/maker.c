@@ -117,6 +117,7 @@ int64_t maker_package(struct maker *m, const char *path, int64_t mtime_s, const 
 								  .member = (uint32_t)i };
 	}
 	id = maker_header(m, path, mtime_s, 0, 0);
-	assert_done(index_set_map(m->ix, id, buf_bytes(&map), 77, arts, n_arts, dirs, n, &err));
+	assert_done(index_set_map(
+		m->ix, id, &(struct index_content){ buf_bytes(&map), 77, arts, n_arts, dirs, n }, &err));
 	return id;
 }

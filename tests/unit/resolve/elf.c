@@ -185,7 +185,8 @@ static void a_file_that_contradicts_the_index_is_not_served(void **state)
 	/* Numbers of members include directories. */
 	lies[0].member = list[0].member;
 	lies[1].member = list[1].member + 1;
-	assert_done(index_set_map(h->ix, id, buf_bytes(&map), 0, lies, 3, dirs, n_dirs, &err));
+	assert_done(index_set_map(
+		h->ix, id, &(struct index_content){ buf_bytes(&map), 0, lies, 3, dirs, n_dirs }, &err));
 	assert_int_equal(fixture_ask(h, RESOLVE_EXECUTABLE, 3, ""), RESOLVE_MISSING);
 	assert_true(fixture_said(h, "its build ID is"));
 	assert_int_equal(fixture_ask(h, RESOLVE_SECTION, 3, ".text"), RESOLVE_MISSING);

@@ -282,7 +282,9 @@ void fixture_set_map(struct fixture *h, int64_t file, const char *name)
 	scan_points_path(fixture_path(h, "points"), &f, &path);
 	if (points.size)
 		test_file_write(buf_cstr(&path), points.p, points.size);
-	assert_done(index_set_map(h->ix, file, buf_bytes(&map), points.size, list, n, dirs, n_dirs, &err));
+	assert_done(index_set_map(
+		h->ix, file, &(struct index_content){ buf_bytes(&map), points.size, list, n, dirs, n_dirs },
+		&err));
 	buf_done(&map);
 	buf_done(&points);
 	buf_done(&path);

@@ -41,16 +41,16 @@ int index_complete(struct index *ix, struct bytes prefix, struct build_id *ret, 
 	return INDEX_MISSING;
 }
 
-int index_list(struct index *ix, enum index_kind kind, enum index_state state, int64_t after, size_t max,
-	       struct arena *a, struct index_file **ret, size_t *ret_n, struct err *err)
+int index_list(struct index *ix, const struct index_range *range, struct arena *a, struct index_file **ret,
+	       size_t *ret_n, struct err *err)
 {
 	size_t all = stub_n_failed ? stub_n_failed : stub_failed[0] != '\0';
-	struct index_file *list = ARENA_NEW_N(a, struct index_file, max + 1);
+	struct index_file *list = ARENA_NEW_N(a, struct index_file, range->max + 1);
 	size_t n = 0;
 
-	if (kind == INDEX_PLAIN)
+	if (range->kind == INDEX_PLAIN)
 		all = 0;
-	for (size_t id = (size_t)after + 1; n < max && id <= all; id++) {
+	for (size_t id = (size_t)range->after + 1; n < range->max && id <= all; id++) {
 		list[n] = (struct index_file){
 			.id = (int64_t)id,
 			.kind = INDEX_PACKAGE,
