@@ -125,6 +125,7 @@ void request_refuse(struct request *req, unsigned status, const char *text)
 {
 	size_t size;
 
+	http_reply_unref(req->reply);
 	req->reply = reply_refusal(req->service, req->route, status, 0, text, &size);
 	req->status = status;
 	req->bytes = size;
@@ -135,6 +136,7 @@ void request_reply_text(struct request *req, unsigned status, const char *text)
 {
 	AUTO(mem_freep) char *line = mem_printf("%s\n", text);
 
+	http_reply_unref(req->reply);
 	req->reply = reply_text(req->service, status, str_of(line));
 	req->status = status;
 	req->bytes = strlen(line);
@@ -144,6 +146,7 @@ void request_reply_text(struct request *req, unsigned status, const char *text)
 void request_reply_body(struct request *req, unsigned status, struct buf *body, const char *type,
 			bool no_store)
 {
+	http_reply_unref(req->reply);
 	req->bytes = body->size;
 	req->reply = reply_body(req->service, body, type, no_store);
 	req->status = status;

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The life of a request, whatever it asks for.
+ * The life of a request, the same for all resources.
  *
  *   request.c    from its headers to its reply, in these steps: match the row, rate limit, token, size of the
  *                body, body, run, reply, access log and metrics
  *   route.c      the row of a method and a target
- *   access.c, counters.c, limit.c, token.c, authorize.c    what these steps consist of
+ *   access.c, counters.c, limit.c, token.c, authorize.c    single steps of it
  *   body.c       bodies that are collected in memory
- *   wait.c       suspended requests: what resumes them, and when
+ *   wait.c       suspended requests: deadlines, clients that hang up
  *   reply.c      replies and refusals
- *   service.c    what all requests of a server share
+ *   service.c    the state that all requests of a server share
  *   http.h       the transport: connections, suspension, replies. No file but mhd.c and mhd_reply.c sees
  *                libmicrohttpd
  *
- * What requests ask for is above this module, in the rows of a table (route.h): here no resource has a name.
+ * Resources are above this module: they are the rows of a table (route.h), and have no name here.
  * Order of locks: a resource's, then wait.c's, then those inside base and libmicrohttpd.
  */
 #pragma once
@@ -33,7 +33,7 @@ struct limit;
 struct server; /* the resources': this module only passes it on */
 struct tokens;
 
-/* ---- what all requests of a server share ---- */
+/* ---- the service: the state that all requests of a server share ---- */
 
 /* A reply that is the same for all requests. */
 struct http_canned {
@@ -56,7 +56,7 @@ struct http_service_options {
 	const struct http_route *routes; /* ends with a row without a pattern */
 	const char *const *types;        /* names of rows' types in the metrics; NULL after the last */
 	unsigned other_type;             /* of requests without a row */
-	uint64_t internal_types;         /* bit i: type i is no client's; left out of http_outcomes() */
+	uint64_t internal_types;         /* bit i: type i is left out of http_outcomes() */
 	const char *const *results;      /* names of results in the metrics; "error" is the last, then NULL */
 	struct pool *workers, *writers;  /* borrowed. Writers: for rows of HTTP_ON_WRITER, else NULL */
 	/*
@@ -64,15 +64,15 @@ struct http_service_options {
 	 * called before the target is decoded, after rate limit and token. false: nothing was sent.
 	 */
 	bool (*hot)(struct server *s, const struct http_request *hr, bool head, struct http_sent *ret);
-	/* Called every now and then on the thread of wait.c. true: call it again soon. */
+	/* Called at intervals on the thread of wait.c. true: call it again soon. */
 	bool (*tick)(struct server *s);
 	unsigned rate_per_ip;        /* requests per second; 0: no limit */
 	unsigned max_queued;         /* requests that are suspended; over it 503 */
 	int64_t request_deadline_ms; /* of a suspended request */
 	const char *tokens_path;     /* NULL: there are no tokens */
 	bool require_read_token, cors, access_log;
-	const char *cors_headers,
-		*cors_expose; /* names of headers that other sites' pages may send, and see */
+	/* Names of the headers that pages of other sites may send, and of those that they may read. */
+	const char *cors_headers, *cors_expose;
 };
 
 struct wait_list {
@@ -161,7 +161,7 @@ enum http_next request_send(struct request *req, unsigned status, struct http_re
 
 /* ---- wait.c ---- */
 
-/* @tick: of the service's options. */
+/* Start the thread that checks suspended requests, and calls tick(). */
 int wait_start(struct http_service *sv, struct err *err);
 /* Resume all requests, for good. Then wait until workers are done with theirs; the thread ends. */
 void wait_stop(struct http_service *sv);

@@ -35,9 +35,12 @@ enum http_pool {
 /* What run() returns. */
 enum http_next {
 	HTTP_REPLY, /* req->reply is made: send it */
-	HTTP_WAITS, /* the request stays suspended. On an HTTP thread: run() was suspended by wait_suspend() or
-		     * wait_begin_work() and is called again after it is resumed. Else: request_continue() or
-		     * wait_end_work() is called by another thread; @req may be gone already */
+	/*
+	 * The request stays suspended. On an HTTP thread: by wait_suspend() or wait_begin_work(); run() is called
+	 * again after it is resumed. On others: another thread calls request_continue() or wait_end_work(), so
+	 * the request may be gone already.
+	 */
+	HTTP_WAITS,
 	HTTP_SLEEPS, /* not on an HTTP thread: call run() again after req->sleep_ms */
 	HTTP_ENDED,  /* on an HTTP thread only: request_send() was called */
 	HTTP_CLOSES, /* on an HTTP thread only: close the connection without a reply */
@@ -83,7 +86,7 @@ enum {
 };
 
 struct http_route {
-	/* 0: for paths of this form that no other row has, whatever the method: begin() refuses them. */
+	/* 0: a row for all other paths of this form, with any method. Its begin() refuses them. It comes last. */
 	unsigned method;
 	/*
 	 * "/a/{b}/c": {b} is one segment, which is not empty. "/a/{b...}": all that follows, with its slash.
@@ -100,22 +103,22 @@ struct http_route {
 };
 
 struct http_match {
-	const struct http_route
-		*route;  /* the row. With a status that is not 0: the first that has the path, or NULL */
-	unsigned status; /* 0; 400, 404, 405, 414 */
-	unsigned allow;  /* methods of this path: HTTP_GET... */
-	struct str path; /* decoded, with a NUL after it */
+	/* The row. With a status that is not 0: the first row that has the path, or NULL. */
+	const struct http_route *route;
+	unsigned status;                  /* 0; 400, 404, 405, 414 */
+	unsigned allow;                   /* methods of this path: HTTP_GET... */
+	struct str path;                  /* decoded, with a NUL after it */
 	struct str parts[HTTP_PARTS_MAX]; /* of each {…} of the pattern */
 };
 
 /*
  * Decode @target and find its row in @table, which ends with a row without a pattern. Views in @ret point into
- * @room, which has HTTP_TARGET_MAX + 1 bytes. A scheme and an authority before the path are passed over.
+ * @room, which has HTTP_TARGET_MAX + 1 bytes. A scheme and an authority before the path are skipped.
  * @s: for exists(); NULL: all rows are there.
  */
 void http_match(const struct http_route *table, const struct server *s, const char *method, struct str target,
 		char *room, struct http_match *ret);
-/* "GET, HEAD, PUT" */
+/* "GET, HEAD, PUT"; with @options, OPTIONS too. */
 void http_methods_print(unsigned methods, bool options, struct buf *out);
 
 /*
