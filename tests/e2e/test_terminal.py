@@ -180,4 +180,14 @@ def test_a_data_directory_that_cannot_be_made(tmp_path):
     (tmp_path / "file").write_text("")
     r = subprocess.run([LODE, "serve", "--no-upstream", "--listen", f"127.0.0.1:{free_port()}", "--data", str(tmp_path / "file" / "x")],
                        capture_output=True, text=True, timeout=60)
-    assert r.returncode == 1 and re.fullmatch(r"lode: serve: .*/file.*: Not a directory.*\n", r.stderr), r
+    assert r.returncode == 1 and re.fullmatch(r"lode: serve: .*/file.*: Not a directory; choose another data directory, as --data ~/lode\n", r.stderr), r
+
+
+def test_all_addresses_are_localhost_for_this_machine(tmp_path):
+    port = free_port()
+    p = subprocess.Popen([LODE, "serve", "--no-upstream", "--listen", f":{port}", "--data", str(tmp_path / "data"), str(tmp_path / "none")],
+                         stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    lines = [p.stdout.readline() for _ in range(2)]
+    p.terminate()
+    assert p.wait(30) == 0
+    assert lines[1] == f"lode: for gdb, perf and others: export DEBUGINFOD_URLS=http://localhost:{port}\n", lines

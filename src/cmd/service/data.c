@@ -60,12 +60,12 @@ static int data_locked_error(const char *data, int fd, struct err *err)
 		       data, STR_ARG(pid.size ? pid : STR("unknown")));
 }
 
-/* Append the way out to an error about permissions. */
+/* Append a way out to the error of a directory that cannot be made or written to. */
 static int data_error(struct err *err)
 {
 	struct err why = *err;
 
-	if (why.os != EACCES && why.os != EROFS)
+	if (why.os != EACCES && why.os != EROFS && why.os != ENOTDIR)
 		return -1;
 	return err_set(err, ERR_IO, "%s; choose another data directory, as --data ~/lode", why.text);
 }

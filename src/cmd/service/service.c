@@ -26,6 +26,7 @@
 
 struct service {
 	struct console *console; /* NULL: none */
+	char *url;               /* for this machine, without the slash at its end; NULL: none */
 	struct scan *scan;
 	struct store *store;       /* NULL: none */
 	struct net *net;           /* NULL: no other server is asked */
@@ -145,15 +146,31 @@ static void wait_for_signal(struct service *v)
 	}
 }
 
-static void greet(const struct service *v)
+/* A URL of the service for this machine: "all addresses" is not one that a browser can open. Heap. */
+static char *local_url(const char *url)
+{
+	static const char *const all[] = { "//[::]:", "//0.0.0.0:" };
+
+	for (size_t i = 0; i < ARRAY_SIZE(all); i++) {
+		const char *at = strstr(url, all[i]);
+
+		if (at)
+			return mem_printf("%.*s//localhost:%s", (int)(at - url), url, at + strlen(all[i]));
+	}
+	return mem_strdup(url);
+}
+
+static void greet(struct service *v)
 {
 	const char *const *urls = server_urls(v->server);
-	const struct console_sources from = { v->scan, v->net, v->profiles, urls[0] };
+	struct console_sources from = { .scan = v->scan, .net = v->net, .profiles = v->profiles };
 
+	if (urls[0])
+		from.url = v->url = local_url(urls[0]);
 	for (size_t i = 0; urls[i]; i++)
 		printf("lode: listening at %s/\n", urls[i]);
-	if (urls[0])
-		printf("lode: for gdb, perf and others: export DEBUGINFOD_URLS=%s\n", urls[0]);
+	if (v->url)
+		printf("lode: for gdb, perf and others: export DEBUGINFOD_URLS=%s\n", v->url);
 	fflush(stdout);
 	console_started(v->console, &from);
 }
@@ -416,6 +433,10 @@ static int tell_start_error(const struct err *err, const struct service_places *
 		(void)err_set(&e, ERR_IO,
 			      "%s: another program listens there; stop it, or choose another port, as %s",
 			      err->text, places->other_port);
+	else if (err->os == EADDRNOTAVAIL)
+		(void)err_set(&e, ERR_IO,
+			      "%s: this machine does not have it; ip addr lists those that it has",
+			      err->text);
 	return tell_error("serve", &e);
 }
 
@@ -442,6 +463,7 @@ int service_run(struct settings *s, const struct service_places *places)
 	unblock_signals(&v.signals);
 	service_stop(&v);
 	console_free(v.console);
+	free(v.url);
 	if (places->temporary || (places->tidy && !passive && has_no_points(places->data)))
 		nftw(places->data, remove_service_file, 16, FTW_DEPTH | FTW_PHYS | FTW_MOUNT);
 	return status;
