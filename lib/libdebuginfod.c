@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * libdebuginfod.so.1 over lode's client. Loading it and debuginfod_begin() do almost nothing: debuggers create
- * a client when they start, and mostly never use it.
+ * libdebuginfod.so.1 over lode's client. Loading it and debuginfod_begin() do almost nothing: debuggers
+ * create a client when they start, and mostly never use it.
  */
 #include "debuginfod.h"
 

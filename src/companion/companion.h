@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * companion: the files that complete a debug file. Its supplementary (dwz) file has names and types that
- * several debug files share; a link names it by path and build ID. Its split files (.dwp, .dwo) have the other
- * halves of its skeleton units, which name them by path.
+ * several debug files share; a link names it by path and build ID. Its split files (.dwp, .dwo) have the
+ * other halves of its skeleton units, which name them by path.
  *
  * The order of the search is here, once. Where the files are is up to *places*, asked one after the other:
  * this machine's disk, a resolver, servers.
@@ -27,7 +27,9 @@ struct companion_place {
 	const char *paths[COMPANION_PATHS];
 	/* Open the file at a path. 0, COMPANION_NONE. Several threads may call it at once. */
 	int (*open_path)(const struct companion_place *p, const char *path, struct source **ret);
-	/* Open the supplementary file; @id may have size 0. 0, COMPANION_NONE, COMPANION_WAITS. NULL: none. */
+	/*
+	 * Open the supplementary file; @id may have size 0. 0, COMPANION_NONE, COMPANION_WAITS. NULL: none.
+	 */
 	int (*open_alt)(const struct companion_place *p, const char *link, const struct build_id *id,
 			struct source **ret);
 	void *arg;
@@ -48,8 +50,8 @@ int companion_open_elf(struct source *src, struct elf_image **ret, struct err *e
 void companion_close(struct elf_image *img);
 
 /*
- * Open the supplementary file of @debug. 0, COMPANION_NONE (also where @debug links to none), COMPANION_WAITS.
- * The image is closed with companion_close().
+ * Open the supplementary file of @debug. 0, COMPANION_NONE (also where @debug links to none),
+ * COMPANION_WAITS. The image is closed with companion_close().
  */
 int companion_open_alt(const struct elf_image *debug, const struct companion_place *places, size_t n,
 		       struct elf_image **ret);

@@ -3,10 +3,10 @@
  * Tables that were built before, in the user's cache folder: $XDG_CACHE_HOME/lode/symtab, else
  * ~/.cache/lode/symtab.
  *
- * The name of a table has the build ID and a hash over size, time and inode of the files that it was built of:
- * a changed file gives another name, and so do a debug file that is found later and discriminators. A table
- * that lacks its supplementary file or a split file is not kept. When the folder gets too large, the least
- * recently used tables are deleted.
+ * The name of a table has the build ID and a hash over size, time and inode of the files that it was built
+ * of: a changed file gives another name, and so do a debug file that is found later and discriminators. A
+ * table that lacks its supplementary file or a split file is not kept. When the folder gets too large, the
+ * least recently used tables are deleted.
  */
 #include <dirent.h>
 #include <fcntl.h>

@@ -59,8 +59,8 @@ void lookup_only(struct lookup_file *f, const struct str *addresses, size_t n);
 /* Open the table of @path, which is a table or an ELF file. @path is borrowed as long as @f. */
 int lookup_open(struct lookup_file *f, const struct lookup_options *o, const char *path, struct err *err);
 /*
- * Open the table of a module: of the file @path (NULL: not known; borrowed as long as @f), or, where that file
- * is another one by now, of the build ID @id (NULL, or of size 0: not known).
+ * Open the table of a module: of the file @path (NULL: not known; borrowed as long as @f), or, where that
+ * file is another one by now, of the build ID @id (NULL, or of size 0: not known).
  */
 int lookup_open_module(struct lookup_file *f, const struct lookup_options *o, const char *path,
 		       const struct build_id *id, struct err *err);

@@ -28,7 +28,7 @@ struct profile_index {
 };
 struct profile_index *profile_index_of(struct profile *p);
 void profile_index_free(struct profile_index *x);
-/* A table was changed without the index: whoever needs the index builds it anew. */
+/* A table was changed without the index: the next user of the index builds it anew. */
 void profile_index_drop(struct profile *p);
 
 /* ---- profile.proto's field numbers ---- */

@@ -17,7 +17,7 @@
  *   cache    the LRU of entries
  *   entry    a table or a layout, or why there is none
  *
- * One lock, of struct tables, for builds and for requests that wait. No function that waits is called under it.
+ * One lock, of struct tables, for builds and for waiting requests. Nothing that waits is called under it.
  */
 #pragma once
 
@@ -88,7 +88,7 @@ bool entry_is_usable(const struct tables_entry *e);
 struct lru *cache_new(size_t size);
 /* The entry as it is, with a reference; NULL: none. */
 struct tables_entry *cache_get(struct tables *t, const struct entry_key *key);
-/* The entry, if it can answer; NULL: it has to be built. *ret_refresh: and also that a better one may be there. */
+/* The entry, if it can answer; NULL: it has to be built. *ret_refresh: a better one may be there by now. */
 struct tables_entry *cache_peek(struct tables *t, const struct entry_key *key, bool *ret_refresh);
 void cache_put(struct tables *t, struct tables_entry *e); /* in place of the one that is there */
 

@@ -422,7 +422,9 @@ enum make_outcome make_step(struct build *b, struct tables_entry **ret)
 		*ret = new_miss(b, FRAME_PENDING, "", 0);
 		return MAKE_DONE;
 	}
-	/* A build that waits, perhaps long, for another server starts again with the file that is here now. */
+	/*
+	 * A build that waits, perhaps long, for another server starts again with the file that is here now.
+	 */
 	if (again)
 		make_drop(b);
 	/* Kicked for another reason. */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The split (.dwo, .dwp) files of a debug file. If that is on disk, so are they: beside it, beside the program,
- * or where the compiler wrote them. Else the resolver may have them at these paths among the sources of the
- * build ID: in its package, or pushed with its sources.
+ * The split (.dwo, .dwp) files of a debug file. If that is on disk, so are they: beside it, beside the
+ * program, or where the compiler wrote them. Else the resolver may have them at these paths among the sources
+ * of the build ID: in its package, or pushed with its sources.
  *
  * Nothing waits here, and no other server is asked. A file that is missing now is noted, and the table that
  * lacks it is built again when the file has turned up.

@@ -12,7 +12,8 @@
  * not there by then is FRAME_PENDING. A ready request is asked for addresses, one by one or all at once, and
  * each answer has frames or a reason.
  *
- *	tables_request_new(t, ids, n, 0, (struct tables_wait){ deadline, ready, arg }, &req) -> later ready(arg)
+ *	tables_request_new(t, ids, n, 0, (struct tables_wait){ deadline_ms, ready, arg }, &req)
+ *	... ready(arg) is called
  *	tables_find_all(req, queries, n_queries, fn, arg)
  *	tables_request_free(req)
  *
@@ -91,9 +92,9 @@ struct tables_wait {
 };
 enum { TABLES_WAITS = 1 };
 /*
- * Request the tables of @n build IDs (one of size 0 is FRAME_NO_BUILD_ID). 0: *ret can be used now, and ready()
- * will not be called. TABLES_WAITS: ready() will be called, at the deadline at the latest, and perhaps before
- * this returns (*ret is set before); until then the request must not be touched.
+ * Request the tables of @n build IDs (one of size 0 is FRAME_NO_BUILD_ID). 0: *ret can be used now, and
+ * ready() will not be called. TABLES_WAITS: ready() will be called, at the deadline at the latest, and
+ * perhaps before this returns (*ret is set before); until then the request must not be touched.
  */
 int tables_request_new(struct tables *t, const struct build_id *ids, size_t n, unsigned flags,
 		       struct tables_wait wait, struct tables_request **ret);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The timer thread: ends the wait of requests at their deadlines, and kicks builds that wait for a scan when it
- * has ended or no request waits for them any more.
+ * The timer thread: ends the wait of requests at their deadlines, and kicks builds that wait for a scan when
+ * it has ended or no request waits for them any more.
  */
 #include "base/condition.h"
 #include "tables/internal.h"

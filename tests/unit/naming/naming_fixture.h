@@ -23,8 +23,10 @@ void naming_fixture_stop(struct naming_fixture *t);  /* naming ends; the store a
 void naming_fixture_again(struct naming_fixture *t); /* the store too: closed and opened, naming started */
 void naming_fixture_close(struct naming_fixture *t);
 
-/* A profile of samples of value 1 at these addresses (as in the ELF file) of a program with tables_fixture_id(@n),
- * "/bin/p<n>"; @n 0: without build ID. */
+/*
+ * A profile of samples of value 1 at these addresses (as in the ELF file) of a program with
+ * tables_fixture_id(@n), "/bin/p<n>"; @n 0: without build ID.
+ */
 void naming_fixture_add(struct naming_fixture *t, uint32_t n, const uint64_t *addrs, size_t n_addrs);
 void naming_fixture_add_one(struct naming_fixture *t, uint32_t n, uint64_t addr);
 void naming_fixture_add_file(struct naming_fixture *t, const char *file, const char *build_id, uint64_t addr);
