@@ -32,7 +32,6 @@
  * leb.h        LEB128, inline
  * sort.h       radix sort
  * task.h       work on one object in steps on a pool
- * waker.h      callbacks that may fire after their object has ended
  */
 #pragma once
 
