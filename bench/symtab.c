@@ -44,24 +44,6 @@ static void ask(struct symtab *t, const uint64_t *addrs, size_t n, const char *w
 	symtab_finder_free(f);
 }
 
-/* The same without strings: answers as numbers. */
-static void ask_numbers(struct symtab *t, const uint64_t *addrs, size_t n)
-{
-	struct symtab_finder *f = symtab_finder_new(t);
-	struct symtab_numbers numbers;
-	uint64_t sum = 0;
-	struct err err = { 0 };
-	int64_t t0 = clock_cpu_ns();
-
-	for (size_t i = 0; i < n; i++)
-		if (symtab_find_numbers(f, addrs[i], &numbers, &err) == 0)
-			for (size_t k = 0; k < numbers.n; k++)
-				sum += numbers.list[k].function ^ numbers.list[k].file ^ numbers.list[k].line;
-	printf("numbers: %.2f M/s, %llx\n", (double)n * 1e3 / (double)(clock_cpu_ns() - t0),
-	       (unsigned long long)sum);
-	symtab_finder_free(f);
-}
-
 int main(int argc, char **argv)
 {
 	AUTO(source_closep) struct source *src = NULL;
@@ -115,7 +97,6 @@ int main(int argc, char **argv)
 	ask(t, addrs, n, "random");
 	qsort(addrs, n, sizeof(*addrs), by_value);
 	ask(t, addrs, n, "sorted");
-	ask_numbers(t, addrs, n);
 	free(addrs);
 	arena_done(&a);
 	symtab_close(t);

@@ -14,7 +14,6 @@
 
 struct symtab_finder {
 	struct symtab *t;
-	struct buf room;
 	size_t block; /* SIZE_MAX: none */
 	struct block b;
 	struct strings_kept kept;
@@ -32,9 +31,6 @@ struct symtab_finder {
 	bool have_frames; /* `frames` are those of the row that the reader is at */
 	struct symtab_frame *frames;
 	size_t n_frames, room_frames;
-	bool as_numbers; /* they are in `numbers` instead, n_frames of them */
-	struct symtab_number *numbers;
-	size_t room_numbers;
 };
 
 struct symtab_finder *symtab_finder_new(struct symtab *t)
@@ -51,12 +47,10 @@ void symtab_finder_free(struct symtab_finder *f)
 {
 	if (!f)
 		return;
-	buf_done(&f->room);
 	strings_kept_done(&f->kept);
 	free(f->rows.entries);
 	free(f->last_call);
 	free(f->frames);
-	free(f->numbers);
 	free(f);
 }
 
@@ -66,18 +60,6 @@ static int range_damaged(const struct symtab_finder *f, struct err *err)
 }
 
 /* ---- the block's tables ---- */
-
-/*
- * A number that is returned to the caller has the block, counted from 1, in its upper half. The lower half is
- * a number in that block: of a file, the offset of a function, or OWN_RANGE and the code range that has the
- * function.
- */
-#define OWN_RANGE (UINT32_C(1) << 31)
-
-static uint64_t number_make(const struct symtab_finder *f, uint32_t number)
-{
-	return number ? (uint64_t)(f->block + 1) << 32 | number : 0;
-}
 
 static struct str finder_string(struct symtab_finder *f, uint32_t number)
 {
@@ -97,7 +79,6 @@ static void block_file(struct symtab_finder *f, uint32_t file, struct str *ret_d
 }
 
 struct block_function {
-	uint32_t number; /* in the block, see number_make() */
 	uint32_t name, linkage, file, line;
 	uint32_t usual_line; /* where calls of it usually start, from its line */
 	uint64_t usual_column;
@@ -105,7 +86,7 @@ struct block_function {
 
 static struct block_function block_function(const struct symtab_finder *f, uint32_t off)
 {
-	struct block_function ret = { .number = off };
+	struct block_function ret = { 0 };
 	const uint8_t *p, *end;
 	uint64_t name;
 
@@ -132,11 +113,9 @@ static struct block_function entry_function(const struct symtab_finder *f, uint3
 {
 	if (call)
 		return block_function(f, f->rows.entries[call].function);
-	return (struct block_function){ .number = OWN_RANGE | f->range,
-					.name = f->name,
-					.linkage = f->linkage,
-					.file = f->decl_file,
-					.line = f->decl_line };
+	return (struct block_function){
+		.name = f->name, .linkage = f->linkage, .file = f->decl_file, .line = f->decl_line
+	};
 }
 
 /* The file of an entry's rows. */
@@ -315,29 +294,11 @@ struct frame_position {
 	uint8_t origin;
 };
 
-static void number_add(struct symtab_finder *f, const struct block_function *fn,
-		       const struct frame_position *at)
-{
-	VEC_GROW(f->numbers, f->n_frames, f->room_numbers);
-	f->numbers[f->n_frames++] = (struct symtab_number){ .function = number_make(f, fn->number),
-							    .file = number_make(f, at->file),
-							    .line = at->line,
-							    .column = (uint16_t)at->column,
-							    .discriminator = (uint32_t)(at->column >> 16),
-							    .inlined = at->inlined,
-							    .origin = at->origin };
-}
-
 static void frame_add(struct symtab_finder *f, const struct block_function *fn,
 		      const struct frame_position *at)
 {
-	struct symtab_frame *frame;
+	struct symtab_frame *frame = &VEC_PUSH(f->frames, f->n_frames, f->room_frames);
 
-	if (f->as_numbers) {
-		number_add(f, fn, at);
-		return;
-	}
-	frame = &VEC_PUSH(f->frames, f->n_frames, f->room_frames);
 	*frame = (struct symtab_frame){
 		.name = finder_string(f, fn->name),
 		.linkage = fn->linkage ? finder_string(f, fn->linkage) : (struct str){ 0 },
@@ -418,7 +379,7 @@ static int finder_go_block(struct symtab_finder *f, size_t block, struct err *er
 		return 0;
 	f->block = SIZE_MAX;
 	f->range = UINT32_MAX;
-	if (symtab_block(f->t, block, &f->room, &f->b, err) < 0)
+	if (symtab_block(f->t, block, &f->b, err) < 0)
 		return -1;
 	f->block = block;
 	f->strings = strings_kept_of(&f->kept, block, &f->b);
@@ -516,68 +477,12 @@ static int finder_find(struct symtab_finder *f, uint64_t addr, bool or_next, str
 	}
 }
 
-static void answer_as(struct symtab_finder *f, bool numbers)
-{
-	if (f->as_numbers != numbers)
-		f->have_frames = false;
-	f->as_numbers = numbers;
-}
-
 int symtab_find(struct symtab_finder *f, uint64_t addr, struct symtab_frames *ret, struct err *err)
 {
-	answer_as(f, false);
 	return finder_find(f, addr, false, ret, err);
 }
 
 int symtab_next(struct symtab_finder *f, uint64_t addr, struct symtab_frames *ret, struct err *err)
 {
-	answer_as(f, false);
 	return finder_find(f, addr, true, ret, err);
-}
-
-int symtab_find_numbers(struct symtab_finder *f, uint64_t addr, struct symtab_numbers *ret, struct err *err)
-{
-	struct symtab_frames frames;
-	int r;
-
-	answer_as(f, true);
-	r = finder_find(f, addr, false, &frames, err);
-	if (r == 0)
-		*ret = (struct symtab_numbers){ f->numbers, frames.n,     frames.lo,
-						frames.hi,  frames.start, frames.end };
-	return r;
-}
-
-int symtab_frame_of(struct symtab_finder *f, const struct symtab_number *number, struct symtab_frame *ret,
-		    struct err *err)
-{
-	uint64_t id = number->function ? number->function : number->file, block = id >> 32;
-	uint32_t at = (uint32_t)number->function;
-	struct block_function fn = { 0 };
-
-	answer_as(f, false);
-	f->have_frames = false;
-	f->n_frames = 0;
-	if (block > f->t->n_blocks || (number->file && number->file >> 32 != block))
-		return err_set(err, ERR_INVALID, "the number is not of this table");
-	if (block && finder_go_block(f, block - 1, err) < 0)
-		return -1;
-	if (at & OWN_RANGE) {
-		at &= ~OWN_RANGE;
-		if (at >= f->b.n_ranges)
-			return err_set(err, ERR_INVALID, "the number is not of this table");
-		if (at != f->range && range_read(f, at, err) < 0)
-			return -1;
-		fn = entry_function(f, 0);
-	} else if (at) {
-		fn = block_function(f, at);
-	}
-	frame_add(f, &fn,
-		  &(struct frame_position){ .file = block ? (uint32_t)number->file : 0,
-					    .line = number->line,
-					    .column = (uint64_t)number->discriminator << 16 | number->column,
-					    .inlined = number->inlined,
-					    .origin = number->origin });
-	*ret = f->frames[0];
-	return 0;
 }

@@ -15,7 +15,6 @@
 #define BLOCK_TARGET KIB(192)
 #define TABLE_PAD \
 	32u /* zeros after the last block: a read of a number never has to check for the end first */
-#define FIRST_READ KIB(32)
 
 /* A row of the index. */
 struct block_index {

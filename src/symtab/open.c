@@ -146,37 +146,11 @@ int symtab_open_mem(struct bytes b, struct symtab **ret, struct err *err)
 	return 0;
 }
 
-int symtab_open(struct source *src, bool takes, struct symtab **ret, struct err *err)
-{
-	AUTO(symtab_closep) struct symtab *t = NEW(struct symtab);
-	size_t n = (size_t)MIN(src->size, (uint64_t)FIRST_READ);
-	uint32_t size;
-
-	t->src = src;
-	t->takes = takes;
-	t->head = mem_zalloc(FIRST_READ);
-	if (source_read_full(src, 0, t->head, n, SOURCE_RANDOM, err) < 0 ||
-	    head_size(t->head, src->size, &size, err) < 0)
-		return -1;
-	if (size > n) {
-		t->head = mem_realloc(t->head, size, 1);
-		if (source_read_full(src, n, t->head + n, size - n, SOURCE_RANDOM, err) < 0)
-			return -1;
-	}
-	if (table_head_read(t, bytes_of(t->head, size), src->size, err) < 0)
-		return -1;
-	*ret = TAKE(t);
-	return 0;
-}
-
 void symtab_close(struct symtab *t)
 {
 	if (!t)
 		return;
-	if (t->takes)
-		source_close(t->src);
 	arena_done(&t->arena);
-	free(t->head);
 	free((void *)t->checked);
 	free(t);
 }
@@ -191,59 +165,39 @@ const struct symtab_info *symtab_info(const struct symtab *t)
 	return &t->info;
 }
 
-void symtab_index(const struct symtab *t, size_t i, struct block_index *ret)
-{
-	const uint8_t *p = t->index + i * INDEX_SIZE;
-
-	*ret = (struct block_index){ get64(p), get64(p + 8), get64(p + 16), get32(p + 24), get32(p + 28) };
-}
-
 size_t symtab_block_at(const struct symtab *t, uint64_t addr)
 {
 	size_t lo = SEARCH(0, t->n_blocks, i, get64(t->index + i * INDEX_SIZE) <= addr);
 	return lo - 1;
 }
 
-static int block_check(size_t i, const struct block_index *at, const uint8_t *p, struct err *err)
+static int block_damaged(size_t i, struct err *err)
 {
-	if ((uint32_t)hash64(p, at->size, 0) != at->check)
-		return err_set(err, ERR_INVALID, "block %zu is damaged", i);
-	return 0;
+	return err_set(err, ERR_INVALID, "block %zu is damaged", i);
 }
 
-int symtab_block(struct symtab *t, size_t i, struct buf *room, struct block *ret, struct err *err)
+int symtab_block(struct symtab *t, size_t i, struct block *ret, struct err *err)
 {
-	struct block_index at;
-	const uint8_t *p;
+	const uint8_t *row = t->index + i * INDEX_SIZE, *p;
+	const struct block_index at = { get64(row), get64(row + 8), get64(row + 16), get32(row + 24),
+					get32(row + 28) };
 	uint32_t offs[6];
 
-	symtab_index(t, i, &at);
 	if (at.size < BLOCK_HEAD || at.size > SYMTAB_MAX_BLOCK || at.off > t->info.size ||
 	    at.size > t->info.size - at.off || t->info.size - at.off - at.size < TABLE_PAD)
 		return err_set(err, ERR_INVALID, "block %zu ends past the table", i);
-	if (t->src) {
-		room->size = 0;
-		p = buf_try_reserve(room, at.size + TABLE_PAD);
-		if (!p)
-			return err_set(err, ERR_LIMIT, "no memory for a block of %u bytes", at.size);
-		if (source_read_full(t->src, at.off, room->p, at.size, SOURCE_RANDOM, err) < 0 ||
-		    block_check(i, &at, p, err) < 0)
-			return -1;
-		memset(room->p + at.size, 0, TABLE_PAD);
-	} else {
-		p = t->bytes.p + at.off;
-		if (!atomic_load_explicit(&t->checked[i], memory_order_relaxed)) {
-			if (block_check(i, &at, p, err) < 0)
-				return -1;
-			atomic_store_explicit(&t->checked[i], 1, memory_order_relaxed);
-		}
+	p = t->bytes.p + at.off;
+	if (!atomic_load_explicit(&t->checked[i], memory_order_relaxed)) {
+		if ((uint32_t)hash64(p, at.size, 0) != at.check)
+			return block_damaged(i, err);
+		atomic_store_explicit(&t->checked[i], 1, memory_order_relaxed);
 	}
 	for (int k = 0; k < 6; k++)
 		offs[k] = get32(p + 4 * k);
 	if (!offs[0] || offs[0] > (at.size - BLOCK_HEAD) / 8 || offs[1] < BLOCK_HEAD + offs[0] * 8 ||
 	    offs[2] < offs[1] || offs[3] < offs[2] || offs[4] < offs[3] || offs[4] > at.size ||
 	    !block_strings_fit(offs[5], at.size - offs[4]))
-		return err_set(err, ERR_INVALID, "block %zu is damaged", i);
+		return block_damaged(i, err);
 	*ret = (struct block){ .bytes = bytes_of(p, at.size),
 			       .first = at.first,
 			       .last = at.last,

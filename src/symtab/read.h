@@ -12,15 +12,12 @@
 #include "symtab/format.h"
 
 struct symtab {
-	struct source *src; /* NULL: in memory */
-	bool takes;
-	struct bytes bytes; /* in memory: all of it */
-	uint8_t *head;      /* heap, if over a source */
+	struct bytes bytes; /* all of it, borrowed */
 	struct arena arena;
 	struct symtab_info info;
 	const uint8_t *index; /* n_blocks rows */
 	size_t n_blocks;
-	_Atomic uint8_t *checked; /* for each block: its checksum was compared. In memory only */
+	_Atomic uint8_t *checked; /* for each block: its checksum was compared */
 };
 
 struct block {
@@ -29,17 +26,15 @@ struct block {
 	uint32_t n_ranges, records, functions, files, strings;
 	uint32_t n_files, n_strings;
 };
-void symtab_index(const struct symtab *t, size_t i, struct block_index *ret);
 /* The last block that starts at or before @addr; SIZE_MAX: none. */
 size_t symtab_block_at(const struct symtab *t, uint64_t addr);
-/* Block @i; in @room if the table is over a source. */
-int symtab_block(struct symtab *t, size_t i, struct buf *room, struct block *ret, struct err *err);
+int symtab_block(struct symtab *t, size_t i, struct block *ret, struct err *err);
 
 /* ---- a block's strings ---- */
 
-/* Those read so far. None is a view of the block, whose bytes may be at another place the next time. */
+/* Those read so far. */
 struct string_pack {
-	struct bytes text; /* decompressed; p NULL: stored in the block as it is */
+	struct bytes text; /* decompressed, or a view of the block; p NULL: not read yet */
 	struct str *groups[STRINGS_PACK / STRINGS_GROUP]; /* NULL: not read yet */
 };
 struct block_strings {

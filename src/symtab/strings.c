@@ -148,7 +148,7 @@ void block_strings_done(struct block_strings *s)
 }
 
 /* The text of a pack, decompressed in the arena or as it is in the block; empty if it is damaged. */
-static struct bytes pack_text(struct block_strings *s, const struct block *b, size_t pack, bool *ret_unpacked)
+static struct bytes pack_text(struct block_strings *s, const struct block *b, size_t pack)
 {
 	static const struct bytes nothing = { (const uint8_t *)"", 0 };
 	const uint8_t *start = b->bytes.p + b->strings, *p, *end;
@@ -158,7 +158,6 @@ static struct bytes pack_text(struct block_strings *s, const struct block *b, si
 	uint64_t text;
 	char *room;
 
-	*ret_unpacked = false;
 	if (to > size || from >= to)
 		return nothing;
 	p = start + from;
@@ -174,7 +173,6 @@ static struct bytes pack_text(struct block_strings *s, const struct block *b, si
 	room[text] = '\0'; /* leb_u() */
 	if (LZ4_decompress_safe((const char *)p, room, (int)(end - p), (int)text) != (int)text)
 		return nothing;
-	*ret_unpacked = true;
 	return bytes_of(room, (size_t)text);
 }
 
@@ -223,17 +221,12 @@ static struct bytes pack_group(struct bytes text, size_t n_in_pack, size_t group
 static struct bytes pack_at(struct block_strings *s, const struct block *b, size_t at)
 {
 	struct string_pack *pack = s->packs[at];
-	struct bytes text;
-	bool unpacked;
 
 	if (!pack)
 		pack = s->packs[at] = ARENA_NEW(&s->arena, struct string_pack);
-	if (pack->text.p)
-		return pack->text;
-	text = pack_text(s, b, at, &unpacked);
-	if (unpacked)
-		pack->text = text;
-	return text;
+	if (!pack->text.p)
+		pack->text = pack_text(s, b, at);
+	return pack->text;
 }
 
 const struct str *block_strings_read(struct block_strings *s, const struct block *b, size_t group)

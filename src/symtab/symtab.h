@@ -83,12 +83,9 @@ int symtab_build(const struct elf_image *img, const struct symtab_options *o, st
 struct symtab;
 
 /*
- * Open a table over a source: one read gets the head, and one more each block that is needed. ERR_INVALID: a
- * table of another version, or a damaged head. Blocks are checked when they are first used. @takes: the table
- * closes @src.
+ * Open a table over bytes in memory or mapped, which are borrowed until close. ERR_INVALID: a table of another
+ * version, or a damaged head. Blocks are checked when they are first used.
  */
-int symtab_open(struct source *src, bool takes, struct symtab **ret, struct err *err);
-/* Open a table over bytes in memory or mapped, which are borrowed until close. */
 int symtab_open_mem(struct bytes b, struct symtab **ret, struct err *err);
 void symtab_close(struct symtab *t); /* takes NULL */
 void symtab_closep(struct symtab **t);
@@ -146,29 +143,6 @@ int symtab_find(struct symtab_finder *f, uint64_t addr, struct symtab_frames *re
 /* The frames of @addr or, if it has none, of the next address that has. SYMTAB_NONE: no address from @addr on
  * has any. */
 int symtab_next(struct symtab_finder *f, uint64_t addr, struct symtab_frames *ret, struct err *err);
-
-/*
- * The same frames with numbers for functions and files, for a caller that has many addresses and looks each
- * function and file up once. A number is valid in one table. A function may have several: one for its calls
- * and one for each of its code ranges, and others in each block; a file has another in each block. 0: not
- * known.
- */
-struct symtab_number {
-	uint64_t function, file;
-	uint32_t line, column, discriminator;
-	bool inlined;
-	uint8_t origin;
-};
-struct symtab_numbers {
-	const struct symtab_number *list;
-	size_t n;
-	uint64_t lo, hi, start, end; /* see struct symtab_frames */
-};
-int symtab_find_numbers(struct symtab_finder *f, uint64_t addr, struct symtab_numbers *ret, struct err *err);
-/* The frame of a number. Views are valid as those of symtab_find(). ERR_INVALID: a damaged block, or a number
- * of another table. */
-int symtab_frame_of(struct symtab_finder *f, const struct symtab_number *number, struct symtab_frame *ret,
-		    struct err *err);
 
 /* Append dir/file of a frame. */
 void symtab_path(struct str dir, struct str file, struct buf *out);

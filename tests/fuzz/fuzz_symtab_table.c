@@ -48,9 +48,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	struct symtab_finder *f;
 	struct symtab *t;
 	struct symtab_frames frames;
-	struct symtab_numbers numbers;
-	struct symtab_frame frame;
-	struct symtab_number any = { 0 };
 	struct err err = { 0 };
 	uint64_t at = 0;
 
@@ -74,13 +71,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
 		if (symtab_find(f, addr, &frames, &err) == 0)
 			FUZZ_CHECK(frames.n >= 1 && frames.lo <= addr && addr < frames.hi);
-		/* Numbers that the table returned, and any others. */
-		if (symtab_find_numbers(f, addr, &numbers, &err) == 0) {
-			any = numbers.list[addr % numbers.n];
-			symtab_frame_of(f, &any, &frame, &err);
-		}
-		any.function ^= addr << addr % 31;
-		symtab_frame_of(f, &any, &frame, &err);
 	}
 	symtab_finder_free(f);
 	symtab_close(t);

@@ -64,26 +64,6 @@ static void add_frame(struct buf *out, size_t i, const struct symtab_frame *f)
 		buf_printf(out, " (discriminator %u)", f->discriminator);
 }
 
-/* The answer by numbers must be the same. */
-static void check_numbers(struct answers *a, uint64_t addr, const char *text)
-{
-	struct symtab_finder *f = symtab_finder_new(a->t);
-	AUTO(buf_done) struct buf got = { 0 };
-	struct symtab_numbers numbers;
-	struct err err = { 0 };
-
-	assert_done(symtab_find_numbers(a->f, addr, &numbers, &err));
-	for (size_t i = 0; i < numbers.n; i++) {
-		struct symtab_frame frame;
-
-		/* With a finder that has no position. */
-		assert_done(symtab_frame_of(f, &numbers.list[i], &frame, &err));
-		add_frame(&got, i, &frame);
-	}
-	assert_string_equal(buf_cstr(&got), text);
-	symtab_finder_free(f);
-}
-
 const char *answer(struct answers *a, uint64_t addr)
 {
 	struct symtab_frames frames;
@@ -101,7 +81,6 @@ const char *answer(struct answers *a, uint64_t addr)
 		assert_int_equal(frames.list[i].inlined, i + 1 < frames.n);
 		add_frame(&a->text, i, &frames.list[i]);
 	}
-	check_numbers(a, addr, buf_cstr(&a->text));
 	return buf_cstr(&a->text);
 }
 

@@ -1,38 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Tables over a source, damaged, of another version.
+ * Tables that are damaged, of another version, of many blocks.
  */
 #include "test.h"
 
 #include "answers.h"
-#include "fault_source.h"
-
-static void a_first_answer_takes_two_reads(void **state)
-{
-	AUTO(answers_done) struct answers a;
-	struct source *src;
-	struct symtab *t;
-	struct symtab_finder *f;
-	struct symtab_frames frames;
-	struct err err = { 0 };
-
-	answers_init(&a, ELF_WRITER_X86_64, ET_DYN);
-	add_plain(&a);
-	answers_open(&a);
-	src = fault_source_new(source_of_mem(buf_bytes(&a.table), "t"), true);
-	assert_done(symtab_open(src, true, &t, &err));
-	f = symtab_finder_new(t);
-	assert_done(symtab_find(f, 0x1010, &frames, &err));
-	assert_str(frames.list[0].name, "f");
-	assert_int_equal(frames.list[0].line, 11);
-	assert_int_equal(frames.list[0].start_line, 9);
-	assert_int_equal(fault_reads(src), 2);
-	/* An address outside of any code needs no read. */
-	assert_int_equal(symtab_find(f, 0x10, &frames, &err), SYMTAB_NONE);
-	assert_int_equal(fault_reads(src), 2);
-	symtab_finder_free(f);
-	symtab_close(t);
-}
 
 static void a_cancelled_build_fails_with_err_cancelled(void **state)
 {
@@ -49,37 +21,6 @@ static void a_cancelled_build_fails_with_err_cancelled(void **state)
 	assert_fails(symtab_build(a.img, &o, &out, &st, &err), ERR_CANCELLED, "cancelled");
 	cancel = false;
 	assert_done(symtab_build(a.img, &o, &out, &st, &err));
-}
-
-static void failed_reads_are_failures(void **state)
-{
-	AUTO(answers_done) struct answers a;
-
-	answers_init(&a, ELF_WRITER_X86_64, ET_DYN);
-	add_plain(&a);
-	answers_open(&a);
-	for (unsigned n = 0; n < 2; n++) {
-		struct source *src = fault_source_new(source_of_mem(buf_bytes(&a.table), "t"), true);
-		struct symtab_frames frames;
-		struct symtab *t = NULL;
-		struct err err = { 0 };
-
-		fault_fail_at(src, n);
-		if (n == 0) {
-			assert_fails(symtab_open(src, false, &t, &err), ERR_IO, "injected");
-		} else {
-			struct symtab_finder *f;
-
-			assert_done(symtab_open(src, false, &t, &err));
-			f = symtab_finder_new(t);
-			assert_fails(symtab_find(f, 0x1010, &frames, &err), ERR_IO, "injected");
-			/* The next try reads again. */
-			assert_done(symtab_find(f, 0x1010, &frames, &err));
-			symtab_finder_free(f);
-		}
-		symtab_close(t);
-		source_close(src);
-	}
 }
 
 static void every_damaged_byte_is_noticed_or_harmless(void **state)
@@ -179,16 +120,12 @@ static const char *random_name(char name[64], uint64_t i)
 	return name;
 }
 
-/*
- * Incompressible names are stored in a block as they are, and a block read from a source overwrites the one
- * before it. So a look-up that comes back to a block asks for other names than the first time.
- */
-static void uncompressed_names_outlive_their_block(void **state)
+/* Incompressible names are stored in a block as they are. A look-up that comes back to a block asks for other
+ * names than the first time. */
+static void uncompressed_names_of_several_blocks(void **state)
 {
 	AUTO(answers_done) struct answers a;
-	AUTO(symtab_closep) struct symtab *t = NULL;
 	const unsigned n = 11500;
-	struct symtab_finder *f;
 	struct symtab_frames frames;
 	struct err err = { 0 };
 	char name[64];
@@ -199,15 +136,12 @@ static void uncompressed_names_outlive_their_block(void **state)
 		code_symbol(&a.w, random_name(name, i), STT_FUNC, STB_GLOBAL, 0x1000 + i * 16, 12);
 	answers_open(&a);
 	assert_true(symtab_info(a.t)->n_blocks >= 2);
-	assert_done(symtab_open(source_of_mem(buf_bytes(&a.table), "t"), true, &t, &err));
-	f = symtab_finder_new(t);
 	/* The last block, which is small, then the others, and again. */
 	for (unsigned round = 0; round < 5; round++)
 		for (unsigned i = n - 1 - round * 7; i > 1000; i -= 1000) {
-			assert_int_equal(symtab_find(f, 0x1000 + i * 16, &frames, &err), 0);
+			assert_int_equal(symtab_find(a.f, 0x1000 + i * 16, &frames, &err), 0);
 			assert_str(frames.list[0].name, random_name(name, i));
 		}
-	symtab_finder_free(f);
 }
 
 /* Another function covers each fourth byte of it: copies of its rows are limited to as many again. */
@@ -248,14 +182,12 @@ static void a_function_cut_by_thousands_of_others_is_bounded(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_first_answer_takes_two_reads),
 		cmocka_unit_test(a_cancelled_build_fails_with_err_cancelled),
-		cmocka_unit_test(failed_reads_are_failures),
 		cmocka_unit_test(every_damaged_byte_is_noticed_or_harmless),
 		cmocka_unit_test(another_version_and_a_cut_table_are_refused),
 		cmocka_unit_test(symtab_next_visits_all_code),
 		cmocka_unit_test(many_blocks),
-		cmocka_unit_test(uncompressed_names_outlive_their_block),
+		cmocka_unit_test(uncompressed_names_of_several_blocks),
 		cmocka_unit_test(a_function_cut_by_thousands_of_others_is_bounded),
 	};
 
