@@ -105,7 +105,7 @@ def test_a_disk_that_is_full_while_it_compresses(server, texts):
     build_id, content = texts("full")
     assert put(s, f"/buildid/{build_id}/debuginfo", content)[0] == 201
     subprocess.run(["prlimit", "--pid", str(s.proc.pid), "--fsize=1000000:"], check=True)
-    s.wait(lambda: "compressing it" in s.log_path.read_text() or not forms(s)[f"{build_id}/debuginfo"][1], "the try")
+    s.wait(lambda: ": compress: " in s.log_path.read_text() or not forms(s)[f"{build_id}/debuginfo"][1], "the try")
     assert fetch(s, f"/buildid/{build_id}/debuginfo") == (200, content, True)
     s.wait(lambda: os.listdir(s.data / "store/tmp") == [], "what was begun to be removed")
     s.stop()
