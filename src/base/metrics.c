@@ -12,6 +12,7 @@
 #include "base/internal.h"
 #include "base/map.h"
 #include "base/mem.h"
+#include "base/vec.h"
 
 #define LABELS_MAX 8
 
@@ -64,10 +65,7 @@ static struct metric *series_new(const struct metric_family *family, const char 
 			m->n_bounds++;
 		m->buckets = mem_zalloc((m->n_bounds + 1) * sizeof(m->buckets[0]));
 	}
-	if (n_series == n_series_room) {
-		n_series_room = n_series_room ? n_series_room * 2 : 64;
-		series = mem_realloc(series, n_series_room, sizeof(*series));
-	}
+	VEC_GROW(series, n_series, n_series_room);
 	series[n_series++] = m;
 	return m;
 }

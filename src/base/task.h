@@ -2,7 +2,7 @@
 /*
  * A task: work on one object that is done in steps on a pool, one step at a time.
  *
- * Whoever has something new for the object kicks its task, from any thread and under any lock. A kick queues
+ * A caller with news for the object kicks its task, from any thread and under any lock. A kick queues
  * a step; while one is queued there is nothing more to do, and while one runs another follows it. So no kick
  * is lost, and no step runs beside another of the same task.
  *
@@ -35,7 +35,7 @@ struct task_waker;
 
 enum task_result {
 	TASK_DONE, /* until the next kick, or at once if there was one meanwhile */
-	TASK_GONE, /* the object has ended, nobody can kick it: its memory is not looked at any more */
+	TASK_GONE, /* the object has ended and cannot be kicked: its memory is not accessed any more */
 };
 
 struct task {
@@ -60,7 +60,7 @@ void task_done(struct task *t);
 /* In a step. The task must not be waiting already. */
 struct task_waker *task_waker_new(struct task *t);
 void task_waker_fire(void *w);                                /* takes @w; from any thread */
-void task_waker_return(struct task *t, struct task_waker *w); /* takes @w, which was given to nobody */
+void task_waker_return(struct task *t, struct task_waker *w); /* takes @w, which was not given away */
 /* In a step: it waits no longer. The waker that was given away, if any, does nothing when it is fired. */
 void task_waker_drop(struct task *t);
 /* In a step: a waker was given away and has not been fired. */

@@ -71,7 +71,7 @@ void index_close(struct index *ix);
 
 /*
  * ---- writing: many calls between begin and commit; each call alone is a transaction of its own ----
- * A call that fails within a transaction spoils it: what is left is index_rollback(). What speaks of a file
+ * A call that fails within a transaction spoils it: only index_rollback() is possible then. A call for a file
  * that is not there is INDEX_MISSING, and nothing was done.
  */
 int index_begin(struct index *ix, struct err *err);

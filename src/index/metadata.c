@@ -197,11 +197,7 @@ static int packages_with_dir(struct query *q, struct str dir, struct arena *a, i
 	db_bind_i64(s, 1, (int32_t)(uint32_t)index_dir_hash(dir));
 	db_bind_i64(s, 2, from);
 	while ((r = db_step(s, err)) == DB_ROW) {
-		if (n == room) {
-			room = room ? 2 * room : 16;
-			list = mem_realloc(list, room, sizeof(*list));
-		}
-		list[n++] = db_i64(s, 0);
+		VEC_PUSH(list, n, room) = db_i64(s, 0);
 	}
 	db_reset(s);
 	*ret = ARENA_NEW_N(a, int64_t, n + 1);
@@ -291,11 +287,7 @@ static int glob_folders(struct query *q, struct str pattern, struct arena *a, st
 
 		if (!index_glob_match(pattern, path))
 			continue;
-		if (ret->n == ret->room) {
-			ret->room = ret->room ? 2 * ret->room : 16;
-			ret->list = mem_realloc(ret->list, ret->room, sizeof(*ret->list));
-		}
-		ret->list[ret->n++] = (struct dir_row){ db_i64(s, 0), arena_str(a, path) };
+		VEC_PUSH(ret->list, ret->n, ret->room) = (struct dir_row){ db_i64(s, 0), arena_str(a, path) };
 	}
 	db_reset(s);
 	return r;
@@ -322,11 +314,7 @@ static int glob_in_folder(struct query *q, const struct dir_row *dir, struct str
 
 		if (!index_glob_match(pattern, name))
 			continue;
-		if (files.n == files.room) {
-			files.room = files.room ? 2 * files.room : 16;
-			files.list = mem_realloc(files.list, files.room, sizeof(*files.list));
-		}
-		files.list[files.n++] = (struct dir_row){
+		VEC_PUSH(files.list, files.n, files.room) = (struct dir_row){
 			db_i64(s, 0),
 			str_of(arena_printf(&a, STR_FMT STR_FMT, STR_ARG(dir->path), STR_ARG(name))),
 		};

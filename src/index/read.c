@@ -28,10 +28,7 @@ int index_find(struct index *ix, const struct build_id *id, struct arena *a, str
 	db_bind_bytes(s, 1, build_id_bytes(id));
 	db_bind_i64(s, 2, MAX_HITS);
 	while ((r = db_step(s, err)) == DB_ROW) {
-		if (n == room) {
-			room = room ? 2 * room : 4;
-			list = mem_realloc(list, room, sizeof(*list));
-		}
+		VEC_GROW(list, n, room);
 		if (index_row_file(s, a, &list[n].file, err) < 0 ||
 		    index_row_artifact(s, INDEX_N_FILE_COLUMNS, &list[n].artifact, err) < 0) {
 			r = -1;
@@ -173,10 +170,7 @@ int index_artifacts_of(struct index *ix, int64_t file, struct arena *a, struct i
 		return -1;
 	db_bind_i64(s, 1, file);
 	while ((r = db_step(s, err)) == DB_ROW) {
-		if (n == room) {
-			room = room ? 2 * room : 16;
-			list = mem_realloc(list, room, sizeof(*list));
-		}
+		VEC_GROW(list, n, room);
 		r = index_row_artifact(s, 0, &list[n], err);
 		if (r < 0)
 			break;

@@ -86,10 +86,7 @@ int index_row_files(struct db_stmt *s, size_t max, struct arena *a, struct index
 	int r = DB_DONE;
 
 	while (n < max && (r = db_step(s, err)) == DB_ROW) {
-		if (n == room) {
-			room = room ? 2 * room : 16;
-			list = mem_realloc(list, room, sizeof(*list));
-		}
+		VEC_GROW(list, n, room);
 		r = index_row_file(s, a, &list[n], err);
 		if (r < 0)
 			break;

@@ -170,10 +170,7 @@ static enum codec_kind deep_inner_codec(struct str path)
 
 static struct pkg_entry *deep_entry_new(struct deep *d)
 {
-	if (d->n_entries == d->room_entries) {
-		d->room_entries = d->room_entries ? 2 * d->room_entries : 256;
-		d->entries = mem_realloc(d->entries, d->room_entries, sizeof(*d->entries));
-	}
+	VEC_GROW(d->entries, d->n_entries, d->room_entries);
 	memset(&d->entries[d->n_entries], 0, sizeof(*d->entries));
 	return &d->entries[d->n_entries++];
 }
@@ -245,11 +242,7 @@ static void deep_again_add(struct deep *d, uint32_t number)
 {
 	if (d->n_again == MAX_AGAIN)
 		return;
-	if (d->n_again == d->room_again) {
-		d->room_again = d->room_again ? 2 * d->room_again : 16;
-		d->again = mem_realloc(d->again, d->room_again, sizeof(*d->again));
-	}
-	d->again[d->n_again++] = number;
+	VEC_PUSH(d->again, d->n_again, d->room_again) = number;
 }
 
 static int deep_regular(struct deep *d, const struct pkg_member *m, struct err *err)
@@ -298,10 +291,7 @@ static void deep_hard_link(struct deep *d, const struct pkg_member *m)
 {
 	if (m->unsafe)
 		return;
-	if (d->n_hard_links == d->room_hard_links) {
-		d->room_hard_links = d->room_hard_links ? 2 * d->room_hard_links : 16;
-		d->hard_links = mem_realloc(d->hard_links, d->room_hard_links, sizeof(*d->hard_links));
-	}
+	VEC_GROW(d->hard_links, d->n_hard_links, d->room_hard_links);
 	d->hard_links[d->n_hard_links++] = (struct deep_hard_link){
 		.path = arena_str(&d->names, m->path),
 		.target = arena_str(&d->names, m->link),

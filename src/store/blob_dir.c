@@ -356,11 +356,7 @@ static int folder_names(const char *path, struct folder_entries *ret, struct err
 	while (dir && (e = readdir(dir))) {
 		if (e->d_name[0] == '.')
 			continue;
-		if (names.n == names.room) {
-			names.room = MAX(2 * names.room, (size_t)64);
-			names.v = mem_realloc(names.v, names.room, sizeof(*names.v));
-		}
-		names.v[names.n++] = mem_strdup(e->d_name);
+		VEC_PUSH(names.v, names.n, names.room) = mem_strdup(e->d_name);
 	}
 	if (dir)
 		closedir(dir);

@@ -56,10 +56,7 @@ static void blob_set(struct memory *m, const char *name, struct buf *content)
 	if (!b) {
 		size_t i = blob_index(m, name);
 
-		if (m->n == m->room) {
-			m->room = MAX(2 * m->room, (size_t)16);
-			m->v = mem_realloc(m->v, m->room, sizeof(*m->v));
-		}
+		VEC_GROW(m->v, m->n, m->room);
 		memmove(m->v + i + 1, m->v + i, (m->n - i) * sizeof(*m->v));
 		m->n++;
 		b = &m->v[i];

@@ -245,7 +245,7 @@ void staging_dir_done(struct staging *s, bool keep)
 	fd_close(&s->fd);
 }
 
-/* ---- what is there ---- */
+/* ---- sizes ---- */
 
 int staging_dir_staged(const char *dir, uint64_t *ret_bytes, struct err *err)
 {
@@ -268,7 +268,7 @@ int staging_dir_staged(const char *dir, uint64_t *ret_bytes, struct err *err)
 	return 0;
 }
 
-/* ---- what was left ---- */
+/* ---- left-over files ---- */
 
 static bool may_stay(const char *dir, const char *name)
 {
