@@ -223,14 +223,11 @@ static int attempt_win(struct attempt *a)
 	return 0;
 }
 
-/* Hands on all of @piece, or nothing. */
 static int hand_on(struct attempt *a, struct bytes piece)
 {
 	struct net_fetch *f = a->f;
-	int r;
 
 	if (f->winner != a) {
-		/* Bytes written before are skipped even if the sink pauses. */
 		if (!a->anew && a->pos < f->have && pass_known(a, &piece) < 0)
 			return XFER_ABORT;
 		if (!a->anew && a->pos < f->have)
@@ -238,17 +235,10 @@ static int hand_on(struct attempt *a, struct bytes piece)
 		if (attempt_win(a) < 0)
 			return XFER_ABORT;
 	}
-	if (!piece.size)
-		return XFER_TAKEN;
-	r = fetch_write(f, piece);
-	if (r == XFER_TAKEN) {
-		a->pos += piece.size;
-	} else if (r == XFER_PAUSE && !a->held.size) {
-		/* Part of it may have been skipped, so the rest is kept here, not in libcurl. */
-		buf_add(&a->held, piece.p, piece.size);
-		return XFER_TAKEN;
-	}
-	return r;
+	if (piece.size && fetch_write(f, piece) == XFER_ABORT)
+		return XFER_ABORT;
+	a->pos += piece.size;
+	return XFER_TAKEN;
 }
 
 static int flush_held(struct attempt *a)
@@ -307,11 +297,6 @@ static int attempt_on_data(void *arg, struct bytes piece)
 	if (refuse_excess(a, piece.size) < 0)
 		return XFER_ABORT;
 	if (a->believed) {
-		/* Bytes that the sink did not take go first. */
-		if (a->held.size && (r = flush_held(a)) != XFER_TAKEN)
-			return r;
-		if (a->held.size)
-			return XFER_PAUSE;
 		r = hand_on(a, piece);
 		if (r == XFER_TAKEN)
 			a->n_body += piece.size;
@@ -323,7 +308,7 @@ static int attempt_on_data(void *arg, struct bytes piece)
 	if (r)
 		return r < 0 ? XFER_ABORT : XFER_TAKEN;
 	a->believed = true;
-	return flush_held(a) == XFER_ABORT ? XFER_ABORT : XFER_TAKEN;
+	return flush_held(a);
 }
 
 static void attempt_on_connected(void *arg)
@@ -408,7 +393,7 @@ static void judge_end(struct attempt *a)
 	}
 	if ((a->held.size || a->f->winner != a) && flush_held(a) == XFER_ABORT && !a->fault.kind)
 		refuse_reply(a, "the rest of the file is missing");
-	if (!a->held.size && a->f->winner != a && !a->fault.kind)
+	if (a->f->winner != a && !a->fault.kind)
 		refuse_other_file(a, "its file is shorter than the bytes fetched already");
 }
 
@@ -433,10 +418,6 @@ bool attempt_turn(struct attempt *a, int64_t now_ms, int64_t *next_ms, struct fa
 	struct fault wire = { 0 };
 	bool crawls = false;
 
-	if (f->winner == a && f->paused) {
-		a->mark_ms = 0;
-		return false;
-	}
 	if (!xfer_ended(a->xfer, &wire)) {
 		int64_t crawl_ms = a->answered ? crawl_limit_ms(a, now_ms) : INT64_MAX;
 
@@ -465,8 +446,6 @@ bool attempt_turn(struct attempt *a, int64_t now_ms, int64_t *next_ms, struct fa
 			set_status_fault(a);
 		else
 			judge_end(a);
-		if (a->fault.kind == FAULT_KIND_NONE && a->held.size && f->paused)
-			return false;
 	} else if (a->answered && a->judged && is_refusal(a)) {
 		set_status_fault(a);
 	}
@@ -475,15 +454,6 @@ bool attempt_turn(struct attempt *a, int64_t now_ms, int64_t *next_ms, struct fa
 		fault_set(ret, FAULT_KIND_BROKEN, wire.os, "it broke off after %llu bytes",
 			  (unsigned long long)a->pos);
 	return true;
-}
-
-void attempt_resume(struct attempt *a)
-{
-	/* In this order: held bytes come before those in libcurl. */
-	if (a->held.size && a->believed && flush_held(a) != XFER_TAKEN)
-		return;
-	if (!a->held.size)
-		xfer_resume(a->xfer);
 }
 
 bool attempt_connected(const struct attempt *a)

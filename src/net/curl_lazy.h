@@ -18,7 +18,6 @@
 	X(curl_easy_cleanup)        \
 	X(curl_easy_getinfo)        \
 	X(curl_easy_init)           \
-	X(curl_easy_pause)          \
 	X(curl_easy_setopt)         \
 	X(curl_easy_strerror)       \
 	X(curl_global_init)         \
@@ -49,7 +48,6 @@ static int curl_load(struct err *err)
 #define curl_easy_cleanup        curl.curl_easy_cleanup
 #define curl_easy_getinfo        curl.curl_easy_getinfo
 #define curl_easy_init           curl.curl_easy_init
-#define curl_easy_pause          curl.curl_easy_pause
 #define curl_easy_setopt         curl.curl_easy_setopt
 #define curl_easy_strerror       curl.curl_easy_strerror
 #define curl_global_init         curl.curl_global_init

@@ -30,17 +30,8 @@ int fetch_write(struct net_fetch *f, struct bytes piece)
 	size_t n_tail = MIN(piece.size, (size_t)FETCH_TAIL);
 	uint64_t tail_at = f->have + piece.size - n_tail;
 	size_t place = (size_t)(tail_at % FETCH_TAIL), first = MIN(n_tail, FETCH_TAIL - place);
-	int r = 0;
 
-	if (f->paused)
-		return XFER_PAUSE;
-	if (f->sink.write)
-		r = f->sink.write(f->sink.arg, piece, &err);
-	if (r == NET_PAUSE) {
-		f->paused = true;
-		return XFER_PAUSE;
-	}
-	if (r < 0) {
+	if (f->sink.write && f->sink.write(f->sink.arg, piece, &err) < 0) {
 		fetch_sink_failed(f, &err);
 		return XFER_ABORT;
 	}
@@ -434,8 +425,6 @@ static bool winner_stalled(struct net_fetch *f, int64_t now_ms, int64_t *next_ms
 {
 	int64_t stall_at = attempt_heard_ms(f->winner) + f->patience.stall_ms;
 
-	if (f->paused)
-		return false;
 	if (now_ms - f->window_ms >= WINDOW_MS) {
 		f->weak = f->window_ms && f->have - f->window_have < WINDOW_MIN;
 		f->window_ms = now_ms;
@@ -523,12 +512,6 @@ bool fetch_turn(struct net_fetch *f, int64_t now_ms, int64_t *next_ms)
 	}
 	if (f->deadline_ms)
 		*next_ms = MIN(*next_ms, f->deadline_ms);
-	if (atomic_exchange(&f->resume, false) && f->paused) {
-		f->paused = false;
-		f->window_ms = 0;
-		if (f->winner)
-			attempt_resume(f->winner);
-	}
 	if (attempts_turn(f, now_ms, next_ms))
 		return false;
 	if (f->sink_failed) {

@@ -82,13 +82,6 @@ void net_fetch_cancel(struct net_fetch *f)
 		wire_wake(f->net->wire);
 }
 
-void net_fetch_resume(struct net_fetch *f)
-{
-	atomic_store(&f->resume, true);
-	if (!atomic_load(&f->ended))
-		wire_wake(f->net->wire);
-}
-
 struct net_fetch *net_fetch_ref(struct net_fetch *f)
 {
 	atomic_fetch_add(&f->refs, 1);

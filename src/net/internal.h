@@ -81,8 +81,8 @@ enum { XFER_TAKEN = 0, XFER_PAUSE = 1, XFER_ABORT = -1 };
 /* Events of a transfer, for its owner. They must not call functions of the wire. */
 struct xfer_events {
 	void (*connected)(void *arg);
-	/* Bytes of the body; the status is final. XFER_PAUSE: none were taken; they come again after
-	 * xfer_resume(). */
+	/* Bytes of the body; the status is final. XFER_PAUSE: none were taken, and none follow: the owner will
+	 * drop the transfer. */
 	int (*data)(void *arg, struct bytes piece);
 	/* Fill @buf with the next bytes of the body to send. Returns how many, or -1. */
 	ssize_t (*upload)(void *arg, void *buf, size_t n);
@@ -106,7 +106,6 @@ void wire_wake(struct wire *w); /* any thread */
 
 int xfer_start(struct wire *w, const struct xfer_request *req, struct xfer **ret, struct fault *fault);
 void xfer_drop(struct xfer *x); /* at any time except from an event; takes NULL */
-void xfer_resume(struct xfer *x);
 /* true: it has ended, and *ret is the result; FAULT_KIND_NONE: success. */
 bool xfer_ended(struct xfer *x, struct fault *ret);
 const struct head *xfer_head(const struct xfer *x);
@@ -120,7 +119,6 @@ const char *xfer_url(struct xfer *x);     /* after redirects; valid until xfer_d
 struct file_xfer;
 struct file_xfer *file_xfer_new(const struct xfer_request *req, struct head *h, struct fault *fault);
 void file_xfer_free(struct file_xfer *f); /* takes NULL */
-void file_xfer_resume(struct file_xfer *f);
 /* Read some bytes. true: call again at once. */
 bool file_xfer_turn(struct file_xfer *f);
 bool file_xfer_ended(struct file_xfer *f, struct fault *ret);
@@ -217,7 +215,7 @@ enum { FETCH_TAIL = 4096 }; /* of the bytes written, to compare with those of an
 struct net_fetch {
 	struct net *net;
 	atomic_uint refs;
-	atomic_bool cancel, resume, ended; /* any thread */
+	atomic_bool cancel, ended; /* any thread */
 	_Atomic uint64_t shown_have, shown_size;
 	_Atomic bool shown_size_known;
 	_Atomic(const char *) shown_server;
@@ -238,8 +236,7 @@ struct net_fetch {
 	struct notes notes;
 	struct attempt *winner; /* NULL: none yet, or it was dropped */
 	int64_t last_start_ms;
-	bool begun, paused;
-	bool size_known;
+	bool begun, size_known;
 	uint64_t size, have;
 	struct hash64_state hash; /* of the bytes in [0, have) */
 	uint8_t tail[FETCH_TAIL]; /* the last bytes written, byte n at position n % FETCH_TAIL */
@@ -258,7 +255,7 @@ bool fetch_turn(struct net_fetch *f, int64_t now_ms, int64_t *next_ms);
 void fetch_begin(struct net_fetch *f, int64_t now_ms);
 void fetch_abort(struct net_fetch *f); /* the net is being freed */
 
-/* Hand bytes of the winner to the sink. 0, XFER_PAUSE, XFER_ABORT (sink_failed is set). */
+/* Hand bytes of the winner to the sink. XFER_TAKEN, or XFER_ABORT (sink_failed is set). */
 int fetch_write(struct net_fetch *f, struct bytes piece);
 /* true: the sink begins (again); false: it refused, or failed. */
 bool fetch_begin_body(struct net_fetch *f, const struct net_reply *reply);
@@ -272,8 +269,7 @@ bool attempt_answered(const struct attempt *a); /* the head was received */
 int64_t attempt_heard_ms(const struct attempt *a);
 int64_t attempt_started_ms(const struct attempt *a);
 const struct head *attempt_head(const struct attempt *a);
-bool attempt_differs(const struct attempt *a); /* its bytes differ from those written */
-void attempt_resume(struct attempt *a);
+bool attempt_differs(const struct attempt *a);   /* its bytes differ from those written */
 uint64_t attempt_pos(const struct attempt *a);   /* its position in the artifact */
 uint64_t attempt_bytes(const struct attempt *a); /* received by this attempt */
 

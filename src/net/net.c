@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The loop, and its inbox for other threads: what they start is in the inbox until the next turn; cancel and
- * resume are flags that the next turn reads.
+ * The loop, and its inbox for other threads: what they start is in the inbox until the next turn; cancel is a
+ * flag that the next turn reads.
  */
 #include "net/internal.h"
 

@@ -10,9 +10,8 @@
  *
  * All work is done in a loop, net_run(). Either the owner of the struct net runs it on its own thread (a
  * command, a library), or net_start_thread() gives it a thread (a service). Callbacks come from the loop:
- * they must not block for long, and a sink that cannot take more bytes now returns NET_PAUSE. Of a body only
- * the head, until it is checked, and one chunk of 16 KiB are held in memory. All other functions may be
- * called from any thread, also from callbacks.
+ * they must not block for long. Of a body only the head, until it is checked, and one chunk of 16 KiB are held
+ * in memory. All other functions may be called from any thread, also from callbacks.
  *
  * Each server has a *breaker*: a server that cannot be connected, or does not answer, is passed over for a
  * while, longer each time (for a second where the connection is refused); then one request probes it. 429,
@@ -134,8 +133,7 @@ enum {
 	NET_MISSING = 1,   /* every server was asked and answered 404 or 410 */
 	NET_TOO_LARGE = 2, /* found, but larger than max_size, and no server has a smaller one */
 	NET_MORE = 3,      /* from a check: call again with more bytes */
-	NET_PAUSE = 4,     /* from a sink: not now; net_fetch_resume() will be called */
-	NET_REFUSED = 5,   /* from a sink: too late to begin again */
+	NET_REFUSED = 4,   /* from a sink: too late to begin again */
 };
 
 struct net_fetch;
@@ -157,7 +155,7 @@ struct net_sink {
 	 * NET_REFUSED at the second time.
 	 */
 	int (*begin)(void *arg, const struct net_reply *reply, struct err *err);
-	/* Take all of the next bytes; or NET_PAUSE, taking none. Negative ends the fetch with that error. */
+	/* Take the next bytes. Negative ends the fetch with that error. */
 	int (*write)(void *arg, struct bytes piece, struct err *err);
 	/* All bytes were written: check the whole. Negative as in check. NULL: accepted. */
 	int (*verify)(void *arg, struct err *err);
@@ -188,7 +186,6 @@ struct net_request {
 void net_fetch_start(struct net *n, const struct net_request *req, struct net_fetch **ret);
 /* done is called soon, within one turn of the loop. After the end it does nothing. */
 void net_fetch_cancel(struct net_fetch *f);
-void net_fetch_resume(struct net_fetch *f); /* after NET_PAUSE */
 struct net_fetch *net_fetch_ref(struct net_fetch *f);
 void net_fetch_unref(struct net_fetch *f); /* does not cancel; takes NULL */
 

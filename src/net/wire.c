@@ -442,15 +442,6 @@ void xfer_drop(struct xfer *x)
 	free(x);
 }
 
-void xfer_resume(struct xfer *x)
-{
-	x->heard_ms = clock_mono_ms();
-	if (x->file)
-		file_xfer_resume(x->file);
-	else if (!x->ended)
-		curl_easy_pause(x->easy, CURLPAUSE_CONT);
-}
-
 const struct head *xfer_head(const struct xfer *x)
 {
 	return &x->head;

@@ -22,7 +22,6 @@ struct file_xfer {
 	uint64_t at, size, n_read;
 	bool paused, ended;
 	struct fault fault;
-	size_t n_held; /* bytes of `piece` that were not taken */
 	uint8_t piece[PIECE];
 };
 
@@ -105,28 +104,20 @@ void file_xfer_free(struct file_xfer *f)
 	free(f);
 }
 
-void file_xfer_resume(struct file_xfer *f)
-{
-	f->paused = false;
-}
-
 /* true: call again. */
 static bool file_xfer_piece(struct file_xfer *f)
 {
+	ssize_t n = f->at < f->size ? pread(f->fd, f->piece, PIECE, (off_t)f->at) : 0;
 	int r;
 
-	if (!f->n_held) {
-		ssize_t n = f->at < f->size ? pread(f->fd, f->piece, PIECE, (off_t)f->at) : 0;
-
-		if (n < 0 || (!n && f->at < f->size))
-			fault_set(&f->fault, FAULT_KIND_BROKEN, n < 0 ? errno : EIO, "%s",
-				  n < 0 ? strerror(errno) : "it got shorter while it was read");
-		f->ended = n <= 0;
-		f->n_held = n > 0 ? (size_t)n : 0;
-	}
-	if (f->ended)
+	if (n < 0 || (!n && f->at < f->size))
+		fault_set(&f->fault, FAULT_KIND_BROKEN, n < 0 ? errno : EIO, "%s",
+			  n < 0 ? strerror(errno) : "it got shorter while it was read");
+	if (n <= 0) {
+		f->ended = true;
 		return false;
-	r = f->events->data(f->arg, bytes_of(f->piece, f->n_held));
+	}
+	r = f->events->data(f->arg, bytes_of(f->piece, (size_t)n));
 	if (r == XFER_PAUSE) {
 		f->paused = true;
 		return false;
@@ -136,9 +127,8 @@ static bool file_xfer_piece(struct file_xfer *f)
 		f->ended = true;
 		return false;
 	}
-	f->at += f->n_held;
-	f->n_read += f->n_held;
-	f->n_held = 0;
+	f->at += (uint64_t)n;
+	f->n_read += (uint64_t)n;
 	return true;
 }
 

@@ -412,38 +412,6 @@ static void bodies_that_lie_about_their_size_are_not_believed(void **state)
 	}
 }
 
-static void a_sink_that_pauses_gets_all(void **state)
-{
-	for (unsigned every = 1; every < 8; every++) {
-		struct pair p = pair_of(good(), good());
-		struct sink s = { .pause_every = every + 1 };
-
-		sink_fetch(p.n, &s, NULL, p.urls, 2);
-		sink_assert_got(&s);
-		assert_true(s.n_paused > 0);
-		pair_done(&p, &s);
-	}
-}
-
-static void a_sink_that_pauses_for_long_is_no_stall(void **state)
-{
-	const struct net_patience patience = { .hedge_ms = LONG_MS, .stall_ms = 30, .silent_ms = 100 };
-	struct pair p = pair_of(good(), good());
-	struct sink s = { .pause_every = 5 };
-
-	sink_start(p.n, &s, &patience, p.urls, 2);
-	while (!s.pausing)
-		net_run(p.n, 1000);
-	for (unsigned i = 0; i < 5; i++)
-		net_run(p.n, 50);
-	assert_int_equal(fault_http_requests(p.b, NULL), 0);
-	s.pausing = false;
-	net_fetch_resume(s.fetch);
-	sink_wait(p.n, &s);
-	sink_assert_got(&s);
-	pair_done(&p, &s);
-}
-
 static void a_sink_that_fails_ends_it(void **state)
 {
 	struct pair p = pair_of(good(), good());
@@ -611,7 +579,7 @@ static void a_tree_of_files_is_a_server_too(void **state)
 	struct fault_rule bad = good();
 	struct fault_http *h;
 	struct net *n = sink_net();
-	struct sink s = { .pause_every = 3 };
+	struct sink s = { 0 };
 	struct err err = { 0 };
 
 	test_dir_make(dir);
@@ -624,7 +592,6 @@ static void a_tree_of_files_is_a_server_too(void **state)
 	assert_int_equal(s.outcome, NET_MISSING);
 	sink_done(&s);
 	test_file_write(path, sink_artifact().p, sink_artifact().size);
-	s.pause_every = 3;
 	sink_fetch(n, &s, NULL, urls, 1);
 	sink_assert_got(&s);
 	sink_done(&s);
@@ -683,8 +650,6 @@ int main(void)
 		cmocka_unit_test(bodies_that_lie_about_their_size_are_not_believed),
 		cmocka_unit_test(bytes_above_the_limit_are_refused),
 		cmocka_unit_test(compressed_transfers_are_unpacked_and_bombs_are_not),
-		cmocka_unit_test(a_sink_that_pauses_gets_all),
-		cmocka_unit_test(a_sink_that_pauses_for_long_is_no_stall),
 		cmocka_unit_test(a_sink_that_fails_ends_it),
 		cmocka_unit_test(cancelling_and_deadlines_end_it_wherever_it_is),
 		cmocka_unit_test(headers_go_out_and_come_in),

@@ -60,12 +60,6 @@ static int write_piece(void *arg, struct bytes piece, struct err *err)
 {
 	struct sink *s = arg;
 
-	s->n_writes++;
-	if (s->pause_every && s->n_writes % s->pause_every == 0) {
-		s->n_paused++;
-		s->pausing = true;
-		return NET_PAUSE;
-	}
 	if (s->fail_at && s->got.size + piece.size > s->fail_at)
 		return err_set(err, ERR_IO, "disk full");
 	buf_add(&s->got, piece.p, piece.size);
@@ -122,10 +116,6 @@ void sink_wait(struct net *n, struct sink *s)
 		if (clock_mono_ms() > end_ms)
 			fail_msg("it does not end");
 		net_run(n, 1000);
-		if (s->pausing) {
-			s->pausing = false;
-			net_fetch_resume(s->fetch);
-		}
 	}
 	assert_int_equal(s->n_done, 1);
 }

@@ -12,12 +12,10 @@ struct sink {
 	struct bytes want;       /* the bytes that verify accepts; empty: any */
 	bool no_again;           /* begin refuses the second call */
 	bool html_is_fine;       /* no check */
-	unsigned pause_every;    /* writes; 0: never */
 	uint64_t fail_at;        /* the sink fails at this size; 0: never */
 	uint64_t cancel_at;      /* cancels itself at this size */
 	struct net_fetch *fetch; /* referenced */
-	unsigned n_begun, n_writes, n_done, n_paused;
-	bool pausing;
+	unsigned n_begun, n_done;
 	int outcome;
 	struct err err;
 };
