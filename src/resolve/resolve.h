@@ -7,8 +7,8 @@
  * answer names its origin; every miss lists the steps of the search. The bytes are checked: an ELF file is
  * opened and its build ID compared; a package that was replaced since its scan is not read.
  *
- * The seam is `struct resolver` with its ops; resolve_mem.c implements it for tests. All functions may be
- * called from many threads.
+ * The seam is `struct resolver` with its ops; tests/support/resolve_mem.h is another implementation. All functions
+ * may be called from many threads.
  */
 #pragma once
 
@@ -196,14 +196,3 @@ void resolve_upstream_stats(struct resolver *r, struct resolve_upstream_stats *r
 /* Forget that the other servers have no debug file and no program of this build ID, so that the next request
  * asks them again. */
 void resolve_upstream_forget(struct resolver *r, const struct build_id *id);
-
-/* For tests: content put in by hand is found under its kind, id and arg. Takes nothing; @content is
- * copied. */
-struct resolver *resolve_mem_new(void);
-void resolve_mem_put(struct resolver *r, enum resolve_kind kind, const struct build_id *id, struct str arg,
-		     struct bytes content, struct str file, struct str archive, int64_t mtime);
-void resolve_mem_put_waiting(struct resolver *r, enum resolve_kind kind, const struct build_id *id,
-			     struct str arg); /* RESOLVE_WAIT until put */
-void resolve_mem_set_unfinished(struct resolver *r, bool unfinished);
-void resolve_mem_fail(struct resolver *r, enum resolve_kind kind, const struct build_id *id, struct str arg,
-		      const struct err *why);

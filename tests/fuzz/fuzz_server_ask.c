@@ -6,6 +6,7 @@
 #include "fuzz.h"
 
 #include <stdlib.h>
+#include "resolve_mem.h"
 #include "server/symbolize/symbolize.h"
 
 static struct tables *nothing(void)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "test.h"
 
-#include "resolve/resolve.h"
+#include "resolve_mem.h"
 
 static struct build_id id_of(const char *hex)
 {

@@ -4,7 +4,7 @@
 
 #include "elf_writer.h"
 #include "pkg_writer.h"
-#include "resolve/resolve.h"
+#include "resolve_mem.h"
 
 struct fixture {
 	struct store *st;

@@ -8,6 +8,7 @@
 #include "test.h"
 
 #include "http_client.h"
+#include "resolve_mem.h"
 #include "server/server.h"
 
 struct fixture {

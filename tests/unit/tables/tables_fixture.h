@@ -5,6 +5,7 @@
 #pragma once
 
 #include "code_writer.h"
+#include "resolve_mem.h"
 #include "tables/tables.h"
 
 struct tables_fixture {

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The resolver for tests: content put in by hand is found under its kind, build ID and argument. Contents are
- * kept until resolve_close(), even when replaced, so that a source may outlive a second put.
+ * Contents are kept until resolve_close(), even when replaced, so that a source may outlive a second put.
  */
-#include "resolve/resolve.h"
+#include "resolve_mem.h"
 
 #include <fnmatch.h>
 #include <pthread.h>
