@@ -287,6 +287,16 @@ void json_put_null(struct json_writer *w, const char *key)
 
 void json_put_raw(struct json_writer *w, const char *key, struct str json)
 {
+	const char *end;
+
 	value_begin(w, key);
+	/* Every line of @json begins deeper by this depth. Strings have no line ends: they are escaped. */
+	while (w->indent && (end = memchr(json.p, '\n', json.size))) {
+		size_t n = (size_t)(end - json.p);
+
+		buf_add(w->out, json.p, n);
+		line_begin(w);
+		json = (struct str){ end + 1, json.size - n - 1 };
+	}
 	buf_add_str(w->out, json);
 }

@@ -58,5 +58,5 @@ void json_put_uint(struct json_writer *w, const char *key, uint64_t v);
 void json_put_double(struct json_writer *w, const char *key, double v);
 void json_put_bool(struct json_writer *w, const char *key, bool v);
 void json_put_null(struct json_writer *w, const char *key);
-/* @json is one complete value. It is not checked, and not indented anew. */
+/* @json is one complete value. It is not checked. With `indent`, its lines move to the right by this depth. */
 void json_put_raw(struct json_writer *w, const char *key, struct str json);

@@ -39,6 +39,23 @@ static void commas_and_keys_are_the_writers(void **state)
 	assert_int_equal(w.depth, 0);
 }
 
+static void indents_raw_values_by_their_depth(void **state)
+{
+	AUTO(buf_done) struct buf part = { 0 }, b = { 0 };
+	struct json_writer in = { .out = &part, .indent = 2 }, w = { .out = &b, .indent = 2 };
+
+	json_open_array(&in, NULL);
+	json_open_object(&in, NULL);
+	json_put_text(&in, "a", "x\ny");
+	json_close(&in);
+	json_close(&in);
+	json_open_object(&w, NULL);
+	json_put_raw(&w, "raw", buf_str(&part));
+	json_put_bool(&w, "last", true);
+	json_close(&w);
+	CHECK(&b, "{\n  \"raw\": [\n    {\n      \"a\": \"x\\ny\"\n    }\n  ],\n  \"last\": true\n}");
+}
+
 static void write_some(struct json_writer *w)
 {
 	json_open_object(w, NULL);
@@ -217,6 +234,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(commas_and_keys_are_the_writers),
 		cmocka_unit_test(indents_as_jansson_does),
+		cmocka_unit_test(indents_raw_values_by_their_depth),
 		cmocka_unit_test(the_buffer_may_be_emptied_between_calls),
 		cmocka_unit_test(levels_may_be_64_deep),
 		cmocka_unit_test(strings_are_escaped),
