@@ -28,7 +28,6 @@ enum {
 struct elf_header {
 	bool is64, big;
 	uint16_t type, machine; /* ET_*, EM_* as in <elf.h> */
-	uint8_t osabi;
 	uint64_t entry, flags;
 	uint64_t phoff, shoff;
 	uint32_t n_segments, n_sections, names_index; /* extended numbering resolved */

@@ -48,7 +48,6 @@ int elf_header_parse(struct bytes head, struct elf_header *h, struct elf_tables 
 		return err_set(err, ERR_INVALID, "ELF data encoding %u is unknown", data);
 	out.is64 = class == ELFCLASS64;
 	out.big = data == ELFDATA2MSB;
-	out.osabi = head.p[EI_OSABI];
 	c = cursor_at(head, out.big, 0);
 	cursor_skip(&c, EI_NIDENT);
 	out.type = cursor_u16(&c);

@@ -27,7 +27,7 @@ enum pkg_kind {
 };
 const char *pkg_kind_name(enum pkg_kind kind); /* "deb" */
 
-enum { PKG_NOT_A_PACKAGE = 1, PKG_END = 2, PKG_NO_MEMBER = 3 };
+enum { PKG_NOT_A_PACKAGE = 1, PKG_END = 2 };
 
 /* Limits: more is ERR_LIMIT. */
 #define PKG_MAX_HEADER  MIB(256)   /* rpm header, deb control archive decoded */

@@ -29,19 +29,12 @@ static int check_identity(struct work *w, const struct index_file *f, const stru
 static int open_package(struct work *w, const struct index_file *f, const struct mapped *m,
 			struct source **ret)
 {
-	struct err why = { 0 };
 	struct source *src;
 	struct stat st;
-	int fd, r;
+	int r = work_open(w, f->path, &src, &st);
 
-	r = file_open(f->path.p, &fd, &st, &why);
-	if (r == FILE_MISSING) {
-		work_note(w, f->path, "does not exist any more");
-		return NOT_THIS;
-	}
-	if (r < 0)
-		return work_failed(w, f->path, &why);
-	src = source_of_fd(fd, (uint64_t)st.st_size, st.st_mtime, f->path.p);
+	if (r)
+		return r;
 	r = check_identity(w, f, &m->map->identity, src, &st);
 	if (r)
 		source_close(src);

@@ -72,22 +72,16 @@ int plain_open(struct work *w, const struct index_hit *h, struct resolve_answer 
 	struct resolve_answer ans = { .file = f->path };
 	struct pin nothing = { 0 };
 	struct source *src;
-	struct err why = { 0 };
 	struct index_file now = *f;
 	struct stat st;
-	int fd, r;
+	int r;
 
 	w->entry = NULL;
-	r = file_open(f->path.p, &fd, &st, &why);
-	if (r == FILE_MISSING) {
-		work_note(w, f->path, "does not exist any more");
-		return NOT_THIS;
-	}
-	if (r < 0)
-		return work_failed(w, f->path, &why);
+	r = work_open(w, f->path, &src, &st);
+	if (r)
+		return r;
 	now.size = (uint64_t)st.st_size;
 	now.mtime_ns = (int64_t)st.st_mtim.tv_sec * 1000000000 + st.st_mtim.tv_nsec;
-	src = source_of_fd(fd, now.size, st.st_mtime, f->path.p);
 	if (now.size != f->size || now.mtime_ns != f->mtime_ns || (f->inode && f->inode != st.st_ino)) {
 		r = check_changed(w, h, src);
 		if (r) {

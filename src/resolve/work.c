@@ -14,6 +14,21 @@ int work_failed(struct work *w, struct str place, const struct err *why)
 	return NOT_THIS;
 }
 
+int work_open(struct work *w, struct str path, struct source **ret, struct stat *ret_st)
+{
+	struct err why = { 0 };
+	int fd, r = file_open(path.p, &fd, ret_st, &why);
+
+	if (r == FILE_MISSING) {
+		work_note(w, path, "does not exist any more");
+		return NOT_THIS;
+	}
+	if (r < 0)
+		return work_failed(w, path, &why);
+	*ret = source_of_fd(fd, (uint64_t)ret_st->st_size, ret_st->st_mtime, path.p);
+	return 0;
+}
+
 struct str answer_place(struct work *w, const struct resolve_answer *ans)
 {
 	if (!ans->archive.size)

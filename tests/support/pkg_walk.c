@@ -34,7 +34,7 @@ static int chunks_next(struct stream *s, size_t max, struct bytes *ret, struct e
 	size_t n = MIN(MIN(max, p->left.size), p->chunk ? p->chunk : SIZE_MAX);
 
 	free(p->lent);
-	p->lent = mem_alloc(n + 1);
+	p->lent = mem_alloc(n ? n : 1);
 	if (n)
 		memcpy(p->lent, p->left.p, n);
 	*ret = bytes_of(p->lent, n);
@@ -62,6 +62,16 @@ static void chunks_close(struct stream *s)
 static const struct stream_ops chunks_ops = { .read = chunks_read,
 					      .next = chunks_next,
 					      .close = chunks_close };
+
+struct stream *stream_in_chunks(struct bytes b, size_t chunk)
+{
+	struct chunks *p = NEW(struct chunks);
+
+	p->s.ops = &chunks_ops;
+	p->left = b;
+	p->chunk = chunk;
+	return &p->s;
+}
 
 /* ---- the walk ---- */
 
@@ -152,13 +162,9 @@ void pkg_walk_stream(const struct pkg_info *info, struct stream *payload, struct
 
 void pkg_walk_bytes(const struct pkg_info *info, struct bytes payload, size_t chunk, struct pkg_walk *ret)
 {
-	struct chunks *p = NEW(struct chunks);
+	AUTO(stream_closep) struct stream *s = stream_in_chunks(payload, chunk);
 
-	p->s.ops = &chunks_ops;
-	p->left = payload;
-	p->chunk = chunk;
-	pkg_walk_stream(info, &p->s, NULL, ret);
-	stream_close(&p->s);
+	pkg_walk_stream(info, s, NULL, ret);
 }
 
 void pkg_walk_info(const struct pkg_info *info, uint64_t src_size)

@@ -7,6 +7,9 @@
 
 #include "pkg/pkg.h"
 
+/* A stream over @b that lends at most @chunk bytes at once; 0: all. */
+struct stream *stream_in_chunks(struct bytes b, size_t chunk);
+
 struct pkg_walk {
 	int end; /* PKG_END, or negative */
 	uint32_t n_members;

@@ -4,60 +4,6 @@
  */
 #include "listing.h"
 
-/* ---- a stream that lends small chunks ---- */
-
-struct chunk_stream {
-	struct stream s;
-	struct bytes left;
-	size_t chunk;
-	uint8_t *lent; /* a copy, so that the sanitizer notices a use of an old chunk */
-};
-
-static int chunks_next(struct stream *s, size_t max, struct bytes *ret, struct err *err)
-{
-	struct chunk_stream *p = (struct chunk_stream *)s;
-	size_t n = MIN(MIN(max, p->left.size), p->chunk ? p->chunk : SIZE_MAX);
-
-	free(p->lent);
-	p->lent = mem_alloc(n ? n : 1);
-	if (n)
-		memcpy(p->lent, p->left.p, n);
-	*ret = bytes_of(p->lent, n);
-	p->left.p += n;
-	p->left.size -= n;
-	return 0;
-}
-
-static int chunks_read(struct stream *s, void *buf, size_t n, size_t *ret_got, struct err *err)
-{
-	struct bytes b;
-
-	chunks_next(s, n, &b, err);
-	memcpy(buf, b.p, b.size);
-	*ret_got = b.size;
-	return 0;
-}
-
-static void chunks_close(struct stream *s)
-{
-	free(((struct chunk_stream *)s)->lent);
-	free(s);
-}
-
-static const struct stream_ops chunks_ops = { .read = chunks_read,
-					      .next = chunks_next,
-					      .close = chunks_close };
-
-struct stream *stream_in_chunks(struct bytes b, size_t chunk)
-{
-	struct chunk_stream *p = NEW(struct chunk_stream);
-
-	p->s.ops = &chunks_ops;
-	p->left = b;
-	p->chunk = chunk;
-	return &p->s;
-}
-
 /* ---- listings ---- */
 
 static int add(struct listing *l, struct pkg_reader *r, const struct pkg_member *m, struct err *err)

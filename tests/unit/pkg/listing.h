@@ -6,7 +6,7 @@
 
 #include "test.h"
 
-#include "pkg/pkg.h"
+#include "pkg_walk.h"
 #include "pkg_writer.h"
 
 struct listed {
@@ -18,9 +18,6 @@ struct listing {
 	struct listed *list;
 	size_t n;
 };
-
-/* A stream over @b that lends at most @chunk bytes at once; 0: all. */
-struct stream *stream_in_chunks(struct bytes b, size_t chunk);
 
 /* 0 at the archive's end, or the reader's failure; @ret has the members before it in either case. */
 int listing_of_payload(struct listing *ret, const struct pkg_info *info, struct bytes payload, size_t chunk,
