@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the seam promises, of each implementation. */
+/* The promises of store/blob.h, for each implementation. */
 #include "test.h"
 
 #include "store/blob.h"
 
-struct fixture {
+struct blobs_fixture {
 	char dir[TEST_PATH_SIZE];
 	struct blobs *b;
 };
 
 static int set_up_memory(void **state)
 {
-	struct fixture *f = NEW(struct fixture);
+	struct blobs_fixture *f = NEW(struct blobs_fixture);
 
 	f->b = blobs_open_memory();
 	*state = f;
@@ -20,7 +20,7 @@ static int set_up_memory(void **state)
 
 static int set_up_dir(void **state)
 {
-	struct fixture *f = NEW(struct fixture);
+	struct blobs_fixture *f = NEW(struct blobs_fixture);
 	struct err err = { 0 };
 
 	test_dir_make(f->dir);
@@ -31,7 +31,7 @@ static int set_up_dir(void **state)
 
 static int tear_down(void **state)
 {
-	struct fixture *f = *state;
+	struct blobs_fixture *f = *state;
 
 	clock_test_thaw();
 	f->b->ops->close(f->b);
@@ -43,14 +43,14 @@ static int tear_down(void **state)
 
 static const struct blob_stamp none;
 
-static void put(struct blobs *b, const char *name, const char *text)
+static void put_text(struct blobs *b, const char *name, const char *text)
 {
 	struct err err = { 0 };
 
 	assert_done(b->ops->put(b, name, bytes_of(text, strlen(text)), &none, &err));
 }
 
-static void check(struct blobs *b, const char *name, const char *want)
+static void assert_text(struct blobs *b, const char *name, const char *want)
 {
 	AUTO(source_closep) struct source *s = NULL;
 	char got[100] = "";
@@ -77,16 +77,16 @@ static void put_staged(struct blobs *b, const char *name, const char *text)
 	b->ops->staging_done(b, &s, false);
 }
 
-static void what_is_put_is_read(void **state)
+static void a_put_blob_can_be_read(void **state)
 {
-	struct blobs *b = ((struct fixture *)*state)->b;
+	struct blobs *b = ((struct blobs_fixture *)*state)->b;
 	struct source *s = NULL;
 	struct err err = { 0 };
 
-	put(b, "keys/00/a", "one");
-	check(b, "keys/00/a", "one");
+	put_text(b, "keys/00/a", "one");
+	assert_text(b, "keys/00/a", "one");
 	put_staged(b, "data/00/b", "two");
-	check(b, "data/00/b", "two");
+	assert_text(b, "data/00/b", "two");
 	assert_done(b->ops->settle(b, "data/00/b", &err));
 	assert_int_equal(b->ops->open(b, "keys/00/b", &s, &err), BLOB_MISSING);
 	assert_int_equal(b->ops->open(b, "keys/01/a", &s, &err), BLOB_MISSING);
@@ -95,34 +95,34 @@ static void what_is_put_is_read(void **state)
 	assert_int_equal(b->ops->remove(b, "keys/01/a", INT64_MAX, &err), BLOB_MISSING);
 }
 
-static void a_put_replaces_only_what_was_expected(void **state)
+static void a_put_replaces_only_the_expected_version(void **state)
 {
-	struct blobs *b = ((struct fixture *)*state)->b;
+	struct blobs *b = ((struct blobs_fixture *)*state)->b;
 	AUTO(buf_done) struct buf got = { 0 };
 	struct blob_stamp first, second;
 	struct err err = { 0 };
 
-	put(b, "keys/00/a", "one");
+	put_text(b, "keys/00/a", "one");
 	assert_int_equal(b->ops->put(b, "keys/00/a", bytes_of("x", 1), &none, &err), BLOB_CHANGED);
 	assert_done(b->ops->get(b, "keys/00/a", 100, &got, &first, &err));
 	assert_done(b->ops->put(b, "keys/00/a", bytes_of("three", 5), &first, &err));
 	assert_int_equal(b->ops->put(b, "keys/00/a", bytes_of("x", 1), &first, &err), BLOB_CHANGED);
-	check(b, "keys/00/a", "three");
+	assert_text(b, "keys/00/a", "three");
 	assert_done(b->ops->stat(b, "keys/00/a", &second, &err));
 	assert_done(b->ops->remove(b, "keys/00/a", INT64_MAX, &err));
 	assert_int_equal(b->ops->put(b, "keys/00/a", bytes_of("x", 1), &second, &err), BLOB_CHANGED);
-	assert_fails((put(b, "keys/00/b", "12345"), b->ops->get(b, "keys/00/b", 4, &got, &first, &err)),
+	assert_fails((put_text(b, "keys/00/b", "12345"), b->ops->get(b, "keys/00/b", 4, &got, &first, &err)),
 		     ERR_LIMIT, "longer");
 }
 
-static void what_was_touched_is_not_removed_as_old(void **state)
+static void a_touched_blob_is_not_removed_as_old(void **state)
 {
-	struct blobs *b = ((struct fixture *)*state)->b;
+	struct blobs *b = ((struct blobs_fixture *)*state)->b;
 	int64_t before_ns;
 	struct err err = { 0 };
 
 	clock_test_freeze(1000000);
-	put(b, "data/00/a", "one");
+	put_text(b, "data/00/a", "one");
 	clock_test_advance(5000);
 	before_ns = clock_wall_ms() * 1000000;
 	clock_test_advance(5000);
@@ -136,53 +136,53 @@ static void what_was_touched_is_not_removed_as_old(void **state)
 	assert_int_equal(b->ops->remove(b, "data/00/a", INT64_MAX, &err), BLOB_MISSING);
 }
 
-static void what_is_removed_can_be_read_on(void **state)
+static void a_removed_blob_stays_readable_while_open(void **state)
 {
-	struct blobs *b = ((struct fixture *)*state)->b;
+	struct blobs *b = ((struct blobs_fixture *)*state)->b;
 	AUTO(source_closep) struct source *s = NULL;
 	char got[4] = "";
 	struct err err = { 0 };
 
-	put(b, "data/00/a", "one");
+	put_text(b, "data/00/a", "one");
 	assert_done(b->ops->open(b, "data/00/a", &s, &err));
 	assert_done(b->ops->remove(b, "data/00/a", INT64_MAX, &err));
 	assert_done(source_read_full(s, 0, got, 3, SOURCE_RANDOM, &err));
 	assert_string_equal(got, "one");
 }
 
-static int gather(void *arg, const char *name, const struct blob_stamp *stamp, struct err *err)
+static int add_blob_text(void *arg, const char *name, const struct blob_stamp *stamp, struct err *err)
 {
 	buf_printf(arg, "%s=%llu ", name, (unsigned long long)stamp->size);
 	return 0;
 }
 
-static void the_list_is_in_order_and_goes_on_behind_a_name(void **state)
+static void the_list_is_sorted_and_continues_after_a_name(void **state)
 {
-	struct blobs *b = ((struct fixture *)*state)->b;
+	struct blobs *b = ((struct blobs_fixture *)*state)->b;
 	AUTO(buf_done) struct buf got = { 0 };
 	struct err err = { 0 };
 
-	put(b, "keys/ab/ab02.x", "1");
-	put(b, "keys/ff/ff.x", "22");
-	put(b, "keys/ab/ab01.x", "333");
-	put(b, "keys/00/00.x", "4");
-	put(b, "data/00/00.x", "55");
-	assert_done(b->ops->list(b, STR("keys/"), STR(""), gather, &got, &err));
+	put_text(b, "keys/ab/ab02.x", "1");
+	put_text(b, "keys/ff/ff.x", "22");
+	put_text(b, "keys/ab/ab01.x", "333");
+	put_text(b, "keys/00/00.x", "4");
+	put_text(b, "data/00/00.x", "55");
+	assert_done(b->ops->list(b, STR("keys/"), STR(""), add_blob_text, &got, &err));
 	assert_str(buf_str(&got), "keys/00/00.x=1 keys/ab/ab01.x=3 keys/ab/ab02.x=1 keys/ff/ff.x=2 ");
 	got.size = 0;
-	assert_done(b->ops->list(b, STR("keys/"), STR("keys/ab/ab01.x"), gather, &got, &err));
+	assert_done(b->ops->list(b, STR("keys/"), STR("keys/ab/ab01.x"), add_blob_text, &got, &err));
 	assert_str(buf_str(&got), "keys/ab/ab02.x=1 keys/ff/ff.x=2 ");
 	got.size = 0;
-	assert_done(b->ops->list(b, STR("keys/ab/ab02"), STR(""), gather, &got, &err));
+	assert_done(b->ops->list(b, STR("keys/ab/ab02"), STR(""), add_blob_text, &got, &err));
 	assert_str(buf_str(&got), "keys/ab/ab02.x=1 ");
 	got.size = 0;
-	assert_done(b->ops->list(b, STR("keys/ab/ab02"), STR("keys/ab/ab02.x"), gather, &got, &err));
+	assert_done(b->ops->list(b, STR("keys/ab/ab02"), STR("keys/ab/ab02.x"), add_blob_text, &got, &err));
 	assert_int_equal(got.size, 0);
 }
 
-static void stagings_of_the_living_are_not_swept(void **state)
+static void staging_files_in_use_are_not_swept(void **state)
 {
-	struct fixture *f = *state;
+	struct blobs_fixture *f = *state;
 	struct blobs *b = f->b, *other;
 	struct staging s = { .fd = -1 };
 	char path[TEST_PATH_SIZE + 32];
@@ -198,15 +198,15 @@ static void stagings_of_the_living_are_not_swept(void **state)
 	assert_int_equal(n, 1);
 	assert_done(b->ops->put_staged(b, "data/00/a", &s, &err));
 	b->ops->staging_done(b, &s, false);
-	check(b, "data/00/a", "abc");
+	assert_text(b, "data/00/a", "abc");
 	assert_done(other->ops->sweep(other, &n, &err));
 	assert_int_equal(n, 0);
 	other->ops->close(other);
 }
 
-static void a_folder_with_something_else_in_it_is_no_store(void **state)
+static void a_folder_with_other_files_is_refused(void **state)
 {
-	struct fixture *f = *state;
+	struct blobs_fixture *f = *state;
 	char path[TEST_PATH_SIZE + 32], file[TEST_PATH_SIZE + 64];
 	struct err err = { 0 };
 	struct blobs *b = NULL;
@@ -229,14 +229,13 @@ static void a_folder_with_something_else_in_it_is_no_store(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		BOTH(what_is_put_is_read),
-		BOTH(a_put_replaces_only_what_was_expected),
-		BOTH(what_was_touched_is_not_removed_as_old),
-		BOTH(what_is_removed_can_be_read_on),
-		BOTH(the_list_is_in_order_and_goes_on_behind_a_name),
-		cmocka_unit_test_setup_teardown(stagings_of_the_living_are_not_swept, set_up_dir, tear_down),
-		cmocka_unit_test_setup_teardown(a_folder_with_something_else_in_it_is_no_store, set_up_dir,
-						tear_down),
+		BOTH(a_put_blob_can_be_read),
+		BOTH(a_put_replaces_only_the_expected_version),
+		BOTH(a_touched_blob_is_not_removed_as_old),
+		BOTH(a_removed_blob_stays_readable_while_open),
+		BOTH(the_list_is_sorted_and_continues_after_a_name),
+		cmocka_unit_test_setup_teardown(staging_files_in_use_are_not_swept, set_up_dir, tear_down),
+		cmocka_unit_test_setup_teardown(a_folder_with_other_files_is_refused, set_up_dir, tear_down),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

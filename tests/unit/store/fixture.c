@@ -1,10 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * A store in a folder of its own, or in memory, and keys, for tests.
- */
 #include "fixture.h"
 
-void reopen(struct fixture *f, const struct store_options *opts)
+void reopen(struct store_fixture *f, const struct store_options *opts)
 {
 	struct store_options o = *opts;
 	struct err err = { 0 };
@@ -16,7 +13,7 @@ void reopen(struct fixture *f, const struct store_options *opts)
 
 int set_up(void **state)
 {
-	struct fixture *f = NEW(struct fixture);
+	struct store_fixture *f = NEW(struct store_fixture);
 
 	test_dir_make(f->dir);
 	reopen(f, &(struct store_options){ 0 });
@@ -27,7 +24,7 @@ int set_up(void **state)
 
 int set_up_memory(void **state)
 {
-	struct fixture *f = NEW(struct fixture);
+	struct store_fixture *f = NEW(struct store_fixture);
 
 	f->st = store_open_memory(&(struct store_options){ 0 });
 	arena_init(&f->arena);
@@ -43,7 +40,7 @@ int set_up_frozen(void **state)
 
 int tear_down(void **state)
 {
-	struct fixture *f = *state;
+	struct store_fixture *f = *state;
 
 	clock_test_thaw();
 	store_close(f->st);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A store in a folder of its own, or in memory, and keys, for tests.
+ * Fixture: a store in its own folder or in memory.
  */
 #pragma once
 
@@ -8,20 +8,20 @@
 
 #include "store/store.h"
 
-struct fixture {
+struct store_fixture {
 	char dir[TEST_PATH_SIZE]; /* empty: in memory */
 	struct store *st;
 	struct arena arena;
 };
 
-/* For cmocka; *state is the fixture. */
+/* For cmocka; *state is a struct store_fixture. */
 int set_up(void **state);
 int set_up_memory(void **state);
-int set_up_frozen(void **state); /* the clock is the test's */
+int set_up_frozen(void **state); /* with a frozen clock */
 int tear_down(void **state);
 
-/* The same folder again, by other options. */
-void reopen(struct fixture *f, const struct store_options *opts);
+/* Close the store and open the same folder with other options. */
+void reopen(struct store_fixture *f, const struct store_options *opts);
 
-/* "ab/source/x.c"; ends the test where it is none. It borrows from @text. */
+/* Parse a key such as "ab/source/x.c"; the test fails if it is invalid. The key borrows from @text. */
 struct store_key key_of(const char *text);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is known by heart: names, the latest, figures. */
+/* The object list in memory: names, latest objects, figures. */
 #include "fixture.h"
 #include "store/internal.h"
 
-static struct store *open_it(struct fixture *f)
+static struct store *open_another(struct store_fixture *f)
 {
 	struct store *st = NULL;
 	struct err err = { 0 };
@@ -13,9 +13,9 @@ static struct store *open_it(struct fixture *f)
 	return st;
 }
 
-static int set_up_known(void **state)
+static int set_up_listed(void **state)
 {
-	struct fixture *f;
+	struct store_fixture *f;
 
 	set_up_frozen(state);
 	f = *state;
@@ -23,7 +23,7 @@ static int set_up_known(void **state)
 	return 0;
 }
 
-/* 100 bytes. */
+/* Put 100 bytes, made from the key. */
 static void put(struct store *st, const char *key_text, enum store_origin origin, const char *file)
 {
 	struct store_key key = key_of(key_text);
@@ -39,15 +39,15 @@ static void put(struct store *st, const char *key_text, enum store_origin origin
 	clock_test_advance(10000);
 }
 
-static bool any(void *arg, struct str file)
+static bool has_file(void *arg, struct str file)
 {
 	return file.size > 0;
 }
 
-static const char *names(struct fixture *f, const char *after, size_t max, bool *ret_all)
+static const char *list_names(struct store_fixture *f, const char *after, size_t max, bool *ret_all)
 {
 	struct buf b = { 0 };
-	const struct store_names_query query = { any, NULL, str_of(after), max };
+	const struct store_names_query query = { has_file, NULL, str_of(after), max };
 	struct store_names found;
 	struct err err = { 0 };
 	const char *text;
@@ -63,9 +63,9 @@ static const char *names(struct fixture *f, const char *after, size_t max, bool 
 	return text;
 }
 
-static void names_come_in_pages_and_follow_what_changes(void **state)
+static void names_come_in_pages_and_reflect_puts_and_removals(void **state)
 {
-	struct fixture *f = *state;
+	struct store_fixture *f = *state;
 	struct store_key key = key_of("ab02/executable");
 	struct err err = { 0 };
 	bool all = false;
@@ -74,39 +74,39 @@ static void names_come_in_pages_and_follow_what_changes(void **state)
 	put(f->st, "ab01/debuginfo", STORE_FETCHED, "one");
 	put(f->st, "ab03/debuginfo", STORE_PUSHED, "");
 	put(f->st, "ab01/source/x.c", STORE_PUSHED, "x.c");
-	assert_string_equal(names(f, "", 10, &all),
+	assert_string_equal(list_names(f, "", 10, &all),
 			    "keys/ab/ab01.debuginfo=one keys/ab/ab02.executable=/usr/bin/two ");
 	assert_true(all);
-	assert_string_equal(names(f, "", 1, NULL), "keys/ab/ab01.debuginfo=one ");
-	assert_string_equal(names(f, "keys/ab/ab01.debuginfo", 1, NULL),
+	assert_string_equal(list_names(f, "", 1, NULL), "keys/ab/ab01.debuginfo=one ");
+	assert_string_equal(list_names(f, "keys/ab/ab01.debuginfo", 1, NULL),
 			    "keys/ab/ab02.executable=/usr/bin/two ");
 	put(f->st, "ab01/debuginfo", STORE_PUSHED, "other");
 	assert_done(store_remove(f->st, &key, &err));
-	assert_string_equal(names(f, "", 10, NULL), "keys/ab/ab01.debuginfo=other ");
+	assert_string_equal(list_names(f, "", 10, NULL), "keys/ab/ab01.debuginfo=other ");
 }
 
-static void another_process_is_seen_by_the_next_walk(void **state)
+static void changes_by_another_process_appear_after_the_next_gc(void **state)
 {
-	struct fixture *f = *state;
+	struct store_fixture *f = *state;
 	struct store *other;
 	struct store_gc_result result;
 	struct store_key key = key_of("ab01/debuginfo");
 	struct err err = { 0 };
 
 	put(f->st, "ab01/debuginfo", STORE_PUSHED, "one");
-	assert_string_equal(names(f, "", 10, NULL), "keys/ab/ab01.debuginfo=one ");
-	other = open_it(f);
+	assert_string_equal(list_names(f, "", 10, NULL), "keys/ab/ab01.debuginfo=one ");
+	other = open_another(f);
 	put(other, "ab02/debuginfo", STORE_PUSHED, "two");
 	assert_done(store_remove(other, &key, &err));
-	assert_string_equal(names(f, "", 10, NULL), "keys/ab/ab01.debuginfo=one ");
+	assert_string_equal(list_names(f, "", 10, NULL), "keys/ab/ab01.debuginfo=one ");
 	assert_done(store_gc(f->st, NULL, NULL, &result, &err));
-	assert_string_equal(names(f, "", 10, NULL), "keys/ab/ab02.debuginfo=two ");
+	assert_string_equal(list_names(f, "", 10, NULL), "keys/ab/ab02.debuginfo=two ");
 	store_close(other);
 }
 
-static void the_latest_come_first(void **state)
+static void the_latest_objects_come_first(void **state)
 {
-	struct fixture *f = *state;
+	struct store_fixture *f = *state;
 	struct store_known *list;
 	size_t n;
 
@@ -130,9 +130,9 @@ static void the_latest_come_first(void **state)
 	assert_int_equal(n, 0);
 }
 
-static void figures_add_up(void **state)
+static void figures_match_the_objects_after_puts_and_evictions(void **state)
 {
-	struct fixture *f = *state;
+	struct store_fixture *f = *state;
 	struct store_evict_result result;
 	struct store_figures figures;
 	struct err err = { 0 };
@@ -153,9 +153,9 @@ static void figures_add_up(void **state)
 	assert_true(figures.all);
 }
 
-static void without_one_nothing_is_known(void **state)
+static void without_an_object_list_the_results_are_empty(void **state)
 {
-	struct fixture *f = *state;
+	struct store_fixture *f = *state;
 	struct store_figures figures;
 	struct store_known *list;
 	bool all = true;
@@ -164,7 +164,7 @@ static void without_one_nothing_is_known(void **state)
 	store_close(f->st);
 	f->st = store_open_memory(&(struct store_options){ 0 });
 	put(f->st, "ab01/debuginfo", STORE_PUSHED, "one");
-	assert_string_equal(names(f, "", 10, &all), "");
+	assert_string_equal(list_names(f, "", 10, &all), "");
 	assert_false(all);
 	store_latest(f->st, STORE_PUSHED, 3, &f->arena, &list, &n);
 	assert_int_equal(n, 0);
@@ -174,13 +174,13 @@ static void without_one_nothing_is_known(void **state)
 
 int main(void)
 {
-#define T(test) cmocka_unit_test_setup_teardown(test, set_up_known, tear_down)
+#define T(test) cmocka_unit_test_setup_teardown(test, set_up_listed, tear_down)
 	const struct CMUnitTest tests[] = {
-		T(names_come_in_pages_and_follow_what_changes),
-		T(another_process_is_seen_by_the_next_walk),
-		T(the_latest_come_first),
-		T(figures_add_up),
-		T(without_one_nothing_is_known),
+		T(names_come_in_pages_and_reflect_puts_and_removals),
+		T(changes_by_another_process_appear_after_the_next_gc),
+		T(the_latest_objects_come_first),
+		T(figures_match_the_objects_after_puts_and_evictions),
+		T(without_an_object_list_the_results_are_empty),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Putting and reading objects, alone and at once. */
+/* Putting and reading objects, by one thread and by several at once. */
 #include <pthread.h>
 #include "fixture.h"
 #include "store/internal.h"
 
 #define LONG (3 * CODEC_FRAME_SIZE + 12345)
 
-static int put(struct fixture *f, const char *key_text, enum store_origin origin, enum store_quality quality,
-	       const char *content)
+static int put(struct store_fixture *f, const char *key_text, enum store_origin origin,
+	       enum store_quality quality, const char *content)
 {
 	struct store_key key = key_of(key_text);
 	struct store_meta meta = { .origin = origin, .quality = quality, .from = str_of(content) };
@@ -20,8 +20,8 @@ static int put(struct fixture *f, const char *key_text, enum store_origin origin
 	return r;
 }
 
-/* The content, or "" where there is none. */
-static const char *get(struct fixture *f, const char *key_text, struct store_meta *ret_meta)
+/* The content, or "" if the object is missing. */
+static const char *get(struct store_fixture *f, const char *key_text, struct store_meta *ret_meta)
 {
 	struct store_key key = key_of(key_text);
 	AUTO(source_closep) struct source *s = NULL;
@@ -36,7 +36,7 @@ static const char *get(struct fixture *f, const char *key_text, struct store_met
 	return arena_strdup(&f->arena, (struct str){ (const char *)b.p, b.size });
 }
 
-static void put_long(struct fixture *f, const char *key_text, bool raw, const uint8_t *p, size_t n)
+static void put_in_chunks(struct store_fixture *f, const char *key_text, bool raw, const uint8_t *p, size_t n)
 {
 	struct store_put_options opts = { .raw = raw, .size = STORE_SIZE_UNKNOWN };
 	struct store_meta meta = { .origin = STORE_FETCHED, .quality = STORE_DWARF, .mtime = 77 };
@@ -48,9 +48,9 @@ static void put_long(struct fixture *f, const char *key_text, bool raw, const ui
 	uint8_t head[4];
 
 	assert_done(store_put_begin(f->st, &opts, &put, &err));
-	for (size_t off = 0, piece = 1; off < n; off += piece, piece = MIN(2 * piece + 7, (size_t)600000)) {
-		piece = MIN(piece, n - off);
-		assert_done(store_put_write(put, bytes_of(p + off, piece), &err));
+	for (size_t off = 0, chunk = 1; off < n; off += chunk, chunk = MIN(2 * chunk + 7, (size_t)600000)) {
+		chunk = MIN(chunk, n - off);
+		assert_done(store_put_write(put, bytes_of(p + off, chunk), &err));
 	}
 	assert_int_equal(store_put_size(put), n);
 	assert_done(store_put_end(put, &s, sha256, &err));
@@ -61,7 +61,8 @@ static void put_long(struct fixture *f, const char *key_text, bool raw, const ui
 	assert_done(store_put_commit(put, &key, &meta, STORE_IF_BETTER, &err));
 }
 
-static void check_long(struct fixture *f, const char *key_text, const uint8_t *p, size_t n, bool raw)
+static void assert_reads_anywhere(struct store_fixture *f, const char *key_text, const uint8_t *p, size_t n,
+				  bool raw)
 {
 	struct store_key key = key_of(key_text);
 	AUTO(source_closep) struct source *s = NULL;
@@ -89,23 +90,23 @@ static void check_long(struct fixture *f, const char *key_text, const uint8_t *p
 
 static void a_long_content_is_read_at_any_place(void **state)
 {
-	struct fixture *f = *state;
+	struct store_fixture *f = *state;
 	uint8_t *p = mem_alloc(LONG);
 
 	test_fill(p, LONG, 1);
 	memset(p + 1000, 'x', LONG / 2);
-	put_long(f, "ab/debuginfo", false, p, LONG);
-	put_long(f, "ab/symtab/1", true, p, LONG);
-	put_long(f, "ab/executable", false, p, 2 * CODEC_FRAME_SIZE);
-	check_long(f, "ab/debuginfo", p, LONG, false);
-	check_long(f, "ab/symtab/1", p, LONG, true);
-	check_long(f, "ab/executable", p, 2 * CODEC_FRAME_SIZE, false);
+	put_in_chunks(f, "ab/debuginfo", false, p, LONG);
+	put_in_chunks(f, "ab/symtab/1", true, p, LONG);
+	put_in_chunks(f, "ab/executable", false, p, 2 * CODEC_FRAME_SIZE);
+	assert_reads_anywhere(f, "ab/debuginfo", p, LONG, false);
+	assert_reads_anywhere(f, "ab/symtab/1", p, LONG, true);
+	assert_reads_anywhere(f, "ab/executable", p, 2 * CODEC_FRAME_SIZE, false);
 	free(p);
 }
 
-static void any_zstd_unpacks_a_content(void **state)
+static void a_content_is_a_plain_zstd_file(void **state)
 {
-	struct fixture *f = *state;
+	struct store_fixture *f = *state;
 	AUTO(buf_done) struct buf packed = { 0 }, got = { 0 };
 	char path[TEST_PATH_SIZE + 16], name[STORE_CONTENT_NAME_SIZE];
 	struct store_meta meta;
@@ -120,9 +121,9 @@ static void any_zstd_unpacks_a_content(void **state)
 	assert_str(buf_str(&got), "int main;\n");
 }
 
-static void an_empty_content_is_kept_too(void **state)
+static void an_empty_content_is_stored(void **state)
 {
-	struct fixture *f = *state;
+	struct store_fixture *f = *state;
 	struct store_meta meta;
 
 	assert_int_equal(put(f, "ab/source/x.c", STORE_PUSHED, STORE_DWARF, ""), 0);
@@ -131,9 +132,9 @@ static void an_empty_content_is_kept_too(void **state)
 	assert_int_equal(meta.origin, STORE_PUSHED);
 }
 
-static void the_better_one_stays(void **state)
+static void an_object_is_replaced_only_by_a_better_one(void **state)
 {
-	struct fixture *f = *state;
+	struct store_fixture *f = *state;
 	struct store_meta meta;
 
 	assert_int_equal(put(f, "ab/debuginfo", STORE_PUSHED, STORE_SYMBOLS, "symbols"), 0);
@@ -147,9 +148,9 @@ static void the_better_one_stays(void **state)
 	assert_string_equal(get(f, "ab/debuginfo", &meta), "newer");
 }
 
-static void the_same_bytes_again_change_nothing_but_who_vouches(void **state)
+static void the_same_bytes_again_change_only_the_origin(void **state)
 {
-	struct fixture *f = *state;
+	struct store_fixture *f = *state;
 	struct store_meta meta;
 
 	assert_int_equal(put(f, "ab/debuginfo", STORE_FETCHED, STORE_DWARF, "x"), 0);
@@ -162,9 +163,9 @@ static void the_same_bytes_again_change_nothing_but_who_vouches(void **state)
 	assert_int_equal(meta.origin, STORE_PUSHED);
 }
 
-static void the_same_content_is_kept_once(void **state)
+static void the_same_content_is_stored_once(void **state)
 {
-	struct fixture *f = *state;
+	struct store_fixture *f = *state;
 	struct store_stats stats;
 	struct err err = { 0 };
 
@@ -178,9 +179,9 @@ static void the_same_content_is_kept_once(void **state)
 	assert_int_equal(stats.content_size, 4);
 }
 
-static void announced_sizes_hold(void **state)
+static void a_put_of_another_size_than_announced_fails(void **state)
 {
-	struct fixture *f = *state;
+	struct store_fixture *f = *state;
 	struct store_put_options opts = { .size = 5 };
 	struct store_key key = key_of("ab/debuginfo");
 	struct store_meta meta = { 0 };
@@ -194,7 +195,7 @@ static void announced_sizes_hold(void **state)
 	assert_int_equal(store_find(f->st, &key, &f->arena, &meta, &err), STORE_MISSING);
 }
 
-static int gather(void *arg, const struct store_object *o)
+static int add_object_text(void *arg, const struct store_object *o)
 {
 	char id[BUILD_ID_HEX_SIZE];
 
@@ -202,9 +203,9 @@ static int gather(void *arg, const struct store_object *o)
 	return 0;
 }
 
-static void the_list_goes_by_pages(void **state)
+static void the_list_comes_in_pages(void **state)
 {
-	struct fixture *f = *state;
+	struct store_fixture *f = *state;
 	AUTO(buf_done) struct buf got = { 0 }, next = { 0 };
 	struct err err = { 0 };
 	int pages = 0;
@@ -214,27 +215,27 @@ static void the_list_goes_by_pages(void **state)
 	put(f, "ab01/debuginfo", STORE_PUSHED, STORE_DWARF, "3");
 	put(f, "ab02/debuginfo", STORE_PUSHED, STORE_DWARF, "4");
 	do {
-		assert_done(store_list(f->st, &(struct store_range){ STR(""), buf_str(&next), 3 }, gather,
-				       &got, &next, &err));
+		assert_done(store_list(f->st, &(struct store_range){ STR(""), buf_str(&next), 3 },
+				       add_object_text, &got, &next, &err));
 		pages++;
 	} while (next.size);
 	assert_int_equal(pages, 2);
 	assert_str(buf_str(&got), "ab01/debuginfo ab01/executable ab02/debuginfo cd01/debuginfo ");
 	got.size = 0;
-	assert_done(store_list(f->st, &(struct store_range){ STR("ab01"), STR(""), 10 }, gather, &got, &next,
-			       &err));
+	assert_done(store_list(f->st, &(struct store_range){ STR("ab01"), STR(""), 10 }, add_object_text,
+			       &got, &next, &err));
 	assert_str(buf_str(&got), "ab01/debuginfo ab01/executable ");
 	assert_int_equal(next.size, 0);
 	got.size = 0;
-	assert_done(
-		store_list(f->st, &(struct store_range){ STR("a"), STR(""), 1 }, gather, &got, &next, &err));
+	assert_done(store_list(f->st, &(struct store_range){ STR("a"), STR(""), 1 }, add_object_text, &got,
+			       &next, &err));
 	assert_str(buf_str(&got), "ab01/debuginfo ");
 	assert_true(next.size > 0);
 }
 
-static void what_is_removed_is_gone(void **state)
+static void a_removed_object_is_missing(void **state)
 {
-	struct fixture *f = *state;
+	struct store_fixture *f = *state;
 	struct store_key key = key_of("ab/debuginfo");
 	struct store_meta meta;
 	struct err err = { 0 };
@@ -246,17 +247,17 @@ static void what_is_removed_is_gone(void **state)
 	assert_string_equal(get(f, "ab/debuginfo", &meta), "");
 }
 
-/* ---- at once ---- */
+/* ---- several threads ---- */
 
 struct racer {
-	struct fixture *f;
+	struct store_fixture *f;
 	pthread_t thread;
 	enum store_quality quality;
 	const char *content;
 	int r;
 };
 
-static void *race(void *arg)
+static void *put_in_thread(void *arg)
 {
 	struct racer *racer = arg;
 
@@ -264,17 +265,17 @@ static void *race(void *arg)
 	return NULL;
 }
 
-static void of_many_at_once_the_best_one_wins(void **state)
+static void concurrent_puts_keep_the_best_object(void **state)
 {
 	struct racer racers[24];
-	struct fixture *f = *state;
+	struct store_fixture *f = *state;
 	struct store_meta meta;
 
 	for (size_t i = 0; i < ARRAY_SIZE(racers); i++) {
 		racers[i] = (struct racer){ f, .quality = (enum store_quality)(i % 3),
 					    .content = (const char *[]){ "stripped", "symbols",
 									 "dwarf" }[i % 3] };
-		assert_int_equal(pthread_create(&racers[i].thread, NULL, race, &racers[i]), 0);
+		assert_int_equal(pthread_create(&racers[i].thread, NULL, put_in_thread, &racers[i]), 0);
 	}
 	for (size_t i = 0; i < ARRAY_SIZE(racers); i++)
 		pthread_join(racers[i].thread, NULL);
@@ -283,19 +284,19 @@ static void of_many_at_once_the_best_one_wins(void **state)
 }
 
 struct collector {
-	struct fixture *f;
+	struct store_fixture *f;
 	pthread_t thread;
 	atomic_bool stop;
 };
 
-static void *collect(void *arg)
+static void *collect_in_thread(void *arg)
 {
 	struct collector *c = arg;
 	struct store_gc_result result;
 	struct store *st = NULL;
 	struct err err = { 0 };
 
-	/* As another process would. */
+	/* A store of its own, as in another process. */
 	if (store_open(c->f->dir, &(struct store_options){ 0 }, &st, &err) < 0)
 		fail_msg("%s", err.text);
 	while (!atomic_load(&c->stop))
@@ -305,15 +306,15 @@ static void *collect(void *arg)
 	return NULL;
 }
 
-/* Contents come and go all the time, and come again while they are collected. */
-static void garbage_is_collected_beside_writers_and_none_loses_anything(void **state)
+/* Contents are removed and put again while another thread collects garbage. */
+static void concurrent_gc_removes_no_content_in_use(void **state)
 {
 	struct collector c = { .f = *state };
-	struct fixture *f = *state;
+	struct store_fixture *f = *state;
 	struct err err = { 0 };
 
 	f->st->settle_ns = 20000000;
-	assert_int_equal(pthread_create(&c.thread, NULL, collect, &c), 0);
+	assert_int_equal(pthread_create(&c.thread, NULL, collect_in_thread, &c), 0);
 	for (unsigned i = 0; i < 300; i++) {
 		struct store_key key = key_of(i % 2 ? "ab/debuginfo" : "cd/debuginfo");
 		char text[16];
@@ -334,13 +335,13 @@ static void garbage_is_collected_beside_writers_and_none_loses_anything(void **s
 	cmocka_unit_test_setup_teardown(test, set_up_memory, tear_down), \
 		cmocka_unit_test_setup_teardown(test, set_up, tear_down)
 
-struct told {
+struct commit_count {
 	unsigned n, n_replaced;
 };
 
-static void committed(void *arg, const struct store_key *key, const struct store_meta *meta, bool replaced)
+static void count_commit(void *arg, const struct store_key *key, const struct store_meta *meta, bool replaced)
 {
-	struct told *t = arg;
+	struct commit_count *t = arg;
 
 	assert_int_equal(key->kind, STORE_DEBUGINFO);
 	assert_true(meta->size > 0);
@@ -348,21 +349,21 @@ static void committed(void *arg, const struct store_key *key, const struct store
 	t->n_replaced += replaced;
 }
 
-static void who_wants_to_know_is_told_of_new_bytes(void **state)
+static void the_commit_callback_is_called_for_new_bytes_only(void **state)
 {
-	struct told told = { 0 };
-	struct store_options o = { .committed = committed, .committed_arg = &told };
-	struct fixture f = { .st = store_open_memory(&o) };
+	struct commit_count count = { 0 };
+	struct store_options o = { .committed = count_commit, .committed_arg = &count };
+	struct store_fixture f = { .st = store_open_memory(&o) };
 
 	assert_int_equal(put(&f, "aa/debuginfo", STORE_PUSHED, STORE_SYMBOLS, "one"), 0);
-	assert_int_equal(told.n, 1);
-	assert_int_equal(told.n_replaced, 0);
+	assert_int_equal(count.n, 1);
+	assert_int_equal(count.n_replaced, 0);
 	assert_int_equal(put(&f, "aa/debuginfo", STORE_PUSHED, STORE_SYMBOLS, "one"), STORE_SAME);
 	assert_int_equal(put(&f, "aa/debuginfo", STORE_PUSHED, STORE_STRIPPED, "poorer"), STORE_KEPT);
-	assert_int_equal(told.n, 1);
+	assert_int_equal(count.n, 1);
 	assert_int_equal(put(&f, "aa/debuginfo", STORE_PUSHED, STORE_DWARF, "better"), 0);
-	assert_int_equal(told.n, 2);
-	assert_int_equal(told.n_replaced, 1);
+	assert_int_equal(count.n, 2);
+	assert_int_equal(count.n_replaced, 1);
 	store_close(f.st);
 }
 
@@ -370,18 +371,17 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		BOTH(a_long_content_is_read_at_any_place),
-		cmocka_unit_test_setup_teardown(any_zstd_unpacks_a_content, set_up, tear_down),
-		BOTH(an_empty_content_is_kept_too),
-		BOTH(the_better_one_stays),
-		BOTH(the_same_bytes_again_change_nothing_but_who_vouches),
-		BOTH(the_same_content_is_kept_once),
-		BOTH(announced_sizes_hold),
-		BOTH(the_list_goes_by_pages),
-		BOTH(what_is_removed_is_gone),
-		BOTH(of_many_at_once_the_best_one_wins),
-		cmocka_unit_test(who_wants_to_know_is_told_of_new_bytes),
-		cmocka_unit_test_setup_teardown(garbage_is_collected_beside_writers_and_none_loses_anything,
-						set_up, tear_down),
+		cmocka_unit_test_setup_teardown(a_content_is_a_plain_zstd_file, set_up, tear_down),
+		BOTH(an_empty_content_is_stored),
+		BOTH(an_object_is_replaced_only_by_a_better_one),
+		BOTH(the_same_bytes_again_change_only_the_origin),
+		BOTH(the_same_content_is_stored_once),
+		BOTH(a_put_of_another_size_than_announced_fails),
+		BOTH(the_list_comes_in_pages),
+		BOTH(a_removed_object_is_missing),
+		BOTH(concurrent_puts_keep_the_best_object),
+		cmocka_unit_test(the_commit_callback_is_called_for_new_bytes_only),
+		cmocka_unit_test_setup_teardown(concurrent_gc_removes_no_content_in_use, set_up, tear_down),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is kept as it came, and compressed afterwards. */
+/* Objects that are stored raw and compressed later. */
 #include "fixture.h"
 
 #include <sys/wait.h>
@@ -8,8 +8,8 @@
 
 #define LONG (3 * CODEC_FRAME_SIZE + 12345)
 
-/* Text, that can be compressed, or noise. */
-static void fill(uint8_t *p, bool noise, unsigned seed)
+/* Fill @p with compressible bytes, or with noise. */
+static void fill_content(uint8_t *p, bool noise, unsigned seed)
 {
 	if (noise)
 		test_fill(p, LONG, seed);
@@ -18,7 +18,7 @@ static void fill(uint8_t *p, bool noise, unsigned seed)
 			p[i] = (uint8_t)((i / 7 + seed) % 50);
 }
 
-static int put(struct fixture *f, const char *key_text, bool later, bool noise, unsigned seed)
+static int put(struct store_fixture *f, const char *key_text, bool later, bool noise, unsigned seed)
 {
 	const struct store_put_options opts = { .later = later, .size = LONG };
 	struct store_meta meta = { .origin = STORE_PUSHED, .quality = STORE_DWARF, .from = STR("ci") };
@@ -28,7 +28,7 @@ static int put(struct fixture *f, const char *key_text, bool later, bool noise, 
 	struct err err = { 0 };
 	int r;
 
-	fill(p, noise, seed);
+	fill_content(p, noise, seed);
 	assert_done(store_put_begin(f->st, &opts, &put, &err));
 	assert_done(store_put_write(put, bytes_of(p, LONG), &err));
 	r = store_put_commit(put, &key, &meta, STORE_IF_BETTER, &err);
@@ -37,8 +37,9 @@ static int put(struct fixture *f, const char *key_text, bool later, bool noise, 
 	return r;
 }
 
-/* What its record says; its bytes are those that were put. */
-static struct store_meta check(struct fixture *f, const char *key_text, bool noise, unsigned seed)
+/* Check that the object has the bytes that were put. Returns its metadata. */
+static struct store_meta assert_content(struct store_fixture *f, const char *key_text, bool noise,
+					unsigned seed)
 {
 	AUTO(mem_freep) uint8_t *want = mem_alloc(LONG), *got = mem_alloc(LONG);
 	struct store_key key = key_of(key_text);
@@ -46,7 +47,7 @@ static struct store_meta check(struct fixture *f, const char *key_text, bool noi
 	struct store_meta meta;
 	struct err err = { 0 };
 
-	fill(want, noise, seed);
+	fill_content(want, noise, seed);
 	assert_done(store_open_object(f->st, &key, &f->arena, &meta, &s, &err));
 	assert_int_equal(s->size, LONG);
 	assert_done(source_read_full(s, 0, got, LONG, SOURCE_SEQUENTIAL, &err));
@@ -55,7 +56,7 @@ static struct store_meta check(struct fixture *f, const char *key_text, bool noi
 	return meta;
 }
 
-static int pack(struct fixture *f, const char *key_text, uint64_t *ret_freed)
+static int pack(struct store_fixture *f, const char *key_text, uint64_t *ret_freed)
 {
 	AUTO(buf_done) struct buf name = { 0 };
 	struct store_key key = key_of(key_text);
@@ -69,7 +70,7 @@ static int pack(struct fixture *f, const char *key_text, uint64_t *ret_freed)
 	return r;
 }
 
-static struct store_stats stats_of(struct fixture *f)
+static struct store_stats stats_of(struct store_fixture *f)
 {
 	struct store_stats stats;
 	struct err err = { 0 };
@@ -78,7 +79,7 @@ static struct store_stats stats_of(struct fixture *f)
 	return stats;
 }
 
-static void collect(struct fixture *f, uint64_t n)
+static void assert_collected(struct store_fixture *f, uint64_t n)
 {
 	struct store_gc_result gc;
 	struct err err = { 0 };
@@ -88,99 +89,98 @@ static void collect(struct fixture *f, uint64_t n)
 	assert_int_equal(gc.n_contents, n);
 }
 
-static void it_is_kept_as_it_came_and_compressed_afterwards(void **state)
+static void a_raw_object_is_compressed_later(void **state)
 {
-	struct fixture *f = *state;
+	struct store_fixture *f = *state;
 	struct store_meta meta;
 	uint64_t freed = 0;
 	int64_t created;
 
 	assert_int_equal(put(f, "ab/debuginfo", true, false, 1), 0);
-	meta = check(f, "ab/debuginfo", false, 1);
+	meta = assert_content(f, "ab/debuginfo", false, 1);
 	assert_true(meta.raw && meta.later && meta.stored_size == LONG);
 	created = meta.created;
 	clock_test_advance(10000);
 	assert_int_equal(pack(f, "ab/debuginfo", &freed), 0);
 	assert_int_equal(freed, LONG);
-	meta = check(f, "ab/debuginfo", false, 1);
+	meta = assert_content(f, "ab/debuginfo", false, 1);
 	assert_true(!meta.raw && !meta.later && meta.stored_size < LONG / 2);
 	assert_int_equal(meta.created, created);
-	collect(f, 1);
-	check(f, "ab/debuginfo", false, 1);
+	assert_collected(f, 1);
+	assert_content(f, "ab/debuginfo", false, 1);
 	assert_int_equal(stats_of(f).bytes, meta.stored_size);
 	assert_int_equal(pack(f, "ab/debuginfo", &freed), PACK_NOTHING);
 	assert_int_equal(pack(f, "cd/debuginfo", &freed), PACK_NOTHING);
 }
 
-static void what_gets_hardly_smaller_stays_as_it_is(void **state)
+static void an_incompressible_object_stays_raw(void **state)
 {
-	struct fixture *f = *state;
+	struct store_fixture *f = *state;
 	struct store_meta meta;
 	uint64_t freed = 5;
 
 	put(f, "ab/debuginfo", true, true, 1);
 	assert_int_equal(pack(f, "ab/debuginfo", &freed), 0);
 	assert_int_equal(freed, 0);
-	meta = check(f, "ab/debuginfo", true, 1);
+	meta = assert_content(f, "ab/debuginfo", true, 1);
 	assert_true(meta.raw && !meta.later);
 	assert_int_equal(stats_of(f).n_contents, 1);
 	assert_int_equal(pack(f, "ab/debuginfo", &freed), PACK_NOTHING);
 	assert_int_equal(put(f, "ab/debuginfo", true, true, 1), STORE_SAME);
-	assert_false(check(f, "ab/debuginfo", true, 1).later);
+	assert_false(assert_content(f, "ab/debuginfo", true, 1).later);
 }
 
-static void the_same_bytes_are_compressed_once(void **state)
+static void records_of_one_content_share_its_compressed_form(void **state)
 {
-	struct fixture *f = *state;
+	struct store_fixture *f = *state;
 	uint64_t freed;
 
 	put(f, "ab/debuginfo", true, false, 1);
 	put(f, "ab/executable", true, false, 1);
 	put(f, "cd/debuginfo", false, false, 1);
 	assert_int_equal(stats_of(f).n_contents, 2);
-	/* In the same form or the other: they are here already. */
+	/* The store has these bytes already, raw and compressed: either form is reused. */
 	assert_int_equal(put(f, "cd/debuginfo", true, false, 1), STORE_SAME);
-	assert_false(check(f, "cd/debuginfo", false, 1).raw);
+	assert_false(assert_content(f, "cd/debuginfo", false, 1).raw);
 	assert_int_equal(put(f, "ab/executable", true, false, 1), STORE_SAME);
 	assert_int_equal(pack(f, "ab/debuginfo", &freed), 0);
-	collect(f, 0);
-	assert_true(check(f, "ab/executable", false, 1).raw);
+	assert_collected(f, 0);
+	assert_true(assert_content(f, "ab/executable", false, 1).raw);
 	assert_int_equal(pack(f, "ab/executable", &freed), 0);
-	collect(f, 1);
-	check(f, "ab/debuginfo", false, 1);
-	check(f, "ab/executable", false, 1);
+	assert_collected(f, 1);
+	assert_content(f, "ab/debuginfo", false, 1);
+	assert_content(f, "ab/executable", false, 1);
 }
 
-/* What is put compressed takes the place of what is only to become so. */
-static void one_that_is_compressed_already_is_taken(void **state)
+static void a_compressed_put_replaces_the_raw_form(void **state)
 {
-	struct fixture *f = *state;
+	struct store_fixture *f = *state;
 	uint64_t freed;
 
 	put(f, "ab/debuginfo", true, false, 1);
 	assert_int_equal(put(f, "ab/debuginfo", false, false, 1), STORE_SAME);
-	assert_false(check(f, "ab/debuginfo", false, 1).raw);
+	assert_false(assert_content(f, "ab/debuginfo", false, 1).raw);
 	assert_int_equal(pack(f, "ab/debuginfo", &freed), PACK_NOTHING);
-	collect(f, 1);
+	assert_collected(f, 1);
 }
 
-static void without_room_it_is_compressed_at_once(void **state)
+static void an_object_is_compressed_at_once_near_the_quota(void **state)
 {
-	struct fixture *f = *state;
+	struct store_fixture *f = *state;
 
 	reopen(f, &(struct store_options){ .quota = LONG + LONG / 4 });
 	(void)stats_of(f);
 	put(f, "ab/debuginfo", true, false, 1);
-	assert_false(check(f, "ab/debuginfo", false, 1).raw);
+	assert_false(assert_content(f, "ab/debuginfo", false, 1).raw);
 	reopen(f, &(struct store_options){ .quota = 4 * LONG });
 	(void)stats_of(f);
 	put(f, "cd/debuginfo", true, false, 2);
-	assert_true(check(f, "cd/debuginfo", false, 2).raw);
+	assert_true(assert_content(f, "cd/debuginfo", false, 2).raw);
 }
 
-static void the_quota_counts_both(void **state)
+static void the_quota_counts_raw_and_compressed_forms(void **state)
 {
-	struct fixture *f = *state;
+	struct store_fixture *f = *state;
 	uint64_t used = 0, freed;
 	struct store_meta meta;
 
@@ -189,16 +189,16 @@ static void the_quota_counts_both(void **state)
 	put(f, "ab/debuginfo", true, false, 1);
 	assert_true(store_usage(f->st, &used) && used == LONG);
 	assert_int_equal(pack(f, "ab/debuginfo", &freed), 0);
-	meta = check(f, "ab/debuginfo", false, 1);
+	meta = assert_content(f, "ab/debuginfo", false, 1);
 	assert_true(store_usage(f->st, &used) && used == LONG + meta.stored_size);
-	collect(f, 1);
+	assert_collected(f, 1);
 	assert_true(store_usage(f->st, &used) && used == meta.stored_size);
 }
 
-/* So many questions, then it is to stop; killed, if the process is another. */
+/* stop_after() returns false @n times, then stops the compression. */
 struct stop {
 	unsigned n;
-	bool kill;
+	bool kill; /* end the process instead of stopping */
 };
 
 static bool stop_after(void *arg)
@@ -212,9 +212,9 @@ static bool stop_after(void *arg)
 	return true;
 }
 
-static void stopped_or_killed_it_is_what_it_was(void **state)
+static void a_stopped_or_killed_compression_changes_nothing(void **state)
 {
-	struct fixture *f = *state;
+	struct store_fixture *f = *state;
 	struct stop stop = { .n = 2 };
 	struct err err = { 0 };
 	uint64_t freed = 0;
@@ -224,7 +224,7 @@ static void stopped_or_killed_it_is_what_it_was(void **state)
 	put(f, "ab/debuginfo", true, false, 1);
 	assert_true(pack_record(f->st, "keys/ab/ab.debuginfo", stop_after, &stop, &freed, &err) < 0);
 	assert_int_equal(err.kind, ERR_CANCELLED);
-	assert_true(check(f, "ab/debuginfo", false, 1).later);
+	assert_true(assert_content(f, "ab/debuginfo", false, 1).later);
 	pid = fork();
 	if (pid == 0) {
 		stop = (struct stop){ 2, true };
@@ -233,15 +233,15 @@ static void stopped_or_killed_it_is_what_it_was(void **state)
 	}
 	assert_true(waitpid(pid, &status, 0) == pid && WIFEXITED(status) && WEXITSTATUS(status) == 0);
 	reopen(f, &(struct store_options){ 0 });
-	assert_true(check(f, "ab/debuginfo", false, 1).later);
+	assert_true(assert_content(f, "ab/debuginfo", false, 1).later);
 	assert_int_equal(pack(f, "ab/debuginfo", &freed), 0);
-	check(f, "ab/debuginfo", false, 1);
-	collect(f, 1);
+	assert_content(f, "ab/debuginfo", false, 1);
+	assert_collected(f, 1);
 }
 
-static void what_is_damaged_is_not_compressed(void **state)
+static void a_damaged_object_is_not_compressed(void **state)
 {
-	struct fixture *f = *state;
+	struct store_fixture *f = *state;
 	char path[TEST_PATH_SIZE + STORE_CONTENT_NAME_SIZE + 8], name[STORE_CONTENT_NAME_SIZE];
 	AUTO(mem_freep) uint8_t *wrong = mem_alloc(LONG);
 	struct store_meta meta;
@@ -249,17 +249,17 @@ static void what_is_damaged_is_not_compressed(void **state)
 	uint64_t freed = 0;
 
 	put(f, "ab/debuginfo", true, false, 1);
-	meta = check(f, "ab/debuginfo", false, 1);
+	meta = assert_content(f, "ab/debuginfo", false, 1);
 	snprintf(path, sizeof(path), "%s/%s", f->dir, store_content_name(meta.sha256, true, name));
-	fill(wrong, false, 2);
+	fill_content(wrong, false, 2);
 	test_file_write(path, wrong, LONG);
 	assert_true(pack_record(f->st, "keys/ab/ab.debuginfo", NULL, NULL, &freed, &err) < 0);
 	assert_int_equal(err.kind, ERR_INVALID);
 	assert_non_null(strstr(err.text, "verify"));
-	check(f, "ab/debuginfo", false, 2);
+	assert_content(f, "ab/debuginfo", false, 2);
 }
 
-static bool is_packed(struct fixture *f, const char *key_text)
+static bool is_packed(struct store_fixture *f, const char *key_text)
 {
 	struct store_key key = key_of(key_text);
 	struct store_meta meta;
@@ -269,10 +269,10 @@ static bool is_packed(struct fixture *f, const char *key_text)
 	return !meta.raw;
 }
 
-/* With its thread, in the time of the world. */
-static void a_server_does_it_by_itself_also_after_a_restart(void **state)
+/* Uses the maintenance thread and the real clock. */
+static void maintenance_compresses_objects_from_before_and_after_a_restart(void **state)
 {
-	struct fixture *f = *state;
+	struct store_fixture *f = *state;
 	struct store_figures figures;
 
 	clock_test_thaw();
@@ -281,8 +281,8 @@ static void a_server_does_it_by_itself_also_after_a_restart(void **state)
 	put(f, "cd/debuginfo", true, false, 2);
 	for (unsigned i = 0; i < 3000 && !(is_packed(f, "ab/debuginfo") && is_packed(f, "cd/debuginfo")); i++)
 		usleep(10000);
-	check(f, "ab/debuginfo", false, 1);
-	check(f, "cd/debuginfo", false, 2);
+	assert_content(f, "ab/debuginfo", false, 1);
+	assert_content(f, "cd/debuginfo", false, 2);
 	assert_true(is_packed(f, "ab/debuginfo") && is_packed(f, "cd/debuginfo"));
 	do {
 		usleep(1000);
@@ -295,15 +295,15 @@ int main(void)
 {
 #define T(test) cmocka_unit_test_setup_teardown(test, set_up_frozen, tear_down)
 	const struct CMUnitTest tests[] = {
-		T(it_is_kept_as_it_came_and_compressed_afterwards),
-		T(what_gets_hardly_smaller_stays_as_it_is),
-		T(the_same_bytes_are_compressed_once),
-		T(one_that_is_compressed_already_is_taken),
-		T(without_room_it_is_compressed_at_once),
-		T(the_quota_counts_both),
-		T(stopped_or_killed_it_is_what_it_was),
-		T(what_is_damaged_is_not_compressed),
-		T(a_server_does_it_by_itself_also_after_a_restart),
+		T(a_raw_object_is_compressed_later),
+		T(an_incompressible_object_stays_raw),
+		T(records_of_one_content_share_its_compressed_form),
+		T(a_compressed_put_replaces_the_raw_form),
+		T(an_object_is_compressed_at_once_near_the_quota),
+		T(the_quota_counts_raw_and_compressed_forms),
+		T(a_stopped_or_killed_compression_changes_nothing),
+		T(a_damaged_object_is_not_compressed),
+		T(maintenance_compresses_objects_from_before_and_after_a_restart),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What was written of an object, when its writer is gone before the end: kept, gone on with, swept away. */
+/* Partial objects of interrupted writers: kept, resumed, swept. */
 #include "test.h"
 
 #include <sys/wait.h>
@@ -8,14 +8,14 @@
 #define LONG (11 * CODEC_FRAME_SIZE + 4321)
 #define NAME "ab/debuginfo 1234 ci"
 
-struct fixture {
+struct partial_fixture {
 	char dir[TEST_PATH_SIZE];
 	struct store *st;
 	uint8_t *p;
-	bool later; /* what is put is kept as it comes */
+	bool later; /* put objects raw, to be compressed later */
 };
 
-static void reopen(struct fixture *f)
+static void reopen(struct partial_fixture *f)
 {
 	struct err err = { 0 };
 
@@ -25,7 +25,7 @@ static void reopen(struct fixture *f)
 
 static int set_up(void **state)
 {
-	struct fixture *f = NEW(struct fixture);
+	struct partial_fixture *f = NEW(struct partial_fixture);
 
 	test_dir_make(f->dir);
 	f->p = mem_alloc(LONG);
@@ -37,7 +37,7 @@ static int set_up(void **state)
 
 static int tear_down(void **state)
 {
-	struct fixture *f = *state;
+	struct partial_fixture *f = *state;
 
 	clock_test_thaw();
 	store_close(f->st);
@@ -47,9 +47,9 @@ static int tear_down(void **state)
 	return 0;
 }
 
-static int set_up_later(void **state)
+static int set_up_raw(void **state)
 {
-	struct fixture *f;
+	struct partial_fixture *f;
 
 	set_up(state);
 	f = *state;
@@ -57,7 +57,7 @@ static int set_up_later(void **state)
 	return 0;
 }
 
-static struct store_put *begin(struct fixture *f, uint64_t size, const char *name)
+static struct store_put *begin(struct partial_fixture *f, uint64_t size, const char *name)
 {
 	const struct store_put_options opts = { .later = f->later, .size = size, .name = str_of(name) };
 	struct store_put *p = NULL;
@@ -67,7 +67,7 @@ static struct store_put *begin(struct fixture *f, uint64_t size, const char *nam
 	return p;
 }
 
-static void write_to(struct fixture *f, struct store_put *p, uint64_t end)
+static void write_to(struct partial_fixture *f, struct store_put *p, uint64_t end)
 {
 	struct err err = { 0 };
 
@@ -78,8 +78,8 @@ static void write_to(struct fixture *f, struct store_put *p, uint64_t end)
 	}
 }
 
-/* All that is missing; and then it is what it should be. */
-static void end_and_check(struct fixture *f, struct store_put *p)
+/* Write the missing bytes and commit; check that the object is complete. */
+static void end_and_check(struct partial_fixture *f, struct store_put *p)
 {
 	struct store_meta meta = { .origin = STORE_PUSHED, .quality = STORE_DWARF };
 	AUTO(source_closep) struct source *s = NULL;
@@ -102,31 +102,31 @@ static void end_and_check(struct fixture *f, struct store_put *p)
 	arena_done(&a);
 }
 
-static int tell(void *arg, const struct store_partial *p)
+static int add_partial_text(void *arg, const struct store_partial *p)
 {
 	buf_printf(arg, STR_FMT " %llu/%llu;", STR_ARG(p->name), (unsigned long long)p->size,
 		   (unsigned long long)p->all);
 	return 0;
 }
 
-static void assert_partials(struct fixture *f, const char *want)
+static void assert_partials(struct partial_fixture *f, const char *want)
 {
 	AUTO(buf_done) struct buf got = { 0 };
 	struct err err = { 0 };
 
-	assert_done(store_partials(f->st, tell, &got, &err));
+	assert_done(store_partials(f->st, add_partial_text, &got, &err));
 	assert_str(buf_str(&got), want);
 }
 
-static unsigned n_temporary(struct fixture *f)
+static unsigned n_temporary(struct partial_fixture *f)
 {
 	AUTO(mem_freep) char *command = mem_printf("exit $(ls '%s/tmp' | wc -l)", f->dir);
 
 	return (unsigned)WEXITSTATUS(system(command));
 }
 
-/* A process that ends, whatever it holds, as kill -9 ends it. */
-static void in_another_process(struct fixture *f, uint64_t end)
+/* Write up to @end in a process that exits without cleaning up, as after kill -9. */
+static void write_in_killed_process(struct partial_fixture *f, uint64_t end)
 {
 	pid_t pid = fork();
 	int status;
@@ -139,9 +139,9 @@ static void in_another_process(struct fixture *f, uint64_t end)
 	assert_true(waitpid(pid, &status, 0) == pid && WIFEXITED(status) && WEXITSTATUS(status) == 0);
 }
 
-static void what_was_left_is_gone_on_with(void **state)
+static void a_partial_put_is_resumed(void **state)
 {
-	struct fixture *f = *state;
+	struct partial_fixture *f = *state;
 	struct store_put *p = begin(f, LONG, NAME);
 
 	write_to(f, p, 5 * CODEC_FRAME_SIZE + 1000);
@@ -155,13 +155,13 @@ static void what_was_left_is_gone_on_with(void **state)
 	assert_int_equal(n_temporary(f), 0);
 }
 
-static void a_killed_process_loses_little(void **state)
+static void a_killed_process_loses_little_more_than_1_mib(void **state)
 {
-	struct fixture *f = *state;
+	struct partial_fixture *f = *state;
 	struct store_put *p;
 
 	for (uint64_t end = MIB(1) + 50000; end < LONG; end += 700001) {
-		in_another_process(f, end);
+		write_in_killed_process(f, end);
 		p = begin(f, LONG, NAME);
 		assert_true(store_put_size(p) <= end &&
 			    store_put_size(p) + MIB(1) + CODEC_FRAME_SIZE + 100000 > end);
@@ -170,8 +170,8 @@ static void a_killed_process_loses_little(void **state)
 	end_and_check(f, begin(f, LONG, NAME));
 }
 
-/* Damaged as the blocks of a disk are that were never written. */
-static void leave_damaged(struct fixture *f)
+/* Leave a partial object with zeros in the middle, as in disk blocks that were never written. */
+static void leave_damaged(struct partial_fixture *f)
 {
 	AUTO(mem_freep) char *command = NULL;
 	struct store_put *p = begin(f, LONG, NAME);
@@ -185,9 +185,9 @@ static void leave_damaged(struct fixture *f)
 	assert_int_equal(system(command), 0);
 }
 
-static void of_what_is_damaged_the_sound_part_is_gone_on_with(void **state)
+static void a_damaged_partial_is_resumed_before_the_damage(void **state)
 {
-	struct fixture *f = *state;
+	struct partial_fixture *f = *state;
 	struct store_put *p;
 
 	leave_damaged(f);
@@ -196,16 +196,16 @@ static void of_what_is_damaged_the_sound_part_is_gone_on_with(void **state)
 	end_and_check(f, p);
 }
 
-static void as_it_came_it_is_gone_on_with_at_the_very_byte(void **state)
+static void a_raw_partial_is_resumed_at_its_last_byte(void **state)
 {
-	struct fixture *f = *state;
+	struct partial_fixture *f = *state;
 	struct store_put *p = begin(f, LONG, NAME);
 
 	write_to(f, p, 5 * CODEC_FRAME_SIZE + 1000);
 	store_put_leave(p);
 	reopen(f);
 	assert_partials(f, NAME " 1311720/2887905;");
-	/* And stays in its form, whatever is asked for now. */
+	/* It stays raw, although this put is not. */
 	f->later = false;
 	p = begin(f, LONG, NAME);
 	assert_int_equal(store_put_size(p), 5 * CODEC_FRAME_SIZE + 1000);
@@ -213,9 +213,9 @@ static void as_it_came_it_is_gone_on_with_at_the_very_byte(void **state)
 	assert_int_equal(n_temporary(f), 0);
 }
 
-static void as_it_came_and_damaged_it_begins_anew(void **state)
+static void a_damaged_raw_partial_starts_again(void **state)
 {
-	struct fixture *f = *state;
+	struct partial_fixture *f = *state;
 	struct store_put *p;
 
 	leave_damaged(f);
@@ -224,13 +224,13 @@ static void as_it_came_and_damaged_it_begins_anew(void **state)
 	end_and_check(f, p);
 }
 
-static uint64_t used(struct fixture *f)
+static uint64_t used_bytes(struct partial_fixture *f)
 {
 	struct store_stats stats;
 	struct err err = { 0 };
 	uint64_t n = 0;
 
-	/* Known, and the same whether counted or followed. */
+	/* The running total, if known, equals a fresh count. */
 	if (store_usage(f->st, &n)) {
 		uint64_t followed = n;
 
@@ -243,35 +243,35 @@ static uint64_t used(struct fixture *f)
 	return n;
 }
 
-static void what_has_arrived_counts(void **state)
+static void partial_puts_count_as_used_space(void **state)
 {
-	struct fixture *f = *state;
+	struct partial_fixture *f = *state;
 	struct store_put *p, *q;
 
-	assert_int_equal(used(f), 0);
+	assert_int_equal(used_bytes(f), 0);
 	p = begin(f, LONG, NAME);
 	q = begin(f, LONG, "another");
 	write_to(f, p, MIB(2));
 	write_to(f, q, MIB(1));
-	assert_int_equal(used(f), MIB(3));
+	assert_int_equal(used_bytes(f), MIB(3));
 	store_put_leave(p);
 	store_put_abort(q);
-	assert_int_equal(used(f), MIB(2));
+	assert_int_equal(used_bytes(f), MIB(2));
 	reopen(f);
-	assert_int_equal(used(f), MIB(2));
+	assert_int_equal(used_bytes(f), MIB(2));
 	p = begin(f, LONG, NAME);
 	end_and_check(f, p);
-	assert_int_equal(used(f), LONG);
+	assert_int_equal(used_bytes(f), LONG);
 	write_to(f, p = begin(f, LONG, "another"), MIB(2));
 	store_put_leave(p);
 	store_forget_partial(f->st, STR("another"));
-	assert_int_equal(used(f), LONG);
+	assert_int_equal(used_bytes(f), LONG);
 }
 
-static void what_arrives_ends_at_the_quota(void **state)
+static void a_partial_put_fails_at_the_quota(void **state)
 {
 	const struct store_options opts = { .quota = MIB(3) };
-	struct fixture *f = *state;
+	struct partial_fixture *f = *state;
 	struct store_put *p, *q;
 	struct err err = { 0 };
 	int r = 0;
@@ -288,9 +288,9 @@ static void what_arrives_ends_at_the_quota(void **state)
 	end_and_check(f, p);
 }
 
-static void one_name_is_one_writers(void **state)
+static void a_partial_has_one_writer_at_a_time(void **state)
 {
-	struct fixture *f = *state;
+	struct partial_fixture *f = *state;
 	struct store_put *p = begin(f, LONG, NAME), *q = begin(f, LONG, NAME), *r;
 
 	write_to(f, p, MIB(2));
@@ -304,15 +304,15 @@ static void one_name_is_one_writers(void **state)
 	assert_int_equal(n_temporary(f), 0);
 }
 
-static void who_sweeps_leaves_it_for_a_while(void **state)
+static void gc_removes_a_partial_after_its_keeping_time(void **state)
 {
-	struct fixture *f = *state;
+	struct partial_fixture *f = *state;
 	struct store_gc_result result;
 	struct err err = { 0 };
 	struct store_put *p;
 
 	clock_test_freeze(1000000);
-	in_another_process(f, MIB(2));
+	write_in_killed_process(f, MIB(2));
 	assert_done(store_gc(f->st, NULL, NULL, &result, &err));
 	assert_int_equal(result.n_temporary, 0);
 	p = begin(f, LONG, NAME);
@@ -328,9 +328,9 @@ static void who_sweeps_leaves_it_for_a_while(void **state)
 	store_put_abort(p);
 }
 
-static void what_is_forgotten_begins_anew(void **state)
+static void a_forgotten_partial_starts_again(void **state)
 {
-	struct fixture *f = *state;
+	struct partial_fixture *f = *state;
 	struct store_put *p = begin(f, LONG, NAME);
 
 	write_to(f, p, MIB(2));
@@ -344,10 +344,10 @@ static void what_is_forgotten_begins_anew(void **state)
 	assert_int_equal(n_temporary(f), 0);
 }
 
-/* Foreign files where notes are looked for, and notes that were cut. */
-static void notes_that_are_none_are_passed_over(void **state)
+/* Foreign files with the names of notes, and truncated notes. */
+static void invalid_notes_are_ignored_and_swept(void **state)
 {
-	struct fixture *f = *state;
+	struct partial_fixture *f = *state;
 	char path[TEST_PATH_SIZE + 32];
 	struct store_gc_result result;
 	struct err err = { 0 };
@@ -367,22 +367,22 @@ static void notes_that_are_none_are_passed_over(void **state)
 int main(void)
 {
 #define T(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
-#define L(test) cmocka_unit_test_setup_teardown(test, set_up_later, tear_down)
+#define L(test) cmocka_unit_test_setup_teardown(test, set_up_raw, tear_down)
 	const struct CMUnitTest tests[] = {
-		T(what_was_left_is_gone_on_with),
-		L(as_it_came_it_is_gone_on_with_at_the_very_byte),
-		L(as_it_came_and_damaged_it_begins_anew),
-		L(what_has_arrived_counts),
-		L(what_arrives_ends_at_the_quota),
-		L(a_killed_process_loses_little),
-		L(who_sweeps_leaves_it_for_a_while),
-		L(what_is_forgotten_begins_anew),
-		T(a_killed_process_loses_little),
-		T(of_what_is_damaged_the_sound_part_is_gone_on_with),
-		T(one_name_is_one_writers),
-		T(who_sweeps_leaves_it_for_a_while),
-		T(what_is_forgotten_begins_anew),
-		T(notes_that_are_none_are_passed_over),
+		T(a_partial_put_is_resumed),
+		L(a_raw_partial_is_resumed_at_its_last_byte),
+		L(a_damaged_raw_partial_starts_again),
+		L(partial_puts_count_as_used_space),
+		L(a_partial_put_fails_at_the_quota),
+		L(a_killed_process_loses_little_more_than_1_mib),
+		L(gc_removes_a_partial_after_its_keeping_time),
+		L(a_forgotten_partial_starts_again),
+		T(a_killed_process_loses_little_more_than_1_mib),
+		T(a_damaged_partial_is_resumed_before_the_damage),
+		T(a_partial_has_one_writer_at_a_time),
+		T(gc_removes_a_partial_after_its_keeping_time),
+		T(a_forgotten_partial_starts_again),
+		T(invalid_notes_are_ignored_and_swept),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -17,7 +17,7 @@ static const struct store_meta full = {
 	.created = 1700000000,
 };
 
-static void a_record_says_what_was_written(void **state)
+static void a_record_is_read_as_it_was_written(void **state)
 {
 	struct store_key key = key_of("abcd01/source/usr/src/a b/../x.c"), got_key;
 	AUTO(arena_done) struct arena a = { 0 };
@@ -44,7 +44,7 @@ static void a_record_says_what_was_written(void **state)
 	assert_int_equal(got.created, full.created);
 }
 
-static void a_record_with_any_byte_changed_or_cut_is_none(void **state)
+static void a_record_with_a_changed_or_missing_byte_is_refused(void **state)
 {
 	struct store_key key = key_of("abcd01/debuginfo"), got_key;
 	AUTO(arena_done) struct arena a = { 0 };
@@ -61,7 +61,7 @@ static void a_record_with_any_byte_changed_or_cut_is_none(void **state)
 	}
 }
 
-static void what_a_later_version_adds_is_passed_over(void **state)
+static void unknown_fields_of_a_later_version_are_ignored(void **state)
 {
 	struct store_key key = key_of("abcd01/debuginfo"), got_key;
 	AUTO(arena_done) struct arena a = { 0 };
@@ -96,7 +96,7 @@ static void keys_are_read_as_they_are_written(void **state)
 		assert_false(store_key_parse(str_of(bad[i]), &key));
 }
 
-static void names_of_records_are_short_and_plain(void **state)
+static void record_names_are_short_and_of_plain_characters(void **state)
 {
 	AUTO(buf_done) struct buf b = { 0 };
 	char path[STORE_MAX_ARG + 1];
@@ -118,11 +118,11 @@ static void names_of_records_are_short_and_plain(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_record_says_what_was_written),
-		cmocka_unit_test(a_record_with_any_byte_changed_or_cut_is_none),
-		cmocka_unit_test(what_a_later_version_adds_is_passed_over),
+		cmocka_unit_test(a_record_is_read_as_it_was_written),
+		cmocka_unit_test(a_record_with_a_changed_or_missing_byte_is_refused),
+		cmocka_unit_test(unknown_fields_of_a_later_version_are_ignored),
 		cmocka_unit_test(keys_are_read_as_they_are_written),
-		cmocka_unit_test(names_of_records_are_short_and_plain),
+		cmocka_unit_test(record_names_are_short_and_of_plain_characters),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Garbage, eviction, verification. */
+/* Garbage collection, eviction and verification. */
 #include "fixture.h"
 #include "store/internal.h"
 
-/* 1000 bytes, raw, of their own. */
-static int put(struct fixture *f, const char *key_text, enum store_origin origin, unsigned seed)
+/* Put 1000 raw bytes, made from @seed. */
+static int put(struct store_fixture *f, const char *key_text, enum store_origin origin, unsigned seed)
 {
 	struct store_key key = key_of(key_text);
 	struct store_meta meta = { .origin = origin, .quality = STORE_DWARF };
@@ -20,7 +20,7 @@ static int put(struct fixture *f, const char *key_text, enum store_origin origin
 	return r;
 }
 
-static bool has(struct fixture *f, const char *key_text)
+static bool is_stored(struct store_fixture *f, const char *key_text)
 {
 	struct store_key key = key_of(key_text);
 	struct store_meta meta;
@@ -32,7 +32,7 @@ static bool has(struct fixture *f, const char *key_text)
 	return r == 0;
 }
 
-static void use(struct fixture *f, const char *key_text)
+static void read_later(struct store_fixture *f, const char *key_text)
 {
 	struct store_key key = key_of(key_text);
 	struct source *s = NULL;
@@ -44,9 +44,9 @@ static void use(struct fixture *f, const char *key_text)
 	clock_test_advance(10000);
 }
 
-static void contents_that_nothing_names_are_garbage(void **state)
+static void unreferenced_contents_are_collected(void **state)
 {
-	struct fixture *f = *state;
+	struct store_fixture *f = *state;
 	struct store_gc_result gc;
 	struct store_key key = key_of("ab/debuginfo");
 	char path[TEST_PATH_SIZE + 32];
@@ -65,13 +65,13 @@ static void contents_that_nothing_names_are_garbage(void **state)
 	assert_int_equal(gc.n_contents, 1);
 	assert_int_equal(gc.bytes, 1000);
 	assert_int_equal(gc.n_temporary, 1);
-	assert_true(has(f, "ab/executable"));
-	assert_true(has(f, "cd/debuginfo"));
+	assert_true(is_stored(f, "ab/executable"));
+	assert_true(is_stored(f, "cd/debuginfo"));
 }
 
-static void what_is_just_written_is_not_garbage(void **state)
+static void young_contents_are_not_collected(void **state)
 {
-	struct fixture *f = *state;
+	struct store_fixture *f = *state;
 	struct store_key key = key_of("ab/debuginfo");
 	struct store_gc_result gc;
 	struct err err = { 0 };
@@ -88,27 +88,27 @@ static void what_is_just_written_is_not_garbage(void **state)
 	assert_int_equal(gc.n_young, 0);
 }
 
-static void what_was_not_used_for_longest_goes_first(void **state)
+static void the_least_recently_used_object_is_evicted_first(void **state)
 {
-	struct fixture *f = *state;
+	struct store_fixture *f = *state;
 	struct store_evict_result ev;
 	struct err err = { 0 };
 
 	put(f, "a1/debuginfo", STORE_FETCHED, 1);
 	put(f, "a2/debuginfo", STORE_FETCHED, 2);
 	put(f, "a3/debuginfo", STORE_FETCHED, 3);
-	use(f, "a1/debuginfo");
+	read_later(f, "a1/debuginfo");
 	assert_done(store_evict(f->st, 2000, &ev, &err));
 	assert_int_equal(ev.n_objects, 1);
 	assert_int_equal(ev.bytes, 1000);
-	assert_true(has(f, "a1/debuginfo"));
-	assert_false(has(f, "a2/debuginfo"));
-	assert_true(has(f, "a3/debuginfo"));
+	assert_true(is_stored(f, "a1/debuginfo"));
+	assert_false(is_stored(f, "a2/debuginfo"));
+	assert_true(is_stored(f, "a3/debuginfo"));
 }
 
-static void what_was_pushed_goes_last(void **state)
+static void pushed_objects_are_evicted_last(void **state)
 {
-	struct fixture *f = *state;
+	struct store_fixture *f = *state;
 	struct store_evict_result ev;
 	struct err err = { 0 };
 
@@ -117,17 +117,17 @@ static void what_was_pushed_goes_last(void **state)
 	put(f, "a3/symtab", STORE_MADE, 3);
 	put(f, "a4/debuginfo", STORE_PUSHED, 4);
 	assert_done(store_evict(f->st, 2000, &ev, &err));
-	assert_true(has(f, "a1/debuginfo"));
-	assert_false(has(f, "a2/debuginfo"));
-	assert_false(has(f, "a3/symtab"));
+	assert_true(is_stored(f, "a1/debuginfo"));
+	assert_false(is_stored(f, "a2/debuginfo"));
+	assert_false(is_stored(f, "a3/symtab"));
 	assert_done(store_evict(f->st, 1000, &ev, &err));
-	assert_false(has(f, "a1/debuginfo"));
-	assert_true(has(f, "a4/debuginfo"));
+	assert_false(is_stored(f, "a1/debuginfo"));
+	assert_true(is_stored(f, "a4/debuginfo"));
 }
 
-static void a_content_goes_with_its_last_record(void **state)
+static void a_content_is_removed_with_its_last_record(void **state)
 {
-	struct fixture *f = *state;
+	struct store_fixture *f = *state;
 	struct store_evict_result ev;
 	struct err err = { 0 };
 
@@ -135,14 +135,14 @@ static void a_content_goes_with_its_last_record(void **state)
 	put(f, "a2/debuginfo", STORE_PUSHED, 1);
 	put(f, "a3/debuginfo", STORE_FETCHED, 3);
 	assert_done(store_evict(f->st, 1000, &ev, &err));
-	assert_false(has(f, "a1/debuginfo"));
-	assert_true(has(f, "a2/debuginfo"));
-	assert_false(has(f, "a3/debuginfo"));
+	assert_false(is_stored(f, "a1/debuginfo"));
+	assert_true(is_stored(f, "a2/debuginfo"));
+	assert_false(is_stored(f, "a3/debuginfo"));
 }
 
-static void a_put_makes_its_own_room(void **state)
+static void a_put_evicts_objects_to_fit(void **state)
 {
-	struct fixture *f = *state;
+	struct store_fixture *f = *state;
 	uint64_t used = 0;
 
 	reopen(f, &(struct store_options){ .quota = 3000 });
@@ -150,14 +150,14 @@ static void a_put_makes_its_own_room(void **state)
 	put(f, "a2/debuginfo", STORE_FETCHED, 2);
 	put(f, "a3/debuginfo", STORE_FETCHED, 3);
 	assert_int_equal(put(f, "a4/debuginfo", STORE_PUSHED, 4), 0);
-	assert_false(has(f, "a1/debuginfo"));
-	assert_true(has(f, "a4/debuginfo"));
+	assert_false(is_stored(f, "a1/debuginfo"));
+	assert_true(is_stored(f, "a4/debuginfo"));
 	assert_true(store_usage(f->st, &used) && used <= 3000);
 }
 
-static void what_does_not_fit_is_refused(void **state)
+static void an_object_over_the_quota_is_refused(void **state)
 {
-	struct fixture *f = *state;
+	struct store_fixture *f = *state;
 
 	reopen(f, &(struct store_options){ .quota = 999 });
 	assert_int_equal(put(f, "a1/debuginfo", STORE_PUSHED, 1), STORE_FULL);
@@ -165,18 +165,18 @@ static void what_does_not_fit_is_refused(void **state)
 	assert_int_equal(put(f, "a1/debuginfo", STORE_PUSHED, 1), 0);
 	assert_int_equal(put(f, "a2/debuginfo", STORE_PUSHED, 2), 0);
 	assert_int_equal(put(f, "a3/debuginfo", STORE_FETCHED, 3), STORE_FULL);
-	assert_true(has(f, "a1/debuginfo"));
-	assert_true(has(f, "a2/debuginfo"));
+	assert_true(is_stored(f, "a1/debuginfo"));
+	assert_true(is_stored(f, "a2/debuginfo"));
 }
 
-static void note_bad(void *arg, struct str what, const struct err *why)
+static void add_bad_name(void *arg, struct str what, const struct err *why)
 {
 	buf_printf(arg, STR_FMT " ", STR_ARG(what));
 }
 
-static void damage_is_found_and_removed(void **state)
+static void verify_finds_and_removes_damaged_objects(void **state)
 {
-	struct fixture *f = *state;
+	struct store_fixture *f = *state;
 	AUTO(buf_done) struct buf bad = { 0 };
 	struct store_verify_result v;
 	struct store_key key = key_of("a1/debuginfo");
@@ -188,8 +188,8 @@ static void damage_is_found_and_removed(void **state)
 	put(f, "a2/debuginfo", STORE_PUSHED, 1);
 	put(f, "a3/debuginfo", STORE_PUSHED, 3);
 	put(f, "a4/debuginfo", STORE_PUSHED, 4);
-	assert_done(store_verify(f->st, &(struct store_verify_options){ false, note_bad, &bad, NULL, NULL },
-				 &v, &err));
+	assert_done(store_verify(
+		f->st, &(struct store_verify_options){ false, add_bad_name, &bad, NULL, NULL }, &v, &err));
 	assert_int_equal(v.n_bad, 0);
 	assert_int_equal(v.n_objects, 4);
 	assert_int_equal(v.bytes, 3000);
@@ -203,38 +203,39 @@ static void damage_is_found_and_removed(void **state)
 	unlink(path);
 	snprintf(path, sizeof(path), "%s/keys/a4/a4.debuginfo", f->dir);
 	test_file_write(path, "lode object 1\n", 14);
-	assert_done(store_verify(f->st, &(struct store_verify_options){ false, note_bad, &bad, NULL, NULL },
-				 &v, &err));
+	assert_done(store_verify(
+		f->st, &(struct store_verify_options){ false, add_bad_name, &bad, NULL, NULL }, &v, &err));
 	assert_int_equal(v.n_bad, 4);
 	assert_int_equal(v.n_removed, 0);
 	assert_str(buf_str(&bad),
 		   "keys/a4/a4.debuginfo keys/a1/a1.debuginfo keys/a2/a2.debuginfo keys/a3/a3.debuginfo ");
-	assert_done(store_verify(f->st, &(struct store_verify_options){ true, note_bad, &bad, NULL, NULL },
-				 &v, &err));
+	assert_done(store_verify(
+		f->st, &(struct store_verify_options){ true, add_bad_name, &bad, NULL, NULL }, &v, &err));
 	assert_int_equal(v.n_removed, 3);
-	/* And what is good can come again. */
+	/* Good objects can be put again. */
 	assert_int_equal(put(f, "a1/debuginfo", STORE_PUSHED, 1), 0);
 	assert_int_equal(put(f, "a4/debuginfo", STORE_PUSHED, 4), 0);
-	assert_done(store_verify(f->st, &(struct store_verify_options){ false, note_bad, &bad, NULL, NULL },
-				 &v, &err));
+	assert_done(store_verify(
+		f->st, &(struct store_verify_options){ false, add_bad_name, &bad, NULL, NULL }, &v, &err));
 	assert_int_equal(v.n_bad, 0);
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(contents_that_nothing_names_are_garbage, set_up_frozen,
+		cmocka_unit_test_setup_teardown(unreferenced_contents_are_collected, set_up_frozen,
 						tear_down),
-		cmocka_unit_test_setup_teardown(what_is_just_written_is_not_garbage, set_up_frozen,
+		cmocka_unit_test_setup_teardown(young_contents_are_not_collected, set_up_frozen, tear_down),
+		cmocka_unit_test_setup_teardown(the_least_recently_used_object_is_evicted_first,
+						set_up_frozen, tear_down),
+		cmocka_unit_test_setup_teardown(pushed_objects_are_evicted_last, set_up_frozen, tear_down),
+		cmocka_unit_test_setup_teardown(a_content_is_removed_with_its_last_record, set_up_frozen,
 						tear_down),
-		cmocka_unit_test_setup_teardown(what_was_not_used_for_longest_goes_first, set_up_frozen,
+		cmocka_unit_test_setup_teardown(a_put_evicts_objects_to_fit, set_up_frozen, tear_down),
+		cmocka_unit_test_setup_teardown(an_object_over_the_quota_is_refused, set_up_frozen,
 						tear_down),
-		cmocka_unit_test_setup_teardown(what_was_pushed_goes_last, set_up_frozen, tear_down),
-		cmocka_unit_test_setup_teardown(a_content_goes_with_its_last_record, set_up_frozen,
+		cmocka_unit_test_setup_teardown(verify_finds_and_removes_damaged_objects, set_up_frozen,
 						tear_down),
-		cmocka_unit_test_setup_teardown(a_put_makes_its_own_room, set_up_frozen, tear_down),
-		cmocka_unit_test_setup_teardown(what_does_not_fit_is_refused, set_up_frozen, tear_down),
-		cmocka_unit_test_setup_teardown(damage_is_found_and_removed, set_up_frozen, tear_down),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
