@@ -9,14 +9,14 @@ static const struct db_migration two[] = {
 	{ "CREATE TABLE b (y INTEGER); INSERT INTO b SELECT x + 1 FROM a" },
 };
 
-struct fixture {
+struct db_fixture {
 	char dir[TEST_PATH_SIZE];
 	char path[TEST_PATH_SIZE + 16];
 };
 
 static int set_up(void **state)
 {
-	struct fixture *f = NEW(struct fixture);
+	struct db_fixture *f = NEW(struct db_fixture);
 
 	test_dir_make(f->dir);
 	snprintf(f->path, sizeof(f->path), "%s/x.db", f->dir);
@@ -26,14 +26,14 @@ static int set_up(void **state)
 
 static int tear_down(void **state)
 {
-	struct fixture *f = *state;
+	struct db_fixture *f = *state;
 
 	test_dir_remove(f->dir);
 	free(f);
 	return 0;
 }
 
-static struct db *open_it(const struct fixture *f)
+static struct db *open_database(const struct db_fixture *f)
 {
 	struct err err = { 0 };
 	struct db *db;
@@ -42,7 +42,7 @@ static struct db *open_it(const struct fixture *f)
 	return db;
 }
 
-static int64_t ask(struct db *db, const char *sql)
+static int64_t query_i64(struct db *db, const char *sql)
 {
 	struct err err = { 0 };
 	struct db_stmt *s;
@@ -58,47 +58,47 @@ static int64_t ask(struct db *db, const char *sql)
 static void each_migration_is_done_once(void **state)
 {
 	struct err err = { 0 };
-	struct db *db = open_it(*state);
+	struct db *db = open_database(*state);
 
 	assert_done(db_migrate(db, two, 1, &err));
-	assert_int_equal(ask(db, "SELECT x FROM a"), 7);
+	assert_int_equal(query_i64(db, "SELECT x FROM a"), 7);
 	db_close(db);
 	/* A later version adds to the existing schema. */
 	for (int i = 0; i < 2; i++) {
-		db = open_it(*state);
+		db = open_database(*state);
 		assert_done(db_migrate(db, two, 2, &err));
-		assert_int_equal(ask(db, "SELECT count(*) FROM a"), 1);
-		assert_int_equal(ask(db, "SELECT y FROM b"), 8);
-		assert_int_equal(ask(db, "PRAGMA user_version"), 2);
+		assert_int_equal(query_i64(db, "SELECT count(*) FROM a"), 1);
+		assert_int_equal(query_i64(db, "SELECT y FROM b"), 8);
+		assert_int_equal(query_i64(db, "PRAGMA user_version"), 2);
 		db_close(db);
 	}
 }
 
 static void a_newer_schema_is_left_alone(void **state)
 {
-	struct fixture *f = *state;
-	AUTO(buf_done) struct buf before = { 0 }, behind = { 0 };
+	struct db_fixture *f = *state;
+	AUTO(buf_done) struct buf before = { 0 }, after = { 0 };
 	struct err err = { 0 };
-	struct db *db = open_it(f);
+	struct db *db = open_database(f);
 
 	assert_done(db_migrate(db, two, 2, &err));
 	db_close(db);
 	assert_done(file_read(f->path, MIB(1), &before, &err));
-	db = open_it(f);
+	db = open_database(f);
 	assert_fails(db_migrate(db, two, 1, &err), ERR_INVALID,
 		     "made by a newer lode (schema 2, this one knows 1)");
-	assert_int_equal(ask(db, "SELECT y FROM b"), 8);
+	assert_int_equal(query_i64(db, "SELECT y FROM b"), 8);
 	db_close(db);
 	/* The file is unchanged. */
-	assert_done(file_read(f->path, MIB(1), &behind, &err));
-	assert_true(bytes_eq(buf_bytes(&before), buf_bytes(&behind)));
+	assert_done(file_read(f->path, MIB(1), &after, &err));
+	assert_true(bytes_eq(buf_bytes(&before), buf_bytes(&after)));
 }
 
 static void an_older_schema_opened_for_reading_is_refused(void **state)
 {
-	struct fixture *f = *state;
+	struct db_fixture *f = *state;
 	struct err err = { 0 };
-	struct db *db = open_it(f);
+	struct db *db = open_database(f);
 
 	assert_done(db_migrate(db, two, 1, &err));
 	db_close(db);
@@ -111,32 +111,32 @@ static void an_older_schema_opened_for_reading_is_refused(void **state)
 static void the_database_of_another_program_is_left_alone(void **state)
 {
 	struct err err = { 0 };
-	struct db *db = open_it(*state);
+	struct db *db = open_database(*state);
 
 	assert_done(db_exec(db, "CREATE TABLE buildids10_files (id INTEGER)", &err));
 	assert_fails(db_migrate(db, two, 2, &err), ERR_INVALID, "belongs to another program");
-	assert_int_equal(ask(db, "SELECT count(*) FROM sqlite_schema"), 1);
+	assert_int_equal(query_i64(db, "SELECT count(*) FROM sqlite_schema"), 1);
 	db_close(db);
 }
 
-static void a_migration_that_fails_leaves_nothing(void **state)
+static void a_failed_migration_changes_nothing(void **state)
 {
 	static const struct db_migration bad[] = {
 		{ "CREATE TABLE a (x INTEGER)" },
 		{ "CREATE TABLE b (y INTEGER); INSERT INTO nowhere VALUES (1)" },
 	};
 	struct err err = { 0 };
-	struct db *db = open_it(*state);
+	struct db *db = open_database(*state);
 
 	assert_fails(db_migrate(db, bad, 2, &err), ERR_INVALID, "schema 2: CREATE TABLE b");
-	assert_int_equal(ask(db, "PRAGMA user_version"), 1);
-	assert_int_equal(ask(db, "SELECT count(*) FROM sqlite_schema"), 1);
+	assert_int_equal(query_i64(db, "PRAGMA user_version"), 1);
+	assert_int_equal(query_i64(db, "SELECT count(*) FROM sqlite_schema"), 1);
 	db_close(db);
 }
 
 static void processes_that_start_together_migrate_once(void **state)
 {
-	struct fixture *f = *state;
+	struct db_fixture *f = *state;
 	struct db *db;
 	pid_t child[6];
 
@@ -160,8 +160,8 @@ static void processes_that_start_together_migrate_once(void **state)
 		assert_int_equal(waitpid(child[i], &status, 0), child[i]);
 		assert_int_equal(status, 0);
 	}
-	db = open_it(f);
-	assert_int_equal(ask(db, "SELECT count(*) FROM b"), 1);
+	db = open_database(f);
+	assert_int_equal(query_i64(db, "SELECT count(*) FROM b"), 1);
 	db_close(db);
 }
 
@@ -173,7 +173,7 @@ int main(void)
 		T(a_newer_schema_is_left_alone),
 		T(an_older_schema_opened_for_reading_is_refused),
 		T(the_database_of_another_program_is_left_alone),
-		T(a_migration_that_fails_leaves_nothing),
+		T(a_failed_migration_changes_nothing),
 		T(processes_that_start_together_migrate_once),
 	};
 

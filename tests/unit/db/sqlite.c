@@ -7,14 +7,14 @@
 #include <sys/wait.h>
 #include "db/db.h"
 
-struct fixture {
+struct db_fixture {
 	char dir[TEST_PATH_SIZE];
 	char path[TEST_PATH_SIZE + 16];
 };
 
 static int set_up(void **state)
 {
-	struct fixture *f = NEW(struct fixture);
+	struct db_fixture *f = NEW(struct db_fixture);
 
 	test_dir_make(f->dir);
 	snprintf(f->path, sizeof(f->path), "%s/x.db", f->dir);
@@ -24,7 +24,7 @@ static int set_up(void **state)
 
 static int tear_down(void **state)
 {
-	struct fixture *f = *state;
+	struct db_fixture *f = *state;
 
 	test_dir_remove(f->dir);
 	free(f);
@@ -41,7 +41,7 @@ static struct db *open_at(const char *path)
 	return db;
 }
 
-static int64_t ask(struct db *db, const char *sql)
+static int64_t query_i64(struct db *db, const char *sql)
 {
 	struct err err = { 0 };
 	struct db_stmt *s;
@@ -54,22 +54,22 @@ static int64_t ask(struct db *db, const char *sql)
 	return v;
 }
 
-static void run(struct db *db, const char *sql)
+static void exec_sql(struct db *db, const char *sql)
 {
 	struct err err = { 0 };
 
 	assert_done(db_exec(db, sql, &err));
 }
 
-static void every_value_comes_back_as_it_went_in(void **state)
+static void every_value_is_read_as_it_was_written(void **state)
 {
-	struct fixture *f = *state;
+	struct db_fixture *f = *state;
 	static const char odd[] = "'); DROP TABLE t; --\xff\xfe\0 more";
 	struct err err = { 0 };
 	struct db *db = open_at(f->path);
 	struct db_stmt *s, *again;
 
-	run(db, "CREATE TABLE t (i, s, b, n, e, eb)");
+	exec_sql(db, "CREATE TABLE t (i, s, b, n, e, eb)");
 	assert_done(db_prepare(db, "INSERT INTO t VALUES (?, ?, ?, ?, ?, ?)", &s, &err));
 	db_bind_i64(s, 1, INT64_MIN);
 	db_bind_str(s, 2, (struct str){ odd, sizeof(odd) });
@@ -97,16 +97,16 @@ static void every_value_comes_back_as_it_went_in(void **state)
 	db_close(db);
 }
 
-static void a_statement_that_fails_says_which_and_why(void **state)
+static void the_error_of_a_statement_has_its_text_and_reason(void **state)
 {
-	struct fixture *f = *state;
+	struct db_fixture *f = *state;
 	struct err err = { 0 };
 	struct db *db = open_at(f->path);
 	struct db_stmt *s;
 
 	assert_fails(db_exec(db, "SELECT * FROM nowhere", &err), ERR_INVALID,
 		     "SELECT * FROM nowhere: no such table: nowhere");
-	run(db, "CREATE TABLE t (x UNIQUE); INSERT INTO t VALUES (1)");
+	exec_sql(db, "CREATE TABLE t (x UNIQUE); INSERT INTO t VALUES (1)");
 	assert_done(db_prepare(db, "INSERT INTO t VALUES (?)", &s, &err));
 	db_bind_i64(s, 1, 1);
 	assert_fails(db_step(s, &err), ERR_INTERNAL, "UNIQUE");
@@ -118,34 +118,34 @@ static void a_statement_that_fails_says_which_and_why(void **state)
 
 static void a_transaction_is_seen_whole_or_not_at_all(void **state)
 {
-	struct fixture *f = *state;
+	struct db_fixture *f = *state;
 	struct err err = { 0 };
 	struct db *w = open_at(f->path), *r;
 
-	run(w, "CREATE TABLE t (x)");
+	exec_sql(w, "CREATE TABLE t (x)");
 	r = open_at(f->path);
 	assert_done(db_begin(w, &err));
-	run(w, "INSERT INTO t VALUES (1)");
-	assert_int_equal(ask(r, "SELECT count(*) FROM t"), 0);
-	run(w, "INSERT INTO t VALUES (2)");
+	exec_sql(w, "INSERT INTO t VALUES (1)");
+	assert_int_equal(query_i64(r, "SELECT count(*) FROM t"), 0);
+	exec_sql(w, "INSERT INTO t VALUES (2)");
 	assert_done(db_commit(w, &err));
-	assert_int_equal(ask(r, "SELECT count(*) FROM t"), 2);
+	assert_int_equal(query_i64(r, "SELECT count(*) FROM t"), 2);
 	assert_done(db_begin(w, &err));
-	run(w, "DELETE FROM t");
+	exec_sql(w, "DELETE FROM t");
 	db_rollback(w);
 	db_rollback(w);
-	assert_int_equal(ask(w, "SELECT count(*) FROM t"), 2);
+	assert_int_equal(query_i64(w, "SELECT count(*) FROM t"), 2);
 	db_close(w);
 	db_close(r);
 }
 
 static void a_second_writer_waits_then_fails(void **state)
 {
-	struct fixture *f = *state;
+	struct db_fixture *f = *state;
 	struct err err = { 0 };
 	struct db *w = open_at(f->path), *other;
 
-	run(w, "CREATE TABLE t (x)");
+	exec_sql(w, "CREATE TABLE t (x)");
 	assert_done(db_open(f->path, &(struct db_options){ .busy_timeout_ms = 20 }, &other, &err));
 	assert_done(db_begin(w, &err));
 	assert_fails(db_begin(other, &err), ERR_IO, "BEGIN IMMEDIATE: database is locked");
@@ -158,21 +158,21 @@ static void a_second_writer_waits_then_fails(void **state)
 
 static void a_connection_for_reading_cannot_write(void **state)
 {
-	struct fixture *f = *state;
+	struct db_fixture *f = *state;
 	struct err err = { 0 };
 	struct db *w = open_at(f->path), *r;
 
-	run(w, "CREATE TABLE t (x)");
+	exec_sql(w, "CREATE TABLE t (x)");
 	assert_done(db_open(f->path, &(struct db_options){ .read_only = true }, &r, &err));
-	assert_int_equal(ask(r, "SELECT count(*) FROM t"), 0);
+	assert_int_equal(query_i64(r, "SELECT count(*) FROM t"), 0);
 	assert_fails(db_exec(r, "INSERT INTO t VALUES (1)", &err), ERR_IO, "readonly");
 	db_close(w);
 	db_close(r);
 }
 
-static void what_is_not_there_is_not_made_unasked(void **state)
+static void a_missing_database_is_created_only_on_request(void **state)
 {
-	struct fixture *f = *state;
+	struct db_fixture *f = *state;
 	struct err err = { 0 };
 	struct db *db;
 
@@ -181,9 +181,9 @@ static void what_is_not_there_is_not_made_unasked(void **state)
 	assert_int_equal(access(f->path, F_OK), -1);
 }
 
-static void a_file_that_is_no_database_is_told_as_such(void **state)
+static void a_file_that_is_no_database_is_reported(void **state)
 {
-	struct fixture *f = *state;
+	struct db_fixture *f = *state;
 	struct err err = { 0 };
 	uint8_t junk[8192];
 	struct db *db;
@@ -198,16 +198,16 @@ static void a_file_that_is_no_database_is_told_as_such(void **state)
 
 static void damaged_pages_are_an_error_not_an_answer(void **state)
 {
-	struct fixture *f = *state;
+	struct db_fixture *f = *state;
 	struct err err = { 0 };
 	struct db *db = open_at(f->path);
 	struct db_stmt *s;
 	uint8_t junk[4096];
 	int fd, r;
 
-	run(db,
-	    "CREATE TABLE t (x); WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n LIMIT 20000) "
-	    "INSERT INTO t SELECT randomblob(40) FROM n; PRAGMA wal_checkpoint(TRUNCATE)");
+	exec_sql(db,
+		 "CREATE TABLE t (x); WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n "
+		 "LIMIT 20000) INSERT INTO t SELECT randomblob(40) FROM n; PRAGMA wal_checkpoint(TRUNCATE)");
 	db_close(db);
 	fd = open(f->path, O_WRONLY | O_CLOEXEC);
 	test_fill(junk, sizeof(junk), 2);
@@ -225,7 +225,7 @@ static void damaged_pages_are_an_error_not_an_answer(void **state)
 
 static void a_query_past_its_deadline_is_cut_off(void **state)
 {
-	struct fixture *f = *state;
+	struct db_fixture *f = *state;
 	struct err err = { 0 };
 	struct db *db = open_at(f->path);
 	struct db_stmt *s;
@@ -236,37 +236,37 @@ static void a_query_past_its_deadline_is_cut_off(void **state)
 	db_set_deadline(db, clock_mono_ms() + 20);
 	assert_fails(db_step(s, &err), ERR_CANCELLED, "cut off");
 	db_set_deadline(db, 0);
-	assert_int_equal(ask(db, "SELECT 1"), 1);
+	assert_int_equal(query_i64(db, "SELECT 1"), 1);
 	db_close(db);
 }
 
-static void memory_is_shared_by_name_and_gone_with_the_last(void **state)
+static void a_database_in_memory_is_shared_by_name_until_the_last_close(void **state)
 {
 	struct err err = { 0 };
 	struct db *a = open_at(":memory:o'ne?&x=%41"), *b = open_at(":memory:o'ne?&x=%41"),
 		  *c = open_at(":memory:two");
 
-	run(a, "CREATE TABLE t (x); INSERT INTO t VALUES (5)");
-	assert_int_equal(ask(b, "SELECT x FROM t"), 5);
+	exec_sql(a, "CREATE TABLE t (x); INSERT INTO t VALUES (5)");
+	assert_int_equal(query_i64(b, "SELECT x FROM t"), 5);
 	assert_fails(db_exec(c, "SELECT x FROM t", &err), ERR_INVALID, "no such table");
 	db_close(a);
-	assert_int_equal(ask(b, "SELECT x FROM t"), 5);
+	assert_int_equal(query_i64(b, "SELECT x FROM t"), 5);
 	db_close(b);
 	a = open_at(":memory:o'ne?&x=%41");
-	assert_int_equal(ask(a, "SELECT count(*) FROM sqlite_schema"), 0);
+	assert_int_equal(query_i64(a, "SELECT count(*) FROM sqlite_schema"), 0);
 	db_close(a);
 	db_close(c);
 }
 
-struct crowd {
+struct reader_group {
 	const char *path;
 	_Atomic int n_failed;
 	_Atomic bool over;
 };
 
-static void *reader(void *arg)
+static void *read_in_thread(void *arg)
 {
-	struct crowd *c = arg;
+	struct reader_group *c = arg;
 	struct err err = { 0 };
 	struct db_stmt *s;
 	struct db *db;
@@ -290,52 +290,52 @@ static void *reader(void *arg)
 	return NULL;
 }
 
-static void readers_go_on_while_one_writes(void **state)
+static void readers_continue_during_writes(void **state)
 {
-	struct fixture *f = *state;
+	struct db_fixture *f = *state;
 	const char *paths[] = { f->path, ":memory:crowd" };
 
 	for (size_t p = 0; p < ARRAY_SIZE(paths); p++) {
-		struct crowd c = { .path = paths[p] };
+		struct reader_group c = { .path = paths[p] };
 		struct db *w = open_at(c.path);
 		struct err err = { 0 };
 		pthread_t t[4];
 
-		run(w, "CREATE TABLE t (x)");
+		exec_sql(w, "CREATE TABLE t (x)");
 		for (size_t i = 0; i < ARRAY_SIZE(t); i++)
-			assert_int_equal(pthread_create(&t[i], NULL, reader, &c), 0);
+			assert_int_equal(pthread_create(&t[i], NULL, read_in_thread, &c), 0);
 		for (int i = 0; i < 200; i++) {
 			assert_done(db_begin(w, &err));
-			run(w, "INSERT INTO t VALUES (1)");
-			run(w, "INSERT INTO t VALUES (2)");
+			exec_sql(w, "INSERT INTO t VALUES (1)");
+			exec_sql(w, "INSERT INTO t VALUES (2)");
 			assert_done(db_commit(w, &err));
 		}
 		c.over = true;
 		for (size_t i = 0; i < ARRAY_SIZE(t); i++)
 			pthread_join(t[i], NULL);
 		assert_int_equal(c.n_failed, 0);
-		assert_int_equal(ask(w, "SELECT count(*) FROM t"), 400);
+		assert_int_equal(query_i64(w, "SELECT count(*) FROM t"), 400);
 		db_close(w);
 	}
 }
 
-static void a_writer_that_is_killed_leaves_whole_transactions(void **state)
+static void a_killed_writer_leaves_whole_transactions(void **state)
 {
-	struct fixture *f = *state;
+	struct db_fixture *f = *state;
 	struct db *db = open_at(f->path);
 	struct db_stmt *s;
 	struct err err = { 0 };
 
-	run(db, "CREATE TABLE t (x)");
+	exec_sql(db, "CREATE TABLE t (x)");
 	db_close(db);
 	for (int i = 0; i < 5; i++) {
-		int64_t before, said = 0, after;
+		int64_t before, n_reported = 0, after;
 		int pipes[2], status;
 		uint8_t one;
 		pid_t child;
 
 		db = open_at(f->path);
-		before = ask(db, "SELECT count(*) FROM t");
+		before = query_i64(db, "SELECT count(*) FROM t");
 		db_close(db);
 		assert_int_equal(pipe(pipes), 0);
 		child = fork();
@@ -356,19 +356,19 @@ static void a_writer_that_is_killed_leaves_whole_transactions(void **state)
 		/* The process is killed during one of the next transactions. */
 		for (int k = 0; k < 10 + 3 * i; k++) {
 			assert_int_equal(read(pipes[0], &one, 1), 1);
-			said++;
+			n_reported++;
 		}
 		kill(child, SIGKILL);
 		while (read(pipes[0], &one, 1) == 1)
-			said++;
+			n_reported++;
 		close(pipes[0]);
 		waitpid(child, &status, 0);
 		assert_true(WIFSIGNALED(status));
 
 		db = open_at(f->path);
-		after = ask(db, "SELECT count(*) FROM t");
+		after = query_i64(db, "SELECT count(*) FROM t");
 		assert_int_equal((after - before) % 3, 0);
-		assert_true(after - before >= 3 * said);
+		assert_true(after - before >= 3 * n_reported);
 		assert_done(db_prepare(db, "PRAGMA integrity_check", &s, &err));
 		assert_int_equal(db_step(s, &err), DB_ROW);
 		assert_str(db_str(s, 0), "ok");
@@ -378,21 +378,21 @@ static void a_writer_that_is_killed_leaves_whole_transactions(void **state)
 
 static void the_mark_changes_with_every_commit(void **state)
 {
-	struct fixture *f = *state;
+	struct db_fixture *f = *state;
 	struct db *w = open_at(f->path), *r, *memory = open_at(":memory:mark");
 	struct db_mark before, after;
 	struct err err = { 0 };
 	int status;
 	pid_t child;
 
-	run(w, "CREATE TABLE t (x)");
+	exec_sql(w, "CREATE TABLE t (x)");
 	assert_done(db_open(f->path, &(struct db_options){ .read_only = true }, &r, &err));
 	assert_true(db_mark(r, &before));
-	assert_int_equal(ask(r, "SELECT count(*) FROM t"), 0);
+	assert_int_equal(query_i64(r, "SELECT count(*) FROM t"), 0);
 	assert_true(db_mark(r, &after));
 	assert_memory_equal(&before, &after, sizeof(before));
 	assert_done(db_begin(w, &err));
-	run(w, "INSERT INTO t VALUES (1)");
+	exec_sql(w, "INSERT INTO t VALUES (1)");
 	assert_true(db_mark(r, &after));
 	assert_memory_equal(&before, &after, sizeof(before));
 	assert_done(db_commit(w, &err));
@@ -422,19 +422,19 @@ int main(void)
 {
 #define T(fn) cmocka_unit_test_setup_teardown(fn, set_up, tear_down)
 	const struct CMUnitTest tests[] = {
-		T(every_value_comes_back_as_it_went_in),
-		T(a_statement_that_fails_says_which_and_why),
+		T(every_value_is_read_as_it_was_written),
+		T(the_error_of_a_statement_has_its_text_and_reason),
 		T(a_transaction_is_seen_whole_or_not_at_all),
 		T(a_second_writer_waits_then_fails),
 		T(a_connection_for_reading_cannot_write),
-		T(what_is_not_there_is_not_made_unasked),
-		T(a_file_that_is_no_database_is_told_as_such),
+		T(a_missing_database_is_created_only_on_request),
+		T(a_file_that_is_no_database_is_reported),
 		T(damaged_pages_are_an_error_not_an_answer),
 		T(a_query_past_its_deadline_is_cut_off),
-		T(memory_is_shared_by_name_and_gone_with_the_last),
-		T(readers_go_on_while_one_writes),
+		T(a_database_in_memory_is_shared_by_name_until_the_last_close),
+		T(readers_continue_during_writes),
 		T(the_mark_changes_with_every_commit),
-		T(a_writer_that_is_killed_leaves_whole_transactions),
+		T(a_killed_writer_leaves_whole_transactions),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -8,7 +8,7 @@ static const struct content content = { .size = 1000,
 					.etag = "\"0123456789abcdef\"",
 					.modified = "Tue, 14 Nov 2023 22:13:20 GMT" };
 
-static void judge(struct conditions c, unsigned status, uint64_t off, uint64_t size)
+static void assert_decision(struct conditions c, unsigned status, uint64_t off, uint64_t size)
 {
 	struct verdict v = cond_judge(&c, &content);
 
@@ -43,7 +43,7 @@ static void dates_are_written_and_read(void **state)
 	assert_false(http_date_parse(STR("Tuesday, 14-Nov-23 22:13:20 GMT"), &back));
 }
 
-static void one_range_is_a_part(void **state)
+static void one_range_is_a_partial_reply(void **state)
 {
 	static const struct {
 		const char *range;
@@ -78,9 +78,9 @@ static void one_range_is_a_part(void **state)
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++)
-		judge((struct conditions){ .range = cases[i].range }, cases[i].status, cases[i].off,
-		      cases[i].size);
-	judge((struct conditions){ .range = "bytes=0-0", .head = true }, 200, 0, 1000);
+		assert_decision((struct conditions){ .range = cases[i].range }, cases[i].status, cases[i].off,
+				cases[i].size);
+	assert_decision((struct conditions){ .range = "bytes=0-0", .head = true }, 200, 0, 1000);
 }
 
 static void an_empty_content_has_no_part(void **state)
@@ -96,52 +96,57 @@ static void an_empty_content_has_no_part(void **state)
 	assert_int_equal(cond_judge(&c, &empty).status, 200);
 }
 
-static void if_range_wants_the_same_content(void **state)
+static void if_range_needs_the_same_content(void **state)
 {
-	judge((struct conditions){ .range = "bytes=0-0", .if_range = "\"0123456789abcdef\"" }, 206, 0, 1);
-	judge((struct conditions){ .range = "bytes=0-0", .if_range = "Tue, 14 Nov 2023 22:13:20 GMT" }, 206,
-	      0, 1);
-	judge((struct conditions){ .range = "bytes=0-0", .if_range = "\"other\"" }, 200, 0, 1000);
-	judge((struct conditions){ .range = "bytes=0-0", .if_range = "W/\"0123456789abcdef\"" }, 200, 0,
-	      1000);
-	judge((struct conditions){ .range = "bytes=0-0", .if_range = "Tue, 14 Nov 2023 22:13:21 GMT" }, 200,
-	      0, 1000);
-	judge((struct conditions){ .range = "bytes=0-0", .if_range = "" }, 200, 0, 1000);
+	assert_decision((struct conditions){ .range = "bytes=0-0", .if_range = "\"0123456789abcdef\"" }, 206,
+			0, 1);
+	assert_decision(
+		(struct conditions){ .range = "bytes=0-0", .if_range = "Tue, 14 Nov 2023 22:13:20 GMT" }, 206,
+		0, 1);
+	assert_decision((struct conditions){ .range = "bytes=0-0", .if_range = "\"other\"" }, 200, 0, 1000);
+	assert_decision((struct conditions){ .range = "bytes=0-0", .if_range = "W/\"0123456789abcdef\"" },
+			200, 0, 1000);
+	assert_decision(
+		(struct conditions){ .range = "bytes=0-0", .if_range = "Tue, 14 Nov 2023 22:13:21 GMT" }, 200,
+		0, 1000);
+	assert_decision((struct conditions){ .range = "bytes=0-0", .if_range = "" }, 200, 0, 1000);
 }
 
 static void a_known_content_is_304(void **state)
 {
-	judge((struct conditions){ .if_none_match = "\"0123456789abcdef\"" }, 304, 0, 0);
-	judge((struct conditions){ .if_none_match = "\"x\", W/\"0123456789abcdef\"" }, 304, 0, 0);
-	judge((struct conditions){ .if_none_match = "*" }, 304, 0, 0);
-	judge((struct conditions){ .if_none_match = "\"x\"" }, 200, 0, 1000);
-	judge((struct conditions){ .if_none_match = "" }, 200, 0, 1000);
-	judge((struct conditions){ .if_modified_since = "Tue, 14 Nov 2023 22:13:20 GMT" }, 304, 0, 0);
-	judge((struct conditions){ .if_modified_since = "Tue, 14 Nov 2023 22:13:19 GMT" }, 200, 0, 1000);
-	judge((struct conditions){ .if_modified_since = "yesterday" }, 200, 0, 1000);
+	assert_decision((struct conditions){ .if_none_match = "\"0123456789abcdef\"" }, 304, 0, 0);
+	assert_decision((struct conditions){ .if_none_match = "\"x\", W/\"0123456789abcdef\"" }, 304, 0, 0);
+	assert_decision((struct conditions){ .if_none_match = "*" }, 304, 0, 0);
+	assert_decision((struct conditions){ .if_none_match = "\"x\"" }, 200, 0, 1000);
+	assert_decision((struct conditions){ .if_none_match = "" }, 200, 0, 1000);
+	assert_decision((struct conditions){ .if_modified_since = "Tue, 14 Nov 2023 22:13:20 GMT" }, 304, 0,
+			0);
+	assert_decision((struct conditions){ .if_modified_since = "Tue, 14 Nov 2023 22:13:19 GMT" }, 200, 0,
+			1000);
+	assert_decision((struct conditions){ .if_modified_since = "yesterday" }, 200, 0, 1000);
 	/* The tag is more exact, so the date is ignored. */
-	judge((struct conditions){ .if_none_match = "\"x\"",
-				   .if_modified_since = "Tue, 14 Nov 2023 22:13:20 GMT" },
-	      200, 0, 1000);
-	judge((struct conditions){ .if_none_match = "*", .range = "bytes=0-0" }, 304, 0, 0);
+	assert_decision((struct conditions){ .if_none_match = "\"x\"",
+					     .if_modified_since = "Tue, 14 Nov 2023 22:13:20 GMT" },
+			200, 0, 1000);
+	assert_decision((struct conditions){ .if_none_match = "*", .range = "bytes=0-0" }, 304, 0, 0);
 }
 
 static void a_client_may_limit_the_size(void **state)
 {
-	judge((struct conditions){ .max_size = "999" }, 406, 0, 0);
-	judge((struct conditions){ .max_size = "1000" }, 200, 0, 1000);
-	judge((struct conditions){ .max_size = "0" }, 200, 0, 1000);
-	judge((struct conditions){ .max_size = "lots" }, 200, 0, 1000);
-	judge((struct conditions){ .max_size = "1", .if_none_match = "*" }, 406, 0, 0);
+	assert_decision((struct conditions){ .max_size = "999" }, 406, 0, 0);
+	assert_decision((struct conditions){ .max_size = "1000" }, 200, 0, 1000);
+	assert_decision((struct conditions){ .max_size = "0" }, 200, 0, 1000);
+	assert_decision((struct conditions){ .max_size = "lots" }, 200, 0, 1000);
+	assert_decision((struct conditions){ .max_size = "1", .if_none_match = "*" }, 406, 0, 0);
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(dates_are_written_and_read),
-		cmocka_unit_test(one_range_is_a_part),
+		cmocka_unit_test(one_range_is_a_partial_reply),
 		cmocka_unit_test(an_empty_content_has_no_part),
-		cmocka_unit_test(if_range_wants_the_same_content),
+		cmocka_unit_test(if_range_needs_the_same_content),
 		cmocka_unit_test(a_known_content_is_304),
 		cmocka_unit_test(a_client_may_limit_the_size),
 	};

@@ -44,7 +44,7 @@ static void a_burst_is_ten_seconds_worth(void **state)
 	limit_free(NULL);
 }
 
-static void each_address_has_its_own(void **state)
+static void each_address_has_its_own_bucket(void **state)
 {
 	struct limit *l = limit_new(1);
 
@@ -57,7 +57,7 @@ static void each_address_has_its_own(void **state)
 	limit_free(l);
 }
 
-static void of_ipv6_the_network_counts(void **state)
+static void an_ipv6_network_shares_one_bucket(void **state)
 {
 	struct limit *l = limit_new(1);
 
@@ -72,8 +72,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_burst_is_ten_seconds_worth),
-		cmocka_unit_test(each_address_has_its_own),
-		cmocka_unit_test(of_ipv6_the_network_counts),
+		cmocka_unit_test(each_address_has_its_own_bucket),
+		cmocka_unit_test(an_ipv6_network_shares_one_bucket),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -333,14 +333,14 @@ static void without_a_token_all_paths_are_401(void **state)
 	http_answer_done(&a);
 }
 
-static void little_is_enough(struct http_service_options *o)
+static void set_low_rate_limit(struct http_service_options *o)
 {
 	o->rate_per_ip = 1;
 }
 
 static int setup_limit(void **state)
 {
-	return setup_with(little_is_enough);
+	return setup_with(set_low_rate_limit);
 }
 
 static void the_rate_limit_is_before_all_else(void **state)

@@ -28,13 +28,13 @@ static const struct http_route table[] = {
 	{ 0 },
 };
 
-static char room[HTTP_TARGET_MAX + 1];
+static char path_space[HTTP_TARGET_MAX + 1];
 
 static struct http_match match(const char *method, const char *target)
 {
 	struct http_match m;
 
-	http_match(table, (const struct server *)&hidden, method, str_of(target), room, &m);
+	http_match(table, (const struct server *)&hidden, method, str_of(target), path_space, &m);
 	return m;
 }
 

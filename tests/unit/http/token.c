@@ -7,14 +7,14 @@
 #include <unistd.h>
 #include "http/token.h"
 
-struct fixture {
+struct token_fixture {
 	char dir[TEST_PATH_SIZE], path[TEST_PATH_SIZE + 8];
 	struct tokens *t;
 };
 
 static int set_up(void **state)
 {
-	struct fixture *f = NEW(struct fixture);
+	struct token_fixture *f = NEW(struct token_fixture);
 
 	clock_test_freeze(1000000);
 	test_dir_make(f->dir);
@@ -26,7 +26,7 @@ static int set_up(void **state)
 
 static int tear_down(void **state)
 {
-	struct fixture *f = *state;
+	struct token_fixture *f = *state;
 
 	clock_test_thaw();
 	tokens_free(f->t);
@@ -36,7 +36,8 @@ static int tear_down(void **state)
 }
 
 /* Write another token; the server reads the file again. */
-static void write_one(struct fixture *f, const char *name, unsigned scopes, char secret[TOKEN_SECRET_SIZE])
+static void write_one(struct token_fixture *f, const char *name, unsigned scopes,
+		      char secret[TOKEN_SECRET_SIZE])
 {
 	struct token t;
 	struct err err = { 0 };
@@ -46,7 +47,7 @@ static void write_one(struct fixture *f, const char *name, unsigned scopes, char
 	clock_test_advance(1000);
 }
 
-static int check(struct fixture *f, const char *secret, enum token_scope scope)
+static int check(struct token_fixture *f, const char *secret, enum token_scope scope)
 {
 	char name[TOKEN_MAX_NAME] = "";
 
@@ -55,7 +56,7 @@ static int check(struct fixture *f, const char *secret, enum token_scope scope)
 
 static void without_a_file_there_are_none(void **state)
 {
-	struct fixture *f = *state;
+	struct token_fixture *f = *state;
 	struct tokens *none = tokens_new(NULL);
 	char name[TOKEN_MAX_NAME];
 
@@ -69,7 +70,7 @@ static void without_a_file_there_are_none(void **state)
 
 static void a_token_has_its_scopes_and_what_they_imply(void **state)
 {
-	struct fixture *f = *state;
+	struct token_fixture *f = *state;
 	static const struct {
 		unsigned has;
 		bool read, push, admin;
@@ -95,7 +96,7 @@ static void a_token_has_its_scopes_and_what_they_imply(void **state)
 
 static void a_replaced_token_is_refused(void **state)
 {
-	struct fixture *f = *state;
+	struct token_fixture *f = *state;
 	char first[TOKEN_SECRET_SIZE], second[TOKEN_SECRET_SIZE];
 
 	write_one(f, "a", TOKEN_PUSH, first);
@@ -112,7 +113,7 @@ static void a_replaced_token_is_refused(void **state)
 /* A mistake in the file must not let any client in. */
 static void an_unreadable_token_file_lets_no_client_in(void **state)
 {
-	struct fixture *f = *state;
+	struct token_fixture *f = *state;
 	char secret[TOKEN_SECRET_SIZE];
 	struct err err = { 0 };
 

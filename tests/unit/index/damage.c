@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Databases that are not as we left them, and writers that do not come to their end.
+ * Damaged and foreign databases, and writers that fail or are killed.
  */
-#include "maker.h"
+#include "fixture.h"
 
 #include <fcntl.h>
 #include <signal.h>
@@ -11,58 +11,58 @@
 
 #define EXE ELF_IS_EXECUTABLE
 
-static void sql(struct maker *m, const char *text)
+static void exec_sql(struct index_fixture *fix, const char *text)
 {
 	struct db *db;
 	struct err err = { 0 };
 
-	assert_done(db_open(m->path, &(struct db_options){ 0 }, &db, &err));
+	assert_done(db_open(fix->path, &(struct db_options){ 0 }, &db, &err));
 	assert_done(db_exec(db, text, &err));
 	db_close(db);
 }
 
 static void an_index_of_a_newer_lode_is_left_alone(void **state)
 {
-	struct maker *m = *state;
+	struct index_fixture *fix = *state;
 	struct index *ix;
 	struct err err = { 0 };
 
-	maker_plain(m, "/a", 1, 1, EXE);
-	sql(m, "PRAGMA user_version = 1000");
+	fixture_add_plain(fix, "/a", 1, 1, EXE);
+	exec_sql(fix, "PRAGMA user_version = 1000");
 	for (int read_only = 0; read_only < 2; read_only++)
 		assert_fails(
-			index_open(m->path, &(struct index_options){ .read_only = read_only }, &ix, &err),
+			index_open(fix->path, &(struct index_options){ .read_only = read_only }, &ix, &err),
 			ERR_INVALID, "made by a newer lode (schema 1000");
 	assert_non_null(strstr(err.text, "move it aside"));
-	assert_non_null(strstr(err.text, m->path));
-	sql(m, "PRAGMA user_version = 1");
-	assert_done(index_open(m->path, &(struct index_options){ 0 }, &ix, &err));
+	assert_non_null(strstr(err.text, fix->path));
+	exec_sql(fix, "PRAGMA user_version = 1");
+	assert_done(index_open(fix->path, &(struct index_options){ 0 }, &ix, &err));
 	index_close(ix);
 }
 
-static void a_file_that_is_no_index_says_what_to_do(void **state)
+static void the_error_for_a_file_that_is_no_index_names_the_remedy(void **state)
 {
-	struct maker *m = *state;
+	struct index_fixture *fix = *state;
 	char path[TEST_PATH_SIZE + 16];
 	uint8_t junk[20000];
 	struct index *ix;
 	struct err err = { 0 };
 
-	snprintf(path, sizeof(path), "%s/junk", m->dir);
+	snprintf(path, sizeof(path), "%s/junk", fix->dir);
 	test_fill(junk, sizeof(junk), 1);
 	test_file_write(path, junk, sizeof(junk));
 	assert_fails(index_open(path, &(struct index_options){ 0 }, &ix, &err), ERR_INVALID, "move it aside");
 }
 
-/* Rows that no lode writes: errors, not wrong values. */
-static void impossible_values_are_told_as_damage(void **state)
+/* Rows that lode never writes are errors, not wrong values. */
+static void impossible_values_are_reported_as_damage(void **state)
 {
-	struct maker *m = *state;
+	struct index_fixture *fix = *state;
 	static const char *const changes[] = {
 		"UPDATE file SET kind = 9",  "UPDATE file SET state = 0",  "UPDATE file SET reason_kind = -1",
 		"UPDATE file SET inner = 6", "UPDATE file SET tries = -1",
 	};
-	struct build_id id = maker_id(1);
+	struct build_id id = fixture_id(1);
 	struct index_artifact *list;
 	struct index_hit *hits;
 	struct index_file f;
@@ -70,58 +70,58 @@ static void impossible_values_are_told_as_damage(void **state)
 	size_t n;
 
 	for (size_t i = 0; i < ARRAY_SIZE(changes); i++) {
-		int64_t file = maker_plain(m, "/a", 1, 1, EXE);
+		int64_t file = fixture_add_plain(fix, "/a", 1, 1, EXE);
 
-		sql(m, changes[i]);
-		assert_fails(index_file_by_id(m->ix, file, &m->arena, &f, &err), ERR_INVALID, "damaged");
-		assert_fails(index_find(m->ix, &id, &m->arena, &hits, &n, &err), ERR_INVALID, "damaged");
+		exec_sql(fix, changes[i]);
+		assert_fails(index_file_by_id(fix->ix, file, &fix->arena, &f, &err), ERR_INVALID, "damaged");
+		assert_fails(index_find(fix->ix, &id, &fix->arena, &hits, &n, &err), ERR_INVALID, "damaged");
 	}
-	maker_plain(m, "/a", 1, 1, EXE);
-	sql(m, "UPDATE artifact SET member = 4294967296");
-	assert_fails(index_find(m->ix, &id, &m->arena, &hits, &n, &err), ERR_INVALID, "damaged");
-	sql(m, "UPDATE artifact SET build_id = zeroblob(65), member = -1");
-	assert_fails(index_artifacts_of(m->ix, 1, &m->arena, &list, &n, &err), ERR_INVALID, "damaged");
-	sql(m, "UPDATE artifact SET build_id = x''");
-	assert_fails(index_artifacts_of(m->ix, 1, &m->arena, &list, &n, &err), ERR_INVALID, "damaged");
+	fixture_add_plain(fix, "/a", 1, 1, EXE);
+	exec_sql(fix, "UPDATE artifact SET member = 4294967296");
+	assert_fails(index_find(fix->ix, &id, &fix->arena, &hits, &n, &err), ERR_INVALID, "damaged");
+	exec_sql(fix, "UPDATE artifact SET build_id = zeroblob(65), member = -1");
+	assert_fails(index_artifacts_of(fix->ix, 1, &fix->arena, &list, &n, &err), ERR_INVALID, "damaged");
+	exec_sql(fix, "UPDATE artifact SET build_id = x''");
+	assert_fails(index_artifacts_of(fix->ix, 1, &fix->arena, &list, &n, &err), ERR_INVALID, "damaged");
 }
 
-static void a_damaged_map_is_an_error_of_that_package(void **state)
+static void the_error_for_a_damaged_map_names_the_package(void **state)
 {
-	struct maker *m = *state;
-	static const struct maker_entry entries[] = { { "usr/bin/x", 1, EXE } };
-	int64_t id = maker_package(m, "/p", 1, entries, 1);
+	struct index_fixture *fix = *state;
+	static const struct fixture_entry entries[] = { { "usr/bin/x", 1, EXE } };
+	int64_t id = fixture_add_package(fix, "/p", 1, entries, 1);
 	struct pkg_map *map;
 	struct err err = { 0 };
 
-	sql(m, "UPDATE map SET blob = randomblob(200)");
-	assert_fails(index_map(m->ix, id, &map, &err), ERR_INVALID, "package map of file 1");
-	sql(m, "UPDATE map SET blob = x''");
-	assert_fails(index_map(m->ix, id, &map, &err), ERR_INVALID, "package map of file 1");
+	exec_sql(fix, "UPDATE map SET blob = randomblob(200)");
+	assert_fails(index_map(fix->ix, id, &map, &err), ERR_INVALID, "package map of file 1");
+	exec_sql(fix, "UPDATE map SET blob = x''");
+	assert_fails(index_map(fix->ix, id, &map, &err), ERR_INVALID, "package map of file 1");
 }
 
-/* Whatever is written over the database: an answer or an error, within the rules of the address sanitizer. */
-static void overwritten_pages_give_errors(void **state)
+/* No memory error either: this test is run with the address sanitizer, too. */
+static void an_overwritten_database_gives_answers_or_errors(void **state)
 {
-	struct maker *m = *state;
+	struct index_fixture *fix = *state;
 	AUTO(buf_done) struct buf whole = { 0 };
 	struct err err = { 0 };
 	unsigned n_failed = 0;
 
-	assert_done(index_begin(m->ix, &err));
+	assert_done(index_begin(fix->ix, &err));
 	for (uint32_t i = 0; i < 300; i++) {
-		struct maker_entry e = { "usr/bin/x", i + 1, EXE };
+		struct fixture_entry e = { "usr/bin/x", i + 1, EXE };
 		char path[64];
 
 		snprintf(path, sizeof(path), "/pool/%u.deb", i);
-		maker_package(m, path, 1, &e, 1);
+		fixture_add_package(fix, path, 1, &e, 1);
 	}
-	assert_done(index_commit(m->ix, &err));
-	index_close(m->ix);
-	assert_done(file_read(m->path, MIB(64), &whole, &err));
+	assert_done(index_commit(fix->ix, &err));
+	index_close(fix->ix);
+	assert_done(file_read(fix->path, MIB(64), &whole, &err));
 	for (uint32_t round = 0; round < 60; round++) {
 		AUTO(arena_done) struct arena a = { 0 };
 		struct index *ix;
-		int fd = open(m->path, O_WRONLY | O_CLOEXEC);
+		int fd = open(fix->path, O_WRONLY | O_CLOEXEC);
 
 		arena_init(&a);
 		assert_done(fd_pwrite(fd, whole.p, whole.size, 0, &err));
@@ -133,12 +133,12 @@ static void overwritten_pages_give_errors(void **state)
 					      &err));
 		}
 		close(fd);
-		if (index_open(m->path, &(struct index_options){ 0 }, &ix, &err) < 0) {
+		if (index_open(fix->path, &(struct index_options){ 0 }, &ix, &err) < 0) {
 			n_failed++;
 			continue;
 		}
 		for (uint32_t i = 0; i < 300; i += 7) {
-			struct build_id id = maker_id(i + 1);
+			struct build_id id = fixture_id(i + 1);
 			struct index_hit *hits;
 			struct pkg_map *map;
 			size_t n;
@@ -149,49 +149,49 @@ static void overwritten_pages_give_errors(void **state)
 				pkg_map_free(map);
 		}
 		index_close(ix);
-		unlink(strcat(strcpy((char[TEST_PATH_SIZE + 32]){ 0 }, m->path), "-wal"));
-		unlink(strcat(strcpy((char[TEST_PATH_SIZE + 32]){ 0 }, m->path), "-shm"));
+		unlink(strcat(strcpy((char[TEST_PATH_SIZE + 32]){ 0 }, fix->path), "-wal"));
+		unlink(strcat(strcpy((char[TEST_PATH_SIZE + 32]){ 0 }, fix->path), "-shm"));
 	}
 	assert_true(n_failed > 0);
-	unlink(m->path);
-	assert_done(index_open(m->path, &(struct index_options){ 0 }, &m->ix, &err));
+	unlink(fix->path);
+	assert_done(index_open(fix->path, &(struct index_options){ 0 }, &fix->ix, &err));
 }
 
-static void a_change_that_fails_spoils_its_transaction(void **state)
+static void a_failed_change_fails_its_transaction(void **state)
 {
-	struct maker *m = *state;
-	static const struct maker_entry entries[] = { { "usr/bin/x", 2, EXE } };
+	struct index_fixture *fix = *state;
+	static const struct fixture_entry entries[] = { { "usr/bin/x", 2, EXE } };
 	AUTO(buf_done) struct buf blob = { 0 };
 	struct err err = { 0 };
 	struct index_file f;
-	int64_t id = maker_header(m, "/p", 1, 1, 1);
+	int64_t id = fixture_add_header(fix, "/p", 1, 1, 1);
 
-	maker_map(entries, 1, &blob);
-	/* The map's place is taken by something that cannot be deleted: there is no such table any more. */
-	sql(m, "ALTER TABLE map RENAME TO elsewhere");
-	assert_done(index_begin(m->ix, &err));
-	maker_plain(m, "/a", 1, 9, EXE);
-	assert_fails(index_set_map(m->ix, id,
+	fixture_encode_map(entries, 1, &blob);
+	/* Without its table the map cannot be deleted. */
+	exec_sql(fix, "ALTER TABLE map RENAME TO elsewhere");
+	assert_done(index_begin(fix->ix, &err));
+	fixture_add_plain(fix, "/a", 1, 9, EXE);
+	assert_fails(index_set_map(fix->ix, id,
 				   &(struct index_content){ buf_bytes(&blob), 0, NULL, 0, NULL, 0 }, &err),
 		     ERR_INVALID, "map");
-	assert_fails(index_commit(m->ix, &err), ERR_INTERNAL, "nothing of it is kept");
-	assert_int_equal(index_file_by_path(m->ix, STR("/a"), &m->arena, &f, &err), INDEX_MISSING);
-	sql(m, "ALTER TABLE elsewhere RENAME TO map");
-	assert_done(index_set_map(m->ix, id, &(struct index_content){ buf_bytes(&blob), 0, NULL, 0, NULL, 0 },
-				  &err));
+	assert_fails(index_commit(fix->ix, &err), ERR_INTERNAL, "nothing of it is kept");
+	assert_int_equal(index_file_by_path(fix->ix, STR("/a"), &fix->arena, &f, &err), INDEX_MISSING);
+	exec_sql(fix, "ALTER TABLE elsewhere RENAME TO map");
+	assert_done(index_set_map(fix->ix, id,
+				  &(struct index_content){ buf_bytes(&blob), 0, NULL, 0, NULL, 0 }, &err));
 }
 
 static void a_killed_writer_leaves_whole_packages(void **state)
 {
-	struct maker *m = *state;
+	struct index_fixture *fix = *state;
 
-	index_close(m->ix);
-	m->ix = NULL;
+	index_close(fix->ix);
+	fix->ix = NULL;
 	for (int round = 0; round < 5; round++) {
 		struct index_file *list;
 		struct err err = { 0 };
 		int pipes[2], status;
-		size_t n, n_said = 0;
+		size_t n, n_reported = 0;
 		struct db_stmt *s;
 		char c;
 		pid_t child;
@@ -199,61 +199,65 @@ static void a_killed_writer_leaves_whole_packages(void **state)
 		assert_int_equal(pipe(pipes), 0);
 		child = fork();
 		if (child == 0) {
-			assert_done(index_open(m->path, &(struct index_options){ 0 }, &m->ix, &err));
+			assert_done(index_open(fix->path, &(struct index_options){ 0 }, &fix->ix, &err));
 			for (uint32_t i = 0;; i++) {
-				struct maker_entry e[] = { { "a/x", 2 * i + 1, EXE },
-							   { "b/y", 2 * i + 2, EXE } };
+				struct fixture_entry e[] = { { "a/x", 2 * i + 1, EXE },
+							     { "b/y", 2 * i + 2, EXE } };
 				char path[64];
 
 				snprintf(path, sizeof(path), "/p%d/%u", round, i);
-				index_begin(m->ix, &err);
-				maker_package(m, path, 1, e, 2);
-				if (index_commit(m->ix, &err) < 0 || write(pipes[1], "x", 1) != 1)
+				index_begin(fix->ix, &err);
+				fixture_add_package(fix, path, 1, e, 2);
+				if (index_commit(fix->ix, &err) < 0 || write(pipes[1], "x", 1) != 1)
 					_exit(1);
 			}
 		}
 		close(pipes[1]);
 		for (int k = 0; k < 5 + 4 * round; k++)
 			assert_int_equal(read(pipes[0], &c, 1), 1);
-		n_said = (size_t)(5 + 4 * round);
+		n_reported = (size_t)(5 + 4 * round);
 		kill(child, SIGKILL);
 		while (read(pipes[0], &c, 1) == 1)
-			n_said++;
+			n_reported++;
 		close(pipes[0]);
 		waitpid(child, &status, 0);
 		assert_true(WIFSIGNALED(status));
 
-		assert_done(index_open(m->path, &(struct index_options){ 0 }, &m->ix, &err));
-		assert_done(db_prepare(m->ix->db, "PRAGMA integrity_check", &s, &err));
+		assert_done(index_open(fix->path, &(struct index_options){ 0 }, &fix->ix, &err));
+		assert_done(db_prepare(fix->ix->db, "PRAGMA integrity_check", &s, &err));
 		assert_int_equal(db_step(s, &err), DB_ROW);
 		assert_str(db_str(s, 0), "ok");
 		db_reset(s);
-		assert_done(index_list(m->ix, &(struct index_range){ INDEX_PACKAGE, 0, 0, 100000 }, &m->arena,
-				       &list, &n, &err));
-		assert_true(n >= n_said);
+		assert_done(index_list(fix->ix, &(struct index_range){ INDEX_PACKAGE, 0, 0, 100000 },
+				       &fix->arena, &list, &n, &err));
+		assert_true(n >= n_reported);
 		for (size_t i = 0; i < n; i++) {
 			struct index_artifact *arts;
 			struct pkg_map *map;
 			size_t n_arts;
 
 			assert_int_equal(list[i].state, INDEX_SCANNED);
-			assert_done(index_artifacts_of(m->ix, list[i].id, &m->arena, &arts, &n_arts, &err));
+			assert_done(
+				index_artifacts_of(fix->ix, list[i].id, &fix->arena, &arts, &n_arts, &err));
 			assert_int_equal(n_arts, 2);
-			assert_done(index_map(m->ix, list[i].id, &map, &err));
+			assert_done(index_map(fix->ix, list[i].id, &map, &err));
 			pkg_map_free(map);
 		}
-		index_close(m->ix);
-		m->ix = NULL;
+		index_close(fix->ix);
+		fix->ix = NULL;
 	}
 }
 
 int main(void)
 {
-#define T(fn) cmocka_unit_test_setup_teardown(fn, maker_set_up, maker_tear_down)
+#define T(fn) cmocka_unit_test_setup_teardown(fn, fixture_set_up, fixture_tear_down)
 	const struct CMUnitTest tests[] = {
-		T(an_index_of_a_newer_lode_is_left_alone), T(a_file_that_is_no_index_says_what_to_do),
-		T(impossible_values_are_told_as_damage),   T(a_damaged_map_is_an_error_of_that_package),
-		T(overwritten_pages_give_errors),          T(a_change_that_fails_spoils_its_transaction),
+		T(an_index_of_a_newer_lode_is_left_alone),
+		T(the_error_for_a_file_that_is_no_index_names_the_remedy),
+		T(impossible_values_are_reported_as_damage),
+		T(the_error_for_a_damaged_map_names_the_package),
+		T(an_overwritten_database_gives_answers_or_errors),
+		T(a_failed_change_fails_its_transaction),
 		T(a_killed_writer_leaves_whole_packages),
 	};
 

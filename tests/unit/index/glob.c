@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "maker.h"
+#include "test.h"
 
 #include <fnmatch.h>
 #include "index/internal.h"
@@ -23,7 +23,7 @@ static void no_wildcard_stands_for_a_slash(void **state)
 	assert_true(match("", ""));
 }
 
-static void brackets(void **state)
+static void bracket_expressions_match(void **state)
 {
 	assert_true(match("[abc]", "b"));
 	assert_true(match("[!abc]", "d"));
@@ -39,7 +39,7 @@ static void brackets(void **state)
 	assert_false(match("[c-a]", "b"));
 }
 
-static void bytes_are_bytes(void **state)
+static void bytes_beyond_ascii_and_nul_match_as_bytes(void **state)
 {
 	assert_true(match("\xff?", "\xff\xfe"));
 	assert_true(match("[\x80-\xff]", "\xc3"));
@@ -47,7 +47,7 @@ static void bytes_are_bytes(void **state)
 	assert_false(index_glob_match((struct str){ "a\0b", 3 }, (struct str){ "a", 1 }));
 }
 
-static void prefixes(void **state)
+static void the_literal_prefix_of_a_pattern(void **state)
 {
 	assert_str(index_glob_prefix(STR("usr/lib*")), "usr/lib");
 	assert_str(index_glob_prefix(STR("*")), "");
@@ -56,8 +56,8 @@ static void prefixes(void **state)
 	assert_str(index_glob_prefix(STR("plain")), "plain");
 }
 
-/* Patterns and strings of a few bytes, with those that mean something often. */
-static void the_same_as_fnmatch(void **state)
+/* Random short patterns and strings, with many special characters. */
+static void matching_agrees_with_fnmatch(void **state)
 {
 	static const char alphabet[] = "ab/*?[]-!\\";
 	unsigned n_true = 0;
@@ -76,8 +76,10 @@ static void the_same_as_fnmatch(void **state)
 		for (size_t k = 0; k < n_s; k++)
 			s[k] = alphabet[(random[10 + k % 6] >> (k / 6)) % 4];
 		pattern[n_pattern] = s[n_s] = '\0';
-		/* The C library does not take an escaped slash behind a star for one. A "[" that is never
-		 * closed, or not before a slash, is told differently by every library. */
+		/*
+		 * Left out: fnmatch() of the C library does not match an escaped slash after a star, and
+		 * libraries differ on a "[" that is not closed, or not before a slash.
+		 */
 		open = strchr(pattern, '[') != NULL &&
 		       (strchr(strchr(pattern, '['), '/') || !strchr(strchr(pattern, '['), ']') ||
 			strchr(strchr(pattern, '[') + 1, '[') || strchr(pattern, '\\'));
@@ -91,7 +93,7 @@ static void the_same_as_fnmatch(void **state)
 	assert_true(n_true > 1000);
 }
 
-static void many_stars_take_no_more_time(void **state)
+static void many_stars_do_not_take_exponential_time(void **state)
 {
 	char pattern[INDEX_GLOB_MAX], s[60000];
 
@@ -107,11 +109,11 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(no_wildcard_stands_for_a_slash),
-		cmocka_unit_test(brackets),
-		cmocka_unit_test(bytes_are_bytes),
-		cmocka_unit_test(prefixes),
-		cmocka_unit_test(the_same_as_fnmatch),
-		cmocka_unit_test(many_stars_take_no_more_time),
+		cmocka_unit_test(bracket_expressions_match),
+		cmocka_unit_test(bytes_beyond_ascii_and_nul_match_as_bytes),
+		cmocka_unit_test(the_literal_prefix_of_a_pattern),
+		cmocka_unit_test(matching_agrees_with_fnmatch),
+		cmocka_unit_test(many_stars_do_not_take_exponential_time),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

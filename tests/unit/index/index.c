@@ -1,48 +1,48 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "maker.h"
+#include "fixture.h"
 
 #include <pthread.h>
 
 #define EXE ELF_IS_EXECUTABLE
 #define DBG ELF_IS_DEBUG
 
-static struct index_hit *find(struct maker *m, uint32_t id, size_t *ret_n)
+static struct index_hit *find(struct index_fixture *fix, uint32_t id, size_t *ret_n)
 {
-	struct build_id want = maker_id(id);
+	struct build_id want = fixture_id(id);
 	struct index_hit *hits = NULL;
 	struct err err = { 0 };
-	int r = index_find(m->ix, &want, &m->arena, &hits, ret_n, &err);
+	int r = index_find(fix->ix, &want, &fix->arena, &hits, ret_n, &err);
 
 	if (r == INDEX_MISSING) {
 		*ret_n = 0;
-		assert_false(index_has(m->ix, &want));
+		assert_false(index_has(fix->ix, &want));
 		return NULL;
 	}
 	assert_done(r);
-	assert_true(index_has(m->ix, &want));
+	assert_true(index_has(fix->ix, &want));
 	return hits;
 }
 
-static size_t n_found(struct maker *m, uint32_t id)
+static size_t n_found(struct index_fixture *fix, uint32_t id)
 {
 	size_t n;
 
-	find(m, id, &n);
+	find(fix, id, &n);
 	return n;
 }
 
-static struct index_file file(struct maker *m, int64_t id)
+static struct index_file get_file(struct index_fixture *fix, int64_t id)
 {
 	struct index_file f;
 	struct err err = { 0 };
 
-	assert_done(index_file_by_id(m->ix, id, &m->arena, &f, &err));
+	assert_done(index_file_by_id(fix->ix, id, &fix->arena, &f, &err));
 	return f;
 }
 
-static void a_file_comes_back_as_it_went_in(void **state)
+static void a_file_is_read_as_it_was_put(void **state)
 {
-	struct maker *m = *state;
+	struct index_fixture *fix = *state;
 	struct err err = { 0 };
 	struct index_file f = {
 		.path = STR("/usr/lib/debug/x.ko.xz"),
@@ -60,14 +60,14 @@ static void a_file_comes_back_as_it_went_in(void **state)
 		.points_size = 17,
 	}, got;
 
-	assert_done(index_put(m->ix, &f, &err));
+	assert_done(index_put(fix->ix, &f, &err));
 	assert_true(f.id > 0);
 	assert_true(f.generation != 0);
 	for (int by_path = 0; by_path < 2; by_path++) {
 		if (by_path)
-			assert_done(index_file_by_path(m->ix, f.path, &m->arena, &got, &err));
+			assert_done(index_file_by_path(fix->ix, f.path, &fix->arena, &got, &err));
 		else
-			got = file(m, f.id);
+			got = get_file(fix, f.id);
 		assert_str(got.path, "/usr/lib/debug/x.ko.xz");
 		assert_int_equal(got.path.p[got.path.size], 0);
 		assert_true(got.id == f.id && got.kind == f.kind && got.state == f.state &&
@@ -77,14 +77,14 @@ static void a_file_comes_back_as_it_went_in(void **state)
 			    got.inner_size == f.inner_size && got.points_size == f.points_size &&
 			    got.generation == f.generation && got.reason.size == 0);
 	}
-	assert_int_equal(index_file_by_path(m->ix, STR("/usr/lib/debug/x.ko"), &m->arena, &got, &err),
+	assert_int_equal(index_file_by_path(fix->ix, STR("/usr/lib/debug/x.ko"), &fix->arena, &got, &err),
 			 INDEX_MISSING);
-	assert_int_equal(index_file_by_id(m->ix, f.id + 1, &m->arena, &got, &err), INDEX_MISSING);
+	assert_int_equal(index_file_by_id(fix->ix, f.id + 1, &fix->arena, &got, &err), INDEX_MISSING);
 }
 
 static void paths_may_hold_any_bytes(void **state)
 {
-	struct maker *m = *state;
+	struct index_fixture *fix = *state;
 	static const struct str paths[] = {
 		{ "/a/'); DROP TABLE file; --", 26 },
 		{ "/a/\xff\xfe\x80/\xc3\x28", 10 },
@@ -102,13 +102,13 @@ static void paths_may_hold_any_bytes(void **state)
 	for (size_t i = 0; i < ARRAY_SIZE(paths); i++) {
 		struct index_file f = { .path = paths[i], .kind = INDEX_PLAIN, .state = INDEX_SCANNED };
 
-		assert_done(index_put(m->ix, &f, &err));
+		assert_done(index_put(fix->ix, &f, &err));
 		ids[i] = f.id;
 	}
 	for (size_t i = 0; i < ARRAY_SIZE(paths); i++) {
 		struct index_file got;
 
-		assert_done(index_file_by_path(m->ix, paths[i], &m->arena, &got, &err));
+		assert_done(index_file_by_path(fix->ix, paths[i], &fix->arena, &got, &err));
 		assert_int_equal(got.id, ids[i]);
 		assert_true(str_eq(got.path, paths[i]));
 	}
@@ -116,220 +116,221 @@ static void paths_may_hold_any_bytes(void **state)
 
 static void the_newest_file_of_a_build_id_comes_first(void **state)
 {
-	struct maker *m = *state;
+	struct index_fixture *fix = *state;
 	struct index_hit *hits;
 	size_t n;
 
-	maker_plain(m, "/a", 100, 1, EXE);
-	maker_plain(m, "/c", 300, 1, DBG);
-	maker_plain(m, "/b", 200, 1, EXE | DBG);
-	maker_plain(m, "/other", 400, 2, EXE);
-	hits = find(m, 1, &n);
+	fixture_add_plain(fix, "/a", 100, 1, EXE);
+	fixture_add_plain(fix, "/c", 300, 1, DBG);
+	fixture_add_plain(fix, "/b", 200, 1, EXE | DBG);
+	fixture_add_plain(fix, "/other", 400, 2, EXE);
+	hits = find(fix, 1, &n);
 	assert_int_equal(n, 3);
 	assert_str(hits[0].file.path, "/c");
 	assert_str(hits[1].file.path, "/b");
 	assert_str(hits[2].file.path, "/a");
 	assert_int_equal(hits[0].artifact.flags, DBG);
 	assert_int_equal(hits[0].artifact.member, INDEX_NO_MEMBER);
-	assert_int_equal(n_found(m, 3), 0);
+	assert_int_equal(n_found(fix, 3), 0);
 }
 
-static void a_build_id_is_found_whole_only(void **state)
+static void a_build_id_matches_only_in_full_length(void **state)
 {
-	struct maker *m = *state;
-	struct build_id id = maker_id(1), cut = id, grown = id;
+	struct index_fixture *fix = *state;
+	struct build_id id = fixture_id(1), cut = id, grown = id;
 	struct index_hit *hits;
 	struct err err = { 0 };
 	size_t n;
 
-	maker_plain(m, "/a", 100, 1, EXE);
+	fixture_add_plain(fix, "/a", 100, 1, EXE);
 	cut.size--;
 	grown.size++;
-	assert_int_equal(index_find(m->ix, &cut, &m->arena, &hits, &n, &err), INDEX_MISSING);
-	assert_int_equal(index_find(m->ix, &grown, &m->arena, &hits, &n, &err), INDEX_MISSING);
-	assert_done(index_find(m->ix, &id, &m->arena, &hits, &n, &err));
+	assert_int_equal(index_find(fix->ix, &cut, &fix->arena, &hits, &n, &err), INDEX_MISSING);
+	assert_int_equal(index_find(fix->ix, &grown, &fix->arena, &hits, &n, &err), INDEX_MISSING);
+	assert_done(index_find(fix->ix, &id, &fix->arena, &hits, &n, &err));
 }
 
-static void putting_a_path_again_forgets_its_old_content(void **state)
+static void putting_a_path_again_removes_its_old_content(void **state)
 {
-	struct maker *m = *state;
-	static const struct maker_entry entries[] = { { "usr/bin/x", 1, EXE }, { "usr/src/x.c", 0, 0 } };
+	struct index_fixture *fix = *state;
+	static const struct fixture_entry entries[] = { { "usr/bin/x", 1, EXE }, { "usr/src/x.c", 0, 0 } };
 	struct index_file *dirs;
 	struct pkg_map *map;
 	struct err err = { 0 };
 	uint64_t epoch, generation;
 	size_t n;
-	int64_t id = maker_package(m, "/p/x.tar", 100, entries, 2);
+	int64_t id = fixture_add_package(fix, "/p/x.tar", 100, entries, 2);
 
-	generation = file(m, id).generation;
+	generation = get_file(fix, id).generation;
 	epoch = index_epoch();
-	assert_int_equal(maker_header(m, "/p/x.tar", 200, 50, 2), id);
+	assert_int_equal(fixture_add_header(fix, "/p/x.tar", 200, 50, 2), id);
 	assert_true(index_epoch() > epoch);
-	assert_true(file(m, id).generation != generation);
-	assert_int_equal(file(m, id).state, INDEX_HEADER);
-	assert_int_equal(n_found(m, 1), 0);
-	assert_int_equal(n_found(m, 50), 1);
-	assert_int_equal(n_found(m, 51), 1);
-	assert_int_equal(index_map(m->ix, id, &map, &err), INDEX_MISSING);
-	assert_done(index_find_dir(m->ix, index_dir_hash(STR("usr/src")), &m->arena, &dirs, &n, &err));
+	assert_true(get_file(fix, id).generation != generation);
+	assert_int_equal(get_file(fix, id).state, INDEX_HEADER);
+	assert_int_equal(n_found(fix, 1), 0);
+	assert_int_equal(n_found(fix, 50), 1);
+	assert_int_equal(n_found(fix, 51), 1);
+	assert_int_equal(index_map(fix->ix, id, &map, &err), INDEX_MISSING);
+	assert_done(index_find_dir(fix->ix, index_dir_hash(STR("usr/src")), &fix->arena, &dirs, &n, &err));
 	assert_int_equal(n, 0);
 }
 
-static void a_deep_pass_replaces_what_the_header_said(void **state)
+static void a_deep_pass_replaces_the_build_ids_of_the_header(void **state)
 {
-	struct maker *m = *state;
-	static const struct maker_entry entries[] = { { "usr/bin/x", 1, EXE },
-						      { "usr/bin/y", 2, DBG },
-						      { "usr/src/x.c", 0, 0 } };
+	struct index_fixture *fix = *state;
+	static const struct fixture_entry entries[] = { { "usr/bin/x", 1, EXE },
+							{ "usr/bin/y", 2, DBG },
+							{ "usr/src/x.c", 0, 0 } };
 	AUTO(buf_done) struct buf blob = { 0 };
-	struct index_artifact arts[] = { { maker_id(1), EXE, 0 }, { maker_id(2), DBG, 1 } }, *list;
+	struct index_artifact arts[] = { { fixture_id(1), EXE, 0 }, { fixture_id(2), DBG, 1 } }, *list;
 	uint64_t dirs[] = { index_dir_hash(STR("usr/bin")), index_dir_hash(STR("usr/src")) };
 	struct index_file *packages;
 	struct pkg_map *map;
 	struct err err = { 0 };
 	size_t n;
-	int64_t id = maker_header(m, "/p/x.tar", 100, 1, 3);
+	int64_t id = fixture_add_header(fix, "/p/x.tar", 100, 1, 3);
 
-	maker_map(entries, 3, &blob);
-	assert_int_equal(n_found(m, 3), 1);
-	assert_done(index_set_map(m->ix, id,
+	fixture_encode_map(entries, 3, &blob);
+	assert_int_equal(n_found(fix, 3), 1);
+	assert_done(index_set_map(fix->ix, id,
 				  &(struct index_content){ buf_bytes(&blob), 4242, arts, 2, dirs, 2 }, &err));
-	/* The header said more than there was. */
-	assert_int_equal(n_found(m, 3), 0);
-	assert_int_equal(find(m, 2, &n)->artifact.member, 1);
-	assert_int_equal(file(m, id).state, INDEX_SCANNED);
-	assert_int_equal(file(m, id).points_size, 4242);
+	/* The header named a build ID that the package does not have. */
+	assert_int_equal(n_found(fix, 3), 0);
+	assert_int_equal(find(fix, 2, &n)->artifact.member, 1);
+	assert_int_equal(get_file(fix, id).state, INDEX_SCANNED);
+	assert_int_equal(get_file(fix, id).points_size, 4242);
 
-	assert_done(index_map(m->ix, id, &map, &err));
+	assert_done(index_map(fix->ix, id, &map, &err));
 	assert_int_equal(map->n_entries, 3);
 	assert_non_null(pkg_map_find(map, STR("usr/src/x.c")));
 	pkg_map_free(map);
 
-	assert_done(index_artifacts_of(m->ix, id, &m->arena, &list, &n, &err));
+	assert_done(index_artifacts_of(fix->ix, id, &fix->arena, &list, &n, &err));
 	assert_int_equal(n, 2);
 	assert_true(build_id_eq(&list[1].build_id, &arts[1].build_id));
 
-	assert_done(index_find_dir(m->ix, dirs[1], &m->arena, &packages, &n, &err));
+	assert_done(index_find_dir(fix->ix, dirs[1], &fix->arena, &packages, &n, &err));
 	assert_int_equal(n, 1);
 	assert_int_equal(packages[0].id, id);
-	assert_done(index_find_dir(m->ix, index_dir_hash(STR("usr")), &m->arena, &packages, &n, &err));
+	assert_done(index_find_dir(fix->ix, index_dir_hash(STR("usr")), &fix->arena, &packages, &n, &err));
 	assert_int_equal(n, 0);
-	/* And once more, over itself. */
-	assert_done(index_set_map(m->ix, id, &(struct index_content){ buf_bytes(&blob), 1, arts, 2, dirs, 2 },
-				  &err));
-	assert_int_equal(n_found(m, 1), 1);
+	/* The same map can be set again. */
+	assert_done(index_set_map(fix->ix, id,
+				  &(struct index_content){ buf_bytes(&blob), 1, arts, 2, dirs, 2 }, &err));
+	assert_int_equal(n_found(fix, 1), 1);
 }
 
-static void a_failure_keeps_what_the_header_said(void **state)
+static void a_failure_keeps_the_build_ids_of_the_header(void **state)
 {
-	struct maker *m = *state;
+	struct index_fixture *fix = *state;
 	struct err why = { .kind = ERR_INVALID, .text = "member 3: \xff ends early" }, err = { 0 };
-	int64_t id = maker_header(m, "/p/x.deb", 100, 1, 2);
+	int64_t id = fixture_add_header(fix, "/p/x.deb", 100, 1, 2);
 	struct index_file f;
 
-	assert_done(index_fail(m->ix, id, &why, 5000, &err));
-	f = file(m, id);
+	assert_done(index_fail(fix->ix, id, &why, 5000, &err));
+	f = get_file(fix, id);
 	assert_int_equal(f.state, INDEX_FAILED);
 	assert_int_equal(f.reason_kind, ERR_INVALID);
 	assert_str(f.reason, "member 3: \xff ends early");
 	assert_int_equal(f.tries, 1);
 	assert_int_equal(f.next_try_s, 5000);
-	assert_int_equal(n_found(m, 2), 1);
-	assert_done(index_fail(m->ix, id, &why, 0, &err));
-	assert_int_equal(file(m, id).tries, 2);
+	assert_int_equal(n_found(fix, 2), 1);
+	assert_done(index_fail(fix->ix, id, &why, 0, &err));
+	assert_int_equal(get_file(fix, id).tries, 2);
 }
 
-static void what_is_gone_takes_all_with_it(void **state)
+static void deleting_a_file_deletes_its_artifacts_and_map(void **state)
 {
-	struct maker *m = *state;
-	static const struct maker_entry entries[] = { { "usr/bin/x", 1, EXE }, { "usr/src/x.c", 0, 0 } };
-	int64_t id = maker_package(m, "/p/x.tar", 100, entries, 2), plain = maker_plain(m, "/q", 1, 2, EXE);
+	struct index_fixture *fix = *state;
+	static const struct fixture_entry entries[] = { { "usr/bin/x", 1, EXE }, { "usr/src/x.c", 0, 0 } };
+	int64_t id = fixture_add_package(fix, "/p/x.tar", 100, entries, 2),
+		plain = fixture_add_plain(fix, "/q", 1, 2, EXE);
 	struct index_stats st;
 	struct index_file f;
 	struct err err = { 0 };
 	uint64_t epoch = index_epoch();
 
-	assert_done(index_del(m->ix, id, &err));
+	assert_done(index_del(fix->ix, id, &err));
 	assert_true(index_epoch() > epoch);
-	assert_int_equal(index_file_by_id(m->ix, id, &m->arena, &f, &err), INDEX_MISSING);
-	assert_int_equal(n_found(m, 1), 0);
-	assert_int_equal(n_found(m, 2), 1);
-	assert_int_equal(index_del(m->ix, id, &err), INDEX_MISSING);
-	assert_done(index_del(m->ix, plain, &err));
-	assert_done(index_tidy(m->ix, false, &err));
-	assert_done(index_tidy(m->ix, true, &err));
-	assert_done(index_stats(m->ix, &st, &err));
+	assert_int_equal(index_file_by_id(fix->ix, id, &fix->arena, &f, &err), INDEX_MISSING);
+	assert_int_equal(n_found(fix, 1), 0);
+	assert_int_equal(n_found(fix, 2), 1);
+	assert_int_equal(index_del(fix->ix, id, &err), INDEX_MISSING);
+	assert_done(index_del(fix->ix, plain, &err));
+	assert_done(index_tidy(fix->ix, false, &err));
+	assert_done(index_tidy(fix->ix, true, &err));
+	assert_done(index_stats(fix->ix, &st, &err));
 	assert_int_equal(st.n_files + st.n_packages + st.n_build_ids + st.map_bytes, 0);
 }
 
-static void changes_to_what_is_not_there_are_told(void **state)
+static void changes_to_a_missing_file_return_missing(void **state)
 {
-	struct maker *m = *state;
+	struct index_fixture *fix = *state;
 	struct err why = { .kind = ERR_IO }, err = { 0 };
 
-	assert_int_equal(index_fail(m->ix, 77, &why, 0, &err), INDEX_MISSING);
-	assert_int_equal(index_touch(m->ix, 77, 0, 0, 0, &err), INDEX_MISSING);
-	assert_int_equal(index_set_map(m->ix, 77,
+	assert_int_equal(index_fail(fix->ix, 77, &why, 0, &err), INDEX_MISSING);
+	assert_int_equal(index_touch(fix->ix, 77, 0, 0, 0, &err), INDEX_MISSING);
+	assert_int_equal(index_set_map(fix->ix, 77,
 				       &(struct index_content){ (struct bytes){ 0 }, 0, NULL, 0, NULL, 0 },
 				       &err),
 			 INDEX_MISSING);
-	/* In a transaction they spoil nothing. */
-	assert_done(index_begin(m->ix, &err));
-	assert_int_equal(index_del(m->ix, 77, &err), INDEX_MISSING);
-	maker_plain(m, "/a", 1, 1, EXE);
-	assert_done(index_commit(m->ix, &err));
-	assert_int_equal(n_found(m, 1), 1);
+	/* They do not fail a transaction. */
+	assert_done(index_begin(fix->ix, &err));
+	assert_int_equal(index_del(fix->ix, 77, &err), INDEX_MISSING);
+	fixture_add_plain(fix, "/a", 1, 1, EXE);
+	assert_done(index_commit(fix->ix, &err));
+	assert_int_equal(n_found(fix, 1), 1);
 }
 
 static void a_moved_file_keeps_its_generation(void **state)
 {
-	struct maker *m = *state;
-	int64_t id = maker_plain(m, "/a", 1, 1, EXE);
-	struct index_file before = file(m, id), after;
+	struct index_fixture *fix = *state;
+	int64_t id = fixture_add_plain(fix, "/a", 1, 1, EXE);
+	struct index_file before = get_file(fix, id), after;
 	struct err err = { 0 };
 
-	assert_done(index_touch(m->ix, id, 77, 8, 9, &err));
-	after = file(m, id);
+	assert_done(index_touch(fix->ix, id, 77, 8, 9, &err));
+	after = get_file(fix, id);
 	assert_int_equal(after.mtime_ns, 77);
 	assert_int_equal(after.inode, 8);
 	assert_int_equal(after.dev, 9);
 	assert_true(after.generation == before.generation);
 }
 
-static void a_transaction_is_whole(void **state)
+static void a_transaction_is_committed_whole_or_rolled_back(void **state)
 {
-	struct maker *m = *state;
+	struct index_fixture *fix = *state;
 	struct index *reader;
 	struct index_file f;
 	struct err err = { 0 };
 	uint64_t epoch;
 
-	assert_done(index_open(m->path, &(struct index_options){ .read_only = true }, &reader, &err));
-	maker_plain(m, "/a", 1, 1, EXE);
+	assert_done(index_open(fix->path, &(struct index_options){ .read_only = true }, &reader, &err));
+	fixture_add_plain(fix, "/a", 1, 1, EXE);
 	epoch = index_epoch();
-	assert_done(index_begin(m->ix, &err));
-	maker_plain(m, "/a", 2, 2, EXE);
-	maker_plain(m, "/b", 2, 3, EXE);
+	assert_done(index_begin(fix->ix, &err));
+	fixture_add_plain(fix, "/a", 2, 2, EXE);
+	fixture_add_plain(fix, "/b", 2, 3, EXE);
 	assert_int_equal(index_epoch(), epoch);
-	assert_int_equal(index_file_by_path(reader, STR("/b"), &m->arena, &f, &err), INDEX_MISSING);
-	index_rollback(m->ix);
+	assert_int_equal(index_file_by_path(reader, STR("/b"), &fix->arena, &f, &err), INDEX_MISSING);
+	index_rollback(fix->ix);
 	assert_int_equal(index_epoch(), epoch);
-	assert_int_equal(n_found(m, 1), 1);
-	assert_int_equal(n_found(m, 2), 0);
+	assert_int_equal(n_found(fix, 1), 1);
+	assert_int_equal(n_found(fix, 2), 0);
 
-	assert_done(index_begin(m->ix, &err));
-	maker_plain(m, "/b", 2, 3, EXE);
-	assert_done(index_commit(m->ix, &err));
-	/* Nothing went away. */
+	assert_done(index_begin(fix->ix, &err));
+	fixture_add_plain(fix, "/b", 2, 3, EXE);
+	assert_done(index_commit(fix->ix, &err));
+	/* Only additions: the epoch stays. */
 	assert_int_equal(index_epoch(), epoch);
-	assert_done(index_file_by_path(reader, STR("/b"), &m->arena, &f, &err));
+	assert_done(index_file_by_path(reader, STR("/b"), &fix->arena, &f, &err));
 	index_close(reader);
 }
 
-static void lists_go_by_id_kind_and_state(void **state)
+static void lists_are_ordered_by_id_and_filtered_by_kind_and_state(void **state)
 {
-	struct maker *m = *state;
-	static const struct maker_entry entries[] = { { "usr/bin/x", 1, EXE } };
+	struct index_fixture *fix = *state;
+	static const struct fixture_entry entries[] = { { "usr/bin/x", 1, EXE } };
 	struct index_file *list;
 	struct err err = { 0 };
 	size_t n, total = 0;
@@ -339,16 +340,16 @@ static void lists_go_by_id_kind_and_state(void **state)
 		char path[64];
 
 		snprintf(path, sizeof(path), "/d%d/plain", i % 3);
-		maker_plain(m, path, i, 10 + (uint32_t)i, EXE);
+		fixture_add_plain(fix, path, i, 10 + (uint32_t)i, EXE);
 		snprintf(path, sizeof(path), "/p/%d.deb", i);
 		if (i % 2)
-			maker_header(m, path, i, 100 + (uint32_t)i, 1);
+			fixture_add_header(fix, path, i, 100 + (uint32_t)i, 1);
 		else
-			maker_package(m, path, i, entries, 1);
+			fixture_add_package(fix, path, i, entries, 1);
 	}
 	for (;;) {
-		assert_done(index_list(m->ix, &(struct index_range){ 0, 0, after, 4 }, &m->arena, &list, &n,
-				       &err));
+		assert_done(index_list(fix->ix, &(struct index_range){ 0, 0, after, 4 }, &fix->arena, &list,
+				       &n, &err));
 		if (!n)
 			break;
 		assert_true(n <= 4);
@@ -358,20 +359,20 @@ static void lists_go_by_id_kind_and_state(void **state)
 		}
 		total += n;
 	}
-	/* Three plain files, put again and again. */
+	/* 10 packages; the plain files have only 3 different paths. */
 	assert_int_equal(total, 13);
-	assert_done(index_list(m->ix, &(struct index_range){ INDEX_PACKAGE, INDEX_HEADER, 0, 100 }, &m->arena,
-			       &list, &n, &err));
+	assert_done(index_list(fix->ix, &(struct index_range){ INDEX_PACKAGE, INDEX_HEADER, 0, 100 },
+			       &fix->arena, &list, &n, &err));
 	assert_int_equal(n, 5);
-	assert_done(index_list(m->ix, &(struct index_range){ INDEX_PLAIN, 0, 0, 100 }, &m->arena, &list, &n,
-			       &err));
+	assert_done(index_list(fix->ix, &(struct index_range){ INDEX_PLAIN, 0, 0, 100 }, &fix->arena, &list,
+			       &n, &err));
 	assert_int_equal(n, 3);
 }
 
-static void due_are_the_unread_and_the_failed_whose_time_has_come(void **state)
+static void unread_files_and_failed_ones_at_their_retry_time_are_due(void **state)
 {
-	struct maker *m = *state;
-	static const struct maker_entry entries[] = { { "usr/bin/x", 1, EXE } };
+	struct index_fixture *fix = *state;
+	static const struct fixture_entry entries[] = { { "usr/bin/x", 1, EXE } };
 	struct err why = { .kind = ERR_IO, .text = "gone" }, err = { 0 };
 	struct index_file *list, queued = {
 		.path = STR("/p/q"), .kind = INDEX_PACKAGE, .state = INDEX_QUEUED, .mtime_ns = 5000000000
@@ -379,43 +380,43 @@ static void due_are_the_unread_and_the_failed_whose_time_has_come(void **state)
 	int64_t later, never;
 	size_t n;
 
-	maker_package(m, "/p/scanned", 9, entries, 1);
-	maker_header(m, "/p/header", 3, 100, 1);
-	later = maker_header(m, "/p/later", 7, 101, 1);
-	never = maker_header(m, "/p/never", 8, 102, 1);
-	maker_plain(m, "/plain", 1, 2, EXE);
-	assert_done(index_put(m->ix, &queued, &err));
-	assert_done(index_fail(m->ix, later, &why, 1000, &err));
-	assert_done(index_fail(m->ix, never, &why, 0, &err));
+	fixture_add_package(fix, "/p/scanned", 9, entries, 1);
+	fixture_add_header(fix, "/p/header", 3, 100, 1);
+	later = fixture_add_header(fix, "/p/later", 7, 101, 1);
+	never = fixture_add_header(fix, "/p/never", 8, 102, 1);
+	fixture_add_plain(fix, "/plain", 1, 2, EXE);
+	assert_done(index_put(fix->ix, &queued, &err));
+	assert_done(index_fail(fix->ix, later, &why, 1000, &err));
+	assert_done(index_fail(fix->ix, never, &why, 0, &err));
 
-	assert_done(index_due(m->ix, 999, 10, &m->arena, &list, &n, &err));
+	assert_done(index_due(fix->ix, 999, 10, &fix->arena, &list, &n, &err));
 	assert_int_equal(n, 2);
 	assert_str(list[0].path, "/p/q");
 	assert_str(list[1].path, "/p/header");
-	assert_done(index_due(m->ix, 1000, 10, &m->arena, &list, &n, &err));
+	assert_done(index_due(fix->ix, 1000, 10, &fix->arena, &list, &n, &err));
 	assert_int_equal(n, 3);
 	assert_str(list[0].path, "/p/later");
-	assert_done(index_due(m->ix, 1000, 1, &m->arena, &list, &n, &err));
+	assert_done(index_due(fix->ix, 1000, 1, &fix->arena, &list, &n, &err));
 	assert_int_equal(n, 1);
 }
 
-static void stats_count_what_is_there_now(void **state)
+static void stats_count_the_present_rows(void **state)
 {
-	struct maker *m = *state;
-	static const struct maker_entry entries[] = { { "usr/bin/x", 1, EXE },
-						      { "usr/lib/debug/x", 1, DBG },
-						      { "usr/bin/y", 2, EXE | DBG } };
+	struct index_fixture *fix = *state;
+	static const struct fixture_entry entries[] = { { "usr/bin/x", 1, EXE },
+							{ "usr/lib/debug/x", 1, DBG },
+							{ "usr/bin/y", 2, EXE | DBG } };
 	struct err why = { .kind = ERR_IO }, err = { 0 };
 	struct index_stats st;
 	struct index *other;
 
-	assert_done(index_stats(m->ix, &st, &err));
+	assert_done(index_stats(fix->ix, &st, &err));
 	assert_int_equal(st.n_files + st.n_packages + st.n_build_ids, 0);
-	maker_package(m, "/p/x", 1, entries, 3);
-	assert_done(index_fail(m->ix, maker_header(m, "/p/bad", 1, 9, 1), &why, 0, &err));
-	maker_header(m, "/p/h", 1, 10, 2);
-	maker_plain(m, "/a", 1, 1, EXE);
-	assert_done(index_stats(m->ix, &st, &err));
+	fixture_add_package(fix, "/p/x", 1, entries, 3);
+	assert_done(index_fail(fix->ix, fixture_add_header(fix, "/p/bad", 1, 9, 1), &why, 0, &err));
+	fixture_add_header(fix, "/p/h", 1, 10, 2);
+	fixture_add_plain(fix, "/a", 1, 1, EXE);
+	assert_done(index_stats(fix->ix, &st, &err));
 	assert_int_equal(st.n_files, 4);
 	assert_int_equal(st.n_packages, 3);
 	assert_int_equal(st.n_header_only, 1);
@@ -427,11 +428,11 @@ static void stats_count_what_is_there_now(void **state)
 	assert_int_equal(st.package_bytes, 15000);
 	assert_int_equal(st.points_bytes, 77);
 	assert_true(st.map_bytes > 0 && st.db_bytes > st.map_bytes);
-	/* What another connection changes is noticed. */
-	assert_done(index_open(m->path, &(struct index_options){ .read_only = true }, &other, &err));
+	/* Changes by another connection are counted. */
+	assert_done(index_open(fix->path, &(struct index_options){ .read_only = true }, &other, &err));
 	assert_done(index_stats(other, &st, &err));
 	assert_int_equal(st.n_files, 4);
-	maker_plain(m, "/b", 1, 1, EXE);
+	fixture_add_plain(fix, "/b", 1, 1, EXE);
 	assert_done(index_stats(other, &st, &err));
 	assert_int_equal(st.n_files, 5);
 	index_close(other);
@@ -439,7 +440,7 @@ static void stats_count_what_is_there_now(void **state)
 
 static void an_index_in_memory_is_shared_by_name(void **state)
 {
-	struct maker *m = *state;
+	struct index_fixture *fix = *state;
 	struct index *a, *b;
 	struct index_file f = { .path = STR("/x"), .kind = INDEX_PLAIN, .state = INDEX_SCANNED }, got;
 	struct err err = { 0 };
@@ -447,23 +448,26 @@ static void an_index_in_memory_is_shared_by_name(void **state)
 	assert_done(index_open(":memory:t", &(struct index_options){ 0 }, &a, &err));
 	assert_done(index_open(":memory:t", &(struct index_options){ .read_only = true }, &b, &err));
 	assert_done(index_put(a, &f, &err));
-	assert_done(index_file_by_path(b, STR("/x"), &m->arena, &got, &err));
+	assert_done(index_file_by_path(b, STR("/x"), &fix->arena, &got, &err));
 	assert_int_equal(got.id, f.id);
 	assert_done(index_tidy(a, true, &err));
 	index_close(a);
 	index_close(b);
 }
 
-struct crowd {
+struct reader_group {
 	const char *path;
 	_Atomic bool over;
 	_Atomic int n_wrong;
 };
 
-/* A package has its two build IDs or, while it is put again, the other two: never one of each, never none. */
-static void *look(void *arg)
+/*
+ * Each put replaces the two build IDs of the package by two others: a reader sees one of the pairs, never a
+ * mix and never none.
+ */
+static void *read_in_thread(void *arg)
 {
-	struct crowd *c = arg;
+	struct reader_group *c = arg;
 	struct index *ix;
 	struct err err = { 0 };
 
@@ -474,7 +478,7 @@ static void *look(void *arg)
 	while (!c->over) {
 		AUTO(arena_done) struct arena a = { 0 };
 		struct index_artifact *list;
-		struct build_id one = maker_id(1), three = maker_id(3);
+		struct build_id one = fixture_id(1), three = fixture_id(3);
 		size_t n;
 
 		arena_init(&a);
@@ -490,22 +494,22 @@ static void *look(void *arg)
 	return NULL;
 }
 
-static void readers_see_whole_transactions_while_one_writes(void **state)
+static void readers_see_whole_transactions_during_writes(void **state)
 {
-	struct maker *m = *state;
-	static const struct maker_entry one[] = { { "a", 1, EXE }, { "b", 2, EXE } };
-	static const struct maker_entry other[] = { { "a", 3, EXE }, { "b", 4, EXE } };
-	struct crowd c = { .path = m->path };
+	struct index_fixture *fix = *state;
+	static const struct fixture_entry one[] = { { "a", 1, EXE }, { "b", 2, EXE } };
+	static const struct fixture_entry other[] = { { "a", 3, EXE }, { "b", 4, EXE } };
+	struct reader_group c = { .path = fix->path };
 	struct err err = { 0 };
 	pthread_t t[3];
 
-	assert_int_equal(maker_package(m, "/p", 1, one, 2), 1);
+	assert_int_equal(fixture_add_package(fix, "/p", 1, one, 2), 1);
 	for (size_t i = 0; i < ARRAY_SIZE(t); i++)
-		assert_int_equal(pthread_create(&t[i], NULL, look, &c), 0);
+		assert_int_equal(pthread_create(&t[i], NULL, read_in_thread, &c), 0);
 	for (int i = 0; i < 100; i++) {
-		assert_done(index_begin(m->ix, &err));
-		maker_package(m, "/p", i, i % 2 ? one : other, 2);
-		assert_done(index_commit(m->ix, &err));
+		assert_done(index_begin(fix->ix, &err));
+		fixture_add_package(fix, "/p", i, i % 2 ? one : other, 2);
+		assert_done(index_commit(fix->ix, &err));
 	}
 	c.over = true;
 	for (size_t i = 0; i < ARRAY_SIZE(t); i++)
@@ -513,48 +517,48 @@ static void readers_see_whole_transactions_while_one_writes(void **state)
 	assert_int_equal(c.n_wrong, 0);
 }
 
-static void thousands_of_files_in_one_transaction(void **state)
+static void a_transaction_can_hold_thousands_of_files(void **state)
 {
-	struct maker *m = *state;
+	struct index_fixture *fix = *state;
 	struct index_stats st;
 	struct err err = { 0 };
 
-	assert_done(index_begin(m->ix, &err));
+	assert_done(index_begin(fix->ix, &err));
 	for (uint32_t i = 0; i < 5000; i++) {
 		char path[64];
 
 		snprintf(path, sizeof(path), "/usr/lib/debug/.build-id/%02x/%x.debug", i % 256, i);
-		maker_plain(m, path, i, i + 1, DBG);
+		fixture_add_plain(fix, path, i, i + 1, DBG);
 	}
-	assert_done(index_commit(m->ix, &err));
-	assert_done(index_stats(m->ix, &st, &err));
+	assert_done(index_commit(fix->ix, &err));
+	assert_done(index_stats(fix->ix, &st, &err));
 	assert_int_equal(st.n_files, 5000);
 	assert_int_equal(st.n_build_ids, 5000);
 	for (uint32_t i = 0; i < 5000; i += 97)
-		assert_int_equal(n_found(m, i + 1), 1);
+		assert_int_equal(n_found(fix, i + 1), 1);
 }
 
 int main(void)
 {
-#define T(fn) cmocka_unit_test_setup_teardown(fn, maker_set_up, maker_tear_down)
+#define T(fn) cmocka_unit_test_setup_teardown(fn, fixture_set_up, fixture_tear_down)
 	const struct CMUnitTest tests[] = {
-		T(a_file_comes_back_as_it_went_in),
+		T(a_file_is_read_as_it_was_put),
 		T(paths_may_hold_any_bytes),
 		T(the_newest_file_of_a_build_id_comes_first),
-		T(a_build_id_is_found_whole_only),
-		T(putting_a_path_again_forgets_its_old_content),
-		T(a_deep_pass_replaces_what_the_header_said),
-		T(a_failure_keeps_what_the_header_said),
-		T(what_is_gone_takes_all_with_it),
-		T(changes_to_what_is_not_there_are_told),
+		T(a_build_id_matches_only_in_full_length),
+		T(putting_a_path_again_removes_its_old_content),
+		T(a_deep_pass_replaces_the_build_ids_of_the_header),
+		T(a_failure_keeps_the_build_ids_of_the_header),
+		T(deleting_a_file_deletes_its_artifacts_and_map),
+		T(changes_to_a_missing_file_return_missing),
 		T(a_moved_file_keeps_its_generation),
-		T(a_transaction_is_whole),
-		T(lists_go_by_id_kind_and_state),
-		T(due_are_the_unread_and_the_failed_whose_time_has_come),
-		T(stats_count_what_is_there_now),
+		T(a_transaction_is_committed_whole_or_rolled_back),
+		T(lists_are_ordered_by_id_and_filtered_by_kind_and_state),
+		T(unread_files_and_failed_ones_at_their_retry_time_are_due),
+		T(stats_count_the_present_rows),
 		T(an_index_in_memory_is_shared_by_name),
-		T(readers_see_whole_transactions_while_one_writes),
-		T(thousands_of_files_in_one_transaction),
+		T(readers_see_whole_transactions_during_writes),
+		T(a_transaction_can_hold_thousands_of_files),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "maker.h"
+#include "fixture.h"
 
 #define EXE ELF_IS_EXECUTABLE
 #define DBG ELF_IS_DEBUG
 
-/* Results as lines "x 1 /file archive". */
-struct told {
+/* The results, as lines such as "x 1 /file archive". */
+struct results {
 	struct buf text;
 	size_t n;
-	int stop; /* after this many, fn returns 77 */
+	int stop; /* at this result, add_result() returns 77 */
 };
 
-static int on_result(void *arg, const struct index_metadata *r)
+static int add_result(void *arg, const struct index_metadata *r)
 {
-	struct told *t = arg;
+	struct results *t = arg;
 
 	for (uint32_t id = 1; id < 200; id++) {
-		struct build_id want = maker_id(id);
+		struct build_id want = fixture_id(id);
 
 		if (build_id_eq(&want, &r->build_id))
 			buf_printf(&t->text, "%c %u " STR_FMT "%s" STR_FMT "\n", r->debuginfo ? 'd' : 'x', id,
@@ -28,15 +28,16 @@ static int on_result(void *arg, const struct index_metadata *r)
 
 #define QUERY(k, v, from, n, to)         \
 	(&(struct index_metadata_query){ \
-		.key = (k), .value = (v), .cursor = (from), .max = (n), .fn = on_result, .arg = (to) })
+		.key = (k), .value = (v), .cursor = (from), .max = (n), .fn = add_result, .arg = (to) })
 
 static void page_done(struct index_metadata_page *page)
 {
 	buf_done(&page->next);
 }
 
-/* All of it, in pages of @max. */
-static bool ask(struct maker *m, const char *key, const char *value, size_t max, struct told *t)
+/* Query all results in pages of @max. Returns whether every page was complete. */
+static bool query_all(struct index_fixture *fix, const char *key, const char *value, size_t max,
+		      struct results *t)
 {
 	AUTO(buf_done) struct buf cursor = { 0 };
 	AUTO(page_done) struct index_metadata_page page = { 0 };
@@ -47,8 +48,8 @@ static bool ask(struct maker *m, const char *key, const char *value, size_t max,
 	for (int i = 0; i < 1000; i++) {
 		size_t before = t->n;
 
-		assert_done(index_metadata(m->ix, QUERY(str_of(key), str_of(value), buf_str(&cursor), max, t),
-					   &page, &err));
+		assert_done(index_metadata(
+			fix->ix, QUERY(str_of(key), str_of(value), buf_str(&cursor), max, t), &page, &err));
 		assert_true(t->n - before <= max);
 		all = all && page.complete;
 		if (!page.next.size)
@@ -61,164 +62,164 @@ static bool ask(struct maker *m, const char *key, const char *value, size_t max,
 	return false;
 }
 
-static void check(struct maker *m, const char *key, const char *value, const char *want)
+static void assert_results(struct index_fixture *fix, const char *key, const char *value, const char *want)
 {
 	for (size_t max = 1; max < 8; max++) {
-		struct told t;
+		struct results t;
 
-		assert_true(ask(m, key, value, max, &t));
+		assert_true(query_all(fix, key, value, max, &t));
 		assert_string_equal(buf_cstr(&t.text), want);
 		buf_done(&t.text);
 	}
 }
 
-static void fill(struct maker *m)
+static void add_files(struct index_fixture *fix)
 {
-	static const struct maker_entry first[] = {
+	static const struct fixture_entry first[] = {
 		{ "usr/bin/ls", 1, EXE },
 		{ "usr/bin/cat", 2, EXE },
 		{ "usr/share/doc/ls", 0, 0 },
 		{ "usr/lib/debug/ls", 1, DBG },
 	};
-	static const struct maker_entry second[] = {
+	static const struct fixture_entry second[] = {
 		{ "usr/bin/ls", 3, EXE | DBG },
 		{ "opt/x/ls", 4, EXE },
 	};
 
-	maker_plain(m, "/usr/bin/ls", 10, 1, EXE);
-	maker_plain(m, "/usr/bin/gdb", 20, 5, EXE | DBG);
-	maker_plain(m, "/usr/sbin/lsof", 30, 6, EXE);
-	maker_plain(m, "/lsx", 30, 7, DBG);
-	maker_package(m, "/pool/first.deb", 40, first, ARRAY_SIZE(first));
-	maker_package(m, "/pool/second.deb", 50, second, ARRAY_SIZE(second));
+	fixture_add_plain(fix, "/usr/bin/ls", 10, 1, EXE);
+	fixture_add_plain(fix, "/usr/bin/gdb", 20, 5, EXE | DBG);
+	fixture_add_plain(fix, "/usr/sbin/lsof", 30, 6, EXE);
+	fixture_add_plain(fix, "/lsx", 30, 7, DBG);
+	fixture_add_package(fix, "/pool/first.deb", 40, first, ARRAY_SIZE(first));
+	fixture_add_package(fix, "/pool/second.deb", 50, second, ARRAY_SIZE(second));
 }
 
-static void an_exact_path_in_files_and_packages(void **state)
+static void an_exact_path_is_found_in_files_and_packages(void **state)
 {
-	struct maker *m = *state;
+	struct index_fixture *fix = *state;
 
-	fill(m);
-	check(m, "file", "/usr/bin/ls",
-	      "x 1 /usr/bin/ls\n"
-	      "x 1 /usr/bin/ls /pool/first.deb\n"
-	      "x 3 /usr/bin/ls /pool/second.deb\n"
-	      "d 3 /usr/bin/ls /pool/second.deb\n");
-	check(m, "file", "//usr/./bin/../bin/gdb", "x 5 /usr/bin/gdb\nd 5 /usr/bin/gdb\n");
-	check(m, "file", "/usr/share/doc/ls", "");
-	check(m, "file", "/usr/bin", "");
-	check(m, "file", "usr/bin/ls", "");
-	check(m, "file", "", "");
-	check(m, "file", "/", "");
-	/* The package is not one of its members. */
-	check(m, "file", "/pool/first.deb", "");
+	add_files(fix);
+	assert_results(fix, "file", "/usr/bin/ls",
+		       "x 1 /usr/bin/ls\n"
+		       "x 1 /usr/bin/ls /pool/first.deb\n"
+		       "x 3 /usr/bin/ls /pool/second.deb\n"
+		       "d 3 /usr/bin/ls /pool/second.deb\n");
+	assert_results(fix, "file", "//usr/./bin/../bin/gdb", "x 5 /usr/bin/gdb\nd 5 /usr/bin/gdb\n");
+	assert_results(fix, "file", "/usr/share/doc/ls", "");
+	assert_results(fix, "file", "/usr/bin", "");
+	assert_results(fix, "file", "usr/bin/ls", "");
+	assert_results(fix, "file", "", "");
+	assert_results(fix, "file", "/", "");
+	/* The path of a package does not match its members. */
+	assert_results(fix, "file", "/pool/first.deb", "");
 }
 
-static void a_pattern_in_files_and_packages(void **state)
+static void a_pattern_is_found_in_files_and_packages(void **state)
 {
-	struct maker *m = *state;
+	struct index_fixture *fix = *state;
 
-	fill(m);
-	check(m, "glob", "/usr/*bin/ls*",
-	      "x 1 /usr/bin/ls\n"
-	      "x 6 /usr/sbin/lsof\n"
-	      "x 1 /usr/bin/ls /pool/first.deb\n"
-	      "x 3 /usr/bin/ls /pool/second.deb\n"
-	      "d 3 /usr/bin/ls /pool/second.deb\n");
-	check(m, "glob", "/*/*/ls",
-	      "x 1 /usr/bin/ls\n"
-	      "x 1 /usr/bin/ls /pool/first.deb\n"
-	      "x 4 /opt/x/ls /pool/second.deb\n"
-	      "x 3 /usr/bin/ls /pool/second.deb\n"
-	      "d 3 /usr/bin/ls /pool/second.deb\n");
-	check(m, "glob", "/ls?", "d 7 /lsx\n");
-	check(m, "glob", "/usr/lib/debug/*", "d 1 /usr/lib/debug/ls /pool/first.deb\n");
+	add_files(fix);
+	assert_results(fix, "glob", "/usr/*bin/ls*",
+		       "x 1 /usr/bin/ls\n"
+		       "x 6 /usr/sbin/lsof\n"
+		       "x 1 /usr/bin/ls /pool/first.deb\n"
+		       "x 3 /usr/bin/ls /pool/second.deb\n"
+		       "d 3 /usr/bin/ls /pool/second.deb\n");
+	assert_results(fix, "glob", "/*/*/ls",
+		       "x 1 /usr/bin/ls\n"
+		       "x 1 /usr/bin/ls /pool/first.deb\n"
+		       "x 4 /opt/x/ls /pool/second.deb\n"
+		       "x 3 /usr/bin/ls /pool/second.deb\n"
+		       "d 3 /usr/bin/ls /pool/second.deb\n");
+	assert_results(fix, "glob", "/ls?", "d 7 /lsx\n");
+	assert_results(fix, "glob", "/usr/lib/debug/*", "d 1 /usr/lib/debug/ls /pool/first.deb\n");
 	/* No wildcard stands for a slash. */
-	check(m, "glob", "*ls*", "");
-	check(m, "glob", "", "");
+	assert_results(fix, "glob", "*ls*", "");
+	assert_results(fix, "glob", "", "");
 }
 
-static void the_paths_of_a_build_id(void **state)
+static void a_build_id_has_all_its_paths(void **state)
 {
-	struct maker *m = *state;
-	struct build_id id = maker_id(1);
+	struct index_fixture *fix = *state;
+	struct build_id id = fixture_id(1);
 	char hex[BUILD_ID_HEX_SIZE];
 
-	fill(m);
-	check(m, "buildid", build_id_hex(&id, hex),
-	      "x 1 /usr/bin/ls\n"
-	      "x 1 /usr/bin/ls /pool/first.deb\n"
-	      "d 1 /usr/lib/debug/ls /pool/first.deb\n");
-	id = maker_id(99);
-	check(m, "buildid", build_id_hex(&id, hex), "");
+	add_files(fix);
+	assert_results(fix, "buildid", build_id_hex(&id, hex),
+		       "x 1 /usr/bin/ls\n"
+		       "x 1 /usr/bin/ls /pool/first.deb\n"
+		       "d 1 /usr/lib/debug/ls /pool/first.deb\n");
+	id = fixture_id(99);
+	assert_results(fix, "buildid", build_id_hex(&id, hex), "");
 }
 
-static void packages_that_wait_make_it_incomplete(void **state)
+static void unscanned_packages_make_the_result_incomplete(void **state)
 {
-	struct maker *m = *state;
-	struct build_id id = maker_id(50);
+	struct index_fixture *fix = *state;
+	struct build_id id = fixture_id(50);
 	char hex[BUILD_ID_HEX_SIZE];
 	struct err why = { .kind = ERR_INVALID }, err = { 0 };
-	struct told t;
+	struct results t;
 	int64_t file;
 
-	fill(m);
-	file = maker_header(m, "/pool/third.deb", 60, 50, 1);
-	assert_false(ask(m, "file", "/lsx", 10, &t));
+	add_files(fix);
+	file = fixture_add_header(fix, "/pool/third.deb", 60, 50, 1);
+	assert_false(query_all(fix, "file", "/lsx", 10, &t));
 	assert_int_equal(t.n, 1);
 	buf_done(&t.text);
-	assert_false(ask(m, "buildid", build_id_hex(&id, hex), 10, &t));
+	assert_false(query_all(fix, "buildid", build_id_hex(&id, hex), 10, &t));
 	assert_int_equal(t.n, 0);
-	id = maker_id(7);
-	assert_true(ask(m, "buildid", build_id_hex(&id, hex), 10, &t));
+	id = fixture_id(7);
+	assert_true(query_all(fix, "buildid", build_id_hex(&id, hex), 10, &t));
 	buf_done(&t.text);
-	/* One that cannot be read will not say more. */
-	assert_done(index_fail(m->ix, file, &why, 0, &err));
-	assert_true(ask(m, "file", "/lsx", 10, &t));
+	/* A failed package can add no results: the result is complete without it. */
+	assert_done(index_fail(fix->ix, file, &why, 0, &err));
+	assert_true(query_all(fix, "file", "/lsx", 10, &t));
 	buf_done(&t.text);
 }
 
-static void a_deadline_stops_it_and_says_where(void **state)
+static void a_query_past_its_deadline_returns_a_cursor(void **state)
 {
-	struct maker *m = *state;
+	struct index_fixture *fix = *state;
 	AUTO(page_done) struct index_metadata_page page = { 0 }, rest = { 0 };
-	struct told t = { 0 };
+	struct results t = { 0 };
 	struct index_metadata_query q = *QUERY(STR("glob"), STR("/*/*/*"), STR(""), 10, &t);
 	struct err err = { 0 };
 
-	fill(m);
+	add_files(fix);
 	q.deadline_mono_ms = clock_mono_ms() - 1;
-	assert_done(index_metadata(m->ix, &q, &page, &err));
+	assert_done(index_metadata(fix->ix, &q, &page, &err));
 	assert_false(page.complete);
 	assert_int_equal(t.n, 0);
 	assert_true(page.next.size > 0);
-	/* The next page has all of them. */
+	/* The next page has all results. */
 	q.cursor = buf_str(&page.next);
 	q.max = 100;
 	q.deadline_mono_ms = clock_mono_ms() + 60000;
-	assert_done(index_metadata(m->ix, &q, &rest, &err));
+	assert_done(index_metadata(fix->ix, &q, &rest, &err));
 	assert_true(rest.complete);
 	assert_int_equal(rest.next.size, 0);
 	assert_int_equal(t.n, 9);
 	buf_done(&t.text);
 }
 
-static void the_askers_word_ends_it(void **state)
+static void a_nonzero_result_of_the_callback_ends_the_query(void **state)
 {
-	struct maker *m = *state;
+	struct index_fixture *fix = *state;
 	AUTO(page_done) struct index_metadata_page page = { 0 };
-	struct told t = { .stop = 2 };
+	struct results t = { .stop = 2 };
 	struct err err = { 0 };
 
-	fill(m);
+	add_files(fix);
 	assert_int_equal(
-		index_metadata(m->ix, QUERY(STR("glob"), STR("/*/*/*"), STR(""), 10, &t), &page, &err), 77);
+		index_metadata(fix->ix, QUERY(STR("glob"), STR("/*/*/*"), STR(""), 10, &t), &page, &err), 77);
 	assert_int_equal(t.n, 2);
 	buf_done(&t.text);
 }
 
-static void what_makes_no_sense_is_refused(void **state)
+static void invalid_queries_are_refused(void **state)
 {
-	struct maker *m = *state;
+	struct index_fixture *fix = *state;
 	AUTO(page_done) struct index_metadata_page page = { 0 };
 	static const char *const cursors[] = { "x",
 					       "1",
@@ -232,54 +233,55 @@ static void what_makes_no_sense_is_refused(void **state)
 					       "1-9223372036854775808-0-0" };
 	static char huge[5000];
 	const struct str pattern = { huge, sizeof(huge) };
-	struct told t = { 0 };
+	struct results t = { 0 };
 	struct err err = { 0 };
 
 	for (size_t i = 0; i < ARRAY_SIZE(cursors); i++)
-		assert_fails(index_metadata(m->ix, QUERY(STR("file"), STR("/x"), str_of(cursors[i]), 10, &t),
-					    &page, &err),
+		assert_fails(index_metadata(fix->ix,
+					    QUERY(STR("file"), STR("/x"), str_of(cursors[i]), 10, &t), &page,
+					    &err),
 			     ERR_INVALID, "cursor");
-	assert_fails(index_metadata(m->ix, QUERY(STR("name"), STR("/x"), STR(""), 10, &t), &page, &err),
+	assert_fails(index_metadata(fix->ix, QUERY(STR("name"), STR("/x"), STR(""), 10, &t), &page, &err),
 		     ERR_INVALID, "key");
-	assert_fails(index_metadata(m->ix, QUERY(STR("buildid"), STR("/x"), STR(""), 10, &t), &page, &err),
+	assert_fails(index_metadata(fix->ix, QUERY(STR("buildid"), STR("/x"), STR(""), 10, &t), &page, &err),
 		     ERR_INVALID, "build ID");
 	memset(huge, '*', sizeof(huge));
-	assert_fails(index_metadata(m->ix, QUERY(STR("glob"), pattern, STR(""), 10, &t), &page, &err),
+	assert_fails(index_metadata(fix->ix, QUERY(STR("glob"), pattern, STR(""), 10, &t), &page, &err),
 		     ERR_INVALID, "pattern");
 }
 
-static void more_than_a_page_of_packages(void **state)
+static void packages_of_several_pages_are_all_found(void **state)
 {
-	struct maker *m = *state;
-	struct told t;
+	struct index_fixture *fix = *state;
+	struct results t;
 
 	for (uint32_t i = 0; i < 150; i++) {
-		struct maker_entry e = { "usr/bin/x", i + 1, EXE };
+		struct fixture_entry e = { "usr/bin/x", i + 1, EXE };
 		char path[64];
 
 		snprintf(path, sizeof(path), "/pool/%u.deb", i);
-		maker_package(m, path, 1, &e, 1);
+		fixture_add_package(fix, path, 1, &e, 1);
 	}
-	assert_true(ask(m, "glob", "/usr/bin/?", 7, &t));
+	assert_true(query_all(fix, "glob", "/usr/bin/?", 7, &t));
 	assert_int_equal(t.n, 150);
 	buf_done(&t.text);
-	assert_true(ask(m, "file", "/usr/bin/x", 50, &t));
+	assert_true(query_all(fix, "file", "/usr/bin/x", 50, &t));
 	assert_int_equal(t.n, 150);
 	buf_done(&t.text);
 }
 
 int main(void)
 {
-#define T(fn) cmocka_unit_test_setup_teardown(fn, maker_set_up, maker_tear_down)
+#define T(fn) cmocka_unit_test_setup_teardown(fn, fixture_set_up, fixture_tear_down)
 	const struct CMUnitTest tests[] = {
-		T(an_exact_path_in_files_and_packages),
-		T(a_pattern_in_files_and_packages),
-		T(the_paths_of_a_build_id),
-		T(packages_that_wait_make_it_incomplete),
-		T(a_deadline_stops_it_and_says_where),
-		T(the_askers_word_ends_it),
-		T(what_makes_no_sense_is_refused),
-		T(more_than_a_page_of_packages),
+		T(an_exact_path_is_found_in_files_and_packages),
+		T(a_pattern_is_found_in_files_and_packages),
+		T(a_build_id_has_all_its_paths),
+		T(unscanned_packages_make_the_result_incomplete),
+		T(a_query_past_its_deadline_returns_a_cursor),
+		T(a_nonzero_result_of_the_callback_ends_the_query),
+		T(invalid_queries_are_refused),
+		T(packages_of_several_pages_are_all_found),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -25,7 +25,7 @@ static void no_time(const char *text)
 		fail_msg("%s: %lld", text, (long long)got);
 }
 
-static void times(void **state)
+static void times_are_parsed_in_every_form(void **state)
 {
 	is_time("now", NOW);
 	is_time("now-15m", NOW - 900000);
@@ -72,7 +72,7 @@ static void invalid_times_are_refused(void **state)
 		no_time(all[i]);
 }
 
-static void durations(void **state)
+static void durations_are_parsed(void **state)
 {
 	int64_t ms;
 
@@ -94,7 +94,7 @@ static void is_base64(const char *text, const char *want)
 	assert_true(str_eq(buf_str(&b), str_of(want)));
 }
 
-static void base64(void **state)
+static void base64_is_decoded(void **state)
 {
 	AUTO(buf_done) struct buf b = { 0 };
 
@@ -110,7 +110,7 @@ static void base64(void **state)
 	assert_false(form_base64(STR("Zm9v YmFy"), &b));
 }
 
-static void names_of_profiled_programs(void **state)
+static void the_name_of_a_program_is_split_into_labels(void **state)
 {
 	struct profilestore_label labels[PROFILESTORE_MAX_LABELS];
 	struct err err = { 0 };
@@ -128,7 +128,7 @@ static void names_of_profiled_programs(void **state)
 	assert_int_equal(form_app(STR("app{a}"), labels, &n, &err), -1);
 }
 
-static void times_by_their_digits(void **state)
+static void the_unit_of_a_time_follows_from_its_digits(void **state)
 {
 	int64_t ms;
 
@@ -139,7 +139,7 @@ static void times_by_their_digits(void **state)
 	assert_false(form_unix_ms(STR("now"), &ms));
 }
 
-static void forms_of_several_parts(void **state)
+static void multipart_forms_are_parsed(void **state)
 {
 	static const char body[] =
 		"preamble\r\n--X\r\nContent-Disposition: form-data; name=\"a\"; filename=\"f\"\r\n"
@@ -166,13 +166,13 @@ static void forms_of_several_parts(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(times),
+		cmocka_unit_test(times_are_parsed_in_every_form),
 		cmocka_unit_test(invalid_times_are_refused),
-		cmocka_unit_test(durations),
-		cmocka_unit_test(base64),
-		cmocka_unit_test(names_of_profiled_programs),
-		cmocka_unit_test(times_by_their_digits),
-		cmocka_unit_test(forms_of_several_parts),
+		cmocka_unit_test(durations_are_parsed),
+		cmocka_unit_test(base64_is_decoded),
+		cmocka_unit_test(the_name_of_a_program_is_split_into_labels),
+		cmocka_unit_test(the_unit_of_a_time_follows_from_its_digits),
+		cmocka_unit_test(multipart_forms_are_parsed),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -31,7 +31,7 @@ static struct cache *opened(uint64_t max)
 	return c;
 }
 
-static struct resolve_request what(unsigned n)
+static struct resolve_request request_of(unsigned n)
 {
 	return (struct resolve_request){ RESOLVE_DEBUGINFO,
 					 { 2, { (uint8_t)(n >> 8), (uint8_t)n } },
@@ -41,7 +41,7 @@ static struct resolve_request what(unsigned n)
 static void put(struct cache *c, unsigned n, size_t size)
 {
 	AUTO(mem_freep) uint8_t *p = mem_alloc(size + 1);
-	struct resolve_request w = what(n);
+	struct resolve_request w = request_of(n);
 	struct cache_file *sp;
 	int fd;
 
@@ -55,7 +55,7 @@ static bool has(struct cache *c, unsigned n, size_t size)
 {
 	AUTO(mem_freep) uint8_t *p = mem_alloc(size + 1), *q = mem_alloc(size + 1);
 	AUTO(fd_close) int fd = -1;
-	struct resolve_request w = what(n);
+	struct resolve_request w = request_of(n);
 	size_t got;
 
 	if (cache_find(c, &w, 7, size, &fd) != 0)
@@ -103,14 +103,14 @@ static void a_kept_file_is_found_at_once_and_after_a_restart(void **state)
 static void another_content_is_not_found(void **state)
 {
 	struct cache *c = opened(MIB(1));
-	struct resolve_request w = what(1);
+	struct resolve_request w = request_of(1);
 	int fd;
 
 	put(c, 1, 1000);
 	assert_int_equal(cache_find(c, &w, 8, 1000, &fd), CACHE_MISSING);
 	w.kind = RESOLVE_EXECUTABLE;
 	assert_int_equal(cache_find(c, &w, 7, 1000, &fd), CACHE_MISSING);
-	w = what(1);
+	w = request_of(1);
 	w.arg = STR("x");
 	assert_int_equal(cache_find(c, &w, 7, 1000, &fd), CACHE_MISSING);
 	cache_close(c);
@@ -131,7 +131,7 @@ static void a_file_of_another_size_is_forgotten(void **state)
 	cache_close(c);
 }
 
-static void the_least_used_goes_first(void **state)
+static void the_least_recently_used_file_is_evicted_first(void **state)
 {
 	struct cache *c = opened(10000);
 
@@ -155,7 +155,7 @@ static void the_least_used_goes_first(void **state)
 	cache_close(c);
 }
 
-static void half_of_the_budget_is_the_most_for_one(void **state)
+static void one_file_may_use_half_of_the_budget(void **state)
 {
 	struct cache *c = opened(10000);
 	struct cache_file *a, *b;
@@ -178,7 +178,7 @@ static void half_of_the_budget_is_the_most_for_one(void **state)
 	cache_close(c);
 }
 
-static void a_full_disk_is_no_room(void **state)
+static void on_a_full_disk_nothing_is_cached(void **state)
 {
 	struct cache *c = opened(MIB(10));
 	struct rlimit old, small;
@@ -220,7 +220,7 @@ static void leftovers_of_a_crash_are_removed_and_other_files_kept(void **state)
 	cache_close(c);
 }
 
-static void two_processes_do_not_share_it(void **state)
+static void two_processes_do_not_share_a_cache(void **state)
 {
 	struct cache *c = opened(MIB(1)), *other;
 
@@ -230,7 +230,7 @@ static void two_processes_do_not_share_it(void **state)
 	cache_close(c);
 }
 
-static void the_same_twice_is_kept_once(void **state)
+static void one_artifact_kept_twice_is_one_file(void **state)
 {
 	struct cache *c = opened(MIB(1));
 	struct cache_stats st;
@@ -262,13 +262,14 @@ int main(void)
 						teardown),
 		cmocka_unit_test_setup_teardown(another_content_is_not_found, setup, teardown),
 		cmocka_unit_test_setup_teardown(a_file_of_another_size_is_forgotten, setup, teardown),
-		cmocka_unit_test_setup_teardown(the_least_used_goes_first, setup, teardown),
-		cmocka_unit_test_setup_teardown(half_of_the_budget_is_the_most_for_one, setup, teardown),
-		cmocka_unit_test_setup_teardown(a_full_disk_is_no_room, setup, teardown),
+		cmocka_unit_test_setup_teardown(the_least_recently_used_file_is_evicted_first, setup,
+						teardown),
+		cmocka_unit_test_setup_teardown(one_file_may_use_half_of_the_budget, setup, teardown),
+		cmocka_unit_test_setup_teardown(on_a_full_disk_nothing_is_cached, setup, teardown),
 		cmocka_unit_test_setup_teardown(leftovers_of_a_crash_are_removed_and_other_files_kept, setup,
 						teardown),
-		cmocka_unit_test_setup_teardown(two_processes_do_not_share_it, setup, teardown),
-		cmocka_unit_test_setup_teardown(the_same_twice_is_kept_once, setup, teardown),
+		cmocka_unit_test_setup_teardown(two_processes_do_not_share_a_cache, setup, teardown),
+		cmocka_unit_test_setup_teardown(one_artifact_kept_twice_is_one_file, setup, teardown),
 		cmocka_unit_test_setup_teardown(a_budget_is_found_when_none_is_given, setup, teardown),
 	};
 

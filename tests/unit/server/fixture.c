@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fixture.h"
 
-void fixture_init(struct fixture *f)
+void fixture_init(struct server_fixture *f)
 {
 	static const struct str listen[] = { STR("127.0.0.1:0") };
 
@@ -21,7 +21,7 @@ void fixture_init(struct fixture *f)
 	};
 }
 
-void fixture_start(struct fixture *f)
+void fixture_start(struct server_fixture *f)
 {
 	struct err err = { 0 };
 
@@ -29,13 +29,13 @@ void fixture_start(struct fixture *f)
 	f->url = server_urls(f->server)[0];
 }
 
-void fixture_stop(struct fixture *f)
+void fixture_stop(struct server_fixture *f)
 {
 	server_stop(f->server, 2000);
 	f->server = NULL;
 }
 
-void fixture_done(struct fixture *f)
+void fixture_done(struct server_fixture *f)
 {
 	fixture_stop(f);
 	resolve_close(f->mem);
@@ -50,7 +50,7 @@ struct build_id test_id(const char *hex)
 	return id;
 }
 
-struct bytes fixture_put(struct fixture *f, enum resolve_kind kind, const char *hex, const char *arg,
+struct bytes fixture_put(struct server_fixture *f, enum resolve_kind kind, const char *hex, const char *arg,
 			 size_t size, const char *file, const char *archive)
 {
 	struct build_id id = test_id(hex);

@@ -11,7 +11,7 @@
 #include "resolve_mem.h"
 #include "server/server.h"
 
-struct fixture {
+struct server_fixture {
 	struct resolver *mem;
 	struct server_options opts; /* may be changed before fixture_start() */
 	struct server *server;
@@ -19,17 +19,17 @@ struct fixture {
 	char dir[TEST_PATH_SIZE], cache_dir[TEST_PATH_SIZE + 8];
 };
 
-void fixture_init(struct fixture *f);
-void fixture_start(struct fixture *f);
-void fixture_stop(struct fixture *f);
-void fixture_done(struct fixture *f);
+void fixture_init(struct server_fixture *f);
+void fixture_start(struct server_fixture *f);
+void fixture_stop(struct server_fixture *f);
+void fixture_done(struct server_fixture *f);
 
 struct build_id test_id(const char *hex);
 /*
  * Add random-looking contents of @size bytes under @kind and @hex. Returns them for comparison with a
  * reply.
  */
-struct bytes fixture_put(struct fixture *f, enum resolve_kind kind, const char *hex, const char *arg,
+struct bytes fixture_put(struct server_fixture *f, enum resolve_kind kind, const char *hex, const char *arg,
 			 size_t size, const char *file, const char *archive);
 /* The reply to GET @path has @status. */
 #define assert_status(f, path, want)                                                      \

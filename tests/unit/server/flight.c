@@ -8,7 +8,7 @@
 
 /* ---- sharing ---- */
 
-static void the_same_asked_for_at_once_is_decoded_once(void **state)
+static void concurrent_requests_decode_an_artifact_once(void **state)
 {
 	struct http_client c[64];
 
@@ -29,7 +29,7 @@ static void the_same_asked_for_at_once_is_decoded_once(void **state)
 	assert_int_equal(script_bytes_read(scripted_script), BIG);
 }
 
-static void the_same_small_one_is_decoded_once(void **state)
+static void concurrent_requests_decode_a_small_artifact_once(void **state)
 {
 	struct http_client c[16];
 
@@ -48,7 +48,7 @@ static void the_same_small_one_is_decoded_once(void **state)
 	assert_int_equal(script_bytes_read(scripted_script), 1000);
 }
 
-static void bytes_are_sent_while_it_is_decoded(void **state)
+static void bytes_are_sent_during_decoding(void **state)
 {
 	struct http_answer a = { 0 };
 	struct http_client c, late;
@@ -74,7 +74,7 @@ static void bytes_are_sent_while_it_is_decoded(void **state)
 	http_client_close(&late);
 }
 
-static void it_survives_a_restart(void **state)
+static void the_cache_survives_a_restart(void **state)
 {
 	uint64_t before;
 
@@ -180,13 +180,13 @@ static void a_range_decodes_only_itself(void **state)
 	check_part(HUGE_ONE, MIB(20) - 1, 1);
 }
 
-static void a_range_without_random_access_is_right_too(void **state)
+static void a_range_without_random_access_is_correct(void **state)
 {
 	check_part(SEQUENTIAL, MIB(8) + 5, 1000);
 	assert_int_equal(script_bytes_read(scripted_script), MIB(8) + 5 + 1000);
 }
 
-static void the_whole_as_a_range_is_shared_and_kept(void **state)
+static void a_range_of_the_whole_is_shared_and_cached(void **state)
 {
 	struct http_answer a;
 
@@ -221,7 +221,7 @@ static void head_and_too_large_decode_nothing(void **state)
 	scripted_wait_until(scripted_nothing_open);
 }
 
-static void heads_and_gets_at_once_all_get_theirs(void **state)
+static void concurrent_head_and_get_requests_are_all_answered(void **state)
 {
 	struct http_client c[32];
 
@@ -314,7 +314,7 @@ static void *hammer(void *arg)
 	return NULL;
 }
 
-static void clients_come_and_go(void **state)
+static void the_server_survives_clients_that_hang_up(void **state)
 {
 	pthread_t t[6];
 	unsigned numbers[6];
@@ -334,25 +334,25 @@ static void clients_come_and_go(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		scripted_test(the_same_asked_for_at_once_is_decoded_once, scripted_setup),
-		scripted_test(the_same_small_one_is_decoded_once, scripted_setup),
-		scripted_test(bytes_are_sent_while_it_is_decoded, scripted_setup),
-		scripted_test(it_survives_a_restart, scripted_setup),
+		scripted_test(concurrent_requests_decode_an_artifact_once, scripted_setup),
+		scripted_test(concurrent_requests_decode_a_small_artifact_once, scripted_setup),
+		scripted_test(bytes_are_sent_during_decoding, scripted_setup),
+		scripted_test(the_cache_survives_a_restart, scripted_setup),
 		scripted_test(a_changed_file_is_not_served_from_the_cache, scripted_setup),
 		scripted_test(a_slow_client_delays_no_other_request, scripted_setup),
 		scripted_test(a_slow_client_delays_no_other_request, scripted_setup_no_cache),
 		scripted_test(health_is_answered_while_all_workers_are_busy, scripted_setup),
 		scripted_test(a_range_decodes_only_itself, scripted_setup),
-		scripted_test(a_range_without_random_access_is_right_too, scripted_setup),
-		scripted_test(the_whole_as_a_range_is_shared_and_kept, scripted_setup),
+		scripted_test(a_range_without_random_access_is_correct, scripted_setup),
+		scripted_test(a_range_of_the_whole_is_shared_and_cached, scripted_setup),
 		scripted_test(head_and_too_large_decode_nothing, scripted_setup),
 		scripted_test(head_and_too_large_decode_nothing, scripted_setup_no_cache),
-		scripted_test(heads_and_gets_at_once_all_get_theirs, scripted_setup),
-		scripted_test(heads_and_gets_at_once_all_get_theirs, scripted_setup_no_cache),
+		scripted_test(concurrent_head_and_get_requests_are_all_answered, scripted_setup),
+		scripted_test(concurrent_head_and_get_requests_are_all_answered, scripted_setup_no_cache),
 		scripted_test(plain_files_are_sent_as_they_are, scripted_setup),
 		scripted_test(a_replaced_plain_file_is_opened_again, scripted_setup),
-		scripted_test(clients_come_and_go, scripted_setup),
-		scripted_test(clients_come_and_go, scripted_setup_no_cache),
+		scripted_test(the_server_survives_clients_that_hang_up, scripted_setup),
+		scripted_test(the_server_survives_clients_that_hang_up, scripted_setup_no_cache),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -169,7 +169,7 @@ static int setup_cors(void **state)
 	return sample_setup_with(allow_cors);
 }
 
-static void pages_elsewhere_may_ask_with_cors(void **state)
+static void pages_of_other_sites_may_send_requests_with_cors(void **state)
 {
 	struct http_answer a = http_fetch(sample.url, "OPTIONS", SAMPLE_PATH, NULL);
 
@@ -250,7 +250,7 @@ static void check_conditions(const char *path, struct bytes whole)
 	http_answer_done(&a);
 }
 
-static void parts_and_conditions_before_it_is_hot_and_after(void **state)
+static void ranges_and_conditions_are_the_same_for_a_hot_reply(void **state)
 {
 	for (int round = 0; round < 2; round++) {
 		check_parts("/buildid/" SAMPLE_ID "/executable", sample_large);
@@ -300,7 +300,7 @@ static void one_connection_carries_many_requests(void **state)
  * An incomplete request at the end of the input may be waited for: libmicrohttpd, with edge-triggered
  * epoll, can miss the end of input that came together with the last bytes.
  */
-static void nonsense_is_refused_and_does_no_harm(void **state)
+static void malformed_input_is_refused_and_the_server_goes_on(void **state)
 {
 	static const char *const nonsense[] = {
 		"\r\n\r\n\r\n",
@@ -393,10 +393,10 @@ int main(void)
 		sample_test(head_leaves_the_connection_in_step, sample_setup),
 		sample_test(other_methods_are_refused, sample_setup),
 		sample_test(an_unwanted_body_is_refused, sample_setup),
-		sample_test(pages_elsewhere_may_ask_with_cors, setup_cors),
-		sample_test(parts_and_conditions_before_it_is_hot_and_after, sample_setup),
+		sample_test(pages_of_other_sites_may_send_requests_with_cors, setup_cors),
+		sample_test(ranges_and_conditions_are_the_same_for_a_hot_reply, sample_setup),
 		sample_test(one_connection_carries_many_requests, sample_setup),
-		sample_test(nonsense_is_refused_and_does_no_harm, sample_setup_impatient),
+		sample_test(malformed_input_is_refused_and_the_server_goes_on, sample_setup_impatient),
 		sample_test(a_long_source_path_is_served, sample_setup),
 		sample_test(names_cannot_break_the_headers, sample_setup),
 	};

@@ -10,7 +10,7 @@
 
 #define ID "0123456789abcdef"
 
-static struct fixture f;
+static struct server_fixture f;
 
 static int setup_with(void (*change)(struct server_options *o))
 {
@@ -83,7 +83,7 @@ static bool truth(json_t *j, const char *object, const char *name)
 
 /* ---- figures ---- */
 
-static void figures_of_all_that_there_is(void **state)
+static void the_status_has_figures_of_each_part(void **state)
 {
 	json_t *j = get_json("/api/status");
 
@@ -315,7 +315,7 @@ static void the_page_runs_nothing_but_its_own_script(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		T(figures_of_all_that_there_is, setup),
+		T(the_status_has_figures_of_each_part, setup),
 		T(the_index_is_not_counted_for_each_request, setup),
 		T(an_index_that_cannot_be_read_is_null, setup),
 		T(requests_are_counted_by_how_they_ended, setup),

@@ -7,7 +7,7 @@
 #include "pkg_writer.h"
 #include "server/push/push.h"
 
-struct fixture {
+struct push_fixture {
 	char dir[TEST_PATH_SIZE];
 	struct store *st;
 	struct sessions *t;
@@ -16,7 +16,7 @@ struct fixture {
 
 #define ALL MIB(3)
 
-static void open_all(struct fixture *f, uint64_t max_bytes)
+static void open_all(struct push_fixture *f, uint64_t max_bytes)
 {
 	struct err err = { 0 };
 
@@ -24,7 +24,7 @@ static void open_all(struct fixture *f, uint64_t max_bytes)
 	f->t = sessions_new(f->st, max_bytes);
 }
 
-static void close_all(struct fixture *f)
+static void close_all(struct push_fixture *f)
 {
 	sessions_free(f->t);
 	store_close(f->st);
@@ -32,7 +32,7 @@ static void close_all(struct fixture *f)
 
 static int set_up(void **state)
 {
-	struct fixture *f = NEW(struct fixture);
+	struct push_fixture *f = NEW(struct push_fixture);
 
 	log_set_level(LOG_ERROR);
 	test_dir_make(f->dir);
@@ -45,7 +45,7 @@ static int set_up(void **state)
 
 static int tear_down(void **state)
 {
-	struct fixture *f = *state;
+	struct push_fixture *f = *state;
 
 	clock_test_thaw();
 	close_all(f);
@@ -66,7 +66,7 @@ static struct push_request part(unsigned n, const char *token)
 	return pr;
 }
 
-static struct session *take(struct fixture *f, unsigned n)
+static struct session *take(struct push_fixture *f, unsigned n)
 {
 	struct push_request pr = part(n, "ci");
 	struct session *s = session_take(f->t, &pr);
@@ -75,7 +75,7 @@ static struct session *take(struct fixture *f, unsigned n)
 	return s;
 }
 
-static void write_to(struct fixture *f, struct session *s, uint64_t end)
+static void write_to(struct push_fixture *f, struct session *s, uint64_t end)
 {
 	struct err err = { 0 };
 
@@ -84,7 +84,7 @@ static void write_to(struct fixture *f, struct session *s, uint64_t end)
 		store_put_write(s->put, bytes_of(f->p + session_offset(s), end - session_offset(s)), &err));
 }
 
-static bool peek(struct fixture *f, unsigned n, uint64_t *off, bool *busy)
+static bool peek(struct push_fixture *f, unsigned n, uint64_t *off, bool *busy)
 {
 	struct push_request pr = part(n, "ci");
 
@@ -97,7 +97,7 @@ static bool peek(struct fixture *f, unsigned n, uint64_t *off, bool *busy)
 
 static void an_upload_waits_for_its_next_part(void **state)
 {
-	struct fixture *f = *state;
+	struct push_fixture *f = *state;
 	struct push_request other = part(1, "someone"), whole = part(1, "ci");
 	struct session *s = take(f, 1), *t;
 	uint64_t off;
@@ -125,7 +125,7 @@ static void an_upload_waits_for_its_next_part(void **state)
 
 static void without_a_sha256_no_session_is_parked(void **state)
 {
-	struct fixture *f = *state;
+	struct push_fixture *f = *state;
 	struct push_request pr = part(1, "ci");
 	struct session *s, *t;
 
@@ -143,7 +143,7 @@ static void without_a_sha256_no_session_is_parked(void **state)
 
 static void the_oldest_sessions_expire_by_number_bytes_and_time(void **state)
 {
-	struct fixture *f = *state;
+	struct push_fixture *f = *state;
 	uint64_t off;
 	bool busy;
 
@@ -176,7 +176,7 @@ static void the_oldest_sessions_expire_by_number_bytes_and_time(void **state)
 static void parked_sessions_have_a_quarter_of_the_quota_and_an_hour(void **state)
 {
 	const struct store_options opts = { .create = true, .quota = 8 * ALL };
-	struct fixture *f = *state;
+	struct push_fixture *f = *state;
 	struct store_stats stats;
 	struct err err = { 0 };
 	uint64_t off, used;
@@ -208,7 +208,7 @@ static void parked_sessions_have_a_quarter_of_the_quota_and_an_hour(void **state
 
 static void sessions_of_the_last_process_are_found(void **state)
 {
-	struct fixture *f = *state;
+	struct push_fixture *f = *state;
 	struct err err = { 0 };
 	struct session *s;
 	uint64_t off;
@@ -252,7 +252,7 @@ static void sessions_of_the_last_process_are_found(void **state)
 }
 
 struct racer {
-	struct fixture *f;
+	struct push_fixture *f;
 	pthread_t thread;
 	unsigned n_taken, n_busy;
 };
@@ -286,7 +286,7 @@ static void *race(void *arg)
 static void many_take_and_park_at_once(void **state)
 {
 	struct racer racers[6];
-	struct fixture *f = *state;
+	struct push_fixture *f = *state;
 
 	for (size_t i = 0; i < ARRAY_SIZE(racers); i++) {
 		racers[i] = (struct racer){ .f = f };

@@ -13,13 +13,13 @@
 #include "server/status/status.h"
 #include "server/symbolize/symbolize.h"
 
-static char room[HTTP_TARGET_MAX + 1];
+static char path_space[HTTP_TARGET_MAX + 1];
 
 static struct http_match match(const char *method, const char *target)
 {
 	struct http_match m;
 
-	http_match(server_routes, NULL, method, str_of(target), room, &m);
+	http_match(server_routes, NULL, method, str_of(target), path_space, &m);
 	return m;
 }
 

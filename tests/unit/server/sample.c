@@ -3,7 +3,7 @@
 
 #include "stubs.h"
 
-struct fixture sample;
+struct server_fixture sample;
 struct bytes sample_small, sample_large;
 
 int sample_setup_with(void (*change)(struct server_options *o))

@@ -11,7 +11,7 @@
 #define SAMPLE_SMALL 1000u
 #define SAMPLE_LARGE (MIB(1) + 123)
 
-extern struct fixture sample;
+extern struct server_fixture sample;
 extern struct bytes sample_small, sample_large; /* debug file and program of SAMPLE_ID */
 
 int sample_setup_with(void (*change)(struct server_options *o));

@@ -17,7 +17,7 @@ struct script_artifact scripted_scripts[N_SCRIPTS] = {
 	[TINY_GATED] = { "ac", .size = 1000, .seed = 11, .gate_at = 1 },
 };
 
-struct fixture scripted;
+struct server_fixture scripted;
 struct resolver *scripted_script;
 char scripted_plain[TEST_PATH_SIZE + 16], scripted_plain_big[TEST_PATH_SIZE + 16];
 

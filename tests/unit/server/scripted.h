@@ -29,7 +29,7 @@ enum {
 };
 extern struct script_artifact scripted_scripts[N_SCRIPTS];
 
-extern struct fixture scripted;
+extern struct server_fixture scripted;
 extern struct resolver *scripted_script;
 extern char scripted_plain[TEST_PATH_SIZE + 16],
 	scripted_plain_big[TEST_PATH_SIZE + 16]; /* files that do not exist yet */

@@ -3,7 +3,7 @@
 
 #define ID "0123456789abcdef"
 
-static struct fixture f;
+static struct server_fixture f;
 
 static int setup(void **state)
 {
@@ -58,7 +58,7 @@ static void a_large_content_is_served(void **state)
 	check_served(MIB(5) + 7);
 }
 
-static void one_that_no_cache_takes_is_served(void **state)
+static void a_content_too_large_for_the_cache_is_served(void **state)
 {
 	check_served(MIB(40));
 }
@@ -69,7 +69,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(a_small_content_is_served, setup, teardown),
 		cmocka_unit_test_setup_teardown(an_empty_content_is_served, setup, teardown),
 		cmocka_unit_test_setup_teardown(a_large_content_is_served, setup, teardown),
-		cmocka_unit_test_setup_teardown(one_that_no_cache_takes_is_served, setup, teardown),
+		cmocka_unit_test_setup_teardown(a_content_too_large_for_the_cache_is_served, setup, teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

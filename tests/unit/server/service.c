@@ -28,7 +28,7 @@ static int setup_scanning(void **state)
 	return sample_setup_with(scanning);
 }
 
-static void it_is_ready_after_the_first_scan(void **state)
+static void the_server_is_ready_after_the_first_scan(void **state)
 {
 	struct http_answer a = sample_get("/readyz", NULL);
 
@@ -304,7 +304,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		sample_test(health_and_readiness_are_answered, sample_setup),
-		sample_test(it_is_ready_after_the_first_scan, setup_scanning),
+		sample_test(the_server_is_ready_after_the_first_scan, setup_scanning),
 		sample_test(metrics_have_both_vocabularies, sample_setup),
 		sample_test(metadata_is_json, sample_setup),
 		sample_test(names_that_are_not_text_become_text_in_json, sample_setup),

@@ -10,7 +10,7 @@
 #define ID   "00112233445566778899aabbccddeeff00112233"
 #define SIZE (3 * CODEC_FRAME_SIZE + 12345)
 
-static struct fixture f;
+static struct server_fixture f;
 static struct store *st;
 static struct resolver *from_store;
 static char store_dir[TEST_PATH_SIZE + 8];
@@ -111,7 +111,7 @@ static void *put_all(void *arg)
 	return (void *)(uintptr_t)put_part(0, elf.size, piece);
 }
 
-static void the_same_from_many_at_once_is_kept_once(void **state)
+static void concurrent_uploads_of_one_file_are_stored_once(void **state)
 {
 	static const size_t pieces[] = { 1000, 30000, 1000000, 5000, 100000, 262144, 262145, 7777 };
 	pthread_t threads[ARRAY_SIZE(pieces)];
@@ -196,7 +196,7 @@ int main(void)
 #define T(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
 	const struct CMUnitTest tests[] = {
 		T(parts_of_any_size_make_a_file),
-		T(the_same_from_many_at_once_is_kept_once),
+		T(concurrent_uploads_of_one_file_are_stored_once),
 		T(an_interrupted_upload_loses_only_bytes_in_transit),
 		T(a_server_that_stops_keeps_received_bytes),
 	};
