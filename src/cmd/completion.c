@@ -132,6 +132,6 @@ const struct command command_completion = {
 	.examples = "  source <(lode completion bash)\n",
 	.min_args = 1,
 	.max_args = 1,
-	.missing = "which shell: bash or zsh?",
+	.missing = "no shell given: bash or zsh",
 	.run = run_completion,
 };

@@ -4,12 +4,25 @@
  */
 #include "server/json.h"
 
+json_t *json_load_any(struct bytes body, struct err *err)
+{
+	json_error_t why;
+	json_t *all;
+
+	if (!body.size) {
+		(void)err_set(err, ERR_INVALID, "not JSON: the body is empty");
+		return NULL;
+	}
+	all = json_loadb((const char *)body.p, body.size, JSON_REJECT_DUPLICATES, &why);
+	if (!all)
+		(void)err_set(err, ERR_INVALID, "not JSON: line %d: %s", why.line, why.text);
+	return all;
+}
+
 /* Two bytes, "[]", make a list of a hundred: they are counted before any is made. */
 json_t *json_load_bytes(struct bytes body, size_t max_lists, size_t max_values, struct err *err)
 {
 	size_t n_lists = 0, n_values = 0;
-	json_error_t why;
-	json_t *all;
 
 	for (size_t i = 0; i < body.size; i++) {
 		n_lists += body.p[i] == '[' || body.p[i] == '{';
@@ -21,8 +34,5 @@ json_t *json_load_bytes(struct bytes body, size_t max_lists, size_t max_values, 
 			      max_lists, max_values);
 		return NULL;
 	}
-	all = json_loadb((const char *)body.p, body.size, JSON_REJECT_DUPLICATES, &why);
-	if (!all)
-		(void)err_set(err, ERR_INVALID, "not JSON: line %d: %s", why.line, why.text);
-	return all;
+	return json_load_any(body, err);
 }

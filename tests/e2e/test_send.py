@@ -119,12 +119,12 @@ def test_mistakes(server, send, tmp_path):
     (tmp_path / "a").write_text(FOLDED)
     (tmp_path / "bad").write_text("no numbers\n")
     for args, what in (
-        (["a"], b"to which server?"),
+        (["a"], b"no server given"),
         (["a", "--to", "ftp://x"], b"not the URL of a server"),
         (["a", "--to", server.url, "--label", "9=x"], b"not NAME=VALUE"),
         (["a", "--to", server.url, "--label", "service"], b"not NAME=VALUE"),
         (["a", "--to", server.url, "--label", "time=1"], b"uses this name itself"),
-        (["--to", server.url], b"which PROFILE?"),
+        (["--to", server.url], b"no PROFILE given"),
     ):
         r = send(*args)
         assert r.returncode == 2 and what in r.stderr, r

@@ -266,6 +266,6 @@ const struct command command_debuginfod_find = {
 	.groups = { &fetch_group },
 	.min_args = 2,
 	.max_args = 3,
-	.missing = "which artifact, of which build ID or file?",
+	.missing = "no artifact given, or no build ID or file",
 	.run = run_debuginfod_find,
 };

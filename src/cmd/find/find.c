@@ -238,8 +238,8 @@ static int run_find(struct settings *s)
 	int status;
 
 	if (!s->paths.n && !o->pids.n && !o->cores.n && !o->packages.n && !o->kernel && !o->kernel_release) {
-		return usage_error("find",
-				   "which TARGET? A build ID, a file, --pid, --core, --kernel or --package");
+		return usage_error(
+			"find", "no TARGET given: a build ID, a file, --pid, --core, --kernel or --package");
 	}
 	f.local = local_new(&local);
 	status = add_targets(&f, s);

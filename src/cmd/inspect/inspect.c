@@ -153,6 +153,6 @@ const struct command command_inspect = {
 	.groups = { &inspect_group },
 	.min_args = 1,
 	.max_args = SIZE_MAX,
-	.missing = "which FILE?",
+	.missing = "no FILE given",
 	.run = run_inspect,
 };

@@ -294,6 +294,6 @@ const struct command command_split = {
 	.groups = { &split_group, &group_output },
 	.min_args = 1,
 	.max_args = SIZE_MAX,
-	.missing = "which FILE?",
+	.missing = "no FILE given",
 	.run = run_split,
 };

@@ -228,7 +228,7 @@ int profile_run(struct settings *s, bool name)
 		return usage_error(command, "%s", err.text);
 	}
 	if (!s->paths.n && isatty(STDIN_FILENO)) {
-		return usage_error(command, "which PROFILE?");
+		return usage_error(command, "no PROFILE given");
 	}
 	if (kind == OUTPUT_PPROF && is_stdout(s) && isatty(STDOUT_FILENO)) {
 		return usage_error(command, "pprof is a binary format; give -o FILE, or redirect the output");

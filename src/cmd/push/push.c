@@ -257,7 +257,7 @@ const struct command command_push = {
 	.groups = { &push_group, &group_output },
 	.min_args = 1,
 	.max_args = SIZE_MAX,
-	.missing = "which FILE or DIR?",
+	.missing = "no FILE or DIR given",
 	.defaults = push_defaults,
 	.run = run_push,
 };

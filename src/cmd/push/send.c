@@ -284,6 +284,6 @@ const struct command command_send = {
 	.groups = { &send_group, &group_output },
 	.min_args = 1,
 	.max_args = SIZE_MAX,
-	.missing = "which PROFILE?",
+	.missing = "no PROFILE given",
 	.run = run_send,
 };

@@ -49,7 +49,7 @@ int target_url(const char *text, struct arena *a, const char **ret, struct err *
 	struct net_url_list list;
 
 	if (!text)
-		return err_set(err, ERR_INVALID, "to which server? --to URL");
+		return err_set(err, ERR_INVALID, "no server given: --to URL");
 	net_urls_parse(str_of(text), false, a, &list);
 	if (list.n != 1 || strncmp(list.urls[0], "http", 4) != 0)
 		return err_set(err, ERR_INVALID, "--to %s: not the URL of a server, as http://host:8002",

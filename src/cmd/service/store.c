@@ -353,7 +353,7 @@ static int run_store(struct settings *s)
 		if (s->paths.n >= actions[i].min_args && s->paths.n <= actions[i].max_args)
 			return run_in(s, actions[i].run);
 		return usage_error("store", "%s: %s", actions[i].name,
-				   s->paths.n < actions[i].min_args ? "which BUILD-ID/KIND?"
+				   s->paths.n < actions[i].min_args ? "no BUILD-ID/KIND given"
 								    : "too many arguments");
 	}
 	return usage_error("store", "the actions are ls, rm, gc and verify, not '" STR_FMT "'",
@@ -383,7 +383,7 @@ const struct command command_store = {
 	.configured = true,
 	.min_args = 1,
 	.max_args = SIZE_MAX,
-	.missing = "which action: ls, rm, gc or verify?",
+	.missing = "no action given: ls, rm, gc or verify",
 	.own_size = sizeof(struct service_settings),
 	.run = run_store,
 };

@@ -172,7 +172,7 @@ static int run_token(struct settings *s)
 		if (s->paths.n >= actions[i].min_args && s->paths.n <= actions[i].max_args)
 			return run_on(s, actions[i].run);
 		return usage_error("token", "%s: %s", actions[i].name,
-				   s->paths.n < actions[i].min_args ? "which NAME?" : "too many arguments");
+				   s->paths.n < actions[i].min_args ? "no NAME given" : "too many arguments");
 	}
 	return usage_error("token", "the actions are add, ls and rm, not '" STR_FMT "'",
 			   STR_ARG(s->paths.items[0]));
@@ -198,7 +198,7 @@ const struct command command_token = {
 	.configured = true,
 	.min_args = 1,
 	.max_args = SIZE_MAX,
-	.missing = "which action: add, ls or rm?",
+	.missing = "no action given: add, ls or rm",
 	.own_size = sizeof(struct service_settings),
 	.run = run_token,
 };

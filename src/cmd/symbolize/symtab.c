@@ -228,6 +228,6 @@ const struct command command_symtab = {
 	.groups = { &symtab_group },
 	.min_args = 2,
 	.max_args = 2,
-	.missing = "which action (build, dump, verify), and which FILE?",
+	.missing = "no action given: build, dump or verify, and a FILE",
 	.run = run_symtab,
 };

@@ -9,6 +9,7 @@
 #include <jansson.h>
 #include <stdio.h>
 #include "base/json.h"
+#include "server/json.h"
 #include "server/push/push.h"
 
 static struct str entry_text(const json_t *one, const char *name)
@@ -60,13 +61,12 @@ int want_parse(struct bytes body,
 	       int (*fn)(void *arg, const struct push_request *pr, enum store_quality quality), void *arg,
 	       struct err *err)
 {
-	json_error_t why;
-	json_t *all = json_loadb((const char *)body.p, body.size, JSON_REJECT_DUPLICATES, &why), *list, *one;
+	json_t *all = json_load_any(body, err), *list, *one;
 	int r = 0;
 	size_t i;
 
 	if (!all)
-		return err_set(err, ERR_INVALID, "not JSON: line %d: %s", why.line, why.text);
+		return -1;
 	list = json_object_get(all, "objects");
 	if (!json_is_array(list))
 		r = err_set(err, ERR_INVALID, "no list 'objects'");
