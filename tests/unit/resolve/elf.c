@@ -349,23 +349,26 @@ static int fake_want(struct scan *s, const struct scan_wanted *what, void (*wake
 static int fake_partial(struct scan *s, const struct scan_wanted *what, struct scan_partial *ret,
 			struct err *err)
 {
-	struct buf map = { 0 };
+	AUTO(buf_done) struct buf map = { 0 };
+	AUTO(buf_done) struct buf points = { 0 };
 	struct index_artifact *list;
 	uint64_t *dirs;
 	size_t n, n_dirs;
 	int r = SCAN_NOT_YET;
 
-	*ret = (struct scan_partial){ 0 };
 	fake.n_partials++;
 	if (!fake.has_partial || fake.fail_partials-- > 0)
 		return r;
-	fixture_map(fake.h, fake.name, &map, &ret->points, &list, &n, &dirs, &n_dirs);
+	fixture_map(fake.h, fake.name, &map, &points, &list, &n, &dirs, &n_dirs);
 	for (size_t i = 0; i < n && r == SCAN_NOT_YET; i++)
 		if (build_id_eq(&list[i].build_id, what->id) && list[i].flags & what->flags) {
 			ret->number = list[i].member;
 			r = pkg_map_decode(buf_bytes(&map), &ret->map, err);
 		}
-	buf_done(&map);
+	if (r == 0) {
+		ret->points = points;
+		points = (struct buf){ 0 };
+	}
 	return r;
 }
 
