@@ -24,6 +24,9 @@ void ask_part_end(struct ask *a, size_t i)
 
 struct str ask_part(const struct ask *a, size_t i)
 {
+	/* Without any bytes in the buffer it has no memory to point into. */
+	if (!a->at[i].size)
+		return STR("");
 	return (struct str){ (const char *)a->parts.p + a->at[i].off, a->at[i].size };
 }
 
