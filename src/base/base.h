@@ -16,6 +16,7 @@
  * pool.h    a fixed set of worker threads
  * flight.h  single flight: one thread does the work, the others wait for its result
  * clock.h   monotonic and wall time, replaceable in tests
+ * deadline.h deadlines and cancellation that inner loops check
  * log.h     the log, one line an event
  * metrics.h counters, gauges and histograms for /metrics
  * file.h    descriptors and files: guards, complete reads, durable writes
@@ -39,6 +40,7 @@
 #include "base/buf.h"
 #include "base/clock.h"
 #include "base/cursor.h"
+#include "base/deadline.h"
 #include "base/err.h"
 #include "base/file.h"
 #include "base/flight.h"
