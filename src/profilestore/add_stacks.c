@@ -386,7 +386,7 @@ static void mark_in_use(struct interning *x)
 uint32_t *add_stacks(struct profilestore *s, const struct profile *p, struct err *err)
 {
 	struct interning x = {
-		.meta = &s->meta,
+		.meta = s->meta,
 		.s = s,
 		.p = p,
 		.strings = calloc((size_t)p->strings.n + 1, sizeof(uint32_t)),
@@ -407,7 +407,7 @@ uint32_t *add_stacks(struct profilestore *s, const struct profile *p, struct err
 	if (!memory)
 		(void)err_set(err, ERR_LIMIT, "no memory for %u stacks", p->stacks.n);
 	else if (x.failed)
-		(void)meta_err_limit(&s->meta, err);
+		(void)meta_err_limit(s->meta, err);
 	free(x.strings);
 	free(x.functions);
 	free(x.locations);

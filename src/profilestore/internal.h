@@ -9,6 +9,7 @@
  *   add.c              a profile taken apart
  *   writer.c           the one thread that writes: takes all waiting jobs, commits once
  *   load.c             reading it all back
+ *   epoch.c            readers, and memory that they may still see
  *   read.c             connections of readers; a range, by rollups and profile by profile
  *   query.c, merge.c   queries
  *   rollup.c, retain.c housekeeping
@@ -161,8 +162,30 @@ int profilestore_writer_run(struct profilestore *s, struct job *j, struct err *e
 
 /* ---- reading ---- */
 
+/*
+ * A snapshot of the database. For housekeeping, which is done by one thread: for queries, see struct reader.
+ */
 struct db *reader_take(struct profilestore *s, struct err *err); /* NULL: failed */
 void reader_give(struct profilestore *s, struct db *db);
+
+/*
+ * epoch.c: a reader of the tables in memory. The tables and series that it sees are not freed until
+ * reader_end(), and the numbers in its snapshot of the database are those of its tables.
+ */
+struct reader {
+	struct profilestore *s;
+	struct db *db; /* NULL: reader_hold() */
+	const struct meta *meta;
+	/* the rest is epoch.c's */
+	uint64_t epoch;
+	struct reader *next, **at;
+};
+int reader_begin(struct profilestore *s, struct reader *r, struct err *err);
+void reader_hold(struct profilestore *s, struct reader *r); /* no snapshot: only the tables and series */
+void reader_end(struct reader *r);                          /* takes the zeroed */
+/* @object was taken out of the tables: free it with @release when no reader sees it any more. */
+void epoch_retire(struct profilestore *s, void *object, void (*release)(void *object));
+void epoch_release(struct profilestore *s); /* frees those that no reader sees any more */
 
 /* Add up all profiles of a range and its series in @sums. */
 struct range_options {
@@ -175,7 +198,7 @@ struct range_options {
 	struct str label;
 	void *arg;
 };
-int range_sums(struct profilestore *s, const struct profilestore_range *r, const struct range_options *o,
+int range_sums(struct reader *rd, const struct profilestore_range *r, const struct range_options *o,
 	       struct sums *sums, struct err *err);
 /* The profiles of one series: from inclusive, to exclusive. */
 struct series_read {
@@ -208,8 +231,18 @@ int retain_groom(struct profilestore *s, bool *ret_more, struct err *err);
 
 struct names; /* names.c's own */
 
+struct retired {
+	void *object;
+	void (*release)(void *object);
+	uint64_t epoch;
+};
+
 struct profilestore {
-	struct meta meta;
+	/*
+	 * Replaced as a whole by a sweep (sweep.c), in the writer's thread, under readers_lock and the lock of
+	 * names. Read in the writer's thread, in that of grooming, under one of these locks, or by struct reader.
+	 */
+	struct meta *meta;
 	struct column series; /* struct series *; the writer appends */
 	char *dir, *path;
 	int64_t max_age_ms;
@@ -228,6 +261,12 @@ struct profilestore {
 	pthread_mutex_t readers_lock;
 	struct db *readers[8]; /* idle ones, under the lock */
 	size_t n_readers;
+	struct reader *active; /* under the lock, as are the next */
+	uint64_t epoch;
+	struct {
+		struct retired *v;
+		size_t n, room;
+	} retired;
 
 	pthread_mutex_t groom_lock; /* one grooms at a time */
 	uint32_t groom_series;      /* the next series to groom, under the lock */
@@ -255,5 +294,5 @@ void names_committed(struct profilestore *s);
  * turns up.
  */
 enum names_hope { NAMES_NONE, NAMES_SOON, NAMES_LATER };
-enum names_hope names_hope(struct profilestore *s, uint32_t location);
+enum names_hope names_hope(const struct reader *rd, uint32_t location);
 uint64_t names_n_unnamed(struct profilestore *s); /* locations without a name */

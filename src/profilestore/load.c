@@ -123,13 +123,13 @@ static int forget_loaded(struct profilestore *s, struct err *err)
 
 int profilestore_load(struct profilestore *s, struct err *err)
 {
-	uint64_t limit = s->meta.max_memory;
+	uint64_t limit = s->meta->max_memory;
 
 	/* Metadata that was within the limit when it was written is read, whatever the limit is now. */
-	s->meta.max_memory = UINT64_MAX;
+	s->meta->max_memory = UINT64_MAX;
 	if (forget_loaded(s, err) < 0 || load_counters(s, err) < 0 || segments_load(s, s->db, err) < 0 ||
 	    load_series(s, err) < 0)
 		return -1;
-	s->meta.max_memory = limit;
+	s->meta->max_memory = limit;
 	return 0;
 }

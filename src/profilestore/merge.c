@@ -14,7 +14,7 @@ struct new_numbers {
 };
 
 struct store_merge {
-	struct profilestore *s;
+	const struct reader *rd;
 	const struct meta *meta;
 	struct profile *p;
 	struct str label;
@@ -146,7 +146,7 @@ static uint32_t merged_location(struct store_merge *m, uint32_t i)
 	}
 	new.mapping = merged_mapping(m, meta_part_at(m->meta, l->part), elf_addr != 0);
 	flags_of(m, &new, n);
-	hope = names_hope(m->s, i);
+	hope = names_hope(m->rd, i);
 	m->n_pending += hope == NAMES_SOON;
 	m->n_waiting += hope == NAMES_LATER;
 	return profile_add_location(m->p, &new, m->lines, n);
@@ -253,15 +253,22 @@ int profilestore_merge(struct profilestore *s, const struct profilestore_range *
 		       const struct profile_limits *limits, int64_t deadline_mono_ms,
 		       struct profilestore_merged *ret, struct err *err)
 {
-	struct store_merge m = { .s = s, .meta = &s->meta, .label = label, .first_ms = INT64_MAX };
+	struct reader rd;
+	struct store_merge m = { .rd = &rd, .label = label, .first_ms = INT64_MAX };
 	struct range_options o = { deadline_mono_ms, merged_part, label, &m };
 	struct sums sums;
 	int res;
 
-	if (sums_init(&sums, &s->meta, err) < 0)
+	if (reader_begin(s, &rd, err) < 0)
 		return -1;
+	m.meta = rd.meta;
+	if (sums_init(&sums, rd.meta, err) < 0) {
+		reader_end(&rd);
+		return -1;
+	}
 	m.p = profile_new(limits);
-	res = range_sums(s, r, &o, &sums, err);
+	res = range_sums(&rd, r, &o, &sums, err);
+	reader_end(&rd);
 	sums_done(&sums);
 	free(m.stacks.v);
 	free(m.locations.v);

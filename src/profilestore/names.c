@@ -28,9 +28,9 @@ static char *heap_text(struct str text)
 	return text.size ? mem_strndup(text.p, text.size) : NULL;
 }
 
-struct named_binary *names_binary(const struct profilestore *s, uint32_t binary)
+struct named_binary *names_binary(const struct profilestore *s, const struct meta *m, uint32_t binary)
 {
-	uint32_t i = atomic_load_explicit(&meta_binary_at(&s->meta, binary)->state, memory_order_acquire);
+	uint32_t i = atomic_load_explicit(&meta_binary_at(m, binary)->state, memory_order_acquire);
 
 	return i ? *(struct named_binary **)column_at(&s->names->tracked, i - 1) : NULL;
 }
@@ -38,10 +38,10 @@ struct named_binary *names_binary(const struct profilestore *s, uint32_t binary)
 /* NULL: no memory. */
 static struct named_binary *names_track(struct profilestore *s, uint32_t binary)
 {
-	struct meta_binary *b = meta_binary_at(&s->meta, binary);
+	struct meta_binary *b = meta_binary_at(s->meta, binary);
 	AUTO(buf_done) struct buf key = { 0 };
 	struct names *n = s->names;
-	struct named_binary *t = names_binary(s, binary), **slot;
+	struct named_binary *t = names_binary(s, s->meta, binary), **slot;
 
 	if (t)
 		return t;
@@ -51,7 +51,7 @@ static struct named_binary *names_track(struct profilestore *s, uint32_t binary)
 	t = *slot = NEW(struct named_binary);
 	t->binary = binary;
 	atomic_init(&t->generation, 1);
-	build_id_key(meta_str(&s->meta, b->file), meta_str(&s->meta, b->build_id), &key);
+	build_id_key(meta_str(s->meta, b->file), meta_str(s->meta, b->build_id), &key);
 	map_put(&n->by_key, buf_bytes(&key), t);
 	atomic_store_explicit(&b->state, column_publish(&n->tracked) + 1, memory_order_release);
 	return t;
@@ -121,13 +121,12 @@ void profilestore_on_unnamed(struct profilestore *s, void (*fn)(void *arg), void
 
 uint32_t profilestore_named_by(struct profilestore *s, uint32_t binary, struct str table)
 {
-	struct named_binary *t = names_binary(s, binary);
-	uint32_t n;
+	struct named_binary *t;
+	uint32_t n = 0;
 
-	if (!t)
-		return 0;
 	pthread_mutex_lock(&s->names->lock);
-	if (!str_eq(str_of(t->named_by), table)) {
+	t = names_binary(s, s->meta, binary);
+	if (t && !str_eq(str_of(t->named_by), table)) {
 		bool other = t->named_by != NULL;
 
 		free(t->named_by);
@@ -139,7 +138,8 @@ uint32_t profilestore_named_by(struct profilestore *s, uint32_t binary, struct s
 			wanted_add_all(s, t);
 		}
 	}
-	n = wanted_count(t);
+	if (t)
+		n = wanted_count(t);
 	pthread_mutex_unlock(&s->names->lock);
 	return n;
 }
@@ -197,7 +197,7 @@ static int load_binary(struct profilestore *s, struct db_stmt *st, struct err *e
 	int64_t binary = db_i64(st, 0), table = db_i64(st, 6), state = db_i64(st, 1), reason = db_i64(st, 2);
 	struct named_binary *t;
 
-	if (binary < 0 || binary >= column_n(&s->meta.binaries) || table < 1 || table > 255 || state < 0 ||
+	if (binary < 0 || binary >= column_n(&s->meta->binaries) || table < 1 || table > 255 || state < 0 ||
 	    state > NAMING_DONE || reason < 0 || reason >= FRAME_N_REASONS)
 		return err_set(err, ERR_INVALID, "the row of naming for binary %lld is damaged",
 			       (long long)binary);
@@ -240,7 +240,7 @@ static void binary_opened(struct profilestore *s, uint32_t binary)
 {
 	struct named_binary *t;
 
-	if (!atomic_load(&meta_binary_at(&s->meta, binary)->n_bare))
+	if (!atomic_load(&meta_binary_at(s->meta, binary)->n_bare))
 		return;
 	t = names_track(s, binary);
 	if (!t)
@@ -261,7 +261,7 @@ int names_open(struct profilestore *s, struct db *db, struct err *err)
 	n->tracked.entry_size = sizeof(struct named_binary *);
 	if (load_binaries(s, db, err) < 0)
 		return -1;
-	for (uint32_t i = 0; i < column_n(&s->meta.binaries); i++)
+	for (uint32_t i = 0; i < column_n(&s->meta->binaries); i++)
 		binary_opened(s, i);
 	return 0;
 }

@@ -53,7 +53,7 @@ struct names {
 /* ---- names.c ---- */
 
 /* NULL: it has no locations to be named. */
-struct named_binary *names_binary(const struct profilestore *s, uint32_t binary);
+struct named_binary *names_binary(const struct profilestore *s, const struct meta *m, uint32_t binary);
 /* Note the outcome of a try. Under the lock. */
 void names_tried(struct named_binary *t, const struct profilestore_tried *tried, int64_t now_ms);
 
@@ -61,7 +61,7 @@ void names_tried(struct named_binary *t, const struct profilestore_tried *tried,
 
 /* The names that a location got after it came in. */
 struct meta_names location_names(const struct meta_location *l);
-bool location_is_wanted(const struct profilestore *s, const struct named_binary *t, uint32_t location);
+bool location_is_wanted(const struct meta *m, const struct named_binary *t, uint32_t location);
 uint32_t wanted_count(const struct named_binary *t);
 /* Add the locations that came in since the last call. */
 void wanted_add_new(struct profilestore *s, struct named_binary *t);

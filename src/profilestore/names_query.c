@@ -6,20 +6,20 @@
 
 #define SOON_MS INT64_C(5000)
 
-enum names_hope names_hope(struct profilestore *s, uint32_t location)
+enum names_hope names_hope(const struct reader *rd, uint32_t location)
 {
-	const struct meta_location *l = meta_location_at(&s->meta, location);
+	const struct meta_location *l = meta_location_at(rd->meta, location);
 	const struct named_binary *t;
 
 	if (!(l->flags & LOCATION_BARE))
 		return NAMES_NONE;
-	t = names_binary(s, meta_binary_of(&s->meta, l));
+	t = names_binary(rd->s, rd->meta, meta_binary_of(rd->meta, l));
 	/* Not tracked yet: it came in just now. */
 	if (!t)
 		return NAMES_SOON;
-	if (atomic_load(&t->state) != NAMING_WANTED || !location_is_wanted(s, t, location))
+	if (atomic_load(&t->state) != NAMING_WANTED || !location_is_wanted(rd->meta, t, location))
 		return NAMES_NONE;
-	return t->next_try_ms <= s->now_ms() + SOON_MS ? NAMES_SOON : NAMES_LATER;
+	return t->next_try_ms <= rd->s->now_ms() + SOON_MS ? NAMES_SOON : NAMES_LATER;
 }
 
 uint64_t names_n_unnamed(struct profilestore *s)
@@ -29,7 +29,7 @@ uint64_t names_n_unnamed(struct profilestore *s)
 	pthread_mutex_lock(&s->names->lock);
 	for (uint32_t i = 0; i < column_n(&s->names->tracked); i++) {
 		const struct named_binary *t = *(struct named_binary **)column_at(&s->names->tracked, i);
-		const struct meta_binary *b = meta_binary_at(&s->meta, t->binary);
+		const struct meta_binary *b = meta_binary_at(s->meta, t->binary);
 
 		n += atomic_load_explicit(&b->n_bare, memory_order_relaxed) - t->n_bare_named;
 	}
@@ -38,16 +38,16 @@ uint64_t names_n_unnamed(struct profilestore *s)
 }
 
 /* Under the lock. Strings are owned by the store or by @t. */
-static void describe_binary(struct profilestore *s, uint32_t binary, const struct named_binary *t,
+static void describe_binary(const struct meta *m, uint32_t binary, const struct named_binary *t,
 			    struct profilestore_binary *ret)
 {
-	const struct meta_binary *b = meta_binary_at(&s->meta, binary);
+	const struct meta_binary *b = meta_binary_at(m, binary);
 	uint32_t n = atomic_load_explicit(&b->n_locations, memory_order_relaxed),
 		 n_bare = atomic_load_explicit(&b->n_bare, memory_order_relaxed);
 
 	*ret = (struct profilestore_binary){ .id = binary,
-					     .file = meta_str(&s->meta, b->file),
-					     .build_id = meta_str(&s->meta, b->build_id),
+					     .file = meta_str(m, b->file),
+					     .build_id = meta_str(m, b->build_id),
 					     .n_locations = n,
 					     .n_named = n - n_bare };
 	if (!t)
@@ -124,7 +124,7 @@ int profilestore_wanted(struct profilestore *s, int64_t now_ms, uint32_t limit,
 			*ret_next_ms = MIN(*ret_next_ms, t->next_try_ms);
 			continue;
 		}
-		describe_binary(s, t->binary, t, &list[n_list++]);
+		describe_binary(s->meta, t->binary, t, &list[n_list++]);
 	}
 	qsort(list, n_list, sizeof(*list), by_most_wanted);
 	*ret = pack_binaries(list, MIN(n_list, (size_t)limit), 0);
@@ -136,7 +136,7 @@ int profilestore_wanted(struct profilestore *s, int64_t now_ms, uint32_t limit,
  * Add up the values of each binary, and note those that were seen at all. Callers have smaller numbers than
  * callees.
  */
-static void add_up_binaries(struct profilestore *s, struct sums *x, int64_t *values, bool *seen)
+static void add_up_binaries(const struct meta *m, struct sums *x, int64_t *values, bool *seen)
 {
 	for (uint32_t i = x->n; i-- > 1;) {
 		const struct meta_stack *st;
@@ -144,8 +144,8 @@ static void add_up_binaries(struct profilestore *s, struct sums *x, int64_t *val
 
 		if (!sums_has(x, i))
 			continue;
-		st = meta_stack_at(&s->meta, i);
-		binary = meta_binary_of(&s->meta, meta_location_at(&s->meta, st->location));
+		st = meta_stack_at(m, i);
+		binary = meta_binary_of(m, meta_location_at(m, st->location));
 		x->seen[st->parent / 64] |= UINT64_C(1) << st->parent % 64;
 		values[binary] = add_saturating(values[binary], x->values[i]);
 		seen[binary] = true;
@@ -161,36 +161,51 @@ static int by_value_spent(const void *a, const void *b)
 	return by_most_wanted(a, b);
 }
 
-int profilestore_binaries(struct profilestore *s, const struct profilestore_range *r,
-			  struct profilestore_binaries **ret, struct err *err)
+static int list_binaries(struct reader *rd, const struct profilestore_range *r,
+			 struct profilestore_binaries **ret, struct err *err)
 {
 	AUTO(mem_freep) struct profilestore_binary *list = NULL;
 	AUTO(mem_freep) int64_t *values = NULL;
 	AUTO(mem_freep) bool *seen = NULL;
 	const struct range_options o = { .deadline_mono_ms = clock_mono_ms() + BINARIES_MS };
 	AUTO(sums_done) struct sums x = { 0 };
+	struct profilestore *s = rd->s;
+	const struct meta *m = rd->meta;
 	uint32_t n_all;
 	size_t n = 0;
 
-	if (r && (sums_init(&x, &s->meta, err) < 0 || range_sums(s, r, &o, &x, err) < 0))
+	if (r && (sums_init(&x, m, err) < 0 || range_sums(rd, r, &o, &x, err) < 0))
 		return -1;
-	n_all = column_n(&s->meta.binaries);
+	n_all = column_n(&m->binaries);
 	list = NEW_N(struct profilestore_binary, (size_t)n_all + 1);
 	values = mem_zalloc(((size_t)n_all + 1) * sizeof(*values));
 	seen = mem_zalloc((size_t)n_all + 1);
 	if (r)
-		add_up_binaries(s, &x, values, seen);
+		add_up_binaries(m, &x, values, seen);
 	pthread_mutex_lock(&s->names->lock);
 	for (uint32_t i = 0; i < n_all; i++) {
-		if (r ? !seen[i] : !atomic_load(&meta_binary_at(&s->meta, i)->n_locations))
+		if (r ? !seen[i] : !atomic_load(&meta_binary_at(m, i)->n_locations))
 			continue;
-		describe_binary(s, i, names_binary(s, i), &list[n]);
+		describe_binary(m, i, names_binary(s, m, i), &list[n]);
 		list[n++].value = values[i];
 	}
 	qsort(list, n, sizeof(*list), by_value_spent);
 	*ret = pack_binaries(list, n, x.total);
 	pthread_mutex_unlock(&s->names->lock);
 	return 0;
+}
+
+int profilestore_binaries(struct profilestore *s, const struct profilestore_range *r,
+			  struct profilestore_binaries **ret, struct err *err)
+{
+	struct reader rd;
+	int res;
+
+	if (reader_begin(s, &rd, err) < 0)
+		return -1;
+	res = list_binaries(&rd, r, ret, err);
+	reader_end(&rd);
+	return res;
 }
 
 static void describe_location(const struct profilestore *s, uint32_t location,
@@ -207,8 +222,8 @@ static void describe_location(const struct profilestore *s, uint32_t location,
 		[META_SECTION] = { FRAME_SECTION, { 0 } },
 		[META_RUNTIME] = { FRAME_RUNTIME, { 0 } },
 	};
-	const struct meta_location *l = meta_location_at(&s->meta, location);
-	const struct meta_part *p = meta_part_at(&s->meta, l->part);
+	const struct meta_location *l = meta_location_at(s->meta, location);
+	const struct meta_part *p = meta_part_at(s->meta, l->part);
 
 	*ret = (struct profilestore_unnamed){ .location = location,
 					      .kind = (uint8_t)kinds[p->kind].kind,
@@ -220,14 +235,13 @@ static void describe_location(const struct profilestore *s, uint32_t location,
 size_t profilestore_unnamed(struct profilestore *s, uint32_t binary, struct profilestore_unnamed *ret,
 			    size_t room)
 {
-	struct named_binary *t = names_binary(s, binary);
+	struct named_binary *t;
 	size_t n = 0;
 
-	if (!t)
-		return 0;
 	pthread_mutex_lock(&s->names->lock);
-	for (size_t i = t->wanted.first; i < t->wanted.n && n < room; i++)
-		if (location_is_wanted(s, t, t->wanted.list[i]))
+	t = names_binary(s, s->meta, binary);
+	for (size_t i = t ? t->wanted.first : 0; t && i < t->wanted.n && n < room; i++)
+		if (location_is_wanted(s->meta, t, t->wanted.list[i]))
 			describe_location(s, t->wanted.list[i], &ret[n++]);
 	pthread_mutex_unlock(&s->names->lock);
 	return n;

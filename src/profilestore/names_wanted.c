@@ -15,9 +15,9 @@ struct meta_names location_names(const struct meta_location *l)
 	return meta_names_of(atomic_load_explicit(&l->names, memory_order_acquire));
 }
 
-bool location_is_wanted(const struct profilestore *s, const struct named_binary *t, uint32_t location)
+bool location_is_wanted(const struct meta *m, const struct named_binary *t, uint32_t location)
 {
-	return location_names(meta_location_at(&s->meta, location)).generation !=
+	return location_names(meta_location_at(m, location)).generation !=
 	       atomic_load_explicit(&t->generation, memory_order_relaxed);
 }
 
@@ -25,7 +25,7 @@ void wanted_shorten(struct profilestore *s, struct named_binary *t)
 {
 	size_t to = 0;
 
-	while (t->wanted.first < t->wanted.n && !location_is_wanted(s, t, t->wanted.list[t->wanted.first]))
+	while (t->wanted.first < t->wanted.n && !location_is_wanted(s->meta, t, t->wanted.list[t->wanted.first]))
 		t->wanted.first++;
 	if (t->wanted.first < t->wanted.n / 2 && t->wanted.first < t->wanted.n)
 		return;
@@ -41,7 +41,7 @@ void wanted_shorten(struct profilestore *s, struct named_binary *t)
 
 static uint32_t last_location(const struct profilestore *s, uint32_t binary)
 {
-	return atomic_load_explicit(&meta_binary_at(&s->meta, binary)->last_location, memory_order_acquire);
+	return atomic_load_explicit(&meta_binary_at(s->meta, binary)->last_location, memory_order_acquire);
 }
 
 void wanted_add_new(struct profilestore *s, struct named_binary *t)
@@ -49,11 +49,11 @@ void wanted_add_new(struct profilestore *s, struct named_binary *t)
 	uint32_t last = last_location(s, t->binary);
 
 	for (uint32_t i = last; i && i != t->wanted.seen;) {
-		const struct meta_location *l = meta_location_at(&s->meta, i - 1);
+		const struct meta_location *l = meta_location_at(s->meta, i - 1);
 
 		if (l->flags & LOCATION_BARE) {
 			t->n_bare_named += l->n_lines || location_names(l).n_lines;
-			if (location_is_wanted(s, t, i - 1))
+			if (location_is_wanted(s->meta, t, i - 1))
 				VEC_PUSH(t->wanted.list, t->wanted.n, t->wanted.room) = i - 1;
 		}
 		i = l->next;

@@ -66,7 +66,7 @@ static int intern_name_lines(struct meta *m, const struct profilestore_name *nam
 
 static struct named_binary *tracked_of(struct profilestore *s, uint32_t location)
 {
-	return names_binary(s, meta_binary_of(&s->meta, meta_location_at(&s->meta, location)));
+	return names_binary(s, s->meta, meta_binary_of(s->meta, meta_location_at(s->meta, location)));
 }
 
 /* ---- rows ---- */
@@ -131,7 +131,7 @@ static int write_binary_rows(struct profilestore *s, const struct naming_job *j,
 		last = t;
 	}
 	for (size_t i = 0; r == 0 && i < j->n_tried; i++) {
-		const struct named_binary *t = names_binary(s, j->tried[i].binary);
+		const struct named_binary *t = names_binary(s, s->meta, j->tried[i].binary);
 
 		if (t)
 			r = write_binary_row(s, t, &j->tried[i], err);
@@ -146,10 +146,10 @@ static int names_apply(struct profilestore *s, struct job *job, struct err *err)
 	struct naming_job *j = CONTAINER_OF(job, struct naming_job, job);
 
 	for (size_t i = 0; i < j->n; i++) {
-		const struct meta_location *l = meta_location_at(&s->meta, j->names[i].location);
+		const struct meta_location *l = meta_location_at(s->meta, j->names[i].location);
 		struct meta_names n = meta_names_of(atomic_load_explicit(&l->names, memory_order_relaxed));
 
-		if (intern_name_lines(&s->meta, &j->names[i], &n, err) < 0)
+		if (intern_name_lines(s->meta, &j->names[i], &n, err) < 0)
 			return JOB_REFUSED;
 		n.generation = tracked_of(s, j->names[i].location)->generation;
 		j->words[i] = meta_names_word(n);
@@ -162,7 +162,7 @@ static int names_apply(struct profilestore *s, struct job *job, struct err *err)
 
 static void publish_names(struct profilestore *s, const struct profilestore_name *name, uint64_t word)
 {
-	struct meta_location *l = meta_location_at(&s->meta, name->location);
+	struct meta_location *l = meta_location_at(s->meta, name->location);
 	struct meta_names was = meta_names_of(atomic_load_explicit(&l->names, memory_order_relaxed)),
 			  is = meta_names_of(word);
 	struct named_binary *t = tracked_of(s, name->location);
@@ -190,7 +190,7 @@ static void names_written(struct profilestore *s, struct job *job, const struct 
 	if (last)
 		wanted_shorten(s, last);
 	for (size_t i = 0; i < j->n_tried; i++) {
-		struct named_binary *t = names_binary(s, j->tried[i].binary);
+		struct named_binary *t = names_binary(s, s->meta, j->tried[i].binary);
 
 		if (!t)
 			continue;

@@ -33,7 +33,8 @@ int profilestore_open(const struct profilestore_options *o, struct profilestore 
 	s->next_series = 1;
 	pthread_mutex_init(&s->readers_lock, NULL);
 	pthread_mutex_init(&s->groom_lock, NULL);
-	meta_init(&s->meta, o->max_metadata ? MAX(o->max_metadata, MAX_METADATA_LEAST) : MAX_METADATA_USUAL);
+	s->meta = NEW(struct meta);
+	meta_init(s->meta, o->max_metadata ? MAX(o->max_metadata, MAX_METADATA_LEAST) : MAX_METADATA_USUAL);
 	if (open_db(s, err) == 0 && profilestore_load(s, err) == 0 && names_open(s, s->db, err) == 0 &&
 	    profilestore_writer_start(s, err) == 0) {
 		*ret = s;
@@ -49,6 +50,7 @@ void profilestore_close(struct profilestore *s)
 		return;
 	profilestore_writer_stop(s);
 	names_close(s);
+	epoch_release(s);
 	while (s->n_readers)
 		db_close(s->readers[--s->n_readers]);
 	db_close(s->db);
@@ -57,7 +59,9 @@ void profilestore_close(struct profilestore *s)
 	column_done(&s->series);
 	map_done(&s->series_by_key);
 	buf_done(&s->segments.names);
-	meta_done(&s->meta);
+	meta_done(s->meta);
+	free(s->meta);
+	free(s->retired.v);
 	pthread_mutex_destroy(&s->groom_lock);
 	pthread_mutex_destroy(&s->readers_lock);
 	free(s->path);
@@ -83,8 +87,11 @@ static uint64_t size_on_disk(const struct profilestore *s)
 
 void profilestore_stats(struct profilestore *s, struct profilestore_stats *ret)
 {
-	const struct meta *m = &s->meta;
+	struct reader rd;
+	const struct meta *m;
 
+	reader_hold(s, &rd);
+	m = rd.meta;
 	*ret = (struct profilestore_stats){
 		.n_profiles = atomic_load(&s->n_profiles),
 		.n_samples = atomic_load(&s->n_samples),
@@ -111,4 +118,5 @@ void profilestore_stats(struct profilestore *s, struct profilestore_stats *ret)
 	}
 	if (ret->oldest_ms == INT64_MAX)
 		ret->oldest_ms = 0;
+	reader_end(&rd);
 }

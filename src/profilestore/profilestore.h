@@ -121,7 +121,7 @@ struct profilestore_series_list {
 	int64_t from_ms, step_ms;
 	size_t n_points, n, n_left_out;
 	struct profilestore_series *v;
-	struct str type, unit; /* valid as long as the store; empty: no series */
+	struct str type, unit; /* empty: no series */
 };
 int profilestore_series(struct profilestore *s, const struct profilestore_range *r,
 			const struct profilestore_series_options *o, struct profilestore_series_list **ret,

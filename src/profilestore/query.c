@@ -61,7 +61,7 @@ static void labels_by(struct arena *a, const struct series *x, const struct prof
 	if (o->one)
 		return;
 	if (!o->n_by) {
-		/* Labels live as long as the store. */
+		/* Labels are copied by group_list(), while the series are held. */
 		g->labels = x->labels;
 		g->n_labels = x->n_labels;
 		return;
@@ -120,9 +120,13 @@ static struct str add_key_text(char **p, struct str s)
 }
 
 /* In one piece: series, points, labels, texts. */
-static struct profilestore_series_list *group_list(const struct groups *gs, size_t n)
+/* @first: a series of the type of all; NULL: there is none. */
+static struct profilestore_series_list *group_list(const struct groups *gs, size_t n,
+						   const struct series *first)
 {
-	size_t n_labels = 0, size = sizeof(struct profilestore_series_list);
+	const struct str type = first ? first->texts[SERIES_TYPE] : STR(""),
+			 unit = first ? first->texts[SERIES_UNIT] : STR("");
+	size_t n_labels = 0, size = sizeof(struct profilestore_series_list) + type.size + unit.size;
 	struct profilestore_series_list *l;
 	struct profilestore_label *labels;
 	int64_t *points;
@@ -149,6 +153,8 @@ static struct profilestore_series_list *group_list(const struct groups *gs, size
 			*labels++ = (struct profilestore_label){ add_key_text(&text, g->labels[k].name),
 								 add_key_text(&text, g->labels[k].value) };
 	}
+	l->type = add_key_text(&text, type);
+	l->unit = add_key_text(&text, unit);
 	l->n = n;
 	l->n_left_out = gs->n - n;
 	return l;
@@ -171,19 +177,18 @@ static int add_series(struct groups *gs, const struct series_read *q,
 	return 0;
 }
 
-int profilestore_series(struct profilestore *s, const struct profilestore_range *r,
-			const struct profilestore_series_options *o, struct profilestore_series_list **ret,
-			struct err *err)
+static int sum_over_time(struct reader *rd, const struct profilestore_range *r,
+			 const struct profilestore_series_options *o, struct profilestore_series_list **ret,
+			 struct err *err)
 {
 	struct groups gs = { 0 };
 	struct series_points scale = { 0 };
 	AUTO(mem_freep) struct series **list = NULL;
 	int64_t from_ms, to_ms;
-	struct db *db;
 	size_t n;
 	int res = 0;
 
-	if (series_list(s, r, &list, &n, err) < 0)
+	if (series_list(rd->s, r, &list, &n, err) < 0)
 		return -1;
 	clip_range(r, list, n, &from_ms, &to_ms);
 	scale.step_ms = o->step_ms > 0 ? o->step_ms : usual_step(to_ms - from_ms);
@@ -194,28 +199,38 @@ int profilestore_series(struct profilestore *s, const struct profilestore_range 
 		return err_set(err, ERR_LIMIT,
 			       "%zu points, the limit is %u: use a longer step or a shorter range",
 			       gs.n_points, MAX_POINTS);
-	db = reader_take(s, err);
-	if (!db)
-		return -1;
 	arena_init(&gs.arena);
 	for (size_t i = 0; res == 0 && gs.n_points && i < n; i++)
-		res = add_series(&gs, &(struct series_read){ db, list[i], from_ms, to_ms, ROLLUP_LEVELS, 0 },
+		res = add_series(&gs,
+				 &(struct series_read){ rd->db, list[i], from_ms, to_ms, ROLLUP_LEVELS, 0 },
 				 o, &scale, err);
-	reader_give(s, db);
 	if (res == 0) {
 		if (gs.n)
 			qsort(gs.v, gs.n, sizeof(struct value_group *), by_total);
-		*ret = group_list(&gs, MIN(gs.n, (size_t)(o->limit ? o->limit : LIMIT_USUAL)));
+		*ret = group_list(&gs, MIN(gs.n, (size_t)(o->limit ? o->limit : LIMIT_USUAL)),
+				  n ? list[0] : NULL);
 		(*ret)->from_ms = scale.from_ms;
 		(*ret)->step_ms = scale.step_ms;
 		(*ret)->n_points = gs.n_points;
-		(*ret)->type = n ? list[0]->texts[SERIES_TYPE] : STR("");
-		(*ret)->unit = n ? list[0]->texts[SERIES_UNIT] : STR("");
 	}
 	free(gs.v);
 	map_done(&gs.by_key);
 	buf_done(&gs.key);
 	arena_done(&gs.arena);
+	return res;
+}
+
+int profilestore_series(struct profilestore *s, const struct profilestore_range *r,
+			const struct profilestore_series_options *o, struct profilestore_series_list **ret,
+			struct err *err)
+{
+	struct reader rd;
+	int res;
+
+	if (reader_begin(s, &rd, err) < 0)
+		return -1;
+	res = sum_over_time(&rd, r, o, ret, err);
+	reader_end(&rd);
 	return res;
 }
 
@@ -309,17 +324,35 @@ static int take_latest_series(struct profilestore *s, struct db *db, const struc
 	return 0;
 }
 
+/* In one piece: the series may be deleted. */
 static struct profilestore_entries *chosen_series(const struct latest *l)
 {
-	struct profilestore_entries *e = mem_zalloc(sizeof(*e) + l->n * sizeof(*e->v));
+	struct profilestore_entries *e;
+	struct profilestore_label *labels;
+	size_t n_labels = 0, size = 0;
+	char *text;
 
+	for (size_t i = 0; i < l->n; i++) {
+		const struct series *x = l->v[i].x;
+
+		n_labels += x->n_labels;
+		for (size_t k = 0; k < x->n_labels; k++)
+			size += x->labels[k].name.size + x->labels[k].value.size;
+	}
+	e = mem_zalloc(sizeof(*e) + l->n * sizeof(*e->v) + n_labels * sizeof(*labels) + size);
 	e->v = (struct profilestore_entry *)(e + 1);
 	e->n = l->n;
+	labels = (struct profilestore_label *)(e->v + e->n);
+	text = (char *)(labels + n_labels);
 	for (size_t i = 0; i < l->n; i++) {
+		const struct series *x = l->v[i].x;
+
 		e->v[i] = l->v[i].e;
-		/* Labels live as long as the store. */
-		e->v[i].labels = l->v[i].x->labels;
-		e->v[i].n_labels = l->v[i].x->n_labels;
+		e->v[i].labels = labels;
+		e->v[i].n_labels = x->n_labels;
+		for (size_t k = 0; k < x->n_labels; k++)
+			*labels++ = (struct profilestore_label){ add_key_text(&text, x->labels[k].name),
+								 add_key_text(&text, x->labels[k].value) };
 	}
 	return e;
 }
@@ -327,19 +360,19 @@ static struct profilestore_entries *chosen_series(const struct latest *l)
 int profilestore_profiles(struct profilestore *s, const struct profilestore_range *r, uint32_t limit,
 			  struct profilestore_entries **ret, struct err *err)
 {
-	struct db *db = reader_take(s, err);
 	struct latest l = { 0 };
+	struct reader rd;
 	int res;
 
-	if (!db)
+	if (reader_begin(s, &rd, err) < 0)
 		return -1;
 	if (r->profile_id)
-		res = take_series(s, db, r->profile_id, &l, err);
+		res = take_series(s, rd.db, r->profile_id, &l, err);
 	else
-		res = take_latest_series(s, db, r, limit ? limit : LIMIT_USUAL, &l, err);
-	reader_give(s, db);
+		res = take_latest_series(s, rd.db, r, limit ? limit : LIMIT_USUAL, &l, err);
 	if (res == 0)
 		*ret = chosen_series(&l);
+	reader_end(&rd);
 	free(l.v);
 	return res;
 }

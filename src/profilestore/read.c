@@ -333,18 +333,17 @@ static int sum_series(struct db *db, const struct profilestore_range *r, const s
 	return 0;
 }
 
-int range_sums(struct profilestore *s, const struct profilestore_range *r, const struct range_options *o,
+int range_sums(struct reader *rd, const struct profilestore_range *r, const struct range_options *o,
 	       struct sums *sums, struct err *err)
 {
-	struct db *db = reader_take(s, err);
+	struct profilestore *s = rd->s;
+	struct db *db = rd->db;
 	AUTO(mem_freep) struct series **list = NULL;
 	struct series *x;
 	uint32_t id = 0;
 	size_t n;
 	int res;
 
-	if (!db)
-		return -1;
 	if (r->profile_id) {
 		res = read_one_profile(db, r->profile_id, sums, &id, err);
 		x = id ? series_of_id(s, id) : NULL;
@@ -357,7 +356,6 @@ int range_sums(struct profilestore *s, const struct profilestore_range *r, const
 		if (res == 0)
 			res = sum_series(db, r, o, list, n, sums, err);
 	}
-	reader_give(s, db);
 	return res;
 }
 

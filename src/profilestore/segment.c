@@ -134,12 +134,12 @@ int segments_write(struct profilestore *s, struct err *err)
 	AUTO(buf_done) struct buf b = { 0 };
 
 	for (enum segment_kind k = SEGMENT_STRINGS; k < SEGMENT_NAMES; k++) {
-		uint32_t n = column_n(segment_column(&s->meta, k));
+		uint32_t n = column_n(segment_column(s->meta, k));
 
 		g->written[k] = n;
 		/* A row for each few megabytes: the first profile may bring nearly everything. */
 		for (uint32_t i = g->saved[k], from = i; i < n; i++) {
-			write_entry(&s->meta, k, i, &b);
+			write_entry(s->meta, k, i, &b);
 			if (i + 1 < n && b.size < GROOM_SIZE)
 				continue;
 			if (write_segment_row(s->db, k, from, i + 1 - from, buf_bytes(&b), err) < 0)
@@ -301,7 +301,7 @@ int segments_load(struct profilestore *s, struct db *db, struct err *err)
 
 	/* Some tables have the number 0 from the start. */
 	for (enum segment_kind k = SEGMENT_STRINGS; k < SEGMENT_NAMES; k++)
-		s->segments.saved[k] = column_n(segment_column(&s->meta, k));
+		s->segments.saved[k] = column_n(segment_column(s->meta, k));
 	if (db_prepare(db, "SELECT id, n, digest, data FROM segment ORDER BY id", &st, err) < 0)
 		return -1;
 	while ((r = db_step(st, err)) == DB_ROW) {
@@ -313,12 +313,12 @@ int segments_load(struct profilestore *s, struct db *db, struct err *err)
 
 		if (kind < SEGMENT_STRINGS || kind >= SEGMENT_N_KINDS || n <= 0 || n > UINT32_MAX)
 			return segment_damaged("lists", err);
-		c = segment_column(&s->meta, (enum segment_kind)kind);
+		c = segment_column(s->meta, (enum segment_kind)kind);
 		have = c ? column_n(c) : s->segments.saved[kind];
 		if (first != have || (uint64_t)db_i64(st, 2) != hash64(data.p, data.size, (uint64_t)kind))
 			return err_set(err, ERR_INVALID, "row %lld of segment is damaged, or one is missing",
 				       (long long)id);
-		if (segment_read(&s->meta, (enum segment_kind)kind, (uint32_t)n, data, err) < 0)
+		if (segment_read(s->meta, (enum segment_kind)kind, (uint32_t)n, data, err) < 0)
 			return err_in(err, "row %lld of segment", (long long)id);
 		s->segments.saved[kind] = (uint32_t)(first + n);
 	}

@@ -323,11 +323,14 @@ int profilestore_types(struct profilestore *s, const struct profilestore_range *
 		       struct profilestore_list **ret, struct err *err)
 {
 	struct found_series f = { 0 };
+	struct reader rd;
 	uint32_t it = 0;
 
+	reader_hold(s, &rd);
 	for (struct series *x; (x = series_next(s, r, &it));)
 		add_found(&f, x->type);
 	*ret = series_list_of(&f);
+	reader_end(&rd);
 	return 0;
 }
 
@@ -335,12 +338,15 @@ int profilestore_label_names(struct profilestore *s, const struct profilestore_r
 			     struct profilestore_list **ret, struct err *err)
 {
 	struct found_series f = { 0 };
+	struct reader rd;
 	uint32_t it = 0;
 
+	reader_hold(s, &rd);
 	for (struct series *x; (x = series_next(s, r, &it));)
 		for (size_t i = 0; i < x->n_labels; i++)
 			add_found(&f, x->labels[i].name);
 	*ret = series_list_of(&f);
+	reader_end(&rd);
 	return 0;
 }
 
@@ -348,8 +354,10 @@ int profilestore_label_values(struct profilestore *s, const struct profilestore_
 			      struct profilestore_list **ret, struct err *err)
 {
 	struct found_series f = { 0 };
+	struct reader rd;
 	uint32_t it = 0;
 
+	reader_hold(s, &rd);
 	for (struct series *x; (x = series_next(s, r, &it));) {
 		struct str v = series_label(x, name);
 
@@ -357,5 +365,6 @@ int profilestore_label_values(struct profilestore *s, const struct profilestore_
 			add_found(&f, v);
 	}
 	*ret = series_list_of(&f);
+	reader_end(&rd);
 	return 0;
 }

@@ -25,7 +25,7 @@ static void add(struct stored *t, struct profile_mapping m, const char *file, co
 
 static struct meta_location last(const struct stored *t)
 {
-	const struct meta *m = &t->s->meta;
+	const struct meta *m = t->s->meta;
 
 	return *meta_location_at(m, column_n(&m->locations) - 1);
 }
@@ -33,7 +33,7 @@ static struct meta_location last(const struct stored *t)
 static void assert_place(const struct stored *t, uint32_t n, enum meta_kind kind, uint64_t addr,
 			 const char *file)
 {
-	const struct meta *m = &t->s->meta;
+	const struct meta *m = t->s->meta;
 	struct meta_location l = last(t);
 	const struct meta_part *p = meta_part_at(m, l.part);
 

@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Readers of the tables in memory, and the memory that they may still see.
+ *
+ * A reader registers itself before it looks at a table. An object that is taken out of the tables is *retired*:
+ * its memory is freed when every reader that registered before has ended. Nobody waits for anybody.
+ */
+#include "profilestore/internal.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include "base/vec.h"
+
+void reader_hold(struct profilestore *s, struct reader *r)
+{
+	*r = (struct reader){ .s = s };
+	pthread_mutex_lock(&s->readers_lock);
+	r->meta = s->meta;
+	r->epoch = s->epoch;
+	r->next = s->active;
+	r->at = &s->active;
+	if (r->next)
+		r->next->at = &r->next;
+	s->active = r;
+	pthread_mutex_unlock(&s->readers_lock);
+}
+
+int reader_begin(struct profilestore *s, struct reader *r, struct err *err)
+{
+	reader_hold(s, r);
+	r->db = reader_take(s, err);
+	if (r->db)
+		return 0;
+	reader_end(r);
+	return -1;
+}
+
+void reader_end(struct reader *r)
+{
+	struct profilestore *s = r->s;
+
+	if (!s)
+		return;
+	reader_give(s, r->db);
+	pthread_mutex_lock(&s->readers_lock);
+	*r->at = r->next;
+	if (r->next)
+		r->next->at = r->at;
+	pthread_mutex_unlock(&s->readers_lock);
+	*r = (struct reader){ 0 };
+}
+
+/* ---- retired objects ---- */
+
+void epoch_retire(struct profilestore *s, void *object, void (*release)(void *object))
+{
+	pthread_mutex_lock(&s->readers_lock);
+	VEC_PUSH(s->retired.v, s->retired.n, s->retired.room) = (struct retired){ object, release,
+										  s->epoch++ };
+	pthread_mutex_unlock(&s->readers_lock);
+}
+
+/* Those that no reader sees are first: they are sorted by epoch. */
+static size_t take_released(struct profilestore *s, struct retired *ret, size_t room)
+{
+	uint64_t oldest = UINT64_MAX;
+	size_t n = 0;
+
+	pthread_mutex_lock(&s->readers_lock);
+	for (const struct reader *r = s->active; r; r = r->next)
+		oldest = MIN(oldest, r->epoch);
+	while (n < room && n < s->retired.n && s->retired.v[n].epoch < oldest) {
+		ret[n] = s->retired.v[n];
+		n++;
+	}
+	s->retired.n -= n;
+	if (n)
+		memmove(s->retired.v, s->retired.v + n, s->retired.n * sizeof(*s->retired.v));
+	pthread_mutex_unlock(&s->readers_lock);
+	return n;
+}
+
+void epoch_release(struct profilestore *s)
+{
+	struct retired v[256];
+
+	for (size_t n; (n = take_released(s, v, ARRAY_SIZE(v)));)
+		for (size_t i = 0; i < n; i++)
+			v[i].release(v[i].object);
+}
