@@ -121,6 +121,8 @@ const char *err_kind_name(enum err_kind kind)
 		return "invalid";
 	case ERR_LIMIT:
 		return "limit";
+	case ERR_BUSY:
+		return "busy";
 	case ERR_IO:
 		return "io";
 	case ERR_CHANGED:

@@ -12,6 +12,7 @@
 #include <stdarg.h>
 #include <stdatomic.h>
 
+/* The numbers are in the index on disk: new ones are added at the end. */
 enum err_kind {
 	ERR_NONE = 0,
 	ERR_INVALID,   /* the input is damaged or of another kind; trying again does not help */
@@ -21,6 +22,7 @@ enum err_kind {
 	ERR_UPSTREAM,  /* another server failed */
 	ERR_CANCELLED, /* the caller cancelled it, or a deadline passed */
 	ERR_INTERNAL,  /* our own mistake */
+	ERR_BUSY,      /* memory or another resource of ours is used up now; trying again later helps */
 };
 
 #define ERR_TEXT_SIZE 512

@@ -14,6 +14,16 @@
  */
 unsigned pool_cpus_in_cgroup(unsigned n_cpus, struct str membership, const char *root);
 
+/*
+ * The memory of this machine that the cgroup allows, in bytes: @machine, or the smallest of memory.max and
+ * memory.high. Arguments as above.
+ */
+uint64_t budget_memory_in_cgroup(uint64_t machine, struct str membership, const char *root);
+
+/* Call @fn with the text of @file of our cgroup and of each one above it that has such a file. */
+void cgroup_each_limit(struct str membership, const char *root, const char *file,
+		       void (*fn)(void *arg, struct str text), void *arg);
+
 /* One series. It is never freed. */
 struct metric {
 	const struct metric_family *family;

@@ -13,7 +13,6 @@
 
 #define CPUS_MAX        65536
 #define CGROUP_TEXT_MAX KIB(64)
-#define CPU_MAX_SIZE    256
 
 static unsigned cpus_by_affinity(void)
 {
@@ -30,36 +29,21 @@ static unsigned cpus_by_affinity(void)
 }
 
 /* "max 100000" or "150000 100000": microseconds in each period. */
-static unsigned cpus_by_quota(unsigned n_cpus, struct str text)
+static void cpus_by_quota(void *arg, struct str text)
 {
+	unsigned *n_cpus = arg;
 	uint64_t quota, period, n;
 	struct str first = str_cut(&text, ' ');
 
 	if (!str_to_u64(first, &quota) || !str_to_u64(str_trim(text), &period) || !period)
-		return n_cpus;
+		return;
 	n = quota / period + (quota % period != 0);
-	return (unsigned)MIN(MAX(n, 1), (uint64_t)n_cpus);
+	*n_cpus = (unsigned)MIN(MAX(n, 1), (uint64_t)*n_cpus);
 }
 
 unsigned pool_cpus_in_cgroup(unsigned n_cpus, struct str membership, const char *root)
 {
-	struct str group = { 0 };
-
-	/* The line of v2 begins with "0::"; the other lines are of v1. */
-	while (membership.size) {
-		struct str line = str_cut(&membership, '\n');
-
-		if (str_starts(line, STR("0::/")))
-			group = (struct str){ line.p + 3, line.size - 3 };
-	}
-	while (group.size) {
-		AUTO(mem_freep) char *path = mem_printf("%s" STR_FMT "/cpu.max", root, STR_ARG(group));
-		AUTO(buf_done) struct buf text = { 0 };
-
-		if (file_read(path, CPU_MAX_SIZE, &text, NULL) == 0)
-			n_cpus = cpus_by_quota(n_cpus, buf_str(&text));
-		group = str_eq(group, STR("/")) ? (struct str){ 0 } : path_dirname(group);
-	}
+	cgroup_each_limit(membership, root, "cpu.max", cpus_by_quota, &n_cpus);
 	return n_cpus;
 }
 

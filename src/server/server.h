@@ -9,6 +9,7 @@
  */
 #pragma once
 
+#include "base/budget.h"
 #include "naming/naming.h"
 #include "profilestore/profilestore.h"
 #include "tables/tables.h"
@@ -17,6 +18,7 @@ struct server;
 
 struct server_options {
 	struct resolver *resolver; /* borrowed */
+	struct budget *memory;     /* borrowed; for requests; NULL: no limit */
 	struct store *store;       /* borrowed; takes pushes; NULL: there is none */
 	struct tables
 		*tables; /* borrowed; server_stop() stops it first; NULL: addresses are not symbolized */

@@ -30,6 +30,7 @@ struct tables;
 struct tables_options {
 	struct resolver *resolver; /* borrowed */
 	struct store *store;       /* borrowed: tables are kept there; NULL: they are not kept */
+	struct budget *memory;     /* borrowed: of which tables are built; NULL: no limit */
 	const char *temp_dir;      /* for copies of files that cannot be read at random; NULL: /var/tmp */
 	size_t tables_size;        /* bytes of tables that stay mapped; 0: 512 MiB */
 	uint64_t building_size;    /* bytes of the files that tables are built of at once; a larger file is

@@ -38,6 +38,11 @@ static const struct option_row http_rows[] = {
 static const struct option_group http_group = { "HTTP", http_rows };
 
 static const struct option_row limit_rows[] = {
+	{ 0, "memory", "SIZE",
+	  "memory for requests, profiles, queries and symbol tables, together; over it they wait or get 503 "
+	  "[half of "
+	  "the machine's]",
+	  SERVICE_SIZE(memory) },
 	{ 0, "max-connections", "N", "connections at once [from the limit of open files]",
 	  SERVICE_NUMBER(server.max_connections) },
 	{ 0, "max-connections-per-ip", "N", "connections at once from one address [no limit]",

@@ -38,6 +38,7 @@ struct service {
 	_Atomic(struct naming *) naming; /* notified of new files; NULL until it is made */
 	struct server *server;
 	struct pool *helpers; /* decode ahead */
+	struct budget *memory;
 	const char *data;
 	uint64_t states_epoch; /* of the other servers' states, when they were saved */
 	sigset_t signals;
@@ -332,6 +333,7 @@ static int start_server(struct service *v, const struct settings *s, const struc
 	struct server_options opts = o->server;
 
 	opts.naming = v->profiles && o->profiles.symbolize_ms ? v->naming : NULL;
+	opts.memory = v->memory;
 	opts.tables = v->tables;
 	opts.profiles = v->profiles;
 	opts.resolver = v->resolver;
@@ -372,6 +374,7 @@ static int service_start(struct service *v, struct settings *s, const struct ser
 	struct net_url_list upstreams;
 
 	files_init(&files, s, places);
+	v->memory = budget_new(o->memory);
 	upstream_servers(s, &upstreams);
 	if (start_scan(v, s, &files, err) < 0)
 		return -1;
@@ -386,6 +389,7 @@ static int service_start(struct service *v, struct settings *s, const struct ser
 	    open_profiles(v, s, places->data, err) < 0)
 		return -1;
 
+	tables.memory = v->memory;
 	tables.resolver = v->resolver;
 	tables.store = v->store;
 	tables.discriminators = o->discriminators;
@@ -410,6 +414,7 @@ static void service_stop(struct service *v)
 	scan_free(v->scan);
 	/* Scan and store may have notified it until now. */
 	naming_free(v->naming);
+	budget_free(v->memory);
 }
 
 static int remove_service_file(const char *path, const struct stat *st, int type, struct FTW *ftw)

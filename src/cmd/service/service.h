@@ -27,6 +27,7 @@ struct service_settings {
 	struct scan_options scan;
 	struct server_options server; /* without listen, resolver, scan */
 	uint64_t span_cache, map_cache, sources_cache;
+	uint64_t memory; /* of the budget; 0: budget_usual() */
 	bool source_any, discriminators;
 	struct store_settings {
 		const char *dir; /* NULL: in the data directory */

@@ -139,6 +139,7 @@ void reply_ready(struct server *s, struct http_conn *conn, bool head, struct rea
 unsigned reply_status_of(const struct err *err)
 {
 	switch (err->kind) {
+	case ERR_BUSY:
 	case ERR_CHANGED:
 	case ERR_LIMIT:
 	case ERR_CANCELLED:

@@ -25,6 +25,7 @@ static unsigned status_of(const struct api *a, const struct err *err)
 		return a->post ? 413 : 422;
 	case ERR_IO:
 		return err->os == ENOSPC || err->os == EDQUOT ? 507 : 503;
+	case ERR_BUSY:
 	case ERR_CANCELLED:
 	case ERR_CHANGED:
 		return 503;

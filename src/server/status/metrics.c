@@ -109,6 +109,17 @@ static const struct metric_family profiles_queue = {
 	"what", NULL
 };
 
+static const struct metric_family memory_bytes = { "lode_memory_bytes",
+						   "Bytes of the memory budget that are granted, by class.",
+						   METRIC_GAUGE, "class", NULL };
+static const struct metric_family memory_max = { "lode_memory_max_bytes",
+						 "Bytes of the memory budget, of all classes together.",
+						 METRIC_GAUGE, "", NULL };
+static const struct metric_family memory_refused = {
+	"lode_memory_refused_total", "Grants of the memory budget that were refused, by class.",
+	METRIC_COUNTER, "class", NULL
+};
+
 void metrics_artifact_decoded(uint64_t bytes, bool failed)
 {
 	metric_count(&decoded, failed ? "failed" : "whole");
@@ -195,6 +206,20 @@ static void collect_profiles(struct server *s)
 	metric_set(metric_get(&profiles_queue, "profiles"), (int64_t)atomic_load(&s->take_bytes));
 }
 
+static void collect_memory(struct server *s)
+{
+	struct budget_stats st;
+
+	budget_stats(s->opts.memory, &st);
+	metric_set(metric_get(&memory_max), (int64_t)st.total);
+	for (unsigned i = 0; i < BUDGET_N_CLASSES; i++) {
+		const struct budget_class_stats *c = &st.classes[i];
+
+		metric_set(metric_get(&memory_bytes, c->name), (int64_t)c->used);
+		metric_set(metric_get(&memory_refused, c->name), (int64_t)c->n_refused);
+	}
+}
+
 static void collect_all(void *arg)
 {
 	struct server *s = arg;
@@ -204,6 +229,7 @@ static void collect_all(void *arg)
 	metric_set(metric_get(&waiting), wait_count(s->http_service));
 	metric_set(metric_get(&worker_queue), (int64_t)pool_queued(s->workers));
 	metric_set(metric_get(&workers_at_work), (int64_t)pool_busy(s->workers));
+	collect_memory(s);
 	if (s->opts.upstream)
 		collect_upstream(s);
 	if (s->opts.store)

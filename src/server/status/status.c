@@ -129,6 +129,28 @@ static void request_figures(struct json_writer *j, struct server *s)
 	json_close(j);
 }
 
+static void memory_figures(struct json_writer *j, struct budget *memory)
+{
+	struct budget_stats st;
+
+	budget_stats(memory, &st);
+	json_open_object(j, "memory");
+	json_put_uint(j, "total", st.total);
+	json_open_object(j, "classes");
+	for (unsigned i = 0; i < BUDGET_N_CLASSES; i++) {
+		const struct budget_class_stats *c = &st.classes[i];
+
+		json_open_object(j, c->name);
+		json_put_uint(j, "bytes", c->used);
+		json_put_uint(j, "peak", c->peak);
+		json_put_uint(j, "max", c->most);
+		json_put_uint(j, "refused", c->n_refused);
+		json_close(j);
+	}
+	json_close(j);
+	json_close(j);
+}
+
 static void cache_figures(struct json_writer *j, struct cache *cache)
 {
 	struct cache_stats c;
@@ -295,6 +317,8 @@ static enum http_next status_run(struct request *req)
 	json_put_bool(j, "ready", atomic_load(&s->is_ready));
 	json_put_uint(j, "connections", http_connections(s->http));
 	request_figures(j, s);
+	if (s->opts.memory)
+		memory_figures(j, s->opts.memory);
 	if (s->opts.scan)
 		scan_figures(j, s->opts.scan);
 	if (s->opts.index_path)
