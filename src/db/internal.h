@@ -13,6 +13,7 @@ struct db {
 	struct map statements; /* by text; owned */
 	int64_t deadline_ms;   /* monotonic; 0: none */
 	bool read_only;
+	int busy_timeout_ms;
 	const uint32_t *wal_index; /* its header, mapped by SQLite; NULL: none */
 };
 
@@ -30,3 +31,13 @@ void db_stmt_free(struct db_stmt *s);
 
 /* The first column of the first row of a PRAGMA or count; @sql is a constant of ours. */
 int db_get_i64(struct db *db, const char *sql, int64_t *ret, struct err *err);
+
+/* What tells a new file, one of ours and one of another program apart. */
+struct db_schema {
+	int64_t application, version, n_tables;
+};
+/* All three of one snapshot: another process may be migrating the file. */
+int db_read_schema(struct db *db, struct db_schema *ret, struct err *err);
+
+/* Set WAL mode. Waits, up to the busy time-out, while other processes open the same new file. */
+int db_set_wal(struct db *db, struct err *err);

@@ -12,16 +12,15 @@
 
 static int schema_version(struct db *db, int64_t *ret_version, struct err *err)
 {
-	int64_t application, n_tables;
+	struct db_schema x;
 
-	if (db_get_i64(db, "PRAGMA user_version", ret_version, err) < 0 ||
-	    db_get_i64(db, "PRAGMA application_id", &application, err) < 0 ||
-	    db_get_i64(db, "SELECT count(*) FROM sqlite_schema", &n_tables, err) < 0)
+	if (db_read_schema(db, &x, err) < 0)
 		return -1;
-	if (application != APPLICATION_ID && (application || *ret_version || n_tables))
+	*ret_version = x.version;
+	if (x.application != APPLICATION_ID && (x.application || x.version || x.n_tables))
 		return err_set(err, ERR_INVALID,
 			       "belongs to another program (application id %lld, schema %lld)",
-			       (long long)application, (long long)*ret_version);
+			       (long long)x.application, (long long)x.version);
 	return 0;
 }
 
@@ -50,7 +49,7 @@ static int schema_migrate(struct db *db, const struct db_migration *migrations, 
 				       (long long)version, n);
 		/* The file is ours: set WAL mode again, in case another program has changed it. */
 		if (version == n)
-			return db->read_only ? 0 : db_exec(db, "PRAGMA journal_mode = WAL", err);
+			return db->read_only ? 0 : db_set_wal(db, err);
 		if (db->read_only)
 			return err_set(err, ERR_INVALID,
 				       "made by an older lode (schema %lld, this one needs %u), and opened "

@@ -10,9 +10,11 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #define BUSY_TIMEOUT_MS 10000
 #define PROGRESS_STEPS  1000 /* virtual machine instructions between two checks of the clock: some 20 us */
+#define WAL_RETRY_US    2000
 #define JOURNAL_SIZE    "67108864"
 #define MEMORY_PREFIX   ":memory:"
 
@@ -47,28 +49,55 @@ static int on_progress(void *arg)
 	return db->deadline_ms && clock_mono_ms() > db->deadline_ms;
 }
 
-/* Nothing was written into the file yet. */
-static int file_is_new(struct db *db, bool *ret, struct err *err)
+static int read_schema_rows(struct db *db, struct db_schema *ret, struct err *err)
 {
-	static const char *const zero_in_new[] = { "PRAGMA application_id", "PRAGMA user_version",
-						   "SELECT count(*) FROM sqlite_schema" };
-	int64_t v;
+	if (db_get_i64(db, "PRAGMA application_id", &ret->application, err) < 0 ||
+	    db_get_i64(db, "PRAGMA user_version", &ret->version, err) < 0)
+		return -1;
+	return db_get_i64(db, "SELECT count(*) FROM sqlite_schema", &ret->n_tables, err);
+}
 
-	*ret = true;
-	for (size_t i = 0; i < ARRAY_SIZE(zero_in_new); i++) {
-		if (db_get_i64(db, zero_in_new[i], &v, err) < 0)
-			return -1;
-		*ret = *ret && !v;
+int db_read_schema(struct db *db, struct db_schema *ret, struct err *err)
+{
+	bool within = !sqlite3_get_autocommit(db->sq);
+	int r;
+
+	if (!within && db_exec(db, "BEGIN", err) < 0)
+		return -1;
+	r = read_schema_rows(db, ret, err);
+	if (!within)
+		db_rollback(db);
+	return r;
+}
+
+int db_set_wal(struct db *db, struct err *err)
+{
+	static const char sql[] = "PRAGMA journal_mode = WAL";
+	int64_t until_ms = clock_mono_ms() + db->busy_timeout_ms;
+
+	/*
+	 * SQLite changes the mode with a read lock that becomes a write lock. If two connections do so at
+	 * the same time, one gets SQLITE_BUSY at once, without the busy time-out: waiting with the read lock
+	 * would be a deadlock.
+	 */
+	for (;;) {
+		int code = sqlite3_exec(db->sq, sql, NULL, NULL, NULL);
+
+		if (code == SQLITE_OK)
+			return 0;
+		if ((code & 0xff) != SQLITE_BUSY || clock_mono_ms() >= until_ms)
+			return db_fail(db, code, sql, err);
+		usleep(WAL_RETRY_US);
 	}
-	return 0;
 }
 
 static int connection_set_up(struct db *db, const struct db_options *opts, bool memory, struct err *err)
 {
-	bool fresh;
+	struct db_schema schema;
 
 	sqlite3_extended_result_codes(db->sq, 1);
-	sqlite3_busy_timeout(db->sq, opts->busy_timeout_ms > 0 ? opts->busy_timeout_ms : BUSY_TIMEOUT_MS);
+	db->busy_timeout_ms = opts->busy_timeout_ms > 0 ? opts->busy_timeout_ms : BUSY_TIMEOUT_MS;
+	sqlite3_busy_timeout(db->sq, db->busy_timeout_ms);
 	sqlite3_db_config(db->sq, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
 	sqlite3_db_config(db->sq, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, NULL);
 	sqlite3_db_config(db->sq, SQLITE_DBCONFIG_ENABLE_TRIGGER, 0, NULL);
@@ -93,9 +122,9 @@ static int connection_set_up(struct db *db, const struct db_options *opts, bool 
 	 * This must not happen to a file of another program or of a newer version, which only the schema
 	 * shows (migrate.c). The first two have to be set before the first table anyway.
 	 */
-	if (file_is_new(db, &fresh, err) < 0)
+	if (db_read_schema(db, &schema, err) < 0)
 		return -1;
-	if (!fresh)
+	if (schema.application || schema.version || schema.n_tables)
 		return 0;
 	if (opts->page_size) {
 		char set[64];
@@ -106,7 +135,7 @@ static int connection_set_up(struct db *db, const struct db_options *opts, bool 
 	}
 	if (db_exec(db, "PRAGMA auto_vacuum = INCREMENTAL", err) < 0)
 		return -1;
-	return memory ? 0 : db_exec(db, "PRAGMA journal_mode = WAL", err);
+	return memory ? 0 : db_set_wal(db, err);
 }
 
 int db_open(const char *path, const struct db_options *opts, struct db **ret, struct err *err)
