@@ -133,6 +133,8 @@ const char *err_kind_name(enum err_kind kind)
 		return "cancelled";
 	case ERR_INTERNAL:
 		return "internal";
+	case ERR_DAMAGED:
+		return "damaged";
 	}
 	return "unknown";
 }

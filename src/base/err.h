@@ -23,6 +23,11 @@ enum err_kind {
 	ERR_CANCELLED, /* the caller cancelled it, or a deadline passed */
 	ERR_INTERNAL,  /* our own mistake */
 	ERR_BUSY,      /* memory or another resource of ours is used up now; trying again later helps */
+	/*
+	 * A file that this program has written itself (a database, a record) is damaged. Not the fault of
+	 * the one who sent a request: never a status 4xx.
+	 */
+	ERR_DAMAGED,
 };
 
 #define ERR_TEXT_SIZE 512

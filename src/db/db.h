@@ -4,7 +4,8 @@
  *
  * A connection belongs to one thread. Statements are prepared once per connection and kept. Values go in and
  * out by binding, never by pasting. Errors name the statement's first words and SQLite's message. A locked
- * database is waited for (busy time-out), then the error is ERR_IO.
+ * database is waited for (busy time-out), then the error is ERR_IO. A full disk is ERR_IO with ENOSPC, and a
+ * damaged database ERR_DAMAGED.
  */
 #pragma once
 
@@ -32,7 +33,7 @@ struct db_options {
 /*
  * @path: a file, or ":memory:NAME" for a database shared by all connections of this process with that NAME
  * while one is open. WAL, synchronous=NORMAL (FULL with `sync`), foreign keys on. A file that is not a
- * database, or is damaged, is ERR_INVALID.
+ * database, or is damaged, is ERR_DAMAGED.
  */
 int db_open(const char *path, const struct db_options *opts, struct db **ret, struct err *err);
 void db_close(struct db *db); /* takes NULL */

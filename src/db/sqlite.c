@@ -8,6 +8,7 @@
 #include "db/internal.h"
 
 #include <assert.h>
+#include <errno.h>
 #include <limits.h>
 #include <stdlib.h>
 
@@ -30,7 +31,7 @@ static enum err_kind sqlite_err_kind(int code)
 	case SQLITE_FORMAT:
 	case SQLITE_SCHEMA:
 	case SQLITE_ERROR: /* e.g. a missing table */
-		return ERR_INVALID;
+		return ERR_DAMAGED;
 	case SQLITE_NOMEM:
 	case SQLITE_TOOBIG:
 		return ERR_LIMIT;
@@ -51,10 +52,40 @@ static enum err_kind sqlite_err_kind(int code)
 	}
 }
 
+/* The errno of the last failed call on a file; 0: none. */
+static int last_file_errno(sqlite3_file *f)
+{
+	int os = 0;
+
+	if (f && f->pMethods && f->pMethods->xFileControl(f, SQLITE_FCNTL_LAST_ERRNO, &os) != SQLITE_OK)
+		os = 0;
+	return os;
+}
+
+static int sqlite_errno(struct db *db, int code, enum err_kind kind)
+{
+	sqlite3_file *wal = NULL;
+	int os;
+
+	/* SQLite clears errno if the disk is full. */
+	if ((code & 0xff) == SQLITE_FULL)
+		return ENOSPC;
+	if ((code & 0xff) == SQLITE_NOMEM)
+		return ENOMEM;
+	if (!db->sq || kind != ERR_IO)
+		return 0;
+	/* SQLite does not note the errno of a COMMIT; the WAL's file does. */
+	os = sqlite3_system_errno(db->sq);
+	if (!os && (code & 0xff) == SQLITE_IOERR &&
+	    sqlite3_file_control(db->sq, "main", SQLITE_FCNTL_JOURNAL_POINTER, &wal) == SQLITE_OK)
+		os = last_file_errno(wal);
+	return os;
+}
+
 int db_fail(struct db *db, int code, const char *sql, struct err *err)
 {
 	enum err_kind kind = sqlite_err_kind(code);
-	int os = db->sq && kind == ERR_IO ? sqlite3_system_errno(db->sq) : 0;
+	int os = sqlite_errno(db, code, kind);
 	const char *said = db->sq && sqlite3_extended_errcode(db->sq) == code ? sqlite3_errmsg(db->sq)
 									      : sqlite3_errstr(code);
 

@@ -34,10 +34,10 @@ int index_open(const char *path, const struct index_options *opts, struct index 
 	if (db_open(path, &db_opts, &ix->db, err) < 0 ||
 	    db_migrate(ix->db, index_migrations, index_n_migrations, err) < 0) {
 		index_close(ix);
-		if (err && err->kind == ERR_INVALID)
+		if (err && (err->kind == ERR_INVALID || err->kind == ERR_DAMAGED))
 			/* After the reason, which names the file, the advice. */
 			return err_set(
-				err, ERR_INVALID,
+				err, err->kind,
 				"%.400s; use another file, or move it aside: a scan makes the index anew",
 				err->text);
 		return err_in(err, "index");

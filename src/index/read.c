@@ -81,7 +81,7 @@ int index_complete(struct index *ix, struct bytes prefix, struct build_id *ret, 
 	db_bind_bytes(s, 2, bytes_of(last, sizeof(last)));
 	while ((r = db_step(s, err)) == DB_ROW) {
 		if (!build_id_set(&id, db_bytes(s, 0))) {
-			r = err_set(err, ERR_INVALID, "a row of artifact is damaged");
+			r = err_set(err, ERR_DAMAGED, "a row of artifact is damaged");
 			break;
 		}
 		n++;
@@ -107,7 +107,7 @@ int index_build_ids(struct index *ix, int (*fn)(void *arg, const struct build_id
 	while ((r = db_step(s, err)) == DB_ROW) {
 		r = build_id_set(&id, db_bytes(s, 0))
 			    ? fn(arg, &id)
-			    : err_set(err, ERR_INVALID, "a row of artifact is damaged");
+			    : err_set(err, ERR_DAMAGED, "a row of artifact is damaged");
 		if (r)
 			break;
 	}

@@ -32,7 +32,7 @@ int index_row_file(struct db_stmt *s, struct arena *a, struct index_file *ret, s
 	if (!row_in_range(s, 3, INDEX_PLAIN, INDEX_PACKAGE) ||
 	    !row_in_range(s, 4, INDEX_HEADER, INDEX_QUEUED) || !row_in_range(s, 10, ERR_NONE, ERR_INTERNAL) ||
 	    !row_in_range(s, 11, 0, UINT32_MAX) || !row_in_range(s, 14, CODEC_NONE, CODEC_N_KINDS - 1))
-		return err_set(err, ERR_INVALID, "the row of file %lld is damaged", (long long)db_i64(s, 0));
+		return err_set(err, ERR_DAMAGED, "the row of file %lld is damaged", (long long)db_i64(s, 0));
 	path = arena_alloc(a, dir.size + name.size + 1);
 	memcpy(path, dir.p ? dir.p : (const uint8_t *)"", dir.size);
 	memcpy(path + dir.size, name.p ? name.p : (const uint8_t *)"", name.size);
@@ -71,7 +71,7 @@ int index_row_artifact(struct db_stmt *s, int col, struct index_artifact *ret, s
 	struct index_artifact art;
 
 	if (!build_id_set(&art.build_id, db_bytes(s, col)) || member < -1 || member >= INDEX_NO_MEMBER)
-		return err_set(err, ERR_INVALID, "a row of artifact is damaged");
+		return err_set(err, ERR_DAMAGED, "a row of artifact is damaged");
 	art.member = member < 0 ? INDEX_NO_MEMBER : (uint32_t)member;
 	art.flags = (uint32_t)db_i64(s, col + 2);
 	*ret = art;

@@ -6,6 +6,7 @@
 #include "base/vec.h"
 #include "profilestore/add.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include "base/sort.h"
 
@@ -84,7 +85,7 @@ static int make_rows(struct profilestore *s, struct add *a, const uint32_t *stac
 
 	rows->samples = mem_try((size_t)p->n_samples * sizeof(*rows->samples) + 1);
 	if (!v || !rows->samples)
-		return err_set(err, ERR_LIMIT, "no memory for %u samples", p->n_samples);
+		return err_os(err, ENOMEM, "%u samples", p->n_samples);
 	for (uint32_t i = 0; i < p->n_samples; i++)
 		v[i] = (struct sort_key){
 			(uint64_t)a->group_of[p->sample_labels[i]] << 32 | stacks[p->sample_stack[i]], i

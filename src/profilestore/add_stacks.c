@@ -7,6 +7,7 @@
  * every process; the address in the ELF file follows only with the program headers, which may not be known
  * yet.
  */
+#include <errno.h>
 #include <stdlib.h>
 #include "profile/name.h"
 #include "profilestore/add.h"
@@ -405,7 +406,7 @@ uint32_t *add_stacks(struct profilestore *s, const struct profile *p, struct err
 		memory = x.failed || find_stacks(&x);
 	}
 	if (!memory)
-		(void)err_set(err, ERR_LIMIT, "no memory for %u stacks", p->stacks.n);
+		(void)err_os(err, ENOMEM, "%u stacks", p->stacks.n);
 	else if (x.failed)
 		(void)meta_err_limit(s->meta, err);
 	free(x.strings);

@@ -128,7 +128,7 @@ struct segments {
 void segment_add_names(struct segments *g, uint32_t location, struct meta_names n, uint64_t elf_addr);
 int segments_write(struct profilestore *s, struct err *err);
 void segments_commit(struct segments *g, bool done);
-/* Append the entries of a row to @m. ERR_INVALID: they do not fit to the ones that are there. */
+/* Append the entries of a row to @m. ERR_DAMAGED: they do not fit to the ones that are there. */
 int segment_read(struct meta *m, enum segment_kind kind, uint32_t n, struct bytes data, struct err *err);
 /* Load all segments, in the order in which they refer to each other. */
 int segments_load(struct profilestore *s, struct db *db, struct err *err);

@@ -14,7 +14,7 @@ static int load_counters(struct profilestore *s, struct err *err)
 	if (r < 0)
 		return -1;
 	if (r != DB_ROW)
-		return err_set(err, ERR_INVALID, "the row of counter is missing");
+		return err_set(err, ERR_DAMAGED, "the row of counter is missing");
 	s->next_id = db_i64(st, 0);
 	atomic_store(&s->n_profiles, (uint64_t)db_i64(st, 1));
 	atomic_store(&s->n_samples, (uint64_t)db_i64(st, 2));
@@ -70,7 +70,7 @@ static int load_times(struct profilestore *s, struct series *x, struct err *err)
 			rolled = MAX(rolled, start + rollup_ms[level]);
 	}
 	if (first < 0 || last > INT64_MAX / 2)
-		return err_set(err, ERR_INVALID, "times of series %u are damaged", x->id);
+		return err_set(err, ERR_DAMAGED, "times of series %u are damaged", x->id);
 	atomic_store(&x->first_ms, first);
 	atomic_store(&x->last_ms, last);
 	atomic_store(&x->rolled_ms, rolled);
@@ -90,7 +90,7 @@ static int load_series(struct profilestore *s, struct err *err)
 		int64_t id = db_i64(st, 0);
 
 		if (id < s->next_series || id >= UINT32_MAX || map_get(&s->series_by_key, key))
-			return err_set(err, ERR_INVALID, "series %lld is damaged", (long long)id);
+			return err_set(err, ERR_DAMAGED, "series %lld is damaged", (long long)id);
 		if (!at)
 			return err_set(err, ERR_LIMIT, "no memory for the series");
 		x = series_of_key(key, (uint32_t)id, err);

@@ -199,7 +199,7 @@ static int load_binary(struct profilestore *s, struct db_stmt *st, struct err *e
 
 	if (binary < 0 || binary >= column_n(&s->meta->binaries) || table < 1 || table > 255 || state < 0 ||
 	    state > NAMING_DONE || reason < 0 || reason >= FRAME_N_REASONS)
-		return err_set(err, ERR_INVALID, "the row of naming for binary %lld is damaged",
+		return err_set(err, ERR_DAMAGED, "the row of naming for binary %lld is damaged",
 			       (long long)binary);
 	t = names_track(s, (uint32_t)binary);
 	if (!t)

@@ -68,6 +68,8 @@ struct profilestore_receipt {
  *
  * Bad labels, or a time that is far ahead: ERR_INVALID; too many: ERR_LIMIT; both at once. Else 0, and @done
  * is called once, from another thread: err NULL, it is on disk. @p must stay until then; it is not changed.
+ * An error at @done is never the profile's fault: ERR_LIMIT, the store is full (or, with err->os, memory or
+ * descriptors are scarce); ERR_IO; ERR_DAMAGED.
  */
 int profilestore_add(struct profilestore *s, const struct profile *p, const struct profilestore_label *labels,
 		     size_t n_labels,

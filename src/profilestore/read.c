@@ -258,7 +258,7 @@ static int query_add_row(struct sums *sums, struct db_stmt *st, bool rollup, str
 
 	if ((uint64_t)db_i64(st, COL_DIGEST) !=
 	    samples_digest((uint32_t)db_i64(st, COL_SERIES), time_ms, duration_ms, data))
-		return err_set(err, ERR_INVALID, "samples are damaged");
+		return err_set(err, ERR_DAMAGED, "samples are damaged");
 	if (sums_add(sums, data, err) < 0)
 		return -1;
 	sums->total = add_saturating(sums->total, db_i64(st, COL_TOTAL));

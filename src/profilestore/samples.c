@@ -116,7 +116,7 @@ void sums_clear(struct sums *x)
 
 static int samples_damaged(struct err *err)
 {
-	return err_set(err, ERR_INVALID, "samples are damaged");
+	return err_set(err, ERR_DAMAGED, "samples are damaged");
 }
 
 /* Rows may have more stacks than there were at the start, but none more than there are now. */

@@ -169,7 +169,7 @@ void segments_commit(struct segments *g, bool done)
 
 static int segment_damaged(const char *what, struct err *err)
 {
-	return err_set(err, ERR_INVALID, "a list of %s is damaged", what);
+	return err_set(err, ERR_DAMAGED, "a list of %s is damaged", what);
 }
 
 /* The entry has the number that it should have: it was new, not equal to an earlier one. */
@@ -316,7 +316,7 @@ int segments_load(struct profilestore *s, struct db *db, struct err *err)
 		c = segment_column(s->meta, (enum segment_kind)kind);
 		have = c ? column_n(c) : s->segments.saved[kind];
 		if (first != have || (uint64_t)db_i64(st, 2) != hash64(data.p, data.size, (uint64_t)kind))
-			return err_set(err, ERR_INVALID, "row %lld of segment is damaged, or one is missing",
+			return err_set(err, ERR_DAMAGED, "row %lld of segment is damaged, or one is missing",
 				       (long long)id);
 		if (segment_read(s->meta, (enum segment_kind)kind, (uint32_t)n, data, err) < 0)
 			return err_in(err, "row %lld of segment", (long long)id);

@@ -3,6 +3,7 @@
 #include "base/vec.h"
 #include "profilestore/internal.h"
 
+#include <errno.h>
 #include <stdlib.h>
 
 /* Five minutes, an hour, six, a day. */
@@ -131,7 +132,7 @@ struct series *series_of_key(struct bytes key, uint32_t id, struct err *err)
 	atomic_store(&x->groom_ms, INT64_MIN);
 	if (!read_series_key(x)) {
 		series_free(x);
-		(void)err_set(err, ERR_INVALID, "series %u is damaged", id);
+		(void)err_set(err, ERR_DAMAGED, "series %u is damaged", id);
 		return NULL;
 	}
 	x->type = series_type_of(x);
@@ -263,7 +264,7 @@ struct series *series_get(struct profilestore *s, struct bytes key, struct err *
 	}
 	at = column_next(&s->series);
 	if (!at) {
-		(void)err_set(err, ERR_LIMIT, "no memory for another series");
+		(void)err_os(err, ENOMEM, "another series");
 		return NULL;
 	}
 	x = series_of_key(key, s->next_series, err);

@@ -100,6 +100,8 @@ static void block_signals(sigset_t *set)
 		sigaddset(set, SIGHUP);
 	pthread_sigmask(SIG_BLOCK, set, NULL);
 	signal(SIGPIPE, SIG_IGN);
+	/* At a limit of file size a write fails with EFBIG, like one to a full disk. */
+	signal(SIGXFSZ, SIG_IGN);
 }
 
 /* While the service stops in order, a second signal ends the process at once. */

@@ -16,15 +16,17 @@
 
 /* ---- replies ---- */
 
-static unsigned status_of(const struct api *a, const struct err *err)
+/* A sender drops a profile that is refused with 4xx: that is for faults of the request alone. */
+unsigned api_status_of(const struct err *err, bool post)
 {
 	switch (err->kind) {
 	case ERR_INVALID:
 		return 400;
 	case ERR_LIMIT:
-		return a->post ? 413 : 422;
+		/* With an errno, memory or descriptors are scarce. */
+		return err->os ? 503 : post ? 413 : 422;
 	case ERR_IO:
-		return err->os == ENOSPC || err->os == EDQUOT ? 507 : 503;
+		return err->os == ENOSPC || err->os == EDQUOT || err->os == EFBIG ? 507 : 503;
 	case ERR_BUSY:
 	case ERR_CANCELLED:
 	case ERR_CHANGED:
@@ -34,9 +36,16 @@ static unsigned status_of(const struct api *a, const struct err *err)
 	}
 }
 
+unsigned api_status_of_store(const struct err *err)
+{
+	unsigned status = api_status_of(err, true);
+
+	return err->kind == ERR_INVALID ? 500 : status == 413 ? 507 : status;
+}
+
 static void reply_error(struct api *a, const struct err *err)
 {
-	unsigned status = a->status >= 400 ? a->status : status_of(a, err);
+	unsigned status = a->status >= 400 ? a->status : api_status_of(err, a->post);
 
 	if (status >= 500)
 		log_warn("server", "%s: %s", a->req->url, err->text);

@@ -89,6 +89,11 @@ extern const struct http_body profiles_body;
  */
 void api_end(struct api *a, const struct err *err);
 
+/* The status that reports @err: of a request with a body (@post), or without. */
+unsigned api_status_of(const struct err *err, bool post);
+/* The same for a valid profile that could not be stored: always 5xx, 507 for a full disk or store. */
+unsigned api_status_of_store(const struct err *err);
+
 /* ---- args.c ---- */
 
 /* Add a parameter of the query, still escaped. ERR_INVALID: a broken escape. */

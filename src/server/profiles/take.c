@@ -99,9 +99,7 @@ static void take_stored(void *arg, const struct profilestore_receipt *r, const s
 	if (err && !t->failed) {
 		t->failed = true;
 		t->err = *err;
-		/* The profile is valid, but the store is full. */
-		if (err->kind == ERR_LIMIT)
-			t->a->status = 507;
+		t->a->status = api_status_of_store(err);
 	}
 	if (!err) {
 		t->sum.n_profiles += r->n_profiles;

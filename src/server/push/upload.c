@@ -190,6 +190,9 @@ static void upload_commit(struct upload *up)
 	r = store_put_commit(put, &pr->key, &pr->meta, STORE_IF_BETTER, &up->err);
 	up->failed = true; /* the session is over */
 	if (r < 0 || r == STORE_FULL) {
+		/* The pushed file was found good: the fault is the store's. */
+		if (r < 0 && up->err.kind == ERR_INVALID)
+			up->err.kind = ERR_DAMAGED;
 		up->outcome = r;
 		upload_reply_failure(up);
 	} else if (r == STORE_SAME) {

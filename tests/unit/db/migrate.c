@@ -128,7 +128,7 @@ static void a_failed_migration_changes_nothing(void **state)
 	struct err err = { 0 };
 	struct db *db = open_database(*state);
 
-	assert_fails(db_migrate(db, bad, 2, &err), ERR_INVALID, "schema 2: CREATE TABLE b");
+	assert_fails(db_migrate(db, bad, 2, &err), ERR_DAMAGED, "schema 2: CREATE TABLE b");
 	assert_int_equal(query_i64(db, "PRAGMA user_version"), 1);
 	assert_int_equal(query_i64(db, "SELECT count(*) FROM sqlite_schema"), 1);
 	db_close(db);

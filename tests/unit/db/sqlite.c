@@ -104,7 +104,7 @@ static void the_error_of_a_statement_has_its_text_and_reason(void **state)
 	struct db *db = open_at(f->path);
 	struct db_stmt *s;
 
-	assert_fails(db_exec(db, "SELECT * FROM nowhere", &err), ERR_INVALID,
+	assert_fails(db_exec(db, "SELECT * FROM nowhere", &err), ERR_DAMAGED,
 		     "SELECT * FROM nowhere: no such table: nowhere");
 	exec_sql(db, "CREATE TABLE t (x UNIQUE); INSERT INTO t VALUES (1)");
 	assert_done(db_prepare(db, "INSERT INTO t VALUES (?)", &s, &err));
@@ -190,9 +190,9 @@ static void a_file_that_is_no_database_is_reported(void **state)
 
 	test_fill(junk, sizeof(junk), 1);
 	test_file_write(f->path, junk, sizeof(junk));
-	assert_fails(db_open(f->path, &(struct db_options){ .create = true }, &db, &err), ERR_INVALID,
+	assert_fails(db_open(f->path, &(struct db_options){ .create = true }, &db, &err), ERR_DAMAGED,
 		     "not a database");
-	assert_fails(db_open(f->path, &(struct db_options){ .read_only = true }, &db, &err), ERR_INVALID,
+	assert_fails(db_open(f->path, &(struct db_options){ .read_only = true }, &db, &err), ERR_DAMAGED,
 		     "not a database");
 }
 
@@ -218,7 +218,7 @@ static void damaged_pages_are_an_error_not_an_answer(void **state)
 	assert_done(db_prepare(db, "SELECT sum(length(x)) FROM t", &s, &err));
 	r = db_step(s, &err);
 	assert_true(r < 0);
-	assert_int_equal(err.kind, ERR_INVALID);
+	assert_int_equal(err.kind, ERR_DAMAGED);
 	assert_non_null(strstr(err.text, "malformed"));
 	db_close(db);
 }
@@ -248,7 +248,7 @@ static void a_database_in_memory_is_shared_by_name_until_the_last_close(void **s
 
 	exec_sql(a, "CREATE TABLE t (x); INSERT INTO t VALUES (5)");
 	assert_int_equal(query_i64(b, "SELECT x FROM t"), 5);
-	assert_fails(db_exec(c, "SELECT x FROM t", &err), ERR_INVALID, "no such table");
+	assert_fails(db_exec(c, "SELECT x FROM t", &err), ERR_DAMAGED, "no such table");
 	db_close(a);
 	assert_int_equal(query_i64(b, "SELECT x FROM t"), 5);
 	db_close(b);

@@ -51,7 +51,7 @@ static void the_error_for_a_file_that_is_no_index_names_the_remedy(void **state)
 	snprintf(path, sizeof(path), "%s/junk", fix->dir);
 	test_fill(junk, sizeof(junk), 1);
 	test_file_write(path, junk, sizeof(junk));
-	assert_fails(index_open(path, &(struct index_options){ 0 }, &ix, &err), ERR_INVALID, "move it aside");
+	assert_fails(index_open(path, &(struct index_options){ 0 }, &ix, &err), ERR_DAMAGED, "move it aside");
 }
 
 /* Rows that lode never writes are errors, not wrong values. */
@@ -73,16 +73,16 @@ static void impossible_values_are_reported_as_damage(void **state)
 		int64_t file = fixture_add_plain(fix, "/a", 1, 1, EXE);
 
 		exec_sql(fix, changes[i]);
-		assert_fails(index_file_by_id(fix->ix, file, &fix->arena, &f, &err), ERR_INVALID, "damaged");
-		assert_fails(index_find(fix->ix, &id, &fix->arena, &hits, &n, &err), ERR_INVALID, "damaged");
+		assert_fails(index_file_by_id(fix->ix, file, &fix->arena, &f, &err), ERR_DAMAGED, "damaged");
+		assert_fails(index_find(fix->ix, &id, &fix->arena, &hits, &n, &err), ERR_DAMAGED, "damaged");
 	}
 	fixture_add_plain(fix, "/a", 1, 1, EXE);
 	exec_sql(fix, "UPDATE artifact SET member = 4294967296");
-	assert_fails(index_find(fix->ix, &id, &fix->arena, &hits, &n, &err), ERR_INVALID, "damaged");
+	assert_fails(index_find(fix->ix, &id, &fix->arena, &hits, &n, &err), ERR_DAMAGED, "damaged");
 	exec_sql(fix, "UPDATE artifact SET build_id = zeroblob(65), member = -1");
-	assert_fails(index_artifacts_of(fix->ix, 1, &fix->arena, &list, &n, &err), ERR_INVALID, "damaged");
+	assert_fails(index_artifacts_of(fix->ix, 1, &fix->arena, &list, &n, &err), ERR_DAMAGED, "damaged");
 	exec_sql(fix, "UPDATE artifact SET build_id = x''");
-	assert_fails(index_artifacts_of(fix->ix, 1, &fix->arena, &list, &n, &err), ERR_INVALID, "damaged");
+	assert_fails(index_artifacts_of(fix->ix, 1, &fix->arena, &list, &n, &err), ERR_DAMAGED, "damaged");
 }
 
 static void the_error_for_a_damaged_map_names_the_package(void **state)
@@ -173,7 +173,7 @@ static void a_failed_change_fails_its_transaction(void **state)
 	fixture_add_plain(fix, "/a", 1, 9, EXE);
 	assert_fails(index_set_map(fix->ix, id,
 				   &(struct index_content){ buf_bytes(&blob), 0, NULL, 0, NULL, 0 }, &err),
-		     ERR_INVALID, "map");
+		     ERR_DAMAGED, "map");
 	assert_fails(index_commit(fix->ix, &err), ERR_INTERNAL, "nothing of it is kept");
 	assert_int_equal(index_file_by_path(fix->ix, STR("/a"), &fix->arena, &f, &err), INDEX_MISSING);
 	exec_sql(fix, "ALTER TABLE elsewhere RENAME TO map");

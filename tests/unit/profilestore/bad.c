@@ -240,7 +240,7 @@ static void a_damaged_database_is_an_error(void **state)
 		profilestore_close(t.s);
 		t.s = NULL;
 		spoil(&t, bad[i].sql);
-		assert_fails(profilestore_open(&t.o, &t.s, &err), ERR_INVALID, bad[i].why);
+		assert_fails(profilestore_open(&t.o, &t.s, &err), ERR_DAMAGED, bad[i].why);
 		stored_done(&t);
 	}
 }
@@ -256,7 +256,7 @@ static void damaged_samples_are_an_error(void **state)
 	stored_open(&t);
 	stored_add(&t, p, "a");
 	spoil(&t, "UPDATE profile SET data = substr(data, 1, length(data) - 1)");
-	assert_fails(profilestore_merge(t.s, &r, STR(""), NULL, 0, &m, &err), ERR_INVALID,
+	assert_fails(profilestore_merge(t.s, &r, STR(""), NULL, 0, &m, &err), ERR_DAMAGED,
 		     "samples are damaged");
 	stored_range_done(&r);
 	stored_done(&t);
@@ -307,7 +307,7 @@ static void a_file_that_is_no_database_is_an_error(void **state)
 	t.s = NULL;
 	path = mem_printf("%s/profiles.db", t.dir);
 	test_file_write(path, "this is no database, but text of some length", 44);
-	assert_fails(profilestore_open(&t.o, &t.s, &err), ERR_INVALID, "profiles.db");
+	assert_fails(profilestore_open(&t.o, &t.s, &err), ERR_DAMAGED, "profiles.db");
 	stored_done(&t);
 }
 

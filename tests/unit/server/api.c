@@ -4,6 +4,8 @@
  */
 #include "test.h"
 
+#include <errno.h>
+
 #include "server/profiles/profiles.h"
 #include "server/profiles/forms.h"
 
@@ -84,6 +86,34 @@ static void durations_are_parsed(void **state)
 	assert_false(api_duration_parse(STR("1s2"), &ms));
 	assert_false(api_duration_parse(STR("1 s"), &ms));
 	assert_false(api_duration_parse(STR("9223372036854775807s"), &ms));
+}
+
+/* Only a fault of the request is 4xx: a sender drops a profile that is refused so. */
+static void the_fault_decides_the_status(void **state)
+{
+	static const struct {
+		enum err_kind kind;
+		int os;
+		unsigned get, post, store;
+	} all[] = {
+		{ ERR_INVALID, 0, 400, 400, 500 },    { ERR_LIMIT, 0, 422, 413, 507 },
+		{ ERR_LIMIT, ENOMEM, 503, 503, 503 }, { ERR_LIMIT, EMFILE, 503, 503, 503 },
+		{ ERR_IO, 0, 503, 503, 503 },         { ERR_IO, EIO, 503, 503, 503 },
+		{ ERR_IO, EROFS, 503, 503, 503 },     { ERR_IO, ENOSPC, 507, 507, 507 },
+		{ ERR_IO, EDQUOT, 507, 507, 507 },    { ERR_IO, EFBIG, 507, 507, 507 },
+		{ ERR_CHANGED, 0, 503, 503, 503 },    { ERR_UPSTREAM, 0, 500, 500, 500 },
+		{ ERR_CANCELLED, 0, 503, 503, 503 },  { ERR_INTERNAL, 0, 500, 500, 500 },
+		{ ERR_DAMAGED, 0, 500, 500, 500 },
+		{ ERR_BUSY, 0, 503, 503, 503 },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(all); i++) {
+		const struct err err = { .kind = all[i].kind, .os = all[i].os };
+
+		assert_int_equal(api_status_of(&err, false), all[i].get);
+		assert_int_equal(api_status_of(&err, true), all[i].post);
+		assert_int_equal(api_status_of_store(&err), all[i].store);
+	}
 }
 
 static void is_base64(const char *text, const char *want)
@@ -169,6 +199,7 @@ int main(void)
 		cmocka_unit_test(times_are_parsed_in_every_form),
 		cmocka_unit_test(invalid_times_are_refused),
 		cmocka_unit_test(durations_are_parsed),
+		cmocka_unit_test(the_fault_decides_the_status),
 		cmocka_unit_test(base64_is_decoded),
 		cmocka_unit_test(the_name_of_a_program_is_split_into_labels),
 		cmocka_unit_test(the_unit_of_a_time_follows_from_its_digits),

@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Faults of the service's own files: a sender is never told that it is at fault, and nothing is lost."""
+
+import json
+import sqlite3
+import time
+
+import pytest
+
+from faults import Faults
+from profiling import CPU, Pprof, ask, call, send
+
+STORED = 5
+# calls, errno, of which files; status of a profile that is sent
+PROFILE_FAULTS = [
+    (["write"], "ENOSPC", "profiles.db-wal", 507),
+    (["write"], "EDQUOT", "profiles.db-wal", 507),
+    (["write"], "EFBIG", "profiles.db-wal", 507),
+    (["write"], "EIO", "profiles.db-wal", 503),
+    (["write"], "EROFS", "profiles.db-wal", 503),
+    (["sync"], "ENOSPC", "profiles.db-wal", 507),
+    (["sync"], "EIO", "profiles.db-wal", 503),
+]
+
+
+def profile(n, values=(3, 4)):
+    return Pprof(time_ms=int(time.time() * 1000) - 60000 + n).sample(["main", "f", f"g{n}"], values).bytes()
+
+
+def totals(s):
+    series = ask(s, "series", query=CPU, one=1)["series"]
+    return (series[0]["total"], series[0]["profiles"]) if series else (0, 0)
+
+
+@pytest.fixture
+def faulted(serve, tmp_path):
+    data = tmp_path / "data"
+    faults = Faults(tmp_path / "faults", data)
+    s = serve([], data=data, extra=faults.environment).ready()
+    return s, faults
+
+
+@pytest.mark.slow
+def test_a_profile_that_cannot_be_stored_is_never_the_senders_fault(faulted):
+    s, faults = faulted
+    n = 0
+    for calls, number, part, status in PROFILE_FAULTS:
+        for _ in range(STORED):
+            send(s, profile(n), service="a")
+            n += 1
+        failed = faults.failed
+        faults.on(calls, number, part=part)
+        got, body, _ = call(s, "POST", "/profiles?service=a", profile(n))
+        faults.off()
+        assert faults.failed > failed, (calls, number)
+        assert got == status and json.loads(body)["error"], (calls, number, got, body)
+        # the same profile is accepted once the disk is well again, and counted once
+        send(s, profile(n), service="a")
+        n += 1
+        assert totals(s) == (4 * n, n), (calls, number)
+
+
+def test_a_damaged_profile_store_is_never_the_senders_fault(serve, tmp_path):
+    s = serve([], data=tmp_path / "data").ready()
+    send(s, profile(0), service="a")
+    with sqlite3.connect(tmp_path / "data" / "profiles" / "profiles.db") as db:
+        db.execute("ALTER TABLE profile RENAME TO elsewhere")
+    got, body, _ = call(s, "POST", "/profiles?service=a", profile(1))
+    assert got == 500 and json.loads(body)["error"]
+    with sqlite3.connect(tmp_path / "data" / "profiles" / "profiles.db") as db:
+        db.execute("ALTER TABLE elsewhere RENAME TO profile")
+    send(s, profile(1), service="a")
+    assert totals(s) == (8, 2)
+
+
+PUSH_FAULTS = [(["write"], "ENOSPC", 507), (["write"], "EIO", 500), (["sync"], "EIO", 500), (["rename", "link"], "EIO", 500)]
+
+
+@pytest.mark.slow
+def test_a_push_that_cannot_be_stored_is_never_the_senders_fault(faulted, program):
+    s, faults = faulted
+    path = f"/buildid/{program.build_id}/debuginfo"
+    for calls, number, status in PUSH_FAULTS:
+        failed = faults.failed
+        faults.on(calls, number, part="store/")
+        got, body, _ = call(s, "PUT", path, program.debug.read_bytes())
+        faults.off()
+        assert faults.failed > failed and got == status, (calls, number, got, body)
+    assert call(s, "PUT", path, program.debug.read_bytes())[0] == 201
+    assert s.get(path).body == program.debug.read_bytes()
