@@ -69,6 +69,20 @@ void db_rollback(struct db *db);
 void db_set_deadline(struct db *db, int64_t mono_ms);
 
 /*
+ * The WAL: commits append to it, and a checkpoint copies it into the database file. It begins anew when all of
+ * it is copied and no reader uses it.
+ */
+enum { DB_BUSY = 1 };
+uint64_t db_wal_size(const struct db *db); /* bytes in use; 0: not available. Any thread, no system call */
+/* Copy as much as readers allow, without waiting for anybody. DB_BUSY: another connection is copying. */
+int db_checkpoint(struct db *db, struct err *err);
+/*
+ * Copy all of it and cut it off. Waits at most @wait_ms for readers, while nothing else can be written. DB_BUSY:
+ * they have not ended; as much as possible was copied.
+ */
+int db_wal_truncate(struct db *db, int wait_ms, struct err *err);
+
+/*
  * A mark of the database's last commit: two equal marks were taken with no commit between them, by any
  * process. Taking one costs no system call, and any thread may do it while the connection is open. false: not
  * available (in memory, not WAL).

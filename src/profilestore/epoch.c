@@ -28,11 +28,25 @@ void reader_hold(struct profilestore *s, struct reader *r)
 int reader_begin(struct profilestore *s, struct reader *r, struct err *err)
 {
 	reader_hold(s, r);
+	r->n_renewals = atomic_load(&s->wal.n_renewals);
 	r->db = reader_take(s, err);
 	if (r->db)
 		return 0;
 	reader_end(r);
 	return -1;
+}
+
+int reader_renew(struct reader *r, struct err *err)
+{
+	uint32_t n = r ? atomic_load_explicit(&r->s->wal.n_renewals, memory_order_relaxed) : 0;
+
+	if (!r || r->n_renewals == n)
+		return 0;
+	r->n_renewals = n;
+	db_rollback(r->db);
+	wal_leave(r->s);
+	wal_enter(r->s);
+	return db_exec(r->db, "BEGIN", err);
 }
 
 void reader_end(struct reader *r)

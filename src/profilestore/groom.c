@@ -37,6 +37,16 @@ static int groom_series(struct profilestore *s, bool *ret_more, struct err *err)
 	return r;
 }
 
+/* Copy the WAL into the database file in this thread, so that a commit, or the end, need not do it. */
+static int copy_wal(struct profilestore *s, struct err *err)
+{
+	if (!db_wal_size(s->db))
+		return 0;
+	if (!s->copier && db_open(s->path, &(struct db_options){ .sync = true }, &s->copier, err) < 0)
+		return -1;
+	return db_checkpoint(s->copier, err) < 0 ? -1 : 0;
+}
+
 int profilestore_groom(struct profilestore *s, bool *ret_more, struct err *err)
 {
 	bool more = false;
@@ -52,6 +62,8 @@ int profilestore_groom(struct profilestore *s, bool *ret_more, struct err *err)
 	}
 	if (r == 0 && !more)
 		r = groom_series(s, ret_more, err);
+	if (r == 0)
+		r = copy_wal(s, err);
 	pthread_mutex_unlock(&s->groom_lock);
 	return r;
 }

@@ -8,6 +8,7 @@
  *   samples.c          a list of stacks and values as bytes; sums of many
  *   add.c              a profile taken apart
  *   writer.c           the one thread that writes: takes all waiting jobs, commits once
+ *   wal.c              a bound for the WAL
  *   load.c             reading it all back
  *   epoch.c            readers, and memory that they may still see
  *   read.c             connections of readers; a range, by rollups and profile by profile
@@ -17,6 +18,7 @@
  */
 #pragma once
 
+#include <pthread.h>
 #include "db/db.h"
 #include "profilestore/meta.h"
 #include "profilestore/names.h"
@@ -178,11 +180,17 @@ struct reader {
 	const struct meta *meta;
 	/* the rest is epoch.c's */
 	uint64_t epoch;
+	uint32_t n_renewals; /* of the store, when its snapshot began */
 	struct reader *next, **at;
 };
 int reader_begin(struct profilestore *s, struct reader *r, struct err *err);
 void reader_hold(struct profilestore *s, struct reader *r); /* no snapshot: only the tables and series */
 void reader_end(struct reader *r);                          /* takes the zeroed */
+/*
+ * At a point of a query where it reads no row: if the WAL has become long, begin a new snapshot, so that the WAL
+ * can begin anew. Rows of another time may be newer then. @r NULL: nothing to do.
+ */
+int reader_renew(struct reader *r, struct err *err);
 /* @object was taken out of the tables: free it with @release when no reader sees it any more. */
 void epoch_retire(struct profilestore *s, void *object, void (*release)(void *object));
 void epoch_release(struct profilestore *s); /* frees those that no reader sees any more */
@@ -202,6 +210,7 @@ int range_sums(struct reader *rd, const struct profilestore_range *r, const stru
 	       struct sums *sums, struct err *err);
 /* The profiles of one series: from inclusive, to exclusive. */
 struct series_read {
+	struct reader *rd; /* renewed now and then; NULL: it stays as it is */
 	struct db *db;
 	const struct series *x;
 	int64_t from_ms, to_ms;
@@ -220,6 +229,27 @@ struct series_points {
 	uint64_t n_profiles;
 };
 int series_add_points(const struct series_read *q, struct series_points *p, struct err *err);
+
+/* wal.c: a bound for the WAL, by a gate for snapshots. */
+struct wal_gate {
+	uint64_t max;                /* bytes; a longer WAL is cut off */
+	_Atomic uint32_t n_renewals; /* how often readers were asked for new snapshots */
+	pthread_cond_t changed;
+	/* under readers_lock; only the writer changes it */
+	bool shut;
+	size_t n_snapshots; /* under readers_lock */
+	/* of the writer's thread, monotonic: when the gate opens in any case; when it may be shut again */
+	int64_t until_ms, next_ms;
+};
+void wal_init(struct wal_gate *g);
+void wal_done(struct wal_gate *g);
+void wal_enter(struct profilestore *s); /* before a snapshot begins: waits at the gate */
+void wal_leave(struct profilestore *s); /* after it has ended */
+/*
+ * In the writer's thread, between two transactions: cut off a long WAL, or prepare to. true: the gate is shut, call
+ * it again soon. @end: the last call.
+ */
+bool wal_bound(struct profilestore *s, bool end);
 
 /* ---- housekeeping ---- */
 
@@ -261,6 +291,7 @@ struct profilestore {
 	pthread_mutex_t readers_lock;
 	struct db *readers[8]; /* idle ones, under the lock */
 	size_t n_readers;
+	struct wal_gate wal;
 	struct reader *active; /* under the lock, as are the next */
 	uint64_t epoch;
 	struct {
@@ -269,6 +300,7 @@ struct profilestore {
 	} retired;
 
 	pthread_mutex_t groom_lock; /* one grooms at a time */
+	struct db *copier;          /* of grooming: its connection for checkpoints */
 	uint32_t groom_series;      /* the next series to groom, under the lock */
 
 	_Atomic uint64_t n_profiles, n_samples;                       /* stored now */

@@ -31,6 +31,7 @@ int profilestore_open(const struct profilestore_options *o, struct profilestore 
 	s->now_ms = o->now_ms ? o->now_ms : clock_wall_ms;
 	s->series.entry_size = sizeof(struct series *);
 	s->next_series = 1;
+	wal_init(&s->wal);
 	pthread_mutex_init(&s->readers_lock, NULL);
 	pthread_mutex_init(&s->groom_lock, NULL);
 	s->meta = NEW(struct meta);
@@ -53,6 +54,7 @@ void profilestore_close(struct profilestore *s)
 	epoch_release(s);
 	while (s->n_readers)
 		db_close(s->readers[--s->n_readers]);
+	db_close(s->copier);
 	db_close(s->db);
 	for (uint32_t i = 0; i < column_n(&s->series); i++)
 		series_free(*(struct series **)column_at(&s->series, i));
@@ -62,6 +64,7 @@ void profilestore_close(struct profilestore *s)
 	meta_done(s->meta);
 	free(s->meta);
 	free(s->retired.v);
+	wal_done(&s->wal);
 	pthread_mutex_destroy(&s->groom_lock);
 	pthread_mutex_destroy(&s->readers_lock);
 	free(s->path);

@@ -201,9 +201,9 @@ static int sum_over_time(struct reader *rd, const struct profilestore_range *r,
 			       gs.n_points, MAX_POINTS);
 	arena_init(&gs.arena);
 	for (size_t i = 0; res == 0 && gs.n_points && i < n; i++)
-		res = add_series(&gs,
-				 &(struct series_read){ rd->db, list[i], from_ms, to_ms, ROLLUP_LEVELS, 0 },
-				 o, &scale, err);
+		res = add_series(
+			&gs, &(struct series_read){ rd, rd->db, list[i], from_ms, to_ms, ROLLUP_LEVELS, 0 },
+			o, &scale, err);
 	if (res == 0) {
 		if (gs.n)
 			qsort(gs.v, gs.n, sizeof(struct value_group *), by_total);
@@ -299,19 +299,19 @@ static int take_series(struct profilestore *s, struct db *db, int64_t id, struct
 	return x ? take_rows(l, st, x, err) : 0;
 }
 
-static int take_latest_series(struct profilestore *s, struct db *db, const struct profilestore_range *r,
-			      size_t limit, struct latest *l, struct err *err)
+static int take_latest_series(struct reader *rd, const struct profilestore_range *r, size_t limit,
+			      struct latest *l, struct err *err)
 {
 	const struct series *x;
 	uint32_t it = 0;
 
-	while ((x = series_next(s, r, &it))) {
+	while ((x = series_next(rd->s, r, &it))) {
 		struct db_stmt *st;
 
 		/* Profiles later than all of this series fill the list already. */
 		if (l->n == limit && l->v[limit - 1].e.time_ms > atomic_load(&x->last_ms))
 			continue;
-		if (db_prepare(db, latest_sql, &st, err) < 0)
+		if (reader_renew(rd, err) < 0 || db_prepare(rd->db, latest_sql, &st, err) < 0)
 			return -1;
 		db_bind_i64(st, 1, x->id);
 		db_bind_i64(st, 2, r->from_ms);
@@ -369,7 +369,7 @@ int profilestore_profiles(struct profilestore *s, const struct profilestore_rang
 	if (r->profile_id)
 		res = take_series(s, rd.db, r->profile_id, &l, err);
 	else
-		res = take_latest_series(s, rd.db, r, limit ? limit : LIMIT_USUAL, &l, err);
+		res = take_latest_series(&rd, r, limit ? limit : LIMIT_USUAL, &l, err);
 	if (res == 0)
 		*ret = chosen_series(&l);
 	reader_end(&rd);

@@ -21,15 +21,19 @@ struct db *reader_take(struct profilestore *s, struct err *err)
 {
 	struct db *db = NULL;
 
+	wal_enter(s);
 	pthread_mutex_lock(&s->readers_lock);
 	if (s->n_readers)
 		db = s->readers[--s->n_readers];
 	pthread_mutex_unlock(&s->readers_lock);
-	if (!db && db_open(s->path, &(struct db_options){ .read_only = true }, &db, err) < 0)
+	if (!db && db_open(s->path, &(struct db_options){ .read_only = true }, &db, err) < 0) {
+		wal_leave(s);
 		return NULL;
+	}
 	/* All reads until reader_give() see the same snapshot. */
 	if (db_exec(db, "BEGIN", err) < 0) {
 		db_close(db);
+		wal_leave(s);
 		return NULL;
 	}
 	return db;
@@ -41,6 +45,7 @@ void reader_give(struct profilestore *s, struct db *db)
 		return;
 	db_set_deadline(db, 0);
 	db_rollback(db);
+	wal_leave(s);
 	pthread_mutex_lock(&s->readers_lock);
 	if (s->n_readers < ARRAY_SIZE(s->readers)) {
 		s->readers[s->n_readers++] = db;
@@ -237,13 +242,14 @@ static int visit_range(struct visit *v, struct err *err)
 
 		out.n = 0;
 		for (size_t i = 0; r == 0 && i < in.n; i++)
-			r = visit_level(v, level, in.v[i], &out, err);
+			r = reader_renew(v->q->rd, err) < 0 ? -1 : visit_level(v, level, in.v[i], &out, err);
 		in = out;
 		out = swap;
 	}
 	for (size_t i = 0; r == 0 && i < in.n; i++)
-		r = visit_profiles(v, MAX(in.v[i].from_ms, v->q->from_ms), MIN(in.v[i].to_ms, v->q->to_ms),
-				   err);
+		r = reader_renew(v->q->rd, err) < 0 ? -1
+						    : visit_profiles(v, MAX(in.v[i].from_ms, v->q->from_ms),
+								     MIN(in.v[i].to_ms, v->q->to_ms), err);
 	free(in.v);
 	free(out.v);
 	return r;
@@ -316,14 +322,15 @@ static int by_stack_value(const void *a, const void *b, void *arg)
 		       series_label(*(struct series *const *)b, *label));
 }
 
-static int sum_series(struct db *db, const struct profilestore_range *r, const struct range_options *o,
+static int sum_series(struct reader *rd, const struct profilestore_range *r, const struct range_options *o,
 		      struct series **list, size_t n, struct sums *sums, struct err *err)
 {
 	for (size_t i = 0; i < n; i++) {
-		const struct series_read q = { db,       list[i],       r->from_ms,
-					       r->to_ms, ROLLUP_LEVELS, o->deadline_mono_ms };
+		const struct series_read q = {
+			rd, rd->db, list[i], r->from_ms, r->to_ms, ROLLUP_LEVELS, o->deadline_mono_ms
+		};
 
-		if (series_sums(&q, sums, err) < 0)
+		if (reader_renew(rd, err) < 0 || series_sums(&q, sums, err) < 0)
 			return -1;
 		if (!o->part || (i + 1 < n && by_stack_value(&list[i], &list[i + 1], (void *)&o->label) == 0))
 			continue;
@@ -354,7 +361,7 @@ int range_sums(struct reader *rd, const struct profilestore_range *r, const stru
 		if (res == 0 && o->label.size && n)
 			qsort_r(list, n, sizeof(struct series *), by_stack_value, (void *)&o->label);
 		if (res == 0)
-			res = sum_series(db, r, o, list, n, sums, err);
+			res = sum_series(rd, r, o, list, n, sums, err);
 	}
 	return res;
 }

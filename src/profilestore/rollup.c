@@ -124,18 +124,32 @@ static int missing_rollups(struct db *db, const struct rollup_range *g, int64_t 
 	return r;
 }
 
-/* The rollup of @q's range, which is one of @level. */
-static int make_rollup(struct profilestore *s, const struct series_read *q, int level, struct sums *sums,
-		       struct err *err)
+/* The sum of one rollup of @g's level; the snapshot ends before the rollup is written. */
+static int read_rollup(struct profilestore *s, const struct rollup_range *g, int64_t start_ms,
+		       struct sums *sums, struct err *err)
 {
-	struct rollup u = { .job = { .apply = rollup_apply },
-			    .x = series_of_id(s, q->x->id),
-			    .level = level,
-			    .start_ms = q->from_ms };
+	struct series_read q = { .db = reader_take(s, err),
+				 .x = g->x,
+				 .from_ms = start_ms,
+				 .to_ms = start_ms + rollup_ms[g->level],
+				 .below = (unsigned)g->level };
 	int r;
 
 	sums_clear(sums);
-	if (series_sums(q, sums, err) < 0)
+	r = q.db ? series_sums(&q, sums, err) : -1;
+	reader_give(s, q.db);
+	return r;
+}
+
+static int make_rollup(struct profilestore *s, const struct rollup_range *g, int64_t start_ms,
+		       struct sums *sums, struct err *err)
+{
+	struct rollup u = {
+		.job = { .apply = rollup_apply }, .x = g->x, .level = g->level, .start_ms = start_ms
+	};
+	int r;
+
+	if (read_rollup(s, g, start_ms, sums, err) < 0)
 		return -1;
 	u.n_profiles = sums->n_profiles;
 	u.n_samples = sums->n_samples;
@@ -157,16 +171,9 @@ static int make_level(struct profilestore *s, const struct rollup_range *g, stru
 	size_t n = 0;
 	int r = db ? missing_rollups(db, g, starts, &n, err) : -1;
 
-	for (size_t i = 0; r == 0 && i < n; i++) {
-		const struct series_read q = { .db = db,
-					       .x = g->x,
-					       .from_ms = starts[i],
-					       .to_ms = starts[i] + rollup_ms[g->level],
-					       .below = (unsigned)g->level };
-
-		r = make_rollup(s, &q, g->level, sums, err);
-	}
 	reader_give(s, db);
+	for (size_t i = 0; r == 0 && i < n; i++)
+		r = make_rollup(s, g, starts[i], sums, err);
 	*ret_more = n == STEP_ROWS;
 	return r;
 }

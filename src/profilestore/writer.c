@@ -4,12 +4,14 @@
  * transaction, commits, which syncs, and then completes each: one sync for all jobs that came during the last
  * one.
  */
+#include "base/condition.h"
 #include "profilestore/internal.h"
 
 #include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>
 
+#define GATE_MS     2    /* between two looks at a gate that is shut (wal.c) */
 #define MAX_WAITING 256u /* jobs; a thread that brings more waits */
 
 struct store_writer {
@@ -86,6 +88,22 @@ static void writer_run(struct profilestore *s, struct job *jobs)
 	}
 }
 
+/* Under the lock. Readers that wait at the gate do not wait for the next job. */
+static void wait_for_jobs(struct profilestore *s, struct store_writer *w)
+{
+	bool shut;
+
+	pthread_mutex_unlock(&w->lock);
+	shut = wal_bound(s, false);
+	pthread_mutex_lock(&w->lock);
+	if (w->first || w->stop)
+		return;
+	if (shut)
+		condition_wait(&w->more, &w->lock, GATE_MS);
+	else
+		pthread_cond_wait(&w->more, &w->lock);
+}
+
 static void *writer_work(void *arg)
 {
 	struct profilestore *s = arg;
@@ -97,7 +115,7 @@ static void *writer_work(void *arg)
 		struct job *jobs;
 
 		while (!w->first && !w->stop)
-			pthread_cond_wait(&w->more, &w->lock);
+			wait_for_jobs(s, w);
 		if (!w->first)
 			break;
 		jobs = w->first;
@@ -107,9 +125,11 @@ static void *writer_work(void *arg)
 		pthread_cond_broadcast(&w->room);
 		pthread_mutex_unlock(&w->lock);
 		writer_run(s, jobs);
+		wal_bound(s, false);
 		pthread_mutex_lock(&w->lock);
 	}
 	pthread_mutex_unlock(&w->lock);
+	wal_bound(s, true);
 	return NULL;
 }
 
@@ -120,7 +140,7 @@ int profilestore_writer_start(struct profilestore *s, struct err *err)
 
 	w->last = &w->first;
 	pthread_mutex_init(&w->lock, NULL);
-	pthread_cond_init(&w->more, NULL);
+	condition_init(&w->more);
 	pthread_cond_init(&w->room, NULL);
 	s->writer = w;
 	code = pthread_create(&w->thread, NULL, writer_work, s);

@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Checkpoints: copying the WAL into the database file, so that the WAL can begin anew.
+ *
+ * SQLite copies by itself in the commit that makes the WAL longer than 1000 pages. But the WAL begins anew only
+ * when no reader uses it, so under readers that overlap each other it grows without end.
+ */
+#include "db/internal.h"
+
+#define BUSY_TIMEOUT_MS 10000
+
+/* Words of the WAL index header (https://sqlite.org/walformat.html, section 2.1). */
+enum { PAGE_SIZE_WORD = 3, LAST_FRAME_WORD = 4 };
+
+#define FRAME_HEADER 24
+
+uint64_t db_wal_size(const struct db *db)
+{
+	struct db_mark m;
+	uint16_t page[2];
+	uint64_t size;
+
+	if (!db_mark(db, &m))
+		return 0;
+	memcpy(page, &m.w[PAGE_SIZE_WORD], sizeof(page));
+	/* 65536 does not fit, and is 1. */
+	size = page[1] == 1 ? 65536 : page[1];
+	return m.w[LAST_FRAME_WORD] * (size + FRAME_HEADER);
+}
+
+static int run_checkpoint(struct db *db, const char *sql, struct err *err)
+{
+	struct db_stmt *s;
+	int64_t busy = 0;
+	int r;
+
+	if (db_prepare(db, sql, &s, err) < 0)
+		return -1;
+	r = db_step(s, err);
+	if (r == DB_ROW)
+		busy = db_i64(s, 0);
+	db_reset(s);
+	return r < 0 ? -1 : busy ? DB_BUSY : 0;
+}
+
+int db_checkpoint(struct db *db, struct err *err)
+{
+	return run_checkpoint(db, "PRAGMA wal_checkpoint(PASSIVE)", err);
+}
+
+int db_wal_truncate(struct db *db, int wait_ms, struct err *err)
+{
+	int r;
+
+	sqlite3_busy_timeout(db->sq, wait_ms);
+	r = run_checkpoint(db, "PRAGMA wal_checkpoint(TRUNCATE)", err);
+	sqlite3_busy_timeout(db->sq, BUSY_TIMEOUT_MS);
+	return r;
+}
