@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -40,6 +41,51 @@ int file_open(const char *path, int *ret_fd, struct stat *ret_st, struct err *er
 		return err_os(err, errno, "%s: stat", path);
 	if (!S_ISREG(st.st_mode))
 		return err_set(err, ERR_INVALID, "%s: not a regular file", path);
+	*ret_fd = TAKE_FD(fd);
+	*ret_st = st;
+	return 0;
+}
+
+static bool is_below(const char *path, const char *root)
+{
+	AUTO(mem_freep) char *real = realpath(root, NULL);
+	size_t n = real ? strlen(real) : 0;
+
+	/* The root folder's path ends in a slash, that of others does not. */
+	if (n && real[n - 1] == '/')
+		n--;
+	return real && strncmp(path, real, n) == 0 && (path[n] == '/' || !path[n]);
+}
+
+int file_open_below(const char *path, const char *const *roots, size_t n_roots, int *ret_fd,
+		    struct stat *ret_st, struct err *err)
+{
+	/* With O_PATH nothing is read and no device notices, and the descriptor is the file itself: later
+	 * changes of the path do not matter. */
+	AUTO(fd_close) int at = open(path, O_PATH | O_CLOEXEC), fd = -1;
+	char link[40], real[PATH_MAX];
+	bool below = false;
+	struct stat st;
+	ssize_t n;
+
+	if (at < 0 && (errno == ENOENT || errno == ENOTDIR))
+		return FILE_MISSING;
+	if (at < 0 || fstat(at, &st) < 0)
+		return err_os(err, errno, "%s: open", path);
+	snprintf(link, sizeof(link), "/proc/self/fd/%d", at);
+	n = readlink(link, real, sizeof(real) - 1);
+	if (n < 0)
+		return err_os(err, errno, "%s: %s", path, link);
+	real[n] = '\0';
+	for (size_t i = 0; i < n_roots && !below; i++)
+		below = is_below(real, roots[i]);
+	if (!below)
+		return FILE_OUTSIDE;
+	if (!S_ISREG(st.st_mode))
+		return err_set(err, ERR_INVALID, "%s: not a regular file", path);
+	fd = open(link, O_RDONLY | O_CLOEXEC | O_NOCTTY);
+	if (fd < 0)
+		return err_os(err, errno, "%s: open", path);
 	*ret_fd = TAKE_FD(fd);
 	*ret_st = st;
 	return 0;

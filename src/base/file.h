@@ -20,11 +20,18 @@ void fd_close(int *fd); /* AUTO(fd_close) int fd = -1; keeps errno */
 		take_fd_;            \
 	})
 
-enum { FILE_MISSING = 1 };
+enum { FILE_MISSING = 1, FILE_OUTSIDE = 2 };
 
 /* Opens with O_RDONLY|O_CLOEXEC|O_NONBLOCK (FIFOs), and accepts only a regular file. 0, FILE_MISSING (ENOENT,
  * ENOTDIR) or an error. */
 int file_open(const char *path, int *ret_fd, struct stat *ret_st, struct err *err);
+/*
+ * As file_open(), for a path from others: its symbolic links and ".." are resolved, and the file that they lead to
+ * must be below one of the folders @roots, or be one of @roots itself; else FILE_OUTSIDE. The file that is
+ * opened is the one that was checked, even if the path changes meanwhile. A special file is not opened.
+ */
+int file_open_below(const char *path, const char *const *roots, size_t n_roots, int *ret_fd,
+		    struct stat *ret_st, struct err *err);
 /* These read or write until @n bytes or, reading, the end of the file: short reads and EINTR are handled. */
 int fd_pread(int fd, void *buf, size_t n, uint64_t off, size_t *ret_got, struct err *err);
 int fd_write(int fd, const void *buf, size_t n, struct err *err);

@@ -121,7 +121,10 @@ static void load_breakers(struct client *c, const struct folder *f)
 struct net *client_net(struct client *c, const struct folder *f, struct err *err)
 {
 	AUTO(buf_done) struct buf agent = { 0 };
-	struct net_options o = { .max_per_server = c->connections, .breaker_max_ms = BREAKER_MAX_MS };
+	/* Files may be on another host than the server: what comes is checked, and goes to the user only. */
+	struct net_options o = { .max_per_server = c->connections,
+				 .breaker_max_ms = BREAKER_MAX_MS,
+				 .redirects = NET_REDIRECT_ANY_HOST };
 
 	if (c->net && c->pid != getpid())
 		forget_net(c);

@@ -316,17 +316,20 @@ static void item_on_done(void *arg, struct net_fetch *nf, int outcome, const str
 	}
 }
 
-static void item_url_path(struct buf *b, const struct client_request *w)
+/* false: no server may be asked for a name that leads out of its folder. */
+static bool item_url_path(struct buf *b, const struct client_request *w)
 {
 	char hex[BUILD_ID_HEX_SIZE];
 
 	buf_printf(b, "buildid/%s/%s", build_id_hex(&w->id, hex), client_kind_name(w->kind));
 	if (w->kind != CLIENT_SOURCE && w->kind != CLIENT_SECTION)
-		return;
+		return true;
+	/* The slash before a source's name is that of an absolute path. */
 	buf_add_char(b, '/');
-	/* The slash before it is that of an absolute path. */
-	net_escape(b, str_of(w->kind == CLIENT_SOURCE && w->name[0] == '/' ? w->name + 1 : w->name),
-		   w->kind == CLIENT_SOURCE);
+	if (w->kind == CLIENT_SOURCE)
+		return net_escape_source(b, str_of(w->name));
+	net_escape(b, str_of(w->name), false);
+	return net_path_is_inside(buf_str(b));
 }
 
 static uint64_t item_max_size(const struct item *it)
@@ -363,7 +366,13 @@ static void item_fetch(struct item *it, enum item_stage stage)
 	if (stage != STAGE_ASKED)
 		it->fetched.kind = kinds[stage];
 	entry_init(&it->entry, &it->fetched);
-	item_url_path(&path, &it->fetched);
+	if (!item_url_path(&path, &it->fetched)) {
+		err_set(&it->result->err, ERR_INVALID,
+			"no server is asked for a name that leads out of its folder");
+		result_why(it->result, f->watch, "%s", it->result->err.text);
+		item_finish_as(it, CLIENT_ABSENT, ENOENT);
+		return;
+	}
 	for (size_t i = 0; i < f->env.n_urls; i++) {
 		client_say(f->watch, "init server %zu %s/buildid", i, f->env.urls[i]);
 		client_say(f->watch, "url %zu %s/%s", i, f->env.urls[i], buf_cstr(&path));

@@ -349,12 +349,19 @@ struct attempt *attempt_start(struct net_fetch *f, struct candidate *c, int64_t 
 	arena_init(&a->arena);
 	a->url = mem_printf("%s/%s", breaker_url(c->server), f->path);
 	req.url = a->url;
+	req.base_size = strlen(breaker_url(c->server));
 	req.compressed = f->compressed && !req.from;
 	for (size_t i = 0; i < f->n_headers; i++)
 		headers[req.n_headers++] = f->headers[i];
 	/* Its own file, if that has not changed. */
 	if (req.from && c->etag[0])
 		headers[req.n_headers++] = if_range = mem_printf("If-Range: %s", c->etag);
+	if (!net_path_is_inside(str_of(f->path))) {
+		fault_set(fault, FAULT_KIND_STATUS, EINVAL,
+			  "not asked: the path leads out of the server's folder");
+		attempt_drop(a);
+		return NULL;
+	}
 	if (xfer_start(f->net->wire, &req, &a->xfer, fault) < 0) {
 		attempt_drop(a);
 		return NULL;

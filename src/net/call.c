@@ -113,6 +113,9 @@ void call_begin(struct net_call *c)
 {
 	const struct xfer_request req = {
 		.url = c->req.url,
+		.base_size = c->req.server && str_starts(str_of(c->req.url), str_of(c->req.server))
+				     ? strlen(c->req.server)
+				     : 0,
 		.method = c->req.method,
 		.headers = c->req.headers,
 		.n_headers = c->req.n_headers,
@@ -230,6 +233,7 @@ void net_call_start(struct net *n, const struct net_call_request *req, struct ne
 	c->req.connect_ms = req->connect_ms ? req->connect_ms : CONNECT_MS;
 	c->req.silent_ms = req->silent_ms ? req->silent_ms : SILENT_MS;
 	c->deadline_ms = req->deadline_ms ? clock_mono_ms() + req->deadline_ms : 0;
+	c->req.server = req->server ? arena_strdup(&c->arena, str_of(req->server)) : NULL;
 	if (req->breaker && req->server)
 		c->server = breaker_server(&n->breakers, req->server);
 	if (ret)

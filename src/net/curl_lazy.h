@@ -31,7 +31,12 @@
 	X(curl_multi_setopt)        \
 	X(curl_multi_wakeup)        \
 	X(curl_slist_append)        \
-	X(curl_slist_free_all)
+	X(curl_slist_free_all)      \
+	X(curl_free)                \
+	X(curl_url)                 \
+	X(curl_url_cleanup)         \
+	X(curl_url_get)             \
+	X(curl_url_set)
 
 static struct {
 	CURL_FUNCTIONS(LAZY_FIELD)
@@ -62,3 +67,8 @@ static int curl_load(struct err *err)
 #define curl_multi_wakeup        curl.curl_multi_wakeup
 #define curl_slist_append        curl.curl_slist_append
 #define curl_slist_free_all      curl.curl_slist_free_all
+#define curl_free                curl.curl_free
+#define curl_url                 curl.curl_url
+#define curl_url_cleanup         curl.curl_url_cleanup
+#define curl_url_get             curl.curl_url_get
+#define curl_url_set             curl.curl_url_set

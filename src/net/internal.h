@@ -6,6 +6,7 @@
  *   head.c      the head of a reply, line by line (pure functions)
  *   wire.c      the seam over libcurl: transfers, and the loop that runs them
  *   wire_file.c the same for file://
+ *   redirect.c  which redirects are followed, which paths are requested
  *   breaker.c   the state of each server
  *   breaker_text.c  that state as text, passed from one process to the next
  *   fetch.c     one artifact from several servers: which server is asked when, and how the fetch ends
@@ -53,6 +54,16 @@ int head_line(struct head *h, struct str line, int64_t now_wall_s, struct err *e
 /* A date as in RFC 9110, in seconds since 1970; false: not a date. */
 bool head_date(struct str s, int64_t *ret);
 
+/* ---- redirect.c ---- */
+
+bool address_is_private(const char *text); /* also true for a text that is no address */
+struct origin {
+	const char *scheme, *host; /* of a URL, as libcurl understands it */
+	unsigned port;
+};
+/* NULL: it is followed; else to where it leads that is not allowed, for a message. Static. */
+const char *redirect_fault(enum net_redirects allowed, const struct origin *from, const struct origin *to);
+
 /* ---- wire.c ---- */
 
 /* Why a transfer failed. */
@@ -89,6 +100,7 @@ struct xfer_events {
 };
 struct xfer_request {
 	const char *url, *method; /* NULL: GET */
+	size_t base_size; /* of file://: the first bytes of @url are those of the folder that it must be in */
 	const char *const *headers;
 	size_t n_headers;
 	bool compressed, has_upload, keep_all;

@@ -48,12 +48,30 @@ void net_urls_parse(struct str text, bool commas, struct arena *a, struct net_ur
 /* Append @s to a path, percent-escaped as elfutils' client does it: all but letters, digits, "-._~", and '/'
  * if @slashes. */
 void net_escape(struct buf *out, struct str s, bool slashes);
+/*
+ * Whether a server that gets @path, also one that decodes it more than once or takes a backslash for a slash,
+ * stays below the path of its URL: no segment is "..", and no byte 0. A fetch of another path fails.
+ */
+bool net_path_is_inside(struct str path);
+/* Append the path of a source file as net_escape() does, canonical, without slashes at the start. Servers find
+ * a source by its canonical path, too (elfutils since 0.179). false: no server may be asked for it, since the
+ * path would not be inside. */
+bool net_escape_source(struct buf *out, struct str path);
 /* A URL to be shown: without user and password. */
 struct str net_url_shown(struct str url, struct arena *a);
 
 /* ---- the loop ---- */
 
 struct net;
+
+/*
+ * Redirects that are followed, at most 6 in a row. Never followed are those from https to http, and those from
+ * a server with a public address to one with a private address (loopback, link-local, RFC 1918, ...).
+ */
+enum net_redirects {
+	NET_REDIRECT_SAME_HOST, /* same scheme, host and port; or from http to https, both at their usual port */
+	NET_REDIRECT_ANY_HOST,
+};
 
 struct net_options {
 	const char *user_agent;  /* NULL: lode/VERSION */
@@ -63,6 +81,7 @@ struct net_options {
 	/* how long a server is passed over after its first failure; then twice as long, ... 0: 10 s */
 	unsigned breaker_first_ms;
 	unsigned breaker_max_ms; /* ... up to here. 0: 300 s */
+	enum net_redirects redirects;
 };
 
 int net_new(const struct net_options *opts, struct net **ret, struct err *err); /* @opts may be NULL */
@@ -171,7 +190,8 @@ struct net_sink {
 struct net_request {
 	const char *const *urls; /* the servers in order, as from net_urls_parse(); copied */
 	size_t n_urls;
-	/* appended to each of them; escaped, without leading slash: "buildid/ID/debuginfo" */
+	/* appended to each of them; escaped, without leading slash, inside: "buildid/ID/debuginfo". For
+	 * file:// the file that it leads to must be below the server's folder, symbolic links resolved */
 	const char *path;
 	const char *const *headers; /* additional headers, "Name: value"; copied */
 	size_t n_headers;

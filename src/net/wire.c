@@ -6,9 +6,13 @@
  */
 #include "net/internal.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <strings.h>
+#include <sys/socket.h>
+#include <unistd.h>
 #include "net/curl_lazy.h"
 
 #define KEPT_CONNECTIONS 32L
@@ -20,6 +24,7 @@ struct wire {
 	CURLM *multi;
 	char *user_agent, *ca_file, *ca_dir; /* owned; ca_file and ca_dir may be NULL */
 	struct xfer *files;                  /* transfers of file:// */
+	enum net_redirects redirects;
 };
 
 struct xfer {
@@ -36,6 +41,10 @@ struct xfer {
 	bool connected, ended, aborted;
 	CURLcode code;
 	struct err head_err;
+	bool follows;          /* redirects */
+	bool from_public;      /* the first server has a public address */
+	char *at;              /* the URL after the redirects so far; NULL: none. Owned */
+	struct fault redirect; /* a redirect that is not followed */
 	struct file_xfer *file;
 	struct xfer *next; /* in the wire's list of files */
 };
@@ -89,6 +98,7 @@ int wire_new(const struct net_options *opts, struct wire **ret, struct err *err)
 		return err_set(err, ERR_LIMIT, "libcurl: no memory, or no descriptors");
 	}
 	curl_multi_setopt(w->multi, CURLMOPT_MAXCONNECTS, KEPT_CONNECTIONS);
+	w->redirects = opts->redirects;
 	w->user_agent = mem_strdup(opts->user_agent ? opts->user_agent : "lode/" LODE_VERSION);
 	w->ca_file = certificates_path(opts->ca_file, "SSL_CERT_FILE");
 	w->ca_dir = certificates_path(NULL, "SSL_CERT_DIR");
@@ -157,7 +167,98 @@ void wire_wake(struct wire *w)
 	curl_multi_wakeup(w->multi);
 }
 
+/* ---- redirects ---- */
+
+/* libcurl follows a redirect by itself, after the callback for the header; these functions see it first. They only
+ * use libcurl's URL parser, which belongs to no transfer. */
+
+static void origin_done(struct origin *o)
+{
+	curl_free((void *)o->scheme);
+	curl_free((void *)o->host);
+}
+
+static bool origin_get(CURLU *u, struct origin *ret)
+{
+	char *scheme = NULL, *host = NULL, *port = NULL;
+	bool ok = curl_url_get(u, CURLUPART_SCHEME, &scheme, 0) == CURLUE_OK;
+
+	/* file:// has neither. */
+	(void)curl_url_get(u, CURLUPART_HOST, &host, 0);
+	(void)curl_url_get(u, CURLUPART_PORT, &port, CURLU_DEFAULT_PORT);
+	*ret = (struct origin){ scheme, host, port ? (unsigned)strtoul(port, NULL, 10) : 0 };
+	curl_free(port);
+	return ok;
+}
+
+static void redirect_judge(struct xfer *x, CURLU *u, const char *location)
+{
+	const unsigned flags = CURLU_NON_SUPPORT_SCHEME | CURLU_URLENCODE | CURLU_ALLOW_SPACE |
+			       CURLU_PATH_AS_IS;
+	struct origin from = { 0 }, to = { 0 };
+	const char *why = "to something that is not a URL";
+	char *url = NULL;
+
+	if (curl_url_set(u, CURLUPART_URL, x->at ? x->at : x->url, flags) == CURLUE_OK &&
+	    origin_get(u, &from) && curl_url_set(u, CURLUPART_URL, location, flags) == CURLUE_OK &&
+	    origin_get(u, &to) && curl_url_get(u, CURLUPART_URL, &url, 0) == CURLUE_OK)
+		why = redirect_fault(x->wire->redirects,
+				     &(struct origin){ from.scheme, from.host ? from.host : "", from.port },
+				     &(struct origin){ to.scheme, to.host ? to.host : "", to.port });
+	if (why) {
+		fault_set(&x->redirect, FAULT_KIND_LIE, EINVAL, "it redirects %s", why);
+	} else {
+		free(x->at);
+		x->at = mem_strdup(url);
+	}
+	curl_free(url);
+	origin_done(&from);
+	origin_done(&to);
+}
+
+/* A line of the head of a reply. false: a redirect that is not followed. */
+static bool redirect_line(struct xfer *x, struct str line)
+{
+	struct str value = line, name = str_cut(&value, ':');
+	AUTO(mem_freep) char *location = NULL;
+	CURLU *u;
+
+	if (!x->follows || x->head.status < 300 || x->head.status > 399 || name.size != 8 ||
+	    strncasecmp(name.p, "location", 8) != 0)
+		return true;
+	value = str_trim(value);
+	location = mem_printf(STR_FMT, STR_ARG(value));
+	u = curl_url();
+	if (!u)
+		mem_none(1, sizeof(u));
+	redirect_judge(x, u, location);
+	curl_url_cleanup(u);
+	return !x->redirect.kind;
+}
+
+static bool redirect_address(struct xfer *x, const char *address)
+{
+	if (!x->at || !x->from_public || !address_is_private(address))
+		return true;
+	fault_set(&x->redirect, FAULT_KIND_LIE, EACCES, "it redirects to a private address (%s)", address);
+	return false;
+}
+
 /* ---- libcurl's callbacks ---- */
+
+static curl_socket_t wire_on_socket(void *arg, curlsocktype purpose, struct curl_sockaddr *to)
+{
+	char text[INET6_ADDRSTRLEN] = "";
+	const void *address = to->family == AF_INET
+				      ? (const void *)&((struct sockaddr_in *)(void *)&to->addr)->sin_addr
+			      : to->family == AF_INET6
+				      ? (const void *)&((struct sockaddr_in6 *)(void *)&to->addr)->sin6_addr
+				      : NULL;
+
+	if (address && !redirect_address(arg, inet_ntop(to->family, address, text, sizeof(text))))
+		return CURL_SOCKET_BAD;
+	return socket(to->family, to->socktype | SOCK_CLOEXEC, to->protocol);
+}
 
 static size_t wire_on_header(char *p, size_t size, size_t n, void *arg)
 {
@@ -166,7 +267,7 @@ static size_t wire_on_header(char *p, size_t size, size_t n, void *arg)
 	x->heard_ms = clock_mono_ms();
 	if (head_line(&x->head, (struct str){ p, size * n }, clock_wall_s(), &x->head_err) < 0)
 		return 0;
-	return size * n;
+	return redirect_line(x, (struct str){ p, size * n }) ? size * n : 0;
 }
 
 static size_t wire_on_data(char *p, size_t size, size_t n, void *arg)
@@ -199,7 +300,10 @@ static int wire_on_connected(void *arg, char *remote, char *local, int remote_po
 	if (!x->connected && x->events->connected)
 		x->events->connected(x->arg);
 	x->connected = true;
-	return CURL_PREREQFUNC_OK;
+	if (!x->at)
+		x->from_public = !address_is_private(remote);
+	/* A connection that was open already had no socket made for it. */
+	return redirect_address(x, remote) ? CURL_PREREQFUNC_OK : CURL_PREREQFUNC_ABORT;
 }
 
 /* Advice for a bad certificate, by OpenSSL's numbers (X509_V_ERR_*): libcurl passes on one of them. */
@@ -299,7 +403,9 @@ bool xfer_ended(struct xfer *x, struct fault *ret)
 	if (!x->ended)
 		return false;
 	ret->kind = FAULT_KIND_NONE;
-	if (x->head_err.kind)
+	if (x->redirect.kind && x->code != CURLE_OK)
+		*ret = x->redirect;
+	else if (x->head_err.kind)
 		fault_set(ret, FAULT_KIND_LIE, EIO, "%s", x->head_err.text);
 	else if (x->code != CURLE_OK && !x->aborted)
 		fault_of_code(x, ret);
@@ -343,7 +449,7 @@ static void xfer_set_options(struct xfer *x, const struct xfer_request *req)
 	CURL *e = x->easy;
 
 	curl_easy_setopt(e, CURLOPT_URL, x->url);
-	/* Dots are part of a source's name: servers look it up in the form that the debug information has. */
+	/* net_path_is_inside() has judged the path as it is. */
 	curl_easy_setopt(e, CURLOPT_PATH_AS_IS, 1L);
 	curl_easy_setopt(e, CURLOPT_PRIVATE, x);
 	curl_easy_setopt(e, CURLOPT_ERRORBUFFER, x->error);
@@ -353,6 +459,8 @@ static void xfer_set_options(struct xfer *x, const struct xfer_request *req)
 	curl_easy_setopt(e, CURLOPT_WRITEDATA, x);
 	curl_easy_setopt(e, CURLOPT_PREREQFUNCTION, wire_on_connected);
 	curl_easy_setopt(e, CURLOPT_PREREQDATA, x);
+	curl_easy_setopt(e, CURLOPT_OPENSOCKETFUNCTION, wire_on_socket);
+	curl_easy_setopt(e, CURLOPT_OPENSOCKETDATA, x);
 	curl_easy_setopt(e, CURLOPT_BUFFERSIZE, READ_SIZE);
 	curl_easy_setopt(e, CURLOPT_USERAGENT, x->wire->user_agent);
 	if (x->wire->ca_file)
@@ -369,7 +477,8 @@ static void xfer_set_options(struct xfer *x, const struct xfer_request *req)
 	 * unneeded answer of a name server. */
 	curl_easy_setopt(e, CURLOPT_NOSIGNAL, 1L);
 	curl_easy_setopt(e, CURLOPT_QUICK_EXIT, 1L);
-	if (!req->has_upload) {
+	x->follows = !req->has_upload;
+	if (x->follows) {
 		curl_easy_setopt(e, CURLOPT_FOLLOWLOCATION, 1L);
 		curl_easy_setopt(e, CURLOPT_MAXREDIRS, (long)NET_MAX_REDIRECTS);
 	}
@@ -439,6 +548,7 @@ void xfer_drop(struct xfer *x)
 		}
 	file_xfer_free(x->file);
 	head_done(&x->head);
+	free(x->at);
 	free(x);
 }
 

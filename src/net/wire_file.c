@@ -6,9 +6,7 @@
 #include "net/internal.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #define PIECE KIB(16) /* the size of libcurl's */
@@ -25,62 +23,84 @@ struct file_xfer {
 	uint8_t piece[PIECE];
 };
 
-/* The path of "file:///a%20b" or "file://localhost/a". NULL: it has bytes that no path has. Heap. */
-static char *file_url_path(const char *url)
+/* Decode the path of a URL. false: it has bytes that no path has, or a slash that is not a separator. */
+static bool decode_path(struct str s, struct buf *out)
 {
-	const char *p = strchr(url + strlen("file://"), '/');
-	struct buf out = { 0 };
-
-	for (; p && *p; p++) {
-		uint8_t byte;
+	for (size_t i = 0; i < s.size; i++) {
+		uint8_t byte = (uint8_t)s.p[i];
 		size_t n;
 
-		if (*p != '%') {
-			buf_add_char(&out, *p);
-		} else if (strlen(p) < 3 || !hex_decode((struct str){ p + 1, 2 }, true, &byte, 1, &n) ||
-			   !byte) {
-			buf_done(&out);
-			return NULL;
-		} else {
-			buf_add_char(&out, (char)byte);
-			p += 2;
+		if (byte == '%') {
+			if (s.size - i < 3 ||
+			    !hex_decode((struct str){ s.p + i + 1, 2 }, true, &byte, 1, &n) || byte == '/')
+				return false;
+			i += 2;
 		}
+		if (!byte)
+			return false;
+		buf_add_char(out, (char)byte);
 	}
-	buf_cstr(&out);
-	return (char *)out.p;
+	return true;
 }
 
-static void file_xfer_open(struct file_xfer *f, const char *path, uint64_t from)
+/* The path of "file:///a%20b" or "file://localhost/a"; heap, or NULL. *ret_folder: that of the first @base_size
+ * bytes, or NULL. */
+static char *file_url_path(const char *url, size_t base_size, char **ret_folder)
 {
-	struct stat st;
+	const char *p = strchr(url + strlen("file://"), '/');
+	AUTO(buf_done) struct buf path = { 0 }, folder = { 0 };
+	size_t n_base = p && base_size > (size_t)(p - url) ? base_size - (size_t)(p - url) : 0;
 
-	f->fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-	if (f->fd < 0 && (errno == ENOENT || errno == ENOTDIR)) {
-		f->head->status = 404;
-	} else if (f->fd < 0 || fstat(f->fd, &st) < 0) {
-		fault_set(&f->fault, FAULT_KIND_STATUS, errno, "%s: %s", path, strerror(errno));
-	} else if (!S_ISREG(st.st_mode)) {
-		f->head->status = 404;
-	} else if (from && from >= (uint64_t)st.st_size) {
+	if (!p || n_base > strlen(p) || !decode_path(str_of(p), &path) ||
+	    !decode_path((struct str){ p, n_base }, &folder))
+		return NULL;
+	*ret_folder = n_base ? mem_strdup(buf_cstr(&folder)) : NULL;
+	return mem_strdup(buf_cstr(&path));
+}
+
+static void file_xfer_found(struct file_xfer *f, const struct stat *st, uint64_t from)
+{
+	uint64_t size = (uint64_t)st->st_size;
+
+	if (from && from >= size) {
 		f->head->status = 416;
-	} else {
-		f->head->status = from ? 206 : 200;
-		f->head->has_length = true;
-		f->head->length = (uint64_t)st.st_size - from;
-		f->head->has_range = f->head->has_total = from > 0;
-		f->head->from = from;
-		f->head->total = (uint64_t)st.st_size;
-		f->head->mtime = st.st_mtime;
-		f->at = from;
-		f->size = (uint64_t)st.st_size;
+		f->ended = true;
+		return;
+	}
+	f->head->status = from ? 206 : 200;
+	f->head->has_length = true;
+	f->head->length = size - from;
+	f->head->has_range = f->head->has_total = from > 0;
+	f->head->from = from;
+	f->head->total = size;
+	f->head->mtime = st->st_mtime;
+	f->at = from;
+	f->size = size;
+}
+
+/* A file outside of the folder, or a special one, is reported as missing. */
+static void file_xfer_open(struct file_xfer *f, const char *path, const char *folder, uint64_t from)
+{
+	struct err err = { 0 };
+	struct stat st;
+	int r = folder ? file_open_below(path, &folder, 1, &f->fd, &st, &err)
+		       : file_open(path, &f->fd, &st, &err);
+
+	if (r == 0) {
+		file_xfer_found(f, &st, from);
 		return;
 	}
 	f->ended = true;
+	if (r > 0 || err.kind == ERR_INVALID)
+		f->head->status = 404;
+	else
+		fault_set(&f->fault, FAULT_KIND_STATUS, err.os, "%s", err.text);
 }
 
 struct file_xfer *file_xfer_new(const struct xfer_request *req, struct head *h, struct fault *fault)
 {
-	AUTO(mem_freep) char *path = file_url_path(req->url);
+	AUTO(mem_freep) char *folder = NULL;
+	AUTO(mem_freep) char *path = file_url_path(req->url, req->base_size, &folder);
 	struct file_xfer *f;
 
 	if (!path || (req->method && strcmp(req->method, "GET") != 0)) {
@@ -91,7 +111,8 @@ struct file_xfer *file_xfer_new(const struct xfer_request *req, struct head *h, 
 	f->events = req->events;
 	f->arg = req->arg;
 	f->head = h;
-	file_xfer_open(f, path, req->from);
+	f->fd = -1;
+	file_xfer_open(f, path, folder, req->from);
 	return f;
 }
 

@@ -368,18 +368,40 @@ void remote_forget(struct resolver_upstream *c, const struct build_id *id)
 	pthread_mutex_unlock(&c->lock);
 }
 
-static void remote_url_path(const struct resolve_request *req, struct buf *ret)
+/* false: no server may be asked for a name that leads out of its folder. */
+static bool remote_url_path(const struct resolve_request *req, struct buf *ret)
 {
 	char hex[BUILD_ID_HEX_SIZE];
-	struct str arg = req->arg;
 
 	buf_printf(ret, "buildid/%s/%s", build_id_hex(&req->id, hex), resolve_kind_name(req->kind));
 	if (req->kind != RESOLVE_SOURCE && req->kind != RESOLVE_SECTION)
-		return;
-	/* The leading slash of a path is the one after "source". */
-	if (!arg.size || arg.p[0] != '/')
-		buf_add_char(ret, '/');
-	net_escape(ret, arg, req->kind == RESOLVE_SOURCE);
+		return true;
+	/* The slash before a source's name is that of an absolute path. */
+	buf_add_char(ret, '/');
+	if (req->kind == RESOLVE_SOURCE)
+		return net_escape_source(ret, req->arg);
+	net_escape(ret, req->arg, false);
+	return net_path_is_inside(buf_str(ret));
+}
+
+/* The request as it is sent: one form for all spellings of a path, so that they share fetch, miss and object. false:
+ * no server is asked. */
+static bool remote_normal(const struct resolve_request *req, struct arena *a, struct resolve_request *ret)
+{
+	AUTO(buf_done) struct buf path = { 0 };
+	char *name;
+
+	*ret = *req;
+	if (!remote_url_path(req, &path))
+		return false;
+	if (req->kind != RESOLVE_SOURCE)
+		return true;
+	name = arena_alloc(a, req->arg.size + 3);
+	name[0] = '/';
+	ret->arg = (struct str){ name, 1 + path_canonical(req->arg, name + 1) };
+	while (ret->arg.size > 1 && ret->arg.p[1] == '/')
+		ret->arg = (struct str){ ret->arg.p + 1, ret->arg.size - 1 };
+	return true;
 }
 
 static void remote_ask(struct remote *m)
@@ -397,7 +419,7 @@ static void remote_ask(struct remote *m)
 		.sink = { m, remote_check, remote_on_begin, remote_on_write, remote_verify, remote_on_done },
 	};
 
-	remote_url_path(&m->what, &path);
+	(void)remote_url_path(&m->what, &path); /* remote_normal() has tried it */
 	req.path = buf_cstr(&path);
 	if (m->what.forwarded_for.size)
 		headers[req.n_headers++] = arena_printf(&m->arena, "X-Forwarded-For: " STR_FMT,
@@ -490,12 +512,18 @@ int remote_find(struct resolver_upstream *c, const struct resolve_request *req, 
 		struct resolve_answer *ret, struct resolve_why *why, struct err *err)
 {
 	struct lru_ref *remembered = NULL;
+	struct resolve_request normal;
 	struct remote *m;
 	bool again;
 	int r = 0;
 
+	if (!remote_normal(req, why->arena, &normal)) {
+		resolve_why_add(why, STR("other servers"),
+				"not asked for a name that leads out of their folder");
+		return RESOLVE_MISSING;
+	}
 	do {
-		m = remote_join(c, req, &remembered);
+		m = remote_join(c, &normal, &remembered);
 		if (!m)
 			return give_miss(c, remembered, why, err);
 		pthread_mutex_lock(&m->lock);

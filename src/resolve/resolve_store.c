@@ -42,6 +42,7 @@ static int answer_object(struct store_request *k, enum store_kind kind, struct s
 			 struct resolve_answer *ret, struct err *err)
 {
 	const struct store_key key = { k->req->id, kind, arg };
+	struct resolve_request asked = *k->req;
 	struct resolve_answer ans = { 0 };
 	int r = store_open_object(k->r->st, &key, k->a, &k->meta, &ans.source, err);
 
@@ -50,12 +51,13 @@ static int answer_object(struct store_request *k, enum store_kind kind, struct s
 	if (r)
 		return store_missing(k,
 				     arena_printf(k->a, "has no %s of that build ID", store_kind_name(kind)));
+	asked.arg = arg;
 	ans.file = k->meta.file;
 	ans.archive = k->meta.archive;
 	ans.mtime = k->meta.mtime ? k->meta.mtime : k->meta.created;
 	ans.origin = RESOLVE_STORED;
 	if (k->meta.origin == STORE_FETCHED)
-		ans.tag = fetched_tag(k->req, k->meta.size, k->meta.mtime);
+		ans.tag = fetched_tag(&asked, k->meta.size, k->meta.mtime);
 	else
 		memcpy(&ans.tag, k->meta.sha256, sizeof(ans.tag));
 	ans.plain = k->meta.raw;
@@ -204,11 +206,15 @@ static int find_source(struct store_request *k, struct resolve_answer *ret, stru
 
 	if (!arg.size || arg.size > STORE_MAX_ARG || memchr(arg.p, '\0', arg.size))
 		return store_missing(k, "not a path");
-	canonical = arena_alloc(k->a, arg.size + 2);
-	path = (struct str){ canonical, path_canonical(arg, canonical) };
+	canonical = arena_alloc(k->a, arg.size + 3);
+	canonical[0] = '/';
+	path = (struct str){ canonical + 1, path_canonical(arg, canonical + 1) };
 	while (path.size && path.p[0] == '/')
 		path = (struct str){ path.p + 1, path.size - 1 };
+	/* Fetched sources have their canonical path as name; those of older versions have that of the request. */
 	r = answer_object(k, STORE_SOURCE, arg, ret, err);
+	if (r == RESOLVE_MISSING && !str_eq(arg, (struct str){ path.p - 1, path.size + 1 }))
+		r = answer_object(k, STORE_SOURCE, (struct str){ path.p - 1, path.size + 1 }, ret, err);
 	return r == RESOLVE_MISSING ? find_in_tar(k, path, ret, err) : r;
 }
 

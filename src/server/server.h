@@ -58,6 +58,8 @@ struct server_options {
 		net; /* borrowed; the client for other servers, for metadata and figures; NULL: none are asked */
 	const char *const *upstreams; /* their URLs, in order; borrowed */
 	size_t n_upstreams;
+	/* They get neither addresses nor names of clients: "unknown" stands for each hop in X-Forwarded-For. */
+	bool hide_clients;
 };
 
 int server_start(const struct server_options *opts, struct server **ret, struct err *err);

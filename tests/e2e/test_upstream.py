@@ -216,6 +216,49 @@ def test_sources_and_sections(serve, faulty, elf):
     assert all(h.split(" ")[1].startswith("/buildid/") for h in up.requests())
 
 
+DOTS = ["/../../../../secret", "/%2e%2e/%2e%2e/%2e%2e/%2e%2e/secret", "/..%2f..%2f..%2f..%2fsecret", "/%252e%252e/%252e%252e/%252e%252e/secret",
+        "/..%5c..%5c..%5csecret", "/..;/..;/..;/..;/secret", "/x/%00/../../../../../secret", "//../../../../secret", "/.%2e/.%2E/.%2e/.%2e/secret"]
+
+
+@pytest.mark.parametrize("kind", ["source", "section"])
+def test_a_name_never_leads_out_of_a_servers_folder(serve, faulty, elf, tmp_path, kind):
+    tree = tmp_path / "tree"
+    inside = tree / "buildid" / elf.id / kind
+    inside.mkdir(parents=True)
+    (inside / "in").write_bytes(b"inside")
+    (tmp_path / "secret").write_bytes(b"secret")
+    (tree / "secret").write_bytes(b"secret")
+    (inside / "link").symlink_to(tmp_path / "secret")
+    os.mkfifo(inside / "fifo")
+    up = faulty({"/base/" + "admin": b"secret"}, how=lambda p, n: None)
+    s = through(serve, f"file://{tree}", f"{up.url}/base")
+    assert s.get(f"/buildid/{elf.id}/{kind}/in").body == b"inside"
+    for name in [*DOTS, *(d.replace("secret", "buildid/../admin") for d in DOTS), "/link", "/fifo"]:
+        r = s.get(f"/buildid/{elf.id}/{kind}{name}")
+        assert r.status in (404, 400) and b"secret" not in r.body.replace(name.encode(), b"").replace(b"/secret", b""), (name, r.status, r.body)
+    for head in up.requests():
+        path = head.split(" ")[1]
+        assert path.startswith(f"/base/buildid/{elf.id}/") and ".." not in path and "%2e" not in path.lower() and "%5c" not in path.lower(), path
+
+
+def test_redirects_to_others_need_to_be_allowed(serve, faulty, elf, path):
+    other = faulty({path: elf.debug})
+    up = faulty({path: b""}, how=lambda p, n: f"redirect {other.url}{path}")
+    r = through(serve, up.url).get(path)
+    assert r.status == 502 and b"it redirects to another port: name that one as server, or allow redirects" in r.body, r.body
+    assert not other.requests()
+    assert through(serve, up.url, args=["--upstream-redirects"]).get(path).body == elf.debug
+
+
+def test_it_says_at_the_start_what_is_sent_to_whom(serve, faulty):
+    up = faulty({})
+    s = through(serve, up.url.replace("://", "://user:word@"))
+    text = s.log_path.read_text()
+    assert f"requested from {up.url}: build IDs" in text and "word" not in text and "--no-upstream" in text
+    s = serve([NOTHING]).ready()
+    assert "requested from" not in s.log_path.read_text()
+
+
 def test_metadata_of_others_follow_ours(serve, faulty):
     key = "/metadata?key=glob&value=%2Fusr%2Flib%2F%2A"
     theirs = {"results": [{"type": "debuginfo", "buildid": "aa" * 20, "file": "/usr/lib/x", "archive": "y.deb", "evil": {"a": [1]}}], "complete": True}

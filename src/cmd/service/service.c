@@ -28,8 +28,11 @@ struct service {
 	struct console *console; /* NULL: none */
 	char *url;               /* for this machine, without the slash at its end; NULL: none */
 	struct scan *scan;
-	struct store *store;       /* NULL: none */
-	struct net *net;           /* NULL: no other server is asked */
+	struct store *store; /* NULL: none */
+	struct net *net;     /* NULL: no other server is asked */
+	struct net_url_list upstreams;
+	bool redirects;            /* of them to other hosts are followed */
+	bool upstreams_default;    /* the default server, which nobody chose */
 	struct resolver *upstream; /* belongs to the resolver; NULL: none */
 	struct resolver *resolver;
 	struct tables *tables;
@@ -163,6 +166,28 @@ static char *local_url(const char *url)
 	return mem_strdup(url);
 }
 
+/* What leaves this machine, and how to stop it. */
+static void greet_upstreams(const struct service *v)
+{
+	AUTO(buf_done) struct buf names = { 0 };
+	struct arena a;
+
+	if (!v->upstreams.n)
+		return;
+	arena_init(&a);
+	for (size_t i = 0; i < v->upstreams.n; i++) {
+		struct str shown = net_url_shown(str_of(v->upstreams.urls[i]), &a);
+
+		buf_printf(&names, "%s" STR_FMT, i ? ", " : "", STR_ARG(shown));
+	}
+	arena_done(&a);
+	printf("lode: files that are not here are requested from %s: build IDs and names of sources and "
+	       "sections are "
+	       "sent there%s; --no-upstream turns that off\n",
+	       buf_cstr(&names),
+	       v->upstreams_default ? ", no addresses of clients" : ", and addresses of clients");
+}
+
 static void greet(struct service *v)
 {
 	const char *const *urls = server_urls(v->server);
@@ -174,6 +199,7 @@ static void greet(struct service *v)
 		printf("lode: listening at %s/\n", urls[i]);
 	if (v->url)
 		printf("lode: for gdb, perf and others: export DEBUGINFOD_URLS=%s\n", v->url);
+	greet_upstreams(v);
 	fflush(stdout);
 	console_started(v->console, &from);
 }
@@ -217,15 +243,16 @@ static int open_store(struct service *v, const struct settings *s, const char *d
 	return o->off ? 0 : store_open(dir, &opts, &v->store, err);
 }
 
-static int open_upstream(struct service *v, const struct net_url_list *servers, const char *data,
-			 struct resolver *before, struct err *err)
+static int open_upstream(struct service *v, const char *data, struct resolver *before, struct err *err)
 {
-	static const struct net_options net = { .max_fetches = MAX_FETCHES,
-						.max_per_server = MAX_PER_SERVER };
+	const struct net_options net = { .max_fetches = MAX_FETCHES,
+					 .max_per_server = MAX_PER_SERVER,
+					 .redirects = v->redirects ? NET_REDIRECT_ANY_HOST
+								   : NET_REDIRECT_SAME_HOST };
 	AUTO(mem_freep) char *spool = mem_printf("%s/spool", data);
 	struct resolve_upstream_options opts = {
-		.urls = servers->urls,
-		.n_urls = servers->n,
+		.urls = v->upstreams.urls,
+		.n_urls = v->upstreams.n,
 		.store = v->store,
 		.spool_dir = spool,
 		.before = before,
@@ -239,8 +266,8 @@ static int open_upstream(struct service *v, const struct net_url_list *servers, 
 }
 
 /* The resolvers in the order in which they are asked: the index, the store, other servers. */
-static int open_resolvers(struct service *v, const struct resolve_index_options *index,
-			  const struct net_url_list *servers, const char *data, struct err *err)
+static int open_resolvers(struct service *v, const struct resolve_index_options *index, const char *data,
+			  struct err *err)
 {
 	struct resolver *links[RESOLVE_MAX_LINKS];
 	size_t n = 0;
@@ -251,9 +278,9 @@ static int open_resolvers(struct service *v, const struct resolve_index_options 
 	if (v->store)
 		links[n++] = resolve_store_new(v->store);
 	v->resolver = n > 1 ? resolve_chain_new(links, n) : links[0];
-	if (!servers->n)
+	if (!v->upstreams.n)
 		return 0;
-	if (open_upstream(v, servers, data, v->resolver, err) < 0)
+	if (open_upstream(v, data, v->resolver, err) < 0)
 		return -1;
 	v->resolver = resolve_chain_new((struct resolver *const[]){ v->resolver, v->upstream }, 2);
 	return 0;
@@ -329,7 +356,7 @@ static int start_scan(struct service *v, const struct settings *s, const struct 
 }
 
 static int start_server(struct service *v, const struct settings *s, const struct service_files *files,
-			const struct net_url_list *upstreams, struct err *err)
+			struct err *err)
 {
 	const struct service_settings *o = service_settings(s);
 	struct server_options opts = o->server;
@@ -344,8 +371,9 @@ static int start_server(struct service *v, const struct settings *s, const struc
 	opts.scan = v->scan;
 	opts.net = v->net;
 	opts.upstream = v->upstream;
-	opts.upstreams = upstreams->urls;
-	opts.n_upstreams = upstreams->n;
+	opts.upstreams = v->upstreams.urls;
+	opts.n_upstreams = v->upstreams.n;
+	opts.hide_clients = v->upstreams_default;
 	opts.index_path = files->index;
 	opts.listen = o->listen.items;
 	opts.n_listen = o->listen.n;
@@ -373,11 +401,11 @@ static int service_start(struct service *v, struct settings *s, const struct ser
 		.source_any = o->source_any,
 	};
 	struct tables_options tables = { .temp_dir = places->data };
-	struct net_url_list upstreams;
 
 	files_init(&files, s, places);
 	v->memory = budget_new(o->memory);
-	upstream_servers(s, &upstreams);
+	upstream_servers(s, &v->upstreams, &v->upstreams_default);
+	v->redirects = o->upstream.redirects;
 	if (start_scan(v, s, &files, err) < 0)
 		return -1;
 
@@ -386,8 +414,7 @@ static int service_start(struct service *v, struct settings *s, const struct ser
 	resolve.points_dir = files.points;
 	resolve.scan = o->scan.passive ? NULL : v->scan;
 	resolve.helpers = v->helpers;
-	if (open_store(v, s, places->data, err) < 0 ||
-	    open_resolvers(v, &resolve, &upstreams, places->data, err) < 0 ||
+	if (open_store(v, s, places->data, err) < 0 || open_resolvers(v, &resolve, places->data, err) < 0 ||
 	    open_profiles(v, s, places->data, err) < 0)
 		return -1;
 
@@ -396,7 +423,7 @@ static int service_start(struct service *v, struct settings *s, const struct ser
 	tables.store = v->store;
 	tables.discriminators = o->discriminators;
 	v->tables = tables_new(&tables);
-	return start_naming(v, s, err) < 0 ? -1 : start_server(v, s, &files, &upstreams, err);
+	return start_naming(v, s, err) < 0 ? -1 : start_server(v, s, &files, err);
 }
 
 static void service_stop(struct service *v)

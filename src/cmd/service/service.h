@@ -47,6 +47,7 @@ struct service_settings {
 		struct setting_list servers;
 		bool off;
 		bool by_default; /* use the default server where no option and no variable names one */
+		bool redirects;  /* also to other hosts */
 	} upstream;
 	struct debuginfod_settings {
 		const char *database, *address;
@@ -117,8 +118,8 @@ void scan_progress_line(const struct scan_progress *p, struct buf *out);
 /* ---- upstream.c ---- */
 
 /* The servers to ask, by options, environment, default; in the settings' arena. Logs a warning for a text
- * that is not a URL. */
-void upstream_servers(struct settings *s, struct net_url_list *ret);
+ * that is not a URL. *ret_default: it is the default server, which nobody chose. */
+void upstream_servers(struct settings *s, struct net_url_list *ret, bool *ret_default);
 /* Load the breakers' states that an earlier process wrote to the file `servers` of @data. Returns the epoch
  * for upstream_save_states(), which writes the file if they have changed since. */
 uint64_t upstream_load_states(struct net *net, const char *data);

@@ -30,6 +30,9 @@ static const struct option_row upstream_rows[] = {
 	  "else " DEFAULT_SERVERS "]",
 	  OPT_CALL(set_upstream_servers) },
 	{ 0, "no-upstream", NULL, "ask no other server", OPT_CALL(set_no_upstream) },
+	{ 0, "upstream-redirects", NULL,
+	  "let these servers redirect to other hosts, but not to private addresses",
+	  SERVICE_ON(upstream.redirects) },
 	{ 0, "forwarded-ttl-limit", "N",
 	  "ask no other server for a request with this many hops in X-Forwarded-For [8]",
 	  SERVICE_NUMBER(server.forwarded_ttl_limit) },
@@ -44,13 +47,14 @@ static void warn_of_urls(const struct net_url_list *l, const char *where)
 			 l->notes[i].text);
 }
 
-void upstream_servers(struct settings *s, struct net_url_list *ret)
+void upstream_servers(struct settings *s, struct net_url_list *ret, bool *ret_default)
 {
 	const struct upstream_settings *o = &service_settings(s)->upstream;
 	AUTO(buf_done) struct buf text = { 0 };
 	const char *variable = getenv("DEBUGINFOD_URLS"), *where = "--debuginfod-upstream-servers";
 
 	*ret = (struct net_url_list){ 0 };
+	*ret_default = false;
 	if (o->off)
 		return;
 	for (size_t i = 0; i < o->servers.n; i++) {
@@ -64,6 +68,7 @@ void upstream_servers(struct settings *s, struct net_url_list *ret)
 		where = "$DEBUGINFOD_URLS";
 		net_urls_parse(str_of(variable), false, &s->arena, ret);
 	} else if (o->by_default) {
+		*ret_default = true;
 		net_urls_parse(STR(DEFAULT_SERVERS), false, &s->arena, ret);
 	}
 	warn_of_urls(ret, where);

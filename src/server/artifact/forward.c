@@ -58,6 +58,17 @@ static struct str passed_on(struct request *req, const char *value, const char *
 	return str_of(text);
 }
 
+/* As many hops as there are in @forwarded, and ours. Servers count them, so that requests do not run in circles. */
+static struct str hidden_hops(struct request *req, const char *forwarded)
+{
+	AUTO(buf_done) struct buf text = { 0 };
+
+	for (size_t i = count_hops(forwarded ? forwarded : ""); i; i--)
+		buf_add_str(&text, STR("unknown, "));
+	buf_add_str(&text, STR("unknown"));
+	return arena_str(&req->arena, buf_str(&text));
+}
+
 void forward_set(struct request *req, struct resolve_request *what)
 {
 	const struct server_options *o = &req->s->opts;
@@ -76,9 +87,12 @@ void forward_set(struct request *req, struct resolve_request *what)
 		what->not_further = "not asked: X-Forwarded-For or Via is too long";
 	if (what->not_further)
 		return;
-	what->forwarded_for = passed_on(req, forwarded, peer_text(http_peer(req->conn), peer));
+	what->forwarded_for = o->hide_clients
+				      ? hidden_hops(req, forwarded)
+				      : passed_on(req, forwarded, peer_text(http_peer(req->conn), peer));
 	snprintf(here, sizeof(here), "1.1 %s", req->s->id);
-	what->via = passed_on(req, via, here);
-	if (agent && *agent && strlen(agent) <= MAX_USER_AGENT)
+	/* Names of proxies are hidden, too; a circle is found by ours. */
+	what->via = passed_on(req, o->hide_clients ? NULL : via, here);
+	if (!o->hide_clients && agent && *agent && strlen(agent) <= MAX_USER_AGENT)
 		what->user_agent = passed_on(req, NULL, agent);
 }

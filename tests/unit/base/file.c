@@ -7,7 +7,9 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -74,6 +76,118 @@ static void only_regular_files_are_opened(void **state)
 	assert_int_equal(symlink("loop", in_dir("loop")), 0);
 	assert_fails(file_open(in_dir("loop"), &fd, &st, &err), ERR_IO, "symbolic links");
 	assert_int_equal(fd, -1);
+}
+
+static void a_path_of_others_leads_to_files_below_the_roots(void **state)
+{
+	AUTO(fd_close) int fd = -1;
+	const char *roots[2];
+	char root[2 * TEST_PATH_SIZE], link[2 * TEST_PATH_SIZE];
+	struct err err = { 0 };
+	struct stat st;
+	char text[8];
+
+	assert_done(dir_make(in_dir("served/a"), 0755, &err));
+	assert_done(dir_make(in_dir("served-too"), 0755, &err));
+	test_file_write(in_dir("served/a/x"), "hello", 5);
+	test_file_write(in_dir("served-too/x"), "too", 3);
+	test_file_write(in_dir("secret"), "secret", 6);
+	assert_int_equal(symlink("../secret", in_dir("served/secret")), 0);
+	assert_int_equal(symlink("served", in_dir("link")), 0);
+	assert_int_equal(symlink("../served/a/x", in_dir("served-too/back")), 0);
+	assert_int_equal(mkfifo(in_dir("served/fifo"), 0600), 0);
+	strcpy(root, in_dir("served"));
+	strcpy(link, in_dir("link"));
+	roots[0] = "/nonexistent";
+	roots[1] = root;
+
+	assert_done(file_open_below(in_dir("served/a/x"), roots, 2, &fd, &st, &err));
+	assert_int_equal(st.st_size, 5);
+	assert_int_equal(pread(fd, text, 5, 0), 5);
+	assert_true(fcntl(fd, F_GETFD) & FD_CLOEXEC);
+	fd_close(&fd);
+	assert_done(file_open_below(in_dir("link/a/../a/x"), roots, 2, &fd, &st, &err));
+	fd_close(&fd);
+	assert_done(file_open_below(in_dir("served-too/back"), roots, 2, &fd, &st, &err));
+	fd_close(&fd);
+	assert_int_equal(file_open_below(in_dir("served/none"), roots, 2, &fd, &st, &err), FILE_MISSING);
+	assert_int_equal(file_open_below(in_dir("served/secret"), roots, 2, &fd, &st, &err), FILE_OUTSIDE);
+	assert_int_equal(file_open_below(in_dir("served/../secret"), roots, 2, &fd, &st, &err), FILE_OUTSIDE);
+	assert_int_equal(file_open_below(in_dir("served-too/x"), roots, 2, &fd, &st, &err), FILE_OUTSIDE);
+	assert_int_equal(file_open_below("/proc/self/root/etc/passwd", roots, 2, &fd, &st, &err),
+			 FILE_OUTSIDE);
+	assert_int_equal(file_open_below("/dev/zero", roots, 2, &fd, &st, &err), FILE_OUTSIDE);
+	assert_fails(file_open_below(in_dir("served/fifo"), roots, 2, &fd, &st, &err), ERR_INVALID,
+		     "not a regular file");
+	assert_fails(file_open_below(in_dir("served/a"), roots, 2, &fd, &st, &err), ERR_INVALID,
+		     "not a regular file");
+	/* A root may be a link, one file, or the root folder. */
+	roots[0] = link;
+	assert_done(file_open_below(in_dir("served/a/x"), roots, 1, &fd, &st, &err));
+	fd_close(&fd);
+	strcpy(root, in_dir("secret"));
+	roots[0] = root;
+	assert_done(file_open_below(in_dir("served/secret"), roots, 1, &fd, &st, &err));
+	fd_close(&fd);
+	roots[0] = "/";
+	assert_done(file_open_below(in_dir("secret"), roots, 1, &fd, &st, &err));
+	fd_close(&fd);
+	assert_int_equal(file_open_below(in_dir("secret"), NULL, 0, &fd, &st, &err), FILE_OUTSIDE);
+}
+
+struct swapper {
+	pthread_t thread;
+	atomic_bool stop;
+	char name[2 * TEST_PATH_SIZE], temp[2 * TEST_PATH_SIZE], good[2 * TEST_PATH_SIZE],
+		bad[2 * TEST_PATH_SIZE];
+};
+
+static void *swap_links(void *arg)
+{
+	struct swapper *w = arg;
+
+	for (unsigned i = 0; !atomic_load(&w->stop); i++) {
+		if (symlink(i % 2 ? w->good : w->bad, w->temp) < 0 || rename(w->temp, w->name) < 0)
+			return w;
+	}
+	return NULL;
+}
+
+static void a_link_that_changes_meanwhile_gives_nothing_away(void **state)
+{
+	struct swapper w = { 0 };
+	const char *roots[] = { w.name };
+	char root[2 * TEST_PATH_SIZE], text[8];
+	unsigned n_open = 0, n_outside = 0;
+	struct err err = { 0 };
+	struct stat st;
+	void *failed;
+
+	assert_done(dir_make(in_dir("served"), 0755, &err));
+	strcpy(root, in_dir("served"));
+	roots[0] = root;
+	strcpy(w.name, in_dir("served/name"));
+	strcpy(w.temp, in_dir("served/temp"));
+	strcpy(w.good, in_dir("served/good"));
+	strcpy(w.bad, in_dir("secret"));
+	test_file_write(w.good, "good", 4);
+	test_file_write(w.bad, "evil", 4);
+	assert_int_equal(symlink(w.good, w.name), 0);
+	assert_int_equal(pthread_create(&w.thread, NULL, swap_links, &w), 0);
+	for (unsigned i = 0; i < 1000000 && (i < 20000 || !n_open || !n_outside); i++) {
+		AUTO(fd_close) int fd = -1;
+		int r = file_open_below(w.name, roots, 1, &fd, &st, &err);
+
+		assert_true(r == 0 || r == FILE_OUTSIDE);
+		n_open += r == 0;
+		n_outside += r != 0;
+		if (r == 0 && (pread(fd, text, 4, 0) != 4 || memcmp(text, "good", 4) != 0))
+			fail_msg("a file outside was opened");
+	}
+	atomic_store(&w.stop, true);
+	pthread_join(w.thread, &failed);
+	assert_null(failed);
+	assert_true(n_open && n_outside);
 }
 
 static void closing_keeps_errno_and_accepts_minus_one(void **state)
@@ -270,6 +384,10 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(only_regular_files_are_opened, setup, teardown),
+		cmocka_unit_test_setup_teardown(a_path_of_others_leads_to_files_below_the_roots, setup,
+						teardown),
+		cmocka_unit_test_setup_teardown(a_link_that_changes_meanwhile_gives_nothing_away, setup,
+						teardown),
 		cmocka_unit_test_setup_teardown(closing_keeps_errno_and_accepts_minus_one, setup, teardown),
 		cmocka_unit_test_setup_teardown(reads_and_writes_at_a_place, setup, teardown),
 		cmocka_unit_test_setup_teardown(whole_files_within_a_limit, setup, teardown),

@@ -7,6 +7,7 @@
 #include "sink.h"
 
 #include <errno.h>
+#include <sys/stat.h>
 #include <zlib.h>
 
 #define LONG_MS 60000
@@ -610,6 +611,126 @@ static void a_tree_of_files_is_a_server_too(void **state)
 	test_dir_remove(dir);
 }
 
+/* Fetch @path of the tree below @dir/tree. */
+static int fetch_in_tree(struct net *n, const char *dir, const char *path)
+{
+	AUTO(mem_freep) char *url = mem_printf("file://%s/tree", dir);
+	const char *urls[] = { url };
+	const struct net_request req = { .urls = urls, .n_urls = 1, .path = path };
+	struct sink s = { .html_is_fine = true };
+	int r;
+
+	sink_custom(n, &s, &req);
+	r = s.outcome;
+	sink_done(&s);
+	return r;
+}
+
+static void a_folder_has_only_the_files_in_it(void **state)
+{
+	static const char *const outside[] = { "../secret",     "b/../../secret",
+					       "%2e%2e/secret", "b%2f..%2f..%2fsecret",
+					       "b%2Fin",        "b/in%00" };
+	char dir[TEST_PATH_SIZE], path[2 * TEST_PATH_SIZE], to[2 * TEST_PATH_SIZE];
+	struct net *n = sink_net();
+	struct err err = { 0 };
+
+	test_dir_make(dir);
+	snprintf(path, sizeof(path), "%s/tree/b", dir);
+	assert_done(dir_make(path, 0755, &err));
+	snprintf(path, sizeof(path), "%s/tree/b/in", dir);
+	test_file_write(path, "in", 2);
+	snprintf(to, sizeof(to), "%s/secret", dir);
+	test_file_write(to, "secret", 6);
+	snprintf(path, sizeof(path), "%s/tree/b/link", dir);
+	assert_int_equal(symlink(to, path), 0);
+	snprintf(path, sizeof(path), "%s/tree/up", dir);
+	assert_int_equal(symlink("..", path), 0);
+	snprintf(path, sizeof(path), "%s/tree/good", dir);
+	assert_int_equal(symlink("b/in", path), 0);
+	snprintf(path, sizeof(path), "%s/tree/fifo", dir);
+	assert_int_equal(mkfifo(path, 0644), 0);
+
+	assert_int_equal(fetch_in_tree(n, dir, "b/in"), 0);
+	assert_int_equal(fetch_in_tree(n, dir, "good"), 0);
+	for (size_t i = 0; i < ARRAY_SIZE(outside); i++)
+		if (fetch_in_tree(n, dir, outside[i]) >= 0)
+			fail_msg("%s is read or looked for", outside[i]);
+	assert_int_equal(fetch_in_tree(n, dir, "b/link"), NET_MISSING);
+	assert_int_equal(fetch_in_tree(n, dir, "up/secret"), NET_MISSING);
+	assert_int_equal(fetch_in_tree(n, dir, "up/tree/b/in"), 0);
+	assert_int_equal(fetch_in_tree(n, dir, "fifo"), NET_MISSING);
+	assert_int_equal(fetch_in_tree(n, dir, "b"), NET_MISSING);
+	net_free(n);
+	test_dir_remove(dir);
+}
+
+static void a_path_that_leads_out_is_not_requested(void **state)
+{
+	static const char *const paths[] = { "buildid/ab/source/../../../admin",
+					     "buildid/ab/section/..%2f..%2fadmin",
+					     "buildid/ab/source/%252e%252e/x" };
+	struct fault_rule rule = good();
+	struct fault_http *h = fault_http_new(&rule, 1);
+	const char *url = fault_http_url(h);
+	struct net *n = sink_net();
+
+	for (size_t i = 0; i < ARRAY_SIZE(paths); i++) {
+		const struct net_request req = { .urls = &url, .n_urls = 1, .path = paths[i] };
+		struct sink s = { 0 };
+
+		sink_custom(n, &s, &req);
+		assert_true(s.outcome < 0);
+		assert_non_null(strstr(sink_said(&s, url), "leads out of the server's folder"));
+		sink_done(&s);
+	}
+	assert_int_equal(fault_http_requests(h, NULL), 0);
+	net_free(n);
+	fault_http_free(h);
+}
+
+static void redirects_to_others_are_followed_if_allowed(void **state)
+{
+	struct fault_rule rule = good();
+	struct fault_http *b = fault_http_new(&rule, 1), *a;
+	AUTO(mem_freep) char *to = mem_printf("Location: %s/elsewhere\r\n", fault_http_url(b));
+	const struct fault_rule away[] = {
+		{ .path = "/buildid/ab/debuginfo", .status = 302, .headers = to },
+		{ .path = "/buildid/ab/here", .status = 307, .headers = "location: /there\r\n" },
+		{ .path = "/there", .body = sink_artifact() }
+	};
+	const char *url;
+
+	a = fault_http_new(away, ARRAY_SIZE(away));
+	url = fault_http_url(a);
+	for (enum net_redirects r = NET_REDIRECT_SAME_HOST; r <= NET_REDIRECT_ANY_HOST; r++) {
+		const struct net_options o = { .redirects = r };
+		struct net_request req = { .urls = &url, .n_urls = 1, .path = "buildid/ab/debuginfo" };
+		struct sink s = { 0 };
+		struct err err = { 0 };
+		struct net *n;
+
+		assert_done(net_new(&o, &n, &err));
+		sink_custom(n, &s, &req);
+		assert_int_equal(fault_http_requests(b, NULL), r == NET_REDIRECT_ANY_HOST);
+		if (r == NET_REDIRECT_ANY_HOST) {
+			sink_assert_got(&s);
+		} else {
+			assert_true(s.outcome < 0);
+			assert_non_null(
+				strstr(sink_said(&s, url), "it redirects to another port: name that one"));
+		}
+		sink_done(&s);
+		req.path = "buildid/ab/here";
+		sink_custom(n, &s, &req);
+		sink_assert_got(&s);
+		sink_done(&s);
+		net_free(n);
+	}
+	fault_http_free(a);
+	fault_http_free(b);
+}
+
 static void many_share_few_connections(void **state)
 {
 	struct fault_rule rule = good();
@@ -635,6 +756,9 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(the_first_server_is_enough),
+		cmocka_unit_test(a_folder_has_only_the_files_in_it),
+		cmocka_unit_test(a_path_that_leads_out_is_not_requested),
+		cmocka_unit_test(redirects_to_others_are_followed_if_allowed),
 		cmocka_unit_test(the_next_is_asked_at_once_when_one_has_it_not_or_fails),
 		cmocka_unit_test(the_next_is_started_beside_one_that_does_not_answer),
 		cmocka_unit_test(a_winner_that_breaks_off_is_replaced_at_any_byte),

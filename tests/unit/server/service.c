@@ -2,6 +2,7 @@
 /*
  * A server about itself: health, figures, metadata, its page; connections, limits, addresses.
  */
+#include "fault_http.h"
 #include "sample.h"
 
 #include <sys/socket.h>
@@ -129,6 +130,51 @@ static void the_home_page_may_be_elsewhere(void **state)
 	assert_int_equal(a.status, 302);
 	assert_header(&a, "Location", "https://example.org/");
 	http_answer_done(&a);
+}
+
+static struct net *hidden_net;
+static struct fault_http *other;
+static const char *other_url;
+
+static void hide_clients(struct server_options *o)
+{
+	const struct fault_rule rule = { .body = bytes_of("{\"results\":[],\"complete\":true}", 30) };
+	struct err err = { 0 };
+
+	other = fault_http_new(&rule, 1);
+	other_url = fault_http_url(other);
+	assert_done(net_new(NULL, &o->net, &err));
+	assert_done(net_start_thread(o->net, &err));
+	o->upstreams = &other_url;
+	o->n_upstreams = 1;
+	o->forwarded_ttl_limit = 8;
+	o->hide_clients = true;
+	hidden_net = o->net;
+}
+
+static int setup_hidden(void **state)
+{
+	return sample_setup_with(hide_clients);
+}
+
+static void a_server_that_nobody_chose_learns_nothing_of_clients(void **state)
+{
+	struct http_answer a = sample_get("/metadata?key=glob&value=/x/*",
+					  "X-Forwarded-For: 192.0.2.1\r\n"
+					  "Via: 1.1 inner.example\r\n"
+					  "User-Agent: gdb/13 of a user\r\n");
+	const char *head;
+
+	assert_int_equal(a.status, 200);
+	http_answer_done(&a);
+	head = fault_http_head(other, 0);
+	assert_non_null(strstr(head, "\r\nX-Forwarded-For: unknown, unknown\r\n"));
+	assert_non_null(strstr(head, "\r\nVia: 1.1 lode-"));
+	assert_null(strstr(head, "192.0.2.1"));
+	assert_null(strstr(head, "inner.example"));
+	assert_null(strstr(head, "gdb/13"));
+	net_free(TAKE(hidden_net));
+	fault_http_free(other);
 }
 
 static void own_home(struct server_options *o)
@@ -309,6 +355,7 @@ int main(void)
 		sample_test(metadata_is_json, sample_setup),
 		sample_test(names_that_are_not_text_become_text_in_json, sample_setup),
 		sample_test(the_home_page_may_be_elsewhere, setup_redirect),
+		sample_test(a_server_that_nobody_chose_learns_nothing_of_clients, setup_hidden),
 		sample_test(the_home_page_may_be_a_file, setup_own_home),
 		sample_test(a_missing_home_page_is_no_reason_not_to_start, setup_missing_home),
 		sample_test(too_many_requests_of_one_address_are_429, setup_rate),
