@@ -54,7 +54,7 @@ void net_escape(struct buf *out, struct str s, bool slashes);
  */
 bool net_path_is_inside(struct str path);
 /* Append the path of a source file as net_escape() does, canonical, without slashes at the start. Servers find
- * a source by its canonical path, too (elfutils since 0.179). false: no server may be asked for it, since the
+ * a source by its canonical path, too (elfutils since 2020). false: no server may be asked for it, since the
  * path would not be inside. */
 bool net_escape_source(struct buf *out, struct str path);
 /* A URL to be shown: without user and password. */
