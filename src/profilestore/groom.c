@@ -21,9 +21,10 @@ static int groom_series(struct profilestore *s, bool *ret_more, struct err *err)
 	if (sums_init(&sums, s->meta, err) < 0)
 		return -1;
 	for (uint32_t i = 0; r == 0 && i < STEP_SERIES && s->groom_series < n; i++) {
-		struct series *x = *(struct series **)column_at(&s->series, s->groom_series);
+		struct series *x = series_at(&s->series, s->groom_series);
 
-		r = rollup_groom(s, x, &sums, &more, err);
+		more = false;
+		r = x ? rollup_groom(s, x, &sums, &more, err) : 0;
 		if (r == 0 && more)
 			*ret_more = true;
 		else
@@ -56,6 +57,10 @@ int profilestore_groom(struct profilestore *s, bool *ret_more, struct err *err)
 	pthread_mutex_lock(&s->groom_lock);
 	r = retain_groom(s, &more, err);
 	*ret_more |= more;
+	if (r == 0 && !more) {
+		r = series_sweep(s, &more, err);
+		*ret_more |= more;
+	}
 	if (r == 0 && !more) {
 		r = segments_groom(s, &more, err);
 		*ret_more |= more;

@@ -31,9 +31,11 @@ extern const int64_t rollup_ms[ROLLUP_LEVELS];
 
 enum { SERIES_NAME, SERIES_TYPE, SERIES_UNIT, SERIES_PERIOD_TYPE, SERIES_PERIOD_UNIT, SERIES_N_TEXTS };
 
-/* Never freed while the store is open. Only the atomic fields change. */
+/* Freed when it has no profiles, and no reader sees it (series_sweep.c). Only the atomic fields change. */
 struct series {
 	uint32_t id;
+	uint32_t slot; /* its place in profilestore.series */
+	bool saved;    /* of the writer's thread: it is on disk */
 	bool delta;
 	struct str texts[SERIES_N_TEXTS];
 	struct str type; /* "NAME:TYPE:UNIT:PERIODTYPE:PERIODUNIT[:delta]" */
@@ -67,7 +69,15 @@ void series_groom_from(struct series *x, int64_t ms);
 struct str series_label(const struct series *x, struct str name); /* empty: none */
 /* The series of this key, or a new one; NULL: @err. Of the writer's thread. */
 struct series *series_get(struct profilestore *s, struct bytes key, struct err *err);
-void series_put(struct profilestore *s, struct series *x, struct series **at);
+/* Takes @x. false: no memory, and @x is the caller's. */
+bool series_put(struct profilestore *s, struct series *x);
+/* The series at a place of profilestore.series; NULL: none. */
+static inline struct series *series_at(const struct column *series, uint32_t slot)
+{
+	return __atomic_load_n((struct series **)column_at(series, slot), __ATOMIC_ACQUIRE);
+}
+/* Remove some of the series without profiles, in the thread of grooming. *ret_more: there may be more. */
+int series_sweep(struct profilestore *s, bool *ret_more, struct err *err);
 int series_write(struct profilestore *s, struct err *err);
 void series_commit(struct profilestore *s, bool done);
 
@@ -154,6 +164,7 @@ struct job {
 	void (*done)(struct profilestore *s, struct job *j, const struct err *err);
 	struct err err;
 	bool refused;
+	bool alone; /* in a transaction of its own */
 };
 int profilestore_writer_start(struct profilestore *s, struct err *err);
 void profilestore_writer_stop(struct profilestore *s); /* runs the waiting jobs */
@@ -256,6 +267,9 @@ bool wal_bound(struct profilestore *s, bool end);
 int rollup_groom(struct profilestore *s, struct series *x, struct sums *sums, bool *ret_more,
 		 struct err *err);
 int retain_groom(struct profilestore *s, bool *ret_more, struct err *err);
+/* One step of deleting the profiles before @before_ms: *ret_n of them. */
+int expire_before(struct profilestore *s, int64_t before_ms, uint64_t *ret_n, struct err *err);
+int64_t oldest_row_ms(const struct profilestore *s); /* INT64_MAX: there is no profile */
 
 /* ---- all of it ---- */
 
@@ -273,7 +287,8 @@ struct profilestore {
 	 * names. Read in the writer's thread, in that of grooming, under one of these locks, or by struct reader.
 	 */
 	struct meta *meta;
-	struct column series; /* struct series *; the writer appends */
+	struct column series; /* struct series *, or NULL; the writer changes it */
+	_Atomic uint32_t n_series;
 	char *dir, *path;
 	int64_t max_age_ms;
 	uint64_t max_size;
@@ -284,7 +299,15 @@ struct profilestore {
 	struct db *db;
 	struct map series_by_key;
 	struct segments segments;
-	uint32_t n_series_saved, n_series_written, next_series;
+	struct {
+		struct series **v;
+		size_t n, room;
+	} unsaved_series; /* to be written with the next transaction */
+	struct {
+		uint32_t *v;
+		size_t n, room;
+	} free_series; /* places without a series */
+	uint32_t next_series;
 	int64_t next_id;
 	struct store_writer *writer;
 
@@ -302,6 +325,7 @@ struct profilestore {
 	pthread_mutex_t groom_lock; /* one grooms at a time */
 	struct db *copier;          /* of grooming: its connection for checkpoints */
 	uint32_t groom_series;      /* the next series to groom, under the lock */
+	uint32_t sweep_series;      /* the next place to look for a series without profiles, under the lock */
 
 	_Atomic uint64_t n_profiles, n_samples;                       /* stored now */
 	_Atomic uint64_t n_added, n_duplicates, n_refused, n_expired; /* since it was opened */

@@ -2,6 +2,8 @@
 /* Reading the store back into memory: the metadata store, series, counters. Profiles stay on disk. */
 #include "profilestore/internal.h"
 
+#include <errno.h>
+
 static int load_counters(struct profilestore *s, struct err *err)
 {
 	struct db_stmt *st;
@@ -86,22 +88,23 @@ static int load_series(struct profilestore *s, struct err *err)
 		return -1;
 	while ((r = db_step(st, err)) == DB_ROW) {
 		struct bytes key = db_bytes(st, 1);
-		struct series *x = NULL, **at = column_next(&s->series);
+		struct series *x;
 		int64_t id = db_i64(st, 0);
 
 		if (id < s->next_series || id >= UINT32_MAX || map_get(&s->series_by_key, key))
 			return err_set(err, ERR_DAMAGED, "series %lld is damaged", (long long)id);
-		if (!at)
-			return err_set(err, ERR_LIMIT, "no memory for the series");
 		x = series_of_key(key, (uint32_t)id, err);
 		if (!x)
 			return -1;
-		series_put(s, x, at);
+		if (!series_put(s, x)) {
+			series_free(x);
+			return err_os(err, ENOMEM, "the series");
+		}
+		x->saved = true;
 		s->next_series = (uint32_t)id + 1;
 	}
-	s->n_series_saved = s->n_series_written = column_n(&s->series);
-	for (uint32_t i = 0; r == 0 && i < s->n_series_saved; i++)
-		r = load_times(s, *(struct series **)column_at(&s->series, i), err);
+	for (uint32_t i = 0; r == 0 && i < column_n(&s->series); i++)
+		r = load_times(s, series_at(&s->series, i), err);
 	return r;
 }
 

@@ -57,9 +57,11 @@ void profilestore_close(struct profilestore *s)
 	db_close(s->copier);
 	db_close(s->db);
 	for (uint32_t i = 0; i < column_n(&s->series); i++)
-		series_free(*(struct series **)column_at(&s->series, i));
+		series_free(series_at(&s->series, i));
 	column_done(&s->series);
 	map_done(&s->series_by_key);
+	free(s->unsaved_series.v);
+	free(s->free_series.v);
 	buf_done(&s->segments.names);
 	meta_done(s->meta);
 	free(s->meta);
@@ -98,7 +100,7 @@ void profilestore_stats(struct profilestore *s, struct profilestore_stats *ret)
 	*ret = (struct profilestore_stats){
 		.n_profiles = atomic_load(&s->n_profiles),
 		.n_samples = atomic_load(&s->n_samples),
-		.n_series = column_n(&s->series),
+		.n_series = atomic_load(&s->n_series),
 		.n_locations = column_n(&m->locations),
 		.n_unnamed = names_n_unnamed(s),
 		.n_stacks = column_n(&m->stacks) - 1,
@@ -114,8 +116,10 @@ void profilestore_stats(struct profilestore *s, struct profilestore_stats *ret)
 		.oldest_ms = INT64_MAX,
 	};
 	for (uint32_t i = 0; i < column_n(&s->series); i++) {
-		const struct series *x = *(struct series **)column_at(&s->series, i);
+		const struct series *x = series_at(&s->series, i);
 
+		if (!x)
+			continue;
 		ret->oldest_ms = MIN(ret->oldest_ms, atomic_load(&x->first_ms));
 		ret->latest_ms = MAX(ret->latest_ms, atomic_load(&x->last_ms));
 	}

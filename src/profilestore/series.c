@@ -169,9 +169,9 @@ struct series *series_of_id(const struct profilestore *s, uint32_t id)
 	uint32_t n = column_n(&s->series);
 
 	for (uint32_t i = 0; i < n; i++) {
-		struct series *x = *(struct series **)column_at(&s->series, i);
+		struct series *x = series_at(&s->series, i);
 
-		if (x->id == id)
+		if (x && x->id == id)
 			return x;
 	}
 	return NULL;
@@ -182,9 +182,9 @@ struct series *series_next(const struct profilestore *s, const struct profilesto
 	uint32_t n = column_n(&s->series);
 
 	while (*it < n) {
-		struct series *x = *(struct series **)column_at(&s->series, (*it)++);
+		struct series *x = series_at(&s->series, (*it)++);
 
-		if (atomic_load(&x->first_ms) >= r->to_ms || atomic_load(&x->last_ms) < r->from_ms)
+		if (!x || atomic_load(&x->first_ms) >= r->to_ms || atomic_load(&x->last_ms) < r->from_ms)
 			continue;
 		if (!r->sel || selector_matches(r->sel, x->type, x->labels, x->n_labels))
 			return x;
@@ -225,12 +225,10 @@ int series_list(const struct profilestore *s, const struct profilestore_range *r
 
 int series_write(struct profilestore *s, struct err *err)
 {
-	uint32_t n = column_n(&s->series);
 	struct db_stmt *st;
 
-	s->n_series_written = n;
-	for (uint32_t i = s->n_series_saved; i < n; i++) {
-		const struct series *x = *(struct series **)column_at(&s->series, i);
+	for (size_t i = 0; i < s->unsaved_series.n; i++) {
+		const struct series *x = s->unsaved_series.v[i];
 
 		if (db_prepare(s->db, "INSERT INTO series VALUES (?, ?)", &st, err) < 0)
 			return -1;
@@ -244,42 +242,54 @@ int series_write(struct profilestore *s, struct err *err)
 
 void series_commit(struct profilestore *s, bool done)
 {
-	if (done)
-		s->n_series_saved = s->n_series_written;
+	if (!done)
+		return;
+	for (size_t i = 0; i < s->unsaved_series.n; i++)
+		s->unsaved_series.v[i]->saved = true;
+	s->unsaved_series.n = 0;
 }
 
 struct series *series_get(struct profilestore *s, struct bytes key, struct err *err)
 {
 	struct series *x = map_get(&s->series_by_key, key);
-	struct series **at;
 
 	if (x)
 		return x;
-	if (column_n(&s->series) >= s->max_series) {
+	if (atomic_load(&s->n_series) >= s->max_series) {
 		(void)err_set(err, ERR_LIMIT,
 			      "there are %u series, the limit: is there a label with a new value for each "
 			      "profile?",
 			      s->max_series);
 		return NULL;
 	}
-	at = column_next(&s->series);
-	if (!at) {
-		(void)err_os(err, ENOMEM, "another series");
-		return NULL;
-	}
 	x = series_of_key(key, s->next_series, err);
 	if (!x)
 		return NULL;
+	if (!series_put(s, x)) {
+		series_free(x);
+		(void)err_os(err, ENOMEM, "another series");
+		return NULL;
+	}
 	s->next_series++;
-	series_put(s, x, at);
+	VEC_PUSH(s->unsaved_series.v, s->unsaved_series.n, s->unsaved_series.room) = x;
 	return x;
 }
 
-void series_put(struct profilestore *s, struct series *x, struct series **at)
+bool series_put(struct profilestore *s, struct series *x)
 {
-	*at = x;
+	bool reuse = s->free_series.n != 0;
+	struct series **at = reuse ? column_at(&s->series, s->free_series.v[s->free_series.n - 1])
+				   : column_next(&s->series);
+
+	if (!at)
+		return false;
+	x->slot = reuse ? s->free_series.v[--s->free_series.n] : column_n(&s->series);
 	map_put(&s->series_by_key, x->key, x);
-	column_publish(&s->series);
+	__atomic_store_n(at, x, __ATOMIC_RELEASE);
+	if (!reuse)
+		column_publish(&s->series);
+	atomic_fetch_add(&s->n_series, 1);
+	return true;
 }
 
 /* ---- lists ---- */

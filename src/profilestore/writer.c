@@ -88,6 +88,22 @@ static void writer_run(struct profilestore *s, struct job *jobs)
 	}
 }
 
+/* Under the lock: the jobs of the next transaction. */
+static struct job *take_jobs(struct store_writer *w)
+{
+	struct job *jobs = w->first, **at = &w->first;
+
+	do {
+		at = &(*at)->next;
+		w->n--;
+	} while (*at && !jobs->alone && !(*at)->alone);
+	w->first = *at;
+	*at = NULL;
+	if (!w->first)
+		w->last = &w->first;
+	return jobs;
+}
+
 /* Under the lock. Readers that wait at the gate do not wait for the next job. */
 static void wait_for_jobs(struct profilestore *s, struct store_writer *w)
 {
@@ -118,10 +134,7 @@ static void *writer_work(void *arg)
 			wait_for_jobs(s, w);
 		if (!w->first)
 			break;
-		jobs = w->first;
-		w->first = NULL;
-		w->last = &w->first;
-		w->n = 0;
+		jobs = take_jobs(w);
 		pthread_cond_broadcast(&w->room);
 		pthread_mutex_unlock(&w->lock);
 		writer_run(s, jobs);
@@ -222,6 +235,7 @@ int profilestore_writer_run(struct profilestore *s, struct job *j, struct err *e
 {
 	struct sync_wait w = { .job = { .apply = apply_inner, .done = done_inner }, .inner = j, .err = err };
 
+	w.job.alone = j->alone;
 	pthread_mutex_init(&w.lock, NULL);
 	pthread_cond_init(&w.cond, NULL);
 	profilestore_writer_submit(s, &w.job);
