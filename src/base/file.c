@@ -190,6 +190,25 @@ const char *file_temp_dir(void)
 	return dir && *dir ? dir : "/var/tmp";
 }
 
+/*
+ * mkdir(), and sync the folder above, so that a synced file in the new folder is not lost with it. A folder above
+ * that this user may not open belongs to another one, who has to sync it. Negative with errno.
+ */
+static int folder_make(const char *path, mode_t mode)
+{
+	struct str above = path_dirname(str_of(path));
+	AUTO(mem_freep) char *dir = above.size ? mem_strndup(above.p, above.size) : mem_strdup(".");
+	struct err why = { 0 };
+
+	if (mkdir(path, mode) < 0)
+		return -1;
+	if (dir_sync(dir, &why) == 0 || (why.os != EIO && why.os != ENOSPC && why.os != EDQUOT))
+		return 0;
+	rmdir(path);
+	errno = why.os;
+	return -1;
+}
+
 int dir_make(const char *path, mode_t mode, struct err *err)
 {
 	AUTO(mem_freep) char *part = mem_strdup(path);
@@ -203,14 +222,14 @@ int dir_make(const char *path, mode_t mode, struct err *err)
 		*p = '\0';
 		/* For an existing folder on a read-only or foreign file system, mkdir() may fail with another
 		 * errno than EEXIST. */
-		if (mkdir(part, mode) < 0 && errno != EEXIST) {
+		if (folder_make(part, mode) < 0 && errno != EEXIST) {
 			why = errno;
 			if (stat(part, &st) < 0)
 				return err_os(err, why, "%s: mkdir", part);
 		}
 		*p = '/';
 	}
-	if (mkdir(path, mode) == 0)
+	if (folder_make(path, mode) == 0)
 		return 0;
 	why = errno;
 	if (stat(path, &st) < 0)

@@ -67,7 +67,7 @@ const char *file_temp_dir(void); /* $TMPDIR, or /var/tmp: for large files */
 /* A file in @dir without a name, which ends with its descriptor; for reading and writing. */
 int file_unnamed(const char *dir, int *ret_fd, struct err *err);
 int dir_make(const char *path, mode_t mode,
-	     struct err *err); /* with its parents; an existing folder is fine */
+	     struct err *err); /* durably, with its parents; an existing folder is fine */
 int dir_sync(const char *path, struct err *err);
 
 /* A file mapped read-only. Only for our own files: if others truncate it, a read raises SIGBUS. */

@@ -73,15 +73,22 @@ struct blobs_ops {
 	int (*notes)(struct blobs *b, int (*fn)(void *arg, const struct staging_note *note), void *arg,
 		     struct err *err);
 	/*
-	 * Put the content of the staging file under @name, durable when this returns. A blob of that size
-	 * stays, and counts as put now. The staging file stays the caller's, and may be put again.
+	 * Put the content of the staging file under @name, durable when this returns. With @keep, a blob of
+	 * that size stays, and counts as put now, unless a sync of it has failed; without it, a blob is
+	 * replaced. The staging file stays the caller's, and may be put again.
 	 */
-	int (*put_staged)(struct blobs *b, const char *name, struct staging *s, struct err *err);
+	int (*put_staged)(struct blobs *b, const char *name, struct staging *s, bool keep, struct err *err);
 	/* The same for bytes in memory, replacing the blob if it is still @expect (else BLOB_CHANGED). */
 	int (*put)(struct blobs *b, const char *name, struct bytes content, const struct blob_stamp *expect,
 		   struct err *err);
-	/* Make the blob durable, whichever process put it. BLOB_MISSING. */
+	/*
+	 * Make the blob durable, whichever process put it; or, if there is none, its removal: BLOB_MISSING.
+	 * After a failed sync the pages count as clean though they are not on disk, so another sync proves
+	 * nothing: it is an error until the blob is put again.
+	 */
 	int (*settle)(struct blobs *b, const char *name, struct err *err);
+	/* The same for all blobs and all removals up to now. */
+	int (*settle_all)(struct blobs *b, struct err *err);
 	/* For reading at random. A blob that is removed or replaced meanwhile can still be read.
 	 * BLOB_MISSING. */
 	int (*open)(struct blobs *b, const char *name, struct source **ret, struct err *err);

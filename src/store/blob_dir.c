@@ -5,6 +5,9 @@
  * Contents are gathered in tmp/ (staging_dir.c). A staging file becomes a blob by a link or a rename after it
  * is synced; then the folder is synced. Names change under a lock of the whole folder, held for one or two
  * system calls, so that a condition and the change that depends on it are atomic.
+ *
+ * A blob can be seen before it is durable: between its rename and the sync of its folder, and after that sync
+ * has failed. Names whose sync failed are *doubtful* until they are put again.
  */
 #include "store/blob.h"
 
@@ -26,6 +29,10 @@ struct blob_folder {
 	char *path;
 	int lock_fd;
 	pthread_mutex_t lock; /* flock() does not keep threads apart */
+	pthread_mutex_t sync_lock;
+	/* under sync_lock */
+	struct map folders;  /* names ("keys/ab") of the folders that are durable themselves */
+	struct map doubtful; /* names of blobs whose last sync failed */
 };
 
 static struct blob_folder *store_dir(struct blobs *b)
@@ -122,35 +129,72 @@ static int dir_sweep(struct blobs *b, uint64_t *ret_n, struct err *err)
 
 /* ---- putting ---- */
 
-/* Create the folder of @path, if it is missing. */
-static int parent_create(const char *path, struct err *err)
+static bool dir_has_noted(struct blob_folder *d, const struct map *m, struct str name)
 {
-	struct str parent = path_dirname(str_of(path)), above = path_dirname(parent);
-	AUTO(mem_freep) char *p = mem_strndup(parent.p, parent.size);
-	AUTO(mem_freep) char *a = mem_strndup(above.p, above.size);
+	bool there;
 
-	if (mkdir(p, 0755) == 0)
-		return dir_sync(a, err);
-	return errno == EEXIST ? 0 : err_os(err, errno, "%s: mkdir", p);
+	pthread_mutex_lock(&d->sync_lock);
+	there = map_get(m, bytes_of(name.p, name.size)) != NULL;
+	pthread_mutex_unlock(&d->sync_lock);
+	return there;
 }
 
-static int sync_parent(const char *path, struct err *err)
+static void dir_note(struct blob_folder *d, struct map *m, struct str name, bool add)
 {
-	struct str parent = path_dirname(str_of(path));
-	AUTO(mem_freep) char *p = mem_strndup(parent.p, parent.size);
+	pthread_mutex_lock(&d->sync_lock);
+	if (add)
+		map_put(m, bytes_of(name.p, name.size), m);
+	else if (m->n)
+		map_del(m, bytes_of(name.p, name.size));
+	pthread_mutex_unlock(&d->sync_lock);
+}
 
-	return dir_sync(p, err);
+/*
+ * Create the folder of the blob, if it is missing. An existing one may have been created a moment ago by
+ * another thread or process that has not synced it yet: so it is synced once in each process.
+ */
+static int parent_create(struct blob_folder *d, const char *name, struct err *err)
+{
+	struct str folder = path_dirname(str_of(name)), above = path_dirname(folder);
+	AUTO(mem_freep) char *p = mem_printf("%s/" STR_FMT, d->path, STR_ARG(folder));
+	AUTO(mem_freep) char *a = mem_printf("%s/" STR_FMT, d->path, STR_ARG(above));
+	bool made = mkdir(p, 0755) == 0;
+
+	if (!made && errno == ENOENT) { /* the folder above is of a later version than the store */
+		if (dir_make(a, 0755, err) < 0 || dir_sync(d->path, err) < 0)
+			return -1;
+		made = mkdir(p, 0755) == 0;
+	}
+	if (!made && errno != EEXIST)
+		return err_os(err, errno, "%s: mkdir", p);
+	if (!made && dir_has_noted(d, &d->folders, folder))
+		return 0;
+	if (dir_sync(a, err) < 0)
+		return -1;
+	dir_note(d, &d->folders, folder, true);
+	return 0;
+}
+
+/* The blob was put, or removed: make that durable. */
+static int sync_parent(struct blob_folder *d, const char *name, struct err *err)
+{
+	struct str folder = path_dirname(str_of(name));
+	AUTO(mem_freep) char *p = mem_printf("%s/" STR_FMT, d->path, STR_ARG(folder));
+	int r = dir_sync(p, err);
+
+	dir_note(d, &d->doubtful, str_of(name), r < 0);
+	return r;
 }
 
 /* Under the lock. */
-static int staging_place(struct staging *s, const char *path, struct err *err)
+static int staging_place(struct staging *s, const char *path, bool keep, struct err *err)
 {
 	struct blob_stamp there;
 	int r = blob_stat(path, &there, err);
 
 	if (r < 0)
 		return -1;
-	if (r == 0 && there.size == s->size)
+	if (r == 0 && there.size == s->size && (keep || !s->path))
 		return file_set_time(-1, path, err);
 	if (!s->path) /* a file system without links, and the file was put before */
 		return err_set(err, ERR_IO, "%s: removed while it was written", path);
@@ -166,22 +210,23 @@ static int staging_place(struct staging *s, const char *path, struct err *err)
 	return 0;
 }
 
-static int dir_put_staged(struct blobs *b, const char *name, struct staging *s, struct err *err)
+static int dir_put_staged(struct blobs *b, const char *name, struct staging *s, bool keep, struct err *err)
 {
 	struct blob_folder *d = store_dir(b);
 	AUTO(mem_freep) char *path = blob_path(d, name);
 	int r;
 
+	keep = keep && !dir_has_noted(d, &d->doubtful, str_of(name));
 	if (file_set_time(s->fd, name, err) != 0)
 		return -1;
 	if (fsync(s->fd) < 0)
 		return err_os(err, errno, "%s: sync", name);
-	if (parent_create(path, err) < 0)
+	if (parent_create(d, name, err) < 0)
 		return -1;
 	dir_lock(d);
-	r = staging_place(s, path, err);
+	r = staging_place(s, path, keep, err);
 	dir_unlock(d);
-	return r == 0 ? sync_parent(path, err) : -1;
+	return r == 0 ? sync_parent(d, name, err) : -1;
 }
 
 /* Under the lock. */
@@ -198,16 +243,17 @@ static int blob_replace(const char *temp, const char *path, const struct blob_st
 	return 0;
 }
 
-static int put_temp(struct blob_folder *d, struct staging *s, const char *path, struct bytes content,
+static int put_temp(struct blob_folder *d, struct staging *s, const char *name, struct bytes content,
 		    const struct blob_stamp *expect, struct err *err)
 {
+	AUTO(mem_freep) char *path = blob_path(d, name);
 	int r;
 
 	if (staging_write(s, content, err) < 0 || file_set_time(s->fd, path, err) != 0)
 		return -1;
 	if (fsync(s->fd) < 0)
 		return err_os(err, errno, "sync");
-	if (parent_create(path, err) < 0)
+	if (parent_create(d, name, err) < 0)
 		return -1;
 	dir_lock(d);
 	r = blob_replace(s->path, path, expect, err);
@@ -215,36 +261,101 @@ static int put_temp(struct blob_folder *d, struct staging *s, const char *path, 
 	if (r)
 		return r;
 	mem_freep(&s->path);
-	return sync_parent(path, err);
+	return sync_parent(d, name, err);
 }
 
 static int dir_put(struct blobs *b, const char *name, struct bytes content, const struct blob_stamp *expect,
 		   struct err *err)
 {
 	struct blob_folder *d = store_dir(b);
-	AUTO(mem_freep) char *path = blob_path(d, name);
 	struct staging s = { .fd = -1 };
 	int r;
 
 	if (dir_staging(b, STR(""), &s, err) < 0)
 		return -1;
-	r = put_temp(d, &s, path, content, expect, err);
+	r = put_temp(d, &s, name, content, expect, err);
 	dir_staging_done(b, &s, false);
 	return r < 0 ? err_in(err, "%s", name) : r;
 }
 
+static bool folder_exists(const struct blob_folder *d, const char *name)
+{
+	struct str folder = path_dirname(str_of(name));
+	AUTO(mem_freep) char *path = mem_printf("%s/" STR_FMT, d->path, STR_ARG(folder));
+
+	return access(path, F_OK) == 0;
+}
+
 static int dir_settle(struct blobs *b, const char *name, struct err *err)
 {
-	AUTO(mem_freep) char *path = blob_path(store_dir(b), name);
+	struct blob_folder *d = store_dir(b);
+	AUTO(mem_freep) char *path = blob_path(d, name);
 	AUTO(fd_close) int fd = -1;
 	struct stat st;
-	int r = file_open(path, &fd, &st, err);
+	int r;
 
-	if (r)
-		return r < 0 ? -1 : BLOB_MISSING;
-	if (fsync(fd) < 0)
+	if (dir_has_noted(d, &d->doubtful, str_of(name)))
+		return err_set(err, ERR_IO, "%s: its last sync has failed: it may not be on disk", name);
+	r = file_open(path, &fd, &st, err);
+	if (r < 0)
+		return -1;
+	if (fd >= 0 && fsync(fd) < 0) {
+		dir_note(d, &d->doubtful, str_of(name), true);
 		return err_os(err, errno, "%s: sync", path);
-	return sync_parent(path, err);
+	}
+	if (r && !folder_exists(d, name))
+		return BLOB_MISSING;
+	if (parent_create(d, name, err) < 0 || sync_parent(d, name, err) < 0)
+		return -1;
+	return r ? BLOB_MISSING : 0;
+}
+
+/* The names of doubtful records, on the heap. Doubtful contents have no record that was acknowledged. */
+static char **doubtful_records(struct blob_folder *d, size_t *ret_n)
+{
+	char **names = NULL;
+	size_t n = 0, room = 0;
+	struct bytes name;
+	void *value;
+
+	pthread_mutex_lock(&d->sync_lock);
+	map_each (&d->doubtful, it, &name, &value)
+		if (!str_starts((struct str){ (const char *)name.p, name.size }, STR("data/")))
+			VEC_PUSH(names, n, room) = mem_strndup((const char *)name.p, name.size);
+	pthread_mutex_unlock(&d->sync_lock);
+	*ret_n = n;
+	return names;
+}
+
+/* Write a doubtful blob once more. */
+static int blob_put_again(struct blobs *b, const char *name, struct err *err)
+{
+	AUTO(buf_done) struct buf text = { 0 };
+	struct blob_stamp stamp;
+	int r = b->ops->get(b, name, MIB(1), &text, &stamp, err);
+
+	if (r == BLOB_MISSING)
+		return sync_parent(store_dir(b), name, err);
+	/* BLOB_CHANGED: another thread has put it again. */
+	return r < 0 || b->ops->put(b, name, buf_bytes(&text), &stamp, err) < 0 ? -1 : 0;
+}
+
+static int dir_settle_all(struct blobs *b, struct err *err)
+{
+	struct blob_folder *d = store_dir(b);
+	size_t n;
+	char **names = doubtful_records(d, &n);
+	int r = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		if (r == 0)
+			r = blob_put_again(b, names[i], err);
+		free(names[i]);
+	}
+	free(names);
+	if (r == 0 && syncfs(d->lock_fd) < 0)
+		r = err_os(err, errno, "%s: sync", d->path);
+	return r;
 }
 
 /* ---- reading ---- */
@@ -440,6 +551,9 @@ static void dir_close(struct blobs *b)
 	struct blob_folder *d = store_dir(b);
 
 	fd_close(&d->lock_fd);
+	map_done(&d->folders);
+	map_done(&d->doubtful);
+	pthread_mutex_destroy(&d->sync_lock);
 	pthread_mutex_destroy(&d->lock);
 	free(d->path);
 	free(d);
@@ -453,6 +567,7 @@ static const struct blobs_ops dir_ops = {
 	.put_staged = dir_put_staged,
 	.put = dir_put,
 	.settle = dir_settle,
+	.settle_all = dir_settle_all,
 	.open = dir_open,
 	.get = dir_get,
 	.stat = dir_stat,
@@ -513,13 +628,24 @@ static int check_marker(const char *path, bool create, struct err *err)
 	return 0;
 }
 
+/* The process that created the store may have been killed before it synced the folder. */
+static int store_folder_sync(const char *path, struct err *err)
+{
+	AUTO(mem_freep) char *above = mem_printf("%s/..", path);
+	int r = dir_sync(path, err);
+
+	/* The folder above may be one that this user may not open. */
+	(void)dir_sync(above, NULL);
+	return r;
+}
+
 int blobs_open_dir(const char *path, bool create, struct blobs **ret, struct err *err)
 {
 	AUTO(mem_freep) char *lock_path = mem_printf("%s/lock", path);
 	struct blob_folder *d;
 	int fd;
 
-	if (check_marker(path, create, err) < 0)
+	if (check_marker(path, create, err) < 0 || (create && store_folder_sync(path, err) < 0))
 		return -1;
 	fd = open(lock_path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644);
 	if (fd < 0 && (errno == EACCES || errno == EROFS)) /* opened to read only */
@@ -531,6 +657,7 @@ int blobs_open_dir(const char *path, bool create, struct blobs **ret, struct err
 	d->path = mem_strdup(path);
 	d->lock_fd = fd;
 	pthread_mutex_init(&d->lock, NULL);
+	pthread_mutex_init(&d->sync_lock, NULL);
 	*ret = &d->blobs;
 	return 0;
 }

@@ -96,7 +96,8 @@ static int memory_notes(struct blobs *b, int (*fn)(void *arg, const struct stagi
 	return 0;
 }
 
-static int memory_put_staged(struct blobs *base, const char *name, struct staging *s, struct err *err)
+static int memory_put_staged(struct blobs *base, const char *name, struct staging *s, bool keep,
+			     struct err *err)
 {
 	struct memory *m = memory_of(base);
 	AUTO(buf_done) struct buf content = { 0 };
@@ -107,7 +108,7 @@ static int memory_put_staged(struct blobs *base, const char *name, struct stagin
 		return -1;
 	pthread_mutex_lock(&m->lock);
 	b = blob_find(m, name);
-	if (b && b->stamp.size == content.size)
+	if (keep && b && b->stamp.size == content.size)
 		stamp_now(m, b);
 	else
 		blob_set(m, name, &content);
@@ -189,6 +190,11 @@ static int memory_settle(struct blobs *base, const char *name, struct err *err)
 	struct blob_stamp stamp;
 
 	return memory_stat(base, name, &stamp, err);
+}
+
+static int memory_settle_all(struct blobs *b, struct err *err)
+{
+	return 0;
 }
 
 static int memory_touch(struct blobs *base, const char *name, struct err *err)
@@ -294,6 +300,7 @@ static const struct blobs_ops memory_ops = {
 	.put_staged = memory_put_staged,
 	.put = memory_put,
 	.settle = memory_settle,
+	.settle_all = memory_settle_all,
 	.open = memory_open,
 	.get = memory_get,
 	.stat = memory_stat,

@@ -45,6 +45,9 @@ static int evict_down(struct store *st, struct refs *c, uint64_t target, struct 
 	struct blobs *b = st->blobs;
 	int r;
 
+	/* A record seen by the walk may not be on disk yet, and one on disk may name a content that goes. */
+	if (refs_exceed(c, target) && b->ops->settle_all(b, err) < 0)
+		return -1;
 	for (size_t i = 0; i < c->n_contents && refs_exceed(c, target); i++)
 		if (c->contents[i].there && !c->contents[i].n_records &&
 		    evict_content(st, c, &c->contents[i], result, err) < 0)

@@ -9,6 +9,7 @@ static int gc_contents(struct store *st, struct refs *c, store_progress_fn *prog
 		       struct store_gc_result *ret, struct err *err)
 {
 	uint64_t done = 0;
+	bool settled = false;
 
 	for (size_t i = 0; i < c->n_contents; i++) {
 		const struct refs_content *content = &c->contents[i];
@@ -19,6 +20,10 @@ static int gc_contents(struct store *st, struct refs *c, store_progress_fn *prog
 		done += content->stored_size;
 		if (!content->there || content->n_records)
 			continue;
+		/* A record seen here may not be on disk yet, and one on disk may name this content. */
+		if (!settled && st->blobs->ops->settle_all(st->blobs, err) < 0)
+			return -1;
+		settled = true;
 		r = refs_remove(st, c, content, err);
 		if (r < 0)
 			return -1;

@@ -7,6 +7,8 @@
  *   list.c        listing, removal
  *   maintain.c    the maintenance thread of a server
  *   verify.c      checking all contents
+ *   check.c       checking one content
+ *   known.c       facts that were made sure of: what is durable, whole, damaged
  *   evict.c       making room
  *   gc.c          removing contents that no record names
  *   refs.c        the reference count: all records and contents
@@ -52,8 +54,16 @@ int store_record_read(struct bytes b, struct arena *a, struct store_key *ret_key
 
 /* ---- object.c ---- */
 
+/* ---- known.c ---- */
+
+struct known {
+	pthread_mutex_t lock;
+	struct map durable, whole, damaged; /* under the lock */
+};
+
 struct store {
 	struct blobs *blobs;
+	struct known known;
 	struct store_options opts; /* level filled in */
 	int64_t settle_ns;
 	_Atomic int64_t usage; /* see store_usage(); negative: not known yet */
@@ -79,10 +89,41 @@ struct store_record {
 	struct store_key key;
 	struct store_meta meta;
 	struct blob_stamp stamp;
+	uint64_t sum; /* of its bytes */
 };
+void known_init(struct known *k);
+void known_done(struct known *k);
+/* This version of the record is on disk, and so is its content. */
+void known_durable_add(struct known *k, const char *name, const struct store_record *record);
+bool known_durable(struct known *k, const char *name, const struct store_record *record);
+/* This version of the content was read whole: its SHA-256 is that of its name, or it is damaged. */
+void known_content_add(struct known *k, const char *name, const struct blob_stamp *stamp, bool whole);
+enum known_state { KNOWN_NOTHING, KNOWN_WHOLE, KNOWN_DAMAGED };
+enum known_state known_content(struct known *k, const char *name, const struct blob_stamp *stamp);
+
+/* ---- check.c ---- */
+
+/* The SHA-256 of all of @s. @each (may be NULL) is called with the size of each piece: non-zero is
+ * ERR_CANCELLED. */
+int content_hash(struct source *s, int (*each)(void *arg, uint64_t n), void *arg,
+		 uint8_t ret[STORE_SHA256_SIZE], struct err *err);
+/* Read the content and note the result. 0: whole. BLOB_MISSING. Damaged: an error. */
+int content_check(struct store *st, const uint8_t sha256[STORE_SHA256_SIZE], bool raw,
+		  int (*each)(void *arg, uint64_t n), void *arg, struct err *err);
+/* Is the content of @meta there and whole? It is read unless that is known. */
+int content_is_whole(struct store *st, const struct store_meta *meta, bool *ret, struct err *err);
+/* This process has just put it. */
+void content_note_whole(struct store *st, const struct store_meta *meta);
+
+/* ---- object.c ---- */
+
 /* Read the record of that name. BLOB_MISSING. Strings in @a. */
 int store_record_get(struct store *st, const char *name, struct arena *a, struct store_record *ret,
 		     struct err *err);
+/* Make the record and its content durable, unless they are known to be. BLOB_MISSING. */
+int record_settle(struct store *st, const char *name, const struct store_record *record, struct err *err);
+/* This process has put the record: a client with these bytes need not send them. */
+void record_note_durable(struct store *st, const char *name, struct bytes text);
 /* Does the content of @meta exist, with the size noted there? */
 int store_content_there(struct store *st, const struct store_meta *meta, bool *ret, struct err *err);
 static inline int64_t store_now_ns(void)

@@ -77,5 +77,8 @@ int store_remove(struct store *st, const struct store_key *key, struct err *err)
 		atomic_fetch_add(&st->generation, 1);
 		store_wake(st, true);
 	}
+	/* Also a removal by another thread is durable when this one is told that nothing is there. */
+	if (st->blobs->ops->settle(st->blobs, (const char *)name.p, err) < 0)
+		return err_in(err, "store");
 	return r ? STORE_MISSING : 0;
 }

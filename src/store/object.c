@@ -53,6 +53,7 @@ int store_record_get(struct store *st, const char *name, struct arena *a, struct
 
 	if (r)
 		return r;
+	ret->sum = hash64(b.p, b.size, 0);
 	if (store_record_read(buf_bytes(&b), a, &ret->key, &ret->meta, err) < 0)
 		return err_in(err, "%s", name);
 	store_record_name(&ret->key, &own);
@@ -96,6 +97,109 @@ int store_find(struct store *st, const struct store_key *key, struct arena *a, s
 		return STORE_MISSING;
 	*ret = record.meta;
 	return 0;
+}
+
+int record_settle(struct store *st, const char *name, const struct store_record *record,
+			 struct err *err)
+{
+	const struct store_meta *meta = &record->meta;
+	char content[STORE_CONTENT_NAME_SIZE];
+	struct blobs *b = st->blobs;
+	int r;
+
+	if (known_durable(&st->known, name, record))
+		return 0;
+	r = b->ops->settle(b, store_content_name(meta->sha256, meta->raw, content), err);
+	if (r == 0)
+		r = b->ops->settle(b, name, err);
+	if (r == 0)
+		known_durable_add(&st->known, name, record);
+	return r;
+}
+
+void record_note_durable(struct store *st, const char *name, struct bytes text)
+{
+	struct store_record own = { .sum = hash64(text.p, text.size, 0) };
+
+	if (st->blobs->ops->stat(st->blobs, name, &own.stamp, NULL) == 0)
+		known_durable_add(&st->known, name, &own);
+}
+
+static enum known_state content_state(struct store *st, const struct store_meta *meta)
+{
+	char name[STORE_CONTENT_NAME_SIZE];
+	struct blob_stamp stamp;
+
+	if (st->blobs->ops->stat(st->blobs, store_content_name(meta->sha256, meta->raw, name), &stamp,
+				 NULL) != 0 ||
+	    stamp.size != meta->stored_size)
+		return KNOWN_DAMAGED;
+	return known_content(&st->known, name, &stamp);
+}
+
+int store_find_sure(struct store *st, const struct store_key *key, enum store_sureness how, struct arena *a,
+		    struct store_meta *ret, struct err *err)
+{
+	AUTO(buf_done) struct buf name = { 0 };
+	struct store_record record;
+	enum known_state state;
+	bool whole;
+	int r;
+
+	store_record_name(key, &name);
+	r = store_record_get(st, buf_cstr(&name), a, &record, err);
+	if (r)
+		return r < 0 ? err_in(err, "store") : STORE_MISSING;
+	*ret = record.meta;
+	state = content_state(st, &record.meta);
+	if (state == KNOWN_DAMAGED)
+		return STORE_UNSURE;
+	if (how == STORE_AS_KNOWN)
+		return state == KNOWN_WHOLE && known_durable(&st->known, (const char *)name.p, &record)
+			       ? 0
+			       : STORE_UNSURE;
+	/* A failure: the object is to be put again. */
+	if (record_settle(st, (const char *)name.p, &record, err) != 0)
+		return STORE_UNSURE;
+	if (how == STORE_ON_DISK)
+		return 0;
+	if (content_is_whole(st, &record.meta, &whole, err) < 0)
+		return err_in(err, "store");
+	return whole ? 0 : STORE_UNSURE;
+}
+
+/* With more objects than this one sync of the file system takes less time than one for each. */
+#define SYNC_EACH 16u
+
+int store_settle(struct store *st, const struct store_key *keys, size_t n, struct err *err)
+{
+	AUTO(mem_freep) struct store_record *records = NEW_N(struct store_record, n + 1);
+	AUTO(buf_done) struct buf name = { 0 };
+	struct arena arena;
+	size_t n_unsure = 0;
+	int r = 0;
+
+	arena_init(&arena);
+	for (size_t i = 0; i < n; i++) {
+		name.size = 0;
+		store_record_name(&keys[i], &name);
+		if (store_record_get(st, buf_cstr(&name), &arena, &records[i], NULL) != 0)
+			records[i].key.id.size = 0;
+		else
+			n_unsure += !known_durable(&st->known, (const char *)name.p, &records[i]);
+	}
+	if (n_unsure > SYNC_EACH) {
+		r = st->blobs->ops->settle_all(st->blobs, err);
+		for (size_t i = 0; r == 0 && i < n; i++) {
+			if (!records[i].key.id.size)
+				continue;
+			name.size = 0;
+			store_record_name(&keys[i], &name);
+			known_durable_add(&st->known, buf_cstr(&name), &records[i]);
+		}
+	}
+	arena_done(&arena);
+	return r < 0 ? err_in(err, "store") : 0;
 }
 
 static int content_open(struct store *st, const struct store_meta *meta, struct source **ret, struct err *err)

@@ -93,6 +93,29 @@ static bool pack_is_worth_it(uint64_t packed, uint64_t raw)
 	return packed < raw - raw / 32;
 }
 
+/* 0: the compressed content exists, is whole, and counts as put now. BLOB_MISSING. */
+static int pack_find_compressed(struct pack_job *j, struct err *err)
+{
+	struct blobs *b = j->st->blobs;
+	struct store_meta packed = j->record.meta;
+	struct blob_stamp there;
+	bool whole;
+	int r = b->ops->touch(b, j->packed, err);
+
+	if (r == 0)
+		r = b->ops->stat(b, j->packed, &there, err);
+	if (r)
+		return r;
+	packed.raw = false;
+	packed.stored_size = there.size;
+	if (content_is_whole(j->st, &packed, &whole, err) < 0)
+		return -1;
+	if (!whole)
+		return BLOB_MISSING;
+	j->packed_size = there.size;
+	return b->ops->settle(b, j->packed, err);
+}
+
 /* Write the compressed content to disk. PACK_HARDLY: it gains too little. BLOB_MISSING: the raw content is
  * gone. */
 static int pack_put_compressed(struct pack_job *j, struct err *err)
@@ -100,15 +123,10 @@ static int pack_put_compressed(struct pack_job *j, struct err *err)
 	struct blobs *b = j->st->blobs;
 	char raw_name[STORE_CONTENT_NAME_SIZE];
 	AUTO(source_closep) struct source *raw = NULL;
-	struct blob_stamp there;
 	int r;
 
 	/* The same bytes may have been compressed under another key. */
-	r = b->ops->touch(b, j->packed, err);
-	if (r == 0)
-		r = b->ops->stat(b, j->packed, &there, err);
-	if (r == 0)
-		j->packed_size = there.size;
+	r = pack_find_compressed(j, err);
 	if (r <= 0)
 		return r;
 	r = b->ops->open(b, store_content_name(j->record.meta.sha256, true, raw_name), &raw, err);
@@ -119,7 +137,7 @@ static int pack_put_compressed(struct pack_job *j, struct err *err)
 	j->packed_size = j->staging.size;
 	if (!pack_is_worth_it(j->packed_size, j->record.meta.size))
 		return PACK_HARDLY;
-	r = b->ops->put_staged(b, j->packed, &j->staging, err);
+	r = b->ops->put_staged(b, j->packed, &j->staging, false, err);
 	if (r == 0)
 		store_usage_add(j->st, (int64_t)j->packed_size);
 	/* Syncing may have taken long. */
@@ -134,7 +152,7 @@ static int pack_touch_again(struct pack_job *j, struct err *err)
 
 	if (r != BLOB_MISSING)
 		return r;
-	return j->staging.fd >= 0 ? b->ops->put_staged(b, j->packed, &j->staging, err)
+	return j->staging.fd >= 0 ? b->ops->put_staged(b, j->packed, &j->staging, false, err)
 				  : pack_put_compressed(j, err);
 }
 
@@ -164,6 +182,8 @@ static int pack_replace(struct pack_job *j, uint64_t *ret_freed, struct err *err
 	if (r)
 		return r;
 	object_list_put(j->st->objects, j->name, &j->record.key, &meta);
+	record_note_durable(j->st, j->name, buf_bytes(&record));
+	content_note_whole(j->st, &meta);
 	if (!worth)
 		return 0;
 	*ret_freed = j->record.meta.stored_size;

@@ -338,23 +338,19 @@ static int commit_judge(const struct commit *c, const struct store_meta *old)
 	return 0;
 }
 
-/* Another writer may not have made its record durable yet. */
-static int commit_settle(const struct commit *c, const struct store_meta *old, struct err *err)
-{
-	struct blobs *b = c->st->blobs;
-	char content[STORE_CONTENT_NAME_SIZE];
-	int r = b->ops->settle(b, store_content_name(old->sha256, old->raw, content), err);
-
-	return r ? r : b->ops->settle(b, (const char *)c->name.p, err);
-}
-
+/* A content that exists is read before it stays: if it is damaged, these bytes, which are not, replace it. */
 static int commit_put_content(const struct commit *c, struct err *err)
 {
 	struct blobs *b = c->st->blobs;
 	char name[STORE_CONTENT_NAME_SIZE];
+	bool whole;
 
-	return b->ops->put_staged(b, store_content_name(c->meta->sha256, c->meta->raw, name),
-				  &c->put->staging, err);
+	if (content_is_whole(c->st, c->meta, &whole, err) < 0 ||
+	    b->ops->put_staged(b, store_content_name(c->meta->sha256, c->meta->raw, name), &c->put->staging,
+			       whole, err) < 0)
+		return -1;
+	content_note_whole(c->st, c->meta);
+	return 0;
 }
 
 static int commit_touch_content(const struct commit *c, struct err *err)
@@ -364,6 +360,26 @@ static int commit_touch_content(const struct commit *c, struct err *err)
 	int r = b->ops->touch(b, store_content_name(c->meta->sha256, c->meta->raw, name), err);
 
 	return r == BLOB_MISSING ? commit_put_content(c, err) : r;
+}
+
+/*
+ * The existing object is the outcome: make it durable, since its writer may not have done so yet.
+ * BLOB_MISSING: its record or content is gone, or these bytes have to be written in its place.
+ */
+static int commit_settle(const struct commit *c, const struct store_record *old, int outcome, struct err *err)
+{
+	struct err why = { 0 };
+	bool whole = true;
+	int r = outcome == STORE_SAME ? content_is_whole(c->st, &old->meta, &whole, err) : 0;
+
+	if (r < 0 || !whole)
+		return r < 0 ? -1 : BLOB_MISSING;
+	r = record_settle(c->st, (const char *)c->name.p, old, &why);
+	if (r < 0 && outcome == STORE_SAME)
+		return BLOB_MISSING;
+	if (r < 0)
+		*err = why;
+	return r;
 }
 
 /* Write the content, then the record in the place of @expect. BLOB_CHANGED. */
@@ -384,6 +400,7 @@ static int commit_put_both(const struct commit *c, const struct blob_stamp *expe
 	r = b->ops->put(b, (const char *)c->name.p, buf_bytes(&c->record), expect, err);
 	if (r)
 		return r;
+	record_note_durable(c->st, (const char *)c->name.p, buf_bytes(&c->record));
 	return store_now_ns() - from_ns < c->st->settle_ns / 2 ? 0 : commit_touch_content(c, err);
 }
 
@@ -407,7 +424,7 @@ static int commit_run(struct commit *c, bool *ret_replaced, struct err *err)
 			if (store_content_there(c->st, &old.meta, &there, err) < 0)
 				return -1;
 			outcome = there ? commit_judge(c, &old.meta) : 0;
-			r = outcome ? commit_settle(c, &old.meta, err) : BLOB_MISSING;
+			r = outcome ? commit_settle(c, &old, outcome, err) : BLOB_MISSING;
 			if (r <= 0)
 				return r < 0 ? -1 : outcome;
 			same = there && memcmp(old.meta.sha256, c->meta->sha256, STORE_SHA256_SIZE) == 0;

@@ -12,6 +12,7 @@ static struct store *store_new(struct blobs *blobs, const struct store_options *
 	struct store *st = NEW(struct store);
 
 	st->blobs = blobs;
+	known_init(&st->known);
 	st->opts = *opts;
 	st->settle_ns = STORE_SETTLE_NS;
 	if (!st->opts.level)
@@ -57,6 +58,7 @@ void store_close(struct store *st)
 	pthread_mutex_destroy(&st->work_lock);
 	pthread_mutex_destroy(&st->room);
 	st->blobs->ops->close(st->blobs);
+	known_done(&st->known);
 	free(st);
 }
 

@@ -85,6 +85,7 @@ enum {
 	/* These very bytes are stored under that key already; a commit is durable nevertheless. */
 	STORE_SAME = 3,
 	STORE_FULL = 4, /* no room within the quota, and nothing that may be evicted */
+	STORE_UNSURE = 5, /* not known to be on disk and undamaged: the bytes have to be put again */
 };
 
 struct store;
@@ -122,6 +123,19 @@ void store_close(struct store *st); /* all objects and puts must be closed; take
 /* Read the record of @key; strings in @a. STORE_MISSING. Does not count as a use. */
 int store_find(struct store *st, const struct store_key *key, struct arena *a, struct store_meta *ret,
 	       struct err *err);
+/*
+ * The same, before a client is told that it need not send the bytes. STORE_UNSURE: the bytes are to be put again.
+ * A record that can be read may have been renamed a moment ago, or before a kill, and not be on disk yet.
+ */
+enum store_sureness {
+	STORE_AS_KNOWN, /* only if this process knows already that it is on disk and whole: reads the record */
+	STORE_ON_DISK,  /* synced, once in each process; its content is not known to be damaged */
+	STORE_WHOLE,    /* and all of its content is read, once in each process */
+};
+int store_find_sure(struct store *st, const struct store_key *key, enum store_sureness how, struct arena *a,
+		    struct store_meta *ret, struct err *err);
+/* Ahead of STORE_ON_DISK for many objects: if many of them are not known to be on disk, one sync serves all. */
+int store_settle(struct store *st, const struct store_key *keys, size_t n, struct err *err);
 /*
  * Open its content for reading at random; @ret_meta may be NULL. STORE_MISSING. Counts as a use, for
  * eviction. A damaged frame is ERR_INVALID when it is read. A raw content has a descriptor (source_raw_fd()),

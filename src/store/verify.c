@@ -7,15 +7,10 @@
  */
 #include "store/internal.h"
 
-#include <stdlib.h>
-
-#define PIECE MIB(1)
-
 struct verify {
 	struct store *st;
 	struct refs c;
 	const struct store_verify_options *o;
-	uint8_t *piece; /* of CHUNK bytes */
 	uint64_t done;
 	struct store_verify_result result;
 };
@@ -29,51 +24,13 @@ static void verify_report(void *arg, struct str what, const struct err *why)
 		v->o->bad(v->o->arg_bad, what, why);
 }
 
-static int verify_hash(struct verify *v, struct source *s, uint8_t sha256[STORE_SHA256_SIZE], struct err *err)
+static int verify_progress(void *arg, uint64_t n)
 {
-	struct sha256 *sha = NULL;
-	int r = sha256_new(&sha, err);
+	struct verify *v = arg;
 
-	for (uint64_t off = 0; r == 0 && off < s->size;) {
-		size_t got = 0;
-
-		r = source_read(s, off, v->piece, PIECE, SOURCE_SEQUENTIAL, &got, err);
-		sha256_add(sha, bytes_of(v->piece, got));
-		off += got;
-		if (r == 0 && v->o->progress &&
-		    v->o->progress(v->o->arg, v->result.n_contents, v->c.n_contents, v->done, v->c.bytes) !=
-			    0)
-			r = err_set(err, ERR_CANCELLED, "stopped");
-	}
-	if (r == 0)
-		sha256_end(sha, sha256);
-	sha256_free(sha);
-	return r;
-}
-
-/* 0, BLOB_MISSING, or an error that says what is wrong. */
-static int verify_content(struct verify *v, const struct refs_content *content, const char *name,
-			  struct err *err)
-{
-	struct blobs *b = v->st->blobs;
-	AUTO(source_closep) struct source *s = NULL;
-	uint8_t sha256[STORE_SHA256_SIZE];
-	int r = b->ops->open(b, name, &s, err);
-
-	if (r)
-		return r;
-	if (!content->raw) {
-		struct source *frames;
-
-		if (codec_frames_open(TAKE(s), &frames, err) < 0)
-			return -1;
-		s = frames;
-	}
-	if (verify_hash(v, s, sha256, err) < 0)
-		return -1;
-	if (memcmp(sha256, content->sha256, sizeof(sha256)) != 0)
-		return err_set(err, ERR_INVALID, "its SHA-256 differs");
-	return 0;
+	return v->o->progress ? v->o->progress(v->o->arg, v->result.n_contents, v->c.n_contents, v->done,
+					       v->c.bytes)
+			      : 0;
 }
 
 /* Report all records that name content @at, and with `remove` remove them. */
@@ -107,7 +64,7 @@ static int verify_one(struct verify *v, size_t i, struct err *err)
 	int r;
 
 	store_content_name(content->sha256, content->raw, name);
-	r = verify_content(v, content, name, &why);
+	r = content_check(v->st, content->sha256, content->raw, verify_progress, v, &why);
 	if (r == 0)
 		return 0;
 	if (r < 0 && why.kind != ERR_INVALID) {
@@ -119,8 +76,6 @@ static int verify_one(struct verify *v, size_t i, struct err *err)
 		if (content->there || !content->n_records)
 			return 0;
 		(void)err_set(&why, ERR_INVALID, "%s: its content is missing", name);
-	} else {
-		(void)err_in(&why, "%s", name);
 	}
 	if (!content->n_records)
 		verify_report(v, str_of(name), &why);
@@ -140,7 +95,6 @@ int store_verify(struct store *st, const struct store_verify_options *o, struct 
 
 	if (refs_count(st, &v.c, verify_report, &v, err) < 0)
 		return -1;
-	v.piece = mem_alloc(PIECE);
 	for (size_t i = 0; i < v.c.n_contents && r == 0; i++) {
 		r = verify_one(&v, i, err);
 		v.result.n_contents++;
@@ -148,7 +102,6 @@ int store_verify(struct store *st, const struct store_verify_options *o, struct 
 	}
 	v.result.n_objects = v.c.n_records;
 	v.result.bytes = v.done;
-	free(v.piece);
 	refs_done(&v.c);
 	if (r < 0)
 		return err_in(err, "store");

@@ -152,14 +152,18 @@ static void put_read_meta(struct request *req)
 		m->file = STR("");
 }
 
-/* The store has the same bytes already: the body is not needed. */
+/*
+ * The store has the same bytes already: the body is not needed. On an HTTP thread nothing is synced or read to make
+ * sure of that, so after a start the first client has to send the bytes, unless it asks /push/want before.
+ */
 static bool put_is_here(struct request *req)
 {
 	struct push_request *pr = req->own;
 	struct store_meta there;
 	struct err err;
 
-	if (!pr->has_sha256 || store_find(req->s->opts.store, &pr->key, &req->arena, &there, &err) != 0)
+	if (!pr->has_sha256 || store_find_sure(req->s->opts.store, &pr->key, STORE_AS_KNOWN, &req->arena, &there,
+					       &err) != 0)
 		return false;
 	if (memcmp(there.sha256, pr->sha256, sizeof(pr->sha256)) != 0 || there.origin != STORE_PUSHED)
 		return false;

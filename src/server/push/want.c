@@ -8,6 +8,7 @@
  */
 #include <jansson.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include "base/json.h"
 #include "server/json.h"
 #include "server/push/push.h"
@@ -91,9 +92,16 @@ int want_parse(struct bytes body,
 
 /* ---- the reply ---- */
 
+/* Contents that were not read since the start are read before they are "same", for so long; then the background
+ * check has to find damage. */
+#define CHECK_MS 1000
+
 struct want_reply {
 	struct request *req;
 	struct arena arena;
+	int64_t check_until_ms;
+	struct store_key *keys; /* of all entries */
+	size_t n_keys, room_keys;
 	struct buf out;
 	struct json_writer json;
 };
@@ -116,6 +124,23 @@ static void reply_wanted(struct want_reply *r, uint64_t off, bool busy)
 	json_close(&r->json);
 }
 
+static int entry_collect(void *arg, const struct push_request *asked, enum store_quality quality)
+{
+	struct want_reply *w = arg;
+
+	VEC_PUSH(w->keys, w->n_keys, w->room_keys) = asked->key;
+	return 0;
+}
+
+/* 0: the object is on disk, and as far as is known whole: so it may be a reason not to want the bytes. */
+static int entry_find(struct want_reply *w, const struct push_request *pr, struct store_meta *ret)
+{
+	enum store_sureness how = clock_mono_ms() < w->check_until_ms ? STORE_WHOLE : STORE_ON_DISK;
+	struct err err = { 0 };
+
+	return store_find_sure(w->req->s->opts.store, &pr->key, how, &w->arena, ret, &err);
+}
+
 static int entry_look_up(void *arg, const struct push_request *asked, enum store_quality quality)
 {
 	struct want_reply *w = arg;
@@ -123,17 +148,17 @@ static int entry_look_up(void *arg, const struct push_request *asked, enum store
 	struct push_request pr = *asked;
 	struct store_meta there = { 0 };
 	uint64_t off = 0;
-	bool busy = false;
-	struct err err;
+	bool busy = false, is_here;
 
 	memcpy(pr.token, w->req->token, sizeof(pr.token));
 	arena_reset(&w->arena);
+	is_here = entry_find(w, &pr, &there) == 0;
 	if (pr.total > s->opts.max_push) {
 		reply_unwanted(w, "too large");
-	} else if (store_find(s->opts.store, &pr.key, &w->arena, &there, &err) == 0 &&
-		   memcmp(there.sha256, pr.sha256, sizeof(pr.sha256)) == 0 && there.origin == STORE_PUSHED) {
+	} else if (is_here && memcmp(there.sha256, pr.sha256, sizeof(pr.sha256)) == 0 &&
+		   there.origin == STORE_PUSHED) {
 		reply_unwanted(w, "same");
-	} else if (there.created && there.quality > quality) {
+	} else if (is_here && there.quality > quality) {
 		reply_unwanted(w, "better");
 	} else {
 		session_peek(s->push->sessions, &pr, &off, &busy);
@@ -146,12 +171,20 @@ static enum http_next want_run(struct request *req)
 {
 	struct want_reply w = { .req = req, .json = { .escape_slash = true } };
 	struct err err = { 0 };
+	int r;
 
 	w.json.out = &w.out;
 	json_open_object(&w.json, NULL);
 	json_open_array(&w.json, "objects");
 	arena_init(&w.arena);
-	if (want_parse(buf_bytes(&req->body), entry_look_up, &w, &err) == 0) {
+	r = want_parse(buf_bytes(&req->body), entry_collect, &w, &err);
+	/* A failed sync: each entry then finds out for itself. */
+	if (r == 0 && store_settle(req->s->opts.store, w.keys, w.n_keys, NULL) < 0)
+		log_warn("http", "/push/want: the store could not be synced");
+	w.check_until_ms = clock_mono_ms() + CHECK_MS;
+	if (r == 0)
+		r = want_parse(buf_bytes(&req->body), entry_look_up, &w, &err);
+	if (r == 0) {
 		json_close(&w.json);
 		json_close(&w.json);
 		request_reply_body(req, 200, &w.out, "application/json", true);
@@ -163,6 +196,7 @@ static enum http_next want_run(struct request *req)
 		buf_done(&w.out);
 	}
 	arena_done(&w.arena);
+	free(w.keys);
 	return HTTP_REPLY;
 }
 

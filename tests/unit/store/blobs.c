@@ -70,10 +70,10 @@ static void put_staged(struct blobs *b, const char *name, const char *text)
 	assert_done(b->ops->staging(b, STR(""), &s, &err));
 	for (const char *p = text; *p; p++)
 		assert_done(staging_write(&s, bytes_of(p, 1), &err));
-	assert_done(b->ops->put_staged(b, name, &s, &err));
-	assert_done(b->ops->put_staged(b, name, &s, &err));
+	assert_done(b->ops->put_staged(b, name, &s, true, &err));
+	assert_done(b->ops->put_staged(b, name, &s, true, &err));
 	assert_done(b->ops->remove(b, name, INT64_MAX, &err));
-	assert_done(b->ops->put_staged(b, name, &s, &err));
+	assert_done(b->ops->put_staged(b, name, &s, true, &err));
 	b->ops->staging_done(b, &s, false);
 }
 
@@ -196,7 +196,7 @@ static void staging_files_in_use_are_not_swept(void **state)
 	test_file_write(path, "x", 1);
 	assert_done(other->ops->sweep(other, &n, &err));
 	assert_int_equal(n, 1);
-	assert_done(b->ops->put_staged(b, "data/00/a", &s, &err));
+	assert_done(b->ops->put_staged(b, "data/00/a", &s, true, &err));
 	b->ops->staging_done(b, &s, false);
 	assert_text(b, "data/00/a", "abc");
 	assert_done(other->ops->sweep(other, &n, &err));

@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Reading contents whole, and comparing each with the SHA-256 in its name.
+ */
+#include "store/internal.h"
+
+#define PIECE MIB(1)
+
+int content_hash(struct source *s, int (*each)(void *arg, uint64_t n), void *arg,
+		 uint8_t ret[STORE_SHA256_SIZE], struct err *err)
+{
+	AUTO(mem_freep) uint8_t *piece = mem_alloc(PIECE);
+	struct sha256 *sha = NULL;
+	int r = sha256_new(&sha, err);
+
+	for (uint64_t off = 0; r == 0 && off < s->size;) {
+		size_t got = 0;
+
+		r = source_read(s, off, piece, PIECE, SOURCE_SEQUENTIAL, &got, err);
+		if (r == 0 && !got)
+			r = err_set(err, ERR_INVALID, "ends at byte %llu of %llu", (unsigned long long)off,
+				    (unsigned long long)s->size);
+		if (r == 0)
+			sha256_add(sha, bytes_of(piece, got));
+		off += got;
+		if (r == 0 && each && each(arg, got) != 0)
+			r = err_set(err, ERR_CANCELLED, "stopped");
+	}
+	if (r == 0)
+		sha256_end(sha, ret);
+	sha256_free(sha);
+	return r;
+}
+
+/* A read error of the disk is not damage that other bytes could heal, but the bytes are as good as lost. */
+static bool is_damage(const struct err *why)
+{
+	return why->kind == ERR_INVALID || why->kind == ERR_IO || why->kind == ERR_CHANGED;
+}
+
+int content_check(struct store *st, const uint8_t sha256[STORE_SHA256_SIZE], bool raw,
+		  int (*each)(void *arg, uint64_t n), void *arg, struct err *err)
+{
+	AUTO(source_closep) struct source *s = NULL;
+	char name[STORE_CONTENT_NAME_SIZE];
+	uint8_t sum[STORE_SHA256_SIZE];
+	struct blob_stamp stamp;
+	struct err why = { 0 };
+	int r;
+
+	store_content_name(sha256, raw, name);
+	r = st->blobs->ops->stat(st->blobs, name, &stamp, err);
+	if (r == 0)
+		r = st->blobs->ops->open(st->blobs, name, &s, err);
+	if (r)
+		return r;
+	if (!raw)
+		r = codec_frames_open(TAKE(s), &s, &why);
+	if (r == 0)
+		r = content_hash(s, each, arg, sum, &why);
+	if (r == 0 && memcmp(sum, sha256, sizeof(sum)) != 0)
+		r = err_set(&why, ERR_INVALID, "its SHA-256 differs");
+	if (r == 0 || is_damage(&why))
+		known_content_add(&st->known, name, &stamp, r == 0);
+	if (r < 0) {
+		*err = why;
+		return err_in(err, "%s", name);
+	}
+	return 0;
+}
+
+int content_is_whole(struct store *st, const struct store_meta *meta, bool *ret, struct err *err)
+{
+	char name[STORE_CONTENT_NAME_SIZE];
+	struct blob_stamp stamp;
+	struct err why = { 0 };
+	int r = st->blobs->ops->stat(st->blobs, store_content_name(meta->sha256, meta->raw, name), &stamp,
+				     err);
+
+	*ret = false;
+	if (r)
+		return r < 0 ? -1 : 0;
+	if (stamp.size != meta->stored_size || known_content(&st->known, name, &stamp) == KNOWN_DAMAGED)
+		return 0;
+	if (known_content(&st->known, name, &stamp) == KNOWN_WHOLE) {
+		*ret = true;
+		return 0;
+	}
+	r = content_check(st, meta->sha256, meta->raw, NULL, NULL, &why);
+	*ret = r == 0;
+	if (r < 0 && !is_damage(&why)) {
+		*err = why;
+		return -1;
+	}
+	return 0;
+}
+
+void content_note_whole(struct store *st, const struct store_meta *meta)
+{
+	char name[STORE_CONTENT_NAME_SIZE];
+	struct blob_stamp stamp;
+
+	if (st->blobs->ops->stat(st->blobs, store_content_name(meta->sha256, meta->raw, name), &stamp,
+				 NULL) == 0)
+		known_content_add(&st->known, name, &stamp, true);
+}
