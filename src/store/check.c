@@ -32,6 +32,20 @@ int content_hash(struct source *s, int (*each)(void *arg, uint64_t n), void *arg
 	return r;
 }
 
+int content_frames(struct source *raw, struct source **ret, struct err *err)
+{
+	struct err why = { 0 };
+
+	if (codec_frames_open(raw, ret, &why) == 0)
+		return 0;
+	/* The store writes no table that is over a limit: this one is damaged. */
+	if (why.kind == ERR_LIMIT && !why.os)
+		why.kind = ERR_INVALID;
+	if (err)
+		*err = why;
+	return -1;
+}
+
 /* A read error of the disk is not damage that other bytes could heal, but the bytes are as good as lost. */
 static bool is_damage(const struct err *why)
 {
@@ -55,18 +69,16 @@ int content_check(struct store *st, const uint8_t sha256[STORE_SHA256_SIZE], boo
 	if (r)
 		return r;
 	if (!raw)
-		r = codec_frames_open(TAKE(s), &s, &why);
+		r = content_frames(TAKE(s), &s, &why);
 	if (r == 0)
 		r = content_hash(s, each, arg, sum, &why);
 	if (r == 0 && memcmp(sum, sha256, sizeof(sum)) != 0)
 		r = err_set(&why, ERR_INVALID, "its SHA-256 differs");
 	if (r == 0 || is_damage(&why))
 		known_content_add(&st->known, name, &stamp, r == 0);
-	if (r < 0) {
+	if (r < 0 && err)
 		*err = why;
-		return err_in(err, "%s", name);
-	}
-	return 0;
+	return r < 0 ? err_in(err, "%s", name) : 0;
 }
 
 int content_is_whole(struct store *st, const struct store_meta *meta, bool *ret, struct err *err)

@@ -8,6 +8,7 @@
  *   maintain.c    the maintenance thread of a server
  *   verify.c      checking all contents
  *   check.c       checking one content
+ *   scrub.c       checking all contents in the background
  *   known.c       facts that were made sure of: what is durable, whole, damaged
  *   evict.c       making room
  *   gc.c          removing contents that no record names
@@ -75,6 +76,7 @@ struct store {
 	bool stop, crowded, garbage; /* under work_lock */
 	struct maintain *maintain;   /* NULL: none */
 	struct pack *pack;           /* NULL: none */
+	struct scrub *scrub;         /* NULL: none */
 	struct object_list *objects; /* NULL: none */
 };
 
@@ -107,6 +109,8 @@ enum known_state known_content(struct known *k, const char *name, const struct b
  * ERR_CANCELLED. */
 int content_hash(struct source *s, int (*each)(void *arg, uint64_t n), void *arg,
 		 uint8_t ret[STORE_SHA256_SIZE], struct err *err);
+/* codec_frames_open() of a content: each fault of its table is ERR_INVALID. Takes @raw. */
+int content_frames(struct source *raw, struct source **ret, struct err *err);
 /* Read the content and note the result. 0: whole. BLOB_MISSING. Damaged: an error. */
 int content_check(struct store *st, const uint8_t sha256[STORE_SHA256_SIZE], bool raw,
 		  int (*each)(void *arg, uint64_t n), void *arg, struct err *err);
@@ -124,6 +128,11 @@ int store_record_get(struct store *st, const char *name, struct arena *a, struct
 int record_settle(struct store *st, const char *name, const struct store_record *record, struct err *err);
 /* This process has put the record: a client with these bytes need not send them. */
 void record_note_durable(struct store *st, const char *name, struct bytes text);
+/*
+ * The content of the record of that name is damaged. A fetched or made object is removed, so that it is fetched or
+ * made again: true. A pushed one stays, for a push of the same bytes. Logs the damage.
+ */
+bool object_condemn(struct store *st, const char *name, const struct err *why);
 /* Does the content of @meta exist, with the size noted there? */
 int store_content_there(struct store *st, const struct store_meta *meta, bool *ret, struct err *err);
 static inline int64_t store_now_ns(void)
@@ -204,6 +213,14 @@ bool store_is_crowded(struct store *st); /* it is time to make room ahead */
 
 struct maintain *maintain_start(struct store *st);
 void maintain_stop(struct maintain *m); /* takes NULL */
+
+/* ---- scrub.c ---- */
+
+struct scrub *scrub_start(struct store *st);
+void scrub_stop(struct scrub *s); /* takes NULL */
+/* Read all contents once. @each as for content_hash(). */
+int scrub_pass(struct store *st, int (*each)(void *arg, uint64_t n), void *arg, uint64_t *ret_n_bad,
+	       struct err *err);
 
 /* ---- pack.c ---- */
 

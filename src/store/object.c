@@ -7,6 +7,9 @@
  */
 #include "store/internal.h"
 
+#include <stdio.h>
+#include <stdlib.h>
+
 #define READ_TRIES 3
 
 /* ---- state and records, for the other files ---- */
@@ -99,8 +102,7 @@ int store_find(struct store *st, const struct store_key *key, struct arena *a, s
 	return 0;
 }
 
-int record_settle(struct store *st, const char *name, const struct store_record *record,
-			 struct err *err)
+int record_settle(struct store *st, const char *name, const struct store_record *record, struct err *err)
 {
 	const struct store_meta *meta = &record->meta;
 	char content[STORE_CONTENT_NAME_SIZE];
@@ -202,25 +204,136 @@ int store_settle(struct store *st, const struct store_key *keys, size_t n, struc
 	return r < 0 ? err_in(err, "store") : 0;
 }
 
+/* ---- contents ---- */
+
+/* A content in frames: a read that finds damage notes it. */
+struct noted_source {
+	struct source source;
+	struct source *frames;
+	struct store *st;
+	char content[STORE_CONTENT_NAME_SIZE];
+	struct blob_stamp stamp;
+};
+
+static int noted_read(struct source *base, uint64_t off, void *buf, size_t n, enum source_hint hint,
+		      size_t *ret_got, struct err *err)
+{
+	struct noted_source *s = CONTAINER_OF(base, struct noted_source, source);
+	struct err why = { 0 };
+
+	if (source_read(s->frames, off, buf, n, hint, ret_got, &why) == 0)
+		return 0;
+	if (err)
+		*err = why;
+	if (why.kind != ERR_INVALID && why.kind != ERR_IO)
+		return -1;
+	known_content_add(&s->st->known, s->content, &s->stamp, false);
+	return err_in(err, "%s is damaged", s->content);
+}
+
+static void noted_close(struct source *base)
+{
+	struct noted_source *s = CONTAINER_OF(base, struct noted_source, source);
+
+	source_close(s->frames);
+	source_fini(base);
+	free(s);
+}
+
+/* Takes @frames. */
+static struct source *noted_source_new(struct store *st, const char *content, const struct blob_stamp *stamp,
+				       struct source *frames)
+{
+	static const struct source_ops ops = { .read = noted_read, .close = noted_close };
+	struct noted_source *s = NEW(struct noted_source);
+
+	source_init(&s->source, &ops, frames->size, frames->mtime, frames->name);
+	s->frames = frames;
+	s->st = st;
+	s->stamp = *stamp;
+	snprintf(s->content, sizeof(s->content), "%s", content);
+	return &s->source;
+}
+
+/* Open frames. Their table may be damaged. */
+static int frames_open(struct store *st, const struct store_meta *meta, const char *content,
+		       const struct blob_stamp *stamp, struct source **ret, struct err *err)
+{
+	struct source *s = TAKE(*ret);
+
+	if (content_frames(s, &s, err) < 0) {
+		known_content_add(&st->known, content, stamp, false);
+		return err_in(err, "%s", content);
+	}
+	*ret = noted_source_new(st, content, stamp, s);
+	if (s->size == meta->size)
+		return 0;
+	known_content_add(&st->known, content, stamp, false);
+	return err_set(err, ERR_INVALID, "%s: has %llu bytes, the record says %llu", content,
+		       (unsigned long long)s->size, (unsigned long long)meta->size);
+}
+
+/*
+ * BLOB_MISSING. Damaged: ERR_INVALID, and it is known then. Frames have check sums; raw bytes, which are sent and
+ * mapped as they are, are read whole when they are first opened in this process.
+ */
 static int content_open(struct store *st, const struct store_meta *meta, struct source **ret, struct err *err)
 {
 	char name[STORE_CONTENT_NAME_SIZE];
-	struct source *s = NULL;
-	int r = st->blobs->ops->open(st->blobs, store_content_name(meta->sha256, meta->raw, name), &s, err);
+	AUTO(source_closep) struct source *s = NULL;
+	struct blob_stamp stamp;
+	enum known_state state;
+	int r = st->blobs->ops->stat(st->blobs, store_content_name(meta->sha256, meta->raw, name), &stamp,
+				     err);
 
 	if (r)
 		return r;
-	if (!meta->raw && codec_frames_open(s, &s, err) < 0)
-		return err_in(err, "%s", name);
-	if (s->size != meta->size) {
-		(void)err_set(err, ERR_INVALID, "%s: has %llu bytes, the record says %llu", name,
-			      (unsigned long long)s->size, (unsigned long long)meta->size);
-		source_close(s);
-		return -1;
+	state = known_content(&st->known, name, &stamp);
+	if (state == KNOWN_DAMAGED)
+		return err_set(err, ERR_INVALID, "%s is damaged", name);
+	if (meta->raw && state == KNOWN_NOTHING) {
+		r = content_check(st, meta->sha256, true, NULL, NULL, err);
+		if (r)
+			return r;
 	}
+	r = st->blobs->ops->open(st->blobs, name, &s, err);
+	if (r == 0 && !meta->raw)
+		r = frames_open(st, meta, name, &stamp, &s, err);
+	if (r)
+		return r;
+	if (s->size != meta->size)
+		return err_set(err, ERR_INVALID, "%s: has %llu bytes, the record says %llu", name,
+			       (unsigned long long)s->size, (unsigned long long)meta->size);
 	s->mtime = meta->mtime;
-	*ret = s;
+	*ret = TAKE(s);
 	return 0;
+}
+
+bool object_condemn(struct store *st, const char *name, const struct err *why)
+{
+	struct store_record record;
+	struct arena arena;
+	bool removed = false;
+
+	arena_init(&arena);
+	if (store_record_get(st, name, &arena, &record, NULL) == 0) {
+		bool pushed = record.meta.origin == STORE_PUSHED;
+
+		removed = !pushed && st->blobs->ops->remove(st->blobs, name, record.stamp.time_ns, NULL) == 0;
+		if (removed) {
+			object_list_del(st->objects, name);
+			atomic_fetch_add(&st->generation, 1);
+			store_wake(st, true);
+		}
+		log_warn("store", "%s: %s%s", name, why->text,
+			 pushed ? "; push the same file again to mend it"
+			 : removed && record.meta.origin == STORE_FETCHED
+				 ? "; the object is removed, and fetched again when it is asked for"
+			 : removed ? "; the object is removed, and made again when it is asked for"
+				   : "");
+	}
+	arena_done(&arena);
+	return removed;
 }
 
 /* For eviction. A failure (a store that may only be read) does not keep the object from being read. */
@@ -238,14 +351,19 @@ int store_open_object(struct store *st, const struct store_key *key, struct aren
 	store_record_name(key, &name);
 	for (unsigned i = 0; i < READ_TRIES; i++) {
 		struct store_record record;
+		struct err why = { 0 };
 		int r = store_record_get(st, buf_cstr(&name), a, &record, err);
 
 		if (r)
 			return r < 0 ? err_in(err, "store") : STORE_MISSING;
-		r = content_open(st, &record.meta, ret, err);
-		if (r < 0)
+		r = content_open(st, &record.meta, ret, &why);
+		if (r < 0 && (record.meta.origin == STORE_PUSHED || why.kind != ERR_INVALID ||
+			      !object_condemn(st, (const char *)name.p, &why))) {
+			if (err)
+				*err = why;
 			return err_in(err, "store");
-		if (r == BLOB_MISSING)
+		}
+		if (r)
 			continue;
 		record_note_use(st, buf_cstr(&name), &record.stamp);
 		if (ret_meta)

@@ -82,9 +82,12 @@ static int pack_compress(struct pack_job *j, struct source *raw, struct err *err
 	if (r < 0)
 		return -1;
 	sha256_end(sha, sum);
-	return memcmp(sum, j->record.meta.sha256, sizeof(sum)) == 0
-		       ? 0
-		       : err_set(err, ERR_INVALID, "its SHA-256 differs: run 'lode store verify --remove'");
+	if (memcmp(sum, j->record.meta.sha256, sizeof(sum)) == 0)
+		return 0;
+	/* So that the damage is known, and a push of the right bytes is wanted. */
+	(void)content_check(j->st, j->record.meta.sha256, true, NULL, NULL, NULL);
+	return err_set(err, ERR_INVALID,
+		       "its SHA-256 differs: push the same file again, or run 'lode store verify --remove'");
 }
 
 /* A content that shrinks by less than this stays raw: it can be sent without decoding. */

@@ -27,6 +27,7 @@ static struct store *store_new(struct blobs *blobs, const struct store_options *
 		st->pack = pack_new(st);
 		st->maintain = maintain_start(st);
 		pack_start(st->pack);
+		st->scrub = scrub_start(st);
 	}
 	return st;
 }
@@ -50,6 +51,7 @@ void store_close(struct store *st)
 {
 	if (!st)
 		return;
+	scrub_stop(st->scrub);
 	pack_stop(st->pack);
 	maintain_stop(st->maintain);
 	pack_free(st->pack);

@@ -84,7 +84,7 @@ enum {
 	STORE_KEPT = 2,    /* a better object exists and stays: nothing was changed */
 	/* These very bytes are stored under that key already; a commit is durable nevertheless. */
 	STORE_SAME = 3,
-	STORE_FULL = 4, /* no room within the quota, and nothing that may be evicted */
+	STORE_FULL = 4,   /* no room within the quota, and nothing that may be evicted */
 	STORE_UNSURE = 5, /* not known to be on disk and undamaged: the bytes have to be put again */
 };
 

@@ -28,9 +28,9 @@ static int verify_progress(void *arg, uint64_t n)
 {
 	struct verify *v = arg;
 
-	return v->o->progress ? v->o->progress(v->o->arg, v->result.n_contents, v->c.n_contents, v->done,
-					       v->c.bytes)
-			      : 0;
+	return v->o->progress
+		       ? v->o->progress(v->o->arg, v->result.n_contents, v->c.n_contents, v->done, v->c.bytes)
+		       : 0;
 }
 
 /* Report all records that name content @at, and with `remove` remove them. */

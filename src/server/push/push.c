@@ -162,8 +162,8 @@ static bool put_is_here(struct request *req)
 	struct store_meta there;
 	struct err err;
 
-	if (!pr->has_sha256 || store_find_sure(req->s->opts.store, &pr->key, STORE_AS_KNOWN, &req->arena, &there,
-					       &err) != 0)
+	if (!pr->has_sha256 ||
+	    store_find_sure(req->s->opts.store, &pr->key, STORE_AS_KNOWN, &req->arena, &there, &err) != 0)
 		return false;
 	if (memcmp(there.sha256, pr->sha256, sizeof(pr->sha256)) != 0 || there.origin != STORE_PUSHED)
 		return false;

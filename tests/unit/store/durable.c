@@ -23,9 +23,9 @@ static struct {
 	struct synced_file files[4096];
 	struct synced_name names[4096];
 	size_t n_files, n_names;
-	const char *part;        /* a sync of a path that contains it: */
-	bool fails;              /* ... fails once */
-	void (*before)(void *);  /* ... calls this once, before */
+	const char *part;       /* a sync of a path that contains it: */
+	bool fails;             /* ... fails once */
+	void (*before)(void *); /* ... calls this once, before */
 	void *arg;
 	unsigned n_syncs;
 	const char *root;

@@ -244,7 +244,9 @@ static void a_damaged_object_is_not_compressed(void **state)
 	struct store_fixture *f = *state;
 	char path[TEST_PATH_SIZE + STORE_CONTENT_NAME_SIZE + 8], name[STORE_CONTENT_NAME_SIZE];
 	AUTO(mem_freep) uint8_t *wrong = mem_alloc(LONG);
+	struct store_key key = key_of("ab/debuginfo");
 	struct store_meta meta;
+	struct source *s = NULL;
 	struct err err = { 0 };
 	uint64_t freed = 0;
 
@@ -256,7 +258,10 @@ static void a_damaged_object_is_not_compressed(void **state)
 	assert_true(pack_record(f->st, "keys/ab/ab.debuginfo", NULL, NULL, &freed, &err) < 0);
 	assert_int_equal(err.kind, ERR_INVALID);
 	assert_non_null(strstr(err.text, "verify"));
-	assert_content(f, "ab/debuginfo", false, 2);
+	assert_int_equal(store_find_sure(f->st, &key, STORE_AS_KNOWN, &f->arena, &meta, &err), STORE_UNSURE);
+	assert_fails(store_open_object(f->st, &key, &f->arena, &meta, &s, &err), ERR_INVALID, "damaged");
+	put(f, "ab/debuginfo", true, false, 1);
+	assert_content(f, "ab/debuginfo", false, 1);
 }
 
 static bool is_packed(struct store_fixture *f, const char *key_text)

@@ -1,0 +1,219 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Flipped bytes in every file of a store: the right bytes are read, or an error; and the same bytes, put again, mend it. */
+#include <fcntl.h>
+#include <ftw.h>
+#include <sys/stat.h>
+#include "fixture.h"
+#include "store/internal.h"
+
+#define SIZE (CODEC_FRAME_SIZE + 54321)
+#define KEY  "ab01/debuginfo"
+
+/* In place of libc's: hundreds of syncs take seconds. */
+int fsync(int fd)
+{
+	return 0;
+}
+
+static uint8_t bytes[SIZE];
+static char found[TEST_PATH_SIZE];
+static const char *wanted;
+
+static int find_file(const char *path, const struct stat *st, int type, struct FTW *ftw)
+{
+	if (type == FTW_F && strstr(path, wanted))
+		snprintf(found, sizeof(found), "%s", path);
+	return 0;
+}
+
+/* The one file below the store's folder whose path contains @part. */
+static const char *file_with(struct store_fixture *f, const char *part)
+{
+	found[0] = '\0';
+	wanted = part;
+	nftw(f->dir, find_file, 16, FTW_PHYS);
+	assert_true(found[0]);
+	return found;
+}
+
+/* As a disk does: without changing the file's times. Returns the byte's offset. */
+static void flip_byte(const char *path, uint64_t at)
+{
+	int fd = open(path, O_RDWR | O_CLOEXEC);
+	struct stat st;
+	uint8_t b;
+
+	assert_true(fd >= 0);
+	assert_int_equal(fstat(fd, &st), 0);
+	at %= (uint64_t)st.st_size;
+	assert_int_equal(pread(fd, &b, 1, (off_t)at), 1);
+	b ^= 0x10;
+	assert_int_equal(pwrite(fd, &b, 1, (off_t)at), 1);
+	assert_int_equal(futimens(fd, (struct timespec[2]){ st.st_atim, st.st_mtim }), 0);
+	close(fd);
+}
+
+static int put_bytes(struct store_fixture *f, enum store_origin origin, bool raw)
+{
+	struct store_key key = key_of(KEY);
+	struct store_meta meta = { .origin = origin, .quality = STORE_DWARF };
+	struct err err = { 0 };
+	int r = store_put_bytes(f->st, &key, &meta, raw, bytes_of(bytes, sizeof(bytes)), STORE_IF_BETTER,
+				&err);
+
+	if (r < 0)
+		fail_msg("%s", err.text);
+	return r;
+}
+
+enum read_result { READ_RIGHT, READ_MISSING, READ_DAMAGED };
+
+static enum read_result read_back(struct store_fixture *f)
+{
+	struct store_key key = key_of(KEY);
+	AUTO(source_closep) struct source *s = NULL;
+	struct err err = { 0 };
+	struct bytes b;
+	int r = store_open_object(f->st, &key, &f->arena, NULL, &s, &err);
+
+	if (r == STORE_MISSING)
+		return READ_MISSING;
+	if (r < 0 || source_read_arena(s, range_of(0, s->size), MIB(8), &f->arena, &b, &err) < 0) {
+		assert_int_equal(err.kind, ERR_INVALID);
+		return READ_DAMAGED;
+	}
+	assert_int_equal(b.size, sizeof(bytes));
+	assert_memory_equal(b.p, bytes, sizeof(bytes));
+	return READ_RIGHT;
+}
+
+static bool is_same(struct store_fixture *f, enum store_sureness how)
+{
+	struct store_key key = key_of(KEY);
+	struct store_meta meta;
+	struct err err = { 0 };
+
+	return store_find_sure(f->st, &key, how, &f->arena, &meta, &err) == 0;
+}
+
+static void flip_many(struct store_fixture *f, const char *part, bool raw, enum store_origin origin)
+{
+	static const struct store_options opts = { 0 };
+
+	for (uint64_t i = 0; i < 48; i++) {
+		enum read_result got;
+		struct stat st;
+
+		assert_true(put_bytes(f, origin, raw) >= 0);
+		reopen(f, &opts);
+		assert_int_equal(read_back(f), READ_RIGHT);
+		reopen(f, &opts);
+		assert_int_equal(stat(file_with(f, part), &st), 0);
+		/* The first and the last bytes, and some between. */
+		flip_byte(found, i < 16 ? i : i < 32 ? (uint64_t)st.st_size - 1 - (i - 16) : i * 7919);
+		assert_true(!is_same(f, STORE_WHOLE) || read_back(f) == READ_RIGHT);
+		got = read_back(f);
+		if (got == READ_DAMAGED) {
+			assert_false(is_same(f, STORE_AS_KNOWN));
+			assert_false(is_same(f, STORE_ON_DISK));
+		}
+		if (origin != STORE_PUSHED && got == READ_DAMAGED && strcmp(part, "/data/") == 0)
+			assert_int_equal(read_back(f), READ_MISSING);
+		assert_true(put_bytes(f, origin, raw) >= 0);
+		assert_int_equal(read_back(f), READ_RIGHT);
+		reopen(f, &opts);
+		assert_int_equal(read_back(f), READ_RIGHT);
+		arena_reset(&f->arena);
+	}
+}
+
+static void a_flipped_byte_of_a_content_is_found_and_mended(void **state)
+{
+	flip_many(*state, "/data/", false, STORE_PUSHED);
+}
+
+static void a_flipped_byte_of_a_raw_content_is_found_and_mended(void **state)
+{
+	flip_many(*state, "/data/", true, STORE_PUSHED);
+}
+
+static void a_damaged_fetched_object_is_removed(void **state)
+{
+	flip_many(*state, "/data/", true, STORE_FETCHED);
+	flip_many(*state, "/data/", false, STORE_FETCHED);
+}
+
+static void a_flipped_byte_of_a_record_is_found_and_mended(void **state)
+{
+	flip_many(*state, "/keys/", false, STORE_PUSHED);
+}
+
+static void the_background_check_finds_damage(void **state)
+{
+	static const enum store_origin origins[] = { STORE_PUSHED, STORE_MADE };
+	struct store_fixture *f = *state;
+
+	for (size_t i = 0; i < ARRAY_SIZE(origins); i++) {
+		struct store_key key = key_of(KEY);
+		struct err err = { 0 };
+		uint64_t n_bad;
+
+		assert_true(put_bytes(f, origins[i], true) >= 0);
+		/* Known to be whole; the check reads it all the same. */
+		flip_byte(file_with(f, "/data/"), 1234);
+		assert_done(scrub_pass(f->st, NULL, NULL, &n_bad, &err));
+		assert_int_equal(n_bad, 1);
+		assert_false(is_same(f, STORE_AS_KNOWN));
+		assert_int_equal(read_back(f), origins[i] == STORE_PUSHED ? READ_DAMAGED : READ_MISSING);
+		assert_int_equal(put_bytes(f, origins[i], true), origins[i] == STORE_PUSHED ? STORE_SAME : 0);
+		assert_int_equal(read_back(f), READ_RIGHT);
+		assert_done(scrub_pass(f->st, NULL, NULL, &n_bad, &err));
+		assert_int_equal(n_bad, 0);
+		assert_done(store_remove(f->st, &key, &err));
+	}
+}
+
+/* A push keeps its content raw at first; its compressed form may exist, damaged. */
+static void a_damaged_compressed_content_is_made_anew(void **state)
+{
+	struct store_fixture *f = *state;
+	struct store_key other = key_of("ab02/debuginfo");
+	struct store_meta meta = { .origin = STORE_PUSHED, .quality = STORE_DWARF };
+	const struct store_put_options opts = { .later = true, .size = sizeof(bytes) };
+	struct store_put *p = NULL;
+	struct err err = { 0 };
+	uint64_t freed;
+
+	assert_true(put_bytes(f, STORE_PUSHED, false) >= 0);
+	reopen(f, &(struct store_options){ 0 });
+	flip_byte(file_with(f, "/data/"), 999);
+	assert_done(store_put_begin(f->st, &opts, &p, &err));
+	assert_done(store_put_write(p, bytes_of(bytes, sizeof(bytes)), &err));
+	assert_done(store_put_commit(p, &other, &meta, STORE_IF_BETTER, &err));
+	assert_done(pack_record(f->st, "keys/ab/ab02.debuginfo", NULL, NULL, &freed, &err));
+	assert_int_equal(read_back(f), READ_RIGHT);
+}
+
+static int set_up_bytes(void **state)
+{
+	/* Compressible, so that both forms are on disk. */
+	for (size_t i = 0; i < sizeof(bytes); i += 1024)
+		test_fill(bytes + i, MIN(sizeof(bytes) - i, (size_t)300), i);
+	return set_up(state);
+}
+
+#define ON_DISK(test) cmocka_unit_test_setup_teardown(test, set_up_bytes, tear_down)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		ON_DISK(a_flipped_byte_of_a_content_is_found_and_mended),
+		ON_DISK(a_flipped_byte_of_a_raw_content_is_found_and_mended),
+		ON_DISK(a_damaged_fetched_object_is_removed),
+		ON_DISK(a_flipped_byte_of_a_record_is_found_and_mended),
+		ON_DISK(the_background_check_finds_damage),
+		ON_DISK(a_damaged_compressed_content_is_made_anew),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
