@@ -1,7 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A fixed set of worker threads. Each class has its own list; a worker looks into the urgent one first.
+ * A fixed set of worker threads. Each class has a list for each client; the lists of a class take turns.
  * pool_cpus.c finds the number of CPUs.
+ *
+ * The time that a class has had is counted in nanoseconds divided by its share. When work is taken, the class is
+ * charged with the time that its work usually takes, and with the difference when the work has ended: so that two
+ * workers that look at the same moment do not both take the class with the least time.
  */
 #include "base/pool.h"
 
@@ -11,72 +15,172 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
+#include "base/clock.h"
 #include "base/mem.h"
 
-#define N_CLASSES        (POOL_NORMAL + 1)
+#define N_PLAIN_CLASSES  (POOL_URGENT + 1)
 #define THREAD_NAME_SIZE 16 /* the kernel's, with NUL */
+#define USUAL_PART       8  /* the usual time of a class is a moving average over about so many works */
 
 struct slot_list {
 	struct pool_slot *head, **tail;
+};
+
+struct class_queue {
+	struct slot_list clients[POOL_CLIENTS];
+	uint64_t waiting; /* bit i: clients[i] has work */
+	uint64_t full;    /* bit i: as much work of clients[i] runs as may */
+	unsigned n_running_of[POOL_CLIENTS];
+	unsigned next_client; /* whose turn it is */
+	unsigned n_queued, n_running, share;
+	uint64_t used_ns;  /* the time it has had, divided by its share */
+	uint64_t usual_ns; /* that a work of it takes */
 };
 
 struct pool {
 	pthread_mutex_t lock;
 	pthread_cond_t wake; /* work was queued, or the pool closes */
 	/* under the lock */
-	struct slot_list queue[N_CLASSES];
+	struct class_queue classes[POOL_MAX_CLASSES];
 	size_t n_queued, n_busy;
+	unsigned n_shared_busy; /* workers beyond the first of each class */
+	uint64_t used_ns;       /* of the class that was served last: a class that was idle starts there */
 	bool closed;
 	/* fixed */
-	size_t max_queued;
+	struct pool_options opts;
+	bool fair;
 	unsigned n_threads;
 	char name[THREAD_NAME_SIZE];
 	pthread_t threads[];
 };
 
-/* Under the lock; NULL when there is none. */
-static struct pool_slot *slot_take(struct pool *p)
-{
-	for (unsigned i = 0; i < N_CLASSES; i++) {
-		struct pool_slot *slot = p->queue[i].head;
+/* What a worker runs. */
+struct taken_work {
+	struct pool_slot slot;
+	struct class_queue *of;
+	unsigned client;
+	uint64_t charged_ns;
+	int64_t started_ns;
+};
 
-		if (!slot)
-			continue;
-		p->queue[i].head = slot->next;
-		if (!slot->next)
-			p->queue[i].tail = &p->queue[i].head;
-		slot->queued = false;
-		p->n_queued--;
-		return slot;
-	}
-	return NULL;
+/* ---- under the lock ---- */
+
+/* May a worker take work of @c now? */
+static bool class_may_run(const struct pool *p, const struct class_queue *c)
+{
+	if (!(c->waiting & ~c->full))
+		return false;
+	return !p->fair || !c->n_running || p->n_shared_busy < p->opts.n_threads;
 }
+
+static struct class_queue *class_choose(struct pool *p)
+{
+	struct class_queue *found = NULL;
+
+	for (unsigned i = 0; i < p->opts.n_classes; i++) {
+		struct class_queue *c = &p->classes[i];
+
+		if (!class_may_run(p, c))
+			continue;
+		/* Of a plain pool: the last class is the most urgent. */
+		if (!found || !p->fair || c->used_ns < found->used_ns)
+			found = c;
+	}
+	return found;
+}
+
+/* The client whose turn it is. */
+static unsigned client_choose(struct class_queue *c)
+{
+	uint64_t may = c->waiting & ~c->full;
+	unsigned turn = c->next_client % POOL_CLIENTS;
+	uint64_t from_turn = may & ~(uint64_t)0 << turn;
+	unsigned i = (unsigned)__builtin_ctzll(from_turn ? from_turn : may);
+
+	c->next_client = i + 1;
+	return i;
+}
+
+static void count_running(struct pool *p, struct class_queue *c, unsigned client, int n)
+{
+	unsigned most = p->opts.max_per_client;
+
+	p->n_busy += (size_t)n;
+	if (n < 0 ? c->n_running > 1 : c->n_running > 0)
+		p->n_shared_busy += (unsigned)n;
+	c->n_running += (unsigned)n;
+	c->n_running_of[client] += (unsigned)n;
+	if (most && c->n_running_of[client] >= most)
+		c->full |= (uint64_t)1 << client;
+	else
+		c->full &= ~((uint64_t)1 << client);
+}
+
+/* Move the work whose turn it is to @ret. false: there is none. */
+static bool work_take(struct pool *p, struct taken_work *ret)
+{
+	struct class_queue *c = class_choose(p);
+	struct slot_list *list;
+	struct pool_slot *slot;
+	unsigned client;
+
+	if (!c)
+		return false;
+	client = client_choose(c);
+	list = &c->clients[client];
+	slot = list->head;
+	list->head = slot->next;
+	if (!slot->next) {
+		list->tail = &list->head;
+		c->waiting &= ~((uint64_t)1 << client);
+	}
+	slot->queued = false;
+	c->n_queued--;
+	p->n_queued--;
+	p->used_ns = MAX(p->used_ns, c->used_ns);
+	*ret = (struct taken_work){ *slot, c, client, c->usual_ns, p->fair ? clock_mono_ns() : 0 };
+	c->used_ns += ret->charged_ns / c->share;
+	count_running(p, c, client, 1);
+	if (slot->on_heap)
+		free(slot);
+	return true;
+}
+
+static void work_end(struct pool *p, const struct taken_work *w)
+{
+	struct class_queue *c = w->of;
+	int64_t ns = p->fair ? clock_mono_ns() - w->started_ns : 0;
+	uint64_t took_ns = (uint64_t)MAX(ns, INT64_C(0));
+
+	count_running(p, c, w->client, -1);
+	c->used_ns += took_ns / c->share - w->charged_ns / c->share;
+	c->usual_ns += (took_ns / USUAL_PART) - c->usual_ns / USUAL_PART;
+}
+
+/* ---- workers ---- */
 
 static void *worker_run(void *arg)
 {
 	struct pool *p = arg;
+	struct taken_work work;
 
-	/* On Linux, of this thread alone. A thread that has an answer ready must not wait for these. */
-	nice(POOL_NICE);
+	/* On Linux, of this thread alone. */
+	nice(p->opts.nice);
 	pthread_mutex_lock(&p->lock);
 	for (;;) {
-		struct pool_slot *slot = slot_take(p), work;
-
-		if (!slot && p->closed)
-			break;
-		if (!slot) {
+		if (!work_take(p, &work)) {
+			if (p->closed && !p->n_queued)
+				break;
 			pthread_cond_wait(&p->wake, &p->lock);
 			continue;
 		}
-		work = *slot;
-		p->n_busy++;
 		pthread_mutex_unlock(&p->lock);
-		if (work.on_heap)
-			free(slot);
-		work.fn(work.arg);
+		work.slot.fn(work.slot.arg);
 		pthread_mutex_lock(&p->lock);
-		p->n_busy--;
+		work_end(p, &work);
 	}
+	/* Another worker may wait for the last work of a client or a class. */
+	pthread_cond_broadcast(&p->wake);
 	pthread_mutex_unlock(&p->lock);
 	return NULL;
 }
@@ -102,38 +206,75 @@ static unsigned start_threads(struct pool *p, unsigned n)
 	return i;
 }
 
-struct pool *pool_new(const char *name, unsigned n_threads, size_t max_queued)
+static struct pool *pool_make(const struct pool_options *o, bool fair)
 {
-	struct pool *p = mem_zalloc(sizeof(*p) + n_threads * sizeof(p->threads[0]));
+	unsigned n = o->n_threads + (fair ? o->n_classes : 0);
+	struct pool *p = mem_zalloc(sizeof(*p) + n * sizeof(p->threads[0]));
 
-	assert(n_threads > 0);
+	assert(o->n_threads > 0 && o->n_classes > 0 && o->n_classes <= POOL_MAX_CLASSES);
 	pthread_mutex_init(&p->lock, NULL);
 	pthread_cond_init(&p->wake, NULL);
-	for (unsigned i = 0; i < N_CLASSES; i++)
-		p->queue[i].tail = &p->queue[i].head;
-	p->max_queued = max_queued;
-	snprintf(p->name, sizeof(p->name), "%.12s", name);
+	p->opts = *o;
+	p->opts.shares = NULL;
+	p->fair = fair;
+	for (unsigned i = 0; i < o->n_classes; i++) {
+		struct class_queue *c = &p->classes[i];
+
+		c->share = o->shares ? o->shares[i] : 1;
+		for (unsigned k = 0; k < POOL_CLIENTS; k++)
+			c->clients[k].tail = &c->clients[k].head;
+	}
+	snprintf(p->name, sizeof(p->name), "%.12s", o->name);
 	/* Fewer threads than asked for still do all the work; without any it would wait for ever. */
-	p->n_threads = start_threads(p, n_threads);
+	p->n_threads = start_threads(p, n);
 	if (!p->n_threads) {
-		fprintf(stderr, "lode: no thread could be started for %s\n", name);
+		fprintf(stderr, "lode: no thread could be started for %s\n", o->name);
 		abort();
 	}
 	return p;
 }
 
-/* Under the lock. */
-static void slot_put(struct pool *p, enum pool_class cls, struct pool_slot *slot, void (*fn)(void *arg),
-		     void *arg)
+struct pool *pool_new(const char *name, unsigned n_threads, size_t max_queued)
 {
-	*slot = (struct pool_slot){ .fn = fn, .arg = arg, .queued = true, .on_heap = slot->on_heap };
-	*p->queue[cls].tail = slot;
-	p->queue[cls].tail = &slot->next;
-	p->n_queued++;
-	pthread_cond_signal(&p->wake);
+	const struct pool_options o = { .name = name,
+					.n_threads = n_threads,
+					.max_queued = max_queued,
+					.nice = POOL_NICE,
+					.n_classes = N_PLAIN_CLASSES };
+
+	return pool_make(&o, false);
 }
 
-void pool_queue(struct pool *p, enum pool_class cls, struct pool_slot *slot, void (*fn)(void *arg), void *arg)
+struct pool *pool_new_fair(const struct pool_options *o)
+{
+	return pool_make(o, true);
+}
+
+/* Under the lock. */
+static void slot_put(struct pool *p, unsigned cls, struct pool_slot *slot, void (*fn)(void *arg), void *arg)
+{
+	struct class_queue *c = &p->classes[cls];
+	unsigned client = slot->client % POOL_CLIENTS;
+	struct slot_list *list = &c->clients[client];
+
+	assert(cls < p->opts.n_classes);
+	/* The time while it had no work is not made up for. */
+	if (!c->n_queued && !c->n_running)
+		c->used_ns = MAX(c->used_ns, p->used_ns);
+	*slot = (struct pool_slot){
+		.fn = fn, .arg = arg, .client = slot->client, .queued = true, .on_heap = slot->on_heap
+	};
+	*list->tail = slot;
+	list->tail = &slot->next;
+	c->waiting |= (uint64_t)1 << client;
+	c->n_queued++;
+	p->n_queued++;
+	/* Else the worker that ends something takes it. */
+	if (class_may_run(p, c))
+		pthread_cond_signal(&p->wake);
+}
+
+void pool_queue(struct pool *p, unsigned cls, struct pool_slot *slot, void (*fn)(void *arg), void *arg)
 {
 	pthread_mutex_lock(&p->lock);
 	assert(!p->closed && !slot->queued);
@@ -141,14 +282,14 @@ void pool_queue(struct pool *p, enum pool_class cls, struct pool_slot *slot, voi
 	pthread_mutex_unlock(&p->lock);
 }
 
-int pool_submit(struct pool *p, enum pool_class cls, void (*fn)(void *arg), void *arg)
+int pool_submit(struct pool *p, unsigned cls, void (*fn)(void *arg), void *arg)
 {
 	struct pool_slot *slot = NEW(struct pool_slot);
 	int r;
 
 	slot->on_heap = true;
 	pthread_mutex_lock(&p->lock);
-	r = p->closed ? POOL_CLOSED : p->n_queued >= p->max_queued ? POOL_FULL : 0;
+	r = p->closed ? POOL_CLOSED : p->n_queued >= p->opts.max_queued ? POOL_FULL : 0;
 	if (r == 0)
 		slot_put(p, cls, slot, fn, arg);
 	pthread_mutex_unlock(&p->lock);

@@ -37,7 +37,7 @@ static void task_run(void *arg)
 		return;
 	}
 	atomic_store(&t->state, QUEUED);
-	pool_queue(t->pool, POOL_NORMAL, &t->slot, task_run, t);
+	pool_queue(t->pool, t->cls, &t->slot, task_run, t);
 }
 
 void task_kick(struct task *t)
@@ -55,7 +55,7 @@ void task_kick(struct task *t)
 		return;
 	if (t->ref)
 		t->ref(t->arg);
-	pool_queue(t->pool, POOL_NORMAL, &t->slot, task_run, t);
+	pool_queue(t->pool, t->cls, &t->slot, task_run, t);
 }
 
 void task_done(struct task *t)

@@ -28,13 +28,21 @@ struct limit {
 	struct slot slots[SLOTS]; /* each under the lock of its number % SHARDS */
 };
 
+uint64_t limit_seed(void)
+{
+	uint64_t seed;
+
+	if (getrandom(&seed, sizeof(seed), GRND_NONBLOCK) != sizeof(seed))
+		seed = (uint64_t)clock_mono_ns();
+	return seed;
+}
+
 struct limit *limit_new(unsigned rate)
 {
 	struct limit *l = NEW(struct limit);
 
 	l->rate = rate;
-	if (getrandom(&l->seed, sizeof(l->seed), GRND_NONBLOCK) != sizeof(l->seed))
-		l->seed = (uint64_t)clock_mono_ns();
+	l->seed = limit_seed();
 	for (unsigned i = 0; i < SHARDS; i++)
 		pthread_mutex_init(&l->locks[i], NULL);
 	return l;
@@ -49,23 +57,23 @@ void limit_free(struct limit *l)
 	free(l);
 }
 
-static uint64_t address_key(const struct limit *l, const struct sockaddr *addr)
+uint64_t limit_address_key(const struct sockaddr *addr, uint64_t seed)
 {
 	const struct sockaddr_in6 *six = (const struct sockaddr_in6 *)addr;
 
 	if (addr->sa_family == AF_INET)
-		return hash64(&((const struct sockaddr_in *)addr)->sin_addr, 4, l->seed);
+		return hash64(&((const struct sockaddr_in *)addr)->sin_addr, 4, seed);
 	if (addr->sa_family != AF_INET6)
 		return 0;
 	if (IN6_IS_ADDR_V4MAPPED(&six->sin6_addr))
-		return hash64(six->sin6_addr.s6_addr + 12, 4, l->seed);
-	return hash64(&six->sin6_addr, 8, l->seed);
+		return hash64(six->sin6_addr.s6_addr + 12, 4, seed);
+	return hash64(&six->sin6_addr, 8, seed);
 }
 
 bool limit_take(struct limit *l, const struct sockaddr *addr, int64_t now_ms)
 {
 	int64_t full = (int64_t)l->rate * BURST * 1000;
-	uint64_t key = address_key(l, addr);
+	uint64_t key = limit_address_key(addr, l->seed);
 	unsigned i = (unsigned)(key % SLOTS);
 	struct slot *slot = &l->slots[i];
 	bool ok;

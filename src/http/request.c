@@ -36,6 +36,17 @@ static void opening_init(struct opening *o, struct http_service *sv, const struc
 	o->token[0] = '\0';
 }
 
+/* By the token that was checked, else by the address. */
+static uint32_t opening_client(const struct opening *o)
+{
+	struct str token = str_of(o->token);
+	uint64_t seed = o->sv->seed;
+
+	if (token.size && !str_eq(token, STR("loopback")))
+		return (uint32_t)hash64(token.p, token.size, seed);
+	return (uint32_t)limit_address_key(http_peer(o->hr->conn), seed);
+}
+
 static unsigned opening_type(const struct opening *o)
 {
 	return o->m.route ? o->m.route->type : o->sv->opts.other_type;
@@ -86,9 +97,9 @@ static unsigned opening_judge(struct opening *o, const char **ret_text)
 	return 0;
 }
 
-static bool queue_is_full(struct http_service *sv)
+static bool queue_is_full(struct http_service *sv, enum http_class cls, uint32_t client)
 {
-	if (wait_count(sv) < sv->opts.max_queued)
+	if (!wait_is_full(sv, cls, client))
 		return false;
 	counters_refused("queue");
 	return true;
@@ -146,6 +157,8 @@ static struct request *request_new(const struct opening *o)
 	req->s = o->sv->opts.server;
 	req->conn = o->hr->conn;
 	req->type = opening_type(o);
+	req->cls = o->m.route ? o->m.route->cls : HTTP_CLASS_STATUS;
+	req->client = req->slot.client = opening_client(o);
 	req->method = o->hr->method;
 	req->url = o->hr->url;
 	req->head = o->head;
@@ -214,11 +227,14 @@ static void request_step(void *arg)
 void request_continue(struct request *req, enum http_next (*step)(struct request *req))
 {
 	const struct http_service_options *o = &req->service->opts;
-	enum http_pool pool = req->route->pool;
 
 	req->step = step;
-	pool_queue(pool == HTTP_ON_WRITER ? o->writers : o->workers,
-		   pool == HTTP_ON_WORKER_NOW ? POOL_URGENT : POOL_NORMAL, &req->slot, request_step, req);
+	if (req->route->pool == HTTP_ON_WRITER)
+		pool_queue(o->writers, POOL_NORMAL, &req->slot, request_step, req);
+	else if (req->cls == HTTP_CLASS_LONG_QUERY)
+		pool_queue(o->queries, 0, &req->slot, request_step, req);
+	else
+		pool_queue(o->workers, req->cls, &req->slot, request_step, req);
 }
 
 /* Its handler has run on this HTTP thread. */
@@ -277,7 +293,7 @@ static void request_begin(struct request *req)
 	const struct http_handler *h = req->route->handler;
 
 	/* A handler that takes the body itself has a limit of its own. */
-	if (!h->body && queue_is_full(req->service))
+	if (!h->body && queue_is_full(req->service, req->cls, req->client))
 		request_refuse(req, 503, "busy");
 	if (!req->reply && req->route->body)
 		body_begin(req);
@@ -313,7 +329,7 @@ static enum http_result open_get(struct http_service *sv, const struct http_requ
 	canned = o.m.route->handler->canned ? o.m.route->handler->canned(sv->opts.server, &o.m) : NULL;
 	if (canned)
 		return send_canned(&o, canned);
-	if (queue_is_full(sv))
+	if (queue_is_full(sv, o.m.route->cls, opening_client(&o)))
 		return send_refusal(&o, 503, "busy");
 	*ctx = req = request_new(&o);
 	if (o.m.route->handler->begin)

@@ -58,7 +58,11 @@ struct http_service_options {
 	unsigned other_type;             /* of requests without a row */
 	uint64_t internal_types;         /* bit i: type i is left out of http_outcomes() */
 	const char *const *results;      /* names of results in the metrics; "error" is the last, then NULL */
-	struct pool *workers, *writers;  /* borrowed. Writers: for rows of HTTP_ON_WRITER, else NULL */
+	/*
+	 * Borrowed. Workers: a fair pool of HTTP_WORKER_CLASSES. Queries: for HTTP_CLASS_LONG_QUERY; writers: for
+	 * rows of HTTP_ON_WRITER; both else NULL.
+	 */
+	struct pool *workers, *queries, *writers;
 	/*
 	 * Answer a GET or HEAD at once if its URL, as it was sent, is known to have an answer in memory. It is
 	 * called before the target is decoded, after rate limit and token. false: nothing was sent.
@@ -66,13 +70,26 @@ struct http_service_options {
 	bool (*hot)(struct server *s, const struct http_request *hr, bool head, struct http_sent *ret);
 	/* Called at intervals on the thread of wait.c. true: call it again soon. */
 	bool (*tick)(struct server *s);
-	unsigned rate_per_ip;        /* requests per second; 0: no limit */
-	unsigned max_queued;         /* requests that are suspended; over it 503 */
+	unsigned rate_per_ip; /* requests per second; 0: no limit */
+	/*
+	 * Requests of one class that are suspended. Over it 503 for a client that has its equal part of them; a
+	 * client with less is still taken.
+	 */
+	unsigned max_queued;
 	int64_t request_deadline_ms; /* of a suspended request */
 	const char *tokens_path;     /* NULL: there are no tokens */
 	bool require_read_token, cors, access_log;
 	/* Names of the headers that pages of other sites may send, and of those that they may read. */
 	const char *cors_headers, *cors_expose;
+};
+
+/* Clients are told apart by this many values; those that are equal count as one. */
+#define HTTP_CLIENTS 1024u
+
+/* Suspended requests of one class. */
+struct wait_class {
+	unsigned n, n_clients;
+	unsigned n_of[HTTP_CLIENTS]; /* of each client */
 };
 
 struct wait_list {
@@ -81,7 +98,8 @@ struct wait_list {
 	/* under the lock */
 	struct request *first;
 	unsigned n, n_working;
-	bool stopping; /* no request may be suspended any more */
+	struct wait_class classes[HTTP_N_CLASSES]; /* of both */
+	bool stopping;                             /* no request may be suspended any more */
 	/* */
 	pthread_t thread;
 	bool running;
@@ -94,6 +112,7 @@ struct http_service {
 	struct access_log *access; /* NULL: none */
 	struct tokens *tokens;
 	struct counters *counters;
+	uint64_t seed;      /* of the clients' numbers, so that no client can choose its own */
 	atomic_uint n_open; /* struct requests */
 	atomic_size_t body_bytes[HTTP_BODY_SLOTS];
 	struct http_canned busy, too_many;
@@ -117,6 +136,8 @@ struct request {
 	struct http_conn *conn;
 	const struct http_route *route; /* NULL: it is refused */
 	unsigned type;
+	enum http_class cls;
+	uint32_t client;          /* equal for requests with the same token, or from the same address */
 	const char *method, *url; /* as sent; valid until the request ends */
 	bool head;
 	int64_t started_ns;
@@ -181,6 +202,13 @@ void wait_wake(struct request *req);
 bool wait_begin_work(struct request *req);
 void wait_end_work(struct request *req); /* @req may be gone when this returns */
 unsigned wait_count(struct http_service *sv);
+/* Must one more request of @client be refused? */
+bool wait_is_full(struct http_service *sv, enum http_class cls, uint32_t client);
+/*
+ * A deadline for the work of @req: request_deadline_ms after the request came; cancelled when the client has hung
+ * up, or the server stops. For use between wait_begin_work() and wait_end_work().
+ */
+struct deadline request_deadline(struct request *req, const char *what, const char *remedy);
 
 /* ---- body.c ---- */
 

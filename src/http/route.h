@@ -26,11 +26,27 @@ enum http_method {
 
 /* The threads that a handler's run() is called on. */
 enum http_pool {
-	HTTP_ON_THREAD,     /* the HTTP thread: run() must not block */
-	HTTP_ON_WORKER,     /* a worker */
-	HTTP_ON_WORKER_NOW, /* a worker, before other requests that are queued for one */
-	HTTP_ON_WRITER,     /* a thread that may wait for the disk */
+	HTTP_ON_THREAD, /* the HTTP thread: run() must not block */
+	HTTP_ON_WORKER, /* a worker, by the row's class */
+	HTTP_ON_WRITER, /* a thread that may wait for the disk */
 };
+
+/*
+ * Classes of work. A request never waits for a worker because of requests of other classes, nor is it refused
+ * because too many of other classes wait. Those from HTTP_CLASS_LONG_QUERY on have pools of their own.
+ */
+enum http_class {
+	HTTP_CLASS_STATUS, /* metrics, status, pages */
+	HTTP_CLASS_METADATA,
+	HTTP_CLASS_ARTIFACT,
+	HTTP_CLASS_SYMBOLIZE,
+	HTTP_CLASS_INTAKE, /* received profiles */
+	HTTP_CLASS_QUERY,  /* short queries of profiles: lists */
+	HTTP_CLASS_LONG_QUERY,
+	HTTP_CLASS_PUSH,
+	HTTP_N_CLASSES
+};
+#define HTTP_WORKER_CLASSES HTTP_CLASS_LONG_QUERY /* the classes of the workers' pool */
 
 /* What run() returns. */
 enum http_next {
@@ -98,6 +114,7 @@ struct http_route {
 	unsigned flags;               /* HTTP_JSON... */
 	const struct http_body *body; /* NULL: none is collected */
 	const struct http_handler *handler;
+	enum http_class cls;
 	unsigned kind;   /* the handler's own */
 	const void *arg; /* the handler's own */
 };

@@ -14,6 +14,18 @@
 #define IDLE_TICK_MS 60000 /* when no request is suspended */
 #define LOOKS_A_TICK 512   /* connections checked for a hang-up per tick; they take turns */
 
+/* A request is suspended (@n 1), or is no longer (-1). */
+static void wait_class_count(struct wait_list *w, const struct request *req, int n)
+{
+	struct wait_class *c = &w->classes[req->cls];
+	unsigned *of = &c->n_of[req->client % HTTP_CLIENTS];
+
+	c->n += (unsigned)n;
+	*of += (unsigned)n;
+	if (n > 0 ? *of == 1 : *of == 0)
+		c->n_clients += (unsigned)n;
+}
+
 static void wait_list_add(struct wait_list *w, struct request *req)
 {
 	req->wait_prev = NULL;
@@ -23,6 +35,7 @@ static void wait_list_add(struct wait_list *w, struct request *req)
 	w->first = req;
 	req->listed = true;
 	w->n++;
+	wait_class_count(w, req, 1);
 }
 
 static void wait_list_del(struct wait_list *w, struct request *req)
@@ -32,6 +45,7 @@ static void wait_list_del(struct wait_list *w, struct request *req)
 		req->wait_next->wait_prev = req->wait_prev;
 	req->listed = false;
 	w->n--;
+	wait_class_count(w, req, -1);
 }
 
 bool wait_suspend(struct request *req)
@@ -85,6 +99,7 @@ bool wait_begin_work(struct request *req)
 	if (ok) {
 		req->suspended = true;
 		w->n_working++;
+		wait_class_count(w, req, 1);
 		http_suspend(req->conn);
 	}
 	pthread_mutex_unlock(&w->lock);
@@ -98,6 +113,7 @@ void wait_end_work(struct request *req)
 
 	pthread_mutex_lock(&w->lock);
 	req->suspended = false;
+	wait_class_count(w, req, -1);
 	/* First, so that no request is suspended when the count is 0. */
 	http_resume(conn);
 	w->n_working--;
@@ -116,6 +132,46 @@ unsigned wait_count(struct http_service *sv)
 	n = w->n + w->n_working;
 	pthread_mutex_unlock(&w->lock);
 	return n;
+}
+
+bool wait_is_full(struct http_service *sv, enum http_class cls, uint32_t client)
+{
+	struct wait_list *w = &sv->wait;
+	const struct wait_class *c = &w->classes[cls];
+	unsigned max = sv->opts.max_queued, mine;
+	bool full;
+
+	pthread_mutex_lock(&w->lock);
+	mine = c->n_of[client % HTTP_CLIENTS];
+	full = c->n >= max && mine && mine >= max / c->n_clients;
+	pthread_mutex_unlock(&w->lock);
+	return full;
+}
+
+/* ---- deadlines ---- */
+
+static bool request_is_unwanted(void *arg)
+{
+	struct request *req = arg;
+	struct wait_list *w = &req->service->wait;
+	bool stopping;
+
+	pthread_mutex_lock(&w->lock);
+	stopping = w->stopping;
+	pthread_mutex_unlock(&w->lock);
+	return stopping || http_gone(req->conn);
+}
+
+struct deadline request_deadline(struct request *req, const char *what, const char *remedy)
+{
+	int64_t ms = req->service->opts.request_deadline_ms, since_ms = req->started_ns / 1000000;
+
+	return (struct deadline){ .what = what,
+				  .remedy = remedy,
+				  .start_mono_ms = since_ms,
+				  .end_mono_ms = since_ms + ms,
+				  .cancelled = request_is_unwanted,
+				  .arg = req };
 }
 
 /*

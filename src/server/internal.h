@@ -67,7 +67,7 @@ struct server {
 	char id[FORWARD_ID_SIZE]; /* in the Via of requests to other servers */
 	struct http *http;
 	struct http_service *http_service;
-	struct pool *workers;
+	struct pool *workers, *queries;
 	struct pool *writers; /* they may wait for the disk */
 	struct flight_table *flights;
 	struct {

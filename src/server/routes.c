@@ -18,46 +18,48 @@
 #define ARTIFACT(path, what)                                                                     \
 	{                                                                                        \
 		HTTP_GET, "/buildid/{id}/" path, READ, HTTP_ON_THREAD, what, HTTP_LOOSE_SLASHES, \
-			.handler = &artifact_get, .kind = what                                   \
+			.handler = &artifact_get, .cls = HTTP_CLASS_ARTIFACT, .kind = what       \
 	}
 
 #define UPLOAD(path, what)                                                                            \
 	{                                                                                             \
 		HTTP_PUT, "/buildid/{id}/" path, PUSH, HTTP_ON_THREAD, TYPE_PUSH, HTTP_LOOSE_SLASHES, \
-			.handler = &push_put, .kind = what                                            \
+			.handler = &push_put, .cls = HTTP_CLASS_PUSH, .kind = what                    \
 	}
 
 #define REMOVAL(path, what)                                                                               \
 	{                                                                                                 \
 		HTTP_DELETE, "/buildid/{id}/" path, ADMIN, HTTP_ON_WRITER, TYPE_PUSH, HTTP_LOOSE_SLASHES, \
-			.handler = &push_remove, .kind = what                                             \
+			.handler = &push_remove, .cls = HTTP_CLASS_PUSH, .kind = what                     \
 	}
 
 #define SYMBOLIZE(path, flags, form)                                                           \
 	{                                                                                      \
 		HTTP_POST, path, READ, HTTP_ON_WORKER, TYPE_SYMBOLIZE, flags, &symbolize_body, \
-			&symbolize_post, .arg = form                                           \
+			&symbolize_post, .cls = HTTP_CLASS_SYMBOLIZE, .arg = form              \
 	}
 
-#define PPROF(path, flags)                                                                                   \
-	{                                                                                                    \
-		HTTP_GET, path, READ, HTTP_ON_WORKER, TYPE_SYMBOLIZE, flags, .handler = &symbolize_pprof_get \
+#define PPROF(path, flags)                                                           \
+	{                                                                            \
+		HTTP_GET, path, READ, HTTP_ON_WORKER, TYPE_SYMBOLIZE, flags,         \
+			.handler = &symbolize_pprof_get, .cls = HTTP_CLASS_SYMBOLIZE \
 	}
 
-/* A view of profiles; @args: names of its parameters. */
-#define VIEW_OF(path, args, run)                                                                             \
-	{                                                                                                    \
-		HTTP_GET, path, READ, HTTP_ON_WORKER, TYPE_VIEW, HTTP_JSON, .handler = &profiles_get,        \
-									    .arg = &(const struct api_route) \
-		{                                                                                            \
-			args, run                                                                            \
-		}                                                                                            \
+/* A view of profiles; @args: names of its parameters; @how_long: its class. */
+#define VIEW_OF(path, args, run, how_long)                                                          \
+	{                                                                                           \
+		HTTP_GET, path, READ, HTTP_ON_WORKER, TYPE_VIEW, HTTP_JSON,                         \
+			.handler = &profiles_get, .cls = how_long, .arg = &(const struct api_route) \
+		{                                                                                   \
+			args, run                                                                   \
+		}                                                                                   \
 	}
 
 #define CHANGE(path, args, run)                                                                 \
 	{                                                                                       \
 		HTTP_POST, path, PUSH, HTTP_ON_WORKER, TYPE_INGEST, HTTP_JSON | HTTP_SAME_SITE, \
-			&profiles_body, &profiles_post, .arg = &(const struct api_route)        \
+			&profiles_body, &profiles_post, .cls = HTTP_CLASS_INTAKE,               \
+							.arg = &(const struct api_route)        \
 		{                                                                               \
 			args, run                                                               \
 		}                                                                               \
@@ -73,7 +75,8 @@ const struct http_route server_routes[] = {
 	ARTIFACT("executable", RESOLVE_EXECUTABLE),
 	ARTIFACT("source/{path...}", RESOLVE_SOURCE),
 	ARTIFACT("section/{name...}", RESOLVE_SECTION),
-	{ HTTP_GET, "/metadata", READ, HTTP_ON_WORKER, TYPE_METADATA, .handler = &metadata_get },
+	{ HTTP_GET, "/metadata", READ, HTTP_ON_WORKER, TYPE_METADATA, .handler = &metadata_get,
+	  .cls = HTTP_CLASS_METADATA },
 
 	UPLOAD("debuginfo", STORE_DEBUGINFO),
 	UPLOAD("executable", STORE_EXECUTABLE),
@@ -84,10 +87,11 @@ const struct http_route server_routes[] = {
 	REMOVAL("source/{path...}", STORE_SOURCE),
 	REMOVAL("section/{name...}", STORE_SECTION),
 	REMOVAL("symtab", STORE_SYMTAB),
-	{ HTTP_POST, "/push/want", PUSH, HTTP_ON_WRITER, TYPE_PUSH, 0, &push_want_body, &push_want },
+	{ HTTP_POST, "/push/want", PUSH, HTTP_ON_WRITER, TYPE_PUSH, 0, &push_want_body, &push_want,
+	  .cls = HTTP_CLASS_PUSH },
 
 	{ HTTP_GET, "/buildid/{id}/symbolize", READ, HTTP_ON_WORKER, TYPE_SYMBOLIZE, HTTP_LOOSE_SLASHES,
-	  .handler = &symbolize_get },
+	  .handler = &symbolize_get, .cls = HTTP_CLASS_SYMBOLIZE },
 	PPROF("/buildid/{id}/symbolz", HTTP_LOOSE_SLASHES),
 	PPROF("/buildid/{id}/pprof/symbol", HTTP_LOOSE_SLASHES),
 	PPROF("/symbolz", 0),
@@ -104,30 +108,31 @@ const struct http_route server_routes[] = {
 	CHANGE("/api/profiles/writeraw", "", api_post_parca),
 	CHANGE("/profilestore/writeraw", "", api_post_parca),
 	CHANGE("/ingest", "*", api_post_pyroscope),
-	VIEW_OF("/api/types", RANGE, api_types),
-	VIEW_OF("/api/labels", RANGE, api_labels),
-	VIEW_OF("/api/labels/{name}/values", RANGE, api_label_values),
-	VIEW_OF("/api/series", RANGE " step by one limit", api_series),
-	VIEW_OF("/api/profiles", RANGE " limit", api_profiles),
-	VIEW_OF("/api/flamegraph", VIEW " min_share", api_flamegraph),
-	VIEW_OF("/api/top", VIEW " sort limit", api_top),
-	VIEW_OF("/api/callers", VIEW " function binary limit", api_callers),
-	VIEW_OF("/api/lines", VIEW " file function", api_lines),
-	VIEW_OF("/api/download", VIEW " format", api_download),
-	VIEW_OF("/api/binaries", RANGE " limit", api_binaries),
+	VIEW_OF("/api/types", RANGE, api_types, HTTP_CLASS_QUERY),
+	VIEW_OF("/api/labels", RANGE, api_labels, HTTP_CLASS_QUERY),
+	VIEW_OF("/api/labels/{name}/values", RANGE, api_label_values, HTTP_CLASS_QUERY),
+	VIEW_OF("/api/series", RANGE " step by one limit", api_series, HTTP_CLASS_QUERY),
+	VIEW_OF("/api/profiles", RANGE " limit", api_profiles, HTTP_CLASS_QUERY),
+	VIEW_OF("/api/flamegraph", VIEW " min_share", api_flamegraph, HTTP_CLASS_LONG_QUERY),
+	VIEW_OF("/api/top", VIEW " sort limit", api_top, HTTP_CLASS_LONG_QUERY),
+	VIEW_OF("/api/callers", VIEW " function binary limit", api_callers, HTTP_CLASS_LONG_QUERY),
+	VIEW_OF("/api/lines", VIEW " file function", api_lines, HTTP_CLASS_LONG_QUERY),
+	VIEW_OF("/api/download", VIEW " format", api_download, HTTP_CLASS_LONG_QUERY),
+	VIEW_OF("/api/binaries", RANGE " limit", api_binaries, HTTP_CLASS_QUERY),
 	CHANGE("/api/binaries/{build_id}/retry", "", api_retry),
-	VIEW_OF("/api/openapi.json", "", api_openapi),
+	VIEW_OF("/api/openapi.json", "", api_openapi, HTTP_CLASS_QUERY),
 
-	{ HTTP_GET, "/metrics", READ, HTTP_ON_WORKER_NOW, TYPE_METRICS, .handler = &metrics_get },
+	{ HTTP_GET, "/metrics", READ, HTTP_ON_WORKER, TYPE_METRICS, .handler = &metrics_get },
 	{ HTTP_GET, "/healthz", OPEN, HTTP_ON_THREAD, TYPE_HEALTH, .handler = &health_get },
 	{ HTTP_GET, "/readyz", OPEN, HTTP_ON_THREAD, TYPE_HEALTH, .handler = &ready_get },
-	{ HTTP_GET, "/api/status", READ, HTTP_ON_WORKER_NOW, TYPE_STATUS, .handler = &status_get },
+	{ HTTP_GET, "/api/status", READ, HTTP_ON_WORKER, TYPE_STATUS, .handler = &status_get },
 	{ HTTP_GET, "/api/failures", READ, HTTP_ON_WORKER, TYPE_STATUS, .handler = &failures_get },
 	{ HTTP_GET, "/", READ, HTTP_ON_THREAD, TYPE_PAGE, .handler = &page_get },
 	{ HTTP_GET, "/web/{file...}", READ, HTTP_ON_THREAD, TYPE_PAGE, .handler = &page_get },
 
 	/* All other paths below these are refused with the paths there are. */
-	{ 0, "/buildid/{rest...}", READ, HTTP_ON_THREAD, TYPE_OTHER, .handler = &artifact_other },
+	{ 0, "/buildid/{rest...}", READ, HTTP_ON_THREAD, TYPE_OTHER, .handler = &artifact_other,
+	  .cls = HTTP_CLASS_ARTIFACT },
 	{ 0, "/api/{rest...}", READ, HTTP_ON_THREAD, TYPE_VIEW, HTTP_JSON, .handler = &profiles_other },
 	{ 0 },
 };

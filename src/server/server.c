@@ -16,6 +16,7 @@
 #define CONNECTIONS_MAX 8192u /* where no option says so */
 #define CONNECTIONS_MIN 64u
 #define QUEUED_MAX      1024u
+#define QUERIES_NICE    10 /* of the threads of long queries: behind all other threads of the service */
 #define IDLE_S          60u
 #define DEADLINE_MS     120000
 #define METADATA_MS     5000
@@ -86,6 +87,7 @@ static int start_service(struct server *s, struct err *err)
 				  1u << TYPE_PAGE,
 		.results = server_results,
 		.workers = s->workers,
+		.queries = s->queries,
 		.writers = s->writers,
 		.hot = artifact_hot,
 		.tick = on_tick,
@@ -137,6 +139,26 @@ static int start_http(struct server *s, const struct server_options *opts, struc
 	return http_start(&http, &s->http, err);
 }
 
+/*
+ * Short work of all classes but long queries. One client may have all but one of the workers that a class can get,
+ * so another client's request does not wait for its.
+ */
+static struct pool *workers_new(unsigned n)
+{
+	static const unsigned shares[HTTP_WORKER_CLASSES] = {
+		[HTTP_CLASS_STATUS] = 1,    [HTTP_CLASS_METADATA] = 1, [HTTP_CLASS_ARTIFACT] = 2,
+		[HTTP_CLASS_SYMBOLIZE] = 2, [HTTP_CLASS_INTAKE] = 4,   [HTTP_CLASS_QUERY] = 2,
+	};
+
+	return pool_new_fair(&(struct pool_options){ .name = "lode-work",
+						     .n_threads = n,
+						     .max_queued = 1,
+						     .nice = POOL_NICE,
+						     .n_classes = HTTP_WORKER_CLASSES,
+						     .shares = shares,
+						     .max_per_client = n });
+}
+
 int server_start(const struct server_options *opts, struct server **ret, struct err *err)
 {
 	struct server *s;
@@ -154,7 +176,13 @@ int server_start(const struct server_options *opts, struct server **ret, struct 
 	set_options(s, opts);
 	s->flights = flight_new();
 	s->hot = hot_new();
-	s->workers = pool_new("lode-work", s->opts.workers, 1);
+	s->workers = workers_new(s->opts.workers);
+	s->queries = pool_new_fair(&(struct pool_options){ .name = "lode-query",
+							   .n_threads = s->opts.workers,
+							   .max_queued = 1,
+							   .nice = QUERIES_NICE,
+							   .n_classes = 1,
+							   .max_per_client = s->opts.workers });
 	if (s->opts.store) {
 		s->writers = pool_new("lode-write", WRITERS, 1);
 		s->push = push_new(s);
@@ -210,6 +238,7 @@ void server_stop(struct server *s, int64_t grace_ms)
 	http_stop(s->http);
 	artifacts_wait_gone(s);
 	pool_free(s->workers);
+	pool_free(s->queries);
 	pool_free(s->writers);
 	push_free(s->push);
 	cache_close(s->cache);

@@ -51,7 +51,7 @@ static const struct option_row limit_rows[] = {
 	  SERVICE_NUMBER(server.rate_per_ip) },
 	{ 0, "idle-timeout", "SECONDS", "close a connection that was silent for so long [60]",
 	  SERVICE_NUMBER(server.idle_timeout_s) },
-	{ 0, "max-queued", "N", "requests that may wait for a worker; further ones get 503 [1024]",
+	{ 0, "max-queued", "N", "requests of one class of work that may wait; further ones get 503 [1024]",
 	  SERVICE_NUMBER(server.max_queued) },
 	{ 0, "deadline", "SECONDS", "how long a request waits for the scan of its package; 0: no limit [120]",
 	  SERVICE_MS(server.request_deadline_ms) },

@@ -45,6 +45,7 @@ struct making {
 	const struct resolve_request *what;
 	struct bytes key;
 	bool solo;
+	uint32_t client; /* that asks first */
 };
 
 static void artifact_ref(void *obj)
@@ -73,6 +74,8 @@ static void *artifact_make(void *arg)
 	a->buffer_fd = -1;
 	atomic_init(&a->refs, m->solo ? 1u : 2u);
 	a->task = (struct task){ .pool = a->s->workers,
+				 .cls = HTTP_CLASS_ARTIFACT,
+				 .slot = { .client = m->client },
 				 .step = artifact_step,
 				 .ref = artifact_ref,
 				 .unref = artifact_unref,
@@ -134,7 +137,7 @@ bool artifact_ask(struct artifact_waiter *w, bool solo)
 {
 	AUTO(buf_done) struct buf key = { 0 };
 	struct server *s = w->req->s;
-	struct making m = { s, &w->what, { 0 }, solo };
+	struct making m = { s, &w->what, { 0 }, solo, w->req->client };
 	bool leader = true, suspended = false;
 	struct artifact *a;
 

@@ -227,8 +227,8 @@ static void collect_all(void *arg)
 
 	metric_set(metric_get(&connections), http_connections(s->http));
 	metric_set(metric_get(&waiting), wait_count(s->http_service));
-	metric_set(metric_get(&worker_queue), (int64_t)pool_queued(s->workers));
-	metric_set(metric_get(&workers_at_work), (int64_t)pool_busy(s->workers));
+	metric_set(metric_get(&worker_queue), (int64_t)(pool_queued(s->workers) + pool_queued(s->queries)));
+	metric_set(metric_get(&workers_at_work), (int64_t)(pool_busy(s->workers) + pool_busy(s->queries)));
 	collect_memory(s);
 	if (s->opts.upstream)
 		collect_upstream(s);

@@ -124,8 +124,8 @@ static void request_figures(struct json_writer *j, struct server *s)
 		json_put_uint(j, http_outcome_names[i], o.n[i]);
 	json_put_uint(j, "bytes", o.bytes);
 	json_put_uint(j, "waiting", wait_count(s->http_service));
-	json_put_uint(j, "workers", s->opts.workers);
-	json_put_uint(j, "workers_at_work", pool_busy(s->workers));
+	json_put_uint(j, "workers", pool_threads(s->workers) + pool_threads(s->queries));
+	json_put_uint(j, "workers_at_work", pool_busy(s->workers) + pool_busy(s->queries));
 	json_close(j);
 }
 

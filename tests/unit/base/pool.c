@@ -206,11 +206,142 @@ static void every_task_runs_once(void **state)
 	assert_int_equal(counted, 6000);
 }
 
+/* ---- fair pools ---- */
+
+/* Work of @cls that stands still; it has begun when this returns. */
+static void hold_class(struct pool *p, unsigned cls, struct pool_slot *slot)
+{
+	void *item;
+
+	pool_queue(p, cls, slot, stand_still, p);
+	assert_int_equal(queue_pop(gate_reached, -1, &item), 0);
+}
+
+static void open_gates(struct pool *p, unsigned n)
+{
+	while (n--)
+		queue_push(gate_open, p);
+}
+
+static void a_class_that_has_all_shared_workers_leaves_others_theirs(void **state)
+{
+	struct pool *p = pool_new_fair(
+		&(struct pool_options){ .name = "test", .n_threads = 2, .max_queued = 1, .n_classes = 3 });
+	struct pool_slot slots[6] = { 0 };
+	void *item;
+
+	assert_int_equal(pool_threads(p), 5);
+	for (unsigned i = 0; i < 3; i++)
+		hold_class(p, 0, &slots[i]); /* its own worker, and both shared ones */
+	pool_queue(p, 0, &slots[3], stand_still, p);
+	hold_class(p, 1, &slots[4]);
+	hold_class(p, 2, &slots[5]);
+	assert_int_equal(pool_queued(p), 1);
+	assert_int_equal(pool_busy(p), 5);
+	assert_int_not_equal(queue_pop(gate_reached, 0, &item), 0);
+	open_gates(p, 6);
+	assert_int_equal(queue_pop(gate_reached, -1, &item), 0);
+	pool_free(p);
+}
+
+static void clients_of_a_class_take_turns(void **state)
+{
+	struct pool *p = pool_new_fair(
+		&(struct pool_options){ .name = "test", .n_threads = 1, .max_queued = 1, .n_classes = 1 });
+	struct pool_slot hold[2] = { 0 }, slots[6] = { 0 };
+	static const uint32_t clients[] = { 5, 5, 5, 5, 9, 70 };
+
+	/* Both workers are held; one of them is let go. */
+	n_order = 0;
+	hold_class(p, 0, &hold[0]);
+	hold_class(p, 0, &hold[1]);
+	for (unsigned i = 0; i < 6; i++) {
+		slots[i].client = clients[i];
+		pool_queue(p, 0, &slots[i], note, &letters[i]);
+	}
+	open_gates(p, 1);
+	while (pool_queued(p) || pool_busy(p) > 1)
+		sched_yield();
+	open_gates(p, 1);
+	pool_free(p);
+	/* Clients 5, 6 (70 modulo 64) and 9; the first has a, X, b, Y. */
+	assert_memory_equal(order, "aZcXbY", 6);
+}
+
+static void one_client_does_not_get_all_workers(void **state)
+{
+	struct pool *p = pool_new_fair(&(struct pool_options){
+		.name = "test", .n_threads = 2, .max_queued = 1, .n_classes = 1, .max_per_client = 2 });
+	struct pool_slot slots[4] = { { .client = 1 }, { .client = 1 }, { .client = 1 }, { .client = 2 } };
+	void *item;
+
+	hold_class(p, 0, &slots[0]);
+	hold_class(p, 0, &slots[1]);
+	pool_queue(p, 0, &slots[2], stand_still, p);
+	assert_int_not_equal(queue_pop(gate_reached, 0, &item), 0);
+	hold_class(p, 0, &slots[3]);
+	assert_int_equal(pool_queued(p), 1);
+	open_gates(p, 4);
+	assert_int_equal(queue_pop(gate_reached, -1, &item), 0);
+	pool_free(p);
+}
+
+static struct queue *last_gate;
+
+static void stand_still_longer(void *arg)
+{
+	void *item;
+
+	queue_push(gate_reached, arg);
+	queue_pop(last_gate, -1, &item);
+}
+
+static void note_for_10_ms(void *arg)
+{
+	clock_test_advance(10);
+	note(arg);
+}
+
+static void shared_workers_go_by_shares_of_time(void **state)
+{
+	static const unsigned shares[] = { 1, 2 };
+	struct pool *p = pool_new_fair(&(struct pool_options){
+		.name = "test", .n_threads = 1, .max_queued = 1, .n_classes = 2, .shares = shares });
+	struct pool_slot hold[3] = { 0 }, slots[6] = { 0 };
+
+	void *item;
+
+	clock_test_freeze(1000);
+	last_gate = queue_new(4);
+	n_order = 0;
+	pool_queue(p, 0, &hold[0], stand_still_longer, p);
+	assert_int_equal(queue_pop(gate_reached, -1, &item), 0);
+	pool_queue(p, 1, &hold[1], stand_still_longer, p);
+	assert_int_equal(queue_pop(gate_reached, -1, &item), 0);
+	hold_class(p, 0, &hold[2]);
+	for (unsigned i = 0; i < 6; i++) /* letters of class 0 are small */
+		pool_queue(p, i % 2, &slots[i], note_for_10_ms, &letters[i]);
+	open_gates(p, 1);
+	while (pool_queued(p) || pool_busy(p) > 2)
+		sched_yield();
+	queue_push(last_gate, p);
+	queue_push(last_gate, p);
+	pool_free(p);
+	queue_free(last_gate);
+	clock_test_thaw();
+	assert_memory_equal(order, "aXYbZc", 6);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(urgent_tasks_come_first_each_class_in_order, setup, teardown),
 		cmocka_unit_test_setup_teardown(a_full_pool_refuses_work, setup, teardown),
+		cmocka_unit_test_setup_teardown(a_class_that_has_all_shared_workers_leaves_others_theirs,
+						setup, teardown),
+		cmocka_unit_test_setup_teardown(clients_of_a_class_take_turns, setup, teardown),
+		cmocka_unit_test_setup_teardown(one_client_does_not_get_all_workers, setup, teardown),
+		cmocka_unit_test_setup_teardown(shared_workers_go_by_shares_of_time, setup, teardown),
 		cmocka_unit_test_setup_teardown(slots_are_queued_in_a_full_pool, setup, teardown),
 		cmocka_unit_test(a_slot_is_free_when_its_work_begins),
 		cmocka_unit_test_setup_teardown(a_closing_pool_takes_no_more, setup, teardown),

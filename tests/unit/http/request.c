@@ -129,7 +129,7 @@ static const struct http_route routes[] = {
 	{ HTTP_POST, "/echo/{name}", TOKEN_PUSH, HTTP_ON_WORKER, 0, 0, &small, &echo },
 	{ HTTP_POST, "/api/echo/{name}", TOKEN_READ, HTTP_ON_WORKER, 0, HTTP_JSON | HTTP_SAME_SITE, &small,
 	  &echo },
-	{ HTTP_GET, "/sleeps", TOKEN_READ, HTTP_ON_WORKER_NOW, 0, .handler = &sleeps },
+	{ HTTP_GET, "/sleeps", TOKEN_READ, HTTP_ON_WORKER, 0, .handler = &sleeps },
 	{ HTTP_GET, "/continues", TOKEN_READ, HTTP_ON_WORKER, 0, .handler = &continues },
 	{ HTTP_GET, "/waits", TOKEN_READ, HTTP_ON_THREAD, 0, .handler = &waits },
 	{ HTTP_PUT, "/drops", TOKEN_READ, HTTP_ON_THREAD, 0, .handler = &drops },
@@ -176,7 +176,8 @@ static int setup_with(void (*change)(struct http_service_options *o))
 	memset(&server, 0, sizeof(server));
 	log_set_level(LOG_ERROR);
 	assert_done(http_load(&err));
-	o.workers = server.workers = pool_new("test", 2, 1);
+	o.workers = server.workers = pool_new_fair(&(struct pool_options){
+		.name = "test", .n_threads = 2, .max_queued = 1, .n_classes = HTTP_WORKER_CLASSES });
 	if (change)
 		change(&o);
 	assert_done(http_service_new(&o, &server.service, &err));
@@ -403,9 +404,37 @@ static void a_preflight_needs_no_token(void **state)
 	http_answer_done(&a);
 }
 
+/* ---- limits of waiting requests ---- */
+
+static void waiting_is_limited_by_class_and_client(void **state)
+{
+	struct http_service sv = { .opts = { .max_queued = 8 } };
+	struct wait_class *c = &sv.wait.classes[HTTP_CLASS_SYMBOLIZE];
+
+	wait_init(&sv.wait);
+	assert_false(wait_is_full(&sv, HTTP_CLASS_SYMBOLIZE, 1));
+	/* Client 1 has all. */
+	c->n = c->n_of[1] = 8;
+	c->n_clients = 1;
+	assert_true(wait_is_full(&sv, HTTP_CLASS_SYMBOLIZE, 1));
+	assert_false(wait_is_full(&sv, HTTP_CLASS_SYMBOLIZE, 2));
+	assert_false(wait_is_full(&sv, HTTP_CLASS_ARTIFACT, 1));
+	/* Client 2 may have half. */
+	c->n = 8 + 3;
+	c->n_of[2] = 3;
+	c->n_clients = 2;
+	assert_false(wait_is_full(&sv, HTTP_CLASS_SYMBOLIZE, 2));
+	c->n = 8 + 4;
+	c->n_of[2] = 4;
+	assert_true(wait_is_full(&sv, HTTP_CLASS_SYMBOLIZE, 2));
+	assert_false(wait_is_full(&sv, HTTP_CLASS_SYMBOLIZE, 3));
+	wait_done(&sv.wait);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(waiting_is_limited_by_class_and_client),
 		cmocka_unit_test_setup_teardown(a_request_goes_to_its_row, setup, teardown),
 		cmocka_unit_test_setup_teardown(another_method_is_405_with_those_of_the_path, setup,
 						teardown),

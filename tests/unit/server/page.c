@@ -3,6 +3,7 @@
  * The page: its files, its figures, the list of failures.
  */
 #include "fixture.h"
+#include "http/route.h"
 
 #include <jansson.h>
 #include <unistd.h>
@@ -91,7 +92,8 @@ static void the_status_has_figures_of_each_part(void **state)
 	assert_true(truth(j, "scan", "ready"));
 	assert_true(truth(j, "scan", "idle"));
 	assert_int_equal(number(j, "cache", "bytes"), 0);
-	assert_int_equal(number(j, "requests", "workers"), 2);
+	/* Two shared ones and one of each class; and those of long queries. */
+	assert_int_equal(number(j, "requests", "workers"), 2 + HTTP_WORKER_CLASSES + 2 + 1);
 	json_decref(j);
 	atomic_store(&stub_is_idle, false);
 	j = get_json("/api/status");

@@ -146,6 +146,9 @@ static void a_full_queue_refuses(void **state)
 	assert_int_equal(a.status, 503);
 	http_answer_done(&a);
 	assert_status(&scripted, "/healthz", 200);
+	/* Requests of other classes are answered meanwhile. */
+	assert_status(&scripted, "/api/status", 200);
+	assert_status(&scripted, "/metadata?key=glob&value=/none", 200);
 	script_wake(scripted_script);
 	scripted_check_whole(&c, WAITS);
 	http_client_close(&c);
