@@ -247,22 +247,25 @@ static void add_completed(struct profilestore *s, struct job *j, const struct er
 
 /* ---- coming in ---- */
 
-static int check_time(const struct profilestore *s, struct add *a, struct err *err)
+static int check_time(struct profilestore *s, struct add *a, struct err *err)
 {
-	int64_t now_ms = s->now_ms(), ns = a->p->time_ns;
+	int64_t now_ms = store_time(s).now_ms, ns = a->p->time_ns;
+	/* While the clock is doubted, either of the two may be right. */
+	int64_t latest_ms = MAX(now_ms, s->now_ms()), earliest_ms = MIN(now_ms, s->now_ms());
 
 	a->has_time = ns != 0;
 	a->time_ms = ns ? ns / 1000000 : now_ms;
 	a->duration_ms = MAX(a->p->duration_ns / 1000000, (int64_t)0);
 	if (ns < 0)
 		return err_set(err, ERR_INVALID, "is from before 1970");
-	if (a->time_ms > now_ms + PROFILESTORE_MAX_AHEAD_MS)
-		return err_set(err, ERR_INVALID,
-			       "is %lld s in the future, the limit is %d s: check the clocks",
-			       (long long)((a->time_ms - now_ms) / 1000), PROFILESTORE_MAX_AHEAD_MS / 1000);
-	if (s->max_age_ms && a->time_ms < now_ms - s->max_age_ms)
+	if (a->time_ms > latest_ms + PROFILESTORE_MAX_AHEAD_MS)
+		return err_set(
+			err, ERR_INVALID, "is %lld s in the future, the limit is %d s: check the clocks",
+			(long long)((a->time_ms - latest_ms) / 1000), PROFILESTORE_MAX_AHEAD_MS / 1000);
+	if (s->max_age_ms && a->time_ms < earliest_ms - s->max_age_ms)
 		return err_set(err, ERR_INVALID, "is %lld s old, and profiles are kept for %lld s",
-			       (long long)((now_ms - a->time_ms) / 1000), (long long)(s->max_age_ms / 1000));
+			       (long long)((earliest_ms - a->time_ms) / 1000),
+			       (long long)(s->max_age_ms / 1000));
 	return 0;
 }
 

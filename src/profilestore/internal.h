@@ -20,6 +20,7 @@
 
 #include <pthread.h>
 #include "db/db.h"
+#include "profilestore/clock.h"
 #include "profilestore/meta.h"
 #include "profilestore/names.h"
 
@@ -267,9 +268,17 @@ bool wal_bound(struct profilestore *s, bool end);
 int rollup_groom(struct profilestore *s, struct series *x, struct sums *sums, bool *ret_more,
 		 struct err *err);
 int retain_groom(struct profilestore *s, bool *ret_more, struct err *err);
-/* One step of deleting the profiles before @before_ms: *ret_n of them. */
-int expire_before(struct profilestore *s, int64_t before_ms, uint64_t *ret_n, struct err *err);
+/* One step of deleting the profiles before @before_ms: *ret_n of them; @for_room: not for their age. */
+int expire_before(struct profilestore *s, int64_t before_ms, bool for_room, uint64_t *ret_n, struct err *err);
 int64_t oldest_row_ms(const struct profilestore *s); /* INT64_MAX: there is no profile */
+
+/* Profiles that retention has deleted since it had nothing to do. */
+struct expired {
+	uint64_t n, bytes;
+	int64_t first_ms, last_ms;
+	bool for_room;
+	int64_t last_id; /* the latest that was ever deleted */
+};
 
 /* ---- all of it ---- */
 
@@ -293,7 +302,10 @@ struct profilestore {
 	int64_t max_age_ms;
 	uint64_t max_size;
 	uint32_t max_series;
-	int64_t (*now_ms)(void);
+	int64_t (*now_ms)(void), (*mono_ms)(void);
+	struct store_clock clock;
+	void (*notice)(void *arg, enum log_level level, const char *text);
+	void *notice_arg;
 
 	/* of the writer's thread */
 	struct db *db;
@@ -326,6 +338,7 @@ struct profilestore {
 	struct db *copier;          /* of grooming: its connection for checkpoints */
 	uint32_t groom_series;      /* the next series to groom, under the lock */
 	uint32_t sweep_series;      /* the next place to look for a series without profiles, under the lock */
+	struct expired expired;     /* under the lock, too */
 
 	_Atomic uint64_t n_profiles, n_samples;                       /* stored now */
 	_Atomic uint64_t n_added, n_duplicates, n_refused, n_expired; /* since it was opened */
@@ -333,6 +346,10 @@ struct profilestore {
 };
 
 int profilestore_load(struct profilestore *s, struct err *err);
+/* The time by which ages are counted, and by which profiles without a time are stored (clock.c). */
+struct store_time store_time(struct profilestore *s);
+void store_notice(struct profilestore *s, enum log_level level, const char *fmt, ...)
+	__attribute__((format(printf, 3, 4)));
 extern const struct db_migration profilestore_migrations[];
 extern const unsigned profilestore_n_migrations;
 

@@ -3,6 +3,7 @@
 #include "profilestore/internal.h"
 
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #define MAX_SERIES_USUAL   100000u
@@ -19,6 +20,25 @@ static int open_db(struct profilestore *s, struct err *err)
 	return db_migrate(s->db, profilestore_migrations, profilestore_n_migrations, err);
 }
 
+/*
+ * The clock goes on from the newest profile. One from the future, of a time when the clock was wrong, says
+ * nothing.
+ */
+static void open_clock(struct profilestore *s)
+{
+	int64_t now_ms = s->now_ms(), newest = INT64_MIN;
+
+	for (uint32_t i = 0; i < column_n(&s->series); i++) {
+		const struct series *x = series_at(&s->series, i);
+		int64_t last = x ? atomic_load(&x->last_ms) : INT64_MIN;
+
+		if (last <= now_ms + PROFILESTORE_MAX_AHEAD_MS)
+			newest = MAX(newest, last);
+	}
+	store_clock_close(&s->clock);
+	store_clock_open(&s->clock, now_ms, s->mono_ms(), newest);
+}
+
 int profilestore_open(const struct profilestore_options *o, struct profilestore **ret, struct err *err)
 {
 	struct profilestore *s = NEW(struct profilestore);
@@ -29,6 +49,10 @@ int profilestore_open(const struct profilestore_options *o, struct profilestore 
 	s->max_size = o->max_size;
 	s->max_series = o->max_series ? o->max_series : MAX_SERIES_USUAL;
 	s->now_ms = o->now_ms ? o->now_ms : clock_wall_ms;
+	s->mono_ms = o->mono_ms ? o->mono_ms : o->now_ms ? o->now_ms : clock_mono_ms;
+	s->notice = o->notice;
+	s->notice_arg = o->notice_arg;
+	store_clock_open(&s->clock, s->now_ms(), s->mono_ms(), INT64_MIN);
 	s->series.entry_size = sizeof(struct series *);
 	s->next_series = 1;
 	wal_init(&s->wal);
@@ -38,6 +62,7 @@ int profilestore_open(const struct profilestore_options *o, struct profilestore 
 	meta_init(s->meta, o->max_metadata ? MAX(o->max_metadata, MAX_METADATA_LEAST) : MAX_METADATA_USUAL);
 	if (open_db(s, err) == 0 && profilestore_load(s, err) == 0 && names_open(s, s->db, err) == 0 &&
 	    profilestore_writer_start(s, err) == 0) {
+		open_clock(s);
 		*ret = s;
 		return 0;
 	}
@@ -66,12 +91,26 @@ void profilestore_close(struct profilestore *s)
 	meta_done(s->meta);
 	free(s->meta);
 	free(s->retired.v);
+	store_clock_close(&s->clock);
 	wal_done(&s->wal);
 	pthread_mutex_destroy(&s->groom_lock);
 	pthread_mutex_destroy(&s->readers_lock);
 	free(s->path);
 	free(s->dir);
 	free(s);
+}
+
+void store_notice(struct profilestore *s, enum log_level level, const char *fmt, ...)
+{
+	char text[ERR_TEXT_SIZE];
+	va_list ap;
+
+	if (!s->notice)
+		return;
+	va_start(ap, fmt);
+	vsnprintf(text, sizeof(text), fmt, ap);
+	va_end(ap);
+	s->notice(s->notice_arg, level, text);
 }
 
 /* The database and its companions. */

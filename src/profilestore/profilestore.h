@@ -28,12 +28,16 @@
 struct profilestore;
 
 struct profilestore_options {
-	const char *dir;         /* created if need be; has "profiles.db" and its companions */
-	int64_t max_age_ms;      /* how long profiles are kept. 0: for ever */
-	uint64_t max_size;       /* bytes of profiles; the oldest are deleted first. 0: no limit */
-	uint32_t max_series;     /* 0: 100 000 */
-	uint64_t max_metadata;   /* bytes of memory for the metadata store; more is ERR_LIMIT. 0: 1 GiB */
-	int64_t (*now_ms)(void); /* wall clock; NULL: the real one. For tests */
+	const char *dir;       /* created if need be; has "profiles.db" and its companions */
+	int64_t max_age_ms;    /* how long profiles are kept. 0: for ever */
+	uint64_t max_size;     /* bytes of profiles; the oldest are deleted first. 0: no limit */
+	uint32_t max_series;   /* 0: 100 000 */
+	uint64_t max_metadata; /* bytes of memory for the metadata store; more is ERR_LIMIT. 0: 1 GiB */
+	/* Tells what happened to the data: profiles deleted, files set aside. NULL: nobody */
+	void (*notice)(void *arg, enum log_level level, const char *text);
+	void *notice_arg;
+	/* For tests: the wall clock, NULL: the real one; the monotonic one, NULL: it goes with now_ms */
+	int64_t (*now_ms)(void), (*mono_ms)(void);
 };
 int profilestore_open(const struct profilestore_options *o, struct profilestore **ret, struct err *err);
 /* Profiles given to profilestore_add() are written before. Takes NULL. */

@@ -1,31 +1,54 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Retention: profiles that are too old are deleted, and the oldest while there are too many bytes; by whole
- * hours, and a bounded number of rows in a step, so that writers do not wait long.
+ * hours, and a bounded number of rows in a step, so that writers do not wait long. While the clock is doubted
+ * (clock.c), nothing is too old.
  */
 #include "profilestore/internal.h"
 
+#include <inttypes.h>
+#include <time.h>
+
 #define HOUR_MS     3600000
+#define DAY_MS      (24 * HOUR_MS)
 #define STEP_ROWS   2000
 #define STEP_SERIES 512u
 
-/* The rows of some series that are older than @before_ms, at most STEP_ROWS. */
+/* Rows from @from_ms to before @before_ms, with numbers up to @to_id. */
+struct expiry_rows {
+	int64_t from_ms, before_ms, to_id;
+};
+
+/* The rows of some series that are to go, at most STEP_ROWS. */
 struct expiry {
 	struct job job;
-	int64_t before_ms;
+	struct expiry_rows rows;
 	struct series *v[STEP_SERIES];
-	int64_t first_ms[STEP_SERIES]; /* of the oldest row that remains; INT64_MAX: none */
+	/* of the rows that remain; INT64_MAX, INT64_MIN: none */
+	int64_t first_ms[STEP_SERIES], last_ms[STEP_SERIES];
 	size_t n_series, n_done;
-	uint64_t n, n_samples;
+	uint64_t n_samples;
+	struct expired gone;
 };
 
 /* What is deleted of one series. */
 struct series_expiry {
 	const struct series *x;
-	int64_t before_ms, limit;
-	uint64_t n, n_samples;
-	int64_t first_ms;
+	struct expiry_rows rows;
+	int64_t limit;
+	uint64_t n_samples;
+	struct expired gone;
+	int64_t first_ms, last_ms;
 };
+
+static void expiry_bind(struct db_stmt *st, const struct series_expiry *e)
+{
+	db_bind_i64(st, 1, e->x->id);
+	db_bind_i64(st, 2, e->rows.from_ms);
+	db_bind_i64(st, 3, e->rows.before_ms);
+	db_bind_i64(st, 4, e->rows.to_id);
+	db_bind_i64(st, 5, e->limit);
+}
 
 static int count_gone(struct profilestore *s, struct series_expiry *e, struct err *err)
 {
@@ -33,116 +56,175 @@ static int count_gone(struct profilestore *s, struct series_expiry *e, struct er
 	int r;
 
 	if (db_prepare(s->db,
-		       "SELECT count(*), sum(n_samples) FROM (SELECT n_samples FROM profile WHERE series = ? "
-		       "AND time_ms < ? "
-		       "ORDER BY time_ms LIMIT ?)",
+		       "SELECT count(*), sum(n_samples), sum(size), min(time_ms), max(time_ms), max(id) FROM "
+		       "(SELECT n_samples, length(data) AS size, time_ms, id FROM profile WHERE series = ? "
+		       "AND time_ms >= ? AND time_ms < ? AND id <= ? ORDER BY time_ms LIMIT ?)",
 		       &st, err) < 0)
 		return -1;
-	db_bind_i64(st, 1, e->x->id);
-	db_bind_i64(st, 2, e->before_ms);
-	db_bind_i64(st, 3, e->limit);
+	expiry_bind(st, e);
 	r = db_step(st, err);
 	if (r == DB_ROW) {
-		e->n = (uint64_t)db_i64(st, 0);
+		e->gone.n = (uint64_t)db_i64(st, 0);
 		e->n_samples = (uint64_t)db_i64(st, 1);
+		e->gone.bytes = (uint64_t)db_i64(st, 2);
+		e->gone.first_ms = db_i64(st, 3);
+		e->gone.last_ms = db_i64(st, 4);
+		e->gone.last_id = db_i64(st, 5);
 	}
 	db_reset(st);
 	return r < 0 ? -1 : 0;
 }
 
-static int run_deletion(struct profilestore *s, const char *sql, const struct series_expiry *e, int64_t limit,
+static int run_deletion(struct profilestore *s, const char *sql, const struct series_expiry *e,
 			struct err *err)
 {
 	struct db_stmt *st;
 
 	if (db_prepare(s->db, sql, &st, err) < 0)
 		return -1;
-	db_bind_i64(st, 1, e->x->id);
-	db_bind_i64(st, 2, e->before_ms);
-	if (limit)
-		db_bind_i64(st, 3, limit);
+	expiry_bind(st, e);
 	return db_step(st, err);
 }
 
 /* Rollups of deleted profiles are deleted first: also those that reach beyond the end. */
 static const char drop_rollups_sql[] =
-	"DELETE FROM rollup WHERE series = ?1 AND level IN (0, 1, 2, 3) AND start_ms < ?2";
+	"DELETE FROM rollup WHERE series = ?1 AND level IN (0, 1, 2, 3) AND start_ms > ?2 - 86400000 AND "
+	"start_ms < ?3 AND ?4 AND ?5";
 static const char drop_profiles_sql[] = "DELETE FROM profile WHERE id IN (SELECT id FROM profile WHERE "
-					"series = ? AND time_ms < ? ORDER BY time_ms LIMIT ?)";
+					"series = ? AND time_ms >= ? AND time_ms < ? AND id <= ? ORDER BY "
+					"time_ms LIMIT ?)";
 
-static int find_first(struct profilestore *s, struct series_expiry *e, struct err *err)
+static int find_time(struct profilestore *s, const char *sql, const struct series *x, int64_t *ret,
+		     struct err *err)
 {
 	struct db_stmt *st;
 	int r;
 
-	e->first_ms = INT64_MAX;
-	if (db_prepare(s->db, "SELECT time_ms FROM profile WHERE series = ? ORDER BY time_ms LIMIT 1", &st,
-		       err) < 0)
+	if (db_prepare(s->db, sql, &st, err) < 0)
 		return -1;
-	db_bind_i64(st, 1, e->x->id);
+	db_bind_i64(st, 1, x->id);
 	r = db_step(st, err);
 	if (r == DB_ROW)
-		e->first_ms = db_i64(st, 0);
+		*ret = db_i64(st, 0);
 	db_reset(st);
 	return r < 0 ? -1 : 0;
 }
 
+static int find_remaining(struct profilestore *s, struct series_expiry *e, struct err *err)
+{
+	e->first_ms = INT64_MAX;
+	e->last_ms = INT64_MIN;
+	if (find_time(s, "SELECT time_ms FROM profile WHERE series = ? ORDER BY time_ms LIMIT 1", e->x,
+		      &e->first_ms, err) < 0)
+		return -1;
+	return find_time(s, "SELECT time_ms FROM profile WHERE series = ? ORDER BY time_ms DESC LIMIT 1",
+			 e->x, &e->last_ms, err);
+}
+
 static int delete_of_series(struct profilestore *s, struct series_expiry *e, struct err *err)
 {
-	if (count_gone(s, e, err) < 0 || run_deletion(s, drop_rollups_sql, e, 0, err) < 0)
+	if (count_gone(s, e, err) < 0 || run_deletion(s, drop_rollups_sql, e, err) < 0)
 		return -1;
-	return run_deletion(s, drop_profiles_sql, e, e->limit, err) < 0 || find_first(s, e, err) < 0 ? -1 : 0;
+	return run_deletion(s, drop_profiles_sql, e, err) < 0 || find_remaining(s, e, err) < 0 ? -1 : 0;
 }
+
+/* ---- the log ---- */
+
+static void expired_add(struct expired *sum, const struct expired *gone)
+{
+	if (!gone->n)
+		return;
+	sum->first_ms = sum->n ? MIN(sum->first_ms, gone->first_ms) : gone->first_ms;
+	sum->last_ms = sum->n ? MAX(sum->last_ms, gone->last_ms) : gone->last_ms;
+	sum->n += gone->n;
+	sum->bytes += gone->bytes;
+	sum->last_id = MAX(sum->last_id, gone->last_id);
+}
+
+static const char *expired_time(int64_t ms, char text[32])
+{
+	time_t t = (time_t)(ms / 1000);
+	struct tm tm;
+
+	if (!gmtime_r(&t, &tm) || !strftime(text, 32, "%Y-%m-%dT%H:%M:%SZ", &tm))
+		text[0] = '\0';
+	return text;
+}
+
+/* Tell what was deleted, once there is no more to delete. */
+static void expired_tell(struct profilestore *s)
+{
+	struct expired *x = &s->expired;
+	char first[32], last[32];
+
+	if (!x->n)
+		return;
+	store_notice(s, LOG_INFO, "deleted %" PRIu64 " profiles from %s to %s, %" PRIu64 " bytes: %s", x->n,
+		     expired_time(x->first_ms, first), expired_time(x->last_ms, last), x->bytes,
+		     x->for_room ? "the oldest, to make room" : "they were too old");
+	*x = (struct expired){ .last_id = x->last_id };
+}
+
+/* ---- steps ---- */
 
 static int delete_apply(struct profilestore *s, struct job *j, struct err *err)
 {
 	struct expiry *e = CONTAINER_OF(j, struct expiry, job);
 
-	for (; e->n_done < e->n_series && e->n < STEP_ROWS; e->n_done++) {
+	for (; e->n_done < e->n_series && e->gone.n < STEP_ROWS; e->n_done++) {
 		struct series_expiry one = { .x = e->v[e->n_done],
-					     .before_ms = e->before_ms,
-					     .limit = STEP_ROWS - (int64_t)e->n };
+					     .rows = e->rows,
+					     .limit = STEP_ROWS - (int64_t)e->gone.n };
 
 		if (delete_of_series(s, &one, err) < 0)
 			return -1;
-		e->n += one.n;
+		expired_add(&e->gone, &one.gone);
 		e->n_samples += one.n_samples;
 		e->first_ms[e->n_done] = one.first_ms;
+		e->last_ms[e->n_done] = one.last_ms;
 	}
 	if (db_exec(s->db, "PRAGMA incremental_vacuum(256)", err) < 0)
 		return -1;
-	atomic_fetch_sub(&s->n_profiles, MIN(e->n, atomic_load(&s->n_profiles)));
+	atomic_fetch_sub(&s->n_profiles, MIN(e->gone.n, atomic_load(&s->n_profiles)));
 	atomic_fetch_sub(&s->n_samples, MIN(e->n_samples, atomic_load(&s->n_samples)));
 	for (size_t i = 0; i < e->n_done; i++) {
 		atomic_store(&e->v[i]->first_ms, e->first_ms[i]);
-		if (e->first_ms[i] == INT64_MAX)
-			atomic_store(&e->v[i]->last_ms, INT64_MIN);
+		atomic_store(&e->v[i]->last_ms, e->last_ms[i]);
 	}
 	return 0;
 }
 
-int expire_before(struct profilestore *s, int64_t before_ms, uint64_t *ret_n, struct err *err)
+static int expire_rows(struct profilestore *s, const struct expiry_rows *rows, uint64_t *ret_n,
+		       struct err *err)
 {
-	struct expiry e = { .job = { .apply = delete_apply }, .before_ms = before_ms };
+	struct expiry e = { .job = { .apply = delete_apply }, .rows = *rows };
 	uint32_t n = column_n(&s->series);
 
 	*ret_n = 0;
 	for (uint32_t i = 0; i < n && e.n_series < STEP_SERIES; i++) {
 		struct series *x = series_at(&s->series, i);
 
-		if (x && atomic_load(&x->first_ms) < before_ms)
+		if (x && atomic_load(&x->first_ms) < rows->before_ms &&
+		    atomic_load(&x->last_ms) >= rows->from_ms)
 			e.v[e.n_series++] = x;
 	}
 	if (!e.n_series)
 		return 0;
 	if (profilestore_writer_run(s, &e.job, err) < 0)
 		return -1;
-	atomic_fetch_add(&s->n_expired, e.n);
-	*ret_n = e.n;
+	atomic_fetch_add(&s->n_expired, e.gone.n);
+	expired_add(&s->expired, &e.gone);
+	*ret_n = e.gone.n;
 	/* Rollups that reach beyond the deleted profiles are made again from the rest. */
 	for (size_t i = 0; i < e.n_done; i++)
-		series_groom_from(e.v[i], before_ms);
+		series_groom_from(e.v[i], rows->from_ms > 0 ? rows->from_ms - DAY_MS : rows->before_ms);
 	return 0;
+}
+
+int expire_before(struct profilestore *s, int64_t before_ms, bool for_room, uint64_t *ret_n, struct err *err)
+{
+	s->expired.for_room |= for_room;
+	return expire_rows(s, &(struct expiry_rows){ INT64_MIN / 2, before_ms, INT64_MAX }, ret_n, err);
 }
 
 int64_t oldest_row_ms(const struct profilestore *s)
@@ -193,18 +275,18 @@ static int used_size(struct profilestore *s, uint64_t *ret, struct err *err)
 	return r;
 }
 
-int retain_groom(struct profilestore *s, bool *ret_more, struct err *err)
+static int retain_step(struct profilestore *s, const struct store_time *t, bool *ret_more, struct err *err)
 {
-	int64_t first = oldest_row_ms(s), keep_ms = s->now_ms() - s->max_age_ms;
+	int64_t first = oldest_row_ms(s), keep_ms = t->now_ms - s->max_age_ms;
 	uint64_t size, n;
 
 	*ret_more = false;
 	if (first == INT64_MAX)
 		return 0;
 	keep_ms -= keep_ms % HOUR_MS;
-	if (s->max_age_ms && first < keep_ms) {
+	if (s->max_age_ms && !t->doubted && first < keep_ms) {
 		*ret_more = true;
-		return expire_before(s, keep_ms, &n, err);
+		return expire_before(s, keep_ms, false, &n, err);
 	}
 	if (!s->max_size)
 		return 0;
@@ -213,5 +295,37 @@ int retain_groom(struct profilestore *s, bool *ret_more, struct err *err)
 	if (size <= s->max_size)
 		return 0;
 	*ret_more = true;
-	return expire_before(s, first - first % HOUR_MS + HOUR_MS, &n, err);
+	return expire_before(s, first - first % HOUR_MS + HOUR_MS, true, &n, err);
+}
+
+/*
+ * Profiles from the future, which came when a clock was wrong, would stay for ever. They are deleted together
+ * with those that came at the same time.
+ */
+static int expire_future(struct profilestore *s, int64_t now_ms, bool *ret_more, struct err *err)
+{
+	uint64_t n = 0;
+	int r;
+
+	if (!s->expired.last_id)
+		return 0;
+	r = expire_rows(s,
+			&(struct expiry_rows){ now_ms + 2 * PROFILESTORE_MAX_AHEAD_MS, INT64_MAX,
+					       s->expired.last_id },
+			&n, err);
+	*ret_more = n > 0;
+	return r;
+}
+
+int retain_groom(struct profilestore *s, bool *ret_more, struct err *err)
+{
+	const struct store_time t = store_time(s);
+
+	if (retain_step(s, &t, ret_more, err) < 0)
+		return -1;
+	if (!*ret_more && !t.doubted && expire_future(s, t.now_ms, ret_more, err) < 0)
+		return -1;
+	if (!*ret_more)
+		expired_tell(s);
+	return 0;
 }

@@ -286,13 +286,19 @@ static int open_resolvers(struct service *v, const struct resolve_index_options 
 	return 0;
 }
 
+static void on_profile_notice(void *arg, enum log_level level, const char *text)
+{
+	log_at(level, "profiles", "%s", text);
+}
+
 static int open_profiles(struct service *v, const struct settings *s, const char *data, struct err *err)
 {
 	const struct profile_store_settings *o = &service_settings(s)->profiles;
 	AUTO(mem_freep) char *dir = o->dir ? mem_strdup(o->dir) : mem_printf("%s/profiles", data);
 	const struct profilestore_options opts = { .dir = dir,
 						   .max_age_ms = o->max_age_ms,
-						   .max_size = o->max_size };
+						   .max_size = o->max_size,
+						   .notice = on_profile_notice };
 
 	/* A passive service only reads: the folder belongs to another process. */
 	if (!o->on || service_settings(s)->scan.passive)

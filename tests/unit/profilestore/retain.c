@@ -137,12 +137,175 @@ static void series_without_profiles_make_room(void **state)
 	stored_done(&t);
 }
 
+/* ---- clocks ---- */
+
+#define DAY  (24 * HOUR)
+#define YEAR (365 * DAY)
+
+static int64_t mono_now_ms;
+static char notices[4096];
+
+static int64_t mono_ms(void)
+{
+	return mono_now_ms;
+}
+
+static void pass(int64_t ms)
+{
+	stored_now_ms += ms;
+	mono_now_ms += ms;
+}
+
+static void note(void *arg, enum log_level level, const char *text)
+{
+	size_t n = strlen(notices);
+
+	snprintf(notices + n, sizeof(notices) - n, "%s\n", text);
+}
+
+static const struct profilestore_options clocked = { .max_age_ms = 2 * DAY,
+						     .mono_ms = mono_ms,
+						     .notice = note };
+
+static void assert_told(const char *text)
+{
+	if (!strstr(notices, text))
+		fail_msg("'%s' is not in: %s", text, notices);
+	notices[0] = '\0';
+}
+
+static void a_clock_that_is_ahead_for_a_moment_deletes_nothing(void **state)
+{
+	static const int64_t jumps[] = { 3 * DAY, YEAR, 50 * YEAR, -YEAR };
+
+	for (size_t i = 0; i < ARRAY_SIZE(jumps); i++) {
+		struct stored t = { .o = clocked };
+		struct profile *p;
+
+		notices[0] = '\0';
+		stored_open(&t);
+		p = fill(&t);
+		stored_groom(&t);
+		stored_now_ms += jumps[i];
+		for (int k = 0; k < 5; k++, pass(1000))
+			stored_groom(&t);
+		check(&t, p, 2 * HOURS);
+		assert_told("no profile is deleted for its age");
+		/* Profiles of senders with the right time are accepted meanwhile, and stay. */
+		p->time_ns = NOW_MS * 1000000;
+		stored_add(&t, p, "web");
+		stored_now_ms -= jumps[i];
+		stored_groom(&t);
+		check(&t, p, 2 * HOURS + 1);
+		assert_told("believed again");
+		profile_free(p);
+		stored_done(&t);
+	}
+}
+
+static void a_store_that_is_opened_with_a_wrong_clock_deletes_nothing_at_once(void **state)
+{
+	struct stored t = { .o = clocked };
+	struct profile *p;
+
+	stored_open(&t);
+	p = fill(&t);
+	stored_now_ms += YEAR;
+	stored_again(&t);
+	for (int i = 0; i < 20; i++, pass(HOUR / 2))
+		stored_groom(&t);
+	check(&t, p, 2 * HOURS);
+	notices[0] = '\0';
+	/* A clock that goes on so for a day is right: the store was closed for a year. */
+	for (int i = 0; i < 40; i++, pass(HOUR / 2))
+		stored_groom(&t);
+	check(&t, p, 0);
+	assert_told("believed again");
+	profile_free(p);
+	stored_done(&t);
+}
+
+static void a_clock_that_jumps_again_and_again_is_not_believed(void **state)
+{
+	struct stored t = { .o = clocked };
+	struct profile *p;
+
+	stored_open(&t);
+	p = fill(&t);
+	for (int i = 0; i < 50; i++) {
+		stored_now_ms += i % 2 ? -YEAR : YEAR;
+		pass(HOUR / 2);
+		stored_groom(&t);
+	}
+	check(&t, p, 2 * HOURS);
+	profile_free(p);
+	stored_done(&t);
+}
+
+static void deletions_are_told(void **state)
+{
+	struct stored t = { .o = clocked };
+	struct profile *p;
+
+	notices[0] = '\0';
+	stored_open(&t);
+	p = fill(&t);
+	for (int i = 0; i < 96; i++, pass(HOUR))
+		stored_groom(&t);
+	check(&t, p, 0);
+	/* 1790000000 s are 2026-09-21T14:13:20Z; the first profiles are 12 hours older. */
+	assert_told("profiles from 2026-09-21T02:13:20Z to ");
+	profile_free(p);
+	stored_done(&t);
+}
+
+static void profiles_from_the_future_go_with_those_that_came_with_them(void **state)
+{
+	struct stored t = { .o = clocked };
+	struct profilestore_stats st;
+	struct profile *p;
+
+	stored_open(&t);
+	p = fill(&t);
+	/* The clock is wrong for a moment, and a sender has the same time. */
+	stored_now_ms += YEAR;
+	p->time_ns = stored_now_ms * 1000000;
+	stored_add(&t, p, "web");
+	stored_add(&t, p, "other");
+	stored_now_ms -= YEAR;
+	stored_groom(&t);
+	check(&t, p, 2 * HOURS + 2);
+	/* After a restart, too, the profiles of the future make no others old. */
+	stored_again(&t);
+	stored_groom(&t);
+	check(&t, p, 2 * HOURS + 2);
+	pass(DAY);
+	p->time_ns = stored_now_ms * 1000000;
+	stored_add(&t, p, "web");
+	for (int i = 0; i < 26; i++, pass(HOUR))
+		stored_groom(&t);
+	check(&t, p, 3);
+	/* The profile that came after them is too old: so are they. */
+	for (int i = 0; i < 26; i++, pass(HOUR))
+		stored_groom(&t);
+	check(&t, p, 0);
+	profilestore_stats(t.s, &st);
+	assert_true(st.latest_ms < stored_now_ms);
+	profile_free(p);
+	stored_done(&t);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(old_profiles_are_deleted),
 		cmocka_unit_test(the_oldest_go_when_there_are_too_many),
 		cmocka_unit_test(series_without_profiles_make_room),
+		cmocka_unit_test(a_clock_that_is_ahead_for_a_moment_deletes_nothing),
+		cmocka_unit_test(a_store_that_is_opened_with_a_wrong_clock_deletes_nothing_at_once),
+		cmocka_unit_test(a_clock_that_jumps_again_and_again_is_not_believed),
+		cmocka_unit_test(deletions_are_told),
+		cmocka_unit_test(profiles_from_the_future_go_with_those_that_came_with_them),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

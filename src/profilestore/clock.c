@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The time that ages are counted by: the wall clock as far as it is plausible.
+ *
+ * A wall clock that is set wrong, if only for seconds, would make all profiles too old. So the time here goes on
+ * with the monotonic clock, from the newest profile when the store is opened, and follows the wall clock while
+ * the two agree. If the wall clock is elsewhere, it has to go on steadily for a part of the difference before it
+ * is believed: then it was not a mistake of a moment, or the store was closed for so long.
+ */
+#include "profilestore/clock.h"
+
+#include <inttypes.h>
+#include "profilestore/internal.h"
+
+#define JUMP_MS       INT64_C(60000)  /* between two readings; less is a correction by NTP */
+#define APART_MS      INT64_C(300000) /* more than this is implausible */
+#define CONFIRM_PART  8               /* the wall clock is believed after this part of the difference, */
+#define CONFIRM_LEAST INT64_C(3600000)
+#define CONFIRM_MOST  (24 * CONFIRM_LEAST)
+#define MS_TO_S(ms)   ((ms) / 1000)
+
+static int64_t apart_ms(int64_t a, int64_t b)
+{
+	return a > b ? a - b : b - a;
+}
+
+static int64_t confirm_ms(int64_t apart)
+{
+	return MIN(MAX(apart / CONFIRM_PART, CONFIRM_LEAST), CONFIRM_MOST);
+}
+
+void store_clock_open(struct store_clock *c, int64_t wall_ms, int64_t mono_ms, int64_t newest_ms)
+{
+	pthread_mutex_init(&c->lock, NULL);
+	c->wall_ms = wall_ms;
+	c->mono_ms = c->steady_since_ms = mono_ms;
+	c->time_ms = newest_ms == INT64_MIN ? wall_ms : newest_ms;
+	c->doubted = false;
+}
+
+void store_clock_close(struct store_clock *c)
+{
+	pthread_mutex_destroy(&c->lock);
+}
+
+struct store_time store_clock_read(struct store_clock *c, int64_t wall_ms, int64_t mono_ms)
+{
+	struct store_time t = { 0 };
+	int64_t passed_ms, apart;
+	bool was;
+
+	pthread_mutex_lock(&c->lock);
+	passed_ms = MAX(mono_ms - c->mono_ms, INT64_C(0));
+	if (apart_ms(wall_ms, c->wall_ms + passed_ms) > JUMP_MS)
+		c->steady_since_ms = mono_ms;
+	c->wall_ms = wall_ms;
+	c->mono_ms += passed_ms;
+	c->time_ms += passed_ms;
+	apart = apart_ms(wall_ms, c->time_ms);
+	was = c->doubted;
+	c->doubted = apart > APART_MS && mono_ms - c->steady_since_ms < confirm_ms(apart);
+	if (!c->doubted)
+		c->time_ms = wall_ms;
+	t.now_ms = c->time_ms;
+	t.doubted = c->doubted;
+	t.changed = c->doubted != was;
+	t.apart_ms = c->doubted ? wall_ms - c->time_ms : 0;
+	t.confirm_ms = c->doubted ? confirm_ms(apart) - (mono_ms - c->steady_since_ms) : 0;
+	pthread_mutex_unlock(&c->lock);
+	return t;
+}
+
+/* ---- of a store ---- */
+
+static void tell_doubt(struct profilestore *s, const struct store_time *t)
+{
+	if (!t->changed)
+		return;
+	if (t->doubted)
+		store_notice(
+			s, LOG_WARN,
+			"the clock is %" PRId64
+			" s %s of the profiles and the time that has passed since: no "
+			"profile is deleted for its age until the clock has gone on steadily for %" PRId64
+			" s; correct it if it is wrong",
+			MS_TO_S(apart_ms(t->apart_ms, 0)), t->apart_ms > 0 ? "ahead" : "behind",
+			MS_TO_S(t->confirm_ms));
+	else
+		store_notice(s, LOG_INFO, "the clock is believed again: profiles are deleted by their age");
+}
+
+struct store_time store_time(struct profilestore *s)
+{
+	struct store_time t = store_clock_read(&s->clock, s->now_ms(), s->mono_ms());
+
+	if (s->max_age_ms)
+		tell_doubt(s, &t);
+	return t;
+}
