@@ -62,6 +62,21 @@ struct server_options {
 	bool hide_clients;
 };
 
+/*
+ * Compare the files of the cache folder with their digests; a server may use the folder meanwhile. A missing folder
+ * has none.
+ */
+struct cache_verify_options {
+	bool remove;                                                    /* the damaged ones */
+	void (*bad)(void *arg, struct str file, const struct err *why); /* for each of them */
+	void *arg;
+};
+struct cache_verify_result {
+	uint64_t n_files, n_bad, n_removed;
+};
+int server_cache_verify(const char *dir, const struct cache_verify_options *o,
+			struct cache_verify_result *ret, struct err *err);
+
 int server_start(const struct server_options *opts, struct server **ret, struct err *err);
 /* The URLs of its sockets, "http://127.0.0.1:8002", NULL-terminated; valid as long as the server. */
 const char *const *server_urls(const struct server *s);

@@ -256,7 +256,8 @@ static void note_bad(void *arg, struct str what, const struct err *why)
 	json_close(v->bad);
 }
 
-static int print_verified_json(const struct store_verify_result *v, struct str bad)
+static int print_verified_json(const struct store_verify_result *v, const struct cache_verify_result *cache,
+			       struct str bad)
 {
 	struct buf text = { 0 };
 	struct json_writer j = JSON_WRITER(&text);
@@ -265,19 +266,24 @@ static int print_verified_json(const struct store_verify_result *v, struct str b
 	json_put_uint(&j, "objects", v->n_objects);
 	json_put_uint(&j, "contents", v->n_contents);
 	json_put_uint(&j, "bytes", v->bytes);
-	json_put_uint(&j, "removed", v->n_removed);
+	json_put_uint(&j, "cache_files", cache->n_files);
+	json_put_uint(&j, "removed", v->n_removed + cache->n_removed);
 	json_put_raw(&j, "bad", bad);
 	json_close(&j);
 	return json_print_end(&text);
 }
 
-static void print_verified_text(const struct store_verify_result *v)
+static void print_verified_text(const struct store_verify_result *v, const struct cache_verify_result *cache)
 {
 	char size[32];
 
 	printf("%llu objects, %llu contents, %s: %llu bad, %llu removed\n", (unsigned long long)v->n_objects,
 	       (unsigned long long)v->n_contents, size_text(v->bytes, size), (unsigned long long)v->n_bad,
 	       (unsigned long long)v->n_removed);
+	if (cache->n_files)
+		printf("%llu files in the cache: %llu bad, %llu removed\n",
+		       (unsigned long long)cache->n_files, (unsigned long long)cache->n_bad,
+		       (unsigned long long)cache->n_removed);
 	if (v->n_bad > v->n_removed)
 		printf("--remove removes the bad ones, so that they can be fetched or pushed again\n");
 }
@@ -288,6 +294,9 @@ static int store_check(const struct settings *s, struct store *st)
 	AUTO(buf_done) struct buf list = { 0 };
 	struct json_writer j = JSON_WRITER(&list);
 	struct verdicts verdicts = { &p, &j };
+	/* NULL: only --store was given, so the data directory is unknown. */
+	const char *cache_dir = service_settings(s)->server.cache_dir;
+	struct cache_verify_result cache = { 0 };
 	struct store_verify_result v = { 0 };
 	int r, printed = EXIT_DONE;
 	struct err err = { 0 };
@@ -297,15 +306,20 @@ static int store_check(const struct settings *s, struct store *st)
 			 &(struct store_verify_options){ service_settings(s)->store.remove, note_bad,
 							 &verdicts, show_store_progress, &p },
 			 &v, &err);
+	if (r == 0 && cache_dir)
+		r = server_cache_verify(cache_dir,
+					&(struct cache_verify_options){ service_settings(s)->store.remove,
+									note_bad, &verdicts },
+					&cache, &err);
 	end_store_progress(&p);
 	if (r < 0)
 		return tell_error("store", &err);
 	json_close(&j);
 	if (s->json)
-		printed = print_verified_json(&v, buf_str(&list));
+		printed = print_verified_json(&v, &cache, buf_str(&list));
 	else
-		print_verified_text(&v);
-	return v.n_bad ? EXIT_FAILED : printed;
+		print_verified_text(&v, &cache);
+	return v.n_bad || cache.n_bad ? EXIT_FAILED : printed;
 }
 
 /* ---- the command ---- */
@@ -327,6 +341,7 @@ static int run_in(struct settings *s, int (*run)(const struct settings *s, struc
 	const struct store_options opts = { .keep_pushed = o->keep_pushed };
 	AUTO(mem_freep) char *data = NULL;
 	AUTO(mem_freep) char *dir = NULL;
+	AUTO(mem_freep) char *cache_dir = NULL;
 	struct store *st = NULL;
 	struct err err = { 0 };
 	int status;
@@ -336,6 +351,10 @@ static int run_in(struct settings *s, int (*run)(const struct settings *s, struc
 		if (!data)
 			return tell_error("store", &err);
 		dir = mem_printf("%s/store", data);
+		if (!service_settings(s)->server.cache_dir) {
+			cache_dir = mem_printf("%s/cache", data);
+			service_settings(s)->server.cache_dir = cache_dir;
+		}
 	}
 	if (store_open(o->dir ? o->dir : dir, &opts, &st, &err) < 0)
 		return tell_error("store", &err);
@@ -362,6 +381,8 @@ static int run_store(struct settings *s)
 
 static const struct option_row store_rows[] = {
 	{ 0, "store", "DIR", "the store's folder [DATA/store]", SERVICE_TEXT(store.dir) },
+	{ 0, "cache-dir", "DIR", "verify: the cache folder of the server, which is verified too [DATA/cache]",
+	  SERVICE_TEXT(server.cache_dir) },
 	{ 0, "remove", NULL, "verify: remove bad objects", SERVICE_ON(store.remove) },
 	{ 0, "store-quota", "SIZE",
 	  "gc: also remove the objects unused for longest, until the store is no larger than this",

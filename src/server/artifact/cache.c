@@ -1,11 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Hot artifacts on disk: a folder with one file for each, which has its bytes and nothing else. The name of
- * the file is the key (kind, build ID, hash of the argument, tag), so the folder is its own index, and an
- * artifact that has changed has another name.
+ * the file is the key (kind, build ID, hash of the argument, tag) and a digest of key and bytes, so the folder is
+ * its own index, and an artifact that has changed has another name.
  *
- *   tmp-N        being written, or not synced yet; removed at the start
- *   KIND-ID-...  whole and durable
+ *   tmp-N               being written, or not synced yet; removed at the start
+ *   KIND-ID-...-DIGEST  whole and durable
+ *
+ * A file of an earlier process is read and compared with its digest before it is first used, and in the background:
+ * a disk that returns a wrong byte would otherwise be believed for ever. A damaged file is removed, and the artifact
+ * decoded again. The digest is two hash64() of 64 bits: it guards against disks, not against those who may write to
+ * the folder.
  *
  * Its size is reserved in the budget before the first byte is written. A file can be found as soon as it is
  * whole; a thread then syncs and renames it. The order of use survives a restart as the mtime of the files.
@@ -29,10 +34,15 @@
 #define MAX_PART    2 /* one artifact may take up to 1/2 of the budget */
 #define KEEP_QUEUE  4096u
 #define LOCK_NAME   ".lock"
+#define DIGEST_SIZE 33u      /* 32 digits and a NUL */
+#define PIECE       KIB(256) /* fits the processor's cache, so that the second hash reads no memory */
+#define REST        3        /* the background check rests so many times as long as it reads */
 
 struct cache_entry {
-	char *name;
-	char *tmp; /* its temporary name; NULL: it has its own */
+	char *name; /* the key */
+	char *tmp;  /* its temporary name; NULL: it has its own */
+	char digest[DIGEST_SIZE];
+	bool checked; /* its bytes were written, or compared with the digest, by this process */
 	uint64_t size;
 	int64_t used_ns;                   /* only while the folder is read */
 	struct cache_entry *newer, *older; /* while it has its own name */
@@ -52,6 +62,9 @@ struct cache {
 	pthread_t thread;
 	bool running;
 	struct queue *keeps;
+	atomic_bool stop;
+	char **to_check; /* of the thread: keys of files of earlier processes */
+	size_t n_to_check, room_to_check;
 	pthread_mutex_t lock;
 	/* under the lock */
 	struct map map; /* name -> entry */
@@ -78,15 +91,67 @@ static bool is_hex(struct str s, size_t size)
 	return size ? s.size == size : s.size > 0;
 }
 
-/* Other files in the folder are not touched. */
-static bool name_is_ours(struct str name)
-{
-	struct str kind = str_cut(&name, '-'), id = str_cut(&name, '-'), arg = str_cut(&name, '-');
+enum file_kind {
+	FILE_FOREIGN, /* not touched */
+	FILE_OLD,     /* of a version that kept no digests */
+	FILE_KEPT,
+};
 
-	for (unsigned i = 0; i < RESOLVE_N_KINDS; i++)
-		if (str_eq(kind, str_of(resolve_kind_name(i))))
-			return is_hex(id, 0) && is_hex(arg, 16) && is_hex(name, 16);
-	return false;
+/* *ret_digest and *ret_key are views into @name. */
+static enum file_kind file_kind_of(struct str name, struct str *ret_key, struct str *ret_digest)
+{
+	struct str rest = name, kind = str_cut(&rest, '-'), id = str_cut(&rest, '-'),
+		   arg = str_cut(&rest, '-'), tag = str_cut(&rest, '-');
+
+	for (unsigned i = 0; i < RESOLVE_N_KINDS; i++) {
+		if (!str_eq(kind, str_of(resolve_kind_name(i))) || !is_hex(id, 0) || !is_hex(arg, 16) ||
+		    !is_hex(tag, 16))
+			continue;
+		*ret_key = (struct str){ name.p, (size_t)(tag.p + tag.size - name.p) };
+		*ret_digest = rest;
+		return !rest.p ? FILE_OLD : is_hex(rest, DIGEST_SIZE - 1) ? FILE_KEPT : FILE_FOREIGN;
+	}
+	return FILE_FOREIGN;
+}
+
+static char *file_name_of(const char *key, const char *digest)
+{
+	return mem_printf("%s-%s", key, digest);
+}
+
+/* The digest of the file's bytes under the key. @stop may be NULL: true ends it with ERR_CANCELLED. */
+static int file_digest(int fd, const char *key, const atomic_bool *stop, char ret[DIGEST_SIZE],
+		       struct err *err)
+{
+	AUTO(mem_freep) uint8_t *piece = mem_alloc(PIECE);
+	struct hash64_state one, two;
+	uint64_t off = 0;
+	size_t got;
+
+	hash64_init(&one, hash64(key, strlen(key), 0));
+	hash64_init(&two, hash64(key, strlen(key), 1));
+	do {
+		if (stop && atomic_load(stop))
+			return err_set(err, ERR_CANCELLED, "stopped");
+		if (fd_pread(fd, piece, PIECE, off, &got, err) < 0)
+			return -1;
+		hash64_feed(&one, piece, got);
+		hash64_feed(&two, piece, got);
+		off += got;
+	} while (got == PIECE);
+	snprintf(ret, DIGEST_SIZE, "%016llx%016llx", (unsigned long long)hash64_end(&one),
+		 (unsigned long long)hash64_end(&two));
+	return 0;
+}
+
+/* ERR_INVALID: damaged. */
+static int file_check(int fd, const char *key, const char *digest, const atomic_bool *stop, struct err *err)
+{
+	char got[DIGEST_SIZE];
+
+	if (file_digest(fd, key, stop, got, err) < 0)
+		return -1;
+	return strcmp(got, digest) == 0 ? 0 : err_set(err, ERR_INVALID, "damaged: its digest differs");
 }
 
 static void cache_list_add(struct cache *c, struct cache_entry *e)
@@ -136,8 +201,9 @@ static void cache_evict_files(struct cache *c, struct cache_entry *out)
 {
 	while (out) {
 		struct cache_entry *next = out->older;
+		AUTO(mem_freep) char *file = file_name_of(out->name, out->digest);
 
-		unlinkat(c->dir_fd, out->name, 0);
+		unlinkat(c->dir_fd, file, 0);
 		cache_entry_free(out);
 		out = next;
 	}
@@ -217,6 +283,7 @@ void cache_keep(struct cache *c, struct cache_file *sp, const struct resolve_req
 		sp->entry->name = mem_strdup(name);
 		sp->entry->tmp = mem_strdup(sp->tmp);
 		sp->entry->size = sp->size;
+		sp->entry->checked = true;
 		map_put(&c->map, key, sp->entry);
 	}
 	pthread_mutex_unlock(&c->lock);
@@ -241,18 +308,24 @@ static void file_mark_used(int fd)
 static void cache_make_durable(struct cache *c, struct cache_file *sp)
 {
 	struct cache_entry *e = sp->entry;
+	AUTO(mem_freep) char *file = NULL;
+	char digest[DIGEST_SIZE] = "";
 	bool ok;
 
 	file_mark_used(sp->fd);
-	ok = fdatasync(sp->fd) == 0 && renameat(c->dir_fd, sp->tmp, c->dir_fd, e->name) == 0;
-
+	ok = file_digest(sp->fd, e->name, NULL, digest, NULL) == 0;
+	file = file_name_of(e->name, digest);
+	ok = ok && fdatasync(sp->fd) == 0;
+	/* Under the lock, so that a thread that does not find the temporary name finds the other one. */
+	pthread_mutex_lock(&c->lock);
+	ok = ok && renameat(c->dir_fd, sp->tmp, c->dir_fd, file) == 0;
 	if (!ok) {
 		log_warn("cache", "%s/%s: %s: the file is not cached", c->dir, e->name, strerror(errno));
 		unlinkat(c->dir_fd, sp->tmp, 0);
 	}
-	pthread_mutex_lock(&c->lock);
 	free(e->tmp);
 	e->tmp = NULL;
+	memcpy(e->digest, digest, sizeof(digest));
 	if (ok) {
 		cache_list_add(c, e);
 	} else {
@@ -265,25 +338,46 @@ static void cache_make_durable(struct cache *c, struct cache_file *sp)
 	free(sp);
 }
 
-static void *cache_run(void *arg)
-{
-	struct cache *c = arg;
-	void *sp;
-
-	pthread_setname_np(pthread_self(), "lode-cache");
-	while (queue_pop(c->keeps, -1, &sp) == 0)
-		cache_make_durable(c, sp);
-	return NULL;
-}
-
 /* ---- out of it ---- */
 
-static int cache_open_file(struct cache *c, const char *tmp, const char *name)
+/* What is known of an entry at one moment. */
+struct cache_found {
+	char tmp[32];
+	char digest[DIGEST_SIZE]; /* empty: it has its temporary name */
+	bool checked;
+};
+
+/* Under the lock. */
+static void cache_describe(const struct cache_entry *e, struct cache_found *ret)
 {
-	int fd = tmp[0] ? openat(c->dir_fd, tmp, O_RDONLY | O_CLOEXEC) : -1;
+	snprintf(ret->tmp, sizeof(ret->tmp), "%s", e->tmp ? e->tmp : "");
+	memcpy(ret->digest, e->digest, sizeof(ret->digest));
+	ret->checked = e->checked;
+}
+
+static bool cache_look_up(struct cache *c, const char *name, struct cache_found *ret)
+{
+	struct cache_entry *e;
+
+	pthread_mutex_lock(&c->lock);
+	e = map_get(&c->map, bytes_of(name, strlen(name)));
+	if (e)
+		cache_describe(e, ret);
+	pthread_mutex_unlock(&c->lock);
+	return e != NULL;
+}
+
+static int cache_open_file(struct cache *c, const char *name, const struct cache_found *found)
+{
+	int fd = found->tmp[0] ? openat(c->dir_fd, found->tmp, O_RDONLY | O_CLOEXEC) : -1;
+	struct cache_found now = *found;
+	AUTO(mem_freep) char *file = NULL;
 
 	/* It may have been renamed since. */
-	return fd >= 0 ? fd : openat(c->dir_fd, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+	if (fd >= 0 || (found->tmp[0] && !cache_look_up(c, name, &now)))
+		return fd;
+	file = file_name_of(name, now.digest);
+	return openat(c->dir_fd, file, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
 }
 
 static void cache_forget(struct cache *c, const char *name)
@@ -293,28 +387,56 @@ static void cache_forget(struct cache *c, const char *name)
 	pthread_mutex_lock(&c->lock);
 	e = map_get(&c->map, bytes_of(name, strlen(name)));
 	if (e && !e->tmp) {
+		AUTO(mem_freep) char *file = file_name_of(name, e->digest);
+
 		cache_list_del(c, e);
 		map_del(&c->map, bytes_of(name, strlen(name)));
 		c->bytes -= e->size;
 		cache_entry_free(e);
-		unlinkat(c->dir_fd, name, 0);
+		unlinkat(c->dir_fd, file, 0);
 	}
 	pthread_mutex_unlock(&c->lock);
 }
 
+/* Compare the file with its digest, once in each process. false: it is damaged, and was forgotten. */
+static bool cache_check(struct cache *c, const char *name, const struct cache_found *found, int fd,
+			const atomic_bool *stop)
+{
+	struct cache_entry *e;
+	struct err err = { 0 };
+
+	if (found->checked)
+		return true;
+	if (file_check(fd, name, found->digest, stop, &err) < 0) {
+		if (err.kind == ERR_CANCELLED)
+			return false;
+		log_warn("cache", "%s/%s: %s: it is removed, and decoded again when it is asked for", c->dir,
+			 name, err.text);
+		cache_forget(c, name);
+		return false;
+	}
+	pthread_mutex_lock(&c->lock);
+	e = map_get(&c->map, bytes_of(name, strlen(name)));
+	if (e && strcmp(e->digest, found->digest) == 0)
+		e->checked = true;
+	pthread_mutex_unlock(&c->lock);
+	return true;
+}
+
 int cache_find(struct cache *c, const struct resolve_request *what, uint64_t tag, uint64_t size, int *ret_fd)
 {
-	char name[NAME_SIZE], tmp[32] = "";
+	struct cache_found found = { 0 };
 	AUTO(fd_close) int fd = -1;
 	struct cache_entry *e;
+	char name[NAME_SIZE];
 	struct stat st;
 
 	cache_name(what, tag, name);
 	pthread_mutex_lock(&c->lock);
 	e = map_get(&c->map, bytes_of(name, strlen(name)));
-	if (e && e->tmp) {
-		snprintf(tmp, sizeof(tmp), "%s", e->tmp);
-	} else if (e) {
+	if (e)
+		cache_describe(e, &found);
+	if (e && !e->tmp) {
 		cache_list_del(c, e);
 		cache_list_add(c, e);
 	}
@@ -322,11 +444,13 @@ int cache_find(struct cache *c, const struct resolve_request *what, uint64_t tag
 	pthread_mutex_unlock(&c->lock);
 	if (!e)
 		return CACHE_MISSING;
-	fd = cache_open_file(c, tmp, name);
+	fd = cache_open_file(c, name, &found);
 	if (fd < 0 || fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) || (uint64_t)st.st_size != size) {
 		cache_forget(c, name);
 		return CACHE_MISSING;
 	}
+	if (!cache_check(c, name, &found, fd, NULL))
+		return CACHE_MISSING;
 	file_mark_used(fd);
 	*ret_fd = TAKE_FD(fd);
 	return 0;
@@ -339,6 +463,41 @@ void cache_stats(struct cache *c, struct cache_stats *ret)
 	pthread_mutex_unlock(&c->lock);
 }
 
+/* ---- the thread: syncs, and checks in the background ---- */
+
+/* Returns how long to rest after it. */
+static int64_t cache_check_next(struct cache *c)
+{
+	AUTO(mem_freep) char *name = c->to_check[--c->n_to_check];
+	int64_t from_ms = clock_mono_ms();
+	AUTO(fd_close) int fd = -1;
+	struct cache_found found;
+
+	if (!cache_look_up(c, name, &found) || found.checked || found.tmp[0])
+		return 0;
+	fd = cache_open_file(c, name, &found);
+	if (fd >= 0)
+		(void)cache_check(c, name, &found, fd, &c->stop);
+	return (clock_mono_ms() - from_ms) * REST;
+}
+
+static void *cache_run(void *arg)
+{
+	struct cache *c = arg;
+	int64_t rest_ms = 0;
+	void *sp;
+	int r;
+
+	pthread_setname_np(pthread_self(), "lode-cache");
+	while ((r = queue_pop(c->keeps, c->n_to_check ? rest_ms : -1, &sp)) != QUEUE_CLOSED) {
+		if (r == 0)
+			cache_make_durable(c, sp);
+		else
+			rest_ms = cache_check_next(c);
+	}
+	return NULL;
+}
+
 /* ---- opening ---- */
 
 static int entry_by_use(const void *a, const void *b)
@@ -346,6 +505,16 @@ static int entry_by_use(const void *a, const void *b)
 	const struct cache_entry *x = *(struct cache_entry *const *)a, *y = *(struct cache_entry *const *)b;
 
 	return x->used_ns < y->used_ns ? -1 : x->used_ns > y->used_ns;
+}
+
+static void cache_drop_twin(struct cache *c, struct cache_entry *e)
+{
+	AUTO(mem_freep) char *file = file_name_of(e->name, e->digest);
+
+	cache_list_del(c, e);
+	c->bytes -= e->size;
+	unlinkat(c->dir_fd, file, 0);
+	cache_entry_free(e);
 }
 
 static int cache_read_folder(struct cache *c, struct err *err)
@@ -364,16 +533,19 @@ static int cache_read_folder(struct cache *c, struct err *err)
 		return err_os(err, e, "cache %s", c->dir);
 	}
 	while ((d = readdir(dir)) && n < MAX_FILES) {
+		struct str key = { 0 }, digest = { 0 };
+		enum file_kind kind = file_kind_of(str_of(d->d_name), &key, &digest);
 		struct cache_entry *e;
 		struct stat st;
 
-		if (strncmp(d->d_name, "tmp-", 4) == 0)
+		if (strncmp(d->d_name, "tmp-", 4) == 0 || kind == FILE_OLD)
 			unlinkat(c->dir_fd, d->d_name, 0);
-		if (!name_is_ours(str_of(d->d_name)) ||
-		    fstatat(c->dir_fd, d->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0 || !S_ISREG(st.st_mode))
+		if (kind != FILE_KEPT || fstatat(c->dir_fd, d->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0 ||
+		    !S_ISREG(st.st_mode))
 			continue;
 		e = NEW(struct cache_entry);
-		e->name = mem_strdup(d->d_name);
+		e->name = mem_strndup(key.p, key.size);
+		memcpy(e->digest, digest.p, digest.size);
 		e->size = (uint64_t)st.st_size;
 		e->used_ns = st.st_mtim.tv_sec * 1000000000LL + st.st_mtim.tv_nsec;
 		VEC_PUSH(list, n, room) = e;
@@ -382,7 +554,12 @@ static int cache_read_folder(struct cache *c, struct err *err)
 	if (n)
 		qsort(list, n, sizeof(*list), entry_by_use);
 	for (size_t i = 0; i < n; i++) {
-		map_put(&c->map, bytes_of(list[i]->name, strlen(list[i]->name)), list[i]);
+		struct cache_entry *twin = map_put(&c->map, bytes_of(list[i]->name, strlen(list[i]->name)),
+						   list[i]);
+
+		if (twin) /* of another digest: a crash came between two versions; the later one is used */
+			cache_drop_twin(c, twin);
+		VEC_PUSH(c->to_check, c->n_to_check, c->room_to_check) = mem_strdup(list[i]->name);
 		cache_list_add(c, list[i]);
 		c->bytes += list[i]->size;
 	}
@@ -437,10 +614,14 @@ void cache_close(struct cache *c)
 
 	if (!c)
 		return;
+	atomic_store(&c->stop, true);
 	queue_close(c->keeps);
 	if (c->running)
 		pthread_join(c->thread, NULL);
 	queue_free(c->keeps);
+	while (c->n_to_check)
+		free(c->to_check[--c->n_to_check]);
+	free(c->to_check);
 	while ((e = c->newest)) {
 		cache_list_del(c, e);
 		cache_entry_free(e);
@@ -453,4 +634,43 @@ void cache_close(struct cache *c)
 	pthread_mutex_destroy(&c->lock);
 	free(c->dir);
 	free(c);
+}
+
+/* ---- for lode store verify ---- */
+
+int server_cache_verify(const char *dir, const struct cache_verify_options *o,
+			struct cache_verify_result *ret, struct err *err)
+{
+	struct cache_verify_result result = { 0 };
+	struct dirent *d;
+	DIR *folder = opendir(dir);
+
+	*ret = result;
+	if (!folder)
+		return errno == ENOENT ? 0 : err_os(err, errno, "cache %s", dir);
+	while ((d = readdir(folder))) {
+		AUTO(mem_freep) char *name = NULL;
+		AUTO(fd_close) int fd = -1;
+		struct str key = { 0 }, digest = { 0 };
+		struct err why = { 0 };
+
+		if (file_kind_of(str_of(d->d_name), &key, &digest) != FILE_KEPT)
+			continue;
+		fd = openat(dirfd(folder), d->d_name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+		name = mem_strndup(key.p, key.size);
+		/* A server may have evicted it meanwhile. */
+		if (fd < 0 && errno == ENOENT)
+			continue;
+		result.n_files++;
+		if (fd >= 0 && file_check(fd, name, digest.p, NULL, &why) == 0)
+			continue;
+		if (fd < 0)
+			(void)err_os(&why, errno, "cannot be opened");
+		result.n_bad++;
+		result.n_removed += o->remove && unlinkat(dirfd(folder), d->d_name, 0) == 0;
+		o->bad(o->arg, str_of(d->d_name), &why);
+	}
+	closedir(folder);
+	*ret = result;
+	return 0;
 }

@@ -220,6 +220,120 @@ static void leftovers_of_a_crash_are_removed_and_other_files_kept(void **state)
 	cache_close(c);
 }
 
+/* The one kept file, in the folder's words. */
+static int open_kept(int flags)
+{
+	AUTO(mem_freep) char *path = NULL;
+	DIR *d = opendir(dir);
+	int fd;
+
+	for (struct dirent *e; (e = readdir(d));)
+		if (strncmp(e->d_name, "debuginfo-", 10) == 0 && !path)
+			path = mem_printf("%s/%s", dir, e->d_name);
+	closedir(d);
+	assert_non_null(path);
+	fd = open(path, flags | O_CLOEXEC);
+	assert_true(fd >= 0);
+	return fd;
+}
+
+static void flip_kept(off_t at)
+{
+	AUTO(fd_close) int fd = open_kept(O_RDWR);
+	uint8_t b;
+
+	assert_int_equal(pread(fd, &b, 1, at), 1);
+	b ^= 1;
+	assert_int_equal(pwrite(fd, &b, 1, at), 1);
+}
+
+static void a_damaged_file_is_removed_before_it_is_used(void **state)
+{
+	static const off_t places[] = { 0, 1, 31, 32, 65535, 300000, 599999 };
+
+	for (size_t i = 0; i < ARRAY_SIZE(places); i++) {
+		struct cache *c = opened(MIB(4));
+		struct cache_stats st;
+
+		put(c, 1, 600000);
+		cache_close(c);
+		flip_kept(places[i]);
+		c = opened(MIB(4));
+		assert_false(has(c, 1, 600000));
+		cache_stats(c, &st);
+		assert_int_equal(st.bytes, 0);
+		assert_int_equal(count_files("debuginfo-"), 0);
+		put(c, 1, 600000);
+		assert_true(has(c, 1, 600000));
+		cache_close(c);
+		c = opened(MIB(4));
+		assert_true(has(c, 1, 600000));
+		cache_close(c);
+	}
+}
+
+static void the_background_check_removes_a_damaged_file(void **state)
+{
+	struct cache *c = opened(MIB(1));
+	struct cache_stats st = { .n_files = 1 };
+
+	put(c, 1, 1000);
+	cache_close(c);
+	flip_kept(7);
+	c = opened(MIB(1));
+	for (unsigned i = 0; i < 500 && st.n_files; i++) {
+		usleep(10000);
+		cache_stats(c, &st);
+	}
+	assert_int_equal(st.n_files, 0);
+	cache_close(c);
+}
+
+static void note_bad_file(void *arg, struct str file, const struct err *why)
+{
+	assert_non_null(strstr(why->text, "damaged"));
+	(*(unsigned *)arg)++;
+}
+
+static void verify_reports_and_removes_damaged_files(void **state)
+{
+	struct cache_verify_options o = { .bad = note_bad_file };
+	struct cache *c = opened(MIB(1));
+	struct cache_verify_result v;
+	unsigned n = 0;
+
+	o.arg = &n;
+	put(c, 1, 1000);
+	cache_close(c);
+	assert_done(server_cache_verify(dir, &o, &v, &err));
+	assert_int_equal(v.n_files, 1);
+	assert_int_equal(v.n_bad + n, 0);
+	flip_kept(7);
+	assert_done(server_cache_verify(dir, &o, &v, &err));
+	assert_int_equal(v.n_bad, 1);
+	assert_int_equal(count_files("debuginfo-"), 1);
+	o.remove = true;
+	assert_done(server_cache_verify(dir, &o, &v, &err));
+	assert_int_equal(v.n_removed, 1);
+	assert_int_equal(n, 2);
+	assert_int_equal(count_files("debuginfo-"), 0);
+	assert_done(server_cache_verify("/nonexistent/cache", &o, &v, &err));
+	assert_int_equal(v.n_files, 0);
+}
+
+static void files_of_a_version_without_digests_are_removed(void **state)
+{
+	char path[TEST_PATH_SIZE + 300];
+	struct cache *c;
+
+	snprintf(path, sizeof(path), "%s/debuginfo-0001-0000000000000000-0000000000000007", dir);
+	test_file_write(path, "bytes", 5);
+	c = opened(MIB(1));
+	assert_int_equal(count_files("debuginfo-"), 0);
+	assert_false(has(c, 1, 5));
+	cache_close(c);
+}
+
 static void two_processes_do_not_share_a_cache(void **state)
 {
 	struct cache *c = opened(MIB(1)), *other;
@@ -267,6 +381,11 @@ int main(void)
 		cmocka_unit_test_setup_teardown(one_file_may_use_half_of_the_budget, setup, teardown),
 		cmocka_unit_test_setup_teardown(on_a_full_disk_nothing_is_cached, setup, teardown),
 		cmocka_unit_test_setup_teardown(leftovers_of_a_crash_are_removed_and_other_files_kept, setup,
+						teardown),
+		cmocka_unit_test_setup_teardown(a_damaged_file_is_removed_before_it_is_used, setup, teardown),
+		cmocka_unit_test_setup_teardown(the_background_check_removes_a_damaged_file, setup, teardown),
+		cmocka_unit_test_setup_teardown(verify_reports_and_removes_damaged_files, setup, teardown),
+		cmocka_unit_test_setup_teardown(files_of_a_version_without_digests_are_removed, setup,
 						teardown),
 		cmocka_unit_test_setup_teardown(two_processes_do_not_share_a_cache, setup, teardown),
 		cmocka_unit_test_setup_teardown(one_artifact_kept_twice_is_one_file, setup, teardown),
