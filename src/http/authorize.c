@@ -1,27 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Who may: by token, by being on this machine, by not being the page of another site.
+ * Who may: by token; by the user who owns the other end of the connection; by not being the page of another site.
  */
 #include "http/request.h"
 
-#include <netinet/in.h>
 #include <strings.h>
+#include "http/host.h"
+#include "http/peer.h"
+
+#define MAKE_TOKEN "make a token there with 'lode token add', and give it to lode push with --token-file"
 
 bool http_is_loopback(struct http_conn *conn)
 {
 	const struct sockaddr *a = http_peer(conn);
 
-	/* A proxy on this machine passes on requests from elsewhere. */
-	if (!a || http_header(conn, "X-Forwarded-For") || http_header(conn, "Forwarded"))
-		return false;
-	if (a->sa_family == AF_INET)
-		return ntohl(((const struct sockaddr_in *)a)->sin_addr.s_addr) >> 24 == 127;
-	if (a->sa_family == AF_INET6) {
-		const struct in6_addr *six = &((const struct sockaddr_in6 *)a)->sin6_addr;
-
-		return IN6_IS_ADDR_LOOPBACK(six) || (IN6_IS_ADDR_V4MAPPED(six) && six->s6_addr[12] == 127);
-	}
-	return false;
+	return a && !http_head(conn)->forwarded && (a->sa_family == AF_UNIX || peer_is_loopback(a));
 }
 
 /*
@@ -30,10 +23,13 @@ bool http_is_loopback(struct http_conn *conn)
  */
 bool http_is_other_site(struct http_conn *conn)
 {
-	const char *origin = http_header(conn, "Origin"), *host = http_header(conn, "Host");
+	const char *origin = http_header(conn, "Origin"), *from = http_header(conn, "Sec-Fetch-Site"),
+		   *host = http_head(conn)->host;
 	struct str site = str_of(origin ? origin : ""), scheme;
 
-	if (!origin || http_header(conn, "Authorization"))
+	if (from && strcmp(from, "same-origin") != 0 && strcmp(from, "none") != 0)
+		return true;
+	if (!origin)
 		return false;
 	scheme = str_cut(&site, ':');
 	if (!host || (!str_eq(scheme, STR("http")) && !str_eq(scheme, STR("https"))) ||
@@ -42,19 +38,45 @@ bool http_is_other_site(struct http_conn *conn)
 	return !str_eq((struct str){ site.p + 2, site.size - 2 }, str_of(host));
 }
 
+/*
+ * Why this client may only read as long as there are no tokens; NULL: it may do everything.
+ *
+ * The kernel reports who made the connection, not for whom. A proxy of the service's own user would pass its rights
+ * on to its clients: so a request must not look like one that was passed on. HTTP/1.0 and a public name in Host are
+ * what a proxy sends that adds no header of its own.
+ */
+static const char *local_refusal(struct http_service *sv, struct http_conn *conn)
+{
+	const struct http_head *head = http_head(conn);
+	const struct sockaddr *a = http_peer(conn);
+
+	if (!a || (a->sa_family != AF_UNIX && !peer_is_loopback(a)))
+		return "this server has no tokens, so only its own machine may push: " MAKE_TOKEN;
+	if (head->forwarded || head->old)
+		return "a proxy has passed this on, and proxies may only read: " MAKE_TOKEN;
+	if (http_is_other_site(conn))
+		return "pages of other sites may not do this without a token";
+	if (a->sa_family != AF_UNIX && hosts_judge(sv->hosts, head->host) != HOST_LOCAL)
+		return "without a token this may only be asked for under the name localhost: use "
+		       "http://localhost:PORT on the server's own machine, or " MAKE_TOKEN;
+	if (!http_peer_trusted(conn))
+		return "this server has no tokens, so only root and the user who runs it may push: send it "
+		       "as "
+		       "one of them, or " MAKE_TOKEN;
+	return NULL;
+}
+
 unsigned http_authorize(struct http_service *sv, struct http_conn *conn, enum token_scope scope,
 			char name[TOKEN_MAX_NAME], const char **ret_text)
 {
-	const char *auth = http_header(conn, "Authorization");
+	const char *auth = http_head(conn)->authorization;
 
 	if (!tokens_any(sv->tokens) && scope != TOKEN_READ) {
-		if (http_is_loopback(conn)) {
-			strcpy(name, "loopback");
-			return 0;
-		}
-		*ret_text = "this server has no tokens, so only its own machine may push: make one there "
-			    "with 'lode token add', and give it to lode push with --token-file";
-		return 403;
+		*ret_text = local_refusal(sv, conn);
+		if (*ret_text)
+			return 403;
+		strcpy(name, HTTP_LOCAL_NAME);
+		return 0;
 	}
 	if (!auth || strncasecmp(auth, "Bearer ", 7) != 0) {
 		*ret_text = "a token is needed: --token-file FILE or LODE_TOKEN for lode push, "

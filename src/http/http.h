@@ -2,14 +2,14 @@
 /*
  * http: the transport (this header), and the life of a request (request.h). It names no resource.
  *
- * The transport is the seam over libmicrohttpd: only mhd.c and mhd_reply.c see that library. A few HTTP threads
+ * The transport is the seam over libmicrohttpd: only mhd*.c see that library. A few HTTP threads
  * each run an event loop over their connections. They call the receiver once the headers of a request are in. The
  * receiver sends a reply, or suspends the request, and another thread resumes it when there is something to
  * send.
  *
  * A second transport (HTTP/2, for example) is two things. It calls the same struct http_receiver, in the same
  * order: begin(), body(), request(), done(), all for one request on one thread at a time. And it provides the
- * functions below for its own kind of struct http_conn (one stream), headers, query, peer, suspend, resume, gone,
+ * functions below for its own kind of struct http_conn (one stream), head, query, peer, suspend, resume, gone,
  * send, and for replies, which may be sent by both: struct http_conn and struct http_reply then begin with a table
  * of these functions. Route table, handlers and request.c need no change, for they have no other way to a
  * connection.
@@ -82,6 +82,20 @@ void http_stop(struct http *h);
 
 /* ---- a connection ---- */
 
+/* Facts about the head of a request. Texts are valid until the request ends. */
+struct http_head {
+	/*
+	 * NULL; or why the request is malformed, or could be read in another way by a proxy: the text of a 400. It is
+	 * answered at once, and its connection is closed. No other fact is known then.
+	 */
+	const char *wrong;
+	const char *host;          /* NULL: none, which HTTP/1.0 allows */
+	const char *authorization; /* NULL: none */
+	bool browser;              /* it has a header that only browsers send */
+	bool forwarded;            /* it has a header of a proxy, which passed it on */
+	bool old;                  /* HTTP/1.0 */
+};
+const struct http_head *http_head(struct http_conn *c);
 /* NULL: the request has no such header. Valid until the request ends. */
 const char *http_header(struct http_conn *c, const char *name);
 /* A parameter of the query, still escaped but for '+'; "" when it has no '='. NULL: none. */
@@ -92,6 +106,8 @@ void http_args(struct http_conn *c, const char *name, void (*fn)(void *arg, cons
 void http_all_args(struct http_conn *c, void (*fn)(void *arg, const char *name, const char *value),
 		   void *arg);
 const struct sockaddr *http_peer(struct http_conn *c);
+/* The other end belongs to root or to the user who runs this process, as peer.h defines it. */
+bool http_peer_trusted(struct http_conn *c);
 /*
  * From the receiver or a stream's read: stop until http_resume(), which any thread may call from now on, once.
  */

@@ -11,9 +11,12 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <strings.h>
 #include <unistd.h>
+#include "base/vec.h"
 #include "http/listen.h"
 #include "http/mhd_lazy.h"
+#include "http/peer.h"
 #include "http/slow.h"
 
 /*
@@ -26,6 +29,24 @@
 /* A connection may be idle for the idle time-out; then the whole request must arrive within as long again. */
 #define SLOW_FACTOR 2
 #define SMALL_BODY  KIB(64)
+#define QUERY_KEPT  KIB(1) /* of a connection's buffer, between two requests */
+
+/* A parameter of a query; both texts are in the connection's buffer. */
+struct arg {
+	const char *name, *value;
+};
+
+/* A connection: the transport's part of it, which lives as long as its socket. Its HTTP thread's. */
+struct link {
+	struct slow_conn *slow;
+	struct http_head head;
+	bool trust_known, trusted; /* of its other end, which stays the same */
+	/* The query of its request. The list points into it once it was cut into arguments. */
+	struct buf query;
+	bool is_cut;
+	struct arg *args;
+	size_t n_args, room_args;
+};
 
 struct daemon {
 	struct http *http;
@@ -60,10 +81,76 @@ __attribute__((format(printf, 2, 0))) static void log_quietly(void *arg, const c
 	log_debug("http", "%s", text);
 }
 
-static struct slow_conn *slow_of(struct MHD_Connection *c)
+static struct link *link_of(struct MHD_Connection *c)
 {
 	return MHD_get_connection_info(c, MHD_CONNECTION_INFO_SOCKET_CONTEXT)->socket_context;
 }
+
+static struct slow_conn *slow_of(struct MHD_Connection *c)
+{
+	return link_of(c)->slow;
+}
+
+static int fd_of(struct MHD_Connection *c)
+{
+	return MHD_get_connection_info(c, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd;
+}
+
+/* ---- the query ---- */
+
+/*
+ * libmicrohttpd calls this with the target before it cuts the query into arguments. It allots each of them from the
+ * connection's memory, and when that is used up (0.9.75: after about 150) the request is neither answered nor
+ * refused. So the query is taken from it here. The target is in the connection's buffer, which may be written.
+ */
+static void *mhd_on_target(void *arg, const char *target, struct MHD_Connection *c)
+{
+	struct link *l = link_of(c);
+	char *query = target ? strchr(target, '?') : NULL;
+
+	l->query.size = 0;
+	if (query && query[1]) {
+		buf_add_str(&l->query, str_of(query + 1));
+		query[1] = '\0';
+	}
+	return NULL;
+}
+
+static void query_drop(struct link *l)
+{
+	l->n_args = 0;
+	l->is_cut = false;
+	if (l->query.room > QUERY_KEPT) {
+		buf_done(&l->query);
+		l->query = (struct buf){ 0 };
+	}
+	if (l->room_args > QUERY_KEPT / sizeof(*l->args)) {
+		free(TAKE(l->args));
+		l->room_args = 0;
+	}
+	l->query.size = 0;
+}
+
+static const struct arg *args_of(struct link *l, size_t *ret_n)
+{
+	char *rest = l->query.size && !l->is_cut ? (char *)buf_cstr(&l->query) : NULL;
+
+	l->is_cut = true;
+	for (char *p = rest; p && *p; p++)
+		if (*p == '+')
+			*p = ' ';
+	while (rest && *rest) {
+		char *name = strsep(&rest, "&"), *value = strchr(name, '=');
+
+		if (value)
+			*value++ = '\0';
+		VEC_PUSH(l->args, l->n_args, l->room_args) = (struct arg){ name, value ? value : "" };
+	}
+	*ret_n = l->n_args;
+	return l->args;
+}
+
+/* ---- libmicrohttpd's calls ---- */
 
 /*
  * Such a body is read although it is dropped: if a connection is closed with unread bytes, the reply may be
@@ -77,6 +164,28 @@ static bool has_small_body(struct MHD_Connection *c)
 	return length && str_to_u64(str_of(length), &n) && n <= SMALL_BODY;
 }
 
+static const struct http_head *read_head(struct MHD_Connection *c, const char *url, const char *method,
+					 const char *version)
+{
+	struct link *l = link_of(c);
+
+	mhd_read_head(c, &(struct mhd_line){ method, url, version }, &l->head);
+	if (l->query.size && memchr(l->query.p, ' ', l->query.size))
+		l->head.wrong = "a target has no blanks";
+	return &l->head;
+}
+
+static enum MHD_Result answer(struct http_receiver *to, const struct http_request *req, void **con_cls)
+{
+	void *ctx = *con_cls == &no_ctx ? NULL : *con_cls;
+	enum http_result result;
+
+	slow_asked(slow_of((struct MHD_Connection *)req->conn));
+	result = to->request(to->arg, req, &ctx);
+	*con_cls = ctx ? ctx : &no_ctx;
+	return result == HTTP_CUT ? MHD_NO : MHD_YES;
+}
+
 /*
  * libmicrohttpd calls this when the headers are in, for each chunk of a body, and when all of it is in. A
  * reply in the first call closes the connection, so GET and HEAD are answered in the last; a request whose
@@ -88,12 +197,16 @@ static enum MHD_Result mhd_on_request(void *arg, struct MHD_Connection *c, const
 {
 	struct http_receiver *to = &((struct daemon *)arg)->http->receiver;
 	struct http_request req = { (struct http_conn *)c, method, url };
-	enum http_result result;
 	bool first = !*con_cls;
 	void *ctx = first || *con_cls == &no_ctx ? NULL : *con_cls;
 
 	if (first) {
+		const struct http_head *head = read_head(c, url, method, version);
+
 		*con_cls = &no_ctx;
+		/* A reply in this call closes the connection: the bytes after such a head may be anything. */
+		if (head->wrong)
+			return answer(to, &req, con_cls);
 		if (strcmp(method, "GET") == 0 || strcmp(method, "HEAD") == 0)
 			return MHD_YES;
 		/* There is no limit to the time of a body, as long as bytes keep coming. */
@@ -109,10 +222,7 @@ static enum MHD_Result mhd_on_request(void *arg, struct MHD_Connection *c, const
 				    : *upload_size;
 		return MHD_YES;
 	}
-	slow_asked(slow_of(c));
-	result = to->request(to->arg, &req, &ctx);
-	*con_cls = ctx ? ctx : &no_ctx;
-	return result == HTTP_CUT ? MHD_NO : MHD_YES;
+	return answer(to, &req, con_cls);
 }
 
 static void mhd_on_completed(void *arg, struct MHD_Connection *c, void **con_cls,
@@ -124,6 +234,7 @@ static void mhd_on_completed(void *arg, struct MHD_Connection *c, void **con_cls
 		d->http->receiver.done(d->http->receiver.arg, (struct http_conn *)c, *con_cls,
 				       why == MHD_REQUEST_TERMINATED_COMPLETED_OK);
 	*con_cls = NULL;
+	query_drop(link_of(c));
 	slow_answered(slow_of(c));
 }
 
@@ -142,14 +253,17 @@ static void mhd_on_connection(void *arg, struct MHD_Connection *c, void **ctx,
 			      enum MHD_ConnectionNotificationCode what)
 {
 	struct daemon *d = arg;
-	int fd;
+	struct link *l = *ctx;
 
 	if (what == MHD_CONNECTION_NOTIFY_STARTED) {
-		fd = MHD_get_connection_info(c, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd;
-		*ctx = slow_add(d->http->slow, fd);
+		*ctx = l = NEW(struct link);
+		l->slow = slow_add(d->http->slow, fd_of(c));
 	} else {
 		/* Its socket is still open: libmicrohttpd closes it after this call. */
-		slow_del(d->http->slow, *ctx);
+		slow_del(d->http->slow, l->slow);
+		buf_done(&l->query);
+		free(l->args);
+		free(l);
 		*ctx = NULL;
 	}
 	atomic_fetch_add_explicit(&d->http->n_connections, what == MHD_CONNECTION_NOTIFY_STARTED ? 1u : -1u,
@@ -199,12 +313,12 @@ static int start_daemon(struct http *h, const struct http_options *opts, const s
 		MHD_OPTION_EXTERNAL_LOGGER, log_quietly, NULL, MHD_OPTION_LISTEN_SOCKET, ls->fd,
 		MHD_OPTION_NOTIFY_COMPLETED, mhd_on_completed, d, MHD_OPTION_NOTIFY_CONNECTION,
 		mhd_on_connection, d, MHD_OPTION_UNESCAPE_CALLBACK, keep_escapes, NULL,
-		MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)CONNECTION_MEMORY, MHD_OPTION_CONNECTION_LIMIT,
-		opts->max_connections + opts->threads, MHD_OPTION_PER_IP_CONNECTION_LIMIT,
-		opts->max_connections_per_ip, MHD_OPTION_CONNECTION_TIMEOUT, opts->idle_timeout_s,
-		MHD_OPTION_THREAD_STACK_SIZE, (size_t)THREAD_STACK, MHD_OPTION_ARRAY,
-		opts->threads > 1 ? pool : pool + 1, MHD_OPTION_ARRAY, opts->tls_cert ? tls : tls + 2,
-		MHD_OPTION_END);
+		MHD_OPTION_URI_LOG_CALLBACK, mhd_on_target, NULL, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
+		(size_t)CONNECTION_MEMORY, MHD_OPTION_CONNECTION_LIMIT, opts->max_connections + opts->threads,
+		MHD_OPTION_PER_IP_CONNECTION_LIMIT, opts->max_connections_per_ip,
+		MHD_OPTION_CONNECTION_TIMEOUT, opts->idle_timeout_s, MHD_OPTION_THREAD_STACK_SIZE,
+		(size_t)THREAD_STACK, MHD_OPTION_ARRAY, opts->threads > 1 ? pool : pool + 1, MHD_OPTION_ARRAY,
+		opts->tls_cert ? tls : tls + 2, MHD_OPTION_END);
 	if (!d->mhd)
 		return err_set(err, opts->tls_cert ? ERR_INVALID : ERR_LIMIT,
 			       "the HTTP threads of %s did not start%s", ls->url_host,
@@ -299,61 +413,54 @@ const char *http_header(struct http_conn *c, const char *name)
 	return MHD_lookup_connection_value(mhd_of(c), MHD_HEADER_KIND, name);
 }
 
-const char *http_arg(struct http_conn *c, const char *name)
+const struct http_head *http_head(struct http_conn *c)
 {
-	const char *value = NULL;
-
-	if (MHD_lookup_connection_value_n(mhd_of(c), MHD_GET_ARGUMENT_KIND, name, strlen(name), &value,
-					  NULL) != MHD_YES)
-		return NULL;
-	return value ? value : "";
+	return &link_of(mhd_of(c))->head;
 }
 
-struct args {
-	const char *name;
-	void (*fn)(void *arg, const char *value);
-	void *arg;
-};
-
-static enum MHD_Result mhd_one_arg(void *arg, enum MHD_ValueKind kind, const char *name, const char *value)
+const char *http_arg(struct http_conn *c, const char *name)
 {
-	struct args *a = arg;
+	size_t n;
+	const struct arg *args = args_of(link_of(mhd_of(c)), &n);
 
-	if (strcmp(name, a->name) == 0)
-		a->fn(a->arg, value ? value : "");
-	return MHD_YES;
+	for (size_t i = 0; i < n; i++)
+		if (strcasecmp(args[i].name, name) == 0)
+			return args[i].value;
+	return NULL;
 }
 
 void http_args(struct http_conn *c, const char *name, void (*fn)(void *arg, const char *value), void *arg)
 {
-	struct args a = { name, fn, arg };
+	size_t n;
+	const struct arg *args = args_of(link_of(mhd_of(c)), &n);
 
-	MHD_get_connection_values(mhd_of(c), MHD_GET_ARGUMENT_KIND, mhd_one_arg, &a);
-}
-
-struct all_args {
-	void (*fn)(void *arg, const char *name, const char *value);
-	void *arg;
-};
-
-static enum MHD_Result mhd_any_arg(void *arg, enum MHD_ValueKind kind, const char *name, const char *value)
-{
-	struct all_args *a = arg;
-
-	a->fn(a->arg, name, value ? value : "");
-	return MHD_YES;
+	for (size_t i = 0; i < n; i++)
+		if (strcmp(args[i].name, name) == 0)
+			fn(arg, args[i].value);
 }
 
 void http_all_args(struct http_conn *c, void (*fn)(void *arg, const char *name, const char *value), void *arg)
 {
-	struct all_args a = { fn, arg };
+	size_t n;
+	const struct arg *args = args_of(link_of(mhd_of(c)), &n);
 
-	MHD_get_connection_values(mhd_of(c), MHD_GET_ARGUMENT_KIND, mhd_any_arg, &a);
+	for (size_t i = 0; i < n; i++)
+		fn(arg, args[i].name, args[i].value);
 }
 
 const struct sockaddr *http_peer(struct http_conn *c)
 {
 	return MHD_get_connection_info(mhd_of(c), MHD_CONNECTION_INFO_CLIENT_ADDRESS)->client_addr;
+}
+
+bool http_peer_trusted(struct http_conn *c)
+{
+	struct link *l = link_of(mhd_of(c));
+
+	if (!l->trust_known)
+		l->trusted = peer_is_trusted(fd_of(mhd_of(c)), http_peer(c));
+	l->trust_known = true;
+	return l->trusted;
 }
 
 void http_suspend(struct http_conn *c)
@@ -370,7 +477,7 @@ bool http_gone(struct http_conn *c)
 {
 	struct pollfd p = { .events = POLLRDHUP };
 
-	p.fd = MHD_get_connection_info(mhd_of(c), MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd;
+	p.fd = fd_of(mhd_of(c));
 	return poll(&p, 1, 0) == 1 && (p.revents & (POLLRDHUP | POLLHUP | POLLERR));
 }
 

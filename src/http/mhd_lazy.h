@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The functions of libmicrohttpd that mhd.c and mhd_reply.c use, loaded when a server starts: with GnuTLS
+ * The functions of libmicrohttpd that mhd*.c use, loaded when a server starts: with GnuTLS
  * and its libraries they would cost every command 3 ms at its start.
  */
 #pragma once
@@ -16,9 +16,9 @@
 	X(MHD_create_response_from_fd_at_offset64)                \
 	X(MHD_destroy_response)                                   \
 	X(MHD_get_connection_info)                                \
-	X(MHD_get_connection_values)                              \
+	X(MHD_get_connection_values_n)                            \
+	X(MHD_get_version)                                        \
 	X(MHD_lookup_connection_value)                            \
-	X(MHD_lookup_connection_value_n)                          \
 	X(MHD_queue_response)                                     \
 	X(MHD_resume_connection)                                  \
 	X(MHD_start_daemon)                                       \
@@ -40,11 +40,21 @@ extern struct mhd_functions mhd_functions;
 #define MHD_create_response_from_fd_at_offset64 mhd_functions.MHD_create_response_from_fd_at_offset64
 #define MHD_destroy_response                    mhd_functions.MHD_destroy_response
 #define MHD_get_connection_info                 mhd_functions.MHD_get_connection_info
-#define MHD_get_connection_values               mhd_functions.MHD_get_connection_values
+#define MHD_get_connection_values_n             mhd_functions.MHD_get_connection_values_n
+#define MHD_get_version                         mhd_functions.MHD_get_version
 #define MHD_lookup_connection_value             mhd_functions.MHD_lookup_connection_value
-#define MHD_lookup_connection_value_n           mhd_functions.MHD_lookup_connection_value_n
 #define MHD_queue_response                      mhd_functions.MHD_queue_response
 #define MHD_resume_connection                   mhd_functions.MHD_resume_connection
 #define MHD_start_daemon                        mhd_functions.MHD_start_daemon
 #define MHD_stop_daemon                         mhd_functions.MHD_stop_daemon
 #define MHD_suspend_connection                  mhd_functions.MHD_suspend_connection
+
+/* ---- mhd_head.c ---- */
+
+struct http_head;
+
+/* The request line, as libmicrohttpd passes it. */
+struct mhd_line {
+	const char *method, *url, *version;
+};
+void mhd_read_head(struct MHD_Connection *c, const struct mhd_line *line, struct http_head *ret);

@@ -12,6 +12,8 @@
 void reply_common_headers(const struct http_service *sv, struct http_reply *r)
 {
 	http_reply_header(r, "X-Content-Type-Options", "nosniff");
+	if (sv->opts.require_read_token)
+		http_reply_header(r, "Vary", "Authorization");
 	if (sv->opts.cors) {
 		http_reply_header(r, "Access-Control-Allow-Origin", "*");
 		http_reply_header(r, "Access-Control-Expose-Headers", sv->opts.cors_expose);

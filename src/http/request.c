@@ -11,9 +11,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include "http/access.h"
+#include "http/host.h"
 #include "http/limit.h"
 
-#define TOO_MANY "too many requests from your address"
+#define TOO_MANY       "too many requests from your address"
+#define HOST_TEXT_SIZE 400u
 
 /* A request before it has anything of its own. */
 struct opening {
@@ -24,6 +26,7 @@ struct opening {
 	char token[TOKEN_MAX_NAME];
 	struct http_match m;
 	char room[HTTP_TARGET_MAX + 1]; /* of its views */
+	char text[HOST_TEXT_SIZE];      /* of a 421 */
 };
 
 static void opening_init(struct opening *o, struct http_service *sv, const struct http_request *hr)
@@ -50,6 +53,37 @@ static uint32_t opening_client(const struct opening *o)
 static unsigned opening_type(const struct opening *o)
 {
 	return o->m.route ? o->m.route->type : o->sv->opts.other_type;
+}
+
+/* A page of another site cannot have a token of this server. */
+static bool has_token(struct opening *o)
+{
+	char name[TOKEN_MAX_NAME];
+	const char *text;
+
+	return http_head(o->hr->conn)->authorization && tokens_any(o->sv->tokens) &&
+	       !http_authorize(o->sv, o->hr->conn, TOKEN_READ, name, &text);
+}
+
+/*
+ * 0, or the status and text of a refusal that no path and no token changes. Under a foreign name browsers may do
+ * nothing. Other programs may read: they ask for a server that its users named.
+ */
+static unsigned head_judge(struct opening *o, const char **ret_text)
+{
+	const struct http_head *head = http_head(o->hr->conn);
+
+	if (head->wrong) {
+		counters_refused("malformed");
+		*ret_text = head->wrong;
+		return 400;
+	}
+	if (!head->browser || hosts_judge(o->sv->hosts, head->host) != HOST_FOREIGN || has_token(o))
+		return 0;
+	counters_refused("host");
+	hosts_refuse(o->sv->hosts, head->host, o->text, sizeof(o->text));
+	*ret_text = o->text;
+	return 421;
 }
 
 static bool is_open_to_readers(struct opening *o)
@@ -90,11 +124,22 @@ static unsigned opening_judge(struct opening *o, const char **ret_text)
 		*ret_text = "no such path"; /* that of a 405 is reply_refusal()'s */
 		return o->m.status;
 	}
-	if ((r->flags & HTTP_SAME_SITE) && http_is_other_site(o->hr->conn)) {
-		*ret_text = "pages of other sites may not do this without a token";
-		return 403;
-	}
 	return 0;
+}
+
+/*
+ * May the page from which a browser sends this change anything? Other sites' pages need a token; with @cors they may
+ * also send requests that only read. For links and pictures of other sites, GET is not judged.
+ */
+static unsigned page_judge(struct opening *o, const char **ret_text)
+{
+	bool by_token = o->token[0] && strcmp(o->token, HTTP_LOCAL_NAME) != 0;
+
+	if (by_token || (o->sv->opts.cors && o->m.route->scope == TOKEN_READ) ||
+	    !http_is_other_site(o->hr->conn))
+		return 0;
+	*ret_text = "pages of other sites may not do this without a token";
+	return 403;
 }
 
 static bool queue_is_full(struct http_service *sv, enum http_class cls, uint32_t client)
@@ -313,6 +358,12 @@ static enum http_result open_get(struct http_service *sv, const struct http_requ
 	unsigned status;
 
 	opening_init(&o, sv, hr);
+	status = head_judge(&o, &text);
+	if (status) {
+		http_match(sv->opts.routes, sv->opts.server, hr->method, str_of(hr->url), o.room, &o.m);
+		counters_begin(sv->counters, opening_type(&o));
+		return send_refusal(&o, status, text);
+	}
 	if (sv->opts.hot && !o.limited && is_open_to_readers(&o) &&
 	    sv->opts.hot(sv->opts.server, hr, o.head, &hot)) {
 		counters_begin(sv->counters, hot.type);
@@ -355,9 +406,13 @@ static bool receive_begin(void *arg, const struct http_request *hr, void **ctx)
 	counters_begin(sv->counters, opening_type(&o));
 	/* A browser sends it without the token of the request that will follow. */
 	preflight = sv->opts.cors && !o.limited && o.m.allow && strcmp(hr->method, "OPTIONS") == 0;
-	status = preflight ? 0 : opening_judge(&o, &text);
+	status = head_judge(&o, &text);
+	if (!status && !preflight)
+		status = opening_judge(&o, &text);
+	if (!status && !preflight)
+		status = page_judge(&o, &text);
 	*ctx = req = request_new(&o);
-	if (preflight) {
+	if (preflight && !status) {
 		req->reply = reply_options(sv, o.m.allow);
 		req->status = 204;
 		req->result = "made";

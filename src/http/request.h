@@ -5,13 +5,12 @@
  *   request.c    from its headers to its reply, in these steps: match the row, rate limit, token, size of the
  *                body, body, run, reply, access log and metrics
  *   route.c      the row of a method and a target
- *   access.c, counters.c, limit.c, token.c, authorize.c    single steps of it
+ *   access.c, counters.c, host.c, limit.c, peer.c, token.c, authorize.c    single steps of it
  *   body.c       bodies that are collected in memory
  *   wait.c       suspended requests: deadlines, clients that hang up
  *   reply.c      replies and refusals
  *   service.c    the state that all requests of a server share
- *   http.h       the transport: connections, suspension, replies. No file but mhd.c and mhd_reply.c sees
- *                libmicrohttpd
+ *   http.h       the transport: connections, suspension, replies. Only mhd*.c see libmicrohttpd
  *
  * Resources are above this module: they are the rows of a table (route.h), and have no name here.
  * Order of locks: a resource's, then wait.c's, then those inside base and libmicrohttpd.
@@ -26,9 +25,11 @@
 
 #define HTTP_RETRY_AFTER_S "5"
 #define HTTP_TYPES_MAX     24u
+#define HTTP_LOCAL_NAME    "loopback" /* instead of a token's name: a client that needs none */
 
 struct access_log;
 struct counters;
+struct hosts;
 struct limit;
 struct server; /* the resources': this module only passes it on */
 struct tokens;
@@ -78,6 +79,9 @@ struct http_service_options {
 	unsigned max_queued;
 	int64_t request_deadline_ms; /* of a suspended request */
 	const char *tokens_path;     /* NULL: there are no tokens */
+	/* As given to http_start(); and further URLs of the service, such as a proxy's: names that Host may have. */
+	const struct str *listen, *public_urls;
+	size_t n_listen, n_public_urls;
 	bool require_read_token, cors, access_log;
 	/* Names of the headers that pages of other sites may send, and of those that they may read. */
 	const char *cors_headers, *cors_expose;
@@ -111,6 +115,7 @@ struct http_service {
 	struct limit *limit;       /* NULL: none */
 	struct access_log *access; /* NULL: none */
 	struct tokens *tokens;
+	struct hosts *hosts;
 	struct counters *counters;
 	uint64_t seed;      /* of the clients' numbers, so that no client can choose its own */
 	atomic_uint n_open; /* struct requests */
@@ -143,9 +148,9 @@ struct request {
 	int64_t started_ns;
 	struct arena arena;
 	struct str path, parts[HTTP_PARTS_MAX]; /* as in http_match; in the arena */
-	char token[TOKEN_MAX_NAME];             /* whose token it has; "loopback"; empty: none was needed */
-	struct buf body;                        /* collected by body.c */
-	void *own;                              /* the handler's; zero at begin() */
+	char token[TOKEN_MAX_NAME]; /* whose token it has; HTTP_LOCAL_NAME; empty: none was needed */
+	struct buf body;            /* collected by body.c */
+	void *own;                  /* the handler's; zero at begin() */
 
 	/* under wait.c's lock */
 	bool suspended, listed;
@@ -223,14 +228,14 @@ void body_drop(struct request *req);
 /* ---- authorize.c ---- */
 
 /*
- * 0 and the name of its token, or the status and the text of the refusal. Without any tokens, only this
- * machine may do more than read.
+ * 0 and the name of its token, or the status and the text of the refusal. Without any tokens, only root and the
+ * user who runs the service may do more than read, on this machine and not through a proxy: HTTP_LOCAL_NAME.
  */
 unsigned http_authorize(struct http_service *sv, struct http_conn *conn, enum token_scope scope,
 			char name[TOKEN_MAX_NAME], const char **ret_text);
-/* The client is on this machine, and is no proxy. */
+/* The client is on this machine, and says of no proxy. This gives no rights. */
 bool http_is_loopback(struct http_conn *conn);
-/* A browser sends it for a page of another site, without a token. */
+/* A browser sends it for a page of another site. */
 bool http_is_other_site(struct http_conn *conn);
 
 /* ---- reply.c ---- */

@@ -98,7 +98,6 @@ struct http_body {
 enum {
 	HTTP_JSON = 1 << 0,          /* refusals are {"error": ...}, not text */
 	HTTP_LOOSE_SLASHES = 1 << 1, /* several slashes count as one, a last one as none */
-	HTTP_SAME_SITE = 1 << 2,     /* refused to pages of other sites, unless they have a token */
 };
 
 struct http_route {

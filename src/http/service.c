@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 #include "http/access.h"
+#include "http/host.h"
 #include "http/limit.h"
 #include "http/request.h"
 
@@ -23,7 +24,9 @@ int http_service_new(const struct http_service_options *opts, struct http_servic
 		sv->access = access_new(STDERR_FILENO);
 	sv->busy = reply_canned(sv, 503, "busy\n");
 	sv->too_many = reply_canned(sv, 429, "too many requests from your address\n");
-	if (wait_start(sv, err) < 0) {
+	if (hosts_new(opts->listen, opts->n_listen, opts->public_urls, opts->n_public_urls, &sv->hosts, err) <
+		    0 ||
+	    wait_start(sv, err) < 0) {
 		http_service_free(sv);
 		return -1;
 	}
@@ -40,6 +43,7 @@ void http_service_free(struct http_service *sv)
 	access_free(sv->access);
 	limit_free(sv->limit);
 	tokens_free(sv->tokens);
+	hosts_free(sv->hosts);
 	counters_free(sv->counters);
 	wait_done(&sv->wait);
 	free(sv);

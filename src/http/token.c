@@ -162,8 +162,9 @@ struct tokens {
 	/* under the lock */
 	struct token *list;
 	size_t n;
-	bool unreadable;
+	bool closed; /* there is a file: only its tokens count, even if it has none or cannot be read */
 	int64_t look_ms;
+	int failed; /* errno of the last stat() */
 	struct stat st;
 };
 
@@ -174,20 +175,32 @@ static void tokens_refresh(struct tokens *t)
 	struct err err = { 0 };
 	struct token *list = NULL;
 	struct stat st = { 0 };
+	int failed = 0, r;
 	size_t n = 0;
 
 	if (!t->path || now_ms < t->look_ms)
 		return;
 	t->look_ms = now_ms + LOOK_EVERY_MS;
-	if (stat(t->path, &st) < 0)
+	if (stat(t->path, &st) < 0) {
+		/* Only a file that is certainly not there gives this machine its rights. */
+		failed = errno == ENOENT || errno == ENOTDIR ? 0 : errno;
 		st = (struct stat){ 0 };
-	if (st.st_ino == t->st.st_ino && st.st_size == t->st.st_size &&
+	}
+	if (failed == t->failed && st.st_ino == t->st.st_ino && st.st_size == t->st.st_size &&
 	    st.st_mtim.tv_sec == t->st.st_mtim.tv_sec && st.st_mtim.tv_nsec == t->st.st_mtim.tv_nsec)
 		return;
 	t->st = st;
-	t->unreadable = tokens_read(t->path, &list, &n, &err) < 0;
-	if (t->unreadable)
+	t->failed = failed;
+	r = failed ? err_os(&err, failed, "%s", t->path) : tokens_read(t->path, &list, &n, &err);
+	t->closed = failed || st.st_ino;
+	if (r < 0)
 		log_error("server", "tokens: %s: no token is accepted until the file is corrected", err.text);
+	else if (t->closed && !n)
+		log_warn(
+			"server",
+			"tokens: %s has no token: no client may push until 'lode token add' adds one, or the "
+			"file is removed",
+			t->path);
 	free(t->list);
 	t->list = list;
 	t->n = n;
@@ -218,7 +231,7 @@ bool tokens_any(struct tokens *t)
 
 	pthread_mutex_lock(&t->lock);
 	tokens_refresh(t);
-	any = t->n || t->unreadable;
+	any = t->closed;
 	pthread_mutex_unlock(&t->lock);
 	return any;
 }

@@ -49,7 +49,7 @@ int tokens_write(const char *path, const struct token *list, size_t n, struct er
 struct tokens;
 struct tokens *tokens_new(const char *path);
 void tokens_free(struct tokens *t); /* takes NULL */
-/* Is there any token? A file that cannot be read counts as one with tokens that no client has. */
+/* Is there a file? One that is empty or cannot be read counts as one with tokens that no client has. */
 bool tokens_any(struct tokens *t);
 enum { TOKEN_UNKNOWN = 1, TOKEN_NOT_ALLOWED = 2 };
 /* 0 and the name of the token with this secret, if it has @scope. */

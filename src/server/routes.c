@@ -55,14 +55,13 @@
 		}                                                                                   \
 	}
 
-#define CHANGE(path, args, run)                                                                 \
-	{                                                                                       \
-		HTTP_POST, path, PUSH, HTTP_ON_WORKER, TYPE_INGEST, HTTP_JSON | HTTP_SAME_SITE, \
-			&profiles_body, &profiles_post, .cls = HTTP_CLASS_INTAKE,               \
-							.arg = &(const struct api_route)        \
-		{                                                                               \
-			args, run                                                               \
-		}                                                                               \
+#define CHANGE(path, args, run)                                                                    \
+	{                                                                                          \
+		HTTP_POST, path, PUSH, HTTP_ON_WORKER, TYPE_INGEST, HTTP_JSON, &profiles_body,     \
+			&profiles_post, .cls = HTTP_CLASS_INTAKE, .arg = &(const struct api_route) \
+		{                                                                                  \
+			args, run                                                                  \
+		}                                                                                  \
 	}
 
 #define RANGE "query from to profile"

@@ -95,10 +95,14 @@ static int start_service(struct server *s, struct err *err)
 		.max_queued = o->max_queued,
 		.request_deadline_ms = o->request_deadline_ms,
 		.tokens_path = o->tokens_path,
+		.listen = o->listen,
+		.n_listen = o->n_listen,
+		.public_urls = o->public_urls,
+		.n_public_urls = o->n_public_urls,
 		.require_read_token = o->require_read_token,
 		.cors = o->cors,
 		.access_log = o->access_log,
-		.cors_headers = "cache-control, content-type, range, x-debuginfod-maxsize",
+		.cors_headers = "authorization, cache-control, content-type, range, x-debuginfod-maxsize",
 		.cors_expose =
 			"X-DEBUGINFOD-SIZE, X-DEBUGINFOD-FILE, X-DEBUGINFOD-ARCHIVE, Content-Range, ETag",
 	};

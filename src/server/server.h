@@ -33,6 +33,9 @@ struct server_options {
 	const struct str *listen; /* "ADDR:PORT", "[::1]:8002", ":8002" (all), "localhost:8002" (both
 				     families); port 0: any free */
 	size_t n_listen;
+	/* Further URLs that it is reached at; a browser is refused under any other name. */
+	const struct str *public_urls;
+	size_t n_public_urls;
 	unsigned http_threads;           /* 0: as many as CPUs */
 	unsigned workers;                /* 0: as many as CPUs, at least 2 */
 	const char *cache_dir;           /* folder of hot artifacts; NULL: none */

@@ -20,7 +20,7 @@ class Refused(Exception):
 
 
 class Browser:
-    def __init__(self, width=1280, height=900):
+    def __init__(self, width=1280, height=900, extra=()):
         with socket.socket() as s:
             s.bind(("127.0.0.1", 0))
             port = s.getsockname()[1]
@@ -34,7 +34,7 @@ class Browser:
             self.wait(self.is_up, "chromedriver")
             args = ["--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run", "--no-proxy-server",
                     "--disable-background-networking", "--disable-component-update", f"--window-size={width},{height}",
-                    f"--user-data-dir={self.home.name}/profile"]
+                    f"--user-data-dir={self.home.name}/profile", *extra]
             made = self.say("POST", "/session", {"capabilities": {"alwaysMatch": {
                 "goog:chromeOptions": {"args": args}, "goog:loggingPrefs": {"browser": "ALL", "performance": "ALL"}}}})
             self.url += f"/session/{made['sessionId']}"
@@ -81,6 +81,10 @@ class Browser:
 
     def run(self, script, *args):
         return self.say("POST", "/execute/sync", {"script": script, "args": list(args)})
+
+    def run_async(self, script, *args):
+        """The script calls its last argument with the result."""
+        return self.say("POST", "/execute/async", {"script": script, "args": list(args)})
 
     def text(self, selector="body"):
         """The visible text of the element, "" if there is none."""

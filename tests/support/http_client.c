@@ -64,7 +64,7 @@ void http_client_ask(struct http_client *c, const char *method, const char *path
 {
 	AUTO(buf_done) struct buf b = { 0 };
 
-	buf_printf(&b, "%s %s HTTP/1.1\r\nHost: test\r\n%s\r\n", method, path, headers ? headers : "");
+	buf_printf(&b, "%s %s HTTP/1.1\r\nHost: localhost\r\n%s\r\n", method, path, headers ? headers : "");
 	http_client_send(c, buf_cstr(&b));
 }
 

@@ -122,6 +122,8 @@ static const struct option_row web_rows[] = {
 	  OPT_CALL(set_debuginfod_port) },
 	{ 0, "listen-address", "ADDR", "listen on this address only", SERVICE_TEXT(debuginfod.address) },
 	{ 'C', "connection-pool", "[N]", "HTTP threads [CPUs]", OPT_CALL(set_http_threads) },
+	{ 0, "public-url", "URL", "a URL by which browsers reach this server; may be given again",
+	  SERVICE_LIST(public_urls) },
 	{ 0, "cors", NULL, "let pages of other sites send requests", SERVICE_ON(server.cors) },
 	{ 'h', "home-redirect", "URL", "redirect / there", SERVICE_TEXT(server.home_redirect) },
 	{ 'H', "home-html", "FILE", "show this file at /", SERVICE_TEXT(server.home_html) },

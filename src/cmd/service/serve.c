@@ -18,6 +18,10 @@ static const struct option_row http_rows[] = {
 	{ 0, "listen", "ADDR:PORT",
 	  "the address to listen on; :PORT is all addresses; may be given again [localhost:8002]",
 	  SERVICE_LIST(listen) },
+	{ 0, "public-url", "URL",
+	  "a URL by which browsers reach this server, such as a proxy's; may be given again [localhost, this "
+	  "machine's name, IP addresses]",
+	  SERVICE_LIST(public_urls) },
 	{ 0, "tls-cert", "FILE", "serve https with this certificate chain, PEM",
 	  SERVICE_TEXT(server.tls_cert) },
 	{ 0, "tls-key", "FILE", "the certificate's key, PEM", SERVICE_TEXT(server.tls_key) },

@@ -383,6 +383,8 @@ static int start_server(struct service *v, const struct settings *s, const struc
 	opts.index_path = files->index;
 	opts.listen = o->listen.items;
 	opts.n_listen = o->listen.n;
+	opts.public_urls = o->public_urls.items;
+	opts.n_public_urls = o->public_urls.n;
 	/* The console has no room for a line a request. */
 	opts.access_log = opts.access_log && !v->console;
 	/* A passive service only reads: the folder belongs to another process. */

@@ -21,7 +21,7 @@
 /* The settings of these commands, in settings.own. One struct for all, since one configuration file serves
  * all. */
 struct service_settings {
-	struct setting_list listen;
+	struct setting_list listen, public_urls;
 	struct setting_list suffixes; /* of package files */
 	/* Without roots, package_suffixes and paths of files: service.c and scan.c fill those in. */
 	struct scan_options scan;

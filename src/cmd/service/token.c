@@ -115,7 +115,14 @@ static int token_rm(const struct settings *s, const char *path, struct token_lis
 				       STR_ARG(s->paths.items[k]));
 		memmove(&l->v[i], &l->v[i + 1], (--l->n - i) * sizeof(*l->v));
 	}
-	return tokens_write(path, l->v, l->n, err);
+	if (tokens_write(path, l->v, l->n, err) < 0)
+		return -1;
+	if (!l->n)
+		fprintf(stderr,
+			"lode: token: no token is left, so no client may push; remove %s to let root and the "
+			"service's user push without one\n",
+			path);
+	return 0;
 }
 
 static const struct {

@@ -13,12 +13,16 @@
  */
 #define MAX_HEADER_VALUE 1600u
 
-/* The bytes of a build ID never change, so a client never has to ask again. */
-#define CACHE_FOREVER "public, max-age=31536000, immutable"
+/*
+ * The bytes of a build ID never change, so a client never has to ask again. If reading needs a token, a cache that
+ * is shared by clients must not keep them: it would serve them to clients without one.
+ */
+#define CACHE_FOREVER "max-age=31536000, immutable"
 
 static void validator_headers(const struct server *s, struct http_reply *r, const struct content *c)
 {
-	http_reply_header(r, "Cache-Control", CACHE_FOREVER);
+	http_reply_header(r, "Cache-Control",
+			  s->opts.require_read_token ? "private, " CACHE_FOREVER : "public, " CACHE_FOREVER);
 	http_reply_header(r, "ETag", c->etag);
 	http_reply_header(r, "Last-Modified", c->modified);
 	reply_common_headers(s->http_service, r);

@@ -55,7 +55,7 @@ static void page_add(struct page *p, const char *name, unsigned status, size_t s
 static void page_headers(struct http_reply *r, const char *type)
 {
 	http_reply_header(r, "Content-Type", type);
-	http_reply_header(r, "Cache-Control", "no-cache");
+	http_reply_header(r, "Cache-Control", "private, no-cache");
 	http_reply_header(r, "X-Content-Type-Options", "nosniff");
 	http_reply_header(r, "Referrer-Policy", "no-referrer");
 }

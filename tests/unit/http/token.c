@@ -125,6 +125,44 @@ static void an_unreadable_token_file_lets_no_client_in(void **state)
 	assert_int_equal(check(f, secret, TOKEN_READ), TOKEN_UNKNOWN);
 }
 
+static void a_file_without_tokens_lets_no_client_in(void **state)
+{
+	struct token_fixture *f = *state;
+	struct err err = { 0 };
+
+	assert_false(tokens_any(f->t));
+	assert_done(file_write_durable(f->path, "", 0, 0600, &err));
+	clock_test_advance(1000);
+	assert_true(tokens_any(f->t));
+	assert_done(file_write_durable(f->path, "# none yet\n\n", 12, 0600, &err));
+	clock_test_advance(1000);
+	assert_true(tokens_any(f->t));
+	assert_int_equal(check(f, "", TOKEN_READ), TOKEN_UNKNOWN);
+	/* So also after the last token was removed. */
+	assert_done(tokens_write(f->path, NULL, 0, &err));
+	clock_test_advance(1000);
+	assert_true(tokens_any(f->t));
+	assert_int_equal(unlink(f->path), 0);
+	clock_test_advance(1000);
+	assert_false(tokens_any(f->t));
+}
+
+static void a_path_that_is_no_file_lets_no_client_in(void **state)
+{
+	struct token_fixture *f = *state;
+	struct tokens *t;
+	AUTO(mem_freep) char *path = mem_printf("%s/%0300d", f->dir, 0);
+
+	/* A folder. */
+	t = tokens_new(f->dir);
+	assert_true(tokens_any(t));
+	tokens_free(t);
+	/* A path that cannot be searched; root can search all but those with too long a name. */
+	t = tokens_new(path);
+	assert_true(tokens_any(t));
+	tokens_free(t);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -134,6 +172,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(a_replaced_token_is_refused, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(an_unreadable_token_file_lets_no_client_in, set_up,
 						tear_down),
+		cmocka_unit_test_setup_teardown(a_file_without_tokens_lets_no_client_in, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(a_path_that_is_no_file_lets_no_client_in, set_up, tear_down),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The head of a request: facts for the receiver, and the forms that are refused.
+ *
+ * libmicrohttpd reads more forms than RFC 9112 allows: a line that ends in a bare LF, a line that continues the one
+ * before it, a second Host or Content-Length, both lengths at once. A proxy before it may read such a request as
+ * another one, or as two. Most of them show in the list of headers. The ends of lines do not; but version 0.9.75
+ * parses in place, so the distance between one header and the next is known: the two bytes of a CR LF. Later
+ * versions check the ends of lines themselves.
+ */
+#include "http/http.h"
+
+#include <strings.h>
+#include "http/mhd_lazy.h"
+
+#define IN_PLACE_VERSION "0.9.75"
+#define LINE_END         2u /* CR LF, which the parser replaces by two NULs */
+#define VERSION_SIZE     8u /* "HTTP/1.1" */
+#define GET_BODY_MAX     KIB(64)
+
+#define WRONG_LINES                                                                                         \
+	"the lines of the request do not end in CR LF, or continue on the next line, or have spaces where " \
+	"none may be"
+#define WRONG_HOST   "a request has one Host"
+#define WRONG_LENGTH "a request has one Content-Length, or one 'Transfer-Encoding: chunked', not both"
+#define WRONG_BODY   "GET and HEAD take no body"
+
+struct head_reader {
+	struct http_head *head;
+	const char *next; /* where the next line starts; NULL: not known */
+	unsigned n_host, n_length, n_coding;
+	bool is_chunked, is_large;
+};
+
+static bool name_is(const char *key, size_t size, struct str name)
+{
+	return size == name.size && strncasecmp(key, name.p, size) == 0;
+}
+
+static bool name_starts(const char *key, size_t size, struct str name)
+{
+	return size >= name.size && strncasecmp(key, name.p, name.size) == 0;
+}
+
+static void read_framing(struct head_reader *r, const char *key, size_t size, const char *value)
+{
+	uint64_t n;
+
+	if (name_is(key, size, STR("Host"))) {
+		r->n_host++;
+		r->head->host = value;
+	} else if (name_is(key, size, STR("Content-Length"))) {
+		r->n_length++;
+		r->is_large = !str_to_u64(str_of(value), &n) || n > GET_BODY_MAX;
+	} else if (name_is(key, size, STR("Transfer-Encoding"))) {
+		r->n_coding++;
+		r->is_chunked = strcasecmp(value, "chunked") == 0;
+	}
+}
+
+/*
+ * Headers that name the client of a proxy. A list, and not all that begins with X-: clients send headers of their
+ * own.
+ */
+static bool is_of_proxy(const char *key, size_t size)
+{
+	static const struct str names[] = {
+		STR("Forwarded"),
+		STR("Via"),
+		STR("X-Real-IP"),
+		STR("X-Client-IP"),
+		STR("X-ProxyUser-IP"),
+		STR("X-Cluster-Client-IP"),
+		STR("X-Original-Forwarded-For"),
+		STR("True-Client-IP"),
+		STR("CF-Connecting-IP"),
+	};
+
+	if (name_starts(key, size, STR("X-Forwarded-")))
+		return true;
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
+		if (name_is(key, size, names[i]))
+			return true;
+	return false;
+}
+
+/* Browsers send some of these with every request, and a page cannot leave them all out. */
+static bool is_of_browser(const char *key, size_t size, const char *value)
+{
+	static const struct str names[] = { STR("Accept-Language"), STR("Cookie"), STR("Origin"),
+					    STR("Referer"), STR("Upgrade-Insecure-Requests") };
+
+	if (name_starts(key, size, STR("Sec-")))
+		return true;
+	if (name_is(key, size, STR("User-Agent")))
+		return strncmp(value, "Mozilla/", 8) == 0;
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
+		if (name_is(key, size, names[i]))
+			return true;
+	return false;
+}
+
+static void read_kind(struct head_reader *r, const char *key, size_t size, const char *value)
+{
+	struct http_head *head = r->head;
+
+	if (name_is(key, size, STR("Authorization")))
+		head->authorization = value;
+	switch (key[0] | 0x20) {
+	case 'a':
+	case 'o':
+	case 'r':
+	case 's':
+	case 'u':
+		head->browser |= is_of_browser(key, size, value);
+		break;
+	case 'c':
+		head->browser |= is_of_browser(key, size, value);
+		head->forwarded |= is_of_proxy(key, size);
+		break;
+	case 'f':
+	case 't':
+	case 'v':
+	case 'x':
+		head->forwarded |= is_of_proxy(key, size);
+		break;
+	}
+}
+
+/* A name has neither blanks nor control characters, so "Host : x" and " X: y" are none. */
+static bool is_name(const char *key, size_t size)
+{
+	for (size_t i = 0; i < size; i++)
+		if ((unsigned char)key[i] <= ' ' || (unsigned char)key[i] >= 0x7f)
+			return false;
+	return size > 0;
+}
+
+static enum MHD_Result mhd_read_header(void *arg, enum MHD_ValueKind kind, const char *key, size_t key_size,
+				       const char *value, size_t value_size)
+{
+	struct head_reader *r = arg;
+	const char *text = value ? value : "";
+
+	if (!is_name(key, key_size) || memchr(text, '\r', value_size) || memchr(text, '\n', value_size))
+		r->head->wrong = WRONG_LINES;
+	if (r->next && (key != r->next || value < key || value[value_size] || value[value_size + 1]))
+		r->head->wrong = WRONG_LINES;
+	if (r->head->wrong)
+		return MHD_NO;
+	if (r->next)
+		r->next = value + value_size + LINE_END;
+	switch (key[0] | 0x20) {
+	case 'h':
+	case 'c':
+	case 't':
+		read_framing(r, key, key_size, text);
+	}
+	read_kind(r, key, key_size, text);
+	return MHD_YES;
+}
+
+static bool parses_in_place(void)
+{
+	static _Atomic int known; /* 1: yes; -1: no */
+
+	if (!known)
+		known = strcmp(MHD_get_version(), IN_PLACE_VERSION) == 0 ? 1 : -1;
+	return known > 0;
+}
+
+static const char *judge_framing(const struct head_reader *r, const struct mhd_line *line)
+{
+	bool is_get = strcmp(line->method, "GET") == 0 || strcmp(line->method, "HEAD") == 0;
+
+	if (r->n_host > 1 || (!r->n_host && !r->head->old))
+		return WRONG_HOST;
+	if (r->n_length + r->n_coding > 1 || (r->n_coding && (!r->is_chunked || r->head->old)))
+		return WRONG_LENGTH;
+	return is_get && (r->n_coding || (r->n_length && r->is_large)) ? WRONG_BODY : NULL;
+}
+
+void mhd_read_head(struct MHD_Connection *c, const struct mhd_line *line, struct http_head *ret)
+{
+	struct head_reader r = { .head = ret };
+	const char *end = NULL;
+	bool in_place = parses_in_place();
+
+	*ret = (struct http_head){ .old = strcmp(line->version, "HTTP/1.0") == 0 };
+	if (in_place) {
+		end = line->method +
+		      MHD_get_connection_info(c, MHD_CONNECTION_INFO_REQUEST_HEADER_SIZE)->header_size;
+		r.next = line->version + VERSION_SIZE + LINE_END;
+		if (line->url != line->method + strlen(line->method) + 1)
+			ret->wrong = WRONG_LINES;
+	}
+	if (strchr(line->url, ' ') || strchr(line->url, '\r'))
+		ret->wrong = WRONG_LINES;
+	if (!ret->wrong)
+		MHD_get_connection_values_n(c, MHD_HEADER_KIND, mhd_read_header, &r);
+	if (!ret->wrong && in_place && r.next + LINE_END != end)
+		ret->wrong = WRONG_LINES;
+	if (!ret->wrong)
+		ret->wrong = judge_framing(&r, line);
+}

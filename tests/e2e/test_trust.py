@@ -1,0 +1,276 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Who may do what: other users of the machine, proxies, browsers' pages of other sites, shared caches, an empty token file."""
+
+import contextlib
+import os
+import shutil
+import socket
+import subprocess
+import time
+
+import pytest
+
+from browser import Browser
+from conftest import LODE, free_port
+from making import elf, fetch, healthy, new_id, pool
+from pushing import put, server
+
+NGINX = shutil.which("nginx") or "/usr/sbin/nginx"
+OTHER_UID = 12345
+needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to be another user")
+needs_nginx = pytest.mark.skipif(not os.path.exists(NGINX), reason="no nginx")
+
+
+@contextlib.contextmanager
+def as_user(uid):
+    os.seteuid(uid)
+    try:
+        yield
+    finally:
+        os.seteuid(0)
+
+
+def raw(port, text, uid=0):
+    """The reply to these bytes, sent by a socket of this user."""
+    with as_user(uid) if uid else contextlib.nullcontext():
+        k = socket.socket()
+    with k:
+        k.settimeout(30)
+        k.connect(("127.0.0.1", port))
+        k.sendall(text)
+        got = b""
+        with contextlib.suppress(ConnectionError):
+            while piece := k.recv(65536):
+                got += piece
+    return got
+
+
+def status_of(reply):
+    return int(reply.split(b" ", 2)[1]) if reply.startswith(b"HTTP/1.1 ") else 0
+
+
+def request(method, path, body=b"", headers=(), host="localhost"):
+    lines = [f"{method} {path} HTTP/1.1", f"Host: {host}", "Connection: close", f"Content-Length: {len(body)}", *headers]
+    return "\r\n".join(lines).encode() + b"\r\n\r\n" + body
+
+
+# ---- users ----
+
+@needs_root
+def test_another_user_of_the_machine_may_only_read(server, elf):
+    s = server()
+    path = f"/buildid/{elf.id}/debuginfo"
+    for uid, want in ((OTHER_UID, 403), (65534, 403), (0, 201)):
+        reply = raw(s.port, request("PUT", path, elf.debug), uid)
+        assert status_of(reply) == want, (uid, reply[:600])
+    for uid in (OTHER_UID, 65534):
+        assert status_of(raw(s.port, request("GET", path), uid)) == 200
+        assert status_of(raw(s.port, request("DELETE", path), uid)) == 403
+        assert status_of(raw(s.port, request("POST", "/profiles", b"a;b 3\n"), uid)) == 403
+    assert status_of(raw(s.port, request("DELETE", path))) == 200
+    healthy(s)
+
+
+@needs_root
+def test_a_socket_that_its_owner_closed_is_nobodys(server, elf):
+    """The kernel reports root as the user of a socket without a process."""
+    s = server()
+    path = f"/buildid/{elf.id}/debuginfo"
+    for _ in range(20):
+        with as_user(OTHER_UID):
+            k = socket.socket()
+        k.connect(("127.0.0.1", s.port))
+        k.sendall(request("PUT", path, elf.debug))
+        k.close()
+    s.wait(lambda: s.log_path.read_text().count("PUT /buildid") == 20, "the requests to be logged")
+    assert fetch(s, path)[0] == 404
+
+
+@needs_root
+def test_a_service_of_another_user_trusts_that_user_and_root(elf, pool, tmp_path):
+    """The service of a user who is not root."""
+    port, data = free_port(), tmp_path / "data"
+    data.mkdir()
+    os.chown(data, OTHER_UID, OTHER_UID)
+    for p in (tmp_path, *tmp_path.parents):
+        if p.stat().st_uid == os.getuid() and p != p.parent and not p.stat().st_mode & 1:
+            os.chmod(p, p.stat().st_mode | 0o055)
+    with open(tmp_path / "log", "wb") as log:
+        p = subprocess.Popen([LODE, "serve", "--listen", f"127.0.0.1:{port}", "--data", str(data), "--no-upstream", str(pool)],
+                             stdout=log, stderr=log, user=OTHER_UID, group=OTHER_UID, extra_groups=[])
+    try:
+        end = time.monotonic() + 30
+        while b"listening" not in (tmp_path / "log").read_bytes():
+            assert time.monotonic() < end and p.poll() is None, (tmp_path / "log").read_text()
+            time.sleep(0.02)
+        path = f"/buildid/{elf.id}/debuginfo"
+        for uid, want in ((OTHER_UID + 1, 403), (OTHER_UID, 201), (0, 200)):
+            assert status_of(raw(port, request("PUT", path, elf.debug), uid)) == want, uid
+    finally:
+        p.terminate()
+        p.wait(30)
+
+
+# ---- proxies ----
+
+class Nginx:
+    """nginx before a service, with the lines of its location; started as root, so its workers are www-data."""
+
+    def __init__(self, tmp_path, upstream, lines="", http=""):
+        self.port, self.dir = free_port(), tmp_path / "nginx"
+        self.dir.mkdir()
+        os.chmod(self.dir, 0o777)
+        (self.dir / "conf").write_text(f"""
+            daemon off; worker_processes 1; pid {self.dir}/pid; error_log {self.dir}/error.log;
+            events {{ worker_connections 64; }}
+            http {{ access_log off; client_body_temp_path {self.dir}/body; proxy_temp_path {self.dir}/temp; fastcgi_temp_path {self.dir}/f;
+                uwsgi_temp_path {self.dir}/u; scgi_temp_path {self.dir}/s; {http}
+                server {{ listen 127.0.0.1:{self.port}; location / {{ proxy_pass http://127.0.0.1:{upstream}; {lines} }} }} }}""")
+        self.proc = subprocess.Popen([NGINX, "-c", str(self.dir / "conf"), "-e", str(self.dir / "error.log")],
+                                     stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        end = time.monotonic() + 20
+        while True:
+            try:
+                socket.create_connection(("127.0.0.1", self.port)).close()
+                return
+            except OSError:
+                assert time.monotonic() < end and self.proc.poll() is None, (self.dir / "error.log").read_text()
+                time.sleep(0.02)
+
+    def stop(self):
+        self.proc.terminate()
+        self.proc.wait(20)
+
+
+@pytest.fixture
+def nginx(tmp_path):
+    made = []
+
+    def start(*args, **kw):
+        made.append(Nginx(tmp_path, *args, **kw))
+        return made[-1]
+
+    yield start
+    for n in made:
+        n.stop()
+
+
+@needs_nginx
+@pytest.mark.parametrize("lines", ["", "proxy_http_version 1.1; proxy_set_header Connection '';"], ids=["default", "1.1"])
+def test_a_bare_proxy_gives_nobody_rights(server, elf, nginx, lines):
+    """Its default sends no header about its client."""
+    s = server()
+    path = f"/buildid/{elf.id}/debuginfo"
+    if lines and os.geteuid() != 0:
+        pytest.skip("a proxy of our own user cannot be told")
+    n = nginx(s.port, lines=lines)
+    assert status_of(raw(n.port, request("PUT", path, elf.debug))) == 403
+    assert status_of(raw(n.port, request("POST", "/profiles", b"a;b 3\n"))) == 403
+    assert status_of(raw(s.port, request("PUT", path, elf.debug))) == 201
+    assert status_of(raw(n.port, request("DELETE", path))) == 403
+    assert status_of(raw(n.port, request("GET", path))) == 200
+
+
+@needs_nginx
+def test_a_shared_cache_does_not_serve_without_a_token(server, elf, nginx):
+    s = server(["--require-read-token"])
+    made = subprocess.run([LODE, "token", "--data", str(s.data), "add", "ci"], capture_output=True, text=True, check=True).stdout.strip()
+    token = f"Authorization: Bearer {made}"
+    path = f"/buildid/{elf.id}/debuginfo"
+    s.wait(lambda: s.get("/api/status", headers=dict([token.split(": ")])).status == 200, "the token to be read")
+    assert put(s, path, elf.debug, dict([token.split(": ")]))[0] == 201
+    n = nginx(s.port, http="proxy_cache_path /dev/shm/lode-cache-%d keys_zone=z:1m;" % free_port(),
+              lines="proxy_cache z; proxy_cache_valid any 10m; add_header X-Cache $upstream_cache_status;")
+    for p in (path, f"/buildid/{elf.id}/section/.debug_info", "/api/status", "/", "/metrics", "/api/types", "/web/main.js"):
+        assert status_of(raw(n.port, request("GET", p))) == 401, p
+        assert status_of(raw(n.port, request("GET", p, headers=[token]))) in (200, 404), p
+        again = raw(n.port, request("GET", p, headers=[token]))
+        assert b"X-Cache: HIT" not in again, again[:500]
+        assert status_of(raw(n.port, request("GET", p))) == 401, p
+    assert b"Cache-Control: private, max-age" in raw(s.port, request("GET", path, headers=[token]))
+    assert b"Vary: Authorization" in raw(s.port, request("GET", path, headers=[token]))
+
+
+def test_what_anyone_may_read_may_be_cached(server, elf):
+    s = server()
+    path = f"/buildid/{elf.id}/debuginfo"
+    assert put(s, path, elf.debug)[0] == 201
+    assert b"Cache-Control: public, max-age" in raw(s.port, request("GET", path))
+
+
+# ---- tokens ----
+
+def test_an_empty_token_file_closes(server, elf):
+    s = server()
+    path = f"/buildid/{elf.id}/debuginfo"
+    assert put(s, path, elf.debug)[0] == 201
+    s.stop()
+    (s.data / "tokens").write_bytes(b"")
+    s = server(data=s.data)
+    for method in ("PUT", "DELETE"):
+        assert put(s, path, elf.debug, method=method)[0] == 401
+    assert fetch(s, path)[0] == 200
+    assert "has no token" in s.log_path.read_text()
+    # Removed: this machine may push again.
+    (s.data / "tokens").unlink()
+    s.wait(lambda: put(s, path, b"", method="DELETE")[0] == 200, "the file to be missed")
+
+
+# ---- pages of other sites ----
+
+SCRIPT = """
+    const [path, done] = [arguments[0], arguments[arguments.length - 1]];
+    const tries = {
+        GET: {}, POST: { method: "POST", body: "a;b 3" }, PUT: { method: "PUT", body: "x" }, DELETE: { method: "DELETE" },
+        opaque: { method: "POST", body: "a;b 3", mode: "no-cors" },
+        token: { method: "POST", body: "a;b 3", headers: { Authorization: "Bearer made-up" } },
+    };
+    (async () => {
+        const said = {};
+        for (const [name, init] of Object.entries(tries)) {
+            const url = name === "GET" || name === "POST" || name === "opaque" || name === "token" ? path.replace("BUILD", "profiles") : path;
+            try { const r = await fetch(url, init); said[name] = r.status; } catch (e) { said[name] = "blocked"; }
+        }
+        done(said);
+    })();
+"""
+
+
+@pytest.fixture(scope="module")
+def mapped():
+    """A browser for which every name is this machine, as a page with changed DNS answers would have it."""
+    b = Browser(extra=["--host-resolver-rules=MAP *.example 127.0.0.1"])
+    yield b
+    b.close()
+
+
+def test_a_page_under_a_foreign_name_can_do_nothing(server, elf, mapped):
+    s = server()
+    path = f"/buildid/{elf.id}/debuginfo"
+    assert put(s, path, elf.debug)[0] == 201
+    mapped.open(f"http://evil.example:{s.port}/")
+    assert "--public-url http://evil.example" in mapped.text()
+    said = mapped.run_async(SCRIPT, path)
+    assert set(said.values()) <= {421}, said
+    for read in (path, "/api/status", "/api/types", "/metrics", "/symbolize"):
+        assert mapped.run_async("const done = arguments[1]; fetch(arguments[0]).then((r) => done(r.status))", read) == 421
+    assert fetch(s, path)[0] == 200 and s.metric(r"lode_profiles_stored_total") in (None, 0)
+    assert "a request for the host 'evil.example" in s.log_path.read_text()
+    # Another origin on a name of ours: its requests arrive with its Origin.
+    t = server()
+    mapped.open(f"http://127.0.0.1:{t.port}/")
+    said = mapped.run_async(SCRIPT, f"http://127.0.0.1:{s.port}{path}")
+    assert set(said.values()) <= {"blocked", 403, 0}, said
+    assert fetch(s, path)[0] == 200
+    assert not [line for line in s.log_path.read_text().splitlines() if " 20" in line.split("XFF:")[-1] and "POST" in line]
+
+
+def test_a_given_url_is_a_name_of_ours(server, mapped):
+    s = server(["--public-url", "https://lode.example"])
+    mapped.open(f"http://lode.example:{s.port}/")
+    mapped.wait_text("body", "version")
+    assert mapped.run_async("const done = arguments[0]; fetch('/api/status').then((r) => done(r.status))") == 200
+    # It has no rights there: a proxy would pass that name on.
+    assert mapped.run_async("const done = arguments[0]; fetch('/profiles', { method: 'POST', body: 'a;b 3' }).then((r) => done(r.status))") == 403
+    mapped.open(f"http://localhost:{s.port}/")
+    assert mapped.run_async("const done = arguments[0]; fetch('/profiles', { method: 'POST', body: 'a;b 3' }).then((r) => done(r.status))") == 200
