@@ -59,7 +59,7 @@ static void send_part(struct http_client *c, size_t first, size_t end, size_t cu
 
 	snprintf(head, sizeof(head),
 		 "PUT /buildid/" ID
-		 "/debuginfo HTTP/1.1\r\nHost: x\r\nX-LODE-SHA256: %s\r\nContent-Range: bytes %zu-%zu/%zu\r\n"
+		 "/debuginfo HTTP/1.1\r\nHost: localhost\r\nX-LODE-SHA256: %s\r\nContent-Range: bytes %zu-%zu/%zu\r\n"
 		 "Content-Length: %zu\r\n\r\n",
 		 sum_of(buf_bytes(&elf), sum), first, end - 1, elf.size, end - first);
 	http_client_open(c, f.url);
@@ -143,7 +143,7 @@ static int offset_wanted(void)
 		 "\", \"kind\": \"debuginfo\", \"size\": %zu, \"sha256\": \"%s\"}]}",
 		 elf.size, sum_of(buf_bytes(&elf), sum));
 	snprintf(request, sizeof(request),
-		 "POST /push/want HTTP/1.1\r\nHost: x\r\nContent-Length: %zu\r\n\r\n%s", strlen(body), body);
+		 "POST /push/want HTTP/1.1\r\nHost: localhost\r\nContent-Length: %zu\r\n\r\n%s", strlen(body), body);
 	http_client_open(&c, f.url);
 	http_client_send(&c, request);
 	a = http_client_answer(&c, false);
