@@ -15,6 +15,7 @@
 #if __has_include(<sanitizer/asan_interface.h>)
 #include <sanitizer/asan_interface.h>
 #endif
+#include "base/budget.h"
 #include "base/mem.h"
 
 #ifndef ASAN_POISON_MEMORY_REGION
@@ -43,24 +44,39 @@ struct arena_chunk {
 	_Alignas(ALIGN) char data[];
 };
 
-static struct arena_chunk *chunk_try(size_t size)
+/* Memory from elsewhere that is freed with the arena. In the arena itself. */
+struct arena_block {
+	struct arena_block *next;
+	void *p;
+	size_t size;
+};
+
+/* @must: the allocation cannot be refused. */
+static struct arena_chunk *chunk_try(struct budget_hold *hold, size_t size, bool must)
 {
 	struct arena_chunk *c;
 	size_t all;
 
 	if (__builtin_add_overflow(size, sizeof(*c), &all))
 		return NULL;
-	c = mem_try(all);
-	if (!c)
+	if (must)
+		budget_hold_charge(hold, all);
+	else if (budget_hold_add(hold, all, NULL) < 0)
 		return NULL;
+	c = mem_try(all);
+	if (!c) {
+		budget_hold_sub(hold, all);
+		return NULL;
+	}
 	c->next = NULL;
 	c->size = size;
 	ASAN_POISON_MEMORY_REGION(c->data, size);
 	return c;
 }
 
-static void chunk_free(struct arena_chunk *c)
+static void chunk_free(struct budget_hold *hold, struct arena_chunk *c)
 {
+	budget_hold_sub(hold, sizeof(*c) + c->size);
 	ASAN_UNPOISON_MEMORY_REGION(c->data, c->size);
 	free(c);
 }
@@ -70,21 +86,32 @@ void arena_init(struct arena *a)
 	*a = (struct arena){ 0 };
 }
 
+static void blocks_free(struct arena *a)
+{
+	for (struct arena_block *b = a->blocks; b; b = b->next) {
+		budget_hold_sub(a->hold, b->size);
+		free(b->p);
+	}
+	a->blocks = NULL;
+}
+
 void arena_done(struct arena *a)
 {
 	struct arena_chunk *next;
 
+	blocks_free(a);
 	for (struct arena_chunk *c = a->head; c; c = next) {
 		next = c->next;
-		chunk_free(c);
+		chunk_free(a->hold, c);
 	}
-	arena_init(a);
+	*a = (struct arena){ .hold = a->hold };
 }
 
 void arena_reset(struct arena *a)
 {
 	struct arena_chunk *keep = a->head;
 
+	blocks_free(a);
 	if (!keep || keep->size > CHUNK_MAX) { /* it was made for a single large allocation */
 		arena_done(a);
 		return;
@@ -99,20 +126,20 @@ void arena_reset(struct arena *a)
 }
 
 /* A place for @room bytes, more than the current chunk has; NULL when there is no memory. */
-static char *arena_grow(struct arena *a, size_t room)
+static char *arena_grow(struct arena *a, size_t room, bool must)
 {
 	size_t size = a->head ? MIN(a->head->size * 2, CHUNK_MAX) : CHUNK_MIN;
 	struct arena_chunk *c;
 
 	if (room > size / 4 && a->head) {
-		c = chunk_try(room);
+		c = chunk_try(a->hold, room, must);
 		if (!c)
 			return NULL;
 		c->next = a->head->next;
 		a->head->next = c;
 		return c->data;
 	}
-	c = chunk_try(MAX(size, room));
+	c = chunk_try(a->hold, MAX(size, room), must);
 	if (!c)
 		return NULL;
 	c->next = a->head;
@@ -122,7 +149,7 @@ static char *arena_grow(struct arena *a, size_t room)
 	return c->data;
 }
 
-void *arena_try(struct arena *a, size_t size)
+static void *arena_take(struct arena *a, size_t size, bool must)
 {
 	size_t room;
 	char *p;
@@ -136,7 +163,7 @@ void *arena_try(struct arena *a, size_t size)
 		p = a->pos;
 		a->pos += room;
 	} else {
-		p = arena_grow(a, room);
+		p = arena_grow(a, room, must);
 		if (!p)
 			return NULL;
 	}
@@ -145,13 +172,27 @@ void *arena_try(struct arena *a, size_t size)
 	return p;
 }
 
+void *arena_try(struct arena *a, size_t size)
+{
+	return arena_take(a, size, false);
+}
+
 void *arena_alloc(struct arena *a, size_t size)
 {
-	void *p = arena_try(a, size);
+	void *p = arena_take(a, size, true);
 
 	if (!p)
 		mem_none(1, size);
 	return p;
+}
+
+void arena_adopt(struct arena *a, void *p, size_t size)
+{
+	struct arena_block *b = arena_alloc(a, sizeof(*b));
+
+	*b = (struct arena_block){ a->blocks, p, size };
+	a->blocks = b;
+	a->size += size;
 }
 
 void *arena_zalloc(struct arena *a, size_t size)

@@ -9,11 +9,19 @@
 #include "base/view.h"
 
 struct arena_chunk;
+struct arena_block;
+struct budget_hold;
 
 struct arena {
 	struct arena_chunk *head;
+	struct arena_block *blocks;
 	char *pos, *end;
 	size_t size; /* bytes handed out so far */
+	/*
+	 * Its memory is granted by this one, which the owner sets after arena_init() and which lives longer; NULL:
+	 * not counted. arena_try() fails if it refuses; the other functions charge it (base/budget.h).
+	 */
+	struct budget_hold *hold;
 };
 
 void arena_init(struct arena *a);
@@ -23,6 +31,8 @@ void arena_reset(struct arena *a); /* drop all content, keep one chunk */
 void *arena_alloc(struct arena *a, size_t size); /* aligned to 16, uninitialised; never NULL */
 /* The same for large sizes; NULL when there is no memory. */
 void *arena_try(struct arena *a, size_t size);
+/* Takes @p, @size bytes from malloc() that a->hold has granted already: it is freed with the arena. */
+void arena_adopt(struct arena *a, void *p, size_t size);
 void *arena_zalloc(struct arena *a, size_t size);             /* zeroed */
 void *arena_zalloc_n(struct arena *a, size_t n, size_t size); /* n elements; overflow ends the process */
 char *arena_strdup(struct arena *a, struct str s);            /* a copy with a NUL after it */

@@ -76,18 +76,27 @@ uint64_t budget_usual(void)
 	return MAX(n / 2, BUDGET_TOTAL_LEAST);
 }
 
-struct budget *budget_new(uint64_t total)
+struct budget *budget_new_undivided(uint64_t total)
 {
 	struct budget *b = NEW(struct budget);
 
-	b->total = b->common = MAX(total ? total : budget_usual(), BUDGET_TOTAL_LEAST);
+	b->total = b->common = total;
+	for (unsigned i = 0; i < BUDGET_N_CLASSES; i++)
+		b->limits[i].most = total;
+	pthread_mutex_init(&b->lock, NULL);
+	condition_init(&b->returned);
+	return b;
+}
+
+struct budget *budget_new(uint64_t total)
+{
+	struct budget *b = budget_new_undivided(MAX(total ? total : budget_usual(), BUDGET_TOTAL_LEAST));
+
 	for (unsigned i = 0; i < BUDGET_N_CLASSES; i++) {
 		b->limits[i].least = b->total / 100 * shares[i].least;
 		b->limits[i].most = b->total / 100 * shares[i].most;
 		b->common -= b->limits[i].least;
 	}
-	pthread_mutex_init(&b->lock, NULL);
-	condition_init(&b->returned);
 	return b;
 }
 
@@ -216,6 +225,7 @@ void budget_hold_done(struct budget_hold *h)
 	struct budget *b = h->budget;
 	uint64_t granted = atomic_load(&h->granted);
 
+	budget_hold_sub(h->outer, h->outer ? atomic_load(&h->used) : 0);
 	if (b) {
 		pthread_mutex_lock(&b->lock);
 		hold_unlist(b, h);
@@ -226,6 +236,7 @@ void budget_hold_done(struct budget_hold *h)
 	atomic_store(&h->used, 0);
 	atomic_store(&h->granted, 0);
 	atomic_store(&h->over, false);
+	h->reserved = 0;
 	h->victim = false;
 }
 
@@ -327,6 +338,8 @@ int budget_hold_add(struct budget_hold *h, uint64_t bytes, struct err *err)
 	before = atomic_fetch_add_explicit(&h->used, bytes, memory_order_relaxed);
 	if (add_overflows(before, bytes, &need) || need > h->max)
 		r = hold_too_large(h, err);
+	else if (h->outer)
+		r = budget_hold_add(h->outer, bytes, err);
 	else if (h->budget && need > atomic_load_explicit(&h->granted, memory_order_relaxed))
 		r = hold_grow(h, need, false, err);
 	if (r < 0)
@@ -340,7 +353,10 @@ void budget_hold_charge(struct budget_hold *h, uint64_t bytes)
 
 	if (!h)
 		return;
+	budget_hold_charge(h->outer, bytes);
 	need = atomic_fetch_add_explicit(&h->used, bytes, memory_order_relaxed) + bytes;
+	if (h->outer && atomic_load_explicit(&h->outer->over, memory_order_relaxed))
+		atomic_store_explicit(&h->over, true, memory_order_relaxed);
 	if (need > h->max || (h->budget && need > atomic_load_explicit(&h->granted, memory_order_relaxed) &&
 			      hold_grow(h, need, true, NULL) < 0))
 		atomic_store_explicit(&h->over, true, memory_order_relaxed);
@@ -352,10 +368,18 @@ int budget_hold_over(struct budget_hold *h, struct err *err)
 
 	if (need > h->max)
 		return hold_too_large(h, err);
-	if (h->budget && hold_grow(h, need, false, err) < 0)
+	if (budget_hold_check(h->outer, err) < 0 || (h->budget && hold_grow(h, need, false, err) < 0))
 		return -1;
 	atomic_store_explicit(&h->over, false, memory_order_relaxed);
 	return 0;
+}
+
+bool budget_hold_reserve(struct budget_hold *h, uint64_t bytes)
+{
+	if (h->budget && hold_grow(h, bytes, true, NULL) < 0)
+		return false;
+	h->reserved = bytes;
+	return true;
 }
 
 void budget_hold_sub(struct budget_hold *h, uint64_t bytes)
@@ -365,6 +389,7 @@ void budget_hold_sub(struct budget_hold *h, uint64_t bytes)
 
 	if (!h)
 		return;
+	budget_hold_sub(h->outer, bytes);
 	used = atomic_fetch_sub_explicit(&h->used, bytes, memory_order_relaxed) - bytes;
 	b = h->budget;
 	/* Keep a step, so that work that gets and returns little does not come back each time. */
@@ -373,7 +398,8 @@ void budget_hold_sub(struct budget_hold *h, uint64_t bytes)
 	pthread_mutex_lock(&b->lock);
 	granted = atomic_load(&h->granted);
 	used = atomic_load(&h->used);
-	less = granted > used + BUDGET_STEP ? granted - used - BUDGET_STEP : 0;
+	used = MAX(used + BUDGET_STEP, h->reserved);
+	less = granted > used ? granted - used : 0;
 	atomic_fetch_sub(&h->granted, less);
 	if (less)
 		grant_give_back(b, h->cls, less);

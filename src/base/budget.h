@@ -42,6 +42,8 @@ enum budget_class {
 
 /* @total: in bytes; 0: budget_usual(). At least BUDGET_TOTAL_LEAST. */
 struct budget *budget_new(uint64_t total);
+/* The same without shares: any class may have all of it. For another resource than memory: disk space. */
+struct budget *budget_new_undivided(uint64_t total);
 void budget_free(struct budget *b); /* takes NULL. All of it was returned */
 /* Half of the memory that this process may use: that of the cgroup if it has a limit, else of the machine. */
 uint64_t budget_usual(void);
@@ -68,6 +70,8 @@ struct budget_hold {
 	struct budget *budget;
 	enum budget_class cls;
 	uint64_t max; /* of this work alone, set after init; UINT64_MAX: as much as the class may have */
+	/* Set after init, with a budget of NULL: what is added here is added there, too. It ends later. */
+	struct budget_hold *outer;
 	/*
 	 * How long an addition waits for others to return memory, set after init. 0: not at all. Work that waits
 	 * has to be repeatable: if all such work waits for each other, that which began last gets ERR_BUSY.
@@ -75,7 +79,8 @@ struct budget_hold {
 	int64_t wait_ms;
 	const atomic_bool *cancel; /* ends a wait; NULL: none */
 	atomic_uint_fast64_t used, granted;
-	atomic_bool over; /* budget_hold_charge() was refused */
+	uint64_t reserved; /* by budget_hold_reserve() */
+	atomic_bool over;  /* budget_hold_charge() was refused */
 	/* under the budget's lock */
 	unsigned n_waiting; /* threads */
 	bool victim;        /* its waits end with ERR_BUSY */
@@ -89,6 +94,11 @@ void budget_hold_done(struct budget_hold *h);
 /* ERR_BUSY, ERR_LIMIT, ERR_CANCELLED; nothing is added then. @h NULL: always granted. */
 int budget_hold_add(struct budget_hold *h, uint64_t bytes, struct err *err);
 void budget_hold_sub(struct budget_hold *h, uint64_t bytes);
+/*
+ * At the start: take the grants for @bytes at once, which later additions use. Other work that begins then sees that
+ * they are not free. false: they are not granted now; nothing is counted or changed.
+ */
+bool budget_hold_reserve(struct budget_hold *h, uint64_t bytes);
 /*
  * For memory that code deep in the work has allocated and cannot refuse: count it. If it is not granted at once,
  * the next budget_hold_check() waits for it, or fails. A check is one atomic load, for inner loops.
@@ -108,5 +118,15 @@ struct budget_stats {
 		uint64_t n_refused;
 	} classes[BUDGET_N_CLASSES];
 };
+/* Something uses @now bytes; *last is how many it used before, 0 at first. Charges the difference. */
+static inline void budget_hold_track(struct budget_hold *h, uint64_t *last, uint64_t now)
+{
+	if (now > *last)
+		budget_hold_charge(h, now - *last);
+	else if (now < *last)
+		budget_hold_sub(h, *last - now);
+	*last = now;
+}
+
 /* With a @b of NULL all are 0 but the names. */
 void budget_stats(struct budget *b, struct budget_stats *ret);

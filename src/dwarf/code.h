@@ -24,6 +24,7 @@
 #define DWARF_PAD 32
 
 struct dwarf_data {
+	const struct elf_image *img;
 	const struct elf_section *sec; /* NULL: there is none; then size is 0 */
 	uint64_t size;
 	const uint8_t *p; /* all of it, followed by DWARF_PAD bytes; NULL: read in chunks */
@@ -104,6 +105,7 @@ struct dwarf {
 	struct dwarf_data info, abbrev, str, line_str, str_offsets, line, ranges, rnglists, addr;
 	struct dwarf_cu_place *units;
 	size_t n_units, room_units;
+	uint64_t units_held; /* of the image's memory */
 	struct err units_err;
 	struct arena arena;
 	const struct dwarf_section_place *code;
@@ -365,6 +367,8 @@ struct dwarf_reader {
 	size_t n_scopes, room_scopes;
 	struct dwarf_frame *stack;
 	size_t depth, room_stack;
+	struct budget_hold *memory; /* of the file's image */
+	uint64_t held;              /* that the lists and buffers here have of it */
 	/* The last unit outside of the unit at hand from which a DIE was read. */
 	struct dwarf_cu other;
 	struct buf other_room;
@@ -372,10 +376,21 @@ struct dwarf_reader {
 };
 
 /* Take @n bytes of the budget. ERR_LIMIT: it is used up. */
+/* Charge the memory of the reader's lists and buffers; dwarf_reader_spend() fails if it is too much. */
+void dwarf_reader_account(struct dwarf_reader *r);
+/* VEC_GROW() of a list of the reader. */
+#define READER_GROW(r, list, n, room)            \
+	do {                                     \
+		if ((n) >= (room)) {             \
+			VEC_GROW(list, n, room); \
+			dwarf_reader_account(r); \
+		}                                \
+	} while (0)
 int dwarf_reader_spend(struct dwarf_reader *r, uint64_t n, struct err *err);
 
 /* Go from the skeleton at hand to its split unit. If that cannot be read, r->split_err says why. */
 int dwarf_reader_split(struct dwarf_reader *r, struct err *err);
+size_t dwarf_reader_split_room(const struct dwarf_reader *r); /* bytes of its buffer */
 void dwarf_reader_split_start(struct dwarf_reader *r); /* a new budget: count all files and units again */
 void dwarf_reader_split_done(struct dwarf_reader *r);
 

@@ -28,13 +28,18 @@ static void data_chunks_from(struct dwarf_data *s, struct source *src, uint64_t 
 		s->fd = -1;
 }
 
-static int stream_to_file(struct stream *in, uint64_t size, int fd, struct err *err)
+/* *ret_held: the bytes of disk that @disk has granted. */
+static int stream_to_file(struct stream *in, uint64_t size, int fd, struct budget_hold *disk,
+			  uint64_t *ret_held, struct err *err)
 {
 	AUTO(mem_freep) uint8_t *room = mem_alloc(COPY_STEP);
 	size_t n;
 
 	for (uint64_t off = 0; off < size; off += n) {
 		n = (size_t)MIN(size - off, (uint64_t)COPY_STEP);
+		if (budget_hold_add(disk, n, err) < 0)
+			return -1;
+		*ret_held += n;
 		if (stream_read_full(in, room, n, err) < 0 || fd_pwrite(fd, room, n, off, err) < 0)
 			return -1;
 	}
@@ -48,11 +53,16 @@ static bool data_unpack_to_file(struct dwarf_data *s, const struct dwarf *d)
 	AUTO(stream_closep) struct stream *stream = NULL;
 	AUTO(fd_close) int fd = -1;
 	struct err ignored = { 0 };
+	uint64_t held = 0;
 
+	if (d->img->disk && s->size > d->img->disk->max)
+		return false;
 	if (file_unnamed(d->temp_dir, &fd, &ignored) < 0 ||
 	    elf_section_stream(d->img, s->sec, &stream, &ignored) < 0 ||
-	    stream_to_file(stream, s->size, fd, &ignored) < 0)
+	    stream_to_file(stream, s->size, fd, d->img->disk, &held, &ignored) < 0) {
+		budget_hold_sub(d->img->disk, held);
 		return false;
+	}
 	s->copy = source_of_fd(TAKE_FD(fd), s->size, d->img->src->mtime, d->img->src->name);
 	data_chunks_from(s, s->copy, 0);
 	return true;
@@ -60,20 +70,11 @@ static bool data_unpack_to_file(struct dwarf_data *s, const struct dwarf *d)
 
 static int data_read_whole(struct dwarf_data *s, const struct dwarf *d, struct err *err)
 {
-	AUTO(stream_closep) struct stream *stream = NULL;
+	size_t size;
 
-	s->heap = mem_try(s->size + DWARF_PAD);
-	if (!s->heap)
-		return err_set(err, ERR_LIMIT, "no memory for %llu bytes", (unsigned long long)s->size);
-	memset(s->heap + s->size, 0, DWARF_PAD);
-	s->p = s->heap;
-	if (!dwarf_is_compressed(s->sec)) {
-		if (source_read_full(d->img->src, s->off, s->heap, s->size, SOURCE_SEQUENTIAL, err) < 0)
-			return -1;
-	} else if (elf_section_stream(d->img, s->sec, &stream, err) < 0 ||
-		   stream_read_full(stream, s->heap, s->size, err) < 0) {
+	if (elf_section_load(d->img, s->sec, DWARF_PAD, d->img->memory, &s->heap, &size, err) < 0)
 		return -1;
-	}
+	s->p = s->heap;
 	if (dwarf_is_relocated(d->img, s->sec))
 		return dwarf_relocate(d->img, s->sec, &(struct dwarf_code_list){ d->code, d->n_code },
 				      s->heap, s->size, err);
@@ -109,7 +110,7 @@ int dwarf_data_open(struct dwarf_data *s, const struct dwarf *d, const char *nam
 	bool packed, moved;
 	char room[SECTION_NAME];
 
-	*s = (struct dwarf_data){ 0 };
+	*s = (struct dwarf_data){ .img = d->img };
 	name = data_section_name(d, name, room);
 	if (!name)
 		return 0;
@@ -133,6 +134,10 @@ int dwarf_data_open(struct dwarf_data *s, const struct dwarf *d, const char *nam
 
 void dwarf_data_close(struct dwarf_data *s)
 {
+	if (s->heap)
+		budget_hold_sub(s->img->memory, s->size + DWARF_PAD);
+	if (s->copy)
+		budget_hold_sub(s->img->disk, s->size);
 	free(s->heap);
 	source_close(s->copy);
 	*s = (struct dwarf_data){ 0 };
@@ -141,14 +146,20 @@ void dwarf_data_close(struct dwarf_data *s)
 int dwarf_data_chunk(const struct dwarf_data *s, uint64_t off, size_t n, struct buf *room,
 		     const uint8_t **ret, struct err *err)
 {
+	struct budget_hold *memory = s->img->memory;
 	uint8_t *p;
-	size_t got;
+	size_t got, more;
 
 	if (s->p) {
 		*ret = s->p + off;
 		return 0;
 	}
 	room->size = 0;
+	more = n > room->room ? n - room->room : 0;
+	/* The owner of @room accounts for it. Ask before: a unit may be as large as its section. */
+	if (budget_hold_add(memory, more, err) < 0)
+		return err_in(err, "a unit of %zu bytes", n);
+	budget_hold_sub(memory, more);
 	p = buf_try_reserve(room, n + DWARF_PAD);
 	if (!p)
 		return err_set(err, ERR_LIMIT, "no memory for a unit of %zu bytes", n);

@@ -75,8 +75,9 @@ void dwarf_close(struct dwarf *d); /* takes NULL */
 void dwarf_closep(struct dwarf **d);
 /* Close all sections but those with strings, which names point into. The units' offsets and errors stay
  * available. There must be no reader any more. */
-void dwarf_close_code(struct dwarf *d);    /* takes NULL */
-bool dwarf_threads(const struct dwarf *d); /* readers of several threads may be used at once */
+void dwarf_close_code(struct dwarf *d);                  /* takes NULL */
+struct budget_hold *dwarf_memory(const struct dwarf *d); /* of its image: readers use it, too */
+bool dwarf_threads(const struct dwarf *d);               /* readers of several threads may be used at once */
 
 /*
  * Split DWARF: a skeleton unit has lines and addresses, and the name of a .dwo file that has its functions.

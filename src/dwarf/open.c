@@ -57,7 +57,13 @@ static int units_scan(struct units_scan *s, struct err *err)
 			return err_set(err, ERR_LIMIT, ".debug_info: more than the %u units allowed",
 				       DWARF_MAX_UNITS);
 		if (length) {
-			VEC_GROW(d->units, d->n_units, d->room_units);
+			if (d->n_units == d->room_units) {
+				VEC_GROW(d->units, d->n_units, d->room_units);
+				budget_hold_track(d->img->memory, &d->units_held,
+						  d->room_units * sizeof(*d->units));
+				if (budget_hold_check(d->img->memory, err) < 0)
+					return -1;
+			}
 			d->units[d->n_units++] = (struct dwarf_cu_place){ off, start + length };
 		}
 		off = start + length;
@@ -188,6 +194,7 @@ void dwarf_close(struct dwarf *d)
 	dwarf_index_close(&d->index);
 	dwarf_data_close(&d->str);
 	dwarf_data_close(&d->line_str);
+	budget_hold_track(d->img->memory, &d->units_held, 0);
 	free(d->units);
 	arena_done(&d->arena);
 	free(d);
@@ -196,6 +203,11 @@ void dwarf_close(struct dwarf *d)
 void dwarf_closep(struct dwarf **d)
 {
 	dwarf_close(*d);
+}
+
+struct budget_hold *dwarf_memory(const struct dwarf *d)
+{
+	return d->img->memory;
 }
 
 bool dwarf_threads(const struct dwarf *d)

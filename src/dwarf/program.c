@@ -570,6 +570,7 @@ int dwarf_reader_table(struct dwarf_reader *r, const struct dwarf_cu *cu, struct
 	t->programs.size = 0;
 	if (table_compile(r, t, cu, err) < 0)
 		return -1;
+	dwarf_reader_account(r);
 	t->used = ++ts->clock;
 	*ret = t;
 	return 0;

@@ -15,7 +15,7 @@ int dwarf_reader_spend(struct dwarf_reader *r, uint64_t n, struct err *err)
 		return err_set(err, ERR_LIMIT, "refers to more bytes than a file of this size may");
 	}
 	r->budget -= n;
-	return 0;
+	return budget_hold_check(r->memory, err);
 }
 
 void dwarf_reader_span(struct dwarf_reader *r, uint64_t lo, uint64_t hi, uint32_t node)
@@ -32,7 +32,8 @@ void dwarf_reader_span(struct dwarf_reader *r, uint64_t lo, uint64_t hi, uint32_
 		r->spans[r->n_spans - 1].hi = hi;
 		return;
 	}
-	VEC_PUSH(r->spans, r->n_spans, r->room_spans) = (struct dwarf_span){ lo, hi, node };
+	READER_GROW(r, r->spans, r->n_spans, r->room_spans);
+	r->spans[r->n_spans++] = (struct dwarf_span){ lo, hi, node };
 }
 
 static int ranges_v4(struct dwarf_reader *r, uint64_t off, uint32_t node, struct err *err)

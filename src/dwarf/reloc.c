@@ -230,7 +230,7 @@ int dwarf_relocate(const struct elf_image *img, const struct elf_section *sec,
 		struct reloc_job j = {
 			.img = img, .p = p, .size = size, .rela = rel->type == SHT_RELA, .bases = bases
 		};
-		AUTO(arena_done) struct arena a = { 0 };
+		AUTO(arena_done) struct arena a = { .hold = img->memory };
 
 		if ((rel->type != SHT_RELA && rel->type != SHT_REL) || rel->info != sec->index)
 			continue;

@@ -59,9 +59,9 @@ static void machine_row_add(struct line_machine *m, const struct dwarf_row *one)
 {
 	struct dwarf_reader *r = m->r;
 
-	VEC_GROW(r->rows, r->n_rows, r->room_rows);
+	READER_GROW(r, r->rows, r->n_rows, r->room_rows);
 	if (r->with_discriminators) {
-		VEC_GROW(r->discriminators, r->n_rows, r->room_discriminators);
+		READER_GROW(r, r->discriminators, r->n_rows, r->room_discriminators);
 		r->discriminators[r->n_rows] = m->discriminator;
 	}
 	r->rows[r->n_rows++] = *one;
@@ -86,7 +86,7 @@ static void sequence_end(struct line_machine *m, uint64_t end)
 	while (r->n_rows > m->first && r->rows[r->n_rows - 1].off >= end - m->base)
 		r->n_rows--;
 	machine_row_add(m, &(struct dwarf_row){ .off = (uint32_t)(end - m->base), .end = 1 });
-	VEC_GROW(r->sequences, r->n_sequences, r->room_sequences);
+	READER_GROW(r, r->sequences, r->n_sequences, r->room_sequences);
 	r->sequences[r->n_sequences++] = (struct dwarf_sequence){ m->base, end, m->first,
 								  r->n_rows - m->first };
 }
@@ -196,7 +196,8 @@ static const uint8_t *extended_run(struct line_machine *m, const uint8_t *p, con
 		/* An entry as in the header, of versions before 5. */
 		if (m->r->line_header.format.version >= 5 || m->r->n_files >= DWARF_MAX_FILES)
 			break;
-		VEC_PUSH(m->r->file_offs, m->r->n_files, m->r->room_files) = (uint32_t)(p - m->r->files.p);
+		READER_GROW(m->r, m->r->file_offs, m->r->n_files, m->r->room_files);
+		m->r->file_offs[m->r->n_files++] = (uint32_t)(p - m->r->files.p);
 		break;
 	case DW_LNE_set_discriminator:
 		m->discriminator = (uint32_t)MIN(leb_u(&p, next), (uint64_t)UINT32_MAX);
@@ -346,6 +347,8 @@ static int line_program_run(struct line_machine *m, const uint8_t *p, const uint
 		last = row_last(m);
 		if (r->n_rows > ROWS_MAX)
 			return err_set(err, ERR_LIMIT, "more than the %u rows allowed", ROWS_MAX);
+		if (budget_hold_check(r->memory, err) < 0)
+			return -1;
 	}
 #undef REGISTERS_TAKE
 #undef REGISTERS_GIVE
@@ -379,7 +382,8 @@ static int files_index(struct dwarf_reader *r, struct err *err)
 		rc = dwarf_line_file_skip(h, err);
 		if (rc)
 			return rc < 0 ? -1 : 0;
-		VEC_PUSH(r->file_offs, r->n_files, r->room_files) = (uint32_t)(at - r->files.p);
+		READER_GROW(r, r->file_offs, r->n_files, r->room_files);
+		r->file_offs[r->n_files++] = (uint32_t)(at - r->files.p);
 	}
 }
 
@@ -408,6 +412,7 @@ static int line_table_read(struct dwarf_reader *r, struct err *err)
 	    dwarf_data_chunk(line, place.header_off, (size_t)(place.end - place.header_off), &r->line_room,
 			     &p, err) < 0)
 		return -1;
+	dwarf_reader_account(r);
 	if (dwarf_line_header_of(bytes_of(p, (size_t)(place.end - place.header_off)), &place, r->d->big,
 				 &r->line_arena, &r->line_header, err) < 0 ||
 	    files_index(r, err) < 0)

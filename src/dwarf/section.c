@@ -68,7 +68,7 @@ static int section_load(struct dwarf_section *s, bool relocate, struct err *err)
 int dwarf_section_open(struct dwarf_section *s, const struct elf_image *img, const char *name,
 		       struct err *err)
 {
-	*s = (struct dwarf_section){ .img = img };
+	*s = (struct dwarf_section){ .img = img, .arena.hold = img->memory };
 	if (dwarf_section_find(img, name, &s->sec, &s->size, err) < 0)
 		return -1;
 	return s->sec && dwarf_is_relocated(img, s->sec) ? section_load(s, true, err) : 0;

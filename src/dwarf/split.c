@@ -47,6 +47,11 @@ static void dwo_close(struct dwarf_reader *r)
 	o->err = (struct err){ 0 };
 }
 
+size_t dwarf_reader_split_room(const struct dwarf_reader *r)
+{
+	return r->dwo ? r->dwo->room.room : 0;
+}
+
 void dwarf_reader_split_start(struct dwarf_reader *r)
 {
 	if (r->dwo)
@@ -175,6 +180,7 @@ static int dwo_open(struct dwarf_reader *r, struct str name, struct err *err)
 		return -1;
 	if (o->img->h.big != r->d->big)
 		return err_set(err, ERR_INVALID, "has the other byte order");
+	elf_hold_in(o->img, r->d->img->memory->outer, r->d->img->disk->outer);
 	if (dwarf_open_one_split(o->img, r->d->temp_dir, &o->d, err) < 0)
 		return -1;
 	o->d->passes = true;
@@ -255,7 +261,7 @@ int dwarf_reader_split(struct dwarf_reader *r, struct err *err)
 	if (dwo_find(r, name, &cu, &why) == 0 && split_unit_enter(r, &cu, &why) == 0)
 		return 0;
 	r->lines_cu = &r->cu;
-	if (why.kind == ERR_CANCELLED || why.kind == ERR_INTERNAL) {
+	if (why.kind == ERR_CANCELLED || why.kind == ERR_INTERNAL || why.kind == ERR_BUSY) {
 		*err = why;
 		return -1;
 	}

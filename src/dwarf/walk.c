@@ -92,11 +92,12 @@ static int frame_push(struct dwarf_reader *r, const struct walk_state *outside, 
 {
 	if (r->depth >= DWARF_MAX_DEPTH)
 		return err_set(err, ERR_LIMIT, "more than the %u nested DIEs allowed", DWARF_MAX_DEPTH);
-	VEC_PUSH(r->stack, r->depth, r->room_stack) = (struct dwarf_frame){ .node = outside->node,
-									    .scope = outside->scope,
-									    .function = outside->function,
-									    .ends_function = ends_function,
-									    .scope_off = scope_off };
+	READER_GROW(r, r->stack, r->depth, r->room_stack);
+	r->stack[r->depth++] = (struct dwarf_frame){ .node = outside->node,
+						     .scope = outside->scope,
+						     .function = outside->function,
+						     .ends_function = ends_function,
+						     .scope_off = scope_off };
 	return 0;
 }
 
@@ -113,7 +114,8 @@ static int node_add(struct dwarf_reader *r, const struct dwarf_values *vs, uint6
 
 	if (r->n_nodes >= DWARF_MAX_NODES)
 		return err_set(err, ERR_LIMIT, "more than the %u inlined calls allowed", DWARF_MAX_NODES);
-	n = &VEC_PUSH(r->nodes, r->n_nodes, r->room_nodes);
+	READER_GROW(r, r->nodes, r->n_nodes, r->room_nodes);
+	n = &r->nodes[r->n_nodes++];
 	*n = (struct dwarf_node){
 		.die = die,
 		.parent = parent,
@@ -176,7 +178,7 @@ static int scopes_note(struct dwarf_reader *r, struct walk_state *st, size_t *no
 			continue;
 		if (r->n_scopes >= SCOPES_MAX)
 			return err_set(err, ERR_LIMIT, "more than the %u scopes allowed", SCOPES_MAX);
-		VEC_GROW(r->scopes, r->n_scopes, r->room_scopes);
+		READER_GROW(r, r->scopes, r->n_scopes, r->room_scopes);
 		r->scopes[r->n_scopes] = (struct dwarf_scope){ f->scope_off, UINT64_MAX, st->scope };
 		st->scope = (uint32_t)r->n_scopes++;
 	}
@@ -370,7 +372,22 @@ struct dwarf_reader *dwarf_reader_new(const struct dwarf *d)
 	r->budget = UINT64_MAX;
 	r->cu.file = d;
 	r->lines_cu = &r->cu;
+	r->memory = r->names.hold = r->line_arena.hold = d->img->memory;
 	return r;
+}
+
+void dwarf_reader_account(struct dwarf_reader *r)
+{
+	uint64_t n = r->room.room + r->line_room.room + r->other_room.room + dwarf_reader_split_room(r);
+
+	n += r->room_rows * sizeof(*r->rows) + r->room_discriminators * sizeof(*r->discriminators);
+	n += r->room_sequences * sizeof(*r->sequences) + r->room_files * sizeof(*r->file_offs);
+	n += r->room_nodes * sizeof(*r->nodes) + r->room_spans * sizeof(*r->spans);
+	n += r->room_scopes * sizeof(*r->scopes) + r->room_stack * sizeof(*r->stack);
+	for (unsigned i = 0; i < DWARF_N_TABLES; i++)
+		n += r->tables.tables[i].room_decls * sizeof(*r->tables.tables[i].decls) +
+		     r->tables.tables[i].programs.room;
+	budget_hold_track(r->memory, &r->held, n);
 }
 
 void dwarf_reader_budget(struct dwarf_reader *r, uint64_t bytes)
@@ -429,6 +446,7 @@ int dwarf_reader_unit(struct dwarf_reader *r, size_t unit, struct err *err)
 	before_probe(r, unit);
 	r->at_hand = unit + 1;
 	rc = unit_enter(r, unit, UINT64_MAX, err);
+	dwarf_reader_account(r);
 	if (rc) {
 		r->before_has_lines = false;
 		return rc;
@@ -449,6 +467,7 @@ struct buf dwarf_reader_take_room(struct dwarf_reader *r)
 
 	room.size = 0;
 	r->room = (struct buf){ 0 };
+	dwarf_reader_account(r);
 	return room;
 }
 
@@ -456,6 +475,7 @@ void dwarf_reader_free(struct dwarf_reader *r)
 {
 	if (!r)
 		return;
+	budget_hold_track(r->memory, &r->held, 0);
 	dwarf_reader_split_done(r);
 	dwarf_tables_free(&r->tables);
 	buf_done(&r->room);

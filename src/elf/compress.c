@@ -13,6 +13,7 @@
 #include <elf.h>
 #include <stdlib.h>
 #include <zstd.h>
+#include "base/budget.h"
 #include "elf/inflate.h"
 
 #ifndef ELFCOMPRESS_ZSTD
@@ -20,6 +21,13 @@
 #endif
 
 #define IN_SIZE KIB(64)
+
+/* Content is decompressed, and granted, in steps of this size. */
+#define STEP_SIZE MIB(1)
+
+/* The memory that is reserved for content before it is decompressed, as a multiple of its compressed size. More
+ * is rare, and then the memory grows. Pages that are not written to yet cost nothing. */
+#define ROOM_FACTOR 16
 
 /*
  * The largest possible ratio: deflate codes at most 258 bytes in 2 bits, zstd a block of 128 KiB in 4 bytes.
@@ -108,6 +116,8 @@ struct unpack {
 	ZSTD_DStream *zstd;
 	uint8_t *in;
 	size_t in_pos, in_size;
+	struct budget_hold *hold; /* of zstd's window */
+	uint64_t window;          /* bytes of it */
 };
 
 /* One call of the decoder on the bytes of `in`: *ret_got bytes into @buf. */
@@ -133,6 +143,10 @@ static int unpack_zstd(struct unpack *u, void *buf, size_t n, size_t *ret_got, s
 
 	if (ZSTD_isError(r))
 		return err_set(err, ERR_INVALID, "zstd: %s", ZSTD_getErrorName(r));
+	/* A frame's header says how large its window is. */
+	budget_hold_track(u->hold, &u->window, ZSTD_sizeof_DStream(u->zstd));
+	if (budget_hold_check(u->hold, err) < 0)
+		return -1;
 	u->in_pos = in.pos;
 	/* Several frames are one content. */
 	u->ended = r == 0 && in.pos == in.size && !u->in_left;
@@ -203,6 +217,7 @@ static void unpack_close(struct stream *s)
 {
 	struct unpack *u = CONTAINER_OF(s, struct unpack, base);
 
+	budget_hold_track(u->hold, &u->window, 0);
 	inflate_close(u->z);
 	ZSTD_freeDStream(u->zstd);
 	free(u->in);
@@ -221,6 +236,7 @@ static int unpack_open(const struct elf_image *img, const struct packed *what, s
 
 	u->base.ops = &unpack_ops;
 	u->src = img->src;
+	u->hold = img->memory;
 	u->what = *what;
 	u->in_off = what->off;
 	u->in_left = what->size;
@@ -275,37 +291,141 @@ int elf_section_stream(const struct elf_image *img, const struct elf_section *se
 	return r < 0 ? section_err(sec, err) : 0;
 }
 
+/* Decompress all of it, *@p from malloc(), with room for @pad bytes after it; *ret_held is what @hold granted. */
+static int content_inflate(const struct elf_image *img, const struct packed *what, size_t pad,
+			   struct budget_hold *hold, uint8_t **p, uint64_t *ret_held, struct err *err)
+{
+	AUTO(stream_closep) struct stream *s = NULL;
+	uint64_t room = MIN(what->content, what->size * ROOM_FACTOR + STEP_SIZE), got = 0;
+	uint8_t *more, nothing;
+	size_t n;
+
+	if (unpack_open(img, what, &s, err) < 0)
+		return -1;
+	/* Empty content is decoded too, to verify it. */
+	if (!what->content && stream_read(s, &nothing, 1, &n, err) < 0)
+		return -1;
+	for (; got < what->content || !*p; got += n) {
+		if (!*p || got == room) {
+			room = *p ? MIN(what->content, room * 2) : room;
+			more = realloc(*p, room + pad);
+			if (!more)
+				return err_set(err, ERR_LIMIT, "no memory for %llu bytes",
+					       (unsigned long long)room);
+			*p = more;
+		}
+		n = (size_t)MIN(room - got, (uint64_t)STEP_SIZE);
+		if (budget_hold_add(hold, n, err) < 0)
+			return err_in(err, "after %llu of %llu decompressed bytes", (unsigned long long)got,
+				      (unsigned long long)what->content);
+		*ret_held += n;
+		if (n && stream_read_full(s, *p + got, n, err) < 0)
+			return -1;
+	}
+	return 0;
+}
+
+static int content_copy(const struct elf_image *img, const struct packed *what, size_t pad,
+			struct budget_hold *hold, uint8_t **p, uint64_t *ret_held, struct err *err)
+{
+	if (budget_hold_add(hold, what->content, err) < 0)
+		return -1;
+	*ret_held = what->content;
+	*p = mem_try((size_t)what->content + pad);
+	if (!*p)
+		return err_set(err, ERR_LIMIT, "no memory for %llu bytes", (unsigned long long)what->content);
+	return source_read_full(img->src, what->off, *p, (size_t)what->content, SOURCE_SEQUENTIAL, err);
+}
+
+/* The content ends as the header says, or is an error: so a size that could never be held is refused at once. */
+static int content_check(const struct elf_image *img, const struct packed *what, struct err *err)
+{
+	if (what->packing == PLAIN || !img->memory || what->content <= img->memory->max)
+		return 0;
+	return err_set(err, ERR_LIMIT,
+		       "%llu decompressed bytes are more than the %llu allowed for a file of %llu bytes",
+		       (unsigned long long)what->content, (unsigned long long)img->memory->max,
+		       (unsigned long long)img->src->size);
+}
+
+int elf_section_load(const struct elf_image *img, const struct elf_section *sec, size_t pad,
+		     struct budget_hold *hold, uint8_t **ret, size_t *ret_size, struct err *err)
+{
+	AUTO(mem_freep) uint8_t *p = NULL;
+	struct packed what;
+	uint64_t held = 0;
+	int r = packed_of(img, sec, &what, err);
+
+	if (r > 0)
+		return r;
+	if (r == 0)
+		r = content_check(img, &what, err);
+	if (r == 0)
+		r = (what.packing == PLAIN ? content_copy : content_inflate)(img, &what, pad, hold, &p, &held,
+									     err);
+	if (r == 0 && pad) {
+		r = budget_hold_add(hold, pad, err);
+		held += r == 0 ? pad : 0;
+	}
+	if (r < 0) {
+		budget_hold_sub(hold, held);
+		return section_err(sec, err);
+	}
+	memset(p + what.content, 0, pad);
+	*ret = TAKE(p);
+	*ret_size = (size_t)what.content;
+	return 0;
+}
+
+/* Content that is not compressed, or small: in the arena itself. */
+static int content_read(const struct elf_image *img, const struct packed *what, struct arena *a,
+			struct bytes *ret, struct err *err)
+{
+	AUTO(stream_closep) struct stream *s = NULL;
+	uint8_t *p = arena_try(a, (size_t)what->content), nothing;
+	size_t got;
+	int r = 0;
+
+	if (!p)
+		r = budget_hold_add(a->hold, what->content, err) < 0
+			    ? -1
+			    : err_set(err, ERR_LIMIT, "no memory for %llu bytes",
+				      (unsigned long long)what->content);
+	else if (what->packing == PLAIN)
+		r = source_read_full(img->src, what->off, p, (size_t)what->content, SOURCE_RANDOM, err);
+	else
+		r = unpack_open(img, what, &s, err);
+	/* Empty content is decoded too, to verify it. */
+	if (r == 0 && s)
+		r = what->content ? stream_read_full(s, p, (size_t)what->content, err)
+				  : stream_read(s, &nothing, 1, &got, err);
+	if (r == 0)
+		*ret = bytes_of(p, (size_t)what->content);
+	return r;
+}
+
 int elf_section_read(const struct elf_image *img, const struct elf_section *sec, size_t max, struct arena *a,
 		     struct bytes *ret, struct err *err)
 {
-	AUTO(stream_closep) struct stream *s = NULL;
 	struct packed what;
-	uint8_t *p, nothing;
-	size_t got;
+	uint8_t *p;
+	size_t size;
 	int r = packed_of(img, sec, &what, err);
 
-	if (r)
-		return r < 0 ? section_err(sec, err) : r;
-	if (what.content > max) {
-		err_set(err, ERR_LIMIT, "%llu bytes are more than the %zu allowed",
-			(unsigned long long)what.content, max);
-		return section_err(sec, err);
+	if (r > 0)
+		return r;
+	if (r == 0 && what.content > max)
+		r = err_set(err, ERR_LIMIT, "%llu bytes are more than the %zu allowed",
+			    (unsigned long long)what.content, max);
+	if (r == 0 && what.packing != PLAIN && what.content > STEP_SIZE) {
+		r = elf_section_load(img, sec, 0, a->hold, &p, &size, err);
+		if (r)
+			return r;
+		arena_adopt(a, p, size);
+		*ret = bytes_of(p, size);
+		return 0;
 	}
-	p = arena_try(a, (size_t)what.content);
-	if (!p) {
-		err_set(err, ERR_LIMIT, "no memory for %llu bytes", (unsigned long long)what.content);
-		return section_err(sec, err);
-	}
-	if (what.packing == PLAIN)
-		r = source_read_full(img->src, what.off, p, (size_t)what.content, SOURCE_RANDOM, err);
-	else
-		r = unpack_open(img, &what, &s, err);
-	/* Empty content is decoded too, to verify it. */
-	if (r == 0 && s)
-		r = what.content ? stream_read_full(s, p, (size_t)what.content, err)
-				 : stream_read(s, &nothing, 1, &got, err);
-	if (r < 0)
-		return section_err(sec, err);
-	*ret = bytes_of(p, (size_t)what.content);
-	return 0;
+	if (r == 0)
+		r = content_read(img, &what, a, ret, err);
+	return r < 0 ? section_err(sec, err) : 0;
 }

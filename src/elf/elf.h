@@ -9,6 +9,7 @@
  */
 #pragma once
 
+#include "base/budget.h"
 #include "io/io.h"
 
 /* Limits: more than this is ERR_LIMIT. */
@@ -53,7 +54,23 @@ struct elf_image {
 	uint32_t n_sections, n_segments;
 	struct arena arena;
 	struct err sections_err; /* kind ERR_NONE when the section table is sound or absent */
+	/*
+	 * The image's: memory and temporary copies of what is read and inflated of it. Their max is
+	 * elf_held_max(). NULL in an image that was not made by elf_open().
+	 */
+	struct budget_hold *memory, *disk;
 };
+
+/*
+ * How many bytes a file of @size bytes may be inflated to, all that is held at a time together: 32 times its
+ * size (debug files have 3 to 10) and 128 MiB, at most half of the machine's memory.
+ */
+uint64_t elf_held_max(uint64_t size);
+/*
+ * From now on the memory and the copies of @img count in @memory and @disk, too, which end later; NULL: no more.
+ * Nothing is held of the image then.
+ */
+void elf_hold_in(const struct elf_image *img, struct budget_hold *memory, struct budget_hold *disk);
 
 /*
  * Read the tables. Outcome ELF_NOT_ELF: no magic. An unsound section table is no failure if the header is
@@ -75,10 +92,15 @@ int elf_section_range(const struct elf_image *img, const struct elf_section *sec
 
 /*
  * The content of a section, decompressed if it is compressed (SHF_COMPRESSED zlib and zstd; ".zdebug_*" with
- * its "ZLIB" header), into the arena. Content over @max is ERR_LIMIT, even if the header claims less.
+ * its "ZLIB" header), into the arena. Content over @max is ERR_LIMIT, even if the header claims less. Memory is
+ * allocated, and granted by the arena's hold, as the content is decompressed, not by the size in the header.
  */
 int elf_section_read(const struct elf_image *img, const struct elf_section *sec, size_t max, struct arena *a,
 		     struct bytes *ret, struct err *err);
+/* The same in memory from malloc(), with @pad zeros after it; @hold grants it, and the caller subtracts
+ * *ret_size + @pad when it frees it. */
+int elf_section_load(const struct elf_image *img, const struct elf_section *sec, size_t pad,
+		     struct budget_hold *hold, uint8_t **ret, size_t *ret_size, struct err *err);
 /* The same as a stream, for one sequential pass: a few windows of memory, however large the section is. @img
  * is borrowed until close. */
 int elf_section_stream(const struct elf_image *img, const struct elf_section *sec, struct stream **ret,

@@ -20,12 +20,16 @@
  */
 #define NAMES_SHARED_MAX 8
 
+#define HELD_FACTOR 32
+#define HELD_LEAST  MIB(128)
+
 struct image {
 	struct elf_image pub;
 	const uint8_t *mem; /* the source's own memory, or NULL */
 	struct bytes head;  /* of the file */
 	struct bytes tail;  /* at tail_off of the file; in the arena */
 	uint64_t tail_off;
+	struct budget_hold memory, disk;
 	uint8_t head_room[ELF_HEAD_SIZE];
 };
 
@@ -354,6 +358,26 @@ static int image_read_head(struct image *im, struct err *err)
 	return 0;
 }
 
+uint64_t elf_held_max(uint64_t size)
+{
+	static _Atomic uint64_t most;
+
+	/* Threads that find it unset compute the same. */
+	if (!atomic_load_explicit(&most, memory_order_relaxed))
+		atomic_store_explicit(&most, budget_usual(), memory_order_relaxed);
+	if (size > UINT64_MAX / HELD_FACTOR - HELD_LEAST)
+		return most;
+	return MIN(size * HELD_FACTOR + HELD_LEAST, atomic_load_explicit(&most, memory_order_relaxed));
+}
+
+void elf_hold_in(const struct elf_image *img, struct budget_hold *memory, struct budget_hold *disk)
+{
+	budget_hold_done(img->memory);
+	budget_hold_done(img->disk);
+	img->memory->outer = memory;
+	img->disk->outer = disk;
+}
+
 int elf_open(struct source *src, struct elf_image **ret, struct err *err)
 {
 	struct image *im = mem_alloc(sizeof(*im));
@@ -363,6 +387,11 @@ int elf_open(struct source *src, struct elf_image **ret, struct err *err)
 
 	im->pub = (struct elf_image){ .src = src };
 	im->tail = (struct bytes){ 0 };
+	budget_hold_init(&im->memory, NULL, BUDGET_TABLE);
+	budget_hold_init(&im->disk, NULL, BUDGET_TABLE);
+	im->memory.max = im->disk.max = elf_held_max(src->size);
+	img->memory = &im->memory;
+	img->disk = &im->disk;
 	if (image_read_head(im, err) < 0)
 		return -1;
 	r = elf_header_parse(im->head, &img->h, &t, err);
@@ -380,6 +409,8 @@ void elf_close(struct elf_image *img)
 	if (!img)
 		return;
 	arena_done(&img->arena);
+	budget_hold_done(img->memory);
+	budget_hold_done(img->disk);
 	free(CONTAINER_OF(img, struct image, pub));
 }
 

@@ -9,7 +9,8 @@
 
 #define SKIPPED_MAX 1000u
 
-struct batch *batch_new(const struct dwarf *d, uint32_t index, const struct symtab_options *o)
+struct batch *batch_new(const struct dwarf *d, uint32_t index, const struct symtab_options *o,
+			struct budget_hold *memory)
 {
 	struct batch *b = NEW(struct batch);
 
@@ -19,12 +20,32 @@ struct batch *batch_new(const struct dwarf *d, uint32_t index, const struct symt
 	b->discriminators = b->columns && o->discriminators;
 	b->cancel = o->cancel;
 	intern_init(&b->in);
+	b->memory = b->in.arena.hold = memory;
 	b->known.seed = b->known_files.seed = b->in.seed;
 	b->work = NEW(struct unit_work);
 	b->reader = d ? dwarf_reader_new(d) : NULL;
 	if (b->reader && b->discriminators)
 		dwarf_reader_discriminators(b->reader);
 	return b;
+}
+
+void batch_account(struct batch *b)
+{
+	const struct intern *in = &b->in;
+	const struct unit_work *w = b->work;
+	uint64_t n = b->rows.room + b->room_ranges * sizeof(*b->ranges) +
+		     b->room_entries * sizeof(*b->entries) + b->room_more * sizeof(*b->more);
+
+	n += in->room_strings * sizeof(*in->strings) + in->room_files * sizeof(*in->files) +
+	     in->room_functions * sizeof(*in->functions);
+	n += (in->string_slots.n_slots + in->function_slots.n_slots) * sizeof(struct id_slot);
+	n += (in->by_files.n_slots + b->known.n_slots + b->known_files.n_slots) * sizeof(struct quad_slot);
+	if (w)
+		n += w->room_file_ids * sizeof(*w->file_ids) + w->refs.n_slots * sizeof(*w->refs.slots) +
+		     w->room_names * sizeof(*w->names) + w->room_nodes * sizeof(*w->nodes) +
+		     w->room_entries * sizeof(*w->entries) + w->room_own * sizeof(*w->own) +
+		     w->room_keys * sizeof(*w->keys) + w->room_open * sizeof(*w->open) + w->path.room;
+	budget_hold_track(b->memory, &b->held, n);
 }
 
 void batch_end(struct batch *b, struct buf *room)
@@ -49,6 +70,7 @@ void batch_end(struct batch *b, struct buf *room)
 	free(w->open);
 	buf_done(&w->path);
 	free(w);
+	batch_account(b);
 }
 
 void batch_free(struct batch *b)
@@ -56,6 +78,7 @@ void batch_free(struct batch *b)
 	if (!b)
 		return;
 	batch_end(b, NULL);
+	budget_hold_track(b->memory, &b->held, 0);
 	intern_done(&b->in);
 	free(b->ranges);
 	free(b->entries);
@@ -188,7 +211,8 @@ static int unit_function(void *arg, const struct dwarf_function *f, struct err *
 
 	if (err_if_cancelled(b->cancel, err) < 0)
 		return -1;
-	b->n_functions++;
+	if (++b->n_functions % ACCOUNT_FUNCTIONS == 0)
+		batch_account(b);
 	return function_make(b, f, err);
 }
 
@@ -234,8 +258,14 @@ int batch_run(struct batch *b, size_t first, size_t end, struct err *err)
 	/* Ordinary files need a small fraction of this. */
 	dwarf_reader_budget(b->reader, bytes * 16 + shared * 4 + MIB(16));
 	b->row_budget = bytes * 16 + shared * 4 + MIB(16);
-	for (size_t i = first; i < end; i++)
+	for (size_t i = first; i < end; i++) {
 		if (err_if_cancelled(b->cancel, err) < 0 || unit_run(b, i, err) < 0)
 			return -1;
+		batch_account(b);
+		/* Memory that is used up is no damage of a unit. */
+		if (budget_hold_check(b->memory, err) < 0 ||
+		    budget_hold_check(dwarf_memory(b->dwarf), err) < 0)
+			return -1;
+	}
 	return 0;
 }

@@ -53,6 +53,8 @@ struct unit_work {
 	struct buf path;
 };
 
+#define ACCOUNT_FUNCTIONS 64 /* the memory of so many small ones may go uncounted */
+
 /* List damage; -1: @why is another failure, now in *err. */
 int batch_damage(struct batch *b, const struct err *why, struct err *err);
 

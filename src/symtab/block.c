@@ -97,6 +97,17 @@ void block_writer_free(struct block_writer *w)
 	free(w);
 }
 
+uint64_t block_writer_room(const struct block_writer *w)
+{
+	uint64_t n = w->room_ranges * sizeof(*w->list) + w->room_numbers * sizeof(*w->numbers) +
+		     w->room_called * sizeof(*w->called) + w->room_strings * sizeof(*w->strings);
+
+	n += (w->strings_at.room + w->files_at.room + w->functions_at.room) * sizeof(struct block_local);
+	n += w->ranges.room + w->records.room + w->functions.room;
+	n += w->string_writer.text.room + w->string_writer.groups.room;
+	return n + w->room_last_call * sizeof(*w->last_call) + w->room_blocks * sizeof(*w->index);
+}
+
 size_t block_writer_index(const struct block_writer *w, const struct block_index **ret)
 {
 	*ret = w->index;

@@ -9,11 +9,38 @@
 
 #include <pthread.h>
 #include <stdlib.h>
+#include "base/sort.h"
 
 /* Bytes of .debug_info. Each chunk has its own budget, so this must not depend on the number of threads. */
-#define CHUNK_SIZE  MIB(8)
-#define ALIASES_MAX 64u
-#define ROOM_KEPT   MIB(4) /* of the buffer of a unit's bytes */
+#define CHUNK_SIZE     MIB(8)
+#define ALIASES_MAX    64u
+#define ACCOUNT_RANGES 64u    /* the memory of so many may go uncounted */
+#define ROOM_KEPT      MIB(4) /* of the buffer of a unit's bytes */
+
+/* ---- memory ---- */
+
+/* Charge the lists of the build and the blocks. */
+static int build_account(struct build *b, struct err *err)
+{
+	uint64_t n = b->n_ranges * sizeof(*b->ranges) + b->room_candidates * sizeof(*b->candidates) +
+		     b->room_spans * sizeof(*b->spans) + b->n_symbol_spans * sizeof(*b->symbol_spans) +
+		     b->room_chunks * sizeof(*b->chunks) + b->block_bytes.room;
+
+	if (b->blocks)
+		n += block_writer_room(b->blocks);
+	budget_hold_track(&b->memory, &b->held, n);
+	return budget_hold_check(&b->memory, err);
+}
+
+/* Whether the memory for resolving overlaps of @n spans is granted: sorted keys, a heap, the result. */
+static int overlaps_account(struct build *b, uint64_t n, struct err *err)
+{
+	n *= sizeof(struct sort_key) + sizeof(struct span *) + 2 * sizeof(struct span);
+	if (budget_hold_add(&b->memory, n, err) < 0)
+		return -1;
+	budget_hold_sub(&b->memory, n);
+	return 0;
+}
 
 /* ---- units ---- */
 
@@ -67,7 +94,7 @@ static int units_run(struct build *b, struct err *err)
 	n = (unsigned)MAX(MIN((size_t)n, b->n_chunks), (size_t)1);
 	b->n_batches = n;
 	for (unsigned i = 0; i < n; i++) {
-		b->batches[i] = batch_new(b->dwarf, i, b->o);
+		b->batches[i] = batch_new(b->dwarf, i, b->o, &b->memory);
 		workers[i].b = b;
 		workers[i].batch = b->batches[i];
 	}
@@ -226,7 +253,8 @@ static int blocks_write_function(struct build *b, struct visible_range *v, size_
 				v->rows = NULL;
 		}
 		repeats->last_range = (uint32_t)i;
-		if (err_if_cancelled(b->o->cancel, err) < 0 || block_writer_add(b->blocks, v, err) < 0)
+		if (err_if_cancelled(b->o->cancel, err) < 0 || block_writer_add(b->blocks, v, err) < 0 ||
+		    (i % ACCOUNT_RANGES == 0 && build_account(b, err) < 0))
 			return -1;
 	}
 	return 0;
@@ -236,11 +264,17 @@ static int blocks_write(struct build *b, struct err *err)
 {
 	struct intern *in = &b->batches[0]->in;
 	AUTO(mem_freep) struct span *visible = NULL;
-	size_t n = overlaps_resolve(b->spans, b->n_spans, &visible);
 	struct repeat_budget repeats = { .last_range = UINT32_MAX, .limit = repeat_limit(b) };
+	size_t n;
 
+	if (overlaps_account(b, b->n_spans, err) < 0)
+		return -1;
+	n = overlaps_resolve(b->spans, b->n_spans, &visible);
+	/* The memory of `visible` takes the place of `spans`, in the account too. */
 	mem_freep(&b->spans);
 	mem_freep(&b->symbol_spans);
+	b->n_symbol_spans = 0;
+	b->room_spans = n;
 	b->blocks = block_writer_new(in, &b->block_bytes, !b->o->no_columns);
 	for (size_t i = 0; i < n; i++) {
 		const struct candidate *c = &b->candidates[visible[i].what];
@@ -251,7 +285,8 @@ static int blocks_write(struct build *b, struct err *err)
 		/* A tail is written with the code range that it follows, below. Cut off from that, it is dropped. */
 		if (c->tail)
 			continue;
-		if (err_if_cancelled(b->o->cancel, err) < 0)
+		if (err_if_cancelled(b->o->cancel, err) < 0 ||
+		    (i % ACCOUNT_RANGES == 0 && build_account(b, err) < 0))
 			return -1;
 		if (sym)
 			out.name = intern_str(in, sym->name, true);
@@ -298,7 +333,10 @@ static int table_finish(struct build *b, struct buf *out, struct symtab_stats *s
 		b->flags |= SYMTAB_ALT_APPLIED;
 	if (build_head(b, &head, &stats->n_skipped, err) < 0)
 		return -1;
+	if (budget_hold_add(&b->memory, head.size, err) < 0)
+		return -1;
 	p = buf_try_reserve(all, head.size + TABLE_PAD);
+	budget_hold_sub(&b->memory, head.size);
 	if (!p)
 		return err_set(err, ERR_LIMIT, "no memory for a table of %zu bytes", all->size);
 	memset(p + head.size, 0, TABLE_PAD);
@@ -385,6 +423,7 @@ static void build_done(struct build *b)
 	symbols_done(&b->symbols);
 	dwarf_close(b->dwarf);
 	arena_done(&b->arena);
+	budget_hold_done(&b->memory);
 }
 
 /* Read the units that .debug_aranges names. 1: that was not enough, and nothing is kept. */
@@ -465,6 +504,7 @@ static int table_build(struct build *b, struct buf *out, struct symtab_stats *st
 	if (r < 0 || split_open(b, err) < 0)
 		return -1;
 	b->n_code = dwarf_code(b->img, &b->arena, &b->code);
+	b->symbols.memory = &b->memory;
 	r = units_run_only(b, err);
 	if (r > 0) {
 		if (b->dwarf)
@@ -476,7 +516,8 @@ static int table_build(struct build *b, struct buf *out, struct symtab_stats *st
 			ranges_collect(b);
 		}
 	}
-	if (r < 0)
+	/* Also what Go's table was too large for: memory that is used up is no damage. */
+	if (r < 0 || build_account(b, err) < 0)
 		return -1;
 	/* From here on other data takes as much memory: blocks start in the buffer of the units' bytes. */
 	for (unsigned k = 0; k < b->n_batches; k++)
@@ -489,8 +530,10 @@ static int table_build(struct build *b, struct buf *out, struct symtab_stats *st
 		return -1;
 	if (!b->dwarf && !b->symbols.n && !b->n_ranges)
 		return SYMTAB_NOTHING;
+	if (budget_hold_check(&b->memory, err) < 0 || overlaps_account(b, b->symbols.n, err) < 0)
+		return -1;
 	build_candidates(b);
-	if (blocks_write(b, err) < 0 || table_finish(b, out, stats, err) < 0)
+	if (build_account(b, err) < 0 || blocks_write(b, err) < 0 || table_finish(b, out, stats, err) < 0)
 		return -1;
 	stats_count(b, stats);
 	return 0;
@@ -499,8 +542,25 @@ static int table_build(struct build *b, struct buf *out, struct symtab_stats *st
 int symtab_build(const struct elf_image *img, const struct symtab_options *o, struct buf *out,
 		 struct symtab_stats *ret_stats, struct err *err)
 {
-	AUTO(build_done) struct build b = { .img = img, .o = o };
+	const struct elf_image *const images[] = { img, o->alt, o->split ? o->split->dwp : NULL };
+	struct build b = { .img = img, .o = o };
+	uint64_t max = 0;
+	int r;
 
 	*ret_stats = (struct symtab_stats){ 0 };
-	return table_build(&b, out, ret_stats, err);
+	for (size_t i = 0; i < ARRAY_SIZE(images); i++)
+		if (images[i]) {
+			elf_hold_in(images[i], o->memory, o->disk);
+			max += elf_held_max(images[i]->src->size);
+		}
+	budget_hold_init(&b.memory, NULL, BUDGET_TABLE);
+	b.memory.outer = o->memory;
+	/* The sizes of .dwo files are not known yet. */
+	b.memory.max = o->split && o->split->open ? elf_held_max(UINT64_MAX) : max;
+	r = table_build(&b, out, ret_stats, err);
+	build_done(&b);
+	for (size_t i = 0; i < ARRAY_SIZE(images); i++)
+		if (images[i])
+			elf_hold_in(images[i], NULL, NULL);
+	return r;
 }

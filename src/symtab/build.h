@@ -88,11 +88,16 @@ struct batch {
 	uint64_t row_budget; /* steps over rows that are still allowed */
 	bool columns, discriminators;
 	const atomic_bool *cancel; /* NULL: it cannot be cancelled */
+	struct budget_hold *memory;
+	uint64_t held; /* of it, besides the arena of `in` */
 	uint32_t index;
 	struct unit_work *work;
 };
 
-struct batch *batch_new(const struct dwarf *d, uint32_t index, const struct symtab_options *o);
+struct batch *batch_new(const struct dwarf *d, uint32_t index, const struct symtab_options *o,
+			struct budget_hold *memory);
+/* Charge the memory of its lists; budget_hold_check() fails if it is too much. */
+void batch_account(struct batch *b);
 void batch_free(struct batch *b);
 /* There are no more units: free all that only their reading needs. The buffer of the units' bytes goes to
  * @room if that is not NULL and has none. */
@@ -114,11 +119,15 @@ struct symbols {
 	size_t n, room;
 	struct arena arena;
 	uint32_t flags;
+	struct budget_hold *memory;
+	uint64_t held; /* of it, besides the arena */
 };
+/* Room for one more symbol. */
+int symbols_grow(struct symbols *s, struct err *err);
 /* Read the symbols of code in .symtab, .gnu_debugdata and .dynsym. *ret_damage is the damage met (ERR_NONE:
  * none). */
 int symbols_read(struct symbols *s, const struct elf_image *img, const struct dwarf_section_place *code,
-		 size_t n_code, struct err *ret_damage, struct err *err);
+		 size_t n_code, struct err *ret_damage, struct err *err); /* s->memory is set, the rest 0 */
 void symbols_done(struct symbols *s);
 /* The dynamic symbols of a file without sections, and their names, in @a. 1: there are none. */
 int dynamic_symbols(const struct elf_image *img, struct arena *a, struct bytes *ret_symbols,
@@ -174,6 +183,7 @@ struct visible_range {
 struct block_writer *block_writer_new(struct intern *in, struct buf *out, bool columns);
 int block_writer_add(struct block_writer *w, const struct visible_range *p, struct err *err);
 int block_writer_finish(struct block_writer *w, struct err *err); /* writes the last block */
+uint64_t block_writer_room(const struct block_writer *w);         /* bytes of its lists and buffers */
 size_t block_writer_index(const struct block_writer *w, const struct block_index **ret);
 void block_writer_free(struct block_writer *w);
 
@@ -225,7 +235,10 @@ struct build {
 	size_t n_spans, room_spans;
 	struct err symbols_err, go_err, split_err;
 	uint32_t flags;
-	bool some; /* not all units were read, and symbols alone are not asked for */
+	/* All memory but that of the images' own sections. */
+	struct budget_hold memory;
+	uint64_t held; /* of it, of the lists here and the blocks */
+	bool some;     /* not all units were read, and symbols alone are not asked for */
 	struct block_writer *blocks;
 	struct buf block_bytes;
 };

@@ -38,7 +38,10 @@ static int dynamic_bytes(const struct dynamic *d, uint64_t addr, uint64_t size, 
 		size = MIN(MIN(size, (uint64_t)PART_MAX), MIN(seg->filesz - skip, d->img->src->size - off));
 		if (!size)
 			return 1;
-		p = arena_alloc(d->arena, (size_t)size);
+		p = arena_try(d->arena, (size_t)size);
+		if (!p)
+			return err_set(err, ERR_LIMIT, "no memory for %llu bytes of dynamic symbols",
+				       (unsigned long long)size);
 		if (source_read(d->img->src, off, p, (size_t)size, SOURCE_RANDOM, &got, err) < 0)
 			return -1;
 		*ret = bytes_of(p, got);

@@ -280,7 +280,8 @@ const struct elf_section *go_section(const struct elf_image *img)
 int go_read(struct batch *b, const struct elf_image *img, const struct go_scope *scope, struct err *err)
 {
 	const struct elf_section *sec = go_section(img), *text = elf_section_find(img, ".text");
-	AUTO(go_done) struct go g = { .b = b, .img = img, .big = img->h.big, .scope = scope };
+	AUTO(go_done)
+	struct go g = { .b = b, .img = img, .big = img->h.big, .scope = scope, .arena.hold = b->memory };
 	int r;
 
 	/* Names are views of the table. */
@@ -293,8 +294,13 @@ int go_read(struct batch *b, const struct elf_image *img, const struct go_scope 
 	b->flags |= SYMTAB_HAS_GO | SYMTAB_HAS_LINES;
 	b->row_budget = g.table.size * 16 + MIB(1);
 	b->work->unit = UINT32_MAX;
-	for (uint64_t i = 0; i < g.n_funcs; i++)
+	for (uint64_t i = 0; i < g.n_funcs; i++) {
 		if (func_read(&g, i, err) < 0)
 			return -1;
+		if (i % ACCOUNT_FUNCTIONS == 0)
+			batch_account(b);
+		if (budget_hold_check(b->memory, err) < 0)
+			return -1;
+	}
 	return 0;
 }

@@ -95,7 +95,7 @@ int go_trees_find(struct go *g, struct err *err)
 		return 0;
 	for (uint32_t i = 1; i < g->img->n_sections && !g->trees; i++) {
 		const struct elf_section *sec = &g->img->sections[i];
-		AUTO(arena_done) struct arena a = { 0 };
+		AUTO(arena_done) struct arena a = { .hold = g->b->memory };
 		struct bytes b;
 		int r;
 

@@ -22,6 +22,7 @@ struct plt_reader {
 	struct symbols *s;
 	const struct elf_image *img;
 	struct arena arena;
+	uint64_t held;          /* of s->memory, by `slots` */
 	struct got_slot *slots; /* sorted */
 	size_t n_slots, room_slots;
 	struct bytes symbols, names;
@@ -67,7 +68,13 @@ static int plt_read_slots(struct plt_reader *p, struct err *err)
 			cursor_skip(&c, 8);
 			if (!one.symbol)
 				continue;
-			VEC_PUSH(p->slots, p->n_slots, p->room_slots) = one;
+			if (p->n_slots == p->room_slots) {
+				VEC_GROW(p->slots, p->n_slots, p->room_slots);
+				budget_hold_track(p->s->memory, &p->held, p->room_slots * sizeof(*p->slots));
+				if (budget_hold_check(p->s->memory, err) < 0)
+					return -1;
+			}
+			p->slots[p->n_slots++] = one;
 		}
 	}
 	if (p->n_slots)
@@ -115,7 +122,7 @@ static uint64_t slot_aarch64(const uint8_t *e, size_t size, uint64_t addr)
 	return 0;
 }
 
-static void plt_add(struct plt_reader *p, uint64_t slot, uint64_t addr, unsigned size)
+static int plt_add(struct plt_reader *p, uint64_t slot, uint64_t addr, unsigned size, struct err *err)
 {
 	struct got_slot *at = slot ? bsearch(&(struct got_slot){ .addr = slot }, p->slots, p->n_slots,
 					     sizeof(*p->slots), slot_by_addr)
@@ -123,14 +130,18 @@ static void plt_add(struct plt_reader *p, uint64_t slot, uint64_t addr, unsigned
 	struct str name = at ? plt_symbol_name(p, at->symbol) : (struct str){ 0 };
 
 	if (!name.size || p->s->n >= SYMTAB_MAX_SYMBOLS)
-		return;
-	VEC_PUSH(p->s->list, p->s->n, p->s->room) = (struct symbol){
+		return 0;
+	/* Any number of entries may have the same long name. */
+	if (symbols_grow(p->s, err) < 0 || budget_hold_check(p->s->memory, err) < 0)
+		return -1;
+	p->s->list[p->s->n++] = (struct symbol){
 		.start = addr,
 		.end = addr + size,
 		.name = str_of(arena_printf(&p->s->arena, STR_FMT "@plt", STR_ARG(name))),
 		.origin = SYMTAB_PLT,
 		.rank = 32,
 	};
+	return 0;
 }
 
 static int plt_read_entries(struct plt_reader *p, const struct elf_section *sec, struct err *err)
@@ -145,17 +156,18 @@ static int plt_read_entries(struct plt_reader *p, const struct elf_section *sec,
 	for (size_t i = 0; i + size <= b.size; i += size) {
 		uint64_t addr = sec->addr + i;
 
-		plt_add(p,
-			p->img->h.machine == EM_X86_64 ? slot_x86(b.p + i, size, addr)
-						       : slot_aarch64(b.p + i, size, addr),
-			addr, size);
+		uint64_t slot = p->img->h.machine == EM_X86_64 ? slot_x86(b.p + i, size, addr)
+							       : slot_aarch64(b.p + i, size, addr);
+
+		if (plt_add(p, slot, addr, size, err) < 0)
+			return -1;
 	}
 	return 0;
 }
 
 int plt_read(struct symbols *s, const struct elf_image *img, struct err *err)
 {
-	struct plt_reader p = { .s = s, .img = img };
+	struct plt_reader p = { .s = s, .img = img, .arena.hold = s->memory };
 	int r = 0;
 
 	if ((img->h.machine != EM_X86_64 && img->h.machine != EM_AARCH64) || img->h.big || !img->h.is64 ||
@@ -170,6 +182,7 @@ int plt_read(struct symbols *s, const struct elf_image *img, struct err *err)
 			r = plt_read_entries(&p, sec, err);
 	}
 	free(p.slots);
+	budget_hold_track(s->memory, &p.held, 0);
 	arena_done(&p.arena);
 	return r;
 }

@@ -309,6 +309,7 @@ static void part_begin(struct sweep *s, uint64_t at, uint64_t hi)
 	struct code_range *p = &s->b->ranges[s->range];
 
 	range_end(s);
+	batch_account(s->b);
 	p->size = (uint32_t)(at - p->start);
 	range_begin(s, at, hi, p->origin, p->columns);
 	s->b->ranges[s->range].part = true;
@@ -376,6 +377,8 @@ static int sweep_run(struct sweep *s, uint64_t lo, uint64_t hi, struct function_
 		if (part_is_full(s)) {
 			part_begin(s, at, hi);
 			lo = at;
+			if (budget_hold_check(b->memory, err) < 0)
+				return -1;
 		}
 		if (lines.row) {
 			if (lines.row->file != file) {

@@ -57,6 +57,21 @@ static uint8_t symbol_rank(uint8_t type, uint8_t binding, struct str name)
 	return rank;
 }
 
+int symbols_grow(struct symbols *s, struct err *err)
+{
+	size_t room;
+
+	if (s->n < s->room)
+		return 0;
+	/* Several tables may have the same bytes of the file. */
+	room = vec_room(s->room, s->n + 1);
+	if (budget_hold_add(s->memory, (room - s->room) * sizeof(*s->list), err) < 0)
+		return -1;
+	s->held += (room - s->room) * sizeof(*s->list);
+	VEC_GROW(s->list, s->n, s->room);
+	return 0;
+}
+
 static int symbol_read(struct symbols_reader *r, struct cursor *c, struct bytes names, uint32_t index,
 		       struct bytes shndx, struct err *err)
 {
@@ -122,7 +137,9 @@ static int symbol_read(struct symbols_reader *r, struct cursor *c, struct bytes 
 	sym.rank = symbol_rank(type, info >> 4, sym.name);
 	if (r->s->n >= SYMTAB_MAX_SYMBOLS)
 		return err_set(err, ERR_LIMIT, "more than the %u symbols allowed", SYMTAB_MAX_SYMBOLS);
-	VEC_PUSH(r->s->list, r->s->n, r->s->room) = sym;
+	if (symbols_grow(r->s, err) < 0)
+		return -1;
+	r->s->list[r->s->n++] = sym;
 	return 0;
 }
 
@@ -208,14 +225,28 @@ static int image_read(struct symbols_reader *r, struct err *err)
 	return 0;
 }
 
+/* .gnu_debugdata, decompressed. */
+struct mini_content {
+	struct budget_hold *memory;
+	struct buf b;
+};
+
 static int mini_take(void *arg, struct bytes chunk, struct err *err)
 {
-	struct buf *b = arg;
+	struct mini_content *m = arg;
 
-	if (chunk.size > MINI_MAX - b->size)
+	if (chunk.size > MINI_MAX - m->b.size)
 		return err_set(err, ERR_LIMIT, "more than %zu bytes", (size_t)MINI_MAX);
-	buf_add(b, chunk.p, chunk.size);
+	if (budget_hold_add(m->memory, chunk.size, err) < 0)
+		return err_in(err, "after %zu decompressed bytes", m->b.size);
+	buf_add(&m->b, chunk.p, chunk.size);
 	return 0;
+}
+
+static void mini_done(struct mini_content *m)
+{
+	budget_hold_sub(m->memory, m->b.size);
+	buf_done(&m->b);
 }
 
 /*
@@ -227,8 +258,8 @@ static int mini_read(struct symbols_reader *r, struct err *err)
 {
 	const struct elf_section *sec = elf_section_find(r->img, ".gnu_debugdata");
 	AUTO(stream_closep) struct stream *xz = NULL;
+	AUTO(mini_done) struct mini_content content = { .memory = r->s->memory };
 	AUTO(source_closep) struct source *src = NULL;
-	AUTO(buf_done) struct buf content = { 0 };
 	struct symbols_reader mini = *r;
 	struct elf_image *img = NULL;
 	struct stream *raw = NULL;
@@ -241,7 +272,7 @@ static int mini_read(struct symbols_reader *r, struct err *err)
 		return rc < 0 ? -1 : 0;
 	if (codec_stream_open(CODEC_XZ, raw, &xz, err) < 0 || stream_each(xz, mini_take, &content, err) < 0)
 		return -1;
-	src = source_of_mem(buf_bytes(&content), ".gnu_debugdata");
+	src = source_of_mem(buf_bytes(&content.b), ".gnu_debugdata");
 	rc = elf_open(src, &img, err);
 	if (rc)
 		return rc < 0 ? -1 : err_set(err, ERR_INVALID, "is not ELF");
@@ -271,11 +302,16 @@ static int symbol_by_rank(const void *a, const void *b)
 }
 
 /* Sort by start; of equal starts the best is the first. */
-static void symbols_sort(struct symbols *s)
+static int symbols_sort(struct symbols *s, struct err *err)
 {
-	struct sort_key *keys = NEW_N(struct sort_key, s->n);
-	struct symbol *list = NEW_N(struct symbol, s->n);
+	uint64_t more = s->n * (sizeof(struct sort_key) + sizeof(struct symbol));
+	struct sort_key *keys;
+	struct symbol *list;
 
+	if (budget_hold_add(s->memory, more, err) < 0)
+		return -1;
+	keys = NEW_N(struct sort_key, s->n);
+	list = NEW_N(struct symbol, s->n);
 	for (size_t i = 0; i < s->n; i++)
 		keys[i] = (struct sort_key){ s->list[i].start, i };
 	sort_keys(keys, s->n);
@@ -290,6 +326,9 @@ static void symbols_sort(struct symbols *s)
 	free(s->list);
 	s->list = list;
 	s->room = s->n;
+	s->held += more;
+	budget_hold_track(s->memory, &s->held, s->room * sizeof(*s->list));
+	return 0;
 }
 
 int symbols_read(struct symbols *s, const struct elf_image *img, const struct dwarf_section_place *code,
@@ -298,7 +337,7 @@ int symbols_read(struct symbols *s, const struct elf_image *img, const struct dw
 	struct symbols_reader r = { .s = s, .img = img, .code = code, .n_code = n_code };
 	struct err why = { 0 };
 
-	*s = (struct symbols){ 0 };
+	s->arena.hold = s->memory;
 	*ret_damage = (struct err){ 0 };
 	if (image_read(&r, &why) < 0)
 		err_in(&why, "symbols");
@@ -311,13 +350,12 @@ int symbols_read(struct symbols *s, const struct elf_image *img, const struct dw
 		return -1;
 	}
 	*ret_damage = why;
-	if (s->n)
-		symbols_sort(s);
-	return 0;
+	return s->n ? symbols_sort(s, err) : 0;
 }
 
 void symbols_done(struct symbols *s)
 {
+	budget_hold_track(s->memory, &s->held, 0);
 	free(s->list);
 	arena_done(&s->arena);
 	*s = (struct symbols){ 0 };

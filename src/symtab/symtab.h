@@ -64,6 +64,11 @@ struct symtab_options {
 	size_t n_only;
 	/* NULL, or checked every few milliseconds: once it is set, the build fails with ERR_CANCELLED. */
 	const atomic_bool *cancel;
+	/*
+	 * Not NULL: all memory and all temporary copies are granted by these, too. In any case they are limited by
+	 * the sizes of the files (elf_held_max()).
+	 */
+	struct budget_hold *memory, *disk;
 };
 
 struct symtab_stats {
@@ -73,7 +78,8 @@ struct symtab_stats {
 enum { SYMTAB_NOTHING = 1 };
 /*
  * Build the table of a file into @out. SYMTAB_NOTHING: the file has neither DWARF nor symbols of code. Damaged
- * parts are left out and listed in the table; the rest is used.
+ * parts are left out and listed in the table; the rest is used. ERR_LIMIT: the file needs more memory than it may
+ * have; ERR_BUSY: the memory is used up by others now.
  */
 int symtab_build(const struct elf_image *img, const struct symtab_options *o, struct buf *out,
 		 struct symtab_stats *ret_stats, struct err *err);

@@ -17,15 +17,17 @@ struct copy_range {
 	uint64_t off, end;
 };
 
-static int copy_one_range(int fd, struct source *src, uint64_t off, uint64_t end, const atomic_bool *cancel,
-			  struct err *err)
+static int copy_one_range(int fd, struct source *src, uint64_t off, uint64_t end,
+			  const struct copy_options *o, struct err *err)
 {
 	struct stream *in = stream_of_source(src, false, off, end - off);
 	struct bytes piece;
 	int r;
 
 	while ((r = stream_next(in, MIB(1), &piece, err)) == 0 && piece.size) {
-		r = err_if_cancelled(cancel, err);
+		r = err_if_cancelled(o->cancel, err);
+		if (r == 0)
+			r = budget_hold_add(o->disk, piece.size, err);
 		if (r == 0)
 			r = fd_pwrite(fd, piece.p, piece.size, off, err);
 		if (r < 0)
@@ -77,7 +79,7 @@ static struct copy_range *table_ranges(const struct elf_image *img, size_t *ret_
 }
 
 static int copy_ranges(int fd, struct source *src, const struct copy_range *list, size_t n,
-		       const atomic_bool *cancel, struct err *err)
+		       const struct copy_options *o, struct err *err)
 {
 	uint64_t done = 0;
 
@@ -86,14 +88,14 @@ static int copy_ranges(int fd, struct source *src, const struct copy_range *list
 
 		if (off >= end)
 			continue;
-		if (copy_one_range(fd, src, off, end, cancel, err) < 0)
+		if (copy_one_range(fd, src, off, end, o, err) < 0)
 			return -1;
 		done = end;
 	}
 	return 0;
 }
 
-int tables_copy(struct source *src, const struct elf_image *img, const char *dir, const atomic_bool *cancel,
+int tables_copy(struct source *src, const struct elf_image *img, const struct copy_options *o,
 		struct source **ret, struct err *err)
 {
 	AUTO(fd_close) int fd = -1;
@@ -101,14 +103,14 @@ int tables_copy(struct source *src, const struct elf_image *img, const char *dir
 	AUTO(mem_freep) struct copy_range *list = NULL;
 	size_t n = 0;
 
-	if (file_unnamed(dir, &fd, err) < 0)
+	if (file_unnamed(o->dir, &fd, err) < 0)
 		return -1;
 	if (img)
 		list = table_ranges(img, &n);
-	if (copy_ranges(fd, src, list ? list : &all, list ? n : 1, cancel, err) < 0)
+	if (copy_ranges(fd, src, list ? list : &all, list ? n : 1, o, err) < 0)
 		return -1;
 	if (ftruncate(fd, (off_t)src->size) < 0)
-		return err_os(err, errno, "%s", dir);
+		return err_os(err, errno, "%s", o->dir);
 	*ret = source_of_fd(TAKE_FD(fd), src->size, src->mtime, src->name);
 	return 0;
 }

@@ -9,6 +9,7 @@ void fetched_done(struct fetched *t)
 {
 	elf_close(t->img);
 	source_close(t->src);
+	budget_hold_done(&t->copies);
 	*t = (struct fetched){ 0 };
 }
 
@@ -42,7 +43,7 @@ static enum make_outcome fetch_missing(struct make_failure *f, enum frame_reason
 
 enum frame_reason fetch_reason_of(const struct err *err)
 {
-	return frame_reason_of(resolve_reason_of(err));
+	return err->kind == ERR_BUSY ? FRAME_BUSY : frame_reason_of(resolve_reason_of(err));
 }
 
 /* f->err is set. */
@@ -56,10 +57,12 @@ static enum make_outcome fetch_failed(struct make_failure *f)
 /* From now on @t is read from a file of ours. */
 static int fetched_copy(struct build *b, struct fetched *t, struct err *err)
 {
+	const struct copy_options o = { b->tables->temp_dir, &t->copies, &b->tables->cancel };
 	struct source *src;
 
-	if (tables_copy(t->src, t->img, b->tables->temp_dir, &b->tables->cancel, &src, err) < 0)
-		return -1;
+	budget_hold_init(&t->copies, b->tables->disk, BUDGET_TABLE);
+	if (tables_copy(t->src, t->img, &o, &src, err) < 0)
+		return err_in(err, "a temporary copy in %s", o.dir);
 	elf_close(TAKE(t->img));
 	source_close(t->src);
 	t->src = src;

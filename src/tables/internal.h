@@ -11,7 +11,7 @@
  *   fetch    a file, from the resolver
  *   split    the split files of a debug file
  *   stored   tables in the store
- *   budget   how much is built of at once
+ *   budget   the memory of builds
  *   copy     a file out of a package, made one that can be read at random
  *   waiters  which request waits for which build
  *   cache    the LRU of entries
@@ -127,13 +127,14 @@ struct build {
 	struct task task;
 	/* under the lock */
 	struct waiter *waiters;
-	bool parked;               /* waits for room in the budget */
+	bool parked;               /* waits for memory */
 	struct tables_entry *miss; /* waits for a scan: the miss to report meanwhile; with a reference */
 	enum build_news news;
 	struct build *prev, *next;
 	/* of the step that runs */
 	struct build_making *making;
 	struct tables_entry *old; /* to be replaced; with a reference */
+	struct budget_hold memory, disk;
 };
 /*
  * Under the lock: add @w to the build of @key, or start one; @w NULL: nothing waits. FRAME_PENDING: it waits;
@@ -164,6 +165,7 @@ void make_drop(struct build *b); /* forget all that the build has gathered */
 struct fetched {
 	struct resolve_answer answer;
 	struct source *src;
+	struct budget_hold copies; /* the disk space of @src, if that is a copy */
 	struct elf_image *img;
 };
 void fetched_done(struct fetched *t);
@@ -203,18 +205,27 @@ void stored_set_origin(struct tables_entry *e, struct str file, struct str archi
 
 /* ---- budget ---- */
 
-/* Reserve room for reading a file of @size bytes. false: the build is parked, and kicked later. Not under the
- * lock. */
-bool budget_take(struct build *b, uint64_t size);
-void budget_give(struct tables *t, uint64_t size);
+/* Before a table is built of a file of @size bytes: set b->memory and b->disk. false: the build is parked, and
+ * kicked later. Not under the lock. */
+bool build_memory_begin(struct build *b, uint64_t size);
+/* After it: return them. @again: memory was used up, and the build is to be repeated; true: it is parked, false: no
+ * other build is running, so memory is used up by other work. */
+bool build_memory_end(struct build *b, bool again);
+/* The budget of temporary copies in @dir. */
+struct budget *build_disk_new(const char *dir);
 
 /* ---- copy ---- */
 
 /*
  * A copy of @src in a file without a name in @dir; of @img, if there is one, which is in @src, only the parts
- * that a table may be built of.
+ * that a table may be built of. @o->disk grants its space; the caller returns it after closing the copy.
  */
-int tables_copy(struct source *src, const struct elf_image *img, const char *dir, const atomic_bool *cancel,
+struct copy_options {
+	const char *dir;
+	struct budget_hold *disk;  /* NULL: no limit */
+	const atomic_bool *cancel; /* NULL: it cannot be cancelled */
+};
+int tables_copy(struct source *src, const struct elf_image *img, const struct copy_options *o,
 		struct source **ret, struct err *err);
 
 /* ---- timer ---- */
@@ -231,6 +242,7 @@ struct tables {
 	char *temp_dir;
 	struct pool *pool;
 	struct lru *entries; /* of struct tables_entry */
+	struct budget *disk; /* of temporary copies */
 	pthread_mutex_t lock;
 	pthread_cond_t changed;
 	/* under the lock */
@@ -239,8 +251,7 @@ struct tables {
 	unsigned n_builds;
 	unsigned n_searches;            /* builds that have `miss` */
 	struct tables_request *waiting; /* requests with a deadline */
-	uint64_t building;              /* bytes of files that tables are built of now */
-	unsigned n_building;
+	unsigned n_building;            /* tables that are built now */
 	bool stopping, closing;
 	/* */
 	pthread_t timer;

@@ -219,18 +219,20 @@ static enum make_outcome convert_files(struct build *b)
 				    .discriminators = t->opts.discriminators };
 	AUTO(buf_done) struct buf table = { 0 };
 	struct symtab_stats stats;
-	uint64_t size = m->file.src->size;
 	struct err err = { 0 };
 	int r = -1;
 
-	if (!budget_take(b, size))
+	if (!build_memory_begin(b, m->file.src->size))
 		return MAKE_WAITS;
 	if (fetched_make_random(b, &m->file, &err) == 0 && fetched_make_random(b, &m->alt, &err) == 0) {
 		o.alt = m->alt.img;
 		o.split = splits_finder(m->splits);
+		o.memory = &b->memory;
+		o.disk = &b->disk;
 		r = symtab_build(m->file.img, &o, &table, &stats, &err);
 	}
-	budget_give(t, size);
+	if (build_memory_end(b, r < 0 && err.kind == ERR_BUSY))
+		return MAKE_WAITS;
 	if (r == SYMTAB_NOTHING)
 		return MAKE_MISSING;
 	return r < 0 ? end_broken(b, &err) : end_with_table(b, &table);

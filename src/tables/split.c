@@ -19,6 +19,7 @@ struct splits {
 	struct dwarf_split split;
 	struct elf_image *dwp;
 	struct split_state state;
+	struct budget_hold copies; /* the disk space of the last file that was copied */
 };
 
 /* The resolver reports later what it did not have at once; nothing waits for it. */
@@ -47,7 +48,7 @@ static int ask_resolver(const struct splits *x, enum resolve_kind kind, struct s
 /* A source of the build ID, in a file that can be read at random. */
 static int open_stored_path(const struct companion_place *p, const char *path, struct source **ret)
 {
-	const struct splits *x = p->arg;
+	struct splits *x = p->arg;
 	AUTO(arena_done) struct arena a = { 0 };
 	struct resolve_answer ans = { 0 };
 	struct err ignored = { 0 };
@@ -60,7 +61,12 @@ static int open_stored_path(const struct companion_place *p, const char *path, s
 		*ret = ans.source;
 		return 0;
 	}
-	r = tables_copy(ans.source, NULL, x->tables->temp_dir, &x->tables->cancel, ret, &ignored);
+	/* The one before is closed: a reader has one at a time. */
+	budget_hold_done(&x->copies);
+	budget_hold_init(&x->copies, x->tables->disk, BUDGET_TABLE);
+	r = tables_copy(ans.source, NULL,
+			&(struct copy_options){ x->tables->temp_dir, &x->copies, &x->tables->cancel }, ret,
+			&ignored);
 	source_close(ans.source);
 	return r < 0 ? COMPANION_NONE : 0;
 }
@@ -156,6 +162,7 @@ void splits_free(struct splits *x)
 	if (!x)
 		return;
 	companion_close(x->dwp);
+	budget_hold_done(&x->copies);
 	split_state_done(&x->state);
 	for (size_t i = 0; i < ARRAY_SIZE(x->paths); i++)
 		free(x->paths[i]);

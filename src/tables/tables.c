@@ -6,19 +6,17 @@
 #include "base/condition.h"
 #include "tables/internal.h"
 
-#define TABLES_SIZE   MIB(512)
-#define BUILDING_SIZE (UINT64_C(1) << 30)
-#define MAX_BUILDS    4096u
-#define MISS_MS       15000
-#define ERROR_MS      5000
-#define THREADS_MAX   4u
+#define TABLES_SIZE MIB(512)
+#define MAX_BUILDS  4096u
+#define MISS_MS     15000
+#define ERROR_MS    5000
+#define THREADS_MAX 4u
 
 static void set_tables_options(struct tables *t, const struct tables_options *o)
 {
 	t->opts = *o;
 	t->temp_dir = mem_strdup(o->temp_dir ? o->temp_dir : "/var/tmp");
 	t->opts.tables_size = o->tables_size ? o->tables_size : TABLES_SIZE;
-	t->opts.building_size = o->building_size ? o->building_size : BUILDING_SIZE;
 	t->opts.n_threads = o->n_threads ? o->n_threads : MIN(pool_cpus(), THREADS_MAX);
 	t->opts.max_builds = o->max_builds ? o->max_builds : MAX_BUILDS;
 	t->opts.miss_ms = o->miss_ms ? o->miss_ms : MISS_MS;
@@ -32,6 +30,7 @@ struct tables *tables_new(const struct tables_options *o)
 	set_tables_options(t, o);
 	pthread_mutex_init(&t->lock, NULL);
 	condition_init(&t->changed);
+	t->disk = build_disk_new(t->temp_dir);
 	t->entries = cache_new(t->opts.tables_size);
 	t->pool = pool_new("lode-tables", t->opts.n_threads, 0);
 	/* Without a timer no request can wait: all are ready at once. */
@@ -71,6 +70,7 @@ void tables_free(struct tables *t)
 	timer_join(t);
 	pool_free(t->pool);
 	lru_free(t->entries);
+	budget_free(t->disk);
 	map_done(&t->builds);
 	pthread_mutex_destroy(&t->lock);
 	pthread_cond_destroy(&t->changed);

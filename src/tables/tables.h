@@ -33,8 +33,6 @@ struct tables_options {
 	struct budget *memory;     /* borrowed: of which tables are built; NULL: no limit */
 	const char *temp_dir;      /* for copies of files that cannot be read at random; NULL: /var/tmp */
 	size_t tables_size;        /* bytes of tables that stay mapped; 0: 512 MiB */
-	uint64_t building_size;    /* bytes of the files that tables are built of at once; a larger file is
-				      alone. 0: 1 GiB */
 	unsigned n_threads;        /* that build tables; 0: as many as CPUs, at most 4 */
 	unsigned max_builds;       /* tables waiting to be built; more are FRAME_BUSY. 0: 4096 */
 	int64_t miss_ms;           /* how long a missing table is remembered. 0: 15 s */

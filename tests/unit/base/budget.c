@@ -134,6 +134,56 @@ static void memory_that_is_counted_afterwards_fails_the_next_check(void **state)
 	budget_free(b);
 }
 
+static void an_inner_hold_has_a_limit_of_its_own(void **state)
+{
+	struct budget *b = budget_new(TOTAL);
+	struct budget_hold outer, inner;
+	struct err err = { 0 };
+
+	budget_hold_init(&outer, b, BUDGET_FILE);
+	budget_hold_init(&inner, NULL, BUDGET_FILE);
+	inner.outer = &outer;
+	inner.max = MIB(30);
+	assert_done(budget_hold_add(&inner, MIB(10), &err));
+	assert_int_equal(used(b, BUDGET_FILE), MIB(10));
+	assert_fails(budget_hold_add(&inner, MIB(21), &err), ERR_LIMIT, "the 30 MiB");
+	assert_fails(budget_hold_add(&inner, MIB(20), &err), ERR_LIMIT, "--memory");
+	assert_int_equal(atomic_load(&inner.used), MIB(10));
+	assert_int_equal(atomic_load(&outer.used), MIB(10));
+	budget_hold_charge(&inner, MIB(16));
+	assert_fails(budget_hold_check(&inner, &err), ERR_LIMIT, "--memory");
+	budget_hold_sub(&inner, MIB(16));
+	assert_done(budget_hold_check(&inner, &err));
+	budget_hold_done(&inner);
+	assert_int_equal(atomic_load(&outer.used), 0);
+	budget_hold_done(&outer);
+	budget_free(b);
+}
+
+static void a_reserve_is_used_up_first(void **state)
+{
+	struct budget *b = budget_new(TOTAL);
+	struct budget_hold h, other;
+	struct err err = { 0 };
+	uint64_t last = 0;
+
+	budget_hold_init(&h, b, BUDGET_TABLE);
+	budget_hold_init(&other, b, BUDGET_TABLE);
+	assert_true(budget_hold_reserve(&h, MIB(50)));
+	assert_false(budget_hold_reserve(&other, MIB(20)));
+	assert_done(budget_hold_add(&h, MIB(40), &err));
+	budget_hold_sub(&h, MIB(30));
+	assert_int_equal(used(b, BUDGET_TABLE), MIB(50));
+	budget_hold_track(&h, &last, MIB(30));
+	budget_hold_track(&h, &last, MIB(20));
+	assert_int_equal(atomic_load(&h.used), MIB(30));
+	budget_hold_done(&h);
+	assert_true(budget_hold_reserve(&other, MIB(20)));
+	budget_hold_done(&other);
+	assert_int_equal(used(b, BUDGET_TABLE), 0);
+	budget_free(b);
+}
+
 /* ---- waiting ---- */
 
 struct waiter_thread {
@@ -257,6 +307,8 @@ int main(void)
 		cmocka_unit_test(without_a_budget_all_is_granted),
 		cmocka_unit_test(a_hold_is_granted_in_steps),
 		cmocka_unit_test(memory_that_is_counted_afterwards_fails_the_next_check),
+		cmocka_unit_test(an_inner_hold_has_a_limit_of_its_own),
+		cmocka_unit_test(a_reserve_is_used_up_first),
 		cmocka_unit_test(holds_that_wait_for_each_other_do_not_all_fail),
 		cmocka_unit_test(a_wait_ends_when_memory_is_returned_or_time_is_over),
 		cmocka_unit_test(the_smallest_limit_of_the_cgroups_counts),

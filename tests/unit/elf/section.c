@@ -367,6 +367,65 @@ static void debug_sections_by_any_of_their_names(void **state)
 	assert_null(elf_debug_section(img, ".debug_lin"));
 }
 
+/* ---- memory ---- */
+
+#define ZEROS_SIZE MIB(5)
+
+static void content_is_granted_as_it_is_decompressed(void **state)
+{
+	AUTO(mem_freep) uint8_t *zeros = mem_zalloc(ZEROS_SIZE);
+
+	for (size_t k = 0; k < ARRAY_SIZE(packings); k++) {
+		AUTO(elf_writer_done) struct elf_writer w = { 0 };
+		AUTO(buf_done) struct buf file = { 0 };
+		AUTO(source_closep) struct source *src = NULL;
+		AUTO(elf_closep) struct elf_image *img = NULL;
+		const struct elf_section *sec;
+		struct budget_hold hold;
+		struct arena a = { 0 };
+		struct bytes got;
+		struct err err = { 0 };
+
+		make_packed(ELF_WRITER_X86_64, packings[k].kind, bytes_of(zeros, ZEROS_SIZE), &w, &file);
+		src = source_of_mem(buf_bytes(&file), "x");
+		assert_done(elf_open(src, &img, &err));
+		sec = elf_debug_section(img, ".debug_info");
+		budget_hold_init(&hold, NULL, BUDGET_TABLE);
+		hold.max = MIB(3);
+		a.hold = &hold;
+		assert_fails(elf_section_read(img, sec, SIZE_MAX, &a, &got, &err), ERR_LIMIT,
+			     "of 5242880 decompressed bytes: it needs more memory");
+		assert_int_equal(atomic_load(&hold.used), 0);
+		hold.max = MIB(6);
+		assert_done(elf_section_read(img, sec, SIZE_MAX, &a, &got, &err));
+		assert_true(bytes_eq(got, bytes_of(zeros, ZEROS_SIZE)));
+		assert_true(atomic_load(&hold.used) >= ZEROS_SIZE);
+		arena_done(&a);
+		assert_int_equal(atomic_load(&hold.used), 0);
+	}
+}
+
+static void a_size_that_no_file_of_its_size_may_have_is_refused_at_once(void **state)
+{
+	AUTO(mem_freep) uint8_t *content = mem_alloc(KIB(16));
+	AUTO(elf_writer_done) struct elf_writer w = { 0 };
+	AUTO(buf_done) struct buf file = { 0 };
+	AUTO(source_closep) struct source *src = NULL;
+	AUTO(elf_closep) struct elf_image *img = NULL;
+	AUTO(arena_done) struct arena a = { 0 };
+	struct bytes got;
+	struct err err = { 0 };
+
+	test_fill(content, KIB(16), 1);
+	make_packed(ELF_WRITER_X86_64, ELFCOMPRESS_ZSTD, bytes_of(content, KIB(16)), &w, &file);
+	set_size(&file, &w, ELFCOMPRESS_ZSTD, MIB(300));
+	src = source_of_mem(buf_bytes(&file), "x");
+	assert_done(elf_open(src, &img, &err));
+	assert_fails(elf_section_read(img, elf_debug_section(img, ".debug_info"), SIZE_MAX, &a, &got, &err),
+		     ERR_LIMIT, "314572800 decompressed bytes are more than the");
+	assert_int_equal(a.size, 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -379,6 +438,8 @@ int main(void)
 		cmocka_unit_test(several_zstd_frames_are_one_content),
 		cmocka_unit_test(sections_without_bytes_and_out_of_bounds),
 		cmocka_unit_test(debug_sections_by_any_of_their_names),
+		cmocka_unit_test(content_is_granted_as_it_is_decompressed),
+		cmocka_unit_test(a_size_that_no_file_of_its_size_may_have_is_refused_at_once),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -43,7 +43,7 @@ static void check(struct buf *file, bool kept)
 	assert_non_null(at);
 	off = (size_t)(at - file->p);
 	assert_done(elf_open(src, &img, &err));
-	assert_done(tables_copy(src, img, "/tmp", NULL, &copy, &err));
+	assert_done(tables_copy(src, img, &(struct copy_options){ .dir = "/tmp" }, &copy, &err));
 	assert_int_equal(copy->size, file->size);
 	assert_done(source_read_full(copy, 0, got, file->size, SOURCE_RANDOM, &err));
 	if (!kept)
@@ -82,7 +82,7 @@ static void without_sections_all_is_there(void **state)
 	uint8_t got[sizeof(debug)];
 	struct err err = { 0 };
 
-	assert_done(tables_copy(src, NULL, "/tmp", NULL, &copy, &err));
+	assert_done(tables_copy(src, NULL, &(struct copy_options){ .dir = "/tmp" }, &copy, &err));
 	assert_done(source_read_full(copy, 0, got, sizeof(got), SOURCE_RANDOM, &err));
 	assert_memory_equal(got, debug, sizeof(debug));
 }
@@ -93,7 +93,8 @@ static void a_missing_folder_is_an_error(void **state)
 	struct source *copy = NULL;
 	struct err err = { 0 };
 
-	assert_int_equal(tables_copy(src, NULL, "/nowhere/at/all", NULL, &copy, &err), -1);
+	assert_int_equal(
+		tables_copy(src, NULL, &(struct copy_options){ .dir = "/nowhere/at/all" }, &copy, &err), -1);
 	assert_non_null(strstr(err.text, "/nowhere/at/all"));
 }
 
@@ -104,7 +105,9 @@ static void one_that_is_cancelled_is_not_copied(void **state)
 	const atomic_bool cancel = true;
 	struct err err = { 0 };
 
-	assert_int_equal(tables_copy(src, NULL, "/tmp", &cancel, &copy, &err), -1);
+	assert_int_equal(tables_copy(src, NULL, &(struct copy_options){ .dir = "/tmp", .cancel = &cancel },
+				     &copy, &err),
+			 -1);
 	assert_int_equal(err.kind, ERR_CANCELLED);
 }
 

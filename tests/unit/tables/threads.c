@@ -62,7 +62,6 @@ static void many_ask_at_once(void **state)
 	tables_fixture_open(&p, true);
 	/* Room for a few only: they are evicted while they are used. */
 	p.opts.tables_size = KIB(40);
-	p.opts.building_size = 100;
 	p.opts.miss_ms = 1;
 	tables_fixture_reopen(&p);
 	for (uint32_t n = 1; n <= N_IDS; n++)
