@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One attempt at one binary: can it be named at all, which table does it need, the frames of its addresses;
- * and when to try again.
+ * One attempt at one binary, a look or a try: can it be named at all, which table does it need, the frames of
+ * its addresses; and when to try again.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,93 +27,187 @@ int64_t naming_wait_ms(enum frame_reason reason, bool lacking, uint32_t n_tries,
 
 /* ---- beginning ---- */
 
-static void put_never(struct naming *n, const struct profilestore_binary *b, enum frame_reason reason,
-		      const char *why)
+static void put_failure(struct naming *n, struct profilestore_tried *o, enum frame_reason reason,
+			const char *why)
 {
-	struct profilestore_tried t = { .binary = b->id,
-					.state = NAMING_NEVER,
-					.reason = reason,
-					.why = str_of(why),
-					.n_wakes = b->n_wakes };
-
+	o->state = NAMING_WANTED;
+	o->reason = reason;
+	o->why = str_of(why);
+	/* A table that is being built is not a failure. */
+	if (reason == FRAME_PENDING || reason == FRAME_BUSY) {
+		o->next_try_ms = clock_wall_ms() + FRAME_RETRY_MS;
+	} else {
+		o->n_tries++;
+		o->next_try_ms = clock_wall_ms() +
+				 naming_wait_ms(reason, false, o->n_tries, n->opts.interval_ms);
+		atomic_fetch_add(&n->n_failed, 1);
+	}
 	metric_count(&tries_family, frame_reason_name(reason));
-	naming_batch_tried(&n->batch, &t);
+	naming_batch_tried(&n->batch, o);
 }
 
-/* The build ID whose table is needed. false: the binary cannot be named, whatever turns up; that was put. */
-static bool identify_binary(struct naming *n, const struct profilestore_binary *b, struct build_id *ret,
-			    bool *ret_by_path)
-{
-	char why[512];
+/* What can be known of a binary before its table is. */
+enum identity { IDENTITY_KNOWN, IDENTITY_NEVER, IDENTITY_LATER };
 
-	*ret_by_path = false;
+/* The build ID whose table is needed, or why there is none: then the binary cannot be named, or not now. */
+static enum identity identify_binary(struct naming *n, const struct profilestore_binary *b,
+				     struct build_id *ret, enum frame_reason *ret_reason, char *why,
+				     size_t why_size)
+{
+	why[0] = 0;
+	*ret_reason = FRAME_NO_BUILD_ID;
 	if (b->build_id.size) {
 		if (build_id_parse(ret, b->build_id))
-			return true;
-		put_never(n, b, FRAME_NO_BUILD_ID, "its build ID has a form that no file can be found by");
-		return false;
+			return IDENTITY_KNOWN;
+		snprintf(why, why_size, "its build ID has a form that no file can be found by");
+		return IDENTITY_NEVER;
 	}
 	if (!b->id) {
-		put_never(n, b, FRAME_NO_MAPPING, "");
-		return false;
+		*ret_reason = FRAME_NO_MAPPING;
+		return IDENTITY_NEVER;
 	}
 	if (profile_is_no_file(b->file)) {
-		put_never(n, b, FRAME_NO_BUILD_ID,
-			  "it has no file: code generated at run time, or the kernel's");
-		return false;
+		snprintf(why, why_size, "it has no file: code generated at run time, or the kernel's");
+		return IDENTITY_NEVER;
 	}
-	*ret_by_path = true;
-	if (match_file(n->opts.resolver, b->file, ret, why, sizeof(why)) == 0)
-		return true;
-	put_never(n, b, FRAME_NO_BUILD_ID, why);
-	return false;
+	switch (match_file(n->opts.resolver, b->file, ret, why, why_size)) {
+	case 0:
+		return IDENTITY_KNOWN;
+	case MATCH_NONE:
+		return IDENTITY_NEVER;
+	default:
+		return IDENTITY_LATER;
+	}
 }
 
-/* From any thread, once, perhaps before naming_attempt_start() returns. */
+static struct profilestore_tried outcome_of(const struct profilestore_binary *b)
+{
+	return (struct profilestore_tried){
+		.binary = b->id, .n_tries = b->n_tries, .n_wakes = b->n_wakes, .n_added = b->n_added
+	};
+}
+
+static struct naming_attempt *attempt_new(struct naming *n, const struct profilestore_binary *b,
+					  const struct build_id *id, bool is_look)
+{
+	struct naming_attempt *t = NEW(struct naming_attempt);
+
+	*t = (struct naming_attempt){ .n = n,
+				      .key = { b->id, is_look },
+				      .n_tries = b->n_tries,
+				      .n_wakes = b->n_wakes,
+				      .n_added = b->n_added,
+				      .reason = b->reason,
+				      .id = *id,
+				      .by_path = !b->build_id.size,
+				      .from_ms = clock_mono_ms() };
+	map_put(&n->attempts, bytes_of(&t->key, sizeof(t->key)), t);
+	if (is_look)
+		n->n_looks++;
+	else
+		atomic_fetch_add(&n->n_running, 1);
+	return t;
+}
+
+void naming_attempt_free(struct naming_attempt *t)
+{
+	map_del(&t->n->attempts, bytes_of(&t->key, sizeof(t->key)));
+	if (t->key.is_look)
+		t->n->n_looks--;
+	else
+		atomic_fetch_sub(&t->n->n_running, 1);
+	tables_request_free(t->request);
+	free(t);
+}
+
+struct naming_attempt *naming_attempt_of(struct naming *n, uint32_t binary, bool is_look)
+{
+	const struct naming_attempt_key key = { binary, is_look };
+
+	return map_get(&n->attempts, bytes_of(&key, sizeof(key)));
+}
+
+/* From any thread, once, perhaps before naming_try_start() returns. */
 static void on_table_ready(void *arg)
 {
 	struct naming_attempt *t = arg;
-	struct naming *n = t->n;
 
-	pthread_mutex_lock(&n->lock);
-	t->next = n->ready;
-	n->ready = t;
-	pthread_cond_signal(&n->changed);
-	pthread_mutex_unlock(&n->lock);
+	naming_queue(t->n, t);
 }
 
-void naming_attempt_start(struct naming *n, const struct profilestore_binary *b)
+void naming_try_start(struct naming *n, const struct profilestore_binary *b)
 {
-	struct build_id id;
+	struct profilestore_tried o = outcome_of(b);
+	enum frame_reason reason;
 	struct naming_attempt *t;
-	bool by_path;
+	struct build_id id;
+	char why[512];
 
 	atomic_fetch_add(&n->n_tries, 1);
-	if (!identify_binary(n, b, &id, &by_path))
+	switch (identify_binary(n, b, &id, &reason, why, sizeof(why))) {
+	case IDENTITY_KNOWN:
+		break;
+	case IDENTITY_NEVER:
+		o.state = NAMING_NEVER;
+		o.n_tries = 0;
+		o.reason = reason;
+		o.why = str_of(why);
+		metric_count(&tries_family, frame_reason_name(reason));
+		naming_batch_tried(&n->batch, &o);
 		return;
-	t = NEW(struct naming_attempt);
-	*t = (struct naming_attempt){ .n = n,
-				      .binary = b->id,
-				      .n_tries = b->n_tries,
-				      .n_wakes = b->n_wakes,
-				      .reason = b->reason,
-				      .id = id,
-				      .by_path = by_path,
-				      .from_ms = clock_mono_ms() };
-	map_put(&n->attempts, bytes_of(&t->binary, sizeof(t->binary)), t);
-	atomic_fetch_add(&n->n_running, 1);
+	case IDENTITY_LATER:
+		put_failure(n, &o, reason, why);
+		return;
+	}
+	t = attempt_new(n, b, &id, false);
 	if (tables_request_new(n->opts.tables, &t->id, 1, TABLES_LAYOUTS | TABLES_FRESH,
 			       (struct tables_wait){ t->from_ms + n->opts.wait_ms, on_table_ready, t },
 			       &t->request) != TABLES_WAITS)
 		on_table_ready(t);
 }
 
-void naming_attempt_free(struct naming_attempt *t)
+/* These reasons are about one address: there was a table. */
+static bool is_of_address(enum frame_reason reason)
 {
-	map_del(&t->n->attempts, bytes_of(&t->binary, sizeof(t->binary)));
-	atomic_fetch_sub(&t->n->n_running, 1);
-	tables_request_free(t->request);
-	free(t);
+	return reason == FRAME_FOUND || reason == FRAME_NO_MAPPING || reason == FRAME_NO_LAYOUT ||
+	       reason == FRAME_OUTSIDE || reason == FRAME_ALT_MISSING || reason == FRAME_SPLIT_MISSING;
+}
+
+/*
+ * A look cannot name: there is no table at hand, or another than the one that names the binary. If there was one
+ * after the last try, it has to be found again; else there is nothing to be done before the next try.
+ */
+static void look_fails(struct naming *n, const struct profilestore_binary *b)
+{
+	int64_t next_ms = profilestore_looked(n->opts.store, b->id, b->n_added,
+					      is_of_address((enum frame_reason)b->reason));
+
+	if (next_ms != INT64_MAX)
+		n->next_round_ms = MIN(n->next_round_ms, clock_mono_ms() + (next_ms - clock_wall_ms()));
+}
+
+void naming_look_start(struct naming *n, const struct profilestore_binary *b)
+{
+	enum frame_reason ignored;
+	struct naming_attempt *t;
+	struct tables_module m;
+	struct build_id id;
+	char why[512];
+
+	if (identify_binary(n, b, &id, &ignored, why, sizeof(why)) != IDENTITY_KNOWN) {
+		look_fails(n, b);
+		return;
+	}
+	t = attempt_new(n, b, &id, true);
+	tables_request_new(n->opts.tables, &t->id, 1, TABLES_LAYOUTS | TABLES_AT_HAND,
+			   (struct tables_wait){ 0 }, &t->request);
+	tables_request_module(t->request, 0, &m);
+	if (m.reason == FRAME_FOUND && m.layout_known) {
+		naming_queue(n, t);
+		return;
+	}
+	naming_attempt_free(t);
+	look_fails(n, b);
 }
 
 /* ---- asking ---- */
@@ -186,46 +280,40 @@ static void query_locations(struct naming_attempt *t, const struct tables_module
 
 /* ---- outcomes ---- */
 
-static void put_outcome(struct naming_attempt *t, struct profilestore_tried *o, bool failed)
+static struct profilestore_tried outcome_of_attempt(const struct naming_attempt *t)
 {
-	struct naming *n = t->n;
-
-	o->binary = t->binary;
-	o->n_wakes = t->n_wakes;
-	if (failed)
-		atomic_fetch_add(&n->n_failed, 1);
-	metric_count(&tries_family, frame_reason_name(o->reason));
-	naming_batch_tried(&n->batch, o);
+	return (struct profilestore_tried){ .binary = t->key.binary,
+					    .n_tries = t->n_tries,
+					    .n_wakes = t->n_wakes,
+					    .n_added = t->n_added,
+					    .is_look = t->key.is_look };
 }
 
-static void put_failure(struct naming_attempt *t, enum frame_reason reason, const char *why)
+static void attempt_failed(struct naming_attempt *t, enum frame_reason reason, const char *why)
 {
-	struct profilestore_tried o = {
-		.state = NAMING_WANTED, .reason = reason, .why = str_of(why), .n_tries = t->n_tries
-	};
+	struct profilestore_tried o = outcome_of_attempt(t);
 
-	/* A table that is being built is not a failure. */
-	if (reason == FRAME_PENDING || reason == FRAME_BUSY) {
-		o.next_try_ms = clock_wall_ms() + FRAME_RETRY_MS;
-	} else {
-		o.n_tries++;
-		o.next_try_ms = clock_wall_ms() +
-				naming_wait_ms(reason, false, o.n_tries, t->n->opts.interval_ms);
-	}
-	put_outcome(t, &o, o.n_tries != t->n_tries);
+	if (t->key.is_look)
+		profilestore_looked(t->n->opts.store, t->key.binary, t->n_added, is_of_address(t->reason));
+	else
+		put_failure(t->n, &o, reason, why);
 }
 
-static void put_named(struct naming_attempt *t, const struct tables_module *m, enum frame_reason reason)
+static void put_named(struct naming_attempt *t, const struct tables_module *m)
 {
-	struct profilestore_tried o = { .state = NAMING_DONE, .reason = reason, .origin = str_of(m->origin) };
+	struct profilestore_tried o = outcome_of_attempt(t);
 
+	o.state = NAMING_DONE;
+	o.reason = t->unnamed;
+	o.origin = str_of(m->origin);
 	/* Locations that were looked up before had a reason. */
-	if (!reason &&
+	if (!o.reason &&
 	    (t->reason == FRAME_OUTSIDE || t->reason == FRAME_NO_LAYOUT || t->reason == FRAME_NO_MAPPING))
 		o.reason = t->reason;
 	if (t->by_path)
 		o.why = STR("it came without a build ID, and is taken to be the only file of that path that "
 			    "is known here");
+	o.n_tries = 0;
 	if (m->lacking) {
 		o.state = NAMING_WANTED;
 		o.n_tries = m->due ? t->n_tries : t->n_tries + 1;
@@ -233,18 +321,21 @@ static void put_named(struct naming_attempt *t, const struct tables_module *m, e
 				       : clock_wall_ms() + naming_wait_ms(FRAME_FOUND, true, o.n_tries,
 									  t->n->opts.interval_ms);
 	}
-	put_outcome(t, &o, false);
+	/* A look does not search, and there may be a better layout by now. */
+	if (t->key.is_look && m->layout_due)
+		o.state = NAMING_WANTED;
+	if (!t->key.is_look)
+		metric_count(&tries_family, frame_reason_name(o.reason));
+	naming_batch_tried(&t->n->batch, &o);
 }
 
 /* The key of the table: equal only for the same table, used with the same layout. */
-static uint32_t set_named_by(struct naming_attempt *t, const struct tables_module *m)
+static struct str key_of_table(const struct tables_module *m, char text[64])
 {
-	char text[64];
 	int layout = m->layout ? 1 + m->layout->offsets_known : 0;
 
-	snprintf(text, sizeof(text), "%d.%016llx.%d", SYMTAB_VERSION, (unsigned long long)m->info->hash,
-		 layout);
-	return profilestore_named_by(t->n->opts.store, t->binary, str_of(text));
+	snprintf(text, 64, "%d.%016llx.%d", SYMTAB_VERSION, (unsigned long long)m->info->hash, layout);
+	return str_of(text);
 }
 
 static bool is_other_file(struct naming_attempt *t, const struct tables_module *m, size_t n)
@@ -253,46 +344,85 @@ static bool is_other_file(struct naming_attempt *t, const struct tables_module *
 	       (!m->layout || !m->layout->offsets_known || !match_holds(m->layout, t->n->unnamed, n));
 }
 
-static void attempt_name_all(struct naming_attempt *t, const struct tables_module *m)
+static void put_other_file(struct naming_attempt *t)
 {
-	struct naming *n = t->n;
-	struct location_answers x = { .batch = &n->batch };
-	size_t room, got;
+	struct profilestore_tried o = outcome_of_attempt(t);
 
-	set_named_by(t, m);
-	do {
-		if (!naming_batch_room(&n->batch) && !naming_batch_flush(&n->batch))
-			return;
-		room = naming_batch_room(&n->batch);
-		got = profilestore_unnamed(n->opts.store, t->binary, n->unnamed, room);
-		if (is_other_file(t, m, got)) {
-			struct profilestore_tried o = { .state = NAMING_NEVER,
-							.reason = FRAME_NO_BUILD_ID,
-							.why = STR(
-								"it came without a build ID, and the file of "
-								"that path that is known here is another") };
-
-			put_outcome(t, &o, true);
-			return;
-		}
-		query_locations(t, m, got, &x);
-		/* Locations that were put stay wanted until they are written. */
-		if (got == room && !naming_batch_flush(&n->batch))
-			return;
-	} while (got == room && !x.broken);
-	if (x.broken)
-		put_failure(t, x.broken, "");
-	else
-		put_named(t, m, x.reason);
+	o.state = NAMING_NEVER;
+	o.reason = FRAME_NO_BUILD_ID;
+	o.why = STR("it came without a build ID, and the file of that path that is known here is another");
+	o.is_look = false;
+	o.n_tries = 0;
+	atomic_fetch_add(&t->n->n_failed, 1);
+	metric_count(&tries_family, frame_reason_name(o.reason));
+	naming_batch_tried(&t->n->batch, &o);
 }
 
-void naming_attempt_end(struct naming_attempt *t)
+/*
+ * Room in the batch for names of @t; 0: the batch cannot be written. Locations stay wanted until they are
+ * written, so the other attempt at the same binary must not have names in the batch.
+ */
+static size_t room_for_names(struct naming_attempt *t)
 {
+	struct naming_batch *p = &t->n->batch;
+	const struct naming_attempt *other = naming_attempt_of(t->n, t->key.binary, !t->key.is_look);
+
+	if (!naming_batch_room(p) || (other && other->put_at == p->n_flushes + 1))
+		naming_batch_flush(p);
+	return p->failed ? 0 : naming_batch_room(p);
+}
+
+/* The table is there: see naming_attempt_step(). */
+static bool name_some(struct naming_attempt *t, const struct tables_module *m)
+{
+	struct naming *n = t->n;
+	struct location_answers x = { .batch = &n->batch, .reason = t->unnamed };
+	size_t room = room_for_names(t), got;
+
+	if (!room)
+		return true;
+	got = profilestore_unnamed(n->opts.store, t->key.binary, n->unnamed, room);
+	if (is_other_file(t, m, got)) {
+		put_other_file(t);
+		return true;
+	}
+	query_locations(t, m, got, &x);
+	t->unnamed = x.reason;
+	t->put_at = n->batch.n_flushes + 1;
+	if (got == room && !naming_batch_flush(&n->batch))
+		return true;
+	if (x.broken)
+		attempt_failed(t, x.broken, "");
+	else if (got == room)
+		return false;
+	else
+		put_named(t, m);
+	return true;
+}
+
+bool naming_attempt_step(struct naming_attempt *t)
+{
+	struct profilestore *store = t->n->opts.store;
 	struct tables_module m;
+	struct str key;
+	char text[64];
 
 	tables_request_module(t->request, 0, &m);
-	if (m.reason == FRAME_FOUND)
-		attempt_name_all(t, &m);
-	else
-		put_failure(t, m.reason, m.why);
+	if (m.reason != FRAME_FOUND) {
+		attempt_failed(t, m.reason, m.why);
+		return true;
+	}
+	/* Without it addresses would be looked up as if there were none, and once more when it is there. */
+	if (!m.layout_known) {
+		attempt_failed(t, FRAME_PENDING, "");
+		return true;
+	}
+	key = key_of_table(&m, text);
+	/* Only a try may replace the table: it has the best that there is now. */
+	if (t->key.is_look && profilestore_named_by_other(store, t->key.binary, key)) {
+		attempt_failed(t, FRAME_PENDING, "");
+		return true;
+	}
+	profilestore_named_by(store, t->key.binary, key);
+	return name_some(t, &m);
 }

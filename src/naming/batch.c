@@ -82,6 +82,7 @@ bool naming_batch_flush(struct naming_batch *p)
 			count_written(p);
 	}
 	p->n = p->n_tried = 0;
+	p->n_flushes++;
 	arena_reset(&p->arena);
 	/* Names repeat, so their texts are kept from one batch to the next; but not for ever. */
 	if (profile_frame_texts_size(p->frames) >= NAMING_TEXTS) {

@@ -2,8 +2,8 @@
 /*
  * Shared by the files of naming.
  *
- *   naming   the thread: the binaries that are due, when to look again; start and end
- *   attempt  one attempt at one binary: requesting its table, the outcome
+ *   naming   the thread: the binaries that are due, when to start the next round; start and end
+ *   attempt  one attempt at one binary, a look or a try: requesting its table, the outcome
  *   batch    names and outcomes on their way to the store
  *   match    the build ID of a file that came without one
  *
@@ -18,6 +18,7 @@
 
 #define NAMING_WAIT_MS   60000
 #define NAMING_MAX_TRIES 512u
+#define NAMING_MAX_LOOKS 64u     /* at once; each keeps a table in memory */
 #define NAMING_BATCH     8192u   /* names written at once */
 #define NAMING_TEXTS     MIB(32) /* bytes of their texts; at this size the batch is written, too */
 #define NAMING_LAST_MS   (60 * 60 * 1000)
@@ -28,7 +29,7 @@
 /* How long to wait after the @n_tries'th failure in a row. */
 int64_t naming_wait_ms(enum frame_reason reason, bool lacking, uint32_t n_tries, int64_t interval_ms);
 
-/* ---- scribe ---- */
+/* ---- batch ---- */
 
 struct naming_batch {
 	struct profilestore *store;
@@ -39,6 +40,7 @@ struct naming_batch {
 	struct profilestore_tried *tried;
 	size_t n_tried, room_tried;
 	uint64_t n_named, n_unnamed;
+	uint64_t n_flushes;
 	/* since naming_batch_begin(): nothing of the batch was written, the next round repeats it */
 	bool failed;
 	struct err err;
@@ -56,39 +58,60 @@ bool naming_batch_flush(struct naming_batch *p);
 
 /* ---- attempt ---- */
 
+/*
+ * A look applies the table at hand to new locations: it never waits, and never gives the binary another table.
+ * A try searches for a table, or a better one: it may wait long. A binary may have one of each.
+ */
 struct naming_attempt {
 	struct naming *n;
 	struct naming_attempt *next;
-	uint32_t binary;
+	struct naming_attempt_key {
+		uint32_t binary, is_look;
+	} key;
 	uint32_t n_tries, n_wakes, reason; /* as they were */
+	uint64_t n_added;
 	struct build_id id;
 	bool by_path;
 	struct tables_request *request;
 	int64_t from_ms;
+	enum frame_reason unnamed; /* of the first location without a name so far */
+	uint64_t put_at;           /* batch.n_flushes + 1, when it put names into the batch */
 };
 /*
  * Start an attempt. It will be in n->ready; or there is nothing to wait for, and its outcome was put at once.
  */
-void naming_attempt_start(struct naming *n, const struct profilestore_binary *b);
-/* The request for the table is ready: put the names and the outcome. */
-void naming_attempt_end(struct naming_attempt *t);
+void naming_look_start(struct naming *n, const struct profilestore_binary *b);
+void naming_try_start(struct naming *n, const struct profilestore_binary *b);
+/*
+ * Its request is ready: put the next names, at most a batch of them, or the outcome. false: call it again, after
+ * other attempts had their turn.
+ */
+bool naming_attempt_step(struct naming_attempt *t);
+struct naming_attempt *naming_attempt_of(struct naming *n, uint32_t binary, bool is_look); /* NULL: none */
 void naming_attempt_free(struct naming_attempt *t);
 
 /* ---- match ---- */
 
-enum { MATCH_NONE = 1 }; /* @why has the reason */
+enum {
+	MATCH_NONE = 1,  /* @why has the reason */
+	MATCH_LATER = 2, /* it could not be searched to the end, likewise */
+};
 int match_file(struct resolver *r, struct str path, struct build_id *ret, char *why, size_t why_size);
 /* All these addresses are in code of that file. */
 bool match_holds(const struct frame_layout *l, const struct profilestore_unnamed *list, size_t n);
 
 /* ---- naming ---- */
 
+/* From any thread: the request of @t is ready. */
+void naming_queue(struct naming *n, struct naming_attempt *t);
+
 struct naming {
 	struct naming_options opts;
 	pthread_t thread;
 	bool started;
 	/* of the thread */
-	struct map attempts; /* binary -> struct naming_attempt */
+	struct map attempts; /* struct naming_attempt_key -> struct naming_attempt */
+	unsigned n_looks;
 	struct naming_batch batch;
 	int64_t next_round_ms, not_before_ms;
 	struct profilestore_unnamed *unnamed;
@@ -98,7 +121,7 @@ struct naming {
 	pthread_mutex_t lock;
 	pthread_cond_t changed;
 	/* under the lock */
-	struct naming_attempt *ready;
+	struct naming_attempt *ready, **ready_last; /* a queue */
 	bool kicked, stopping;
 	unsigned n_waking; /* threads in naming_wake() or naming_kick() */
 

@@ -57,11 +57,17 @@ int match_file(struct resolver *r, struct str path, struct build_id *ret, char *
 			snprintf(why, why_size,
 				 "it came without a build ID, and its path cannot be looked up: %s",
 				 err.text);
-			return MATCH_NONE;
+			return MATCH_LATER;
 		}
 		buf_done(&cursor);
 		cursor = page.next;
 	} while (cursor.size && !found.several && clock_mono_ms() < q.deadline_mono_ms);
+	if (cursor.size && !found.several) {
+		snprintf(why, why_size,
+			 "it came without a build ID, and its path could not be looked up within %d s",
+			 MATCH_MAX_MS / 1000);
+		return MATCH_LATER;
+	}
 	if (found.id.size && !found.several) {
 		*ret = found.id;
 		return 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The naming thread: starts attempts at the binaries that are due, and ends those whose tables are there.
- * Between them it sleeps.
+ * The naming thread: starts attempts at the binaries that are due, and goes on with those whose tables are
+ * there, a batch of names of each in turn. Between them it sleeps.
  */
 #include "naming/naming.h"
 
@@ -44,6 +44,16 @@ static void attempts_finish(struct naming *n)
 	p->n_named = p->n_unnamed = 0;
 }
 
+static void start_attempts_at(struct naming *n, const struct profilestore_binary *b)
+{
+	/* First, since a try may wait long for something better. */
+	if (b->look_is_due && n->n_looks < NAMING_MAX_LOOKS && !naming_attempt_of(n, b->id, true))
+		naming_look_start(n, b);
+	if (b->try_is_due && atomic_load(&n->n_running) < n->opts.max_tries &&
+	    !naming_attempt_of(n, b->id, false))
+		naming_try_start(n, b);
+}
+
 static void start_due_attempts(struct naming *n)
 {
 	AUTO(mem_freep) struct profilestore_binaries *list = NULL;
@@ -57,35 +67,52 @@ static void start_due_attempts(struct naming *n)
 	}
 	naming_batch_begin(&n->batch);
 	/* The end of an attempt makes room for another, and starts a new round. */
-	for (size_t i = 0; i < list->n && atomic_load(&n->n_running) < n->opts.max_tries; i++)
-		if (!map_get(&n->attempts, bytes_of(&list->v[i].id, sizeof(list->v[i].id))))
-			naming_attempt_start(n, &list->v[i]);
+	for (size_t i = 0; i < list->n; i++)
+		start_attempts_at(n, &list->v[i]);
 	if (next_ms != INT64_MAX)
 		n->next_round_ms = MIN(n->next_round_ms, now_ms + (next_ms - wall_ms));
 	attempts_finish(n);
 }
 
-/* Takes @ready. */
-static void end_attempts(struct naming *n, struct naming_attempt *ready, bool stopping)
+void naming_queue(struct naming *n, struct naming_attempt *t)
 {
-	bool again = false;
+	pthread_mutex_lock(&n->lock);
+	t->next = NULL;
+	*n->ready_last = t;
+	n->ready_last = &t->next;
+	pthread_cond_signal(&n->changed);
+	pthread_mutex_unlock(&n->lock);
+}
+
+/* Takes @ready. An attempt that has more to do goes to the end of the queue. */
+static void step_attempts(struct naming *n, struct naming_attempt *ready, bool stopping)
+{
+	struct naming_attempt *ended = NULL, *more = NULL, *t;
 
 	naming_batch_begin(&n->batch);
-	for (struct naming_attempt *t = ready; t && !stopping && !n->batch.failed; t = t->next)
-		naming_attempt_end(t);
-	/* Before that, a new round would find the same binaries again. */
-	attempts_finish(n);
-	while (ready) {
-		struct naming_attempt *t = ready;
+	while ((t = ready)) {
+		struct naming_attempt **to = &ended;
 
 		ready = t->next;
+		if (!stopping && !n->batch.failed && !naming_attempt_step(t))
+			to = &more;
+		t->next = *to;
+		*to = t;
+	}
+	/* Before that, a new round would find the same binaries again. */
+	attempts_finish(n);
+	/* More addresses may have come in for them meanwhile, or be left. */
+	if (ended)
+		n->next_round_ms = n->not_before_ms;
+	while ((t = ended)) {
+		ended = t->next;
 		metric_observe(metric_get(&seconds_family), (double)(clock_mono_ms() - t->from_ms) / 1000);
 		naming_attempt_free(t);
-		again = true;
 	}
-	/* More addresses may have come in for them meanwhile, or be left. */
-	if (again)
-		n->next_round_ms = n->not_before_ms;
+	while ((t = more)) {
+		more = t->next;
+		naming_queue(n, t);
+	}
 }
 
 /* ---- the thread ---- */
@@ -116,20 +143,22 @@ static void *naming_run(void *arg)
 
 	pthread_setname_np(pthread_self(), "lode-naming");
 	pthread_mutex_lock(&n->lock);
-	while (!n->stopping || atomic_load(&n->n_running)) {
+	while (!n->stopping || atomic_load(&n->n_running) || n->n_looks) {
+		bool stopping = n->stopping, is_round = clock_mono_ms() >= round_at_ms(n);
 		struct naming_attempt *ready = TAKE(n->ready);
-		bool stopping = n->stopping;
 
-		if (!ready && clock_mono_ms() < round_at_ms(n)) {
+		n->ready_last = &n->ready;
+		if (!ready && !is_round) {
 			sleep_until(n, round_at_ms(n));
 			continue;
 		}
-		if (!ready)
+		if (is_round)
 			n->kicked = false;
 		pthread_mutex_unlock(&n->lock);
+		/* In turn: a binary with a million addresses does not keep others from their start. */
 		if (ready)
-			end_attempts(n, ready, stopping);
-		else
+			step_attempts(n, ready, stopping);
+		if (is_round)
 			start_due_attempts(n);
 		pthread_mutex_lock(&n->lock);
 	}
@@ -195,6 +224,7 @@ struct naming *naming_new(const struct naming_options *o)
 	n->opts.max_tries = o->max_tries ? o->max_tries : NAMING_MAX_TRIES;
 	pthread_mutex_init(&n->lock, NULL);
 	condition_init(&n->changed);
+	n->ready_last = &n->ready;
 	return n;
 }
 

@@ -3,14 +3,15 @@
  * naming: names for stored profiles, in the background. Profiles come in as bare addresses and are stored at
  * once; this fills in the names afterwards.
  *
- * One thread takes the binaries of the profile store that are due, requests the table of each from `tables`,
- * and writes the names of all wanted locations, and the outcome, in batches. A round starts at once when a
+ * One thread takes the binaries of the profile store that are due, applies the table at hand to new locations,
+ * or requests the best table that there is from `tables`, and writes the names of all wanted locations, and the
+ * outcome, in batches. A round starts at once when a
  * profile came in or a file turned up (naming_kick(), naming_wake()), when a next try is due, and every
  * interval. After a failure a binary is tried at growing intervals. All state is in the profile store, so the
  * thread may be stopped, or killed, anywhere.
  *
  * The number of tables requested at once is bounded, and `tables` builds each once. No attempt waits for
- * another.
+ * another; those that have many locations take turns.
  */
 #pragma once
 

@@ -64,6 +64,31 @@ static void try_at_once(struct named_binary *t)
 	t->next_try_ms = 0;
 }
 
+bool look_is_due(const struct named_binary *t)
+{
+	return atomic_load_explicit(&t->n_looked, memory_order_relaxed) !=
+	       atomic_load_explicit(&t->n_added, memory_order_relaxed);
+}
+
+/* Under the lock. */
+static void add_due_look(struct names *n, struct named_binary *t)
+{
+	if (!look_is_due(t))
+		t->due_since = n->n_due++;
+	t->n_added++;
+}
+
+/* Under the lock: a look or a try that began at @n_added has seen all that had come in by then. */
+static void note_looked(struct names *n, struct named_binary *t, uint64_t n_added)
+{
+	if (n_added <= t->n_looked)
+		return;
+	t->n_looked = n_added;
+	/* It goes to the end of the queue. */
+	if (look_is_due(t))
+		t->due_since = n->n_due++;
+}
+
 /* ---- new locations ---- */
 
 void names_added(struct profilestore *s, uint32_t binary)
@@ -94,12 +119,13 @@ void names_committed(struct profilestore *s)
 		wanted_add_new(s, t);
 		if (wanted_count(t) == was)
 			continue;
-		/* A binary that failed is tried again when it is due, whatever comes in until then. */
-		if (t->state == NAMING_NONE || t->state == NAMING_DONE) {
-			t->n_tries = 0;
+		/* The search for a table, or for a better one, waits for its time; the table at hand does not. */
+		if (t->state == NAMING_NONE)
 			try_at_once(t);
-		}
-		any |= t->state == NAMING_WANTED;
+		if (t->state == NAMING_NEVER)
+			continue;
+		add_due_look(n, t);
+		any = true;
 	}
 	n->n_added = 0;
 	fn = n->fn;
@@ -144,6 +170,46 @@ uint32_t profilestore_named_by(struct profilestore *s, uint32_t binary, struct s
 	return n;
 }
 
+bool profilestore_named_by_other(struct profilestore *s, uint32_t binary, struct str table)
+{
+	const struct named_binary *t;
+	bool other;
+
+	pthread_mutex_lock(&s->names->lock);
+	t = names_binary(s, s->meta, binary);
+	other = t && t->named_by && !str_eq(str_of(t->named_by), table);
+	pthread_mutex_unlock(&s->names->lock);
+	return other;
+}
+
+/* Under the lock. */
+static void force_try(struct profilestore *s, struct named_binary *t)
+{
+	int64_t at_ms = MAX(s->now_ms(), t->forced_ms + NAMES_FORCED_MS);
+
+	if (t->state == NAMING_WANTED && t->next_try_ms <= at_ms)
+		return;
+	atomic_store(&t->state, NAMING_WANTED);
+	t->next_try_ms = t->forced_ms = at_ms;
+}
+
+int64_t profilestore_looked(struct profilestore *s, uint32_t binary, uint64_t n_added, bool try_now)
+{
+	int64_t next_ms = INT64_MAX;
+	struct named_binary *t;
+
+	pthread_mutex_lock(&s->names->lock);
+	t = names_binary(s, s->meta, binary);
+	if (t)
+		note_looked(s->names, t, n_added);
+	if (t && try_now)
+		force_try(s, t);
+	if (t && t->state == NAMING_WANTED)
+		next_ms = t->next_try_ms;
+	pthread_mutex_unlock(&s->names->lock);
+	return next_ms;
+}
+
 static unsigned wake_binary(struct profilestore *s, struct str file, struct str build_id)
 {
 	AUTO(buf_done) struct buf key = { 0 };
@@ -172,21 +238,29 @@ unsigned profilestore_wake_file(struct profilestore *s, struct str file)
 	return file.size ? wake_binary(s, file, STR("")) : 0;
 }
 
-void names_tried(struct named_binary *t, const struct profilestore_tried *tried, int64_t now_ms)
+void names_tried(struct names *n, struct named_binary *t, const struct profilestore_tried *tried,
+		 int64_t now_ms)
 {
+	note_looked(n, t, tried->n_added);
 	t->reason = tried->reason;
-	t->n_tries = tried->n_tries;
-	t->last_try_ms = now_ms;
-	t->next_try_ms = tried->next_try_ms;
 	free(t->why);
 	t->why = heap_text(tried->why);
 	if (tried->origin.size) {
 		free(t->origin);
 		t->origin = heap_text(tried->origin);
 	}
+	if (tried->is_look) {
+		if (tried->state == NAMING_DONE)
+			t->n_tries = 0;
+	} else {
+		t->n_tries = tried->n_tries;
+		t->last_try_ms = now_ms;
+		t->next_try_ms = tried->next_try_ms;
+	}
 	atomic_store(&t->state, tried->state);
-	/* Locations that came meanwhile may not have been looked up. */
-	if (tried->n_wakes != t->n_wakes || (tried->state == NAMING_DONE && wanted_count(t)))
+	/* Locations that came meanwhile have their look. */
+	if (tried->n_wakes != t->n_wakes ||
+	    (tried->state == NAMING_DONE && wanted_count(t) && !look_is_due(t)))
 		try_at_once(t);
 }
 
@@ -235,6 +309,14 @@ static int load_binaries(struct profilestore *s, struct db *db, struct err *err)
 	return r;
 }
 
+/* Without a build ID, but with a path: the only file of that path may be known by now. */
+static bool may_be_matched(const struct profilestore *s, uint32_t binary)
+{
+	const struct meta_binary *b = meta_binary_at(s->meta, binary);
+
+	return !b->build_id && str_starts(meta_str(s->meta, b->file), STR("/"));
+}
+
 /* Files may have turned up while the store was closed: every binary that failed is due. */
 static void binary_opened(struct profilestore *s, uint32_t binary)
 {
@@ -248,7 +330,7 @@ static void binary_opened(struct profilestore *s, uint32_t binary)
 	wanted_add_new(s, t);
 	if (t->state == NAMING_WANTED)
 		t->next_try_ms = 0;
-	else if (t->state != NAMING_NEVER && wanted_count(t))
+	else if (wanted_count(t) && (t->state != NAMING_NEVER || may_be_matched(s, binary)))
 		try_at_once(t);
 }
 

@@ -9,6 +9,10 @@
  * takes its place (a better debug file was pushed), all locations of the binary are wanted once more, and
  * keep the names they have until then. Both are in the metadata store: a process that was killed in the
  * middle continues where it was.
+ *
+ * Two things are done for a binary, each at its own time. A *look* applies the table at hand to new locations,
+ * and is due as soon as wanted locations came in. A *try* searches for a table, or for a better one, and is due
+ * at next_try_ms. So locations never wait for a try that could be named without it.
  */
 #pragma once
 
@@ -16,9 +20,12 @@
 
 enum naming_state {
 	NAMING_NONE,   /* all its locations came with names */
-	NAMING_WANTED, /* some locations are wanted; next_try_ms is the time of the next try */
+	NAMING_WANTED, /* it has no table, or may get a better one; next_try_ms is the time of the next try */
 	NAMING_NEVER,  /* its locations cannot be named: no build ID, [vdso] without image, JIT */
-	/* all were looked up; a location without a name has none in the debug file that is here */
+	/*
+	 * all were looked up, but for those that a look is due for; a location without a name has none in the
+	 * debug file that is here
+	 */
 	NAMING_DONE,
 };
 
@@ -38,6 +45,9 @@ struct profilestore_binary {
 	struct str origin; /* the file that its debug information came from */
 	uint32_t n_tries;  /* failed tries in a row */
 	uint32_t n_wakes;  /* calls of profilestore_wake(), since the store was opened */
+	uint64_t n_added;  /* commits with wanted locations of it, likewise */
+	bool look_is_due;
+	bool try_is_due; /* from profilestore_wanted() only */
 	int64_t last_try_ms, next_try_ms;
 	int64_t value; /* from profilestore_binaries(): its own values (self) in that range */
 };
@@ -54,8 +64,9 @@ int profilestore_binaries(struct profilestore *s, const struct profilestore_rang
 			  struct profilestore_binaries **ret, struct err *err);
 
 /*
- * The binaries in state NAMING_WANTED that are due at @now_ms, those with the most wanted locations first, at
- * most @limit; *ret_next_ms: when the next one is due, INT64_MAX: none. The list is in one piece: free() it.
+ * The binaries for which a look, or a try at @now_ms, is due, at most @limit: looks first, in the order in which
+ * they became due, then tries, those with the most wanted locations first. *ret_next_ms: when the next try is
+ * due, INT64_MAX: none. The list is in one piece: free() it.
  */
 int profilestore_wanted(struct profilestore *s, int64_t now_ms, uint32_t limit,
 			struct profilestore_binaries **ret, int64_t *ret_next_ms, struct err *err);
@@ -66,6 +77,8 @@ int profilestore_wanted(struct profilestore *s, int64_t now_ms, uint32_t limit,
  * next names or the next outcome. Returns how many locations are wanted now.
  */
 uint32_t profilestore_named_by(struct profilestore *s, uint32_t binary, struct str table);
+/* The binary is named by another table than @table now. */
+bool profilestore_named_by_other(struct profilestore *s, uint32_t binary, struct str table);
 
 /*
  * Wanted locations of a binary, in no order. Returns how many, at most @room. They stay wanted until
@@ -110,12 +123,21 @@ struct profilestore_tried {
 	struct str why, origin; /* origin empty: unchanged */
 	uint32_t n_tries;
 	uint32_t n_wakes; /* as it was when the try began: if the binary was woken since, it is due now */
+	uint64_t n_added; /* likewise: if wanted locations came in since, a look is due */
 	int64_t next_try_ms;
+	bool is_look; /* the table at hand was applied: tries and their times stay as they are */
 };
 
 /* Write all of them durably, or none. Waits for it. */
 int profilestore_name(struct profilestore *s, const struct profilestore_name *names, size_t n,
 		      const struct profilestore_tried *tried, size_t n_tried, struct err *err);
+
+/*
+ * A look that named nothing is over: the table at hand is another than the one that names the binary, or there
+ * is none. @n_added: as it was when the look began. @try_now: a try is due now, or 10 s after the last one that
+ * was demanded so. Not durable. Returns when the next try is due; INT64_MAX: no time is set.
+ */
+int64_t profilestore_looked(struct profilestore *s, uint32_t binary, uint64_t n_added, bool try_now);
 
 /*
  * A file with this build ID (at this path, for a binary without one) may be new here: the binary is due now,

@@ -3,6 +3,7 @@
 #include "profilestore/names_internal.h"
 
 #include <stdlib.h>
+#include "base/vec.h"
 
 #define SOON_MS INT64_C(5000)
 
@@ -10,6 +11,7 @@ enum names_hope names_hope(const struct reader *rd, uint32_t location)
 {
 	const struct meta_location *l = meta_location_at(rd->meta, location);
 	const struct named_binary *t;
+	int state;
 
 	if (!(l->flags & LOCATION_BARE))
 		return NAMES_NONE;
@@ -17,7 +19,12 @@ enum names_hope names_hope(const struct reader *rd, uint32_t location)
 	/* Not tracked yet: it came in just now. */
 	if (!t)
 		return NAMES_SOON;
-	if (atomic_load(&t->state) != NAMING_WANTED || !location_is_wanted(rd->meta, t, location))
+	state = atomic_load(&t->state);
+	if (state == NAMING_NEVER || !location_is_wanted(rd->meta, t, location))
+		return NAMES_NONE;
+	if (look_is_due(t) || location >= atomic_load(&t->wanted.seen))
+		return NAMES_SOON;
+	if (state != NAMING_WANTED)
 		return NAMES_NONE;
 	return t->next_try_ms <= rd->s->now_ms() + SOON_MS ? NAMES_SOON : NAMES_LATER;
 }
@@ -61,6 +68,8 @@ static void describe_binary(const struct meta *m, uint32_t binary, const struct 
 	ret->origin = str_of(t->origin);
 	ret->n_tries = t->n_tries;
 	ret->n_wakes = t->n_wakes;
+	ret->n_added = t->n_added;
+	ret->look_is_due = look_is_due(t);
 	ret->last_try_ms = t->last_try_ms;
 	ret->next_try_ms = t->next_try_ms;
 }
@@ -105,29 +114,67 @@ static int by_most_wanted(const void *a, const void *b)
 	return x->id < y->id ? -1 : x->id > y->id;
 }
 
+struct due_binary {
+	const struct named_binary *t;
+	bool look, try;
+	uint32_t n_wanted;
+};
+
+static int by_turn(const void *a, const void *b)
+{
+	const struct due_binary *x = a, *y = b;
+
+	if (x->look != y->look)
+		return x->look ? -1 : 1;
+	if (x->look)
+		return x->t->due_since < y->t->due_since ? -1 : 1;
+	if (x->n_wanted != y->n_wanted)
+		return x->n_wanted > y->n_wanted ? -1 : 1;
+	return x->t->binary < y->t->binary ? -1 : 1;
+}
+
+/* Under the lock: a list on the heap. */
+static struct due_binary *list_due(const struct names *n, int64_t now_ms, size_t *ret_n, int64_t *ret_next_ms)
+{
+	struct due_binary *list = NULL;
+	size_t room = 0;
+
+	*ret_n = 0;
+	*ret_next_ms = INT64_MAX;
+	for (uint32_t i = 0; i < column_n(&n->tracked); i++) {
+		const struct named_binary *t = *(struct named_binary **)column_at(&n->tracked, i);
+		struct due_binary due = { .t = t, .look = look_is_due(t), .n_wanted = wanted_count(t) };
+
+		if (t->state == NAMING_WANTED) {
+			due.try = t->next_try_ms <= now_ms;
+			if (!due.try)
+				*ret_next_ms = MIN(*ret_next_ms, t->next_try_ms);
+		}
+		if (due.look || due.try)
+			VEC_PUSH(list, *ret_n, room) = due;
+	}
+	return list;
+}
+
 int profilestore_wanted(struct profilestore *s, int64_t now_ms, uint32_t limit,
 			struct profilestore_binaries **ret, int64_t *ret_next_ms, struct err *err)
 {
 	AUTO(mem_freep) struct profilestore_binary *list = NULL;
+	AUTO(mem_freep) struct due_binary *due = NULL;
 	struct names *n = s->names;
-	size_t n_list = 0;
+	size_t n_due;
 
-	*ret_next_ms = INT64_MAX;
 	pthread_mutex_lock(&n->lock);
-	list = NEW_N(struct profilestore_binary, (size_t)column_n(&n->tracked) + 1);
-	for (uint32_t i = 0; i < column_n(&n->tracked); i++) {
-		struct named_binary *t = *(struct named_binary **)column_at(&n->tracked, i);
-
-		if (t->state != NAMING_WANTED)
-			continue;
-		if (t->next_try_ms > now_ms) {
-			*ret_next_ms = MIN(*ret_next_ms, t->next_try_ms);
-			continue;
-		}
-		describe_binary(s->meta, t->binary, t, &list[n_list++]);
+	due = list_due(n, now_ms, &n_due, ret_next_ms);
+	if (n_due)
+		qsort(due, n_due, sizeof(*due), by_turn);
+	n_due = MIN(n_due, (size_t)limit);
+	list = NEW_N(struct profilestore_binary, n_due + 1);
+	for (size_t i = 0; i < n_due; i++) {
+		describe_binary(s->meta, due[i].t->binary, due[i].t, &list[i]);
+		list[i].try_is_due = due[i].try;
 	}
-	qsort(list, n_list, sizeof(*list), by_most_wanted);
-	*ret = pack_binaries(list, MIN(n_list, (size_t)limit), 0);
+	*ret = pack_binaries(list, n_due, 0);
 	pthread_mutex_unlock(&n->lock);
 	return 0;
 }

@@ -25,7 +25,8 @@ void wanted_shorten(struct profilestore *s, struct named_binary *t)
 {
 	size_t to = 0;
 
-	while (t->wanted.first < t->wanted.n && !location_is_wanted(s->meta, t, t->wanted.list[t->wanted.first]))
+	while (t->wanted.first < t->wanted.n &&
+	       !location_is_wanted(s->meta, t, t->wanted.list[t->wanted.first]))
 		t->wanted.first++;
 	if (t->wanted.first < t->wanted.n / 2 && t->wanted.first < t->wanted.n)
 		return;

@@ -81,13 +81,16 @@ static struct profilestore_tried binary_row_of(struct profilestore *s, const str
 		row = *tried;
 		row.origin = tried->origin.size ? tried->origin : str_of(t->origin);
 		*ret_last_ms = s->now_ms();
-		return row;
+		if (!tried->is_look)
+			return row;
 	}
 	pthread_mutex_lock(&s->names->lock);
-	row.state = t->state;
-	row.reason = t->reason;
-	row.why = str_of(t->why);
-	row.n_tries = t->n_tries;
+	if (!tried) {
+		row.state = t->state;
+		row.reason = t->reason;
+		row.why = str_of(t->why);
+	}
+	row.n_tries = tried && row.state == NAMING_DONE ? 0 : t->n_tries;
 	row.next_try_ms = t->next_try_ms;
 	*ret_last_ms = t->last_try_ms;
 	pthread_mutex_unlock(&s->names->lock);
@@ -195,7 +198,7 @@ static void names_written(struct profilestore *s, struct job *job, const struct 
 		if (!t)
 			continue;
 		t->unsaved = false;
-		names_tried(t, &j->tried[i], s->now_ms());
+		names_tried(s->names, t, &j->tried[i], s->now_ms());
 	}
 	pthread_mutex_unlock(&s->names->lock);
 }

@@ -81,6 +81,24 @@ enum frame_reason build_await(struct tables *t, const struct entry_key *key, str
 	return FRAME_PENDING;
 }
 
+struct tables_entry *build_take_at_hand(struct tables *t, const struct entry_key *key)
+{
+	AUTO(arena_done) struct arena a = { 0 };
+	struct tables_entry *e = cache_get(t, key);
+
+	atomic_fetch_add(&t->n_wanted, 1);
+	atomic_fetch_add(&t->n_hits, e != NULL);
+	if (e || key->kind != ENTRY_TABLE)
+		return e;
+	e = stored_open(t, key, &a);
+	if (!e)
+		return NULL;
+	atomic_fetch_add(&t->n_from_store, 1);
+	entry_note_lacking(e, 0);
+	/* A build that has ended meanwhile may have left a better one there. */
+	return cache_put_absent(t, e);
+}
+
 /* ---- the end of a build ---- */
 
 /* Under the lock: something that @e does not have turned up while it was made. */

@@ -14,12 +14,18 @@ struct lru *cache_new(size_t size)
 	return lru_new(size, drop_entry);
 }
 
+static struct lru *cache_of(struct tables *t, const struct entry_key *key)
+{
+	return key->kind == ENTRY_LAYOUT ? t->layouts : t->entries;
+}
+
 struct tables_entry *cache_get(struct tables *t, const struct entry_key *key)
 {
-	struct lru_ref *held = lru_get(t->entries, entry_key_bytes(key));
+	struct lru *l = cache_of(t, key);
+	struct lru_ref *held = lru_get(l, entry_key_bytes(key));
 	struct tables_entry *e = held ? entry_ref(lru_value(held)) : NULL;
 
-	lru_unref(t->entries, held);
+	lru_unref(l, held);
 	return e;
 }
 
@@ -40,6 +46,18 @@ struct tables_entry *cache_peek(struct tables *t, const struct entry_key *key, b
 
 void cache_put(struct tables *t, struct tables_entry *e)
 {
-	lru_del(t->entries, entry_key_bytes(&e->key));
-	lru_unref(t->entries, lru_put(t->entries, entry_key_bytes(&e->key), entry_ref(e), e->weight));
+	struct lru *l = cache_of(t, &e->key);
+
+	lru_del(l, entry_key_bytes(&e->key));
+	lru_unref(l, lru_put(l, entry_key_bytes(&e->key), entry_ref(e), e->weight));
+}
+
+struct tables_entry *cache_put_absent(struct tables *t, struct tables_entry *e)
+{
+	struct lru *l = cache_of(t, &e->key);
+	struct lru_ref *held = lru_put(l, entry_key_bytes(&e->key), e, e->weight);
+
+	e = entry_ref(lru_value(held));
+	lru_unref(l, held);
+	return e;
 }

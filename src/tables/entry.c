@@ -59,6 +59,16 @@ bool entry_is_expired(const struct tables_entry *e)
 	return clock_mono_ms() >= atomic_load(&e->good_until_ms);
 }
 
+void entry_note_lacking(struct tables_entry *e, int64_t ms)
+{
+	uint32_t flags = symtab_info(e->table)->flags;
+
+	e->lacking = (flags & (SYMTAB_ALT_MISSING | SYMTAB_SPLIT_MISSING)) ||
+		     !(flags & (SYMTAB_HAS_DWARF | SYMTAB_HAS_GO));
+	if (e->lacking)
+		entry_expire_in(e, ms);
+}
+
 bool entry_is_usable(const struct tables_entry *e)
 {
 	return e->reason == FRAME_FOUND && !atomic_load(&e->spoiled);

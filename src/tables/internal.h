@@ -80,6 +80,8 @@ int entry_take_source(struct tables_entry *e, struct source *src, struct err *er
 int entry_take_bytes(struct tables_entry *e, struct buf *b, struct err *err); /* takes the buffer's content */
 void entry_expire_in(struct tables_entry *e, int64_t ms);
 bool entry_is_expired(const struct tables_entry *e);
+/* Note whether something would be better than this table, if it turned up: to be looked for in @ms. */
+void entry_note_lacking(struct tables_entry *e, int64_t ms);
 /* It can be used: a table, or a layout. */
 bool entry_is_usable(const struct tables_entry *e);
 
@@ -91,6 +93,8 @@ struct tables_entry *cache_get(struct tables *t, const struct entry_key *key);
 /* The entry, if it can answer; NULL: it has to be built. *ret_refresh: a better one may be there by now. */
 struct tables_entry *cache_peek(struct tables *t, const struct entry_key *key, bool *ret_refresh);
 void cache_put(struct tables *t, struct tables_entry *e); /* in place of the one that is there */
+/* The same, unless one is there: that one. Takes @e, returns a reference. */
+struct tables_entry *cache_put_absent(struct tables *t, struct tables_entry *e);
 
 /* ---- waiters ---- */
 
@@ -141,6 +145,8 @@ struct build {
  * FRAME_BUSY; FRAME_FOUND: the entry is in w->entry.
  */
 enum frame_reason build_await(struct tables *t, const struct entry_key *key, struct waiter *w);
+/* The entry in the LRU, also one that is expired, else the table in the store; NULL: neither. Not under the lock. */
+struct tables_entry *build_take_at_hand(struct tables *t, const struct entry_key *key);
 
 /* ---- make ---- */
 
@@ -241,7 +247,11 @@ struct tables {
 	struct tables_options opts;
 	char *temp_dir;
 	struct pool *pool;
-	struct lru *entries; /* of struct tables_entry */
+	/*
+	 * Of struct tables_entry. Layouts are apart: they are small, cannot be kept in the store, and a few large
+	 * tables must not drive them out.
+	 */
+	struct lru *entries, *layouts;
 	struct budget *disk; /* of temporary copies */
 	pthread_mutex_t lock;
 	pthread_cond_t changed;

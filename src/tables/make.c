@@ -165,17 +165,6 @@ static enum make_outcome make_layout(struct build *b)
 
 /* ---- tables ---- */
 
-/* Note what would be better than this table, if it turned up. */
-static void note_lacking(struct build *b, struct tables_entry *e, bool fresh)
-{
-	uint32_t flags = symtab_info(e->table)->flags;
-
-	e->lacking = (flags & (SYMTAB_ALT_MISSING | SYMTAB_SPLIT_MISSING)) ||
-		     !(flags & (SYMTAB_HAS_DWARF | SYMTAB_HAS_GO));
-	if (e->lacking)
-		entry_expire_in(e, fresh ? b->tables->opts.miss_ms : 0);
-}
-
 /* Mapped from the store a table costs no memory of ours. */
 static struct tables_entry *map_stored(struct build *b, struct tables_entry *e)
 {
@@ -204,7 +193,7 @@ static enum make_outcome end_with_table(struct build *b, struct buf *table)
 	stored_put(b->tables, e, a);
 	atomic_fetch_add(&b->tables->n_made, 1);
 	e = map_stored(b, e);
-	note_lacking(b, e, true);
+	entry_note_lacking(e, b->tables->opts.miss_ms);
 	return end_with(b, e);
 }
 
@@ -303,7 +292,7 @@ static enum make_outcome stage_store(struct build *b)
 	if (!e)
 		return MAKE_DONE;
 	atomic_fetch_add(&b->tables->n_from_store, 1);
-	note_lacking(b, e, false);
+	entry_note_lacking(e, 0);
 	return end_with(b, e);
 }
 

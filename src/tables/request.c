@@ -62,6 +62,20 @@ static bool request_take_known(struct tables_request *req, bool fresh)
 	return !req->n_missing;
 }
 
+/* As request_take_known(), and from the store. */
+static void request_take_at_hand(struct tables_request *req)
+{
+	req->none_because = FRAME_PENDING;
+	for (size_t i = 0; i < req->n * req->per_id; i++) {
+		struct entry_key key = { .kind = i < req->n ? ENTRY_TABLE : ENTRY_LAYOUT,
+					 .id = req->ids[i % req->n] };
+
+		req->waiters[i].request = req;
+		if (key.id.size)
+			req->waiters[i].entry = build_take_at_hand(req->tables, &key);
+	}
+}
+
 static void request_wait(struct tables_request *req)
 {
 	struct tables *t = req->tables;
@@ -123,6 +137,10 @@ int tables_request_new(struct tables *t, const struct build_id *ids, size_t n, u
 	req->arg = wait.ready ? wait.arg : &gate;
 	req->deadline_ms = wait.deadline_mono_ms;
 	*ret = req;
+	if (flags & TABLES_AT_HAND) {
+		request_take_at_hand(req);
+		return 0;
+	}
 	if (request_take_known(req, (flags & TABLES_FRESH) != 0))
 		return 0;
 	pthread_mutex_lock(&t->lock);
@@ -170,6 +188,9 @@ void tables_request_module(const struct tables_request *req, size_t i, struct ta
 		ret->due = entry_is_expired(e);
 		ret->info = e->table ? symtab_info(e->table) : NULL;
 	}
-	if (l)
+	if (l) {
 		ret->layout = l->layout;
+		ret->layout_known = true;
+		ret->layout_due = entry_is_expired(l);
+	}
 }

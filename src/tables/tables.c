@@ -6,11 +6,12 @@
 #include "base/condition.h"
 #include "tables/internal.h"
 
-#define TABLES_SIZE MIB(512)
-#define MAX_BUILDS  4096u
-#define MISS_MS     15000
-#define ERROR_MS    5000
-#define THREADS_MAX 4u
+#define TABLES_SIZE  MIB(512)
+#define LAYOUTS_SIZE MIB(32) /* some thousand */
+#define MAX_BUILDS   4096u
+#define MISS_MS      15000
+#define ERROR_MS     5000
+#define THREADS_MAX  4u
 
 static void set_tables_options(struct tables *t, const struct tables_options *o)
 {
@@ -32,6 +33,7 @@ struct tables *tables_new(const struct tables_options *o)
 	condition_init(&t->changed);
 	t->disk = build_disk_new(t->temp_dir);
 	t->entries = cache_new(t->opts.tables_size);
+	t->layouts = cache_new(LAYOUTS_SIZE);
 	t->pool = pool_new("lode-tables", t->opts.n_threads, 0);
 	/* Without a timer no request can wait: all are ready at once. */
 	if (timer_start(t) < 0)
@@ -70,6 +72,7 @@ void tables_free(struct tables *t)
 	timer_join(t);
 	pool_free(t->pool);
 	lru_free(t->entries);
+	lru_free(t->layouts);
 	budget_free(t->disk);
 	map_done(&t->builds);
 	pthread_mutex_destroy(&t->lock);

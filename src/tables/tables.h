@@ -78,6 +78,12 @@ enum {
 	 * FRAME_PENDING if the file is not there by the deadline. Without this flag it is unknown at once.
 	 */
 	TABLES_UNSCANNED = 1 << 2,
+	/*
+	 * Only tables at hand: those in memory, also if there might be a better one by now, and those in the
+	 * store. Nothing is searched for, built or waited for; all else is FRAME_PENDING. For a caller whose
+	 * search for something better is due at another time.
+	 */
+	TABLES_AT_HAND = 1 << 3,
 };
 /* How long a request may wait for its tables. */
 struct tables_wait {
@@ -106,7 +112,9 @@ struct tables_module {
 	bool lacking;                      /* a better table may turn up */
 	bool due;                          /* it may have by now: TABLES_FRESH looks for it */
 	const struct symtab_info *info;    /* of a table */
-	const struct frame_layout *layout; /* NULL: not known */
+	const struct frame_layout *layout; /* NULL: there is none, or it is not known yet */
+	bool layout_known;                 /* with TABLES_LAYOUTS: `layout` is as good as it can be now */
+	bool layout_due; /* a better layout may be there by now: TABLES_FRESH looks for it */
 };
 /* The state of the @i-th build ID's table; valid as long as the request. */
 void tables_request_module(const struct tables_request *req, size_t i, struct tables_module *ret);

@@ -155,6 +155,36 @@ def test_a_better_file_names_again(s, built, tmp_path):
     check(s, sent)
 
 
+@pytest.mark.parametrize("table", [".symtab", ".dynsym"])
+def test_new_addresses_of_a_stripped_program_are_named_at_once(s, tmp_path, table):
+    """A program with symbols only was tried, and the next search for its debug file is far away: new addresses get their names all the same."""
+    built = Built(tmp_path, ("-rdynamic",))
+    symbols = tmp_path / "symbols"
+    subprocess.run(["objcopy", "--strip-debug" if table == ".symtab" else "--strip-all", str(built.full), str(symbols)], check=True)
+    assert put(s, f"/buildid/{built.id}/executable", symbols.read_bytes())[0] == 201
+    functions = {}
+    for line in subprocess.run(["nm", "-S", "--defined-only", *(["-D"] if table == ".dynsym" else []), str(symbols)], capture_output=True, text=True, check=True).stdout.splitlines():
+        part = line.split()
+        if len(part) == 4 and part[2] in "tTwWiu":
+            functions.update({a: part[3] for a in range(int(part[0], 16), int(part[0], 16) + int(part[1], 16))})
+    addrs = sorted(functions.keys() & set(built.code))
+    random.Random(3).shuffle(addrs)
+    assert len(addrs) > 60
+    next_try = None
+    for n in range(4):
+        # All disjoint.
+        sent = Sent(built, addrs[n::4], time_ms=int(time.time() * 1000) - n)
+        send(s, sent.body, service=f"s{n}")
+        g = ask(s, "top", query=f'{{service="s{n}"}}', from_="now-1h", to="now+1h", wait="30s")
+        assert g["pending"]["locations"] == 0
+        assert all(len(chain) == 1 for chain in now(s, query=f'{{service="s{n}"}}').values())
+        b = binary(s, built.id)
+        assert (b["state"], b["tries"]) == ("named", 1) and b["named"] == b["locations"] == sum(len(addrs[k::4]) for k in range(n + 1))
+        # That was no further try.
+        assert next_try in (None, b["next_try"]) and b["next_try"] - b["last_try"] > 590000
+        next_try = b["next_try"]
+
+
 def test_trying_again(s, built):
     unnamed(s, built)
     status, data, _ = call(s, "POST", f"/api/binaries/{built.id}/retry")

@@ -14,6 +14,8 @@ static const char *binary_state(const struct profilestore_binary *b)
 {
 	if (b->n_named == b->n_locations)
 		return "named";
+	if (b->look_is_due && b->n_wanted)
+		return "pending";
 	switch (b->state) {
 	case NAMING_NEVER:
 		return b->n_named ? "partly" : "never";

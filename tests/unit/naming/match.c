@@ -2,28 +2,6 @@
 /* Binaries without a build ID, or with one that no file can be found by. */
 #include "naming_fixture.h"
 
-static void put_program(struct naming_fixture *t, uint32_t n, const char *path)
-{
-	struct build_id id = tables_fixture_id(n);
-	struct elf_writer_segment *load;
-	struct code_writer w;
-	struct buf file = { 0 };
-	char name[24];
-
-	snprintf(name, sizeof(name), "s%u", n);
-	code_writer_init(&w, ELF_WRITER_X86_64, ET_DYN);
-	elf_writer_build_id(&w.elf, build_id_bytes(&id));
-	code_symbol(&w, name, STT_FUNC, STB_GLOBAL, 0x1000, 0x100);
-	load = elf_writer_segment_at(&w.elf, elf_writer_segment(&w.elf, PT_LOAD, PF_R | PF_X, 0));
-	load->off = load->vaddr = 0;
-	load->filesz = load->memsz = 0x2000;
-	code_writer_finish(&w, &file);
-	code_writer_done(&w);
-	resolve_mem_put(t->tables.r, RESOLVE_EXECUTABLE, &id, STR(""), buf_bytes(&file), str_of(path),
-			STR(""), 5);
-	buf_done(&file);
-}
-
 static void a_mapping_without_a_file_is_never_named(void **state)
 {
 	static const char *const files[] = { "[anon]",           "//anon", "/memfd:jit (deleted)",
@@ -66,10 +44,25 @@ static void the_only_file_of_its_path_is_taken(void **state)
 	b = naming_fixture_binary(&t, "/bin/p0");
 	assert_non_null(strstr(b.why.p, "no file of that path"));
 	/* It turns up. */
-	put_program(&t, 1, "/bin/p0");
+	naming_fixture_put_program(&t, 1, "/bin/p0");
 	naming_wake(t.naming, &none, STR("/bin/p0"), false);
 	naming_fixture_expect(&t, 0, 0x1010, "s1");
 	assert_non_null(strstr(naming_fixture_binary(&t, "/bin/p0").why.p, "the only file of that path"));
+	naming_fixture_close(&t);
+}
+
+/* Files that are found before naming starts wake nothing. */
+static void a_file_that_turned_up_while_the_service_was_stopped_is_taken(void **state)
+{
+	struct naming_fixture t;
+
+	naming_fixture_open(&t, false);
+	naming_fixture_start(&t);
+	naming_fixture_add_one(&t, 0, 0x1010);
+	naming_fixture_expect_state(&t, "/bin/p0", NAMING_NEVER, FRAME_NO_BUILD_ID, 0);
+	naming_fixture_put_program(&t, 1, "/bin/p0");
+	naming_fixture_again(&t);
+	naming_fixture_expect(&t, 0, 0x1010, "s1");
 	naming_fixture_close(&t);
 }
 
@@ -78,8 +71,8 @@ static void of_several_none_is_taken(void **state)
 	struct naming_fixture t;
 
 	naming_fixture_open(&t, false);
-	put_program(&t, 1, "/bin/p0");
-	put_program(&t, 2, "/bin/p0");
+	naming_fixture_put_program(&t, 1, "/bin/p0");
+	naming_fixture_put_program(&t, 2, "/bin/p0");
 	naming_fixture_start(&t);
 	naming_fixture_add_one(&t, 0, 0x1010);
 	naming_fixture_expect_state(&t, "/bin/p0", NAMING_NEVER, FRAME_NO_BUILD_ID, 0);
@@ -93,7 +86,7 @@ static void a_file_without_code_there_is_another(void **state)
 	struct naming_fixture t;
 
 	naming_fixture_open(&t, false);
-	put_program(&t, 1, "/bin/p0");
+	naming_fixture_put_program(&t, 1, "/bin/p0");
 	naming_fixture_start(&t);
 	naming_fixture_add(&t, 0, addrs, 2);
 	naming_fixture_expect_state(&t, "/bin/p0", NAMING_NEVER, FRAME_NO_BUILD_ID, 0);
@@ -140,6 +133,7 @@ int main(void)
 		cmocka_unit_test(a_mapping_without_a_file_is_never_named),
 		cmocka_unit_test(a_strange_build_id_leads_nowhere),
 		cmocka_unit_test(the_only_file_of_its_path_is_taken),
+		cmocka_unit_test(a_file_that_turned_up_while_the_service_was_stopped_is_taken),
 		cmocka_unit_test(of_several_none_is_taken),
 		cmocka_unit_test(a_file_without_code_there_is_another),
 		cmocka_unit_test(a_kernel_is_named_by_its_build_id_wherever_it_ran),

@@ -56,6 +56,39 @@ void naming_fixture_close(struct naming_fixture *t)
 	test_dir_remove(t->dir);
 }
 
+void naming_fixture_put_program(struct naming_fixture *t, uint32_t n, const char *path)
+{
+	struct build_id id = tables_fixture_id(n);
+	struct elf_writer_segment *load;
+	struct code_writer w;
+	struct buf file = { 0 };
+	char name[24];
+
+	snprintf(name, sizeof(name), "s%u", n);
+	code_writer_init(&w, ELF_WRITER_X86_64, ET_DYN);
+	elf_writer_build_id(&w.elf, build_id_bytes(&id));
+	code_symbol(&w, name, STT_FUNC, STB_GLOBAL, 0x1000, 0x100);
+	load = elf_writer_segment_at(&w.elf, elf_writer_segment(&w.elf, PT_LOAD, PF_R | PF_X, 0));
+	load->off = load->vaddr = 0;
+	load->filesz = load->memsz = 0x2000;
+	code_writer_finish(&w, &file);
+	code_writer_done(&w);
+	resolve_mem_put(t->tables.r, RESOLVE_EXECUTABLE, &id, STR(""), buf_bytes(&file), str_of(path),
+			STR(""), 5);
+	buf_done(&file);
+}
+
+void naming_fixture_request_layout(struct naming_fixture *t, uint32_t n)
+{
+	struct build_id id = tables_fixture_id(n);
+	struct tables_request *req;
+
+	assert_int_equal(tables_request_new(t->tables.s, &id, 1, TABLES_LAYOUTS,
+					    (struct tables_wait){ INT64_MAX }, &req),
+			 0);
+	tables_request_free(req);
+}
+
 /* ---- profiles ---- */
 
 static void add(struct naming_fixture *t, struct str file, struct str id, uint64_t start,
@@ -124,7 +157,7 @@ static bool is_location(const struct profile *p, const struct profile_location *
 	       str_eq(profile_str(p, p->mappings.p[l->mapping].file), str_of(file));
 }
 
-const char *naming_fixture_name(struct naming_fixture *t, const char *file, uint64_t addr)
+struct profilestore_merged naming_fixture_merge(struct naming_fixture *t)
 {
 	struct profilestore_range r = { NULL, 0, clock_wall_ms() + 3600 * 1000, 0 };
 	struct profilestore_merged m;
@@ -133,6 +166,13 @@ const char *naming_fixture_name(struct naming_fixture *t, const char *file, uint
 	assert_done(selector_parse(STR("{}"), (struct selector **)&r.sel, &err));
 	assert_done(profilestore_merge(t->store, &r, STR(""), NULL, 0, &m, &err));
 	selector_free((struct selector *)r.sel);
+	return m;
+}
+
+const char *naming_fixture_name(struct naming_fixture *t, const char *file, uint64_t addr)
+{
+	struct profilestore_merged m = naming_fixture_merge(t);
+
 	t->text.size = 0;
 	for (uint32_t i = 0; i < m.profile->locations.n; i++) {
 		const struct profile_location *l = &m.profile->locations.p[i];
@@ -198,7 +238,7 @@ void naming_fixture_expect_state(struct naming_fixture *t, const char *file, enu
 	for (unsigned i = 0;; i++) {
 		struct profilestore_binary b = naming_fixture_binary(t, file);
 
-		if (b.state == state && b.reason == reason && b.n_tries == n_tries)
+		if (b.state == state && b.reason == reason && b.n_tries == n_tries && !b.look_is_due)
 			return;
 		if (i > WAIT_S * 1000)
 			fail_msg("%s is in state %d, %s, after %u tries", file, b.state,
@@ -227,4 +267,11 @@ void naming_fixture_wake(struct naming_fixture *t, uint32_t n, bool replaced)
 	struct build_id id = tables_fixture_id(n);
 
 	naming_wake(t->naming, &id, STR(""), replaced);
+}
+
+void naming_fixture_advance(struct naming_fixture *t, int64_t ms)
+{
+	clock_test_advance(ms);
+	if (t->naming)
+		naming_kick(t->naming);
 }

@@ -23,6 +23,11 @@ void naming_fixture_stop(struct naming_fixture *t);  /* naming ends; the store a
 void naming_fixture_again(struct naming_fixture *t); /* the store too: closed and opened, naming started */
 void naming_fixture_close(struct naming_fixture *t);
 
+/* A program with the symbol "s<n>" at 0x1000 and one segment of code, [0, 0x2000), at @path. */
+void naming_fixture_put_program(struct naming_fixture *t, uint32_t n, const char *path);
+/* Have the table and the layout made, and wait for them. */
+void naming_fixture_request_layout(struct naming_fixture *t, uint32_t n);
+
 /*
  * A profile of samples of value 1 at these addresses (as in the ELF file) of a program with
  * tables_fixture_id(@n), "/bin/p<n>"; @n 0: without build ID.
@@ -34,6 +39,7 @@ void naming_fixture_add_file(struct naming_fixture *t, const char *file, const c
 void naming_fixture_add_at(struct naming_fixture *t, const char *file, const char *build_id, uint64_t start,
 			   uint64_t addr);
 
+struct profilestore_merged naming_fixture_merge(struct naming_fixture *t); /* of all profiles */
 /*
  * The name at that address of that file now: "f1 /src/a.c:10"; "" without a name. naming_fixture_expect()
  * waits until it is that, 30 s at most.
@@ -48,3 +54,5 @@ void naming_fixture_expect_state(struct naming_fixture *t, const char *file, enu
 /* So many locations were looked up, with and without success: waits for it. */
 void naming_fixture_expect_stats(struct naming_fixture *t, uint64_t n_named, uint64_t n_unnamed);
 void naming_fixture_wake(struct naming_fixture *t, uint32_t n, bool replaced);
+/* Move the clock that stands still, and have the thread look at it. */
+void naming_fixture_advance(struct naming_fixture *t, int64_t ms);

@@ -55,6 +55,49 @@ static void a_request_that_does_not_wait_is_pending(void **state)
 	tables_fixture_close(&p);
 }
 
+static enum frame_reason reason_at_hand(struct tables_fixture *p, uint32_t n, struct tables_module *m)
+{
+	struct build_id id = tables_fixture_id(n);
+	struct tables_request *req;
+
+	assert_int_equal(tables_request_new(p->s, &id, 1, TABLES_AT_HAND | TABLES_LAYOUTS,
+					    (struct tables_wait){ INT64_MAX }, &req),
+			 0);
+	tables_request_module(req, 0, m);
+	tables_request_free(req);
+	return m->reason;
+}
+
+/* In memory or in the store; nothing is built for it. */
+static void a_request_for_tables_at_hand_searches_for_nothing(void **state)
+{
+	struct tables_stats stats;
+	struct tables_module m;
+	struct tables_fixture p;
+
+	tables_fixture_open(&p, true);
+	tables_fixture_put_program(&p, 1, true);
+	assert_int_equal(reason_at_hand(&p, 1, &m), FRAME_PENDING);
+	assert_false(m.layout_known);
+	tables_stats(p.s, &stats);
+	assert_int_equal(stats.n_builds, 0);
+	assert_string_equal(tables_fixture_ask(&p, 1, 0x1000), "s1");
+	assert_int_equal(reason_at_hand(&p, 1, &m), FRAME_FOUND);
+	/* No one asked for the layout so far, and the store has none. */
+	assert_false(m.layout_known);
+	tables_fixture_reopen(&p);
+	assert_int_equal(reason_at_hand(&p, 1, &m), FRAME_FOUND);
+	assert_true(m.lacking);
+	assert_true(m.due);
+	tables_stats(p.s, &stats);
+	assert_int_equal(stats.n_builds, 0);
+	assert_int_equal(stats.n_made, 0);
+	/* Another request still looks for a better one. */
+	tables_fixture_put_debug(&p, 1);
+	tables_fixture_expect(&p, 1, 0x1000, "f1 /src/a.c:10");
+	tables_fixture_close(&p);
+}
+
 static void a_deadline_ends_the_wait(void **state)
 {
 	struct build_id id = tables_fixture_id(1);
@@ -388,6 +431,7 @@ int main(void)
 		cmocka_unit_test(an_address_becomes_a_function_file_and_line),
 		cmocka_unit_test(a_return_address_is_that_of_its_call),
 		cmocka_unit_test(a_request_that_does_not_wait_is_pending),
+		cmocka_unit_test(a_request_for_tables_at_hand_searches_for_nothing),
 		cmocka_unit_test(a_deadline_ends_the_wait),
 		cmocka_unit_test(a_built_table_is_found_in_the_store_by_the_next_process),
 		cmocka_unit_test(a_damaged_table_in_the_store_is_made_again),
