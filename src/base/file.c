@@ -46,6 +46,18 @@ int file_open(const char *path, int *ret_fd, struct stat *ret_st, struct err *er
 	return 0;
 }
 
+bool fd_path(int fd, char *ret)
+{
+	char link[40];
+	ssize_t n;
+
+	snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
+	n = readlink(link, ret, PATH_MAX - 1);
+	if (n >= 0)
+		ret[n] = '\0';
+	return n >= 0;
+}
+
 static bool is_below(const char *path, const char *root)
 {
 	AUTO(mem_freep) char *real = realpath(root, NULL);
@@ -63,27 +75,24 @@ int file_open_below(const char *path, const char *const *roots, size_t n_roots, 
 	/* With O_PATH nothing is read and no device notices, and the descriptor is the file itself: later
 	 * changes of the path do not matter. */
 	AUTO(fd_close) int at = open(path, O_PATH | O_CLOEXEC), fd = -1;
-	char link[40], real[PATH_MAX];
+	char real[PATH_MAX];
 	bool below = false;
 	struct stat st;
-	ssize_t n;
 
 	if (at < 0 && (errno == ENOENT || errno == ENOTDIR))
 		return FILE_MISSING;
 	if (at < 0 || fstat(at, &st) < 0)
 		return err_os(err, errno, "%s: open", path);
-	snprintf(link, sizeof(link), "/proc/self/fd/%d", at);
-	n = readlink(link, real, sizeof(real) - 1);
-	if (n < 0)
-		return err_os(err, errno, "%s: %s", path, link);
-	real[n] = '\0';
+	if (!fd_path(at, real))
+		return err_os(err, errno, "%s: its real path in /proc", path);
 	for (size_t i = 0; i < n_roots && !below; i++)
 		below = is_below(real, roots[i]);
 	if (!below)
 		return FILE_OUTSIDE;
 	if (!S_ISREG(st.st_mode))
 		return err_set(err, ERR_INVALID, "%s: not a regular file", path);
-	fd = open(link, O_RDONLY | O_CLOEXEC | O_NOCTTY);
+	snprintf(real, sizeof(real), "/proc/self/fd/%d", at);
+	fd = open(real, O_RDONLY | O_CLOEXEC | O_NOCTTY);
 	if (fd < 0)
 		return err_os(err, errno, "%s: open", path);
 	*ret_fd = TAKE_FD(fd);

@@ -66,6 +66,8 @@ void file_temp_done(struct file_temp *t); /* AUTO(file_temp_done) struct file_te
 const char *file_temp_dir(void); /* $TMPDIR, or /var/tmp: for large files */
 /* A file in @dir without a name, which ends with its descriptor; for reading and writing. */
 int file_unnamed(const char *dir, int *ret_fd, struct err *err);
+/* The real path of an open file, in @ret, of PATH_MAX bytes. false: it cannot be had. */
+bool fd_path(int fd, char *ret);
 int dir_make(const char *path, mode_t mode,
 	     struct err *err); /* durably, with its parents; an existing folder is fine */
 int dir_sync(const char *path, struct err *err);

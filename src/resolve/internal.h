@@ -71,11 +71,14 @@ struct resolver_index {
 	/* fixed */
 	char *points_dir;  /* may be NULL */
 	struct scan *scan; /* may be NULL */
-	/* scan_want() and scan_partial(), except in tests */
+	/* scan_want(), scan_partial() and scan_excludes(), except in tests */
+	bool (*excludes)(const struct scan *s, const char *path);
 	int (*want)(struct scan *s, const struct scan_wanted *what, void (*wake)(void *arg), void *arg);
 	int (*partial)(struct scan *s, const struct scan_wanted *what, struct scan_partial *ret,
 		       struct err *err);
 	struct pool *helpers;
+	const char **source_roots; /* owned, as each of them */
+	size_t n_source_roots;
 	bool source_any;
 	bool in_memory;
 	/* each safe for many threads */

@@ -148,7 +148,11 @@ struct resolve_index_options {
 	size_t map_cache_size;     /* bytes of decoded package maps in the cache; 0: 64 MiB */
 	size_t span_cache_size;    /* bytes of decoded spans and parked decoders in the cache; 0: 256 MiB */
 	size_t sources_cache_size; /* bytes of source name sets of debug files in the cache; 0: 64 MiB */
-	bool source_any; /* serve plain source files that no debug file names (never on a public server) */
+	/* Folders: plain source files are served from these, symbolic links resolved; copied. */
+	const char *const *source_roots;
+	size_t n_source_roots;
+	/* serve all plain source files, also those that no debug file names (never on a public server) */
+	bool source_any;
 };
 int resolve_index_open(const struct resolve_index_options *opts, struct resolver **ret, struct err *err);
 

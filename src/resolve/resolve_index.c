@@ -145,6 +145,9 @@ static void index_resolver_close(struct resolver *base)
 	codec_cache_free(r->spans);
 	pthread_mutex_destroy(&r->watch_lock);
 	free(r->points_dir);
+	for (size_t i = 0; i < r->n_source_roots; i++)
+		free((void *)r->source_roots[i]);
+	free(r->source_roots);
 	free(r);
 }
 
@@ -175,8 +178,13 @@ int resolve_index_open(const struct resolve_index_options *opts, struct resolver
 	r->scan = opts->scan;
 	r->want = scan_want;
 	r->partial = scan_partial;
+	r->excludes = scan_excludes;
 	r->helpers = opts->helpers;
 	r->source_any = opts->source_any;
+	r->source_roots = NEW_N(const char *, opts->n_source_roots);
+	r->n_source_roots = opts->n_source_roots;
+	for (size_t i = 0; i < opts->n_source_roots; i++)
+		r->source_roots[i] = mem_strdup(opts->source_roots[i]);
 	r->in_memory = str_starts(str_of(opts->index_path), STR(":memory:"));
 	pthread_mutex_init(&r->watch_lock, NULL);
 	r->maps = mapped_lru(opts->map_cache_size ? opts->map_cache_size : MAP_CACHE);

@@ -3,7 +3,9 @@
  * A source file: a member of a package with this path, or a file on disk.
  *
  * A file on disk is served only if debug information of the build ID, itself a file on disk, names it:
- * otherwise anyone who can add a package could request every file of the machine. A member of an indexed
+ * otherwise anyone who can add a package could request every file of the machine. And only if it is below a
+ * folder that is served, after all links are resolved: otherwise anyone who can write a program into one could
+ * request every file that the service can read. A member of an indexed
  * package is as public as the package, so its path is enough, and no debug information needs to be decoded
  * for it. Where the debug information is in a package, its sources mostly are too, so packages are searched
  * first; where it is a file on disk, the disk.
@@ -13,7 +15,9 @@
  */
 #include "resolve/internal.h"
 
+#include <limits.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #define MAX_PATH   KIB(16)
 #define MAX_OPENED 64 /* packages opened for one request; those with the nearest path */
@@ -133,8 +137,21 @@ static int open_disk_file(struct work *w, struct str path, struct resolve_answer
 	} tag;
 	struct err why = { 0 };
 	struct stat st;
-	int fd, r = file_open(path.p, &fd, &st, &why);
+	const struct resolver_index *x = w->r;
+	char real[PATH_MAX];
+	int fd, r = x->source_any
+			    ? file_open(path.p, &fd, &st, &why)
+			    : file_open_below(path.p, x->source_roots, x->n_source_roots, &fd, &st, &why);
 
+	if (r == FILE_OUTSIDE) {
+		work_note(w, path, "is not below a folder whose sources are served");
+		return NOT_THIS;
+	}
+	if (r == 0 && !x->source_any && x->scan && fd_path(fd, real) && x->excludes(x->scan, real)) {
+		close(fd);
+		work_note(w, path, "is excluded");
+		return NOT_THIS;
+	}
 	if (r == FILE_MISSING) {
 		work_note(w, path, "does not exist");
 		return NOT_THIS;

@@ -106,6 +106,9 @@ struct scan_partial {
 };
 int scan_partial(struct scan *s, const struct scan_wanted *what, struct scan_partial *ret, struct err *err);
 
+/* Whether exclude_regex leaves out the file of this real path. Any thread. */
+bool scan_excludes(const struct scan *s, const char *path);
+
 /* The path of the file with a package's resume points. */
 void scan_points_path(const char *points_dir, const struct index_file *f, struct buf *ret);
 

@@ -21,13 +21,16 @@ static bool walk_is_package(const struct scan *s, struct str name)
 	return false;
 }
 
+bool scan_excludes(const struct scan *s, const char *path)
+{
+	return s->has_exclude && regexec(&s->exclude, path, 0, NULL, 0) == 0;
+}
+
 bool walk_admits(struct scan *s, const char *path, bool groom)
 {
 	if (groom && !s->opts.regex_groom)
 		return true;
-	if (s->has_exclude && regexec(&s->exclude, path, 0, NULL, 0) == 0)
-		return false;
-	return !s->has_include || regexec(&s->include, path, 0, NULL, 0) == 0;
+	return !scan_excludes(s, path) && (!s->has_include || regexec(&s->include, path, 0, NULL, 0) == 0);
 }
 
 static int64_t stat_mtime_ns(const struct stat *st)

@@ -6,6 +6,7 @@ import os
 import pathlib
 import random
 import re
+import shutil
 import subprocess
 
 import pytest
@@ -96,6 +97,33 @@ def test_a_source_named_by_dwarf_is_served_and_another_file_is_not(serve, tmp_pa
     same(s.get(f"/buildid/{p.build_id}/source{str(p.source).replace('/', '%2F')}"), p.source)
     assert s.get(f"/buildid/{p.build_id}/source/etc/passwd").status == 404
     assert s.get(f"/buildid/{p.build_id}/source{p.source}/../../../../../../../etc/passwd").status == 404
+
+
+def test_sources_come_from_folders_that_are_served(serve, tmp_path):
+    from conftest import Program
+    outside = tmp_path / "outside"
+    p = Program(outside, source_dir=str(outside))
+    (tmp_path / "served").mkdir()
+    for file in (p.binary, p.debug):
+        shutil.copy(file, tmp_path / "served")
+    secret = outside / "secret.c"
+    secret.write_text("secret")
+    link = tmp_path / "served" / "link.c"
+    # A program whose debug information names a link that leads out.
+    subprocess.run(["gcc", "-g", "-Wl,--build-id", "-x", "c", "-", "-o", tmp_path / "served" / "evil"], check=True,
+                   input=f'#line 1 "{link}"\nint f(void) {{ return 1; }}\n#line 1 "/etc/passwd"\nint g(void) {{ return 2; }}\nint main(void) {{ return f() + g(); }}\n'.encode())
+    evil = next(x for x in subprocess.run(["readelf", "-n", tmp_path / "served" / "evil"], capture_output=True, text=True).stdout.split() if len(x) == 40)
+    link.symlink_to(secret)
+    s = serve([tmp_path / "served"]).ready()
+    for build_id, name in ((p.build_id, p.source), (evil, link), (evil, "/etc/passwd")):
+        r = s.get(f"/buildid/{build_id}/source{name}")
+        assert r.status == 404 and b"in the folders that are served" in r.body, (name, r.body)
+    s.stop()
+    s = serve([tmp_path / "served"], args=["--sources", str(outside)]).ready()
+    same(s.get(f"/buildid/{p.build_id}/source{p.source}"), p.source)
+    assert s.get(f"/buildid/{evil}/source{link}").body == b"secret"
+    assert s.get(f"/buildid/{evil}/source/etc/passwd").status == 404
+    assert s.get(f"/buildid/{evil}/source/usr/include/stdio.h").status == 404
 
 
 @pytest.mark.parametrize("compression", ["xz", "zstd", "gzip", "none"])

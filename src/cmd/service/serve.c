@@ -78,6 +78,11 @@ static const struct option_row rescan_rows[] = {
 	{ 0, "passive", NULL,
 	  "scan nothing: serve the index of another process that has the same data directory",
 	  SERVICE_ON(scan.passive) },
+	{ 0, "sources", "DIR",
+	  "another folder of sources: they are served if debug files on disk name them; may be given again "
+	  "[the PATHs, "
+	  "/usr/include]",
+	  SERVICE_LIST(sources) },
 	{ 0, "any-source", NULL,
 	  "serve every file on disk that a source request names, not only files named by debug files. Never "
 	  "in "

@@ -397,6 +397,22 @@ static int start_server(struct service *v, const struct settings *s, const struc
 	return server_start(&opts, &v->server, err);
 }
 
+/* The folders whose files are served as sources; in the settings' arena. */
+static const char **source_roots(struct settings *s, size_t *ret_n)
+{
+	const struct setting_list *more = &service_settings(s)->sources;
+	const char **list = ARENA_NEW_N(&s->arena, const char *, s->paths.n + more->n + 1);
+	size_t n = 0;
+
+	for (size_t i = 0; i < s->paths.n; i++)
+		list[n++] = s->paths.items[i].p;
+	for (size_t i = 0; i < more->n; i++)
+		list[n++] = more->items[i].p;
+	list[n++] = "/usr/include";
+	*ret_n = n;
+	return list;
+}
+
 static int service_start(struct service *v, struct settings *s, const struct service_places *places,
 			 struct err *err)
 {
@@ -410,6 +426,7 @@ static int service_start(struct service *v, struct settings *s, const struct ser
 	};
 	struct tables_options tables = { .temp_dir = places->data };
 
+	resolve.source_roots = source_roots(s, &resolve.n_source_roots);
 	files_init(&files, s, places);
 	v->memory = budget_new(o->memory);
 	upstream_servers(s, &v->upstreams, &v->upstreams_default);

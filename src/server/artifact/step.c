@@ -261,8 +261,8 @@ static void set_why(struct artifact *a, const struct resolve_why *why)
 		buf_add_str(&text, step == why->first ? STR(": ") : STR("; "));
 		if (step->disk) {
 			disk_noted = true;
-			buf_add_str(&text,
-				    STR("disk: no such file, or the debug information does not name it"));
+			buf_add_str(&text, STR("disk: no such file in the folders that are served, or the "
+					       "debug information does not name it"));
 			continue;
 		}
 		buf_add_str(&text, step->place);

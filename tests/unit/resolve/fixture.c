@@ -7,13 +7,15 @@
 int fixture_set_up(void **state)
 {
 	struct fixture *h = NEW(struct fixture);
-	struct resolve_index_options opts = { 0 };
+	struct resolve_index_options opts = { .n_source_roots = 1 };
+	const char *roots[] = { h->dir };
 	struct err err = { 0 };
 
 	arena_init(&h->a);
 	test_dir_make(h->dir);
 	assert_done(dir_make(fixture_path(h, "points"), 0755, &err));
 	assert_done(index_open(fixture_path(h, "index.db"), &(struct index_options){ 0 }, &h->ix, &err));
+	opts.source_roots = roots;
 	opts.index_path = fixture_path(h, "index.db");
 	opts.points_dir = fixture_path(h, "points");
 	assert_done(resolve_index_open(&opts, &h->r, &err));

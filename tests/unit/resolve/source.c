@@ -99,6 +99,54 @@ static void from_disk_only_what_the_debug_file_names(void **state)
 	assert_true(fixture_said(h, "not a path"));
 }
 
+static bool exclude_private(const struct scan *s, const char *path)
+{
+	return strstr(path, "/private/") != NULL;
+}
+
+static void a_debug_file_names_nothing_outside_of_the_folders_that_are_served(void **state)
+{
+	struct fixture *h = *state;
+	char outside[TEST_PATH_SIZE];
+	const char *secret, *direct = fixture_path(h, "direct.c"), *through = fixture_path(h, "up/secret"),
+			    *good = write_source(h, "good.c", "int x;"),
+			    *to_good = fixture_path(h, "to-good.c"), *excluded;
+	struct err err = { 0 };
+
+	test_dir_make(outside);
+	secret = arena_printf(&h->a, "%s/secret", outside);
+	test_file_write(secret, "secret", 6);
+	assert_int_equal(symlink(secret, direct), 0);
+	assert_int_equal(symlink(outside, fixture_path(h, "up")), 0);
+	assert_int_equal(symlink("good.c", to_good), 0);
+	assert_done(dir_make(fixture_path(h, "private"), 0755, &err));
+	excluded = write_source(h, "private/x.c", "private");
+	{
+		const char *names[] = { secret,   direct,        through,     to_good,
+					excluded, "/etc/passwd", "/dev/zero", "/proc/self/environ",
+					NULL };
+
+		fixture_plain(h, "x.debug", 1, debug_file(h, 1, "/", names, 0), CODEC_NONE);
+		for (size_t i = 0; names[i]; i++)
+			if (names[i] != to_good && names[i] != excluded) {
+				assert_int_equal(fixture_ask(h, RESOLVE_SOURCE, 1, names[i]),
+						 RESOLVE_MISSING);
+				assert_true(
+					fixture_said(h, "is not below a folder whose sources are served"));
+			}
+	}
+	assert_non_null(good);
+	fixture_expect(h, RESOLVE_SOURCE, 1, to_good, bytes_of("int x;", 6));
+	fixture_expect(h, RESOLVE_SOURCE, 1, excluded, bytes_of("private", 7));
+	fixture_inside(h)->scan = (struct scan *)h; /* only passed on */
+	fixture_inside(h)->excludes = exclude_private;
+	assert_int_equal(fixture_ask(h, RESOLVE_SOURCE, 1, excluded), RESOLVE_MISSING);
+	assert_true(fixture_said(h, "is excluded"));
+	fixture_expect(h, RESOLVE_SOURCE, 1, to_good, bytes_of("int x;", 6));
+	fixture_inside(h)->scan = NULL;
+	test_dir_remove(outside);
+}
+
 static void a_pipe_is_not_waited_for(void **state)
 {
 	struct fixture *h = *state;
@@ -273,6 +321,7 @@ int main(void)
 #define T(fn) cmocka_unit_test_setup_teardown(fn, fixture_set_up, fixture_tear_down)
 	const struct CMUnitTest tests[] = {
 		T(from_disk_only_what_the_debug_file_names),
+		T(a_debug_file_names_nothing_outside_of_the_folders_that_are_served),
 		T(a_pipe_is_not_waited_for),
 		T(names_are_relative_to_where_it_was_compiled),
 		T(without_debug_information_nothing_on_disk_is_served),
