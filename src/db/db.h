@@ -31,6 +31,13 @@ struct db_options {
 };
 
 /*
+ * A database that is made here has a digest in each page, which is compared when the page is read: damage of the
+ * file is ERR_DAMAGED, never a wrong answer (docs/decisions/0020-page-digests.md). Another program that writes into
+ * the file makes the digests wrong. db_page_is_sound() is the comparison, of page @number from 1.
+ */
+bool db_page_is_sound(const uint8_t *page, uint32_t size, uint64_t number);
+
+/*
  * @path: a file, or ":memory:NAME" for a database shared by all connections of this process with that NAME
  * while one is open. WAL, synchronous=NORMAL (FULL with `sync`), foreign keys on. A file that is not a
  * database, or is damaged, is ERR_DAMAGED.

@@ -39,5 +39,10 @@ struct db_schema {
 /* All three of one snapshot: another process may be migrating the file. */
 int db_read_schema(struct db *db, struct db_schema *ret, struct err *err);
 
+/* sqlite_digest.c: the layer that writes and compares digests of pages. */
+#define DB_VFS      "lode"
+#define DIGEST_SIZE 8 /* bytes at the end of a page */
+void db_register_digests(void);
+
 /* Set WAL mode. Waits, up to the busy time-out, while other processes open the same new file. */
 int db_set_wal(struct db *db, struct err *err);

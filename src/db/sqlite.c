@@ -25,6 +25,9 @@ struct db_stmt {
 
 static enum err_kind sqlite_err_kind(int code)
 {
+	/* The digest of a page differs. */
+	if (code == SQLITE_IOERR_DATA)
+		return ERR_DAMAGED;
 	switch (code & 0xff) {
 	case SQLITE_CORRUPT:
 	case SQLITE_NOTADB:
@@ -93,6 +96,8 @@ int db_fail(struct db *db, int code, const char *sql, struct err *err)
 		return -1;
 	if (kind == ERR_CANCELLED)
 		said = "took too long and was cut off";
+	if (code == SQLITE_IOERR_DATA)
+		said = "a page of the database is damaged";
 	if (os)
 		(void)err_set(err, kind, "%s (%s)", said, strerror(os));
 	else

@@ -39,7 +39,9 @@
 	X(sqlite3_reset)                 \
 	X(sqlite3_sql)                   \
 	X(sqlite3_step)                  \
-	X(sqlite3_system_errno)
+	X(sqlite3_system_errno)          \
+	X(sqlite3_vfs_find)              \
+	X(sqlite3_vfs_register)
 
 struct sqlite_functions {
 	SQLITE_FUNCTIONS(LAZY_FIELD)
@@ -77,3 +79,5 @@ extern struct sqlite_functions sqlite_functions;
 #define sqlite3_sql                   sqlite_functions.sqlite3_sql
 #define sqlite3_step                  sqlite_functions.sqlite3_step
 #define sqlite3_system_errno          sqlite_functions.sqlite3_system_errno
+#define sqlite3_vfs_find              sqlite_functions.sqlite3_vfs_find
+#define sqlite3_vfs_register          sqlite_functions.sqlite3_vfs_register

@@ -133,6 +133,8 @@ static int connection_set_up(struct db *db, const struct db_options *opts, bool 
 		if (db_exec(db, set, err) < 0)
 			return -1;
 	}
+	if (!memory)
+		(void)sqlite3_file_control(db->sq, "main", SQLITE_FCNTL_RESERVE_BYTES, &(int){ DIGEST_SIZE });
 	if (db_exec(db, "PRAGMA auto_vacuum = INCREMENTAL", err) < 0)
 		return -1;
 	return memory ? 0 : db_set_wal(db, err);
@@ -158,7 +160,8 @@ int db_open(const char *path, const struct db_options *opts, struct db **ret, st
 		flags |= SQLITE_OPEN_URI;
 	db->path = mem_strdup(path);
 	db->read_only = opts->read_only;
-	code = sqlite3_open_v2(uri ? uri : path, &db->sq, flags, NULL);
+	db_register_digests();
+	code = sqlite3_open_v2(uri ? uri : path, &db->sq, flags, memory ? NULL : DB_VFS);
 	if (code != SQLITE_OK)
 		db_fail(db, code, NULL, err);
 	else if (connection_set_up(db, opts, memory, err) == 0) {

@@ -36,7 +36,7 @@ def test_kill_minus_nine(serve, tmp_path):
                 answered.add(p.name)
         s.stop(signal.SIGKILL)
         for db in data.glob("index.sqlite"):
-            assert sqlite3.connect(db).execute("PRAGMA integrity_check").fetchone()[0] == "ok", n
+            assert sqlite3.connect(f"file:{db}?mode=ro", uri=True).execute("PRAGMA integrity_check").fetchone()[0] == "ok", n
         # a touched file is scanned again
         os.utime(pool / f"hello{n % 6}.deb")
     s = serve([pool], data=data).scanned()

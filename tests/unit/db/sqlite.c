@@ -219,7 +219,7 @@ static void damaged_pages_are_an_error_not_an_answer(void **state)
 	r = db_step(s, &err);
 	assert_true(r < 0);
 	assert_int_equal(err.kind, ERR_DAMAGED);
-	assert_non_null(strstr(err.text, "malformed"));
+	assert_non_null(strstr(err.text, "a page of the database is damaged"));
 	db_close(db);
 }
 

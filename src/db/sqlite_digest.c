@@ -1,0 +1,240 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Digests of pages: a layer (VFS) between SQLite and the file of a database.
+ *
+ * A database that reserves DIGEST_SIZE bytes at the end of each page has there hash64() of the rest of the page,
+ * with the page's number as the seed. The digest is written with the page, and compared whenever the page is read
+ * from the file, so no damage of the file becomes an answer: neither of rows nor of indexes nor of free pages.
+ * Pages in the WAL have SQLite's own check sums.
+ *
+ * A database without reserved bytes was made by an older version, and has no digests.
+ */
+#include "db/internal.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+
+#define HEADER_SIZE  100
+#define PAGE_SIZE_AT 16
+#define RESERVED_AT  20
+#define PAGE_MIN     512
+#define PAGE_MAX     65536
+#define MAGIC        "SQLite format 3"
+#define FIRST_PAGE   1
+
+struct digest_file {
+	sqlite3_file base;
+	sqlite3_file *real; /* behind this struct, in the same memory */
+	uint32_t page_size; /* 0: not known yet */
+	bool has_digests;
+	uint8_t *page; /* a copy of the page that is written; heap */
+};
+
+static sqlite3_vfs digest_vfs, *real_vfs;
+
+static struct digest_file *digest_of(sqlite3_file *f)
+{
+	return (struct digest_file *)f;
+}
+
+/* ---- pages ---- */
+
+static uint64_t page_digest(const uint8_t *page, uint32_t size, uint64_t number)
+{
+	return hash64(page, size - DIGEST_SIZE, number);
+}
+
+static bool digest_matches(const uint8_t *page, uint32_t size, uint64_t number)
+{
+	uint64_t digest;
+
+	memcpy(&digest, page + size - DIGEST_SIZE, sizeof(digest));
+	return le64toh(digest) == page_digest(page, size, number);
+}
+
+static uint32_t header_page_size(const uint8_t *p)
+{
+	uint32_t size = (uint32_t)p[PAGE_SIZE_AT] << 8 | p[PAGE_SIZE_AT + 1];
+
+	size = size == 1 ? PAGE_MAX : size;
+	return size >= PAGE_MIN && (size & (size - 1)) == 0 ? size : 0;
+}
+
+static void learn_header(struct digest_file *f, const uint8_t *p)
+{
+	uint32_t size = header_page_size(p);
+
+	if (!size || memcmp(p, MAGIC, sizeof(MAGIC)) != 0)
+		return;
+	if (size != f->page_size) {
+		free(f->page);
+		f->page = NULL;
+	}
+	f->page_size = size;
+	f->has_digests = p[RESERVED_AT] == DIGEST_SIZE;
+}
+
+static bool is_page(const struct digest_file *f, int size, sqlite3_int64 off)
+{
+	return f->page_size && (uint32_t)size == f->page_size && off % size == 0;
+}
+
+/* Without reserved bytes: the first page may have a digest that says that there were some. */
+static bool has_lost_digests(const uint8_t *page, uint32_t size)
+{
+	uint8_t *copy = mem_alloc(size);
+	bool lost;
+
+	memcpy(copy, page, size);
+	copy[RESERVED_AT] = DIGEST_SIZE;
+	lost = digest_matches(copy, size, FIRST_PAGE);
+	free(copy);
+	return lost;
+}
+
+bool db_page_is_sound(const uint8_t *page, uint32_t size, uint64_t number)
+{
+	return digest_matches(page, size, number);
+}
+
+/* ---- methods of a file ---- */
+
+static int digest_close(sqlite3_file *f)
+{
+	free(digest_of(f)->page);
+	return digest_of(f)->real->pMethods->xClose(digest_of(f)->real);
+}
+
+static int digest_read(sqlite3_file *file, void *p, int size, sqlite3_int64 off)
+{
+	struct digest_file *f = digest_of(file);
+	int code = f->real->pMethods->xRead(f->real, p, size, off);
+
+	/* SQLite takes the missing bytes of a file that was cut for zeros. */
+	if (code == SQLITE_IOERR_SHORT_READ && f->has_digests && is_page(f, size, off))
+		return SQLITE_IOERR_DATA;
+	if (code != SQLITE_OK)
+		return code;
+	if (off == 0 && size >= HEADER_SIZE)
+		learn_header(f, p);
+	if (!is_page(f, size, off))
+		return SQLITE_OK;
+	if (f->has_digests)
+		return digest_matches(p, f->page_size, (uint64_t)off / f->page_size + 1) ? SQLITE_OK
+											 : SQLITE_IOERR_DATA;
+	return off == 0 && has_lost_digests(p, f->page_size) ? SQLITE_IOERR_DATA : SQLITE_OK;
+}
+
+/* Another connection may have made the database since it was opened here. */
+static void learn_from_file(struct digest_file *f)
+{
+	uint8_t header[HEADER_SIZE];
+
+	if (f->real->pMethods->xRead(f->real, header, sizeof(header), 0) == SQLITE_OK)
+		learn_header(f, header);
+}
+
+static int digest_write(sqlite3_file *file, const void *p, int size, sqlite3_int64 off)
+{
+	struct digest_file *f = digest_of(file);
+	uint64_t digest;
+
+	if (off == 0 && size >= HEADER_SIZE)
+		learn_header(f, p);
+	else if (!f->page_size)
+		learn_from_file(f);
+	if (!f->has_digests || !is_page(f, size, off))
+		return f->real->pMethods->xWrite(f->real, p, size, off);
+	if (!f->page)
+		f->page = malloc(f->page_size);
+	if (!f->page)
+		return SQLITE_IOERR_NOMEM;
+	memcpy(f->page, p, f->page_size);
+	digest = htole64(page_digest(f->page, f->page_size, (uint64_t)off / f->page_size + 1));
+	memcpy(f->page + f->page_size - DIGEST_SIZE, &digest, sizeof(digest));
+	return f->real->pMethods->xWrite(f->real, f->page, size, off);
+}
+
+#define PASS(name, parameters, arguments)                               \
+	static int digest_##name parameters                             \
+	{                                                               \
+		return digest_of(f)->real->pMethods->x##name arguments; \
+	}
+#define REAL digest_of(f)->real
+
+PASS(Truncate, (sqlite3_file * f, sqlite3_int64 size), (REAL, size))
+PASS(Sync, (sqlite3_file * f, int flags), (REAL, flags))
+PASS(FileSize, (sqlite3_file * f, sqlite3_int64 *ret), (REAL, ret))
+PASS(Lock, (sqlite3_file * f, int lock), (REAL, lock))
+PASS(Unlock, (sqlite3_file * f, int lock), (REAL, lock))
+PASS(CheckReservedLock, (sqlite3_file * f, int *ret), (REAL, ret))
+PASS(FileControl, (sqlite3_file * f, int op, void *arg), (REAL, op, arg))
+PASS(SectorSize, (sqlite3_file * f), (REAL))
+PASS(DeviceCharacteristics, (sqlite3_file * f), (REAL))
+PASS(ShmMap, (sqlite3_file * f, int i, int size, int extend, void volatile **ret),
+     (REAL, i, size, extend, ret))
+PASS(ShmLock, (sqlite3_file * f, int off, int n, int flags), (REAL, off, n, flags))
+PASS(ShmUnmap, (sqlite3_file * f, int delete_it), (REAL, delete_it))
+
+static void digest_ShmBarrier(sqlite3_file *f)
+{
+	REAL->pMethods->xShmBarrier(REAL);
+}
+
+/* Version 2: without xFetch, which would pass pages by that nobody has checked. */
+static const sqlite3_io_methods digest_methods = {
+	.iVersion = 2,
+	.xClose = digest_close,
+	.xRead = digest_read,
+	.xWrite = digest_write,
+	.xTruncate = digest_Truncate,
+	.xSync = digest_Sync,
+	.xFileSize = digest_FileSize,
+	.xLock = digest_Lock,
+	.xUnlock = digest_Unlock,
+	.xCheckReservedLock = digest_CheckReservedLock,
+	.xFileControl = digest_FileControl,
+	.xSectorSize = digest_SectorSize,
+	.xDeviceCharacteristics = digest_DeviceCharacteristics,
+	.xShmMap = digest_ShmMap,
+	.xShmLock = digest_ShmLock,
+	.xShmBarrier = digest_ShmBarrier,
+	.xShmUnmap = digest_ShmUnmap,
+};
+
+/* ---- the layer ---- */
+
+static int digest_open(sqlite3_vfs *vfs, const char *name, sqlite3_file *file, int flags, int *ret_flags)
+{
+	struct digest_file *f = digest_of(file);
+	int code;
+
+	if (!(flags & SQLITE_OPEN_MAIN_DB))
+		return real_vfs->xOpen(real_vfs, name, file, flags, ret_flags);
+	*f = (struct digest_file){ .real = (sqlite3_file *)(f + 1) };
+	code = real_vfs->xOpen(real_vfs, name, f->real, flags, ret_flags);
+	/* SQLite closes what has methods. */
+	if (f->real->pMethods)
+		f->base.pMethods = &digest_methods;
+	return code;
+}
+
+static void register_layer(void)
+{
+	real_vfs = sqlite3_vfs_find(NULL);
+	if (!real_vfs)
+		return;
+	digest_vfs = *real_vfs;
+	digest_vfs.pNext = NULL;
+	digest_vfs.zName = DB_VFS;
+	digest_vfs.szOsFile = (int)sizeof(struct digest_file) + real_vfs->szOsFile;
+	digest_vfs.xOpen = digest_open;
+	(void)sqlite3_vfs_register(&digest_vfs, 0);
+}
+
+void db_register_digests(void)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+	pthread_once(&once, register_layer);
+}

@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Damage of a database's file: an answer is right, or there is an error. LODE_FLIPS=N for more than some hundred. */
+#include "test.h"
+
+#include <stdlib.h>
+#include "db/db.h"
+
+#define ROWS  400
+#define FLIPS 400
+
+struct digest_fixture {
+	char dir[TEST_PATH_SIZE];
+	char path[TEST_PATH_SIZE + 16];
+	struct buf whole;
+};
+
+static void write_whole(const struct digest_fixture *f, size_t size)
+{
+	static const char *const beside[] = { "-wal", "-shm" };
+
+	test_file_write(f->path, f->whole.p, size);
+	for (size_t i = 0; i < ARRAY_SIZE(beside); i++) {
+		AUTO(mem_freep) char *path = mem_printf("%s%s", f->path, beside[i]);
+
+		unlink(path);
+	}
+}
+
+static void fill(const struct digest_fixture *f, const struct db_options *o)
+{
+	static const struct db_migration one = { "CREATE TABLE a (x INTEGER PRIMARY KEY, y INTEGER, z BLOB);"
+						 "CREATE INDEX b ON a (y, x)" };
+	struct err err = { 0 };
+	struct db_stmt *s;
+	struct db *db;
+
+	assert_done(db_open(f->path, o, &db, &err));
+	assert_done(db_migrate(db, &one, 1, &err));
+	assert_done(db_begin(db, &err));
+	for (int i = 0; i < ROWS; i++) {
+		uint8_t blob[300];
+
+		test_fill(blob, sizeof(blob), (uint32_t)i);
+		assert_done(db_prepare(db, "INSERT INTO a VALUES (?, ?, ?)", &s, &err));
+		db_bind_i64(s, 1, i);
+		db_bind_i64(s, 2, ROWS - i);
+		db_bind_bytes(s, 3, bytes_of(blob, sizeof(blob)));
+		assert_int_equal(db_step(s, &err), DB_DONE);
+	}
+	assert_done(db_commit(db, &err));
+	db_close(db);
+}
+
+static int set_up(void **state)
+{
+	struct digest_fixture *f = NEW(struct digest_fixture);
+	struct err err = { 0 };
+
+	test_dir_make(f->dir);
+	snprintf(f->path, sizeof(f->path), "%s/x.db", f->dir);
+	fill(f, &(struct db_options){ .create = true });
+	assert_done(file_read(f->path, MIB(8), &f->whole, &err));
+	*state = f;
+	return 0;
+}
+
+static int tear_down(void **state)
+{
+	struct digest_fixture *f = *state;
+
+	test_dir_remove(f->dir);
+	buf_done(&f->whole);
+	free(f);
+	return 0;
+}
+
+/* Sums that depend on every value, of the table and of the index. */
+static int read_all(const struct digest_fixture *f, int64_t ret[2], struct err *err)
+{
+	static const char *const sql[] = { "SELECT x, y, z FROM a",
+					   "SELECT x, y FROM a INDEXED BY b WHERE y > 0" };
+	struct db_stmt *s;
+	struct db *db = NULL;
+	int r = db_open(f->path, &(struct db_options){ 0 }, &db, err);
+
+	for (size_t k = 0; r == 0 && k < 2; k++) {
+		uint64_t sum = 0;
+
+		if (db_prepare(db, sql[k], &s, err) < 0) {
+			r = -1;
+			break;
+		}
+		while ((r = db_step(s, err)) == DB_ROW) {
+			struct bytes z = k ? bytes_of(NULL, 0) : db_bytes(s, 2);
+
+			sum += hash64(z.p ? z.p : (const uint8_t *)"", z.size,
+				      (uint64_t)db_i64(s, 0) << 32 | (uint64_t)db_i64(s, 1));
+		}
+		db_reset(s);
+		ret[k] = (int64_t)sum;
+	}
+	db_close(db);
+	return r;
+}
+
+static void no_answer_comes_from_a_damaged_page(void **state)
+{
+	struct digest_fixture *f = *state;
+	const char *more = getenv("LODE_FLIPS");
+	int64_t right[2], got[2];
+	struct err err = { 0 };
+	int n_right = 0, n_flips = more ? atoi(more) : FLIPS;
+
+	assert_done(read_all(f, right, &err));
+	for (int i = 0; i < n_flips; i++) {
+		uint64_t random[2];
+		size_t at;
+
+		test_fill(random, sizeof(random), (uint32_t)i);
+		/* The header of the file more often than by chance. */
+		at = random[0] % (i % 8 ? f->whole.size : 100);
+		f->whole.p[at] ^= (uint8_t)(1u << random[1] % 8);
+		write_whole(f, f->whole.size);
+		if (read_all(f, got, &err) == 0) {
+			if (got[0] != right[0] || got[1] != right[1])
+				fail_msg("byte %zu, bit %u: a wrong answer", at, (unsigned)(random[1] % 8));
+			n_right++;
+		} else {
+			assert_int_equal(err.kind, ERR_DAMAGED);
+		}
+		f->whole.p[at] ^= (uint8_t)(1u << random[1] % 8);
+	}
+	/* Some flips are in pages that no query reads. */
+	assert_true(n_right < n_flips / 4);
+}
+
+static void no_answer_comes_from_a_file_that_was_cut_or_zeroed(void **state)
+{
+	struct digest_fixture *f = *state;
+	int64_t right[2], got[2];
+	struct err err = { 0 };
+
+	assert_done(read_all(f, right, &err));
+	for (size_t size = 1; size < f->whole.size; size += size < 8192 ? 500 : 3001) {
+		write_whole(f, size);
+		if (read_all(f, got, &err) == 0)
+			fail_msg("cut to %zu of %zu bytes: no error", size, f->whole.size);
+		assert_int_equal(err.kind, ERR_DAMAGED);
+	}
+	for (size_t at = 0; at < f->whole.size; at += 4096) {
+		uint8_t page[4096];
+		int r;
+
+		memcpy(page, f->whole.p + at, sizeof(page));
+		memset(f->whole.p + at, 0, sizeof(page));
+		write_whole(f, f->whole.size);
+		r = read_all(f, got, &err);
+		assert_true(r < 0 || (got[0] == right[0] && got[1] == right[1]));
+		memcpy(f->whole.p + at, page, sizeof(page));
+	}
+}
+
+/* One process may have the file open when another makes the database in it. */
+static void all_connections_write_digests(void **state)
+{
+	struct digest_fixture *f = *state;
+	struct err err = { 0 };
+	struct db *a, *b;
+	int64_t got[2];
+
+	unlink(f->path);
+	assert_done(db_open(f->path, &(struct db_options){ .create = true }, &a, &err));
+	fill(f, &(struct db_options){ .create = true });
+	assert_done(db_open(f->path, &(struct db_options){ 0 }, &b, &err));
+	for (int i = 0; i < 50; i++)
+		assert_done(db_exec(i % 2 ? a : b,
+				    "UPDATE a SET y = y + 1 WHERE x % 7 = 0; PRAGMA wal_checkpoint(TRUNCATE)",
+				    &err));
+	db_close(a);
+	db_close(b);
+	assert_done(read_all(f, got, &err));
+}
+
+int main(void)
+{
+#define T(fn) cmocka_unit_test_setup_teardown(fn, set_up, tear_down)
+	const struct CMUnitTest tests[] = {
+		T(no_answer_comes_from_a_damaged_page),
+		T(no_answer_comes_from_a_file_that_was_cut_or_zeroed),
+		T(all_connections_write_digests),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
