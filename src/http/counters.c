@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include "base/metrics.h"
 
-static const unsigned codes[] = { 200, 201, 202, 204, 206, 302, 304, 400, 401, 403, 404, 405, 406,
-				  409, 411, 413, 414, 416, 422, 429, 499, 500, 502, 503, 507, 0 };
+static const unsigned codes[] = { 200, 201, 202, 204, 206, 302, 304, 400, 401, 403, 404, 405, 406, 409,
+				  411, 413, 414, 416, 422, 429, 499, 500, 502, 503, 504, 507, 0 };
 #define N_CODES     ARRAY_SIZE(codes)
 #define RESULTS_MAX 16u
 
@@ -117,6 +117,7 @@ static enum http_outcome outcome_of(unsigned status)
 		return OUTCOME_MISSING;
 	case 429:
 	case 503:
+	case 504:
 		return OUTCOME_BUSY;
 	case 499:
 		return OUTCOME_BROKEN_OFF;

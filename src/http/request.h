@@ -210,7 +210,7 @@ unsigned wait_count(struct http_service *sv);
 /* Must one more request of @client be refused? */
 bool wait_is_full(struct http_service *sv, enum http_class cls, uint32_t client);
 /*
- * A deadline for the work of @req: request_deadline_ms after the request came; cancelled when the client has hung
+ * A deadline for the work of @req: request_deadline_ms from now; cancelled when the client has hung
  * up, or the server stops. For use between wait_begin_work() and wait_end_work().
  */
 struct deadline request_deadline(struct request *req, const char *what, const char *remedy);

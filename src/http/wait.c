@@ -164,14 +164,11 @@ static bool request_is_unwanted(void *arg)
 
 struct deadline request_deadline(struct request *req, const char *what, const char *remedy)
 {
-	int64_t ms = req->service->opts.request_deadline_ms, since_ms = req->started_ns / 1000000;
+	struct deadline d = deadline_in(req->service->opts.request_deadline_ms, what, remedy);
 
-	return (struct deadline){ .what = what,
-				  .remedy = remedy,
-				  .start_mono_ms = since_ms,
-				  .end_mono_ms = since_ms + ms,
-				  .cancelled = request_is_unwanted,
-				  .arg = req };
+	d.cancelled = request_is_unwanted;
+	d.arg = req;
+	return d;
 }
 
 /*

@@ -30,6 +30,7 @@
 #define PROFILE_MAX_LABELS 4096u               /* of one sample */
 struct profile_limits {
 	uint64_t max_size, max_memory;
+	struct deadline *deadline; /* borrowed: of trees of calls (tree.h); NULL: none */
 };
 
 /* A growing array with indices 0 to n - 1. Indices are 32 bits wide. */

@@ -12,7 +12,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define NODE_NONE UINT32_MAX /* its samples are left out */
+#define NODE_NONE      UINT32_MAX /* its samples are left out */
+#define STEPS_OF_FRAME 16u        /* finding a node takes a cache miss or several */
 
 bool profile_group_parse(struct str s, enum profile_group *ret)
 {
@@ -43,7 +44,8 @@ static uint8_t classify_frame(const struct profile_tree *t, const struct profile
 
 	for (unsigned i = 0; i < N_MATCHES; i++)
 		for (size_t k = 0; t->patterns[i] && k < ARRAY_SIZE(texts); k++)
-			if (texts[k] && pattern_matches(t->patterns[i], profile_str(t->p, texts[k])))
+			if (texts[k] &&
+			    pattern_matches(t->patterns[i], profile_str(t->p, texts[k]), t->deadline))
 				bits |= (uint8_t)(1u << i);
 	return bits;
 }
@@ -74,6 +76,7 @@ int profile_tree_new(const struct profile_view *view, const struct profile_limit
 
 	t->view = *view;
 	t->p = profile_new(limits);
+	t->deadline = limits ? limits->deadline : NULL;
 	if (compile_patterns(t, MATCH_FOCUS, "focus", view->focus, err) < 0 ||
 	    compile_patterns(t, MATCH_IGNORE, "ignore", view->ignore, err) < 0 ||
 	    compile_patterns(t, MATCH_HIDE, "hide", view->hide, err) < 0 ||
@@ -281,6 +284,8 @@ static int make_frames(struct profile_tree *t, const struct profile *p, struct f
 		return profile_err_memory(t->p, err);
 	for (uint32_t i = 0; i < p->locations.n; i++) {
 		f->first[i] = f->list.n;
+		if (deadline_check(t->deadline, STEPS_OF_FRAME * (1 + p->locations.p[i].n_lines), err) < 0)
+			return -1;
 		if (!location_frames(t, f, &p->locations.p[i]))
 			return profile_err_memory(t->p, err);
 	}
@@ -344,6 +349,9 @@ static int nodes_by_trie(struct profile_tree *t, const struct profile *p, const 
 	for (uint32_t s = 1; s < p->stacks.n; s++) {
 		uint32_t l = p->stacks.p[s].location;
 
+		if (deadline_check(t->deadline, STEPS_OF_FRAME * (1 + f->first[l + 1] - f->first[l]), err) <
+		    0)
+			return -1;
 		places[s] = places[p->stacks.p[s].parent];
 		for (uint32_t i = f->first[l]; i < f->first[l + 1]; i++)
 			go_down(t, &places[s], f->list.p[i]);
@@ -392,6 +400,9 @@ static uint32_t node_of_sample(struct profile_tree *t, const struct profile *p, 
 	for (uint32_t i = 0; i < n; i++) {
 		uint32_t l = path[t->view.invert ? i : n - 1 - i], first = f->first[l], end = f->first[l + 1];
 
+		/* The caller checks it again. */
+		if (deadline_over(t->deadline, STEPS_OF_FRAME * (1 + end - first)))
+			break;
 		for (uint32_t k = first; k < end; k++)
 			go_down(t, &at, f->list.p[t->view.invert ? end - 1 - (k - first) : k]);
 	}
@@ -466,6 +477,8 @@ static int add_by_sample(struct profile_tree *t, const struct tree_values *v, co
 	for (uint32_t i = 0; i < p->n_samples; i++) {
 		uint32_t node = node_of_sample(t, p, f, p->sample_stack[i], p->sample_labels[i], path);
 
+		if (deadline_check(t->deadline, STEPS_OF_FRAME, err) < 0)
+			return -1;
 		if (!column_reserve(t, v->to))
 			return profile_err_memory(t->p, err);
 		add_sample(v, i, node);

@@ -7,6 +7,9 @@
  * frame below the node of its callers; node 0 is the root, and callers have smaller numbers. Profiles are
  * added to a tree one after the other, each to a column: 0, or 1 for the base of a comparison. Adding a
  * profile takes one step for each stack of its trie, not one for each frame of every sample.
+ *
+ * With limits->deadline, adding and ending fail with ERR_CANCELLED when it has passed. Functions that cannot fail
+ * (walks, tops) end early: the caller checks the deadline after them.
  */
 #pragma once
 

@@ -6,6 +6,8 @@
 
 #include <stdlib.h>
 
+#define NAME_ORDER 4096u /* bytes of a name that count for the order of rows with equal values */
+
 /* ---- sums and children ---- */
 
 /* Callees have larger numbers, so going down the array each is complete before it is added to its caller. */
@@ -21,9 +23,29 @@ static int sum_up(struct profile_tree *t, struct profile_column *c, struct err *
 	for (uint32_t i = n; i-- > 1;) {
 		uint32_t parent = t->p->stacks.p[i].parent;
 
+		if (deadline_check(t->deadline, 1, err) < 0)
+			return -1;
+
 		c->total.p[parent] = add_saturating(c->total.p[parent], c->total.p[i]);
 	}
 	return 0;
+}
+
+/*
+ * The order of two strings of the tree. Only the first NAME_ORDER bytes are compared: names may have megabytes in
+ * common, and a sort compares many pairs.
+ */
+static int name_order(const struct profile_tree *t, uint32_t a, uint32_t b)
+{
+	struct str x = profile_str(t->p, a), y = profile_str(t->p, b);
+	int r;
+
+	if (a == b)
+		return 0;
+	x.size = MIN(x.size, (size_t)NAME_ORDER);
+	y.size = MIN(y.size, (size_t)NAME_ORDER);
+	r = str_cmp(x, y);
+	return r ? r : a < b ? -1 : 1;
 }
 
 static int by_child_size(const void *x, const void *y, void *arg)
@@ -38,9 +60,7 @@ static int by_child_size(const void *x, const void *y, void *arg)
 		if (v != w)
 			return v > w ? -1 : 1;
 	}
-	a = f[t->p->stacks.p[a].location].name;
-	b = f[t->p->stacks.p[b].location].name;
-	return str_cmp(profile_str(t->p, a), profile_str(t->p, b));
+	return name_order(t, f[t->p->stacks.p[a].location].name, f[t->p->stacks.p[b].location].name);
 }
 
 static int list_children(struct profile_tree *t, struct err *err)
@@ -59,9 +79,15 @@ static int list_children(struct profile_tree *t, struct err *err)
 		first[i] += first[i - 1];
 	for (uint32_t i = 1; i < n; i++)
 		list[first[p->stacks.p[i].parent + 1]++] = i;
-	for (uint32_t i = 0; i < n; i++)
-		if (first[i + 1] - first[i] > 1)
-			qsort_r(list + first[i], first[i + 1] - first[i], sizeof(*list), by_child_size, t);
+	for (uint32_t i = 0; i < n; i++) {
+		uint32_t n_below = first[i + 1] - first[i];
+
+		/* Sorting n children takes n log n comparisons. */
+		if (deadline_check(t->deadline, 1 + MIN(n_below, DEADLINE_STEPS), err) < 0)
+			return -1;
+		if (n_below > 1)
+			qsort_r(list + first[i], n_below, sizeof(*list), by_child_size, t);
+	}
 	return 0;
 }
 
@@ -152,7 +178,7 @@ void profile_tree_walk(const struct profile_tree *t, const struct profile_walk *
 
 	if (w->enter(w->arg, 0, 0))
 		next = UINT32_MAX;
-	for (;;) {
+	while (!deadline_over(t->deadline, 1)) {
 		uint32_t n = t->first_child[node + 1] - t->first_child[node];
 
 		if (next < n) {
@@ -273,7 +299,6 @@ static int by_top_value(const void *x, const void *y, void *arg)
 	const struct order *o = arg;
 	int64_t first = node_weight(o->by_cum ? a->cum[0] : a->flat[0]),
 		second = node_weight(o->by_cum ? b->cum[0] : b->flat[0]);
-	struct profile_frame f, g;
 
 	if (first != second)
 		return first > second ? -1 : 1;
@@ -281,9 +306,7 @@ static int by_top_value(const void *x, const void *y, void *arg)
 	second = node_weight(o->by_cum ? b->flat[0] : b->cum[0]);
 	if (first != second)
 		return first > second ? -1 : 1;
-	profile_tree_frame(o->t, a->frame, &f);
-	profile_tree_frame(o->t, b->frame, &g);
-	return str_cmp(f.name, g.name);
+	return name_order(o->t, o->t->p->functions.p[a->frame].name, o->t->p->functions.p[b->frame].name);
 }
 
 static bool node_is_empty(const struct profile_top *top)

@@ -13,6 +13,7 @@ enum { MATCH_FOCUS, MATCH_IGNORE, MATCH_HIDE, MATCH_SHOW, N_MATCHES };
 struct profile_tree {
 	struct profile *p;
 	struct profile_view view;
+	struct deadline *deadline;            /* NULL: none */
 	struct pattern *patterns[N_MATCHES];  /* NULL: none */
 	PROFILE_TABLE(uint8_t) frame_matches; /* bits, of each frame that was classified */
 	PROFILE_TABLE(uint8_t) addresses;     /* of frames: they have only a binary and an address */

@@ -209,7 +209,6 @@ void epoch_release(struct profilestore *s); /* frees those that no reader sees a
 
 /* Add up all profiles of a range and its series in @sums. */
 struct range_options {
-	int64_t deadline_mono_ms; /* 0: none */
 	/*
 	 * Called once for each value of @label (empty: once for all), in order: @sums is of the series that
 	 * have it, and @x is one of them. It has to clear @sums. NULL: the sums stay.
@@ -226,8 +225,8 @@ struct series_read {
 	struct db *db;
 	const struct series *x;
 	int64_t from_ms, to_ms;
-	unsigned below;           /* use only rollups of lower levels than this */
-	int64_t deadline_mono_ms; /* 0: none */
+	unsigned below;            /* use only rollups of lower levels than this */
+	struct deadline *deadline; /* NULL: none */
 };
 int series_sums(const struct series_read *q, struct sums *sums, struct err *err);
 

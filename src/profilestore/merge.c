@@ -21,6 +21,7 @@ struct store_merge {
 	struct new_numbers stacks, locations, functions, strings;
 	struct profile_line *lines;
 	uint32_t room_lines;
+	struct deadline *deadline; /* NULL: none */
 	bool no_memory;
 	uint32_t none; /* written to when there is no memory */
 
@@ -154,6 +155,14 @@ static uint32_t merged_location(struct store_merge *m, uint32_t i)
 
 /* ---- stacks and samples ---- */
 
+#define STEPS_OF_STACK 32u /* copying one takes some cache misses */
+
+/* Before a word of stacks is copied: has the deadline passed? */
+static bool merge_is_late(struct store_merge *m, uint64_t word)
+{
+	return deadline_over(m->deadline, 1 + STEPS_OF_STACK * (uint32_t)__builtin_popcountll(word));
+}
+
 /*
  * Callers come before callees, so one pass down marks the stacks that are needed, and one pass up copies
  * them.
@@ -171,7 +180,7 @@ static void copy_stacks(struct store_merge *m, struct sums *sums)
 			wanted[parent / 64] |= (uint64_t)1 << parent % 64;
 			below = ((uint64_t)1 << bit) - 1;
 		}
-	for (size_t w = 0; w <= sums->n / 64 && !m->no_memory; w++)
+	for (size_t w = 0; w <= sums->n / 64 && !m->no_memory && !merge_is_late(m, wanted[w]); w++)
 		for (uint64_t bits = wanted[w]; bits; bits &= bits - 1) {
 			uint32_t i = (uint32_t)(w * 64) + (uint32_t)__builtin_ctzll(bits);
 			uint32_t *at = merged_number(m, &m->stacks, i, &m->meta->stacks), *location;
@@ -188,7 +197,7 @@ static void copy_stacks(struct store_merge *m, struct sums *sums)
 
 static void copy_samples(struct store_merge *m, const struct sums *sums, uint32_t labels)
 {
-	for (size_t w = 0; w <= sums->n / 64; w++)
+	for (size_t w = 0; w <= sums->n / 64 && !merge_is_late(m, sums->seen[w]); w++)
 		for (uint64_t bits = sums->seen[w]; bits; bits &= bits - 1) {
 			uint32_t i = (uint32_t)(w * 64) + (uint32_t)__builtin_ctzll(bits);
 
@@ -227,6 +236,8 @@ static int merged_part(void *arg, const struct series *x, struct sums *sums, str
 	if (m->no_memory)
 		return err_set(err, ERR_LIMIT, "no memory for %u stacks", sums->n);
 	copy_samples(m, sums, merged_labels(m, x));
+	if (deadline_check(m->deadline, sums->n / 64, err) < 0)
+		return -1;
 	m->n_profiles += sums->n_profiles;
 	m->n_samples += sums->n_samples;
 	m->duration_ms = add_saturating(m->duration_ms, sums->duration_ms);
@@ -250,12 +261,11 @@ static void merge_header(struct store_merge *m)
 }
 
 int profilestore_merge(struct profilestore *s, const struct profilestore_range *r, struct str label,
-		       const struct profile_limits *limits, int64_t deadline_mono_ms,
-		       struct profilestore_merged *ret, struct err *err)
+		       const struct profile_limits *limits, struct profilestore_merged *ret, struct err *err)
 {
 	struct reader rd;
-	struct store_merge m = { .rd = &rd, .label = label, .first_ms = INT64_MAX };
-	struct range_options o = { deadline_mono_ms, merged_part, label, &m };
+	struct store_merge m = { .rd = &rd, .label = label, .deadline = r->deadline, .first_ms = INT64_MAX };
+	struct range_options o = { merged_part, label, &m };
 	struct sums sums;
 	int res;
 

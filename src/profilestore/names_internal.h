@@ -7,7 +7,6 @@
 #include <pthread.h>
 #include "profilestore/internal.h"
 
-#define BINARIES_MS     30000 /* for adding up the values of each binary */
 #define NAMES_MAX_LINES 4096u /* of a location */
 /* A look without its table brings the next try forward, but only once in this time: a try asks other servers. */
 #define NAMES_FORCED_MS 10000

@@ -214,7 +214,7 @@ static int list_binaries(struct reader *rd, const struct profilestore_range *r,
 	AUTO(mem_freep) struct profilestore_binary *list = NULL;
 	AUTO(mem_freep) int64_t *values = NULL;
 	AUTO(mem_freep) bool *seen = NULL;
-	const struct range_options o = { .deadline_mono_ms = clock_mono_ms() + BINARIES_MS };
+	const struct range_options o = { 0 };
 	AUTO(sums_done) struct sums x = { 0 };
 	struct profilestore *s = rd->s;
 	const struct meta *m = rd->meta;

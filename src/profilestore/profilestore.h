@@ -91,6 +91,8 @@ struct profilestore_range {
 	const struct selector *sel; /* matches series of a type; NULL: all types, where that makes sense */
 	int64_t from_ms, to_ms;
 	int64_t profile_id; /* not 0: this one profile, whatever the other fields say */
+	/* Borrowed: after it, queries of this range fail with ERR_CANCELLED. NULL: none. */
+	struct deadline *deadline;
 };
 
 /* Lists are on the heap in one piece: free() them. Sorted, without repetition. */
@@ -160,8 +162,7 @@ struct profilestore_merged {
 	uint64_t n_waiting;
 };
 int profilestore_merge(struct profilestore *s, const struct profilestore_range *r, struct str label,
-		       const struct profile_limits *limits, int64_t deadline_mono_ms,
-		       struct profilestore_merged *ret, struct err *err);
+		       const struct profile_limits *limits, struct profilestore_merged *ret, struct err *err);
 
 /* ---- housekeeping ---- */
 

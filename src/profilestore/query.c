@@ -201,9 +201,10 @@ static int sum_over_time(struct reader *rd, const struct profilestore_range *r,
 			       gs.n_points, MAX_POINTS);
 	arena_init(&gs.arena);
 	for (size_t i = 0; res == 0 && gs.n_points && i < n; i++)
-		res = add_series(
-			&gs, &(struct series_read){ rd, rd->db, list[i], from_ms, to_ms, ROLLUP_LEVELS, 0 },
-			o, &scale, err);
+		res = add_series(&gs,
+				 &(struct series_read){ rd, rd->db, list[i], from_ms, to_ms, ROLLUP_LEVELS,
+							r->deadline },
+				 o, &scale, err);
 	if (res == 0) {
 		if (gs.n)
 			qsort(gs.v, gs.n, sizeof(struct value_group *), by_total);
@@ -317,11 +318,11 @@ static int take_latest_series(struct reader *rd, const struct profilestore_range
 		db_bind_i64(st, 2, r->from_ms);
 		db_bind_i64(st, 3, r->to_ms);
 		db_bind_i64(st, 4, (int64_t)limit);
-		if (take_rows(l, st, x, err) < 0)
+		if (take_rows(l, st, x, err) < 0 || deadline_check(r->deadline, DEADLINE_STEPS / 16, err) < 0)
 			return -1;
 		keep_series(l, limit);
 	}
-	return 0;
+	return deadline_check(r->deadline, 0, err);
 }
 
 /* In one piece: the series may be deleted. */

@@ -13,7 +13,8 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-#define LONGEST_MS rollup_ms[ROLLUP_LEVELS - 1]
+#define STEPS_OF_ROW 256u /* a step of SQLite */
+#define LONGEST_MS   rollup_ms[ROLLUP_LEVELS - 1]
 
 /* ---- connections ---- */
 
@@ -95,11 +96,13 @@ enum {
 };
 enum { COL_TOTALS_N = 2 };
 
-static int deadline_passed(const struct visit *v, struct err *err)
+/* After a row. */
+static int deadline_passed(const struct visit *v, struct db_stmt *st, struct err *err)
 {
-	if (v->q->deadline_mono_ms && clock_mono_ms() > v->q->deadline_mono_ms)
-		return err_set(err, ERR_CANCELLED, "the query took too long");
-	return 0;
+	size_t size = v->data ? db_bytes(st, COL_DATA).size : 0;
+
+	return deadline_check(v->q->deadline, STEPS_OF_ROW + (uint32_t)MIN(size, (size_t)DEADLINE_STEPS),
+			      err);
 }
 
 static int visit_profiles(struct visit *v, int64_t from_ms, int64_t to_ms, struct err *err)
@@ -118,7 +121,7 @@ static int visit_profiles(struct visit *v, int64_t from_ms, int64_t to_ms, struc
 		r = v->row(v, st, db_i64(st, COL_TIME), -1, err);
 		if (r < 0)
 			break;
-		r = deadline_passed(v, err);
+		r = deadline_passed(v, st, err);
 		if (r < 0)
 			break;
 	}
@@ -208,7 +211,7 @@ static int visit_level(struct visit *v, int level, struct gap in, struct gaps *o
 			break;
 		add_gap(out, in.from_ms, start);
 		in.from_ms = start + size;
-		r = deadline_passed(v, err);
+		r = deadline_passed(v, st, err);
 		if (r < 0)
 			break;
 	}
@@ -326,9 +329,8 @@ static int sum_series(struct reader *rd, const struct profilestore_range *r, con
 		      struct series **list, size_t n, struct sums *sums, struct err *err)
 {
 	for (size_t i = 0; i < n; i++) {
-		const struct series_read q = {
-			rd, rd->db, list[i], r->from_ms, r->to_ms, ROLLUP_LEVELS, o->deadline_mono_ms
-		};
+		const struct series_read q = { rd,       rd->db,        list[i],    r->from_ms,
+					       r->to_ms, ROLLUP_LEVELS, r->deadline };
 
 		if (reader_renew(rd, err) < 0 || series_sums(&q, sums, err) < 0)
 			return -1;

@@ -308,9 +308,9 @@ static bool matcher_holds(const struct matcher *m, struct str value)
 	case IS_NOT:
 		return !str_eq(value, m->value);
 	case MATCHES:
-		return pattern_matches(m->pattern, value);
+		return pattern_matches(m->pattern, value, NULL);
 	case MATCHES_NOT:
-		return !pattern_matches(m->pattern, value);
+		return !pattern_matches(m->pattern, value, NULL);
 	}
 	return false;
 }

@@ -6,6 +6,8 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#define STEPS_OF_SELECTOR 64u /* of matching a series */
+
 /* Five minutes, an hour, six, a day. */
 const int64_t rollup_ms[ROLLUP_LEVELS] = { 300000, 3600000, 6 * 3600000, 24 * 3600000 };
 
@@ -181,7 +183,7 @@ struct series *series_next(const struct profilestore *s, const struct profilesto
 {
 	uint32_t n = column_n(&s->series);
 
-	while (*it < n) {
+	while (*it < n && !deadline_over(r->deadline, r->sel ? STEPS_OF_SELECTOR : 1)) {
 		struct series *x = series_at(&s->series, (*it)++);
 
 		if (!x || atomic_load(&x->first_ms) >= r->to_ms || atomic_load(&x->last_ms) < r->from_ms)
@@ -216,6 +218,8 @@ int series_list(const struct profilestore *s, const struct profilestore_range *r
 			return -1;
 		VEC_PUSH(list, n, room) = x;
 	}
+	if (deadline_check(r->deadline, 0, err) < 0)
+		return -1;
 	*ret = TAKE(list);
 	*ret_n = n;
 	return 0;
@@ -330,6 +334,20 @@ static struct profilestore_list *series_list_of(struct found_series *f)
 	return l;
 }
 
+/* The list, unless the deadline has passed. */
+static int found_end(struct found_series *f, struct reader *rd, const struct profilestore_range *r,
+		     struct profilestore_list **ret, struct err *err)
+{
+	int res = deadline_check(r->deadline, 0, err);
+
+	if (res == 0)
+		*ret = series_list_of(f);
+	else
+		map_done(&f->known);
+	reader_end(rd);
+	return res;
+}
+
 int profilestore_types(struct profilestore *s, const struct profilestore_range *r,
 		       struct profilestore_list **ret, struct err *err)
 {
@@ -340,9 +358,7 @@ int profilestore_types(struct profilestore *s, const struct profilestore_range *
 	reader_hold(s, &rd);
 	for (struct series *x; (x = series_next(s, r, &it));)
 		add_found(&f, x->type);
-	*ret = series_list_of(&f);
-	reader_end(&rd);
-	return 0;
+	return found_end(&f, &rd, r, ret, err);
 }
 
 int profilestore_label_names(struct profilestore *s, const struct profilestore_range *r,
@@ -356,9 +372,7 @@ int profilestore_label_names(struct profilestore *s, const struct profilestore_r
 	for (struct series *x; (x = series_next(s, r, &it));)
 		for (size_t i = 0; i < x->n_labels; i++)
 			add_found(&f, x->labels[i].name);
-	*ret = series_list_of(&f);
-	reader_end(&rd);
-	return 0;
+	return found_end(&f, &rd, r, ret, err);
 }
 
 int profilestore_label_values(struct profilestore *s, const struct profilestore_range *r, struct str name,
@@ -375,7 +389,5 @@ int profilestore_label_values(struct profilestore *s, const struct profilestore_
 		if (v.size)
 			add_found(&f, v);
 	}
-	*ret = series_list_of(&f);
-	reader_end(&rd);
-	return 0;
+	return found_end(&f, &rd, r, ret, err);
 }

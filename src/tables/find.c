@@ -116,6 +116,13 @@ void tables_find(struct tables_request *req, const struct tables_query *q, struc
 
 /* ---- all at once ---- */
 
+#define STEPS_OF_ADDRESS 1024u /* finding frames, and writing them */
+
+void tables_request_set_deadline(struct tables_request *req, struct deadline *d)
+{
+	req->deadline = d;
+}
+
 struct turn {
 	size_t module, i;
 	uint64_t addr;
@@ -141,7 +148,7 @@ void tables_find_all(struct tables_request *req, const struct tables_query *q, s
 		turns[i] = (struct turn){ q[i].module, i, q[i].addr };
 	if (turns)
 		qsort(turns, n, sizeof(*turns), by_module_and_address);
-	for (size_t k = 0; k < n; k++) {
+	for (size_t k = 0; k < n && !deadline_over(req->deadline, STEPS_OF_ADDRESS); k++) {
 		size_t i = turns ? turns[k].i : k;
 		struct tables_answer a;
 

@@ -279,6 +279,7 @@ struct tables_request {
 	struct build_id *ids;
 	struct symtab_finder **finders;
 	struct symtab_frames frames; /* of the last answer */
+	struct deadline *deadline;   /* NULL: none */
 	void (*ready)(void *arg);
 	void *arg;
 	int64_t deadline_ms;

@@ -140,6 +140,8 @@ struct tables_answer {
 	uint64_t addr;                      /* in the ELF file; 0 where it is not known */
 	const struct symtab_frames *frames; /* NULL: none. Valid until the next query */
 };
+/* Let tables_find_all() end early when @d has passed; the caller checks it. Borrowed. */
+void tables_request_set_deadline(struct tables_request *req, struct deadline *d);
 /* Answer one query. Fastest when addresses of a module rise. */
 void tables_find(struct tables_request *req, const struct tables_query *q, struct tables_answer *ret);
 /* Answer all queries, each once, in the fastest order; @i is the index in @q. */

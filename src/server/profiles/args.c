@@ -315,6 +315,7 @@ int api_range(struct api *a, bool base, struct profilestore_range *ret, struct e
 	if (r.from_ms > r.to_ms)
 		return err_set(err, ERR_INVALID,
 			       base ? "'base_from' is later than 'base_to'" : "'from' is later than 'to'");
+	r.deadline = &a->deadline;
 	r.profile_id = (int64_t)id;
 	r.sel = base && a->selectors[1] ? a->selectors[1] : a->selectors[0];
 	*ret = r;

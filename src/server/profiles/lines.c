@@ -17,6 +17,7 @@ enum { MATCHES_FOCUS = 1, MATCHES_IGNORE = 2 };
 
 /* A map has the number of each line + 1; 0 is a line that was not asked for. */
 struct lines {
+	struct deadline *deadline;
 	const struct profile *p;
 	struct str file, function;
 	struct map by_number;
@@ -86,23 +87,26 @@ static void lines_number(struct lines *l)
 	}
 }
 
-static bool pattern_found(const struct lines *l, const struct pattern *p, const struct profile_location *loc)
+static bool pattern_found(const struct lines *l, struct pattern *p, const struct profile_location *loc)
 {
 	if (!p)
 		return false;
 	if (loc->mapping != PROFILE_NONE &&
-	    pattern_matches(p, profile_str(l->p, l->p->mappings.p[loc->mapping].file)))
+	    pattern_matches(p, profile_str(l->p, l->p->mappings.p[loc->mapping].file), l->deadline))
 		return true;
 	for (uint32_t k = 0; k < loc->n_lines; k++) {
 		const struct profile_function *f =
 			&l->p->functions.p[l->p->lines.p[loc->first_line + k].function];
 
-		if (pattern_matches(p, profile_str(l->p, f->name ? f->name : f->system_name)) ||
-		    pattern_matches(p, profile_str(l->p, f->file)))
+		if (pattern_matches(p, profile_str(l->p, f->name ? f->name : f->system_name), l->deadline) ||
+		    pattern_matches(p, profile_str(l->p, f->file), l->deadline))
 			return true;
 	}
 	return false;
 }
+
+/* Regular expressions are matched with the names of a location: so much work at least. */
+#define STEPS_OF_MATCH 64u
 
 static int lines_match(struct api *a, struct lines *l, struct err *err)
 {
@@ -117,9 +121,12 @@ static int lines_match(struct api *a, struct lines *l, struct err *err)
 	l->matches = calloc((size_t)l->p->locations.n + 1, 1);
 	if (!l->matches)
 		return err_set(err, ERR_LIMIT, "no memory for %u locations", l->p->locations.n);
-	for (uint32_t i = 0; i < l->p->locations.n; i++)
+	for (uint32_t i = 0; i < l->p->locations.n; i++) {
+		if (deadline_check(l->deadline, STEPS_OF_MATCH, err) < 0)
+			return -1;
 		l->matches[i] = (pattern_found(l, l->focus, &l->p->locations.p[i]) ? MATCHES_FOCUS : 0) |
 				(pattern_found(l, l->ignore, &l->p->locations.p[i]) ? MATCHES_IGNORE : 0);
+	}
 	return 0;
 }
 
@@ -129,7 +136,7 @@ static bool stack_is_wanted(const struct lines *l, uint32_t stack)
 
 	if (!l->matches)
 		return true;
-	for (uint32_t s = stack; s; s = l->p->stacks.p[s].parent)
+	for (uint32_t s = stack; s && !deadline_over(l->deadline, 4); s = l->p->stacks.p[s].parent)
 		all |= l->matches[l->p->stacks.p[s].location];
 	return !(all & MATCHES_IGNORE) && (!l->focus || all & MATCHES_FOCUS);
 }
@@ -144,7 +151,7 @@ static void lines_add_sample(struct lines *l, uint32_t sample)
 
 	if (!stack_is_wanted(l, stack))
 		return;
-	for (uint32_t s = stack; s; s = p->stacks.p[s].parent) {
+	for (uint32_t s = stack; s && !deadline_over(l->deadline, 8); s = p->stacks.p[s].parent) {
 		const struct profile_location *loc = &p->locations.p[p->stacks.p[s].location];
 
 		for (uint32_t k = 0; k < loc->n_lines; k++) {
@@ -220,7 +227,9 @@ int api_lines(struct api *a, struct err *err)
 {
 	AUTO(api_merged_done) struct api_merged m = { 0 };
 	AUTO(lines_done)
-	struct lines l = { .file = api_text(a, "file"), .function = api_text(a, "function") };
+	struct lines l = { .deadline = &a->deadline,
+			   .file = api_text(a, "file"),
+			   .function = api_text(a, "function") };
 	int r;
 
 	if (!l.file.size && !l.function.size)

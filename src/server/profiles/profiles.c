@@ -10,6 +10,7 @@
 #include "codec/codec.h"
 #include "http/cond.h"
 
+#define QUERY_REMEDY  "ask for a shorter range of time or fewer labels, or raise --deadline of lode serve"
 #define COMPRESS_FROM KIB(4)
 #define GZIP_LEVEL    1 /* higher levels usually take more time than they save on the network */
 #define ZSTD_LEVEL    1
@@ -29,6 +30,7 @@ unsigned api_status_of(const struct err *err, bool post)
 		return err->os == ENOSPC || err->os == EDQUOT || err->os == EFBIG ? 507 : 503;
 	case ERR_BUSY:
 	case ERR_CANCELLED:
+		return err->os == ETIME ? 504 : 503;
 	case ERR_CHANGED:
 		return 503;
 	default:
@@ -47,7 +49,9 @@ static void reply_error(struct api *a, const struct err *err)
 {
 	unsigned status = a->status >= 400 ? a->status : api_status_of(err, a->post);
 
-	if (status >= 500)
+	if (status == 504)
+		counters_refused("deadline");
+	else if (status >= 500 && err->os != ECANCELED)
 		log_warn("server", "%s: %s", a->req->url, err->text);
 	request_refuse(a->req, status, err->text);
 }
@@ -160,7 +164,11 @@ static enum http_next api_run(struct request *req)
 	a->json = (struct json_writer){ .out = &a->out };
 	a->now_ms = clock_wall_ms();
 	a->body = buf_bytes(&req->body);
+	a->deadline = request_deadline(req, "the query", QUERY_REMEDY);
 	r = a->route->run(a, &err);
+	/* Work that cannot fail has ended early. */
+	if (r == 0)
+		r = deadline_check(&a->deadline, 0, &err);
 	switch (r) {
 	case API_GOES_ON: /* the request may be gone */
 		return HTTP_WAITS;

@@ -61,10 +61,11 @@ struct api {
 	struct bytes body;
 	/* The answer. */
 	struct buf out;
-	struct json_writer json; /* writes to out */
-	unsigned status;         /* 0: 200 */
-	const char *type;        /* NULL: JSON */
-	const char *filename;    /* NULL: not a download */
+	struct json_writer json;  /* writes to out */
+	unsigned status;          /* 0: 200 */
+	const char *type;         /* NULL: JSON */
+	const char *filename;     /* NULL: not a download */
+	struct deadline deadline; /* of one run */
 	/* Of a request that waits for names. */
 	int64_t wait_until_ms; /* monotonic; 0: not set yet */
 	uint64_t n_unnamed;    /* at the last merge */

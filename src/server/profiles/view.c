@@ -9,7 +9,10 @@
 #define RETRY_MS 1000 /* after this time a client may ask again for pending names */
 #define LATER_MS 5000 /* ... for names that wait for a debug file */
 
-static const struct profile_limits limits = { .max_memory = API_MAX_MEMORY };
+static struct profile_limits view_limits(struct api *a)
+{
+	return (struct profile_limits){ .max_memory = API_MAX_MEMORY, .deadline = &a->deadline };
+}
 
 void api_merged_done(struct api_merged *m)
 {
@@ -19,13 +22,12 @@ void api_merged_done(struct api_merged *m)
 
 static int merge_side(struct api *a, bool base, struct api_merged *m, struct err *err)
 {
+	const struct profile_limits limits = view_limits(a);
 	struct profilestore_range r;
-	int64_t deadline_ms = clock_mono_ms() + a->req->s->opts.request_deadline_ms;
 
 	if (api_range(a, base, &r, err) < 0)
 		return -1;
-	if (profilestore_merge(a->store, &r, api_text(a, "label"), &limits, deadline_ms, &m->side[base],
-			       err) < 0)
+	if (profilestore_merge(a->store, &r, api_text(a, "label"), &limits, &m->side[base], err) < 0)
 		return base ? err_in(err, "'base'") : -1;
 	m->n_pending += m->side[base].n_pending;
 	m->n_waiting += m->side[base].n_waiting;
@@ -101,6 +103,7 @@ int api_merge(struct api *a, struct api_merged *ret, struct err *err)
 int api_tree(struct api *a, const struct api_merged *m, struct profile_tree **ret, struct err *err)
 {
 	AUTO(profile_tree_freep) struct profile_tree *t = NULL;
+	const struct profile_limits limits = view_limits(a);
 	struct profile_view view;
 
 	if (api_view(a, &view, err) < 0 || profile_tree_new(&view, &limits, &t, err) < 0 ||

@@ -4,6 +4,7 @@
  */
 #include "server/symbolize/symbolize.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <strings.h>
@@ -38,9 +39,17 @@ static void ask_on_answer(void *arg, size_t i, const struct tables_answer *ans)
 
 static enum http_next ask_answer_all(struct ask *a)
 {
+	struct err err = { 0 };
+
 	a->at = NEW_N(struct ask_part, a->n + 1);
 	memset(a->at, 0, (a->n + 1) * sizeof(*a->at));
+	a->deadline = request_deadline(a->req, "the symbolization", "ask for fewer addresses at once");
+	tables_request_set_deadline(a->request, &a->deadline);
 	tables_find_all(a->request, a->queries, a->n, ask_on_answer, a);
+	if (deadline_check(&a->deadline, 0, &err) < 0) {
+		counters_refused("deadline");
+		return ask_refuse(a, err.os == ETIME ? 504 : 503, err.text);
+	}
 	for (size_t i = 0; i < a->n_ids; i++) {
 		struct tables_module m;
 

@@ -60,6 +60,7 @@ struct ask {
 	void *own; /* of the form */
 	/* The answer. */
 	struct tables_request *request;
+	struct deadline deadline;
 	struct buf parts; /* answers, in the order in which they come */
 	struct ask_part {
 		size_t off, size;

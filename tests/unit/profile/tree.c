@@ -274,14 +274,103 @@ static void values_have_units(void **state)
 	}
 }
 
+/* ---- deadlines ---- */
+
+/* 200 samples with stacks of 1000 frames each. */
+static struct profile *deep_profile(void)
+{
+	AUTO(buf_done) struct buf b = { 0 };
+
+	for (unsigned i = 0; i < 200; i++) {
+		buf_printf(&b, "root%u", i);
+		for (unsigned k = 0; k < 1000; k++)
+			buf_printf(&b, ";f%u", k);
+		buf_printf(&b, " 1\n");
+	}
+	return folded(buf_cstr(&b));
+}
+
+static void a_passed_deadline_ends_every_view(void **state)
+{
+	static const struct profile_view views[] = { { 0 },
+						     { .invert = true },
+						     { .label = "service" },
+						     { .focus = "^f99" },
+						     { .by = PROFILE_BY_LINE } };
+	AUTO(profile_freep) struct profile *p = deep_profile();
+
+	for (size_t i = 0; i < ARRAY_SIZE(views); i++) {
+		struct deadline d = deadline_in(0, "the query", NULL);
+		const struct profile_limits limits = { .deadline = &d };
+		AUTO(profile_tree_freep) struct profile_tree *t = NULL;
+		struct err err = { 0 };
+
+		assert_done(profile_tree_new(&views[i], &limits, &t, &err));
+		assert_fails(profile_tree_add(t, p, 0, 0, 1, &err), ERR_CANCELLED, "took longer than");
+	}
+}
+
+static void a_deadline_ends_the_walk_of_a_tree(void **state)
+{
+	AUTO(profile_freep) struct profile *p = deep_profile();
+	struct deadline d = deadline_in(1000000, "the query", NULL);
+	const struct profile_limits limits = { .deadline = &d };
+	AUTO(profile_tree_freep) struct profile_tree *t = NULL;
+	AUTO(mem_freep) struct profile_top *top = NULL;
+	struct err err = { 0 };
+	uint32_t n;
+
+	assert_done(profile_tree_new(&(struct profile_view){ 0 }, &limits, &t, &err));
+	assert_done(profile_tree_add(t, p, 0, 0, 1, &err));
+	assert_done(profile_tree_end(t, &err));
+	d.end_mono_ms = 1;
+	top = profile_tree_top(t, false, &n);
+	assert_true(n < 1200);
+	assert_fails(deadline_check(&d, 0, &err), ERR_CANCELLED, "took longer than");
+}
+
+static void order_of_long_names_is_found_by_their_beginnings(void **state)
+{
+	AUTO(mem_freep) char *same = mem_alloc(1 << 20);
+	AUTO(buf_done) struct buf b = { 0 };
+	AUTO(profile_freep) struct profile *p = NULL;
+	AUTO(profile_tree_freep) struct profile_tree *t = NULL;
+	struct profile_node root;
+
+	/* Rows with equal values whose names differ in the last byte only: in the order of their first use. */
+	memset(same, 'x', 1 << 20);
+	for (unsigned i = 3; i-- > 0;)
+		buf_printf(&b, "%.*s%u 1\n", 1 << 20, same, i);
+	p = folded(buf_cstr(&b));
+	t = tree_of(p, &(struct profile_view){ 0 });
+	profile_tree_node(t, 0, &root);
+	assert_int_equal(root.n_children, 3);
+	for (unsigned i = 0; i < 3; i++) {
+		struct profile_node n;
+		struct profile_frame f;
+
+		profile_tree_node(t, root.children[i], &n);
+		profile_tree_frame(t, n.frame, &f);
+		assert_int_equal(f.name.p[f.name.size - 1], '2' - (int)i);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_tree_of_everything),      cmocka_unit_test(filters),
-		cmocka_unit_test(a_bad_pattern_is_an_error), cmocka_unit_test(recursion_counts_once),
-		cmocka_unit_test(totals_are_sums),           cmocka_unit_test(trees_merge),
-		cmocka_unit_test(labels_are_roots),          cmocka_unit_test(two_profiles_are_compared),
-		cmocka_unit_test(names_are_escaped),         cmocka_unit_test(deep_trees_need_no_stack),
+		cmocka_unit_test(a_passed_deadline_ends_every_view),
+		cmocka_unit_test(a_deadline_ends_the_walk_of_a_tree),
+		cmocka_unit_test(order_of_long_names_is_found_by_their_beginnings),
+		cmocka_unit_test(a_tree_of_everything),
+		cmocka_unit_test(filters),
+		cmocka_unit_test(a_bad_pattern_is_an_error),
+		cmocka_unit_test(recursion_counts_once),
+		cmocka_unit_test(totals_are_sums),
+		cmocka_unit_test(trees_merge),
+		cmocka_unit_test(labels_are_roots),
+		cmocka_unit_test(two_profiles_are_compared),
+		cmocka_unit_test(names_are_escaped),
+		cmocka_unit_test(deep_trees_need_no_stack),
 		cmocka_unit_test(values_have_units),
 	};
 

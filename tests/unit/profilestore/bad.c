@@ -194,7 +194,7 @@ static void labels_of_samples_become_series(void **state)
 	assert_int_equal(l->n, 1);
 	assert_str(l->v[0], "a??");
 	free(l);
-	assert_done(profilestore_merge(t.s, &all, STR("exported_service"), NULL, 0, &m, &err));
+	assert_done(profilestore_merge(t.s, &all, STR("exported_service"), NULL, &m, &err));
 	assert_int_equal(m.profile->n_samples, 2);
 	assert_int_equal(profile_total(m.profile, 0), 12);
 	assert_int_equal(m.profile->label_sets.n, 2);
@@ -256,7 +256,7 @@ static void damaged_samples_are_an_error(void **state)
 	stored_open(&t);
 	stored_add(&t, p, "a");
 	spoil(&t, "UPDATE profile SET data = substr(data, 1, length(data) - 1)");
-	assert_fails(profilestore_merge(t.s, &r, STR(""), NULL, 0, &m, &err), ERR_DAMAGED,
+	assert_fails(profilestore_merge(t.s, &r, STR(""), NULL, &m, &err), ERR_DAMAGED,
 		     "samples are damaged");
 	stored_range_done(&r);
 	stored_done(&t);
@@ -323,8 +323,7 @@ static void types_that_differ_are_not_added_up(void **state)
 
 	stored_open(&t);
 	stored_add(&t, p, "a");
-	assert_fails(profilestore_merge(t.s, &all, STR(""), NULL, 0, &m, &err), ERR_INVALID,
-		     "different types");
+	assert_fails(profilestore_merge(t.s, &all, STR(""), NULL, &m, &err), ERR_INVALID, "different types");
 	assert_fails(profilestore_series(t.s, &all, &o, &l, &err), ERR_INVALID, "different types");
 	stored_done(&t);
 }

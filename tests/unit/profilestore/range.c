@@ -307,6 +307,48 @@ static void a_series_has_its_type_and_unit(void **state)
 	stored_done(&t);
 }
 
+/* A deadline that has passed, and that the next check sees. */
+static struct deadline passed(void)
+{
+	struct deadline d = deadline_in(0, "the query", "ask for less");
+
+	d.spent = DEADLINE_STEPS;
+	return d;
+}
+
+static void queries_end_at_their_deadline(void **state)
+{
+	const struct profilestore_series_options o = { 0 };
+	struct deadline d;
+	struct profilestore_range all = { NULL, 0, INT64_MAX, 0, &d };
+	struct profilestore_series_list *series;
+	struct profilestore_binaries *binaries;
+	struct profilestore_entries *entries;
+	struct profilestore_list *list;
+	struct profilestore_merged m;
+	struct stored t = { 0 };
+	struct err err = { 0 };
+
+	stored_open(&t);
+	add(&t, &(const struct one){ NOW_MS - HOUR, 0, { 1, 2, 3, 4, 5 } });
+	d = passed();
+	assert_fails(profilestore_types(t.s, &all, &list, &err), ERR_CANCELLED, "ask for less");
+	d = passed();
+	assert_fails(profilestore_label_names(t.s, &all, &list, &err), ERR_CANCELLED, "ask for less");
+	d = passed();
+	assert_fails(profilestore_label_values(t.s, &all, STR("service"), &list, &err), ERR_CANCELLED,
+		     "ask for less");
+	d = passed();
+	assert_fails(profilestore_series(t.s, &all, &o, &series, &err), ERR_CANCELLED, "ask for less");
+	d = passed();
+	assert_fails(profilestore_profiles(t.s, &all, 10, &entries, &err), ERR_CANCELLED, "ask for less");
+	d = passed();
+	assert_fails(profilestore_binaries(t.s, &all, &binaries, &err), ERR_CANCELLED, "ask for less");
+	d = passed();
+	assert_fails(profilestore_merge(t.s, &all, STR(""), NULL, &m, &err), ERR_CANCELLED, "ask for less");
+	stored_done(&t);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -314,6 +356,7 @@ int main(void)
 		cmocka_unit_test(rollups_are_made_and_made_again),
 		cmocka_unit_test(times_of_a_series_may_be_newer_than_the_snapshot),
 		cmocka_unit_test(a_series_has_its_type_and_unit),
+		cmocka_unit_test(queries_end_at_their_deadline),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
