@@ -4,6 +4,7 @@
  *
  * err.h     errors
  * mem.h     allocation that cannot fail, guards, overflow checks
+ * room.h    free disk space that a service leaves alone
  * vec.h     growing arrays
  * view.h    str and bytes: views that own nothing
  * arena.h   memory of one piece of work, dropped whole
@@ -53,6 +54,7 @@
 #include "base/pattern.h"
 #include "base/pool.h"
 #include "base/queue.h"
+#include "base/room.h"
 #include "base/search.h"
 #include "base/vec.h"
 #include "base/view.h"

@@ -323,6 +323,7 @@ struct remote_waiter {
 };
 
 struct remote {
+	struct room_claim claim; /* of its file; of the net's thread */
 	struct resolver_upstream *up;
 	atomic_uint refs;
 	struct bytes key; /* owned */

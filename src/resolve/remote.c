@@ -39,6 +39,7 @@ void remote_unref(struct remote *m)
 
 	if (atomic_fetch_sub(&m->refs, 1) != 1)
 		return;
+	room_release(&m->claim);
 	net_fetch_unref(m->fetch);
 	if (m->fd >= 0)
 		close(m->fd);
@@ -175,6 +176,9 @@ static int remote_on_begin(void *arg, const struct net_reply *reply, struct err 
 		return -1;
 	if (ftruncate(m->fd, 0) < 0)
 		return err_os(err, errno, "%s", m->up->opts.spool_dir);
+	room_release(&m->claim);
+	if (reply->size_known && room_claim(m->up->opts.room, &m->claim, m->fd, reply->size, err) < 0)
+		return -1;
 	m->size_known = reply->size_known;
 	m->size = reply->size;
 	m->mtime = reply->mtime;
@@ -194,8 +198,12 @@ static int remote_on_write(void *arg, struct bytes piece, struct err *err)
 	struct remote *m = arg;
 	struct remote_waiter *woken;
 
+	/* Without a known size the claim grows with the file. */
+	if (room_claim(m->up->opts.room, &m->claim, m->fd, m->have + piece.size, err) < 0)
+		return -1;
 	if (fd_pwrite(m->fd, piece.p, piece.size, m->have, err) < 0)
 		return err_in(err, "%s", m->up->opts.spool_dir);
+	room_written(&m->claim, m->have + piece.size);
 	pthread_mutex_lock(&m->lock);
 	m->have += piece.size;
 	if (m->state == REMOTE_ASKING && remote_may_flow(m))

@@ -177,6 +177,7 @@ struct resolve_upstream_options {
 	/* borrowed: no section is fetched of a debug file that this one has. NULL: none */
 	struct resolver *before;
 	const char *spool_dir; /* for files that are being fetched; they have no names */
+	struct room *room;     /* borrowed: the disk space that these may use; NULL: all */
 	struct net_patience patience;
 	uint64_t max_size; /* of a fetched file; 0: no limit */
 	int64_t miss_ms;   /* how long a miss of all servers is cached. 0: 10 min */

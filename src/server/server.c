@@ -120,7 +120,8 @@ static void open_cache(struct server *s)
 {
 	struct err err = { 0 };
 
-	if (s->opts.cache_dir && cache_open(s->opts.cache_dir, s->opts.cache_max_bytes, &s->cache, &err) < 0)
+	if (s->opts.cache_dir &&
+	    cache_open(s->opts.cache_dir, s->opts.cache_max_bytes, s->opts.room, &s->cache, &err) < 0)
 		log_warn("server", "%s: the server runs without it", err.text);
 }
 

@@ -39,6 +39,7 @@ struct server_options {
 	unsigned http_threads;           /* 0: as many as CPUs */
 	unsigned workers;                /* 0: as many as CPUs, at least 2 */
 	const char *cache_dir;           /* folder of hot artifacts; NULL: none */
+	struct room *room;               /* borrowed: the disk space that the cache may use; NULL: all */
 	uint64_t cache_max_bytes;        /* 0: a quarter of the free space, at most 10 GiB */
 	unsigned max_connections;        /* 0: from RLIMIT_NOFILE */
 	unsigned max_connections_per_ip; /* 0: no limit */

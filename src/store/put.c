@@ -37,8 +37,9 @@ struct store_put {
 	struct hash64_state hashed; /* of a raw content with a name */
 	uint64_t size;
 	uint64_t saved;
-	uint64_t counted; /* bytes of the staging file that are included in the store's usage */
-	uint64_t looked;  /* size at the last check for room */
+	uint64_t counted;        /* bytes of the staging file that are included in the store's usage */
+	uint64_t looked;         /* size at the last check for room */
+	struct room_claim claim; /* of the staging file */
 	uint8_t sha256[STORE_SHA256_SIZE];
 	bool ended;
 };
@@ -183,6 +184,18 @@ static bool put_may_wait(struct store_put *p)
 	       (uint64_t)fs.f_bavail * fs.f_frsize / 4 > size;
 }
 
+/* Claim disk space for what will be written before the next call. */
+static int put_claim(struct store_put *p, struct err *err)
+{
+	uint64_t size = p->staging.size, left = p->opts.size - MIN(p->size, p->opts.size);
+
+	room_written(&p->claim, size);
+	if (room_claim(p->st->opts.room, &p->claim, p->staging.fd, size + MIN(left, STORE_SAVE_EVERY), err) <
+	    0)
+		return err_in(err, "store");
+	return 0;
+}
+
 int store_put_begin(struct store *st, const struct store_put_options *opts, struct store_put **ret,
 		    struct err *err)
 {
@@ -209,7 +222,7 @@ int store_put_begin(struct store *st, const struct store_put_options *opts, stru
 	if (!opts->raw && !p->later)
 		p->frames = codec_frames_new(st->opts.level, put_to_staging, p);
 	hash64_init(&p->hashed, 0);
-	if (put_resume(p, err) < 0) {
+	if (put_resume(p, err) < 0 || put_claim(p, err) < 0) {
 		store_put_abort(p);
 		return err_in(err, "store");
 	}
@@ -234,6 +247,8 @@ int store_put_write(struct store_put *p, struct bytes b, struct err *err)
 	if (p->size - p->looked < STORE_SAVE_EVERY)
 		return 0;
 	p->looked = p->size;
+	if (put_claim(p, err) < 0)
+		return -1;
 	return store_make_room(p->st, 0, err);
 }
 
@@ -279,6 +294,7 @@ static void put_free(struct store_put *p, bool keep)
 {
 	if (!keep)
 		put_count(p, 0);
+	room_release(&p->claim);
 	codec_frames_free(p->frames);
 	sha256_free(p->sha);
 	p->st->blobs->ops->staging_done(p->st->blobs, &p->staging, keep);

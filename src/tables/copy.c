@@ -95,9 +95,26 @@ static int copy_ranges(int fd, struct source *src, const struct copy_range *list
 	return 0;
 }
 
+/* The bytes that will be written. */
+static uint64_t ranges_size(const struct copy_range *list, size_t n, uint64_t size)
+{
+	uint64_t done = 0, sum = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		uint64_t off = MAX(list[i].off, done), end = MIN(list[i].end, size);
+
+		if (off >= end)
+			continue;
+		sum += end - off;
+		done = end;
+	}
+	return sum;
+}
+
 int tables_copy(struct source *src, const struct elf_image *img, const struct copy_options *o,
 		struct source **ret, struct err *err)
 {
+	AUTO(room_release) struct room_claim claim = { 0 };
 	AUTO(fd_close) int fd = -1;
 	const struct copy_range all = { 0, src->size };
 	AUTO(mem_freep) struct copy_range *list = NULL;
@@ -107,7 +124,11 @@ int tables_copy(struct source *src, const struct elf_image *img, const struct co
 		return -1;
 	if (img)
 		list = table_ranges(img, &n);
-	if (copy_ranges(fd, src, list ? list : &all, list ? n : 1, o, err) < 0)
+	if (!list)
+		n = 1;
+	if (room_claim(o->room, &claim, fd, ranges_size(list ? list : &all, n, src->size), err) < 0)
+		return -1;
+	if (copy_ranges(fd, src, list ? list : &all, n, o, err) < 0)
 		return -1;
 	if (ftruncate(fd, (off_t)src->size) < 0)
 		return err_os(err, errno, "%s", o->dir);

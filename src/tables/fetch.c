@@ -57,7 +57,8 @@ static enum make_outcome fetch_failed(struct make_failure *f)
 /* From now on @t is read from a file of ours. */
 static int fetched_copy(struct build *b, struct fetched *t, struct err *err)
 {
-	const struct copy_options o = { b->tables->temp_dir, &t->copies, &b->tables->cancel };
+	const struct copy_options o = { b->tables->temp_dir, &t->copies, &b->tables->cancel,
+					b->tables->opts.room };
 	struct source *src;
 
 	budget_hold_init(&t->copies, b->tables->disk, BUDGET_TABLE);

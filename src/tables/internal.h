@@ -230,6 +230,7 @@ struct copy_options {
 	const char *dir;
 	struct budget_hold *disk;  /* NULL: no limit */
 	const atomic_bool *cancel; /* NULL: it cannot be cancelled */
+	struct room *room;         /* free space that is left alone; NULL: none */
 };
 int tables_copy(struct source *src, const struct elf_image *img, const struct copy_options *o,
 		struct source **ret, struct err *err);

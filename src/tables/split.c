@@ -65,8 +65,9 @@ static int open_stored_path(const struct companion_place *p, const char *path, s
 	budget_hold_done(&x->copies);
 	budget_hold_init(&x->copies, x->tables->disk, BUDGET_TABLE);
 	r = tables_copy(ans.source, NULL,
-			&(struct copy_options){ x->tables->temp_dir, &x->copies, &x->tables->cancel }, ret,
-			&ignored);
+			&(struct copy_options){ x->tables->temp_dir, &x->copies, &x->tables->cancel,
+						x->tables->opts.room },
+			ret, &ignored);
 	source_close(ans.source);
 	return r < 0 ? COMPANION_NONE : 0;
 }

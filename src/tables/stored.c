@@ -64,6 +64,6 @@ void stored_forget(struct tables *t, const struct build_id *id)
 	struct store_key stored = symtab_key(id);
 	struct err err = { 0 };
 
-	if (t->opts.store && store_remove(t->opts.store, &stored, &err) < 0)
+	if (t->opts.store && store_remove(t->opts.store, &stored, STR(""), &err) < 0)
 		log_warn("tables", "the table of a replaced file is still in the store: %s", err.text);
 }

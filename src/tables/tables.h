@@ -32,6 +32,7 @@ struct tables_options {
 	struct store *store;       /* borrowed: tables are kept there; NULL: they are not kept */
 	struct budget *memory;     /* borrowed: of which tables are built; NULL: no limit */
 	const char *temp_dir;      /* for copies of files that cannot be read at random; NULL: /var/tmp */
+	struct room *room;         /* borrowed: the disk space that these may use; NULL: all */
 	size_t tables_size;        /* bytes of tables that stay mapped; 0: 512 MiB */
 	unsigned n_threads;        /* that build tables; 0: as many as CPUs, at most 4 */
 	unsigned max_builds;       /* tables waiting to be built; more are FRAME_BUSY. 0: 4096 */

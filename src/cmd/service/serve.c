@@ -47,6 +47,11 @@ static const struct option_row limit_rows[] = {
 	  "[half of "
 	  "the machine's]",
 	  SERVICE_SIZE(memory) },
+	{ 0, "min-free", "SIZE",
+	  "disk space to keep free: fetches, pushes, copies and cached files that would leave less are "
+	  "refused [a "
+	  "twentieth of the disk, at most 1G]",
+	  SERVICE_SIZE(min_free) },
 	{ 0, "max-connections", "N", "connections at once [from the limit of open files]",
 	  SERVICE_NUMBER(server.max_connections) },
 	{ 0, "max-connections-per-ip", "N", "connections at once from one address [no limit]",

@@ -29,7 +29,8 @@ struct service {
 	char *url;               /* for this machine, without the slash at its end; NULL: none */
 	struct scan *scan;
 	struct store *store; /* NULL: none */
-	struct net *net;     /* NULL: no other server is asked */
+	struct room *room;
+	struct net *net; /* NULL: no other server is asked */
 	struct net_url_list upstreams;
 	bool redirects;            /* of them to other hosts are followed */
 	bool upstreams_default;    /* the default server, which nobody chose */
@@ -233,6 +234,7 @@ static int open_store(struct service *v, const struct settings *s, const char *d
 	const struct store_settings *o = &service_settings(s)->store;
 	AUTO(mem_freep) char *dir = o->dir ? mem_strdup(o->dir) : mem_printf("%s/store", data);
 	const struct store_options opts = { .quota = o->quota,
+					    .room = v->room,
 					    .keep_pushed = o->keep_pushed,
 					    .create = true,
 					    .maintain = true,
@@ -255,6 +257,7 @@ static int open_upstream(struct service *v, const char *data, struct resolver *b
 		.n_urls = v->upstreams.n,
 		.store = v->store,
 		.spool_dir = spool,
+		.room = v->room,
 		.before = before,
 	};
 
@@ -295,10 +298,9 @@ static int open_profiles(struct service *v, const struct settings *s, const char
 {
 	const struct profile_store_settings *o = &service_settings(s)->profiles;
 	AUTO(mem_freep) char *dir = o->dir ? mem_strdup(o->dir) : mem_printf("%s/profiles", data);
-	const struct profilestore_options opts = { .dir = dir,
-						   .max_age_ms = o->max_age_ms,
-						   .max_size = o->max_size,
-						   .notice = on_profile_notice };
+	const struct profilestore_options opts = {
+		.dir = dir, .max_age_ms = o->max_age_ms, .max_size = o->max_size, .notice = on_profile_notice
+	};
 
 	/* A passive service only reads: the folder belongs to another process. */
 	if (!o->on || service_settings(s)->scan.passive)
@@ -373,6 +375,7 @@ static int start_server(struct service *v, const struct settings *s, const struc
 	opts.profiles = v->profiles;
 	opts.resolver = v->resolver;
 	opts.store = v->store;
+	opts.room = v->room;
 	opts.tokens_path = files->tokens;
 	opts.scan = v->scan;
 	opts.net = v->net;
@@ -429,6 +432,7 @@ static int service_start(struct service *v, struct settings *s, const struct ser
 	resolve.source_roots = source_roots(s, &resolve.n_source_roots);
 	files_init(&files, s, places);
 	v->memory = budget_new(o->memory);
+	v->room = room_new(o->min_free);
 	upstream_servers(s, &v->upstreams, &v->upstreams_default);
 	v->redirects = o->upstream.redirects;
 	if (start_scan(v, s, &files, err) < 0)
@@ -446,6 +450,7 @@ static int service_start(struct service *v, struct settings *s, const struct ser
 	tables.memory = v->memory;
 	tables.resolver = v->resolver;
 	tables.store = v->store;
+	tables.room = v->room;
 	tables.discriminators = o->discriminators;
 	v->tables = tables_new(&tables);
 	return start_naming(v, s, err) < 0 ? -1 : start_server(v, s, &files, err);
@@ -463,6 +468,7 @@ static void service_stop(struct service *v)
 	net_free(v->net);
 	resolve_close(v->resolver);
 	store_close(v->store);
+	room_free(v->room);
 	if (v->helpers)
 		pool_free(v->helpers);
 	scan_free(v->scan);

@@ -30,6 +30,7 @@ struct service_settings {
 	uint64_t span_cache, map_cache, sources_cache;
 	uint64_t memory; /* of the budget; 0: budget_usual() */
 	bool source_any, discriminators;
+	uint64_t min_free; /* of the disk; 0: room_new() chooses */
 	struct store_settings {
 		const char *dir; /* NULL: in the data directory */
 		uint64_t quota;

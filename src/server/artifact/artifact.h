@@ -179,7 +179,7 @@ struct cache_file; /* on its way into the cache */
 enum { CACHE_MISSING = 1, CACHE_NO_ROOM = 2 };
 
 /* ERR_LIMIT when another process uses @dir. */
-int cache_open(const char *dir, uint64_t max_bytes, struct cache **ret, struct err *err);
+int cache_open(const char *dir, uint64_t max_bytes, struct room *room, struct cache **ret, struct err *err);
 void cache_close(struct cache *c); /* kept files are on disk when this returns; takes NULL */
 /* The whole of the artifact, exactly @size bytes. CACHE_MISSING. The descriptor is the caller's. */
 int cache_find(struct cache *c, const struct resolve_request *what, uint64_t tag, uint64_t size, int *ret_fd);

@@ -59,6 +59,7 @@ struct cache {
 	char *dir;
 	int dir_fd, lock_fd;
 	uint64_t max_bytes;
+	struct room *room; /* borrowed; NULL: none */
 	pthread_t thread;
 	bool running;
 	struct queue *keeps;
@@ -211,6 +212,21 @@ static void cache_evict_files(struct cache *c, struct cache_entry *out)
 
 /* ---- into the cache ---- */
 
+static void cache_unreserve(struct cache *c, uint64_t size)
+{
+	pthread_mutex_lock(&c->lock);
+	c->bytes -= size;
+	pthread_mutex_unlock(&c->lock);
+}
+
+/* The file's blocks are reserved at once, so that the claim need not last. */
+static bool cache_has_disk(struct cache *c, uint64_t size)
+{
+	AUTO(room_release) struct room_claim claim = { 0 };
+
+	return room_claim(c->room, &claim, c->dir_fd, size, NULL) == 0;
+}
+
 int cache_begin(struct cache *c, uint64_t size, struct cache_file **ret, int *ret_fd, struct err *err)
 {
 	struct cache_file *sp;
@@ -233,6 +249,11 @@ int cache_begin(struct cache *c, uint64_t size, struct cache_file **ret, int *re
 		free(sp);
 		return CACHE_NO_ROOM;
 	}
+	if (!cache_has_disk(c, size)) {
+		cache_unreserve(c, size);
+		free(sp);
+		return CACHE_NO_ROOM;
+	}
 	sp->fd = openat(c->dir_fd, sp->tmp, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
 	/* Reserve the blocks now: in the middle of a reply it would be too late to find the disk full. */
 	if (sp->fd < 0 ||
@@ -247,13 +268,6 @@ int cache_begin(struct cache *c, uint64_t size, struct cache_file **ret, int *re
 	*ret = sp;
 	*ret_fd = sp->fd;
 	return 0;
-}
-
-static void cache_unreserve(struct cache *c, uint64_t size)
-{
-	pthread_mutex_lock(&c->lock);
-	c->bytes -= size;
-	pthread_mutex_unlock(&c->lock);
 }
 
 void cache_drop(struct cache *c, struct cache_file *sp)
@@ -575,12 +589,13 @@ static void cache_set_budget(struct cache *c, uint64_t max_bytes)
 		c->max_bytes = MIN((vfs.f_bavail * vfs.f_frsize + c->bytes) / 4, DEFAULT_MAX);
 }
 
-int cache_open(const char *dir, uint64_t max_bytes, struct cache **ret, struct err *err)
+int cache_open(const char *dir, uint64_t max_bytes, struct room *room, struct cache **ret, struct err *err)
 {
 	struct cache *c = NEW(struct cache);
 	int r;
 
 	c->dir = mem_strdup(dir);
+	c->room = room;
 	c->dir_fd = c->lock_fd = -1;
 	pthread_mutex_init(&c->lock, NULL);
 	c->keeps = queue_new(KEEP_QUEUE);

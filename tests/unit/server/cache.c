@@ -27,7 +27,7 @@ static struct cache *opened(uint64_t max)
 {
 	struct cache *c;
 
-	assert_done(cache_open(dir, max, &c, &err));
+	assert_done(cache_open(dir, max, NULL, &c, &err));
 	return c;
 }
 
@@ -338,7 +338,7 @@ static void two_processes_do_not_share_a_cache(void **state)
 {
 	struct cache *c = opened(MIB(1)), *other;
 
-	assert_fails(cache_open(dir, MIB(1), &other, &err), ERR_LIMIT, "another process");
+	assert_fails(cache_open(dir, MIB(1), NULL, &other, &err), ERR_LIMIT, "another process");
 	cache_close(c);
 	c = opened(MIB(1));
 	cache_close(c);
