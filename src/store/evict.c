@@ -3,8 +3,8 @@
  * Making room: objects are evicted by the cost of getting them again, and among those of equal cost by their
  * last use.
  *
- * First go contents that no record names, then objects that were made or fetched, and only then those that
- * were pushed. Objects used or written after the walk that found them are left alone, so that a content is
+ * First go contents that no record names, then earlier versions of pushed objects, then objects that were made or
+ * fetched, and only then those that were pushed. Objects used or written after the walk that found them are left alone, so that a content is
  * never removed while a record for it is being written (put.c).
  */
 #include "store/internal.h"
@@ -16,6 +16,8 @@ static int record_by_worth(const void *a, const void *b)
 	const struct refs_record *x = a, *y = b;
 	bool px = x->origin == STORE_PUSHED, py = y->origin == STORE_PUSHED;
 
+	if (x->past != y->past)
+		return x->past ? -1 : 1;
 	if (px != py)
 		return px ? 1 : -1;
 	return x->time_ns < y->time_ns ? -1 : x->time_ns > y->time_ns;
@@ -58,7 +60,7 @@ static int evict_down(struct store *st, struct refs *c, uint64_t target, struct 
 		const struct refs_record *record = &c->records[i];
 		struct refs_content *content = &c->contents[record->content];
 
-		if (st->opts.keep_pushed && record->origin == STORE_PUSHED)
+		if (st->opts.keep_pushed && record->origin == STORE_PUSHED && !record->past)
 			break;
 		/* Its content could not be removed either. */
 		if (record->time_ns > c->from_ns - st->settle_ns)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Garbage: contents that no record names, because their record was replaced or removed, or its writer died
- * before writing one.
+ * before writing one; and earlier versions of pushed objects that are older than STORE_PAST_S.
  */
 #include "store/internal.h"
 
@@ -36,6 +36,23 @@ static int gc_contents(struct store *st, struct refs *c, store_progress_fn *prog
 	return 0;
 }
 
+/* The contents become garbage now or with the next collection. */
+static int gc_past(struct store *st, struct refs *c, struct err *err)
+{
+	int64_t before = clock_wall_s() - STORE_PAST_S;
+
+	for (size_t i = 0; i < c->n_records; i++) {
+		const struct refs_record *record = &c->records[i];
+
+		if (!record->past || record->replaced > before)
+			continue;
+		if (st->blobs->ops->remove(st->blobs, record->name, INT64_MAX, err) < 0)
+			return -1;
+		c->contents[record->content].n_records--;
+	}
+	return 0;
+}
+
 int store_gc(struct store *st, store_progress_fn *progress, void *arg, struct store_gc_result *ret,
 	     struct err *err)
 {
@@ -48,7 +65,9 @@ int store_gc(struct store *st, store_progress_fn *progress, void *arg, struct st
 		return err_in(err, "store");
 	if (refs_count(st, &c, NULL, NULL, err) < 0)
 		return -1;
-	r = gc_contents(st, &c, progress, arg, &result, err);
+	r = gc_past(st, &c, err);
+	if (r == 0)
+		r = gc_contents(st, &c, progress, arg, &result, err);
 	refs_done(&c);
 	if (r < 0)
 		return err_in(err, "store");

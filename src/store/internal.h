@@ -12,6 +12,7 @@
  *   known.c       facts that were made sure of: what is durable, whole, damaged
  *   evict.c       making room
  *   gc.c          removing contents that no record names
+ *   past.c        earlier versions of pushed objects
  *   refs.c        the reference count: all records and contents
  *   pack.c        the thread that compresses contents that were kept raw at first
  *   object_list.c all records, in memory
@@ -34,6 +35,7 @@
 /* Prefixes of the names of records and of contents. */
 #define STORE_KEYS STR("keys/")
 #define STORE_DATA STR("data/")
+#define STORE_PAST STR("past/") /* records of earlier versions */
 
 /* The name of the blob that holds the record of @key: "keys/ab/abcdef.debuginfo",
  * "keys/ab/abcdef.source-<SHA-256 of the arg>". */
@@ -150,7 +152,8 @@ struct refs_record {
 	char *name; /* in the arena */
 	uint32_t content;
 	uint8_t origin;
-	bool gone;
+	bool past; /* of an earlier version */
+	int64_t replaced;
 	int64_t time_ns;
 };
 struct refs_content {
@@ -169,6 +172,7 @@ struct refs {
 	int64_t from_ns;
 	struct refs_record *records;
 	struct refs_content *contents;
+	size_t n_past; /* among the records */
 	size_t n_records, n_contents, room_records, room_contents;
 	uint64_t bytes, content_size;
 	uint64_t staged; /* bytes in staging files, also of uploads that were cut */
@@ -181,6 +185,19 @@ int refs_count(struct store *st, struct refs *ret, store_bad_fn *bad, void *arg,
 void refs_done(struct refs *c);
 /* Remove a content that no record names any more. 0, or BLOB_MISSING, BLOB_YOUNGER. */
 int refs_remove(struct store *st, const struct refs *c, const struct refs_content *content, struct err *err);
+
+/* ---- past.c ---- */
+
+/*
+ * Keep the record of that name, which is about to be replaced or removed by @by, as an earlier version. Only of a
+ * pushed object with a whole content. It is durable when this returns.
+ */
+int past_add(struct store *st, const char *name, const struct store_record *record, struct str by,
+	     struct err *err);
+/* Remove the versions of that record after the first STORE_PAST_MAX; with @all, all. */
+int past_trim(struct store *st, const char *name, bool all, struct err *err);
+/* The name of the record of which the one with this name is an earlier version: "keys/..." for "past/...". */
+void past_key_name(const char *name, struct buf *ret);
 
 /* ---- object_list.c: all take NULL ---- */
 

@@ -48,7 +48,7 @@ int store_list(struct store *st, const struct store_range *range, store_object_f
 	/* The cursor may be a view into *ret_next. */
 	buf_add_str(&after, range->cursor);
 	ret_next->size = 0;
-	buf_add_str(&names, STORE_KEYS);
+	buf_add_str(&names, range->past ? STORE_PAST : STORE_KEYS);
 	if (prefix.size > 1)
 		buf_printf(&names, "%.2s/", prefix.p);
 	buf_add_str(&names, prefix);
@@ -62,13 +62,30 @@ int store_list(struct store *st, const struct store_range *range, store_object_f
 	return r < 0 ? err_in(err, "store") : r;
 }
 
-int store_remove(struct store *st, const struct store_key *key, struct err *err)
+/* Keep the object as an earlier version, if it is worth it. */
+static int remove_keep(struct store *st, const char *name, struct str by, struct err *err)
+{
+	struct store_record record;
+	struct arena arena;
+	int r;
+
+	arena_init(&arena);
+	/* A damaged record is just removed. */
+	r = store_record_get(st, name, &arena, &record, NULL);
+	r = r == 0 ? past_add(st, name, &record, by, err) : 0;
+	arena_done(&arena);
+	return r;
+}
+
+int store_remove(struct store *st, const struct store_key *key, struct str by, struct err *err)
 {
 	AUTO(buf_done) struct buf name = { 0 };
 	int r;
 
 	store_record_name(key, &name);
-	r = st->blobs->ops->remove(st->blobs, buf_cstr(&name), INT64_MAX, err);
+	r = by.size ? remove_keep(st, buf_cstr(&name), by, err) : past_trim(st, buf_cstr(&name), true, err);
+	if (r == 0)
+		r = st->blobs->ops->remove(st->blobs, (const char *)name.p, INT64_MAX, err);
 	if (r < 0)
 		return err_in(err, "store");
 	if (r >= 0)

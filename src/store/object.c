@@ -52,6 +52,7 @@ int store_record_get(struct store *st, const char *name, struct arena *a, struct
 {
 	AUTO(buf_done) struct buf b = { 0 };
 	AUTO(buf_done) struct buf own = { 0 };
+	AUTO(buf_done) struct buf past = { 0 };
 	int r = st->blobs->ops->get(st->blobs, name, STORE_MAX_RECORD, &b, &ret->stamp, err);
 
 	if (r)
@@ -59,9 +60,14 @@ int store_record_get(struct store *st, const char *name, struct arena *a, struct
 	ret->sum = hash64(b.p, b.size, 0);
 	if (store_record_read(buf_bytes(&b), a, &ret->key, &ret->meta, err) < 0)
 		return err_in(err, "%s", name);
+	if (str_starts(str_of(name), STORE_PAST))
+		past_key_name(name, &past);
 	store_record_name(&ret->key, &own);
-	if (!str_eq(buf_str(&own), str_of(name)))
+	if (!past.size && !str_eq(buf_str(&own), str_of(name)))
 		return err_set(err, ERR_INVALID, "%s: holds the record of " STR_FMT, name,
+			       STR_ARG(buf_str(&own)));
+	if (past.size && !str_eq(buf_str(&own), buf_str(&past)))
+		return err_set(err, ERR_INVALID, "%s: is an earlier version of " STR_FMT, name,
 			       STR_ARG(buf_str(&own)));
 	ret->meta.last_used = ret->stamp.time_ns / 1000000000;
 	return 0;
@@ -78,6 +84,16 @@ int store_content_there(struct store *st, const struct store_meta *meta, bool *r
 		return -1;
 	*ret = r == 0 && stamp.size == meta->stored_size;
 	return 0;
+}
+
+struct str store_owner(const struct store_meta *meta)
+{
+	if (meta->origin != STORE_PUSHED)
+		return STR("");
+	if (meta->owner.size)
+		return meta->owner;
+	/* The name of the local user in older records. */
+	return str_eq(meta->from, STR("loopback")) ? STR("local") : meta->from;
 }
 
 /* ---- finding ---- */

@@ -327,7 +327,9 @@ struct commit {
 	const struct store_meta *meta; /* as it will be written */
 	enum store_policy policy;
 	struct buf name, record;
-	struct arena arena; /* of the existing record */
+	struct store_meta own;               /* c->meta with the owner of the existing object */
+	const struct store_record *replaces; /* of other bytes; NULL: none */
+	struct arena arena;                  /* of the existing record */
 };
 
 static void commit_done(struct commit *c)
@@ -337,7 +339,7 @@ static void commit_done(struct commit *c)
 	arena_done(&c->arena);
 }
 
-/* 0: write the new record. STORE_KEPT, STORE_SAME. */
+/* 0: write the new record. STORE_KEPT, STORE_SAME, STORE_OWNED. */
 static int commit_judge(const struct commit *c, const struct store_meta *old)
 {
 	const struct store_meta *meta = c->meta;
@@ -351,6 +353,8 @@ static int commit_judge(const struct commit *c, const struct store_meta *old)
 		return STORE_KEPT;
 	if (old->quality == meta->quality && old->origin == STORE_PUSHED && meta->origin != STORE_PUSHED)
 		return STORE_KEPT;
+	if (c->policy == STORE_IF_OWNED && store_owner(old).size && !str_eq(store_owner(old), meta->owner))
+		return STORE_OWNED;
 	return 0;
 }
 
@@ -413,11 +417,28 @@ static int commit_put_both(const struct commit *c, const struct blob_stamp *expe
 		store_usage_add(c->st, (int64_t)c->meta->stored_size);
 		*counted = true;
 	}
+	if (c->replaces && past_add(c->st, (const char *)c->name.p, c->replaces, c->meta->from, err) < 0)
+		return -1;
 	r = b->ops->put(b, (const char *)c->name.p, buf_bytes(&c->record), expect, err);
 	if (r)
 		return r;
 	record_note_durable(c->st, (const char *)c->name.p, buf_bytes(&c->record));
 	return store_now_ns() - from_ns < c->st->settle_ns / 2 ? 0 : commit_touch_content(c, err);
+}
+
+/* The object keeps its owner; other bytes become an earlier version. */
+static void commit_take_over(struct commit *c, const struct store_record *old, bool replaces)
+{
+	struct str owner = store_owner(&old->meta);
+
+	c->replaces = replaces ? old : NULL;
+	if (!owner.size || str_eq(owner, c->meta->owner) || c->meta->origin != STORE_PUSHED)
+		return;
+	c->own = *c->meta;
+	c->own.owner = owner;
+	c->meta = &c->own;
+	c->record.size = 0;
+	store_record_write(c->key, c->meta, &c->record);
 }
 
 static int commit_run(struct commit *c, bool *ret_replaced, struct err *err)
@@ -430,6 +451,7 @@ static int commit_run(struct commit *c, bool *ret_replaced, struct err *err)
 		bool there = false;
 		int r, outcome;
 
+		c->replaces = NULL;
 		r = store_record_get(c->st, (const char *)c->name.p, &c->arena, &old, &why);
 		if (r < 0 && why.kind != ERR_INVALID) {
 			*err = why;
@@ -440,12 +462,17 @@ static int commit_run(struct commit *c, bool *ret_replaced, struct err *err)
 			if (store_content_there(c->st, &old.meta, &there, err) < 0)
 				return -1;
 			outcome = there ? commit_judge(c, &old.meta) : 0;
+			if (outcome == STORE_OWNED)
+				return outcome;
 			r = outcome ? commit_settle(c, &old, outcome, err) : BLOB_MISSING;
 			if (r <= 0)
 				return r < 0 ? -1 : outcome;
 			same = there && memcmp(old.meta.sha256, c->meta->sha256, STORE_SHA256_SIZE) == 0;
+			commit_take_over(c, &old, there && !same);
 		}
 		r = commit_put_both(c, &old.stamp, &counted, err);
+		if (r == 0 && c->replaces)
+			(void)past_trim(c->st, (const char *)c->name.p, false, NULL);
 		if (r == 0)
 			object_list_put(c->st->objects, (const char *)c->name.p, c->key, c->meta);
 		if (r == 0 && c->meta->later)

@@ -61,9 +61,12 @@ void store_record_write(const struct store_key *key, const struct store_meta *me
 	record_put_number(ret, "created", meta->created);
 	record_put_number(ret, "mtime", meta->mtime);
 	record_put_text(ret, "from", meta->from);
+	record_put_text(ret, "owner", meta->owner);
 	record_put_text(ret, "address", meta->address);
 	record_put_text(ret, "file", meta->file);
 	record_put_text(ret, "archive", meta->archive);
+	record_put_number(ret, "replaced", meta->replaced);
+	record_put_text(ret, "replaced-by", meta->replaced_by);
 	buf_printf(ret, LAST_NAME "%016llx\n",
 		   (unsigned long long)hash64(ret->p + start, ret->size - start, 0));
 }
@@ -237,16 +240,44 @@ static bool get_archive(struct reading *r, struct str v)
 	return get_text(r, v, &r->meta->archive);
 }
 
+static bool get_owner(struct reading *r, struct str v)
+{
+	return get_text(r, v, &r->meta->owner);
+}
+
+static bool get_replaced(struct reading *r, struct str v)
+{
+	return get_number(v, &r->meta->replaced);
+}
+
+static bool get_replaced_by(struct reading *r, struct str v)
+{
+	return get_text(r, v, &r->meta->replaced_by);
+}
+
 static const struct {
 	const char *name;
 	bool (*get)(struct reading *r, struct str v);
 } rows[] = {
-	{ "build-id", get_id },     { "kind", get_kind },     { "arg", get_arg },
-	{ "sha256", get_sha256 },   { "size", get_size },     { "stored-size", get_stored_size },
-	{ "form", get_form },       { "origin", get_origin }, { "quality", get_quality },
-	{ "created", get_created }, { "mtime", get_mtime },   { "from", get_from },
-	{ "address", get_address }, { "file", get_file },     { "archive", get_archive },
+	{ "build-id", get_id },
+	{ "kind", get_kind },
+	{ "arg", get_arg },
+	{ "sha256", get_sha256 },
+	{ "size", get_size },
+	{ "stored-size", get_stored_size },
+	{ "form", get_form },
+	{ "origin", get_origin },
+	{ "quality", get_quality },
+	{ "created", get_created },
+	{ "mtime", get_mtime },
+	{ "from", get_from },
+	{ "address", get_address },
+	{ "file", get_file },
+	{ "archive", get_archive },
 	{ "becomes", get_becomes },
+	{ "owner", get_owner },
+	{ "replaced", get_replaced },
+	{ "replaced-by", get_replaced_by },
 };
 
 static int get_line(struct reading *r, struct str line, struct err *err)

@@ -40,6 +40,7 @@ static int refs_add_record(void *arg, const char *name, const struct blob_stamp 
 	struct store_record record;
 	const struct store_meta *meta = &record.meta;
 	struct err why = { 0 };
+	bool past;
 	int r;
 
 	arena_reset(&w->record);
@@ -52,14 +53,20 @@ static int refs_add_record(void *arg, const char *name, const struct blob_stamp 
 			w->bad(w->arg, str_of(name), &why);
 		return 0;
 	}
+	past = str_starts(str_of(name), STORE_PAST);
 	VEC_GROW(c->records, c->n_records, c->room_records);
 	c->records[c->n_records] = (struct refs_record){
 		.name = arena_strdup(&c->arena, str_of(name)),
 		.content = refs_content_at(c, meta->sha256, meta->raw),
 		.origin = (uint8_t)meta->origin,
+		.past = past,
+		.replaced = meta->replaced,
 		.time_ns = record.stamp.time_ns,
 	};
 	c->contents[c->records[c->n_records++].content].n_records++;
+	c->n_past += past;
+	if (past)
+		return 0;
 	object_list_put(w->st->objects, name, &record.key, meta);
 	if (meta->later)
 		pack_add(w->st->pack, name, meta->stored_size);
@@ -120,6 +127,9 @@ int refs_count(struct store *st, struct refs *ret, store_bad_fn *bad, void *arg,
 	arena_init(&ret->arena);
 	arena_init(&w.record);
 	r = b->ops->list(b, STORE_KEYS, STR(""), refs_add_record, &w, err);
+	/* After the keys: an object that is replaced meanwhile is found here. */
+	if (r == 0)
+		r = b->ops->list(b, STORE_PAST, STR(""), refs_add_record, &w, err);
 	if (r == 0)
 		r = b->ops->list(b, STORE_DATA, STR(""), refs_add_content, &w, err);
 	if (r == 0)
@@ -151,7 +161,8 @@ int store_stats(struct store *st, struct store_stats *ret, struct err *err)
 
 	if (refs_count(st, &c, NULL, NULL, err) < 0)
 		return -1;
-	*ret = (struct store_stats){ .n_objects = c.n_records,
+	*ret = (struct store_stats){ .n_objects = c.n_records - c.n_past,
+				     .n_past = c.n_past,
 				     .bytes = c.bytes,
 				     .content_size = c.content_size };
 	memcpy(ret->by_origin, c.by_origin, sizeof(ret->by_origin));

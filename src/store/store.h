@@ -64,6 +64,7 @@ struct store_meta {
 	enum store_quality quality; /* of a file that is not ELF: STORE_DWARF */
 	int64_t mtime;      /* of the file, as in X-DEBUGINFOD-like headers and Last-Modified; 0: unknown */
 	struct str from;    /* the name of the pusher's token, or the URL that it was fetched from */
+	struct str owner;   /* of a pushed object; empty in older records: `from` is it */
 	struct str address; /* of the pusher */
 	struct str file, archive; /* path on the machine, or in the package, and the package's:
 				     X-DEBUGINFOD-FILE and -ARCHIVE */
@@ -75,6 +76,9 @@ struct store_meta {
 	bool later;        /* raw for now: to be compressed in the background */
 	int64_t created;   /* wall time of the commit */
 	int64_t last_used; /* to within STORE_USED_EVERY_S */
+	/* of an earlier version: when it was replaced or removed, by whom */
+	int64_t replaced;
+	struct str replaced_by;
 };
 #define STORE_USED_EVERY_S 60
 
@@ -85,6 +89,7 @@ enum {
 	/* These very bytes are stored under that key already; a commit is durable nevertheless. */
 	STORE_SAME = 3,
 	STORE_FULL = 4,   /* no room within the quota, and nothing that may be evicted */
+	STORE_OWNED = 6,  /* the object belongs to another owner: nothing was changed */
 	STORE_UNSURE = 5, /* not known to be on disk and undamaged: the bytes have to be put again */
 };
 
@@ -200,8 +205,18 @@ int store_put_end(struct store_put *p, struct source **ret, uint8_t ret_sha256[S
  * With STORE_IF_BETTER, an existing object stays if its quality is better (STORE_KEPT). With equal quality
  * the new one replaces it, unless the existing one was pushed and this one was not (STORE_KEPT). STORE_SAME:
  * the bytes are the same; the record stays, except that a push takes over a fetched object. STORE_FULL.
+ *
+ * STORE_IF_OWNED is STORE_IF_BETTER for a push by meta->owner: if it would replace a pushed object of another
+ * owner: STORE_OWNED. An object that is replaced keeps its owner.
+ *
+ * A pushed object that is replaced stays as an earlier version: STORE_PAST_MAX of each object, for STORE_PAST_S, and
+ * as long as the quota has room.
  */
-enum store_policy { STORE_ALWAYS, STORE_IF_BETTER };
+enum store_policy { STORE_ALWAYS, STORE_IF_BETTER, STORE_IF_OWNED };
+#define STORE_PAST_MAX 3u
+#define STORE_PAST_S   (30 * INT64_C(86400))
+/* The owner of an object; empty: it has none, and every push may replace it. */
+struct str store_owner(const struct store_meta *meta);
 int store_put_commit(struct store_put *p, const struct store_key *key, const struct store_meta *meta,
 		     enum store_policy policy, struct err *err);
 void store_put_abort(struct store_put *p); /* takes NULL */
@@ -276,20 +291,32 @@ struct store_object {
  * Report up to range->max objects in the order of their build IDs, from range->cursor on (empty: the first;
  * else *ret_next of the call before), only those whose build ID begins with range->prefix (hexadecimal;
  * empty: all). A non-zero return of @fn ends it and is returned; views are valid for the call. *ret_next is
- * empty at the end. Unreadable records are skipped; `lode store verify` reports them.
+ * empty at the end. Unreadable records are skipped; `lode store verify` reports them. With range->past: the earlier
+ * versions instead, of each object the oldest first.
  */
 typedef int store_object_fn(void *arg, const struct store_object *o);
 struct store_range {
 	struct str prefix, cursor;
 	size_t max;
+	bool past;
 };
 int store_list(struct store *st, const struct store_range *range, store_object_fn *fn, void *arg,
 	       struct buf *ret_next, struct err *err);
-/* STORE_MISSING. The room becomes free with the next store_gc(). */
-int store_remove(struct store *st, const struct store_key *key, struct err *err);
+/*
+ * STORE_MISSING. @by not empty: a pushed object stays as an earlier version, removed by @by. Empty: all earlier
+ * versions are removed, too, and the room becomes free with the next store_gc().
+ */
+int store_remove(struct store *st, const struct store_key *key, struct str by, struct err *err);
+/*
+ * Make an earlier version the object again: that whose SHA-256 begins with @sha256 (hexadecimal; empty: the one that was
+ * replaced last). The present one becomes an earlier version, replaced by @by. STORE_MISSING.
+ */
+int store_restore(struct store *st, const struct store_key *key, struct str sha256, struct str by,
+		  struct err *err);
 
 struct store_stats {
 	uint64_t n_objects, n_contents;
+	uint64_t n_past;                     /* earlier versions */
 	uint64_t bytes;                      /* on disk */
 	uint64_t content_size;               /* of all objects, unpacked, each counted */
 	uint64_t by_origin[STORE_N_ORIGINS]; /* objects */

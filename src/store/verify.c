@@ -100,7 +100,7 @@ int store_verify(struct store *st, const struct store_verify_options *o, struct 
 		v.result.n_contents++;
 		v.done += v.c.contents[i].stored_size;
 	}
-	v.result.n_objects = v.c.n_records;
+	v.result.n_objects = v.c.n_records - v.c.n_past;
 	v.result.bytes = v.done;
 	refs_done(&v.c);
 	if (r < 0)

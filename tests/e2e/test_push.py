@@ -35,7 +35,7 @@ def test_what_is_pushed_is_served_and_who_did_is_known(server, elf):
     status, body, _ = fetch(s, f"/buildid/{elf.id}/section/.debug_str")
     assert status == 200 and body in elf.debug
     o = listed(s)[f"{elf.id}/debuginfo"]
-    assert (o["from"], o["address"], o["file"], o["quality"], o["origin"]) == ("loopback", "127.0.0.1", "a name", "dwarf", "pushed")
+    assert (o["from"], o["address"], o["file"], o["quality"], o["origin"]) == ("local", "127.0.0.1", "a name", "dwarf", "pushed")
     r = s.get(f"/buildid/{elf.id}/debuginfo", headers={"Range": "bytes=10-19"})
     assert (r.status, r.body) == (206, elf.debug[10:20])
     sound(s)

@@ -100,13 +100,22 @@ static void query_free(struct push_query *k)
 	free(k);
 }
 
+static char *owned_text(const char *owner)
+{
+	return mem_printf("the server has another file of that build ID, which belongs to '%s': only that "
+			  "owner's token, or one with the scope admin, may replace it",
+			  owner ? owner : "?");
+}
+
 static void apply_answer(struct push_item *item, const json_t *one)
 {
 	const char *why = json_string_value(json_object_get(one, "why"));
 	json_int_t off = json_integer_value(json_object_get(one, "offset"));
 
 	if (!json_is_true(json_object_get(one, "want"))) {
-		if (why && strcmp(why, "too large") == 0)
+		if (why && strcmp(why, "owned") == 0)
+			fail_item(item, owned_text(json_string_value(json_object_get(one, "owner"))));
+		else if (why && strcmp(why, "too large") == 0)
 			fail_item(item, mem_strdup("larger than the server accepts (its --max-push)"));
 		else
 			end_item(item, PUSH_HERE, why && strcmp(why, "better") == 0 ? "better" : "same");
@@ -266,6 +275,10 @@ static void part_answered(struct push_item *item, const struct net_call_answer *
 		return;
 	case 202:
 	case 409:
+		if (find_header(a->headers, "X-LODE-RESULT", &text) && str_eq(text, STR("owned"))) {
+			fail_item(item, target_message(a->body));
+			return;
+		}
 		if (find_header(a->headers, "X-LODE-OFFSET", &text) && str_to_u64(text, &off) &&
 		    off < item->size) {
 			if (a->status == 409) {

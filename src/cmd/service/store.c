@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * lode store: list, remove, collect garbage, verify. A server may use the store meanwhile.
+ * lode store: list, remove, restore, collect garbage, verify. A server may use the store meanwhile.
  */
 #include <time.h>
 #include <unistd.h>
@@ -34,23 +34,36 @@ static void put_object(struct json_writer *j, const struct store_object *o, stru
 	json_put_int(j, "last_used", m->last_used);
 	json_put_int(j, "mtime", m->mtime);
 	json_put_str(j, "from", m->from);
+	json_put_str(j, "owner", store_owner(m));
 	json_put_str(j, "address", m->address);
 	json_put_str(j, "file", m->file);
 	json_put_str(j, "archive", m->archive);
+	if (m->replaced) {
+		json_put_int(j, "replaced", m->replaced);
+		json_put_str(j, "replaced_by", m->replaced_by);
+	}
 	json_close(j);
+}
+
+#define DATE_SIZE 32
+
+static const char *date_text(int64_t at, char out[DATE_SIZE])
+{
+	time_t when = (time_t)at;
+	struct tm tm;
+
+	if (!localtime_r(&when, &tm) || !strftime(out, DATE_SIZE, "%Y-%m-%d %H:%M", &tm))
+		snprintf(out, DATE_SIZE, "-");
+	return out;
 }
 
 static void object_print(const struct store_object *o, struct arena *a)
 {
 	const struct store_meta *m = &o->meta;
-	time_t when = (time_t)m->created;
-	char size[32], date[32] = "-";
-	struct tm tm;
+	char size[32], date[DATE_SIZE];
 
-	if (localtime_r(&when, &tm))
-		strftime(date, sizeof(date), "%Y-%m-%d %H:%M", &tm);
-	printf("%8s  %s  %-7s  %-8s  ", size_text(m->size, size), date, store_origin_name(m->origin),
-	       store_quality_name(m->quality));
+	printf("%8s  %s  %-7s  %-8s  ", size_text(m->size, size), date_text(m->created, date),
+	       store_origin_name(m->origin), store_quality_name(m->quality));
 	print_text(stdout, store_key_text(&o->key, a));
 	if (m->from.size) {
 		printf("  ");
@@ -61,6 +74,21 @@ static void object_print(const struct store_object *o, struct arena *a)
 		print_text(stdout, m->file);
 	}
 	putchar('\n');
+}
+
+/* An earlier version, in the form that `lode store restore` takes. */
+static void version_print(const struct store_object *o, struct arena *a)
+{
+	const struct store_meta *m = &o->meta;
+	char size[32], date[DATE_SIZE], hex[2 * STORE_SHA256_SIZE + 1];
+
+	printf("%8s  %s by ", size_text(m->size, size), date_text(m->created, date));
+	print_text(stdout, m->from.size ? m->from : STR("?"));
+	printf(", replaced %s by ", date_text(m->replaced, date));
+	print_text(stdout, m->replaced_by.size ? m->replaced_by : STR("?"));
+	printf("  ");
+	print_text(stdout, store_key_text(&o->key, a));
+	printf("@%.12s\n", hex_of(m->sha256, hex));
 }
 
 struct store_progress {
@@ -95,6 +123,7 @@ static void end_store_progress(const struct store_progress *p)
 
 struct store_listing {
 	struct json_writer *all; /* NULL: text is printed */
+	bool past;
 	struct arena arena;
 	uint64_t n, size, n_later, later;
 };
@@ -110,17 +139,19 @@ static int list_object(void *arg, const struct store_object *o)
 	l->later += o->meta.later ? o->meta.size : 0;
 	if (l->all)
 		put_object(l->all, o, &l->arena);
+	else if (l->past)
+		version_print(o, &l->arena);
 	else
 		object_print(o, &l->arena);
 	return signals_stopped() ? 1 : 0;
 }
 
-static int store_ls(const struct settings *s, struct store *st)
+static int store_list_all(const struct settings *s, struct store *st, bool past)
 {
 	struct str prefix = s->paths.n > 1 ? s->paths.items[1] : STR("");
 	AUTO(buf_done) struct buf text = { 0 };
 	struct json_writer j = JSON_WRITER(&text);
-	struct store_listing l = { .all = s->json ? &j : NULL };
+	struct store_listing l = { .all = s->json ? &j : NULL, .past = past };
 	AUTO(buf_done) struct buf next = { 0 };
 	struct err err = { 0 };
 	char size[32];
@@ -129,8 +160,8 @@ static int store_ls(const struct settings *s, struct store *st)
 	arena_init(&l.arena);
 	json_open_array(&j, NULL);
 	do
-		r = store_list(st, &(struct store_range){ prefix, buf_str(&next), PAGE }, list_object, &l,
-			       &next, &err);
+		r = store_list(st, &(struct store_range){ prefix, buf_str(&next), PAGE, past }, list_object,
+			       &l, &next, &err);
 	while (r == 0 && next.size);
 	arena_done(&l.arena);
 	if (r < 0)
@@ -139,12 +170,62 @@ static int store_ls(const struct settings *s, struct store *st)
 	if (s->json)
 		return json_print_end(&text);
 	if (isatty(STDOUT_FILENO))
-		printf("%llu objects, %s unpacked\n", (unsigned long long)l.n, size_text(l.size, size));
+		printf("%llu %s, %s unpacked\n", (unsigned long long)l.n,
+		       past ? "earlier versions" : "objects", size_text(l.size, size));
 	if (isatty(STDOUT_FILENO) && l.n_later)
 		printf("%llu of them, %s, are not compressed yet: the server compresses them when it is "
 		       "idle\n",
 		       (unsigned long long)l.n_later, size_text(l.later, size));
 	return l.n || !prefix.size ? EXIT_DONE : EXIT_FAILED;
+}
+
+static int store_ls(const struct settings *s, struct store *st)
+{
+	return store_list_all(s, st, false);
+}
+
+static int store_history(const struct settings *s, struct store *st)
+{
+	return store_list_all(s, st, true);
+}
+
+/* ---- restore ---- */
+
+static int restore_one(const struct settings *s, struct store *st, struct str text, struct err *err)
+{
+	struct str sha256 = text, key_text = str_cut(&sha256, '@');
+	struct store_key key;
+	int r;
+
+	if (!store_key_parse(key_text, &key))
+		return err_set(err, ERR_INVALID,
+			       STR_FMT
+			       ": not a version; give BUILD-ID/KIND@SHA256, as lode store history prints it",
+			       STR_ARG(text));
+	r = store_restore(st, &key, sha256.p ? sha256 : STR(""), STR("local"), err);
+	if (r > 0)
+		return err_set(err, ERR_INVALID,
+			       STR_FMT ": there is no such earlier version: see lode store history",
+			       STR_ARG(text));
+	if (r == 0 && !s->json) {
+		printf("restored: ");
+		print_text(stdout, text);
+		putchar('\n');
+	}
+	return r;
+}
+
+static int store_restore_all(const struct settings *s, struct store *st)
+{
+	int status = EXIT_DONE;
+
+	for (size_t i = 1; i < s->paths.n; i++) {
+		struct err err = { 0 };
+
+		if (restore_one(s, st, s->paths.items[i], &err) < 0)
+			status = tell_error("store", &err);
+	}
+	return status;
 }
 
 /* ---- rm ---- */
@@ -169,7 +250,7 @@ static int store_rm(const struct settings *s, struct store *st)
 				    STR_FMT ": not a key; give BUILD-ID/KIND, as lode store ls prints it",
 				    STR_ARG(text));
 		else
-			r = store_remove(st, &key, &err);
+			r = store_remove(st, &key, STR(""), &err);
 		if (r > 0)
 			r = err_set(&err, ERR_INVALID, STR_FMT ": not in the store", STR_ARG(text));
 		if (r < 0)
@@ -330,6 +411,8 @@ static const struct {
 	size_t min_args, max_args;
 } actions[] = {
 	{ "ls", store_ls, 1, 2 },
+	{ "history", store_history, 1, 2 },
+	{ "restore", store_restore_all, 2, SIZE_MAX },
 	{ "rm", store_rm, 2, SIZE_MAX },
 	{ "gc", store_collect, 1, 1 },
 	{ "verify", store_check, 1, 1 },
@@ -375,7 +458,8 @@ static int run_store(struct settings *s)
 				   s->paths.n < actions[i].min_args ? "no BUILD-ID/KIND given"
 								    : "too many arguments");
 	}
-	return usage_error("store", "the actions are ls, rm, gc and verify, not '" STR_FMT "'",
+	return usage_error("store",
+			   "the actions are ls, history, restore, rm, gc and verify, not '" STR_FMT "'",
 			   STR_ARG(s->paths.items[0]));
 }
 
@@ -395,16 +479,19 @@ static const struct option_group store_group = { "Store", store_rows };
 
 const struct command command_store = {
 	.name = "store",
-	.args = "ls [BUILD-ID] | rm BUILD-ID/KIND... | gc | verify",
-	.summary = "list, remove and verify pushed and fetched files; collect garbage",
+	.args = "ls [BUILD-ID] | history [BUILD-ID] | restore BUILD-ID/KIND[@SHA256]... | rm "
+		"BUILD-ID/KIND... | gc | verify",
+	.summary = "list, restore, remove and verify pushed and fetched files; collect garbage",
 	.examples = "  lode store ls                       all objects\n"
+		    "  lode store history                  earlier versions, and who replaced them\n"
+		    "  lode store restore 2f18d5/debuginfo the version before the last replacement\n"
 		    "  lode store rm 2f18d5/debuginfo      one of them\n"
 		    "  lode store verify --remove          read all objects, remove damaged ones\n",
 	.groups = { &group_state, &store_group, &group_output },
 	.configured = true,
 	.min_args = 1,
 	.max_args = SIZE_MAX,
-	.missing = "no action given: ls, rm, gc or verify",
+	.missing = "no action given: ls, history, restore, rm, gc or verify",
 	.own_size = sizeof(struct service_settings),
 	.run = run_store,
 };

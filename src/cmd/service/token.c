@@ -35,6 +35,11 @@ static int token_add(const struct settings *s, const char *path, struct token_li
 		return err_set(err, ERR_INVALID,
 			       "'" STR_FMT "' cannot be a name: up to %d letters, digits or signs, no blanks",
 			       STR_ARG(name), TOKEN_MAX_NAME - 1);
+	/* Objects that were pushed without a token have this owner. */
+	if (str_eq(name, STR("local")) || str_eq(name, STR("loopback")))
+		return err_set(err, ERR_INVALID,
+			       "'" STR_FMT "' is the name of this machine's own user; choose another",
+			       STR_ARG(name));
 	if (!token_scopes_parse(str_of(scope ? scope : "push"), &scopes))
 		return err_set(err, ERR_INVALID,
 			       "--scope: '%s' is not read, push, admin, or several of them with commas",

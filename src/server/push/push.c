@@ -54,7 +54,9 @@ static struct push_request *push_request_new(struct request *req)
 	if (pr->key.kind == STORE_SECTION && arg.size)
 		arg = (struct str){ arg.p + 1, arg.size - 1 };
 	pr->key.arg = arg;
-	memcpy(pr->token, req->token, sizeof(pr->token));
+	snprintf(pr->token, sizeof(pr->token), "%s", push_owner_name(req));
+	pr->meta.owner = str_of(pr->token);
+	pr->is_admin = push_is_admin(req);
 	req->own = pr;
 	if (build_id_parse(&pr->key.id, req->parts[0]) && arg.size <= STORE_MAX_ARG)
 		return pr;
@@ -135,7 +137,9 @@ static void put_read_meta(struct request *req)
 	char address[INET6_ADDRSTRLEN] = "", *name;
 	uint64_t when;
 
-	*m = (struct store_meta){ .origin = STORE_PUSHED, .from = str_of(pr->token) };
+	*m = (struct store_meta){ .origin = STORE_PUSHED,
+				  .from = str_of(pr->token),
+				  .owner = str_of(pr->token) };
 	if (peer && peer->sa_family == AF_INET)
 		inet_ntop(AF_INET, &((const struct sockaddr_in *)peer)->sin_addr, address, sizeof(address));
 	else if (peer && peer->sa_family == AF_INET6)
@@ -171,6 +175,16 @@ static bool put_is_here(struct request *req)
 	return true;
 }
 
+/* Before the body is sent. A commit looks again: another push may come between. */
+static bool put_is_owned(struct request *req)
+{
+	struct str owner = push_other_owner(req->s, req->own, &req->arena);
+
+	if (owner.size)
+		push_reply(req, 409, "owned", push_owned_text(owner, &req->arena));
+	return owner.size > 0;
+}
+
 static bool put_take_session(struct request *req)
 {
 	struct push *p = req->s->push;
@@ -203,7 +217,7 @@ static void put_begin(struct request *req)
 {
 	if (push_request_new(req) && put_read_sizes(req) && put_read_sha256(req)) {
 		put_read_meta(req);
-		if (!put_is_here(req))
+		if (!put_is_here(req) && !put_is_owned(req))
 			(void)put_take_session(req);
 	}
 }
@@ -259,7 +273,7 @@ static enum http_next remove_run(struct request *req)
 {
 	struct push_request *pr = req->own;
 	struct err err = { 0 };
-	int r = store_remove(req->s->opts.store, &pr->key, &err);
+	int r = store_remove(req->s->opts.store, &pr->key, pr->meta.owner, &err);
 
 	if (r < 0) {
 		log_warn("http", "%s: %s", req->url, err.text);

@@ -5,6 +5,7 @@
  *   push.c     PUT and DELETE: sizes, sessions
  *   upload.c   the body of a PUT: from its HTTP thread to a worker, with back pressure
  *   session.c  interrupted uploads, which wait for their next part
+ *   owner.c    who may replace an object
  *   check.c    is it the kind of file that the path names?
  *   reply.c    replies with their headers
  *   want.c     POST /push/want: which of many files the server wants
@@ -51,6 +52,7 @@ struct push_request {
 	uint64_t off, size, total; /* this body is [off, off + size) of total */
 	struct store_meta meta;
 	char token[TOKEN_MAX_NAME];
+	bool is_admin;         /* may replace objects of other owners */
 	struct upload *upload; /* of a PUT */
 };
 
@@ -61,6 +63,21 @@ void push_reply(struct request *req, unsigned status, const char *result, const 
 /* With X-LODE-OFFSET. */
 void push_reply_offset(struct request *req, unsigned status, const char *result, uint64_t off,
 		       const char *text);
+
+/* ---- owner.c ---- */
+
+/* The name under which this client owns objects: its token, or PUSH_LOCAL. */
+#define PUSH_LOCAL "local"
+const char *push_owner_name(const struct request *req);
+/* May this client replace objects of others? On the request's own thread. */
+bool push_is_admin(struct request *req);
+/*
+ * Would a push of @pr change what another owner's object answers? Then the owner's name, in @a; else empty. A debug file
+ * would also take the place of a program of another owner that has the debug information itself.
+ */
+struct str push_other_owner(struct server *s, const struct push_request *pr, struct arena *a);
+/* "the object belongs to 'ci': ..." */
+char *push_owned_text(struct str owner, struct arena *a);
 
 /* ---- upload.c ---- */
 

@@ -44,6 +44,7 @@ static void upload_copy_meta(struct upload *up)
 	struct store_meta *m = &up->pr.meta;
 
 	m->from = arena_str(&up->arena, m->from);
+	m->owner = arena_str(&up->arena, m->owner);
 	m->address = arena_str(&up->arena, m->address);
 	m->file = arena_str(&up->arena, m->file);
 	m->archive = arena_str(&up->arena, m->archive);
@@ -162,6 +163,14 @@ static void upload_reply_failure(struct upload *up)
 		   "the server could not store the file; its log has the reason; push again later");
 }
 
+static const char *upload_owned_text(struct upload *up)
+{
+	struct store_meta there = { 0 };
+
+	(void)store_find(up->s->opts.store, &up->pr.key, &up->arena, &there, NULL);
+	return push_owned_text(store_owner(&there), &up->arena);
+}
+
 /* The file is complete: check and commit it. */
 static void upload_commit(struct upload *up)
 {
@@ -187,7 +196,8 @@ static void upload_commit(struct upload *up)
 		return;
 	}
 	up->session->put = NULL;
-	r = store_put_commit(put, &pr->key, &pr->meta, STORE_IF_BETTER, &up->err);
+	r = store_put_commit(put, &pr->key, &pr->meta, pr->is_admin ? STORE_IF_BETTER : STORE_IF_OWNED,
+			     &up->err);
 	up->failed = true; /* the session is over */
 	if (r < 0 || r == STORE_FULL) {
 		/* The pushed file was found good: the fault is the store's. */
@@ -195,6 +205,8 @@ static void upload_commit(struct upload *up)
 			up->err.kind = ERR_DAMAGED;
 		up->outcome = r;
 		upload_reply_failure(up);
+	} else if (r == STORE_OWNED) {
+		push_reply(up->req, 409, "owned", upload_owned_text(up));
 	} else if (r == STORE_SAME) {
 		push_reply(up->req, 200, "same", "the server has the same bytes already");
 	} else if (r == STORE_KEPT) {

@@ -100,6 +100,8 @@ struct want_reply {
 	struct request *req;
 	struct arena arena;
 	int64_t check_until_ms;
+	const char *owner;
+	bool is_admin;
 	struct store_key *keys; /* of all entries */
 	size_t n_keys, room_keys;
 	struct buf out;
@@ -111,6 +113,15 @@ static void reply_unwanted(struct want_reply *r, const char *why)
 	json_open_object(&r->json, NULL);
 	json_put_bool(&r->json, "want", false);
 	json_put_text(&r->json, "why", why);
+	json_close(&r->json);
+}
+
+static void reply_owned(struct want_reply *r, struct str owner)
+{
+	json_open_object(&r->json, NULL);
+	json_put_bool(&r->json, "want", false);
+	json_put_text(&r->json, "why", "owned");
+	json_put_str(&r->json, "owner", owner);
 	json_close(&r->json);
 }
 
@@ -149,8 +160,11 @@ static int entry_look_up(void *arg, const struct push_request *asked, enum store
 	struct store_meta there = { 0 };
 	uint64_t off = 0;
 	bool busy = false, is_here;
+	struct str owner;
 
-	memcpy(pr.token, w->req->token, sizeof(pr.token));
+	snprintf(pr.token, sizeof(pr.token), "%s", w->owner);
+	pr.meta.owner = str_of(pr.token);
+	pr.is_admin = w->is_admin;
 	arena_reset(&w->arena);
 	is_here = entry_find(w, &pr, &there) == 0;
 	if (pr.total > s->opts.max_push) {
@@ -160,6 +174,8 @@ static int entry_look_up(void *arg, const struct push_request *asked, enum store
 		reply_unwanted(w, "same");
 	} else if (is_here && there.quality > quality) {
 		reply_unwanted(w, "better");
+	} else if ((owner = push_other_owner(s, &pr, &w->arena)).size) {
+		reply_owned(w, owner);
 	} else {
 		session_peek(s->push->sessions, &pr, &off, &busy);
 		reply_wanted(w, off, busy);
@@ -169,7 +185,10 @@ static int entry_look_up(void *arg, const struct push_request *asked, enum store
 
 static enum http_next want_run(struct request *req)
 {
-	struct want_reply w = { .req = req, .json = { .escape_slash = true } };
+	struct want_reply w = { .req = req,
+				.json = { .escape_slash = true },
+				.owner = push_owner_name(req),
+				.is_admin = push_is_admin(req) };
 	struct err err = { 0 };
 	int r;
 

@@ -169,7 +169,7 @@ static void the_background_check_finds_damage(void **state)
 		assert_int_equal(read_back(f), READ_RIGHT);
 		assert_done(scrub_pass(f->st, NULL, NULL, &n_bad, &err));
 		assert_int_equal(n_bad, 0);
-		assert_done(store_remove(f->st, &key, &err));
+		assert_done(store_remove(f->st, &key, STR(""), &err));
 	}
 }
 

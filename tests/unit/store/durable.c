@@ -319,7 +319,7 @@ static void a_removed_object_does_not_come_back(void **state)
 	struct err err = { 0 };
 
 	assert_done(put_in(f->st, KEY, "one", &err));
-	assert_done(store_remove(f->st, &key, &err));
+	assert_done(store_remove(f->st, &key, STR(""), &err));
 	for (size_t i = 0; i < disk.n_names; i++)
 		assert_string_not_equal(disk.names[i].name, "ab01.debuginfo");
 }

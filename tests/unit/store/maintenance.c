@@ -54,11 +54,11 @@ static void unreferenced_contents_are_collected(void **state)
 
 	put(f, "ab/debuginfo", STORE_PUSHED, 1);
 	put(f, "ab/executable", STORE_PUSHED, 1);
-	put(f, "cd/debuginfo", STORE_PUSHED, 2);
-	assert_done(store_remove(f->st, &key, &err));
+	put(f, "cd/debuginfo", STORE_MADE, 2);
+	assert_done(store_remove(f->st, &key, STR(""), &err));
 	assert_done(store_gc(f->st, NULL, NULL, &gc, &err));
 	assert_int_equal(gc.n_contents, 0);
-	put(f, "cd/debuginfo", STORE_PUSHED, 3);
+	put(f, "cd/debuginfo", STORE_MADE, 3);
 	snprintf(path, sizeof(path), "%s/tmp/left", f->dir);
 	test_file_write(path, "x", 1);
 	assert_done(store_gc(f->st, NULL, NULL, &gc, &err));
@@ -78,7 +78,7 @@ static void young_contents_are_not_collected(void **state)
 
 	put(f, "ab/debuginfo", STORE_PUSHED, 1);
 	clock_test_advance(-9000);
-	assert_done(store_remove(f->st, &key, &err));
+	assert_done(store_remove(f->st, &key, STR(""), &err));
 	assert_done(store_gc(f->st, NULL, NULL, &gc, &err));
 	assert_int_equal(gc.n_contents, 0);
 	assert_int_equal(gc.n_young, 1);

@@ -81,7 +81,7 @@ static void names_come_in_pages_and_reflect_puts_and_removals(void **state)
 	assert_string_equal(list_names(f, "keys/ab/ab01.debuginfo", 1, NULL),
 			    "keys/ab/ab02.executable=/usr/bin/two ");
 	put(f->st, "ab01/debuginfo", STORE_PUSHED, "other");
-	assert_done(store_remove(f->st, &key, &err));
+	assert_done(store_remove(f->st, &key, STR(""), &err));
 	assert_string_equal(list_names(f, "", 10, NULL), "keys/ab/ab01.debuginfo=other ");
 }
 
@@ -97,7 +97,7 @@ static void changes_by_another_process_appear_after_the_next_gc(void **state)
 	assert_string_equal(list_names(f, "", 10, NULL), "keys/ab/ab01.debuginfo=one ");
 	other = open_another(f);
 	put(other, "ab02/debuginfo", STORE_PUSHED, "two");
-	assert_done(store_remove(other, &key, &err));
+	assert_done(store_remove(other, &key, STR(""), &err));
 	assert_string_equal(list_names(f, "", 10, NULL), "keys/ab/ab01.debuginfo=one ");
 	assert_done(store_gc(f->st, NULL, NULL, &result, &err));
 	assert_string_equal(list_names(f, "", 10, NULL), "keys/ab/ab02.debuginfo=two ");

@@ -241,10 +241,145 @@ static void a_removed_object_is_missing(void **state)
 	struct err err = { 0 };
 
 	put(f, "ab/debuginfo", STORE_PUSHED, STORE_DWARF, "x");
-	assert_done(store_remove(f->st, &key, &err));
-	assert_int_equal(store_remove(f->st, &key, &err), STORE_MISSING);
+	assert_done(store_remove(f->st, &key, STR(""), &err));
+	assert_int_equal(store_remove(f->st, &key, STR(""), &err), STORE_MISSING);
 	assert_int_equal(store_find(f->st, &key, &f->arena, &meta, &err), STORE_MISSING);
 	assert_string_equal(get(f, "ab/debuginfo", &meta), "");
+}
+
+/* ---- owners ---- */
+
+static int put_as(struct store_fixture *f, const char *owner, const char *content, enum store_policy policy)
+{
+	struct store_key key = key_of("ab/debuginfo");
+	struct store_meta meta = {
+		.origin = STORE_PUSHED, .quality = STORE_DWARF, .from = str_of(owner), .owner = str_of(owner)
+	};
+	struct err err = { 0 };
+	int r = store_put_bytes(f->st, &key, &meta, false, bytes_of(content, strlen(content)), policy, &err);
+
+	if (r < 0)
+		fail_msg("%s", err.text);
+	return r;
+}
+
+/* "content by owner, ..." of the earlier versions, the oldest first. */
+static int add_version_text(void *arg, const struct store_object *o)
+{
+	assert_true(o->meta.replaced > 0);
+	buf_printf(arg, STR_FMT ">" STR_FMT " ", STR_ARG(o->meta.from), STR_ARG(o->meta.replaced_by));
+	return 0;
+}
+
+static void assert_versions(struct store_fixture *f, const char *want)
+{
+	AUTO(buf_done) struct buf got = { 0 }, next = { 0 };
+	struct err err = { 0 };
+
+	assert_done(store_list(f->st, &(struct store_range){ STR("ab"), STR(""), 100, true },
+			       add_version_text, &got, &next, &err));
+	assert_str(buf_str(&got), want);
+}
+
+static void an_object_is_replaced_by_its_owner_only(void **state)
+{
+	struct store_fixture *f = *state;
+	struct store_meta meta;
+
+	assert_int_equal(put_as(f, "ci", "one", STORE_IF_OWNED), 0);
+	assert_int_equal(put_as(f, "other", "evil", STORE_IF_OWNED), STORE_OWNED);
+	assert_string_equal(get(f, "ab/debuginfo", &meta), "one");
+	assert_versions(f, "");
+	assert_int_equal(put_as(f, "other", "one", STORE_IF_OWNED), STORE_SAME);
+	assert_int_equal(put_as(f, "ci", "two", STORE_IF_OWNED), 0);
+	clock_test_advance(1000);
+	/* An administrator may, and the object keeps its owner. */
+	assert_int_equal(put_as(f, "root", "three", STORE_IF_BETTER), 0);
+	assert_string_equal(get(f, "ab/debuginfo", &meta), "three");
+	assert_str(store_owner(&meta), "ci");
+	assert_str(meta.from, "root");
+	clock_test_advance(1000);
+	assert_int_equal(put_as(f, "other", "evil", STORE_IF_OWNED), STORE_OWNED);
+	assert_int_equal(put_as(f, "ci", "four", STORE_IF_OWNED), 0);
+	assert_versions(f, "ci>ci ci>root root>ci ");
+}
+
+static void an_object_of_an_older_version_belongs_to_its_pusher(void **state)
+{
+	struct store_fixture *f = *state;
+	struct store_meta meta = { .origin = STORE_PUSHED, .from = STR("loopback") };
+	struct store_key key = key_of("ab/debuginfo");
+	struct err err = { 0 };
+
+	assert_str(store_owner(&meta), "local");
+	meta.from = STR("ci");
+	assert_str(store_owner(&meta), "ci");
+	assert_done(store_put_bytes(f->st, &key, &meta, false, bytes_of("one", 3), STORE_IF_BETTER, &err));
+	assert_int_equal(put_as(f, "other", "evil", STORE_IF_OWNED), STORE_OWNED);
+	assert_int_equal(put_as(f, "ci", "two", STORE_IF_OWNED), 0);
+	meta.origin = STORE_FETCHED;
+	assert_str(store_owner(&meta), "");
+}
+
+static void earlier_versions_are_kept_and_restored(void **state)
+{
+	static const char *const texts[] = { "v0", "v1", "v2", "v3", "v4" };
+	struct store_key key = key_of("ab/debuginfo");
+	struct store_fixture *f = *state;
+	struct store_gc_result gc;
+	struct store_stats stats;
+	struct store_meta meta;
+	struct err err = { 0 };
+
+	for (size_t i = 0; i < ARRAY_SIZE(texts); i++) {
+		assert_int_equal(put_as(f, "ci", texts[i], STORE_IF_OWNED), 0);
+		clock_test_advance(60000);
+	}
+	assert_versions(f, "ci>ci ci>ci ci>ci ");
+	assert_done(store_gc(f->st, NULL, NULL, &gc, &err));
+	assert_done(store_stats(f->st, &stats, &err));
+	assert_int_equal(stats.n_objects, 1);
+	assert_int_equal(stats.n_past, 3);
+	assert_int_equal(stats.n_contents, 4); /* v0 is gone */
+	assert_done(store_restore(f->st, &key, STR(""), STR("root"), &err));
+	assert_string_equal(get(f, "ab/debuginfo", &meta), "v3");
+	assert_int_equal(meta.replaced, 0);
+	assert_versions(f, "ci>ci ci>ci ci>root ");
+	clock_test_advance(60000);
+	assert_done(store_remove(f->st, &key, STR("root"), &err));
+	assert_string_equal(get(f, "ab/debuginfo", &meta), "");
+	assert_done(store_restore(f->st, &key, STR(""), STR("root"), &err));
+	assert_string_equal(get(f, "ab/debuginfo", &meta), "v3");
+	assert_int_equal(store_restore(f->st, &key, STR("00000000"), STR("root"), &err), STORE_MISSING);
+	/* Time removes them, and so does a removal for good. */
+	clock_test_advance((STORE_PAST_S + 60) * 1000);
+	assert_done(store_gc(f->st, NULL, NULL, &gc, &err));
+	assert_versions(f, "");
+	assert_done(store_stats(f->st, &stats, &err));
+	assert_int_equal(stats.n_contents, 1);
+	assert_int_equal(put_as(f, "ci", "v5", STORE_IF_OWNED), 0);
+	assert_done(store_remove(f->st, &key, STR(""), &err));
+	assert_versions(f, "");
+}
+
+static void earlier_versions_are_evicted_first(void **state)
+{
+	struct store_fixture *f = *state;
+	struct store_evict_result result;
+	struct store_meta meta;
+	struct store_stats stats;
+	struct err err = { 0 };
+
+	put(f, "cd/debuginfo", STORE_FETCHED, STORE_DWARF, "fetched");
+	clock_test_advance(60000);
+	put_as(f, "ci", "one", STORE_IF_OWNED);
+	put_as(f, "ci", "two", STORE_IF_OWNED);
+	clock_test_advance(60000);
+	assert_done(store_stats(f->st, &stats, &err));
+	assert_done(store_evict(f->st, stats.bytes - 1, &result, &err));
+	assert_versions(f, "");
+	assert_string_equal(get(f, "cd/debuginfo", &meta), "fetched");
+	assert_string_equal(get(f, "ab/debuginfo", &meta), "two");
 }
 
 /* ---- several threads ---- */
@@ -324,13 +459,14 @@ static void concurrent_gc_removes_no_content_in_use(void **state)
 		put(f, i % 2 ? "ab/debuginfo" : "cd/debuginfo", STORE_PUSHED, STORE_DWARF, text);
 		assert_string_equal(get(f, i % 2 ? "ab/debuginfo" : "cd/debuginfo", &meta), text);
 		if (i % 5 == 0)
-			assert_done(store_remove(f->st, &key, &err));
+			assert_done(store_remove(f->st, &key, STR(""), &err));
 		arena_reset(&f->arena);
 	}
 	atomic_store(&c.stop, true);
 	pthread_join(c.thread, NULL);
 }
 
+#define FROZEN(test) cmocka_unit_test_setup_teardown(test, set_up_frozen, tear_down)
 #define BOTH(test)                                                       \
 	cmocka_unit_test_setup_teardown(test, set_up_memory, tear_down), \
 		cmocka_unit_test_setup_teardown(test, set_up, tear_down)
@@ -379,6 +515,10 @@ int main(void)
 		BOTH(a_put_of_another_size_than_announced_fails),
 		BOTH(the_list_comes_in_pages),
 		BOTH(a_removed_object_is_missing),
+		FROZEN(an_object_is_replaced_by_its_owner_only),
+		BOTH(an_object_of_an_older_version_belongs_to_its_pusher),
+		FROZEN(earlier_versions_are_kept_and_restored),
+		FROZEN(earlier_versions_are_evicted_first),
 		BOTH(concurrent_puts_keep_the_best_object),
 		cmocka_unit_test(the_commit_callback_is_called_for_new_bytes_only),
 		cmocka_unit_test_setup_teardown(concurrent_gc_removes_no_content_in_use, set_up, tear_down),

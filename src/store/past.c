@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Earlier versions of pushed objects: the record of a version that was replaced or removed is kept under another name,
+ * and keeps its content from being collected.
+ *
+ * The name is that of the record with the time of the replacement and the beginning of the content's SHA-256:
+ * "past/ab/abcdef.debuginfo.<16 digits: milliseconds>-<8 digits>". So versions of one object are listed in their order.
+ */
+#include "store/internal.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#define TAIL_SIZE (1 + 16 + 1 + 8) /* ".<time>-<SHA-256>" */
+
+/* "past/ab/abcdef.debuginfo." */
+static void past_prefix(const char *name, struct buf *ret)
+{
+	buf_add_str(ret, STORE_PAST);
+	buf_add_str(ret, str_of(name + STORE_KEYS.size));
+	buf_add_char(ret, '.');
+}
+
+void past_key_name(const char *name, struct buf *ret)
+{
+	struct str rest = str_of(name + STORE_PAST.size);
+
+	rest.size -= MIN(rest.size, (size_t)TAIL_SIZE);
+	buf_add_str(ret, STORE_KEYS);
+	buf_add_str(ret, rest);
+}
+
+static void past_name(const char *name, const struct store_meta *meta, struct buf *ret)
+{
+	char hex[2 * STORE_SHA256_SIZE + 1];
+
+	past_prefix(name, ret);
+	buf_printf(ret, "%016llx-%.8s", (unsigned long long)clock_wall_ms(),
+		   hex_encode(bytes_of(meta->sha256, STORE_SHA256_SIZE), hex));
+}
+
+int past_add(struct store *st, const char *name, const struct store_record *record, struct str by,
+	     struct err *err)
+{
+	AUTO(buf_done) struct buf past = { 0 };
+	AUTO(buf_done) struct buf text = { 0 };
+	struct store_meta meta = record->meta;
+	bool whole;
+	int r;
+
+	if (meta.origin != STORE_PUSHED)
+		return 0;
+	if (content_is_whole(st, &meta, &whole, err) < 0)
+		return -1;
+	if (!whole)
+		return 0;
+	meta.later = false;
+	meta.replaced = clock_wall_s();
+	meta.replaced_by = by.size ? by : STR("?");
+	past_name(name, &meta, &past);
+	store_record_write(&record->key, &meta, &text);
+	/* BLOB_CHANGED: it is there already, of the same second. */
+	r = st->blobs->ops->put(st->blobs, buf_cstr(&past), buf_bytes(&text), &(struct blob_stamp){ 0 }, err);
+	return r < 0 ? -1 : 0;
+}
+
+/* ---- versions of one object ---- */
+
+struct versions {
+	char **names; /* the oldest first */
+	size_t n, room;
+};
+
+static int version_note(void *arg, const char *name, const struct blob_stamp *stamp, struct err *err)
+{
+	struct versions *v = arg;
+
+	VEC_PUSH(v->names, v->n, v->room) = mem_strdup(name);
+	return 0;
+}
+
+static void versions_done(struct versions *v)
+{
+	for (size_t i = 0; i < v->n; i++)
+		free(v->names[i]);
+	free(v->names);
+}
+
+static int versions_list(struct store *st, const char *name, struct versions *ret, struct err *err)
+{
+	AUTO(buf_done) struct buf prefix = { 0 };
+
+	past_prefix(name, &prefix);
+	return st->blobs->ops->list(st->blobs, buf_str(&prefix), STR(""), version_note, ret, err);
+}
+
+int past_trim(struct store *st, const char *name, bool all, struct err *err)
+{
+	AUTO(versions_done) struct versions v = { 0 };
+	size_t keep = all ? 0 : STORE_PAST_MAX;
+
+	if (versions_list(st, name, &v, err) < 0)
+		return -1;
+	for (size_t i = 0; i + keep < v.n; i++)
+		if (st->blobs->ops->remove(st->blobs, v.names[i], INT64_MAX, err) < 0)
+			return -1;
+	return 0;
+}
+
+/* The latest version whose SHA-256 begins with @sha256. BLOB_MISSING. */
+static int version_find(struct store *st, const char *name, struct str sha256, struct arena *a,
+			struct store_record *ret, char **ret_name, struct err *err)
+{
+	AUTO(versions_done) struct versions v = { 0 };
+
+	if (versions_list(st, name, &v, err) < 0)
+		return -1;
+	while (v.n) {
+		AUTO(mem_freep) char *version = v.names[--v.n];
+		char hex[2 * STORE_SHA256_SIZE + 1];
+
+		if (store_record_get(st, version, a, ret, NULL) != 0)
+			continue;
+		hex_encode(bytes_of(ret->meta.sha256, STORE_SHA256_SIZE), hex);
+		if (!str_starts(str_of(hex), sha256))
+			continue;
+		*ret_name = TAKE(version);
+		return 0;
+	}
+	return BLOB_MISSING;
+}
+
+/* ---- restoring ---- */
+
+/* BLOB_CHANGED: another writer came first. */
+static int version_restore(struct store *st, const char *name, const struct store_record *version,
+			   struct str by, struct err *err)
+{
+	AUTO(buf_done) struct buf text = { 0 };
+	struct store_record now = { 0 };
+	struct store_meta meta = version->meta;
+	struct arena arena;
+	bool is_there;
+	int r;
+
+	arena_init(&arena);
+	r = store_record_get(st, name, &arena, &now, NULL);
+	is_there = r == 0;
+	r = is_there ? past_add(st, name, &now, by, err) : 0;
+	meta.replaced = 0;
+	meta.replaced_by = STR("");
+	store_record_write(&version->key, &meta, &text);
+	if (r == 0)
+		r = st->blobs->ops->put(st->blobs, name, buf_bytes(&text), &now.stamp, err);
+	if (r == 0) {
+		object_list_put(st->objects, name, &version->key, &meta);
+		atomic_fetch_add(&st->generation, 1);
+	}
+	arena_done(&arena);
+	return r;
+}
+
+int store_restore(struct store *st, const struct store_key *key, struct str sha256, struct str by,
+		  struct err *err)
+{
+	AUTO(buf_done) struct buf name = { 0 };
+	AUTO(mem_freep) char *version_name = NULL;
+	struct store_record version;
+	struct arena arena;
+	bool whole = false;
+	int r;
+
+	store_record_name(key, &name);
+	arena_init(&arena);
+	r = version_find(st, buf_cstr(&name), sha256, &arena, &version, &version_name, err);
+	if (r == 0 && content_is_whole(st, &version.meta, &whole, err) < 0)
+		r = -1;
+	if (r == 0 && !whole)
+		r = err_set(err, ERR_INVALID, "the content of that version is damaged");
+	if (r == 0)
+		r = version_restore(st, (const char *)name.p, &version, by, err);
+	if (r == BLOB_CHANGED)
+		r = err_set(err, ERR_BUSY, "the object was replaced at this moment; try again");
+	else if (r == BLOB_MISSING)
+		r = STORE_MISSING;
+	if (r == 0) {
+		(void)st->blobs->ops->remove(st->blobs, version_name, INT64_MAX, NULL);
+		(void)past_trim(st, (const char *)name.p, false, NULL);
+	}
+	arena_done(&arena);
+	return r < 0 ? err_in(err, "store") : r;
+}

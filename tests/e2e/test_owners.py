@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: Apache-2.0
+"""An object belongs to the token that pushed it: nobody else replaces it, and its earlier versions can be restored."""
+
+import json
+import subprocess
+
+from making import elf
+from pushing import bearer, listed, lode, one, put, server, sha, sound, token, want
+
+
+def history(s, *build_id):
+    return json.loads(lode("store", "history", *build_id, "--json", "--data", s.data).stdout)
+
+
+def test_another_token_does_not_replace_or_shadow(server, elf, tmp_path):
+    s = server()
+    mine, other, admin = token(s, "mine"), token(s, "other"), token(s, "ops", "admin")
+    path = f"/buildid/{elf.id}/debuginfo"
+    evil = elf.debug + b"\0"
+    assert put(s, path, elf.debug, bearer(mine))[0] == 201
+    for headers in ({}, {"X-LODE-SHA256": sha(evil)}):
+        status, h, text = put(s, path, evil, {**bearer(other), **headers})
+        assert status == 409 and h["X-LODE-RESULT"] == "owned" and "'mine'" in text and "admin" in text
+    assert s.get(path).body == elf.debug
+    assert want(s, one(elf.id, evil), headers=bearer(other)) == [{"want": False, "why": "owned", "owner": "mine"}]
+    assert want(s, one(elf.id, evil), headers=bearer(mine)) == [{"want": True, "offset": 0}]
+    assert want(s, one(elf.id, elf.debug), headers=bearer(other)) == [{"want": False, "why": "same"}]
+    assert put(s, path, elf.debug, bearer(other))[1]["X-LODE-RESULT"] == "same"
+    assert listed(s)[f"{elf.id}/debuginfo"]["owner"] == "mine" and history(s) == []
+    # lode push says it, and goes on with other files
+    (tmp_path / "tree").mkdir()
+    (tmp_path / "tree" / "evil.debug").write_bytes(evil)
+    (tmp_path / "tree" / "program").write_bytes(elf.program)
+    (tmp_path / "token").write_text(other)
+    r = lode("push", tmp_path / "tree", "--to", f"http://127.0.0.1:{s.port}", "--token-file", tmp_path / "token", ok=False)
+    assert r.returncode == 1 and "belongs to 'mine'" in r.stderr and "1 stored" in r.stdout and "1 failed" in r.stdout
+    # A replacement by the owner, then one by an administrator, who can also undo both.
+    assert put(s, path, evil, bearer(mine))[0] == 201
+    third = elf.debug + b"\0\0"
+    assert put(s, path, third, bearer(admin))[0] == 201
+    assert s.get(path).body == third
+    assert listed(s)[f"{elf.id}/debuginfo"]["owner"] == "mine"
+    old = history(s, elf.id)
+    assert [(o["sha256"], o["from"], o["replaced_by"]) for o in old] == [(sha(elf.debug), "mine", "mine"), (sha(evil), "mine", "ops")]
+    lode("store", "gc", "--data", s.data)
+    s.stop()
+    out = lode("store", "history", "--data", s.data).stdout
+    assert f"{elf.id}/debuginfo@{sha(evil)[:12]}" in out and "by ops" in out
+    lode("store", "restore", f"{elf.id}/debuginfo@{sha(elf.debug)[:12]}", "--data", s.data)
+    s = server(data=s.data)
+    assert s.get(path).body == elf.debug
+    sound(s)
+    # A removed object is restored, too; rm is for good.
+    assert put(s, path, b"", bearer(mine), "DELETE")[0] == 403
+    assert put(s, path, b"", bearer(admin), "DELETE")[0] == 200
+    assert s.get(path).status == 404
+    lode("store", "restore", f"{elf.id}/debuginfo", "--data", s.data)
+    lode("store", "rm", f"{elf.id}/debuginfo", "--data", s.data)
+    assert history(s) == []
+    assert lode("store", "restore", f"{elf.id}/debuginfo", "--data", s.data, ok=False).returncode == 1
+
+
+def test_a_program_that_is_its_own_debug_file_is_not_shadowed(server, elf, tmp_path):
+    s = server()
+    mine, other = token(s, "mine"), token(s, "other")
+    program = tmp_path / "whole"
+    program.write_bytes(elf.program)
+    (tmp_path / "debug").write_bytes(elf.debug)
+    subprocess.run(["eu-unstrip", program, tmp_path / "debug", "-o", tmp_path / "joined"], check=True)
+    unstripped = (tmp_path / "joined").read_bytes()
+    assert put(s, f"/buildid/{elf.id}/executable", unstripped, bearer(mine))[0] == 201
+    status, h, _ = put(s, f"/buildid/{elf.id}/debuginfo", elf.debug, {**bearer(other), "X-LODE-SHA256": sha(elf.debug)})
+    assert status == 409 and h["X-LODE-RESULT"] == "owned"
+    assert s.get(f"/buildid/{elf.id}/debuginfo").body == unstripped
+    assert put(s, f"/buildid/{elf.id}/debuginfo", elf.debug, bearer(mine))[0] == 201
+
+
+def test_names_of_the_local_user_are_no_tokens(server, elf):
+    s = server()
+    path = f"/buildid/{elf.id}/debuginfo"
+    assert put(s, path, elf.debug)[0] == 201
+    assert listed(s)[f"{elf.id}/debuginfo"]["owner"] == "local"
+    assert lode("token", "add", "local", "--data", s.data, ok=False).returncode == 1
+    ci = token(s, "ci")
+    assert put(s, path, elf.debug + b"\0", bearer(ci))[0] == 409
