@@ -35,7 +35,7 @@ size_t naming_batch_room(const struct naming_batch *p)
 	return profile_frame_texts_size(p->frames) < NAMING_TEXTS ? NAMING_BATCH - p->n : 0;
 }
 
-void naming_batch_name(struct naming_batch *p, uint32_t location, const struct tables_answer *a)
+void naming_batch_name(struct naming_batch *p, uint64_t location, const struct tables_answer *a)
 {
 	size_t n = a->frames ? a->frames->n : 0;
 	struct profilestore_name_line *lines = n ? ARENA_NEW_N(&p->arena, struct profilestore_name_line, n)

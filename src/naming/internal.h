@@ -50,7 +50,7 @@ void naming_batch_done(struct naming_batch *p);
 void naming_batch_begin(struct naming_batch *p);
 /* The caller makes sure that naming_batch_room() is more than 0. */
 size_t naming_batch_room(const struct naming_batch *p);
-void naming_batch_name(struct naming_batch *p, uint32_t location, const struct tables_answer *a);
+void naming_batch_name(struct naming_batch *p, uint64_t location, const struct tables_answer *a);
 void naming_batch_tried(struct naming_batch *p,
 			const struct profilestore_tried *t); /* its texts are copied */
 /* Write all that was put so far, durably. false: it failed. */

@@ -27,6 +27,9 @@ void column_done(struct column *c);
  */
 void *column_next(struct column *c);
 
+/* Make @c @n entries long; the new ones are zeroed, and take memory only when written. false: as column_next(). */
+bool column_skip(struct column *c, uint32_t n);
+
 static inline uint32_t column_n(const struct column *c)
 {
 	return atomic_load_explicit(&c->n, memory_order_acquire);

@@ -9,7 +9,10 @@
 
 #include <pthread.h>
 #include <stdlib.h>
+#include <unistd.h>
 #include "base/vec.h"
+
+#define TAKE_OVER_US 200
 
 void reader_hold(struct profilestore *s, struct reader *r)
 {
@@ -25,19 +28,46 @@ void reader_hold(struct profilestore *s, struct reader *r)
 	pthread_mutex_unlock(&s->readers_lock);
 }
 
+/* Begins the snapshot, too: BEGIN alone does not. */
+static int read_generation(struct profilestore *s, struct db *db, int64_t *ret, struct err *err)
+{
+	struct db_stmt *st;
+	int r;
+
+	if (db_prepare(db, "SELECT generation FROM counter WHERE id = 1", &st, err) < 0)
+		return -1;
+	r = db_step(st, err);
+	if (r == DB_ROW)
+		*ret = db_i64(st, 0);
+	db_reset(st);
+	/* The entries that rows of this snapshot refer to were written before. */
+	(void)atomic_load_explicit(&s->n_published, memory_order_acquire);
+	return r < 0 ? -1 : 0;
+}
+
 int reader_begin(struct profilestore *s, struct reader *r, struct err *err)
 {
-	reader_hold(s, r);
-	r->n_renewals = atomic_load(&s->wal.n_renewals);
-	r->db = reader_take(s, err);
-	if (r->db)
-		return 0;
-	reader_end(r);
-	return -1;
+	int64_t generation = 0;
+
+	for (;;) {
+		reader_hold(s, r);
+		r->n_renewals = atomic_load(&s->wal.n_renewals);
+		r->db = reader_take(s, err);
+		if (!r->db || read_generation(r->s, r->db, &generation, err) < 0) {
+			reader_end(r);
+			return -1;
+		}
+		if (generation == r->meta->generation)
+			return 0;
+		/* A sweep was committed, and its tables are about to be taken over. */
+		reader_end(r);
+		usleep(TAKE_OVER_US);
+	}
 }
 
 int reader_renew(struct reader *r, struct err *err)
 {
+	int64_t generation = 0;
 	uint32_t n = r ? atomic_load_explicit(&r->s->wal.n_renewals, memory_order_relaxed) : 0;
 
 	if (!r || r->n_renewals == n)
@@ -46,15 +76,21 @@ int reader_renew(struct reader *r, struct err *err)
 	db_rollback(r->db);
 	wal_leave(r->s);
 	wal_enter(r->s);
-	return db_exec(r->db, "BEGIN", err);
+	if (db_exec(r->db, "BEGIN", err) < 0 || read_generation(r->s, r->db, &generation, err) < 0)
+		return -1;
+	if (generation == r->meta->generation)
+		return 0;
+	r->stale = true;
+	return err_set(err, ERR_CANCELLED, "the tables were swept during the query; send it again");
 }
 
-void reader_end(struct reader *r)
+bool reader_end(struct reader *r)
 {
 	struct profilestore *s = r->s;
+	bool stale = r->stale;
 
 	if (!s)
-		return;
+		return false;
 	reader_give(s, r->db);
 	pthread_mutex_lock(&s->readers_lock);
 	*r->at = r->next;
@@ -62,6 +98,7 @@ void reader_end(struct reader *r)
 		r->next->at = r->at;
 	pthread_mutex_unlock(&s->readers_lock);
 	*r = (struct reader){ 0 };
+	return stale;
 }
 
 /* ---- retired objects ---- */

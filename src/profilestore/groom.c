@@ -4,6 +4,7 @@
  */
 #include <pthread.h>
 #include "profilestore/internal.h"
+#include "profilestore/sweep.h"
 
 #define STEP_SERIES 16u /* series groomed in one step */
 
@@ -55,10 +56,15 @@ int profilestore_groom(struct profilestore *s, bool *ret_more, struct err *err)
 
 	*ret_more = false;
 	pthread_mutex_lock(&s->groom_lock);
+	epoch_release(s);
 	r = retain_groom(s, &more, err);
 	*ret_more |= more;
 	if (r == 0 && !more) {
 		r = series_sweep(s, &more, err);
+		*ret_more |= more;
+	}
+	if (r == 0 && !more) {
+		r = sweep_groom(s, s->sweep, &more, err);
 		*ret_more |= more;
 	}
 	if (r == 0 && !more) {

@@ -14,6 +14,7 @@
  *   read.c             connections of readers; a range, by rollups and profile by profile
  *   query.c, merge.c   queries
  *   rollup.c, retain.c housekeeping
+ *   sweep.c            the metadata store without entries that no profile needs
  *   names.c            names for locations
  */
 #pragma once
@@ -128,7 +129,8 @@ enum segment_kind {
 	SEGMENT_PARTS,
 	SEGMENT_LOCATIONS,
 	SEGMENT_STACKS,
-	SEGMENT_NAMES, /* the names of locations that were looked up; the last entry of a location counts */
+	SEGMENT_NAMES,  /* the names of locations that were looked up; the last entry of a location counts */
+	SEGMENT_REUSED, /* stacks that got a number that was free */
 	SEGMENT_N_KINDS
 };
 struct segments {
@@ -138,15 +140,33 @@ struct segments {
 	uint32_t n_names;
 };
 /* Write it with this transaction. The caller changes the location itself after the commit. */
+void segments_init(struct segments *g, struct meta *m); /* of new tables: nothing is on disk */
 void segment_add_names(struct segments *g, uint32_t location, struct meta_names n, uint64_t elf_addr);
-int segments_write(struct profilestore *s, struct err *err);
-void segments_commit(struct segments *g, bool done);
+/*
+ * Write the entries of @m that are not on disk, up to about @max_bytes of them: *ret_more, if there are more. The
+ * caller calls segments_commit() after the transaction.
+ */
+int segments_write(struct db *db, const struct meta *m, struct segments *g, uint64_t max_bytes,
+		   bool *ret_more, struct err *err);
+void segments_commit(struct meta *m, struct segments *g, bool done);
 /* Append the entries of a row to @m. ERR_DAMAGED: they do not fit to the ones that are there. */
 int segment_read(struct meta *m, enum segment_kind kind, uint32_t n, struct bytes data, struct err *err);
 /* Load all segments, in the order in which they refer to each other. */
 int segments_load(struct profilestore *s, struct db *db, struct err *err);
 /* Join a few small segments. *ret_more: there are more. */
 int segments_groom(struct profilestore *s, bool *ret_more, struct err *err);
+/* Delete some of the rows that are not of the current generation. *ret_more: there may be more. */
+int segments_clean(struct profilestore *s, bool *ret_more, struct err *err);
+/* The range [from, to) of the keys of a generation, in tables whose keys have it above @bits bits. */
+struct generation_keys {
+	int64_t from, to;
+};
+#define SEGMENT_KEY_BITS 44
+#define NAMING_KEY_BITS  32
+static inline struct generation_keys generation_keys(uint32_t generation, unsigned bits)
+{
+	return (struct generation_keys){ (int64_t)generation << bits, ((int64_t)generation + 1) << bits };
+}
 
 /* ---- the writer ---- */
 
@@ -190,6 +210,7 @@ struct reader {
 	struct profilestore *s;
 	struct db *db; /* NULL: reader_hold() */
 	const struct meta *meta;
+	bool stale; /* reader_renew() failed since a sweep has replaced the tables: begin again */
 	/* the rest is epoch.c's */
 	uint64_t epoch;
 	uint32_t n_renewals; /* of the store, when its snapshot began */
@@ -197,7 +218,7 @@ struct reader {
 };
 int reader_begin(struct profilestore *s, struct reader *r, struct err *err);
 void reader_hold(struct profilestore *s, struct reader *r); /* no snapshot: only the tables and series */
-void reader_end(struct reader *r);                          /* takes the zeroed */
+bool reader_end(struct reader *r);                          /* takes the zeroed; returns `stale` */
 /*
  * At a point of a query where it reads no row: if the WAL has become long, begin a new snapshot, so that the WAL
  * can begin anew. Rows of another time may be newer then. @r NULL: nothing to do.
@@ -336,11 +357,14 @@ struct profilestore {
 	pthread_mutex_t groom_lock; /* one grooms at a time */
 	struct db *copier;          /* of grooming: its connection for checkpoints */
 	uint32_t groom_series;      /* the next series to groom, under the lock */
+	struct sweep *sweep;        /* under the lock */
 	uint32_t sweep_series;      /* the next place to look for a series without profiles, under the lock */
 	struct expired expired;     /* under the lock, too */
 
 	_Atomic uint64_t n_profiles, n_samples;                       /* stored now */
 	_Atomic uint64_t n_added, n_duplicates, n_refused, n_expired; /* since it was opened */
+	_Atomic uint64_t n_published; /* transactions whose entries in the tables are complete */
+	_Atomic uint64_t n_sweeps;    /* since it was opened */
 	struct names *names;
 };
 

@@ -9,7 +9,7 @@ static int load_counters(struct profilestore *s, struct err *err)
 	struct db_stmt *st;
 	int r;
 
-	if (db_prepare(s->db, "SELECT next_profile, n_profiles, n_samples FROM counter WHERE id = 1", &st,
+	if (db_prepare(s->db, "SELECT next_profile, n_profiles, n_samples, generation FROM counter WHERE id = 1", &st,
 		       err) < 0)
 		return -1;
 	r = db_step(st, err);
@@ -20,6 +20,7 @@ static int load_counters(struct profilestore *s, struct err *err)
 	s->next_id = db_i64(st, 0);
 	atomic_store(&s->n_profiles, (uint64_t)db_i64(st, 1));
 	atomic_store(&s->n_samples, (uint64_t)db_i64(st, 2));
+	s->meta->generation = (uint32_t)db_i64(st, 3);
 	db_reset(st);
 	return 0;
 }

@@ -260,25 +260,22 @@ static void merge_header(struct store_merge *m)
 	p->period = m->period;
 }
 
-int profilestore_merge(struct profilestore *s, const struct profilestore_range *r, struct str label,
+/* @o without its `part`. */
+static int merge_range(struct reader *rd, const struct profilestore_range *r, struct range_options o,
 		       const struct profile_limits *limits, struct profilestore_merged *ret, struct err *err)
 {
-	struct reader rd;
-	struct store_merge m = { .rd = &rd, .label = label, .deadline = r->deadline, .first_ms = INT64_MAX };
-	struct range_options o = { merged_part, label, &m };
+	struct store_merge m = {
+		.rd = rd, .meta = rd->meta, .label = o.label, .deadline = r->deadline, .first_ms = INT64_MAX
+	};
 	struct sums sums;
 	int res;
 
-	if (reader_begin(s, &rd, err) < 0)
+	if (sums_init(&sums, rd->meta, err) < 0)
 		return -1;
-	m.meta = rd.meta;
-	if (sums_init(&sums, rd.meta, err) < 0) {
-		reader_end(&rd);
-		return -1;
-	}
+	o.part = merged_part;
+	o.arg = &m;
 	m.p = profile_new(limits);
-	res = range_sums(&rd, r, &o, &sums, err);
-	reader_end(&rd);
+	res = range_sums(rd, r, &o, &sums, err);
 	sums_done(&sums);
 	free(m.stacks.v);
 	free(m.locations.v);
@@ -292,4 +289,19 @@ int profilestore_merge(struct profilestore *s, const struct profilestore_range *
 	merge_header(&m);
 	*ret = (struct profilestore_merged){ m.p, m.n_profiles, m.n_samples, m.n_pending, m.n_waiting };
 	return 0;
+}
+
+int profilestore_merge(struct profilestore *s, const struct profilestore_range *r, struct str label,
+		       const struct profile_limits *limits, struct profilestore_merged *ret, struct err *err)
+{
+	const struct range_options o = { .label = label };
+	struct reader rd;
+	int res;
+
+	do {
+		if (reader_begin(s, &rd, err) < 0)
+			return -1;
+		res = merge_range(&rd, r, o, limits, ret, err);
+	} while (reader_end(&rd) && res < 0);
+	return res;
 }

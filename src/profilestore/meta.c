@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <sys/random.h>
 #include <unistd.h>
+#include "base/vec.h"
 
 #define SLOTS_MIN    256u
 #define STRING_CHUNK KIB(64)
@@ -346,6 +347,20 @@ static uint64_t hash_of_stack_at(const struct meta *m, uint32_t i)
 	return meta_hash_stack(m, s->parent, s->location);
 }
 
+/*
+ * No reader looks at the entry of a free number: no profile in its snapshot, and no stack, refers to it.
+ */
+static bool fill_hole(struct meta *m, uint32_t i, struct meta_stack stack, uint32_t at)
+{
+	if (!meta_take_memory(m, m->stacks.entry_size))
+		return false;
+	*(struct meta_stack *)column_at(&m->stacks, i) = stack;
+	holes_del(&m->holes, i);
+	VEC_PUSH(m->reused.v, m->reused.n, m->reused.room) = i;
+	hash_index_put(&m->by_stack, at, i);
+	return true;
+}
+
 uint32_t meta_stack(struct meta *m, uint32_t parent, uint32_t location)
 {
 	struct hash_index *h = &m->by_stack;
@@ -360,11 +375,54 @@ uint32_t meta_stack(struct meta *m, uint32_t parent, uint32_t location)
 				    s->parent == parent && s->location == location;
 			    })))
 		return i;
+	/* A caller has a smaller number than its callees. */
+	i = holes_next(&m->holes, parent + 1);
+	if (i != HOLES_NONE)
+		return fill_hole(m, i, (struct meta_stack){ parent, location }, at) ? i : META_FAILED;
 	new = column_push(m, &m->stacks);
 	if (!new)
 		return META_FAILED;
 	*new = (struct meta_stack){ parent, location };
 	return intern_put(h, at, &m->stacks);
+}
+
+bool meta_stacks_skip(struct meta *m, uint32_t n)
+{
+	uint32_t from = column_n(&m->stacks);
+
+	if (n > COLUMN_MAX_ENTRIES - from || !column_skip(&m->stacks, from + n))
+		return false;
+	for (uint32_t i = from; i < from + n; i++)
+		if (!holes_add(&m->holes, i))
+			return false;
+	return true;
+}
+
+bool meta_stack_put(struct meta *m, uint32_t i, uint32_t parent, uint32_t location)
+{
+	struct hash_index *h = &m->by_stack;
+	struct meta_stack *new;
+	uint32_t at, other, n = column_n(&m->stacks);
+
+	if (parent >= i || !intern_reserve(m, h, hash_of_stack_at))
+		return false;
+	if (HASH_INDEX_FIND(h, meta_hash_stack(m, parent, location), at, other, ({
+				    const struct meta_stack *s = meta_stack_at(m, other);
+
+				    s->parent == parent && s->location == location;
+			    })))
+		return false;
+	if (i < n)
+		return holes_has(&m->holes, i) &&
+		       fill_hole(m, i, (struct meta_stack){ parent, location }, at);
+	if (!meta_stacks_skip(m, i - n))
+		return false;
+	new = column_push(m, &m->stacks);
+	if (!new)
+		return false;
+	*new = (struct meta_stack){ parent, location };
+	intern_put(h, at, &m->stacks);
+	return true;
 }
 
 /* ---- asking for memory ---- */
@@ -457,6 +515,8 @@ void meta_done(struct meta *m)
 		column_done(columns[i]);
 	for (size_t i = 0; i < ARRAY_SIZE(hashes); i++)
 		free(hashes[i]->slots);
+	holes_done(&m->holes);
+	free(m->reused.v);
 	while (m->chunk) {
 		struct meta_string_chunk *c = m->chunk;
 

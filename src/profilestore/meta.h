@@ -11,6 +11,7 @@
 #include "profile/profile.h"
 #include "profilestore/column.h"
 #include "frame/frame.h"
+#include "profilestore/holes.h"
 
 #define META_FAILED UINT32_MAX /* no number: the limit of memory was reached */
 
@@ -111,6 +112,8 @@ struct meta {
 	struct column locations; /* struct meta_location */
 	struct column stacks;    /* struct meta_stack */
 	_Atomic uint64_t memory; /* bytes of all tables */
+	/* How often the tables were replaced by a sweep: numbers in the database are of one generation. */
+	uint32_t generation;
 	uint64_t max_memory;
 
 	/* of the writer's thread */
@@ -118,6 +121,15 @@ struct meta {
 	struct hash_index by_string, by_function, by_binary, by_part, by_location, by_stack;
 	struct meta_string_chunk *chunk;
 	char *text, *text_end;
+	/*
+	 * Free numbers of stacks: a sweep leaves the others as they are, since profiles on disk refer to them.
+	 * `reused` are those that were free, and have been taken since the last transaction.
+	 */
+	struct holes holes;
+	struct {
+		uint32_t *v;
+		size_t n, room;
+	} reused;
 };
 
 void meta_init(struct meta *m, uint64_t max_memory);
@@ -131,6 +143,13 @@ uint32_t meta_part(struct meta *m, const struct meta_part *p);
 /* @lines NULL: they are at l->first_line already. */
 uint32_t meta_location(struct meta *m, const struct meta_location *l, const struct meta_line *lines);
 uint32_t meta_stack(struct meta *m, uint32_t parent, uint32_t location);
+/*
+ * The stack gets the number @i, which is free, or not there yet: then the numbers below it that are not there yet
+ * become free. false: it is not free, there is an equal stack, or no memory.
+ */
+bool meta_stack_put(struct meta *m, uint32_t i, uint32_t parent, uint32_t location);
+/* The next @n numbers are free. */
+bool meta_stacks_skip(struct meta *m, uint32_t n);
 /* Append @n lines, without a search; the number of the first. */
 uint32_t meta_lines(struct meta *m, const struct meta_line *lines, size_t n);
 

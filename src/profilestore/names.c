@@ -16,7 +16,7 @@
 /* ---- binaries ---- */
 
 /* A binary with a build ID is known by it, others by their file; the first letter keeps the two apart. */
-static void build_id_key(struct str file, struct str build_id, struct buf *out)
+void names_key(struct str file, struct str build_id, struct buf *out)
 {
 	out->size = 0;
 	buf_add_char(out, build_id.size ? 'b' : 'f');
@@ -32,11 +32,17 @@ struct named_binary *names_binary(const struct profilestore *s, const struct met
 {
 	uint32_t i = atomic_load_explicit(&meta_binary_at(m, binary)->state, memory_order_acquire);
 
-	return i ? *(struct named_binary **)column_at(&s->names->tracked, i - 1) : NULL;
+	return i ? names_at(s->names, i - 1) : NULL;
 }
 
-/* NULL: no memory. */
-static struct named_binary *names_track(struct profilestore *s, uint32_t binary)
+struct named_binary *names_of_id(const struct profilestore *s, uint32_t id)
+{
+	if (!id)
+		return names_binary(s, s->meta, 0);
+	return id <= column_n(&s->names->tracked) ? names_at(s->names, id - 1) : NULL;
+}
+
+struct named_binary *names_track(struct profilestore *s, uint32_t binary)
 {
 	struct meta_binary *b = meta_binary_at(s->meta, binary);
 	AUTO(buf_done) struct buf key = { 0 };
@@ -49,9 +55,10 @@ static struct named_binary *names_track(struct profilestore *s, uint32_t binary)
 	if (!slot)
 		return NULL;
 	t = *slot = NEW(struct named_binary);
+	t->slot = column_n(&n->tracked);
 	t->binary = binary;
 	atomic_init(&t->generation, 1);
-	build_id_key(meta_str(s->meta, b->file), meta_str(s->meta, b->build_id), &key);
+	names_key(meta_str(s->meta, b->file), meta_str(s->meta, b->build_id), &key);
 	map_put(&n->by_key, buf_bytes(&key), t);
 	atomic_store_explicit(&b->state, column_publish(&n->tracked) + 1, memory_order_release);
 	return t;
@@ -70,8 +77,7 @@ bool look_is_due(const struct named_binary *t)
 	       atomic_load_explicit(&t->n_added, memory_order_relaxed);
 }
 
-/* Under the lock. */
-static void add_due_look(struct names *n, struct named_binary *t)
+void names_due_look(struct names *n, struct named_binary *t)
 {
 	if (!look_is_due(t))
 		t->due_since = n->n_due++;
@@ -124,7 +130,7 @@ void names_committed(struct profilestore *s)
 			try_at_once(t);
 		if (t->state == NAMING_NEVER)
 			continue;
-		add_due_look(n, t);
+		names_due_look(n, t);
 		any = true;
 	}
 	n->n_added = 0;
@@ -151,7 +157,7 @@ uint32_t profilestore_named_by(struct profilestore *s, uint32_t binary, struct s
 	uint32_t n = 0;
 
 	pthread_mutex_lock(&s->names->lock);
-	t = names_binary(s, s->meta, binary);
+	t = names_of_id(s, binary);
 	if (t && !str_eq(str_of(t->named_by), table)) {
 		bool other = t->named_by != NULL;
 
@@ -176,7 +182,7 @@ bool profilestore_named_by_other(struct profilestore *s, uint32_t binary, struct
 	bool other;
 
 	pthread_mutex_lock(&s->names->lock);
-	t = names_binary(s, s->meta, binary);
+	t = names_of_id(s, binary);
 	other = t && t->named_by && !str_eq(str_of(t->named_by), table);
 	pthread_mutex_unlock(&s->names->lock);
 	return other;
@@ -199,7 +205,7 @@ int64_t profilestore_looked(struct profilestore *s, uint32_t binary, uint64_t n_
 	struct named_binary *t;
 
 	pthread_mutex_lock(&s->names->lock);
-	t = names_binary(s, s->meta, binary);
+	t = names_of_id(s, binary);
 	if (t)
 		note_looked(s->names, t, n_added);
 	if (t && try_now)
@@ -215,7 +221,7 @@ static unsigned wake_binary(struct profilestore *s, struct str file, struct str 
 	AUTO(buf_done) struct buf key = { 0 };
 	struct named_binary *t;
 
-	build_id_key(file, build_id, &key);
+	names_key(file, build_id, &key);
 	pthread_mutex_lock(&s->names->lock);
 	t = map_get(&s->names->by_key, buf_bytes(&key));
 	if (t) {
@@ -268,7 +274,8 @@ void names_tried(struct names *n, struct named_binary *t, const struct profilest
 
 static int load_binary(struct profilestore *s, struct db_stmt *st, struct err *err)
 {
-	int64_t binary = db_i64(st, 0), table = db_i64(st, 6), state = db_i64(st, 1), reason = db_i64(st, 2);
+	int64_t binary = db_i64(st, 0) & UINT32_MAX, table = db_i64(st, 6), state = db_i64(st, 1),
+		reason = db_i64(st, 2);
 	struct named_binary *t;
 
 	if (binary < 0 || binary >= column_n(&s->meta->binaries) || table < 1 || table > 255 || state < 0 ||
@@ -292,15 +299,18 @@ static int load_binary(struct profilestore *s, struct db_stmt *st, struct err *e
 
 static int load_binaries(struct profilestore *s, struct db *db, struct err *err)
 {
+	const struct generation_keys keys = generation_keys(s->meta->generation, NAMING_KEY_BITS);
 	struct db_stmt *st;
 	int r;
 
 	if (db_prepare(db,
 		       "SELECT binary, state, reason, why, origin, named_by, named_by_number, n_tries, "
 		       "last_try_ms,"
-		       " next_try_ms FROM naming",
+		       " next_try_ms FROM naming WHERE binary >= ? AND binary < ?",
 		       &st, err) < 0)
 		return -1;
+	db_bind_i64(st, 1, keys.from);
+	db_bind_i64(st, 2, keys.to);
 	while ((r = db_step(st, err)) == DB_ROW)
 		if (load_binary(s, st, err) < 0) {
 			db_reset(st);
@@ -348,24 +358,31 @@ int names_open(struct profilestore *s, struct db *db, struct err *err)
 	return 0;
 }
 
+void named_binary_free(void *p)
+{
+	struct named_binary *t = p;
+
+	if (!t)
+		return;
+	free(t->wanted.list);
+	free(t->why);
+	free(t->origin);
+	free(t->named_by);
+	free(t);
+}
+
 void names_close(struct profilestore *s)
 {
 	struct names *n = s->names;
 
 	if (!n)
 		return;
-	for (uint32_t i = 0; i < column_n(&n->tracked); i++) {
-		struct named_binary *t = *(struct named_binary **)column_at(&n->tracked, i);
-
-		free(t->wanted.list);
-		free(t->why);
-		free(t->origin);
-		free(t->named_by);
-		free(t);
-	}
+	for (uint32_t i = 0; i < column_n(&n->tracked); i++)
+		named_binary_free(names_at(s->names, i));
 	column_done(&n->tracked);
 	map_done(&n->by_key);
 	free(n->added);
+	free(n->renamed.v);
 	pthread_mutex_destroy(&n->lock);
 	free(n);
 	s->names = NULL;

@@ -85,7 +85,7 @@ bool profilestore_named_by_other(struct profilestore *s, uint32_t binary, struct
  * profilestore_name().
  */
 struct profilestore_unnamed {
-	uint32_t location;
+	uint64_t location; /* valid for profilestore_name(); a sweep may change it */
 	/*
 	 * enum frame_address_kind: FRAME_OFFSET: in the file; FRAME_VADDR; FRAME_RUNTIME: of a kernel, after
 	 * `symbol`
@@ -104,7 +104,7 @@ size_t profilestore_unnamed(struct profilestore *s, uint32_t binary, struct prof
 
 /* The names of a location, innermost line first; names are demangled, system names are the linker's. */
 struct profilestore_name {
-	uint32_t location;
+	uint64_t location; /* one of before a sweep is passed over: it stays wanted */
 	uint32_t n_lines;  /* 0: it was looked up and has none, see `reason`; a name that it has stays */
 	uint32_t reason;   /* enum frame_reason */
 	uint64_t elf_addr; /* 0: not known */

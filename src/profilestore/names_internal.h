@@ -12,10 +12,12 @@
 #define NAMES_FORCED_MS 10000
 
 /*
- * Naming of one binary that has, or had, locations without names. Never freed while the store is open.
+ * Naming of one binary that has, or had, locations without names. Freed when a sweep finds no location of it, and
+ * no reader sees it.
  */
 struct named_binary {
-	uint32_t binary;
+	uint32_t slot;   /* its place in `tracked` */
+	uint32_t binary; /* changed by a sweep, under the lock */
 	/* changed under the lock, read without it */
 	_Atomic int state; /* enum naming_state */
 	/*
@@ -48,13 +50,19 @@ struct named_binary {
 };
 
 struct names {
-	struct column tracked; /* struct named_binary *; added to under the lock */
+	struct column tracked; /* struct named_binary *, or NULL; changed under the lock */
 	pthread_mutex_t lock;
 	/* under the lock */
 	struct map by_key; /* build ID or file -> struct named_binary */
 	uint64_t n_due;    /* looks that became due */
 	void (*fn)(void *arg);
 	void *arg;
+	/* during a sweep: the locations that got other names */
+	struct {
+		bool on;
+		uint32_t *v;
+		size_t n, room;
+	} renamed;
 	/* of the writer's thread */
 	uint32_t *added; /* binaries with locations that are not in their lists yet */
 	size_t n_added, added_room;
@@ -65,9 +73,31 @@ struct names {
 /* NULL: it has no locations to be named. */
 struct named_binary *names_binary(const struct profilestore *s, const struct meta *m, uint32_t binary);
 bool look_is_due(const struct named_binary *t);
+void names_due_look(struct names *n, struct named_binary *t); /* under the lock */
 /* Note the outcome of a try, or of a look. Under the lock. */
 void names_tried(struct names *n, struct named_binary *t, const struct profilestore_tried *tried,
 		 int64_t now_ms);
+/*
+ * Binaries are known to others by an id that no sweep changes: the place in `tracked`, + 1, or 0 for locations
+ * without a mapping. NULL: it is gone.
+ */
+struct named_binary *names_of_id(const struct profilestore *s, uint32_t id);
+static inline uint32_t names_id(const struct named_binary *t)
+{
+	return t->binary ? t->slot + 1 : 0;
+}
+static inline struct named_binary *names_at(const struct names *n, uint32_t slot)
+{
+	return __atomic_load_n((struct named_binary **)column_at(&n->tracked, slot), __ATOMIC_ACQUIRE);
+}
+/* The state of naming the binary, a new one if need be. Under the lock. NULL: no memory. */
+struct named_binary *names_track(struct profilestore *s, uint32_t binary);
+void named_binary_free(void *t); /* takes NULL */
+/* The key of `by_key`: a binary with a build ID is known by it, others by their file. */
+void names_key(struct str file, struct str build_id, struct buf *out);
+/* names_write.c: in the writer's thread: write the row of @t, with the outcome of a try, or NULL, as it is now. */
+int names_write_binary(struct profilestore *s, const struct named_binary *t, int64_t key,
+		       const struct profilestore_tried *tried, struct err *err);
 
 /* ---- names_wanted.c: all but the first two under the lock ---- */
 

@@ -35,9 +35,11 @@ uint64_t names_n_unnamed(struct profilestore *s)
 
 	pthread_mutex_lock(&s->names->lock);
 	for (uint32_t i = 0; i < column_n(&s->names->tracked); i++) {
-		const struct named_binary *t = *(struct named_binary **)column_at(&s->names->tracked, i);
-		const struct meta_binary *b = meta_binary_at(s->meta, t->binary);
+		const struct named_binary *t = names_at(s->names, i);
+		const struct meta_binary *b = t ? meta_binary_at(s->meta, t->binary) : NULL;
 
+		if (!t)
+			continue;
 		n += atomic_load_explicit(&b->n_bare, memory_order_relaxed) - t->n_bare_named;
 	}
 	pthread_mutex_unlock(&s->names->lock);
@@ -52,7 +54,7 @@ static void describe_binary(const struct meta *m, uint32_t binary, const struct 
 	uint32_t n = atomic_load_explicit(&b->n_locations, memory_order_relaxed),
 		 n_bare = atomic_load_explicit(&b->n_bare, memory_order_relaxed);
 
-	*ret = (struct profilestore_binary){ .id = binary,
+	*ret = (struct profilestore_binary){ .id = t ? names_id(t) : UINT32_MAX,
 					     .file = meta_str(m, b->file),
 					     .build_id = meta_str(m, b->build_id),
 					     .n_locations = n,
@@ -111,7 +113,9 @@ static int by_most_wanted(const void *a, const void *b)
 
 	if (x->n_wanted != y->n_wanted)
 		return x->n_wanted > y->n_wanted ? -1 : 1;
-	return x->id < y->id ? -1 : x->id > y->id;
+	if (x->id != y->id)
+		return x->id < y->id ? -1 : 1;
+	return str_cmp(x->file, y->file);
 }
 
 struct due_binary {
@@ -142,9 +146,13 @@ static struct due_binary *list_due(const struct names *n, int64_t now_ms, size_t
 	*ret_n = 0;
 	*ret_next_ms = INT64_MAX;
 	for (uint32_t i = 0; i < column_n(&n->tracked); i++) {
-		const struct named_binary *t = *(struct named_binary **)column_at(&n->tracked, i);
-		struct due_binary due = { .t = t, .look = look_is_due(t), .n_wanted = wanted_count(t) };
+		const struct named_binary *t = names_at(n, i);
+		struct due_binary due = { .t = t };
 
+		if (!t)
+			continue;
+		due.look = look_is_due(t);
+		due.n_wanted = wanted_count(t);
 		if (t->state == NAMING_WANTED) {
 			due.try = t->next_try_ms <= now_ms;
 			if (!due.try)
@@ -248,10 +256,11 @@ int profilestore_binaries(struct profilestore *s, const struct profilestore_rang
 	struct reader rd;
 	int res;
 
-	if (reader_begin(s, &rd, err) < 0)
-		return -1;
-	res = list_binaries(&rd, r, ret, err);
-	reader_end(&rd);
+	do {
+		if (reader_begin(s, &rd, err) < 0)
+			return -1;
+		res = list_binaries(&rd, r, ret, err);
+	} while (reader_end(&rd) && res < 0);
 	return res;
 }
 
@@ -272,7 +281,7 @@ static void describe_location(const struct profilestore *s, uint32_t location,
 	const struct meta_location *l = meta_location_at(s->meta, location);
 	const struct meta_part *p = meta_part_at(s->meta, l->part);
 
-	*ret = (struct profilestore_unnamed){ .location = location,
+	*ret = (struct profilestore_unnamed){ .location = (uint64_t)s->meta->generation << 32 | location,
 					      .kind = (uint8_t)kinds[p->kind].kind,
 					      .symbol = kinds[p->kind].symbol,
 					      .addr = l->addr,
@@ -286,7 +295,7 @@ size_t profilestore_unnamed(struct profilestore *s, uint32_t binary, struct prof
 	size_t n = 0;
 
 	pthread_mutex_lock(&s->names->lock);
-	t = names_binary(s, s->meta, binary);
+	t = names_of_id(s, binary);
 	for (size_t i = t ? t->wanted.first : 0; t && i < t->wanted.n && n < room; i++)
 		if (location_is_wanted(s->meta, t, t->wanted.list[i]))
 			describe_location(s, t->wanted.list[i], &ret[n++]);

@@ -2,6 +2,8 @@
 /* Names and outcomes on their way to disk and then into the locations: one job of the writer. */
 #include "profilestore/names_internal.h"
 
+#include "base/vec.h"
+
 struct naming_job {
 	struct job job;
 	const struct profilestore_name *names;
@@ -97,8 +99,8 @@ static struct profilestore_tried binary_row_of(struct profilestore *s, const str
 	return row;
 }
 
-static int write_binary_row(struct profilestore *s, const struct named_binary *t,
-			    const struct profilestore_tried *tried, struct err *err)
+int names_write_binary(struct profilestore *s, const struct named_binary *t, int64_t key,
+		       const struct profilestore_tried *tried, struct err *err)
 {
 	int64_t last_ms;
 	struct profilestore_tried row = binary_row_of(s, t, tried, &last_ms);
@@ -107,7 +109,7 @@ static int write_binary_row(struct profilestore *s, const struct named_binary *t
 	if (db_prepare(s->db, "INSERT OR REPLACE INTO naming VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", &st,
 		       err) < 0)
 		return -1;
-	db_bind_i64(st, 1, row.binary);
+	db_bind_i64(st, 1, key);
 	db_bind_i64(st, 2, (int)row.state);
 	db_bind_i64(st, 3, row.reason);
 	db_bind_bytes(st, 4, bytes_of(row.why.p, row.why.size));
@@ -120,21 +122,42 @@ static int write_binary_row(struct profilestore *s, const struct named_binary *t
 	return db_step(st, err);
 }
 
+static int write_binary_row(struct profilestore *s, const struct named_binary *t,
+			    const struct profilestore_tried *tried, struct err *err)
+{
+	return names_write_binary(
+		s, t, generation_keys(s->meta->generation, NAMING_KEY_BITS).from + t->binary, tried, err);
+}
+
+/* A name of before a sweep: the location has another number now, if it is still there, and is still wanted. */
+static bool name_is_stale(const struct profilestore *s, const struct profilestore_name *name)
+{
+	return name->location >> 32 != s->meta->generation;
+}
+
+static uint32_t location_of(const struct profilestore_name *name)
+{
+	return (uint32_t)name->location;
+}
+
 static int write_binary_rows(struct profilestore *s, const struct naming_job *j, struct err *err)
 {
 	const struct named_binary *last = NULL;
 	int r = 0;
 
 	for (size_t i = 0; r == 0 && i < j->n; i++) {
-		const struct named_binary *t = tracked_of(s, j->names[i].location);
+		const struct named_binary *t;
 
+		if (name_is_stale(s, &j->names[i]))
+			continue;
+		t = tracked_of(s, location_of(&j->names[i]));
 		/* Names without the generation of their table would only be looked up again. */
 		if (t != last && t->unsaved)
 			r = write_binary_row(s, t, NULL, err);
 		last = t;
 	}
 	for (size_t i = 0; r == 0 && i < j->n_tried; i++) {
-		const struct named_binary *t = names_binary(s, s->meta, j->tried[i].binary);
+		const struct named_binary *t = names_of_id(s, j->tried[i].binary);
 
 		if (t)
 			r = write_binary_row(s, t, &j->tried[i], err);
@@ -149,31 +172,39 @@ static int names_apply(struct profilestore *s, struct job *job, struct err *err)
 	struct naming_job *j = CONTAINER_OF(job, struct naming_job, job);
 
 	for (size_t i = 0; i < j->n; i++) {
-		const struct meta_location *l = meta_location_at(s->meta, j->names[i].location);
-		struct meta_names n = meta_names_of(atomic_load_explicit(&l->names, memory_order_relaxed));
+		const struct meta_location *l;
+		struct meta_names n;
 
+		if (name_is_stale(s, &j->names[i]))
+			continue;
+		l = meta_location_at(s->meta, location_of(&j->names[i]));
+		n = meta_names_of(atomic_load_explicit(&l->names, memory_order_relaxed));
 		if (intern_name_lines(s->meta, &j->names[i], &n, err) < 0)
 			return JOB_REFUSED;
-		n.generation = tracked_of(s, j->names[i].location)->generation;
+		n.generation = tracked_of(s, location_of(&j->names[i]))->generation;
 		j->words[i] = meta_names_word(n);
 	}
 	for (size_t i = 0; i < j->n; i++)
-		segment_add_names(&s->segments, j->names[i].location, meta_names_of(j->words[i]),
-				  j->names[i].elf_addr);
+		if (!name_is_stale(s, &j->names[i]))
+			segment_add_names(&s->segments, location_of(&j->names[i]), meta_names_of(j->words[i]),
+					  j->names[i].elf_addr);
 	return write_binary_rows(s, j, err);
 }
 
 static void publish_names(struct profilestore *s, const struct profilestore_name *name, uint64_t word)
 {
-	struct meta_location *l = meta_location_at(s->meta, name->location);
+	struct meta_location *l = meta_location_at(s->meta, location_of(name));
 	struct meta_names was = meta_names_of(atomic_load_explicit(&l->names, memory_order_relaxed)),
 			  is = meta_names_of(word);
-	struct named_binary *t = tracked_of(s, name->location);
+	struct named_binary *t = tracked_of(s, location_of(name));
 
 	t->n_bare_named += !l->n_lines && !was.n_lines && is.n_lines;
 	t->unsaved = false;
 	atomic_store_explicit(&l->elf_addr, name->elf_addr, memory_order_relaxed);
 	atomic_store_explicit(&l->names, word, memory_order_release);
+	if (s->names->renamed.on)
+		VEC_PUSH(s->names->renamed.v, s->names->renamed.n,
+			 s->names->renamed.room) = location_of(name);
 }
 
 static void names_written(struct profilestore *s, struct job *job, const struct err *err)
@@ -185,15 +216,17 @@ static void names_written(struct profilestore *s, struct job *job, const struct 
 		return;
 	pthread_mutex_lock(&s->names->lock);
 	for (size_t i = 0; i < j->n; i++) {
+		if (name_is_stale(s, &j->names[i]))
+			continue;
 		publish_names(s, &j->names[i], j->words[i]);
-		if (last && last != tracked_of(s, j->names[i].location))
+		if (last && last != tracked_of(s, location_of(&j->names[i])))
 			wanted_shorten(s, last);
-		last = tracked_of(s, j->names[i].location);
+		last = tracked_of(s, location_of(&j->names[i]));
 	}
 	if (last)
 		wanted_shorten(s, last);
 	for (size_t i = 0; i < j->n_tried; i++) {
-		struct named_binary *t = names_binary(s, s->meta, j->tried[i].binary);
+		struct named_binary *t = names_of_id(s, j->tried[i].binary);
 
 		if (!t)
 			continue;

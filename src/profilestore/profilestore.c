@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Opening and closing a profile store, and its statistics. */
 #include "profilestore/internal.h"
+#include "profilestore/sweep.h"
 
 #include <pthread.h>
 #include <stdio.h>
@@ -56,6 +57,7 @@ int profilestore_open(const struct profilestore_options *o, struct profilestore 
 	s->series.entry_size = sizeof(struct series *);
 	s->next_series = 1;
 	wal_init(&s->wal);
+	s->sweep = sweep_new();
 	pthread_mutex_init(&s->readers_lock, NULL);
 	pthread_mutex_init(&s->groom_lock, NULL);
 	s->meta = NEW(struct meta);
@@ -75,6 +77,7 @@ void profilestore_close(struct profilestore *s)
 	if (!s)
 		return;
 	profilestore_writer_stop(s);
+	sweep_free(s, s->sweep);
 	names_close(s);
 	epoch_release(s);
 	while (s->n_readers)
@@ -142,7 +145,7 @@ void profilestore_stats(struct profilestore *s, struct profilestore_stats *ret)
 		.n_series = atomic_load(&s->n_series),
 		.n_locations = column_n(&m->locations),
 		.n_unnamed = names_n_unnamed(s),
-		.n_stacks = column_n(&m->stacks) - 1,
+		.n_stacks = column_n(&m->stacks) - 1 - m->holes.n,
 		.n_functions = column_n(&m->functions) - 1,
 		.n_strings = column_n(&m->strings),
 		.n_binaries = column_n(&m->binaries) - 1,

@@ -228,10 +228,11 @@ int profilestore_series(struct profilestore *s, const struct profilestore_range 
 	struct reader rd;
 	int res;
 
-	if (reader_begin(s, &rd, err) < 0)
-		return -1;
-	res = sum_over_time(&rd, r, o, ret, err);
-	reader_end(&rd);
+	do {
+		if (reader_begin(s, &rd, err) < 0)
+			return -1;
+		res = sum_over_time(&rd, r, o, ret, err);
+	} while (reader_end(&rd) && res < 0);
 	return res;
 }
 
@@ -358,22 +359,32 @@ static struct profilestore_entries *chosen_series(const struct latest *l)
 	return e;
 }
 
+static int list_profiles(struct reader *rd, const struct profilestore_range *r, uint32_t limit,
+			 struct profilestore_entries **ret, struct err *err)
+{
+	struct latest l = { 0 };
+	int res;
+
+	if (r->profile_id)
+		res = take_series(rd->s, rd->db, r->profile_id, &l, err);
+	else
+		res = take_latest_series(rd, r, limit ? limit : LIMIT_USUAL, &l, err);
+	if (res == 0)
+		*ret = chosen_series(&l);
+	free(l.v);
+	return res;
+}
+
 int profilestore_profiles(struct profilestore *s, const struct profilestore_range *r, uint32_t limit,
 			  struct profilestore_entries **ret, struct err *err)
 {
-	struct latest l = { 0 };
 	struct reader rd;
 	int res;
 
-	if (reader_begin(s, &rd, err) < 0)
-		return -1;
-	if (r->profile_id)
-		res = take_series(s, rd.db, r->profile_id, &l, err);
-	else
-		res = take_latest_series(&rd, r, limit ? limit : LIMIT_USUAL, &l, err);
-	if (res == 0)
-		*ret = chosen_series(&l);
-	reader_end(&rd);
-	free(l.v);
+	do {
+		if (reader_begin(s, &rd, err) < 0)
+			return -1;
+		res = list_profiles(&rd, r, limit, ret, err);
+	} while (reader_end(&rd) && res < 0);
 	return res;
 }

@@ -67,7 +67,11 @@ static const char first[] = "CREATE TABLE segment ("
 			    "  next_try_ms INTEGER NOT NULL"
 			    ") STRICT;";
 
+/* Sweeps replace the tables of the metadata store: the keys of segment and naming have a generation. */
+static const char generations[] = "ALTER TABLE counter ADD COLUMN generation INTEGER NOT NULL DEFAULT 0;";
+
 const struct db_migration profilestore_migrations[] = {
 	{ first },
+	{ generations },
 };
 const unsigned profilestore_n_migrations = ARRAY_SIZE(profilestore_migrations);

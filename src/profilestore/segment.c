@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include "base/leb.h"
 
-#define ID_BITS    40
+#define ID_BITS    40     /* below the kind, which is below the generation */
 #define GROOM_SIZE MIB(1) /* segments are joined up to about this size */
 #define GROOM_ROWS 64     /* when there are so many small ones */
 
@@ -32,6 +32,7 @@ static struct column *segment_column(struct meta *m, enum segment_kind kind)
 	case SEGMENT_STACKS:
 		return &m->stacks;
 	case SEGMENT_NAMES:
+	case SEGMENT_REUSED:
 	case SEGMENT_N_KINDS:
 		break;
 	}
@@ -101,6 +102,7 @@ static void write_entry(const struct meta *m, enum segment_kind kind, uint32_t i
 		break;
 	}
 	case SEGMENT_NAMES:
+	case SEGMENT_REUSED:
 	case SEGMENT_N_KINDS:
 		break;
 	}
@@ -114,55 +116,120 @@ void segment_add_names(struct segments *g, uint32_t location, struct meta_names 
 	g->n_names++;
 }
 
-static int write_segment_row(struct db *db, enum segment_kind kind, uint32_t first, uint32_t n,
-			     struct bytes data, struct err *err)
+static int64_t segment_key(uint32_t generation, enum segment_kind kind, uint32_t first)
+{
+	return (int64_t)generation << SEGMENT_KEY_BITS | (int64_t)kind << ID_BITS | first;
+}
+
+static enum segment_kind kind_of_key(int64_t id)
+{
+	return (enum segment_kind)(id >> ID_BITS & ((1 << (SEGMENT_KEY_BITS - ID_BITS)) - 1));
+}
+
+static int write_segment_row(struct db *db, int64_t id, uint32_t n, struct bytes data, struct err *err)
 {
 	struct db_stmt *st;
 
 	if (db_prepare(db, "INSERT INTO segment VALUES (?, ?, ?, ?)", &st, err) < 0)
 		return -1;
-	db_bind_i64(st, 1, (int64_t)kind << ID_BITS | first);
+	db_bind_i64(st, 1, id);
 	db_bind_i64(st, 2, n);
-	db_bind_i64(st, 3, (int64_t)hash64(data.p, data.size, kind));
+	db_bind_i64(st, 3, (int64_t)hash64(data.p, data.size, kind_of_key(id)));
 	db_bind_bytes(st, 4, data);
 	return db_step(st, err);
 }
 
-int segments_write(struct profilestore *s, struct err *err)
+/* A run of free numbers of stacks is one entry: 0 in place of the caller, and their number. */
+static uint32_t write_free_stacks(const struct meta *m, uint32_t from, uint32_t n, struct buf *out)
 {
-	struct segments *g = &s->segments;
-	AUTO(buf_done) struct buf b = { 0 };
+	uint32_t i = from;
 
-	for (enum segment_kind k = SEGMENT_STRINGS; k < SEGMENT_NAMES; k++) {
-		uint32_t n = column_n(segment_column(s->meta, k));
-
-		g->written[k] = n;
-		/* A row for each few megabytes: the first profile may bring nearly everything. */
-		for (uint32_t i = g->saved[k], from = i; i < n; i++) {
-			write_entry(s->meta, k, i, &b);
-			if (i + 1 < n && b.size < GROOM_SIZE)
-				continue;
-			if (write_segment_row(s->db, k, from, i + 1 - from, buf_bytes(&b), err) < 0)
-				return -1;
-			b.size = 0;
-			from = i + 1;
-		}
+	while (i < n && holes_has(&m->holes, i))
+		i++;
+	if (i > from) {
+		buf_add_uleb(out, 0);
+		buf_add_uleb(out, i - from);
 	}
-	if (!g->n_names)
-		return 0;
-	g->written[SEGMENT_NAMES] = g->saved[SEGMENT_NAMES] + g->n_names;
-	return write_segment_row(s->db, SEGMENT_NAMES, g->saved[SEGMENT_NAMES], g->n_names,
-				 buf_bytes(&g->names), err);
+	return i - from;
 }
 
-void segments_commit(struct segments *g, bool done)
+/* Rows of one kind, of about GROOM_SIZE: the first profile may bring nearly everything. */
+static int write_kind(struct db *db, const struct meta *m, struct segments *g, enum segment_kind k,
+		      uint64_t *left, struct err *err)
 {
-	if (done)
-		memcpy(g->saved, g->written, sizeof(g->saved));
-	else
-		memcpy(g->written, g->saved, sizeof(g->saved));
+	uint32_t n = column_n(segment_column((struct meta *)m, k)), from = g->written[k];
+	AUTO(buf_done) struct buf b = { 0 };
+
+	for (uint32_t i = from; i < n && *left;) {
+		uint32_t n_free = k == SEGMENT_STACKS ? write_free_stacks(m, i, n, &b) : 0;
+
+		if (n_free)
+			i += n_free;
+		else
+			write_entry(m, k, i++, &b);
+		if (i < n && b.size < MIN(GROOM_SIZE, *left))
+			continue;
+		if (write_segment_row(db, segment_key(m->generation, k, from), i - from, buf_bytes(&b), err) <
+		    0)
+			return -1;
+		*left -= MIN(*left, b.size);
+		b.size = 0;
+		g->written[k] = from = i;
+	}
+	return 0;
+}
+
+static int write_list(struct db *db, const struct meta *m, struct segments *g, enum segment_kind k,
+		      uint32_t n, const struct buf *b, struct err *err)
+{
+	if (!n)
+		return 0;
+	g->written[k] = g->saved[k] + n;
+	return write_segment_row(db, segment_key(m->generation, k, g->saved[k]), n, buf_bytes(b), err);
+}
+
+static int write_reused(struct db *db, const struct meta *m, struct segments *g, struct err *err)
+{
+	AUTO(buf_done) struct buf b = { 0 };
+	uint32_t n = 0;
+
+	for (size_t k = 0; k < m->reused.n; k++) {
+		uint32_t i = m->reused.v[k];
+		const struct meta_stack *t = meta_stack_at(m, i);
+
+		/* The others are in rows that are still to be written. */
+		if (i >= g->saved[SEGMENT_STACKS])
+			continue;
+		buf_add_uleb(&b, i);
+		buf_add_uleb(&b, i - t->parent);
+		buf_add_uleb(&b, t->location);
+		n++;
+	}
+	return write_list(db, m, g, SEGMENT_REUSED, n, &b, err);
+}
+
+int segments_write(struct db *db, const struct meta *m, struct segments *g, uint64_t max_bytes,
+		   bool *ret_more, struct err *err)
+{
+	memcpy(g->written, g->saved, sizeof(g->written));
+	for (enum segment_kind k = SEGMENT_STRINGS; k < SEGMENT_NAMES; k++)
+		if (write_kind(db, m, g, k, &max_bytes, err) < 0)
+			return -1;
+	*ret_more = !max_bytes;
+	return write_list(db, m, g, SEGMENT_NAMES, g->n_names, &g->names, err) < 0 ||
+			       write_reused(db, m, g, err) < 0
+		       ? -1
+		       : 0;
+}
+
+void segments_commit(struct meta *m, struct segments *g, bool done)
+{
 	g->names.size = 0;
 	g->n_names = 0;
+	if (!done)
+		return;
+	memcpy(g->saved, g->written, sizeof(g->saved));
+	m->reused.n = 0;
 }
 
 /* ---- reading ---- */
@@ -246,13 +313,47 @@ static bool read_location(struct meta *m, struct cursor *c)
 	return segment_is_next(meta_location(m, &l, NULL), was);
 }
 
-static bool segment_read_stack(struct meta *m, struct cursor *c)
+static bool segment_read_stack(struct meta *m, struct cursor *c, uint32_t room, uint32_t *ret_n)
 {
 	uint32_t was = column_n(&m->stacks);
 	uint64_t up = cursor_uleb(c), location = cursor_uleb(c);
 
+	*ret_n = 1;
+	if (cursor_ok(c) && !up && location && location <= room) {
+		*ret_n = (uint32_t)location;
+		return meta_stacks_skip(m, *ret_n);
+	}
 	return cursor_ok(c) && up && up <= was && location < column_n(&m->locations) &&
-	       segment_is_next(meta_stack(m, was - (uint32_t)up, (uint32_t)location), was);
+	       meta_stack_put(m, was, was - (uint32_t)up, (uint32_t)location);
+}
+
+/* The number of entries that were there. */
+static uint32_t segment_read_stacks(struct meta *m, uint32_t n, struct cursor *c)
+{
+	uint32_t i = 0;
+
+	for (uint32_t k; i < n; i += k)
+		if (!segment_read_stack(m, c, n - i, &k))
+			break;
+	return i;
+}
+
+static bool segment_read_reused(struct meta *m, struct cursor *c)
+{
+	uint64_t i = cursor_uleb(c), up = cursor_uleb(c), location = cursor_uleb(c);
+
+	return cursor_ok(c) && i < column_n(&m->stacks) && up && up <= i &&
+	       location < column_n(&m->locations) &&
+	       meta_stack_put(m, (uint32_t)i, (uint32_t)(i - up), (uint32_t)location);
+}
+
+/* Free numbers are given away later than their callees are read: whether all callers are there is known at the end. */
+static bool stacks_have_callers(const struct meta *m)
+{
+	for (uint32_t i = 1, n = m->holes.n ? column_n(&m->stacks) : 0; i < n; i++)
+		if (!holes_has(&m->holes, i) && holes_has(&m->holes, meta_stack_at(m, i)->parent))
+			return false;
+	return true;
 }
 
 static bool segment_read_names(struct meta *m, struct cursor *c)
@@ -283,10 +384,16 @@ int segment_read(struct meta *m, enum segment_kind kind, uint32_t n, struct byte
 		[SEGMENT_BINARIES] = { "binaries", read_binary },
 		[SEGMENT_PARTS] = { "mappings", segment_read_part },
 		[SEGMENT_LOCATIONS] = { "locations", read_location },
-		[SEGMENT_STACKS] = { "stacks", segment_read_stack },
+		[SEGMENT_STACKS] = { "stacks", NULL },
 		[SEGMENT_NAMES] = { "names", segment_read_names },
+		[SEGMENT_REUSED] = { "stacks", segment_read_reused },
 	};
 	struct cursor c = cursor_of(data);
+
+	if (kind == SEGMENT_STACKS)
+		return segment_read_stacks(m, n, &c) != n || cursor_left(&c)
+			       ? segment_damaged(kinds[kind].what, err)
+			       : 0;
 
 	for (uint32_t i = 0; i < n; i++)
 		if (!kinds[kind].read(m, &c))
@@ -294,18 +401,28 @@ int segment_read(struct meta *m, enum segment_kind kind, uint32_t n, struct byte
 	return cursor_left(&c) ? segment_damaged(kinds[kind].what, err) : 0;
 }
 
+void segments_init(struct segments *g, struct meta *m)
+{
+	*g = (struct segments){ 0 };
+	/* Some tables have the number 0 from the start. */
+	for (enum segment_kind k = SEGMENT_STRINGS; k < SEGMENT_NAMES; k++)
+		g->saved[k] = g->written[k] = column_n(segment_column(m, k));
+}
+
 int segments_load(struct profilestore *s, struct db *db, struct err *err)
 {
+	const struct generation_keys keys = generation_keys(s->meta->generation, SEGMENT_KEY_BITS);
 	struct db_stmt *st;
 	int r;
 
-	/* Some tables have the number 0 from the start. */
-	for (enum segment_kind k = SEGMENT_STRINGS; k < SEGMENT_NAMES; k++)
-		s->segments.saved[k] = column_n(segment_column(s->meta, k));
-	if (db_prepare(db, "SELECT id, n, digest, data FROM segment ORDER BY id", &st, err) < 0)
+	segments_init(&s->segments, s->meta);
+	if (db_prepare(db, "SELECT id, n, digest, data FROM segment WHERE id >= ? AND id < ? ORDER BY id",
+		       &st, err) < 0)
 		return -1;
+	db_bind_i64(st, 1, keys.from);
+	db_bind_i64(st, 2, keys.to);
 	while ((r = db_step(st, err)) == DB_ROW) {
-		int64_t id = db_i64(st, 0), n = db_i64(st, 1), kind = id >> ID_BITS,
+		int64_t id = db_i64(st, 0), n = db_i64(st, 1), kind = kind_of_key(id),
 			first = id & (((int64_t)1 << ID_BITS) - 1);
 		struct bytes data = db_bytes(st, 3);
 		struct column *c;
@@ -323,6 +440,10 @@ int segments_load(struct profilestore *s, struct db *db, struct err *err)
 		s->segments.saved[kind] = (uint32_t)(first + n);
 	}
 	memcpy(s->segments.written, s->segments.saved, sizeof(s->segments.saved));
+	s->meta->reused.n = 0;
+	if (r == 0 && !stacks_have_callers(s->meta))
+		return err_set(err, ERR_DAMAGED,
+			       "a row of segment is damaged, or missing: a stack has no caller");
 	return r;
 }
 
@@ -330,20 +451,23 @@ int segments_load(struct profilestore *s, struct db *db, struct err *err)
 
 struct joining {
 	struct job job;
-	enum segment_kind kind;
 	int64_t first_id, last_id;
 	bool any;
 };
 
 /* The first run of adjacent small rows of one kind. */
-static int find_small(struct db *db, struct joining *x, struct err *err)
+static int find_small(struct db *db, uint32_t generation, struct joining *x, struct err *err)
 {
+	const struct generation_keys keys = generation_keys(generation, SEGMENT_KEY_BITS);
 	int64_t size = 0, n = 0;
 	struct db_stmt *st;
 	int r;
 
-	if (db_prepare(db, "SELECT id, length(data) FROM segment ORDER BY id", &st, err) < 0)
+	if (db_prepare(db, "SELECT id, length(data) FROM segment WHERE id >= ? AND id < ? ORDER BY id", &st,
+		       err) < 0)
 		return -1;
+	db_bind_i64(st, 1, keys.from);
+	db_bind_i64(st, 2, keys.to);
 	while ((r = db_step(st, err)) == DB_ROW) {
 		int64_t id = db_i64(st, 0), length = db_i64(st, 1);
 
@@ -390,18 +514,67 @@ static int segment_join(struct profilestore *s, struct job *j, struct err *err)
 	db_bind_i64(st, 2, x->last_id);
 	if (db_step(st, err) < 0)
 		return -1;
-	return write_segment_row(s->db, (enum segment_kind)(x->first_id >> ID_BITS),
-				 (uint32_t)(x->first_id & (((int64_t)1 << ID_BITS) - 1)), (uint32_t)n,
-				 buf_bytes(&b), err);
+	return write_segment_row(s->db, x->first_id, (uint32_t)n, buf_bytes(&b), err);
 }
 
 int segments_groom(struct profilestore *s, bool *ret_more, struct err *err)
 {
 	struct joining x = { .job = { .apply = segment_join } };
 	struct db *db = reader_take(s, err);
-	int r = db ? find_small(db, &x, err) : -1;
+	int r = db ? find_small(db, s->meta->generation, &x, err) : -1;
 
 	reader_give(s, db);
 	*ret_more = x.any;
 	return r == 0 && x.any ? profilestore_writer_run(s, &x.job, err) : r;
+}
+
+/* ---- those of other generations ---- */
+
+struct cleaning {
+	struct job job;
+	int64_t n_deleted;
+};
+
+static int delete_others(struct profilestore *s, const char *sql, unsigned key_bits, int64_t *n,
+			 struct err *err)
+{
+	const struct generation_keys keys = generation_keys(s->meta->generation, key_bits);
+	struct db_stmt *st;
+
+	if (db_prepare(s->db, sql, &st, err) < 0)
+		return -1;
+	db_bind_i64(st, 1, keys.from);
+	db_bind_i64(st, 2, keys.to);
+	if (db_step(st, err) < 0)
+		return -1;
+	*n += db_changes(s->db);
+	return 0;
+}
+
+static int clean_apply(struct profilestore *s, struct job *j, struct err *err)
+{
+	static const char segments_sql[] =
+		"DELETE FROM segment WHERE id IN (SELECT id FROM segment WHERE id < ?1 "
+		"UNION ALL SELECT id FROM segment WHERE id >= ?2 LIMIT 8)";
+	static const char naming_sql[] =
+		"DELETE FROM naming WHERE binary IN (SELECT binary FROM naming WHERE "
+		"binary < ?1 UNION ALL SELECT binary FROM naming WHERE binary >= ?2 "
+		"LIMIT 1000)";
+	struct cleaning *c = CONTAINER_OF(j, struct cleaning, job);
+
+	return delete_others(s, segments_sql, SEGMENT_KEY_BITS, &c->n_deleted, err) < 0 ||
+			       delete_others(s, naming_sql, NAMING_KEY_BITS, &c->n_deleted, err) < 0 ||
+			       db_exec(s->db, "PRAGMA incremental_vacuum(256)", err) < 0
+		       ? -1
+		       : 0;
+}
+
+int segments_clean(struct profilestore *s, bool *ret_more, struct err *err)
+{
+	struct cleaning c = { .job = { .apply = clean_apply } };
+
+	if (profilestore_writer_run(s, &c.job, err) < 0)
+		return -1;
+	*ret_more = c.n_deleted != 0;
+	return 0;
 }

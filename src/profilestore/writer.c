@@ -39,7 +39,7 @@ static int write_counters(struct profilestore *s, struct err *err)
 
 static int apply_all(struct profilestore *s, struct job *jobs, struct err *err)
 {
-	bool any = false;
+	bool any = false, more;
 
 	for (struct job *j = jobs; j; j = j->next) {
 		int r = j->apply(s, j, &j->err);
@@ -53,7 +53,11 @@ static int apply_all(struct profilestore *s, struct job *jobs, struct err *err)
 	}
 	if (!any)
 		return 0;
-	return series_write(s, err) < 0 || segments_write(s, err) < 0 || write_counters(s, err) < 0 ? -1 : 0;
+	return series_write(s, err) < 0 ||
+			       segments_write(s->db, s->meta, &s->segments, UINT64_MAX, &more, err) < 0 ||
+			       write_counters(s, err) < 0
+		       ? -1
+		       : 0;
 }
 
 /* Entries in memory of a transaction that failed stay there, and are written with the next one. */
@@ -66,12 +70,14 @@ static void writer_run(struct profilestore *s, struct job *jobs)
 
 	if (r == 0) {
 		r = apply_all(s, jobs, &err);
+		/* For a reader whose snapshot has this transaction: see reader_begin(). */
+		atomic_fetch_add_explicit(&s->n_published, 1, memory_order_release);
 		if (r == 0)
 			r = db_commit(s->db, &err);
 		else
 			db_rollback(s->db);
 	}
-	segments_commit(&s->segments, r == 0);
+	segments_commit(s->meta, &s->segments, r == 0);
 	series_commit(s, r == 0);
 	if (r < 0) {
 		atomic_store(&s->n_profiles, n_profiles);

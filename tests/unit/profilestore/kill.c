@@ -5,6 +5,7 @@
  */
 #include <signal.h>
 #include <sys/wait.h>
+#include "profilestore/sweep.h"
 #include "stored.h"
 
 #define TURNS 25
@@ -31,7 +32,10 @@ static _Noreturn void child(struct stored *t, int fd, int64_t first)
 		if (profilestore_add_wait(t->s, p, &l, 1, &r, &err) < 0 || r.duplicate ||
 		    write(fd, &i, sizeof(i)) != sizeof(i))
 			_exit(4);
-		if (i % 11 == 0 && profilestore_groom(t->s, &more, &err) < 0)
+		/* Sweeps, too: each takes some steps. */
+		if (i % 40 == 0)
+			sweep_ask(t->s->sweep);
+		if (i % 3 == 0 && profilestore_groom(t->s, &more, &err) < 0)
 			_exit(5);
 	}
 }
