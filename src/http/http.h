@@ -65,8 +65,12 @@ struct http_options {
 	const struct str *listen;
 	size_t n_listen;
 	unsigned threads;
-	unsigned max_connections, max_connections_per_ip; /* per ip 0: no limit */
+	unsigned max_connections;
+	/* Of one address of another machine, of one loopback address; 0: no limit. */
+	unsigned max_connections_per_ip, max_connections_local;
 	unsigned idle_timeout_s;
+	uint64_t min_rate;              /* bytes a second of a body or a reply; 0: any */
+	int64_t body_deadline_ms;       /* of a body, beside a second for each 16 KiB of it; 0: none */
 	const char *tls_cert, *tls_key; /* PEM files; NULL: plain HTTP */
 	struct http_receiver receiver;
 };
@@ -94,6 +98,7 @@ struct http_head {
 	bool browser;              /* it has a header that only browsers send */
 	bool forwarded;            /* it has a header of a proxy, which passed it on */
 	bool old;                  /* HTTP/1.0 */
+	bool has_length;           /* it announces a body's size */
 };
 const struct http_head *http_head(struct http_conn *c);
 /* NULL: the request has no such header. Valid until the request ends. */
@@ -113,6 +118,8 @@ bool http_peer_trusted(struct http_conn *c);
  */
 void http_suspend(struct http_conn *c);
 void http_resume(struct http_conn *c);
+/* From any thread, before the request ends: close the connection, as if the client had hung up. */
+void http_shut(struct http_conn *c);
 /* The client has hung up. For suspended connections, at which libmicrohttpd itself does not look. */
 bool http_gone(struct http_conn *c);
 /* The caller keeps its reference to @reply. */

@@ -28,8 +28,9 @@
 #define PEM_MAX           MIB(1)
 /* A connection may be idle for the idle time-out; then the whole request must arrive within as long again. */
 #define SLOW_FACTOR 2
-#define SMALL_BODY  KIB(64)
-#define QUERY_KEPT  KIB(1) /* of a connection's buffer, between two requests */
+/* A body that is not wanted is read up to this size. */
+#define SMALL_BODY KIB(64)
+#define QUERY_KEPT KIB(1) /* of a connection's buffer, between two requests */
 
 /* A parameter of a query; both texts are in the connection's buffer. */
 struct arg {
@@ -38,7 +39,7 @@ struct arg {
 
 /* A connection: the transport's part of it, which lives as long as its socket. Its HTTP thread's. */
 struct link {
-	struct slow_conn *slow;
+	struct slow_conn slow;
 	struct http_head head;
 	bool trust_known, trusted; /* of its other end, which stays the same */
 	/* The query of its request. The list points into it once it was cut into arguments. */
@@ -55,7 +56,6 @@ struct daemon {
 
 struct http {
 	struct http_receiver receiver;
-	unsigned max_connections;
 	atomic_uint n_connections;
 	atomic_bool quiet; /* new connections are closed */
 	struct slow *slow;
@@ -88,7 +88,7 @@ static struct link *link_of(struct MHD_Connection *c)
 
 static struct slow_conn *slow_of(struct MHD_Connection *c)
 {
-	return link_of(c)->slow;
+	return &link_of(c)->slow;
 }
 
 static int fd_of(struct MHD_Connection *c)
@@ -152,16 +152,22 @@ static const struct arg *args_of(struct link *l, size_t *ret_n)
 
 /* ---- libmicrohttpd's calls ---- */
 
-/*
- * Such a body is read although it is dropped: if a connection is closed with unread bytes, the reply may be
- * lost.
- */
-static bool has_small_body(struct MHD_Connection *c)
+/* UINT64_MAX: unknown. */
+static uint64_t body_size(struct MHD_Connection *c)
 {
 	const char *length = MHD_lookup_connection_value(c, MHD_HEADER_KIND, "Content-Length");
 	uint64_t n;
 
-	return length && str_to_u64(str_of(length), &n) && n <= SMALL_BODY;
+	return length && str_to_u64(str_of(length), &n) ? n : UINT64_MAX;
+}
+
+/*
+ * Such a body is read although it is dropped: if a connection is closed with unread bytes, the reply may be
+ * lost. A client that waits for 100 Continue has not sent it.
+ */
+static bool is_dropped_body(struct MHD_Connection *c, uint64_t size)
+{
+	return size <= SMALL_BODY && !MHD_lookup_connection_value(c, MHD_HEADER_KIND, "Expect");
 }
 
 static const struct http_head *read_head(struct MHD_Connection *c, const char *url, const char *method,
@@ -186,6 +192,31 @@ static enum MHD_Result answer(struct http_receiver *to, const struct http_reques
 	return result == HTTP_CUT ? MHD_NO : MHD_YES;
 }
 
+/* true: the body is to be read. */
+static bool begin_body(struct http *h, const struct http_request *req, void **con_cls)
+{
+	struct MHD_Connection *c = (struct MHD_Connection *)req->conn;
+	uint64_t size = body_size(c);
+	void *ctx = NULL;
+	bool wanted;
+
+	slow_asked(slow_of(c));
+	wanted = h->receiver.begin(h->receiver.arg, req, &ctx);
+	*con_cls = ctx ? ctx : &no_ctx;
+	if (!wanted && (!ctx || !is_dropped_body(c, size)))
+		return false;
+	slow_body(h->slow, slow_of(c), size, !wanted);
+	return true;
+}
+
+static size_t take_chunk(struct http *h, const struct http_request *req, void *ctx, struct bytes chunk)
+{
+	size_t taken = ctx ? h->receiver.body(h->receiver.arg, req, ctx, chunk) : chunk.size;
+
+	slow_fed(h->slow, slow_of((struct MHD_Connection *)req->conn), taken, taken == chunk.size);
+	return taken;
+}
+
 /*
  * libmicrohttpd calls this when the headers are in, for each chunk of a body, and when all of it is in. A
  * reply in the first call closes the connection, so GET and HEAD are answered in the last; a request whose
@@ -195,7 +226,8 @@ static enum MHD_Result mhd_on_request(void *arg, struct MHD_Connection *c, const
 				      const char *method, const char *version, const char *upload,
 				      size_t *upload_size, void **con_cls)
 {
-	struct http_receiver *to = &((struct daemon *)arg)->http->receiver;
+	struct http *h = ((struct daemon *)arg)->http;
+	struct http_receiver *to = &h->receiver;
 	struct http_request req = { (struct http_conn *)c, method, url };
 	bool first = !*con_cls;
 	void *ctx = first || *con_cls == &no_ctx ? NULL : *con_cls;
@@ -207,19 +239,15 @@ static enum MHD_Result mhd_on_request(void *arg, struct MHD_Connection *c, const
 		/* A reply in this call closes the connection: the bytes after such a head may be anything. */
 		if (head->wrong)
 			return answer(to, &req, con_cls);
-		if (strcmp(method, "GET") == 0 || strcmp(method, "HEAD") == 0)
+		if (strcmp(method, "GET") == 0 || strcmp(method, "HEAD") == 0) {
+			if (head->has_length)
+				slow_body(h->slow, slow_of(c), body_size(c), true);
 			return MHD_YES;
-		/* There is no limit to the time of a body, as long as bytes keep coming. */
-		slow_asked(slow_of(c));
-		first = to->begin(to->arg, &req, &ctx);
-		*con_cls = ctx ? ctx : &no_ctx;
-		if (first || (ctx && has_small_body(c)))
-			return MHD_YES;
+		}
+		return begin_body(h, &req, con_cls) ? MHD_YES : answer(to, &req, con_cls);
 	}
 	if (*upload_size) {
-		slow_fed(((struct daemon *)arg)->http->slow, slow_of(c));
-		*upload_size -= ctx ? to->body(to->arg, &req, ctx, bytes_of(upload, *upload_size))
-				    : *upload_size;
+		*upload_size -= take_chunk(h, &req, ctx, bytes_of(upload, *upload_size));
 		return MHD_YES;
 	}
 	return answer(to, &req, con_cls);
@@ -245,8 +273,7 @@ static enum MHD_Result mhd_on_accept(void *arg, const struct sockaddr *addr, soc
 
 	if (atomic_load_explicit(&h->quiet, memory_order_relaxed))
 		return MHD_NO;
-	return atomic_load_explicit(&h->n_connections, memory_order_relaxed) < h->max_connections ? MHD_YES
-												  : MHD_NO;
+	return slow_admit(h->slow, addr) ? MHD_YES : MHD_NO;
 }
 
 static void mhd_on_connection(void *arg, struct MHD_Connection *c, void **ctx,
@@ -257,10 +284,10 @@ static void mhd_on_connection(void *arg, struct MHD_Connection *c, void **ctx,
 
 	if (what == MHD_CONNECTION_NOTIFY_STARTED) {
 		*ctx = l = NEW(struct link);
-		l->slow = slow_add(d->http->slow, fd_of(c));
+		slow_add(d->http->slow, &l->slow, fd_of(c), http_peer((struct http_conn *)c));
 	} else {
 		/* Its socket is still open: libmicrohttpd closes it after this call. */
-		slow_del(d->http->slow, l->slow);
+		slow_del(d->http->slow, &l->slow);
 		buf_done(&l->query);
 		free(l->args);
 		free(l);
@@ -339,14 +366,22 @@ int http_load(struct err *err)
 
 int http_start(const struct http_options *opts, struct http **ret, struct err *err)
 {
+	const struct slow_options slow = {
+		.head_ms = (int64_t)opts->idle_timeout_s * 1000 * SLOW_FACTOR,
+		.idle_ms = (int64_t)opts->idle_timeout_s * 1000,
+		.rate = opts->min_rate,
+		.body_ms = opts->body_deadline_ms,
+		.max = opts->max_connections,
+		.max_remote = opts->max_connections_per_ip,
+		.max_local = opts->max_connections_local,
+	};
 	struct listen_socket sockets[LISTEN_MAX];
 	size_t n = 0, i = 0;
 	struct http *h = NEW(struct http);
 	int r = 0;
 
 	h->receiver = opts->receiver;
-	h->max_connections = opts->max_connections;
-	r = slow_new((int64_t)opts->idle_timeout_s * 1000 * SLOW_FACTOR, &h->slow, err);
+	r = slow_new(&slow, &h->slow, err);
 	if (r == 0 && opts->tls_cert)
 		r = read_pem(opts->tls_cert, &h->cert, err);
 	if (r == 0 && opts->tls_cert)
@@ -461,6 +496,11 @@ bool http_peer_trusted(struct http_conn *c)
 		l->trusted = peer_is_trusted(fd_of(mhd_of(c)), http_peer(c));
 	l->trust_known = true;
 	return l->trusted;
+}
+
+void http_shut(struct http_conn *c)
+{
+	shutdown(fd_of(mhd_of(c)), SHUT_RDWR);
 }
 
 void http_suspend(struct http_conn *c)

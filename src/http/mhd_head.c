@@ -51,6 +51,7 @@ static void read_framing(struct head_reader *r, const char *key, size_t size, co
 		r->head->host = value;
 	} else if (name_is(key, size, STR("Content-Length"))) {
 		r->n_length++;
+		r->head->has_length = true;
 		r->is_large = !str_to_u64(str_of(value), &n) || n > GET_BODY_MAX;
 	} else if (name_is(key, size, STR("Transfer-Encoding"))) {
 		r->n_coding++;

@@ -15,6 +15,7 @@
 #define FILES_RESERVED  256   /* descriptors for other things than connections */
 #define CONNECTIONS_MAX 8192u /* where no option says so */
 #define CONNECTIONS_MIN 64u
+#define REMOTE_MAX      256u /* connections of one address of another machine */
 #define QUEUED_MAX      1024u
 #define QUERIES_NICE    10 /* of the threads of long queries: behind all other threads of the service */
 #define IDLE_S          60u
@@ -127,12 +128,17 @@ static void open_cache(struct server *s)
 
 static int start_http(struct server *s, const struct server_options *opts, struct err *err)
 {
+	bool usual = opts->max_connections_per_ip == CONNECTIONS_USUAL;
 	struct http_options http = {
 		.listen = opts->listen,
 		.n_listen = opts->n_listen,
 		.threads = s->opts.http_threads,
 		.max_connections = s->opts.max_connections,
-		.max_connections_per_ip = s->opts.max_connections_per_ip,
+		.max_connections_per_ip = usual ? REMOTE_MAX : opts->max_connections_per_ip,
+		/* A proxy on this machine has the connections of all its clients. */
+		.max_connections_local = usual ? 0 : opts->max_connections_per_ip,
+		.min_rate = opts->min_rate,
+		.body_deadline_ms = opts->body_deadline_ms,
 		.idle_timeout_s = s->opts.idle_timeout_s,
 		.tls_cert = opts->tls_cert,
 		.tls_key = opts->tls_key,

@@ -10,11 +10,14 @@
 #pragma once
 
 #include "base/budget.h"
+#include <limits.h>
 #include "naming/naming.h"
 #include "profilestore/profilestore.h"
 #include "tables/tables.h"
 
 struct server;
+
+#define CONNECTIONS_USUAL UINT_MAX
 
 struct server_options {
 	struct resolver *resolver; /* borrowed */
@@ -36,15 +39,18 @@ struct server_options {
 	/* Further URLs that it is reached at; a browser is refused under any other name. */
 	const struct str *public_urls;
 	size_t n_public_urls;
-	unsigned http_threads;           /* 0: as many as CPUs */
-	unsigned workers;                /* 0: as many as CPUs, at least 2 */
-	const char *cache_dir;           /* folder of hot artifacts; NULL: none */
-	struct room *room;               /* borrowed: the disk space that the cache may use; NULL: all */
-	uint64_t cache_max_bytes;        /* 0: a quarter of the free space, at most 10 GiB */
-	unsigned max_connections;        /* 0: from RLIMIT_NOFILE */
-	unsigned max_connections_per_ip; /* 0: no limit */
-	unsigned idle_timeout_s;         /* 0: 60 */
-	unsigned max_queued;             /* suspended requests; more are refused with 503. 0: 1024 */
+	unsigned http_threads;    /* 0: as many as CPUs */
+	unsigned workers;         /* 0: as many as CPUs, at least 2 */
+	const char *cache_dir;    /* folder of hot artifacts; NULL: none */
+	struct room *room;        /* borrowed: the disk space that the cache may use; NULL: all */
+	uint64_t cache_max_bytes; /* 0: a quarter of the free space, at most 10 GiB */
+	unsigned max_connections; /* 0: from RLIMIT_NOFILE */
+	/* Of one address; 0: no limit. CONNECTIONS_USUAL: 256, and no limit for loopback addresses. */
+	unsigned max_connections_per_ip;
+	uint64_t min_rate;        /* bytes a second that bodies and replies have to average; 0: any */
+	int64_t body_deadline_ms; /* of a body, beside a second for each 16 KiB of it; 0: none */
+	unsigned idle_timeout_s;  /* 0: 60 */
+	unsigned max_queued;      /* suspended requests; more are refused with 503. 0: 1024 */
 	unsigned
 		rate_per_ip; /* requests per second and address, with bursts of ten times that; 0: no limit */
 	int64_t request_deadline_ms; /* the longest wait for a deep pass; 0: 120 000 */

@@ -55,6 +55,9 @@ void service_defaults(struct settings *s)
 	o->scan.rescan_s = 300;
 	o->scan.groom_s = 86400;
 	o->server.access_log = true;
+	o->server.max_connections_per_ip = CONNECTIONS_USUAL;
+	o->server.min_rate = 1024;
+	o->server.body_deadline_ms = 600000;
 	o->server.cache_max_bytes = CACHE_USUAL;
 	o->server.forwarded_ttl_limit = 8;
 }
