@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <netdb.h>
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/socket.h>
@@ -17,6 +18,11 @@
 #define BACKLOG        1024
 #define ANY_PORT_TRIES 16 /* tries to find a port that is free in both families */
 #define HOST_MAX       255
+/*
+ * Bytes of replies that the kernel keeps unsent for a connection, instead of 2.5 MB and more. A slow reader costs less
+ * memory, and libmicrohttpd sees it read: each half of this starts its idle time-out anew.
+ */
+#define UNSENT_MAX KIB(64)
 
 static int listen_split(struct str where, char host[HOST_MAX + 1], char port[8], struct err *err)
 {
@@ -55,11 +61,13 @@ static int listen_split(struct str where, char host[HOST_MAX + 1], char port[8],
 static int open_one(const struct sockaddr *addr, socklen_t size, bool v6_only, int *ret)
 {
 	AUTO(fd_close) int fd = socket(addr->sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	int on = 1, only = v6_only;
+	int on = 1, only = v6_only, unsent = UNSENT_MAX;
 
 	if (fd < 0)
 		return errno;
 	setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
+	/* Accepted sockets inherit it. */
+	setsockopt(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &unsent, sizeof(unsent));
 	if (addr->sa_family == AF_INET6)
 		setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &only, sizeof(only));
 	if (bind(fd, addr, size) < 0 || listen(fd, BACKLOG) < 0)

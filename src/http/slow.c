@@ -272,12 +272,12 @@ struct crowd {
 	size_t n, max;
 };
 
-/* Keep the @max least used ones, sorted. */
+/* Keep the @max least used ones, sorted; of two alike the older one, which is later in the lists. */
 static void crowd_add(struct crowd *v, struct slow_conn *c, int64_t use)
 {
 	size_t i = v->n;
 
-	if (use == INT64_MAX || (v->n == v->max && use >= v->use[v->n - 1]))
+	if (use == INT64_MAX || (v->n == v->max && use > v->use[v->n - 1]))
 		return;
 	if (v->n < v->max)
 		v->n++;

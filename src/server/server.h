@@ -28,9 +28,10 @@ struct server_options {
 	struct profilestore *profiles; /* borrowed; NULL: profiles are neither taken nor shown */
 	/* borrowed; is notified when a binary is to be named again; NULL: none */
 	struct naming *naming;
-	const char *tokens_path;  /* the file of tokens (http/token.h); NULL: none */
-	uint64_t max_push;        /* bytes of one object; 0: 16 GiB */
-	bool require_read_token;  /* all paths but /healthz and /readyz need a token */
+	const char *tokens_path;        /* the file of tokens (http/token.h); NULL: none */
+	unsigned max_uploads_per_token; /* at once; 0: as many as there may be */
+	uint64_t max_push;              /* bytes of one object; 0: 16 GiB */
+	bool require_read_token;        /* all paths but /healthz and /readyz need a token */
 	struct scan *scan;        /* borrowed; for the page, /readyz and the metrics; NULL: always ready */
 	const char *index_path;   /* for /api/status and /api/failures; NULL: none */
 	const struct str *listen; /* "ADDR:PORT", "[::1]:8002", ":8002" (all), "localhost:8002" (both

@@ -132,6 +132,8 @@ static const struct option_row store_rows[] = {
 	{ 0, "tokens", "FILE", "the tokens of clients that may push, see lode help token [DATA/tokens]",
 	  SERVICE_TEXT(tokens) },
 	{ 0, "max-push", "SIZE", "the largest file that is accepted [16G]", SERVICE_SIZE(server.max_push) },
+	{ 0, "max-uploads-per-token", "N", "uploads at once with the same token; 0: no limit [32]",
+	  SERVICE_NUMBER(server.max_uploads_per_token) },
 	{ 0, "require-read-token", NULL, "serve nothing to clients without a token, either",
 	  SERVICE_ON(server.require_read_token) },
 	{ 0, "no-store", NULL, "keep no fetched files, accept no pushes", SERVICE_ON(store.off) },

@@ -57,6 +57,7 @@ void service_defaults(struct settings *s)
 	o->server.access_log = true;
 	o->server.max_connections_per_ip = CONNECTIONS_USUAL;
 	o->server.min_rate = 1024;
+	o->server.max_uploads_per_token = 32;
 	o->server.body_deadline_ms = 600000;
 	o->server.cache_max_bytes = CACHE_USUAL;
 	o->server.forwarded_ttl_limit = 8;

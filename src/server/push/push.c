@@ -18,6 +18,7 @@ struct push *push_new(struct server *s)
 {
 	struct push *p = NEW(struct push);
 
+	pthread_mutex_init(&p->lock, NULL);
 	p->sessions = sessions_new(s->opts.store, s->opts.max_push);
 	return p;
 }
@@ -33,6 +34,7 @@ void push_free(struct push *p)
 	if (!p)
 		return;
 	sessions_free(p->sessions);
+	pthread_mutex_destroy(&p->lock);
 	free(p);
 }
 
@@ -192,8 +194,10 @@ static bool put_take_session(struct request *req)
 	struct session *session;
 	uint64_t off;
 
-	if (atomic_load(&p->n_uploads) >= PUSH_MAX_UPLOADS)
+	if (!upload_admit(p, pr->token, req->s->opts.max_uploads_per_token)) {
+		counters_refused("uploads");
 		return push_refuse(req, 503, "too many uploads at once; push again later");
+	}
 	session = session_take(p->sessions, pr);
 	if (!session) {
 		push_reply(req, 409, "busy",

@@ -20,6 +20,8 @@
 
 #define PUSH_BUFFER            KIB(256) /* each of the two */
 #define PUSH_MAX_UPLOADS       64u      /* uploads at once */
+#define PUSH_SLOW_MS           2000     /* the age from which an upload may be too slow */
+#define PUSH_SLOW_RATE         KIB(64)  /* bytes a second below which it makes room for another */
 #define PUSH_MAX_SIZE          (UINT64_C(16) << 30)
 #define PUSH_WANT_MAX          MIB(8) /* of the body of a want list */
 #define PUSH_WANT_MAX_TOGETHER MIB(256)
@@ -32,7 +34,9 @@ struct upload;
 
 struct push {
 	struct sessions *sessions;
-	atomic_uint n_uploads;
+	atomic_uint n_uploads; /* with those whose connection has ended, but not their worker */
+	pthread_mutex_t lock;
+	struct upload *first; /* under the lock: those that have a connection */
 };
 struct push *push_new(struct server *s);
 void push_free(struct push *p); /* after all uploads; takes NULL */
@@ -81,6 +85,12 @@ char *push_owned_text(struct str owner, struct arena *a);
 
 /* ---- upload.c ---- */
 
+/*
+ * May this token begin another upload? If there are too many, of all tokens or of this one, the slowest of them is
+ * closed, if the server waits for its client and has received less than PUSH_SLOW_RATE; its bytes stay for the next
+ * try. false: all are fast.
+ */
+bool upload_admit(struct push *p, const char *token, unsigned max_of_token);
 struct upload *upload_new(struct request *req, struct session *session);
 size_t upload_body(struct upload *up, struct bytes chunk);
 bool upload_finish(

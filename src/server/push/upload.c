@@ -33,6 +33,12 @@ struct upload {
 	bool last;      /* the whole body is in */
 	bool failed;    /* further bytes are dropped; `err` says why */
 	bool gone;      /* the connection */
+	/* under the push's lock */
+	struct upload *prev, *next;
+	bool closing; /* was shut down to make room */
+	/* */
+	int64_t began_ms;
+	atomic_uint_fast64_t received;
 	/* the worker's */
 	struct session *session;
 	struct err err;
@@ -50,6 +56,77 @@ static void upload_copy_meta(struct upload *up)
 	m->archive = arena_str(&up->arena, m->archive);
 }
 
+/* ---- the list of those that have a connection ---- */
+
+static void upload_list(struct push *p, struct upload *up)
+{
+	pthread_mutex_lock(&p->lock);
+	up->next = p->first;
+	if (up->next)
+		up->next->prev = up;
+	p->first = up;
+	pthread_mutex_unlock(&p->lock);
+}
+
+static void upload_unlist(struct push *p, struct upload *up)
+{
+	pthread_mutex_lock(&p->lock);
+	*(up->prev ? &up->prev->next : &p->first) = up->next;
+	if (up->next)
+		up->next->prev = up->prev;
+	pthread_mutex_unlock(&p->lock);
+}
+
+/* Under the push's lock. The bytes a second that its client sends; UINT64_MAX: it is new, or waits for us. */
+static uint64_t upload_rate(struct upload *up, int64_t now_ms)
+{
+	int64_t age_ms = now_ms - up->began_ms;
+	bool ours;
+
+	pthread_mutex_lock(&up->lock);
+	ours = up->working || up->suspended || up->last;
+	pthread_mutex_unlock(&up->lock);
+	return ours || age_ms < PUSH_SLOW_MS ? UINT64_MAX : up->received * 1000 / (uint64_t)age_ms;
+}
+
+bool upload_admit(struct push *p, const char *token, unsigned max_of_token)
+{
+	int64_t now_ms = clock_mono_ms();
+	struct upload *slowest = NULL;
+	uint64_t least = PUSH_SLOW_RATE;
+	unsigned n = 0, n_own = 0;
+	bool own, ok;
+
+	pthread_mutex_lock(&p->lock);
+	for (struct upload *up = p->first; up; up = up->next) {
+		n += !up->closing;
+		n_own += !up->closing && strcmp(up->pr.token, token) == 0;
+	}
+	/* Those that are closing or only have a worker are few, unless the disk has stopped. */
+	own = max_of_token && n_own >= max_of_token;
+	ok = atomic_load(&p->n_uploads) < 2 * PUSH_MAX_UPLOADS;
+	if (ok && (own || n >= PUSH_MAX_UPLOADS)) {
+		for (struct upload *up = p->first; up; up = up->next) {
+			uint64_t rate = up->closing || (own && strcmp(up->pr.token, token) != 0)
+						? UINT64_MAX
+						: upload_rate(up, now_ms);
+
+			if (rate >= least)
+				continue;
+			slowest = up;
+			least = rate;
+		}
+		ok = slowest;
+	}
+	/* Its connection cannot end meanwhile: it leaves the list before. */
+	if (slowest) {
+		slowest->closing = true;
+		http_shut(slowest->req->conn);
+	}
+	pthread_mutex_unlock(&p->lock);
+	return ok;
+}
+
 struct upload *upload_new(struct request *req, struct session *session)
 {
 	struct upload *up = NEW(struct upload);
@@ -65,6 +142,8 @@ struct upload *upload_new(struct request *req, struct session *session)
 	up->fill = mem_alloc(PUSH_BUFFER);
 	up->drain = mem_alloc(PUSH_BUFFER);
 	atomic_fetch_add(&up->s->push->n_uploads, 1);
+	up->began_ms = clock_mono_ms();
+	upload_list(up->s->push, up);
 	return up;
 }
 
@@ -291,6 +370,7 @@ size_t upload_body(struct upload *up, struct bytes chunk)
 	n = MIN(PUSH_BUFFER - up->n_fill, chunk.size);
 	memcpy(up->fill + up->n_fill, chunk.p, n);
 	up->n_fill += n;
+	atomic_fetch_add_explicit(&up->received, n, memory_order_relaxed);
 	if (up->n_fill == PUSH_BUFFER && !up->working)
 		upload_start_work(up);
 	/*
@@ -327,6 +407,7 @@ bool upload_finish(struct upload *up)
 
 void upload_gone(struct upload *up)
 {
+	upload_unlist(up->s->push, up);
 	pthread_mutex_lock(&up->lock);
 	up->gone = true;
 	pthread_mutex_unlock(&up->lock);
