@@ -95,6 +95,23 @@ enum frame_reason frame_translate(const struct frame_layout *l, enum frame_addre
 				  const struct frame_mapping *maps, size_t n_maps, uint64_t addr,
 				  uint64_t *ret);
 
+/*
+ * Mappings that are prepared for many addresses: each is found in logarithmic time. frame_translate() looks at all
+ * mappings for each address, which is faster for a few.
+ */
+struct frame_maps;
+/* In @a; @v is borrowed. At most 2^31 mappings. */
+struct frame_maps *frame_maps_new(struct arena *a, const struct frame_mapping *v, size_t n);
+/*
+ * The mapping with this address: of those with a limit the first in the list, else the one without a limit that
+ * starts last before it. NULL: none.
+ */
+const struct frame_mapping *frame_maps_at(const struct frame_maps *m, uint64_t addr);
+/* The index of the first mapping with a limit that has this address; SIZE_MAX: none. */
+size_t frame_maps_closed_at(const struct frame_maps *m, uint64_t addr);
+enum frame_reason frame_translate_prepared(const struct frame_layout *l, enum frame_address_kind kind,
+					   const struct frame_maps *m, uint64_t addr, uint64_t *ret);
+
 /* ---- names ---- */
 
 enum frame_demangling {

@@ -4,10 +4,11 @@
  * headers.
  */
 #include <elf.h>
-#include "frame/frame.h"
+#include "frame/internal.h"
 
-#define PAGE       UINT64_C(4096) /* the smallest page of all machines: mappings begin at a multiple of it */
-#define UPPER_HALF (UINT64_C(1) << 63)
+#define PAGE           UINT64_C(4096) /* the smallest page of all machines: mappings begin at a multiple of it */
+#define UPPER_HALF     (UINT64_C(1) << 63)
+#define MAX_BEGINNINGS 256u
 
 static uint64_t page_start(uint64_t addr)
 {
@@ -123,31 +124,45 @@ bool frame_layout_has_code(const struct frame_layout *l, uint64_t vaddr)
 
 /* ---- run-time addresses ---- */
 
-static const struct frame_mapping *mapping_at(const struct frame_mapping *maps, size_t n, uint64_t addr)
+static const struct frame_mapping *mapping_at(const struct frame_maps *maps, uint64_t addr)
 {
 	const struct frame_mapping *open = NULL;
 
-	for (size_t i = 0; i < n; i++) {
-		if (addr < maps[i].start || (maps[i].limit && addr >= maps[i].limit))
+	if (maps->prepared)
+		return frame_maps_at(maps, addr);
+	for (size_t i = 0; i < maps->n; i++) {
+		const struct frame_mapping *m = &maps->v[i];
+
+		if (addr < m->start || (m->limit && addr >= m->limit))
 			continue;
-		if (maps[i].limit)
-			return &maps[i];
-		if (!open || maps[i].start > open->start)
-			open = &maps[i];
+		if (m->limit)
+			return m;
+		if (!open || m->start > open->start)
+			open = m;
 	}
 	return open;
 }
 
-/* The bias: the difference between run-time addresses and those of the file, by the lowest mapping. */
-static bool bias_by_lowest(const struct frame_layout *l, const struct frame_mapping *maps, size_t n,
-			   const struct frame_mapping *but, uint64_t *ret)
+static const struct frame_mapping *lowest_mapping(const struct frame_maps *maps,
+						  const struct frame_mapping *but)
 {
 	const struct frame_mapping *lowest = NULL;
+
+	if (maps->prepared)
+		return maps->lowest == but ? maps->second : maps->lowest;
+	for (size_t i = 0; i < maps->n; i++)
+		if (&maps->v[i] != but && (!lowest || maps->v[i].start < lowest->start))
+			lowest = &maps->v[i];
+	return lowest;
+}
+
+/* The bias: the difference between run-time addresses and those of the file, by the lowest mapping. */
+static bool bias_by_lowest(const struct frame_layout *l, const struct frame_maps *maps,
+			   const struct frame_mapping *but, uint64_t *ret)
+{
+	const struct frame_mapping *lowest = lowest_mapping(maps, but);
 	uint64_t vaddr;
 
-	for (size_t i = 0; i < n; i++)
-		if (&maps[i] != but && (!lowest || maps[i].start < lowest->start))
-			lowest = &maps[i];
 	if (!lowest || !translate_offset(l, lowest->offset, &vaddr))
 		return false;
 	*ret = lowest->start - vaddr;
@@ -156,18 +171,18 @@ static bool bias_by_lowest(const struct frame_layout *l, const struct frame_mapp
 
 /*
  * For a file whose offsets of code are not known. By the mapping of the file's beginning, if there is one;
- * else the mapping is assumed to begin where the code does.
+ * else the mapping is assumed to begin where the code does. Only the first MAX_BEGINNINGS mappings are looked at.
  */
-static bool translate_without_offsets(const struct frame_layout *l, const struct frame_mapping *maps,
-				      size_t n, const struct frame_mapping *m, uint64_t addr, uint64_t *ret)
+static bool translate_without_offsets(const struct frame_layout *l, const struct frame_maps *maps,
+				      const struct frame_mapping *m, uint64_t addr, uint64_t *ret)
 {
 	const struct frame_segment *code = NULL;
 	size_t n_code = 0;
 
-	for (size_t i = 0; i < n; i++) {
-		if (maps[i].offset || maps[i].start > m->start || !l->n_segments)
+	for (size_t i = 0; i < MIN(maps->n, (size_t)MAX_BEGINNINGS); i++) {
+		if (maps->v[i].offset || maps->v[i].start > m->start || !l->n_segments)
 			continue;
-		*ret = addr - maps[i].start + page_start(l->segments[0].vaddr);
+		*ret = addr - maps->v[i].start + page_start(l->segments[0].vaddr);
 		if (frame_layout_has_code(l, *ret))
 			return true;
 	}
@@ -193,7 +208,7 @@ static bool translate_in_kernel(const struct frame_layout *l, const struct frame
 	return true;
 }
 
-static bool translate_in_process(const struct frame_layout *l, const struct frame_mapping *maps, size_t n,
+static bool translate_in_process(const struct frame_layout *l, const struct frame_maps *maps,
 				 const struct frame_mapping *m, uint64_t addr, uint64_t *ret)
 {
 	uint64_t bias;
@@ -206,9 +221,9 @@ static bool translate_in_process(const struct frame_layout *l, const struct fram
 		return true;
 	}
 	if (!l->offsets_known)
-		return translate_without_offsets(l, maps, n, m, addr, ret);
+		return translate_without_offsets(l, maps, m, addr, ret);
 	/* Code that was moved to huge pages: the mapping has lost its file, and so has offset 0. */
-	if (!m->offset && bias_by_lowest(l, maps, n, m, &bias) && maps[0].start != m->start &&
+	if (!m->offset && bias_by_lowest(l, maps, m, &bias) && maps->v[0].start != m->start &&
 	    frame_layout_has_code(l, addr - bias)) {
 		*ret = addr - bias;
 		return true;
@@ -216,9 +231,8 @@ static bool translate_in_process(const struct frame_layout *l, const struct fram
 	return translate_offset(l, addr - m->start + m->offset, ret);
 }
 
-enum frame_reason frame_translate(const struct frame_layout *l, enum frame_address_kind kind,
-				  const struct frame_mapping *maps, size_t n_maps, uint64_t addr,
-				  uint64_t *ret)
+enum frame_reason frame_translate_prepared(const struct frame_layout *l, enum frame_address_kind kind,
+					   const struct frame_maps *maps, uint64_t addr, uint64_t *ret)
 {
 	const struct frame_mapping *m;
 
@@ -228,12 +242,12 @@ enum frame_reason frame_translate(const struct frame_layout *l, enum frame_addre
 			return FRAME_NO_LAYOUT;
 		return translate_offset(l, addr, ret) ? FRAME_FOUND : FRAME_OUTSIDE;
 	case FRAME_RUNTIME:
-		m = mapping_at(maps, n_maps, addr);
+		m = mapping_at(maps, addr);
 		if (!m)
 			return FRAME_NO_MAPPING;
 		if (!l || !l->n_segments)
 			return FRAME_NO_LAYOUT;
-		return translate_in_process(l, maps, n_maps, m, addr, ret) ? FRAME_FOUND : FRAME_NO_LAYOUT;
+		return translate_in_process(l, maps, m, addr, ret) ? FRAME_FOUND : FRAME_NO_LAYOUT;
 	case FRAME_RELATIVE:
 		*ret = addr + (l && l->n_segments ? page_start(l->segments[0].vaddr) : 0);
 		return FRAME_FOUND;
@@ -243,4 +257,13 @@ enum frame_reason frame_translate(const struct frame_layout *l, enum frame_addre
 	}
 	*ret = addr;
 	return FRAME_FOUND;
+}
+
+enum frame_reason frame_translate(const struct frame_layout *l, enum frame_address_kind kind,
+				  const struct frame_mapping *maps, size_t n_maps, uint64_t addr,
+				  uint64_t *ret)
+{
+	const struct frame_maps m = { .v = maps, .n = n_maps };
+
+	return frame_translate_prepared(l, kind, &m, addr, ret);
 }

@@ -31,6 +31,13 @@ static bool find_in_relocatable(const struct symtab_info *info, const struct tab
 {
 	if (!(info->flags & SYMTAB_RELOCATABLE) || q->kind != FRAME_RUNTIME)
 		return false;
+	if (q->prepared) {
+		const struct frame_mapping *m = frame_maps_at(q->prepared, q->addr);
+
+		*ret_reason = m ? find_in_section(info, m->symbol, q->addr - m->start, ret)
+				: FRAME_NO_MAPPING;
+		return true;
+	}
 	for (size_t i = 0; i < q->n_maps; i++) {
 		const struct frame_mapping *m = &q->maps[i];
 
@@ -58,6 +65,8 @@ static enum frame_reason address_in_table(const struct tables_request *req, cons
 			return FRAME_NO_MAPPING;
 		return l ? FRAME_NO_LAYOUT : req->per_id > 1 ? req->none_because : FRAME_NO_LAYOUT;
 	}
+	if (q->prepared)
+		return frame_translate_prepared(l ? l->layout : NULL, q->kind, q->prepared, q->addr, ret);
 	return frame_translate(l ? l->layout : NULL, q->kind, q->maps, q->n_maps, q->addr, ret);
 }
 

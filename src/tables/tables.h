@@ -135,6 +135,7 @@ struct tables_query {
 	struct str section;               /* FRAME_SECTION; empty: .text */
 	const struct frame_mapping *maps; /* FRAME_RUNTIME: of this module; borrowed */
 	size_t n_maps;
+	const struct frame_maps *prepared; /* the same; NULL: they are few. Borrowed */
 };
 struct tables_answer {
 	enum frame_reason reason;

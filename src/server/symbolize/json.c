@@ -6,13 +6,17 @@
 
 #include <stdio.h>
 
+#define FEW_MAPS 8u
+
 /* A parsed request; in the arena. */
 struct form_json {
 	struct frame_mapping *maps;
 	size_t *first_map; /* n_ids + 1: those of each module */
 	size_t n_maps;
-	uint64_t *addrs; /* as requested */
-	bool text;       /* GET of text, not JSON */
+	struct frame_maps *all;       /* NULL: not needed so far */
+	struct frame_maps **prepared; /* of each module; NULL: it has few, or it was not needed so far */
+	uint64_t *addrs;              /* as requested */
+	bool text;                    /* GET of text, not JSON */
 };
 
 static struct str json_text(const json_t *j)
@@ -79,6 +83,7 @@ static int parse_modules(struct ask *a, struct form_json *f, const json_t *list,
 	a->ids = ARENA_NEW_N(a->arena, struct build_id, a->n_ids + 1);
 	f->maps = ARENA_NEW_N(a->arena, struct frame_mapping, n_maps + 1);
 	f->first_map = ARENA_NEW_N(a->arena, size_t, a->n_ids + 1);
+	f->prepared = ARENA_NEW_N(a->arena, struct frame_maps *, a->n_ids + 1);
 	json_array_foreach(list, i, one) if (json_parse_module(a, f, one, i, err) <
 					     0) return err_in(err, "module %zu", i);
 	f->first_map[a->n_ids] = f->n_maps;
@@ -86,13 +91,25 @@ static int parse_modules(struct ask *a, struct form_json *f, const json_t *list,
 }
 
 /* The module that has a mapping of this address. */
-static size_t mapping_module(const struct ask *a, const struct form_json *f, uint64_t addr)
+static size_t mapping_module(const struct ask *a, struct form_json *f, uint64_t addr)
 {
-	for (size_t i = 0; i < a->n_ids; i++)
-		for (size_t k = f->first_map[i]; k < f->first_map[i + 1]; k++)
-			if (addr >= f->maps[k].start && addr < f->maps[k].limit)
-				return i;
-	return TABLES_NO_MODULE;
+	size_t map;
+
+	if (!f->all)
+		f->all = frame_maps_new(a->arena, f->maps, f->n_maps);
+	map = frame_maps_closed_at(f->all, addr);
+	return map == SIZE_MAX ? TABLES_NO_MODULE : SEARCH(0, a->n_ids, i, f->first_map[i + 1] <= map);
+}
+
+static void query_set_maps(struct ask *a, struct form_json *f, struct tables_query *q)
+{
+	size_t first = f->first_map[q->module], n = f->first_map[q->module + 1] - first;
+
+	q->maps = f->maps + first;
+	q->n_maps = n;
+	if (n > FEW_MAPS && q->kind == FRAME_RUNTIME && !f->prepared[q->module])
+		f->prepared[q->module] = frame_maps_new(a->arena, q->maps, n);
+	q->prepared = f->prepared[q->module];
 }
 
 static int parse_address(struct ask *a, struct form_json *f, const json_t *j,
@@ -131,10 +148,8 @@ static int parse_address(struct ask *a, struct form_json *f, const json_t *j,
 	} else if (ret->kind == FRAME_RUNTIME) {
 		ret->module = mapping_module(a, f, ret->addr);
 	}
-	if (ret->module < a->n_ids) {
-		ret->maps = f->maps + f->first_map[ret->module];
-		ret->n_maps = f->first_map[ret->module + 1] - f->first_map[ret->module];
-	}
+	if (ret->module < a->n_ids)
+		query_set_maps(a, f, ret);
 	return 0;
 }
 

@@ -210,6 +210,74 @@ static void numbers_at_the_ends_do_not_run_over(void **state)
 	}
 }
 
+/* ---- prepared mappings ---- */
+
+static uint32_t map_seed = 1;
+
+static uint64_t map_dice(uint64_t n)
+{
+	map_seed = map_seed * 1664525 + 1013904223;
+	return ((uint64_t)map_seed * n) >> 32;
+}
+
+static void prepared_mappings_translate_as_a_list_does(void **state)
+{
+	struct frame_layout with = shared(), without = shared();
+
+	without.offsets_known = false;
+	for (unsigned round = 0; round < 300; round++) {
+		struct frame_mapping maps[12];
+		size_t n = map_dice(ARRAY_SIZE(maps));
+		struct frame_maps *m;
+		struct arena a;
+
+		for (size_t i = 0; i < n; i++) {
+			maps[i] = (struct frame_mapping){ .start = 0x1000 * map_dice(16),
+							  .offset = 0x600 * map_dice(4) };
+			if (map_dice(4))
+				maps[i].limit = maps[i].start + 0x1000 * map_dice(6);
+		}
+		arena_init(&a);
+		m = frame_maps_new(&a, maps, n);
+		for (uint64_t addr = 0; addr < 0x18000; addr += 0x480) {
+			const struct frame_layout *l = addr & 0x80 ? &with : &without;
+			uint64_t v = 0, w = 0;
+			enum frame_reason r = frame_translate(l, FRAME_RUNTIME, maps, n, addr, &v);
+
+			assert_int_equal(frame_translate_prepared(l, FRAME_RUNTIME, m, addr, &w), r);
+			assert_int_equal(w, v);
+		}
+		arena_done(&a);
+	}
+}
+
+/* One after the other this would be 13 000 million comparisons. */
+static void many_addresses_in_many_mappings(void **state)
+{
+	enum { N_MAPS = 65536, N_ADDRS = 200000 };
+	AUTO(mem_freep) struct frame_mapping *maps = NEW_N(struct frame_mapping, N_MAPS);
+	struct frame_layout l = shared();
+	struct frame_maps *m;
+	struct arena a;
+	uint64_t v;
+
+	memset(maps, 0, N_MAPS * sizeof(*maps));
+	for (uint64_t i = 0; i < N_MAPS; i++) {
+		maps[i].start = 0x10000 * (N_MAPS - i);
+		maps[i].limit = maps[i].start + 0x3000;
+	}
+	arena_init(&a);
+	m = frame_maps_new(&a, maps, N_MAPS);
+	for (uint64_t i = 0; i < N_ADDRS; i++) {
+		uint64_t in = 0x10000 * (1 + i % N_MAPS);
+
+		assert_int_equal(frame_translate_prepared(&l, FRAME_RUNTIME, m, in + 0x4000, &v),
+				 FRAME_NO_MAPPING);
+		assert_ptr_equal(frame_maps_at(m, in + 0x1700), &maps[N_MAPS - 1 - i % N_MAPS]);
+	}
+	arena_done(&a);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -225,6 +293,8 @@ int main(void)
 		cmocka_unit_test(of_a_debug_file_only_addresses_count),
 		cmocka_unit_test(a_kernel_is_moved_as_a_whole),
 		cmocka_unit_test(numbers_at_the_ends_do_not_run_over),
+		cmocka_unit_test(prepared_mappings_translate_as_a_list_does),
+		cmocka_unit_test(many_addresses_in_many_mappings),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Shared by layout.c and maps.c: prepared mappings. */
+#pragma once
+
+#include "base/base.h"
+#include "frame/frame.h"
+
+#define FRAME_NO_OWNER UINT32_MAX
+
+struct frame_maps {
+	const struct frame_mapping *v;
+	size_t n;
+	bool prepared; /* false: only v and n are set */
+	/* Part i, from bounds[i] to before the next, belongs to mapping owners[i]. */
+	uint64_t *bounds;
+	uint32_t *owners;
+	size_t n_bounds;
+	uint32_t *opens; /* mappings without a limit, by start */
+	size_t n_opens;
+	const struct frame_mapping *lowest, *second; /* by start; NULL: none */
+};
