@@ -41,7 +41,7 @@ enum task_result {
 struct task {
 	/* Fixed, the owner's to set. */
 	struct pool *pool; /* outlives the task */
-	unsigned cls;      /* of the pool's classes; may be changed while no step is queued */
+	atomic_uint cls;   /* of the pool's classes; changed, it holds for steps that are queued later */
 	enum task_result (*step)(void *arg);
 	/* The object's references, or NULL. The task has one from a kick until its step is done, and one for
 	 * a waker that may still be fired. */

@@ -16,7 +16,9 @@
 
 static enum task_result build_step(void *arg);
 
-static struct build *build_start(struct tables *t, const struct entry_key *key, struct tables_entry *old)
+/* @req: that asks for it; NULL: none waits. Builds of requests take turns. */
+static struct build *build_start(struct tables *t, const struct entry_key *key, struct tables_entry *old,
+				 const struct tables_request *req)
 {
 	struct build *b = NEW(struct build);
 
@@ -24,6 +26,10 @@ static struct build *build_start(struct tables *t, const struct entry_key *key, 
 	b->key = *key;
 	b->old = old;
 	b->task = (struct task){ .pool = t->pool, .step = build_step, .arg = b };
+	/* Requests of clients, which wait for scans, come before naming in the background. */
+	if (req && req->unscanned)
+		atomic_init(&b->task.cls, POOL_URGENT);
+	b->task.slot.client = (uint32_t)((uintptr_t)req / 64);
 	map_put(&t->builds, entry_key_bytes(key), b);
 	b->next = t->first_build;
 	if (b->next)
@@ -74,11 +80,59 @@ enum frame_reason build_await(struct tables *t, const struct entry_key *key, str
 			entry_unref(e);
 			return FRAME_BUSY;
 		}
-		b = build_start(t, key, e);
+		b = build_start(t, key, e, w ? w->request : NULL);
 	}
+	if (awaits_scan)
+		atomic_store(&b->task.cls, POOL_URGENT);
 	if (w)
 		waiter_add(w, b);
 	return FRAME_PENDING;
+}
+
+void builds_ask(struct tables_request *req, bool waits)
+{
+	struct tables *t = req->tables;
+	size_t n_started = 0;
+
+	while (req->n_asked < req->n * req->per_id && (waits ? req->n_out : n_started) < BUILDS_OUT) {
+		size_t i = req->n_asked++;
+		struct entry_key key = { .kind = i < req->n ? ENTRY_TABLE : ENTRY_LAYOUT,
+					 .id = req->ids[i % req->n] };
+
+		if (req->waiters[i].entry || !key.id.size)
+			continue;
+		switch (build_await(t, &key, waits ? &req->waiters[i] : NULL)) {
+		case FRAME_BUSY:
+			req->none_because = FRAME_BUSY;
+			req->n_missing--;
+			break;
+		case FRAME_FOUND:
+			req->n_missing--;
+			break;
+		default:
+			n_started++;
+			req->waiters[i].out = waits && !req->waiters[i].build->miss;
+			req->n_out += req->waiters[i].out;
+			break;
+		}
+	}
+}
+
+/* Under the lock. Returns @ready, with those of @hungry in it that are ready too. */
+static struct tables_request *builds_feed(struct tables_request *hungry, struct tables_request *ready)
+{
+	for (struct tables_request *req = hungry; req; req = req->next_hungry) {
+		req->hungry = false;
+		if (!req->n_missing) /* in @ready already */
+			continue;
+		builds_ask(req, true);
+		if (req->n_missing)
+			continue;
+		request_unlist(req);
+		req->next = ready;
+		ready = req;
+	}
+	return ready;
 }
 
 struct tables_entry *build_take_at_hand(struct tables *t, const struct entry_key *key)
@@ -137,7 +191,7 @@ enum build_end { BUILD_ENDED, BUILD_AGAIN, BUILD_STAYS };
 static enum build_end build_end_with(struct build *b, struct tables_entry *e)
 {
 	struct tables *t = b->tables;
-	struct tables_request *ready;
+	struct tables_request *ready, *hungry;
 
 	make_drop(b);
 	cache_put(t, e);
@@ -154,7 +208,8 @@ static enum build_end build_end_with(struct build *b, struct tables_entry *e)
 		/* The timer watches the scan. */
 		t->n_searches++;
 		pthread_cond_broadcast(&t->changed);
-		ready = waiters_complete(b, e, true);
+		ready = waiters_complete(b, e, true, &hungry);
+		ready = builds_feed(hungry, ready);
 		pthread_mutex_unlock(&t->lock);
 		requests_ready(ready);
 		return BUILD_STAYS;
@@ -163,7 +218,8 @@ static enum build_end build_end_with(struct build *b, struct tables_entry *e)
 		atomic_fetch_add(&t->n_replaced, 1);
 	atomic_fetch_add(&t->n_failed, e->reason != FRAME_FOUND);
 	build_unlist(b);
-	ready = waiters_complete(b, e, false);
+	ready = waiters_complete(b, e, false, &hungry);
+	ready = builds_feed(hungry, ready);
 	pthread_mutex_unlock(&t->lock);
 	requests_ready(ready);
 	entry_unref(e);

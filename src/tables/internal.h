@@ -104,6 +104,7 @@ struct waiter {
 	/* under the lock: */
 	struct build *build;
 	struct waiter *prev, *next; /* of the same build */
+	bool out;                   /* counted in n_out */
 	/* */
 	struct tables_entry *entry; /* when it is there */
 };
@@ -113,9 +114,10 @@ void request_list(struct tables_request *req);   /* among those that wait for a 
 void request_unlist(struct tables_request *req); /* and take its waiters out of their builds */
 /*
  * Complete the waiters of @b with @e. If @searching, skip those that wait for the scan. Returns the requests
- * that are ready now, as a list.
+ * that are ready now, as a list. *ret_hungry: those that may ask for more builds, likewise.
  */
-struct tables_request *waiters_complete(struct build *b, struct tables_entry *e, bool searching);
+struct tables_request *waiters_complete(struct build *b, struct tables_entry *e, bool searching,
+					struct tables_request **ret_hungry);
 bool waiters_await_scan(const struct build *b); /* some do */
 /* Not under the lock: call ready() of all in a list. A request may be freed by it. */
 void requests_ready(struct tables_request *list);
@@ -147,6 +149,14 @@ struct build {
 enum frame_reason build_await(struct tables *t, const struct entry_key *key, struct waiter *w);
 /* The entry in the LRU, also one that is expired, else the table in the store; NULL: neither. Not under the lock. */
 struct tables_entry *build_take_at_hand(struct tables *t, const struct entry_key *key);
+
+/*
+ * Under the lock: ask for the builds of further waiters of @req, so that at most BUILDS_OUT of them wait at once
+ * (@waits false: none waits, and so many are started). One request with thousands of build IDs then leaves room for
+ * the builds of others, here and at upstream servers.
+ */
+void builds_ask(struct tables_request *req, bool waits);
+#define BUILDS_OUT 32u
 
 /* ---- make ---- */
 
@@ -286,7 +296,11 @@ struct tables_request {
 	int64_t deadline_ms;
 	/* under the lock */
 	size_t n_missing;
+	size_t n_asked; /* waiters before this one have their entry or their build, or need none */
+	size_t n_out;   /* waiters in builds that do not wait for a scan */
 	bool listed;
+	bool hungry; /* in the list of waiters_complete() */
+	struct tables_request *next_hungry;
 	struct tables_request *prev, *next;
 	enum frame_reason none_because; /* of waiters without an entry */
 };

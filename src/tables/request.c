@@ -82,25 +82,8 @@ static void request_wait(struct tables_request *req)
 	bool waits = clock_mono_ms() < req->deadline_ms && !t->stopping;
 
 	req->none_because = FRAME_PENDING;
-	for (size_t i = 0; i < req->n * req->per_id; i++) {
-		struct entry_key key = { .kind = i < req->n ? ENTRY_TABLE : ENTRY_LAYOUT,
-					 .id = req->ids[i % req->n] };
-
-		if (req->waiters[i].entry || !key.id.size)
-			continue;
-		/* Without waiting it is built all the same: the next request finds it. */
-		switch (build_await(t, &key, waits ? &req->waiters[i] : NULL)) {
-		case FRAME_BUSY:
-			req->none_because = FRAME_BUSY;
-			req->n_missing--;
-			break;
-		case FRAME_FOUND:
-			req->n_missing--;
-			break;
-		default:
-			break;
-		}
-	}
+	/* Without waiting tables are built all the same: the next request finds them. */
+	builds_ask(req, waits);
 	if (!waits)
 		req->n_missing = 0;
 	if (req->n_missing)

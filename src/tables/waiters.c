@@ -49,15 +49,32 @@ void request_unlist(struct tables_request *req)
 	req->listed = false;
 }
 
-struct tables_request *waiters_complete(struct build *b, struct tables_entry *e, bool searching)
+static void request_gets_hungry(struct tables_request *req, struct tables_request **list)
+{
+	if (req->hungry)
+		return;
+	req->hungry = true;
+	req->next_hungry = *list;
+	*list = req;
+}
+
+struct tables_request *waiters_complete(struct build *b, struct tables_entry *e, bool searching,
+					struct tables_request **ret_hungry)
 {
 	struct tables_request *ready = NULL;
 	struct waiter *rest = NULL;
+
+	*ret_hungry = NULL;
 
 	for (struct waiter *w = b->waiters, *next; w; w = next) {
 		struct tables_request *req = w->request;
 
 		next = w->next;
+		if (w->out) {
+			w->out = false;
+			req->n_out--;
+			request_gets_hungry(req, ret_hungry);
+		}
 		if (searching && req->unscanned) {
 			w->prev = NULL;
 			w->next = rest;

@@ -332,6 +332,69 @@ static void more_flights_than_allowed_are_busy(void **state)
 	tables_fixture_close(&p);
 }
 
+static void count_ready(void *arg)
+{
+	atomic_fetch_add((atomic_uint *)arg, 1);
+}
+
+/* One request whose files never come does not use up the builds of others. */
+static void a_request_for_many_leaves_room_for_others(void **state)
+{
+	enum { MANY = 500 };
+	AUTO(mem_freep) struct build_id *ids = NEW_N(struct build_id, MANY);
+	const int64_t later = clock_mono_ms() + 60000;
+	struct tables_request *req;
+	struct tables_stats st;
+	struct tables_fixture p;
+	atomic_uint n_ready = 0;
+
+	tables_fixture_open(&p, false);
+	p.opts.max_builds = 64;
+	tables_fixture_reopen(&p);
+	for (uint32_t i = 0; i < MANY; i++) {
+		ids[i] = tables_fixture_id(100 + i);
+		resolve_mem_put_waiting(p.r, RESOLVE_DEBUGINFO, &ids[i], STR(""));
+	}
+	tables_fixture_put_debug(&p, 1);
+	assert_int_equal(tables_request_new(p.s, ids, MANY, 0,
+					    (struct tables_wait){ later, count_ready, &n_ready }, &req),
+			 TABLES_WAITS);
+	tables_stats(p.s, &st);
+	assert_in_range(st.n_builds, 1, 40);
+	assert_string_equal(tables_fixture_ask(&p, 1, 0x1000), "f1 /src/a.c:10");
+	assert_int_equal(n_ready, 0);
+	tables_stop(p.s);
+	assert_int_equal(n_ready, 1);
+	tables_request_free(req);
+	tables_fixture_close(&p);
+}
+
+/* All of a long list are asked for in the end, and answered. */
+static void a_request_for_many_gets_all(void **state)
+{
+	enum { MANY = 150 };
+	struct build_id ids[MANY];
+	struct tables_request *req;
+	struct tables_fixture p;
+
+	tables_fixture_open(&p, false);
+	for (uint32_t i = 0; i < MANY; i++) {
+		ids[i] = tables_fixture_id(1 + i);
+		if (i % 3)
+			tables_fixture_put_debug(&p, 1 + i);
+	}
+	tables_request_new(p.s, ids, MANY, TABLES_LAYOUTS, (struct tables_wait){ clock_mono_ms() + 30000 },
+			   &req);
+	for (size_t i = 0; i < MANY; i++) {
+		struct tables_module m;
+
+		tables_request_module(req, i, &m);
+		assert_int_equal(m.reason, i % 3 ? FRAME_FOUND : FRAME_UNKNOWN);
+	}
+	tables_request_free(req);
+	tables_fixture_close(&p);
+}
+
 static void a_relocatable_file_is_asked_by_section(void **state)
 {
 	struct build_id id = tables_fixture_id(1);
@@ -442,6 +505,8 @@ int main(void)
 		cmocka_unit_test(a_miss_is_forgotten_after_a_while),
 		cmocka_unit_test(all_addresses_are_answered_once),
 		cmocka_unit_test(more_flights_than_allowed_are_busy),
+		cmocka_unit_test(a_request_for_many_leaves_room_for_others),
+		cmocka_unit_test(a_request_for_many_gets_all),
 		cmocka_unit_test(a_relocatable_file_is_asked_by_section),
 		cmocka_unit_test(addresses_of_a_prelinked_object_are_moved_back),
 	};
