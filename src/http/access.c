@@ -65,6 +65,8 @@ static char *line_add_peer(char *p, const char *end, const struct sockaddr *addr
 
 		inet_ntop(AF_INET6, &in6->sin6_addr, text, sizeof(text));
 		port = ntohs(in6->sin6_port);
+	} else if (addr && addr->sa_family == AF_UNIX) {
+		strcpy(text, "unix");
 	}
 	return p + snprintf(p, (size_t)(end - p), strchr(text, ':') ? "[%s]:%u" : "%s:%u", text, port);
 }

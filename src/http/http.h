@@ -78,7 +78,8 @@ struct http_options {
 /* Load libmicrohttpd: before any other function here, those of replies too. May be called again. */
 int http_load(struct err *err);
 int http_start(const struct http_options *opts, struct http **ret, struct err *err);
-const char *const *http_urls(const struct http *h); /* NULL-terminated */
+/* "http://127.0.0.1:8002", "unix:/path"; NULL-terminated. */
+const char *const *http_urls(const struct http *h);
 unsigned http_connections(struct http *h);
 void http_quiesce(struct http *h); /* close new connections at once; open ones go on */
 /* Close all connections. No request may be suspended. Takes NULL. */

@@ -13,6 +13,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #define BACKLOG        1024
@@ -104,7 +106,7 @@ static void listen_name(const struct sockaddr *addr, int fd, struct listen_socke
 		  six ? (const void *)&((const struct sockaddr_in6 *)addr)->sin6_addr
 		      : (const void *)&((const struct sockaddr_in *)addr)->sin_addr,
 		  text, sizeof(text));
-	ret->fd = fd;
+	*ret = (struct listen_socket){ .fd = fd };
 	snprintf(ret->url_host, sizeof(ret->url_host), six ? "[%s]:%u" : "%s:%u", text, port_of(fd));
 }
 
@@ -197,6 +199,42 @@ static int open_all_addresses(unsigned port, struct listen_socket *ret, size_t *
 	return r;
 }
 
+/* Does no process listen at the socket any more? Then its file is removed. */
+static void remove_stale_socket(const struct sockaddr_un *at)
+{
+	AUTO(fd_close) int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	struct stat st;
+
+	if (fd >= 0 && lstat(at->sun_path, &st) == 0 && S_ISSOCK(st.st_mode) &&
+	    connect(fd, (const struct sockaddr *)at, sizeof(*at)) < 0 && errno == ECONNREFUSED)
+		(void)unlink(at->sun_path);
+}
+
+static int open_unix(struct str where, struct str path, struct listen_socket *ret, struct err *err)
+{
+	AUTO(fd_close) int fd = -1;
+	struct sockaddr_un at = { .sun_family = AF_UNIX };
+
+	if (!path.size || path.p[0] != '/' || path.size >= sizeof(at.sun_path))
+		return err_set(err, ERR_INVALID,
+			       "listen on " STR_FMT
+			       ": it must have the form unix:/PATH, of at most %zu bytes",
+			       STR_ARG(where), sizeof(at.sun_path) - 1);
+	memcpy(at.sun_path, path.p, path.size);
+	remove_stale_socket(&at);
+	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	if (fd < 0 || bind(fd, (struct sockaddr *)&at, sizeof(at)) < 0)
+		return err_os(err, errno, "listen on " STR_FMT, STR_ARG(where));
+	if (chmod(at.sun_path, 0666) < 0 || listen(fd, BACKLOG) < 0) {
+		err_os(err, errno, "listen on " STR_FMT, STR_ARG(where));
+		unlink(at.sun_path);
+		return -1;
+	}
+	*ret = (struct listen_socket){ .fd = TAKE_FD(fd) };
+	memcpy(ret->path, at.sun_path, sizeof(ret->path));
+	return 0;
+}
+
 int listen_open(struct str where, struct listen_socket *ret, size_t *n, struct err *err)
 {
 	struct wanted list[LISTEN_MAX];
@@ -208,6 +246,12 @@ int listen_open(struct str where, struct listen_socket *ret, size_t *n, struct e
 	if (*n >= LISTEN_MAX)
 		return err_set(err, ERR_LIMIT, "listen on " STR_FMT ": more than %u addresses",
 			       STR_ARG(where), LISTEN_MAX);
+	if (str_starts(where, STR("unix:"))) {
+		if (open_unix(where, (struct str){ where.p + 5, where.size - 5 }, &ret[*n], err) < 0)
+			return -1;
+		++*n;
+		return 0;
+	}
 	if (listen_split(where, host, port, err) < 0)
 		return -1;
 	if (!host[0]) {

@@ -52,6 +52,7 @@ struct link {
 struct daemon {
 	struct http *http;
 	struct MHD_Daemon *mhd; /* owns its listening socket */
+	char *path;             /* of a Unix socket, to be removed; NULL: none */
 };
 
 struct http {
@@ -351,7 +352,10 @@ static int start_daemon(struct http *h, const struct http_options *opts, const s
 			       "the HTTP threads of %s did not start%s", ls->url_host,
 			       opts->tls_cert ? ": certificate or key are not valid, or resources are short"
 					      : "");
-	h->urls[h->n_daemons++] = mem_printf("%s://%s", opts->tls_cert ? "https" : "http", ls->url_host);
+	d->path = ls->path[0] ? mem_strdup(ls->path) : NULL;
+	h->urls[h->n_daemons++] = d->path ? mem_printf("unix:%s", d->path)
+					  : mem_printf("%s://%s", opts->tls_cert ? "https" : "http",
+						       ls->url_host);
 	return 0;
 }
 
@@ -394,8 +398,11 @@ int http_start(const struct http_options *opts, struct http **ret, struct err *e
 		*ret = h;
 		return 0;
 	}
-	for (i = h->n_daemons; i < n; i++)
+	for (i = h->n_daemons; i < n; i++) {
 		close(sockets[i].fd);
+		if (sockets[i].path[0])
+			unlink(sockets[i].path);
+	}
 	http_stop(h);
 	return -1;
 }
@@ -424,8 +431,12 @@ void http_stop(struct http *h)
 	if (!h)
 		return;
 	http_quiesce(h);
-	for (size_t i = 0; i < h->n_daemons; i++)
+	for (size_t i = 0; i < h->n_daemons; i++) {
 		MHD_stop_daemon(h->daemons[i].mhd);
+		if (h->daemons[i].path)
+			unlink(h->daemons[i].path);
+		free(h->daemons[i].path);
+	}
 	slow_free(h->slow);
 	for (char **url = h->urls; *url; url++)
 		free(*url);

@@ -111,6 +111,42 @@ def test_a_service_of_another_user_trusts_that_user_and_root(elf, pool, tmp_path
         p.wait(30)
 
 
+@needs_root
+def test_a_unix_socket_has_the_user_who_connects(server, elf, tmp_path):
+    at = tmp_path / "lode.sock"
+    for p in (tmp_path, *tmp_path.parents):
+        if not p.stat().st_mode & 1:
+            os.chmod(p, p.stat().st_mode | 0o011)
+    s = server(["--listen", f"unix:{at}"])
+    path = f"/buildid/{elf.id}/debuginfo"
+
+    def ask(uid, *args):
+        out = subprocess.run(["curl", "-s", "-o", "/dev/null", "-w", "%{http_code}", "--unix-socket", str(at), *args],
+                             input=elf.debug, capture_output=True, user=uid, extra_groups=[])
+        return int(out.stdout)
+
+    url = f"http://localhost{path}"
+    (tmp_path / "x").write_bytes(elf.debug)
+    os.chmod(tmp_path / "x", 0o644)
+    assert ask(OTHER_UID, "-T", str(tmp_path / "x"), url) == 403
+    assert ask(0, "-T", str(tmp_path / "x"), url) == 201
+    assert ask(OTHER_UID, url) == 200
+    assert ask(0, "-H", "X-Forwarded-For: 192.0.2.1", "-X", "DELETE", url) == 403
+    assert ask(0, "-X", "DELETE", url) == 200
+    assert " unix:0 " in s.log_path.read_text()
+    s.stop()
+    assert not at.exists()
+    # Left from a process that was killed: it is replaced. One in use is not.
+    with socket.socket(socket.AF_UNIX) as k:
+        k.bind(str(at))
+    t = server(["--listen", f"unix:{at}"])
+    assert ask(0, f"http://localhost{path}") == 404
+    other = subprocess.run([LODE, "serve", "--listen", f"unix:{at}", "--data", str(tmp_path / "other"), "--no-upstream", str(tmp_path / "none")],
+                           capture_output=True, text=True, timeout=60)
+    assert other.returncode and "another program listens there" in other.stderr
+    healthy(t)
+
+
 # ---- proxies ----
 
 class Nginx:

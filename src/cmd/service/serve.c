@@ -16,7 +16,8 @@ static int set_archive_path(struct settings *s, const char *value, enum setting_
 
 static const struct option_row http_rows[] = {
 	{ 0, "listen", "ADDR:PORT",
-	  "the address to listen on; :PORT is all addresses; may be given again [localhost:8002]",
+	  "the address to listen on; :PORT is all addresses; unix:PATH a socket; may be given again "
+	  "[localhost:8002]",
 	  SERVICE_LIST(listen) },
 	{ 0, "public-url", "URL",
 	  "a URL by which browsers reach this server, such as a proxy's; may be given again [localhost, this "

@@ -198,10 +198,13 @@ static void greet(struct service *v)
 	const char *const *urls = server_urls(v->server);
 	struct console_sources from = { .scan = v->scan, .net = v->net, .profiles = v->profiles };
 
-	if (urls[0])
-		from.url = v->url = local_url(urls[0]);
-	for (size_t i = 0; urls[i]; i++)
-		printf("lode: listening at %s/\n", urls[i]);
+	for (size_t i = 0; urls[i]; i++) {
+		bool is_unix = str_starts(str_of(urls[i]), STR("unix:"));
+
+		if (!is_unix && !v->url)
+			from.url = v->url = local_url(urls[i]);
+		printf("lode: listening at %s%s\n", urls[i], is_unix ? "" : "/");
+	}
 	if (v->url)
 		printf("lode: for gdb, perf and others: export DEBUGINFOD_URLS=%s\n", v->url);
 	greet_upstreams(v);
