@@ -128,7 +128,8 @@ enum http_result http_send(struct http_conn *c, unsigned status, struct http_rep
 
 /* ---- replies ---- */
 
-enum { HTTP_STREAM_CUT = -1 };
+enum { HTTP_STREAM_CUT = -1, HTTP_STREAM_END = -2 };
+#define HTTP_SIZE_UNKNOWN UINT64_MAX
 
 /* @p must stay until free_fn(arg) is called, after the last send of it has ended; free_fn may be NULL. */
 struct http_reply *http_reply_mem(const void *p, size_t size, void (*free_fn)(void *arg), void *arg);
@@ -138,7 +139,8 @@ struct http_reply *http_reply_fd(int fd, uint64_t off, uint64_t size);
 /*
  * To be sent once. @read writes up to @max bytes of the body, from @pos on, into @buf and returns their number; 0
  * after it has suspended the request; HTTP_STREAM_CUT closes the connection, so that the client sees that bytes
- * are missing.
+ * are missing. With a @size of HTTP_SIZE_UNKNOWN it ends by HTTP_STREAM_END, and is sent in chunks; to a client of
+ * HTTP/1.0, to the end of the connection.
  */
 struct http_reply *http_reply_stream(uint64_t size,
 				     ssize_t (*read)(void *arg, uint64_t pos, char *buf, size_t max),

@@ -48,6 +48,8 @@ static ssize_t stream_read(void *arg, uint64_t pos, char *buf, size_t max)
 	struct stream_reply *s = arg;
 	ssize_t n = s->read(s->arg, pos, buf, max);
 
+	if (n == HTTP_STREAM_END)
+		return MHD_CONTENT_READER_END_OF_STREAM;
 	return n == HTTP_STREAM_CUT ? MHD_CONTENT_READER_END_WITH_ERROR : n;
 }
 
@@ -61,7 +63,8 @@ struct http_reply *http_reply_stream(uint64_t size,
 	s->read = read;
 	s->arg = arg;
 	return reply_checked(
-		MHD_create_response_from_callback(size, block ? block : 1, stream_read, s, free));
+		MHD_create_response_from_callback(size == HTTP_SIZE_UNKNOWN ? MHD_SIZE_UNKNOWN : size,
+						  block ? block : 1, stream_read, s, free));
 }
 
 void http_reply_header(struct http_reply *r, const char *name, const char *value)

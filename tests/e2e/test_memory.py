@@ -2,6 +2,9 @@
 """The memory budget (--memory): small inputs that inflate to much, and clients that hold much. The service stays within the
 budget, says what it refuses, and answers others meanwhile."""
 
+import http.client
+import json
+import socket
 import struct
 import subprocess
 import threading
@@ -10,6 +13,7 @@ import time
 import pytest
 
 from making import healthy, peak_mib
+from conftest import Program, build_id as build_id_of
 from pushing import lode, put
 
 SECTIONS = [".debug_info", ".debug_line", ".debug_abbrev", ".debug_str", ".debug_line_str", ".debug_str_offsets", ".debug_ranges",
@@ -79,4 +83,82 @@ def test_sections_that_inflate_to_gigabytes(serve, tmp_path):
     assert all(r.status in (200, 202) for r in replies.values())
     assert b"decompressed bytes" in b"".join(r.body for r in replies.values())
     assert s.metric('lode_memory_bytes{class="table"}') == 0
+    healthy(s)
+
+
+# ---- replies ----
+
+ADDRS = 200000
+
+
+@pytest.fixture(scope="module")
+def program(tmp_path_factory):
+    return Program(tmp_path_factory.mktemp("program"), flags=("-g", "-O2"))
+
+
+def question(program, n):
+    main = int(subprocess.run(f"nm {program.debug} | grep ' main$'", shell=True, capture_output=True, text=True, check=True).stdout.split()[0], 16)
+    return json.dumps({"modules": [{"id": build_id_of(program.debug)}], "addresses": [[0, main + i % 16] for i in range(n)]}).encode()
+
+
+def post(s, body, version=11):
+    c = http.client.HTTPConnection("127.0.0.1", s.port, timeout=60)
+    c._http_vsn, c._http_vsn_str = version, f"HTTP/{version // 10}.{version % 10}"
+    c.request("POST", "/symbolize", body, {"Content-Type": "application/json"})
+    r = c.getresponse()
+    return r, r.read()
+
+
+def serve_program(serve, program, tmp_path, *args):
+    (tmp_path / "files").mkdir()
+    (tmp_path / "files/hello.debug").write_bytes(program.debug.read_bytes())
+    return serve([tmp_path / "files"], args=args).scanned()
+
+
+@pytest.mark.slow
+def test_a_long_reply_in_chunks_is_the_same_as_short_ones(serve, program, tmp_path):
+    s = serve_program(serve, program, tmp_path)
+    short, text = post(s, question(program, 16))
+    assert short.getheader("Content-Length") and short.status == 200
+    want = json.loads(text)
+    for version in (11, 10):
+        long, text = post(s, question(program, 50000), version)
+        got = json.loads(text)
+        assert long.status == 200 and long.getheader("Content-Length") is None
+        assert got["modules"] == want["modules"] and got["addresses"] == want["addresses"] * (50000 // 16)
+    jobs = [{"memoryMap": [["hello", "0" * 33]], "stacks": [[[0, k] for k in range(i % 3)] for i in range(30000)]}] * 2
+    c = http.client.HTTPConnection("127.0.0.1", s.port, timeout=60)
+    c.request("POST", "/symbolicate/v5", json.dumps({"jobs": jobs}))
+    got = json.loads(c.getresponse().read())["results"]
+    assert [[len(stack) for stack in job["stacks"]] for job in got] == [[i % 3 for i in range(30000)]] * 2
+    assert all(frame["frame"] == k for job in got for stack in job["stacks"] for k, frame in enumerate(stack))
+
+
+@pytest.mark.slow
+def test_clients_that_do_not_read_their_replies(serve, program, tmp_path):
+    s = serve_program(serve, program, tmp_path, "--memory", "256M")
+    body = question(program, ADDRS)
+    assert post(s, question(program, 16))[0].status == 200
+    before = peak_mib(s)
+    held = []
+    for _ in range(24):
+        c = socket.socket()
+        c.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        c.connect(("127.0.0.1", s.port))
+        c.sendall(b"POST /symbolize HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n" % len(body) + body)
+        held.append(c)
+    first = []
+    for c in held:
+        c.settimeout(60)
+        first.append(c.recv(300))
+    assert all(f.startswith((b"HTTP/1.1 200", b"HTTP/1.1 503")) for f in first) and any(b" 200 " in f for f in first)
+    for f in first:
+        if b" 503 " in f:
+            assert b"Retry-After" in f
+    assert peak_mib(s) - before < 256
+    assert s.get("/metadata?key=glob&value=/nothing").status == 200
+    for c in held:
+        c.close()
+    s.wait(lambda: s.metric('lode_memory_bytes{class="reply"}') == 0, "all to be returned")
+    assert post(s, body)[0].status == 200
     healthy(s)

@@ -9,25 +9,98 @@
 
 bool ask_is_full(const struct ask *a)
 {
-	return a->parts.size > ASK_MAX_REPLY;
+	return a->n_made + a->parts.size > ASK_MAX_REPLY;
+}
+
+bool ask_part_is_full(const struct ask *a, size_t i)
+{
+	return a->parts.size - a->at[i - a->first].off > ASK_MAX_ANSWER;
 }
 
 void ask_part_begin(struct ask *a, size_t i)
 {
-	a->at[i].off = a->parts.size;
+	a->at[i - a->first].off = a->parts.size;
 }
 
 void ask_part_end(struct ask *a, size_t i)
 {
-	a->at[i].size = a->parts.size - a->at[i].off;
+	a->at[i - a->first].size = a->parts.size - a->at[i - a->first].off;
 }
 
 struct str ask_part(const struct ask *a, size_t i)
 {
+	const struct ask_part *p = &a->at[i - a->first];
+
 	/* Without any bytes in the buffer it has no memory to point into. */
-	if (!a->at[i].size)
+	if (!p->size)
 		return STR("");
-	return (struct str){ (const char *)a->parts.p + a->at[i].off, a->at[i].size };
+	return (struct str){ (const char *)a->parts.p + p->off, p->size };
+}
+
+/* ---- chunks ---- */
+
+/* Of the first chunk. Later ones have as many answers as fit, by those before. */
+#define CHUNK_FIRST 4096u
+#define CHUNK_LEAST 64u
+#define CHUNK_MOST  32768u
+#define CHUNK_MAX   (4 * ASK_CHUNK) /* bytes; with more it is repeated with fewer answers */
+
+static void chunk_answer(void *arg, size_t i, const struct tables_answer *ans)
+{
+	struct ask *a = arg;
+
+	a->passes |= frame_reason_passes(ans->reason);
+	a->too_long |= a->form->begin && a->n_chunk > 1 && a->parts.size > CHUNK_MAX;
+	if (!a->too_long)
+		a->form->answer(a, a->first + i, ans);
+}
+
+static int chunk_find(struct ask *a, struct err *err)
+{
+	a->at = NEW_N(struct ask_part, a->n_chunk + 1);
+	do {
+		if (a->too_long)
+			a->n_chunk = MAX(a->n_chunk / 8, (size_t)1);
+		a->too_long = false;
+		a->parts.size = 0;
+		memset(a->at, 0, (a->n_chunk + 1) * sizeof(*a->at));
+		tables_find_all(a->request, a->queries + a->first, a->n_chunk, chunk_answer, a);
+	} while (a->too_long);
+	return deadline_check(&a->deadline, 0, err);
+}
+
+/* How many answers the next chunk has. */
+static size_t chunk_size(const struct ask *a)
+{
+	uint64_t n = a->n_made ? ASK_CHUNK * (uint64_t)a->first / a->n_made : CHUNK_FIRST;
+
+	if (!a->form->begin)
+		return a->n;
+	return (size_t)MIN(MAX(n, (uint64_t)CHUNK_LEAST), (uint64_t)CHUNK_MOST);
+}
+
+int ask_write_chunk(struct ask *a, const char **ret_type, struct err *err)
+{
+
+	if (!a->first) {
+		a->json.out = &a->out;
+		if (a->form->begin)
+			*ret_type = a->form->begin(a);
+	}
+	a->n_chunk = MIN(chunk_size(a), a->n - a->first);
+	if (chunk_find(a, err) < 0)
+		return -1;
+	for (size_t i = 0; a->form->put && i < a->n_chunk; i++)
+		a->form->put(a, a->first + i);
+	a->first += a->n_chunk;
+	a->n_made += a->parts.size;
+	free(TAKE(a->at));
+	buf_done(&a->parts);
+	a->parts = (struct buf){ 0 };
+	a->ended = a->first == a->n;
+	if (a->ended)
+		*ret_type = a->form->end(a);
+	return 0;
 }
 
 /* ---- shortened build IDs ---- */
@@ -94,8 +167,20 @@ void ask_put_path(const struct symtab_frame *f, struct json_writer *w)
 
 /* ---- reading ---- */
 
-json_t *ask_load_json(const struct ask *a, struct err *err)
+/* Of a value, in the library's tree. */
+#define VALUE_SIZE 48u
+
+json_t *ask_load_json(struct ask *a, struct err *err)
 {
+	uint64_t n = 1;
+
+	for (size_t i = 0; i < a->body.size; i++)
+		n += a->body.p[i] == ',' || a->body.p[i] == '[' || a->body.p[i] == '{';
+	a->tree_size = a->body.size + n * VALUE_SIZE;
+	if (budget_hold_add(&a->hold, a->tree_size, err) < 0) {
+		a->tree_size = 0;
+		return NULL;
+	}
 	return json_load_bytes(a->body, ASK_MAX_LISTS, ASK_MAX_VALUES, err);
 }
 

@@ -34,6 +34,7 @@ struct binary {
 	uint64_t *chain_of; /* of each query: number + 1; 0: none */
 	uint8_t *reasons;
 	struct buf key;
+	uint64_t held; /* of the ask's memory */
 	/* of the last chain: ascending addresses often have the same one */
 	uint64_t lo, hi, last;
 	size_t last_module;
@@ -192,7 +193,12 @@ static void binary_answer(void *arg, size_t i, const struct tables_answer *ans)
 	struct ask *a = arg;
 	struct binary *b = binary_of(a);
 	const struct tables_query *q = &a->queries[i];
-	bool full = b->strings.all.size + b->frames.all.size + b->chains.all.size > ASK_MAX_REPLY;
+	size_t size = b->strings.all.size + b->frames.all.size + b->chains.all.size;
+	bool full;
+
+	/* The numbers are by maps of about as much memory. */
+	budget_hold_track(&a->hold, &b->held, 3 * size);
+	full = size > ASK_MAX_REPLY || budget_hold_check(&a->hold, NULL) < 0;
 
 	b->reasons[i] = (uint8_t)ans->reason;
 	if (!ans->frames || full)
@@ -214,7 +220,7 @@ static void numbered_write(struct numbered *p, struct buf *out)
 	map_done(&p->map);
 }
 
-static const char *binary_finish(struct ask *a)
+static const char *binary_end(struct ask *a)
 {
 	struct binary *b = binary_of(a);
 	struct buf *out = &a->out;
@@ -242,4 +248,4 @@ static const char *binary_finish(struct ask *a)
 	return "application/x-lode-symbolize";
 }
 
-const struct ask_form ask_binary = { binary_parse, binary_answer, binary_finish };
+const struct ask_form ask_binary = { binary_parse, NULL, binary_answer, NULL, binary_end };

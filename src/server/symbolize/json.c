@@ -306,10 +306,10 @@ static void ask_put_frame(struct ask *a, const struct symtab_frame *f, struct js
 	json_close(w);
 }
 
-static void answer_json(struct ask *a, size_t i, const struct tables_answer *ans)
+static void answer_json(struct ask *a, size_t i, const struct tables_answer *ans, bool full)
 {
 	struct json_writer w = { .out = &a->parts };
-	bool full = ask_is_full(a);
+	size_t before = a->parts.size;
 
 	json_open_object(&w, NULL);
 	json_put_printf(&w, "address", "0x%llx", (unsigned long long)a->queries[i].addr);
@@ -319,11 +319,16 @@ static void answer_json(struct ask *a, size_t i, const struct tables_answer *ans
 	if (ans->frames && !full) {
 		json_put_int(&w, "offset", (int64_t)(ans->addr - ans->frames->start));
 		json_open_array(&w, "frames");
-		for (size_t k = 0; k < ans->frames->n; k++)
+		for (size_t k = 0; k < ans->frames->n && !ask_part_is_full(a, i); k++)
 			ask_put_frame(a, &ans->frames->list[k], &w);
 		json_close(&w);
 	}
 	json_close(&w);
+	/* Again, without its frames. */
+	if (ask_part_is_full(a, i)) {
+		a->parts.size = before;
+		answer_json(a, i, ans, true);
+	}
 }
 
 static void answer_text(struct ask *a, size_t i, const struct tables_answer *ans)
@@ -336,7 +341,8 @@ static void answer_text(struct ask *a, size_t i, const struct tables_answer *ans
 	if (ans->reason != FRAME_FOUND)
 		buf_printf(b, "  %s: %s", frame_reason_name(ans->reason), frame_reason_text(ans->reason));
 	buf_add_char(b, '\n');
-	for (size_t k = 0; ans->frames && k < ans->frames->n && !ask_is_full(a); k++) {
+	for (size_t k = 0; ans->frames && k < ans->frames->n && !ask_is_full(a) && !ask_part_is_full(a, i);
+	     k++) {
 		const struct symtab_frame *f = &ans->frames->list[k];
 		size_t before;
 
@@ -365,7 +371,10 @@ static void json_answer(void *arg, size_t i, const struct tables_answer *ans)
 	const struct form_json *f = a->own;
 
 	ask_part_begin(a, i);
-	(f->text ? answer_text : answer_json)(a, i, ans);
+	if (f->text)
+		answer_text(a, i, ans);
+	else
+		answer_json(a, i, ans, ask_is_full(a));
 	ask_part_end(a, i);
 }
 
@@ -404,31 +413,53 @@ static void ask_put_module(struct ask *a, size_t i, struct json_writer *w)
 	json_close(w);
 }
 
-static const char *json_finish(struct ask *a)
+static const char *json_reply_type(const struct ask *a)
 {
-	struct json_writer w = { .out = &a->out };
 	const struct form_json *f = a->own;
 
-	if (f->text) {
-		for (size_t i = 0; i < a->n; i++)
-			buf_add_str(&a->out, ask_part(a, i));
-		return "text/plain; charset=utf-8";
-	}
-	json_open_object(&w, NULL);
-	json_open_array(&w, "modules");
-	for (size_t i = 0; i < a->n_ids; i++)
-		ask_put_module(a, i, &w);
-	json_close(&w);
-	json_open_array(&w, "addresses");
-	for (size_t i = 0; i < a->n; i++)
-		json_put_raw(&w, NULL, ask_part(a, i));
-	json_close(&w);
-	if (a->passes)
-		json_put_int(&w, "retry_ms", FRAME_RETRY_MS);
-	json_close(&w);
-	buf_add_char(&a->out, '\n');
-	return "application/json";
+	return f->text ? "text/plain; charset=utf-8" : "application/json";
 }
 
-const struct ask_form ask_json = { parse_post, json_answer, json_finish };
-const struct ask_form ask_get = { parse_get, json_answer, json_finish };
+static const char *json_begin(struct ask *a)
+{
+	const struct form_json *f = a->own;
+	struct json_writer *w = &a->json;
+
+	if (f->text)
+		return json_reply_type(a);
+	json_open_object(w, NULL);
+	json_open_array(w, "modules");
+	for (size_t i = 0; i < a->n_ids; i++)
+		ask_put_module(a, i, w);
+	json_close(w);
+	json_open_array(w, "addresses");
+	return json_reply_type(a);
+}
+
+static void json_put(struct ask *a, size_t i)
+{
+	const struct form_json *f = a->own;
+
+	if (f->text)
+		buf_add_str(&a->out, ask_part(a, i));
+	else
+		json_put_raw(&a->json, NULL, ask_part(a, i));
+}
+
+static const char *json_end(struct ask *a)
+{
+	const struct form_json *f = a->own;
+	struct json_writer *w = &a->json;
+
+	if (f->text)
+		return json_reply_type(a);
+	json_close(w);
+	if (a->passes)
+		json_put_int(w, "retry_ms", FRAME_RETRY_MS);
+	json_close(w);
+	buf_add_char(&a->out, '\n');
+	return json_reply_type(a);
+}
+
+const struct ask_form ask_json = { parse_post, json_begin, json_answer, json_put, json_end };
+const struct ask_form ask_get = { parse_get, json_begin, json_answer, json_put, json_end };

@@ -43,7 +43,7 @@ static int pprof_parse(struct ask *a, struct err *err)
 static void pprof_answer(void *arg, size_t i, const struct tables_answer *ans)
 {
 	struct ask *a = arg;
-	size_t before;
+	size_t before, before_line = a->parts.size;
 
 	ask_part_begin(a, i);
 	/* There is one name for an address: of the function itself, not of functions inlined into it. */
@@ -53,16 +53,19 @@ static void pprof_answer(void *arg, size_t i, const struct tables_answer *ans)
 		frame_name(&ans->frames->list[ans->frames->n - 1], a->demangling, &a->parts);
 		buf_add_char(&a->parts, '\n');
 		if (a->parts.size == before + 1)
-			a->parts.size = a->at[i].off;
+			a->parts.size = before_line;
 	}
 	ask_part_end(a, i);
 }
 
-static const char *pprof_finish(struct ask *a)
+static const char *pprof_begin(struct ask *a)
 {
-	for (size_t i = 0; i < a->n; i++)
-		buf_add_str(&a->out, ask_part(a, i));
 	return "text/plain; charset=utf-8";
 }
 
-const struct ask_form ask_pprof = { pprof_parse, pprof_answer, pprof_finish };
+static void pprof_put(struct ask *a, size_t i)
+{
+	buf_add_str(&a->out, ask_part(a, i));
+}
+
+const struct ask_form ask_pprof = { pprof_parse, pprof_begin, pprof_answer, pprof_put, pprof_begin };

@@ -9,16 +9,6 @@
 #include <stdlib.h>
 #include <strings.h>
 
-static enum http_next ask_reply(struct ask *a, const char *type)
-{
-	struct request *req = a->req;
-
-	request_reply_body(req, a->passes ? 202 : 200, &a->out, type, true);
-	if (a->passes)
-		http_reply_header(req->reply, "Retry-After", "1");
-	return HTTP_REPLY;
-}
-
 static enum http_next ask_refuse(struct ask *a, unsigned status, const char *text)
 {
 	/* A form may have refused it itself. */
@@ -27,36 +17,128 @@ static enum http_next ask_refuse(struct ask *a, unsigned status, const char *tex
 	return HTTP_REPLY;
 }
 
-/* ---- on workers ---- */
+/* ---- replies ---- */
 
-static void ask_on_answer(void *arg, size_t i, const struct tables_answer *ans)
+/* Charge what the request holds: what was parsed, its answers and their text. */
+static void ask_account(struct ask *a)
 {
-	struct ask *a = arg;
-
-	a->passes |= frame_reason_passes(ans->reason);
-	a->form->answer(a, i, ans);
+	budget_hold_track(&a->hold, &a->held, a->req->arena.size + a->parts.room + a->out.room);
 }
 
-static enum http_next ask_answer_all(struct ask *a)
+/* Of the chunk to be written. */
+static void ask_deadline(struct ask *a)
 {
-	struct err err = { 0 };
-
-	a->at = NEW_N(struct ask_part, a->n + 1);
-	memset(a->at, 0, (a->n + 1) * sizeof(*a->at));
 	a->deadline = request_deadline(a->req, "the symbolization", "ask for fewer addresses at once");
 	tables_request_set_deadline(a->request, &a->deadline);
-	tables_find_all(a->request, a->queries, a->n, ask_on_answer, a);
-	if (deadline_check(&a->deadline, 0, &err) < 0) {
+}
+
+static enum http_next ask_write_next(struct request *req)
+{
+	struct ask *a = req->own;
+	struct err err = { 0 };
+	const char *type;
+
+	a->out.size = a->n_sent = 0;
+	ask_deadline(a);
+	a->cut = ask_write_chunk(a, &type, &err) < 0;
+	if (a->cut)
 		counters_refused("deadline");
-		return ask_refuse(a, err.os == ETIME ? 504 : 503, err.text);
+	ask_account(a);
+	return HTTP_REPLY; /* it goes on where it was suspended, in ask_read() */
+}
+
+/* On an HTTP thread: the bytes at hand. When there are none, a worker writes the next chunk meanwhile. */
+static ssize_t ask_read(void *arg, uint64_t pos, char *buf, size_t max)
+{
+	struct ask *a = arg;
+	size_t n = MIN(max, a->out.size - a->n_sent);
+
+	if (a->cut)
+		return HTTP_STREAM_CUT;
+	if (!n && a->ended)
+		return HTTP_STREAM_END;
+	if (!n) {
+		if (!wait_begin_work(a->req))
+			return HTTP_STREAM_CUT;
+		request_continue(a->req, ask_write_next);
+		return 0;
 	}
+	memcpy(buf, a->out.p + a->n_sent, n);
+	a->n_sent += n;
+	a->req->bytes += n;
+	return (ssize_t)n;
+}
+
+static void ask_reply_stream(struct ask *a, const char *type)
+{
+	struct request *req = a->req;
+
+	http_reply_unref(req->reply);
+	req->reply = http_reply_stream(HTTP_SIZE_UNKNOWN, ask_read, a);
+	http_reply_header(req->reply, "Content-Type", type);
+	http_reply_header(req->reply, "Cache-Control", "no-store");
+	reply_common_headers(req->service, req->reply);
+	req->status = a->passes ? 202 : 200;
+	req->bytes = 0;
+	req->result = "made";
+}
+
+/* ---- on workers ---- */
+
+/* The status is sent before all answers are known. All that passes is known by the tables and layouts. */
+static void ask_note_passing(struct ask *a)
+{
+	AUTO(mem_freep) bool *asked = mem_zalloc(a->n_ids + 1);
+
 	for (size_t i = 0; i < a->n_ids; i++) {
 		struct tables_module m;
 
 		tables_request_module(a->request, i, &m);
 		a->passes |= frame_reason_passes(m.reason);
+		asked[i] = m.reason != FRAME_FOUND || m.layout || !(a->request_flags & TABLES_LAYOUTS);
 	}
-	return ask_reply(a, a->form->finish(a));
+	for (size_t i = 0; i < a->n; i++) {
+		const struct tables_query *q = &a->queries[i];
+		struct tables_answer ans;
+
+		if (q->module >= a->n_ids || asked[q->module] || q->kind == FRAME_VADDR)
+			continue;
+		asked[q->module] = true;
+		tables_find(a->request, q, &ans);
+		a->passes |= frame_reason_passes(ans.reason);
+	}
+}
+
+static enum http_next ask_answer_all(struct ask *a)
+{
+	struct request *req = a->req;
+	struct err err = { 0 };
+	const char *type;
+
+	/* The forms have copied what they need of it. */
+	body_drop(req);
+	a->body = (struct bytes){ 0 };
+	ask_account(a);
+	if (budget_hold_add(&a->hold, 2 * ASK_CHUNK, &err) < 0)
+		return ask_refuse(a, err.kind == ERR_LIMIT ? 413 : 503, err.text);
+	budget_hold_sub(&a->hold, 2 * ASK_CHUNK);
+	ask_note_passing(a);
+	ask_deadline(a);
+	if (ask_write_chunk(a, &type, &err) < 0) {
+		counters_refused("deadline");
+		return ask_refuse(a, err.os == ETIME ? 504 : 503, err.text);
+	}
+	ask_account(a);
+	/* Of a form that has no chunks. */
+	if (!a->form->begin && budget_hold_check(&a->hold, &err) < 0)
+		return ask_refuse(a, 503, err.text);
+	if (a->ended)
+		request_reply_body(req, a->passes ? 202 : 200, &a->out, type, true);
+	else
+		ask_reply_stream(a, type);
+	if (a->passes)
+		http_reply_header(req->reply, "Retry-After", "1");
+	return HTTP_REPLY;
 }
 
 static enum http_next ask_answer(struct request *req)
@@ -88,14 +170,17 @@ static enum http_next ask_run(struct request *req)
 {
 	struct ask *a = req->own;
 	struct err err = { 0 };
+	int r;
 
 	/* The form reads it in place. */
 	a->body = buf_bytes(&req->body);
-	if (a->form->parse(a, &err) < 0) {
+	r = a->form->parse(a, &err);
+	budget_hold_sub(&a->hold, a->tree_size);
+	if (r < 0) {
 		char text[ERR_TEXT_SIZE + 32];
 
 		snprintf(text, sizeof(text), "the request: %s", err.text);
-		return ask_refuse(a, err.kind == ERR_LIMIT ? 413 : 400, text);
+		return ask_refuse(a, err.kind == ERR_LIMIT ? 413 : err.kind == ERR_BUSY ? 503 : 400, text);
 	}
 	if (a->discriminators && !tables_has_discriminators(req->s->opts.tables))
 		return ask_refuse(
@@ -114,6 +199,7 @@ static void ask_begin_with(struct request *req, const struct ask_form *form)
 	a->arena = &req->arena;
 	a->form = form;
 	a->timeout_ms = ASK_TIMEOUT_MS;
+	budget_hold_init(&a->hold, req->s->opts.memory, BUDGET_REPLY);
 	req->own = a;
 	if (!req->s->opts.tables)
 		request_refuse(req, 404, "this server does not symbolize addresses");
@@ -144,6 +230,7 @@ static void ask_done(struct request *req)
 	buf_done(&a->parts);
 	buf_done(&a->out);
 	free(a->at);
+	budget_hold_done(&a->hold);
 }
 
 /* pprof asks first whether there are symbols at all. */

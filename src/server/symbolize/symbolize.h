@@ -11,6 +11,9 @@
  *
  * A worker parses the request, requests the tables, and returns. When they are there, or the deadline is
  * over, a worker writes the reply. No thread waits meanwhile.
+ *
+ * A long reply is written in chunks: when the client has taken one, a worker writes the next. So a client that does
+ * not read holds the parsed request, its tables and one chunk. All of this memory is granted by the budget.
  */
 #pragma once
 
@@ -25,7 +28,9 @@
 #define ASK_MAX_MAPS   65536u
 #define ASK_MAX_ADDRS  200000u
 #define ASK_MAX_REPLY  MIB(128)
-#define ASK_TIMEOUT_MS 20000 /* unless the request has another */
+#define ASK_MAX_ANSWER MIB(1) /* of one address */
+#define ASK_CHUNK      MIB(1) /* about so many bytes are written at a time; a reply up to this has a length */
+#define ASK_TIMEOUT_MS 20000  /* unless the request has another */
 #define ASK_MAX_STRING 4096u
 #define ASK_MAX_LISTS \
 	(ASK_MAX_ADDRS + ASK_MAX_MAPS + 2 * ASK_MAX_IDS) /* lists and objects in a body of JSON */
@@ -36,10 +41,14 @@ struct ask;
 struct ask_form {
 	/* Parse the body into the ask. ERR_INVALID, ERR_LIMIT: 400, 413, with the text. */
 	int (*parse)(struct ask *a, struct err *err);
-	/* Write one answer; @i is the index in a->queries. They come in any order. */
+	/* Begin the reply in a->out; returns its type. NULL: the form writes all at its end, and has no parts. */
+	const char *(*begin)(struct ask *a);
+	/* Make one answer; @i is the index in a->queries. Those of a chunk come in any order. */
 	void (*answer)(void *ask, size_t i, const struct tables_answer *ans);
-	/* Write the reply into a->out; returns its type. */
-	const char *(*finish)(struct ask *a);
+	/* Write answer @i into a->out: each once, in their order. */
+	void (*put)(struct ask *a, size_t i);
+	/* Write the end of the reply into a->out; returns its type. */
+	const char *(*end)(struct ask *a);
 };
 extern const struct ask_form ask_json, ask_get, ask_binary, ask_v5, ask_pprof;
 
@@ -61,12 +70,22 @@ struct ask {
 	/* The answer. */
 	struct tables_request *request;
 	struct deadline deadline;
-	struct buf parts; /* answers, in the order in which they come */
+	bool passes; /* a later request may have a better answer for some */
+	/* The chunk at hand: the answers of queries from `first` on. */
+	size_t first, n_chunk;
+	struct buf parts; /* in the order in which they come */
 	struct ask_part {
 		size_t off, size;
-	} * at;      /* part of each query, in `parts` */
-	bool passes; /* a later request may have a better answer for some */
-	struct buf out;
+	} * at;                  /* the part of each, in `parts` */
+	struct json_writer json; /* writes into `out` */
+	struct buf out;          /* to be sent from `n_sent` on */
+	size_t n_sent;
+	bool too_long;   /* the answers of the chunk are dropped: it is repeated with fewer of them */
+	uint64_t n_made; /* bytes of parts of earlier chunks */
+	bool ended;      /* `out` has the end of the reply */
+	bool cut;        /* the next chunk could not be written in time */
+	struct budget_hold hold;
+	uint64_t held, tree_size; /* of it; tree_size: while the body is parsed */
 };
 
 /* ---- handlers ---- */
@@ -84,12 +103,19 @@ void ask_part_begin(struct ask *a, size_t i);
 void ask_part_end(struct ask *a, size_t i);
 struct str ask_part(const struct ask *a, size_t i); /* the part of answer @i */
 bool ask_is_full(const struct ask *a);              /* the reply would get too long */
+/* The part at hand is longer than an answer may be. */
+bool ask_part_is_full(const struct ask *a, size_t i);
+/*
+ * Write the next chunk into a->out, which is empty: at least one answer, or the end. *ret_type: of the reply; known
+ * with the first chunk. ERR_CANCELLED: the deadline has passed.
+ */
+int ask_write_chunk(struct ask *a, const char **ret_type, struct err *err);
 
 /*
  * Parse the body as JSON. A body that would take much more memory than it has bytes is ERR_LIMIT. NULL:
  * err.
  */
-json_t *ask_load_json(const struct ask *a, struct err *err);
+json_t *ask_load_json(struct ask *a, struct err *err);
 /* A number, or text such as "0x10" or "16", since numbers of JSON have less than 64 bits. */
 bool ask_number(const json_t *j, uint64_t *ret);
 bool ask_number_text(struct str s, bool hex, uint64_t *ret);

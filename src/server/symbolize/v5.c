@@ -29,6 +29,9 @@ struct v5 {
 	struct str *names, *debug_ids; /* of the modules */
 	bool *used;
 	bool *guessed; /* no build ID here begins with it: taken as the whole */
+	/* The reply: the job and the stack at hand, and whether that is open. */
+	size_t job, stack;
+	bool is_open;
 };
 
 /* "030201000504070608090A0B0C0D0E0F0" to the bytes of the build ID. */
@@ -226,6 +229,7 @@ static void v5_put_functions(struct ask *a, uint64_t addr, const struct symtab_f
 			     struct json_writer *w)
 {
 	const struct symtab_frame *outer = &frames->list[frames->n - 1];
+	size_t before = w->out->size;
 
 	ask_put_name(a, outer, w);
 	json_put_printf(w, "function_offset", "0x%llx", (unsigned long long)(addr - frames->start));
@@ -234,7 +238,7 @@ static void v5_put_functions(struct ask *a, uint64_t addr, const struct symtab_f
 	if (frames->n < 2)
 		return;
 	json_open_array(w, "inlines");
-	for (size_t k = 0; k + 1 < frames->n; k++) {
+	for (size_t k = 0; k + 1 < frames->n && w->out->size - before < ASK_MAX_ANSWER; k++) {
 		json_open_object(w, NULL);
 		ask_put_name(a, &frames->list[k], w);
 		v5_put_place(&frames->list[k], w);
@@ -286,24 +290,46 @@ static void v5_put_modules(struct ask *a, const struct v5_job *job, struct json_
 	json_close(w);
 }
 
-static void v5_put_job(struct ask *a, size_t i, struct json_writer *w)
+static void v5_job_begin(struct ask *a)
 {
-	const struct v5 *v = a->own;
-	const struct v5_job *job = &v->jobs[i];
+	json_open_object(&a->json, NULL);
+	json_open_array(&a->json, "stacks");
+}
 
-	json_open_object(w, NULL);
-	json_open_array(w, "stacks");
-	for (size_t k = 0; k < job->n_stacks; k++) {
-		size_t stack = job->first_stack + k, from = stack ? v->stack_ends[stack - 1] : 0;
+static void v5_job_end(struct ask *a)
+{
+	struct v5 *v = a->own;
 
-		json_open_array(w, NULL);
-		for (size_t q = from; q < v->stack_ends[stack]; q++)
-			json_put_raw(w, NULL, ask_part(a, q));
-		json_close(w);
+	json_close(&a->json);
+	v5_put_modules(a, &v->jobs[v->job], &a->json);
+	json_close(&a->json);
+}
+
+/* Close the stacks and jobs that end before query @i, and open those up to its own. */
+static void v5_go_to(struct ask *a, size_t i)
+{
+	struct v5 *v = a->own;
+
+	for (;;) {
+		const struct v5_job *job = &v->jobs[v->job];
+
+		if (v->stack == job->first_stack + job->n_stacks) {
+			if (v->job + 1 == v->n_jobs)
+				return;
+			v5_job_end(a);
+			v->job++;
+			v5_job_begin(a);
+			continue;
+		}
+		if (!v->is_open)
+			json_open_array(&a->json, NULL);
+		v->is_open = true;
+		if (i < v->stack_ends[v->stack])
+			return;
+		json_close(&a->json);
+		v->is_open = false;
+		v->stack++;
 	}
-	json_close(w);
-	v5_put_modules(a, job, w);
-	json_close(w);
 }
 
 /*
@@ -320,23 +346,39 @@ static void look_at_guesses(struct ask *a)
 			a->passes = true;
 }
 
-static const char *v5_finish(struct ask *a)
+static const char *v5_begin(struct ask *a)
 {
-	struct json_writer w = { .out = &a->out };
 	const struct v5 *v = a->own;
 
 	look_at_guesses(a);
-	if (v->single) {
-		v5_put_job(a, 0, &w);
-		return "application/json";
+	if (!v->single) {
+		json_open_object(&a->json, NULL);
+		json_open_array(&a->json, "results");
 	}
-	json_open_object(&w, NULL);
-	json_open_array(&w, "results");
-	for (size_t i = 0; i < v->n_jobs; i++)
-		v5_put_job(a, i, &w);
-	json_close(&w);
-	json_close(&w);
+	if (v->n_jobs)
+		v5_job_begin(a);
 	return "application/json";
 }
 
-const struct ask_form ask_v5 = { v5_parse, v5_answer, v5_finish };
+static void v5_put(struct ask *a, size_t i)
+{
+	v5_go_to(a, i);
+	json_put_raw(&a->json, NULL, ask_part(a, i));
+}
+
+static const char *v5_end(struct ask *a)
+{
+	const struct v5 *v = a->own;
+
+	if (v->n_jobs) {
+		v5_go_to(a, SIZE_MAX);
+		v5_job_end(a);
+	}
+	if (!v->single) {
+		json_close(&a->json);
+		json_close(&a->json);
+	}
+	return "application/json";
+}
+
+const struct ask_form ask_v5 = { v5_parse, v5_begin, v5_answer, v5_put, v5_end };
