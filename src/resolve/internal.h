@@ -298,14 +298,24 @@ struct resolver_upstream {
 	struct arena arena;   /* of its strings */
 	struct pool *keepers; /* copy files into the store; NULL: none */
 	struct lru *misses;
+	struct questions *questions; /* NULL: no limit */
 	atomic_bool closing;
-	_Atomic uint64_t n_asked, n_found, n_missing, n_failed, n_remembered, n_stored, n_not_stored, bytes;
+	_Atomic uint64_t n_asked, n_found, n_missing, n_failed, n_remembered, n_over, n_stored, n_not_stored,
+		bytes;
 	pthread_mutex_t lock;
 	pthread_cond_t gone;
 	/* under the lock */
 	struct map remotes; /* key -> struct remote */
 	unsigned n_remotes; /* that are not freed yet */
 };
+
+/* ---- questions.c ---- */
+
+struct questions *questions_new(unsigned per_minute); /* NULL, which permits everything, for 0 */
+void questions_free(struct questions *q);             /* takes NULL */
+/* Any thread. */
+bool questions_take(struct questions *q, uint32_t client, int64_t now_ms);
+void questions_give(struct questions *q, uint32_t client); /* it was not in vain */
 
 /* ---- remote.c ---- */
 

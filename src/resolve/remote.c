@@ -331,6 +331,7 @@ static void remote_on_done(void *arg, struct net_fetch *f, int outcome, const st
 	struct err why = { 0 };
 
 	if (outcome == 0) {
+		questions_give(c->questions, m->what.client);
 		remote_found(m);
 		remote_unref(m);
 		return;
@@ -340,6 +341,8 @@ static void remote_on_done(void *arg, struct net_fetch *f, int outcome, const st
 	else
 		err_set(&why, ERR_UPSTREAM, "not found");
 	atomic_fetch_add(missing ? &c->n_missing : &c->n_failed, 1);
+	if (!missing)
+		questions_give(c->questions, m->what.client);
 	/* A fetch that this server cancelled says nothing about the others. */
 	if (why.os != ECANCELED)
 		miss_cache_put(c->misses, m->key,
@@ -498,7 +501,18 @@ static void remote_answer(struct remote *m, struct arena *a, struct resolve_answ
 	};
 }
 
-/* The fetch that is under way, referenced; NULL: *ret_remembered. */
+static int refuse_question(struct resolver_upstream *c, struct err *err)
+{
+	atomic_fetch_add(&c->n_over, 1);
+	(void)err_set(err, ERR_UPSTREAM,
+		      "not asked: more than %u files a minute that they do not have; ask again in a minute "
+		      "(--upstream-misses)",
+		      c->opts.max_misses);
+	err->os = EBUSY;
+	return -1;
+}
+
+/* The fetch that is under way, referenced; NULL: *ret_miss, or neither: the client's budget is used up. */
 static struct remote *remote_join(struct resolver_upstream *c, const struct resolve_request *req,
 				  struct lru_ref **ret_miss)
 {
@@ -510,7 +524,8 @@ static struct remote *remote_join(struct resolver_upstream *c, const struct reso
 	m = map_get(&c->remotes, buf_bytes(&key));
 	if (m)
 		remote_ref(m);
-	else if (!(*ret_miss = miss_cache_get(c->misses, buf_bytes(&key))))
+	else if (!(*ret_miss = miss_cache_get(c->misses, buf_bytes(&key))) &&
+		 questions_take(c->questions, req->client, clock_mono_ms()))
 		m = remote_new(c, req, buf_bytes(&key));
 	pthread_mutex_unlock(&c->lock);
 	return m;
@@ -533,7 +548,7 @@ int remote_find(struct resolver_upstream *c, const struct resolve_request *req, 
 	do {
 		m = remote_join(c, &normal, &remembered);
 		if (!m)
-			return give_miss(c, remembered, why, err);
+			return remembered ? give_miss(c, remembered, why, err) : refuse_question(c, err);
 		pthread_mutex_lock(&m->lock);
 		/* It is leaving the table at this moment; the next round finds another fetch, or the cached
 		 * miss. */

@@ -17,6 +17,9 @@
 #include "scan/scan.h"
 #include "store/store.h"
 
+/* The client of requests for symbol tables, whoever made them necessary. */
+#define RESOLVE_FOR_TABLES 0u
+
 enum resolve_kind { RESOLVE_DEBUGINFO, RESOLVE_EXECUTABLE, RESOLVE_SOURCE, RESOLVE_SECTION, RESOLVE_N_KINDS };
 const char *resolve_kind_name(enum resolve_kind kind); /* "debuginfo" */
 
@@ -29,6 +32,8 @@ struct resolve_request {
 	/* Servers that the request has passed through. A request that has come back to this server must not
 	 * wait for itself. */
 	unsigned n_hops;
+	/* Whose budget of questions is used: equal for requests of one client. */
+	uint32_t client;
 	/* Headers to send; empty: none, and our own User-Agent. */
 	struct str forwarded_for, via, user_agent;
 };
@@ -182,6 +187,11 @@ struct resolve_upstream_options {
 	uint64_t max_size; /* of a fetched file; 0: no limit */
 	int64_t miss_ms;   /* how long a miss of all servers is cached. 0: 10 min */
 	int64_t error_ms;  /* how long a failure is cached. 0: 5 s */
+	/*
+	 * How many files that they do not have one client may ask for in a minute: see questions.c. Above it a request
+	 * fails with ERR_UPSTREAM and os EBUSY, which is not cached. 0: no limit.
+	 */
+	unsigned max_misses;
 };
 /*
  * Other servers. Their files are streamed while they are fetched, and put into the store after they are
@@ -194,10 +204,13 @@ int resolve_upstream_open(const struct resolve_upstream_options *opts, struct re
 struct resolve_upstream_stats {
 	uint64_t n_asked, n_found, n_missing, n_failed; /* fetches */
 	uint64_t n_remembered;                          /* requests answered from the miss cache */
+	uint64_t n_over;                                /* requests above the budget of questions */
 	uint64_t n_stored, n_not_stored;
 	uint64_t bytes;
 };
 void resolve_upstream_stats(struct resolver *r, struct resolve_upstream_stats *ret);
+/* A question to other servers that the caller asks by itself: true if the client's budget permits it, which it uses. */
+bool resolve_upstream_question(struct resolver *r, uint32_t client);
 /* Forget that the other servers have no debug file and no program of this build ID, so that the next request
  * asks them again. */
 void resolve_upstream_forget(struct resolver *r, const struct build_id *id);

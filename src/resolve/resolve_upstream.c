@@ -68,6 +68,7 @@ static void upstream_close(struct resolver *base)
 	pthread_mutex_unlock(&u->lock);
 	map_done(&u->remotes);
 	lru_free(u->misses);
+	questions_free(u->questions);
 	pthread_mutex_destroy(&u->lock);
 	pthread_cond_destroy(&u->gone);
 	arena_done(&u->arena);
@@ -96,6 +97,7 @@ int resolve_upstream_open(const struct resolve_upstream_options *opts, struct re
 	u->opts.urls = urls;
 	u->opts.spool_dir = arena_strdup(&u->arena, str_of(opts->spool_dir));
 	u->misses = miss_cache_new();
+	u->questions = questions_new(opts->max_misses);
 	pthread_mutex_init(&u->lock, NULL);
 	pthread_cond_init(&u->gone, NULL);
 	if (opts->store)
@@ -115,10 +117,21 @@ void resolve_upstream_stats(struct resolver *r, struct resolve_upstream_stats *r
 		.n_missing = atomic_load(&u->n_missing),
 		.n_failed = atomic_load(&u->n_failed),
 		.n_remembered = atomic_load(&u->n_remembered),
+		.n_over = atomic_load(&u->n_over),
 		.n_stored = atomic_load(&u->n_stored),
 		.n_not_stored = atomic_load(&u->n_not_stored),
 		.bytes = atomic_load(&u->bytes),
 	};
+}
+
+bool resolve_upstream_question(struct resolver *r, uint32_t client)
+{
+	struct resolver_upstream *u = upstream_of(r);
+	bool ok = questions_take(u->questions, client, clock_mono_ms());
+
+	assert(r->ops == &ops);
+	atomic_fetch_add(&u->n_over, !ok);
+	return ok;
 }
 
 void resolve_upstream_forget(struct resolver *r, const struct build_id *id)

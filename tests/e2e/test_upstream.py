@@ -13,6 +13,7 @@ import pytest
 from conftest import free_port
 from faulty import Dead
 from making import elf, new_id
+from profiling import message, number, send, varint
 
 WAIT = 60
 NOTHING = "/proc/self/fdinfo" # a folder without any file to be found; without a path the server would scan this machine
@@ -248,6 +249,37 @@ def test_redirects_to_others_need_to_be_allowed(serve, faulty, elf, path):
     assert r.status == 502 and b"it redirects to another port: name that one as server, or allow redirects" in r.body, r.body
     assert not other.requests()
     assert through(serve, up.url, args=["--upstream-redirects"]).get(path).body == elf.debug
+
+
+def made_up(n):
+    """A profile of @n binaries that nobody has."""
+    out, strings = b"", ["", "samples", "count", *(f"/opt/{i}" for i in range(n)), *(new_id(f"flood{i}") for i in range(n))]
+    out += message(1, number(1, 1) + number(2, 2))
+    for i in range(n):
+        out += message(2, message(1, varint(i + 1)) + message(2, varint(1)))
+        out += message(3, number(1, i + 1) + number(2, 0x1000) + number(3, 0x9000) + number(5, 3 + i) + number(6, 3 + n + i))
+        out += message(4, number(1, i + 1) + number(2, i + 1) + number(3, 0x2000))
+    for x in strings:
+        out += message(6, x.encode())
+    return out + number(9, int(time.time() * 1e9)) + number(10, 1000000000)
+
+
+def test_a_flood_of_made_up_build_ids_ends_here(serve, faulty, elf, path):
+    up = faulty({path: elf.debug})
+    s = through(serve, up.url, args=["--upstream-misses", "50"])
+    send(s, made_up(2000), service="flood")
+    s.wait(lambda: s.metric("lode_upstream_over_budget") > 500, "over the budget")
+    flooded = len(up.requests("/buildid/"))
+    assert flooded <= 20, flooded
+    # A debugger gets its answer meanwhile, and its own budget is not that of others.
+    assert s.get(path).body == elf.debug
+    replies = [s.get(f"/buildid/{new_id(f'gdb{i}')}/debuginfo") for i in range(60)]
+    assert [r.status for r in replies[:45]] == [404] * 45 and replies[-1].status == 503, [r.status for r in replies]
+    assert b"--upstream-misses" in replies[-1].body and replies[-1].headers["Retry-After"]
+    assert s.get(f"/buildid/{new_id('gdb0')}/debuginfo").status == 404
+    other = s.get(f"/buildid/{new_id('other')}/debuginfo", headers={"X-Forwarded-For": "192.0.2.7"})
+    assert other.status == 404
+    assert len(up.requests("/buildid/")) <= flooded + 75
 
 
 def test_it_says_at_the_start_what_is_sent_to_whom(serve, faulty):

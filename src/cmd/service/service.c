@@ -32,6 +32,7 @@ struct service {
 	struct room *room;
 	struct net *net; /* NULL: no other server is asked */
 	struct net_url_list upstreams;
+	unsigned max_misses;       /* of them, a minute and client */
 	bool redirects;            /* of them to other hosts are followed */
 	bool upstreams_default;    /* the default server, which nobody chose */
 	struct resolver *upstream; /* belongs to the resolver; NULL: none */
@@ -61,6 +62,7 @@ void service_defaults(struct settings *s)
 	o->server.body_deadline_ms = 600000;
 	o->server.cache_max_bytes = CACHE_USUAL;
 	o->server.forwarded_ttl_limit = 8;
+	o->upstream.max_misses = 300;
 }
 
 /* sd_notify(3): one datagram to the socket that systemd names. */
@@ -266,6 +268,7 @@ static int open_upstream(struct service *v, const char *data, struct resolver *b
 		.spool_dir = spool,
 		.room = v->room,
 		.before = before,
+		.max_misses = v->max_misses,
 	};
 
 	if (net_new(&net, &v->net, err) < 0 || net_start_thread(v->net, err) < 0)
@@ -442,6 +445,7 @@ static int service_start(struct service *v, struct settings *s, const struct ser
 	v->room = room_new(o->min_free);
 	upstream_servers(s, &v->upstreams, &v->upstreams_default);
 	v->redirects = o->upstream.redirects;
+	v->max_misses = o->upstream.max_misses;
 	if (start_scan(v, s, &files, err) < 0)
 		return -1;
 

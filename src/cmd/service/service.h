@@ -49,7 +49,8 @@ struct service_settings {
 		struct setting_list servers;
 		bool off;
 		bool by_default; /* use the default server where no option and no variable names one */
-		bool redirects;  /* also to other hosts */
+		unsigned max_misses;
+		bool redirects; /* also to other hosts */
 	} upstream;
 	struct debuginfod_settings {
 		const char *database, *address;

@@ -30,6 +30,11 @@ static const struct option_row upstream_rows[] = {
 	  "else " DEFAULT_SERVERS "]",
 	  OPT_CALL(set_upstream_servers) },
 	{ 0, "no-upstream", NULL, "ask no other server", OPT_CALL(set_no_upstream) },
+	{ 0, "upstream-misses", "N",
+	  "files that these servers do not have that one client may ask for in a minute; symbol tables get a "
+	  "fifth of "
+	  "that, all together four times; 0: no limit [300]",
+	  SERVICE_NUMBER(upstream.max_misses) },
 	{ 0, "upstream-redirects", NULL,
 	  "let these servers redirect to other hosts, but not to private addresses",
 	  SERVICE_ON(upstream.redirects) },

@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <strings.h>
 #include <sys/random.h>
+#include "http/peer.h"
 
 #define MAX_HEADER     1024u /* of a header that is passed on */
 #define MAX_USER_AGENT 256u
@@ -69,6 +70,20 @@ static struct str hidden_hops(struct request *req, const char *forwarded)
 	return arena_str(&req->arena, buf_str(&text));
 }
 
+/* Clients of a reverse proxy on this machine are told apart by the address that it adds. */
+static uint32_t forward_client(struct request *req, const char *forwarded)
+{
+	struct str rest = str_of(forwarded ? forwarded : ""), last = { 0 };
+	const struct sockaddr *peer = http_peer(req->conn);
+	uint32_t client = req->client;
+
+	while (rest.size)
+		last = str_trim(str_cut(&rest, ','));
+	if (last.size && peer && (peer->sa_family == AF_UNIX || peer_is_loopback(peer)))
+		client ^= (uint32_t)hash64(last.p, last.size, 0);
+	return client == RESOLVE_FOR_TABLES ? 1 : client;
+}
+
 void forward_set(struct request *req, struct resolve_request *what)
 {
 	const struct server_options *o = &req->s->opts;
@@ -87,6 +102,7 @@ void forward_set(struct request *req, struct resolve_request *what)
 		what->not_further = "not asked: X-Forwarded-For or Via is too long";
 	if (what->not_further)
 		return;
+	what->client = forward_client(req, forwarded);
 	what->forwarded_for = o->hide_clients
 				      ? hidden_hops(req, forwarded)
 				      : passed_on(req, forwarded, peer_text(http_peer(req->conn), peer));

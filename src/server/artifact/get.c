@@ -4,6 +4,7 @@
  */
 #include "server/artifact/artifact.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -101,6 +102,11 @@ static enum http_next send_failure(struct request *req, const struct artifact *a
 		return get_refuse(req, 503, "busy: too many requests wait for packages to be scanned");
 	}
 	status = reply_status_of(&a->err);
+	if (a->err.kind == ERR_UPSTREAM && a->err.os == EBUSY) {
+		counters_refused("upstream");
+		return get_refuse(req, 503,
+				  arena_printf(&req->arena, "not here; other servers: %s", a->err.text));
+	}
 	if (status == 502)
 		prefix = "not here, and other servers failed";
 	else if (status == 503)

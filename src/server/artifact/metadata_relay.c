@@ -131,6 +131,11 @@ enum http_next metadata_relay_start(struct metadata *m, size_t max_results,
 	forward_set(m->req, &m->forward);
 	if (m->forward.not_further)
 		return HTTP_REPLY;
+	if (o->upstream && !resolve_upstream_question(o->upstream, m->forward.client)) {
+		counters_refused("upstream");
+		m->complete = false;
+		return HTTP_REPLY;
+	}
 	r = m->relay = NEW(struct metadata_relay);
 	r->m = m;
 	r->over = over;

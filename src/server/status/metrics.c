@@ -53,6 +53,10 @@ static const struct metric_family upstream_fetches = { "lode_upstream_fetches",
 static const struct metric_family upstream_remembered = { "lode_upstream_remembered",
 							  "Requests answered from the miss cache.",
 							  METRIC_GAUGE, "", NULL };
+static const struct metric_family upstream_over = {
+	"lode_upstream_over_budget", "Requests above the budget of questions to other servers.", METRIC_GAUGE,
+	"", NULL
+};
 static const struct metric_family upstream_stored = {
 	"lode_upstream_stored", "Fetched files that were stored or not stored, by outcome.", METRIC_GAUGE,
 	"outcome", NULL
@@ -177,6 +181,7 @@ static void collect_upstream(struct server *s)
 	metric_set(metric_get(&upstream_fetches, "missing"), (int64_t)st.n_missing);
 	metric_set(metric_get(&upstream_fetches, "failed"), (int64_t)st.n_failed);
 	metric_set(metric_get(&upstream_remembered), (int64_t)st.n_remembered);
+	metric_set(metric_get(&upstream_over), (int64_t)st.n_over);
 	metric_set(metric_get(&upstream_stored, "stored"), (int64_t)st.n_stored);
 	metric_set(metric_get(&upstream_stored, "not_stored"), (int64_t)st.n_not_stored);
 	metric_set(metric_get(&upstream_bytes), (int64_t)st.bytes);

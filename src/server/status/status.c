@@ -228,6 +228,7 @@ static void upstream_figures(struct json_writer *j, struct server *s, struct are
 	json_put_uint(j, "missing", st.n_missing);
 	json_put_uint(j, "failed", st.n_failed);
 	json_put_uint(j, "remembered", st.n_remembered);
+	json_put_uint(j, "over_budget", st.n_over);
 	json_put_uint(j, "stored", st.n_stored);
 	json_put_uint(j, "not_stored", st.n_not_stored);
 	json_put_uint(j, "bytes", st.bytes);

@@ -15,6 +15,9 @@
 #define DEADLINE_S 60
 #define LONG_MS    60000
 
+/* Of the fixtures that are made from now on. */
+static unsigned max_misses;
+
 struct fixture {
 	char dir[TEST_PATH_SIZE];
 	struct fault_http *a, *b;
@@ -27,7 +30,9 @@ static struct fixture fixture_of(struct fault_rule a, struct fault_rule b, const
 {
 	struct fixture h = { .a = fault_http_new(&a, 1), .b = fault_http_new(&b, 1) };
 	const char *urls[] = { fault_http_url(h.a), fault_http_url(h.b) };
-	struct resolve_upstream_options opts = { .urls = urls, .n_urls = 2, .error_ms = LONG_MS };
+	struct resolve_upstream_options opts = {
+		.urls = urls, .n_urls = 2, .error_ms = LONG_MS, .max_misses = max_misses
+	};
 	struct resolver *links[2];
 	struct err err = { 0 };
 
@@ -478,6 +483,103 @@ static void headers_are_passed_on(void **state)
 	fixture_done(&h);
 }
 
+static int ask_made_up(struct fixture *h, uint32_t client, unsigned n, struct got *g)
+{
+	struct resolve_request req = request(RESOLVE_DEBUGINFO, ID, "");
+
+	req.client = client;
+	for (unsigned i = 0; i < 4; i++)
+		req.id.b[i] = (uint8_t)(n >> 8 * i);
+	req.id.b[4] = (uint8_t)client;
+	ask(h, &req, g);
+	return g->r;
+}
+
+/* How many of @n made-up build IDs are asked for. */
+static unsigned flood(struct fixture *h, uint32_t client, unsigned first, unsigned n)
+{
+	unsigned before = fault_http_requests(h->a, NULL), n_refused = 0;
+
+	for (unsigned i = 0; i < n; i++) {
+		struct got g;
+
+		if (ask_made_up(h, client, first + i, &g) < 0) {
+			assert_int_equal(g.err.kind, ERR_UPSTREAM);
+			assert_int_equal(g.err.os, EBUSY);
+			assert_non_null(strstr(g.err.text, "--upstream-misses"));
+			n_refused++;
+		} else {
+			assert_int_equal(g.r, RESOLVE_MISSING);
+		}
+		got_done(&g);
+	}
+	assert_int_equal(fault_http_requests(h->a, NULL) - before, n - n_refused);
+	return n - n_refused;
+}
+
+static void made_up_build_ids_use_up_a_budget(void **state)
+{
+	struct resolve_upstream_stats st;
+	struct fixture h;
+	struct got g;
+
+	max_misses = 20;
+	clock_test_freeze(1000);
+	h = fixture_of(has(&program), no, NULL);
+	/* The files that are there cost nothing. */
+	fault_http_rules(h.a, &no, 1);
+	assert_int_equal(flood(&h, 7, 0, 100), 20);
+	/* One client's flood is not another's, nor that of the symbol tables. */
+	assert_int_equal(flood(&h, 8, 0, 10), 10);
+	assert_int_equal(flood(&h, RESOLVE_FOR_TABLES, 0, 100), 4);
+	/* Those that were asked for are answered from the cache, and a refusal is not kept. */
+	assert_int_equal(ask_made_up(&h, 7, 0, &g), RESOLVE_MISSING);
+	got_done(&g);
+	clock_test_advance(30000);
+	assert_int_equal(flood(&h, 7, 20, 100), 10);
+	/* All together get what four get. */
+	clock_test_advance(60000);
+	assert_int_equal(flood(&h, 11, 0, 100) + flood(&h, 12, 0, 100) + flood(&h, 13, 0, 100) +
+				 flood(&h, 14, 0, 100) + flood(&h, 15, 0, 100),
+			 80);
+	resolve_upstream_stats(h.upstream, &st);
+	assert_int_equal(st.n_over, 80 + 96 + 90 + 420);
+	assert_false(resolve_upstream_question(h.upstream, 16));
+	clock_test_advance(60000);
+	assert_true(resolve_upstream_question(h.upstream, 16));
+	clock_test_thaw();
+	fixture_done(&h);
+	max_misses = 0;
+}
+
+static void files_that_exist_cost_nothing(void **state)
+{
+	static const struct fault_rule there = { .path = "/", .status = 200 };
+	struct fault_rule rule = there;
+	struct fixture h;
+	struct got g;
+
+	rule.body = bytes_of("int x;", 6);
+	max_misses = 2;
+	clock_test_freeze(1000);
+	h = fixture_of(rule, no, NULL);
+	for (unsigned i = 0; i < 20; i++) {
+		char path[32];
+		struct resolve_request req;
+
+		snprintf(path, sizeof(path), "/src/%u.c", i);
+		req = request(RESOLVE_SOURCE, ID, path);
+		req.client = 5;
+		ask(&h, &req, &g);
+		assert_int_equal(g.r, 0);
+		assert_int_equal(read_on(&g, UINT64_MAX), 0);
+		got_done(&g);
+	}
+	clock_test_thaw();
+	fixture_done(&h);
+	max_misses = 0;
+}
+
 struct asker {
 	pthread_t thread;
 	struct fixture *h;
@@ -559,6 +661,8 @@ int main(void)
 		cmocka_unit_test(paths_are_escaped_on_the_way),
 		cmocka_unit_test(sections_of_a_file_that_is_here_are_not_asked_for),
 		cmocka_unit_test(a_request_with_not_further_asks_no_server),
+		cmocka_unit_test(made_up_build_ids_use_up_a_budget),
+		cmocka_unit_test(files_that_exist_cost_nothing),
 		cmocka_unit_test(headers_are_passed_on),
 		cmocka_unit_test(many_requests_for_one_file_share_one_fetch),
 		cmocka_unit_test(a_fetch_without_followers_is_cancelled),
