@@ -211,6 +211,17 @@ static int add_apply(struct profilestore *s, struct job *j, struct err *err)
 	struct rows rows = { 0 };
 	int r;
 
+	if (atomic_load(&s->room.over_size)) {
+		j->may_wait = false;
+		(void)err_set(err, ERR_LIMIT,
+			      "the profiles of the last hour fill the %llu MiB that profiles may have: send "
+			      "fewer, or "
+			      "raise --profiles-max-size",
+			      (unsigned long long)(s->max_size >> 20));
+		return JOB_REFUSED;
+	}
+	/* It may have been held. */
+	a->receipt = (struct profilestore_receipt){ 0 };
 	/* Everything that can be refused is refused before the first row is written. */
 	stacks = add_stacks(s, a->p, err);
 	r = stacks && make_rows(s, a, stacks, &rows, err) == 0 ? 0 : JOB_REFUSED;
@@ -297,6 +308,7 @@ int profilestore_add(struct profilestore *s, const struct profile *p, const stru
 	a->done = done;
 	a->arg = arg;
 	a->job.done = add_completed;
+	a->job.may_wait = true;
 	profilestore_writer_submit(s, &a->job);
 	return 0;
 }

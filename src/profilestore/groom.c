@@ -64,6 +64,10 @@ int profilestore_groom(struct profilestore *s, bool *ret_more, struct err *err)
 		*ret_more |= more;
 	}
 	if (r == 0 && !more) {
+		r = room_groom(s, &more, err);
+		*ret_more |= more;
+	}
+	if (r == 0 && !more) {
 		r = sweep_groom(s, s->sweep, &more, err);
 		*ret_more |= more;
 	}

@@ -186,6 +186,9 @@ struct job {
 	struct err err;
 	bool refused;
 	bool alone; /* in a transaction of its own */
+	/* A refusal for a limit waits until room was made, or could not be made. */
+	bool may_wait;
+	int64_t held_until_ms; /* monotonic; 0: it was not held yet */
 };
 int profilestore_writer_start(struct profilestore *s, struct err *err);
 void profilestore_writer_stop(struct profilestore *s); /* runs the waiting jobs */
@@ -292,6 +295,26 @@ int retain_groom(struct profilestore *s, bool *ret_more, struct err *err);
 int expire_before(struct profilestore *s, int64_t before_ms, bool for_room, uint64_t *ret_n, struct err *err);
 int64_t oldest_row_ms(const struct profilestore *s); /* INT64_MAX: there is no profile */
 
+/* room.c: making room in a full store. */
+struct room {
+	_Atomic bool wanted;    /* a limit was met */
+	_Atomic bool over_size; /* the profiles of the last hour are larger than max_size */
+	_Atomic int64_t
+		full_until_ms; /* monotonic: there is nothing to delete, profiles are refused at once */
+	/* of grooming */
+	uint64_t swept_at; /* n_expired when the last sweep was asked for */
+	uint64_t n_to_delete;
+	bool swept; /* since room was wanted, or since the last deletion */
+	bool told;
+	/* under readers_lock */
+	void (*fn)(void *arg);
+	void *arg;
+};
+int room_groom(struct profilestore *s, bool *ret_more, struct err *err);
+/* In the writer's thread: a job has met a limit. false: it is to be refused; true: it may be held for a while. */
+bool room_wait(struct profilestore *s);
+int64_t room_keep_ms(struct profilestore *s); /* profiles from here on are not deleted to make room */
+
 /* Profiles that retention has deleted since it had nothing to do. */
 struct expired {
 	uint64_t n, bytes;
@@ -360,6 +383,7 @@ struct profilestore {
 	struct sweep *sweep;        /* under the lock */
 	uint32_t sweep_series;      /* the next place to look for a series without profiles, under the lock */
 	struct expired expired;     /* under the lock, too */
+	struct room room;
 
 	_Atomic uint64_t n_profiles, n_samples;                       /* stored now */
 	_Atomic uint64_t n_added, n_duplicates, n_refused, n_expired; /* since it was opened */

@@ -172,6 +172,12 @@ int profilestore_merge(struct profilestore *s, const struct profilestore_range *
  */
 int profilestore_groom(struct profilestore *s, bool *ret_more, struct err *err);
 
+/*
+ * Set a function to be called, from the store's thread, when a limit is met and grooming should make room at once.
+ * Without it nobody grooms, and profiles that meet a limit are refused at once. NULL: none.
+ */
+void profilestore_on_full(struct profilestore *s, void (*fn)(void *arg), void *arg);
+
 struct profilestore_stats {
 	uint64_t n_profiles, n_samples, n_series, n_locations, n_unnamed, n_stacks, n_functions, n_strings,
 		n_binaries;

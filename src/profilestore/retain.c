@@ -277,7 +277,7 @@ static int used_size(struct profilestore *s, uint64_t *ret, struct err *err)
 
 static int retain_step(struct profilestore *s, const struct store_time *t, bool *ret_more, struct err *err)
 {
-	int64_t first = oldest_row_ms(s), keep_ms = t->now_ms - s->max_age_ms;
+	int64_t first = oldest_row_ms(s), keep_ms = t->now_ms - s->max_age_ms, last_ms;
 	uint64_t size, n;
 
 	*ret_more = false;
@@ -292,10 +292,12 @@ static int retain_step(struct profilestore *s, const struct store_time *t, bool 
 		return 0;
 	if (used_size(s, &size, err) < 0)
 		return -1;
-	if (size <= s->max_size)
+	last_ms = room_keep_ms(s);
+	atomic_store(&s->room.over_size, size > s->max_size && first >= last_ms);
+	if (size <= s->max_size || first >= last_ms)
 		return 0;
 	*ret_more = true;
-	return expire_before(s, first - first % HOUR_MS + HOUR_MS, true, &n, err);
+	return expire_before(s, MIN(first - first % HOUR_MS + HOUR_MS, last_ms), true, &n, err);
 }
 
 /*

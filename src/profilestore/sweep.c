@@ -611,5 +611,5 @@ void sweep_ask(struct sweep *w)
 
 bool sweep_runs(const struct sweep *w)
 {
-	return w->phase > SWEEP_IDLE;
+	return w->asked || w->phase > SWEEP_IDLE;
 }

@@ -11,8 +11,10 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-#define GATE_MS     2    /* between two looks at a gate that is shut (wal.c) */
-#define MAX_WAITING 256u /* jobs; a thread that brings more waits */
+#define HOLD_MS     20000 /* a job that has met a limit, at most */
+#define HELD_MS     50    /* between two looks at jobs that are held */
+#define GATE_MS     2     /* between two looks at a gate that is shut (wal.c) */
+#define MAX_WAITING 256u  /* jobs; a thread that brings more waits */
 
 struct store_writer {
 	pthread_t thread;
@@ -20,7 +22,9 @@ struct store_writer {
 	pthread_cond_t more, room;
 	struct job *first, **last; /* under the lock, as all below */
 	unsigned n;
-	bool stop;
+	_Atomic bool stop;
+	/* of the writer's thread: jobs that wait for room, the oldest first */
+	struct job *held, **last_held;
 };
 
 static int write_counters(struct profilestore *s, struct err *err)
@@ -37,10 +41,11 @@ static int write_counters(struct profilestore *s, struct err *err)
 	return db_step(st, err);
 }
 
-static int apply_all(struct profilestore *s, struct job *jobs, struct err *err)
+static int apply_all(struct profilestore *s, struct job *jobs, bool *ret_any, struct err *err)
 {
 	bool any = false, more;
 
+	*ret_any = true;
 	for (struct job *j = jobs; j; j = j->next) {
 		int r = j->apply(s, j, &j->err);
 
@@ -51,6 +56,7 @@ static int apply_all(struct profilestore *s, struct job *jobs, struct err *err)
 		j->refused = r == JOB_REFUSED;
 		any |= !j->refused;
 	}
+	*ret_any = any;
 	if (!any)
 		return 0;
 	return series_write(s, err) < 0 ||
@@ -60,6 +66,40 @@ static int apply_all(struct profilestore *s, struct job *jobs, struct err *err)
 		       : 0;
 }
 
+/* Keep a job that has met a limit until room was made. */
+static bool hold_job(struct profilestore *s, struct job *j)
+{
+	struct store_writer *w = s->writer;
+	int64_t now = clock_mono_ms();
+
+	if (!j->may_wait || j->err.kind != ERR_LIMIT || w->stop || !room_wait(s))
+		return false;
+	if (!j->held_until_ms)
+		j->held_until_ms = now + HOLD_MS;
+	if (now >= j->held_until_ms)
+		return false;
+	j->next = NULL;
+	*w->last_held = j;
+	w->last_held = &j->next;
+	return true;
+}
+
+/* Under the lock: held jobs are applied again if that may have another result now. */
+static void resume_held(struct profilestore *s, struct store_writer *w)
+{
+	if (!w->held ||
+	    (atomic_load(&s->room.wanted) && !w->stop && clock_mono_ms() < w->held->held_until_ms))
+		return;
+	*w->last_held = w->first;
+	if (!w->first)
+		w->last = w->last_held;
+	w->first = w->held;
+	for (struct job **at = &w->held; at != w->last_held; at = &(*at)->next)
+		w->n++;
+	w->held = NULL;
+	w->last_held = &w->held;
+}
+
 /* Entries in memory of a transaction that failed stay there, and are written with the next one. */
 static void writer_run(struct profilestore *s, struct job *jobs)
 {
@@ -67,9 +107,10 @@ static void writer_run(struct profilestore *s, struct job *jobs)
 	int64_t next_id = s->next_id;
 	struct err err = { 0 };
 	int r = db_begin(s->db, &err);
+	bool any = true;
 
 	if (r == 0) {
-		r = apply_all(s, jobs, &err);
+		r = apply_all(s, jobs, &any, &err);
 		/* For a reader whose snapshot has this transaction: see reader_begin(). */
 		atomic_fetch_add_explicit(&s->n_published, 1, memory_order_release);
 		if (r == 0)
@@ -77,8 +118,9 @@ static void writer_run(struct profilestore *s, struct job *jobs)
 		else
 			db_rollback(s->db);
 	}
-	segments_commit(s->meta, &s->segments, r == 0);
-	series_commit(s, r == 0);
+	/* Entries that came with refused jobs alone are written with the next transaction. */
+	segments_commit(s->meta, &s->segments, r == 0 && any);
+	series_commit(s, r == 0 && any);
 	if (r < 0) {
 		atomic_store(&s->n_profiles, n_profiles);
 		atomic_store(&s->n_samples, n_samples);
@@ -90,6 +132,8 @@ static void writer_run(struct profilestore *s, struct job *jobs)
 		struct job *j = jobs;
 
 		jobs = j->next;
+		if (r == 0 && j->refused && hold_job(s, j))
+			continue;
 		j->done(s, j, r < 0 ? &err : j->refused ? &j->err : NULL);
 	}
 }
@@ -118,10 +162,11 @@ static void wait_for_jobs(struct profilestore *s, struct store_writer *w)
 	pthread_mutex_unlock(&w->lock);
 	shut = wal_bound(s, false);
 	pthread_mutex_lock(&w->lock);
+	resume_held(s, w);
 	if (w->first || w->stop)
 		return;
-	if (shut)
-		condition_wait(&w->more, &w->lock, GATE_MS);
+	if (shut || w->held)
+		condition_wait(&w->more, &w->lock, shut ? GATE_MS : HELD_MS);
 	else
 		pthread_cond_wait(&w->more, &w->lock);
 }
@@ -146,6 +191,7 @@ static void *writer_work(void *arg)
 		writer_run(s, jobs);
 		wal_bound(s, false);
 		pthread_mutex_lock(&w->lock);
+		resume_held(s, w);
 	}
 	pthread_mutex_unlock(&w->lock);
 	wal_bound(s, true);
@@ -158,6 +204,7 @@ int profilestore_writer_start(struct profilestore *s, struct err *err)
 	int code;
 
 	w->last = &w->first;
+	w->last_held = &w->held;
 	pthread_mutex_init(&w->lock, NULL);
 	condition_init(&w->more);
 	pthread_cond_init(&w->room, NULL);

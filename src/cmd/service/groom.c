@@ -19,8 +19,34 @@ struct groomer {
 	pthread_t thread;
 	pthread_mutex_t lock;
 	pthread_cond_t changed;
-	bool stop; /* under the lock */
+	bool stop, full; /* under the lock */
 };
+
+/* Called when the store is full. */
+static void on_full(void *arg)
+{
+	struct groomer *g = arg;
+
+	pthread_mutex_lock(&g->lock);
+	g->full = true;
+	pthread_cond_broadcast(&g->changed);
+	pthread_mutex_unlock(&g->lock);
+}
+
+/* Wait for the next step. Returns whether to stop. */
+static bool groomer_pause(struct groomer *g, int64_t wait_ms)
+{
+	int64_t end = clock_mono_ms() + wait_ms, left;
+	bool stop;
+
+	pthread_mutex_lock(&g->lock);
+	while (!g->stop && !g->full && (left = end - clock_mono_ms()) > 0)
+		condition_wait(&g->changed, &g->lock, left);
+	g->full = false;
+	stop = g->stop;
+	pthread_mutex_unlock(&g->lock);
+	return stop;
+}
 
 static void *groomer_run(void *arg)
 {
@@ -31,7 +57,7 @@ static void *groomer_run(void *arg)
 	/* On Linux, the priority of this thread alone. */
 	if (setpriority(PRIO_PROCESS, (id_t)gettid(), NICE) != 0)
 		log_debug("serve", "profiles are groomed at the usual priority");
-	while (!condition_pause(&g->changed, &g->lock, &g->stop, wait_ms)) {
+	while (!groomer_pause(g, wait_ms)) {
 		struct err err = { 0 };
 		bool more = false;
 
@@ -63,6 +89,7 @@ int groomer_start(struct profilestore *profiles, struct groomer **ret, struct er
 		free(g);
 		return err_os(err, r, "no thread for old profiles");
 	}
+	profilestore_on_full(profiles, on_full, g);
 	*ret = g;
 	return 0;
 }
@@ -71,6 +98,7 @@ void groomer_stop(struct groomer *g)
 {
 	if (!g)
 		return;
+	profilestore_on_full(g->profiles, NULL, NULL);
 	pthread_mutex_lock(&g->lock);
 	g->stop = true;
 	pthread_cond_broadcast(&g->changed);

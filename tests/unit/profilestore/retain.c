@@ -68,6 +68,7 @@ static void the_oldest_go_when_there_are_too_many(void **state)
 {
 	struct stored t = { 0 };
 	struct profilestore_stats before, after;
+	struct profilestore_receipt r;
 	struct err err = { 0 };
 	struct profile *p;
 	bool more;
@@ -84,7 +85,11 @@ static void the_oldest_go_when_there_are_too_many(void **state)
 	assert_true(after.n_profiles < before.n_profiles && after.n_profiles > 0);
 	assert_true(after.oldest_ms >= before.oldest_ms);
 	stored_groom(&t);
-	check(&t, p, 0);
+	/* The last hour is not deleted to make room; new profiles are refused. */
+	check(&t, p, 3);
+	p->time_ns = NOW_MS * 1000000;
+	assert_fails(profilestore_add_wait(t.s, p, NULL, 0, &r, &err), ERR_LIMIT,
+		     "raise --profiles-max-size");
 	profile_free(p);
 	stored_done(&t);
 }

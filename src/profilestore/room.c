@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Making room in a full store: the oldest profiles are deleted, then what nothing needs any more is swept.
+ *
+ * A profile that meets a limit is held by the writer for some seconds, while grooming makes room. It is refused
+ * only if the profiles of the last hour fill the store: those are not deleted for room, so that a flood of new ones
+ * cannot replace everything.
+ */
+#include "profilestore/internal.h"
+#include "profilestore/sweep.h"
+
+#define HOUR_MS          3600000
+#define FULL_MS          30000 /* after finding nothing to delete: profiles are refused at once */
+#define PART             8     /* of the profiles are deleted before the next sweep */
+#define SWEEP_LEAST      MIB(4)
+#define NEAR(max)        ((max) - (max) / 8)
+#define NEAR_SERIES(max) ((max) - (max) / 16 - 1)
+
+static bool has_room(const struct profilestore *s)
+{
+	return atomic_load(&s->meta->memory) <= NEAR(s->meta->max_memory) &&
+	       atomic_load(&s->n_series) <= NEAR_SERIES(s->max_series);
+}
+
+int64_t room_keep_ms(struct profilestore *s)
+{
+	int64_t latest = INT64_MIN, now = store_time(s).now_ms;
+
+	for (uint32_t i = 0; i < column_n(&s->series); i++) {
+		const struct series *x = series_at(&s->series, i);
+
+		if (x)
+			latest = MAX(latest, atomic_load(&x->last_ms));
+	}
+	return MIN(now, latest) - HOUR_MS;
+}
+
+/* What a sweep would free without a deletion: worth it if many profiles have gone since the last. */
+static bool sweep_is_due(const struct profilestore *s, uint64_t n_gone)
+{
+	uint64_t memory = atomic_load(&s->meta->memory);
+
+	if (!n_gone || memory < SWEEP_LEAST)
+		return false;
+	return n_gone >= atomic_load(&s->n_profiles) / 2 ||
+	       (memory > NEAR(s->meta->max_memory) && n_gone >= atomic_load(&s->n_profiles) / 16);
+}
+
+static void ask_for_sweep(struct profilestore *s)
+{
+	s->room.swept_at = atomic_load(&s->n_expired);
+	s->room.swept = true;
+	sweep_ask(s->sweep);
+}
+
+static void give_up(struct profilestore *s)
+{
+	atomic_store(&s->room.full_until_ms, clock_mono_ms() + FULL_MS);
+	atomic_store(&s->room.wanted, false);
+	if (!s->room.told)
+		store_notice(s, LOG_WARN,
+			     "profiles are refused: those of the last hour, which are not deleted to make "
+			     "room, fill "
+			     "the store: %u series of at most %u, %llu MiB of metadata of at most %llu MiB",
+			     atomic_load(&s->n_series), s->max_series,
+			     (unsigned long long)(atomic_load(&s->meta->memory) >> 20),
+			     (unsigned long long)(s->meta->max_memory >> 20));
+	s->room.told = true;
+}
+
+/* One step of deleting the oldest, by whole hours. */
+static int delete_oldest(struct profilestore *s, struct err *err)
+{
+	int64_t first = oldest_row_ms(s), keep_ms = room_keep_ms(s);
+	uint64_t n;
+
+	if (first >= keep_ms) {
+		give_up(s);
+		return 0;
+	}
+	if (expire_before(s, MIN(first - first % HOUR_MS + HOUR_MS, keep_ms), true, &n, err) < 0)
+		return -1;
+	s->room.n_to_delete -= MIN(n, s->room.n_to_delete);
+	return 0;
+}
+
+int room_groom(struct profilestore *s, bool *ret_more, struct err *err)
+{
+	uint64_t n_gone = atomic_load(&s->n_expired) - s->room.swept_at;
+
+	*ret_more = false;
+	if (sweep_runs(s->sweep))
+		return 0;
+	if (!atomic_load(&s->room.wanted)) {
+		if (sweep_is_due(s, n_gone))
+			ask_for_sweep(s);
+		return 0;
+	}
+	if (has_room(s)) {
+		atomic_store(&s->room.wanted, false);
+		s->room.swept = s->room.told = false;
+		return 0;
+	}
+	*ret_more = true;
+	if (!s->room.n_to_delete && n_gone && !s->room.swept &&
+	    atomic_load(&s->meta->memory) > NEAR(s->meta->max_memory)) {
+		*ret_more = false;
+		ask_for_sweep(s);
+		return 0;
+	}
+	if (!s->room.n_to_delete)
+		s->room.n_to_delete = atomic_load(&s->n_profiles) / PART + 1;
+	if (delete_oldest(s, err) < 0)
+		return -1;
+	if (!s->room.n_to_delete && atomic_load(&s->room.wanted)) {
+		/* Series without profiles are removed before the next step. */
+		if (atomic_load(&s->meta->memory) > NEAR(s->meta->max_memory))
+			ask_for_sweep(s);
+		s->room.swept = true;
+	}
+	return 0;
+}
+
+void profilestore_on_full(struct profilestore *s, void (*fn)(void *arg), void *arg)
+{
+	pthread_mutex_lock(&s->readers_lock);
+	s->room.fn = fn;
+	s->room.arg = arg;
+	pthread_mutex_unlock(&s->readers_lock);
+}
+
+bool room_wait(struct profilestore *s)
+{
+	bool waits;
+
+	pthread_mutex_lock(&s->readers_lock);
+	waits = s->room.fn && clock_mono_ms() >= atomic_load(&s->room.full_until_ms);
+	if (!atomic_exchange(&s->room.wanted, true) && s->room.fn)
+		s->room.fn(s->room.arg);
+	pthread_mutex_unlock(&s->readers_lock);
+	return waits;
+}

@@ -1,0 +1,204 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A full store makes room by age, and refuses only what would replace the last hour. */
+#include <pthread.h>
+#include <unistd.h>
+#include "stored.h"
+
+/* ---- a grooming thread that starts when the store is full ---- */
+
+struct groomer {
+	struct stored t;
+	pthread_t thread;
+	atomic_bool full, stop;
+};
+
+static void on_full(void *arg)
+{
+	struct groomer *g = arg;
+
+	atomic_store(&g->full, true);
+}
+
+static void *grooming(void *arg)
+{
+	struct groomer *g = arg;
+	struct err err = { 0 };
+
+	while (!atomic_load(&g->stop)) {
+		bool more = atomic_exchange(&g->full, false);
+
+		while (more)
+			assert_done(profilestore_groom(g->t.s, &more, &err));
+		usleep(1000);
+	}
+	return NULL;
+}
+
+static void groomer_open(struct groomer *g)
+{
+	stored_open(&g->t);
+	profilestore_on_full(g->t.s, on_full, g);
+	assert_int_equal(pthread_create(&g->thread, NULL, grooming, g), 0);
+}
+
+static void groomer_done(struct groomer *g)
+{
+	atomic_store(&g->stop, true);
+	pthread_join(g->thread, NULL);
+	stored_done(&g->t);
+}
+
+struct outcome {
+	atomic_int done; /* 1: stored, -1: refused */
+	struct err err;
+};
+
+static void told(void *arg, const struct profilestore_receipt *r, const struct err *err)
+{
+	struct outcome *o = arg;
+
+	if (err)
+		o->err = *err;
+	atomic_store(&o->done, err ? -1 : 1);
+}
+
+/* As a service does it: without waiting in the store. */
+static int add(struct groomer *g, const struct profile *p, const char *pod, struct outcome *o)
+{
+	const struct profilestore_label l = { STR("pod"), str_of(pod) };
+	struct err err = { 0 };
+
+	*o = (struct outcome){ 0 };
+	assert_done(profilestore_add(g->t.s, p, &l, 1, told, o, &err));
+	for (int64_t end = clock_mono_ms() + 30000; !atomic_load(&o->done) && clock_mono_ms() < end;)
+		usleep(500);
+	return atomic_load(&o->done);
+}
+
+static struct profile *profile_of_world(uint64_t seed, int64_t time_ms)
+{
+	const struct profile_maker maker = { seed, seed, 30, 200, 12, false };
+	struct profile *p = profile_make(&maker);
+
+	memset(p->sample_labels, 0, p->n_samples * sizeof(uint32_t));
+	p->time_ns = time_ms * 1000000;
+	return p;
+}
+
+static void oldest_series_make_room(void **state)
+{
+	struct groomer g = { .t.o.max_series = 40 };
+	struct profilestore_stats st;
+	struct outcome o;
+	struct profile *p;
+	char pod[16];
+
+	groomer_open(&g);
+	p = profile_of_world(1, NOW_MS);
+	/* Two series each: five times as many as there may be. */
+	for (int i = 0; i < 100; i++) {
+		snprintf(pod, sizeof(pod), "p%d", i);
+		p->time_ns = (NOW_MS - (100 - i) * HOUR) * 1000000;
+		assert_int_equal(add(&g, p, pod, &o), 1);
+	}
+	profilestore_stats(g.t.s, &st);
+	assert_in_range(st.n_series, 2, 40);
+	assert_true(st.latest_ms == NOW_MS - HOUR);
+	assert_int_equal(st.n_refused, 0);
+	profile_free(p);
+	groomer_done(&g);
+}
+
+static void oldest_stacks_make_room(void **state)
+{
+	struct groomer g = { .t.o.max_metadata = MIB(1) };
+	struct profilestore_stats st;
+	struct outcome o;
+
+	groomer_open(&g);
+	for (int i = 0; i < 150; i++) {
+		AUTO(profile_freep)
+		struct profile *p = profile_of_world((uint64_t)i, NOW_MS - (150 - i) * HOUR);
+
+		assert_int_equal(add(&g, p, "a", &o), 1);
+	}
+	profilestore_stats(g.t.s, &st);
+	assert_true(g.t.s->n_sweeps > 0);
+	assert_true(st.n_expired > 0);
+	assert_int_equal(st.n_refused, 0);
+	assert_in_range(st.metadata_size, 1, MIB(1));
+	groomer_done(&g);
+}
+
+static void last_hour_is_kept(void **state)
+{
+	struct groomer g = { .t.o.max_series = 10 };
+	struct profilestore_stats st;
+	struct outcome o;
+	struct profile *p;
+	char pod[16];
+
+	groomer_open(&g);
+	p = profile_of_world(1, NOW_MS);
+	for (int i = 0; i < 5; i++) {
+		snprintf(pod, sizeof(pod), "p%d", i);
+		p->time_ns = (NOW_MS - (5 - i) * MINUTE) * 1000000;
+		assert_int_equal(add(&g, p, pod, &o), 1);
+	}
+	for (int i = 0; i < 3; i++) {
+		int64_t began = clock_mono_ms();
+
+		p->time_ns = (NOW_MS - i * 1000) * 1000000;
+		assert_int_equal(add(&g, p, "new", &o), -1);
+		assert_int_equal(o.err.kind, ERR_LIMIT);
+		assert_non_null(strstr(o.err.text, "there are 10 series"));
+		/* It is held for as long as room is looked for. */
+		assert_true(clock_mono_ms() - began < 5000);
+	}
+	/* Known labels go on. */
+	assert_int_equal(add(&g, p, "p1", &o), 1);
+	profilestore_stats(g.t.s, &st);
+	assert_int_equal(st.n_series, 10);
+	assert_int_equal(st.n_expired, 0);
+	profile_free(p);
+	groomer_done(&g);
+}
+
+/* A series that came with a refused profile is not on disk until one of its profiles is. */
+static void series_of_a_refused_profile_is_written_later(void **state)
+{
+	struct stored t = { .o.max_series = 3 };
+	struct profilestore_receipt r;
+	struct profilestore_stats st;
+	struct err err = { 0 };
+	struct profile *p;
+	const struct profilestore_label l = { STR("service"), STR("b") };
+
+	stored_open(&t);
+	p = profile_of_world(1, NOW_MS);
+	stored_add(&t, p, "a");
+	assert_fails(profilestore_add_wait(t.s, p, &l, 1, &r, &err), ERR_LIMIT, "there are 3 series");
+	/* Only the first type has values now: its series exists. */
+	for (uint32_t i = 0; i < p->n_samples; i++)
+		p->values[2 * i + 1] = 0;
+	assert_done(profilestore_add_wait(t.s, p, &l, 1, &r, &err));
+	assert_int_equal(r.n_profiles, 1);
+	stored_again(&t);
+	profilestore_stats(t.s, &st);
+	assert_int_equal(st.n_series, 3);
+	assert_int_equal(st.n_profiles, 3);
+	profile_free(p);
+	stored_done(&t);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(oldest_series_make_room),
+		cmocka_unit_test(oldest_stacks_make_room),
+		cmocka_unit_test(last_hour_is_kept),
+		cmocka_unit_test(series_of_a_refused_profile_is_written_later),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
