@@ -27,6 +27,8 @@ struct db_options {
 	/* A commit is on disk when it returns. Otherwise it may be lost with the power, but the file is never
 	 * damaged. */
 	bool sync;
+	/* Do not compare the digests of pages: to save what is left of a damaged database. */
+	bool unchecked;
 	unsigned page_size; /* of a file that is created; 0: SQLite's default */
 };
 

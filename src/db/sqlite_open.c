@@ -161,7 +161,7 @@ int db_open(const char *path, const struct db_options *opts, struct db **ret, st
 	db->path = mem_strdup(path);
 	db->read_only = opts->read_only;
 	db_register_digests();
-	code = sqlite3_open_v2(uri ? uri : path, &db->sq, flags, memory ? NULL : DB_VFS);
+	code = sqlite3_open_v2(uri ? uri : path, &db->sq, flags, memory || opts->unchecked ? NULL : DB_VFS);
 	if (code != SQLITE_OK)
 		db_fail(db, code, NULL, err);
 	else if (connection_set_up(db, opts, memory, err) == 0) {

@@ -1,24 +1,44 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Opening and closing a profile store, and its statistics. */
 #include "profilestore/internal.h"
+#include "profilestore/salvage.h"
 #include "profilestore/sweep.h"
 
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #define MAX_SERIES_USUAL   100000u
 #define MAX_METADATA_USUAL ((uint64_t)1 << 30)
 #define MAX_METADATA_LEAST ((uint64_t)1 << 20)
 #define PAGE_SIZE          8192 /* holds two profiles of 1000 samples, and wastes less than 4096 would */
 
+#define CHECK_MAX MIB(512) /* a larger file is not checked when it is opened: that would take too long */
+
+static const struct db_options store_db_options = { .create = true, .sync = true, .page_size = PAGE_SIZE };
+
+/* Every page is sound. What is damaged is better known now than at the first query. */
+static int check_pages(struct profilestore *s, struct err *err)
+{
+	struct stat st;
+	uint64_t page;
+
+	if (stat(s->path, &st) != 0 || (uint64_t)st.st_size > CHECK_MAX)
+		return 0;
+	/* Pages of a transaction that was cut off may be half written; the WAL has them. */
+	if (db_wal_truncate(s->db, 0, err) < 0 || salvage_check(s->path, &page, err) < 0)
+		return -1;
+	return page ? err_set(err, ERR_DAMAGED, "page %llu is damaged", (unsigned long long)page) : 0;
+}
+
 static int open_db(struct profilestore *s, struct err *err)
 {
-	const struct db_options o = { .create = true, .sync = true, .page_size = PAGE_SIZE };
-
-	if (dir_make(s->dir, 0750, err) < 0 || db_open(s->path, &o, &s->db, err) < 0)
+	if (db_open(s->path, &store_db_options, &s->db, err) < 0 ||
+	    db_migrate(s->db, profilestore_migrations, profilestore_n_migrations, err) < 0)
 		return -1;
-	return db_migrate(s->db, profilestore_migrations, profilestore_n_migrations, err);
+	return check_pages(s, err);
 }
 
 /*
@@ -40,7 +60,7 @@ static void open_clock(struct profilestore *s)
 	store_clock_open(&s->clock, now_ms, s->mono_ms(), newest);
 }
 
-int profilestore_open(const struct profilestore_options *o, struct profilestore **ret, struct err *err)
+static struct profilestore *store_new(const struct profilestore_options *o)
 {
 	struct profilestore *s = NEW(struct profilestore);
 
@@ -62,6 +82,13 @@ int profilestore_open(const struct profilestore_options *o, struct profilestore 
 	pthread_mutex_init(&s->groom_lock, NULL);
 	s->meta = NEW(struct meta);
 	meta_init(s->meta, o->max_metadata ? MAX(o->max_metadata, MAX_METADATA_LEAST) : MAX_METADATA_USUAL);
+	return s;
+}
+
+static int store_open(const struct profilestore_options *o, struct profilestore **ret, struct err *err)
+{
+	struct profilestore *s = store_new(o);
+
 	if (open_db(s, err) == 0 && profilestore_load(s, err) == 0 && names_open(s, s->db, err) == 0 &&
 	    profilestore_writer_start(s, err) == 0) {
 		open_clock(s);
@@ -69,7 +96,101 @@ int profilestore_open(const struct profilestore_options *o, struct profilestore 
 		return 0;
 	}
 	profilestore_close(s);
-	return err_in(err, "profiles in %s", o->dir);
+	return -1;
+}
+
+/* ---- damage ---- */
+
+static void tell(const struct profilestore_options *o, enum log_level level, const char *text)
+{
+	if (o->notice)
+		o->notice(o->notice_arg, level, text);
+}
+
+/*
+ * A file that marks a store that was opened before: if its database is missing, that is damage, and not a new
+ * store.
+ */
+#define MARK_TEXT "profiles.db beside this file has profiles, or had some\n"
+
+static int mark_begun(const char *mark, struct err *err)
+{
+	return access(mark, F_OK) == 0 ? 0
+				       : file_write_durable(mark, MARK_TEXT, strlen(MARK_TEXT), 0640, err);
+}
+
+/* An empty file was not left by us, and SQLite would throw away its WAL. */
+static int check_presence(const struct profilestore_options *o, const char *mark, int64_t now_ms,
+			  struct err *err)
+{
+	AUTO(mem_freep) char *path = mem_printf("%s/profiles.db", o->dir);
+	AUTO(mem_freep) char *reason = NULL;
+	struct stat st;
+	bool there = stat(path, &st) == 0;
+
+	if (there ? st.st_size > 0 : access(mark, F_OK) != 0)
+		return 0;
+	reason = mem_printf("%s is %s: all profiles stored until now are gone, unless a backup has them; the "
+			    "store begins "
+			    "anew, and the remains are set aside",
+			    path, there ? "empty" : "missing");
+	tell(o, LOG_ERROR, reason);
+	return salvage_set_aside(o->dir, now_ms, reason, err);
+}
+
+static int repair(const struct profilestore_options *o, int64_t now_ms, const struct err *why,
+		  struct err *err)
+{
+	struct salvage_result x;
+	AUTO(mem_freep) char *text = NULL;
+
+	text = mem_printf("the database is damaged (%s): it is set aside, and what is sound is copied",
+			  why->text);
+	tell(o, LOG_ERROR, text);
+	if (salvage_repair(o->dir, &store_db_options, now_ms, why->text, &x, err) < 0)
+		return -1;
+	free(text);
+	text = mem_printf(
+		"repaired: %llu profiles are kept, %llu are lost, %llu names or places in stacks are lost",
+		(unsigned long long)x.n_profiles, (unsigned long long)x.n_lost,
+		(unsigned long long)x.n_filled);
+	tell(o, LOG_WARN, text);
+	return 0;
+}
+
+int profilestore_open(const struct profilestore_options *o, struct profilestore **ret, struct err *err)
+{
+	AUTO(mem_freep) char *mark = mem_printf("%s/begun", o->dir);
+	int64_t now_ms = o->now_ms ? o->now_ms() : clock_wall_ms();
+	struct err why = { 0 };
+	int r = dir_make(o->dir, 0750, err);
+
+	if (r == 0)
+		r = check_presence(o, mark, now_ms, err);
+	if (r == 0)
+		r = store_open(o, ret, &why);
+	if (r < 0 && why.kind == ERR_DAMAGED) {
+		/* If the copy cannot be opened either, the store begins anew. */
+		r = repair(o, now_ms, &why, err);
+		if (r == 0)
+			r = store_open(o, ret, err);
+		if (r < 0 && err && err->kind == ERR_DAMAGED) {
+			tell(o, LOG_ERROR, "the repaired database cannot be opened: the store begins anew");
+			r = salvage_set_aside(o->dir, now_ms, err->text, err);
+			if (r == 0)
+				r = store_open(o, ret, err);
+		}
+	} else if (r < 0 && why.kind != ERR_NONE && err) {
+		*err = why;
+	}
+	if (r < 0)
+		return err_in(err, "profiles in %s", o->dir);
+	r = mark_begun(mark, err);
+	if (r < 0) {
+		profilestore_close(*ret);
+		return err_in(err, "profiles in %s", o->dir);
+	}
+	return 0;
 }
 
 void profilestore_close(struct profilestore *s)
@@ -135,6 +256,7 @@ static uint64_t size_on_disk(const struct profilestore *s)
 void profilestore_stats(struct profilestore *s, struct profilestore_stats *ret)
 {
 	struct reader rd;
+	struct salvage_list aside;
 	const struct meta *m;
 
 	reader_hold(s, &rd);
@@ -168,4 +290,7 @@ void profilestore_stats(struct profilestore *s, struct profilestore_stats *ret)
 	if (ret->oldest_ms == INT64_MAX)
 		ret->oldest_ms = 0;
 	reader_end(&rd);
+	salvage_listed(s->dir, &aside);
+	ret->n_set_aside = aside.n;
+	memcpy(ret->set_aside_why, aside.reason, sizeof(ret->set_aside_why));
 }

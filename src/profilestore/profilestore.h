@@ -39,6 +39,10 @@ struct profilestore_options {
 	/* For tests: the wall clock, NULL: the real one; the monotonic one, NULL: it goes with now_ms */
 	int64_t (*now_ms)(void), (*mono_ms)(void);
 };
+/*
+ * A database that is damaged is set aside, and what is sound of it copied into a new one: notice() tells, and the
+ * statistics. ERR_DAMAGED only if that fails, too.
+ */
 int profilestore_open(const struct profilestore_options *o, struct profilestore **ret, struct err *err);
 /* Profiles given to profilestore_add() are written before. Takes NULL. */
 void profilestore_close(struct profilestore *s);
@@ -185,5 +189,7 @@ struct profilestore_stats {
 	uint64_t metadata_size;                               /* bytes of memory */
 	uint64_t n_added, n_duplicates, n_refused, n_expired; /* since it was opened */
 	int64_t oldest_ms, latest_ms;
+	unsigned n_set_aside;    /* databases that were damaged, and were set aside */
+	char set_aside_why[512]; /* of the latest */
 };
 void profilestore_stats(struct profilestore *s, struct profilestore_stats *ret);

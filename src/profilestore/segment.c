@@ -239,10 +239,22 @@ static int segment_damaged(const char *what, struct err *err)
 	return err_set(err, ERR_DAMAGED, "a list of %s is damaged", what);
 }
 
-/* The entry has the number that it should have: it was new, not equal to an earlier one. */
-static bool segment_is_next(uint32_t got, uint32_t was)
+/*
+ * The entry got the number that it should have, since it is new. Only placeholders of a repair (salvage.c) are equal
+ * to an earlier entry: they get a number of their own, but are not found by interning.
+ */
+static bool segment_is_next(struct column *c, uint32_t got, uint32_t was)
 {
-	return got == was;
+	void *again;
+
+	if (got == was)
+		return true;
+	again = got == META_FAILED ? NULL : column_next(c);
+	if (!again)
+		return false;
+	memcpy(again, column_at(c, got), c->entry_size);
+	column_publish(c);
+	return true;
 }
 
 static bool segment_read_string(struct meta *m, struct cursor *c)
@@ -251,7 +263,7 @@ static bool segment_read_string(struct meta *m, struct cursor *c)
 	uint32_t was = column_n(&m->strings);
 
 	return cursor_ok(c) &&
-	       segment_is_next(meta_string(m, (struct str){ (const char *)b.p, b.size }), was);
+	       segment_is_next(&m->strings, meta_string(m, (struct str){ (const char *)b.p, b.size }), was);
 }
 
 static bool segment_read_function(struct meta *m, struct cursor *c)
@@ -263,7 +275,7 @@ static bool segment_read_function(struct meta *m, struct cursor *c)
 	struct meta_function f = { (uint32_t)name, (uint32_t)system_name, (uint32_t)file, (int32_t)start };
 
 	return cursor_ok(c) && name < n_strings && system_name < n_strings && file < n_strings &&
-	       f.start_line == start && segment_is_next(meta_function(m, &f), was);
+	       f.start_line == start && segment_is_next(&m->functions, meta_function(m, &f), was);
 }
 
 static bool segment_read_line(struct meta *m, struct cursor *c)
@@ -282,7 +294,8 @@ static bool read_binary(struct meta *m, struct cursor *c)
 	uint64_t file = cursor_uleb(c), id = cursor_uleb(c);
 
 	return cursor_ok(c) && file < n_strings && id < n_strings &&
-	       segment_is_next(meta_binary(m, meta_str(m, (uint32_t)file), meta_str(m, (uint32_t)id)), was);
+	       segment_is_next(&m->binaries,
+			       meta_binary(m, meta_str(m, (uint32_t)file), meta_str(m, (uint32_t)id)), was);
 }
 
 static bool segment_read_part(struct meta *m, struct cursor *c)
@@ -293,7 +306,7 @@ static bool segment_read_part(struct meta *m, struct cursor *c)
 	struct meta_part p = { (uint32_t)binary, (uint8_t)kind, offset, size };
 
 	return cursor_ok(c) && binary < column_n(&m->binaries) && kind < META_N_KINDS &&
-	       segment_is_next(meta_part(m, &p), was);
+	       segment_is_next(&m->parts, meta_part(m, &p), was);
 }
 
 static bool read_location(struct meta *m, struct cursor *c)
@@ -310,7 +323,7 @@ static bool read_location(struct meta *m, struct cursor *c)
 	if (!cursor_ok(c) || part >= column_n(&m->parts) || n > UINT16_MAX || first > n_lines ||
 	    n > n_lines - first)
 		return false;
-	return segment_is_next(meta_location(m, &l, NULL), was);
+	return segment_is_next(&m->locations, meta_location(m, &l, NULL), was);
 }
 
 static bool segment_read_stack(struct meta *m, struct cursor *c, uint32_t room, uint32_t *ret_n)

@@ -76,6 +76,19 @@ static bool on_tick(struct server *s)
 	return !p.ready;
 }
 
+/* Artifacts are served all the same, so it is still "ok". */
+static const char *ok_text(const struct server *s)
+{
+	struct profilestore_stats st = { 0 };
+
+	if (s->opts.profiles)
+		profilestore_stats(s->opts.profiles, &st);
+	if (s->opts.profiles_why)
+		return "ok\nprofiles: the store cannot be opened; the log has the reason\n";
+	return st.n_set_aside ? "ok\nprofiles: a damaged database was set aside; /api/status has the reason\n"
+			      : "ok\n";
+}
+
 static int start_service(struct server *s, struct err *err)
 {
 	const struct server_options *o = &s->opts;
@@ -111,7 +124,7 @@ static int start_service(struct server *s, struct err *err)
 	if (http_service_new(&opts, &s->http_service, err) < 0)
 		return -1;
 	s->unknown = reply_canned(s->http_service, 404, "not found: no such build ID here\n");
-	s->ok = reply_canned(s->http_service, 200, "ok\n");
+	s->ok = reply_canned(s->http_service, 200, ok_text(s));
 	s->not_up = reply_canned(s->http_service, 503, "the first scan is not finished\n");
 	return 0;
 }

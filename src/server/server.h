@@ -26,6 +26,7 @@ struct server_options {
 	struct tables
 		*tables; /* borrowed; server_stop() stops it first; NULL: addresses are not symbolized */
 	struct profilestore *profiles; /* borrowed; NULL: profiles are neither taken nor shown */
+	const char *profiles_why; /* borrowed; not NULL: there should be a store, but it cannot be opened */
 	/* borrowed; is notified when a binary is to be named again; NULL: none */
 	struct naming *naming;
 	const char *tokens_path;        /* the file of tokens (http/token.h); NULL: none */

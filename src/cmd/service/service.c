@@ -39,6 +39,7 @@ struct service {
 	struct resolver *resolver;
 	struct tables *tables;
 	struct profilestore *profiles; /* NULL: no profiles are accepted */
+	char *profiles_why;            /* the store could not be opened; NULL: it was not to be */
 	struct groomer *groomer;
 	_Atomic(struct naming *) naming; /* notified of new files; NULL until it is made */
 	struct server *server;
@@ -315,8 +316,17 @@ static int open_profiles(struct service *v, const struct settings *s, const char
 	/* A passive service only reads: the folder belongs to another process. */
 	if (!o->on || service_settings(s)->scan.passive)
 		return 0;
-	if (profilestore_open(&opts, &v->profiles, err) < 0)
-		return err_in(err, "profiles");
+	if (profilestore_open(&opts, &v->profiles, err) < 0) {
+		v->profiles = NULL;
+		/* A folder of another program or of a newer version is a mistake of the one who started us. */
+		if (err->kind == ERR_INVALID)
+			return err_in(err, "profiles");
+		/* Debug files are served all the same. */
+		v->profiles_why = mem_strdup(err->text);
+		log_error("profiles", "%s: no profiles are accepted or shown until the next start",
+			  err->text);
+		return 0;
+	}
 	return groomer_start(v->profiles, &v->groomer, err);
 }
 
@@ -383,6 +393,7 @@ static int start_server(struct service *v, const struct settings *s, const struc
 	opts.memory = v->memory;
 	opts.tables = v->tables;
 	opts.profiles = v->profiles;
+	opts.profiles_why = v->profiles_why;
 	opts.resolver = v->resolver;
 	opts.store = v->store;
 	opts.room = v->room;
@@ -540,6 +551,7 @@ int service_run(struct settings *s, const struct service_places *places)
 	service_stop(&v);
 	console_free(v.console);
 	free(v.url);
+	free(v.profiles_why);
 	if (places->temporary || (places->tidy && !passive && has_no_points(places->data)))
 		nftw(places->data, remove_service_file, 16, FTW_DEPTH | FTW_PHYS | FTW_MOUNT);
 	return status;

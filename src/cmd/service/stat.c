@@ -6,6 +6,7 @@
 #include <time.h>
 #include <unistd.h>
 #include "cmd/service/service.h"
+#include "profilestore/salvage.h"
 
 /* With less room SQLite's next batch may not fit. The index cannot record a full disk, so this command checks
  * for one. */
@@ -29,6 +30,21 @@ static void print_room(uint64_t left)
 	if (left < DISK_FULL)
 		printf(": the disk is full; new files cannot be indexed until there is room, and are scanned "
 		       "again then");
+	printf("\n");
+}
+
+static void print_set_aside(const char *data)
+{
+	AUTO(mem_freep) char *dir = mem_printf("%s/profiles", data);
+	struct salvage_list l;
+
+	salvage_listed(dir, &l);
+	if (!l.n)
+		return;
+	printf("set aside      %u damaged database%s of profiles in ", l.n, l.n == 1 ? "" : "s");
+	print_text(stdout, str_of(dir));
+	printf(": ");
+	print_text(stdout, str_of(l.reason));
 	printf("\n");
 }
 
@@ -69,6 +85,7 @@ static void print_stat_text(const char *data, const struct index_stats *st, uint
 		printf(", %.2f %% of the packages",
 		       100.0 * (double)st->points_bytes / (double)st->package_bytes);
 	printf("\n");
+	print_set_aside(data);
 	print_room(left);
 	printf("failures       %llu\n", (unsigned long long)failures->n);
 	for (size_t i = 0; i < failures->n_listed; i++)

@@ -211,6 +211,12 @@ static void api_begin(struct request *req)
 	a->post = req->route->method == HTTP_POST;
 	a->star = req->parts[0];
 	req->own = a;
+	if (!a->store && req->s->opts.profiles_why && a->route->run != api_openapi) {
+		request_refuse(req, 503,
+			       "the profile store cannot be opened; the server's log has the reason; try "
+			       "again later");
+		return;
+	}
 	if (!a->store && a->route->run != api_openapi) {
 		request_refuse(req, 404,
 			       "this server stores no profiles: lode serve was started with --no-profiles");

@@ -303,6 +303,9 @@ static void profile_figures(struct json_writer *j, struct profilestore *profiles
 	json_put_uint(j, "expired", st.n_expired);
 	json_put_int(j, "oldest", st.oldest_ms);
 	json_put_int(j, "latest", st.latest_ms);
+	json_put_uint(j, "set_aside", st.n_set_aside);
+	if (st.n_set_aside)
+		json_put_text(j, "damage", st.set_aside_why);
 	json_close(j);
 }
 
@@ -330,6 +333,8 @@ static enum http_next status_run(struct request *req)
 		store_json(j, s, &req->arena);
 	if (s->opts.profiles)
 		profile_figures(j, s->opts.profiles);
+	else if (s->opts.profiles_why)
+		json_put_text(j, "profiles_failed", s->opts.profiles_why);
 	if (s->cache)
 		cache_figures(j, s->cache);
 	json_close(j);

@@ -216,31 +216,44 @@ static void spoil(const struct stored *t, const char *sql)
 	db_close(db);
 }
 
-static void a_damaged_database_is_an_error(void **state)
+/* Rows that lode never writes: what is sound is copied into a new database, and new profiles are accepted. */
+static void a_damaged_database_is_repaired(void **state)
 {
 	static const struct {
 		const char *sql, *why;
+		bool keeps;
 	} bad[] = {
-		{ "UPDATE segment SET data = x'0102' WHERE id = (SELECT max(id) FROM segment)",
-		  "is damaged" },
-		{ "DELETE FROM segment WHERE id = (SELECT min(id) FROM segment)", "is damaged" },
-		{ "UPDATE segment SET n = n + 1", "damaged" },
-		{ "UPDATE series SET key = x'ffff'", "series 1 is damaged" },
-		{ "DELETE FROM counter", "counter" },
-		{ "DROP TABLE profile", "no such table" },
+		{ "UPDATE segment SET data = x'0102' WHERE id = (SELECT max(id) FROM segment)", "is damaged",
+		  true },
+		{ "DELETE FROM segment WHERE id = (SELECT min(id) FROM segment)", "is damaged", true },
+		{ "UPDATE segment SET n = n + 1", "damaged", true },
+		{ "UPDATE series SET key = x'ffff'", "series 1 is damaged", false },
+		{ "DELETE FROM counter", "counter", true },
+		{ "DROP TABLE profile", "no such table", false },
 	};
-	AUTO(profile_freep) struct profile *p = stored_profile(1, NOW_MS);
+	AUTO(profile_freep) struct profile *p = stored_profile(1, NOW_MS), *q = stored_profile(2, NOW_MS);
 
 	for (size_t i = 0; i < ARRAY_SIZE(bad); i++) {
+		struct profilestore_stats st;
+		struct profilestore_merged m;
 		struct stored t = { 0 };
-		struct err err = { 0 };
 
 		stored_open(&t);
 		stored_add(&t, p, "a");
 		profilestore_close(t.s);
 		t.s = NULL;
 		spoil(&t, bad[i].sql);
-		assert_fails(profilestore_open(&t.o, &t.s, &err), ERR_DAMAGED, bad[i].why);
+		stored_open_there(&t);
+		profilestore_stats(t.s, &st);
+		assert_int_equal(st.n_set_aside, 1);
+		if (!strstr(st.set_aside_why, bad[i].why))
+			fail_msg("%s: %s", bad[i].sql, st.set_aside_why);
+		stored_add(&t, q, "a");
+		stored_again(&t);
+		m = stored_merge(&t, CPU, 0, INT64_MAX);
+		assert_int_equal(profile_total(m.profile, 0),
+				 profile_total(q, 1) + (bad[i].keeps ? profile_total(p, 1) : 0));
+		profile_free(m.profile);
 		stored_done(&t);
 	}
 }
@@ -296,10 +309,11 @@ static void a_full_disk_is_an_error_and_the_store_goes_on(void **state)
 	stored_done(&t);
 }
 
-static void a_file_that_is_no_database_is_an_error(void **state)
+static void a_file_that_is_no_database_is_set_aside(void **state)
 {
+	AUTO(profile_freep) struct profile *p = stored_profile(1, NOW_MS);
+	struct profilestore_stats st;
 	struct stored t = { 0 };
-	struct err err = { 0 };
 	AUTO(mem_freep) char *path = NULL;
 
 	stored_open(&t);
@@ -307,7 +321,11 @@ static void a_file_that_is_no_database_is_an_error(void **state)
 	t.s = NULL;
 	path = mem_printf("%s/profiles.db", t.dir);
 	test_file_write(path, "this is no database, but text of some length", 44);
-	assert_fails(profilestore_open(&t.o, &t.s, &err), ERR_DAMAGED, "profiles.db");
+	stored_open_there(&t);
+	profilestore_stats(t.s, &st);
+	assert_int_equal(st.n_set_aside, 1);
+	assert_non_null(strstr(st.set_aside_why, "not a database"));
+	stored_add(&t, p, "a");
 	stored_done(&t);
 }
 
@@ -338,10 +356,10 @@ int main(void)
 		cmocka_unit_test(too_many_series_are_refused),
 		cmocka_unit_test(too_much_metadata_is_refused_and_the_store_goes_on),
 		cmocka_unit_test(labels_of_samples_become_series),
-		cmocka_unit_test(a_damaged_database_is_an_error),
+		cmocka_unit_test(a_damaged_database_is_repaired),
 		cmocka_unit_test(damaged_samples_are_an_error),
 		cmocka_unit_test(a_full_disk_is_an_error_and_the_store_goes_on),
-		cmocka_unit_test(a_file_that_is_no_database_is_an_error),
+		cmocka_unit_test(a_file_that_is_no_database_is_set_aside),
 		cmocka_unit_test(types_that_differ_are_not_added_up),
 	};
 

@@ -8,7 +8,7 @@ static int64_t now_ms(void)
 	return stored_now_ms;
 }
 
-static void open_it(struct stored *t)
+void stored_open_there(struct stored *t)
 {
 	struct err err = { 0 };
 
@@ -21,13 +21,13 @@ void stored_open(struct stored *t)
 {
 	stored_now_ms = NOW_MS;
 	test_dir_make(t->dir);
-	open_it(t);
+	stored_open_there(t);
 }
 
 void stored_again(struct stored *t)
 {
 	profilestore_close(t->s);
-	open_it(t);
+	stored_open_there(t);
 }
 
 void stored_done(struct stored *t)

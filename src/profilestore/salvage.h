@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Repair of a profile store whose database is damaged, and the files that were set aside: see salvage.c.
+ */
+#pragma once
+
+#include "db/db.h"
+
+/* profiles.db.damaged.<seconds since 1970>, with a file .txt beside it that has the reason. */
+#define SALVAGE_ASIDE ".damaged."
+
+struct salvage_result {
+	uint64_t n_profiles; /* that are kept */
+	uint64_t n_lost;     /* that are known to be lost */
+	uint64_t n_filled;   /* entries of the metadata store that are lost */
+};
+/* Copy the sound rows of the database in @dir, which nobody has open, into a new one, and set it aside. */
+int salvage_repair(const char *dir, const struct db_options *o, int64_t now_ms, const char *reason,
+		   struct salvage_result *ret, struct err *err);
+/* Set the database aside, with nothing in its place. */
+int salvage_set_aside(const char *dir, int64_t now_ms, const char *reason, struct err *err);
+
+/* The first page whose digest differs; 0: none. Pages that a WAL replaces count, too: the WAL has to be empty. */
+int salvage_check(const char *path, uint64_t *ret_page, struct err *err);
+
+struct salvage_list {
+	unsigned n;       /* databases that were set aside */
+	char reason[512]; /* of the latest */
+};
+void salvage_listed(const char *dir, struct salvage_list *ret);
+char *salvage_aside_name(const char *dir, int64_t now_ms); /* heap */

@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Damage of the database: the store opens, and each answer is right, or the damage is reported. LODE_FLIPS=N for
+ * more than some hundred.
+ */
+#include <stdlib.h>
+#include <unistd.h>
+#include "profilestore/salvage.h"
+#include "stored.h"
+
+#define PROFILES 40
+#define FLIPS    50
+
+static struct buf whole;
+static char *right_text;
+static int n_notices;
+
+static void note(void *arg, enum log_level level, const char *text)
+{
+	n_notices++;
+}
+
+static char *all_text(struct stored *t, uint64_t *ret_n)
+{
+	struct profilestore_merged m = stored_merge(t, CPU, 0, INT64_MAX);
+	char *text = stored_text(m.profile, 0);
+
+	*ret_n = m.n_profiles;
+	profile_free(m.profile);
+	return text;
+}
+
+/* A store of some pages, closed; its file in @whole. */
+static void make_store(struct stored *t)
+{
+	AUTO(mem_freep) char *path = NULL;
+	struct err err = { 0 };
+	uint64_t n;
+
+	t->o.notice = note;
+	stored_open(t);
+	for (int i = 0; i < PROFILES; i++) {
+		AUTO(profile_freep) struct profile *p = stored_profile((uint64_t)i % 7, NOW_MS - i * 60000);
+
+		stored_add(t, p, i % 2 ? "web" : "db");
+	}
+	stored_groom(t);
+	right_text = all_text(t, &n);
+	profilestore_close(t->s);
+	t->s = NULL;
+	path = mem_printf("%s/profiles.db", t->dir);
+	whole.size = 0;
+	assert_done(file_read(path, MIB(64), &whole, &err));
+}
+
+static void remove_file(const struct stored *t, const char *name)
+{
+	AUTO(mem_freep) char *path = mem_printf("%s/%s", t->dir, name);
+
+	unlink(path);
+}
+
+/* The folder as it was, with @size bytes of the file. */
+static void put_file(const struct stored *t, size_t size)
+{
+	AUTO(mem_freep) char *path = mem_printf("%s/profiles.db", t->dir);
+	AUTO(mem_freep) char *command = mem_printf("rm -rf %s/profiles.db*", t->dir);
+
+	assert_int_equal(system(command), 0);
+	test_file_write(path, whole.p, size);
+	n_notices = 0;
+}
+
+/* Open it and ask. Returns how many profiles there are. */
+static uint64_t check_answers(struct stored *t, const char *what, size_t at)
+{
+	struct profilestore_stats st;
+	struct err err = { 0 };
+	char *text;
+	uint64_t n;
+
+	t->s = NULL;
+	if (profilestore_open(&t->o, &t->s, &err) < 0)
+		fail_msg("%s at %zu: not opened: %s", what, at, err.text);
+	profilestore_stats(t->s, &st);
+	text = all_text(t, &n);
+	if (strcmp(text, right_text) != 0 && (!st.n_set_aside || !n_notices || !st.set_aside_why[0]))
+		fail_msg("%s at %zu: a wrong answer, and no report", what, at);
+	free(text);
+	/* It goes on: a new profile is stored, and found after another start. */
+	if (st.n_set_aside) {
+		AUTO(profile_freep) struct profile *p = stored_profile(3, NOW_MS);
+		struct profilestore_merged m;
+		uint64_t before = n;
+
+		stored_add(t, p, "new");
+		stored_again(t);
+		m = stored_merge(t, CPU, 0, INT64_MAX);
+		assert_true(m.n_profiles > before);
+		profile_free(m.profile);
+	}
+	profilestore_close(t->s);
+	t->s = NULL;
+	return n;
+}
+
+static void a_flipped_byte_is_no_wrong_answer(void **state)
+{
+	const char *more = getenv("LODE_FLIPS");
+	struct stored t = { 0 };
+	int n_flips = more ? atoi(more) : FLIPS;
+	uint64_t kept = 0, all;
+
+	make_store(&t);
+	all = check_answers(&t, "nothing", 0);
+	for (int i = 0; i < n_flips; i++) {
+		uint64_t random[2];
+		size_t at;
+
+		test_fill(random, sizeof(random), (uint32_t)i);
+		at = random[0] % (i % 8 ? whole.size : 100);
+		whole.p[at] ^= (uint8_t)(1u << random[1] % 8);
+		put_file(&t, whole.size);
+		whole.p[at] ^= (uint8_t)(1u << random[1] % 8);
+		kept += check_answers(&t, "flip", at);
+	}
+	/* Nearly everything is saved: one byte is a row or two. */
+	if (kept < all * (uint64_t)n_flips * 9 / 10)
+		fail_msg("kept %llu of %llu profiles", (unsigned long long)kept,
+			 (unsigned long long)(all * (uint64_t)n_flips));
+	free(right_text);
+	stored_done(&t);
+}
+
+static void a_cut_or_zeroed_file_is_no_wrong_answer(void **state)
+{
+	struct stored t = { 0 };
+
+	make_store(&t);
+	for (size_t size = 0; size < whole.size; size += size < 8192 ? 3000 : 40001) {
+		put_file(&t, size);
+		check_answers(&t, "cut", size);
+	}
+	for (size_t at = 0; at < whole.size; at += 8192) {
+		uint8_t page[8192];
+
+		memcpy(page, whole.p + at, sizeof(page));
+		memset(whole.p + at, 0, sizeof(page));
+		put_file(&t, whole.size);
+		memcpy(whole.p + at, page, sizeof(page));
+		check_answers(&t, "zeros", at);
+	}
+	free(right_text);
+	stored_done(&t);
+}
+
+static void a_missing_database_is_not_begun_anew_silently(void **state)
+{
+	struct stored t = { 0 };
+	struct profilestore_stats st;
+
+	make_store(&t);
+	remove_file(&t, "profiles.db");
+	n_notices = 0;
+	stored_again(&t);
+	profilestore_stats(t.s, &st);
+	assert_true(n_notices > 0);
+	assert_int_equal(st.n_set_aside, 1);
+	assert_non_null(strstr(st.set_aside_why, "is missing"));
+	/* Told once. */
+	n_notices = 0;
+	stored_again(&t);
+	assert_int_equal(n_notices, 0);
+	free(right_text);
+	stored_done(&t);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_flipped_byte_is_no_wrong_answer),
+		cmocka_unit_test(a_cut_or_zeroed_file_is_no_wrong_answer),
+		cmocka_unit_test(a_missing_database_is_not_begun_anew_silently),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
