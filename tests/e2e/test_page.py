@@ -260,7 +260,7 @@ def test_upstream_servers_and_the_store(serve, faulty, elf, tmp_path, page):
     figures = "return Object.fromEntries(Array.from(document.querySelectorAll('#store .figures > div'), (e) => [e.firstChild.innerText, e.lastChild.firstChild.data]))"
     page.wait(lambda: (page.run(figures).get("Pushed"), page.run(figures).get("Fetched")) == ("2", "1"), "the store's figures")
     pushes = page.run("return Array.from(document.querySelectorAll('#store tbody tr'), (e) => e.innerText)")
-    assert "last.debug" in pushes[0] and "loopback" in pushes[0] and "\\u202e" in pushes[1] and "ago" in pushes[1]
+    assert "last.debug" in pushes[0] and "local" in pushes[0] and "\\u202e" in pushes[1] and "ago" in pushes[1]
     assert page.run("return document.querySelectorAll('#store img').length") == 0
     for dark, width in ((False, 1280), (True, 390)):
         page.look(dark, width)

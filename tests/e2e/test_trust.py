@@ -159,7 +159,7 @@ class Nginx:
         (self.dir / "conf").write_text(f"""
             daemon off; worker_processes 1; pid {self.dir}/pid; error_log {self.dir}/error.log;
             events {{ worker_connections 64; }}
-            http {{ access_log off; client_body_temp_path {self.dir}/body; proxy_temp_path {self.dir}/temp; fastcgi_temp_path {self.dir}/f;
+            http {{ log_format up '$upstream_status $request'; access_log {self.dir}/access.log up; client_body_temp_path {self.dir}/body; proxy_temp_path {self.dir}/temp; fastcgi_temp_path {self.dir}/f;
                 uwsgi_temp_path {self.dir}/u; scgi_temp_path {self.dir}/s; {http}
                 server {{ listen 127.0.0.1:{self.port}; location / {{ proxy_pass http://127.0.0.1:{upstream}; {lines} }} }} }}""")
         self.proc = subprocess.Popen([NGINX, "-c", str(self.dir / "conf"), "-e", str(self.dir / "error.log")],
@@ -205,6 +205,47 @@ def test_a_bare_proxy_gives_nobody_rights(server, elf, nginx, lines):
     assert status_of(raw(s.port, request("PUT", path, elf.debug))) == 201
     assert status_of(raw(n.port, request("DELETE", path))) == 403
     assert status_of(raw(n.port, request("GET", path))) == 200
+
+
+SECOND = b"GET /smuggled HTTP/1.1\r\nHost: localhost\r\n\r\n"
+BODY = b"POST /symbolize HTTP/1.1\r\nHost: localhost\r\n"
+AMBIGUOUS = [
+    BODY + b"Content-Length: 5\r\nContent-Length: %d\r\n\r\nhello" % (5 + len(SECOND)),
+    BODY + b"Content-Length: 5, 5\r\n\r\nhello",
+    BODY + b"Content-Length: %d\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n" % (5 + len(SECOND)),
+    BODY + b"Transfer-Encoding: chunked\r\nTransfer-Encoding: identity\r\n\r\n0\r\n\r\n",
+    BODY + b"Transfer-Encoding: xchunked\r\nContent-Length: 5\r\n\r\nhello",
+    BODY + b"Transfer-Encoding:\x0bchunked\r\nContent-Length: 5\r\n\r\nhello",
+    BODY + b"Transfer-Encoding\r\n : chunked\r\nContent-Length: 5\r\n\r\nhello",
+    BODY + b"X: y\nContent-Length: %d\r\n\r\n" % len(SECOND),
+    BODY + b"X: y\rContent-Length: %d\r\n\r\n" % len(SECOND),
+    BODY + b"X: y\r\n Content-Length: %d\r\n\r\n" % len(SECOND),
+    BODY + b"Content-Length : %d\r\n\r\n" % len(SECOND),
+    BODY + b"Content-Length: 5\r\n\n",
+    b"GET /healthz HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n",
+    b"GET /healthz HTTP/1.1\nHost: a\n\n",
+    b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n" % len(SECOND),
+]
+
+
+@needs_nginx
+def test_nothing_is_smuggled_through_a_proxy(server, nginx):
+    """The proxy and the server count the same requests, whatever a client sends."""
+    s = server()
+    n = nginx(s.port, lines="proxy_http_version 1.1; proxy_set_header Connection ''; proxy_request_buffering off;")
+    for text in AMBIGUOUS:
+        with socket.create_connection(("127.0.0.1", n.port)) as k:
+            k.settimeout(0.3)
+            k.sendall(text + SECOND)
+            with contextlib.suppress(OSError):
+                while k.recv(65536):
+                    pass
+    assert status_of(raw(n.port, request("GET", "/last"))) == 404
+    passed = [line for line in (n.dir / "access.log").read_text().splitlines() if not line.startswith("- ")]
+    s.wait(lambda: "GET /last " in s.log_path.read_text(), "the log")
+    taken = [line for line in s.log_path.read_text().splitlines() if " http: " in line and "/readyz" not in line]
+    assert len(passed) == len(taken), (passed, taken)
+    healthy(s)
 
 
 @needs_nginx
