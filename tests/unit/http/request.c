@@ -13,7 +13,7 @@ struct server {
 	struct http_service *service;
 	struct pool *workers;
 	struct http_canned canned;
-	atomic_uint n_run, n_done, n_ticks;
+	atomic_uint n_run, n_done, n_ticks, end_of_toil;
 	bool hot;
 };
 
@@ -39,6 +39,19 @@ static enum http_next sleep_run(struct request *req)
 		return HTTP_SLEEPS;
 	}
 	request_reply_text(req, 200, "slept");
+	return HTTP_REPLY;
+}
+
+/* Works until its deadline is over. */
+static enum http_next toil_run(struct request *req)
+{
+	struct deadline d = request_deadline(req, "the work", NULL);
+
+	atomic_fetch_add(&req->s->n_run, 1);
+	while (!deadline_over(&d, DEADLINE_STEPS))
+		usleep(1000);
+	atomic_store(&req->s->end_of_toil, d.state);
+	request_reply_text(req, 504, "too long");
 	return HTTP_REPLY;
 }
 
@@ -126,9 +139,10 @@ static void other_begin(struct request *req)
 }
 
 static const struct http_handler echo = { .run = echo_run, .done = count_done },
-				 sleeps = { .run = sleep_run }, continues = { .run = continue_run },
-				 waits = { .run = wait_run }, fixed = { .canned = canned },
-				 other = { .begin = other_begin }, args = { .run = args_run },
+				 sleeps = { .run = sleep_run }, toils = { .run = toil_run },
+				 continues = { .run = continue_run }, waits = { .run = wait_run },
+				 fixed = { .canned = canned }, other = { .begin = other_begin },
+				 args = { .run = args_run },
 				 drops = { .begin = drops_begin,
 					   .body = drops_body,
 					   .run = drops_run,
@@ -143,6 +157,7 @@ static const struct http_route routes[] = {
 	{ HTTP_GET, "/echo/{name}", TOKEN_READ, HTTP_ON_WORKER, 0, .handler = &echo },
 	{ HTTP_POST, "/echo/{name}", TOKEN_PUSH, HTTP_ON_WORKER, 0, 0, &small, &echo },
 	{ HTTP_POST, "/api/echo/{name}", TOKEN_READ, HTTP_ON_WORKER, 0, HTTP_JSON, &small, &echo },
+	{ HTTP_GET, "/toils", TOKEN_READ, HTTP_ON_WORKER, 0, .handler = &toils },
 	{ HTTP_GET, "/sleeps", TOKEN_READ, HTTP_ON_WORKER, 0, .handler = &sleeps },
 	{ HTTP_GET, "/continues", TOKEN_READ, HTTP_ON_WORKER, 0, .handler = &continues },
 	{ HTTP_GET, "/waits", TOKEN_READ, HTTP_ON_THREAD, 0, .handler = &waits },
@@ -670,6 +685,54 @@ static void a_preflight_needs_no_token(void **state)
 	http_answer_done(&a);
 }
 
+/* ---- deadlines of work ---- */
+
+static void work_ends_at_its_deadline(void **state)
+{
+	struct http_answer a = http_fetch(url, "GET", "/toils", NULL);
+
+	assert_int_equal(a.status, 504);
+	assert_int_equal(server.end_of_toil, DEADLINE_PASSED);
+	http_answer_done(&a);
+}
+
+static void no_deadline(struct http_service_options *o)
+{
+	o->request_deadline_ms = 3600000;
+}
+
+static int setup_without_deadline(void **state)
+{
+	return setup_with(no_deadline);
+}
+
+static void work_ends_when_the_client_hangs_up(void **state)
+{
+	struct http_client c;
+
+	http_client_open(&c, url);
+	http_client_ask(&c, "GET", "/toils", NULL);
+	while (!atomic_load(&server.n_run))
+		usleep(1000);
+	http_client_close(&c);
+	while (!atomic_load(&server.end_of_toil))
+		usleep(1000);
+	assert_int_equal(server.end_of_toil, DEADLINE_CANCELLED);
+}
+
+static void work_ends_when_the_server_stops(void **state)
+{
+	struct http_client c;
+
+	http_client_open(&c, url);
+	http_client_ask(&c, "GET", "/toils", NULL);
+	while (!atomic_load(&server.n_run))
+		usleep(1000);
+	wait_stop(server.service);
+	assert_int_equal(server.end_of_toil, DEADLINE_CANCELLED);
+	http_client_close(&c);
+}
+
 /* ---- limits of waiting requests ---- */
 
 static void waiting_is_limited_by_class_and_client(void **state)
@@ -701,6 +764,11 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(waiting_is_limited_by_class_and_client),
+		cmocka_unit_test_setup_teardown(work_ends_at_its_deadline, setup, teardown),
+		cmocka_unit_test_setup_teardown(work_ends_when_the_client_hangs_up, setup_without_deadline,
+						teardown),
+		cmocka_unit_test_setup_teardown(work_ends_when_the_server_stops, setup_without_deadline,
+						teardown),
 		cmocka_unit_test_setup_teardown(a_request_goes_to_its_row, setup, teardown),
 		cmocka_unit_test_setup_teardown(another_method_is_405_with_those_of_the_path, setup,
 						teardown),
