@@ -181,4 +181,6 @@ struct codec_points_info {
 	uint64_t decoded_size, size; /* of the content; of the points themselves */
 	uint64_t max_span;           /* of the longest span, in decoded bytes */
 };
+/* Are they whole, with all payloads? ERR_INVALID. Reads all of them. */
+int codec_points_check(struct bytes points, struct err *err);
 int codec_points_info(struct bytes points, struct codec_points_info *ret, struct err *err);

@@ -210,13 +210,29 @@ int codec_points_read(struct bytes b, struct codec_points *ret, struct err *err)
 	return 0;
 }
 
+static int span_check(const struct codec_span *span, struct err *err)
+{
+	if (!span->payload_sum || payload_sum(span->payload) == span->payload_sum)
+		return 0;
+	return err_set(err, ERR_INVALID, "resume point at %llu is damaged", (unsigned long long)span->out);
+}
+
 int codec_span_start(const struct codec_ops *ops, struct source *raw, const struct codec_span *span,
 		     struct span_decoder **ret, struct err *err)
 {
-	if (span->payload_sum && payload_sum(span->payload) != span->payload_sum)
-		return err_set(err, ERR_INVALID, "resume point at %llu is damaged",
-			       (unsigned long long)span->out);
+	if (span_check(span, err) < 0)
+		return -1;
 	return ops->span_open(raw, span, ret, err);
+}
+
+int codec_points_check(struct bytes points, struct err *err)
+{
+	AUTO(codec_points_done) struct codec_points p = { 0 };
+	int r = codec_points_read(points, &p, err);
+
+	for (size_t i = 0; r == 0 && i < p.n_spans; i++)
+		r = span_check(&p.spans[i], err);
+	return r;
 }
 
 int codec_points_info(struct bytes points, struct codec_points_info *ret, struct err *err)

@@ -98,6 +98,11 @@ struct index_content {
 int index_set_map(struct index *ix, int64_t file, const struct index_content *c, struct err *err);
 /* Note a failure. Rows of the header pass stay. @next_try_s 0: no retry until the file changes. */
 int index_fail(struct index *ix, int64_t file, const struct err *why, int64_t next_try_s, struct err *err);
+/*
+ * The map of a scanned package, or its resume points, cannot be used: back to INDEX_HEADER, with a new generation, so
+ * that it gets another deep pass. Its artifacts stay until then.
+ */
+int index_reset(struct index *ix, int64_t file, struct err *err);
 int index_touch(struct index *ix, int64_t file, int64_t mtime_ns, uint64_t inode, uint64_t dev,
 		struct err *err); /* same content, moved or copied */
 int index_del(struct index *ix, int64_t file, struct err *err);

@@ -359,6 +359,34 @@ int index_fail(struct index *ix, int64_t file, const struct err *why, int64_t ne
 	return change_end(ix, own, file_fail(ix, file, why, next_try_s, err), err);
 }
 
+static int file_reset(struct index *ix, int64_t file, struct err *err)
+{
+	enum index_state state;
+	struct db_stmt *s;
+	int r = file_state(ix, file, &state, err);
+
+	if (r)
+		return r;
+	if (state == INDEX_SCANNED)
+		ix->n_gone++;
+	if (db_prepare(ix->db,
+		       "UPDATE file SET state = ?, generation = generation + 1, points_size = 0 WHERE id = ?",
+		       &s, err) < 0)
+		return -1;
+	db_bind_i64(s, 1, INDEX_HEADER);
+	db_bind_i64(s, 2, file);
+	return change_run(s, err);
+}
+
+int index_reset(struct index *ix, int64_t file, struct err *err)
+{
+	bool own;
+
+	if (change_begin(ix, &own, err) < 0)
+		return -1;
+	return change_end(ix, own, file_reset(ix, file, err), err);
+}
+
 static int file_touch(struct index *ix, int64_t file, int64_t mtime_ns, uint64_t inode, uint64_t dev,
 		      struct err *err)
 {

@@ -64,6 +64,14 @@ bool id_filter_lacks(struct id_filter *k, const struct build_id *id);
 /* For tests: do now the thread's work, if the index has changed. */
 int id_filter_refresh(struct id_filter *k, struct err *err);
 
+/* What was found out about packages, once in this process. */
+struct facts {
+	pthread_mutex_t lock;
+	/* under the lock */
+	struct map whole; /* keys of maps whose resume points were read whole */
+	struct map again; /* IDs of files that were scanned again because of damage */
+};
+
 /* ---- resolve_index.c ---- */
 
 struct resolver_index {
@@ -76,6 +84,7 @@ struct resolver_index {
 	int (*want)(struct scan *s, const struct scan_wanted *what, void (*wake)(void *arg), void *arg);
 	int (*partial)(struct scan *s, const struct scan_wanted *what, struct scan_partial *ret,
 		       struct err *err);
+	void (*again)(struct scan *s, const struct index_file *f); /* scan_again() */
 	struct pool *helpers;
 	const char **source_roots; /* owned, as each of them */
 	size_t n_source_roots;
@@ -84,7 +93,8 @@ struct resolver_index {
 	/* each safe for many threads */
 	struct conns conns;
 	struct codec_cache *spans;
-	struct lru *maps;  /* struct mapped */
+	struct lru *maps; /* struct mapped */
+	struct facts facts;
 	struct lru *names; /* struct source_names */
 	struct id_filter *ids;
 	/* for changes by other processes */
@@ -166,6 +176,7 @@ struct mapped {
 };
 struct lru *mapped_lru(size_t max_weight);
 /* The map of @f, valid until *ret_pin is released. NOT_THIS (noted): it is gone, or cannot be read. */
+/* LATER: it was damaged, and the package is being scanned again. */
 int mapped_get(struct work *w, const struct index_file *f, struct mapped **ret, struct pin *ret_pin);
 /* The same from parts, both taken; not shared with other requests. */
 struct mapped *mapped_of(const struct index_file *f, struct pkg_map *map, struct buf *points,

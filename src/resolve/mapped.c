@@ -61,6 +61,61 @@ bool mapped_points(struct work *w, const struct index_file *f, struct mapping *r
 	return true;
 }
 
+/* ---- damage ---- */
+
+#define FACTS_MAX 100000u
+
+/* true: the key was not in the map; it is now. */
+static bool fact_add(struct facts *f, struct map *m, struct bytes key)
+{
+	bool is_new;
+
+	pthread_mutex_lock(&f->lock);
+	if (m->n >= FACTS_MAX)
+		map_done(m);
+	is_new = !map_put(m, key, f);
+	pthread_mutex_unlock(&f->lock);
+	return is_new;
+}
+
+static bool fact_known(struct facts *f, const struct map *m, struct bytes key)
+{
+	bool known;
+
+	pthread_mutex_lock(&f->lock);
+	known = map_get(m, key) != NULL;
+	pthread_mutex_unlock(&f->lock);
+	return known;
+}
+
+/*
+ * The map or the points of this package are damaged in our own files: have it scanned again, once in this process.
+ * false: that was done already, or there is no scan.
+ */
+static bool mapped_again(struct work *w, const struct index_file *f, const struct err *why)
+{
+	if (!w->r->scan || !fact_add(&w->r->facts, &w->r->facts.again, bytes_of(&f->id, sizeof(f->id))))
+		return false;
+	log_warn("index", STR_FMT ": %s: the package is scanned again", STR_ARG(f->path), why->text);
+	w->r->again(w->r->scan, f);
+	return true;
+}
+
+/* Reads all points: once in this process, since they are mapped so that a request reads few of them. */
+static int points_check(struct work *w, struct bytes key, const struct mapped *m, struct err *err)
+{
+	struct facts *facts = &w->r->facts;
+
+	if (m->points_lost)
+		return err_set(err, ERR_INVALID, "its resume points are missing");
+	if (!m->points.size || fact_known(facts, &facts->whole, key))
+		return 0;
+	if (codec_points_check(m->points, err) < 0)
+		return -1;
+	(void)fact_add(facts, &facts->whole, key);
+	return 0;
+}
+
 int mapped_get(struct work *w, const struct index_file *f, struct mapped **ret, struct pin *ret_pin)
 {
 	struct mapped_key key = mapped_key(f);
@@ -75,6 +130,8 @@ int mapped_get(struct work *w, const struct index_file *f, struct mapped **ret, 
 		r = index_map(w->ix, f->id, &m->map, &why);
 		if (r) {
 			free(m);
+			if (r < 0 && why.kind == ERR_INVALID && mapped_again(w, f, &why))
+				return LATER;
 			if (r < 0)
 				return work_failed(w, f->path, &why);
 			work_note(w, f->path, "was removed from the index just now");
@@ -86,6 +143,15 @@ int mapped_get(struct work *w, const struct index_file *f, struct mapped **ret, 
 			m->points = m->file.bytes;
 		m->points_lost = f->points_size && !m->points.size;
 		m->cache_id = hash64(&key, sizeof(key), 0);
+		if (points_check(w, k, m, &why) < 0) {
+			if (mapped_again(w, f, &why)) {
+				mapped_free(m);
+				return LATER;
+			}
+			mapping_done(&m->file);
+			m->points = (struct bytes){ 0 };
+			m->points_lost = true;
+		}
 		hold = lru_put(w->r->maps, k, m, m->map->weight + sizeof(*m));
 	}
 	m = lru_value(hold);

@@ -141,6 +141,9 @@ static void index_resolver_close(struct resolver *base)
 	index_close(r->watch);
 	conns_done(&r->conns);
 	lru_free(r->maps);
+	map_done(&r->facts.whole);
+	map_done(&r->facts.again);
+	pthread_mutex_destroy(&r->facts.lock);
 	lru_free(r->names);
 	codec_cache_free(r->spans);
 	pthread_mutex_destroy(&r->watch_lock);
@@ -178,6 +181,8 @@ int resolve_index_open(const struct resolve_index_options *opts, struct resolver
 	r->scan = opts->scan;
 	r->want = scan_want;
 	r->partial = scan_partial;
+	r->again = scan_again;
+	pthread_mutex_init(&r->facts.lock, NULL);
 	r->excludes = scan_excludes;
 	r->helpers = opts->helpers;
 	r->source_any = opts->source_any;

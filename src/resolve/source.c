@@ -87,6 +87,10 @@ static int source_try_package(struct work *w, const struct index_file *f, struct
 	struct mapped *m;
 	int r = mapped_get(w, f, &m, &pin);
 
+	if (r == LATER) {
+		work_note(w, f->path, "is being scanned again");
+		return NOT_THIS;
+	}
 	if (r)
 		return r;
 	e = pkg_map_find(m->map, path);

@@ -72,7 +72,16 @@ int deep_pass(const struct deep_input *in, const struct deep_tap *tap, struct de
 
 /* ---- change.c ---- */
 
-enum change_kind { CHANGE_PUT, CHANGE_FAIL, CHANGE_MAP, CHANGE_TOUCH, CHANGE_DEL, CHANGE_TIDY, CHANGE_FENCE };
+enum change_kind {
+	CHANGE_PUT,
+	CHANGE_FAIL,
+	CHANGE_MAP,
+	CHANGE_TOUCH,
+	CHANGE_AGAIN,
+	CHANGE_DEL,
+	CHANGE_TIDY,
+	CHANGE_FENCE
+};
 
 /* One change of the index. Once pushed it belongs to the queue; `done` is called on the writer's thread after
  * the commit. */

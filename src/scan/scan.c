@@ -371,6 +371,16 @@ bool scan_unfinished(struct scan *s)
 	return unfinished || jobs_unfinished(s->jobs);
 }
 
+void scan_again(struct scan *s, const struct index_file *f)
+{
+	struct change *c = change_new(CHANGE_AGAIN);
+
+	change_set_file(c, f);
+	writer_push(s->writer, c);
+	writer_fence(s->writer);
+	jobs_kick(s->jobs);
+}
+
 int scan_want(struct scan *s, const struct scan_wanted *what, void (*wake)(void *arg), void *arg)
 {
 	return jobs_want(s->jobs, what, wake, arg);

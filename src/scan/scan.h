@@ -106,6 +106,12 @@ struct scan_partial {
 };
 int scan_partial(struct scan *s, const struct scan_wanted *what, struct scan_partial *ret, struct err *err);
 
+/*
+ * What the index has of this package is damaged: forget it, and queue the package for another deep pass. Returns when
+ * the index says so.
+ */
+void scan_again(struct scan *s, const struct index_file *f);
+
 /* Whether exclude_regex leaves out the file of this real path. Any thread. */
 bool scan_excludes(const struct scan *s, const char *path);
 

@@ -116,6 +116,11 @@ static int change_apply(struct scan_writer *w, struct change *c, struct err *err
 		return change_apply_map(w, c, err);
 	case CHANGE_TOUCH:
 		return index_touch(w->index, c->file.id, c->file.mtime_ns, c->file.inode, c->file.dev, err);
+	case CHANGE_AGAIN:
+		if (!row_is_current(w, &c->file))
+			return 0;
+		points_forget(w, &c->file);
+		return index_reset(w->index, c->file.id, err);
 	case CHANGE_DEL:
 		/* Since it was found to be gone the path may have got another file. */
 		if (!row_is_current(w, &c->file))

@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Flipped bytes in every file of a data directory: right answers or clear errors, never wrong bytes; and all of it is mended."""
+
+import json
+import os
+import random
+import shutil
+
+import pytest
+
+from making import PACKERS, debug_path, deb, elf, fetch, new_id, tar_of
+from pushing import lode, one, put, sha, want
+
+N_ROUNDS = int(os.environ.get("LODE_FLIPS", "3"))
+
+
+def flip(path, at):
+    """As a disk does: without a change of the file's times."""
+    st = path.stat()
+    if not st.st_size:
+        return
+    with open(path, "r+b") as f:
+        f.seek(at % st.st_size)
+        b = f.read(1)
+        f.seek(at % st.st_size)
+        f.write(bytes([b[0] ^ 0x08]))
+    os.utime(path, ns=(st.st_atime_ns, st.st_mtime_ns))
+
+
+class World:
+    """A server with objects of each kind, and the right answers."""
+
+    def __init__(self, serve, tmp_path, elf):
+        self.serve, self.elf, self.tmp = serve, elf, tmp_path
+        self.pool, upstream_pool = tmp_path / "pool", tmp_path / "up"
+        self.pool.mkdir()
+        upstream_pool.mkdir()
+        self.answers, self.pushed = {}, {}
+        for suffix in ("zst", "gz"):
+            self.add_deb(self.pool, suffix, self.answers)
+        fetched = {}
+        self.add_deb(upstream_pool, "xz", fetched)
+        self.upstream = serve([upstream_pool]).scanned()
+        self.answers.update(fetched)
+        for i, content in enumerate((elf.debug, elf.large)):
+            build_id = new_id("pushed", i)
+            self.pushed[f"/buildid/{build_id}/debuginfo"] = elf.of(content, build_id)
+        tar_id = new_id("tar")
+        self.pushed[f"/buildid/{tar_id}/sources"] = tar_of([("usr/src/x.c", b"int x;\n" * 5000)])
+        self.answers[f"/buildid/{tar_id}/source/usr/src/x.c"] = b"int x;\n" * 5000
+        self.answers.update({k: v for k, v in self.pushed.items() if "sources" not in k})
+
+    def add_deb(self, pool, suffix, answers):
+        build_id = new_id("deb", str(pool), suffix)
+        debug = self.elf.of(self.elf.large, build_id)
+        # So much before it that there are resume points in a file.
+        text = random.Random(3).randbytes(10_000_000 if suffix == "gz" else 1000).hex().encode()
+        members = tar_of([("./usr/share/text", text), (debug_path(build_id), debug), ("./usr/share/text2", text[:5_000_000])])
+        (pool / f"{suffix}.deb").write_bytes(deb(PACKERS[suffix](members), suffix, [build_id]))
+        answers[f"/buildid/{build_id}/debuginfo"] = debug
+
+    def start(self, data):
+        s = self.serve([self.pool], data=data, args=["--debuginfod-upstream-servers", self.upstream.url])
+        return s.scanned()
+
+    def push(self, s):
+        for path, content in self.pushed.items():
+            status, _, text = put(s, path, content, {"X-LODE-SHA256": sha(content)})
+            assert status in (200, 201), (path, status, text)
+
+    def ask(self, s):
+        """The answers that were not right; a wrong one fails the test."""
+        bad = []
+        for path, right in self.answers.items():
+            status, body, whole = fetch(s, path)
+            if status == 200 and whole:
+                assert body == right, path
+            elif status == 200:
+                assert right.startswith(body), path
+                bad.append(path)
+            else:
+                assert status in (500, 502, 503), (path, status, body)
+                bad.append(path)
+        return bad
+
+
+@pytest.fixture
+def world(serve, tmp_path, elf):
+    w = World(serve, tmp_path, elf)
+    data = tmp_path / "sound"
+    s = w.start(data)
+    w.push(s)
+    assert w.ask(s) == []
+    s.wait(lambda: s.metric(r'lode_upstream_stored\{outcome="stored"\}') == 1, "the fetched file to be stored")
+    assert w.ask(s) == []
+    s.stop()
+    w.data = data
+    return w
+
+
+def files_of(data):
+    return sorted(p for p in data.rglob("*") if p.is_file() and "profiles" not in p.parts and p.name not in ("lock", ".lock")
+                  and not p.name.startswith("index.sqlite") and p.name != "lode-store")
+
+
+@pytest.mark.slow
+def test_flipped_bytes(world, tmp_path):
+    rng = random.Random(5)
+    seen = {p.relative_to(world.data).parts[0] for p in files_of(world.data)}
+    assert {"store", "cache", "points"} <= seen, seen
+    for n in range(N_ROUNDS):
+        data = tmp_path / f"round{n}"
+        shutil.copytree(world.data, data)
+        for p in files_of(data):
+            size = p.stat().st_size
+            flip(p, {0: 0, 1: size - 1, 2: size // 2}.get(n, rng.randrange(max(size, 1))))
+        s = world.start(data)
+        world.ask(s)
+        # What the server has of its own it mends by itself; pushes are mended by the same push.
+        w = want(s, *[one(p.split("/")[2], c, p.split("/")[3]) for p, c in world.pushed.items()])
+        world.push(s)
+        s.wait(lambda: world.ask(s) == [], f"all to be mended (round {n}; wanted {w})", timeout=20)
+        s.stop()
+        s = world.start(data)
+        assert world.ask(s) == [], n
+        s.stop()
+        assert json.loads(lode("store", "verify", "--json", "--data", data).stdout)["bad"] == []
+        shutil.rmtree(data)
