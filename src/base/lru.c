@@ -199,6 +199,20 @@ void lru_del(struct lru *l, struct bytes key)
 	free_dead(l, dead);
 }
 
+void lru_sweep(struct lru *l, bool (*drop)(void *arg, void *value), void *arg)
+{
+	struct lru_ref *dead = NULL;
+
+	pthread_mutex_lock(&l->lock);
+	for (struct lru_ref *h = l->newest, *older; h; h = older) {
+		older = h->older;
+		if (drop(arg, h->value))
+			lru_evict(l, h, &dead);
+	}
+	pthread_mutex_unlock(&l->lock);
+	free_dead(l, dead);
+}
+
 size_t lru_weight(struct lru *l)
 {
 	size_t weight;

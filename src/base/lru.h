@@ -28,4 +28,6 @@ struct lru_ref *lru_put(struct lru *l, struct bytes key, void *value, size_t wei
 void *lru_value(struct lru_ref *h);
 void lru_unref(struct lru *l, struct lru_ref *h); /* takes NULL */
 void lru_del(struct lru *l, struct bytes key);    /* existing references stay valid */
+/* Delete the entries whose value @drop wants to go. Called under a lock: it must be quick, and call nothing here. */
+void lru_sweep(struct lru *l, bool (*drop)(void *arg, void *value), void *arg);
 size_t lru_weight(struct lru *l);

@@ -53,9 +53,8 @@ int room_claim(struct room *r, struct room_claim *c, int fd, uint64_t size, stru
 		atomic_fetch_sub(&r->pending, more);
 		(void)err_set(
 			err, ERR_LIMIT,
-			"the disk is nearly full: %llu bytes are needed, and %llu of the free %llu are kept "
-			"free (--min-free); try again when there is room",
-			(unsigned long long)more, (unsigned long long)reserve, (unsigned long long)there);
+			"the disk is nearly full: less than --min-free would be left; try again when there "
+			"is room");
 		if (err)
 			err->os = ENOSPC;
 		return -1;

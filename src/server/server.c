@@ -63,12 +63,18 @@ static void set_options(struct server *s, const struct server_options *opts)
 	atomic_init(&s->is_ready, opts->scan == NULL);
 }
 
+#define TIDY_MS 5000
+
 /* Called by the wait thread at intervals. */
 static bool on_tick(struct server *s)
 {
 	struct scan_progress p;
 
 	push_tick(s->push);
+	if (clock_mono_ms() >= s->tidied_ms + TIDY_MS) {
+		s->tidied_ms = clock_mono_ms();
+		hot_tidy(s->hot, resolve_epoch(s->resolver));
+	}
 	if (atomic_load(&s->is_ready))
 		return false;
 	scan_progress(s->opts.scan, &p);

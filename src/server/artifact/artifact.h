@@ -171,6 +171,9 @@ struct hot *hot_new(void);
 void hot_free(struct hot *h);
 /* NULL: none, or it was found under another epoch, or long ago. The caller's to unref. */
 struct ready *hot_get(struct hot *h, struct str url, uint64_t epoch);
+/* Now and then: drop descriptors of files that were removed, whose space is free only then, or that are not used any
+ * more. */
+void hot_tidy(struct hot *h, uint64_t epoch);
 void hot_put(struct hot *h, struct str url, struct ready *r, uint64_t epoch);
 
 /* ---- cache.c ---- */

@@ -9,6 +9,7 @@
 #include "server/artifact/artifact.h"
 
 #include <stdlib.h>
+#include <sys/stat.h>
 
 #define SHARDS       16u
 #define SHARD_WEIGHT MIB(4)
@@ -95,4 +96,22 @@ void hot_put(struct hot *h, struct str url, struct ready *r, uint64_t epoch)
 	lru_del(shard, key);
 	lru_unref(shard,
 		  lru_put(shard, key, e, (r->mem ? (size_t)r->content.size : FD_WEIGHT) + KIB(2) + url.size));
+}
+
+static bool hot_is_idle(void *arg, void *value)
+{
+	const uint64_t *epoch = arg;
+	const struct hot_entry *e = value;
+	struct stat now;
+
+	if (e->ready->fd < 0)
+		return false;
+	return e->epoch != *epoch || (e->until_ms && clock_mono_ms() >= e->until_ms) ||
+	       (fstat(e->ready->fd, &now) == 0 && !now.st_nlink);
+}
+
+void hot_tidy(struct hot *h, uint64_t epoch)
+{
+	for (unsigned i = 0; i < SHARDS; i++)
+		lru_sweep(h->shards[i], hot_is_idle, &epoch);
 }

@@ -7,7 +7,7 @@
 
 const char *push_owner_name(const struct request *req)
 {
-	return strcmp(req->token, "loopback") == 0 ? PUSH_LOCAL : req->token;
+	return strcmp(req->token, HTTP_LOCAL_NAME) == 0 ? PUSH_LOCAL : req->token;
 }
 
 bool push_is_admin(struct request *req)
