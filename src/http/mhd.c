@@ -182,7 +182,7 @@ static const struct http_head *read_head(struct MHD_Connection *c, const char *u
 	return &l->head;
 }
 
-static enum MHD_Result answer(struct http_receiver *to, const struct http_request *req, void **con_cls)
+static enum MHD_Result answer_now(struct http_receiver *to, const struct http_request *req, void **con_cls)
 {
 	void *ctx = *con_cls == &no_ctx ? NULL : *con_cls;
 	enum http_result result;
@@ -239,19 +239,19 @@ static enum MHD_Result mhd_on_request(void *arg, struct MHD_Connection *c, const
 		*con_cls = &no_ctx;
 		/* A reply in this call closes the connection: the bytes after such a head may be anything. */
 		if (head->wrong)
-			return answer(to, &req, con_cls);
+			return answer_now(to, &req, con_cls);
 		if (strcmp(method, "GET") == 0 || strcmp(method, "HEAD") == 0) {
 			if (head->has_length)
 				slow_body(h->slow, slow_of(c), body_size(c), true);
 			return MHD_YES;
 		}
-		return begin_body(h, &req, con_cls) ? MHD_YES : answer(to, &req, con_cls);
+		return begin_body(h, &req, con_cls) ? MHD_YES : answer_now(to, &req, con_cls);
 	}
 	if (*upload_size) {
 		*upload_size -= take_chunk(h, &req, ctx, bytes_of(upload, *upload_size));
 		return MHD_YES;
 	}
-	return answer(to, &req, con_cls);
+	return answer_now(to, &req, con_cls);
 }
 
 static void mhd_on_completed(void *arg, struct MHD_Connection *c, void **con_cls,

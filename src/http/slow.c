@@ -76,7 +76,7 @@ static void shut_down(struct slow *s, struct slow_conn *c)
 }
 
 /* The client was waited for @ms, in which @n bytes moved. false: it has used up its time. */
-static bool spend(const struct slow *s, struct slow_conn *c, int64_t ms, uint64_t n)
+static bool spend_time(const struct slow *s, struct slow_conn *c, int64_t ms, uint64_t n)
 {
 	uint64_t gained = MIN(n, UINT32_MAX) * 1000 / s->opts.rate;
 
@@ -109,7 +109,8 @@ static bool look_at_body(struct slow *s, struct slow_conn *c, int64_t now_ms)
 	if (!paused)
 		waited_ms += MAX(now_ms - fed_ms, 0);
 	if (waited_ms > atomic_load(&c->limit_ms) ||
-	    (s->opts.rate && !spend(s, c, MAX(waited_ms - c->seen_ms, 0), fed - MIN(c->seen_bytes, fed)))) {
+	    (s->opts.rate &&
+	     !spend_time(s, c, MAX(waited_ms - c->seen_ms, 0), fed - MIN(c->seen_bytes, fed)))) {
 		/* Not if another chunk has just come, or another body. */
 		if (atomic_compare_exchange_strong(&c->fed_ms, &fed_ms, 0)) {
 			counters_refused("slow body");
@@ -146,8 +147,8 @@ static void look_at_reply(struct slow *s, struct slow_conn *c, int64_t now_ms)
 	if (!c->replies) {
 		c->replies = true;
 		c->spare_ms = s->opts.idle_ms;
-	} else if (!spend(s, c, now_ms - c->seen_ms,
-			  bytes > c->seen_bytes ? bytes - c->seen_bytes : c->seen_bytes - bytes)) {
+	} else if (!spend_time(s, c, now_ms - c->seen_ms,
+			       bytes > c->seen_bytes ? bytes - c->seen_bytes : c->seen_bytes - bytes)) {
 		counters_refused("slow reader");
 		shut_down(s, c);
 	}
