@@ -38,6 +38,11 @@ struct db_options {
  * the file makes the digests wrong. db_page_is_sound() is the comparison, of page @number from 1.
  */
 bool db_page_is_sound(const uint8_t *page, uint32_t size, uint64_t number);
+/*
+ * The first page of the file whose digest differs, or that is missing; 0: none, or it has no digests. Pages that a
+ * WAL replaces count, too: it has to be empty.
+ */
+int db_check_pages(const char *path, uint64_t *ret_page, struct err *err);
 
 /*
  * @path: a file, or ":memory:NAME" for a database shared by all connections of this process with that NAME

@@ -6,8 +6,11 @@
 #include "index/internal.h"
 
 #include <assert.h>
+#include <errno.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 static _Atomic uint64_t epoch = 1;
 
@@ -90,4 +93,45 @@ void index_rollback(struct index *ix)
 		return;
 	ix->open = false;
 	db_rollback(ix->db);
+}
+
+/* ---- damage ---- */
+
+static int check_index(const char *path, struct err *err)
+{
+	struct index *ix = NULL;
+	uint64_t page = 0;
+	int r = index_open(path, &(struct index_options){ 0 }, &ix, err);
+
+	/* Pages of a transaction that was cut off may be half written; the WAL has them. */
+	if (r == 0)
+		r = db_wal_truncate(ix->db, 0, err);
+	if (r >= 0)
+		r = db_check_pages(path, &page, err);
+	index_close(ix);
+	if (r < 0)
+		return -1;
+	return page ? err_set(err, ERR_DAMAGED, "%s: page %llu is damaged", path, (unsigned long long)page)
+		    : 0;
+}
+
+int index_mend(const char *path, char **ret_aside, struct err *err)
+{
+	static const char *const companions[] = { "-wal", "-shm", "" };
+	AUTO(mem_freep) char *aside = mem_printf("%s.damaged.%lld", path, (long long)clock_wall_s());
+
+	*ret_aside = NULL;
+	if (access(path, F_OK) != 0 || check_index(path, err) == 0)
+		return 0;
+	if (err->kind != ERR_DAMAGED)
+		return -1;
+	for (size_t i = 0; i < ARRAY_SIZE(companions); i++) {
+		AUTO(mem_freep) char *from = mem_printf("%s%s", path, companions[i]);
+		AUTO(mem_freep) char *to = mem_printf("%s%s", aside, companions[i]);
+
+		if (rename(from, to) != 0 && errno != ENOENT)
+			return err_os(err, errno, "cannot rename %s", from);
+	}
+	*ret_aside = TAKE(aside);
+	return 0;
 }

@@ -68,6 +68,11 @@ struct index;
 /* Opens, creates, migrates. A damaged database, or one of a newer lode, is ERR_INVALID with advice. */
 int index_open(const char *path, const struct index_options *opts, struct index **ret, struct err *err);
 void index_close(struct index *ix);
+/*
+ * Set a damaged index aside: *ret_aside is its new path (heap), and @err the reason; NULL: it is sound, or there is none.
+ * A scan makes it anew. Nobody else may have it open.
+ */
+int index_mend(const char *path, char **ret_aside, struct err *err);
 
 /*
  * ---- writing: many calls between begin and commit; each call alone is a transaction of its own ----

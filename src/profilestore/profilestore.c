@@ -28,7 +28,7 @@ static int check_pages(struct profilestore *s, struct err *err)
 	if (stat(s->path, &st) != 0 || (uint64_t)st.st_size > CHECK_MAX)
 		return 0;
 	/* Pages of a transaction that was cut off may be half written; the WAL has them. */
-	if (db_wal_truncate(s->db, 0, err) < 0 || salvage_check(s->path, &page, err) < 0)
+	if (db_wal_truncate(s->db, 0, err) < 0 || db_check_pages(s->path, &page, err) < 0)
 		return -1;
 	return page ? err_set(err, ERR_DAMAGED, "page %llu is damaged", (unsigned long long)page) : 0;
 }

@@ -20,9 +20,6 @@ int salvage_repair(const char *dir, const struct db_options *o, int64_t now_ms, 
 /* Set the database aside, with nothing in its place. */
 int salvage_set_aside(const char *dir, int64_t now_ms, const char *reason, struct err *err);
 
-/* The first page whose digest differs; 0: none. Pages that a WAL replaces count, too: the WAL has to be empty. */
-int salvage_check(const char *path, uint64_t *ret_page, struct err *err);
-
 struct salvage_list {
 	unsigned n;       /* databases that were set aside */
 	char reason[512]; /* of the latest */

@@ -2,7 +2,11 @@
 """Faults of the service's own files: a sender is never told that it is at fault, and nothing is lost."""
 
 import json
+import os
+import pathlib
 import sqlite3
+import subprocess
+import sys
 import time
 
 import pytest
@@ -88,3 +92,12 @@ def test_a_push_that_cannot_be_stored_is_never_the_senders_fault(faulted, progra
         assert faults.failed > failed and got == status, (calls, number, got, body)
     assert call(s, "PUT", path, program.debug.read_bytes())[0] == 201
     assert s.get(path).body == program.debug.read_bytes()
+
+
+@pytest.mark.slow
+def test_chaos():
+    """Five kills and fifty faults under mixed load; bench/chaos.py does the long run."""
+    chaos = pathlib.Path(__file__).resolve().parent.parent.parent / "bench" / "chaos.py"
+    r = subprocess.run([sys.executable, str(chaos), "--kills", os.environ.get("LODE_KILLS", "5"), "--faults", os.environ.get("LODE_FAULTS_N", "50")],
+                       capture_output=True, text=True)
+    assert r.returncode == 0, r.stdout[-4000:] + r.stderr[-4000:]

@@ -370,9 +370,9 @@ def test_files_may_not_grow(serve, elf, pool, tmp_path):
 
 def test_a_database_that_is_none_of_ours(elf, tmp_path):
     """A data file of a newer version, of another program, or garbage: a message, exit status 1, and the file is unchanged."""
-    def runs(data):
+    def runs(data, commands=(["serve", "--no-upstream", "--listen", "127.0.0.1:0"], ["scan"], ["stat"])):
         before = (data / "index.sqlite").read_bytes()
-        for command in (["serve", "--no-upstream", "--listen", "127.0.0.1:0"], ["scan"], ["stat"]):
+        for command in commands:
             r = subprocess.run([LODE, *command, "--data", str(data), *(["/usr/bin/true"] if command != ["stat"] else [])], capture_output=True,
                                text=True, timeout=30)
             assert r.returncode == 1 and str(data / "index.sqlite") in r.stderr, (command, r.stderr)
@@ -392,4 +392,19 @@ def test_a_database_that_is_none_of_ours(elf, tmp_path):
     nonsense = tmp_path / "nonsense"
     nonsense.mkdir()
     (nonsense / "index.sqlite").write_bytes(b"nonsense" * 1000)
-    assert all("not a database" in text for text in runs(nonsense))
+    assert all("not a database" in text for text in runs(nonsense, (["scan"], ["stat"])))
+
+
+def test_a_damaged_index_is_set_aside(serve, program, tmp_path):
+    """The service starts, scans again, and says so."""
+    data = tmp_path / "data"
+    for damage in (lambda b: b"nonsense" * 1000, lambda b: b[:5000] + bytes([b[5000] ^ 1]) + b[5001:], lambda b: b[:-4000], lambda b: b""):
+        s = serve([program.debug.parent], data=data).scanned()
+        assert s.get(f"/buildid/{program.build_id}/debuginfo").body == program.debug.read_bytes()
+        assert s.stop() == 0
+        index = data / "index.sqlite"
+        index.write_bytes(damage(index.read_bytes()))
+    s = serve([program.debug.parent], data=data).scanned()
+    assert s.get(f"/buildid/{program.build_id}/debuginfo").body == program.debug.read_bytes()
+    assert s.log_path.read_text().count("set aside as") == 3
+    assert len(list(data.glob("index.sqlite.damaged.*"))) >= 1

@@ -15,6 +15,7 @@
 #include <unistd.h>
 #include "cmd/service/console.h"
 #include "cmd/service/groom.h"
+#include "index/index.h"
 #include "naming/naming.h"
 
 #define STOP_GRACE_MS  5000
@@ -366,6 +367,21 @@ static void files_init(struct service_files *f, const struct settings *s, const 
 	f->tokens = tokens_path(service_settings(s)->tokens, places->data);
 }
 
+/* A damaged index stops nothing: the scan makes it anew. */
+static int mend_index(const char *path, struct err *err)
+{
+	AUTO(mem_freep) char *aside = NULL;
+	struct err why = { 0 };
+
+	if (index_mend(path, &aside, &why) < 0) {
+		*err = why;
+		return -1;
+	}
+	if (aside)
+		log_error("index", "%s: set aside as %s; the folders are scanned again", why.text, aside);
+	return 0;
+}
+
 static int start_scan(struct service *v, const struct settings *s, const struct service_files *files,
 		      struct err *err)
 {
@@ -380,6 +396,8 @@ static int start_scan(struct service *v, const struct settings *s, const struct 
 	opts.n_package_suffixes = o->suffixes.n;
 	opts.indexed = on_indexed;
 	opts.indexed_arg = v;
+	if (!o->scan.passive && mend_index(files->index, err) < 0)
+		return -1;
 	return scan_new(&opts, &v->scan, err) < 0 ? -1 : scan_start(v->scan, err);
 }
 
