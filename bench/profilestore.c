@@ -344,7 +344,9 @@ static void add_all(struct profilestore *s, struct profile *const *list, int64_t
 		copies[k] = *list[((uint64_t)time_ms / 1000 * 7 + k * 13) % DISTINCT];
 		copies[k].time_ns = (time_ms + k) * 1000000;
 		copies[k].duration_ns = 10000000000;
-		must(profilestore_add(s, &copies[k], labels, 2, profile_added, &m, &err), &err);
+		must(profilestore_add(s, &(struct profilestore_upload){ &copies[k], labels, 2, STR("") },
+				      profile_added, &m, &err),
+		     &err);
 	}
 	pthread_mutex_lock(&m.lock);
 	while (m.n_open)

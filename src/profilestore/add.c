@@ -223,8 +223,14 @@ static int add_apply(struct profilestore *s, struct job *j, struct err *err)
 	/* It may have been held. */
 	a->receipt = (struct profilestore_receipt){ 0 };
 	/* Everything that can be refused is refused before the first row is written. */
+	sender_begin(s, a->sender);
 	stacks = add_stacks(s, a->p, err);
+	if (!stacks && sender_is_limited(s))
+		sender_err(s, err);
 	r = stacks && make_rows(s, a, stacks, &rows, err) == 0 ? 0 : JOB_REFUSED;
+	/* Room would be made at the cost of other senders. */
+	j->may_wait &= !s->share_met;
+	sender_end(s);
 	if (r == 0)
 		r = write_profile_rows(s, a, &rows, err);
 	free(rows.v);
@@ -296,15 +302,15 @@ static struct add *add_new(struct profilestore *s, const struct profile *p,
 	return NULL;
 }
 
-int profilestore_add(struct profilestore *s, const struct profile *p, const struct profilestore_label *labels,
-		     size_t n_labels,
+int profilestore_add(struct profilestore *s, const struct profilestore_upload *u,
 		     void (*done)(void *arg, const struct profilestore_receipt *r, const struct err *err),
 		     void *arg, struct err *err)
 {
-	struct add *a = add_new(s, p, labels, n_labels, err);
+	struct add *a = add_new(s, u->p, u->labels, u->n_labels, err);
 
 	if (!a)
 		return -1;
+	a->sender = arena_str(&a->arena, u->sender);
 	a->done = done;
 	a->arg = arg;
 	a->job.done = add_completed;

@@ -18,7 +18,7 @@ struct add {
 	struct arena arena;
 	int64_t time_ms, duration_ms;
 	bool has_time; /* of its own */
-	struct str name;
+	struct str name, sender;
 	struct add_group *groups;
 	uint32_t n_groups;
 	uint32_t *group_of; /* of each set of labels of the profile */

@@ -36,8 +36,9 @@ enum { SERIES_NAME, SERIES_TYPE, SERIES_UNIT, SERIES_PERIOD_TYPE, SERIES_PERIOD_
 /* Freed when it has no profiles, and no reader sees it (series_sweep.c). Only the atomic fields change. */
 struct series {
 	uint32_t id;
-	uint32_t slot; /* its place in profilestore.series */
-	bool saved;    /* of the writer's thread: it is on disk */
+	uint32_t slot;         /* its place in profilestore.series */
+	bool saved;            /* of the writer's thread: it is on disk */
+	struct sender *sender; /* with whose profile it began; NULL: not known */
 	bool delta;
 	struct str texts[SERIES_N_TEXTS];
 	struct str type; /* "NAME:TYPE:UNIT:PERIODTYPE:PERIODUNIT[:delta]" */
@@ -295,6 +296,26 @@ int retain_groom(struct profilestore *s, bool *ret_more, struct err *err);
 int expire_before(struct profilestore *s, int64_t before_ms, bool for_room, uint64_t *ret_n, struct err *err);
 int64_t oldest_row_ms(const struct profilestore *s); /* INT64_MAX: there is no profile */
 
+/* sender.c: shares of senders. */
+struct sender {
+	char *name;
+	uint32_t n_series;
+	uint64_t metadata; /* bytes of memory */
+	uint64_t begun_at; /* memory before the profile that is being added */
+	bool unsaved;
+};
+struct sender *sender_of(struct profilestore *s, struct str name); /* NULL: no name */
+void senders_done(struct profilestore *s);
+int senders_load(struct profilestore *s, struct err *err);
+int senders_write(struct profilestore *s, struct err *err);
+void senders_swept(struct profilestore *s, uint64_t was, uint64_t is); /* bytes of memory before and after */
+/* Around the adding of a profile of @name. */
+void sender_begin(struct profilestore *s, struct str name);
+void sender_end(struct profilestore *s);
+bool sender_may_add_series(struct profilestore *s, struct err *err);
+bool sender_is_limited(const struct profilestore *s); /* by its share of metadata */
+void sender_err(struct profilestore *s, struct err *err);
+
 /* room.c: making room in a full store. */
 struct room {
 	_Atomic bool wanted;    /* a limit was met */
@@ -345,6 +366,7 @@ struct profilestore {
 	int64_t max_age_ms;
 	uint64_t max_size;
 	uint32_t max_series;
+	uint32_t sender_share; /* per cent */
 	int64_t (*now_ms)(void), (*mono_ms)(void);
 	struct store_clock clock;
 	void (*notice)(void *arg, enum log_level level, const char *text);
@@ -354,6 +376,11 @@ struct profilestore {
 	struct db *db;
 	struct map series_by_key;
 	struct segments segments;
+	struct map senders;
+	struct sender *sender; /* of the profile that is being added */
+	bool metadata_alone;   /* others have brought next to no metadata */
+	bool share_met;        /* it was refused for its share, while others have theirs */
+	bool senders_unsaved;
 	struct {
 		struct series **v;
 		size_t n, room;

@@ -9,8 +9,9 @@ static int load_counters(struct profilestore *s, struct err *err)
 	struct db_stmt *st;
 	int r;
 
-	if (db_prepare(s->db, "SELECT next_profile, n_profiles, n_samples, generation FROM counter WHERE id = 1", &st,
-		       err) < 0)
+	if (db_prepare(s->db,
+		       "SELECT next_profile, n_profiles, n_samples, generation FROM counter WHERE id = 1",
+		       &st, err) < 0)
 		return -1;
 	r = db_step(st, err);
 	if (r < 0)
@@ -85,7 +86,7 @@ static int load_series(struct profilestore *s, struct err *err)
 	struct db_stmt *st;
 	int r;
 
-	if (db_prepare(s->db, "SELECT id, key FROM series ORDER BY id", &st, err) < 0)
+	if (db_prepare(s->db, "SELECT id, key, sender FROM series ORDER BY id", &st, err) < 0)
 		return -1;
 	while ((r = db_step(st, err)) == DB_ROW) {
 		struct bytes key = db_bytes(st, 1);
@@ -97,6 +98,8 @@ static int load_series(struct profilestore *s, struct err *err)
 		x = series_of_key(key, (uint32_t)id, err);
 		if (!x)
 			return -1;
+		x->sender = sender_of(s,
+				      (struct str){ (const char *)db_bytes(st, 2).p, db_bytes(st, 2).size });
 		if (!series_put(s, x)) {
 			series_free(x);
 			return err_os(err, ENOMEM, "the series");
@@ -132,7 +135,7 @@ int profilestore_load(struct profilestore *s, struct err *err)
 	/* Metadata that was within the limit when it was written is read, whatever the limit is now. */
 	s->meta->max_memory = UINT64_MAX;
 	if (forget_loaded(s, err) < 0 || load_counters(s, err) < 0 || segments_load(s, s->db, err) < 0 ||
-	    load_series(s, err) < 0)
+	    senders_load(s, err) < 0 || load_series(s, err) < 0)
 		return -1;
 	s->meta->max_memory = limit;
 	return 0;

@@ -21,7 +21,8 @@ struct meta_string_chunk {
 
 static bool meta_take_memory(struct meta *m, uint64_t size)
 {
-	if (atomic_load_explicit(&m->memory, memory_order_relaxed) + size > m->max_memory)
+	if (atomic_load_explicit(&m->memory, memory_order_relaxed) + size >
+	    (m->ceiling ? m->ceiling : m->max_memory))
 		return false;
 	atomic_fetch_add_explicit(&m->memory, size, memory_order_relaxed);
 	return true;

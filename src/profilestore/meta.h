@@ -117,6 +117,7 @@ struct meta {
 	uint64_t max_memory;
 
 	/* of the writer's thread */
+	uint64_t ceiling; /* a lower limit of memory for a while; 0: max_memory */
 	uint64_t seed;
 	struct hash_index by_string, by_function, by_binary, by_part, by_location, by_stack;
 	struct meta_string_chunk *chunk;

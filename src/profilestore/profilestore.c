@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #define MAX_SERIES_USUAL   100000u
+#define SENDER_SHARE_USUAL 25u
 #define MAX_METADATA_USUAL ((uint64_t)1 << 30)
 #define MAX_METADATA_LEAST ((uint64_t)1 << 20)
 #define PAGE_SIZE          8192 /* holds two profiles of 1000 samples, and wastes less than 4096 would */
@@ -78,6 +79,7 @@ static struct profilestore *store_new(const struct profilestore_options *o)
 	s->next_series = 1;
 	wal_init(&s->wal);
 	s->sweep = sweep_new();
+	s->sender_share = o->sender_share ? MIN(o->sender_share, 100u) : SENDER_SHARE_USUAL;
 	pthread_mutex_init(&s->readers_lock, NULL);
 	pthread_mutex_init(&s->groom_lock, NULL);
 	s->meta = NEW(struct meta);
@@ -209,6 +211,7 @@ void profilestore_close(struct profilestore *s)
 		series_free(series_at(&s->series, i));
 	column_done(&s->series);
 	map_done(&s->series_by_key);
+	senders_done(s);
 	free(s->unsaved_series.v);
 	free(s->free_series.v);
 	buf_done(&s->segments.names);

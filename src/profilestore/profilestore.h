@@ -32,6 +32,7 @@ struct profilestore_options {
 	int64_t max_age_ms;    /* how long profiles are kept. 0: for ever */
 	uint64_t max_size;     /* bytes of profiles; the oldest are deleted first. 0: no limit */
 	uint32_t max_series;   /* 0: 100 000 */
+	uint32_t sender_share; /* per cent of both limits for one sender, once half is in use. 0: 25 */
 	uint64_t max_metadata; /* bytes of memory for the metadata store; more is ERR_LIMIT. 0: 1 GiB */
 	/* Tells what happened to the data: profiles deleted, files set aside. NULL: nobody */
 	void (*notice)(void *arg, enum log_level level, const char *text);
@@ -79,8 +80,13 @@ struct profilestore_receipt {
  * An error at @done is never the profile's fault: ERR_LIMIT, the store is full (or, with err->os, memory or
  * descriptors are scarce); ERR_IO; ERR_DAMAGED.
  */
-int profilestore_add(struct profilestore *s, const struct profile *p, const struct profilestore_label *labels,
-		     size_t n_labels,
+struct profilestore_upload {
+	const struct profile *p;
+	const struct profilestore_label *labels;
+	size_t n_labels;
+	struct str sender; /* whose share of the limits it counts for; empty: nobody's */
+};
+int profilestore_add(struct profilestore *s, const struct profilestore_upload *u,
 		     void (*done)(void *arg, const struct profilestore_receipt *r, const struct err *err),
 		     void *arg, struct err *err);
 /* The same, waiting for the result. */

@@ -13,8 +13,8 @@
 #define FULL_MS          30000 /* after finding nothing to delete: profiles are refused at once */
 #define PART             8     /* of the profiles are deleted before the next sweep */
 #define SWEEP_LEAST      MIB(4)
-#define NEAR(max)        ((max) - (max) / 8)
-#define NEAR_SERIES(max) ((max) - (max) / 16 - 1)
+#define NEAR(max)        ((max) - (max) / 16 * 3)
+#define NEAR_SERIES(max) ((max) - (max) / 16 * 3 - 1)
 
 static bool has_room(const struct profilestore *s)
 {

@@ -70,8 +70,16 @@ static const char first[] = "CREATE TABLE segment ("
 /* Sweeps replace the tables of the metadata store: the keys of segment and naming have a generation. */
 static const char generations[] = "ALTER TABLE counter ADD COLUMN generation INTEGER NOT NULL DEFAULT 0;";
 
+/* Whose profile a series began with, and how much memory of metadata each sender has brought. */
+static const char senders[] = "ALTER TABLE series ADD COLUMN sender BLOB NOT NULL DEFAULT x'';"
+			      "CREATE TABLE sender ("
+			      "  name BLOB PRIMARY KEY NOT NULL,"
+			      "  metadata INTEGER NOT NULL"
+			      ") STRICT;";
+
 const struct db_migration profilestore_migrations[] = {
 	{ first },
 	{ generations },
+	{ senders },
 };
 const unsigned profilestore_n_migrations = ARRAY_SIZE(profilestore_migrations);

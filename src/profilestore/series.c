@@ -234,10 +234,13 @@ int series_write(struct profilestore *s, struct err *err)
 	for (size_t i = 0; i < s->unsaved_series.n; i++) {
 		const struct series *x = s->unsaved_series.v[i];
 
-		if (db_prepare(s->db, "INSERT INTO series VALUES (?, ?)", &st, err) < 0)
+		if (db_prepare(s->db, "INSERT INTO series VALUES (?, ?, ?)", &st, err) < 0)
 			return -1;
 		db_bind_i64(st, 1, x->id);
 		db_bind_bytes(st, 2, x->key);
+		db_bind_bytes(st, 3,
+			      x->sender ? bytes_of(x->sender->name, strlen(x->sender->name))
+					: bytes_of("", 0));
 		if (db_step(st, err) < 0)
 			return -1;
 	}
@@ -266,9 +269,12 @@ struct series *series_get(struct profilestore *s, struct bytes key, struct err *
 			      s->max_series);
 		return NULL;
 	}
+	if (!sender_may_add_series(s, err))
+		return NULL;
 	x = series_of_key(key, s->next_series, err);
 	if (!x)
 		return NULL;
+	x->sender = s->sender;
 	if (!series_put(s, x)) {
 		series_free(x);
 		(void)err_os(err, ENOMEM, "another series");
@@ -293,6 +299,8 @@ bool series_put(struct profilestore *s, struct series *x)
 	if (!reuse)
 		column_publish(&s->series);
 	atomic_fetch_add(&s->n_series, 1);
+	if (x->sender)
+		x->sender->n_series++;
 	return true;
 }
 

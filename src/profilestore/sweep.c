@@ -490,6 +490,7 @@ static void take_over_done(struct profilestore *s, struct job *j, const struct e
 	if (err)
 		return;
 	w->new->max_memory = w->old->max_memory;
+	senders_swept(s, atomic_load(&w->old->memory), atomic_load(&w->new->memory));
 	pthread_mutex_lock(&s->names->lock);
 	pthread_mutex_lock(&s->readers_lock);
 	s->meta = w->new;

@@ -59,7 +59,7 @@ static int apply_all(struct profilestore *s, struct job *jobs, bool *ret_any, st
 	*ret_any = any;
 	if (!any)
 		return 0;
-	return series_write(s, err) < 0 ||
+	return series_write(s, err) < 0 || senders_write(s, err) < 0 ||
 			       segments_write(s->db, s->meta, &s->segments, UINT64_MAX, &more, err) < 0 ||
 			       write_counters(s, err) < 0
 		       ? -1

@@ -187,6 +187,9 @@ static const struct option_row profile_rows[] = {
 	{ 0, "profiles-max-size", "SIZE",
 	  "their size on disk; the oldest are removed first; 0: no limit [10G]",
 	  SERVICE_SIZE(profiles.max_size) },
+	{ 0, "profiles-sender-share", "PERCENT",
+	  "of the series and the metadata, for one token once half is in use; 100: no limit of its own [25]",
+	  SERVICE_NUMBER(profiles.sender_share) },
 	{ 0, "symbolize-interval", "TIME",
 	  "look for names of their addresses this often, and when profiles or debug files come in; 0: never "
 	  "[10s]",

@@ -310,9 +310,11 @@ static int open_profiles(struct service *v, const struct settings *s, const char
 {
 	const struct profile_store_settings *o = &service_settings(s)->profiles;
 	AUTO(mem_freep) char *dir = o->dir ? mem_strdup(o->dir) : mem_printf("%s/profiles", data);
-	const struct profilestore_options opts = {
-		.dir = dir, .max_age_ms = o->max_age_ms, .max_size = o->max_size, .notice = on_profile_notice
-	};
+	const struct profilestore_options opts = { .dir = dir,
+						   .max_age_ms = o->max_age_ms,
+						   .max_size = o->max_size,
+						   .sender_share = o->sender_share,
+						   .notice = on_profile_notice };
 
 	/* A passive service only reads: the folder belongs to another process. */
 	if (!o->on || service_settings(s)->scan.passive)

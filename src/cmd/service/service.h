@@ -40,6 +40,7 @@ struct service_settings {
 		const char *dir; /* NULL: in the data directory */
 		int64_t max_age_ms;
 		uint64_t max_size;
+		unsigned sender_share;
 		int64_t symbolize_ms; /* 0: addresses get no names */
 		bool on;
 	} profiles;

@@ -116,6 +116,7 @@ static int take_give(struct take *t, const struct profile *p, const struct profi
 		     size_t n_labels, struct err *err)
 {
 	struct api *a = t->a;
+	const struct profilestore_upload u = { p, labels, n_labels, str_of(a->req->token) };
 
 	if (atomic_fetch_add(&a->req->s->take_bytes, p->memory) + p->memory > API_MAX_DECODED_ALL) {
 		atomic_fetch_sub(&a->req->s->take_bytes, p->memory);
@@ -126,7 +127,7 @@ static int take_give(struct take *t, const struct profile *p, const struct profi
 	pthread_mutex_lock(&t->lock);
 	t->n_open++;
 	pthread_mutex_unlock(&t->lock);
-	if (profilestore_add(a->store, p, labels, n_labels, take_stored, t, err) == 0)
+	if (profilestore_add(a->store, &u, take_stored, t, err) == 0)
 		return 0;
 	pthread_mutex_lock(&t->lock);
 	t->n_open--;

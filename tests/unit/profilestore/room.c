@@ -48,6 +48,17 @@ static void groomer_done(struct groomer *g)
 	stored_done(&g->t);
 }
 
+/* Closed and opened. */
+static void groomer_done_but_open(struct groomer *g)
+{
+	atomic_store(&g->stop, true);
+	pthread_join(g->thread, NULL);
+	stored_again(&g->t);
+	atomic_store(&g->stop, false);
+	profilestore_on_full(g->t.s, on_full, g);
+	assert_int_equal(pthread_create(&g->thread, NULL, grooming, g), 0);
+}
+
 struct outcome {
 	atomic_int done; /* 1: stored, -1: refused */
 	struct err err;
@@ -63,16 +74,23 @@ static void told(void *arg, const struct profilestore_receipt *r, const struct e
 }
 
 /* As a service does it: without waiting in the store. */
-static int add(struct groomer *g, const struct profile *p, const char *pod, struct outcome *o)
+static int add_from(struct groomer *g, const char *sender, const struct profile *p, const char *pod,
+		    struct outcome *o)
 {
 	const struct profilestore_label l = { STR("pod"), str_of(pod) };
 	struct err err = { 0 };
 
 	*o = (struct outcome){ 0 };
-	assert_done(profilestore_add(g->t.s, p, &l, 1, told, o, &err));
+	assert_done(profilestore_add(g->t.s, &(struct profilestore_upload){ p, &l, 1, str_of(sender) }, told,
+				     o, &err));
 	for (int64_t end = clock_mono_ms() + 30000; !atomic_load(&o->done) && clock_mono_ms() < end;)
 		usleep(500);
 	return atomic_load(&o->done);
+}
+
+static int add(struct groomer *g, const struct profile *p, const char *pod, struct outcome *o)
+{
+	return add_from(g, "agent", p, pod, o);
 }
 
 static struct profile *profile_of_world(uint64_t seed, int64_t time_ms)
@@ -143,20 +161,20 @@ static void last_hour_is_kept(void **state)
 	for (int i = 0; i < 5; i++) {
 		snprintf(pod, sizeof(pod), "p%d", i);
 		p->time_ns = (NOW_MS - (5 - i) * MINUTE) * 1000000;
-		assert_int_equal(add(&g, p, pod, &o), 1);
+		assert_int_equal(add_from(&g, "", p, pod, &o), 1);
 	}
 	for (int i = 0; i < 3; i++) {
 		int64_t began = clock_mono_ms();
 
 		p->time_ns = (NOW_MS - i * 1000) * 1000000;
-		assert_int_equal(add(&g, p, "new", &o), -1);
+		assert_int_equal(add_from(&g, "", p, "new", &o), -1);
 		assert_int_equal(o.err.kind, ERR_LIMIT);
 		assert_non_null(strstr(o.err.text, "there are 10 series"));
 		/* It is held for as long as room is looked for. */
 		assert_true(clock_mono_ms() - began < 5000);
 	}
 	/* Known labels go on. */
-	assert_int_equal(add(&g, p, "p1", &o), 1);
+	assert_int_equal(add_from(&g, "", p, "p1", &o), 1);
 	profilestore_stats(g.t.s, &st);
 	assert_int_equal(st.n_series, 10);
 	assert_int_equal(st.n_expired, 0);
@@ -191,6 +209,42 @@ static void series_of_a_refused_profile_is_written_later(void **state)
 	stored_done(&t);
 }
 
+static void one_sender_leaves_room_for_others(void **state)
+{
+	struct groomer g = { .t.o.max_series = 400 };
+	struct profilestore_stats st;
+	struct outcome o;
+	struct profile *p;
+	char pod[16];
+	int n = 0;
+
+	groomer_open(&g);
+	p = profile_of_world(1, NOW_MS);
+	for (int i = 0; i < 20; i++) {
+		snprintf(pod, sizeof(pod), "b%d", i);
+		assert_int_equal(add_from(&g, "b", p, pod, &o), 1);
+	}
+	for (int r = 1; r == 1; n++) {
+		snprintf(pod, sizeof(pod), "a%d", n);
+		r = add_from(&g, "a", p, pod, &o);
+	}
+	assert_int_equal(o.err.kind, ERR_LIMIT);
+	assert_non_null(strstr(o.err.text, "the sender 'a' has 160 series"));
+	assert_non_null(strstr(o.err.text, "--profiles-sender-share"));
+	/* Others have theirs, after a restart too. */
+	groomer_done_but_open(&g);
+	for (int i = 20; i < 50; i++) {
+		snprintf(pod, sizeof(pod), "b%d", i);
+		assert_int_equal(add_from(&g, "b", p, pod, &o), 1);
+	}
+	assert_int_equal(add_from(&g, "a", p, "more", &o), -1);
+	assert_int_equal(add_from(&g, "c", p, "c", &o), 1);
+	profilestore_stats(g.t.s, &st);
+	assert_int_equal(st.n_expired, 0);
+	profile_free(p);
+	groomer_done(&g);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -198,6 +252,7 @@ int main(void)
 		cmocka_unit_test(oldest_stacks_make_room),
 		cmocka_unit_test(last_hour_is_kept),
 		cmocka_unit_test(series_of_a_refused_profile_is_written_later),
+		cmocka_unit_test(one_sender_leaves_room_for_others),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -45,7 +45,10 @@ static void *adding(void *arg)
 	for (unsigned i = 0; i < EACH; i++) {
 		copies[i] = *x->list[a->number];
 		copies[i].time_ns = (NOW_MS - (int64_t)(a->number * EACH + i) * 20000) * 1000000;
-		assert_int_equal(profilestore_add(x->t.s, &copies[i], &l, 1, told, &n_open, &err), 0);
+		assert_int_equal(profilestore_add(x->t.s,
+						  &(struct profilestore_upload){ &copies[i], &l, 1, STR("") },
+						  told, &n_open, &err),
+				 0);
 	}
 	for (int64_t end = clock_mono_ms() + 30000; atomic_load(&n_open) && clock_mono_ms() < end;)
 		usleep(1000);
