@@ -390,7 +390,8 @@ static int copy_series(struct salvage *x, struct db_stmt *st, struct err *err)
 		return 0;
 	series_free(s);
 	if (db_prepare(x->to,
-		       "INSERT INTO series SELECT ?1, ?2 WHERE NOT EXISTS (SELECT 1 FROM series WHERE id = "
+		       "INSERT INTO series (id, key) SELECT ?1, ?2 WHERE NOT EXISTS (SELECT 1 FROM series "
+		       "WHERE id = "
 		       "?1 OR "
 		       "key = ?2)",
 		       &in, err) < 0)
