@@ -3,8 +3,7 @@
  * Building the tree of calls.
  *
  * A profile's stacks are a trie, so the tree node of each is found by one step from its caller's. Only where
- * that order does not help (inverted, or with a label's values as roots) each frame of each sample takes a
- * step.
+ * that order does not help (inverted) each frame of each sample takes a step.
  */
 #include "profile/tree_internal.h"
 
@@ -386,6 +385,47 @@ static uint32_t label_frame(struct profile_tree *t, const struct profile *p, uin
 	return profile_add_function(t->p, &f);
 }
 
+/*
+ * With the values of a label as roots: the samples of a value follow each other mostly, so the places of its
+ * stacks are kept until the next value. One step for each stack of each value.
+ */
+struct label_places {
+	struct tree_place *places; /* of stacks; valid if the turn is the current one */
+	uint32_t *turns, turn;     /* 0: no value so far */
+	uint32_t labels;           /* of the current turn */
+	uint32_t *path;
+};
+
+static uint32_t node_below_label(struct profile_tree *t, const struct profile *p, const struct frames *f,
+				 uint32_t sample, struct label_places *x)
+{
+	uint32_t labels = p->sample_labels[sample], n = 0, s;
+	struct tree_place at;
+
+	if (!x->turn || labels != x->labels) {
+		x->turn++;
+		x->labels = labels;
+		x->turns[0] = x->turn;
+		x->places[0] = (struct tree_place){ 0 };
+		go_down(t, &x->places[0], label_frame(t, p, labels, str_of(t->view.label)) << 1);
+	}
+	for (s = p->sample_stack[sample]; x->turns[s] != x->turn && n < PROFILE_MAX_DEPTH;
+	     s = p->stacks.p[s].parent)
+		x->path[n++] = s;
+	at = x->turns[s] == x->turn ? x->places[s] : x->places[0];
+	while (n) {
+		uint32_t l;
+
+		s = x->path[--n];
+		l = p->stacks.p[s].location;
+		for (uint32_t i = f->first[l]; i < f->first[l + 1]; i++)
+			go_down(t, &at, f->list.p[i]);
+		x->places[s] = at;
+		x->turns[s] = x->turn;
+	}
+	return kept(t, &at);
+}
+
 /* Frame by frame. */
 static uint32_t node_of_sample(struct profile_tree *t, const struct profile *p, const struct frames *f,
 			       uint32_t stack, uint32_t labels, uint32_t *path)
@@ -486,6 +526,27 @@ static int add_by_sample(struct profile_tree *t, const struct tree_values *v, co
 	return profile_build_end(t->p, err);
 }
 
+static int add_by_label(struct profile_tree *t, const struct tree_values *v, const struct frames *f,
+			struct err *err)
+{
+	const struct profile *p = v->p;
+	AUTO(mem_freep) struct tree_place *places = mem_try((size_t)p->stacks.n * sizeof(*places));
+	AUTO(mem_freep) uint32_t *turns = calloc(p->stacks.n, sizeof(*turns));
+	AUTO(mem_freep) uint32_t *path = mem_alloc(PROFILE_MAX_DEPTH * sizeof(*path));
+	struct label_places x = { .places = places, .turns = turns, .path = path };
+
+	if (!places || !turns)
+		return profile_err_memory(t->p, err);
+	for (uint32_t i = 0; i < p->n_samples; i++) {
+		uint32_t node = node_below_label(t, p, f, i, &x);
+
+		if (!column_reserve(t, v->to))
+			return profile_err_memory(t->p, err);
+		add_sample(v, i, node);
+	}
+	return profile_build_end(t->p, err);
+}
+
 /* The first profile determines the unit; minutes are not added to bytes. */
 static int same_unit(struct profile_tree *t, const struct profile *p, uint32_t type, struct err *err)
 {
@@ -518,7 +579,9 @@ int profile_tree_add(struct profile_tree *t, const struct profile *p, uint32_t t
 		return -1;
 	r = make_frames(t, p, &f, err);
 	if (r == 0)
-		r = (t->view.invert || t->view.label ? add_by_sample : add_by_trie)(t, &v, &f, err);
+		r = (t->view.invert  ? add_by_sample
+		     : t->view.label ? add_by_label
+				     : add_by_trie)(t, &v, &f, err);
 	frame_table_done(t, &f);
 	return r;
 }

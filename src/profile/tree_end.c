@@ -15,6 +15,15 @@ static int sum_up(struct profile_tree *t, struct profile_column *c, struct err *
 {
 	uint32_t n = t->p->stacks.n;
 
+	/* Nothing was added: zeros that are only read take no memory. */
+	if (!c->self.n) {
+		c->self.p = calloc(n, sizeof(*c->self.p));
+		c->total.p = calloc(n, sizeof(*c->total.p));
+		if (!c->self.p || !c->total.p)
+			return profile_err_memory(t->p, err);
+		c->self.n = c->self.room = c->total.n = c->total.room = n;
+		return 0;
+	}
 	if (!profile_room(t->p, &c->self, n - c->self.n) || !profile_room(t->p, &c->total, n))
 		return profile_err_memory(t->p, err);
 	memset(c->self.p + c->self.n, 0, (size_t)(n - c->self.n) * sizeof(*c->self.p));
@@ -95,6 +104,8 @@ int profile_tree_end(struct profile_tree *t, struct err *err)
 {
 	if (profile_build_end(t->p, err) < 0)
 		return -1;
+	/* Nothing is looked up any more, and the tables that follow are as large. */
+	profile_index_drop(t->p);
 	for (unsigned i = 0; i < PROFILE_COLUMNS; i++)
 		if (sum_up(t, &t->columns[i], err) < 0)
 			return -1;
