@@ -4,9 +4,16 @@
  */
 #include "base/mem.h"
 
+#include <malloc.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
+#include "base/base.h"
+
+#define MMAP_FROM    MIB(1) /* blocks of this size and more come from the system and go back to it */
+#define TRIM_FROM    MIB(1) /* free memory at the end of an arena */
+#define ARENAS_LEAST 4
 
 _Noreturn void mem_none(size_t n, size_t size)
 {
@@ -86,4 +93,15 @@ void mem_freep(void *pp)
 
 	free(*p);
 	*p = NULL;
+}
+
+/*
+ * A threshold that is set does not move: by itself, glibc raises it to the largest block that was freed, 32 MiB at
+ * most, and serves smaller ones from arenas, which grow and are seldom cut.
+ */
+void mem_return_early(void)
+{
+	mallopt(M_MMAP_THRESHOLD, MMAP_FROM);
+	mallopt(M_TRIM_THRESHOLD, TRIM_FROM);
+	mallopt(M_ARENA_MAX, MAX((int)sysconf(_SC_NPROCESSORS_ONLN), ARENAS_LEAST));
 }

@@ -18,6 +18,11 @@ void *mem_zalloc(size_t size);                     /* zeroed */
 void *mem_realloc(void *p, size_t n, size_t size); /* n elements of size; overflow ends the process */
 void *mem_try(size_t size);                        /* NULL when there is no memory; uninitialised */
 _Noreturn void mem_none(size_t n, size_t size);    /* ends the process: no memory for n elements of size */
+/*
+ * For a service, at its start: return the memory of large blocks to the system when they are freed, and keep few
+ * arenas. Else the largest query of the day would stay in the resident size.
+ */
+void mem_return_early(void);
 char *mem_strdup(const char *s);
 char *mem_strndup(const char *s, size_t n);
 char *mem_printf(const char *fmt, ...) __attribute__((format(printf, 1, 2)));

@@ -43,8 +43,12 @@ static bool same_lines(const struct meta *m, struct meta_names n, const struct m
 	return true;
 }
 
-static int intern_name_lines(struct meta *m, const struct profilestore_name *name, struct meta_names *ret,
-			     struct err *err)
+/*
+ * *last: the lines of the name before. Names come by address, so many have the same lines, and share them: all
+ * of a function that has a symbol only.
+ */
+static int intern_name_lines(struct meta *m, const struct profilestore_name *name, struct meta_names *last,
+			     struct meta_names *ret, struct err *err)
 {
 	struct meta_line lines[NAMES_MAX_LINES];
 	uint32_t n = MIN(name->n_lines, NAMES_MAX_LINES), first;
@@ -58,11 +62,15 @@ static int intern_name_lines(struct meta *m, const struct profilestore_name *nam
 			return meta_err_limit(m, err);
 	if (same_lines(m, *ret, lines, n))
 		return 0;
-	first = meta_lines(m, lines, n);
-	if (first == META_FAILED)
-		return meta_err_limit(m, err);
-	ret->first_line = first;
-	ret->n_lines = (uint16_t)n;
+	if (!same_lines(m, *last, lines, n)) {
+		first = meta_lines(m, lines, n);
+		if (first == META_FAILED)
+			return meta_err_limit(m, err);
+		last->first_line = first;
+		last->n_lines = (uint16_t)n;
+	}
+	ret->first_line = last->first_line;
+	ret->n_lines = last->n_lines;
 	return 0;
 }
 
@@ -170,6 +178,7 @@ static int write_binary_rows(struct profilestore *s, const struct naming_job *j,
 static int names_apply(struct profilestore *s, struct job *job, struct err *err)
 {
 	struct naming_job *j = CONTAINER_OF(job, struct naming_job, job);
+	struct meta_names last = { 0 };
 
 	for (size_t i = 0; i < j->n; i++) {
 		const struct meta_location *l;
@@ -179,7 +188,7 @@ static int names_apply(struct profilestore *s, struct job *job, struct err *err)
 			continue;
 		l = meta_location_at(s->meta, location_of(&j->names[i]));
 		n = meta_names_of(atomic_load_explicit(&l->names, memory_order_relaxed));
-		if (intern_name_lines(s->meta, &j->names[i], &n, err) < 0)
+		if (intern_name_lines(s->meta, &j->names[i], &last, &n, err) < 0)
 			return JOB_REFUSED;
 		n.generation = tracked_of(s, location_of(&j->names[i]))->generation;
 		j->words[i] = meta_names_word(n);

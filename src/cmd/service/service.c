@@ -554,6 +554,7 @@ int service_run(struct settings *s, const struct service_places *places)
 	struct err err = { 0 };
 	int status = EXIT_DONE;
 
+	mem_return_early();
 	raise_file_limit();
 	block_signals(&v.signals);
 	/* A passive service shares the folder with the process that scans. */

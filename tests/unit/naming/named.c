@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Profiles that come in get their names, and keep them. */
 #include "naming_fixture.h"
+#include "profilestore/internal.h"
 
 static void addresses_get_their_names(void **state)
 {
@@ -127,6 +128,26 @@ static void more_than_a_batch_is_named(void **state)
 	naming_fixture_close(&t);
 }
 
+/* 256 addresses of 16 lines. */
+static void neighbours_share_their_lines(void **state)
+{
+	uint64_t addrs[0x100];
+	struct naming_fixture t;
+
+	for (size_t i = 0; i < ARRAY_SIZE(addrs); i++)
+		addrs[i] = 0x1000 + i;
+	naming_fixture_open(&t, false);
+	tables_fixture_put_debug(&t.tables, 1);
+	naming_fixture_start(&t);
+	naming_fixture_add(&t, 1, addrs, ARRAY_SIZE(addrs));
+	naming_fixture_expect_stats(&t, ARRAY_SIZE(addrs), 0);
+	assert_int_equal(column_n(&t.store->meta->lines), 16);
+	naming_fixture_again(&t);
+	naming_fixture_expect(&t, 1, 0x1000, "f1 /src/a.c:10");
+	naming_fixture_expect(&t, 1, 0x10ff, "f1 /src/a.c:25");
+	naming_fixture_close(&t);
+}
+
 static void many_binaries_are_asked_for_a_few_at_once(void **state)
 {
 	struct naming_fixture t;
@@ -156,6 +177,7 @@ int main(void)
 		cmocka_unit_test(the_work_of_a_killed_process_is_continued),
 		cmocka_unit_test(a_table_from_the_store_does),
 		cmocka_unit_test(more_than_a_batch_is_named),
+		cmocka_unit_test(neighbours_share_their_lines),
 		cmocka_unit_test(many_binaries_are_asked_for_a_few_at_once),
 	};
 
