@@ -144,12 +144,12 @@ def symbolize_body():
 
 
 def plant_deep(s):
-    c = http.client.HTTPConnection("127.0.0.1", s.port, timeout=120)
     for k in range(4):
         p = Pprof(mapping=(0x1000, 1 << 40, 0, "/usr/bin/deep", "6e" * 20), duration_ms=1000)
         for i in range(60):
             p.sample([0x100000 * (i + 60 * k) + 16 * d for d in range(2000)], [1, 1])
-        print("  planted", ask(c, "/profiles?service=deep", "POST", p.bytes()), file=sys.stderr)
+        body = p.bytes()
+        ask(http.client.HTTPConnection("127.0.0.1", s.port, timeout=120), "/profiles?service=deep", "POST", body)
 
 
 def attack(s, what, path, method, body, seconds, t):
