@@ -52,6 +52,11 @@ int codec_stream_open(enum codec_kind kind, struct stream *raw, struct stream **
 
 /* Decode a small input (a section, a control file) at once: more than @max decoded bytes is ERR_LIMIT. */
 int codec_decode_all(enum codec_kind kind, struct bytes in, size_t max, struct buf *ret, struct err *err);
+/* The same; @hold grants the memory of @ret, which is empty, as it grows. The caller subtracts ret->room when it
+ * frees it. */
+struct budget_hold;
+int codec_decode_held(enum codec_kind kind, struct bytes in, size_t max, struct budget_hold *hold,
+		      struct buf *ret, struct err *err);
 
 /* ---- the scanning pass ---- */
 

@@ -7,7 +7,26 @@
  */
 #include "http/request.h"
 
+#include "base/budget.h"
+
 #define TOO_MANY "the server receives too many bodies at once; send it again later"
+
+#define GRANT_LEAST KIB(64)
+#define GRANT_MOST  MIB(4)
+
+/* The buffer doubles as it grows, and so does the grant, up to some size. */
+static bool body_grant(struct request *req, size_t size)
+{
+	size_t more = MIN(MAX(req->body_granted, GRANT_LEAST), GRANT_MOST);
+
+	if (size <= req->body_granted)
+		return true;
+	more = MAX(more, size - req->body_granted);
+	if (!budget_try(req->service->opts.memory, BUDGET_BODY, more))
+		return false;
+	req->body_granted += more;
+	return true;
+}
 
 void body_begin(struct request *req)
 {
@@ -31,6 +50,9 @@ size_t body_add(struct request *req, struct bytes chunk)
 		return chunk.size;
 	if (chunk.size > b->max - req->body.size) {
 		req->body_refused = 413;
+	} else if (!body_grant(req, req->body.size + chunk.size)) {
+		req->body_refused = 503;
+		req->body_no_memory = true;
 	} else if (atomic_fetch_add(together, chunk.size) + chunk.size > b->max_together) {
 		atomic_fetch_sub(together, chunk.size);
 		req->body_refused = 503;
@@ -45,9 +67,15 @@ size_t body_add(struct request *req, struct bytes chunk)
 
 void body_end(struct request *req)
 {
+	struct err err = { 0 };
+
+	if (req->body_no_memory)
+		(void)budget_refusal(req->service->opts.memory, BUDGET_BODY, 0, &err);
 	if (req->body_refused)
 		request_refuse(req, req->body_refused,
-			       req->body_refused == 413 ? req->route->body->too_long : TOO_MANY);
+			       req->body_refused == 413 ? req->route->body->too_long
+			       : req->body_no_memory    ? err.text
+							: TOO_MANY);
 }
 
 void body_drop(struct request *req)
@@ -57,4 +85,6 @@ void body_drop(struct request *req)
 	if (req->body_counted)
 		atomic_fetch_sub(&req->service->body_bytes[req->route->body->slot], req->body_counted);
 	req->body_counted = 0;
+	budget_return(req->service->opts.memory, BUDGET_BODY, req->body_granted);
+	req->body_granted = 0;
 }

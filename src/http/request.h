@@ -59,6 +59,7 @@ struct http_service_options {
 	unsigned other_type;             /* of requests without a row */
 	uint64_t internal_types;         /* bit i: type i is left out of http_outcomes() */
 	const char *const *results;      /* names of results in the metrics; "error" is the last, then NULL */
+	struct budget *memory;           /* borrowed: of bodies; NULL: no limit but those of the rows */
 	/*
 	 * Borrowed. Workers: a fair pool of HTTP_WORKER_CLASSES. Queries: for HTTP_CLASS_LONG_QUERY; writers: for
 	 * rows of HTTP_ON_WRITER; both else NULL.
@@ -172,6 +173,8 @@ struct request {
 	bool started;          /* run() was called */
 	unsigned body_refused; /* the status: the body is dropped */
 	size_t body_counted;   /* bytes of it in service->body_bytes */
+	size_t body_granted;   /* of the memory budget */
+	bool body_no_memory;   /* it was refused by the budget */
 };
 
 /* ---- request.c ---- */

@@ -65,11 +65,12 @@ static bool hash_table_reserve(struct profile *p, struct hash_index *h,
 
 	if (!hash_index_is_full(h))
 		return true;
-	if (room > UINT32_MAX || p->memory + more > p->max_memory ||
-	    !HASH_INDEX_GROW(h, room, i, hash_of(p, i)))
+	if (room > UINT32_MAX || !profile_charge(p, more))
 		return false;
-	p->memory += more;
-	return true;
+	if (HASH_INDEX_GROW(h, room, i, hash_of(p, i)))
+		return true;
+	p->memory -= more;
+	return false;
 }
 
 /*
@@ -115,9 +116,8 @@ uint32_t profile_add_string(struct profile *p, struct str s)
 	hash = hash64(s.p, s.size, x->seed);
 	if (HASH_INDEX_FIND(&x->strings, hash, at, i, str_eq(p->strings.p[i], s)))
 		return i;
-	if (!profile_room(p, &p->strings, 1) || p->memory + s.size > p->max_memory)
+	if (!profile_room(p, &p->strings, 1) || !profile_charge(p, PROFILE_STRING_SIZE(s.size)))
 		return build_fail(x);
-	p->memory += s.size;
 	p->strings.p[p->strings.n] = arena_str(&p->arena, s);
 	hash_index_put(&x->strings, at, p->strings.n);
 	return p->strings.n++;

@@ -40,14 +40,11 @@ static enum profile_format detect_format(struct bytes in)
 	return profile_is_perf(head) ? PROFILE_FORMAT_PERF : PROFILE_FORMAT_FOLDED;
 }
 
-int profile_read(struct bytes in, enum profile_format format, const struct profile_limits *limits,
-		 struct profile **ret, struct err *err)
+static int read_unpacked(struct bytes in, enum profile_format format, const struct profile_limits *limits,
+			 struct profile **ret, struct err *err)
 {
-	AUTO(buf_done) struct buf plain = { 0 };
 	struct str text;
 
-	if (profile_unpack(&in, limits, &plain, err) < 0)
-		return -1;
 	if (profile_is_perf_data(in))
 		return err_set(err, ERR_INVALID,
 			       "is perf's own file: convert it to text with perf script --show-mmap-events");
@@ -64,4 +61,16 @@ int profile_read(struct bytes in, enum profile_format format, const struct profi
 	default:
 		return profile_read_pprof(in, limits, ret, err);
 	}
+}
+
+int profile_read(struct bytes in, enum profile_format format, const struct profile_limits *limits,
+		 struct profile **ret, struct err *err)
+{
+	struct buf plain = { 0 };
+	int r = profile_unpack(&in, limits, &plain, err);
+
+	if (r == 0)
+		r = read_unpacked(in, format, limits, ret, err);
+	profile_unpack_done(limits, &plain);
+	return r;
 }

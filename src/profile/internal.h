@@ -20,6 +20,10 @@ bool profile_grow(struct profile *p, void **table, uint32_t *room, uint64_t want
 	(profile_room((profile), (t), 1) && ((t)->p[(t)->n++] = (entry), true))
 bool profile_room_samples(struct profile *p, uint32_t more);
 int profile_err_memory(const struct profile *p, struct err *err);
+/* Count @more bytes of memory. false: the limit was reached, or they are not granted. */
+bool profile_charge(struct profile *p, uint64_t more);
+/* The bytes that a string takes in the arena. */
+#define PROFILE_STRING_SIZE(size) (((uint64_t)(size) + 16) & ~(uint64_t)15)
 
 struct profile_index {
 	uint64_t seed;
@@ -57,3 +61,4 @@ enum {
  * ERR_INVALID: it is empty.
  */
 int profile_unpack(struct bytes *in, const struct profile_limits *limits, struct buf *room, struct err *err);
+void profile_unpack_done(const struct profile_limits *limits, struct buf *room);

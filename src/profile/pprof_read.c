@@ -241,7 +241,11 @@ bool profile_is_pprof(struct bytes head)
 int profile_read_pprof(struct bytes in, const struct profile_limits *limits, struct profile **ret,
 		       struct err *err)
 {
-	AUTO(buf_done) struct buf plain = { 0 };
+	struct buf plain = { 0 };
+	int r = profile_unpack(&in, limits, &plain, err);
 
-	return profile_unpack(&in, limits, &plain, err) < 0 ? -1 : read_plain(in, limits, ret, err);
+	if (r == 0)
+		r = read_plain(in, limits, ret, err);
+	profile_unpack_done(limits, &plain);
+	return r;
 }

@@ -94,9 +94,8 @@ static int pprof_read_string(struct pprof_reader *r, struct bytes b, bool *seen_
 		*seen_first = true;
 		return b.size ? err_set(err, ERR_INVALID, "string 0 is not the empty one") : 0;
 	}
-	if (!profile_room(p, &p->strings, 1) || p->memory + b.size > p->max_memory)
+	if (!profile_room(p, &p->strings, 1) || !profile_charge(p, PROFILE_STRING_SIZE(b.size)))
 		return profile_err_memory(p, err);
-	p->memory += b.size;
 	p->strings.p[p->strings.n++] = arena_str(&p->arena, (struct str){ (const char *)b.p, b.size });
 	return 0;
 }

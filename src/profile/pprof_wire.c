@@ -97,12 +97,13 @@ int pprof_ids_end(struct pprof_reader *r, struct ids *ids, struct err *err)
 		return 0;
 	while (room < (uint64_t)ids->list.n * 2)
 		room *= 2;
-	if (room > UINT32_MAX || r->p->memory + room * 4 > r->p->max_memory)
+	if (room > UINT32_MAX || !profile_charge(r->p, room * 4))
 		return profile_err_memory(r->p, err);
 	ids->slots = calloc(room, sizeof(*ids->slots));
-	if (!ids->slots)
+	if (!ids->slots) {
+		r->p->memory -= room * 4;
 		return profile_err_memory(r->p, err);
-	r->p->memory += room * 4;
+	}
 	ids->mask = (uint32_t)(room - 1);
 	for (i = 0; i < ids->list.n; i++) {
 		uint64_t at = pprof_id_hash(ids->list.p[i]) & ids->mask;

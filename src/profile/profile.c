@@ -2,6 +2,8 @@
 /* A profile's tables: created, grown within the limit of memory, freed; and their simple queries. */
 #include "profile/internal.h"
 
+#include "base/budget.h"
+
 #include <stdlib.h>
 
 struct profile *profile_new(const struct profile_limits *limits)
@@ -9,6 +11,7 @@ struct profile *profile_new(const struct profile_limits *limits)
 	struct profile *p = NEW(struct profile);
 
 	arena_init(&p->arena);
+	p->hold = limits ? limits->memory : NULL;
 	p->max_memory = limits && limits->max_memory ? limits->max_memory : PROFILE_MAX_MEMORY;
 	/* Entry 0 of each is the empty one. */
 	p->strings.p = NEW_N(struct str, 1);
@@ -26,6 +29,7 @@ void profile_free(struct profile *p)
 {
 	if (!p)
 		return;
+	budget_hold_sub(p->hold, p->held);
 	free(p->strings.p);
 	free(p->types.p);
 	free(p->mappings.p);
@@ -51,8 +55,30 @@ void profile_freep(struct profile **p)
 
 int profile_err_memory(const struct profile *p, struct err *err)
 {
+	if (p->refusal.kind) {
+		if (err)
+			*err = p->refusal;
+		return -1;
+	}
 	return err_set(err, ERR_LIMIT, "needs more memory than the limit of %llu MiB, or than is available",
 		       (unsigned long long)(p->max_memory >> 20));
+}
+
+bool profile_charge(struct profile *p, uint64_t more)
+{
+	uint64_t want = p->memory + more;
+
+	if (want > p->max_memory)
+		return false;
+	/* In steps: strings come one by one. */
+	if (p->hold && want > p->held) {
+		p->refusal.kind = ERR_NONE;
+		if (budget_hold_add(p->hold, want - p->held + KIB(64), &p->refusal) < 0)
+			return false;
+		p->held = want + KIB(64);
+	}
+	p->memory = want;
+	return true;
 }
 
 /* The limit is checked before anything is allocated. */
@@ -60,13 +86,14 @@ static bool profile_take_memory(struct profile *p, void **table, uint64_t was, u
 {
 	void *q;
 
-	if (p->memory - was + will > p->max_memory)
+	if (!profile_charge(p, will - was))
 		return false;
 	q = realloc(*table, will);
-	if (!q)
+	if (!q) {
+		p->memory -= will - was;
 		return false;
+	}
 	*table = q;
-	p->memory = p->memory - was + will;
 	return true;
 }
 

@@ -30,6 +30,8 @@
 #define PROFILE_MAX_LABELS 4096u               /* of one sample */
 struct profile_limits {
 	uint64_t max_size, max_memory;
+	struct budget_hold
+		*memory; /* borrowed: grants it as it grows; lives longer than the profile. NULL: none */
 	struct deadline *deadline; /* borrowed: of trees of calls (tree.h); NULL: none */
 };
 
@@ -112,6 +114,9 @@ struct profile {
 	PROFILE_TABLE(uint32_t) comments;
 
 	uint64_t memory, max_memory; /* bytes of all tables, and their limit */
+	struct budget_hold *hold;    /* that grants them, NULL: none; `held` of them so far */
+	uint64_t held;
+	struct err refusal;          /* the last one of `hold` */
 	struct profile_index *index; /* NULL: not needed so far */
 };
 

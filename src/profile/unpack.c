@@ -2,6 +2,7 @@
 /* Decompressing profiles: any format of codec. */
 #include "profile/internal.h"
 
+#include "base/budget.h"
 #include "codec/codec.h"
 
 int profile_unpack(struct bytes *in, const struct profile_limits *limits, struct buf *room, struct err *err)
@@ -11,7 +12,7 @@ int profile_unpack(struct bytes *in, const struct profile_limits *limits, struct
 
 	/* .lzma has no magic: a message of profile.proto may look like it. */
 	if (kind != CODEC_NONE && kind != CODEC_LZMA) {
-		if (codec_decode_all(kind, *in, max, room, err) < 0)
+		if (codec_decode_held(kind, *in, max, limits ? limits->memory : NULL, room, err) < 0)
 			return -1;
 		*in = buf_bytes(room);
 	}
@@ -19,4 +20,10 @@ int profile_unpack(struct bytes *in, const struct profile_limits *limits, struct
 		return err_set(err, ERR_LIMIT, "is larger than the limit of %llu MiB",
 			       (unsigned long long)(max >> 20));
 	return in->size ? 0 : err_set(err, ERR_INVALID, "is empty");
+}
+
+void profile_unpack_done(const struct profile_limits *limits, struct buf *room)
+{
+	budget_hold_sub(limits ? limits->memory : NULL, room->room);
+	buf_done(room);
 }

@@ -83,7 +83,6 @@ struct server {
 	struct push *push; /* NULL: there is no store */
 	int64_t started_mono_ms;
 	atomic_size_t ring_bytes; /* held by rings */
-	atomic_size_t take_bytes; /* of profiles that wait for the store */
 	atomic_bool is_ready;     /* /readyz; the wait thread asks the scan */
 	pthread_mutex_t index_lock;
 	struct index *index; /* under index_lock; for status.c; NULL: not opened yet */

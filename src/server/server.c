@@ -107,6 +107,7 @@ static int start_service(struct server *s, struct err *err)
 				  1u << TYPE_PAGE,
 		.results = server_results,
 		.workers = s->workers,
+		.memory = o->memory,
 		.queries = s->queries,
 		.writers = s->writers,
 		.hot = artifact_hot,

@@ -2,6 +2,7 @@
 """The memory budget (--memory): small inputs that inflate to much, and clients that hold much. The service stays within the
 budget, says what it refuses, and answers others meanwhile."""
 
+import gzip
 import http.client
 import json
 import socket
@@ -162,3 +163,45 @@ def test_clients_that_do_not_read_their_replies(serve, program, tmp_path):
     s.wait(lambda: s.metric('lode_memory_bytes{class="reply"}') == 0, "all to be returned")
     assert post(s, body)[0].status == 200
     healthy(s)
+
+
+# ---- profiles and bodies ----
+
+def post_profile(s, body):
+    c = http.client.HTTPConnection("localhost", s.port, timeout=60)
+    c.request("POST", "/profiles?service=x", body)
+    r = c.getresponse()
+    return r.status, r.getheader("Retry-After"), r.read().decode()
+
+
+@pytest.mark.slow
+def test_a_profile_of_many_tiny_strings(serve, tmp_path):
+    s = serve([tmp_path], args=["--memory", "256M"]).scanned()
+    before = peak_mib(s)
+    status, _, text = post_profile(s, gzip.compress(b"\x32\0" + b"\x32\1a" * 30000000, 1))
+    assert status == 413 and "--memory" in text
+    assert peak_mib(s) - before < 256
+    assert s.metric('lode_memory_bytes{class="profile"}') == 0
+    assert post_profile(s, b"main;work 3\nmain;idle 4\n")[0] == 200
+
+
+@pytest.mark.slow
+def test_bodies_that_use_up_the_memory_for_bodies(serve, tmp_path):
+    """Of 64 MiB 40 per cent are for bodies: two of 12 MiB that do not end are, a third one is not."""
+    s = serve([tmp_path], args=["--memory", "64M"]).scanned()
+    held = []
+    for _ in range(2):
+        c = http.client.HTTPConnection("localhost", s.port, timeout=60)
+        c.putrequest("POST", "/profiles?service=x")
+        c.putheader("Content-Length", str(13 << 20))
+        c.endheaders()
+        c.send(bytes(11 << 20))
+        held.append(c)
+    s.wait(lambda: s.metric('lode_memory_bytes{class="body"}') >= 22 << 20, "both to be received")
+    status, retry, text = post_profile(s, bytes(12 << 20))
+    assert (status, retry) == (503, "5") and "--memory" in text and "body" in text
+    assert s.metric('lode_memory_refused_total{class="body"}') >= 1
+    assert post_profile(s, b"main;work 3\n")[0] == 200
+    for c in held:
+        c.close()
+    s.wait(lambda: s.metric('lode_memory_bytes{class="body"}') == 0, "all to be returned")

@@ -69,6 +69,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (!size)
 		return 0;
 	arena_init(&arena);
+	budget_hold_init(&a.memory, NULL, BUDGET_QUERY);
 	a.route = route_at(data[0]);
 	if (add_all(&a, (struct str){ (const char *)data + 1, size - 1 }, &err) < 0 || ask_all(&a, &err) < 0)
 		FUZZ_CHECK(err.kind == ERR_INVALID || err.kind == ERR_LIMIT);

@@ -150,7 +150,7 @@ static int parca_take_one(void *arg, const struct form_profile *f, struct err *e
 	if (!has_name(f))
 		return err_set(err, ERR_INVALID,
 			       "the label __name__ is missing: it names the type of the profile");
-	if (take_read(f->raw, STR("pprof"), &p, err) < 0)
+	if (take_read(a, f->raw, STR("pprof"), &p, err) < 0)
 		return -1;
 	/* Its addresses are those of the ELF files already, whatever its mappings are. */
 	for (uint32_t i = 0; f->normalized && i < p->mappings.n; i++)

@@ -110,12 +110,19 @@ static const char *compress_out(struct api *a)
 static void reply_out(struct api *a)
 {
 	struct request *req = a->req;
+	struct err err = { 0 };
 	const char *if_none_match = http_header(req->conn, "If-None-Match");
 	const char *type = a->type ? a->type : "application/json";
 	bool get = !a->post;
 	const char *coding = NULL;
 	char etag[ETAG_SIZE];
 
+	/* Until it is sent. */
+	budget_hold_track(&a->memory, &a->out_held, a->out.room);
+	if (budget_hold_check(&a->memory, &err) < 0) {
+		reply_error(a, &err);
+		return;
+	}
 	/* Answers that are polled are mostly unchanged. */
 	snprintf(etag, sizeof(etag), "W/\"%016llx\"",
 		 (unsigned long long)hash64(a->out.p ? a->out.p : (const uint8_t *)"", a->out.size, 0));
@@ -125,6 +132,7 @@ static void reply_out(struct api *a)
 		request_reply_body(req, 304, &none, type, false);
 	} else {
 		coding = get ? compress_out(a) : NULL;
+		budget_hold_track(&a->memory, &a->out_held, a->out.room);
 		request_reply_body(req, a->status ? a->status : 200, &a->out, type, !get);
 	}
 	if (get) {
@@ -210,6 +218,7 @@ static void api_begin(struct request *req)
 	a->route = req->route->arg;
 	a->post = req->route->method == HTTP_POST;
 	a->star = req->parts[0];
+	budget_hold_init(&a->memory, req->s->opts.memory, a->post ? BUDGET_PROFILE : BUDGET_QUERY);
 	req->own = a;
 	if (!a->store && req->s->opts.profiles_why && a->route->run != api_openapi) {
 		request_refuse(req, 503,
@@ -236,6 +245,7 @@ static void api_done(struct request *req)
 	if (!a)
 		return;
 	take_free(a->take);
+	budget_hold_done(&a->memory);
 	for (size_t i = 0; i < ARRAY_SIZE(a->selectors); i++)
 		selector_free(a->selectors[i]);
 	buf_done(&a->out);

@@ -21,16 +21,15 @@
 #include "base/json.h"
 #include "server/internal.h"
 
-#define API_MAX_ARGS        128u
-#define API_MAX_VALUE       8192u               /* bytes of a parameter, decoded */
-#define API_MAX_MEMORY      ((uint64_t)1 << 30) /* that one answer may use */
-#define API_MAX_BODY        MIB(64)
-#define API_MAX_BODIES      MIB(256)              /* of all bodies in memory */
-#define API_MAX_DECODED     ((uint64_t)256 << 20) /* of one body */
-#define API_MAX_DECODED_ALL ((uint64_t)1 << 30)   /* memory of the profiles that wait for the store */
-#define API_USUAL_NODES     100000u               /* of a flame graph, unless the request sets another */
-#define API_MAX_NODES       1000000u
-#define API_MAX_WAIT_MS     60000
+#define API_MAX_ARGS    128u
+#define API_MAX_VALUE   8192u               /* bytes of a parameter, decoded */
+#define API_MAX_MEMORY  ((uint64_t)1 << 30) /* that one answer may use */
+#define API_MAX_BODY    MIB(64)
+#define API_MAX_BODIES  MIB(256)              /* of all bodies in memory */
+#define API_MAX_DECODED ((uint64_t)256 << 20) /* of one body */
+#define API_USUAL_NODES 100000u               /* of a flame graph, unless the request sets another */
+#define API_MAX_NODES   1000000u
+#define API_MAX_WAIT_MS 60000
 
 struct api;
 
@@ -71,7 +70,9 @@ struct api {
 	uint64_t n_unnamed;    /* at the last merge */
 	bool looked;
 	struct selector *selectors[2];
-	struct take *take; /* NULL: it sends no profiles. Guarded by its own lock */
+	struct budget_hold memory; /* of its profiles, or of its query and the reply */
+	uint64_t out_held;         /* of it, by `out` or the reply that it became */
+	struct take *take;         /* NULL: it sends no profiles. Guarded by its own lock */
 };
 
 /* ---- handlers ---- */
@@ -164,7 +165,7 @@ int api_post_pyroscope(struct api *a, struct err *err);
 /* ---- take.c ---- */
 
 /* Parse a profile, compressed or not. */
-int take_read(struct bytes in, struct str format, struct profile **ret, struct err *err);
+int take_read(struct api *a, struct bytes in, struct str format, struct profile **ret, struct err *err);
 /* Pass it to the store with these labels; takes @p. */
 int take_profile(struct api *a, struct profile *p, const struct profilestore_label *labels, size_t n_labels,
 		 struct err *err);

@@ -29,7 +29,7 @@ static int pyroscope_read_form(struct api *a, struct str type, struct profile **
 		return err_set(err, ERR_INVALID, "the form has no part 'profile'");
 	if (form_part_named(parts, n, STR("jfr")))
 		return err_set(err, ERR_INVALID, "Java flight recordings are not supported");
-	if (take_read(profile->data, STR("pprof"), &p, err) < 0 ||
+	if (take_read(a, profile->data, STR("pprof"), &p, err) < 0 ||
 	    (config && form_type_config(config->data, p, err) < 0))
 		return -1;
 	*ret = TAKE(p);
@@ -45,13 +45,13 @@ static int pyroscope_read(struct api *a, struct profile **ret, struct err *err)
 	if (form_is_multipart(type))
 		return pyroscope_read_form(a, type, ret, err);
 	if (str_eq(format, STR("pprof")))
-		return take_read(a->body, STR("pprof"), ret, err);
+		return take_read(a, a->body, STR("pprof"), ret, err);
 	if (!format.size || str_eq(format, STR("folded")) || str_eq(format, STR("groups")))
-		return take_read(a->body, STR("folded"), ret, err);
+		return take_read(a, a->body, STR("folded"), ret, err);
 	if (!str_eq(format, STR("lines")))
 		return err_set(err, ERR_INVALID, "'format' must be one of pprof, folded, groups, lines");
 	form_lines(a->body, &folded);
-	return take_read(buf_bytes(&folded), STR("folded"), ret, err);
+	return take_read(a, buf_bytes(&folded), STR("folded"), ret, err);
 }
 
 /* Text has no time of its own; pprof usually has one. */

@@ -12,13 +12,11 @@
 #include "base/vec.h"
 
 #define MAX_MEMORY ((uint64_t)512 << 20) /* of one profile */
-#define TOO_MANY   "too many profiles wait to be written; send it again later"
 
 struct take {
 	struct api *a;
 	struct profile **profiles;
 	size_t n, room;
-	size_t counted; /* their memory, counted in server.take_bytes */
 	pthread_mutex_t lock;
 	/* under the lock */
 	size_t n_open; /* profiles without a report, and 1 until take_end() */
@@ -47,15 +45,16 @@ void take_free(struct take *t)
 	for (size_t i = 0; i < t->n; i++)
 		profile_free(t->profiles[i]);
 	free(t->profiles);
-	atomic_fetch_sub(&t->a->req->s->take_bytes, t->counted);
 	pthread_mutex_destroy(&t->lock);
 }
 
 /* ---- reading ---- */
 
-int take_read(struct bytes in, struct str format, struct profile **ret, struct err *err)
+int take_read(struct api *a, struct bytes in, struct str format, struct profile **ret, struct err *err)
 {
-	static const struct profile_limits limits = { .max_size = API_MAX_DECODED, .max_memory = MAX_MEMORY };
+	const struct profile_limits limits = { .max_size = API_MAX_DECODED,
+					       .max_memory = MAX_MEMORY,
+					       .memory = &a->memory };
 	enum profile_format f = PROFILE_FORMAT_AUTO;
 
 	if (format.size && !profile_format_parse(format, &f))
@@ -118,12 +117,6 @@ static int take_give(struct take *t, const struct profile *p, const struct profi
 	struct api *a = t->a;
 	const struct profilestore_upload u = { p, labels, n_labels, str_of(a->req->token) };
 
-	if (atomic_fetch_add(&a->req->s->take_bytes, p->memory) + p->memory > API_MAX_DECODED_ALL) {
-		atomic_fetch_sub(&a->req->s->take_bytes, p->memory);
-		a->status = 503;
-		return err_set(err, ERR_IO, TOO_MANY);
-	}
-	t->counted += p->memory;
 	pthread_mutex_lock(&t->lock);
 	t->n_open++;
 	pthread_mutex_unlock(&t->lock);
@@ -216,7 +209,7 @@ static int profiles_take_body(struct api *a, struct err *err)
 	for (size_t i = 0; i < a->n_args; i++)
 		if (!is_option(a->args[i].name))
 			labels[n++] = (struct profilestore_label){ a->args[i].name, a->args[i].value };
-	if (take_read(a->body, api_text(a, "format"), &p, err) < 0 || profiles_set_time(a, p, err) < 0)
+	if (take_read(a, a->body, api_text(a, "format"), &p, err) < 0 || profiles_set_time(a, p, err) < 0)
 		return -1;
 	return take_profile(a, TAKE(p), labels, n, err);
 }

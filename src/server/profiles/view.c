@@ -11,7 +11,9 @@
 
 static struct profile_limits view_limits(struct api *a)
 {
-	return (struct profile_limits){ .max_memory = API_MAX_MEMORY, .deadline = &a->deadline };
+	return (struct profile_limits){ .max_memory = API_MAX_MEMORY,
+					.memory = &a->memory,
+					.deadline = &a->deadline };
 }
 
 void api_merged_done(struct api_merged *m)

@@ -191,7 +191,9 @@ static void collect_upstream(struct server *s)
 static void collect_profiles(struct server *s)
 {
 	struct profilestore_stats st;
+	struct budget_stats memory;
 
+	budget_stats(s->opts.memory, &memory);
 	profilestore_stats(s->opts.profiles, &st);
 	metric_set(metric_get(&profiles_taken, "added"), (int64_t)st.n_added);
 	metric_set(metric_get(&profiles_taken, "duplicate"), (int64_t)st.n_duplicates);
@@ -208,7 +210,7 @@ static void collect_profiles(struct server *s)
 	metric_set(metric_get(&profiles_bytes, "memory"), (int64_t)st.metadata_size);
 	metric_set(metric_get(&profiles_queue, "bodies"),
 		   (int64_t)atomic_load(&s->http_service->body_bytes[BODY_PROFILES]));
-	metric_set(metric_get(&profiles_queue, "profiles"), (int64_t)atomic_load(&s->take_bytes));
+	metric_set(metric_get(&profiles_queue, "profiles"), (int64_t)memory.classes[BUDGET_PROFILE].used);
 }
 
 static void collect_memory(struct server *s)
