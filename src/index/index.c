@@ -106,10 +106,10 @@ static int check_index(const char *path, struct err *err)
 	/* Pages of a transaction that was cut off may be half written; the WAL has them. */
 	if (r == 0)
 		r = db_wal_truncate(ix->db, 0, err);
-	if (r >= 0)
+	if (r == 0)
 		r = db_check_pages(path, &page, err);
 	index_close(ix);
-	if (r < 0)
+	if (r != 0)
 		return -1;
 	return page ? err_set(err, ERR_DAMAGED, "%s: page %llu is damaged", path, (unsigned long long)page)
 		    : 0;
@@ -121,10 +121,12 @@ int index_mend(const char *path, char **ret_aside, struct err *err)
 	AUTO(mem_freep) char *aside = mem_printf("%s.damaged.%lld", path, (long long)clock_wall_s());
 
 	*ret_aside = NULL;
+	err->kind = ERR_NONE;
 	if (access(path, F_OK) != 0 || check_index(path, err) == 0)
 		return 0;
+	/* Another error is met again where the index is opened, or is none there, such as a full disk. */
 	if (err->kind != ERR_DAMAGED)
-		return -1;
+		return 0;
 	for (size_t i = 0; i < ARRAY_SIZE(companions); i++) {
 		AUTO(mem_freep) char *from = mem_printf("%s%s", path, companions[i]);
 		AUTO(mem_freep) char *to = mem_printf("%s%s", aside, companions[i]);

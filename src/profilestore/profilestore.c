@@ -29,8 +29,12 @@ static int check_pages(struct profilestore *s, struct err *err)
 	if (stat(s->path, &st) != 0 || (uint64_t)st.st_size > CHECK_MAX)
 		return 0;
 	/* Pages of a transaction that was cut off may be half written; the WAL has them. */
-	if (db_wal_truncate(s->db, 0, err) < 0 || db_check_pages(s->path, &page, err) < 0)
-		return -1;
+	err->kind = ERR_NONE;
+	if (db_wal_truncate(s->db, 0, err) != 0)
+		return err->kind == ERR_DAMAGED ? -1 : 0;
+	/* A full disk or an I/O error is no reason not to open it: pages are compared when they are read. */
+	if (db_check_pages(s->path, &page, err) < 0)
+		return 0;
 	return page ? err_set(err, ERR_DAMAGED, "page %llu is damaged", (unsigned long long)page) : 0;
 }
 
@@ -164,8 +168,11 @@ int profilestore_open(const struct profilestore_options *o, struct profilestore 
 {
 	AUTO(mem_freep) char *mark = mem_printf("%s/begun", o->dir);
 	int64_t now_ms = o->now_ms ? o->now_ms() : clock_wall_ms();
-	struct err why = { 0 };
-	int r = dir_make(o->dir, 0750, err);
+	struct err why = { 0 }, local = { 0 };
+	int r;
+
+	err = err ? err : &local;
+	r = dir_make(o->dir, 0750, err);
 
 	if (r == 0)
 		r = check_presence(o, mark, now_ms, err);
@@ -187,11 +194,8 @@ int profilestore_open(const struct profilestore_options *o, struct profilestore 
 	}
 	if (r < 0)
 		return err_in(err, "profiles in %s", o->dir);
-	r = mark_begun(mark, err);
-	if (r < 0) {
-		profilestore_close(*ret);
-		return err_in(err, "profiles in %s", o->dir);
-	}
+	/* With a full disk it is tried again at the next start. */
+	(void)mark_begun(mark, NULL);
 	return 0;
 }
 

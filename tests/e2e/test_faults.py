@@ -101,3 +101,23 @@ def test_chaos():
     r = subprocess.run([sys.executable, str(chaos), "--kills", os.environ.get("LODE_KILLS", "5"), "--faults", os.environ.get("LODE_FAULTS_N", "50")],
                        capture_output=True, text=True)
     assert r.returncode == 0, r.stdout[-4000:] + r.stderr[-4000:]
+
+
+@pytest.mark.slow
+def test_a_start_with_a_full_disk_serves_what_is_stored(serve, program, tmp_path):
+    data = tmp_path / "data"
+    faults = Faults(tmp_path / "faults", data)
+    s = serve([program.debug.parent], data=data, extra=faults.environment).scanned()
+    send(s, profile(0), service="a")
+    s.proc.kill()
+    s.proc.wait()
+    # a checkpoint at the start fails, too
+    faults.on(["sync"], "ENOSPC", part="profiles.db")
+    s = serve([program.debug.parent], data=data, extra=faults.environment)
+    s.wait(lambda: s.get("/healthz").status == 200, "up")
+    assert totals(s) == (4, 1)
+    assert s.get(f"/buildid/{program.build_id}/debuginfo").body == program.debug.read_bytes()
+    assert call(s, "POST", "/profiles?service=a", profile(1))[0] == 507
+    faults.off()
+    send(s, profile(1), service="a")
+    assert totals(s) == (8, 2)
