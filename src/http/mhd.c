@@ -342,11 +342,11 @@ static int start_daemon(struct http *h, const struct http_options *opts, const s
 		MHD_OPTION_NOTIFY_COMPLETED, mhd_on_completed, d, MHD_OPTION_NOTIFY_CONNECTION,
 		mhd_on_connection, d, MHD_OPTION_UNESCAPE_CALLBACK, keep_escapes, NULL,
 		MHD_OPTION_URI_LOG_CALLBACK, mhd_on_target, NULL, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
-		(size_t)CONNECTION_MEMORY, MHD_OPTION_CONNECTION_LIMIT, opts->max_connections + opts->threads,
-		MHD_OPTION_PER_IP_CONNECTION_LIMIT, opts->max_connections_per_ip,
-		MHD_OPTION_CONNECTION_TIMEOUT, opts->idle_timeout_s, MHD_OPTION_THREAD_STACK_SIZE,
-		(size_t)THREAD_STACK, MHD_OPTION_ARRAY, opts->threads > 1 ? pool : pool + 1, MHD_OPTION_ARRAY,
-		opts->tls_cert ? tls : tls + 2, MHD_OPTION_END);
+		(size_t)CONNECTION_MEMORY, MHD_OPTION_CONNECTION_LIMIT,
+		slow_room(opts->max_connections) + opts->threads, MHD_OPTION_CONNECTION_TIMEOUT,
+		opts->idle_timeout_s, MHD_OPTION_THREAD_STACK_SIZE, (size_t)THREAD_STACK, MHD_OPTION_ARRAY,
+		opts->threads > 1 ? pool : pool + 1, MHD_OPTION_ARRAY, opts->tls_cert ? tls : tls + 2,
+		MHD_OPTION_END);
 	if (!d->mhd)
 		return err_set(err, opts->tls_cert ? ERR_INVALID : ERR_LIMIT,
 			       "the HTTP threads of %s did not start%s", ls->url_host,

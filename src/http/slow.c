@@ -327,10 +327,10 @@ static bool admit_to_all(struct slow *s)
 	struct crowd v = { .max = MIN(MAX(s->opts.max / CROWD_PART, 1u), CROWD_MAX) };
 
 	if (s->n - s->n_closing < s->opts.max)
-		return s->n < slow_room(s->opts.max);
+		return s->n < 2 * slow_room(s->opts.max);
 	for (struct slow_conn *c = s->first; c; c = c->next)
 		crowd_add(&v, c, use_of(s, c));
-	return crowd_shut(s, &v) && s->n < slow_room(s->opts.max);
+	return crowd_shut(s, &v) && s->n < 2 * slow_room(s->opts.max);
 }
 
 bool slow_admit(struct slow *s, const struct sockaddr *peer)

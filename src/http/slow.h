@@ -52,7 +52,10 @@ struct slow_conn {
 
 int slow_new(const struct slow_options *opts, struct slow **ret, struct err *err);
 void slow_free(struct slow *s); /* after the last slow_del(); takes NULL */
-/* The connections that are open at once where @max are admitted: some are still closing. */
+/*
+ * The connections that a listening socket may have where @max are admitted: some are still closing. Until they are
+ * closed, libmicrohttpd leaves newcomers in the kernel's queue. Of several sockets, at most twice as many are admitted.
+ */
 unsigned slow_room(unsigned max);
 /*
  * May a client of this address connect? If there are too many connections, of all addresses or of this one, the one

@@ -141,3 +141,12 @@ def test_new_clients_get_in_when_all_connections_are_idle(serve, pool):
     for k in idle + half:
         k.close()
     s.wait(lambda: s.metric("lode_http_connections") <= 2, "all to be forgotten")
+
+
+def test_this_machine_has_no_limit_of_its_own(serve, pool):
+    """As a proxy on it needs them."""
+    s = serve([pool]).ready()
+    socks = [socket.create_connection(("127.0.0.1", s.port)) for _ in range(300)]
+    s.wait(lambda: s.metric("lode_http_connections") >= 300, "all to be accepted")
+    for k in socks:
+        k.close()
