@@ -327,7 +327,8 @@ int retain_groom(struct profilestore *s, bool *ret_more, struct err *err)
 		return -1;
 	if (!*ret_more && !t.doubted && expire_future(s, t.now_ms, ret_more, err) < 0)
 		return -1;
-	if (!*ret_more)
+	/* Room is made in many steps: one line tells of all of them. */
+	if (!*ret_more && !atomic_load(&s->room.wanted))
 		expired_tell(s);
 	return 0;
 }
