@@ -47,6 +47,12 @@ static int refs_add_record(void *arg, const char *name, const struct blob_stamp 
 	r = store_record_get(w->st, name, &w->record, &record, &why);
 	if (r == BLOB_MISSING)
 		return 0;
+	/* A record that cannot be read now may name a content: without it that would be taken for garbage. */
+	if (r < 0 && !w->bad && why.kind != ERR_INVALID && why.kind != ERR_DAMAGED) {
+		if (err)
+			*err = why;
+		return -1;
+	}
 	if (r < 0) {
 		c->n_bad++;
 		if (w->bad)
