@@ -165,7 +165,9 @@ static void *worker_run(void *arg)
 	struct taken_work work;
 
 	/* On Linux, of this thread alone. */
-	nice(p->opts.nice);
+	if (nice(p->opts.nice) == -1) {
+		/* A failure costs no more than the priority. */
+	}
 	pthread_mutex_lock(&p->lock);
 	for (;;) {
 		if (!work_take(p, &work)) {

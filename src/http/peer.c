@@ -189,7 +189,7 @@ bool peer_find_in_table(struct str text, const struct sockaddr *from, const stru
 
 static bool ask_tables(const struct sockaddr *from, const struct sockaddr *to, uid_t *ret)
 {
-	static const char *const paths[] = { "/proc/net/tcp", "/proc/net/tcp6" };
+	static const char *const paths[] = { "/proc/self/net/tcp", "/proc/self/net/tcp6" };
 
 	for (size_t i = 0; i < ARRAY_SIZE(paths); i++) {
 		AUTO(buf_done) struct buf text = { 0 };

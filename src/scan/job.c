@@ -138,7 +138,9 @@ static void *job_main(void *arg)
 
 	pthread_setname_np(pthread_self(), "scan-deep");
 	/* Of this thread, and of the helpers that it starts. */
-	nice(POOL_NICE);
+	if (nice(POOL_NICE) == -1) {
+		/* A failure costs no more than the priority. */
+	}
 	arena_init(&a);
 	pthread_mutex_lock(&j->lock);
 	while (!j->stopping) {
