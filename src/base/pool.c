@@ -37,10 +37,21 @@ struct class_queue {
 	uint64_t usual_ns; /* that a work of it takes */
 };
 
+/* A worker that has nothing to do, on its stack. */
+struct idle_worker {
+	pthread_cond_t wake; /* it was taken off the list */
+	bool listed;
+	struct idle_worker *next;
+};
+
 struct pool {
 	pthread_mutex_t lock;
-	pthread_cond_t wake; /* work was queued, or the pool closes */
 	/* under the lock */
+	/*
+	 * The worker that was idle for the shortest time is first: its caches are warm. A condition that all
+	 * share would wake the one that was idle for longest.
+	 */
+	struct idle_worker *idle;
 	struct class_queue classes[POOL_MAX_CLASSES];
 	size_t n_queued, n_busy;
 	unsigned n_shared_busy; /* workers beyond the first of each class */
@@ -159,9 +170,39 @@ static void work_end(struct pool *p, const struct taken_work *w)
 
 /* ---- workers ---- */
 
+/* Under the lock: wake a worker, if one is idle. false: none is. */
+static bool idle_wake(struct pool *p)
+{
+	struct idle_worker *w = p->idle;
+
+	if (!w)
+		return false;
+	p->idle = w->next;
+	w->listed = false;
+	pthread_cond_signal(&w->wake);
+	return true;
+}
+
+static void idle_wake_all(struct pool *p)
+{
+	while (idle_wake(p))
+		continue;
+}
+
+/* Under the lock: wait until another thread calls idle_wake() for this worker. */
+static void idle_wait(struct pool *p, struct idle_worker *self)
+{
+	self->listed = true;
+	self->next = p->idle;
+	p->idle = self;
+	while (self->listed)
+		pthread_cond_wait(&self->wake, &p->lock);
+}
+
 static void *worker_run(void *arg)
 {
 	struct pool *p = arg;
+	struct idle_worker self = { .wake = PTHREAD_COND_INITIALIZER };
 	struct taken_work work;
 
 	/* On Linux, of this thread alone. */
@@ -173,7 +214,7 @@ static void *worker_run(void *arg)
 		if (!work_take(p, &work)) {
 			if (p->closed && !p->n_queued)
 				break;
-			pthread_cond_wait(&p->wake, &p->lock);
+			idle_wait(p, &self);
 			continue;
 		}
 		pthread_mutex_unlock(&p->lock);
@@ -182,8 +223,9 @@ static void *worker_run(void *arg)
 		work_end(p, &work);
 	}
 	/* Another worker may wait for the last work of a client or a class. */
-	pthread_cond_broadcast(&p->wake);
+	idle_wake_all(p);
 	pthread_mutex_unlock(&p->lock);
+	pthread_cond_destroy(&self.wake);
 	return NULL;
 }
 
@@ -215,7 +257,6 @@ static struct pool *pool_make(const struct pool_options *o, bool fair)
 
 	assert(o->n_threads > 0 && o->n_classes > 0 && o->n_classes <= POOL_MAX_CLASSES);
 	pthread_mutex_init(&p->lock, NULL);
-	pthread_cond_init(&p->wake, NULL);
 	p->opts = *o;
 	p->opts.shares = NULL;
 	p->fair = fair;
@@ -273,7 +314,7 @@ static void slot_put(struct pool *p, unsigned cls, struct pool_slot *slot, void 
 	p->n_queued++;
 	/* Else the worker that ends something takes it. */
 	if (class_may_run(p, c))
-		pthread_cond_signal(&p->wake);
+		idle_wake(p);
 }
 
 void pool_queue(struct pool *p, unsigned cls, struct pool_slot *slot, void (*fn)(void *arg), void *arg)
@@ -306,12 +347,11 @@ void pool_free(struct pool *p)
 		return;
 	pthread_mutex_lock(&p->lock);
 	p->closed = true;
-	pthread_cond_broadcast(&p->wake);
+	idle_wake_all(p);
 	pthread_mutex_unlock(&p->lock);
 	for (unsigned i = 0; i < p->n_threads; i++)
 		pthread_join(p->threads[i], NULL);
 	assert(!p->n_queued && !p->n_busy);
-	pthread_cond_destroy(&p->wake);
 	pthread_mutex_destroy(&p->lock);
 	free(p);
 }
