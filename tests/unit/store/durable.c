@@ -164,12 +164,18 @@ static bool object_is_on_disk(struct store_fixture *f, const char *record, const
 	return disk_has(f->dir, record) && disk_has(f->dir, content);
 }
 
-static int put_in(struct store *st, const char *key_text, const char *text, struct err *err)
+static int put_of(struct store *st, enum store_origin origin, const char *key_text, const char *text,
+		  struct err *err)
 {
 	struct store_key key = key_of(key_text);
-	struct store_meta meta = { .origin = STORE_PUSHED, .quality = STORE_DWARF, .from = STR("ci") };
+	struct store_meta meta = { .origin = origin, .quality = STORE_DWARF, .from = STR("ci") };
 
 	return store_put_bytes(st, &key, &meta, true, bytes_of(text, strlen(text)), STORE_IF_BETTER, err);
+}
+
+static int put_in(struct store *st, const char *key_text, const char *text, struct err *err)
+{
+	return put_of(st, STORE_PUSHED, key_text, text, err);
 }
 
 /* Would the object be acknowledged? */
@@ -303,12 +309,12 @@ static void garbage_is_collected_by_records_on_disk(void **state)
 	struct store_fixture *f = *state;
 	struct err err = { 0 };
 
-	assert_done(put_in(f->st, KEY, "one", &err));
+	assert_done(put_of(f->st, STORE_FETCHED, KEY, "one", &err));
 	clock_test_advance(60000);
 	disk.part = "/keys/ab";
 	disk.before = collect_within;
 	disk.arg = f;
-	assert_done(put_in(f->st, KEY, "two, and other bytes", &err));
+	assert_done(put_of(f->st, STORE_FETCHED, KEY, "two, and other bytes", &err));
 	assert_null(disk.part);
 }
 
