@@ -186,6 +186,25 @@ static int sync_parent(struct blob_folder *d, const char *name, struct err *err)
 	return r;
 }
 
+/*
+ * Replace the blob at @path by a link to the staging file, which keeps its name. The blob is there at any moment:
+ * an acknowledged object may need it, and this process may be killed.
+ */
+static bool staging_replace(const struct staging *s, const char *path)
+{
+	AUTO(mem_freep) char *temp = mem_printf("%s.new", s->path);
+	int os = 0;
+
+	if (link(s->path, temp) < 0)
+		return false;
+	if (rename(temp, path) < 0)
+		os = errno;
+	/* After a rename it is gone, unless both names were links to the same file. */
+	(void)unlink(temp);
+	errno = os;
+	return !os;
+}
+
 /* Under the lock. */
 static int staging_place(struct staging *s, const char *path, bool keep, struct err *err)
 {
@@ -198,9 +217,7 @@ static int staging_place(struct staging *s, const char *path, bool keep, struct 
 		return file_set_time(-1, path, err);
 	if (!s->path) /* a file system without links, and the file was put before */
 		return err_set(err, ERR_IO, "%s: removed while it was written", path);
-	if (r == 0 && unlink(path) < 0 && errno != ENOENT)
-		return err_os(err, errno, "%s: unlink", path);
-	if (link(s->path, path) == 0)
+	if (r == 0 ? staging_replace(s, path) : link(s->path, path) == 0)
 		return 0;
 	if (errno != EPERM && errno != EOPNOTSUPP && errno != ENOSYS && errno != EMLINK)
 		return err_os(err, errno, "%s: link", path);

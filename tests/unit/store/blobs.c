@@ -2,6 +2,8 @@
 /* The promises of store/blob.h, for each implementation. */
 #include "test.h"
 
+#include <pthread.h>
+#include <stdatomic.h>
 #include "store/blob.h"
 
 struct blobs_fixture {
@@ -204,6 +206,47 @@ static void staging_files_in_use_are_not_swept(void **state)
 	other->ops->close(other);
 }
 
+struct stat_loop {
+	struct blobs *b;
+	atomic_bool stop;
+	unsigned n_missing;
+};
+
+static void *stat_repeatedly(void *arg)
+{
+	struct stat_loop *l = arg;
+	struct blob_stamp stamp;
+	struct err err = { 0 };
+
+	while (!atomic_load(&l->stop))
+		l->n_missing += l->b->ops->stat(l->b, "data/00/a", &stamp, &err) != 0;
+	return NULL;
+}
+
+/* An acknowledged object may have the content that is replaced, and the process may be killed at any moment. */
+static void a_content_that_is_replaced_is_never_missing(void **state)
+{
+	struct blobs_fixture *f = *state;
+	struct stat_loop l = { .b = f->b };
+	struct err err = { 0 };
+	pthread_t thread;
+
+	put_staged(f->b, "data/00/a", "abc");
+	assert_int_equal(pthread_create(&thread, NULL, stat_repeatedly, &l), 0);
+	for (int i = 0; i < 200; i++) {
+		struct staging s = { .fd = -1 };
+
+		assert_done(f->b->ops->staging(f->b, STR(""), &s, &err));
+		assert_done(staging_write(&s, bytes_of("abc", 3), &err));
+		assert_done(f->b->ops->put_staged(f->b, "data/00/a", &s, false, &err));
+		f->b->ops->staging_done(f->b, &s, false);
+	}
+	atomic_store(&l.stop, true);
+	pthread_join(thread, NULL);
+	assert_int_equal(l.n_missing, 0);
+	assert_text(f->b, "data/00/a", "abc");
+}
+
 static void a_folder_with_other_files_is_refused(void **state)
 {
 	struct blobs_fixture *f = *state;
@@ -235,6 +278,8 @@ int main(void)
 		BOTH(a_removed_blob_stays_readable_while_open),
 		BOTH(the_list_is_sorted_and_continues_after_a_name),
 		cmocka_unit_test_setup_teardown(staging_files_in_use_are_not_swept, set_up_dir, tear_down),
+		cmocka_unit_test_setup_teardown(a_content_that_is_replaced_is_never_missing, set_up_dir,
+						tear_down),
 		cmocka_unit_test_setup_teardown(a_folder_with_other_files_is_refused, set_up_dir, tear_down),
 	};
 
