@@ -268,7 +268,7 @@ int series_add_points(const struct series_read *q, struct series_points *p, stru
 
 /* wal.c: a bound for the WAL, by a gate for snapshots. */
 struct wal_gate {
-	uint64_t max;                /* bytes; a longer WAL is cut off */
+	_Atomic uint64_t max;        /* bytes; a longer WAL is cut off */
 	_Atomic uint32_t n_renewals; /* how often readers were asked for new snapshots */
 	pthread_cond_t changed;
 	/* under readers_lock; only the writer changes it */

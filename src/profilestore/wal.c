@@ -71,13 +71,13 @@ bool wal_bound(struct profilestore *s, bool end)
 {
 	struct wal_gate *g = &s->wal;
 	int64_t now = clock_mono_ms(), shut_ms;
-	uint64_t size;
+	uint64_t size, max = atomic_load(&g->max);
 
 	if (!g->shut) {
 		size = db_wal_size(s->db);
-		if (size <= g->max || now < g->next_ms || end)
+		if (size <= max || now < g->next_ms || end)
 			return false;
-		shut_ms = (int64_t)MIN(size / g->max, (uint64_t)SHUT_MOST) * SHUT_MS;
+		shut_ms = (int64_t)MIN(size / max, (uint64_t)SHUT_MOST) * SHUT_MS;
 		g->until_ms = now + shut_ms;
 		g->next_ms = now + shut_ms + OPEN_MS;
 		atomic_fetch_add(&g->n_renewals, 1);

@@ -290,7 +290,7 @@ static void what_is_not_needed_goes(void **state)
 struct asker {
 	struct stored *t;
 	atomic_bool stop;
-	uint64_t n;
+	atomic_uint_fast64_t n;
 };
 
 /* Profiles of one seed: the sum is known by their number. */

@@ -42,7 +42,7 @@ static void wal_is_bounded(void **state)
 	struct profile *p;
 
 	stored_open(&x.t);
-	x.t.s->wal.max = MAX_WAL;
+	atomic_store(&x.t.s->wal.max, MAX_WAL);
 	p = stored_profile(1, NOW_MS);
 	stored_add(&x.t, p, "a");
 	for (size_t i = 0; i < READERS; i++)
