@@ -64,7 +64,9 @@ static int chunk_find(struct ask *a, struct err *err)
 		a->too_long = false;
 		a->parts.size = 0;
 		memset(a->at, 0, (a->n_chunk + 1) * sizeof(*a->at));
-		tables_find_all(a->request, a->queries + a->first, a->n_chunk, chunk_answer, a);
+		/* Without any address there is no array, and nothing may be added to NULL. */
+		if (a->n_chunk)
+			tables_find_all(a->request, a->queries + a->first, a->n_chunk, chunk_answer, a);
 	} while (a->too_long);
 	return deadline_check(&a->deadline, 0, err);
 }
