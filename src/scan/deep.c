@@ -10,6 +10,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
+#include "base/log.h"
 #include "scan/internal.h"
 
 #define MAX_AGAIN      100000u
@@ -505,6 +506,8 @@ static int deep_decode(struct deep *d, struct str name, unsigned threads, struct
 		r = codec_scan_points(d->scan, &d->out->points, &complete, &why, err);
 		if (r < 0)
 			return -1;
+		if (why)
+			log_debug("scan", STR_FMT ": no resume points: %s", STR_ARG(name), why);
 	}
 	if (deep_probe_again(d, err) < 0)
 		return -1;
