@@ -49,7 +49,7 @@ static void op_insert(struct pattern *p, size_t at, struct pattern_op op)
 	p->ops[at] = op;
 }
 
-static int op_emit(struct pattern_reader *r, struct pattern_op op, struct err *err)
+static int pattern_op_emit(struct pattern_reader *r, struct pattern_op op, struct err *err)
 {
 	if (ops_room(r, 1, err) < 0)
 		return -1;
@@ -60,7 +60,7 @@ static int op_emit(struct pattern_reader *r, struct pattern_op op, struct err *e
 static int part_emit(struct pattern_reader *r, struct pattern_op op, struct err *err)
 {
 	r->levels[r->depth].part = r->out->n_ops;
-	return op_emit(r, op, err);
+	return pattern_op_emit(r, op, err);
 }
 
 static int part_byte(struct pattern_reader *r, char c, struct err *err)
@@ -83,7 +83,7 @@ static int part_set(struct pattern_reader *r, const struct byte_set *set, struct
 static int part_assert(struct pattern_reader *r, enum assertion what, struct err *err)
 {
 	r->levels[r->depth].part = NO_PART;
-	return op_emit(r, (struct pattern_op){ .kind = OP_ASSERT, .byte = (uint8_t)what }, err);
+	return pattern_op_emit(r, (struct pattern_op){ .kind = OP_ASSERT, .byte = (uint8_t)what }, err);
 }
 
 /* ---- sets ---- */
@@ -306,7 +306,7 @@ static int part_repeat(struct pattern_reader *r, uint32_t least, uint32_t most, 
 
 /* ---- parentheses and alternatives ---- */
 
-static int level_open(struct pattern_reader *r, struct err *err)
+static int pattern_level_open(struct pattern_reader *r, struct err *err)
 {
 	size_t n = r->out->n_ops;
 
@@ -399,7 +399,7 @@ static int pattern_step(struct pattern_reader *r, struct err *err)
 	case '[':
 		return part_brackets(r, err);
 	case '(':
-		return level_open(r, err);
+		return pattern_level_open(r, err);
 	case ')':
 		return level_close(r, err);
 	case '|':

@@ -108,7 +108,7 @@ const char *const http_outcome_names[N_OUTCOMES] = {
 	[OUTCOME_BROKEN_OFF] = "broken_off",
 };
 
-static enum http_outcome outcome_of(unsigned status)
+static enum http_outcome counters_outcome(unsigned status)
 {
 	switch (status) {
 	case 304:
@@ -142,7 +142,7 @@ void http_outcomes(const struct http_service *sv, struct http_outcomes *ret)
 		if (sv->opts.internal_types >> type & 1)
 			continue;
 		for (unsigned code = 0; code < N_CODES; code++) {
-			ret->n[outcome_of(codes[code])] += counter_value(&c->responses[type][code].n);
+			ret->n[counters_outcome(codes[code])] += counter_value(&c->responses[type][code].n);
 			ret->bytes += counter_value(&c->responses[type][code].bytes);
 		}
 	}

@@ -27,7 +27,7 @@ static int stats_number(struct index *ix, const char *sql, int64_t *ret, struct 
 	return 0;
 }
 
-static int stats_count(struct index *ix, struct index_stats *st, struct err *err)
+static int index_stats_count(struct index *ix, struct index_stats *st, struct err *err)
 {
 	int64_t n_pages, page_size;
 	struct db_stmt *s;
@@ -85,7 +85,7 @@ int index_stats(struct index *ix, struct index_stats *ret, struct err *err)
 	    stats_number(ix, "SELECT total_changes()", &changes, err) < 0)
 		return err_in(err, "index");
 	if (!ix->stats_known || version != ix->stats_version || changes != ix->stats_changes) {
-		if (stats_count(ix, &st, err) < 0)
+		if (index_stats_count(ix, &st, err) < 0)
 			return err_in(err, "index");
 		ix->stats = st;
 		ix->stats_version = version;

@@ -289,7 +289,7 @@ static struct profilestore_tried outcome_of_attempt(const struct naming_attempt 
 					    .is_look = t->key.is_look };
 }
 
-static void attempt_failed(struct naming_attempt *t, enum frame_reason reason, const char *why)
+static void naming_attempt_failed(struct naming_attempt *t, enum frame_reason reason, const char *why)
 {
 	struct profilestore_tried o = outcome_of_attempt(t);
 
@@ -392,7 +392,7 @@ static bool name_some(struct naming_attempt *t, const struct tables_module *m)
 	if (got == room && !naming_batch_flush(&n->batch))
 		return true;
 	if (x.broken)
-		attempt_failed(t, x.broken, "");
+		naming_attempt_failed(t, x.broken, "");
 	else if (got == room)
 		return false;
 	else
@@ -409,18 +409,18 @@ bool naming_attempt_step(struct naming_attempt *t)
 
 	tables_request_module(t->request, 0, &m);
 	if (m.reason != FRAME_FOUND) {
-		attempt_failed(t, m.reason, m.why);
+		naming_attempt_failed(t, m.reason, m.why);
 		return true;
 	}
 	/* Without it addresses would be looked up as if there were none, and once more when it is there. */
 	if (!m.layout_known) {
-		attempt_failed(t, FRAME_PENDING, "");
+		naming_attempt_failed(t, FRAME_PENDING, "");
 		return true;
 	}
 	key = key_of_table(&m, text);
 	/* Only a try may replace the table: it has the best that there is now. */
 	if (t->key.is_look && profilestore_named_by_other(store, t->key.binary, key)) {
-		attempt_failed(t, FRAME_PENDING, "");
+		naming_attempt_failed(t, FRAME_PENDING, "");
 		return true;
 	}
 	profilestore_named_by(store, t->key.binary, key);

@@ -65,7 +65,7 @@ static void open_clock(struct profilestore *s)
 	store_clock_open(&s->clock, now_ms, s->mono_ms(), newest);
 }
 
-static struct profilestore *store_new(const struct profilestore_options *o)
+static struct profilestore *profilestore_new(const struct profilestore_options *o)
 {
 	struct profilestore *s = NEW(struct profilestore);
 
@@ -93,7 +93,7 @@ static struct profilestore *store_new(const struct profilestore_options *o)
 
 static int store_open(const struct profilestore_options *o, struct profilestore **ret, struct err *err)
 {
-	struct profilestore *s = store_new(o);
+	struct profilestore *s = profilestore_new(o);
 
 	if (open_db(s, err) == 0 && profilestore_load(s, err) == 0 && names_open(s, s->db, err) == 0 &&
 	    profilestore_writer_start(s, err) == 0) {

@@ -53,7 +53,7 @@ static void ask_for_sweep(struct profilestore *s)
 	sweep_ask(s->sweep);
 }
 
-static void give_up(struct profilestore *s)
+static void room_give_up(struct profilestore *s)
 {
 	atomic_store(&s->room.full_until_ms, clock_mono_ms() + FULL_MS);
 	atomic_store(&s->room.wanted, false);
@@ -75,7 +75,7 @@ static int delete_oldest(struct profilestore *s, struct err *err)
 	uint64_t n;
 
 	if (first >= keep_ms) {
-		give_up(s);
+		room_give_up(s);
 		return 0;
 	}
 	if (expire_before(s, MIN(first - first % HOUR_MS + HOUR_MS, keep_ms), true, &n, err) < 0)

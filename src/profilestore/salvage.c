@@ -96,7 +96,7 @@ static int64_t skip_damage(struct db *db, const char *sql, int64_t id)
 }
 
 /* @sql selects rows with numbers from ?1 on, by number, the number first. Its error is that of @row. */
-static int each_row(struct salvage *x, const char *sql, row_fn row, struct err *err)
+static int salvage_each_row(struct salvage *x, const char *sql, row_fn row, struct err *err)
 {
 	int64_t id = 1;
 
@@ -556,8 +556,8 @@ static int copy_segments(struct salvage *x, struct err *err)
 	uint64_t n_lost_stacks = 0;
 
 	begin_entries(x->have);
-	if (each_row(x, segments_sql, count_segment, err) < 0 ||
-	    each_row(x, segments_sql, count_sound, err) < 0)
+	if (salvage_each_row(x, segments_sql, count_segment, err) < 0 ||
+	    salvage_each_row(x, segments_sql, count_sound, err) < 0)
 		return -1;
 	for (int k = SEGMENT_STRINGS; k < SEGMENT_NAMES; k++)
 		x->gaps |= x->n[k] > x->have[k];
@@ -576,7 +576,7 @@ static int copy_segments(struct salvage *x, struct err *err)
 		x->n[SEGMENT_LOCATIONS] += n_lost_stacks + 1;
 	}
 	begin_entries(x->have);
-	if (each_row(x, segments_sql, copy_segment, err) < 0)
+	if (salvage_each_row(x, segments_sql, copy_segment, err) < 0)
 		return -1;
 	for (int k = SEGMENT_STRINGS; x->gaps && k < SEGMENT_NAMES; k++)
 		if (fill_gap(x, (enum segment_kind)k, x->n[k], err) < 0)
@@ -586,7 +586,7 @@ static int copy_segments(struct salvage *x, struct err *err)
 
 /* ---- all of it ---- */
 
-static int get_number(struct db *db, const char *sql, int64_t *ret, struct err *err)
+static int salvage_number(struct db *db, const char *sql, int64_t *ret, struct err *err)
 {
 	struct db_stmt *st;
 	int r;
@@ -605,16 +605,16 @@ static int end_copy(struct salvage *x, struct err *err)
 	int64_t n_without = 0, n = 0, before = 0;
 
 	/* For numbers of profiles, that of a profile that is lost is not used again. */
-	(void)get_number(x->from, "SELECT next_profile FROM counter WHERE id = 1", &before, NULL);
-	if (get_number(x->to, "SELECT count(*) FROM profile WHERE series NOT IN (SELECT id FROM series)",
-		       &n_without, err) < 0 ||
+	(void)salvage_number(x->from, "SELECT next_profile FROM counter WHERE id = 1", &before, NULL);
+	if (salvage_number(x->to, "SELECT count(*) FROM profile WHERE series NOT IN (SELECT id FROM series)",
+			   &n_without, err) < 0 ||
 	    db_exec(x->to,
 		    "DELETE FROM profile WHERE series NOT IN (SELECT id FROM series);"
 		    "UPDATE counter SET n_profiles = (SELECT count(*) FROM profile),"
 		    " n_samples = (SELECT ifnull(sum(n_samples), 0) FROM profile),"
 		    " next_profile = 1 + (SELECT ifnull(max(id), 0) FROM profile)",
 		    err) < 0 ||
-	    get_number(x->to, "SELECT n_profiles FROM counter", &n, err) < 0)
+	    salvage_number(x->to, "SELECT n_profiles FROM counter", &n, err) < 0)
 		return -1;
 	x->n_lost += (uint64_t)n_without;
 	x->n_profiles = (uint64_t)n;
@@ -634,12 +634,13 @@ static int end_copy(struct salvage *x, struct err *err)
 /* The copy has generation 0. */
 static void find_generation(struct salvage *x)
 {
-	if (get_number(x->from, "SELECT generation FROM counter WHERE id = 1", &x->generation, NULL) == 0 &&
+	if (salvage_number(x->from, "SELECT generation FROM counter WHERE id = 1", &x->generation, NULL) ==
+		    0 &&
 	    x->generation >= 0)
 		return;
 	/* The row is lost: the latest that has any rows. */
 	x->generation = 0;
-	(void)get_number(x->from, "SELECT max(id) >> 44 FROM segment", &x->generation, NULL);
+	(void)salvage_number(x->from, "SELECT max(id) >> 44 FROM segment", &x->generation, NULL);
 }
 
 static int copy_all(struct salvage *x, struct err *err)
@@ -648,10 +649,10 @@ static int copy_all(struct salvage *x, struct err *err)
 		return -1;
 	if (x->from)
 		find_generation(x);
-	if (x->from &&
-	    (each_row(x, profiles_sql, copy_profile, err) < 0 ||
-	     each_row(x, "SELECT id, key FROM series WHERE id >= ? ORDER BY id", copy_series, err) < 0 ||
-	     copy_segments(x, err) < 0 || end_copy(x, err) < 0)) {
+	if (x->from && (salvage_each_row(x, profiles_sql, copy_profile, err) < 0 ||
+			salvage_each_row(x, "SELECT id, key FROM series WHERE id >= ? ORDER BY id",
+					 copy_series, err) < 0 ||
+			copy_segments(x, err) < 0 || end_copy(x, err) < 0)) {
 		db_rollback(x->to);
 		return -1;
 	}

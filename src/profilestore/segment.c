@@ -179,8 +179,8 @@ static int write_kind(struct db *db, const struct meta *m, struct segments *g, e
 	return 0;
 }
 
-static int write_list(struct db *db, const struct meta *m, struct segments *g, enum segment_kind k,
-		      uint32_t n, const struct buf *b, struct err *err)
+static int segment_write_list(struct db *db, const struct meta *m, struct segments *g, enum segment_kind k,
+			      uint32_t n, const struct buf *b, struct err *err)
 {
 	if (!n)
 		return 0;
@@ -205,7 +205,7 @@ static int write_reused(struct db *db, const struct meta *m, struct segments *g,
 		buf_add_uleb(&b, t->location);
 		n++;
 	}
-	return write_list(db, m, g, SEGMENT_REUSED, n, &b, err);
+	return segment_write_list(db, m, g, SEGMENT_REUSED, n, &b, err);
 }
 
 int segments_write(struct db *db, const struct meta *m, struct segments *g, uint64_t max_bytes,
@@ -216,7 +216,7 @@ int segments_write(struct db *db, const struct meta *m, struct segments *g, uint
 		if (write_kind(db, m, g, k, &max_bytes, err) < 0)
 			return -1;
 	*ret_more = !max_bytes;
-	return write_list(db, m, g, SEGMENT_NAMES, g->n_names, &g->names, err) < 0 ||
+	return segment_write_list(db, m, g, SEGMENT_NAMES, g->n_names, &g->names, err) < 0 ||
 			       write_reused(db, m, g, err) < 0
 		       ? -1
 		       : 0;

@@ -102,7 +102,7 @@ static bool mapped_again(struct work *w, const struct index_file *f, const struc
 }
 
 /* Reads all points: once in this process, since they are mapped so that a request reads few of them. */
-static int points_check(struct work *w, struct bytes key, const struct mapped *m, struct err *err)
+static int mapped_points_check(struct work *w, struct bytes key, const struct mapped *m, struct err *err)
 {
 	struct facts *facts = &w->r->facts;
 
@@ -143,7 +143,7 @@ int mapped_get(struct work *w, const struct index_file *f, struct mapped **ret, 
 			m->points = m->file.bytes;
 		m->points_lost = f->points_size && !m->points.size;
 		m->cache_id = hash64(&key, sizeof(key), 0);
-		if (points_check(w, k, m, &why) < 0) {
+		if (mapped_points_check(w, k, m, &why) < 0) {
 			if (mapped_again(w, f, &why)) {
 				mapped_free(m);
 				return LATER;

@@ -63,7 +63,7 @@ static int give_record(struct store_query *q, const struct store_key *key, struc
 	return r;
 }
 
-static bool query_is_late(const struct store_query *q)
+static bool store_query_is_late(const struct store_query *q)
 {
 	return q->asked->deadline_mono_ms && clock_mono_ms() > q->asked->deadline_mono_ms;
 }
@@ -114,7 +114,7 @@ static int results_by_name(struct store_query *q, bool (*match)(void *arg, struc
 			return -1;
 		q->page->complete = names.all;
 		for (size_t i = 0; i < names.n; i++) {
-			int r = query_is_late(q) ? PAGE_FULL : give_record(q, &names.list[i].key, err);
+			int r = store_query_is_late(q) ? PAGE_FULL : give_record(q, &names.list[i].key, err);
 
 			if (r == PAGE_FULL)
 				page_end(q, buf_str(&before));
