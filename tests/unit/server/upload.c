@@ -52,18 +52,25 @@ static const char *sum_of(struct bytes b, char out[65])
 	return hex_encode(bytes_of(sum, sizeof(sum)), out);
 }
 
-/* Send [@first, @end) of the file in chunks; the connection stays open. @cut: send only so many bytes. */
+/*
+ * Send [@first, @end) of the file in chunks; the connection stays open. @cut: send only so many bytes, once the
+ * server has accepted the request: it cannot tell who owns a connection that is closed already.
+ */
 static void send_part(struct http_client *c, size_t first, size_t end, size_t cut, size_t piece)
 {
-	char head[512], sum[65];
+	bool is_cut = cut < end - first;
+	char head[512], sum[65], reply[256];
 
 	snprintf(head, sizeof(head),
-		 "PUT /buildid/" ID
-		 "/debuginfo HTTP/1.1\r\nHost: localhost\r\nX-LODE-SHA256: %s\r\nContent-Range: bytes %zu-%zu/%zu\r\n"
-		 "Content-Length: %zu\r\n\r\n",
-		 sum_of(buf_bytes(&elf), sum), first, end - 1, elf.size, end - first);
+		 "PUT /buildid/" ID "/debuginfo HTTP/1.1\r\nHost: localhost\r\nX-LODE-SHA256: "
+				    "%s\r\nContent-Range: bytes %zu-%zu/%zu\r\n"
+		 "Content-Length: %zu\r\n%s\r\n",
+		 sum_of(buf_bytes(&elf), sum), first, end - 1, elf.size, end - first,
+		 is_cut ? "Expect: 100-continue\r\n" : "");
 	http_client_open(c, f.url);
 	http_client_send(c, head);
+	if (is_cut)
+		assert_true(recv(c->fd, reply, sizeof(reply), 0) > 0);
 	for (size_t at = first; at < first + cut; at += piece)
 		if (send(c->fd, elf.p + at, MIN(piece, first + cut - at), MSG_NOSIGNAL) < 0)
 			return;
@@ -143,7 +150,8 @@ static int offset_wanted(void)
 		 "\", \"kind\": \"debuginfo\", \"size\": %zu, \"sha256\": \"%s\"}]}",
 		 elf.size, sum_of(buf_bytes(&elf), sum));
 	snprintf(request, sizeof(request),
-		 "POST /push/want HTTP/1.1\r\nHost: localhost\r\nContent-Length: %zu\r\n\r\n%s", strlen(body), body);
+		 "POST /push/want HTTP/1.1\r\nHost: localhost\r\nContent-Length: %zu\r\n\r\n%s", strlen(body),
+		 body);
 	http_client_open(&c, f.url);
 	http_client_send(&c, request);
 	a = http_client_answer(&c, false);
