@@ -89,6 +89,10 @@ def test_a_socket_that_its_owner_closed_is_nobodys(server, elf):
 @needs_root
 def test_a_service_of_another_user_trusts_that_user_and_root(elf, pool, tmp_path):
     """The service of a user who is not root."""
+    try:
+        subprocess.run(["true"], user=OTHER_UID, group=OTHER_UID, extra_groups=[], check=True)
+    except PermissionError:
+        pytest.skip("somebody else may run nothing here")
     port, data = free_port(), tmp_path / "data"
     data.mkdir()
     os.chown(data, OTHER_UID, OTHER_UID)
