@@ -77,7 +77,7 @@ struct server {
 		unsigned n; /* artifacts in memory */
 	} artifacts;
 	struct hot *hot;
-	int64_t tidied_ms; /* of the thread that ticks */
+	int64_t tidied_ms;   /* of the thread that ticks */
 	struct cache *cache; /* NULL: none */
 	struct page *page;
 	struct push *push; /* NULL: there is no store */

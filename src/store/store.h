@@ -96,9 +96,9 @@ enum {
 struct store;
 
 struct store_options {
-	uint64_t quota;   /* limit of bytes of contents and of incomplete uploads together; 0: none */
+	uint64_t quota;    /* limit of bytes of contents and of incomplete uploads together; 0: none */
 	struct room *room; /* borrowed: disk space that incomplete uploads may use; NULL: all */
-	bool keep_pushed; /* never evict pushed objects: STORE_FULL instead */
+	bool keep_pushed;  /* never evict pushed objects: STORE_FULL instead */
 	bool maintain; /* for servers: threads that evict, collect garbage once a day, and compress contents
 		          put with `later` */
 	bool object_list; /* keep all records in memory, for store_names(), store_latest(), store_figures():

@@ -20,9 +20,9 @@ struct stored {
 	struct profilestore *s;
 	struct profilestore_options o;
 };
-void stored_open(struct stored *t);  /* a fresh folder */
+void stored_open(struct stored *t);       /* a fresh folder */
 void stored_open_there(struct stored *t); /* the folder that it has */
-void stored_again(struct stored *t); /* closed and opened */
+void stored_again(struct stored *t);      /* closed and opened */
 void stored_done(struct stored *t);
 
 /* A profile of the maker's, at @time_ms. */

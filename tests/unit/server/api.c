@@ -103,8 +103,7 @@ static void the_fault_decides_the_status(void **state)
 		{ ERR_IO, EDQUOT, 507, 507, 507 },    { ERR_IO, EFBIG, 507, 507, 507 },
 		{ ERR_CHANGED, 0, 503, 503, 503 },    { ERR_UPSTREAM, 0, 500, 500, 500 },
 		{ ERR_CANCELLED, 0, 503, 503, 503 },  { ERR_INTERNAL, 0, 500, 500, 500 },
-		{ ERR_DAMAGED, 0, 500, 500, 500 },
-		{ ERR_BUSY, 0, 503, 503, 503 },
+		{ ERR_DAMAGED, 0, 500, 500, 500 },    { ERR_BUSY, 0, 503, 503, 503 },
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(all); i++) {

@@ -63,7 +63,7 @@ static void send_part(struct http_client *c, size_t first, size_t end, size_t cu
 
 	snprintf(head, sizeof(head),
 		 "PUT /buildid/" ID "/debuginfo HTTP/1.1\r\nHost: localhost\r\nX-LODE-SHA256: "
-				    "%s\r\nContent-Range: bytes %zu-%zu/%zu\r\n"
+		 "%s\r\nContent-Range: bytes %zu-%zu/%zu\r\n"
 		 "Content-Length: %zu\r\n%s\r\n",
 		 sum_of(buf_bytes(&elf), sum), first, end - 1, elf.size, end - first,
 		 is_cut ? "Expect: 100-continue\r\n" : "");
