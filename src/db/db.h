@@ -69,8 +69,12 @@ void db_bind_bytes(struct db_stmt *s, int at, struct bytes v); /* copied */
 void db_bind_null(struct db_stmt *s, int at);
 int db_step(struct db_stmt *s, struct err *err); /* DB_ROW, DB_DONE or an error; also reports a failed bind */
 void db_reset(struct db_stmt *s);                /* end the read early: an open row keeps a snapshot alive */
-int64_t db_i64(struct db_stmt *s, int col);      /* col: from 0 */
-struct str db_str(struct db_stmt *s, int col);   /* valid until the next step or reset */
+/* Step, store the first column of the first row, and reset. DB_ROW; DB_DONE: there is no row, *ret is unchanged. */
+int db_step_i64(struct db_stmt *s, int64_t *ret, struct err *err);
+/* The same for a statement without parameters. 0, also if there is no row: *ret is 0 then. */
+int db_get_i64(struct db *db, const char *sql, int64_t *ret, struct err *err);
+int64_t db_i64(struct db_stmt *s, int col);    /* col: from 0 */
+struct str db_str(struct db_stmt *s, int col); /* valid until the next step or reset */
 struct bytes db_bytes(struct db_stmt *s, int col);
 bool db_is_null(struct db_stmt *s, int col);
 int64_t db_last_id(struct db *db);

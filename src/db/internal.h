@@ -29,9 +29,6 @@ int db_fail(struct db *db, int code, const char *sql, struct err *err);
 
 void db_stmt_free(struct db_stmt *s);
 
-/* The first column of the first row of a PRAGMA or count; @sql is a constant of ours. */
-int db_get_i64(struct db *db, const char *sql, int64_t *ret, struct err *err);
-
 /* What tells a new file, one of ours and one of another program apart. */
 struct db_schema {
 	int64_t application, version, n_tables;

@@ -126,16 +126,9 @@ int db_exec(struct db *db, const char *sql, struct err *err)
 int db_get_i64(struct db *db, const char *sql, int64_t *ret, struct err *err)
 {
 	struct db_stmt *s;
-	int r;
 
-	if (db_prepare(db, sql, &s, err) < 0)
-		return -1;
-	r = db_step(s, err);
-	if (r < 0)
-		return -1;
-	*ret = r == DB_ROW ? db_i64(s, 0) : 0;
-	db_reset(s);
-	return 0;
+	*ret = 0;
+	return db_prepare(db, sql, &s, err) < 0 || db_step_i64(s, ret, err) < 0 ? -1 : 0;
 }
 
 /* ---- statements ---- */
@@ -223,6 +216,16 @@ void db_reset(struct db_stmt *s)
 {
 	sqlite3_reset(s->st);
 	s->bind_code = SQLITE_OK;
+}
+
+int db_step_i64(struct db_stmt *s, int64_t *ret, struct err *err)
+{
+	int r = db_step(s, err);
+
+	if (r == DB_ROW)
+		*ret = db_i64(s, 0);
+	db_reset(s);
+	return r;
 }
 
 int64_t db_i64(struct db_stmt *s, int col)

@@ -30,17 +30,11 @@ uint64_t db_wal_size(const struct db *db)
 
 static int run_checkpoint(struct db *db, const char *sql, struct err *err)
 {
-	struct db_stmt *s;
 	int64_t busy = 0;
-	int r;
 
-	if (db_prepare(db, sql, &s, err) < 0)
+	if (db_get_i64(db, sql, &busy, err) < 0)
 		return -1;
-	r = db_step(s, err);
-	if (r == DB_ROW)
-		busy = db_i64(s, 0);
-	db_reset(s);
-	return r < 0 ? -1 : busy ? DB_BUSY : 0;
+	return busy ? DB_BUSY : 0;
 }
 
 int db_checkpoint(struct db *db, struct err *err)

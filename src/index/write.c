@@ -63,12 +63,9 @@ static int folder_id(struct index *ix, struct str dir, int64_t *ret, struct err 
 	if (db_prepare(ix->db, "SELECT id FROM dir WHERE path = ?", &s, err) < 0)
 		return -1;
 	db_bind_bytes(s, 1, bytes_of(dir.p, dir.size));
-	r = db_step(s, err);
-	if (r == DB_ROW) {
-		*ret = db_i64(s, 0);
-		db_reset(s);
+	r = db_step_i64(s, ret, err);
+	if (r == DB_ROW)
 		return 0;
-	}
 	if (r < 0 || db_prepare(ix->db, "INSERT INTO dir (path) VALUES (?)", &s, err) < 0)
 		return -1;
 	db_bind_bytes(s, 1, bytes_of(dir.p, dir.size));

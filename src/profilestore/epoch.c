@@ -31,15 +31,8 @@ void reader_hold(struct profilestore *s, struct reader *r)
 /* Begins the snapshot, too: BEGIN alone does not. */
 static int read_generation(struct profilestore *s, struct db *db, int64_t *ret, struct err *err)
 {
-	struct db_stmt *st;
-	int r;
+	int r = db_get_i64(db, "SELECT generation FROM counter WHERE id = 1", ret, err);
 
-	if (db_prepare(db, "SELECT generation FROM counter WHERE id = 1", &st, err) < 0)
-		return -1;
-	r = db_step(st, err);
-	if (r == DB_ROW)
-		*ret = db_i64(st, 0);
-	db_reset(st);
 	/* The entries that rows of this snapshot refer to were written before. */
 	(void)atomic_load_explicit(&s->n_published, memory_order_acquire);
 	return r < 0 ? -1 : 0;

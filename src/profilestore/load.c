@@ -31,18 +31,13 @@ static int read_number_setting(struct db *db, const char *sql, int64_t series, i
 			       struct err *err)
 {
 	struct db_stmt *st;
-	int r;
 
 	if (db_prepare(db, sql, &st, err) < 0)
 		return -1;
 	db_bind_i64(st, 1, series);
 	if (level >= 0)
 		db_bind_i64(st, 2, level);
-	r = db_step(st, err);
-	if (r == DB_ROW)
-		*ret = db_i64(st, 0);
-	db_reset(st);
-	return r;
+	return db_step_i64(st, ret, err);
 }
 
 /*

@@ -98,16 +98,11 @@ static int find_time(struct profilestore *s, const char *sql, const struct serie
 		     struct err *err)
 {
 	struct db_stmt *st;
-	int r;
 
 	if (db_prepare(s->db, sql, &st, err) < 0)
 		return -1;
 	db_bind_i64(st, 1, x->id);
-	r = db_step(st, err);
-	if (r == DB_ROW)
-		*ret = db_i64(st, 0);
-	db_reset(st);
-	return r < 0 ? -1 : 0;
+	return db_step_i64(st, ret, err) < 0 ? -1 : 0;
 }
 
 static int find_remaining(struct profilestore *s, struct series_expiry *e, struct err *err)
@@ -241,20 +236,6 @@ int64_t oldest_row_ms(const struct profilestore *s)
 	return oldest;
 }
 
-static int read_setting(struct db *db, const char *sql, int64_t *ret, struct err *err)
-{
-	struct db_stmt *st;
-	int r;
-
-	if (db_prepare(db, sql, &st, err) < 0)
-		return -1;
-	r = db_step(st, err);
-	if (r == DB_ROW)
-		*ret = db_i64(st, 0);
-	db_reset(st);
-	return r < 0 ? -1 : 0;
-}
-
 /*
  * Pages in use, except for the metadata store, which does not shrink when profiles are deleted. Free pages
  * are reused, and given back bit by bit.
@@ -265,10 +246,10 @@ static int used_size(struct profilestore *s, uint64_t *ret, struct err *err)
 	int64_t pages = 0, free = 0, size = 0, metadata = 0;
 	int r = db ? 0 : -1;
 
-	if (r == 0 && (read_setting(db, "PRAGMA page_count", &pages, err) < 0 ||
-		       read_setting(db, "PRAGMA freelist_count", &free, err) < 0 ||
-		       read_setting(db, "PRAGMA page_size", &size, err) < 0 ||
-		       read_setting(db, "SELECT sum(length(data)) FROM segment", &metadata, err) < 0))
+	if (r == 0 && (db_get_i64(db, "PRAGMA page_count", &pages, err) < 0 ||
+		       db_get_i64(db, "PRAGMA freelist_count", &free, err) < 0 ||
+		       db_get_i64(db, "PRAGMA page_size", &size, err) < 0 ||
+		       db_get_i64(db, "SELECT sum(length(data)) FROM segment", &metadata, err) < 0))
 		r = -1;
 	reader_give(s, db);
 	*ret = (uint64_t)MAX((pages - free) * size - metadata, INT64_C(0));

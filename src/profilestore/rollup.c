@@ -27,7 +27,7 @@ static int count_rollup(struct db *db, uint32_t series, int64_t from_ms, int64_t
 			struct err *err)
 {
 	struct db_stmt *st;
-	int r;
+	int64_t n = 0;
 
 	if (db_prepare(db, "SELECT count(*) FROM profile WHERE series = ? AND time_ms >= ? AND time_ms < ?",
 		       &st, err) < 0)
@@ -35,11 +35,10 @@ static int count_rollup(struct db *db, uint32_t series, int64_t from_ms, int64_t
 	db_bind_i64(st, 1, series);
 	db_bind_i64(st, 2, from_ms);
 	db_bind_i64(st, 3, to_ms);
-	r = db_step(st, err);
-	if (r == DB_ROW)
-		*ret = (uint64_t)db_i64(st, 0);
-	db_reset(st);
-	return r < 0 ? -1 : 0;
+	if (db_step_i64(st, &n, err) < 0)
+		return -1;
+	*ret = (uint64_t)n;
+	return 0;
 }
 
 static int insert_rollup(struct profilestore *s, const struct rollup *u, struct err *err)

@@ -57,16 +57,11 @@ typedef int (*row_fn)(struct salvage *x, struct db_stmt *st, struct err *err);
 static int probe_row(struct db *db, const char *sql, int64_t id, int64_t *ret)
 {
 	struct db_stmt *st;
-	int r;
 
 	if (db_prepare(db, sql, &st, NULL) < 0)
 		return -1;
 	db_bind_i64(st, 1, id);
-	r = db_step(st, NULL);
-	if (r == DB_ROW)
-		*ret = db_i64(st, 0);
-	db_reset(st);
-	return r;
+	return db_step_i64(st, ret, NULL);
 }
 
 /* The first number after @id from which on rows can be read again; 0: no more. */
@@ -586,35 +581,21 @@ static int copy_segments(struct salvage *x, struct err *err)
 
 /* ---- all of it ---- */
 
-static int salvage_number(struct db *db, const char *sql, int64_t *ret, struct err *err)
-{
-	struct db_stmt *st;
-	int r;
-
-	if (db_prepare(db, sql, &st, err) < 0)
-		return -1;
-	r = db_step(st, err);
-	if (r == DB_ROW)
-		*ret = db_i64(st, 0);
-	db_reset(st);
-	return r < 0 ? -1 : 0;
-}
-
 static int end_copy(struct salvage *x, struct err *err)
 {
 	int64_t n_without = 0, n = 0, before = 0;
 
 	/* For numbers of profiles, that of a profile that is lost is not used again. */
-	(void)salvage_number(x->from, "SELECT next_profile FROM counter WHERE id = 1", &before, NULL);
-	if (salvage_number(x->to, "SELECT count(*) FROM profile WHERE series NOT IN (SELECT id FROM series)",
-			   &n_without, err) < 0 ||
+	(void)db_get_i64(x->from, "SELECT next_profile FROM counter WHERE id = 1", &before, NULL);
+	if (db_get_i64(x->to, "SELECT count(*) FROM profile WHERE series NOT IN (SELECT id FROM series)",
+		       &n_without, err) < 0 ||
 	    db_exec(x->to,
 		    "DELETE FROM profile WHERE series NOT IN (SELECT id FROM series);"
 		    "UPDATE counter SET n_profiles = (SELECT count(*) FROM profile),"
 		    " n_samples = (SELECT ifnull(sum(n_samples), 0) FROM profile),"
 		    " next_profile = 1 + (SELECT ifnull(max(id), 0) FROM profile)",
 		    err) < 0 ||
-	    salvage_number(x->to, "SELECT n_profiles FROM counter", &n, err) < 0)
+	    db_get_i64(x->to, "SELECT n_profiles FROM counter", &n, err) < 0)
 		return -1;
 	x->n_lost += (uint64_t)n_without;
 	x->n_profiles = (uint64_t)n;
@@ -634,13 +615,12 @@ static int end_copy(struct salvage *x, struct err *err)
 /* The copy has generation 0. */
 static void find_generation(struct salvage *x)
 {
-	if (salvage_number(x->from, "SELECT generation FROM counter WHERE id = 1", &x->generation, NULL) ==
-		    0 &&
+	if (db_get_i64(x->from, "SELECT generation FROM counter WHERE id = 1", &x->generation, NULL) == 0 &&
 	    x->generation >= 0)
 		return;
 	/* The row is lost: the latest that has any rows. */
 	x->generation = 0;
-	(void)salvage_number(x->from, "SELECT max(id) >> 44 FROM segment", &x->generation, NULL);
+	(void)db_get_i64(x->from, "SELECT max(id) >> 44 FROM segment", &x->generation, NULL);
 }
 
 static int copy_all(struct salvage *x, struct err *err)

@@ -24,7 +24,7 @@ struct removal {
 static int series_is_empty(struct db *db, uint32_t series, bool *ret, struct err *err)
 {
 	struct db_stmt *st;
-	int r;
+	int64_t has = 1;
 
 	if (db_prepare(
 		    db,
@@ -33,10 +33,10 @@ static int series_is_empty(struct db *db, uint32_t series, bool *ret, struct err
 		    &st, err) < 0)
 		return -1;
 	db_bind_i64(st, 1, series);
-	r = db_step(st, err);
-	*ret = r == DB_ROW && !db_i64(st, 0);
-	db_reset(st);
-	return r < 0 ? -1 : 0;
+	if (db_step_i64(st, &has, err) < 0)
+		return -1;
+	*ret = !has;
+	return 0;
 }
 
 static int removal_apply(struct profilestore *s, struct job *j, struct err *err)

@@ -196,6 +196,31 @@ static void a_file_that_is_no_database_is_reported(void **state)
 		     "not a database");
 }
 
+static void one_number_is_read_with_its_statement_reset(void **state)
+{
+	struct db_fixture *f = *state;
+	struct db *db = open_at(f->path);
+	struct err err = { 0 };
+	struct db_stmt *s;
+	int64_t n = 7;
+
+	exec_sql(db, "CREATE TABLE t (x); INSERT INTO t VALUES (5), (6)");
+	assert_done(db_prepare(db, "SELECT x FROM t WHERE x > ? ORDER BY x", &s, &err));
+	db_bind_i64(s, 1, 5);
+	assert_int_equal(db_step_i64(s, &n, &err), DB_ROW);
+	assert_int_equal(n, 6);
+	db_bind_i64(s, 1, 6);
+	assert_int_equal(db_step_i64(s, &n, &err), DB_DONE);
+	assert_int_equal(n, 6);
+	assert_done(db_get_i64(db, "SELECT max(x) FROM t", &n, &err));
+	assert_int_equal(n, 6);
+	assert_done(db_get_i64(db, "SELECT x FROM t WHERE x = 9", &n, &err));
+	assert_int_equal(n, 0);
+	/* No statement reads any more, so the table can be dropped. */
+	exec_sql(db, "DROP TABLE t");
+	db_close(db);
+}
+
 static void damaged_pages_are_an_error_not_an_answer(void **state)
 {
 	struct db_fixture *f = *state;
@@ -429,6 +454,7 @@ int main(void)
 		T(a_connection_for_reading_cannot_write),
 		T(a_missing_database_is_created_only_on_request),
 		T(a_file_that_is_no_database_is_reported),
+		T(one_number_is_read_with_its_statement_reset),
 		T(damaged_pages_are_an_error_not_an_answer),
 		T(a_query_past_its_deadline_is_cut_off),
 		T(a_database_in_memory_is_shared_by_name_until_the_last_close),
