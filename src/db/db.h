@@ -44,6 +44,15 @@ bool db_page_is_sound(const uint8_t *page, uint32_t size, uint64_t number);
  */
 int db_check_pages(const char *path, uint64_t *ret_page, struct err *err);
 
+/* The file of a database and its companions (WAL, -shm), which nobody has open. Missing ones are passed over. */
+void db_files_remove(const char *path);
+/*
+ * Rename them, the companions first: a new database at @path must not get the WAL of this one. @keep: the file
+ * itself gets a second name only.
+ */
+int db_files_move(const char *path, const char *to, bool keep, struct err *err);
+uint64_t db_files_size(const char *path); /* on disk; the database may be open */
+
 /*
  * @path: a file, or ":memory:NAME" for a database shared by all connections of this process with that NAME
  * while one is open. WAL, synchronous=NORMAL (FULL with `sync`), foreign keys on. A file that is not a

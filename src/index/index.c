@@ -6,7 +6,6 @@
 #include "index/internal.h"
 
 #include <assert.h>
-#include <errno.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -117,7 +116,6 @@ static int check_index(const char *path, struct err *err)
 
 int index_mend(const char *path, char **ret_aside, struct err *err)
 {
-	static const char *const companions[] = { "-wal", "-shm", "" };
 	AUTO(mem_freep) char *aside = mem_printf("%s.damaged.%lld", path, (long long)clock_wall_s());
 
 	*ret_aside = NULL;
@@ -127,13 +125,8 @@ int index_mend(const char *path, char **ret_aside, struct err *err)
 	/* Another error is met again where the index is opened, or is none there, such as a full disk. */
 	if (err->kind != ERR_DAMAGED)
 		return 0;
-	for (size_t i = 0; i < ARRAY_SIZE(companions); i++) {
-		AUTO(mem_freep) char *from = mem_printf("%s%s", path, companions[i]);
-		AUTO(mem_freep) char *to = mem_printf("%s%s", aside, companions[i]);
-
-		if (rename(from, to) != 0 && errno != ENOENT)
-			return err_os(err, errno, "cannot rename %s", from);
-	}
+	if (db_files_move(path, aside, false, err) < 0)
+		return -1;
 	*ret_aside = TAKE(aside);
 	return 0;
 }

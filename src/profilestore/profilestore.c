@@ -244,22 +244,6 @@ void store_notice(struct profilestore *s, enum log_level level, const char *fmt,
 	s->notice(s->notice_arg, level, text);
 }
 
-/* The database and its companions. */
-static uint64_t size_on_disk(const struct profilestore *s)
-{
-	static const char *const behind[] = { "", "-wal", "-shm" };
-	uint64_t size = 0;
-
-	for (size_t i = 0; i < ARRAY_SIZE(behind); i++) {
-		AUTO(mem_freep) char *path = mem_printf("%s%s", s->path, behind[i]);
-		struct stat st;
-
-		if (stat(path, &st) == 0)
-			size += (uint64_t)st.st_blocks * 512;
-	}
-	return size;
-}
-
 void profilestore_stats(struct profilestore *s, struct profilestore_stats *ret)
 {
 	struct reader rd;
@@ -278,7 +262,7 @@ void profilestore_stats(struct profilestore *s, struct profilestore_stats *ret)
 		.n_functions = column_n(&m->functions) - 1,
 		.n_strings = column_n(&m->strings),
 		.n_binaries = column_n(&m->binaries) - 1,
-		.data_size = size_on_disk(s),
+		.data_size = db_files_size(s->path),
 		.metadata_size = atomic_load(&m->memory),
 		.n_added = atomic_load(&s->n_added),
 		.n_duplicates = atomic_load(&s->n_duplicates),

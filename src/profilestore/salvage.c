@@ -641,33 +641,6 @@ static int copy_all(struct salvage *x, struct err *err)
 
 /* ---- files ---- */
 
-static const char *const companions[] = { "-wal", "-shm" };
-
-static void remove_database(const char *path)
-{
-	unlink(path);
-	for (size_t i = 0; i < ARRAY_SIZE(companions); i++) {
-		AUTO(mem_freep) char *name = mem_printf("%s%s", path, companions[i]);
-
-		unlink(name);
-	}
-}
-
-/* Its companions first: a new database must not get the WAL of this one. */
-static int set_aside(const char *path, const char *aside, bool remains, struct err *err)
-{
-	for (size_t i = 0; i < ARRAY_SIZE(companions); i++) {
-		AUTO(mem_freep) char *from = mem_printf("%s%s", path, companions[i]);
-		AUTO(mem_freep) char *to = mem_printf("%s%s", aside, companions[i]);
-
-		if (rename(from, to) != 0 && errno != ENOENT)
-			return err_os(err, errno, "cannot rename %s", from);
-	}
-	if ((remains ? link(path, aside) : rename(path, aside)) != 0 && errno != ENOENT)
-		return err_os(err, errno, "cannot set %s aside", path);
-	return 0;
-}
-
 static void note_reason(const char *aside, const char *reason)
 {
 	AUTO(mem_freep) char *path = mem_printf("%s.txt", aside);
@@ -693,7 +666,7 @@ int salvage_set_aside(const char *dir, int64_t now_ms, const char *reason, struc
 	AUTO(mem_freep) char *path = mem_printf("%s/profiles.db", dir);
 	AUTO(mem_freep) char *aside = salvage_aside_name(dir, now_ms);
 
-	if (set_aside(path, aside, false, err) < 0)
+	if (db_files_move(path, aside, false, err) < 0)
 		return -1;
 	note_reason(aside, reason);
 	return dir_sync(dir, err);
@@ -705,7 +678,7 @@ static int make_copy(const char *path, const char *new_path, const struct db_opt
 	const struct db_options unchecked = { .unchecked = true };
 	int r;
 
-	remove_database(new_path);
+	db_files_remove(new_path);
 	/* What cannot be opened at all has nothing to be saved. */
 	if (db_open(path, &unchecked, &x->from, NULL) < 0)
 		x->from = NULL;
@@ -729,10 +702,10 @@ int salvage_repair(const char *dir, const struct db_options *o, int64_t now_ms, 
 	struct salvage x = { 0 };
 
 	if (make_copy(path, new_path, o, &x, err) < 0) {
-		remove_database(new_path);
+		db_files_remove(new_path);
 		return err_in(err, "repair of %s", path);
 	}
-	if (set_aside(path, aside, true, err) < 0)
+	if (db_files_move(path, aside, true, err) < 0)
 		return -1;
 	note_reason(aside, reason);
 	if (rename(new_path, path) != 0)
