@@ -164,6 +164,25 @@ struct generation_keys {
 };
 #define SEGMENT_KEY_BITS 44
 #define NAMING_KEY_BITS  32
+/* The key of a row of segment: its generation, its kind, and the number of its first entry. */
+#define SEGMENT_FIRST_BITS 40
+static inline int64_t segment_key(uint32_t generation, enum segment_kind kind, uint32_t first)
+{
+	return (int64_t)generation << SEGMENT_KEY_BITS | (int64_t)kind << SEGMENT_FIRST_BITS | first;
+}
+/* Of any number: it may be no kind. */
+static inline int64_t segment_kind_of(int64_t key)
+{
+	return key >> SEGMENT_FIRST_BITS & ((1 << (SEGMENT_KEY_BITS - SEGMENT_FIRST_BITS)) - 1);
+}
+static inline int64_t segment_first_of(int64_t key)
+{
+	return key & (((int64_t)1 << SEGMENT_FIRST_BITS) - 1);
+}
+static inline uint64_t segment_digest(enum segment_kind kind, struct bytes data)
+{
+	return hash64(data.p, data.size, kind);
+}
 static inline struct generation_keys generation_keys(uint32_t generation, unsigned bits)
 {
 	return (struct generation_keys){ (int64_t)generation << bits, ((int64_t)generation + 1) << bits };

@@ -10,7 +10,6 @@
 #include <stdlib.h>
 #include "base/leb.h"
 
-#define ID_BITS    40     /* below the kind, which is below the generation */
 #define GROOM_SIZE MIB(1) /* segments are joined up to about this size */
 #define GROOM_ROWS 64     /* when there are so many small ones */
 
@@ -116,16 +115,6 @@ void segment_add_names(struct segments *g, uint32_t location, struct meta_names 
 	g->n_names++;
 }
 
-static int64_t segment_key(uint32_t generation, enum segment_kind kind, uint32_t first)
-{
-	return (int64_t)generation << SEGMENT_KEY_BITS | (int64_t)kind << ID_BITS | first;
-}
-
-static enum segment_kind kind_of_key(int64_t id)
-{
-	return (enum segment_kind)(id >> ID_BITS & ((1 << (SEGMENT_KEY_BITS - ID_BITS)) - 1));
-}
-
 static int write_segment_row(struct db *db, int64_t id, uint32_t n, struct bytes data, struct err *err)
 {
 	struct db_stmt *st;
@@ -134,7 +123,7 @@ static int write_segment_row(struct db *db, int64_t id, uint32_t n, struct bytes
 		return -1;
 	db_bind_i64(st, 1, id);
 	db_bind_i64(st, 2, n);
-	db_bind_i64(st, 3, (int64_t)hash64(data.p, data.size, kind_of_key(id)));
+	db_bind_i64(st, 3, (int64_t)segment_digest((enum segment_kind)segment_kind_of(id), data));
 	db_bind_bytes(st, 4, data);
 	return db_step(st, err);
 }
@@ -435,8 +424,8 @@ int segments_load(struct profilestore *s, struct db *db, struct err *err)
 	db_bind_i64(st, 1, keys.from);
 	db_bind_i64(st, 2, keys.to);
 	while ((r = db_step(st, err)) == DB_ROW) {
-		int64_t id = db_i64(st, 0), n = db_i64(st, 1), kind = kind_of_key(id),
-			first = id & (((int64_t)1 << ID_BITS) - 1);
+		int64_t id = db_i64(st, 0), n = db_i64(st, 1), kind = segment_kind_of(id),
+			first = segment_first_of(id);
 		struct bytes data = db_bytes(st, 3);
 		struct column *c;
 		uint32_t have;
@@ -445,7 +434,7 @@ int segments_load(struct profilestore *s, struct db *db, struct err *err)
 			return segment_damaged("lists", err);
 		c = segment_column(s->meta, (enum segment_kind)kind);
 		have = c ? column_n(c) : s->segments.saved[kind];
-		if (first != have || (uint64_t)db_i64(st, 2) != hash64(data.p, data.size, (uint64_t)kind))
+		if (first != have || (uint64_t)db_i64(st, 2) != segment_digest((enum segment_kind)kind, data))
 			return err_set(err, ERR_DAMAGED, "row %lld of segment is damaged, or one is missing",
 				       (long long)id);
 		if (segment_read(s->meta, (enum segment_kind)kind, (uint32_t)n, data, err) < 0)
@@ -484,7 +473,8 @@ static int find_small(struct db *db, uint32_t generation, struct joining *x, str
 	while ((r = db_step(st, err)) == DB_ROW) {
 		int64_t id = db_i64(st, 0), length = db_i64(st, 1);
 
-		if (n && (id >> ID_BITS != x->first_id >> ID_BITS || size + length > (int64_t)GROOM_SIZE)) {
+		if (n && (id >> SEGMENT_FIRST_BITS != x->first_id >> SEGMENT_FIRST_BITS ||
+			  size + length > (int64_t)GROOM_SIZE)) {
 			if (n >= GROOM_ROWS)
 				break;
 			n = 0;

@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Inside the repair of a profile store.
+ *
+ *   salvage.c           files: the database is copied, and the damaged one set aside
+ *   salvage_copy.c      profiles, series and totals
+ *   salvage_segments.c  the metadata store, with placeholders for lost entries
+ *   salvage_rows.c      reading the rows of a damaged table
+ */
+#pragma once
+
+#include "profilestore/internal.h"
+#include "profilestore/salvage.h"
+
+#define SALVAGE_MAX_ENTRIES ((uint64_t)COLUMN_MAX_ENTRIES)
+
+struct salvage {
+	struct db *from, *to;
+	uint64_t n[SEGMENT_N_KINDS];    /* entries of each table, with those that are lost */
+	uint64_t have[SEGMENT_N_KINDS]; /* entries that were copied, or got placeholders */
+	uint64_t n_filled;
+	bool gaps;
+	/* entries that placeholders refer to; each stack has a location of its own */
+	uint64_t string, function, line, location, n_locations;
+	int64_t generation;
+	uint8_t *stacks; /* salvage_segments.c's flags, by number; n_stacks of them */
+	uint64_t n_stacks;
+	uint64_t n_profiles, n_lost;
+	int64_t last_id;
+};
+
+/* ---- salvage_rows.c ---- */
+
+typedef int (*salvage_row_fn)(struct salvage *x, struct db_stmt *st, struct err *err);
+/*
+ * Call @row for each row of x->from that can be read. @sql selects rows with numbers from ?1 on, by number, the
+ * number first. The error is that of @row.
+ */
+int salvage_each_row(struct salvage *x, const char *sql, salvage_row_fn row, struct err *err);
+
+/* ---- salvage_segments.c ---- */
+
+/* A profile needs this stack. */
+void salvage_need_stack(struct salvage *x, uint64_t stack);
+/* @last is the largest number of a stack in a row that was taken. */
+void salvage_need_stacks_to(struct salvage *x, uint64_t last);
+/* After all profiles: copy the metadata store. */
+int salvage_copy_segments(struct salvage *x, struct err *err);
+
+/* ---- salvage_copy.c ---- */
+
+/* All that is sound in x->from (NULL: it could not be opened), in one transaction. */
+int salvage_copy(struct salvage *x, struct err *err);
