@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""kill -9 and failing system calls under mixed load, with an oracle of what was acknowledged.
+"""kill -9 and failing system calls under mixed load, with an oracle of the acknowledged items.
 
     bench/chaos.py [--kills 200] [--faults 2000] [--seed 1] [--keep]
 

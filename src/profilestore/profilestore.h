@@ -41,8 +41,8 @@ struct profilestore_options {
 	int64_t (*now_ms)(void), (*mono_ms)(void);
 };
 /*
- * A database that is damaged is set aside, and what is sound of it copied into a new one: notice() tells, and the
- * statistics. ERR_DAMAGED only if that fails, too.
+ * A database that is damaged is set aside, and its sound rows are copied into a new one: notice() and the
+ * statistics report it. ERR_DAMAGED only if that fails, too.
  */
 int profilestore_open(const struct profilestore_options *o, struct profilestore **ret, struct err *err);
 /* Profiles given to profilestore_add() are written before. Takes NULL. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Making room in a full store: the oldest profiles are deleted, then what nothing needs any more is swept.
+ * Making room in a full store: the oldest profiles are deleted, then entries of the metadata store that no profile needs are swept.
  *
  * A profile that meets a limit is held by the writer for some seconds, while grooming makes room. It is refused
  * only if the profiles of the last hour fill the store: those are not deleted for room, so that a flood of new ones

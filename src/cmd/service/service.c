@@ -175,7 +175,7 @@ static char *local_url(const char *url)
 	return mem_strdup(url);
 }
 
-/* What leaves this machine, and how to stop it. */
+/* Say which data leaves this machine, and how to stop that. */
 static void greet_upstreams(const struct service *v)
 {
 	AUTO(buf_done) struct buf names = { 0 };
