@@ -285,3 +285,22 @@ void profilestore_stats(struct profilestore *s, struct profilestore_stats *ret)
 	ret->n_set_aside = aside.n;
 	memcpy(ret->set_aside_why, aside.reason, sizeof(ret->set_aside_why));
 }
+
+uint64_t profilestore_n_unnamed(struct profilestore *s)
+{
+	struct reader rd;
+	uint64_t n;
+
+	reader_hold(s, &rd);
+	n = names_n_unnamed(s);
+	reader_end(&rd);
+	return n;
+}
+
+unsigned profilestore_n_set_aside(struct profilestore *s)
+{
+	struct salvage_list aside;
+
+	salvage_listed(s->dir, &aside);
+	return aside.n;
+}

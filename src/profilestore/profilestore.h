@@ -199,3 +199,6 @@ struct profilestore_stats {
 	char set_aside_why[512]; /* of the latest */
 };
 void profilestore_stats(struct profilestore *s, struct profilestore_stats *ret);
+/* The field of the same name alone, for callers that ask often: the rest is not computed. */
+uint64_t profilestore_n_unnamed(struct profilestore *s);
+unsigned profilestore_n_set_aside(struct profilestore *s);

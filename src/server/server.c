@@ -85,14 +85,11 @@ static bool on_tick(struct server *s)
 /* Artifacts are served all the same, so it is still "ok". */
 static const char *ok_text(const struct server *s)
 {
-	struct profilestore_stats st = { 0 };
-
-	if (s->opts.profiles)
-		profilestore_stats(s->opts.profiles, &st);
 	if (s->opts.profiles_why)
 		return "ok\nprofiles: the store cannot be opened; the log has the reason\n";
-	return st.n_set_aside ? "ok\nprofiles: a damaged database was set aside; /api/status has the reason\n"
-			      : "ok\n";
+	return s->opts.profiles && profilestore_n_set_aside(s->opts.profiles)
+		       ? "ok\nprofiles: a damaged database was set aside; /api/status has the reason\n"
+		       : "ok\n";
 }
 
 static int start_service(struct server *s, struct err *err)

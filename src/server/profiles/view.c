@@ -52,12 +52,9 @@ static void set_scale(struct api_merged *m, bool normalise)
 /* No one reports new names: poll, and merge again only if there are fewer unnamed addresses than before. */
 static bool sleeps_on(struct api *a)
 {
-	struct profilestore_stats st;
-
 	if (!a->looked || clock_mono_ms() >= a->wait_until_ms)
 		return false;
-	profilestore_stats(a->store, &st);
-	if (st.n_unnamed != a->n_unnamed)
+	if (profilestore_n_unnamed(a->store) != a->n_unnamed)
 		return false;
 	a->req->sleep_ms = POLL_MS;
 	return true;
@@ -75,7 +72,6 @@ static bool falls_asleep(struct api *a, const struct api_merged *m)
 int api_merge(struct api *a, struct api_merged *ret, struct err *err)
 {
 	AUTO(api_merged_done) struct api_merged m = { .compares = api_compares(a) };
-	struct profilestore_stats st;
 	bool normalise;
 	int64_t wait_ms;
 
@@ -86,11 +82,9 @@ int api_merge(struct api *a, struct api_merged *ret, struct err *err)
 		a->wait_until_ms = clock_mono_ms() + wait_ms;
 	if (wait_ms && sleeps_on(a))
 		return API_SLEEPS;
-	if (wait_ms) {
-		/* Before the merge, so that names that come meanwhile are seen next time. */
-		profilestore_stats(a->store, &st);
-		a->n_unnamed = st.n_unnamed;
-	}
+	/* Before the merge, so that names that come meanwhile are seen next time. */
+	if (wait_ms)
+		a->n_unnamed = profilestore_n_unnamed(a->store);
 	if (merge_side(a, false, &m, err) < 0 || (m.compares && merge_side(a, true, &m, err) < 0))
 		return -1;
 	if (wait_ms && falls_asleep(a, &m))
