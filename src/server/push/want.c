@@ -96,14 +96,21 @@ int want_parse(struct bytes body,
  * check has to find damage. */
 #define CHECK_MS 1000
 
+struct want_entry {
+	struct store_key key;
+	uint8_t sha256[STORE_SHA256_SIZE];
+	uint64_t total;
+	enum store_quality quality;
+};
+
 struct want_reply {
 	struct request *req;
 	struct arena arena;
 	int64_t check_until_ms;
 	const char *owner;
 	bool is_admin;
-	struct store_key *keys; /* of all entries */
-	size_t n_keys, room_keys;
+	struct want_entry *entries;
+	size_t n_entries, room_entries;
 	struct buf out;
 	struct json_writer json;
 };
@@ -138,9 +145,22 @@ static void reply_wanted(struct want_reply *r, uint64_t off, bool busy)
 static int entry_collect(void *arg, const struct push_request *asked, enum store_quality quality)
 {
 	struct want_reply *w = arg;
+	struct want_entry e = { .key = asked->key, .total = asked->total, .quality = quality };
 
-	VEC_PUSH(w->keys, w->n_keys, w->room_keys) = asked->key;
+	memcpy(e.sha256, asked->sha256, sizeof(e.sha256));
+	VEC_PUSH(w->entries, w->n_entries, w->room_entries) = e;
 	return 0;
+}
+
+/* A failed sync: each entry then finds out for itself. */
+static void entries_settle(struct want_reply *w)
+{
+	AUTO(mem_freep) struct store_key *keys = NEW_N(struct store_key, w->n_entries + 1);
+
+	for (size_t i = 0; i < w->n_entries; i++)
+		keys[i] = w->entries[i].key;
+	if (store_settle(w->req->s->opts.store, keys, w->n_entries, NULL) < 0)
+		log_warn("http", "/push/want: the store could not be synced");
 }
 
 /* 0: the object is on disk, and as far as is known whole: so it may be a reason not to want the bytes. */
@@ -152,11 +172,12 @@ static int entry_find(struct want_reply *w, const struct push_request *pr, struc
 	return store_find_sure(w->req->s->opts.store, &pr->key, how, &w->arena, ret, &err);
 }
 
-static int entry_look_up(void *arg, const struct push_request *asked, enum store_quality quality)
+static void entry_look_up(struct want_reply *w, const struct want_entry *e)
 {
-	struct want_reply *w = arg;
 	struct server *s = w->req->s;
-	struct push_request pr = *asked;
+	struct push_request pr = {
+		.key = e->key, .has_sha256 = true, .total = e->total, .is_admin = w->is_admin
+	};
 	struct store_meta there = { 0 };
 	uint64_t off = 0;
 	bool busy = false, is_here;
@@ -164,7 +185,7 @@ static int entry_look_up(void *arg, const struct push_request *asked, enum store
 
 	snprintf(pr.token, sizeof(pr.token), "%s", w->owner);
 	pr.meta.owner = str_of(pr.token);
-	pr.is_admin = w->is_admin;
+	memcpy(pr.sha256, e->sha256, sizeof(pr.sha256));
 	arena_reset(&w->arena);
 	is_here = entry_find(w, &pr, &there) == 0;
 	if (pr.total > s->opts.max_push) {
@@ -172,7 +193,7 @@ static int entry_look_up(void *arg, const struct push_request *asked, enum store
 	} else if (is_here && memcmp(there.sha256, pr.sha256, sizeof(pr.sha256)) == 0 &&
 		   there.origin == STORE_PUSHED) {
 		reply_unwanted(w, "same");
-	} else if (is_here && there.quality > quality) {
+	} else if (is_here && there.quality > e->quality) {
 		reply_unwanted(w, "better");
 	} else if ((owner = push_other_owner(s, &pr, &w->arena)).size) {
 		reply_owned(w, owner);
@@ -180,42 +201,39 @@ static int entry_look_up(void *arg, const struct push_request *asked, enum store
 		session_peek(s->push->sessions, &pr, &off, &busy);
 		reply_wanted(w, off, busy);
 	}
-	return 0;
+}
+
+static void entries_answer(struct want_reply *w)
+{
+	w->json = (struct json_writer){ .out = &w->out, .escape_slash = true };
+	w->check_until_ms = clock_mono_ms() + CHECK_MS;
+	arena_init(&w->arena);
+	json_open_object(&w->json, NULL);
+	json_open_array(&w->json, "objects");
+	for (size_t i = 0; i < w->n_entries; i++)
+		entry_look_up(w, &w->entries[i]);
+	json_close(&w->json);
+	json_close(&w->json);
+	arena_done(&w->arena);
 }
 
 static enum http_next want_run(struct request *req)
 {
-	struct want_reply w = { .req = req,
-				.json = { .escape_slash = true },
-				.owner = push_owner_name(req),
-				.is_admin = push_is_admin(req) };
+	struct want_reply w = { .req = req, .owner = push_owner_name(req), .is_admin = push_is_admin(req) };
 	struct err err = { 0 };
-	int r;
 
-	w.json.out = &w.out;
-	json_open_object(&w.json, NULL);
-	json_open_array(&w.json, "objects");
-	arena_init(&w.arena);
-	r = want_parse(buf_bytes(&req->body), entry_collect, &w, &err);
-	/* A failed sync: each entry then finds out for itself. */
-	if (r == 0 && store_settle(req->s->opts.store, w.keys, w.n_keys, NULL) < 0)
-		log_warn("http", "/push/want: the store could not be synced");
-	w.check_until_ms = clock_mono_ms() + CHECK_MS;
-	if (r == 0)
-		r = want_parse(buf_bytes(&req->body), entry_look_up, &w, &err);
-	if (r == 0) {
-		json_close(&w.json);
-		json_close(&w.json);
+	/* The body is parsed once, before the disk is read: its tree takes many times its size. */
+	if (want_parse(buf_bytes(&req->body), entry_collect, &w, &err) == 0) {
+		entries_settle(&w);
+		entries_answer(&w);
 		request_reply_body(req, 200, &w.out, "application/json", true);
 	} else {
 		char text[ERR_TEXT_SIZE + 32];
 
 		snprintf(text, sizeof(text), "the want list: %s", err.text);
 		push_reply(req, err.kind == ERR_LIMIT ? 413 : 400, NULL, text);
-		buf_done(&w.out);
 	}
-	arena_done(&w.arena);
-	free(w.keys);
+	free(w.entries);
 	return HTTP_REPLY;
 }
 
