@@ -7,8 +7,6 @@
  */
 #include "db/internal.h"
 
-#define BUSY_TIMEOUT_MS 10000
-
 /* Words of the WAL index header (https://sqlite.org/walformat.html, section 2.1). */
 enum { PAGE_SIZE_WORD = 3, LAST_FRAME_WORD = 4 };
 
@@ -48,6 +46,6 @@ int db_wal_truncate(struct db *db, int wait_ms, struct err *err)
 
 	sqlite3_busy_timeout(db->sq, wait_ms);
 	r = run_checkpoint(db, "PRAGMA wal_checkpoint(TRUNCATE)", err);
-	sqlite3_busy_timeout(db->sq, BUSY_TIMEOUT_MS);
+	sqlite3_busy_timeout(db->sq, db->busy_timeout_ms);
 	return r;
 }

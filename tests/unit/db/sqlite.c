@@ -156,6 +156,25 @@ static void a_second_writer_waits_then_fails(void **state)
 	db_close(other);
 }
 
+static void cutting_the_wal_off_keeps_the_busy_timeout(void **state)
+{
+	struct db_fixture *f = *state;
+	struct err err = { 0 };
+	struct db *w = open_at(f->path), *other;
+	int64_t from_ms;
+
+	exec_sql(w, "CREATE TABLE t (x)");
+	assert_done(db_open(f->path, &(struct db_options){ .busy_timeout_ms = 20 }, &other, &err));
+	assert_done(db_wal_truncate(other, 0, &err));
+	assert_done(db_begin(w, &err));
+	from_ms = clock_mono_ms();
+	assert_fails(db_begin(other, &err), ERR_IO, "BEGIN IMMEDIATE: database is locked");
+	assert_true(clock_mono_ms() - from_ms < 5000); /* the default is 10 000 ms */
+	db_rollback(w);
+	db_close(w);
+	db_close(other);
+}
+
 static void a_connection_for_reading_cannot_write(void **state)
 {
 	struct db_fixture *f = *state;
@@ -451,6 +470,7 @@ int main(void)
 		T(the_error_of_a_statement_has_its_text_and_reason),
 		T(a_transaction_is_seen_whole_or_not_at_all),
 		T(a_second_writer_waits_then_fails),
+		T(cutting_the_wal_off_keeps_the_busy_timeout),
 		T(a_connection_for_reading_cannot_write),
 		T(a_missing_database_is_created_only_on_request),
 		T(a_file_that_is_no_database_is_reported),
