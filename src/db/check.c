@@ -6,42 +6,40 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include "base/file.h"
 
 #define VERIFY_PAGES 64 /* read at once */
 
 static int first_bad_page(int fd, uint64_t *ret_page, struct err *err)
 {
-	uint8_t header[32];
-	uint32_t size;
+	uint8_t start[DB_HEADER_START];
 	AUTO(mem_freep) uint8_t *pages = NULL;
-	ssize_t n = pread(fd, header, sizeof(header), 0);
-	uint64_t n_pages;
+	struct db_header h;
 	struct stat st;
+	uint32_t size;
+	size_t got;
 
 	*ret_page = 0;
-	if (n != (ssize_t)sizeof(header) || header[20] != DIGEST_SIZE)
+	if (fd_pread(fd, start, sizeof(start), 0, &got, NULL) < 0 || got < sizeof(start))
 		return 0;
-	size = (uint32_t)header[16] << 8 | header[17];
-	size = size == 1 ? 65536 : size;
-	if (size < 512 || size & (size - 1))
+	db_header_read(start, &h);
+	size = h.page_size;
+	if (!h.has_digests || !size)
 		return 0;
-	n_pages = (uint64_t)header[28] << 24 | (uint64_t)header[29] << 16 | (uint64_t)header[30] << 8 |
-		  header[31];
-	if (fstat(fd, &st) != 0 || (uint64_t)st.st_size < n_pages * size) {
+	if (fstat(fd, &st) != 0 || (uint64_t)st.st_size < (uint64_t)h.n_pages * size) {
 		*ret_page = (uint64_t)st.st_size / size + 1;
 		return 0;
 	}
 	pages = mem_alloc((size_t)VERIFY_PAGES * size);
 	for (uint64_t page = 1;; page += VERIFY_PAGES) {
-		n = pread(fd, pages, (size_t)VERIFY_PAGES * size, (off_t)((page - 1) * size));
-		if (n < 0)
-			return err_os(err, errno, "cannot be read");
-		for (uint64_t i = 0; i < (uint64_t)n / size; i++)
+		if (fd_pread(fd, pages, (size_t)VERIFY_PAGES * size, (page - 1) * size, &got, err) < 0)
+			return -1;
+		for (uint64_t i = 0; i < got / size; i++)
 			if (!db_page_is_sound(pages + i * size, size, page + i)) {
 				*ret_page = page + i;
 				return 0;
 			}
-		if ((size_t)n < (size_t)VERIFY_PAGES * size)
+		if (got < (size_t)VERIFY_PAGES * size)
 			return 0;
 	}
 }

@@ -35,10 +35,8 @@ struct db_options {
 /*
  * A database that is made here has a digest in each page, which is compared when the page is read: damage of the
  * file is ERR_DAMAGED, never a wrong answer (docs/decisions/0020-page-digests.md). Another program that writes into
- * the file makes the digests wrong. db_page_is_sound() is the comparison, of page @number from 1.
- */
-bool db_page_is_sound(const uint8_t *page, uint32_t size, uint64_t number);
-/*
+ * the file makes the digests wrong.
+ *
  * The first page of the file whose digest differs, or that is missing; 0: none, or it has no digests. Pages that a
  * WAL replaces count, too: it has to be empty.
  */

@@ -40,6 +40,17 @@ int db_read_schema(struct db *db, struct db_schema *ret, struct err *err);
 #define DB_VFS      "lode"
 #define DIGEST_SIZE 8 /* bytes at the end of a page */
 void db_register_digests(void);
+bool db_page_is_sound(const uint8_t *page, uint32_t size, uint64_t number); /* @number from 1 */
+
+/* The start of a database's file (https://sqlite.org/fileformat.html, section 1.3). */
+#define DB_HEADER_START 32 /* bytes of it that have the fields below */
+struct db_header {
+	bool has_magic;
+	uint32_t page_size; /* 0: none that SQLite allows */
+	uint32_t n_pages;
+	bool has_digests;
+};
+void db_header_read(const uint8_t header[DB_HEADER_START], struct db_header *ret);
 
 /* Set WAL mode. Waits, up to the busy time-out, while other processes open the same new file. */
 int db_set_wal(struct db *db, struct err *err);

@@ -17,6 +17,7 @@
 #define HEADER_SIZE  100
 #define PAGE_SIZE_AT 16
 #define RESERVED_AT  20
+#define N_PAGES_AT   28
 #define PAGE_MIN     512
 #define PAGE_MAX     65536
 #define MAGIC        "SQLite format 3"
@@ -44,7 +45,7 @@ static uint64_t page_digest(const uint8_t *page, uint32_t size, uint64_t number)
 	return hash64(page, size - DIGEST_SIZE, number);
 }
 
-static bool digest_matches(const uint8_t *page, uint32_t size, uint64_t number)
+bool db_page_is_sound(const uint8_t *page, uint32_t size, uint64_t number)
 {
 	uint64_t digest;
 
@@ -52,26 +53,33 @@ static bool digest_matches(const uint8_t *page, uint32_t size, uint64_t number)
 	return le64toh(digest) == page_digest(page, size, number);
 }
 
-static uint32_t header_page_size(const uint8_t *p)
+void db_header_read(const uint8_t header[DB_HEADER_START], struct db_header *ret)
 {
-	uint32_t size = (uint32_t)p[PAGE_SIZE_AT] << 8 | p[PAGE_SIZE_AT + 1];
+	uint32_t size = (uint32_t)header[PAGE_SIZE_AT] << 8 | header[PAGE_SIZE_AT + 1], n_pages;
 
 	size = size == 1 ? PAGE_MAX : size;
-	return size >= PAGE_MIN && (size & (size - 1)) == 0 ? size : 0;
+	memcpy(&n_pages, header + N_PAGES_AT, sizeof(n_pages));
+	*ret = (struct db_header){
+		.has_magic = memcmp(header, MAGIC, sizeof(MAGIC)) == 0,
+		.page_size = size >= PAGE_MIN && (size & (size - 1)) == 0 ? size : 0,
+		.n_pages = be32toh(n_pages),
+		.has_digests = header[RESERVED_AT] == DIGEST_SIZE,
+	};
 }
 
 static void learn_header(struct digest_file *f, const uint8_t *p)
 {
-	uint32_t size = header_page_size(p);
+	struct db_header h;
 
-	if (!size || memcmp(p, MAGIC, sizeof(MAGIC)) != 0)
+	db_header_read(p, &h);
+	if (!h.page_size || !h.has_magic)
 		return;
-	if (size != f->page_size) {
+	if (h.page_size != f->page_size) {
 		free(f->page);
 		f->page = NULL;
 	}
-	f->page_size = size;
-	f->has_digests = p[RESERVED_AT] == DIGEST_SIZE;
+	f->page_size = h.page_size;
+	f->has_digests = h.has_digests;
 }
 
 static bool is_page(const struct digest_file *f, int size, sqlite3_int64 off)
@@ -87,14 +95,9 @@ static bool has_lost_digests(const uint8_t *page, uint32_t size)
 
 	memcpy(copy, page, size);
 	copy[RESERVED_AT] = DIGEST_SIZE;
-	lost = digest_matches(copy, size, FIRST_PAGE);
+	lost = db_page_is_sound(copy, size, FIRST_PAGE);
 	free(copy);
 	return lost;
-}
-
-bool db_page_is_sound(const uint8_t *page, uint32_t size, uint64_t number)
-{
-	return digest_matches(page, size, number);
 }
 
 /* ---- methods of a file ---- */
@@ -120,8 +123,9 @@ static int digest_read(sqlite3_file *file, void *p, int size, sqlite3_int64 off)
 	if (!is_page(f, size, off))
 		return SQLITE_OK;
 	if (f->has_digests)
-		return digest_matches(p, f->page_size, (uint64_t)off / f->page_size + 1) ? SQLITE_OK
-											 : SQLITE_IOERR_DATA;
+		return db_page_is_sound(p, f->page_size, (uint64_t)off / f->page_size + 1)
+			       ? SQLITE_OK
+			       : SQLITE_IOERR_DATA;
 	return off == 0 && has_lost_digests(p, f->page_size) ? SQLITE_IOERR_DATA : SQLITE_OK;
 }
 
