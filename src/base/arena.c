@@ -16,6 +16,7 @@
 #include <sanitizer/asan_interface.h>
 #endif
 #include "base/budget.h"
+#include "base/err.h"
 #include "base/mem.h"
 
 #ifndef ASAN_POISON_MEMORY_REGION
@@ -51,22 +52,28 @@ struct arena_block {
 	size_t size;
 };
 
+static void *arena_refuse(size_t size, struct err *err)
+{
+	(void)err_set(err, ERR_LIMIT, "no memory for %zu bytes", size);
+	return NULL;
+}
+
 /* @must: the allocation cannot be refused. */
-static struct arena_chunk *chunk_try(struct budget_hold *hold, size_t size, bool must)
+static struct arena_chunk *chunk_try(struct budget_hold *hold, size_t size, bool must, struct err *err)
 {
 	struct arena_chunk *c;
 	size_t all;
 
 	if (__builtin_add_overflow(size, sizeof(*c), &all))
-		return NULL;
+		return arena_refuse(size, err);
 	if (must)
 		budget_hold_charge(hold, all);
-	else if (budget_hold_add(hold, all, NULL) < 0)
+	else if (budget_hold_add(hold, all, err) < 0)
 		return NULL;
 	c = mem_try(all);
 	if (!c) {
 		budget_hold_sub(hold, all);
-		return NULL;
+		return arena_refuse(size, err);
 	}
 	c->next = NULL;
 	c->size = size;
@@ -126,20 +133,20 @@ void arena_reset(struct arena *a)
 }
 
 /* A place for @room bytes, more than the current chunk has; NULL when there is no memory. */
-static char *arena_grow(struct arena *a, size_t room, bool must)
+static char *arena_grow(struct arena *a, size_t room, bool must, struct err *err)
 {
 	size_t size = a->head ? MIN(a->head->size * 2, CHUNK_MAX) : CHUNK_MIN;
 	struct arena_chunk *c;
 
 	if (room > size / 4 && a->head) {
-		c = chunk_try(a->hold, room, must);
+		c = chunk_try(a->hold, room, must, err);
 		if (!c)
 			return NULL;
 		c->next = a->head->next;
 		a->head->next = c;
 		return c->data;
 	}
-	c = chunk_try(a->hold, MAX(size, room), must);
+	c = chunk_try(a->hold, MAX(size, room), must, err);
 	if (!c)
 		return NULL;
 	c->next = a->head;
@@ -149,13 +156,13 @@ static char *arena_grow(struct arena *a, size_t room, bool must)
 	return c->data;
 }
 
-static void *arena_take(struct arena *a, size_t size, bool must)
+static void *arena_take(struct arena *a, size_t size, bool must, struct err *err)
 {
 	size_t room;
 	char *p;
 
 	if (__builtin_add_overflow(size, ALIGN - 1 + GAP, &room))
-		return NULL;
+		return arena_refuse(size, err);
 	room &= ~(size_t)(ALIGN - 1);
 	if (!room)
 		room = ALIGN;
@@ -163,7 +170,7 @@ static void *arena_take(struct arena *a, size_t size, bool must)
 		p = a->pos;
 		a->pos += room;
 	} else {
-		p = arena_grow(a, room, must);
+		p = arena_grow(a, room, must, err);
 		if (!p)
 			return NULL;
 	}
@@ -172,14 +179,19 @@ static void *arena_take(struct arena *a, size_t size, bool must)
 	return p;
 }
 
+void *arena_try_err(struct arena *a, size_t size, struct err *err)
+{
+	return arena_take(a, size, false, err);
+}
+
 void *arena_try(struct arena *a, size_t size)
 {
-	return arena_take(a, size, false);
+	return arena_try_err(a, size, NULL);
 }
 
 void *arena_alloc(struct arena *a, size_t size)
 {
-	void *p = arena_take(a, size, true);
+	void *p = arena_take(a, size, true, NULL);
 
 	if (!p)
 		mem_none(1, size);

@@ -11,6 +11,7 @@
 struct arena_chunk;
 struct arena_block;
 struct budget_hold;
+struct err;
 
 struct arena {
 	struct arena_chunk *head;
@@ -19,7 +20,7 @@ struct arena {
 	size_t size; /* bytes handed out so far */
 	/*
 	 * Its memory is granted by this one, which the owner sets after arena_init() and which lives longer; NULL:
-	 * not counted. arena_try() fails if it refuses; the other functions charge it (base/budget.h).
+	 * not counted. arena_try_err() fails if it refuses; the other functions charge it (base/budget.h).
 	 */
 	struct budget_hold *hold;
 };
@@ -29,8 +30,9 @@ void arena_done(struct arena *a);  /* AUTO(arena_done) struct arena a; @a is ini
 void arena_reset(struct arena *a); /* drop all content, keep one chunk */
 
 void *arena_alloc(struct arena *a, size_t size); /* aligned to 16, uninitialised; never NULL */
-/* The same for large sizes; NULL when there is no memory. */
-void *arena_try(struct arena *a, size_t size);
+/* The same for large sizes. NULL: the hold refused (its error), or there is no memory (ERR_LIMIT). */
+void *arena_try_err(struct arena *a, size_t size, struct err *err);
+void *arena_try(struct arena *a, size_t size); /* without the error */
 /* Takes @p, @size bytes from malloc() that a->hold has granted already: it is freed with the arena. */
 void arena_adopt(struct arena *a, void *p, size_t size);
 void *arena_zalloc(struct arena *a, size_t size);             /* zeroed */

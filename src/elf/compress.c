@@ -382,16 +382,13 @@ static int content_read(const struct elf_image *img, const struct packed *what, 
 			struct bytes *ret, struct err *err)
 {
 	AUTO(stream_closep) struct stream *s = NULL;
-	uint8_t *p = arena_try(a, (size_t)what->content), nothing;
+	uint8_t *p = arena_try_err(a, (size_t)what->content, err), nothing;
 	size_t got;
 	int r = 0;
 
 	if (!p)
-		r = budget_hold_add(a->hold, what->content, err) < 0
-			    ? -1
-			    : err_set(err, ERR_LIMIT, "no memory for %llu bytes",
-				      (unsigned long long)what->content);
-	else if (what->packing == PLAIN)
+		return -1;
+	if (what->packing == PLAIN)
 		r = source_read_full(img->src, what->off, p, (size_t)what->content, SOURCE_RANDOM, err);
 	else
 		r = unpack_open(img, what, &s, err);

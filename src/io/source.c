@@ -65,9 +65,9 @@ int source_read_arena(struct source *s, struct byte_range range, size_t max, str
 	if (size > max)
 		return err_set(err, ERR_LIMIT, "%llu bytes at %llu are more than the %zu allowed", size, off,
 			       max);
-	p = arena_try(a, (size_t)size);
+	p = arena_try_err(a, (size_t)size, err);
 	if (!p)
-		return err_set(err, ERR_LIMIT, "no memory for %llu bytes", size);
+		return -1;
 	if (source_read_full(s, off, p, (size_t)size, SOURCE_RANDOM, err) < 0)
 		return -1;
 	*ret = bytes_of(p, (size_t)size);

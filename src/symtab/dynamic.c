@@ -38,10 +38,9 @@ static int dynamic_bytes(const struct dynamic *d, uint64_t addr, uint64_t size, 
 		size = MIN(MIN(size, (uint64_t)PART_MAX), MIN(seg->filesz - skip, d->img->src->size - off));
 		if (!size)
 			return 1;
-		p = arena_try(d->arena, (size_t)size);
+		p = arena_try_err(d->arena, (size_t)size, err);
 		if (!p)
-			return err_set(err, ERR_LIMIT, "no memory for %llu bytes of dynamic symbols",
-				       (unsigned long long)size);
+			return err_in(err, "dynamic symbols");
 		if (source_read(d->img->src, off, p, (size_t)size, SOURCE_RANDOM, &got, err) < 0)
 			return -1;
 		*ret = bytes_of(p, got);

@@ -405,6 +405,46 @@ static void content_is_granted_as_it_is_decompressed(void **state)
 	}
 }
 
+static void a_read_without_memory_is_refused_once_and_may_be_tried_again(void **state)
+{
+	AUTO(mem_freep) uint8_t *zeros = mem_zalloc(ZEROS_SIZE);
+	AUTO(elf_writer_done) struct elf_writer w = { 0 };
+	AUTO(buf_done) struct buf file = { 0 };
+	AUTO(source_closep) struct source *src = NULL;
+	AUTO(elf_closep) struct elf_image *img = NULL;
+	struct budget *memory = budget_new_undivided(MIB(8));
+	const struct elf_section *sec;
+	struct budget_stats stats;
+	struct budget_hold hold;
+	struct arena a = { 0 };
+	struct bytes got;
+	struct err err = { 0 };
+
+	elf_writer_init(&w, ELF_WRITER_X86_64, ET_DYN);
+	elf_writer_section(&w, ".debug_info", SHT_PROGBITS, 0, bytes_of(zeros, ZEROS_SIZE));
+	elf_writer_finish(&w, &file);
+	src = source_of_mem(buf_bytes(&file), "x");
+	assert_done(elf_open(src, &img, &err));
+	sec = elf_debug_section(img, ".debug_info");
+	budget_hold_init(&hold, memory, BUDGET_TABLE);
+	a.hold = &hold;
+	assert_true(budget_try(memory, BUDGET_TABLE, MIB(4)));
+	assert_fails(elf_section_read(img, sec, SIZE_MAX, &a, &got, &err), ERR_BUSY, "--memory");
+	assert_int_equal(atomic_load(&hold.used), 0);
+	budget_stats(memory, &stats);
+	assert_int_equal(stats.classes[BUDGET_TABLE].n_refused, 1);
+	assert_int_equal(stats.classes[BUDGET_TABLE].used, MIB(4));
+	assert_fails(source_read_arena(src, range_of(0, ZEROS_SIZE), SIZE_MAX, &a, &got, &err), ERR_BUSY,
+		     "--memory");
+	budget_return(memory, BUDGET_TABLE, MIB(4));
+	assert_done(elf_section_read(img, sec, SIZE_MAX, &a, &got, &err));
+	assert_true(bytes_eq(got, bytes_of(zeros, ZEROS_SIZE)));
+	arena_done(&a);
+	assert_int_equal(atomic_load(&hold.used), 0);
+	budget_hold_done(&hold);
+	budget_free(memory);
+}
+
 static void a_size_that_no_file_of_its_size_may_have_is_refused_at_once(void **state)
 {
 	AUTO(mem_freep) uint8_t *content = mem_alloc(KIB(16));
@@ -439,6 +479,7 @@ int main(void)
 		cmocka_unit_test(sections_without_bytes_and_out_of_bounds),
 		cmocka_unit_test(debug_sections_by_any_of_their_names),
 		cmocka_unit_test(content_is_granted_as_it_is_decompressed),
+		cmocka_unit_test(a_read_without_memory_is_refused_once_and_may_be_tried_again),
 		cmocka_unit_test(a_size_that_no_file_of_its_size_may_have_is_refused_at_once),
 	};
 
