@@ -143,15 +143,6 @@ static void print_end(const struct sockaddr *a, bool six, char out[48])
 		snprintf(out, 48, "%08X:%04X", words[3], port);
 }
 
-static struct str next_word(struct str *line)
-{
-	struct str word = { 0 };
-
-	while (line->size && !word.size)
-		word = str_cut(line, ' ');
-	return word;
-}
-
 bool peer_find_in_table(struct str text, const struct sockaddr *from, const struct sockaddr *to, uid_t *ret)
 {
 	char ends[2][2][48];
@@ -165,18 +156,18 @@ bool peer_find_in_table(struct str text, const struct sockaddr *from, const stru
 		uint64_t user, number;
 		bool six;
 
-		next_word(&line);
-		local = next_word(&line);
-		remote = next_word(&line);
-		state = next_word(&line);
+		str_word(&line);
+		local = str_word(&line);
+		remote = str_word(&line);
+		state = str_word(&line);
 		six = local.size > 8 + 5;
 		if (!str_eq(local, str_of(ends[six][0])) || !str_eq(remote, str_of(ends[six][1])))
 			continue;
 		for (int i = 0; i < 3; i++) /* queues, timer, retransmissions */
-			next_word(&line);
-		uid = next_word(&line);
-		next_word(&line);
-		inode = next_word(&line);
+			str_word(&line);
+		uid = str_word(&line);
+		str_word(&line);
+		inode = str_word(&line);
 		if (state.size != 2 || state.p[0] != '0' || !str_to_u64(uid, &user) ||
 		    !str_to_u64(inode, &number) || user > UINT32_MAX ||
 		    !is_connected((unsigned)(state.p[1] - '0'), number))
