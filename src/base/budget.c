@@ -44,7 +44,7 @@ struct budget {
 		uint64_t used, peak, n_refused;
 	} classes[BUDGET_N_CLASSES];
 	struct budget_hold *first, *last; /* that may wait, by age */
-	unsigned n_waiting;               /* threads, of holds and others */
+	unsigned n_waiting;               /* threads, of all holds */
 };
 
 /* ---- how much ---- */
@@ -145,29 +145,17 @@ static void grant_give_back(struct budget *b, enum budget_class cls, uint64_t by
 
 /* ---- grants without a hold ---- */
 
-bool budget_wait(struct budget *b, enum budget_class cls, uint64_t bytes, int64_t ms)
+bool budget_try(struct budget *b, enum budget_class cls, uint64_t bytes)
 {
-	const struct timespec until = condition_deadline(ms);
 	bool granted;
 
 	if (!b)
 		return true;
 	pthread_mutex_lock(&b->lock);
 	granted = grant_take(b, cls, bytes);
-	if (!granted && ms > 0 && bytes <= b->limits[cls].most) {
-		b->n_waiting++;
-		while (!granted && pthread_cond_timedwait(&b->returned, &b->lock, &until) == 0)
-			granted = grant_take(b, cls, bytes);
-		b->n_waiting--;
-	}
 	b->classes[cls].n_refused += !granted;
 	pthread_mutex_unlock(&b->lock);
 	return granted;
-}
-
-bool budget_try(struct budget *b, enum budget_class cls, uint64_t bytes)
-{
-	return budget_wait(b, cls, bytes, 0);
 }
 
 void budget_return(struct budget *b, enum budget_class cls, uint64_t bytes)

@@ -52,11 +52,6 @@ uint64_t budget_usual(void);
 bool budget_try(struct budget *b, enum budget_class cls, uint64_t bytes);
 void budget_return(struct budget *b, enum budget_class cls, uint64_t bytes);
 /*
- * As budget_try(), but wait up to @ms for others to return memory; for background work. The thread must not have
- * grants that others may wait for: with a hold, the budget knows of them.
- */
-bool budget_wait(struct budget *b, enum budget_class cls, uint64_t bytes, int64_t ms);
-/*
  * The error of a refusal. ERR_BUSY: the memory is used up now. ERR_LIMIT: @bytes are more than the class may ever
  * have. The text says which, and names --memory. Returns -1.
  */

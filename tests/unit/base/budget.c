@@ -256,12 +256,12 @@ static void a_wait_ends_when_memory_is_returned_or_time_is_over(void **state)
 	h.wait_ms = 60000;
 	h.cancel = &cancel;
 	assert_fails(budget_hold_add(&h, MIB(20), &err), ERR_CANCELLED, "cancelled");
-	assert_false(budget_wait(b, BUDGET_TABLE, MIB(20), 1));
+	assert_false(budget_try(b, BUDGET_TABLE, MIB(20)));
 	h.cancel = NULL;
 	pthread_create(&thread, NULL, return_soon, b);
 	assert_done(budget_hold_add(&h, MIB(20), &err));
 	pthread_join(thread, NULL);
-	assert_true(budget_wait(b, BUDGET_TABLE, MIB(20), 60000));
+	assert_true(budget_try(b, BUDGET_TABLE, MIB(20)));
 	budget_return(b, BUDGET_TABLE, MIB(20));
 	budget_hold_done(&h);
 	assert_int_equal(used(b, BUDGET_TABLE), 0);
