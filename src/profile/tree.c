@@ -414,11 +414,16 @@ static uint32_t node_below_label(struct profile_tree *t, const struct profile *p
 		x->path[n++] = s;
 	at = x->turns[s] == x->turn ? x->places[s] : x->places[0];
 	while (n) {
-		uint32_t l;
+		uint32_t l, first, end;
 
 		s = x->path[--n];
 		l = p->stacks.p[s].location;
-		for (uint32_t i = f->first[l]; i < f->first[l + 1]; i++)
+		first = f->first[l];
+		end = f->first[l + 1];
+		/* The caller checks it again. */
+		if (deadline_over(t->deadline, STEPS_OF_FRAME * (1 + end - first)))
+			break;
+		for (uint32_t i = first; i < end; i++)
 			go_down(t, &at, f->list.p[i]);
 		x->places[s] = at;
 		x->turns[s] = x->turn;
@@ -540,6 +545,8 @@ static int add_by_label(struct profile_tree *t, const struct tree_values *v, con
 	for (uint32_t i = 0; i < p->n_samples; i++) {
 		uint32_t node = node_below_label(t, p, f, i, &x);
 
+		if (deadline_check(t->deadline, STEPS_OF_FRAME, err) < 0)
+			return -1;
 		if (!column_reserve(t, v->to))
 			return profile_err_memory(t->p, err);
 		add_sample(v, i, node);

@@ -290,6 +290,16 @@ static struct profile *deep_profile(void)
 	return folded(buf_cstr(&b));
 }
 
+/* 8000 short stacks of 60 functions: the stacks take nearly all of the time. */
+static struct profile *wide_profile(void)
+{
+	AUTO(buf_done) struct buf b = { 0 };
+
+	for (unsigned i = 0; i < 8000; i++)
+		buf_printf(&b, "a%u;b%u;c%u 1\n", i / 400, i / 20 % 20, i % 20);
+	return folded(buf_cstr(&b));
+}
+
 static void a_passed_deadline_ends_every_view(void **state)
 {
 	static const struct profile_view views[] = { { 0 },
@@ -297,16 +307,19 @@ static void a_passed_deadline_ends_every_view(void **state)
 						     { .label = "service" },
 						     { .focus = "^f99" },
 						     { .by = PROFILE_BY_LINE } };
-	AUTO(profile_freep) struct profile *p = deep_profile();
+	AUTO(profile_freep) struct profile *deep = deep_profile();
+	AUTO(profile_freep) struct profile *wide = wide_profile();
 
-	for (size_t i = 0; i < ARRAY_SIZE(views); i++) {
+	for (size_t i = 0; i < 2 * ARRAY_SIZE(views); i++) {
+		const struct profile_view *view = &views[i / 2];
 		struct deadline d = deadline_in(0, "the query", NULL);
 		const struct profile_limits limits = { .deadline = &d };
 		AUTO(profile_tree_freep) struct profile_tree *t = NULL;
 		struct err err = { 0 };
 
-		assert_done(profile_tree_new(&views[i], &limits, &t, &err));
-		assert_fails(profile_tree_add(t, p, 0, 0, 1, &err), ERR_CANCELLED, "took longer than");
+		assert_done(profile_tree_new(view, &limits, &t, &err));
+		assert_fails(profile_tree_add(t, i % 2 ? wide : deep, 0, 0, 1, &err), ERR_CANCELLED,
+			     "took longer than");
 	}
 }
 
