@@ -52,7 +52,7 @@ static void classes_refine(struct pattern *p, const struct byte_set *s)
 
 static void classes_find(struct pattern *p)
 {
-	struct byte_set word = { { 0 } };
+	struct byte_set word = { { 0 } }, alone = { { 0 } };
 
 	p->n_classes = 1;
 	for (unsigned b = 0; b < 256; b++)
@@ -64,8 +64,9 @@ static void classes_find(struct pattern *p)
 	for (size_t i = 0; i < p->n_ops; i++) {
 		struct byte_set one = { { 0 } };
 
-		if (p->ops[i].kind != OP_BYTE)
+		if (p->ops[i].kind != OP_BYTE || set_has(&alone, p->ops[i].byte))
 			continue;
+		set_add(&alone, p->ops[i].byte);
 		set_add(&one, p->ops[i].byte);
 		classes_refine(p, &one);
 	}
