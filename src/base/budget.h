@@ -105,14 +105,6 @@ static inline int budget_hold_check(struct budget_hold *h, struct err *err)
 	return h && atomic_load_explicit(&h->over, memory_order_relaxed) ? budget_hold_over(h, err) : 0;
 }
 
-struct budget_stats {
-	uint64_t total;
-	struct budget_class_stats {
-		const char *name; /* "body", "profile", ... */
-		uint64_t used, peak, least, most;
-		uint64_t n_refused;
-	} classes[BUDGET_N_CLASSES];
-};
 /* Something uses @now bytes; *last is how many it used before, 0 at first. Charges the difference. */
 static inline void budget_hold_track(struct budget_hold *h, uint64_t *last, uint64_t now)
 {
@@ -123,5 +115,13 @@ static inline void budget_hold_track(struct budget_hold *h, uint64_t *last, uint
 	*last = now;
 }
 
+struct budget_stats {
+	uint64_t total;
+	struct budget_class_stats {
+		const char *name; /* "body", "profile", ... */
+		uint64_t used, peak, least, most;
+		uint64_t n_refused;
+	} classes[BUDGET_N_CLASSES];
+};
 /* With a @b of NULL all are 0 but the names. */
 void budget_stats(struct budget *b, struct budget_stats *ret);

@@ -376,6 +376,7 @@ struct dwarf_reader {
 };
 
 /* Take @n bytes of the budget. ERR_LIMIT: it is used up. */
+int dwarf_reader_spend(struct dwarf_reader *r, uint64_t n, struct err *err);
 /* Charge the memory of the reader's lists and buffers; dwarf_reader_spend() fails if it is too much. */
 void dwarf_reader_account(struct dwarf_reader *r);
 /* VEC_GROW() of a list of the reader. */
@@ -386,7 +387,6 @@ void dwarf_reader_account(struct dwarf_reader *r);
 			dwarf_reader_account(r); \
 		}                                \
 	} while (0)
-int dwarf_reader_spend(struct dwarf_reader *r, uint64_t n, struct err *err);
 
 /* Go from the skeleton at hand to its split unit. If that cannot be read, r->split_err says why. */
 int dwarf_reader_split(struct dwarf_reader *r, struct err *err);
