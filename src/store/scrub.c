@@ -58,23 +58,11 @@ int scrub_pass(struct store *st, int (*each)(void *arg, uint64_t n), void *arg, 
 	return r;
 }
 
-static bool scrub_wait(struct scrub *s, int64_t ms)
-{
-	int64_t until_ms = clock_mono_ms() + ms, left_ms;
-	bool stop;
-
-	pthread_mutex_lock(&s->lock);
-	while (!s->stop && (left_ms = until_ms - clock_mono_ms()) > 0)
-		condition_wait(&s->changed, &s->lock, left_ms);
-	stop = s->stop;
-	pthread_mutex_unlock(&s->lock);
-	return stop;
-}
-
 static int scrub_rest(void *arg, uint64_t n)
 {
 	struct scrub *s = arg;
-	bool stop = scrub_wait(s, (clock_mono_ms() - s->started_ms) * IDLE);
+	bool stop = condition_pause(&s->changed, &s->lock, &s->stop,
+				    (clock_mono_ms() - s->started_ms) * IDLE);
 
 	s->started_ms = clock_mono_ms();
 	return stop ? 1 : 0;
@@ -87,7 +75,7 @@ static void *scrub_run(void *arg)
 
 	pthread_setname_np(pthread_self(), "lode-check");
 	setpriority(PRIO_PROCESS, (id_t)gettid(), NICENESS);
-	while (!scrub_wait(s, wait_ms)) {
+	while (!condition_pause(&s->changed, &s->lock, &s->stop, wait_ms)) {
 		struct err err = { 0 };
 		uint64_t n_bad;
 
