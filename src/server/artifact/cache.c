@@ -176,6 +176,17 @@ static void cache_entry_free(struct cache_entry *e)
 	free(e);
 }
 
+/* Under the lock, unless no other thread has @c. Remove an entry that the map no longer has, and its file. */
+static void cache_remove(struct cache *c, struct cache_entry *e)
+{
+	AUTO(mem_freep) char *file = file_name_of(e->name, e->digest);
+
+	cache_list_del(c, e);
+	c->bytes -= e->size;
+	unlinkat(c->dir_fd, file, 0);
+	cache_entry_free(e);
+}
+
 /*
  * Under the lock. Remove the least recently used, until @size more bytes fit. Returns them chained by
  * `older`, for cache_evict_files().
@@ -401,13 +412,8 @@ static void cache_forget(struct cache *c, const char *name)
 	pthread_mutex_lock(&c->lock);
 	e = map_get(&c->map, bytes_of(name, strlen(name)));
 	if (e && !e->tmp) {
-		AUTO(mem_freep) char *file = file_name_of(name, e->digest);
-
-		cache_list_del(c, e);
 		map_del(&c->map, bytes_of(name, strlen(name)));
-		c->bytes -= e->size;
-		cache_entry_free(e);
-		unlinkat(c->dir_fd, file, 0);
+		cache_remove(c, e);
 	}
 	pthread_mutex_unlock(&c->lock);
 }
@@ -521,16 +527,6 @@ static int entry_by_use(const void *a, const void *b)
 	return x->used_ns < y->used_ns ? -1 : x->used_ns > y->used_ns;
 }
 
-static void cache_drop_twin(struct cache *c, struct cache_entry *e)
-{
-	AUTO(mem_freep) char *file = file_name_of(e->name, e->digest);
-
-	cache_list_del(c, e);
-	c->bytes -= e->size;
-	unlinkat(c->dir_fd, file, 0);
-	cache_entry_free(e);
-}
-
 static int cache_read_folder(struct cache *c, struct err *err)
 {
 	int fd = openat(c->dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -572,7 +568,7 @@ static int cache_read_folder(struct cache *c, struct err *err)
 						   list[i]);
 
 		if (twin) /* of another digest: a crash came between two versions; the later one is used */
-			cache_drop_twin(c, twin);
+			cache_remove(c, twin);
 		VEC_PUSH(c->to_check, c->n_to_check, c->room_to_check) = mem_strdup(list[i]->name);
 		cache_list_add(c, list[i]);
 		c->bytes += list[i]->size;
