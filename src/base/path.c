@@ -43,6 +43,14 @@ size_t path_canonical(struct str s, char *out)
 	return n;
 }
 
+size_t path_rooted(struct str s, char *out)
+{
+	if (s.size && s.p[0] == '/')
+		return path_canonical(s, out);
+	out[0] = '/';
+	return 1 + path_canonical(s, out + 1);
+}
+
 bool path_is_absolute(struct str s)
 {
 	if (s.size && (s.p[0] == '/' || s.p[0] == '\\'))

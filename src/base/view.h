@@ -71,6 +71,7 @@ bool str_to_u64(struct str s, uint64_t *ret);
  * never climbs above the start. Returns the size written without the NUL; @out has room for s.size + 2 bytes.
  */
 size_t path_canonical(struct str s, char *out);
+size_t path_rooted(struct str s, char *out); /* the same, and a relative path gets a leading slash */
 bool path_is_absolute(struct str s); /* also "C:\\dir", "C:/dir" and "\\\\host\\dir": files may name what
 					another system has */
 struct str path_basename(struct str s);

@@ -34,10 +34,8 @@ void net_escape(struct buf *out, struct str s, bool slashes)
 bool net_escape_source(struct buf *out, struct str path)
 {
 	AUTO(mem_freep) char *canonical = mem_alloc(path.size + 2);
-	struct str name = { canonical, path_canonical(path, canonical) };
+	struct str name = { canonical + 1, path_rooted(path, canonical) - 1 };
 
-	while (name.size && name.p[0] == '/')
-		name = (struct str){ name.p + 1, name.size - 1 };
 	if (!name.size || !net_path_is_inside(name))
 		return false;
 	net_escape(out, name, true);

@@ -407,11 +407,8 @@ static bool remote_normal(const struct resolve_request *req, struct arena *a, st
 		return false;
 	if (req->kind != RESOLVE_SOURCE)
 		return true;
-	name = arena_alloc(a, req->arg.size + 3);
-	name[0] = '/';
-	ret->arg = (struct str){ name, 1 + path_canonical(req->arg, name + 1) };
-	while (ret->arg.size > 1 && ret->arg.p[1] == '/')
-		ret->arg = (struct str){ ret->arg.p + 1, ret->arg.size - 1 };
+	name = arena_alloc(a, req->arg.size + 2);
+	ret->arg = (struct str){ name, path_rooted(req->arg, name) };
 	return true;
 }
 

@@ -206,16 +206,13 @@ static int find_source(struct store_request *k, struct resolve_answer *ret, stru
 
 	if (!arg.size || arg.size > STORE_MAX_ARG || memchr(arg.p, '\0', arg.size))
 		return store_missing(k, "not a path");
-	canonical = arena_alloc(k->a, arg.size + 3);
-	canonical[0] = '/';
-	path = (struct str){ canonical + 1, path_canonical(arg, canonical + 1) };
-	while (path.size && path.p[0] == '/')
-		path = (struct str){ path.p + 1, path.size - 1 };
+	canonical = arena_alloc(k->a, arg.size + 2);
+	path = (struct str){ canonical, path_rooted(arg, canonical) };
 	/* Fetched sources have their canonical path as name; those of older versions have that of the request. */
 	r = answer_object(k, STORE_SOURCE, arg, ret, err);
-	if (r == RESOLVE_MISSING && !str_eq(arg, (struct str){ path.p - 1, path.size + 1 }))
-		r = answer_object(k, STORE_SOURCE, (struct str){ path.p - 1, path.size + 1 }, ret, err);
-	return r == RESOLVE_MISSING ? find_in_tar(k, path, ret, err) : r;
+	if (r == RESOLVE_MISSING && !str_eq(arg, path))
+		r = answer_object(k, STORE_SOURCE, path, ret, err);
+	return r == RESOLVE_MISSING ? find_in_tar(k, (struct str){ path.p + 1, path.size - 1 }, ret, err) : r;
 }
 
 /* ---- the resolver ---- */

@@ -35,18 +35,12 @@ static bool source_paths_of(struct work *w, struct str arg, struct source_paths 
 
 	if (!arg.size || arg.size > MAX_PATH || memchr(arg.p, '\0', arg.size))
 		return false;
-	p = arena_alloc(w->a, arg.size + 3);
-	p[0] = '/';
-	n = path_canonical(arg, p + 1);
-	p[1 + n] = '\0';
-	if (n && p[1] == '/') {
-		p++;
-		n--;
-	}
-	if (n == 0)
+	p = arena_alloc(w->a, arg.size + 2);
+	n = path_rooted(arg, p);
+	if (n == 1)
 		return false;
-	ret->absolute = (struct str){ p, n + 1 };
-	ret->relative = (struct str){ p + 1, n };
+	ret->absolute = (struct str){ p, n };
+	ret->relative = (struct str){ p + 1, n - 1 };
 	ret->list[0] = ret->absolute;
 	ret->list[1] = ret->relative;
 	ret->list[2] = arg;

@@ -51,6 +51,38 @@ static void canonical(void **state)
 	}
 }
 
+static void rooted(void **state)
+{
+	static const struct {
+		const char *in, *out;
+	} cases[] = {
+		{ "", "/" },
+		{ "/", "/" },
+		{ "//", "/" },
+		{ ".", "/" },
+		{ "..", "/" },
+		{ "a/..", "/" },
+		{ "a/..//b", "/b" },
+		{ "x.c", "/x.c" },
+		{ "./x.c", "/x.c" },
+		{ "../../x.c", "/x.c" },
+		{ "/x.c", "/x.c" },
+		{ "//x.c", "/x.c" },
+		{ "/../x/./y/", "/x/y/" },
+		{ "a//b/", "/a/b/" },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		struct str in = str_of(cases[i].in);
+		char *out = malloc(in.size + 2); /* on the heap, so that the sanitizer sees where it ends */
+		size_t n = path_rooted(in, out);
+
+		assert_string_equal(out, cases[i].out);
+		assert_int_equal(n, strlen(out));
+		free(out);
+	}
+}
+
 static void basename_and_dirname(void **state)
 {
 	assert_str(path_basename(STR("/a/b.c")), "b.c");
@@ -70,6 +102,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(canonical),
+		cmocka_unit_test(rooted),
 		cmocka_unit_test(basename_and_dirname),
 	};
 
