@@ -86,15 +86,17 @@ int content_is_whole(struct store *st, const struct store_meta *meta, bool *ret,
 	char name[STORE_CONTENT_NAME_SIZE];
 	struct blob_stamp stamp;
 	struct err why = { 0 };
+	enum known_state state;
 	int r = st->blobs->ops->stat(st->blobs, store_content_name(meta->sha256, meta->raw, name), &stamp,
 				     err);
 
 	*ret = false;
 	if (r)
 		return r < 0 ? -1 : 0;
-	if (stamp.size != meta->stored_size || known_content(&st->known, name, &stamp) == KNOWN_DAMAGED)
+	state = known_content(&st->known, name, &stamp);
+	if (stamp.size != meta->stored_size || state == KNOWN_DAMAGED)
 		return 0;
-	if (known_content(&st->known, name, &stamp) == KNOWN_WHOLE) {
+	if (state == KNOWN_WHOLE) {
 		*ret = true;
 		return 0;
 	}

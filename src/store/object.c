@@ -272,8 +272,8 @@ static struct source *noted_source_new(struct store *st, const char *content, co
 }
 
 /* Open frames. Their table may be damaged. */
-static int frames_open(struct store *st, const struct store_meta *meta, const char *content,
-		       const struct blob_stamp *stamp, struct source **ret, struct err *err)
+static int frames_open(struct store *st, const char *content, const struct blob_stamp *stamp,
+		       struct source **ret, struct err *err)
 {
 	struct source *s = TAKE(*ret);
 
@@ -282,11 +282,7 @@ static int frames_open(struct store *st, const struct store_meta *meta, const ch
 		return err_in(err, "%s", content);
 	}
 	*ret = noted_source_new(st, content, stamp, s);
-	if (s->size == meta->size)
-		return 0;
-	known_content_add(&st->known, content, stamp, false);
-	return err_set(err, ERR_INVALID, "%s: has %llu bytes, the record says %llu", content,
-		       (unsigned long long)s->size, (unsigned long long)meta->size);
+	return 0;
 }
 
 /*
@@ -314,12 +310,15 @@ static int content_open(struct store *st, const struct store_meta *meta, struct 
 	}
 	r = st->blobs->ops->open(st->blobs, name, &s, err);
 	if (r == 0 && !meta->raw)
-		r = frames_open(st, meta, name, &stamp, &s, err);
+		r = frames_open(st, name, &stamp, &s, err);
 	if (r)
 		return r;
-	if (s->size != meta->size)
+	if (s->size != meta->size) {
+		if (!meta->raw)
+			known_content_add(&st->known, name, &stamp, false);
 		return err_set(err, ERR_INVALID, "%s: has %llu bytes, the record says %llu", name,
 			       (unsigned long long)s->size, (unsigned long long)meta->size);
+	}
 	s->mtime = meta->mtime;
 	*ret = TAKE(s);
 	return 0;
