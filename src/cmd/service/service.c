@@ -33,8 +33,6 @@ struct service {
 	struct room *room;
 	struct net *net; /* NULL: no other server is asked */
 	struct net_url_list upstreams;
-	unsigned max_misses;       /* of them, a minute and client */
-	bool redirects;            /* of them to other hosts are followed */
 	bool upstreams_default;    /* the default server, which nobody chose */
 	struct resolver *upstream; /* belongs to the resolver; NULL: none */
 	struct resolver *resolver;
@@ -256,11 +254,13 @@ static int open_store(struct service *v, const struct settings *s, const char *d
 	return o->off ? 0 : store_open(dir, &opts, &v->store, err);
 }
 
-static int open_upstream(struct service *v, const char *data, struct resolver *before, struct err *err)
+static int open_upstream(struct service *v, const struct settings *s, const char *data,
+			 struct resolver *before, struct err *err)
 {
+	const struct upstream_settings *o = &service_settings(s)->upstream;
 	const struct net_options net = { .max_fetches = MAX_FETCHES,
 					 .max_per_server = MAX_PER_SERVER,
-					 .redirects = v->redirects ? NET_REDIRECT_ANY_HOST
+					 .redirects = o->redirects ? NET_REDIRECT_ANY_HOST
 								   : NET_REDIRECT_SAME_HOST };
 	AUTO(mem_freep) char *spool = mem_printf("%s/spool", data);
 	struct resolve_upstream_options opts = {
@@ -270,7 +270,7 @@ static int open_upstream(struct service *v, const char *data, struct resolver *b
 		.spool_dir = spool,
 		.room = v->room,
 		.before = before,
-		.max_misses = v->max_misses,
+		.max_misses = o->max_misses,
 	};
 
 	if (net_new(&net, &v->net, err) < 0 || net_start_thread(v->net, err) < 0)
@@ -281,8 +281,8 @@ static int open_upstream(struct service *v, const char *data, struct resolver *b
 }
 
 /* The resolvers in the order in which they are asked: the index, the store, other servers. */
-static int open_resolvers(struct service *v, const struct resolve_index_options *index, const char *data,
-			  struct err *err)
+static int open_resolvers(struct service *v, const struct settings *s,
+			  const struct resolve_index_options *index, const char *data, struct err *err)
 {
 	struct resolver *links[RESOLVE_MAX_LINKS];
 	size_t n = 0;
@@ -295,7 +295,7 @@ static int open_resolvers(struct service *v, const struct resolve_index_options 
 	v->resolver = n > 1 ? resolve_chain_new(links, n) : links[0];
 	if (!v->upstreams.n)
 		return 0;
-	if (open_upstream(v, data, v->resolver, err) < 0)
+	if (open_upstream(v, s, data, v->resolver, err) < 0)
 		return -1;
 	v->resolver = resolve_chain_new((struct resolver *const[]){ v->resolver, v->upstream }, 2);
 	return 0;
@@ -475,8 +475,6 @@ static int service_start(struct service *v, struct settings *s, const struct ser
 	v->memory = budget_new(o->memory);
 	v->room = room_new(o->min_free);
 	upstream_servers(s, &v->upstreams, &v->upstreams_default);
-	v->redirects = o->upstream.redirects;
-	v->max_misses = o->upstream.max_misses;
 	if (start_scan(v, s, &files, err) < 0)
 		return -1;
 
@@ -485,7 +483,7 @@ static int service_start(struct service *v, struct settings *s, const struct ser
 	resolve.points_dir = files.points;
 	resolve.scan = o->scan.passive ? NULL : v->scan;
 	resolve.helpers = v->helpers;
-	if (open_store(v, s, places->data, err) < 0 || open_resolvers(v, &resolve, places->data, err) < 0 ||
+	if (open_store(v, s, places->data, err) < 0 || open_resolvers(v, s, &resolve, places->data, err) < 0 ||
 	    open_profiles(v, s, places->data, err) < 0)
 		return -1;
 
