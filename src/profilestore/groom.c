@@ -15,6 +15,7 @@ static int groom_series(struct profilestore *s, bool *ret_more, struct err *err)
 	bool more;
 	int r = 0;
 
+	*ret_more = false;
 	if (s->groom_series >= n)
 		s->groom_series = 0;
 	if (!n)
@@ -51,32 +52,17 @@ static int copy_wal(struct profilestore *s, struct err *err)
 
 int profilestore_groom(struct profilestore *s, bool *ret_more, struct err *err)
 {
-	bool more = false;
-	int r;
+	/* In this order; each one begins when those before it have no more to do. */
+	static int (*const parts[])(struct profilestore * s, bool *ret_more,
+				    struct err *err) = { retain_groom, series_sweep,   room_groom,
+							 sweep_groom,  segments_groom, groom_series };
+	int r = 0;
 
 	*ret_more = false;
 	pthread_mutex_lock(&s->groom_lock);
 	epoch_release(s);
-	r = retain_groom(s, &more, err);
-	*ret_more |= more;
-	if (r == 0 && !more) {
-		r = series_sweep(s, &more, err);
-		*ret_more |= more;
-	}
-	if (r == 0 && !more) {
-		r = room_groom(s, &more, err);
-		*ret_more |= more;
-	}
-	if (r == 0 && !more) {
-		r = sweep_groom(s, s->sweep, &more, err);
-		*ret_more |= more;
-	}
-	if (r == 0 && !more) {
-		r = segments_groom(s, &more, err);
-		*ret_more |= more;
-	}
-	if (r == 0 && !more)
-		r = groom_series(s, ret_more, err);
+	for (size_t i = 0; r == 0 && !*ret_more && i < ARRAY_SIZE(parts); i++)
+		r = parts[i](s, ret_more, err);
 	if (r == 0)
 		r = copy_wal(s, err);
 	pthread_mutex_unlock(&s->groom_lock);

@@ -204,7 +204,7 @@ void profilestore_close(struct profilestore *s)
 	if (!s)
 		return;
 	profilestore_writer_stop(s);
-	sweep_free(s, s->sweep);
+	sweep_free(s);
 	names_close(s);
 	epoch_release(s);
 	while (s->n_readers)

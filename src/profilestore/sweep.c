@@ -563,8 +563,9 @@ static int sweep_step(struct sweep *w, struct err *err)
 	return 0;
 }
 
-int sweep_groom(struct profilestore *s, struct sweep *w, bool *ret_more, struct err *err)
+int sweep_groom(struct profilestore *s, bool *ret_more, struct err *err)
 {
+	struct sweep *w = s->sweep;
 	bool more = false;
 	int r;
 
@@ -595,14 +596,12 @@ struct sweep *sweep_new(void)
 	return NEW(struct sweep);
 }
 
-void sweep_free(struct profilestore *s, struct sweep *w)
+void sweep_free(struct profilestore *s)
 {
-	if (!w)
-		return;
 	if (s->names)
 		names_note_changes(s, false);
-	sweep_end(w);
-	free(w);
+	sweep_end(s->sweep);
+	free(s->sweep);
 }
 
 void sweep_ask(struct sweep *w)

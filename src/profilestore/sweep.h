@@ -12,12 +12,12 @@ struct meta;
 struct sweep;
 
 struct sweep *sweep_new(void);
-void sweep_free(struct profilestore *s, struct sweep *w); /* takes NULL */
+void sweep_free(struct profilestore *s); /* the sweep of @s */
 /* Begin one with the next step, unless one is under way. */
 void sweep_ask(struct sweep *w);
 bool sweep_runs(const struct sweep *w); /* or is about to */
 /* One step. *ret_more: a sweep is under way. */
-int sweep_groom(struct profilestore *s, struct sweep *w, bool *ret_more, struct err *err);
+int sweep_groom(struct profilestore *s, bool *ret_more, struct err *err);
 
 /* names_sweep.c: the state of naming for new tables. */
 struct sweep_numbers {
