@@ -67,6 +67,11 @@ struct series *series_next(const struct profilestore *s, const struct profilesto
  */
 int series_list(const struct profilestore *s, const struct profilestore_range *r, struct series ***ret,
 		size_t *ret_n, struct err *err);
+/* The times of all profiles, within the bounds that the series have. None: first_ms INT64_MAX, last_ms INT64_MIN. */
+struct series_span {
+	int64_t first_ms, last_ms;
+};
+struct series_span series_span(const struct profilestore *s);
 /* Rollups may be due from @ms on, if not from earlier on. */
 void series_groom_from(struct series *x, int64_t ms);
 struct str series_label(const struct series *x, struct str name); /* empty: none */
@@ -313,7 +318,12 @@ int rollup_groom(struct profilestore *s, struct series *x, struct sums *sums, bo
 int retain_groom(struct profilestore *s, bool *ret_more, struct err *err);
 /* One step of deleting the profiles before @before_ms: *ret_n of them; @for_room: not for their age. */
 int expire_before(struct profilestore *s, int64_t before_ms, bool for_room, uint64_t *ret_n, struct err *err);
-int64_t oldest_row_ms(const struct profilestore *s); /* INT64_MAX: there is no profile */
+/*
+ * One step of deleting the oldest hour of @span to make room, without the profiles from @keep_ms on. There are
+ * profiles before @keep_ms.
+ */
+int expire_oldest(struct profilestore *s, const struct series_span *span, int64_t keep_ms, uint64_t *ret_n,
+		  struct err *err);
 
 /* sender.c: shares of senders. */
 struct sender {
@@ -353,7 +363,8 @@ struct room {
 int room_groom(struct profilestore *s, bool *ret_more, struct err *err);
 /* In the writer's thread: a job has met a limit. false: it is to be refused; true: it may be held for a while. */
 bool room_wait(struct profilestore *s);
-int64_t room_keep_ms(struct profilestore *s); /* profiles from here on are not deleted to make room */
+/* Profiles from here on are not deleted to make room. */
+int64_t room_keep_ms(const struct series_span *span, int64_t now_ms);
 
 /* Profiles that retention has deleted since it had nothing to do. */
 struct expired {

@@ -248,9 +248,11 @@ void profilestore_stats(struct profilestore *s, struct profilestore_stats *ret)
 {
 	struct reader rd;
 	struct salvage_list aside;
+	struct series_span span;
 	const struct meta *m;
 
 	reader_hold(s, &rd);
+	span = series_span(s);
 	m = rd.meta;
 	*ret = (struct profilestore_stats){
 		.n_profiles = atomic_load(&s->n_profiles),
@@ -268,18 +270,9 @@ void profilestore_stats(struct profilestore *s, struct profilestore_stats *ret)
 		.n_duplicates = atomic_load(&s->n_duplicates),
 		.n_refused = atomic_load(&s->n_refused),
 		.n_expired = atomic_load(&s->n_expired),
-		.oldest_ms = INT64_MAX,
+		.oldest_ms = span.first_ms == INT64_MAX ? 0 : span.first_ms,
+		.latest_ms = MAX(span.last_ms, INT64_C(0)),
 	};
-	for (uint32_t i = 0; i < column_n(&s->series); i++) {
-		const struct series *x = series_at(&s->series, i);
-
-		if (!x)
-			continue;
-		ret->oldest_ms = MIN(ret->oldest_ms, atomic_load(&x->first_ms));
-		ret->latest_ms = MAX(ret->latest_ms, atomic_load(&x->last_ms));
-	}
-	if (ret->oldest_ms == INT64_MAX)
-		ret->oldest_ms = 0;
 	reader_end(&rd);
 	salvage_listed(s->dir, &aside);
 	ret->n_set_aside = aside.n;

@@ -222,18 +222,12 @@ int expire_before(struct profilestore *s, int64_t before_ms, bool for_room, uint
 	return expire_rows(s, &(struct expiry_rows){ INT64_MIN / 2, before_ms, INT64_MAX }, ret_n, err);
 }
 
-int64_t oldest_row_ms(const struct profilestore *s)
+int expire_oldest(struct profilestore *s, const struct series_span *span, int64_t keep_ms, uint64_t *ret_n,
+		  struct err *err)
 {
-	int64_t oldest = INT64_MAX;
-	uint32_t n = column_n(&s->series);
+	int64_t first = span->first_ms;
 
-	for (uint32_t i = 0; i < n; i++) {
-		const struct series *x = series_at(&s->series, i);
-
-		if (x)
-			oldest = MIN(oldest, atomic_load(&x->first_ms));
-	}
-	return oldest;
+	return expire_before(s, MIN(first - first % HOUR_MS + HOUR_MS, keep_ms), true, ret_n, err);
 }
 
 /*
@@ -256,9 +250,10 @@ static int used_size(struct profilestore *s, uint64_t *ret, struct err *err)
 	return r;
 }
 
-static int retain_step(struct profilestore *s, const struct store_time *t, bool *ret_more, struct err *err)
+static int retain_step(struct profilestore *s, const struct store_time *t, const struct series_span *span,
+		       bool *ret_more, struct err *err)
 {
-	int64_t first = oldest_row_ms(s), keep_ms = t->now_ms - s->max_age_ms, last_ms;
+	int64_t first = span->first_ms, keep_ms = t->now_ms - s->max_age_ms, last_ms;
 	uint64_t size, n;
 
 	*ret_more = false;
@@ -273,29 +268,28 @@ static int retain_step(struct profilestore *s, const struct store_time *t, bool 
 		return 0;
 	if (used_size(s, &size, err) < 0)
 		return -1;
-	last_ms = room_keep_ms(s);
+	last_ms = room_keep_ms(span, t->now_ms);
 	atomic_store(&s->room.over_size, size > s->max_size && first >= last_ms);
 	if (size <= s->max_size || first >= last_ms)
 		return 0;
 	*ret_more = true;
-	return expire_before(s, MIN(first - first % HOUR_MS + HOUR_MS, last_ms), true, &n, err);
+	return expire_oldest(s, span, last_ms, &n, err);
 }
 
 /*
  * Profiles from the future, which came when a clock was wrong, would stay for ever. They are deleted together
  * with those that came at the same time.
  */
-static int expire_future(struct profilestore *s, int64_t now_ms, bool *ret_more, struct err *err)
+static int expire_future(struct profilestore *s, int64_t now_ms, const struct series_span *span,
+			 bool *ret_more, struct err *err)
 {
+	int64_t future_ms = now_ms + 2 * PROFILESTORE_MAX_AHEAD_MS;
 	uint64_t n = 0;
 	int r;
 
-	if (!s->expired.last_id)
+	if (!s->expired.last_id || span->last_ms < future_ms)
 		return 0;
-	r = expire_rows(s,
-			&(struct expiry_rows){ now_ms + 2 * PROFILESTORE_MAX_AHEAD_MS, INT64_MAX,
-					       s->expired.last_id },
-			&n, err);
+	r = expire_rows(s, &(struct expiry_rows){ future_ms, INT64_MAX, s->expired.last_id }, &n, err);
 	*ret_more = n > 0;
 	return r;
 }
@@ -303,10 +297,11 @@ static int expire_future(struct profilestore *s, int64_t now_ms, bool *ret_more,
 int retain_groom(struct profilestore *s, bool *ret_more, struct err *err)
 {
 	const struct store_time t = store_time(s);
+	const struct series_span span = series_span(s);
 
-	if (retain_step(s, &t, ret_more, err) < 0)
+	if (retain_step(s, &t, &span, ret_more, err) < 0)
 		return -1;
-	if (!*ret_more && !t.doubted && expire_future(s, t.now_ms, ret_more, err) < 0)
+	if (!*ret_more && !t.doubted && expire_future(s, t.now_ms, &span, ret_more, err) < 0)
 		return -1;
 	/* Room is made in many steps: one line tells of all of them. */
 	if (!*ret_more && !atomic_load(&s->room.wanted))

@@ -22,17 +22,10 @@ static bool has_room(const struct profilestore *s)
 	       atomic_load(&s->n_series) <= NEAR_SERIES(s->max_series);
 }
 
-int64_t room_keep_ms(struct profilestore *s)
+int64_t room_keep_ms(const struct series_span *span, int64_t now_ms)
 {
-	int64_t latest = INT64_MIN, now = store_time(s).now_ms;
-
-	for (uint32_t i = 0; i < column_n(&s->series); i++) {
-		const struct series *x = series_at(&s->series, i);
-
-		if (x)
-			latest = MAX(latest, atomic_load(&x->last_ms));
-	}
-	return MIN(now, latest) - HOUR_MS;
+	/* Without a profile there is nothing to keep, and nothing to subtract from. */
+	return span->last_ms == INT64_MIN ? INT64_MIN : MIN(now_ms, span->last_ms) - HOUR_MS;
 }
 
 /* What a sweep would free without a deletion: worth it if many profiles have gone since the last. */
@@ -71,14 +64,15 @@ static void room_give_up(struct profilestore *s)
 /* One step of deleting the oldest, by whole hours. */
 static int delete_oldest(struct profilestore *s, struct err *err)
 {
-	int64_t first = oldest_row_ms(s), keep_ms = room_keep_ms(s);
+	const struct series_span span = series_span(s);
+	int64_t keep_ms = room_keep_ms(&span, store_time(s).now_ms);
 	uint64_t n;
 
-	if (first >= keep_ms) {
+	if (span.first_ms >= keep_ms) {
 		room_give_up(s);
 		return 0;
 	}
-	if (expire_before(s, MIN(first - first % HOUR_MS + HOUR_MS, keep_ms), true, &n, err) < 0)
+	if (expire_oldest(s, &span, keep_ms, &n, err) < 0)
 		return -1;
 	s->room.n_to_delete -= MIN(n, s->room.n_to_delete);
 	return 0;

@@ -151,6 +151,21 @@ void series_free(struct series *x)
 	free(x);
 }
 
+struct series_span series_span(const struct profilestore *s)
+{
+	struct series_span span = { INT64_MAX, INT64_MIN };
+
+	for (uint32_t i = 0, n = column_n(&s->series); i < n; i++) {
+		const struct series *x = series_at(&s->series, i);
+
+		if (!x)
+			continue;
+		span.first_ms = MIN(span.first_ms, atomic_load(&x->first_ms));
+		span.last_ms = MAX(span.last_ms, atomic_load(&x->last_ms));
+	}
+	return span;
+}
+
 void series_groom_from(struct series *x, int64_t ms)
 {
 	int64_t was = atomic_load(&x->groom_ms);
