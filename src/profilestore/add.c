@@ -266,12 +266,13 @@ static void add_completed(struct profilestore *s, struct job *j, const struct er
 
 static int check_time(struct profilestore *s, struct add *a, struct err *err)
 {
-	int64_t now_ms = store_time(s).now_ms, ns = a->p->time_ns;
+	const struct store_time t = store_time(s);
+	int64_t wall_ms = t.now_ms + t.apart_ms, ns = a->p->time_ns;
 	/* While the clock is doubted, either of the two may be right. */
-	int64_t latest_ms = MAX(now_ms, s->now_ms()), earliest_ms = MIN(now_ms, s->now_ms());
+	int64_t latest_ms = MAX(t.now_ms, wall_ms), earliest_ms = MIN(t.now_ms, wall_ms);
 
 	a->has_time = ns != 0;
-	a->time_ms = ns ? ns / 1000000 : now_ms;
+	a->time_ms = ns ? ns / 1000000 : t.now_ms;
 	a->duration_ms = MAX(a->p->duration_ns / 1000000, (int64_t)0);
 	if (ns < 0)
 		return err_set(err, ERR_INVALID, "is from before 1970");

@@ -173,7 +173,6 @@ int profilestore_open(const struct profilestore_options *o, struct profilestore 
 
 	err = err ? err : &local;
 	r = dir_make(o->dir, 0750, err);
-
 	if (r == 0)
 		r = check_presence(o, mark, now_ms, err);
 	if (r == 0)
@@ -183,13 +182,13 @@ int profilestore_open(const struct profilestore_options *o, struct profilestore 
 		r = repair(o, now_ms, &why, err);
 		if (r == 0)
 			r = store_open(o, ret, err);
-		if (r < 0 && err && err->kind == ERR_DAMAGED) {
+		if (r < 0 && err->kind == ERR_DAMAGED) {
 			tell(o, LOG_ERROR, "the repaired database cannot be opened: the store begins anew");
 			r = salvage_set_aside(o->dir, now_ms, err->text, err);
 			if (r == 0)
 				r = store_open(o, ret, err);
 		}
-	} else if (r < 0 && why.kind != ERR_NONE && err) {
+	} else if (r < 0 && why.kind != ERR_NONE) {
 		*err = why;
 	}
 	if (r < 0)
