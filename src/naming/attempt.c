@@ -46,6 +46,18 @@ static void put_failure(struct naming *n, struct profilestore_tried *o, enum fra
 	naming_batch_tried(&n->batch, o);
 }
 
+/* It cannot be named, and is not tried again. */
+static void put_never(struct naming *n, struct profilestore_tried *o, enum frame_reason reason,
+		      struct str why)
+{
+	o->state = NAMING_NEVER;
+	o->n_tries = 0;
+	o->reason = reason;
+	o->why = why;
+	metric_count(&tries_family, frame_reason_name(reason));
+	naming_batch_tried(&n->batch, o);
+}
+
 /* What can be known of a binary before its table is. */
 enum identity { IDENTITY_KNOWN, IDENTITY_NEVER, IDENTITY_LATER };
 
@@ -148,12 +160,7 @@ void naming_try_start(struct naming *n, const struct profilestore_binary *b)
 	case IDENTITY_KNOWN:
 		break;
 	case IDENTITY_NEVER:
-		o.state = NAMING_NEVER;
-		o.n_tries = 0;
-		o.reason = reason;
-		o.why = str_of(why);
-		metric_count(&tries_family, frame_reason_name(reason));
-		naming_batch_tried(&n->batch, &o);
+		put_never(n, &o, reason, str_of(why));
 		return;
 	case IDENTITY_LATER:
 		put_failure(n, &o, reason, why);
@@ -348,14 +355,10 @@ static void put_other_file(struct naming_attempt *t)
 {
 	struct profilestore_tried o = outcome_of_attempt(t);
 
-	o.state = NAMING_NEVER;
-	o.reason = FRAME_NO_BUILD_ID;
-	o.why = STR("it came without a build ID, and the file of that path that is known here is another");
 	o.is_look = false;
-	o.n_tries = 0;
 	atomic_fetch_add(&t->n->n_failed, 1);
-	metric_count(&tries_family, frame_reason_name(o.reason));
-	naming_batch_tried(&t->n->batch, &o);
+	put_never(t->n, &o, FRAME_NO_BUILD_ID,
+		  STR("it came without a build ID, and the file of that path that is known here is another"));
 }
 
 /*
