@@ -100,12 +100,12 @@ static int by_total(const void *a, const void *b)
 	return x->total != y->total ? (x->total > y->total ? -1 : 1) : x->n_profiles < y->n_profiles ? 1 : -1;
 }
 
-static size_t key_size(const struct value_group *g)
+static size_t labels_size(const struct profilestore_label *v, size_t n)
 {
 	size_t size = 0;
 
-	for (size_t i = 0; i < g->n_labels; i++)
-		size += g->labels[i].name.size + g->labels[i].value.size;
+	for (size_t i = 0; i < n; i++)
+		size += v[i].name.size + v[i].value.size;
 	return size;
 }
 
@@ -119,8 +119,19 @@ static struct str add_key_text(char **p, struct str s)
 	return ret;
 }
 
-/* In one piece: series, points, labels, texts. */
-/* @first: a series of the type of all; NULL: there is none. */
+/* Copy labels and their texts to the next free places. Returns the first copy. */
+static struct profilestore_label *copy_labels(const struct profilestore_label *v, size_t n,
+					      struct profilestore_label **labels, char **text)
+{
+	struct profilestore_label *first = *labels;
+
+	for (size_t i = 0; i < n; i++)
+		*(*labels)++ = (struct profilestore_label){ add_key_text(text, v[i].name),
+							    add_key_text(text, v[i].value) };
+	return first;
+}
+
+/* In one piece: series, points, labels, texts. @first: a series of the type of all; NULL: there is none. */
 static struct profilestore_series_list *group_list(const struct groups *gs, size_t n,
 						   const struct series *first)
 {
@@ -134,7 +145,8 @@ static struct profilestore_series_list *group_list(const struct groups *gs, size
 
 	for (size_t i = 0; i < n; i++) {
 		n_labels += gs->v[i]->n_labels;
-		size += sizeof(*l->v) + gs->n_points * sizeof(int64_t) + key_size(gs->v[i]);
+		size += sizeof(*l->v) + gs->n_points * sizeof(int64_t) +
+			labels_size(gs->v[i]->labels, gs->v[i]->n_labels);
 	}
 	l = mem_zalloc(size + n_labels * sizeof(*labels));
 	l->v = (struct profilestore_series *)(l + 1);
@@ -144,14 +156,11 @@ static struct profilestore_series_list *group_list(const struct groups *gs, size
 	for (size_t i = 0; i < n; i++) {
 		const struct value_group *g = gs->v[i];
 
-		l->v[i] = (struct profilestore_series){ labels, g->n_labels, g->total, g->n_profiles,
-							points };
+		l->v[i] = (struct profilestore_series){ copy_labels(g->labels, g->n_labels, &labels, &text),
+							g->n_labels, g->total, g->n_profiles, points };
 		if (gs->n_points)
 			memcpy(points, g->points, gs->n_points * sizeof(*points));
 		points += gs->n_points;
-		for (size_t k = 0; k < g->n_labels; k++)
-			*labels++ = (struct profilestore_label){ add_key_text(&text, g->labels[k].name),
-								 add_key_text(&text, g->labels[k].value) };
 	}
 	l->type = add_key_text(&text, type);
 	l->unit = add_key_text(&text, unit);
@@ -338,8 +347,7 @@ static struct profilestore_entries *chosen_series(const struct latest *l)
 		const struct series *x = l->v[i].x;
 
 		n_labels += x->n_labels;
-		for (size_t k = 0; k < x->n_labels; k++)
-			size += x->labels[k].name.size + x->labels[k].value.size;
+		size += labels_size(x->labels, x->n_labels);
 	}
 	e = mem_zalloc(sizeof(*e) + l->n * sizeof(*e->v) + n_labels * sizeof(*labels) + size);
 	e->v = (struct profilestore_entry *)(e + 1);
@@ -350,11 +358,8 @@ static struct profilestore_entries *chosen_series(const struct latest *l)
 		const struct series *x = l->v[i].x;
 
 		e->v[i] = l->v[i].e;
-		e->v[i].labels = labels;
+		e->v[i].labels = copy_labels(x->labels, x->n_labels, &labels, &text);
 		e->v[i].n_labels = x->n_labels;
-		for (size_t k = 0; k < x->n_labels; k++)
-			*labels++ = (struct profilestore_label){ add_key_text(&text, x->labels[k].name),
-								 add_key_text(&text, x->labels[k].value) };
 	}
 	return e;
 }
