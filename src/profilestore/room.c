@@ -16,10 +16,14 @@
 #define NEAR(max)        ((max) - (max) / 16 * 3)
 #define NEAR_SERIES(max) ((max) - (max) / 16 * 3 - 1)
 
+static bool memory_is_near(const struct profilestore *s)
+{
+	return atomic_load(&s->meta->memory) > NEAR(s->meta->max_memory);
+}
+
 static bool has_room(const struct profilestore *s)
 {
-	return atomic_load(&s->meta->memory) <= NEAR(s->meta->max_memory) &&
-	       atomic_load(&s->n_series) <= NEAR_SERIES(s->max_series);
+	return !memory_is_near(s) && atomic_load(&s->n_series) <= NEAR_SERIES(s->max_series);
 }
 
 int64_t room_keep_ms(const struct series_span *span, int64_t now_ms)
@@ -31,12 +35,10 @@ int64_t room_keep_ms(const struct series_span *span, int64_t now_ms)
 /* What a sweep would free without a deletion: worth it if many profiles have gone since the last. */
 static bool sweep_is_due(const struct profilestore *s, uint64_t n_gone)
 {
-	uint64_t memory = atomic_load(&s->meta->memory);
-
-	if (!n_gone || memory < SWEEP_LEAST)
+	if (!n_gone || atomic_load(&s->meta->memory) < SWEEP_LEAST)
 		return false;
 	return n_gone >= atomic_load(&s->n_profiles) / 2 ||
-	       (memory > NEAR(s->meta->max_memory) && n_gone >= atomic_load(&s->n_profiles) / 16);
+	       (memory_is_near(s) && n_gone >= atomic_load(&s->n_profiles) / 16);
 }
 
 static void ask_for_sweep(struct profilestore *s)
@@ -96,8 +98,7 @@ int room_groom(struct profilestore *s, bool *ret_more, struct err *err)
 		return 0;
 	}
 	*ret_more = true;
-	if (!s->room.n_to_delete && n_gone && !s->room.swept &&
-	    atomic_load(&s->meta->memory) > NEAR(s->meta->max_memory)) {
+	if (!s->room.n_to_delete && n_gone && !s->room.swept && memory_is_near(s)) {
 		*ret_more = false;
 		ask_for_sweep(s);
 		return 0;
@@ -108,7 +109,7 @@ int room_groom(struct profilestore *s, bool *ret_more, struct err *err)
 		return -1;
 	if (!s->room.n_to_delete && atomic_load(&s->room.wanted)) {
 		/* Series without profiles are removed before the next step. */
-		if (atomic_load(&s->meta->memory) > NEAR(s->meta->max_memory))
+		if (memory_is_near(s))
 			ask_for_sweep(s);
 		s->room.swept = true;
 	}
