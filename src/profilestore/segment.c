@@ -329,17 +329,6 @@ static bool segment_read_stack(struct meta *m, struct cursor *c, uint32_t room, 
 	       meta_stack_put(m, was, was - (uint32_t)up, (uint32_t)location);
 }
 
-/* The number of entries that were there. */
-static uint32_t segment_read_stacks(struct meta *m, uint32_t n, struct cursor *c)
-{
-	uint32_t i = 0;
-
-	for (uint32_t k; i < n; i += k)
-		if (!segment_read_stack(m, c, n - i, &k))
-			break;
-	return i;
-}
-
 static bool segment_read_reused(struct meta *m, struct cursor *c)
 {
 	uint64_t i = cursor_uleb(c), up = cursor_uleb(c), location = cursor_uleb(c);
@@ -392,13 +381,10 @@ int segment_read(struct meta *m, enum segment_kind kind, uint32_t n, struct byte
 	};
 	struct cursor c = cursor_of(data);
 
-	if (kind == SEGMENT_STACKS)
-		return segment_read_stacks(m, n, &c) != n || cursor_left(&c)
-			       ? segment_damaged(kinds[kind].what, err)
-			       : 0;
-
-	for (uint32_t i = 0; i < n; i++)
-		if (!kinds[kind].read(m, &c))
+	/* A run of free numbers of stacks is one entry of the row. */
+	for (uint32_t i = 0, n_read = 1; i < n; i += n_read)
+		if (!(kind == SEGMENT_STACKS ? segment_read_stack(m, &c, n - i, &n_read)
+					     : kinds[kind].read(m, &c)))
 			return segment_damaged(kinds[kind].what, err);
 	return cursor_left(&c) ? segment_damaged(kinds[kind].what, err) : 0;
 }
