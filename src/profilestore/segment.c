@@ -338,10 +338,18 @@ static bool segment_read_reused(struct meta *m, struct cursor *c)
 	       meta_stack_put(m, (uint32_t)i, (uint32_t)(i - up), (uint32_t)location);
 }
 
-/* Free numbers are given away later than their callees are read: whether all callers are there is known at the end. */
+/*
+ * Free numbers are given away later than their callees are read: whether all callers are there is known at the
+ * end. A free number is never the last, so where there is one there is a location: the entry of a free number,
+ * which a damaged profile may name, refers to location 0.
+ */
 static bool stacks_have_callers(const struct meta *m)
 {
-	for (uint32_t i = 1, n = m->holes.n ? column_n(&m->stacks) : 0; i < n; i++)
+	uint32_t n = m->holes.n ? column_n(&m->stacks) : 0;
+
+	if (n && holes_has(&m->holes, n - 1))
+		return false;
+	for (uint32_t i = 1; i < n; i++)
 		if (!holes_has(&m->holes, i) && holes_has(&m->holes, meta_stack_at(m, i)->parent))
 			return false;
 	return true;
