@@ -3,6 +3,7 @@
  * For any range, and any rollups that were made or invalidated, the result is the sum of the profiles in the
  * range.
  */
+#include <stdio.h>
 #include "stored.h"
 
 #define DAY      (24 * HOUR)
@@ -349,6 +350,52 @@ static void queries_end_at_their_deadline(void **state)
 	stored_done(&t);
 }
 
+/* However they are read: row by row, or by look-ups. */
+static void the_times_of_series_are_the_same_after_a_restart(void **state)
+{
+	struct stored t = { 0 };
+
+	stored_open(&t);
+	for (int i = 0; i < 60; i++) {
+		AUTO(profile_freep)
+		struct profile *p = stored_profile((uint64_t)i % 5, NOW_MS - i * 7 * MINUTE);
+
+		stored_add(&t, p, "many");
+	}
+	for (int round = 0; round < 2; round++) {
+		static int64_t was[4096][3];
+		uint32_t n;
+
+		stored_groom(&t);
+		n = column_n(&t.s->series);
+		assert_true(n > 0 && n <= ARRAY_SIZE(was));
+		for (uint32_t i = 0; i < n; i++) {
+			const struct series *x = series_at(&t.s->series, i);
+
+			was[i][0] = atomic_load(&x->first_ms);
+			was[i][1] = atomic_load(&x->last_ms);
+			was[i][2] = atomic_load(&x->rolled_ms);
+		}
+		stored_again(&t);
+		assert_int_equal(column_n(&t.s->series), n);
+		for (uint32_t i = 0; i < n; i++) {
+			const struct series *x = series_at(&t.s->series, i);
+
+			assert_int_equal(atomic_load(&x->first_ms), was[i][0]);
+			assert_int_equal(atomic_load(&x->last_ms), was[i][1]);
+			assert_int_equal(atomic_load(&x->rolled_ms), was[i][2]);
+		}
+		for (int i = 0; i < 8; i++) {
+			AUTO(profile_freep) struct profile *p = stored_profile(1, NOW_MS - i * HOUR);
+			char service[16];
+
+			snprintf(service, sizeof(service), "few%d", i);
+			stored_add(&t, p, service);
+		}
+	}
+	stored_done(&t);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -357,6 +404,7 @@ int main(void)
 		cmocka_unit_test(times_of_a_series_may_be_newer_than_the_snapshot),
 		cmocka_unit_test(a_series_has_its_type_and_unit),
 		cmocka_unit_test(queries_end_at_their_deadline),
+		cmocka_unit_test(the_times_of_series_are_the_same_after_a_restart),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
