@@ -1,53 +1,81 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* All pages of a database's file, compared with their digests (sqlite_digest.c). */
+/*
+ * Pages of a database's file, compared with their digests (sqlite_digest.c).
+ *
+ * They are read through SQLite's own file object. Opening the file once more would be a mistake: closing it would
+ * release the locks that this process' connections have on it.
+ */
 #include "db/internal.h"
 
-#include <errno.h>
-#include <fcntl.h>
-#include <sys/stat.h>
-#include <unistd.h>
-#include "base/file.h"
+#include <stdlib.h>
 
 #define VERIFY_PAGES 64 /* read at once */
 
-static int first_bad_page(int fd, uint64_t *ret_page, struct err *err)
+/* @size bytes at @off; bytes after the end of the file are zeros, which no digest fits. */
+static int read_raw(struct db *db, void *p, int size, uint64_t off, struct err *err)
 {
-	uint8_t start[DB_HEADER_START];
-	AUTO(mem_freep) uint8_t *pages = NULL;
-	struct db_header h;
-	struct stat st;
-	uint32_t size;
-	size_t got;
+	sqlite3_file *f = db_file(db);
+	int code = f ? f->pMethods->xRead(f, p, size, (sqlite3_int64)off) : SQLITE_NOTFOUND;
 
-	*ret_page = 0;
-	if (fd_pread(fd, start, sizeof(start), 0, &got, NULL) < 0 || got < sizeof(start))
-		return 0;
-	db_header_read(start, &h);
-	size = h.page_size;
-	if (!h.has_digests || !size)
-		return 0;
-	if (fstat(fd, &st) != 0 || (uint64_t)st.st_size < (uint64_t)h.n_pages * size) {
-		*ret_page = (uint64_t)st.st_size / size + 1;
-		return 0;
-	}
-	pages = mem_alloc((size_t)VERIFY_PAGES * size);
-	for (uint64_t page = 1;; page += VERIFY_PAGES) {
-		if (fd_pread(fd, pages, (size_t)VERIFY_PAGES * size, (page - 1) * size, &got, err) < 0)
-			return -1;
-		for (uint64_t i = 0; i < got / size; i++)
-			if (!db_page_is_sound(pages + i * size, size, page + i)) {
-				*ret_page = page + i;
-				return 0;
-			}
-		if (got < (size_t)VERIFY_PAGES * size)
-			return 0;
-	}
+	return code == SQLITE_OK || code == SQLITE_IOERR_SHORT_READ ? 0 : db_fail(db, code, NULL, err);
 }
 
-int db_check_pages(const char *path, uint64_t *ret_page, struct err *err)
+int db_pages(struct db *db, struct db_pages *ret, struct err *err)
 {
-	AUTO(fd_close) int fd = open(path, O_RDONLY | O_CLOEXEC);
+	uint8_t start[DB_HEADER_START];
+	struct db_header h;
+
+	*ret = (struct db_pages){ 0 };
+	if (!db_file(db))
+		return 0;
+	if (read_raw(db, start, sizeof(start), 0, err) < 0)
+		return -1;
+	db_header_read(start, &h);
+	if (h.has_magic && h.page_size)
+		*ret = (struct db_pages){ h.page_size, h.n_pages, h.has_digests };
+	return 0;
+}
+
+int db_pages_check(struct db *db, uint64_t from, uint64_t n, uint64_t *ret_page, struct err *err)
+{
+	AUTO(mem_freep) uint8_t *pages = NULL;
+	struct db_pages x;
 
 	*ret_page = 0;
-	return fd < 0 ? err_os(err, errno, "%s", path) : first_bad_page(fd, ret_page, err);
+	if (db_pages(db, &x, err) < 0)
+		return -1;
+	if (!x.has_digests || from > x.n)
+		return 0;
+	n = MIN(n, x.n - from + 1);
+	pages = mem_alloc((size_t)VERIFY_PAGES * x.size);
+	for (uint64_t done = 0; done < n; done += VERIFY_PAGES) {
+		uint64_t some = MIN(n - done, (uint64_t)VERIFY_PAGES);
+
+		if (read_raw(db, pages, (int)(some * x.size), (from + done - 1) * x.size, err) < 0)
+			return -1;
+		for (uint64_t i = 0; i < some; i++)
+			if (!db_page_is_sound(pages + i * x.size, x.size, from + done + i)) {
+				*ret_page = from + done + i;
+				return 0;
+			}
+	}
+	return 0;
+}
+
+int db_check(struct db *db, uint64_t max_size, struct err *err)
+{
+	struct err local = { 0 };
+	struct db_pages x;
+	uint64_t page = 0;
+
+	err = err ? err : &local;
+	err->kind = ERR_NONE;
+	if (db_pages(db, &x, err) < 0 || !x.has_digests || x.n * x.size > max_size)
+		return 0;
+	/* Pages of a transaction that was cut off may be half written; the WAL has them. */
+	if (db_wal_truncate(db, 0, err) != 0)
+		return err->kind == ERR_DAMAGED ? -1 : 0;
+	if (db_pages(db, &x, err) < 0 || db_pages_check(db, 1, x.n, &page, err) < 0)
+		return 0;
+	return page ? err_set(err, ERR_DAMAGED, "page %llu is damaged", (unsigned long long)page) : 0;
 }

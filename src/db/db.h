@@ -36,11 +36,24 @@ struct db_options {
  * A database that is made here has a digest in each page, which is compared when the page is read: damage of the
  * file is ERR_DAMAGED, never a wrong answer (docs/decisions/0020-page-digests.md). Another program that writes into
  * the file makes the digests wrong.
- *
- * The first page of the file whose digest differs, or that is missing; 0: none, or it has no digests. Pages that a
- * WAL replaces count, too: it has to be empty.
  */
-int db_check_pages(const char *path, uint64_t *ret_page, struct err *err);
+struct db_pages {
+	uint32_t size;    /* of a page; 0: the file is empty, or not a database */
+	uint64_t n;       /* pages that the file should have */
+	bool has_digests; /* else no page can be checked */
+};
+int db_pages(struct db *db, struct db_pages *ret, struct err *err); /* of the file, without its WAL */
+/*
+ * The first of the pages [from, from + n) of the file whose digest differs, or that is missing; 0: none. A page that
+ * the WAL replaces counts, too; one that a checkpoint is writing may differ for a moment.
+ */
+int db_pages_check(struct db *db, uint64_t from, uint64_t n, uint64_t *ret_page, struct err *err);
+/*
+ * When a database is opened: its WAL is copied into the file, and all pages are compared with their digests.
+ * ERR_DAMAGED names the page. A file of more than @max_size bytes is not checked: that would take too long. A full
+ * disk or an I/O error is no failure: pages are compared when they are read, too.
+ */
+int db_check(struct db *db, uint64_t max_size, struct err *err);
 
 /* The file of a database and its companions (WAL, -shm), which nobody has open. Missing ones are passed over. */
 void db_files_remove(const char *path);

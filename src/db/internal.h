@@ -40,6 +40,8 @@ int db_read_schema(struct db *db, struct db_schema *ret, struct err *err);
 #define DB_VFS      "lode"
 #define DIGEST_SIZE 8 /* bytes at the end of a page */
 void db_register_digests(void);
+sqlite3_file *db_file(
+	struct db *db); /* the file of the database itself, without the layer; NULL: in memory */
 bool db_page_is_sound(const uint8_t *page, uint32_t size, uint64_t number); /* @number from 1 */
 
 /* The start of a database's file (https://sqlite.org/fileformat.html, section 1.3). */

@@ -223,6 +223,16 @@ static int digest_open(sqlite3_vfs *vfs, const char *name, sqlite3_file *file, i
 	return code;
 }
 
+sqlite3_file *db_file(struct db *db)
+{
+	sqlite3_file *f = NULL;
+
+	if (sqlite3_file_control(db->sq, "main", SQLITE_FCNTL_FILE_POINTER, &f) != SQLITE_OK || !f ||
+	    !f->pMethods)
+		return NULL;
+	return f->pMethods == &digest_methods ? digest_of(f)->real : f;
+}
+
 static void register_layer(void)
 {
 	real_vfs = sqlite3_vfs_find(NULL);

@@ -8,6 +8,7 @@
  */
 #include "db/internal.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -140,6 +141,25 @@ static int connection_set_up(struct db *db, const struct db_options *opts, bool 
 	return memory ? 0 : db_set_wal(db, err);
 }
 
+/*
+ * With a full disk a database cannot be read, either, since readers need the file -shm, which is made anew after a
+ * crash: the message has the remedy.
+ */
+static int open_failed(const char *path, struct err *err)
+{
+	const char *slash = strrchr(path, '/');
+
+	if (!err || (err->os != ENOSPC && err->os != EDQUOT))
+		return err_in(err, "database %s", path);
+	(void)err_set(err, ERR_IO,
+		      "database %s: no space left for it and its files -wal and -shm: free 1 MiB or more on "
+		      "the disk of "
+		      "%.*s, or give another folder, then start again",
+		      path, slash ? MAX((int)(slash - path), 1) : 1, slash ? path : ".");
+	err->os = ENOSPC;
+	return -1;
+}
+
 int db_open(const char *path, const struct db_options *opts, struct db **ret, struct err *err)
 {
 	bool memory = str_starts(str_of(path), STR(MEMORY_PREFIX));
@@ -170,7 +190,7 @@ int db_open(const char *path, const struct db_options *opts, struct db **ret, st
 		return 0;
 	}
 	db_close(db);
-	return err_in(err, "database %s", path);
+	return open_failed(path, err);
 }
 
 void db_close(struct db *db)

@@ -11,6 +11,9 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+/* A larger index is not checked at the start: that would take seconds. Its pages are compared when they are read. */
+#define CHECK_MAX MIB(512)
+
 static _Atomic uint64_t epoch = 1;
 
 uint64_t index_epoch(void)
@@ -99,24 +102,29 @@ void index_rollback(struct index *ix)
 static int check_index(const char *path, struct err *err)
 {
 	struct index *ix = NULL;
-	uint64_t page = 0;
 	int r = index_open(path, &(struct index_options){ 0 }, &ix, err);
 
-	/* Pages of a transaction that was cut off may be half written; the WAL has them. */
 	if (r == 0)
-		r = db_wal_truncate(ix->db, 0, err);
-	if (r == 0)
-		r = db_check_pages(path, &page, err);
+		r = db_check(ix->db, CHECK_MAX, err) < 0 ? err_in(err, "%s", path) : 0;
 	index_close(ix);
-	if (r != 0)
-		return -1;
-	return page ? err_set(err, ERR_DAMAGED, "%s: page %llu is damaged", path, (unsigned long long)page)
-		    : 0;
+	return r;
+}
+
+/* The folder of @path is synced: after a power cut the damaged file must not be the index again. */
+static int sync_folder_of(const char *path, struct err *err)
+{
+	const char *slash = strrchr(path, '/');
+	AUTO(mem_freep)
+	char *dir = slash ? mem_printf("%.*s", MAX((int)(slash - path), 1), path) : mem_strdup(".");
+
+	return dir_sync(dir, err);
 }
 
 int index_mend(const char *path, char **ret_aside, struct err *err)
 {
 	AUTO(mem_freep) char *aside = mem_printf("%s.damaged.%lld", path, (long long)clock_wall_s());
+
+	struct err sync_err = { 0 };
 
 	*ret_aside = NULL;
 	err->kind = ERR_NONE;
@@ -125,8 +133,10 @@ int index_mend(const char *path, char **ret_aside, struct err *err)
 	/* Another error is met again where the index is opened, or is none there, such as a full disk. */
 	if (err->kind != ERR_DAMAGED)
 		return 0;
-	if (db_files_move(path, aside, false, err) < 0)
+	if (db_files_move(path, aside, false, &sync_err) < 0 || sync_folder_of(path, &sync_err) < 0) {
+		*err = sync_err;
 		return -1;
+	}
 	*ret_aside = TAKE(aside);
 	return 0;
 }

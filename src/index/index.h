@@ -65,12 +65,16 @@ struct index_options {
 };
 
 struct index;
-/* Opens, creates, migrates. A damaged database, or one of a newer lode, is ERR_INVALID with advice. */
+/*
+ * Opens, creates, migrates. A damaged database is ERR_DAMAGED, one of a newer lode or of another program ERR_INVALID,
+ * both with advice.
+ */
 int index_open(const char *path, const struct index_options *opts, struct index **ret, struct err *err);
 void index_close(struct index *ix);
 /*
- * Set a damaged index aside: *ret_aside is its new path (heap), and @err the reason; NULL: it is sound, or there is none.
- * A scan makes it anew. Nobody else may have it open.
+ * Set a damaged index aside, durably: *ret_aside is its new path (heap), and @err the reason; NULL: it is sound, or there
+ * is none. A scan makes it anew. Nobody else may have it open. Of an index of more than 512 MiB only the pages are
+ * checked that opening it reads.
  */
 int index_mend(const char *path, char **ret_aside, struct err *err);
 

@@ -20,30 +20,13 @@
 
 static const struct db_options store_db_options = { .create = true, .sync = true, .page_size = PAGE_SIZE };
 
-/* Every page is sound. What is damaged is better known now than at the first query. */
-static int check_pages(struct profilestore *s, struct err *err)
-{
-	struct stat st;
-	uint64_t page;
-
-	if (stat(s->path, &st) != 0 || (uint64_t)st.st_size > CHECK_MAX)
-		return 0;
-	/* Pages of a transaction that was cut off may be half written; the WAL has them. */
-	err->kind = ERR_NONE;
-	if (db_wal_truncate(s->db, 0, err) != 0)
-		return err->kind == ERR_DAMAGED ? -1 : 0;
-	/* A full disk or an I/O error is no reason not to open it: pages are compared when they are read. */
-	if (db_check_pages(s->path, &page, err) < 0)
-		return 0;
-	return page ? err_set(err, ERR_DAMAGED, "page %llu is damaged", (unsigned long long)page) : 0;
-}
-
 static int open_db(struct profilestore *s, struct err *err)
 {
 	if (db_open(s->path, &store_db_options, &s->db, err) < 0 ||
 	    db_migrate(s->db, profilestore_migrations, profilestore_n_migrations, err) < 0)
 		return -1;
-	return check_pages(s, err);
+	/* Damage is better known now than at the first query. */
+	return db_check(s->db, CHECK_MAX, err);
 }
 
 /*

@@ -104,6 +104,22 @@ def test_chaos():
 
 
 @pytest.mark.slow
+def test_a_start_without_room_for_the_index_names_the_remedy(serve, tmp_path):
+    data = tmp_path / "data"
+    faults = Faults(tmp_path / "faults", data)
+    s = serve([], data=data, extra=faults.environment).ready()
+    s.proc.kill()
+    s.proc.wait()
+    faults.on(["write", "truncate"], "ENOSPC", part="index.sqlite-shm")
+    r = subprocess.run([s.proc.args[0], "serve", "--data", str(data), "--listen", "127.0.0.1:0", "--no-upstream"],
+                       env={**os.environ, **faults.environment}, capture_output=True, text=True, timeout=20)
+    assert r.returncode == 1
+    assert f"{data}/index.sqlite" in r.stderr and f"on the disk of {data}" in r.stderr and "free 1 MiB" in r.stderr, r.stderr
+    faults.off()
+    serve([], data=data).ready()
+
+
+@pytest.mark.slow
 def test_a_start_with_a_full_disk_serves_what_is_stored(serve, program, tmp_path):
     data = tmp_path / "data"
     faults = Faults(tmp_path / "faults", data)

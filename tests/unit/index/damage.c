@@ -157,6 +157,28 @@ static void an_overwritten_database_gives_answers_or_errors(void **state)
 	assert_done(index_open(fix->path, &(struct index_options){ 0 }, &fix->ix, &err));
 }
 
+static void a_damaged_index_is_set_aside_and_a_sound_one_stays(void **state)
+{
+	struct index_fixture *fix = *state;
+	AUTO(buf_done) struct buf whole = { 0 };
+	AUTO(mem_freep) char *aside = NULL;
+	struct err err = { 0 };
+
+	fixture_add_plain(fix, "/a", 1, 1, EXE);
+	index_close(fix->ix);
+	assert_done(index_mend(fix->path, &aside, &err));
+	assert_null(aside);
+	assert_done(file_read(fix->path, MIB(64), &whole, &err));
+	whole.p[whole.size - 100] ^= 4;
+	test_file_write(fix->path, whole.p, whole.size);
+	assert_done(index_mend(fix->path, &aside, &err));
+	assert_non_null(aside);
+	assert_non_null(strstr(err.text, "is damaged"));
+	assert_int_equal(access(aside, F_OK), 0);
+	assert_int_not_equal(access(fix->path, F_OK), 0);
+	assert_done(index_open(fix->path, &(struct index_options){ 0 }, &fix->ix, &err));
+}
+
 static void a_failed_change_fails_its_transaction(void **state)
 {
 	struct index_fixture *fix = *state;
@@ -257,6 +279,7 @@ int main(void)
 		T(impossible_values_are_reported_as_damage),
 		T(the_error_for_a_damaged_map_names_the_package),
 		T(an_overwritten_database_gives_answers_or_errors),
+		T(a_damaged_index_is_set_aside_and_a_sound_one_stays),
 		T(a_failed_change_fails_its_transaction),
 		T(a_killed_writer_leaves_whole_packages),
 	};
