@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Any profile: decompressed, and its format detected. */
+/* Any profile: decompressed, and passed to the reader of its format. */
 #include "profile/input.h"
 
 #include "profile/internal.h"
-
-#define HEAD KIB(64) /* of text, to detect the format */
 
 static const char *const names[] = {
 	[PROFILE_FORMAT_AUTO] = "auto",     [PROFILE_FORMAT_PPROF] = "pprof",
@@ -22,34 +20,20 @@ bool profile_format_parse(struct str s, enum profile_format *ret)
 	return false;
 }
 
-bool profile_is_perf_data(struct bytes head)
-{
-	return head.size >= 8 && (memcmp(head.p, "PERFILE2", 8) == 0 || memcmp(head.p, "2ELIFREP", 8) == 0);
-}
-
-static enum profile_format detect_format(struct bytes in)
-{
-	struct str head = { (const char *)in.p, MIN(in.size, HEAD) };
-
-	if (profile_is_cpu(in))
-		return PROFILE_FORMAT_CPU;
-	if (memchr(head.p, '\0', head.size) || profile_is_pprof(bytes_of(in.p, MIN(in.size, (size_t)16))))
-		return PROFILE_FORMAT_PPROF;
-	if (profile_is_legacy(head))
-		return PROFILE_FORMAT_LEGACY;
-	return profile_is_perf(head) ? PROFILE_FORMAT_PERF : PROFILE_FORMAT_FOLDED;
-}
-
 static int read_unpacked(struct bytes in, enum profile_format format, const struct profile_limits *limits,
 			 struct profile **ret, struct err *err)
 {
 	struct str text;
 
 	if (profile_is_perf_data(in))
-		return err_set(err, ERR_INVALID,
-			       "is perf's own file: convert it to text with perf script --show-mmap-events");
+		format = PROFILE_FORMAT_PERF_DATA;
+	if (format == PROFILE_FORMAT_AUTO && profile_detect(in, &format, err) < 0)
+		return -1;
 	text = (struct str){ (const char *)in.p, in.size };
-	switch (format == PROFILE_FORMAT_AUTO ? detect_format(in) : format) {
+	/* A byte order mark. */
+	if (str_starts(text, STR("\xef\xbb\xbf")))
+		text = (struct str){ text.p + 3, text.size - 3 };
+	switch (format) {
 	case PROFILE_FORMAT_PERF:
 		return profile_read_perf(text, limits, ret, err);
 	case PROFILE_FORMAT_FOLDED:
@@ -58,6 +42,9 @@ static int read_unpacked(struct bytes in, enum profile_format format, const stru
 		return profile_read_legacy(text, limits, ret, err);
 	case PROFILE_FORMAT_CPU:
 		return profile_read_cpu(in, limits, ret, err);
+	case PROFILE_FORMAT_PERF_DATA:
+		return err_set(err, ERR_INVALID,
+			       "is perf's own file: convert it to text with perf script --show-mmap-events");
 	default:
 		return profile_read_pprof(in, limits, ret, err);
 	}

@@ -14,14 +14,25 @@ enum profile_format {
 	PROFILE_FORMAT_FOLDED, /* "main;f;g 12" */
 	PROFILE_FORMAT_LEGACY, /* text: Go's profiles with debug=1, heap dumps of gperftools and jemalloc */
 	PROFILE_FORMAT_CPU,    /* gperftools' CPU profiles */
-	PROFILE_N_FORMATS
+	/*
+	 * perf's own file. It is detected, but not read here: perf script converts it to text. It has no name for
+	 * profile_format_parse().
+	 */
+	PROFILE_FORMAT_PERF_DATA,
 };
 /* "auto", "pprof", "perf", "folded", "legacy", "cpu". */
 bool profile_format_parse(struct str s, enum profile_format *ret);
 
 /*
- * Read a profile. @in may be compressed (gzip, zstd, xz, bzip2). PROFILE_FORMAT_AUTO: the format is detected
- * by the first bytes. ERR_INVALID: the text has the line.
+ * The format of a profile that is not compressed, by its content; never PROFILE_FORMAT_AUTO. A damaged pprof is one.
+ * Text of no other format is taken for folded stacks. ERR_INVALID: it is certainly something else; the message says
+ * what it is.
+ */
+int profile_detect(struct bytes in, enum profile_format *ret, struct err *err);
+
+/*
+ * Read a profile. @in may be compressed (gzip, zstd, xz, bzip2). PROFILE_FORMAT_AUTO: the format is that of
+ * profile_detect(). ERR_INVALID: the text has the line.
  */
 int profile_read(struct bytes in, enum profile_format format, const struct profile_limits *limits,
 		 struct profile **ret, struct err *err);
@@ -40,5 +51,5 @@ int profile_read_cpu(struct bytes in, const struct profile_limits *limits, struc
 		     struct err *err);
 bool profile_is_cpu(struct bytes head);
 
-/* perf's own file, perf.data. It is not read here: perf script converts it to text. */
+/* PROFILE_FORMAT_PERF_DATA, by the first 8 bytes. */
 bool profile_is_perf_data(struct bytes head);

@@ -9,7 +9,6 @@
 #include "profile/pprof_read.h"
 
 #include <stdlib.h>
-#include "codec/codec.h"
 
 #define SEEN_SLOTS (1u << 14) /* recent stacks */
 
@@ -212,30 +211,6 @@ static int read_plain(struct bytes in, const struct profile_limits *limits, stru
 	else
 		*ret = r.p;
 	return done;
-}
-
-bool profile_is_pprof(struct bytes head)
-{
-	struct cursor c = cursor_of(head);
-	struct field f;
-
-	if (codec_detect(head) == CODEC_GZIP)
-		return true;
-	/*
-	 * A message of ours begins with a sample type, or with another table. Text does not: the keys are
-	 * line feeds and control characters, and the lengths would have to fit.
-	 */
-	if (!head.size || (head.p[0] & 7) != WIRE_LEN || head.p[0] >> 3 > PPROF_STRING || !(head.p[0] >> 3))
-		return false;
-	cursor_uleb(&c);
-	if (!cursor_ok(&c))
-		return false;
-	c = cursor_of(head);
-	for (unsigned i = 0; i < 2 && pprof_field(&c, &f); i++)
-		if (f.number > PPROF_DOC_URL)
-			return false;
-	/* The first bytes may end within a field, but then a part of its length is here. */
-	return head.p[0] != '\n' || (head.size > 1 && head.p[1] < 32 && (head.size < 3 || head.p[2] < 32));
 }
 
 int profile_read_pprof(struct bytes in, const struct profile_limits *limits, struct profile **ret,

@@ -192,9 +192,15 @@ int pprof_read_tables(struct pprof_reader *r, struct err *err)
 		from = (size_t)(c.p - r->in.p);
 	}
 	if (!cursor_ok(&c))
-		return pprof_err_wire(&c, err);
+		return err_set(err, ERR_INVALID,
+			       "is a pprof profile that is damaged or cut short: no whole field at offset "
+			       "%zu of %zu",
+			       from, r->in.size);
 	if (r->samples_part.end && !r->p->types.n)
 		return err_set(err, ERR_INVALID, "has samples, but no sample types");
+	if (!seen_string)
+		return err_set(err, ERR_INVALID,
+			       "is a pprof profile that is damaged or cut short: it has no strings");
 	return 0;
 }
 

@@ -143,8 +143,6 @@ int64_t profile_total(const struct profile *p, uint32_t type);
 
 /* ---- pprof ---- */
 
-/* The first bytes look like gzip, or like a message of profile.proto. */
-bool profile_is_pprof(struct bytes head);
 /*
  * Read a whole profile.proto, compressed (gzip, zstd, xz or bzip2) or not. Unknown fields are ignored. A
  * reference to an entry that is missing is ERR_INVALID.

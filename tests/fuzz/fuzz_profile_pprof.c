@@ -2,7 +2,7 @@
 /* profile.proto: a profile that can be read can be written, and reads the same. Merged with itself it doubles. */
 #include "fuzz.h"
 
-#include "profile/profile.h"
+#include "profile/input.h"
 #include "profile_same.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -12,8 +12,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	struct buf b = { 0 };
 	struct err err = { 0 };
 	char what[PROFILE_WHAT_SIZE];
+	enum profile_format format;
 
-	profile_is_pprof(bytes_of(data, size < 16 ? size : 16));
+	profile_detect(bytes_of(data, size), &format, &err);
 	if (profile_read_pprof(bytes_of(data, size), &limits, &p, &err) < 0) {
 		FUZZ_CHECK(err.kind == ERR_INVALID || err.kind == ERR_LIMIT);
 		return 0;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Pyroscope's /ingest: pprof, a form with pprof and the names of its types, or stacks as text.
+ * Pyroscope's /ingest: pprof, a form with pprof and the names of its types, or stacks as text. Without a format the
+ * content decides, as for POST /profiles.
  */
 #include "profile/input.h"
 #include "server/profiles/profiles.h"
@@ -46,7 +47,9 @@ static int pyroscope_read(struct api *a, struct profile **ret, struct err *err)
 		return pyroscope_read_form(a, type, ret, err);
 	if (str_eq(format, STR("pprof")))
 		return take_read(a, a->body, STR("pprof"), ret, err);
-	if (!format.size || str_eq(format, STR("folded")) || str_eq(format, STR("groups")))
+	if (!format.size)
+		return take_read(a, a->body, STR(""), ret, err);
+	if (str_eq(format, STR("folded")) || str_eq(format, STR("groups")))
 		return take_read(a, a->body, STR("folded"), ret, err);
 	if (!str_eq(format, STR("lines")))
 		return err_set(err, ERR_INVALID, "'format' must be one of pprof, folded, groups, lines");
