@@ -7,7 +7,7 @@
 #include <jansson.h>
 #include "base/base.h"
 
-/* NULL: err says why. */
+/* Numbers beyond int64_t, or beyond a double, become strings of their digits. NULL: err says why. */
 json_t *json_load_any(struct bytes body, struct err *err);
 /* A body that would take much more memory than it has bytes is ERR_LIMIT. NULL: err says why. */
 json_t *json_load_bytes(struct bytes body, size_t max_lists, size_t max_values, struct err *err);

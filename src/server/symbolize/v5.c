@@ -8,6 +8,9 @@
  * A debug ID is Breakpad's: the first 16 bytes of the build ID as a GUID, and an age. The rest of the build
  * ID is looked up in the index and the store; if several begin with these bytes, or none, the 16 bytes are
  * taken as the whole. Files of other formats than ELF have IDs that no file here has.
+ *
+ * As in Mozilla's server, a request of another structure, or with the index of a module that is not in the map, is
+ * refused as a whole. An offset that is none costs only its frame: it gets no function, and "error".
  */
 #include "server/symbolize/symbolize.h"
 
@@ -24,9 +27,13 @@ struct v5_job {
 struct v5 {
 	struct v5_job *jobs;
 	size_t n_jobs, n_stacks;
-	bool single;                   /* one job, without the list */
 	size_t *stack_ends;            /* of each stack: the index after its last query */
 	struct str *names, *debug_ids; /* of the modules */
+	struct v5_frame {
+		size_t module;    /* in names; SIZE_MAX: none */
+		struct str wrong; /* what was given for an offset */
+		bool is_wrong;
+	} * frames; /* of each query */
 	bool *used;
 	bool *guessed; /* no build ID here begins with it: taken as the whole */
 	/* The reply: the job and the stack at hand, and whether that is open. */
@@ -61,11 +68,15 @@ static bool v5_set_id(struct ask *a, struct str debug_id, struct build_id *ret)
 	return false;
 }
 
-static struct str json_text_at(const json_t *list, size_t i)
+/* A string; null is an empty one: modules of a crash report may lack an ID. */
+static bool json_text_at(const json_t *list, size_t i, struct str *ret)
 {
 	const json_t *j = json_array_get(list, i);
 
-	return json_is_string(j) ? (struct str){ json_string_value(j), json_string_length(j) } : STR("");
+	*ret = STR("");
+	if (json_is_string(j))
+		*ret = (struct str){ json_string_value(j), json_string_length(j) };
+	return json_is_string(j) || json_is_null(j);
 }
 
 /* ---- requests ---- */
@@ -100,7 +111,53 @@ static int v5_count(struct ask *a, struct v5 *v, const json_t *all, size_t *ret_
 				       "more than %u jobs, %u modules or %u frames: send several requests",
 				       MAX_JOBS, ASK_MAX_IDS, ASK_MAX_ADDRS);
 	}
-	v->single = !json_is_array(json_object_get(all, "jobs"));
+	return 0;
+}
+
+/* Text that shows a value which is not an offset. */
+static struct str wrong_offset(struct ask *a, const json_t *j)
+{
+	char number[32];
+
+	if (json_is_string(j))
+		return arena_str(a->arena, (struct str){ json_string_value(j),
+							 MIN(json_string_length(j), (size_t)64) });
+	if (json_is_integer(j) && json_integer_value(j) == INT64_MIN)
+		return STR("-0x8000000000000000");
+	if (json_is_integer(j))
+		snprintf(number, sizeof(number), "-0x%llx", (unsigned long long)-json_integer_value(j));
+	else if (json_is_real(j))
+		snprintf(number, sizeof(number), "%.17g", json_real_value(j));
+	else
+		return STR("null"); /* also of true, lists, objects */
+	return arena_str(a->arena, str_of(number));
+}
+
+static int v5_parse_frame(struct ask *a, struct v5 *v, const struct v5_job *job, const json_t *frame,
+			  struct err *err)
+{
+	const json_t *module = json_array_get(frame, 0), *offset = json_array_get(frame, 1);
+	struct tables_query *q = &a->queries[a->n];
+	struct v5_frame *f = &v->frames[a->n++];
+
+	if (json_array_size(frame) < 2)
+		return err_set(err, ERR_INVALID, "it must be [module, offset]");
+	*q = (struct tables_query){ .module = TABLES_NO_MODULE, .kind = FRAME_RELATIVE };
+	*f = (struct v5_frame){ .module = SIZE_MAX };
+	if (!json_is_integer(module) || json_integer_value(module) < -1 ||
+	    json_integer_value(module) >= (json_int_t)job->n_modules)
+		return err_set(err, ERR_INVALID, "there is no such module");
+	if (json_integer_value(module) >= 0)
+		f->module = job->first_module + (size_t)json_integer_value(module);
+	if (!ask_number(offset, &q->addr)) {
+		f->is_wrong = true;
+		f->wrong = wrong_offset(a, offset);
+		return 0;
+	}
+	if (f->module == SIZE_MAX)
+		return 0;
+	q->module = f->module;
+	v->used[q->module] = true;
 	return 0;
 }
 
@@ -110,21 +167,12 @@ static int v5_parse_stack(struct ask *a, struct v5 *v, const struct v5_job *job,
 	const json_t *frame;
 	size_t k;
 
+	if (!json_is_array(stack))
+		return err_set(err, ERR_INVALID, "it must be a list of [module, offset]");
 	json_array_foreach(stack, k, frame)
 	{
-		struct tables_query *q = &a->queries[a->n++];
-		const json_t *module = json_array_get(frame, 0);
-
-		*q = (struct tables_query){ .module = TABLES_NO_MODULE, .kind = FRAME_RELATIVE };
-		if (!json_is_integer(module) || json_integer_value(module) < -1 ||
-		    json_integer_value(module) >= (json_int_t)job->n_modules)
-			return err_set(err, ERR_INVALID, "frame %zu: there is no such module", k);
-		if (!ask_number(json_array_get(frame, 1), &q->addr))
-			return err_set(err, ERR_INVALID, "frame %zu: is not an offset", k);
-		if (json_integer_value(module) < 0)
-			continue;
-		q->module = job->first_module + (size_t)json_integer_value(module);
-		v->used[q->module] = true;
+		if (v5_parse_frame(a, v, job, frame, err) < 0)
+			return err_in(err, "frame %zu", k);
 	}
 	return 0;
 }
@@ -140,9 +188,10 @@ static int v5_parse_job(struct ask *a, size_t i, const json_t *j, size_t *n_ids,
 	*job = (struct v5_job){ *n_ids, json_array_size(map), json_array_size(stacks), *n_stacks };
 	json_array_foreach(map, k, one)
 	{
-		struct str name = json_text_at(one, 0), id = json_text_at(one, 1);
+		struct str name, id;
 
-		if (json_array_size(one) < 2 || name.size > ASK_MAX_STRING || id.size > 128)
+		if (json_array_size(one) < 2 || !json_text_at(one, 0, &name) || !json_text_at(one, 1, &id) ||
+		    name.size > ASK_MAX_STRING || id.size > 128)
 			return err_set(err, ERR_INVALID, "module %zu: it must be [name, debug ID]", k);
 		v->names[*n_ids] = arena_str(a->arena, name);
 		v->debug_ids[*n_ids] = arena_str(a->arena, id);
@@ -161,8 +210,10 @@ static int v5_parse_all(struct ask *a, struct v5 *v, const json_t *all, struct e
 {
 	size_t n_stacks = 0, n_frames = 0, n_ids = 0;
 
-	if (!json_is_object(all))
-		return err_set(err, ERR_INVALID, "not an object with 'jobs'");
+	const json_t *jobs = json_object_get(all, "jobs");
+
+	if (!json_is_object(all) || (jobs && !json_is_array(jobs)))
+		return err_set(err, ERR_INVALID, "not an object with a list 'jobs'");
 	if (v5_count(a, v, all, &n_stacks, &n_frames, err) < 0)
 		return -1;
 	v->jobs = ARENA_NEW_N(a->arena, struct v5_job, v->n_jobs + 1);
@@ -173,6 +224,7 @@ static int v5_parse_all(struct ask *a, struct v5 *v, const json_t *all, struct e
 	v->guessed = ARENA_NEW_N(a->arena, bool, a->n_ids + 1);
 	a->ids = ARENA_NEW_N(a->arena, struct build_id, a->n_ids + 1);
 	a->queries = ARENA_NEW_N(a->arena, struct tables_query, n_frames + 1);
+	v->frames = ARENA_NEW_N(a->arena, struct v5_frame, n_frames + 1);
 	v->n_stacks = n_stacks;
 	n_stacks = 0;
 	for (size_t i = 0; i < v->n_jobs; i++)
@@ -252,14 +304,20 @@ static void v5_answer(void *arg, size_t i, const struct tables_answer *ans)
 	struct ask *a = arg;
 	const struct v5 *v = a->own;
 	const struct tables_query *q = &a->queries[i];
+	const struct v5_frame *f = &v->frames[i];
 	struct json_writer w = { .out = &a->parts };
 	bool full = ask_is_full(a);
 
 	ask_part_begin(a, i);
 	json_open_object(&w, NULL);
 	json_put_uint(&w, "frame", frame_number(v, i));
-	json_put_str(&w, "module", q->module < a->n_ids ? v->names[q->module] : STR("<unknown>"));
-	json_put_printf(&w, "module_offset", "0x%llx", (unsigned long long)q->addr);
+	json_put_str(&w, "module", f->module < a->n_ids ? v->names[f->module] : STR("<unknown>"));
+	if (f->is_wrong) {
+		json_put_str(&w, "module_offset", f->wrong);
+		json_put_text(&w, "error", "the offset is not a number from 0 to 2^64-1");
+	} else {
+		json_put_printf(&w, "module_offset", "0x%llx", (unsigned long long)q->addr);
+	}
 	if (ans->frames && !full)
 		v5_put_functions(a, ans->addr, ans->frames, &w);
 	json_close(&w);
@@ -351,10 +409,8 @@ static const char *v5_begin(struct ask *a)
 	const struct v5 *v = a->own;
 
 	look_at_guesses(a);
-	if (!v->single) {
-		json_open_object(&a->json, NULL);
-		json_open_array(&a->json, "results");
-	}
+	json_open_object(&a->json, NULL);
+	json_open_array(&a->json, "results");
 	if (v->n_jobs)
 		v5_job_begin(a);
 	return "application/json";
@@ -374,10 +430,8 @@ static const char *v5_end(struct ask *a)
 		v5_go_to(a, SIZE_MAX);
 		v5_job_end(a);
 	}
-	if (!v->single) {
-		json_close(&a->json);
-		json_close(&a->json);
-	}
+	json_close(&a->json);
+	json_close(&a->json);
 	return "application/json";
 }
 
