@@ -3,12 +3,15 @@
  * Shared by the files that read code.
  *
  *   data     sections in memory, or read in chunks; the addresses of code
+ *   plan     how values are read, by form and attribute
  *   program  abbreviations compiled to byte programs; run.h runs them
  *   aranges  units by address, a hint
  *   open     a file's sections and units
  *   index    the index of a .dwp
  *   split    the split units of skeleton units
  *   root     unit headers and root DIEs; single DIEs
+ *   address  addresses in any form
+ *   losses   the account of descriptions that cannot be read
  *   walk     all DIEs of a unit
  *   ranges   range lists
  *   rows     line programs
@@ -144,7 +147,8 @@ enum dwarf_op {
 	DWARF_OP_BLOCK4,
 	DWARF_OP_BLOCK,
 	DWARF_OP_INDIRECT,
-	DWARF_OP_VALUE, /* followed by slot, DWARF_READ_*, DWARF_IS_* */
+	DWARF_OP_VALUE,   /* followed by slot, DWARF_READ_*, DWARF_IS_* */
+	DWARF_OP_UNKNOWN, /* a form of unknown size: the unit cannot be read further */
 	DWARF_OP_SKIP,
 };
 /* How a value is read; numbers up to 8 are so many bytes. */
@@ -152,7 +156,11 @@ enum {
 	DWARF_READ_FLAG = 0,
 	DWARF_READ_ULEB = 9,
 	DWARF_READ_SLEB,
-	DWARF_READ_IMPLICIT /* 8 bytes in the program */
+	DWARF_READ_IMPLICIT, /* 8 bytes in the program */
+	DWARF_READ_ADDRX_OFFSET,
+	/* A block; the number is its offset in the unit << 16 | its size, or UINT64_MAX if it is larger. */
+	DWARF_READ_BLOCK,
+	DWARF_READ_BLOCK1,
 };
 /* The meaning of the number. */
 enum {
@@ -164,7 +172,9 @@ enum {
 	DWARF_IS_ALT_REF,
 	DWARF_IS_OTHER_REF, /* by signature */
 	DWARF_IS_LIST_INDEX,
-	DWARF_IS_STRING_INDEX, /* only in programs that read names */
+	DWARF_IS_ADDRESS_OFFSET, /* dwarf_addrx_offset() */
+	DWARF_IS_EXPRESSION,     /* that computes an address */
+	DWARF_IS_STRING_INDEX,   /* only in programs that read names */
 };
 enum {
 	DWARF_SLOT_SIBLING,
@@ -196,6 +206,7 @@ struct dwarf_decl {
 	uint32_t names;   /* + 1: the program that reads names; 0: not compiled yet; UINT32_MAX: impossible */
 	uint16_t tag;
 	bool children;
+	bool lost; /* an attribute that the walk needs has a form that it cannot read */
 	uint8_t kind;
 	/* The program only skips so many bytes; 0: it does more, or nothing. */
 	uint8_t passes;
@@ -288,6 +299,11 @@ static inline const struct dwarf_decl *dwarf_table_find(const struct dwarf_table
 
 /* How a value of @form is read (DWARF_READ_*), and its meaning (DWARF_IS_*); false: the form is not a number. */
 bool dwarf_form_plan(uint64_t form, const struct dwarf_format *f, uint8_t *ret_read, uint8_t *ret_is);
+/* The walk's slot of an attribute of a DIE of that kind; DWARF_NO_SLOT: the walk does not need it. */
+uint8_t dwarf_code_slot(uint64_t attr, uint8_t kind);
+/* dwarf_form_plan() for a slot of the walk. False: the slot cannot have that form. */
+bool dwarf_slot_plan(uint8_t slot, uint64_t form, const struct dwarf_format *f, uint8_t *ret_read,
+		     uint8_t *ret_is);
 
 /* ---- units ---- */
 
@@ -335,9 +351,11 @@ struct dwarf_reader {
 	struct dwarf_cu skeleton;
 	struct dwarf_dwo *dwo;
 	struct err split_err;
+	struct dwarf_losses losses;
 	/* Its lines. */
 	struct dwarf_lines lines;
 	struct err lines_err, table_err;
+	struct dwarf_losses table_losses;
 	size_t at_hand;        /* the unit + 1; 0: none yet */
 	bool before_has_lines; /* the line table of the unit before this one */
 	uint64_t before_stmt_list;
@@ -431,6 +449,22 @@ bool dwarf_cu_string(const struct dwarf_cu *cu, const struct dwarf_value *v, str
 		     bool *ret_stable, bool *ret_alt_missing);
 /* .debug_addr[index]; false: none. */
 bool dwarf_cu_address(const struct dwarf_cu *cu, uint64_t index, uint64_t *ret);
+/* The address that a value @v of meaning @is (DWARF_IS_*) stands for; @unit: the unit's bytes. False: none. */
+bool dwarf_cu_address_of(const struct dwarf_cu *cu, uint64_t v, uint8_t is, const uint8_t *unit,
+			 uint64_t *ret);
+/* The address that the expression @e computes. False: none, or an operation that addresses do not need. */
+bool dwarf_cu_expression(const struct dwarf_cu *cu, struct bytes e, uint64_t *ret);
+
+/* ---- losses ---- */
+
+/* Count a description that is left out. The text is of the first one; NULL: only count. */
+void dwarf_loss_add(struct dwarf_losses *l, const struct err *why);
+/* The same, of the unit at hand. */
+void dwarf_reader_lose(struct dwarf_reader *r, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+/* Why DW_AT_* of the DIE at @die cannot be read: the attributes of @decl in forms that their slots cannot have. */
+void dwarf_reader_lose_forms(struct dwarf_reader *r, uint64_t die, const struct dwarf_decl *decl);
+/* Set the error of a DIE that has a form of unknown size. Returns -1. */
+int dwarf_unknown_form(const struct dwarf_reader *r, const struct dwarf_decl *decl, struct err *err);
 
 /* ---- ranges, lines ---- */
 

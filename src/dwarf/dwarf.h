@@ -161,6 +161,17 @@ const struct err *dwarf_reader_lines_err(const struct dwarf_reader *r);
 const struct err *dwarf_reader_split_err(const struct dwarf_reader *r);
 uint64_t dwarf_reader_split_size(const struct dwarf_reader *r); /* bytes of the split unit at hand; 0: none */
 
+/*
+ * Descriptions of the unit at hand that are left out though what comes after them is read: attributes in forms that
+ * their kind cannot have, addresses and lists that the sections lack, parts of the line table. They are complete
+ * after the walk and after the last name. The line table's are those of the first of the units that share it.
+ */
+struct dwarf_losses {
+	uint64_t n;
+	struct err first;
+};
+const struct dwarf_losses *dwarf_reader_losses(const struct dwarf_reader *r);
+
 /* One row of the line table, in force from its address to that of the next row. */
 struct dwarf_row {
 	uint32_t off;  /* from the sequence's base */

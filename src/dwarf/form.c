@@ -23,6 +23,7 @@ bool dwarf_form_read(struct cursor *c, uint64_t form, int64_t implicit, const st
 		     struct dwarf_value *ret)
 {
 	struct str s;
+	uint64_t n;
 
 	if (form == FORM_INDIRECT) {
 		form = cursor_uleb(c);
@@ -69,8 +70,8 @@ bool dwarf_form_read(struct cursor *c, uint64_t form, int64_t implicit, const st
 		*ret = value_number(cursor_uleb(c));
 		return true;
 	case FORM_LLVM_ADDRX_OFFSET:
-		*ret = value_number(cursor_uleb(c));
-		cursor_skip(c, 4);
+		n = cursor_uleb(c);
+		*ret = value_number(dwarf_addrx_offset(n, cursor_u32(c)));
 		return true;
 	case FORM_ADDR:
 		*ret = value_number(cursor_uint(c, f->addr_size));

@@ -152,6 +152,15 @@ struct dwarf_value {
 bool dwarf_form_read(struct cursor *c, uint64_t form, int64_t implicit, const struct dwarf_format *format,
 		     struct dwarf_value *ret);
 
+/*
+ * The number that stands for a value of DW_FORM_LLVM_addrx_offset: the index in the upper half. An index that
+ * does not fit is the largest one, which no section has.
+ */
+static inline uint64_t dwarf_addrx_offset(uint64_t index, uint32_t offset)
+{
+	return MIN(index, (uint64_t)UINT32_MAX) << 32 | offset;
+}
+
 /* unit_length and the format that it implies (section 7.4): false when it is one of the reserved ones, or
  * cut. */
 bool dwarf_length_read(struct cursor *c, uint64_t *ret_length, uint8_t *ret_offset_size);

@@ -15,7 +15,7 @@ struct name_search {
 	struct dwarf_name *name;
 	uint64_t next; /* the next DIE of the chain; UINT64_MAX: none */
 	bool next_alt, by_origin, has_file;
-	bool alt_missing;
+	bool alt_missing, lost;
 	struct str plain; /* the name of a scope */
 };
 
@@ -77,10 +77,16 @@ static int die_locate(struct dwarf_reader *r, const struct dwarf *file, uint64_t
 static void name_take_string(struct name_search *f, const struct dwarf_attr *a, struct str *ret,
 			     bool *ret_stable)
 {
+	bool missing = false;
 	struct str s;
 
-	if (ret->size || !dwarf_cu_string(f->cu, &a->value, &s, ret_stable, &f->alt_missing))
+	if (ret->size)
 		return;
+	if (!dwarf_cu_string(f->cu, &a->value, &s, ret_stable, &missing)) {
+		f->alt_missing |= missing;
+		f->lost |= !missing;
+		return;
+	}
 	*ret = *ret_stable ? s : arena_str(&f->r->names, s);
 }
 
@@ -88,8 +94,12 @@ static void name_follow(struct name_search *f, const struct dwarf_attr *a, bool 
 {
 	uint8_t read, is;
 
-	if (f->by_origin || !dwarf_form_plan(a->form, &f->cu->format, &read, &is))
+	if (f->by_origin)
 		return;
+	if (!dwarf_form_plan(a->form, &f->cu->format, &read, &is)) {
+		f->lost = true;
+		return;
+	}
 	f->next_alt = false;
 	f->by_origin = origin;
 	switch (is) {
@@ -105,6 +115,8 @@ static void name_follow(struct name_search *f, const struct dwarf_attr *a, bool 
 		f->next = a->value.number;
 		f->next_alt = true;
 		break;
+	default: /* by signature: of a type unit, which has no functions of its own */
+		f->lost = true;
 	}
 }
 
@@ -230,6 +242,7 @@ int dwarf_reader_name(struct dwarf_reader *r, uint64_t die, bool in_alt, struct 
 		      struct err *err)
 {
 	struct name_search f = { .r = r, .name = ret };
+	uint64_t first = die;
 	unsigned hops;
 
 	*ret = (struct dwarf_name){ .name_stable = true, .linkage_stable = true };
@@ -254,5 +267,9 @@ int dwarf_reader_name(struct dwarf_reader *r, uint64_t die, bool in_alt, struct 
 		die = f.next;
 		in_alt = f.next_alt;
 	}
+	if (hops == DWARF_MAX_HOPS && die != UINT64_MAX)
+		f.lost = true;
+	if (f.lost && !ret->name.size && !ret->linkage.size)
+		dwarf_reader_lose(r, "DIE at %llu: its name cannot be read", (unsigned long long)first);
 	return dwarf_reader_spend(r, ret->name.size + ret->linkage.size, err);
 }

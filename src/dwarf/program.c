@@ -29,131 +29,6 @@ static const uint8_t kinds[] = {
 	[DW_TAG_call_site] = DWARF_KIND_TYPE,
 };
 
-bool dwarf_form_plan(uint64_t form, const struct dwarf_format *f, uint8_t *ret_read, uint8_t *ret_is)
-{
-	*ret_is = DWARF_IS_NUMBER;
-	switch (form) {
-	case FORM_DATA1:
-	case FORM_FLAG:
-		*ret_read = 1;
-		return true;
-	case FORM_DATA2:
-		*ret_read = 2;
-		return true;
-	case FORM_DATA4:
-		*ret_read = 4;
-		return true;
-	case FORM_DATA8:
-		*ret_read = 8;
-		return true;
-	case FORM_UDATA:
-		*ret_read = DWARF_READ_ULEB;
-		return true;
-	case FORM_SDATA:
-		*ret_read = DWARF_READ_SLEB;
-		return true;
-	case FORM_FLAG_PRESENT:
-		*ret_read = DWARF_READ_FLAG;
-		return true;
-	case FORM_IMPLICIT_CONST:
-		*ret_read = DWARF_READ_IMPLICIT;
-		return true;
-	case FORM_SEC_OFFSET:
-		*ret_read = f->offset_size;
-		return true;
-	case FORM_RNGLISTX:
-		*ret_read = DWARF_READ_ULEB;
-		*ret_is = DWARF_IS_LIST_INDEX;
-		return true;
-	case FORM_ADDR:
-		*ret_read = f->addr_size;
-		*ret_is = DWARF_IS_ADDRESS;
-		return true;
-	case FORM_ADDRX:
-	case FORM_GNU_ADDR_INDEX:
-		*ret_read = DWARF_READ_ULEB;
-		*ret_is = DWARF_IS_ADDRESS_INDEX;
-		return true;
-	case FORM_ADDRX1:
-	case FORM_ADDRX2:
-	case FORM_ADDRX3:
-	case FORM_ADDRX4:
-		*ret_read = (uint8_t)(form - FORM_ADDRX1 + 1);
-		*ret_is = DWARF_IS_ADDRESS_INDEX;
-		return true;
-	case FORM_REF1:
-		*ret_read = 1;
-		*ret_is = DWARF_IS_UNIT_REF;
-		return true;
-	case FORM_REF2:
-		*ret_read = 2;
-		*ret_is = DWARF_IS_UNIT_REF;
-		return true;
-	case FORM_REF4:
-		*ret_read = 4;
-		*ret_is = DWARF_IS_UNIT_REF;
-		return true;
-	case FORM_REF8:
-		*ret_read = 8;
-		*ret_is = DWARF_IS_UNIT_REF;
-		return true;
-	case FORM_REF_UDATA:
-		*ret_read = DWARF_READ_ULEB;
-		*ret_is = DWARF_IS_UNIT_REF;
-		return true;
-	case FORM_REF_ADDR:
-		*ret_read = f->version <= 2 ? f->addr_size : f->offset_size;
-		*ret_is = DWARF_IS_REF;
-		return true;
-	case FORM_GNU_REF_ALT:
-		*ret_read = f->offset_size;
-		*ret_is = DWARF_IS_ALT_REF;
-		return true;
-	case FORM_REF_SUP4:
-		*ret_read = 4;
-		*ret_is = DWARF_IS_ALT_REF;
-		return true;
-	case FORM_REF_SUP8:
-		*ret_read = 8;
-		*ret_is = DWARF_IS_ALT_REF;
-		return true;
-	case FORM_REF_SIG8:
-		*ret_read = 8;
-		*ret_is = DWARF_IS_OTHER_REF;
-		return true;
-	}
-	return false;
-}
-
-static uint8_t code_slot(uint64_t attr, uint8_t kind)
-{
-	if (kind == DWARF_KIND_OTHER)
-		return DWARF_NO_SLOT;
-	if (attr == DW_AT_sibling)
-		return kind == DWARF_KIND_INLINED ? DWARF_NO_SLOT : DWARF_SLOT_SIBLING;
-	if (kind != DWARF_KIND_FUNCTION && kind != DWARF_KIND_INLINED)
-		return DWARF_NO_SLOT;
-	switch (attr) {
-	case DW_AT_low_pc:
-		return DWARF_SLOT_LOW;
-	case DW_AT_high_pc:
-		return DWARF_SLOT_HIGH;
-	case DW_AT_ranges:
-		return DWARF_SLOT_RANGES;
-	case DW_AT_abstract_origin:
-		return DWARF_SLOT_ORIGIN;
-	case DW_AT_call_file:
-		return DWARF_SLOT_CALL_FILE;
-	case DW_AT_call_line:
-		return DWARF_SLOT_CALL_LINE;
-	case DW_AT_call_column:
-		return DWARF_SLOT_CALL_COLUMN;
-	case DW_AT_GNU_discriminator:
-		return DWARF_SLOT_CALL_DISCRIMINATOR;
-	}
-	return DWARF_NO_SLOT;
-}
-
 /*
  * A program being written. Bytes to skip are added up until another instruction comes. ROOM is enough for one
  * attribute: a value with a number of 8 bytes, and the skip before it, which is at most SKIP_MAX bytes.
@@ -261,18 +136,8 @@ static void skips_make(struct form_skips *s, const struct dwarf_format *f)
 	}
 }
 
-static bool compile_attr(struct program_writer *w, uint8_t slot, uint64_t form, int64_t implicit,
-			 const struct dwarf_format *f)
+static void compile_value(struct program_writer *w, uint8_t slot, uint8_t read, uint8_t is, int64_t implicit)
 {
-	uint8_t read, is;
-
-	if (form == FORM_INDIRECT) {
-		op_emit(w, DWARF_OP_INDIRECT);
-		*w->p++ = slot;
-		return true;
-	}
-	if (slot == DWARF_NO_SLOT || !dwarf_form_plan(form, f, &read, &is))
-		return compile_skip(w, form, f);
 	op_emit(w, DWARF_OP_VALUE);
 	*w->p++ = slot;
 	*w->p++ = read;
@@ -283,7 +148,25 @@ static bool compile_attr(struct program_writer *w, uint8_t slot, uint64_t form, 
 		memcpy(w->p, &v, 8);
 		w->p += 8;
 	}
-	return true;
+}
+
+/* False: an unknown form. *lost is set if the form is known, but not one that the slot can have. */
+static bool compile_attr(struct program_writer *w, uint8_t slot, uint64_t form, int64_t implicit,
+			 const struct dwarf_format *f, bool *lost)
+{
+	uint8_t read, is;
+
+	if (form == FORM_INDIRECT) {
+		op_emit(w, DWARF_OP_INDIRECT);
+		*w->p++ = slot;
+		return true;
+	}
+	if (slot != DWARF_NO_SLOT && dwarf_slot_plan(slot, form, f, &read, &is)) {
+		compile_value(w, slot, read, is, implicit);
+		return true;
+	}
+	*lost |= slot != DWARF_NO_SLOT && slot != DWARF_SLOT_SIBLING;
+	return compile_skip(w, form, f);
 }
 
 /* Nine of ten DIEs without children have at most one attribute of variable size. */
@@ -306,8 +189,7 @@ struct table_text {
 	struct form_skips skips;
 };
 
-/* Compile the abbreviation @code, from after its code on. ERR_INVALID: an unknown form, which makes the rest
- * of its DIEs unreadable. */
+/* Compile the abbreviation @code, from after its code on. With an unknown form its program ends there. */
 static int compile_decl(struct dwarf_table *t, struct table_text *text, uint64_t code, struct err *err)
 {
 	const uint8_t *p = text->p, *end = text->end;
@@ -316,7 +198,7 @@ static int compile_decl(struct dwarf_table *t, struct table_text *text, uint64_t
 	uint64_t tag = leb_u(&p, end);
 	struct dwarf_decl decl = { .code = code, .program = (uint32_t)t->programs.size };
 	unsigned n = 0, jump = 0, n_ops = 0, before = 0;
-	bool has_code = false;
+	bool has_code = false, unknown = false;
 	uint8_t slot, op = DWARF_OP_END;
 
 	decl.tag = (uint16_t)MIN(tag, (uint64_t)UINT16_MAX);
@@ -338,7 +220,9 @@ static int compile_decl(struct dwarf_table *t, struct table_text *text, uint64_t
 			return err_set(err, ERR_LIMIT,
 				       "abbreviation %llu has more than the %u attributes allowed",
 				       (unsigned long long)code, ATTRS_MAX);
-		slot = code_slot(attr, decl.kind);
+		if (unknown)
+			continue;
+		slot = dwarf_code_slot(attr, decl.kind);
 		if (slot == DWARF_NO_SLOT && form < FORMS && skips->known[form] &&
 		    skips->op[form] == DWARF_OP_END && w.skip <= SKIP_MAX) {
 			w.skip += skips->size[form];
@@ -356,9 +240,10 @@ static int compile_decl(struct dwarf_table *t, struct table_text *text, uint64_t
 		if (slot == DWARF_NO_SLOT && form < FORMS && skips->known[form] &&
 		    skips->op[form] != DWARF_OP_END)
 			op_emit(&w, op = skips->op[form]);
-		else if (!compile_attr(&w, slot, form, implicit, &t->format))
-			return err_set(err, ERR_INVALID, "abbreviation %llu: unknown form %llu",
-				       (unsigned long long)code, (unsigned long long)form);
+		else if (!compile_attr(&w, slot, form, implicit, &t->format, &decl.lost)) {
+			op_emit(&w, DWARF_OP_UNKNOWN);
+			unknown = true;
+		}
 		t->programs.size = (size_t)(w.p - t->programs.p);
 	}
 	/* The program only skips bytes. */
@@ -454,9 +339,14 @@ static uint8_t name_attr_slot(uint64_t attr)
 	return DWARF_NO_SLOT;
 }
 
-/* How a name in .debug_str is read, by offset or by index. False: it is another form. */
-static bool string_plan(uint64_t form, const struct dwarf_format *f, uint8_t *ret_read, uint8_t *ret_is)
+/* How a name in .debug_str is read, by offset or by index; a number, a reference. False: it is another form. */
+static bool name_slot_plan(uint8_t slot, uint64_t form, const struct dwarf_format *f, uint8_t *ret_read,
+			   uint8_t *ret_is)
 {
+	if (slot == DWARF_SLOT_DECL_FILE || slot == DWARF_SLOT_DECL_LINE)
+		return dwarf_form_plan(form, f, ret_read, ret_is) && *ret_is == DWARF_IS_NUMBER;
+	if (slot == DWARF_SLOT_NAME_ORIGIN || slot == DWARF_SLOT_SPECIFICATION)
+		return dwarf_form_plan(form, f, ret_read, ret_is) && *ret_is != DWARF_IS_NUMBER;
 	*ret_is = DWARF_IS_STRING_INDEX;
 	switch (form) {
 	case FORM_STRP:
@@ -481,6 +371,7 @@ static bool string_plan(uint64_t form, const struct dwarf_format *f, uint8_t *re
 static bool compile_names(struct dwarf_table *t, const uint8_t *p, const uint8_t *end)
 {
 	struct program_writer w = { 0 };
+	uint8_t read, is;
 	unsigned seen = 0;
 
 	for (;;) {
@@ -499,16 +390,14 @@ static bool compile_names(struct dwarf_table *t, const uint8_t *p, const uint8_t
 				return false;
 			seen |= 1u << slot;
 		}
-		if (slot == DWARF_SLOT_NAME || slot == DWARF_SLOT_LINKAGE) {
-			uint8_t read, is;
-
-			if (!string_plan(form, &t->format, &read, &is))
+		if (slot != DWARF_NO_SLOT) {
+			if (!name_slot_plan(slot, form, &t->format, &read, &is))
 				return false;
-			op_emit(&w, DWARF_OP_VALUE);
+			compile_value(&w, slot, read, is, implicit);
+		} else if (form == FORM_INDIRECT) {
+			op_emit(&w, DWARF_OP_INDIRECT);
 			*w.p++ = slot;
-			*w.p++ = read;
-			*w.p++ = is;
-		} else if (!compile_attr(&w, slot, form, implicit, &t->format)) {
+		} else if (!compile_skip(&w, form, &t->format)) {
 			return false;
 		}
 		t->programs.size = (size_t)(w.p - t->programs.p);

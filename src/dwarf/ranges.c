@@ -59,7 +59,12 @@ static int ranges_v4(struct dwarf_reader *r, uint64_t off, uint32_t node, struct
 		if (off - start > r->budget)
 			break;
 	}
-	return dwarf_reader_spend(r, off - start + 2 * size, err);
+	if (dwarf_reader_spend(r, off - start + 2 * size, err) < 0)
+		return -1;
+	return s->size - off >= 2 * size
+		       ? 0
+		       : err_set(err, ERR_INVALID, ".debug_ranges ends within the list at %llu",
+				 (unsigned long long)start);
 }
 
 enum {
@@ -73,45 +78,55 @@ enum {
 	RLE_START_LENGTH,
 };
 
-static int rnglist_at(struct dwarf_reader *r, uint64_t off, uint32_t node, struct err *err)
+/* An address of a list by its index. *lacks: there is none, and why. */
+static bool rnglist_address(struct dwarf_reader *r, uint64_t index, uint64_t *ret, bool *lacks,
+			    struct err *err)
+{
+	if (dwarf_cu_address(&r->cu, index, ret))
+		return true;
+	if (!*lacks)
+		(void)err_set(err, ERR_INVALID, ".debug_addr has no entry %llu", (unsigned long long)index);
+	*lacks = true;
+	return false;
+}
+
+/* Read the list at @start. *ret_end is the end of its bytes that were read, also on an error. The ranges whose
+ * addresses are in no section are left out, which is an error, too, after the rest. */
+static int rnglist_read(struct dwarf_reader *r, const uint8_t *start, uint32_t node, const uint8_t **ret_end,
+			struct err *err)
 {
 	const struct dwarf_data *s = &r->cu.file->rnglists;
-	const uint8_t *p, *start, *end;
+	const uint8_t *p = start, *end = s->p + s->size;
 	unsigned size = r->cu.format.addr_size;
 	uint64_t base = r->cu.low_pc;
-	bool big = r->d->big;
+	bool big = r->d->big, lacks = false, based = true, live;
 
-	if (off >= s->size)
-		return err_set(err, ERR_INVALID, ".debug_rnglists has no list at %llu",
-			       (unsigned long long)off);
-	start = p = s->p + off;
-	end = s->p + s->size;
 	while (p < end && (size_t)(p - start) <= r->budget) {
 		uint8_t kind = *p++;
 		uint64_t lo = 0, hi = 0, x;
-		bool live = true;
 
+		*ret_end = p;
+		live = true;
 		switch (kind) {
 		case RLE_END:
-			return dwarf_reader_spend(r, (uint64_t)(p - start), err);
+			return lacks ? -1 : 0;
 		case RLE_BASE_ADDRESSX:
 			x = leb_u(&p, end);
-			if (!dwarf_cu_address(&r->cu, x, &base))
-				return err_set(err, ERR_INVALID, ".debug_addr has no entry %llu",
-					       (unsigned long long)x);
+			based = rnglist_address(r, x, &base, &lacks, err);
 			continue;
 		case RLE_STARTX_ENDX:
 			x = leb_u(&p, end);
-			live = dwarf_cu_address(&r->cu, x, &lo);
+			live = rnglist_address(r, x, &lo, &lacks, err);
 			x = leb_u(&p, end);
-			live = dwarf_cu_address(&r->cu, x, &hi) && live;
+			live = rnglist_address(r, x, &hi, &lacks, err) && live;
 			break;
 		case RLE_STARTX_LENGTH:
 			x = leb_u(&p, end);
-			live = dwarf_cu_address(&r->cu, x, &lo);
+			live = rnglist_address(r, x, &lo, &lacks, err);
 			hi = lo + leb_u(&p, end);
 			break;
 		case RLE_OFFSET_PAIR:
+			live = based;
 			lo = base + leb_u(&p, end);
 			hi = base + leb_u(&p, end);
 			break;
@@ -124,6 +139,7 @@ static int rnglist_at(struct dwarf_reader *r, uint64_t off, uint32_t node, struc
 			p += size;
 			if (kind == RLE_BASE_ADDRESS) {
 				base = lo;
+				based = true;
 				continue;
 			}
 			if (kind == RLE_START_LENGTH) {
@@ -144,11 +160,25 @@ static int rnglist_at(struct dwarf_reader *r, uint64_t off, uint32_t node, struc
 		if (live)
 			dwarf_reader_span(r, lo, hi, node);
 	}
+	*ret_end = MIN(p, end);
 	if (p < end)
-		return dwarf_reader_spend(r, (uint64_t)(p - start), err);
+		return 0; /* the budget is used up, which the caller finds */
 cut:
 	return err_set(err, ERR_INVALID, ".debug_rnglists ends within the list at %llu",
-		       (unsigned long long)off);
+		       (unsigned long long)(start - s->p));
+}
+
+static int rnglist_at(struct dwarf_reader *r, uint64_t off, uint32_t node, struct err *err)
+{
+	const struct dwarf_data *s = &r->cu.file->rnglists;
+	const uint8_t *end = s->p + off;
+	int rc;
+
+	if (off >= s->size)
+		return err_set(err, ERR_INVALID, ".debug_rnglists has no list at %llu",
+			       (unsigned long long)off);
+	rc = rnglist_read(r, s->p + off, node, &end, err);
+	return dwarf_reader_spend(r, (uint64_t)(end - (s->p + off)), err) < 0 ? -1 : rc;
 }
 
 int dwarf_reader_ranges(struct dwarf_reader *r, uint64_t v, bool is_index, uint32_t node, struct err *err)

@@ -41,6 +41,9 @@ int dwarf_cu_header(struct dwarf_cu *cu, const uint8_t *p, size_t size, struct e
 	if (cu->file->index.n_slots && dwarf_index_at(&cu->file->index, cu->off, &cu->part) &&
 	    add_overflows(cu->abbrev_off, cu->part.abbrev, &cu->abbrev_off))
 		return err_set(err, ERR_INVALID, "abbreviations at an offset past any section");
+	/* The header of any other type has fields that are not known. */
+	if (cu->type > DW_UT_split_type)
+		return err_set(err, ERR_INVALID, "unit of unknown type %u", cu->type);
 	cu->die = cursor_off(&c);
 	return 0;
 }
@@ -177,9 +180,12 @@ int dwarf_cu_root(struct dwarf_cu *cu, struct dwarf_table *t, const uint8_t *p, 
 		cu->addr_base = cu->skeleton->addr_base;
 		cu->ranges_base = cu->skeleton->ranges_base;
 		cu->low_pc = cu->skeleton->low_pc;
-	} else if (root.low_pc.name && dwarf_form_plan(root.low_pc.form, &cu->format, &read, &is)) {
-		cu->low_pc = root.low_pc.value.number;
-		if (is == DWARF_IS_ADDRESS_INDEX && !dwarf_cu_address(cu, cu->low_pc, &cu->low_pc))
+	} else if (root.low_pc.value.class == DWARF_BLOCK) {
+		if (!dwarf_cu_expression(cu, root.low_pc.value.bytes, &cu->low_pc))
+			cu->low_pc = 0;
+	} else if (root.low_pc.name &&
+		   dwarf_slot_plan(DWARF_SLOT_LOW, root.low_pc.form, &cu->format, &read, &is)) {
+		if (!dwarf_cu_address_of(cu, root.low_pc.value.number, is, NULL, &cu->low_pc))
 			cu->low_pc = 0;
 	}
 	return 0;

@@ -4,8 +4,8 @@
  *
  * A program consists of sequences, each a run of rising addresses up to its end mark. Some linkers and
  * compilers write sequences with falling addresses, or without an end. Where an address falls another sequence
- * starts; where there is no end the last row is dropped, since its end is not known. Sequences of code that a
- * linker dropped are left out. The last of several rows at one address counts. Whether a row starts a statement
+ * starts; where there is no end the last row is dropped, since its end is not known. That, and opcodes of unknown
+ * meaning, count as losses. Sequences of code that a linker dropped are left out. The last of several rows at one address counts. Whether a row starts a statement
  * is ignored: it does not matter to which line an address belongs.
  */
 #include "dwarf/code.h"
@@ -44,6 +44,19 @@ struct line_machine {
 	bool live, open;
 };
 
+/* Count a part of the table that is left out. */
+static void line_lose(struct line_machine *m, const char *what, uint64_t number)
+{
+	struct dwarf_reader *r = m->r;
+	struct err why;
+
+	if (r->table_losses.n++)
+		return;
+	(void)err_set(&why, ERR_INVALID, "line table at %llu: %s %llu", (unsigned long long)r->cu.stmt_list,
+		      what, (unsigned long long)number);
+	r->table_losses.first = why;
+}
+
 static void machine_start(struct line_machine *m)
 {
 	m->addr = 0;
@@ -80,6 +93,8 @@ static void sequence_end(struct line_machine *m, uint64_t end)
 	limit = dwarf_code_end(r->d, m->base);
 	end = MIN(end, limit);
 	if (end <= m->base || end - m->base > UINT32_MAX) {
+		if (end > m->base)
+			line_lose(m, "a sequence of bytes:", end - m->base);
 		r->n_rows = m->first;
 		return;
 	}
@@ -127,6 +142,7 @@ static void row_place(struct line_machine *m)
 		 * known. */
 		uint64_t end = r->n_rows > m->first ? m->base + r->rows[r->n_rows - 1].off : m->base;
 
+		line_lose(m, "the end of a row is not known, the next one is at", m->addr);
 		sequence_end(m, end);
 		sequence_begin(m);
 		if (!m->live)
@@ -138,6 +154,7 @@ static void row_place(struct line_machine *m)
 	if (r->n_rows > m->first) {
 		last = &r->rows[r->n_rows - 1];
 		if (one.off < last->off) {
+			line_lose(m, "the end of a row is not known, the next one is at", m->addr);
 			sequence_end(m, m->base + last->off);
 			sequence_begin(m);
 			one.off = 0;
@@ -177,8 +194,12 @@ static const uint8_t *extended_run(struct line_machine *m, const uint8_t *p, con
 	uint64_t len = leb_u(&p, end);
 	const uint8_t *next;
 
-	if (p >= end || !len || len > (uint64_t)(end - p))
+	if (p >= end || !len || len > (uint64_t)(end - p)) {
+		/* Between sequences it is padding. */
+		if (!len && p < end && m->open)
+			line_lose(m, "an extended opcode of bytes:", 0);
 		return len || p > end ? end + 1 : p;
+	}
 	next = p + len;
 	switch (*p++) {
 	case DW_LNE_end_sequence:
@@ -190,12 +211,16 @@ static const uint8_t *extended_run(struct line_machine *m, const uint8_t *p, con
 		len--;
 		if (len == 1 || len == 2 || len == 4 || len == 8)
 			m->addr = dwarf_get(p, (unsigned)len, big);
+		else
+			line_lose(m, "an address of bytes:", len);
 		m->op_index = 0;
 		break;
 	case DW_LNE_define_file:
 		/* An entry as in the header, of versions before 5. */
-		if (m->r->line_header.format.version >= 5 || m->r->n_files >= DWARF_MAX_FILES)
+		if (m->r->line_header.format.version >= 5 || m->r->n_files >= DWARF_MAX_FILES) {
+			line_lose(m, "no file can be defined after", m->r->n_files);
 			break;
+		}
 		READER_GROW(m->r, m->r->file_offs, m->r->n_files, m->r->room_files);
 		m->r->file_offs[m->r->n_files++] = (uint32_t)(p - m->r->files.p);
 		break;
@@ -203,6 +228,8 @@ static const uint8_t *extended_run(struct line_machine *m, const uint8_t *p, con
 		m->discriminator = (uint32_t)MIN(leb_u(&p, next), (uint64_t)UINT32_MAX);
 		m->columns |= m->r->with_discriminators && m->discriminator;
 		break;
+	default:
+		line_lose(m, "unknown extended opcode", p[-1]);
 	}
 	return next;
 }
@@ -316,6 +343,8 @@ static int line_program_run(struct line_machine *m, const uint8_t *p, const uint
 				p += 2;
 				continue;
 			default: /* set_isa and unknown opcodes: so many LEB128 */
+				if (op > DW_LNS_set_isa)
+					line_lose(m, "unknown opcode", op);
 				for (unsigned i = lengths[op - 1]; i && p <= end; i--)
 					leb_u(&p, end);
 				continue;
@@ -355,6 +384,18 @@ static int line_program_run(struct line_machine *m, const uint8_t *p, const uint
 	if (p > end)
 		return err_set(err, ERR_INVALID, "the program ends within an opcode");
 	return 0;
+}
+
+/* The last sequence has no end: keep its rows up to the last one. @damaged: that is reported already. */
+static void program_end(struct line_machine *m, bool damaged)
+{
+	const struct dwarf_reader *r = m->r;
+
+	if (!m->open || !m->live || r->n_rows == m->first)
+		return;
+	if (!damaged)
+		line_lose(m, "the last row has no end, after rows:", r->n_rows - m->first);
+	sequence_end(m, m->base + r->rows[r->n_rows - 1].off);
 }
 
 static int sequence_by_base(const void *a, const void *b)
@@ -420,6 +461,7 @@ static int line_table_read(struct dwarf_reader *r, struct err *err)
 	r->lines_end = p + (place.end - place.header_off);
 	rc = line_program_run(&m, p + (r->line_header.program_off - place.header_off),
 			      p + (place.end - place.header_off), &r->line_header, err);
+	program_end(&m, rc < 0);
 	r->lines.columns = m.columns;
 	return rc;
 }
@@ -428,7 +470,8 @@ static int lines_load(struct dwarf_reader *r, struct err *err)
 {
 	if (r->cu.has_lines && r->lines_file == r->d && r->lines.table == r->cu.stmt_list)
 		return 0;
-	r->table_err = (struct err){ 0 };
+	r->table_err.kind = ERR_NONE;
+	r->table_losses.n = 0;
 	r->n_rows = r->n_sequences = r->n_files = 0;
 	r->lines_file = NULL;
 	r->lines = (struct dwarf_lines){ .table = UINT64_MAX };
@@ -466,8 +509,11 @@ int dwarf_reader_read_lines(struct dwarf_reader *r, struct err *err)
 	if (lines_load(r, err) < 0)
 		return -1;
 	r->lines.shared = shared;
-	if (!shared)
-		r->lines_err = r->table_err;
+	if (shared)
+		return 0;
+	r->lines_err = r->table_err;
+	if (r->table_losses.n)
+		r->losses = r->table_losses;
 	return 0;
 }
 
@@ -503,6 +549,9 @@ bool dwarf_reader_file(struct dwarf_reader *r, uint64_t file, struct dwarf_file_
 	bool stable, missing;
 
 	*ret = (struct dwarf_file_name){ .stable = true };
+	if (file > r->n_files && r->lines_cu->has_lines && !r->table_err.kind)
+		dwarf_reader_lose(r, "line table at %llu: no file %llu", (unsigned long long)r->lines.table,
+				  (unsigned long long)file);
 	if (!file_entry(r, file, &entry) ||
 	    !dwarf_cu_string(r->lines_cu, &entry.name, &ret->name, &stable, &missing) || !ret->name.size)
 		return false;

@@ -12,8 +12,9 @@
 struct dwarf_values {
 	uint64_t v[DWARF_N_SLOTS];
 	uint8_t is[DWARF_N_SLOTS];
-	unsigned has;
+	unsigned has; /* a bit for each slot; DWARF_HAS_LOST */
 };
+#define DWARF_HAS_LOST (1u << 31) /* an indirect form is one that its slot cannot have */
 
 /* The bytes of the unit. */
 struct dwarf_text {
@@ -22,12 +23,37 @@ struct dwarf_text {
 	const struct dwarf_format *format;
 };
 
+/* Skip a block of @n bytes. */
+static inline const uint8_t *dwarf_run_pass(const struct dwarf_text *t, const uint8_t *p, uint64_t n)
+{
+	return p <= t->end && n <= (uint64_t)(t->end - p) ? p + n : t->end + 1;
+}
+
+/* DWARF_READ_BLOCK: the number of a block of @n bytes at *p, which is skipped. */
+static inline uint64_t dwarf_value_block(const struct dwarf_text *t, const uint8_t **p, uint64_t n)
+{
+	uint64_t off = (uint64_t)(*p - t->start);
+
+	*p = dwarf_run_pass(t, *p, n);
+	return n <= UINT16_MAX ? off << 16 | n : UINT64_MAX;
+}
+
 static inline uint64_t dwarf_value_read(const struct dwarf_text *t, const uint8_t **p, uint8_t read,
 					const uint8_t **program)
 {
 	uint64_t v;
 
 	switch (read) {
+	case DWARF_READ_ADDRX_OFFSET:
+		v = leb_u(p, t->end);
+		*p += 4;
+		return dwarf_addrx_offset(v, (uint32_t)dwarf_get(*p - 4, 4, t->big));
+	case DWARF_READ_BLOCK:
+		v = leb_u(p, t->end);
+		return dwarf_value_block(t, p, v);
+	case DWARF_READ_BLOCK1:
+		v = *(*p)++;
+		return dwarf_value_block(t, p, v);
 	case DWARF_READ_FLAG:
 		return 1;
 	case DWARF_READ_ULEB:
@@ -77,12 +103,13 @@ static inline bool dwarf_run_indirect(const struct dwarf_text *t, const uint8_t 
 
 	if (form == FORM_INDIRECT || form == FORM_IMPLICIT_CONST)
 		return false;
-	if (dwarf_form_plan(form, t->format, &read, &is)) {
+	if (slot != DWARF_NO_SLOT && dwarf_slot_plan(slot, form, t->format, &read, &is)) {
 		v = dwarf_value_read(t, pp, read, NULL);
-		if (slot != DWARF_NO_SLOT)
-			dwarf_value_set(vs, slot, v, is);
+		dwarf_value_set(vs, slot, v, is);
 		return true;
 	}
+	if (slot != DWARF_NO_SLOT && slot != DWARF_SLOT_SIBLING)
+		vs->has |= DWARF_HAS_LOST;
 	if (*pp <= t->end) {
 		struct cursor c = cursor_at(bytes_of(*pp, (size_t)(t->end - *pp)), t->big, 0);
 		struct dwarf_value ignored;
@@ -92,12 +119,6 @@ static inline bool dwarf_run_indirect(const struct dwarf_text *t, const uint8_t 
 		*pp = cursor_ok(&c) ? c.p : t->end + 1;
 	}
 	return true;
-}
-
-/* Skip a block of @n bytes. */
-static inline const uint8_t *dwarf_run_pass(const struct dwarf_text *t, const uint8_t *p, uint64_t n)
-{
-	return p <= t->end && n <= (uint64_t)(t->end - p) ? p + n : t->end + 1;
 }
 
 /*
@@ -145,6 +166,8 @@ static inline const uint8_t *dwarf_run(const struct dwarf_text *t, const uint8_t
 			n = leb_u(&p, t->end);
 			p = dwarf_run_pass(t, p, n);
 			break;
+		case DWARF_OP_UNKNOWN:
+			return NULL;
 		case DWARF_OP_INDIRECT:
 			slot = *program++;
 			if (!dwarf_run_indirect(t, &p, slot, vs))

@@ -46,22 +46,36 @@ static uint64_t ref_resolve(const struct dwarf_reader *r, uint64_t v, uint8_t is
 	return UINT64_MAX;
 }
 
-/* The spans of a node, by its low and high pc or its list. */
-static int node_spans(struct dwarf_reader *r, const struct dwarf_values *vs, uint32_t node, struct err *err)
+/* The spans of a node, by the low and high pc or the list of its DIE at @die. */
+static int node_spans(struct dwarf_reader *r, const struct dwarf_values *vs, uint32_t node, uint64_t die,
+		      struct err *err)
 {
 	uint64_t lo, hi;
 
-	if (vs->has & 1u << DWARF_SLOT_RANGES)
-		return dwarf_reader_ranges(r, vs->v[DWARF_SLOT_RANGES],
-					   vs->is[DWARF_SLOT_RANGES] == DWARF_IS_LIST_INDEX, node, err);
-	if (!(vs->has & 1u << DWARF_SLOT_LOW) || !(vs->has & 1u << DWARF_SLOT_HIGH))
+	if (vs->has & 1u << DWARF_SLOT_RANGES) {
+		if (dwarf_reader_ranges(r, vs->v[DWARF_SLOT_RANGES],
+					vs->is[DWARF_SLOT_RANGES] == DWARF_IS_LIST_INDEX, node, err) == 0)
+			return 0;
+		if (err->kind != ERR_INVALID)
+			return -1;
+		/* The ranges before the damage hold. */
+		dwarf_reader_lose(r, "DIE at %llu: %s", (unsigned long long)die, err->text);
+		err->kind = ERR_NONE;
 		return 0;
-	lo = vs->v[DWARF_SLOT_LOW];
-	hi = vs->v[DWARF_SLOT_HIGH];
-	if (vs->is[DWARF_SLOT_LOW] == DWARF_IS_ADDRESS_INDEX && !dwarf_cu_address(&r->cu, lo, &lo))
+	}
+	if (!(vs->has & 1u << DWARF_SLOT_LOW))
 		return 0;
-	if (vs->is[DWARF_SLOT_HIGH] == DWARF_IS_ADDRESS_INDEX && !dwarf_cu_address(&r->cu, hi, &hi))
+	if (!(vs->has & 1u << DWARF_SLOT_HIGH)) {
+		if (dwarf_cu_address_of(&r->cu, vs->v[DWARF_SLOT_LOW], vs->is[DWARF_SLOT_LOW], r->p, &lo) &&
+		    dwarf_code_end(r->d, lo))
+			dwarf_reader_lose(r, "DIE at %llu: its code has no end", (unsigned long long)die);
 		return 0;
+	}
+	if (!dwarf_cu_address_of(&r->cu, vs->v[DWARF_SLOT_LOW], vs->is[DWARF_SLOT_LOW], r->p, &lo) ||
+	    !dwarf_cu_address_of(&r->cu, vs->v[DWARF_SLOT_HIGH], vs->is[DWARF_SLOT_HIGH], r->p, &hi)) {
+		dwarf_reader_lose(r, "DIE at %llu: .debug_addr lacks its address", (unsigned long long)die);
+		return 0;
+	}
 	if (vs->is[DWARF_SLOT_HIGH] == DWARF_IS_NUMBER && add_overflows(lo, hi, &hi))
 		return 0;
 	dwarf_reader_span(r, lo, hi, node);
@@ -135,7 +149,7 @@ static int function_begin(struct dwarf_reader *r, struct walk_state *st, const s
 	uint32_t first = (uint32_t)r->n_nodes;
 	size_t n_spans = r->n_spans;
 
-	if (node_add(r, vs, die, 0, err) < 0 || node_spans(r, vs, first, err) < 0)
+	if (node_add(r, vs, die, 0, err) < 0 || node_spans(r, vs, first, die, err) < 0)
 		return -1;
 	if (r->n_spans == n_spans) {
 		r->n_nodes = first;
@@ -147,18 +161,22 @@ static int function_begin(struct dwarf_reader *r, struct walk_state *st, const s
 }
 
 static int inlined_begin(struct dwarf_reader *r, struct walk_state *st, const struct dwarf_values *vs,
-			 struct err *err)
+			 uint64_t die, struct err *err)
 {
 	uint32_t node = (uint32_t)r->n_nodes;
-	uint64_t die = UINT64_MAX;
+	uint64_t origin = UINT64_MAX;
 	bool in_alt = false;
 
-	if (vs->has & 1u << DWARF_SLOT_ORIGIN)
-		die = ref_resolve(r, vs->v[DWARF_SLOT_ORIGIN], vs->is[DWARF_SLOT_ORIGIN], &in_alt);
-	if (node_add(r, vs, die, st->node - st->function, err) < 0)
+	if (vs->has & 1u << DWARF_SLOT_ORIGIN) {
+		origin = ref_resolve(r, vs->v[DWARF_SLOT_ORIGIN], vs->is[DWARF_SLOT_ORIGIN], &in_alt);
+		if (origin == UINT64_MAX)
+			dwarf_reader_lose(r, "DIE at %llu: its function is past the unit",
+					  (unsigned long long)die);
+	}
+	if (node_add(r, vs, origin, st->node - st->function, err) < 0)
 		return -1;
 	r->nodes[node].in_alt = in_alt;
-	if (node_spans(r, vs, node, err) < 0)
+	if (node_spans(r, vs, node, die, err) < 0)
 		return -1;
 	st->node = node;
 	return 0;
@@ -224,6 +242,11 @@ static inline const uint8_t *leaf_pass(const struct dwarf_text *t, const struct 
 	return p + decl->after;
 }
 
+static inline uint64_t die_off(const struct dwarf_reader *r, const struct dwarf_text *t, const uint8_t *die)
+{
+	return r->cu.off + (uint64_t)(die - t->start);
+}
+
 static int die_damaged(const struct dwarf_reader *r, const struct dwarf_text *t, const uint8_t *p,
 		       const char *why, struct err *err)
 {
@@ -283,8 +306,10 @@ static int unit_walk(struct dwarf_reader *r, const struct dwarf_text *t, functio
 		} else {
 			p = dwarf_run(t, p, r->table->programs.p + decl->program, &vs);
 		}
-		if (!p)
-			return die_damaged(r, t, die, "unknown form", err);
+		if (!p) {
+			dwarf_unknown_form(r, decl, err);
+			return err_in(err, "DIE at %llu", (unsigned long long)die_off(r, t, die));
+		}
 		if (p > t->end)
 			return die_damaged(r, t, die, "ends past the unit", err);
 		outside = st;
@@ -296,9 +321,11 @@ static int unit_walk(struct dwarf_reader *r, const struct dwarf_text *t, functio
 					return -1;
 				outside = st;
 			}
+			if (decl->lost || vs.has & DWARF_HAS_LOST)
+				dwarf_reader_lose_forms(r, die_off(r, t, die), decl);
 			rc = 1;
 			if (vs.has & (1u << DWARF_SLOT_LOW | 1u << DWARF_SLOT_RANGES))
-				rc = function_begin(r, &st, &vs, r->cu.off + (uint64_t)(die - t->start), err);
+				rc = function_begin(r, &st, &vs, die_off(r, t, die), err);
 			if (rc < 0)
 				return -1;
 			begun = rc == 0;
@@ -314,7 +341,11 @@ static int unit_walk(struct dwarf_reader *r, const struct dwarf_text *t, functio
 			scoped = !is_c && decl->children;
 			break;
 		case DWARF_KIND_INLINED:
-			if (st.node != NO_NODE && inlined_begin(r, &st, &vs, err) < 0)
+			if (st.node == NO_NODE)
+				break;
+			if (decl->lost || vs.has & DWARF_HAS_LOST)
+				dwarf_reader_lose_forms(r, die_off(r, t, die), decl);
+			if (inlined_begin(r, &st, &vs, die_off(r, t, die), err) < 0)
 				return -1;
 			break;
 		case DWARF_KIND_SCOPE:
@@ -402,7 +433,8 @@ static int unit_enter(struct dwarf_reader *r, size_t unit, uint64_t near, struct
 	const struct dwarf_cu_place *place = &r->d->units[unit];
 	size_t size = (size_t)MIN(place->end - place->off, near);
 
-	r->lines_err = r->split_err = (struct err){ 0 };
+	r->lines_err.kind = r->split_err.kind = ERR_NONE;
+	r->losses.n = 0;
 	r->cu = (struct dwarf_cu){ .file = r->d, .index = unit, .off = place->off, .end = place->end };
 	r->lines_cu = &r->cu;
 	r->table = NULL;

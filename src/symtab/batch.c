@@ -103,6 +103,21 @@ void batch_skip(struct batch *b, size_t unit, const struct err *why)
 	};
 }
 
+/* List the descriptions of the unit that were left out: the first one with its reason, and how many more. */
+static void unit_losses(struct batch *b, size_t unit)
+{
+	const struct dwarf_losses *l = dwarf_reader_losses(b->reader);
+	struct err why;
+
+	if (!l->n)
+		return;
+	if (l->n > 1)
+		(void)err_set(&why, ERR_INVALID, "%s; %llu more in this unit", l->first.text,
+			      (unsigned long long)(l->n - 1));
+	batch_skip(b, unit, l->n > 1 ? &why : &l->first);
+	b->n_more += l->n - 1;
+}
+
 int batch_damage(struct batch *b, const struct err *why, struct err *err)
 {
 	if (why->kind != ERR_INVALID && why->kind != ERR_LIMIT) {
@@ -246,7 +261,10 @@ static int unit_run(struct batch *b, size_t unit, struct err *err)
 	}
 	if (r < 0 && batch_damage(b, &why, err) < 0)
 		return -1;
-	return names_look_up(b, err);
+	if (names_look_up(b, err) < 0)
+		return -1;
+	unit_losses(b, unit);
+	return 0;
 }
 
 int batch_run(struct batch *b, size_t first, size_t end, struct err *err)

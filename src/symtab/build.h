@@ -83,6 +83,7 @@ struct batch {
 	size_t n_ranges, room_ranges, n_entries, room_entries, room_more;
 	struct skipped *skipped;
 	size_t n_skipped, room_skipped;
+	uint64_t n_more; /* parts of these that are skipped, too, without reasons of their own */
 	uint32_t flags;
 	uint64_t n_functions, n_inlined, n_rows;
 	uint64_t row_budget; /* steps over rows that are still allowed */

@@ -72,7 +72,7 @@ static uint64_t head_add_reasons(struct build *b, struct buf *out)
 	for (unsigned k = 0; k < b->n_batches; k++) {
 		const struct batch *one = b->batches[k];
 
-		total += one->n_skipped;
+		total += one->n_skipped + one->n_more;
 		for (size_t i = 0; i < MIN(one->n_skipped, (size_t)REASONS_MAX); i++)
 			VEC_PUSH(all, n, room) = one->skipped[i];
 	}

@@ -226,6 +226,7 @@ static uint64_t add_indexed(struct code_writer *w, const char *text)
 static void put_value(struct code_writer *w, unsigned form, uint64_t v)
 {
 	const char *text = (const char *)(uintptr_t)v;
+	const struct bytes *e;
 	struct buf *b = &w->info;
 
 	switch (form) {
@@ -273,6 +274,15 @@ static void put_value(struct code_writer *w, unsigned form, uint64_t v)
 	case F_SEC_OFFSET:
 	case F_GNU_REF_ALT:
 		put(w, b, v, offset_size(w));
+		break;
+	case F_LLVM_ADDRX_OFFSET:
+		buf_add_uleb(b, v >> 32);
+		put(w, b, (uint32_t)v, 4);
+		break;
+	case F_EXPRLOC:
+		e = (const struct bytes *)(uintptr_t)v;
+		buf_add_uleb(b, e->size);
+		buf_add(b, e->p, e->size);
 		break;
 	case F_BLOCK1:
 		buf_add_char(b, (char)v);

@@ -13,7 +13,7 @@
  *	code_writer_finish(&w, &out);
  *
  * A DIE's attributes are triples of name, form and value (a string for F_STRING, F_STRP, F_STRX and
- * F_GNU_STR_INDEX), up to a 0. Each DIE has an abbreviation of its own. What it returns is its offset in
+ * F_GNU_STR_INDEX; a struct bytes * for F_EXPRLOC; index << 32 | offset for F_LLVM_ADDRX_OFFSET), up to a 0. Each DIE has an abbreviation of its own. What it returns is its offset in
  *.debug_info.
  */
 #pragma once
@@ -76,6 +76,7 @@ enum {
 	F_REF4 = 0x13,
 	F_INDIRECT = 0x16,
 	F_SEC_OFFSET = 0x17,
+	F_EXPRLOC = 0x18,
 	F_STRX = 0x1a,
 	F_ADDRX = 0x1b,
 	F_IMPLICIT = 0x21,
@@ -83,6 +84,7 @@ enum {
 	F_GNU_ADDR_INDEX = 0x1f01,
 	F_GNU_STR_INDEX,
 	F_GNU_REF_ALT = 0x1f20,
+	F_LLVM_ADDRX_OFFSET = 0x2001,
 };
 
 struct code_writer {
