@@ -5,7 +5,8 @@
  * This is done in the plainest way, so that it does not share the mistakes of the builder: for each start of a
  * row, of a call and of a function, the innermost call is searched among all spans of its function and the row
  * among all rows of its sequence, and the resulting frames must be the table's. DWARF does not say which of
- * two overlapping functions an address belongs to, so a difference there counts as shadowed.
+ * two overlapping functions an address belongs to, so a difference there counts as shadowed; nor the file of a call
+ * without DW_AT_call_file, for which the table has the best that it knows of its caller.
  */
 #include "symtab/symtab.h"
 
@@ -28,6 +29,7 @@ struct verifier {
 	} * functions;
 	size_t n_functions, room_functions;
 	struct buf expected, got; /* frames as text: DWARF's, the table's */
+	struct buf unsaid;        /* for each frame: 1 if DWARF does not say its file */
 };
 
 static int verify_keep_all(void *arg, const struct dwarf_function *f, struct err *err)
@@ -101,13 +103,19 @@ static void text_add_numbers(const struct verifier *v, struct buf *out, uint32_t
 		buf_printf(out, " (discriminator %u)", discriminator);
 }
 
-static void expect_location(struct verifier *v, bool known, uint64_t file)
+/* @said: DWARF says the file, and @known, that there is one. */
+static void expect_location(struct verifier *v, bool said, bool known, uint64_t file)
 {
 	struct dwarf_file_name f = { 0 };
 	AUTO(buf_done) struct buf path = { 0 };
 	struct str parts[] = { { 0 }, { 0 }, { 0 } };
 	char *clean;
 
+	buf_add_char(&v->unsaid, said ? 0 : 1);
+	if (!said) {
+		buf_add_str(&v->expected, STR(" at any file"));
+		return;
+	}
 	if (known && dwarf_reader_file(v->r, file, &f)) {
 		parts[0] = f.comp_dir;
 		parts[1] = f.dir;
@@ -127,9 +135,7 @@ static void expect_location(struct verifier *v, bool known, uint64_t file)
 	free(clean);
 }
 
-/* *ret_decl_file: 0 if DWARF does not say it. */
-static int expect_function(struct verifier *v, const struct dwarf_node *n, uint32_t *ret_decl_file,
-			   struct err *err)
+static int expect_function(struct verifier *v, const struct dwarf_node *n, struct err *err)
 {
 	struct dwarf_name name = { 0 };
 
@@ -140,7 +146,6 @@ static int expect_function(struct verifier *v, const struct dwarf_node *n, uint3
 		name = (struct dwarf_name){ 0 };
 	}
 	buf_printf(&v->expected, "%s" STR_FMT, v->expected.size ? " in " : "", STR_ARG(name.name));
-	*ret_decl_file = name.decl_file;
 	return 0;
 }
 
@@ -154,9 +159,10 @@ static int expect_frames(struct verifier *v, const struct verified_function *f, 
 	const uint32_t *of_rows = dwarf_reader_lines(v->r)->discriminators;
 	uint32_t line = row ? row->line : 0, column = row ? row->column : 0, at = 0;
 	uint32_t discriminator = row && of_rows ? of_rows[row - dwarf_reader_lines(v->r)->rows] : 0;
+	struct dwarf_file_name ignored;
 	bool known = row, said = true;
 
-	v->expected.size = 0;
+	v->expected.size = v->unsaid.size = 0;
 	for (size_t i = 0; i < f->n_spans; i++) {
 		const struct dwarf_span *s = &v->spans[f->span + i];
 
@@ -164,21 +170,14 @@ static int expect_frames(struct verifier *v, const struct verified_function *f, 
 			at = MAX(at, s->node);
 	}
 	for (;; at = nodes[at].parent) {
-		uint32_t decl_file;
-
-		if (expect_function(v, &nodes[at], &decl_file, err) < 0)
+		if (expect_function(v, &nodes[at], err) < 0)
 			return -1;
-		if (!said && decl_file)
-			file = decl_file; /* the default is the caller's */
-		expect_location(v, known, file);
+		expect_location(v, said, known, file);
 		text_add_numbers(v, &v->expected, line, column, discriminator);
 		if (!at)
 			return 0;
-		said = nodes[at].has_call_file;
-		if (said) {
-			known = true;
-			file = nodes[at].call_file;
-		}
+		file = nodes[at].call_file;
+		said = known = nodes[at].has_call_file && dwarf_reader_file(v->r, file, &ignored);
 		line = nodes[at].call_line;
 		column = nodes[at].call_column;
 		discriminator = nodes[at].call_discriminator;
@@ -195,8 +194,11 @@ static void table_text(struct verifier *v, const struct symtab_frames *frames)
 
 		symtab_path(f->dir, f->file, &path);
 		clean = mem_alloc(path.size + 2);
-		buf_printf(&v->got, "%s" STR_FMT " at %.*s", i ? " in " : "", STR_ARG(f->name),
-			   (int)path_canonical(buf_str(&path), clean), clean);
+		if (i < v->unsaid.size && v->unsaid.p[i])
+			buf_printf(&v->got, " in " STR_FMT " at any file", STR_ARG(f->name));
+		else
+			buf_printf(&v->got, "%s" STR_FMT " at %.*s", i ? " in " : "", STR_ARG(f->name),
+				   (int)path_canonical(buf_str(&path), clean), clean);
 		text_add_numbers(v, &v->got, f->line, f->column, f->discriminator);
 		free(clean);
 	}
@@ -346,6 +348,7 @@ int symtab_verify(struct symtab *t, const struct elf_image *img, const struct sy
 	dwarf_reader_free(v.r);
 	buf_done(&v.expected);
 	buf_done(&v.got);
+	buf_done(&v.unsaid);
 	free(v.all);
 	free(v.nodes);
 	free(v.spans);

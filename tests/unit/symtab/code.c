@@ -93,6 +93,50 @@ static void a_call_without_a_place_is_in_its_callers_file(void **state)
 	assert_answer(&a, 0x1010, "g at /src/b.h:5 in f at /src/a.c:0");
 }
 
+/* TASKING's compiler nests such calls, each of another file. */
+static void nested_calls_without_a_place(void **state)
+{
+	for (unsigned version = 2; version <= 5; version++)
+		for (unsigned files = 0; files < 8; files++) {
+			static const char *const names[] = { "a.c", "b.h", "c.h", NULL };
+			AUTO(answers_done) struct answers a;
+			uint64_t lines, origins[3];
+
+			answers_init(&a, ELF_WRITER_X86_64, ET_DYN);
+			a.w.version = version;
+			lines = code_lines_begin(&a.w, names);
+			code_row(&a.w, 0x1000, 1, 10);
+			for (uint64_t i = 0; i < 6; i++)
+				code_row(&a.w, 0x1010 + i * 8, (uint32_t)(i % 3) + 1, (uint32_t)(20 + i));
+			code_sequence_end(&a.w, 0x1100);
+			code_lines_end(&a.w);
+			code_unit_c(&a.w, lines);
+			for (unsigned i = 0; i < 3; i++)
+				if (files >> i & 1)
+					origins[i] = code_die(&a.w, T_SUBPROGRAM, false, A_NAME, F_STRING,
+							      S(i ? "h" : "g"), A_DECL_FILE, F_DATA1,
+							      U(i + 1), A_INLINE, F_DATA1, U(1), 0u);
+				else
+					origins[i] = add_abstract(&a, i ? "h" : "g");
+			begin_function(&a, "f", 0x1000, 0x100);
+			begin_inlined(&a, origins[0], 0x1010, 0x30);
+			begin_inlined(&a, origins[1], 0x1010, 0x18);
+			add_inlined(&a, origins[2], 0x1014, 0x8);
+			/* A file that the table lacks says nothing, either. */
+			code_die(&a.w, T_INLINED, false, A_ORIGIN, F_REF4, origins[2], A_LOW, F_ADDR,
+				 U(0x1020), A_HIGH, version < 4 ? F_ADDR : F_DATA4,
+				 version < 4 ? U(0x1028) : U(8), A_CALL_FILE, F_DATA1,
+				 version < 5 ? U(0) : U(77), 0u);
+			code_up(&a.w);
+			add_inlined(&a, origins[2], 0x1030, 0x8);
+			code_up(&a.w);
+			code_up(&a.w);
+			code_up(&a.w);
+			code_unit_end(&a.w);
+			answers_open(&a);
+		}
+}
+
 static void a_child_past_its_parent_is_still_the_innermost(void **state)
 {
 	AUTO(answers_done) struct answers a;
@@ -531,6 +575,7 @@ int main(void)
 		cmocka_unit_test(every_version_target_and_offset_size),
 		cmocka_unit_test(inlined_calls_have_their_callers_and_places),
 		cmocka_unit_test(a_call_without_a_place_is_in_its_callers_file),
+		cmocka_unit_test(nested_calls_without_a_place),
 		cmocka_unit_test(a_child_past_its_parent_is_still_the_innermost),
 		cmocka_unit_test(many_overlapping_calls_in_any_order),
 		cmocka_unit_test(an_inlined_call_of_no_size_is_ignored),
