@@ -69,7 +69,7 @@ void lookup_only(struct lookup_file *f, const struct str *addresses, size_t n)
 
 bool lookup_address(const struct lookup_file *f, const char *section, struct str text, uint64_t *ret)
 {
-	const struct symtab_info *info = symtab_info(f->table);
+	const struct symtab_section *sec;
 	struct str name = section ? str_of(section) : (struct str){ 0 }, off = text = str_trim(text);
 	const char *plus = memrchr(text.p ? text.p : "", '+', text.size);
 
@@ -84,10 +84,9 @@ bool lookup_address(const struct lookup_file *f, const char *section, struct str
 	/* In a relocatable file a bare number is an offset in the first section of code. */
 	if (!name.size)
 		return true;
-	for (size_t i = 0; i < info->n_sections; i++)
-		if (str_eq(info->sections[i].name, name)) {
-			*ret += info->sections[i].base;
-			return *ret - info->sections[i].base < info->sections[i].size;
-		}
-	return false;
+	sec = symtab_section(f->table, name);
+	if (!sec || *ret >= sec->size)
+		return false;
+	*ret += sec->base;
+	return true;
 }

@@ -35,6 +35,28 @@ static uint64_t head_hash(struct bytes head)
 	return hash64_end(&s);
 }
 
+/* A file may have tens of thousands of sections, and each address that is looked up may name one. */
+static void index_sections(struct symtab *t)
+{
+	/* From the last on, so that the first of several with one name stays. */
+	for (size_t i = t->info.n_sections; i--;) {
+		struct symtab_section *sec = (struct symtab_section *)(uintptr_t)&t->info.sections[i];
+
+		map_put(&t->by_name, bytes_of(sec->name.p, sec->name.size), sec);
+		map_put(&t->by_index, bytes_of(&sec->index, sizeof(sec->index)), sec);
+	}
+}
+
+const struct symtab_section *symtab_section(const struct symtab *t, struct str name)
+{
+	return map_get(&t->by_name, bytes_of(name.p, name.size));
+}
+
+const struct symtab_section *symtab_section_of_index(const struct symtab *t, uint32_t index)
+{
+	return map_get(&t->by_index, bytes_of(&index, sizeof(index)));
+}
+
 static int head_read_sections(struct symtab *t, struct bytes head, struct err *err)
 {
 	uint32_t n = get32(head.p + 48);
@@ -60,6 +82,7 @@ static int head_read_sections(struct symtab *t, struct bytes head, struct err *e
 		return cursor_err(&c, "sections", err);
 	t->info.sections = list;
 	t->info.n_sections = n;
+	index_sections(t);
 	return 0;
 }
 
@@ -150,6 +173,8 @@ void symtab_close(struct symtab *t)
 {
 	if (!t)
 		return;
+	map_done(&t->by_name);
+	map_done(&t->by_index);
 	arena_done(&t->arena);
 	free((void *)t->checked);
 	free(t);

@@ -9,13 +9,15 @@
  */
 #pragma once
 
+#include "base/map.h"
 #include "symtab/format.h"
 
 struct symtab {
 	struct bytes bytes; /* all of it, borrowed */
 	struct arena arena;
 	struct symtab_info info;
-	const uint8_t *index; /* n_blocks rows */
+	struct map by_name, by_index; /* struct symtab_section of info.sections */
+	const uint8_t *index;         /* n_blocks rows */
 	size_t n_blocks;
 	_Atomic uint8_t *checked; /* for each block: its checksum was compared */
 };

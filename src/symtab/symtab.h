@@ -117,6 +117,9 @@ struct symtab_info {
 	struct str producer;
 };
 const struct symtab_info *symtab_info(const struct symtab *t);
+/* Of a relocatable file: the first section of that name; that with this index in the file. NULL: none. */
+const struct symtab_section *symtab_section(const struct symtab *t, struct str name);
+const struct symtab_section *symtab_section_of_index(const struct symtab *t, uint32_t index);
 
 struct symtab_frame {
 	struct str name;    /* as in the source, empty: not known. Qualified where there is no linkage name */

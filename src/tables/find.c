@@ -6,35 +6,30 @@
 #include "tables/internal.h"
 
 /* The sections of a relocatable file all begin at 0; its table has them one after the other. */
-static enum frame_reason find_in_section(const struct symtab_info *info, struct str name, uint64_t off,
+static enum frame_reason find_in_section(const struct symtab *table, struct str name, uint64_t off,
 					 uint64_t *ret)
 {
-	if (!name.size)
-		name = STR(".text");
-	for (size_t i = 0; i < info->n_sections; i++) {
-		const struct symtab_section *sec = &info->sections[i];
+	const struct symtab_section *sec = symtab_section(table, name.size ? name : STR(".text"));
 
-		if (!str_eq(sec->name, name))
-			continue;
-		*ret = sec->base + off;
-		return off < sec->size ? FRAME_FOUND : FRAME_OUTSIDE;
-	}
-	return FRAME_OUTSIDE;
+	if (!sec)
+		return FRAME_OUTSIDE;
+	*ret = sec->base + off;
+	return off < sec->size ? FRAME_FOUND : FRAME_OUTSIDE;
 }
 
 /*
  * A kernel module is mapped section by section; a mapping without a name is that of its code. false: not
  * such an address.
  */
-static bool find_in_relocatable(const struct symtab_info *info, const struct tables_query *q,
+static bool find_in_relocatable(const struct symtab *table, const struct tables_query *q,
 				enum frame_reason *ret_reason, uint64_t *ret)
 {
-	if (!(info->flags & SYMTAB_RELOCATABLE) || q->kind != FRAME_RUNTIME)
+	if (!(symtab_info(table)->flags & SYMTAB_RELOCATABLE) || q->kind != FRAME_RUNTIME)
 		return false;
 	if (q->prepared) {
 		const struct frame_mapping *m = frame_maps_at(q->prepared, q->addr);
 
-		*ret_reason = m ? find_in_section(info, m->symbol, q->addr - m->start, ret)
+		*ret_reason = m ? find_in_section(table, m->symbol, q->addr - m->start, ret)
 				: FRAME_NO_MAPPING;
 		return true;
 	}
@@ -43,7 +38,7 @@ static bool find_in_relocatable(const struct symtab_info *info, const struct tab
 
 		if (q->addr < m->start || (m->limit && q->addr >= m->limit))
 			continue;
-		*ret_reason = find_in_section(info, m->symbol, q->addr - m->start, ret);
+		*ret_reason = find_in_section(table, m->symbol, q->addr - m->start, ret);
 		return true;
 	}
 	*ret_reason = FRAME_NO_MAPPING;
@@ -51,14 +46,14 @@ static bool find_in_relocatable(const struct symtab_info *info, const struct tab
 }
 
 static enum frame_reason address_in_table(const struct tables_request *req, const struct tables_query *q,
-					  const struct symtab_info *info, uint64_t *ret)
+					  const struct symtab *table, uint64_t *ret)
 {
 	const struct tables_entry *l = req->per_id > 1 ? req->waiters[req->n + q->module].entry : NULL;
 	enum frame_reason r;
 
 	if (q->kind == FRAME_SECTION)
-		return find_in_section(info, q->section, q->addr, ret);
-	if (find_in_relocatable(info, q, &r, ret))
+		return find_in_section(table, q->section, q->addr, ret);
+	if (find_in_relocatable(table, q, &r, ret))
 		return r;
 	if (q->kind != FRAME_VADDR && q->kind != FRAME_RELATIVE && (!l || !l->layout)) {
 		if (q->kind == FRAME_RUNTIME && !q->n_maps)
@@ -106,7 +101,7 @@ void tables_find(struct tables_request *req, const struct tables_query *q, struc
 		return;
 	}
 	info = symtab_info(e->table);
-	ret->reason = address_in_table(req, q, info, &addr);
+	ret->reason = address_in_table(req, q, e->table, &addr);
 	if (ret->reason != FRAME_FOUND)
 		return;
 	ret->addr = addr;

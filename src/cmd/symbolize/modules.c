@@ -100,13 +100,12 @@ bool module_find(struct modules *m, struct module *one, const struct module_addr
 		return false;
 	info = symtab_info(one->file.table);
 	if (info->flags & SYMTAB_RELOCATABLE) {
+		const struct symtab_section *text = symtab_section(one->file.table, STR(".text"));
+
 		if (one->n_maps && a->kind == FRAME_RUNTIME)
 			vaddr = a->addr - one->maps[0].start;
-		for (size_t i = 0; i < info->n_sections; i++)
-			if (str_eq(info->sections[i].name, STR(".text"))) {
-				vaddr += info->sections[i].base;
-				break;
-			}
+		if (text)
+			vaddr += text->base;
 	} else if (frame_translate(&one->layout, a->kind, one->maps, one->n_maps, a->addr, &vaddr) !=
 		   FRAME_FOUND) {
 		return false;
@@ -164,14 +163,11 @@ static void module_read_symbols(struct module *one, const struct elf_image *img,
 		if (!end || end == names.p + name)
 			continue;
 		if (img->h.type == 1) {
-			const struct symtab_info *info = symtab_info(one->file.table);
+			const struct symtab_section *of = symtab_section_of_index(one->file.table, index);
 
-			base = UINT64_MAX;
-			for (size_t i = 0; i < info->n_sections; i++)
-				if (info->sections[i].index == index)
-					base = info->sections[i].base;
-			if (base == UINT64_MAX)
+			if (!of)
 				continue;
+			base = of->base;
 		}
 		text = (struct str){ (const char *)names.p + name, (size_t)(end - (names.p + name)) };
 		/* Of several symbols of one name the first counts, as for perf and the kernel. The value is

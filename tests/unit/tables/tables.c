@@ -432,6 +432,58 @@ static void a_relocatable_file_is_asked_by_section(void **state)
 	tables_fixture_close(&p);
 }
 
+#define MANY_SECTIONS 20000u
+
+/* Each address names its section; of two with one name the first counts. */
+static void a_file_of_many_sections_is_asked_by_section(void **state)
+{
+	struct build_id id = tables_fixture_id(1);
+	struct tables_query *q = NEW_N(struct tables_query, MANY_SECTIONS);
+	char(*names)[16] = mem_alloc(MANY_SECTIONS * sizeof(*names));
+	const struct symtab_info *info;
+	struct tables_request *h;
+	struct tables_module m;
+	struct code_writer w;
+	struct buf file = { 0 };
+	struct tables_fixture p;
+
+	tables_fixture_open(&p, false);
+	code_writer_init(&w, ELF_WRITER_X86_64, ET_REL);
+	code_symbol(&w, "m", STT_FUNC, STB_GLOBAL, 1, 1);
+	for (unsigned i = 0; i < MANY_SECTIONS; i++) {
+		/* The last has the name of the first. */
+		snprintf(names[i], sizeof(names[i]), ".text.%u", i + 1 == MANY_SECTIONS ? 0 : i);
+		elf_writer_section(&w.elf, names[i], SHT_PROGBITS, SHF_ALLOC | SHF_EXECINSTR,
+				   bytes_of("\xc3\xc3\xc3\xc3\xc3\xc3\xc3\xc3", 8));
+		q[i] = (struct tables_query){ .kind = FRAME_SECTION, .addr = 3, .section = str_of(names[i]) };
+	}
+	elf_writer_build_id(&w.elf, build_id_bytes(&id));
+	code_writer_finish(&w, &file);
+	code_writer_done(&w);
+	tables_fixture_put(&p, RESOLVE_DEBUGINFO, 1, &file);
+	tables_request_new(p.s, &id, 1, TABLES_LAYOUTS, (struct tables_wait){ clock_mono_ms() + 30000 }, &h);
+	tables_request_module(h, 0, &m);
+	info = m.info;
+	assert_non_null(info);
+	assert_int_equal(info->n_sections, MANY_SECTIONS + 1);
+	for (unsigned i = 0; i < MANY_SECTIONS; i++) {
+		const struct symtab_section *sec = &info->sections[i + 1 == MANY_SECTIONS ? 0 : i];
+		struct tables_answer a;
+
+		tables_find(h, &q[i], &a);
+		assert_str(sec->name, names[i]);
+		assert_int_equal(a.addr, sec->base + 3);
+		q[i].addr = 8;
+		tables_find(h, &q[i], &a);
+		assert_int_equal(a.reason, FRAME_OUTSIDE);
+		assert_int_equal(a.addr, 0);
+	}
+	tables_request_free(h);
+	tables_fixture_close(&p);
+	free(q);
+	free(names);
+}
+
 /* Code of 0x1000 bytes, a page into the file, with one function. */
 static void put_object(struct tables_fixture *p, enum resolve_kind kind, uint64_t text, bool prelinked)
 {
@@ -508,6 +560,7 @@ int main(void)
 		cmocka_unit_test(a_request_for_many_leaves_room_for_others),
 		cmocka_unit_test(a_request_for_many_gets_all),
 		cmocka_unit_test(a_relocatable_file_is_asked_by_section),
+		cmocka_unit_test(a_file_of_many_sections_is_asked_by_section),
 		cmocka_unit_test(addresses_of_a_prelinked_object_are_moved_back),
 	};
 
