@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The budget of questions to other servers that are asked in vain: a token bucket for each client, one for symbol
- * tables, which anyone's profile makes us build, and one for all. A question takes a token, and gives it back
- * unless the servers report that the file does not exist: build IDs can be made up, files of theirs cannot.
+ * The budget of questions to other servers that are asked in vain: a token bucket for each client, and one for all
+ * of these. Symbol tables have two more, which nothing else can use up: one for the naming of profiles, and one for
+ * the clients that ask for addresses. A question takes a token, and gives it back unless the servers report that
+ * the file does not exist: build IDs can be made up, files of theirs cannot.
  *
  * The table of clients has a fixed size. Two clients in the same slot evict each other, and the newer one
  * starts with a full bucket; the bucket for all holds in any case.
@@ -12,8 +13,8 @@
 #include <stdlib.h>
 
 #define SLOTS        4096u
-#define TABLES_SHARE 5 /* symbol tables get a fifth of what a client gets */
-#define CLIENTS      4 /* all together get what four clients get */
+#define TABLES_SHARE 5 /* either kind of symbol tables gets a fifth of what a client gets */
+#define CLIENTS      4 /* all others together get what four clients get */
 #define MINUTE_MS    60000
 
 struct question_bucket {
@@ -26,7 +27,7 @@ struct questions {
 	unsigned per_minute;
 	pthread_mutex_t lock;
 	/* under the lock */
-	struct question_bucket all, tables, clients[SLOTS];
+	struct question_bucket all, naming, addresses, clients[SLOTS];
 };
 
 struct questions *questions_new(unsigned per_minute)
@@ -53,7 +54,11 @@ static int64_t bucket_size(const struct questions *q, const struct question_buck
 {
 	int64_t n = q->per_minute;
 
-	return 1000 * (b == &q->all ? n * CLIENTS : b == &q->tables ? MAX(n / TABLES_SHARE, (int64_t)1) : n);
+	if (b == &q->all)
+		n *= CLIENTS;
+	else if (b == &q->naming || b == &q->addresses)
+		n = MAX(n / TABLES_SHARE, (int64_t)1);
+	return 1000 * n;
 }
 
 static void bucket_fill(const struct questions *q, struct question_bucket *b, uint32_t client, int64_t now_ms)
@@ -69,24 +74,40 @@ static void bucket_fill(const struct questions *q, struct question_bucket *b, ui
 
 static struct question_bucket *bucket_of(struct questions *q, uint32_t client)
 {
-	return client == RESOLVE_FOR_TABLES ? &q->tables : &q->clients[client % SLOTS];
+	switch (client) {
+	case RESOLVE_FOR_NAMING:
+		return &q->naming;
+	case RESOLVE_FOR_ADDRESSES:
+		return &q->addresses;
+	default:
+		return &q->clients[client % SLOTS];
+	}
+}
+
+/* The common bucket of @client; NULL: it has none. */
+static struct question_bucket *common_bucket_of(struct questions *q, uint32_t client)
+{
+	return client < RESOLVE_FIRST_CLIENT ? NULL : &q->all;
 }
 
 bool questions_take(struct questions *q, uint32_t client, int64_t now_ms)
 {
-	struct question_bucket *b;
+	struct question_bucket *b, *common;
 	bool ok;
 
 	if (!q)
 		return true;
 	b = bucket_of(q, client);
+	common = common_bucket_of(q, client);
 	pthread_mutex_lock(&q->lock);
 	bucket_fill(q, b, client, now_ms);
-	bucket_fill(q, &q->all, 0, now_ms);
-	ok = b->left >= 1000 && q->all.left >= 1000;
+	if (common)
+		bucket_fill(q, common, 0, now_ms);
+	ok = b->left >= 1000 && (!common || common->left >= 1000);
 	if (ok) {
 		b->left -= 1000;
-		q->all.left -= 1000;
+		if (common)
+			common->left -= 1000;
 	}
 	pthread_mutex_unlock(&q->lock);
 	return ok;
@@ -94,15 +115,17 @@ bool questions_take(struct questions *q, uint32_t client, int64_t now_ms)
 
 void questions_give(struct questions *q, uint32_t client)
 {
-	struct question_bucket *b;
+	struct question_bucket *b, *common;
 
 	if (!q)
 		return;
 	b = bucket_of(q, client);
+	common = common_bucket_of(q, client);
 	pthread_mutex_lock(&q->lock);
 	/* More than the size is cut off when it is filled. */
 	if (b->at_ms && b->client == client)
 		b->left += 1000;
-	q->all.left += 1000;
+	if (common)
+		common->left += 1000;
 	pthread_mutex_unlock(&q->lock);
 }

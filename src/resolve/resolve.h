@@ -17,8 +17,10 @@
 #include "scan/scan.h"
 #include "store/store.h"
 
-/* The client of requests for symbol tables, whoever made them necessary. */
-#define RESOLVE_FOR_TABLES 0u
+/* Clients of requests for symbol tables: the naming of profiles; all clients that ask for addresses. */
+#define RESOLVE_FOR_NAMING    0u
+#define RESOLVE_FOR_ADDRESSES 1u
+#define RESOLVE_FIRST_CLIENT  2u /* values of other clients begin here */
 
 enum resolve_kind { RESOLVE_DEBUGINFO, RESOLVE_EXECUTABLE, RESOLVE_SOURCE, RESOLVE_SECTION, RESOLVE_N_KINDS };
 const char *resolve_kind_name(enum resolve_kind kind); /* "debuginfo" */

@@ -85,7 +85,10 @@ int fetched_make_random(struct build *b, struct fetched *t, struct err *err)
 static enum make_outcome fetch_open(struct build *b, struct fetched *t, enum resolve_kind kind,
 				    const struct build_id *id, struct arena *a, struct make_failure *ret)
 {
-	const struct resolve_request req = { .kind = kind, .id = *id };
+	const struct resolve_request req = { .kind = kind,
+					     .id = *id,
+					     .client = build_is_for_client(b) ? RESOLVE_FOR_ADDRESSES
+									      : RESOLVE_FOR_NAMING };
 	struct task_waker *w = task_waker_new(&b->task);
 	struct resolve_why why;
 	int r;

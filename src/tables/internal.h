@@ -147,6 +147,11 @@ struct build {
  * FRAME_BUSY; FRAME_FOUND: the entry is in w->entry.
  */
 enum frame_reason build_await(struct tables *t, const struct entry_key *key, struct waiter *w);
+/* A request of a client waits for it, or did. */
+static inline bool build_is_for_client(const struct build *b)
+{
+	return atomic_load(&b->task.cls) == POOL_URGENT;
+}
 /* The entry in the LRU, also one that is expired, else the table in the store; NULL: neither. Not under the lock. */
 struct tables_entry *build_take_at_hand(struct tables *t, const struct entry_key *key);
 

@@ -7,6 +7,7 @@
  * A stage that has to wait ends the step, and the next step begins with it. No thread of the pool waits for
  * another thread's work.
  */
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include "tables/internal.h"
@@ -88,7 +89,9 @@ static enum make_outcome end_failed(struct build *b, const struct make_failure *
 		return end_unknown(b, f->reason);
 	if (atomic_load(&b->tables->cancel))
 		return end_missing(b, FRAME_PENDING, 0);
-	return end_with(b, new_miss(b, f->reason, f->err.text, b->tables->opts.error_ms));
+	/* The budget of questions is that of the caller: the next caller may have another. */
+	return end_with(
+		b, new_miss(b, f->reason, f->err.text, f->err.os == EBUSY ? 0 : b->tables->opts.error_ms));
 }
 
 static enum make_outcome end_broken(struct build *b, const struct err *err)

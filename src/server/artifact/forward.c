@@ -81,7 +81,7 @@ static uint32_t forward_client(struct request *req, const char *forwarded)
 		last = str_trim(str_cut(&rest, ','));
 	if (last.size && peer && (peer->sa_family == AF_UNIX || peer_is_loopback(peer)))
 		client ^= (uint32_t)hash64(last.p, last.size, 0);
-	return client == RESOLVE_FOR_TABLES ? 1 : client;
+	return MAX(client, RESOLVE_FIRST_CLIENT);
 }
 
 void forward_set(struct request *req, struct resolve_request *what)

@@ -529,9 +529,10 @@ static void made_up_build_ids_use_up_a_budget(void **state)
 	/* The files that are there cost nothing. */
 	fault_http_rules(h.a, &no, 1);
 	assert_int_equal(flood(&h, 7, 0, 100), 20);
-	/* One client's flood is not another's, nor that of the symbol tables. */
+	/* One client's flood is not another's, nor that of the symbol tables, of which naming has its own share. */
 	assert_int_equal(flood(&h, 8, 0, 10), 10);
-	assert_int_equal(flood(&h, RESOLVE_FOR_TABLES, 0, 100), 4);
+	assert_int_equal(flood(&h, RESOLVE_FOR_ADDRESSES, 0, 100), 4);
+	assert_int_equal(flood(&h, RESOLVE_FOR_NAMING, 0, 100), 4);
 	/* Those that were asked for are answered from the cache, and a refusal is not kept. */
 	assert_int_equal(ask_made_up(&h, 7, 0, &g), RESOLVE_MISSING);
 	got_done(&g);
@@ -543,7 +544,10 @@ static void made_up_build_ids_use_up_a_budget(void **state)
 				 flood(&h, 14, 0, 100) + flood(&h, 15, 0, 100),
 			 80);
 	resolve_upstream_stats(h.upstream, &st);
-	assert_int_equal(st.n_over, 80 + 96 + 90 + 420);
+	assert_int_equal(st.n_over, 80 + 96 + 96 + 90 + 420);
+	/* Clients that use up the common budget leave symbol tables theirs. */
+	assert_int_equal(flood(&h, RESOLVE_FOR_NAMING, 100, 100), 4);
+	assert_int_equal(flood(&h, RESOLVE_FOR_ADDRESSES, 100, 100), 4);
 	assert_false(resolve_upstream_question(h.upstream, 16));
 	clock_test_advance(60000);
 	assert_true(resolve_upstream_question(h.upstream, 16));

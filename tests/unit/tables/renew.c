@@ -2,6 +2,7 @@
 /* A new file for a build ID is used at once, whatever is remembered, being built or kept in the store. */
 #include "test.h"
 
+#include <errno.h>
 #include <stdatomic.h>
 #include "tables_fixture.h"
 
@@ -152,6 +153,60 @@ static void a_request_that_waits_for_upstream_gets_the_pushed_file(void **state)
 	tables_fixture_close(&p);
 }
 
+/* ---- a resolver whose other servers may be asked for naming only ---- */
+
+struct thrifty {
+	struct resolver resolver;
+	struct resolver *here;
+	atomic_uint n_refused;
+};
+
+static int thrifty_resolve(struct resolver *r, const struct resolve_request *req, struct resolve_wake wake,
+			   struct resolve_answer *ret, struct resolve_why *why, struct err *err)
+{
+	struct thrifty *s = CONTAINER_OF(r, struct thrifty, resolver);
+
+	if (req->client == RESOLVE_FOR_NAMING)
+		return resolve(s->here, req, wake, ret, why, err);
+	assert_int_equal(req->client, RESOLVE_FOR_ADDRESSES);
+	atomic_fetch_add(&s->n_refused, 1);
+	why->reason = RESOLVE_UPSTREAM_FAILED;
+	(void)err_set(err, ERR_UPSTREAM, "not asked");
+	err->os = EBUSY;
+	return -1;
+}
+
+static enum frame_reason reason_for(struct tables_fixture *p, unsigned flags)
+{
+	struct build_id id = tables_fixture_id(1);
+	struct tables_request *h;
+	struct tables_module m;
+
+	tables_request_new(p->s, &id, 1, flags, (struct tables_wait){ clock_mono_ms() + 30000 }, &h);
+	tables_request_module(h, 0, &m);
+	tables_request_free(h);
+	return m.reason;
+}
+
+/* Clients that ask for addresses have used up their budget of questions; naming has one of its own. */
+static void a_question_that_was_not_asked_is_asked_for_the_next_caller(void **state)
+{
+	static const struct resolver_ops ops = { .resolve = thrifty_resolve };
+	struct thrifty thrifty = { .resolver.ops = &ops };
+	struct tables_fixture p;
+
+	tables_fixture_open(&p, false);
+	thrifty.here = p.r;
+	p.opts.resolver = &thrifty.resolver;
+	tables_fixture_reopen(&p);
+	tables_fixture_put_debug(&p, 1);
+	assert_int_equal(reason_for(&p, TABLES_UNSCANNED), FRAME_UPSTREAM_FAILED);
+	assert_int_equal(reason_for(&p, TABLES_UNSCANNED), FRAME_UPSTREAM_FAILED);
+	assert_true(atomic_load(&thrifty.n_refused) >= 2);
+	assert_int_equal(reason_for(&p, TABLES_FRESH), FRAME_FOUND);
+	tables_fixture_close(&p);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -159,6 +214,7 @@ int main(void)
 		cmocka_unit_test(a_table_that_lacks_something_is_replaced_before_the_answer),
 		cmocka_unit_test(a_table_of_a_replaced_file_is_made_again),
 		cmocka_unit_test(a_request_that_waits_for_upstream_gets_the_pushed_file),
+		cmocka_unit_test(a_question_that_was_not_asked_is_asked_for_the_next_caller),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
