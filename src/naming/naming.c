@@ -194,17 +194,31 @@ void naming_kick(struct naming *n)
 		waking_end(n, true);
 }
 
+struct wake_others {
+	struct profilestore *store; /* NULL: nothing is named */
+	unsigned n_woken;
+};
+
+static void wake_other(void *arg, const struct build_id *id)
+{
+	struct wake_others *x = arg;
+
+	if (x->store)
+		x->n_woken += profilestore_wake(x->store, id);
+}
+
 unsigned naming_wake(struct naming *n, const struct build_id *id, struct str file, bool replaced)
 {
-	unsigned n_woken = 0;
+	struct wake_others others = { n->opts.store, 0 };
 
 	if (!waking_begin(n))
 		return 0;
-	tables_renew(n->opts.tables, id, replaced);
+	tables_renew(n->opts.tables, id, replaced, wake_other, &others);
+	wake_other(&others, id);
 	if (n->opts.store)
-		n_woken = profilestore_wake(n->opts.store, id) + profilestore_wake_file(n->opts.store, file);
-	waking_end(n, n_woken != 0);
-	return n_woken;
+		others.n_woken += profilestore_wake_file(n->opts.store, file);
+	waking_end(n, others.n_woken != 0);
+	return others.n_woken;
 }
 
 static void on_unnamed(void *arg)

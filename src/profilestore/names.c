@@ -212,6 +212,7 @@ int64_t profilestore_looked(struct profilestore *s, uint32_t binary, uint64_t n_
 		force_try(s, t);
 	if (t && t->state == NAMING_WANTED)
 		next_ms = t->next_try_ms;
+	atomic_fetch_add(&s->names->n_namings, 1);
 	pthread_mutex_unlock(&s->names->lock);
 	return next_ms;
 }

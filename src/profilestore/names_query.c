@@ -13,7 +13,7 @@ enum names_hope names_hope(const struct reader *rd, uint32_t location)
 	const struct named_binary *t;
 	int state;
 
-	if (!(l->flags & LOCATION_BARE))
+	if (rd->s->no_names || !(l->flags & LOCATION_BARE))
 		return NAMES_NONE;
 	t = names_binary(rd->s, rd->meta, meta_binary_of(rd->meta, l));
 	/* Not tracked yet: it came in just now. */

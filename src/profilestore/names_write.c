@@ -242,6 +242,7 @@ static void names_written(struct profilestore *s, struct job *job, const struct 
 		t->unsaved = false;
 		names_tried(s->names, t, &j->tried[i], s->now_ms());
 	}
+	atomic_fetch_add(&s->names->n_namings, 1);
 	pthread_mutex_unlock(&s->names->lock);
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Opening and closing a profile store, and its statistics. */
-#include "profilestore/internal.h"
+#include "profilestore/names_internal.h"
 #include "profilestore/salvage.h"
 #include "profilestore/sweep.h"
 
@@ -66,6 +66,7 @@ static struct profilestore *profilestore_new(const struct profilestore_options *
 	s->next_series = 1;
 	wal_init(&s->wal);
 	s->sweep = sweep_new();
+	s->no_names = o->no_names;
 	s->sender_share = o->sender_share ? MIN(o->sender_share, 100u) : SENDER_SHARE_USUAL;
 	pthread_mutex_init(&s->readers_lock, NULL);
 	pthread_mutex_init(&s->groom_lock, NULL);
@@ -261,15 +262,9 @@ void profilestore_stats(struct profilestore *s, struct profilestore_stats *ret)
 	memcpy(ret->set_aside_why, aside.reason, sizeof(ret->set_aside_why));
 }
 
-uint64_t profilestore_n_unnamed(struct profilestore *s)
+uint64_t profilestore_n_namings(struct profilestore *s)
 {
-	struct reader rd;
-	uint64_t n;
-
-	reader_hold(s, &rd);
-	n = names_n_unnamed(s);
-	reader_end(&rd);
-	return n;
+	return atomic_load(&s->names->n_namings);
 }
 
 unsigned profilestore_n_set_aside(struct profilestore *s)

@@ -33,6 +33,7 @@ struct profilestore_options {
 	uint64_t max_size;     /* bytes of profiles; the oldest are deleted first. 0: no limit */
 	uint32_t max_series;   /* 0: 100 000 */
 	uint32_t sender_share; /* per cent of both limits for one sender, once half is in use. 0: 25 */
+	bool no_names;         /* addresses get no names here: none is counted as pending */
 	uint64_t max_metadata; /* bytes of memory for the metadata store; more is ERR_LIMIT. 0: 1 GiB */
 	/* Tells what happened to the data: profiles deleted, files set aside. NULL: nobody */
 	void (*notice)(void *arg, enum log_level level, const char *text);
@@ -199,6 +200,6 @@ struct profilestore_stats {
 	char set_aside_why[512]; /* of the latest */
 };
 void profilestore_stats(struct profilestore *s, struct profilestore_stats *ret);
-/* The field of the same name alone, for callers that ask often: the rest is not computed. */
-uint64_t profilestore_n_unnamed(struct profilestore *s);
+/* Counts the times that names came, or that a look or a try ended, for callers that wait for names. */
+uint64_t profilestore_n_namings(struct profilestore *s);
 unsigned profilestore_n_set_aside(struct profilestore *s);

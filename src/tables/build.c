@@ -263,7 +263,7 @@ static void renew_entry(struct tables *t, const struct entry_key *key, bool repl
 	entry_unref(e);
 }
 
-void tables_renew(struct tables *t, const struct build_id *id, bool replaced)
+static void renew_both(struct tables *t, const struct build_id *id, bool replaced)
 {
 	struct entry_key table = { .kind = ENTRY_TABLE, .id = *id },
 			 layout = { .kind = ENTRY_LAYOUT, .id = *id };
@@ -273,4 +273,21 @@ void tables_renew(struct tables *t, const struct build_id *id, bool replaced)
 		stored_forget(t, id);
 	renew_entry(t, &table, replaced);
 	renew_entry(t, &layout, replaced);
+}
+
+void tables_renew(struct tables *t, const struct build_id *id, bool replaced,
+		  void (*also)(void *arg, const struct build_id *id), void *arg)
+{
+	AUTO(mem_freep) struct build_id *lacking = NULL;
+	size_t n;
+
+	renew_both(t, id, replaced);
+	pthread_mutex_lock(&t->lock);
+	lacking = lacking_take(t, id, &n);
+	pthread_mutex_unlock(&t->lock);
+	for (size_t i = 0; i < n; i++) {
+		renew_both(t, &lacking[i], false);
+		if (also)
+			also(arg, &lacking[i]);
+	}
 }

@@ -13,6 +13,7 @@
  *   stored   tables in the store
  *   budget   the memory of builds
  *   copy     a file out of a package, made one that can be read at random
+ *   lacking  which tables lack which supplementary file
  *   waiters  which request waits for which build
  *   cache    the LRU of entries
  *   entry    a table or a layout, or why there is none
@@ -23,6 +24,7 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
+#include "base/map.h"
 #include "base/task.h"
 #include "companion/companion.h"
 #include "tables/tables.h"
@@ -95,6 +97,15 @@ struct tables_entry *cache_peek(struct tables *t, const struct entry_key *key, b
 void cache_put(struct tables *t, struct tables_entry *e); /* in place of the one that is there */
 /* The same, unless one is there: that one. Takes @e, returns a reference. */
 struct tables_entry *cache_put_absent(struct tables *t, struct tables_entry *e);
+
+/* ---- lacking: all under the lock ---- */
+
+/* The table of @id lacks the supplementary file @alt; it does not any more. */
+void lacking_note(struct tables *t, const struct build_id *alt, const struct build_id *id);
+void lacking_forget(struct tables *t, const struct build_id *alt, const struct build_id *id);
+/* The tables that lack @alt, which are forgotten: free() the list. */
+struct build_id *lacking_take(struct tables *t, const struct build_id *alt, size_t *ret_n);
+void lacking_done(struct tables *t);
 
 /* ---- waiters ---- */
 
@@ -272,6 +283,8 @@ struct tables {
 	pthread_mutex_t lock;
 	pthread_cond_t changed;
 	/* under the lock */
+	struct map lacking; /* build ID of a supplementary file -> struct lacking */
+	size_t n_lacking;
 	struct map builds; /* key -> struct build */
 	struct build *first_build;
 	unsigned n_builds;

@@ -230,6 +230,19 @@ static enum make_outcome convert_files(struct build *b)
 	return r < 0 ? end_broken(b, &err) : end_with_table(b, &table);
 }
 
+/* Before the search: a file that arrives during it renews the build. */
+static void note_lacking(struct build *b, const struct build_id *alt, bool lacks)
+{
+	struct tables *t = b->tables;
+
+	pthread_mutex_lock(&t->lock);
+	if (lacks)
+		lacking_note(t, alt, &b->key.id);
+	else
+		lacking_forget(t, alt, &b->key.id);
+	pthread_mutex_unlock(&t->lock);
+}
+
 static int open_alt_by_id(const struct companion_place *p, const char *link, const struct build_id *id,
 			  struct source **ret)
 {
@@ -239,8 +252,10 @@ static int open_alt_by_id(const struct companion_place *p, const char *link, con
 
 	if (!id->size)
 		return COMPANION_NONE;
+	note_lacking(b, id, true);
 	switch (fetch_source(b, &m->alt, RESOLVE_DEBUGINFO, id, &m->arena, &ignored)) {
 	case MAKE_DONE:
+		note_lacking(b, id, false);
 		*ret = TAKE(m->alt.src);
 		return 0;
 	case MAKE_WAITS:

@@ -74,6 +74,7 @@ void tables_free(struct tables *t)
 	lru_free(t->entries);
 	lru_free(t->layouts);
 	budget_free(t->disk);
+	lacking_done(t);
 	map_done(&t->builds);
 	pthread_mutex_destroy(&t->lock);
 	pthread_cond_destroy(&t->changed);

@@ -62,9 +62,11 @@ void tables_stats(struct tables *t, struct tables_stats *ret);
 /*
  * Something new is here for this build ID: the next request looks again for a table that is missing or lacks
  * something, and a build that runs or waits takes the new file in. @replaced: the file has become another, so
- * its table is built again in any case. May wait for disks.
+ * its table is built again in any case. So are the tables that lack it as their supplementary file: @also, if not
+ * NULL, is called for the build ID of each. May wait for disks.
  */
-void tables_renew(struct tables *t, const struct build_id *id, bool replaced);
+void tables_renew(struct tables *t, const struct build_id *id, bool replaced,
+		  void (*also)(void *arg, const struct build_id *id), void *arg);
 
 /* ---- requests ---- */
 

@@ -222,6 +222,35 @@ def test_a_query_may_wait_for_names(s, built):
     check(s, sent)
 
 
+def test_a_query_waits_no_longer_than_there_is_hope(serve, faulty, built, tmp_path):
+    """The try that it waits for fails: its addresses are not pending any more."""
+    up = faulty({}, how=lambda path, n: time.sleep(2))
+    (tmp_path / "pool").mkdir()
+    s = serve([tmp_path / "pool"], args=[*RARELY, "--debuginfod-upstream-servers", up.url]).ready()
+    send(s, Sent(built, sample(built, 50)).body)
+    began = time.monotonic()
+    g = ask(s, "flamegraph", query="{}", from_="now-1h", to="now", wait="30s")
+    assert time.monotonic() - began < 15
+    assert g["pending"]["locations"] == 0 and binary(s, built.id)["reason"] == "upstream-404"
+
+
+def test_without_naming_nothing_is_pending(serve, built, tmp_path):
+    (tmp_path / "pool").mkdir()
+    s = serve([tmp_path / "pool"], args=["--symbolize-interval", "0"]).ready()
+    assert put(s, f"/buildid/{built.id}/debuginfo", built.debug.read_bytes())[0] == 201
+    send(s, Sent(built, sample(built, 50)).body)
+    began = time.monotonic()
+    g = ask(s, "flamegraph", query="{}", from_="now-1h", to="now", wait="30s")
+    assert time.monotonic() - began < 10
+    assert g["pending"] == {"locations": 0, "retry_ms": 0}
+    b = binary(s, built.id)
+    assert (b["state"], b["named"], b["next_try"]) == ("never", 0, 0) and "--symbolize-interval" in b["why"]
+    # A service that names finds them all.
+    s.stop()
+    s = serve([tmp_path / "pool"], data=s.data, args=RARELY).ready()
+    wait_state(s, built.id, "named")
+
+
 def test_names_are_no_markup_and_no_sql(s, built):
     name = "/bin/<script>'; DROP TABLE naming; --\u202e"
     send(s, Sent(built, sample(built, 5), name=name, identity="zz'\"<b>").body)

@@ -191,8 +191,8 @@ static const struct option_row profile_rows[] = {
 	  "of the series and the metadata, for one token once half is in use; 100: no limit of its own [25]",
 	  SERVICE_NUMBER(profiles.sender_share) },
 	{ 0, "symbolize-interval", "TIME",
-	  "look for names of their addresses this often, and when profiles or debug files come in; 0: never "
-	  "[10s]",
+	  "look for names of their addresses this often, and when profiles or debug files come in; 0: "
+	  "never, they stay addresses [10s]",
 	  OPT_CALL(set_symbolize_interval) },
 	{ 0, "no-profiles", NULL, "accept no profiles", SERVICE_OFF(profiles.on) },
 	{ 0 },

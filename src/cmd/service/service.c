@@ -314,6 +314,7 @@ static int open_profiles(struct service *v, const struct settings *s, const char
 						   .max_age_ms = o->max_age_ms,
 						   .max_size = o->max_size,
 						   .sender_share = o->sender_share,
+						   .no_names = !o->symbolize_ms,
 						   .notice = on_profile_notice };
 
 	/* A passive service only reads: the folder belongs to another process. */

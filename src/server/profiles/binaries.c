@@ -10,10 +10,14 @@
 #define USUAL_BINARIES 1000u
 #define MAX_BINARIES   100000u
 
-static const char *binary_state(const struct profilestore_binary *b)
+#define NOT_NAMED_HERE "addresses are not named here: lode serve was started with --symbolize-interval 0"
+
+static const char *binary_state(const struct profilestore_binary *b, bool naming)
 {
 	if (b->n_named == b->n_locations)
 		return "named";
+	if (!naming)
+		return b->n_named ? "partly" : "never";
 	if (b->look_is_due && b->n_wanted)
 		return "pending";
 	switch (b->state) {
@@ -40,6 +44,8 @@ static void write_binary(struct api *a, const struct profilestore_binary *b)
 {
 	bool is_reason = b->reason && b->reason < FRAME_N_REASONS && b->n_named < b->n_locations;
 	enum frame_reason reason = is_reason ? (enum frame_reason)b->reason : FRAME_FOUND;
+	bool naming = a->req->s->opts.naming != NULL;
+	struct str why = naming || b->n_named == b->n_locations ? b->why : STR(NOT_NAMED_HERE);
 	struct json_writer *w = &a->json;
 
 	json_open_object(w, NULL);
@@ -48,15 +54,15 @@ static void write_binary(struct api *a, const struct profilestore_binary *b)
 	json_put_int(w, "value", b->value);
 	json_put_int(w, "locations", b->n_locations);
 	json_put_int(w, "named", b->n_named);
-	json_put_str(w, "state", str_of(binary_state(b)));
+	json_put_str(w, "state", str_of(binary_state(b, naming)));
 	json_put_str(w, "reason", is_reason ? str_of(frame_reason_name(reason)) : STR(""));
 	json_put_str(w, "text", is_reason ? str_of(frame_reason_text(reason)) : STR(""));
-	json_put_str(w, "why", text_shown(a, b->why));
+	json_put_str(w, "why", text_shown(a, why));
 	json_put_str(w, "help", is_reason ? str_of(frame_reason_help(reason)) : STR(""));
 	json_put_str(w, "origin", text_shown(a, b->origin));
 	json_put_int(w, "tries", b->n_tries);
 	json_put_int(w, "last_try", b->last_try_ms);
-	json_put_int(w, "next_try", b->state == NAMING_WANTED ? b->next_try_ms : 0);
+	json_put_int(w, "next_try", naming && b->state == NAMING_WANTED ? b->next_try_ms : 0);
 	json_close(w);
 }
 
@@ -99,8 +105,7 @@ int api_retry(struct api *a, struct err *err)
 		a->status = 404;
 		return err_set(err, ERR_INVALID, "%s",
 			       naming ? "no binary with unnamed addresses has this build ID"
-				      : "addresses are not named here: lode serve was started with "
-					"--symbolize-interval 0");
+				      : NOT_NAMED_HERE);
 	}
 	a->status = 202;
 	json_open_object(&a->json, NULL);

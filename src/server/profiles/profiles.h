@@ -66,8 +66,9 @@ struct api {
 	const char *filename;     /* NULL: not a download */
 	struct deadline deadline; /* of one run */
 	/* Of a request that waits for names. */
-	int64_t wait_until_ms; /* monotonic; 0: not set yet */
-	uint64_t n_unnamed;    /* at the last merge */
+	int64_t wait_until_ms;  /* monotonic; 0: not set yet */
+	int64_t merge_again_ms; /* not before */
+	uint64_t n_namings;     /* at the last merge */
 	bool looked;
 	struct selector *selectors[2];
 	struct budget_hold memory; /* of its profiles, or of its query and the reply */

@@ -6,6 +6,7 @@
 #include "server/profiles/profiles.h"
 
 #define POLL_MS  150
+#define REST     3    /* a merge is repeated after so many times its own time at the earliest */
 #define RETRY_MS 1000 /* after this time a client may ask again for pending names */
 #define LATER_MS 5000 /* ... for names that wait for a debug file */
 
@@ -49,22 +50,28 @@ static void set_scale(struct api_merged *m, bool normalise)
 		m->scale = (double)profile_total(p, 0) / (double)total;
 }
 
-/* No one reports new names: poll, and merge again only if there are fewer unnamed addresses than before. */
+/*
+ * No one reports new names: poll, and merge again only if some came, or if naming gave up on some: then none may be
+ * pending any more.
+ */
 static bool sleeps_on(struct api *a)
 {
-	if (!a->looked || clock_mono_ms() >= a->wait_until_ms)
+	int64_t now_ms = clock_mono_ms();
+
+	if (!a->looked || now_ms >= a->wait_until_ms)
 		return false;
-	if (profilestore_n_unnamed(a->store) != a->n_unnamed)
+	if (profilestore_n_namings(a->store) != a->n_namings && now_ms >= a->merge_again_ms)
 		return false;
 	a->req->sleep_ms = POLL_MS;
 	return true;
 }
 
-static bool falls_asleep(struct api *a, const struct api_merged *m)
+static bool falls_asleep(struct api *a, const struct api_merged *m, int64_t merge_ms)
 {
 	if (!m->n_pending || clock_mono_ms() >= a->wait_until_ms)
 		return false;
 	a->looked = true;
+	a->merge_again_ms = clock_mono_ms() + REST * merge_ms;
 	a->req->sleep_ms = POLL_MS;
 	return true;
 }
@@ -73,7 +80,7 @@ int api_merge(struct api *a, struct api_merged *ret, struct err *err)
 {
 	AUTO(api_merged_done) struct api_merged m = { .compares = api_compares(a) };
 	bool normalise;
-	int64_t wait_ms;
+	int64_t wait_ms, began_ms = clock_mono_ms();
 
 	if (api_duration(a, "wait", 0, API_MAX_WAIT_MS, &wait_ms, err) < 0 ||
 	    api_flag(a, "normalise", &normalise, err) < 0)
@@ -84,10 +91,10 @@ int api_merge(struct api *a, struct api_merged *ret, struct err *err)
 		return API_SLEEPS;
 	/* Before the merge, so that names that come meanwhile are seen next time. */
 	if (wait_ms)
-		a->n_unnamed = profilestore_n_unnamed(a->store);
+		a->n_namings = profilestore_n_namings(a->store);
 	if (merge_side(a, false, &m, err) < 0 || (m.compares && merge_side(a, true, &m, err) < 0))
 		return -1;
-	if (wait_ms && falls_asleep(a, &m))
+	if (wait_ms && falls_asleep(a, &m, clock_mono_ms() - began_ms))
 		return API_SLEEPS;
 	if (m.compares)
 		set_scale(&m, normalise);

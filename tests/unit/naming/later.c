@@ -127,6 +127,27 @@ static void a_better_file_names_again(void **state)
 	naming_fixture_close(&t);
 }
 
+static void a_supplementary_file_wakes_the_binaries_that_lack_it(void **state)
+{
+	struct buf file = { 0 };
+	struct naming_fixture t;
+
+	naming_fixture_open(&t, true);
+	t.opts.interval_ms = 3600 * 1000;
+	naming_fixture_put_program(&t, 1, "/bin/p1");
+	tables_fixture_debug_with_alt(1, 2, &file);
+	tables_fixture_put(&t.tables, RESOLVE_DEBUGINFO, 1, &file);
+	naming_fixture_start(&t);
+	naming_fixture_add_one(&t, 1, 0x1000);
+	naming_fixture_expect_state(&t, "/bin/p1", NAMING_WANTED, FRAME_FOUND, 1);
+	tables_fixture_alt(2, &file);
+	tables_fixture_put(&t.tables, RESOLVE_DEBUGINFO, 2, &file);
+	naming_fixture_wake(&t, 2, false);
+	naming_fixture_expect(&t, 1, 0x1000, "shared /src/a.c:10");
+	naming_fixture_expect_state(&t, "/bin/p1", NAMING_DONE, FRAME_FOUND, 0);
+	naming_fixture_close(&t);
+}
+
 static void names_stay_where_a_better_file_has_none(void **state)
 {
 	struct buf file = { 0 };
@@ -211,6 +232,7 @@ int main(void)
 		cmocka_unit_test(a_wake_is_for_its_own_build_id),
 		cmocka_unit_test(a_new_process_tries_at_once_what_had_failed),
 		cmocka_unit_test(a_better_file_names_again),
+		cmocka_unit_test(a_supplementary_file_wakes_the_binaries_that_lack_it),
 		cmocka_unit_test(names_stay_where_a_better_file_has_none),
 		cmocka_unit_test(a_wake_during_an_attempt_is_not_lost),
 		cmocka_unit_test(a_try_that_waits_does_not_keep_others_waiting),

@@ -10,7 +10,7 @@ static void renew(struct tables_fixture *p, uint32_t n, bool replaced)
 {
 	struct build_id id = tables_fixture_id(n);
 
-	tables_renew(p->s, &id, replaced);
+	tables_renew(p->s, &id, replaced, NULL, NULL);
 }
 
 /* The answer to a request that waits for the best table; @ret may be NULL. */
@@ -90,6 +90,55 @@ static void a_table_of_a_replaced_file_is_made_again(void **state)
 	assert_string_equal(ask_fresh(&p, 1, NULL), "h /src/a.c:10 of /file");
 	tables_fixture_reopen(&p);
 	assert_string_equal(ask_fresh(&p, 1, NULL), "h /src/a.c:10 of /file");
+	tables_fixture_close(&p);
+}
+
+static void count_other(void *arg, const struct build_id *id)
+{
+	unsigned *n = arg;
+	struct build_id first = tables_fixture_id(1), third = tables_fixture_id(3);
+
+	assert_true(build_id_eq(id, &first) || build_id_eq(id, &third));
+	(*n)++;
+}
+
+static void put_debug_with_alt(struct tables_fixture *p, uint32_t n, uint32_t alt)
+{
+	struct buf file = { 0 };
+
+	tables_fixture_debug_with_alt(n, alt, &file);
+	tables_fixture_put(p, RESOLVE_DEBUGINFO, n, &file);
+}
+
+static void a_supplementary_file_renews_the_tables_that_lack_it(void **state)
+{
+	struct build_id alt = tables_fixture_id(2);
+	struct buf file = { 0 };
+	struct tables_fixture p;
+	unsigned n = 0;
+
+	tables_fixture_open(&p, true);
+	put_debug_with_alt(&p, 1, 2);
+	put_debug_with_alt(&p, 3, 2);
+	put_debug_with_alt(&p, 4, 5);
+	assert_string_equal(ask_fresh(&p, 1, NULL), "alt-missing  /src/a.c:10 of /file");
+	assert_string_equal(ask_fresh(&p, 3, NULL), "alt-missing  /src/a.c:10 of /file");
+	assert_string_equal(ask_fresh(&p, 4, NULL), "alt-missing  /src/a.c:10 of /file");
+	/* Tables in the store get onto the list with their first search. */
+	tables_fixture_reopen(&p);
+	tables_fixture_ask(&p, 1, 0x1000);
+	tables_fixture_expect(&p, 3, 0x1000, "alt-missing  /src/a.c:10");
+	while (strcmp(ask_fresh(&p, 1, NULL), "alt-missing  /src/a.c:10 of /file") != 0)
+		;
+	ask_fresh(&p, 3, NULL);
+	tables_fixture_alt(2, &file);
+	tables_fixture_put(&p, RESOLVE_DEBUGINFO, 2, &file);
+	tables_renew(p.s, &alt, false, count_other, &n);
+	assert_int_equal(n, 2);
+	assert_string_equal(ask_fresh(&p, 1, NULL), "shared /src/a.c:10 of /file");
+	assert_string_equal(ask_fresh(&p, 3, NULL), "shared /src/a.c:10 of /file");
+	tables_renew(p.s, &alt, false, count_other, &n);
+	assert_int_equal(n, 2);
 	tables_fixture_close(&p);
 }
 
@@ -213,6 +262,7 @@ int main(void)
 		cmocka_unit_test(a_miss_is_forgotten_when_something_new_is_here),
 		cmocka_unit_test(a_table_that_lacks_something_is_replaced_before_the_answer),
 		cmocka_unit_test(a_table_of_a_replaced_file_is_made_again),
+		cmocka_unit_test(a_supplementary_file_renews_the_tables_that_lack_it),
 		cmocka_unit_test(a_request_that_waits_for_upstream_gets_the_pushed_file),
 		cmocka_unit_test(a_question_that_was_not_asked_is_asked_for_the_next_caller),
 	};

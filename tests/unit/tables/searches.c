@@ -61,7 +61,7 @@ static void renew(struct tables_fixture *p, uint32_t n)
 {
 	struct build_id id = tables_fixture_id(n);
 
-	tables_renew(p->s, &id, false);
+	tables_renew(p->s, &id, false, NULL, NULL);
 }
 
 #define FAR (clock_mono_ms() + 60000)
