@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The bytes of debug sections for the readers of code, and the addresses of code.
+ * The bytes of debug sections for the readers of code.
  *
  * Sections that all units refer to (abbreviations, strings, lists) are held whole. .debug_info and .debug_line
  * are many times larger: they are read unit by unit into a reused buffer. That costs as much as the page
@@ -194,90 +194,4 @@ bool dwarf_data_str(const struct dwarf_data *s, uint64_t off, struct str *ret)
 		return false;
 	*ret = (struct str){ (const char *)s->p + off, (size_t)(nul - (s->p + off)) };
 	return true;
-}
-
-/* ---- the addresses of code ---- */
-
-static int place_by_base(const void *a, const void *b)
-{
-	const struct dwarf_section_place *x = a, *y = b;
-
-	return x->base < y->base ? -1 : x->base > y->base;
-}
-
-static size_t code_of_segments(const struct elf_image *img, struct dwarf_section_place *list)
-{
-	size_t n = 0;
-
-	for (uint32_t i = 0; i < img->n_segments; i++) {
-		const struct elf_segment *seg = &img->segments[i];
-
-		if (seg->type == PT_LOAD && seg->flags & PF_X && seg->memsz &&
-		    seg->memsz <= UINT64_MAX - seg->vaddr)
-			list[n++] = (struct dwarf_section_place){ 0, seg->vaddr, seg->memsz };
-	}
-	return n;
-}
-
-size_t dwarf_code(const struct elf_image *img, struct arena *a, const struct dwarf_section_place **ret)
-{
-	struct dwarf_section_place *list = ARENA_NEW_N(a, struct dwarf_section_place,
-						       (size_t)img->n_sections + img->n_segments + 1);
-	uint64_t base = 0;
-	size_t n = 0, kept = 0;
-
-	for (uint32_t i = 1; i < img->n_sections; i++) {
-		const struct elf_section *sec = &img->sections[i];
-		uint64_t at = sec->addr, align = sec->align;
-
-		if (!(sec->flags & SHF_ALLOC) || !(sec->flags & SHF_EXECINSTR) || !sec->size)
-			continue;
-		if (img->h.type == ET_REL) {
-			if (!align || align & (align - 1) || align > MIB(2))
-				align = 16;
-			at = (base + align - 1) & ~(align - 1);
-			if (at < base)
-				break;
-		}
-		if (sec->size > UINT64_MAX - at)
-			continue;
-		base = at + sec->size;
-		list[n++] = (struct dwarf_section_place){ i, at, sec->size };
-	}
-	if (!n)
-		n = code_of_segments(img, list);
-	if (n)
-		qsort(list, n, sizeof(*list), place_by_base);
-	/* Of overlapping ones the first is kept: in a sound file none overlap. */
-	for (size_t i = 0; i < n; i++)
-		if (!kept || list[i].base - list[kept - 1].base >= list[kept - 1].size)
-			list[kept++] = list[i];
-	*ret = list;
-	return kept;
-}
-
-uint64_t *dwarf_code_bases(const struct elf_image *img, const struct dwarf_section_place *list, size_t n)
-{
-	uint64_t *bases = mem_zalloc(((size_t)img->n_sections + 1) * sizeof(*bases));
-
-	if (img->h.type != ET_REL)
-		return bases;
-	for (size_t i = 0; i < n; i++)
-		if (list[i].index < img->n_sections)
-			bases[list[i].index] = list[i].base;
-	return bases;
-}
-
-const struct dwarf_section_place *dwarf_place_at(const struct dwarf_section_place *list, size_t n,
-						 uint64_t addr)
-{
-	size_t lo = SEARCH(0, n, i, list[i].base <= addr);
-	return lo && addr - list[lo - 1].base < list[lo - 1].size ? &list[lo - 1] : NULL;
-}
-
-uint64_t dwarf_code_end(const struct dwarf *d, uint64_t addr)
-{
-	const struct dwarf_section_place *p = dwarf_place_at(d->code, d->n_code, addr);
-
-	return p ? p->base + p->size : 0;
 }

@@ -99,12 +99,19 @@ enum { DWARF_NO_SPLIT = 1 };
  * .dwp's, the .dwp is ignored. */
 int dwarf_open_split(struct dwarf *d, const struct dwarf_split *split, struct err *err);
 
-/* The address of a section of code. Code at other addresses is dead: a linker has dropped it and left its
- * description. */
+/*
+ * The address of a section of code, or of a part of an executable segment whose sections were removed (index 0).
+ * Code at other addresses is dead: a linker has dropped it and left its description.
+ */
 struct dwarf_section_place {
 	uint32_t index; /* in the image */
 	uint64_t base, size;
 };
+/*
+ * The size of the only place of a file that has neither sections of code nor executable segments: its code may
+ * be anywhere but at the lowest and the highest addresses.
+ */
+#define DWARF_CODE_ANYWHERE (UINT64_MAX - KIB(8))
 /* Sorted by base. */
 size_t dwarf_code(const struct elf_image *img, struct arena *a, const struct dwarf_section_place **ret);
 /*
@@ -112,7 +119,7 @@ size_t dwarf_code(const struct elf_image *img, struct arena *a, const struct dwa
  * without code, and all sections of a file that is not relocatable, have base 0.
  *
  * @list must be dwarf_code(img)'s own: its indices mean nothing in another file. An index that @img does not
- * have (a range of a segment has index 0, also where there are no sections) is skipped.
+ * have (index 0, of a part of a segment) is skipped.
  */
 uint64_t *dwarf_code_bases(const struct elf_image *img, const struct dwarf_section_place *list, size_t n);
 /* The section that has @addr; NULL: none. */

@@ -472,8 +472,6 @@ static int build_read_go(struct build *b, struct err *err)
 	struct go_scope scope = { .code = b->code, .n_code = b->n_code };
 	AUTO(mem_freep) struct span *dwarf = NULL;
 
-	if (!go_section(b->img))
-		return 0;
 	scope.n_dwarf = dwarf_spans(b, &dwarf);
 	scope.dwarf = dwarf;
 	if (go_read(b->batches[0], b->img, &scope, &b->go_err) == 0)

@@ -6,7 +6,7 @@
  *   batch       units to code ranges: contiguous code of one function, with its inlined calls and rows
  *   names       ids of a unit's files and functions
  *   range       one code range and its rows
- *   go          Go's own table to code ranges
+ *   go          Go's own table to code ranges; see go.h
  *   symbols     ELF symbols
  *   dynamic     those of a file without sections
  *   plt         names of linkage table entries
@@ -149,8 +149,6 @@ size_t overlaps_resolve(struct span *in, size_t n, struct span **ret);
 
 /* ---- Go ---- */
 
-const struct elf_section *go_section(const struct elf_image *img); /* NULL: not a Go program */
-
 /* The code that go_read() reads: the file's code, but for functions that start in
  * one of DWARF's (sorted, disjoint). */
 struct go_scope {
@@ -160,8 +158,8 @@ struct go_scope {
 	size_t n_dwarf;
 };
 /*
- * Add the code ranges of Go's table to @b; there must be a table. ERR_INVALID, ERR_LIMIT: damage; the code
- * ranges before it were added.
+ * Add the code ranges of Go's table to @b, if the file has one. ERR_INVALID, ERR_LIMIT: damage; the code ranges
+ * before it were added.
  */
 int go_read(struct batch *b, const struct elf_image *img, const struct go_scope *scope, struct err *err);
 

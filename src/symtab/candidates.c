@@ -47,6 +47,8 @@ static void symbols_resolve(struct build *b)
 											 list[i].start);
 
 				section_end = place ? place->base + place->size : list[i].start;
+				if (place && place->size == DWARF_CODE_ANYWHERE)
+					section_end = list[i].start + 1;
 			}
 			for (next = i + 1; next < b->symbols.n && list[next].start == list[i].start; next++)
 				;

@@ -10,8 +10,6 @@
 
 #include <stdlib.h>
 
-#define TABLE_MAX   MIB(1024)
-#define FUNCS_MAX   (16u << 20)
 #define NAME_MAX_GO KIB(64)
 
 struct cursor go_at(const struct go *g, uint64_t off)
@@ -33,56 +31,7 @@ struct str go_string(const struct go *g, uint64_t off)
 	return cursor_ok(&c) ? s : (struct str){ 0 };
 }
 
-static int go_head_read(struct go *g, uint64_t text, struct err *err)
-{
-	struct cursor c = go_at(g, 0);
-	uint32_t magic = cursor_u32(&c);
-
-	cursor_skip(&c, 2);
-	g->quantum = cursor_u8(&c);
-	g->ptr = cursor_u8(&c);
-	g->layout = magic == 0xfffffffb   ? GO_2
-		    : magic == 0xfffffffa ? GO_16
-		    : magic == 0xfffffff0 ? GO_18
-					  : GO_20;
-	if (!cursor_ok(&c) || (g->layout == GO_20 && magic != 0xfffffff1) || (g->ptr != 4 && g->ptr != 8) ||
-	    (g->quantum != 1 && g->quantum != 2 && g->quantum != 4))
-		return err_set(err, ERR_INVALID, "unknown layout %08x", magic);
-	g->n_funcs = cursor_uint(&c, g->ptr);
-	g->text = text;
-	if (g->layout == GO_2) {
-		struct cursor end;
-
-		g->funcs = cursor_off(&c);
-		end = go_at(g, g->funcs + g->n_funcs * 2 * g->ptr + g->ptr);
-		g->files = cursor_u32(&end);
-		c.failed |= end.failed;
-	} else {
-		uint64_t start;
-
-		cursor_uint(&c, g->ptr); /* number of files */
-		start = g->layout >= GO_18 ? cursor_uint(&c, g->ptr) : 0;
-		if (start)
-			g->text = start;
-		g->names = cursor_uint(&c, g->ptr);
-		g->units = cursor_uint(&c, g->ptr);
-		g->files = cursor_uint(&c, g->ptr);
-		g->programs = cursor_uint(&c, g->ptr);
-		g->funcs = cursor_uint(&c, g->ptr);
-	}
-	if (!cursor_ok(&c))
-		return cursor_err(&c, "header", err);
-	/* Each function has a row of two numbers. */
-	if (g->n_funcs > FUNCS_MAX || g->n_funcs > g->table.size / 8 || g->names > g->table.size ||
-	    g->units > g->table.size || g->files > g->table.size || g->programs > g->table.size ||
-	    g->funcs > g->table.size)
-		return err_set(err, ERR_INVALID, "damaged header");
-	return 0;
-}
-
-/* The address of function @i, and the offset of its description. The row after the last function has the
- * address of the end. */
-static uint64_t func_at(const struct go *g, uint64_t i, uint64_t *ret_off)
+uint64_t go_func_at(const struct go *g, uint64_t i, uint64_t *ret_off)
 {
 	unsigned size = g->layout >= GO_18 ? 4 : g->ptr;
 	struct cursor c = go_at(g, g->funcs + i * 2 * size);
@@ -216,7 +165,7 @@ static bool func_in_dwarf(const struct go *g, uint64_t pc)
 
 static int func_read(struct go *g, uint64_t i, struct err *err)
 {
-	uint64_t off, next, pc = func_at(g, i, &off), end = func_at(g, i + 1, &next);
+	uint64_t off, next, pc = go_func_at(g, i, &off), end = go_func_at(g, i + 1, &next);
 	struct function_id id = { 0 };
 	struct dwarf_function calls = { 0 };
 	struct sweep s = { .b = g->b, .f = &calls, .ids = true };
@@ -228,9 +177,11 @@ static int func_read(struct go *g, uint64_t i, struct err *err)
 	struct str text;
 	int r;
 
-	if (!place || end <= pc || func_in_dwarf(g, pc))
+	if (end <= pc || func_in_dwarf(g, pc))
 		return 0;
-	end = pc + MIN(end - pc, MIN(place->base + place->size - pc, (uint64_t)UINT32_MAX));
+	/* All functions of the table are live. A stripped file may have no section of code left. */
+	end = pc +
+	      MIN(end - pc, MIN(place ? place->base + place->size - pc : UINT64_MAX, (uint64_t)UINT32_MAX));
 	f.size = end - pc;
 	cursor_skip(&c, g->layout >= GO_18 ? 4 : g->ptr);
 	name = cursor_u32(&c);
@@ -268,28 +219,19 @@ static void go_done(struct go *g)
 {
 	arena_done(&g->arena);
 	free(g->nodes);
-}
-
-const struct elf_section *go_section(const struct elf_image *img)
-{
-	const struct elf_section *sec = elf_section_find(img, ".gopclntab");
-
-	return sec ? sec : elf_section_find(img, ".data.rel.ro.gopclntab");
+	free(g->relocs);
+	budget_hold_track(g->b->memory, &g->held, 0);
 }
 
 int go_read(struct batch *b, const struct elf_image *img, const struct go_scope *scope, struct err *err)
 {
-	const struct elf_section *sec = go_section(img), *text = elf_section_find(img, ".text");
 	AUTO(go_done)
 	struct go g = { .b = b, .img = img, .big = img->h.big, .scope = scope, .arena.hold = b->memory };
-	int r;
+	int r = go_table_find(&g, err);
 
-	/* Names are views of the table. */
-	r = elf_section_read(img, sec, TABLE_MAX, &b->in.arena, &g.table, err);
 	if (r)
 		return r < 0 ? -1 : 0;
-	g.addr = sec->addr;
-	if (go_head_read(&g, text ? text->addr : 0, err) < 0 || go_trees_find(&g, err) < 0)
+	if (go_head_read(&g, err) < 0 || go_places_find(&g, err) < 0)
 		return -1;
 	b->flags |= SYMTAB_HAS_GO | SYMTAB_HAS_LINES;
 	b->row_budget = g.table.size * 16 + MIB(1);

@@ -3,6 +3,8 @@
  * Reading Go's table.
  *
  *   go         functions, files and lines
+ *   go_find    where the table and the code are
+ *   go_memory  bytes of the program as its loader makes them
  *   go_inline  the trees of inlined calls
  */
 #pragma once
@@ -10,6 +12,14 @@
 #include "symtab/batch.h"
 
 enum go_layout { GO_2, GO_16, GO_18, GO_20 };
+
+/* A range of the program that the file has bytes for: a section or, in a file without sections, a segment. */
+struct go_part {
+	struct str name; /* empty: a segment */
+	const struct elf_section *section;
+	uint64_t addr, size, off;
+	bool writable, code;
+};
 
 struct go {
 	struct batch *b;
@@ -20,14 +30,20 @@ struct go {
 	enum go_layout layout;
 	unsigned ptr, quantum;
 	uint64_t n_funcs, text;
+	bool text_told; /* `text` is certain, not the address of a section that starts with it in most files */
 	const struct go_scope *scope;
 	/* Where the table's parts start. */
 	uint64_t names, units, files, programs, funcs;
-	/* Trees of calls: the address of the first (0: not known), and the section of the one read last. */
+	/* Trees of calls: the address of the first (0: not known), and the part of the program of the one read
+	 * last. */
 	uint64_t trees;
-	const struct elf_section *data_section;
+	struct go_part data_part;
 	struct bytes data;
 	struct arena arena;
+	/* Words that the loader sets, sorted by address (`key`; the value is `at`). */
+	struct sort_key *relocs;
+	size_t n_relocs;
+	uint64_t held; /* of the batch's memory, by `relocs` */
 	struct dwarf_node *nodes;
 	size_t room_nodes;
 };
@@ -57,8 +73,32 @@ struct go_func {
 	bool has_lines; /* the calls of the tree have caller, file and line themselves */
 };
 
-/* Find the address of the trees. */
-int go_trees_find(struct go *g, struct err *err);
+/* ---- the program's memory ---- */
+
+/* Read the relocations that the loader applies to a position-independent program. */
+int go_relocs_read(struct go *g, struct err *err);
+/* Part @i of the program, counted from 0; false: there are no more. A part without bytes has size 0. */
+bool go_part_at(const struct go *g, uint32_t i, struct go_part *ret);
+/* The bytes of a part, relocated, in @a, at most GO_DATA_MAX. 1: the file does not have them. */
+int go_part_read(const struct go *g, const struct go_part *p, struct arena *a, struct bytes *ret,
+		 struct err *err);
+
+/* ---- the table ---- */
+
+#define GO_DATA_MAX  MIB(1024) /* of one part of the program */
+#define GO_FUNCS_MAX (16u << 20)
+
+enum { GO_NONE = 1 };
+/* Find the table: a section or, in a file without sections, the bytes that start like one. GO_NONE. */
+int go_table_find(struct go *g, struct err *err);
+/* Read the table's header. ERR_INVALID: there is none, or it is damaged. */
+int go_head_read(struct go *g, struct err *err);
+/* The address of function @i, and the offset of its description. The row after the last function has the
+ * address of the end. */
+uint64_t go_func_at(const struct go *g, uint64_t i, uint64_t *ret_off);
+/* Find the start of the code, which addresses of functions count from since Go 1.18, and that of the trees.
+ * ERR_INVALID: the file does not say where the code is. */
+int go_places_find(struct go *g, struct err *err);
 /* Set f->tree and the like from the part after the fixed part of a function's description; @programs is where
  * it starts in the table. */
 int go_tree_of(struct go *g, uint64_t programs, uint32_t n_programs, uint8_t n_data, struct go_func *f,

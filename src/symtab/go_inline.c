@@ -3,20 +3,15 @@
  * The calls that Go's compiler inlined. A third program of each function says which call an instruction
  * belongs to. Calls are described in an array, which is a tree: each call names an instruction of the function
  * that belongs to the caller and has the line of the call. From Go 1.18 on, the place of a function's array
- * counts from the start of all arrays, which is only in the runtime's description of the module (moduledata).
- * That is found by its first words, which point at the table.
+ * counts from the start of all arrays (go_find.c).
  *
  * Layouts: Go 1.9 (calls of 16 bytes, which have caller, file and line themselves), 1.12 (of 20 bytes, by
- * address), 1.18 (counted from the start of all) and 1.20 (of 16 bytes). Nothing is found in a
- * position-independent program before 1.18, and where a linker leaves addresses for the loader to write.
- * Before Go 1.9 there was no such array.
+ * address), 1.18 (counted from the start of all) and 1.20 (of 16 bytes). Before Go 1.9 there was no such array.
  */
 #include "symtab/go.h"
 
-#include <elf.h>
 #include <stdlib.h>
 
-#define DATA_MAX  MIB(1024)
 #define CALL_COST 16u        /* a call's part of the row budget, besides its name */
 #define CALLS_MAX (1u << 16) /* of one function */
 
@@ -32,10 +27,10 @@ static int calls_over_budget(struct err *err)
 	return err_set(err, ERR_LIMIT, ".gopclntab: more inlined calls than a table of this size may have");
 }
 
-/* The bytes from @addr to its section's end; empty: there are none. */
+/* The bytes from @addr to the end of the part of the program; empty: there are none. */
 static int memory_at(struct go *g, uint64_t addr, struct bytes *ret, struct err *err)
 {
-	const struct elf_section *sec = g->data_section;
+	struct go_part part = g->data_part;
 	int r;
 
 	*ret = (struct bytes){ 0 };
@@ -43,78 +38,28 @@ static int memory_at(struct go *g, uint64_t addr, struct bytes *ret, struct err 
 		*ret = bytes_of(g->table.p + (addr - g->addr), g->table.size - (addr - g->addr));
 		return 0;
 	}
-	if (!sec || addr - sec->addr >= g->data.size) {
-		for (uint32_t i = 1; i < g->img->n_sections; i++) {
-			sec = &g->img->sections[i];
-			if (sec->flags & SHF_ALLOC && sec->type == SHT_PROGBITS &&
-			    addr - sec->addr < sec->size)
+	if (addr - part.addr >= g->data.size) {
+		for (uint32_t i = 0;; i++) {
+			if (!go_part_at(g, i, &part))
+				return 0;
+			if (addr - part.addr < part.size)
 				break;
-			sec = NULL;
 		}
-		if (!sec)
-			return 0;
-		/* All trees are in one section. A file that makes us change between two pays for it. */
-		if (g->data_section)
-			g->b->row_budget -= MIN(g->b->row_budget, sec->size);
+		/* All trees are in one part. A file that makes us change between two pays for it. */
+		if (g->data.size)
+			g->b->row_budget -= MIN(g->b->row_budget, part.size);
 		if (!g->b->row_budget)
 			return calls_over_budget(err);
 		arena_reset(&g->arena);
-		g->data_section = NULL;
-		r = elf_section_read(g->img, sec, DATA_MAX, &g->arena, &g->data, err);
+		g->data = (struct bytes){ 0 };
+		r = go_part_read(g, &part, &g->arena, &g->data, err);
 		if (r)
 			return r < 0 ? -1 : 0;
-		g->data_section = sec;
-		if (addr - sec->addr >= g->data.size)
+		g->data_part = part;
+		if (addr - part.addr >= g->data.size)
 			return 0;
 	}
-	*ret = bytes_of(g->data.p + (addr - sec->addr), g->data.size - (addr - sec->addr));
-	return 0;
-}
-
-/* The number of the word of moduledata that has the start of all trees. */
-static unsigned trees_word(const struct go *g)
-{
-	return g->layout == GO_18 ? 38 : 40;
-}
-
-/* moduledata starts with the table's address and the slice of the functions' names. */
-static bool is_moduledata(const struct go *g, struct cursor c)
-{
-	uint64_t size;
-
-	if (cursor_left(&c) < (trees_word(g) + 1) * (uint64_t)g->ptr || cursor_uint(&c, g->ptr) != g->addr ||
-	    cursor_uint(&c, g->ptr) != g->addr + g->names)
-		return false;
-	size = cursor_uint(&c, g->ptr);
-	return size == cursor_uint(&c, g->ptr) && size <= g->table.size;
-}
-
-int go_trees_find(struct go *g, struct err *err)
-{
-	if (g->layout < GO_18)
-		return 0;
-	for (uint32_t i = 1; i < g->img->n_sections && !g->trees; i++) {
-		const struct elf_section *sec = &g->img->sections[i];
-		AUTO(arena_done) struct arena a = { .hold = g->b->memory };
-		struct bytes b;
-		int r;
-
-		if (sec->type != SHT_PROGBITS || !(sec->flags & SHF_ALLOC) || sec->flags & SHF_EXECINSTR ||
-		    !g->addr || (!(sec->flags & SHF_WRITE) && !str_eq(sec->name, STR(".go.module"))))
-			continue;
-		r = elf_section_read(g->img, sec, DATA_MAX, &a, &b, err);
-		if (r < 0)
-			return -1;
-		for (size_t off = 0; r == 0 && off + g->ptr <= b.size; off += g->ptr) {
-			struct cursor c = cursor_at(bytes_of(b.p + off, b.size - off), g->big, 0);
-
-			if (!is_moduledata(g, c))
-				continue;
-			cursor_skip(&c, (uint64_t)trees_word(g) * g->ptr);
-			g->trees = cursor_uint(&c, g->ptr);
-			break;
-		}
-	}
+	*ret = bytes_of(g->data.p + (addr - part.addr), g->data.size - (addr - part.addr));
 	return 0;
 }
 

@@ -305,6 +305,43 @@ static void a_relocatable_file_without_sections_has_no_table(void **state)
 	assert_int_equal(symtab_build(img, &o, &table, &st, &err), SYMTAB_NOTHING);
 }
 
+/* Addresses of functions in a file of which only debug sections and symbols are left. */
+static void code_whose_sections_were_removed(void **state)
+{
+	enum { NOTHING, SEGMENT, CUT_SEGMENT, OTHER_SECTION, N };
+
+	for (int what = 0; what < N; what++) {
+		AUTO(answers_done) struct answers a;
+		unsigned at;
+
+		answers_init(&a, ELF_WRITER_X86_64, ET_EXEC);
+		add_plain(&a);
+		code_symbol(&a.w, "label", STT_NOTYPE, STB_GLOBAL, 0x1300, 0x10);
+		code_symbol(&a.w, "dead", STT_FUNC, STB_GLOBAL, 0, 0x10);
+		code_symbol(&a.w, "g", STT_FUNC, STB_GLOBAL, 0x1200, 0x10);
+		code_symbol(&a.w, "last", STT_FUNC, STB_GLOBAL, 0x1400, 0);
+		a.w.text_size = 0;
+		if (what) {
+			at = elf_writer_segment(&a.w.elf, PT_LOAD, PF_R | PF_X, 0);
+			elf_writer_segment_at(&a.w.elf, at)->vaddr = 0;
+			elf_writer_segment_at(&a.w.elf, at)->memsz = what == CUT_SEGMENT ? 0x200 : 0x3000;
+		}
+		if (what == OTHER_SECTION) {
+			at = elf_writer_nobits(&a.w.elf, ".fini", SHF_ALLOC | SHF_EXECINSTR, 0x100);
+			elf_writer_at(&a.w.elf, at)->addr = 0x3000;
+		}
+		answers_open(&a);
+		assert_answer(&a, 0x1000, "f at /src/a.c:10");
+		assert_answer(&a, 0x1200, "g");
+		assert_answer(&a, 0x1210, "-");
+		assert_answer(&a, 0x1300, what == NOTHING || what == CUT_SEGMENT ? "-" : "label");
+		assert_answer(&a, 0x1400, "last");
+		assert_answer(&a, 0, "-");
+		if (what == NOTHING || what == CUT_SEGMENT)
+			assert_answer(&a, 0x1401, "-");
+	}
+}
+
 /* A dynamic symbol without a size covers only its address. */
 static void a_dynamic_symbol_without_a_size_is_one_address(void **state)
 {
@@ -462,6 +499,7 @@ int main(void)
 		cmocka_unit_test(mini_debug_information_adds_to_dynamic_symbols),
 		cmocka_unit_test(a_relocatable_file_as_mini_debug_information_is_refused),
 		cmocka_unit_test(a_relocatable_file_without_sections_has_no_table),
+		cmocka_unit_test(code_whose_sections_were_removed),
 		cmocka_unit_test(a_dynamic_symbol_without_a_size_is_one_address),
 		cmocka_unit_test(dynamic_symbols_without_sections),
 		cmocka_unit_test(symbols_that_name_descriptors),

@@ -13,6 +13,9 @@ struct made {
 	bool calls;                                /* the second function has a tree of calls */
 	enum { GO_1_9, GO_1_12, GO_1_14 } version; /* of calls before 1.16 */
 	size_t names;                              /* the address of the first */
+	const char *first;                         /* the first function's name; NULL: main.main */
+	uint64_t module_text;                      /* the start of the code in the module's description */
+	bool relocated;                            /* that description is written by relocations */
 };
 
 static const enum elf_writer_target targets[] = { ELF_WRITER_X86_64, ELF_WRITER_S390X, ELF_WRITER_I386 };
@@ -83,19 +86,29 @@ static void add_calls(struct made *m, uint32_t magic, uint64_t steps, uint64_t t
 static void add_module(struct made *m, uint32_t magic)
 {
 	struct elf_writer *w = &m->a->w.elf;
-	AUTO(buf_done) struct buf module = { 0 }, trees = { 0 };
+	AUTO(buf_done) struct buf module = { 0 }, trees = { 0 }, relocs = { 0 };
 	unsigned word = magic == 0xfffffff0 ? 38 : 40, at;
 
 	/* A decoy: it starts like a module's description. */
 	elf_writer_put(w, &module, TABLE, m->ptr);
-	for (unsigned i = 0; i <= word; i++)
-		elf_writer_put(w, &module,
-			       i == 0      ? TABLE
-			       : i == 1    ? TABLE + m->names
-			       : i < 4     ? 24
-			       : i == word ? TREES
-					   : 0x666,
-			       m->ptr);
+	for (unsigned i = 0; i <= 40; i++) {
+		uint64_t v = i == 0      ? TABLE
+			     : i == 1    ? TABLE + m->names
+			     : i < 4     ? 24
+			     : i == 22   ? m->module_text
+			     : i == word ? TREES
+					 : 0x666;
+
+		if (m->relocated && (i < 2 || i == 22 || i == word)) {
+			elf_writer_put(w, &relocs, MODULE + (i + 1) * m->ptr, m->ptr);
+			elf_writer_put(w, &relocs, R_X86_64_RELATIVE, m->ptr);
+			elf_writer_put(w, &relocs, v, m->ptr);
+			v = 0;
+		}
+		elf_writer_put(w, &module, v, m->ptr);
+	}
+	if (m->relocated)
+		elf_writer_section(w, ".rela.dyn", SHT_RELA, SHF_ALLOC, buf_bytes(&relocs));
 	at = elf_writer_section(w, ".noptrdata", SHT_PROGBITS, SHF_ALLOC | SHF_WRITE, buf_bytes(&module));
 	elf_writer_at(w, at)->addr = MODULE;
 	buf_add(&trees, "whatever", 8);
@@ -134,6 +147,8 @@ static void make_new(struct made *m, uint32_t magic, uint64_t text)
 		put(m, 0, m->ptr);
 	names = m->names = m->b.size;
 	buf_add(&m->b, "main.main\0main.(*T).add\0leaf\0deep", 34);
+	if (m->first)
+		memcpy(m->b.p + names, m->first, strlen(m->first) + 1);
 	units = m->b.size;
 	put(m, 99999, 4);
 	put(m, 0, 4);
@@ -248,7 +263,20 @@ static void make_old(struct made *m, uint64_t text)
 		add_old_calls(m, c, name + 14);
 }
 
-static void check(enum elf_writer_target target, uint32_t magic, bool told)
+static void check_functions(struct made *m, const char *first)
+{
+	assert_true(symtab_info(m->a->t)->flags & SYMTAB_HAS_GO);
+	if (first)
+		assert_answer(m->a, 0x1000, first);
+	assert_answer(m->a, 0x1040, "main.(*T).add at /src/a.go:10");
+	assert_answer(m->a, 0x1050, "main.(*T).add at /src/b.go:20");
+	assert_answer(m->a, 0x1060, "main.(*T).add at /src/a.go:11");
+	assert_answer(m->a, 0x107f, "main.(*T).add at /src/a.go:11");
+	assert_answer(m->a, 0x1080, "-");
+	buf_done(&m->b);
+}
+
+static void check(enum elf_writer_target target, uint32_t magic)
 {
 	AUTO(answers_done) struct answers a;
 	struct made m = { .a = &a };
@@ -258,18 +286,10 @@ static void check(enum elf_writer_target target, uint32_t magic, bool told)
 	if (magic == 0xfffffffb)
 		make_old(&m, 0x1000);
 	else
-		make_new(&m, magic, told || magic == 0xfffffffa ? 0x1000 : 0);
+		make_new(&m, magic, 0x1000);
 	elf_writer_section(&a.w.elf, ".gopclntab", SHT_PROGBITS, SHF_ALLOC, buf_bytes(&m.b));
 	answers_open(&a);
-	assert_true(symtab_info(a.t)->flags & SYMTAB_HAS_GO);
-	if (magic != 0xfffffffb)
-		assert_answer(&a, 0x1000, "main.main");
-	assert_answer(&a, 0x1040, "main.(*T).add at /src/a.go:10");
-	assert_answer(&a, 0x1050, "main.(*T).add at /src/b.go:20");
-	assert_answer(&a, 0x1060, "main.(*T).add at /src/a.go:11");
-	assert_answer(&a, 0x107f, "main.(*T).add at /src/a.go:11");
-	assert_answer(&a, 0x1080, "-");
-	buf_done(&m.b);
+	check_functions(&m, magic == 0xfffffffb ? NULL : "main.main");
 }
 
 static void every_layout_of_gos_table(void **state)
@@ -278,7 +298,7 @@ static void every_layout_of_gos_table(void **state)
 
 	for (size_t i = 0; i < ARRAY_SIZE(magics); i++)
 		for (size_t k = 0; k < ARRAY_SIZE(targets); k++)
-			check(targets[k], magics[i], true);
+			check(targets[k], magics[i]);
 }
 
 static void check_calls(enum elf_writer_target target, uint32_t magic, unsigned version)
@@ -322,10 +342,164 @@ static void calls_before_go_1_16(void **state)
 			check_calls(targets[k], 0xfffffffb, version);
 }
 
-/* In a position-independent program a relocation writes the start of the text. */
-static void a_header_without_the_start_of_text_uses_the_section(void **state)
+/* A file of which only Go's table is left, or all but the code's section. */
+static void functions_outside_of_any_section_of_code(void **state)
 {
-	check(ELF_WRITER_X86_64, 0xfffffff1, false);
+	static const uint32_t magics[] = { 0xfffffffb, 0xfffffffa, 0xfffffff0, 0xfffffff1 };
+
+	for (unsigned i = 0; i < 2 * ARRAY_SIZE(magics); i++) {
+		AUTO(answers_done) struct answers a;
+		struct made m = { .a = &a };
+		unsigned at;
+
+		answers_init(&a, ELF_WRITER_X86_64, ET_EXEC);
+		m.ptr = elf_writer_word(&a.w.elf);
+		a.w.dwo = true; /* no .text */
+		if (magics[i / 2] == 0xfffffffb)
+			make_old(&m, 0x1000);
+		else
+			make_new(&m, magics[i / 2], 0x1000);
+		elf_writer_section(&a.w.elf, ".gopclntab", SHT_PROGBITS, SHF_ALLOC, buf_bytes(&m.b));
+		if (i % 2) {
+			at = elf_writer_nobits(&a.w.elf, ".plt", SHF_ALLOC | SHF_EXECINSTR, 0x100);
+			elf_writer_at(&a.w.elf, at)->addr = 0x2000;
+		}
+		answers_open(&a);
+		check_functions(&m, magics[i / 2] == 0xfffffffb ? NULL : "main.main");
+	}
+}
+
+/* Since Go 1.26 the header does not have the start of the code; before, a relocation writes it in a
+ * position-independent program. */
+static void made_without_start(struct made *m, struct answers *a, uint16_t type, uint64_t text_size)
+{
+	*m = (struct made){ .a = a };
+	answers_init(a, ELF_WRITER_X86_64, type);
+	m->ptr = elf_writer_word(&a->w.elf);
+	a->w.text_size = text_size;
+}
+
+static void made_open(struct made *m)
+{
+	unsigned at = elf_writer_section(&m->a->w.elf, ".gopclntab", SHT_PROGBITS, SHF_ALLOC,
+					 buf_bytes(&m->b));
+
+	elf_writer_at(&m->a->w.elf, at)->addr = TABLE;
+	answers_open(m->a);
+}
+
+static void a_section_as_long_as_gos_code_starts_with_it(void **state)
+{
+	AUTO(answers_done) struct answers a;
+	struct made m;
+
+	made_without_start(&m, &a, ET_EXEC, 0x90);
+	make_new(&m, 0xfffffff1, 0);
+	made_open(&m);
+	check_functions(&m, "main.main");
+}
+
+/* With C in the program, Go's code does not start where its section does. */
+static void the_module_has_the_start_of_the_code(void **state)
+{
+	for (int relocated = 0; relocated < 2; relocated++) {
+		AUTO(answers_done) struct answers a;
+		struct made m;
+
+		made_without_start(&m, &a, relocated ? ET_DYN : ET_EXEC, 0x1000);
+		a.w.text = 0x800;
+		m.module_text = 0x1000;
+		m.relocated = relocated;
+		make_new(&m, 0xfffffff1, 0);
+		add_module(&m, 0xfffffff1);
+		made_open(&m);
+		check_functions(&m, "main.main");
+		assert_answer(&a, 0x900, "-");
+	}
+}
+
+static void a_relocation_writes_the_start_of_the_code(void **state)
+{
+	AUTO(answers_done) struct answers a;
+	AUTO(buf_done) struct buf relocs = { 0 };
+	struct made m;
+
+	made_without_start(&m, &a, ET_DYN, 0x1000);
+	a.w.text = 0x800;
+	make_new(&m, 0xfffffff0, 0);
+	elf_writer_put(&a.w.elf, &relocs, TABLE + 24, 8);
+	elf_writer_put(&a.w.elf, &relocs, R_X86_64_RELATIVE, 8);
+	elf_writer_put(&a.w.elf, &relocs, 0x1000, 8);
+	/* Relocations before and after the table, and half in it, change nothing. */
+	elf_writer_put(&a.w.elf, &relocs, TABLE - 4, 8);
+	elf_writer_put(&a.w.elf, &relocs, R_X86_64_RELATIVE, 8);
+	elf_writer_put(&a.w.elf, &relocs, UINT64_MAX, 8);
+	elf_writer_put(&a.w.elf, &relocs, TABLE + m.b.size - 4, 8);
+	elf_writer_put(&a.w.elf, &relocs, R_X86_64_RELATIVE, 8);
+	elf_writer_put(&a.w.elf, &relocs, UINT64_MAX, 8);
+	elf_writer_section(&a.w.elf, ".rela", SHT_RELA, SHF_ALLOC, buf_bytes(&relocs));
+	made_open(&m);
+	check_functions(&m, "main.main");
+}
+
+static void the_entry_point_tells_the_start_of_the_code(void **state)
+{
+	AUTO(answers_done) struct answers a;
+	struct made m;
+
+	made_without_start(&m, &a, ET_EXEC, 0x1000);
+	a.w.text = 0x800;
+	a.w.elf.entry = 0x1000;
+	m.first = "_rt0_a_b";
+	make_new(&m, 0xfffffff1, 0);
+	made_open(&m);
+	check_functions(&m, "_rt0_a_b");
+}
+
+/* Wrong names are worse than none. */
+static void without_the_start_of_the_code_nothing_is_named(void **state)
+{
+	AUTO(answers_done) struct answers a;
+	struct made m;
+
+	made_without_start(&m, &a, ET_EXEC, 0x1000);
+	a.w.text = 0x800;
+	a.w.elf.entry = 0x810; /* C's */
+	m.first = "_rt0_amd";  /* all systems' */
+	code_symbol(&a.w, "f", STT_FUNC, STB_GLOBAL, 0x1000, 0x40);
+	make_new(&m, 0xfffffff1, 0);
+	made_open(&m);
+	assert_answer(&a, 0x1000, "f");
+	assert_answer(&a, 0x1040, "-");
+	assert_int_equal(symtab_info(a.t)->n_skipped, 1);
+	assert_non_null(strstr(symtab_info(a.t)->skipped[0].p, "the address of Go's code"));
+	buf_done(&m.b);
+}
+
+static void a_table_without_a_section_is_found_by_its_start(void **state)
+{
+	for (int sections = 0; sections < 2; sections++) {
+		AUTO(answers_done) struct answers a;
+		AUTO(buf_done) struct buf data = { 0 };
+		struct made m;
+		unsigned at;
+
+		made_without_start(&m, &a, ET_DYN, 0x1000);
+		make_new(&m, 0xfffffff1, 0x1000);
+		/* Bytes before it that start like a table. */
+		buf_add(&data, "\xf1\xff\xff\xff\0\0\x01\x08\xff\xff\xff\xff", 12);
+		buf_add(&data, m.b.p, m.b.size);
+		at = elf_writer_section(&a.w.elf, ".data.rel.ro", SHT_PROGBITS, SHF_ALLOC | SHF_WRITE,
+					buf_bytes(&data));
+		elf_writer_at(&a.w.elf, at)->addr = TABLE;
+		elf_writer_segment(&a.w.elf, PT_LOAD, PF_R | PF_W, at);
+		a.w.elf.no_sections = !sections;
+		if (sections)
+			elf_writer_section(&a.w.elf, ".go.buildinfo", SHT_PROGBITS, SHF_ALLOC,
+					   bytes_of("x", 1));
+		answers_open(&a);
+		check_functions(&m, "main.main");
+	}
 }
 
 static void a_damaged_table_is_listed(void **state)
@@ -347,7 +521,13 @@ int main(void)
 		cmocka_unit_test(every_layout_of_gos_table),
 		cmocka_unit_test(calls_that_were_inlined),
 		cmocka_unit_test(calls_before_go_1_16),
-		cmocka_unit_test(a_header_without_the_start_of_text_uses_the_section),
+		cmocka_unit_test(functions_outside_of_any_section_of_code),
+		cmocka_unit_test(a_section_as_long_as_gos_code_starts_with_it),
+		cmocka_unit_test(the_module_has_the_start_of_the_code),
+		cmocka_unit_test(a_relocation_writes_the_start_of_the_code),
+		cmocka_unit_test(the_entry_point_tells_the_start_of_the_code),
+		cmocka_unit_test(without_the_start_of_the_code_nothing_is_named),
+		cmocka_unit_test(a_table_without_a_section_is_found_by_its_start),
 		cmocka_unit_test(a_damaged_table_is_listed),
 	};
 
