@@ -50,9 +50,9 @@ void profile_index_drop(struct profile *p)
 
 	if (!x)
 		return;
-	p->memory -= slots_size(&x->strings) + slots_size(&x->functions) + slots_size(&x->mappings) +
-		     slots_size(&x->locations) + slots_size(&x->stacks) + slots_size(&x->label_sets) +
-		     slots_size(&x->samples);
+	profile_uncharge(p, slots_size(&x->strings) + slots_size(&x->functions) + slots_size(&x->mappings) +
+				    slots_size(&x->locations) + slots_size(&x->stacks) +
+				    slots_size(&x->label_sets) + slots_size(&x->samples));
 	profile_index_free(p->index);
 	p->index = NULL;
 }
@@ -293,6 +293,16 @@ uint32_t profile_add_stack(struct profile *p, uint32_t callers, uint32_t locatio
 	p->stacks.p[p->stacks.n] = (struct profile_stack){ callers, location };
 	hash_index_put(&x->stacks, at, p->stacks.n);
 	return p->stacks.n++;
+}
+
+bool profile_has_stack(struct profile *p, uint32_t callers, uint32_t location)
+{
+	struct profile_index *x = profile_index_of(p);
+	uint32_t at, i;
+
+	return x->stacks.n &&
+	       HASH_INDEX_FIND(&x->stacks, hash_of_stack(p, callers, location), at, i,
+			       p->stacks.p[i].parent == callers && p->stacks.p[i].location == location);
 }
 
 /* ---- labels ---- */

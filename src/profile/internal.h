@@ -22,6 +22,13 @@ bool profile_room_samples(struct profile *p, uint32_t more);
 int profile_err_memory(const struct profile *p, struct err *err);
 /* Count @more bytes of memory. false: the limit was reached, or they are not granted. */
 bool profile_charge(struct profile *p, uint64_t more);
+void profile_uncharge(struct profile *p, uint64_t less);
+/* @n zeroed elements that count as memory of @p; NULL as above. profile_release() frees them, with the same numbers. */
+void *profile_alloc(struct profile *p, uint64_t n, size_t size);
+void profile_release(struct profile *p, void *m, uint64_t n, size_t size);
+/* Free the room of a table after its first @n entries. */
+void profile_cut(struct profile *p, void **table, uint32_t *room, uint32_t n, size_t size);
+#define profile_trim(profile, t) profile_cut((profile), (void **)&(t)->p, &(t)->room, (t)->n, sizeof(*(t)->p))
 /* The bytes that a string takes in the arena. */
 #define PROFILE_STRING_SIZE(size) (((uint64_t)(size) + 16) & ~(uint64_t)15)
 
@@ -31,6 +38,8 @@ struct profile_index {
 	struct hash_index strings, functions, mappings, locations, stacks, label_sets, samples;
 };
 struct profile_index *profile_index_of(struct profile *p);
+/* Is there such a stack? As long as stacks are added through the index. */
+bool profile_has_stack(struct profile *p, uint32_t callers, uint32_t location);
 void profile_index_free(struct profile_index *x);
 /* A table was changed without the index: the next user of the index builds it anew. */
 void profile_index_drop(struct profile *p);

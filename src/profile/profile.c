@@ -81,6 +81,46 @@ bool profile_charge(struct profile *p, uint64_t more)
 	return true;
 }
 
+void profile_uncharge(struct profile *p, uint64_t less)
+{
+	p->memory -= MIN(less, p->memory);
+	if (p->hold && p->held > p->memory + 2 * BUDGET_STEP) {
+		budget_hold_sub(p->hold, p->held - p->memory - BUDGET_STEP);
+		p->held = p->memory + BUDGET_STEP;
+	}
+}
+
+void *profile_alloc(struct profile *p, uint64_t n, size_t size)
+{
+	void *m;
+
+	if (n > SIZE_MAX / size || !profile_charge(p, n * size))
+		return NULL;
+	m = calloc(n, size);
+	if (!m)
+		profile_uncharge(p, n * size);
+	return m;
+}
+
+void profile_release(struct profile *p, void *m, uint64_t n, size_t size)
+{
+	if (m)
+		profile_uncharge(p, n * size);
+	free(m);
+}
+
+void profile_cut(struct profile *p, void **table, uint32_t *room, uint32_t n, size_t size)
+{
+	uint32_t keep = MAX(n, 1u);
+	void *m = *room > keep ? realloc(*table, (size_t)keep * size) : NULL;
+
+	if (!m)
+		return;
+	*table = m;
+	profile_uncharge(p, (uint64_t)(*room - keep) * size);
+	*room = keep;
+}
+
 /* The limit is checked before anything is allocated. */
 static bool profile_take_memory(struct profile *p, void **table, uint64_t was, uint64_t will)
 {

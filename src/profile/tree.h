@@ -38,6 +38,12 @@ struct profile_view {
 	const char *show;   /* all other frames are left out */
 	bool invert;        /* callees are roots */
 	bool no_inlines;    /* leave out inlined functions */
+	/*
+	 * At the end, nodes smaller than this share of the root are left out, and so many of the smallest that
+	 * about max_nodes stay, or fewer; always with all nodes below them. 0: none.
+	 */
+	double min_share;
+	uint32_t max_nodes;
 };
 
 enum { PROFILE_COLUMNS = 2 };
@@ -55,7 +61,10 @@ void profile_tree_freep(struct profile_tree **t);
  */
 int profile_tree_add(struct profile_tree *t, const struct profile *p, uint32_t type, unsigned column,
 		     double scale, struct err *err);
-/* Compute sums and children; nothing can be added after this. */
+/*
+ * Compute sums and children, and leave out small nodes; nothing can be added after this. If it fails, the tree can
+ * only be freed.
+ */
 int profile_tree_end(struct profile_tree *t, struct err *err);
 
 /* ---- looking at it; all of these after profile_tree_end() ---- */
@@ -84,7 +93,8 @@ struct profile_node {
 	uint32_t n_children;
 	bool inlined; /* in all samples */
 };
-uint32_t profile_tree_n(const struct profile_tree *t); /* nodes, the root too */
+uint32_t profile_tree_n(const struct profile_tree *t);          /* nodes, the root too */
+uint64_t profile_tree_n_left_out(const struct profile_tree *t); /* nodes that were too small */
 void profile_tree_node(const struct profile_tree *t, uint32_t node, struct profile_node *ret);
 uint32_t profile_tree_n_frames(const struct profile_tree *t);
 void profile_tree_frame(const struct profile_tree *t, uint32_t frame, struct profile_frame *ret);

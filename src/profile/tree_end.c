@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * The finished tree of calls: sums, children in order, the walk, frames by their values, callers and callees.
- */
+/* The finished tree of calls: sums, children in order, the walk. */
 #include "profile/tree_internal.h"
 
 #include <stdlib.h>
@@ -15,15 +13,8 @@ static int sum_up(struct profile_tree *t, struct profile_column *c, struct err *
 {
 	uint32_t n = t->p->stacks.n;
 
-	/* Nothing was added: zeros that are only read take no memory. */
-	if (!c->self.n) {
-		c->self.p = calloc(n, sizeof(*c->self.p));
-		c->total.p = calloc(n, sizeof(*c->total.p));
-		if (!c->self.p || !c->total.p)
-			return profile_err_memory(t->p, err);
-		c->self.n = c->self.room = c->total.n = c->total.room = n;
+	if (!c->self.n)
 		return 0;
-	}
 	if (!profile_room(t->p, &c->self, n - c->self.n) || !profile_room(t->p, &c->total, n))
 		return profile_err_memory(t->p, err);
 	memset(c->self.p + c->self.n, 0, (size_t)(n - c->self.n) * sizeof(*c->self.p));
@@ -40,11 +31,8 @@ static int sum_up(struct profile_tree *t, struct profile_column *c, struct err *
 	return 0;
 }
 
-/*
- * The order of two strings of the tree. Only the first NAME_ORDER bytes are compared: names may have megabytes in
- * common, and a sort compares many pairs.
- */
-static int name_order(const struct profile_tree *t, uint32_t a, uint32_t b)
+/* Only the first NAME_ORDER bytes are compared: names may have megabytes in common, and a sort compares many pairs. */
+int tree_name_order(const struct profile_tree *t, uint32_t a, uint32_t b)
 {
 	struct str x = profile_str(t->p, a), y = profile_str(t->p, b);
 	int r;
@@ -64,19 +52,19 @@ static int by_child_size(const void *x, const void *y, void *arg)
 	const struct profile_function *f = t->p->functions.p;
 
 	for (unsigned i = 0; i < PROFILE_COLUMNS; i++) {
-		int64_t v = t->columns[i].total.p[a], w = t->columns[i].total.p[b];
+		int64_t v = tree_total(t, i, a), w = tree_total(t, i, b);
 
 		if (v != w)
 			return v > w ? -1 : 1;
 	}
-	return name_order(t, f[t->p->stacks.p[a].location].name, f[t->p->stacks.p[b].location].name);
+	return tree_name_order(t, f[t->p->stacks.p[a].location].name, f[t->p->stacks.p[b].location].name);
 }
 
 static int list_children(struct profile_tree *t, struct err *err)
 {
 	const struct profile *p = t->p;
-	uint32_t n = p->stacks.n, *first = calloc((size_t)n + 2, sizeof(*first)),
-		 *list = calloc(n, sizeof(*list));
+	uint32_t n = p->stacks.n, *first = profile_alloc(t->p, (uint64_t)n + 2, sizeof(*first)),
+		 *list = profile_alloc(t->p, n, sizeof(*list));
 
 	t->first_child = first;
 	t->children = list;
@@ -100,15 +88,21 @@ static int list_children(struct profile_tree *t, struct err *err)
 	return 0;
 }
 
-int profile_tree_end(struct profile_tree *t, struct err *err)
+static int sum_nodes(struct profile_tree *t, struct err *err)
 {
-	if (profile_build_end(t->p, err) < 0)
-		return -1;
 	/* Nothing is looked up any more, and the tables that follow are as large. */
 	profile_index_drop(t->p);
 	for (unsigned i = 0; i < PROFILE_COLUMNS; i++)
 		if (sum_up(t, &t->columns[i], err) < 0)
 			return -1;
+	return tree_prune(t, err);
+}
+
+int profile_tree_end(struct profile_tree *t, struct err *err)
+{
+	if (profile_build_end(t->p, err) < 0 || (t->view.label ? tree_groups_end : sum_nodes)(t, err) < 0)
+		return -1;
+	profile_index_drop(t->p);
 	return list_children(t, err);
 }
 
@@ -129,9 +123,14 @@ void profile_tree_node(const struct profile_tree *t, uint32_t node, struct profi
 		.inlined = node < t->outlined.n && !t->outlined.p[node] && node,
 	};
 	for (unsigned i = 0; i < PROFILE_COLUMNS; i++) {
-		ret->self[i] = t->columns[i].self.p[node];
-		ret->total[i] = t->columns[i].total.p[node];
+		ret->self[i] = tree_self(t, i, node);
+		ret->total[i] = tree_total(t, i, node);
 	}
+}
+
+uint64_t profile_tree_n_left_out(const struct profile_tree *t)
+{
+	return t->n_left_out;
 }
 
 uint32_t profile_tree_n_frames(const struct profile_tree *t)
@@ -218,156 +217,4 @@ void profile_tree_walk(const struct profile_tree *t, const struct profile_walk *
 		memcpy(&node, path.p + path.size, 4);
 		memcpy(&next, at.p + at.size, 4);
 	}
-}
-
-/* ---- frames by value ---- */
-
-struct topping {
-	const struct profile_tree *t;
-	struct profile_top *top;
-	uint32_t *on_path; /* of each frame: how often it is on the path */
-	uint32_t frame;    /* its callers or callees are wanted */
-	bool callers;
-};
-
-static void add_top_row(struct topping *x, uint32_t frame, uint32_t node, bool self)
-{
-	for (unsigned i = 0; i < PROFILE_COLUMNS; i++) {
-		struct profile_top *top = &x->top[frame];
-		int64_t *to = self ? &top->flat[i] : &top->cum[i];
-
-		*to = add_saturating(*to, (self ? x->t->columns[i].self : x->t->columns[i].total).p[node]);
-	}
-}
-
-static int top_enter(void *arg, uint32_t node, unsigned depth)
-{
-	struct topping *x = arg;
-	uint32_t frame = x->t->p->stacks.p[node].location;
-
-	if (!node)
-		return 0;
-	add_top_row(x, frame, node, true);
-	if (!x->on_path[frame]++)
-		add_top_row(x, frame, node, false);
-	return 0;
-}
-
-static void top_leave(void *arg, uint32_t node, unsigned depth)
-{
-	struct topping *x = arg;
-
-	if (node)
-		x->on_path[x->t->p->stacks.p[node].location]--;
-}
-
-/* The other end of the call that leads to @node, if it is wanted; else PROFILE_NONE. */
-static uint32_t other_end(const struct topping *x, uint32_t node)
-{
-	const struct profile_stack *s = x->t->p->stacks.p;
-	uint32_t parent = s[node].parent, frame = s[node].location;
-
-	if (!node || !parent)
-		return PROFILE_NONE;
-	if (x->callers)
-		return frame == x->frame ? s[parent].location : PROFILE_NONE;
-	return s[parent].location == x->frame ? frame : PROFILE_NONE;
-}
-
-/* A call that is on the path already counts its time. */
-static int call_enter(void *arg, uint32_t node, unsigned depth)
-{
-	struct topping *x = arg;
-	uint32_t other = other_end(x, node);
-
-	if (other != PROFILE_NONE && !x->on_path[other]++)
-		add_top_row(x, other, node, false);
-	return 0;
-}
-
-static void call_leave(void *arg, uint32_t node, unsigned depth)
-{
-	struct topping *x = arg;
-	uint32_t other = other_end(x, node);
-
-	if (other != PROFILE_NONE)
-		x->on_path[other]--;
-}
-
-struct order {
-	const struct profile_tree *t;
-	bool by_cum;
-};
-
-static int64_t node_weight(int64_t v)
-{
-	return v < 0 ? v == INT64_MIN ? INT64_MAX : -v : v;
-}
-
-static int by_top_value(const void *x, const void *y, void *arg)
-{
-	const struct profile_top *a = x, *b = y;
-	const struct order *o = arg;
-	int64_t first = node_weight(o->by_cum ? a->cum[0] : a->flat[0]),
-		second = node_weight(o->by_cum ? b->cum[0] : b->flat[0]);
-
-	if (first != second)
-		return first > second ? -1 : 1;
-	first = node_weight(o->by_cum ? a->flat[0] : a->cum[0]);
-	second = node_weight(o->by_cum ? b->flat[0] : b->cum[0]);
-	if (first != second)
-		return first > second ? -1 : 1;
-	return name_order(o->t, o->t->p->functions.p[a->frame].name, o->t->p->functions.p[b->frame].name);
-}
-
-static bool node_is_empty(const struct profile_top *top)
-{
-	for (unsigned i = 0; i < PROFILE_COLUMNS; i++)
-		if (top->flat[i] || top->cum[i])
-			return false;
-	return true;
-}
-
-static struct profile_top *top_rows(struct topping *x, const struct profile_walk *w, bool by_cum,
-				    uint32_t *ret_n)
-{
-	struct order o = { x->t, by_cum };
-	uint32_t n = x->t->p->functions.n, have = 0;
-
-	x->top = NEW_N(struct profile_top, (size_t)n + 1);
-	x->on_path = mem_zalloc(((size_t)n + 1) * sizeof(*x->on_path));
-	for (uint32_t i = 0; i < n; i++)
-		x->top[i] = (struct profile_top){ .frame = i };
-	profile_tree_walk(x->t, w);
-	for (uint32_t i = 0; i < n; i++)
-		if (!node_is_empty(&x->top[i]))
-			x->top[have++] = x->top[i];
-	qsort_r(x->top, have, sizeof(*x->top), by_top_value, &o);
-	free(x->on_path);
-	*ret_n = have;
-	return x->top;
-}
-
-struct profile_top *profile_tree_top(const struct profile_tree *t, bool by_cum, uint32_t *ret_n)
-{
-	struct topping x = { .t = t };
-	const struct profile_walk w = { top_enter, top_leave, &x };
-
-	return top_rows(&x, &w, by_cum, ret_n);
-}
-
-struct profile_top *profile_tree_callers(const struct profile_tree *t, uint32_t frame, uint32_t *ret_n)
-{
-	struct topping x = { .t = t, .frame = frame, .callers = true };
-	const struct profile_walk w = { call_enter, call_leave, &x };
-
-	return top_rows(&x, &w, true, ret_n);
-}
-
-struct profile_top *profile_tree_callees(const struct profile_tree *t, uint32_t frame, uint32_t *ret_n)
-{
-	struct topping x = { .t = t, .frame = frame };
-	const struct profile_walk w = { call_enter, call_leave, &x };
-
-	return top_rows(&x, &w, true, ret_n);
 }

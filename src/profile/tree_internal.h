@@ -1,16 +1,39 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Shared by tree.c and tree_end.c. Strings, frames and nodes of the tree are entries of a profile that is
- * being built: frames are its functions (the system name is the binary), nodes its stacks.
+ * Shared by the files of the tree of calls. Strings, frames and nodes of the tree are entries of a profile that
+ * is being built: frames are its functions (the system name is the binary), nodes its stacks.
+ *
+ *   tree.c         samples added to nodes
+ *   tree_frames.c  the frames of locations
+ *   tree_groups.c  the values of a label as the outermost frames
+ *   tree_prune.c   nodes too small to be seen
+ *   tree_end.c     sums, children in order, the walk
+ *   tree_top.c     frames by value, callers and callees
  */
 #pragma once
 
 #include "profile/internal.h"
 #include "profile/tree.h"
 
+#define TREE_STEPS_OF_FRAME 16u /* finding a node takes a cache miss or several */
+
 enum { MATCH_FOCUS, MATCH_IGNORE, MATCH_HIDE, MATCH_SHOW, N_MATCHES };
 
+/* A value of the view's label: nodes below it are not made before the end (tree_groups.c). */
+struct tree_group {
+	uint32_t frame;
+	uint32_t
+		nodes; /* the group that its samples are added to: itself, or for hidden ones the first of them */
+	bool focus, ignore, hidden;
+};
+/* A sample of a group, until the end. It makes nodes even if its value is 0. */
+struct tree_entry {
+	uint32_t group, node;
+	int64_t value;
+};
+
 struct profile_tree {
+	/* With a label, until the end: `location` of a stack is a frame << 1, the low bit set if it is inlined. */
 	struct profile *p;
 	struct profile_view view;
 	struct deadline *deadline;            /* NULL: none */
@@ -19,11 +42,83 @@ struct profile_tree {
 	PROFILE_TABLE(uint8_t) addresses;     /* of frames: they have only a binary and an address */
 	PROFILE_TABLE(uint8_t) outlined;      /* of nodes: also seen as a function that is not inlined */
 	struct profile_column {
-		PROFILE_TABLE(int64_t) self, total;
+		PROFILE_TABLE(int64_t) self, total; /* of nodes; NULL: all are 0 */
+		PROFILE_TABLE(struct tree_entry) entries;
 	} columns[PROFILE_COLUMNS];
+	PROFILE_TABLE(struct tree_group) groups;
+	struct hash_index group_of_frame;
 	bool used[PROFILE_COLUMNS];
 	bool named; /* type and unit are known */
 	uint32_t type, unit;
+	uint64_t n_left_out;
 	uint32_t *first_child,
 		*children; /* children of n: children[first_child[n]] to before [first_child[n + 1]] */
 };
+
+/* ---- tree.c ---- */
+
+/* Matches of a frame with the patterns: a bit for each. */
+uint8_t tree_frame_bits(struct profile_tree *t, uint32_t frame);
+/* Samples of a frame with these bits keep it as a node. */
+static inline bool tree_frame_is_shown(const struct profile_tree *t, uint8_t bits)
+{
+	return !(bits >> MATCH_HIDE & 1) && (!t->patterns[MATCH_SHOW] || bits >> MATCH_SHOW & 1);
+}
+
+/* ---- tree_frames.c ---- */
+
+struct tree_frames {
+	const struct profile *p;
+	PROFILE_TABLE(uint32_t) list; /* frame << 1; the low bit: it is inlined */
+	uint32_t *first;              /* of each location, and one after the last */
+	uint32_t *strings;            /* of the tree + 1 */
+	struct named_frame {
+		uint32_t binary, frame; /* frame + 1 */
+	} * functions;
+};
+int tree_frames_init(struct tree_frames *f, struct profile_tree *t, const struct profile *p, struct err *err);
+void tree_frames_done(struct tree_frames *f, struct profile_tree *t); /* takes the half-built */
+
+/* ---- tree_groups.c ---- */
+
+/* The group of a set of labels. After the limit of memory was reached it is 0, as indices of a profile are. */
+uint32_t tree_group_of(struct profile_tree *t, const struct profile *p, uint32_t labels);
+/* Make nodes, sums and flags of all groups, without small nodes. Nodes, until then, are those below any group. */
+int tree_groups_end(struct profile_tree *t, struct err *err);
+
+/* ---- tree_prune.c ---- */
+
+/* How many nodes have which size: a slot is the 16th part of a power of two. */
+struct tree_sizes {
+	uint64_t n, counts[64 * 16];
+};
+void tree_sizes_add(struct tree_sizes *s, uint64_t size);
+static inline uint64_t tree_size_of(int64_t v)
+{
+	return v < 0 ? 0 - (uint64_t)v : (uint64_t)v;
+}
+/* How many have at least this size: an upper bound. */
+uint64_t tree_sizes_from(const struct tree_sizes *s, uint64_t size);
+/* Nodes below this size are left out, by the view's settings. @root is the root's size. */
+uint64_t tree_least_size(const struct profile_tree *t, const struct tree_sizes *s, uint64_t root);
+/* Remove small nodes of a tree with sums, and all nodes below them. */
+int tree_prune(struct profile_tree *t, struct err *err);
+
+/* ---- tree_end.c ---- */
+
+static inline int64_t tree_self(const struct profile_tree *t, unsigned column, uint32_t node)
+{
+	return t->columns[column].self.p ? t->columns[column].self.p[node] : 0;
+}
+static inline int64_t tree_total(const struct profile_tree *t, unsigned column, uint32_t node)
+{
+	return t->columns[column].total.p ? t->columns[column].total.p[node] : 0;
+}
+static inline uint64_t tree_node_size(const struct profile_tree *t, uint32_t node)
+{
+	uint64_t a = tree_size_of(tree_total(t, 0, node)), b = tree_size_of(tree_total(t, 1, node));
+
+	return MAX(a, b);
+}
+/* The order of two strings of the tree. */
+int tree_name_order(const struct profile_tree *t, uint32_t a, uint32_t b);

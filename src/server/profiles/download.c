@@ -37,6 +37,7 @@ int api_download(struct api *a, struct err *err)
 	AUTO(profile_tree_freep) struct profile_tree *t = NULL;
 	const struct profile_output o = { .title = api_cstr(a, "query") };
 	struct str format = api_text(a, "format");
+	struct profile_view view;
 	size_t i = 0;
 	int r;
 
@@ -45,13 +46,15 @@ int api_download(struct api *a, struct err *err)
 	if (i == ARRAY_SIZE(formats))
 		return err_set(err, ERR_INVALID,
 			       "'format' must be one of pprof, folded, svg, html, speedscope");
+	if (api_view(a, &view, err) < 0)
+		return -1;
 	r = api_merge(a, &m, err);
 	if (r)
 		return r;
 	/* Filters apply to the tree only: tools for pprof have filters of their own. */
 	if (!formats[i].write)
 		r = download_pprof(a, &m, err);
-	else if ((r = api_tree(a, &m, &t, err)) == 0)
+	else if ((r = api_tree(a, &view, &m, &t, err)) == 0)
 		formats[i].write(t, &o, &a->out);
 	if (r < 0)
 		return -1;

@@ -11,7 +11,6 @@
 
 struct graph {
 	const struct profile_tree *t;
-	uint64_t least;          /* smaller nodes are left out */
 	uint32_t *order, *place; /* nodes in the order of the answer; the place of each node in it */
 	uint32_t n;
 	uint32_t *frames, *strings; /* of each of the tree: its number in the answer + 1; 0: not in it */
@@ -29,76 +28,25 @@ static void graph_done(struct graph *g)
 	free(g->string_order);
 }
 
-static uint64_t node_size(const struct profile_node *n)
-{
-	uint64_t most = 0;
-
-	for (unsigned i = 0; i < PROFILE_COLUMNS; i++) {
-		int64_t v = n->total[i];
-
-		most = MAX(most, v < 0 ? 0 - (uint64_t)v : (uint64_t)v);
-	}
-	return most;
-}
-
 /* ---- small nodes ---- */
 
-/* The least size that at most @max nodes have: by powers of two, each in 16 slots. */
-static uint64_t least_of(const struct profile_tree *t, uint32_t max)
-{
-	uint32_t n = profile_tree_n(t), counts[64 * 16] = { 0 }, sum = 0;
-	struct profile_node node;
-
-	if (n <= max)
-		return 0;
-	for (uint32_t i = 0; i < n; i++) {
-		uint64_t size;
-		unsigned log, rest;
-
-		profile_tree_node(t, i, &node);
-		size = node_size(&node);
-		log = size ? 63 - (unsigned)__builtin_clzll(size) : 0;
-		rest = log >= 4 ? (unsigned)(size >> (log - 4)) & 15 : (unsigned)(size << (4 - log)) & 15;
-		counts[log * 16 + rest]++;
-	}
-	for (unsigned i = ARRAY_SIZE(counts); i-- > 0;) {
-		sum += counts[i];
-		if (sum > max) {
-			unsigned log = i / 16;
-
-			/* All nodes of this slot are left out. */
-			return log >= 4 ? ((uint64_t)(16 + i % 16) + 1) << (log - 4)
-					: ((16 + i % 16) >> (4 - log)) + 1;
-		}
-	}
-	return 0;
-}
-
-static int parse_min_share(const struct api *a, double *ret, struct err *err)
+static int view_of_graph(const struct api *a, struct profile_view *ret, struct err *err)
 {
 	const char *s = api_cstr(a, "min_share");
+	double share;
 	char *end;
 
-	*ret = -1;
+	if (api_view(a, ret, err) < 0)
+		return -1;
+	ret->max_nodes = s ? API_MAX_NODES : API_USUAL_NODES;
 	if (!s)
 		return 0;
 	errno = 0;
-	*ret = strtod(s, &end);
-	if (*end || errno || !isfinite(*ret) || *ret < 0 || *ret > 1)
+	share = strtod(s, &end);
+	if (*end || errno || !isfinite(share) || share < 0 || share > 1)
 		return err_set(err, ERR_INVALID, "'min_share' must be a number from 0 to 1");
+	ret->min_share = share;
 	return 0;
-}
-
-static uint64_t choose_least(const struct profile_tree *t, double share)
-{
-	struct profile_node root;
-	uint64_t least;
-
-	if (share < 0)
-		return least_of(t, API_USUAL_NODES);
-	profile_tree_node(t, 0, &root);
-	least = (uint64_t)ceil(share * (double)node_size(&root));
-	return MAX(least, least_of(t, API_MAX_NODES));
 }
 
 /* ---- numbering ---- */
@@ -132,8 +80,6 @@ static int graph_enter(void *arg, uint32_t node, unsigned depth)
 	struct profile_node n;
 
 	profile_tree_node(g->t, node, &n);
-	if (node && node_size(&n) < g->least)
-		return 1;
 	g->place[node] = g->n;
 	g->order[g->n++] = node;
 	if (node)
@@ -294,16 +240,15 @@ int api_flamegraph(struct api *a, struct err *err)
 	AUTO(profile_tree_freep) struct profile_tree *t = NULL;
 	AUTO(graph_done) struct graph g = { 0 };
 	struct json_writer *w = &a->json;
-	double share;
+	struct profile_view view;
 	int r;
 
-	if (parse_min_share(a, &share, err) < 0)
+	if (view_of_graph(a, &view, err) < 0)
 		return -1;
-	r = api_merge_tree(a, &m, &t, err);
+	r = api_merge_tree(a, &view, &m, &t, err);
 	if (r)
 		return r;
 	g.t = t;
-	g.least = choose_least(t, share);
 	if (graph_number(&g, err) < 0)
 		return -1;
 	json_open_object(w, NULL);
@@ -311,7 +256,7 @@ int api_flamegraph(struct api *a, struct err *err)
 	write_strings(w, &g);
 	write_frames(w, &g);
 	write_nodes(w, &g, m.compares);
-	json_put_int(w, "left_out", (int64_t)profile_tree_n(t) - g.n);
+	json_put_uint(w, "left_out", profile_tree_n_left_out(t));
 	json_close(w);
 	buf_add_char(&a->out, '\n');
 	return 0;

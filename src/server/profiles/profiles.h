@@ -138,9 +138,11 @@ void api_merged_done(struct api_merged *m);
  * them.
  */
 int api_merge(struct api *a, struct api_merged *ret, struct err *err);
-int api_tree(struct api *a, const struct api_merged *m, struct profile_tree **ret, struct err *err);
+int api_tree(struct api *a, const struct profile_view *view, struct api_merged *m, struct profile_tree **ret,
+	     struct err *err);
 /* Both; the results are those of api_merge(). */
-int api_merge_tree(struct api *a, struct api_merged *ret, struct profile_tree **ret_tree, struct err *err);
+int api_merge_tree(struct api *a, const struct profile_view *view, struct api_merged *ret,
+		   struct profile_tree **ret_tree, struct err *err);
 /* "type":...,"unit":...,"total":...,"base_total":...,"pending":{...} */
 void api_put_head(struct api *a, const struct api_merged *m, const struct profile_tree *t);
 

@@ -49,6 +49,7 @@ int api_top(struct api *a, struct err *err)
 	struct str sort = api_text(a, "sort");
 	bool by_cum = str_eq(sort, STR("cum"));
 	struct json_writer *w = &a->json;
+	struct profile_view view;
 	uint64_t limit;
 	uint32_t n;
 	int r;
@@ -57,7 +58,9 @@ int api_top(struct api *a, struct err *err)
 		return err_set(err, ERR_INVALID, "'sort' must be flat or cum");
 	if (api_number(a, "limit", USUAL_ROWS, MAX_ROWS, &limit, err) < 0)
 		return -1;
-	r = api_merge_tree(a, &m, &t, err);
+	if (api_view(a, &view, err) < 0)
+		return -1;
+	r = api_merge_tree(a, &view, &m, &t, err);
 	if (r)
 		return r;
 	rows = profile_tree_top(t, by_cum, &n);
@@ -107,6 +110,7 @@ int api_callers(struct api *a, struct err *err)
 	AUTO(mem_freep) struct profile_top *rows = NULL;
 	struct str name = api_text(a, "function");
 	const struct profile_top *at;
+	struct profile_view view;
 	uint64_t limit;
 	uint32_t n;
 	int r;
@@ -115,7 +119,9 @@ int api_callers(struct api *a, struct err *err)
 		return err_set(err, ERR_INVALID, "a 'function' is needed");
 	if (api_number(a, "limit", USUAL_ROWS, MAX_ROWS, &limit, err) < 0)
 		return -1;
-	r = api_merge_tree(a, &m, &t, err);
+	if (api_view(a, &view, err) < 0)
+		return -1;
+	r = api_merge_tree(a, &view, &m, &t, err);
 	if (r)
 		return r;
 	rows = profile_tree_top(t, true, &n);

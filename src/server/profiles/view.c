@@ -103,28 +103,34 @@ int api_merge(struct api *a, struct api_merged *ret, struct err *err)
 	return 0;
 }
 
-int api_tree(struct api *a, const struct api_merged *m, struct profile_tree **ret, struct err *err)
+int api_tree(struct api *a, const struct profile_view *view, struct api_merged *m, struct profile_tree **ret,
+	     struct err *err)
 {
 	AUTO(profile_tree_freep) struct profile_tree *t = NULL;
 	const struct profile_limits limits = view_limits(a);
-	struct profile_view view;
 
-	if (api_view(a, &view, err) < 0 || profile_tree_new(&view, &limits, &t, err) < 0 ||
+	if (profile_tree_new(view, &limits, &t, err) < 0 ||
 	    profile_tree_add(t, m->side[0].profile, 0, 0, 1, err) < 0)
 		return -1;
 	if (m->compares && profile_tree_add(t, m->side[1].profile, 0, 1, m->scale, err) < 0)
 		return err_in(err, "'base'");
+	/* Nothing but numbers is needed of them from here on. */
+	for (unsigned i = 0; i < PROFILE_COLUMNS; i++) {
+		profile_free(m->side[i].profile);
+		m->side[i].profile = NULL;
+	}
 	if (profile_tree_end(t, err) < 0)
 		return -1;
 	*ret = TAKE(t);
 	return 0;
 }
 
-int api_merge_tree(struct api *a, struct api_merged *ret, struct profile_tree **ret_tree, struct err *err)
+int api_merge_tree(struct api *a, const struct profile_view *view, struct api_merged *ret,
+		   struct profile_tree **ret_tree, struct err *err)
 {
 	int r = api_merge(a, ret, err);
 
-	return r ? r : api_tree(a, ret, ret_tree, err);
+	return r ? r : api_tree(a, view, ret, ret_tree, err);
 }
 
 void api_put_head(struct api *a, const struct api_merged *m, const struct profile_tree *t)

@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The frames of a profile's locations, outermost first, while it is added to a tree.
+ *
+ * The results for its strings and functions are kept: names are hashed once for a profile, not once for a location.
+ */
+#include "profile/tree_internal.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+static uint32_t tree_string_in(struct profile_tree *t, struct tree_frames *f, uint32_t s)
+{
+	if (!f->strings[s])
+		f->strings[s] = profile_add_string(t->p, profile_str(f->p, s)) + 1;
+	return f->strings[s] - 1;
+}
+
+static uint32_t binary_in_tree(struct profile_tree *t, struct tree_frames *f,
+			       const struct profile_location *l)
+{
+	return l->mapping == PROFILE_NONE ? 0 : tree_string_in(t, f, f->p->mappings.p[l->mapping].file);
+}
+
+static struct str tree_binary_of(const struct profile *p, const struct profile_location *l)
+{
+	return l->mapping == PROFILE_NONE ? STR("") : profile_str(p, p->mappings.p[l->mapping].file);
+}
+
+static uint64_t file_address(const struct profile *p, const struct profile_location *l)
+{
+	const struct profile_mapping *m = l->mapping == PROFILE_NONE ? NULL : &p->mappings.p[l->mapping];
+
+	return m && l->addr >= m->start ? l->addr - m->start + m->offset : l->addr;
+}
+
+static uint32_t build_id_in(struct profile_tree *t, struct tree_frames *f, const struct profile_location *l)
+{
+	return l->mapping == PROFILE_NONE ? 0 : tree_string_in(t, f, f->p->mappings.p[l->mapping].build_id);
+}
+
+static void mark_address(struct profile_tree *t, uint32_t frame)
+{
+	uint32_t was = t->addresses.n;
+
+	if (frame >= was) {
+		if (!profile_room(t->p, &t->addresses, frame + 1 - was))
+			return; /* profile_build_end() reports it */
+		memset(t->addresses.p + was, 0, frame + 1 - was);
+		t->addresses.n = frame + 1;
+	}
+	t->addresses.p[frame] = 1;
+}
+
+/* Only its address is known: build ID and address take the places of file and line. */
+static uint32_t address_frame(struct profile_tree *t, struct tree_frames *frames,
+			      const struct profile_location *l)
+{
+	const struct profile *p = frames->p;
+	struct str base = path_basename(tree_binary_of(p, l));
+	struct profile_function f = { .system_name = binary_in_tree(t, frames, l),
+				      .file = build_id_in(t, frames, l),
+				      .start_line = (int64_t)file_address(p, l) };
+	char text[288];
+	uint32_t frame;
+
+	if (!base.size)
+		base = l->mapping == PROFILE_NONE ? STR("") : STR("unknown");
+	if (l->addr || !base.size)
+		snprintf(text, sizeof(text), "%.*s%s0x%llx", (int)MIN(base.size, (size_t)240), base.p,
+			 base.size ? "+" : "", (unsigned long long)file_address(p, l));
+	else
+		snprintf(text, sizeof(text), "%.*s", (int)MIN(base.size, (size_t)240), base.p);
+	f.name = profile_add_string(t->p, str_of(text));
+	frame = profile_add_function(t->p, &f);
+	mark_address(t, frame);
+	return frame;
+}
+
+/* Most frames are of a function in a binary, and nothing more. */
+static uint32_t function_frame(struct profile_tree *t, struct tree_frames *frames,
+			       const struct profile_location *l, uint32_t function)
+{
+	const struct profile_function *of = &frames->p->functions.p[function];
+	struct named_frame *known = &frames->functions[function];
+	uint32_t binary = binary_in_tree(t, frames, l);
+	struct profile_function f = { .system_name = binary, .start_line = of->start_line };
+
+	if (known->frame && known->binary == binary)
+		return known->frame - 1;
+	f.name = tree_string_in(t, frames, of->name ? of->name : of->system_name);
+	if (!f.name)
+		f.name = profile_add_string(t->p, STR("unknown"));
+	f.file = tree_string_in(t, frames, of->file);
+	*known = (struct named_frame){ binary, profile_add_function(t->p, &f) + 1 };
+	return known->frame - 1;
+}
+
+static uint32_t line_frame(struct profile_tree *t, struct tree_frames *frames,
+			   const struct profile_location *l, const struct profile_line *line)
+{
+	const struct profile *p = frames->p;
+	const struct profile_function *of = &p->functions.p[line->function];
+	struct str name = profile_str(p, of->name ? of->name : of->system_name),
+		   file = profile_str(p, of->file);
+	struct profile_function f = { .file = tree_string_in(t, frames, of->file) };
+	AUTO(buf_done) struct buf text = { 0 };
+
+	switch (t->view.by) {
+	case PROFILE_BY_FILE:
+		if (!f.file)
+			f.file = profile_add_string(t->p, STR("unknown file"));
+		f.name = f.file;
+		break;
+	case PROFILE_BY_LINE:
+		buf_printf(&text, STR_FMT " " STR_FMT ":%lld", STR_ARG(name), STR_ARG(file),
+			   (long long)line->line);
+		f.name = profile_add_string(t->p, buf_str(&text));
+		f.system_name = binary_in_tree(t, frames, l);
+		f.start_line = line->line;
+		break;
+	default:
+		return function_frame(t, frames, l, line->function);
+	}
+	return profile_add_function(t->p, &f);
+}
+
+static uint32_t binary_frame(struct profile_tree *t, struct tree_frames *frames,
+			     const struct profile_location *l)
+{
+	struct profile_function f = { .name = binary_in_tree(t, frames, l) };
+
+	if (!f.name)
+		f.name = profile_add_string(t->p, STR("unknown binary"));
+	f.system_name = f.name;
+	return profile_add_function(t->p, &f);
+}
+
+static bool push_frame(struct profile_tree *t, struct tree_frames *f, uint32_t frame, bool inlined)
+{
+	if (!profile_room(t->p, &f->list, 1))
+		return false;
+	f->list.p[f->list.n++] = frame << 1 | inlined;
+	return true;
+}
+
+static bool location_frames(struct profile_tree *t, struct tree_frames *f, const struct profile_location *l)
+{
+	if (t->view.by == PROFILE_BY_BINARY)
+		return push_frame(t, f, binary_frame(t, f, l), false);
+	if (!l->n_lines || t->view.by == PROFILE_BY_ADDRESS)
+		return push_frame(t, f, address_frame(t, f, l), false);
+	for (uint32_t i = l->n_lines; i-- > 0;) {
+		if (!push_frame(t, f, line_frame(t, f, l, &f->p->lines.p[l->first_line + i]),
+				i + 1 < l->n_lines))
+			return false;
+		if (t->view.no_inlines)
+			break;
+	}
+	return true;
+}
+
+int tree_frames_init(struct tree_frames *f, struct profile_tree *t, const struct profile *p, struct err *err)
+{
+	f->p = p;
+	f->first = profile_alloc(t->p, (uint64_t)p->locations.n + 1, sizeof(*f->first));
+	f->strings = profile_alloc(t->p, (uint64_t)p->strings.n + 1, sizeof(*f->strings));
+	f->functions = profile_alloc(t->p, (uint64_t)p->functions.n + 1, sizeof(*f->functions));
+	if (!f->first || !f->strings || !f->functions)
+		return profile_err_memory(t->p, err);
+	for (uint32_t i = 0; i < p->locations.n; i++) {
+		f->first[i] = f->list.n;
+		if (deadline_check(t->deadline, TREE_STEPS_OF_FRAME * (1 + p->locations.p[i].n_lines), err) <
+		    0)
+			return -1;
+		if (!location_frames(t, f, &p->locations.p[i]))
+			return profile_err_memory(t->p, err);
+	}
+	f->first[p->locations.n] = f->list.n;
+	return profile_build_end(t->p, err);
+}
+
+void tree_frames_done(struct tree_frames *f, struct profile_tree *t)
+{
+	const struct profile *p = f->p;
+
+	profile_release(t->p, f->list.p, f->list.room, sizeof(*f->list.p));
+	profile_release(t->p, f->first, (uint64_t)p->locations.n + 1, sizeof(*f->first));
+	profile_release(t->p, f->strings, (uint64_t)p->strings.n + 1, sizeof(*f->strings));
+	profile_release(t->p, f->functions, (uint64_t)p->functions.n + 1, sizeof(*f->functions));
+}
