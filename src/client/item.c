@@ -238,8 +238,8 @@ static bool knows_no_sections(struct item *it)
 	if (it->stage != STAGE_ASKED || it->request->kind != CLIENT_SECTION)
 		return false;
 	for (size_t i = 0; i < n; i++)
-		if (notes[i].status == 503 || notes[i].status == 501 || notes[i].status == 400 ||
-		    notes[i].status == 405)
+		if (!notes[i].unread && (notes[i].status == 503 || notes[i].status == 501 ||
+					 notes[i].status == 400 || notes[i].status == 405))
 			return true;
 	return false;
 }

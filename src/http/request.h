@@ -206,6 +206,8 @@ bool wait_suspend(struct request *req);
  * meanwhile.
  */
 void wait_wake(struct request *req);
+/* End the wait of @req at @at_ms at the latest. Any thread; the request must not end meanwhile. */
+void wait_no_longer(struct request *req, int64_t at_ms);
 /* Suspend for a worker: only wait_end_work() resumes it. false: the server stops, nothing was done. */
 bool wait_begin_work(struct request *req);
 void wait_end_work(struct request *req); /* @req may be gone when this returns */

@@ -66,6 +66,15 @@ bool wait_suspend(struct request *req)
 	return ok;
 }
 
+void wait_no_longer(struct request *req, int64_t at_ms)
+{
+	struct wait_list *w = &req->service->wait;
+
+	pthread_mutex_lock(&w->lock);
+	req->deadline_ms = MIN(req->deadline_ms, at_ms);
+	pthread_mutex_unlock(&w->lock);
+}
+
 /* Under the lock. true: the caller has to resume it. */
 static bool wait_take(struct wait_list *w, struct request *req)
 {

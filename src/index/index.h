@@ -153,6 +153,12 @@ int index_list(struct index *ix, const struct index_range *range, struct arena *
  * @max. */
 int index_due(struct index *ix, int64_t now_s, size_t max, struct arena *a, struct index_file **ret,
 	      size_t *ret_n, struct err *err);
+/*
+ * Packages that wait for their first deep pass and whose header lists no build IDs, so that any build ID may be in them;
+ * newest first, of the newest @max packages that wait. *ret_all: no others wait.
+ */
+int index_unlisted(struct index *ix, size_t max, struct arena *a, struct index_file **ret, size_t *ret_n,
+		   bool *ret_all, struct err *err);
 
 struct index_stats {
 	uint64_t n_files /* includes packages */, n_packages, n_header_only, n_scanned, n_failed, n_build_ids,

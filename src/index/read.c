@@ -258,3 +258,42 @@ int index_due(struct index *ix, int64_t now_s, size_t max, struct arena *a, stru
 	db_bind_i64(s, 2, (int64_t)MIN(max, (size_t)INT64_MAX));
 	return index_row_files(s, max, a, ret, ret_n, err);
 }
+
+/* The number of packages that wait, counted up to @max. */
+static int count_waiting(struct index *ix, size_t max, int64_t *ret, struct err *err)
+{
+	struct db_stmt *s;
+
+	if (db_prepare(
+		    ix->db,
+		    "SELECT COUNT(*) FROM (SELECT 1 FROM file WHERE kind = 2 AND state <> 2 AND state <> 3 "
+		    "LIMIT ?1)",
+		    &s, err) < 0)
+		return -1;
+	db_bind_i64(s, 1, (int64_t)max);
+	return db_step_i64(s, ret, err) < 0 ? -1 : 0;
+}
+
+int index_unlisted(struct index *ix, size_t max, struct arena *a, struct index_file **ret, size_t *ret_n,
+		   bool *ret_all, struct err *err)
+{
+	int64_t n_waiting = 0;
+	struct db_stmt *s;
+
+	if (count_waiting(ix, max + 1, &n_waiting, err) < 0)
+		return -1;
+	*ret_all = n_waiting <= (int64_t)max;
+	*ret_n = 0;
+	if (!n_waiting)
+		return 0;
+	/* Bounded before the artifacts are looked up: a million packages may wait. */
+	if (db_prepare(ix->db,
+		       "SELECT " INDEX_FILE_COLUMNS
+		       " FROM (SELECT * FROM file WHERE kind = 2 AND state <> 2 AND state <> 3 "
+		       "ORDER BY mtime DESC LIMIT ?1) f JOIN dir d ON d.id = f.dir"
+		       " WHERE NOT EXISTS (SELECT 1 FROM artifact WHERE file = f.id)",
+		       &s, err) < 0)
+		return -1;
+	db_bind_i64(s, 1, (int64_t)max);
+	return index_row_files(s, max, a, ret, ret_n, err);
+}

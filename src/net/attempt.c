@@ -58,8 +58,9 @@ static void set_status_fault(struct attempt *a)
 		line.size = 0;
 	snprintf(message, sizeof(message), STR_FMT, (int)MIN(line.size, (size_t)MAX_MESSAGE),
 		 line.p ? line.p : "");
-	fault_set(&a->fault, h->status == 406 || h->status == 413 ? FAULT_KIND_LIMIT : FAULT_KIND_STATUS, 0,
-		  "%u%s%s", h->status, message[0] ? ": " : "", message);
+	fault_set(&a->fault, h->status == 406 || h->status == 413 ? FAULT_KIND_LIMIT : FAULT_KIND_STATUS,
+		  h->unread ? EAGAIN : 0, "%u%s%s%s", h->status, message[0] ? ": " : "", message,
+		  h->unread ? " (it has not read all of its packages yet)" : "");
 }
 
 /* The sink's check refused the bytes. */
@@ -353,6 +354,7 @@ struct attempt *attempt_start(struct net_fetch *f, struct candidate *c, int64_t 
 	req.compressed = f->compressed && !req.from;
 	for (size_t i = 0; i < f->n_headers; i++)
 		headers[req.n_headers++] = f->headers[i];
+	headers[req.n_headers++] = "X-LODE-UNREAD: retry";
 	/* Its own file, if that has not changed. */
 	if (req.from && c->etag[0])
 		headers[req.n_headers++] = if_range = mem_printf("If-Range: %s", c->etag);

@@ -91,6 +91,7 @@ static void candidate_note(struct net_fetch *f, struct candidate *c, unsigned st
 						.status = status,
 						.n_tries = passed_over ? 0 : c->n_asked,
 						.passed_over = passed_over,
+						.unread = c->unread,
 						.again_s = state == BREAKER_OPEN ? again_s : -1 });
 }
 
@@ -156,8 +157,13 @@ static void candidate_refused(struct net_fetch *f, struct candidate *c, const st
 {
 	int64_t wait_s = h->retry_after_s;
 
-	c->missing = h->status == 404 || h->status == 410;
+	c->missing = (h->status == 404 || h->status == 410) && !h->unread;
 	c->failed = !c->missing;
+	c->unread = h->unread;
+	if (h->unread) {
+		c->over = true;
+		return;
+	}
 	if (h->status == 416 && f->have) {
 		/* Its file is shorter than the bytes written. */
 		c->from_start = true;

@@ -154,6 +154,8 @@ static void head_field(struct head *h, struct str name, struct str value, int64_
 		h->mtime = head_date(value, &at) ? at : 0;
 	else if (line_name_is(name, "Retry-After"))
 		retry_after(h, value, now_wall_s);
+	else if (line_name_is(name, "X-LODE-UNREAD"))
+		h->unread = true;
 	else if (line_name_is(name, "X-DEBUGINFOD-SIZE"))
 		h->has_file_size = str_to_u64(value, &h->file_size);
 	if (h->keep_all || (name.size > strlen(ours) && strncasecmp(name.p, ours, strlen(ours)) == 0))

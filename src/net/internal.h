@@ -39,6 +39,7 @@ struct head {
 	size_t n_read;
 	unsigned status;
 	bool has_length, has_total, has_range, has_file_size, encoded;
+	bool unread;           /* X-LODE-UNREAD: the server may have it, in files that it has not read yet */
 	uint64_t length;       /* Content-Length */
 	uint64_t from, total;  /* Content-Range; the total may be unknown */
 	uint64_t file_size;    /* X-DEBUGINFOD-SIZE, if has_file_size */
@@ -214,6 +215,7 @@ struct candidate {
 	int64_t not_before_ms;
 	bool over; /* it is not asked again */
 	bool missing, too_large, failed;
+	bool unread;      /* it has not read all of its files yet */
 	unsigned n_asked; /* in all; n_tries starts anew after progress */
 	bool heard;       /* the breaker was told that the attempt was answered */
 	/* waiting since then for the result of another request's probe; 0: not waiting */

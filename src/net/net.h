@@ -15,7 +15,8 @@
  *
  * Each server has a *breaker*: a server that cannot be connected, or does not answer, is passed over for a
  * while, longer each time (for a second where the connection is refused); then one request probes it. 429,
- * and 503 with a Retry-After, do the same for the time that the server asks for.
+ * and 503 with a Retry-After, do the same for the time that the server asks for. A lode server that has not read all of
+ * its files says so: that is no miss (os EAGAIN), and not about other files.
  */
 #pragma once
 
@@ -149,7 +150,7 @@ struct net_reply {
 };
 
 enum {
-	NET_MISSING = 1,   /* every server was asked and answered 404 or 410 */
+	NET_MISSING = 1,   /* every server was asked and answered 404 or 410, and has read all of its files */
 	NET_TOO_LARGE = 2, /* found, but larger than max_size, and no server has a smaller one */
 	NET_MORE = 3,      /* from a check: call again with more bytes */
 	NET_REFUSED = 4,   /* from a sink: too late to begin again */
@@ -227,6 +228,7 @@ struct net_note {
 	unsigned status;  /* of HTTP; 0: there was no reply */
 	unsigned n_tries; /* requests sent to it */
 	bool missing;     /* 404, 410 */
+	bool unread;      /* a lode server that may have it, in files that it has not read yet */
 	bool passed_over; /* its breaker is open: no request was sent */
 	int64_t again_s;  /* seconds until it is asked again; -1: any time */
 };

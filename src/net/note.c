@@ -37,7 +37,7 @@ void note_add(struct notes *n, const struct net_note *given)
 
 	note.server = shown.p;
 	note.message = note_text(&n->arena, given->message);
-	note.missing = note.status == 404 || note.status == 410;
+	note.missing = (note.status == 404 || note.status == 410) && !note.unread;
 	if (note.again_s > 0)
 		note.message = arena_printf(&n->arena, "%s; will be asked again in %lld s", note.message,
 					    (long long)note.again_s);

@@ -44,28 +44,56 @@ int candidate_open(struct work *w, const struct index_hit *h, struct resolve_ans
 	return work_failed(w, f->path, &why);
 }
 
+/* Takes the map and the points of @p. */
+static int partial_open(struct work *w, const struct index_file *f, struct scan_partial *p,
+			struct resolve_answer *ret)
+{
+	struct pin pin;
+	struct mapped *m = mapped_of(f, p->map, &p->points, &pin);
+	const struct pkg_entry *e = pkg_map_by_number(p->map, p->number);
+
+	if (!e) {
+		pin_release(&pin);
+		return LATER;
+	}
+	return package_open(w, f, m, &pin, e, ret);
+}
+
 int candidate_open_partial(struct work *w, const struct index_hit *h, uint32_t flags,
 			   struct resolve_answer *ret)
 {
 	const struct scan_wanted what = { h->file.id, &h->artifact.build_id, flags };
 	struct scan_partial p;
-	const struct pkg_entry *e;
 	struct err why = { 0 };
-	struct pin pin;
-	struct mapped *m;
 	int r = w->r->partial(w->r->scan, &what, &p, &why);
 
 	if (r < 0)
 		return work_failed(w, h->file.path, &why);
+	return r ? LATER : partial_open(w, &h->file, &p, ret);
+}
+
+int candidate_open_sought(struct work *w, const struct build_id *id, uint32_t flags,
+			  struct resolve_answer *ret)
+{
+	const struct scan_wanted what = { 0, id, flags };
+	struct scan_partial p;
+	struct index_file f;
+	struct err why = { 0 };
+	int r;
+
+	if (!w->r->scan)
+		return LATER;
+	r = w->r->partial(w->r->scan, &what, &p, &why);
+	if (r < 0)
+		return work_failed(w, STR("scan"), &why);
 	if (r)
 		return LATER;
-	m = mapped_of(&h->file, p.map, &p.points, &pin);
-	e = pkg_map_by_number(p.map, p.number);
-	if (!e) {
-		pin_release(&pin);
+	if (index_file_by_id(w->ix, p.file, w->a, &f, &why) != 0) {
+		pkg_map_free(p.map);
+		buf_done(&p.points);
 		return LATER;
 	}
-	return package_open(w, &h->file, m, &pin, e, ret);
+	return partial_open(w, &f, &p, ret);
 }
 
 /* ---- checking ---- */

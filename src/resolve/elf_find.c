@@ -156,6 +156,17 @@ static size_t keep_plain_files(struct index_hit *hits, size_t n)
 	return n_plain;
 }
 
+/* A running deep pass may have found a file that a request waits for before the index has it. */
+static int sought_hit(struct hit_search *s, const struct build_id *id, uint32_t flags, struct err *err)
+{
+	struct resolve_answer ans = { 0 };
+	int r = candidate_open_sought(s->w, id, flags, &ans);
+
+	if (r)
+		return NOT_THIS;
+	return visit_one(s, &ans, err);
+}
+
 static int find_round(struct work *w, const struct build_id *id, enum which which, struct elf_visitor visitor,
 		      struct err *err)
 {
@@ -173,8 +184,11 @@ static int find_round(struct work *w, const struct build_id *id, enum which whic
 	if (r < 0)
 		return r;
 	if (r) {
-		work_note_absent(w, id);
-		return NOT_THIS;
+		s = (struct hit_search){ .w = w, .visitor = visitor };
+		r = which == WHICH_DEBUG_ON_DISK ? NOT_THIS : sought_hit(&s, id, flags[which], err);
+		if (r == NOT_THIS)
+			work_note_absent(w, id);
+		return r;
 	}
 	if (which == WHICH_DEBUG_ON_DISK)
 		n = keep_plain_files(hits, n);
@@ -193,6 +207,8 @@ static int find_round(struct work *w, const struct build_id *id, enum which whic
 	 */
 	if (r == NOT_THIS)
 		r = later_hits(&s, flags[which == WHICH_BOTH ? WHICH_DEBUG : which], err);
+	if (r == NOT_THIS && which != WHICH_DEBUG_ON_DISK)
+		r = sought_hit(&s, id, flags[which], err);
 	if (r == NOT_THIS)
 		note_other_kinds(&s, flags[which]);
 	return r;

@@ -4,6 +4,7 @@
  *
  *   resolve_index.c  the resolver: options, caches, the top of each flow
  *   elf_find.c       build ID -> candidates from the index, in order -> the first that is accepted
+ *   await.c          waiting for packages that are not read yet
  *   candidate.c      one candidate: its kind, and whether it matches the index
  *   head.c           the build ID in the first bytes of an ELF file
  *   plain.c          a file on disk -> source
@@ -85,6 +86,9 @@ struct resolver_index {
 	int (*partial)(struct scan *s, const struct scan_wanted *what, struct scan_partial *ret,
 		       struct err *err);
 	void (*again)(struct scan *s, const struct index_file *f); /* scan_again() */
+	int (*seek)(struct scan *s, const struct scan_sought *what, void (*wake)(void *arg), void *arg);
+	bool (*unfinished)(struct scan *s);
+	void (*progress)(struct scan *s, struct scan_progress *ret);
 	struct pool *helpers;
 	const char **source_roots; /* owned, as each of them */
 	size_t n_source_roots;
@@ -197,6 +201,9 @@ const struct elf_place *package_section(const struct pkg_entry *e, struct str na
 
 /* 0, NOT_THIS (noted), LATER. */
 int candidate_open(struct work *w, const struct index_hit *h, struct resolve_answer *ret);
+/* The same for a build ID that no row of the index has: a running deep pass may have found it. LATER: none has. */
+int candidate_open_sought(struct work *w, const struct build_id *id, uint32_t flags,
+			  struct resolve_answer *ret);
 /* A candidate of a package that is not scanned yet: take it from the deep pass that is running, if it is one
  * of @flags (ELF_IS_*). 0, NOT_THIS (noted), LATER. */
 int candidate_open_partial(struct work *w, const struct index_hit *h, uint32_t flags,
@@ -236,6 +243,13 @@ struct elf_visitor {
  * resolve(). */
 int elf_find(struct work *w, const struct build_id *id, enum which which, struct elf_visitor visitor,
 	     struct err *err);
+
+/* ---- await.c ---- */
+
+/* See resolve_await(). */
+int await_unread(struct work *w, const struct resolve_patience *p, struct err *err);
+/* How well the name of a package fits a request: of @kind, for a file of this path or package (empty: not known). */
+unsigned await_score(struct str package, enum resolve_kind kind, struct str hint);
 
 /* ---- section.c, source.c, names.c ---- */
 

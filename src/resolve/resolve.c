@@ -79,6 +79,12 @@ bool resolve_unfinished(struct resolver *r)
 	return r->ops->unfinished && r->ops->unfinished(r);
 }
 
+int resolve_await(struct resolver *r, const struct resolve_request *req, const struct resolve_patience *p,
+		  struct resolve_wake wake, struct err *err)
+{
+	return r->ops->await ? r->ops->await(r, req, p, wake, err) : RESOLVE_MISSING;
+}
+
 void resolve_close(struct resolver *r)
 {
 	if (r)

@@ -28,7 +28,8 @@ const char *resolve_kind_name(enum resolve_kind kind); /* "debuginfo" */
 struct resolve_request {
 	enum resolve_kind kind;
 	struct build_id id;
-	struct str arg; /* source: the path from the URL, decoded; section: its name */
+	struct str arg;  /* source: the path from the URL, decoded; section: its name */
+	struct str name; /* a program: the name of its file, if it is known; empty: not */
 	/* For requests to other servers: */
 	const char *not_further; /* not NULL: ask no other server, for this reason (static) */
 	/* Servers that the request has passed through. A request that has come back to this server must not
@@ -103,6 +104,13 @@ struct resolve_wake {
 	void *arg;
 };
 
+/* How long, and how many requests, may wait for files that are not read yet. */
+struct resolve_patience {
+	int64_t until_ms; /* monotonic; the caller ends the wait then */
+	unsigned max;     /* requests */
+	unsigned n_waits; /* how often this request has waited before */
+};
+
 struct resolver;
 struct resolver_ops {
 	/* See resolve(). */
@@ -118,6 +126,9 @@ struct resolver_ops {
 	void (*close)(struct resolver *r);
 	/* See resolve_unfinished(). NULL: never. */
 	bool (*unfinished)(struct resolver *r);
+	/* See resolve_await(). NULL: nothing is unread. */
+	int (*await)(struct resolver *r, const struct resolve_request *req, const struct resolve_patience *p,
+		     struct resolve_wake wake, struct err *err);
 };
 struct resolver {
 	const struct resolver_ops *ops;
@@ -141,6 +152,15 @@ uint64_t resolve_epoch(struct resolver *r);
 /* Fast: a scan is still under way, so a missing file may turn up soon. To be called before resolve(): if it
  * returned false, a file missing then was in nothing that had been found by that time. */
 bool resolve_unfinished(struct resolver *r);
+/*
+ * After resolve() was RESOLVE_MISSING, and resolve_unfinished() true before it: wait for files that are not read yet. The
+ * package most likely to have it, by the names of packages and of other files of the build ID, is read first. If the rest
+ * takes longer than @p permits, at the speed so far, only that package is waited for. RESOLVE_WAIT: as resolve().
+ * RESOLVE_BUSY: it may be in something unread, but this request does not wait for it (any longer). RESOLVE_MISSING:
+ * nothing that is unread can have it; what was read meanwhile may.
+ */
+int resolve_await(struct resolver *r, const struct resolve_request *req, const struct resolve_patience *p,
+		  struct resolve_wake wake, struct err *err);
 void resolve_close(struct resolver *r); /* takes NULL */
 
 void resolve_why_init(struct resolve_why *w, struct arena *a);

@@ -156,6 +156,17 @@ static bool chain_unfinished(struct resolver *base)
 	return false;
 }
 
+static int chain_await(struct resolver *base, const struct resolve_request *req,
+		       const struct resolve_patience *p, struct resolve_wake wake, struct err *err)
+{
+	struct resolver_chain *c = resolver_chain_of(base);
+	int r = RESOLVE_MISSING;
+
+	for (size_t i = 0; i < c->n && r == RESOLVE_MISSING; i++)
+		r = resolve_await(c->links[i], req, p, wake, err);
+	return r;
+}
+
 static void chain_close(struct resolver *base)
 {
 	struct resolver_chain *c = resolver_chain_of(base);
@@ -167,8 +178,13 @@ static void chain_close(struct resolver *base)
 
 struct resolver *resolve_chain_new(struct resolver *const *links, size_t n)
 {
-	static const struct resolver_ops ops = { chain_resolve, chain_unknown, chain_metadata,
-						 chain_epoch,   chain_close,   chain_unfinished };
+	static const struct resolver_ops ops = { .resolve = chain_resolve,
+						 .unknown = chain_unknown,
+						 .metadata = chain_metadata,
+						 .epoch = chain_epoch,
+						 .close = chain_close,
+						 .unfinished = chain_unfinished,
+						 .await = chain_await };
 	struct resolver_chain *c = NEW(struct resolver_chain);
 
 	assert(n > 0 && n <= RESOLVE_MAX_LINKS);

@@ -130,7 +130,27 @@ static bool index_unfinished(struct resolver *base)
 {
 	struct resolver_index *r = resolver_index_of(base);
 
-	return r->scan && scan_unfinished(r->scan);
+	return r->scan && r->unfinished(r->scan);
+}
+
+static int index_await(struct resolver *base, const struct resolve_request *req,
+		       const struct resolve_patience *p, struct resolve_wake wake, struct err *err)
+{
+	struct resolver_index *r = resolver_index_of(base);
+	AUTO(arena_done) struct arena a = { 0 };
+	struct work w = { .r = r, .req = req, .wake = wake, .a = &a };
+	struct conn *conn;
+	int res;
+
+	if (!r->scan || !r->unfinished(r->scan))
+		return RESOLVE_MISSING;
+	arena_init(&a);
+	if (conn_take(&r->conns, &conn, err) < 0)
+		return -1;
+	w.ix = conn->ix;
+	res = await_unread(&w, p, err);
+	conn_give(&r->conns, conn);
+	return res;
 }
 
 static void index_resolver_close(struct resolver *base)
@@ -161,6 +181,7 @@ static const struct resolver_ops index_ops = {
 	.epoch = index_resolver_epoch,
 	.close = index_resolver_close,
 	.unfinished = index_unfinished,
+	.await = index_await,
 };
 
 int resolve_index_open(const struct resolve_index_options *opts, struct resolver **ret, struct err *err)
@@ -182,6 +203,9 @@ int resolve_index_open(const struct resolve_index_options *opts, struct resolver
 	r->want = scan_want;
 	r->partial = scan_partial;
 	r->again = scan_again;
+	r->seek = scan_seek;
+	r->unfinished = scan_unfinished;
+	r->progress = scan_progress;
 	pthread_mutex_init(&r->facts.lock, NULL);
 	r->excludes = scan_excludes;
 	r->helpers = opts->helpers;

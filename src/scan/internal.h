@@ -8,6 +8,7 @@
  *   probe.c     classifies one candidate     -> writer queue      (probing threads)
  *   job*.c      deep passes (job.h)          -> writer queue      (deep threads)
  *   deep.c      one package's deep pass: a function from a source to facts and blobs
+ *   sought.c    requests for build IDs that may be in anything unread
  *   groom.c     finds files that are gone    -> writer queue      (grooming thread)
  *   writer.c    all changes of the index, in batches              (writer thread)
  *   state.c     state shared by the threads
@@ -153,6 +154,11 @@ bool jobs_idle(struct jobs *j);       /* no job runs, and none was due at the la
 bool jobs_unfinished(struct jobs *j); /* a pass runs, or one that may begin by itself is due */
 int jobs_want(struct jobs *j, const struct scan_wanted *what, void (*wake)(void *arg), void *arg);
 int jobs_partial(struct jobs *j, const struct scan_wanted *what, struct scan_partial *ret, struct err *err);
+/* scan_seek(); the caller has found that something is unread. */
+int jobs_seek(struct jobs *j, const struct scan_sought *what, void (*wake)(void *arg), void *arg);
+void jobs_found(struct jobs *j,
+		const struct build_id *id); /* it is committed: wake the requests that seek it */
+void jobs_all_read(struct jobs *j);         /* wake all requests that seek */
 size_t jobs_pending(struct jobs *j);
 void jobs_progress(struct jobs *j, struct scan_progress *p);
 
@@ -220,6 +226,7 @@ struct scan {
 	size_t n_dirty, room_dirty;
 	struct scan_progress progress;
 	size_t n_probing; /* candidates that were pushed and are not yet probed */
+	bool was_read;    /* everything was read once */
 	bool unsettled;   /* candidates were found since the deep passes were last kicked */
 };
 void candidate_free(struct candidate *c);
@@ -229,3 +236,4 @@ void scan_add_candidate(struct scan *s, struct candidate *c);
  * roots are walked. */
 void scan_path_changed(struct scan *s, const char *path);
 void scan_count_failed(struct scan *s);
+void scan_check_read(struct scan *s); /* if everything is read: wake the requests that seek */

@@ -162,6 +162,13 @@ static void *job_main(void *arg)
 		/* job_choose() releases the lock: a change meanwhile woke no thread. */
 		if (j->stopping || j->maybe_due || job_first_wanted(j))
 			continue;
+		if (!j->due) {
+			pthread_mutex_unlock(&j->lock);
+			scan_check_read(j->scan);
+			pthread_mutex_lock(&j->lock);
+			if (j->stopping || j->maybe_due || job_first_wanted(j))
+				continue;
+		}
 		/* The time of a failed package may have come; the check is cheap. */
 		if (!condition_wait(&j->kick, &j->lock, IDLE_LOOK_MS))
 			j->maybe_due = true;

@@ -2,6 +2,7 @@
 /*
  * Deep passes as jobs: which package is next, and which requests wait for it.
  *
+ *   sought.c    the requests that wait for a file in any package
  *   job_list.c  the jobs that run or are requested, and their waiters
  *   job_pass.c  one job: the deep pass, its progress, its result
  *   job.c       choosing the next job; the threads
@@ -21,6 +22,9 @@ struct scan_waiter {
 	void (*wake)(void *arg);
 	void *arg;
 	bool passed; /* the file has gone by */
+	/* of a request that seeks: */
+	int64_t until_ms;
+	int64_t passed_in; /* the package; 0: none */
 	struct scan_waiter *next;
 };
 
@@ -34,6 +38,8 @@ struct scan_job {
 	bool large;
 	uint64_t size, done;    /* compressed bytes */
 	struct buf map, points; /* the latest snapshot; empty: none */
+	struct build_id *seen;  /* build IDs that requests sought and that have gone by */
+	size_t n_seen, room_seen;
 };
 
 struct job_thread {
@@ -52,8 +58,11 @@ struct jobs {
 	/* under lock */
 	struct scan_job *list; /* running or requested */
 	unsigned n_waiters, n_choosing;
-	bool maybe_due; /* index_due() may list a package that it did not list before */
-	bool due;       /* it probably does: no thread has found nothing to begin since the last change */
+	struct scan_waiter *sought;
+	unsigned n_sought;
+	unsigned n_seeks; /* number of requests that ever sought */
+	bool maybe_due;   /* index_due() may list a package that it did not list before */
+	bool due;         /* it probably does: no thread has found nothing to begin since the last change */
 	bool stopping, large_running;
 	int64_t not_before_ms; /* monotonic: before, only requested jobs begin */
 	uint64_t bytes_done, n_done;
@@ -66,6 +75,11 @@ struct scan_job *job_add(struct jobs *j, int64_t file);
 void jobs_changed(struct jobs *j); /* the index has changed: packages may be due */
 /* Without the lock: end @job, which it takes, and wake its waiters. */
 void job_remove(struct jobs *j, struct scan_job *job);
+
+/* Under the lock. The file @facts has gone by in @job: true if a request seeks it. */
+bool sought_seen(struct jobs *j, struct scan_job *job, const struct elf_facts *facts);
+/* Under the lock. The requests whose file has gone by in @job, unlinked, before @list. */
+struct scan_waiter *sought_take_passed(struct jobs *j, const struct scan_job *job, struct scan_waiter *list);
 
 /* Do @job, whose row is @f. The result goes to the writer, which ends the job after the commit. */
 void job_run(struct jobs *j, struct scan_job *job, const struct index_file *f);

@@ -21,6 +21,7 @@ void jobs_free(struct jobs *j)
 {
 	if (!j)
 		return;
+	jobs_all_read(j);
 	/* Jobs that were requested and never begun. */
 	while (j->list)
 		job_remove(j, j->list);
@@ -87,6 +88,7 @@ void job_remove(struct jobs *j, struct scan_job *job)
 	waiters = job->waiters;
 	for (struct scan_waiter *w = waiters; w; w = w->next)
 		j->n_waiters--;
+	waiters = sought_take_passed(j, job, waiters);
 	if (job->began) {
 		j->bytes_done += job->size;
 		j->n_done++;
@@ -98,6 +100,7 @@ void job_remove(struct jobs *j, struct scan_job *job)
 	job_wake_all(waiters);
 	buf_done(&job->map);
 	buf_done(&job->points);
+	free(job->seen);
 	free(job);
 }
 
@@ -135,16 +138,28 @@ int jobs_want(struct jobs *j, const struct scan_wanted *what, void (*wake)(void 
 	return 0;
 }
 
+/* Under the lock. The job that has gone by a file with this build ID that a request seeks. */
+static struct scan_job *job_with_sought(struct jobs *j, const struct build_id *id)
+{
+	for (struct scan_job *job = j->list; job; job = job->next)
+		for (size_t i = 0; i < job->n_seen; i++)
+			if (build_id_eq(&job->seen[i], id))
+				return job;
+	return NULL;
+}
+
 int jobs_partial(struct jobs *j, const struct scan_wanted *what, struct scan_partial *ret, struct err *err)
 {
 	AUTO(buf_done) struct buf blob = { 0 };
 	AUTO(buf_done) struct buf points = { 0 };
 	struct pkg_map *map = NULL;
 	struct scan_job *job;
+	int64_t file = 0;
 
 	pthread_mutex_lock(&j->lock);
-	job = job_find(j, what->file);
+	job = what->file ? job_find(j, what->file) : job_with_sought(j, what->id);
 	if (job && job->map.size) {
+		file = job->file;
 		buf_add(&blob, job->map.p, job->map.size);
 		buf_add(&points, job->points.p, job->points.size);
 	}
@@ -158,7 +173,9 @@ int jobs_partial(struct jobs *j, const struct scan_wanted *what, struct scan_par
 
 		if (!e->is_elf || !job_is_wanted(&e->elf, what->id, what->flags))
 			continue;
-		*ret = (struct scan_partial){ .map = map, .number = e->number, .points = points };
+		*ret = (struct scan_partial){
+			.file = file, .map = map, .number = e->number, .points = points
+		};
 		points = (struct buf){ 0 };
 		return 0;
 	}

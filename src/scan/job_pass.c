@@ -28,7 +28,8 @@ static unsigned tap_wanted(void *arg)
 {
 	struct job_pass *r = arg;
 
-	return __atomic_load_n(&r->job->n_wants, __ATOMIC_RELAXED);
+	return __atomic_load_n(&r->job->n_wants, __ATOMIC_RELAXED) +
+	       __atomic_load_n(&r->jobs->n_seeks, __ATOMIC_RELAXED);
 }
 
 static bool tap_seen(void *arg, const struct elf_facts *what)
@@ -43,6 +44,7 @@ static bool tap_seen(void *arg, const struct elf_facts *what)
 			any = true;
 		}
 	}
+	any |= sought_seen(r->jobs, r->job, what);
 	pthread_mutex_unlock(&r->jobs->lock);
 	return any;
 }
@@ -71,6 +73,7 @@ static void tap_partial(void *arg, struct buf *map, struct buf *points)
 			at = &w->next;
 		}
 	}
+	passed = sought_take_passed(r->jobs, r->job, passed);
 	pthread_mutex_unlock(&r->jobs->lock);
 	job_wake_all(passed);
 }

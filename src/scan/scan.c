@@ -59,6 +59,7 @@ static void scan_settle(struct scan *s)
 	pthread_mutex_lock(&s->lock);
 	s->unsettled = false;
 	pthread_mutex_unlock(&s->lock);
+	scan_check_read(s);
 }
 
 static void walk_roots(struct scan *s, bool first)
@@ -72,7 +73,8 @@ static void walk_roots(struct scan *s, bool first)
 	s->progress.walking = false;
 	s->progress.walked_mono_ms = clock_mono_ms();
 	if (!s->progress.ready && !atomic_load(&s->stopping))
-		log_info("scan", "ready after %.1f s: %llu files seen, %llu packages",
+		log_info("scan",
+			 "ready after %.1f s: %llu files seen, %llu packages; the packages are read now",
 			 (double)(clock_mono_ms() - from_ms) / 1000.0, (unsigned long long)s->progress.n_seen,
 			 (unsigned long long)s->progress.n_packages);
 	s->progress.ready = true;
@@ -80,6 +82,7 @@ static void walk_roots(struct scan *s, bool first)
 	s->want_groom |= first;
 	pthread_cond_broadcast(&s->changed);
 	pthread_mutex_unlock(&s->lock);
+	scan_check_read(s);
 }
 
 /* Handle the changes that inotify reported, after a moment without new ones. */
@@ -249,9 +252,20 @@ static void scan_count_due(struct scan *s)
 	} while (n);
 }
 
+/* The writer's callback: requests that seek this build ID, then the owner's. */
+static void scan_indexed(void *arg, const struct build_id *id, struct str path)
+{
+	struct scan *s = arg;
+
+	jobs_found(s->jobs, id);
+	if (s->opts.indexed)
+		s->opts.indexed(s->opts.indexed_arg, id, path);
+}
+
 int scan_start(struct scan *s, struct err *err)
 {
 	struct index_options read_only = { .read_only = true };
+	struct scan_options writer = s->opts;
 
 	if (s->opts.passive) {
 		/* Another process scans; this one only reads. */
@@ -262,7 +276,9 @@ int scan_start(struct scan *s, struct err *err)
 	}
 	if (s->opts.points_dir && dir_make(s->opts.points_dir, 0755, err) < 0)
 		return -1;
-	if (writer_start(&s->opts, &s->writer, err) < 0 ||
+	writer.indexed = scan_indexed;
+	writer.indexed_arg = s;
+	if (writer_start(&writer, &s->writer, err) < 0 ||
 	    index_open(s->opts.index_path, &read_only, &s->walk_index, err) < 0 ||
 	    index_open(s->opts.index_path, &read_only, &s->groom_index, err) < 0)
 		return -1;
@@ -332,6 +348,7 @@ void scan_progress(struct scan *s, struct scan_progress *ret)
 {
 	pthread_mutex_lock(&s->lock);
 	*ret = s->progress;
+	ret->settled = s->progress.ready && !s->unsettled;
 	pthread_mutex_unlock(&s->lock);
 	jobs_progress(s->jobs, ret);
 }
@@ -384,6 +401,35 @@ void scan_again(struct scan *s, const struct index_file *f)
 int scan_want(struct scan *s, const struct scan_wanted *what, void (*wake)(void *arg), void *arg)
 {
 	return jobs_want(s->jobs, what, wake, arg);
+}
+
+void scan_check_read(struct scan *s)
+{
+	bool first;
+
+	if (scan_unfinished(s))
+		return;
+	jobs_all_read(s->jobs);
+	pthread_mutex_lock(&s->lock);
+	first = !s->was_read && !atomic_load(&s->stopping);
+	s->was_read = true;
+	pthread_mutex_unlock(&s->lock);
+	if (first)
+		log_info("scan",
+			 "everything is read after %.1f s: a build ID that is not found now is not here",
+			 (double)(clock_mono_ms() - s->progress.started_mono_ms) / 1000.0);
+}
+
+int scan_seek(struct scan *s, const struct scan_sought *what, void (*wake)(void *arg), void *arg)
+{
+	int r;
+
+	if (!scan_unfinished(s))
+		return SCAN_READ;
+	r = jobs_seek(s->jobs, what, wake, arg);
+	/* The scan may have ended before this request was listed. */
+	scan_check_read(s);
+	return r;
 }
 
 int scan_partial(struct scan *s, const struct scan_wanted *what, struct scan_partial *ret, struct err *err)

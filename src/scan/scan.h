@@ -61,6 +61,7 @@ void scan_groom(struct scan *s);  /* USR2 */
 struct scan_progress {
 	bool passive;        /* the option: then all other fields stay as at the start */
 	bool walking, ready; /* ready: the first walk and its header passes are done */
+	bool settled;        /* ready, and nothing that was found since is without its header pass */
 	bool grooming;
 	uint64_t n_seen, n_files_done; /* of this walk */
 	uint64_t n_packages, n_packages_headers,
@@ -95,11 +96,27 @@ struct scan_wanted {
 enum { SCAN_BUSY = 1 };
 int scan_want(struct scan *s, const struct scan_wanted *what, void (*wake)(void *arg), void *arg);
 /*
+ * A request waits for a build ID that may be in anything that is not read yet. @wake(arg) is called once: when a file
+ * with that build ID has gone by or is committed, when everything is read, or at some time after @until_ms. SCAN_BUSY: @max
+ * requests wait already. SCAN_READ: everything is read.
+ */
+enum { SCAN_READ = 3 };
+struct scan_sought {
+	const struct build_id *id;
+	uint32_t flags;   /* ELF_IS_*: any of these */
+	int64_t likely;   /* the row of the package whose deep pass begins first; 0: any */
+	int64_t until_ms; /* monotonic */
+	unsigned max;
+};
+int scan_seek(struct scan *s, const struct scan_sought *what, void (*wake)(void *arg), void *arg);
+/*
  * While the deep pass runs: the map and the points so far, for pkg_entry_open(), and the number of the entry
- * of @what, if it has gone by. SCAN_NOT_YET: it has not, or no pass runs. The caller frees map and points.
+ * of @what, if it has gone by. SCAN_NOT_YET: it has not, or no pass runs. The caller frees map and points. With file 0:
+ * of any package in which a request's scan_seek() has found it.
  */
 enum { SCAN_NOT_YET = 2 };
 struct scan_partial {
+	int64_t file; /* the package */
 	struct pkg_map *map;
 	uint32_t number;
 	struct buf points;

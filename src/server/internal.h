@@ -22,6 +22,7 @@
 #include "server/server.h"
 
 #define FORWARD_ID_SIZE 32
+#define UNREAD_CLIENTS  256u
 
 struct cache;
 struct hot;
@@ -76,6 +77,11 @@ struct server {
 		/* under the lock */
 		unsigned n; /* artifacts in memory */
 	} artifacts;
+	struct {
+		pthread_mutex_t lock;
+		/* under the lock; artifacts that wait for files that are not read yet */
+		unsigned n, n_of[UNREAD_CLIENTS];
+	} unread;
 	struct hot *hot;
 	int64_t tidied_ms;   /* of the thread that ticks */
 	struct cache *cache; /* NULL: none */
@@ -92,6 +98,6 @@ struct server {
 		struct index_stats stats;
 		bool known;
 		int64_t at_ms, took_ms;
-	} counted;                              /* by status.c */
-	struct http_canned unknown, ok, not_up; /* replies */
+	} counted;                                         /* by status.c */
+	struct http_canned unknown, ok, ok_unread, not_up; /* replies */
 };

@@ -21,6 +21,7 @@
 #define IDLE_S          60u
 #define DEADLINE_MS     120000
 #define METADATA_MS     5000
+#define UNREAD_MAX      256u
 
 static const char *option_copy(struct server *s, const char *text)
 {
@@ -55,6 +56,7 @@ static void set_options(struct server *s, const struct server_options *opts)
 	o->idle_timeout_s = opts->idle_timeout_s ? opts->idle_timeout_s : IDLE_S;
 	o->max_queued = opts->max_queued ? opts->max_queued : QUEUED_MAX;
 	o->request_deadline_ms = opts->request_deadline_ms ? opts->request_deadline_ms : DEADLINE_MS;
+	o->max_unread = opts->max_unread ? opts->max_unread : UNREAD_MAX;
 	o->metadata_max_ms = opts->metadata_max_ms ? opts->metadata_max_ms : METADATA_MS;
 	o->tokens_path = option_copy(s, opts->tokens_path);
 	o->max_push = opts->max_push ? opts->max_push : PUSH_MAX_SIZE;
@@ -129,6 +131,10 @@ static int start_service(struct server *s, struct err *err)
 		return -1;
 	s->unknown = reply_canned(s->http_service, 404, "not found: no such build ID here\n");
 	s->ok = reply_canned(s->http_service, 200, ok_text(s));
+	s->ok_unread = reply_canned(
+		s->http_service, 200,
+		"ok\nunread: packages are still being read; a build ID that is not known waits for "
+		"them (--unread-wait)\n");
 	s->not_up = reply_canned(s->http_service, 503, "the first scan is not finished\n");
 	return 0;
 }
@@ -201,6 +207,7 @@ int server_start(const struct server_options *opts, struct server **ret, struct 
 	pthread_mutex_init(&s->counted.lock, NULL);
 	pthread_mutex_init(&s->artifacts.lock, NULL);
 	pthread_cond_init(&s->artifacts.gone, NULL);
+	pthread_mutex_init(&s->unread.lock, NULL);
 	set_options(s, opts);
 	s->flights = flight_new();
 	s->hot = hot_new();
@@ -275,6 +282,7 @@ void server_stop(struct server *s, int64_t grace_ms)
 	page_free(s->page);
 	http_reply_unref(s->unknown.reply);
 	http_reply_unref(s->ok.reply);
+	http_reply_unref(s->ok_unread.reply);
 	http_reply_unref(s->not_up.reply);
 	http_service_free(s->http_service);
 	index_close(s->index);
@@ -282,6 +290,7 @@ void server_stop(struct server *s, int64_t grace_ms)
 	pthread_mutex_destroy(&s->counted.lock);
 	pthread_mutex_destroy(&s->artifacts.lock);
 	pthread_cond_destroy(&s->artifacts.gone);
+	pthread_mutex_destroy(&s->unread.lock);
 	arena_done(&s->arena);
 	free(s);
 }

@@ -56,8 +56,11 @@ struct server_options {
 	unsigned
 		rate_per_ip; /* requests per second and address, with bursts of ten times that; 0: no limit */
 	int64_t request_deadline_ms; /* the longest wait for a deep pass; 0: 120 000 */
-	int64_t metadata_max_ms;     /* 0: 5 000 */
-	bool hide_archive;           /* --archive-path=hide: base name only in X-DEBUGINFOD-ARCHIVE */
+	/* The longest wait of a build ID that is not known while files are not read yet; 0: none */
+	int64_t unread_wait_s;
+	unsigned max_unread;     /* such build IDs that wait at once; 0: 256 */
+	int64_t metadata_max_ms; /* 0: 5 000 */
+	bool hide_archive;       /* --archive-path=hide: base name only in X-DEBUGINFOD-ARCHIVE */
 	bool cors;
 	bool access_log;
 	const char *tls_cert, *tls_key;        /* PEM files; NULL: plain HTTP */

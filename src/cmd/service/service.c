@@ -60,6 +60,7 @@ void service_defaults(struct settings *s)
 	o->server.min_rate = 1024;
 	o->server.max_uploads_per_token = 32;
 	o->server.body_deadline_ms = 600000;
+	o->server.unread_wait_s = 80;
 	o->server.cache_max_bytes = CACHE_USUAL;
 	o->server.forwarded_ttl_limit = 8;
 	o->upstream.max_misses = 300;
@@ -484,7 +485,8 @@ static int service_start(struct service *v, struct settings *s, const struct ser
 	resolve.points_dir = files.points;
 	resolve.scan = o->scan.passive ? NULL : v->scan;
 	resolve.helpers = v->helpers;
-	if (open_store(v, s, places->data, err) < 0 || open_resolvers(v, s, &resolve, places->data, err) < 0 ||
+	if (open_store(v, s, places->data, err) < 0 ||
+	    open_resolvers(v, s, &resolve, places->data, err) < 0 ||
 	    open_profiles(v, s, places->data, err) < 0)
 		return -1;
 

@@ -94,6 +94,7 @@ void artifact_unref(void *arg)
 		return;
 	assert(!a->waiters && a->landed);
 	task_done(&a->task);
+	unread_done(a);
 	source_close(a->source);
 	cache_drop(s->cache, a->file);
 	if (a->buffer_fd >= 0)
@@ -164,6 +165,8 @@ bool artifact_ask(struct artifact_waiter *w, bool solo)
 	a->waiters = w;
 	a->n_waiters++;
 	a->body_wanted |= !w->req->head;
+	if (a->awaits)
+		unread_join(w);
 	if (a->state == ARTIFACT_RESOLVING)
 		suspended = wait_suspend(w->req);
 	if (leader)

@@ -5,6 +5,7 @@
  *   get.c          GET of one
  *   artifact.c     joining, following and leaving its flight
  *   step.c         what workers do for it: resolve and decode, in steps
+ *   unread.c       waiting for files that are not read yet
  *   cache.c        hot artifacts on disk
  *   ready.c        a content that can be sent at once
  *   hot.c          those of them that were asked for lately, by URL
@@ -85,6 +86,7 @@ struct artifact {
 	bool landed;      /* not in the table any more */
 	bool given_up;    /* its last request has left it: the next one starts anew */
 	bool body_wanted; /* a request wants more than headers */
+	bool awaits;      /* it waits for files that are not read yet */
 	struct artifact_waiter *waiters;
 	unsigned n_waiters;
 	uint64_t have;                  /* bytes [from, have) are in the buffer */
@@ -102,10 +104,13 @@ struct artifact {
 	uint8_t *ring;
 	size_t ring_size;
 	int outcome; /* RESOLVE_MISSING, RESOLVE_BUSY, or -1 and `err` */
+	bool unread; /* RESOLVE_MISSING; but it may be in files that are not read yet */
 	struct err err;
 	struct str why;     /* in the arena */
 	const char *result; /* for the metrics, of a success; set before that is published */
 	/* the worker's */
+	unsigned n_awaits; /* how often it has waited for files that are not read yet */
+	bool counted;      /* in server.unread */
 	struct arena arena;
 	struct source *source;
 	int (*arrived)(struct source *s, uint64_t off, void (*wake)(void *arg), void *arg, uint64_t *ret_have,
@@ -139,6 +144,19 @@ void artifact_wake_all(struct artifact *a); /* under its lock */
 void artifact_land(struct artifact *a);     /* not under its lock: requests from now on start anew */
 void artifact_unref(void *a);
 enum task_result artifact_step(void *arg);
+
+/* ---- unread.c ---- */
+
+/*
+ * After RESOLVE_MISSING, and @unfinished before resolve(): wait for files that are not read yet. RESOLVE_WAIT: @wake will
+ * be called. RESOLVE_MISSING: nothing unread can have it: resolve once more. RESOLVE_BUSY: @a->unread was set.
+ */
+int unread_await(struct artifact *a, struct resolve_wake wake);
+void unread_done(struct artifact *a); /* it waits no longer */
+/* Under the lock of @w's artifact, which waits: @w waits no longer than that may. */
+void unread_join(struct artifact_waiter *w);
+/* The reply to a request for a build ID that may be in files that are not read yet. */
+void unread_refuse(struct request *req, const char *text);
 
 /* ---- ready.c ---- */
 

@@ -46,7 +46,9 @@ static const struct http_canned *artifact_canned(struct server *s, const struct 
 	struct resolve_request what;
 	const char *text;
 
-	if (artifact_of_path(m->route, m->parts, &what, &text) || !resolve_unknown(s->resolver, &what))
+	/* First: a file that comes after it is not missed. */
+	if (resolve_unfinished(s->resolver) || artifact_of_path(m->route, m->parts, &what, &text) ||
+	    !resolve_unknown(s->resolver, &what))
 		return NULL;
 	return &s->unknown;
 }
@@ -95,11 +97,19 @@ static enum http_next send_failure(struct request *req, const struct artifact *a
 	unsigned status;
 	struct str text;
 
+	if (a->outcome == RESOLVE_MISSING && a->unread) {
+		unread_refuse(req, a->why.p);
+		return HTTP_REPLY;
+	}
 	if (a->outcome == RESOLVE_MISSING)
 		return get_refuse(req, 404, a->why.p);
 	if (a->outcome == RESOLVE_BUSY) {
 		counters_refused("resolver");
 		return get_refuse(req, 503, "busy: too many requests wait for packages to be scanned");
+	}
+	if (a->err.kind == ERR_UPSTREAM && a->err.os == EAGAIN) {
+		unread_refuse(req, arena_printf(&req->arena, "not here; other servers: %s", a->err.text));
+		return HTTP_REPLY;
 	}
 	status = reply_status_of(&a->err);
 	if (a->err.kind == ERR_UPSTREAM && a->err.os == EBUSY) {
@@ -169,7 +179,7 @@ static enum http_next send_flowing(struct request *req)
 }
 
 /* Resumed although the artifact is not known yet. */
-static enum http_next send_nothing(struct request *req)
+static enum http_next send_nothing(struct request *req, bool awaits)
 {
 	switch (req->fate) {
 	case FATE_GONE:
@@ -177,6 +187,10 @@ static enum http_next send_nothing(struct request *req)
 		return HTTP_CLOSES;
 	case FATE_EXPIRED:
 		counters_refused("deadline");
+		if (awaits) {
+			unread_refuse(req, "not found: no such build ID here so far");
+			return HTTP_REPLY;
+		}
 		return get_refuse(req, 503, "the package is still being read; ask again");
 	default:
 		return get_refuse(req, 503, "the server stops; ask again");
@@ -190,13 +204,15 @@ static enum http_next send_artifact(struct request *req)
 		enum artifact_state state;
 		struct ready *ready;
 		enum http_next next;
+		bool awaits;
 
 		pthread_mutex_lock(&a->lock);
 		state = a->state;
 		ready = state == ARTIFACT_WHOLE ? a->ready : NULL;
+		awaits = a->awaits;
 		pthread_mutex_unlock(&a->lock);
 		if (state == ARTIFACT_RESOLVING)
-			return send_nothing(req);
+			return send_nothing(req, awaits);
 		if (state == ARTIFACT_FAILED)
 			return send_failure(req, a);
 		/* The deadline is only for the wait: how long the body takes depends on the client. */

@@ -317,6 +317,27 @@ static void artifact_found(struct artifact *a, struct resolve_answer *answer)
 		keep_small(a);
 }
 
+/* As resolve(); a build ID that is not known yet waits for the files that are not read yet. */
+static int resolve_or_await(struct artifact *a, struct resolve_wake wake, struct resolve_answer *answer,
+			    struct resolve_why *why)
+{
+	bool unfinished = true;
+	int r;
+
+	for (unsigned round = 0;; round++) {
+		unfinished = unfinished && resolve_unfinished(a->s->resolver);
+		resolve_why_init(why, &a->arena);
+		a->epoch = resolve_epoch(a->s->resolver);
+		r = resolve(a->s->resolver, &a->what, wake, answer, why, &a->err);
+		if (r != RESOLVE_MISSING || !unfinished || round)
+			return r;
+		r = unread_await(a, wake);
+		/* The last package that may have it may have been read after resolve(): look once more. */
+		if (r != RESOLVE_MISSING)
+			return r == RESOLVE_BUSY ? RESOLVE_MISSING : r;
+	}
+}
+
 static void resolve_step(struct artifact *a)
 {
 	struct resolve_answer answer = { 0 };
@@ -324,13 +345,11 @@ static void resolve_step(struct artifact *a)
 	struct task_waker *w;
 	int r;
 
-	resolve_why_init(&why, &a->arena);
-	a->epoch = resolve_epoch(a->s->resolver);
 	w = task_waker_new(&a->task);
-	r = resolve(a->s->resolver, &a->what, (struct resolve_wake){ task_waker_fire, w }, &answer, &why,
-		    &a->err);
+	r = resolve_or_await(a, (struct resolve_wake){ task_waker_fire, w }, &answer, &why);
 	if (r == RESOLVE_WAIT)
 		return;
+	unread_done(a);
 	task_waker_return(&a->task, w);
 	if (r == 0) {
 		artifact_found(a, &answer);

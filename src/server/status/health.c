@@ -11,7 +11,9 @@ static const struct http_canned *health_canned(struct server *s, const struct ht
 
 static const struct http_canned *ready_canned(struct server *s, const struct http_match *m)
 {
-	return atomic_load(&s->is_ready) ? &s->ok : &s->not_up;
+	if (!atomic_load(&s->is_ready))
+		return &s->not_up;
+	return resolve_unfinished(s->resolver) ? &s->ok_unread : &s->ok;
 }
 
 const struct http_handler health_get = { .canned = health_canned };

@@ -397,6 +397,73 @@ static void without_a_scan_it_is_missing(void **state)
 	assert_true(fixture_said(h, "h.deb: only its header was read so far"));
 }
 
+static int fake_seek(struct scan *s, const struct scan_sought *what, void (*wake)(void *arg), void *arg)
+{
+	fake.n_wants++;
+	fake.file = what->likely;
+	fake.wake = wake;
+	fake.arg = arg;
+	return 0;
+}
+
+static bool fake_unfinished(struct scan *s)
+{
+	return true;
+}
+
+static void fake_progress(struct scan *s, struct scan_progress *ret)
+{
+	*ret = (struct scan_progress){ .ready = true, .settled = true };
+}
+
+static void ignore_unread(void *arg)
+{
+}
+
+static int wait_for_unread(struct fixture *h, enum resolve_kind kind, uint32_t id)
+{
+	const struct resolve_request req = { .kind = kind, .id = fixture_id(id) };
+	const struct resolve_patience p = { .until_ms = INT64_MAX, .max = 10 };
+
+	return resolve_await(h->r, &req, &p, (struct resolve_wake){ ignore_unread, NULL }, NULL);
+}
+
+/* Only packages whose headers list no build IDs are waited for, the likeliest first. */
+static void an_unknown_build_id_waits_for_packages_that_list_none(void **state)
+{
+	struct fixture *h = *state;
+	int64_t debug;
+
+	header_only(h, 1);
+	fixture_inside(h)->seek = fake_seek;
+	fixture_inside(h)->unfinished = fake_unfinished;
+	fixture_inside(h)->progress = fake_progress;
+	assert_int_equal(wait_for_unread(h, RESOLVE_DEBUGINFO, 2), RESOLVE_MISSING);
+	debug = fixture_header(h, "linux-image-6.1-dbg_1.deb", 900, bytes_of("x", 1), NULL, 0);
+	fixture_header(h, "linux-image-6.1_1.deb", 1000, bytes_of("x", 1), NULL, 0);
+	assert_int_equal(wait_for_unread(h, RESOLVE_DEBUGINFO, 2), RESOLVE_WAIT);
+	assert_int_equal(fake.n_wants, 1);
+	assert_int_equal(fake.file, debug);
+	assert_int_equal(wait_for_unread(h, RESOLVE_EXECUTABLE, 2), RESOLVE_WAIT);
+	assert_int_not_equal(fake.file, debug);
+}
+
+static void names_of_packages_are_compared(void **state)
+{
+	struct str kernel = STR("linux-image-6.1.0-53-amd64-dbg_6.1.187-1_amd64.deb"),
+		   other = STR("linux-image-6.1.0-52-amd64-dbg_6.1.187-1_amd64.deb"),
+		   lib = STR("libfoo1-dbg_1.deb"), plain = STR("libfoo1_1.deb");
+	struct str module = STR("/usr/lib/modules/6.1.0-53-amd64/kernel/fs/ext4/ext4.ko"),
+		   so = STR("/usr/lib/x86_64-linux-gnu/libfoo.so.1");
+
+	assert_true(await_score(kernel, RESOLVE_DEBUGINFO, module) >
+		    await_score(other, RESOLVE_DEBUGINFO, module));
+	assert_true(await_score(lib, RESOLVE_DEBUGINFO, so) > await_score(kernel, RESOLVE_DEBUGINFO, so));
+	assert_true(await_score(lib, RESOLVE_DEBUGINFO, so) > await_score(plain, RESOLVE_DEBUGINFO, so));
+	assert_true(await_score(plain, RESOLVE_EXECUTABLE, so) > await_score(lib, RESOLVE_EXECUTABLE, so));
+	assert_int_equal(await_score(STR(""), RESOLVE_DEBUGINFO, STR("")), 0);
+}
+
 static void an_unscanned_package_is_waited_for(void **state)
 {
 	struct fixture *h = *state;
@@ -670,6 +737,8 @@ int main(void)
 		T(a_section_of_a_large_member_costs_only_itself),
 		T(a_compressed_section_comes_as_it_lies),
 		T(without_a_scan_it_is_missing),
+		T(an_unknown_build_id_waits_for_packages_that_list_none),
+		T(names_of_packages_are_compared),
 		T(an_unscanned_package_is_waited_for),
 		T(too_many_that_wait),
 		T(a_member_is_served_during_the_pass),

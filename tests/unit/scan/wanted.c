@@ -193,6 +193,53 @@ static void a_scan_is_unfinished_until_all_found_files_are_scanned(void **state)
 	assert_false(scan_unfinished(h->scan));
 }
 
+/* A request that does not know the package is woken when its file is found; one for another file when all is read. */
+static void a_sought_file_is_found_in_any_package(void **state)
+{
+	struct scan_fixture *h = *state;
+	struct waker has = WAKER, none = WAKER;
+	struct build_id id = sample_id(&h->s, 1), other = { .size = 20 };
+	struct scan_sought what = { &id, ANY_KIND, 0, INT64_MAX, 100 },
+			   vain = { &other, ANY_KIND, 0, INT64_MAX, 100 };
+	int n = 0;
+
+	for (unsigned i = 0; i < 8; i++)
+		fixture_put_package(h, arena_printf(&h->a, "%u.tar.gz", i), SAMPLE_TAR, CODEC_GZIP);
+	fixture_begin(h);
+	n += scan_seek(h->scan, &what, wake, &has) == 0;
+	n += scan_seek(h->scan, &vain, wake, &none) == 0;
+	assert_int_equal(n, 2);
+	wait_for(&has, 1);
+	wait_for(&none, 1);
+	fixture_settle(h);
+	assert_int_equal(has.n, 1);
+	assert_int_equal(none.n, 1);
+	/* Everything is read. */
+	assert_int_equal(scan_seek(h->scan, &vain, wake, &none), SCAN_READ);
+	fixture_stop(h);
+	assert_int_equal(none.n, 1);
+}
+
+/* No more than the limit; one that is late makes room. */
+static void requests_that_seek_are_bounded(void **state)
+{
+	struct scan_fixture *h = *state;
+	struct waker late = WAKER, now = WAKER;
+	struct build_id other = { .size = 20 };
+	struct scan_sought what = { &other, ANY_KIND, 0, 1, 1 };
+
+	fixture_put_package(h, "a.tar.gz", SAMPLE_TAR, CODEC_GZIP);
+	fixture_begin(h);
+	assert_int_equal(scan_seek(h->scan, &what, wake, &late), 0);
+	what.until_ms = INT64_MAX;
+	assert_int_equal(scan_seek(h->scan, &what, wake, &now), 0);
+	assert_int_equal(late.n, 1);
+	assert_int_equal(scan_seek(h->scan, &what, wake, &now), now.n ? SCAN_READ : SCAN_BUSY);
+	wait_for(&now, 1);
+	fixture_stop(h);
+	assert_int_equal(now.n, 1);
+}
+
 static void a_passive_scan_scans_nothing(void **state)
 {
 	struct scan_fixture *h = *state;
@@ -218,6 +265,8 @@ int main(void)
 		test_in_fixture(a_requested_package_is_scanned_and_each_waiter_woken_once),
 		test_in_fixture(a_waiter_is_woken_when_its_file_can_be_read),
 		test_in_fixture(waiters_are_woken_at_the_end),
+		test_in_fixture(a_sought_file_is_found_in_any_package),
+		test_in_fixture(requests_that_seek_are_bounded),
 		test_in_fixture(a_scan_is_unfinished_until_all_found_files_are_scanned),
 		test_in_fixture(a_passive_scan_scans_nothing),
 	};

@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A server that has just started: a build ID in a package that is still being read is waited for, not denied."""
+
+import lzma
+import os
+import subprocess
+import tarfile
+
+import pytest
+
+from conftest import LODE
+from making import debug_path, deb, elf, new_id, pool
+
+ZEROS = 64 << 20
+WHERE = "/proc/self/fdinfo"  # no file to scan
+
+
+def slow_deb(build_id, debug, n_chunks=6, name="slow-dbg"):
+    """A small package whose payload takes seconds to decode: zeros, then the debug file; it lists no build IDs."""
+    head = tarfile.TarInfo("./zeros")
+    head.size = n_chunks * ZEROS
+    info = tarfile.TarInfo(debug_path(build_id))
+    info.size = len(debug)
+    end = info.tobuf(tarfile.GNU_FORMAT) + debug + bytes(-len(debug) % 512) + bytes(1024)
+    zeros = lzma.compress(bytes(ZEROS), preset=0)
+    return deb(lzma.compress(head.tobuf(tarfile.GNU_FORMAT)) + zeros * n_chunks + lzma.compress(end, preset=0), "xz", name=name)
+
+
+def unread(s):
+    return b"unread" in s.get("/readyz").body
+
+
+def debuginfod_find(program, s, cache, build_id, extra=None):
+    env = {k: v for k, v in os.environ.items() if not k.startswith("DEBUGINFOD_")}
+    return subprocess.run([*program, "debuginfo", build_id], capture_output=True, text=True, timeout=100,
+                          env={**env, "DEBUGINFOD_URLS": s.url, "DEBUGINFOD_CACHE_PATH": str(cache), **(extra or {})})
+
+
+@pytest.mark.slow
+def test_the_last_file_of_an_unread_package_is_served_at_once(serve, elf, pool, tmp_path):
+    """By elfutils' client and by gdb, without asking again; an ID that is nowhere is missed when everything is read."""
+    (pool / "slow.deb").write_bytes(slow_deb(elf.id, elf.debug))
+    s = serve([pool]).ready()
+    assert unread(s)
+    program = tmp_path / "program"
+    program.write_bytes(elf.program)
+    program.chmod(0o755)
+    gdb = subprocess.Popen(["gdb", "-q", "-batch", "-nx", "-ex", "set debuginfod enabled on", "-ex", f"file {program}", "-ex", "info line main"],
+                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                           env={**os.environ, "DEBUGINFOD_URLS": s.url, "DEBUGINFOD_CACHE_PATH": str(tmp_path / "gdb")})
+    r = debuginfod_find(["/usr/bin/debuginfod-find"], s, tmp_path / "cache", elf.id)
+    assert r.returncode == 0, r.stderr
+    assert open(r.stdout.strip(), "rb").read() == elf.debug
+    assert "Line" in gdb.communicate(timeout=100)[0]
+    s.scanned()
+    assert s.get("/readyz").body == b"ok\n"
+    assert "everything is read" in s.log_path.read_text()
+    missing = s.get(f"/buildid/{new_id('nowhere')}/debuginfo")
+    assert missing.status == 404 and "X-LODE-UNREAD" not in missing.headers
+
+
+@pytest.mark.slow
+def test_a_build_id_that_is_nowhere_waits_for_all_packages_only(serve, elf, pool):
+    (pool / "slow.deb").write_bytes(slow_deb(elf.id, elf.debug, 4))
+    s = serve([pool]).ready()
+    assert unread(s)
+    missing = s.get(f"/buildid/{new_id('nowhere')}/debuginfo")
+    assert missing.status == 404 and "X-LODE-UNREAD" not in missing.headers and not unread(s)
+
+
+@pytest.mark.slow
+def test_without_time_to_wait_the_miss_is_not_to_be_remembered(serve, elf, pool, tmp_path):
+    s = serve([pool], args=["--unread-wait", "0"]).ready()
+    through = serve([WHERE], args=["--debuginfod-upstream-servers", s.url]).ready()
+    (tmp_path / "slow.deb").write_bytes(slow_deb(elf.id, elf.debug, 16))
+    (tmp_path / "slow.deb").rename(pool / "slow.deb")
+    s.wait(lambda: unread(s), "found")
+    path = f"/buildid/{elf.id}/debuginfo"
+    asked = s.get(path, headers={"User-Agent": "gdb"})
+    assert asked.status == 404 and asked.headers["Cache-Control"] == "no-store" and asked.headers["X-LODE-UNREAD"] == "1"
+    for headers in ({"X-LODE-UNREAD": "retry"}, {"User-Agent": "lode/1"}):
+        asked = s.get(path, headers=headers)
+        assert asked.status == 503 and asked.headers["Retry-After"] and asked.headers["X-LODE-UNREAD"] == "1"
+    # Another server that asks this one, and our client, remember nothing.
+    asked = through.get(path, headers={"User-Agent": "gdb"})
+    assert asked.status == 404 and asked.headers["X-LODE-UNREAD"] == "1", asked.body
+    r = debuginfod_find([LODE, "debuginfod-find"], s, tmp_path / "cache", elf.id)
+    assert r.returncode == 1
+    assert unread(s)
+    s.scanned()
+    assert s.get(path).body == elf.debug
+    through.wait(lambda: through.get(path).status == 200, "asked again")
+    r = debuginfod_find([LODE, "debuginfod-find"], s, tmp_path / "cache", elf.id)
+    assert r.returncode == 0, r.stderr
+
+
+@pytest.mark.slow
+def test_one_client_cannot_have_all_waits(serve, elf, pool):
+    (pool / "slow.deb").write_bytes(slow_deb(elf.id, elf.debug, 6))
+    s = serve([pool], args=["--unread-wait", "1", "--unread-waiters", "1"]).ready()
+    assert unread(s)
+    late = s.get(f"/buildid/{new_id('a')}/debuginfo", headers={"X-LODE-UNREAD": "retry"})
+    if unread(s):
+        assert late.status == 503 and b"still being read" in late.body
+    assert s.get(f"/buildid/{elf.id}/debuginfo").status in (200, 404)
