@@ -77,7 +77,9 @@ struct dwarf_index {
 	uint32_t n_columns, n_rows, n_slots; /* n_slots is a power of 2; 0: there is no index */
 	const uint8_t *ids, *rows, *offsets, *sizes;
 	uint32_t info, abbrev, str_offsets, rnglists; /* columns + 1; 0: none */
-	struct dwarf_index_place *places;             /* sorted by off */
+	/* Offsets in .debug_info.dwo by row, if they have more bits than the index; else NULL. */
+	uint64_t *infos;
+	struct dwarf_index_place *places; /* sorted by off */
 	size_t n_places;
 };
 int dwarf_index_open(struct dwarf_index *x, const struct dwarf *d, struct err *err);
@@ -101,6 +103,8 @@ struct dwarf {
 	bool split, passes; /* passes: it may be closed while its strings are still in use */
 	struct dwarf_index index;
 	struct dwarf *dwp;
+	struct dwarf *own; /* the sections called .dwo of the file itself */
+	struct err own_err;
 	const struct dwarf_split *finder;
 	const char *temp_dir; /* NULL: decompress into memory */
 	bool big;
@@ -114,6 +118,9 @@ struct dwarf {
 	const struct dwarf_section_place *code;
 	size_t n_code;
 };
+
+/* A unit is held in memory whole. */
+int dwarf_unit_fits(uint64_t size, struct err *err);
 
 /* A .dwo or .dwp. */
 int dwarf_open_one_split(const struct elf_image *img, const char *temp_dir, struct dwarf **ret,

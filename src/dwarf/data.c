@@ -72,7 +72,8 @@ static int data_read_whole(struct dwarf_data *s, const struct dwarf *d, struct e
 {
 	size_t size;
 
-	if (elf_section_load(d->img, s->sec, DWARF_PAD, d->img->memory, &s->heap, &size, err) < 0)
+	if (dwarf_section_fits(s->sec, s->size, err) < 0 ||
+	    elf_section_load(d->img, s->sec, DWARF_PAD, d->img->memory, &s->heap, &size, err) < 0)
 		return -1;
 	s->p = s->heap;
 	if (dwarf_is_relocated(d->img, s->sec))

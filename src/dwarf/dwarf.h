@@ -15,7 +15,11 @@
 
 #include "elf/elf.h"
 
-#define DWARF_MAX_SECTION MIB(2048)  /* decompressed, of one section; more is ERR_LIMIT */
+/*
+ * Decompressed, of a section that is held in memory; more is ERR_LIMIT. Units and line tables are read one by one:
+ * each has this limit, but not their sections, unless they are compressed and there is no room for a copy on disk.
+ */
+#define DWARF_MAX_SECTION MIB(2048)
 #define DWARF_MAX_FILES   (8u << 20) /* names of one debug file */
 #define DWARF_MAX_NAME    KIB(64)    /* one name, joined */
 
@@ -81,7 +85,8 @@ bool dwarf_threads(const struct dwarf *d);               /* readers of several t
 
 /*
  * Split DWARF: a skeleton unit has lines and addresses, and the name of a .dwo file that has its functions.
- * The caller finds these files.
+ * They are searched in sections called .dwo of the same file (of clang's -gsplit-dwarf=single, or of a .dwp that was
+ * merged into a debug file), then in the .dwp and .dwo files that the caller finds.
  */
 struct dwarf_split {
 	const struct elf_image *dwp; /* a .dwp, which has many of them, or NULL */
@@ -164,6 +169,8 @@ enum { DWARF_NO_UNIT = 3 }; /* type units and the like: no code in it */
  */
 int dwarf_reader_unit(struct dwarf_reader *r, size_t unit, struct err *err);
 const struct err *dwarf_reader_lines_err(const struct dwarf_reader *r);
+/* No DIE that a function of the unit at hand refers to is at this offset or past it. */
+uint64_t dwarf_reader_dies_end(const struct dwarf_reader *r);
 /* Why the split unit of a skeleton unit could not be read. ERR_NONE: it is at hand, or there is none. */
 const struct err *dwarf_reader_split_err(const struct dwarf_reader *r);
 uint64_t dwarf_reader_split_size(const struct dwarf_reader *r); /* bytes of the split unit at hand; 0: none */

@@ -63,9 +63,14 @@ static uint64_t index_cell(const struct dwarf_index *x, const uint8_t *table, ui
 	return column ? index_u32(x, table, (uint64_t)row * x->n_columns + column - 1) : 0;
 }
 
+static uint64_t index_info(const struct dwarf_index *x, uint32_t row)
+{
+	return x->infos ? x->infos[row] : index_cell(x, x->offsets, row, x->info);
+}
+
 static void index_part(const struct dwarf_index *x, uint32_t row, struct dwarf_part *ret)
 {
-	uint64_t info = index_cell(x, x->offsets, row, x->info);
+	uint64_t info = index_info(x, row);
 
 	*ret = (struct dwarf_part){ .info = info,
 				    .info_end = info + index_cell(x, x->sizes, row, x->info),
@@ -83,6 +88,74 @@ static int index_place_by_off(const void *a, const void *b)
 	return x->row < y->row ? -1 : x->row > y->row;
 }
 
+/* ---- packages of more than 4 GiB ---- */
+
+/*
+ * An index has 32 bits for an offset. If .debug_info.dwo is larger, llvm-dwp writes the lower 32 bits, when it is
+ * told to go on (--continue-on-cu-index-overflow). So a row's unit is the one that starts at such an offset and
+ * has the row's size. Two units rarely agree in both; then the ids in their headers (DWARF 5) decide.
+ */
+#define INDEX_WRAP ((uint64_t)1 << 32)
+
+/* Whether units fill [off, off + size). */
+static bool units_fill(const struct dwarf *d, uint64_t off, uint64_t size)
+{
+	size_t first = dwarf_unit_at(d, off), last = size ? dwarf_unit_at(d, off + size - 1) : SIZE_MAX;
+
+	return first != SIZE_MAX && last != SIZE_MAX && d->units[first].off == off &&
+	       d->units[last].end == off + size;
+}
+
+/* The id of the unit at @off, if it is in its header. */
+static bool unit_id_read(const struct dwarf *d, uint64_t off, struct buf *room, uint64_t *ret)
+{
+	struct dwarf_cu cu = { .file = d, .off = off };
+	struct err ignored = { 0 };
+	const uint8_t *p;
+	size_t size = (size_t)MIN(d->info.size - off, (uint64_t)64);
+
+	if (dwarf_data_chunk(&d->info, off, size, room, &p, &ignored) < 0 ||
+	    dwarf_cu_header(&cu, p, size, &ignored) < 0 || cu.type != DW_UT_split_compile)
+		return false;
+	*ret = cu.dwo_id;
+	return true;
+}
+
+/* The offset of a row's unit; UINT64_MAX: there is none of that size. */
+static uint64_t index_row_find(const struct dwarf_index *x, const struct dwarf *d, uint32_t row, uint64_t id,
+			       struct buf *room)
+{
+	uint64_t off = index_cell(x, x->offsets, row, x->info), size = index_cell(x, x->sizes, row, x->info);
+	uint64_t found = UINT64_MAX, has;
+
+	for (; off < d->info.size; off += INDEX_WRAP) {
+		if (!units_fill(d, off, size))
+			continue;
+		if (found == UINT64_MAX)
+			found = off;
+		else if (unit_id_read(d, off, room, &has) && has == id)
+			return off;
+	}
+	return found;
+}
+
+static void index_unwrap(struct dwarf_index *x, const struct dwarf *d)
+{
+	AUTO(mem_freep) uint64_t *ids = NEW_N(uint64_t, (size_t)x->n_rows + 1);
+	AUTO(mem_freep) uint64_t *infos = NEW_N(uint64_t, (size_t)x->n_rows + 1);
+	AUTO(buf_done) struct buf room = { 0 };
+
+	for (uint32_t i = 0; i < x->n_slots; i++) {
+		uint32_t row = index_u32(x, x->rows, i);
+
+		if (row && row <= x->n_rows)
+			ids[row - 1] = dwarf_get(x->ids + (uint64_t)i * 8, 8, x->big);
+	}
+	for (uint32_t i = 0; i < x->n_rows; i++)
+		infos[i] = index_row_find(x, d, i, ids[i], &room);
+	x->infos = TAKE(infos);
+}
+
 int dwarf_index_open(struct dwarf_index *x, const struct dwarf *d, struct err *err)
 {
 	*x = (struct dwarf_index){ .big = d->big };
@@ -94,15 +167,17 @@ int dwarf_index_open(struct dwarf_index *x, const struct dwarf *d, struct err *e
 		x->n_slots = 0;
 		return err_in(err, ".debug_cu_index");
 	}
+	if (d->info.size > INDEX_WRAP)
+		index_unwrap(x, d);
 	x->places = NEW_N(struct dwarf_index_place, (size_t)x->n_rows + 1);
 	for (uint32_t i = 0; i < x->n_rows; i++) {
-		uint64_t off = index_cell(x, x->offsets, i, x->info);
+		uint64_t off = index_info(x, i), end;
 
-		x->places[i] = (struct dwarf_index_place){ off, off + index_cell(x, x->sizes, i, x->info),
-							   i };
+		if (!add_overflows(off, index_cell(x, x->sizes, i, x->info), &end))
+			x->places[x->n_places++] = (struct dwarf_index_place){ off, end, i };
 	}
-	x->n_places = x->n_rows;
-	qsort(x->places, x->n_places, sizeof(*x->places), index_place_by_off);
+	if (x->n_places)
+		qsort(x->places, x->n_places, sizeof(*x->places), index_place_by_off);
 	return 0;
 }
 
@@ -110,6 +185,7 @@ void dwarf_index_close(struct dwarf_index *x)
 {
 	dwarf_data_close(&x->data);
 	free(x->places);
+	free(x->infos);
 	*x = (struct dwarf_index){ 0 };
 }
 

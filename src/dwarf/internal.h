@@ -31,18 +31,18 @@ struct dwarf_section {
 	struct stream *stream; /* for dwarf_section_next(); its position is after `held` */
 };
 
-/*
- * The section @name (".debug_line") and its decompressed size, which is at most DWARF_MAX_SECTION; NULL and 0:
- * there is none.
- */
+/* The section @name (".debug_line") and its decompressed size; NULL and 0: there is none. */
 int dwarf_section_find(const struct elf_image *img, const char *name, const struct elf_section **ret,
 		       uint64_t *ret_size, struct err *err);
 bool dwarf_is_compressed(const struct elf_section *sec);
 bool dwarf_is_relocated(const struct elf_image *img, const struct elf_section *sec);
 
+/* ERR_LIMIT: more than DWARF_MAX_SECTION. */
+int dwarf_section_fits(const struct elf_section *sec, uint64_t size, struct err *err);
+
 /*
- * @name is ".debug_line" and the like. A missing section is an empty one. ERR_LIMIT: it is larger than
- * DWARF_MAX_SECTION. Damage met while decompressing is ERR_INVALID of the call that meets it.
+ * @name is ".debug_line" and the like. A missing section is an empty one. ERR_LIMIT, also of the calls below: it
+ * has to be held in memory, and is larger than DWARF_MAX_SECTION. Damage met while decompressing is ERR_INVALID of the call that meets it.
  */
 int dwarf_section_open(struct dwarf_section *s, const struct elf_image *img, const char *name,
 		       struct err *err);

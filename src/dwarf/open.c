@@ -124,12 +124,36 @@ static int dwarf_image_open(const struct elf_image *img, bool split, const char 
 	return r;
 }
 
+int dwarf_unit_fits(uint64_t size, struct err *err)
+{
+	return size <= DWARF_MAX_SECTION
+		       ? 0
+		       : err_set(err, ERR_LIMIT, "a unit of %llu bytes, more than the %zu allowed",
+				 (unsigned long long)size, (size_t)DWARF_MAX_SECTION);
+}
+
+/* The split units in the file itself, beside their skeletons. Damage of them is reported for each skeleton. */
+static int own_split_open(struct dwarf *d, struct err *err)
+{
+	const struct elf_section *info = elf_debug_section(d->img, ".debug_info.dwo");
+
+	if (!info || info == d->info.sec ||
+	    dwarf_open_one_split(d->img, d->temp_dir, &d->own, &d->own_err) == 0)
+		return 0;
+	if (d->own_err.kind == ERR_INVALID || d->own_err.kind == ERR_LIMIT)
+		return 0;
+	*err = d->own_err;
+	return -1;
+}
+
 int dwarf_open(const struct elf_image *img, const struct elf_image *alt, const char *temp_dir,
 	       struct dwarf **ret, struct err *err)
 {
 	AUTO(dwarf_closep) struct dwarf *d = NULL;
 	int r = dwarf_image_open(img, false, temp_dir, &d, err);
 
+	if (r == 0)
+		r = own_split_open(d, err);
 	if (r == 0 && alt) {
 		r = dwarf_image_open(alt, false, temp_dir, &d->alt, err);
 		if (r < 0)
@@ -177,6 +201,7 @@ void dwarf_close_code(struct dwarf *d)
 		return;
 	dwarf_close_code(d->alt);
 	dwarf_close_code(d->dwp);
+	dwarf_close_code(d->own);
 	struct dwarf_data *sections[] = { &d->info,   &d->abbrev,   &d->str_offsets, &d->line,
 					  &d->ranges, &d->rnglists, &d->addr };
 
@@ -191,6 +216,7 @@ void dwarf_close(struct dwarf *d)
 	dwarf_close_code(d);
 	dwarf_close(d->alt);
 	dwarf_close(d->dwp);
+	dwarf_close(d->own);
 	dwarf_index_close(&d->index);
 	dwarf_data_close(&d->str);
 	dwarf_data_close(&d->line_str);
@@ -213,7 +239,8 @@ struct budget_hold *dwarf_memory(const struct dwarf *d)
 bool dwarf_threads(const struct dwarf *d)
 {
 	return dwarf_data_threads(&d->info) && dwarf_data_threads(&d->line) &&
-	       (!d->alt || dwarf_threads(d->alt)) && (!d->dwp || dwarf_threads(d->dwp));
+	       (!d->alt || dwarf_threads(d->alt)) && (!d->dwp || dwarf_threads(d->dwp)) &&
+	       (!d->own || dwarf_threads(d->own));
 }
 
 size_t dwarf_n_units(const struct dwarf *d)

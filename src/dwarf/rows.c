@@ -449,7 +449,7 @@ static int line_table_read(struct dwarf_reader *r, struct err *err)
 	place.header_off = cursor_off(&c);
 	/* A table that ends past the section may be good up to there. */
 	place.end = place.header_off + MIN(length, line->size - place.header_off);
-	if (dwarf_reader_spend(r, place.end - off, err) < 0 ||
+	if (dwarf_reader_spend(r, place.end - off, err) < 0 || dwarf_unit_fits(place.end - off, err) < 0 ||
 	    dwarf_data_chunk(line, place.header_off, (size_t)(place.end - place.header_off), &r->line_room,
 			     &p, err) < 0)
 		return -1;

@@ -43,17 +43,24 @@ int dwarf_section_find(const struct elf_image *img, const char *name, const stru
 
 	if (r < 0)
 		return -1;
-	if (size > DWARF_MAX_SECTION)
-		return err_set(err, ERR_LIMIT, "%s: %llu bytes are more than the %zu allowed", name,
-			       (unsigned long long)size, (size_t)DWARF_MAX_SECTION);
 	*ret = r ? NULL : sec;
 	*ret_size = size;
 	return 0;
 }
 
+int dwarf_section_fits(const struct elf_section *sec, uint64_t size, struct err *err)
+{
+	if (size <= DWARF_MAX_SECTION)
+		return 0;
+	return err_set(err, ERR_LIMIT, "%.*s: %llu bytes are more than the %zu allowed in memory",
+		       (int)MIN(sec->name.size, (size_t)64), sec->name.p, (unsigned long long)size,
+		       (size_t)DWARF_MAX_SECTION);
+}
+
 static int section_load(struct dwarf_section *s, bool relocate, struct err *err)
 {
-	if (elf_section_read(s->img, s->sec, DWARF_MAX_SECTION, &s->arena, &s->held, err) < 0)
+	if (dwarf_section_fits(s->sec, s->size, err) < 0 ||
+	    elf_section_read(s->img, s->sec, DWARF_MAX_SECTION, &s->arena, &s->held, err) < 0)
 		return -1;
 	/* The bytes are the arena's, hence ours. */
 	if (relocate &&

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * From a skeleton unit to its split unit (section 3.1.3): in the .dwp if that has it, otherwise in the .dwo
- * file that the skeleton names.
+ * From a skeleton unit to its split unit (section 3.1.3): in the skeleton's own file or in the .dwp if these have
+ * it, otherwise in the .dwo file that the skeleton names.
  *
  * A reader has one .dwo open at a time. Most skeletons have one of their own; those of a program that was
  * compiled as a whole name the same one, in the order of its units. Each file and each unit adds to the
@@ -20,8 +20,9 @@ struct dwarf_dwo {
 	struct elf_image *img;
 	struct dwarf *d;
 	uint64_t key;
-	struct err err; /* why the file of this key could not be opened */
-	size_t next;    /* the unit after the one found last */
+	struct err err;  /* why the file of this key could not be opened */
+	size_t next;     /* the unit after the one found last */
+	size_t own_next; /* the same, in the main file */
 	struct buf room;
 	struct dwarf_hashes seen; /* files and units that have added to the budget */
 	uint64_t seed;            /* of all hashes here: they are compared with earlier ones */
@@ -134,6 +135,8 @@ static int split_unit_enter(struct dwarf_reader *r, struct dwarf_cu *cu, struct 
 	struct dwarf_table *table;
 	const uint8_t *p;
 
+	if (dwarf_unit_fits(cu->end - cu->off, err) < 0)
+		return -1;
 	if (!seen_first(r->dwo, &cu->dwo_id, sizeof(cu->dwo_id), 1)) {
 		if (dwarf_reader_spend(r, size, err) < 0)
 			return -1;
@@ -220,20 +223,48 @@ static int dwo_load(struct dwarf_reader *r, struct str name, struct err *err)
 	return -1;
 }
 
+/* Find the skeleton's unit by the index of @file. 1: it is not in there. */
+static int indexed_find(struct dwarf_reader *r, struct dwarf *file, struct dwarf_cu *ret, struct err *err)
+{
+	struct dwarf_part part;
+	uint32_t steps;
+	bool found = dwarf_index_find(&file->index, r->skeleton.dwo_id, &part, &steps);
+
+	if (dwarf_reader_spend(r, (uint64_t)steps * 4, err) < 0)
+		return -1;
+	return found ? split_unit_find(r, &(struct unit_search){ file, part.info, part.info_end, 0 }, ret,
+				       err)
+		     : 1;
+}
+
 static int dwo_find(struct dwarf_reader *r, struct str name, struct dwarf_cu *ret, struct err *err)
 {
 	struct dwarf_dwo *o = r->dwo;
-	struct dwarf_part part;
-	uint32_t steps;
-	bool found;
+	struct dwarf *own = r->d->own;
+	int rc;
 
-	if (r->d->dwp && r->d->dwp->index.n_slots) {
-		found = dwarf_index_find(&r->d->dwp->index, r->skeleton.dwo_id, &part, &steps);
-		if (dwarf_reader_spend(r, (uint64_t)steps * 4, err) < 0)
+	if (own && own->index.n_slots) {
+		rc = indexed_find(r, own, ret, err);
+		if (rc <= 0)
+			return rc;
+	} else if (own) {
+		/* A unit that was not in it may still be in a file. */
+		if (split_unit_find(r, &(struct unit_search){ own, 0, own->info.size, o->own_next }, ret,
+				    err) == 0) {
+			o->own_next = ret->index + 1;
+			return 0;
+		}
+		if (err->kind != ERR_INVALID)
 			return -1;
-		if (found)
-			return split_unit_find(
-				r, &(struct unit_search){ r->d->dwp, part.info, part.info_end, 0 }, ret, err);
+	}
+	if (r->d->dwp && r->d->dwp->index.n_slots) {
+		rc = indexed_find(r, r->d->dwp, ret, err);
+		if (rc <= 0)
+			return rc;
+	}
+	if (r->d->own_err.kind) {
+		*err = r->d->own_err;
+		return -1;
 	}
 	if (dwo_load(r, name, err) < 0 ||
 	    split_unit_find(r, &(struct unit_search){ o->d, 0, o->d->info.size, o->next }, ret, err) < 0)

@@ -439,7 +439,8 @@ static int unit_enter(struct dwarf_reader *r, size_t unit, uint64_t near, struct
 	r->lines_cu = &r->cu;
 	r->table = NULL;
 	r->n_scopes = 0;
-	if (dwarf_data_chunk(&r->d->info, place->off, size, &r->room, &r->p, err) < 0 ||
+	if (dwarf_unit_fits(size, err) < 0 ||
+	    dwarf_data_chunk(&r->d->info, place->off, size, &r->room, &r->p, err) < 0 ||
 	    dwarf_cu_header(&r->cu, r->p, size, err) < 0)
 		return -1;
 	if (r->cu.type == DW_UT_type || r->cu.type == DW_UT_split_type)
@@ -491,6 +492,11 @@ int dwarf_reader_unit(struct dwarf_reader *r, size_t unit, struct err *err)
 const struct err *dwarf_reader_lines_err(const struct dwarf_reader *r)
 {
 	return &r->lines_err;
+}
+
+uint64_t dwarf_reader_dies_end(const struct dwarf_reader *r)
+{
+	return MAX(r->cu.file->info.size, r->d->alt ? r->d->alt->info.size : 0);
 }
 
 struct buf dwarf_reader_take_room(struct dwarf_reader *r)

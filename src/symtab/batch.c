@@ -42,9 +42,10 @@ void batch_account(struct batch *b)
 	n += (in->by_files.n_slots + b->known.n_slots + b->known_files.n_slots) * sizeof(struct quad_slot);
 	if (w)
 		n += w->room_file_ids * sizeof(*w->file_ids) + w->refs.n_slots * sizeof(*w->refs.slots) +
-		     w->room_names * sizeof(*w->names) + w->room_nodes * sizeof(*w->nodes) +
-		     w->room_entries * sizeof(*w->entries) + w->room_own * sizeof(*w->own) +
-		     w->room_keys * sizeof(*w->keys) + w->room_open * sizeof(*w->open) + w->path.room;
+		     w->far_refs.n_slots * sizeof(*w->far_refs.slots) + w->room_names * sizeof(*w->names) +
+		     w->room_nodes * sizeof(*w->nodes) + w->room_entries * sizeof(*w->entries) +
+		     w->room_own * sizeof(*w->own) + w->room_keys * sizeof(*w->keys) +
+		     w->room_open * sizeof(*w->open) + w->path.room;
 	budget_hold_track(b->memory, &b->held, n);
 }
 
@@ -62,6 +63,7 @@ void batch_end(struct batch *b, struct buf *room)
 		return;
 	free(w->file_ids);
 	id_map_done(&w->refs);
+	quad_map_done(&w->far_refs);
 	free(w->names);
 	free(w->nodes);
 	free(w->entries);
@@ -240,10 +242,9 @@ static int unit_run(struct batch *b, size_t unit, struct err *err)
 	if (r > 0)
 		return 0;
 	w->unit = unit;
-	w->n_file_ids = w->n_names = 0;
 	w->first_range = b->n_ranges;
 	w->first_entry = b->n_entries;
-	id_map_clear(&w->refs);
+	names_begin(b);
 	if (r == 0) {
 		if (dwarf_reader_split_err(b->reader)->kind) {
 			b->flags |= SYMTAB_SPLIT_MISSING;

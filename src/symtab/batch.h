@@ -35,7 +35,10 @@ struct unit_work {
 	size_t unit;
 	uint32_t *file_ids; /* of the unit's files: 0 not looked up, UINT32_MAX none */
 	size_t n_file_ids, room_file_ids;
-	struct id_map refs; /* DIE to the number in `names` + 1; as many as there are names */
+	/* DIE to the number in `names` + 1; as many as there are names. One of the two is used for a unit. */
+	struct id_map refs;
+	struct quad_map far_refs;
+	bool is_far; /* offsets of DIEs have more than 31 bits */
 	struct name_ref *names;
 	size_t n_names, room_names;
 	size_t first_range, first_entry;
@@ -60,6 +63,8 @@ int batch_damage(struct batch *b, const struct err *why, struct err *err);
 
 /* ---- names ---- */
 
+/* Start a unit, which the reader is at. */
+void names_begin(struct batch *b);
 uint32_t batch_file_new(struct batch *b, uint32_t file); /* for batch_file() */
 /* The batch's id of a file of the unit's line table, 0: none. */
 static inline uint32_t batch_file(struct batch *b, uint32_t file)

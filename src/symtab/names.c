@@ -74,6 +74,31 @@ uint32_t batch_file_new(struct batch *b, uint32_t file)
 	return id;
 }
 
+/* Offsets of 31 bits have a smaller map than those of larger sections. */
+#define REFS_END ((uint64_t)1 << 31)
+
+void names_begin(struct batch *b)
+{
+	struct unit_work *w = b->work;
+
+	w->n_file_ids = w->n_names = 0;
+	w->is_far = dwarf_reader_dies_end(b->reader) > REFS_END;
+	id_map_clear(&w->refs);
+	quad_map_done(&w->far_refs);
+}
+
+static uint32_t name_far(struct batch *b, uint64_t die, bool in_alt)
+{
+	struct unit_work *w = b->work;
+	uint32_t *at;
+
+	w->far_refs.seed = b->in.seed; /* of a map that was cleared */
+	at = quad_map_at(&w->far_refs, (struct quad){ { (uint32_t)die, (uint32_t)(die >> 32), in_alt } });
+	if (!*at)
+		*at = (uint32_t)w->n_names + 1;
+	return *at;
+}
+
 uint32_t batch_name(struct batch *b, uint64_t die, bool in_alt)
 {
 	struct unit_work *w = b->work;
@@ -81,9 +106,9 @@ uint32_t batch_name(struct batch *b, uint64_t die, bool in_alt)
 
 	if (die == UINT64_MAX)
 		return 0;
-	/* No section is that large: there is no such DIE, and the look-up reports it. */
-	die = MIN(die, (uint64_t)DWARF_MAX_SECTION - 1);
-	name = id_map_at(&w->refs, (uint32_t)die * 2 + in_alt);
+	/* In a smaller section there is no such DIE, and the look-up reports it. */
+	name = w->is_far ? name_far(b, die, in_alt)
+			 : id_map_at(&w->refs, (uint32_t)MIN(die, REFS_END - 1) * 2 + in_alt);
 	if (name > w->n_names) {
 		VEC_PUSH(w->names, w->n_names, w->room_names) = (struct name_ref){ .die = die,
 										   .in_alt = in_alt };
