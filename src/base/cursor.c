@@ -8,20 +8,7 @@
 
 #undef cursor_err
 
-/* Pointer arithmetic needs an object where p is NULL (an empty view). */
-static const uint8_t nothing[1];
-
-struct cursor cursor_at(struct bytes b, bool big, uint64_t base_off)
-{
-	const uint8_t *p = b.p ? b.p : nothing;
-
-	return (struct cursor){ .p = p, .end = p + b.size, .start = p, .base_off = base_off, .big = big };
-}
-
-struct cursor cursor_of(struct bytes b)
-{
-	return cursor_at(b, false, 0);
-}
+#define ULEB_WHOLE 9u /* groups of 7 bits, all of whose bits fit into 64 */
 
 static void cursor_fail(struct cursor *c)
 {
@@ -64,6 +51,18 @@ uint64_t cursor_uleb_long(struct cursor *c)
 	uint64_t v = 0;
 	unsigned shift = 0;
 
+	/* Nearly all numbers: one check of the bounds is enough for all groups that fit whole into 64 bits. */
+	if (cursor_left(c) > ULEB_WHOLE) {
+		for (const uint8_t *p = c->p; shift < 7 * ULEB_WHOLE; shift += 7) {
+			v |= (uint64_t)(*p & 0x7f) << shift;
+			if (*p++ < 0x80) {
+				c->p = p;
+				return v;
+			}
+		}
+		v = 0;
+		shift = 0;
+	}
 	for (;;) {
 		const uint8_t *p = cursor_take(c, 1);
 		uint64_t bits;
@@ -117,13 +116,6 @@ int64_t cursor_sleb(struct cursor *c)
 			return (int64_t)v;
 		}
 	}
-}
-
-struct bytes cursor_bytes(struct cursor *c, uint64_t n)
-{
-	const uint8_t *p = cursor_take(c, n);
-
-	return p ? (struct bytes){ p, (size_t)n } : (struct bytes){ c->end, 0 };
 }
 
 struct cursor cursor_sub(struct cursor *c, uint64_t n)

@@ -24,8 +24,17 @@ struct cursor {
 	bool failed;
 };
 
-struct cursor cursor_of(struct bytes b); /* little endian, base 0 */
-struct cursor cursor_at(struct bytes b, bool big, uint64_t base_off);
+static inline struct cursor cursor_at(struct bytes b, bool big, uint64_t base_off)
+{
+	/* Pointer arithmetic needs an object where p is NULL (an empty view). */
+	const uint8_t *p = b.p ? b.p : (const uint8_t *)"";
+
+	return (struct cursor){ .p = p, .end = p + b.size, .start = p, .base_off = base_off, .big = big };
+}
+static inline struct cursor cursor_of(struct bytes b) /* little endian, base 0 */
+{
+	return cursor_at(b, false, 0);
+}
 
 static inline bool cursor_ok(const struct cursor *c)
 {
@@ -96,8 +105,13 @@ static inline uint64_t cursor_uleb(struct cursor *c)
 	return cursor_left(c) && *c->p < 0x80 ? *c->p++ : cursor_uleb_long(c);
 }
 int64_t cursor_sleb(struct cursor *c);
-struct bytes cursor_bytes(struct cursor *c, uint64_t n); /* consumes n bytes */
-struct cursor cursor_sub(struct cursor *c, uint64_t n);  /* the same as a cursor; a short one fails both */
+static inline struct bytes cursor_bytes(struct cursor *c, uint64_t n) /* consumes n bytes */
+{
+	const uint8_t *p = cursor_take(c, n);
+
+	return p ? (struct bytes){ p, (size_t)n } : (struct bytes){ c->end, 0 };
+}
+struct cursor cursor_sub(struct cursor *c, uint64_t n); /* the same as a cursor; a short one fails both */
 struct str cursor_cstr(struct cursor *c); /* up to a NUL, which is consumed; without one it fails */
 static inline void cursor_skip(struct cursor *c, uint64_t n)
 {

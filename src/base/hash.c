@@ -73,14 +73,9 @@ static inline uint64_t hash_add_word(uint64_t h, uint64_t v)
 	return rotl(h, 27) * P1 + P4;
 }
 
-/* @p: the @n < STRIPE bytes after the last whole stripe. */
-static uint64_t hash_finish(const uint64_t acc[4], uint64_t seed, uint64_t total, const uint8_t *p, size_t n)
+/* @h: the seed and the lanes; @p: the @n < STRIPE bytes after the last whole stripe. */
+static inline uint64_t hash_rest(uint64_t h, uint64_t total, const uint8_t *p, size_t n)
 {
-	uint64_t h = seed + P5;
-
-	if (total >= STRIPE)
-		for (unsigned i = 0; i < 4; i++)
-			h = hash_add_word(h, acc[i]);
 	h = hash_add_word(h, total);
 	for (; n >= 8; n -= 8, p += 8)
 		h = hash_add_word(h, word_load(p));
@@ -97,16 +92,29 @@ static uint64_t hash_finish(const uint64_t acc[4], uint64_t seed, uint64_t total
 	return h ^ h >> 32;
 }
 
+static uint64_t lanes_fold(const uint64_t acc[4], uint64_t seed)
+{
+	uint64_t h = seed + P5;
+
+	for (unsigned i = 0; i < 4; i++)
+		h = hash_add_word(h, acc[i]);
+	return h;
+}
+
+static uint64_t hash_stripes(const void *p, size_t size, uint64_t seed)
+{
+	uint64_t acc[4];
+	const uint8_t *rest;
+
+	lanes_init(acc, seed);
+	rest = lanes_feed(acc, p, size);
+	return hash_rest(lanes_fold(acc, seed), size, rest, size % STRIPE);
+}
+
+/* Most inputs are short, and have no stripe. */
 uint64_t hash64(const void *p, size_t size, uint64_t seed)
 {
-	uint64_t acc[4] = { 0 };
-	const uint8_t *rest = p;
-
-	if (size >= STRIPE) {
-		lanes_init(acc, seed);
-		rest = lanes_feed(acc, p, size);
-	}
-	return hash_finish(acc, seed, size, rest, size % STRIPE);
+	return size < STRIPE ? hash_rest(seed + P5, size, p, size) : hash_stripes(p, size, seed);
 }
 
 void hash64_init(struct hash64_state *s, uint64_t seed)
@@ -142,5 +150,7 @@ void hash64_feed(struct hash64_state *s, const void *p, size_t size)
 
 uint64_t hash64_end(const struct hash64_state *s)
 {
-	return hash_finish(s->acc, s->seed, s->total, s->tail, s->n_tail);
+	uint64_t h = s->total < STRIPE ? s->seed + P5 : lanes_fold(s->acc, s->seed);
+
+	return hash_rest(h, s->total, s->tail, s->n_tail);
 }

@@ -39,7 +39,6 @@ struct arg {
 
 /* A connection: the transport's part of it, which lives as long as its socket. Its HTTP thread's. */
 struct link {
-	struct slow_conn slow;
 	struct http_head head;
 	bool trust_known, trusted; /* of its other end, which stays the same */
 	/* The query of its request. The list points into it once it was cut into arguments. */
@@ -47,6 +46,7 @@ struct link {
 	bool is_cut;
 	struct arg *args;
 	size_t n_args, room_args;
+	struct slow_conn slow; /* last: a request uses the fields before it, and the first ones of it */
 };
 
 struct daemon {
@@ -85,11 +85,6 @@ __attribute__((format(printf, 2, 0))) static void log_quietly(void *arg, const c
 static struct link *link_of(struct MHD_Connection *c)
 {
 	return MHD_get_connection_info(c, MHD_CONNECTION_INFO_SOCKET_CONTEXT)->socket_context;
-}
-
-static struct slow_conn *slow_of(struct MHD_Connection *c)
-{
-	return &link_of(c)->slow;
 }
 
 static int fd_of(struct MHD_Connection *c)
@@ -171,42 +166,41 @@ static bool is_dropped_body(struct MHD_Connection *c, uint64_t size)
 	return size <= SMALL_BODY && !MHD_lookup_connection_value(c, MHD_HEADER_KIND, "Expect");
 }
 
-static const struct http_head *read_head(struct MHD_Connection *c, const char *url, const char *method,
-					 const char *version)
+static const struct http_head *read_head(struct MHD_Connection *c, struct link *l,
+					 const struct http_request *req, const char *version)
 {
-	struct link *l = link_of(c);
-
-	mhd_read_head(c, &(struct mhd_line){ method, url, version }, &l->head);
+	mhd_read_head(c, &(struct mhd_line){ req->method, req->url, version }, &l->head);
 	if (l->query.size && memchr(l->query.p, ' ', l->query.size))
 		l->head.wrong = "a target has no blanks";
 	return &l->head;
 }
 
-static enum MHD_Result answer_now(struct http_receiver *to, const struct http_request *req, void **con_cls)
+static enum MHD_Result answer_now(struct http_receiver *to, const struct http_request *req, struct link *l,
+				  void **con_cls)
 {
 	void *ctx = *con_cls == &no_ctx ? NULL : *con_cls;
 	enum http_result result;
 
-	slow_asked(slow_of((struct MHD_Connection *)req->conn));
+	slow_asked(&l->slow);
 	result = to->request(to->arg, req, &ctx);
 	*con_cls = ctx ? ctx : &no_ctx;
 	return result == HTTP_CUT ? MHD_NO : MHD_YES;
 }
 
 /* true: the body is to be read. */
-static bool begin_body(struct http *h, const struct http_request *req, void **con_cls)
+static bool begin_body(struct http *h, const struct http_request *req, struct link *l, void **con_cls)
 {
 	struct MHD_Connection *c = (struct MHD_Connection *)req->conn;
 	uint64_t size = body_size(c);
 	void *ctx = NULL;
 	bool wanted;
 
-	slow_asked(slow_of(c));
+	slow_asked(&l->slow);
 	wanted = h->receiver.begin(h->receiver.arg, req, &ctx);
 	*con_cls = ctx ? ctx : &no_ctx;
 	if (!wanted && (!ctx || !is_dropped_body(c, size)))
 		return false;
-	slow_body(h->slow, slow_of(c), size, !wanted);
+	slow_body(h->slow, &l->slow, size, !wanted);
 	return true;
 }
 
@@ -214,7 +208,7 @@ static size_t take_chunk(struct http *h, const struct http_request *req, void *c
 {
 	size_t taken = ctx ? h->receiver.body(h->receiver.arg, req, ctx, chunk) : chunk.size;
 
-	slow_fed(h->slow, slow_of((struct MHD_Connection *)req->conn), taken, taken == chunk.size);
+	slow_fed(h->slow, &link_of((struct MHD_Connection *)req->conn)->slow, taken, taken == chunk.size);
 	return taken;
 }
 
@@ -230,41 +224,43 @@ static enum MHD_Result mhd_on_request(void *arg, struct MHD_Connection *c, const
 	struct http *h = ((struct daemon *)arg)->http;
 	struct http_receiver *to = &h->receiver;
 	struct http_request req = { (struct http_conn *)c, method, url };
+	struct link *l = link_of(c);
 	bool first = !*con_cls;
 	void *ctx = first || *con_cls == &no_ctx ? NULL : *con_cls;
 
 	if (first) {
-		const struct http_head *head = read_head(c, url, method, version);
+		const struct http_head *head = read_head(c, l, &req, version);
 
 		*con_cls = &no_ctx;
 		/* A reply in this call closes the connection: the bytes after such a head may be anything. */
 		if (head->wrong)
-			return answer_now(to, &req, con_cls);
-		if (strcmp(method, "GET") == 0 || strcmp(method, "HEAD") == 0) {
+			return answer_now(to, &req, l, con_cls);
+		if (head->get) {
 			if (head->has_length)
-				slow_body(h->slow, slow_of(c), body_size(c), true);
+				slow_body(h->slow, &l->slow, body_size(c), true);
 			return MHD_YES;
 		}
-		return begin_body(h, &req, con_cls) ? MHD_YES : answer_now(to, &req, con_cls);
+		return begin_body(h, &req, l, con_cls) ? MHD_YES : answer_now(to, &req, l, con_cls);
 	}
 	if (*upload_size) {
 		*upload_size -= take_chunk(h, &req, ctx, bytes_of(upload, *upload_size));
 		return MHD_YES;
 	}
-	return answer_now(to, &req, con_cls);
+	return answer_now(to, &req, l, con_cls);
 }
 
 static void mhd_on_completed(void *arg, struct MHD_Connection *c, void **con_cls,
 			     enum MHD_RequestTerminationCode why)
 {
 	struct daemon *d = arg;
+	struct link *l = link_of(c);
 
 	if (*con_cls && *con_cls != &no_ctx)
 		d->http->receiver.done(d->http->receiver.arg, (struct http_conn *)c, *con_cls,
 				       why == MHD_REQUEST_TERMINATED_COMPLETED_OK);
 	*con_cls = NULL;
-	query_drop(link_of(c));
-	slow_answered(slow_of(c));
+	query_drop(l);
+	slow_answered(&l->slow);
 }
 
 /* The limit is for all daemons together; that of libmicrohttpd is for one daemon. */

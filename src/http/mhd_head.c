@@ -170,15 +170,13 @@ static bool parses_in_place(void)
 	return known > 0;
 }
 
-static const char *judge_framing(const struct head_reader *r, const struct mhd_line *line)
+static const char *judge_framing(const struct head_reader *r)
 {
-	bool is_get = strcmp(line->method, "GET") == 0 || strcmp(line->method, "HEAD") == 0;
-
 	if (r->n_host > 1 || (!r->n_host && !r->head->old))
 		return WRONG_HOST;
 	if (r->n_length + r->n_coding > 1 || (r->n_coding && (!r->is_chunked || r->head->old)))
 		return WRONG_LENGTH;
-	return is_get && (r->n_coding || (r->n_length && r->is_large)) ? WRONG_BODY : NULL;
+	return r->head->get && (r->n_coding || (r->n_length && r->is_large)) ? WRONG_BODY : NULL;
 }
 
 void mhd_read_head(struct MHD_Connection *c, const struct mhd_line *line, struct http_head *ret)
@@ -187,7 +185,9 @@ void mhd_read_head(struct MHD_Connection *c, const struct mhd_line *line, struct
 	const char *end = NULL;
 	bool in_place = parses_in_place();
 
-	*ret = (struct http_head){ .old = strcmp(line->version, "HTTP/1.0") == 0 };
+	*ret = (struct http_head){ .old = strcmp(line->version, "HTTP/1.0") == 0,
+				   .get = strcmp(line->method, "GET") == 0 ||
+					  strcmp(line->method, "HEAD") == 0 };
 	if (in_place) {
 		end = line->method +
 		      MHD_get_connection_info(c, MHD_CONNECTION_INFO_REQUEST_HEADER_SIZE)->header_size;
@@ -202,5 +202,5 @@ void mhd_read_head(struct MHD_Connection *c, const struct mhd_line *line, struct
 	if (!ret->wrong && in_place && r.next + LINE_END != end)
 		ret->wrong = WRONG_LINES;
 	if (!ret->wrong)
-		ret->wrong = judge_framing(&r, line);
+		ret->wrong = judge_framing(&r);
 }

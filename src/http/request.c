@@ -360,7 +360,7 @@ static enum http_result open_get(struct http_service *sv, const struct http_requ
 	opening_init(&o, sv, hr);
 	status = head_judge(&o, &text);
 	if (status) {
-		http_match(sv->opts.routes, sv->opts.server, hr->method, str_of(hr->url), o.room, &o.m);
+		http_match(&sv->routes, sv->opts.server, hr->method, str_of(hr->url), o.room, &o.m);
 		counters_begin(sv->counters, opening_type(&o));
 		return send_refusal(&o, status, text);
 	}
@@ -372,7 +372,7 @@ static enum http_result open_get(struct http_service *sv, const struct http_requ
 		*ctx = request_of_sent(&o, &hot);
 		return hot.outcome;
 	}
-	http_match(sv->opts.routes, sv->opts.server, hr->method, str_of(hr->url), o.room, &o.m);
+	http_match(&sv->routes, sv->opts.server, hr->method, str_of(hr->url), o.room, &o.m);
 	counters_begin(sv->counters, opening_type(&o));
 	status = opening_judge(&o, &text);
 	if (status)
@@ -402,7 +402,7 @@ static bool receive_begin(void *arg, const struct http_request *hr, void **ctx)
 	bool preflight;
 
 	opening_init(&o, sv, hr);
-	http_match(sv->opts.routes, sv->opts.server, hr->method, str_of(hr->url), o.room, &o.m);
+	http_match(&sv->routes, sv->opts.server, hr->method, str_of(hr->url), o.room, &o.m);
 	counters_begin(sv->counters, opening_type(&o));
 	/* A browser sends it without the token of the request that will follow. */
 	preflight = sv->opts.cors && !o.limited && o.m.allow && strcmp(hr->method, "OPTIONS") == 0;

@@ -112,6 +112,7 @@ struct wait_list {
 
 struct http_service {
 	struct http_service_options opts;
+	struct http_routes routes; /* opts.routes */
 	struct wait_list wait;
 	struct limit *limit;       /* NULL: none */
 	struct access_log *access; /* NULL: none */

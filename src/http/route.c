@@ -5,6 +5,7 @@
  */
 #include "http/route.h"
 
+#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
@@ -97,9 +98,6 @@ static bool pattern_match(const struct http_route *r, struct str path, struct st
 	const char *p = r->pattern;
 	unsigned n = 0;
 
-	/* Most rows differ from the path in the first character. */
-	if (path.size > 1 && path.p[1] != '/' && p[1] != '{' && p[1] != path.p[1])
-		return false;
 	while (*p) {
 		struct str want, got;
 
@@ -129,15 +127,64 @@ static bool pattern_match(const struct http_route *r, struct str path, struct st
 	return !path.size;
 }
 
+void http_routes_init(struct http_routes *t, const struct http_route *rows)
+{
+	*t = (struct http_routes){ .rows = rows };
+	for (unsigned i = 0; rows[i].pattern; i++) {
+		unsigned char first = (unsigned char)rows[i].pattern[1];
+		uint64_t bit = UINT64_C(1) << i % 64;
+
+		if (i == HTTP_ROUTES_MAX || first >= ARRAY_SIZE(t->by_first))
+			abort();
+		t->all[i / 64] |= bit;
+		if (first != '{')
+			t->by_first[first][i / 64] |= bit;
+		for (unsigned c = 0; first == '{' && c < ARRAY_SIZE(t->by_first); c++)
+			t->by_first[c][i / 64] |= bit;
+	}
+}
+
+/* A row that none of the bits stands for cannot have @path. */
+static const uint64_t *rows_for(const struct http_routes *t, struct str path)
+{
+	unsigned char first = path.size > 1 ? (unsigned char)path.p[1] : '/';
+
+	/* More slashes may follow the first one. */
+	return first == '/' || first >= ARRAY_SIZE(t->by_first) ? t->all : t->by_first[first];
+}
+
 static bool route_exists(const struct http_route *r, const struct server *s)
 {
 	return !s || !r->handler->exists || r->handler->exists(s);
 }
 
-void http_match(const struct http_route *table, const struct server *s, const char *method, struct str target,
-		char *room, struct http_match *ret)
+/* true: no later row can be a better one. */
+static bool row_match(const struct http_route *r, const struct server *s, unsigned wanted,
+		      struct http_match *ret)
 {
 	struct str parts[HTTP_PARTS_MAX] = { { 0 } };
+
+	/* The row for all other paths of this form stands after those of the paths. */
+	if (!r->method && ret->allow)
+		return true;
+	if (!pattern_match(r, ret->path, parts) || !route_exists(r, s))
+		return false;
+	ret->allow |= r->method;
+	ret->status = 405;
+	if (!ret->route)
+		ret->route = r;
+	if (r->method && !(r->method & wanted))
+		return false;
+	ret->route = r;
+	ret->status = 0;
+	memcpy(ret->parts, parts, sizeof(parts));
+	return true;
+}
+
+void http_match(const struct http_routes *table, const struct server *s, const char *method,
+		struct str target, char *room, struct http_match *ret)
+{
+	const uint64_t *bits;
 	unsigned wanted = 0;
 
 	*ret = (struct http_match){ 0 };
@@ -148,23 +195,11 @@ void http_match(const struct http_route *table, const struct server *s, const ch
 		if (strcmp(method, methods[i].name) == 0)
 			wanted = methods[i].method;
 	ret->status = 404;
-	for (const struct http_route *r = table; r->pattern; r++) {
-		/* The row for all other paths of this form stands after those of the paths. */
-		if (!r->method && ret->allow)
-			break;
-		if (!pattern_match(r, ret->path, parts) || !route_exists(r, s))
-			continue;
-		ret->allow |= r->method;
-		ret->status = 405;
-		if (!ret->route)
-			ret->route = r;
-		if (r->method && !(r->method & wanted))
-			continue;
-		ret->route = r;
-		ret->status = 0;
-		memcpy(ret->parts, parts, sizeof(parts));
-		return;
-	}
+	bits = rows_for(table, ret->path);
+	for (unsigned i = 0; i < HTTP_ROUTES_MAX; i += 64)
+		for (uint64_t left = bits[i / 64]; left; left &= left - 1)
+			if (row_match(&table->rows[i + (unsigned)__builtin_ctzll(left)], s, wanted, ret))
+				return;
 }
 
 void http_methods_print(unsigned allowed, bool options, struct buf *out)

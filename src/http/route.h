@@ -127,13 +127,23 @@ struct http_match {
 	struct str parts[HTTP_PARTS_MAX]; /* of each {…} of the pattern */
 };
 
+#define HTTP_ROUTES_MAX 128u
+
+/* A table of rows, and which of them can have a path, by the first character of its first segment. */
+struct http_routes {
+	const struct http_route *rows;
+	uint64_t all[HTTP_ROUTES_MAX / 64]; /* bit i: row i */
+	uint64_t by_first[128][HTTP_ROUTES_MAX / 64];
+};
+
+/* @rows ends with a row without a pattern, and stays; it has at most HTTP_ROUTES_MAX rows. */
+void http_routes_init(struct http_routes *t, const struct http_route *rows);
 /*
- * Decode @target and find its row in @table, which ends with a row without a pattern. Views in @ret point into
- * @room, which has HTTP_TARGET_MAX + 1 bytes. A scheme and an authority before the path are skipped.
+ * Decode @target and find its row in @table. Views in @ret point into @room, which has HTTP_TARGET_MAX + 1 bytes. A scheme and an authority before the path are skipped.
  * @s: for exists(); NULL: all rows are there.
  */
-void http_match(const struct http_route *table, const struct server *s, const char *method, struct str target,
-		char *room, struct http_match *ret);
+void http_match(const struct http_routes *table, const struct server *s, const char *method,
+		struct str target, char *room, struct http_match *ret);
 /* "GET, HEAD, PUT"; with @options, OPTIONS too. */
 void http_methods_print(unsigned methods, bool options, struct buf *out);
 

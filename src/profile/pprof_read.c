@@ -10,7 +10,10 @@
 
 #include <stdlib.h>
 
-#define SEEN_SLOTS (1u << 14) /* recent stacks */
+/* Recent stacks: as many slots as the message can have samples, within these limits. */
+#define SEEN_MIN    (1u << 6)
+#define SEEN_MAX    (1u << 14)
+#define SAMPLE_SIZE 32u /* bytes of a usual sample */
 
 /* Call fn() for each message of a field in a part. */
 static int each_field(struct pprof_reader *r, struct part part, uint32_t number, const char *what,
@@ -67,7 +70,7 @@ static uint32_t stack_of(struct pprof_reader *r)
 /* Most stacks repeat, so recent ones are compared as bytes. */
 static int packed_stack(struct pprof_reader *r, struct bytes b, uint32_t *ret, struct err *err)
 {
-	struct seen *s = &r->seen[hash64(b.p, b.size, 0) & (SEEN_SLOTS - 1)];
+	struct seen *s = &r->seen[hash64(b.p, b.size, 0) & r->seen_mask];
 
 	if (s->size == b.size && s->stack && memcmp(r->in.p + s->off, b.p, b.size) == 0) {
 		*ret = s->stack;
@@ -189,12 +192,16 @@ static int read_plain(struct bytes in, const struct profile_limits *limits, stru
 		      struct err *err)
 {
 	struct pprof_reader r = { .p = profile_new(limits), .in = in };
+	uint32_t n_seen = SEEN_MIN;
 	int done;
 
 	r.mappings.what = "mapping";
 	r.functions.what = "function";
 	r.locations.what = "location";
-	r.seen = mem_zalloc(SEEN_SLOTS * sizeof(*r.seen));
+	while (n_seen < SEEN_MAX && n_seen < in.size / SAMPLE_SIZE)
+		n_seen *= 2;
+	r.seen = mem_zalloc(n_seen * sizeof(*r.seen));
+	r.seen_mask = n_seen - 1;
 	done = read_message(&r, err);
 	pprof_ids_done(&r, &r.mappings);
 	pprof_ids_done(&r, &r.functions);

@@ -40,6 +40,7 @@ struct pprof_reader {
 	struct seen {
 		uint32_t off, size, stack;
 	} * seen;
+	uint32_t seen_mask;
 	uint32_t string_max; /* the largest string index that was used */
 };
 

@@ -269,6 +269,8 @@ static void check_get(const struct http_match *got, const struct model *m)
 	}
 }
 
+static struct http_routes routes;
+
 /* The answers for all methods of one path agree. */
 static void check_methods(struct str target, const struct http_match *got, const char *method)
 {
@@ -281,7 +283,7 @@ static void check_methods(struct str target, const struct http_match *got, const
 	FUZZ_CHECK((got->status == 405) == (got->status && got->allow));
 	FUZZ_CHECK(got->status || got->route);
 	for (unsigned i = 0; i < ARRAY_SIZE(names); i++) {
-		http_match(server_routes, NULL, names[i], target, room, &m);
+		http_match(&routes, NULL, names[i], target, room, &m);
 		if (got->status == 400 || got->status == 404 || got->status == 414)
 			FUZZ_CHECK(m.status == got->status && !m.route);
 		else if (got->status == 405)
@@ -292,7 +294,7 @@ static void check_methods(struct str target, const struct http_match *got, const
 			FUZZ_CHECK((m.status == 0 || m.status == 405) && m.allow);
 		FUZZ_CHECK(!m.route || !m.route->method || m.status || m.route->method == 1u << i);
 	}
-	http_match(server_routes, NULL, method, target, room, &m);
+	http_match(&routes, NULL, method, target, room, &m);
 	FUZZ_CHECK(m.status == got->status && m.route == got->route && m.allow == got->allow);
 }
 
@@ -307,7 +309,7 @@ static void check_escaped(struct str decoded, const struct http_match *want)
 		return;
 	for (size_t i = 0; i < decoded.size; i++)
 		buf_printf(&b, i % 2 ? "%%%02x" : "%%%02X", (uint8_t)decoded.p[i]);
-	http_match(server_routes, NULL, "GET", buf_str(&b), room, &got);
+	http_match(&routes, NULL, "GET", buf_str(&b), room, &got);
 	FUZZ_CHECK(got.status == want->status && got.route == want->route);
 	for (unsigned i = 0; i < HTTP_PARTS_MAX; i++)
 		FUZZ_CHECK(str_eq(got.parts[i], want->parts[i]));
@@ -321,19 +323,21 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	struct http_match got;
 	struct model m;
 
+	if (!routes.rows)
+		http_routes_init(&routes, server_routes);
 	if (size && memchr(data, ' ', MIN(size, sizeof(name) - 1)))
 		method = str_cut(&target, ' ');
 	memcpy(name, method.p, method.size);
 	name[method.size] = '\0';
 	if (!target.p)
 		target = STR("");
-	http_match(server_routes, NULL, name, target, room, &got);
+	http_match(&routes, NULL, name, target, room, &got);
 	if (target.size > HTTP_TARGET_MAX) {
 		FUZZ_CHECK(got.status == 414 && !got.route);
 	} else {
 		check_methods(target, &got, name);
 		model_route((const uint8_t *)target.p, target.size, model_room, &m);
-		http_match(server_routes, NULL, "GET", target, room, &got);
+		http_match(&routes, NULL, "GET", target, room, &got);
 		check_get(&got, &m);
 		if (target.size && target.p[0] == '/' &&
 		    model_unescape((const uint8_t *)target.p, target.size, model_room))

@@ -32,9 +32,12 @@ static char path_space[HTTP_TARGET_MAX + 1];
 
 static struct http_match match(const char *method, const char *target)
 {
+	static struct http_routes routes;
 	struct http_match m;
 
-	http_match(table, (const struct server *)&hidden, method, str_of(target), path_space, &m);
+	if (!routes.rows)
+		http_routes_init(&routes, table);
+	http_match(&routes, (const struct server *)&hidden, method, str_of(target), path_space, &m);
 	return m;
 }
 

@@ -17,9 +17,12 @@ static char path_space[HTTP_TARGET_MAX + 1];
 
 static struct http_match match(const char *method, const char *target)
 {
+	static struct http_routes routes;
 	struct http_match m;
 
-	http_match(server_routes, NULL, method, str_of(target), path_space, &m);
+	if (!routes.rows)
+		http_routes_init(&routes, server_routes);
+	http_match(&routes, NULL, method, str_of(target), path_space, &m);
 	return m;
 }
 
