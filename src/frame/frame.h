@@ -11,6 +11,8 @@
 #include "elf/elf.h"
 #include "symtab/symtab.h"
 
+struct frame_layout;
+
 /* ---- reasons ---- */
 
 /* Why an address has no frames, or not all of them. Names and texts are part of the protocol. */
@@ -31,12 +33,31 @@ enum frame_reason {
 	FRAME_SPLIT_MISSING, /* with frames: inlined calls are in a .dwo file that is not here */
 	FRAME_PENDING,       /* the table is being made, or a scan may still find its file: ask again */
 	FRAME_BUSY,          /* too many tables wait to be made: ask again */
+	FRAME_NO_DEBUG_INFO, /* in no symbol, where there was nothing but symbols to look in */
 	FRAME_N_REASONS
 };
 const char *frame_reason_name(enum frame_reason r); /* "no-build-id" */
 const char *frame_reason_text(enum frame_reason r); /* a sentence without full stop */
-/* A remedy, likewise; "": nothing is wrong. */
+/* A remedy, likewise; "": nothing is wrong. frame_advice() has a better one, by circumstances. */
 const char *frame_reason_help(enum frame_reason r);
+/* Of an address in no function of a table: FRAME_OUTSIDE, or FRAME_NO_DEBUG_INFO if it could be in one. */
+enum frame_reason frame_reason_outside(const struct symtab_info *info, const struct frame_layout *l,
+				       uint64_t vaddr);
+
+/* The circumstances of a reason, as far as they are known. Empty texts are not known. */
+struct frame_case {
+	enum frame_reason reason;
+	bool at_server;     /* else a command on this machine */
+	bool asks_nobody;   /* no server was asked: none is configured, or only this machine was searched */
+	struct str asked;   /* servers that were asked, separated by blanks */
+	struct str server;  /* a debuginfod server that may have it */
+	struct str package; /* the package with the debug information */
+	struct str install; /* commands that install it here */
+	struct str file;    /* the path of the file */
+	struct str hex;     /* its build ID */
+};
+/* Append what to do about it: a sentence without full stop; nothing for FRAME_FOUND. */
+void frame_advice(const struct frame_case *c, struct buf *out);
 /* Asking again soon may help. */
 bool frame_reason_passes(enum frame_reason r);
 #define FRAME_RETRY_MS 1000 /* after that time */

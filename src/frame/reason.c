@@ -40,7 +40,9 @@ static const struct {
 			      false,
 			      "push the program itself beside its debug file: lode push FILE --to URL" },
 	[FRAME_OUTSIDE] = { "outside", "the address is outside of every function", false,
-			    "none: its debug information has no function there" },
+			    "none: its debug information has no function there; check the address: it must "
+			    "be "
+			    "one of the ELF file, as nm and objdump print them" },
 	[FRAME_ALT_MISSING] = { "alt-missing", "some names are in a supplementary file that is not here",
 				false,
 				"push the supplementary (dwz) file, or put its package into a scanned "
@@ -52,6 +54,14 @@ static const struct {
 			    "its table is being built, or a scan may still find its file: "
 			    "ask again",
 			    true, "wait" },
+	[FRAME_NO_DEBUG_INFO] = { "no-debug-info",
+				  "no symbol is at this address, and the debug information of its file is "
+				  "missing",
+				  false,
+				  "push the debug file: lode push FILE --to URL; or put its package "
+				  "(Debian: -dbgsym, Fedora: -debuginfo) into a scanned folder; or name "
+				  "upstream "
+				  "servers: --debuginfod-upstream-servers URL" },
 	[FRAME_BUSY] = { "busy", "too many tables are being built: ask again", true, "wait" },
 };
 
@@ -73,4 +83,13 @@ bool frame_reason_passes(enum frame_reason r)
 const char *frame_reason_help(enum frame_reason r)
 {
 	return reasons[r].help;
+}
+
+enum frame_reason frame_reason_outside(const struct symtab_info *info, const struct frame_layout *l,
+				       uint64_t vaddr)
+{
+	if (info->flags & (SYMTAB_HAS_DWARF | SYMTAB_HAS_GO))
+		return FRAME_OUTSIDE;
+	/* In no code: debug information would not help. */
+	return l && l->n_segments && !frame_layout_has_code(l, vaddr) ? FRAME_OUTSIDE : FRAME_NO_DEBUG_INFO;
 }

@@ -177,7 +177,8 @@ void naming_try_start(struct naming *n, const struct profilestore_binary *b)
 static bool is_of_address(enum frame_reason reason)
 {
 	return reason == FRAME_FOUND || reason == FRAME_NO_MAPPING || reason == FRAME_NO_LAYOUT ||
-	       reason == FRAME_OUTSIDE || reason == FRAME_ALT_MISSING || reason == FRAME_SPLIT_MISSING;
+	       reason == FRAME_OUTSIDE || reason == FRAME_NO_DEBUG_INFO || reason == FRAME_ALT_MISSING ||
+	       reason == FRAME_SPLIT_MISSING;
 }
 
 /*
@@ -314,8 +315,8 @@ static void put_named(struct naming_attempt *t, const struct tables_module *m)
 	o.reason = t->unnamed;
 	o.origin = str_of(m->origin);
 	/* Locations that were looked up before had a reason. */
-	if (!o.reason &&
-	    (t->reason == FRAME_OUTSIDE || t->reason == FRAME_NO_LAYOUT || t->reason == FRAME_NO_MAPPING))
+	if (!o.reason && (t->reason == FRAME_OUTSIDE || t->reason == FRAME_NO_DEBUG_INFO ||
+			  t->reason == FRAME_NO_LAYOUT || t->reason == FRAME_NO_MAPPING))
 		o.reason = t->reason;
 	if (t->by_path)
 		o.why = STR("it came without a build ID, and is taken to be the only file of that path that "

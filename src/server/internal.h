@@ -59,6 +59,18 @@ const char *server_bad_build_id(struct str id);
 /* For texts that must not say where files are: absolute paths in it become base names. Ends in a NUL. */
 struct str server_hide_paths(struct arena *a, struct str text);
 
+/* ---- advice.c ---- */
+
+struct server_case {
+	enum frame_reason reason;
+	struct str file;    /* the path of the file, as a profile has it; empty: not known */
+	struct str package; /* the package with the file itself, a .deb or .rpm; empty: not known */
+};
+/* The package of an origin, without its folder; empty: it is a file on disk. */
+struct str server_origin_package(struct str origin);
+/* Append what to do about it: see frame_advice(). */
+void server_advice(const struct server *s, const struct server_case *c, struct buf *out);
+
 /* ---- server.c ---- */
 
 struct server {

@@ -111,7 +111,10 @@ void tables_find(struct tables_request *req, const struct tables_query *q, struc
 		atomic_store(&e->spoiled, true);
 		ret->reason = FRAME_DAMAGED;
 	} else if (r == SYMTAB_NONE) {
-		ret->reason = FRAME_OUTSIDE;
+		const struct tables_entry *l = req->per_id > 1 ? req->waiters[req->n + q->module].entry
+							       : NULL;
+
+		ret->reason = frame_reason_outside(info, l ? l->layout : NULL, addr);
 	} else {
 		ret->frames = &req->frames;
 		ret->reason = frames_quality(info, &req->frames);

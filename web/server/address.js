@@ -19,6 +19,8 @@ const words = {
 	"not-elf": "The file with this build ID is not an ELF file.",
 	"damaged": "The file is here, but cannot be read.",
 	"no-symbols": "The file has neither debug information nor symbols.",
+	"no-debug-info": "No symbol is at this address, and the debug information of the file is missing.",
+	"no-layout": "The program headers that would translate the address are not known.",
 	"outside": "The address is outside of any function. It must be an address of the ELF file, as nm and objdump print them.",
 	"busy": "The server is building too many symbol tables. Try again later.",
 };
@@ -77,6 +79,11 @@ function chain(id, answer, signal) {
 		placeOf(frame), frame.file && frame.line ? sourceOf(id, frame, known, signal, i === 0) : null)));
 }
 
+const sentence = (text) => visible(text.charAt(0).toUpperCase() + text.slice(1));
+
+// The help is about the file; an address outside of all its functions needs another address.
+const helps = (status, module) => module.help && status !== "outside";
+
 function show(box, id, addr, reply, signal) {
 	const answer = reply.addresses[0], module = reply.modules[0];
 	const command = `curl -s ${shellWord(`${base()}buildid/${id}/symbolize?addr=${addr}`)}`;
@@ -86,7 +93,8 @@ function show(box, id, addr, reply, signal) {
 	if (answer.frames)
 		box.replaceChildren(...notes, chain(id, answer, signal), el("p", { class: "dim" }, el("code", {}, command), " ", copyButton(command, "the curl command")));
 	else
-		box.replaceChildren(el("div", { class: "note" }, el("p", {}, words[answer.status] ?? visible(module.why ?? answer.status))));
+		box.replaceChildren(el("div", { class: "note" }, el("p", {}, words[answer.status] ?? visible(module.why ?? answer.status)),
+			helps(answer.status, module) ? el("p", { class: "help" }, sentence(module.help)) : null));
 }
 
 // Look up an address and show the result, or the reason for none, in @box.

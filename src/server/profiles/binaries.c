@@ -40,6 +40,17 @@ static struct str text_shown(struct api *a, struct str text)
 	return a->req->s->opts.hide_archive ? server_hide_paths(a->arena, text) : text;
 }
 
+/* By its path and its package, so that it can name what is missing. */
+static void put_help(struct api *a, const struct profilestore_binary *b, enum frame_reason reason)
+{
+	const struct server_case c = { reason, b->file, server_origin_package(b->origin) };
+	AUTO(buf_done) struct buf help = { 0 };
+
+	if (reason != FRAME_FOUND)
+		server_advice(a->req->s, &c, &help);
+	json_put_str(&a->json, "help", buf_str(&help));
+}
+
 static void write_binary(struct api *a, const struct profilestore_binary *b)
 {
 	bool is_reason = b->reason && b->reason < FRAME_N_REASONS && b->n_named < b->n_locations;
@@ -58,7 +69,7 @@ static void write_binary(struct api *a, const struct profilestore_binary *b)
 	json_put_str(w, "reason", is_reason ? str_of(frame_reason_name(reason)) : STR(""));
 	json_put_str(w, "text", is_reason ? str_of(frame_reason_text(reason)) : STR(""));
 	json_put_str(w, "why", text_shown(a, why));
-	json_put_str(w, "help", is_reason ? str_of(frame_reason_help(reason)) : STR(""));
+	put_help(a, b, reason);
 	json_put_str(w, "origin", text_shown(a, b->origin));
 	json_put_int(w, "tries", b->n_tries);
 	json_put_int(w, "last_try", b->last_try_ms);

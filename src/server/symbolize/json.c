@@ -378,6 +378,22 @@ static void json_answer(void *arg, size_t i, const struct tables_answer *ans)
 	ask_part_end(a, i);
 }
 
+/* What to do if there is no table, or one with symbols only. */
+static void put_module_help(struct ask *a, const struct tables_module *m, struct json_writer *w)
+{
+	struct server_case c = { .reason = m->reason };
+	AUTO(buf_done) struct buf help = { 0 };
+
+	if (m->info && !(m->info->flags & (SYMTAB_HAS_DWARF | SYMTAB_HAS_GO)))
+		c.reason = FRAME_NO_DEBUG_INFO;
+	if (c.reason == FRAME_FOUND)
+		return;
+	if (m->origin)
+		c.package = server_origin_package(str_of(m->origin));
+	server_advice(a->req->s, &c, &help);
+	json_put_str(w, "help", buf_str(&help));
+}
+
 static void ask_put_module(struct ask *a, size_t i, struct json_writer *w)
 {
 	static const struct {
@@ -403,6 +419,7 @@ static void ask_put_module(struct ask *a, size_t i, struct json_writer *w)
 		else
 			json_put_text(w, "why", reason);
 	}
+	put_module_help(a, &m, w);
 	if (m.info) {
 		json_open_array(w, "has");
 		for (size_t k = 0; k < ARRAY_SIZE(flags); k++)

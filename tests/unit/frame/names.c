@@ -67,6 +67,71 @@ static void every_reason_has_a_name_and_a_text(void **state)
 	}
 }
 
+static void assert_advice(const struct frame_case *c, const char *want)
+{
+	AUTO(buf_done) struct buf b = { 0 };
+
+	frame_advice(c, &b);
+	assert_string_equal(buf_cstr(&b), want);
+}
+
+static void advice_names_servers_and_packages(void **state)
+{
+	struct frame_case c = { .reason = FRAME_NO_DEBUG_INFO,
+				.asks_nobody = true,
+				.server = STR("https://d"),
+				.install = STR("apt install x-dbgsym"),
+				.package = STR("x-dbgsym") };
+
+	assert_advice(&c, "no server was asked: lode symbolize --server https://d; or apt install x-dbgsym");
+	c.asks_nobody = false;
+	c.asked = STR("http://a http://b");
+	assert_advice(
+		&c,
+		"it was asked for at http://a http://b; or ask https://d too: --server URL; or apt install "
+		"x-dbgsym");
+	c.asked = STR("http://a https://d");
+	assert_advice(&c, "it was asked for at http://a https://d; or apt install x-dbgsym");
+	c = (struct frame_case){ .reason = FRAME_UNKNOWN,
+				 .at_server = true,
+				 .asks_nobody = true,
+				 .server = STR("https://d"),
+				 .package = STR("x-dbgsym") };
+	assert_advice(
+		&c,
+		"this server asks no other: start it with --debuginfod-upstream-servers https://d; or put "
+		"the "
+		"package x-dbgsym into a scanned folder; or push the debug file: lode push FILE --to URL");
+	c = (struct frame_case){ .reason = FRAME_UPSTREAM_404,
+				 .at_server = true,
+				 .asked = STR("http://a"),
+				 .server = STR("https://d") };
+	assert_advice(&c, "it was asked for at http://a; or add --debuginfod-upstream-servers https://d to "
+			  "lode serve; or "
+			  "put its package (Debian: -dbgsym, Fedora: -debuginfo) into a scanned folder; or "
+			  "push the debug "
+			  "file: lode push FILE --to URL");
+	for (unsigned i = 0; i < FRAME_N_REASONS; i++) {
+		AUTO(buf_done) struct buf b = { 0 };
+
+		frame_advice(&(struct frame_case){ .reason = (enum frame_reason)i }, &b);
+		assert_int_equal(b.size != 0, i != FRAME_FOUND);
+	}
+}
+
+static void outside_of_symbols_is_not_outside_of_functions(void **state)
+{
+	const struct frame_layout l = { .n_segments = 1, .segments = { { 0, 0x100, 0x1000, 0x100, true } } };
+	struct symtab_info symbols = { .flags = SYMTAB_HAS_SYMBOLS }, dwarf = { .flags = SYMTAB_HAS_DWARF },
+			   go = { .flags = SYMTAB_HAS_GO };
+
+	assert_int_equal(frame_reason_outside(&symbols, &l, 0x1010), FRAME_NO_DEBUG_INFO);
+	assert_int_equal(frame_reason_outside(&symbols, NULL, 0x1010), FRAME_NO_DEBUG_INFO);
+	assert_int_equal(frame_reason_outside(&symbols, &l, 0x10), FRAME_OUTSIDE);
+	assert_int_equal(frame_reason_outside(&dwarf, &l, 0x1010), FRAME_OUTSIDE);
+	assert_int_equal(frame_reason_outside(&go, &l, 0x1010), FRAME_OUTSIDE);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -76,6 +141,8 @@ int main(void)
 		cmocka_unit_test(gos_escapes_are_undone),
 		cmocka_unit_test(a_frame_without_a_name_has_none),
 		cmocka_unit_test(every_reason_has_a_name_and_a_text),
+		cmocka_unit_test(advice_names_servers_and_packages),
+		cmocka_unit_test(outside_of_symbols_is_not_outside_of_functions),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What to do about an address without a name: by the reason, by where it was looked up, and by what is known of the file.
+ */
+#include "frame/frame.h"
+
+static void next_choice(struct buf *out, size_t before)
+{
+	if (out->size > before)
+		buf_add_str(out, STR("; or "));
+}
+
+static void advise_servers(const struct frame_case *c, struct buf *out)
+{
+	if (c->asked.size) {
+		buf_printf(out, "it was asked for at %.*s", (int)c->asked.size, c->asked.p);
+		if (c->server.size && !memmem(c->asked.p, c->asked.size, c->server.p, c->server.size)) {
+			buf_add_str(out, STR("; or "));
+			buf_printf(out,
+				   c->at_server ? "add --debuginfod-upstream-servers %.*s to lode serve"
+						: "ask %.*s too: --server URL",
+				   (int)c->server.size, c->server.p);
+		}
+		return;
+	}
+	if (!c->asks_nobody || !c->server.size)
+		return;
+	if (c->at_server)
+		buf_printf(out, "this server asks no other: start it with --debuginfod-upstream-servers %.*s",
+			   (int)c->server.size, c->server.p);
+	else
+		buf_printf(out, "no server was asked: lode symbolize --server %.*s", (int)c->server.size,
+			   c->server.p);
+}
+
+static void advise_package(const struct frame_case *c, struct buf *out, size_t before)
+{
+	if (c->install.size) {
+		next_choice(out, before);
+		buf_add_str(out, c->install);
+	}
+	if (!c->at_server)
+		return;
+	next_choice(out, before);
+	if (c->package.size)
+		buf_printf(out, "put the package %.*s into a scanned folder", (int)c->package.size,
+			   c->package.p);
+	else
+		buf_add_str(
+			out,
+			STR("put its package (Debian: -dbgsym, Fedora: -debuginfo) into a scanned folder"));
+	next_choice(out, before);
+	buf_add_str(out, STR("push the debug file: lode push FILE --to URL"));
+}
+
+/* ---- mappings without a build ID ---- */
+
+#define NAMED_BY_ITSELF                                                                                   \
+	"its code was made while the program ran: let the program write /tmp/perf-PID.map (Node.js: "     \
+	"--perf-basic-prof, Python: -X perf, Java: -XX:+DumpPerfMapAtExit) and convert the profile with " \
+	"perf "                                                                                           \
+	"script on that machine"
+
+/* Advice by the name of a mapping: such a name is not the path of a file that could have a build ID. */
+static const char *advice_of_name(struct str file)
+{
+	static const struct {
+		struct str begin;
+		const char *advice;
+	} list[] = {
+		{ STR("[vdso"), "name it on the machine of the process: lode symbolize --pid PID; or send "
+				"profiles that have "
+				"its build ID" },
+		{ STR("linux-vdso"),
+		  "name it on the machine of the process: lode symbolize --pid PID; or send profiles that "
+		  "have its build ID" },
+		{ STR("[kernel"),
+		  "send profiles that have the kernel's build ID, as perf's have; or name it on its machine: "
+		  "lode symbolize PROFILE" },
+		{ STR("["), NAMED_BY_ITSELF },
+		{ STR("//"), NAMED_BY_ITSELF },
+		{ STR("anon_inode:"), NAMED_BY_ITSELF },
+		{ STR("/memfd:"), NAMED_BY_ITSELF },
+		{ STR("/SYSV"), NAMED_BY_ITSELF },
+		{ STR("/dev/zero"), NAMED_BY_ITSELF },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(list); i++)
+		if (str_starts(file, list[i].begin))
+			return list[i].advice;
+	if (str_ends(file, STR(" (deleted)")))
+		return "the file was replaced while the program ran: send profiles that have build IDs, and "
+		       "push the "
+		       "debug file of that version";
+	if (str_ends(file, STR(".map")) && str_starts(path_basename(file), STR("perf-")))
+		return "convert the profile with perf script on the machine of the program, where this file "
+		       "is";
+	return NULL;
+}
+
+/* ---- all ---- */
+
+/* The debug file is not here. */
+static bool lacks_file(enum frame_reason r)
+{
+	return r == FRAME_UNKNOWN || r == FRAME_UPSTREAM_404 || r == FRAME_NO_SYMBOLS ||
+	       r == FRAME_NO_DEBUG_INFO;
+}
+
+void frame_advice(const struct frame_case *c, struct buf *out)
+{
+	size_t before = out->size;
+
+	if (lacks_file(c->reason)) {
+		advise_servers(c, out);
+		advise_package(c, out, before);
+	}
+	if (c->reason == FRAME_NO_BUILD_ID && advice_of_name(c->file))
+		buf_add_str(out, str_of(advice_of_name(c->file)));
+	if (out->size == before)
+		buf_add_str(out, str_of(frame_reason_help(c->reason)));
+}
