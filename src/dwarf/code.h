@@ -114,6 +114,8 @@ struct dwarf {
 	size_t n_units, room_units;
 	uint64_t units_held; /* of the image's memory */
 	struct err units_err;
+	struct err damage[DWARF_MAX_DAMAGE];
+	size_t n_damage;
 	struct arena arena;
 	const struct dwarf_section_place *code;
 	size_t n_code;

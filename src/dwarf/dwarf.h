@@ -67,14 +67,18 @@ enum { DWARF_NO_CODE = 2 };
 /*
  * @img and @alt (the supplementary file, or NULL) are borrowed until close, and so is @temp_dir: large
  * compressed sections are decompressed there into files without names, or into memory if it is NULL or has no
- * room. DWARF_NO_CODE: there is neither .debug_info nor .debug_line. A section that cannot be read is an error;
- * damage within units is reported by the reader.
+ * room. DWARF_NO_CODE: there is neither .debug_info nor .debug_line. A section that cannot be read counts as
+ * absent, and so does a supplementary file: dwarf_damage(). If neither .debug_info nor .debug_line can be read, that
+ * is an error. Damage within units is reported by the reader.
  *
  * In a relocatable file every section starts at address 0. Its code sections are laid out one after the other,
  * in their order and aligned; dwarf_code() returns their addresses.
  */
 int dwarf_open(const struct elf_image *img, const struct elf_image *alt, const char *temp_dir,
 	       struct dwarf **ret, struct err *err);
+#define DWARF_MAX_DAMAGE 12u
+/* Why sections or the supplementary file could not be read. */
+size_t dwarf_damage(const struct dwarf *d, const struct err **ret);
 void dwarf_close(struct dwarf *d); /* takes NULL */
 void dwarf_closep(struct dwarf **d);
 /* Close all sections but those with strings, which names point into. The units' offsets and errors stay

@@ -71,6 +71,17 @@ static int units_scan(struct units_scan *s, struct err *err)
 	return 0;
 }
 
+/* Note damage that leaves the rest of use. Returns -1 if it is none: a failure of the system. */
+static int section_damage_note(struct dwarf *d, const struct err *why)
+{
+	if (why->kind != ERR_INVALID && why->kind != ERR_LIMIT)
+		return -1;
+	if (d->n_damage < DWARF_MAX_DAMAGE)
+		d->damage[d->n_damage++] = *why;
+	return 0;
+}
+
+/* A damaged section counts as absent. In a split file it is an error, which is listed for each of its units. */
 static int open_sections(struct dwarf *d, struct err *err)
 {
 	const struct {
@@ -89,12 +100,17 @@ static int open_sections(struct dwarf *d, struct err *err)
 		{ &d->addr, ".debug_addr", DWARF_WHOLE },
 	};
 
-	for (size_t i = 0; i < ARRAY_SIZE(sections); i++)
+	for (size_t i = 0; i < ARRAY_SIZE(sections); i++) {
 		/* The file with the skeletons has these for split units; .debug_line.dwo has only files of types. */
-		if (!(d->split && (sections[i].s == &d->line || sections[i].s == &d->ranges ||
-				   sections[i].s == &d->addr)) &&
-		    dwarf_data_open(sections[i].s, d, sections[i].name, sections[i].way, err) < 0)
+		if (d->split &&
+		    (sections[i].s == &d->line || sections[i].s == &d->ranges || sections[i].s == &d->addr))
+			continue;
+		if (dwarf_data_open(sections[i].s, d, sections[i].name, sections[i].way, err) == 0)
+			continue;
+		if (d->split || section_damage_note(d, err) < 0)
 			return -1;
+		dwarf_data_close(sections[i].s);
+	}
 	return 0;
 }
 
@@ -113,8 +129,12 @@ static int dwarf_image_open(const struct elf_image *img, bool split, const char 
 	d->addr_size = img->h.is64 ? 8 : 4;
 	d->n_code = dwarf_code(img, &d->arena, &d->code);
 	r = open_sections(d, err);
-	if (r == 0 && !d->info.size && !d->line.size)
-		return DWARF_NO_CODE;
+	if (r == 0 && !d->info.size && !d->line.size) {
+		if (!d->n_damage)
+			return DWARF_NO_CODE;
+		*err = d->damage[0];
+		return -1;
+	}
 	if (r == 0 && units_scan(&s, &d->units_err) < 0 && d->units_err.kind != ERR_INVALID &&
 	    d->units_err.kind != ERR_LIMIT) {
 		*err = d->units_err;
@@ -156,8 +176,12 @@ int dwarf_open(const struct elf_image *img, const struct elf_image *alt, const c
 		r = own_split_open(d, err);
 	if (r == 0 && alt) {
 		r = dwarf_image_open(alt, false, temp_dir, &d->alt, err);
-		if (r < 0)
+		if (r < 0) {
 			err_in(err, "supplementary file");
+			r = section_damage_note(d, err);
+			dwarf_close(d->alt);
+			d->alt = NULL;
+		}
 		if (r > 0)
 			r = 0;
 	}
@@ -256,6 +280,12 @@ uint64_t dwarf_unit_off(const struct dwarf *d, size_t unit)
 uint64_t dwarf_unit_size(const struct dwarf *d, size_t unit)
 {
 	return d->units[unit].end - d->units[unit].off;
+}
+
+size_t dwarf_damage(const struct dwarf *d, const struct err **ret)
+{
+	*ret = d->damage;
+	return d->n_damage;
 }
 
 const struct err *dwarf_units_err(const struct dwarf *d)

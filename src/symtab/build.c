@@ -495,11 +495,32 @@ static int split_open(struct build *b, struct err *err)
 	return -1;
 }
 
+/* Nothing was found. If something is damaged, that is why. */
+static int nothing_end(const struct build *b, struct err *err)
+{
+	const struct err *whys[] = { &b->dwarf_err, &b->go_err,
+				     b->symbols.n_damage ? &b->symbols.damage[0] : &b->dwarf_err };
+
+	for (size_t i = 0; i < ARRAY_SIZE(whys); i++)
+		if (whys[i]->kind) {
+			*err = *whys[i];
+			return -1;
+		}
+	return SYMTAB_NOTHING;
+}
+
 static int table_build(struct build *b, struct buf *out, struct symtab_stats *stats, struct err *err)
 {
-	int r = dwarf_open(b->img, b->o->alt, b->o->temp_dir, &b->dwarf, err);
+	int r = dwarf_open(b->img, b->o->alt, b->o->temp_dir, &b->dwarf, &b->dwarf_err);
 
-	if (r < 0 || split_open(b, err) < 0)
+	/* Symbols may be whole where the DWARF is not. */
+	if (r < 0 && b->dwarf_err.kind != ERR_INVALID && b->dwarf_err.kind != ERR_LIMIT) {
+		*err = b->dwarf_err;
+		return -1;
+	}
+	if (r >= 0)
+		b->dwarf_err = (struct err){ 0 };
+	if (split_open(b, err) < 0)
 		return -1;
 	b->n_code = dwarf_code(b->img, &b->arena, &b->code);
 	b->symbols.memory = &b->memory;
@@ -524,10 +545,10 @@ static int table_build(struct build *b, struct buf *out, struct symtab_stats *st
 		buf_done(&b->block_bytes);
 	dwarf_close_code(b->dwarf);
 	if (err_if_cancelled(b->o->cancel, err) < 0 ||
-	    symbols_read(&b->symbols, b->img, b->code, b->n_code, &b->symbols_err, err) < 0)
+	    symbols_read(&b->symbols, b->img, b->code, b->n_code, err) < 0)
 		return -1;
 	if (!b->dwarf && !b->symbols.n && !b->n_ranges)
-		return SYMTAB_NOTHING;
+		return nothing_end(b, err);
 	if (budget_hold_check(&b->memory, err) < 0 || overlaps_account(b, b->symbols.n, err) < 0)
 		return -1;
 	build_candidates(b);

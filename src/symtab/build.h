@@ -115,20 +115,25 @@ struct symbol {
 	uint8_t origin;
 	uint8_t rank; /* among symbols at one address, the lowest is the best */
 };
+#define SYMBOLS_MAX_DAMAGE 4u
 struct symbols {
 	struct symbol *list; /* sorted by start, then the best first */
 	size_t n, room;
 	struct arena arena;
 	uint32_t flags;
 	struct budget_hold *memory;
-	uint64_t held; /* of it, besides the arena */
+	uint64_t held;                         /* of it, besides the arena */
+	struct err damage[SYMBOLS_MAX_DAMAGE]; /* of the first tables that could not be read */
+	size_t n_damage;
 };
 /* Room for one more symbol. */
 int symbols_grow(struct symbols *s, struct err *err);
-/* Read the symbols of code in .symtab, .gnu_debugdata and .dynsym. *ret_damage is the damage met (ERR_NONE:
- * none). */
+/*
+ * Read the symbols of code in .symtab, .gnu_debugdata and .dynsym. A damaged one does not prevent the use of the
+ * others: see s->damage. s->memory is set, the rest 0.
+ */
 int symbols_read(struct symbols *s, const struct elf_image *img, const struct dwarf_section_place *code,
-		 size_t n_code, struct err *ret_damage, struct err *err); /* s->memory is set, the rest 0 */
+		 size_t n_code, struct err *err);
 void symbols_done(struct symbols *s);
 /* The dynamic symbols of a file without sections, and their names, in @a. 1: there are none. */
 int dynamic_symbols(const struct elf_image *img, struct arena *a, struct bytes *ret_symbols,
@@ -232,7 +237,7 @@ struct build {
 	size_t n_candidates, room_candidates;
 	struct span *spans;
 	size_t n_spans, room_spans;
-	struct err symbols_err, go_err, split_err;
+	struct err dwarf_err, go_err, split_err; /* dwarf_err: why there is no `dwarf` */
 	uint32_t flags;
 	/* All memory but that of the images' own sections. */
 	struct budget_hold memory;

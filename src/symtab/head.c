@@ -82,16 +82,21 @@ static uint64_t head_add_reasons(struct build *b, struct buf *out)
 	for (; written < MIN(n, (size_t)REASONS_MAX); written++)
 		head_add_reason(out, str_of(all[written].reason));
 	free(all);
-	const struct err *others[] = { &b->symbols_err, &b->go_err, &b->split_err,
-				       b->dwarf ? dwarf_units_err(b->dwarf) : &none };
+	const struct err *damage, *others[] = { &b->dwarf_err, &b->go_err, &b->split_err,
+						b->dwarf ? dwarf_units_err(b->dwarf) : &none };
+	size_t n_damage = b->dwarf ? dwarf_damage(b->dwarf, &damage) : 0, n_own = written;
 
+	for (size_t i = 0; i < n_damage; i++, written++)
+		head_add_reason(out, str_of(damage[i].text));
+	for (size_t i = 0; i < b->symbols.n_damage; i++, written++)
+		head_add_reason(out, str_of(b->symbols.damage[i].text));
 	for (size_t i = 0; i < ARRAY_SIZE(others); i++) {
 		if (!others[i]->kind)
 			continue;
 		head_add_reason(out, str_of(others[i]->text));
 		written++;
-		total++;
 	}
+	total += written - n_own;
 	head_put64(out, 56, total);
 	head_put32(out, 64, written);
 	if (total)

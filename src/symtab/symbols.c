@@ -72,6 +72,16 @@ int symbols_grow(struct symbols *s, struct err *err)
 	return 0;
 }
 
+/* Note why a table could not be read. Returns -1 if that is a failure of the system. */
+static int symbols_damage_note(struct symbols *s, const struct err *why)
+{
+	if (why->kind != ERR_INVALID && why->kind != ERR_LIMIT)
+		return -1;
+	if (s->n_damage < SYMBOLS_MAX_DAMAGE)
+		s->damage[s->n_damage++] = *why;
+	return 0;
+}
+
 static int symbol_read(struct symbols_reader *r, struct cursor *c, struct bytes names, uint32_t index,
 		       struct bytes shndx, struct err *err)
 {
@@ -206,9 +216,9 @@ static int image_read(struct symbols_reader *r, struct err *err)
 		bases = dwarf_code_bases(r->img, r->code, r->n_code);
 	r->bases = bases;
 	if (opd_read(r, err) < 0)
-		return -1;
+		return err_in(err, "symbols");
 	if (r->img->n_sections <= 1)
-		return dynamic_read(r, err);
+		return dynamic_read(r, err) < 0 ? err_in(err, "dynamic symbols") : 0;
 	for (uint32_t i = 1; i < r->img->n_sections; i++) {
 		const struct elf_section *sec = &r->img->sections[i];
 
@@ -220,8 +230,11 @@ static int image_read(struct symbols_reader *r, struct err *err)
 			continue;
 		if (r->origin != SYMTAB_MINIDEBUG)
 			r->origin = sec->type == SHT_SYMTAB ? SYMTAB_SYMBOL : SYMTAB_DYNAMIC;
-		if (symbol_table_read(r, sec, err) < 0)
-			return err_in(err, "section %u", i);
+		if (symbol_table_read(r, sec, err) < 0) {
+			err_in(err, "symbols: section %u", i);
+			if (symbols_damage_note(r->s, err) < 0)
+				return -1;
+		}
 	}
 	return 0;
 }
@@ -333,24 +346,27 @@ static int symbols_sort(struct symbols *s, struct err *err)
 }
 
 int symbols_read(struct symbols *s, const struct elf_image *img, const struct dwarf_section_place *code,
-		 size_t n_code, struct err *ret_damage, struct err *err)
+		 size_t n_code, struct err *err)
 {
 	struct symbols_reader r = { .s = s, .img = img, .code = code, .n_code = n_code };
-	struct err why = { 0 };
 
 	s->arena.hold = s->memory;
-	*ret_damage = (struct err){ 0 };
-	if (image_read(&r, &why) < 0)
-		err_in(&why, "symbols");
-	else if (mini_read(&r, &why) < 0)
-		err_in(&why, ".gnu_debugdata");
-	else if (plt_read(s, img, &why) < 0)
-		err_in(&why, "procedure linkage table");
-	if (why.kind && why.kind != ERR_INVALID && why.kind != ERR_LIMIT) {
-		*err = why;
+	if (img->sections_err.kind && symbols_damage_note(s, &img->sections_err) < 0) {
+		*err = img->sections_err;
 		return -1;
 	}
-	*ret_damage = why;
+	if (image_read(&r, err) < 0 && symbols_damage_note(s, err) < 0)
+		return -1;
+	if (mini_read(&r, err) < 0) {
+		err_in(err, ".gnu_debugdata");
+		if (symbols_damage_note(s, err) < 0)
+			return -1;
+	}
+	if (plt_read(s, img, err) < 0) {
+		err_in(err, "procedure linkage table");
+		if (symbols_damage_note(s, err) < 0)
+			return -1;
+	}
 	return s->n ? symbols_sort(s, err) : 0;
 }
 

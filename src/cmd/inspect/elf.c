@@ -72,6 +72,33 @@ static void put_section(struct json_writer *out, const struct elf_image *img, co
 	json_close(out);
 }
 
+#define DAMAGED_MAX 100u
+
+/* The sections whose bytes are not in the file, or whose compression header cannot be true. */
+static void put_damaged(struct json_writer *out, const struct elf_image *img)
+{
+	unsigned n = 0;
+
+	for (uint32_t i = 1; i < img->n_sections && n < DAMAGED_MAX; i++) {
+		const struct elf_section *sec = &img->sections[i];
+		struct err err = { 0 };
+		uint64_t off, size;
+
+		if (elf_section_range(img, sec, &off, &size, &err) >= 0 &&
+		    elf_section_content_size(img, sec, &size, &err) >= 0)
+			continue;
+		if (!n++)
+			json_open_array(out, "damaged_sections");
+		json_open_object(out, NULL);
+		json_put_uint(out, "index", sec->index);
+		json_put_str(out, "name", sec->name);
+		json_put_text(out, "error", err.text);
+		json_close(out);
+	}
+	if (n)
+		json_close(out);
+}
+
 int inspect_elf(const struct settings *s, struct source *src, struct json_writer *out, struct err *err)
 {
 	AUTO(elf_closep) struct elf_image *img = NULL;
@@ -87,6 +114,7 @@ int inspect_elf(const struct settings *s, struct source *src, struct json_writer
 	put_links(out, img);
 	if (img->sections_err.kind != ERR_NONE)
 		json_put_text(out, "sections_error", img->sections_err.text);
+	put_damaged(out, img);
 	if (!s->sections)
 		return 0;
 	json_open_array(out, "sections");

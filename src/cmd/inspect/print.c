@@ -127,6 +127,15 @@ static void print_link(const json_t *l)
 	putchar('\n');
 }
 
+static void print_damaged(const json_t *one)
+{
+	printf("  %4lld  ", member_number(one, "index"));
+	print_text(stdout, member_text(one, "name"));
+	printf("  ");
+	print_text(stdout, member_text(one, "error"));
+	putchar('\n');
+}
+
 static void print_list(const char *key, const json_t *list)
 {
 	json_t *one;
@@ -144,6 +153,8 @@ static void print_list(const char *key, const json_t *list)
 			print_member(one);
 		else if (strcmp(key, "links") == 0)
 			print_link(one);
+		else if (strcmp(key, "damaged_sections") == 0)
+			print_damaged(one);
 		else
 			printf("  %s\n", json_string_value(one));
 	}

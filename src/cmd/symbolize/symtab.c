@@ -7,6 +7,28 @@
 
 #define DUMP_MAX MIB(16) /* of texts */
 
+#define REASONS_SHOWN 5u
+
+/* Report the parts of the file that are not in the table, and why. */
+static int report_skipped(const struct settings *s, struct bytes table, struct err *err)
+{
+	AUTO(symtab_closep) struct symtab *t = NULL;
+	const struct symtab_info *info;
+
+	if (symtab_open_mem(table, &t, err) < 0)
+		return -1;
+	info = symtab_info(t);
+	for (size_t i = 0; i < MIN(info->n_reasons, (size_t)REASONS_SHOWN); i++) {
+		fprintf(stderr, "skipped: ");
+		print_text(stderr, info->skipped[i]);
+		fputc('\n', stderr);
+	}
+	if (info->n_skipped > REASONS_SHOWN)
+		fprintf(stderr, "%llu parts were skipped; lode symtab dump --summary %s lists them\n",
+			(unsigned long long)info->n_skipped, s->symbols.output);
+	return 0;
+}
+
 static int symtab_build_file(struct settings *s, const char *path, struct err *err)
 {
 	AUTO(lookup_file_done) struct lookup_file f = { 0 };
@@ -35,10 +57,7 @@ static int symtab_build_file(struct settings *s, const char *path, struct err *e
 		size_text(out.size, a), (unsigned long long)st.n_units, (unsigned long long)st.n_functions,
 		(unsigned long long)st.n_inlined, (unsigned long long)st.n_rows,
 		(unsigned long long)st.n_symbols);
-	if (st.n_skipped)
-		fprintf(stderr, "%llu parts were skipped; lode symtab dump --summary %s lists them\n",
-			(unsigned long long)st.n_skipped, s->symbols.output);
-	return 0;
+	return report_skipped(s, buf_bytes(&out), err);
 }
 
 static const struct {

@@ -97,13 +97,21 @@ static void relocations_of_every_machine(void **state)
 	}
 }
 
-/* Without relocations the strings would be others, so there is no answer. */
-static void relocations_of_an_unknown_machine_are_refused(void **state)
+/* Why parts were skipped, one after the other. */
+static const char *skipped_text(const struct answers *a, struct buf *room)
+{
+	room->size = 0;
+	for (size_t i = 0; i < symtab_info(a->t)->n_reasons; i++)
+		buf_printf(room, STR_FMT "; ", STR_ARG(symtab_info(a->t)->skipped[i]));
+	buf_add_char(room, 0);
+	return (const char *)room->p;
+}
+
+/* Without relocations functions would have names of others, so only symbols are used. */
+static void relocations_of_an_unknown_machine_leave_the_symbols(void **state)
 {
 	AUTO(answers_done) struct answers a;
-	AUTO(buf_done) struct buf relocs = { 0 };
-	struct symtab_options o = { 0 };
-	struct err err = { 0 };
+	AUTO(buf_done) struct buf relocs = { 0 }, text = { 0 };
 	unsigned at;
 
 	answers_init(&a, ELF_WRITER_X86_64, ET_REL);
@@ -112,11 +120,92 @@ static void relocations_of_an_unknown_machine_are_refused(void **state)
 	put_reloc(&a, &relocs, false, 6, 5, 0);
 	at = elf_writer_section(&a.w.elf, ".rela.debug_info", SHT_RELA, 0, buf_bytes(&relocs));
 	elf_writer_at(&a.w.elf, at)->info = 3;
+	code_symbol(&a.w, "g", STT_FUNC, STB_GLOBAL, 0x20, 0x10);
+	a.w.symbols.p[a.w.symbols.size - 24 + 6] = 2; /* its section, after that of relocations */
+	answers_open(&a);
+	assert_answer(&a, 0x20, "g");
+	assert_answer(&a, 0, "-");
+	assert_non_null(strstr(skipped_text(&a, &text), "relocations of machine 75 are not known"));
+}
+
+/* A section that is cut, or whose compression header lies, takes no other with it. */
+static void damaged_debug_sections_leave_the_rest(void **state)
+{
+	static const struct {
+		const char *name, *want;
+	} damaged[] = {
+		{ ".debug_info", "f" },
+		{ ".debug_abbrev", "f" },
+		{ ".debug_line", "f" },
+		{ ".debug_str", "f at /src/a.c:10" },
+		{ ".debug_ranges", "f at /src/a.c:10" },
+	};
+
+	for (size_t i = 0; i < 2 * ARRAY_SIZE(damaged); i++) {
+		AUTO(answers_done) struct answers a;
+		AUTO(buf_done) struct buf text = { 0 };
+		const char *name = damaged[i / 2].name;
+		struct bytes junk = bytes_of("\1\0\0\0\0\0\0\0\0\0\0\0\0\1\0\0\1\0\0\0\0\0\0\0zlib", 28);
+		struct symtab_options o = { 0 };
+		struct err err = { 0 };
+		unsigned at;
+
+		answers_init(&a, ELF_WRITER_X86_64, ET_DYN);
+		/* The first section of a name counts. */
+		at = elf_writer_section(&a.w.elf, name, SHT_PROGBITS, i % 2 ? SHF_COMPRESSED : 0, junk);
+		if (i % 2 == 0) {
+			elf_writer_at(&a.w.elf, at)->off = 1 << 30;
+			elf_writer_at(&a.w.elf, at)->off_set = true;
+		}
+		code_symbol(&a.w, "f", STT_FUNC, STB_GLOBAL, 0x1000, 0x100);
+		code_symbol(&a.w, "g", STT_FUNC, STB_GLOBAL, 0x1200, 0x10);
+		add_plain(&a);
+		code_writer_finish(&a.w, &a.file);
+		a.src = source_of_mem(buf_bytes(&a.file), "x");
+		assert_done(elf_open(a.src, &a.img, &err));
+		assert_done(symtab_build(a.img, &o, &a.table, &a.stats, &err));
+		assert_done(symtab_open_mem(buf_bytes(&a.table), &a.t, &err));
+		a.f = symtab_finder_new(a.t);
+		assert_answer(&a, 0x1000, damaged[i / 2].want);
+		assert_answer(&a, 0x1200, "g");
+		assert_non_null(strstr(skipped_text(&a, &text), name));
+	}
+}
+
+/* One damaged table of symbols does not hide the other. */
+static void a_damaged_symbol_table_leaves_the_other(void **state)
+{
+	AUTO(answers_done) struct answers a;
+	AUTO(buf_done) struct buf text = { 0 };
+	unsigned at;
+
+	answers_init(&a, ELF_WRITER_X86_64, ET_DYN);
+	at = elf_writer_section(&a.w.elf, ".symtab", SHT_SYMTAB, 0, bytes_of("x", 1));
+	elf_writer_at(&a.w.elf, at)->link = 70000;
+	a.w.dynamic = true;
+	code_symbol(&a.w, "f", STT_FUNC, STB_GLOBAL, 0x1000, 0x100);
+	answers_open(&a);
+	assert_answer(&a, 0x1000, "f");
+	assert_non_null(strstr(skipped_text(&a, &text), "symbols: section 1"));
+}
+
+static void a_file_of_which_nothing_is_whole_says_why(void **state)
+{
+	AUTO(answers_done) struct answers a;
+	struct symtab_options o = { 0 };
+	struct err err = { 0 };
+	unsigned at;
+
+	answers_init(&a, ELF_WRITER_X86_64, ET_DYN);
+	at = elf_writer_section(&a.w.elf, ".debug_info", SHT_PROGBITS, 0, bytes_of("x", 1));
+	elf_writer_at(&a.w.elf, at)->off = 1 << 30;
+	elf_writer_at(&a.w.elf, at)->off_set = true;
 	code_writer_finish(&a.w, &a.file);
 	a.src = source_of_mem(buf_bytes(&a.file), "x");
 	assert_done(elf_open(a.src, &a.img, &err));
 	assert_int_equal(symtab_build(a.img, &o, &a.table, &a.stats, &err), -1);
-	assert_non_null(strstr(err.text, "relocations of machine 75 are not known"));
+	assert_int_equal(err.kind, ERR_INVALID);
+	assert_non_null(strstr(err.text, ".debug_info"));
 }
 
 /* RISC-V's linker may shorten code, so lengths are differences of symbols, also in LEB128. */
@@ -490,7 +579,10 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(relocations_of_a_linked_file_are_not_applied_again),
 		cmocka_unit_test(relocations_of_every_machine),
-		cmocka_unit_test(relocations_of_an_unknown_machine_are_refused),
+		cmocka_unit_test(relocations_of_an_unknown_machine_leave_the_symbols),
+		cmocka_unit_test(damaged_debug_sections_leave_the_rest),
+		cmocka_unit_test(a_damaged_symbol_table_leaves_the_other),
+		cmocka_unit_test(a_file_of_which_nothing_is_whole_says_why),
 		cmocka_unit_test(differences_that_riscv_writes),
 		cmocka_unit_test(compressed_debug_sections),
 		cmocka_unit_test(large_compressed_sections),
