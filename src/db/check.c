@@ -20,6 +20,11 @@ static int read_raw(struct db *db, void *p, int size, uint64_t off, struct err *
 	return code == SQLITE_OK || code == SQLITE_IOERR_SHORT_READ ? 0 : db_fail(db, code, NULL, err);
 }
 
+int db_page_read(struct db *db, uint64_t page, uint8_t *ret, uint32_t size, struct err *err)
+{
+	return read_raw(db, ret, (int)size, (page - 1) * size, err);
+}
+
 int db_pages(struct db *db, struct db_pages *ret, struct err *err)
 {
 	uint8_t start[DB_HEADER_START];
@@ -60,6 +65,23 @@ int db_pages_check(struct db *db, uint64_t from, uint64_t n, uint64_t *ret_page,
 			}
 	}
 	return 0;
+}
+
+bool db_page_is_damaged(struct db *db, uint64_t page)
+{
+	uint64_t bad = 0;
+
+	return db_pages_check(db, page, 1, &bad, NULL) == 0 && bad && !db_wal_has(db, page);
+}
+
+void db_page_copy(struct db *db, uint64_t page, uint8_t *ret, size_t room, size_t *ret_size)
+{
+	struct db_pages x;
+
+	*ret_size = 0;
+	if (db_pages(db, &x, NULL) == 0 && x.size && x.size <= room && page && page <= x.n &&
+	    db_page_read(db, page, ret, x.size, NULL) == 0)
+		*ret_size = x.size;
 }
 
 int db_check(struct db *db, uint64_t max_size, struct err *err)

@@ -52,7 +52,15 @@ struct db_header {
 	uint32_t n_pages;
 	bool has_digests;
 };
+/* check.c: one page of the file, sound or not. */
+int db_page_read(struct db *db, uint64_t page, uint8_t *ret, uint32_t size, struct err *err);
+/* sqlite_pages.c: the numbers of the rows of a leaf of a table. */
+void db_page_rows(const uint8_t *page, size_t size, struct db_page_use *ret);
+
 void db_header_read(const uint8_t header[DB_HEADER_START], struct db_header *ret);
+
+/* sqlite_wal.c: a transaction in the WAL has written this page, and it is not in the file yet. */
+bool db_wal_has(struct db *db, uint64_t page);
 
 /* Set WAL mode. Waits, up to the busy time-out, while other processes open the same new file. */
 int db_set_wal(struct db *db, struct err *err);

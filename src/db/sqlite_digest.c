@@ -28,7 +28,9 @@ struct digest_file {
 	sqlite3_file *real; /* behind this struct, in the same memory */
 	uint32_t page_size; /* 0: not known yet */
 	bool has_digests;
-	uint8_t *page; /* a copy of the page that is written; heap */
+	bool unchecked;    /* pages are not compared */
+	uint64_t bad_page; /* the last one that differed; 0: none */
+	uint8_t *page;     /* a copy of the page that is written; heap */
 };
 
 static sqlite3_vfs digest_vfs, *real_vfs;
@@ -108,25 +110,30 @@ static int digest_close(sqlite3_file *f)
 	return digest_of(f)->real->pMethods->xClose(digest_of(f)->real);
 }
 
+static int bad_page(struct digest_file *f, sqlite3_int64 off)
+{
+	f->bad_page = (uint64_t)off / f->page_size + 1;
+	return SQLITE_IOERR_DATA;
+}
+
 static int digest_read(sqlite3_file *file, void *p, int size, sqlite3_int64 off)
 {
 	struct digest_file *f = digest_of(file);
 	int code = f->real->pMethods->xRead(f->real, p, size, off);
 
 	/* SQLite takes the missing bytes of a file that was cut for zeros. */
-	if (code == SQLITE_IOERR_SHORT_READ && f->has_digests && is_page(f, size, off))
-		return SQLITE_IOERR_DATA;
+	if (code == SQLITE_IOERR_SHORT_READ && f->has_digests && !f->unchecked && is_page(f, size, off))
+		return bad_page(f, off);
 	if (code != SQLITE_OK)
 		return code;
 	if (off == 0 && size >= HEADER_SIZE)
 		learn_header(f, p);
-	if (!is_page(f, size, off))
+	if (!is_page(f, size, off) || f->unchecked)
 		return SQLITE_OK;
 	if (f->has_digests)
-		return db_page_is_sound(p, f->page_size, (uint64_t)off / f->page_size + 1)
-			       ? SQLITE_OK
-			       : SQLITE_IOERR_DATA;
-	return off == 0 && has_lost_digests(p, f->page_size) ? SQLITE_IOERR_DATA : SQLITE_OK;
+		return db_page_is_sound(p, f->page_size, (uint64_t)off / f->page_size + 1) ? SQLITE_OK
+											   : bad_page(f, off);
+	return off == 0 && has_lost_digests(p, f->page_size) ? bad_page(f, off) : SQLITE_OK;
 }
 
 /* Another connection may have made the database since it was opened here. */
@@ -223,14 +230,48 @@ static int digest_open(sqlite3_vfs *vfs, const char *name, sqlite3_file *file, i
 	return code;
 }
 
-sqlite3_file *db_file(struct db *db)
+/* ---- the file of a connection ---- */
+
+static sqlite3_file *file_of_connection(struct db *db)
 {
 	sqlite3_file *f = NULL;
 
 	if (sqlite3_file_control(db->sq, "main", SQLITE_FCNTL_FILE_POINTER, &f) != SQLITE_OK || !f ||
 	    !f->pMethods)
 		return NULL;
-	return f->pMethods == &digest_methods ? digest_of(f)->real : f;
+	return f;
+}
+
+static struct digest_file *digest_of_connection(struct db *db)
+{
+	sqlite3_file *f = file_of_connection(db);
+
+	return f && f->pMethods == &digest_methods ? digest_of(f) : NULL;
+}
+
+sqlite3_file *db_file(struct db *db)
+{
+	struct digest_file *f = digest_of_connection(db);
+
+	return f ? f->real : file_of_connection(db);
+}
+
+uint64_t db_take_bad_page(struct db *db)
+{
+	struct digest_file *f = digest_of_connection(db);
+	uint64_t page = f ? f->bad_page : 0;
+
+	if (f)
+		f->bad_page = 0;
+	return page;
+}
+
+void db_set_unchecked(struct db *db, bool on)
+{
+	struct digest_file *f = digest_of_connection(db);
+
+	if (f)
+		f->unchecked = on;
 }
 
 static void register_layer(void)

@@ -7,9 +7,14 @@
  */
 #include "db/internal.h"
 
+#include <fcntl.h>
+#include <unistd.h>
+#include "base/file.h"
+
 /* Words of the WAL index header (https://sqlite.org/walformat.html, section 2.1). */
 enum { PAGE_SIZE_WORD = 3, LAST_FRAME_WORD = 4 };
 
+#define WAL_HEADER   32
 #define FRAME_HEADER 24
 
 uint64_t db_wal_size(const struct db *db)
@@ -24,6 +29,44 @@ uint64_t db_wal_size(const struct db *db)
 	/* 65536 does not fit, and is 1. */
 	size = page[1] == 1 ? 65536 : page[1];
 	return m.w[LAST_FRAME_WORD] * (size + FRAME_HEADER);
+}
+
+/* Copy as much as possible. true: all of it is copied, and readers may pass it over. */
+static bool wal_is_copied(struct db *db)
+{
+	struct db_stmt *st;
+	bool all = false;
+
+	if (db_prepare(db, "PRAGMA wal_checkpoint(PASSIVE)", &st, NULL) < 0)
+		return false;
+	if (db_step(st, NULL) == DB_ROW)
+		all = !db_i64(st, 0) && db_i64(st, 1) == db_i64(st, 2);
+	db_reset(st);
+	return all;
+}
+
+bool db_wal_has(struct db *db, uint64_t page)
+{
+	AUTO(mem_freep) char *path = mem_printf("%s-wal", db->path);
+	/* SQLite has no locks on this file that closing it would release. */
+	AUTO(fd_close) int fd = open(path, O_RDONLY | O_CLOEXEC);
+	struct db_mark m;
+	struct db_pages x;
+	size_t got;
+
+	if (wal_is_copied(db) || fd < 0 || !db_mark(db, &m) || db_pages(db, &x, NULL) < 0 || !x.size)
+		return false;
+	for (uint64_t i = 0; i < m.w[LAST_FRAME_WORD]; i++) {
+		uint32_t number;
+
+		if (fd_pread(fd, &number, sizeof(number), WAL_HEADER + i * (x.size + FRAME_HEADER), &got,
+			     NULL) < 0 ||
+		    got < sizeof(number))
+			return false;
+		if (be32toh(number) == page)
+			return true;
+	}
+	return false;
 }
 
 static int run_checkpoint(struct db *db, const char *sql, struct err *err)

@@ -296,6 +296,7 @@ static struct add *add_new(struct profilestore *s, const struct profile *p,
 	arena_init(&a->arena);
 	a->p = p;
 	a->job.apply = add_apply;
+	a->job.again = true;
 	if (check_time(s, a, err) == 0 && add_labels(a, labels, n_labels, err) == 0)
 		return a;
 	atomic_fetch_add(&s->n_refused, 1);

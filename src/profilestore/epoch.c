@@ -19,6 +19,7 @@ void reader_hold(struct profilestore *s, struct reader *r)
 	*r = (struct reader){ .s = s };
 	pthread_mutex_lock(&s->readers_lock);
 	r->meta = s->meta;
+	r->n_mended = damage_n_mended(s);
 	r->epoch = s->epoch;
 	r->next = s->active;
 	r->at = &s->active;
@@ -47,7 +48,10 @@ int reader_begin(struct profilestore *s, struct reader *r, struct err *err)
 		r->n_renewals = atomic_load(&s->wal.n_renewals);
 		r->db = reader_take(s, err);
 		if (!r->db || read_generation(r->s, r->db, &generation, err) < 0) {
+			uint64_t n_mended = r->n_mended;
+
 			reader_end(r);
+			r->n_mended = n_mended;
 			return -1;
 		}
 		if (generation == r->meta->generation)
@@ -91,6 +95,25 @@ bool reader_end(struct reader *r)
 		r->next->at = r->at;
 	pthread_mutex_unlock(&s->readers_lock);
 	*r = (struct reader){ 0 };
+	return stale;
+}
+
+bool reader_again(struct profilestore *s, struct reader *r, int res, struct err *err)
+{
+	uint64_t n_mended = r->n_mended;
+	bool stale = reader_end(r);
+
+	if (res >= 0)
+		return false;
+	if (!err || err->kind != ERR_DAMAGED)
+		return stale;
+	if (damage_mend(s, n_mended))
+		return true;
+	(void)err_set(err, ERR_DAMAGED,
+		      "%.300s: what needs this part of the database fails until the service is started "
+		      "again, which "
+		      "repairs it",
+		      err->text);
 	return stale;
 }
 

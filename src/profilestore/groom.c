@@ -56,6 +56,7 @@ int profilestore_groom(struct profilestore *s, bool *ret_more, struct err *err)
 	static int (*const parts[])(struct profilestore * s, bool *ret_more,
 				    struct err *err) = { retain_groom, series_sweep,   room_groom,
 							 sweep_groom,  segments_groom, groom_series };
+	uint64_t n_mended = damage_n_mended(s);
 	int r = 0;
 
 	*ret_more = false;
@@ -66,5 +67,8 @@ int profilestore_groom(struct profilestore *s, bool *ret_more, struct err *err)
 	if (r == 0)
 		r = copy_wal(s, err);
 	pthread_mutex_unlock(&s->groom_lock);
-	return r;
+	if (r == 0 || !err || err->kind != ERR_DAMAGED || !damage_mend(s, n_mended))
+		return r;
+	*ret_more = true;
+	return 0;
 }

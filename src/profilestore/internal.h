@@ -9,6 +9,7 @@
  *   add.c              a profile taken apart
  *   writer.c           the one thread that writes: takes all waiting jobs, commits once
  *   wal.c              a bound for the WAL
+ *   damage.c, mend.c   damage that is found while the store is in use
  *   load.c             reading it all back
  *   epoch.c            readers, and memory that they may still see
  *   read.c             connections of readers; a range, by rollups and profile by profile
@@ -22,6 +23,7 @@
 #include <pthread.h>
 #include "db/db.h"
 #include "profilestore/clock.h"
+#include "profilestore/damage.h"
 #include "profilestore/meta.h"
 #include "profilestore/names.h"
 
@@ -87,6 +89,7 @@ static inline struct series *series_at(const struct column *series, uint32_t slo
 /* Remove some of the series without profiles, in the thread of grooming. *ret_more: there may be more. */
 int series_sweep(struct profilestore *s, bool *ret_more, struct err *err);
 int series_write(struct profilestore *s, struct err *err);
+int series_insert(struct profilestore *s, const struct series *x, struct err *err);
 void series_commit(struct profilestore *s, bool done);
 
 int label_check(struct profilestore_label l, struct err *err);
@@ -154,6 +157,8 @@ void segment_add_names(struct segments *g, uint32_t location, struct meta_names 
  */
 int segments_write(struct db *db, const struct meta *m, struct segments *g, uint64_t max_bytes,
 		   bool *ret_more, struct err *err);
+/* Delete the rows of the current generation, and write them again from memory. */
+int segments_rewrite(struct profilestore *s, struct err *err);
 void segments_commit(struct meta *m, struct segments *g, bool done);
 /* Append the entries of a row to @m. ERR_DAMAGED: they do not fit to the ones that are there. */
 int segment_read(struct meta *m, enum segment_kind kind, uint32_t n, struct bytes data, struct err *err);
@@ -210,11 +215,15 @@ struct job {
 	void (*done)(struct profilestore *s, struct job *j, const struct err *err);
 	struct err err;
 	bool refused;
-	bool alone; /* in a transaction of its own */
+	bool alone;   /* in a transaction of its own */
+	bool outside; /* alone, and without a transaction */
+	bool again;   /* apply() may be called again after its transaction has failed */
 	/* A refusal for a limit waits until room was made, or could not be made. */
 	bool may_wait;
 	int64_t held_until_ms; /* monotonic; 0: it was not held yet */
 };
+/* Write the totals of the store, within a transaction of the writer's thread. */
+int totals_write(struct profilestore *s, struct err *err);
 int profilestore_writer_start(struct profilestore *s, struct err *err);
 void profilestore_writer_stop(struct profilestore *s); /* runs the waiting jobs */
 /* Waits for room in the queue. */
@@ -238,7 +247,8 @@ struct reader {
 	struct profilestore *s;
 	struct db *db; /* NULL: reader_hold() */
 	const struct meta *meta;
-	bool stale; /* reader_renew() failed since a sweep has replaced the tables: begin again */
+	bool stale;        /* reader_renew() failed since a sweep has replaced the tables: begin again */
+	uint64_t n_mended; /* of the store's damage, before it began */
 	/* the rest is epoch.c's */
 	uint64_t epoch;
 	uint32_t n_renewals; /* of the store, when its snapshot began */
@@ -247,6 +257,11 @@ struct reader {
 int reader_begin(struct profilestore *s, struct reader *r, struct err *err);
 void reader_hold(struct profilestore *s, struct reader *r); /* no snapshot: only the tables and series */
 bool reader_end(struct reader *r);                          /* takes the zeroed; returns `stale` */
+/*
+ * End a reader of a query with the result @res and @err, also if reader_begin() has failed. true: begin again, since
+ * the tables were swept, or since damage that the query met was mended.
+ */
+bool reader_again(struct profilestore *s, struct reader *r, int res, struct err *err);
 /*
  * At a point of a query where it reads no row: if the WAL has become long, begin a new snapshot, so that the WAL
  * can begin anew. Rows of another time may be newer then. @r NULL: nothing to do.
@@ -276,6 +291,7 @@ struct series_read {
 	int64_t from_ms, to_ms;
 	unsigned below;            /* use only rollups of lower levels than this */
 	struct deadline *deadline; /* NULL: none */
+	struct profilestore *s;    /* if there is no @rd */
 };
 int series_sums(const struct series_read *q, struct sums *sums, struct err *err);
 
@@ -337,6 +353,7 @@ struct sender *sender_of(struct profilestore *s, struct str name); /* NULL: no n
 void senders_done(struct profilestore *s);
 int senders_load(struct profilestore *s, struct err *err);
 int senders_write(struct profilestore *s, struct err *err);
+void senders_unsave(struct profilestore *s);                           /* the next transaction writes all */
 void senders_swept(struct profilestore *s, uint64_t was, uint64_t is); /* bytes of memory before and after */
 /* Around the adding of a profile of @name. */
 void sender_begin(struct profilestore *s, struct str name);
@@ -442,6 +459,8 @@ struct profilestore {
 	uint32_t sweep_series;      /* the next place to look for a series without profiles, under the lock */
 	struct expired expired;     /* under the lock, too */
 	struct room room;
+	struct damage damage;
+	struct background *check; /* NULL: none */
 
 	_Atomic uint64_t n_profiles, n_samples;                       /* stored now */
 	_Atomic uint64_t n_added, n_duplicates, n_refused, n_expired; /* since it was opened */

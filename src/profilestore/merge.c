@@ -287,7 +287,8 @@ static int merge_range(struct reader *rd, const struct profilestore_range *r, st
 		return -1;
 	}
 	merge_header(&m);
-	*ret = (struct profilestore_merged){ m.p, m.n_profiles, m.n_samples, m.n_pending, m.n_waiting };
+	*ret = (struct profilestore_merged){ m.p,         m.n_profiles, m.n_samples,
+					     m.n_pending, m.n_waiting,  damage_lost_in(rd->s, r) };
 	return 0;
 }
 
@@ -299,9 +300,9 @@ int profilestore_merge(struct profilestore *s, const struct profilestore_range *
 	int res;
 
 	do {
-		if (reader_begin(s, &rd, err) < 0)
-			return -1;
-		res = merge_range(&rd, r, o, limits, ret, err);
-	} while (reader_end(&rd) && res < 0);
+		res = reader_begin(s, &rd, err);
+		if (res == 0)
+			res = merge_range(&rd, r, o, limits, ret, err);
+	} while (reader_again(s, &rd, res, err));
 	return res;
 }

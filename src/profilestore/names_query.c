@@ -257,10 +257,10 @@ int profilestore_binaries(struct profilestore *s, const struct profilestore_rang
 	int res;
 
 	do {
-		if (reader_begin(s, &rd, err) < 0)
-			return -1;
-		res = list_binaries(&rd, r, ret, err);
-	} while (reader_end(&rd) && res < 0);
+		res = reader_begin(s, &rd, err);
+		if (res == 0)
+			res = list_binaries(&rd, r, ret, err);
+	} while (reader_again(s, &rd, res, err));
 	return res;
 }
 

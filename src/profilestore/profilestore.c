@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Opening and closing a profile store, and its statistics. */
+#include "base/background.h"
 #include "profilestore/names_internal.h"
 #include "profilestore/salvage.h"
 #include "profilestore/sweep.h"
@@ -65,6 +66,7 @@ static struct profilestore *profilestore_new(const struct profilestore_options *
 	s->series.entry_size = sizeof(struct series *);
 	s->next_series = 1;
 	wal_init(&s->wal);
+	damage_init(&s->damage);
 	s->sweep = sweep_new();
 	s->no_names = o->no_names;
 	s->sender_share = o->sender_share ? MIN(o->sender_share, 100u) : SENDER_SHARE_USUAL;
@@ -186,6 +188,7 @@ void profilestore_close(struct profilestore *s)
 {
 	if (!s)
 		return;
+	background_stop(s->check);
 	profilestore_writer_stop(s);
 	sweep_free(s);
 	names_close(s);
@@ -207,6 +210,7 @@ void profilestore_close(struct profilestore *s)
 	free(s->retired.v);
 	store_clock_close(&s->clock);
 	wal_done(&s->wal);
+	damage_done(&s->damage);
 	pthread_mutex_destroy(&s->groom_lock);
 	pthread_mutex_destroy(&s->readers_lock);
 	free(s->path);
@@ -257,6 +261,7 @@ void profilestore_stats(struct profilestore *s, struct profilestore_stats *ret)
 		.latest_ms = MAX(span.last_ms, INT64_C(0)),
 	};
 	reader_end(&rd);
+	damage_stats(s, ret);
 	salvage_listed(s->dir, &aside);
 	ret->n_set_aside = aside.n;
 	memcpy(ret->set_aside_why, aside.reason, sizeof(ret->set_aside_why));

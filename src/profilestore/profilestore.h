@@ -139,6 +139,7 @@ struct profilestore_series {
 struct profilestore_series_list {
 	int64_t from_ms, step_ms;
 	size_t n_points, n, n_left_out;
+	uint64_t n_damaged; /* see profilestore_merged */
 	struct profilestore_series *v;
 	struct str type, unit; /* empty: no series */
 };
@@ -154,6 +155,7 @@ struct profilestore_entry {
 	size_t n_labels;
 };
 struct profilestore_entries {
+	uint64_t n_damaged; /* see profilestore_merged */
 	size_t n;
 	struct profilestore_entry *v;
 };
@@ -171,6 +173,8 @@ struct profilestore_merged {
 	uint64_t n_pending; /* its locations that may get names within seconds */
 	/* its locations that failed, and may get names when a file turns up, or much later */
 	uint64_t n_waiting;
+	/* Profiles of the range that were damaged and set aside since the store was opened; their times may not be known */
+	uint64_t n_damaged;
 };
 int profilestore_merge(struct profilestore *s, const struct profilestore_range *r, struct str label,
 		       const struct profile_limits *limits, struct profilestore_merged *ret, struct err *err);
@@ -182,6 +186,14 @@ int profilestore_merge(struct profilestore *s, const struct profilestore_range *
  * priority.
  */
 int profilestore_groom(struct profilestore *s, bool *ret_more, struct err *err);
+
+/*
+ * Check all pages of the database against their digests, and repair those that are damaged. @rest (NULL: none) is called
+ * after each piece of the work; true: end with ERR_CANCELLED.
+ */
+int profilestore_check(struct profilestore *s, bool (*rest)(void *arg), void *arg, struct err *err);
+/* Do that in the background, a minute after the start and then once a day. */
+void profilestore_check_start(struct profilestore *s);
 
 /*
  * Set a function to be called, from the store's thread, when a limit is met and grooming should make room at once.
@@ -196,8 +208,11 @@ struct profilestore_stats {
 	uint64_t metadata_size;                               /* bytes of memory */
 	uint64_t n_added, n_duplicates, n_refused, n_expired; /* since it was opened */
 	int64_t oldest_ms, latest_ms;
-	unsigned n_set_aside;    /* databases that were damaged, and were set aside */
+	unsigned n_set_aside;    /* databases, or pages of one, that were damaged, and were set aside */
 	char set_aside_why[512]; /* of the latest */
+	/* since it was opened: profiles that were set aside; damaged pages that were repaired, and that stay */
+	uint64_t n_lost, n_mended, n_unmended;
+	char unmended_why[512]; /* of the latest page that stays damaged */
 };
 void profilestore_stats(struct profilestore *s, struct profilestore_stats *ret);
 /* Counts the times that names came, or that a look or a try ended, for callers that wait for names. */

@@ -222,6 +222,7 @@ static int sum_over_time(struct reader *rd, const struct profilestore_range *r,
 		(*ret)->from_ms = scale.from_ms;
 		(*ret)->step_ms = scale.step_ms;
 		(*ret)->n_points = gs.n_points;
+		(*ret)->n_damaged = damage_lost_in(rd->s, r);
 	}
 	free(gs.v);
 	map_done(&gs.by_key);
@@ -238,10 +239,10 @@ int profilestore_series(struct profilestore *s, const struct profilestore_range 
 	int res;
 
 	do {
-		if (reader_begin(s, &rd, err) < 0)
-			return -1;
-		res = sum_over_time(&rd, r, o, ret, err);
-	} while (reader_end(&rd) && res < 0);
+		res = reader_begin(s, &rd, err);
+		if (res == 0)
+			res = sum_over_time(&rd, r, o, ret, err);
+	} while (reader_again(s, &rd, res, err));
 	return res;
 }
 
@@ -375,7 +376,7 @@ static int list_profiles(struct reader *rd, const struct profilestore_range *r, 
 	else
 		res = take_latest_series(rd, r, limit ? limit : LIMIT_USUAL, &l, err);
 	if (res == 0)
-		*ret = chosen_series(&l);
+		(*ret = chosen_series(&l))->n_damaged = damage_lost_in(rd->s, r);
 	free(l.v);
 	return res;
 }
@@ -387,9 +388,9 @@ int profilestore_profiles(struct profilestore *s, const struct profilestore_rang
 	int res;
 
 	do {
-		if (reader_begin(s, &rd, err) < 0)
-			return -1;
-		res = list_profiles(&rd, r, limit, ret, err);
-	} while (reader_end(&rd) && res < 0);
+		res = reader_begin(s, &rd, err);
+		if (res == 0)
+			res = list_profiles(&rd, r, limit, ret, err);
+	} while (reader_again(s, &rd, res, err));
 	return res;
 }

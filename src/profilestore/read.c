@@ -28,6 +28,9 @@ struct db *reader_take(struct profilestore *s, struct err *err)
 		db = s->readers[--s->n_readers];
 	pthread_mutex_unlock(&s->readers_lock);
 	if (!db && db_open(s->path, &(struct db_options){ .read_only = true }, &db, err) < 0) {
+		/* To open it, its first page is read. */
+		if (err && err->kind == ERR_DAMAGED)
+			damage_note_page(s, 1);
 		wal_leave(s);
 		return NULL;
 	}
@@ -44,6 +47,7 @@ void reader_give(struct profilestore *s, struct db *db)
 {
 	if (!db)
 		return;
+	damage_note_page_of(s, db);
 	db_set_deadline(db, 0);
 	db_rollback(db);
 	wal_leave(s);
@@ -69,12 +73,13 @@ struct visit {
 };
 
 static const char profiles_sql[] =
-	"SELECT time_ms, total, duration_ms, period, n_samples, digest, series, data FROM profile "
+	"SELECT time_ms, total, duration_ms, period, n_samples, digest, series, data, id FROM profile "
 	"WHERE series = ? AND time_ms >= ? AND time_ms < ?";
 static const char profile_totals_sql[] =
 	"SELECT time_ms, total FROM profile WHERE series = ? AND time_ms >= ? AND time_ms < ?";
 static const char rollups_sql[] =
-	"SELECT start_ms, total, duration_ms, period, n_samples, digest, series, data, n_profiles, first_ms "
+	"SELECT start_ms, total, duration_ms, period, n_samples, digest, series, data, id, n_profiles, "
+	"first_ms "
 	"FROM rollup "
 	"WHERE series = ? AND level = ? AND start_ms >= ? AND start_ms < ? ORDER BY start_ms";
 static const char rollup_totals_sql[] =
@@ -91,6 +96,7 @@ enum {
 	COL_DIGEST,
 	COL_SERIES,
 	COL_DATA,
+	COL_ID,
 	COL_N,
 	COL_FIRST
 };
@@ -260,14 +266,21 @@ static int visit_range(struct visit *v, struct err *err)
 
 /* ---- sums ---- */
 
-static int query_add_row(struct sums *sums, struct db_stmt *st, bool rollup, struct err *err)
+static int row_is_damaged(struct profilestore *s, struct db_stmt *st, bool rollup, struct err *err)
+{
+	(rollup ? damage_note_rollup : damage_note_profile)(s, db_i64(st, COL_ID));
+	return err_set(err, ERR_DAMAGED, "samples are damaged");
+}
+
+static int query_add_row(struct profilestore *s, struct sums *sums, struct db_stmt *st, bool rollup,
+			 struct err *err)
 {
 	struct bytes data = db_bytes(st, COL_DATA);
 	int64_t time_ms = db_i64(st, COL_TIME), duration_ms = db_i64(st, COL_DURATION);
 
 	if ((uint64_t)db_i64(st, COL_DIGEST) !=
 	    samples_digest((uint32_t)db_i64(st, COL_SERIES), time_ms, duration_ms, data))
-		return err_set(err, ERR_DAMAGED, "samples are damaged");
+		return row_is_damaged(s, st, rollup, err);
 	if (sums_add(sums, data, err) < 0)
 		return -1;
 	sums->total = add_saturating(sums->total, db_i64(st, COL_TOTAL));
@@ -281,7 +294,9 @@ static int query_add_row(struct sums *sums, struct db_stmt *st, bool rollup, str
 
 static int sum_row(struct visit *v, struct db_stmt *st, int64_t time_ms, int level, struct err *err)
 {
-	if (query_add_row(v->arg, st, level >= 0, err) < 0)
+	struct profilestore *s = v->q->rd ? v->q->rd->s : v->q->s;
+
+	if (query_add_row(s, v->arg, st, level >= 0, err) < 0)
 		return err_in(err, "%s of series %u at %lld", level < 0 ? "profile" : "rollup", v->q->x->id,
 			      (long long)time_ms);
 	return 0;
@@ -295,11 +310,12 @@ int series_sums(const struct series_read *q, struct sums *sums, struct err *err)
 }
 
 static const char profile_sql[] = "SELECT time_ms, total, duration_ms, period, n_samples, digest, series, "
-				  "data FROM profile WHERE id = ?";
+				  "data, id FROM profile WHERE id = ?";
 
-static int read_one_profile(struct db *db, int64_t id, struct sums *sums, uint32_t *ret_series,
+static int read_one_profile(struct reader *rd, int64_t id, struct sums *sums, uint32_t *ret_series,
 			    struct err *err)
 {
+	struct db *db = rd->db;
 	struct db_stmt *st;
 	int r;
 
@@ -309,7 +325,7 @@ static int read_one_profile(struct db *db, int64_t id, struct sums *sums, uint32
 	r = db_step(st, err);
 	if (r == DB_ROW) {
 		*ret_series = (uint32_t)db_i64(st, COL_SERIES);
-		r = query_add_row(sums, st, false, err);
+		r = query_add_row(rd->s, sums, st, false, err);
 		if (r < 0)
 			r = err_in(err, "profile %lld", (long long)id);
 	}
@@ -346,7 +362,6 @@ int range_sums(struct reader *rd, const struct profilestore_range *r, const stru
 	       struct sums *sums, struct err *err)
 {
 	struct profilestore *s = rd->s;
-	struct db *db = rd->db;
 	AUTO(mem_freep) struct series **list = NULL;
 	struct series *x;
 	uint32_t id = 0;
@@ -354,7 +369,7 @@ int range_sums(struct reader *rd, const struct profilestore_range *r, const stru
 	int res;
 
 	if (r->profile_id) {
-		res = read_one_profile(db, r->profile_id, sums, &id, err);
+		res = read_one_profile(rd, r->profile_id, sums, &id, err);
 		x = id ? series_of_id(s, id) : NULL;
 		if (res == 0 && x && o->part)
 			res = o->part(o->arg, x, sums, err);

@@ -131,7 +131,8 @@ static int read_rollup(struct profilestore *s, const struct rollup_range *g, int
 				 .x = g->x,
 				 .from_ms = start_ms,
 				 .to_ms = start_ms + rollup_ms[g->level],
-				 .below = (unsigned)g->level };
+				 .below = (unsigned)g->level,
+				 .s = s };
 	int r;
 
 	sums_clear(sums);

@@ -14,7 +14,7 @@
 
 #define MAX_REASON 400
 
-static void note_reason(const char *aside, const char *reason)
+void salvage_note_reason(const char *aside, const char *reason)
 {
 	AUTO(mem_freep) char *path = mem_printf("%s.txt", aside);
 	AUTO(mem_freep) char *text = mem_printf("%s\n", reason);
@@ -41,7 +41,7 @@ int salvage_set_aside(const char *dir, int64_t now_ms, const char *reason, struc
 
 	if (db_files_move(path, aside, false, err) < 0)
 		return -1;
-	note_reason(aside, reason);
+	salvage_note_reason(aside, reason);
 	return dir_sync(dir, err);
 }
 
@@ -80,7 +80,7 @@ int salvage_repair(const char *dir, const struct db_options *o, int64_t now_ms, 
 	}
 	if (db_files_move(path, aside, true, err) < 0)
 		return -1;
-	note_reason(aside, reason);
+	salvage_note_reason(aside, reason);
 	if (rename(new_path, path) != 0)
 		return err_os(err, errno, "cannot rename %s", new_path);
 	*ret = (struct salvage_result){ x.n_profiles, x.n_lost, x.n_filled };

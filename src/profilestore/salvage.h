@@ -25,4 +25,5 @@ struct salvage_list {
 	char reason[512]; /* of the latest */
 };
 void salvage_listed(const char *dir, struct salvage_list *ret);
-char *salvage_aside_name(const char *dir, int64_t now_ms); /* heap */
+void salvage_note_reason(const char *aside, const char *reason); /* the file .txt */
+char *salvage_aside_name(const char *dir, int64_t now_ms);       /* heap */

@@ -211,6 +211,45 @@ int segments_write(struct db *db, const struct meta *m, struct segments *g, uint
 		       : 0;
 }
 
+/* @g: as if nothing was on disk. */
+static void segments_unsave(const struct meta *m, struct segments *g)
+{
+	*g = (struct segments){ 0 };
+	for (enum segment_kind k = SEGMENT_STRINGS; k < SEGMENT_NAMES; k++)
+		g->saved[k] = k != SEGMENT_LINES && k != SEGMENT_LOCATIONS;
+	for (uint32_t i = 0, n = column_n(&m->locations); i < n; i++) {
+		const struct meta_location *l = meta_location_at(m, i);
+		uint64_t word = atomic_load(&l->names);
+
+		if (word)
+			segment_add_names(g, i, meta_names_of(word), atomic_load(&l->elf_addr));
+	}
+}
+
+int segments_rewrite(struct profilestore *s, struct err *err)
+{
+	const struct generation_keys keys = generation_keys(s->meta->generation, SEGMENT_KEY_BITS);
+	struct db_stmt *st;
+	struct segments g;
+	bool more;
+	int r;
+
+	if (db_prepare(s->db, "DELETE FROM segment WHERE id >= ? AND id < ?", &st, err) < 0)
+		return -1;
+	db_bind_i64(st, 1, keys.from);
+	db_bind_i64(st, 2, keys.to);
+	if (db_step(st, err) < 0)
+		return -1;
+	segments_unsave(s->meta, &g);
+	r = segments_write(s->db, s->meta, &g, UINT64_MAX, &more, err);
+	/* If the commit fails, the numbers of rows to come are not those that are expected, and the next start repairs. */
+	if (r == 0)
+		memcpy(s->segments.saved, g.written, sizeof(g.written));
+	s->meta->reused.n = 0;
+	buf_done(&g.names);
+	return r;
+}
+
 void segments_commit(struct meta *m, struct segments *g, bool done)
 {
 	g->names.size = 0;
@@ -494,14 +533,20 @@ static int segment_join(struct profilestore *s, struct job *j, struct err *err)
 	int64_t n = 0;
 	int r;
 
-	if (db_prepare(s->db, "SELECT n, data FROM segment WHERE id >= ? AND id <= ? ORDER BY id", &st, err) <
-	    0)
+	if (db_prepare(s->db, "SELECT n, data, id, digest FROM segment WHERE id >= ? AND id <= ? ORDER BY id",
+		       &st, err) < 0)
 		return -1;
 	db_bind_i64(st, 1, x->first_id);
 	db_bind_i64(st, 2, x->last_id);
 	while ((r = db_step(st, err)) == DB_ROW) {
 		struct bytes data = db_bytes(st, 1);
+		int64_t id = db_i64(st, 2);
 
+		/* The row of all of them gets a digest that is right. */
+		if ((uint64_t)db_i64(st, 3) != segment_digest((enum segment_kind)segment_kind_of(id), data)) {
+			db_reset(st);
+			return err_set(err, ERR_DAMAGED, "row %lld of segment is damaged", (long long)id);
+		}
 		n += db_i64(st, 0);
 		buf_add(&b, data.p, data.size);
 	}

@@ -130,6 +130,15 @@ void senders_swept(struct profilestore *s, uint64_t was, uint64_t is)
 	}
 }
 
+void senders_unsave(struct profilestore *s)
+{
+	struct bytes key;
+	void *v;
+
+	map_each (&s->senders, it, &key, &v)
+		((struct sender *)v)->unsaved = s->senders_unsaved = true;
+}
+
 int senders_write(struct profilestore *s, struct err *err)
 {
 	struct db_stmt *st;

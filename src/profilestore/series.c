@@ -242,23 +242,24 @@ int series_list(const struct profilestore *s, const struct profilestore_range *r
 
 /* ---- on disk ---- */
 
-int series_write(struct profilestore *s, struct err *err)
+int series_insert(struct profilestore *s, const struct series *x, struct err *err)
 {
 	struct db_stmt *st;
 
-	for (size_t i = 0; i < s->unsaved_series.n; i++) {
-		const struct series *x = s->unsaved_series.v[i];
+	if (db_prepare(s->db, "INSERT INTO series VALUES (?, ?, ?)", &st, err) < 0)
+		return -1;
+	db_bind_i64(st, 1, x->id);
+	db_bind_bytes(st, 2, x->key);
+	db_bind_bytes(st, 3,
+		      x->sender ? bytes_of(x->sender->name, strlen(x->sender->name)) : bytes_of("", 0));
+	return db_step(st, err);
+}
 
-		if (db_prepare(s->db, "INSERT INTO series VALUES (?, ?, ?)", &st, err) < 0)
+int series_write(struct profilestore *s, struct err *err)
+{
+	for (size_t i = 0; i < s->unsaved_series.n; i++)
+		if (series_insert(s, s->unsaved_series.v[i], err) < 0)
 			return -1;
-		db_bind_i64(st, 1, x->id);
-		db_bind_bytes(st, 2, x->key);
-		db_bind_bytes(st, 3,
-			      x->sender ? bytes_of(x->sender->name, strlen(x->sender->name))
-					: bytes_of("", 0));
-		if (db_step(st, err) < 0)
-			return -1;
-	}
 	return 0;
 }
 

@@ -14,6 +14,7 @@
 #define HOLD_MS     20000 /* a job that has met a limit, at most */
 #define HELD_MS     50    /* between two looks at jobs that are held */
 #define GATE_MS     2     /* between two looks at a gate that is shut (wal.c) */
+#define MEND_TRIES  8u    /* damaged pages that a transaction may meet */
 #define MAX_WAITING 256u  /* jobs; a thread that brings more waits */
 
 struct store_writer {
@@ -27,7 +28,7 @@ struct store_writer {
 	struct job *held, **last_held;
 };
 
-static int write_counters(struct profilestore *s, struct err *err)
+int totals_write(struct profilestore *s, struct err *err)
 {
 	struct db_stmt *st;
 
@@ -61,7 +62,7 @@ static int apply_all(struct profilestore *s, struct job *jobs, bool *ret_any, st
 		return 0;
 	return series_write(s, err) < 0 || senders_write(s, err) < 0 ||
 			       segments_write(s->db, s->meta, &s->segments, UINT64_MAX, &more, err) < 0 ||
-			       write_counters(s, err) < 0
+			       totals_write(s, err) < 0
 		       ? -1
 		       : 0;
 }
@@ -101,20 +102,19 @@ static void resume_held(struct profilestore *s, struct store_writer *w)
 }
 
 /* Entries in memory of a transaction that failed stay there, and are written with the next one. */
-static void writer_run(struct profilestore *s, struct job *jobs)
+static int run_transaction(struct profilestore *s, struct job *jobs, struct err *err)
 {
 	uint64_t n_profiles = atomic_load(&s->n_profiles), n_samples = atomic_load(&s->n_samples);
 	int64_t next_id = s->next_id;
-	struct err err = { 0 };
-	int r = db_begin(s->db, &err);
+	int r = db_begin(s->db, err);
 	bool any = true;
 
 	if (r == 0) {
-		r = apply_all(s, jobs, &any, &err);
+		r = apply_all(s, jobs, &any, err);
 		/* For a reader whose snapshot has this transaction: see reader_begin(). */
 		atomic_fetch_add_explicit(&s->n_published, 1, memory_order_release);
 		if (r == 0)
-			r = db_commit(s->db, &err);
+			r = db_commit(s->db, err);
 		else
 			db_rollback(s->db);
 	}
@@ -127,6 +127,41 @@ static void writer_run(struct profilestore *s, struct job *jobs)
 		s->next_id = next_id;
 	} else {
 		names_committed(s);
+	}
+	return r;
+}
+
+/* Damage that a transaction has met. true: it may be run again. */
+static bool writer_mends(struct profilestore *s, const struct job *jobs)
+{
+	uint64_t n_mended = damage_n_mended(s);
+
+	damage_note_page_of(s, s->db);
+	if (!damage_mend_here(s, n_mended))
+		return false;
+	for (const struct job *j = jobs; j; j = j->next)
+		if (!j->again)
+			return false;
+	return true;
+}
+
+static void writer_run(struct profilestore *s, struct job *jobs)
+{
+	struct err err = { 0 };
+	int r = jobs->outside ? jobs->apply(s, jobs, &err) : run_transaction(s, jobs, &err);
+
+	for (unsigned i = 0; i < MEND_TRIES && r < 0 && err.kind == ERR_DAMAGED && writer_mends(s, jobs); i++)
+		r = run_transaction(s, jobs, &err);
+	/* Each by itself: what one series needs may be damaged, and what the others need not. */
+	if (r < 0 && err.kind == ERR_DAMAGED && jobs->next && jobs->again) {
+		while (jobs) {
+			struct job *j = jobs;
+
+			jobs = j->next;
+			j->next = NULL;
+			writer_run(s, j);
+		}
+		return;
 	}
 	while (jobs) {
 		struct job *j = jobs;
@@ -289,6 +324,7 @@ int profilestore_writer_run(struct profilestore *s, struct job *j, struct err *e
 	struct sync_wait w = { .job = { .apply = apply_inner, .done = done_inner }, .inner = j, .err = err };
 
 	w.job.alone = j->alone;
+	w.job.outside = j->outside;
 	pthread_mutex_init(&w.lock, NULL);
 	pthread_cond_init(&w.cond, NULL);
 	profilestore_writer_submit(s, &w.job);

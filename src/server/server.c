@@ -90,7 +90,7 @@ static const char *ok_text(const struct server *s)
 	if (s->opts.profiles_why)
 		return "ok\nprofiles: the store cannot be opened; the log has the reason\n";
 	return s->opts.profiles && profilestore_n_set_aside(s->opts.profiles)
-		       ? "ok\nprofiles: a damaged database was set aside; /api/status has the reason\n"
+		       ? "ok\nprofiles: a damaged database, or a page of it, was set aside; /api/status has the reason\n"
 		       : "ok\n";
 }
 

@@ -78,7 +78,7 @@ struct store {
 	bool stop, crowded, garbage; /* under work_lock */
 	struct maintain *maintain;   /* NULL: none */
 	struct pack *pack;           /* NULL: none */
-	struct scrub *scrub;         /* NULL: none */
+	struct background *scrub;    /* NULL: none */
 	struct object_list *objects; /* NULL: none */
 };
 
@@ -233,8 +233,7 @@ void maintain_stop(struct maintain *m); /* takes NULL */
 
 /* ---- scrub.c ---- */
 
-struct scrub *scrub_start(struct store *st);
-void scrub_stop(struct scrub *s); /* takes NULL */
+struct background *scrub_start(struct store *st);
 /* Read all contents once. @each as for content_hash(). */
 int scrub_pass(struct store *st, int (*each)(void *arg, uint64_t n), void *arg, uint64_t *ret_n_bad,
 	       struct err *err);

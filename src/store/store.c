@@ -2,6 +2,7 @@
 /*
  * Opening and closing a store; its list of objects, and its figures.
  */
+#include "base/background.h"
 #include "store/internal.h"
 
 #include <stdlib.h>
@@ -51,7 +52,7 @@ void store_close(struct store *st)
 {
 	if (!st)
 		return;
-	scrub_stop(st->scrub);
+	background_stop(st->scrub);
 	pack_stop(st->pack);
 	maintain_stop(st->maintain);
 	pack_free(st->pack);

@@ -5,10 +5,13 @@ import json
 import os
 import random
 import shutil
+import sqlite3
+import time
 
 import pytest
 
 from making import PACKERS, debug_path, deb, elf, fetch, new_id, tar_of
+from profiling import CPU, Pprof, ask, send
 from pushing import lode, one, put, sha, want
 
 N_ROUNDS = int(os.environ.get("LODE_FLIPS", "3"))
@@ -126,3 +129,36 @@ def test_flipped_bytes(world, tmp_path):
         s.stop()
         assert json.loads(lode("store", "verify", "--json", "--data", data).stdout)["bad"] == []
         shutil.rmtree(data)
+
+
+@pytest.mark.slow
+def test_a_profile_that_is_damaged_in_use_is_set_aside_and_the_rest_goes_on(serve, tmp_path):
+    data = tmp_path / "data"
+    path = data / "profiles" / "profiles.db"
+    now = int(time.time() * 1000) - 1800_000
+    deep = [f"f{k}" for k in range(300)]
+    s = serve([], data=data).ready()
+    for i in range(6):
+        p = Pprof(types=(("cpu", "nanoseconds"),), time_ms=now + i * 1000)
+        for k in range(300):
+            p = p.sample(deep[: k + 1], [1000003 + k * 70001 + i])
+        send(s, p.bytes(), service=f"s{i}")  # a series each: there are no rollups
+    s.stop()
+    with sqlite3.connect(f"file:{path}?mode=ro", uri=True) as db:
+        page = db.execute("SELECT pageno FROM dbstat WHERE name = 'profile' AND pagetype = 'leaf' ORDER BY pageno DESC").fetchone()[0]
+    s = serve([], data=data).ready()
+    flip(path, (page - 1) * 8192 + 8000)
+    answer = ask(s, "flamegraph", query=CPU)
+    assert answer["profiles"] + answer["damaged"] == 6 and answer["damaged"] == 1
+    assert ask(s, "series", query=CPU, one=1)["damaged"] == 1
+    assert "damaged" not in ask(s, "flamegraph", query=CPU, to=now - 1)
+    figures = json.loads(s.get("/api/status").body)["profiles"]
+    assert figures["lost"] == 1 and figures["set_aside"] == 1 and f"page {page}" in figures["damage"], figures
+    assert b'lode_profiles_damaged{what="lost"} 1' in s.get("/metrics").body
+    send(s, Pprof(time_ms=now + 100_000).sample(["main", "g"], [3, 4]).bytes(), service="new")
+    assert ask(s, "flamegraph", query=CPU)["profiles"] == 6
+    s.stop()
+    # it was repaired: the next start finds nothing
+    s = serve([], data=data).ready()
+    assert ask(s, "flamegraph", query=CPU)["profiles"] == 6
+    assert json.loads(s.get("/api/status").body)["profiles"]["set_aside"] == 1

@@ -332,6 +332,7 @@ static int open_profiles(struct service *v, const struct settings *s, const char
 			  err->text);
 		return 0;
 	}
+	profilestore_check_start(v->profiles);
 	return groomer_start(v->profiles, &v->groomer, err);
 }
 

@@ -41,7 +41,8 @@ static void print_set_aside(const char *data)
 	salvage_listed(dir, &l);
 	if (!l.n)
 		return;
-	printf("set aside      %u damaged database%s of profiles in ", l.n, l.n == 1 ? "" : "s");
+	printf("set aside      %u damaged database%s of profiles, or pages of one, in ", l.n,
+	       l.n == 1 ? "" : "s");
 	print_text(stdout, str_of(dir));
 	printf(": ");
 	print_text(stdout, str_of(l.reason));

@@ -121,6 +121,7 @@ int api_series(struct api *a, struct err *err)
 		write_series(a, l, &l->v[i]);
 	json_close(w);
 	json_put_uint(w, "left_out", l->n_left_out);
+	api_put_damaged(a, l->n_damaged);
 	json_close(w);
 	buf_add_char(&a->out, '\n');
 	free(l);
@@ -154,6 +155,7 @@ int api_profiles(struct api *a, struct err *err)
 		json_close(w);
 	}
 	json_close(w);
+	api_put_damaged(a, l->n_damaged);
 	json_close(w);
 	buf_add_char(&a->out, '\n');
 	free(l);

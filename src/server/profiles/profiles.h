@@ -124,6 +124,9 @@ int api_view(const struct api *a, struct profile_view *ret, struct err *err);
 
 void api_put_labels(struct api *a, const struct profilestore_label *labels, size_t n); /* "labels":{...} */
 
+/* "damaged":N, if there are any: profiles of the range that were set aside while the service runs */
+void api_put_damaged(struct api *a, uint64_t n);
+
 /* ---- view.c ---- */
 
 struct api_merged {

@@ -148,6 +148,7 @@ void api_put_head(struct api *a, const struct api_merged *m, const struct profil
 		json_put_null(w, "base_total");
 	json_put_uint(w, "profiles", m->side[0].n_profiles + m->side[1].n_profiles);
 	json_put_uint(w, "samples", m->side[0].n_samples + m->side[1].n_samples);
+	api_put_damaged(a, m->side[0].n_damaged + m->side[1].n_damaged);
 	json_open_object(w, "pending");
 	json_put_uint(w, "locations", m->n_pending);
 	json_put_int(w, "retry_ms", m->n_pending ? RETRY_MS : m->n_waiting ? LATER_MS : 0);

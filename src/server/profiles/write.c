@@ -13,3 +13,9 @@ void api_put_labels(struct api *a, const struct profilestore_label *labels, size
 	}
 	json_close(&a->json);
 }
+
+void api_put_damaged(struct api *a, uint64_t n)
+{
+	if (n)
+		json_put_uint(&a->json, "damaged", n);
+}

@@ -107,6 +107,13 @@ static const struct metric_family profiles_bytes = {
 	"lode_profiles_bytes", "Bytes of stored profiles on disk, and of their tables in memory.",
 	METRIC_GAUGE, "where", NULL
 };
+static const struct metric_family profiles_damaged = {
+	"lode_profiles_damaged",
+	"Damage of the profiles' database found since the start: profiles lost, pages repaired, pages that "
+	"stay until the "
+	"next start.",
+	METRIC_GAUGE, "what", NULL
+};
 static const struct metric_family profiles_queue = {
 	"lode_profiles_queue_bytes",
 	"Bytes of bodies that are being received, and of profiles that wait to be written.", METRIC_GAUGE,
@@ -206,6 +213,9 @@ static void collect_profiles(struct server *s)
 		   (int64_t)(st.n_locations - MIN(st.n_unnamed, st.n_locations)));
 	metric_set(metric_get(&profiles_locations, "unnamed"), (int64_t)st.n_unnamed);
 	metric_set(metric_get(&profiles_stacks), (int64_t)st.n_stacks);
+	metric_set(metric_get(&profiles_damaged, "lost"), (int64_t)st.n_lost);
+	metric_set(metric_get(&profiles_damaged, "repaired"), (int64_t)st.n_mended);
+	metric_set(metric_get(&profiles_damaged, "damaged"), (int64_t)st.n_unmended);
 	metric_set(metric_get(&profiles_bytes, "disk"), (int64_t)st.data_size);
 	metric_set(metric_get(&profiles_bytes, "memory"), (int64_t)st.metadata_size);
 	metric_set(metric_get(&profiles_queue, "bodies"),

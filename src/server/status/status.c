@@ -306,6 +306,11 @@ static void profile_figures(struct json_writer *j, struct profilestore *profiles
 	json_put_uint(j, "set_aside", st.n_set_aside);
 	if (st.n_set_aside)
 		json_put_text(j, "damage", st.set_aside_why);
+	json_put_uint(j, "lost", st.n_lost);
+	json_put_uint(j, "repaired_pages", st.n_mended);
+	json_put_uint(j, "damaged_pages", st.n_unmended);
+	if (st.n_unmended)
+		json_put_text(j, "damaged_why", st.unmended_why);
 	json_close(j);
 }
 

@@ -258,20 +258,27 @@ static void a_damaged_database_is_repaired(void **state)
 	}
 }
 
-static void damaged_samples_are_an_error(void **state)
+static void damaged_samples_are_set_aside_and_the_answer_says_so(void **state)
 {
 	AUTO(profile_freep) struct profile *p = stored_profile(1, NOW_MS);
-	struct profilestore_range r = stored_range(CPU, 0, INT64_MAX);
+	struct profilestore_stats before, after;
 	struct profilestore_merged m;
 	struct stored t = { 0 };
-	struct err err = { 0 };
 
 	stored_open(&t);
 	stored_add(&t, p, "a");
+	profilestore_stats(t.s, &before);
 	spoil(&t, "UPDATE profile SET data = substr(data, 1, length(data) - 1)");
-	assert_fails(profilestore_merge(t.s, &r, STR(""), NULL, &m, &err), ERR_DAMAGED,
-		     "samples are damaged");
-	stored_range_done(&r);
+	m = stored_merge(&t, CPU, 0, INT64_MAX);
+	assert_int_equal(m.n_profiles, 0);
+	assert_true(m.n_damaged > 0);
+	profilestore_stats(t.s, &after);
+	assert_int_equal(after.n_lost, m.n_damaged);
+	assert_int_equal(after.n_profiles, before.n_profiles - m.n_damaged);
+	profile_free(m.profile);
+	m = stored_merge(&t, CPU, 0, NOW_MS);
+	assert_int_equal(m.n_damaged, 0);
+	profile_free(m.profile);
 	stored_done(&t);
 }
 
@@ -357,7 +364,7 @@ int main(void)
 		cmocka_unit_test(too_much_metadata_is_refused_and_the_store_goes_on),
 		cmocka_unit_test(labels_of_samples_become_series),
 		cmocka_unit_test(a_damaged_database_is_repaired),
-		cmocka_unit_test(damaged_samples_are_an_error),
+		cmocka_unit_test(damaged_samples_are_set_aside_and_the_answer_says_so),
 		cmocka_unit_test(a_full_disk_is_an_error_and_the_store_goes_on),
 		cmocka_unit_test(a_file_that_is_no_database_is_set_aside),
 		cmocka_unit_test(types_that_differ_are_not_added_up),

@@ -1,0 +1,274 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Damage that is found while the store is in use: what was noted, what became of it, and the log. */
+#include "profilestore/damage.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include "base/vec.h"
+#include "profilestore/internal.h"
+#include "profilestore/salvage.h"
+
+#define LOST_LISTED 65536u
+#define TRIES       2u
+#define LOOKS       4096u
+#define MAX_FILES   20u /* set aside since the start; the log has the rest */
+#define MAX_PAGE    65536u
+
+void damage_init(struct damage *d)
+{
+	pthread_mutex_init(&d->lock, NULL);
+}
+
+void damage_done(struct damage *d)
+{
+	free(d->lost.v);
+	pthread_mutex_destroy(&d->lock);
+}
+
+uint64_t damage_n_mended(struct profilestore *s)
+{
+	return atomic_load(&s->damage.n_mended);
+}
+
+/* ---- notes ---- */
+
+static size_t count_page(const uint64_t *v, size_t n, uint64_t page)
+{
+	size_t found = 0;
+
+	for (size_t i = 0; i < n; i++)
+		found += v[i] == page;
+	return found;
+}
+
+void damage_note_page(struct profilestore *s, uint64_t page)
+{
+	struct damage *d = &s->damage;
+
+	if (!page)
+		return;
+	pthread_mutex_lock(&d->lock);
+	if (d->n_pages < DAMAGE_MAX && !count_page(d->pages, d->n_pages, page) &&
+	    !count_page(d->kept, d->n_kept, page))
+		d->pages[d->n_pages++] = page;
+	pthread_mutex_unlock(&d->lock);
+}
+
+void damage_note_page_of(struct profilestore *s, struct db *db)
+{
+	if (db)
+		damage_note_page(s, db_take_bad_page(db));
+}
+
+static void note_row(struct profilestore *s, int64_t id)
+{
+	struct damage *d = &s->damage;
+	bool there = false;
+
+	pthread_mutex_lock(&d->lock);
+	for (size_t i = 0; i < d->n_rows; i++)
+		there |= d->rows[i] == id;
+	if (!there && d->n_rows < DAMAGE_MAX)
+		d->rows[d->n_rows++] = id;
+	pthread_mutex_unlock(&d->lock);
+}
+
+void damage_note_profile(struct profilestore *s, int64_t id)
+{
+	note_row(s, id);
+}
+
+void damage_note_rollup(struct profilestore *s, int64_t id)
+{
+	note_row(s, -id);
+}
+
+/* ---- lost profiles ---- */
+
+static void add_lost(struct damage *d, const struct mended *m)
+{
+	pthread_mutex_lock(&d->lock);
+	for (size_t i = 0; i < m->n_lost && d->lost.n < LOST_LISTED; i++)
+		VEC_PUSH(d->lost.v, d->lost.n, d->lost.room) = m->lost[i];
+	d->n_lost += m->n_lost;
+	pthread_mutex_unlock(&d->lock);
+}
+
+static bool series_is_in(struct profilestore *s, const struct profilestore_range *r, uint32_t id)
+{
+	const struct series *x = series_of_id(s, id);
+
+	return !x || !r->sel || selector_matches(r->sel, x->type, x->labels, x->n_labels);
+}
+
+uint64_t damage_lost_in(struct profilestore *s, const struct profilestore_range *r)
+{
+	struct damage *d = &s->damage;
+	uint64_t n = 0;
+
+	if (r->profile_id)
+		return 0;
+	pthread_mutex_lock(&d->lock);
+	for (size_t i = 0; i < d->lost.n; i++) {
+		const struct lost_profile *x = &d->lost.v[i];
+		bool within = x->time_ms == INT64_MIN || (x->time_ms >= r->from_ms && x->time_ms < r->to_ms);
+
+		n += within && series_is_in(s, r, x->series);
+	}
+	n += d->n_lost - d->lost.n;
+	pthread_mutex_unlock(&d->lock);
+	return n;
+}
+
+void damage_stats(struct profilestore *s, struct profilestore_stats *ret)
+{
+	struct damage *d = &s->damage;
+
+	ret->n_mended = atomic_load(&d->n_pages_mended);
+	pthread_mutex_lock(&d->lock);
+	ret->n_lost = d->n_lost;
+	ret->n_unmended = d->n_kept;
+	memcpy(ret->unmended_why, d->why, sizeof(ret->unmended_why));
+	pthread_mutex_unlock(&d->lock);
+}
+
+/* ---- mending ---- */
+
+/* The damaged page as it is, and the reason, beside the database. */
+static void set_page_aside(struct profilestore *s, uint64_t page, const uint8_t *data, size_t size,
+			   const char *reason)
+{
+	AUTO(mem_freep) char *aside = NULL;
+
+	if (s->damage.n_files >= MAX_FILES || !size)
+		return;
+	s->damage.n_files++;
+	aside = salvage_aside_name(s->dir, s->now_ms());
+	if (file_write_durable(aside, data, size, 0640, NULL) == 0)
+		salvage_note_reason(aside, reason);
+}
+
+static void told_mended(struct profilestore *s, uint64_t page, const struct mended *m, const uint8_t *data,
+			size_t size)
+{
+	AUTO(mem_freep) char *where = page ? mem_printf("page %" PRIu64, page) : mem_strdup("a row");
+	AUTO(mem_freep) char *text = NULL;
+
+	if (m->n_lost)
+		text = mem_printf("%s of the database was damaged (%s): %" PRIu64
+				  " profile%s set aside, the rest was kept",
+				  where, m->what, m->n_lost, m->n_lost == 1 ? " was" : "s were");
+	else
+		text = mem_printf("%s of the database was damaged (%s): nothing is lost", where, m->what);
+	store_notice(s, LOG_ERROR, "%s; check the disk", text);
+	set_page_aside(s, page, data, size, text);
+}
+
+static void told_kept(struct profilestore *s, uint64_t page, const struct err *why, const uint8_t *data,
+		      size_t size)
+{
+	struct damage *d = &s->damage;
+
+	pthread_mutex_lock(&d->lock);
+	if (d->n_kept < DAMAGE_MAX)
+		d->kept[d->n_kept++] = page;
+	snprintf(d->why, sizeof(d->why),
+		 "page %" PRIu64
+		 " of the database is damaged and cannot be repaired in use (%.200s): what needs it "
+		 "fails until the service is started again, which repairs the database",
+		 page, why->text);
+	pthread_mutex_unlock(&d->lock);
+	store_notice(s, LOG_ERROR, "%s; check the disk", d->why);
+	set_page_aside(s, page, data, size, d->why);
+}
+
+static void mend_noted_page(struct profilestore *s, uint64_t page)
+{
+	AUTO(mem_freep) uint8_t *data = mem_alloc(MAX_PAGE);
+	struct damage *d = &s->damage;
+	struct err err = { 0 };
+	struct mended m = { 0 };
+	size_t size = 0;
+	int r = -1;
+
+	/* The page is looked at in the file. It may have been mended, or written, since it was noted. */
+	if (!db_page_is_damaged(s->db, page) && d->n_looks < LOOKS) {
+		d->n_looks++;
+		atomic_fetch_add(&d->n_mended, 1);
+		return;
+	}
+	if (d->n_tried < DAMAGE_MAX && count_page(d->tried, d->n_tried, page) < TRIES) {
+		d->tried[d->n_tried++] = page;
+		db_page_copy(s->db, page, data, MAX_PAGE, &size);
+		r = mend_page(s, page, &m, &err);
+	} else {
+		(void)err_set(&err, ERR_DAMAGED, "it was repaired %u times", TRIES);
+	}
+	if (r == 0) {
+		add_lost(d, &m);
+		atomic_fetch_add(&d->n_mended, 1);
+		atomic_fetch_add(&d->n_pages_mended, 1);
+		if (m.what)
+			told_mended(s, page, &m, data, size);
+	} else if (err.kind == ERR_DAMAGED) {
+		told_kept(s, page, &err, data, size);
+	}
+	free(m.lost);
+}
+
+static void mend_noted_row(struct profilestore *s, int64_t id)
+{
+	struct err err = { 0 };
+	struct mended m = { 0 };
+
+	if (mend_row(s, id < 0, id < 0 ? -id : id, &m, &err) == 0) {
+		add_lost(&s->damage, &m);
+		atomic_fetch_add(&s->damage.n_mended, 1);
+		if (m.n_lost || m.n_rollups)
+			told_mended(s, 0, &m, NULL, 0);
+	}
+	free(m.lost);
+}
+
+bool damage_mend_here(struct profilestore *s, uint64_t n_mended)
+{
+	struct damage *d = &s->damage;
+	uint64_t pages[DAMAGE_MAX];
+	int64_t rows[DAMAGE_MAX];
+	size_t n_pages, n_rows;
+
+	pthread_mutex_lock(&d->lock);
+	n_pages = d->n_pages;
+	n_rows = d->n_rows;
+	memcpy(pages, d->pages, n_pages * sizeof(*pages));
+	memcpy(rows, d->rows, n_rows * sizeof(*rows));
+	d->n_pages = d->n_rows = 0;
+	pthread_mutex_unlock(&d->lock);
+	for (size_t i = 0; i < n_pages; i++)
+		mend_noted_page(s, pages[i]);
+	for (size_t i = 0; i < n_rows; i++)
+		mend_noted_row(s, rows[i]);
+	return damage_n_mended(s) != n_mended;
+}
+
+static int apply_mending(struct profilestore *s, struct job *j, struct err *err)
+{
+	(void)j;
+	(void)err;
+	damage_mend_here(s, 0);
+	return 0;
+}
+
+bool damage_mend(struct profilestore *s, uint64_t n_mended)
+{
+	struct job j = { .apply = apply_mending, .alone = true, .outside = true };
+	bool any;
+
+	pthread_mutex_lock(&s->damage.lock);
+	any = s->damage.n_pages || s->damage.n_rows;
+	pthread_mutex_unlock(&s->damage.lock);
+	if (any)
+		(void)profilestore_writer_run(s, &j, NULL);
+	return damage_n_mended(s) != n_mended;
+}

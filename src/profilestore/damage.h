@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Damage that is found while the store is in use.
+ *
+ * A reader or the writer notes the damaged page, or row; the writer's thread mends it in a transaction of its own: sound
+ * rows of the page are written anew, damaged ones are deleted, and what memory or other rows have is written again.
+ * Then the query, or the transaction, is tried once more. Damage that cannot be mended (a page that holds others
+ * together, the schema) stays until the next start, which repairs the whole database (salvage.c): until then, what
+ * needs that page is ERR_DAMAGED.
+ */
+#pragma once
+
+#include <pthread.h>
+#include "db/db.h"
+
+struct profilestore;
+struct profilestore_range;
+
+#define DAMAGE_MAX 256u
+
+/* A profile that was set aside. */
+struct lost_profile {
+	uint32_t series; /* 0: not known */
+	int64_t time_ms; /* INT64_MIN: not known */
+};
+
+struct damage {
+	pthread_mutex_t lock;
+	/* under the lock, as all to the next comment: what is to be mended */
+	uint64_t pages[DAMAGE_MAX];
+	size_t n_pages;
+	int64_t rows[DAMAGE_MAX]; /* numbers of profiles; negative: of rollups */
+	size_t n_rows;
+	/* pages that stay damaged, or were mended once before */
+	uint64_t kept[DAMAGE_MAX], tried[DAMAGE_MAX];
+	size_t n_kept, n_tried;
+	struct {
+		struct lost_profile *v;
+		size_t n, room;
+	} lost;
+	uint64_t n_lost;                 /* with those that are not in the list */
+	char why[512];                   /* of the last page that stays damaged */
+	_Atomic uint64_t n_mended;       /* pages and rows, with those that were found sound */
+	_Atomic uint64_t n_pages_mended; /* that were damaged */
+	/* of the writer's thread */
+	unsigned n_files; /* that were written since the start */
+	unsigned n_looks; /* at pages that were not damaged any more */
+};
+void damage_init(struct damage *d);
+void damage_done(struct damage *d);
+
+/* Note the page of which a read of @db has failed, if any. */
+void damage_note_page_of(struct profilestore *s, struct db *db);
+void damage_note_page(struct profilestore *s, uint64_t page);
+void damage_note_profile(struct profilestore *s, int64_t id);
+void damage_note_rollup(struct profilestore *s, int64_t id);
+/*
+ * Mend all that was noted. true: something was mended since damage_n_mended() was @n_mended, so it is worth another
+ * try.
+ */
+bool damage_mend(struct profilestore *s, uint64_t n_mended);
+bool damage_mend_here(struct profilestore *s,
+		      uint64_t n_mended); /* in the writer's thread, between transactions */
+uint64_t damage_n_mended(struct profilestore *s);
+/* How many of the profiles of @r were set aside since the store was opened: at most, if their times are not known. */
+uint64_t damage_lost_in(struct profilestore *s, const struct profilestore_range *r);
+
+struct profilestore_stats;
+void damage_stats(struct profilestore *s, struct profilestore_stats *ret);
+
+/* mend.c: one page, or row. In the writer's thread. */
+struct mended {
+	uint64_t n_lost, n_rollups; /* rows that were deleted */
+	struct lost_profile *lost;  /* n_lost of them; heap */
+	const char *what; /* for the message: profiles, the index of profiles, ...; NULL: nothing to do */
+};
+/* 0: mended. ERR_DAMAGED: it has to stay. */
+int mend_page(struct profilestore *s, uint64_t page, struct mended *ret, struct err *err);
+int mend_row(struct profilestore *s, bool rollup, int64_t id, struct mended *ret, struct err *err);

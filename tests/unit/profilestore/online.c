@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Damage of the database while the store is open: each page once. An answer is that of the profiles that are left, or an
+ * error; new profiles are stored.
+ */
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+#include "stored.h"
+
+#define PROFILES 400
+#define PAGE     8192
+
+static char last_notice[1024];
+static int n_notices;
+
+static void note(void *arg, enum log_level level, const char *text)
+{
+	n_notices++;
+	snprintf(last_notice, sizeof(last_notice), "%s", text);
+	if (getenv("LODE_TALK"))
+		print_message("%s\n", text);
+}
+
+static char *text_of(struct stored *t, uint64_t *ret_n, uint64_t *ret_lost)
+{
+	struct profilestore_merged m = stored_merge(t, CPU, 0, INT64_MAX);
+	char *text = stored_text(m.profile, 0);
+
+	*ret_n = m.n_profiles;
+	*ret_lost = m.n_damaged;
+	profile_free(m.profile);
+	return text;
+}
+
+static void fill_store(struct stored *t)
+{
+	t->o.notice = note;
+	stored_open(t);
+	for (int i = 0; i < PROFILES; i++) {
+		AUTO(profile_freep) struct profile *p = stored_profile((uint64_t)i % 7, NOW_MS - i * MINUTE);
+		char service[16];
+
+		snprintf(service, sizeof(service), "s%d", i % 3);
+		stored_add(t, p, service);
+	}
+	stored_groom(t);
+	stored_again(t);
+	stored_groom(t);
+	profilestore_close(t->s);
+	t->s = NULL;
+}
+
+static void put_back(struct stored *t, const struct buf *whole)
+{
+	AUTO(mem_freep) char *command = mem_printf("rm -rf %s/profiles.db*", t->dir);
+	AUTO(mem_freep) char *path = mem_printf("%s/profiles.db", t->dir);
+
+	assert_int_equal(system(command), 0);
+	test_file_write(path, whole->p, whole->size);
+}
+
+/* Flip a byte of the open database's file. */
+static void flip(const struct stored *t, const struct buf *whole, size_t at)
+{
+	AUTO(mem_freep) char *path = mem_printf("%s/profiles.db", t->dir);
+	AUTO(fd_close) int fd = open(path, O_WRONLY | O_CLOEXEC);
+	uint8_t byte = whole->p[at] ^ 0x10;
+	struct err err = { 0 };
+
+	assert_true(fd >= 0);
+	assert_done(fd_pwrite(fd, &byte, 1, at, &err));
+}
+
+struct tally {
+	int n_same, n_less, n_failed, n_refused, n_unmended;
+	uint64_t n_lost;
+};
+
+/* With one page of the file damaged. */
+static void live_on(struct stored *t, const struct buf *whole, size_t at, const char *right, uint64_t n_right,
+		    struct tally *tally)
+{
+	AUTO(profile_freep) struct profile *p = stored_profile(3, NOW_MS + MINUTE);
+	struct profilestore_range r = stored_range(CPU, 0, INT64_MAX);
+	struct profilestore_receipt receipt;
+	struct profilestore_merged m;
+	struct profilestore_stats st;
+	struct profilestore_label label = { STR("service"), STR("s1") };
+	struct err err = { 0 };
+	bool more = true;
+
+	put_back(t, whole);
+	stored_open_there(t);
+	flip(t, whole, at);
+	n_notices = 0;
+	if (profilestore_merge(t->s, &r, STR(""), NULL, &m, &err) < 0) {
+		assert_int_equal(err.kind, ERR_DAMAGED);
+		assert_non_null(strstr(err.text, "started again"));
+		tally->n_failed++;
+	} else {
+		AUTO(mem_freep) char *text = stored_text(m.profile, 0);
+
+		if (strcmp(text, right) == 0 && m.n_profiles == n_right)
+			tally->n_same++;
+		else if (m.n_damaged && m.n_profiles == n_right - m.n_damaged)
+			tally->n_less++;
+		else
+			fail_msg("page %zu: a wrong answer: %llu profiles, %llu damaged", at / PAGE + 1,
+				 (unsigned long long)m.n_profiles, (unsigned long long)m.n_damaged);
+		tally->n_lost += m.n_damaged;
+		assert_true(m.n_damaged == 0 || n_notices > 0);
+		profile_free(m.profile);
+	}
+	if (profilestore_add_wait(t->s, p, &label, 1, &receipt, &err) < 0) {
+		assert_int_equal(err.kind, ERR_DAMAGED);
+		tally->n_refused++;
+	}
+	for (int i = 0; i < 50 && more; i++)
+		if (profilestore_groom(t->s, &more, &err) < 0) {
+			assert_int_equal(err.kind, ERR_DAMAGED);
+			break;
+		}
+	/* The background check finds what nobody has met. */
+	assert_true(profilestore_check(t->s, NULL, NULL, &err) == 0 || err.kind == ERR_DAMAGED);
+	assert_true(n_notices > 0);
+	profilestore_stats(t->s, &st);
+	tally->n_unmended += (int)st.n_unmended;
+	if (n_notices)
+		assert_true(st.n_set_aside > 0 || st.n_unmended > 0);
+	stored_range_done(&r);
+	/* After a start all answers are right. */
+	stored_again(t);
+	m = stored_merge(t, CPU, 0, INT64_MAX);
+	assert_true(m.n_profiles + 40 > n_right);
+	profile_free(m.profile);
+	profilestore_close(t->s);
+	t->s = NULL;
+}
+
+static void a_page_that_is_damaged_in_use_costs_its_rows_at_most(void **state)
+{
+	struct stored t = { 0 };
+	AUTO(buf_done) struct buf whole = { 0 };
+	AUTO(mem_freep) char *path = NULL, *right = NULL;
+	const char *all = getenv("LODE_FLIPS");
+	struct tally x = { 0 };
+	struct err err = { 0 };
+	uint64_t n_right, n_lost;
+	size_t n_pages, step;
+
+	fill_store(&t);
+	path = mem_printf("%s/profiles.db", t.dir);
+	assert_done(file_read(path, MIB(64), &whole, &err));
+	stored_open_there(&t);
+	right = text_of(&t, &n_right, &n_lost);
+	assert_int_equal(n_lost, 0);
+	profilestore_close(t.s);
+	t.s = NULL;
+	n_pages = whole.size / PAGE;
+	step = all ? 1 : MAX(n_pages / 40, (size_t)1);
+	for (size_t i = 0; i < n_pages; i += step) {
+		uint64_t random[2];
+
+		test_fill(random, sizeof(random), (uint32_t)i);
+		live_on(&t, &whole, i * PAGE + random[0] % PAGE, right, n_right, &x);
+	}
+	print_message("%zu pages: %d same, %d with less, %d failed, %d refused, %d not repaired; %llu lost\n",
+		      n_pages, x.n_same, x.n_less, x.n_failed, x.n_refused, x.n_unmended,
+		      (unsigned long long)x.n_lost);
+	/* What fails needs a page that holds others together. */
+	assert_true(x.n_failed * 8 <= x.n_same + x.n_less);
+	assert_true(x.n_refused * 8 <= x.n_same + x.n_less);
+	stored_done(&t);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_page_that_is_damaged_in_use_costs_its_rows_at_most),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
