@@ -224,6 +224,8 @@ void budget_hold_done(struct budget_hold *h)
 	atomic_store(&h->used, 0);
 	atomic_store(&h->granted, 0);
 	atomic_store(&h->over, false);
+	atomic_store(&h->n_busy, 0);
+	atomic_store(&h->n_limit, 0);
 	h->reserved = 0;
 	h->victim = false;
 }
@@ -249,6 +251,7 @@ static void victim_choose(struct budget *b)
 static int hold_refuse(struct budget_hold *h, uint64_t need, struct err *err)
 {
 	h->budget->classes[h->cls].n_refused++;
+	atomic_fetch_add(need > h->budget->limits[h->cls].most ? &h->n_limit : &h->n_busy, 1);
 	return budget_refusal(h->budget, h->cls, need, err);
 }
 

@@ -76,6 +76,9 @@ struct budget_hold {
 	atomic_uint_fast64_t used, granted;
 	uint64_t reserved; /* by budget_hold_reserve() */
 	atomic_bool over;  /* budget_hold_charge() was refused */
+	/* Additions that were refused with ERR_BUSY, or with ERR_LIMIT for the class's maximum, since init or done: a
+	 * result without the part that needed them is incomplete. */
+	atomic_uint n_busy, n_limit;
 	/* under the budget's lock */
 	unsigned n_waiting; /* threads */
 	bool victim;        /* its waits end with ERR_BUSY */

@@ -61,6 +61,7 @@ struct tables_entry {
 	 * something. INT64_MAX: never. */
 	atomic_int_fast64_t good_until_ms;
 	bool lacking;        /* a better one may turn up */
+	bool incomplete;     /* a table: parts were left out, since memory was not granted */
 	bool searching;      /* a miss, while a scan was still running */
 	atomic_bool spoiled; /* a block turned out to be damaged */
 	size_t weight;
@@ -152,6 +153,9 @@ struct build {
 	struct build_making *making;
 	struct tables_entry *old; /* to be replaced; with a reference */
 	struct budget_hold memory, disk;
+	struct build_refusals {
+		bool busy, limit; /* of `memory` and `disk`, while the table was built */
+	} refusals;
 };
 /*
  * Under the lock: add @w to the build of @key, or start one; @w NULL: nothing waits. FRAME_PENDING: it waits;

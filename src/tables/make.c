@@ -12,6 +12,8 @@
 #include <stdlib.h>
 #include "tables/internal.h"
 
+#define INCOMPLETE_MS (10 * 60 * 1000)
+
 enum make_stage { AT_STORE, AT_DEBUG, AT_EXECUTABLE, AT_ALT, AT_TABLE };
 
 struct build_making {
@@ -181,6 +183,22 @@ static struct tables_entry *map_stored(struct build *b, struct tables_entry *e)
 	return mapped;
 }
 
+/*
+ * Parts of the table were left out, since memory was not granted. It is used, but not stored: the next process may
+ * have more memory. In this one it is made again if memory was only used up, not if it is too little.
+ */
+static enum make_outcome end_incomplete(struct build *b, struct tables_entry *e)
+{
+	log_warn("tables",
+		 "%s: parts are left out, since memory for them was not granted; give lode serve more with "
+		 "--memory",
+		 e->origin);
+	e->incomplete = e->lacking = true;
+	if (b->refusals.busy)
+		entry_expire_in(e, INCOMPLETE_MS);
+	return end_with(b, e);
+}
+
 static enum make_outcome end_with_table(struct build *b, struct buf *table)
 {
 	const struct resolve_answer *a = &b->making->file.answer;
@@ -193,8 +211,10 @@ static enum make_outcome end_with_table(struct build *b, struct buf *table)
 	}
 	e->split = splits_take_state(b->making->splits);
 	stored_set_origin(e, a->file, a->archive);
-	stored_put(b->tables, e, a);
 	atomic_fetch_add(&b->tables->n_made, 1);
+	if (b->refusals.busy || b->refusals.limit)
+		return end_incomplete(b, e);
+	stored_put(b->tables, e, a);
 	e = map_stored(b, e);
 	entry_note_lacking(e, b->tables->opts.miss_ms);
 	return end_with(b, e);
@@ -223,6 +243,8 @@ static enum make_outcome convert_files(struct build *b)
 		o.disk = &b->disk;
 		r = symtab_build(m->file.img, &o, &table, &stats, &err);
 	}
+	b->refusals.busy = atomic_load(&b->memory.n_busy) || atomic_load(&b->disk.n_busy);
+	b->refusals.limit = atomic_load(&b->memory.n_limit) || atomic_load(&b->disk.n_limit);
 	if (build_memory_end(b, r < 0 && err.kind == ERR_BUSY))
 		return MAKE_WAITS;
 	if (r == SYMTAB_NOTHING)
@@ -286,6 +308,8 @@ static bool is_better_table(const struct build *b)
 	const struct build_making *m = b->making;
 	uint32_t flags = symtab_info(b->old->table)->flags;
 
+	if (b->old->incomplete)
+		return true;
 	if ((flags & SYMTAB_ALT_MISSING) && m->alt.img)
 		return true;
 	if ((flags & SYMTAB_SPLIT_MISSING) && splits_are_better(m->splits, &b->old->split))

@@ -168,6 +168,7 @@ void tables_request_module(const struct tables_request *req, size_t i, struct ta
 		ret->why = e->why;
 		ret->origin = e->origin;
 		ret->lacking = e->lacking;
+		ret->incomplete = e->incomplete;
 		ret->due = entry_is_expired(e);
 		ret->info = e->table ? symtab_info(e->table) : NULL;
 	}

@@ -113,6 +113,7 @@ struct tables_module {
 	const char *why;                   /* more about the reason; "": nothing */
 	const char *origin;                /* of a table: the file it was made of, "PACKAGE: FILE", or "" */
 	bool lacking;                      /* a better table may turn up */
+	bool incomplete;                   /* of a table: parts were left out, since memory was not granted */
 	bool due;                          /* it may have by now: TABLES_FRESH looks for it */
 	const struct symtab_info *info;    /* of a table */
 	const struct frame_layout *layout; /* NULL: there is none, or it is not known yet */

@@ -394,6 +394,8 @@ static void put_module_help(struct ask *a, const struct tables_module *m, struct
 	json_put_str(w, "help", buf_str(&help));
 }
 
+#define INCOMPLETE_WHY "parts of its symbol table were left out: memory for them was not granted (--memory)"
+
 static void ask_put_module(struct ask *a, size_t i, struct json_writer *w)
 {
 	static const struct {
@@ -425,7 +427,11 @@ static void ask_put_module(struct ask *a, size_t i, struct json_writer *w)
 		for (size_t k = 0; k < ARRAY_SIZE(flags); k++)
 			if (m.info->flags & flags[k].flag)
 				json_put_text(w, NULL, flags[k].name);
+		if (m.incomplete)
+			json_put_text(w, NULL, "incomplete");
 		json_close(w);
+		if (m.incomplete)
+			json_put_text(w, "why", INCOMPLETE_WHY);
 	}
 	json_close(w);
 }

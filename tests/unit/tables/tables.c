@@ -3,6 +3,8 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include "base/budget.h"
+#include "packed.h"
 #include "tables_fixture.h"
 
 static void an_address_becomes_a_function_file_and_line(void **state)
@@ -432,6 +434,59 @@ static void a_relocatable_file_is_asked_by_section(void **state)
 	tables_fixture_close(&p);
 }
 
+/* A program with a symbol, and more that take 4 MiB when they are unpacked. */
+static void put_program_with_mini_debug_info(struct tables_fixture *p)
+{
+	AUTO(buf_done) struct buf plain = { 0 }, packed = { 0 };
+	struct build_id id = tables_fixture_id(1);
+	struct buf file = { 0 };
+	struct code_writer w;
+
+	content_add(&plain, CONTENT_ZEROS, MIB(4), 0);
+	packed_xz(&packed, buf_bytes(&plain), 0, 0, 1);
+	code_writer_init(&w, ELF_WRITER_X86_64, ET_DYN);
+	elf_writer_build_id(&w.elf, build_id_bytes(&id));
+	elf_writer_section(&w.elf, ".gnu_debugdata", SHT_PROGBITS, 0, buf_bytes(&packed));
+	code_symbol(&w, "s1", STT_FUNC, STB_GLOBAL, 0x1000, 0x100);
+	code_writer_finish(&w, &file);
+	code_writer_done(&w);
+	tables_fixture_put(p, RESOLVE_EXECUTABLE, 1, &file);
+}
+
+static void a_table_that_lacked_memory_is_not_stored(void **state)
+{
+	struct tables_module m;
+	struct tables_stats stats;
+	struct tables_fixture p;
+
+	tables_fixture_open(&p, true);
+	p.opts.memory = budget_new_undivided(MIB(2));
+	tables_fixture_reopen(&p);
+	put_program_with_mini_debug_info(&p);
+	assert_string_equal(tables_fixture_ask(&p, 1, 0x1000), "s1");
+	assert_int_equal(reason_at_hand(&p, 1, &m), FRAME_FOUND);
+	assert_true(m.incomplete && m.lacking);
+	/* Not again in this process: it has no more memory. */
+	assert_string_equal(tables_fixture_ask(&p, 1, 0x1000), "s1");
+	tables_stats(p.s, &stats);
+	assert_int_equal(stats.n_made, 1);
+	tables_free(p.s);
+	budget_free(TAKE(p.opts.memory));
+	/* The next one has. */
+	p.s = tables_new(&p.opts);
+	assert_string_equal(tables_fixture_ask(&p, 1, 0x1000), "s1");
+	assert_int_equal(reason_at_hand(&p, 1, &m), FRAME_FOUND);
+	assert_false(m.incomplete);
+	tables_stats(p.s, &stats);
+	assert_int_equal(stats.n_made, 1);
+	assert_int_equal(stats.n_from_store, 0);
+	tables_fixture_reopen(&p);
+	assert_string_equal(tables_fixture_ask(&p, 1, 0x1000), "s1");
+	tables_stats(p.s, &stats);
+	assert_int_equal(stats.n_made, 0);
+	tables_fixture_close(&p);
+}
+
 #define MANY_SECTIONS 20000u
 
 /* Each address names its section; of two with one name the first counts. */
@@ -560,6 +615,7 @@ int main(void)
 		cmocka_unit_test(a_request_for_many_leaves_room_for_others),
 		cmocka_unit_test(a_request_for_many_gets_all),
 		cmocka_unit_test(a_relocatable_file_is_asked_by_section),
+		cmocka_unit_test(a_table_that_lacked_memory_is_not_stored),
 		cmocka_unit_test(a_file_of_many_sections_is_asked_by_section),
 		cmocka_unit_test(addresses_of_a_prelinked_object_are_moved_back),
 	};
