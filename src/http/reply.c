@@ -6,7 +6,8 @@
 #include "base/json.h"
 #include "http/request.h"
 
-#define ARG_MAX_SIZE 4096u /* bytes of a parameter, decoded */
+#define REPLY_SMALL  KIB(64) /* needs no grant */
+#define ARG_MAX_SIZE 4096u   /* bytes of a parameter, decoded */
 #define CORS_METHODS "GET, HEAD, POST, OPTIONS"
 
 void reply_common_headers(const struct http_service *sv, struct http_reply *r)
@@ -145,14 +146,41 @@ void request_reply_text(struct request *req, unsigned status, const char *text)
 	req->result = status < 400 ? "made" : "error";
 }
 
-void request_reply_body(struct request *req, unsigned status, struct buf *body, const char *type,
+/*
+ * A reply may wait long for its client. A small one goes into the socket's buffer, and status and metrics are needed
+ * most when memory is used up.
+ */
+static bool reply_grant(struct request *req, const struct buf *body)
+{
+	struct budget *memory = req->service->opts.memory;
+	struct err err = { 0 };
+
+	budget_return(memory, BUDGET_REPLY, req->reply_granted);
+	req->reply_granted = 0;
+	if (body->room <= REPLY_SMALL)
+		return true;
+	if (!budget_try(memory, BUDGET_REPLY, body->room)) {
+		(void)budget_refusal(memory, BUDGET_REPLY, body->room, &err);
+		request_refuse(req, 503, err.text);
+		return false;
+	}
+	req->reply_granted = body->room;
+	return true;
+}
+
+bool request_reply_body(struct request *req, unsigned status, struct buf *body, const char *type,
 			bool no_store)
 {
+	if (!reply_grant(req, body)) {
+		buf_done(body);
+		return false;
+	}
 	http_reply_unref(req->reply);
 	req->bytes = body->size;
 	req->reply = reply_body(req->service, body, type, no_store);
 	req->status = status;
 	req->result = "made";
+	return true;
 }
 
 int request_arg(struct request *req, const char *name, struct str *ret)

@@ -470,6 +470,7 @@ static void receive_done(void *arg, struct http_conn *c, void *ctx, bool complet
 		access_line(sv->access, &(struct access_entry){ c, req->method, req->url, sent.status,
 								sent.bytes, ns, complete });
 	http_reply_unref(req->reply);
+	budget_return(sv->opts.memory, BUDGET_REPLY, req->reply_granted);
 	arena_done(&req->arena);
 	free(req);
 	atomic_fetch_sub(&sv->n_open, 1);

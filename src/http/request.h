@@ -19,6 +19,7 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
+#include "base/budget.h"
 #include "base/pool.h"
 #include "http/http.h"
 #include "http/route.h"
@@ -59,7 +60,7 @@ struct http_service_options {
 	unsigned other_type;             /* of requests without a row */
 	uint64_t internal_types;         /* bit i: type i is left out of http_outcomes() */
 	const char *const *results;      /* names of results in the metrics; "error" is the last, then NULL */
-	struct budget *memory;           /* borrowed: of bodies; NULL: no limit but those of the rows */
+	struct budget *memory; /* borrowed: of bodies and replies; NULL: no limit but those of the rows */
 	/*
 	 * Borrowed. Workers: a fair pool of HTTP_WORKER_CLASSES. Queries: for HTTP_CLASS_LONG_QUERY; writers: for
 	 * rows of HTTP_ON_WRITER; both else NULL.
@@ -175,6 +176,7 @@ struct request {
 	unsigned body_refused; /* the status: the body is dropped */
 	size_t body_counted;   /* bytes of it in service->body_bytes */
 	size_t body_granted;   /* of the memory budget */
+	size_t reply_granted;  /* likewise, for the reply */
 	bool body_no_memory;   /* it was refused by the budget */
 };
 
@@ -264,8 +266,11 @@ struct http_reply *reply_options(const struct http_service *sv, unsigned allow);
 void request_refuse(struct request *req, unsigned status, const char *text);
 /* Make the reply: one line of text. @text without a newline. */
 void request_reply_text(struct request *req, unsigned status, const char *text);
-/* Make the reply; takes the buffer's content. */
-void request_reply_body(struct request *req, unsigned status, struct buf *body, const char *type,
+/*
+ * Make the reply; takes the buffer's content, whose memory is granted by the budget until the reply is out, but
+ * for a small one. false: it was not granted, and the reply is a refusal.
+ */
+bool request_reply_body(struct request *req, unsigned status, struct buf *body, const char *type,
 			bool no_store);
 /*
  * A parameter of the query, decoded, in the request's arena; empty when it is not there. -1: the request was

@@ -26,6 +26,7 @@ struct net_call {
 	struct xfer *xfer;
 	bool taken; /* counted by breaker_take() */
 	struct buf body;
+	uint64_t held; /* of req.memory, by `body` */
 	uint64_t n_sent;
 	struct err err;
 };
@@ -47,7 +48,8 @@ static int call_on_data(void *arg, struct bytes piece)
 	if (c->body.size + piece.size > c->req.max_answer)
 		return err_set(&c->err, ERR_LIMIT, "its answer is longer than %zu bytes", c->req.max_answer);
 	buf_add(&c->body, piece.p, piece.size);
-	return XFER_TAKEN;
+	budget_hold_track(c->req.memory, &c->held, c->body.room);
+	return budget_hold_check(c->req.memory, &c->err) < 0 ? -1 : XFER_TAKEN;
 }
 
 static int call_read_memory(struct net_call *c, void *buf, size_t n, size_t *ret_got)

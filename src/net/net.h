@@ -20,6 +20,7 @@
  */
 #pragma once
 
+#include "base/budget.h"
 #include "base/base.h"
 
 /* ---- lists of servers ---- */
@@ -251,6 +252,7 @@ struct net_call_request {
 	const char *const *headers;
 	size_t n_headers;
 	size_t max_answer;              /* a longer body is ERR_LIMIT; 0: 1 MiB */
+	struct budget_hold *memory;     /* borrowed until done() has returned: of the body. NULL: no limit */
 	unsigned connect_ms, silent_ms; /* 0: 5 s, 90 s */
 	int64_t deadline_ms;            /* 0: none */
 	bool breaker;                   /* use and update the breaker of `server` */

@@ -165,6 +165,44 @@ def test_clients_that_do_not_read_their_replies(serve, program, tmp_path):
     healthy(s)
 
 
+def metadata_of(n):
+    """The answer of another server with results of some 400 bytes each."""
+    return json.dumps({"results": [{"type": "debuginfo", "buildid": f"{i:040x}", "file": f"/{i}" + "x" * 300} for i in range(n)], "complete": True}).encode()
+
+
+@pytest.mark.slow
+def test_metadata_for_clients_that_do_not_read(serve, faulty, tmp_path):
+    """Answers of other servers and of this one are granted while they are read and until they are sent."""
+    path = "/metadata?key=file&value=/usr/bin/x"
+    up = faulty({path.replace("/usr", "%2Fusr").replace("/bin/x", "%2Fbin%2Fx"): metadata_of(8000), path: metadata_of(8000)})
+    s = serve([tmp_path], args=["--memory", "64M", "--debuginfod-upstream-servers", up.url, "--min-rate", "0"]).scanned()
+    first = s.get(path, timeout=60)
+    assert first.status == 200 and len(json.loads(first.body)["results"]) == 8000 and json.loads(first.body)["complete"]
+    before = peak_mib(s)
+    held = []
+    for _ in range(40):
+        c = socket.socket()
+        c.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        c.connect(("127.0.0.1", s.port))
+        c.sendall(f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n".encode())
+        held.append(c)
+    heads = []
+    for c in held:
+        c.settimeout(60)
+        heads.append(c.recv(300))
+    assert all(h.startswith((b"HTTP/1.1 200", b"HTTP/1.1 503")) for h in heads)
+    # Of those with all results, which have 3 MB, fewer than 40 fit into the memory for replies.
+    whole = [h for h in heads if b" 200 " in h and int(h.lower().split(b"content-length: ")[1].split(b"\r\n")[0]) > 2000000]
+    assert 1 <= len(whole) <= 10
+    assert s.metric('lode_memory_bytes{class="reply"}') <= 0.3 * (64 << 20)
+    assert peak_mib(s) - before < 64
+    for c in held:
+        c.close()
+    s.wait(lambda: s.metric('lode_memory_bytes{class="reply"}') == 0, "all to be returned")
+    assert len(json.loads(s.get(path, timeout=60).body)["results"]) == 8000
+    healthy(s)
+
+
 # ---- profiles and bodies ----
 
 def post_profile(s, body):

@@ -11,6 +11,12 @@
 
 #define MAX_RESULTS 50000u
 
+bool metadata_out_granted(struct metadata *m)
+{
+	budget_hold_track(&m->memory, &m->out_held, m->out.room);
+	return budget_hold_check(&m->memory, &m->no_memory) == 0;
+}
+
 static int metadata_add_result(void *arg, const struct index_metadata *found)
 {
 	struct metadata *m = arg;
@@ -25,7 +31,15 @@ static int metadata_add_result(void *arg, const struct index_metadata *found)
 		json_put_str(&m->json, "archive", archive);
 	json_close(&m->json);
 	m->n_results++;
-	return 0;
+	return metadata_out_granted(m) ? 0 : -1;
+}
+
+static enum http_next metadata_refuse_memory(struct metadata *m)
+{
+	request_refuse(
+		m->req, 503,
+		arena_printf(&m->req->arena, "%s; or ask for fewer results: limit=", m->no_memory.text));
+	return HTTP_REPLY;
 }
 
 static void metadata_reply(struct metadata *m, struct str next)
@@ -35,11 +49,16 @@ static void metadata_reply(struct metadata *m, struct str next)
 	if (next.size)
 		json_put_str(&m->json, "next", next);
 	json_close(&m->json);
+	/* From here on it is memory of the reply. */
+	budget_hold_done(&m->memory);
+	m->out_held = 0;
 	request_reply_body(m->req, 200, &m->out, "application/json", true);
 }
 
 static enum http_next reply_relayed(struct metadata *m)
 {
+	if (m->no_memory.kind)
+		return metadata_refuse_memory(m);
 	metadata_reply(m, STR(""));
 	return HTTP_REPLY;
 }
@@ -71,6 +90,7 @@ static enum http_next metadata_get_run(struct request *req)
 	int r;
 
 	m->req = req;
+	budget_hold_init(&m->memory, req->s->opts.memory, BUDGET_REPLY);
 	m->limit = MAX_RESULTS;
 	req->own = m;
 	if (metadata_parse(req, m) < 0)
@@ -91,6 +111,8 @@ static enum http_next metadata_get_run(struct request *req)
 			next = metadata_relay_start(m, MAX_RESULTS, reply_relayed);
 		if (next == HTTP_REPLY)
 			metadata_reply(m, buf_str(&page.next));
+	} else if (m->no_memory.kind) {
+		metadata_refuse_memory(m);
 	} else if (err.kind == ERR_INVALID) {
 		request_refuse(req, 400, err.text);
 	} else {
@@ -109,6 +131,7 @@ static void metadata_done(struct request *req)
 		return;
 	buf_done(&m->out);
 	metadata_relay_free(m->relay);
+	budget_hold_done(&m->memory);
 }
 
 const struct http_handler metadata_get = { .run = metadata_get_run, .done = metadata_done };

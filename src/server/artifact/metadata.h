@@ -14,7 +14,10 @@ struct metadata {
 	struct request *req;
 	struct str key, value, cursor;
 	uint64_t limit;
-	struct buf out; /* the reply: an object with "results", which is open until the end */
+	struct buf out;            /* the reply: an object with "results", which is open until the end */
+	struct budget_hold memory; /* of `out`, and of the answers of other servers */
+	uint64_t out_held;
+	struct err no_memory; /* it was not granted */
 	struct json_writer json;
 	size_t n_results;
 	bool complete; /* so far */
@@ -22,6 +25,8 @@ struct metadata {
 	struct metadata_relay *relay; /* NULL: none */
 };
 
+/* The memory of m->out is granted; else m->no_memory says why not. */
+bool metadata_out_granted(struct metadata *m);
 /*
  * Ask the other servers for the same, if there are any. HTTP_REPLY: none is to be asked. HTTP_WAITS: @over will be
  * called on a worker with their results added; @m may be gone already.

@@ -45,18 +45,39 @@ static bool relay_add_result(struct metadata *m, const json_t *theirs, size_t ma
 			json_put_str(&m->json, names[i], values[i]);
 	json_close(&m->json);
 	m->n_results++;
-	return true;
+	return metadata_out_granted(m);
+}
+
+/* Of a value, in the library's tree. */
+#define VALUE_SIZE 48u
+
+/* The memory that the library may need for the tree of an answer. */
+static uint64_t relay_tree_size(struct bytes b)
+{
+	uint64_t n = 1;
+
+	for (size_t i = 0; i < b.size; i++)
+		n += b.p[i] == ',' || b.p[i] == '[' || b.p[i] == '{';
+	return b.size + n * VALUE_SIZE;
 }
 
 static void relay_add_answer(struct metadata_relay *r, const struct relay_part *part)
 {
-	json_t *all = part->ok ? json_loadb((const char *)part->body.p, part->body.size, 0, NULL) : NULL;
+	uint64_t tree_size = relay_tree_size(buf_bytes(&part->body));
+	bool granted = part->ok && budget_hold_add(&r->m->memory, tree_size, NULL) == 0, complete;
+	json_t *all = granted ? json_loadb((const char *)part->body.p, part->body.size, 0, NULL) : NULL;
 	const json_t *theirs = json_object_get(all, "results"), *value;
-	bool complete = json_is_array(theirs) && json_is_true(json_object_get(all, "complete"));
 	size_t i;
 
-	json_array_foreach(theirs, i, value) complete &= relay_add_result(r->m, value, r->max_results);
+	complete = json_is_array(theirs) && json_is_true(json_object_get(all, "complete"));
+	json_array_foreach(theirs, i, value)
+	{
+		complete &= relay_add_result(r->m, value, r->max_results);
+		if (r->m->no_memory.kind)
+			break;
+	}
 	json_decref(all);
+	budget_hold_sub(&r->m->memory, granted ? tree_size : 0);
 	r->m->complete &= complete;
 }
 
@@ -90,7 +111,7 @@ static void relay_on_answer(void *arg, struct net_call *c, int outcome, const st
 
 static void relay_ask(struct metadata_relay *r, size_t which)
 {
-	const struct metadata *m = r->m;
+	struct metadata *m = r->m;
 	struct request *req = m->req;
 	const struct resolve_request *what = &m->forward;
 	const char *server = req->s->opts.upstreams[which], *headers[3];
@@ -98,6 +119,7 @@ static void relay_ask(struct metadata_relay *r, size_t which)
 	struct net_call_request call = {
 		.headers = headers,
 		.max_answer = MAX_ANSWER,
+		.memory = &m->memory,
 		.connect_ms = CONNECT_MS,
 		.deadline_ms = req->s->opts.metadata_max_ms,
 		.breaker = true,

@@ -117,7 +117,6 @@ static void reply_out(struct api *a)
 	const char *coding = NULL;
 	char etag[ETAG_SIZE];
 
-	/* Until it is sent. */
 	budget_hold_track(&a->memory, &a->out_held, a->out.room);
 	if (budget_hold_check(&a->memory, &err) < 0) {
 		reply_error(a, &err);
@@ -132,8 +131,10 @@ static void reply_out(struct api *a)
 		request_reply_body(req, 304, &none, type, false);
 	} else {
 		coding = get ? compress_out(a) : NULL;
-		budget_hold_track(&a->memory, &a->out_held, a->out.room);
-		request_reply_body(req, a->status ? a->status : 200, &a->out, type, !get);
+		/* From here on it is memory of a reply, not of a query. */
+		budget_hold_track(&a->memory, &a->out_held, 0);
+		if (!request_reply_body(req, a->status ? a->status : 200, &a->out, type, !get))
+			return;
 	}
 	if (get) {
 		http_reply_header(req->reply, "Cache-Control", "private, no-cache");

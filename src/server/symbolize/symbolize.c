@@ -132,10 +132,16 @@ static enum http_next ask_answer_all(struct ask *a)
 	/* Of a form that has no chunks. */
 	if (!a->form->begin && budget_hold_check(&a->hold, &err) < 0)
 		return ask_refuse(a, 503, err.text);
-	if (a->ended)
-		request_reply_body(req, a->passes ? 202 : 200, &a->out, type, true);
-	else
+	if (!a->ended) {
 		ask_reply_stream(a, type);
+	} else {
+		budget_hold_track(&a->hold, &a->held, 0);
+		/* Nothing but the reply is needed from here on. */
+		tables_request_free(TAKE(a->request));
+		if (!request_reply_body(req, a->passes ? 202 : 200, &a->out, type, true))
+			return HTTP_REPLY;
+		ask_account(a);
+	}
 	if (a->passes)
 		http_reply_header(req->reply, "Retry-After", "1");
 	return HTTP_REPLY;
@@ -155,9 +161,14 @@ static void ask_on_ready(void *arg)
 static enum http_next ask_start(struct ask *a)
 {
 	struct request *req = a->req;
+	struct err err = { 0 };
 	int64_t max_ms = req->s->opts.request_deadline_ms;
 	int64_t deadline_ms = clock_mono_ms() + MIN(a->timeout_ms, max_ms);
 
+	/* It may wait long for its tables, too. */
+	ask_account(a);
+	if (budget_hold_check(&a->hold, &err) < 0)
+		return ask_refuse(a, err.kind == ERR_LIMIT ? 413 : 503, err.text);
 	/* With TABLES_WAITS the request may be answered, and gone, before this returns. */
 	if (tables_request_new(req->s->opts.tables, a->ids, a->n_ids, a->request_flags | TABLES_UNSCANNED,
 			       (struct tables_wait){ deadline_ms, ask_on_ready, req },
