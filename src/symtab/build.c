@@ -12,8 +12,10 @@
 #include "base/sort.h"
 
 /* Bytes of .debug_info. Each chunk has its own budget, so this must not depend on the number of threads. */
-#define CHUNK_SIZE     MIB(8)
-#define ALIASES_MAX    64u
+#define CHUNK_SIZE  MIB(8)
+#define ALIASES_MAX 64u
+/* Bytes of rows that may be repeated for parts of a function that have symbols of their own. */
+#define PIECES_COST    KIB(64)
 #define ACCOUNT_RANGES 64u    /* the memory of so many may go uncounted */
 #define ROOM_KEPT      MIB(4) /* of the buffer of a unit's bytes */
 
@@ -182,31 +184,62 @@ static size_t symbol_first(const struct build *b, uint64_t addr)
 	return SEARCH(0, b->symbols.n, i, b->symbols.list[i].start < addr);
 }
 
+/* What a symbol's name is to a function of DWARF. */
+enum relation { RELATION_OTHER, RELATION_SAME, RELATION_CLONE };
+
+static enum relation symbol_relation(struct str name, struct str base)
+{
+	if (str_eq(name, base))
+		return RELATION_SAME;
+	return base.size && str_starts(name, base) && name.p[base.size] == '.' ? RELATION_CLONE
+									       : RELATION_OTHER;
+}
+
 /*
- * The linker's name of a function if DWARF has another: only the symbols of GCC's clones have their suffix
- * (f.isra.0, f.cold). A symbol of any other name (an alias, identical code) counts only if DWARF has no
- * linkage name. 0: DWARF's name holds.
+ * The linker's name of a function's code at @at if DWARF has another, and in *ret_to the end of the code, at most
+ * @end, that has this name. 0: DWARF's name holds. Compilers and linkers put parts of a function elsewhere, or next
+ * to one another, with symbols of their own: f.cold, f.isra.0, f.__part.1, f.cold.0. A symbol holds up to its end.
+ * A symbol of any other name (an alias, identical code) counts only where the code starts, and if DWARF has no
+ * linkage name.
  */
-static uint32_t range_linkage(struct build *b, const struct code_range *p)
+static uint32_t linkage_at(struct build *b, const struct code_range *p, uint64_t at, uint64_t end,
+			   uint64_t *ret_to)
 {
 	struct intern *in = &b->batches[0]->in;
 	const struct function_id *f = &in->functions[p->function];
 	struct str base = in->strings[f->linkage ? f->linkage : f->name];
-	const struct symbol *other = NULL;
-	size_t i = symbol_first(b, p->start);
+	const struct symbol *list = b->symbols.list, *found = NULL;
+	enum relation relation = RELATION_OTHER;
+	size_t next = symbol_first(b, at + 1);
 
-	for (unsigned n = 0; i < b->symbols.n && b->symbols.list[i].start == p->start && n < ALIASES_MAX;
-	     i++, n++) {
-		const struct symbol *s = &b->symbols.list[i];
+	*ret_to = end;
+	for (size_t i = next; i < b->symbols.n && list[i].start < end; i++)
+		if (symbol_relation(list[i].name, base) != RELATION_OTHER) {
+			*ret_to = list[i].start;
+			break;
+		}
+	for (size_t i = next; i && next - i < ALIASES_MAX; i--) {
+		const struct symbol *s = &list[i - 1];
+		enum relation one = symbol_relation(s->name, base);
 
-		if (str_eq(s->name, base))
-			return 0;
-		if (base.size && str_starts(s->name, base) && s->name.p[base.size] == '.')
-			return intern_str(in, s->name, true);
-		if (!other)
-			other = s;
+		if (found && s->start != found->start)
+			break;
+		if (one != RELATION_OTHER && (s->end == s->start || s->end > at) &&
+		    relation != RELATION_SAME) {
+			found = s;
+			relation = one;
+		}
 	}
-	return other && !f->linkage ? intern_str(in, other->name, true) : 0;
+	if (!found && at == p->start && !f->linkage) {
+		size_t i = symbol_first(b, at);
+
+		found = i < next ? &list[i] : NULL;
+	}
+	if (found && found->end > found->start)
+		*ret_to = MIN(*ret_to, found->end);
+	if (*ret_to <= at)
+		*ret_to = end;
+	return found && relation != RELATION_SAME ? intern_str(in, found->name, true) : 0;
 }
 
 /*
@@ -227,34 +260,82 @@ static uint64_t repeat_limit(const struct build *b)
 	return limit;
 }
 
-/* Write @v, of a function or of lines, part by part. @first: the number of the first part. */
-static int blocks_write_function(struct build *b, struct visible_range *v, size_t first, size_t n_parts,
-				 struct repeat_budget *repeats, struct err *err)
-{
-	uint64_t start = v->start, end = v->end, tail = v->tail;
-	size_t i = SEARCH(first, first + n_parts, k, b->ranges[k]->start <= start) - 1;
+/* Visible code of a function or of lines: the number of its first part, how many parts it has, its bounds. */
+struct visible_function {
+	size_t first, n_parts;
+	uint64_t start, end, tail;
+	struct repeat_budget *repeats;
+};
 
-	for (; i < first + n_parts && b->ranges[i]->start < end; i++) {
+/* Write the piece of @f from v->start to v->end, part by part. */
+static int blocks_write_piece(struct build *b, const struct visible_function *f, struct visible_range *v,
+			      struct err *err)
+{
+	uint64_t start = v->start, end = v->end;
+	size_t i = SEARCH(f->first, f->first + f->n_parts, k, b->ranges[k]->start <= start) - 1;
+
+	for (; i < f->first + f->n_parts && b->ranges[i]->start < end; i++) {
 		const struct code_range *p = b->ranges[i];
 		const struct batch *batch = b->batches[p->batch];
 
 		v->range = p;
 		v->start = MAX(start, p->start);
 		v->end = MIN(end, p->start + p->size);
-		v->before = v->start - start;
-		v->after = end - v->end;
-		v->tail = v->after ? 0 : tail;
+		v->before = v->start - f->start;
+		v->after = f->end - v->end;
+		v->tail = v->after ? 0 : f->tail;
 		v->entries = batch->entries + p->first_entry;
 		v->more = batch->more ? batch->more + p->first_entry : NULL;
 		v->rows = batch->rows.p ? batch->rows.p + p->rows_off : (const uint8_t *)"";
-		if (v->start != p->start || i == repeats->last_range) {
-			repeats->bytes += p->rows_size + (uint64_t)p->n_entries * 8;
-			if (repeats->bytes > repeats->limit)
+		if (v->start != p->start || i == f->repeats->last_range) {
+			f->repeats->bytes += p->rows_size + (uint64_t)p->n_entries * 8;
+			if (f->repeats->bytes > f->repeats->limit)
 				v->rows = NULL;
 		}
-		repeats->last_range = (uint32_t)i;
+		f->repeats->last_range = (uint32_t)i;
 		if (err_if_cancelled(b->o->cancel, err) < 0 || block_writer_add(b->blocks, v, err) < 0 ||
 		    (i % ACCOUNT_RANGES == 0 && build_account(b, err) < 0))
+			return -1;
+	}
+	return 0;
+}
+
+/*
+ * Whether the code has several names, and its rows may be repeated for each. If they may not, DWARF's name holds
+ * for all of it.
+ */
+static bool has_pieces(struct build *b, const struct visible_function *f)
+{
+	const struct code_range *p = b->ranges[f->first];
+	uint64_t at = f->start, cost = 0, to;
+	size_t n = 0;
+
+	for (size_t i = f->first; i < f->first + f->n_parts; i++)
+		cost = MAX(cost, b->ranges[i]->rows_size + (uint64_t)b->ranges[i]->n_entries * 8);
+	for (; at < f->end; at = to, n++) {
+		linkage_at(b, p, at, f->end, &to);
+		if (n && (n * cost > PIECES_COST || f->repeats->bytes + n * cost > f->repeats->limit / 2))
+			return false;
+	}
+	return true;
+}
+
+static int blocks_write_function(struct build *b, const struct visible_function *f, struct visible_range *v,
+				 struct err *err)
+{
+	const struct code_range *p = b->ranges[f->first];
+	uint64_t at = f->start, to;
+
+	if (p->origin != SYMTAB_DWARF || v->name || !has_pieces(b, f)) {
+		v->start = f->start;
+		v->end = f->end;
+		return blocks_write_piece(b, f, v, err);
+	}
+	for (; at < f->end; at = to) {
+		v->linkage = linkage_at(b, p, at, f->end, &to);
+		v->start = at;
+		v->end = to;
+		if (blocks_write_piece(b, f, v, err) < 0)
 			return -1;
 	}
 	return 0;
@@ -291,17 +372,16 @@ static int blocks_write(struct build *b, struct err *err)
 		if (sym)
 			out.name = intern_str(in, sym->name, true);
 		if (c->range) {
-			size_t first = c->range - 1, n_parts = c->n_parts;
-			const struct code_range *p = b->ranges[first], *last = b->ranges[first + n_parts - 1];
+			struct visible_function f = { c->range - 1, c->n_parts, out.start,
+						      out.end,      0,          &repeats };
+			const struct code_range *last = b->ranges[f.first + f.n_parts - 1];
 
-			out.origin = p->origin;
-			if (!sym && p->origin == SYMTAB_DWARF)
-				out.linkage = range_linkage(b, p);
+			out.origin = b->ranges[f.first]->origin;
 			if (i + 1 < n && b->candidates[visible[i + 1].what].tail &&
 			    b->candidates[visible[i + 1].what].range == c->range &&
 			    visible[i + 1].start == out.end && out.end == last->start + last->size)
-				out.tail = visible[i + 1].end - visible[i + 1].start;
-			r = blocks_write_function(b, &out, first, n_parts, &repeats, err);
+				f.tail = visible[i + 1].end - visible[i + 1].start;
+			r = blocks_write_function(b, &f, &out, err);
 		} else {
 			out.origin = sym->origin;
 			r = block_writer_add(b->blocks, &out, err);

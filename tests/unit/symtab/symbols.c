@@ -22,6 +22,31 @@ static void a_symbol_without_a_size_extends_to_the_next(void **state)
 	assert_answer(&a, 0x2000, "-");
 }
 
+/* Parts of a function next to one another, each with its symbol: clang -fbasic-block-sections=all. */
+static void parts_of_a_function_have_their_own_names(void **state)
+{
+	AUTO(answers_done) struct answers a;
+
+	answers_init(&a, ELF_WRITER_X86_64, ET_DYN);
+	add_plain(&a);
+	code_symbol(&a.w, "f", STT_FUNC, STB_GLOBAL, 0x1000, 0x20);
+	code_symbol(&a.w, "f.__part.1", STT_FUNC, STB_LOCAL, 0x1020, 0x10);
+	code_symbol(&a.w, "f.__part.2", STT_FUNC, STB_LOCAL, 0x1030, 0x28);
+	code_symbol(&a.w, "label", STT_NOTYPE, STB_LOCAL, 0x1038, 0);
+	code_symbol(&a.w, "f.cold", STT_FUNC, STB_LOCAL, 0x1080, 0);
+	answers_open(&a);
+	assert_answer(&a, 0x1000, "f at /src/a.c:10");
+	assert_answer(&a, 0x101f, "f at /src/a.c:11");
+	assert_answer(&a, 0x1020, "f.__part.1 at /src/a.c:12");
+	assert_answer(&a, 0x102f, "f.__part.1 at /src/a.c:12");
+	assert_answer(&a, 0x1030, "f.__part.2 at /src/a.c:13");
+	assert_answer(&a, 0x1057, "f.__part.2 at /src/a.c:15");
+	assert_answer(&a, 0x1058, "f at /src/a.c:15");
+	assert_answer(&a, 0x107f, "f at /src/a.c:17");
+	assert_answer(&a, 0x1080, "f.cold at /src/a.c:18");
+	assert_answer(&a, 0x10ff, "f.cold at /src/a.c:25");
+}
+
 /* The mark of a section's start has a shorter name, but no size. */
 static void a_symbol_with_a_size_beats_a_shorter_name(void **state)
 {
@@ -130,6 +155,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_symbol_without_a_size_extends_to_the_next),
+		cmocka_unit_test(parts_of_a_function_have_their_own_names),
 		cmocka_unit_test(a_symbol_with_a_size_beats_a_shorter_name),
 		cmocka_unit_test(of_aliases_a_global_function_with_a_short_name_is_chosen),
 		cmocka_unit_test(mapping_symbols_and_labels_are_no_names),
