@@ -31,6 +31,16 @@
 #define NET_SANE_SIZE      ((uint64_t)64 << 30)
 #define NET_SANE_UNKNOWN   ((uint64_t)1 << 30)
 
+/* ---- urls.c ---- */
+
+#define NET_SOCKET_MAX 107u /* bytes of a Unix socket's path */
+
+/*
+ * A server on a Unix socket has the URL http+unix://PATH, with the socket's path escaped where others have the host.
+ * false: @url is no such URL. *ret_rest: the path of the URL.
+ */
+bool net_socket_of(struct str url, char ret[NET_SOCKET_MAX + 1], struct str *ret_rest);
+
 /* ---- head.c ---- */
 
 /* The head of a reply. Zeroed: empty; each number is from the last line of its name. */

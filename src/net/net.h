@@ -30,7 +30,8 @@
 
 /*
  * Parse the value of DEBUGINFOD_URLS: URLs separated by blanks (and commas, if @commas). The scheme may be
- * http (the default), https or file; slashes at the end are removed; duplicates are dropped silently. A token
+ * http (the default), https or file; slashes at the end are removed; duplicates are dropped silently. unix:/PATH is a
+ * server on a Unix socket; its URL becomes http+unix://, with the escaped path as the host, which may also be given. A token
  * that is not a valid URL is noted with the reason, and the others are used. Signatures are not checked:
  * servers after "ima:enforcing" are noted as not asked, until "ima:permissive" (noted as ignored) or
  * "ima:ignore".
@@ -59,7 +60,7 @@ bool net_path_is_inside(struct str path);
  * a source by its canonical path, too (elfutils since 2020). false: no server may be asked for it, since the
  * path would not be inside. */
 bool net_escape_source(struct buf *out, struct str path);
-/* A URL to be shown: without user and password. */
+/* A URL to be shown: without user and password; of a Unix socket as unix:/PATH. */
 struct str net_url_shown(struct str url, struct arena *a);
 
 /* ---- the loop ---- */

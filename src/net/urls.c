@@ -3,11 +3,13 @@
  * Lists of servers as users write them, and URLs as text. libcurl gets the URL that is made here, so a token
  * that could be read in two ways is refused.
  */
-#include "net/net.h"
+#include "net/internal.h"
 
 #include <strings.h>
 
-#define SHOWN_MAX 80u
+#define SHOWN_MAX     80u
+#define SOCKET_TOKEN  "unix:"
+#define SOCKET_SCHEME "http+unix://"
 
 static bool url_is_blank(char c)
 {
@@ -54,22 +56,63 @@ static struct str authority_of(struct str url, size_t *ret_at)
 	return (struct str){ url.p + at, end - at };
 }
 
+bool net_socket_of(struct str url, char ret[NET_SOCKET_MAX + 1], struct str *ret_rest)
+{
+	struct str authority;
+	size_t at, n = 0;
+
+	if (!str_starts(url, STR(SOCKET_SCHEME)))
+		return false;
+	authority = authority_of(url, &at);
+	for (size_t i = 0; i < authority.size; i++) {
+		char c = authority.p[i];
+
+		if (c == '%') {
+			int high, low;
+
+			if (authority.size - i < 3)
+				return false;
+			high = hex_digit(authority.p[i + 1], true);
+			low = hex_digit(authority.p[i + 2], true);
+			if (high < 0 || low < 0)
+				return false;
+			c = (char)(high << 4 | low);
+			i += 2;
+		}
+		if (n == NET_SOCKET_MAX || !c)
+			return false;
+		ret[n++] = c;
+	}
+	ret[n] = '\0';
+	*ret_rest = (struct str){ url.p + at + authority.size, url.size - at - authority.size };
+	return n > 1 && ret[0] == '/';
+}
+
 struct str net_url_shown(struct str url, struct arena *a)
 {
-	size_t at;
-	struct str authority = authority_of(url, &at);
-	const char *sign = memrchr(authority.p, '@', authority.size);
-	size_t cut = sign ? (size_t)(sign - authority.p) + 1 : 0;
+	char socket[NET_SOCKET_MAX + 1];
+	struct str rest, shown;
 	char *p;
 
-	p = arena_alloc(a, url.size + 1);
-	memcpy(p, url.p, at);
-	memcpy(p + at, url.p + at + cut, url.size - at - cut);
-	p[url.size - cut] = '\0';
-	for (size_t i = 0; i < url.size - cut; i++)
+	if (net_socket_of(url, socket, &rest)) {
+		p = arena_printf(a, SOCKET_TOKEN "%s" STR_FMT, socket, STR_ARG(rest));
+		shown = str_of(p);
+	} else {
+		size_t at;
+		struct str authority = authority_of(url, &at);
+		const char *sign = memrchr(authority.p, '@', authority.size);
+		size_t cut = sign ? (size_t)(sign - authority.p) + 1 : 0;
+
+		p = arena_alloc(a, url.size + 1);
+		memcpy(p, url.p, at);
+		memcpy(p + at, url.p + at + cut, url.size - at - cut);
+		p[url.size - cut] = '\0';
+		shown = (struct str){ p, url.size - cut };
+	}
+	for (size_t i = 0; i < shown.size; i++)
 		if ((uint8_t)p[i] < 0x20 || p[i] == 0x7f)
 			p[i] = '?';
-	return (struct str){ p, url.size - cut };
+	return shown;
 }
 
 static struct str token_shown(struct str token, struct arena *a)
@@ -124,7 +167,8 @@ static const char *host_fault(struct str authority)
 
 static const char *url_fault(struct str url)
 {
-	struct str scheme = url;
+	char path[NET_SOCKET_MAX + 1];
+	struct str scheme = url, rest;
 	size_t at;
 	struct str authority = authority_of(url, &at);
 
@@ -139,8 +183,12 @@ static const char *url_fault(struct str url)
 			return "not a URL: file:// takes no host; is a slash missing?";
 		return at + authority.size < url.size ? NULL : "not a URL: file:// without a path";
 	}
+	if (str_eq(scheme, STR("http+unix")))
+		return net_socket_of(url, path, &rest)
+			       ? NULL
+			       : "not a Unix socket: it must have the form unix:/PATH, of at most 107 bytes";
 	if (!str_eq(scheme, STR("http")) && !str_eq(scheme, STR("https")))
-		return "unknown scheme: it must be http, https or file";
+		return "unknown scheme: it must be http, https, file or unix";
 	return host_fault(authority);
 }
 
@@ -150,6 +198,20 @@ static bool has_byte(const struct net_url_list *l, struct str url)
 		if (str_eq(str_of(l->urls[i]), url))
 			return true;
 	return false;
+}
+
+/* From "/run/x" or "///run/x/". */
+static struct str socket_url(struct str path, struct arena *a)
+{
+	AUTO(buf_done) struct buf b = { 0 };
+
+	while (path.size > 1 && path.p[path.size - 1] == '/')
+		path.size--;
+	if (str_starts(path, STR("//")))
+		path = (struct str){ path.p + 2, path.size - 2 };
+	buf_add_str(&b, STR(SOCKET_SCHEME));
+	net_escape(&b, path, false);
+	return arena_str(a, buf_str(&b));
 }
 
 /* The scheme in lower case, no slashes at the end. */
@@ -210,7 +272,11 @@ static void add_token(struct net_url_list *l, struct str token, bool *enforced, 
 		note_token(l, (struct str){ token.p, SHOWN_MAX }, "not a URL: too long", false, a);
 		return;
 	}
-	url = url_normal(token, a);
+	if (str_starts(token, STR(SOCKET_TOKEN)))
+		url = socket_url(
+			(struct str){ token.p + strlen(SOCKET_TOKEN), token.size - strlen(SOCKET_TOKEN) }, a);
+	else
+		url = url_normal(token, a);
 	fault = url_fault(url);
 	if (!fault && has_byte(l, url))
 		return;

@@ -36,6 +36,8 @@ struct xfer {
 	struct curl_slist *headers;
 	char error[CURL_ERROR_SIZE];
 	char url[NET_URL_MAX + 1];
+	char socket[NET_SOCKET_MAX + 1]; /* the path of a Unix socket; "": none */
+	char *socket_url;                /* of that one, the URL for libcurl; NULL: `url`. Owned */
 	int64_t heard_ms;
 	unsigned connect_ms;
 	bool connected, ended, aborted;
@@ -191,6 +193,11 @@ static bool origin_get(CURLU *u, struct origin *ret)
 	return ok;
 }
 
+static const char *url_for_curl(const struct xfer *x)
+{
+	return x->socket_url ? x->socket_url : x->url;
+}
+
 static void redirect_judge(struct xfer *x, CURLU *u, const char *location)
 {
 	const unsigned flags = CURLU_NON_SUPPORT_SCHEME | CURLU_URLENCODE | CURLU_ALLOW_SPACE |
@@ -199,10 +206,11 @@ static void redirect_judge(struct xfer *x, CURLU *u, const char *location)
 	const char *why = "to something that is not a URL";
 	char *url = NULL;
 
-	if (curl_url_set(u, CURLUPART_URL, x->at ? x->at : x->url, flags) == CURLUE_OK &&
+	if (curl_url_set(u, CURLUPART_URL, x->at ? x->at : url_for_curl(x), flags) == CURLUE_OK &&
 	    origin_get(u, &from) && curl_url_set(u, CURLUPART_URL, location, flags) == CURLUE_OK &&
 	    origin_get(u, &to) && curl_url_get(u, CURLUPART_URL, &url, 0) == CURLUE_OK)
-		why = redirect_fault(x->wire->redirects,
+		/* libcurl connects to the socket whatever the host is. */
+		why = redirect_fault(x->socket_url ? NET_REDIRECT_SAME_HOST : x->wire->redirects,
 				     &(struct origin){ from.scheme, from.host ? from.host : "", from.port },
 				     &(struct origin){ to.scheme, to.host ? to.host : "", to.port });
 	if (why) {
@@ -300,6 +308,9 @@ static int wire_on_connected(void *arg, char *remote, char *local, int remote_po
 	if (!x->connected && x->events->connected)
 		x->events->connected(x->arg);
 	x->connected = true;
+	/* Of a Unix socket libcurl gives no address. */
+	if (x->socket_url)
+		return CURL_PREREQFUNC_OK;
 	if (!x->at)
 		x->from_public = !address_is_private(remote);
 	/* A connection that was open already had no socket made for it. */
@@ -344,6 +355,22 @@ static void name_proxy(struct xfer *x, char out[64])
 		snprintf(out, 64, " to the proxy %s:%u", host, port);
 }
 
+static const char *socket_advice(int os)
+{
+	switch (os) {
+	case ENOENT:
+		return "; start the server with --listen unix:PATH, or correct the path";
+	case ECONNREFUSED:
+		return "; no server listens at this socket any more: start it";
+	case EACCES:
+	case EPERM:
+		return "; this user needs write permission for the socket and search permission for its "
+		       "folders";
+	default:
+		return "";
+	}
+}
+
 static void fault_of_code(struct xfer *x, struct fault *f)
 {
 	const char *message = x->error[0] ? x->error : curl_easy_strerror(x->code);
@@ -357,6 +384,11 @@ static void fault_of_code(struct xfer *x, struct fault *f)
 		fault_set(f, FAULT_KIND_CONNECT, EHOSTUNREACH, "%s", message);
 		return;
 	case CURLE_COULDNT_CONNECT:
+		if (x->socket_url) {
+			fault_set(f, FAULT_KIND_CONNECT, os ? (int)os : ECONNREFUSED, "no connection: %s%s",
+				  os ? strerror((int)os) : message, socket_advice((int)os));
+			return;
+		}
 		name_proxy(x, proxy);
 		fault_set(f, FAULT_KIND_CONNECT, os ? (int)os : ECONNREFUSED, "no connection%s: %s", proxy,
 			  os ? strerror((int)os) : message);
@@ -448,7 +480,11 @@ static void xfer_set_options(struct xfer *x, const struct xfer_request *req)
 {
 	CURL *e = x->easy;
 
-	curl_easy_setopt(e, CURLOPT_URL, x->url);
+	curl_easy_setopt(e, CURLOPT_URL, url_for_curl(x));
+	if (x->socket_url) {
+		curl_easy_setopt(e, CURLOPT_UNIX_SOCKET_PATH, x->socket);
+		curl_easy_setopt(e, CURLOPT_PROXY, "");
+	}
 	/* net_path_is_inside() has judged the path as it is. */
 	curl_easy_setopt(e, CURLOPT_PATH_AS_IS, 1L);
 	curl_easy_setopt(e, CURLOPT_PRIVATE, x);
@@ -497,6 +533,7 @@ static void xfer_set_options(struct xfer *x, const struct xfer_request *req)
 int xfer_start(struct wire *w, const struct xfer_request *req, struct xfer **ret, struct fault *fault)
 {
 	struct xfer *x = NEW(struct xfer);
+	struct str path;
 
 	x->wire = w;
 	x->events = req->events;
@@ -512,6 +549,8 @@ int xfer_start(struct wire *w, const struct xfer_request *req, struct xfer **ret
 		return -1;
 	}
 	strcpy(x->url, req->url);
+	if (net_socket_of(str_of(x->url), x->socket, &path))
+		x->socket_url = mem_printf("http://localhost" STR_FMT, STR_ARG(path));
 	if (str_starts(str_of(x->url), STR("file://"))) {
 		x->file = file_xfer_new(req, &x->head, fault);
 		if (!x->file) {
@@ -549,6 +588,7 @@ void xfer_drop(struct xfer *x)
 	file_xfer_free(x->file);
 	head_done(&x->head);
 	free(x->at);
+	free(x->socket_url);
 	free(x);
 }
 
@@ -576,7 +616,7 @@ const char *xfer_url(struct xfer *x)
 {
 	char *url = NULL;
 
-	if (x->easy)
+	if (x->easy && !x->socket_url)
 		curl_easy_getinfo(x->easy, CURLINFO_EFFECTIVE_URL, &url);
 	return url ? url : x->url;
 }

@@ -159,6 +159,39 @@ def test_a_unix_socket_has_the_user_who_connects(server, elf, tmp_path):
     healthy(t)
 
 
+def test_clients_of_lode_reach_a_unix_socket(server, elf, tmp_path):
+    at = tmp_path / "lode.sock"
+    s = server(["--listen", f"unix:{at}"])
+    (tmp_path / "x.debug").write_bytes(elf.debug)
+
+    def run(*args, url=f"unix:{at}", **kw):
+        env = dict(os.environ, DEBUGINFOD_URLS=url, DEBUGINFOD_CACHE_PATH=str(tmp_path / "cache"), http_proxy="http://127.0.0.1:1")
+        return subprocess.run([LODE, *map(str, args)], env=env, capture_output=True, text=True, timeout=60, **kw)
+
+    out = run("push", tmp_path / "x.debug", "--to", f"unix:{at}")
+    assert out.returncode == 0, out.stderr
+    out = run("debuginfod-find", "-v", "debuginfo", elf.id)
+    assert out.returncode == 0, out.stderr
+    assert open(out.stdout.strip(), "rb").read() == elf.debug
+    assert f"unix:{at}/buildid/{elf.id}/debuginfo" in out.stderr
+    (tmp_path / "folded").write_text("a;b 3\n")
+    out = run("send", tmp_path / "folded", "--to", f"unix:{at}", "--label", "service=x")
+    assert out.returncode == 0 and "http" not in out.stdout, out.stderr
+    # Another service asks it as its upstream server.
+    t = server(["--debuginfod-upstream-servers", f"unix:{at}"], data=tmp_path / "other")
+    assert fetch(t, f"/buildid/{elf.id}/debuginfo")[0] == 200
+    t.stop()
+    # What is wrong with the socket is said.
+    out = run("push", tmp_path / "x.debug", "--to", f"unix:{tmp_path}/none.sock", "--retries", "0")
+    assert out.returncode != 0 and "No such file" in out.stderr, out.stderr
+    assert "--listen unix:" in out.stderr
+    with socket.socket(socket.AF_UNIX) as k:
+        k.bind(str(tmp_path / "left.sock"))
+    out = run("push", tmp_path / "x.debug", "--to", f"unix:{tmp_path}/left.sock", "--retries", "0")
+    assert out.returncode != 0 and "no server listens" in out.stderr, out.stderr
+    s.stop()
+
+
 # ---- proxies ----
 
 class Nginx:

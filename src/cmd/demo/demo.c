@@ -109,7 +109,7 @@ static int find_server(struct demo *d, struct err *err)
 	if (d->s->push.to)
 		return err_set(err, ERR_UPSTREAM,
 			       "%s: no lode serve answers there; start one, or leave out --to",
-			       d->target.url);
+			       net_url_shown(str_of(d->target.url), &d->s->arena).p);
 	if (start_demo_server(d, err) < 0)
 		return -1;
 	return wait_for_server(d, err);
@@ -260,12 +260,14 @@ static int run_steps(struct demo *d)
 	    find_server(d, &err) < 0)
 		return tell_error("demo", &err);
 	if (d->s->demo.if_empty && has_profiles(d)) {
-		demo_print(d, "there are profiles already: %s/\n", d->target.url);
+		demo_print(d, "there are profiles already: %s/\n",
+			   net_url_shown(str_of(d->target.url), &d->s->arena).p);
 		return EXIT_DONE;
 	}
 	if (send_demo(d, &err) < 0)
 		return tell_error("demo", &err);
-	demo_print(d, "look at %s/\n", d->target.url);
+	if (target_has_page(d->target.url))
+		demo_print(d, "look at %s/\n", d->target.url);
 	if (d->server) {
 		demo_print(d, "the server runs until you stop it with Ctrl-C; its data is removed then\n");
 		while (!signals_stopped() && is_server_running(d))

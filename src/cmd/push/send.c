@@ -238,7 +238,7 @@ static int send_all(struct sending *x)
 	target_close(&x->target);
 	if (x->s->json)
 		print_sent_json(x);
-	else if (x->n_sent)
+	else if (x->n_sent && target_has_page(x->target.url))
 		printf("look at %s/\n", x->target.url);
 	return x->n_sent == x->s->paths.n ? EXIT_DONE : EXIT_FAILED;
 }

@@ -52,10 +52,15 @@ int target_url(const char *text, struct arena *a, const char **ret, struct err *
 		return err_set(err, ERR_INVALID, "no server given: --to URL");
 	net_urls_parse(str_of(text), false, a, &list);
 	if (list.n != 1 || strncmp(list.urls[0], "http", 4) != 0)
-		return err_set(err, ERR_INVALID, "--to %s: not the URL of a server, as http://host:8002",
-			       text);
+		return err_set(err, ERR_INVALID,
+			       "--to %s: not the URL of a server, as http://host:8002 or unix:/PATH", text);
 	*ret = list.urls[0];
 	return 0;
+}
+
+bool target_has_page(const char *url)
+{
+	return !str_starts(str_of(url), STR("http+"));
 }
 
 /* ---- answers ---- */

@@ -9,7 +9,7 @@
 
 /* Rows of options; both set push.*. */
 #define TARGET_ROWS                                                                                         \
-	{ 0, "to", "URL", "the server, as http://host:8002", OPT_TEXT(push.to) },                           \
+	{ 0, "to", "URL", "the server, as http://host:8002 or unix:/PATH", OPT_TEXT(push.to) },             \
 	{                                                                                                   \
 		0, "token-file", "FILE", "a file with the token that lode token add printed [$LODE_TOKEN]", \
 			OPT_TEXT(push.token_file)                                                           \
@@ -18,6 +18,8 @@
 /* Check the URL of --to. *ret is in the arena, without a slash at the end. A failure is a mistake of the
  * user's. */
 int target_url(const char *text, struct arena *a, const char **ret, struct err *err);
+/* A browser can open it: it is no Unix socket. */
+bool target_has_page(const char *url);
 /* Read the token from the file @path (NULL: $LODE_TOKEN). *ret NULL: there is none. */
 int target_token(const char *path, struct arena *a, const char **ret, struct err *err);
 

@@ -51,6 +51,26 @@ static void the_same_server_is_asked_once(void **state)
 	arena_done(&f.a);
 }
 
+static void a_unix_socket_is_a_server(void **state)
+{
+	struct fixture f = parse(
+		"unix:/run/a_b/lode.sock unix:///run/a_b/lode.sock/ http+unix://%2Frun%2Fx/base/ "
+		"unix:/run/a%20b",
+		false);
+
+	assert_int_equal(f.l.n, 3);
+	assert_int_equal(f.l.n_notes, 0);
+	assert_string_equal(f.l.urls[0], "http+unix://%2Frun%2Fa_b%2Flode.sock");
+	assert_string_equal(f.l.urls[1], "http+unix://%2Frun%2Fx/base");
+	/* Nothing in a path is an escape. */
+	assert_string_equal(f.l.urls[2], "http+unix://%2Frun%2Fa%2520b");
+	assert_string_equal(net_url_shown(str_of(f.l.urls[0]), &f.a).p, "unix:/run/a_b/lode.sock");
+	assert_string_equal(net_url_shown(str_of(f.l.urls[1]), &f.a).p, "unix:/run/x/base");
+	assert_string_equal(net_url_shown(str_of(f.l.urls[2]), &f.a).p, "unix:/run/a%20b");
+	assert_string_equal(net_url_shown(STR("http+unix://%2Fa%0Ab"), &f.a).p, "unix:/a?b");
+	arena_done(&f.a);
+}
+
 static void invalid_tokens_are_noted_and_the_others_used(void **state)
 {
 	static const char *const bad[] = {
@@ -74,6 +94,20 @@ static void invalid_tokens_are_noted_and_the_others_used(void **state)
 		"http://a:b:c",
 		"http://u:p@",
 		"'http://a'",
+		"unix:",
+		"unix:run/x",
+		"unix://host/x",
+		"unix:/",
+		"unix:/"
+		"xx123456789012345678901234567890123456789012345678901234567890123456789012345678901234567890"
+		"1234567"
+		"89012345678901",
+		"http+unix://",
+		"http+unix://run",
+		"http+unix://%2Fa%00b",
+		"http+unix://%2Fa%",
+		"http+unix://%2Fa%zz",
+		"http+unix:///run/x",
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(bad); i++) {
@@ -160,6 +194,7 @@ int main(void)
 		cmocka_unit_test(servers_are_apart_by_blanks_and_get_a_scheme),
 		cmocka_unit_test(commas_part_only_where_they_are_asked_for),
 		cmocka_unit_test(the_same_server_is_asked_once),
+		cmocka_unit_test(a_unix_socket_is_a_server),
 		cmocka_unit_test(invalid_tokens_are_noted_and_the_others_used),
 		cmocka_unit_test(a_server_with_enforced_signatures_is_not_asked),
 		cmocka_unit_test(too_long_and_too_many_are_noted),
