@@ -112,6 +112,46 @@ def test_addresses_of_a_process(run, tmp_path):
     assert "no process" in run("--pid", "999999999", "0x1", status=1)
 
 
+def test_the_vdso_and_code_that_a_process_made(run, tmp_path):
+    p = subprocess.Popen(["sleep", "60"])
+    made = pathlib.Path(f"/tmp/perf-{p.pid}.map")
+    try:
+        maps = ""
+        while "bin/sleep" not in maps or "[heap]" not in maps:
+            maps = pathlib.Path(f"/proc/{p.pid}/maps").read_text()
+        start, end = [int(x, 16) for x in re.search(r"^(\w+)-(\w+) .*\[vdso\]$", maps, re.M).groups()]
+        heap = [int(x, 16) for x in re.search(r"^(\w+)-(\w+) .*\[heap\]$", maps, re.M).groups()]
+        # The oracle reads the vDSO of this process, which is the same one.
+        own = re.search(r"^(\w+)-(\w+) .*\[vdso\]$", pathlib.Path("/proc/self/maps").read_text(), re.M).groups()
+        with open("/proc/self/mem", "rb") as f:
+            f.seek(int(own[0], 16))
+            (tmp_path / "vdso").write_bytes(f.read(end - start))
+        symbols = re.findall(r"^(\w+) (\w+) [TWi] (\w+)", subprocess.run(
+            ["nm", "-D", "-S", "--defined-only", tmp_path / "vdso"], capture_output=True, text=True, check=True).stdout, re.M)
+        assert symbols
+        for at, size, _ in symbols:
+            names = {n for a, z, n in symbols if int(a, 16) <= int(at, 16) < int(a, 16) + int(z, 16)}
+            out = run("--pid", p.pid, hex(start + int(at, 16)))
+            assert re.search(r"^  (\w+)", out, re.M)[1] in names, out
+        made.write_text(f"{heap[0]:x} 20 jit one(\x1b[31m)\nnonsense\n{heap[0] + 0x20:x} zz bad\n0x{heap[0] + 0x40:x} 0x10 two\n")
+        out = run("--pid", p.pid, hex(heap[0] + 0x1f))
+        assert "jit one(?[31m)" in out and "\x1b" not in out
+        assert "two" in run("--pid", p.pid, hex(heap[0] + 0x40))
+        run("--pid", p.pid, hex(heap[0] + 0x20), status=1)
+        made.unlink()
+        made.symlink_to("/etc/passwd")
+        run("--pid", p.pid, hex(heap[0]), status=1)
+        made.unlink()
+        if os.geteuid() == 0:
+            made.write_text(f"{heap[0]:x} 20 evil\n")
+            os.chown(made, 12345, 12345)
+            assert "belongs to user 12345" in run("--pid", p.pid, hex(heap[0]), status=1)
+    finally:
+        made.unlink(missing_ok=True)
+        p.kill()
+        p.wait()
+
+
 def test_sanitizer_stacks_get_functions_and_lines(run, tmp_path):
     exe = program(tmp_path, "-fsanitize=address", "-fPIE", "-pie")
     r = subprocess.run([str(exe)], capture_output=True, text=True, env={**os.environ, "ASAN_OPTIONS": "symbolize=0:detect_leaks=0"})

@@ -1,12 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * lode symbolize --pid: addresses of a running process, by its mappings.
+ * lode symbolize --pid: addresses of a running process, by its mappings. The kernel's own module (the vDSO) is in
+ * no file, so it is read out of the process; names of code that the process made are in the file that it writes for
+ * perf.
  */
+#include <fcntl.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 #include <unistd.h>
+#include "cmd/symbolize/perf_map.h"
 #include "cmd/symbolize/symbolize.h"
 
 #define MAX_MAPS MIB(256)
+#define VDSO_MAX MIB(1)
 #define DELETED  STR(" (deleted)")
 
 /* A mapping of a file. */
@@ -19,6 +25,10 @@ struct process {
 	struct modules modules;
 	struct mapped_module *places; /* rising */
 	size_t n, room;
+	int vdso;               /* a copy in memory; -1: none */
+	struct perf_map made;   /* code that the process made */
+	struct buf made_module; /* its name in answers */
+	struct symtab_frame made_frame;
 };
 
 static uint64_t hex_value(struct str s)
@@ -45,6 +55,40 @@ static char *mapped_path(const char *pid, struct str range, struct str path, uin
 	return TAKE(there);
 }
 
+/* Copy the vDSO out of the memory of the process. False: it cannot be read. */
+static bool vdso_copy(struct process *p, const char *pid, const struct frame_mapping *map)
+{
+	AUTO(mem_freep) char *path = mem_printf("/proc/%s/mem", pid);
+	AUTO(mem_freep) uint8_t *bytes = NULL;
+	AUTO(fd_close) int mem = -1;
+	AUTO(fd_close) int copy = -1;
+	struct err ignored = { 0 };
+	size_t size, got;
+
+	if (p->vdso >= 0 || map->limit <= map->start || map->limit - map->start > VDSO_MAX)
+		return false;
+	size = (size_t)(map->limit - map->start);
+	bytes = mem_alloc(size);
+	mem = open(path, O_RDONLY | O_CLOEXEC);
+	copy = memfd_create("vdso", MFD_CLOEXEC);
+	if (mem < 0 || copy < 0 || fd_pread(mem, bytes, size, map->start, &got, &ignored) < 0 || !got ||
+	    fd_pwrite(copy, bytes, got, 0, &ignored) < 0)
+		return false;
+	p->vdso = TAKE_FD(copy);
+	return true;
+}
+
+static void add_vdso(struct process *p, const char *pid, const struct frame_mapping *map)
+{
+	struct module *m = vdso_copy(p, pid, map) ? modules_get(&p->modules, STR("[vdso]"), NULL) : NULL;
+
+	if (!m)
+		return;
+	m->path = mem_printf("/proc/self/fd/%d", p->vdso);
+	module_add_map(m, map);
+	VEC_PUSH(p->places, p->n, p->room) = (struct mapped_module){ map->start, map->limit, m };
+}
+
 static void add_mapping(struct process *p, const char *pid, struct str line)
 {
 	struct frame_mapping map = { 0 };
@@ -55,11 +99,15 @@ static void add_mapping(struct process *p, const char *pid, struct str line)
 	str_word(&rest); /* permissions */
 	map.offset = hex_value(str_word(&rest));
 	str_word(&rest); /* device */
-	if (!str_to_u64(str_word(&rest), &ino) || !ino)
+	if (!str_to_u64(str_word(&rest), &ino))
 		return;
 	map.start = hex_value(str_cut(&both, '-'));
 	map.limit = hex_value(both);
 	path = str_trim(rest);
+	if (!ino && str_eq(path, STR("[vdso]")))
+		add_vdso(p, pid, &map);
+	if (!ino)
+		return;
 	if (str_ends(path, DELETED))
 		path.size -= DELETED.size;
 	if (!path.size || path.p[0] != '/')
@@ -95,9 +143,31 @@ static int read_maps(struct process *p, const char *pid, struct err *err)
 			      pid);
 }
 
-static bool find_in_process(void *arg, uint64_t addr, struct str *ret_module, struct symtab_frames *ret)
+/* Without these names the process's files still have theirs. */
+static void read_made(struct process *p, const char *pid)
 {
-	struct process *p = arg;
+	struct err err = { 0 };
+
+	if (perf_map_read(&p->made, pid, &err) < 0)
+		tell_error("symbolize", &err);
+	buf_printf(&p->made_module, "perf-%s.map", pid);
+}
+
+static bool find_made(struct process *p, uint64_t addr, struct str *ret_module, struct symtab_frames *ret)
+{
+	const struct perf_map_entry *e = perf_map_at(&p->made, addr);
+
+	if (!e)
+		return false;
+	p->made_frame = (struct symtab_frame){ .name = e->name, .origin = SYMTAB_SYMBOL };
+	*ret_module = buf_str(&p->made_module);
+	*ret = (struct symtab_frames){ &p->made_frame,     1,        e->start,
+				       e->start + e->size, e->start, e->start + e->size };
+	return true;
+}
+
+static bool find_in_files(struct process *p, uint64_t addr, struct str *ret_module, struct symtab_frames *ret)
+{
 	size_t lo = SEARCH(0, p->n, i, p->places[i].limit <= addr);
 	const struct module_address a = { .kind = FRAME_RUNTIME, .addr = addr };
 	uint64_t ignored;
@@ -108,9 +178,15 @@ static bool find_in_process(void *arg, uint64_t addr, struct str *ret_module, st
 	return module_find(&p->modules, p->places[lo].module, &a, &ignored, ret);
 }
 
+/* A runtime may have mapped a file without symbols for the code that it makes. */
+static bool find_in_process(void *arg, uint64_t addr, struct str *ret_module, struct symtab_frames *ret)
+{
+	return find_in_files(arg, addr, ret_module, ret) || find_made(arg, addr, ret_module, ret);
+}
+
 int symbolize_process(struct settings *s, const char *pid, const struct symbolize_style *style)
 {
-	struct process p = { 0 };
+	struct process p = { .vdso = -1 };
 	const struct finding f = { find_in_process, &p };
 	struct err err = { 0 };
 	int status;
@@ -119,9 +195,14 @@ int symbolize_process(struct settings *s, const char *pid, const struct symboliz
 	p.modules.verbose = true;
 	if (read_maps(&p, pid, &err) < 0)
 		status = tell_error("symbolize", &err);
-	else
+	else {
+		read_made(&p, pid);
 		status = symbolize_addresses(s, style, &f);
+	}
 	free(p.places);
 	modules_done(&p.modules);
+	perf_map_done(&p.made);
+	buf_done(&p.made_module);
+	fd_close(&p.vdso);
 	return status;
 }

@@ -5,6 +5,7 @@
  *   symbolize.c        options
  *   text.c, linux.c, go.c   crash text, copied with its frames filled in; see text.h
  *   process.c          --pid
+ *   perf_map.c         names of code that a process made
  *   kernel.c           --kernel
  *   answer.c           addresses of the command line or standard input
  *   answer_pool.c      the answers to many of them, by several threads
