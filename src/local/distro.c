@@ -142,7 +142,7 @@ bool local_package_installed(const char *root, struct str path, struct buf *out)
 	return found;
 }
 
-static bool is_digit(char c)
+static bool is_name_digit(char c)
 {
 	return c >= '0' && c <= '9';
 }
@@ -164,11 +164,11 @@ bool local_package_by_rule(struct str path, struct buf *out)
 	for (size_t i = 0; i < name.size; i++) {
 		char c = name.p[i] >= 'A' && name.p[i] <= 'Z' ? (char)(name.p[i] + 32) : name.p[i];
 
-		if (!is_digit(c) && (c < 'a' || c > 'z') && (!c || !strchr("+-._", c)))
+		if (!is_name_digit(c) && (c < 'a' || c > 'z') && (!c || !strchr("+-._", c)))
 			return false;
 	}
 	for (size_t i = 0; i < version.size; i++)
-		if (!is_digit(version.p[i]))
+		if (!is_name_digit(version.p[i]))
 			return false;
 	if (!version.size)
 		return false;
@@ -176,7 +176,7 @@ bool local_package_by_rule(struct str path, struct buf *out)
 		buf_add_char(out, name.p[i] == '_'                       ? '-'
 				  : name.p[i] >= 'A' && name.p[i] <= 'Z' ? (char)(name.p[i] + 32)
 									 : name.p[i]);
-	if (is_digit(name.p[name.size - 1]))
+	if (is_name_digit(name.p[name.size - 1]))
 		buf_add_char(out, '-');
 	buf_add_str(out, version);
 	buf_add_str(out, STR("-dbgsym"));
@@ -224,7 +224,7 @@ static bool is_plain_path(struct str path)
 	for (size_t i = 0; i < path.size; i++) {
 		char c = path.p[i];
 
-		if (!is_digit(c) && ((c | 32) < 'a' || (c | 32) > 'z') && (!c || !strchr("/+-._:@~", c)))
+		if (!is_name_digit(c) && ((c | 32) < 'a' || (c | 32) > 'z') && (!c || !strchr("/+-._:@~", c)))
 			return false;
 	}
 	return path.size && path.p[0] == '/';

@@ -2,22 +2,30 @@
 /*
  * CPU profiles of gperftools: words of 32 or 64 bits in either byte order.
  *
- * A head of 0, 3, 0, the period in microseconds, 0; then records of a count, the number of addresses and
+ * A head of 0, 3, 0 (1: of Java), the period in microseconds, 0; then records of a count, the number of addresses and
  * these, the leaf first; 0, 1, 0 ends them, followed by the text of /proc/self/maps.
  */
 #include "profile/input.h"
 
 #include <stdlib.h>
 #include "profile/internal.h"
+#include "profile/java.h"
 #include "profile/maps.h"
+
+#define MAX_HANDLER_FRAMES 2u
 
 struct cpu_reader {
 	struct profile *p;
 	struct profile_maps maps;
 	PROFILE_TABLE(uint32_t) stack; /* locations, leaf first */
 	bool wide;                     /* words of 64 bits */
+	bool java;                     /* stacks are of numbers, whose names come last */
+	struct java_names names;
 	struct cursor records;
 	uint64_t period_us;
+	/* Return addresses in the signal handler, which most stacks have after the leaf. */
+	unsigned n_handler;
+	uint64_t handler[MAX_HANDLER_FRAMES];
 };
 
 static uint64_t cpu_next_word(struct cursor *c, bool wide)
@@ -28,13 +36,14 @@ static uint64_t cpu_next_word(struct cursor *c, bool wide)
 static bool cpu_read_head(struct bytes in, bool wide, bool big, struct cpu_reader *r)
 {
 	struct cursor c = cursor_at(in, big, 0);
-	bool ok = cpu_next_word(&c, wide) == 0 && cpu_next_word(&c, wide) == 3 &&
-		  cpu_next_word(&c, wide) == 0;
+	bool ok = cpu_next_word(&c, wide) == 0 && cpu_next_word(&c, wide) == 3;
+	uint64_t language = cpu_next_word(&c, wide);
 
 	r->period_us = cpu_next_word(&c, wide);
-	if (!ok || !r->period_us || cpu_next_word(&c, wide) != 0 || !cursor_ok(&c))
+	if (!ok || language > 1 || !r->period_us || cpu_next_word(&c, wide) != 0 || !cursor_ok(&c))
 		return false;
 	r->wide = wide;
+	r->java = language == 1;
 	r->records = c;
 	return true;
 }
@@ -92,37 +101,130 @@ static int find_end(const struct cpu_reader *r, struct cursor *c, struct err *er
 	return done < 0 ? -1 : 0;
 }
 
-/*
- * The leaf comes from the signal. Often it is on the stack as well, in some profiles after the frame of the
- * signal handler: the number of addresses that are not of the program.
- */
-static uint64_t behind_leaf(struct cursor at, bool wide, uint64_t n)
-{
-	uint64_t leaf = cpu_next_word(&at, wide);
+/* ---- frames of the signal handler ---- */
 
-	for (uint64_t i = 1; i < MIN(n, (uint64_t)3); i++)
-		if (cpu_next_word(&at, wide) == leaf)
+/* The word @i of a record's addresses. */
+static uint64_t word_at(struct cursor at, bool wide, uint64_t i)
+{
+	cursor_skip(&at, i * (wide ? 8 : 4));
+	return cpu_next_word(&at, wide);
+}
+
+/* The frame is in a file where the kernel returns from signals, or where the profiler is. */
+static bool is_signal_code(const struct cpu_reader *r, uint64_t return_addr)
+{
+	static const char *const files[] = { "libc.",       "libc-", "libpthread", "libprofiler",
+					     "libtcmalloc", "ld-",   "[vdso]",     "linux-vdso" };
+	uint32_t m = profile_maps_find(&r->maps, return_addr - 1);
+	struct str name;
+
+	if (m == PROFILE_NONE)
+		return false;
+	name = path_basename(profile_str(r->p, r->p->mappings.p[m].file));
+	for (size_t i = 0; i < ARRAY_SIZE(files); i++)
+		if (str_starts(name, str_of(files[i])))
+			return true;
+	return false;
+}
+
+/*
+ * The address after the leaf and r->n_handler frames that most stacks have, or 0. The votes for the most frequent one
+ * cancel each other: with a majority it is the one that is left.
+ */
+static uint64_t vote_for_frame(const struct cpu_reader *r)
+{
+	struct cursor c = r->records;
+	uint64_t count, n, votes = 0, best = 0;
+	struct err ignored = { 0 };
+
+	for (; next_record(r, &c, &count, &n, &ignored) == 0; cursor_skip(&c, n * (r->wide ? 8 : 4))) {
+		uint64_t a = n > 1 + r->n_handler ? word_at(c, r->wide, 1 + r->n_handler) : 0;
+
+		if (!votes)
+			best = a;
+		votes += a == best ? 1 : (uint64_t)-1;
+	}
+	return best;
+}
+
+/*
+ * @addr is at this position in all stacks but one of 32 (pprof's measure), with different callers: a function that is
+ * always called from the same place is not a handler.
+ */
+static bool is_handler_frame(const struct cpu_reader *r, uint64_t addr)
+{
+	struct cursor c = r->records;
+	uint64_t count, n, n_all = 0, n_same = 0, caller = 0, next;
+	struct err ignored = { 0 };
+	bool differ = false;
+
+	for (; next_record(r, &c, &count, &n, &ignored) == 0; cursor_skip(&c, n * (r->wide ? 8 : 4))) {
+		n_all++;
+		if (n <= 1 + r->n_handler || word_at(c, r->wide, 1 + r->n_handler) != addr)
+			continue;
+		next = n > 2 + r->n_handler ? word_at(c, r->wide, 2 + r->n_handler) : 0;
+		differ = differ || (n_same && next != caller);
+		caller = next;
+		n_same++;
+	}
+	return differ && n_same >= n_all - n_all / 32;
+}
+
+static void find_handler_frames(struct cpu_reader *r)
+{
+	while (r->n_handler < MAX_HANDLER_FRAMES) {
+		uint64_t addr = vote_for_frame(r);
+
+		if (!addr || !is_signal_code(r, addr) || !is_handler_frame(r, addr))
+			return;
+		r->handler[r->n_handler++] = addr;
+	}
+}
+
+/*
+ * The number of addresses before those of the program's callers. The leaf comes from the signal. After it there may be
+ * frames of the signal handler; and often the leaf is on the stack as well.
+ */
+static uint64_t after_leaf(const struct cpu_reader *r, struct cursor at, uint64_t n)
+{
+	uint64_t leaf = word_at(at, r->wide, 0), first = 1;
+
+	for (unsigned i = 0; i < r->n_handler && first < n && word_at(at, r->wide, first) == r->handler[i];
+	     i++)
+		first++;
+	for (uint64_t i = first; i < MIN(n, first == 1 ? (uint64_t)3 : first + 1); i++)
+		if (word_at(at, r->wide, i) == leaf)
 			return i + 1;
-	return 1;
+	return first;
+}
+
+/* ---- records ---- */
+
+/* Callers are given by their return addresses. */
+static uint32_t cpu_location(struct cpu_reader *r, uint64_t addr, bool is_caller)
+{
+	struct profile_location l = { .addr = addr - (is_caller && addr) };
+
+	if (r->java)
+		return java_location(&r->names, addr);
+	l.mapping = profile_maps_find(&r->maps, l.addr);
+	return profile_add_location(r->p, &l, NULL, 0);
 }
 
 static int cpu_read_record(struct cpu_reader *r, struct cursor *c, uint64_t count, uint64_t n,
 			   struct err *err)
 {
-	uint64_t max = (uint64_t)INT64_MAX / r->period_us / 1000, first = behind_leaf(*c, r->wide, n);
+	uint64_t max = (uint64_t)INT64_MAX / r->period_us / 1000, first = r->java ? 1 : after_leaf(r, *c, n);
 	int64_t values[2] = { (int64_t)MIN(count, max), (int64_t)(MIN(count, max) * r->period_us * 1000) };
 	uint32_t stack = 0;
 
 	r->stack.n = 0;
 	for (uint64_t i = 0; i < n; i++) {
-		struct profile_location l = { .addr = cpu_next_word(c, r->wide) };
+		uint64_t addr = cpu_next_word(c, r->wide);
 
 		if (i && i < first)
 			continue;
-		/* Callers are given by their return addresses. */
-		l.addr -= i && l.addr;
-		l.mapping = profile_maps_find(&r->maps, l.addr);
-		if (!profile_push(r->p, &r->stack, profile_add_location(r->p, &l, NULL, 0)))
+		if (!profile_push(r->p, &r->stack, cpu_location(r, addr, i > 0)))
 			return profile_err_memory(r->p, err);
 	}
 	while (r->stack.n)
@@ -148,7 +250,12 @@ static int cpu_read_all(struct cpu_reader *r, struct bytes in, struct err *err)
 	c = r->records;
 	if (find_end(r, &c, err) < 0)
 		return -1;
-	profile_maps_read(&r->maps, r->p, (struct str){ (const char *)c.p, cursor_left(&c) });
+	if (r->java)
+		java_names_read(&r->names, r->p, (struct str){ (const char *)c.p, cursor_left(&c) });
+	else
+		profile_maps_read(&r->maps, r->p, (struct str){ (const char *)c.p, cursor_left(&c) });
+	if (!r->java)
+		find_handler_frames(r);
 	c = r->records;
 	while ((done = next_record(r, &c, &count, &n, err)) == 0)
 		if (cpu_read_record(r, &c, count, n, err) < 0)
@@ -166,6 +273,7 @@ int profile_read_cpu(struct bytes in, const struct profile_limits *limits, struc
 	int done = cpu_read_all(&r, in, err);
 
 	profile_maps_done(&r.maps);
+	java_names_done(&r.names);
 	p->memory -= (uint64_t)r.stack.room * sizeof(*r.stack.p);
 	free(r.stack.p);
 	if (done == 0)

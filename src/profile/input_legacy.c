@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Profiles that are text: Go's (debug=1), heap dumps of gperftools and jemalloc.
+ * Profiles that are text: Go's (debug=1), heap dumps of gperftools and jemalloc. Java's and lists of threads have their
+ * own files (java.h, threadz.h).
  *
  *	heap profile: 1: 512 [9: 4608] @ heap/1048576         one line per stack; Go, gperftools
  *	1: 512 [9: 4608] @ 0x46b2b5 0x46c9a1
@@ -21,7 +22,10 @@
 #include <math.h>
 #include <stdlib.h>
 #include "profile/internal.h"
+#include "profile/java.h"
+#include "profile/legacy.h"
 #include "profile/maps.h"
+#include "profile/threadz.h"
 #include "profile/words.h"
 
 enum kind { KIND_HEAP, KIND_JEMALLOC, KIND_COUNT, KIND_CONTENTION };
@@ -80,11 +84,12 @@ static bool contention_head(struct str line)
 
 bool profile_is_legacy(struct str head)
 {
+	const struct str whole = head;
 	struct str line = str_trim(str_cut(&head, '\n')), what;
 	int64_t v[4];
 
 	return heap_head(line, v, &what) || str_starts(line, STR("heap_v2/")) || count_head(line, &what) ||
-	       contention_head(line);
+	       contention_head(line) || java_is_profile(whole) || threadz_is_profile(whole);
 }
 
 /* "heap_v2/524288", "heap/1048576", "heapprofile" */
@@ -168,48 +173,17 @@ static int legacy_read_head(struct legacy_reader *r, struct str line, struct str
 
 /* ---- values ---- */
 
-static int64_t round_value(double v)
-{
-	return v >= (double)INT64_MAX ? INT64_MAX : v <= (double)INT64_MIN ? INT64_MIN : (int64_t)v;
-}
-
-/*
- * Estimate the totals of a sample of one in about @rate bytes: an allocation is sampled with a probability by
- * its size.
- */
-static void scale_heap(int64_t *n, int64_t *size, uint64_t rate)
-{
-	double scale;
-
-	if (!*n || !*size) {
-		*n = *size = 0;
-		return;
-	}
-	if (rate <= 1)
-		return;
-	scale = 1 / (1 - exp(-((double)*size / (double)*n) / (double)rate));
-	*n = round_value((double)*n * scale);
-	*size = round_value((double)*size * scale);
-}
-
-static int64_t add_scaled(int64_t a, int64_t b)
-{
-	int64_t v;
-
-	return __builtin_mul_overflow(a, b, &v) ? ((a < 0) == (b < 0) ? INT64_MAX : INT64_MIN) : v;
-}
-
 static void heap_values(struct legacy_reader *r, int64_t *values)
 {
 	int64_t *inuse = values + (r->has_allocs ? 2 : 0);
 
 	inuse[0] = r->v[0];
 	inuse[1] = r->v[1];
-	scale_heap(&inuse[0], &inuse[1], r->rate);
+	legacy_scale_heap(&inuse[0], &inuse[1], r->rate);
 	if (r->has_allocs) {
 		values[0] = r->v[2];
 		values[1] = r->v[3];
-		scale_heap(&values[0], &values[1], r->rate);
+		legacy_scale_heap(&values[0], &values[1], r->rate);
 	}
 }
 
@@ -224,10 +198,10 @@ static void values_of(struct legacy_reader *r, int64_t *values)
 		values[0] = r->v[0];
 		break;
 	case KIND_CONTENTION:
-		values[0] = add_scaled(r->v[1], r->period);
-		values[1] = r->hz > 0
-				    ? round_value((double)r->v[0] * (double)r->period / ((double)r->hz / 1e9))
-				    : r->v[0];
+		values[0] = legacy_multiply(r->v[1], r->period);
+		values[1] = r->hz > 0 ? legacy_round((double)r->v[0] * (double)r->period /
+						     ((double)r->hz / 1e9))
+				      : r->v[0];
 		break;
 	}
 }
@@ -259,7 +233,7 @@ static int size_label(struct legacy_reader *r, struct err *err)
 		return 0;
 	l.unit = l.key;
 	/* The one quotient that does not fit is of INT64_MIN. */
-	l.num = r->v[of] == -1 ? add_scaled(r->v[of + 1], -1) : r->v[of + 1] / r->v[of];
+	l.num = r->v[of] == -1 ? legacy_multiply(r->v[of + 1], -1) : r->v[of + 1] / r->v[of];
 	return profile_push(r->p, &r->labels, l) ? 0 : profile_err_memory(r->p, err);
 }
 
@@ -404,7 +378,7 @@ static void read_attribute(struct legacy_reader *r, struct str line)
 	else if (str_eq(name, STR("sampling period")))
 		r->period = r->p->period = v;
 	else if (str_eq(name, STR("ms since reset")))
-		r->p->duration_ns = add_scaled(v, 1000000);
+		r->p->duration_ns = legacy_multiply(v, 1000000);
 }
 
 static int read_jemalloc(struct legacy_reader *r, struct str line, struct err *err)
@@ -450,28 +424,9 @@ static int legacy_read_line(struct legacy_reader *r, struct str line, struct err
 	return err_set(err, ERR_INVALID, "cannot be parsed");
 }
 
-/* Cut off the part after the samples. */
-static struct str cut_maps(struct str *text)
-{
-	static const char *const heads[] = { "\nMAPPED_LIBRARIES:\n", "\n--- Memory map: ---\n" };
-
-	for (size_t i = 0; i < ARRAY_SIZE(heads); i++) {
-		const char *at = memmem(text->p, text->size, heads[i], strlen(heads[i]));
-		struct str maps;
-
-		if (!at)
-			continue;
-		maps.p = at + strlen(heads[i]);
-		maps.size = text->size - (size_t)(maps.p - text->p);
-		text->size = (size_t)(at - text->p);
-		return maps;
-	}
-	return (struct str){ 0 };
-}
-
 static int legacy_read_all(struct legacy_reader *r, struct str text, struct err *err)
 {
-	struct str maps = cut_maps(&text), line;
+	struct str maps = legacy_cut_maps(&text), line;
 	uint64_t n = 1;
 
 	while (text.size && (text.p[0] == '\n' || text.p[0] == '\r')) {
@@ -502,8 +457,15 @@ static int legacy_read_all(struct legacy_reader *r, struct str text, struct err 
 int profile_read_legacy(struct str text, const struct profile_limits *limits, struct profile **ret,
 			struct err *err)
 {
-	struct legacy_reader r = { .p = profile_new(limits) };
-	int done = legacy_read_all(&r, text, err);
+	struct legacy_reader r = { 0 };
+	int done;
+
+	if (java_is_profile(text))
+		return java_read(text, limits, ret, err);
+	if (threadz_is_profile(text))
+		return threadz_read(text, limits, ret, err);
+	r.p = profile_new(limits);
+	done = legacy_read_all(&r, text, err);
 
 	profile_maps_done(&r.maps);
 	DONE(&r.addrs);

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The text of /proc/PID/maps, which gperftools and jemalloc append to their profiles. */
+/*
+ * The text of /proc/PID/maps, which gperftools and jemalloc append to their profiles; also its short form,
+ * "400000-fcb000: /usr/bin/a (@OFFSET) BUILDID".
+ */
 #pragma once
 
 #include "profile/profile.h"
@@ -11,6 +14,7 @@ struct profile_maps_part {
 struct profile_maps {
 	struct profile *p;
 	PROFILE_TABLE(struct profile_maps_part) list; /* by address */
+	struct str name, value;                       /* the last variable, in the text */
 };
 
 /*

@@ -29,6 +29,7 @@ int perf_script_read_bytes(struct bytes data, struct profile **ret, struct err *
  * profile_build_end() fails. */
 void profile_fill_build_ids(struct profile *p);
 
-#define PROFILE_INPUT_HELP                                                                                 \
-	"auto, pprof, perf (what perf script prints), folded, legacy (text of Go, gperftools, jemalloc), " \
+#define PROFILE_INPUT_HELP                                                                                \
+	"auto, pprof, perf (what perf script prints), folded, legacy (text of Go, gperftools, jemalloc, " \
+	"Java), "                                                                                         \
 	"cpu (gperftools) [auto]"
