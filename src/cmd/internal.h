@@ -64,7 +64,7 @@ struct settings {
 		const char *output, *output_format, *input_format, *type, *base, *by, *label, *title, *names;
 		const char *focus, *ignore, *hide, *show;
 		unsigned rows;
-		bool invert, normalise, cum, quiet;
+		bool invert, normalise, cum, quiet, all_frames;
 	} profile;
 	struct symbols_settings {
 		const char *build_id, *pid;

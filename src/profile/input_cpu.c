@@ -11,6 +11,7 @@
 #include "profile/internal.h"
 #include "profile/java.h"
 #include "profile/maps.h"
+#include "profile/prune.h"
 
 #define MAX_HANDLER_FRAMES 2u
 
@@ -262,6 +263,7 @@ static int cpu_read_all(struct cpu_reader *r, struct bytes in, struct err *err)
 			return -1;
 	if (done < 0)
 		return -1;
+	profile_set_usual_drops(r->p, PROFILE_OF_CPU);
 	return r->p->n_samples ? 0 : err_set(err, ERR_INVALID, "has no samples");
 }
 

@@ -15,6 +15,7 @@
 #include "base/search.h"
 #include "profile/internal.h"
 #include "profile/legacy.h"
+#include "profile/prune.h"
 #include "profile/words.h"
 
 #define HEAP_RATE 524288u /* bytes between two samples of a heap */
@@ -249,6 +250,7 @@ static int java_read_text(struct java_reader *r, struct str text, struct err *er
 		if (done)
 			break;
 	}
+	profile_set_usual_drops(r->p, r->is_heap ? PROFILE_OF_HEAP : PROFILE_OF_LOCKS);
 	return r->p->n_samples ? 0 : err_set(err, ERR_INVALID, "has no samples");
 }
 

@@ -25,6 +25,7 @@
 #include "profile/java.h"
 #include "profile/legacy.h"
 #include "profile/maps.h"
+#include "profile/prune.h"
 #include "profile/threadz.h"
 #include "profile/words.h"
 
@@ -445,6 +446,9 @@ static int legacy_read_all(struct legacy_reader *r, struct str text, struct err 
 	}
 	if (legacy_end_sample(r, err) < 0)
 		return -1;
+	profile_set_usual_drops(r->p, r->kind == KIND_CONTENTION ? PROFILE_OF_LOCKS
+				      : r->kind == KIND_COUNT    ? PROFILE_OF_CPU
+								 : PROFILE_OF_HEAP);
 	return r->p->n_samples ? 0 : err_set(err, ERR_INVALID, "has no samples");
 }
 

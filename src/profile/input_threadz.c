@@ -18,6 +18,7 @@
 #include "profile/internal.h"
 #include "profile/legacy.h"
 #include "profile/maps.h"
+#include "profile/prune.h"
 #include "profile/words.h"
 
 struct threadz_reader {
@@ -172,6 +173,7 @@ static int threadz_read_text(struct threadz_reader *r, struct str text, struct e
 	}
 	if (threadz_end(r, err) < 0)
 		return -1;
+	profile_set_usual_drops(r->p, PROFILE_OF_CPU);
 	return r->p->n_samples ? 0 : err_set(err, ERR_INVALID, "has no samples");
 }
 

@@ -10,6 +10,7 @@
 #include "cmd/profile/profile.h"
 #include "profile/input.h"
 #include "profile/output.h"
+#include "profile/prune.h"
 
 #define TOP_ROWS 40
 
@@ -238,6 +239,10 @@ int profile_run(struct settings *s, bool name)
 		return tell_error(command, &err);
 	if (name && (profile_name_here(p, s, &err) < 0 || (base && profile_name_here(base, s, &err) < 0)))
 		return tell_error(command, &err);
+	/* A reader of pprof has the patterns, and the choice. */
+	if (kind != OUTPUT_PPROF && !s->profile.all_frames &&
+	    (profile_prune(p, &err) < 0 || (base && profile_prune(base, &err) < 0)))
+		return tell_error(command, &err);
 	if (write_output(s, kind, p, base, &err) < 0)
 		return tell_error(command, &err);
 	return EXIT_DONE;
@@ -279,6 +284,9 @@ static const struct option_row view_rows[] = {
 	{ 0, "ignore", "REGEX", "no samples with a frame that matches", OPT_TEXT(profile.ignore) },
 	{ 0, "hide", "REGEX", "leave out frames that match", OPT_TEXT(profile.hide) },
 	{ 0, "show", "REGEX", "leave out all other frames", OPT_TEXT(profile.show) },
+	{ 0, "all-frames", NULL,
+	  "keep the frames that the profile calls uninteresting: of allocators, locks and signal handlers",
+	  OPT_ON(profile.all_frames) },
 	{ 0, "invert", NULL, "start the tree at the callees", OPT_ON(profile.invert) },
 	{ 0, "cum", NULL, "top: sort by the values of functions with their callees", OPT_ON(profile.cum) },
 	{ 0, "rows", "N", "top: the number of rows [40]", OPT_NUMBER(profile.rows) },
