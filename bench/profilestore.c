@@ -103,7 +103,7 @@ static uint32_t query(struct profilestore *s, const char *selector, int64_t from
 
 	must(selector_parse(str_of(selector), &sel, &err), &err);
 	r.sel = sel;
-	must(profilestore_merge(s, &r, STR(""), NULL, &m, &err), &err);
+	must(profilestore_merge(s, &r, NULL, NULL, &m, &err), &err);
 	*ret_merge_s = seconds(at);
 	at = clock_cpu_ns();
 	must(profile_tree_new(&(struct profile_view){ 0 }, NULL, &t, &err), &err);

@@ -90,6 +90,14 @@ static bool build_is_ready(struct profile *p, struct hash_index *h, uint32_t fir
 	return hash_table_reserve(p, h, hash_of);
 }
 
+/* Its table was appended to without it. */
+static void index_restart(struct profile *p, struct hash_index *h)
+{
+	profile_uncharge(p, slots_size(h));
+	free(h->slots);
+	*h = (struct hash_index){ 0 };
+}
+
 static uint32_t build_fail(struct profile_index *x)
 {
 	x->failed = true;
@@ -295,6 +303,17 @@ uint32_t profile_add_stack(struct profile *p, uint32_t callers, uint32_t locatio
 	return p->stacks.n++;
 }
 
+uint32_t profile_append_stack(struct profile *p, uint32_t callers, uint32_t location)
+{
+	struct profile_index *x = profile_index_of(p);
+
+	if (x->failed || !profile_push(p, &p->stacks, ((struct profile_stack){ callers, location })))
+		return build_fail(x);
+	/* The next one that is searched for adds all of them to the index. */
+	index_restart(p, &x->stacks);
+	return p->stacks.n - 1;
+}
+
 bool profile_has_stack(struct profile *p, uint32_t callers, uint32_t location)
 {
 	struct profile_index *x = profile_index_of(p);
@@ -396,6 +415,21 @@ void profile_add_sample(struct profile *p, uint32_t stack, uint32_t labels, cons
 	p->n_samples++;
 }
 
+void profile_append_sample(struct profile *p, uint32_t stack, uint32_t labels, const int64_t *values)
+{
+	struct profile_index *x = profile_index_of(p);
+
+	if (x->failed || !profile_room_samples(p, 1)) {
+		build_fail(x);
+		return;
+	}
+	index_restart(p, &x->samples);
+	p->sample_stack[p->n_samples] = stack;
+	p->sample_labels[p->n_samples] = labels;
+	memcpy(p->values + (size_t)p->n_samples * p->types.n, values, p->types.n * sizeof(*values));
+	p->n_samples++;
+}
+
 void profile_add_type(struct profile *p, struct str type, struct str unit)
 {
 	assert(!p->n_samples && p->types.n < PROFILE_MAX_TYPES);
@@ -408,9 +442,37 @@ void profile_add_type(struct profile *p, struct str type, struct str unit)
 	p->types.p[p->types.n++] = t;
 }
 
+bool profile_has_failed(const struct profile *p)
+{
+	return p->index && p->index->failed;
+}
+
 int profile_build_end(struct profile *p, struct err *err)
 {
-	if (p->index && p->index->failed)
+	if (profile_has_failed(p))
 		return profile_err_memory(p, err);
 	return 0;
+}
+
+static void samples_trim(struct profile *p)
+{
+	uint32_t stacks = p->room_samples, labels = p->room_samples, values = p->room_samples;
+
+	profile_cut(p, (void **)&p->sample_stack, &stacks, p->n_samples, sizeof(uint32_t));
+	profile_cut(p, (void **)&p->sample_labels, &labels, p->n_samples, sizeof(uint32_t));
+	profile_cut(p, (void **)&p->values, &values, p->n_samples, sizeof(int64_t) * MAX(p->types.n, 1u));
+	p->room_samples = MIN(stacks, MIN(labels, values));
+}
+
+void profile_pack(struct profile *p)
+{
+	if (profile_has_failed(p))
+		return;
+	profile_index_drop(p);
+	profile_trim(p, &p->strings);
+	profile_trim(p, &p->functions);
+	profile_trim(p, &p->lines);
+	profile_trim(p, &p->locations);
+	profile_trim(p, &p->stacks);
+	samples_trim(p);
 }

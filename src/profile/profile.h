@@ -156,8 +156,8 @@ int profile_write_pprof(const struct profile *p, bool gzip, struct buf *out, str
 
 /*
  * Each of these finds an equal entry, or adds one, and returns its index; stacks and labels too. They fail
- * only by the limit of memory, which is noted in the profile: the index is then a valid one, and
- * profile_build_end() fails.
+ * only by the limit of memory, which is noted in the profile: the index is then 0, which may be passed to other
+ * functions here, and profile_build_end() fails.
  */
 uint32_t profile_add_string(struct profile *p, struct str s); /* copied */
 uint32_t profile_add_function(struct profile *p, const struct profile_function *f);
@@ -173,8 +173,15 @@ uint32_t profile_add_labels(struct profile *p, const struct profile_label *label
  * int64_t.
  */
 void profile_add_sample(struct profile *p, uint32_t stack, uint32_t labels, const int64_t *values);
+/* The same without a search, for callers that know that there is no equal entry. */
+uint32_t profile_append_stack(struct profile *p, uint32_t callers, uint32_t location);
+void profile_append_sample(struct profile *p, uint32_t stack, uint32_t labels, const int64_t *values);
 void profile_add_type(struct profile *p, struct str type, struct str unit); /* before the first sample */
 int profile_build_end(struct profile *p, struct err *err);
+/* The limit was noted: the index that was returned may be 0 of an empty table. */
+bool profile_has_failed(const struct profile *p);
+/* Free memory that only adding needs. */
+void profile_pack(struct profile *p);
 
 /* ---- merging ---- */
 

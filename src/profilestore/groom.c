@@ -20,7 +20,7 @@ static int groom_series(struct profilestore *s, bool *ret_more, struct err *err)
 		s->groom_series = 0;
 	if (!n)
 		return 0;
-	if (sums_init(&sums, s->meta, err) < 0)
+	if (sums_init(&sums, s->meta, NULL, err) < 0)
 		return -1;
 	for (uint32_t i = 0; r == 0 && i < STEP_SERIES && s->groom_series < n; i++) {
 		struct series *x = series_at(&s->series, s->groom_series);

@@ -114,8 +114,10 @@ struct sums {
 	uint64_t *seen; /* a bit for each */
 	uint64_t n_profiles, n_samples;
 	int64_t total, duration_ms, period, first_ms;
+	struct budget_hold *hold; /* NULL: none; `held` of it are of these arrays */
+	uint64_t held;
 };
-int sums_init(struct sums *x, const struct meta *meta, struct err *err);
+int sums_init(struct sums *x, const struct meta *meta, struct budget_hold *hold, struct err *err);
 void sums_done(struct sums *x); /* takes the zeroed */
 void sums_clear(struct sums *x);
 int sums_add(struct sums *x, struct bytes samples, struct err *err);

@@ -3,6 +3,7 @@
  * A range as one profile: values are added up by number of stack, and the entries of the metadata store that
  * stacks with a value refer to are copied.
  */
+#include "base/budget.h"
 #include "profilestore/internal.h"
 
 #include <stdlib.h>
@@ -17,18 +18,43 @@ struct store_merge {
 	const struct reader *rd;
 	const struct meta *meta;
 	struct profile *p;
-	struct str label;
+	struct profilestore_shape shape;
 	struct new_numbers stacks, locations, functions, strings;
 	struct profile_line *lines;
 	uint32_t room_lines;
+	/*
+	 * Different locations have become one: stacks may, too, and are searched for. Until then they are appended.
+	 */
+	bool shared;
+	struct {
+		uint32_t *v;
+		uint32_t room;
+	} samples;                 /* of each new stack: its last sample + 1. Only if `shared` */
 	struct deadline *deadline; /* NULL: none */
-	bool no_memory;
-	uint32_t none; /* written to when there is no memory */
+	struct budget_hold *hold;  /* NULL: none; `held` of it are of these arrays */
+	uint64_t held;
+	struct err refusal; /* there is no memory */
+	uint32_t none;      /* written to when there is none */
 
 	const struct series *first; /* NULL: none so far */
 	uint64_t n_profiles, n_samples, n_pending, n_waiting;
 	int64_t duration_ms, period, first_ms;
 };
+
+/* A table of @n numbers, @more than it had before. NULL: m->refusal says why. */
+static uint32_t *merge_table(struct store_merge *m, uint32_t more, uint32_t n)
+{
+	uint64_t size = (uint64_t)more * sizeof(uint32_t);
+	uint32_t *v;
+
+	if (budget_hold_add(m->hold, size, &m->refusal) < 0)
+		return NULL;
+	m->held += size;
+	v = calloc(n, sizeof(*v));
+	if (!v)
+		err_set(&m->refusal, ERR_LIMIT, "no memory for a table of %u numbers", n);
+	return v;
+}
 
 /*
  * The new number of entry @i. Tables grow meanwhile: an entry found in one of them may refer to entries of
@@ -39,10 +65,9 @@ static uint32_t *merged_number(struct store_merge *m, struct new_numbers *x, uin
 {
 	if (i >= x->n) {
 		uint32_t n = column_n(c) + 1024;
-		uint32_t *v = calloc(n, sizeof(*v));
+		uint32_t *v = merge_table(m, n - x->n, n);
 
 		if (!v) {
-			m->no_memory = true;
 			m->none = 0;
 			return &m->none;
 		}
@@ -120,6 +145,19 @@ static void flags_of(struct store_merge *m, const struct profile_location *l, ui
 		map->flags |= flags;
 }
 
+/* Locations that look the same in the view become one. */
+static void reduce_location(struct store_merge *m, struct profile_location *l, uint32_t n)
+{
+	if (m->shape.detail == PROFILESTORE_ADDRESSES || !n)
+		return;
+	l->addr = 0;
+	for (uint32_t k = 0; k < n; k++) {
+		m->lines[k].column = 0;
+		if (m->shape.detail == PROFILESTORE_FUNCTIONS)
+			m->lines[k].line = 0;
+	}
+}
+
 static uint32_t merged_location(struct store_merge *m, uint32_t i)
 {
 	const struct meta_location *l = meta_location_at(m->meta, i);
@@ -130,6 +168,7 @@ static uint32_t merged_location(struct store_merge *m, uint32_t i)
 	struct profile_location new = { .addr = elf_addr ? elf_addr : l->addr,
 					.folded = l->flags & LOCATION_FOLDED };
 	enum names_hope hope;
+	uint32_t before, number;
 
 	if (word && names.n_lines) {
 		first = names.first_line;
@@ -146,11 +185,18 @@ static uint32_t merged_location(struct store_merge *m, uint32_t i)
 						     line->column };
 	}
 	new.mapping = merged_mapping(m, meta_part_at(m->meta, l->part), elf_addr != 0);
+	/* Its tables may be empty. */
+	if (profile_has_failed(m->p))
+		return 0;
 	flags_of(m, &new, n);
 	hope = names_hope(m->rd, i);
 	m->n_pending += hope == NAMES_SOON;
 	m->n_waiting += hope == NAMES_LATER;
-	return profile_add_location(m->p, &new, m->lines, n);
+	before = m->p->locations.n;
+	reduce_location(m, &new, n);
+	number = profile_add_location(m->p, &new, m->lines, n);
+	m->shared |= number < before;
+	return number;
 }
 
 /* ---- stacks and samples ---- */
@@ -163,57 +209,109 @@ static bool merge_is_late(struct store_merge *m, uint64_t word)
 	return deadline_over(m->deadline, 1 + STEPS_OF_STACK * (uint32_t)__builtin_popcountll(word));
 }
 
+static uint32_t merged_stack(struct store_merge *m, const struct meta_stack *st)
+{
+	uint32_t *location = merged_number(m, &m->locations, st->location, &m->meta->locations),
+		 callers = st->parent ? m->stacks.v[st->parent] - 1 : 0;
+
+	if (!*location)
+		*location = merged_location(m, st->location) + 1;
+	return (m->shared ? profile_add_stack : profile_append_stack)(m->p, callers, *location - 1);
+}
+
 /*
  * Callers come before callees, so one pass down marks the stacks that are needed, and one pass up copies
- * them.
+ * them. Those that an earlier part has copied have all of their callers.
  */
 static void copy_stacks(struct store_merge *m, struct sums *sums)
 {
 	uint64_t *wanted = sums->seen;
 
-	for (size_t w = sums->n / 64 + 1; w-- > 0;)
+	for (size_t w = sums->n / 64 + 1; w-- > 0 && !m->refusal.kind;)
 		/* A caller may be in the same word, so it is read again each time. */
 		for (uint64_t below = ~(uint64_t)0; wanted[w] & below;) {
 			unsigned bit = 63 - (unsigned)__builtin_clzll(wanted[w] & below);
-			uint32_t parent = meta_stack_at(m->meta, (uint32_t)(w * 64 + bit))->parent;
+			uint32_t i = (uint32_t)(w * 64 + bit), parent = meta_stack_at(m->meta, i)->parent;
 
-			wanted[parent / 64] |= (uint64_t)1 << parent % 64;
+			if (!*merged_number(m, &m->stacks, i, &m->meta->stacks))
+				wanted[parent / 64] |= (uint64_t)1 << parent % 64;
 			below = ((uint64_t)1 << bit) - 1;
 		}
-	for (size_t w = 0; w <= sums->n / 64 && !m->no_memory && !merge_is_late(m, wanted[w]); w++)
+	for (size_t w = 0; w <= sums->n / 64 && !m->refusal.kind && !merge_is_late(m, wanted[w]); w++)
 		for (uint64_t bits = wanted[w]; bits; bits &= bits - 1) {
 			uint32_t i = (uint32_t)(w * 64) + (uint32_t)__builtin_ctzll(bits);
-			uint32_t *at = merged_number(m, &m->stacks, i, &m->meta->stacks), *location;
-			const struct meta_stack *st = meta_stack_at(m->meta, i);
+			uint32_t *at = merged_number(m, &m->stacks, i, &m->meta->stacks);
 
-			if (!i || *at)
-				continue;
-			location = merged_number(m, &m->locations, st->location, &m->meta->locations);
-			if (!*location)
-				*location = merged_location(m, st->location) + 1;
-			*at = profile_add_stack(m->p, m->stacks.v[st->parent], *location - 1);
+			if (m->refusal.kind || profile_has_failed(m->p))
+				return;
+			if (i && !*at)
+				*at = merged_stack(m, meta_stack_at(m->meta, i)) + 1;
 		}
 }
 
-static void copy_samples(struct store_merge *m, const struct sums *sums, uint32_t labels)
+/*
+ * Each stack has one sample of each part. If several stacks have become one, their samples do, too: the last sample
+ * of a stack is of this part if it is not before @first.
+ */
+static void copy_sample(struct store_merge *m, uint32_t stack, uint32_t labels, int64_t value, uint32_t first)
 {
+	uint32_t *last = m->samples.v ? &m->samples.v[stack] : NULL;
+
+	if (last && *last > first) {
+		int64_t *to = &m->p->values[*last - 1];
+
+		*to = add_saturating(*to, value);
+		return;
+	}
+	profile_append_sample(m->p, stack, labels, &value);
+	if (last)
+		*last = m->p->n_samples;
+}
+
+static int samples_reserve(struct store_merge *m, struct err *err)
+{
+	uint32_t n = m->p->stacks.n, room = m->samples.room, *v;
+
+	if (!m->shared || n <= room)
+		return 0;
+	n += n / 4;
+	v = merge_table(m, n - room, n);
+	if (!v) {
+		*err = m->refusal;
+		return -1;
+	}
+	if (room)
+		memcpy(v, m->samples.v, (size_t)room * sizeof(*v));
+	free(m->samples.v);
+	m->samples.v = v;
+	m->samples.room = n;
+	return 0;
+}
+
+static int copy_samples(struct store_merge *m, const struct sums *sums, uint32_t labels, struct err *err)
+{
+	uint32_t first = m->p->n_samples;
+
+	if (samples_reserve(m, err) < 0)
+		return -1;
 	for (size_t w = 0; w <= sums->n / 64 && !merge_is_late(m, sums->seen[w]); w++)
 		for (uint64_t bits = sums->seen[w]; bits; bits &= bits - 1) {
 			uint32_t i = (uint32_t)(w * 64) + (uint32_t)__builtin_ctzll(bits);
 
 			if (sums->values[i])
-				profile_add_sample(m->p, m->stacks.v[i], labels, &sums->values[i]);
+				copy_sample(m, i ? m->stacks.v[i] - 1 : 0, labels, sums->values[i], first);
 		}
+	return 0;
 }
 
 static uint32_t merged_labels(struct store_merge *m, const struct series *x)
 {
-	struct str value = series_label(x, m->label);
+	struct str value = series_label(x, m->shape.label);
 	struct profile_label l = { 0 };
 
-	if (!m->label.size || !value.size)
+	if (!m->shape.label.size || !value.size)
 		return 0;
-	l.key = profile_add_string(m->p, m->label);
+	l.key = profile_add_string(m->p, m->shape.label);
 	l.str = profile_add_string(m->p, value);
 	return profile_add_labels(m->p, &l, 1);
 }
@@ -233,9 +331,13 @@ static int merged_part(void *arg, const struct series *x, struct sums *sums, str
 	if (!m->first)
 		take_type(m, x);
 	copy_stacks(m, sums);
-	if (m->no_memory)
-		return err_set(err, ERR_LIMIT, "no memory for %u stacks", sums->n);
-	copy_samples(m, sums, merged_labels(m, x));
+	if (m->refusal.kind) {
+		if (err)
+			*err = m->refusal;
+		return -1;
+	}
+	if (profile_build_end(m->p, err) < 0 || copy_samples(m, sums, merged_labels(m, x), err) < 0)
+		return -1;
 	if (deadline_check(m->deadline, sums->n / 64, err) < 0)
 		return -1;
 	m->n_profiles += sums->n_profiles;
@@ -260,49 +362,65 @@ static void merge_header(struct store_merge *m)
 	p->period = m->period;
 }
 
-/* @o without its `part`. */
-static int merge_range(struct reader *rd, const struct profilestore_range *r, struct range_options o,
-		       const struct profile_limits *limits, struct profilestore_merged *ret, struct err *err)
+static void store_merge_done(struct store_merge *m)
+{
+	free(m->stacks.v);
+	free(m->locations.v);
+	free(m->functions.v);
+	free(m->strings.v);
+	free(m->samples.v);
+	free(m->lines);
+	if (m->hold)
+		budget_hold_sub(m->hold, m->held);
+}
+
+static int merge_range(struct reader *rd, const struct profilestore_range *r,
+		       const struct profilestore_shape *shape, const struct profile_limits *limits,
+		       struct profilestore_merged *ret, struct err *err)
 {
 	struct store_merge m = {
-		.rd = rd, .meta = rd->meta, .label = o.label, .deadline = r->deadline, .first_ms = INT64_MAX
+		.rd = rd,
+		.meta = rd->meta,
+		.deadline = r->deadline,
+		.hold = limits ? limits->memory : NULL,
+		.first_ms = INT64_MAX,
 	};
+	const struct range_options o = { .part = merged_part,
+					 .label = shape ? shape->label : STR(""),
+					 .arg = &m };
 	struct sums sums;
 	int res;
 
-	if (sums_init(&sums, rd->meta, err) < 0)
+	if (shape)
+		m.shape = *shape;
+	if (sums_init(&sums, rd->meta, m.hold, err) < 0)
 		return -1;
-	o.part = merged_part;
-	o.arg = &m;
 	m.p = profile_new(limits);
 	res = range_sums(rd, r, &o, &sums, err);
 	sums_done(&sums);
-	free(m.stacks.v);
-	free(m.locations.v);
-	free(m.functions.v);
-	free(m.strings.v);
-	free(m.lines);
+	store_merge_done(&m);
 	if (res < 0) {
 		profile_free(m.p);
 		return -1;
 	}
+	profile_pack(m.p);
 	merge_header(&m);
 	*ret = (struct profilestore_merged){ m.p,         m.n_profiles, m.n_samples,
 					     m.n_pending, m.n_waiting,  damage_lost_in(rd->s, r) };
 	return 0;
 }
 
-int profilestore_merge(struct profilestore *s, const struct profilestore_range *r, struct str label,
-		       const struct profile_limits *limits, struct profilestore_merged *ret, struct err *err)
+int profilestore_merge(struct profilestore *s, const struct profilestore_range *r,
+		       const struct profilestore_shape *shape, const struct profile_limits *limits,
+		       struct profilestore_merged *ret, struct err *err)
 {
-	const struct range_options o = { .label = label };
 	struct reader rd;
 	int res;
 
 	do {
 		res = reader_begin(s, &rd, err);
 		if (res == 0)
-			res = merge_range(&rd, r, o, limits, ret, err);
+			res = merge_range(&rd, r, shape, limits, ret, err);
 	} while (reader_again(s, &rd, res, err));
 	return res;
 }

@@ -229,7 +229,7 @@ static int list_binaries(struct reader *rd, const struct profilestore_range *r,
 	uint32_t n_all;
 	size_t n = 0;
 
-	if (r && (sums_init(&x, m, err) < 0 || range_sums(rd, r, &o, &x, err) < 0))
+	if (r && (sums_init(&x, m, NULL, err) < 0 || range_sums(rd, r, &o, &x, err) < 0))
 		return -1;
 	n_all = column_n(&m->binaries);
 	list = NEW_N(struct profilestore_binary, (size_t)n_all + 1);

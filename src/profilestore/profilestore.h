@@ -162,9 +162,22 @@ struct profilestore_entries {
 int profilestore_profiles(struct profilestore *s, const struct profilestore_range *r, uint32_t limit,
 			  struct profilestore_entries **ret, struct err *err);
 
+/* What is kept of the profiles that are merged. NULL or zeroed: no label, all addresses. */
+struct profilestore_shape {
+	struct str label; /* samples have it, if their series has it; empty: none */
+	/*
+	 * What makes locations with names different. Fewer take less memory: those that are equal then become
+	 * one, with the address 0.
+	 */
+	enum profilestore_detail {
+		PROFILESTORE_ADDRESSES,
+		PROFILESTORE_LINES,    /* lines, and all that is of a function */
+		PROFILESTORE_FUNCTIONS /* functions, their files and binaries; lines are 0 */
+	} detail;
+};
+
 /*
- * All profiles of the range merged into one, with one sample type; its samples have the label @label (empty:
- * none) if their series has it. It has the names that are stored by now; nothing is waited for. An empty
+ * All profiles of the range merged into one, with one sample type and of this shape. It has the names that are stored by now; nothing is waited for. An empty
  * range: an empty profile. The caller owns it. More than @limits: ERR_LIMIT.
  */
 struct profilestore_merged {
@@ -176,8 +189,9 @@ struct profilestore_merged {
 	/* Profiles of the range that were damaged and set aside since the store was opened; their times may not be known */
 	uint64_t n_damaged;
 };
-int profilestore_merge(struct profilestore *s, const struct profilestore_range *r, struct str label,
-		       const struct profile_limits *limits, struct profilestore_merged *ret, struct err *err);
+int profilestore_merge(struct profilestore *s, const struct profilestore_range *r,
+		       const struct profilestore_shape *shape, const struct profile_limits *limits,
+		       struct profilestore_merged *ret, struct err *err);
 
 /* ---- housekeeping ---- */
 

@@ -9,6 +9,7 @@
 #include "profilestore/internal.h"
 
 #include <stdlib.h>
+#include "base/budget.h"
 #include "base/leb.h"
 
 #define SAMPLE_MAX (2 * LEB_MAX)
@@ -64,15 +65,26 @@ uint64_t samples_digest(uint32_t series, int64_t time_ms, int64_t duration_ms, s
 
 /* ---- sums ---- */
 
+static uint64_t sums_size(uint32_t n)
+{
+	return (uint64_t)n * sizeof(int64_t) + n / 8;
+}
+
 static int samples_room_for(struct sums *x, uint32_t n, struct err *err)
 {
 	/*
 	 * Room for stacks that are added while we read, so as not to copy. Untouched memory takes no pages.
 	 */
 	uint32_t room = n + n / 8 + 65536;
-	int64_t *values = calloc(room, sizeof(*values));
-	uint64_t *seen = calloc(room / 64 + 1, sizeof(*seen));
+	uint64_t more = sums_size(room) - sums_size(x->n);
+	int64_t *values;
+	uint64_t *seen;
 
+	if (budget_hold_add(x->hold, more, err) < 0)
+		return -1;
+	x->held += more;
+	values = calloc(room, sizeof(*values));
+	seen = calloc(room / 64 + 1, sizeof(*seen));
 	if (!values || !seen) {
 		free(values);
 		free(seen);
@@ -90,16 +102,21 @@ static int samples_room_for(struct sums *x, uint32_t n, struct err *err)
 	return 0;
 }
 
-int sums_init(struct sums *x, const struct meta *meta, struct err *err)
+int sums_init(struct sums *x, const struct meta *meta, struct budget_hold *hold, struct err *err)
 {
-	*x = (struct sums){ .meta = meta, .first_ms = INT64_MAX };
-	return samples_room_for(x, column_n(&meta->stacks), err);
+	*x = (struct sums){ .meta = meta, .hold = hold, .first_ms = INT64_MAX };
+	if (samples_room_for(x, column_n(&meta->stacks), err) == 0)
+		return 0;
+	sums_done(x);
+	return -1;
 }
 
 void sums_done(struct sums *x)
 {
 	free(x->values);
 	free(x->seen);
+	if (x->hold)
+		budget_hold_sub(x->hold, x->held);
 	*x = (struct sums){ 0 };
 }
 

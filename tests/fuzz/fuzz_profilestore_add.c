@@ -23,7 +23,7 @@ static void check_total(struct profilestore *s, const struct profile *p)
 		struct profilestore_merged m;
 
 		r.profile_id = e->v[k].id;
-		FUZZ_CHECK(profilestore_merge(s, &r, STR(""), NULL, &m, &err) == 0);
+		FUZZ_CHECK(profilestore_merge(s, &r, NULL, NULL, &m, &err) == 0);
 		FUZZ_CHECK(m.n_profiles == 1 && m.n_samples == e->v[k].n_samples);
 		sum = (int64_t)((uint64_t)sum + (uint64_t)profile_total(m.profile, 0));
 		profile_free(m.profile);

@@ -17,7 +17,7 @@ static void samples(struct bytes data)
 	meta_init(&m, 1 << 24);
 	for (uint32_t i = 0; i < 100; i++)
 		meta_stack(&m, i, 0);
-	FUZZ_CHECK(sums_init(&x, &m, &err) == 0 && sums_init(&y, &m, &err) == 0);
+	FUZZ_CHECK(sums_init(&x, &m, NULL, &err) == 0 && sums_init(&y, &m, NULL, &err) == 0);
 	if (sums_add(&x, data, &err) == 0) {
 		sums_write(&x, &b);
 		FUZZ_CHECK(sums_add(&y, buf_bytes(&b), &err) == 0);

@@ -48,7 +48,7 @@ int api_download(struct api *a, struct err *err)
 			       "'format' must be one of pprof, folded, svg, html, speedscope");
 	if (api_view(a, &view, err) < 0)
 		return -1;
-	r = api_merge(a, &m, err);
+	r = api_merge(a, formats[i].write ? api_detail(&view) : PROFILESTORE_ADDRESSES, &m, err);
 	if (r)
 		return r;
 	/* Filters apply to the tree only: tools for pprof have filters of their own. */

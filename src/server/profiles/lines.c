@@ -234,7 +234,7 @@ int api_lines(struct api *a, struct err *err)
 
 	if (!l.file.size && !l.function.size)
 		return err_set(err, ERR_INVALID, "a 'file' or a 'function' is needed");
-	r = api_merge(a, &m, err);
+	r = api_merge(a, PROFILESTORE_LINES, &m, err);
 	if (r)
 		return r;
 	l.p = m.side[0].profile;

@@ -140,7 +140,9 @@ void api_merged_done(struct api_merged *m);
  * Merge the profiles of the query; API_SLEEPS: more names will come soon, and the request may wait for
  * them.
  */
-int api_merge(struct api *a, struct api_merged *ret, struct err *err);
+int api_merge(struct api *a, enum profilestore_detail detail, struct api_merged *ret, struct err *err);
+enum profilestore_detail api_detail(const struct profile_view *view); /* that its tree needs */
+/* Frees the profiles of @m, since the tree is as large. */
 int api_tree(struct api *a, const struct profile_view *view, struct api_merged *m, struct profile_tree **ret,
 	     struct err *err);
 /* Both; the results are those of api_merge(). */

@@ -23,14 +23,16 @@ void api_merged_done(struct api_merged *m)
 		profile_free(m->side[i].profile);
 }
 
-static int merge_side(struct api *a, bool base, struct api_merged *m, struct err *err)
+static int merge_side(struct api *a, enum profilestore_detail detail, bool base, struct api_merged *m,
+		      struct err *err)
 {
+	const struct profilestore_shape shape = { api_text(a, "label"), detail };
 	const struct profile_limits limits = view_limits(a);
 	struct profilestore_range r;
 
 	if (api_range(a, base, &r, err) < 0)
 		return -1;
-	if (profilestore_merge(a->store, &r, api_text(a, "label"), &limits, &m->side[base], err) < 0)
+	if (profilestore_merge(a->store, &r, &shape, &limits, &m->side[base], err) < 0)
 		return base ? err_in(err, "'base'") : -1;
 	m->n_pending += m->side[base].n_pending;
 	m->n_waiting += m->side[base].n_waiting;
@@ -76,7 +78,7 @@ static bool falls_asleep(struct api *a, const struct api_merged *m, int64_t merg
 	return true;
 }
 
-int api_merge(struct api *a, struct api_merged *ret, struct err *err)
+int api_merge(struct api *a, enum profilestore_detail detail, struct api_merged *ret, struct err *err)
 {
 	AUTO(api_merged_done) struct api_merged m = { .compares = api_compares(a) };
 	bool normalise;
@@ -92,7 +94,8 @@ int api_merge(struct api *a, struct api_merged *ret, struct err *err)
 	/* Before the merge, so that names that come meanwhile are seen next time. */
 	if (wait_ms)
 		a->n_namings = profilestore_n_namings(a->store);
-	if (merge_side(a, false, &m, err) < 0 || (m.compares && merge_side(a, true, &m, err) < 0))
+	if (merge_side(a, detail, false, &m, err) < 0 ||
+	    (m.compares && merge_side(a, detail, true, &m, err) < 0))
 		return -1;
 	if (wait_ms && falls_asleep(a, &m, clock_mono_ms() - began_ms))
 		return API_SLEEPS;
@@ -101,6 +104,18 @@ int api_merge(struct api *a, struct api_merged *ret, struct err *err)
 	*ret = m;
 	m = (struct api_merged){ 0 };
 	return 0;
+}
+
+enum profilestore_detail api_detail(const struct profile_view *view)
+{
+	switch (view->by) {
+	case PROFILE_BY_ADDRESS:
+		return PROFILESTORE_ADDRESSES;
+	case PROFILE_BY_LINE:
+		return PROFILESTORE_LINES;
+	default:
+		return PROFILESTORE_FUNCTIONS;
+	}
 }
 
 int api_tree(struct api *a, const struct profile_view *view, struct api_merged *m, struct profile_tree **ret,
@@ -128,7 +143,7 @@ int api_tree(struct api *a, const struct profile_view *view, struct api_merged *
 int api_merge_tree(struct api *a, const struct profile_view *view, struct api_merged *ret,
 		   struct profile_tree **ret_tree, struct err *err)
 {
-	int r = api_merge(a, ret, err);
+	int r = api_merge(a, api_detail(view), ret, err);
 
 	return r ? r : api_tree(a, view, ret, ret_tree, err);
 }

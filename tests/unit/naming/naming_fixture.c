@@ -164,7 +164,7 @@ struct profilestore_merged naming_fixture_merge(struct naming_fixture *t)
 	struct err err = { 0 };
 
 	assert_done(selector_parse(STR("{}"), (struct selector **)&r.sel, &err));
-	assert_done(profilestore_merge(t->store, &r, STR(""), NULL, &m, &err));
+	assert_done(profilestore_merge(t->store, &r, NULL, NULL, &m, &err));
 	selector_free((struct selector *)r.sel);
 	return m;
 }

@@ -6,6 +6,7 @@
 #include "test.h"
 
 #include <math.h>
+#include "base/budget.h"
 #include "base/pattern.h"
 
 #include "profile/tree.h"
@@ -503,12 +504,58 @@ static void small_nodes_are_those_of_the_model(void **state)
 	each_view(views, ARRAY_SIZE(views), 25);
 }
 
+/* ---- memory ---- */
+
+static int tree_within(const struct profile *p, const struct profile_view *view, struct budget_hold *h,
+		       struct err *err)
+{
+	const struct profile_limits limits = { .memory = h };
+	AUTO(profile_tree_freep) struct profile_tree *t = NULL;
+
+	if (profile_tree_new(view, &limits, &t, err) < 0 || profile_tree_add(t, p, 1, 0, 1, err) < 0 ||
+	    profile_tree_add(t, p, 1, 1, 0.5, err) < 0)
+		return -1;
+	return profile_tree_end(t, err);
+}
+
+/* A tree is refused at any size of the budget that is too small, and returns what it got. */
+static void memory_of_a_tree_is_granted(void **state)
+{
+	static const struct profile_view views[] = { { 0 },
+						     { .invert = true, .max_nodes = 100 },
+						     { .label = "key 0", .focus = "function 1" },
+						     { .label = "key 0", .max_nodes = 100 } };
+	AUTO(profile_freep)
+	struct profile *p = profile_make(&(struct profile_maker){ 1, 1, 700, 300, 12, false });
+
+	for (size_t i = 0; i < ARRAY_SIZE(views); i++) {
+		bool done = false;
+		unsigned n_refused = 0;
+
+		for (uint64_t max = KIB(4); !done; max += KIB(32)) {
+			struct budget_hold h;
+			struct err err = { 0 };
+
+			budget_hold_init(&h, NULL, BUDGET_QUERY);
+			h.max = max;
+			done = tree_within(p, &views[i], &h, &err) == 0;
+			n_refused += !done;
+			if (!done)
+				assert_int_equal(err.kind, ERR_LIMIT);
+			assert_int_equal(h.used, 0);
+			budget_hold_done(&h);
+		}
+		assert_true(n_refused > 10);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(views_are_those_of_the_model),
 		cmocka_unit_test(filters_are_those_of_the_model),
 		cmocka_unit_test(small_nodes_are_those_of_the_model),
+		cmocka_unit_test(memory_of_a_tree_is_granted),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

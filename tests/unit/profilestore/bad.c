@@ -194,7 +194,8 @@ static void labels_of_samples_become_series(void **state)
 	assert_int_equal(l->n, 1);
 	assert_str(l->v[0], "a??");
 	free(l);
-	assert_done(profilestore_merge(t.s, &all, STR("exported_service"), NULL, &m, &err));
+	assert_done(profilestore_merge(
+		t.s, &all, &(struct profilestore_shape){ .label = STR("exported_service") }, NULL, &m, &err));
 	assert_int_equal(m.profile->n_samples, 2);
 	assert_int_equal(profile_total(m.profile, 0), 12);
 	assert_int_equal(m.profile->label_sets.n, 2);
@@ -348,7 +349,7 @@ static void types_that_differ_are_not_added_up(void **state)
 
 	stored_open(&t);
 	stored_add(&t, p, "a");
-	assert_fails(profilestore_merge(t.s, &all, STR(""), NULL, &m, &err), ERR_INVALID, "different types");
+	assert_fails(profilestore_merge(t.s, &all, NULL, NULL, &m, &err), ERR_INVALID, "different types");
 	assert_fails(profilestore_series(t.s, &all, &o, &l, &err), ERR_INVALID, "different types");
 	stored_done(&t);
 }

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "stored.h"
 
+#include "base/budget.h"
+#include "profile/output.h"
+
 #define N 6
 
 /* The merge of all, by the module profile. */
@@ -63,10 +66,116 @@ static void added_profiles_merge_as_in_memory(void **state)
 	}
 }
 
+/* ---- less detail ---- */
+
+static void two_services(struct stored *t)
+{
+	stored_open(t);
+	for (uint64_t i = 0; i < N; i++) {
+		struct profile *p = stored_profile(i, NOW_MS - (int64_t)(i + 1) * MINUTE);
+
+		stored_add(t, p, i % 2 ? "web" : "shop");
+		profile_free(p);
+	}
+}
+
+static struct profile *merge_with(struct stored *t, enum profilestore_detail detail, const char *label,
+				  const struct profile_limits *limits, struct err *err)
+{
+	struct profilestore_range r = stored_range(CPU, 0, NOW_MS);
+	const struct profilestore_shape shape = { str_of(label), detail };
+	struct profilestore_merged m = { 0 };
+
+	if (profilestore_merge(t->s, &r, &shape, limits, &m, err) < 0)
+		m.profile = NULL;
+	stored_range_done(&r);
+	return m.profile;
+}
+
+static char *folded_tree(const struct profile *p, const struct profile_view *view)
+{
+	AUTO(profile_tree_freep) struct profile_tree *t = NULL;
+	struct buf b = { 0 };
+	struct err err = { 0 };
+
+	assert_done(profile_tree_new(view, NULL, &t, &err));
+	assert_done(profile_tree_add(t, p, 0, 0, 1, &err));
+	assert_done(profile_tree_end(t, &err));
+	profile_write_folded(t, &(struct profile_output){ 0 }, &b);
+	return (char *)(uintptr_t)buf_cstr(&b);
+}
+
+static void trees_of_less_detail_are_the_same(void **state)
+{
+	static const struct {
+		enum profilestore_detail detail;
+		struct profile_view view;
+	} views[] = {
+		{ PROFILESTORE_FUNCTIONS, { 0 } },
+		{ PROFILESTORE_FUNCTIONS, { .invert = true, .label = "service" } },
+		{ PROFILESTORE_FUNCTIONS, { .by = PROFILE_BY_FILE, .label = "service", .focus = "1" } },
+		{ PROFILESTORE_FUNCTIONS, { .by = PROFILE_BY_BINARY } },
+		{ PROFILESTORE_LINES, { .by = PROFILE_BY_LINE, .label = "service" } },
+		{ PROFILESTORE_LINES, { .no_inlines = true, .label = "key_0" } },
+	};
+	struct stored t = { 0 };
+	struct err err = { 0 };
+
+	two_services(&t);
+	for (size_t i = 0; i < ARRAY_SIZE(views); i++) {
+		const char *label = views[i].view.label ? views[i].view.label : "";
+		AUTO(profile_freep)
+		struct profile *all = merge_with(&t, PROFILESTORE_ADDRESSES, label, NULL, &err);
+		AUTO(profile_freep)
+		struct profile *few = merge_with(&t, views[i].detail, label, NULL, &err);
+		AUTO(mem_freep) char *want = folded_tree(all, &views[i].view);
+		AUTO(mem_freep) char *got = folded_tree(few, &views[i].view);
+
+		assert_string_equal(got, want);
+		assert_int_equal(profile_total(all, 0), profile_total(few, 0));
+		assert_true(few->locations.n + (views[i].detail == PROFILESTORE_FUNCTIONS) <=
+			    all->locations.n);
+		assert_true(few->n_samples <= all->n_samples);
+	}
+	stored_done(&t);
+}
+
+/* A merge is refused at any size of the budget that is too small, and returns what it got. */
+static void memory_of_a_merge_is_granted(void **state)
+{
+	struct stored t = { 0 };
+	bool done = false;
+	unsigned n_refused = 0;
+
+	two_services(&t);
+	for (uint64_t max = KIB(16); !done; max += KIB(96)) {
+		struct budget_hold h;
+		const struct profile_limits limits = { .memory = &h };
+		struct err err = { 0 };
+		struct profile *p;
+
+		budget_hold_init(&h, NULL, BUDGET_QUERY);
+		h.max = max;
+		p = merge_with(&t, PROFILESTORE_FUNCTIONS, "service", &limits, &err);
+		done = p != NULL;
+		n_refused += !done;
+		if (!done)
+			assert_int_equal(err.kind, ERR_LIMIT);
+		profile_free(p);
+		assert_int_equal(h.used, 0);
+		budget_hold_done(&h);
+		assert_true(max < MIB(64));
+	}
+	assert_true(n_refused > 3);
+	stored_done(&t);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(added_profiles_merge_as_in_memory),
+		cmocka_unit_test(trees_of_less_detail_are_the_same),
+		cmocka_unit_test(memory_of_a_merge_is_granted),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -95,7 +95,7 @@ static void live_on(struct stored *t, const struct buf *whole, size_t at, const 
 	stored_open_there(t);
 	flip(t, whole, at);
 	n_notices = 0;
-	if (profilestore_merge(t->s, &r, STR(""), NULL, &m, &err) < 0) {
+	if (profilestore_merge(t->s, &r, NULL, NULL, &m, &err) < 0) {
 		assert_int_equal(err.kind, ERR_DAMAGED);
 		assert_non_null(strstr(err.text, "started again"));
 		tally->n_failed++;

@@ -78,7 +78,7 @@ struct profilestore_merged stored_merge(struct stored *t, const char *selector, 
 	struct profilestore_merged m;
 	struct err err = { 0 };
 
-	assert_done(profilestore_merge(t->s, &r, STR(""), NULL, &m, &err));
+	assert_done(profilestore_merge(t->s, &r, NULL, NULL, &m, &err));
 	stored_range_done(&r);
 	return m;
 }
