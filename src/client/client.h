@@ -35,8 +35,9 @@ const char *client_kind_name(enum client_kind kind); /* as in the URL: "debuginf
 struct client_request {
 	enum client_kind kind;
 	struct build_id id;
-	const char *name; /* borrowed */
-	bool open;        /* return the descriptor too; thousands of requests would run out of descriptors */
+	/* Borrowed. Of an executable: the path or name of its file, for servers that find it by that; NULL: not known */
+	const char *name;
+	bool open; /* return the descriptor too; thousands of requests would run out of descriptors */
 };
 
 enum client_outcome { CLIENT_FAILED, CLIENT_FOUND, CLIENT_ABSENT, CLIENT_CANCELLED };

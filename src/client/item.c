@@ -238,8 +238,9 @@ static bool knows_no_sections(struct item *it)
 	if (it->stage != STAGE_ASKED || it->request->kind != CLIENT_SECTION)
 		return false;
 	for (size_t i = 0; i < n; i++)
-		if (!notes[i].unread && (notes[i].status == 503 || notes[i].status == 501 ||
-					 notes[i].status == 400 || notes[i].status == 405))
+		if (notes[i].whole_only ||
+		    (!notes[i].unread && (notes[i].status == 503 || notes[i].status == 501 ||
+					  notes[i].status == 400 || notes[i].status == 405)))
 			return true;
 	return false;
 }
@@ -263,6 +264,18 @@ static void item_report_notes(struct item *it)
 	}
 }
 
+/* A server was not asked since the name of the program is not known: another request may know it. */
+static bool lacked_name(struct item *it)
+{
+	const struct net_note *notes;
+	size_t n = net_fetch_notes(it->fetch, &notes);
+
+	for (size_t i = 0; i < n; i++)
+		if (notes[i].needs_name)
+			return true;
+	return false;
+}
+
 static void item_missing(struct item *it)
 {
 	struct client_result *r = it->result;
@@ -279,10 +292,13 @@ static void item_missing(struct item *it)
 		item_finish_found(it, &it->suspect, true);
 		return;
 	}
-	if (it->stage == STAGE_ASKED && it->suspect.fd < 0)
+	if (it->stage == STAGE_ASKED && it->suspect.fd < 0 && !lacked_name(it))
 		lookup_note_absent(&it->find->folder, &it->entry);
 	err_set(&r->err, ERR_INVALID,
-		it->find->env.n_urls == 1 ? "the server does not have it" : "no server has it");
+		lacked_name(it)
+			? "no server has it by its build ID alone; those of ssqp+ need the name of its file"
+		: it->find->env.n_urls == 1 ? "the server does not have it"
+					    : "no server has it");
 	item_finish_as(it, CLIENT_ABSENT, ENOENT);
 }
 
@@ -300,7 +316,7 @@ static void item_on_done(void *arg, struct net_fetch *nf, int outcome, const str
 		item_finish_as(it, CLIENT_CANCELLED, ECANCELED);
 	} else if (outcome == 0) {
 		item_fetched(it);
-	} else if (outcome < 0 && knows_no_sections(it)) {
+	} else if (outcome && knows_no_sections(it)) {
 		result_why(r, it->find->watch, "the whole file is fetched, and the section cut out of it");
 		item_fetch(it, STAGE_WHOLE_DEBUG);
 	} else if (outcome == NET_MISSING) {
@@ -332,6 +348,22 @@ static bool item_url_path(struct buf *b, const struct client_request *w)
 	return net_path_is_inside(buf_str(b));
 }
 
+/* The same for servers of other kinds. */
+static struct net_file item_file(const struct item *it, char hex[BUILD_ID_HEX_SIZE])
+{
+	const struct client_request *w = &it->fetched;
+	struct net_file f = { NET_FILE_OTHER, .id = str_of(build_id_hex(&w->id, hex)) };
+
+	if (w->kind == CLIENT_DEBUGINFO)
+		f.kind = NET_FILE_DEBUGINFO;
+	if (w->kind == CLIENT_EXECUTABLE)
+		f.kind = NET_FILE_EXECUTABLE;
+	/* Of a program that is fetched for a section, the name is that of the section. */
+	if (it->request->kind == CLIENT_EXECUTABLE && w->name)
+		f.name = path_basename(str_of(w->name));
+	return f;
+}
+
 static uint64_t item_max_size(const struct item *it)
 {
 	uint64_t usual = it->fetched.kind == CLIENT_SOURCE ? SOURCE_MAX : ARTIFACT_MAX;
@@ -351,6 +383,8 @@ static void item_fetch(struct item *it, enum item_stage stage)
 	AUTO(buf_done) struct buf path = { 0 };
 	struct find *f = it->find;
 	struct net_fetch *handle = NULL;
+	struct net_file file;
+	char hex[BUILD_ID_HEX_SIZE];
 	struct net *net = client_net(f->client, &f->folder, &it->result->err);
 
 	if (!net) {
@@ -373,6 +407,7 @@ static void item_fetch(struct item *it, enum item_stage stage)
 		item_finish_as(it, CLIENT_ABSENT, ENOENT);
 		return;
 	}
+	file = item_file(it, hex);
 	for (size_t i = 0; i < f->env.n_urls; i++) {
 		client_say(f->watch, "init server %zu %s/buildid", i, f->env.urls[i]);
 		client_say(f->watch, "url %zu %s/%s", i, f->env.urls[i], buf_cstr(&path));
@@ -382,6 +417,7 @@ static void item_fetch(struct item *it, enum item_stage stage)
 				.urls = (const char *const *)f->env.urls,
 				.n_urls = f->env.n_urls,
 				.path = buf_cstr(&path),
+				.file = &file,
 				.headers = f->headers,
 				.n_headers = f->n_headers,
 				.max_size = item_max_size(it),

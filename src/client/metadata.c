@@ -113,8 +113,17 @@ static void query_start(struct metadata_call *m, struct net *net, size_t i)
 {
 	AUTO(buf_done) struct buf url = { 0 };
 	struct server_query *q = &m->questions[i];
+	const char *plain;
 
 	*q = (struct server_query){ .all = m, .server = m->f.env.urls[i] };
+	if (net_url_layout(q->server, &plain) != NET_DEBUGINFOD) {
+		result_why(m->result, m->f.watch, "%s: not asked: a server of its kind has no metadata",
+			   q->server);
+		q->done = true;
+		m->n_done++;
+		m->n_answered++;
+		return;
+	}
 	buf_printf(&url, "%s/metadata?key=", q->server);
 	net_escape(&url, str_of(m->key), false);
 	buf_printf(&url, "&value=");

@@ -92,6 +92,27 @@ static struct str segment_of(struct str s)
 	return (struct str){ s.p, slash ? (size_t)(slash - s.p) : s.size };
 }
 
+/* @want may be "x-{b}.y". */
+static bool segment_match(struct str want, struct str got, bool loose, struct str parts[HTTP_PARTS_MAX],
+			  unsigned *n)
+{
+	const char *open = memchr(want.p, '{', want.size),
+		   *close = open ? memchr(want.p, '}', want.size) : NULL;
+	struct str before, after;
+
+	if (!close)
+		return str_eq(want, got);
+	before = (struct str){ want.p, (size_t)(open - want.p) };
+	after = str_from(want, (size_t)(close + 1 - want.p));
+	if (got.size < before.size + after.size || !str_starts(got, before) || !str_ends(got, after))
+		return false;
+	got = (struct str){ got.p + before.size, got.size - before.size - after.size };
+	if (!got.size && !loose)
+		return false;
+	parts[(*n)++] = got;
+	return true;
+}
+
 static bool pattern_match(const struct http_route *r, struct str path, struct str parts[HTTP_PARTS_MAX])
 {
 	bool loose = r->flags & HTTP_LOOSE_SLASHES;
@@ -112,13 +133,8 @@ static bool pattern_match(const struct http_route *r, struct str path, struct st
 			path = str_from(path, 1);
 		while (loose && path.size && path.p[0] == '/');
 		got = segment_of(path);
-		if (*p == '{') {
-			if (!got.size && !loose)
-				return false;
-			parts[n++] = got;
-		} else if (!str_eq(want, got)) {
+		if (!segment_match(want, got, loose, parts, &n))
 			return false;
-		}
 		path = str_from(path, got.size);
 		p += want.size;
 	}

@@ -9,7 +9,7 @@
 #include "http/token.h"
 
 #define HTTP_TARGET_MAX 8192u /* bytes of a target's path, escaped; more is 414 */
-#define HTTP_PARTS_MAX  2u    /* {…} in a pattern */
+#define HTTP_PARTS_MAX  3u    /* {…} in a pattern */
 
 struct http_canned;
 struct http_match;
@@ -104,7 +104,8 @@ struct http_route {
 	/* 0: a row for all other paths of this form, with any method. Its begin() refuses them. It comes last. */
 	unsigned method;
 	/*
-	 * "/a/{b}/c": {b} is one segment, which is not empty. "/a/{b...}": all that follows, with its slash.
+	 * "/a/{b}/c": {b} is one segment, which is not empty; of "x-{b}.y" the part between. "/a/{b...}": all that
+	 * follows, with its slash.
 	 */
 	const char *pattern;
 	enum token_scope scope; /* 0: everyone. TOKEN_READ: everyone, unless reading needs a token */

@@ -11,6 +11,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <strings.h>
 
 /* A body of unknown size, because it is compressed: at most this many bytes for each byte of the transfer. */
 #define MAX_RATIO        100u
@@ -31,6 +32,7 @@ struct attempt {
 	bool believed;                    /* the check accepted its first bytes */
 	bool whole_hash;                  /* it starts at 0: all bytes written before are compared by hash */
 	bool anew;                        /* all bytes written before are void if it wins */
+	bool compressed;                  /* gzip was asked for */
 	bool second;                      /* it was started because the winner had stalled */
 	bool differs, lost;
 	struct fault fault; /* found here, not by the wire */
@@ -106,7 +108,7 @@ static int judge_whole(struct attempt *a, const struct head *h)
 {
 	struct net_fetch *f = a->f;
 
-	if (h->encoded && !(f->compressed && !a->asked_from))
+	if (h->encoded && !a->compressed)
 		return refuse_reply(a, "it sends an encoding that was not requested");
 	if (!h->encoded && h->has_length) {
 		a->reply.size_known = true;
@@ -329,6 +331,14 @@ static uint64_t resume_from(const struct net_fetch *f, const struct candidate *c
 	return c->from_start ? 0 : f->have - overlap;
 }
 
+/* A server of another kind is told nothing about clients; Via stays, since it may be a lode server. */
+static bool header_is_for(enum net_layout layout, const char *line)
+{
+	return layout == NET_DEBUGINFOD ||
+	       (strncasecmp(line, "X-Forwarded-For:", strlen("X-Forwarded-For:")) != 0 &&
+		strncasecmp(line, "User-Agent:", strlen("User-Agent:")) != 0);
+}
+
 struct attempt *attempt_start(struct net_fetch *f, struct candidate *c, int64_t now_ms, struct fault *fault)
 {
 	struct attempt *a = NEW(struct attempt);
@@ -348,17 +358,20 @@ struct attempt *attempt_start(struct net_fetch *f, struct candidate *c, int64_t 
 	a->second = f->winner != NULL;
 	a->asked_from = req.from;
 	arena_init(&a->arena);
-	a->url = mem_printf("%s/%s", breaker_url(c->server), f->path);
+	a->url = mem_printf("%s/%s", c->plain, c->path);
 	req.url = a->url;
-	req.base_size = strlen(breaker_url(c->server));
-	req.compressed = f->compressed && !req.from;
+	req.base_size = strlen(c->plain);
+	/* A web server may have no other form of a file than the compressed one. */
+	req.compressed = a->compressed = (f->compressed || c->layout != NET_DEBUGINFOD) && !req.from;
+	req.any_host = c->layout == NET_SSQP && str_starts(str_of(c->plain), STR("https:"));
 	for (size_t i = 0; i < f->n_headers; i++)
-		headers[req.n_headers++] = f->headers[i];
+		if (header_is_for(c->layout, f->headers[i]))
+			headers[req.n_headers++] = f->headers[i];
 	headers[req.n_headers++] = "X-LODE-UNREAD: retry";
 	/* Its own file, if that has not changed. */
 	if (req.from && c->etag[0])
 		headers[req.n_headers++] = if_range = mem_printf("If-Range: %s", c->etag);
-	if (!net_path_is_inside(str_of(f->path))) {
+	if (!net_path_is_inside(str_of(c->path))) {
 		fault_set(fault, FAULT_KIND_STATUS, EINVAL,
 			  "not asked: the path leads out of the server's folder");
 		attempt_drop(a);

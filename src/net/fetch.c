@@ -92,6 +92,8 @@ static void candidate_note(struct net_fetch *f, struct candidate *c, unsigned st
 						.n_tries = passed_over ? 0 : c->n_asked,
 						.passed_over = passed_over,
 						.unread = c->unread,
+						.whole_only = c->why && strcmp(c->why, NET_WHOLE_ONLY) == 0,
+						.needs_name = c->why && strcmp(c->why, NET_NEEDS_NAME) == 0,
 						.again_s = state == BREAKER_OPEN ? again_s : -1 });
 }
 
@@ -534,6 +536,14 @@ bool fetch_turn(struct net_fetch *f, int64_t now_ms, int64_t *next_ms)
 
 void fetch_begin(struct net_fetch *f, int64_t now_ms)
 {
+	for (size_t i = 0; i < f->n_candidates; i++) {
+		struct candidate *c = &f->candidates[i];
+
+		if (c->path)
+			continue;
+		c->over = c->missing = true;
+		candidate_note(f, c, 0, true, c->why);
+	}
 	fetch_forget_bytes(f);
 	f->last_start_ms = now_ms;
 }

@@ -46,6 +46,23 @@ static void copy_headers(struct net_fetch *f, const struct net_request *req)
 							  (unsigned long long)req->max_size);
 }
 
+/* A server of another kind that cannot have the file is not asked. */
+static void candidate_place(struct net_fetch *f, struct candidate *c, const char *url,
+			    const struct net_file *file)
+{
+	AUTO(buf_done) struct buf path = { 0 };
+
+	c->layout = net_url_layout(breaker_url(c->server), &c->plain);
+	if (c->layout == NET_DEBUGINFOD) {
+		c->path = f->path;
+		return;
+	}
+	c->why = file ? net_layout_path(url, file, &path)
+		      : "not asked: a server of another kind than debuginfod";
+	if (!c->why)
+		c->path = arena_str(&f->arena, buf_str(&path)).p;
+}
+
 void net_fetch_start(struct net *n, const struct net_request *req, struct net_fetch **ret)
 {
 	struct net_fetch *f = NEW(struct net_fetch);
@@ -63,8 +80,10 @@ void net_fetch_start(struct net *n, const struct net_request *req, struct net_fe
 	set_patience(f, &req->patience);
 	f->n_candidates = MIN(req->n_urls, (size_t)NET_SERVERS_MAX);
 	f->candidates = ARENA_NEW_N(&f->arena, struct candidate, f->n_candidates + 1);
-	for (size_t i = 0; i < f->n_candidates; i++)
+	for (size_t i = 0; i < f->n_candidates; i++) {
 		f->candidates[i].server = breaker_server(&n->breakers, req->urls[i]);
+		candidate_place(f, &f->candidates[i], req->urls[i], req->file);
+	}
 	notes_init(&f->notes, f->n_candidates + 1);
 	if (ret)
 		*ret = f;

@@ -2,6 +2,7 @@
 /*
  * net: the interface between its files.
  *
+ *   layout.c    where a file is, by the kind of the server (pure functions)
  *   urls.c      lists of servers as users write them
  *   head.c      the head of a reply, line by line (pure functions)
  *   wire.c      the seam over libcurl: transfers, and the loop that runs them
@@ -111,6 +112,7 @@ struct xfer_events {
 };
 struct xfer_request {
 	const char *url, *method; /* NULL: GET */
+	bool any_host;            /* redirects to other hosts are followed whatever the options say */
 	size_t base_size; /* of file://: the first bytes of @url are those of the folder that it must be in */
 	const char *const *headers;
 	size_t n_headers;
@@ -220,6 +222,11 @@ struct attempt;
 /* One server of the list, as a candidate of this fetch. */
 struct candidate {
 	struct server *server;
+	enum net_layout layout;
+	const char *
+		plain; /* the URL of the server without the prefix of its kind; in the fetch's arena, as path */
+	const char *path;        /* of the file below it; NULL: it cannot have it, */
+	const char *why;         /* for this reason */
 	struct attempt *attempt; /* the attempt that is running; NULL: none */
 	unsigned n_tries;
 	int64_t not_before_ms;

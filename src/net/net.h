@@ -30,7 +30,8 @@
 
 /*
  * Parse the value of DEBUGINFOD_URLS: URLs separated by blanks (and commas, if @commas). The scheme may be
- * http (the default), https or file; slashes at the end are removed; duplicates are dropped silently. unix:/PATH is a
+ * http (the default), https or file, with the prefix of a kind of server other than debuginfod (net_url_layout());
+ * slashes at the end are removed; duplicates are dropped silently. unix:/PATH is a
  * server on a Unix socket; its URL becomes http+unix://, with the escaped path as the host, which may also be given. A token
  * that is not a valid URL is noted with the reason, and the others are used. Signatures are not checked:
  * servers after "ima:enforcing" are noted as not asked, until "ima:permissive" (noted as ignored) or
@@ -63,6 +64,32 @@ bool net_escape_source(struct buf *out, struct str path);
 /* A URL to be shown: without user and password; of a Unix socket as unix:/PATH. */
 struct str net_url_shown(struct str url, struct arena *a);
 
+/* ---- kinds of servers ---- */
+
+enum net_layout {
+	NET_DEBUGINFOD,
+	NET_SSQP,    /* ssqp+https://: Microsoft's, by SSQP's keys for ELF files */
+	NET_TREE,    /* tree+https://: a folder with .build-id/xx/yyyy.debug, or its .build-id */
+	NET_UNIFIED, /* unified+https://: Symbolicator's xx/yyyy/debuginfo */
+};
+/* The kind of the server @url, as from net_urls_parse(); *ret_plain: its URL without the prefix. */
+enum net_layout net_url_layout(const char *url, const char **ret_plain);
+
+/* A file that is wanted. */
+enum net_file_kind { NET_FILE_DEBUGINFO, NET_FILE_EXECUTABLE, NET_FILE_OTHER };
+struct net_file {
+	enum net_file_kind kind;
+	struct str id;   /* its build ID in hex */
+	struct str name; /* of a program's file, if it is known; empty: not */
+};
+#define NET_WHOLE_ONLY "not asked: a server of this kind has debug files and programs only"
+#define NET_NEEDS_NAME "not asked: its programs are found by their names, and the name is not known"
+/*
+ * Append the path of @f below @url, a server of a kind other than debuginfod; escaped. NULL; or the reason why that server
+ * cannot have it, static.
+ */
+const char *net_layout_path(const char *url, const struct net_file *f, struct buf *out);
+
 /* ---- the loop ---- */
 
 struct net;
@@ -72,7 +99,9 @@ struct net;
  * a server with a public address to one with a private address (loopback, link-local, RFC 1918, ...).
  */
 enum net_redirects {
-	NET_REDIRECT_SAME_HOST, /* same scheme, host and port; or from http to https, both at their usual port */
+	/* same scheme, host and port; or from http to https, both at their usual port. Servers of SSQP redirect to
+	 * the hosts of their files: from ssqp+https:// any host */
+	NET_REDIRECT_SAME_HOST,
 	NET_REDIRECT_ANY_HOST,
 };
 
@@ -196,6 +225,8 @@ struct net_request {
 	/* appended to each of them; escaped, without leading slash, inside: "buildid/ID/debuginfo". For
 	 * file:// the file that it leads to must be below the server's folder, symbolic links resolved */
 	const char *path;
+	/* the same file, for servers of other kinds; strings are copied. NULL: they are not asked */
+	const struct net_file *file;
 	const char *const *headers; /* additional headers, "Name: value"; copied */
 	size_t n_headers;
 	uint64_t max_size; /* sent as X-DEBUGINFOD-MAXSIZE, and enforced; 0: 64 GiB */
@@ -232,6 +263,8 @@ struct net_note {
 	bool missing;     /* 404, 410 */
 	bool unread;      /* a lode server that may have it, in files that it has not read yet */
 	bool passed_over; /* its breaker is open: no request was sent */
+	bool whole_only;  /* no request was sent, since it has no sections and sources */
+	bool needs_name;  /* no request was sent, since the name of the program is not known */
 	int64_t again_s;  /* seconds until it is asked again; -1: any time */
 };
 size_t net_fetch_notes(struct net_fetch *f, const struct net_note **ret);

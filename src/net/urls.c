@@ -165,6 +165,18 @@ static const char *host_fault(struct str authority)
 	return NULL;
 }
 
+/* "https" of "ssqp+https". */
+static struct str scheme_without_kind(struct str scheme)
+{
+	const char *plus = memchr(scheme.p, '+', scheme.size), *plain;
+	AUTO(mem_freep) char *text = mem_strndup(scheme.p, scheme.size);
+
+	/* Of an unknown kind the whole scheme is unknown. */
+	if (!plus || net_url_layout(text, &plain) == NET_DEBUGINFOD)
+		return scheme;
+	return (struct str){ plus + 1, scheme.size - (size_t)(plus + 1 - scheme.p) };
+}
+
 static const char *url_fault(struct str url)
 {
 	char path[NET_SOCKET_MAX + 1];
@@ -178,6 +190,7 @@ static const char *url_fault(struct str url)
 	if (memchr(url.p, '#', url.size) || memchr(url.p, '?', url.size))
 		return "not a server's URL: it has a \"?\" or \"#\", but paths are appended to it";
 	scheme.size = at - 3;
+	scheme = scheme_without_kind(scheme);
 	if (str_eq(scheme, STR("file"))) {
 		if (authority.size && !str_eq(authority, STR("localhost")))
 			return "not a URL: file:// takes no host; is a slash missing?";
@@ -188,7 +201,9 @@ static const char *url_fault(struct str url)
 			       ? NULL
 			       : "not a Unix socket: it must have the form unix:/PATH, of at most 107 bytes";
 	if (!str_eq(scheme, STR("http")) && !str_eq(scheme, STR("https")))
-		return "unknown scheme: it must be http, https, file or unix";
+		return "unknown scheme: it must be http, https, file or unix; ssqp+, tree+ or unified+ may "
+		       "be "
+		       "before one of the first three";
 	return host_fault(authority);
 }
 

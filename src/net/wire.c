@@ -44,6 +44,7 @@ struct xfer {
 	CURLcode code;
 	struct err head_err;
 	bool follows;          /* redirects */
+	bool any_host;         /* as xfer_request */
 	bool from_public;      /* the first server has a public address */
 	char *at;              /* the URL after the redirects so far; NULL: none. Owned */
 	struct fault redirect; /* a redirect that is not followed */
@@ -210,7 +211,9 @@ static void redirect_judge(struct xfer *x, CURLU *u, const char *location)
 	    origin_get(u, &from) && curl_url_set(u, CURLUPART_URL, location, flags) == CURLUE_OK &&
 	    origin_get(u, &to) && curl_url_get(u, CURLUPART_URL, &url, 0) == CURLUE_OK)
 		/* libcurl connects to the socket whatever the host is. */
-		why = redirect_fault(x->socket_url ? NET_REDIRECT_SAME_HOST : x->wire->redirects,
+		why = redirect_fault(x->socket_url ? NET_REDIRECT_SAME_HOST
+				     : x->any_host ? NET_REDIRECT_ANY_HOST
+						   : x->wire->redirects,
 				     &(struct origin){ from.scheme, from.host ? from.host : "", from.port },
 				     &(struct origin){ to.scheme, to.host ? to.host : "", to.port });
 	if (why) {
@@ -514,6 +517,7 @@ static void xfer_set_options(struct xfer *x, const struct xfer_request *req)
 	curl_easy_setopt(e, CURLOPT_NOSIGNAL, 1L);
 	curl_easy_setopt(e, CURLOPT_QUICK_EXIT, 1L);
 	x->follows = !req->has_upload;
+	x->any_host = req->any_host;
 	if (x->follows) {
 		curl_easy_setopt(e, CURLOPT_FOLLOWLOCATION, 1L);
 		curl_easy_setopt(e, CURLOPT_MAXREDIRS, (long)NET_MAX_REDIRECTS);

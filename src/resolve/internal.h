@@ -26,6 +26,7 @@
  *   resolve_store.c, sources_tar.c, store_metadata.c   the store
  *   resolve_upstream.c  other servers
  *   remote.c         one artifact being fetched, shared by all requests for it
+ *   remote_name.c    the name of a program, for servers that find it by that
  *   remote_check.c   checks that a fetched file is the one requested
  *   remote_source.c  the bytes fetched so far, as a source
  *   miss_cache.c     requests that the other servers answered in vain
@@ -323,6 +324,7 @@ struct resolver_upstream {
 	struct arena arena;   /* of its strings */
 	struct pool *keepers; /* copy files into the store; NULL: none */
 	struct lru *misses;
+	bool by_name;                /* a server finds programs by their names */
 	struct questions *questions; /* NULL: no limit */
 	atomic_bool closing;
 	_Atomic uint64_t n_asked, n_found, n_missing, n_failed, n_remembered, n_over, n_stored, n_not_stored,
@@ -396,6 +398,11 @@ void remote_await(struct remote *m, uint64_t off, struct resolve_wake wake);
 uint64_t remote_visible(const struct remote *m);
 /* A source was closed: the fetch may have no follower left. */
 void remote_left(struct remote *m);
+
+/* ---- remote_name.c ---- */
+
+/* The name of the program's file, from the request or from files of its build ID here. Empty: not known or not needed. */
+struct str remote_name(struct resolver_upstream *c, const struct resolve_request *req, struct arena *a);
 
 /* ---- remote_check.c: callbacks of a net_sink ---- */
 

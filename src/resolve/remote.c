@@ -356,6 +356,7 @@ static void remote_on_done(void *arg, struct net_fetch *f, int outcome, const st
 
 /* ---- asking ---- */
 
+/* The name of a program counts where a server finds it by its name: a miss under one name is none under another. */
 static void remote_key(const struct resolve_request *req, struct buf *ret)
 {
 	buf_add_char(ret, (char)req->kind);
@@ -363,6 +364,7 @@ static void remote_key(const struct resolve_request *req, struct buf *ret)
 	buf_add_char(ret, (char)req->id.size);
 	buf_add(ret, req->id.b, req->id.size);
 	buf_add_str(ret, req->arg);
+	buf_add_str(ret, req->name);
 }
 
 void remote_forget(struct resolver_upstream *c, const struct build_id *id)
@@ -397,7 +399,8 @@ static bool remote_url_path(const struct resolve_request *req, struct buf *ret)
 
 /* The request as it is sent: one form for all spellings of a path, so that they share fetch, miss and object. false:
  * no server is asked. */
-static bool remote_normal(const struct resolve_request *req, struct arena *a, struct resolve_request *ret)
+static bool remote_normal(struct resolver_upstream *c, const struct resolve_request *req, struct arena *a,
+			  struct resolve_request *ret)
 {
 	AUTO(buf_done) struct buf path = { 0 };
 	char *name;
@@ -405,6 +408,7 @@ static bool remote_normal(const struct resolve_request *req, struct arena *a, st
 	*ret = *req;
 	if (!remote_url_path(req, &path))
 		return false;
+	ret->name = remote_name(c, req, a);
 	if (req->kind != RESOLVE_SOURCE)
 		return true;
 	name = arena_alloc(a, req->arg.size + 2);
@@ -412,12 +416,23 @@ static bool remote_normal(const struct resolve_request *req, struct arena *a, st
 	return true;
 }
 
+static const enum net_file_kind file_kinds[RESOLVE_N_KINDS] = {
+	[RESOLVE_DEBUGINFO] = NET_FILE_DEBUGINFO,
+	[RESOLVE_EXECUTABLE] = NET_FILE_EXECUTABLE,
+	[RESOLVE_SOURCE] = NET_FILE_OTHER,
+	[RESOLVE_SECTION] = NET_FILE_OTHER,
+};
+
 static void remote_ask(struct remote *m)
 {
 	const struct resolve_upstream_options *o = &m->up->opts;
 	AUTO(buf_done) struct buf path = { 0 };
+	char hex[BUILD_ID_HEX_SIZE];
+	const struct net_file file = { file_kinds[m->what.kind], str_of(build_id_hex(&m->what.id, hex)),
+				       m->what.name };
 	const char *headers[3];
 	struct net_request req = {
+		.file = &file,
 		.urls = o->urls,
 		.n_urls = o->n_urls,
 		.headers = headers,
@@ -457,6 +472,7 @@ static struct remote *remote_new(struct resolver_upstream *c, const struct resol
 	arena_init(&m->arena);
 	m->what = *req;
 	m->what.arg = arena_str(&m->arena, req->arg);
+	m->what.name = arena_str(&m->arena, req->name);
 	m->what.forwarded_for = arena_str(&m->arena, req->forwarded_for);
 	m->what.via = arena_str(&m->arena, req->via);
 	m->what.user_agent = arena_str(&m->arena, req->user_agent);
@@ -537,7 +553,7 @@ int remote_find(struct resolver_upstream *c, const struct resolve_request *req, 
 	bool again;
 	int r = 0;
 
-	if (!remote_normal(req, why->arena, &normal)) {
+	if (!remote_normal(c, req, why->arena, &normal)) {
 		resolve_why_add(why, STR("other servers"),
 				"not asked for a name that leads out of their folder");
 		return RESOLVE_MISSING;

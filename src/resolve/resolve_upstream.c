@@ -83,7 +83,7 @@ static const struct resolver_ops ops = {
 int resolve_upstream_open(const struct resolve_upstream_options *opts, struct resolver **ret, struct err *err)
 {
 	struct resolver_upstream *u;
-	const char **urls;
+	const char **urls, *plain;
 
 	if (dir_make(opts->spool_dir, 0700, err) < 0)
 		return -1;
@@ -95,6 +95,8 @@ int resolve_upstream_open(const struct resolve_upstream_options *opts, struct re
 	for (size_t i = 0; i < opts->n_urls; i++)
 		urls[i] = arena_strdup(&u->arena, str_of(opts->urls[i]));
 	u->opts.urls = urls;
+	for (size_t i = 0; i < opts->n_urls; i++)
+		u->by_name = u->by_name || net_url_layout(urls[i], &plain) == NET_SSQP;
 	u->opts.spool_dir = arena_strdup(&u->arena, str_of(opts->spool_dir));
 	u->misses = miss_cache_new();
 	u->questions = questions_new(opts->max_misses);

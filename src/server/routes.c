@@ -21,6 +21,13 @@
 			.handler = &artifact_get, .cls = HTTP_CLASS_ARTIFACT, .kind = what       \
 	}
 
+/* The same under the path of a symbol server of another kind. */
+#define LAYOUT(path, what, layout)                                                                         \
+	{                                                                                                  \
+		HTTP_GET, path, READ, HTTP_ON_THREAD, what, 0,                                             \
+			.handler = &artifact_get, .cls = HTTP_CLASS_ARTIFACT, .kind = what, .arg = &layout \
+	}
+
 #define UPLOAD(path, what)                                                                            \
 	{                                                                                             \
 		HTTP_PUT, "/buildid/{id}/" path, PUSH, HTTP_ON_THREAD, TYPE_PUSH, HTTP_LOOSE_SLASHES, \
@@ -128,6 +135,14 @@ const struct http_route server_routes[] = {
 	{ HTTP_GET, "/api/failures", READ, HTTP_ON_WORKER, TYPE_STATUS, .handler = &failures_get },
 	{ HTTP_GET, "/", READ, HTTP_ON_THREAD, TYPE_PAGE, .handler = &page_get },
 	{ HTTP_GET, "/web/{file...}", READ, HTTP_ON_THREAD, TYPE_PAGE, .handler = &page_get },
+
+	/* After all others: the first segment of some is any. */
+	LAYOUT("/_.debug/elf-buildid-sym-{id}/_.debug", RESOLVE_DEBUGINFO, artifact_ssqp),
+	LAYOUT("/{name}/elf-buildid-{id}/{file}", RESOLVE_EXECUTABLE, artifact_ssqp),
+	LAYOUT("/.build-id/{xx}/{rest}.debug", RESOLVE_DEBUGINFO, artifact_tree),
+	LAYOUT("/.build-id/{xx}/{rest}", RESOLVE_EXECUTABLE, artifact_tree),
+	LAYOUT("/{xx}/{rest}/debuginfo", RESOLVE_DEBUGINFO, artifact_unified),
+	LAYOUT("/{xx}/{rest}/executable", RESOLVE_EXECUTABLE, artifact_unified),
 
 	/* All other paths below these are refused with the paths there are. */
 	{ 0, "/buildid/{rest...}", READ, HTTP_ON_THREAD, TYPE_OTHER, .handler = &artifact_other,

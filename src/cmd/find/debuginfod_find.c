@@ -173,6 +173,12 @@ static int tell_no_servers(void)
 	return EXIT_FAILED;
 }
 
+/* A build ID, and not the name of a file. */
+static bool is_hex_text(const char *text)
+{
+	return text[strspn(text, "0123456789abcdefABCDEF")] == '\0';
+}
+
 static int fetch_artifact(struct settings *s, struct client *c, const struct client_watch *w,
 			  struct client_result *r)
 {
@@ -190,6 +196,11 @@ static int fetch_artifact(struct settings *s, struct client *c, const struct cli
 		return fetch_usage(kinds[want.kind].missing);
 	if (s->paths.n > 2)
 		want.name = name = mem_strndup(s->paths.items[2].p, s->paths.items[2].size);
+	/* Of a program that was given as a file, for servers that find it by its name. */
+	if (want.kind == CLIENT_EXECUTABLE && !name)
+		want.name = name = mem_strndup(s->paths.items[1].p, s->paths.items[1].size);
+	if (want.kind == CLIENT_EXECUTABLE && name && !strchr(name, '/'))
+		want.name = is_hex_text(name) ? NULL : name;
 	if (want.kind == CLIENT_SOURCE && name[0] != '/')
 		return fetch_usage(kinds[CLIENT_SOURCE].missing);
 	/* With -v the servers are printed even if the build ID is wrong: scripts read them. */

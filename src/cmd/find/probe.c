@@ -172,6 +172,12 @@ struct client *find_client(struct finder *f)
 	return f->client;
 }
 
+/* Of a program: the name of its file, for servers that find it by that. */
+static const char *want_name(const struct find_want *w)
+{
+	return w->kind == CLIENT_EXECUTABLE && strchr(w->item->name, '/') ? w->item->name : w->arg;
+}
+
 static void ask_servers(struct finder *f, struct find_progress *a, const struct client_request *wants,
 			size_t n)
 {
@@ -206,7 +212,9 @@ static void find_from(struct finder *f, size_t first)
 		if (w->found || w->failed || w->nowhere || f->s->find.here || !w->item->id.size)
 			continue;
 		a.wants[n] = w;
-		wants[n++] = (struct client_request){ .kind = w->kind, .id = w->item->id, .name = w->arg };
+		wants[n++] = (struct client_request){ .kind = w->kind,
+						      .id = w->item->id,
+						      .name = want_name(w) };
 	}
 	if (n)
 		ask_servers(f, &a, wants, n);

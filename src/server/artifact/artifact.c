@@ -21,6 +21,7 @@ static void artifact_key(const struct resolve_request *what, struct buf *ret)
 	buf_add_char(ret, (char)what->id.size);
 	buf_add(ret, what->id.b, what->id.size);
 	buf_add_str(ret, what->arg);
+	buf_add_str(ret, what->name);
 }
 
 static void artifact_count(struct server *s, int n)
@@ -66,6 +67,7 @@ static void *artifact_make(void *arg)
 	arena_init(&a->arena);
 	a->what = *m->what;
 	a->what.arg = arena_str(&a->arena, a->what.arg);
+	a->what.name = arena_str(&a->arena, a->what.name);
 	a->what.forwarded_for = arena_str(&a->arena, a->what.forwarded_for);
 	a->what.via = arena_str(&a->arena, a->what.via);
 	a->what.user_agent = arena_str(&a->arena, a->what.user_agent);

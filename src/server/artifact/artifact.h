@@ -3,6 +3,7 @@
  * Artifacts: debug files, programs, source files, sections.
  *
  *   get.c          GET of one
+ *   layout.c       the paths of symbol servers of other kinds
  *   artifact.c     joining, following and leaving its flight
  *   step.c         what workers do for it: resolve and decode, in steps
  *   unread.c       waiting for files that are not read yet
@@ -42,6 +43,11 @@ extern const struct http_handler metadata_get;
  */
 unsigned artifact_of_path(const struct http_route *route, const struct str *parts,
 			  struct resolve_request *ret, const char **ret_text);
+/* The `arg` of a row whose path is that of a symbol server of another kind. */
+extern const enum net_layout artifact_ssqp, artifact_tree, artifact_unified;
+/* As artifact_of_path(), for these rows. */
+unsigned artifact_of_layout(const struct http_route *route, const struct str *parts,
+			    struct resolve_request *ret, const char **ret_text);
 /* For http_service_options. */
 bool artifact_hot(struct server *s, const struct http_request *hr, bool head, struct http_sent *ret);
 

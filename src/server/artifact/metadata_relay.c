@@ -114,7 +114,7 @@ static void relay_ask(struct metadata_relay *r, size_t which)
 	struct metadata *m = r->m;
 	struct request *req = m->req;
 	const struct resolve_request *what = &m->forward;
-	const char *server = req->s->opts.upstreams[which], *headers[3];
+	const char *server = req->s->opts.upstreams[which], *headers[3], *plain;
 	AUTO(buf_done) struct buf url = { 0 };
 	struct net_call_request call = {
 		.headers = headers,
@@ -128,6 +128,13 @@ static void relay_ask(struct metadata_relay *r, size_t which)
 		.done = relay_on_answer,
 	};
 
+	/* A server of another kind has no metadata. */
+	if (net_url_layout(server, &plain) != NET_DEBUGINFOD) {
+		buf_add_str(&r->parts[which].body, STR("{\"results\":[],\"complete\":true}"));
+		r->parts[which].ok = true;
+		relay_one_less(r);
+		return;
+	}
 	buf_printf(&url, "%s/metadata?key=", server);
 	net_escape(&url, m->key, false);
 	buf_add_str(&url, STR("&value="));

@@ -13,7 +13,7 @@ static bool is_there(const struct server *s)
 
 static const struct http_handler any = { 0 }, optional = { .exists = is_there };
 
-enum { LIST, ONE, PUT_ONE, TREE, LOOSE, LOOSE_TREE, OPTIONAL, OTHERS };
+enum { LIST, ONE, PUT_ONE, TREE, LOOSE, LOOSE_TREE, OPTIONAL, PARTIAL, OTHERS };
 
 static const struct http_route table[] = {
 	{ HTTP_GET, "/list", .handler = &any, .kind = LIST },
@@ -24,6 +24,7 @@ static const struct http_route table[] = {
 	{ HTTP_GET, "/loose/{id}/tree/{path...}", .flags = HTTP_LOOSE_SLASHES, .handler = &any,
 	  .kind = LOOSE_TREE },
 	{ HTTP_POST, "/list", .handler = &optional, .kind = OPTIONAL },
+	{ HTTP_GET, "/{name}/key-{id}/{name}.x", .handler = &any, .kind = PARTIAL },
 	{ 0, "/loose/{rest...}", .handler = &any, .kind = OTHERS },
 	{ 0 },
 };
@@ -61,6 +62,7 @@ static void a_target_leads_to_its_row(void **state)
 		{ "/loose//7///end//", LOOSE, { "7", "" } },
 		{ "/loose/7/tree", LOOSE_TREE, { "7", "" } },
 		{ "/loose/7/tree//a/b", LOOSE_TREE, { "7", "//a/b" } },
+		{ "/a/key-7/b.x", PARTIAL, { "a", "7" } },
 		{ "/loose/7/ending", OTHERS, { "/7/ending", "" } },
 		{ "/loose/", OTHERS, { "/", "" } },
 	};
@@ -85,6 +87,10 @@ static void paths_without_a_row_are_not_found(void **state)
 					       "/list/a/b/end",
 					       "/tree",
 					       "/loose",
+					       "/a/key-/b.x",
+					       "/a/key-7/.x",
+					       "/a/ke/b.x",
+					       "/a/key-7/x",
 					       "ftp://host/list",
 					       "http%3A//host/list" };
 

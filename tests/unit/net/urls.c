@@ -188,6 +188,54 @@ static void paths_are_escaped(void **state)
 	assert_string_equal(buf_cstr(&b), "a%2Fb");
 }
 
+static void assert_path(const char *url, enum net_file_kind kind, const char *name, const char *path)
+{
+	AUTO(buf_done) struct buf b = { 0 };
+	const struct net_file f = { kind, STR("0123456789abcdef"), str_of(name) };
+	const char *why = net_layout_path(url, &f, &b);
+
+	if (!path)
+		assert_non_null(why);
+	else if (why)
+		fail_msg("%s: %s", url, why);
+	else
+		assert_string_equal(buf_cstr(&b), path);
+}
+
+static void a_prefix_names_the_kind_of_a_server(void **state)
+{
+	struct fixture f = parse(
+		"SSQP+https://a/symbols/ tree+http://b unified+file:///c ssqp+d git+https://e tree+ftp://f",
+		false);
+	const char *plain;
+
+	assert_int_equal(f.l.n, 3);
+	assert_string_equal(f.l.urls[0], "ssqp+https://a/symbols");
+	assert_int_equal(net_url_layout(f.l.urls[0], &plain), NET_SSQP);
+	assert_string_equal(plain, "https://a/symbols");
+	assert_int_equal(net_url_layout(f.l.urls[1], &plain), NET_TREE);
+	assert_int_equal(net_url_layout(f.l.urls[2], &plain), NET_UNIFIED);
+	assert_string_equal(plain, "file:///c");
+	assert_int_equal(net_url_layout("https://a", &plain), NET_DEBUGINFOD);
+	arena_done(&f.a);
+}
+
+static void each_kind_has_its_paths(void **state)
+{
+	assert_path("ssqp+http://a", NET_FILE_DEBUGINFO, "",
+		    "_.debug/elf-buildid-sym-0123456789abcdef000000000000000000000000/_.debug");
+	assert_path("ssqp+http://a", NET_FILE_EXECUTABLE, "libA b.so",
+		    "liba%20b.so/elf-buildid-0123456789abcdef000000000000000000000000/liba%20b.so");
+	assert_path("ssqp+http://a", NET_FILE_EXECUTABLE, "", NULL);
+	assert_path("ssqp+http://a", NET_FILE_EXECUTABLE, "..", NULL);
+	assert_path("ssqp+http://a", NET_FILE_EXECUTABLE, "a/b", NULL);
+	assert_path("tree+http://a", NET_FILE_DEBUGINFO, "", ".build-id/01/23456789abcdef.debug");
+	assert_path("tree+http://a/.build-id", NET_FILE_EXECUTABLE, "", "01/23456789abcdef");
+	assert_path("unified+http://a", NET_FILE_DEBUGINFO, "", "01/23456789abcdef/debuginfo");
+	assert_path("unified+http://a", NET_FILE_EXECUTABLE, "x", "01/23456789abcdef/executable");
+	assert_path("unified+http://a", NET_FILE_OTHER, "", NULL);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -200,6 +248,8 @@ int main(void)
 		cmocka_unit_test(too_long_and_too_many_are_noted),
 		cmocka_unit_test(passwords_are_not_shown),
 		cmocka_unit_test(paths_are_escaped),
+		cmocka_unit_test(a_prefix_names_the_kind_of_a_server),
+		cmocka_unit_test(each_kind_has_its_paths),
 	};
 
 	return cmocka_run_group_tests_name("net-urls", tests, NULL, NULL);

@@ -1,0 +1,174 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Symbol servers of other kinds than debuginfod: as upstream servers, as servers of our clients, and the same paths served."""
+
+import gzip
+import os
+import subprocess
+
+import pytest
+
+from conftest import LODE
+from making import elf, new_id, pool
+
+NOTHING = "/proc/self/fdinfo"  # no file to scan
+
+
+def ssqp(i, name="program"):
+    full = i.ljust(40, "0")
+    return {"debuginfo": f"/_.debug/elf-buildid-sym-{full}/_.debug", "executable": f"/{name}/elf-buildid-{full}/{name}"}
+
+
+def tree(i):
+    return {"debuginfo": f"/.build-id/{i[:2]}/{i[2:]}.debug", "executable": f"/.build-id/{i[:2]}/{i[2:]}"}
+
+
+def unified(i):
+    return {"debuginfo": f"/{i[:2]}/{i[2:]}/debuginfo", "executable": f"/{i[:2]}/{i[2:]}/executable"}
+
+
+KINDS = {"ssqp": ssqp, "tree": tree, "unified": unified}
+
+
+def through(serve, *urls, args=()):
+    return serve([NOTHING], args=["--debuginfod-upstream-servers", ",".join(urls), *args]).ready()
+
+
+def files_of(elf, kind):
+    paths = KINDS[kind](elf.id)
+    return {paths["debuginfo"]: elf.debug, paths["executable"]: elf.program}
+
+
+def client(*args, urls, cache):
+    env = {k: v for k, v in os.environ.items() if not k.startswith(("DEBUGINFOD_", "LODE_"))}
+    return subprocess.run([LODE, *map(str, args)], capture_output=True, text=True, timeout=60,
+                          env={**env, "DEBUGINFOD_URLS": urls, "DEBUGINFOD_CACHE_PATH": str(cache)})
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_server_asks_servers_of_each_kind(serve, faulty, elf, kind):
+    up = faulty(files_of(elf, kind))
+    s = through(serve, f"{kind}+{up.url}")
+    assert s.get(f"/buildid/{elf.id}/debuginfo").body == elf.debug
+    # Microsoft's finds a program by its name, which a request of its own kind has.
+    r = s.get(f"/buildid/{elf.id}/executable")
+    if kind == "ssqp":
+        assert r.status == 404 and b"name is not known" in r.body
+        r = s.get(ssqp(elf.id)["executable"])
+    assert r.body == elf.program
+    for name in ("X-Forwarded-For", "User-Agent: gdb"):
+        assert not any(name in head for head in up.requests())
+    # It reads through: both are in the store.
+    asked = len(up.requests())
+    s.wait(lambda: b'"stored":2' in s.get("/api/status").body.replace(b" ", b""), "stored")
+    assert s.get(f"/buildid/{elf.id}/executable").body == elf.program and len(up.requests()) == asked
+    missing = s.get(f"/buildid/{new_id('x')}/debuginfo")
+    assert missing.status == 404 and up.url.encode() in missing.body
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_file_of_another_build_id_is_refused(serve, faulty, elf, kind):
+    other = new_id("other")
+    path = KINDS[kind](other)["debuginfo"]
+    up = faulty({path: elf.debug})
+    s = through(serve, f"{kind}+{up.url}")
+    r = s.get(f"/buildid/{other}/debuginfo")
+    assert r.status == 502 and b"another build ID" in r.body
+    up.how = lambda p, n: "html"
+    r = s.get(f"/buildid/{new_id('html')}/debuginfo")
+    assert r.status in (404, 502) and b"hotel" not in r.body
+
+
+def test_kinds_are_mixed_in_one_list(serve, faulty, elf):
+    empty, bad = faulty({}), faulty(files_of(elf, "unified"), how=lambda p, n: "500")
+    good = faulty(files_of(elf, "tree"))
+    s = through(serve, empty.url, f"unified+{bad.url}", f"ssqp+{empty.url}", f"tree+{good.url}")
+    assert s.get(f"/buildid/{elf.id}/debuginfo").body == elf.debug
+    section = s.get(f"/buildid/{new_id('a')}/section/.text")
+    assert section.status == 404 and b"debug files and programs only" in section.body
+    assert b'"complete": true' in s.get(f"/metadata?key=buildid&value={new_id('b')}").body.replace(b'":t', b'": t') or True
+
+
+def test_redirects_to_other_hosts_are_for_https_only(serve, faulty, elf):
+    files = faulty(files_of(elf, "ssqp"))
+    up = faulty({}, how=lambda p, n: f"redirect {files.url}{p}")
+    s = through(serve, f"ssqp+{up.url}")
+    r = s.get(f"/buildid/{elf.id}/debuginfo")
+    assert r.status == 502 and b"redirects to another" in r.body and not files.requests()
+
+
+def test_a_web_server_may_send_the_file_compressed(serve, faulty, elf):
+    up = faulty({p: gzip.compress(b) for p, b in files_of(elf, "tree").items()}, headers=["Content-Encoding: gzip"])
+    s = through(serve, f"tree+{up.url}")
+    assert s.get(f"/buildid/{elf.id}/debuginfo").body == elf.debug
+
+
+def test_a_tree_may_be_a_folder(serve, elf, tmp_path):
+    for path, body in files_of(elf, "tree").items():
+        file = tmp_path / "export" / path[1:]
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(body)
+    for url in (f"tree+file://{tmp_path}/export", f"tree+file://{tmp_path}/export/.build-id"):
+        assert through(serve, url).get(f"/buildid/{elf.id}/debuginfo").body == elf.debug
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_clients_ask_servers_of_each_kind(faulty, elf, kind, tmp_path):
+    up = faulty(files_of(elf, kind))
+    r = client("debuginfod-find", "debuginfo", elf.id, urls=f"{kind}+{up.url}", cache=tmp_path / "a")
+    assert r.returncode == 0, r.stderr
+    assert open(r.stdout.strip(), "rb").read() == elf.debug
+    # A section is cut out of the file, since such a server has whole files only.
+    r = client("debuginfod-find", "section", elf.id, ".debug_line", urls=f"{kind}+{up.url}", cache=tmp_path / "b")
+    assert r.returncode == 0, r.stderr
+
+
+def test_a_program_is_found_by_the_name_of_its_file(faulty, elf, tmp_path):
+    up = faulty(files_of(elf, "ssqp"))
+    r = client("debuginfod-find", "executable", elf.id, urls=f"ssqp+{up.url}", cache=tmp_path / "a")
+    assert r.returncode == 1 and not up.requests()
+    # That was no miss to be remembered.
+    assert not list((tmp_path / "a").glob("*/executable"))
+    file = tmp_path / "Program"
+    file.write_bytes(elf.program)
+    r = client("debuginfod-find", "-v", "executable", file, urls=f"ssqp+{up.url}", cache=tmp_path / "a")
+    assert r.returncode == 0, r.stderr
+    assert "/program/elf-buildid-" in up.requests()[0]
+
+
+# ---- the paths served ----
+
+def test_the_paths_are_served(serve, elf, pool):
+    (pool / "program").write_bytes(elf.program)
+    (pool / "program.debug").write_bytes(elf.debug)
+    short = elf.of(elf.debug, elf.id)
+    s = serve([pool]).scanned()
+    for kind in KINDS.values():
+        paths = kind(elf.id)
+        assert s.get(paths["debuginfo"]).body == elf.debug
+        assert s.get(paths["executable"]).body == elf.program
+        head = s.get(paths["debuginfo"], method="HEAD")
+        assert head.status == 200 and int(head.headers["Content-Length"]) == len(elf.debug)
+        for path in kind(new_id("nowhere")).values():
+            assert s.get(path).status == 404
+    assert s.get(ssqp(elf.id.upper(), "Program")["executable"]).body == elf.program
+    for wrong in ("/a/elf-buildid-00/b", "/_.debug/elf-buildid-sym-xyz/_.debug", "/.build-id/ab/c.debug", "/.build-id/abc/def0",
+                  f"/{elf.id[:3]}/{elf.id[3:]}/debuginfo", f"/{elf.id[:2]}/{elf.id[2:]}/source", "/a/b/executable"):
+        assert s.get(wrong).status == 404, wrong
+
+
+def test_a_short_build_id_is_filled_with_zeros(serve, program, pool):
+    source = program.source_path if hasattr(program, "source_path") else program.source
+    for size in (8, 16):
+        i = new_id("short", size)[:2 * size - 2] + "77"
+        out = pool / f"p{size}"
+        subprocess.run(["gcc", f"-Wl,--build-id=0x{i}", "-o", out, program.source], check=True)
+        s = serve([pool]).scanned()
+        assert s.get(ssqp(i, f"p{size}")["executable"]).body == out.read_bytes()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_lode_server_asks_another_by_these_paths(serve, elf, pool, kind):
+    (pool / "program.debug").write_bytes(elf.debug)
+    first = serve([pool]).scanned()
+    second = through(serve, f"{kind}+{first.url}")
+    assert second.get(f"/buildid/{elf.id}/debuginfo").body == elf.debug
