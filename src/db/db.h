@@ -56,6 +56,28 @@ int db_pages_check(struct db *db, uint64_t from, uint64_t n, uint64_t *ret_page,
 int db_check(struct db *db, uint64_t max_size, struct err *err);
 
 /*
+ * Give all pages of a database of an older version their digests: it is written anew as one transaction, through its WAL.
+ * Between transactions; other connections may be open.
+ */
+int db_add_digests(struct db *db, struct err *err);
+
+/*
+ * The WAL of a database that nobody has open, after a crash; if a process has it open, nothing is done. SQLite ends its recovery at the first damaged frame, and
+ * what was committed after it would be gone without a word.
+ *
+ * DB_WAL_DAMAGED: committed frames are damaged, or missing. The WAL as it was is copied to @aside (unless there is
+ * none), and the frames that are there can be read; but pages in the damaged ones are wrong, so only rows with digests
+ * of their own can be believed. DB_WAL_UNSURE: the last commit is damaged, or was cut off before it was synced; the WAL
+ * is copied to @aside, and nothing else is changed.
+ */
+enum { DB_WAL_SOUND, DB_WAL_DAMAGED, DB_WAL_UNSURE };
+struct db_wal_damage {
+	uint64_t frame;                /* the first damaged one, from 1 */
+	uint64_t n_committed, n_there; /* the last frame that was committed; the last one that can be read */
+};
+int db_wal_mend(const char *path, const char *aside, struct db_wal_damage *ret, struct err *err);
+
+/*
  * ---- repair of a database that is in use ----
  *
  * The page whose digest differed in the last read of this connection that failed, which is forgotten; 0: none.

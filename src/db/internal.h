@@ -52,6 +52,9 @@ struct db_header {
 	uint32_t n_pages;
 	bool has_digests;
 };
+/* The next VACUUM of this connection reserves @n bytes at the end of each page: DIGEST_SIZE, or 0. */
+void db_reserve(struct db *db, int n);
+
 /* check.c: one page of the file, sound or not. */
 int db_page_read(struct db *db, uint64_t page, uint8_t *ret, uint32_t size, struct err *err);
 /* sqlite_pages.c: the numbers of the rows of a leaf of a table. */

@@ -136,7 +136,7 @@ static int digest_read(sqlite3_file *file, void *p, int size, sqlite3_int64 off)
 	return off == 0 && has_lost_digests(p, f->page_size) ? bad_page(f, off) : SQLITE_OK;
 }
 
-/* Another connection may have made the database since it was opened here. */
+/* Another connection may have made the database, or its digests, since it was opened here. */
 static void learn_from_file(struct digest_file *f)
 {
 	uint8_t header[HEADER_SIZE];
@@ -152,7 +152,7 @@ static int digest_write(sqlite3_file *file, const void *p, int size, sqlite3_int
 
 	if (off == 0 && size >= HEADER_SIZE)
 		learn_header(f, p);
-	else if (!f->page_size)
+	else if (!f->has_digests)
 		learn_from_file(f);
 	if (!f->has_digests || !is_page(f, size, off))
 		return f->real->pMethods->xWrite(f->real, p, size, off);
@@ -254,6 +254,17 @@ sqlite3_file *db_file(struct db *db)
 	struct digest_file *f = digest_of_connection(db);
 
 	return f ? f->real : file_of_connection(db);
+}
+
+void db_reserve(struct db *db, int n)
+{
+	(void)sqlite3_file_control(db->sq, "main", SQLITE_FCNTL_RESERVE_BYTES, &n);
+}
+
+int db_add_digests(struct db *db, struct err *err)
+{
+	db_reserve(db, DIGEST_SIZE);
+	return db_exec(db, "VACUUM", err);
 }
 
 uint64_t db_take_bad_page(struct db *db)

@@ -135,7 +135,7 @@ static int connection_set_up(struct db *db, const struct db_options *opts, bool 
 			return -1;
 	}
 	if (!memory)
-		(void)sqlite3_file_control(db->sq, "main", SQLITE_FCNTL_RESERVE_BYTES, &(int){ DIGEST_SIZE });
+		db_reserve(db, DIGEST_SIZE);
 	if (db_exec(db, "PRAGMA auto_vacuum = INCREMENTAL", err) < 0)
 		return -1;
 	return memory ? 0 : db_set_wal(db, err);

@@ -51,7 +51,7 @@ struct named_binary {
 
 struct names {
 	atomic_uint_fast64_t n_namings; /* profilestore_n_namings() */
-	struct column tracked; /* struct named_binary *, or NULL; changed under the lock */
+	struct column tracked;          /* struct named_binary *, or NULL; changed under the lock */
 	pthread_mutex_t lock;
 	/* under the lock */
 	struct map by_key; /* build ID or file -> struct named_binary */

@@ -130,6 +130,36 @@ static int check_presence(const struct profilestore_options *o, const char *mark
 	return salvage_set_aside(o->dir, now_ms, reason, err);
 }
 
+/*
+ * The WAL that a crash has left. ERR_DAMAGED in @why: committed profiles are in it that SQLite would not read; the repair
+ * reads them.
+ */
+static int check_wal(const struct profilestore_options *o, int64_t now_ms, struct err *why, struct err *err)
+{
+	AUTO(mem_freep) char *path = mem_printf("%s/profiles.db", o->dir);
+	AUTO(mem_freep) char *aside = salvage_aside_name(o->dir, now_ms);
+	AUTO(mem_freep) char *copy = mem_printf("%s-wal", aside);
+	AUTO(mem_freep) char *text = NULL;
+	struct db_wal_damage x;
+	int r = db_wal_mend(path, copy, &x, err);
+
+	if (r == DB_WAL_DAMAGED)
+		return err_set(why, ERR_DAMAGED,
+			       "frame %llu of %llu of profiles.db-wal is damaged or missing",
+			       (unsigned long long)x.frame, (unsigned long long)x.n_committed);
+	if (r != DB_WAL_UNSURE)
+		return r;
+	text = mem_printf("the last transaction in profiles.db-wal is incomplete (frame %llu of %llu): a "
+			  "power cut ended it "
+			  "before it was acknowledged, or it is damaged, and the profiles in it are lost; "
+			  "the file is kept "
+			  "as %s",
+			  (unsigned long long)x.frame, (unsigned long long)x.n_committed, copy);
+	tell(o, LOG_WARN, text);
+	salvage_note_reason(aside, text);
+	return 0;
+}
+
 static int repair(const struct profilestore_options *o, int64_t now_ms, const struct err *why,
 		  struct err *err)
 {
@@ -161,6 +191,8 @@ int profilestore_open(const struct profilestore_options *o, struct profilestore 
 	r = dir_make(o->dir, 0750, err);
 	if (r == 0)
 		r = check_presence(o, mark, now_ms, err);
+	if (r == 0)
+		r = check_wal(o, now_ms, &why, err);
 	if (r == 0)
 		r = store_open(o, ret, &why);
 	if (r < 0 && why.kind == ERR_DAMAGED) {

@@ -3,7 +3,7 @@
 #include "test.h"
 
 #include <stdlib.h>
-#include "db/db.h"
+#include "db/internal.h"
 
 #define ROWS  400
 #define FLIPS 400
@@ -181,6 +181,60 @@ static void all_connections_write_digests(void **state)
 	assert_done(read_all(f, got, &err));
 }
 
+/* As an older version made it. */
+static void make_older(const struct digest_fixture *f)
+{
+	sqlite3 *sq = NULL;
+
+	unlink(f->path);
+	assert_int_equal(sqlite3_open_v2(f->path, &sq, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, NULL),
+			 SQLITE_OK);
+	assert_int_equal(
+		sqlite3_exec(sq,
+			     "PRAGMA auto_vacuum = INCREMENTAL; PRAGMA journal_mode = WAL;"
+			     "CREATE TABLE a (x INTEGER PRIMARY KEY, y INTEGER, z BLOB); CREATE INDEX b ON a "
+			     "(y, x);"
+			     "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 400) "
+			     "INSERT INTO a SELECT i, 1000 - i, randomblob(300) FROM n",
+			     NULL, NULL, NULL),
+		SQLITE_OK);
+	sqlite3_close(sq);
+}
+
+/* All connections that are open write and compare them from then on. */
+static void a_database_without_digests_gets_them(void **state)
+{
+	struct digest_fixture *f = *state;
+	struct err err = { 0 };
+	int64_t right[2], got[2];
+	struct db_pages x;
+	struct db *a, *b;
+
+	make_older(f);
+	assert_done(read_all(f, right, &err));
+	assert_done(db_open(f->path, &(struct db_options){ 0 }, &a, &err));
+	assert_done(db_open(f->path, &(struct db_options){ 0 }, &b, &err));
+	assert_done(db_pages(a, &x, &err));
+	assert_false(x.has_digests);
+	assert_done(db_exec(b, "UPDATE a SET y = y WHERE x = 1", &err));
+	assert_done(db_add_digests(a, &err));
+	for (int i = 0; i < 20; i++)
+		assert_done(db_exec(
+			i % 2 ? a : b,
+			i % 3 ? "UPDATE a SET z = z WHERE x = 77; UPDATE a SET y = y + 1 WHERE x = 3; "
+				"UPDATE a SET y = y - 1 WHERE x = 3"
+			      : "PRAGMA wal_checkpoint(TRUNCATE)",
+			&err));
+	assert_done(db_exec(b, "PRAGMA wal_checkpoint(TRUNCATE)", &err));
+	assert_done(db_pages(b, &x, &err));
+	assert_true(x.has_digests);
+	assert_done(db_check(b, MIB(64), &err));
+	db_close(a);
+	db_close(b);
+	assert_done(read_all(f, got, &err));
+	assert_memory_equal(got, right, sizeof(right));
+}
+
 int main(void)
 {
 #define T(fn) cmocka_unit_test_setup_teardown(fn, set_up, tear_down)
@@ -188,6 +242,7 @@ int main(void)
 		T(no_answer_comes_from_a_damaged_page),
 		T(no_answer_comes_from_a_file_that_was_cut_or_zeroed),
 		T(all_connections_write_digests),
+		T(a_database_without_digests_gets_them),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -4,6 +4,7 @@
  * more than some hundred.
  */
 #include <stdlib.h>
+#include <sys/wait.h>
 #include <unistd.h>
 #include "profilestore/salvage.h"
 #include "stored.h"
@@ -175,12 +176,56 @@ static void a_missing_database_is_not_begun_anew_silently(void **state)
 	stored_done(&t);
 }
 
+/* The process is killed, and a byte of its WAL flips. */
+static void profiles_in_a_damaged_wal_are_kept(void **state)
+{
+	struct stored t = { 0 };
+	AUTO(mem_freep) char *wal = NULL;
+	AUTO(buf_done) struct buf b = { 0 };
+	struct profilestore_merged m;
+	struct profilestore_stats st;
+	struct err err = { 0 };
+	int status;
+	pid_t child;
+
+	t.o.notice = note;
+	stored_open(&t);
+	profilestore_close(t.s);
+	t.s = NULL;
+	child = fork();
+	if (!child) {
+		stored_open_there(&t);
+		for (int i = 0; i < PROFILES; i++)
+			stored_add(&t, stored_profile((uint64_t)i % 7, NOW_MS - i * 60000), "a");
+		_exit(0);
+	}
+	assert_int_equal(waitpid(child, &status, 0), child);
+	assert_int_equal(status, 0);
+	wal = mem_printf("%s/profiles.db-wal", t.dir);
+	assert_done(file_read(wal, MIB(64), &b, &err));
+	b.p[b.size / 2] ^= 1;
+	test_file_write(wal, b.p, b.size);
+	n_notices = 0;
+	stored_open_there(&t);
+	assert_true(n_notices > 0);
+	profilestore_stats(t.s, &st);
+	assert_int_equal(st.n_set_aside, 1);
+	assert_non_null(strstr(st.set_aside_why, "profiles.db-wal"));
+	m = stored_merge(&t, CPU, 0, INT64_MAX);
+	/* A page of small rows at most. */
+	print_message("%llu of them are kept\n", (unsigned long long)st.n_profiles);
+	assert_true(st.n_profiles > 0 && m.n_profiles > 0);
+	profile_free(m.profile);
+	stored_done(&t);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_flipped_byte_is_no_wrong_answer),
 		cmocka_unit_test(a_cut_or_zeroed_file_is_no_wrong_answer),
 		cmocka_unit_test(a_missing_database_is_not_begun_anew_silently),
+		cmocka_unit_test(profiles_in_a_damaged_wal_are_kept),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,389 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Damage of a WAL that a crash has left (https://sqlite.org/walformat.html).
+ *
+ * SQLite ends its recovery at the first frame whose check sum is wrong, since a power cut leaves such frames at the end:
+ * transactions after it, which were acknowledged, would be gone without a word. Two things tell them apart:
+ *
+ * - The index beside the WAL (-shm) has the number of the last frame of the last commit, which is written there after
+ *   the frame was synced. It survives the death of the process, though not always a power cut.
+ * - The check sum of a frame continues that of the frame before. Frames that continue each other with two commits or
+ *   more come from transactions that were synced one after the other, so the damaged frame before them was synced, too.
+ *   A single commit may be one whose sync was cut off.
+ *
+ * The check sums of frames from the damaged one on are computed anew, so that SQLite reads all of them. The pages in the
+ * damaged frames are not right then: only rows with a digest of their own can be believed.
+ */
+#include "db/internal.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include "base/file.h"
+
+#define WAL_HEADER     32
+#define FRAME_HEADER   24
+#define MAGIC_LITTLE   0x377f0682u
+#define MAGIC_BIG      0x377f0683u
+#define WAL_VERSION    3007000u
+#define INDEX_HEADER   48  /* of -shm; twice, then the number of frames that are copied */
+#define INDEX_SUMMED   40  /* bytes of it that have a check sum */
+#define INDEX_USE_LOCK 128 /* a byte of it */
+#define PAGE_LEAST     512
+#define PAGE_MOST      65536
+#define COPY_SIZE      65536
+#define COMMITS_SYNCED 2
+
+struct wal_sum {
+	uint32_t s[2];
+};
+
+struct wal_frame {
+	uint32_t page, n_pages; /* n_pages not 0: a commit */
+	uint8_t salts[8];
+	struct wal_sum sum;
+};
+
+struct wal_file {
+	int fd;
+	bool big; /* words of check sums */
+	uint32_t page_size;
+	uint8_t salts[8];
+	struct wal_sum sum; /* of the header */
+	uint64_t n_frames;  /* that the file has room for */
+	uint8_t *data;      /* of one page */
+};
+
+/* From the index. */
+struct wal_expected {
+	bool known;
+	uint32_t n_frames, n_copied, n_pages, page_size;
+	uint8_t salts[8];
+};
+
+static uint32_t load_be(const uint8_t *p)
+{
+	uint32_t v;
+
+	memcpy(&v, p, sizeof(v));
+	return be32toh(v);
+}
+
+static void store_be(uint8_t *p, uint32_t v)
+{
+	v = htobe32(v);
+	memcpy(p, &v, sizeof(v));
+}
+
+static struct wal_sum wal_sum_of(struct wal_sum s, bool big, const uint8_t *p, size_t size)
+{
+	for (size_t i = 0; i + 8 <= size; i += 8) {
+		uint32_t x[2];
+
+		memcpy(x, p + i, sizeof(x));
+		s.s[0] += (big ? be32toh(x[0]) : le32toh(x[0])) + s.s[1];
+		s.s[1] += (big ? be32toh(x[1]) : le32toh(x[1])) + s.s[0];
+	}
+	return s;
+}
+
+static bool same_sum(struct wal_sum a, struct wal_sum b)
+{
+	return a.s[0] == b.s[0] && a.s[1] == b.s[1];
+}
+
+/* ---- reading ---- */
+
+static bool is_page_size(uint32_t n)
+{
+	return n >= PAGE_LEAST && n <= PAGE_MOST && (n & (n - 1)) == 0;
+}
+
+static void read_expected(const char *path, struct wal_expected *ret)
+{
+	AUTO(mem_freep) char *name = mem_printf("%s-shm", path);
+	AUTO(fd_close) int fd = open(name, O_RDONLY | O_CLOEXEC);
+	uint8_t p[2 * INDEX_HEADER + 4];
+	struct wal_sum sum = { { 0, 0 } };
+	uint32_t w[INDEX_HEADER / 4];
+	uint16_t size;
+	size_t got;
+
+	*ret = (struct wal_expected){ 0 };
+	if (fd < 0 || fd_pread(fd, p, sizeof(p), 0, &got, NULL) < 0 || got < sizeof(p) ||
+	    memcmp(p, p + INDEX_HEADER, INDEX_HEADER) != 0)
+		return;
+	memcpy(w, p, sizeof(w));
+	/* In the order of this machine. */
+	for (size_t i = 0; i < INDEX_SUMMED / 4; i += 2) {
+		sum.s[0] += w[i] + sum.s[1];
+		sum.s[1] += w[i + 1] + sum.s[0];
+	}
+	if (w[0] != WAL_VERSION || sum.s[0] != w[10] || sum.s[1] != w[11])
+		return;
+	memcpy(&size, p + 14, sizeof(size));
+	ret->page_size = size == 1 ? PAGE_MOST : size;
+	ret->n_frames = w[4];
+	ret->n_pages = w[5];
+	memcpy(ret->salts, p + 32, sizeof(ret->salts));
+	memcpy(&ret->n_copied, p + 2 * INDEX_HEADER, sizeof(ret->n_copied));
+	ret->known = is_page_size(ret->page_size);
+}
+
+/* 1: the header is sound. 0: it is not; what @x says is used then. */
+static int wal_read_header(struct wal_file *f, const struct wal_expected *x, struct err *err)
+{
+	uint8_t p[WAL_HEADER];
+	struct stat st;
+	bool sound;
+	size_t got;
+
+	if (fstat(f->fd, &st) != 0)
+		return err_os(err, errno, "WAL");
+	if (fd_pread(f->fd, p, sizeof(p), 0, &got, err) < 0)
+		return -1;
+	if (got < sizeof(p))
+		memset(p + got, 0, sizeof(p) - got);
+	f->big = load_be(p) == MAGIC_BIG;
+	f->page_size = load_be(p + 8);
+	f->sum = wal_sum_of((struct wal_sum){ { 0, 0 } }, f->big, p, 24);
+	sound = (load_be(p) & ~1u) == MAGIC_LITTLE && is_page_size(f->page_size) &&
+		same_sum(f->sum, (struct wal_sum){ { load_be(p + 24), load_be(p + 28) } });
+	memcpy(f->salts, p + 16, sizeof(f->salts));
+	if (!sound && x->known) {
+		f->big = false;
+		f->page_size = x->page_size;
+		memcpy(f->salts, x->salts, sizeof(f->salts));
+	}
+	if (is_page_size(f->page_size)) {
+		f->n_frames = st.st_size > WAL_HEADER
+				      ? ((uint64_t)st.st_size - WAL_HEADER) / (f->page_size + FRAME_HEADER)
+				      : 0;
+		f->data = mem_alloc(f->page_size);
+	}
+	return sound;
+}
+
+static uint64_t frame_off(const struct wal_file *f, uint64_t i)
+{
+	return WAL_HEADER + (i - 1) * (f->page_size + FRAME_HEADER);
+}
+
+/* Frame @i, from 1, and what its check sum should be after that of @before. */
+static int wal_read_frame(struct wal_file *f, uint64_t i, struct wal_sum before, struct wal_frame *ret,
+			  struct wal_sum *ret_sum, struct err *err)
+{
+	uint8_t p[FRAME_HEADER];
+	size_t got, got_data;
+
+	if (fd_pread(f->fd, p, sizeof(p), frame_off(f, i), &got, err) < 0 ||
+	    fd_pread(f->fd, f->data, f->page_size, frame_off(f, i) + FRAME_HEADER, &got_data, err) < 0)
+		return -1;
+	if (got < sizeof(p) || got_data < f->page_size)
+		return err_set(err, ERR_IO, "the WAL has become shorter");
+	*ret = (struct wal_frame){ .page = load_be(p),
+				   .n_pages = load_be(p + 4),
+				   .sum = { { load_be(p + 16), load_be(p + 20) } } };
+	memcpy(ret->salts, p + 8, sizeof(ret->salts));
+	*ret_sum = wal_sum_of(wal_sum_of(before, f->big, p, 8), f->big, f->data, f->page_size);
+	return 0;
+}
+
+struct wal_scan {
+	uint64_t n_sound;     /* frames before the first damaged one */
+	uint64_t last_commit; /* of them; 0: none */
+	struct wal_sum sum;   /* of frame n_sound */
+	uint64_t
+		chain_commit; /* the last commit of frames that continue each other after the damaged one; 0: none */
+	uint64_t n_commits; /* of these frames */
+	uint32_t n_pages;   /* of the database, at the last commit */
+	uint32_t most_pages;
+};
+
+static int wal_scan(struct wal_file *f, bool header_is_sound, struct wal_scan *ret, struct err *err)
+{
+	struct wal_sum before = f->sum;
+	bool within = header_is_sound;
+
+	*ret = (struct wal_scan){ .sum = f->sum };
+	for (uint64_t i = 1; i <= f->n_frames; i++) {
+		struct wal_frame frame;
+		struct wal_sum sum;
+		bool sound;
+
+		if (wal_read_frame(f, i, before, &frame, &sum, err) < 0)
+			return -1;
+		sound = frame.page && memcmp(frame.salts, f->salts, sizeof(f->salts)) == 0 &&
+			same_sum(sum, frame.sum);
+		if (sound && within) {
+			ret->n_sound = i;
+			ret->sum = sum;
+		}
+		within &= sound;
+		if (sound && frame.n_pages) {
+			ret->n_pages = frame.n_pages;
+			ret->most_pages = MAX(ret->most_pages, frame.n_pages);
+			if (within)
+				ret->last_commit = i;
+			else
+				ret->chain_commit = i;
+			ret->n_commits += !within;
+		}
+		/* Remains of other transactions do not continue each other. */
+		if (!sound && !within && ret->n_commits)
+			break;
+		before = frame.sum;
+	}
+	return 0;
+}
+
+/* ---- repair ---- */
+
+static int wal_copy(const struct wal_file *f, const char *to, struct err *err)
+{
+	AUTO(fd_close) int out = open(to, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0640);
+	AUTO(mem_freep) uint8_t *p = mem_alloc(COPY_SIZE);
+	size_t got = COPY_SIZE;
+
+	if (out < 0)
+		return err_os(err, errno, "%s", to);
+	for (uint64_t off = 0; got == COPY_SIZE; off += got)
+		if (fd_pread(f->fd, p, COPY_SIZE, off, &got, err) < 0 || fd_pwrite(out, p, got, off, err) < 0)
+			return err_in(err, "%s", to);
+	return fsync(out) == 0 ? 0 : err_os(err, errno, "%s", to);
+}
+
+static int write_header(struct wal_file *f, struct err *err)
+{
+	uint8_t p[WAL_HEADER] = { 0 };
+
+	store_be(p, MAGIC_LITTLE);
+	store_be(p + 4, WAL_VERSION);
+	store_be(p + 8, f->page_size);
+	memcpy(p + 16, f->salts, sizeof(f->salts));
+	f->sum = wal_sum_of((struct wal_sum){ { 0, 0 } }, false, p, 24);
+	store_be(p + 24, f->sum.s[0]);
+	store_be(p + 28, f->sum.s[1]);
+	return fd_pwrite(f->fd, p, sizeof(p), 0, err);
+}
+
+/* Frames from the damaged one to @end get the check sums that they should have. */
+static int write_sums(struct wal_file *f, const struct wal_scan *x, uint64_t end, uint32_t n_pages,
+		      struct err *err)
+{
+	struct wal_sum before = x->sum;
+	uint32_t page = 1;
+
+	for (uint64_t i = x->n_sound + 1; i <= end; i++) {
+		uint8_t p[FRAME_HEADER];
+		struct wal_frame frame;
+		struct wal_sum sum;
+
+		if (wal_read_frame(f, i, before, &frame, &sum, err) < 0)
+			return -1;
+		/* A number that no page can have is damaged: the frame after it, or the repair, has the last word. */
+		page = frame.page && frame.page <= n_pages ? frame.page : page;
+		store_be(p, page);
+		store_be(p + 4, i == end && !frame.n_pages ? n_pages : MIN(frame.n_pages, n_pages));
+		memcpy(p + 8, f->salts, sizeof(f->salts));
+		before = wal_sum_of(wal_sum_of(before, f->big, p, 8), f->big, f->data, f->page_size);
+		store_be(p + 16, before.s[0]);
+		store_be(p + 20, before.s[1]);
+		if (fd_pwrite(f->fd, p, sizeof(p), frame_off(f, i), err) < 0)
+			return -1;
+	}
+	if (ftruncate(f->fd, (off_t)frame_off(f, end + 1)) != 0 || fsync(f->fd) != 0)
+		return err_os(err, errno, "WAL");
+	return 0;
+}
+
+/* The last frame that was committed, as far as is known, and whether that is certain. */
+static uint64_t committed_frames(const struct wal_file *f, const struct wal_expected *x,
+				 const struct wal_scan *scan, bool *ret_certain)
+{
+	bool known = x->known && memcmp(x->salts, f->salts, sizeof(f->salts)) == 0;
+
+	*ret_certain = true;
+	if (known)
+		return x->n_frames > x->n_copied ? x->n_frames : 0;
+	*ret_certain = scan->n_commits >= COMMITS_SYNCED;
+	return scan->chain_commit;
+}
+
+static int mend_file(struct wal_file *f, const char *path, const char *aside, struct db_wal_damage *ret,
+		     struct err *err)
+{
+	struct wal_expected x;
+	struct wal_scan scan = { 0 };
+	uint64_t end;
+	bool certain;
+	int header;
+
+	read_expected(path, &x);
+	header = wal_read_header(f, &x, err);
+	if (header < 0 || (f->data && wal_scan(f, header, &scan, err) < 0))
+		return -1;
+	end = committed_frames(f, &x, &scan, &certain);
+	if (end <= scan.last_commit)
+		return DB_WAL_SOUND;
+	*ret = (struct db_wal_damage){ .frame = scan.n_sound + 1,
+				       .n_committed = end,
+				       .n_there = MIN(end, f->n_frames) };
+	if (wal_copy(f, aside, err) < 0)
+		return -1;
+	if (!certain)
+		return DB_WAL_UNSURE;
+	/* A WAL that was cut off ends where it ends. */
+	if (ret->n_there <= scan.n_sound)
+		return DB_WAL_DAMAGED;
+	if (!header) {
+		if (write_header(f, err) < 0)
+			return -1;
+		scan.sum = f->sum;
+	}
+	if (write_sums(f, &scan, ret->n_there, MAX(x.known ? x.n_pages : 0, MAX(scan.most_pages, 1u)), err) <
+	    0)
+		return -1;
+	return DB_WAL_DAMAGED;
+}
+
+/* Every connection of another process holds this lock on the index. */
+static bool is_in_use(const char *index)
+{
+	struct flock lock = {
+		.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = INDEX_USE_LOCK, .l_len = 1
+	};
+	AUTO(fd_close) int fd = open(index, O_RDONLY | O_CLOEXEC);
+
+	return fd >= 0 && fcntl(fd, F_GETLK, &lock) == 0 && lock.l_type != F_UNLCK;
+}
+
+int db_wal_mend(const char *path, const char *aside, struct db_wal_damage *ret, struct err *err)
+{
+	AUTO(mem_freep) char *name = mem_printf("%s-wal", path);
+	AUTO(mem_freep) char *index = mem_printf("%s-shm", path);
+	AUTO(fd_close) int fd = open(name, O_RDWR | O_CLOEXEC);
+	struct wal_file f = { .fd = fd };
+	struct wal_expected x;
+	int r;
+
+	*ret = (struct db_wal_damage){ 0 };
+	if (is_in_use(index))
+		return DB_WAL_SOUND;
+	if (fd < 0) {
+		read_expected(path, &x);
+		if (access(name, F_OK) == 0 || !x.known || x.n_frames <= x.n_copied)
+			return DB_WAL_SOUND;
+		/* The index would not be there without the WAL. */
+		*ret = (struct db_wal_damage){ .frame = 1, .n_committed = x.n_frames };
+		return DB_WAL_DAMAGED;
+	}
+	r = mend_file(&f, path, aside, ret, err);
+	free(f.data);
+	/* It is made anew from the WAL. */
+	if (r == DB_WAL_DAMAGED)
+		unlink(index);
+	return r < 0 ? err_in(err, "%s", name) : r;
+}

@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A database's file, its WAL and the index of the WAL from any bytes, [size of the first, four bytes][size of the second,
+ * four bytes] before them: checking, the use of pages and repair of the WAL end, and a repaired WAL is sound.
+ */
+#include "fuzz.h"
+
+#include <stdlib.h>
+#include <unistd.h>
+#include "base/file.h"
+#include "db/db.h"
+
+#define MAX_INPUT MIB(1)
+#define MAX_PAGES 64
+
+static char dir[64], path[96], wal[128], shm[128], aside[128];
+
+static void remove_all(void)
+{
+	db_files_remove(path);
+	unlink(aside);
+}
+
+static void remove_folder(void)
+{
+	remove_all();
+	rmdir(dir);
+}
+
+static void make_folder(void)
+{
+	if (*dir)
+		return;
+	snprintf(dir, sizeof(dir), "%s/lode-fuzz-XXXXXX",
+		 access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp");
+	FUZZ_CHECK(mkdtemp(dir));
+	snprintf(path, sizeof(path), "%s/x.db", dir);
+	snprintf(wal, sizeof(wal), "%s-wal", path);
+	snprintf(shm, sizeof(shm), "%s-shm", path);
+	snprintf(aside, sizeof(aside), "%s/aside", dir);
+	atexit(remove_folder);
+}
+
+static void check_pages(void)
+{
+	struct db_page_use *use = NEW(struct db_page_use);
+	struct err err = { 0 };
+	struct db_pages x;
+	struct db *db;
+	int64_t n;
+
+	if (db_open(path, &(struct db_options){ .busy_timeout_ms = 1 }, &db, &err) == 0) {
+		if (db_pages(db, &x, &err) == 0)
+			for (uint64_t i = 1; i <= MIN(x.n, (uint64_t)MAX_PAGES); i++) {
+				FUZZ_CHECK(db_page_use(db, i, use, &err) == 0 || err.kind != ERR_NONE);
+				FUZZ_CHECK(use->n_rows <= DB_PAGE_ROWS_MAX);
+			}
+		(void)db_get_i64(db, "SELECT count(*) FROM sqlite_schema", &n, &err);
+		(void)db_check(db, MIB(1), &err);
+		(void)db_take_bad_page(db);
+		db_close(db);
+	}
+	free(use);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *p, size_t size)
+{
+	struct db_wal_damage d;
+	struct err err = { 0 };
+	uint32_t sizes[2];
+	int r;
+
+	if (size < sizeof(sizes) || size > MAX_INPUT)
+		return 0;
+	make_folder();
+	memcpy(sizes, p, sizeof(sizes));
+	p += sizeof(sizes);
+	size -= sizeof(sizes);
+	sizes[0] = (uint32_t)MIN(le32toh(sizes[0]), size);
+	sizes[1] = (uint32_t)MIN(le32toh(sizes[1]), size - sizes[0]);
+	remove_all();
+	FUZZ_CHECK(file_write_durable(path, p, sizes[0], 0600, &err) == 0);
+	FUZZ_CHECK(file_write_durable(wal, p + sizes[0], sizes[1], 0600, &err) == 0);
+	if (size > sizes[0] + sizes[1])
+		FUZZ_CHECK(file_write_durable(shm, p + sizes[0] + sizes[1], size - sizes[0] - sizes[1], 0600,
+					      &err) == 0);
+	r = db_wal_mend(path, aside, &d, &err);
+	FUZZ_CHECK(r >= 0 || err.kind != ERR_NONE);
+	if (r == DB_WAL_DAMAGED && d.n_there >= d.frame)
+		FUZZ_CHECK(db_wal_mend(path, aside, &d, &err) == DB_WAL_SOUND);
+	check_pages();
+	return 0;
+}

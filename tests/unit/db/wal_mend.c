@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A WAL that a killed process has left, with damage: committed rows are read all the same, or their loss is reported. */
+#include "test.h"
+
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include "db/db.h"
+
+#define ROWS  40
+#define PAGE  4096
+#define FRAME (PAGE + 24)
+
+struct wal_fixture {
+	char dir[TEST_PATH_SIZE], path[TEST_PATH_SIZE + 16], wal[TEST_PATH_SIZE + 24],
+		shm[TEST_PATH_SIZE + 24], aside[TEST_PATH_SIZE + 24];
+	struct buf db_is, wal_is, shm_is; /* as they were left */
+};
+
+static _Noreturn void write_and_die(const struct wal_fixture *f)
+{
+	static const struct db_migration one = { "CREATE TABLE a (x INTEGER PRIMARY KEY, z BLOB)" };
+	struct err err = { 0 };
+	struct db_stmt *s;
+	struct db *db;
+
+	if (db_open(f->path, &(struct db_options){ .create = true, .sync = true, .page_size = PAGE }, &db,
+		    &err) < 0 ||
+	    db_migrate(db, &one, 1, &err) < 0)
+		_exit(1);
+	for (int i = 1; i <= ROWS; i++) {
+		uint8_t blob[3000];
+
+		test_fill(blob, sizeof(blob), (uint32_t)i);
+		if (db_prepare(db, "INSERT INTO a VALUES (?, ?)", &s, &err) < 0)
+			_exit(2);
+		db_bind_i64(s, 1, i);
+		db_bind_bytes(s, 2, bytes_of(blob, sizeof(blob)));
+		if (db_step(s, &err) < 0)
+			_exit(3);
+	}
+	_exit(0);
+}
+
+static int set_up(void **state)
+{
+	struct wal_fixture *f = NEW(struct wal_fixture);
+	struct err err = { 0 };
+	int status;
+	pid_t child;
+
+	test_dir_make(f->dir);
+	snprintf(f->path, sizeof(f->path), "%s/x.db", f->dir);
+	snprintf(f->wal, sizeof(f->wal), "%s/x.db-wal", f->dir);
+	snprintf(f->shm, sizeof(f->shm), "%s/x.db-shm", f->dir);
+	snprintf(f->aside, sizeof(f->aside), "%s/aside", f->dir);
+	child = fork();
+	if (!child)
+		write_and_die(f);
+	assert_int_equal(waitpid(child, &status, 0), child);
+	assert_int_equal(status, 0);
+	assert_done(file_read(f->path, MIB(8), &f->db_is, &err));
+	assert_done(file_read(f->wal, MIB(8), &f->wal_is, &err));
+	assert_done(file_read(f->shm, MIB(8), &f->shm_is, &err));
+	*state = f;
+	return 0;
+}
+
+static int tear_down(void **state)
+{
+	struct wal_fixture *f = *state;
+
+	test_dir_remove(f->dir);
+	buf_done(&f->db_is);
+	buf_done(&f->wal_is);
+	buf_done(&f->shm_is);
+	free(f);
+	return 0;
+}
+
+static void put_back(const struct wal_fixture *f, size_t wal_size, bool index)
+{
+	test_file_write(f->path, f->db_is.p, f->db_is.size);
+	test_file_write(f->wal, f->wal_is.p, wal_size);
+	unlink(f->shm);
+	unlink(f->aside);
+	if (index)
+		test_file_write(f->shm, f->shm_is.p, f->shm_is.size);
+}
+
+static int64_t rows(const struct wal_fixture *f)
+{
+	struct err err = { 0 };
+	int64_t n = 0;
+	struct db *db;
+
+	assert_done(db_open(f->path, &(struct db_options){ .unchecked = true }, &db, &err));
+	if (db_get_i64(db, "SELECT count(*) FROM a", &n, &err) < 0)
+		n = -1;
+	db_close(db);
+	return n;
+}
+
+static int mend(const struct wal_fixture *f, struct db_wal_damage *ret)
+{
+	struct err err = { 0 };
+	int r = db_wal_mend(f->path, f->aside, ret, &err);
+
+	if (r < 0)
+		fail_msg("%s", err.text);
+	return r;
+}
+
+static void a_sound_wal_stays(void **state)
+{
+	struct wal_fixture *f = *state;
+	struct db_wal_damage d;
+
+	for (int index = 0; index < 2; index++) {
+		put_back(f, f->wal_is.size, index);
+		assert_int_equal(mend(f, &d), DB_WAL_SOUND);
+		assert_int_equal(rows(f), ROWS);
+		assert_int_not_equal(access(f->aside, F_OK), 0);
+	}
+	unlink(f->wal);
+	unlink(f->shm);
+	assert_int_equal(mend(f, &d), DB_WAL_SOUND);
+}
+
+static void no_commit_is_lost_to_a_flipped_byte(void **state)
+{
+	struct wal_fixture *f = *state;
+	size_t n = (f->wal_is.size - 32) / FRAME;
+
+	for (size_t i = 0; i < n; i++)
+		for (int index = 0; index < 2; index++) {
+			size_t at = 32 + i * FRAME + (i % 3 == 2 ? i % 24 : 200 + i);
+			struct db_wal_damage d;
+			int r;
+
+			f->wal_is.p[at] ^= 4;
+			put_back(f, f->wal_is.size, index);
+			f->wal_is.p[at] ^= 4;
+			r = mend(f, &d);
+			/* Without the index the last commit may be one that was not synced. */
+			if (r == DB_WAL_UNSURE && !index && i + 6 > n)
+				continue;
+			if (r == DB_WAL_SOUND && !index && i + 6 > n)
+				continue;
+			if (r != DB_WAL_DAMAGED || d.frame != i + 1 || d.n_there != n)
+				fail_msg("frame %zu of %zu, index %d: %d, frame %llu", i + 1, n, index, r,
+					 (unsigned long long)d.frame);
+			assert_int_equal(access(f->aside, F_OK), 0);
+			/* The page itself may be damaged; others are read. */
+			if (i % 3 != 2)
+				assert_true(rows(f) >= ROWS - 1 || rows(f) == -1);
+			put_back(f, f->wal_is.size, index);
+		}
+}
+
+static void a_damaged_header_hides_nothing(void **state)
+{
+	struct wal_fixture *f = *state;
+
+	for (size_t at = 0; at < 32; at++) {
+		struct db_wal_damage d;
+
+		f->wal_is.p[at] ^= 1;
+		put_back(f, f->wal_is.size, true);
+		f->wal_is.p[at] ^= 1;
+		assert_int_equal(mend(f, &d), DB_WAL_DAMAGED);
+		assert_int_equal(rows(f), ROWS);
+	}
+}
+
+static void a_cut_is_told_from_a_commit_that_was_cut_off(void **state)
+{
+	struct wal_fixture *f = *state;
+
+	for (size_t size = 0; size < f->wal_is.size; size += FRAME / 2 + 1) {
+		struct db_wal_damage d;
+
+		put_back(f, size, false);
+		assert_int_equal(mend(f, &d), DB_WAL_SOUND);
+		put_back(f, size, true);
+		assert_int_equal(mend(f, &d), DB_WAL_DAMAGED);
+		assert_true(d.n_there < d.n_committed);
+	}
+}
+
+int main(void)
+{
+#define T(fn) cmocka_unit_test_setup_teardown(fn, set_up, tear_down)
+	const struct CMUnitTest tests[] = {
+		T(a_sound_wal_stays),
+		T(no_commit_is_lost_to_a_flipped_byte),
+		T(a_damaged_header_hides_nothing),
+		T(a_cut_is_told_from_a_commit_that_was_cut_off),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
