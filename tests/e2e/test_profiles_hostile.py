@@ -229,6 +229,25 @@ def test_a_disk_that_is_full(serve, tmp_path):
 
 
 @pytest.mark.slow
+def test_queries_beyond_the_memory(serve, tmp_path):
+    """Merges, trees, graphs and tables of frames are granted: 422 if it can never fit, else 503; the next small query is answered."""
+    (tmp_path / "empty").mkdir()
+    s = serve([tmp_path / "empty"], args=["--memory", "64M"]).ready()
+    for i in range(3):
+        body = "".join(f"main;f{i}_{k};g{i}_{k} 1\n" for k in range(40000)).encode()
+        assert call(s, "POST", f"/profiles?format=folded&i=n{i}", body)[0] == 200
+    assert call(s, "POST", "/profiles?format=folded&i=small", b"main;a;b 7\n")[0] == 200
+    kind = "profile:samples:count::"
+    for path in ("flamegraph", "flamegraph?label=i", "flamegraph?invert=1", "top", "callers?function=main", "download?format=folded"):
+        ask_for = f"/api/{path}{'&' if '?' in path else '?'}from=now-1h&query={kind}"
+        status, data, headers = call(s, "GET", ask_for)
+        assert status == 422 or (status == 503 and int(headers["Retry-After"]) > 0), (path, status, data[:200])
+        assert "--memory" in json.loads(data)["error"]
+        assert ask(s, "top", query=kind + "{i='small'}", from_="now-1h")["total"] == 7
+    s.stop()
+
+
+@pytest.mark.slow
 def test_kill_minus_nine(serve, tmp_path):
     """LODE_KILLS=100 for the long run. Acknowledged profiles are there, and not twice if they are sent again."""
     (tmp_path / "empty").mkdir()

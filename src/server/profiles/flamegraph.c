@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
+#include "base/budget.h"
 
 struct graph {
 	const struct profile_tree *t;
@@ -16,10 +17,14 @@ struct graph {
 	uint32_t *frames, *strings; /* of each of the tree: its number in the answer + 1; 0: not in it */
 	uint32_t *frame_order, *string_order;
 	uint32_t n_frames, n_strings;
+	struct budget_hold *hold; /* that has granted these arrays: `held` bytes */
+	uint64_t held;
 };
 
 static void graph_done(struct graph *g)
 {
+	if (g->hold)
+		budget_hold_sub(g->hold, g->held);
 	free(g->order);
 	free(g->place);
 	free(g->frames);
@@ -93,6 +98,11 @@ static int graph_number(struct graph *g, struct err *err)
 	size_t n = profile_tree_n(g->t), n_frames = profile_tree_n_frames(g->t),
 	       n_strings = profile_tree_n_strings(g->t);
 
+	uint64_t size = 2 * sizeof(uint32_t) * (n + n_frames + n_strings + 2);
+
+	if (budget_hold_add(g->hold, size, err) < 0)
+		return -1;
+	g->held = size;
 	g->order = calloc(n, sizeof(*g->order));
 	g->place = calloc(n, sizeof(*g->place));
 	g->frames = calloc(n_frames + 1, sizeof(*g->frames));
@@ -249,6 +259,7 @@ int api_flamegraph(struct api *a, struct err *err)
 	if (r)
 		return r;
 	g.t = t;
+	g.hold = &a->memory;
 	if (graph_number(&g, err) < 0)
 		return -1;
 	json_open_object(w, NULL);

@@ -5,6 +5,7 @@
 #include "server/profiles/profiles.h"
 
 #include <stdlib.h>
+#include "base/budget.h"
 
 #define USUAL_ROWS 1000
 #define MAX_ROWS   1000000
@@ -41,11 +42,37 @@ static void write_rows(struct json_writer *w, const struct profile_tree *t, cons
 	json_close(w);
 }
 
+/* The memory of lists of frames, granted before they are made. */
+struct rows_memory {
+	struct budget_hold *hold;
+	uint64_t size;
+};
+
+static void rows_memory_done(struct rows_memory *m)
+{
+	if (m->hold)
+		budget_hold_sub(m->hold, m->size);
+}
+
+/* Of @n_lists: each has a row and a counter for every frame while it is made. */
+static int rows_reserve(struct api *a, const struct profile_tree *t, unsigned n_lists, struct rows_memory *m,
+			struct err *err)
+{
+	uint64_t row = sizeof(struct profile_top) + sizeof(uint32_t),
+		 size = ((uint64_t)profile_tree_n_frames(t) + 1) * row * n_lists;
+
+	if (budget_hold_add(&a->memory, size, err) < 0)
+		return -1;
+	*m = (struct rows_memory){ &a->memory, size };
+	return 0;
+}
+
 int api_top(struct api *a, struct err *err)
 {
 	AUTO(api_merged_done) struct api_merged m = { 0 };
 	AUTO(profile_tree_freep) struct profile_tree *t = NULL;
 	AUTO(mem_freep) struct profile_top *rows = NULL;
+	AUTO(rows_memory_done) struct rows_memory memory = { 0 };
 	struct str sort = api_text(a, "sort");
 	bool by_cum = str_eq(sort, STR("cum"));
 	struct json_writer *w = &a->json;
@@ -63,6 +90,8 @@ int api_top(struct api *a, struct err *err)
 	r = api_merge_tree(a, &view, &m, &t, err);
 	if (r)
 		return r;
+	if (rows_reserve(a, t, 1, &memory, err) < 0)
+		return -1;
 	rows = profile_tree_top(t, by_cum, &n);
 	limit = MIN(limit, (uint64_t)n);
 	json_open_object(w, NULL);
@@ -108,6 +137,7 @@ int api_callers(struct api *a, struct err *err)
 	AUTO(api_merged_done) struct api_merged m = { 0 };
 	AUTO(profile_tree_freep) struct profile_tree *t = NULL;
 	AUTO(mem_freep) struct profile_top *rows = NULL;
+	AUTO(rows_memory_done) struct rows_memory memory = { 0 };
 	struct str name = api_text(a, "function");
 	const struct profile_top *at;
 	struct profile_view view;
@@ -124,6 +154,8 @@ int api_callers(struct api *a, struct err *err)
 	r = api_merge_tree(a, &view, &m, &t, err);
 	if (r)
 		return r;
+	if (rows_reserve(a, t, 3, &memory, err) < 0)
+		return -1;
 	rows = profile_tree_top(t, true, &n);
 	at = find_function(t, rows, n, name, api_text(a, "binary"));
 	if (!at) {
