@@ -176,3 +176,18 @@ def test_a_profile_by_the_command(lib, tmp_path):
         assert "http://127.0.0.1:9" in run("--server", "http://127.0.0.1:9")
     finally:
         lib.debug.with_suffix(".away").rename(lib.debug)
+
+
+def test_addresses_by_the_command(lib, tmp_path):
+    def run(addr, *more):
+        return subprocess.run([LODE, "symbolize", "-e", lib.stripped, *more, hex(addr)], cwd=tmp_path, capture_output=True, text=True,
+                              env={"HOME": str(tmp_path), "PATH": "/usr/bin:/bin", "DEBUGINFOD_URLS": ""}).stderr
+
+    lib.debug.rename(lib.debug.with_suffix(".away"))
+    try:
+        said = run(lib.hidden, "--verbose")
+        assert "debug information of its file is missing" in said and "--server https://" in said
+        assert "outside of every function" in run(8, "-v")
+        assert run(lib.hidden) == ""
+    finally:
+        lib.debug.with_suffix(".away").rename(lib.debug)

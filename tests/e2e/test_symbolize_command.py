@@ -377,7 +377,7 @@ def test_wrong_use_is_told(run, tmp_path):
     # An option without effect is refused with a message.
     for args in (["-e", "a", "-o", "x", "0x1"], ["-e", "a", "--focus", "x", "0x1"], ["--pid", "1", "--alt", "x", "0x1"],
                  ["--kernel", "--section", "x", "0x1"], ["--text", "--output-style", "llvm"], ["--text", "--pid", "1"],
-                 ["-e", "a", "--verbose", "0x1"], ["-o", "x.svg", "--addresses", "/dev/null"],
+                 ["-o", "x.svg", "--addresses", "/dev/null"], ["-o", "x.svg", "--verbose", "/dev/null"],
                  ["-o", "x.svg", "--demangle", "simple", "/dev/null"]):
         said = run(*args, text="", status=2)
         assert "has no effect" in said or "crash text names" in said, (args, said)

@@ -7,7 +7,6 @@
 #include <unistd.h>
 #include "cmd/profile/profile.h"
 #include "cmd/symbolize/symbolize.h"
-#include "local/distro.h"
 #include "profile/name.h"
 
 #define SHOW_EVERY_MS 200
@@ -21,12 +20,6 @@ struct local_naming {
 	char *path;
 	bool show;
 	int64_t shown_ms;
-};
-
-/* For advice: where names were looked for, and where others may be. */
-struct naming_places {
-	struct str asked; /* servers, separated by blanks */
-	struct local_distro distro;
 };
 
 static enum frame_reason naming_begin_file(void *arg, const struct profile_module *m, const char **ret_why)
@@ -91,29 +84,7 @@ static int show_naming_progress(void *arg, uint32_t n_done, uint32_t n_all)
 	return 0;
 }
 
-/* What would give the names of a file. */
-static void report_advice(const struct profile_named *m, const struct naming_places *where)
-{
-	AUTO(buf_done) struct buf package = { 0 }, install = { 0 }, advice = { 0 };
-	struct frame_case c = { .reason = m->reason,
-				.asks_nobody = !where->asked.size,
-				.asked = where->asked,
-				.server = str_of(where->distro.server),
-				.file = m->file };
-
-	if (local_package_installed("", m->file, &package) || local_package_by_rule(m->file, &package))
-		c.package = buf_str(&package);
-	local_install_advice(&where->distro, c.package, m->file, &install);
-	c.install = buf_str(&install);
-	frame_advice(&c, &advice);
-	if (!advice.size)
-		return;
-	fprintf(stderr, "            ");
-	print_text(stderr, buf_str(&advice));
-	fputc('\n', stderr);
-}
-
-static void report_file(const struct profile_named *m, const struct naming_places *where)
+static void report_file(const struct profile_named *m, const struct lookup_options *places)
 {
 	const char *why = frame_reason_text(m->reason);
 
@@ -122,13 +93,11 @@ static void report_file(const struct profile_named *m, const struct naming_place
 	fprintf(stderr, ": ");
 	print_text(stderr, str_of(m->why[0] ? m->why : why));
 	fputc('\n', stderr);
-	report_advice(m, where);
+	symbolize_print_advice(places, m->reason, m->file);
 }
 
 static void report_names(const struct profile_named *list, size_t n, const struct lookup_options *places)
 {
-	const char *urls = places->urls ? places->urls : getenv("DEBUGINFOD_URLS");
-	struct naming_places where = { .asked = str_of(places->local_only || !urls ? "" : urls) };
 	uint64_t n_new = 0, n_unnamed = 0, n_named = 0;
 	size_t bad = 0;
 
@@ -141,9 +110,8 @@ static void report_names(const struct profile_named *list, size_t n, const struc
 	fprintf(stderr, "lode: %llu addresses named, %llu had names before, %llu have no name%s\n",
 		(unsigned long long)n_new, (unsigned long long)n_named, (unsigned long long)n_unnamed,
 		n_unnamed ? ":" : "");
-	local_distro_read("", &where.distro);
 	for (size_t i = 0; i < n && i < REPORT_MAX && list[i].n_unnamed; i++)
-		report_file(&list[i], &where);
+		report_file(&list[i], places);
 	if (bad > REPORT_MAX)
 		fprintf(stderr, "            and %zu other files\n", bad - REPORT_MAX);
 }

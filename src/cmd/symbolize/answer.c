@@ -15,10 +15,13 @@
 struct answers {
 	const struct settings *s;
 	const struct symbolize_style *style;
+	struct lookup_options places;
 	struct lookup_file file;
 	const struct finding *by; /* NULL: the file */
 	struct str module;
 	struct answer_pool *pool;
+	struct frame_layout *layout; /* with --verbose: of the file; NULL: not known */
+	bool in_code;                /* an address is in code, as far as is known */
 	struct question *questions;
 	size_t n_questions, room;
 };
@@ -33,6 +36,8 @@ static void add_question(struct answers *a, struct str text)
 		if (a->style->echo)
 			q.answer.head = text;
 	}
+	a->in_code = a->in_code || !a->layout || !a->layout->n_segments ||
+		     frame_layout_has_code(a->layout, q.addr);
 	VEC_PUSH(a->questions, a->n_questions, a->room) = q;
 }
 
@@ -69,6 +74,24 @@ static int on_question_pause(void *arg, struct err *err)
 	return write_answers(arg, err);
 }
 
+/* Addresses without names in a file with symbols only: the usual reason is that its debug information is missing. */
+static void report_missing(const struct answers *a, uint64_t n_missing)
+{
+	enum frame_reason reason;
+
+	if (a->by || !n_missing || !a->s->verbose)
+		return;
+	/* A table of the wanted units only may have nothing of the DWARF that is there. */
+	reason = !a->in_code || (a->file.debug && elf_debug_section(a->file.debug, ".debug_info"))
+			 ? FRAME_OUTSIDE
+			 : frame_reason_outside(symtab_info(a->file.table), NULL, 0);
+	fprintf(stderr, "lode: symbolize: ");
+	print_text(stderr, a->module);
+	fprintf(stderr, ": addresses without a name: %llu; %s\n", (unsigned long long)n_missing,
+		frame_reason_text(reason));
+	symbolize_print_advice(&a->places, reason, a->module);
+}
+
 static int answer_all_questions(struct answers *a)
 {
 	const struct answer_source from = { a->s, a->style, &a->file, a->by, a->module };
@@ -82,6 +105,8 @@ static int answer_all_questions(struct answers *a)
 	n_missing = answer_pool_sums(a->pool).n_missing;
 	answer_pool_free(a->pool);
 	free(a->questions);
+	if (r == 0)
+		report_missing(a, n_missing);
 	if (r < 0)
 		return tell_error("symbolize", &err);
 	/* If none of the command line's addresses is known, the command has failed; some may be unknown. */
@@ -97,7 +122,12 @@ static int answer_opened(struct answers *a, int opened, struct err *err)
 		(void)err_in(err, STR_FMT, STR_ARG(a->module));
 		status = tell_error("symbolize", err);
 	} else {
+		if (a->s->verbose && a->file.img) {
+			a->layout = NEW(struct frame_layout);
+			frame_layout_of(a->file.img, a->layout);
+		}
 		status = answer_all_questions(a);
+		free(a->layout);
 		lookup_cache_later(&a->file);
 	}
 	lookup_file_done(&a->file);
@@ -106,12 +136,11 @@ static int answer_opened(struct answers *a, int opened, struct err *err)
 
 int symbolize_file(struct settings *s, const char *path, const struct symbolize_style *style)
 {
-	struct answers a = { .s = s, .style = style, .module = str_of(path) };
-	const struct lookup_options o = lookup_options_of(s);
+	struct answers a = { .s = s, .style = style, .module = str_of(path), .places = lookup_options_of(s) };
 	struct err err = { 0 };
 
 	lookup_only(&a.file, s->paths.items, s->paths.n);
-	return answer_opened(&a, lookup_open(&a.file, &o, path, &err), &err);
+	return answer_opened(&a, lookup_open(&a.file, &a.places, path, &err), &err);
 }
 
 int symbolize_addresses(struct settings *s, const struct symbolize_style *style, const struct finding *f)
@@ -123,8 +152,9 @@ int symbolize_addresses(struct settings *s, const struct symbolize_style *style,
 
 int symbolize_build_id(struct settings *s, const struct symbolize_style *style)
 {
-	struct answers a = { .s = s, .style = style, .module = str_of(s->symbols.build_id) };
-	const struct lookup_options o = lookup_options_of(s);
+	struct answers a = {
+		.s = s, .style = style, .module = str_of(s->symbols.build_id), .places = lookup_options_of(s)
+	};
 	struct err err = { 0 };
 	struct build_id id;
 
@@ -133,5 +163,5 @@ int symbolize_build_id(struct settings *s, const struct symbolize_style *style)
 				   "--build-id: '%s' is not a build ID, an even number of the digits 0-9 a-f",
 				   s->symbols.build_id);
 	lookup_only(&a.file, s->paths.items, s->paths.n);
-	return answer_opened(&a, lookup_open_module(&a.file, &o, NULL, &id, &err), &err);
+	return answer_opened(&a, lookup_open_module(&a.file, &a.places, NULL, &id, &err), &err);
 }

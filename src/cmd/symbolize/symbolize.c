@@ -49,7 +49,8 @@ static const struct option_row style_rows[] = {
 	  OPT_ON(symbols.addresses) },
 	{ 'p', "pretty-print", NULL, "print one line a frame, in styles gnu and llvm",
 	  OPT_ON(symbols.pretty) },
-	{ 'v', "verbose", NULL, "report modules without symbols", OPT_ON(verbose) },
+	{ 'v', "verbose", NULL, "report modules without symbols, and why addresses have no name",
+	  OPT_ON(verbose) },
 	{ 0 },
 };
 static const struct option_group style_group = { "Output", style_rows };
@@ -76,7 +77,7 @@ static const struct option_use symbolize_uses[] = {
 	{ &style_group, "basenames", OF_ADDRESSES | OF_TEXT },
 	{ &style_group, "addresses", OF_ADDRESSES },
 	{ &style_group, "pretty-print", OF_ADDRESSES },
-	{ &style_group, "verbose", OF_PROCESS | OF_KERNEL | OF_TEXT },
+	{ &style_group, "verbose", OF_ADDRESSES | OF_TEXT },
 	{ &group_profile_files, NULL, OF_PROFILE },
 	{ &group_profile_view, NULL, OF_PROFILE },
 	{ 0 },
