@@ -3,6 +3,7 @@
 #include "fuzz.h"
 
 #include "profile/input.h"
+#include "profile/prune.h"
 #include "profile_same.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -27,6 +28,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	    profile_merge_end(m, &err) == 0)
 		FUZZ_CHECK(m->n_samples == 0 || m->types.n);
 	profile_free(m);
+	if (profile_prune(p, &err) < 0)
+		FUZZ_CHECK(err.kind == ERR_LIMIT);
 	profile_free(p);
 	profile_free(q);
 	buf_done(&b);

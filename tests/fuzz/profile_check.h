@@ -8,6 +8,7 @@
 #include "fuzz.h"
 #include "profile/input.h"
 #include "profile/output.h"
+#include "profile/prune.h"
 #include "profile_same.h"
 
 static const struct profile_limits check_limits = { .max_size = 1 << 20, .max_memory = 64 << 20 };
@@ -50,6 +51,18 @@ static inline void check_outputs(const struct profile *p)
 	profile_tree_free(t);
 }
 
+/* No value is lost when frames are removed. */
+static inline void check_pruned(struct profile *p)
+{
+	int64_t before = profile_total(p, 0);
+	struct err err = { 0 };
+
+	if (profile_prune(p, &err) < 0)
+		FUZZ_CHECK(err.kind == ERR_LIMIT);
+	else
+		FUZZ_CHECK(profile_total(p, 0) == before);
+}
+
 /* Takes @p, which is one if @done is 0. */
 static inline int check_profile(int done, struct profile *p, const struct err *err)
 {
@@ -60,6 +73,8 @@ static inline int check_profile(int done, struct profile *p, const struct err *e
 	FUZZ_CHECK(p->n_samples && p->types.n);
 	check_written(p);
 	check_outputs(p);
+	check_pruned(p);
+	check_written(p);
 	profile_free(p);
 	return 0;
 }
