@@ -173,6 +173,7 @@ static void told_kept(struct profilestore *s, uint64_t page, const struct err *w
 	pthread_mutex_lock(&d->lock);
 	if (d->n_kept < DAMAGE_MAX)
 		d->kept[d->n_kept++] = page;
+	atomic_store(&d->any_kept, true);
 	snprintf(d->why, sizeof(d->why),
 		 "page %" PRIu64
 		 " of the database is damaged and cannot be repaired in use (%.200s): what needs it "
@@ -199,13 +200,13 @@ static void mend_noted_page(struct profilestore *s, uint64_t page)
 		return;
 	}
 	if (d->n_tried < DAMAGE_MAX && count_page(d->tried, d->n_tried, page) < TRIES) {
-		d->tried[d->n_tried++] = page;
 		db_page_copy(s->db, page, data, MAX_PAGE, &size);
 		r = mend_page(s, page, &m, &err);
 	} else {
 		(void)err_set(&err, ERR_DAMAGED, "it was repaired %u times", TRIES);
 	}
 	if (r == 0) {
+		d->tried[d->n_tried++] = page;
 		add_lost(d, &m);
 		atomic_fetch_add(&d->n_mended, 1);
 		atomic_fetch_add(&d->n_pages_mended, 1);

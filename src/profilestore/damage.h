@@ -38,8 +38,9 @@ struct damage {
 		struct lost_profile *v;
 		size_t n, room;
 	} lost;
-	uint64_t n_lost;                 /* with those that are not in the list */
-	char why[512];                   /* of the last page that stays damaged */
+	uint64_t n_lost; /* with those that are not in the list */
+	char why[512];   /* of the last page that stays damaged */
+	_Atomic bool any_kept;
 	_Atomic uint64_t n_mended;       /* pages and rows, with those that were found sound */
 	_Atomic uint64_t n_pages_mended; /* that were damaged */
 	/* of the writer's thread */

@@ -304,6 +304,11 @@ uint64_t profilestore_n_namings(struct profilestore *s)
 	return atomic_load(&s->names->n_namings);
 }
 
+bool profilestore_is_damaged(struct profilestore *s)
+{
+	return atomic_load(&s->damage.n_pages_mended) || atomic_load(&s->damage.any_kept);
+}
+
 unsigned profilestore_n_set_aside(struct profilestore *s)
 {
 	struct salvage_list aside;

@@ -232,3 +232,4 @@ void profilestore_stats(struct profilestore *s, struct profilestore_stats *ret);
 /* Counts the times that names came, or that a look or a try ended, for callers that wait for names. */
 uint64_t profilestore_n_namings(struct profilestore *s);
 unsigned profilestore_n_set_aside(struct profilestore *s);
+bool profilestore_is_damaged(struct profilestore *s); /* damage was found since it was opened */

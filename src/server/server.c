@@ -84,14 +84,16 @@ static bool on_tick(struct server *s)
 	return !p.ready;
 }
 
+#define PROFILES_ASIDE \
+	"profiles: a damaged database, or a page of it, was set aside; /api/status has the reason\n"
+
 /* Artifacts are served all the same, so it is still "ok". */
 static const char *ok_text(const struct server *s)
 {
 	if (s->opts.profiles_why)
 		return "ok\nprofiles: the store cannot be opened; the log has the reason\n";
-	return s->opts.profiles && profilestore_n_set_aside(s->opts.profiles)
-		       ? "ok\nprofiles: a damaged database, or a page of it, was set aside; /api/status has the reason\n"
-		       : "ok\n";
+	return s->opts.profiles && profilestore_n_set_aside(s->opts.profiles) ? "ok\n" PROFILES_ASIDE
+									      : "ok\n";
 }
 
 static int start_service(struct server *s, struct err *err)
@@ -131,6 +133,7 @@ static int start_service(struct server *s, struct err *err)
 		return -1;
 	s->unknown = reply_canned(s->http_service, 404, "not found: no such build ID here\n");
 	s->ok = reply_canned(s->http_service, 200, ok_text(s));
+	s->ok_damaged = reply_canned(s->http_service, 200, "ok\n" PROFILES_ASIDE);
 	s->ok_unread = reply_canned(
 		s->http_service, 200,
 		"ok\nunread: packages are still being read; a build ID that is not known waits for "
@@ -282,6 +285,7 @@ void server_stop(struct server *s, int64_t grace_ms)
 	page_free(s->page);
 	http_reply_unref(s->unknown.reply);
 	http_reply_unref(s->ok.reply);
+	http_reply_unref(s->ok_damaged.reply);
 	http_reply_unref(s->ok_unread.reply);
 	http_reply_unref(s->not_up.reply);
 	http_service_free(s->http_service);

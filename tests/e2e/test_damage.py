@@ -155,6 +155,7 @@ def test_a_profile_that_is_damaged_in_use_is_set_aside_and_the_rest_goes_on(serv
     figures = json.loads(s.get("/api/status").body)["profiles"]
     assert figures["lost"] == 1 and figures["set_aside"] == 1 and f"page {page}" in figures["damage"], figures
     assert b'lode_profiles_damaged{what="lost"} 1' in s.get("/metrics").body
+    assert b"set aside" in s.get("/healthz").body
     send(s, Pprof(time_ms=now + 100_000).sample(["main", "g"], [3, 4]).bytes(), service="new")
     assert ask(s, "flamegraph", query=CPU)["profiles"] == 6
     s.stop()

@@ -6,7 +6,7 @@
 
 static const struct http_canned *health_canned(struct server *s, const struct http_match *m)
 {
-	return &s->ok;
+	return s->opts.profiles && profilestore_is_damaged(s->opts.profiles) ? &s->ok_damaged : &s->ok;
 }
 
 static const struct http_canned *ready_canned(struct server *s, const struct http_match *m)
