@@ -17,12 +17,13 @@
 #include <time.h>
 #include "base/condition.h"
 
-#define FLUSH_MS    100
-#define FLUSH_SIZE  KIB(32)
-#define MAX_PENDING MIB(4)
-#define LINE_SIZE   2048u
-#define MAX_FIELD   400u /* of a header */
-#define MAX_PATH    1024u
+#define FLUSH_MS     100
+#define FLUSH_SINGLE 16u
+#define FLUSH_SIZE   KIB(32)
+#define MAX_PENDING  MIB(4)
+#define LINE_SIZE    2048u
+#define MAX_FIELD    400u /* of a header */
+#define MAX_PATH     1024u
 
 struct access_log {
 	int fd;
@@ -119,6 +120,8 @@ static void *access_run(void *arg)
 	struct access_log *l = arg;
 	struct buf out = { 0 };
 	bool stop = false;
+	int64_t window_ms = 0;
+	unsigned n_single = 0; /* writes without gathering in this window */
 
 	pthread_setname_np(pthread_self(), "lode-access");
 	while (!stop) {
@@ -128,7 +131,12 @@ static void *access_run(void *arg)
 		pthread_mutex_lock(&l->lock);
 		while (!l->stop && !l->pending.size)
 			pthread_cond_wait(&l->wake, &l->lock);
-		if (!l->stop && l->pending.size < FLUSH_SIZE)
+		/* A few lines are written at once, so that a reader finds them; of many, some are gathered. */
+		if (clock_mono_ms() >= window_ms + FLUSH_MS) {
+			window_ms = clock_mono_ms();
+			n_single = 0;
+		}
+		if (!l->stop && l->pending.size < FLUSH_SIZE && n_single++ >= FLUSH_SINGLE)
 			condition_wait(&l->wake, &l->lock, FLUSH_MS);
 		stop = l->stop;
 		out.size = 0;

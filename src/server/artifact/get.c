@@ -103,8 +103,10 @@ static enum http_next send_failure(struct request *req, const struct artifact *a
 		unread_refuse(req, a->why.p);
 		return HTTP_REPLY;
 	}
-	if (a->outcome == RESOLVE_MISSING)
+	if (a->outcome == RESOLVE_MISSING) {
+		log_debug("http", "%s: %s", req->url, a->why.p);
 		return get_refuse(req, 404, a->why.p);
+	}
 	if (a->outcome == RESOLVE_BUSY) {
 		counters_refused("resolver");
 		return get_refuse(req, 503, "busy: too many requests wait for packages to be scanned");
