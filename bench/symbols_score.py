@@ -144,26 +144,28 @@ def choose(sections, n, seed):
 KINDS = ("line", "chain", "chain but for names", "LLVM's calls")
 
 
-def compare(path, addrs, section=None, n_chains=None, timeout=3600):
-    """(counts, {kind of difference: [(address, ours, LLVM's, ...)]})."""
+def compare(path, addrs, section=None, n_chains=None, timeout=3600, theirs=None):
+    """(counts, {kind of difference: [(address, ours, LLVM's, ...)]}). The others are asked for @theirs if they cannot read the file: a file
+    with the same code."""
+    theirs = theirs or path
     n, n_chains = len(addrs), len(addrs) if n_chains is None else min(n_chains, len(addrs))
     text = [f"0x{a:x}\n" for a in addrs]
     j = ["-j", section] if section else []
-    eu = ["eu-addr2line", "-A", "-e", path] + j
+    eu = ["eu-addr2line", "-A", "-e", theirs] + j
     ours = parse_llvm(run([LODE, "symbolize", "-e", path, "--output-style", "llvm", "--no-demangle"] + j, "".join(text), timeout), n)
-    llvm = parse_llvm(run([LLVM, "-e", path, "--no-demangle"], "".join(text), timeout), n)
+    llvm = parse_llvm(run([LLVM, "-e", theirs, "--no-demangle"], "".join(text), timeout), n)
     try:
         places = parse_places(run(eu, "".join(text), timeout), n)
         chains = parse_addr2line(run(eu + ["-a", "-f", "-i"], "".join(text[:n_chains]), timeout), n_chains)
     except ValueError:  # a machine or file that it does not support
         places, chains = [("??", 0)] * n, []
     try:
-        gnu = parse_addr2line(run(["addr2line", "-a", "-f", "-i", "-e", path] + j, "".join(text), timeout), n)
+        gnu = parse_addr2line(run(["addr2line", "-a", "-f", "-i", "-e", theirs] + j, "".join(text), timeout), n)
     except ValueError:
         gnu = [None] * n
     c = collections.Counter(asked=n, chains=n_chains)
     differ = collections.defaultdict(list)
-    aliases = symbols(path)
+    aliases = symbols(theirs)
     for a, o, l, e, chain, g in zip(addrs, ours, llvm, places, chains + [None] * (n - len(chains)), gnu):
         # elfutils does not read all tables of clang and Go; then compare with LLVM.
         if l[0][1:] != e and (l[0][2] or e[1]) and e[0] != "??":
