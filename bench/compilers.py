@@ -263,7 +263,8 @@ def gcc_cases():
         cxx, cc = f"g++-{n}", f"gcc-{n}"
 
         def case(name, flags, link="", tail=(), quick=False):
-            return Case(f"gcc {n}: {name}", compile_and_link(cxx, flags, link, tail), "program", quick=quick and n == 12)
+            return Case(f"gcc {n}: {name}", compile_and_link(cxx, flags, link, tail), "program", quick=quick and n == 12,
+                        unread=(("-gz=zlib-gnu", ""),) if "zlib-gnu" in flags else None)
         for version in (2, 3, 4, 5):
             for level in ("-O0", "-O2") if version != 5 else ("-O0", "-Og", "-O1", "-O2", "-O3", "-Os"):
                 yield case(f"-gdwarf-{version} {level}", f"-g -gdwarf-{version} {level}")
@@ -274,7 +275,9 @@ def gcc_cases():
             yield case(f"-gsplit-dwarf in a .dwp, version {version}", f"-g -gdwarf-{version} -O2 -gsplit-dwarf", tail=(
                 "dwp -e program" if version == 4 else "llvm-dwp-19 -e program -o program.dwp", "rm a.dwo b.dwo"))
             yield case(f"-fdebug-types-section, version {version}", f"-g -gdwarf-{version} -O2 -fdebug-types-section", quick=version == 5)
-            yield case(f"-fdebug-types-section -gsplit-dwarf, version {version}", f"-g -gdwarf-{version} -O2 -fdebug-types-section -gsplit-dwarf")
+            yield case(f"-fdebug-types-section -gsplit-dwarf, version {version}", f"-g -gdwarf-{version} -O2 -fdebug-types-section -gsplit-dwarf", quick=version == 5)
+            yield Case(f"gcc {n}: an object file, -fdebug-types-section, version {version}", [f"{cxx} -g -gdwarf-{version} -O2 -fdebug-types-section -c a.cc -o a.o"],
+                       "a.o", section=".text")
             yield case(f"-gdwarf64, version {version}", f"-g -gdwarf-{version} -O2 -gdwarf64", quick=version == 5)
             yield case(f"dwz, version {version}", f"-g -gdwarf-{version} -O2", tail=("dwz program",), quick=version == 5)
             yield case(f"-flto, version {version}", f"-g -gdwarf-{version} -O2 -flto", quick=version == 5)
@@ -318,6 +321,8 @@ def clang_cases():
             yield case(f"-gsplit-dwarf -fsplit-dwarf-inlining, version {version}", f"-g -gdwarf-{version} -O2 -gsplit-dwarf -fsplit-dwarf-inlining")
             yield case(f"-fdebug-types-section, version {version}", f"-g -gdwarf-{version} -O2 -fdebug-types-section")
             yield case(f"-fdebug-types-section -gsplit-dwarf, version {version}", f"-g -gdwarf-{version} -O2 -fdebug-types-section -gsplit-dwarf")
+            yield Case(f"clang {n}: an object file, -fdebug-types-section, version {version}", [f"{cxx} -g -gdwarf-{version} -O2 -fdebug-types-section -c a.cc -o a.o"],
+                       "a.o", section=".text")
             yield case(f"-gdwarf64, version {version}", f"-g -gdwarf-{version} -O2 -gdwarf64")
             yield case(f"-gmlt, version {version}", f"-gmlt -gdwarf-{version} -O2", quick=version == 5)
             yield case(f"-flto, version {version}", f"-g -gdwarf-{version} -O2 -flto", lld)
@@ -364,25 +369,26 @@ def other_cases():
     for flags, env in (("", {}), ("-gcflags=all=-N\\ -l", {}), ("-ldflags=-compressdwarf=false", {}), ("-buildmode=pie", {}), ("-ldflags=-w", {}), ("-trimpath", {}),
                        ("", {"GOEXPERIMENT": "nodwarf5"}), ("", {"GOARCH": "386"}), ("", {"GOARCH": "arm64"})):
         name = " ".join([*(f"{k}={v}" for k, v in env.items()), flags or "as it is"])
-        yield Case(f"go: {name}", [f"go build {flags} -o program a.go"], "program", env={"GOFLAGS": "-mod=mod", "GO111MODULE": "off", **env})
+        # Without DWARF lode has the lines of Go's own table.
+        yield Case(f"go: {name}", [f"go build {flags} -o program a.go"], "program", unread=(("-ldflags=-w", ""),) if "=-w" in flags else None, env={"GOFLAGS": "-mod=mod", "GO111MODULE": "off", **env})
 
 
 def cases():
     return [*gcc_cases(), *clang_cases(), *other_cases()]
 
 
-def compile_case(case, folder):
+def compile_case(case, folder, sources=SOURCES):
     """None, or why there is no program."""
     if case.unread:
         # in the same folder, since its name is in the DWARF
         commands = list(case.commands)
         for option, instead in case.unread:
             commands = [c.replace(option, instead) for c in commands]
-        why = compile_case(case._replace(commands=commands, unread=None), folder)
+        why = compile_case(case._replace(commands=commands, unread=None), folder, sources)
         if why:
             return why
         (folder / case.program).rename(folder / "theirs")
-    for name, text in SOURCES.items():
+    for name, text in sources.items():
         (folder / name).write_text(text)
     (folder / "dwo").mkdir(exist_ok=True)
     for command in case.commands:

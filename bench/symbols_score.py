@@ -26,7 +26,7 @@ import sys
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 LODE = os.environ.get("LODE", str(ROOT / "build" / "lode"))
 LLVM = os.environ.get("LLVM_SYMBOLIZER", "llvm-symbolizer")
-SUFFIX = re.compile(r"\.(isra|constprop|part|cold|lto_priv|llvm|localalias)(\.\d+)?.*$")
+SUFFIX = re.compile(r"\.(isra|constprop|part|__part|cold|lto_priv|llvm|localalias)(\.\d+)?.*$")
 
 
 def run(argv, text, timeout=3600):

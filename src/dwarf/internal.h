@@ -37,6 +37,8 @@ int dwarf_section_find(const struct elf_image *img, const char *name, const stru
 bool dwarf_is_compressed(const struct elf_section *sec);
 bool dwarf_is_relocated(const struct elf_image *img, const struct elf_section *sec);
 
+/* How many more sections of that name, after @info, have units that are no type units. */
+uint32_t dwarf_info_more(const struct elf_image *img, const struct elf_section *info);
 /* ERR_LIMIT: more than DWARF_MAX_SECTION. */
 int dwarf_section_fits(const struct elf_section *sec, uint64_t size, struct err *err);
 

@@ -119,6 +119,7 @@ static int dwarf_image_open(const struct elf_image *img, bool split, const char 
 {
 	struct dwarf *d = NEW(struct dwarf);
 	struct units_scan s = { .d = d };
+	uint32_t more;
 	int r;
 
 	*ret = d;
@@ -141,6 +142,10 @@ static int dwarf_image_open(const struct elf_image *img, bool split, const char 
 		r = -1;
 	}
 	buf_done(&s.room);
+	if (r == 0 && d->info.sec && !d->units_err.kind && (more = dwarf_info_more(img, d->info.sec)))
+		(void)err_set(&d->units_err, ERR_INVALID,
+			      "%u more sections are called as section %u, and only that is read", more,
+			      d->info.sec->index);
 	return r;
 }
 
@@ -157,7 +162,7 @@ static int own_split_open(struct dwarf *d, struct err *err)
 {
 	const struct elf_section *info = elf_debug_section(d->img, ".debug_info.dwo");
 
-	if (!info || info == d->info.sec ||
+	if (!info || !d->info.sec || str_eq(info->name, d->info.sec->name) ||
 	    dwarf_open_one_split(d->img, d->temp_dir, &d->own, &d->own_err) == 0)
 		return 0;
 	if (d->own_err.kind == ERR_INVALID || d->own_err.kind == ERR_LIMIT)

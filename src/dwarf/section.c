@@ -7,7 +7,7 @@
  * is decompressed as a whole. A section to be relocated is held whole, too: it is of an object file or a kernel
  * module, which are small.
  */
-#include "dwarf/internal.h"
+#include "dwarf/code.h"
 
 #include <elf.h>
 
@@ -34,12 +34,85 @@ bool dwarf_is_compressed(const struct elf_section *sec)
 	return sec->flags & SHF_COMPRESSED || str_starts(sec->name, STR(".zdebug_"));
 }
 
+/* ".debug_info" and ".zdebug_info" are the same. */
+static struct str plain_name(struct str name)
+{
+	return str_starts(name, STR(".z")) ? (struct str){ name.p + 2, name.size - 2 }
+	       : name.size                 ? (struct str){ name.p + 1, name.size - 1 }
+					   : name;
+}
+
+/* Whether the first unit of the section is a type unit (DWARF 5). */
+static bool has_type_unit(const struct elf_image *img, const struct elf_section *sec)
+{
+	AUTO(stream_closep) struct stream *stream = NULL;
+	struct err ignored = { 0 };
+	uint64_t length;
+	uint8_t head[15], offset_size, type;
+	uint64_t size;
+	struct cursor c;
+
+	if (elf_section_content_size(img, sec, &size, &ignored) || size < sizeof(head) ||
+	    elf_section_stream(img, sec, &stream, &ignored) ||
+	    stream_read_full(stream, head, sizeof(head), &ignored) < 0)
+		return false;
+	c = cursor_at(bytes_of(head, sizeof(head)), img->h.big, 0);
+	if (!dwarf_length_read(&c, &length, &offset_size) || cursor_u16(&c) < 5)
+		return false;
+	type = cursor_u8(&c);
+	return type == DW_UT_type || type == DW_UT_split_type;
+}
+
+/*
+ * In an object file or .dwo, GCC and clang put each type unit of DWARF 5 into a .debug_info of its own, so that the
+ * linker keeps one of each. Choose the section that has the other units: the first one, and the number of sections
+ * after it that have others, too.
+ */
+static const struct elf_section *info_choose(const struct elf_image *img, const struct elf_section *first,
+					     uint32_t *ret_more)
+{
+	const struct elf_section *chosen = NULL;
+	struct str name = plain_name(first->name);
+
+	*ret_more = 0;
+	for (uint32_t i = first->index + 1; i < img->n_sections && !chosen; i++)
+		if (str_eq(plain_name(img->sections[i].name), name))
+			chosen = first;
+	if (!chosen)
+		return first;
+	chosen = NULL;
+	for (uint32_t i = first->index; i < img->n_sections; i++) {
+		const struct elf_section *sec = &img->sections[i];
+
+		if (!str_eq(plain_name(sec->name), name) || !sec->size || has_type_unit(img, sec))
+			continue;
+		if (!chosen)
+			chosen = sec;
+		else
+			++*ret_more;
+	}
+	return chosen ? chosen : first;
+}
+
+uint32_t dwarf_info_more(const struct elf_image *img, const struct elf_section *info)
+{
+	uint32_t n;
+
+	info_choose(img, info, &n);
+	return n;
+}
+
 int dwarf_section_find(const struct elf_image *img, const char *name, const struct elf_section **ret,
 		       uint64_t *ret_size, struct err *err)
 {
 	const struct elf_section *sec = elf_debug_section(img, name);
 	uint64_t size = 0;
-	int r = sec ? elf_section_content_size(img, sec, &size, err) : ELF_NO_SECTION;
+	uint32_t more;
+	int r;
+
+	if (sec && str_starts(str_of(name), STR(".debug_info")))
+		sec = info_choose(img, sec, &more);
+	r = sec ? elf_section_content_size(img, sec, &size, err) : ELF_NO_SECTION;
 
 	if (r < 0)
 		return -1;

@@ -52,6 +52,31 @@ const struct symtab_section *symtab_section(const struct symtab *t, struct str n
 	return map_get(&t->by_name, bytes_of(name.p, name.size));
 }
 
+const char *symtab_flag_name(uint32_t flag)
+{
+	static const struct {
+		uint32_t flag;
+		const char *name;
+	} names[] = {
+		{ SYMTAB_HAS_DWARF, "dwarf" },
+		{ SYMTAB_HAS_LINES, "lines" },
+		{ SYMTAB_HAS_SYMBOLS, "symbols" },
+		{ SYMTAB_HAS_COLUMNS, "columns" },
+		{ SYMTAB_RELOCATABLE, "relocatable" },
+		{ SYMTAB_ALT_APPLIED, "alt-applied" },
+		{ SYMTAB_ALT_MISSING, "alt-missing" },
+		{ SYMTAB_SPLIT_MISSING, "split-missing" },
+		{ SYMTAB_PARTIAL, "partial" },
+		{ SYMTAB_HAS_GO, "go" },
+		{ SYMTAB_HAS_DISCRIMINATORS, "discriminators" },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
+		if (names[i].flag == flag)
+			return names[i].name;
+	return NULL;
+}
+
 const struct symtab_section *symtab_section_of_index(const struct symtab *t, uint32_t index)
 {
 	return map_get(&t->by_index, bytes_of(&index, sizeof(index)));

@@ -46,6 +46,9 @@ enum symtab_flags {
 	SYMTAB_HAS_DISCRIMINATORS = 1 << 10,
 };
 
+/* The name of a flag for programs ("dwarf", "alt-missing", "partial"); NULL: there is no such flag. */
+const char *symtab_flag_name(uint32_t flag);
+
 /* ---- building a table ---- */
 
 struct symtab_options {

@@ -143,3 +143,23 @@ def test_a_package_of_more_than_4_gib(compiler, packer, version, second, tmp_pat
         assert " 0 different" in run(LODE, "symtab", "verify", "-e", program, tmp_path / "after.sym")
     finally:
         dwp.unlink()
+
+
+def rows(program, out):
+    run(LODE, "symtab", "build", "-o", out, program)
+    dump = run(LODE, "symtab", "dump", out)
+    assert "skipped" not in dump
+    return re.findall(r"^[0-9a-f]+-[0-9a-f]+ .*(?:\n .*)*", dump, re.M)
+
+
+# Each type unit of version 5 is in a .debug_info of its own, before that of the code.
+@pytest.mark.parametrize("compiler", ("g++", "clang++"))
+@pytest.mark.parametrize("flags", ("-gdwarf-4", "-gdwarf-5", "-gdwarf-5 -gsplit-dwarf"))
+def test_an_object_file_with_type_units(compiler, flags, tmp_path):
+    text = SOURCE.format(name="one", number=1) + "struct point { int x, y; int sum() const { return x + y; } }; int sum(const point &p) { return p.sum(); }\n"
+    (tmp_path / "one.cc").write_text(text)
+    found = []
+    for more in ("-fno-debug-types-section", "-fdebug-types-section"):
+        run(compiler, "-O2", *flags.split(), more, "-c", "one.cc", cwd=tmp_path)
+        found.append(rows(tmp_path / "one.o", tmp_path / "sym"))
+    assert found[0] == found[1] and any("square" in row for row in found[0])

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * lode inspect: the facts about files: ELF files and packages.
+ * lode inspect: the facts about files: ELF files, packages and symbol tables.
  */
 #include "cmd/inspect/inspect.h"
+#include "symtab/symtab.h"
 
 #define MAX_DECODED MIB(1024) /* of a compressed ELF file, which is decoded in memory */
 
@@ -65,6 +66,16 @@ static int inspect_compressed(const struct settings *s, struct source *src, stru
 	return r;
 }
 
+static bool is_table(struct source *src)
+{
+	struct err ignored = { 0 };
+	uint8_t head[8];
+	size_t n;
+
+	return source_read(src, 0, head, sizeof(head), SOURCE_RANDOM, &n, &ignored) == 0 &&
+	       symtab_is_table(bytes_of(head, n));
+}
+
 static int inspect_file(const struct settings *s, const char *path, struct json_writer *out, struct err *err)
 {
 	AUTO(source_closep) struct source *src = NULL;
@@ -77,7 +88,7 @@ static int inspect_file(const struct settings *s, const char *path, struct json_
 	json_open_object(out, NULL);
 	json_put_text(out, "path", path);
 	inspect_put_size(out, "size", src->size);
-	r = inspect_elf(s, src, out, err);
+	r = is_table(src) ? inspect_table(path, out, err) : inspect_elf(s, src, out, err);
 	if (r == ELF_NOT_ELF)
 		r = inspect_package(s, path, src, out, err);
 	if (r == PKG_NOT_A_PACKAGE)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Shared by the files of `lode inspect`. The facts about a file are written as one JSON object (elf.c,
- * package.c), which is printed as it is, or read again and printed for people (print.c).
+ * package.c, table.c), which is printed as it is, or read again and printed for people (print.c).
  *
  * split.c is lode split, which needs none of this.
  */
@@ -22,6 +22,9 @@ void inspect_elf_facts(struct json_writer *out, const struct elf_facts *f);
 /* Add the facts about the package @src, at @path. PKG_NOT_A_PACKAGE: nothing was added. */
 int inspect_package(const struct settings *s, const char *path, struct source *src, struct json_writer *out,
 		    struct err *err);
+
+/* Add the facts about the symbol table at @path. */
+int inspect_table(const char *path, struct json_writer *out, struct err *err);
 
 void inspect_put_build_id(struct json_writer *out, const char *key, const struct build_id *id);
 void inspect_put_text(struct json_writer *out, const char *key, struct str value); /* unless it is empty */

@@ -398,13 +398,9 @@ static void put_module_help(struct ask *a, const struct tables_module *m, struct
 
 static void ask_put_module(struct ask *a, size_t i, struct json_writer *w)
 {
-	static const struct {
-		uint32_t flag;
-		const char *name;
-	} flags[] = { { SYMTAB_HAS_DWARF, "dwarf" },         { SYMTAB_HAS_LINES, "lines" },
-		      { SYMTAB_HAS_SYMBOLS, "symbols" },     { SYMTAB_HAS_GO, "go" },
-		      { SYMTAB_ALT_MISSING, "alt-missing" }, { SYMTAB_SPLIT_MISSING, "split-missing" },
-		      { SYMTAB_RELOCATABLE, "relocatable" }, { SYMTAB_PARTIAL, "partial" } };
+	static const uint32_t flags[] = { SYMTAB_HAS_DWARF,   SYMTAB_HAS_LINES,   SYMTAB_HAS_SYMBOLS,
+					  SYMTAB_HAS_GO,      SYMTAB_ALT_MISSING, SYMTAB_SPLIT_MISSING,
+					  SYMTAB_RELOCATABLE, SYMTAB_PARTIAL };
 	char hex[BUILD_ID_HEX_SIZE];
 	struct tables_module m;
 
@@ -425,11 +421,13 @@ static void ask_put_module(struct ask *a, size_t i, struct json_writer *w)
 	if (m.info) {
 		json_open_array(w, "has");
 		for (size_t k = 0; k < ARRAY_SIZE(flags); k++)
-			if (m.info->flags & flags[k].flag)
-				json_put_text(w, NULL, flags[k].name);
+			if (m.info->flags & flags[k])
+				json_put_text(w, NULL, symtab_flag_name(flags[k]));
 		if (m.incomplete)
 			json_put_text(w, NULL, "incomplete");
 		json_close(w);
+		if (m.info->n_skipped)
+			json_put_uint(w, "skipped", m.info->n_skipped);
 		if (m.incomplete)
 			json_put_text(w, "why", INCOMPLETE_WHY);
 	}
