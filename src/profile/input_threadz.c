@@ -73,7 +73,7 @@ static uint32_t threadz_location(struct threadz_reader *r, uint64_t addr, struct
 	return profile_add_location(r->p, &l, &line, 1);
 }
 
-static int push_frame(struct threadz_reader *r, uint64_t addr, struct str name, struct err *err)
+static int push_thread_frame(struct threadz_reader *r, uint64_t addr, struct str name, struct err *err)
 {
 	if (r->stack.n == PROFILE_MAX_DEPTH)
 		return err_set(err, ERR_LIMIT, "the stack is deeper than %u", PROFILE_MAX_DEPTH);
@@ -97,7 +97,7 @@ static int read_stack_line(struct threadz_reader *r, struct str line, struct err
 		w.size -= named;
 		if (!str_starts(w, STR("0x")) || !words_hex(w, &addr))
 			continue; /* "PC:", "creator:" */
-		if (push_frame(r, addr, named ? str_trim(line) : STR(""), err) < 0)
+		if (push_thread_frame(r, addr, named ? str_trim(line) : STR(""), err) < 0)
 			return -1;
 		if (named)
 			break;
