@@ -29,6 +29,7 @@ static const struct class_shares {
 	[BUDGET_BODY] = { "body", 8, 40 },    [BUDGET_PROFILE] = { "profile", 8, 40 },
 	[BUDGET_QUERY] = { "query", 8, 50 },  [BUDGET_REPLY] = { "reply", 8, 30 },
 	[BUDGET_TABLE] = { "table", 15, 60 }, [BUDGET_FILE] = { "file", 3, 25 },
+	[BUDGET_SWEEP] = { "sweep", 0, 50 },
 };
 
 struct budget {
@@ -156,6 +157,11 @@ bool budget_try(struct budget *b, enum budget_class cls, uint64_t bytes)
 	b->classes[cls].n_refused += !granted;
 	pthread_mutex_unlock(&b->lock);
 	return granted;
+}
+
+uint64_t budget_most(const struct budget *b, enum budget_class cls)
+{
+	return b ? b->limits[cls].most : UINT64_MAX;
 }
 
 void budget_return(struct budget *b, enum budget_class cls, uint64_t bytes)

@@ -32,7 +32,8 @@ enum budget_class {
 	BUDGET_QUERY,   /* queries of profiles */
 	BUDGET_REPLY,   /* replies that wait for their clients */
 	BUDGET_TABLE,   /* symbol tables that are being built, and the sections that they are built of */
-	BUDGET_FILE,    /* parts of files that requests read: names of sources, sections */
+	BUDGET_FILE,    /* files that requests read in memory: names of sources */
+	BUDGET_SWEEP,   /* the second copy of the profiles' metadata, while a sweep makes it */
 	BUDGET_N_CLASSES
 };
 
@@ -50,6 +51,7 @@ uint64_t budget_usual(void);
 
 /* Grant @bytes now; false: refused, and counted. The caller gives them to budget_return() later. */
 bool budget_try(struct budget *b, enum budget_class cls, uint64_t bytes);
+uint64_t budget_most(const struct budget *b, enum budget_class cls); /* its maximum share */
 void budget_return(struct budget *b, enum budget_class cls, uint64_t bytes);
 /*
  * The error of a refusal. ERR_BUSY: the memory is used up now. ERR_LIMIT: @bytes are more than the class may ever

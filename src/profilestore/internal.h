@@ -417,6 +417,7 @@ struct profilestore {
 	uint32_t max_series;
 	uint32_t sender_share; /* per cent */
 	bool no_names;
+	struct budget *memory;
 	int64_t (*now_ms)(void), (*mono_ms)(void);
 	struct store_clock clock;
 	void (*notice)(void *arg, enum log_level level, const char *text);

@@ -69,6 +69,7 @@ static struct profilestore *profilestore_new(const struct profilestore_options *
 	damage_init(&s->damage);
 	s->sweep = sweep_new();
 	s->no_names = o->no_names;
+	s->memory = o->memory;
 	s->sender_share = o->sender_share ? MIN(o->sender_share, 100u) : SENDER_SHARE_USUAL;
 	pthread_mutex_init(&s->readers_lock, NULL);
 	pthread_mutex_init(&s->groom_lock, NULL);

@@ -33,6 +33,7 @@ struct profilestore_options {
 	uint64_t max_size;     /* bytes of profiles; the oldest are deleted first. 0: no limit */
 	uint32_t max_series;   /* 0: 100 000 */
 	uint32_t sender_share; /* per cent of both limits for one sender, once half is in use. 0: 25 */
+	struct budget *memory; /* borrowed: of the second copy that a sweep makes; NULL: no limit */
 	bool no_names;         /* addresses get no names here: none is counted as pending */
 	uint64_t max_metadata; /* bytes of memory for the metadata store; more is ERR_LIMIT. 0: 1 GiB */
 	/* Tells what happened to the data: profiles deleted, files set aside. NULL: nobody */

@@ -27,6 +27,8 @@
 #define MAX_ROUNDS  6u     /* of reading what has come in, before the rest is left to the writer's thread */
 /* New tables that are larger than this part of the old ones are given up: it was not worth it. */
 #define WORTH(size) ((size) / 20 * 17)
+/* So long a sweep waits for the memory of its new tables. A store that fills up is worse than a while above the budget. */
+#define WAIT_MS (10 * 60 * 1000)
 
 enum sweep_phase {
 	SWEEP_CLEAN, /* deleting rows of other generations: of the one before, or of a sweep that was cut short */
@@ -45,6 +47,8 @@ struct sweep {
 	enum sweep_phase phase;
 	bool asked;
 	struct meta *old, *new;
+	uint64_t granted;         /* of the memory budget */
+	int64_t wait_until_ms;    /* monotonic; 0: it did not have to wait */
 	struct segments segments; /* of the new tables */
 	uint64_t *live;           /* a bit for each stack: marked; in SWEEP_CATCH_UP and after it: copied */
 	uint32_t room;            /* stacks that there are bits for */
@@ -512,6 +516,8 @@ static void sweep_end(struct sweep *w)
 		meta_done(w->new);
 		free(w->new);
 	}
+	if (w->s)
+		budget_return(w->s->memory, BUDGET_SWEEP, w->granted);
 	buf_done(&w->segments.names);
 	free(w->live);
 	free(w->locations.v);
@@ -536,9 +542,32 @@ static int take_over(struct sweep *w, struct err *err)
 	return 0;
 }
 
+/*
+ * The memory of the new tables is granted before the first row is read, since a sweep that had to wait in the middle
+ * would hold what others wait for. More than the class may have is not waited for.
+ */
+static bool sweep_is_granted(struct profilestore *s, uint64_t *ret)
+{
+	struct sweep *w = s->sweep;
+	uint64_t need = MIN(WORTH(atomic_load(&s->meta->memory)), budget_most(s->memory, BUDGET_SWEEP));
+
+	*ret = need;
+	if (budget_try(s->memory, BUDGET_SWEEP, need))
+		return true;
+	*ret = 0;
+	if (!w->wait_until_ms)
+		w->wait_until_ms = s->mono_ms() + WAIT_MS;
+	return s->mono_ms() >= w->wait_until_ms;
+}
+
 static void sweep_begin(struct profilestore *s, struct sweep *w)
 {
-	*w = (struct sweep){ .s = s, .old = s->meta, .phase = SWEEP_MARK_PROFILES };
+	uint64_t granted;
+
+	if (sweep_is_granted(s, &granted))
+		*w = (struct sweep){
+			.s = s, .old = s->meta, .phase = SWEEP_MARK_PROFILES, .granted = granted
+		};
 }
 
 static int sweep_step(struct sweep *w, struct err *err)

@@ -91,6 +91,7 @@ struct resolver_index {
 	bool (*unfinished)(struct scan *s);
 	void (*progress)(struct scan *s, struct scan_progress *ret);
 	struct pool *helpers;
+	struct budget *memory;
 	const char **source_roots; /* owned, as each of them */
 	size_t n_source_roots;
 	bool source_any;

@@ -49,7 +49,7 @@ static int names_build(struct work *w, const struct elf_image *img, const struct
 /* Read with the supplementary file *@alt_id; sets its size to 0 when it was read. RESOLVE_WAIT and
  * RESOLVE_BUSY as resolve(). */
 static int names_build_with_alt(struct work *w, const struct elf_image *img, struct build_id *alt_id,
-				struct str place, struct dwarf_sources **ret)
+				struct str place, struct budget_hold *memory, struct dwarf_sources **ret)
 {
 	struct resolve_answer ans;
 	struct elf_image *alt = NULL;
@@ -65,14 +65,30 @@ static int names_build_with_alt(struct work *w, const struct elf_image *img, str
 		return names_build(w, img, NULL, place, ret);
 	}
 	r = elf_open(ans.source, &alt, &why);
-	if (r == 0)
+	if (r == 0) {
+		elf_hold_in(alt, memory, NULL);
 		alt_id->size = 0;
-	else
+	} else {
 		work_note(w, answer_place(w, &ans), "%s", r < 0 ? why.text : "is not an ELF file");
+	}
 	r = names_build(w, img, alt, place, ret);
 	elf_close(alt);
 	answer_drop(&ans);
 	return r;
+}
+
+/* Damaged parts are left out of the names, but those that memory was refused for must not be. */
+static int names_check_memory(struct work *w, const struct budget_hold *memory, struct str place,
+			      struct dwarf_sources **sources)
+{
+	struct err why = { 0 };
+
+	if (!atomic_load(&memory->n_busy) && !atomic_load(&memory->n_limit))
+		return 0;
+	dwarf_sources_free(TAKE(*sources));
+	(void)budget_refusal(memory->budget, memory->cls, atomic_load(&memory->n_limit) ? UINT64_MAX : 0,
+			     &why);
+	return work_failed(w, place, &why);
 }
 
 static int source_names_read(struct work *w, struct resolve_answer *ans, struct source_names **ret,
@@ -81,6 +97,7 @@ static int source_names_read(struct work *w, struct resolve_answer *ans, struct 
 	struct str place = answer_place(w, ans), alt_path;
 	struct dwarf_sources *sources = NULL;
 	struct build_id alt = { 0 };
+	struct budget_hold memory;
 	struct elf_image *img;
 	struct err why = { 0 };
 	int r = elf_open(ans->source, &img, &why);
@@ -91,14 +108,19 @@ static int source_names_read(struct work *w, struct resolve_answer *ans, struct 
 		work_note(w, place, "does not match the index: not an ELF file");
 		return NOT_THIS;
 	}
+	budget_hold_init(&memory, w->r->memory, BUDGET_FILE);
+	elf_hold_in(img, &memory, NULL);
 	r = candidate_check_image(w, &w->req->id, img, place);
 	if (r == 0) {
 		if (elf_alt_link(img, w->a, &alt_path, &alt, &why) != 0)
 			alt.size = 0;
-		r = alt.size ? names_build_with_alt(w, img, &alt, place, &sources)
+		r = alt.size ? names_build_with_alt(w, img, &alt, place, &memory, &sources)
 			     : names_build(w, img, NULL, place, &sources);
 	}
 	elf_close(img);
+	if (r == 0)
+		r = names_check_memory(w, &memory, place, &sources);
+	budget_hold_done(&memory);
 	if (r)
 		return r;
 	*ret = NEW(struct source_names);

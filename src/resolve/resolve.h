@@ -174,6 +174,7 @@ struct resolve_index_options {
 	struct pool *helpers;      /* borrowed: decodes large members ahead of the reader; NULL: none */
 	size_t map_cache_size;     /* bytes of decoded package maps in the cache; 0: 64 MiB */
 	size_t span_cache_size;    /* bytes of decoded spans and parked decoders in the cache; 0: 256 MiB */
+	struct budget *memory;     /* borrowed: of which names of sources are read; NULL: no limit */
 	size_t sources_cache_size; /* bytes of source name sets of debug files in the cache; 0: 64 MiB */
 	/* Folders: plain source files are served from these, symbolic links resolved; copied. */
 	const char *const *source_roots;

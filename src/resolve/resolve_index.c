@@ -209,6 +209,7 @@ int resolve_index_open(const struct resolve_index_options *opts, struct resolver
 	pthread_mutex_init(&r->facts.lock, NULL);
 	r->excludes = scan_excludes;
 	r->helpers = opts->helpers;
+	r->memory = opts->memory;
 	r->source_any = opts->source_any;
 	r->source_roots = NEW_N(const char *, opts->n_source_roots);
 	r->n_source_roots = opts->n_source_roots;

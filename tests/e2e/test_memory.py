@@ -87,6 +87,29 @@ def test_sections_that_inflate_to_gigabytes(serve, tmp_path):
     healthy(s)
 
 
+@pytest.mark.slow
+def test_names_of_sources_in_sections_that_inflate(serve, tmp_path):
+    """Of 64 MiB 25 per cent are for files that requests read: 100 MiB of strings do not fit."""
+    pool, source, strings = tmp_path / "pool", tmp_path / "pool/a.c", {}
+    pool.mkdir()
+    source.write_text("int main(void) { return 0; }\n")
+    subprocess.run(["gcc", "-g", "-gz=none", "-Wl,--build-id", "-o", tmp_path / "a", source], check=True)
+    for name in (".debug_str", ".debug_line_str"):
+        strings[name] = tmp_path / name[1:]
+        subprocess.run(["objcopy", f"--dump-section={name}={strings[name]}", tmp_path / "a", "/dev/null"], check=True)
+        with open(strings[name], "ab") as f:
+            f.write(bytes(100 << 20))
+    subprocess.run(["objcopy", *(f"--update-section={n}={p}" for n, p in strings.items()), tmp_path / "a", tmp_path / "b"], check=True)
+    subprocess.run(["objcopy", "--compress-debug-sections=zlib", tmp_path / "b", pool / "b"], check=True)
+    path = f"/buildid/{build_id_of(pool / 'b')}/source{source}"
+    s = serve([pool], args=["--memory", "64M"]).scanned()
+    before = peak_mib(s)
+    r = s.get(path, timeout=60)
+    assert r.status == 503 and peak_mib(s) - before < 64
+    assert s.metric('lode_memory_bytes{class="file"}') == 0
+    healthy(s)
+
+
 # ---- replies ----
 
 ADDRS = 200000

@@ -316,6 +316,7 @@ static int open_profiles(struct service *v, const struct settings *s, const char
 						   .max_size = o->max_size,
 						   .sender_share = o->sender_share,
 						   .no_names = !o->symbolize_ms,
+						   .memory = v->memory,
 						   .notice = on_profile_notice };
 
 	/* A passive service only reads: the folder belongs to another process. */
@@ -475,7 +476,7 @@ static int service_start(struct service *v, struct settings *s, const struct ser
 
 	resolve.source_roots = source_roots(s, &resolve.n_source_roots);
 	files_init(&files, s, places);
-	v->memory = budget_new(o->memory);
+	resolve.memory = v->memory = budget_new(o->memory);
 	v->room = room_new(o->min_free);
 	upstream_servers(s, &v->upstreams, &v->upstreams_default);
 	if (start_scan(v, s, &files, err) < 0)

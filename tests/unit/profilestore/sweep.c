@@ -285,6 +285,44 @@ static void what_is_not_needed_goes(void **state)
 	stored_done(&m.t);
 }
 
+static void a_sweep_waits_for_memory(void **state)
+{
+	struct model m = { .random = 3, .next_ms = NOW_MS - 30 * HOUR };
+	struct budget *b = budget_new_undivided(MIB(64));
+	struct budget_stats stats;
+
+	m.t.o.memory = b;
+	stored_open(&m.t);
+	for (int i = 0; i < 10; i++)
+		model_add(&m);
+	stored_groom(&m.t);
+	model_delete(&m, NOW_MS - 12 * HOUR);
+	assert_true(budget_try(b, BUDGET_TABLE, MIB(64)));
+	sweep_ask(m.t.s->sweep);
+	stored_groom(&m.t);
+	assert_int_equal(m.t.s->n_sweeps, 0);
+	assert_true(sweep_runs(m.t.s->sweep));
+	budget_return(b, BUDGET_TABLE, MIB(64));
+	stored_groom(&m.t);
+	assert_int_equal(m.t.s->n_sweeps, 1);
+	budget_stats(b, &stats);
+	assert_int_equal(stats.classes[BUDGET_SWEEP].used, 0);
+	assert_true(stats.classes[BUDGET_SWEEP].peak > 0);
+	/* It does not wait for ever. */
+	assert_true(budget_try(b, BUDGET_TABLE, MIB(64)));
+	sweep_ask(m.t.s->sweep);
+	stored_groom(&m.t);
+	assert_int_equal(m.t.s->n_sweeps, 1);
+	stored_now_ms += 11 * MINUTE;
+	stored_groom(&m.t);
+	assert_int_equal(m.t.s->n_sweeps, 2);
+	budget_return(b, BUDGET_TABLE, MIB(64));
+	stored_now_ms = NOW_MS;
+	free(m.v);
+	stored_done(&m.t);
+	budget_free(b);
+}
+
 /* ---- queries meanwhile ---- */
 
 struct asker {
@@ -362,6 +400,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(sums_stay_right),
 		cmocka_unit_test(what_is_not_needed_goes),
+		cmocka_unit_test(a_sweep_waits_for_memory),
 		cmocka_unit_test(queries_go_on),
 	};
 
