@@ -7,6 +7,8 @@
 #include <limits.h>
 #include <string.h>
 
+#define VALUE_SIZE 48u /* of a value, in the library's tree */
+
 /*
  * Copy @body, with quotes around numbers that may be beyond 64-bit signed integers and doubles. jansson would refuse the
  * whole text for one of them; an address of a kernel is one.
@@ -43,6 +45,15 @@ static json_t *load_quoted(struct bytes body, json_error_t *ret_why)
 
 	quote_long_numbers(body, &quoted);
 	return json_loadb((const char *)quoted.p, quoted.size, JSON_REJECT_DUPLICATES, ret_why);
+}
+
+uint64_t json_tree_size(struct bytes body)
+{
+	uint64_t n = 1;
+
+	for (size_t i = 0; i < body.size; i++)
+		n += body.p[i] == ',' || body.p[i] == '[' || body.p[i] == '{';
+	return body.size + n * VALUE_SIZE;
 }
 
 json_t *json_load_any(struct bytes body, struct err *err)

@@ -247,6 +247,25 @@ def test_a_profile_of_many_tiny_strings(serve, tmp_path):
 
 
 @pytest.mark.slow
+def test_a_list_of_wanted_objects_takes_no_more_than_its_share(serve, tmp_path):
+    """Its tree takes many times its size: that of 7 MB does not fit into 40 per cent of 64 MiB."""
+    s = serve([tmp_path], args=["--memory", "64M"]).scanned()
+
+    def want(n):
+        one = {"build_id": "ab" * 20, "kind": "debuginfo", "sha256": "cd" * 32, "size": 1}
+        c = http.client.HTTPConnection("localhost", s.port, timeout=60)
+        c.request("POST", "/push/want", json.dumps({"objects": [one] * n}))
+        r = c.getresponse()
+        return r.status, r.read()
+
+    status, text = want(48000)
+    assert status in (413, 503) and b"--memory" in text
+    assert want(100)[0] in (200, 400)
+    assert s.metric('lode_memory_bytes{class="body"}') == 0
+    healthy(s)
+
+
+@pytest.mark.slow
 def test_bodies_that_use_up_the_memory_for_bodies(serve, tmp_path):
     """Of 64 MiB 40 per cent are for bodies: two of 12 MiB that do not end are, a third one is not."""
     s = serve([tmp_path], args=["--memory", "64M"]).scanned()

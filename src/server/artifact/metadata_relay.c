@@ -8,6 +8,7 @@
 #include <jansson.h>
 #include <stdlib.h>
 #include "server/artifact/metadata.h"
+#include "server/json.h"
 
 #define MAX_ANSWER MIB(32)
 #define CONNECT_MS 1500
@@ -48,22 +49,9 @@ static bool relay_add_result(struct metadata *m, const json_t *theirs, size_t ma
 	return metadata_out_granted(m);
 }
 
-/* Of a value, in the library's tree. */
-#define VALUE_SIZE 48u
-
-/* The memory that the library may need for the tree of an answer. */
-static uint64_t relay_tree_size(struct bytes b)
-{
-	uint64_t n = 1;
-
-	for (size_t i = 0; i < b.size; i++)
-		n += b.p[i] == ',' || b.p[i] == '[' || b.p[i] == '{';
-	return b.size + n * VALUE_SIZE;
-}
-
 static void relay_add_answer(struct metadata_relay *r, const struct relay_part *part)
 {
-	uint64_t tree_size = relay_tree_size(buf_bytes(&part->body));
+	uint64_t tree_size = json_tree_size(buf_bytes(&part->body));
 	bool granted = part->ok && budget_hold_add(&r->m->memory, tree_size, NULL) == 0, complete;
 	json_t *all = granted ? json_loadb((const char *)part->body.p, part->body.size, 0, NULL) : NULL;
 	const json_t *theirs = json_object_get(all, "results"), *value;

@@ -217,13 +217,21 @@ static void entries_answer(struct want_reply *w)
 	arena_done(&w->arena);
 }
 
+#define TREE_FACTOR 2u /* its values are objects with their keys */
+
 static enum http_next want_run(struct request *req)
 {
 	struct want_reply w = { .req = req, .owner = push_owner_name(req), .is_admin = push_is_admin(req) };
+	struct budget_hold memory;
 	struct err err = { 0 };
+	int r;
 
-	/* The body is parsed once, before the disk is read: its tree takes many times its size. */
-	if (want_parse(buf_bytes(&req->body), entry_collect, &w, &err) == 0) {
+	/* The body is parsed once, before the disk is read: its tree takes many times its size. Entries take less. */
+	budget_hold_init(&memory, req->s->opts.memory, BUDGET_BODY);
+	r = budget_hold_add(&memory, TREE_FACTOR * json_tree_size(buf_bytes(&req->body)), &err);
+	if (r < 0) {
+		push_reply(req, err.kind == ERR_LIMIT ? 413 : 503, NULL, err.text);
+	} else if (want_parse(buf_bytes(&req->body), entry_collect, &w, &err) == 0) {
 		entries_settle(&w);
 		entries_answer(&w);
 		request_reply_body(req, 200, &w.out, "application/json", true);
@@ -234,6 +242,7 @@ static enum http_next want_run(struct request *req)
 		push_reply(req, err.kind == ERR_LIMIT ? 413 : 400, NULL, text);
 	}
 	free(w.entries);
+	budget_hold_done(&memory);
 	return HTTP_REPLY;
 }
 

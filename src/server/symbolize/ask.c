@@ -169,16 +169,9 @@ void ask_put_path(const struct symtab_frame *f, struct json_writer *w)
 
 /* ---- reading ---- */
 
-/* Of a value, in the library's tree. */
-#define VALUE_SIZE 48u
-
 json_t *ask_load_json(struct ask *a, struct err *err)
 {
-	uint64_t n = 1;
-
-	for (size_t i = 0; i < a->body.size; i++)
-		n += a->body.p[i] == ',' || a->body.p[i] == '[' || a->body.p[i] == '{';
-	a->tree_size = a->body.size + n * VALUE_SIZE;
+	a->tree_size = json_tree_size(a->body);
 	if (budget_hold_add(&a->hold, a->tree_size, err) < 0) {
 		a->tree_size = 0;
 		return NULL;
