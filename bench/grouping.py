@@ -2,14 +2,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """A flame graph grouped by a label, beside the same without the label: CPU and memory of the server.
 
-    bench/grouping.py [--sets 10000] [--samples 100] [--stacks 20000] [--values 10] [--keep FOLDER] [--lode FILE]
+    bench/grouping.py [--sets 10000] [--samples 100] [--stacks 20000] [--values 10] [--runs 5] [--keep FOLDER] [--lode FILE]
 
 Each of --sets label sets has one profile of --samples samples, drawn from --stacks stacks of one service. The label `group` has --values values, the label
 `instance` one for each profile. Memory is the peak of one query above the resident memory before it. --keep: make the data there once, and use it again.
 """
 
 import argparse
-import json
+import http.client
 import pathlib
 import random
 import re
@@ -39,7 +39,6 @@ def service(n):
 
 
 def send(port, stacks, sets, a):
-    import http.client
     c = http.client.HTTPConnection("127.0.0.1", port, timeout=120)
     for i in sets:
         r = random.Random(i)
@@ -97,7 +96,7 @@ def main():
                 say(f"sending {a.sets} profiles")
                 fill(s, a)
                 (state / "made").touch()
-            ask = "/api/flamegraph?from=0&query=" + urllib.parse.quote(a.query if hasattr(a, "query") else TYPE)
+            ask = "/api/flamegraph?from=0&query=" + urllib.parse.quote(TYPE)
             t, plain = Table(), None
             for what, more in ("no label", ""), (f"{a.values} values", "&label=group"), (f"{a.sets} values", "&label=instance"):
                 runs = [query(s, ask + more) for _ in range(a.runs)]

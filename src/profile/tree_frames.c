@@ -136,7 +136,7 @@ static uint32_t binary_frame(struct profile_tree *t, struct tree_frames *frames,
 	return profile_add_function(t->p, &f);
 }
 
-static bool push_frame(struct profile_tree *t, struct tree_frames *f, uint32_t frame, bool inlined)
+static bool tree_push_frame(struct profile_tree *t, struct tree_frames *f, uint32_t frame, bool inlined)
 {
 	if (!profile_room(t->p, &f->list, 1))
 		return false;
@@ -147,12 +147,12 @@ static bool push_frame(struct profile_tree *t, struct tree_frames *f, uint32_t f
 static bool location_frames(struct profile_tree *t, struct tree_frames *f, const struct profile_location *l)
 {
 	if (t->view.by == PROFILE_BY_BINARY)
-		return push_frame(t, f, binary_frame(t, f, l), false);
+		return tree_push_frame(t, f, binary_frame(t, f, l), false);
 	if (!l->n_lines || t->view.by == PROFILE_BY_ADDRESS)
-		return push_frame(t, f, address_frame(t, f, l), false);
+		return tree_push_frame(t, f, address_frame(t, f, l), false);
 	for (uint32_t i = l->n_lines; i-- > 0;) {
-		if (!push_frame(t, f, line_frame(t, f, l, &f->p->lines.p[l->first_line + i]),
-				i + 1 < l->n_lines))
+		if (!tree_push_frame(t, f, line_frame(t, f, l, &f->p->lines.p[l->first_line + i]),
+				     i + 1 < l->n_lines))
 			return false;
 		if (t->view.no_inlines)
 			break;

@@ -427,7 +427,7 @@ static int count_node(struct grouping *g, uint32_t group, uint32_t node)
 	return 0;
 }
 
-static bool node_add(struct grouping *g, struct profile_stack s, uint8_t outlined)
+static bool grouped_node_add(struct grouping *g, struct profile_stack s, uint8_t outlined)
 {
 	struct profile *p = g->t->p;
 
@@ -441,7 +441,7 @@ static bool node_add(struct grouping *g, struct profile_stack s, uint8_t outline
 static bool copy_node(struct grouping *g, uint32_t node, struct profile_stack s, uint8_t outlined)
 {
 	g->number[node] = g->nodes.n;
-	if (!node_add(g, s, outlined))
+	if (!grouped_node_add(g, s, outlined))
 		return false;
 	for (unsigned c = 0; c < PROFILE_COLUMNS; c++)
 		if (g->self[c]) {
@@ -481,7 +481,7 @@ static uint64_t root_size(const struct grouping *g)
 /* The root is a node without a group. */
 static int make_root(struct grouping *g, struct err *err)
 {
-	if (!node_add(g, (struct profile_stack){ 0 }, 0))
+	if (!grouped_node_add(g, (struct profile_stack){ 0 }, 0))
 		return profile_err_memory(g->t->p, err);
 	for (unsigned c = 0; c < PROFILE_COLUMNS; c++)
 		if (g->self[c]) {
