@@ -503,6 +503,11 @@ const struct head *attempt_head(const struct attempt *a)
 	return xfer_head(a->xfer);
 }
 
+bool attempt_lost(const struct attempt *a)
+{
+	return a->lost;
+}
+
 bool attempt_differs(const struct attempt *a)
 {
 	return a->differs;

@@ -497,15 +497,21 @@ static bool attempts_turn(struct net_fetch *f, int64_t now_ms, int64_t *next_ms)
 	return false;
 }
 
+/*
+ * An attempt that lost is paused, and gets no more bytes. If the winner has failed or stalled in the same turn, its
+ * server is asked once more, for the rest.
+ */
 static void drop_losers(struct net_fetch *f, int64_t now_ms)
 {
 	int64_t never = INT64_MAX;
+	bool all = f->winner && !winner_stalled(f, now_ms, &never);
 
-	if (!f->winner || winner_stalled(f, now_ms, &never))
-		return;
-	for (size_t i = 0; i < f->n_candidates; i++)
-		if (f->candidates[i].attempt && f->candidates[i].attempt != f->winner)
+	for (size_t i = 0; i < f->n_candidates; i++) {
+		struct attempt *a = f->candidates[i].attempt;
+
+		if (a && a != f->winner && (all || attempt_lost(a)))
 			drop_loser(f, &f->candidates[i], now_ms);
+	}
 }
 
 bool fetch_turn(struct net_fetch *f, int64_t now_ms, int64_t *next_ms)

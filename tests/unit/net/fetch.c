@@ -8,6 +8,7 @@
 
 #include <errno.h>
 #include <sys/stat.h>
+#include <unistd.h>
 #include <zlib.h>
 
 #define LONG_MS 60000
@@ -161,6 +162,30 @@ static void a_winner_that_stalls_is_replaced_and_goes_on_by_range(void **state)
 	sink_assert_got(&s);
 	assert_non_null(strstr(fault_http_head(p.b, 0), "Range: bytes="));
 	assert_non_null(strstr(sink_said(&s, p.urls[0]), "stalled"));
+	assert_string_equal(sink_said(&s, p.urls[1]), "used");
+	pair_done(&p, &s);
+}
+
+/* Both replies are in the sockets when the loop looks again: the second loses, and the first breaks off. */
+static void a_loser_goes_on_when_the_winner_fails_in_the_same_turn(void **state)
+{
+	const struct net_patience patience = {
+		.hedge_ms = 1, .stall_ms = LONG_MS, .silent_ms = LONG_MS, .retries = UINT_MAX
+	};
+	struct fault_rule bad = good(), next = good();
+	struct pair p;
+	struct sink s = { .no_again = true };
+
+	bad.fault = FAULT_CUT;
+	bad.at = 100;
+	bad.delay_ms = next.delay_ms = 20;
+	p = pair_of(bad, next);
+	sink_start(p.n, &s, &patience, p.urls, 2);
+	while (!fault_http_requests(p.a, NULL) || !fault_http_requests(p.b, NULL))
+		net_run(p.n, 1);
+	usleep(150000);
+	sink_wait(p.n, &s);
+	sink_assert_got(&s);
 	assert_string_equal(sink_said(&s, p.urls[1]), "used");
 	pair_done(&p, &s);
 }
@@ -763,6 +788,7 @@ int main(void)
 		cmocka_unit_test(the_next_is_started_beside_one_that_does_not_answer),
 		cmocka_unit_test(a_winner_that_breaks_off_is_replaced_at_any_byte),
 		cmocka_unit_test(a_winner_that_stalls_is_replaced_and_goes_on_by_range),
+		cmocka_unit_test(a_loser_goes_on_when_the_winner_fails_in_the_same_turn),
 		cmocka_unit_test(a_lone_server_that_breaks_off_is_asked_to_go_on),
 		cmocka_unit_test(another_file_of_the_same_build_id_is_not_mixed_in),
 		cmocka_unit_test(a_file_that_fails_verify_is_fetched_from_another_server),
