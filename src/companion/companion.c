@@ -14,7 +14,7 @@ int companion_open_elf(struct source *src, struct elf_image **ret, struct err *e
 	int r = elf_open(src, &img, err);
 
 	if (r > 0)
-		(void)err_set(err, ERR_INVALID, "is not an ELF file");
+		return elf_foreign_source_err(src, err);
 	if (r)
 		return r;
 	if (img->sections_err.kind) {

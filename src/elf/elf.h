@@ -80,6 +80,14 @@ int elf_open(struct source *src, struct elf_image **ret, struct err *err);
 void elf_close(struct elf_image *img); /* takes NULL; @src stays the caller's */
 void elf_closep(struct elf_image **img);
 
+/*
+ * What a file is that is not ELF, by its first bytes (1 KiB is enough), and what one who gave it can do instead.
+ * *ret_name is NULL if it is of no known kind. The others set ERR_INVALID with both.
+ */
+void elf_foreign_name(struct bytes head, const char **ret_name, const char **ret_help);
+int elf_foreign_err(struct bytes head, struct err *err);
+int elf_foreign_source_err(struct source *src, struct err *err);
+
 /* The first section of that name; NULL: none. */
 const struct elf_section *elf_section_find(const struct elf_image *img, const char *name);
 

@@ -31,13 +31,6 @@ void lookup_file_done(struct lookup_file *f)
 	*f = (struct lookup_file){ 0 };
 }
 
-static int open_source(const char *path, struct source **ret, struct err *err)
-{
-	int r = source_open_file(path, ret, err);
-
-	return r == FILE_MISSING ? err_set(err, ERR_IO, "there is no such file") : r;
-}
-
 /* ERR_INVALID: not an ELF file, or without a sound section table. */
 static int open_elf(struct source *src, struct elf_image **ret, struct err *err)
 {
@@ -108,7 +101,7 @@ static int open_named_alt(struct lookup_file *f, const char *path, struct err *e
 {
 	struct source *src;
 
-	if (open_source(path, &src, err) < 0)
+	if (lookup_open_source(path, &src, err) < 0)
 		return err_in(err, "%s", path);
 	if (open_elf(src, &f->alt, err) == 0)
 		return 0;
@@ -139,7 +132,7 @@ static int find_companions(struct lookup_file *f, const struct lookup_options *o
 
 static int open_program(struct lookup_file *f, const char *path, struct err *err)
 {
-	if (!f->src && open_source(path, &f->src, err) < 0)
+	if (!f->src && lookup_open_source(path, &f->src, err) < 0)
 		return -1;
 	if (open_elf(f->src, &f->img, err) < 0)
 		return -1;
@@ -277,7 +270,7 @@ int lookup_open(struct lookup_file *f, const struct lookup_options *o, const cha
 	uint8_t magic[8];
 	size_t got;
 
-	if (open_source(path, &f->src, err) < 0 ||
+	if (lookup_open_source(path, &f->src, err) < 0 ||
 	    source_read(f->src, 0, magic, sizeof(magic), SOURCE_RANDOM, &got, err) < 0)
 		return -1;
 	return symtab_is_table(bytes_of(magic, got)) ? open_table(f, o, path, err)

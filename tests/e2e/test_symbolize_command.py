@@ -112,6 +112,26 @@ def test_addresses_of_a_process(run, tmp_path):
     assert "no process" in run("--pid", "999999999", "0x1", status=1)
 
 
+def test_members_of_archives_and_files_that_are_not_elf(run, tmp_path):
+    import zipfile
+    (tmp_path / "m.c").write_text("int sq(int x) { return x * x; }\n")
+    subprocess.run("gcc -g -c m.c -o m.o && ar rcs libm.a m.o && gcc -g -shared -fPIC m.c -o m.so", shell=True, cwd=tmp_path, check=True)
+    with zipfile.ZipFile(tmp_path / "m.apk", "w") as z:
+        z.write(tmp_path / "m.so", "lib/x/m.so", zipfile.ZIP_DEFLATED)
+        z.write(tmp_path / "m.so", "stored.so", zipfile.ZIP_STORED)
+        z.writestr("bomb", bytes(150 << 20), zipfile.ZIP_DEFLATED)
+        z.writestr("text", "hello")
+    addr = "0x" + subprocess.run(["nm", tmp_path / "m.so"], capture_output=True, text=True).stdout.split(" T sq")[0].split()[-1]
+    assert "sq  " in run("-e", f"{tmp_path}/libm.a:m.o", "0x2")
+    assert "sq  " in run("-e", f"{tmp_path}/m.apk!lib/x/m.so", addr)
+    assert "sq  " in run("-e", f"{tmp_path}/m.apk:stored.so", addr)
+    assert "no member" in run("-e", f"{tmp_path}/m.apk!none", addr, status=1)
+    assert "bytes allowed" in run("-e", f"{tmp_path}/m.apk!bomb", addr, status=1)
+    assert "a text file" in run("-e", f"{tmp_path}/m.apk!text", addr, status=1)
+    assert "ARCHIVE:MEMBER" in run("-e", f"{tmp_path}/libm.a", addr, status=1)
+    assert "no such file" in run("-e", f"{tmp_path}/none:m.o", addr, status=1)
+
+
 def test_the_vdso_and_code_that_a_process_made(run, tmp_path):
     p = subprocess.Popen(["sleep", "60"])
     made = pathlib.Path(f"/tmp/perf-{p.pid}.map")

@@ -82,7 +82,7 @@ static int file_build_id(const char *path, struct build_id *ret, struct err *err
 	if (r == 0)
 		r = elf_open(src, &img, err);
 	if (r == ELF_NOT_ELF)
-		return err_set(err, ERR_INVALID, "%s: not an ELF file", path);
+		return elf_foreign_source_err(src, err) < 0 ? err_in(err, "%s", path) : -1;
 	if (r == 0)
 		r = elf_build_id(img, ret, err);
 	if (r == ELF_NO_BUILD_ID)

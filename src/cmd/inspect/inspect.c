@@ -94,7 +94,7 @@ static int inspect_file(const struct settings *s, const char *path, struct json_
 	if (r == PKG_NOT_A_PACKAGE)
 		r = inspect_compressed(s, src, out, err);
 	if (r == ELF_NOT_ELF)
-		return err_set(err, ERR_INVALID, "neither an ELF file nor a package");
+		return elf_foreign_source_err(src, err);
 	if (r == 0)
 		json_close(out);
 	return r;

@@ -61,7 +61,7 @@ static int not_elf_error(struct source *src, struct err *err)
 	if (codec_detect_at(src, 0, SOURCE_RANDOM, &codec, err) < 0)
 		return -1;
 	if (codec == CODEC_NONE)
-		return err_set(err, ERR_INVALID, "not an ELF file");
+		return elf_foreign_source_err(src, err);
 	return err_set(
 		err, ERR_INVALID,
 		"compressed as a whole (%s); decompress it first, and compress the stripped file again",

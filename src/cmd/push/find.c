@@ -164,7 +164,7 @@ static int add_elf_file(struct push *p, int fd, const struct stat *st, const cha
 	if (r < 0)
 		return -1;
 	if (r) {
-		(void)err_set(err, ERR_INVALID, "not an ELF file");
+		(void)!elf_foreign_source_err(src, err);
 		return FILE_SKIPPED;
 	}
 	if (!facts.build_id.size && push_is_split(src)) {

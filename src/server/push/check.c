@@ -22,10 +22,12 @@ static int check_elf(const struct push_request *pr, struct source *src, enum sto
 	if (r < 0)
 		return err_in(err, "a damaged ELF file");
 	if (r)
-		return err_set(err, ERR_INVALID, "not an ELF file");
+		return elf_foreign_source_err(src, err);
 	if (!facts.build_id.size)
 		return err_set(err, ERR_INVALID,
-			       "an ELF file without a build ID: link it with --build-id, then push it");
+			       "an ELF file without a GNU build ID: link it with --build-id (Go: "
+			       "-ldflags=-B=gobuildid), "
+			       "then push it");
 	if (!build_id_eq(&facts.build_id, &pr->key.id))
 		return err_set(err, ERR_INVALID, "its build ID is %s, not %s: push it under its own build ID",
 			       build_id_hex(&facts.build_id, got), build_id_hex(&pr->key.id, want));
@@ -96,6 +98,6 @@ int push_check_head(const struct push_request *pr, struct bytes head, struct err
 		return 0;
 	}
 	if (head.size < 4 || memcmp(head.p, "\177ELF", 4) != 0)
-		return err_set(err, ERR_INVALID, "not an ELF file");
+		return elf_foreign_err(head, err);
 	return 0;
 }

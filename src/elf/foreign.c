@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Names of files that are not ELF, by their first bytes, with the remedy for one who gave such a file. One table for
+ * all entrances.
+ */
+#include "elf/elf.h"
+
+#include <ctype.h>
+
+#define HEAD_SIZE KIB(1)
+#define TEXT_SIZE 64u /* of a file without a magic; printable bytes so far make it a text */
+
+static const char windows[] = "lode reads ELF files only; for Windows use its own symbol tools";
+static const char apple[] = "lode reads ELF files only; for Apple's systems use atos or llvm-symbolizer";
+static const char unpack[] = "decompress it first";
+static const char package[] = "put it into a scanned folder, or unpack it and name a file of it";
+static const char member[] = "name a member of it: ARCHIVE:MEMBER, or ARCHIVE!MEMBER";
+
+static const struct foreign {
+	const char *magic;
+	uint8_t size;
+	const char *name, *help;
+} kinds[] = {
+	{ "Microsoft C/C++ MSF 7.00", 24, "debug information of Windows (PDB)", windows },
+	{ "Microsoft C/C++ program database 2.00", 37, "debug information of Windows (PDB)", windows },
+	{ "BSJB", 4, "debug information of .NET (Portable PDB)",
+	  "lode reads ELF files only; name the native library itself" },
+	{ "\xfe\xed\xfa\xce", 4, "program or library of Apple's systems (Mach-O)", apple },
+	{ "\xfe\xed\xfa\xcf", 4, "program or library of Apple's systems (Mach-O)", apple },
+	{ "\xce\xfa\xed\xfe", 4, "program or library of Apple's systems (Mach-O)", apple },
+	{ "\xcf\xfa\xed\xfe", 4, "program or library of Apple's systems (Mach-O)", apple },
+	{ "\xca\xfe\xba\xbf", 4, "program of Apple's systems for several processors (fat Mach-O)", apple },
+	{ "MODULE ", 7, "Breakpad symbol file", "name the ELF file that it was made from" },
+	{ "MDMP", 4, "minidump of a crash", "name the modules of the process, which are ELF files" },
+	{ "PMDM", 4, "minidump of a crash", "name the modules of the process, which are ELF files" },
+	{ "\0asm", 4, "WebAssembly module", "lode reads ELF files only; use llvm-symbolizer" },
+	{ "BC\xc0\xde", 4, "LLVM bitcode file", "compile it to an object file" },
+	{ "\xde\xc0\x17\x0b", 4, "LLVM bitcode file", "compile it to an object file" },
+	{ "!<arch>\ndebian-binary", 21, "Debian package", package },
+	{ "\xed\xab\xee\xdb", 4, "rpm package", package },
+	{ "!<arch>\n", 8, "archive of object files (ar)", member },
+	{ "!<thin>\n", 8, "thin archive, which has only names of object files",
+	  "name one of its object files" },
+	{ "PK\3\4", 4, "zip archive (APK, JAR)", member },
+	{ "PK\5\6", 4, "zip archive (APK, JAR)", member },
+	{ "\x1f\x8b", 2, "gzip-compressed file", unpack },
+	{ "\xfd"
+	  "7zXZ\0",
+	  6, "xz-compressed file", unpack },
+	{ "\x28\xb5\x2f\xfd", 4, "zstd-compressed file", unpack },
+	{ "BZh", 3, "bzip2-compressed file", unpack },
+	{ "\x04\x22\x4d\x18", 4, "lz4-compressed file", unpack },
+	{ "7z\xbc\xaf\x27\x1c", 6, "7z archive", package },
+	{ "070701", 6, "cpio archive", package },
+	{ "070702", 6, "cpio archive", package },
+	{ "LODE\x01SYM", 8, "symbol table of lode", "name it in lode symbolize -e" },
+	{ "SQLite format 3", 15, "SQLite database", "name the ELF file" },
+	{ "GSYM", 4, "GSYM symbol file", "name the ELF file that it was made from" },
+	{ "MYSG", 4, "GSYM symbol file", "name the ELF file that it was made from" },
+	{ "PERFILE2", 8, "recording of perf", "lode profile reads it after perf script" },
+	{ "#!", 2, "script", "name the program that runs it" },
+	{ "/* GNU ld script", 16, "linker script", "name the library that it refers to" },
+	{ "%PDF", 4, "PDF document", "name an ELF file" },
+	{ "\x89PNG", 4, "PNG image", "name an ELF file" },
+};
+
+static uint32_t head_u32(struct bytes head, size_t off, bool big)
+{
+	struct cursor c = cursor_at(head, big, 0);
+
+	cursor_seek(&c, off);
+	return cursor_u32(&c);
+}
+
+/* Formats whose first bytes alone decide too little. */
+static bool foreign_by_shape(struct bytes head, const char **ret_name, const char **ret_help)
+{
+	/* Java's classes share the magic: theirs is followed by a version, of at least 45. */
+	if (head.size >= 8 && head_u32(head, 0, true) == 0xcafebabe) {
+		bool fat = head_u32(head, 4, true) < 45;
+
+		*ret_name = fat ? "program of Apple's systems for several processors (fat Mach-O)"
+				: "Java class";
+		*ret_help = fat ? apple : "name the native library itself";
+		return true;
+	}
+	if (head.size >= 2 && memcmp(head.p, "MZ", 2) == 0) {
+		size_t pe = head.size >= 64 ? head_u32(head, 60, false) : SIZE_MAX;
+
+		*ret_name = pe < head.size - 4 && memcmp(head.p + pe, "PE\0\0", 4) == 0
+				    ? "program or library of Windows (PE)"
+				    : "program of DOS or Windows";
+		*ret_help = windows;
+		return true;
+	}
+	if (head.size >= 262 && memcmp(head.p + 257, "ustar", 5) == 0) {
+		*ret_name = "tar archive";
+		*ret_help = package;
+		return true;
+	}
+	return false;
+}
+
+static bool is_text(struct bytes head)
+{
+	size_t n = MIN(head.size, (size_t)TEXT_SIZE);
+
+	for (size_t i = 0; i < n; i++)
+		if (head.p[i] < 0x20 && !isspace(head.p[i]))
+			return false;
+	return n > 0;
+}
+
+/* Whether the text starts with the tag, in any case, as pages of HTML do. */
+static bool is_page(struct bytes head)
+{
+	static const char *const tags[] = { "<!doctype html", "<html", "<?xml" };
+	size_t i = 0;
+
+	while (i < head.size && isspace(head.p[i]))
+		i++;
+	for (size_t k = 0; k < ARRAY_SIZE(tags); k++)
+		if (head.size - i >= strlen(tags[k]) &&
+		    strncasecmp((const char *)head.p + i, tags[k], strlen(tags[k])) == 0)
+			return true;
+	return false;
+}
+
+void elf_foreign_name(struct bytes head, const char **ret_name, const char **ret_help)
+{
+	*ret_help = "name an ELF file: a program, a library, an object file or a debug file";
+	if (!head.size) {
+		*ret_name = "empty file";
+		return;
+	}
+	if (foreign_by_shape(head, ret_name, ret_help))
+		return;
+	for (size_t i = 0; i < ARRAY_SIZE(kinds); i++)
+		if (head.size >= kinds[i].size && memcmp(head.p, kinds[i].magic, kinds[i].size) == 0) {
+			*ret_name = kinds[i].name;
+			*ret_help = kinds[i].help;
+			return;
+		}
+	*ret_name = is_page(head) ? "page of HTML or XML" : is_text(head) ? "text file" : NULL;
+}
+
+int elf_foreign_err(struct bytes head, struct err *err)
+{
+	const char *name, *help;
+
+	elf_foreign_name(head, &name, &help);
+	return name ? err_set(err, ERR_INVALID, "not an ELF file, but %s %s: %s",
+			      strchr("aeioAEIO", name[0]) || strncmp(name, "xz", 2) == 0 ||
+					      strncmp(name, "rpm", 3) == 0 || strncmp(name, "LLVM", 4) == 0
+				      ? "an"
+				      : "a",
+			      name, help)
+		    : err_set(err, ERR_INVALID, "not an ELF file, nor of any other known kind");
+}
+
+int elf_foreign_source_err(struct source *src, struct err *err)
+{
+	uint8_t head[HEAD_SIZE];
+	size_t got;
+
+	if (source_read(src, 0, head, sizeof(head), SOURCE_RANDOM, &got, err) < 0)
+		return -1;
+	return elf_foreign_err(bytes_of(head, got), err);
+}

@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "test.h"
+
+#include "elf/elf.h"
+
+static void files_that_are_not_elf_are_named_with_a_remedy(void **state)
+{
+	static const struct {
+		const char *head;
+		size_t size;
+		const char *name, *help;
+	} cases[] = {
+		{ "", 0, "empty file", "name an ELF file" },
+		{ "MZ", 2, "DOS or Windows", "Windows" },
+		{ "Microsoft C/C++ MSF 7.00\r\n\x1a"
+		  "DS",
+		  29, "PDB", "Windows" },
+		{ "BSJB\1\0\1\0", 8, "Portable PDB", "native library" },
+		{ "\xcf\xfa\xed\xfe\7\0\0\1", 8, "Mach-O", "atos" },
+		{ "\xca\xfe\xba\xbe\0\0\0\2", 8, "fat Mach-O", "atos" },
+		{ "\xca\xfe\xba\xbe\0\0\0\x3d", 8, "Java class", "native" },
+		{ "MODULE Linux x86_64 00 a", 24, "Breakpad", "made from" },
+		{ "MDMP\x93\xa7", 6, "minidump", "modules" },
+		{ "\0asm\1\0\0\0", 8, "WebAssembly", "llvm-symbolizer" },
+		{ "!<arch>\ndebian-binary   ", 24, "Debian package", "scanned folder" },
+		{ "!<arch>\na.o/", 12, "archive of object files", "member" },
+		{ "PK\3\4\n\0", 6, "APK", "member" },
+		{ "\x1f\x8b\x08\0", 4, "gzip", "decompress" },
+		{ "\xed\xab\xee\xdb\3\0", 6, "an rpm package", "scanned folder" },
+		{ "\n <!DOCTYPE html>", 17, "HTML", "name an ELF file" },
+		{ "hello, world\n", 13, "text file", "name an ELF file" },
+		{ "\1\2\3\4", 4, "nor of any other known kind", "" },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		struct err err = { 0 };
+
+		assert_int_equal(elf_foreign_err(bytes_of(cases[i].head, cases[i].size), &err), -1);
+		assert_int_equal(err.kind, ERR_INVALID);
+		if (!strstr(err.text, cases[i].name) || !strstr(err.text, cases[i].help))
+			fail_msg("%zu: %s", i, err.text);
+	}
+}
+
+/* Heads that end within what decides, and numbers that point outside of them. */
+static void any_bytes_are_named(void **state)
+{
+	uint8_t head[300];
+
+	for (unsigned first = 0; first < 256; first++)
+		for (size_t n = 0; n < sizeof(head); n += 7) {
+			const char *name, *help;
+
+			memset(head, (int)first, sizeof(head));
+			memcpy(head, "MZ", 2);
+			elf_foreign_name(bytes_of(head, n), &name, &help);
+			assert_non_null(help);
+			memcpy(head, "\xca\xfe\xba\xbe", 4);
+			elf_foreign_name(bytes_of(head, n), &name, &help);
+		}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(files_that_are_not_elf_are_named_with_a_remedy),
+		cmocka_unit_test(any_bytes_are_named),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
