@@ -22,7 +22,7 @@ static bool is_debug_name(struct str name)
 	return str_has(name, STR("-dbg")) || str_has(name, STR("-debug"));
 }
 
-static size_t shared_prefix(struct str a, struct str b)
+static size_t names_in_common(struct str a, struct str b)
 {
 	size_t n = 0;
 
@@ -41,7 +41,7 @@ unsigned await_score(struct str package, enum resolve_kind kind, struct str hint
 	while (hint.size) {
 		struct str part = str_cut(&hint, '/');
 		size_t n = part.size >= HINT_MIN && str_has(package, part) ? part.size
-									   : shared_prefix(part, package);
+									   : names_in_common(part, package);
 
 		best = MAX(best, n);
 	}

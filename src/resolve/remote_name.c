@@ -7,7 +7,7 @@
 
 #define FILES_MAX 16u
 
-struct name_search {
+struct program_name_search {
 	struct arena *a;
 	struct str found;
 };
@@ -24,7 +24,7 @@ static bool is_hex_name(struct str name)
 static int name_of_file(void *arg, const struct index_metadata *m)
 {
 	static const struct str suffixes[] = { STR(".debug"), STR(".dbg") };
-	struct name_search *s = arg;
+	struct program_name_search *s = arg;
 	struct str name = path_basename(m->file);
 
 	for (size_t i = 0; m->debuginfo && i < ARRAY_SIZE(suffixes); i++)
@@ -38,7 +38,7 @@ static int name_of_file(void *arg, const struct index_metadata *m)
 
 struct str remote_name(struct resolver_upstream *c, const struct resolve_request *req, struct arena *a)
 {
-	struct name_search s = { .a = a };
+	struct program_name_search s = { .a = a };
 	struct index_metadata_page page = { 0 };
 	char hex[BUILD_ID_HEX_SIZE];
 	struct index_metadata_query q = {
