@@ -101,12 +101,15 @@ def test_every_trap_has_tests_that_exist():
     for path in (ROOT / "tests" / "unit").rglob("*.c"):
         for name in re.findall(r"cmocka_unit_test\w*\((\w+)", path.read_text()):
             tests.setdefault(name, []).append(str(path))
+    for path in (ROOT / "tests").rglob("test_*.py"):
+        for name in re.findall(r"^def test_(\w+)", path.read_text(), re.M):
+            tests.setdefault(name, []).append(str(path))
     rows = re.findall(r"^\| (\d+) \|[^|]*\|(.*)\|$", (ROOT / "docs" / "traps.md").read_text(), re.M)
     assert [int(n) for n, _ in rows] == list(range(1, 42))
     for n, text in rows:
         for part in text.split(";"):
             where, _, names = part.rpartition(": ")
             where = where.strip(" `")
-            folder = where if "/" in where or (ROOT / "tests" / "unit" / where).is_dir() else f"symtab/{where}"
+            folder = where if "/" in where or where.endswith(".py") or (ROOT / "tests" / "unit" / where).is_dir() else f"symtab/{where}"
             for name in re.findall(r"\b[a-z]\w*_\w+", names):
                 assert any(folder.removesuffix(".c") in path for path in tests.get(name, [])), (n, where, name)

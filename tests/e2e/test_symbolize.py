@@ -237,7 +237,7 @@ def test_what_is_not_scanned_yet_is_pending_not_unknown(built, serve, tmp_path):
     s = serve([pool], args=["--scan-threads", "1"])
     s.wait(lambda: s.get("/healthz").status == 200, "healthy")
     status, said, _ = post(s, "/symbolicate/v5", v5)
-    assert (status, json.loads(said)["found_modules"]) in ((202, {f"shop/{debug_id(built.id)}": False}),
+    assert (status, json.loads(said)["results"][0]["found_modules"]) in ((202, {f"shop/{debug_id(built.id)}": False}),
                                                            (200, {f"shop/{debug_id(built.id)}": True}))
     status = 202
     while status == 202:
