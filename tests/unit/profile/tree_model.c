@@ -48,8 +48,8 @@ static void frame_write(struct model_frame *f, struct str name, struct str file,
 	snprintf(f->texts[0], sizeof(f->texts[0]), STR_FMT, STR_ARG(name));
 	snprintf(f->texts[1], sizeof(f->texts[1]), STR_FMT, STR_ARG(file));
 	snprintf(f->texts[2], sizeof(f->texts[2]), STR_FMT, STR_ARG(binary));
-	snprintf(f->key, sizeof(f->key), "%s|%s|%s|%lld|", f->texts[0], f->texts[1], f->texts[2],
-		 (long long)line);
+	snprintf(f->key, sizeof(f->key), STR_FMT "|" STR_FMT "|" STR_FMT "|%lld|", STR_ARG(name),
+		 STR_ARG(file), STR_ARG(binary), (long long)line);
 }
 
 static struct str binary_name(const struct profile *p, const struct profile_location *l)
@@ -61,13 +61,14 @@ static void write_address(const struct profile *p, const struct profile_location
 {
 	const struct profile_mapping *m = l->mapping == PROFILE_NONE ? NULL : &p->mappings.p[l->mapping];
 	uint64_t at = m ? l->addr - m->start + m->offset : l->addr;
-	struct str id = m ? profile_str(p, m->build_id) : STR(""), base = path_basename(binary_name(p, l));
+	struct str id = m ? profile_str(p, m->build_id) : STR(""), binary = binary_name(p, l);
+	struct str base = path_basename(binary);
 	char text[128];
 
 	snprintf(text, sizeof(text), STR_FMT "%s0x%llx", STR_ARG(base), m ? "+" : "", (unsigned long long)at);
-	frame_write(f, str_of(text), id, binary_name(p, l), (int64_t)at);
-	snprintf(f->key, sizeof(f->key), "%s||%s|0|" STR_FMT "|%llx", text, f->texts[2], STR_ARG(id),
-		 (unsigned long long)at);
+	frame_write(f, str_of(text), id, binary, (int64_t)at);
+	snprintf(f->key, sizeof(f->key), "%s||" STR_FMT "|0|" STR_FMT "|%llx", text, STR_ARG(binary),
+		 STR_ARG(id), (unsigned long long)at);
 }
 
 /* Outermost first. */
