@@ -59,7 +59,7 @@ int dwarf_unknown_form(const struct dwarf_reader *r, const struct dwarf_decl *de
 
 	for (;;) {
 		uint64_t attr = leb_u(&p, end), form = leb_u(&p, end);
-		struct cursor none = { 0 };
+		struct cursor none = cursor_of((struct bytes){ 0 });
 		struct dwarf_value ignored;
 
 		if (form == FORM_IMPLICIT_CONST)

@@ -171,12 +171,13 @@ cut:
 static int rnglist_at(struct dwarf_reader *r, uint64_t off, uint32_t node, struct err *err)
 {
 	const struct dwarf_data *s = &r->cu.file->rnglists;
-	const uint8_t *end = s->p + off;
+	const uint8_t *end;
 	int rc;
 
 	if (off >= s->size)
 		return err_set(err, ERR_INVALID, ".debug_rnglists has no list at %llu",
 			       (unsigned long long)off);
+	end = s->p + off;
 	rc = rnglist_read(r, s->p + off, node, &end, err);
 	return dwarf_reader_spend(r, (uint64_t)(end - (s->p + off)), err) < 0 ? -1 : rc;
 }

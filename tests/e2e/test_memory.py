@@ -46,13 +46,14 @@ def bomb(mib, build_id, packed):
 
 
 def test_a_command_does_not_take_memory_by_a_section_s_claim(tmp_path):
-    for mib, told in ((100, "needs more memory than the"), (2047, "are more than the")):
+    # Of the first some sections are read, of the second none.
+    for mib, status, told in ((100, 0, "needs more memory than the"), (2047, 1, "are more than the")):
         path = tmp_path / f"{mib}.debug"
         path.write_bytes(bomb(mib, bytes(20), zeros(mib)))
         # 600 MB of address space hold the program itself and the limit of a small file.
         r = subprocess.run(["bash", "-c", 'ulimit -v 600000; exec "$@"', "-", lode_path(), "symtab", "build", path, "-o", tmp_path / "out"],
                            capture_output=True, text=True, timeout=60)
-        assert r.returncode == 1 and told in r.stderr and ".debug_" in r.stderr, r.stderr
+        assert r.returncode == status and told in r.stderr and ".debug_" in r.stderr, r.stderr
 
 
 def lode_path():
@@ -82,7 +83,8 @@ def test_sections_that_inflate_to_gigabytes(serve, tmp_path):
         time.sleep(0.05)
     assert peak_mib(s) - before < 256
     assert all(r.status in (200, 202) for r in replies.values())
-    assert b"decompressed bytes" in b"".join(r.body for r in replies.values())
+    assert all(b'"partial"' in r.body and b'"skipped"' in r.body for r in replies.values() if r.status == 200)
+    assert any(r.status == 200 for r in replies.values())
     assert s.metric('lode_memory_bytes{class="table"}') == 0
     healthy(s)
 

@@ -444,8 +444,10 @@ static void an_unknown_build_id_waits_for_packages_that_list_none(void **state)
 	assert_int_equal(wait_for_unread(h, RESOLVE_DEBUGINFO, 2), RESOLVE_WAIT);
 	assert_int_equal(fake.n_wants, 1);
 	assert_int_equal(fake.file, debug);
+	fake.wake(fake.arg);
 	assert_int_equal(wait_for_unread(h, RESOLVE_EXECUTABLE, 2), RESOLVE_WAIT);
 	assert_int_not_equal(fake.file, debug);
+	fake.wake(fake.arg);
 }
 
 static void names_of_packages_are_compared(void **state)
