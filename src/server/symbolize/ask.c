@@ -39,18 +39,23 @@ struct str ask_part(const struct ask *a, size_t i)
 
 /* ---- chunks ---- */
 
-/* Of the first chunk. Later ones have as many answers as fit, by those before. */
+/*
+ * The first chunk is small: the reply begins early, and a client that does not read holds little. Later ones are
+ * larger, since a function is decoded once for all of its addresses in a chunk; they have as many answers as fit, by
+ * those before.
+ */
 #define CHUNK_FIRST 4096u
 #define CHUNK_LEAST 64u
 #define CHUNK_MOST  32768u
-#define CHUNK_MAX   (4 * ASK_CHUNK) /* bytes; with more it is repeated with fewer answers */
+#define CHUNK_MAX \
+	(4 * ASK_CHUNK) /* bytes; with more, and twice the bytes wanted, it is repeated with fewer answers */
 
 static void chunk_answer(void *arg, size_t i, const struct tables_answer *ans)
 {
 	struct ask *a = arg;
 
 	a->passes |= frame_reason_passes(ans->reason);
-	a->too_long |= a->form->begin && a->n_chunk > 1 && a->parts.size > CHUNK_MAX;
+	a->too_long |= a->form->begin && a->n_chunk > 1 && a->parts.size > MAX(CHUNK_MAX, 2 * a->chunk_bytes);
 	if (!a->too_long)
 		a->form->answer(a, a->first + i, ans);
 }
@@ -71,13 +76,24 @@ static int chunk_find(struct ask *a, struct err *err)
 	return deadline_check(&a->deadline, 0, err);
 }
 
-/* How many answers the next chunk has. */
-static size_t chunk_size(const struct ask *a)
+/* The parts and the reply made of them are in memory at once. */
+static uint64_t chunk_bytes(struct ask *a)
 {
-	uint64_t n = a->n_made ? ASK_CHUNK * (uint64_t)a->first / a->n_made : CHUNK_FIRST;
+	if (!a->n_made || budget_hold_add(&a->hold, 2 * ASK_CHUNK_MOST, NULL) < 0)
+		return ASK_CHUNK;
+	budget_hold_sub(&a->hold, 2 * ASK_CHUNK_MOST);
+	return ASK_CHUNK_MOST;
+}
+
+/* How many answers the next chunk has. */
+static size_t chunk_size(struct ask *a)
+{
+	uint64_t n;
 
 	if (!a->form->begin)
 		return a->n;
+	a->chunk_bytes = chunk_bytes(a);
+	n = a->n_made ? a->chunk_bytes * (uint64_t)a->first / a->n_made : CHUNK_FIRST;
 	return (size_t)MIN(MAX(n, (uint64_t)CHUNK_LEAST), (uint64_t)CHUNK_MOST);
 }
 

@@ -29,7 +29,8 @@
 #define ASK_MAX_ADDRS  200000u
 #define ASK_MAX_REPLY  MIB(128)
 #define ASK_MAX_ANSWER MIB(1) /* of one address */
-#define ASK_CHUNK      MIB(1) /* about so many bytes are written at a time; a reply up to this has a length */
+#define ASK_CHUNK      MIB(1) /* the first chunk has about so many bytes; a reply up to this has a length */
+#define ASK_CHUNK_MOST MIB(8) /* later ones, as far as the budget has them */
 #define ASK_TIMEOUT_MS 20000  /* unless the request has another */
 #define ASK_MAX_STRING 4096u
 #define ASK_MAX_LISTS \
@@ -73,7 +74,8 @@ struct ask {
 	bool passes; /* a later request may have a better answer for some */
 	/* The chunk at hand: the answers of queries from `first` on. */
 	size_t first, n_chunk;
-	struct buf parts; /* in the order in which they come */
+	uint64_t chunk_bytes; /* about so many are to be written */
+	struct buf parts;     /* in the order in which they come */
 	struct ask_part {
 		size_t off, size;
 	} * at;                  /* the part of each, in `parts` */
