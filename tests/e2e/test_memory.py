@@ -204,16 +204,15 @@ def test_metadata_for_clients_that_do_not_read(serve, faulty, tmp_path):
     first = s.get(path, timeout=60)
     assert first.status == 200 and len(json.loads(first.body)["results"]) == 8000 and json.loads(first.body)["complete"]
     before = peak_mib(s)
-    held = []
+    held, heads = [], []
     for _ in range(40):
         c = socket.socket()
         c.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         c.connect(("127.0.0.1", s.port))
         c.sendall(f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n".encode())
-        held.append(c)
-    heads = []
-    for c in held:
         c.settimeout(60)
+        held.append(c)
+        # One after the other: 40 that are read at once may refuse each other, all of them.
         heads.append(c.recv(300))
     assert all(h.startswith((b"HTTP/1.1 200", b"HTTP/1.1 503")) for h in heads)
     # Of those with all results, which have 3 MB, fewer than 40 fit into the memory for replies.
