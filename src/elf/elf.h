@@ -81,8 +81,9 @@ void elf_close(struct elf_image *img); /* takes NULL; @src stays the caller's */
 void elf_closep(struct elf_image **img);
 
 /*
- * What a file is that is not ELF, by its first bytes (1 KiB is enough), and what one who gave it can do instead.
- * *ret_name is NULL if it is of no known kind. The others set ERR_INVALID with both.
+ * The name, with its article, of a file that is not ELF, by its first bytes (1 KiB is enough), and the remedy for
+ * the caller that gave it. *ret_name is NULL if the file is of no known kind. The others set ERR_INVALID with both, and
+ * return -1.
  */
 void elf_foreign_name(struct bytes head, const char **ret_name, const char **ret_help);
 int elf_foreign_err(struct bytes head, struct err *err);

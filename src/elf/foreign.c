@@ -10,6 +10,8 @@
 #define HEAD_SIZE KIB(1)
 #define TEXT_SIZE 64u /* of a file without a magic; printable bytes so far make it a text */
 
+static const char macho[] = "a program or library of Apple's systems (Mach-O)";
+static const char fat_macho[] = "a program of Apple's systems for several processors (fat Mach-O)";
 static const char windows[] = "lode reads ELF files only; for Windows use its own symbol tools";
 static const char apple[] = "lode reads ELF files only; for Apple's systems use atos or llvm-symbolizer";
 static const char unpack[] = "decompress it first";
@@ -25,43 +27,43 @@ static const struct foreign {
 	{ "Microsoft C/C++ program database 2.00", 37, "debug information of Windows (PDB)", windows },
 	{ "BSJB", 4, "debug information of .NET (Portable PDB)",
 	  "lode reads ELF files only; name the native library itself" },
-	{ "\xfe\xed\xfa\xce", 4, "program or library of Apple's systems (Mach-O)", apple },
-	{ "\xfe\xed\xfa\xcf", 4, "program or library of Apple's systems (Mach-O)", apple },
-	{ "\xce\xfa\xed\xfe", 4, "program or library of Apple's systems (Mach-O)", apple },
-	{ "\xcf\xfa\xed\xfe", 4, "program or library of Apple's systems (Mach-O)", apple },
-	{ "\xca\xfe\xba\xbf", 4, "program of Apple's systems for several processors (fat Mach-O)", apple },
-	{ "MODULE ", 7, "Breakpad symbol file", "name the ELF file that it was made from" },
-	{ "MDMP", 4, "minidump of a crash", "name the modules of the process, which are ELF files" },
-	{ "PMDM", 4, "minidump of a crash", "name the modules of the process, which are ELF files" },
-	{ "\0asm", 4, "WebAssembly module", "lode reads ELF files only; use llvm-symbolizer" },
-	{ "BC\xc0\xde", 4, "LLVM bitcode file", "compile it to an object file" },
-	{ "\xde\xc0\x17\x0b", 4, "LLVM bitcode file", "compile it to an object file" },
-	{ "!<arch>\ndebian-binary", 21, "Debian package", package },
-	{ "\xed\xab\xee\xdb", 4, "rpm package", package },
-	{ "!<arch>\n", 8, "archive of object files (ar)", member },
-	{ "!<thin>\n", 8, "thin archive, which has only names of object files",
+	{ "\xfe\xed\xfa\xce", 4, macho, apple },
+	{ "\xfe\xed\xfa\xcf", 4, macho, apple },
+	{ "\xce\xfa\xed\xfe", 4, macho, apple },
+	{ "\xcf\xfa\xed\xfe", 4, macho, apple },
+	{ "\xca\xfe\xba\xbf", 4, fat_macho, apple },
+	{ "MODULE ", 7, "a Breakpad symbol file", "name the ELF file that it was made from" },
+	{ "MDMP", 4, "a minidump of a crash", "name the modules of the process, which are ELF files" },
+	{ "PMDM", 4, "a minidump of a crash", "name the modules of the process, which are ELF files" },
+	{ "\0asm", 4, "a WebAssembly module", "lode reads ELF files only; use llvm-symbolizer" },
+	{ "BC\xc0\xde", 4, "an LLVM bitcode file", "compile it to an object file" },
+	{ "\xde\xc0\x17\x0b", 4, "an LLVM bitcode file", "compile it to an object file" },
+	{ "!<arch>\ndebian-binary", 21, "a Debian package", package },
+	{ "\xed\xab\xee\xdb", 4, "an rpm package", package },
+	{ "!<arch>\n", 8, "an archive of object files (ar)", member },
+	{ "!<thin>\n", 8, "a thin archive, which has only names of object files",
 	  "name one of its object files" },
-	{ "PK\3\4", 4, "zip archive (APK, JAR)", member },
-	{ "PK\5\6", 4, "zip archive (APK, JAR)", member },
-	{ "\x1f\x8b", 2, "gzip-compressed file", unpack },
+	{ "PK\3\4", 4, "a zip archive (APK, JAR)", member },
+	{ "PK\5\6", 4, "a zip archive (APK, JAR)", member },
+	{ "\x1f\x8b", 2, "a gzip-compressed file", unpack },
 	{ "\xfd"
 	  "7zXZ\0",
-	  6, "xz-compressed file", unpack },
-	{ "\x28\xb5\x2f\xfd", 4, "zstd-compressed file", unpack },
-	{ "BZh", 3, "bzip2-compressed file", unpack },
-	{ "\x04\x22\x4d\x18", 4, "lz4-compressed file", unpack },
-	{ "7z\xbc\xaf\x27\x1c", 6, "7z archive", package },
-	{ "070701", 6, "cpio archive", package },
-	{ "070702", 6, "cpio archive", package },
-	{ "LODE\x01SYM", 8, "symbol table of lode", "name it in lode symbolize -e" },
-	{ "SQLite format 3", 15, "SQLite database", "name the ELF file" },
-	{ "GSYM", 4, "GSYM symbol file", "name the ELF file that it was made from" },
-	{ "MYSG", 4, "GSYM symbol file", "name the ELF file that it was made from" },
-	{ "PERFILE2", 8, "recording of perf", "lode profile reads it after perf script" },
-	{ "#!", 2, "script", "name the program that runs it" },
-	{ "/* GNU ld script", 16, "linker script", "name the library that it refers to" },
-	{ "%PDF", 4, "PDF document", "name an ELF file" },
-	{ "\x89PNG", 4, "PNG image", "name an ELF file" },
+	  6, "an xz-compressed file", unpack },
+	{ "\x28\xb5\x2f\xfd", 4, "a zstd-compressed file", unpack },
+	{ "BZh", 3, "a bzip2-compressed file", unpack },
+	{ "\x04\x22\x4d\x18", 4, "an lz4-compressed file", unpack },
+	{ "7z\xbc\xaf\x27\x1c", 6, "a 7z archive", package },
+	{ "070701", 6, "a cpio archive", package },
+	{ "070702", 6, "a cpio archive", package },
+	{ "LODE\x01SYM", 8, "a symbol table of lode", "name it in lode symbolize -e" },
+	{ "SQLite format 3", 15, "a SQLite database", "name the ELF file" },
+	{ "GSYM", 4, "a GSYM symbol file", "name the ELF file that it was made from" },
+	{ "MYSG", 4, "a GSYM symbol file", "name the ELF file that it was made from" },
+	{ "PERFILE2", 8, "a recording of perf", "lode profile reads it after perf script" },
+	{ "#!", 2, "a script", "name the program that runs it" },
+	{ "/* GNU ld script", 16, "a linker script", "name the library that it refers to" },
+	{ "%PDF", 4, "a PDF document", "name an ELF file" },
+	{ "\x89PNG", 4, "a PNG image", "name an ELF file" },
 };
 
 static uint32_t head_u32(struct bytes head, size_t off, bool big)
@@ -79,8 +81,7 @@ static bool foreign_by_shape(struct bytes head, const char **ret_name, const cha
 	if (head.size >= 8 && head_u32(head, 0, true) == 0xcafebabe) {
 		bool fat = head_u32(head, 4, true) < 45;
 
-		*ret_name = fat ? "program of Apple's systems for several processors (fat Mach-O)"
-				: "Java class";
+		*ret_name = fat ? fat_macho : "a Java class";
 		*ret_help = fat ? apple : "name the native library itself";
 		return true;
 	}
@@ -88,13 +89,13 @@ static bool foreign_by_shape(struct bytes head, const char **ret_name, const cha
 		size_t pe = head.size >= 64 ? head_u32(head, 60, false) : SIZE_MAX;
 
 		*ret_name = pe < head.size - 4 && memcmp(head.p + pe, "PE\0\0", 4) == 0
-				    ? "program or library of Windows (PE)"
-				    : "program of DOS or Windows";
+				    ? "a program or library of Windows (PE)"
+				    : "a program of DOS or Windows";
 		*ret_help = windows;
 		return true;
 	}
 	if (head.size >= 262 && memcmp(head.p + 257, "ustar", 5) == 0) {
-		*ret_name = "tar archive";
+		*ret_name = "a tar archive";
 		*ret_help = package;
 		return true;
 	}
@@ -130,7 +131,7 @@ void elf_foreign_name(struct bytes head, const char **ret_name, const char **ret
 {
 	*ret_help = "name an ELF file: a program, a library, an object file or a debug file";
 	if (!head.size) {
-		*ret_name = "empty file";
+		*ret_name = "an empty file";
 		return;
 	}
 	if (foreign_by_shape(head, ret_name, ret_help))
@@ -141,7 +142,7 @@ void elf_foreign_name(struct bytes head, const char **ret_name, const char **ret
 			*ret_help = kinds[i].help;
 			return;
 		}
-	*ret_name = is_page(head) ? "page of HTML or XML" : is_text(head) ? "text file" : NULL;
+	*ret_name = is_page(head) ? "a page of HTML or XML" : is_text(head) ? "a text file" : NULL;
 }
 
 int elf_foreign_err(struct bytes head, struct err *err)
@@ -149,13 +150,9 @@ int elf_foreign_err(struct bytes head, struct err *err)
 	const char *name, *help;
 
 	elf_foreign_name(head, &name, &help);
-	return name ? err_set(err, ERR_INVALID, "not an ELF file, but %s %s: %s",
-			      strchr("aeioAEIO", name[0]) || strncmp(name, "xz", 2) == 0 ||
-					      strncmp(name, "rpm", 3) == 0 || strncmp(name, "LLVM", 4) == 0
-				      ? "an"
-				      : "a",
-			      name, help)
-		    : err_set(err, ERR_INVALID, "not an ELF file, nor of any other known kind");
+	if (!name)
+		return err_set(err, ERR_INVALID, "not an ELF file, nor of any other known kind");
+	return err_set(err, ERR_INVALID, "not an ELF file, but %s: %s", name, help);
 }
 
 int elf_foreign_source_err(struct source *src, struct err *err)

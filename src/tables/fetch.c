@@ -152,7 +152,7 @@ enum make_outcome fetch_elf(struct build *b, struct fetched *t, enum resolve_kin
 	if (r == 0)
 		return MAKE_DONE;
 	if (r == ELF_NOT_ELF) {
-		(void)err_set(&ret->err, ERR_INVALID, "is not an ELF file");
+		(void)!elf_foreign_source_err(t->src, &ret->err);
 		outcome = fetch_missing(ret, FRAME_NOT_ELF);
 	} else {
 		outcome = fetch_failed(ret);

@@ -81,8 +81,10 @@ static int file_build_id(const char *path, struct build_id *ret, struct err *err
 			strerror(ENOENT));
 	if (r == 0)
 		r = elf_open(src, &img, err);
-	if (r == ELF_NOT_ELF)
-		return elf_foreign_source_err(src, err) < 0 ? err_in(err, "%s", path) : -1;
+	if (r == ELF_NOT_ELF) {
+		(void)!elf_foreign_source_err(src, err);
+		return err_in(err, "%s", path);
+	}
 	if (r == 0)
 		r = elf_build_id(img, ret, err);
 	if (r == ELF_NO_BUILD_ID)

@@ -210,13 +210,10 @@ int find_core(struct finder *f, const char *path, struct err *err)
 		return r < 0 ? -1 : err_set(err, ERR_IO, "%s: there is no such file", path);
 	src = file;
 	r = elf_open(src, &img, err);
-	if (r)
-		return r < 0 ? err_in(err, "%s", path)
-			     : err_set(err, ERR_INVALID,
-				       "%s: not an ELF file; a compressed core dump has to be decompressed "
-				       "first",
-				       path);
-	r = elf_core_modules(img, &f->a, &modules, &n, err);
+	if (r == ELF_NOT_ELF)
+		r = elf_foreign_source_err(src, err);
+	if (r == 0)
+		r = elf_core_modules(img, &f->a, &modules, &n, err);
 	if (r < 0)
 		return err_in(err, "%s", path);
 	if (r == ELF_CORE_NO_FILES)
