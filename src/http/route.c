@@ -140,7 +140,7 @@ static bool pattern_match(const struct http_route *r, struct str path, struct st
 	}
 	while (loose && path.size && path.p[0] == '/')
 		path = str_from(path, 1);
-	return !path.size;
+	return !path.size && (!(r->flags & HTTP_FIRST_IS_TWO) || parts[0].size == 2);
 }
 
 void http_routes_init(struct http_routes *t, const struct http_route *rows)

@@ -98,6 +98,7 @@ struct http_body {
 enum {
 	HTTP_JSON = 1 << 0,          /* refusals are {"error": ...}, not text */
 	HTTP_LOOSE_SLASHES = 1 << 1, /* several slashes count as one, a last one as none */
+	HTTP_FIRST_IS_TWO = 1 << 2,  /* the first {…} of the pattern has two characters */
 };
 
 struct http_route {
@@ -140,7 +141,8 @@ struct http_routes {
 /* @rows ends with a row without a pattern, and stays; it has at most HTTP_ROUTES_MAX rows. */
 void http_routes_init(struct http_routes *t, const struct http_route *rows);
 /*
- * Decode @target and find its row in @table. Views in @ret point into @room, which has HTTP_TARGET_MAX + 1 bytes. A scheme and an authority before the path are skipped.
+ * Decode @target and find its row in @table. Views in @ret point into @room, which has HTTP_TARGET_MAX + 1 bytes. A
+ * scheme and an authority before the path are skipped.
  * @s: for exists(); NULL: all rows are there.
  */
 void http_match(const struct http_routes *table, const struct server *s, const char *method,

@@ -22,9 +22,9 @@
 	}
 
 /* The same under the path of a symbol server of another kind. */
-#define LAYOUT(path, what, layout)                                                                         \
+#define LAYOUT(path, what, flags, layout)                                                                  \
 	{                                                                                                  \
-		HTTP_GET, path, READ, HTTP_ON_THREAD, what, 0,                                             \
+		HTTP_GET, path, READ, HTTP_ON_THREAD, what, flags,                                         \
 			.handler = &artifact_get, .cls = HTTP_CLASS_ARTIFACT, .kind = what, .arg = &layout \
 	}
 
@@ -137,12 +137,12 @@ const struct http_route server_routes[] = {
 	{ HTTP_GET, "/web/{file...}", READ, HTTP_ON_THREAD, TYPE_PAGE, .handler = &page_get },
 
 	/* After all others: the first segment of some is any. */
-	LAYOUT("/_.debug/elf-buildid-sym-{id}/_.debug", RESOLVE_DEBUGINFO, artifact_ssqp),
-	LAYOUT("/{name}/elf-buildid-{id}/{file}", RESOLVE_EXECUTABLE, artifact_ssqp),
-	LAYOUT("/.build-id/{xx}/{rest}.debug", RESOLVE_DEBUGINFO, artifact_tree),
-	LAYOUT("/.build-id/{xx}/{rest}", RESOLVE_EXECUTABLE, artifact_tree),
-	LAYOUT("/{xx}/{rest}/debuginfo", RESOLVE_DEBUGINFO, artifact_unified),
-	LAYOUT("/{xx}/{rest}/executable", RESOLVE_EXECUTABLE, artifact_unified),
+	LAYOUT("/_.debug/elf-buildid-sym-{id}/_.debug", RESOLVE_DEBUGINFO, 0, artifact_ssqp),
+	LAYOUT("/{name}/elf-buildid-{id}/{file}", RESOLVE_EXECUTABLE, 0, artifact_ssqp),
+	LAYOUT("/.build-id/{xx}/{rest}.debug", RESOLVE_DEBUGINFO, 0, artifact_tree),
+	LAYOUT("/.build-id/{xx}/{rest}", RESOLVE_EXECUTABLE, 0, artifact_tree),
+	LAYOUT("/{xx}/{rest}/debuginfo", RESOLVE_DEBUGINFO, HTTP_FIRST_IS_TWO, artifact_unified),
+	LAYOUT("/{xx}/{rest}/executable", RESOLVE_EXECUTABLE, HTTP_FIRST_IS_TWO, artifact_unified),
 
 	/* All other paths below these are refused with the paths there are. */
 	{ 0, "/buildid/{rest...}", READ, HTTP_ON_THREAD, TYPE_OTHER, .handler = &artifact_other,

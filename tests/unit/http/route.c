@@ -13,7 +13,7 @@ static bool is_there(const struct server *s)
 
 static const struct http_handler any = { 0 }, optional = { .exists = is_there };
 
-enum { LIST, ONE, PUT_ONE, TREE, LOOSE, LOOSE_TREE, OPTIONAL, PARTIAL, OTHERS };
+enum { LIST, ONE, PUT_ONE, TREE, LOOSE, LOOSE_TREE, OPTIONAL, PARTIAL, SHORT, OTHERS };
 
 static const struct http_route table[] = {
 	{ HTTP_GET, "/list", .handler = &any, .kind = LIST },
@@ -25,6 +25,7 @@ static const struct http_route table[] = {
 	  .kind = LOOSE_TREE },
 	{ HTTP_POST, "/list", .handler = &optional, .kind = OPTIONAL },
 	{ HTTP_GET, "/{name}/key-{id}/{name}.x", .handler = &any, .kind = PARTIAL },
+	{ HTTP_GET, "/{xx}/{rest}/end", .flags = HTTP_FIRST_IS_TWO, .handler = &any, .kind = SHORT },
 	{ 0, "/loose/{rest...}", .handler = &any, .kind = OTHERS },
 	{ 0 },
 };
@@ -63,6 +64,7 @@ static void a_target_leads_to_its_row(void **state)
 		{ "/loose/7/tree", LOOSE_TREE, { "7", "" } },
 		{ "/loose/7/tree//a/b", LOOSE_TREE, { "7", "//a/b" } },
 		{ "/a/key-7/b.x", PARTIAL, { "a", "7" } },
+		{ "/ab/c/end", SHORT, { "ab", "c" } },
 		{ "/loose/7/ending", OTHERS, { "/7/ending", "" } },
 		{ "/loose/", OTHERS, { "/", "" } },
 	};
@@ -87,6 +89,8 @@ static void paths_without_a_row_are_not_found(void **state)
 					       "/list/a/b/end",
 					       "/tree",
 					       "/loose",
+					       "/a/b/end",
+					       "/abc/d/end",
 					       "/a/key-/b.x",
 					       "/a/key-7/.x",
 					       "/a/ke/b.x",
