@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "test.h"
+#include "folded.h"
 
 #include "profile/input.h"
-#include "profile/output.h"
 #include "profile_maker.h"
 #include "profile_same.h"
 
@@ -13,19 +12,6 @@ static struct profile *read_text(const char *text, enum profile_format format)
 
 	assert_done(profile_read(bytes_of(text, strlen(text)), format, NULL, &p, &err));
 	return p;
-}
-
-static void assert_folded(const struct profile *p, uint32_t type, const char *want)
-{
-	AUTO(profile_tree_freep) struct profile_tree *t = NULL;
-	AUTO(buf_done) struct buf b = { 0 };
-	struct err err = { 0 };
-
-	assert_done(profile_tree_new(&(struct profile_view){ 0 }, NULL, &t, &err));
-	assert_done(profile_tree_add(t, p, type, 0, 1, &err));
-	assert_done(profile_tree_end(t, &err));
-	profile_write_folded(t, &(struct profile_output){ 0 }, &b);
-	assert_string_equal(buf_cstr(&b), want);
 }
 
 static const char chains[] = "swapper     0     0.000000: PERF_RECORD_MMAP -1/0: "

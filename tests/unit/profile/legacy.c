@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "test.h"
+#include "folded.h"
 
 #include "profile/input.h"
-#include "profile/output.h"
 
 static struct profile *read_text(const char *text)
 {
@@ -11,19 +10,6 @@ static struct profile *read_text(const char *text)
 
 	assert_done(profile_read(bytes_of(text, strlen(text)), PROFILE_FORMAT_AUTO, NULL, &p, &err));
 	return p;
-}
-
-static void assert_folded(const struct profile *p, const char *type, const char *want)
-{
-	AUTO(profile_tree_freep) struct profile_tree *t = NULL;
-	AUTO(buf_done) struct buf b = { 0 };
-	struct err err = { 0 };
-
-	assert_done(profile_tree_new(&(struct profile_view){ 0 }, NULL, &t, &err));
-	assert_done(profile_tree_add(t, p, profile_type_find(p, str_of(type)), 0, 1, &err));
-	assert_done(profile_tree_end(t, &err));
-	profile_write_folded(t, &(struct profile_output){ 0 }, &b);
-	assert_string_equal(buf_cstr(&b), want);
 }
 
 static void assert_refused(const char *text, const char *why)
@@ -60,7 +46,7 @@ static void heap_of_go(void **state)
 	assert_int_equal(profile_value(p, 1, 0), 1);
 	assert_int_equal(profile_value(p, 1, 1), 102400);
 	assert_int_equal(profile_value(p, 1, 2), 0);
-	assert_folded(p, "inuse_objects", "0x4614e0;runtime.main;main.outer;main.hold;main.inner 474\n");
+	assert_folded_type(p, "inuse_objects", "0x4614e0;runtime.main;main.outer;main.hold;main.inner 474\n");
 	assert_int_equal(p->labels.p[p->label_sets.p[p->sample_labels[0]].first].num, 176);
 	assert_int_equal(l->addr, 0x4b51ae);
 	assert_int_equal(p->lines.p[l->first_line].line, 14);
@@ -91,7 +77,7 @@ static void heap_of_tcmalloc(void **state)
 	assert_str(profile_str(p, m->file), "/src/busy");
 	assert_int_equal(m->offset, 0x1000);
 	assert_int_equal(m->limit, 0x55e470d5f000);
-	assert_folded(p, "alloc_objects", "0xf;busy+0x116d 20000\nlibc.so.6+0x27249;busy+0x116d 2000\n");
+	assert_folded_type(p, "alloc_objects", "0xf;busy+0x116d 20000\nlibc.so.6+0x27249;busy+0x116d 2000\n");
 }
 
 static void heap_of_jemalloc(void **state)
@@ -111,7 +97,7 @@ static void heap_of_jemalloc(void **state)
 
 	assert_int_equal(p->types.n, 2);
 	assert_int_equal(p->period, 4096);
-	assert_folded(p, "objects", "busy+0x116d;0x7fa5ca8a262f 2182\n0x7fa5ca8a2d20 1\n");
+	assert_folded_type(p, "objects", "busy+0x116d;0x7fa5ca8a262f 2182\n0x7fa5ca8a2d20 1\n");
 	assert_int_equal(profile_value(p, 0, 1), 5747286);
 	assert_int_equal(profile_value(p, 1, 1), 81920);
 }
@@ -126,7 +112,7 @@ static void goroutines(void **state)
 				      "1 @ 0x42d4f6\n\n");
 	const struct profile_label_set *set = &p->label_sets.p[p->sample_labels[0]];
 
-	assert_folded(p, "", "main.wait;0x42d4f5 7\n0x42d4f5 1\n");
+	assert_folded_type(p, "", "main.wait;0x42d4f5 7\n0x42d4f5 1\n");
 	assert_str(profile_str(p, p->types.p[0].type), "goroutine");
 	assert_int_equal(set->n, 2);
 	assert_str(profile_str(p, p->labels.p[set->first].str), "wait \"q\"");
@@ -146,7 +132,7 @@ static void contentions(void **state)
 	assert_int_equal(profile_value(p, 0, 0), 20);
 	assert_int_equal(profile_value(p, 0, 1), 15000);
 	assert_int_equal(p->duration_ns, 1500000000);
-	assert_folded(p, "contentions", "0x20;0x10 20\n");
+	assert_folded_type(p, "contentions", "0x20;0x10 20\n");
 }
 
 static void bad_input_is_refused_with_its_line(void **state)
@@ -220,7 +206,7 @@ static void cpu_profiles_of_any_machine(void **state)
 		assert_int_equal(p->period, 10000000);
 		assert_int_equal(profile_total(p, 0), 10);
 		assert_int_equal(profile_total(p, 1), 100000000);
-		assert_folded(p, "samples", "0x3300;busy+0x1200;busy+0x100 9\n0x3300;busy+0x108 1\n");
+		assert_folded_type(p, "samples", "0x3300;busy+0x1200;busy+0x100 9\n0x3300;busy+0x108 1\n");
 	}
 }
 

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Older formats of pprof: lists of threads, Java's profiles, frames of signal handlers, short memory maps. */
-#include "test.h"
+#include "folded.h"
 
 #include "profile/input.h"
-#include "profile/output.h"
 
 static struct profile *read_bytes(struct bytes in)
 {
@@ -17,19 +16,6 @@ static struct profile *read_bytes(struct bytes in)
 static struct profile *read_legacy_text(const char *text)
 {
 	return read_bytes(bytes_of(text, strlen(text)));
-}
-
-static void assert_folded(const struct profile *p, const char *type, const char *want)
-{
-	AUTO(profile_tree_freep) struct profile_tree *t = NULL;
-	AUTO(buf_done) struct buf b = { 0 };
-	struct err err = { 0 };
-
-	assert_done(profile_tree_new(&(struct profile_view){ 0 }, NULL, &t, &err));
-	assert_done(profile_tree_add(t, p, profile_type_find(p, str_of(type)), 0, 1, &err));
-	assert_done(profile_tree_end(t, &err));
-	profile_write_folded(t, &(struct profile_output){ 0 }, &b);
-	assert_string_equal(buf_cstr(&b), want);
 }
 
 static void assert_refused(const char *text, const char *why)
@@ -64,7 +50,7 @@ static void lists_of_threads(void **state)
 
 	assert_int_equal(profile_total(p, 0), 4);
 	/* The leaf is on the stack twice, the second time as a return address. */
-	assert_folded(p, "thread", "app+0x1300;app+0x1200;run;wait(int) 3\napp+0x1100;app+0x1010 1\n");
+	assert_folded_type(p, "thread", "app+0x1300;app+0x1200;run;wait(int) 3\napp+0x1100;app+0x1010 1\n");
 	assert_int_equal(p->mappings.n, 2);
 	assert_str(profile_str(p, p->mappings.p[0].file), "/home/x/app");
 	assert_str(profile_str(p, p->mappings.p[0].build_id), "0123abcd");
@@ -103,7 +89,7 @@ static void heaps_of_java(void **state)
 	/* One of 7048 bytes in a sample of one in 512 KiB; the estimate is that of pprof. */
 	assert_int_equal(profile_value(p, 0, 0), 74);
 	assert_int_equal(profile_value(p, 0, 1), 527819);
-	assert_folded(p, "inuse_objects", "odd (a);JVM_Sleep 2384\ncom.example.g;com.example.f 74\n");
+	assert_folded_type(p, "inuse_objects", "odd (a);JVM_Sleep 2384\ncom.example.g;com.example.f 74\n");
 	assert_str(profile_str(p, p->functions.p[p->lines.p[0].function].file), "F.java");
 	assert_int_equal(p->lines.p[0].line, 10);
 }
@@ -119,7 +105,7 @@ static void contentions_of_java(void **state)
 		   "60\n 14 1 @ 0x3 0x6\n 2 3 @ 0x7 0x99\n%s",
 		   java_names);
 	p = read_bytes(buf_bytes(&b));
-	assert_folded(p, "contentions", "0x99;STUB 300\nGC;com.example.f 100\n");
+	assert_folded_type(p, "contentions", "0x99;STUB 300\nGC;com.example.f 100\n");
 	assert_str(profile_str(p, p->types.p[1].unit), "microseconds");
 	assert_int_equal(profile_total(p, 1), 1600);
 	assert_int_equal(p->duration_ns, 60000000);
@@ -150,7 +136,7 @@ static void cpu_profiles_of_java(void **state)
 	add_cpu_words(&b, words, ARRAY_SIZE(words));
 	buf_add_str(&b, str_of(java_names));
 	p = read_bytes(buf_bytes(&b));
-	assert_folded(p, "samples", "com.example.g;com.example.f 5\nGC 1\n");
+	assert_folded_type(p, "samples", "com.example.g;com.example.f 5\nGC 1\n");
 }
 
 static const char maps[] = "00400000-00410000 r-xp 00000000 00:00 1 /bin/app\n"
