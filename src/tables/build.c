@@ -96,8 +96,7 @@ void builds_ask(struct tables_request *req, bool waits)
 
 	while (req->n_asked < req->n * req->per_id && (waits ? req->n_out : n_started) < BUILDS_OUT) {
 		size_t i = req->n_asked++;
-		struct entry_key key = { .kind = i < req->n ? ENTRY_TABLE : ENTRY_LAYOUT,
-					 .id = req->ids[i % req->n] };
+		struct entry_key key = request_key(req, i);
 
 		if (req->waiters[i].entry || !key.id.size)
 			continue;
@@ -118,9 +117,11 @@ void builds_ask(struct tables_request *req, bool waits)
 	}
 }
 
-/* Under the lock. Returns @ready, with those of @hungry in it that are ready too. */
-static struct tables_request *builds_feed(struct tables_request *hungry, struct tables_request *ready)
+/* Under the lock: waiters_complete(), and the requests that may ask for more builds do so. */
+static struct tables_request *complete_and_feed(struct build *b, struct tables_entry *e, bool searching)
 {
+	struct tables_request *hungry, *ready = waiters_complete(b, e, searching, &hungry);
+
 	for (struct tables_request *req = hungry; req; req = req->next_hungry) {
 		req->hungry = false;
 		if (!req->n_missing) /* in @ready already */
@@ -191,7 +192,7 @@ enum build_end { BUILD_ENDED, BUILD_AGAIN, BUILD_STAYS };
 static enum build_end build_end_with(struct build *b, struct tables_entry *e)
 {
 	struct tables *t = b->tables;
-	struct tables_request *ready, *hungry;
+	struct tables_request *ready;
 
 	make_drop(b);
 	cache_put(t, e);
@@ -208,8 +209,7 @@ static enum build_end build_end_with(struct build *b, struct tables_entry *e)
 		/* The timer watches the scan. */
 		t->n_searches++;
 		pthread_cond_broadcast(&t->changed);
-		ready = waiters_complete(b, e, true, &hungry);
-		ready = builds_feed(hungry, ready);
+		ready = complete_and_feed(b, e, true);
 		pthread_mutex_unlock(&t->lock);
 		requests_ready(ready);
 		return BUILD_STAYS;
@@ -218,8 +218,7 @@ static enum build_end build_end_with(struct build *b, struct tables_entry *e)
 		atomic_fetch_add(&t->n_replaced, 1);
 	atomic_fetch_add(&t->n_failed, e->reason != FRAME_FOUND);
 	build_unlist(b);
-	ready = waiters_complete(b, e, false, &hungry);
-	ready = builds_feed(hungry, ready);
+	ready = complete_and_feed(b, e, false);
 	pthread_mutex_unlock(&t->lock);
 	requests_ready(ready);
 	entry_unref(e);

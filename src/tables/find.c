@@ -48,7 +48,7 @@ static bool find_in_relocatable(const struct symtab *table, const struct tables_
 static enum frame_reason address_in_table(const struct tables_request *req, const struct tables_query *q,
 					  const struct symtab *table, uint64_t *ret)
 {
-	const struct tables_entry *l = req->per_id > 1 ? req->waiters[req->n + q->module].entry : NULL;
+	const struct tables_entry *l = request_layout(req, q->module);
 	enum frame_reason r;
 
 	if (q->kind == FRAME_SECTION)
@@ -111,8 +111,7 @@ void tables_find(struct tables_request *req, const struct tables_query *q, struc
 		atomic_store(&e->spoiled, true);
 		ret->reason = FRAME_DAMAGED;
 	} else if (r == SYMTAB_NONE) {
-		const struct tables_entry *l = req->per_id > 1 ? req->waiters[req->n + q->module].entry
-							       : NULL;
+		const struct tables_entry *l = request_layout(req, q->module);
 
 		ret->reason = frame_reason_outside(info, l ? l->layout : NULL, addr);
 	} else {

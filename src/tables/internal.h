@@ -326,3 +326,15 @@ struct tables_request {
 	struct tables_request *prev, *next;
 	enum frame_reason none_because; /* of waiters without an entry */
 };
+
+/* The key of the @i-th waiter. */
+static inline struct entry_key request_key(const struct tables_request *req, size_t i)
+{
+	return (struct entry_key){ .kind = i < req->n ? ENTRY_TABLE : ENTRY_LAYOUT,
+				   .id = req->ids[i % req->n] };
+}
+/* The entry of the layout of the @i-th build ID; NULL: it was not asked for, or is not here. */
+static inline const struct tables_entry *request_layout(const struct tables_request *req, size_t i)
+{
+	return req->per_id > 1 ? req->waiters[req->n + i].entry : NULL;
+}

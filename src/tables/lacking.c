@@ -27,6 +27,12 @@ static size_t lacking_find(const struct lacking *l, const struct build_id *id)
 	return i;
 }
 
+static void lacking_free(struct lacking *l)
+{
+	free(l->list);
+	free(l);
+}
+
 static void lacking_drop(struct tables *t, struct bytes alt)
 {
 	struct lacking *l = map_del(&t->lacking, alt);
@@ -34,8 +40,7 @@ static void lacking_drop(struct tables *t, struct bytes alt)
 	if (!l)
 		return;
 	t->n_lacking -= l->n;
-	free(l->list);
-	free(l);
+	lacking_free(l);
 }
 
 static void lacking_make_room(struct tables *t)
@@ -57,7 +62,6 @@ void lacking_note(struct tables *t, const struct build_id *alt, const struct bui
 	l = map_get(&t->lacking, build_id_bytes(alt));
 	if (!l) {
 		l = NEW(struct lacking);
-		*l = (struct lacking){ 0 };
 		map_put(&t->lacking, build_id_bytes(alt), l);
 	}
 	if (lacking_find(l, id) < l->n)
@@ -82,12 +86,11 @@ void lacking_forget(struct tables *t, const struct build_id *alt, const struct b
 struct build_id *lacking_take(struct tables *t, const struct build_id *alt, size_t *ret_n)
 {
 	struct lacking *l = map_get(&t->lacking, build_id_bytes(alt));
-	struct build_id *list = NULL;
+	struct build_id *list;
 
-	*ret_n = 0;
+	*ret_n = l ? l->n : 0;
 	if (!l)
 		return NULL;
-	*ret_n = l->n;
 	list = TAKE(l->list);
 	lacking_drop(t, build_id_bytes(alt));
 	return list;
@@ -98,9 +101,7 @@ void lacking_done(struct tables *t)
 	struct bytes alt;
 	void *l;
 
-	for (size_t it = 0; map_next(&t->lacking, &it, &alt, &l);) {
-		free(((struct lacking *)l)->list);
-		free(l);
-	}
+	map_each (&t->lacking, it, &alt, &l)
+		lacking_free(l);
 	map_done(&t->lacking);
 }

@@ -41,8 +41,7 @@ static void gate_wait(struct gate *g)
 static bool request_take_known(struct tables_request *req, bool fresh)
 {
 	for (size_t i = 0; i < req->n * req->per_id; i++) {
-		struct entry_key key = { .kind = i < req->n ? ENTRY_TABLE : ENTRY_LAYOUT,
-					 .id = req->ids[i % req->n] };
+		struct entry_key key = request_key(req, i);
 		struct waiter *w = &req->waiters[i];
 		bool refresh = false;
 
@@ -67,8 +66,7 @@ static void request_take_at_hand(struct tables_request *req)
 {
 	req->none_because = FRAME_PENDING;
 	for (size_t i = 0; i < req->n * req->per_id; i++) {
-		struct entry_key key = { .kind = i < req->n ? ENTRY_TABLE : ENTRY_LAYOUT,
-					 .id = req->ids[i % req->n] };
+		struct entry_key key = request_key(req, i);
 
 		req->waiters[i].request = req;
 		if (key.id.size)
@@ -155,8 +153,7 @@ void tables_request_free(struct tables_request *req)
 
 void tables_request_module(const struct tables_request *req, size_t i, struct tables_module *ret)
 {
-	const struct tables_entry *e = req->waiters[i].entry,
-				  *l = req->per_id > 1 ? req->waiters[req->n + i].entry : NULL;
+	const struct tables_entry *e = req->waiters[i].entry, *l = request_layout(req, i);
 
 	*ret = (struct tables_module){ .why = "", .origin = "" };
 	if (!req->ids[i].size) {

@@ -65,7 +65,6 @@ struct tables_request *waiters_complete(struct build *b, struct tables_entry *e,
 	struct waiter *rest = NULL;
 
 	*ret_hungry = NULL;
-
 	for (struct waiter *w = b->waiters, *next; w; w = next) {
 		struct tables_request *req = w->request;
 
