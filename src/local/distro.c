@@ -11,15 +11,15 @@
 
 static const struct distro_row {
 	const char *id, *name, *server;
-	bool has_dpkg;
+	enum local_installer installer;
 } rows[] = {
-	{ "debian", "Debian", "https://debuginfod.debian.net", true },
-	{ "ubuntu", "Ubuntu", "https://debuginfod.ubuntu.com", true },
-	{ "fedora", "Fedora", "https://debuginfod.fedoraproject.org", false },
-	{ "centos", "CentOS", "https://debuginfod.centos.org", false },
-	{ "opensuse", "openSUSE", "https://debuginfod.opensuse.org", false },
-	{ "suse", "SUSE", "https://debuginfod.opensuse.org", false },
-	{ "arch", "Arch Linux", "https://debuginfod.archlinux.org", false },
+	{ "debian", "Debian", "https://debuginfod.debian.net", LOCAL_APT },
+	{ "ubuntu", "Ubuntu", "https://debuginfod.ubuntu.com", LOCAL_APT },
+	{ "fedora", "Fedora", "https://debuginfod.fedoraproject.org", LOCAL_DNF },
+	{ "centos", "CentOS", "https://debuginfod.centos.org", LOCAL_DNF },
+	{ "opensuse", "openSUSE", "https://debuginfod.opensuse.org", LOCAL_ZYPPER },
+	{ "suse", "SUSE", "https://debuginfod.opensuse.org", LOCAL_ZYPPER },
+	{ "arch", "Arch Linux", "https://debuginfod.archlinux.org", LOCAL_NO_INSTALLER },
 };
 static const char any_server[] = "https://debuginfod.elfutils.org";
 
@@ -82,7 +82,7 @@ void local_distro_read(const char *root, struct local_distro *ret)
 		return;
 	ret->name = row->name;
 	ret->server = row->server;
-	ret->has_dpkg = row->has_dpkg;
+	ret->installer = row->installer;
 }
 
 /* ---- packages ---- */
@@ -147,24 +147,29 @@ static bool is_name_digit(char c)
 	return c >= '0' && c <= '9';
 }
 
+/* A character of a file's name as names of packages have it. */
+static char package_char(char c)
+{
+	if (c >= 'A' && c <= 'Z')
+		return (char)(c + 32);
+	return c == '_' ? '-' : c;
+}
+
 /* Debian Policy, section 8.1: "libz.so.1.2.13" is of zlib's package libz1; a name that ends in a digit gets a hyphen. */
 bool local_package_by_rule(struct str path, struct buf *out)
 {
-	const char *slash = memrchr(path.p ? path.p : "", '/', path.size), *so;
-	struct str name = path, version;
+	struct str name = path_basename(path), version;
+	const char *so = name.size ? memmem(name.p, name.size, ".so.", 4) : NULL;
 
-	if (slash)
-		name = (struct str){ slash + 1, path.size - (size_t)(slash + 1 - path.p) };
-	so = name.size ? memmem(name.p, name.size, ".so.", 4) : NULL;
 	if (!so || !str_starts(name, STR("lib")))
 		return false;
 	version = (struct str){ so + 4, name.size - (size_t)(so + 4 - name.p) };
 	version = str_cut(&version, '.');
 	name.size = (size_t)(so - name.p);
 	for (size_t i = 0; i < name.size; i++) {
-		char c = name.p[i] >= 'A' && name.p[i] <= 'Z' ? (char)(name.p[i] + 32) : name.p[i];
+		char c = package_char(name.p[i]);
 
-		if (!is_name_digit(c) && (c < 'a' || c > 'z') && (!c || !strchr("+-._", c)))
+		if (!is_name_digit(c) && (c < 'a' || c > 'z') && (!c || !strchr("+-.", c)))
 			return false;
 	}
 	for (size_t i = 0; i < version.size; i++)
@@ -173,9 +178,7 @@ bool local_package_by_rule(struct str path, struct buf *out)
 	if (!version.size)
 		return false;
 	for (size_t i = 0; i < name.size; i++)
-		buf_add_char(out, name.p[i] == '_'                       ? '-'
-				  : name.p[i] >= 'A' && name.p[i] <= 'Z' ? (char)(name.p[i] + 32)
-									 : name.p[i]);
+		buf_add_char(out, package_char(name.p[i]));
 	if (is_name_digit(name.p[name.size - 1]))
 		buf_add_char(out, '-');
 	buf_add_str(out, version);
@@ -195,11 +198,8 @@ static bool cut_last_part(struct str *name, char at)
 
 bool local_package_beside(struct str file, struct buf *out)
 {
-	const char *slash = file.size ? memrchr(file.p, '/', file.size) : NULL;
-	struct str name = file;
+	struct str name = path_basename(file);
 
-	if (slash)
-		name = (struct str){ slash + 1, file.size - (size_t)(slash + 1 - file.p) };
 	if (str_ends(name, STR(".deb")) || str_ends(name, STR(".ddeb"))) {
 		name = str_cut(&name, '_');
 		if (str_ends(name, STR("-dbgsym")) || str_ends(name, STR("-dbg")) ||
@@ -235,7 +235,7 @@ void local_install_advice(const struct local_distro *d, struct str package, stru
 	struct str id = str_of(d->id);
 	bool is_debian = str_eq(id, STR("debian")), is_ubuntu = str_eq(id, STR("ubuntu"));
 
-	if (d->has_dpkg && package.size) {
+	if (d->installer == LOCAL_APT && package.size) {
 		buf_printf(out, "apt install %.*s", (int)package.size, package.p);
 		if (is_debian && d->codename[0])
 			buf_printf(out, " (it is in: deb http://deb.debian.org/debian-debug %s-debug main)",
@@ -247,11 +247,11 @@ void local_install_advice(const struct local_distro *d, struct str package, stru
 				   d->codename);
 		return;
 	}
-	if (d->has_dpkg || !is_plain_path(path))
+	if (!is_plain_path(path))
 		return;
-	if (d->name && (strstr(d->name, "Fedora") || strstr(d->name, "CentOS")))
+	if (d->installer == LOCAL_DNF)
 		buf_printf(out, "dnf debuginfo-install \"$(rpm -qf '%.*s')\"", (int)path.size, path.p);
-	else if (d->name && strstr(d->name, "SUSE"))
+	else if (d->installer == LOCAL_ZYPPER)
 		buf_printf(out, "zypper install \"$(rpm -qf --qf '%%{name}' '%.*s')-debuginfo\"",
 			   (int)path.size, path.p);
 }

@@ -7,11 +7,12 @@
 
 #include "base/base.h"
 
+enum local_installer { LOCAL_NO_INSTALLER, LOCAL_APT, LOCAL_DNF, LOCAL_ZYPPER };
 struct local_distro {
 	char id[32], codename[32]; /* "debian", "bookworm"; empty: not known */
 	const char *name;          /* "Debian"; NULL: a distribution that is not known here */
 	const char *server;        /* its debuginfod server, else that of elfutils, which asks many */
-	bool has_dpkg;
+	enum local_installer installer;
 };
 /* @root: the folder of the system's files, "" usually. */
 void local_distro_read(const char *root, struct local_distro *ret);

@@ -112,9 +112,9 @@ static void packages_of_files(void **state)
 
 static void how_to_install(void **state)
 {
-	const struct local_distro debian = { "debian", "bookworm", "Debian", "", true },
-				  fedora = { "fedora", "", "Fedora", "", false },
-				  other = { "", "", NULL, "", false };
+	const struct local_distro debian = { "debian", "bookworm", "Debian", "", LOCAL_APT },
+				  fedora = { "fedora", "", "Fedora", "", LOCAL_DNF },
+				  other = { "", "", NULL, "", LOCAL_NO_INSTALLER };
 	struct buf b = { 0 };
 
 	local_install_advice(&debian, STR("liblzma5-dbgsym"), STR("/lib/l.so"), &b);
