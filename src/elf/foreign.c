@@ -102,7 +102,7 @@ static bool foreign_by_shape(struct bytes head, const char **ret_name, const cha
 	return false;
 }
 
-static bool is_text(struct bytes head)
+static bool head_is_text(struct bytes head)
 {
 	size_t n = MIN(head.size, (size_t)TEXT_SIZE);
 
@@ -113,7 +113,7 @@ static bool is_text(struct bytes head)
 }
 
 /* Whether the text starts with the tag, in any case, as pages of HTML do. */
-static bool is_page(struct bytes head)
+static bool head_is_page(struct bytes head)
 {
 	static const char *const tags[] = { "<!doctype html", "<html", "<?xml" };
 	size_t i = 0;
@@ -142,7 +142,7 @@ void elf_foreign_name(struct bytes head, const char **ret_name, const char **ret
 			*ret_help = kinds[i].help;
 			return;
 		}
-	*ret_name = is_page(head) ? "a page of HTML or XML" : is_text(head) ? "a text file" : NULL;
+	*ret_name = head_is_page(head) ? "a page of HTML or XML" : head_is_text(head) ? "a text file" : NULL;
 }
 
 int elf_foreign_err(struct bytes head, struct err *err)

@@ -5,10 +5,10 @@
  */
 #include "cmd/symbolize/perf_map.h"
 
-#include <ctype.h>
 #include <fcntl.h>
 #include <stdlib.h>
 #include <unistd.h>
+#include "profile/words.h"
 
 /* Functions that start before an address and may still cover it: a runtime may keep one within another. */
 #define LOOK_BACK  16u
@@ -23,27 +23,6 @@ static int entry_by_start(const void *a, const void *b)
 	return x->line < y->line ? -1 : x->line > y->line;
 }
 
-/* Take a number in hexadecimal, with or without 0x, off the start of @line. */
-static bool hex_take(struct str *line, uint64_t *ret)
-{
-	struct str word = str_word(line);
-	uint64_t v = 0;
-
-	if (str_starts(word, STR("0x")))
-		word = (struct str){ word.p + 2, word.size - 2 };
-	if (!word.size || word.size > 16)
-		return false;
-	for (size_t i = 0; i < word.size; i++) {
-		char c = word.p[i];
-
-		if (!isxdigit((unsigned char)c))
-			return false;
-		v = v << 4 | (uint64_t)(c <= '9' ? c - '0' : (c | 0x20) - 'a' + 10);
-	}
-	*ret = v;
-	return true;
-}
-
 void perf_map_parse(struct perf_map *m)
 {
 	uint32_t n_lines = 0;
@@ -55,8 +34,8 @@ void perf_map_parse(struct perf_map *m)
 		struct str line = str_cut(&rest, '\n');
 		struct perf_map_entry one = { .line = n_lines };
 
-		if (!hex_take(&line, &one.start) || !hex_take(&line, &one.size) || !one.size ||
-		    one.size > UINT64_MAX - one.start)
+		if (!words_hex(str_word(&line), &one.start) || !words_hex(str_word(&line), &one.size) ||
+		    !one.size || one.size > UINT64_MAX - one.start)
 			continue;
 		one.name = str_trim(line);
 		one.name.size = MIN(one.name.size, (size_t)PERF_MAP_NAME_SIZE);

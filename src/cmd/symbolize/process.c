@@ -78,7 +78,7 @@ static bool vdso_copy(struct process *p, const char *pid, const struct frame_map
 	return true;
 }
 
-static void add_vdso(struct process *p, const char *pid, const struct frame_mapping *map)
+static void map_vdso(struct process *p, const char *pid, const struct frame_mapping *map)
 {
 	struct module *m = vdso_copy(p, pid, map) ? modules_get(&p->modules, STR("[vdso]"), NULL) : NULL;
 
@@ -105,7 +105,7 @@ static void add_mapping(struct process *p, const char *pid, struct str line)
 	map.limit = hex_value(both);
 	path = str_trim(rest);
 	if (!ino && str_eq(path, STR("[vdso]")))
-		add_vdso(p, pid, &map);
+		map_vdso(p, pid, &map);
 	if (!ino)
 		return;
 	if (str_ends(path, DELETED))
