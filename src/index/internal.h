@@ -27,7 +27,9 @@ extern const unsigned index_n_migrations;
 	"f.id, d.path, f.name, f.kind, f.state, f.size, f.mtime, f.inode, f.dev, f.reason, f.reason_kind, " \
 	"f.tries, f.next_try, f.scanned, f.inner, f.inner_size, f.points_size, f.generation"
 #define INDEX_N_FILE_COLUMNS 18
-#define INDEX_FILE_TABLES    "file f JOIN dir d ON d.id = f.dir"
+/* Packages that wait for their first deep pass. It implies the condition of the index file_due, so only that is read. */
+#define INDEX_IS_WAITING  "kind = 2 AND state <> 2 AND state <> 3"
+#define INDEX_FILE_TABLES "file f JOIN dir d ON d.id = f.dir"
 
 /* Read the current row of @s; strings are copied to @a. Impossible values are ERR_INVALID: the database is
  * damaged. */

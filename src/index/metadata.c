@@ -449,9 +449,7 @@ static int packages_are_pending(struct index *ix, bool *ret, struct err *err)
 	struct db_stmt *s;
 	int r;
 
-	/* The condition of the partial index, so that only this index is read. */
-	if (db_prepare(ix->db, "SELECT 1 FROM file WHERE kind = 2 AND state <> 2 AND state <> 3 LIMIT 1", &s,
-		       err) < 0)
+	if (db_prepare(ix->db, "SELECT 1 FROM file WHERE " INDEX_IS_WAITING " LIMIT 1", &s, err) < 0)
 		return -1;
 	r = db_step(s, err);
 	if (r < 0)

@@ -264,11 +264,9 @@ static int count_waiting(struct index *ix, size_t max, int64_t *ret, struct err 
 {
 	struct db_stmt *s;
 
-	if (db_prepare(
-		    ix->db,
-		    "SELECT COUNT(*) FROM (SELECT 1 FROM file WHERE kind = 2 AND state <> 2 AND state <> 3 "
-		    "LIMIT ?1)",
-		    &s, err) < 0)
+	if (db_prepare(ix->db,
+		       "SELECT COUNT(*) FROM (SELECT 1 FROM file WHERE " INDEX_IS_WAITING " LIMIT ?1)", &s,
+		       err) < 0)
 		return -1;
 	db_bind_i64(s, 1, (int64_t)max);
 	return db_step_i64(s, ret, err) < 0 ? -1 : 0;
@@ -288,9 +286,8 @@ int index_unlisted(struct index *ix, size_t max, struct arena *a, struct index_f
 		return 0;
 	/* Bounded before the artifacts are looked up: a million packages may wait. */
 	if (db_prepare(ix->db,
-		       "SELECT " INDEX_FILE_COLUMNS
-		       " FROM (SELECT * FROM file WHERE kind = 2 AND state <> 2 AND state <> 3 "
-		       "ORDER BY mtime DESC LIMIT ?1) f JOIN dir d ON d.id = f.dir"
+		       "SELECT " INDEX_FILE_COLUMNS " FROM (SELECT * FROM file WHERE " INDEX_IS_WAITING
+		       " ORDER BY mtime DESC LIMIT ?1) f JOIN dir d ON d.id = f.dir"
 		       " WHERE NOT EXISTS (SELECT 1 FROM artifact WHERE file = f.id)",
 		       &s, err) < 0)
 		return -1;

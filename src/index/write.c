@@ -239,21 +239,24 @@ int index_add_artifacts(struct index *ix, int64_t file, const struct index_artif
 	return change_end(ix, own, add_artifacts(ix, file, list, n, err), err);
 }
 
-static int file_state(struct index *ix, int64_t file, enum index_state *ret, struct err *err)
+/* Answers from the content of the file end with this change. INDEX_MISSING: there is no such file. */
+static int file_retract(struct index *ix, int64_t file, struct err *err)
 {
 	struct db_stmt *s;
+	int64_t state;
 	int r;
 
 	if (db_prepare(ix->db, "SELECT state FROM file WHERE id = ?", &s, err) < 0)
 		return -1;
 	db_bind_i64(s, 1, file);
-	r = db_step(s, err);
+	r = db_step_i64(s, &state, err);
 	if (r < 0)
 		return -1;
 	if (r == DB_DONE)
 		return INDEX_MISSING;
-	*ret = (enum index_state)db_i64(s, 0);
-	db_reset(s);
+	/* Rows of the header pass alone are never an answer, so no cached answer becomes wrong. */
+	if (state == INDEX_SCANNED)
+		ix->n_gone++;
 	return 0;
 }
 
@@ -298,14 +301,10 @@ static int content_put_dirs(struct index *ix, int64_t file, const uint64_t *dirs
 
 static int content_set(struct index *ix, int64_t file, const struct index_content *c, struct err *err)
 {
-	enum index_state state;
-	int r = file_state(ix, file, &state, err);
+	int r = file_retract(ix, file, err);
 
 	if (r)
 		return r;
-	/* Rows of the header pass alone are never an answer, so no cached answer becomes wrong. */
-	if (state == INDEX_SCANNED)
-		ix->n_gone++;
 	if (content_forget(ix, file, err) < 0 ||
 	    add_artifacts(ix, file, c->artifacts, c->n_artifacts, err) < 0 ||
 	    content_put_dirs(ix, file, c->dirs, c->n_dirs, err) < 0)
@@ -325,14 +324,11 @@ int index_set_map(struct index *ix, int64_t file, const struct index_content *c,
 static int file_fail(struct index *ix, int64_t file, const struct err *why, int64_t next_try_s,
 		     struct err *err)
 {
-	enum index_state state;
+	int r = file_retract(ix, file, err);
 	struct db_stmt *s;
-	int r = file_state(ix, file, &state, err);
 
 	if (r)
 		return r;
-	if (state == INDEX_SCANNED)
-		ix->n_gone++;
 	if (db_prepare(ix->db,
 		       "UPDATE file SET state = 3, reason = ?, reason_kind = ?, tries = min(tries + 1, "
 		       "1000000), next_try = ?,"
@@ -358,14 +354,11 @@ int index_fail(struct index *ix, int64_t file, const struct err *why, int64_t ne
 
 static int file_reset(struct index *ix, int64_t file, struct err *err)
 {
-	enum index_state state;
+	int r = file_retract(ix, file, err);
 	struct db_stmt *s;
-	int r = file_state(ix, file, &state, err);
 
 	if (r)
 		return r;
-	if (state == INDEX_SCANNED)
-		ix->n_gone++;
 	if (db_prepare(ix->db,
 		       "UPDATE file SET state = ?, generation = generation + 1, points_size = 0 WHERE id = ?",
 		       &s, err) < 0)
