@@ -150,6 +150,8 @@ void db_reset(struct db_stmt *s);                /* end the read early: an open 
 int db_step_i64(struct db_stmt *s, int64_t *ret, struct err *err);
 /* The same for a statement without parameters. 0, also if there is no row: *ret is 0 then. */
 int db_get_i64(struct db *db, const char *sql, int64_t *ret, struct err *err);
+/* Run a statement without results whose one parameter is @v. */
+int db_exec_i64(struct db *db, const char *sql, int64_t v, struct err *err);
 int64_t db_i64(struct db_stmt *s, int col);    /* col: from 0 */
 struct str db_str(struct db_stmt *s, int col); /* valid until the next step or reset */
 struct bytes db_bytes(struct db_stmt *s, int col);

@@ -131,6 +131,16 @@ int db_get_i64(struct db *db, const char *sql, int64_t *ret, struct err *err)
 	return db_prepare(db, sql, &s, err) < 0 || db_step_i64(s, ret, err) < 0 ? -1 : 0;
 }
 
+int db_exec_i64(struct db *db, const char *sql, int64_t v, struct err *err)
+{
+	struct db_stmt *s;
+
+	if (db_prepare(db, sql, &s, err) < 0)
+		return -1;
+	db_bind_i64(s, 1, v);
+	return db_step(s, err) < 0 ? -1 : 0;
+}
+
 /* ---- statements ---- */
 
 int db_prepare(struct db *db, const char *sql, struct db_stmt **ret, struct err *err)

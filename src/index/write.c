@@ -35,22 +35,12 @@ static int change_run(struct db_stmt *s, struct err *err)
 	return db_step(s, err) < 0 ? -1 : 0;
 }
 
-static int delete_by_file(struct index *ix, const char *sql, int64_t file, struct err *err)
-{
-	struct db_stmt *s;
-
-	if (db_prepare(ix->db, sql, &s, err) < 0)
-		return -1;
-	db_bind_i64(s, 1, file);
-	return change_run(s, err);
-}
-
 /* Delete everything that depends on the content of the file. */
 static int content_forget(struct index *ix, int64_t file, struct err *err)
 {
-	if (delete_by_file(ix, "DELETE FROM artifact WHERE file = ?", file, err) < 0 ||
-	    delete_by_file(ix, "DELETE FROM package_dir WHERE file = ?", file, err) < 0 ||
-	    delete_by_file(ix, "DELETE FROM map WHERE file = ?", file, err) < 0)
+	if (db_exec_i64(ix->db, "DELETE FROM artifact WHERE file = ?", file, err) < 0 ||
+	    db_exec_i64(ix->db, "DELETE FROM package_dir WHERE file = ?", file, err) < 0 ||
+	    db_exec_i64(ix->db, "DELETE FROM map WHERE file = ?", file, err) < 0)
 		return -1;
 	return 0;
 }
@@ -408,7 +398,7 @@ int index_touch(struct index *ix, int64_t file, int64_t mtime_ns, uint64_t inode
 static int file_delete(struct index *ix, int64_t file, struct err *err)
 {
 	if (content_forget(ix, file, err) < 0 ||
-	    delete_by_file(ix, "DELETE FROM file WHERE id = ?", file, err) < 0)
+	    db_exec_i64(ix->db, "DELETE FROM file WHERE id = ?", file, err) < 0)
 		return -1;
 	if (!db_changes(ix->db))
 		return INDEX_MISSING;

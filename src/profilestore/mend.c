@@ -21,6 +21,9 @@
 #define PROFILE_COLUMNS_SQL "series, time_ms, duration_ms, total, n_samples, period, digest, data"
 enum { COL_SERIES, COL_TIME, COL_DURATION, COL_TOTAL, COL_N_SAMPLES, COL_PERIOD, COL_DIGEST, COL_DATA };
 
+#define PROFILE_INDEX_SQL "REINDEX profile_at"
+#define ROLLUP_INDEX_SQL  "REINDEX rollup_at"
+
 struct mend {
 	struct profilestore *s;
 	struct mended *ret;
@@ -54,7 +57,6 @@ static int is_in_index(struct profilestore *s, int64_t id, const struct lost_pro
 {
 	struct db_stmt *st;
 	int64_t one;
-	int r;
 
 	if (db_prepare(s->db,
 		       "SELECT 1 FROM profile INDEXED BY profile_at WHERE series = ? AND time_ms = ? AND "
@@ -66,8 +68,7 @@ static int is_in_index(struct profilestore *s, int64_t id, const struct lost_pro
 	db_bind_i64(st, 2, x->time_ms);
 	db_bind_i64(st, 3, total);
 	db_bind_i64(st, 4, id);
-	r = db_step_i64(st, &one, err);
-	return r;
+	return db_step_i64(st, &one, err);
 }
 
 /* The series and time that the index has for a row. */
@@ -88,19 +89,9 @@ static int find_in_index(struct profilestore *s, int64_t id, struct lost_profile
 	return r < 0 ? -1 : 0;
 }
 
-static int delete_row(struct profilestore *s, const char *sql, int64_t id, struct err *err)
-{
-	struct db_stmt *st;
-
-	if (db_prepare(s->db, sql, &st, err) < 0)
-		return -1;
-	db_bind_i64(st, 1, id);
-	return db_step(st, err);
-}
-
 static int delete_profile(struct profilestore *s, int64_t id, struct err *err)
 {
-	return delete_row(s, "DELETE FROM profile WHERE id = ?", id, err);
+	return db_exec_i64(s->db, "DELETE FROM profile WHERE id = ?", id, err);
 }
 
 /* 1: it is there and sound; 0: there is no such row, or it is in @ret->lost now. */
@@ -140,21 +131,14 @@ static int judge_profile(struct mend *m, int64_t id, struct err *err)
 /* Delete a sound profile and insert it again: its pages are written. */
 static int write_profile_again(struct profilestore *s, int64_t id, struct err *err)
 {
-	struct db_stmt *st, *in;
-	int r;
-
 	if (db_exec(s->db,
 		    "CREATE TEMP TABLE IF NOT EXISTS again AS SELECT * FROM profile WHERE 0; DELETE FROM "
 		    "again",
 		    err) < 0 ||
-	    db_prepare(s->db, "INSERT INTO temp.again SELECT * FROM profile WHERE id = ?", &st, err) < 0)
+	    db_exec_i64(s->db, "INSERT INTO temp.again SELECT * FROM profile WHERE id = ?", id, err) < 0 ||
+	    delete_profile(s, id, err) < 0)
 		return -1;
-	db_bind_i64(st, 1, id);
-	if (db_step(st, err) < 0 || delete_profile(s, id, err) < 0 ||
-	    db_prepare(s->db, "INSERT INTO profile SELECT * FROM temp.again", &in, err) < 0)
-		return -1;
-	r = db_step(in, err);
-	return r < 0 ? -1 : 0;
+	return db_exec(s->db, "INSERT INTO profile SELECT * FROM temp.again", err);
 }
 
 /* Without the profile its rollups are made again, so that all answers agree. */
@@ -175,13 +159,14 @@ static int drop_its_rollups(struct profilestore *s, const struct lost_profile *x
 	return 0;
 }
 
-static int check_index_size(const struct mend *m, struct err *err)
+/* @sql makes an index anew. */
+static int make_index(const struct mend *m, const char *sql, struct err *err)
 {
-	return db_files_size(m->s->path) <= INDEX_MAX
-		       ? 0
-		       : err_set(err, ERR_DAMAGED,
-				 "the index of a database of more than %llu MiB is made anew only at a start",
-				 (unsigned long long)(INDEX_MAX >> 20));
+	if (db_files_size(m->s->path) > INDEX_MAX)
+		return err_set(err, ERR_DAMAGED,
+			       "the index of a database of more than %llu MiB is made anew only at a start",
+			       (unsigned long long)(INDEX_MAX >> 20));
+	return db_exec(m->s->db, sql, err);
 }
 
 static int mend_profiles(struct mend *m, const int64_t *ids, size_t n, struct err *err)
@@ -197,7 +182,7 @@ static int mend_profiles(struct mend *m, const int64_t *ids, size_t n, struct er
 			return -1;
 		sound[i] = r == 1;
 	}
-	if (m->reindex && (check_index_size(m, err) < 0 || db_exec(s->db, "REINDEX profile_at", err) < 0))
+	if (m->reindex && make_index(m, PROFILE_INDEX_SQL, err) < 0)
 		return -1;
 	for (size_t i = 0; i < n; i++)
 		if ((sound[i] ? write_profile_again(s, ids[i], err) : delete_profile(s, ids[i], err)) < 0)
@@ -215,7 +200,7 @@ static int rollups_are_in_index(struct profilestore *s, const int64_t *ids, size
 {
 	for (size_t i = 0; i < n; i++) {
 		struct db_stmt *st;
-		int r;
+		int64_t there = 1;
 
 		if (db_prepare(s->db,
 			       "SELECT EXISTS (SELECT 1 FROM rollup AS x INDEXED BY rollup_at WHERE x.series "
@@ -226,12 +211,9 @@ static int rollups_are_in_index(struct profilestore *s, const int64_t *ids, size
 			       &st, err) < 0)
 			return -1;
 		db_bind_i64(st, 1, ids[i]);
-		r = db_step(st, err);
-		if (r < 0)
+		if (db_step_i64(st, &there, err) < 0)
 			return -1;
-		r = r != DB_ROW || db_i64(st, 0);
-		db_reset(st);
-		if (!r)
+		if (!there)
 			return 0;
 	}
 	return 1;
@@ -242,8 +224,7 @@ static int mend_rollups(struct mend *m, const int64_t *ids, size_t n, struct err
 	int there = rollups_are_in_index(m->s, ids, n, err);
 
 	m->ret->what = "rollups";
-	if (there < 0 ||
-	    (!there && (check_index_size(m, err) < 0 || db_exec(m->s->db, "REINDEX rollup_at", err) < 0)))
+	if (there < 0 || (!there && make_index(m, ROLLUP_INDEX_SQL, err) < 0))
 		return -1;
 	for (size_t i = 0; i < n; i++) {
 		struct db_stmt *st;
@@ -261,7 +242,7 @@ static int mend_rollups(struct mend *m, const int64_t *ids, size_t n, struct err
 			series_groom_from(x, db_i64(st, 1));
 		m->ret->n_rollups += r == DB_ROW;
 		db_reset(st);
-		if (delete_row(m->s, "DELETE FROM rollup WHERE id = ?", ids[i], err) < 0)
+		if (db_exec_i64(m->s->db, "DELETE FROM rollup WHERE id = ?", ids[i], err) < 0)
 			return -1;
 	}
 	return 0;
@@ -333,7 +314,7 @@ static int forget_naming(struct mend *m, const struct db_page_use *use, struct e
 {
 	m->ret->what = "states of naming";
 	for (size_t i = 0; i < use->n_rows; i++)
-		if (delete_row(m->s, "DELETE FROM naming WHERE binary = ?", use->rows[i], err) < 0)
+		if (db_exec_i64(m->s->db, "DELETE FROM naming WHERE binary = ?", use->rows[i], err) < 0)
 			return -1;
 	return 0;
 }
@@ -363,10 +344,7 @@ static int mend_use(struct mend *m, const struct db_page_use *use, struct err *e
 		bool profiles = str_eq(table, STR("profile"));
 
 		m->ret->what = profiles ? "the index of profiles" : "the index of rollups";
-		return check_index_size(m, err) < 0
-			       ? -1
-			       : db_exec(m->s->db, profiles ? "REINDEX profile_at" : "REINDEX rollup_at",
-					 err);
+		return make_index(m, profiles ? PROFILE_INDEX_SQL : ROLLUP_INDEX_SQL, err);
 	}
 	if (str_eq(table, STR("profile")))
 		return mend_profiles(m, use->rows, use->n_rows, err);

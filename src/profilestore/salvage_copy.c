@@ -109,14 +109,9 @@ static int end_copy(struct salvage *x, struct err *err)
 	x->n_lost += (uint64_t)n_without;
 	x->n_profiles = (uint64_t)n;
 	if (before > x->last_id && before < x->last_id + (1 << 30)) {
-		struct db_stmt *st;
-
 		/* Numbers were given in order: those that are missing at the end are lost. */
 		x->n_lost += (uint64_t)(before - x->last_id - 1);
-		if (db_prepare(x->to, "UPDATE counter SET next_profile = ?", &st, err) < 0)
-			return -1;
-		db_bind_i64(st, 1, before);
-		return db_step(st, err);
+		return db_exec_i64(x->to, "UPDATE counter SET next_profile = ?", before, err);
 	}
 	return 0;
 }

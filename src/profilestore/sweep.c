@@ -455,12 +455,7 @@ static int write_step(struct sweep *w, struct err *err)
 
 static int set_generation(struct profilestore *s, uint32_t generation, struct err *err)
 {
-	struct db_stmt *st;
-
-	if (db_prepare(s->db, "UPDATE counter SET generation = ? WHERE id = 1", &st, err) < 0)
-		return -1;
-	db_bind_i64(st, 1, generation);
-	return db_step(st, err);
+	return db_exec_i64(s->db, "UPDATE counter SET generation = ? WHERE id = 1", generation, err);
 }
 
 static int take_over_apply(struct profilestore *s, struct job *j, struct err *err)
