@@ -135,22 +135,22 @@ void damage_stats(struct profilestore *s, struct profilestore_stats *ret)
 
 /* ---- mending ---- */
 
-/* The damaged page as it is, and the reason, beside the database. */
-static void set_page_aside(struct profilestore *s, uint64_t page, const uint8_t *data, size_t size,
-			   const char *reason)
+/* Log @text. The damaged page as it is (@size 0: none) is kept with it beside the database. */
+static void report_damage(struct profilestore *s, const char *text, const uint8_t *data, size_t size)
 {
 	AUTO(mem_freep) char *aside = NULL;
 
+	store_notice(s, LOG_ERROR, "%s; check the disk", text);
 	if (s->damage.n_files >= MAX_FILES || !size)
 		return;
 	s->damage.n_files++;
 	aside = salvage_aside_name(s->dir, s->now_ms());
 	if (file_write_durable(aside, data, size, 0640, NULL) == 0)
-		salvage_note_reason(aside, reason);
+		salvage_note_reason(aside, text);
 }
 
-static void told_mended(struct profilestore *s, uint64_t page, const struct mended *m, const uint8_t *data,
-			size_t size)
+static void report_mended(struct profilestore *s, uint64_t page, const struct mended *m, const uint8_t *data,
+			  size_t size)
 {
 	AUTO(mem_freep) char *where = page ? mem_printf("page %" PRIu64, page) : mem_strdup("a row");
 	AUTO(mem_freep) char *text = NULL;
@@ -161,11 +161,11 @@ static void told_mended(struct profilestore *s, uint64_t page, const struct mend
 				  where, m->what, m->n_lost, m->n_lost == 1 ? " was" : "s were");
 	else
 		text = mem_printf("%s of the database was damaged (%s): nothing is lost", where, m->what);
-	store_notice(s, LOG_ERROR, "%s; check the disk", text);
-	set_page_aside(s, page, data, size, text);
+	report_damage(s, text, data, size);
 }
 
-static void told_kept(struct profilestore *s, uint64_t page, const struct err *why, const uint8_t *data,
+/* The page stays damaged until the next start. */
+static void keep_page(struct profilestore *s, uint64_t page, const struct err *why, const uint8_t *data,
 		      size_t size)
 {
 	struct damage *d = &s->damage;
@@ -180,8 +180,7 @@ static void told_kept(struct profilestore *s, uint64_t page, const struct err *w
 		 "fails until the service is started again, which repairs the database",
 		 page, why->text);
 	pthread_mutex_unlock(&d->lock);
-	store_notice(s, LOG_ERROR, "%s; check the disk", d->why);
-	set_page_aside(s, page, data, size, d->why);
+	report_damage(s, d->why, data, size);
 }
 
 static void mend_noted_page(struct profilestore *s, uint64_t page)
@@ -211,9 +210,9 @@ static void mend_noted_page(struct profilestore *s, uint64_t page)
 		atomic_fetch_add(&d->n_mended, 1);
 		atomic_fetch_add(&d->n_pages_mended, 1);
 		if (m.what)
-			told_mended(s, page, &m, data, size);
+			report_mended(s, page, &m, data, size);
 	} else if (err.kind == ERR_DAMAGED) {
-		told_kept(s, page, &err, data, size);
+		keep_page(s, page, &err, data, size);
 	}
 	free(m.lost);
 }
@@ -227,7 +226,7 @@ static void mend_noted_row(struct profilestore *s, int64_t id)
 		add_lost(&s->damage, &m);
 		atomic_fetch_add(&s->damage.n_mended, 1);
 		if (m.n_lost || m.n_rollups)
-			told_mended(s, 0, &m, NULL, 0);
+			report_mended(s, 0, &m, NULL, 0);
 	}
 	free(m.lost);
 }

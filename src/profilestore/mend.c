@@ -269,20 +269,15 @@ static int write_all_series(struct mend *m, struct err *err)
 static int write_counter(struct mend *m, struct err *err)
 {
 	struct profilestore *s = m->s;
-	struct db_stmt *st;
 
 	m->ret->what = "totals";
-	if (db_exec(s->db, "DELETE FROM counter", err) < 0 ||
-	    db_prepare(s->db,
-		       "INSERT INTO counter (id, next_profile, n_profiles, n_samples, generation) VALUES (1, "
-		       "?, ?, ?, ?)",
-		       &st, err) < 0)
+	if (db_exec(s->db, "DELETE FROM counter", err) < 0)
 		return -1;
-	db_bind_i64(st, 1, s->next_id);
-	db_bind_i64(st, 2, (int64_t)atomic_load(&s->n_profiles));
-	db_bind_i64(st, 3, (int64_t)atomic_load(&s->n_samples));
-	db_bind_i64(st, 4, s->meta->generation);
-	return db_step(st, err);
+	/* The totals follow at the end of mend_within(). */
+	return db_exec_i64(s->db,
+			   "INSERT INTO counter (id, next_profile, n_profiles, n_samples, generation) VALUES "
+			   "(1, 1, 0, 0, ?)",
+			   s->meta->generation, err);
 }
 
 static int write_all_senders(struct mend *m, struct err *err)
