@@ -41,6 +41,13 @@ struct store_merge {
 	int64_t duration_ms, period, first_ms;
 };
 
+static int merge_refused(const struct store_merge *m, struct err *err)
+{
+	if (err)
+		*err = m->refusal;
+	return -1;
+}
+
 /* A table of @n numbers, @more than it had before. NULL: m->refusal says why. */
 static uint32_t *merge_table(struct store_merge *m, uint32_t more, uint32_t n)
 {
@@ -276,10 +283,8 @@ static int samples_reserve(struct store_merge *m, struct err *err)
 		return 0;
 	n += n / 4;
 	v = merge_table(m, n - room, n);
-	if (!v) {
-		*err = m->refusal;
-		return -1;
-	}
+	if (!v)
+		return merge_refused(m, err);
 	if (room)
 		memcpy(v, m->samples.v, (size_t)room * sizeof(*v));
 	free(m->samples.v);
@@ -331,11 +336,8 @@ static int merged_part(void *arg, const struct series *x, struct sums *sums, str
 	if (!m->first)
 		take_type(m, x);
 	copy_stacks(m, sums);
-	if (m->refusal.kind) {
-		if (err)
-			*err = m->refusal;
-		return -1;
-	}
+	if (m->refusal.kind)
+		return merge_refused(m, err);
 	if (profile_build_end(m->p, err) < 0 || copy_samples(m, sums, merged_labels(m, x), err) < 0)
 		return -1;
 	if (deadline_check(m->deadline, sums->n / 64, err) < 0)
