@@ -279,6 +279,7 @@ static bool lacked_name(struct item *it)
 static void item_missing(struct item *it)
 {
 	struct client_result *r = it->result;
+	bool nameless;
 
 	if (it->stage == STAGE_WHOLE_DEBUG) {
 		item_fetch(it, STAGE_WHOLE_EXECUTABLE);
@@ -292,11 +293,11 @@ static void item_missing(struct item *it)
 		item_finish_found(it, &it->suspect, true);
 		return;
 	}
-	if (it->stage == STAGE_ASKED && it->suspect.fd < 0 && !lacked_name(it))
+	nameless = lacked_name(it);
+	if (it->stage == STAGE_ASKED && it->suspect.fd < 0 && !nameless)
 		lookup_note_absent(&it->find->folder, &it->entry);
 	err_set(&r->err, ERR_INVALID,
-		lacked_name(it)
-			? "no server has it by its build ID alone; those of ssqp+ need the name of its file"
+		nameless ? "no server has it by its build ID alone; those of ssqp+ need the name of its file"
 		: it->find->env.n_urls == 1 ? "the server does not have it"
 					    : "no server has it");
 	item_finish_as(it, CLIENT_ABSENT, ENOENT);

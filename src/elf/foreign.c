@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Names of files that are not ELF, by their first bytes, with the remedy for one who gave such a file. One table for
- * all entrances.
+ * Names of files that are not ELF, by their first bytes, each with the remedy for the caller that gave the file. One
+ * table for all entrances.
  */
 #include "elf/elf.h"
 

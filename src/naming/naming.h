@@ -51,8 +51,9 @@ void naming_free(struct naming *n); /* takes NULL */
 void naming_kick(struct naming *n);
 /*
  * A file is new here for this build ID and, for binaries without one, at the path @file (empty: not known):
- * the binaries that want names from it, also as a supplementary file, are tried now. @replaced: the file that was here before has become
- * another. If the new file is no better, nothing changes. Returns how many binaries were woken.
+ * the binaries that want names from it, also as a supplementary file, are tried now. @replaced: the file that was
+ * here before has become another. If the new file is no better, nothing changes. Returns the number of binaries
+ * that were woken.
  */
 unsigned naming_wake(struct naming *n, const struct build_id *id, struct str file, bool replaced);
 

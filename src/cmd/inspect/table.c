@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * lode inspect: the facts about a symbol table: what it has, and what of its file was skipped.
+ * lode inspect: the facts about a symbol table: its contents, and the skipped parts of its file.
  */
 #include "cmd/inspect/inspect.h"
 #include "lookup/lookup.h"

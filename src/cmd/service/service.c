@@ -324,7 +324,7 @@ static int open_profiles(struct service *v, const struct settings *s, const char
 		return 0;
 	if (profilestore_open(&opts, &v->profiles, err) < 0) {
 		v->profiles = NULL;
-		/* A folder of another program or of a newer version is a mistake of the one who started us. */
+		/* A folder of another program or of a newer version is a mistake in the configuration. */
 		if (err->kind == ERR_INVALID)
 			return err_in(err, "profiles");
 		/* Debug files are served all the same. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What would give the names of addresses that a command could not name. */
+/* Advice on how to get the names of addresses that a command could not name. */
 #include <stdlib.h>
 #include "cmd/symbolize/symbolize.h"
 #include "local/distro.h"

@@ -13,7 +13,7 @@
  *   style.c, write.c   the texts of answers, in one of the output styles; see write.h
  *   modules.c          modules, opened when the first address is in them
  *   input.c            lines of standard input
- *   advice.c           what to do about addresses without names
+ *   advice.c           advice on addresses without names
  *   lookup_options.c   where symbols are looked up
  */
 #pragma once
@@ -27,7 +27,7 @@
 /* As the command line has them. */
 struct lookup_options lookup_options_of(struct settings *s);
 
-/* Print what to do about addresses of @file without names, on standard error. */
+/* Print advice on addresses of @file without names to standard error. */
 void symbolize_print_advice(const struct lookup_options *places, enum frame_reason reason, struct str file);
 
 struct symbolize_style; /* see write.h */

@@ -57,7 +57,7 @@ static int symtab_build_file(struct settings *s, const char *path, struct err *e
 		size_text(out.size, a), (unsigned long long)st.n_units, (unsigned long long)st.n_functions,
 		(unsigned long long)st.n_inlined, (unsigned long long)st.n_rows,
 		(unsigned long long)st.n_symbols);
-	return report_skipped(s, buf_bytes(&out), err);
+	return st.n_skipped ? report_skipped(s, buf_bytes(&out), err) : 0;
 }
 
 static const struct {
