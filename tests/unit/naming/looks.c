@@ -82,19 +82,17 @@ static void many_profiles_in_quick_succession(void **state)
 
 static void more_new_addresses_than_a_batch(void **state)
 {
-	static uint64_t addrs[3 * NAMING_BATCH + 300];
+	const size_t n_addrs = 3 * NAMING_BATCH + 300;
 	struct naming_fixture t;
 
-	for (size_t i = 0; i < ARRAY_SIZE(addrs); i++)
-		addrs[i] = 0x1001 + i;
 	open_tried(&t, true);
 	tables_fixture_put_debug(&t.tables, 2);
-	naming_fixture_add(&t, 1, addrs, ARRAY_SIZE(addrs));
+	naming_fixture_add_range(&t, 1, 0x1001, n_addrs);
 	/* Meanwhile another binary gets its turn. */
 	naming_fixture_add_one(&t, 2, 0x1000);
 	naming_fixture_expect(&t, 2, 0x1000, "f2 /src/a.c:10");
 	expect_pending(&t, 0, 0);
-	naming_fixture_expect_stats(&t, 0x100 + 1, ARRAY_SIZE(addrs) - 0xff);
+	naming_fixture_expect_stats(&t, 0x100 + 1, n_addrs - 0xff);
 	close_tried(&t);
 }
 

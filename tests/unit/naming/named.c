@@ -66,26 +66,24 @@ static void only_new_locations_are_looked_up(void **state)
 
 static void the_work_of_a_killed_process_is_continued(void **state)
 {
-	uint64_t addrs[200];
+	const size_t n_addrs = 200;
 	struct naming_fixture t;
 
-	for (size_t i = 0; i < ARRAY_SIZE(addrs); i++)
-		addrs[i] = 0x1000 + i;
 	naming_fixture_open(&t, true);
 	tables_fixture_put_debug(&t.tables, 1);
 	tables_fixture_put_debug(&t.tables, 2);
-	naming_fixture_add(&t, 1, addrs, ARRAY_SIZE(addrs));
-	naming_fixture_add(&t, 2, addrs, ARRAY_SIZE(addrs));
+	naming_fixture_add_range(&t, 1, 0x1000, n_addrs);
+	naming_fixture_add_range(&t, 2, 0x1000, n_addrs);
 	/* Half of its locations had names when it was stopped. */
 	naming_fixture_start(&t);
 	naming_fixture_expect(&t, 1, 0x10c7, "f1 /src/a.c:22");
 	naming_fixture_again(&t);
 	naming_fixture_expect(&t, 2, 0x10c7, "f2 /src/a.c:22");
-	for (size_t i = 0; i < ARRAY_SIZE(addrs); i += 17) {
+	for (size_t i = 0; i < n_addrs; i += 17) {
 		char want[32];
 
 		snprintf(want, sizeof(want), "f1 /src/a.c:%d", (int)(10 + i / 16));
-		naming_fixture_expect(&t, 1, addrs[i], want);
+		naming_fixture_expect(&t, 1, 0x1000 + i, want);
 	}
 	naming_fixture_again(&t);
 	naming_fixture_expect_stats(&t, 0, 0);
@@ -112,18 +110,16 @@ static void a_table_from_the_store_does(void **state)
 
 static void more_than_a_batch_is_named(void **state)
 {
-	static uint64_t addrs[NAMING_BATCH + 300];
+	const size_t n_addrs = NAMING_BATCH + 300;
 	struct naming_fixture t;
 
-	/* Most of them are in no function: they are looked up as well. */
-	for (size_t i = 0; i < ARRAY_SIZE(addrs); i++)
-		addrs[i] = 0x1000 + i;
 	naming_fixture_open(&t, false);
 	tables_fixture_put_debug(&t.tables, 1);
 	naming_fixture_start(&t);
-	naming_fixture_add(&t, 1, addrs, ARRAY_SIZE(addrs));
+	/* Most of them are in no function: they are looked up as well. */
+	naming_fixture_add_range(&t, 1, 0x1000, n_addrs);
 	naming_fixture_expect_state(&t, "/bin/p1", NAMING_DONE, FRAME_OUTSIDE, 0);
-	naming_fixture_expect_stats(&t, 0x100, ARRAY_SIZE(addrs) - 0x100);
+	naming_fixture_expect_stats(&t, 0x100, n_addrs - 0x100);
 	assert_int_equal(naming_fixture_binary(&t, "/bin/p1").n_wanted, 0);
 	naming_fixture_close(&t);
 }
@@ -131,16 +127,14 @@ static void more_than_a_batch_is_named(void **state)
 /* 256 addresses of 16 lines. */
 static void neighbours_share_their_lines(void **state)
 {
-	uint64_t addrs[0x100];
+	const size_t n_addrs = 0x100;
 	struct naming_fixture t;
 
-	for (size_t i = 0; i < ARRAY_SIZE(addrs); i++)
-		addrs[i] = 0x1000 + i;
 	naming_fixture_open(&t, false);
 	tables_fixture_put_debug(&t.tables, 1);
 	naming_fixture_start(&t);
-	naming_fixture_add(&t, 1, addrs, ARRAY_SIZE(addrs));
-	naming_fixture_expect_stats(&t, ARRAY_SIZE(addrs), 0);
+	naming_fixture_add_range(&t, 1, 0x1000, n_addrs);
+	naming_fixture_expect_stats(&t, n_addrs, 0);
 	assert_int_equal(column_n(&t.store->meta->lines), 16);
 	naming_fixture_again(&t);
 	naming_fixture_expect(&t, 1, 0x1000, "f1 /src/a.c:10");

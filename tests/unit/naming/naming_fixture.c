@@ -132,6 +132,15 @@ void naming_fixture_add(struct naming_fixture *t, uint32_t n, const uint64_t *ad
 	add(t, str_of(file_of(n, file)), str_of(hex), 0, addrs, n_addrs);
 }
 
+void naming_fixture_add_range(struct naming_fixture *t, uint32_t n, uint64_t first, size_t n_addrs)
+{
+	AUTO(mem_freep) uint64_t *addrs = NEW_N(uint64_t, n_addrs);
+
+	for (size_t i = 0; i < n_addrs; i++)
+		addrs[i] = first + i;
+	naming_fixture_add(t, n, addrs, n_addrs);
+}
+
 void naming_fixture_add_one(struct naming_fixture *t, uint32_t n, uint64_t addr)
 {
 	naming_fixture_add(t, n, &addr, 1);

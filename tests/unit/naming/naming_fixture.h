@@ -33,6 +33,8 @@ void naming_fixture_request_layout(struct naming_fixture *t, uint32_t n);
  * tables_fixture_id(@n), "/bin/p<n>"; @n 0: without build ID.
  */
 void naming_fixture_add(struct naming_fixture *t, uint32_t n, const uint64_t *addrs, size_t n_addrs);
+/* The addresses from @first on. */
+void naming_fixture_add_range(struct naming_fixture *t, uint32_t n, uint64_t first, size_t n_addrs);
 void naming_fixture_add_one(struct naming_fixture *t, uint32_t n, uint64_t addr);
 void naming_fixture_add_file(struct naming_fixture *t, const char *file, const char *build_id, uint64_t addr);
 /* At @addr of a process that had it mapped from @start. */
