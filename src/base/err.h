@@ -11,6 +11,7 @@
 
 #include <stdarg.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 
 /* The numbers are in the index on disk: new ones are added at the end. */
 enum err_kind {
@@ -67,6 +68,15 @@ int err_in(struct err *err, const char *fmt, ...) __attribute__((format(printf, 
 		(void)err_in(__VA_ARGS__); \
 		-1;                        \
 	})
+
+/*
+ * Whether the input is the cause: it is damaged, or a limit was reached. A reader that leaves out such a part goes on
+ * with the rest; it passes up failures of any other kind.
+ */
+static inline bool err_is_input(const struct err *err)
+{
+	return err->kind == ERR_INVALID || err->kind == ERR_LIMIT;
+}
 
 /* ERR_CANCELLED if the owner of @cancel has set it. @cancel may be NULL. */
 static inline int err_if_cancelled(const atomic_bool *cancel, struct err *err)

@@ -74,7 +74,7 @@ static int units_scan(struct units_scan *s, struct err *err)
 /* Note damage that leaves the rest of use. Returns -1 if it is none: a failure of the system. */
 static int section_damage_note(struct dwarf *d, const struct err *why)
 {
-	if (why->kind != ERR_INVALID && why->kind != ERR_LIMIT)
+	if (!err_is_input(why))
 		return -1;
 	if (d->n_damage < DWARF_MAX_DAMAGE)
 		d->damage[d->n_damage++] = *why;
@@ -136,8 +136,7 @@ static int dwarf_image_open(const struct elf_image *img, bool split, const char 
 		*err = d->damage[0];
 		return -1;
 	}
-	if (r == 0 && units_scan(&s, &d->units_err) < 0 && d->units_err.kind != ERR_INVALID &&
-	    d->units_err.kind != ERR_LIMIT) {
+	if (r == 0 && units_scan(&s, &d->units_err) < 0 && !err_is_input(&d->units_err)) {
 		*err = d->units_err;
 		r = -1;
 	}
@@ -163,9 +162,7 @@ static int own_split_open(struct dwarf *d, struct err *err)
 	const struct elf_section *info = elf_debug_section(d->img, ".debug_info.dwo");
 
 	if (!info || !d->info.sec || str_eq(info->name, d->info.sec->name) ||
-	    dwarf_open_one_split(d->img, d->temp_dir, &d->own, &d->own_err) == 0)
-		return 0;
-	if (d->own_err.kind == ERR_INVALID || d->own_err.kind == ERR_LIMIT)
+	    dwarf_open_one_split(d->img, d->temp_dir, &d->own, &d->own_err) == 0 || err_is_input(&d->own_err))
 		return 0;
 	*err = d->own_err;
 	return -1;

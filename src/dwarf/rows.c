@@ -482,7 +482,7 @@ static int lines_load(struct dwarf_reader *r, struct err *err)
 	r->lines_file = r->d;
 	if (line_table_read(r, &r->table_err) < 0) {
 		err_in(&r->table_err, "line table at %llu", (unsigned long long)r->cu.stmt_list);
-		if (r->table_err.kind != ERR_INVALID && r->table_err.kind != ERR_LIMIT) {
+		if (!err_is_input(&r->table_err)) {
 			*err = r->table_err;
 			r->lines_file = NULL;
 			return -1;

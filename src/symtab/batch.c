@@ -122,7 +122,7 @@ static void unit_losses(struct batch *b, size_t unit)
 
 int batch_damage(struct batch *b, const struct err *why, struct err *err)
 {
-	if (why->kind != ERR_INVALID && why->kind != ERR_LIMIT) {
+	if (!err_is_input(why)) {
 		*err = *why;
 		return -1;
 	}

@@ -557,7 +557,7 @@ static int build_read_go(struct build *b, struct err *err)
 	if (go_read(b->batches[0], b->img, &scope, &b->go_err) == 0)
 		return 0;
 	err_in(&b->go_err, "Go's table");
-	if (b->go_err.kind == ERR_INVALID || b->go_err.kind == ERR_LIMIT)
+	if (err_is_input(&b->go_err))
 		return 0;
 	*err = b->go_err;
 	return -1;
@@ -569,7 +569,7 @@ static int split_open(struct build *b, struct err *err)
 	if (!b->dwarf || !b->o->split || dwarf_open_split(b->dwarf, b->o->split, &b->split_err) == 0)
 		return 0;
 	err_in(&b->split_err, ".dwp");
-	if (b->split_err.kind == ERR_INVALID || b->split_err.kind == ERR_LIMIT)
+	if (err_is_input(&b->split_err))
 		return 0;
 	*err = b->split_err;
 	return -1;
@@ -594,7 +594,7 @@ static int table_build(struct build *b, struct buf *out, struct symtab_stats *st
 	int r = dwarf_open(b->img, b->o->alt, b->o->temp_dir, &b->dwarf, &b->dwarf_err);
 
 	/* Symbols may be whole where the DWARF is not. */
-	if (r < 0 && b->dwarf_err.kind != ERR_INVALID && b->dwarf_err.kind != ERR_LIMIT) {
+	if (r < 0 && !err_is_input(&b->dwarf_err)) {
 		*err = b->dwarf_err;
 		return -1;
 	}

@@ -75,7 +75,7 @@ int symbols_grow(struct symbols *s, struct err *err)
 /* Note why a table could not be read. Returns -1 if that is a failure of the system. */
 static int symbols_damage_note(struct symbols *s, const struct err *why)
 {
-	if (why->kind != ERR_INVALID && why->kind != ERR_LIMIT)
+	if (!err_is_input(why))
 		return -1;
 	if (s->n_damage < SYMBOLS_MAX_DAMAGE)
 		s->damage[s->n_damage++] = *why;

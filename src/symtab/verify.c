@@ -141,7 +141,7 @@ static int expect_function(struct verifier *v, const struct dwarf_node *n, struc
 
 	if (n->die != UINT64_MAX && dwarf_reader_name(v->r, n->die, n->in_alt, &name, err) < 0) {
 		/* Damage: the table has no name either. */
-		if (err->kind != ERR_INVALID && err->kind != ERR_LIMIT)
+		if (!err_is_input(err))
 			return -1;
 		name = (struct dwarf_name){ 0 };
 	}
@@ -277,7 +277,7 @@ static int verify_unit(struct verifier *v, size_t unit, struct err *err)
 	v->n_nodes = v->n_spans = v->n_functions = 0;
 	if (r == 0)
 		r = dwarf_reader_walk(v->r, verify_keep, v, &why);
-	if (r < 0 && why.kind != ERR_INVALID && why.kind != ERR_LIMIT) {
+	if (r < 0 && !err_is_input(&why)) {
 		*err = why;
 		return -1;
 	}

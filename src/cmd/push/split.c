@@ -67,12 +67,6 @@ static void add_dwp(const struct split_finder *f, const struct source *src)
 	push_member_add(f->to, str_of(place), str_of(src->name), UINT64_MAX);
 }
 
-/* A damaged unit names no split file; the file is pushed all the same. */
-static bool is_unit_damage(const struct err *err)
-{
-	return err->kind == ERR_INVALID || err->kind == ERR_LIMIT;
-}
-
 static int read_split_units(const struct dwarf *d, struct err *err)
 {
 	struct dwarf_reader *r = dwarf_reader_new(d);
@@ -82,7 +76,8 @@ static int read_split_units(const struct dwarf *d, struct err *err)
 		struct err why = { 0 };
 
 		rc = dwarf_reader_unit(r, i, &why);
-		if (rc < 0 && is_unit_damage(&why))
+		/* A damaged unit names no split file; the file is pushed all the same. */
+		if (rc < 0 && err_is_input(&why))
 			rc = 0;
 		else if (rc < 0)
 			*err = why;
@@ -112,7 +107,7 @@ int push_split(const struct elf_image *img, const char *path, const char *name, 
 	}
 	r = dwarf_open(img, NULL, NULL, &d, err);
 	if (r)
-		return r < 0 && !is_unit_damage(err) ? -1 : 0;
+		return r < 0 && !err_is_input(err) ? -1 : 0;
 	/* A .dwp that cannot be read counts as missing. */
 	(void)dwarf_open_split(d, &split, &ignored);
 	return read_split_units(d, err);
