@@ -300,21 +300,18 @@ static int blocks_write_piece(struct build *b, const struct visible_function *f,
 	return 0;
 }
 
-/*
- * Whether the code has several names, and its rows may be repeated for each. If they may not, DWARF's name holds
- * for all of it.
- */
-static bool has_pieces(struct build *b, const struct visible_function *f)
+/* Whether the rows of @f may be repeated for its pieces, which have several names. The second one starts at @at. */
+static bool pieces_fit(struct build *b, const struct visible_function *f, uint64_t at)
 {
 	const struct code_range *p = b->ranges[f->first];
-	uint64_t at = f->start, cost = 0, to;
-	size_t n = 0;
+	uint64_t cost = 0, to;
+	size_t n = 1;
 
 	for (size_t i = f->first; i < f->first + f->n_parts; i++)
 		cost = MAX(cost, b->ranges[i]->rows_size + (uint64_t)b->ranges[i]->n_entries * 8);
 	for (; at < f->end; at = to, n++) {
 		linkage_at(b, p, at, f->end, &to);
-		if (n && (n * cost > PIECES_COST || f->repeats->bytes + n * cost > f->repeats->limit / 2))
+		if (n * cost > PIECES_COST || f->repeats->bytes + n * cost > f->repeats->limit / 2)
 			return false;
 	}
 	return true;
@@ -324,21 +321,25 @@ static int blocks_write_function(struct build *b, const struct visible_function 
 				 struct err *err)
 {
 	const struct code_range *p = b->ranges[f->first];
-	uint64_t at = f->start, to;
+	uint64_t at = f->start, to = f->end;
 
-	if (p->origin != SYMTAB_DWARF || v->name || !has_pieces(b, f)) {
-		v->start = f->start;
-		v->end = f->end;
-		return blocks_write_piece(b, f, v, err);
-	}
-	for (; at < f->end; at = to) {
+	if (p->origin == SYMTAB_DWARF && !v->name)
 		v->linkage = linkage_at(b, p, at, f->end, &to);
+	/* If the rows may not be repeated, DWARF's name holds for all of the code. */
+	if (to < f->end && !pieces_fit(b, f, to)) {
+		v->linkage = 0;
+		to = f->end;
+	}
+	for (;;) {
 		v->start = at;
 		v->end = to;
 		if (blocks_write_piece(b, f, v, err) < 0)
 			return -1;
+		if (to == f->end)
+			return 0;
+		at = to;
+		v->linkage = linkage_at(b, p, at, f->end, &to);
 	}
-	return 0;
 }
 
 static int blocks_write(struct build *b, struct err *err)
