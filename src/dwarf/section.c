@@ -63,42 +63,48 @@ static bool has_type_unit(const struct elf_image *img, const struct elf_section 
 	return type == DW_UT_type || type == DW_UT_split_type;
 }
 
-/*
- * In an object file or .dwo, GCC and clang put each type unit of DWARF 5 into a .debug_info of its own, so that the
- * linker keeps one of each. Choose the section that has the other units: the first one, and the number of sections
- * after it that have others, too.
- */
-static const struct elf_section *info_choose(const struct elf_image *img, const struct elf_section *first,
-					     uint32_t *ret_more)
+static bool has_name(const struct elf_section *sec, struct str name)
 {
-	const struct elf_section *chosen = NULL;
-	struct str name = plain_name(first->name);
+	return str_eq(plain_name(sec->name), plain_name(name));
+}
 
-	*ret_more = 0;
-	for (uint32_t i = first->index + 1; i < img->n_sections && !chosen; i++)
-		if (str_eq(plain_name(img->sections[i].name), name))
-			chosen = first;
-	if (!chosen)
-		return first;
-	chosen = NULL;
-	for (uint32_t i = first->index; i < img->n_sections; i++) {
+/*
+ * The first section called @name, from section @i on, that has units that are no type units; NULL: there is none. In
+ * an object file or .dwo, GCC and clang put each type unit of DWARF 5 into a .debug_info of its own, so that the
+ * linker keeps one of each.
+ */
+static const struct elf_section *info_next(const struct elf_image *img, struct str name, uint32_t i)
+{
+	for (; i < img->n_sections; i++) {
 		const struct elf_section *sec = &img->sections[i];
 
-		if (!str_eq(plain_name(sec->name), name) || !sec->size || has_type_unit(img, sec))
-			continue;
-		if (!chosen)
-			chosen = sec;
-		else
-			++*ret_more;
+		if (has_name(sec, name) && sec->size && !has_type_unit(img, sec))
+			return sec;
 	}
-	return chosen ? chosen : first;
+	return NULL;
+}
+
+/* The section to read among those with the name of @first. Most files have only one, which is not opened for that. */
+static const struct elf_section *info_choose(const struct elf_image *img, const struct elf_section *first)
+{
+	const struct elf_section *sec;
+	uint32_t i = first->index + 1;
+
+	while (i < img->n_sections && !has_name(&img->sections[i], first->name))
+		i++;
+	if (i >= img->n_sections)
+		return first;
+	sec = info_next(img, first->name, first->index);
+	return sec ? sec : first;
 }
 
 uint32_t dwarf_info_more(const struct elf_image *img, const struct elf_section *info)
 {
-	uint32_t n;
+	const struct elf_section *sec = info;
+	uint32_t n = 0;
 
-	info_choose(img, info, &n);
+	while ((sec = info_next(img, info->name, sec->index + 1)))
+		n++;
 	return n;
 }
 
@@ -107,11 +113,10 @@ int dwarf_section_find(const struct elf_image *img, const char *name, const stru
 {
 	const struct elf_section *sec = elf_debug_section(img, name);
 	uint64_t size = 0;
-	uint32_t more;
 	int r;
 
 	if (sec && str_starts(str_of(name), STR(".debug_info")))
-		sec = info_choose(img, sec, &more);
+		sec = info_choose(img, sec);
 	r = sec ? elf_section_content_size(img, sec, &size, err) : ELF_NO_SECTION;
 
 	if (r < 0)
