@@ -339,7 +339,7 @@ static uint8_t name_attr_slot(uint64_t attr)
 	return DWARF_NO_SLOT;
 }
 
-/* How a name in .debug_str is read, by offset or by index; a number, a reference. False: it is another form. */
+/* dwarf_form_plan() for a slot of names: a string by offset or by index, a number, a reference. False: another form. */
 static bool name_slot_plan(uint8_t slot, uint64_t form, const struct dwarf_format *f, uint8_t *ret_read,
 			   uint8_t *ret_is)
 {
@@ -389,8 +389,6 @@ static bool compile_names(struct dwarf_table *t, const uint8_t *p, const uint8_t
 			if (seen & 1u << slot || form == FORM_INDIRECT)
 				return false;
 			seen |= 1u << slot;
-		}
-		if (slot != DWARF_NO_SLOT) {
 			if (!name_slot_plan(slot, form, &t->format, &read, &is))
 				return false;
 			compile_value(&w, slot, read, is, implicit);
