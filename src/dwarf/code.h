@@ -121,7 +121,7 @@ struct dwarf {
 	size_t n_code;
 };
 
-/* A unit is held in memory whole. */
+/* ERR_LIMIT: @size is more than DWARF_MAX_SECTION. A unit is held in memory whole. */
 int dwarf_unit_fits(uint64_t size, struct err *err);
 
 /* A .dwo or .dwp. */
@@ -466,11 +466,9 @@ bool dwarf_cu_expression(const struct dwarf_cu *cu, struct bytes e, uint64_t *re
 
 /* ---- losses ---- */
 
-/* Count a description that is left out. The text is of the first one; NULL: only count. */
-void dwarf_loss_add(struct dwarf_losses *l, const struct err *why);
-/* The same, of the unit at hand. */
+/* Count a description of the unit at hand that is left out. The text is kept of the first one. */
 void dwarf_reader_lose(struct dwarf_reader *r, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-/* Why DW_AT_* of the DIE at @die cannot be read: the attributes of @decl in forms that their slots cannot have. */
+/* Count the DIE at @die, whose abbreviation @decl has an attribute in a form that its slot cannot have. */
 void dwarf_reader_lose_forms(struct dwarf_reader *r, uint64_t die, const struct dwarf_decl *decl);
 /* Set the error of a DIE that has a form of unknown size. Returns -1. */
 int dwarf_unknown_form(const struct dwarf_reader *r, const struct dwarf_decl *decl, struct err *err);

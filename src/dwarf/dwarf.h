@@ -77,7 +77,7 @@ enum { DWARF_NO_CODE = 2 };
 int dwarf_open(const struct elf_image *img, const struct elf_image *alt, const char *temp_dir,
 	       struct dwarf **ret, struct err *err);
 #define DWARF_MAX_DAMAGE 12u
-/* Why sections or the supplementary file could not be read. */
+/* The errors of sections, and of the supplementary file, that could not be read. */
 size_t dwarf_damage(const struct dwarf *d, const struct err **ret);
 void dwarf_close(struct dwarf *d); /* takes NULL */
 void dwarf_closep(struct dwarf **d);
@@ -180,7 +180,7 @@ const struct err *dwarf_reader_split_err(const struct dwarf_reader *r);
 uint64_t dwarf_reader_split_size(const struct dwarf_reader *r); /* bytes of the split unit at hand; 0: none */
 
 /*
- * Descriptions of the unit at hand that are left out though what comes after them is read: attributes in forms that
+ * Descriptions of the unit at hand that are left out though those after them are read: attributes in forms that
  * their kind cannot have, addresses and lists that the sections lack, parts of the line table. They are complete
  * after the walk and after the last name. The line table's are those of the first of the units that share it.
  */

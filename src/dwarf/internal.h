@@ -37,14 +37,15 @@ int dwarf_section_find(const struct elf_image *img, const char *name, const stru
 bool dwarf_is_compressed(const struct elf_section *sec);
 bool dwarf_is_relocated(const struct elf_image *img, const struct elf_section *sec);
 
-/* How many more sections of that name, after @info, have units that are no type units. */
+/* The number of sections after @info, of the same name, that have units that are no type units. */
 uint32_t dwarf_info_more(const struct elf_image *img, const struct elf_section *info);
 /* ERR_LIMIT: more than DWARF_MAX_SECTION. */
 int dwarf_section_fits(const struct elf_section *sec, uint64_t size, struct err *err);
 
 /*
  * @name is ".debug_line" and the like. A missing section is an empty one. ERR_LIMIT, also of the calls below: it
- * has to be held in memory, and is larger than DWARF_MAX_SECTION. Damage met while decompressing is ERR_INVALID of the call that meets it.
+ * has to be held in memory, and is larger than DWARF_MAX_SECTION. Damage of compressed data is ERR_INVALID of the call
+ * that reads it.
  */
 int dwarf_section_open(struct dwarf_section *s, const struct elf_image *img, const char *name,
 		       struct err *err);

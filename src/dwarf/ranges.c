@@ -78,7 +78,7 @@ enum {
 	RLE_START_LENGTH,
 };
 
-/* An address of a list by its index. *lacks: there is none, and why. */
+/* An address of a list by its index. If there is none, *lacks is set, and @err the first time. */
 static bool rnglist_address(struct dwarf_reader *r, uint64_t index, uint64_t *ret, bool *lacks,
 			    struct err *err)
 {

@@ -4,9 +4,9 @@
  *
  * A program consists of sequences, each a run of rising addresses up to its end mark. Some linkers and
  * compilers write sequences with falling addresses, or without an end. Where an address falls another sequence
- * starts; where there is no end the last row is dropped, since its end is not known. That, and opcodes of unknown
- * meaning, count as losses. Sequences of code that a linker dropped are left out. The last of several rows at one address counts. Whether a row starts a statement
- * is ignored: it does not matter to which line an address belongs.
+ * starts; where there is no end the last row is dropped, since its end is not known. Such rows, and opcodes of
+ * unknown meaning, count as losses. Sequences of code that a linker dropped are left out. The last of several rows
+ * at one address counts. The mark of a statement's start is ignored: it does not change the line of an address.
  */
 #include "dwarf/code.h"
 
@@ -47,14 +47,12 @@ struct line_machine {
 /* Count a part of the table that is left out. */
 static void line_lose(struct line_machine *m, const char *what, uint64_t number)
 {
-	struct dwarf_reader *r = m->r;
-	struct err why;
+	struct dwarf_losses *l = &m->r->table_losses;
 
-	if (r->table_losses.n++)
+	if (l->n++)
 		return;
-	(void)err_set(&why, ERR_INVALID, "line table at %llu: %s %llu", (unsigned long long)r->cu.stmt_list,
-		      what, (unsigned long long)number);
-	r->table_losses.first = why;
+	(void)err_set(&l->first, ERR_INVALID, "line table at %llu: %s %llu",
+		      (unsigned long long)m->r->cu.stmt_list, what, (unsigned long long)number);
 }
 
 static void machine_start(struct line_machine *m)
