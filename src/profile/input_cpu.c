@@ -7,7 +7,6 @@
  */
 #include "profile/input.h"
 
-#include <stdlib.h>
 #include "profile/internal.h"
 #include "profile/java.h"
 #include "profile/maps.h"
@@ -276,8 +275,7 @@ int profile_read_cpu(struct bytes in, const struct profile_limits *limits, struc
 
 	profile_maps_done(&r.maps);
 	java_names_done(&r.names);
-	p->memory -= (uint64_t)r.stack.room * sizeof(*r.stack.p);
-	free(r.stack.p);
+	profile_table_free(p, &r.stack);
 	if (done == 0)
 		*ret = TAKE(p);
 	return done;

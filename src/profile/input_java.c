@@ -84,8 +84,7 @@ void java_names_read(struct java_names *n, struct profile *p, struct str text)
 void java_names_done(struct java_names *n)
 {
 	if (n->p)
-		n->p->memory -= (uint64_t)n->list.room * sizeof(*n->list.p);
-	free(n->list.p);
+		profile_table_free(n->p, &n->list);
 }
 
 uint32_t java_location(struct java_names *n, uint64_t id)
@@ -261,8 +260,7 @@ int java_read(struct str text, const struct profile_limits *limits, struct profi
 	int done = java_read_text(&r, text, err);
 
 	java_names_done(&r.names);
-	p->memory -= (uint64_t)r.stack.room * sizeof(*r.stack.p);
-	free(r.stack.p);
+	profile_table_free(p, &r.stack);
 	if (done == 0)
 		*ret = TAKE(p);
 	return done;

@@ -20,7 +20,6 @@
 #include "profile/input.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include "profile/internal.h"
 #include "profile/java.h"
 #include "profile/legacy.h"
@@ -452,12 +451,6 @@ static int legacy_read_all(struct legacy_reader *r, struct str text, struct err 
 	return r->p->n_samples ? 0 : err_set(err, ERR_INVALID, "has no samples");
 }
 
-#define DONE(t)                                                       \
-	do {                                                          \
-		r.p->memory -= (uint64_t)(t)->room * sizeof(*(t)->p); \
-		free((t)->p);                                         \
-	} while (0)
-
 int profile_read_legacy(struct str text, const struct profile_limits *limits, struct profile **ret,
 			struct err *err)
 {
@@ -472,11 +465,11 @@ int profile_read_legacy(struct str text, const struct profile_limits *limits, st
 	done = legacy_read_all(&r, text, err);
 
 	profile_maps_done(&r.maps);
-	DONE(&r.addrs);
-	DONE(&r.named);
-	DONE(&r.stack);
-	DONE(&r.lines);
-	DONE(&r.labels);
+	profile_table_free(r.p, &r.addrs);
+	profile_table_free(r.p, &r.named);
+	profile_table_free(r.p, &r.stack);
+	profile_table_free(r.p, &r.lines);
+	profile_table_free(r.p, &r.labels);
 	if (done < 0)
 		profile_free(r.p);
 	else

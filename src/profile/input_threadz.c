@@ -14,7 +14,6 @@
  */
 #include "profile/threadz.h"
 
-#include <stdlib.h>
 #include "profile/internal.h"
 #include "profile/legacy.h"
 #include "profile/maps.h"
@@ -184,8 +183,7 @@ int threadz_read(struct str text, const struct profile_limits *limits, struct pr
 	int done = threadz_read_text(&r, text, err);
 
 	profile_maps_done(&r.maps);
-	p->memory -= (uint64_t)r.stack.room * sizeof(*r.stack.p);
-	free(r.stack.p);
+	profile_table_free(p, &r.stack);
 	if (done == 0)
 		*ret = TAKE(p);
 	return done;

@@ -26,6 +26,8 @@ void profile_uncharge(struct profile *p, uint64_t less);
 /* @n zeroed elements that count as memory of @p; NULL as above. profile_release() frees them, with the same numbers. */
 void *profile_alloc(struct profile *p, uint64_t n, size_t size);
 void profile_release(struct profile *p, void *m, uint64_t n, size_t size);
+/* Free a table that is not the profile's own, but whose memory counts as the profile's. */
+#define profile_table_free(profile, t) profile_release((profile), (t)->p, (t)->room, sizeof(*(t)->p))
 /* Free the room of a table after its first @n entries. */
 void profile_cut(struct profile *p, void **table, uint32_t *room, uint32_t n, size_t size);
 #define profile_trim(profile, t) profile_cut((profile), (void **)&(t)->p, &(t)->room, (t)->n, sizeof(*(t)->p))

@@ -128,8 +128,7 @@ void profile_maps_read(struct profile_maps *m, struct profile *p, struct str tex
 void profile_maps_done(struct profile_maps *m)
 {
 	if (m->p)
-		m->p->memory -= (uint64_t)m->list.room * sizeof(*m->list.p);
-	free(m->list.p);
+		profile_table_free(m->p, &m->list);
 }
 
 uint32_t profile_maps_find(const struct profile_maps *m, uint64_t addr)

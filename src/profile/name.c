@@ -299,8 +299,7 @@ int profile_name(struct profile *p, const struct profile_namer *n, struct profil
 		r = name_modules(&x, err);
 		set_mapping_flags(&x);
 	}
-	p->memory -= (uint64_t)x.lines.room * sizeof(*x.lines.p);
-	free(x.lines.p);
+	profile_table_free(p, &x.lines);
 	free(x.module_of);
 	free(x.maps);
 	free(x.order);

@@ -15,8 +15,7 @@
 
 void perf_maps_done(struct perf_maps *m)
 {
-	m->p->memory -= (uint64_t)m->list.room * sizeof(*m->list.p);
-	free(m->list.p);
+	profile_table_free(m->p, &m->list);
 }
 
 static void perf_map_add(struct perf_maps *m, uint32_t *head, struct perf_map map)

@@ -206,10 +206,8 @@ static int read_plain(struct bytes in, const struct profile_limits *limits, stru
 	pprof_ids_done(&r, &r.mappings);
 	pprof_ids_done(&r, &r.functions);
 	pprof_ids_done(&r, &r.locations);
-	r.p->memory -= (uint64_t)r.stack.room * sizeof(*r.stack.p) +
-		       (uint64_t)r.labels.room * sizeof(*r.labels.p);
-	free(r.stack.p);
-	free(r.labels.p);
+	profile_table_free(r.p, &r.stack);
+	profile_table_free(r.p, &r.labels);
 	free(r.seen);
 	/* The index has only some of the tables. */
 	profile_index_drop(r.p);

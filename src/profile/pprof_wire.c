@@ -2,8 +2,6 @@
 /* The fields of profile.proto, and the IDs of its entries. */
 #include "profile/pprof_read.h"
 
-#include <stdlib.h>
-
 bool pprof_field(struct cursor *c, struct field *f)
 {
 	uint64_t key;
@@ -97,13 +95,9 @@ int pprof_ids_end(struct pprof_reader *r, struct ids *ids, struct err *err)
 		return 0;
 	while (room < (uint64_t)ids->list.n * 2)
 		room *= 2;
-	if (room > UINT32_MAX || !profile_charge(r->p, room * 4))
+	ids->slots = room <= UINT32_MAX ? profile_alloc(r->p, room, sizeof(*ids->slots)) : NULL;
+	if (!ids->slots)
 		return profile_err_memory(r->p, err);
-	ids->slots = calloc(room, sizeof(*ids->slots));
-	if (!ids->slots) {
-		r->p->memory -= room * 4;
-		return profile_err_memory(r->p, err);
-	}
 	ids->mask = (uint32_t)(room - 1);
 	for (i = 0; i < ids->list.n; i++) {
 		uint64_t at = pprof_id_hash(ids->list.p[i]) & ids->mask;
@@ -119,8 +113,6 @@ int pprof_ids_end(struct pprof_reader *r, struct ids *ids, struct err *err)
 
 void pprof_ids_done(struct pprof_reader *r, struct ids *ids)
 {
-	r->p->memory -= (uint64_t)ids->list.room * sizeof(*ids->list.p) +
-			(ids->slots ? (uint64_t)ids->mask * 4 + 4 : 0);
-	free(ids->list.p);
-	free(ids->slots);
+	profile_table_free(r->p, &ids->list);
+	profile_release(r->p, ids->slots, (uint64_t)ids->mask + 1, sizeof(*ids->slots));
 }

@@ -6,7 +6,6 @@
  */
 #include "profile/prune.h"
 
-#include <stdlib.h>
 #include "base/pattern.h"
 #include "profile/internal.h"
 
@@ -96,15 +95,13 @@ static void cut_stacks(struct pruning *x, uint32_t n_stacks)
 static int prune_stacks(struct pruning *x, struct err *err)
 {
 	uint32_t n_stacks = x->p->stacks.n;
-	uint64_t size = (uint64_t)x->p->functions.n + x->p->locations.n + (uint64_t)n_stacks * 5;
+	uint64_t n_functions = (uint64_t)x->p->functions.n + 1, n_places = (uint64_t)x->p->locations.n + 1;
 	int r = 0;
 
-	if (!profile_charge(x->p, size))
-		return profile_err_memory(x->p, err);
-	x->functions = calloc(x->p->functions.n + 1, 1);
-	x->places = calloc(x->p->locations.n + 1, 1);
-	x->stacks = calloc(n_stacks + 1, sizeof(*x->stacks));
-	x->states = calloc(n_stacks + 1, 1);
+	x->functions = profile_alloc(x->p, n_functions, sizeof(*x->functions));
+	x->places = profile_alloc(x->p, n_places, sizeof(*x->places));
+	x->stacks = profile_alloc(x->p, n_stacks, sizeof(*x->stacks));
+	x->states = profile_alloc(x->p, n_stacks, sizeof(*x->states));
 	if (x->functions && x->places && x->stacks && x->states) {
 		mark_functions(x);
 		cut_locations(x);
@@ -117,11 +114,10 @@ static int prune_stacks(struct pruning *x, struct err *err)
 	} else {
 		r = profile_err_memory(x->p, err);
 	}
-	free(x->functions);
-	free(x->places);
-	free(x->stacks);
-	free(x->states);
-	x->p->memory -= size;
+	profile_release(x->p, x->functions, n_functions, sizeof(*x->functions));
+	profile_release(x->p, x->places, n_places, sizeof(*x->places));
+	profile_release(x->p, x->stacks, n_stacks, sizeof(*x->stacks));
+	profile_release(x->p, x->states, n_stacks, sizeof(*x->states));
 	return r;
 }
 

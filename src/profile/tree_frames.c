@@ -7,7 +7,6 @@
 #include "profile/tree_internal.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 
 static uint32_t tree_string_in(struct profile_tree *t, struct tree_frames *f, uint32_t s)
 {
@@ -184,7 +183,7 @@ void tree_frames_done(struct tree_frames *f, struct profile_tree *t)
 {
 	const struct profile *p = f->p;
 
-	profile_release(t->p, f->list.p, f->list.room, sizeof(*f->list.p));
+	profile_table_free(t->p, &f->list);
 	profile_release(t->p, f->first, (uint64_t)p->locations.n + 1, sizeof(*f->first));
 	profile_release(t->p, f->strings, (uint64_t)p->strings.n + 1, sizeof(*f->strings));
 	profile_release(t->p, f->functions, (uint64_t)p->functions.n + 1, sizeof(*f->functions));

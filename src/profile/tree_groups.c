@@ -14,7 +14,6 @@
 #include "profile/tree_internal.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 
 /* ---- groups, while profiles are added ---- */
 
@@ -162,14 +161,14 @@ static void grouping_done(struct grouping *g)
 	profile_release(p, g->group_outlined, words, sizeof(uint64_t));
 	profile_release(p, g->number, g->n, sizeof(*g->number));
 	profile_release(p, g->sizes, g->t->groups.n, sizeof(*g->sizes));
-	profile_release(p, g->nodes.p, g->nodes.room, sizeof(*g->nodes.p));
-	profile_release(p, g->flags.p, g->flags.room, sizeof(*g->flags.p));
+	profile_table_free(p, &g->nodes);
+	profile_table_free(p, &g->flags);
 	for (unsigned c = 0; c < PROFILE_COLUMNS; c++) {
 		profile_release(p, g->self[c], g->n, sizeof(int64_t));
 		profile_release(p, g->total[c], g->n, sizeof(int64_t));
 		profile_release(p, g->first[c], (uint64_t)g->t->groups.n + 1, sizeof(*g->first[c]));
-		profile_release(p, g->node_self[c].p, g->node_self[c].room, sizeof(int64_t));
-		profile_release(p, g->node_total[c].p, g->node_total[c].room, sizeof(int64_t));
+		profile_table_free(p, &g->node_self[c]);
+		profile_table_free(p, &g->node_total[c]);
 	}
 }
 
@@ -286,7 +285,7 @@ static int order_entries(struct grouping *g, unsigned column, struct err *err)
 		return profile_err_memory(p, err);
 	for (uint32_t i = 0; i < c->entries.n; i++)
 		list[first[c->entries.p[i].group]++] = c->entries.p[i];
-	profile_release(p, c->entries.p, c->entries.room, sizeof(*list));
+	profile_table_free(p, &c->entries);
 	c->entries.p = list;
 	/* Each is now where the next one begins. */
 	memmove(first + 1, first, (size_t)n_groups * sizeof(*first));
@@ -547,7 +546,7 @@ static void give_nodes(struct grouping *g)
 
 		swap_tables(&c->self, &g->node_self[i]);
 		swap_tables(&c->total, &g->node_total[i]);
-		profile_release(t->p, c->entries.p, c->entries.room, sizeof(*c->entries.p));
+		profile_table_free(t->p, &c->entries);
 		memset(&c->entries, 0, sizeof(c->entries));
 	}
 }

@@ -6,7 +6,6 @@
 #include "profile/tree_internal.h"
 
 #include <math.h>
-#include <stdlib.h>
 
 #define SLOTS 16u /* of a power of two */
 
