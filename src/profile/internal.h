@@ -18,6 +18,11 @@ bool profile_grow(struct profile *p, void **table, uint32_t *room, uint64_t want
 /* Append @entry; false as above. */
 #define profile_push(profile, t, entry) \
 	(profile_room((profile), (t), 1) && ((t)->p[(t)->n++] = (entry), true))
+/* Let the table have at least @want entries; new ones are zero. false as above. */
+bool profile_extend_to(struct profile *p, void **table, uint32_t *n, uint32_t *room, uint64_t want,
+		       size_t entry_size);
+#define profile_extend(profile, t, want) \
+	profile_extend_to((profile), (void **)&(t)->p, &(t)->n, &(t)->room, (want), sizeof(*(t)->p))
 bool profile_room_samples(struct profile *p, uint32_t more);
 int profile_err_memory(const struct profile *p, struct err *err);
 /* Count @more bytes of memory. false: the limit was reached, or they are not granted. */

@@ -155,6 +155,18 @@ bool profile_grow(struct profile *p, void **table, uint32_t *room, uint64_t want
 	return true;
 }
 
+bool profile_extend_to(struct profile *p, void **table, uint32_t *n, uint32_t *room, uint64_t want,
+		       size_t entry_size)
+{
+	if (want <= *n)
+		return true;
+	if (want > *room && !profile_grow(p, table, room, want, entry_size))
+		return false;
+	memset((char *)*table + *n * entry_size, 0, (want - *n) * entry_size);
+	*n = (uint32_t)want;
+	return true;
+}
+
 bool profile_room_samples(struct profile *p, uint32_t more)
 {
 	uint64_t want = (uint64_t)p->n_samples + more;

@@ -129,18 +129,10 @@ static uint32_t frame_at_node(const struct profile_tree *t, uint32_t node)
 
 static void mark_outlined(struct profile_tree *t, uint32_t node, bool outlined)
 {
-	uint32_t was = t->outlined.n;
-
-	if (node >= was) {
-		/* profile_build_end() reports it. */
-		if (!profile_room(t->p, &t->outlined, node + 1 - was)) {
-			profile_index_of(t->p)->failed = true;
-			return;
-		}
-		memset(t->outlined.p + was, 0, node + 1 - was);
-		t->outlined.n = node + 1;
-	}
-	t->outlined.p[node] |= outlined;
+	if (profile_extend(t->p, &t->outlined, (uint64_t)node + 1))
+		t->outlined.p[node] |= outlined;
+	else
+		profile_index_of(t->p)->failed = true; /* profile_build_end() reports it */
 }
 
 static void go_down(struct profile_tree *t, struct tree_place *at, uint32_t tagged)
@@ -221,19 +213,6 @@ static int places_inverted(struct profile_tree *t, const struct tree_frames *f, 
 
 /* ---- samples ---- */
 
-static bool column_reserve(struct profile_tree *t, struct profile_column *c)
-{
-	uint32_t was = c->self.n;
-
-	if (c->self.n >= t->p->stacks.n)
-		return true;
-	if (!profile_room(t->p, &c->self, t->p->stacks.n - was))
-		return false;
-	memset(c->self.p + was, 0, (size_t)(t->p->stacks.n - was) * sizeof(*c->self.p));
-	c->self.n = t->p->stacks.n;
-	return true;
-}
-
 static int64_t scale_value(int64_t v, double scale)
 {
 	double d;
@@ -260,7 +239,7 @@ static int64_t tree_value(const struct tree_values *v, uint32_t sample)
 static int add_to_nodes(struct profile_tree *t, const struct tree_values *v, const struct tree_place *places,
 			struct err *err)
 {
-	if (!column_reserve(t, v->to))
+	if (!profile_extend(t->p, &v->to->self, t->p->stacks.n))
 		return profile_err_memory(t->p, err);
 	for (uint32_t i = 0; i < v->p->n_samples; i++) {
 		const struct tree_place *at = &places[v->p->sample_stack[i]];

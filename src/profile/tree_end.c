@@ -15,17 +15,15 @@ static int sum_up(struct profile_tree *t, struct profile_column *c, struct err *
 
 	if (!c->self.n)
 		return 0;
-	if (!profile_room(t->p, &c->self, n - c->self.n) || !profile_room(t->p, &c->total, n))
+	if (!profile_extend(t->p, &c->self, n) || !profile_room(t->p, &c->total, n))
 		return profile_err_memory(t->p, err);
-	memset(c->self.p + c->self.n, 0, (size_t)(n - c->self.n) * sizeof(*c->self.p));
-	c->self.n = c->total.n = n;
+	c->total.n = n;
 	memcpy(c->total.p, c->self.p, (size_t)n * sizeof(*c->self.p));
 	for (uint32_t i = n; i-- > 1;) {
 		uint32_t parent = t->p->stacks.p[i].parent;
 
 		if (deadline_check(t->deadline, 1, err) < 0)
 			return -1;
-
 		c->total.p[parent] = add_saturating(c->total.p[parent], c->total.p[i]);
 	}
 	return 0;

@@ -15,40 +15,26 @@ static uint32_t tree_string_in(struct profile_tree *t, struct tree_frames *f, ui
 	return f->strings[s] - 1;
 }
 
+/* Of a location in no mapping: one without names, that begins at address 0. */
+static const struct profile_mapping *frame_mapping(const struct profile *p, const struct profile_location *l)
+{
+	static const struct profile_mapping none;
+
+	return l->mapping == PROFILE_NONE ? &none : &p->mappings.p[l->mapping];
+}
+
 static uint32_t binary_in_tree(struct profile_tree *t, struct tree_frames *f,
 			       const struct profile_location *l)
 {
-	return l->mapping == PROFILE_NONE ? 0 : tree_string_in(t, f, f->p->mappings.p[l->mapping].file);
-}
-
-static struct str tree_binary_of(const struct profile *p, const struct profile_location *l)
-{
-	return l->mapping == PROFILE_NONE ? STR("") : profile_str(p, p->mappings.p[l->mapping].file);
-}
-
-static uint64_t file_address(const struct profile *p, const struct profile_location *l)
-{
-	const struct profile_mapping *m = l->mapping == PROFILE_NONE ? NULL : &p->mappings.p[l->mapping];
-
-	return m && l->addr >= m->start ? l->addr - m->start + m->offset : l->addr;
-}
-
-static uint32_t build_id_in(struct profile_tree *t, struct tree_frames *f, const struct profile_location *l)
-{
-	return l->mapping == PROFILE_NONE ? 0 : tree_string_in(t, f, f->p->mappings.p[l->mapping].build_id);
+	return tree_string_in(t, f, frame_mapping(f->p, l)->file);
 }
 
 static void mark_address(struct profile_tree *t, uint32_t frame)
 {
-	uint32_t was = t->addresses.n;
-
-	if (frame >= was) {
-		if (!profile_room(t->p, &t->addresses, frame + 1 - was))
-			return; /* profile_build_end() reports it */
-		memset(t->addresses.p + was, 0, frame + 1 - was);
-		t->addresses.n = frame + 1;
-	}
-	t->addresses.p[frame] = 1;
+	if (profile_extend(t->p, &t->addresses, (uint64_t)frame + 1))
+		t->addresses.p[frame] = 1;
+	else
+		profile_index_of(t->p)->failed = true; /* profile_build_end() reports it */
 }
 
 /* Only its address is known: build ID and address take the places of file and line. */
@@ -56,10 +42,12 @@ static uint32_t address_frame(struct profile_tree *t, struct tree_frames *frames
 			      const struct profile_location *l)
 {
 	const struct profile *p = frames->p;
-	struct str base = path_basename(tree_binary_of(p, l));
-	struct profile_function f = { .system_name = binary_in_tree(t, frames, l),
-				      .file = build_id_in(t, frames, l),
-				      .start_line = (int64_t)file_address(p, l) };
+	const struct profile_mapping *m = frame_mapping(p, l);
+	struct str base = path_basename(profile_str(p, m->file));
+	uint64_t addr = l->addr >= m->start ? l->addr - m->start + m->offset : l->addr;
+	struct profile_function f = { .system_name = tree_string_in(t, frames, m->file),
+				      .file = tree_string_in(t, frames, m->build_id),
+				      .start_line = (int64_t)addr };
 	char text[288];
 	uint32_t frame;
 
@@ -67,7 +55,7 @@ static uint32_t address_frame(struct profile_tree *t, struct tree_frames *frames
 		base = l->mapping == PROFILE_NONE ? STR("") : STR("unknown");
 	if (l->addr || !base.size)
 		snprintf(text, sizeof(text), "%.*s%s0x%llx", (int)MIN(base.size, (size_t)240), base.p,
-			 base.size ? "+" : "", (unsigned long long)file_address(p, l));
+			 base.size ? "+" : "", (unsigned long long)addr);
 	else
 		snprintf(text, sizeof(text), "%.*s", (int)MIN(base.size, (size_t)240), base.p);
 	f.name = profile_add_string(t->p, str_of(text));

@@ -97,6 +97,11 @@ uint32_t tree_group_of(struct profile_tree *t, const struct profile *p, uint32_t
 
 /* ---- at the end: the base ---- */
 
+/* Of one node. */
+struct group_sums {
+	int64_t self[PROFILE_COLUMNS], total[PROFILE_COLUMNS];
+};
+
 /* Sums of one group at a time, over the base. */
 struct grouping {
 	struct profile_tree *t;
@@ -119,7 +124,7 @@ struct grouping {
 	uint32_t *first[PROFILE_COLUMNS]; /* entry of each group, and one after the last */
 	uint64_t *sizes;                  /* of each group's outermost node */
 	struct tree_sizes all;
-	int64_t root_self[PROFILE_COLUMNS], root_total[PROFILE_COLUMNS];
+	struct group_sums root;
 
 	/* the finished tree */
 	uint64_t least;
@@ -419,35 +424,50 @@ static int count_node(struct grouping *g, uint32_t group, uint32_t node)
 	for (unsigned c = 0; c < PROFILE_COLUMNS; c++) {
 		if (!g->self[c])
 			continue;
-		g->root_total[c] = add_saturating(g->root_total[c], g->total[c][0]);
+		g->root.total[c] = add_saturating(g->root.total[c], g->total[c][0]);
 		if (g->t->groups.p[group].hidden)
-			g->root_self[c] = add_saturating(g->root_self[c], g->self[c][0]);
+			g->root.self[c] = add_saturating(g->root.self[c], g->self[c][0]);
 	}
 	return 0;
 }
 
-static bool grouped_node_add(struct grouping *g, struct profile_stack s, uint8_t outlined)
+static bool reserve_nodes(struct grouping *g, uint64_t n)
 {
 	struct profile *p = g->t->p;
 
 	for (unsigned c = 0; c < PROFILE_COLUMNS; c++)
 		if (g->self[c] &&
-		    (!profile_room(p, &g->node_self[c], 1) || !profile_room(p, &g->node_total[c], 1)))
+		    (!profile_room(p, &g->node_self[c], n) || !profile_room(p, &g->node_total[c], n)))
 			return false;
-	return profile_push(p, &g->nodes, s) && profile_push(p, &g->flags, outlined);
+	return profile_room(p, &g->nodes, n) && profile_room(p, &g->flags, n);
+}
+
+static bool add_grouped_node(struct grouping *g, struct profile_stack s, uint8_t outlined,
+			     const struct group_sums *sums)
+{
+	if (!reserve_nodes(g, 1))
+		return false;
+	g->nodes.p[g->nodes.n++] = s;
+	g->flags.p[g->flags.n++] = outlined;
+	for (unsigned c = 0; c < PROFILE_COLUMNS; c++)
+		if (g->self[c]) {
+			g->node_self[c].p[g->node_self[c].n++] = sums->self[c];
+			g->node_total[c].p[g->node_total[c].n++] = sums->total[c];
+		}
+	return true;
 }
 
 static bool copy_node(struct grouping *g, uint32_t node, struct profile_stack s, uint8_t outlined)
 {
-	g->number[node] = g->nodes.n;
-	if (!grouped_node_add(g, s, outlined))
-		return false;
+	struct group_sums sums = { 0 };
+
 	for (unsigned c = 0; c < PROFILE_COLUMNS; c++)
 		if (g->self[c]) {
-			g->node_self[c].p[g->node_self[c].n++] = g->self[c][node];
-			g->node_total[c].p[g->node_total[c].n++] = g->total[c][node];
+			sums.self[c] = g->self[c][node];
+			sums.total[c] = g->total[c][node];
 		}
-	return true;
+	g->number[node] = g->nodes.n;
+	return add_grouped_node(g, s, outlined, &sums);
 }
 
 static int keep_node(struct grouping *g, uint32_t group, uint32_t node)
@@ -472,33 +492,9 @@ static int keep_node(struct grouping *g, uint32_t group, uint32_t node)
 
 static uint64_t root_size(const struct grouping *g)
 {
-	uint64_t a = tree_size_of(g->root_total[0]), b = tree_size_of(g->root_total[1]);
+	uint64_t a = tree_size_of(g->root.total[0]), b = tree_size_of(g->root.total[1]);
 
 	return MAX(a, b);
-}
-
-/* The root is a node without a group. */
-static int make_root(struct grouping *g, struct err *err)
-{
-	if (!grouped_node_add(g, (struct profile_stack){ 0 }, 0))
-		return profile_err_memory(g->t->p, err);
-	for (unsigned c = 0; c < PROFILE_COLUMNS; c++)
-		if (g->self[c]) {
-			g->node_self[c].p[g->node_self[c].n++] = g->root_self[c];
-			g->node_total[c].p[g->node_total[c].n++] = g->root_total[c];
-		}
-	return 0;
-}
-
-static bool reserve_nodes(struct grouping *g, uint64_t n)
-{
-	struct profile *p = g->t->p;
-
-	for (unsigned c = 0; c < PROFILE_COLUMNS; c++)
-		if (g->self[c] &&
-		    (!profile_room(p, &g->node_self[c], n) || !profile_room(p, &g->node_total[c], n)))
-			return false;
-	return profile_room(p, &g->nodes, n) && profile_room(p, &g->flags, n);
 }
 
 static int make_nodes(struct grouping *g, struct err *err)
@@ -511,10 +507,10 @@ static int make_nodes(struct grouping *g, struct err *err)
 			return -1;
 	tree_sizes_add(&g->all, root_size(g));
 	g->least = tree_least_size(g->t, &g->all, root_size(g));
-	if (!reserve_nodes(g, tree_sizes_from(&g->all, g->least) + 1))
+	/* The root is a node without a group. */
+	if (!reserve_nodes(g, tree_sizes_from(&g->all, g->least) + 1) ||
+	    !add_grouped_node(g, (struct profile_stack){ 0 }, 0, &g->root))
 		return profile_err_memory(g->t->p, err);
-	if (make_root(g, err) < 0)
-		return -1;
 	for (uint32_t i = 0; i < n_groups; i++)
 		if (groups[i].nodes == i && (groups[i].hidden || g->sizes[i] >= g->least) &&
 		    each_of_group(g, i, keep_node, err) < 0)
