@@ -55,6 +55,28 @@ struct db_header {
 /* The next VACUUM of this connection reserves @n bytes at the end of each page: DIGEST_SIZE, or 0. */
 void db_reserve(struct db *db, int n);
 
+/* A WAL, and the header of its index (https://sqlite.org/walformat.html). */
+#define DB_WAL_HEADER   32
+#define DB_FRAME_HEADER 24
+enum { DB_INDEX_PAGE_SIZE = 3, DB_INDEX_LAST_FRAME = 4 }; /* words of the index header */
+static inline uint32_t db_index_page_size(const uint32_t *header)
+{
+	uint16_t half[2];
+
+	memcpy(half, &header[DB_INDEX_PAGE_SIZE], sizeof(half));
+	/* 65536 does not fit, and is 1. */
+	return half[1] == 1 ? 65536 : half[1];
+}
+
+/* A number in either file. */
+static inline uint32_t db_load_be(const uint8_t *p)
+{
+	uint32_t v;
+
+	memcpy(&v, p, sizeof(v));
+	return be32toh(v);
+}
+
 /* check.c: one page of the file, sound or not. */
 int db_page_read(struct db *db, uint64_t page, uint8_t *ret, uint32_t size, struct err *err);
 /* sqlite_pages.c: the numbers of the rows of a leaf of a table. */

@@ -35,14 +35,6 @@ struct page_walk {
 	uint8_t *p; /* one page */
 };
 
-static uint32_t get_u32(const uint8_t *p)
-{
-	uint32_t v;
-
-	memcpy(&v, p, sizeof(v));
-	return be32toh(v);
-}
-
 /* 1: w->p has the page, and it is sound. 0: it is not. */
 static int walk_read(struct page_walk *w, uint64_t page, struct err *err)
 {
@@ -81,7 +73,7 @@ static int map_entry(struct page_walk *w, uint64_t page, uint8_t *ret_kind, uint
 	if (off + MAP_ENTRY > w->pages.size - DIGEST_SIZE)
 		return 0;
 	*ret_kind = w->p[off];
-	*ret_parent = get_u32(w->p + off + 1);
+	*ret_parent = db_load_be(w->p + off + 1);
 	return 1;
 }
 
@@ -192,7 +184,7 @@ static int is_trunk(struct page_walk *w, uint64_t page, struct err *err)
 
 		if (r <= 0)
 			return -1;
-		at = get_u32(w->p + (i ? 0 : FREE_TRUNK_AT));
+		at = db_load_be(w->p + (i ? 0 : FREE_TRUNK_AT));
 		if (at == page || !at)
 			return at != 0;
 	}
@@ -205,7 +197,7 @@ static int find_use(struct page_walk *w, uint64_t page, struct db_page_use *ret,
 	uint8_t kind, type;
 	int r = walk_read(w, 1, err);
 
-	if (r <= 0 || !get_u32(w->p + LARGEST_ROOT))
+	if (r <= 0 || !db_load_be(w->p + LARGEST_ROOT))
 		return r;
 	r = map_entry(w, page, &kind, &parent, err);
 	if (r <= 0)

@@ -11,24 +11,13 @@
 #include <unistd.h>
 #include "base/file.h"
 
-/* Words of the WAL index header (https://sqlite.org/walformat.html, section 2.1). */
-enum { PAGE_SIZE_WORD = 3, LAST_FRAME_WORD = 4 };
-
-#define WAL_HEADER   32
-#define FRAME_HEADER 24
-
 uint64_t db_wal_size(const struct db *db)
 {
 	struct db_mark m;
-	uint16_t page[2];
-	uint64_t size;
 
 	if (!db_mark(db, &m))
 		return 0;
-	memcpy(page, &m.w[PAGE_SIZE_WORD], sizeof(page));
-	/* 65536 does not fit, and is 1. */
-	size = page[1] == 1 ? 65536 : page[1];
-	return m.w[LAST_FRAME_WORD] * (size + FRAME_HEADER);
+	return m.w[DB_INDEX_LAST_FRAME] * ((uint64_t)db_index_page_size(m.w) + DB_FRAME_HEADER);
 }
 
 /* Copy as much as possible. true: all of it is copied, and readers may pass it over. */
@@ -56,11 +45,11 @@ bool db_wal_has(struct db *db, uint64_t page)
 
 	if (wal_is_copied(db) || fd < 0 || !db_mark(db, &m) || db_pages(db, &x, NULL) < 0 || !x.size)
 		return false;
-	for (uint64_t i = 0; i < m.w[LAST_FRAME_WORD]; i++) {
+	for (uint64_t i = 0; i < m.w[DB_INDEX_LAST_FRAME]; i++) {
 		uint32_t number;
 
-		if (fd_pread(fd, &number, sizeof(number), WAL_HEADER + i * (x.size + FRAME_HEADER), &got,
-			     NULL) < 0 ||
+		if (fd_pread(fd, &number, sizeof(number), DB_WAL_HEADER + i * (x.size + DB_FRAME_HEADER),
+			     &got, NULL) < 0 ||
 		    got < sizeof(number))
 			return false;
 		if (be32toh(number) == page)

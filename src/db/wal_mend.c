@@ -23,8 +23,6 @@
 #include <unistd.h>
 #include "base/file.h"
 
-#define WAL_HEADER     32
-#define FRAME_HEADER   24
 #define MAGIC_LITTLE   0x377f0682u
 #define MAGIC_BIG      0x377f0683u
 #define WAL_VERSION    3007000u
@@ -63,14 +61,6 @@ struct wal_expected {
 	uint8_t salts[8];
 };
 
-static uint32_t load_be(const uint8_t *p)
-{
-	uint32_t v;
-
-	memcpy(&v, p, sizeof(v));
-	return be32toh(v);
-}
-
 static void store_be(uint8_t *p, uint32_t v)
 {
 	v = htobe32(v);
@@ -108,7 +98,6 @@ static void read_expected(const char *path, struct wal_expected *ret)
 	uint8_t p[2 * INDEX_HEADER + 4];
 	struct wal_sum sum = { { 0, 0 } };
 	uint32_t w[INDEX_HEADER / 4];
-	uint16_t size;
 	size_t got;
 
 	*ret = (struct wal_expected){ 0 };
@@ -123,9 +112,8 @@ static void read_expected(const char *path, struct wal_expected *ret)
 	}
 	if (w[0] != WAL_VERSION || sum.s[0] != w[10] || sum.s[1] != w[11])
 		return;
-	memcpy(&size, p + 14, sizeof(size));
-	ret->page_size = size == 1 ? PAGE_MOST : size;
-	ret->n_frames = w[4];
+	ret->page_size = db_index_page_size(w);
+	ret->n_frames = w[DB_INDEX_LAST_FRAME];
 	ret->n_pages = w[5];
 	memcpy(ret->salts, p + 32, sizeof(ret->salts));
 	memcpy(&ret->n_copied, p + 2 * INDEX_HEADER, sizeof(ret->n_copied));
@@ -135,7 +123,7 @@ static void read_expected(const char *path, struct wal_expected *ret)
 /* 1: the header is sound. 0: it is not; what @x says is used then. */
 static int wal_read_header(struct wal_file *f, const struct wal_expected *x, struct err *err)
 {
-	uint8_t p[WAL_HEADER];
+	uint8_t p[DB_WAL_HEADER];
 	struct stat st;
 	bool sound;
 	size_t got;
@@ -146,11 +134,11 @@ static int wal_read_header(struct wal_file *f, const struct wal_expected *x, str
 		return -1;
 	if (got < sizeof(p))
 		memset(p + got, 0, sizeof(p) - got);
-	f->big = load_be(p) == MAGIC_BIG;
-	f->page_size = load_be(p + 8);
+	f->big = db_load_be(p) == MAGIC_BIG;
+	f->page_size = db_load_be(p + 8);
 	f->sum = wal_sum_of((struct wal_sum){ { 0, 0 } }, f->big, p, 24);
-	sound = (load_be(p) & ~1u) == MAGIC_LITTLE && is_page_size(f->page_size) &&
-		same_sum(f->sum, (struct wal_sum){ { load_be(p + 24), load_be(p + 28) } });
+	sound = (db_load_be(p) & ~1u) == MAGIC_LITTLE && is_page_size(f->page_size) &&
+		same_sum(f->sum, (struct wal_sum){ { db_load_be(p + 24), db_load_be(p + 28) } });
 	memcpy(f->salts, p + 16, sizeof(f->salts));
 	if (!sound && x->known) {
 		f->big = false;
@@ -158,9 +146,9 @@ static int wal_read_header(struct wal_file *f, const struct wal_expected *x, str
 		memcpy(f->salts, x->salts, sizeof(f->salts));
 	}
 	if (is_page_size(f->page_size)) {
-		f->n_frames = st.st_size > WAL_HEADER
-				      ? ((uint64_t)st.st_size - WAL_HEADER) / (f->page_size + FRAME_HEADER)
-				      : 0;
+		f->n_frames = st.st_size > DB_WAL_HEADER ? ((uint64_t)st.st_size - DB_WAL_HEADER) /
+								   (f->page_size + DB_FRAME_HEADER)
+							 : 0;
 		f->data = mem_alloc(f->page_size);
 	}
 	return sound;
@@ -168,24 +156,24 @@ static int wal_read_header(struct wal_file *f, const struct wal_expected *x, str
 
 static uint64_t frame_off(const struct wal_file *f, uint64_t i)
 {
-	return WAL_HEADER + (i - 1) * (f->page_size + FRAME_HEADER);
+	return DB_WAL_HEADER + (i - 1) * (f->page_size + DB_FRAME_HEADER);
 }
 
 /* Frame @i, from 1, and what its check sum should be after that of @before. */
 static int wal_read_frame(struct wal_file *f, uint64_t i, struct wal_sum before, struct wal_frame *ret,
 			  struct wal_sum *ret_sum, struct err *err)
 {
-	uint8_t p[FRAME_HEADER];
+	uint8_t p[DB_FRAME_HEADER];
 	size_t got, got_data;
 
 	if (fd_pread(f->fd, p, sizeof(p), frame_off(f, i), &got, err) < 0 ||
-	    fd_pread(f->fd, f->data, f->page_size, frame_off(f, i) + FRAME_HEADER, &got_data, err) < 0)
+	    fd_pread(f->fd, f->data, f->page_size, frame_off(f, i) + DB_FRAME_HEADER, &got_data, err) < 0)
 		return -1;
 	if (got < sizeof(p) || got_data < f->page_size)
 		return err_set(err, ERR_IO, "the WAL has become shorter");
-	*ret = (struct wal_frame){ .page = load_be(p),
-				   .n_pages = load_be(p + 4),
-				   .sum = { { load_be(p + 16), load_be(p + 20) } } };
+	*ret = (struct wal_frame){ .page = db_load_be(p),
+				   .n_pages = db_load_be(p + 4),
+				   .sum = { { db_load_be(p + 16), db_load_be(p + 20) } } };
 	memcpy(ret->salts, p + 8, sizeof(ret->salts));
 	*ret_sum = wal_sum_of(wal_sum_of(before, f->big, p, 8), f->big, f->data, f->page_size);
 	return 0;
@@ -257,7 +245,7 @@ static int wal_copy(const struct wal_file *f, const char *to, struct err *err)
 
 static int write_header(struct wal_file *f, struct err *err)
 {
-	uint8_t p[WAL_HEADER] = { 0 };
+	uint8_t p[DB_WAL_HEADER] = { 0 };
 
 	store_be(p, MAGIC_LITTLE);
 	store_be(p + 4, WAL_VERSION);
@@ -277,7 +265,7 @@ static int write_sums(struct wal_file *f, const struct wal_scan *x, uint64_t end
 	uint32_t page = 1;
 
 	for (uint64_t i = x->n_sound + 1; i <= end; i++) {
-		uint8_t p[FRAME_HEADER];
+		uint8_t p[DB_FRAME_HEADER];
 		struct wal_frame frame;
 		struct wal_sum sum;
 
