@@ -34,29 +34,36 @@ static void *grooming(void *arg)
 	return NULL;
 }
 
+static void groomer_start(struct groomer *g)
+{
+	atomic_store(&g->stop, false);
+	profilestore_on_full(g->t.s, on_full, g);
+	assert_int_equal(pthread_create(&g->thread, NULL, grooming, g), 0);
+}
+
+static void groomer_stop(struct groomer *g)
+{
+	atomic_store(&g->stop, true);
+	pthread_join(g->thread, NULL);
+}
+
 static void groomer_open(struct groomer *g)
 {
 	stored_open(&g->t);
-	profilestore_on_full(g->t.s, on_full, g);
-	assert_int_equal(pthread_create(&g->thread, NULL, grooming, g), 0);
+	groomer_start(g);
 }
 
 static void groomer_done(struct groomer *g)
 {
-	atomic_store(&g->stop, true);
-	pthread_join(g->thread, NULL);
+	groomer_stop(g);
 	stored_done(&g->t);
 }
 
-/* Closed and opened. */
-static void groomer_done_but_open(struct groomer *g)
+static void groomer_reopen(struct groomer *g)
 {
-	atomic_store(&g->stop, true);
-	pthread_join(g->thread, NULL);
+	groomer_stop(g);
 	stored_again(&g->t);
-	atomic_store(&g->stop, false);
-	profilestore_on_full(g->t.s, on_full, g);
-	assert_int_equal(pthread_create(&g->thread, NULL, grooming, g), 0);
+	groomer_start(g);
 }
 
 struct outcome {
@@ -88,9 +95,14 @@ static int add_from(struct groomer *g, const char *sender, const struct profile 
 	return atomic_load(&o->done);
 }
 
-static int add(struct groomer *g, const struct profile *p, const char *pod, struct outcome *o)
+/* Of a pod with the number @i, at the time of @p: it is stored. */
+static void add_numbered(struct groomer *g, const char *sender, const struct profile *p, char pod, int i)
 {
-	return add_from(g, "agent", p, pod, o);
+	struct outcome o;
+	char name[16];
+
+	snprintf(name, sizeof(name), "%c%d", pod, i);
+	assert_int_equal(add_from(g, sender, p, name, &o), 1);
 }
 
 static struct profile *profile_of_world(uint64_t seed, int64_t time_ms)
@@ -107,17 +119,14 @@ static void oldest_series_make_room(void **state)
 {
 	struct groomer g = { .t.o.max_series = 40 };
 	struct profilestore_stats st;
-	struct outcome o;
 	struct profile *p;
-	char pod[16];
 
 	groomer_open(&g);
 	p = profile_of_world(1, NOW_MS);
 	/* Two series each: five times as many as there may be. */
 	for (int i = 0; i < 100; i++) {
-		snprintf(pod, sizeof(pod), "p%d", i);
 		p->time_ns = (NOW_MS - (100 - i) * HOUR) * 1000000;
-		assert_int_equal(add(&g, p, pod, &o), 1);
+		add_numbered(&g, "agent", p, 'p', i);
 	}
 	profilestore_stats(g.t.s, &st);
 	assert_in_range(st.n_series, 2, 40);
@@ -138,7 +147,7 @@ static void oldest_stacks_make_room(void **state)
 		AUTO(profile_freep)
 		struct profile *p = profile_of_world((uint64_t)i, NOW_MS - (150 - i) * HOUR);
 
-		assert_int_equal(add(&g, p, "a", &o), 1);
+		assert_int_equal(add_from(&g, "agent", p, "a", &o), 1);
 	}
 	profilestore_stats(g.t.s, &st);
 	assert_true(g.t.s->n_sweeps > 0);
@@ -154,14 +163,12 @@ static void last_hour_is_kept(void **state)
 	struct profilestore_stats st;
 	struct outcome o;
 	struct profile *p;
-	char pod[16];
 
 	groomer_open(&g);
 	p = profile_of_world(1, NOW_MS);
 	for (int i = 0; i < 5; i++) {
-		snprintf(pod, sizeof(pod), "p%d", i);
 		p->time_ns = (NOW_MS - (5 - i) * MINUTE) * 1000000;
-		assert_int_equal(add_from(&g, "", p, pod, &o), 1);
+		add_numbered(&g, "", p, 'p', i);
 	}
 	for (int i = 0; i < 3; i++) {
 		int64_t began = clock_mono_ms();
@@ -220,10 +227,8 @@ static void one_sender_leaves_room_for_others(void **state)
 
 	groomer_open(&g);
 	p = profile_of_world(1, NOW_MS);
-	for (int i = 0; i < 20; i++) {
-		snprintf(pod, sizeof(pod), "b%d", i);
-		assert_int_equal(add_from(&g, "b", p, pod, &o), 1);
-	}
+	for (int i = 0; i < 20; i++)
+		add_numbered(&g, "b", p, 'b', i);
 	for (int r = 1; r == 1; n++) {
 		snprintf(pod, sizeof(pod), "a%d", n);
 		r = add_from(&g, "a", p, pod, &o);
@@ -232,11 +237,9 @@ static void one_sender_leaves_room_for_others(void **state)
 	assert_non_null(strstr(o.err.text, "the sender 'a' has 160 series"));
 	assert_non_null(strstr(o.err.text, "--profiles-sender-share"));
 	/* Others have theirs, after a restart too. */
-	groomer_done_but_open(&g);
-	for (int i = 20; i < 50; i++) {
-		snprintf(pod, sizeof(pod), "b%d", i);
-		assert_int_equal(add_from(&g, "b", p, pod, &o), 1);
-	}
+	groomer_reopen(&g);
+	for (int i = 20; i < 50; i++)
+		add_numbered(&g, "b", p, 'b', i);
 	assert_int_equal(add_from(&g, "a", p, "more", &o), -1);
 	assert_int_equal(add_from(&g, "c", p, "c", &o), 1);
 	profilestore_stats(g.t.s, &st);
