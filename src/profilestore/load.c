@@ -129,8 +129,7 @@ static int load_series(struct profilestore *s, struct err *err)
 		x = series_of_key(key, (uint32_t)id, err);
 		if (!x)
 			return -1;
-		x->sender = sender_of(s,
-				      (struct str){ (const char *)db_bytes(st, 2).p, db_bytes(st, 2).size });
+		x->sender = sender_of(s, db_str(st, 2));
 		if (!series_put(s, x)) {
 			series_free(x);
 			return err_os(err, ENOMEM, "the series");

@@ -173,8 +173,7 @@ int senders_load(struct profilestore *s, struct err *err)
 	if (db_prepare(s->db, "SELECT name, metadata FROM sender", &st, err) < 0)
 		return -1;
 	while ((r = db_step(st, err)) == DB_ROW) {
-		struct bytes name = db_bytes(st, 0);
-		struct sender *x = sender_of(s, (struct str){ (const char *)name.p, name.size });
+		struct sender *x = sender_of(s, db_str(st, 0));
 
 		if (x)
 			x->metadata = (uint64_t)MAX(db_i64(st, 1), INT64_C(0));
