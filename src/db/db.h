@@ -62,8 +62,8 @@ int db_check(struct db *db, uint64_t max_size, struct err *err);
 int db_add_digests(struct db *db, struct err *err);
 
 /*
- * The WAL of a database that nobody has open, after a crash; if a process has it open, nothing is done. SQLite ends its recovery at the first damaged frame, and
- * what was committed after it would be gone without a word.
+ * Repair the WAL of a database after a crash; if a process has the database open, nothing is done. SQLite ends its
+ * recovery at the first damaged frame, and transactions after it would be gone without a word.
  *
  * DB_WAL_DAMAGED: committed frames are damaged, or missing. The WAL as it was is copied to @aside (unless there is
  * none), and the frames that are there can be read; but pages in the damaged ones are wrong, so only rows with digests

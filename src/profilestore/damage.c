@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Damage that is found while the store is in use: what was noted, what became of it, and the log. */
+/* Damage that is found while the store is in use: notes of damaged pages and rows, their results, and the log. */
 #include "profilestore/damage.h"
 
 #include <inttypes.h>

@@ -3,10 +3,11 @@
  * Damage that is found while the store is in use.
  *
  * A reader or the writer notes the damaged page, or row; the writer's thread mends it in a transaction of its own: sound
- * rows of the page are written anew, damaged ones are deleted, and what memory or other rows have is written again.
+ * rows of the page are written anew, damaged ones are deleted, and rows whose content is in memory or in other
+ * rows are written again.
  * Then the query, or the transaction, is tried once more. Damage that cannot be mended (a page that holds others
- * together, the schema) stays until the next start, which repairs the whole database (salvage.c): until then, what
- * needs that page is ERR_DAMAGED.
+ * together, the schema) stays until the next start, which repairs the whole database (salvage.c): until then, a query
+ * or a transaction that needs that page fails with ERR_DAMAGED.
  */
 #pragma once
 
@@ -26,7 +27,7 @@ struct lost_profile {
 
 struct damage {
 	pthread_mutex_t lock;
-	/* under the lock, as all to the next comment: what is to be mended */
+	/* under the lock, as all to the next comment: pages and rows to mend */
 	uint64_t pages[DAMAGE_MAX];
 	size_t n_pages;
 	int64_t rows[DAMAGE_MAX]; /* numbers of profiles; negative: of rollups */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Making room in a full store: the oldest profiles are deleted, then entries of the metadata store that no profile needs are swept.
+ * Making room in a full store: the oldest profiles are deleted, then entries of the metadata store that no profile
+ * needs are swept.
  *
  * A profile that meets a limit is held by the writer for some seconds, while grooming makes room. It is refused
  * only if the profiles of the last hour fill the store: those are not deleted for room, so that a flood of new ones
@@ -32,7 +33,7 @@ int64_t room_keep_ms(const struct series_span *span, int64_t now_ms)
 	return span->last_ms == INT64_MIN ? INT64_MIN : MIN(now_ms, span->last_ms) - HOUR_MS;
 }
 
-/* What a sweep would free without a deletion: worth it if many profiles have gone since the last. */
+/* A sweep without a deletion is worth it if many profiles have gone since the last sweep. */
 static bool sweep_is_due(const struct profilestore *s, uint64_t n_gone)
 {
 	if (!n_gone || atomic_load(&s->meta->memory) < SWEEP_LEAST)

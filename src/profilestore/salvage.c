@@ -52,7 +52,7 @@ static int make_copy(const char *path, const char *new_path, const struct db_opt
 	int r;
 
 	db_files_remove(new_path);
-	/* What cannot be opened at all has nothing to be saved. */
+	/* A database that cannot be opened at all has no rows to save. */
 	if (db_open(path, &unchecked, &x->from, NULL) < 0)
 		x->from = NULL;
 	r = db_open(new_path, o, &x->to, err);
@@ -87,7 +87,7 @@ int salvage_repair(const char *dir, const struct db_options *o, int64_t now_ms, 
 	return dir_sync(dir, err);
 }
 
-/* ---- what was set aside ---- */
+/* ---- databases that were set aside ---- */
 
 static void read_reason(const char *dir, const char *name, struct salvage_list *ret)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a damaged database still has, in a new one. It is read without the digests of pages, since a page with one
- * wrong byte still has many rows; each row that is taken has a digest of its own, except for series. Totals are
- * computed anew. Rollups are made again, and naming tries again what it does not know.
+ * The sound rows of a damaged database, in a new one. The damaged one is read without the digests of pages, since a
+ * page with one wrong byte still has many rows; each row that is taken has a digest of its own, except for series.
+ * Totals are computed anew. Grooming makes rollups again, and locations without names are named again.
  */
 #include "profilestore/salvage_internal.h"
 

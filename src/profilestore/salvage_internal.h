@@ -49,5 +49,5 @@ int salvage_copy_segments(struct salvage *x, struct err *err);
 
 /* ---- salvage_copy.c ---- */
 
-/* All that is sound in x->from (NULL: it could not be opened), in one transaction. */
+/* Copy all sound rows of x->from (NULL: it could not be opened), in one transaction. */
 int salvage_copy(struct salvage *x, struct err *err);
