@@ -32,6 +32,9 @@ char *hex_encode(struct bytes b, char *out);
 int hex_digit(char c, bool any_case); /* its value; -1: not a digit */
 /* @s must be an even number of hex digits (upper case only if @any_case), at most 2 * room of them. */
 bool hex_decode(struct str s, bool any_case, uint8_t *out, size_t room, size_t *ret_size);
+/* Decode %XX in @s into @out, which has room for s.size bytes; no NUL is added. false: a broken escape (upper case
+ * is one unless @any_case). */
+bool hex_unescape(struct str s, bool any_case, char *out, size_t *ret_size);
 
 /* A build ID: usually 20 bytes (SHA-1), also 8, 16, 32 or any other number. */
 #define BUILD_ID_MAX 64

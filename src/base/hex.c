@@ -45,6 +45,28 @@ bool hex_decode(struct str s, bool any_case, uint8_t *out, size_t room, size_t *
 	return true;
 }
 
+bool hex_unescape(struct str s, bool any_case, char *out, size_t *ret_size)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < s.size; i++) {
+		char c = s.p[i];
+
+		if (c == '%') {
+			int hi = s.size - i > 2 ? hex_digit(s.p[i + 1], any_case) : -1;
+			int lo = hi >= 0 ? hex_digit(s.p[i + 2], any_case) : -1;
+
+			if (lo < 0)
+				return false;
+			c = (char)(hi << 4 | lo);
+			i += 2;
+		}
+		out[n++] = c;
+	}
+	*ret_size = n;
+	return true;
+}
+
 bool build_id_eq(const struct build_id *a, const struct build_id *b)
 {
 	return bytes_eq(build_id_bytes(a), build_id_bytes(b));

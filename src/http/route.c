@@ -20,24 +20,10 @@ static const struct {
 
 bool http_unescape(struct str s, char *out, size_t *ret_size)
 {
-	size_t n = 0;
+	size_t n;
 
-	for (size_t i = 0; i < s.size; i++) {
-		char c = s.p[i];
-
-		if (c == '%') {
-			int hi = s.size - i > 2 ? hex_digit(s.p[i + 1], true) : -1,
-			    lo = hi >= 0 ? hex_digit(s.p[i + 2], true) : -1;
-
-			if (lo < 0)
-				return false;
-			c = (char)(hi << 4 | lo);
-			i += 2;
-		}
-		if (!c)
-			return false;
-		out[n++] = c;
-	}
+	if (!hex_unescape(s, true, out, &n) || memchr(out, '\0', n))
+		return false;
 	*ret_size = n;
 	return true;
 }

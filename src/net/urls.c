@@ -58,34 +58,20 @@ static struct str authority_of(struct str url, size_t *ret_at)
 
 bool net_socket_of(struct str url, char ret[NET_SOCKET_MAX + 1], struct str *ret_rest)
 {
+	char path[3 * NET_SOCKET_MAX];
 	struct str authority;
-	size_t at, n = 0;
+	size_t at, n;
 
 	if (!str_starts(url, STR(SOCKET_SCHEME)))
 		return false;
 	authority = authority_of(url, &at);
-	for (size_t i = 0; i < authority.size; i++) {
-		char c = authority.p[i];
-
-		if (c == '%') {
-			int high, low;
-
-			if (authority.size - i < 3)
-				return false;
-			high = hex_digit(authority.p[i + 1], true);
-			low = hex_digit(authority.p[i + 2], true);
-			if (high < 0 || low < 0)
-				return false;
-			c = (char)(high << 4 | low);
-			i += 2;
-		}
-		if (n == NET_SOCKET_MAX || !c)
-			return false;
-		ret[n++] = c;
-	}
+	if (authority.size > sizeof(path) || !hex_unescape(authority, true, path, &n) || n > NET_SOCKET_MAX ||
+	    n < 2 || path[0] != '/' || memchr(path, '\0', n))
+		return false;
+	memcpy(ret, path, n);
 	ret[n] = '\0';
 	*ret_rest = (struct str){ url.p + at + authority.size, url.size - at - authority.size };
-	return n > 1 && ret[0] == '/';
+	return true;
 }
 
 struct str net_url_shown(struct str url, struct arena *a)

@@ -83,24 +83,10 @@ struct reading {
 static bool get_text(struct reading *r, struct str v, struct str *ret)
 {
 	char *out = arena_alloc(r->a, v.size + 1);
-	size_t n = 0;
+	size_t n;
 
-	for (size_t i = 0; i < v.size; i++) {
-		int high, low;
-
-		if (v.p[i] != '%') {
-			out[n++] = v.p[i];
-			continue;
-		}
-		if (v.size - i < 3)
-			return false;
-		high = hex_digit(v.p[i + 1], false);
-		low = hex_digit(v.p[i + 2], false);
-		if (high < 0 || low < 0)
-			return false;
-		out[n++] = (char)(high << 4 | low);
-		i += 2;
-	}
+	if (!hex_unescape(v, false, out, &n))
+		return false;
 	out[n] = '\0';
 	*ret = (struct str){ out, n };
 	return true;

@@ -84,12 +84,34 @@ static void digits(void **state)
 		assert_int_equal(hex_digit(*no, true), -1);
 }
 
+static void escapes(void **state)
+{
+	static const char *const broken[] = { "%", "a%", "%2", "%2g", "%g2", "%%20" };
+	char out[16];
+	size_t n = 99;
+
+	assert_true(hex_unescape(STR("a%2fb%00%25"), false, out, &n));
+	assert_int_equal(n, 5);
+	assert_memory_equal(out, "a/b\0%", 5);
+	assert_true(hex_unescape(STR("%2F"), true, out, &n));
+	assert_int_equal(n, 1);
+	assert_int_equal(out[0], '/');
+	assert_true(hex_unescape(STR(""), true, out, &n));
+	assert_int_equal(n, 0);
+	n = 99;
+	assert_false(hex_unescape(STR("%2F"), false, out, &n));
+	for (size_t i = 0; i < ARRAY_SIZE(broken); i++)
+		assert_false(hex_unescape(str_of(broken[i]), true, out, &n));
+	assert_int_equal(n, 99);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(there_and_back),
 		cmocka_unit_test(digits),
 		cmocka_unit_test(invalid_hex_is_refused),
+		cmocka_unit_test(escapes),
 		cmocka_unit_test(build_ids),
 		cmocka_unit_test(a_shorter_id_leaves_nothing_of_the_longer),
 	};
