@@ -20,28 +20,22 @@ int codec_stream_open(enum codec_kind kind, struct stream *raw, struct stream **
 }
 
 /* Append all of @s to @out, which grows by doubling. */
-static int decode_rest(struct stream *s, size_t max, struct budget_hold *hold, struct buf *out,
-		       struct err *err)
+static int decode_rest(struct stream *s, size_t max, struct budget_hold *hold, uint64_t *held,
+		       struct buf *out, struct err *err)
 {
-	uint64_t held = 0;
-
 	for (;;) {
 		size_t got, room = MIN(max - out->size, MAX(out->size, ALL_FIRST));
 		uint8_t probe, *p = &probe;
 
 		if (room && !(p = buf_try_reserve(out, room)))
 			return err_set(err, ERR_LIMIT, "no memory for more than %zu bytes", out->size);
-		budget_hold_track(hold, &held, out->room);
-		if (budget_hold_check(hold, err) < 0 || stream_read(s, p, MAX(room, 1), &got, err) < 0) {
-			budget_hold_track(hold, &held, 0);
+		budget_hold_track(hold, held, out->room);
+		if (budget_hold_check(hold, err) < 0 || stream_read(s, p, MAX(room, 1), &got, err) < 0)
 			return -1;
-		}
 		if (!got)
 			return 0;
-		if (!room) {
-			budget_hold_track(hold, &held, 0);
+		if (!room)
 			return err_set(err, ERR_LIMIT, "decodes to more than the %zu bytes allowed", max);
-		}
 		out->size += got;
 	}
 }
@@ -56,10 +50,13 @@ int codec_decode_held(enum codec_kind kind, struct bytes in, size_t max, struct 
 {
 	AUTO(stream_closep) struct stream *s = NULL;
 	AUTO(buf_done) struct buf out = { 0 };
+	uint64_t held = 0;
 	struct stream *raw = stream_of_source(source_of_mem(in, codec_name(kind)), true, 0, in.size);
 
-	if (codec_stream_open(kind, raw, &s, err) < 0 || decode_rest(s, max, hold, &out, err) < 0)
+	if (codec_stream_open(kind, raw, &s, err) < 0 || decode_rest(s, max, hold, &held, &out, err) < 0) {
+		budget_hold_track(hold, &held, 0);
 		return err_in(err, "%s", codec_name(kind));
+	}
 	if (ret->size) {
 		buf_add(ret, out.p, out.size);
 	} else {
