@@ -238,7 +238,7 @@ static bool knows_no_sections(struct item *it)
 	if (it->stage != STAGE_ASKED || it->request->kind != CLIENT_SECTION)
 		return false;
 	for (size_t i = 0; i < n; i++)
-		if (notes[i].whole_only ||
+		if (notes[i].unasked == NET_WHOLE_ONLY ||
 		    (!notes[i].unread && (notes[i].status == 503 || notes[i].status == 501 ||
 					  notes[i].status == 400 || notes[i].status == 405)))
 			return true;
@@ -271,7 +271,7 @@ static bool lacked_name(struct item *it)
 	size_t n = net_fetch_notes(it->fetch, &notes);
 
 	for (size_t i = 0; i < n; i++)
-		if (notes[i].needs_name)
+		if (notes[i].unasked == NET_NEEDS_NAME)
 			return true;
 	return false;
 }

@@ -92,8 +92,7 @@ static void candidate_note(struct net_fetch *f, struct candidate *c, unsigned st
 						.n_tries = passed_over ? 0 : c->n_asked,
 						.passed_over = passed_over,
 						.unread = c->unread,
-						.whole_only = c->why && strcmp(c->why, NET_WHOLE_ONLY) == 0,
-						.needs_name = c->why && strcmp(c->why, NET_NEEDS_NAME) == 0,
+						.unasked = c->unasked,
 						.again_s = state == BREAKER_OPEN ? again_s : -1 });
 }
 
@@ -540,6 +539,13 @@ bool fetch_turn(struct net_fetch *f, int64_t now_ms, int64_t *next_ms)
 	return true;
 }
 
+static const char *const unasked_text[] = {
+	[NET_OTHER_KIND] = "not asked: a server of another kind than debuginfod",
+	[NET_WHOLE_ONLY] = "not asked: a server of this kind has debug files and programs only",
+	[NET_NEEDS_NAME] = "not asked: its programs are found by their names, and the name is not known",
+	[NET_SHORT_ID] = "not asked: too short a build ID for a server of this kind",
+};
+
 void fetch_begin(struct net_fetch *f, int64_t now_ms)
 {
 	for (size_t i = 0; i < f->n_candidates; i++) {
@@ -548,7 +554,7 @@ void fetch_begin(struct net_fetch *f, int64_t now_ms)
 		if (c->path)
 			continue;
 		c->over = c->missing = true;
-		candidate_note(f, c, 0, true, c->why);
+		candidate_note(f, c, 0, true, unasked_text[c->unasked]);
 	}
 	fetch_forget_bytes(f);
 	f->last_start_ms = now_ms;

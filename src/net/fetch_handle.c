@@ -47,8 +47,7 @@ static void copy_headers(struct net_fetch *f, const struct net_request *req)
 }
 
 /* A server of another kind that cannot have the file is not asked. */
-static void candidate_place(struct net_fetch *f, struct candidate *c, const char *url,
-			    const struct net_file *file)
+static void candidate_place(struct net_fetch *f, struct candidate *c, const struct net_file *file)
 {
 	AUTO(buf_done) struct buf path = { 0 };
 
@@ -57,9 +56,8 @@ static void candidate_place(struct net_fetch *f, struct candidate *c, const char
 		c->path = f->path;
 		return;
 	}
-	c->why = file ? net_layout_path(url, file, &path)
-		      : "not asked: a server of another kind than debuginfod";
-	if (!c->why)
+	c->unasked = file ? net_layout_path(c->layout, c->plain, file, &path) : NET_OTHER_KIND;
+	if (c->unasked == NET_ASKED)
 		c->path = arena_str(&f->arena, buf_str(&path)).p;
 }
 
@@ -82,7 +80,7 @@ void net_fetch_start(struct net *n, const struct net_request *req, struct net_fe
 	f->candidates = ARENA_NEW_N(&f->arena, struct candidate, f->n_candidates + 1);
 	for (size_t i = 0; i < f->n_candidates; i++) {
 		f->candidates[i].server = breaker_server(&n->breakers, req->urls[i]);
-		candidate_place(f, &f->candidates[i], req->urls[i], req->file);
+		candidate_place(f, &f->candidates[i], req->file);
 	}
 	notes_init(&f->notes, f->n_candidates + 1);
 	if (ret)

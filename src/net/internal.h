@@ -223,11 +223,10 @@ struct attempt;
 struct candidate {
 	struct server *server;
 	enum net_layout layout;
-	const char *
-		plain; /* the URL of the server without the prefix of its kind; in the fetch's arena, as path */
-	const char *path;        /* of the file below it; NULL: it cannot have it, */
-	const char *why;         /* for this reason */
-	struct attempt *attempt; /* the attempt that is running; NULL: none */
+	const char *plain;        /* the URL of the server, without the prefix of its kind */
+	const char *path;         /* of the file below it, in the fetch's arena; NULL: it cannot have it, */
+	enum net_unasked unasked; /* for this reason */
+	struct attempt *attempt;  /* the attempt that is running; NULL: none */
 	unsigned n_tries;
 	int64_t not_before_ms;
 	bool over; /* it is not asked again */

@@ -50,13 +50,13 @@ static void add_ssqp_id(struct buf *out, struct str id)
 		buf_add_char(out, '0');
 }
 
-static const char *ssqp_path(const struct net_file *f, struct buf *out)
+static enum net_unasked ssqp_path(const struct net_file *f, struct buf *out)
 {
 	if (f->kind == NET_FILE_DEBUGINFO) {
 		buf_add_str(out, STR("_.debug/elf-buildid-sym-"));
 		add_ssqp_id(out, f->id);
 		buf_add_str(out, STR("/_.debug"));
-		return NULL;
+		return NET_ASKED;
 	}
 	if (!f->name.size || memchr(f->name.p, '/', f->name.size) || str_eq(f->name, STR(".")) ||
 	    str_eq(f->name, STR("..")))
@@ -66,7 +66,7 @@ static const char *ssqp_path(const struct net_file *f, struct buf *out)
 	add_ssqp_id(out, f->id);
 	buf_add_char(out, '/');
 	add_name(out, f->name);
-	return NULL;
+	return NET_ASKED;
 }
 
 static void add_fan_out(struct buf *out, struct str id)
@@ -74,15 +74,13 @@ static void add_fan_out(struct buf *out, struct str id)
 	buf_printf(out, "%.2s/" STR_FMT, id.p, (int)id.size - 2, id.p + 2);
 }
 
-const char *net_layout_path(const char *url, const struct net_file *f, struct buf *out)
+enum net_unasked net_layout_path(enum net_layout layout, const char *plain, const struct net_file *f,
+				 struct buf *out)
 {
-	const char *plain;
-	enum net_layout layout = net_url_layout(url, &plain);
-
 	if (f->kind == NET_FILE_OTHER)
 		return NET_WHOLE_ONLY;
 	if (f->id.size < 4)
-		return "not asked: too short a build ID for a server of this kind";
+		return NET_SHORT_ID;
 	switch (layout) {
 	case NET_SSQP:
 		return ssqp_path(f, out);
@@ -92,13 +90,13 @@ const char *net_layout_path(const char *url, const struct net_file *f, struct bu
 		add_fan_out(out, f->id);
 		if (f->kind == NET_FILE_DEBUGINFO)
 			buf_add_str(out, STR(".debug"));
-		return NULL;
+		return NET_ASKED;
 	case NET_UNIFIED:
 		add_fan_out(out, f->id);
 		buf_add_str(out, f->kind == NET_FILE_DEBUGINFO ? STR("/debuginfo") : STR("/executable"));
-		return NULL;
+		return NET_ASKED;
 	case NET_DEBUGINFOD:
 		break;
 	}
-	return "not asked";
+	return NET_OTHER_KIND;
 }

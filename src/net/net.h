@@ -82,13 +82,20 @@ struct net_file {
 	struct str id;   /* its build ID in hex */
 	struct str name; /* of a program's file, if it is known; empty: not */
 };
-#define NET_WHOLE_ONLY "not asked: a server of this kind has debug files and programs only"
-#define NET_NEEDS_NAME "not asked: its programs are found by their names, and the name is not known"
+/* Why a server of a kind other than debuginfod is not asked for a file. */
+enum net_unasked {
+	NET_ASKED,
+	NET_OTHER_KIND, /* the request has no form for servers of its kind */
+	NET_WHOLE_ONLY, /* it has no sections and sources */
+	NET_NEEDS_NAME, /* the name of the program is not known */
+	NET_SHORT_ID,
+};
 /*
- * Append the path of @f below @url, a server of a kind other than debuginfod; escaped. NULL; or the reason why that server
- * cannot have it, static.
+ * Append the path of @f below @plain, the URL without prefix of a server of @layout, a kind other than debuginfod; escaped.
+ * Otherwise the reason why that server cannot have it.
  */
-const char *net_layout_path(const char *url, const struct net_file *f, struct buf *out);
+enum net_unasked net_layout_path(enum net_layout layout, const char *plain, const struct net_file *f,
+				 struct buf *out);
 
 /* ---- the loop ---- */
 
@@ -258,14 +265,13 @@ struct net_note {
 	const char *server; /* without password */
 	/* "404", "no connection: Connection refused; will be asked again in 10 s", "used" */
 	const char *message;
-	unsigned status;  /* of HTTP; 0: there was no reply */
-	unsigned n_tries; /* requests sent to it */
-	bool missing;     /* 404, 410 */
-	bool unread;      /* a lode server that may have it, in files that it has not read yet */
-	bool passed_over; /* its breaker is open: no request was sent */
-	bool whole_only;  /* no request was sent, since it has no sections and sources */
-	bool needs_name;  /* no request was sent, since the name of the program is not known */
-	int64_t again_s;  /* seconds until it is asked again; -1: any time */
+	unsigned status;          /* of HTTP; 0: there was no reply */
+	unsigned n_tries;         /* requests sent to it */
+	bool missing;             /* 404, 410 */
+	bool unread;              /* a lode server that may have it, in files that it has not read yet */
+	bool passed_over;         /* its breaker is open: no request was sent */
+	enum net_unasked unasked; /* no request was sent, for this reason */
+	int64_t again_s;          /* seconds until it is asked again; -1: any time */
 };
 size_t net_fetch_notes(struct net_fetch *f, const struct net_note **ret);
 /* The head from the winner; NULL: there was none. Valid as long as the notes. */

@@ -187,9 +187,8 @@ static const char *url_fault(struct str url)
 			       ? NULL
 			       : "not a Unix socket: it must have the form unix:/PATH, of at most 107 bytes";
 	if (!str_eq(scheme, STR("http")) && !str_eq(scheme, STR("https")))
-		return "unknown scheme: it must be http, https, file or unix; ssqp+, tree+ or unified+ may "
-		       "be "
-		       "before one of the first three";
+		return "unknown scheme: it must be http, https, file or unix; ssqp+, tree+ or unified+ "
+		       "may be before one of the first three";
 	return host_fault(authority);
 }
 
