@@ -75,19 +75,17 @@ static int64_t likeliest(struct work *w, const struct index_file *files, size_t 
 
 /* ---- waiting ---- */
 
-/* At the speed so far, what is unread is read by @until_ms. */
-static bool read_in_time(struct work *w, int64_t until_ms)
+/* Whether, at the speed so far, the unread packages are read by @until_ms. */
+static bool read_in_time(const struct scan_progress *p, int64_t until_ms)
 {
 	int64_t now_ms = clock_mono_ms();
-	struct scan_progress p;
 	double rest, took;
 
-	w->r->progress(w->r->scan, &p);
-	if (!p.ready || !p.bytes_done || now_ms <= p.started_mono_ms)
+	if (!p->ready || !p->bytes_done || now_ms <= p->started_mono_ms)
 		return true;
-	took = (double)(now_ms - p.started_mono_ms);
-	rest = (double)(p.bytes_total - MIN(p.bytes_done, p.bytes_total));
-	return took * rest / (double)p.bytes_done <= (double)(until_ms - now_ms);
+	took = (double)(now_ms - p->started_mono_ms);
+	rest = (double)(p->bytes_total - MIN(p->bytes_done, p->bytes_total));
+	return took * rest / (double)p->bytes_done <= (double)(until_ms - now_ms);
 }
 
 static const uint32_t flags_of[RESOLVE_N_KINDS] = {
@@ -111,13 +109,14 @@ static bool is_here_now(struct work *w)
 	return false;
 }
 
-static int seek_unread(struct work *w, const struct resolve_patience *p, int64_t likely)
+static int seek_unread(struct work *w, const struct resolve_patience *p, const struct scan_progress *now,
+		       int64_t likely)
 {
 	const struct scan_sought what = { &w->req->id, flags_of[w->req->kind], likely, p->until_ms, p->max };
 	struct ticket *t = ticket_new(w->wake);
 	int r;
 
-	if (likely && !read_in_time(w, p->until_ms))
+	if (likely && !read_in_time(now, p->until_ms))
 		r = p->n_waits ? SCAN_BUSY
 			       : w->r->want(w->r->scan, &(struct scan_wanted){ likely, what.id, what.flags },
 					    ticket_fire, t);
@@ -158,5 +157,5 @@ int await_unread(struct work *w, const struct resolve_patience *p, struct err *e
 			return w->req->kind == RESOLVE_SECTION ? RESOLVE_MISSING : RESOLVE_BUSY;
 	if (clock_mono_ms() >= p->until_ms)
 		return RESOLVE_BUSY;
-	return seek_unread(w, p, likeliest(w, files, n_files, await_hint(w, hits, n_hits)));
+	return seek_unread(w, p, &now, likeliest(w, files, n_files, await_hint(w, hits, n_hits)));
 }

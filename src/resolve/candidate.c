@@ -44,56 +44,37 @@ int candidate_open(struct work *w, const struct index_hit *h, struct resolve_ans
 	return work_failed(w, f->path, &why);
 }
 
-/* Takes the map and the points of @p. */
-static int partial_open(struct work *w, const struct index_file *f, struct scan_partial *p,
-			struct resolve_answer *ret)
+int candidate_open_partial(struct work *w, const struct index_file *f, const struct build_id *id,
+			   uint32_t flags, struct resolve_answer *ret)
 {
+	const struct scan_wanted what = { f ? f->id : 0, id, flags };
+	const struct pkg_entry *e;
+	struct scan_partial p;
+	struct index_file row;
+	struct err why = { 0 };
 	struct pin pin;
-	struct mapped *m = mapped_of(f, p->map, &p->points, &pin);
-	const struct pkg_entry *e = pkg_map_by_number(p->map, p->number);
+	struct mapped *m;
+	int r = w->r->partial(w->r->scan, &what, &p, &why);
 
+	if (r < 0)
+		return work_failed(w, f ? f->path : STR("scan"), &why);
+	if (r)
+		return LATER;
+	if (!f) {
+		if (index_file_by_id(w->ix, p.file, w->a, &row, NULL) != 0) {
+			pkg_map_free(p.map);
+			buf_done(&p.points);
+			return LATER;
+		}
+		f = &row;
+	}
+	m = mapped_of(f, p.map, &p.points, &pin);
+	e = pkg_map_by_number(p.map, p.number);
 	if (!e) {
 		pin_release(&pin);
 		return LATER;
 	}
 	return package_open(w, f, m, &pin, e, ret);
-}
-
-int candidate_open_partial(struct work *w, const struct index_hit *h, uint32_t flags,
-			   struct resolve_answer *ret)
-{
-	const struct scan_wanted what = { h->file.id, &h->artifact.build_id, flags };
-	struct scan_partial p;
-	struct err why = { 0 };
-	int r = w->r->partial(w->r->scan, &what, &p, &why);
-
-	if (r < 0)
-		return work_failed(w, h->file.path, &why);
-	return r ? LATER : partial_open(w, &h->file, &p, ret);
-}
-
-int candidate_open_sought(struct work *w, const struct build_id *id, uint32_t flags,
-			  struct resolve_answer *ret)
-{
-	const struct scan_wanted what = { 0, id, flags };
-	struct scan_partial p;
-	struct index_file f;
-	struct err why = { 0 };
-	int r;
-
-	if (!w->r->scan)
-		return LATER;
-	r = w->r->partial(w->r->scan, &what, &p, &why);
-	if (r < 0)
-		return work_failed(w, STR("scan"), &why);
-	if (r)
-		return LATER;
-	if (index_file_by_id(w->ix, p.file, w->a, &f, &why) != 0) {
-		pkg_map_free(p.map);
-		buf_done(&p.points);
-		return LATER;
-	}
-	return partial_open(w, &f, &p, ret);
 }
 
 /* ---- checking ---- */

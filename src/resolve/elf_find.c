@@ -88,7 +88,7 @@ static int wait_for_package(struct work *w, const struct index_hit *h, uint32_t 
 	if (!hit_is_current(w, h)) {
 		r = LATER;
 	} else {
-		r = candidate_open_partial(w, h, flags, ret);
+		r = candidate_open_partial(w, &h->file, &h->artifact.build_id, flags, ret);
 		if (r == LATER) {
 			work_note(w, h->file.path, "is being scanned");
 			ticket_leave(t);
@@ -112,7 +112,7 @@ static int later_hit(struct work *w, const struct index_hit *h, uint32_t flags, 
 		work_note(w, h->file.path, "only its header was read so far");
 		return NOT_THIS;
 	}
-	r = candidate_open_partial(w, h, flags, ret);
+	r = candidate_open_partial(w, &h->file, &h->artifact.build_id, flags, ret);
 	return r == LATER ? wait_for_package(w, h, flags, ret, err) : r;
 }
 
@@ -160,9 +160,8 @@ static size_t keep_plain_files(struct index_hit *hits, size_t n)
 static int sought_hit(struct hit_search *s, const struct build_id *id, uint32_t flags, struct err *err)
 {
 	struct resolve_answer ans = { 0 };
-	int r = candidate_open_sought(s->w, id, flags, &ans);
 
-	if (r)
+	if (!s->w->r->scan || candidate_open_partial(s->w, NULL, id, flags, &ans))
 		return NOT_THIS;
 	return visit_one(s, &ans, err);
 }

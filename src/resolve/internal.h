@@ -66,7 +66,7 @@ bool id_filter_lacks(struct id_filter *k, const struct build_id *id);
 /* For tests: do now the thread's work, if the index has changed. */
 int id_filter_refresh(struct id_filter *k, struct err *err);
 
-/* What was found out about packages, once in this process. */
+/* Checks and rescans of packages that this process has done already. */
 struct facts {
 	pthread_mutex_t lock;
 	/* under the lock */
@@ -181,8 +181,8 @@ struct mapped {
 	bool points_lost;    /* the index has a size for the points, but they are missing */
 };
 struct lru *mapped_lru(size_t max_weight);
-/* The map of @f, valid until *ret_pin is released. NOT_THIS (noted): it is gone, or cannot be read. */
-/* LATER: it was damaged, and the package is being scanned again. */
+/* The map of @f, valid until *ret_pin is released. NOT_THIS (noted): it is gone, or cannot be read. LATER: it was
+ * damaged, and the package is being scanned again. */
 int mapped_get(struct work *w, const struct index_file *f, struct mapped **ret, struct pin *ret_pin);
 /* The same from parts, both taken; not shared with other requests. */
 struct mapped *mapped_of(const struct index_file *f, struct pkg_map *map, struct buf *points,
@@ -203,13 +203,11 @@ const struct elf_place *package_section(const struct pkg_entry *e, struct str na
 
 /* 0, NOT_THIS (noted), LATER. */
 int candidate_open(struct work *w, const struct index_hit *h, struct resolve_answer *ret);
-/* The same for a build ID that no row of the index has: a running deep pass may have found it. LATER: none has. */
-int candidate_open_sought(struct work *w, const struct build_id *id, uint32_t flags,
-			  struct resolve_answer *ret);
 /* A candidate of a package that is not scanned yet: take it from the deep pass that is running, if it is one
- * of @flags (ELF_IS_*). 0, NOT_THIS (noted), LATER. */
-int candidate_open_partial(struct work *w, const struct index_hit *h, uint32_t flags,
-			   struct resolve_answer *ret);
+ * of @flags (ELF_IS_*). @f is that package; NULL: any in which a request that seeks @id has found it, for a build ID
+ * that no row of the index has. Only with a scan. 0, NOT_THIS (noted), LATER. */
+int candidate_open_partial(struct work *w, const struct index_file *f, const struct build_id *id,
+			   uint32_t flags, struct resolve_answer *ret);
 /*
  * NOT_THIS (noted) if the head of this ELF file contradicts @id: no magic, or a build ID note within the head
  * with another build ID.
@@ -346,6 +344,9 @@ bool questions_take(struct questions *q, uint32_t client, int64_t now_ms);
 void questions_give(struct questions *q, uint32_t client); /* it was not in vain */
 
 /* ---- remote.c ---- */
+
+/* Take a question of @client's budget; a refusal is counted. Any thread. */
+bool remote_question(struct resolver_upstream *c, uint32_t client);
 
 enum remote_state {
 	REMOTE_ASKING,  /* no byte may be given out yet */

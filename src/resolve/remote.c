@@ -514,9 +514,16 @@ static void remote_answer(struct remote *m, struct arena *a, struct resolve_answ
 	};
 }
 
+bool remote_question(struct resolver_upstream *c, uint32_t client)
+{
+	bool ok = questions_take(c->questions, client, clock_mono_ms());
+
+	atomic_fetch_add(&c->n_over, !ok);
+	return ok;
+}
+
 static int refuse_question(struct resolver_upstream *c, struct err *err)
 {
-	atomic_fetch_add(&c->n_over, 1);
 	(void)err_set(err, ERR_UPSTREAM,
 		      "not asked: more than %u files a minute that they do not have; ask again in a minute "
 		      "(--upstream-misses)",
@@ -537,8 +544,7 @@ static struct remote *remote_join(struct resolver_upstream *c, const struct reso
 	m = map_get(&c->remotes, buf_bytes(&key));
 	if (m)
 		remote_ref(m);
-	else if (!(*ret_miss = miss_cache_get(c->misses, buf_bytes(&key))) &&
-		 questions_take(c->questions, req->client, clock_mono_ms()))
+	else if (!(*ret_miss = miss_cache_get(c->misses, buf_bytes(&key))) && remote_question(c, req->client))
 		m = remote_new(c, req, buf_bytes(&key));
 	pthread_mutex_unlock(&c->lock);
 	return m;

@@ -128,12 +128,8 @@ void resolve_upstream_stats(struct resolver *r, struct resolve_upstream_stats *r
 
 bool resolve_upstream_question(struct resolver *r, uint32_t client)
 {
-	struct resolver_upstream *u = upstream_of(r);
-	bool ok = questions_take(u->questions, client, clock_mono_ms());
-
 	assert(r->ops == &ops);
-	atomic_fetch_add(&u->n_over, !ok);
-	return ok;
+	return remote_question(upstream_of(r), client);
 }
 
 void resolve_upstream_forget(struct resolver *r, const struct build_id *id)
