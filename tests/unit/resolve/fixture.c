@@ -354,3 +354,17 @@ void fixture_expect(struct fixture *h, enum resolve_kind kind, uint32_t id, cons
 	source_close(h->got.source);
 	h->got.source = NULL;
 }
+
+struct bytes fixture_section(struct bytes elf, const char *name)
+{
+	struct source *src = source_of_mem(elf, "elf");
+	struct elf_image *img;
+	struct err err = { 0 };
+	uint64_t off, size;
+
+	assert_done(elf_open(src, &img, &err));
+	assert_done(elf_section_range(img, elf_section_find(img, name), &off, &size, &err));
+	elf_close(img);
+	source_close(src);
+	return bytes_of(elf.p + off, (size_t)size);
+}

@@ -53,3 +53,5 @@ void fixture_expect(struct fixture *h, enum resolve_kind kind, uint32_t id, cons
 		    struct bytes want);
 bool fixture_said(struct fixture *h, const char *part); /* some step contains this text */
 struct bytes fixture_read(struct fixture *h, struct source *s);
+/* The bytes of a section in the ELF file @elf, which keeps them alive. */
+struct bytes fixture_section(struct bytes elf, const char *name);
