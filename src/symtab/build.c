@@ -184,7 +184,7 @@ static size_t symbol_first(const struct build *b, uint64_t addr)
 	return SEARCH(0, b->symbols.n, i, b->symbols.list[i].start < addr);
 }
 
-/* What a symbol's name is to a function of DWARF. */
+/* The relation of a symbol's name to that of a function of DWARF. */
 enum relation { RELATION_OTHER, RELATION_SAME, RELATION_CLONE };
 
 static enum relation symbol_relation(struct str name, struct str base)
@@ -576,7 +576,7 @@ static int split_open(struct build *b, struct err *err)
 	return -1;
 }
 
-/* Nothing was found. If something is damaged, that is why. */
+/* Nothing was found: return the first damage, which may be the reason, else SYMTAB_NOTHING. */
 static int nothing_end(const struct build *b, struct err *err)
 {
 	const struct err *whys[] = { &b->dwarf_err, &b->go_err,

@@ -52,6 +52,11 @@ const struct symtab_section *symtab_section(const struct symtab *t, struct str n
 	return map_get(&t->by_name, bytes_of(name.p, name.size));
 }
 
+const struct symtab_section *symtab_section_of_index(const struct symtab *t, uint32_t index)
+{
+	return map_get(&t->by_index, bytes_of(&index, sizeof(index)));
+}
+
 const char *symtab_flag_name(uint32_t flag)
 {
 	static const struct {
@@ -75,11 +80,6 @@ const char *symtab_flag_name(uint32_t flag)
 		if (names[i].flag == flag)
 			return names[i].name;
 	return NULL;
-}
-
-const struct symtab_section *symtab_section_of_index(const struct symtab *t, uint32_t index)
-{
-	return map_get(&t->by_index, bytes_of(&index, sizeof(index)));
 }
 
 static int head_read_sections(struct symtab *t, struct bytes head, struct err *err)

@@ -140,7 +140,7 @@ static int symbol_read(struct symbols_reader *r, struct cursor *c, struct bytes 
 		value = cursor_u64(&d);
 	}
 	place = dwarf_place_at(r->code, r->n_code, value);
-	/* Where nothing says what is code, a label may be one of data. */
+	/* If neither sections nor segments tell code from data, a label may be one of data. */
 	if (!place || (place->size == DWARF_CODE_ANYWHERE && type == STT_NOTYPE))
 		return 0;
 	sym.start = value;

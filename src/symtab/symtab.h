@@ -81,8 +81,8 @@ struct symtab_stats {
 enum { SYMTAB_NOTHING = 1 };
 /*
  * Build the table of a file into @out. SYMTAB_NOTHING: the file has neither DWARF nor symbols of code. Damaged
- * parts are left out and listed in the table; the rest is used. ERR_INVALID: nothing is left. ERR_LIMIT: the file needs more memory than it may
- * have; ERR_BUSY: the memory is used up by others now.
+ * parts are left out and listed in the table; the rest is used. ERR_INVALID: all of it is damaged. ERR_LIMIT: the file
+ * needs more memory than it may have; ERR_BUSY: the memory is used up by others now.
  */
 int symtab_build(const struct elf_image *img, const struct symtab_options *o, struct buf *out,
 		 struct symtab_stats *ret_stats, struct err *err);

@@ -97,7 +97,7 @@ static void relocations_of_every_machine(void **state)
 	}
 }
 
-/* Why parts were skipped, one after the other. */
+/* The reasons of skipped parts, one after the other. */
 static const char *skipped_text(const struct answers *a, struct buf *room)
 {
 	room->size = 0;
