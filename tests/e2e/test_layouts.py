@@ -2,6 +2,7 @@
 """Symbol servers of other kinds than debuginfod: as upstream servers, as servers of our clients, and the same paths served."""
 
 import gzip
+import json
 import os
 import subprocess
 
@@ -85,7 +86,9 @@ def test_kinds_are_mixed_in_one_list(serve, faulty, elf):
     assert s.get(f"/buildid/{elf.id}/debuginfo").body == elf.debug
     section = s.get(f"/buildid/{new_id('a')}/section/.text")
     assert section.status == 404 and b"debug files and programs only" in section.body
-    assert b'"complete": true' in s.get(f"/metadata?key=buildid&value={new_id('b')}").body.replace(b'":t', b'": t') or True
+    # Servers of other kinds have no metadata, so that the answer without them is complete.
+    others = through(serve, f"ssqp+{empty.url}", f"tree+{good.url}")
+    assert json.loads(others.get(f"/metadata?key=buildid&value={new_id('b')}").body)["complete"] is True
 
 
 def test_redirects_to_other_hosts_are_for_https_only(serve, faulty, elf):
@@ -140,7 +143,6 @@ def test_a_program_is_found_by_the_name_of_its_file(faulty, elf, tmp_path):
 def test_the_paths_are_served(serve, elf, pool):
     (pool / "program").write_bytes(elf.program)
     (pool / "program.debug").write_bytes(elf.debug)
-    short = elf.of(elf.debug, elf.id)
     s = serve([pool]).scanned()
     for kind in KINDS.values():
         paths = kind(elf.id)
@@ -157,7 +159,6 @@ def test_the_paths_are_served(serve, elf, pool):
 
 
 def test_a_short_build_id_is_filled_with_zeros(serve, program, pool):
-    source = program.source_path if hasattr(program, "source_path") else program.source
     for size in (8, 16):
         i = new_id("short", size)[:2 * size - 2] + "77"
         out = pool / f"p{size}"
