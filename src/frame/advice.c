@@ -100,8 +100,7 @@ static const char *advice_of_name(struct str file)
 
 /* ---- all ---- */
 
-/* The debug file is not here. */
-static bool lacks_file(enum frame_reason r)
+bool frame_reason_lacks_file(enum frame_reason r)
 {
 	return r == FRAME_UNKNOWN || r == FRAME_UPSTREAM_404 || r == FRAME_NO_SYMBOLS ||
 	       r == FRAME_NO_DEBUG_INFO;
@@ -111,7 +110,7 @@ void frame_advice(const struct frame_case *c, struct buf *out)
 {
 	size_t before = out->size;
 
-	if (lacks_file(c->reason)) {
+	if (frame_reason_lacks_file(c->reason)) {
 		advise_servers(c, out);
 		advise_package(c, out, before);
 	}

@@ -56,8 +56,10 @@ struct frame_case {
 	struct str file;    /* the path of the file */
 	struct str hex;     /* its build ID */
 };
-/* Append what to do about it: a sentence without full stop; nothing for FRAME_FOUND. */
+/* Append a remedy: a sentence without full stop; nothing for FRAME_FOUND. */
 void frame_advice(const struct frame_case *c, struct buf *out);
+/* The debug file is not here: frame_advice() names the package, if it is known. */
+bool frame_reason_lacks_file(enum frame_reason r);
 /* Asking again soon may help. */
 bool frame_reason_passes(enum frame_reason r);
 #define FRAME_RETRY_MS 1000 /* after that time */

@@ -15,7 +15,9 @@ void symbolize_print_advice(const struct lookup_options *places, enum frame_reas
 	c.server = str_of(distro.server);
 	c.asked = str_of(places->local_only || !urls ? "" : urls);
 	c.asks_nobody = !c.asked.size;
-	if (local_package_installed("", file, &package) || local_package_by_rule(file, &package))
+	/* Not for other reasons: all lists of dpkg are read. */
+	if (frame_reason_lacks_file(reason) &&
+	    (local_package_installed("", file, &package) || local_package_by_rule(file, &package)))
 		c.package = buf_str(&package);
 	local_install_advice(&distro, c.package, file, &install);
 	c.install = buf_str(&install);
