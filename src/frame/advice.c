@@ -58,8 +58,11 @@ static void advise_package(const struct frame_case *c, struct buf *out, size_t b
 #define NAMED_BY_ITSELF                                                                                   \
 	"its code was made while the program ran: let the program write /tmp/perf-PID.map (Node.js: "     \
 	"--perf-basic-prof, Python: -X perf, Java: -XX:+DumpPerfMapAtExit) and convert the profile with " \
-	"perf "                                                                                           \
-	"script on that machine"
+	"perf script on that machine"
+
+#define NAMED_AT_PROCESS                                                                                   \
+	"name it on the machine of the process: lode symbolize --pid PID; or send profiles that have its " \
+	"build ID"
 
 /* Advice by the name of a mapping: such a name is not the path of a file that could have a build ID. */
 static const char *advice_of_name(struct str file)
@@ -68,12 +71,8 @@ static const char *advice_of_name(struct str file)
 		struct str begin;
 		const char *advice;
 	} list[] = {
-		{ STR("[vdso"), "name it on the machine of the process: lode symbolize --pid PID; or send "
-				"profiles that have "
-				"its build ID" },
-		{ STR("linux-vdso"),
-		  "name it on the machine of the process: lode symbolize --pid PID; or send profiles that "
-		  "have its build ID" },
+		{ STR("[vdso"), NAMED_AT_PROCESS },
+		{ STR("linux-vdso"), NAMED_AT_PROCESS },
 		{ STR("[kernel"),
 		  "send profiles that have the kernel's build ID, as perf's have; or name it on its machine: "
 		  "lode symbolize PROFILE" },
@@ -90,8 +89,7 @@ static const char *advice_of_name(struct str file)
 			return list[i].advice;
 	if (str_ends(file, STR(" (deleted)")))
 		return "the file was replaced while the program ran: send profiles that have build IDs, and "
-		       "push the "
-		       "debug file of that version";
+		       "push the debug file of that version";
 	if (str_ends(file, STR(".map")) && str_starts(path_basename(file), STR("perf-")))
 		return "convert the profile with perf script on the machine of the program, where this file "
 		       "is";

@@ -54,7 +54,6 @@ struct frame_case {
 	struct str package; /* the package with the debug information */
 	struct str install; /* commands that install it here */
 	struct str file;    /* the path of the file */
-	struct str hex;     /* its build ID */
 };
 /* Append a remedy: a sentence without full stop; nothing for FRAME_FOUND. */
 void frame_advice(const struct frame_case *c, struct buf *out);

@@ -41,8 +41,7 @@ static const struct {
 			      "push the program itself beside its debug file: lode push FILE --to URL" },
 	[FRAME_OUTSIDE] = { "outside", "the address is outside of every function", false,
 			    "none: its debug information has no function there; check the address: it must "
-			    "be "
-			    "one of the ELF file, as nm and objdump print them" },
+			    "be one of the ELF file, as nm and objdump print them" },
 	[FRAME_ALT_MISSING] = { "alt-missing", "some names are in a supplementary file that is not here",
 				false,
 				"push the supplementary (dwz) file, or put its package into a scanned "
@@ -60,8 +59,7 @@ static const struct {
 				  false,
 				  "push the debug file: lode push FILE --to URL; or put its package "
 				  "(Debian: -dbgsym, Fedora: -debuginfo) into a scanned folder; or name "
-				  "upstream "
-				  "servers: --debuginfod-upstream-servers URL" },
+				  "upstream servers: --debuginfod-upstream-servers URL" },
 	[FRAME_BUSY] = { "busy", "too many tables are being built: ask again", true, "wait" },
 };
 
