@@ -15,7 +15,6 @@
 
 #define MAX_HEADER     1024u /* of a header that is passed on */
 #define MAX_USER_AGENT 256u
-#define TOO_MANY_HOPS  "not asked: X-Forwarded-For: the request came through too many servers"
 
 void forward_make_id(char out[FORWARD_ID_SIZE])
 {
@@ -95,15 +94,15 @@ void forward_set(struct request *req, struct resolve_request *what)
 	if (!o->net || !o->n_upstreams)
 		return;
 	what->n_hops = MAX(count_hops(forwarded ? forwarded : ""), count_hops(via ? via : ""));
-	if (via && strstr(via, req->s->id))
+	if (via && strstr(via, req->s->id)) {
 		what->not_further = "not asked: the request came from this server, through other servers";
-	else if (what->n_hops >= o->forwarded_ttl_limit)
-		what->not_further = TOO_MANY_HOPS;
-	else if ((forwarded && strlen(forwarded) > MAX_HEADER) || (via && strlen(via) > MAX_HEADER))
-		what->not_further = "not asked: X-Forwarded-For or Via is too long";
-	/* In the words of elfutils' server, with its spelling, for which scripts search. */
-	if (what->not_further && strcmp(what->not_further, TOO_MANY_HOPS) == 0)
+	} else if (what->n_hops >= o->forwarded_ttl_limit) {
+		what->not_further = "not asked: X-Forwarded-For: the request came through too many servers";
+		/* In the words of elfutils' server, with its spelling, for which scripts search. */
 		log_debug("http", "forwared-ttl-limit reached and will not query the upstream servers");
+	} else if ((forwarded && strlen(forwarded) > MAX_HEADER) || (via && strlen(via) > MAX_HEADER)) {
+		what->not_further = "not asked: X-Forwarded-For or Via is too long";
+	}
 	if (what->not_further)
 		return;
 	what->client = forward_client(req, forwarded);

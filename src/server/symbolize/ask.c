@@ -99,7 +99,6 @@ static size_t chunk_size(struct ask *a)
 
 int ask_write_chunk(struct ask *a, const char **ret_type, struct err *err)
 {
-
 	if (!a->first) {
 		a->json.out = &a->out;
 		if (a->form->begin)
@@ -114,7 +113,6 @@ int ask_write_chunk(struct ask *a, const char **ret_type, struct err *err)
 	a->n_made += a->parts.size;
 	free(TAKE(a->at));
 	buf_done(&a->parts);
-	a->parts = (struct buf){ 0 };
 	a->ended = a->first == a->n;
 	if (a->ended)
 		*ret_type = a->form->end(a);

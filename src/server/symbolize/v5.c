@@ -209,7 +209,6 @@ static int v5_parse_job(struct ask *a, size_t i, const json_t *j, size_t *n_ids,
 static int v5_parse_all(struct ask *a, struct v5 *v, const json_t *all, struct err *err)
 {
 	size_t n_stacks = 0, n_frames = 0, n_ids = 0;
-
 	const json_t *jobs = json_object_get(all, "jobs");
 
 	if (!json_is_object(all) || (jobs && !json_is_array(jobs)))

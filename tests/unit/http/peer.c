@@ -148,7 +148,6 @@ static void a_closed_socket_is_nobodys(void **state)
 	close_ends(&e);
 }
 
-/* A socket of ours that listens at the very port that the closed client had is not the client. */
 /* Bind a new socket to the client's address after a reset of the connection. -1: another program has the port. */
 static int bind_at_client(struct ends *e)
 {
@@ -165,6 +164,7 @@ static int bind_at_client(struct ends *e)
 	return -1;
 }
 
+/* A socket of ours that listens at the very port that the closed client had is not the client. */
 static void a_listener_at_the_same_port_is_not_the_peer(void **state)
 {
 	int fd = -1;

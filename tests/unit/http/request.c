@@ -706,14 +706,19 @@ static int setup_without_deadline(void **state)
 	return setup_with(no_deadline);
 }
 
+static void begin_toil(struct http_client *c)
+{
+	http_client_open(c, url);
+	http_client_ask(c, "GET", "/toils", NULL);
+	while (!atomic_load(&server.n_run))
+		usleep(1000);
+}
+
 static void work_ends_when_the_client_hangs_up(void **state)
 {
 	struct http_client c;
 
-	http_client_open(&c, url);
-	http_client_ask(&c, "GET", "/toils", NULL);
-	while (!atomic_load(&server.n_run))
-		usleep(1000);
+	begin_toil(&c);
 	http_client_close(&c);
 	while (!atomic_load(&server.end_of_toil))
 		usleep(1000);
@@ -724,10 +729,7 @@ static void work_ends_when_the_server_stops(void **state)
 {
 	struct http_client c;
 
-	http_client_open(&c, url);
-	http_client_ask(&c, "GET", "/toils", NULL);
-	while (!atomic_load(&server.n_run))
-		usleep(1000);
+	begin_toil(&c);
 	wait_stop(server.service);
 	assert_int_equal(server.end_of_toil, DEADLINE_CANCELLED);
 	http_client_close(&c);
