@@ -293,7 +293,7 @@ struct series_read {
 	int64_t from_ms, to_ms;
 	unsigned below;            /* use only rollups of lower levels than this */
 	struct deadline *deadline; /* NULL: none */
-	struct profilestore *s;    /* if there is no @rd */
+	struct profilestore *s;    /* for series_sums() */
 };
 int series_sums(const struct series_read *q, struct sums *sums, struct err *err);
 

@@ -294,9 +294,7 @@ static int query_add_row(struct profilestore *s, struct sums *sums, struct db_st
 
 static int sum_row(struct visit *v, struct db_stmt *st, int64_t time_ms, int level, struct err *err)
 {
-	struct profilestore *s = v->q->rd ? v->q->rd->s : v->q->s;
-
-	if (query_add_row(s, v->arg, st, level >= 0, err) < 0)
+	if (query_add_row(v->q->s, v->arg, st, level >= 0, err) < 0)
 		return err_in(err, "%s of series %u at %lld", level < 0 ? "profile" : "rollup", v->q->x->id,
 			      (long long)time_ms);
 	return 0;
@@ -345,8 +343,8 @@ static int sum_series(struct reader *rd, const struct profilestore_range *r, con
 		      struct series **list, size_t n, struct sums *sums, struct err *err)
 {
 	for (size_t i = 0; i < n; i++) {
-		const struct series_read q = { rd,       rd->db,        list[i],    r->from_ms,
-					       r->to_ms, ROLLUP_LEVELS, r->deadline };
+		const struct series_read q = { rd,       rd->db,        list[i],     r->from_ms,
+					       r->to_ms, ROLLUP_LEVELS, r->deadline, rd->s };
 
 		if (reader_renew(rd, err) < 0 || series_sums(&q, sums, err) < 0)
 			return -1;
