@@ -26,7 +26,8 @@ static int set_no_upstream(struct settings *s, const char *value, enum setting_r
 
 static const struct option_row upstream_rows[] = {
 	{ 0, "debuginfod-upstream-servers", "URL[,URL...]",
-	  "servers to ask, in this order, for files that are not here; ssqp+URL, tree+URL, unified+URL: symbol "
+	  "servers to ask, in this order, for files that are not here; ssqp+URL, tree+URL, unified+URL: "
+	  "symbol "
 	  "servers of other kinds; may be given again [$DEBUGINFOD_URLS, "
 	  "else " DEFAULT_SERVERS "]",
 	  OPT_CALL(set_upstream_servers) },
