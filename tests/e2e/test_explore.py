@@ -382,7 +382,7 @@ def roles(page):
     return {(n["role"]["value"], n.get("name", {}).get("value", "")) for n in nodes if not n.get("ignored") and "role" in n}
 
 
-@pytest.mark.parametrize("query", ["", "?tab=table", "?tab=sandwich&fn=serve", "?tab=source", "?view=debug", "?view=server"])
+@pytest.mark.parametrize("query", ["", "?from=now-7d", "?tab=table", "?tab=sandwich&fn=serve", "?tab=source", "?view=debug", "?view=server"])
 def test_every_view_is_legible_named_and_fits(service, page, query):
     visit(page, service, query)
     page.wait(lambda: page.run("return document.querySelector('.view:not([hidden])').innerText.length > 200 && !document.querySelector('[aria-busy=true]')"), "the view")
