@@ -23,7 +23,7 @@ enum pprof_shape {
 	SHAPE_DAMAGED, /* valid fields, then the end within a field, or a byte that begins none */
 };
 
-static bool field_is_known(const struct field *f)
+static bool field_is_known(const struct proto_field *f)
 {
 	switch (f->number) {
 	case PPROF_SAMPLE_TYPE:
@@ -33,11 +33,11 @@ static bool field_is_known(const struct field *f)
 	case PPROF_FUNCTION:
 	case PPROF_STRING:
 	case PPROF_PERIOD_TYPE:
-		return f->wire == WIRE_LEN;
+		return f->wire == PROTO_LEN;
 	case PPROF_COMMENT:
-		return f->wire == WIRE_LEN || f->wire == WIRE_VARINT;
+		return f->wire == PROTO_LEN || f->wire == PROTO_VARINT;
 	default:
-		return f->number > PPROF_DOC_URL || f->wire == WIRE_VARINT;
+		return f->number > PPROF_DOC_URL || f->wire == PROTO_VARINT;
 	}
 }
 
@@ -45,7 +45,8 @@ static bool field_is_known(const struct field *f)
 static bool key_is_known(struct cursor c)
 {
 	uint64_t key = cursor_uleb(&c);
-	const struct field f = { .number = (uint32_t)MIN(key >> 3, (uint64_t)UINT32_MAX), .wire = key & 7 };
+	const struct proto_field f = { .number = (uint32_t)MIN(key >> 3, (uint64_t)UINT32_MAX),
+				       .wire = key & 7 };
 
 	return cursor_ok(&c) && f.number && f.number <= PPROF_DOC_URL && field_is_known(&f);
 }
@@ -54,9 +55,9 @@ static enum pprof_shape shape_of(struct bytes in)
 {
 	struct cursor c = cursor_of(in), at = c;
 	unsigned n = 0, n_tables = 0;
-	struct field f;
+	struct proto_field f;
 
-	for (; n < MAX_FIELDS && pprof_field(&c, &f); n++) {
+	for (; n < MAX_FIELDS && proto_next(&c, &f); n++) {
 		if (!field_is_known(&f))
 			return SHAPE_OTHER;
 		n_tables += f.number <= PPROF_STRING;

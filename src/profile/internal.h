@@ -53,7 +53,6 @@ void profile_index_drop(struct profile *p);
 
 /* ---- profile.proto's field numbers ---- */
 
-enum { WIRE_VARINT = 0, WIRE_64 = 1, WIRE_LEN = 2, WIRE_32 = 5 };
 enum {
 	PPROF_SAMPLE_TYPE = 1,
 	PPROF_SAMPLE,

@@ -20,10 +20,10 @@ static int each_field(struct pprof_reader *r, struct part part, uint32_t number,
 		      int (*fn)(struct pprof_reader *r, struct bytes b, struct err *err), struct err *err)
 {
 	struct cursor c = pprof_cursor(r, bytes_of(r->in.p + part.first, part.end - part.first));
-	struct field f;
+	struct proto_field f;
 	uint32_t n = 0;
 
-	for (; pprof_field(&c, &f); n += f.number == number)
+	for (; proto_next(&c, &f); n += f.number == number)
 		if (f.number == number && fn(r, f.b, err) < 0)
 			return err_in(err, "%s %u", what, n);
 	return 0;
@@ -104,12 +104,12 @@ static int read_label(struct pprof_reader *r, struct bytes b, struct err *err)
 }
 
 /* Into the row of the next sample; @n advances. */
-static int read_values(struct pprof_reader *r, const struct field *f, uint32_t *n, struct err *err)
+static int read_values(struct pprof_reader *r, const struct proto_field *f, uint32_t *n, struct err *err)
 {
 	int64_t *row = r->p->values + (size_t)r->p->n_samples * r->p->types.n;
 	struct cursor c = pprof_cursor(r, f->b);
 
-	if (f->wire == WIRE_VARINT) {
+	if (f->wire == PROTO_VARINT) {
 		if (*n < r->p->types.n)
 			row[*n] = (int64_t)f->v;
 		++*n;
@@ -131,25 +131,25 @@ static int read_sample(struct pprof_reader *r, struct bytes b, struct err *err)
 	struct profile *p = r->p;
 	struct bytes packed = { 0 };
 	uint32_t n_values = 0, stack = 0;
-	struct field f;
+	struct proto_field f;
 
 	r->stack.n = r->labels.n = 0;
 	if (!profile_room_samples(p, 1))
 		return profile_err_memory(p, err);
-	while (pprof_field(&c, &f)) {
+	while (proto_next(&c, &f)) {
 		int done = 0;
 
-		if (f.number == 1 && f.wire == WIRE_LEN && !packed.p && !r->stack.n) {
+		if (f.number == 1 && f.wire == PROTO_LEN && !packed.p && !r->stack.n) {
 			packed = f.b; /* the usual case: all of them at once */
-		} else if (f.number == 1 && (f.wire == WIRE_LEN || f.wire == WIRE_VARINT)) {
+		} else if (f.number == 1 && (f.wire == PROTO_LEN || f.wire == PROTO_VARINT)) {
 			if (packed.p && push_locations(r, packed, err) < 0)
 				return -1;
 			packed = (struct bytes){ 0 };
-			done = f.wire == WIRE_LEN ? push_locations(r, f.b, err)
-						  : pprof_push_location(r, f.v, err);
-		} else if (f.number == 2 && (f.wire == WIRE_LEN || f.wire == WIRE_VARINT)) {
+			done = f.wire == PROTO_LEN ? push_locations(r, f.b, err)
+						   : pprof_push_location(r, f.v, err);
+		} else if (f.number == 2 && (f.wire == PROTO_LEN || f.wire == PROTO_VARINT)) {
 			done = read_values(r, &f, &n_values, err);
-		} else if (f.number == 3 && f.wire == WIRE_LEN) {
+		} else if (f.number == 3 && f.wire == PROTO_LEN) {
 			done = read_label(r, f.b, err) < 0 ? err_in(err, "label %u", r->labels.n) : 0;
 		} else if (f.number <= 3) {
 			done = pprof_err_kind(&f, err);

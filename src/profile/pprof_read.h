@@ -2,20 +2,14 @@
 /*
  * The parts of the reader of profile.proto.
  *
- *   pprof_wire.c    fields; numbers of entries
+ *   pprof_wire.c    errors of fields; numbers of entries
  *   pprof_tables.c  everything except samples
  *   pprof_read.c    samples; the whole
  */
 #pragma once
 
 #include "profile/internal.h"
-
-/* A field: the bytes if it is WIRE_LEN, else the number. */
-struct field {
-	uint32_t number, wire;
-	uint64_t v;
-	struct bytes b;
-};
+#include "wire/proto.h"
 
 /* The IDs of entries in the file. Mostly they are 1, 2, 3; else they are hashed. */
 struct ids {
@@ -46,11 +40,9 @@ struct pprof_reader {
 
 /* ---- fields ---- */
 
-/* False at the end, and if there is no valid field: then @c has failed. */
-bool pprof_field(struct cursor *c, struct field *f);
 struct cursor pprof_cursor(const struct pprof_reader *r, struct bytes b);
 int pprof_err_wire(const struct cursor *c, struct err *err);
-int pprof_err_kind(const struct field *f, struct err *err);
+int pprof_err_kind(const struct proto_field *f, struct err *err);
 /*
  * The number to store for a string index; whether the string exists is checked after all strings were read.
  */

@@ -66,13 +66,13 @@ static int add_comment(struct pprof_reader *r, uint64_t v, struct err *err)
 }
 
 /* Packed or one by one, as all repeated numbers. */
-static int read_comments(struct pprof_reader *r, const struct field *f, struct err *err)
+static int read_comments(struct pprof_reader *r, const struct proto_field *f, struct err *err)
 {
 	struct cursor c = pprof_cursor(r, f->b);
 
-	if (f->wire == WIRE_VARINT)
+	if (f->wire == PROTO_VARINT)
 		return add_comment(r, f->v, err);
-	if (f->wire != WIRE_LEN)
+	if (f->wire != PROTO_LEN)
 		return pprof_err_kind(f, err);
 	while (cursor_left(&c)) {
 		uint64_t v = cursor_uleb(&c);
@@ -107,11 +107,11 @@ static void part_include(struct pprof_reader *r, struct part *part, size_t from,
 	part->end = (size_t)(c->p - r->in.p);
 }
 
-static int pprof_read_number(struct pprof_reader *r, const struct field *f, struct err *err)
+static int pprof_read_number(struct pprof_reader *r, const struct proto_field *f, struct err *err)
 {
 	struct profile *p = r->p;
 
-	if (f->wire != WIRE_VARINT)
+	if (f->wire != PROTO_VARINT)
 		return pprof_err_kind(f, err);
 	switch (f->number) {
 	case PPROF_DROP_FRAMES:
@@ -139,7 +139,7 @@ static int pprof_read_number(struct pprof_reader *r, const struct field *f, stru
 	return 0;
 }
 
-static int pprof_read_field(struct pprof_reader *r, const struct field *f, size_t from,
+static int pprof_read_field(struct pprof_reader *r, const struct proto_field *f, size_t from,
 			    const struct cursor *c, bool *seen_string, struct err *err)
 {
 	switch (f->number) {
@@ -150,7 +150,7 @@ static int pprof_read_field(struct pprof_reader *r, const struct field *f, size_
 	case PPROF_FUNCTION:
 	case PPROF_STRING:
 	case PPROF_PERIOD_TYPE:
-		if (f->wire != WIRE_LEN)
+		if (f->wire != PROTO_LEN)
 			return pprof_err_kind(f, err);
 	}
 	switch (f->number) {
@@ -184,9 +184,9 @@ int pprof_read_tables(struct pprof_reader *r, struct err *err)
 	struct cursor c = cursor_of(r->in);
 	bool seen_string = false;
 	size_t from = 0;
-	struct field f;
+	struct proto_field f;
 
-	while (pprof_field(&c, &f)) {
+	while (proto_next(&c, &f)) {
 		if (pprof_read_field(r, &f, from, &c, &seen_string, err) < 0)
 			return -1;
 		from = (size_t)(c.p - r->in.p);
@@ -225,12 +225,12 @@ int pprof_read_location(struct pprof_reader *r, struct bytes b, struct err *err)
 	struct profile_location l = { .mapping = PROFILE_NONE, .first_line = r->p->lines.n };
 	struct cursor c = pprof_cursor(r, b);
 	uint64_t v[6] = { 0 };
-	struct field f;
+	struct proto_field f;
 
-	while (pprof_field(&c, &f)) {
+	while (proto_next(&c, &f)) {
 		if (f.number > 5)
 			continue;
-		if (f.wire != (f.number == 4 ? WIRE_LEN : WIRE_VARINT))
+		if (f.wire != (f.number == 4 ? PROTO_LEN : PROTO_VARINT))
 			return pprof_err_kind(&f, err);
 		v[f.number] = f.v;
 		if (f.number == 4 && pprof_read_line(r, f.b, err) < 0)

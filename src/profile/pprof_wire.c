@@ -1,38 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The fields of profile.proto, and the IDs of its entries. */
+/* Errors of fields of profile.proto, and the IDs of its entries. */
 #include "profile/pprof_read.h"
-
-bool pprof_field(struct cursor *c, struct field *f)
-{
-	uint64_t key;
-
-	if (!cursor_left(c) || !cursor_ok(c))
-		return false;
-	key = cursor_uleb(c);
-	f->number = (uint32_t)MIN(key >> 3, (uint64_t)UINT32_MAX);
-	f->wire = key & 7;
-	f->b = (struct bytes){ 0 };
-	f->v = 0;
-	switch (f->wire) {
-	case WIRE_VARINT:
-		f->v = cursor_uleb(c);
-		break;
-	case WIRE_LEN:
-		f->b = cursor_bytes(c, cursor_uleb(c));
-		break;
-	case WIRE_64:
-		cursor_skip(c, 8);
-		break;
-	case WIRE_32:
-		cursor_skip(c, 4);
-		break;
-	default:
-		c->failed = true;
-	}
-	if (!f->number)
-		c->failed = true;
-	return cursor_ok(c);
-}
 
 struct cursor pprof_cursor(const struct pprof_reader *r, struct bytes b)
 {
@@ -45,7 +13,7 @@ int pprof_err_wire(const struct cursor *c, struct err *err)
 		       (unsigned long long)cursor_off(c));
 }
 
-int pprof_err_kind(const struct field *f, struct err *err)
+int pprof_err_kind(const struct proto_field *f, struct err *err)
 {
 	return err_set(err, ERR_INVALID, "field %u is of wire type %u", f->number, f->wire);
 }
@@ -62,13 +30,13 @@ int pprof_numbers(struct pprof_reader *r, struct bytes b, uint32_t n, uint32_t s
 		  struct err *err)
 {
 	struct cursor c = pprof_cursor(r, b);
-	struct field f;
+	struct proto_field f;
 
 	memset(ret, 0, (n + 1) * sizeof(*ret));
-	while (pprof_field(&c, &f)) {
+	while (proto_next(&c, &f)) {
 		if (f.number > n)
 			continue;
-		if (f.wire != WIRE_VARINT)
+		if (f.wire != PROTO_VARINT)
 			return pprof_err_kind(&f, err);
 		ret[f.number] = strings >> f.number & 1 ? pprof_string(r, f.v) : f.v;
 	}

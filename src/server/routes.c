@@ -4,6 +4,7 @@
  * docs/openapi.json a path for each of the API of profiles; tests/unit/server/routes.c compares them.
  */
 #include "server/artifact/artifact.h"
+#include "server/intake/intake.h"
 #include "server/profiles/profiles.h"
 #include "server/push/push.h"
 #include "server/status/status.h"

@@ -6,7 +6,7 @@
 #include "fuzz.h"
 
 #include "profile/input.h"
-#include "server/profiles/forms.h"
+#include "server/intake/forms.h"
 
 #define SMALL ((uint64_t)16 << 20)
 

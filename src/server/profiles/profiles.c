@@ -2,7 +2,7 @@
 /*
  * Profiles over HTTP: a request from its headers to its reply.
  */
-#include "server/profiles/profiles.h"
+#include "server/intake/intake.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -9,8 +9,8 @@
  *   view.c         the profiles of a query, merged, as a tree of calls; waiting for names
  *   flamegraph.c, top.c, lines.c, download.c   views of them
  *   binaries.c     which binaries have names, and why others have none
- *   take.c         received profiles, on their way into the store
- *   parca.c, pyroscope.c, forms.c   the same in the forms of other clients
+ *
+ * server/intake/ takes profiles in.
  *
  * All of it runs on workers.
  */
@@ -166,21 +166,3 @@ int api_download(struct api *a, struct err *err);
 int api_binaries(struct api *a, struct err *err);
 int api_retry(struct api *a, struct err *err);
 int api_openapi(struct api *a, struct err *err);
-int api_post_profiles(struct api *a, struct err *err);
-int api_post_parca(struct api *a, struct err *err);
-int api_post_pyroscope(struct api *a, struct err *err);
-
-/* ---- take.c ---- */
-
-/* Parse a profile, compressed or not. */
-int take_read(struct api *a, struct bytes in, struct str format, struct profile **ret, struct err *err);
-/* Pass it to the store with these labels; takes @p. */
-int take_profile(struct api *a, struct profile *p, const struct profilestore_label *labels, size_t n_labels,
-		 struct err *err);
-/*
- * All profiles of the request were passed on; or @r is negative, and @err says why. Drops the body.
- * API_GOES_ON: when the store has reported all of them, @answer writes the reply.
- */
-int take_end(struct api *a, int r, void (*answer)(struct api *a, const struct profilestore_receipt *r),
-	     struct err *err);
-void take_free(struct take *t); /* takes NULL */

@@ -17,9 +17,9 @@ static void write_like_go(struct bytes in, struct buf *out)
 
 	for (size_t i = 0; i < ARRAY_SIZE(order); i++) {
 		struct cursor c = cursor_of(in), before = c;
-		struct field f;
+		struct proto_field f;
 
-		for (; pprof_field(&c, &f); before = c)
+		for (; proto_next(&c, &f); before = c)
 			if (f.number == order[i])
 				buf_add(out, before.p, (size_t)(c.p - before.p));
 	}

@@ -7,7 +7,7 @@
 #include <errno.h>
 
 #include "server/profiles/profiles.h"
-#include "server/profiles/forms.h"
+#include "server/intake/forms.h"
 
 #define NOW INT64_C(1795000000000)
 

@@ -2,7 +2,7 @@
 /*
  * The forms of Pyroscope's clients: names with labels, multipart bodies, lines.
  */
-#include "server/profiles/forms.h"
+#include "server/intake/forms.h"
 
 #include <string.h>
 #include <strings.h>

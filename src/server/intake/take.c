@@ -6,7 +6,7 @@
  * the reply.
  */
 #include "profile/input.h"
-#include "server/profiles/profiles.h"
+#include "server/intake/intake.h"
 
 #include <stdlib.h>
 #include "base/vec.h"

@@ -4,8 +4,8 @@
  * content decides, as for POST /profiles.
  */
 #include "profile/input.h"
-#include "server/profiles/profiles.h"
-#include "server/profiles/forms.h"
+#include "server/intake/intake.h"
+#include "server/intake/forms.h"
 
 static const struct form_part *form_part_named(const struct form_part *parts, size_t n, struct str name)
 {

@@ -3,8 +3,8 @@
  * Parca's WriteRaw as JSON: series of labels, each with pprof profiles in base64.
  */
 #include "server/json.h"
-#include "server/profiles/profiles.h"
-#include "server/profiles/forms.h"
+#include "server/intake/intake.h"
+#include "server/intake/forms.h"
 
 #define MAX_LISTS  100000u
 #define MAX_VALUES 400000u
