@@ -68,15 +68,17 @@ struct http_reply *reply_body(const struct http_service *sv, struct buf *body, c
 	return r;
 }
 
-static struct http_reply *refusal_json(const struct http_service *sv, unsigned status, const char *text,
-				       size_t *ret_size)
+static struct http_reply *refusal_json(const struct http_service *sv, unsigned status, const char *code,
+				       const char *text, size_t *ret_size)
 {
 	struct buf b = { 0 };
 	struct json_writer w = { .out = &b };
 	struct http_reply *r;
 
 	json_open_object(&w, NULL);
-	json_put_text(&w, "error", text);
+	if (code)
+		json_put_text(&w, "code", code);
+	json_put_text(&w, code ? "message" : "error", text);
 	json_close(&w);
 	buf_add_char(&b, '\n');
 	*ret_size = b.size;
@@ -97,8 +99,11 @@ struct http_reply *reply_refusal(const struct http_service *sv, const struct htt
 	} else {
 		buf_add_str(&line, str_of(text));
 	}
-	if (route && (route->flags & HTTP_JSON)) {
-		r = refusal_json(sv, status, buf_cstr(&line), ret_size);
+	if (route && (route->flags & (HTTP_JSON | HTTP_CONNECT))) {
+		bool connect = route->flags & HTTP_CONNECT;
+
+		r = refusal_json(sv, status, connect ? connect_code_name(connect_code_of(status)) : NULL,
+				 buf_cstr(&line), ret_size);
 	} else {
 		buf_add_char(&line, '\n');
 		*ret_size = line.size;
@@ -130,6 +135,17 @@ void request_refuse(struct request *req, unsigned status, const char *text)
 
 	http_reply_unref(req->reply);
 	req->reply = reply_refusal(req->service, req->route, status, 0, text, &size);
+	req->status = status;
+	req->bytes = size;
+	req->result = "error";
+}
+
+void request_refuse_connect(struct request *req, unsigned status, enum connect_code code, const char *text)
+{
+	size_t size;
+
+	http_reply_unref(req->reply);
+	req->reply = refusal_json(req->service, status, connect_code_name(code), text, &size);
 	req->status = status;
 	req->bytes = size;
 	req->result = "error";

@@ -178,7 +178,7 @@ static enum http_result send_canned(const struct opening *o, const struct http_c
 
 static enum http_result send_refusal(const struct opening *o, unsigned status, const char *text)
 {
-	bool is_text = !o->m.route || !(o->m.route->flags & HTTP_JSON);
+	bool is_text = !o->m.route || !(o->m.route->flags & (HTTP_JSON | HTTP_CONNECT));
 	struct http_canned c = { .status = status };
 	enum http_result sent;
 
@@ -337,6 +337,11 @@ static void request_begin(struct request *req)
 {
 	const struct http_handler *h = req->route->handler;
 
+	if ((req->route->flags & HTTP_CONNECT) && connect_is_grpc(http_header(req->conn, "Content-Type"))) {
+		/* A client of gRPC reads the status, and takes 404 for UNIMPLEMENTED: it does not ask again. */
+		request_reply_text(req, 404, CONNECT_NO_GRPC);
+		return;
+	}
 	/* A handler that takes the body itself has a limit of its own. */
 	if (!h->body && queue_is_full(req->service, req->cls, req->client))
 		request_refuse(req, 503, "busy");

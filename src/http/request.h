@@ -8,7 +8,7 @@
  *   access.c, counters.c, host.c, limit.c, peer.c, token.c, authorize.c    single steps of it
  *   body.c       bodies that are collected in memory
  *   wait.c       suspended requests: deadlines, clients that hang up
- *   reply.c      replies and refusals
+ *   reply.c      replies and refusals; connect.c: the codes of Connect
  *   service.c    the state that all requests of a server share
  *   http.h       the transport: connections, suspension, replies. Only mhd*.c see libmicrohttpd
  *
@@ -21,6 +21,7 @@
 #include <stdatomic.h>
 #include "base/budget.h"
 #include "base/pool.h"
+#include "http/connect.h"
 #include "http/http.h"
 #include "http/route.h"
 
@@ -264,6 +265,11 @@ struct http_reply *reply_options(const struct http_service *sv, unsigned allow);
 
 /* Make the reply: a refusal in the form of the request's row. @text without a newline. */
 void request_refuse(struct request *req, unsigned status, const char *text);
+/*
+ * The same with a code of Connect that the status does not imply (connect.h): an unknown call is a 404 that is no
+ * CONNECT_NOT_FOUND. For rows with HTTP_CONNECT.
+ */
+void request_refuse_connect(struct request *req, unsigned status, enum connect_code code, const char *text);
 /* Make the reply: one line of text. @text without a newline. */
 void request_reply_text(struct request *req, unsigned status, const char *text);
 /*

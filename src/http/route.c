@@ -5,6 +5,7 @@
  */
 #include "http/route.h"
 
+#include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -126,7 +127,27 @@ static bool pattern_match(const struct http_route *r, struct str path, struct st
 	}
 	while (loose && path.size && path.p[0] == '/')
 		path = str_from(path, 1);
-	return !path.size && (!(r->flags & HTTP_FIRST_IS_TWO) || parts[0].size == 2);
+	return !path.size;
+}
+
+/* "push.v1.PusherService": a package and a name in upper case, so that "libc.so" is none. */
+static bool is_service_name(struct str s)
+{
+	const char *dot = s.size ? memrchr(s.p, '.', s.size) : NULL;
+
+	if (!dot || dot == s.p || dot + 1 == s.p + s.size || dot[1] < 'A' || dot[1] > 'Z')
+		return false;
+	for (size_t i = 0; i < s.size; i++)
+		if (!isalnum((unsigned char)s.p[i]) && s.p[i] != '_' && s.p[i] != '.')
+			return false;
+	return true;
+}
+
+static bool first_part_match(const struct http_route *r, struct str first)
+{
+	if (r->flags & HTTP_FIRST_IS_SERVICE)
+		return is_service_name(first);
+	return !(r->flags & HTTP_FIRST_IS_TWO) || first.size == 2;
 }
 
 void http_routes_init(struct http_routes *t, const struct http_route *rows)
@@ -169,7 +190,7 @@ static bool row_match(const struct http_route *r, const struct server *s, unsign
 	/* The row for all other paths of this form stands after those of the paths. */
 	if (!r->method && ret->allow)
 		return true;
-	if (!pattern_match(r, ret->path, parts) || !route_exists(r, s))
+	if (!pattern_match(r, ret->path, parts) || !first_part_match(r, parts[0]) || !route_exists(r, s))
 		return false;
 	ret->allow |= r->method;
 	ret->status = 405;

@@ -99,6 +99,13 @@ enum {
 	HTTP_JSON = 1 << 0,          /* refusals are {"error": ...}, not text */
 	HTTP_LOOSE_SLASHES = 1 << 1, /* several slashes count as one, a last one as none */
 	HTTP_FIRST_IS_TWO = 1 << 2,  /* the first {…} of the pattern has two characters */
+	/*
+	 * Clients speak Connect (connect.h): refusals are {"code": ..., "message": ...}. Requests of gRPC are refused
+	 * before the handler's begin().
+	 */
+	HTTP_CONNECT = 1 << 3,
+	HTTP_FIRST_IS_SERVICE =
+		1 << 4, /* the first {…} is the name of a protobuf service: "push.v1.PusherService" */
 };
 
 struct http_route {

@@ -6,6 +6,7 @@
  *   server.c      beginning and end
  *   text.c        texts that several resources have
  *   json.c        reading JSON
+ *   connect.c     calls of protobuf services that are not here
  *   artifact/     debug files, programs, sources, sections; metadata
  *   push/         PUT, DELETE, want lists: changes of the store
  *   symbolize/    addresses to frames
@@ -58,6 +59,11 @@ extern const char *const server_results[];
 const char *server_bad_build_id(struct str id);
 /* For texts that must not say where files are: absolute paths in it become base names. Ends in a NUL. */
 struct str server_hide_paths(struct arena *a, struct str text);
+
+/* ---- connect.c ---- */
+
+/* Calls of protobuf services that no other row has: 404, unimplemented. */
+extern const struct http_handler connect_other;
 
 /* ---- advice.c ---- */
 

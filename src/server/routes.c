@@ -149,6 +149,8 @@ const struct http_route server_routes[] = {
 	{ 0, "/buildid/{rest...}", READ, HTTP_ON_THREAD, TYPE_OTHER, .handler = &artifact_other,
 	  .cls = HTTP_CLASS_ARTIFACT },
 	{ 0, "/api/{rest...}", READ, HTTP_ON_THREAD, TYPE_VIEW, HTTP_JSON, .handler = &profiles_other },
+	{ 0, "/{service}/{call...}", READ, HTTP_ON_THREAD, TYPE_OTHER, HTTP_CONNECT | HTTP_FIRST_IS_SERVICE,
+	  .handler = &connect_other },
 	{ 0 },
 };
 

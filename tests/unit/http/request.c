@@ -138,11 +138,23 @@ static void other_begin(struct request *req)
 	request_refuse(req, 404, "there is /api/echo");
 }
 
+static void call_begin(struct request *req)
+{
+	if (http_header(req->conn, "X-Refuse"))
+		request_refuse_connect(req, 409, CONNECT_FAILED_PRECONDITION, "as \"you\" like");
+}
+
+static void other_call_begin(struct request *req)
+{
+	request_refuse_connect(req, 404, CONNECT_UNIMPLEMENTED, "no such call");
+}
+
 static const struct http_handler echo = { .run = echo_run, .done = count_done },
 				 sleeps = { .run = sleep_run }, toils = { .run = toil_run },
 				 continues = { .run = continue_run }, waits = { .run = wait_run },
 				 fixed = { .canned = canned }, other = { .begin = other_begin },
-				 args = { .run = args_run },
+				 args = { .run = args_run }, other_call = { .begin = other_call_begin },
+				 call = { .begin = call_begin, .run = echo_run },
 				 drops = { .begin = drops_begin,
 					   .body = drops_body,
 					   .run = drops_run,
@@ -163,7 +175,10 @@ static const struct http_route routes[] = {
 	{ HTTP_GET, "/waits", TOKEN_READ, HTTP_ON_THREAD, 0, .handler = &waits },
 	{ HTTP_GET, "/args", TOKEN_READ, HTTP_ON_WORKER, 0, .handler = &args },
 	{ HTTP_PUT, "/drops", TOKEN_READ, HTTP_ON_THREAD, 0, .handler = &drops },
+	{ HTTP_POST, "/pkg.v1.Service/Call", TOKEN_PUSH, HTTP_ON_WORKER, 0, HTTP_CONNECT, &small, &call },
 	{ 0, "/api/{rest...}", TOKEN_READ, HTTP_ON_THREAD, 1, HTTP_JSON, .handler = &other },
+	{ 0, "/{service}/{call...}", TOKEN_READ, HTTP_ON_THREAD, 1, HTTP_CONNECT | HTTP_FIRST_IS_SERVICE,
+	  .handler = &other_call },
 	{ 0 },
 };
 
@@ -286,6 +301,83 @@ static void another_method_is_405_with_those_of_the_path(void **state)
 	a = http_fetch(url, "GET", "/api/echo/x", NULL);
 	assert_string_equal(http_answer_header(&a, "Allow"), "POST");
 	check(a, 405, "{\"error\":\"this path takes POST\"}\n");
+}
+
+#define CALL "/pkg.v1.Service/Call"
+
+static void check_connect(struct http_answer a, int status, const char *body)
+{
+	/* A client takes no other type for an error. */
+	assert_string_equal(http_answer_header(&a, "Content-Type"), "application/json");
+	check(a, status, body);
+}
+
+static void calls_are_refused_in_the_form_of_connect(void **state)
+{
+	static const char *const grpc[] = { "application/grpc", "application/grpc-web+proto",
+					    "application/gRPC+proto" };
+	char long_one[2 * DROPS_MAX];
+	struct http_answer a = http_fetch(url, "GET", CALL, NULL);
+
+	assert_string_equal(http_answer_header(&a, "Allow"), "POST");
+	check_connect(a, 405, "{\"code\":\"unimplemented\",\"message\":\"this path takes POST\"}\n");
+	check(ask_with_body("POST", CALL, "Content-Type: application/proto\r\n", "x"), 200,
+	      " by loopback: x");
+	check_connect(ask_with_body("POST", "/pkg.v1.Service/None", "", "x"), 404,
+		      "{\"code\":\"unimplemented\",\"message\":\"no such call\"}\n");
+	check_connect(
+		http_fetch(url, "POST", "/other.v1.Service/Upload/0aff", "Transfer-Encoding: chunked\r\n"),
+		404, "{\"code\":\"unimplemented\",\"message\":\"no such call\"}\n");
+	check_connect(ask_with_body("POST", CALL, "X-Refuse: 1\r\n", "x"), 409,
+		      "{\"code\":\"failed_precondition\",\"message\":\"as \\\"you\\\" like\"}\n");
+	memset(long_one, 'x', sizeof(long_one) - 1);
+	long_one[sizeof(long_one) - 1] = '\0';
+	check_connect(ask_with_body("POST", CALL, "", long_one), 413,
+		      "{\"code\":\"invalid_argument\",\"message\":\"more than 100\"}\n");
+	check_connect(http_fetch(url, "POST", CALL, "Transfer-Encoding: chunked\r\n"), 411,
+		      "{\"code\":\"invalid_argument\",\"message\":\"a Content-Length is needed\"}\n");
+	check_connect(ask_with_body("POST", CALL, "Origin: http://other.example\r\n", "x"), 403,
+		      "{\"code\":\"permission_denied\",\"message\":\"pages of other sites may not do this "
+		      "without a token\"}\n");
+	for (size_t i = 0; i < ARRAY_SIZE(grpc); i++) {
+		AUTO(mem_freep) char *type = mem_printf("Content-Type: %s\r\n", grpc[i]);
+
+		a = ask_with_body("POST", i ? "/pkg.v1.Service/None" : CALL, type, "x");
+		assert_string_equal(http_answer_header(&a, "Content-Type"), "text/plain; charset=utf-8");
+		check(a, 404, CONNECT_NO_GRPC "\n");
+	}
+}
+
+static void statuses_imply_codes_of_connect(void **state)
+{
+	static const struct {
+		unsigned status;
+		const char *code;
+	} cases[] = {
+		{ 400, "invalid_argument" },
+		{ 401, "unauthenticated" },
+		{ 403, "permission_denied" },
+		{ 404, "not_found" },
+		{ 405, "unimplemented" },
+		{ 409, "already_exists" },
+		{ 411, "invalid_argument" },
+		{ 413, "invalid_argument" },
+		{ 414, "invalid_argument" },
+		{ 421, "permission_denied" },
+		{ 422, "invalid_argument" },
+		{ 429, "resource_exhausted" },
+		{ 500, "internal" },
+		{ 501, "unimplemented" },
+		{ 502, "unavailable" },
+		{ 503, "unavailable" },
+		{ 504, "deadline_exceeded" },
+		{ 507, "unavailable" },
+		{ 412, "failed_precondition" },
+		{ 499, "canceled" },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++)
+		assert_string_equal(connect_code_name(connect_code_of(cases[i].status)), cases[i].code);
 }
 
 static void bodies_have_limits(void **state)
@@ -613,6 +705,9 @@ static void without_a_token_all_paths_are_401(void **state)
 	a = ask_with_body("POST", "/nothing", "", "x");
 	assert_int_equal(a.status, 401);
 	http_answer_done(&a);
+	a = ask_with_body("POST", "/pkg.v1.Service/None", "", "x");
+	assert_true(a.status == 401 && strstr(buf_cstr(&a.body), "{\"code\":\"unauthenticated\""));
+	http_answer_done(&a);
 }
 
 static void set_low_rate_limit(struct http_service_options *o)
@@ -638,6 +733,12 @@ static void the_rate_limit_is_before_all_else(void **state)
 	check(ask_with_body("POST", "/api/echo/x", "", "x"), 429,
 	      "{\"error\":\"too many requests from your address\"}\n");
 	check(http_fetch(url, "GET", "/nothing", NULL), 429, "too many requests from your address\n");
+	check_connect(
+		ask_with_body("POST", CALL, "", "x"), 429,
+		"{\"code\":\"resource_exhausted\",\"message\":\"too many requests from your address\"}\n");
+	check_connect(
+		http_fetch(url, "GET", CALL, NULL), 429,
+		"{\"code\":\"resource_exhausted\",\"message\":\"too many requests from your address\"}\n");
 }
 
 static void allow_other_sites(struct http_service_options *o)
@@ -772,6 +873,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(work_ends_when_the_server_stops, setup_without_deadline,
 						teardown),
 		cmocka_unit_test_setup_teardown(a_request_goes_to_its_row, setup, teardown),
+		cmocka_unit_test_setup_teardown(calls_are_refused_in_the_form_of_connect, setup, teardown),
+		cmocka_unit_test(statuses_imply_codes_of_connect),
 		cmocka_unit_test_setup_teardown(another_method_is_405_with_those_of_the_path, setup,
 						teardown),
 		cmocka_unit_test_setup_teardown(bodies_have_limits, setup, teardown),

@@ -13,7 +13,7 @@ static bool is_there(const struct server *s)
 
 static const struct http_handler any = { 0 }, optional = { .exists = is_there };
 
-enum { LIST, ONE, PUT_ONE, TREE, LOOSE, LOOSE_TREE, OPTIONAL, PARTIAL, SHORT, OTHERS };
+enum { LIST, ONE, PUT_ONE, TREE, LOOSE, LOOSE_TREE, OPTIONAL, PARTIAL, SHORT, OTHERS, CALL, CALLS };
 
 static const struct http_route table[] = {
 	{ HTTP_GET, "/list", .handler = &any, .kind = LIST },
@@ -26,7 +26,9 @@ static const struct http_route table[] = {
 	{ HTTP_POST, "/list", .handler = &optional, .kind = OPTIONAL },
 	{ HTTP_GET, "/{name}/key-{id}/{name}.x", .handler = &any, .kind = PARTIAL },
 	{ HTTP_GET, "/{xx}/{rest}/end", .flags = HTTP_FIRST_IS_TWO, .handler = &any, .kind = SHORT },
+	{ HTTP_POST, "/pkg.v1.Service/Call", .handler = &any, .kind = CALL },
 	{ 0, "/loose/{rest...}", .handler = &any, .kind = OTHERS },
+	{ 0, "/{service}/{call...}", .flags = HTTP_FIRST_IS_SERVICE, .handler = &any, .kind = CALLS },
 	{ 0 },
 };
 
@@ -67,6 +69,9 @@ static void a_target_leads_to_its_row(void **state)
 		{ "/ab/c/end", SHORT, { "ab", "c" } },
 		{ "/loose/7/ending", OTHERS, { "/7/ending", "" } },
 		{ "/loose/", OTHERS, { "/", "" } },
+		{ "/pkg.v1.Service/Other", CALLS, { "pkg.v1.Service", "/Other" } },
+		{ "/pkg.v1.Service/Upload/0aff", CALLS, { "pkg.v1.Service", "/Upload/0aff" } },
+		{ "/p.S/", CALLS, { "p.S", "/" } },
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
@@ -96,6 +101,13 @@ static void paths_without_a_row_are_not_found(void **state)
 					       "/a/ke/b.x",
 					       "/a/key-7/x",
 					       "ftp://host/list",
+					       "/pkg.v1.Service",
+					       "/Service/Call",
+					       "/.Service/Call",
+					       "/pkg./Call",
+					       "/libc.so/Call",
+					       "/a-b.Service/Call",
+					       "/.build-id/ab",
 					       "http%3A//host/list" };
 
 	for (size_t i = 0; i < ARRAY_SIZE(targets); i++) {
@@ -116,6 +128,7 @@ static void another_method_is_refused_with_those_of_the_path(void **state)
 	assert_int_equal(match("get", "/list").status, 405);
 	assert_int_equal(match("HEAD", "/list").route->kind, LIST);
 	assert_int_equal(match("PUT", "/list/a/end").route->kind, PUT_ONE);
+	assert_int_equal(match("GET", "/pkg.v1.Service/Call").status, 405);
 	/* The row for other paths takes no part in that. */
 	assert_int_equal(match("PUT", "/loose/7/end").status, 405);
 	assert_int_equal(match("PUT", "/loose/7/x").route->kind, OTHERS);
