@@ -7,6 +7,9 @@
  * from the file, so no damage of the file becomes an answer: neither of rows nor of indexes nor of free pages.
  * Pages in the WAL have SQLite's own check sums.
  *
+ * All files of a database pass this layer, for their I/O errors: SQLite takes EIO for damage ("database disk image is
+ * malformed"), though the file is sound and the next read may be right.
+ *
  * A database without reserved bytes was made by an older version, and has no digests.
  */
 #include "db/internal.h"
@@ -22,6 +25,7 @@
 #define PAGE_MAX     65536
 #define MAGIC        "SQLite format 3"
 #define FIRST_PAGE   1
+#define READ_TRIES   3 /* of a read that fails with an I/O error */
 
 struct digest_file {
 	sqlite3_file base;
@@ -116,10 +120,32 @@ static int bad_page(struct digest_file *f, sqlite3_int64 off)
 	return SQLITE_IOERR_DATA;
 }
 
+/*
+ * An I/O error may pass (a path of the storage that is switched, a time-out of a network file system), so the read is
+ * tried again at once. SQLITE_IOERR_CORRUPTFS is its name for EIO, which its statements turn into SQLITE_CORRUPT.
+ */
+static int read_real(struct digest_file *f, void *p, int size, sqlite3_int64 off)
+{
+	int code = SQLITE_OK;
+
+	for (int i = 0; i < READ_TRIES; i++) {
+		code = f->real->pMethods->xRead(f->real, p, size, off);
+		if (code != SQLITE_IOERR_CORRUPTFS && code != SQLITE_IOERR_READ)
+			return code;
+	}
+	return SQLITE_IOERR_READ;
+}
+
+/* Of a WAL or a journal, which have no digests. */
+static int plain_read(sqlite3_file *file, void *p, int size, sqlite3_int64 off)
+{
+	return read_real(digest_of(file), p, size, off);
+}
+
 static int digest_read(sqlite3_file *file, void *p, int size, sqlite3_int64 off)
 {
 	struct digest_file *f = digest_of(file);
-	int code = f->real->pMethods->xRead(f->real, p, size, off);
+	int code = read_real(f, p, size, off);
 
 	/* SQLite takes the missing bytes of a file that was cut for zeros. */
 	if (code == SQLITE_IOERR_SHORT_READ && f->has_digests && !f->unchecked && is_page(f, size, off))
@@ -173,6 +199,7 @@ static int digest_write(sqlite3_file *file, const void *p, int size, sqlite3_int
 	}
 #define REAL digest_of(f)->real
 
+PASS(Write, (sqlite3_file * f, const void *p, int size, sqlite3_int64 off), (REAL, p, size, off))
 PASS(Truncate, (sqlite3_file * f, sqlite3_int64 size), (REAL, size))
 PASS(Sync, (sqlite3_file * f, int flags), (REAL, flags))
 PASS(FileSize, (sqlite3_file * f, sqlite3_int64 *ret), (REAL, ret))
@@ -193,25 +220,19 @@ static void digest_ShmBarrier(sqlite3_file *f)
 }
 
 /* Version 2: without xFetch, which would pass pages by that nobody has checked. */
-static const sqlite3_io_methods digest_methods = {
-	.iVersion = 2,
-	.xClose = digest_close,
-	.xRead = digest_read,
-	.xWrite = digest_write,
-	.xTruncate = digest_Truncate,
-	.xSync = digest_Sync,
-	.xFileSize = digest_FileSize,
-	.xLock = digest_Lock,
-	.xUnlock = digest_Unlock,
-	.xCheckReservedLock = digest_CheckReservedLock,
-	.xFileControl = digest_FileControl,
-	.xSectorSize = digest_SectorSize,
-	.xDeviceCharacteristics = digest_DeviceCharacteristics,
-	.xShmMap = digest_ShmMap,
-	.xShmLock = digest_ShmLock,
-	.xShmBarrier = digest_ShmBarrier,
-	.xShmUnmap = digest_ShmUnmap,
-};
+#define METHODS(read, write)                                                                              \
+	{                                                                                                 \
+		.iVersion = 2, .xClose = digest_close, .xRead = read, .xWrite = write,                    \
+		.xTruncate = digest_Truncate, .xSync = digest_Sync, .xFileSize = digest_FileSize,         \
+		.xLock = digest_Lock, .xUnlock = digest_Unlock,                                           \
+		.xCheckReservedLock = digest_CheckReservedLock, .xFileControl = digest_FileControl,       \
+		.xSectorSize = digest_SectorSize, .xDeviceCharacteristics = digest_DeviceCharacteristics, \
+		.xShmMap = digest_ShmMap, .xShmLock = digest_ShmLock, .xShmBarrier = digest_ShmBarrier,   \
+		.xShmUnmap = digest_ShmUnmap,                                                             \
+	}
+
+static const sqlite3_io_methods digest_methods = METHODS(digest_read, digest_write);
+static const sqlite3_io_methods plain_methods = METHODS(plain_read, digest_Write);
 
 /* ---- the layer ---- */
 
@@ -220,13 +241,11 @@ static int digest_open(sqlite3_vfs *vfs, const char *name, sqlite3_file *file, i
 	struct digest_file *f = digest_of(file);
 	int code;
 
-	if (!(flags & SQLITE_OPEN_MAIN_DB))
-		return real_vfs->xOpen(real_vfs, name, file, flags, ret_flags);
 	*f = (struct digest_file){ .real = (sqlite3_file *)(f + 1) };
 	code = real_vfs->xOpen(real_vfs, name, f->real, flags, ret_flags);
 	/* SQLite closes what has methods. */
 	if (f->real->pMethods)
-		f->base.pMethods = &digest_methods;
+		f->base.pMethods = flags & SQLITE_OPEN_MAIN_DB ? &digest_methods : &plain_methods;
 	return code;
 }
 

@@ -181,7 +181,10 @@ int db_open(const char *path, const struct db_options *opts, struct db **ret, st
 	db->path = mem_strdup(path);
 	db->read_only = opts->read_only;
 	db_register_digests();
-	code = sqlite3_open_v2(uri ? uri : path, &db->sq, flags, memory || opts->unchecked ? NULL : DB_VFS);
+	code = sqlite3_open_v2(uri ? uri : path, &db->sq, flags, memory ? NULL : DB_VFS);
+	/* Until now its first 100 bytes were read, at most, which are no page. */
+	if (code == SQLITE_OK && opts->unchecked)
+		db_set_unchecked(db, true);
 	if (code != SQLITE_OK)
 		db_fail(db, code, NULL, err);
 	else if (connection_set_up(db, opts, memory, err) == 0) {

@@ -91,7 +91,8 @@ static bool is_page_size(uint32_t n)
 	return n >= PAGE_LEAST && n <= PAGE_MOST && (n & (n - 1)) == 0;
 }
 
-static void read_expected(const char *path, struct wal_expected *ret)
+/* An index that cannot be read for an I/O error is not taken for a missing one: frames would be given up. */
+static int read_expected(const char *path, struct wal_expected *ret, struct err *err)
 {
 	AUTO(mem_freep) char *name = mem_printf("%s-shm", path);
 	AUTO(fd_close) int fd = open(name, O_RDONLY | O_CLOEXEC);
@@ -101,9 +102,12 @@ static void read_expected(const char *path, struct wal_expected *ret)
 	size_t got;
 
 	*ret = (struct wal_expected){ 0 };
-	if (fd < 0 || fd_pread(fd, p, sizeof(p), 0, &got, NULL) < 0 || got < sizeof(p) ||
-	    memcmp(p, p + INDEX_HEADER, INDEX_HEADER) != 0)
-		return;
+	if (fd < 0)
+		return errno == ENOENT ? 0 : err_os(err, errno, "%s", name);
+	if (fd_pread(fd, p, sizeof(p), 0, &got, err) < 0)
+		return err_in(err, "%s", name);
+	if (got < sizeof(p) || memcmp(p, p + INDEX_HEADER, INDEX_HEADER) != 0)
+		return 0;
 	memcpy(w, p, sizeof(w));
 	/* In the order of this machine. */
 	for (size_t i = 0; i < INDEX_SUMMED / 4; i += 2) {
@@ -111,13 +115,14 @@ static void read_expected(const char *path, struct wal_expected *ret)
 		sum.s[1] += w[i + 1] + sum.s[0];
 	}
 	if (w[0] != WAL_VERSION || sum.s[0] != w[10] || sum.s[1] != w[11])
-		return;
+		return 0;
 	ret->page_size = db_index_page_size(w);
 	ret->n_frames = w[DB_INDEX_LAST_FRAME];
 	ret->n_pages = w[5];
 	memcpy(ret->salts, p + 32, sizeof(ret->salts));
 	memcpy(&ret->n_copied, p + 2 * INDEX_HEADER, sizeof(ret->n_copied));
 	ret->known = is_page_size(ret->page_size);
+	return 0;
 }
 
 /* 1: the header is sound. 0: it is not; what @x says is used then. */
@@ -309,7 +314,8 @@ static int mend_file(struct wal_file *f, const char *path, const char *aside, st
 	bool certain;
 	int header;
 
-	read_expected(path, &x);
+	if (read_expected(path, &x, err) < 0)
+		return -1;
 	header = wal_read_header(f, &x, err);
 	if (header < 0 || (f->data && wal_scan(f, header, &scan, err) < 0))
 		return -1;
@@ -361,7 +367,8 @@ int db_wal_mend(const char *path, const char *aside, struct db_wal_damage *ret, 
 	if (is_in_use(index))
 		return DB_WAL_SOUND;
 	if (fd < 0) {
-		read_expected(path, &x);
+		if (read_expected(path, &x, err) < 0)
+			return -1;
 		if (access(name, F_OK) == 0 || !x.known || x.n_frames <= x.n_copied)
 			return DB_WAL_SOUND;
 		/* The index would not be there without the WAL. */

@@ -5,6 +5,7 @@
 #include "profilestore/salvage.h"
 #include "profilestore/sweep.h"
 
+#include <errno.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -121,8 +122,13 @@ static int check_presence(const struct profilestore_options *o, const char *mark
 	struct stat st;
 	bool there = stat(path, &st) == 0;
 
-	if (there ? st.st_size > 0 : access(mark, F_OK) != 0)
+	/* A file that cannot be looked at is not missing. */
+	if (!there && errno != ENOENT)
+		return err_os(err, errno, "%s", path);
+	if (there && st.st_size > 0)
 		return 0;
+	if (!there && access(mark, F_OK) != 0)
+		return errno == ENOENT ? 0 : err_os(err, errno, "%s", mark);
 	reason = mem_printf("%s is %s: all profiles stored until now are gone, unless a backup has them; the "
 			    "store begins "
 			    "anew, and the remains are set aside",

@@ -49,12 +49,18 @@ static int make_copy(const char *path, const char *new_path, const struct db_opt
 		     struct err *err)
 {
 	const struct db_options unchecked = { .unchecked = true };
+	struct err why = { 0 };
 	int r;
 
 	db_files_remove(new_path);
-	/* A database that cannot be opened at all has no rows to save. */
-	if (db_open(path, &unchecked, &x->from, NULL) < 0)
+	/* A damaged database that cannot be opened at all has no rows to save. */
+	if (db_open(path, &unchecked, &x->from, &why) < 0) {
 		x->from = NULL;
+		if (why.kind == ERR_IO) {
+			*err = why;
+			return -1;
+		}
+	}
 	r = db_open(new_path, o, &x->to, err);
 	if (r == 0)
 		r = db_migrate(x->to, profilestore_migrations, profilestore_n_migrations, err);

@@ -46,10 +46,9 @@ int content_frames(struct source *raw, struct source **ret, struct err *err)
 	return -1;
 }
 
-/* A read error of the disk is not damage that other bytes could heal, but the bytes are as good as lost. */
-static bool is_damage(const struct err *why)
+bool content_is_damaged(const struct err *why)
 {
-	return why->kind == ERR_INVALID || why->kind == ERR_IO || why->kind == ERR_CHANGED;
+	return why->kind == ERR_INVALID || why->kind == ERR_CHANGED || (why->kind == ERR_IO && !why->os);
 }
 
 int content_check(struct store *st, const uint8_t sha256[STORE_SHA256_SIZE], bool raw,
@@ -74,7 +73,7 @@ int content_check(struct store *st, const uint8_t sha256[STORE_SHA256_SIZE], boo
 		r = content_hash(s, each, arg, sum, &why);
 	if (r == 0 && memcmp(sum, sha256, sizeof(sum)) != 0)
 		r = err_set(&why, ERR_INVALID, "its SHA-256 differs");
-	if (r == 0 || is_damage(&why))
+	if (r == 0 || content_is_damaged(&why))
 		known_content_add(&st->known, name, &stamp, r == 0);
 	if (r < 0 && err)
 		*err = why;
@@ -102,7 +101,9 @@ int content_is_whole(struct store *st, const struct store_meta *meta, bool *ret,
 	}
 	r = content_check(st, meta->sha256, meta->raw, NULL, NULL, &why);
 	*ret = r == 0;
-	if (r < 0 && !is_damage(&why)) {
+	if (r < 0 && why.kind == ERR_IO && why.os)
+		return CONTENT_UNREADABLE;
+	if (r < 0 && !content_is_damaged(&why)) {
 		*err = why;
 		return -1;
 	}

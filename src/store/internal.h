@@ -116,7 +116,16 @@ int content_frames(struct source *raw, struct source **ret, struct err *err);
 /* Read the content and note the result. 0: whole. BLOB_MISSING. Damaged: an error. */
 int content_check(struct store *st, const uint8_t sha256[STORE_SHA256_SIZE], bool raw,
 		  int (*each)(void *arg, uint64_t n), void *arg, struct err *err);
-/* Is the content of @meta there and whole? It is read unless that is known. */
+/*
+ * Whether @why, of reading a content, says that its bytes are damaged. A read that fails (an errno) says nothing of
+ * them: the next one may be right, so nothing is noted or removed for it.
+ */
+bool content_is_damaged(const struct err *why);
+/*
+ * Is the content of @meta there and whole? It is read unless that is known. CONTENT_UNREADABLE: the disk does not give
+ * it now; *ret is false, since bytes that are at hand may replace it.
+ */
+enum { CONTENT_UNREADABLE = 1 };
 int content_is_whole(struct store *st, const struct store_meta *meta, bool *ret, struct err *err);
 /* This process has just put it. */
 void content_note_whole(struct store *st, const struct store_meta *meta);

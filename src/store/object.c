@@ -241,7 +241,7 @@ static int noted_read(struct source *base, uint64_t off, void *buf, size_t n, en
 		return 0;
 	if (err)
 		*err = why;
-	if (why.kind != ERR_INVALID && why.kind != ERR_IO)
+	if (!content_is_damaged(&why))
 		return -1;
 	known_content_add(&s->st->known, s->content, &s->stamp, false);
 	return err_in(err, "%s is damaged", s->content);
@@ -276,9 +276,13 @@ static int frames_open(struct store *st, const char *content, const struct blob_
 		       struct source **ret, struct err *err)
 {
 	struct source *s = TAKE(*ret);
+	struct err why = { 0 };
 
-	if (content_frames(s, &s, err) < 0) {
-		known_content_add(&st->known, content, stamp, false);
+	if (content_frames(s, &s, &why) < 0) {
+		if (content_is_damaged(&why))
+			known_content_add(&st->known, content, stamp, false);
+		if (err)
+			*err = why;
 		return err_in(err, "%s", content);
 	}
 	*ret = noted_source_new(st, content, stamp, s);

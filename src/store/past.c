@@ -50,9 +50,11 @@ int past_add(struct store *st, const char *name, const struct store_record *reco
 
 	if (meta.origin != STORE_PUSHED)
 		return 0;
-	if (content_is_whole(st, &meta, &whole, err) < 0)
+	r = content_is_whole(st, &meta, &whole, err);
+	if (r < 0)
 		return -1;
-	if (!whole)
+	/* A version that cannot be read now may be read later. */
+	if (!whole && r != CONTENT_UNREADABLE)
 		return 0;
 	meta.later = false;
 	meta.replaced = clock_wall_s();
@@ -173,8 +175,11 @@ int store_restore(struct store *st, const struct store_key *key, struct str sha2
 	store_record_name(key, &name);
 	arena_init(&arena);
 	r = version_find(st, buf_cstr(&name), sha256, &arena, &version, &version_name, err);
-	if (r == 0 && content_is_whole(st, &version.meta, &whole, err) < 0)
-		r = -1;
+	if (r == 0) {
+		r = content_is_whole(st, &version.meta, &whole, err);
+		if (r == CONTENT_UNREADABLE)
+			r = err_set(err, ERR_IO, "the content of that version cannot be read now");
+	}
 	if (r == 0 && !whole)
 		r = err_set(err, ERR_INVALID, "the content of that version is damaged");
 	if (r == 0)

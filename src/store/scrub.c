@@ -30,6 +30,10 @@ int scrub_pass(struct store *st, int (*each)(void *arg, uint64_t n), void *arg, 
 			r = -1;
 			break;
 		}
+		if (!content_is_damaged(&why)) {
+			log_warn("store", "%s; the check is repeated in a day", why.text);
+			continue;
+		}
 		n_bad++;
 		for (size_t k = 0; k < c.n_records; k++)
 			if (c.records[k].content == i)

@@ -95,6 +95,66 @@ def test_a_push_that_cannot_be_stored_is_never_the_senders_fault(faulted, progra
 
 
 @pytest.mark.slow
+def test_a_read_error_is_not_damage(faulted, serve):
+    """Neither of the database nor of its WAL: 503, and the next answer is right."""
+    s, faults = faulted
+    for n in range(60):
+        send(s, profile(n), service=f"s{n % 20}")
+    n = 60
+    for part in ("profiles.db-wal", "profiles.db"):
+        if part == "profiles.db":
+            s.stop()
+            s = serve([], data=s.data, extra=faults.environment).ready()
+        seen = set()
+        for one_in in (1, 1, 2, 3):
+            # SQLite keeps pages in memory for as long as nothing is written
+            send(s, profile(n), service="a")
+            n += 1
+            faults.on(["read"], "EIO", part=part, one_in=one_in)
+            status, body, _ = call(s, "GET", f"/api/flamegraph?query={CPU}&from=0")
+            faults.off()
+            seen.add(status)
+            assert status in (200, 503) and (status == 200 or b"I/O error" in body), (part, status, body)
+            assert sum(x["profiles"] for x in ask(s, "series", query=CPU)["series"]) == n
+        assert 503 in seen, part
+    figures = json.loads(s.get("/api/status").body)["profiles"]
+    assert figures["set_aside"] == figures["damaged_pages"] == figures["repaired_pages"] == 0, figures
+
+
+@pytest.mark.slow
+def test_a_read_error_at_the_start_sets_nothing_aside(faulted, serve):
+    s, faults = faulted
+    data = s.data
+    for n in range(60):
+        send(s, profile(n), service=f"s{n % 20}")
+    s.stop()
+    for left in (1 << 60, 20, 3):
+        faults.on(["read"], "EIO", part="profiles.db", left=left)
+        s = serve([], data=data, extra=faults.environment)
+        s.wait(lambda: s.get("/healthz").status == 200, "up")
+        faults.off()
+        s.stop()
+        assert not list(data.glob("*damaged*")) and not list(data.glob("profiles/*damaged*"))
+    s = serve([], data=data, extra=faults.environment).ready()
+    assert sum(x["profiles"] for x in ask(s, "series", query=CPU)["series"]) == 60
+
+
+@pytest.mark.slow
+def test_a_read_error_of_an_object_is_not_damage(faulted, serve, program):
+    s, faults = faulted
+    path, content = f"/buildid/{program.build_id}/debuginfo", program.debug.read_bytes()
+    assert call(s, "PUT", path, content)[0] == 201
+    s.stop()
+    s = serve([], data=s.data, extra=faults.environment).ready()
+    faults.on(["read"], "EIO", part="store/data")
+    status, body = (lambda r: (r.status, r.body))(s.get(path))
+    assert status >= 500, (status, body)
+    faults.off()
+    assert s.get(path).body == content
+    assert "damaged" not in s.log_path.read_text()
+
+
+@pytest.mark.slow
 def test_chaos():
     """Five kills and fifty faults under mixed load; bench/chaos.py does the long run."""
     chaos = pathlib.Path(__file__).resolve().parent.parent.parent / "bench" / "chaos.py"

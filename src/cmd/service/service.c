@@ -24,6 +24,8 @@
 #define HELPERS_QUEUED 64
 #define MAX_FETCHES    64 /* from other servers, at once */
 #define MAX_PER_SERVER 16
+#define STORE_TRIES    4 /* of opening the profile store while the disk has I/O errors */
+#define STORE_RETRY_US 500000
 
 struct service {
 	struct console *console; /* NULL: none */
@@ -307,6 +309,20 @@ static void on_profile_notice(void *arg, enum log_level level, const char *text)
 	log_at(level, "profiles", "%s", text);
 }
 
+/* Try again if the disk does not give the data now: without a store there are no profiles until the next start. */
+static int open_profile_store(const struct profilestore_options *o, struct profilestore **ret,
+			      struct err *err)
+{
+	for (int i = 1;; i++) {
+		int r = profilestore_open(o, ret, err);
+
+		if (r == 0 || err->os != EIO || i == STORE_TRIES)
+			return r;
+		log_warn("profiles", "%s: trying again", err->text);
+		usleep(STORE_RETRY_US);
+	}
+}
+
 static int open_profiles(struct service *v, const struct settings *s, const char *data, struct err *err)
 {
 	const struct profile_store_settings *o = &service_settings(s)->profiles;
@@ -322,7 +338,7 @@ static int open_profiles(struct service *v, const struct settings *s, const char
 	/* A passive service only reads: the folder belongs to another process. */
 	if (!o->on || service_settings(s)->scan.passive)
 		return 0;
-	if (profilestore_open(&opts, &v->profiles, err) < 0) {
+	if (open_profile_store(&opts, &v->profiles, err) < 0) {
 		v->profiles = NULL;
 		/* A folder of another program or of a newer version is a mistake in the configuration. */
 		if (err->kind == ERR_INVALID)
