@@ -34,7 +34,7 @@ static struct series *series_for(struct profilestore *s, const struct add *a, ui
 		[SERIES_PERIOD_UNIT] = profile_str(p, p->period_type.unit),
 	};
 
-	series_key(key, texts, p->duration_ns != 0, g->labels, g->n_labels);
+	series_key(key, texts, a->is_delta, g->labels, g->n_labels);
 	return series_get(s, bytes_of(key->p, key->size), err);
 }
 
@@ -288,16 +288,17 @@ static int check_time(struct profilestore *s, struct add *a, struct err *err)
 }
 
 /* A job without its done(); NULL: the profile is refused. */
-static struct add *add_new(struct profilestore *s, const struct profile *p,
-			   const struct profilestore_label *labels, size_t n_labels, struct err *err)
+static struct add *add_new(struct profilestore *s, const struct profilestore_upload *u, struct err *err)
 {
 	struct add *a = NEW(struct add);
 
 	arena_init(&a->arena);
-	a->p = p;
+	a->p = u->p;
+	a->name = arena_str(&a->arena, u->name);
+	a->is_delta = u->p->duration_ns && !u->no_delta;
 	a->job.apply = add_apply;
 	a->job.again = true;
-	if (check_time(s, a, err) == 0 && add_labels(a, labels, n_labels, err) == 0)
+	if (check_time(s, a, err) == 0 && add_labels(a, u->labels, u->n_labels, err) == 0)
 		return a;
 	atomic_fetch_add(&s->n_refused, 1);
 	added_free(a);
@@ -308,7 +309,7 @@ int profilestore_add(struct profilestore *s, const struct profilestore_upload *u
 		     void (*done)(void *arg, const struct profilestore_receipt *r, const struct err *err),
 		     void *arg, struct err *err)
 {
-	struct add *a = add_new(s, u->p, u->labels, u->n_labels, err);
+	struct add *a = add_new(s, u, err);
 
 	if (!a)
 		return -1;
@@ -325,7 +326,8 @@ int profilestore_add_wait(struct profilestore *s, const struct profile *p,
 			  const struct profilestore_label *labels, size_t n_labels,
 			  struct profilestore_receipt *ret, struct err *err)
 {
-	struct add *a = add_new(s, p, labels, n_labels, err);
+	const struct profilestore_upload u = { .p = p, .labels = labels, .n_labels = n_labels };
+	struct add *a = add_new(s, &u, err);
 	int r;
 
 	if (!a)

@@ -18,6 +18,7 @@ struct add {
 	struct arena arena;
 	int64_t time_ms, duration_ms;
 	bool has_time; /* of its own */
+	bool is_delta; /* its types end in ":delta" */
 	struct str name, sender;
 	struct add_group *groups;
 	uint32_t n_groups;

@@ -5,6 +5,7 @@
  */
 #include <stdlib.h>
 #include "profilestore/add.h"
+#include "profilestore/type.h"
 
 #define EXPORTED "exported_"
 
@@ -179,7 +180,8 @@ int add_labels(struct add *a, const struct profilestore_label *labels, size_t n,
 
 	a->groups = ARENA_NEW(&a->arena, struct add_group);
 	a->n_groups = 1;
-	a->name = STR("profile");
+	if (!a->name.size)
+		a->name = TYPE_NAME_UNKNOWN;
 	if (take_given(a, labels, n, &a->groups[0], err) < 0)
 		return -1;
 	r = find_groups(a, &known, err);

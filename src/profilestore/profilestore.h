@@ -17,6 +17,7 @@
  *   profilestore.h  opening, adding, queries
  *   selector.h      the language of selectors
  *   names.h         names for locations that came in without
+ *   type.h          names of profile types
  *
  * Many threads may use a profile store. Readers do not wait for writers, nor writers for readers.
  */
@@ -73,7 +74,7 @@ struct profilestore_receipt {
 
 /*
  * Add @p with @labels. Its types become series "NAME:TYPE:UNIT:PERIODTYPE:PERIODUNIT[:delta]" (":delta": it
- * has a duration); NAME is the label __name__, or "profile". Text labels of its samples become labels too
+ * has a duration); NAME is the label __name__, or `name`, or "profile". Text labels of its samples become labels too
  * (with "exported_" before the name if there is one of the same name); numeric labels are left out. Addresses
  * become those of the ELF file as far as the mapping tells (see mapping_offset in names.h).
  *
@@ -87,6 +88,8 @@ struct profilestore_upload {
 	const struct profilestore_label *labels;
 	size_t n_labels;
 	struct str sender; /* whose share of the limits it counts for; empty: nobody's */
+	struct str name;   /* NAME without the label __name__; empty: "profile" */
+	bool no_delta;     /* its types are without ":delta", as Pyroscope has them (type.h) */
 };
 int profilestore_add(struct profilestore *s, const struct profilestore_upload *u,
 		     void (*done)(void *arg, const struct profilestore_receipt *r, const struct err *err),

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Selectors, parsed once from left to right: a type, then matchers in braces. */
 #include "profilestore/profilestore.h"
+#include "profilestore/type.h"
 
 #include <stdlib.h>
 
@@ -15,6 +16,7 @@ struct matcher {
 struct selector {
 	struct arena arena; /* texts */
 	struct str type;
+	bool by_id; /* it is Pyroscope's ID */
 	struct matcher matchers[SELECTOR_MAX_MATCHERS];
 	size_t n;
 };
@@ -293,6 +295,19 @@ struct str selector_type(const struct selector *s)
 	return s->type;
 }
 
+void selector_set_type_id(struct selector *s, struct str id)
+{
+	s->type = arena_str(&s->arena, id);
+	s->by_id = true;
+}
+
+static bool has_wanted_type(const struct selector *s, struct str type)
+{
+	if (!s->type.size)
+		return true;
+	return s->by_id ? type_has_id(type, s->type) : str_eq(type, s->type);
+}
+
 static struct str value_of(const struct profilestore_label *labels, size_t n, struct str name)
 {
 	size_t i = SEARCH(0, n, k, str_cmp(labels[k].name, name) < 0);
@@ -318,7 +333,7 @@ static bool matcher_holds(const struct matcher *m, struct str value)
 bool selector_matches(const struct selector *s, struct str type, const struct profilestore_label *labels,
 		      size_t n)
 {
-	if (s->type.size && !str_eq(s->type, type))
+	if (!has_wanted_type(s, type))
 		return false;
 	for (size_t i = 0; i < s->n; i++)
 		if (!matcher_holds(&s->matchers[i], value_of(labels, n, s->matchers[i].name)))

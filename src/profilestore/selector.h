@@ -25,6 +25,12 @@ void selector_freep(struct selector **s);
 
 struct str selector_type(const struct selector *s); /* empty: any */
 
+/*
+ * Select the types with this ID of Pyroscope's (type.h) instead of the one type in the text: profiles of today and
+ * those that came in under other names.
+ */
+void selector_set_type_id(struct selector *s, struct str id);
+
 struct profilestore_label;
 /* @labels sorted by name. */
 bool selector_matches(const struct selector *s, struct str type, const struct profilestore_label *labels,
