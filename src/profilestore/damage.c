@@ -99,7 +99,7 @@ static bool series_is_in(struct profilestore *s, const struct profilestore_range
 {
 	const struct series *x = series_of_id(s, id);
 
-	return !x || !r->sel || selector_matches(r->sel, x->type, x->labels, x->n_labels);
+	return !x || series_matches(x, r);
 }
 
 uint64_t damage_lost_in(struct profilestore *s, const struct profilestore_range *r)

@@ -43,7 +43,8 @@ struct series {
 	struct sender *sender; /* with whose profile it began; NULL: not known */
 	bool delta;
 	struct str texts[SERIES_N_TEXTS];
-	struct str type; /* "NAME:TYPE:UNIT:PERIODTYPE:PERIODUNIT[:delta]" */
+	struct str type;         /* "NAME:TYPE:UNIT:PERIODTYPE:PERIODUNIT[:delta]" */
+	struct str profile_type; /* its ID: type.h */
 	size_t n_labels;
 	struct profilestore_label *labels; /* by name */
 	struct bytes key;
@@ -77,6 +78,13 @@ struct series_span series_span(const struct profilestore *s);
 /* Rollups may be due from @ms on, if not from earlier on. */
 void series_groom_from(struct series *x, int64_t ms);
 struct str series_label(const struct series *x, struct str name); /* empty: none */
+/* derived.c: labels with those that a range may ask for (profilestore_range.derived). */
+#define SERIES_MAX_LABELS (PROFILESTORE_MAX_LABELS + 8)
+struct str series_profile_type(const struct series *x);                         /* heap */
+struct str series_value(const struct series *x, bool derived, struct str name); /* empty: none */
+/* By name; @ret has room for SERIES_MAX_LABELS, which are views. Returns their number. */
+size_t series_labels(const struct series *x, bool derived, struct profilestore_label *ret);
+bool series_matches(const struct series *x, const struct profilestore_range *r); /* its selector */
 /* The series of this key, or a new one; NULL: @err. Of the writer's thread. */
 struct series *series_get(struct profilestore *s, struct bytes key, struct err *err);
 /* Takes @x. false: no memory, and @x is the caller's. */
@@ -301,7 +309,8 @@ int series_sums(const struct series_read *q, struct sums *sums, struct err *err)
 struct series_points {
 	int64_t from_ms, step_ms; /* the start of the first point; not later than the range's */
 	int64_t *points;
-	size_t n; /* up to the end of the range */
+	uint32_t *counts; /* profiles in each */
+	size_t n;         /* up to the end of the range */
 	/* sums of all */
 	int64_t total;
 	uint64_t n_profiles;

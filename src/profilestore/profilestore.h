@@ -108,6 +108,12 @@ struct profilestore_range {
 	int64_t profile_id; /* not 0: this one profile, whatever the other fields say */
 	/* Borrowed: after it, queries of this range fail with ERR_CANCELLED. NULL: none. */
 	struct deadline *deadline;
+	/*
+	 * Each series also has the labels that clients of Pyroscope expect: __profile_type__ (its ID, see type.h) and the
+	 * parts of it as __name__, __type__, __unit__, __period_type__, __period_unit__; and service_name (without a
+	 * label of that name: the label service, else "unknown_service"). profilestore_types() lists IDs.
+	 */
+	bool derived;
 };
 
 /* Lists are on the heap in one piece: free() them. Sorted, without repetition. */
@@ -128,6 +134,7 @@ int profilestore_label_values(struct profilestore *s, const struct profilestore_
  */
 struct profilestore_series_options {
 	int64_t step_ms;      /* of a point; 0: such that there are about 200 */
+	int64_t origin_ms;    /* points begin at this time plus multiples of the step */
 	const struct str *by; /* names of labels */
 	size_t n_by;
 	bool one;       /* add up all series */
@@ -138,7 +145,8 @@ struct profilestore_series {
 	size_t n_labels;
 	int64_t total;
 	uint64_t n_profiles;
-	const int64_t *points; /* n_points of profilestore_series_list */
+	const int64_t *points;  /* n_points of profilestore_series_list */
+	const uint32_t *counts; /* profiles in each point */
 };
 struct profilestore_series_list {
 	int64_t from_ms, step_ms;
@@ -150,6 +158,21 @@ struct profilestore_series_list {
 int profilestore_series(struct profilestore *s, const struct profilestore_range *r,
 			const struct profilestore_series_options *o, struct profilestore_series_list **ret,
 			struct err *err);
+
+/*
+ * The different sets of values that the labels @by have (n_by 0: all labels), by names and values; without the empty set.
+ * More than @limit: ERR_LIMIT.
+ */
+struct profilestore_label_set {
+	const struct profilestore_label *labels;
+	size_t n;
+};
+struct profilestore_label_sets {
+	size_t n;
+	struct profilestore_label_set *v;
+};
+int profilestore_label_sets(struct profilestore *s, const struct profilestore_range *r, const struct str *by,
+			    size_t n_by, size_t limit, struct profilestore_label_sets **ret, struct err *err);
 
 /* Profiles one by one, the latest first. */
 struct profilestore_entry {

@@ -45,6 +45,7 @@ struct value_group {
 	int64_t total;
 	uint64_t n_profiles;
 	int64_t *points;
+	uint32_t *counts;
 };
 
 struct groups {
@@ -52,23 +53,26 @@ struct groups {
 	struct map by_key;
 	struct value_group **v;
 	size_t n, room, n_points;
+	bool derived; /* as in profilestore_range */
 	struct buf key;
 };
 
-static void labels_by(struct arena *a, const struct series *x, const struct profilestore_series_options *o,
+/* Texts are copied by group_list(), while the series are held. */
+static void labels_by(struct groups *gs, const struct series *x, const struct profilestore_series_options *o,
 		      struct value_group *g)
 {
+	struct arena *a = &gs->arena;
+
 	if (o->one)
 		return;
 	if (!o->n_by) {
-		/* Labels are copied by group_list(), while the series are held. */
-		g->labels = x->labels;
-		g->n_labels = x->n_labels;
+		g->labels = ARENA_NEW_N(a, struct profilestore_label, SERIES_MAX_LABELS);
+		g->n_labels = series_labels(x, gs->derived, g->labels);
 		return;
 	}
 	g->labels = ARENA_NEW_N(a, struct profilestore_label, o->n_by);
 	for (size_t i = 0; i < o->n_by; i++) {
-		struct str v = series_label(x, o->by[i]);
+		struct str v = series_value(x, gs->derived, o->by[i]);
 
 		if (v.size)
 			g->labels[g->n_labels++] = (struct profilestore_label){ o->by[i], v };
@@ -81,7 +85,7 @@ static struct value_group *group_of_series(struct groups *gs, const struct serie
 	static const struct str no_texts[SERIES_N_TEXTS];
 	struct value_group g = { 0 }, *at;
 
-	labels_by(&gs->arena, x, o, &g);
+	labels_by(gs, x, o, &g);
 	series_key(&gs->key, no_texts, false, g.labels, g.n_labels);
 	at = map_get(&gs->by_key, bytes_of(gs->key.p, gs->key.size));
 	if (at)
@@ -141,26 +145,35 @@ static struct profilestore_series_list *group_list(const struct groups *gs, size
 	struct profilestore_series_list *l;
 	struct profilestore_label *labels;
 	int64_t *points;
+	uint32_t *counts;
 	char *text;
 
 	for (size_t i = 0; i < n; i++) {
 		n_labels += gs->v[i]->n_labels;
-		size += sizeof(*l->v) + gs->n_points * sizeof(int64_t) +
+		size += sizeof(*l->v) + gs->n_points * (sizeof(int64_t) + sizeof(uint32_t)) +
 			labels_size(gs->v[i]->labels, gs->v[i]->n_labels);
 	}
 	l = mem_zalloc(size + n_labels * sizeof(*labels));
 	l->v = (struct profilestore_series *)(l + 1);
 	points = (int64_t *)(l->v + n);
 	labels = (struct profilestore_label *)(points + n * gs->n_points);
-	text = (char *)(labels + n_labels);
+	counts = (uint32_t *)(labels + n_labels);
+	text = (char *)(counts + n * gs->n_points);
 	for (size_t i = 0; i < n; i++) {
 		const struct value_group *g = gs->v[i];
 
 		l->v[i] = (struct profilestore_series){ copy_labels(g->labels, g->n_labels, &labels, &text),
-							g->n_labels, g->total, g->n_profiles, points };
-		if (gs->n_points)
+							g->n_labels,
+							g->total,
+							g->n_profiles,
+							points,
+							counts };
+		if (gs->n_points) {
 			memcpy(points, g->points, gs->n_points * sizeof(*points));
+			memcpy(counts, g->counts, gs->n_points * sizeof(*counts));
+		}
 		points += gs->n_points;
+		counts += gs->n_points;
 	}
 	l->type = add_key_text(&text, type);
 	l->unit = add_key_text(&text, unit);
@@ -176,9 +189,12 @@ static int add_series(struct groups *gs, const struct series_read *q,
 	struct value_group *g = group_of_series(gs, q->x, o);
 	struct series_points p = *scale;
 
-	if (!g->points)
+	if (!g->points) {
 		g->points = ARENA_NEW_N(&gs->arena, int64_t, gs->n_points);
+		g->counts = ARENA_NEW_N(&gs->arena, uint32_t, gs->n_points);
+	}
 	p.points = g->points;
+	p.counts = g->counts;
 	if (series_add_points(q, &p, err) < 0)
 		return -1;
 	g->total = add_saturating(g->total, p.total);
@@ -190,7 +206,7 @@ static int sum_over_time(struct reader *rd, const struct profilestore_range *r,
 			 const struct profilestore_series_options *o, struct profilestore_series_list **ret,
 			 struct err *err)
 {
-	struct groups gs = { 0 };
+	struct groups gs = { .derived = r->derived };
 	struct series_points scale = { 0 };
 	AUTO(mem_freep) struct series **list = NULL;
 	int64_t from_ms, to_ms;
@@ -201,7 +217,7 @@ static int sum_over_time(struct reader *rd, const struct profilestore_range *r,
 		return -1;
 	clip_range(r, list, n, &from_ms, &to_ms);
 	scale.step_ms = o->step_ms > 0 ? o->step_ms : usual_step(to_ms - from_ms);
-	scale.from_ms = from_ms - from_ms % scale.step_ms;
+	scale.from_ms = from_ms - (from_ms - o->origin_ms % scale.step_ms + scale.step_ms) % scale.step_ms;
 	gs.n_points = (size_t)((to_ms - scale.from_ms + scale.step_ms - 1) / scale.step_ms);
 	scale.n = gs.n_points;
 	if (gs.n_points > MAX_POINTS)

@@ -396,12 +396,15 @@ static bool in_one_point(struct visit *v, int64_t start_ms, int64_t size_ms)
 static int point_row(struct visit *v, struct db_stmt *st, int64_t time_ms, int level, struct err *err)
 {
 	struct series_points *p = v->arg;
-	int64_t *at = &p->points[(time_ms - p->from_ms) / p->step_ms], total = db_i64(st, COL_TOTAL);
+	size_t i = (size_t)((time_ms - p->from_ms) / p->step_ms);
+	uint64_t n = level < 0 ? 1 : (uint64_t)db_i64(st, COL_TOTALS_N);
+	int64_t total = db_i64(st, COL_TOTAL);
 
 	(void)err;
-	*at = add_saturating(*at, total);
+	p->points[i] = add_saturating(p->points[i], total);
+	p->counts[i] = (uint32_t)MIN(p->counts[i] + n, (uint64_t)UINT32_MAX);
 	p->total = add_saturating(p->total, total);
-	p->n_profiles += level < 0 ? 1 : (uint64_t)db_i64(st, COL_TOTALS_N);
+	p->n_profiles += n;
 	return 0;
 }
 

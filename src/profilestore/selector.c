@@ -76,10 +76,13 @@ static int read_selector_type(struct selector_reader *r, struct selector *s, str
 	from = r->p;
 	while (r->p < r->end && in_type(*r->p))
 		r->p++;
-	s->type = arena_str(&s->arena, (struct str){ from, (size_t)(r->p - from) });
+	if (r->p > from && s->type.size)
+		return err_set(err, ERR_INVALID, "it has a second profile type");
+	if (r->p > from)
+		s->type = arena_str(&s->arena, (struct str){ from, (size_t)(r->p - from) });
 	skip_selector_blanks(r);
 	if (r->p < r->end && *r->p != '{')
-		return selector_expected(r, err, s->type.size ? "{" : "a profile type or {");
+		return selector_expected(r, err, r->p > from ? "{" : "a profile type or {");
 	return 0;
 }
 
@@ -255,9 +258,8 @@ static int read_matchers(struct selector_reader *r, struct selector *s, struct e
 	return r->p < r->end ? selector_expected(r, err, "nothing more") : 0;
 }
 
-int selector_parse(struct str text, struct selector **ret, struct err *err)
+int selector_add(struct selector *s, struct str text, struct err *err)
 {
-	AUTO(selector_freep) struct selector *s = NULL;
 	struct selector_reader r;
 
 	if (text.size > SELECTOR_MAX_SIZE)
@@ -265,10 +267,18 @@ int selector_parse(struct str text, struct selector **ret, struct err *err)
 	if (!text.p)
 		text = STR("");
 	r = (struct selector_reader){ text.p, text.p, text.p + text.size };
-	s = NEW(struct selector);
-	arena_init(&s->arena);
 	if (read_selector_type(&r, s, err) < 0 || read_matchers(&r, s, err) < 0)
 		return err_in(err, "the selector");
+	return 0;
+}
+
+int selector_parse(struct str text, struct selector **ret, struct err *err)
+{
+	AUTO(selector_freep) struct selector *s = NEW(struct selector);
+
+	arena_init(&s->arena);
+	if (selector_add(s, text, err) < 0)
+		return -1;
 	*ret = TAKE(s);
 	return 0;
 }
@@ -308,13 +318,6 @@ static bool has_wanted_type(const struct selector *s, struct str type)
 	return s->by_id ? type_has_id(type, s->type) : str_eq(type, s->type);
 }
 
-static struct str value_of(const struct profilestore_label *labels, size_t n, struct str name)
-{
-	size_t i = SEARCH(0, n, k, str_cmp(labels[k].name, name) < 0);
-
-	return i < n && str_eq(labels[i].name, name) ? labels[i].value : STR("");
-}
-
 static bool matcher_holds(const struct matcher *m, struct str value)
 {
 	switch (m->how) {
@@ -330,13 +333,34 @@ static bool matcher_holds(const struct matcher *m, struct str value)
 	return false;
 }
 
-bool selector_matches(const struct selector *s, struct str type, const struct profilestore_label *labels,
-		      size_t n)
+bool selector_holds(const struct selector *s, struct str type,
+		    struct str (*value)(const void *arg, struct str name), const void *arg)
 {
 	if (!has_wanted_type(s, type))
 		return false;
 	for (size_t i = 0; i < s->n; i++)
-		if (!matcher_holds(&s->matchers[i], value_of(labels, n, s->matchers[i].name)))
+		if (!matcher_holds(&s->matchers[i], value(arg, s->matchers[i].name)))
 			return false;
 	return true;
+}
+
+struct label_list {
+	const struct profilestore_label *v;
+	size_t n;
+};
+
+static struct str value_in_list(const void *arg, struct str name)
+{
+	const struct label_list *l = arg;
+	size_t i = SEARCH(0, l->n, k, str_cmp(l->v[k].name, name) < 0);
+
+	return i < l->n && str_eq(l->v[i].name, name) ? l->v[i].value : STR("");
+}
+
+bool selector_matches(const struct selector *s, struct str type, const struct profilestore_label *labels,
+		      size_t n)
+{
+	const struct label_list l = { labels, n };
+
+	return selector_holds(s, type, value_in_list, &l);
 }

@@ -30,8 +30,16 @@ struct str selector_type(const struct selector *s); /* empty: any */
  * those that came in under other names.
  */
 void selector_set_type_id(struct selector *s, struct str id);
+/*
+ * The text's matchers, too, must hold for the selector to match. Its type is ERR_INVALID if the selector has one. If it
+ * fails, the selector can only be freed.
+ */
+int selector_add(struct selector *s, struct str text, struct err *err);
 
 struct profilestore_label;
 /* @labels sorted by name. */
 bool selector_matches(const struct selector *s, struct str type, const struct profilestore_label *labels,
 		      size_t n);
+/* The same for the labels that @value returns: empty for one that is missing. */
+bool selector_holds(const struct selector *s, struct str type,
+		    struct str (*value)(const void *arg, struct str name), const void *arg);

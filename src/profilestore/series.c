@@ -138,6 +138,7 @@ struct series *series_of_key(struct bytes key, uint32_t id, struct err *err)
 		return NULL;
 	}
 	x->type = series_type_of(x);
+	x->profile_type = series_profile_type(x);
 	return x;
 }
 
@@ -147,6 +148,7 @@ void series_free(struct series *x)
 		return;
 	free((void *)x->key.p);
 	free((void *)x->type.p);
+	free((void *)x->profile_type.p);
 	free(x->labels);
 	free(x);
 }
@@ -203,7 +205,7 @@ struct series *series_next(const struct profilestore *s, const struct profilesto
 
 		if (!x || atomic_load(&x->first_ms) >= r->to_ms || atomic_load(&x->last_ms) < r->from_ms)
 			continue;
-		if (!r->sel || selector_matches(r->sel, x->type, x->labels, x->n_labels))
+		if (series_matches(x, r))
 			return x;
 	}
 	return NULL;
@@ -381,21 +383,22 @@ int profilestore_types(struct profilestore *s, const struct profilestore_range *
 
 	reader_hold(s, &rd);
 	for (struct series *x; (x = series_next(s, r, &it));)
-		add_found(&f, x->type);
+		add_found(&f, r->derived ? x->profile_type : x->type);
 	return found_end(&f, &rd, r, ret, err);
 }
 
 int profilestore_label_names(struct profilestore *s, const struct profilestore_range *r,
 			     struct profilestore_list **ret, struct err *err)
 {
+	struct profilestore_label labels[SERIES_MAX_LABELS];
 	struct found_series f = { 0 };
 	struct reader rd;
 	uint32_t it = 0;
 
 	reader_hold(s, &rd);
 	for (struct series *x; (x = series_next(s, r, &it));)
-		for (size_t i = 0; i < x->n_labels; i++)
-			add_found(&f, x->labels[i].name);
+		for (size_t i = 0, n = series_labels(x, r->derived, labels); i < n; i++)
+			add_found(&f, labels[i].name);
 	return found_end(&f, &rd, r, ret, err);
 }
 
@@ -408,7 +411,7 @@ int profilestore_label_values(struct profilestore *s, const struct profilestore_
 
 	reader_hold(s, &rd);
 	for (struct series *x; (x = series_next(s, r, &it));) {
-		struct str v = series_label(x, name);
+		struct str v = series_value(x, r->derived, name);
 
 		if (v.size)
 			add_found(&f, v);

@@ -50,6 +50,24 @@ static void a_label_that_is_not_there_is_empty(void **state)
 	assert_false(matches("{none!=\"\"}"));
 }
 
+static void selectors_can_be_added(void **state)
+{
+	struct err err = { 0 };
+	struct selector *s;
+
+	assert_done(selector_parse(STR("{service=\"web\",}"), &s, &err));
+	assert_done(selector_add(s, STR(""), &err));
+	assert_done(selector_add(s, STR("{}"), &err));
+	assert_done(selector_add(s, STR(CPU "{host=~\"a.\"}"), &err));
+	assert_true(selector_matches(s, STR(CPU), labels, ARRAY_SIZE(labels)));
+	assert_false(selector_matches(s, STR("cpu"), labels, ARRAY_SIZE(labels)));
+	assert_done(selector_add(s, STR("{host=\"b\"}"), &err));
+	assert_false(selector_matches(s, STR(CPU), labels, ARRAY_SIZE(labels)));
+	assert_fails(selector_add(s, STR("cpu{}"), &err), ERR_INVALID, "a second profile type");
+	assert_fails(selector_add(s, STR("{a}"), &err), ERR_INVALID, "at character 3");
+	selector_free(s);
+}
+
 static void strings_have_the_escapes_of_go(void **state)
 {
 	assert_true(matches("{job=\"say \\\"hi\\\"\\n\\u00e4\"}"));
@@ -114,6 +132,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(types_and_labels),
 		cmocka_unit_test(a_label_that_is_not_there_is_empty),
+		cmocka_unit_test(selectors_can_be_added),
 		cmocka_unit_test(strings_have_the_escapes_of_go),
 		cmocka_unit_test(a_bad_selector_is_refused_with_its_place),
 		cmocka_unit_test(limits),
