@@ -38,6 +38,7 @@ struct dwarf_data {
 	int fd; /* the source's bytes are in this file, at fd_off; -1: read through the source */
 	uint64_t fd_off;
 	const uint8_t *mem; /* ... or in memory here; NULL: not */
+	struct err unknown; /* relocations that were left out; ERR_NONE: there are none */
 };
 
 enum dwarf_data_way { DWARF_WHOLE, DWARF_CHUNKS };

@@ -70,15 +70,19 @@ static bool data_unpack_to_file(struct dwarf_data *s, const struct dwarf *d)
 
 static int data_read_whole(struct dwarf_data *s, const struct dwarf *d, struct err *err)
 {
+	struct dwarf_code_list code = { d->code, d->n_code };
+	struct dwarf_relocated what = { .sec = s->sec, .code = &code, .size = s->size };
 	size_t size;
 
 	if (dwarf_section_fits(s->sec, s->size, err) < 0 ||
 	    elf_section_load(d->img, s->sec, DWARF_PAD, d->img->memory, &s->heap, &size, err) < 0)
 		return -1;
-	s->p = s->heap;
-	if (dwarf_is_relocated(d->img, s->sec))
-		return dwarf_relocate(d->img, s->sec, &(struct dwarf_code_list){ d->code, d->n_code },
-				      s->heap, s->size, err);
+	s->p = what.p = s->heap;
+	if (!dwarf_is_relocated(d->img, s->sec))
+		return 0;
+	if (dwarf_relocate(d->img, &what, err) < 0)
+		return -1;
+	s->unknown = what.unknown;
 	return 0;
 }
 

@@ -3,6 +3,7 @@
  * Shared by the files of dwarf; code.h has more for those that read code.
  *
  *   section  the bytes of a debug section, read in order or at random; relocated if the file is relocatable
+ *   reloc    relocations of debug sections; reloc_kinds: their kinds
  *   form     attribute values
  *   strings  the strings that string forms refer to
  *   abbrev   the abbreviation of a unit's root
@@ -65,10 +66,37 @@ struct dwarf_code_list {
 	const struct dwarf_section_place *list;
 	size_t n;
 };
-/* Apply the relocations of @sec to its content @p. Relocations that the machine does not have for debug
- * sections are skipped. @code: the addresses of code sections; NULL: all 0, as in the file. */
-int dwarf_relocate(const struct elf_image *img, const struct elf_section *sec,
-		   const struct dwarf_code_list *code, uint8_t *p, size_t size, struct err *err);
+/* The content @p of a section of a relocatable file. */
+struct dwarf_relocated {
+	const struct elf_section *sec;
+	const struct dwarf_code_list *code; /* the addresses of code sections; NULL: all 0, as in the file */
+	uint8_t *p;
+	size_t size;
+	/* Why entries were left out; ERR_NONE: none were. */
+	struct err unknown;
+};
+/* Apply the relocations of a section. Entries of unknown kinds are left out: what->unknown. */
+int dwarf_relocate(const struct elf_image *img, struct dwarf_relocated *what, struct err *err);
+bool dwarf_is_reloc_section(const struct elf_section *sec);
+
+/* reloc_kinds.c: the effect of an entry on a word. */
+enum dwarf_reloc_op {
+	DWARF_RELOC_NONE,
+	DWARF_RELOC_SET,
+	DWARF_RELOC_ADD, /* to the word that is there */
+	DWARF_RELOC_SUB,
+	DWARF_RELOC_SET_LEB, /* a LEB128 of any size */
+	DWARF_RELOC_ADD_LEB,
+	DWARF_RELOC_SUB_LEB,
+};
+struct dwarf_reloc_kind {
+	uint16_t machine;
+	uint32_t type;
+	uint8_t size;
+	uint8_t op; /* enum dwarf_reloc_op */
+};
+const struct dwarf_reloc_kind *dwarf_reloc_kind_find(uint16_t machine, uint32_t type); /* NULL: not known */
+bool dwarf_reloc_machine_known(uint16_t machine);
 
 /* ---- forms ---- */
 

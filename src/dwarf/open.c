@@ -105,8 +105,13 @@ static int open_sections(struct dwarf *d, struct err *err)
 		if (d->split &&
 		    (sections[i].s == &d->line || sections[i].s == &d->ranges || sections[i].s == &d->addr))
 			continue;
-		if (dwarf_data_open(sections[i].s, d, sections[i].name, sections[i].way, err) == 0)
+		if (dwarf_data_open(sections[i].s, d, sections[i].name, sections[i].way, err) == 0) {
+			if (sections[i].s->unknown.kind) {
+				err_in(&sections[i].s->unknown, "%s", sections[i].name);
+				section_damage_note(d, &sections[i].s->unknown);
+			}
 			continue;
+		}
 		if (d->split || section_damage_note(d, err) < 0)
 			return -1;
 		dwarf_data_close(sections[i].s);

@@ -4,8 +4,8 @@
  * relocatable for ever.
  *
  * Debug sections refer to one another by offsets, which in such files are relocations against a section's
- * symbol. Only two sorts of kinds matter: those that write a word of 4 or 8 bytes, and RISC-V's that write
- * differences, also in LEB128, which keeps its size.
+ * symbol. There are three formats: REL, RELA, and CREL, which LLVM 19 writes if it is asked to (--crel): a stream of
+ * differences in LEB128. reloc_kinds.c has the kinds. Entries of an unknown kind are counted.
  */
 #include "base/leb.h"
 #include "dwarf/internal.h"
@@ -14,82 +14,31 @@
 
 #define SYMTAB_MAX MIB(256)
 #define CHUNK_SIZE KIB(48) /* a multiple of every entry size */
+#define CREL_MAX   MIB(256)
 
-enum op { SET, ADD, SUB, SET_LEB, SUB_LEB };
-
-static const struct reloc_kind {
-	uint16_t machine;
-	uint32_t type;
-	uint8_t size;
-	uint8_t op;
-} kinds[] = {
-	{ EM_X86_64, 10, 4, SET },   /* R_X86_64_32 */
-	{ EM_X86_64, 1, 8, SET },    /* R_X86_64_64 */
-	{ EM_X86_64, 11, 4, SET },   /* R_X86_64_32S */
-	{ EM_386, 1, 4, SET },       /* R_386_32 */
-	{ EM_AARCH64, 258, 4, SET }, /* R_AARCH64_ABS32 */
-	{ EM_AARCH64, 257, 8, SET }, /* R_AARCH64_ABS64 */
-	{ EM_ARM, 2, 4, SET },       /* R_ARM_ABS32 */
-	{ EM_RISCV, 1, 4, SET },     /* R_RISCV_32 */
-	{ EM_RISCV, 2, 8, SET },     /* R_RISCV_64 */
-	{ EM_RISCV, 33, 1, ADD },    /* R_RISCV_ADD8 and so on */
-	{ EM_RISCV, 34, 2, ADD },    { EM_RISCV, 35, 4, ADD },     { EM_RISCV, 36, 8, ADD },
-	{ EM_RISCV, 37, 1, SUB },    { EM_RISCV, 38, 2, SUB },     { EM_RISCV, 39, 4, SUB },
-	{ EM_RISCV, 40, 8, SUB },    { EM_RISCV, 54, 1, SET },     { EM_RISCV, 55, 2, SET },
-	{ EM_RISCV, 56, 4, SET },    { EM_RISCV, 60, 1, SET_LEB }, { EM_RISCV, 61, 1, SUB_LEB },
-	{ EM_PPC64, 1, 4, SET },                                 /* R_PPC64_ADDR32 */
-	{ EM_PPC64, 38, 8, SET },                                /* R_PPC64_ADDR64 */
-	{ EM_PPC, 1, 4, SET },                                   /* R_PPC_ADDR32 */
-	{ EM_S390, 4, 4, SET },                                  /* R_390_32 */
-	{ EM_S390, 22, 8, SET },                                 /* R_390_64 */
-	{ EM_LOONGARCH, 1, 4, SET },                             /* R_LARCH_32 */
-	{ EM_LOONGARCH, 2, 8, SET },                             /* R_LARCH_64 */
-	{ EM_MIPS, 2, 4, SET },                                  /* R_MIPS_32 */
-	{ EM_MIPS, 18, 8, SET },                                 /* R_MIPS_64 */
-	{ EM_SPARC, 3, 4, SET },                                 /* R_SPARC_32 */
-	{ EM_SPARC, 23, 4, SET },                                /* R_SPARC_UA32 */
-	{ EM_SPARCV9, 3, 4, SET },                               /* the same two */
-	{ EM_SPARCV9, 23, 4, SET },  { EM_SPARCV9, 32, 8, SET }, /* R_SPARC_64 */
-	{ EM_SPARCV9, 54, 8, SET },                              /* R_SPARC_UA64 */
-	{ EM_ALPHA, 1, 4, SET },                                 /* R_ALPHA_REFLONG */
-	{ EM_ALPHA, 2, 8, SET },                                 /* R_ALPHA_REFQUAD */
-	{ EM_IA_64, 0x25, 4, SET },                              /* R_IA64_DIR32LSB */
-	{ EM_IA_64, 0x27, 8, SET },                              /* R_IA64_DIR64LSB */
-	{ EM_IA_64, 0x65, 4, SET }, /* R_IA64_SECREL32LSB: of debug sections, which begin at 0 */
-	{ EM_68K, 1, 4, SET },      /* R_68K_32 */
-	{ EM_CSKY, 1, 4, SET },     /* R_CKCORE_ADDR32 */
-	{ EM_MSP430, 1, 4, SET },   /* R_MSP430_32 */
-	{ EM_MSP430, 5, 2, SET },   /* R_MSP430_16_BYTE */
-	{ EM_BPF, 2, 8, SET },      /* R_BPF_64_ABS64 */
-	{ EM_BPF, 3, 4, SET },      /* R_BPF_64_ABS32 */
-	{ EM_BPF, 1, 8, SET },      /* R_BPF_64_64 and R_BPF_64_32: what LLVM wrote before these */
-	{ EM_BPF, 10, 4, SET },
-};
+#define SHT_CREL_TYPE 0x40000014u /* not in all versions of elf.h */
+#define CREL_ADDENDS  4u          /* in the head: entries have addends */
 
 struct reloc_job {
 	const struct elf_image *img;
 	uint8_t *p; /* the content to be relocated */
 	size_t size;
-	bool rela;
+	bool rela; /* the addends are in the entries */
 	struct bytes symtab;
 	const uint64_t *bases; /* of the image's sections; NULL: all 0 */
+	struct reloc_unknown *unknown;
 };
 
-static const struct reloc_kind *reloc_kind_find(uint16_t machine, uint32_t type)
-{
-	for (size_t i = 0; i < ARRAY_SIZE(kinds); i++)
-		if (kinds[i].machine == machine && kinds[i].type == type)
-			return &kinds[i];
-	return NULL;
-}
+struct reloc_entry {
+	uint64_t off, addend;
+	uint32_t symbol, type;
+};
 
-static bool reloc_machine_known(uint16_t machine)
-{
-	for (size_t i = 0; i < ARRAY_SIZE(kinds); i++)
-		if (kinds[i].machine == machine)
-			return true;
-	return false;
-}
+/* Entries of kinds that are not known. */
+struct reloc_unknown {
+	uint64_t n;
+	uint32_t first; /* the kind of the first one */
+};
 
 /* Split an entry's info into its symbol and its kind. */
 static void reloc_info_split(const struct elf_image *img, uint64_t info, uint32_t *ret_symbol,
@@ -161,33 +110,49 @@ static void reloc_apply_leb(const struct reloc_job *j, uint64_t off, uint64_t v,
 }
 
 /* Apply one entry. An entry that points outside of the section changes nothing. */
-static void reloc_apply(const struct reloc_job *j, struct cursor *c)
+static void reloc_apply(const struct reloc_job *j, const struct reloc_entry *e)
 {
-	bool is64 = j->img->h.is64, big = j->img->h.big;
-	uint64_t off = cursor_uint(c, is64 ? 8 : 4);
-	uint64_t info = cursor_uint(c, is64 ? 8 : 4);
-	uint64_t addend = j->rela ? cursor_uint(c, is64 ? 8 : 4) : 0;
-	const struct reloc_kind *k;
-	uint32_t symbol, type;
+	const struct dwarf_reloc_kind *k = dwarf_reloc_kind_find(j->img->h.machine, e->type);
+	bool big = j->img->h.big;
 	uint64_t v, there;
 
-	reloc_info_split(j->img, info, &symbol, &type);
-	k = reloc_kind_find(j->img->h.machine, type);
-	if (!k || off > j->size || k->size > j->size - off)
+	if (!k && !j->unknown->n++)
+		j->unknown->first = e->type;
+	if (!k || k->op == DWARF_RELOC_NONE || e->off > j->size || k->size > j->size - e->off)
 		return;
-	there = reloc_get(j->p + off, k->size, big);
-	v = reloc_symbol_value(j, symbol) + addend;
-	if (k->op == SET_LEB || k->op == SUB_LEB) {
-		reloc_apply_leb(j, off, k->op == SUB_LEB ? -v : v, k->op == SUB_LEB);
+	there = reloc_get(j->p + e->off, k->size, big);
+	v = reloc_symbol_value(j, e->symbol) + e->addend;
+	switch (k->op) {
+	case DWARF_RELOC_SET_LEB:
+		reloc_apply_leb(j, e->off, v, false);
 		return;
-	}
-	if (k->op == ADD)
+	case DWARF_RELOC_ADD_LEB:
+		reloc_apply_leb(j, e->off, v, true);
+		return;
+	case DWARF_RELOC_SUB_LEB:
+		reloc_apply_leb(j, e->off, -v, true);
+		return;
+	case DWARF_RELOC_ADD:
 		v = there + v;
-	else if (k->op == SUB)
+		break;
+	case DWARF_RELOC_SUB:
 		v = there - v;
-	else if (!j->rela)
-		v += there;
-	reloc_put(j->p + off, v, k->size, big);
+		break;
+	default:
+		v += j->rela ? 0 : there;
+	}
+	reloc_put(j->p + e->off, v, k->size, big);
+}
+
+/* An entry of REL or RELA. */
+static struct reloc_entry reloc_entry_read(const struct reloc_job *j, struct cursor *c)
+{
+	unsigned word = j->img->h.is64 ? 8 : 4;
+	struct reloc_entry e = { .off = cursor_uint(c, word) };
+
+	reloc_info_split(j->img, cursor_uint(c, word), &e.symbol, &e.type);
+	e.addend = j->rela ? cursor_uint(c, word) : 0;
+	return e;
 }
 
 static int reloc_apply_section(struct reloc_job *j, const struct elf_section *rel, struct err *err)
@@ -212,38 +177,97 @@ static int reloc_apply_section(struct reloc_job *j, const struct elf_section *re
 			return -1;
 		left -= n;
 		c = cursor_at(bytes_of(chunk, n), j->img->h.big, 0);
-		while (cursor_left(&c))
-			reloc_apply(j, &c);
+		while (cursor_left(&c)) {
+			struct reloc_entry e = reloc_entry_read(j, &c);
+
+			reloc_apply(j, &e);
+		}
 	}
 	return 0;
 }
 
-int dwarf_relocate(const struct elf_image *img, const struct elf_section *sec,
-		   const struct dwarf_code_list *code, uint8_t *p, size_t size, struct err *err)
+/*
+ * Apply a section of CREL. A head has the number of entries * 8, a bit for addends, and two bits of the shift of all
+ * offsets. An entry begins with two or three flags of its changed fields and the low bits of the step of its offset;
+ * the changes of symbol, kind and addend follow.
+ */
+static int reloc_apply_crel(struct reloc_job *j, const struct elf_section *rel, struct err *err)
+{
+	AUTO(arena_done) struct arena a = { .hold = j->img->memory };
+	struct reloc_entry e = { 0 };
+	struct bytes all;
+	struct cursor c;
+	uint64_t head, off = 0;
+	unsigned n_flags;
+
+	if (elf_section_read(j->img, rel, CREL_MAX, &a, &all, err) < 0)
+		return -1;
+	c = cursor_at(all, j->img->h.big, 0);
+	head = cursor_uleb(&c);
+	j->rela = head & CREL_ADDENDS;
+	n_flags = j->rela ? 3 : 2;
+	for (uint64_t n = head / 8; n; n--) {
+		uint8_t first = cursor_u8(&c);
+
+		off += first >> n_flags;
+		if (first & 0x80)
+			off += (cursor_uleb(&c) << (7 - n_flags)) - (0x80u >> n_flags);
+		if (first & 1)
+			e.symbol += (uint32_t)cursor_sleb(&c);
+		if (first & 2)
+			e.type += (uint32_t)cursor_sleb(&c);
+		if (j->rela && first & 4)
+			e.addend += (uint64_t)cursor_sleb(&c);
+		/* Each entry takes a byte at least, so a count that lies ends here. */
+		if (!cursor_ok(&c))
+			return cursor_err(&c, "CREL", err);
+		e.off = off << (head & 3);
+		reloc_apply(j, &e);
+	}
+	return 0;
+}
+
+bool dwarf_is_reloc_section(const struct elf_section *sec)
+{
+	return sec->type == SHT_RELA || sec->type == SHT_REL || sec->type == SHT_CREL_TYPE;
+}
+
+int dwarf_relocate(const struct elf_image *img, struct dwarf_relocated *what, struct err *err)
 {
 	AUTO(mem_freep) uint64_t *bases = NULL;
+	const struct dwarf_code_list *code = what->code;
+	struct reloc_unknown unknown = { 0 };
 
 	if (code && code->n)
 		bases = dwarf_code_bases(img, code->list, code->n);
 	for (uint32_t i = 1; i < img->n_sections; i++) {
 		const struct elf_section *rel = &img->sections[i];
-		struct reloc_job j = {
-			.img = img, .p = p, .size = size, .rela = rel->type == SHT_RELA, .bases = bases
-		};
+		struct reloc_job j = { .img = img,
+				       .p = what->p,
+				       .size = what->size,
+				       .rela = rel->type == SHT_RELA,
+				       .bases = bases,
+				       .unknown = &unknown };
 		AUTO(arena_done) struct arena a = { .hold = img->memory };
+		bool is_crel = rel->type == SHT_CREL_TYPE;
 
-		if ((rel->type != SHT_RELA && rel->type != SHT_REL) || rel->info != sec->index)
+		if (!dwarf_is_reloc_section(rel) || rel->info != what->sec->index)
 			continue;
 		/* Without relocations the section would name wrong files and functions. */
-		if (!reloc_machine_known(img->h.machine))
+		if (!dwarf_reloc_machine_known(img->h.machine))
 			return err_set(err, ERR_INVALID, "relocations of machine %u are not known",
 				       img->h.machine);
 		/* Without symbols only the addends are used; for section symbols they are enough. */
 		if (rel->link && rel->link < img->n_sections &&
 		    elf_section_read(img, &img->sections[rel->link], SYMTAB_MAX, &a, &j.symtab, err) < 0)
 			return -1;
-		if (reloc_apply_section(&j, rel, err) < 0)
+		if ((is_crel ? reloc_apply_crel : reloc_apply_section)(&j, rel, err) < 0)
 			return -1;
 	}
+	if (unknown.n)
+		(void)err_set(
+			&what->unknown, ERR_INVALID,
+			"%llu relocations left out, the first of kind %u, which is not known for machine %u",
+			(unsigned long long)unknown.n, unknown.first, img->h.machine);
 	return 0;
 }

@@ -23,7 +23,7 @@ bool dwarf_is_relocated(const struct elf_image *img, const struct elf_section *s
 	for (uint32_t i = 1; i < img->n_sections; i++) {
 		const struct elf_section *rel = &img->sections[i];
 
-		if ((rel->type == SHT_RELA || rel->type == SHT_REL) && rel->info == sec->index)
+		if (dwarf_is_reloc_section(rel) && rel->info == sec->index)
 			return true;
 	}
 	return false;
@@ -141,8 +141,11 @@ static int section_load(struct dwarf_section *s, bool relocate, struct err *err)
 	    elf_section_read(s->img, s->sec, DWARF_MAX_SECTION, &s->arena, &s->held, err) < 0)
 		return -1;
 	/* The bytes are the arena's, hence ours. */
-	if (relocate &&
-	    dwarf_relocate(s->img, s->sec, NULL, (uint8_t *)(uintptr_t)s->held.p, s->held.size, err) < 0)
+	if (relocate && dwarf_relocate(s->img,
+				       &(struct dwarf_relocated){ .sec = s->sec,
+								  .p = (uint8_t *)(uintptr_t)s->held.p,
+								  .size = s->held.size },
+				       err) < 0)
 		return err_in(err, "relocations of %.*s", (int)MIN(s->sec->name.size, (size_t)64),
 			      s->sec->name.p);
 	s->held_off = 0;

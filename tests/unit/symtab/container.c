@@ -1,101 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Kinds of files: relocated or not, compressed, with a supplementary file, without sections.
+ * Kinds of files: compressed, with a supplementary file, without sections.
  */
 #include "test.h"
 
 #include "answers.h"
 #include "packed.h"
-
-/* A kernel that was linked with --emit-relocs still has the relocations of its debug sections. */
-static void relocations_of_a_linked_file_are_not_applied_again(void **state)
-{
-	AUTO(answers_done) struct answers a;
-	AUTO(buf_done) struct buf rela = { 0 };
-	unsigned at;
-
-	answers_init(&a, ELF_WRITER_X86_64, ET_EXEC);
-	add_plain(&a);
-	for (size_t off = 0; off + 8 < a.w.info.size; off++) {
-		elf_writer_put(&a.w.elf, &rela, off, 8);
-		elf_writer_put(&a.w.elf, &rela, 1, 8); /* R_X86_64_64 */
-		elf_writer_put(&a.w.elf, &rela, 0x666, 8);
-	}
-	at = elf_writer_section(&a.w.elf, ".rela.debug_info", SHT_RELA, 0, buf_bytes(&rela));
-	elf_writer_at(&a.w.elf, at)->info = 3; /* section 2 is .text */
-	answers_open(&a);
-	assert_answer(&a, 0x1000, "f at /src/a.c:10");
-}
-
-static void put_reloc(struct answers *a, struct buf *b, bool rel, uint64_t off, uint64_t type,
-		      uint64_t addend)
-{
-	unsigned word = elf_writer_word(&a->w.elf);
-
-	elf_writer_put(&a->w.elf, b, off, word);
-	elf_writer_put(&a->w.elf, b, type, word);
-	if (!rel)
-		elf_writer_put(&a->w.elf, b, addend, word);
-}
-
-static void relocations_of_every_machine(void **state)
-{
-	static const struct {
-		enum elf_writer_target target;
-		uint32_t address, word;
-		bool rel;
-		uint16_t machine; /* not the target's */
-		unsigned type_at; /* split into the bits of r_info */
-	} machines[] = {
-		{ ELF_WRITER_X86_64, 1, 10, false },
-		{ ELF_WRITER_I386, 1, 1, true },
-		{ ELF_WRITER_AARCH64, 257, 258, false },
-		{ ELF_WRITER_ARM, 2, 2, true },
-		{ ELF_WRITER_RISCV64, 2, 1, false },
-		{ ELF_WRITER_PPC64LE, 38, 1, false },
-		{ ELF_WRITER_S390X, 22, 4, false },
-		{ ELF_WRITER_PPC, 1, 1, false },
-		{ ELF_WRITER_X86_64, 54, 23, false, EM_SPARCV9 },
-		{ ELF_WRITER_X86_64, 18, 2, false, EM_MIPS, 56 }, /* 64 bit, little endian */
-		{ ELF_WRITER_S390X, 18, 2, false, EM_MIPS },
-		{ ELF_WRITER_PPC, 23, 23, false, EM_SPARC },
-		{ ELF_WRITER_PPC, 1, 1, false, EM_68K },
-		{ ELF_WRITER_X86_64, 0x27, 0x65, false, EM_IA_64 },
-		{ ELF_WRITER_X86_64, 2, 3, false, EM_BPF },
-	};
-
-	for (size_t i = 0; i < ARRAY_SIZE(machines); i++) {
-		AUTO(answers_done) struct answers a;
-		AUTO(buf_done) struct buf relocs = { 0 };
-		bool rel = machines[i].rel;
-		uint64_t low, abbrev;
-		unsigned at;
-
-		answers_init(&a, machines[i].target, ET_REL);
-		if (machines[i].machine)
-			a.w.elf.machine = machines[i].machine;
-		a.w.text = 0;
-		code_unit_begin(&a.w);
-		abbrev = 6; /* after length and version */
-		code_die(&a.w, T_COMPILE, true, A_LANGUAGE, F_DATA1, U(0x1d), 0u);
-		/* With REL the addend is in the section already. */
-		low = code_die(&a.w, T_SUBPROGRAM, false, A_LOW, F_ADDR, U(rel ? 0x10 : 0x777), A_HIGH,
-			       F_DATA4, U(0x20), A_NAME, F_STRING, S("f"), 0u) +
-		      1;
-		code_up(&a.w);
-		code_unit_end(&a.w);
-		put_reloc(&a, &relocs, rel, low, (uint64_t)machines[i].address << machines[i].type_at, 0x10);
-		put_reloc(&a, &relocs, rel, abbrev, (uint64_t)machines[i].word << machines[i].type_at, 0);
-		at = elf_writer_section(&a.w.elf, rel ? ".rel.debug_info" : ".rela.debug_info",
-					rel ? SHT_REL : SHT_RELA, 0, buf_bytes(&relocs));
-		elf_writer_at(&a.w.elf, at)->info = 3;
-		answers_open(&a);
-		assert_answer(&a, 0xf, "-");
-		assert_answer(&a, 0x10, "f");
-		assert_answer(&a, 0x2f, "f");
-		assert_answer(&a, 0x30, "-");
-	}
-}
 
 /* The reasons of skipped parts, one after the other. */
 static const char *skipped_text(const struct answers *a, struct buf *room)
@@ -105,27 +15,6 @@ static const char *skipped_text(const struct answers *a, struct buf *room)
 		buf_printf(room, STR_FMT "; ", STR_ARG(symtab_info(a->t)->skipped[i]));
 	buf_add_char(room, 0);
 	return (const char *)room->p;
-}
-
-/* Without relocations functions would have names of others, so only symbols are used. */
-static void relocations_of_an_unknown_machine_leave_the_symbols(void **state)
-{
-	AUTO(answers_done) struct answers a;
-	AUTO(buf_done) struct buf relocs = { 0 }, text = { 0 };
-	unsigned at;
-
-	answers_init(&a, ELF_WRITER_X86_64, ET_REL);
-	a.w.elf.machine = EM_VAX;
-	add_plain(&a);
-	put_reloc(&a, &relocs, false, 6, 5, 0);
-	at = elf_writer_section(&a.w.elf, ".rela.debug_info", SHT_RELA, 0, buf_bytes(&relocs));
-	elf_writer_at(&a.w.elf, at)->info = 3;
-	code_symbol(&a.w, "g", STT_FUNC, STB_GLOBAL, 0x20, 0x10);
-	a.w.symbols.p[a.w.symbols.size - 24 + 6] = 2; /* its section, after that of relocations */
-	answers_open(&a);
-	assert_answer(&a, 0x20, "g");
-	assert_answer(&a, 0, "-");
-	assert_non_null(strstr(skipped_text(&a, &text), "relocations of machine 75 are not known"));
 }
 
 /* A section that is cut, or whose compression header lies, takes no other with it. */
@@ -206,45 +95,6 @@ static void a_file_of_which_nothing_is_whole_says_why(void **state)
 	assert_int_equal(symtab_build(a.img, &o, &a.table, &a.stats, &err), -1);
 	assert_int_equal(err.kind, ERR_INVALID);
 	assert_non_null(strstr(err.text, ".debug_info"));
-}
-
-/* RISC-V's linker may shorten code, so lengths are differences of symbols, also in LEB128. */
-static void differences_that_riscv_writes(void **state)
-{
-	static const struct {
-		uint32_t add, sub;
-		unsigned form;
-	} pairs[] = { { 33, 37, F_DATA1 },
-		      { 34, 38, F_DATA2 },
-		      { 35, 39, F_DATA4 },
-		      { 36, 40, F_DATA8 },
-		      { 60, 61, F_UDATA } };
-
-	for (size_t i = 0; i < ARRAY_SIZE(pairs); i++) {
-		AUTO(answers_done) struct answers a;
-		AUTO(buf_done) struct buf relocs = { 0 };
-		bool uleb = pairs[i].form == F_UDATA;
-		uint64_t high;
-		unsigned at;
-
-		answers_init(&a, ELF_WRITER_RISCV64, ET_REL);
-		a.w.text = 0;
-		code_unit_begin(&a.w);
-		code_die(&a.w, T_COMPILE, true, A_LANGUAGE, F_DATA1, U(0x1d), 0u);
-		/* Two bytes of LEB128 stay two bytes. */
-		high = code_die(&a.w, T_SUBPROGRAM, false, A_HIGH, pairs[i].form, U(uleb ? 0x80 : 0), A_LOW,
-				F_ADDR, U(0x10), A_NAME, F_STRING, S("f"), 0u) +
-		       1;
-		code_up(&a.w);
-		code_unit_end(&a.w);
-		put_reloc(&a, &relocs, false, high, pairs[i].add, 0x50);
-		put_reloc(&a, &relocs, false, high, pairs[i].sub, 0x30);
-		at = elf_writer_section(&a.w.elf, ".rela.debug_info", SHT_RELA, 0, buf_bytes(&relocs));
-		elf_writer_at(&a.w.elf, at)->info = 3;
-		answers_open(&a);
-		assert_answer(&a, 0x2f, "f");
-		assert_answer(&a, 0x30, "-");
-	}
 }
 
 static void compressed_debug_sections(void **state)
@@ -577,13 +427,9 @@ static void entries_of_the_linkage_table(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(relocations_of_a_linked_file_are_not_applied_again),
-		cmocka_unit_test(relocations_of_every_machine),
-		cmocka_unit_test(relocations_of_an_unknown_machine_leave_the_symbols),
 		cmocka_unit_test(damaged_debug_sections_leave_the_rest),
 		cmocka_unit_test(a_damaged_symbol_table_leaves_the_other),
 		cmocka_unit_test(a_file_of_which_nothing_is_whole_says_why),
-		cmocka_unit_test(differences_that_riscv_writes),
 		cmocka_unit_test(compressed_debug_sections),
 		cmocka_unit_test(large_compressed_sections),
 		cmocka_unit_test(debug_sections_of_a_type_of_their_own),
