@@ -63,7 +63,7 @@ static bool has_type_unit(const struct elf_image *img, const struct elf_section 
 	return type == DW_UT_type || type == DW_UT_split_type;
 }
 
-static bool has_name(const struct elf_section *sec, struct str name)
+static bool section_has_name(const struct elf_section *sec, struct str name)
 {
 	return str_eq(plain_name(sec->name), plain_name(name));
 }
@@ -78,7 +78,7 @@ static const struct elf_section *info_next(const struct elf_image *img, struct s
 	for (; i < img->n_sections; i++) {
 		const struct elf_section *sec = &img->sections[i];
 
-		if (has_name(sec, name) && sec->size && !has_type_unit(img, sec))
+		if (section_has_name(sec, name) && sec->size && !has_type_unit(img, sec))
 			return sec;
 	}
 	return NULL;
@@ -90,7 +90,7 @@ static const struct elf_section *info_choose(const struct elf_image *img, const 
 	const struct elf_section *sec;
 	uint32_t i = first->index + 1;
 
-	while (i < img->n_sections && !has_name(&img->sections[i], first->name))
+	while (i < img->n_sections && !section_has_name(&img->sections[i], first->name))
 		i++;
 	if (i >= img->n_sections)
 		return first;
