@@ -15,8 +15,8 @@ static const char fat_macho[] = "a program of Apple's systems for several proces
 static const char windows[] = "lode reads ELF files only; for Windows use its own symbol tools";
 static const char apple[] = "lode reads ELF files only; for Apple's systems use atos or llvm-symbolizer";
 static const char unpack[] = "decompress it first";
-static const char package[] = "put it into a scanned folder, or unpack it and name a file of it";
-static const char member[] = "name a member of it: ARCHIVE:MEMBER, or ARCHIVE!MEMBER";
+static const char package[] = "name a file in it, as PACKAGE!PATH, or put it into a scanned folder";
+static const char member[] = "name a member of it, as ARCHIVE:MEMBER or ARCHIVE!MEMBER";
 
 static const struct foreign {
 	const char *magic;

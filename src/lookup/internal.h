@@ -3,7 +3,6 @@
  * Shared by the files of lookup, each of which calls only those below it:
  *
  *   open     the file, its debug file and their companions, on this machine and on servers
- *   member   a file, or a member of an archive
  *   later    building the table for the cache in a process of its own
  *   build    the table of the files found: opened from the cache, or built
  *   cache    tables that were built before
@@ -13,8 +12,6 @@
 
 #include "lookup/lookup.h"
 
-/* A file, or "ARCHIVE:MEMBER" or "ARCHIVE!MEMBER" if there is no file of that name. ERR_IO: there is none. */
-int lookup_open_source(const char *path, struct source **ret, struct err *err);
 /* f->table of the files found: from the cache, or built now. */
 int lookup_table(struct lookup_file *f, const struct lookup_options *o, struct err *err);
 int lookup_build(struct lookup_file *f, unsigned n_threads, struct err *err); /* into f->made */

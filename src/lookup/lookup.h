@@ -57,7 +57,7 @@ void lookup_file_done(struct lookup_file *f); /* zeroed is empty */
 /* Announce that only these will be asked for: without a table in the cache only their units are read. */
 void lookup_only(struct lookup_file *f, const struct str *addresses, size_t n);
 /* Open the table of @path, which is a table, an ELF file, or a member of an archive that is one (libx.a:x.o,
- * x.apk!lib/arm64-v8a/x.so). @path is borrowed as long as @f. */
+ * x.deb!usr/lib/x.so; pkg_open_path()). @path is borrowed as long as @f. */
 int lookup_open(struct lookup_file *f, const struct lookup_options *o, const char *path, struct err *err);
 /*
  * Open the table of a module: of the file @path (NULL: not known; borrowed as long as @f), or, where that

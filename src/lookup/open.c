@@ -6,6 +6,14 @@
  */
 #include <stdlib.h>
 #include "lookup/internal.h"
+#include "pkg/pkg.h"
+
+static int open_named_file(const char *path, struct source **ret, struct err *err)
+{
+	int r = pkg_open_path(path, ret, err);
+
+	return r == FILE_MISSING ? err_set(err, ERR_IO, "there is no such file") : r;
+}
 
 static void close_files(struct lookup_file *f)
 {
@@ -101,7 +109,7 @@ static int open_named_alt(struct lookup_file *f, const char *path, struct err *e
 {
 	struct source *src;
 
-	if (lookup_open_source(path, &src, err) < 0)
+	if (open_named_file(path, &src, err) < 0)
 		return err_in(err, "%s", path);
 	if (open_elf(src, &f->alt, err) == 0)
 		return 0;
@@ -132,7 +140,7 @@ static int find_companions(struct lookup_file *f, const struct lookup_options *o
 
 static int open_program(struct lookup_file *f, const char *path, struct err *err)
 {
-	if (!f->src && lookup_open_source(path, &f->src, err) < 0)
+	if (!f->src && open_named_file(path, &f->src, err) < 0)
 		return -1;
 	if (open_elf(f->src, &f->img, err) < 0)
 		return -1;
@@ -254,7 +262,7 @@ static int open_table(struct lookup_file *f, const struct lookup_options *o, con
 	int r = mapping_open(path, &f->mapping, err);
 
 	if (r > 0)
-		return err_set(err, ERR_IO, "there is no such file");
+		return err_set(err, ERR_INVALID, "a symbol table in an archive: extract it first");
 	if (r < 0 || symtab_open_mem(f->mapping.bytes, &f->table, err) < 0)
 		return -1;
 	if (o->discriminators && !(symtab_info(f->table)->flags & SYMTAB_HAS_DISCRIMINATORS))
@@ -270,7 +278,7 @@ int lookup_open(struct lookup_file *f, const struct lookup_options *o, const cha
 	uint8_t magic[8];
 	size_t got;
 
-	if (lookup_open_source(path, &f->src, err) < 0 ||
+	if (open_named_file(path, &f->src, err) < 0 ||
 	    source_read(f->src, 0, magic, sizeof(magic), SOURCE_RANDOM, &got, err) < 0)
 		return -1;
 	return symtab_is_table(bytes_of(magic, got)) ? open_table(f, o, path, err)

@@ -131,6 +131,20 @@ void pkg_reader_close(struct pkg_reader *r); /* takes NULL */
 int pkg_member_open_slow(struct source *src, const struct pkg_info *info, uint32_t number, uint64_t size,
 			 struct source **ret, struct err *err);
 
+/* ---- members by name, for commands ---- */
+
+/*
+ * Open the member @name of the package or archive @archive (borrowed for the call; its name is part of messages), copied
+ * to a file without a name. Links are followed. The name may go on in an archive among the members:
+ * "usr/lib/libx.a:y.o". An error lists the members with the names most like it.
+ */
+int pkg_open_member(struct source *archive, struct str name, struct source **ret, struct err *err);
+/*
+ * Open the file at @path; where there is none, the member that @path names as ARCHIVE:MEMBER or ARCHIVE!MEMBER.
+ * Outcome FILE_MISSING: neither is there.
+ */
+int pkg_open_path(const char *path, struct source **ret, struct err *err);
+
 /* ---- the package map (docs/formats/package-map.md) ---- */
 
 /*

@@ -2,25 +2,26 @@
 /*
  * The deep pass of one package by itself, without an index: for commands that inspect a package.
  */
+#include <errno.h>
 #include <stdlib.h>
 #include "scan/internal.h"
 
 int scan_one(const char *path, unsigned threads, struct pkg_map **ret_map, struct buf *ret_points,
 	     struct err *err)
 {
-	AUTO(fd_close) int fd = -1;
 	AUTO(source_closep) struct source *src = NULL;
 	struct deep_result deep;
 	struct deep_input in;
+	uint64_t off;
 	struct stat st;
-	int r;
+	int fd, r = pkg_open_path(path, &src, err);
 
-	r = file_open(path, &fd, &st, err);
 	if (r == FILE_MISSING)
 		return err_set(err, ERR_IO, "there is no such file");
 	if (r < 0)
 		return r;
-	src = source_of_fd(TAKE_FD(fd), (uint64_t)st.st_size, st.st_mtim.tv_sec, path);
+	if (!source_raw_fd(src, &fd, &off) || fstat(fd, &st) < 0)
+		return err_os(err, errno, "stat");
 	in = (struct deep_input){ src, &st, path_basename(str_of(path)), threads };
 	if (deep_pass(&in, NULL, &deep, err) < 0)
 		return -1;

@@ -415,7 +415,7 @@ def test_what_is_no_package_is_told(find, tmp_path):
     (tmp_path / "x.deb").write_text("nonsense")
     for args in ([tmp_path / "x.deb"], ["--package", tmp_path / "x.deb"], ["--package", tmp_path / "missing.deb"]):
         r = find("--local", *args)
-        assert r.returncode == 1 and ("nor a package" in r.stderr or "not a package" in r.stderr or "No such file" in r.stderr), (args, r.stderr)
+        assert r.returncode == 1 and ("a text file" in r.stderr or "not a package" in r.stderr or "No such file" in r.stderr), (args, r.stderr)
     cut = make_deb_of_nothing(tmp_path)
     r = find("--local", cut)
     assert r.returncode == 1 and "no ELF file" in r.stderr

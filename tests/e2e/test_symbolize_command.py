@@ -125,11 +125,35 @@ def test_members_of_archives_and_files_that_are_not_elf(run, tmp_path):
     assert "sq  " in run("-e", f"{tmp_path}/libm.a:m.o", "0x2")
     assert "sq  " in run("-e", f"{tmp_path}/m.apk!lib/x/m.so", addr)
     assert "sq  " in run("-e", f"{tmp_path}/m.apk:stored.so", addr)
-    assert "no member" in run("-e", f"{tmp_path}/m.apk!none", addr, status=1)
+    assert "no such member; the archive has lib/x/m.so" in run("-e", f"{tmp_path}/m.apk!nom.so", addr, status=1)
     assert "bytes allowed" in run("-e", f"{tmp_path}/m.apk!bomb", addr, status=1)
     assert "a text file" in run("-e", f"{tmp_path}/m.apk!text", addr, status=1)
     assert "ARCHIVE:MEMBER" in run("-e", f"{tmp_path}/libm.a", addr, status=1)
     assert "no such file" in run("-e", f"{tmp_path}/none:m.o", addr, status=1)
+
+
+def test_members_of_packages_in_all_commands(run, tmp_path, serve):
+    import tarfile
+    (tmp_path / "m.c").write_text("int sq(int x) { return x * x; }\n")
+    subprocess.run("gcc -g -shared -fPIC -Wl,--build-id=0x0123456789abcdef0123456789abcdef01234567 m.c -o m.so && gcc -g -c m.c -o m.o && ar rcs libm.a m.o",
+                   shell=True, cwd=tmp_path, check=True)
+    with tarfile.open(tmp_path / "m.tar.xz", "w:xz") as t:
+        for name in ("m.so", "libm.a"):
+            t.add(tmp_path / name, "usr/lib/" + name)
+    so, inner = f"{tmp_path}/m.tar.xz!usr/lib/m.so", f"{tmp_path}/m.tar.xz!usr/lib/libm.a:m.o"
+    addr = "0x" + subprocess.run(["nm", tmp_path / "m.so"], capture_output=True, text=True).stdout.split(" T sq")[0].split()[-1]
+    build_id = "0123456789abcdef0123456789abcdef01234567"
+    assert "sq  " in run("-e", so, addr) and "sq  " in run("-e", inner, "0x2")
+    lode = lambda *args: subprocess.run([LODE, *map(str, args)], capture_output=True, text=True)
+    assert lode("inspect", "--build-id", so).stdout.strip() == build_id
+    assert "relocatable" in lode("inspect", inner).stdout
+    assert "m.so" in lode("inspect", f"{tmp_path}/m.tar.xz!usr/lib/M.so").stderr
+    assert lode("find", "--local", so).stdout.strip().endswith(so)
+    assert "libm.a" in lode("find", "--local", f"{tmp_path}/m.tar.xz!libm.a").stderr
+    service = serve([])
+    r = lode("push", "--to", service.url, so)
+    assert r.returncode == 0, r.stderr
+    assert service.get(f"/buildid/{build_id}/debuginfo").body == (tmp_path / "m.so").read_bytes()
 
 
 def test_the_vdso_and_code_that_a_process_made(run, tmp_path):

@@ -12,6 +12,7 @@
 #include "client/client.h"
 #include "cmd/internal.h"
 #include "elf/elf.h"
+#include "pkg/pkg.h"
 
 #define SHOW_MS      200 /* between two lines of progress */
 #define METADATA_MAX MIB(256)
@@ -72,7 +73,7 @@ static int file_build_id(const char *path, struct build_id *ret, struct err *err
 {
 	AUTO(source_closep) struct source *src = NULL;
 	AUTO(elf_closep) struct elf_image *img = NULL;
-	int r = source_open_file(path, &src, err);
+	int r = pkg_open_path(path, &src, err);
 
 	if (r == FILE_MISSING)
 		return err_set(

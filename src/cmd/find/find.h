@@ -22,7 +22,7 @@ struct find_item {
 	const char *open_path; /* to read the file; NULL: only its build ID is known */
 	struct build_id id;    /* size 0: unknown */
 	bool named;            /* the name is the dynamic linker's */
-	bool packed;           /* the file is compressed as a whole */
+	bool packed;           /* the file may be compressed as a whole, or a member of an archive */
 	bool optional; /* it is no failure if its debug file is missing: the kernel's own library in a process,
 			  whose debug file is rarely installed */
 };
@@ -60,8 +60,9 @@ struct find_item *find_add(struct finder *f, const char *name, const char *open_
 const char *find_path(struct finder *f, const char *path);
 /* The build ID of an ELF file, size 0 if it has none. 1: it is not an ELF file, or missing. */
 int find_read_id(const char *path, bool packed, struct build_id *ret, struct err *err);
-/* Decode @src if it is compressed as a whole; else *ret is @src. Takes @src. */
-int find_unpack(struct source *src, struct source **ret, struct err *err);
+/* Open a file; @packed: it may be the member of an archive, and is decoded if it is compressed as a whole. Outcome
+ * FILE_MISSING. */
+int find_open_file(const char *path, bool packed, struct source **ret, struct err *err);
 
 /* Targets. Each adds items; an error says what to do. */
 int find_target(struct finder *f, struct str target, struct err *err);

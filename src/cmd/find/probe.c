@@ -25,16 +25,8 @@ int find_open_item(const struct find_item *item, struct source **ret_src, struct
 		   struct err *err)
 {
 	AUTO(source_closep) struct source *src = NULL;
-	struct source *file;
-	int r = source_open_file(item->open_path, &file, err);
 
-	if (r)
-		return -1;
-	if (!item->packed)
-		src = file;
-	else if (find_unpack(file, &src, err) < 0)
-		return -1;
-	if (elf_open(src, ret_img, err) != 0)
+	if (find_open_file(item->open_path, item->packed, &src, err) != 0 || elf_open(src, ret_img, err) != 0)
 		return -1;
 	*ret_src = TAKE(src);
 	return 0;

@@ -59,7 +59,7 @@ static int add_unpacked(void *arg, struct bytes piece, struct err *err)
 	return 0;
 }
 
-int find_unpack(struct source *src, struct source **ret, struct err *err)
+static int unpack_source(struct source *src, struct source **ret, struct err *err)
 {
 	AUTO(source_closep) struct source *in = src;
 	AUTO(stream_closep) struct stream *stream = NULL;
@@ -79,48 +79,63 @@ int find_unpack(struct source *src, struct source **ret, struct err *err)
 	return 0;
 }
 
+int find_open_file(const char *path, bool packed, struct source **ret, struct err *err)
+{
+	struct source *file;
+	int r = packed ? pkg_open_path(path, &file, err) : source_open_file(path, &file, err);
+
+	if (r == 0 && packed)
+		return unpack_source(file, ret, err);
+	if (r == 0)
+		*ret = file;
+	return r;
+}
+
+static int source_build_id(struct source *src, struct build_id *ret, struct err *err)
+{
+	AUTO(elf_closep) struct elf_image *img = NULL;
+	int r = elf_open(src, &img, err);
+
+	*ret = (struct build_id){ 0 };
+	if (r == 0 && elf_build_id(img, ret, err) < 0)
+		return -1;
+	return r;
+}
+
 int find_read_id(const char *path, bool packed, struct build_id *ret, struct err *err)
 {
 	AUTO(source_closep) struct source *src = NULL;
-	AUTO(elf_closep) struct elf_image *img = NULL;
-	struct source *file;
-	int r = source_open_file(path, &file, err);
+	int r = find_open_file(path, packed, &src, err);
 
-	if (r)
-		return r < 0 ? -1 : 1;
-	if (packed) {
-		if (find_unpack(file, &src, err) < 0)
-			return -1;
-	} else {
-		src = file;
-	}
-	r = elf_open(src, &img, err);
-	if (r)
-		return r < 0 ? -1 : 1;
-	*ret = (struct build_id){ 0 };
-	return elf_build_id(img, ret, err) < 0 ? -1 : 0;
+	if (r == 0)
+		r = source_build_id(src, ret, err);
+	return MIN(r, 1);
 }
 
 static int target_file(struct finder *f, const char *path, struct err *err)
 {
+	AUTO(source_closep) struct source *src = NULL;
 	struct find_item *item;
 	struct build_id id;
 	int r;
 
-	if (access(path, F_OK) < 0)
+	if (pkg_kind_by_name(path_basename(str_of(path))) && access(path, F_OK) == 0) {
+		r = find_package_file(f, path, err);
+		if (r <= 0)
+			return r;
+	}
+	r = find_open_file(path, true, &src, err);
+	if (r == FILE_MISSING)
 		return err_set(
 			err, ERR_IO,
 			"there is no such file, and it is not a build ID (two hexadecimal digits a byte, "
 			"at most %u bytes)",
 			BUILD_ID_MAX);
-	if (pkg_kind_by_name(path_basename(str_of(path)))) {
-		r = find_package_file(f, path, err);
-		if (r <= 0)
-			return r;
-	}
-	r = find_read_id(path, true, &id, err);
+	if (r < 0)
+		return -1;
+	r = source_build_id(src, &id, err);
 	if (r)
-		return r < 0 ? -1 : err_set(err, ERR_INVALID, "neither an ELF file nor a package");
+		return r < 0 ? -1 : elf_foreign_source_err(src, err);
 	item = find_add(f, path, path, &id, err);
 	if (!item)
 		return -1;
@@ -215,7 +230,7 @@ int find_package_file(struct finder *f, const char *path, struct err *err)
 	AUTO(buf_done) struct buf points = { 0 };
 	struct pkg_map *map = NULL;
 	struct pkg_info info;
-	int r = source_open_file(path, &src, err);
+	int r = pkg_open_path(path, &src, err);
 
 	if (r)
 		return r < 0 ? -1 : err_os(err, ENOENT, "%s", path);

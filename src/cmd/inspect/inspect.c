@@ -79,7 +79,7 @@ static bool is_table(struct source *src)
 static int inspect_file(const struct settings *s, const char *path, struct json_writer *out, struct err *err)
 {
 	AUTO(source_closep) struct source *src = NULL;
-	int r = source_open_file(path, &src, err);
+	int r = pkg_open_path(path, &src, err);
 
 	if (r == FILE_MISSING)
 		return err_set(err, ERR_IO, "there is no such file");

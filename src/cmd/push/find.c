@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 #include "cmd/push/push.h"
+#include "pkg/pkg.h"
 
 #define CHUNK     KIB(256)
 #define MAX_DEPTH 256u
@@ -151,12 +152,18 @@ static int add_related_files(struct push *p, struct source *src, const struct bu
 /* The file is not pushed, for the reason in @err; it is a split file, which goes with its program. */
 enum { FILE_SKIPPED = 1, FILE_IS_SPLIT };
 
-static int add_elf_file(struct push *p, int fd, const struct stat *st, const char *path, const char *name,
-			struct err *err)
+struct pushed_file {
+	const char *path, *name; /* for messages and on this machine; on the server */
+	int fd;
+	uint64_t size;
+	int64_t mtime;
+	bool copied; /* a member of an archive: the path cannot be opened again */
+};
+
+static int add_elf_file(struct push *p, const struct pushed_file *f, struct err *err)
 {
 	AUTO(source_closep)
-	struct source *src = source_of_fd(fcntl(fd, F_DUPFD_CLOEXEC, 0), (uint64_t)st->st_size, st->st_mtime,
-					  path);
+	struct source *src = source_of_fd(fcntl(f->fd, F_DUPFD_CLOEXEC, 0), f->size, f->mtime, f->path);
 	struct elf_facts facts = { 0 };
 	struct push_item *item;
 	int r = elf_facts_read(src, &facts, err);
@@ -181,20 +188,21 @@ static int add_elf_file(struct push *p, int fd, const struct stat *st, const cha
 		return FILE_SKIPPED;
 	}
 	item = NEW(struct push_item);
-	item->fd = -1;
+	item->fd = f->copied ? fcntl(f->fd, F_DUPFD_CLOEXEC, 0) : -1;
 	item->key.id = facts.build_id;
 	item->key.kind = facts.flags & ELF_IS_EXECUTABLE ? STORE_EXECUTABLE : STORE_DEBUGINFO;
 	item->quality = store_quality_of(facts.flags);
-	item->path = mem_strdup(path);
-	item->name = mem_strdup(name);
-	item->size = (uint64_t)st->st_size;
-	item->mtime = st->st_mtime;
-	if (hash_fd(p, fd, item->size, item->sha256, err) < 0) {
+	item->path = mem_strdup(f->path);
+	item->name = mem_strdup(f->name);
+	item->size = f->size;
+	item->mtime = f->mtime;
+	if (hash_fd(p, f->fd, item->size, item->sha256, err) < 0) {
 		item_free(item);
 		return -1;
 	}
 	add_item(p, item);
-	return facts.flags & ELF_HAS_DWARF ? add_related_files(p, src, &facts.build_id, path, name, err) : 0;
+	return facts.flags & ELF_HAS_DWARF ? add_related_files(p, src, &facts.build_id, f->path, f->name, err)
+					   : 0;
 }
 
 static bool has_elf_magic(int fd)
@@ -206,28 +214,63 @@ static bool has_elf_magic(int fd)
 	       memcmp(magic, "\177ELF", 4) == 0;
 }
 
+/* A file, or if the user gave it (@named) the member of an archive; *ret_src, if set, keeps the member's copy. */
+static int open_pushed(struct pushed_file *f, bool named, struct source **ret_src, struct err *err)
+{
+	uint64_t off;
+	struct stat st;
+	int r = file_open(f->path, &f->fd, &st, err);
+
+	if (r == 0) {
+		f->size = (uint64_t)st.st_size;
+		f->mtime = st.st_mtime;
+		return 0;
+	}
+	if (r == FILE_MISSING && named)
+		r = pkg_open_path(f->path, ret_src, err);
+	if (r == FILE_MISSING)
+		return err_os(err, ENOENT, "%s", f->path);
+	if (r < 0)
+		return err_in(err, "%s", f->path);
+	f->size = (*ret_src)->size;
+	f->mtime = (*ret_src)->mtime;
+	f->copied = source_raw_fd(*ret_src, &f->fd, &off);
+	return f->copied ? 0 : err_set(err, ERR_INTERNAL, "%s: not in a file", f->path);
+}
+
+/* The name of a file that the user gave; of a member, the last part of its own. */
+static const char *pushed_name(const struct pushed_file *f)
+{
+	const char *name = path_basename(str_of(f->path)).p, *p;
+
+	while (f->copied && (p = strpbrk(name, ":!")) && p[1])
+		name = p + 1;
+	return name;
+}
+
 /*
  * @root: the length of the path of the folder that the user gave; the rest of @path is the file's name on the
  * server. 0: the user gave the file itself, so that skipping it is an error.
  */
 static void find_file(struct push *p, const char *path, size_t root)
 {
-	const char *name = root ? path + root : path_basename(str_of(path)).p;
+	AUTO(source_closep) struct source *member = NULL;
+	struct pushed_file f = { .path = path, .fd = -1 };
 	AUTO(fd_close) int fd = -1;
 	struct err err = { 0 };
 	bool named = root == 0;
-	struct stat st;
-	int r = file_open(path, &fd, &st, &err);
+	int r = open_pushed(&f, named, &member, &err);
 
-	if (r == FILE_MISSING)
-		r = err_os(&err, ENOENT, "%s", path);
 	if (r < 0) {
 		note_error(p, &err);
 		return;
 	}
-	if (!named && !has_elf_magic(fd))
+	if (!f.copied)
+		fd = f.fd;
+	f.name = root ? path + root : pushed_name(&f);
+	if (!named && !has_elf_magic(f.fd))
 		return;
-	r = add_elf_file(p, fd, &st, path, name, &err);
+	r = add_elf_file(p, &f, &err);
 	if (r < 0 || (r && named)) {
 		(void)err_in(&err, "%s", path);
 		note_error(p, &err);

@@ -39,7 +39,7 @@ struct push_item {
 	enum store_quality quality;
 	char *path; /* for messages */
 	char *name; /* sent to the server; NULL: none */
-	int fd;     /* a tar of sources; -1: path is opened for sending */
+	int fd;     /* a tar of sources, or a member of an archive; -1: path is opened for sending */
 	int64_t mtime;
 	uint64_t size;
 	uint8_t sha256[STORE_SHA256_SIZE];

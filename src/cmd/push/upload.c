@@ -369,7 +369,7 @@ static void send_part(struct push *p, struct push_item *item)
 						  (unsigned long long)item->part_off,
 						  (unsigned long long)(item->part_off + item->part_size - 1),
 						  (unsigned long long)item->size);
-	if (item->fd < 0) {
+	if (item->name) {
 		buf_printf(&file, "X-LODE-FILE: ");
 		net_escape(&file, str_of(item->name), true);
 		headers[n++] = buf_cstr(&file);

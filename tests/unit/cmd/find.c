@@ -89,16 +89,15 @@ static void files_are_elf_files_packed_or_not(void **state)
 	assert_string_equal(build_id_hex(&x->f.items[0]->id, hex), ID_A);
 	test_file_write(in_dir(x, "text"), "text", 4);
 	assert_fails(find_target(&x->f, str_of(in_dir(x, "text")), &err), ERR_INVALID,
-		     "neither an ELF file nor a package");
+		     "not an ELF file, but a text file");
 	test_file_write(in_dir(x, "empty"), "", 0);
-	assert_fails(find_target(&x->f, str_of(in_dir(x, "empty")), &err), ERR_INVALID,
-		     "neither an ELF file");
+	assert_fails(find_target(&x->f, str_of(in_dir(x, "empty")), &err), ERR_INVALID, "an empty file");
 	test_file_write(in_dir(x, "bad.gz"), "\x1f\x8b\x08\0\0\0\0\0\0\0nonsense", 18);
 	assert_true(find_target(&x->f, str_of(in_dir(x, "bad.gz")), &err) < 0);
 	assert_true(find_target(&x->f, str_of(x->dir), &err) < 0);
 	/* The suffix alone does not make a package. */
 	test_file_write(in_dir(x, "x.deb"), "text", 4);
-	assert_fails(find_target(&x->f, str_of(in_dir(x, "x.deb")), &err), ERR_INVALID, "nor a package");
+	assert_fails(find_target(&x->f, str_of(in_dir(x, "x.deb")), &err), ERR_INVALID, "a text file");
 	assert_int_equal(x->f.n_items, 1);
 }
 
