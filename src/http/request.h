@@ -57,6 +57,7 @@ struct http_sent {
 struct http_service_options {
 	struct server *server;           /* borrowed; for the callbacks */
 	const struct http_route *routes; /* ends with a row without a pattern */
+	const char *prefix;              /* of rows with HTTP_PREFIXED; NULL: none */
 	const char *const *types;        /* names of rows' types in the metrics; NULL after the last */
 	unsigned other_type;             /* of requests without a row */
 	uint64_t internal_types;         /* bit i: type i is left out of http_outcomes() */

@@ -150,9 +150,9 @@ static bool first_part_match(const struct http_route *r, struct str first)
 	return !(r->flags & HTTP_FIRST_IS_TWO) || first.size == 2;
 }
 
-void http_routes_init(struct http_routes *t, const struct http_route *rows)
+void http_routes_init(struct http_routes *t, const struct http_route *rows, const char *prefix)
 {
-	*t = (struct http_routes){ .rows = rows };
+	*t = (struct http_routes){ .rows = rows, .prefix = str_of(prefix ? prefix : "") };
 	for (unsigned i = 0; rows[i].pattern; i++) {
 		unsigned char first = (unsigned char)rows[i].pattern[1];
 		uint64_t bit = UINT64_C(1) << i % 64;
@@ -160,6 +160,8 @@ void http_routes_init(struct http_routes *t, const struct http_route *rows)
 		if (i == HTTP_ROUTES_MAX || first >= ARRAY_SIZE(t->by_first))
 			abort();
 		t->all[i / 64] |= bit;
+		if (rows[i].flags & (HTTP_PREFIXED | HTTP_CONNECT))
+			t->prefixed[i / 64] |= bit;
 		if (first != '{')
 			t->by_first[first][i / 64] |= bit;
 		for (unsigned c = 0; first == '{' && c < ARRAY_SIZE(t->by_first); c++)
@@ -204,11 +206,29 @@ static bool row_match(const struct http_route *r, const struct server *s, unsign
 	return true;
 }
 
+static bool has_prefix(const struct http_routes *t, struct str path)
+{
+	return t->prefix.size && str_starts(path, t->prefix) && path.size > t->prefix.size &&
+	       path.p[t->prefix.size] == '/';
+}
+
+/* Try the rows of @bits with ret->path. true: there is a row with this path. */
+static bool match_rows(const struct http_routes *t, const struct server *s, unsigned wanted,
+		       const uint64_t *bits, struct http_match *ret)
+{
+	ret->status = 404;
+	for (unsigned i = 0; i < HTTP_ROUTES_MAX; i += 64)
+		for (uint64_t left = bits[i / 64]; left; left &= left - 1)
+			if (row_match(&t->rows[i + (unsigned)__builtin_ctzll(left)], s, wanted, ret))
+				return true;
+	return ret->route;
+}
+
 void http_match(const struct http_routes *table, const struct server *s, const char *method,
 		struct str target, char *room, struct http_match *ret)
 {
-	const uint64_t *bits;
 	unsigned wanted = 0;
+	struct str path;
 
 	*ret = (struct http_match){ 0 };
 	ret->status = path_decode(target, room, &ret->path);
@@ -217,12 +237,12 @@ void http_match(const struct http_routes *table, const struct server *s, const c
 	for (size_t i = 0; i < ARRAY_SIZE(methods); i++)
 		if (strcmp(method, methods[i].name) == 0)
 			wanted = methods[i].method;
-	ret->status = 404;
-	bits = rows_for(table, ret->path);
-	for (unsigned i = 0; i < HTTP_ROUTES_MAX; i += 64)
-		for (uint64_t left = bits[i / 64]; left; left &= left - 1)
-			if (row_match(&table->rows[i + (unsigned)__builtin_ctzll(left)], s, wanted, ret))
-				return;
+	path = ret->path;
+	if (match_rows(table, s, wanted, rows_for(table, path), ret) || !has_prefix(table, path))
+		return;
+	ret->path = str_from(path, table->prefix.size);
+	if (!match_rows(table, s, wanted, table->prefixed, ret))
+		ret->path = path;
 }
 
 void http_methods_print(unsigned allowed, bool options, struct buf *out)

@@ -104,6 +104,7 @@ enum {
 	 * before the handler's begin().
 	 */
 	HTTP_CONNECT = 1 << 3,
+	HTTP_PREFIXED = 1 << 5, /* the path may have the table's prefix before it; with HTTP_CONNECT too */
 	HTTP_FIRST_IS_SERVICE =
 		1 << 4, /* the first {…} is the name of a protobuf service: "push.v1.PusherService" */
 };
@@ -143,10 +144,15 @@ struct http_routes {
 	const struct http_route *rows;
 	uint64_t all[HTTP_ROUTES_MAX / 64]; /* bit i: row i */
 	uint64_t by_first[128][HTTP_ROUTES_MAX / 64];
+	uint64_t prefixed[HTTP_ROUTES_MAX / 64]; /* rows whose path may have the prefix */
+	struct str prefix;                       /* "/pyroscope"; empty: none */
 };
 
-/* @rows ends with a row without a pattern, and stays; it has at most HTTP_ROUTES_MAX rows. */
-void http_routes_init(struct http_routes *t, const struct http_route *rows);
+/*
+ * @rows ends with a row without a pattern, and stays; it has at most HTTP_ROUTES_MAX rows. @prefix stays, too; NULL: rows
+ * with HTTP_PREFIXED have one path only.
+ */
+void http_routes_init(struct http_routes *t, const struct http_route *rows, const char *prefix);
 /*
  * Decode @target and find its row in @table. Views in @ret point into @room, which has HTTP_TARGET_MAX + 1 bytes. A
  * scheme and an authority before the path are skipped.

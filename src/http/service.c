@@ -14,7 +14,7 @@ int http_service_new(const struct http_service_options *opts, struct http_servic
 	struct http_service *sv = NEW(struct http_service);
 
 	sv->opts = *opts;
-	http_routes_init(&sv->routes, opts->routes);
+	http_routes_init(&sv->routes, opts->routes, opts->prefix);
 	sv->seed = limit_seed();
 	wait_init(&sv->wait);
 	sv->counters = counters_new(opts->types, opts->results);

@@ -221,7 +221,7 @@ static int add_apply(struct profilestore *s, struct job *j, struct err *err)
 		return JOB_REFUSED;
 	}
 	/* It may have been held. */
-	a->receipt = (struct profilestore_receipt){ 0 };
+	a->receipt = (struct profilestore_receipt){ .n_mended = a->n_mended, .n_dropped = a->n_dropped };
 	/* Everything that can be refused is refused before the first row is written. */
 	sender_begin(s, a->sender);
 	stacks = add_stacks(s, a->p, err);
@@ -244,6 +244,10 @@ static void count_rows(struct profilestore *s, struct job *j, const struct err *
 {
 	const struct add *a = CONTAINER_OF(j, struct add, job);
 
+	if (!err && !a->receipt.duplicate) {
+		atomic_fetch_add(&s->n_labels_mended, a->n_mended);
+		atomic_fetch_add(&s->n_labels_dropped, a->n_dropped);
+	}
 	atomic_fetch_add(err ? &s->n_refused : a->receipt.duplicate ? &s->n_duplicates : &s->n_added, 1);
 }
 
@@ -298,7 +302,7 @@ static struct add *add_new(struct profilestore *s, const struct profilestore_upl
 	a->is_delta = u->p->duration_ns && !u->no_delta;
 	a->job.apply = add_apply;
 	a->job.again = true;
-	if (check_time(s, a, err) == 0 && add_labels(a, u->labels, u->n_labels, err) == 0)
+	if (check_time(s, a, err) == 0 && add_labels(a, u, err) == 0)
 		return a;
 	atomic_fetch_add(&s->n_refused, 1);
 	added_free(a);

@@ -18,11 +18,13 @@ struct add {
 	struct arena arena;
 	int64_t time_ms, duration_ms;
 	bool has_time; /* of its own */
+	bool is_named; /* by a label */
 	bool is_delta; /* its types end in ":delta" */
 	struct str name, sender;
 	struct add_group *groups;
 	uint32_t n_groups;
-	uint32_t *group_of; /* of each set of labels of the profile */
+	uint32_t *group_of;           /* of each set of labels of the profile */
+	uint32_t n_mended, n_dropped; /* labels */
 	struct profilestore_receipt receipt;
 	/* the callback of profilestore_add() */
 	void (*done)(void *arg, const struct profilestore_receipt *r, const struct err *err);
@@ -30,9 +32,10 @@ struct add {
 };
 
 /*
- * add_labels.c: make the groups of @a, from the labels that came with the profile and those of its samples.
+ * add_labels.c: make the groups of @a, from the labels that came with the profile and those of its samples. Those that
+ * had to be changed or dropped are counted.
  */
-int add_labels(struct add *a, const struct profilestore_label *labels, size_t n, struct err *err);
+int add_labels(struct add *a, const struct profilestore_upload *u, struct err *err);
 
 /*
  * add_stacks.c: the number of each stack in the metadata store, by its number in the profile; only of stacks

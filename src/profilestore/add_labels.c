@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Labels of a profile that is being added. Those that it was sent with are checked; those of its samples come
- * from a program that does not know our rules, and are made to fit.
+ * Labels of a profile that is being added. Those that it was sent with are checked, or made to fit if
+ * their sender asks for that; those of its samples come from a program that does not know our rules, and are made to fit.
  */
 #include <stdlib.h>
 #include "profilestore/add.h"
@@ -15,38 +15,6 @@ static int by_label_name(const void *a, const void *b)
 		       ((const struct profilestore_label *)b)->name);
 }
 
-/* A label without a value is dropped. __name__ is not stored as a label. */
-static int take_given(struct add *a, const struct profilestore_label *labels, size_t n, struct add_group *ret,
-		      struct err *err)
-{
-	size_t n_kept = 0;
-
-	if (n > PROFILESTORE_MAX_LABELS)
-		return err_set(err, ERR_LIMIT, "has %zu labels, the limit is %u", n, PROFILESTORE_MAX_LABELS);
-	ret->labels = ARENA_NEW_N(&a->arena, struct profilestore_label, n + 1);
-	for (size_t i = 0; i < n; i++) {
-		if (label_check(labels[i], err) < 0)
-			return -1;
-		if (!labels[i].value.size)
-			continue;
-		if (str_eq(labels[i].name, STR("__name__"))) {
-			a->name = arena_str(&a->arena, labels[i].value);
-			continue;
-		}
-		ret->labels[n_kept++] = (struct profilestore_label){ arena_str(&a->arena, labels[i].name),
-								     arena_str(&a->arena, labels[i].value) };
-	}
-	qsort(ret->labels, n_kept, sizeof(*ret->labels), by_label_name);
-	for (size_t i = 1; i < n_kept; i++)
-		if (str_eq(ret->labels[i - 1].name, ret->labels[i].name))
-			return err_set(err, ERR_INVALID, "the label " STR_FMT " occurs twice",
-				       STR_ARG(ret->labels[i].name));
-	ret->n_labels = n_kept;
-	return 0;
-}
-
-/* ---- those of samples ---- */
-
 static bool has_label(const struct add_group *g, struct str name)
 {
 	for (size_t i = 0; i < g->n_labels; i++)
@@ -55,39 +23,125 @@ static bool has_label(const struct add_group *g, struct str name)
 	return false;
 }
 
-static struct str fitting_name(struct add *a, const struct add_group *given, struct str s)
+static void keep_label(struct add *a, struct add_group *g, struct str name, struct str value)
 {
-	size_t size = MIN(s.size, (size_t)PROFILESTORE_MAX_LABEL_NAME - (sizeof(EXPORTED) - 1) - 1);
-	char *t = arena_alloc(&a->arena, size + sizeof(EXPORTED) + 1), *name = t + sizeof(EXPORTED) - 1;
-	struct str ret = { name, 0 };
-
-	memcpy(t, EXPORTED, sizeof(EXPORTED) - 1);
-	if (!size || (s.p[0] >= '0' && s.p[0] <= '9'))
-		name[ret.size++] = '_';
-	for (size_t i = 0; i < size; i++)
-		name[ret.size++] = label_name_char(s.p[i]) ? s.p[i] : '_';
-	return has_label(given, ret) ? (struct str){ t, ret.size + sizeof(EXPORTED) - 1 } : ret;
+	/* It becomes a part of the type. */
+	if (str_eq(name, STR("__name__"))) {
+		a->name = arena_str(&a->arena, value);
+		a->is_named = true;
+		return;
+	}
+	g->labels[g->n_labels++] = (struct profilestore_label){ arena_str(&a->arena, name),
+								arena_str(&a->arena, value) };
 }
 
-/* Cut between characters; bytes that are not UTF-8 become question marks. */
-static struct str fitting_value(struct add *a, struct str s)
-{
-	size_t size = MIN(s.size, (size_t)PROFILESTORE_MAX_LABEL_VALUE);
-	char *t = arena_alloc(&a->arena, size + 1);
-	struct str ret = { t, 0 };
+/* ---- given, and right ---- */
 
-	for (size_t i = 0, n; i < size; i += n) {
-		n = label_char_size((struct str){ s.p + i, s.size - i });
-		if (i + n > size)
-			break;
-		if (n)
-			memcpy(t + ret.size, s.p + i, n);
-		else
-			t[ret.size] = '?';
-		n = MAX(n, (size_t)1);
-		ret.size += n;
+/* A label without a value is dropped. */
+static int take_strictly(struct add *a, const struct profilestore_label *labels, size_t n,
+			 struct add_group *ret, struct err *err)
+{
+	for (size_t i = 0; i < n; i++) {
+		if (label_check(labels[i], err) < 0)
+			return -1;
+		if (!labels[i].value.size)
+			continue;
+		if (has_label(ret, labels[i].name) ||
+		    (a->is_named && str_eq(labels[i].name, STR("__name__"))))
+			return err_set(err, ERR_INVALID, "the label " STR_FMT " occurs twice",
+				       STR_ARG(labels[i].name));
+		keep_label(a, ret, labels[i].name, labels[i].value);
 	}
-	return ret;
+	return 0;
+}
+
+/* ---- given, and mended ---- */
+
+/* Its name is right. Of several labels with one name the first stays. */
+static void take_named(struct add *a, struct profilestore_label l, struct add_group *ret)
+{
+	struct str value = label_fit_value(&a->arena, l.value);
+	bool is_name = str_eq(l.name, STR("__name__"));
+
+	if (!value.size)
+		return;
+	if (is_name ? a->is_named : has_label(ret, l.name)) {
+		a->n_dropped++;
+		return;
+	}
+	a->n_mended += !str_eq(value, l.value);
+	keep_label(a, ret, l.name, value);
+}
+
+/* Under the name that it can have, and that no other label of the profile has: no value is lost. */
+static void take_renamed(struct add *a, struct profilestore_label l, struct add_group *ret)
+{
+	struct str value = label_fit_value(&a->arena, l.value), name;
+	AUTO(buf_done) struct buf b = { 0 };
+
+	if (!value.size)
+		return;
+	if (!l.name.size) {
+		a->n_dropped++;
+		return;
+	}
+	buf_add_str(&b, label_fit_name(&a->arena, l.name, STR("")));
+	while ((name = buf_str(&b), has_label(ret, name) || str_eq(name, STR("__name__"))) &&
+	       b.size < PROFILESTORE_MAX_LABEL_NAME)
+		buf_add_char(&b, '_');
+	if (has_label(ret, name)) {
+		a->n_dropped++;
+		return;
+	}
+	a->n_mended++;
+	keep_label(a, ret, name, value);
+}
+
+/*
+ * Labels of programs that do not know our rules. Those with right names keep them, the others follow in order of their
+ * names, so that the result does not depend on the order in which labels are sent.
+ */
+static void take_mended(struct add *a, const struct profilestore_label *labels, size_t n,
+			struct add_group *ret)
+{
+	struct profilestore_label *wrong = ARENA_NEW_N(&a->arena, struct profilestore_label, n + 1);
+	size_t n_wrong = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		if (label_name_check(labels[i].name, NULL) < 0)
+			wrong[n_wrong++] = labels[i];
+		else
+			take_named(a, labels[i], ret);
+	}
+	qsort(wrong, n_wrong, sizeof(*wrong), by_label_name);
+	for (size_t i = 0; i < n_wrong; i++)
+		take_renamed(a, wrong[i], ret);
+}
+
+static int take_given(struct add *a, const struct profilestore_upload *u, struct add_group *ret,
+		      struct err *err)
+{
+	if (u->n_labels > PROFILESTORE_MAX_LABELS)
+		return err_set(err, ERR_LIMIT, "has %zu labels, the limit is %u", u->n_labels,
+			       PROFILESTORE_MAX_LABELS);
+	ret->labels = ARENA_NEW_N(&a->arena, struct profilestore_label, u->n_labels + 1);
+	if (u->mends_labels)
+		take_mended(a, u->labels, u->n_labels, ret);
+	else if (take_strictly(a, u->labels, u->n_labels, ret, err) < 0)
+		return -1;
+	qsort(ret->labels, ret->n_labels, sizeof(*ret->labels), by_label_name);
+	return 0;
+}
+
+/* ---- those of samples ---- */
+
+static struct str fitting_name(struct add *a, const struct add_group *given, struct str s)
+{
+	struct str name = label_fit_name(&a->arena, s, STR(EXPORTED));
+
+	return has_label(given, name)
+		       ? (struct str){ name.p - (sizeof(EXPORTED) - 1), name.size + sizeof(EXPORTED) - 1 }
+		       : name;
 }
 
 static int take_set(struct add *a, const struct add_group *given, uint32_t set, struct add_group *ret,
@@ -109,7 +163,7 @@ static int take_set(struct add *a, const struct add_group *given, uint32_t set, 
 		name = fitting_name(a, given, profile_str(p, x->key));
 		if (!has_label(ret, name))
 			ret->labels[ret->n_labels++] = (struct profilestore_label){
-				name, fitting_value(a, profile_str(p, x->str))
+				name, label_fit_value(&a->arena, profile_str(p, x->str))
 			};
 		if (ret->n_labels > PROFILESTORE_MAX_LABELS)
 			return err_set(err, ERR_LIMIT,
@@ -173,7 +227,7 @@ static int find_groups(struct add *a, struct map *known, struct err *err)
 	return 0;
 }
 
-int add_labels(struct add *a, const struct profilestore_label *labels, size_t n, struct err *err)
+int add_labels(struct add *a, const struct profilestore_upload *u, struct err *err)
 {
 	struct map known = { 0 };
 	int r;
@@ -182,7 +236,7 @@ int add_labels(struct add *a, const struct profilestore_label *labels, size_t n,
 	a->n_groups = 1;
 	if (!a->name.size)
 		a->name = TYPE_NAME_UNKNOWN;
-	if (take_given(a, labels, n, &a->groups[0], err) < 0)
+	if (take_given(a, u, &a->groups[0], err) < 0)
 		return -1;
 	r = find_groups(a, &known, err);
 	map_done(&known);

@@ -100,8 +100,17 @@ int series_write(struct profilestore *s, struct err *err);
 int series_insert(struct profilestore *s, const struct series *x, struct err *err);
 void series_commit(struct profilestore *s, bool done);
 
+/* ---- label.c ---- */
+
 int label_check(struct profilestore_label l, struct err *err);
-bool label_name_char(char c); /* after the first character */
+int label_name_check(struct str name, struct err *err); /* @err may be NULL */
+/*
+ * The nearest name that is right, in @a; @before stands before it in memory, and both together are short enough.
+ * A first '.' is kept behind a '_'.
+ */
+struct str label_fit_name(struct arena *a, struct str s, struct str before);
+/* The nearest right value: cut between characters; bytes that are not UTF-8 become question marks. */
+struct str label_fit_value(struct arena *a, struct str s);
 /* The size of the character at the beginning of @s in bytes; 0: not UTF-8, or a control character. */
 size_t label_char_size(struct str s);
 
@@ -476,6 +485,7 @@ struct profilestore {
 
 	_Atomic uint64_t n_profiles, n_samples;                       /* stored now */
 	_Atomic uint64_t n_added, n_duplicates, n_refused, n_expired; /* since it was opened */
+	_Atomic uint64_t n_labels_mended, n_labels_dropped;           /* likewise */
 	_Atomic uint64_t n_published; /* transactions whose entries in the tables are complete */
 	_Atomic uint64_t n_sweeps;    /* since it was opened */
 	struct names *names;

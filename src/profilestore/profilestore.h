@@ -70,6 +70,7 @@ struct profilestore_receipt {
 	uint64_t n_samples;
 	bool duplicate;   /* the same profile is stored already: nothing was added, which is not an error */
 	int64_t first_id; /* of its profiles; 0: none */
+	uint32_t n_mended, n_dropped; /* labels: see mends_labels */
 };
 
 /*
@@ -78,7 +79,7 @@ struct profilestore_receipt {
  * (with "exported_" before the name if there is one of the same name); numeric labels are left out. Addresses
  * become those of the ELF file as far as the mapping tells (see mapping_offset in names.h).
  *
- * Bad labels, or a time that is far ahead: ERR_INVALID; too many: ERR_LIMIT; both at once. Else 0, and @done
+ * Bad labels (without mends_labels), or a time that is far ahead: ERR_INVALID; too many: ERR_LIMIT; both at once. Else 0, and @done
  * is called once, from another thread: err NULL, it is on disk. @p must stay until then; it is not changed.
  * An error at @done is never the profile's fault: ERR_LIMIT, the store is full (or, with err->os, memory or
  * descriptors are scarce); ERR_IO; ERR_DAMAGED.
@@ -89,7 +90,13 @@ struct profilestore_upload {
 	size_t n_labels;
 	struct str sender; /* whose share of the limits it counts for; empty: nobody's */
 	struct str name;   /* NAME without the label __name__; empty: "profile" */
-	bool no_delta;     /* its types are without ":delta", as Pyroscope has them (type.h) */
+	/*
+	 * Bad labels are made to fit instead of refusing the profile: other characters in names become '_', in values
+	 * '?', and what is too long is cut. Two labels never become one: '_' is added to a name that another label has.
+	 * Of labels with one name the first stays. The receipt has the numbers.
+	 */
+	bool mends_labels;
+	bool no_delta; /* its types are without ":delta", as Pyroscope has them (type.h) */
 };
 int profilestore_add(struct profilestore *s, const struct profilestore_upload *u,
 		     void (*done)(void *arg, const struct profilestore_receipt *r, const struct err *err),
@@ -248,6 +255,7 @@ struct profilestore_stats {
 	uint64_t data_size;                                   /* bytes on disk */
 	uint64_t metadata_size;                               /* bytes of memory */
 	uint64_t n_added, n_duplicates, n_refused, n_expired; /* since it was opened */
+	uint64_t n_labels_mended, n_labels_dropped;           /* of added profiles: see mends_labels */
 	int64_t oldest_ms, latest_ms;
 	unsigned n_set_aside;    /* databases, or pages of one, that were damaged, and were set aside */
 	char set_aside_why[512]; /* of the latest */

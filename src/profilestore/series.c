@@ -11,48 +11,6 @@
 /* Five minutes, an hour, six, a day. */
 const int64_t rollup_ms[ROLLUP_LEVELS] = { 300000, 3600000, 6 * 3600000, 24 * 3600000 };
 
-/* ---- labels ---- */
-
-size_t label_char_size(struct str s)
-{
-	uint32_t c;
-	size_t n = str_utf8(s, &c);
-
-	return n && c >= 0x20 && !(c >= 0x7f && c < 0xa0) ? n : 0;
-}
-
-bool label_name_char(char c)
-{
-	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' || (c >= '0' && c <= '9') ||
-	       c == '.';
-}
-
-int label_check(struct profilestore_label l, struct err *err)
-{
-	if (!l.name.size || l.name.size > PROFILESTORE_MAX_LABEL_NAME)
-		return err_set(err, ERR_INVALID, "the name of a label has 1 to %u characters, not %zu",
-			       PROFILESTORE_MAX_LABEL_NAME, l.name.size);
-	for (size_t i = 0; i < l.name.size; i++)
-		if (!label_name_char(l.name.p[i]) || (!i && (l.name.p[i] == '.' || l.name.p[i] <= '9')))
-			return err_set(err, ERR_INVALID,
-				       "'%.*s' is not a label name, which has letters, digits, '_' and '.', "
-				       "and does not begin with a digit",
-				       (int)MIN(l.name.size, (size_t)80), l.name.p);
-	if (l.value.size > PROFILESTORE_MAX_LABEL_VALUE)
-		return err_set(err, ERR_LIMIT,
-			       "the value of the label " STR_FMT " has %zu bytes, the limit is %u",
-			       STR_ARG(l.name), l.value.size, PROFILESTORE_MAX_LABEL_VALUE);
-	for (size_t i = 0, n; i < l.value.size; i += n) {
-		n = label_char_size((struct str){ l.value.p + i, l.value.size - i });
-		if (!n)
-			return err_set(err, ERR_INVALID,
-				       "the value of the label " STR_FMT
-				       " is not UTF-8 text, or has control characters (byte %zu)",
-				       STR_ARG(l.name), i);
-	}
-	return 0;
-}
-
 /* ---- keys ---- */
 
 static void key_text(struct buf *out, struct str s)

@@ -9,7 +9,7 @@
 #define DELTA   STR(":delta")
 #define N_PARTS 5u
 
-static bool text_has(struct str s, struct str part)
+static bool type_text_has(struct str s, struct str part)
 {
 	return s.size && memmem(s.p, s.size, part.p, part.size);
 }
@@ -17,16 +17,16 @@ static bool text_has(struct str s, struct str part)
 /* NAME by one sample type; empty: it does not say. */
 static struct str name_of_sample_type(struct str type)
 {
-	if (text_has(type, STR("cpu")))
+	if (type_text_has(type, STR("cpu")))
 		return STR("process_cpu");
-	if (text_has(type, STR("alloc_")) || text_has(type, STR("inuse_")) || str_eq(type, STR("space")) ||
-	    str_eq(type, STR("objects")))
+	if (type_text_has(type, STR("alloc_")) || type_text_has(type, STR("inuse_")) ||
+	    str_eq(type, STR("space")) || str_eq(type, STR("objects")))
 		return STR("memory");
-	if (text_has(type, STR("mutex_")))
+	if (type_text_has(type, STR("mutex_")))
 		return STR("mutex");
-	if (text_has(type, STR("block_")))
+	if (type_text_has(type, STR("block_")))
 		return STR("block");
-	if (text_has(type, STR("goroutine")))
+	if (type_text_has(type, STR("goroutine")))
 		return STR("goroutines");
 	return STR("");
 }

@@ -51,6 +51,8 @@ enum { BODY_SYMBOLIZE, BODY_PROFILES, BODY_WANT };
 /* ---- routes.c ---- */
 
 extern const struct http_route server_routes[];
+#define SERVER_PREFIX \
+	"/pyroscope" /* clients of Pyroscope may have it in their URL: rows with HTTP_PREFIXED */
 extern const char *const server_types[N_TYPES + 1];
 extern const char *const server_results[];
 

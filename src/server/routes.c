@@ -63,14 +63,16 @@
 		}                                                                                   \
 	}
 
-#define CHANGE(path, args, run)                                                                    \
-	{                                                                                          \
-		HTTP_POST, path, PUSH, HTTP_ON_WORKER, TYPE_INGEST, HTTP_JSON, &profiles_body,     \
-			&profiles_post, .cls = HTTP_CLASS_INTAKE, .arg = &(const struct api_route) \
-		{                                                                                  \
-			args, run                                                                  \
-		}                                                                                  \
+#define INTAKE(path, args, flags, run)                                                                   \
+	{                                                                                                \
+		HTTP_POST, path, PUSH, HTTP_ON_WORKER, TYPE_INGEST, HTTP_JSON | (flags), &profiles_body, \
+			&profiles_post, .cls = HTTP_CLASS_INTAKE, .arg = &(const struct api_route)       \
+		{                                                                                        \
+			args, run                                                                        \
+		}                                                                                        \
 	}
+
+#define CHANGE(path, args, run) INTAKE(path, args, 0, run)
 
 #define RANGE "query from to profile"
 #define VIEW                                                                                           \
@@ -114,7 +116,7 @@ const struct http_route server_routes[] = {
 	CHANGE("/profiles", "*", api_post_profiles),
 	CHANGE("/api/profiles/writeraw", "", api_post_parca),
 	CHANGE("/profilestore/writeraw", "", api_post_parca),
-	CHANGE("/ingest", "*", api_post_pyroscope),
+	INTAKE("/ingest", "*", HTTP_PREFIXED, api_post_pyroscope),
 	VIEW_OF("/api/types", RANGE, api_types, HTTP_CLASS_QUERY),
 	VIEW_OF("/api/labels", RANGE, api_labels, HTTP_CLASS_QUERY),
 	VIEW_OF("/api/labels/{name}/values", RANGE, api_label_values, HTTP_CLASS_QUERY),

@@ -102,6 +102,7 @@ static int start_service(struct server *s, struct err *err)
 	const struct http_service_options opts = {
 		.server = s,
 		.routes = server_routes,
+		.prefix = SERVER_PREFIX,
 		.types = server_types,
 		.other_type = TYPE_OTHER,
 		.internal_types = 1u << TYPE_METRICS | 1u << TYPE_HEALTH | 1u << TYPE_STATUS |

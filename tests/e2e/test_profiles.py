@@ -123,12 +123,63 @@ def test_as_pyroscopes_clients_send(s):
     body, headers = multipart(profile=gzip.compress(example(now * 1000).bytes()),
                               sample_type_config=b'{"cpu":{"units":"nanoseconds","display-name":"process_cpu"}}')
     ingest(body, headers, name="four{}", spyName="gospy", from_=now - 10, until=now)
-    assert ask(s, "labels/service_name/values")["values"] == ["four", "one.cpu", "three", "two"]
+    assert ask(s, "labels/service_name/values")["values"] == ["four", "one", "three", "two"]
     assert ask(s, "labels/env/values")["values"] == ["dev"]
-    assert folded(ask(s, "flamegraph", query='{service_name="one.cpu"}')) == {"a;b": 3, "a;c": 4}
-    assert folded(ask(s, "flamegraph", query='{service_name="two"}')) == {"a;b": 2, "a;c": 1}
-    assert [t.split(":")[1] for t in ask(s, "types", query='{service_name="four"}')["types"]] == ["process_cpu"]
-    assert ask(s, "profiles", query='{service_name="one.cpu"}')["profiles"][0]["duration"] == 10000
+    tick = 10 ** 7  # of 100 Hz, in nanoseconds
+    assert folded(ask(s, "flamegraph", query='{service_name="one"}')) == {"a;b": 3 * tick, "a;c": 4 * tick}
+    assert folded(ask(s, "flamegraph", query='{service_name="two"}')) == {"a;b": 2 * tick, "a;c": tick}
+    names = ["process_cpu:cpu:nanoseconds:cpu:nanoseconds", "process_cpu:samples:count:cpu:nanoseconds"]
+    for service, want in (("one", names[:1]), ("two", names[:1]), ("three", names), ("four", names)):
+        assert ask(s, "types", query='{service_name="%s"}' % service)["types"] == want
+    assert ask(s, "profiles", query='{service_name="one"}')["profiles"][0]["duration"] == 10000
+
+
+def test_what_todays_senders_write_to_ingest(s):
+    """Forms of names, times and labels that senders make, each with the labels and the type that come of it."""
+    now = int(time.time())
+
+    def ingest(body=b"a;b 1\n", headers=None, path="/ingest", **args):
+        status, data, headers = call(s, "POST", f"{path}?{query(**args)}", body, headers)
+        assert (status, json.loads(data)) == (200, {}), data
+        return headers.get("X-LODE-NOTE")
+
+    def stored(service):
+        of = '{service_name="%s"}' % service
+        (one,) = ask(s, "profiles", query=of)["profiles"]
+        (type_,) = ask(s, "types", query=of)["types"]
+        return type_, one["labels"]
+
+    assert ingest(name="twice{region=eu,service_name=twice}") is None
+    assert stored("twice") == ("process_cpu:cpu:nanoseconds:cpu:nanoseconds", {"region": "eu", "service_name": "twice"})
+    assert ingest(name="app{service_name=explicit,__session_id__=1}", path="/pyroscope/ingest") is None
+    assert stored("explicit")[1] == {"service_name": "explicit", "app_name": "app"}
+    ingest(name="bytes", units="bytes", aggregationType="average", from_="now-10s", until="now")
+    assert stored("bytes")[0] == "memory:inuse_space:bytes:space:bytes"
+    ingest(name="fast", sampleRate=1000)
+    assert ask(s, "top", query='{service_name="fast"}')["total"] == 10 ** 6
+    assert ingest(name="mended{with space=1,with-space=2,with_space=3,9=x,=y,bad=a\tb}") == "labels mended: 4, dropped: 1"
+    assert stored("mended")[1] == {"service_name": "mended", "with_space": "3", "with_space_": "1", "with_space__": "2", "_9": "x", "bad": "a?b"}
+    assert s.metric(r'lode_profile_labels_total\{outcome="mended"\}') == 4
+    assert s.metric(r'lode_profile_labels_total\{outcome="dropped"\}') == 1
+    # Clients of some years ago write microseconds into a profile's time.
+    ingest(example(now // 1000).bytes(), name="old", from_=now - 10, until=now, format="pprof")
+    assert ask(s, "profiles", query='process_cpu:cpu:nanoseconds:cpu:nanoseconds{service_name="old"}')["profiles"][0]["time"] == (now - 10) * 1000
+
+
+def test_forms_of_ingest_that_are_not_read_say_what_to_do(s):
+    def refusal(body=b"x", headers=None, **args):
+        return refused(s, "POST", f"/ingest?{query(name='x', **args)}", body, headers, 400)
+
+    body, headers = multipart(jfr=b"FLR", labels=b"")
+    assert "flight recordings" in refusal(body, headers, format="jfr") and "flight recordings" in refusal(body, headers)
+    body, headers = multipart(profile=b"x", prev_profile=b"x")
+    assert "update pyroscope-go" in refusal(body, headers)
+    for args in {"format": "tree"}, {"format": "trie"}, {"format": "speedscope"}:
+        assert "update the client" in refusal(**args)
+    assert "update the client" in refusal(headers={"Content-Type": "binary/octet-stream+trie"})
+    assert "lock_nanoseconds" in refusal(b"a;b 1\n", units="apples")
+    assert "sampleRate" in refusal(b"a;b 1\n", sampleRate="fast")
+    assert "now-10s" in refusal(b"a;b 1\n", from_="later")
 
 
 # ---- out ----

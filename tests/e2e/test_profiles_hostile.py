@@ -179,8 +179,7 @@ def test_forms_that_are_none(s):
     name = {"name": "__name__", "value": "n"}
     ok = {"series": [{"labels": {"labels": [name]}, "samples": [{"raw_profile": raw_profile}]}]}
     for change in ({"series": None}, {"series": []}, {"series": [{}]}, {"series": [{"labels": {"labels": []}, "samples": [{"raw_profile": raw_profile}]}]},
-                   {"series": [{"labels": {"labels": [name, name]}, "samples": [{"raw_profile": raw_profile}]}]},
-                   {"series": [{"labels": {"labels": [name, {"name": "-"}]}, "samples": [{"raw_profile": raw_profile}]}]},
+                   {"series": [{"labels": {"labels": [{"name": "-", "value": "x"}]}, "samples": [{"raw_profile": raw_profile}]}]},
                    {"series": [{"labels": {"labels": [name]}, "samples": [{"raw_profile": "*"}]}]},
                    {"series": [{"labels": {"labels": [name]}, "samples": [{"raw_profile": "AAAA"}]}]},
                    {"series": [{"labels": {"labels": [name]}, "samples": [{}]}]}, {"series": ok["series"] + [{}]}):
@@ -194,7 +193,7 @@ def test_forms_that_are_none(s):
                  part * 40 + b"\r\n--XyZ--", part.replace(b"profile", b"other") + b"x\r\n--XyZ--"):
         refused(s, "POST", "/ingest?name=x", body, form)
     refused(s, "POST", "/ingest?name=x", part + b"x\r\n--XyZ--", {"Content-Type": "multipart/form-data"}, 400)
-    for args in ("", "name=", "name={a=b}", "name=x{a=b", "name=x{a}", "name=x{1=2}", "name=x&format=jfr", "name=x&from=2&until=1"):
+    for args in ("", "name=", "name={a=b}", "name=x{a=b", "name=x{a}", "name=x&format=jfr", "name=x&from=2&until=1"):
         refused(s, "POST", f"/ingest?{args}", b"a;b 1\n", status=400)
     # One bad series fails the request, but an earlier series may have been stored.
     assert ask(s, "top", from_="now-1h")["total"] in (0, 1)

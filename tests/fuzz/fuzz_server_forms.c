@@ -19,8 +19,15 @@ static void read_profile(struct bytes raw, struct bytes config)
 
 	if (profile_read(raw, PROFILE_FORMAT_PPROF, &limits, &p, &err) < 0)
 		return;
-	if (config.p && form_type_config(config, p, &err) < 0)
-		FUZZ_CHECK(err.kind != ERR_NONE);
+	if (config.p) {
+		struct arena arena;
+
+		arena_init(&arena);
+		if (form_type_names(config, p, &arena, ARENA_NEW_N(&arena, struct str, p->types.n + 1),
+				    &err) < 0)
+			FUZZ_CHECK(err.kind != ERR_NONE);
+		arena_done(&arena);
+	}
 	profile_free(p);
 }
 
@@ -69,18 +76,23 @@ static int multipart(struct bytes in, struct err *err)
 	return 0;
 }
 
-static int app(struct bytes in, struct err *err)
+static int app_name(struct bytes in, struct err *err)
 {
 	struct profilestore_label labels[PROFILESTORE_MAX_LABELS];
-	struct str name = { (const char *)in.p, in.size };
+	struct str name = { (const char *)in.p, in.size }, app, rest;
+	const struct form_kind *kind;
 	size_t n;
 	int64_t ms;
 
 	if (form_unix_ms(name, &ms))
 		FUZZ_CHECK(ms >= 0);
-	if (form_app(name, labels, &n, err) < 0)
+	if (form_app_split(name, &app, &rest, err) < 0)
 		return -1;
-	FUZZ_CHECK(n >= 1 && n <= PROFILESTORE_MAX_LABELS && labels[0].value.size);
+	kind = form_kind_of_app(&app);
+	FUZZ_CHECK(app.size && (!kind || form_kind_name(kind).size));
+	if (form_app_labels(app, rest, labels, &n, err) < 0)
+		return -1;
+	FUZZ_CHECK(n >= 1 && n <= PROFILESTORE_MAX_LABELS);
 	return 0;
 }
 
@@ -94,13 +106,16 @@ static int lines(struct bytes in, struct err *err)
 	if (!out.size)
 		return 0;
 	r = profile_read_folded(buf_str(&out), &limits, &p, err);
+	if (r == 0)
+		r = form_set_kind(p, form_kind_of_units(STR("samples"), STR(""), err), 1, err);
 	profile_free(p);
 	return r;
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	static int (*const forms[])(struct bytes in, struct err * err) = { parca, multipart, app, lines };
+	static int (*const forms[])(struct bytes in, struct err * err) = { parca, multipart, app_name,
+									   lines };
 	struct err err = { 0 };
 
 	if (size && forms[data[0] % ARRAY_SIZE(forms)](bytes_of(data + 1, size - 1), &err) < 0)

@@ -332,7 +332,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	struct model m;
 
 	if (!routes.rows)
-		http_routes_init(&routes, server_routes);
+		http_routes_init(&routes, server_routes, SERVER_PREFIX);
 	if (size && memchr(data, ' ', MIN(size, sizeof(name) - 1)))
 		method = str_cut(&target, ' ');
 	memcpy(name, method.p, method.size);

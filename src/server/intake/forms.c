@@ -22,32 +22,53 @@ static int form_add_label(struct profilestore_label *labels, size_t *n, struct s
 	return 0;
 }
 
-int form_app(struct str name, struct profilestore_label labels[PROFILESTORE_MAX_LABELS], size_t *ret_n,
-	     struct err *err)
+int form_app_split(struct str name, struct str *ret_app, struct str *ret_labels, struct err *err)
 {
 	struct str app = str_trim(str_cut(&name, '{'));
-	size_t n = 0;
 
 	if (!app.size)
 		return err_set(err, ERR_INVALID, "'name' must be the name of the profiled program");
-	if (form_add_label(labels, &n, FORM_APP_LABEL, app, err) < 0)
-		return -1;
 	if (name.p) {
 		name = str_trim(name);
 		if (!str_ends(name, STR("}")))
 			return err_set(err, ERR_INVALID, "'name' has a { without its }");
 		name.size--;
 	}
-	while (name.size) {
-		struct str value = str_cut(&name, ','), key = str_trim(str_cut(&value, '='));
+	*ret_app = app;
+	*ret_labels = name;
+	return 0;
+}
+
+static bool has_label_named(const struct profilestore_label *labels, size_t n, struct str name)
+{
+	for (size_t i = 0; i < n; i++)
+		if (str_eq(labels[i].name, name) && labels[i].value.size)
+			return true;
+	return false;
+}
+
+int form_app_labels(struct str app, struct str in_braces,
+		    struct profilestore_label labels[PROFILESTORE_MAX_LABELS], size_t *ret_n, struct err *err)
+{
+	struct str name = FORM_APP_LABEL;
+	size_t n = 0;
+
+	while (in_braces.size) {
+		struct str value = str_cut(&in_braces, ','), key = str_trim(str_cut(&value, '='));
 
 		if (!key.size && !value.p)
 			continue;
 		if (!value.p)
 			return err_set(err, ERR_INVALID, "'name' has a label without a value");
-		if (form_add_label(labels, &n, key, str_trim(value), err) < 0)
+		value = str_trim(value);
+		/* Alloy makes one of the name, and a program may set it: it says more than the name. */
+		if (str_eq(key, FORM_APP_LABEL) && value.size)
+			name = str_eq(value, app) ? STR("") : STR("app_name");
+		if (form_add_label(labels, &n, key, value, err) < 0)
 			return -1;
 	}
+	if (name.size && !has_label_named(labels, n, name) && form_add_label(labels, &n, name, app, err) < 0)
+		return -1;
 	*ret_n = n;
 	return 0;
 }
@@ -179,13 +200,8 @@ bool form_unix_ms(struct str s, int64_t *ret)
 
 /* ---- names of types ---- */
 
-static void profile_zero_type(struct profile *p, uint32_t type)
-{
-	for (uint32_t i = 0; i < p->n_samples; i++)
-		p->values[(size_t)i * p->types.n + type] = 0;
-}
-
-int form_type_config(struct bytes json, struct profile *p, struct err *err)
+int form_type_names(struct bytes json, const struct profile *p, struct arena *a, struct str *ret,
+		    struct err *err)
 {
 	json_t *all = json_load_bytes(json, 1000, 10000, err);
 
@@ -197,19 +213,14 @@ int form_type_config(struct bytes json, struct profile *p, struct err *err)
 	}
 	for (uint32_t i = 0; i < p->types.n; i++) {
 		struct str type = profile_str(p, p->types.p[i].type);
-		const json_t *one = json_object_getn(all, type.p, type.size),
-			     *name = json_object_get(one, "display-name"),
-			     *unit = json_object_get(one, "units");
+		const json_t *name = json_object_get(json_object_getn(all, type.p, type.size),
+						     "display-name");
 
-		if (!one)
-			profile_zero_type(p, i);
+		ret[i] = type;
 		if (json_is_string(name) && json_string_length(name))
-			p->types.p[i].type = profile_add_string(
-				p, (struct str){ json_string_value(name), json_string_length(name) });
-		if (json_is_string(unit) && json_string_length(unit))
-			p->types.p[i].unit = profile_add_string(
-				p, (struct str){ json_string_value(unit), json_string_length(unit) });
+			ret[i] = arena_str(a,
+					   (struct str){ json_string_value(name), json_string_length(name) });
 	}
 	json_decref(all);
-	return profile_build_end(p, err);
+	return 0;
 }

@@ -5,7 +5,7 @@
  *
  *   take.c        to the store, and the reply once all are on disk; POST /profiles
  *   parca.c       Parca's WriteRaw as JSON
- *   pyroscope.c   Pyroscope's /ingest
+ *   pyroscope.c   Pyroscope's /ingest; text.c: its stacks as text
  *   forms.c       bodies in the forms of other clients, parsed without a request
  */
 #pragma once
@@ -22,9 +22,23 @@ int api_post_pyroscope(struct api *a, struct err *err);
 
 /* Parse a profile, compressed or not. */
 int take_read(struct api *a, struct bytes in, struct str format, struct profile **ret, struct err *err);
-/* Pass it to the store with these labels; takes @p. */
+/*
+ * Pass it to the store with these labels; takes @p. Its type has the names of Parca's senders (profilestore/type.h). A
+ * bad label is ERR_INVALID.
+ */
 int take_profile(struct api *a, struct profile *p, const struct profilestore_label *labels, size_t n_labels,
 		 struct err *err);
+/*
+ * The same for a sender of another protocol, who does not know our rules: bad labels are made to fit or dropped, and
+ * the reply has a header X-LODE-NOTE that says how many. Names that begin with "__", but for __name__, are of the
+ * protocol, not labels: they are left out.
+ */
+struct take_how {
+	bool pyroscope;  /* the type has Pyroscope's names; else Parca's */
+	struct str name; /* Pyroscope's NAME without a label __name__; empty: by the sample types */
+};
+int take_foreign(struct api *a, struct profile *p, const struct profilestore_label *labels, size_t n_labels,
+		 struct take_how how, struct err *err);
 /*
  * All profiles of the request were passed on; or @r is negative, and @err says why. Drops the body.
  * API_GOES_ON: when the store has reported all of them, @answer writes the reply.

@@ -155,7 +155,7 @@ static int parca_take_one(void *arg, const struct form_profile *f, struct err *e
 	/* Its addresses are those of the ELF files already, whatever its mappings are. */
 	for (uint32_t i = 0; f->normalized && i < p->mappings.n; i++)
 		p->mappings.p[i].start = p->mappings.p[i].limit = p->mappings.p[i].offset = 0;
-	return take_profile(a, TAKE(p), f->labels, f->n_labels, err);
+	return take_foreign(a, TAKE(p), f->labels, f->n_labels, (struct take_how){ 0 }, err);
 }
 
 static void parca_answer(struct api *a, const struct profilestore_receipt *r)

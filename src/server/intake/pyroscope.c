@@ -1,11 +1,35 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Pyroscope's /ingest: pprof, a form with pprof and the names of its types, or stacks as text. Without a format the
- * content decides, as for POST /profiles.
+ * content decides, as for POST /profiles. Types get Pyroscope's names (profilestore/type.h).
  */
 #include "profile/input.h"
-#include "server/intake/intake.h"
+#include "profilestore/type.h"
 #include "server/intake/forms.h"
+#include "server/intake/intake.h"
+
+#define NO_JFR                                                                                          \
+	"Java flight recordings are not supported yet: profile the JVM with Alloy's pyroscope.java or " \
+	"async-profiler, which can send pprof"
+#define NO_FORMAT                                                                                            \
+	"the format '" STR_FMT "' is not supported: no current client sends it; update the client, or send " \
+	"pprof, folded (stack and count), groups or lines"
+#define OLD_CLIENT                                                                                        \
+	"the form has a part 'prev_profile', of a client that has been replaced: update pyroscope-go to " \
+	"1.0 or later"
+/* Some clients write the time of a profile in microseconds, which is a date in 1970. */
+#define YEAR_NS (INT64_C(365) * 86400 * 1000000000)
+
+/* An /ingest that is being read. */
+struct ingest {
+	struct api *a;
+	struct str app, content_type, format;
+	bool is_text;
+	struct str name; /* NAME of the type; empty: by the sample types */
+	struct profile *p;
+	struct profilestore_label labels[PROFILESTORE_MAX_LABELS];
+	size_t n_labels;
+};
 
 static const struct form_part *form_part_named(const struct form_part *parts, size_t n, struct str name)
 {
@@ -15,85 +39,146 @@ static const struct form_part *form_part_named(const struct form_part *parts, si
 	return NULL;
 }
 
-static int pyroscope_read_form(struct api *a, struct str type, struct profile **ret, struct err *err)
+/* NAME from the names that the form has for its sample types. */
+static int name_by_config(struct ingest *in, struct bytes config, struct err *err)
 {
-	AUTO(profile_freep) struct profile *p = NULL;
+	struct str *names = ARENA_NEW_N(in->a->arena, struct str, in->p->types.n + 1);
+
+	if (form_type_names(config, in->p, in->a->arena, names, err) < 0)
+		return -1;
+	in->name = type_name_of(names, in->p->types.n, profile_str(in->p, in->p->period_type.type));
+	return 0;
+}
+
+static int ingest_read_form(struct ingest *in, struct err *err)
+{
 	struct form_part parts[FORM_MAX_PARTS];
 	const struct form_part *profile, *config;
 	size_t n;
 
-	if (form_multipart(type, a->body, parts, &n, err) < 0)
+	if (form_multipart(in->content_type, in->a->body, parts, &n, err) < 0)
 		return -1;
+	if (form_part_named(parts, n, STR("jfr")))
+		return err_set(err, ERR_INVALID, NO_JFR);
+	if (form_part_named(parts, n, STR("prev_profile")))
+		return err_set(err, ERR_INVALID, OLD_CLIENT);
 	profile = form_part_named(parts, n, STR("profile"));
 	config = form_part_named(parts, n, STR("sample_type_config"));
 	if (!profile)
 		return err_set(err, ERR_INVALID, "the form has no part 'profile'");
-	if (form_part_named(parts, n, STR("jfr")))
-		return err_set(err, ERR_INVALID, "Java flight recordings are not supported");
-	if (take_read(a, profile->data, STR("pprof"), &p, err) < 0 ||
-	    (config && form_type_config(config->data, p, err) < 0))
+	if (take_read(in->a, profile->data, STR("pprof"), &in->p, err) < 0)
 		return -1;
-	*ret = TAKE(p);
-	return 0;
+	return config ? name_by_config(in, config->data, err) : 0;
 }
 
-static int pyroscope_read(struct api *a, struct profile **ret, struct err *err)
+/* "samples" in "count", without a period: stacks and counts. */
+static bool is_plain_text(const struct profile *p)
 {
-	const char *header = http_header(a->req->conn, "Content-Type");
-	struct str format = api_text(a, "format"), type = str_of(header ? header : "");
-	AUTO(buf_done) struct buf folded = { 0 };
+	return p->types.n == 1 && str_eq(profile_str(p, p->types.p[0].type), STR("samples")) &&
+	       str_eq(profile_str(p, p->types.p[0].unit), STR("count")) && !p->period && !p->period_type.type;
+}
 
-	if (form_is_multipart(type))
-		return pyroscope_read_form(a, type, ret, err);
-	if (str_eq(format, STR("pprof")))
-		return take_read(a, a->body, STR("pprof"), ret, err);
-	if (!format.size)
-		return take_read(a, a->body, STR(""), ret, err);
-	if (str_eq(format, STR("folded")) || str_eq(format, STR("groups")))
-		return take_read(a, a->body, STR("folded"), ret, err);
-	if (!str_eq(format, STR("lines")))
+static int ingest_read(struct ingest *in, struct err *err)
+{
+	static const struct str others[] = { STR("tree"), STR("trie"), STR("speedscope") };
+	AUTO(buf_done) struct buf folded = { 0 };
+	struct api *a = in->a;
+	int r;
+
+	if (str_eq(in->format, STR("jfr")))
+		return err_set(err, ERR_INVALID, NO_JFR);
+	for (size_t i = 0; i < ARRAY_SIZE(others); i++)
+		if (str_eq(in->format, others[i]) ||
+		    (str_starts(in->content_type, STR("binary/octet-stream+")) &&
+		     str_ends(in->content_type, others[i])))
+			return err_set(err, ERR_INVALID, NO_FORMAT, STR_ARG(others[i]));
+	if (form_is_multipart(in->content_type))
+		return ingest_read_form(in, err);
+	if (str_eq(in->format, STR("pprof")))
+		return take_read(a, a->body, STR("pprof"), &in->p, err);
+	if (!in->format.size) {
+		r = take_read(a, a->body, STR(""), &in->p, err);
+	} else if (str_eq(in->format, STR("folded")) || str_eq(in->format, STR("groups"))) {
+		r = take_read(a, a->body, STR("folded"), &in->p, err);
+	} else if (str_eq(in->format, STR("lines"))) {
+		form_lines(a->body, &folded);
+		r = take_read(a, buf_bytes(&folded), STR("folded"), &in->p, err);
+	} else {
 		return err_set(err, ERR_INVALID, "'format' must be one of pprof, folded, groups, lines");
-	form_lines(a->body, &folded);
-	return take_read(a, buf_bytes(&folded), STR("folded"), ret, err);
+	}
+	in->is_text = r == 0 && is_plain_text(in->p);
+	return r;
+}
+
+/* The type of stacks as text. */
+static int ingest_type_text(struct ingest *in, struct err *err)
+{
+	const struct form_kind *kind = form_kind_of_app(&in->app);
+	uint32_t rate;
+
+	if (!kind)
+		kind = form_kind_of_units(api_text(in->a, "units"), api_text(in->a, "aggregationType"), err);
+	if (!kind || form_sample_rate(api_text(in->a, "sampleRate"), &rate, err) < 0)
+		return -1;
+	in->name = form_kind_name(kind);
+	return form_set_kind(in->p, kind, rate, err);
+}
+
+static bool ingest_time(const struct ingest *in, struct str s, int64_t *ret_ms)
+{
+	return form_unix_ms(s, ret_ms) || api_time_parse(s, in->a->now_ms, ret_ms);
 }
 
 /* Text has no time of its own; pprof usually has one. */
-static int set_times(struct api *a, struct profile *p, struct err *err)
+static int ingest_set_times(struct ingest *in, struct err *err)
 {
-	struct str from = api_text(a, "from"), until = api_text(a, "until");
+	struct str from = api_text(in->a, "from"), until = api_text(in->a, "until");
 	int64_t from_ms = 0, until_ms = 0;
+	struct profile *p = in->p;
 
-	if ((from.size && !form_unix_ms(from, &from_ms)) || (until.size && !form_unix_ms(until, &until_ms)))
-		return err_set(err, ERR_INVALID, "'from' and 'until' must be seconds since 1970");
+	if ((from.size && !ingest_time(in, from, &from_ms)) ||
+	    (until.size && !ingest_time(in, until, &until_ms)))
+		return err_set(
+			err, ERR_INVALID,
+			"'from' and 'until' must be times: seconds since 1970, 2026-11-21T07:29:00Z, now or "
+			"now-10s");
 	if (from.size && until.size && from_ms > until_ms)
 		return err_set(err, ERR_INVALID, "'from' is later than 'until'");
-	if (!p->time_ns && from_ms < INT64_MAX / 1000000)
+	if ((!p->time_ns || (from.size && p->time_ns > 0 && p->time_ns < YEAR_NS)) &&
+	    from_ms < INT64_MAX / 1000000)
 		p->time_ns = from_ms * 1000000;
 	if (!p->duration_ns && from.size && until.size && until_ms - from_ms < INT64_MAX / 1000000)
 		p->duration_ns = (until_ms - from_ms) * 1000000;
 	return 0;
 }
 
-static int pyroscope_take(struct api *a, struct err *err)
+static int ingest_take(struct ingest *in, struct err *err)
 {
-	struct profilestore_label labels[PROFILESTORE_MAX_LABELS];
-	AUTO(profile_freep) struct profile *p = NULL;
-	size_t n;
+	struct str labels;
 
-	if (form_app(api_text(a, "name"), labels, &n, err) < 0 || pyroscope_read(a, &p, err) < 0 ||
-	    set_times(a, p, err) < 0)
+	if (form_app_split(api_text(in->a, "name"), &in->app, &labels, err) < 0 || ingest_read(in, err) < 0 ||
+	    (in->is_text && ingest_type_text(in, err) < 0) || ingest_set_times(in, err) < 0 ||
+	    form_app_labels(in->app, labels, in->labels, &in->n_labels, err) < 0)
 		return -1;
-	return take_profile(a, TAKE(p), labels, n, err);
+	return take_foreign(in->a, TAKE(in->p), in->labels, in->n_labels,
+			    (struct take_how){ .pyroscope = true, .name = in->name }, err);
 }
 
-static void pyroscope_answer(struct api *a, const struct profilestore_receipt *r)
+static void ingest_answer(struct api *a, const struct profilestore_receipt *r)
 {
 	buf_add_str(&a->out, STR("{}\n"));
 }
 
 int api_post_pyroscope(struct api *a, struct err *err)
 {
-	int r = pyroscope_take(a, err);
+	const char *type = http_header(a->req->conn, "Content-Type");
+	struct ingest *in = ARENA_NEW(a->arena, struct ingest);
+	int r;
 
-	return take_end(a, r, pyroscope_answer, err);
+	in->a = a;
+	in->content_type = str_of(type ? type : "");
+	in->format = api_text(a, "format");
+	r = ingest_take(in, err);
+	profile_free(TAKE(in->p));
+	return take_end(a, r, ingest_answer, err);
 }

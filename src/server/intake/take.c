@@ -6,6 +6,7 @@
  * the reply.
  */
 #include "profile/input.h"
+#include "profilestore/type.h"
 #include "server/intake/intake.h"
 
 #include <stdlib.h>
@@ -66,6 +67,17 @@ int take_read(struct api *a, struct bytes in, struct str format, struct profile 
 
 /* ---- giving ---- */
 
+/* Some labels are not as they were sent. */
+static void take_note(struct take *t)
+{
+	AUTO(buf_done) struct buf b = { 0 };
+
+	if (!t->sum.n_mended && !t->sum.n_dropped)
+		return;
+	buf_printf(&b, "labels mended: %u, dropped: %u", t->sum.n_mended, t->sum.n_dropped);
+	t->a->note = arena_strdup(t->a->arena, buf_str(&b));
+}
+
 static void take_finish(struct take *t)
 {
 	struct api *a = t->a;
@@ -75,6 +87,7 @@ static void take_finish(struct take *t)
 		return;
 	}
 	t->answer(a, &t->sum);
+	take_note(t);
 	api_end(a, NULL);
 }
 
@@ -104,6 +117,8 @@ static void take_stored(void *arg, const struct profilestore_receipt *r, const s
 		t->sum.n_profiles += r->n_profiles;
 		t->sum.n_samples += r->n_samples;
 		t->sum.duplicate &= r->duplicate;
+		t->sum.n_mended += r->n_mended;
+		t->sum.n_dropped += r->n_dropped;
 		if (!t->sum.first_id)
 			t->sum.first_id = r->first_id;
 	}
@@ -111,16 +126,15 @@ static void take_stored(void *arg, const struct profilestore_receipt *r, const s
 	take_release(t);
 }
 
-static int take_give(struct take *t, const struct profile *p, const struct profilestore_label *labels,
-		     size_t n_labels, struct err *err)
+static int take_give(struct take *t, struct profilestore_upload *u, struct err *err)
 {
 	struct api *a = t->a;
-	const struct profilestore_upload u = { p, labels, n_labels, str_of(a->req->token) };
 
+	u->sender = str_of(a->req->token);
 	pthread_mutex_lock(&t->lock);
 	t->n_open++;
 	pthread_mutex_unlock(&t->lock);
-	if (profilestore_add(a->store, &u, take_stored, t, err) == 0)
+	if (profilestore_add(a->store, u, take_stored, t, err) == 0)
 		return 0;
 	pthread_mutex_lock(&t->lock);
 	t->n_open--;
@@ -128,25 +142,41 @@ static int take_give(struct take *t, const struct profile *p, const struct profi
 	return err_in(err, "the profile");
 }
 
-/* The label that becomes a part of the type, and is not passed to the store. */
-static int take_check_name(const struct profilestore_label *labels, size_t n, struct err *err)
-{
-	size_t found = 0;
-
-	for (size_t i = 0; i < n; i++)
-		found += str_eq(labels[i].name, STR("__name__"));
-	return found > 1 ? err_set(err, ERR_INVALID, "the label __name__ occurs twice") : 0;
-}
-
 int take_profile(struct api *a, struct profile *p, const struct profilestore_label *labels, size_t n_labels,
 		 struct err *err)
 {
+	struct profilestore_upload u = { .p = p, .labels = labels, .n_labels = n_labels };
 	struct take *t = take_of(a);
 
 	VEC_PUSH(t->profiles, t->n, t->room) = p;
-	if (take_check_name(labels, n_labels, err) < 0)
-		return -1;
-	return take_give(t, p, labels, n_labels, err);
+	return take_give(t, &u, err);
+}
+
+static struct str name_by_types(const struct profile *p, struct arena *a)
+{
+	struct str *types = ARENA_NEW_N(a, struct str, p->types.n + 1);
+
+	for (uint32_t i = 0; i < p->types.n; i++)
+		types[i] = profile_str(p, p->types.p[i].type);
+	return type_name_of(types, p->types.n, profile_str(p, p->period_type.type));
+}
+
+int take_foreign(struct api *a, struct profile *p, const struct profilestore_label *labels, size_t n_labels,
+		 struct take_how how, struct err *err)
+{
+	struct profilestore_label *kept = ARENA_NEW_N(a->arena, struct profilestore_label, n_labels + 1);
+	struct profilestore_upload u = {
+		.p = p, .labels = kept, .mends_labels = true, .no_delta = how.pyroscope
+	};
+	struct take *t = take_of(a);
+
+	VEC_PUSH(t->profiles, t->n, t->room) = p;
+	for (size_t i = 0; i < n_labels; i++)
+		if (!str_starts(labels[i].name, STR("__")) || str_eq(labels[i].name, STR("__name__")))
+			kept[u.n_labels++] = labels[i];
+	if (how.pyroscope)
+		u.name = how.name.size ? how.name : name_by_types(p, a->arena);
+	return take_give(t, &u, err);
 }
 
 int take_end(struct api *a, int r, void (*answer)(struct api *a, const struct profilestore_receipt *r),

@@ -141,6 +141,8 @@ static void reply_out(struct api *a)
 		http_reply_header(req->reply, "ETag", etag);
 		http_reply_header(req->reply, "Vary", "Accept-Encoding");
 	}
+	if (a->note)
+		http_reply_header(req->reply, "X-LODE-NOTE", a->note);
 	if (coding)
 		http_reply_header(req->reply, "Content-Encoding", coding);
 	if (a->filename) {

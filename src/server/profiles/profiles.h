@@ -64,6 +64,7 @@ struct api {
 	unsigned status;          /* 0: 200 */
 	const char *type;         /* NULL: JSON */
 	const char *filename;     /* NULL: not a download */
+	const char *note;         /* of X-LODE-NOTE; NULL: none */
 	struct deadline deadline; /* of one run */
 	/* Of a request that waits for names. */
 	int64_t wait_until_ms;  /* monotonic; 0: not set yet */

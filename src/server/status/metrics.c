@@ -89,6 +89,10 @@ static const struct metric_family symbolize_flights = { "lode_symbolize_flights"
 
 static const struct metric_family profiles_taken = { "lode_profiles_total", "Received profiles, by outcome.",
 						     METRIC_GAUGE, "outcome", NULL };
+static const struct metric_family profile_labels = {
+	"lode_profile_labels_total", "Labels of received profiles that were made to fit, or left out.",
+	METRIC_GAUGE, "outcome", NULL
+};
 static const struct metric_family profiles_kept = { "lode_profiles", "Stored profiles.", METRIC_GAUGE, "",
 						    NULL };
 static const struct metric_family profiles_samples = { "lode_profiles_samples", "Samples of stored profiles.",
@@ -206,6 +210,8 @@ static void collect_profiles(struct server *s)
 	metric_set(metric_get(&profiles_taken, "duplicate"), (int64_t)st.n_duplicates);
 	metric_set(metric_get(&profiles_taken, "refused"), (int64_t)st.n_refused);
 	metric_set(metric_get(&profiles_taken, "expired"), (int64_t)st.n_expired);
+	metric_set(metric_get(&profile_labels, "mended"), (int64_t)st.n_labels_mended);
+	metric_set(metric_get(&profile_labels, "dropped"), (int64_t)st.n_labels_dropped);
 	metric_set(metric_get(&profiles_kept), (int64_t)st.n_profiles);
 	metric_set(metric_get(&profiles_samples), (int64_t)st.n_samples);
 	metric_set(metric_get(&profiles_series), (int64_t)st.n_series);

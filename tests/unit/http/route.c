@@ -13,7 +13,7 @@ static bool is_there(const struct server *s)
 
 static const struct http_handler any = { 0 }, optional = { .exists = is_there };
 
-enum { LIST, ONE, PUT_ONE, TREE, LOOSE, LOOSE_TREE, OPTIONAL, PARTIAL, SHORT, OTHERS, CALL, CALLS };
+enum { LIST, ONE, PUT_ONE, TREE, LOOSE, LOOSE_TREE, OPTIONAL, PARTIAL, SHORT, OTHERS, CALL, CALLS, PREFIXED };
 
 static const struct http_route table[] = {
 	{ HTTP_GET, "/list", .handler = &any, .kind = LIST },
@@ -27,8 +27,10 @@ static const struct http_route table[] = {
 	{ HTTP_GET, "/{name}/key-{id}/{name}.x", .handler = &any, .kind = PARTIAL },
 	{ HTTP_GET, "/{xx}/{rest}/end", .flags = HTTP_FIRST_IS_TWO, .handler = &any, .kind = SHORT },
 	{ HTTP_POST, "/pkg.v1.Service/Call", .handler = &any, .kind = CALL },
+	{ HTTP_GET, "/prefixed", .flags = HTTP_PREFIXED, .handler = &any, .kind = PREFIXED },
 	{ 0, "/loose/{rest...}", .handler = &any, .kind = OTHERS },
-	{ 0, "/{service}/{call...}", .flags = HTTP_FIRST_IS_SERVICE, .handler = &any, .kind = CALLS },
+	{ 0, "/{service}/{call...}", .flags = HTTP_CONNECT | HTTP_FIRST_IS_SERVICE, .handler = &any,
+	  .kind = CALLS },
 	{ 0 },
 };
 
@@ -40,7 +42,7 @@ static struct http_match match(const char *method, const char *target)
 	struct http_match m;
 
 	if (!routes.rows)
-		http_routes_init(&routes, table);
+		http_routes_init(&routes, table, "/before");
 	http_match(&routes, (const struct server *)&hidden, method, str_of(target), path_space, &m);
 	return m;
 }
@@ -72,6 +74,10 @@ static void a_target_leads_to_its_row(void **state)
 		{ "/pkg.v1.Service/Other", CALLS, { "pkg.v1.Service", "/Other" } },
 		{ "/pkg.v1.Service/Upload/0aff", CALLS, { "pkg.v1.Service", "/Upload/0aff" } },
 		{ "/p.S/", CALLS, { "p.S", "/" } },
+		{ "/before/prefixed", PREFIXED, { "", "" } },
+		{ "/prefixed", PREFIXED, { "", "" } },
+		{ "/before/p.S/x", CALLS, { "p.S", "/x" } },
+		{ "/before/key-7/b.x", PARTIAL, { "before", "7" } },
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
@@ -103,6 +109,10 @@ static void paths_without_a_row_are_not_found(void **state)
 					       "ftp://host/list",
 					       "/pkg.v1.Service",
 					       "/Service/Call",
+					       "/before/list",
+					       "/before/before/prefixed",
+					       "/beforeprefixed",
+					       "/before",
 					       "/.Service/Call",
 					       "/pkg./Call",
 					       "/libc.so/Call",
@@ -129,6 +139,7 @@ static void another_method_is_refused_with_those_of_the_path(void **state)
 	assert_int_equal(match("HEAD", "/list").route->kind, LIST);
 	assert_int_equal(match("PUT", "/list/a/end").route->kind, PUT_ONE);
 	assert_int_equal(match("GET", "/pkg.v1.Service/Call").status, 405);
+	assert_int_equal(match("POST", "/before/prefixed").allow, HTTP_GET);
 	/* The row for other paths takes no part in that. */
 	assert_int_equal(match("PUT", "/loose/7/end").status, 405);
 	assert_int_equal(match("PUT", "/loose/7/x").route->kind, OTHERS);

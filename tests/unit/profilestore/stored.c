@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "stored.h"
 
+#include <semaphore.h>
+
 int64_t stored_now_ms = NOW_MS;
 
 static int64_t now_ms(void)
@@ -54,6 +56,33 @@ struct profilestore_receipt stored_add(struct stored *t, const struct profile *p
 
 	assert_done(profilestore_add_wait(t->s, p, &l, 1, &r, &err));
 	return r;
+}
+
+struct uploading {
+	struct profilestore_receipt receipt;
+	sem_t done;
+};
+
+static void on_uploaded(void *arg, const struct profilestore_receipt *r, const struct err *err)
+{
+	struct uploading *up = arg;
+
+	assert_null(err);
+	up->receipt = *r;
+	sem_post(&up->done);
+}
+
+struct profilestore_receipt stored_upload(struct stored *t, const struct profilestore_upload *u)
+{
+	struct uploading up = { 0 };
+	struct err err = { 0 };
+
+	sem_init(&up.done, 0, 0);
+	assert_done(profilestore_add(t->s, u, on_uploaded, &up, &err));
+	while (sem_wait(&up.done) < 0)
+		;
+	sem_destroy(&up.done);
+	return up.receipt;
 }
 
 struct profilestore_range stored_range(const char *selector, int64_t from_ms, int64_t to_ms)

@@ -30,6 +30,9 @@ struct profile *stored_profile(uint64_t seed, int64_t time_ms);
 /* With one label, "service". */
 struct profilestore_receipt stored_add(struct stored *t, const struct profile *p, const char *service);
 
+/* As its fields say, waiting for the result. */
+struct profilestore_receipt stored_upload(struct stored *t, const struct profilestore_upload *u);
+
 #define CPU "profile:cpu:nanoseconds:cpu:nanoseconds:delta"
 struct profilestore_range stored_range(const char *selector, int64_t from_ms, int64_t to_ms);
 void stored_range_done(struct profilestore_range *r);

@@ -7,6 +7,7 @@
 #include <errno.h>
 
 #include "server/profiles/profiles.h"
+#include "profile/input.h"
 #include "server/intake/forms.h"
 
 #define NOW INT64_C(1795000000000)
@@ -139,22 +140,93 @@ static void base64_is_decoded(void **state)
 	assert_false(form_base64(STR("Zm9v YmFy"), &b));
 }
 
-static void the_name_of_a_program_is_split_into_labels(void **state)
+/* "name=value;" of each label; or "refused". */
+static char *app_labels(const char *name)
 {
 	struct profilestore_label labels[PROFILESTORE_MAX_LABELS];
+	struct str app, rest;
 	struct err err = { 0 };
+	struct buf b = { 0 };
 	size_t n = 0;
 
-	assert_int_equal(form_app(STR("app.cpu{env=dev, host=x,}"), labels, &n, &err), 0);
-	assert_int_equal(n, 3);
-	assert_true(str_eq(labels[0].name, FORM_APP_LABEL) && str_eq(labels[0].value, STR("app.cpu")));
-	assert_true(str_eq(labels[1].name, STR("env")) && str_eq(labels[1].value, STR("dev")));
-	assert_true(str_eq(labels[2].name, STR("host")) && str_eq(labels[2].value, STR("x")));
-	assert_int_equal(form_app(STR("app{}"), labels, &n, &err), 0);
-	assert_int_equal(n, 1);
-	assert_int_equal(form_app(STR("{a=b}"), labels, &n, &err), -1);
-	assert_int_equal(form_app(STR("app{a=b"), labels, &n, &err), -1);
-	assert_int_equal(form_app(STR("app{a}"), labels, &n, &err), -1);
+	if (form_app_split(str_of(name), &app, &rest, &err) < 0 ||
+	    form_app_labels(app, rest, labels, &n, &err) < 0)
+		return mem_strdup("refused");
+	for (size_t i = 0; i < n; i++)
+		buf_printf(&b, STR_FMT "=" STR_FMT ";", STR_ARG(labels[i].name), STR_ARG(labels[i].value));
+	return (char *)buf_cstr(&b);
+}
+
+static void the_name_of_a_program_is_split_into_labels(void **state)
+{
+	static const char *const cases[][2] = {
+		{ "app.cpu{env=dev, host=x,}", "env=dev;host=x;service_name=app.cpu;" },
+		{ "app{}", "service_name=app;" },
+		{ "app", "service_name=app;" },
+		{ "app{a=b=c}", "a=b=c;service_name=app;" },
+		/* A service_name that the program sets counts; Alloy makes one that is equal. */
+		{ "app{region=eu,service_name=app}", "region=eu;service_name=app;" },
+		{ "app{service_name=web,region=eu}", "service_name=web;region=eu;app_name=app;" },
+		{ "app{service_name=web,app_name=x}", "service_name=web;app_name=x;" },
+		{ "app{service_name=}", "service_name=;service_name=app;" },
+		{ "{a=b}", "refused" },
+		{ "app{a=b", "refused" },
+		{ "app{a}", "refused" },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		AUTO(mem_freep) char *got = app_labels(cases[i][0]);
+
+		assert_string_equal(got, cases[i][1]);
+	}
+}
+
+static void check_kind(const char *app, const char *units, const char *aggregation, const char *want)
+{
+	AUTO(profile_freep) struct profile *p = NULL;
+	AUTO(buf_done) struct buf b = { 0 };
+	const struct form_kind *kind;
+	struct str name = str_of(app);
+	struct err err = { 0 };
+	uint32_t rate = 0;
+
+	assert_done(profile_read_folded(STR("a;b 3\n"), NULL, &p, &err));
+	assert_done(form_sample_rate(STR("250"), &rate, &err));
+	kind = form_kind_of_app(&name);
+	if (!kind)
+		kind = form_kind_of_units(str_of(units), str_of(aggregation), &err);
+	assert_non_null(kind);
+	assert_done(form_set_kind(p, kind, rate, &err));
+	buf_printf(&b, STR_FMT " " STR_FMT ":" STR_FMT ":" STR_FMT ":" STR_FMT ":" STR_FMT " %lld",
+		   STR_ARG(name), STR_ARG(form_kind_name(kind)), STR_ARG(profile_str(p, p->types.p[0].type)),
+		   STR_ARG(profile_str(p, p->types.p[0].unit)), STR_ARG(profile_str(p, p->period_type.type)),
+		   STR_ARG(profile_str(p, p->period_type.unit)), (long long)profile_value(p, 0, 0));
+	assert_string_equal(buf_cstr(&b), want);
+}
+
+static void the_name_or_the_units_say_what_text_counts(void **state)
+{
+	struct err err = { 0 };
+	uint32_t rate;
+
+	check_kind("app", "", "", "app process_cpu:cpu:nanoseconds:cpu:nanoseconds 12000000");
+	check_kind("app", "samples", "sum", "app process_cpu:cpu:nanoseconds:cpu:nanoseconds 12000000");
+	check_kind("app.cpu", "bytes", "", "app process_cpu:cpu:nanoseconds:cpu:nanoseconds 12000000");
+	check_kind("app.wall", "", "", "app wall:wall:nanoseconds:wall:nanoseconds 12000000");
+	check_kind("app", "bytes", "sum", "app memory:alloc_space:bytes:space:bytes 3");
+	check_kind("app", "bytes", "average", "app memory:inuse_space:bytes:space:bytes 3");
+	check_kind("app", "objects", "average", "app memory:inuse_objects:count:space:bytes 3");
+	check_kind("a.b.inuse_space", "", "", "a.b memory:inuse_space:bytes:space:bytes 3");
+	check_kind("app", "lock_nanoseconds", "", "app mutex:delay:nanoseconds:contentions:count 3");
+	check_kind("app.block_count", "", "", "app block:contentions:count:contentions:count 3");
+	check_kind("app.v2", "goroutines", "", "app.v2 goroutines:goroutine:count:goroutine:count 3");
+	check_kind(".cpu", "bytes", "", ".cpu memory:alloc_space:bytes:space:bytes 3");
+	assert_null(form_kind_of_units(STR("apples"), STR(""), &err));
+	assert_non_null(strstr(err.text, "lock_samples"));
+	assert_true(form_sample_rate(STR(""), &rate, &err) == 0 && rate == 100);
+	assert_true(form_sample_rate(STR("0"), &rate, &err) < 0 &&
+		    form_sample_rate(STR("-1"), &rate, &err) < 0 &&
+		    form_sample_rate(STR("9999999999"), &rate, &err) < 0);
 }
 
 static void the_unit_of_a_time_follows_from_its_digits(void **state)
@@ -201,6 +273,7 @@ int main(void)
 		cmocka_unit_test(the_fault_decides_the_status),
 		cmocka_unit_test(base64_is_decoded),
 		cmocka_unit_test(the_name_of_a_program_is_split_into_labels),
+		cmocka_unit_test(the_name_or_the_units_say_what_text_counts),
 		cmocka_unit_test(the_unit_of_a_time_follows_from_its_digits),
 		cmocka_unit_test(multipart_forms_are_parsed),
 	};

@@ -21,7 +21,7 @@ static struct http_match match(const char *method, const char *target)
 	struct http_match m;
 
 	if (!routes.rows)
-		http_routes_init(&routes, server_routes);
+		http_routes_init(&routes, server_routes, SERVER_PREFIX);
 	http_match(&routes, NULL, method, str_of(target), path_space, &m);
 	return m;
 }
