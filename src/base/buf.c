@@ -12,8 +12,23 @@
 
 #define ROOM_MIN 64
 
+void buf_meter(struct buf *b, struct budget_hold *hold)
+{
+	budget_hold_sub(b->hold, b->room);
+	b->hold = hold;
+	budget_hold_charge(hold, b->room);
+}
+
+int buf_check(const struct buf *b, struct err *err)
+{
+	if (budget_hold_check(b->hold, err) < 0)
+		return -1;
+	return b->cut ? budget_refusal(b->hold->budget, b->hold->cls, b->room, err) : 0;
+}
+
 void buf_done(struct buf *b)
 {
+	buf_meter(b, NULL);
 	free(b->p);
 	*b = (struct buf){ 0 };
 }
@@ -35,6 +50,7 @@ uint8_t *buf_try_reserve(struct buf *b, size_t n)
 	p = realloc(b->p, room);
 	if (!p)
 		return NULL;
+	budget_hold_charge(b->hold, room - b->room);
 	b->p = p;
 	b->room = room;
 	return b->p + b->size;

@@ -7,14 +7,31 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include "base/budget.h"
 #include "base/view.h"
 
 struct buf {
 	uint8_t *p;
 	size_t size, room;
+	struct budget_hold *hold; /* of buf_meter() */
+	bool cut;                 /* buf_is_over() has ended a loop */
 };
 
-void buf_done(struct buf *b); /* AUTO(buf_done) struct buf b = { 0 }; */
+/*
+ * Count the memory of the buffer in @hold from now on, as it grows, until buf_done() or a @hold of NULL. Growing is never
+ * refused, since it may happen anywhere. A loop that writes much ends when buf_is_over(); the content is cut then, and
+ * buf_check() is the error, also if memory has become free again.
+ */
+void buf_meter(struct buf *b, struct budget_hold *hold);
+static inline bool buf_is_over(struct buf *b)
+{
+	if (!b->hold || !atomic_load_explicit(&b->hold->over, memory_order_relaxed))
+		return false;
+	b->cut = true;
+	return true;
+}
+int buf_check(const struct buf *b, struct err *err); /* as budget_hold_check() */
+void buf_done(struct buf *b);                        /* AUTO(buf_done) struct buf b = { 0 }; */
 /* Room for @n more bytes at b->p + b->size; returns that place. */
 uint8_t *buf_reserve_more(struct buf *b, size_t n); /* of buf_reserve() */
 static inline uint8_t *buf_reserve(struct buf *b, size_t n)

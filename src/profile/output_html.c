@@ -58,6 +58,8 @@ static int html_enter(void *arg, uint32_t node, unsigned depth)
 	profile_tree_node(p->t, node, &n);
 	if (node && (html_size_of(&n) <= 0 || html_size_of(&n) < p->min_value))
 		return 1;
+	if (buf_is_over(p->json->out))
+		return 1;
 	p->number[node] = p->n++;
 	if (node)
 		p->used[n.frame] = 1;
@@ -78,7 +80,7 @@ static int html_enter(void *arg, uint32_t node, unsigned depth)
 /* A frame that no node has is 0: its number stays. */
 static void add_frames(struct packing *p)
 {
-	for (uint32_t i = 0; i < profile_tree_n_frames(p->t); i++) {
+	for (uint32_t i = 0; i < profile_tree_n_frames(p->t) && !buf_is_over(p->json->out); i++) {
 		struct profile_frame f;
 		struct json_writer w;
 

@@ -148,6 +148,8 @@ static int svg_enter(void *arg, uint32_t node, unsigned depth)
 	d->left[depth + 1] = d->left[depth];
 	if (n.total[0] <= 0 || (double)n.total[0] < d->min_value || width < MIN_PX)
 		return 1;
+	if (buf_is_over(d->out))
+		return 1;
 	if (d->measure)
 		d->depth = MAX(d->depth, depth);
 	else

@@ -58,9 +58,11 @@ static int folded_enter(void *arg, uint32_t node, unsigned depth)
 	struct profile_node n;
 	struct profile_frame frame;
 
-	profile_tree_node(f->t, node, &n);
 	VEC_RESERVE(f->sizes, depth, f->room, 1);
 	f->sizes[depth] = (uint32_t)f->path.size;
+	if (buf_is_over(f->out))
+		return 1;
+	profile_tree_node(f->t, node, &n);
 	if (node) {
 		profile_tree_frame(f->t, n.frame, &frame);
 		if (f->path.size)
@@ -102,12 +104,12 @@ void profile_write_folded(const struct profile_tree *t, const struct profile_out
 struct scoping {
 	const struct profile_tree *t;
 	struct buf path; /* frames from the root, 32 bits each */
-	struct buf row, samples_text, weights_text;
-	struct json_writer samples, weights; /* of arrays of their own */
+	struct buf row;
+	struct json_writer *json;
 	size_t n_rows;
 };
 
-static int scope_enter(void *arg, uint32_t node, unsigned depth)
+static int scope_sample(void *arg, uint32_t node, unsigned depth)
 {
 	struct scoping *s = arg;
 	struct json_writer row = { .out = &s->row };
@@ -116,6 +118,8 @@ static int scope_enter(void *arg, uint32_t node, unsigned depth)
 	profile_tree_node(s->t, node, &n);
 	if (node)
 		buf_add_u32(&s->path, n.frame);
+	if (buf_is_over(s->json->out))
+		return 1;
 	if (n.self[0] <= 0)
 		return 0;
 	s->row.size = 0;
@@ -129,8 +133,20 @@ static int scope_enter(void *arg, uint32_t node, unsigned depth)
 		json_put_uint(&row, NULL, frame);
 	}
 	json_close(&row);
-	json_put_raw(&s->samples, NULL, buf_str(&s->row));
-	json_put_int(&s->weights, NULL, n.self[0]);
+	json_put_raw(s->json, NULL, buf_str(&s->row));
+	return 0;
+}
+
+static int scope_weight(void *arg, uint32_t node, unsigned depth)
+{
+	struct scoping *s = arg;
+	struct profile_node n;
+
+	profile_tree_node(s->t, node, &n);
+	if (buf_is_over(s->json->out))
+		return 1;
+	if (n.self[0] > 0)
+		json_put_int(s->json, NULL, n.self[0]);
 	return 0;
 }
 
@@ -155,7 +171,7 @@ static const char *scope_unit(struct str unit)
 
 static void add_scope_frames(struct scoping *s, struct json_writer *w)
 {
-	for (uint32_t i = 0; i < profile_tree_n_frames(s->t); i++) {
+	for (uint32_t i = 0; i < profile_tree_n_frames(s->t) && !buf_is_over(w->out); i++) {
 		struct json_writer row = { .out = &s->row, .for_html = true };
 		struct profile_frame f;
 
@@ -174,19 +190,19 @@ static void add_scope_frames(struct scoping *s, struct json_writer *w)
 	}
 }
 
+/* Two walks: the text of one of the lists beside the answer would take as much memory again. */
 static void add_scope_samples(struct scoping *s, struct json_writer *w)
 {
-	const struct profile_walk walk = { scope_enter, scope_leave, s };
+	const struct profile_walk samples = { scope_sample, scope_leave, s },
+				  weights = { scope_weight, NULL, s };
 
-	s->samples.out = &s->samples_text;
-	s->weights.out = &s->weights_text;
-	json_open_array(&s->samples, NULL);
-	json_open_array(&s->weights, NULL);
-	profile_tree_walk(s->t, &walk);
-	json_close(&s->samples);
-	json_close(&s->weights);
-	json_put_raw(w, "samples", buf_str(&s->samples_text));
-	json_put_raw(w, "weights", buf_str(&s->weights_text));
+	s->json = w;
+	json_open_array(w, "samples");
+	profile_tree_walk(s->t, &samples);
+	json_close(w);
+	json_open_array(w, "weights");
+	profile_tree_walk(s->t, &weights);
+	json_close(w);
 }
 
 void profile_write_speedscope(const struct profile_tree *t, const struct profile_output *o, struct buf *out)
@@ -219,8 +235,6 @@ void profile_write_speedscope(const struct profile_tree *t, const struct profile
 	buf_add_char(out, '\n');
 	buf_done(&s.path);
 	buf_done(&s.row);
-	buf_done(&s.samples_text);
-	buf_done(&s.weights_text);
 }
 
 /* ---- top ---- */

@@ -92,7 +92,7 @@ static void put_all(const struct profile *p, struct buf *out, struct buf *m, str
 {
 	for (uint32_t i = 0; i < p->types.n; i++)
 		put_type(out, PPROF_SAMPLE_TYPE, &p->types.p[i], m);
-	for (uint32_t i = 0; i < p->n_samples; i++)
+	for (uint32_t i = 0; i < p->n_samples && !buf_is_over(out); i++)
 		pprof_put_sample(out, p, i, m, sub);
 	for (uint32_t i = 0; i < p->mappings.n; i++)
 		put_mapping(out, &p->mappings.p[i], i + 1, m);
@@ -100,7 +100,7 @@ static void put_all(const struct profile *p, struct buf *out, struct buf *m, str
 		put_location(out, p, i, m, sub);
 	for (uint32_t i = 0; i < p->functions.n; i++)
 		put_function(out, &p->functions.p[i], i + 1, m);
-	for (uint32_t i = 0; i < p->strings.n; i++)
+	for (uint32_t i = 0; i < p->strings.n && !buf_is_over(out); i++)
 		proto_put_bytes(out, PPROF_STRING, p->strings.p[i].p, p->strings.p[i].size);
 	proto_put_number(out, PPROF_DROP_FRAMES, p->drop_frames);
 	proto_put_number(out, PPROF_KEEP_FRAMES, p->keep_frames);
@@ -123,6 +123,9 @@ int profile_write_pprof(const struct profile *p, bool gzip, struct buf *out, str
 	AUTO(buf_done) struct buf m = { 0 };
 	AUTO(buf_done) struct buf sub = { 0 };
 
+	buf_meter(&plain, out->hold);
 	put_all(p, gzip ? &plain : out, &m, &sub);
+	if (buf_check(&plain, err) < 0)
+		return -1;
 	return gzip ? codec_pack_gzip(buf_bytes(&plain), GZIP_LEVEL, out, err) : 0;
 }

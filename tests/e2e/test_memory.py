@@ -286,3 +286,32 @@ def test_bodies_that_use_up_the_memory_for_bodies(serve, tmp_path):
     for c in held:
         c.close()
     s.wait(lambda: s.metric('lode_memory_bytes{class="body"}') == 0, "all to be returned")
+
+
+def deep_profile(leaves, depth):
+    """Folded stacks of one deep chain: their text is depth times as long as the tree that they make."""
+    chain = ";".join(f"a_function_with_a_long_name_{'x' * 60}_{i}" for i in range(depth))
+    return "".join(f"{chain};leaf_{i} 1\n" for i in range(leaves)).encode()
+
+
+@pytest.mark.slow
+def test_the_text_of_a_download_is_granted_as_it_grows(serve, tmp_path):
+    """Much text of a small tree: refused before it is in memory, and a text that fits is whole."""
+    s = serve([], data=tmp_path / "data", args=["--memory", "64M"]).ready()
+    for k, leaves in enumerate((40, 2500)):
+        for i in range(0, leaves, 250):
+            c = http.client.HTTPConnection("127.0.0.1", s.port, timeout=60)
+            body = gzip.compress(deep_profile(min(250, leaves - i), 500).replace(b";leaf_", b";leaf_%d_" % i), 1)
+            c.request("POST", f"/profiles?format=folded&service=s{k}", body, {"Content-Encoding": "gzip"})
+            assert c.getresponse().status == 200
+            c.close()
+    query = "profile:samples:count::%7Bservice=%22s{}%22%7D"
+    for form in ("folded", "speedscope", "pprof"):
+        r = s.get(f"/api/download?format={form}&from=0&query={query.format(0)}")
+        assert r.status == 200 and (form != "folded" or r.body.count(b"\n") == 40)
+    rest = peak_mib(s)
+    r = s.get(f"/api/download?format=folded&from=0&query={query.format(1)}")
+    # 422: a text of 180 MB is more than queries may ever have
+    assert r.status in (422, 503) and b"--memory" in r.body, (r.status, r.body[:300])
+    assert peak_mib(s) - rest < 70, (rest, peak_mib(s))
+    healthy(s)

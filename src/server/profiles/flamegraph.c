@@ -134,7 +134,7 @@ static void write_strings(struct json_writer *w, const struct graph *g)
 		texts[g->strings[f.build_id_string] - 1] = f.build_id;
 	}
 	json_open_array(w, "strings");
-	for (uint32_t i = 0; i < g->n_strings; i++)
+	for (uint32_t i = 0; i < g->n_strings && !buf_is_over(w->out); i++)
 		json_put_str(w, NULL, texts[i]);
 	json_close(w);
 }
@@ -184,7 +184,7 @@ static void write_frames(struct json_writer *w, const struct graph *g)
 	json_open_object(w, "frames");
 	for (unsigned c = 0; c < N_FRAME_COLUMNS; c++) {
 		json_open_array(w, names[c]);
-		for (uint32_t i = 0; i < g->n_frames; i++) {
+		for (uint32_t i = 0; i < g->n_frames && !buf_is_over(w->out); i++) {
 			profile_tree_frame(g->t, g->frame_order[i], &f);
 			write_frame_cell(w, g, c, &f);
 		}
@@ -237,7 +237,7 @@ static void write_nodes(struct json_writer *w, const struct graph *g, bool compa
 		bool empty = !compares && (c == NODE_BASE_SELF || c == NODE_BASE_TOTAL);
 
 		json_open_array(w, names[c]);
-		for (uint32_t i = 0; !empty && i < g->n; i++)
+		for (uint32_t i = 0; !empty && i < g->n && !buf_is_over(w->out); i++)
 			json_put_int(w, NULL, node_cell(g, c, g->order[i]));
 		json_close(w);
 	}

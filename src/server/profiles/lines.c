@@ -211,7 +211,7 @@ static void write_lines(struct json_writer *w, struct lines *l, const struct api
 	json_put_str(w, "function", l->function);
 	write_build_ids(w, l);
 	json_open_array(w, "lines");
-	for (uint32_t i = 0; i < l->list.n; i++) {
+	for (uint32_t i = 0; i < l->list.n && !buf_is_over(w->out); i++) {
 		json_open_object(w, NULL);
 		json_put_int(w, "line", l->list.p[i].line);
 		json_put_int(w, "flat", l->list.p[i].flat);

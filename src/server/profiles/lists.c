@@ -16,7 +16,7 @@ static void write_list(struct api *a, const char *name, struct profilestore_list
 
 	json_open_object(w, NULL);
 	json_open_array(w, name);
-	for (size_t i = 0; i < l->n; i++)
+	for (size_t i = 0; i < l->n && !buf_is_over(&a->out); i++)
 		json_put_str(w, NULL, l->v[i]);
 	json_close(w);
 	json_close(w);
@@ -117,7 +117,7 @@ int api_series(struct api *a, struct err *err)
 	json_put_int(w, "from", l->from_ms);
 	json_put_int(w, "step", l->step_ms);
 	json_open_array(w, "series");
-	for (size_t i = 0; i < l->n; i++)
+	for (size_t i = 0; i < l->n && !buf_is_over(&a->out); i++)
 		write_series(a, l, &l->v[i]);
 	json_close(w);
 	json_put_uint(w, "left_out", l->n_left_out);
@@ -142,7 +142,7 @@ int api_profiles(struct api *a, struct err *err)
 		return -1;
 	json_open_object(w, NULL);
 	json_open_array(w, "profiles");
-	for (size_t i = 0; i < l->n; i++) {
+	for (size_t i = 0; i < l->n && !buf_is_over(&a->out); i++) {
 		const struct profilestore_entry *e = &l->v[i];
 
 		json_open_object(w, NULL);

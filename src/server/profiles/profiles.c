@@ -87,7 +87,7 @@ static bool coding_accepted(struct http_conn *conn, struct str coding)
 static const char *compress_out(struct api *a)
 {
 	struct http_conn *conn = a->req->conn;
-	struct buf packed = { 0 };
+	struct buf packed = { .hold = &a->memory };
 	const char *coding = NULL;
 
 	if (a->out.size < COMPRESS_FROM || a->filename || http_is_loopback(conn))
@@ -117,8 +117,7 @@ static void reply_out(struct api *a)
 	const char *coding = NULL;
 	char etag[ETAG_SIZE];
 
-	budget_hold_track(&a->memory, &a->out_held, a->out.room);
-	if (budget_hold_check(&a->memory, &err) < 0) {
+	if (buf_check(&a->out, &err) < 0) {
 		reply_error(a, &err);
 		return;
 	}
@@ -132,7 +131,7 @@ static void reply_out(struct api *a)
 	} else {
 		coding = get ? compress_out(a) : NULL;
 		/* From here on it is memory of a reply, not of a query. */
-		budget_hold_track(&a->memory, &a->out_held, 0);
+		buf_meter(&a->out, NULL);
 		if (!request_reply_body(req, a->status ? a->status : 200, &a->out, type, !get))
 			return;
 	}
@@ -172,6 +171,8 @@ static enum http_next api_run(struct request *req)
 	int r;
 
 	a->out.size = 0;
+	a->out.cut = false;
+	buf_meter(&a->out, &a->memory);
 	a->json = (struct json_writer){ .out = &a->out };
 	a->now_ms = clock_wall_ms();
 	a->body = buf_bytes(&req->body);
@@ -248,10 +249,10 @@ static void api_done(struct request *req)
 	if (!a)
 		return;
 	take_free(a->take);
-	budget_hold_done(&a->memory);
 	for (size_t i = 0; i < ARRAY_SIZE(a->selectors); i++)
 		selector_free(a->selectors[i]);
 	buf_done(&a->out);
+	budget_hold_done(&a->memory);
 }
 
 static void api_other_begin(struct request *req)

@@ -73,7 +73,6 @@ struct api {
 	bool looked;
 	struct selector *selectors[2];
 	struct budget_hold memory; /* of its profiles, or of its query and the reply */
-	uint64_t out_held;         /* of it, by `out` or the reply that it became */
 	struct take *take;         /* NULL: it sends no profiles. Guarded by its own lock */
 };
 

@@ -73,6 +73,38 @@ static void a_failed_reserve_changes_nothing(void **state)
 	assert_true(b.room >= 1001);
 }
 
+static void metered_memory_is_counted_and_a_cut_is_not_forgotten(void **state)
+{
+	struct buf b = { 0 };
+	struct budget *budget = budget_new(BUDGET_TOTAL_LEAST);
+	struct budget_hold h;
+	struct err err = { 0 };
+	size_t n = 0;
+
+	budget_hold_init(&h, budget, BUDGET_QUERY);
+	buf_add_str(&b, STR("x"));
+	buf_meter(&b, &h);
+	assert_int_equal(atomic_load(&h.used), b.room);
+	while (!buf_is_over(&b) && n++ < 1000)
+		buf_add(&b, memset(buf_reserve(&b, MIB(1)), 0, MIB(1)), MIB(1));
+	assert_true(n > 1 && n < 65);
+	assert_int_equal(buf_check(&b, &err), -1);
+	assert_int_equal(atomic_load(&h.used), b.room);
+	/* Memory is free again, but the content was cut. */
+	b.size = 0;
+	budget_hold_sub(&h, b.room);
+	assert_int_equal(budget_hold_check(&h, &err), 0);
+	err.kind = ERR_NONE;
+	assert_int_equal(buf_check(&b, &err), -1);
+	assert_true(err.kind == ERR_BUSY || err.kind == ERR_LIMIT);
+	budget_hold_charge(&h, b.room);
+	buf_done(&b);
+	assert_int_equal(atomic_load(&h.used), 0);
+	assert_int_equal(buf_check(&b, &err), 0);
+	budget_hold_done(&h);
+	budget_free(budget);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -80,6 +112,7 @@ int main(void)
 		cmocka_unit_test(text),
 		cmocka_unit_test(numbers_read_back),
 		cmocka_unit_test(a_failed_reserve_changes_nothing),
+		cmocka_unit_test(metered_memory_is_counted_and_a_cut_is_not_forgotten),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
