@@ -4,6 +4,7 @@
  * only an empty file is detected; for sections, see slice_check().
  */
 #include <elf.h>
+#include <errno.h>
 #include <unistd.h>
 #include "client/internal.h"
 #include "elf/elf.h"
@@ -22,9 +23,11 @@ static int check_not_elf(struct bytes head, struct err *err)
 	while (i < head.size &&
 	       (head.p[i] == ' ' || head.p[i] == '\t' || head.p[i] == '\r' || head.p[i] == '\n'))
 		i++;
-	if (i < head.size && head.p[i] == '<')
-		return err_set(err, ERR_INVALID, "is a page of HTML, not an ELF file");
-	return err_set(err, ERR_INVALID, "is not an ELF file");
+	(void)err_set(err, ERR_INVALID, "%s",
+		      i < head.size && head.p[i] == '<' ? "is a page of HTML, not an ELF file"
+							: "is not an ELF file");
+	err->os = ENOEXEC;
+	return -1;
 }
 
 /* The head of a file is enough to read the notes of its segments: a build ID found there is the file's.

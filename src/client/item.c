@@ -27,6 +27,12 @@ static void item_finish(struct item *it)
 	find_item_is_done(it);
 }
 
+/* For callers of libdebuginfod: ENOEXEC is between the check and lookup. */
+static int errno_of(const struct err *err)
+{
+	return err->os && err->os != ENOEXEC ? err->os : EIO;
+}
+
 static void item_finish_as(struct item *it, enum client_outcome outcome, int os)
 {
 	result_fail(it->result, outcome, os);
@@ -197,7 +203,7 @@ static void item_fetched(struct item *it)
 	}
 	if (put_commit(&it->put, &it->entry, reply ? reply->mtime : 0, headers, &h.path, &r->err) < 0) {
 		result_why(r, f->watch, "%s", r->err.text);
-		item_finish_as(it, CLIENT_FAILED, r->err.os ? r->err.os : EIO);
+		item_finish_as(it, CLIENT_FAILED, errno_of(&r->err));
 		return;
 	}
 	if (it->put.moved)
@@ -329,7 +335,7 @@ static void item_on_done(void *arg, struct net_fetch *nf, int outcome, const str
 		item_finish_as(it, CLIENT_FAILED, EFBIG);
 	} else {
 		r->err = *err;
-		item_finish_as(it, CLIENT_FAILED, err->os ? err->os : EIO);
+		item_finish_as(it, CLIENT_FAILED, errno_of(err));
 	}
 }
 

@@ -10,10 +10,20 @@ static void next_choice(struct buf *out, size_t before)
 		buf_add_str(out, STR("; or "));
 }
 
+/* A server that failed is asked again: by lode serve itself, by a command with its next run. */
+static const char *advice_of_asked(const struct frame_case *c)
+{
+	if (c->reason != FRAME_UPSTREAM_FAILED && c->reason != FRAME_TIMED_OUT)
+		return "it was asked for at";
+	return c->at_server
+		       ? "wait, it will be asked for again at"
+		       : "run the command again later, when its server answers: it was asked for at";
+}
+
 static void advise_servers(const struct frame_case *c, struct buf *out)
 {
 	if (c->asked.size) {
-		buf_printf(out, "it was asked for at %.*s", (int)c->asked.size, c->asked.p);
+		buf_printf(out, "%s %.*s", advice_of_asked(c), (int)c->asked.size, c->asked.p);
 		if (c->server.size && !memmem(c->asked.p, c->asked.size, c->server.p, c->server.size)) {
 			buf_add_str(out, STR("; or "));
 			buf_printf(out,
@@ -101,7 +111,26 @@ static const char *advice_of_name(struct str file)
 bool frame_reason_lacks_file(enum frame_reason r)
 {
 	return r == FRAME_UNKNOWN || r == FRAME_UPSTREAM_404 || r == FRAME_NO_SYMBOLS ||
-	       r == FRAME_NO_DEBUG_INFO;
+	       r == FRAME_NO_DEBUG_INFO || r == FRAME_UPSTREAM_FAILED || r == FRAME_TIMED_OUT ||
+	       r == FRAME_NOT_ELF;
+}
+
+/* A command reads files of this machine: nothing has to be pushed. */
+static const char *advice_of_command(enum frame_reason r)
+{
+	switch (r) {
+	case FRAME_DAMAGED:
+		return "put a sound copy of the file in its place, or reinstall its package";
+	case FRAME_ALT_MISSING:
+		return "install the package that has the supplementary (dwz) file, or name the file: --alt "
+		       "FILE";
+	case FRAME_SPLIT_MISSING:
+		return "put the .dwo files where the compiler wrote them, or a package of them (dwp -e "
+		       "PROGRAM -o "
+		       "PROGRAM.dwp) beside the program";
+	default:
+		return frame_reason_help(r);
+	}
 }
 
 void frame_advice(const struct frame_case *c, struct buf *out)
@@ -115,5 +144,6 @@ void frame_advice(const struct frame_case *c, struct buf *out)
 	if (c->reason == FRAME_NO_BUILD_ID && advice_of_name(c->file))
 		buf_add_str(out, str_of(advice_of_name(c->file)));
 	if (out->size == before)
-		buf_add_str(out, str_of(frame_reason_help(c->reason)));
+		buf_add_str(out, str_of(c->at_server ? frame_reason_help(c->reason)
+						     : advice_of_command(c->reason)));
 }

@@ -40,9 +40,14 @@ const char *frame_reason_name(enum frame_reason r); /* "no-build-id" */
 const char *frame_reason_text(enum frame_reason r); /* a sentence without full stop */
 /* A remedy, likewise; "": nothing is wrong. frame_advice() has a better one, by circumstances. */
 const char *frame_reason_help(enum frame_reason r);
-/* Of an address in no function of a table: FRAME_OUTSIDE, or FRAME_NO_DEBUG_INFO if it could be in one. */
-enum frame_reason frame_reason_outside(const struct symtab_info *info, const struct frame_layout *l,
-				       uint64_t vaddr);
+/* The debug file may exist, but an error prevents its use: of another server, or of the file itself. */
+bool frame_reason_hides_debug(enum frame_reason r);
+/*
+ * Of an address in no function of a table: FRAME_OUTSIDE; or, if debug information could have one there, @no_debug if it
+ * is an error, else FRAME_NO_DEBUG_INFO. @no_debug: why no debug file was found; FRAME_FOUND: not known.
+ */
+enum frame_reason frame_reason_outside(const struct symtab_info *info, enum frame_reason no_debug,
+				       const struct frame_layout *l, uint64_t vaddr);
 
 /* The circumstances of a reason, as far as they are known. Empty texts are not known. */
 struct frame_case {

@@ -21,16 +21,19 @@ static const struct {
 				 "push the debug file: lode push FILE --to URL; or put its package "
 				 "(Debian: -dbgsym, Fedora: -debuginfo) into a scanned folder" },
 	[FRAME_UPSTREAM_FAILED] = { "upstream-failed",
-				    "it is not here, and an upstream server failed to answer", true,
+				    "its debug file is not here, and an upstream server failed", true,
 				    "wait, the server is asked again; or push the debug file: lode push FILE "
 				    "--to URL" },
-	[FRAME_TIMED_OUT] = { "timed-out", "it is not here, and an upstream server did not answer in time",
+	[FRAME_TIMED_OUT] = { "timed-out",
+			      "its debug file is not here, and an upstream server did not answer in "
+			      "time",
 			      true,
 			      "wait, the server is asked again; or push the debug file: lode push FILE --to "
 			      "URL" },
-	[FRAME_NOT_ELF] = { "not-elf", "the file with this build ID is not an ELF file", false,
-			    "push the debug file: lode push FILE --to URL" },
-	[FRAME_DAMAGED] = { "damaged", "its file is here, but cannot be read", false,
+	[FRAME_NOT_ELF] = { "not-elf",
+			    "its debug file is not here, and an upstream server sent a file that is not ELF",
+			    false, "push the debug file: lode push FILE --to URL" },
+	[FRAME_DAMAGED] = { "damaged", "its file or its package is here, but cannot be read", false,
 			    "put a sound copy of its file or package in its place, or push the debug "
 			    "file: lode push FILE --to URL" },
 	[FRAME_NO_SYMBOLS] = { "no-symbols", "its file has neither debug information nor symbols", false,
@@ -44,14 +47,16 @@ static const struct {
 			    "be one of the ELF file, as nm and objdump print them" },
 	[FRAME_ALT_MISSING] = { "alt-missing", "some names are in a supplementary file that is not here",
 				false,
-				"push the supplementary (dwz) file, or put its package into a scanned "
-				"folder" },
+				"push the supplementary (dwz) file: lode push FILE --to URL; or put its "
+				"package "
+				"into a scanned folder" },
 	[FRAME_SPLIT_MISSING] = { "split-missing", "some calls are in a .dwo file that is not here", false,
-				  "push a debug file that has its .dwo files in it, or keep its .dwp "
-				  "file beside it" },
+				  "push the program from where its .dwo files or its .dwp file are: lode "
+				  "push "
+				  "PROGRAM --to URL" },
 	[FRAME_PENDING] = { "pending",
-			    "its table is being built, or a scan may still find its file: "
-			    "ask again",
+			    "its table is being built, or a scan or an upstream server may still "
+			    "have its file: ask again",
 			    true, "wait" },
 	[FRAME_NO_DEBUG_INFO] = { "no-debug-info",
 				  "no symbol is at this address, and the debug information of its file is "
@@ -83,11 +88,20 @@ const char *frame_reason_help(enum frame_reason r)
 	return reasons[r].help;
 }
 
-enum frame_reason frame_reason_outside(const struct symtab_info *info, const struct frame_layout *l,
-				       uint64_t vaddr)
+_Static_assert(FRAME_N_REASONS <= 32, "sets of reasons are 32 bits");
+
+bool frame_reason_hides_debug(enum frame_reason r)
+{
+	return r == FRAME_UPSTREAM_FAILED || r == FRAME_TIMED_OUT || r == FRAME_NOT_ELF || r == FRAME_DAMAGED;
+}
+
+enum frame_reason frame_reason_outside(const struct symtab_info *info, enum frame_reason no_debug,
+				       const struct frame_layout *l, uint64_t vaddr)
 {
 	if (info->flags & (SYMTAB_HAS_DWARF | SYMTAB_HAS_GO))
 		return FRAME_OUTSIDE;
 	/* In no code: debug information would not help. */
-	return l && l->n_segments && !frame_layout_has_code(l, vaddr) ? FRAME_OUTSIDE : FRAME_NO_DEBUG_INFO;
+	if (l && l->n_segments && !frame_layout_has_code(l, vaddr))
+		return FRAME_OUTSIDE;
+	return frame_reason_hides_debug(no_debug) ? no_debug : FRAME_NO_DEBUG_INFO;
 }

@@ -22,6 +22,8 @@ int lookup_build(struct lookup_file *f, unsigned n_threads, struct err *err)
 		o.n_only = f->n_only;
 	}
 	r = symtab_build(f->debug, &o, &f->made, &stats, err);
+	if (r != 0 && !frame_reason_hides_debug(f->no_debug))
+		f->no_debug = r == SYMTAB_NOTHING ? FRAME_NO_SYMBOLS : FRAME_DAMAGED;
 	return r == SYMTAB_NOTHING
 		       ? err_set(err, ERR_INVALID, "has no symbols, and no debug file of it was found")
 		       : r;

@@ -48,6 +48,12 @@ struct lookup_file {
 	size_t n_only;
 	bool discriminators; /* the table has them */
 	char *named;         /* owned: the path of img's file, unless the caller named it */
+	/*
+	 * Why there is no debug file besides `img`, after it was searched for; FRAME_FOUND: there is one, or none is needed.
+	 * If nothing could be opened: why not.
+	 */
+	enum frame_reason no_debug;
+	struct err no_debug_err; /* more about it; empty: nothing */
 	char *keep_as; /* owned: the name in the cache for the whole table, to be built later; NULL: none */
 };
 void lookup_file_done(struct lookup_file *f); /* zeroed is empty */
@@ -60,6 +66,8 @@ void lookup_only(struct lookup_file *f, const struct str *addresses, size_t n);
  * x.deb!usr/lib/x.so; pkg_open_path()). @path is borrowed as long as @f. */
 int lookup_open(struct lookup_file *f, const struct lookup_options *o, const char *path, struct err *err);
 /*
+ * On failure f->no_debug is the reason.
+ *
  * Open the table of a module: of the file @path (NULL: not known; borrowed as long as @f), or, where that
  * file is another one by now, of the build ID @id (NULL, or of size 0: not known).
  */

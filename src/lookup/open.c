@@ -4,6 +4,7 @@
  * rules; else, and for a build ID alone, the debug file comes from the cache folder of debug files or from
  * servers, as for `lode find`.
  */
+#include <errno.h>
 #include <stdlib.h>
 #include "lookup/internal.h"
 #include "pkg/pkg.h"
@@ -47,8 +48,19 @@ static int open_elf(struct source *src, struct elf_image **ret, struct err *err)
 
 /* ---- servers ---- */
 
-char *lookup_fetch(const struct lookup_options *o, enum client_kind kind, const struct build_id *id,
-		   struct err *err)
+static enum frame_reason reason_of_result(const struct client_result *r)
+{
+	if (r->outcome == CLIENT_ABSENT)
+		return FRAME_UPSTREAM_404;
+	if (r->os == ENOSYS || r->os == EINVAL)
+		return FRAME_UNKNOWN; /* no server is known */
+	if (r->outcome == CLIENT_CANCELLED || r->os == ETIME || r->os == ETIMEDOUT)
+		return FRAME_TIMED_OUT;
+	return r->err.os == ENOEXEC ? FRAME_NOT_ELF : FRAME_UPSTREAM_FAILED;
+}
+
+static char *fetch_file(const struct lookup_options *o, enum client_kind kind, const struct build_id *id,
+			enum frame_reason *ret_reason, struct err *err)
 {
 	const struct client_options opts = { .urls = o->urls };
 	const struct client_request want = { .kind = kind, .id = *id };
@@ -56,6 +68,7 @@ char *lookup_fetch(const struct lookup_options *o, enum client_kind kind, const 
 	struct client *c;
 	char *path = NULL;
 
+	*ret_reason = FRAME_UNKNOWN;
 	if (o->local_only) {
 		(void)err_set(err, ERR_IO, "not on this machine, and no server is asked with --local");
 		return NULL;
@@ -66,9 +79,19 @@ char *lookup_fetch(const struct lookup_options *o, enum client_kind kind, const 
 		path = mem_strdup(result.path);
 	else
 		*err = result.err;
+	if (!path)
+		*ret_reason = reason_of_result(&result);
 	client_result_done(&result);
 	client_free(c);
 	return path;
+}
+
+char *lookup_fetch(const struct lookup_options *o, enum client_kind kind, const struct build_id *id,
+		   struct err *err)
+{
+	enum frame_reason ignored;
+
+	return fetch_file(o, kind, id, &ignored, err);
 }
 
 static int fetch_alt(const struct companion_place *p, const char *link, const struct build_id *id,
@@ -151,10 +174,11 @@ static int open_program(struct lookup_file *f, const char *path, struct err *err
 /* f->found.src is the debug file. A damaged one does not prevent the use of the file's own symbols. */
 static void use_debug_file(struct lookup_file *f)
 {
-	struct err ignored = { 0 };
-
-	if (open_elf(f->found.src, &f->debug, &ignored) < 0)
-		f->debug = f->img;
+	f->no_debug = FRAME_FOUND;
+	if (open_elf(f->found.src, &f->debug, &f->no_debug_err) == 0)
+		return;
+	f->debug = f->img;
+	f->no_debug = FRAME_DAMAGED;
 }
 
 static int open_with_debug_file(struct lookup_file *f, struct local *local, const char *path, struct err *err)
@@ -180,14 +204,23 @@ int lookup_find_files(struct lookup_file *f, const struct lookup_options *o, con
 static void fetch_debug_file(struct lookup_file *f, const struct lookup_options *o)
 {
 	struct err ignored = { 0 };
+	enum frame_reason reason;
 	struct build_id id;
 	AUTO(mem_freep) char *path = NULL;
 
 	if (f->debug != f->img || elf_debug_section(f->img, ".debug_info") ||
 	    elf_build_id(f->img, &id, &ignored) != 0)
 		return;
-	path = lookup_fetch(o, CLIENT_DEBUGINFO, &id, &ignored);
-	if (!path || source_open_file(path, &f->found.src, &ignored) != 0)
+	path = fetch_file(o, CLIENT_DEBUGINFO, &id, &reason, &ignored);
+	/* A damaged file on this machine is the better reason, unless a server has another. */
+	if (!path && f->no_debug == FRAME_FOUND) {
+		f->no_debug = reason;
+		f->no_debug_err = ignored;
+	}
+	if (!path)
+		return;
+	local_found_done(&f->found);
+	if (source_open_file(path, &f->found.src, &ignored) != 0)
 		return;
 	f->found.path = TAKE(path);
 	use_debug_file(f);
@@ -215,10 +248,15 @@ static int open_by_id(struct lookup_file *f, const struct lookup_options *o, str
 	struct err ignored = { 0 };
 
 	if (!find_by_id(f, local, id, LOCAL_DEBUGINFO))
-		f->named = lookup_fetch(o, CLIENT_DEBUGINFO, id, err);
+		f->named = fetch_file(o, CLIENT_DEBUGINFO, id, &f->no_debug, err);
 	if (!f->named && !find_by_id(f, local, id, LOCAL_EXECUTABLE))
 		f->named = lookup_fetch(o, CLIENT_EXECUTABLE, id, &ignored);
-	return f->named ? open_program(f, f->named, err) : -1;
+	if (!f->named)
+		return -1;
+	if (open_program(f, f->named, err) == 0)
+		return 0;
+	f->no_debug = FRAME_DAMAGED;
+	return -1;
 }
 
 /* The file at a path may be another one by now. */
@@ -227,6 +265,12 @@ static bool has_build_id(const struct lookup_file *f, const struct build_id *id,
 	struct build_id found;
 
 	return elf_build_id(f->img, &found, err) == 0 && build_id_eq(&found, id);
+}
+
+/* A path that is not there is that of a file of another machine: only a build ID could name it. */
+static void note_not_opened(struct lookup_file *f, const struct err *err)
+{
+	f->no_debug = err->kind == ERR_IO && err->os != EACCES ? FRAME_NO_BUILD_ID : FRAME_DAMAGED;
 }
 
 int lookup_open_module(struct lookup_file *f, const struct lookup_options *o, const char *path,
@@ -243,8 +287,11 @@ int lookup_open_module(struct lookup_file *f, const struct lookup_options *o, co
 	}
 	if (r < 0 && by_id) {
 		close_files(f);
+		f->no_debug = FRAME_FOUND;
 		r = open_by_id(f, o, local, id, err);
 		path = f->named;
+	} else if (r < 0) {
+		note_not_opened(f, err);
 	}
 	if (r < 0)
 		return -1;

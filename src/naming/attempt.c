@@ -225,14 +225,16 @@ struct location_answers {
 	const struct profilestore_unnamed *list;
 	enum frame_reason reason; /* of the first location without a name */
 	enum frame_reason broken; /* the table cannot be asked further */
+	enum frame_reason no_debug;
 };
 
 static void on_location_answer(void *arg, size_t i, const struct tables_answer *a)
 {
 	struct location_answers *x = arg;
 
-	/* These reasons are about the table, not about the address, which stays wanted. */
-	if (a->reason == FRAME_DAMAGED || frame_reason_passes(a->reason)) {
+	/* These reasons are about the table, not about the address, which stays wanted; unless it is the debug file that
+	 * is missing for one of them. */
+	if (a->reason != x->no_debug && (a->reason == FRAME_DAMAGED || frame_reason_passes(a->reason))) {
 		x->broken = a->reason;
 		return;
 	}
@@ -307,17 +309,32 @@ static void naming_attempt_failed(struct naming_attempt *t, enum frame_reason re
 		put_failure(t->n, &o, reason, why);
 }
 
+/* Locations that were looked up in this table before had a reason, which may be another by now. */
+static enum frame_reason reason_before(const struct naming_attempt *t, const struct tables_module *m)
+{
+	switch (t->reason) {
+	case FRAME_OUTSIDE:
+	case FRAME_NO_LAYOUT:
+	case FRAME_NO_MAPPING:
+		return t->reason;
+	case FRAME_NO_DEBUG_INFO:
+	case FRAME_UPSTREAM_FAILED:
+	case FRAME_TIMED_OUT:
+	case FRAME_NOT_ELF:
+	case FRAME_DAMAGED:
+		return frame_reason_hides_debug(m->no_debug) ? m->no_debug : FRAME_NO_DEBUG_INFO;
+	default:
+		return FRAME_FOUND;
+	}
+}
+
 static void put_named(struct naming_attempt *t, const struct tables_module *m)
 {
 	struct profilestore_tried o = outcome_of_attempt(t);
 
 	o.state = NAMING_DONE;
-	o.reason = t->unnamed;
+	o.reason = t->unnamed ? t->unnamed : reason_before(t, m);
 	o.origin = str_of(m->origin);
-	/* Locations that were looked up before had a reason. */
-	if (!o.reason && (t->reason == FRAME_OUTSIDE || t->reason == FRAME_NO_DEBUG_INFO ||
-			  t->reason == FRAME_NO_LAYOUT || t->reason == FRAME_NO_MAPPING))
-		o.reason = t->reason;
 	if (t->by_path)
 		o.why = STR("it came without a build ID, and is taken to be the only file of that path that "
 			    "is known here");
@@ -326,8 +343,10 @@ static void put_named(struct naming_attempt *t, const struct tables_module *m)
 		o.state = NAMING_WANTED;
 		o.n_tries = m->due ? t->n_tries : t->n_tries + 1;
 		o.next_try_ms = m->due ? 0
-				       : clock_wall_ms() + naming_wait_ms(FRAME_FOUND, true, o.n_tries,
-									  t->n->opts.interval_ms);
+				       : clock_wall_ms() +
+						 naming_wait_ms(m->no_debug,
+								!frame_reason_hides_debug(m->no_debug),
+								o.n_tries, t->n->opts.interval_ms);
 	}
 	/* A look does not search, and there may be a better layout by now. */
 	if (t->key.is_look && m->layout_due)
@@ -380,7 +399,7 @@ static size_t room_for_names(struct naming_attempt *t)
 static bool name_some(struct naming_attempt *t, const struct tables_module *m)
 {
 	struct naming *n = t->n;
-	struct location_answers x = { .batch = &n->batch, .reason = t->unnamed };
+	struct location_answers x = { .batch = &n->batch, .reason = t->unnamed, .no_debug = m->no_debug };
 	size_t room = room_for_names(t), got;
 
 	if (!room)

@@ -192,10 +192,11 @@ static int ask_one(struct name_job *x, const struct profile_module *m, struct pr
 		   struct profile_location *l, struct err *err)
 {
 	struct symtab_frames frames = { 0 };
-	enum frame_reason reason = x->n->ask(x->n->arg, m, l->addr, &frames);
+	const char *why = NULL;
+	enum frame_reason reason = x->n->ask(x->n->arg, m, l->addr, &frames, &why);
 
 	if (!has_better_names(l, &frames)) {
-		not_named(to, l, reason, NULL);
+		not_named(to, l, reason, why);
 		return 0;
 	}
 	to->n_new++;

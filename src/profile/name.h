@@ -42,9 +42,9 @@ struct profile_namer {
 	 * NULL; valid until the next call.
 	 */
 	enum frame_reason (*begin)(void *arg, const struct profile_module *m, const char **ret_why);
-	/* A run-time address; @ret is valid until the next call. */
+	/* A run-time address; @ret and *ret_why (as begin()'s; NULL before the call) are valid until the next call. */
 	enum frame_reason (*ask)(void *arg, const struct profile_module *m, uint64_t addr,
-				 struct symtab_frames *ret);
+				 struct symtab_frames *ret, const char **ret_why);
 	void (*end)(void *arg);
 	/* NULL, or: @n_done of @n_all locations are done. Non-zero stops: ERR_CANCELLED. */
 	int (*progress)(void *arg, uint32_t n_done, uint32_t n_all);

@@ -38,8 +38,11 @@ static int remote_check_head(struct remote *m, const struct net_reply *reply, st
 
 	if (!head.size)
 		return all ? err_set(err, ERR_INVALID, "it sends an empty file") : NET_MORE;
-	if (reply->type.size >= 9 && strncasecmp(reply->type.p, "text/html", 9) == 0)
-		return err_set(err, ERR_INVALID, "it sends a page of HTML instead of the file");
+	if (reply->type.size >= 9 && strncasecmp(reply->type.p, "text/html", 9) == 0) {
+		(void)err_set(err, ERR_INVALID, "it sends a page of HTML instead of the file");
+		err->os = is_elf_kind(m) ? ENOEXEC : 0;
+		return -1;
+	}
 	if (!is_elf_kind(m))
 		return 0;
 	if (memcmp(head.p, ELFMAG, MIN(head.size, (size_t)SELFMAG)) != 0 || (all && head.size < SELFMAG))

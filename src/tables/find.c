@@ -113,7 +113,8 @@ void tables_find(struct tables_request *req, const struct tables_query *q, struc
 	} else if (r == SYMTAB_NONE) {
 		const struct tables_entry *l = request_layout(req, q->module);
 
-		ret->reason = frame_reason_outside(info, l ? l->layout : NULL, addr);
+		ret->reason = frame_reason_outside(info, (enum frame_reason)atomic_load(&e->no_debug),
+						   l ? l->layout : NULL, addr);
 	} else {
 		ret->frames = &req->frames;
 		ret->reason = frames_quality(info, &req->frames);

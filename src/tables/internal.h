@@ -50,7 +50,7 @@ struct split_state {
 };
 void split_state_done(struct split_state *st);
 
-/* Shared; only `good_until_ms` and `spoiled` change. */
+/* Shared; only `good_until_ms`, `no_debug` and `spoiled` change. */
 struct tables_entry {
 	atomic_uint refs;
 	struct entry_key key;
@@ -60,9 +60,11 @@ struct tables_entry {
 	/* After that time it is built again: a miss, a failure; or, while it is used on, a table that lacks
 	 * something. INT64_MAX: never. */
 	atomic_int_fast64_t good_until_ms;
-	bool lacking;        /* a better one may turn up */
-	bool incomplete;     /* a table: parts were left out, since memory was not granted */
-	bool searching;      /* a miss, while a scan was still running */
+	bool lacking;    /* a better one may turn up */
+	bool incomplete; /* a table: parts were left out, since memory was not granted */
+	bool searching;  /* a miss, while a scan was still running */
+	/* of a table without a debug file: enum frame_reason of the last search for one; FRAME_FOUND: not known */
+	atomic_int no_debug;
 	atomic_bool spoiled; /* a block turned out to be damaged */
 	size_t weight;
 	/* of a table */

@@ -112,7 +112,9 @@ static bool has_old(const struct build *b)
 /* There is still nothing better. */
 static enum make_outcome end_with_old(struct build *b)
 {
-	entry_expire_in(b->old, b->tables->opts.miss_ms);
+	bool failed = frame_reason_hides_debug(b->making->debug.reason);
+
+	entry_expire_in(b->old, failed ? b->tables->opts.error_ms : b->tables->opts.miss_ms);
 	return end_with(b, entry_ref(b->old));
 }
 
@@ -177,6 +179,7 @@ static struct tables_entry *map_stored(struct build *b, struct tables_entry *e)
 
 	if (!mapped)
 		return e;
+	atomic_store(&mapped->no_debug, atomic_load(&e->no_debug));
 	mapped->split = e->split;
 	e->split = (struct split_state){ 0 };
 	entry_unref(e);
@@ -210,13 +213,16 @@ static enum make_outcome end_with_table(struct build *b, struct buf *table)
 		return end_broken(b, &err);
 	}
 	e->split = splits_take_state(b->making->splits);
+	if (b->making->from_executable)
+		atomic_store(&e->no_debug, (int)b->making->debug.reason);
 	stored_set_origin(e, a->file, a->archive);
 	atomic_fetch_add(&b->tables->n_made, 1);
 	if (b->refusals.busy || b->refusals.limit)
 		return end_incomplete(b, e);
 	stored_put(b->tables, e, a);
 	e = map_stored(b, e);
-	entry_note_lacking(e, b->tables->opts.miss_ms);
+	entry_note_lacking(e, frame_reason_hides_debug(atomic_load(&e->no_debug)) ? b->tables->opts.error_ms
+										  : b->tables->opts.miss_ms);
 	return end_with(b, e);
 }
 
@@ -350,7 +356,10 @@ static enum make_outcome stage_debug(struct build *b)
 		return r;
 	if (m->debug.reason == FRAME_BUSY)
 		return end_failed(b, &m->debug);
-	return has_old(b) ? end_with_old(b) : MAKE_DONE;
+	if (!has_old(b))
+		return MAKE_DONE;
+	atomic_store(&b->old->no_debug, (int)m->debug.reason);
+	return end_with_old(b);
 }
 
 /* There is neither a debug file nor a program: of both failures the one that says more. */

@@ -168,6 +168,8 @@ void tables_request_module(const struct tables_request *req, size_t i, struct ta
 		ret->incomplete = e->incomplete;
 		ret->due = entry_is_expired(e);
 		ret->info = e->table ? symtab_info(e->table) : NULL;
+		if (ret->info && !(ret->info->flags & (SYMTAB_HAS_DWARF | SYMTAB_HAS_GO)))
+			ret->no_debug = (enum frame_reason)atomic_load(&e->no_debug);
 	}
 	if (l) {
 		ret->layout = l->layout;

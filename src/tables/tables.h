@@ -109,12 +109,14 @@ int tables_request_new(struct tables *t, const struct build_id *ids, size_t n, u
 void tables_request_free(struct tables_request *req); /* takes NULL */
 
 struct tables_module {
-	enum frame_reason reason;          /* FRAME_FOUND: there is a table */
-	const char *why;                   /* more about the reason; "": nothing */
-	const char *origin;                /* of a table: the file it was made of, "PACKAGE: FILE", or "" */
-	bool lacking;                      /* a better table may turn up */
-	bool incomplete;                   /* of a table: parts were left out, since memory was not granted */
-	bool due;                          /* it may have by now: TABLES_FRESH looks for it */
+	enum frame_reason reason; /* FRAME_FOUND: there is a table */
+	const char *why;          /* more about the reason; "": nothing */
+	const char *origin;       /* of a table: the file it was made of, "PACKAGE: FILE", or "" */
+	bool lacking;             /* a better table may turn up */
+	bool incomplete;          /* of a table: parts were left out, since memory was not granted */
+	bool due;                 /* it may have by now: TABLES_FRESH looks for it */
+	/* of a table without a debug file: why none was found; FRAME_FOUND: not known */
+	enum frame_reason no_debug;
 	const struct symtab_info *info;    /* of a table */
 	const struct frame_layout *layout; /* NULL: there is none, or it is not known yet */
 	bool layout_known;                 /* with TABLES_LAYOUTS: `layout` is as good as it can be now */

@@ -292,7 +292,7 @@ def test_an_address_leads_to_its_chain_and_the_source(serve, pool, program, page
     # The URL leads back to the result.
     page.open(f"{s.url}/?id={program.build_id}&addr={addr}")
     page.wait_text("#address-body .source .meant", str(line))
-    for id_, at, said in (("00" * 20, "1", "Nothing here has this build ID"), (program.build_id, "1", "outside of any function"),
+    for id_, at, said in (("00" * 20, "1", "Nothing here has this build ID"), (program.build_id, "1", "outside of every function"),
                           ("xyz", "1", "Enter a complete build ID")):
         page.open(f"{s.url}/?id={id_}&addr={at}")
         page.wait_text("#address-body", said)

@@ -10,21 +10,6 @@ const WAIT_S = 20;         // the server answers "pending" after this time
 
 const running = new WeakMap(); // from a box to the AbortController of its request
 
-const words = {
-	"no-build-id": "The file has no build ID.",
-	"unknown": "Nothing here has this build ID.",
-	"upstream-404": "Neither this server nor its upstream servers have this build ID.",
-	"upstream-failed": "This server does not have the file, and an upstream server failed. Try again later.",
-	"timed-out": "This server does not have the file, and an upstream server did not answer in time. Try again later.",
-	"not-elf": "The file with this build ID is not an ELF file.",
-	"damaged": "The file is here, but cannot be read.",
-	"no-symbols": "The file has neither debug information nor symbols.",
-	"no-debug-info": "No symbol is at this address, and the debug information of the file is missing.",
-	"no-layout": "The program headers that would translate the address are not known.",
-	"outside": "The address is outside of any function. It must be an address of the ELF file, as nm and objdump print them.",
-	"busy": "The server is building too many symbol tables. Try again later.",
-};
-
 /* ---- sources ---- */
 
 // Fetch each source file once per chain.
@@ -81,20 +66,25 @@ function chain(id, answer, signal) {
 
 const sentence = (text) => visible(text.charAt(0).toUpperCase() + text.slice(1));
 
-// The help is about the file; an address outside of all its functions needs another address.
-const helps = (status, module) => module.help && status !== "outside";
+// These are about the address and not about the file, which the help of the module is about.
+const OF_ADDRESS = ["outside", "no-layout", "no-mapping"];
+
+function reasonOf(reply, status) {
+	const known = reply.reasons?.[status] ?? { text: status }, [module] = reply.modules;
+	const why = module.why?.startsWith(`${known.text}: `) ? module.why.slice(known.text.length + 2) : module.status === "found" ? module.why : null;
+	const help = OF_ADDRESS.includes(status) ? known.help : module.help ?? known.help;
+	return el("div", { class: "note" }, el("p", {}, `${sentence(known.text)}.`), why ? el("p", { class: "dim" }, sentence(why)) : null,
+		help ? el("p", { class: "help" }, sentence(help)) : null);
+}
 
 function show(box, id, addr, reply, signal) {
-	const answer = reply.addresses[0], module = reply.modules[0];
+	const [answer] = reply.addresses;
 	const command = `curl -s ${shellWord(`${base()}buildid/${id}/symbolize?addr=${addr}`)}`;
-	const notes = [];
-	if (answer.status === "alt-missing")
-		notes.push(el("p", { class: "note" }, "Some names are in a supplementary file that this server does not have."));
+	const notes = answer.status === "found" ? [] : [reasonOf(reply, answer.status)];
 	if (answer.frames)
 		box.replaceChildren(...notes, chain(id, answer, signal), el("p", { class: "dim" }, el("code", {}, command), " ", copyButton(command, "the curl command")));
 	else
-		box.replaceChildren(el("div", { class: "note" }, el("p", {}, words[answer.status] ?? visible(module.why ?? answer.status)),
-			helps(answer.status, module) ? el("p", { class: "help" }, sentence(module.help)) : null));
+		box.replaceChildren(...notes);
 }
 
 // Look up an address and show the result, or the reason for none, in @box.

@@ -33,16 +33,18 @@ static enum frame_reason naming_begin_file(void *arg, const struct profile_modul
 		path = n->path = mem_strndup(m->file.p, m->file.size);
 	n->err = (struct err){ 0 };
 	if (lookup_open_module(&n->file, &n->places, path, &m->id, &n->err) < 0) {
+		enum frame_reason reason = n->file.no_debug;
+
 		lookup_file_done(&n->file);
 		*ret_why = n->err.text;
-		return FRAME_UNKNOWN;
+		return reason == FRAME_FOUND ? FRAME_DAMAGED : reason;
 	}
 	frame_layout_of(n->file.img, &n->layout);
 	return FRAME_FOUND;
 }
 
 static enum frame_reason naming_ask(void *arg, const struct profile_module *m, uint64_t addr,
-				    struct symtab_frames *ret)
+				    struct symtab_frames *ret, const char **ret_why)
 {
 	struct local_naming *n = arg;
 	struct err err = { 0 };
@@ -55,7 +57,10 @@ static enum frame_reason naming_ask(void *arg, const struct profile_module *m, u
 	case 0:
 		return FRAME_FOUND;
 	case SYMTAB_NONE:
-		return frame_reason_outside(symtab_info(n->file.table), &n->layout, vaddr);
+		r = frame_reason_outside(symtab_info(n->file.table), n->file.no_debug, &n->layout, vaddr);
+		if (r == n->file.no_debug)
+			*ret_why = n->file.no_debug_err.text;
+		return r;
 	default:
 		return FRAME_DAMAGED;
 	}
@@ -86,12 +91,14 @@ static int show_naming_progress(void *arg, uint32_t n_done, uint32_t n_all)
 
 static void report_file(const struct profile_named *m, const struct lookup_options *places)
 {
-	const char *why = frame_reason_text(m->reason);
-
 	fprintf(stderr, "%10u  ", m->n_unnamed);
 	print_text(stderr, m->file.size ? m->file : m->build_id.size ? m->build_id : STR("in no mapping"));
 	fprintf(stderr, ": ");
-	print_text(stderr, str_of(m->why[0] ? m->why : why));
+	print_text(stderr, str_of(frame_reason_text(m->reason)));
+	if (m->why[0]) {
+		fprintf(stderr, ": ");
+		print_text(stderr, str_of(m->why));
+	}
 	fputc('\n', stderr);
 	symbolize_print_advice(places, m->reason, m->file);
 }

@@ -84,11 +84,32 @@ static void report_missing(const struct answers *a, uint64_t n_missing)
 	/* A table of the wanted units only may have nothing of the DWARF that is there. */
 	reason = !a->in_code || (a->file.debug && elf_debug_section(a->file.debug, ".debug_info"))
 			 ? FRAME_OUTSIDE
-			 : frame_reason_outside(symtab_info(a->file.table), NULL, 0);
+			 : frame_reason_outside(symtab_info(a->file.table), a->file.no_debug, NULL, 0);
 	fprintf(stderr, "lode: symbolize: ");
 	print_text(stderr, a->module);
-	fprintf(stderr, ": addresses without a name: %llu; %s\n", (unsigned long long)n_missing,
+	fprintf(stderr, ": addresses without a name: %llu; %s", (unsigned long long)n_missing,
 		frame_reason_text(reason));
+	if (reason != FRAME_OUTSIDE && a->file.no_debug_err.text[0]) {
+		fprintf(stderr, ": ");
+		print_text(stderr, str_of(a->file.no_debug_err.text));
+	}
+	fputc('\n', stderr);
+	symbolize_print_advice(&a->places, reason, a->module);
+}
+
+/* Names, functions and inlined calls that are in a file which was not found. */
+static void report_lacking(const struct answers *a)
+{
+	uint32_t flags = a->by ? 0 : symtab_info(a->file.table)->flags;
+	enum frame_reason reason = flags & SYMTAB_ALT_MISSING     ? FRAME_ALT_MISSING
+				   : flags & SYMTAB_SPLIT_MISSING ? FRAME_SPLIT_MISSING
+								  : FRAME_FOUND;
+
+	if (reason == FRAME_FOUND || !a->s->verbose)
+		return;
+	fprintf(stderr, "lode: symbolize: ");
+	print_text(stderr, a->module);
+	fprintf(stderr, ": %s\n", frame_reason_text(reason));
 	symbolize_print_advice(&a->places, reason, a->module);
 }
 
@@ -107,6 +128,8 @@ static int answer_all_questions(struct answers *a)
 	free(a->questions);
 	if (r == 0)
 		report_missing(a, n_missing);
+	if (r == 0)
+		report_lacking(a);
 	if (r < 0)
 		return tell_error("symbolize", &err);
 	/* If none of the command line's addresses is known, the command has failed; some may be unknown. */
@@ -121,6 +144,9 @@ static int answer_opened(struct answers *a, int opened, struct err *err)
 	if (opened < 0) {
 		(void)err_in(err, STR_FMT, STR_ARG(a->module));
 		status = tell_error("symbolize", err);
+		/* A file that is no ELF file has its own advice. */
+		if (a->file.no_debug != FRAME_DAMAGED && a->file.no_debug != FRAME_NO_BUILD_ID)
+			symbolize_print_advice(&a->places, a->file.no_debug, a->module);
 	} else {
 		if (a->s->verbose && a->file.img) {
 			a->layout = NEW(struct frame_layout);

@@ -16,6 +16,7 @@ struct form_json {
 	struct frame_maps *all;       /* NULL: not needed so far */
 	struct frame_maps **prepared; /* of each module; NULL: it has few, or it was not needed so far */
 	uint64_t *addrs;              /* as requested */
+	uint32_t met;                 /* bits of enum frame_reason: those that the answers have */
 	bool text;                    /* GET of text, not JSON */
 };
 
@@ -309,8 +310,10 @@ static void ask_put_frame(struct ask *a, const struct symtab_frame *f, struct js
 static void answer_json(struct ask *a, size_t i, const struct tables_answer *ans, bool full)
 {
 	struct json_writer w = { .out = &a->parts };
+	struct form_json *f = a->own;
 	size_t before = a->parts.size;
 
+	f->met |= 1u << ans->reason;
 	json_open_object(&w, NULL);
 	json_put_printf(&w, "address", "0x%llx", (unsigned long long)a->queries[i].addr);
 	json_put_text(&w, "status", full ? "reply-too-long" : frame_reason_name(ans->reason));
@@ -378,14 +381,24 @@ static void json_answer(void *arg, size_t i, const struct tables_answer *ans)
 	ask_part_end(a, i);
 }
 
-/* What to do if there is no table, or one with symbols only. */
+/* The reason why a table has not all names; FRAME_FOUND: it has. */
+static enum frame_reason reason_of_table(const struct tables_module *m)
+{
+	if (!(m->info->flags & (SYMTAB_HAS_DWARF | SYMTAB_HAS_GO)))
+		return frame_reason_hides_debug(m->no_debug) ? m->no_debug : FRAME_NO_DEBUG_INFO;
+	if (m->info->flags & SYMTAB_ALT_MISSING)
+		return FRAME_ALT_MISSING;
+	return m->info->flags & SYMTAB_SPLIT_MISSING ? FRAME_SPLIT_MISSING : FRAME_FOUND;
+}
+
+/* What to do if there is no table, or one that lacks something. */
 static void put_module_help(struct ask *a, const struct tables_module *m, struct json_writer *w)
 {
 	struct server_case c = { .reason = m->reason };
 	AUTO(buf_done) struct buf help = { 0 };
 
-	if (m->info && !(m->info->flags & (SYMTAB_HAS_DWARF | SYMTAB_HAS_GO)))
-		c.reason = FRAME_NO_DEBUG_INFO;
+	if (m->info)
+		c.reason = reason_of_table(m);
 	if (c.reason == FRAME_FOUND)
 		return;
 	if (m->origin)
@@ -467,6 +480,27 @@ static void json_put(struct ask *a, size_t i)
 		json_put_raw(&a->json, NULL, ask_part(a, i));
 }
 
+/* The texts of all statuses that addresses have, once each. */
+static void put_reasons(struct ask *a, uint32_t met)
+{
+	struct json_writer *w = &a->json;
+
+	json_open_object(w, "reasons");
+	for (unsigned r = FRAME_FOUND + 1; r < FRAME_N_REASONS; r++) {
+		const struct server_case c = { .reason = (enum frame_reason)r };
+		AUTO(buf_done) struct buf help = { 0 };
+
+		if (!(met & 1u << r))
+			continue;
+		server_advice(a->req->s, &c, &help);
+		json_open_object(w, frame_reason_name(c.reason));
+		json_put_text(w, "text", frame_reason_text(c.reason));
+		json_put_str(w, "help", buf_str(&help));
+		json_close(w);
+	}
+	json_close(w);
+}
+
 static const char *json_end(struct ask *a)
 {
 	const struct form_json *f = a->own;
@@ -475,6 +509,7 @@ static const char *json_end(struct ask *a)
 	if (f->text)
 		return json_reply_type(a);
 	json_close(w);
+	put_reasons(a, f->met);
 	if (a->passes)
 		json_put_int(w, "retry_ms", FRAME_RETRY_MS);
 	json_close(w);

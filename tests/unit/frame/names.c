@@ -111,6 +111,16 @@ static void advice_names_servers_and_packages(void **state)
 			  "put its package (Debian: -dbgsym, Fedora: -debuginfo) into a scanned folder; or "
 			  "push the debug "
 			  "file: lode push FILE --to URL");
+	c.reason = FRAME_TIMED_OUT;
+	c.package = STR("x-dbgsym");
+	assert_advice(
+		&c, "wait, it will be asked for again at http://a; or add --debuginfod-upstream-servers "
+		    "https://d to lode serve; or put the package x-dbgsym into a scanned folder; or push the "
+		    "debug file: lode push FILE --to URL");
+	c = (struct frame_case){ .reason = FRAME_ALT_MISSING };
+	assert_advice(
+		&c,
+		"install the package that has the supplementary (dwz) file, or name the file: --alt FILE");
 	for (unsigned i = 0; i < FRAME_N_REASONS; i++) {
 		AUTO(buf_done) struct buf b = { 0 };
 
@@ -125,11 +135,16 @@ static void outside_of_symbols_is_not_outside_of_functions(void **state)
 	struct symtab_info symbols = { .flags = SYMTAB_HAS_SYMBOLS }, dwarf = { .flags = SYMTAB_HAS_DWARF },
 			   go = { .flags = SYMTAB_HAS_GO };
 
-	assert_int_equal(frame_reason_outside(&symbols, &l, 0x1010), FRAME_NO_DEBUG_INFO);
-	assert_int_equal(frame_reason_outside(&symbols, NULL, 0x1010), FRAME_NO_DEBUG_INFO);
-	assert_int_equal(frame_reason_outside(&symbols, &l, 0x10), FRAME_OUTSIDE);
-	assert_int_equal(frame_reason_outside(&dwarf, &l, 0x1010), FRAME_OUTSIDE);
-	assert_int_equal(frame_reason_outside(&go, &l, 0x1010), FRAME_OUTSIDE);
+	assert_int_equal(frame_reason_outside(&symbols, FRAME_FOUND, &l, 0x1010), FRAME_NO_DEBUG_INFO);
+	assert_int_equal(frame_reason_outside(&symbols, FRAME_FOUND, NULL, 0x1010), FRAME_NO_DEBUG_INFO);
+	assert_int_equal(frame_reason_outside(&symbols, FRAME_FOUND, &l, 0x10), FRAME_OUTSIDE);
+	/* Of several reasons the one that a user can act on. */
+	assert_int_equal(frame_reason_outside(&symbols, FRAME_UPSTREAM_404, &l, 0x1010), FRAME_NO_DEBUG_INFO);
+	assert_int_equal(frame_reason_outside(&symbols, FRAME_TIMED_OUT, &l, 0x1010), FRAME_TIMED_OUT);
+	assert_int_equal(frame_reason_outside(&symbols, FRAME_DAMAGED, NULL, 0x1010), FRAME_DAMAGED);
+	assert_int_equal(frame_reason_outside(&symbols, FRAME_TIMED_OUT, &l, 0x10), FRAME_OUTSIDE);
+	assert_int_equal(frame_reason_outside(&dwarf, FRAME_TIMED_OUT, &l, 0x1010), FRAME_OUTSIDE);
+	assert_int_equal(frame_reason_outside(&go, FRAME_TIMED_OUT, &l, 0x1010), FRAME_OUTSIDE);
 }
 
 int main(void)
