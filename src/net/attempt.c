@@ -181,7 +181,7 @@ static int attempt_check(struct attempt *a, bool all)
 	if (r == NET_MORE && (all || a->held.size >= NET_HEAD_MAX))
 		r = 0;
 	if (r < 0 && str_starts(a->reply.type, STR("text/html")))
-		return refuse_reply(a, "it sends a page of HTML instead of the file");
+		snprintf(err.text, sizeof(err.text), "it sends a page of HTML instead of the file");
 	return r < 0 ? refuse_bytes(a, &err) : r;
 }
 

@@ -107,7 +107,7 @@ export async function askAddress(box, id, addr) {
 				show(box, id, addr, said, signal);
 				break;
 			}
-			box.replaceChildren(el("p", { class: "dim", role: "status" }, "The server is building the symbol table, or is still scanning for the file; this takes a while the first time…"));
+			box.replaceChildren(el("p", { class: "dim", role: "status" }, `${sentence(said.reasons?.pending?.text ?? "pending")}…`));
 			await new Promise((done) => setTimeout(done, said.retry_ms ?? 1000));
 			signal.throwIfAborted();
 		}
