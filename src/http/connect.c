@@ -23,6 +23,18 @@ static const char *const code_names[CONNECT_N_CODES] = {
 	[CONNECT_UNAUTHENTICATED] = "unauthenticated",
 };
 
+static const unsigned char code_numbers[CONNECT_N_CODES] = {
+	[CONNECT_CANCELED] = 1,           [CONNECT_INVALID_ARGUMENT] = 3,    [CONNECT_DEADLINE_EXCEEDED] = 4,
+	[CONNECT_NOT_FOUND] = 5,          [CONNECT_ALREADY_EXISTS] = 6,      [CONNECT_PERMISSION_DENIED] = 7,
+	[CONNECT_RESOURCE_EXHAUSTED] = 8, [CONNECT_FAILED_PRECONDITION] = 9, [CONNECT_UNIMPLEMENTED] = 12,
+	[CONNECT_INTERNAL] = 13,          [CONNECT_UNAVAILABLE] = 14,        [CONNECT_UNAUTHENTICATED] = 16,
+};
+
+unsigned connect_code_number(enum connect_code code)
+{
+	return code_numbers[code];
+}
+
 const char *connect_code_name(enum connect_code code)
 {
 	return code_names[code];

@@ -42,5 +42,7 @@ const char *connect_code_name(enum connect_code code);
  * UNAVAILABLE.
  */
 enum connect_code connect_code_of(unsigned status);
+/* Its number in google.rpc.Code, which is gRPC's, too. */
+unsigned connect_code_number(enum connect_code code);
 /* "application/grpc", "application/grpc-web+proto", ...; NULL is none. */
 bool connect_is_grpc(const char *content_type);

@@ -3,8 +3,10 @@
  * Replies and refusals that any resource may make.
  */
 #include <stdlib.h>
+#include <strings.h>
 #include "base/json.h"
 #include "http/request.h"
+#include "wire/proto.h"
 
 #define REPLY_SMALL  KIB(64) /* needs no grant */
 #define ARG_MAX_SIZE 4096u   /* bytes of a parameter, decoded */
@@ -87,19 +89,49 @@ static struct http_reply *refusal_json(const struct http_service *sv, unsigned s
 	return r;
 }
 
-struct http_reply *reply_refusal(const struct http_service *sv, const struct http_route *route,
-				 unsigned status, unsigned allow, const char *text, size_t *ret_size)
+/* google.rpc.Status: code, message. */
+static struct http_reply *refusal_status(const struct http_service *sv, struct http_conn *conn,
+					 unsigned status, struct str text, size_t *ret_size)
 {
+	const char *type = http_header(conn, "Content-Type");
+	unsigned code = connect_code_number(connect_code_of(status));
+	bool json = type && strncasecmp(type, "application/json", strlen("application/json")) == 0;
+	struct buf b = { 0 };
+	struct json_writer w = { .out = &b };
+	struct http_reply *r;
+
+	if (json) {
+		json_open_object(&w, NULL);
+		json_put_uint(&w, "code", code);
+		json_put_str(&w, "message", text);
+		json_close(&w);
+	} else {
+		proto_put_number(&b, 1, code);
+		proto_put_str(&b, 2, text);
+	}
+	*ret_size = b.size;
+	r = reply_body(sv, &b, json ? "application/json" : "application/x-protobuf", true);
+	refusal_headers(r, status);
+	return r;
+}
+
+struct http_reply *reply_refusal(const struct http_service *sv, const struct refusal *refusal,
+				 size_t *ret_size)
+{
+	const struct http_route *route = refusal->route;
+	unsigned status = refusal->status;
 	AUTO(buf_done) struct buf line = { 0 };
 	struct http_reply *r;
 
 	if (status == 405) {
 		buf_add_str(&line, STR("this path takes "));
-		http_methods_print(allow, false, &line);
+		http_methods_print(refusal->allow, false, &line);
 	} else {
-		buf_add_str(&line, str_of(text));
+		buf_add_str(&line, str_of(refusal->text));
 	}
-	if (route && (route->flags & (HTTP_JSON | HTTP_CONNECT))) {
+	if (route && (route->flags & HTTP_RPC_STATUS)) {
+		r = refusal_status(sv, refusal->conn, status, buf_str(&line), ret_size);
+	} else if (route && (route->flags & (HTTP_JSON | HTTP_CONNECT))) {
 		bool connect = route->flags & HTTP_CONNECT;
 
 		r = refusal_json(sv, status, connect ? connect_code_name(connect_code_of(status)) : NULL,
@@ -110,7 +142,7 @@ struct http_reply *reply_refusal(const struct http_service *sv, const struct htt
 		r = reply_text(sv, status, buf_str(&line));
 	}
 	if (status == 405)
-		allow_header(sv, r, allow);
+		allow_header(sv, r, refusal->allow);
 	return r;
 }
 
@@ -131,10 +163,11 @@ struct http_reply *reply_options(const struct http_service *sv, unsigned allow)
 
 void request_refuse(struct request *req, unsigned status, const char *text)
 {
+	const struct refusal refusal = { req->conn, req->route, status, 0, text };
 	size_t size;
 
 	http_reply_unref(req->reply);
-	req->reply = reply_refusal(req->service, req->route, status, 0, text, &size);
+	req->reply = reply_refusal(req->service, &refusal, &size);
 	req->status = status;
 	req->bytes = size;
 	req->result = "error";

@@ -178,14 +178,15 @@ static enum http_result send_canned(const struct opening *o, const struct http_c
 
 static enum http_result send_refusal(const struct opening *o, unsigned status, const char *text)
 {
-	bool is_text = !o->m.route || !(o->m.route->flags & (HTTP_JSON | HTTP_CONNECT));
+	bool is_text = !o->m.route || !(o->m.route->flags & (HTTP_JSON | HTTP_CONNECT | HTTP_RPC_STATUS));
+	const struct refusal refusal = { o->hr->conn, o->m.route, status, o->m.allow, text };
 	struct http_canned c = { .status = status };
 	enum http_result sent;
 
 	/* A server that is busy refuses fast. */
 	if (is_text && (status == 429 || status == 503))
 		return send_canned(o, status == 429 ? &o->sv->too_many : &o->sv->busy);
-	c.reply = reply_refusal(o->sv, o->m.route, status, o->m.allow, text, &c.size);
+	c.reply = reply_refusal(o->sv, &refusal, &c.size);
 	sent = send_canned(o, &c);
 	http_reply_unref(c.reply);
 	return sent;
@@ -422,7 +423,9 @@ static bool receive_begin(void *arg, const struct http_request *hr, void **ctx)
 		req->status = 204;
 		req->result = "made";
 	} else if (status) {
-		req->reply = reply_refusal(sv, o.m.route, status, o.m.allow, text, &req->bytes);
+		const struct refusal refusal = { hr->conn, o.m.route, status, o.m.allow, text };
+
+		req->reply = reply_refusal(sv, &refusal, &req->bytes);
 		req->status = status;
 	} else {
 		request_begin(req);

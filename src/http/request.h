@@ -258,9 +258,16 @@ struct http_canned reply_canned(const struct http_service *sv, unsigned status, 
 /* Takes the buffer's content. */
 struct http_reply *reply_body(const struct http_service *sv, struct buf *body, const char *type,
 			      bool no_store);
-/* @text without a newline, in the form of @route (NULL: text). *ret_size: of the body. */
-struct http_reply *reply_refusal(const struct http_service *sv, const struct http_route *route,
-				 unsigned status, unsigned allow, const char *text, size_t *ret_size);
+/* A refusal in the form of @route (NULL: text). *ret_size: of the body. */
+struct refusal {
+	struct http_conn *conn;
+	const struct http_route *route;
+	unsigned status;
+	unsigned allow;   /* the methods of the path, of a 405; that one has a text of its own */
+	const char *text; /* without a newline */
+};
+struct http_reply *reply_refusal(const struct http_service *sv, const struct refusal *refusal,
+				 size_t *ret_size);
 /* Of OPTIONS. */
 struct http_reply *reply_options(const struct http_service *sv, unsigned allow);
 

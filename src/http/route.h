@@ -107,6 +107,8 @@ enum {
 	HTTP_PREFIXED = 1 << 5, /* the path may have the table's prefix before it; with HTTP_CONNECT too */
 	HTTP_FIRST_IS_SERVICE =
 		1 << 4, /* the first {…} is the name of a protobuf service: "push.v1.PusherService" */
+	/* Clients speak OTLP: refusals are a google.rpc.Status in protobuf, or in JSON where the request is. */
+	HTTP_RPC_STATUS = 1 << 6,
 };
 
 struct http_route {

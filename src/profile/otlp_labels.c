@@ -131,7 +131,7 @@ static struct str label_value(char *to, const struct otlp_value *v)
 	return (struct str){ to, text.size };
 }
 
-static bool has_label_named(const struct otlp_label *labels, size_t n, struct str name)
+static bool resource_has(const struct otlp_label *labels, size_t n, struct str name)
 {
 	for (size_t i = 0; i < n; i++)
 		if (str_eq(labels[i].name, name))
@@ -156,7 +156,7 @@ size_t otlp_resource(struct otlp_reader *r, struct bytes in, struct otlp_label r
 			continue;
 		ret[n].name = label_name(room, a.key);
 		ret[n].value = label_value(room + MAX_NAME, &a.value);
-		n += ret[n].name.size && ret[n].value.size && !has_label_named(ret, n, ret[n].name);
+		n += ret[n].name.size && ret[n].value.size && !resource_has(ret, n, ret[n].name);
 	}
 	otlp_end(r, &c, "resource");
 	return n;
@@ -173,6 +173,7 @@ static uint32_t sample_label(struct otlp_reader *r, uint64_t i)
 {
 	struct otlp_attribute a;
 	struct profile_label label;
+	char name[MAX_NAME];
 	uint32_t index;
 	struct otlp_entry *e = otlp_made(r, OTLP_ATTRIBUTES, i, &index);
 
@@ -180,7 +181,7 @@ static uint32_t sample_label(struct otlp_reader *r, uint64_t i)
 		return index;
 	otlp_attribute(r, i, &a);
 	if (a.key.size && !is_among(a.key, of_one_thread) && (a.value.is_number || a.value.text.size)) {
-		label = (struct profile_label){ .key = profile_add_string(r->p, a.key) };
+		label = (struct profile_label){ .key = profile_add_string(r->p, label_name(name, a.key)) };
 		if (a.value.is_number) {
 			label.num = a.value.number;
 			label.unit = otlp_string(r, a.unit);

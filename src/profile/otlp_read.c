@@ -92,7 +92,7 @@ static void add_types(struct otlp_reader *r, struct profile_type type)
 }
 
 /* Everything but samples, which need the types first. */
-static void read_head(struct otlp_reader *r, struct bytes in)
+static void read_profile_head(struct otlp_reader *r, struct bytes in)
 {
 	struct profile_type type = { 0 };
 	struct cursor c = cursor_of(in);
@@ -160,7 +160,7 @@ static int read_otlp_profile(struct otlp_reader *r, struct bytes in, struct prof
 	r->number++;
 	r->why = (struct err){ 0 };
 	r->labels.n = 0;
-	read_head(r, in);
+	read_profile_head(r, in);
 	read_samples(r, in);
 	failed = end_profile(r, err);
 	r->p = NULL;

@@ -73,8 +73,7 @@
 	}
 
 #define CHANGE(path, args, run) INTAKE(path, args, 0, run)
-
-#define RANGE "query from to profile"
+#define RANGE                   "query from to profile"
 #define VIEW                                                                                           \
 	RANGE " base base_from base_to base_profile normalise by label focus ignore hide show invert " \
 	      "no_inlines wait"
@@ -117,6 +116,7 @@ const struct http_route server_routes[] = {
 	CHANGE("/api/profiles/writeraw", "", api_post_parca),
 	CHANGE("/profilestore/writeraw", "", api_post_parca),
 	INTAKE("/ingest", "*", HTTP_PREFIXED, api_post_pyroscope),
+	INTAKE("/v1development/profiles", "", HTTP_RPC_STATUS, api_post_otlp),
 	VIEW_OF("/api/types", RANGE, api_types, HTTP_CLASS_QUERY),
 	VIEW_OF("/api/labels", RANGE, api_labels, HTTP_CLASS_QUERY),
 	VIEW_OF("/api/labels/{name}/values", RANGE, api_label_values, HTTP_CLASS_QUERY),

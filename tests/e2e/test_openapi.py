@@ -10,7 +10,7 @@ import jsonschema
 import pytest
 
 from conftest import ROOT
-from profiling import Pprof, call, query, send
+from profiling import Pprof, call, message, query, send
 
 DOC = json.loads((ROOT / "docs" / "openapi.json").read_text())
 
@@ -144,7 +144,8 @@ def test_answers_are_as_described(s):
 
 def test_what_is_sent_is_as_described(s):
     raw = base64.b64encode(Pprof().sample(["f"], [1, 2]).bytes()).decode()
-    bodies = {"/profiles": (b"a;b 1\n", "?x=1"), "/ingest": (b"a;b 1\n", "?name=x")}
+    bodies = {"/profiles": (b"a;b 1\n", "?x=1"), "/ingest": (b"a;b 1\n", "?name=x"),
+              "/v1development/profiles": (message(2, message(5, b"")), "")}
     doc = {"series": [{"labels": {"labels": [{"name": "__name__", "value": "n"}]}, "samples": [{"raw_profile": raw}]}]}
     jsonschema.validate(doc, schema_of(DOC["components"]["schemas"]["WriteRaw"]))
     for path, method, op in operations():

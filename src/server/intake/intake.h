@@ -6,6 +6,7 @@
  *   take.c        to the store, and the reply once all are on disk; POST /profiles
  *   parca.c       Parca's WriteRaw as JSON
  *   pyroscope.c   Pyroscope's /ingest; text.c: its stacks as text
+ *   otlp.c        OpenTelemetry's profiles, over HTTP
  *   forms.c       bodies in the forms of other clients, parsed without a request
  */
 #pragma once
@@ -17,9 +18,12 @@
 int api_post_profiles(struct api *a, struct err *err);
 int api_post_parca(struct api *a, struct err *err);
 int api_post_pyroscope(struct api *a, struct err *err);
+int api_post_otlp(struct api *a, struct err *err);
 
 /* ---- take.c ---- */
 
+/* The limits of what a request's profiles may take. */
+struct profile_limits take_limits(struct api *a);
 /* Parse a profile, compressed or not. */
 int take_read(struct api *a, struct bytes in, struct str format, struct profile **ret, struct err *err);
 /*

@@ -51,11 +51,16 @@ void take_free(struct take *t)
 
 /* ---- reading ---- */
 
+struct profile_limits take_limits(struct api *a)
+{
+	return (struct profile_limits){ .max_size = API_MAX_DECODED,
+					.max_memory = MAX_MEMORY,
+					.memory = &a->memory };
+}
+
 int take_read(struct api *a, struct bytes in, struct str format, struct profile **ret, struct err *err)
 {
-	const struct profile_limits limits = { .max_size = API_MAX_DECODED,
-					       .max_memory = MAX_MEMORY,
-					       .memory = &a->memory };
+	const struct profile_limits limits = take_limits(a);
 	enum profile_format f = PROFILE_FORMAT_AUTO;
 
 	if (format.size && !profile_format_parse(format, &f))

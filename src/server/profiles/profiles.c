@@ -49,6 +49,9 @@ static void reply_error(struct api *a, const struct err *err)
 {
 	unsigned status = a->status >= 400 ? a->status : api_status_of(err, a->post);
 
+	/* These clients send again after 503 and a few others, not after 500 and 507. */
+	if (status >= 500 && status != 504 && (a->req->route->flags & HTTP_RPC_STATUS))
+		status = 503;
 	if (status == 504)
 		counters_refused("deadline");
 	else if (status >= 500 && err->os != ECANCELED)

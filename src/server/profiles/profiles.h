@@ -73,6 +73,7 @@ struct api {
 	bool looked;
 	struct selector *selectors[2];
 	struct budget_hold memory; /* of its profiles, or of its query and the reply */
+	struct otlp_result *otlp;  /* of a request of OTLP */
 	struct take *take;         /* NULL: it sends no profiles. Guarded by its own lock */
 };
 

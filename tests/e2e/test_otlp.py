@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: Apache-2.0
+"""OpenTelemetry's profiles, as its eBPF profiler and its Collector send them: named, labelled, and refused with a reason."""
+
+import gzip
+import struct
+import time
+
+import pytest
+
+from profiling import ask, call, fields, message, number, varint
+from test_naming import RARELY, built, chains, code_segment, put, sample  # noqa: F401 (a fixture)
+
+PATH = "/v1development/profiles"
+PROTO = {"Content-Type": "application/x-protobuf"}
+
+
+class Otlp:
+    """One profile of bare addresses: strings and attributes by number, a timestamp for each time that a sample was seen."""
+
+    def __init__(self, built, addrs, service="shop", pid=4711):
+        self.built, self.strings, self.attributes = built, {"": 0}, [b""]
+        off, vaddr, size = code_segment(built.full)
+        identity = self.attribute("process.executable.build_id.gnu", built.id)
+        mapping = (number(1, vaddr) + number(2, vaddr + size) + number(3, off) + number(4, self.string("shop")) +
+                   message(5, varint(identity)))
+        self.mappings = [b"", mapping]
+        self.locations = [b""] + [number(1, 1) + number(2, a) for a in addrs]
+        self.stacks = [b""] + [message(1, varint(i + 1)) for i in range(len(addrs))]
+        self.now = int(time.time() * 1e9)
+        thread = self.attribute("thread.name", "worker")
+        self.samples = [number(1, i + 1) + message(2, varint(thread)) + message(5, struct.pack("<Q", self.now) * (i + 1)) for i in range(len(addrs))]
+        self.resource = b"".join(message(1, number(3, self.string(k)) + message(2, v)) for k, v in
+                                 (("service.name", number(8, self.string(service))), ("process.pid", number(3, pid))))
+
+    def string(self, s):
+        return self.strings.setdefault(s, len(self.strings))
+
+    def attribute(self, key, value):
+        self.attributes.append(number(1, self.string(key)) + message(2, number(8, self.string(value))))
+        return len(self.attributes) - 1
+
+    def type(self, field, name, unit):
+        return message(field, number(1, self.string(name)) + number(2, self.string(unit)))
+
+    def profile(self):
+        return (self.type(1, "samples", "count") + b"".join(message(2, s) for s in self.samples) + varint(3 << 3 | 1) + struct.pack("<Q", self.now) +
+                number(4, 5 * 10**9) + self.type(5, "cpu", "nanoseconds") + number(6, 20 * 10**6))
+
+    def bytes(self):
+        out = message(1, message(1, self.resource) + message(2, message(2, self.profile())))
+        tables = ((1, self.mappings), (2, self.locations), (5, [s.encode() for s in self.strings]), (6, self.attributes), (7, self.stacks))
+        return out + message(2, b"".join(message(n, entry) for n, table in tables for entry in table))
+
+
+@pytest.fixture
+def s(serve, tmp_path):
+    (tmp_path / "pool").mkdir()
+    return serve([tmp_path / "pool"], args=RARELY).scanned()
+
+
+def types(s):
+    return sorted(t.split(":")[1] for t in ask(s, "types")["types"])
+
+
+def test_addresses_of_the_ebpf_profiler_get_their_names(s, built):
+    addrs = sample(built, 40)
+    status, data, headers = call(s, "POST", PATH, gzip.compress(Otlp(built, addrs).bytes()), PROTO | {"Content-Encoding": "gzip"})
+    assert (status, data, headers["Content-Type"]) == (200, b"", "application/x-protobuf")
+    assert put(s, f"/buildid/{built.id}/debuginfo", built.full.read_bytes())[0] == 201
+    samples = next(t for t in ask(s, "types")["types"] if ":samples:" in t)
+    s.wait(lambda: ask(s, "binaries", query=samples, from_="now-1h", to="now")["binaries"][0]["state"] == "named", "names", 30)
+    status, data, _ = call(s, "GET", f"/api/download?format=pprof&query={samples}&from=now-1h&to=now%2B1h")
+    got, want = chains(data), built.oracle(addrs, "--no-demangle")
+    assert [got[i + 1] for i in range(len(addrs))] == want
+
+
+def test_types_and_labels(s, built):
+    addrs = sample(built, 3)
+    for pid in (1, 2):
+        assert call(s, "POST", PATH, Otlp(built, addrs, pid=pid).bytes(), PROTO)[0] == 200
+    # The count of samples, and what that is in time; one series each, whatever process it was.
+    assert types(s) == ["cpu", "samples"]
+    assert ask(s, "labels")["labels"] == ["service_name", "thread_name"]
+    cpu = next(t for t in ask(s, "types")["types"] if ":cpu:nanoseconds:" in t)
+    g = ask(s, "flamegraph", query=cpu + '{service_name="shop"}')
+    assert (g["unit"], g["total"]) == ("nanoseconds", 2 * (1 + 2 + 3) * 20 * 10**6)
+
+
+def test_what_is_refused_is_told_in_the_clients_form(s, built):
+    one = Otlp(built, sample(built, 3))
+    good = one.bytes()
+    one.samples.append(number(1, 99) + message(4, varint(1)))
+    status, data, _ = call(s, "POST", PATH, one.bytes(), PROTO)
+    assert status == 400 and dict(fields(data))[1] == 3 and b"no stack 99" in dict(fields(data))[2], data
+    # In one request with a sound one: that one is stored, and the reply says how many were not.
+    bad = message(1, message(2, message(2, one.profile())))
+    status, data, _ = call(s, "POST", PATH, bad + good, PROTO)
+    partial = dict(fields(dict(fields(data))[1]))
+    assert status == 200 and partial[1] == 1 and b"no stack 99" in partial[2]
+    assert types(s) == ["cpu", "samples"]
+    for body, why in ((b"", b"empty"), (b"main;f 1\n", b""), (b"\x0a\x00", b"before 1.7")):
+        status, data, headers = call(s, "POST", PATH, body, PROTO)
+        assert status == 400 and headers["Content-Type"] == "application/x-protobuf"
+        assert dict(fields(data))[1] == 3 and why in dict(fields(data))[2], data
+    assert call(s, "GET", PATH)[0] == 405
