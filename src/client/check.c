@@ -18,14 +18,10 @@ static int check_wrong_id(const struct build_id *got, struct err *err)
 
 static int check_not_elf(struct bytes head, struct err *err)
 {
-	size_t i = 0;
+	const char *name, *help;
 
-	while (i < head.size &&
-	       (head.p[i] == ' ' || head.p[i] == '\t' || head.p[i] == '\r' || head.p[i] == '\n'))
-		i++;
-	(void)err_set(err, ERR_INVALID, "%s",
-		      i < head.size && head.p[i] == '<' ? "is a page of HTML, not an ELF file"
-							: "is not an ELF file");
+	elf_foreign_name(head, &name, &help);
+	(void)err_set(err, ERR_INVALID, "is %s, not an ELF file", name);
 	err->os = ENOEXEC;
 	return -1;
 }

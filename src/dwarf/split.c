@@ -178,7 +178,7 @@ static int dwo_open(struct dwarf_reader *r, struct str name, struct err *err)
 		rc = -1;
 	}
 	if (rc > 0)
-		return err_set(err, ERR_INVALID, "is not ELF");
+		return elf_foreign_source_err(o->src, err);
 	if (rc < 0)
 		return -1;
 	if (o->img->h.big != r->d->big)

@@ -3,9 +3,11 @@
  * Names of files that are not ELF, by their first bytes, each with the remedy for the caller that gave the file. One
  * table for all entrances.
  */
-#include "elf/elf.h"
-
 #include <ctype.h>
+#include <elf.h>
+#include <sys/stat.h>
+#include "codec/codec.h"
+#include "elf/elf.h"
 
 #define HEAD_SIZE KIB(1)
 #define TEXT_SIZE 64u /* of a file without a magic; printable bytes so far make it a text */
@@ -14,9 +16,11 @@ static const char macho[] = "a program or library of Apple's systems (Mach-O)";
 static const char fat_macho[] = "a program of Apple's systems for several processors (fat Mach-O)";
 static const char windows[] = "lode reads ELF files only; for Windows use its own symbol tools";
 static const char apple[] = "lode reads ELF files only; for Apple's systems use atos or llvm-symbolizer";
-static const char unpack[] = "decompress it first";
+static const char decompress[] = "decompress it first; a profile is for lode profile, compressed or not";
 static const char package[] = "name a file in it, as PACKAGE!PATH, or put it into a scanned folder";
 static const char member[] = "name a member of it, as ARCHIVE:MEMBER or ARCHIVE!MEMBER";
+
+static const char core_help[] = "lode find --core lists the files of its process; name one of them";
 
 static const struct foreign {
 	const char *magic;
@@ -45,13 +49,7 @@ static const struct foreign {
 	  "name one of its object files" },
 	{ "PK\3\4", 4, "a zip archive (APK, JAR)", member },
 	{ "PK\5\6", 4, "a zip archive (APK, JAR)", member },
-	{ "\x1f\x8b", 2, "a gzip-compressed file", unpack },
-	{ "\xfd"
-	  "7zXZ\0",
-	  6, "an xz-compressed file", unpack },
-	{ "\x28\xb5\x2f\xfd", 4, "a zstd-compressed file", unpack },
-	{ "BZh", 3, "a bzip2-compressed file", unpack },
-	{ "\x04\x22\x4d\x18", 4, "an lz4-compressed file", unpack },
+	{ "\x04\x22\x4d\x18", 4, "an lz4-compressed file", decompress },
 	{ "7z\xbc\xaf\x27\x1c", 6, "a 7z archive", package },
 	{ "070701", 6, "a cpio archive", package },
 	{ "070702", 6, "a cpio archive", package },
@@ -66,6 +64,12 @@ static const struct foreign {
 	{ "\x89PNG", 4, "a PNG image", "name an ELF file" },
 };
 
+static const char *const compressed[CODEC_N_KINDS] = {
+	[CODEC_GZIP] = "a gzip-compressed file",   [CODEC_XZ] = "an xz-compressed file",
+	[CODEC_LZMA] = "an lzma-compressed file",  [CODEC_ZSTD] = "a zstd-compressed file",
+	[CODEC_BZIP2] = "a bzip2-compressed file",
+};
+
 static uint32_t head_u32(struct bytes head, size_t off, bool big)
 {
 	struct cursor c = cursor_at(head, big, 0);
@@ -77,6 +81,14 @@ static uint32_t head_u32(struct bytes head, size_t off, bool big)
 /* Formats whose first bytes alone decide too little. */
 static bool foreign_by_shape(struct bytes head, const char **ret_name, const char **ret_help)
 {
+	if (head.size >= 4 && memcmp(head.p, ELFMAG, SELFMAG) == 0) {
+		struct cursor c = cursor_at(head, head.size > EI_DATA && head.p[EI_DATA] == ELFDATA2MSB, 0);
+
+		cursor_seek(&c, EI_NIDENT);
+		*ret_name = cursor_u16(&c) == ET_CORE ? "an ELF core dump" : "an ELF file";
+		*ret_help = core_help;
+		return true;
+	}
 	/* Java's classes share the magic: theirs is followed by a version, of at least 45. */
 	if (head.size >= 8 && head_u32(head, 0, true) == 0xcafebabe) {
 		bool fat = head_u32(head, 4, true) < 45;
@@ -88,7 +100,7 @@ static bool foreign_by_shape(struct bytes head, const char **ret_name, const cha
 	if (head.size >= 2 && memcmp(head.p, "MZ", 2) == 0) {
 		size_t pe = head.size >= 64 ? head_u32(head, 60, false) : SIZE_MAX;
 
-		*ret_name = pe < head.size - 4 && memcmp(head.p + pe, "PE\0\0", 4) == 0
+		*ret_name = pe <= head.size - 4 && memcmp(head.p + pe, "PE\0\0", 4) == 0
 				    ? "a program or library of Windows (PE)"
 				    : "a program of DOS or Windows";
 		*ret_help = windows;
@@ -127,22 +139,33 @@ static bool head_is_page(struct bytes head)
 	return false;
 }
 
-void elf_foreign_name(struct bytes head, const char **ret_name, const char **ret_help)
+bool elf_foreign_name(struct bytes head, const char **ret_name, const char **ret_help)
 {
+	enum codec_kind codec = codec_detect(head);
+
 	*ret_help = "name an ELF file: a program, a library, an object file or a debug file";
 	if (!head.size) {
 		*ret_name = "an empty file";
-		return;
+		return true;
 	}
 	if (foreign_by_shape(head, ret_name, ret_help))
-		return;
+		return true;
 	for (size_t i = 0; i < ARRAY_SIZE(kinds); i++)
 		if (head.size >= kinds[i].size && memcmp(head.p, kinds[i].magic, kinds[i].size) == 0) {
 			*ret_name = kinds[i].name;
 			*ret_help = kinds[i].help;
-			return;
+			return true;
 		}
+	if (codec != CODEC_NONE) {
+		*ret_name = compressed[codec];
+		*ret_help = decompress;
+		return true;
+	}
 	*ret_name = head_is_page(head) ? "a page of HTML or XML" : head_is_text(head) ? "a text file" : NULL;
+	if (*ret_name)
+		return true;
+	*ret_name = "a file of no known kind";
+	return false;
 }
 
 int elf_foreign_err(struct bytes head, struct err *err)
@@ -150,8 +173,6 @@ int elf_foreign_err(struct bytes head, struct err *err)
 	const char *name, *help;
 
 	elf_foreign_name(head, &name, &help);
-	if (!name)
-		return err_set(err, ERR_INVALID, "not an ELF file, nor of any other known kind");
 	return err_set(err, ERR_INVALID, "not an ELF file, but %s: %s", name, help);
 }
 
@@ -163,4 +184,24 @@ int elf_foreign_source_err(struct source *src, struct err *err)
 	if (source_read(src, 0, head, sizeof(head), SOURCE_RANDOM, &got, err) < 0)
 		return -1;
 	return elf_foreign_err(bytes_of(head, got), err);
+}
+
+int elf_refuse_core(unsigned type, struct err *err)
+{
+	return type == ET_CORE ? err_set(err, ERR_INVALID, "a core dump, not a program: %s", core_help) : 0;
+}
+
+int elf_refuse_folder(const char *path, struct err *err)
+{
+	struct str name = str_of(path);
+	struct stat st;
+
+	while (name.size > 1 && name.p[name.size - 1] == '/')
+		name.size--;
+	if (stat(path, &st) < 0 || !S_ISDIR(st.st_mode))
+		return 0;
+	if (str_ends(name, STR(".dSYM")))
+		return err_set(err, ERR_INVALID,
+			       "a .dSYM folder, debug information of Apple's systems (Mach-O): %s", apple);
+	return err_set(err, ERR_INVALID, "a folder: name a file in it");
 }

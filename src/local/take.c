@@ -43,8 +43,10 @@ static int take_check_id(struct local_search *s, const char *path, struct source
 	struct build_id found;
 	int r = elf_open(src, &img, &err);
 
+	if (r == ELF_NOT_ELF)
+		(void)!elf_foreign_source_err(src, &err);
 	if (r)
-		return take_refuse(s, LOCAL_NOT_ELF, path, r < 0 ? err.text : "it is not an ELF file");
+		return take_refuse(s, LOCAL_NOT_ELF, path, err.text);
 	r = elf_build_id(img, &found, &err);
 	if (r)
 		return take_refuse(s, LOCAL_NO_ID, path, r < 0 ? err.text : "it has no build ID");

@@ -168,7 +168,7 @@ static int open_program(struct lookup_file *f, const char *path, struct err *err
 	if (open_elf(f->src, &f->img, err) < 0)
 		return -1;
 	f->debug = f->img;
-	return 0;
+	return elf_refuse_core(f->img->h.type, err);
 }
 
 /* f->found.src is the debug file. A damaged one does not prevent the use of the file's own symbols. */

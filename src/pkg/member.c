@@ -89,18 +89,14 @@ static void walk_done(struct archive_walk *w)
 
 static int archive_refused(struct source *src, struct err *err)
 {
-	const char *name = NULL, *help;
+	const char *name, *help;
 	uint8_t head[KIB(1)];
 	size_t got;
 
 	if (source_read(src, 0, head, sizeof(head), SOURCE_RANDOM, &got, err) < 0)
 		return -1;
-	if (got >= 4 && memcmp(head, "\177ELF", 4) == 0)
-		name = "an ELF file";
-	else
-		elf_foreign_name(bytes_of(head, got), &name, &help);
-	return err_set(err, ERR_INVALID, "it is %s, which has no members",
-		       name ? name : "neither an archive nor a package");
+	elf_foreign_name(bytes_of(head, got), &name, &help);
+	return err_set(err, ERR_INVALID, "it is %s, which has no members", name);
 }
 
 static int walk_open(struct archive_walk *w, struct err *err)
@@ -271,6 +267,8 @@ int pkg_open_path(const char *path, struct source **ret, struct err *err)
 {
 	int r = source_open_file(path, ret, err);
 
+	if (r < 0 && elf_refuse_folder(path, err) < 0)
+		return -1;
 	if (r != FILE_MISSING)
 		return r;
 	for (const char *p = path; (p = strpbrk(p, ":!")); p++) {

@@ -11,6 +11,7 @@
  */
 #include "profile/input.h"
 
+#include "elf/elf.h"
 #include "profile/pprof_read.h"
 
 #define HEAD       KIB(64) /* of text, and of bytes that text has not */
@@ -113,13 +114,9 @@ static const char *foreign_format(struct bytes in)
 	} list[] = {
 		{ STR("FLR\0"), "is a recording of Java's Flight Recorder, which is not read: convert it to "
 				"folded stacks (async-profiler: jfrconv -o collapsed)" },
-		{ STR("\x7f"
-		      "ELF"),
-		  "is an ELF file, not a profile" },
 		{ STR("gmon\1\0"), "is gprof's gmon.out, which has no stacks" },
 		{ STR("\xff\xfe"), "is text in UTF-16: convert it to UTF-8" },
 		{ STR("\xfe\xff"), "is text in UTF-16: convert it to UTF-8" },
-		{ STR("PK\3\4"), "is a zip archive: extract the profile" },
 		{ STR("<!doctype html"), "is a page for people (HTML), not a profile: fetch the profile's "
 					 "own address" },
 		{ STR("<html"), "is a page for people (HTML), not a profile: fetch the profile's own "
@@ -149,7 +146,7 @@ int profile_detect(struct bytes in, enum profile_format *ret, struct err *err)
 {
 	struct str head = { (const char *)in.p, MIN(in.size, HEAD) };
 	enum pprof_shape shape = SHAPE_OTHER;
-	const char *foreign;
+	const char *foreign, *name, *help;
 	bool binary;
 
 	if (profile_is_perf_data(in)) {
@@ -175,6 +172,8 @@ int profile_detect(struct bytes in, enum profile_format *ret, struct err *err)
 		*ret = PROFILE_FORMAT_PERF;
 	else if ((foreign = foreign_format(in)))
 		return err_set(err, ERR_INVALID, "%s", foreign);
+	else if (memchr(head.p, '\0', head.size) && elf_foreign_name(in, &name, &help))
+		return err_set(err, ERR_INVALID, "is %s, not a profile", name);
 	else if (memchr(head.p, '\0', head.size))
 		return err_set(
 			err, ERR_INVALID,

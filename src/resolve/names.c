@@ -69,7 +69,9 @@ static int names_build_with_alt(struct work *w, const struct elf_image *img, str
 		elf_hold_in(alt, memory, NULL);
 		alt_id->size = 0;
 	} else {
-		work_note(w, answer_place(w, &ans), "%s", r < 0 ? why.text : "is not an ELF file");
+		if (r > 0)
+			(void)!elf_foreign_source_err(ans.source, &why);
+		work_note(w, answer_place(w, &ans), "%s", why.text);
 	}
 	r = names_build(w, img, alt, place, ret);
 	elf_close(alt);

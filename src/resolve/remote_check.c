@@ -17,9 +17,12 @@ static bool is_elf_kind(const struct remote *m)
 	return m->what.kind == RESOLVE_DEBUGINFO || m->what.kind == RESOLVE_EXECUTABLE;
 }
 
-static int refuse_not_elf(struct err *err)
+static int refuse_not_elf(struct bytes head, struct err *err)
 {
-	(void)err_set(err, ERR_INVALID, "it sends a file that is not ELF");
+	const char *name, *help;
+
+	elf_foreign_name(head, &name, &help);
+	(void)err_set(err, ERR_INVALID, "it sends %s, not an ELF file", name);
 	err->os = ENOEXEC;
 	return -1;
 }
@@ -46,7 +49,7 @@ static int remote_check_head(struct remote *m, const struct net_reply *reply, st
 	if (!is_elf_kind(m))
 		return 0;
 	if (memcmp(head.p, ELFMAG, MIN(head.size, (size_t)SELFMAG)) != 0 || (all && head.size < SELFMAG))
-		return refuse_not_elf(err);
+		return refuse_not_elf(head, err);
 	m->confirmed = head_build_id(head, &there);
 	if (m->confirmed)
 		return build_id_eq(&there, &m->what.id) ? 0 : refuse_other_id(&there, err);
@@ -75,8 +78,11 @@ static int remote_check_image(const struct remote *m, struct source *src, struct
 
 	if (r < 0)
 		return -1;
-	if (r)
-		return refuse_not_elf(err);
+	if (r) {
+		(void)!elf_foreign_source_err(src, err);
+		err->os = ENOEXEC;
+		return -1;
+	}
 	if (img->sections_err.kind != ERR_NONE)
 		return err_set(err, ERR_INVALID, "it sends a damaged file: %s", img->sections_err.text);
 	r = elf_build_id(img, &there, err);

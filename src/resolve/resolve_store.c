@@ -119,7 +119,7 @@ static int store_section_place(struct store_request *k, struct source *src, cons
 	if (r < 0)
 		return -1;
 	if (r)
-		return err_set(err, ERR_INVALID, "not an ELF file");
+		return elf_foreign_source_err(src, err);
 	if (img->sections_err.kind != ERR_NONE) {
 		*err = img->sections_err;
 		return -1;

@@ -8,7 +8,7 @@ import subprocess
 
 import pytest
 
-from conftest import Program
+from conftest import LODE, Program
 from profiling import Pprof, ask, code_segment, send
 from pushing import put
 from test_explore import DOWN, HOSTILE, RIGHT, UP, chosen, page, param, visit  # noqa: F401
@@ -53,9 +53,9 @@ def test_a_binary_without_names_gets_them_by_drag_and_drop(serve, tmp_path, prog
 
     # The browser refuses files that do not fit, with a reason, and sends nothing of them.
     drop(page, ".drop-zone", ("notes.txt", b"no ELF at all" * 9))
-    page.wait_text(".push-log", "notes.txt is not an ELF file")
+    page.wait_text(".push-log", "notes.txt is not an ELF file, but a text file: drop the program")
     drop(page, ".drop-zone", ("short.debug", b"\x7fELF\x02\x01"))
-    page.wait_text(".push-log", "short.debug is not an ELF file: it has only 6 bytes")
+    page.wait_text(".push-log", "short.debug ends within its header")
     drop(page, ".drop-zone", ("cut.debug", program.debug.read_bytes()[:3000]))
     page.wait_text(".push-log", "cut.debug ends within")
     drop(page, ".drop-zone", (HOSTILE, other.debug.read_bytes()))
@@ -71,6 +71,32 @@ def test_a_binary_without_names_gets_them_by_drag_and_drop(serve, tmp_path, prog
     page.click(".views [data-view=explore]")
     page.run("document.querySelector('#flame')?.focus()")
     page.wait(lambda: (page.run("document.querySelector('#flame')?.focus()"), page.press("\ue011", "\ue015"), chosen(page).startswith("twice"))[2], "the name in the graph")
+
+
+# A sample of each kind that src/elf/foreign.c names.
+SAMPLES = {
+    "empty": b"", "pe": b"MZ" + bytes(58) + b"\x40\0\0\0PE\0\0", "dos": b"MZ\x90\0", "pdb": b"Microsoft C/C++ MSF 7.00\r\n\x1aDS\0\0", "ppdb": b"BSJB\1\0\1\0",
+    "pdb2": b"Microsoft C/C++ program database 2.00\r\n", "macho": b"\xcf\xfa\xed\xfe\7\0\0\1", "macho32": b"\xfe\xed\xfa\xce\0\0\0\7",
+    "fat": b"\xca\xfe\xba\xbe\0\0\0\2", "fat64": b"\xca\xfe\xba\xbf\0\0\0\2", "class": b"\xca\xfe\xba\xbe\0\0\0\x3d", "breakpad": b"MODULE Linux x86_64 00 a\n",
+    "minidump": b"MDMP\x93\xa7\0\0", "wasm": b"\0asm\1\0\0\0", "bitcode": b"BC\xc0\xde", "deb": b"!<arch>\ndebian-binary   ", "rpm": b"\xed\xab\xee\xdb\3\0",
+    "ar": b"!<arch>\na.o/", "thin": b"!<thin>\n/", "zip": b"PK\3\4\n\0", "gzip": b"\x1f\x8b\x08\0", "xz": b"\xfd7zXZ\0\0\4", "zstd": b"\x28\xb5\x2f\xfd\0\0",
+    "bzip2": b"BZh91AY&SY", "lz4": b"\x04\x22\x4d\x18\0", "7z": b"7z\xbc\xaf\x27\x1c", "cpio": b"070701000000", "tar": bytes(257) + b"ustar\0", "perf": b"PERFILE2\0",
+    "script": b"#!/bin/sh\n", "ld": b"/* GNU ld script\n", "html": b"\n <!DOCTYPE html>", "text": b"hello, world\n", "unknown": b"\1\2\3\4", "gsym": b"MYSG\0\0\0\1",
+    "sqlite": b"SQLite format 3\0", "pdf": b"%PDF-1.7", "png": b"\x89PNG\r\n\x1a\n",
+}
+
+
+def test_the_page_names_files_as_the_commands_do(serve, tmp_path, page):
+    s = serve([]).ready()
+    visit(page, s, "?view=debug")
+    heads = {name: base64.b64encode(head).decode() for name, head in SAMPLES.items()}
+    named = page.run_async("""const [heads, done] = arguments;
+        import(new URL("web/debug/foreign.js", location.href)).then((m) => done(Object.fromEntries(Object.entries(heads).map(([name, head]) =>
+            [name, m.kindOf(new DataView(Uint8Array.from(atob(head), (c) => c.charCodeAt(0)).buffer)).name]))), (e) => done(String(e)))""", heads)
+    for name, head in SAMPLES.items():
+        (tmp_path / name).write_bytes(head)
+        r = subprocess.run([LODE, "symbolize", "--local", "-e", str(tmp_path / name), "0x1"], capture_output=True, text=True)
+        assert f"not an ELF file, but {named[name]}: " in r.stderr, (name, named, r.stderr)
 
 
 def test_pending_names_appear_by_polling_and_a_hex_address_shows_the_reason(serve, tmp_path, program, page):  # noqa: F811

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reads the build ID of a local ELF file from its notes, and only the parts of the file that this needs. Every length is checked, since a
 // dropped file may have any content.
+import { APPLE, kindOf } from "./foreign.js";
 
-const NOTES_MAX = 1 << 20, HEADERS_MAX = 64 << 20, SHT_NOTE = 7, PT_NOTE = 4, NT_GNU_BUILD_ID = 3;
+const HEAD_SIZE = 1024, NOTES_MAX = 1 << 20, HEADERS_MAX = 64 << 20, SHT_NOTE = 7, PT_NOTE = 4, NT_GNU_BUILD_ID = 3;
 
 export class NotUsable extends Error {}
 
@@ -26,13 +27,24 @@ function idInNotes(view, little, align) {
 	return null;
 }
 
+// The first bytes. A browser lists a dropped folder as a file that cannot be read.
+async function headOf(file) {
+	try {
+		return await bytesAt(file, 0, Math.min(HEAD_SIZE, file.size), "its header");
+	} catch (error) {
+		if (file.name.endsWith(".dSYM"))
+			throw new NotUsable(`${file.name} is a .dSYM folder, debug information of Apple's systems (Mach-O): ${APPLE}.`);
+		throw new NotUsable(`${file.name} cannot be read (${error.message}). If it is a folder, drop the files in it.`);
+	}
+}
+
 // Return the build ID in lower case. NotUsable has a sentence with the reason if there is none.
 export async function buildIdOf(file) {
+	const head = await headOf(file), foreign = kindOf(head);
+	if (foreign)
+		throw new NotUsable(`${file.name} is not an ELF file, but ${foreign.name}: ${foreign.help}.`);
 	if (file.size < 52)
-		throw new NotUsable(`${file.name} is not an ELF file: it has only ${file.size} bytes.`);
-	const head = await bytesAt(file, 0, Math.min(64, file.size), "its header");
-	if (head.getUint32(0, false) !== 0x7f454c46)
-		throw new NotUsable(`${file.name} is not an ELF file. If it is compressed or a package, unpack it first; debug files are usually named *.debug.`);
+		throw new NotUsable(`${file.name} ends within its header: it is damaged or incomplete.`);
 	const wide = head.getUint8(4) === 2, little = head.getUint8(5) === 1, sized = wide ? 64 : 52;
 	if (![1, 2].includes(head.getUint8(4)) || ![1, 2].includes(head.getUint8(5)) || file.size < sized)
 		throw new NotUsable(`${file.name} has an invalid ELF header.`);

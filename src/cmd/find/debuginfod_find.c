@@ -86,6 +86,8 @@ static int file_build_id(const char *path, struct build_id *ret, struct err *err
 		(void)!elf_foreign_source_err(src, err);
 		return err_in(err, "%s", path);
 	}
+	if (r == 0 && elf_refuse_core(img->h.type, err) < 0)
+		return err_in(err, "%s", path);
 	if (r == 0)
 		r = elf_build_id(img, ret, err);
 	if (r == ELF_NO_BUILD_ID)

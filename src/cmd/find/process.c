@@ -69,6 +69,20 @@ static const char *readable_path(struct finder *f, const char *pid, const struct
 	return NULL;
 }
 
+/* Code of Windows' programs (wine) or of .NET has no debug information that lode could find. */
+static void tell_not_elf(const char *open_path, const char *name)
+{
+	AUTO(source_closep) struct source *src = NULL;
+	struct err err = { 0 };
+
+	if (source_open_file(open_path, &src, &err) != 0)
+		return;
+	(void)!elf_foreign_source_err(src, &err);
+	fprintf(stderr, "lode: find: ");
+	print_text(stderr, str_of(name));
+	fprintf(stderr, ": %s\n", err.text);
+}
+
 static int add_mapped(struct finder *f, const char *pid, const struct mapped *m, struct err *err)
 {
 	const char *open_path = readable_path(f, pid, m), *name;
@@ -87,8 +101,12 @@ static int add_mapped(struct finder *f, const char *pid, const struct mapped *m,
 		return find_add(f, name, NULL, NULL, err) ? 0 : -1;
 	}
 	r = find_read_id(open_path, false, &id, err);
-	if (r)
-		return r < 0 ? err_in(err, "%s", name) : 0;
+	if (r < 0)
+		return err_in(err, "%s", name);
+	if (r) {
+		tell_not_elf(open_path, name);
+		return 0;
+	}
 	return find_add(f, name, open_path, &id, err) ? 0 : -1;
 }
 

@@ -91,13 +91,14 @@ int find_open_file(const char *path, bool packed, struct source **ret, struct er
 	return r;
 }
 
-static int source_build_id(struct source *src, struct build_id *ret, struct err *err)
+static int source_build_id(struct source *src, bool may_be_core, struct build_id *ret, struct err *err)
 {
 	AUTO(elf_closep) struct elf_image *img = NULL;
 	int r = elf_open(src, &img, err);
 
 	*ret = (struct build_id){ 0 };
-	if (r == 0 && elf_build_id(img, ret, err) < 0)
+	if (r == 0 &&
+	    ((!may_be_core && elf_refuse_core(img->h.type, err) < 0) || elf_build_id(img, ret, err) < 0))
 		return -1;
 	return r;
 }
@@ -108,7 +109,7 @@ int find_read_id(const char *path, bool packed, struct build_id *ret, struct err
 	int r = find_open_file(path, packed, &src, err);
 
 	if (r == 0)
-		r = source_build_id(src, ret, err);
+		r = source_build_id(src, true, ret, err);
 	return MIN(r, 1);
 }
 
@@ -133,7 +134,7 @@ static int target_file(struct finder *f, const char *path, struct err *err)
 			BUILD_ID_MAX);
 	if (r < 0)
 		return -1;
-	r = source_build_id(src, &id, err);
+	r = source_build_id(src, false, &id, err);
 	if (r)
 		return r < 0 ? -1 : elf_foreign_source_err(src, err);
 	item = find_add(f, path, path, &id, err);

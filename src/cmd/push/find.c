@@ -174,6 +174,8 @@ static int add_elf_file(struct push *p, const struct pushed_file *f, struct err 
 		(void)!elf_foreign_source_err(src, err);
 		return FILE_SKIPPED;
 	}
+	if (elf_refuse_core(facts.type, err) < 0)
+		return FILE_SKIPPED;
 	if (!facts.build_id.size && push_is_split(src)) {
 		(void)err_set(err, ERR_INVALID,
 			      "a split file, which has no build ID; push its program, and it is sent, too");
@@ -329,7 +331,13 @@ static void find_in_folder(struct push *p, const char *path)
 {
 	struct push_folders todo = { 0 };
 	size_t root = strlen(path);
+	struct err err = { 0 };
 
+	if (str_ends(str_of(path), STR(".dSYM")) && elf_refuse_folder(path, &err) < 0) {
+		(void)err_in(&err, "%s", path);
+		note_error(p, &err);
+		return;
+	}
 	/* "x/" is "x"; "/" stays. */
 	while (root > 1 && path[root - 1] == '/')
 		root--;

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "test.h"
 
+#include <sys/stat.h>
+
 #include "elf/elf.h"
 
 static void files_that_are_not_elf_are_named_with_a_remedy(void **state)
@@ -27,9 +29,18 @@ static void files_that_are_not_elf_are_named_with_a_remedy(void **state)
 		{ "PK\3\4\n\0", 6, "APK", "member" },
 		{ "\x1f\x8b\x08\0", 4, "gzip", "decompress" },
 		{ "\xed\xab\xee\xdb\3\0", 6, "an rpm package", "scanned folder" },
+		{ "\xfd"
+		  "7zXZ\0",
+		  6, "xz-compressed", "lode profile" },
+		{ "BZh91AY&SY", 10, "bzip2-compressed", "decompress" },
+		{ "\x28\xb5\x2f\xfd", 4, "zstd-compressed", "decompress" },
+		{ "\x50\x2a\x4d\x18\0\0\0\0", 8, "zstd-compressed", "decompress" },
+		{ "!<thin>\n/", 9, "thin archive", "one of its object files" },
+		{ "\177ELF\2\1\1\0\0\0\0\0\0\0\0\0\4\0", 18, "ELF core dump", "lode find --core" },
+		{ "\177ELF\1\2\1\0\0\0\0\0\0\0\0\0\0\4", 18, "ELF core dump", "lode find --core" },
 		{ "\n <!DOCTYPE html>", 17, "HTML", "name an ELF file" },
 		{ "hello, world\n", 13, "text file", "name an ELF file" },
-		{ "\1\2\3\4", 4, "nor of any other known kind", "" },
+		{ "\1\2\3\4", 4, "a file of no known kind", "name an ELF file" },
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
@@ -60,11 +71,29 @@ static void any_bytes_are_named(void **state)
 		}
 }
 
+static void folders_and_core_dumps_are_refused(void **state)
+{
+	char dir[TEST_PATH_SIZE];
+	AUTO(mem_freep) char *dsym = mem_printf("%s/x.dSYM/", test_dir_make(dir));
+	struct err err = { 0 };
+
+	assert_int_equal(mkdir(dsym, 0700), 0);
+	assert_fails(elf_refuse_folder(dsym, &err), ERR_INVALID,
+		     "a .dSYM folder, debug information of Apple's");
+	assert_fails(elf_refuse_folder(dir, &err), ERR_INVALID, "a folder: name a file in it");
+	assert_int_equal(elf_refuse_folder("/proc/self/exe", &err), 0);
+	assert_int_equal(elf_refuse_folder("/nowhere", &err), 0);
+	assert_fails(elf_refuse_core(4, &err), ERR_INVALID, "lode find --core");
+	assert_int_equal(elf_refuse_core(3, &err), 0);
+	test_dir_remove(dir);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(files_that_are_not_elf_are_named_with_a_remedy),
 		cmocka_unit_test(any_bytes_are_named),
+		cmocka_unit_test(folders_and_core_dumps_are_refused),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

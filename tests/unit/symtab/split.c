@@ -264,7 +264,7 @@ static void a_missing_dwo_or_one_of_another_build_is_reported(void **state)
 			static const char *const whys[] = { "a.dwo: was not found",
 							    "a.dwo: has no unit with the id 1122334455667788",
 							    "a.dwo: has no .debug_info.dwo",
-							    "a.dwo: is not ELF" };
+							    "a.dwo: not an ELF file, but" };
 			AUTO(answers_done) struct answers a;
 			AUTO(files_done) struct files f = { .lock = PTHREAD_MUTEX_INITIALIZER };
 			AUTO(code_writer_done) struct code_writer dwo;
