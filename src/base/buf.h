@@ -71,5 +71,7 @@ static inline struct str buf_str(const struct buf *b)
 {
 	return (struct str){ (const char *)b->p, b->size };
 }
+/* Append what @s is the base64 of (RFC 4648, either alphabet, padded or not). false: malformed. */
+bool base64_decode(struct str s, struct buf *out);
 /* A NUL after the content, not counted in size; for %s. */
 const char *buf_cstr(struct buf *b);

@@ -8,7 +8,11 @@
 #include "http/host.h"
 #include "http/peer.h"
 
+#define BASIC_MAX  1024u /* of user and password in base64 */
 #define MAKE_TOKEN "make a token there with 'lode token add', and give it to lode push with --token-file"
+
+/* An outcome beside those of tokens_check(). */
+enum { TOKEN_MISSING = 3 };
 
 bool http_is_loopback(struct http_conn *conn)
 {
@@ -66,6 +70,54 @@ static const char *local_refusal(struct http_service *sv, struct http_conn *conn
 	return NULL;
 }
 
+/* Has @auth this scheme? Then *ret is the rest. */
+static bool auth_scheme(const char *auth, struct str scheme, struct str *ret)
+{
+	if (strncasecmp(auth, scheme.p, scheme.size) != 0 || auth[scheme.size] != ' ')
+		return false;
+	*ret = str_trim(str_of(auth + scheme.size + 1));
+	return true;
+}
+
+/* The password of "user:password" in base64 (RFC 7617). false: there is none. */
+static bool basic_password(struct str text, struct buf *room, struct str *ret)
+{
+	struct str rest;
+
+	if (text.size > BASIC_MAX || !base64_decode(text, room))
+		return false;
+	rest = buf_str(room);
+	(void)str_cut(&rest, ':');
+	*ret = rest;
+	return rest.p;
+}
+
+bool http_is_basic(struct http_conn *conn)
+{
+	const char *auth = http_head(conn)->authorization;
+	struct str rest;
+
+	return auth && auth_scheme(auth, STR("Basic"), &rest);
+}
+
+/* By the token in the header; TOKEN_MISSING: there is none. */
+static int check_header(struct http_service *sv, const char *auth, enum token_scope scope,
+			char name[TOKEN_MAX_NAME])
+{
+	struct buf room = { 0 };
+	struct str rest, secret;
+	int r = TOKEN_MISSING;
+
+	if (auth && auth_scheme(auth, STR("Bearer"), &rest))
+		return tokens_check(sv->tokens, rest, scope, name);
+	if (auth && auth_scheme(auth, STR("Basic"), &rest) && basic_password(rest, &room, &secret))
+		r = tokens_check(sv->tokens, secret, scope, name);
+	if (room.p)
+		explicit_bzero(room.p, room.room);
+	buf_done(&room);
+	return r;
+}
+
 unsigned http_authorize(struct http_service *sv, struct http_conn *conn, enum token_scope scope,
 			char name[TOKEN_MAX_NAME], const char **ret_text)
 {
@@ -78,15 +130,15 @@ unsigned http_authorize(struct http_service *sv, struct http_conn *conn, enum to
 		strcpy(name, HTTP_LOCAL_NAME);
 		return 0;
 	}
-	if (!auth || strncasecmp(auth, "Bearer ", 7) != 0) {
-		*ret_text = "a token is needed: --token-file FILE or LODE_TOKEN for lode push, "
-			    "'Authorization: Bearer TOKEN' for others; the administrator of the server makes "
-			    "one with 'lode token add'";
-		return 401;
-	}
-	switch (tokens_check(sv->tokens, str_trim(str_of(auth + 7)), scope, name)) {
+	switch (check_header(sv, auth, scope, name)) {
 	case 0:
 		return 0;
+	case TOKEN_MISSING:
+		*ret_text =
+			"a token is needed: --token-file FILE or LODE_TOKEN for lode push, 'Authorization: "
+			"Bearer TOKEN' or, as the password, Basic authentication for others; the "
+			"administrator of the server makes one with 'lode token add'";
+		return 401;
 	case TOKEN_NOT_ALLOWED:
 		*ret_text = scope == TOKEN_ADMIN
 				    ? "this token may not remove anything: one with the scope admin is needed"

@@ -35,8 +35,10 @@ static void refusal_headers(struct http_reply *r, unsigned status)
 {
 	if (status == 503 || status == 429)
 		http_reply_header(r, "Retry-After", HTTP_RETRY_AFTER_S);
-	if (status == 401)
+	if (status == 401) {
 		http_reply_header(r, "WWW-Authenticate", "Bearer realm=\"lode\"");
+		http_reply_header(r, "WWW-Authenticate", "Basic realm=\"lode\", charset=\"UTF-8\"");
+	}
 }
 
 struct http_reply *reply_text(const struct http_service *sv, unsigned status, struct str text)

@@ -61,8 +61,8 @@ static bool has_token(struct opening *o)
 	char name[TOKEN_MAX_NAME];
 	const char *text;
 
-	return http_head(o->hr->conn)->authorization && tokens_any(o->sv->tokens) &&
-	       !http_authorize(o->sv, o->hr->conn, TOKEN_READ, name, &text);
+	return http_head(o->hr->conn)->authorization && !http_is_basic(o->hr->conn) &&
+	       tokens_any(o->sv->tokens) && !http_authorize(o->sv, o->hr->conn, TOKEN_READ, name, &text);
 }
 
 /*
@@ -133,7 +133,7 @@ static unsigned opening_judge(struct opening *o, const char **ret_text)
  */
 static unsigned page_judge(struct opening *o, const char **ret_text)
 {
-	bool by_token = o->token[0] && strcmp(o->token, HTTP_LOCAL_NAME) != 0;
+	bool by_token = o->token[0] && strcmp(o->token, HTTP_LOCAL_NAME) != 0 && !http_is_basic(o->hr->conn);
 
 	if (by_token || (o->sv->opts.cors && o->m.route->scope == TOKEN_READ) ||
 	    !http_is_other_site(o->hr->conn))

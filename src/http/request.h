@@ -238,13 +238,19 @@ void body_drop(struct request *req);
 /* ---- authorize.c ---- */
 
 /*
- * 0 and the name of its token, or the status and the text of the refusal. Without any tokens, only root and the
+ * 0 and the name of its token, as Bearer or as the password of Basic (the user is ignored), or the status and the text
+ * of the refusal. Without any tokens, only root and the
  * user who runs the service may do more than read, on this machine and not through a proxy: HTTP_LOCAL_NAME.
  */
 unsigned http_authorize(struct http_service *sv, struct http_conn *conn, enum token_scope scope,
 			char name[TOKEN_MAX_NAME], const char **ret_text);
 /* The client is on this machine, and says of no proxy. This gives no rights. */
 bool http_is_loopback(struct http_conn *conn);
+/*
+ * It has Basic authentication. A browser that knows the password adds it to requests of any page, so it does not show
+ * that the page has the token.
+ */
+bool http_is_basic(struct http_conn *conn);
 /* A browser sends it for a page of another site. */
 bool http_is_other_site(struct http_conn *conn);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Bearer tokens: the right to read, push and remove.
+ * Tokens: the right to read, push and remove.
  *
  * A small file of lines "name scopes created sha256", mode 0600, one token per line. A server keeps it in
  * memory and reads it again when it changes; only `lode token` writes it, to another file that it renames.

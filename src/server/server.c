@@ -125,7 +125,9 @@ static int start_service(struct server *s, struct err *err)
 		.require_read_token = o->require_read_token,
 		.cors = o->cors,
 		.access_log = o->access_log,
-		.cors_headers = "authorization, cache-control, content-type, range, x-debuginfod-maxsize",
+		.cors_headers = "authorization, cache-control, connect-protocol-version, connect-timeout-ms, "
+				"content-type, "
+				"range, x-debuginfod-maxsize, x-scope-orgid",
 		.cors_expose =
 			"X-DEBUGINFOD-SIZE, X-DEBUGINFOD-FILE, X-DEBUGINFOD-ARCHIVE, Content-Range, ETag",
 	};

@@ -21,8 +21,6 @@ struct form_sink {
 
 /* Parca's JSON. A failure of the sink is returned. */
 int form_parca(struct bytes body, struct arena *a, struct form_sink sink, struct err *err);
-/* RFC 4648, either alphabet, padded or not; appends. false: malformed. */
-bool form_base64(struct str s, struct buf *out);
 
 /*
  * Pyroscope's name of a profiled program, "app{a=b,c=d}": the part before the braces, and that in them (p NULL: none).

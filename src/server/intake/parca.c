@@ -22,42 +22,6 @@ static const json_t *json_field(const json_t *j, const char *name, const char *c
 	return v ? v : json_object_get(j, camel);
 }
 
-static int base64_sextet(char c)
-{
-	if (c >= 'A' && c <= 'Z')
-		return c - 'A';
-	if (c >= 'a' && c <= 'z')
-		return c - 'a' + 26;
-	if (c >= '0' && c <= '9')
-		return c - '0' + 52;
-	/* Both alphabets of RFC 4648. */
-	return c == '+' || c == '-' ? 62 : c == '/' || c == '_' ? 63 : -1;
-}
-
-bool form_base64(struct str s, struct buf *out)
-{
-	uint32_t bits = 0;
-	unsigned n = 0;
-
-	while (s.size && s.p[s.size - 1] == '=')
-		s.size--;
-	if (s.size % 4 == 1)
-		return false;
-	for (size_t i = 0; i < s.size; i++) {
-		int v = base64_sextet(s.p[i]);
-
-		if (v < 0)
-			return false;
-		bits = bits << 6 | (uint32_t)v;
-		n += 6;
-		if (n >= 8) {
-			n -= 8;
-			buf_add_char(out, (char)(bits >> n));
-		}
-	}
-	return true;
-}
-
 static int parca_labels(const json_t *series, struct arena *a, struct form_profile *f, struct err *err)
 {
 	const json_t *list = json_object_get(json_object_get(series, "labels"), "labels"), *one;
@@ -95,7 +59,7 @@ static int each_sample(const json_t *series, struct form_profile *f, struct form
 		const json_t *text = json_field(one, "raw_profile", "rawProfile");
 
 		raw.size = 0;
-		if (!json_is_string(text) || !form_base64(parca_text(text), &raw))
+		if (!json_is_string(text) || !base64_decode(parca_text(text), &raw))
 			return err_set(err, ERR_INVALID, "sample %zu has no 'raw_profile' in base64", i);
 		f->raw = buf_bytes(&raw);
 		if (sink.fn(sink.arg, f, err) < 0)

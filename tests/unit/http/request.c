@@ -710,6 +710,110 @@ static void without_a_token_all_paths_are_401(void **state)
 	http_answer_done(&a);
 }
 
+static char tokens_path[TEST_PATH_SIZE + 8];
+
+static void use_tokens(struct http_service_options *o)
+{
+	o->tokens_path = tokens_path;
+	o->require_read_token = true;
+}
+
+static struct http_answer ask_as(const char *method, const char *path, const char *scheme, const char *text,
+				 const char *more)
+{
+	AUTO(mem_freep)
+	char *headers = mem_printf("Authorization: %s %s\r\nX-Scope-OrgID: 1\r\n%s", scheme, text, more);
+
+	return ask_with_body(method, path, headers, "x");
+}
+
+static char *base64_of(const char *text)
+{
+	static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+	struct buf b = { 0 };
+	uint32_t bits = 0;
+	unsigned n = 0;
+
+	for (const char *p = text; *p; p++) {
+		bits = bits << 8 | (uint8_t)*p;
+		for (n += 8; n >= 6;)
+			buf_add_char(&b, digits[bits >> (n -= 6) & 63]);
+	}
+	if (n)
+		buf_add_char(&b, digits[bits << (6 - n) & 63]);
+	while (b.size % 4)
+		buf_add_char(&b, '=');
+	return (char *)buf_cstr(&b);
+}
+
+static void check_basic(const char *pair, int status)
+{
+	AUTO(mem_freep) char *text = base64_of(pair);
+	struct http_answer a = ask_as("POST", "/echo/x", "Basic", text, "");
+
+	if (a.status != status)
+		fail_msg("%s: %d", pair, a.status);
+	http_answer_done(&a);
+}
+
+static void a_token_may_be_the_password_of_basic(void **state)
+{
+	char dir[TEST_PATH_SIZE], push[TOKEN_SECRET_SIZE], read[TOKEN_SECRET_SIZE];
+	AUTO(mem_freep) char *pair = NULL, *text = NULL, *upper = NULL;
+	struct token list[2];
+	struct err err = { 0 };
+	struct http_answer a;
+
+	test_dir_make(dir);
+	snprintf(tokens_path, sizeof(tokens_path), "%s/tokens", dir);
+	assert_done(token_make(STR("ci"), TOKEN_PUSH, &list[0], push, &err));
+	assert_done(token_make(STR("reader"), TOKEN_READ, &list[1], read, &err));
+	assert_done(tokens_write(tokens_path, list, 2, &err));
+	assert_int_equal(setup_with(use_tokens), 0);
+	pair = mem_printf("anyone:%s", push);
+	check_basic(pair, 200);
+	free(pair);
+	pair = mem_printf(":%s", push);
+	check_basic(pair, 200);
+	text = base64_of(pair);
+	check(ask_as("POST", "/echo/x", "Basic", text, ""), 200, "x by ci: x");
+	check(ask_as("POST", "/echo/x", "bAsIc ", text, ""), 200, "x by ci: x");
+	check(ask_as("POST", "/echo/x", "Bearer", push, ""), 200, "x by ci: x");
+	/* A browser adds what it knows to the requests of any page. */
+	a = ask_as("POST", "/echo/x", "Basic", text, "Origin: http://other.example\r\n");
+	assert_int_equal(a.status, 403);
+	http_answer_done(&a);
+	a = ask_as("POST", "/echo/x", "Bearer", push, "Origin: http://other.example\r\n");
+	assert_int_equal(a.status, 200);
+	http_answer_done(&a);
+	free(pair);
+	pair = mem_printf("anyone:%s", read);
+	check_basic(pair, 403);
+	free(pair);
+	pair = mem_printf("%s:", push);
+	check_basic(pair, 401);
+	check_basic(push, 401);
+	check_basic("", 401);
+	check_basic(":", 401);
+	a = ask_as("POST", "/echo/x", "Basic", "%%%", "");
+	assert_int_equal(a.status, 401);
+	assert_non_null(strstr(buf_cstr(&a.head), "WWW-Authenticate: Bearer realm=\"lode\"\r\n"));
+	assert_non_null(
+		strstr(buf_cstr(&a.head), "WWW-Authenticate: Basic realm=\"lode\", charset=\"UTF-8\"\r\n"));
+	http_answer_done(&a);
+	a = ask_as("POST", "/echo/x", "Basicx", text, "");
+	assert_int_equal(a.status, 401);
+	http_answer_done(&a);
+	upper = mem_alloc(2001);
+	memset(upper, 'A', 2000);
+	upper[2000] = '\0';
+	a = ask_as("POST", "/echo/x", "Basic", upper, "");
+	assert_int_equal(a.status, 401);
+	http_answer_done(&a);
+	teardown(state);
+	test_dir_remove(dir);
+}
+
 static void set_low_rate_limit(struct http_service_options *o)
 {
 	o->rate_per_ip = 1;
@@ -873,6 +977,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(work_ends_when_the_server_stops, setup_without_deadline,
 						teardown),
 		cmocka_unit_test_setup_teardown(a_request_goes_to_its_row, setup, teardown),
+		cmocka_unit_test(a_token_may_be_the_password_of_basic),
 		cmocka_unit_test_setup_teardown(calls_are_refused_in_the_form_of_connect, setup, teardown),
 		cmocka_unit_test(statuses_imply_codes_of_connect),
 		cmocka_unit_test_setup_teardown(another_method_is_405_with_those_of_the_path, setup,

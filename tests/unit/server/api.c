@@ -120,7 +120,7 @@ static void is_base64(const char *text, const char *want)
 {
 	AUTO(buf_done) struct buf b = { 0 };
 
-	assert_true(form_base64(str_of(text), &b));
+	assert_true(base64_decode(str_of(text), &b));
 	assert_true(str_eq(buf_str(&b), str_of(want)));
 }
 
@@ -135,9 +135,9 @@ static void base64_is_decoded(void **state)
 	is_base64("Zm9vYmFy", "foobar");
 	is_base64("Pz8/Pz4-", "\x3f\x3f\x3f\x3f>>");
 	is_base64("Pz8_Pz4+", "\x3f\x3f\x3f\x3f>>");
-	assert_false(form_base64(STR("Z"), &b));
-	assert_false(form_base64(STR("Zg==Zg=="), &b));
-	assert_false(form_base64(STR("Zm9v YmFy"), &b));
+	assert_false(base64_decode(STR("Z"), &b));
+	assert_false(base64_decode(STR("Zg==Zg=="), &b));
+	assert_false(base64_decode(STR("Zm9v YmFy"), &b));
 }
 
 /* "name=value;" of each label; or "refused". */
