@@ -39,3 +39,19 @@ bool base64_decode(struct str s, struct buf *out)
 	}
 	return true;
 }
+
+void base64_encode(struct bytes b, struct buf *out)
+{
+	static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+
+	for (size_t i = 0; i < b.size; i += 3) {
+		size_t n = b.size - i < 3 ? b.size - i : 3;
+		uint32_t bits = (uint32_t)b.p[i] << 16 | (n > 1 ? (uint32_t)b.p[i + 1] << 8 : 0) |
+				(n > 2 ? b.p[i + 2] : 0);
+
+		buf_add_char(out, digits[bits >> 18]);
+		buf_add_char(out, digits[bits >> 12 & 63]);
+		buf_add_char(out, n > 1 ? digits[bits >> 6 & 63] : '=');
+		buf_add_char(out, n > 2 ? digits[bits & 63] : '=');
+	}
+}

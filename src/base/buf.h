@@ -73,5 +73,7 @@ static inline struct str buf_str(const struct buf *b)
 }
 /* Append what @s is the base64 of (RFC 4648, either alphabet, padded or not). false: malformed. */
 bool base64_decode(struct str s, struct buf *out);
+/* The standard alphabet, padded; appends. */
+void base64_encode(struct bytes b, struct buf *out);
 /* A NUL after the content, not counted in size; for %s. */
 const char *buf_cstr(struct buf *b);

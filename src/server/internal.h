@@ -11,6 +11,7 @@
  *   push/         PUT, DELETE, want lists: changes of the store
  *   symbolize/    addresses to frames
  *   profiles/     stores profiles, and has views of them
+ *   rpc/          calls of protobuf services, over Connect
  *   status/       metrics, health, the figures of the page, the page itself
  *
  * The life of a request is http's (http/request.h): a folder here has handlers, which rows of the table name.

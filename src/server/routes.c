@@ -7,6 +7,7 @@
 #include "server/intake/intake.h"
 #include "server/profiles/profiles.h"
 #include "server/push/push.h"
+#include "server/rpc/rpc.h"
 #include "server/status/status.h"
 #include "server/symbolize/symbolize.h"
 
@@ -74,6 +75,13 @@
 
 #define CHANGE(path, args, run) INTAKE(path, args, 0, run)
 #define RANGE                   "query from to profile"
+
+/* A call of a protobuf service; @how_long: its class. */
+#define RPC(path, scope, type, method, how_long)                                                       \
+	{                                                                                              \
+		HTTP_POST, path, scope, HTTP_ON_WORKER, type, HTTP_CONNECT, &profiles_body, &rpc_post, \
+			.cls = how_long, .arg = &method                                                \
+	}
 #define VIEW                                                                                           \
 	RANGE " base base_from base_to base_profile normalise by label focus ignore hide show invert " \
 	      "no_inlines wait"
@@ -117,6 +125,7 @@ const struct http_route server_routes[] = {
 	CHANGE("/profilestore/writeraw", "", api_post_parca),
 	INTAKE("/ingest", "*", HTTP_PREFIXED, api_post_pyroscope),
 	INTAKE("/v1development/profiles", "", HTTP_RPC_STATUS, api_post_otlp),
+	RPC("/push.v1.PusherService/Push", PUSH, TYPE_INGEST, push_v1_push, HTTP_CLASS_INTAKE),
 	VIEW_OF("/api/types", RANGE, api_types, HTTP_CLASS_QUERY),
 	VIEW_OF("/api/labels", RANGE, api_labels, HTTP_CLASS_QUERY),
 	VIEW_OF("/api/labels/{name}/values", RANGE, api_label_values, HTTP_CLASS_QUERY),
@@ -129,7 +138,8 @@ const struct http_route server_routes[] = {
 	VIEW_OF("/api/download", VIEW " format", api_download, HTTP_CLASS_LONG_QUERY),
 	VIEW_OF("/api/binaries", RANGE " limit", api_binaries, HTTP_CLASS_QUERY),
 	CHANGE("/api/binaries/{build_id}/retry", "", api_retry),
-	VIEW_OF("/api/openapi.json", "", api_openapi, HTTP_CLASS_QUERY),
+	{ HTTP_GET, "/api/openapi.json", READ, HTTP_ON_WORKER, TYPE_VIEW, HTTP_JSON, .handler = &profiles_get,
+	  .cls = HTTP_CLASS_QUERY, .arg = &(const struct api_route){ "", api_openapi, .storeless = true } },
 
 	{ HTTP_GET, "/metrics", READ, HTTP_ON_WORKER, TYPE_METRICS, .handler = &metrics_get },
 	{ HTTP_GET, "/healthz", OPEN, HTTP_ON_THREAD, TYPE_HEALTH, .handler = &health_get },

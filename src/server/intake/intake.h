@@ -7,6 +7,7 @@
  *   parca.c       Parca's WriteRaw as JSON
  *   pyroscope.c   Pyroscope's /ingest; text.c: its stacks as text
  *   otlp.c        OpenTelemetry's profiles, over HTTP
+ *   push_v1.c     Pyroscope's push.v1.PusherService, a call of Connect
  *   forms.c       bodies in the forms of other clients, parsed without a request
  */
 #pragma once
@@ -15,10 +16,14 @@
 
 /* ---- routes ---- */
 
+struct rpc_method;
+
 int api_post_profiles(struct api *a, struct err *err);
 int api_post_parca(struct api *a, struct err *err);
 int api_post_pyroscope(struct api *a, struct err *err);
 int api_post_otlp(struct api *a, struct err *err);
+
+extern const struct rpc_method push_v1_push;
 
 /* ---- take.c ---- */
 
@@ -44,7 +49,8 @@ struct take_how {
 int take_foreign(struct api *a, struct profile *p, const struct profilestore_label *labels, size_t n_labels,
 		 struct take_how how, struct err *err);
 /*
- * All profiles of the request were passed on; or @r is negative, and @err says why. Drops the body.
+ * All profiles of the request were passed on; or @r is negative, and @err says why. Drops the body. Profiles that were
+ * passed on are stored in any case; if the store fails for one, that is what the reply says.
  * API_GOES_ON: when the store has reported all of them, @answer writes the reply.
  */
 int take_end(struct api *a, int r, void (*answer)(struct api *a, const struct profilestore_receipt *r),

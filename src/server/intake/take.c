@@ -8,6 +8,7 @@
 #include "profile/input.h"
 #include "profilestore/type.h"
 #include "server/intake/intake.h"
+#include "server/rpc/rpc.h"
 
 #include <stdlib.h>
 #include "base/vec.h"
@@ -21,7 +22,8 @@ struct take {
 	pthread_mutex_t lock;
 	/* under the lock */
 	size_t n_open; /* profiles without a report, and 1 until take_end() */
-	bool failed;
+	bool failed,
+		store_failed; /* the store's failure is the one that is reported: the client sends it again */
 	struct err err;
 	struct profilestore_receipt sum;
 	void (*answer)(struct api *a, const struct profilestore_receipt *r);
@@ -113,8 +115,8 @@ static void take_stored(void *arg, const struct profilestore_receipt *r, const s
 	struct take *t = arg;
 
 	pthread_mutex_lock(&t->lock);
-	if (err && !t->failed) {
-		t->failed = true;
+	if (err && !t->store_failed) {
+		t->failed = t->store_failed = true;
 		t->err = *err;
 		t->a->status = api_status_of_store(err);
 	}
@@ -191,9 +193,10 @@ int take_end(struct api *a, int r, void (*answer)(struct api *a, const struct pr
 
 	/* The body is not needed any more; free it for other requests. */
 	body_drop(a->req);
+	rpc_drop(a);
 	pthread_mutex_lock(&t->lock);
 	t->answer = answer;
-	if (r < 0) {
+	if (r < 0 && !t->store_failed) {
 		t->failed = true;
 		t->err = *err;
 	}

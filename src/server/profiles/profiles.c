@@ -3,6 +3,7 @@
  * Profiles over HTTP: a request from its headers to its reply.
  */
 #include "server/intake/intake.h"
+#include "server/rpc/rpc.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -119,8 +120,9 @@ static void reply_out(struct api *a)
 	bool get = !a->post;
 	const char *coding = NULL;
 	char etag[ETAG_SIZE];
+	int r = rpc_reply(a, &err);
 
-	if (buf_check(&a->out, &err) < 0) {
+	if (r < 0 || buf_check(&a->out, &err) < 0) {
 		reply_error(a, &err);
 		return;
 	}
@@ -132,7 +134,7 @@ static void reply_out(struct api *a)
 
 		request_reply_body(req, 304, &none, type, false);
 	} else {
-		coding = get ? compress_out(a) : NULL;
+		coding = get || a->call ? compress_out(a) : NULL;
 		/* From here on it is memory of a reply, not of a query. */
 		buf_meter(&a->out, NULL);
 		if (!request_reply_body(req, a->status ? a->status : 200, &a->out, type, !get))
@@ -227,13 +229,13 @@ static void api_begin(struct request *req)
 	a->star = req->parts[0];
 	budget_hold_init(&a->memory, req->s->opts.memory, a->post ? BUDGET_PROFILE : BUDGET_QUERY);
 	req->own = a;
-	if (!a->store && req->s->opts.profiles_why && a->route->run != api_openapi) {
+	if (!a->store && req->s->opts.profiles_why && !a->route->storeless) {
 		request_refuse(req, 503,
 			       "the profile store cannot be opened; the server's log has the reason; try "
 			       "again later");
 		return;
 	}
-	if (!a->store && a->route->run != api_openapi) {
+	if (!a->store && !a->route->storeless) {
 		request_refuse(req, 404,
 			       "this server stores no profiles: lode serve was started with --no-profiles");
 		return;

@@ -43,6 +43,7 @@ enum {
 struct api_route {
 	const char *args; /* names of the parameters, with blanks between; "*": any */
 	int (*run)(struct api *a, struct err *err);
+	bool storeless; /* it needs no profile store */
 };
 
 struct api {
@@ -75,6 +76,7 @@ struct api {
 	struct budget_hold memory; /* of its profiles, or of its query and the reply */
 	struct otlp_result *otlp;  /* of a request of OTLP */
 	struct take *take;         /* NULL: it sends no profiles. Guarded by its own lock */
+	struct rpc_call *call;     /* NULL: it is no call of a protobuf service (server/rpc/) */
 };
 
 /* ---- handlers ---- */

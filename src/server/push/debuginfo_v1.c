@@ -1,0 +1,199 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Pyroscope's debuginfo.v1alpha1.DebuginfoService, by which Alloy's eBPF component and profilecli send debug
+ * information: calls of Connect, and one plain POST for the file.
+ *
+ * A client asks ShouldInitiateUpload, with neither a size nor a hash, posts the file, and calls UploadFinished. The file
+ * is stored when its last byte is in, so UploadFinished has nothing to do.
+ */
+#include "server/push/push.h"
+
+#include "server/rpc/rpc.h"
+#include "wire/proto.h"
+
+#define LIST_MAX 100000u
+
+/* Clients compare this text: it means "ask again in five minutes"; they keep any other answer for as long as they run. */
+#define IN_PROGRESS "A previous upload is still in-progress and not stale yet (only stale uploads can be retried)."
+
+/* ---- messages ---- */
+
+static const struct rpc_enum file_types[] = {
+	{ 0, "TYPE_UNSPECIFIED" }, { 1, "TYPE_EXECUTABLE_FULL" }, { 2, "TYPE_EXECUTABLE_NO_TEXT" }, { 0 }
+};
+static const struct rpc_field file_fields[] = {
+	{ 1, "gnu_build_id", RPC_STRING },
+	{ 2, "go_build_id", RPC_STRING },
+	{ 3, "otel_file_id", RPC_STRING },
+	{ 4, "name", RPC_STRING },
+	{ 5, "type", RPC_ENUM, .names = file_types },
+};
+static const struct rpc_message file_message = RPC_FIELDS(file_fields);
+
+static const struct rpc_field should_fields[] = { { 1, "file", RPC_MESSAGE, .message = &file_message } };
+static const struct rpc_message should_message = RPC_FIELDS(should_fields);
+
+static const struct rpc_field should_reply_fields[] = {
+	{ 1, "should_initiate_upload", RPC_BOOL },
+	{ 2, "reason", RPC_STRING },
+};
+static const struct rpc_message should_reply = RPC_FIELDS(should_reply_fields);
+
+static const struct rpc_field id_fields[] = { { 1, "gnu_build_id", RPC_STRING } };
+static const struct rpc_message id_message = RPC_FIELDS(id_fields);
+
+static const struct rpc_enum object_states[] = { { 0, "STATE_UPLOADING" }, { 1, "STATE_UPLOADED" }, { 0 } };
+static const struct rpc_field object_fields[] = {
+	{ 1, "file", RPC_MESSAGE, .message = &file_message },
+	{ 2, "state", RPC_ENUM, .names = object_states },
+	{ 3, "started_at", RPC_TIMESTAMP },
+	{ 4, "finished_at", RPC_TIMESTAMP },
+	{ 5, "size_bytes", RPC_INT64 },
+};
+static const struct rpc_message object_message = RPC_FIELDS(object_fields);
+
+static const struct rpc_field list_fields[] = {
+	{ 1, "object", RPC_MESSAGE, RPC_REPEATED, .message = &object_message },
+};
+static const struct rpc_message list_message = RPC_FIELDS(list_fields);
+
+/* The text of field @number. */
+static struct str text_of_field(struct bytes message, uint32_t number)
+{
+	struct str ret = STR("");
+	struct cursor c = cursor_of(message);
+	struct proto_field f;
+
+	while (proto_next(&c, &f))
+		if (f.number == number && f.wire == PROTO_LEN)
+			ret = proto_text(&f);
+	return ret;
+}
+
+/* Without a store there is no such service. */
+static int store_is_here(struct api *a, struct err *err)
+{
+	if (a->req->s->push)
+		return 0;
+	a->status = 501;
+	return err_set(err, ERR_INVALID, "this server takes no files: it has no store");
+}
+
+static int read_build_id(struct str text, struct build_id *ret, struct err *err)
+{
+	return build_id_parse(ret, text) ? 0 :
+					   err_set(err, ERR_INVALID, "gnu_build_id: %s", server_bad_build_id(text));
+}
+
+/* ---- ShouldInitiateUpload ---- */
+
+/* A file with symbols is in the store, on disk. */
+static bool symbols_are_here(struct api *a, const struct build_id *id)
+{
+	static const enum store_kind kinds[] = { STORE_DEBUGINFO, STORE_EXECUTABLE };
+
+	for (size_t i = 0; i < ARRAY_SIZE(kinds); i++) {
+		const struct store_key key = { .id = *id, .kind = kinds[i] };
+		struct store_meta there;
+		struct err err = { 0 };
+
+		if (store_find_sure(a->req->s->opts.store, &key, STORE_ON_DISK, a->arena, &there, &err) == 0 &&
+		    there.quality >= STORE_SYMBOLS)
+			return true;
+	}
+	return false;
+}
+
+static int should_run(struct api *a, struct bytes request, struct buf *reply, struct err *err)
+{
+	struct str file = text_of_field(request, 1), text;
+	const char *why = NULL;
+	struct build_id id;
+
+	if (store_is_here(a, err) < 0)
+		return -1;
+	text = text_of_field(bytes_of(file.p, file.size), 1);
+	if (!text.size)
+		why = "the file has no GNU build ID: addresses of it could not be looked up by one";
+	else if (read_build_id(text, &id, err) < 0)
+		return -1;
+	else if (upload_is_running(a->req->s->push, &id))
+		why = IN_PROGRESS;
+	else if (symbols_are_here(a, &id))
+		why = "a file with symbols is here already";
+	proto_put_number(reply, 1, !why);
+	proto_put_str(reply, 2, str_of(why ? why : "no file with symbols is here"));
+	return 0;
+}
+
+/* ---- UploadFinished, ListDebuginfo, DeleteDebuginfo ---- */
+
+static int finished_run(struct api *a, struct bytes request, struct buf *reply, struct err *err)
+{
+	struct build_id id;
+
+	return read_build_id(text_of_field(request, 1), &id, err);
+}
+
+struct listing {
+	struct api *a;
+	struct buf *reply, object, part;
+};
+
+static int put_object(void *arg, const struct store_object *o)
+{
+	struct listing *l = arg;
+	char id[BUILD_ID_HEX_SIZE];
+	struct err err;
+
+	if (o->key.kind != STORE_DEBUGINFO && o->key.kind != STORE_EXECUTABLE)
+		return 0;
+	proto_put_str(&l->part, 1, str_of(build_id_hex(&o->key.id, id)));
+	proto_put_str(&l->part, 4, o->meta.file);
+	proto_put_number(&l->part, 5, o->key.kind == STORE_EXECUTABLE ? 1 : 2);
+	proto_put_message(&l->object, 1, &l->part);
+	proto_put_number(&l->object, 2, 1);
+	proto_put_number(&l->part, 1, (uint64_t)MAX(o->meta.created, (int64_t)0));
+	proto_put_message(&l->object, 4, &l->part);
+	proto_put_number(&l->object, 5, o->meta.size);
+	proto_put_message(l->reply, 1, &l->object);
+	return deadline_check(&l->a->deadline, 1, &err) < 0 || buf_is_over(l->reply);
+}
+
+static int list_run(struct api *a, struct bytes request, struct buf *reply, struct err *err)
+{
+	const struct store_range range = { .max = LIST_MAX };
+	struct listing l = { .a = a, .reply = reply };
+	struct buf next = { 0 };
+	int r = store_is_here(a, err);
+
+	if (r == 0)
+		r = store_list(a->req->s->opts.store, &range, put_object, &l, &next, err);
+	buf_done(&next);
+	buf_done(&l.object);
+	buf_done(&l.part);
+	if (r < 0 || deadline_check(&a->deadline, 0, err) < 0)
+		return -1;
+	return buf_check(reply, err);
+}
+
+static int delete_run(struct api *a, struct bytes request, struct buf *reply, struct err *err)
+{
+	static const enum store_kind kinds[] = { STORE_DEBUGINFO, STORE_EXECUTABLE };
+	struct store_key key = { .kind = STORE_DEBUGINFO };
+
+	if (store_is_here(a, err) < 0 || read_build_id(text_of_field(request, 1), &key.id, err) < 0)
+		return -1;
+	for (size_t i = 0; i < ARRAY_SIZE(kinds); i++) {
+		key.kind = kinds[i];
+		/* A file that is not here is deleted. */
+		if (store_remove(a->req->s->opts.store, &key, str_of(push_owner_name(a->req)), err) < 0)
+			return -1;
+	}
+	return 0;
+}
+
+const struct rpc_method debuginfo_should = RPC_STORELESS(should_run, should_message, should_reply),
+			debuginfo_finished = RPC_STORELESS(finished_run, id_message, rpc_empty),
+			debuginfo_list = RPC_STORELESS(list_run, rpc_empty, list_message),
+			debuginfo_delete = RPC_STORELESS(delete_run, id_message, rpc_empty);

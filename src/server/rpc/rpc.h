@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Calls of protobuf services by Connect's unary protocol (connectrpc.com/docs/protocol): POST /package.Service/Call, the
+ * request's message as the body, the reply's message as the answer. A handler reads and writes protobuf's binary form
+ * alone (wire/proto.h). A client may as well send JSON, and gets JSON then: tables of fields describe the messages, and
+ * both forms are converted by them.
+ *
+ *   rpc.c     a call from its headers to its reply: type, coding, timeout
+ *   json.c    messages from JSON to binary, and back
+ *
+ * A new call is a table of fields for each of its two messages, a function and a row of the table of routes:
+ *
+ *	static int push_run(struct api *a, struct bytes request, struct buf *reply, struct err *err) ...
+ *	const struct rpc_method push_v1_push = RPC_METHOD(push_run, push_request, push_response);
+ *	RPC("/push.v1.PusherService/Push", push_v1_push, ...)
+ *
+ * It runs like any function of an api_route: a->deadline ends it, a->memory grants its memory, the error's kind makes
+ * the status and Connect's code (http/connect.h). The body is decoded already.
+ */
+#pragma once
+
+#include "server/profiles/profiles.h"
+
+/* ---- json.c ---- */
+
+enum rpc_kind {
+	RPC_STRING,
+	RPC_BYTES, /* base64 in JSON */
+	RPC_HEX,   /* bytes; hexadecimal in JSON, as OpenTelemetry's IDs are */
+	RPC_BOOL,
+	RPC_ENUM, /* JSON has the name, or the number of one without a name */
+	RPC_INT32,
+	RPC_INT64,
+	RPC_UINT32,
+	RPC_UINT64,
+	RPC_FIXED32,
+	RPC_FIXED64,
+	RPC_SFIXED64,
+	RPC_DOUBLE,
+	RPC_MESSAGE,
+	RPC_TIMESTAMP, /* google.protobuf.Timestamp: RFC 3339 in JSON, of which milliseconds are read */
+};
+
+enum {
+	RPC_REPEATED = 1 << 0, /* numbers are packed; both forms are read */
+	RPC_MAP = 1 << 1,      /* `message` is the entry: a table of the key (1) and the value (2) */
+	RPC_PRESENT = 1 << 2,  /* `optional`, or of a oneof: zero is not the same as absent */
+};
+
+struct rpc_enum {
+	int32_t value;
+	const char *name;
+};
+
+struct rpc_field {
+	uint32_t number;
+	const char *name; /* as the .proto file has it; JSON's lowerCamelCase is made of it */
+	enum rpc_kind kind;
+	unsigned flags;
+	const struct rpc_message *message; /* of RPC_MESSAGE and RPC_MAP */
+	const struct rpc_enum *names;      /* of RPC_ENUM; ends with a name of NULL */
+};
+
+#define RPC_MAX_FIELDS 48u /* of a message */
+#define RPC_MAX_NAME   64u
+#define RPC_MAX_DEPTH  24u /* messages in one another */
+#define RPC_MAX_LISTS  400000u
+#define RPC_MAX_VALUES 4000000u
+
+struct rpc_message {
+	const struct rpc_field *fields;
+	size_t n;
+};
+#define RPC_FIELDS(table) ((struct rpc_message){ table, ARRAY_SIZE(table) })
+
+/*
+ * JSON to binary, by protobuf's JSON mapping; appends. Names of fields in both spellings, 64-bit numbers as text or
+ * number, null as absent; unknown names are ignored. @hold grants the memory; NULL: no limit.
+ */
+int rpc_from_json(const struct rpc_message *m, struct bytes json, struct budget_hold *hold, struct buf *out,
+		  struct err *err);
+/* Binary to JSON; appends. Unknown fields are left out, and so are zeros but of RPC_PRESENT. */
+int rpc_to_json(const struct rpc_message *m, struct bytes binary, struct buf *out, struct err *err);
+
+/* ---- rpc.c ---- */
+
+struct rpc_method {
+	struct api_route route; /* `arg` of the row */
+	const struct rpc_message *request, *reply;
+	/*
+	 * As api_route.run(). @request lasts until take_end(), or until the request ends. @reply is a->out, which a
+	 * function that returns API_GOES_ON may fill later.
+	 */
+	int (*run)(struct api *a, struct bytes request, struct buf *reply, struct err *err);
+};
+#define RPC_METHOD(fn, in, out)                                           \
+	{                                                                 \
+		{ .args = "*", .run = rpc_run }, &(in), &(out), .run = fn \
+	}
+int rpc_run(struct api *a, struct err *err); /* of all api_routes of calls */
+
+extern const struct http_handler rpc_post;
+extern const struct rpc_message rpc_empty; /* a message without fields */
+
+/* For profiles.c: bring a->out into the form of the reply. */
+int rpc_reply(struct api *a, struct err *err);
+/* The request's message has been read: free its memory. */
+void rpc_drop(struct api *a);

@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Calls of protobuf services over Connect: Pyroscope's push.v1, in the forms that its clients send."""
+
+import base64
+import gzip
+import json
+import time
+
+import pytest
+
+from profiling import Pprof, ask, call, folded, message
+
+PUSH = "/push.v1.PusherService/Push"
+PROTO = {"Content-Type": "application/proto"}
+JSON = {"Content-Type": "application/json"}
+
+
+@pytest.fixture
+def s(serve, tmp_path):
+    (tmp_path / "empty").mkdir()
+    return serve([tmp_path / "empty"]).ready()
+
+
+def example(n=1):
+    p = Pprof(types=[("cpu", "nanoseconds")], time_ms=int(time.time() * 1000), duration_ms=1000)
+    return p.sample(["main", "parse"], [n * 100]).bytes()
+
+
+def series(labels, *profiles, ids=()):
+    out = b"".join(message(1, message(1, k.encode()) + message(2, v.encode())) for k, v in labels.items())
+    for i, p in enumerate(profiles):
+        out += message(2, message(1, p) + (message(2, ids[i].encode()) if ids else b""))
+    return message(1, out)
+
+
+def push(s, body, headers=PROTO, path=PUSH):
+    return call(s, "POST", path, body, headers)
+
+
+def error(answer, status, code, text=""):
+    assert answer[0] == status and answer[2]["Content-Type"] == "application/json", answer
+    found = json.loads(answer[1])
+    assert found["code"] == code and text in found["message"], found
+
+
+def test_profiles_in_protobuf_compressed_and_not(s):
+    labels = {"__name__": "process_cpu", "service_name": "web", "__delta__": "false", "__session_id__": "17", "spy_name": "x"}
+    status, data, headers = push(s, series(labels, example()))
+    assert (status, data, headers["Content-Type"]) == (200, b"", "application/proto")
+    labels["service_name"] = "gz"
+    status, data, _ = push(s, gzip.compress(series(labels, gzip.compress(example(2)))), {**PROTO, "Content-Encoding": "gzip"})
+    assert (status, data) == (200, b"")
+    assert folded(ask(s, "flamegraph", query='{service_name="gz"}')) == {"main;parse": 200}
+    assert ask(s, "labels")["labels"] == ["service_name", "spy_name"]
+    assert ask(s, "labels/service_name/values")["values"] == ["gz", "web"]
+
+
+def test_profiles_in_json(s):
+    raw = base64.b64encode(example()).decode()
+    for i, (one, two) in enumerate([("rawProfile", raw), ("raw_profile", raw.rstrip("=").replace("+", "-").replace("/", "_"))]):
+        body = {"series": [{"labels": [{"name": "__name__", "value": "process_cpu"}, {"name": "service_name", "value": f"j{i}"}],
+                            "samples": [{one: two, "ID": "an ID"}], "annotations": None}]}
+        status, data, headers = push(s, json.dumps(body), {**JSON, "Connect-Protocol-Version": "1", "Connect-Timeout-Ms": "10000"})
+        assert (status, data, headers["Content-Type"]) == (200, b"{}", "application/json"), data
+    assert ask(s, "labels/service_name/values")["values"] == ["j0", "j1"]
+
+
+def test_each_profile_of_a_batch_is_judged_by_itself(s):
+    body = series({"service_name": "good"}, example(1), b"no profile", example(2), ids=["a", "b", "c"]) + series({"service_name": "bad"}, b"\xff")
+    error(push(s, body), 400, "invalid_argument", "2 of 4 profiles were refused, the others are stored: series 0, sample 1, ID b: the profile")
+    assert ask(s, "labels/service_name/values")["values"] == ["good"]
+    assert ask(s, "flamegraph", query="{}")["total"] == 300
+    assert push(s, series({"__name__": "godeltaprof_memory", "service_name": "go"}, example(3)))[0] == 200
+    assert ask(s, "types", query='{service_name="go"}')["types"] == ["memory:cpu:nanoseconds:cpu:nanoseconds"]
+
+
+def test_refusals_are_connects(s):
+    good = series({}, example())
+    error(push(s, b""), 400, "invalid_argument", "the request has no profiles")
+    error(push(s, b"{}", JSON), 400, "invalid_argument", "the request has no profiles")
+    error(push(s, b"\x0a\xff"), 400, "invalid_argument", "cut off")
+    error(push(s, b"[]", JSON), 400, "invalid_argument", "a message must be an object")
+    error(push(s, b'{"series":[{"labels":[{"name":1}]}]}', JSON), 400, "invalid_argument", "series 0: labels 0: 'name' must be text")
+    error(push(s, good, {}), 415, "invalid_argument", "application/proto")
+    error(push(s, good, {"Content-Type": "text/plain"}), 415, "invalid_argument")
+    error(push(s, good, {**PROTO, "Content-Encoding": "br"}), 501, "unimplemented", "gzip, zstd")
+    error(push(s, good, {**PROTO, "Content-Encoding": "gzip"}), 400, "invalid_argument", "the body as gzip")
+    error(push(s, good, {**PROTO, "Connect-Timeout-Ms": "soon"}), 400, "invalid_argument")
+    error(push(s, good, {**PROTO, "Connect-Protocol-Version": "2"}), 400, "invalid_argument")
+    error(push(s, series({f"l{i}": "x" for i in range(70)}, example())), 413, "invalid_argument", "labels")
+    error(push(s, good, path="/push.v1.PusherService/Pull"), 404, "unimplemented")
+    error(call(s, "GET", PUSH), 405, "unimplemented")
+    error(push(s, series({}, b"") * 10001), 413, "invalid_argument", "more than 10000 profiles")
+    # A bomb: 300 MiB of zeros.
+    error(push(s, gzip.compress(bytes(300 << 20), 1), {**PROTO, "Content-Encoding": "gzip"}), 413, "invalid_argument")
+    assert push(s, good, {"Content-Type": "application/PROTO; x=y"})[0] == 200
