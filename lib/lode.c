@@ -94,7 +94,7 @@ int lode_find(struct lode *l, enum lode_kind kind, const char *build_id, char **
 	}
 	if (l->options.local_only)
 		return LODE_NONE;
-	path = lookup_fetch(&l->options, debug ? CLIENT_DEBUGINFO : CLIENT_EXECUTABLE, &id, &l->err);
+	path = lookup_fetch(&l->options, debug ? CLIENT_DEBUGINFO : CLIENT_EXECUTABLE, &id, NULL, &l->err);
 	if (path) {
 		*ret_path = path;
 		return 0;

@@ -89,10 +89,11 @@ int lookup_find_files(struct lookup_file *f, const struct lookup_options *o, con
 		      struct err *err);
 /*
  * The path (heap) of the file of a build ID in the cache folder of debug files, fetched from a server if
- * need be. NULL: not found; err says why.
+ * need be; @name: of a program, the path or name of its file (NULL: not known), by which some servers find it. NULL: not
+ * found; err says why.
  */
 char *lookup_fetch(const struct lookup_options *o, enum client_kind kind, const struct build_id *id,
-		   struct err *err);
+		   const char *name, struct err *err);
 
 /* ---- addresses ---- */
 

@@ -59,11 +59,10 @@ static enum frame_reason reason_of_result(const struct client_result *r)
 	return r->err.os == ENOEXEC ? FRAME_NOT_ELF : FRAME_UPSTREAM_FAILED;
 }
 
-static char *fetch_file(const struct lookup_options *o, enum client_kind kind, const struct build_id *id,
+static char *fetch_file(const struct lookup_options *o, const struct client_request *want,
 			enum frame_reason *ret_reason, struct err *err)
 {
 	const struct client_options opts = { .urls = o->urls };
-	const struct client_request want = { .kind = kind, .id = *id };
 	struct client_result result = { .fd = -1 };
 	struct client *c;
 	char *path = NULL;
@@ -74,7 +73,7 @@ static char *fetch_file(const struct lookup_options *o, enum client_kind kind, c
 		return NULL;
 	}
 	c = client_new(&opts);
-	client_find(c, &want, 1, NULL, &result);
+	client_find(c, want, 1, NULL, &result);
 	if (result.outcome == CLIENT_FOUND)
 		path = mem_strdup(result.path);
 	else
@@ -87,18 +86,20 @@ static char *fetch_file(const struct lookup_options *o, enum client_kind kind, c
 }
 
 char *lookup_fetch(const struct lookup_options *o, enum client_kind kind, const struct build_id *id,
-		   struct err *err)
+		   const char *name, struct err *err)
 {
 	enum frame_reason ignored;
 
-	return fetch_file(o, kind, id, &ignored, err);
+	return fetch_file(o, &(struct client_request){ .kind = kind, .id = *id, .name = name }, &ignored,
+			  err);
 }
 
 static int fetch_alt(const struct companion_place *p, const char *link, const struct build_id *id,
 		     struct source **ret)
 {
 	struct err ignored = { 0 };
-	AUTO(mem_freep) char *path = id->size ? lookup_fetch(p->arg, CLIENT_DEBUGINFO, id, &ignored) : NULL;
+	AUTO(mem_freep)
+	char *path = id->size ? lookup_fetch(p->arg, CLIENT_DEBUGINFO, id, NULL, &ignored) : NULL;
 
 	return path && source_open_file(path, ret, &ignored) == 0 ? 0 : COMPANION_NONE;
 }
@@ -211,7 +212,8 @@ static void fetch_debug_file(struct lookup_file *f, const struct lookup_options 
 	if (f->debug != f->img || elf_debug_section(f->img, ".debug_info") ||
 	    elf_build_id(f->img, &id, &ignored) != 0)
 		return;
-	path = fetch_file(o, CLIENT_DEBUGINFO, &id, &reason, &ignored);
+	path = fetch_file(o, &(struct client_request){ .kind = CLIENT_DEBUGINFO, .id = id }, &reason,
+			  &ignored);
 	/* A damaged file on this machine is the better reason, unless a server has another. */
 	if (!path && f->no_debug == FRAME_FOUND) {
 		f->no_debug = reason;
@@ -241,16 +243,17 @@ static bool find_by_id(struct lookup_file *f, struct local *local, const struct 
 	return true;
 }
 
-/* The debug file of this build ID, or the program. */
+/* The debug file of this build ID, or the program, whose file a process called @path (NULL: not known). */
 static int open_by_id(struct lookup_file *f, const struct lookup_options *o, struct local *local,
-		      const struct build_id *id, struct err *err)
+		      const struct build_id *id, const char *path, struct err *err)
 {
 	struct err ignored = { 0 };
 
 	if (!find_by_id(f, local, id, LOCAL_DEBUGINFO))
-		f->named = fetch_file(o, CLIENT_DEBUGINFO, id, &f->no_debug, err);
+		f->named = fetch_file(o, &(struct client_request){ .kind = CLIENT_DEBUGINFO, .id = *id },
+				      &f->no_debug, err);
 	if (!f->named && !find_by_id(f, local, id, LOCAL_EXECUTABLE))
-		f->named = lookup_fetch(o, CLIENT_EXECUTABLE, id, &ignored);
+		f->named = lookup_fetch(o, CLIENT_EXECUTABLE, id, path, &ignored);
 	if (!f->named)
 		return -1;
 	if (open_program(f, f->named, err) == 0)
@@ -288,7 +291,7 @@ int lookup_open_module(struct lookup_file *f, const struct lookup_options *o, co
 	if (r < 0 && by_id) {
 		close_files(f);
 		f->no_debug = FRAME_FOUND;
-		r = open_by_id(f, o, local, id, err);
+		r = open_by_id(f, o, local, id, path, err);
 		path = f->named;
 	} else if (r < 0) {
 		note_not_opened(f, err);

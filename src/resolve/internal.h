@@ -27,6 +27,7 @@
  *   resolve_upstream.c  other servers
  *   remote.c         one artifact being fetched, shared by all requests for it
  *   remote_name.c    the name of a program, for servers that find it by that
+ *   name_hints.c     names of programs from mappings
  *   remote_check.c   checks that a fetched file is the one requested
  *   remote_source.c  the bytes fetched so far, as a source
  *   miss_cache.c     requests that the other servers answered in vain
@@ -324,6 +325,7 @@ struct resolver_upstream {
 	struct pool *keepers; /* copy files into the store; NULL: none */
 	struct lru *misses;
 	bool by_name;                /* a server finds programs by their names */
+	struct name_hints *hints;    /* by_name: names that processes gave; else NULL */
 	struct questions *questions; /* NULL: no limit */
 	atomic_bool closing;
 	_Atomic uint64_t n_asked, n_found, n_missing, n_failed, n_remembered, n_over, n_stored, n_not_stored,
@@ -401,9 +403,17 @@ uint64_t remote_visible(const struct remote *m);
 /* A source was closed: the fetch may have no follower left. */
 void remote_left(struct remote *m);
 
+/* ---- name_hints.c ---- */
+
+struct name_hints *name_hints_new(void);
+void name_hints_free(struct name_hints *h); /* takes NULL */
+/* Any thread. A text that is no path of a program's file is ignored. */
+void name_hints_put(struct name_hints *h, const struct build_id *id, struct str file);
+struct str name_hints_get(struct name_hints *h, const struct build_id *id, struct arena *a); /* empty: none */
+
 /* ---- remote_name.c ---- */
 
-/* The name of the program's file, from the request or from files of its build ID here. Empty: not known or not needed. */
+/* The name of the program's file, from the request, files of its build ID here, or a hint. Empty: not known or not needed. */
 struct str remote_name(struct resolver_upstream *c, const struct resolve_request *req, struct arena *a);
 
 /* ---- remote_check.c: callbacks of a net_sink ---- */

@@ -369,13 +369,18 @@ static void remote_key(const struct resolve_request *req, struct buf *ret)
 
 void remote_forget(struct resolver_upstream *c, const struct build_id *id)
 {
-	static const enum resolve_kind kinds[] = { RESOLVE_DEBUGINFO, RESOLVE_EXECUTABLE };
+	struct resolve_request file = { .kind = RESOLVE_EXECUTABLE, .id = *id };
+	AUTO(arena_done) struct arena a = { 0 };
+	const struct str name = remote_name(c, &file, &a);
+	const struct resolve_request files[] = { { .kind = RESOLVE_DEBUGINFO, .id = *id },
+						 { .kind = RESOLVE_EXECUTABLE, .id = *id },
+						 { .kind = RESOLVE_EXECUTABLE, .id = *id, .name = name } };
 	AUTO(buf_done) struct buf key = { 0 };
 
 	pthread_mutex_lock(&c->lock);
-	for (size_t i = 0; i < ARRAY_SIZE(kinds); i++) {
+	for (size_t i = 0; i < ARRAY_SIZE(files); i++) {
 		key.size = 0;
-		remote_key(&(struct resolve_request){ .kind = kinds[i], .id = *id }, &key);
+		remote_key(&files[i], &key);
 		lru_del(c->misses, buf_bytes(&key));
 	}
 	pthread_mutex_unlock(&c->lock);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The name of a program's file. A debuginfod request has only the build ID, but a server of Microsoft's kind finds programs
- * by name and build ID. The name may be in the request, or be that of a file of the same build ID that is here.
+ * by name and build ID. The name may be in the request, or be that of a file of the same build ID that is here, or of a
+ * mapping in a profile or a process (name_hints.c).
  */
 #include "resolve/internal.h"
 
@@ -57,5 +58,5 @@ struct str remote_name(struct resolver_upstream *c, const struct resolve_request
 	if (c->opts.before)
 		(void)!resolve_metadata(c->opts.before, &q, &page, NULL);
 	buf_done(&page.next);
-	return s.found;
+	return s.found.size || !c->hints ? s.found : name_hints_get(c->hints, &req->id, a);
 }

@@ -54,6 +54,12 @@ enum resolve_reason resolve_reason_of(const struct err *err)
 	}
 }
 
+void resolve_name_hint(struct resolver *r, const struct build_id *id, struct str file)
+{
+	if (r->ops->name_hint && id->size && file.size)
+		r->ops->name_hint(r, id, file);
+}
+
 bool resolve_unknown(struct resolver *r, const struct resolve_request *req)
 {
 	return r->ops->unknown && r->ops->unknown(r, req);

@@ -129,6 +129,8 @@ struct resolver_ops {
 	/* See resolve_await(). NULL: nothing is unread. */
 	int (*await)(struct resolver *r, const struct resolve_request *req, const struct resolve_patience *p,
 		     struct resolve_wake wake, struct err *err);
+	/* See resolve_name_hint(). NULL: not needed. */
+	void (*name_hint)(struct resolver *r, const struct build_id *id, struct str file);
 };
 struct resolver {
 	const struct resolver_ops *ops;
@@ -161,6 +163,12 @@ bool resolve_unfinished(struct resolver *r);
  */
 int resolve_await(struct resolver *r, const struct resolve_request *req, const struct resolve_patience *p,
 		  struct resolve_wake wake, struct err *err);
+/*
+ * Note that a process calls the file of @id @file, a path or a name. A server that finds programs by their names (SSQP) is
+ * then asked with that name, unless a request has one, or a file of that build ID is here. Names are kept for some
+ * thousand build IDs; they need not be true, since the build ID of the file is checked.
+ */
+void resolve_name_hint(struct resolver *r, const struct build_id *id, struct str file);
 void resolve_close(struct resolver *r); /* takes NULL */
 
 void resolve_why_init(struct resolve_why *w, struct arena *a);

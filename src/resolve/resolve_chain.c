@@ -167,6 +167,14 @@ static int chain_await(struct resolver *base, const struct resolve_request *req,
 	return r;
 }
 
+static void chain_name_hint(struct resolver *base, const struct build_id *id, struct str file)
+{
+	struct resolver_chain *c = resolver_chain_of(base);
+
+	for (size_t i = 0; i < c->n; i++)
+		resolve_name_hint(c->links[i], id, file);
+}
+
 static void chain_close(struct resolver *base)
 {
 	struct resolver_chain *c = resolver_chain_of(base);
@@ -184,7 +192,8 @@ struct resolver *resolve_chain_new(struct resolver *const *links, size_t n)
 						 .epoch = chain_epoch,
 						 .close = chain_close,
 						 .unfinished = chain_unfinished,
-						 .await = chain_await };
+						 .await = chain_await,
+						 .name_hint = chain_name_hint };
 	struct resolver_chain *c = NEW(struct resolver_chain);
 
 	assert(n > 0 && n <= RESOLVE_MAX_LINKS);

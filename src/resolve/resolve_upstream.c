@@ -69,15 +69,25 @@ static void upstream_close(struct resolver *base)
 	map_done(&u->remotes);
 	lru_free(u->misses);
 	questions_free(u->questions);
+	name_hints_free(u->hints);
 	pthread_mutex_destroy(&u->lock);
 	pthread_cond_destroy(&u->gone);
 	arena_done(&u->arena);
 	free(u);
 }
 
+static void upstream_name_hint(struct resolver *base, const struct build_id *id, struct str file)
+{
+	struct resolver_upstream *u = upstream_of(base);
+
+	if (u->hints)
+		name_hints_put(u->hints, id, file);
+}
+
 static const struct resolver_ops ops = {
 	.resolve = upstream_resolve,
 	.close = upstream_close,
+	.name_hint = upstream_name_hint,
 };
 
 int resolve_upstream_open(const struct resolve_upstream_options *opts, struct resolver **ret, struct err *err)
@@ -97,6 +107,8 @@ int resolve_upstream_open(const struct resolve_upstream_options *opts, struct re
 	u->opts.urls = urls;
 	for (size_t i = 0; i < opts->n_urls; i++)
 		u->by_name = u->by_name || net_url_layout(urls[i], &plain) == NET_SSQP;
+	if (u->by_name)
+		u->hints = name_hints_new();
 	u->opts.spool_dir = arena_strdup(&u->arena, str_of(opts->spool_dir));
 	u->misses = miss_cache_new();
 	u->questions = questions_new(opts->max_misses);

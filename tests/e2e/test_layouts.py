@@ -10,6 +10,9 @@ import pytest
 
 from conftest import LODE
 from making import elf, new_id, pool
+from profiling import send
+from test_profile import pprof
+from test_symbolize import post
 
 NOTHING = "/proc/self/fdinfo"  # no file to scan
 
@@ -77,6 +80,28 @@ def test_a_file_of_another_build_id_is_refused(serve, faulty, elf, kind):
     up.how = lambda p, n: "html"
     r = s.get(f"/buildid/{new_id('html')}/debuginfo")
     assert r.status in (404, 502) and b"hotel" not in r.body
+
+
+def test_the_name_of_a_program_is_that_of_its_mapping(serve, faulty, elf):
+    up = faulty(files_of(elf, "ssqp"))
+    s = through(serve, f"ssqp+{up.url}", args=["--symbolize-interval", "1s"])
+    assert s.get(f"/buildid/{elf.id}/executable").status == 404
+    # A profile names the file of a build ID, and then gdb gets the program, too.
+    send(s, pprof("/opt/dotnet/Program (deleted)", elf.id, [0x1000], 0), service="hello")
+    s.wait(lambda: s.get(f"/buildid/{elf.id}/executable").body == elf.program, "the program")
+    # So does a request for names.
+    s = through(serve, f"ssqp+{up.url}")
+    for name, want in (("[vdso]", 404), ("/x/..", 404), ("/x/program", 200)):
+        status, body, _ = post(s, "/symbolize", json.dumps({"modules": [{"id": elf.id, "file": name}], "addresses": [[0, 4096]]}))
+        assert status in (200, 202), body
+        assert s.get(f"/buildid/{elf.id}/executable").status == want, name
+
+
+def test_a_command_finds_a_program_by_the_name_of_its_mapping(faulty, elf, tmp_path):
+    up = faulty({ssqp(elf.id)["executable"]: elf.program})
+    r = subprocess.run([LODE, "symbolize"], input=f"    #1 0x1000  (/nowhere/Program+0x1000) (BuildId: {elf.id})\n", capture_output=True, text=True, timeout=60,
+                       env={**os.environ, "DEBUGINFOD_URLS": f"ssqp+{up.url}", "DEBUGINFOD_CACHE_PATH": str(tmp_path / "a")})
+    assert any("/program/elf-buildid-" in head for head in up.requests()), r.stderr
 
 
 def test_kinds_are_mixed_in_one_list(serve, faulty, elf):

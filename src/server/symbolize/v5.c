@@ -230,9 +230,12 @@ static int v5_parse_all(struct ask *a, struct v5 *v, const json_t *all, struct e
 		if (v5_parse_job(a, i, v5_job_at(all, i), &n_ids, &n_stacks, err) < 0)
 			return err_in(err, "job %zu", i);
 	/* Modules without a frame are not looked up: clients send all modules of a process. */
-	for (size_t i = 0; i < a->n_ids; i++)
-		if (v->used[i])
-			v->guessed[i] = !v5_set_id(a, v->debug_ids[i], &a->ids[i]);
+	for (size_t i = 0; i < a->n_ids; i++) {
+		if (!v->used[i])
+			continue;
+		v->guessed[i] = !v5_set_id(a, v->debug_ids[i], &a->ids[i]);
+		resolve_name_hint(a->req->s->opts.resolver, &a->ids[i], v->names[i]);
+	}
 	a->request_flags = TABLES_LAYOUTS;
 	return 0;
 }
