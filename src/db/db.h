@@ -30,6 +30,9 @@ struct db_options {
 	/* Do not compare the digests of pages: to save what is left of a damaged database. */
 	bool unchecked;
 	unsigned page_size; /* of a file that is created; 0: SQLite's default */
+	/* Called when a page was found to be damaged, by the call that fails for it. NULL: none. */
+	void (*damaged)(void *arg);
+	void *damaged_arg;
 };
 
 /*
@@ -128,6 +131,11 @@ uint64_t db_files_size(const char *path); /* on disk; the database may be open *
  */
 int db_open(const char *path, const struct db_options *opts, struct db **ret, struct err *err);
 void db_close(struct db *db); /* takes NULL */
+/*
+ * The files of this database were renamed, or will be: db_close() changes no file then, and the WAL stays. Otherwise it
+ * would remove the WAL of the database that is at that path by then.
+ */
+void db_abandon(struct db *db);
 
 /*
  * Apply missing migrations: PRAGMA user_version counts those applied. A database of a version newer than @n

@@ -14,6 +14,8 @@ struct db {
 	int64_t deadline_ms;   /* monotonic; 0: none */
 	bool read_only;
 	int busy_timeout_ms;
+	void (*damaged)(void *arg); /* NULL: none */
+	void *damaged_arg;
 	const uint32_t *wal_index; /* its header, mapped by SQLite; NULL: none */
 };
 

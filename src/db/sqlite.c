@@ -55,6 +55,12 @@ static enum err_kind sqlite_err_kind(int code)
 	}
 }
 
+/* Of the bytes of the file; ERR_DAMAGED is also a table that is missing. */
+static bool is_damage_code(int code)
+{
+	return code == SQLITE_IOERR_DATA || (code & 0xff) == SQLITE_CORRUPT || (code & 0xff) == SQLITE_NOTADB;
+}
+
 /* The errno of the last failed call on a file; 0: none. */
 static int last_file_errno(sqlite3_file *f)
 {
@@ -92,6 +98,8 @@ int db_fail(struct db *db, int code, const char *sql, struct err *err)
 	const char *said = db->sq && sqlite3_extended_errcode(db->sq) == code ? sqlite3_errmsg(db->sq)
 									      : sqlite3_errstr(code);
 
+	if (db->damaged && is_damage_code(code))
+		db->damaged(db->damaged_arg);
 	if (!err)
 		return -1;
 	if (kind == ERR_CANCELLED)

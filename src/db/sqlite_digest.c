@@ -137,7 +137,7 @@ static int read_real(struct digest_file *f, void *p, int size, sqlite3_int64 off
 }
 
 /* Of a WAL or a journal, which have no digests. */
-static int plain_read(sqlite3_file *file, void *p, int size, sqlite3_int64 off)
+static int wal_or_journal_read(sqlite3_file *file, void *p, int size, sqlite3_int64 off)
 {
 	return read_real(digest_of(file), p, size, off);
 }
@@ -232,7 +232,7 @@ static void digest_ShmBarrier(sqlite3_file *f)
 	}
 
 static const sqlite3_io_methods digest_methods = METHODS(digest_read, digest_write);
-static const sqlite3_io_methods plain_methods = METHODS(plain_read, digest_Write);
+static const sqlite3_io_methods plain_methods = METHODS(wal_or_journal_read, digest_Write);
 
 /* ---- the layer ---- */
 

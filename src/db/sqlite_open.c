@@ -180,6 +180,8 @@ int db_open(const char *path, const struct db_options *opts, struct db **ret, st
 		flags |= SQLITE_OPEN_URI;
 	db->path = mem_strdup(path);
 	db->read_only = opts->read_only;
+	db->damaged = opts->damaged;
+	db->damaged_arg = opts->damaged_arg;
 	db_register_digests();
 	code = sqlite3_open_v2(uri ? uri : path, &db->sq, flags, memory ? NULL : DB_VFS);
 	/* Until now its first 100 bytes were read, at most, which are no page. */
@@ -194,6 +196,11 @@ int db_open(const char *path, const struct db_options *opts, struct db **ret, st
 	}
 	db_close(db);
 	return open_failed(path, err);
+}
+
+void db_abandon(struct db *db)
+{
+	sqlite3_db_config(db->sq, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL);
 }
 
 void db_close(struct db *db)

@@ -21,9 +21,15 @@ uint64_t index_epoch(void)
 	return atomic_load_explicit(&epoch, memory_order_acquire);
 }
 
+void index_all_gone(void)
+{
+	atomic_fetch_add_explicit(&epoch, 1, memory_order_release);
+}
+
 bool index_mark(const struct index *ix, struct db_mark *ret)
 {
-	return db_mark(ix->db, ret);
+	/* The mark of a database that was set aside says nothing of the new one. */
+	return atomic_load(&ix->made) == atomic_load(&ix->place->made) && db_mark(ix->db, ret);
 }
 
 uint64_t index_dir_hash(struct str dir)
@@ -33,11 +39,11 @@ uint64_t index_dir_hash(struct str dir)
 
 int index_open(const char *path, const struct index_options *opts, struct index **ret, struct err *err)
 {
-	struct db_options db_opts = { .read_only = opts->read_only, .create = !opts->read_only };
 	struct index *ix = NEW(struct index);
 
-	if (db_open(path, &db_opts, &ix->db, err) < 0 ||
-	    db_migrate(ix->db, index_migrations, index_n_migrations, err) < 0) {
+	ix->read_only = opts->read_only;
+	ix->place = index_place_ref(path);
+	if (index_connect(ix, err) < 0) {
 		index_close(ix);
 		if (err && (err->kind == ERR_INVALID || err->kind == ERR_DAMAGED))
 			/* After the reason, which names the file, the advice. */
@@ -58,6 +64,9 @@ void index_close(struct index *ix)
 	if (ix->open)
 		index_rollback(ix);
 	db_close(ix->db);
+	while (ix->n_old)
+		db_close(ix->old[--ix->n_old]);
+	index_place_unref(ix->place);
 	free(ix);
 }
 
@@ -111,7 +120,7 @@ static int check_index(const char *path, struct err *err)
 }
 
 /* The folder of @path is synced: after a power cut the damaged file must not be the index again. */
-static int sync_folder_of(const char *path, struct err *err)
+int index_sync_folder(const char *path, struct err *err)
 {
 	const char *slash = strrchr(path, '/');
 	AUTO(mem_freep)
@@ -133,7 +142,7 @@ int index_mend(const char *path, char **ret_aside, struct err *err)
 	/* Another error is met again where the index is opened, or is none there, such as a full disk. */
 	if (err->kind != ERR_DAMAGED)
 		return 0;
-	if (db_files_move(path, aside, false, &sync_err) < 0 || sync_folder_of(path, &sync_err) < 0) {
+	if (db_files_move(path, aside, false, &sync_err) < 0 || index_sync_folder(path, &sync_err) < 0) {
 		*err = sync_err;
 		return -1;
 	}

@@ -79,6 +79,21 @@ void index_close(struct index *ix);
 int index_mend(const char *path, char **ret_aside, struct err *err);
 
 /*
+ * ---- damage that is found in use ----
+ *
+ * @fn is called, on the thread that meets it and within that call, when a connection of this process to the same path
+ * has met a damaged page; it must not block or use the index. NULL: none.
+ */
+void index_on_damage(struct index *ix, void (*fn)(void *arg), void *arg);
+bool index_is_damaged(const struct index *ix);
+/*
+ * Set the index aside and begin an empty one in its place, which all connections of this process use from their next
+ * statement on. Of the one thread that writes, between transactions; not in memory. *ret_aside: the new path of the old
+ * one, heap. ERR_LIMIT: it was done too often since the start.
+ */
+int index_remake(struct index *ix, char **ret_aside, struct err *err);
+
+/*
  * ---- writing: many calls between begin and commit; each call alone is a transaction of its own ----
  * A call that fails within a transaction spoils it: only index_rollback() is possible then. A call for a file
  * that is not there is INDEX_MISSING, and nothing was done.

@@ -4,10 +4,19 @@
  */
 #pragma once
 
+#include <pthread.h>
+#include <stdatomic.h>
 #include "index/index.h"
 
+#define INDEX_REMAKES_MAX 3u /* since the start: a disk that damages more is no place for an index */
+
 struct index {
-	struct db *db;
+	struct db *_Atomic db;     /* index_mark() reads it on any thread */
+	struct index_place *place; /* shared with the other connections to the same path */
+	_Atomic uint32_t made;     /* place->made when `db` was opened */
+	struct db *old[INDEX_REMAKES_MAX];
+	unsigned n_old;
+	bool read_only;
 	bool open;       /* the caller has begun a transaction */
 	bool broken;     /* a call failed in it: it may contain half a change, and must not be committed */
 	uint64_t n_gone; /* files removed or replaced in it */
@@ -15,6 +24,28 @@ struct index {
 	int64_t stats_version, stats_changes;
 	bool stats_known;
 };
+
+/* ---- remake.c ---- */
+
+struct index_place {
+	struct index_place *next;
+	char *path;
+	unsigned n_refs;
+	_Atomic uint32_t made; /* how often it was made anew */
+	_Atomic bool damaged;
+	void (*notify)(void *arg); /* NULL: none */
+	void *notify_arg;
+};
+struct index_place *index_place_ref(const char *path);
+void index_place_unref(struct index_place *x); /* takes NULL */
+/* Open ix->db. */
+int index_connect(struct index *ix, struct err *err);
+/* As db_prepare(), of the index that is at the path now: all statements outside of a transaction pass it. */
+int index_prepare(struct index *ix, const char *sql, struct db_stmt **ret, struct err *err);
+
+/* ---- index.c ---- */
+int index_sync_folder(const char *path, struct err *err); /* of this file */
+void index_all_gone(void);                                /* the epoch grows */
 
 /* ---- schema.c ---- */
 extern const struct db_migration index_migrations[];

@@ -449,7 +449,7 @@ static int packages_are_pending(struct index *ix, bool *ret, struct err *err)
 	struct db_stmt *s;
 	int r;
 
-	if (db_prepare(ix->db, "SELECT 1 FROM file WHERE " INDEX_IS_WAITING " LIMIT 1", &s, err) < 0)
+	if (index_prepare(ix, "SELECT 1 FROM file WHERE " INDEX_IS_WAITING " LIMIT 1", &s, err) < 0)
 		return -1;
 	r = db_step(s, err);
 	if (r < 0)

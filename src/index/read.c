@@ -18,12 +18,13 @@ int index_find(struct index *ix, const struct build_id *id, struct arena *a, str
 	size_t n = 0, room = 0;
 	int r;
 
-	if (db_prepare(ix->db,
-		       "SELECT " INDEX_FILE_COLUMNS
-		       ", r.build_id, r.member, r.flags FROM artifact r JOIN file f ON f.id = r.file"
-		       " JOIN dir d ON d.id = f.dir WHERE r.build_id = ?1 ORDER BY f.mtime DESC, f.id DESC, "
-		       "r.member LIMIT ?2",
-		       &s, err) < 0)
+	if (index_prepare(
+		    ix,
+		    "SELECT " INDEX_FILE_COLUMNS
+		    ", r.build_id, r.member, r.flags FROM artifact r JOIN file f ON f.id = r.file"
+		    " JOIN dir d ON d.id = f.dir WHERE r.build_id = ?1 ORDER BY f.mtime DESC, f.id DESC, "
+		    "r.member LIMIT ?2",
+		    &s, err) < 0)
 		return -1;
 	db_bind_bytes(s, 1, build_id_bytes(id));
 	db_bind_i64(s, 2, MAX_HITS);
@@ -52,7 +53,7 @@ bool index_has(struct index *ix, const struct build_id *id)
 	bool has;
 
 	/* If the query fails, absence is not certain. */
-	if (db_prepare(ix->db, "SELECT 1 FROM artifact WHERE build_id = ? LIMIT 1", &s, NULL) < 0)
+	if (index_prepare(ix, "SELECT 1 FROM artifact WHERE build_id = ? LIMIT 1", &s, NULL) < 0)
 		return true;
 	db_bind_bytes(s, 1, build_id_bytes(id));
 	has = db_step(s, NULL) != DB_DONE;
@@ -72,8 +73,8 @@ int index_complete(struct index *ix, struct bytes prefix, struct build_id *ret, 
 		return INDEX_MISSING;
 	memset(last, 0xff, sizeof(last));
 	memcpy(last, prefix.p, prefix.size);
-	if (db_prepare(
-		    ix->db,
+	if (index_prepare(
+		    ix,
 		    "SELECT DISTINCT build_id FROM artifact WHERE build_id >= ?1 AND build_id <= ?2 LIMIT 2",
 		    &s, err) < 0)
 		return -1;
@@ -102,7 +103,7 @@ int index_build_ids(struct index *ix, int (*fn)(void *arg, const struct build_id
 	struct db_stmt *s;
 	int r;
 
-	if (db_prepare(ix->db, "SELECT DISTINCT build_id FROM artifact ORDER BY build_id", &s, err) < 0)
+	if (index_prepare(ix, "SELECT DISTINCT build_id FROM artifact ORDER BY build_id", &s, err) < 0)
 		return -1;
 	while ((r = db_step(s, err)) == DB_ROW) {
 		r = build_id_set(&id, db_bytes(s, 0))
@@ -133,10 +134,10 @@ int index_file_by_path(struct index *ix, struct str path, struct arena *a, struc
 	struct str dir, name;
 	struct db_stmt *s;
 
-	if (db_prepare(ix->db,
-		       "SELECT " INDEX_FILE_COLUMNS " FROM " INDEX_FILE_TABLES
-		       " WHERE d.path = ? AND f.name = ?",
-		       &s, err) < 0)
+	if (index_prepare(ix,
+			  "SELECT " INDEX_FILE_COLUMNS " FROM " INDEX_FILE_TABLES
+			  " WHERE d.path = ? AND f.name = ?",
+			  &s, err) < 0)
 		return -1;
 	index_path_split(path, &dir, &name);
 	db_bind_bytes(s, 1, bytes_of(dir.p, dir.size));
@@ -148,8 +149,8 @@ int index_file_by_id(struct index *ix, int64_t id, struct arena *a, struct index
 {
 	struct db_stmt *s;
 
-	if (db_prepare(ix->db, "SELECT " INDEX_FILE_COLUMNS " FROM " INDEX_FILE_TABLES " WHERE f.id = ?", &s,
-		       err) < 0)
+	if (index_prepare(ix, "SELECT " INDEX_FILE_COLUMNS " FROM " INDEX_FILE_TABLES " WHERE f.id = ?", &s,
+			  err) < 0)
 		return -1;
 	db_bind_i64(s, 1, id);
 	return one_file(s, a, ret, err);
@@ -163,8 +164,8 @@ int index_artifacts_of(struct index *ix, int64_t file, struct arena *a, struct i
 	size_t n = 0, room = 0;
 	int r;
 
-	if (db_prepare(
-		    ix->db,
+	if (index_prepare(
+		    ix,
 		    "SELECT build_id, member, flags FROM artifact WHERE file = ? ORDER BY member, build_id",
 		    &s, err) < 0)
 		return -1;
@@ -192,7 +193,7 @@ int index_map(struct index *ix, int64_t file, struct pkg_map **ret, struct err *
 	struct db_stmt *s;
 	int r;
 
-	if (db_prepare(ix->db, "SELECT blob FROM map WHERE file = ?", &s, err) < 0)
+	if (index_prepare(ix, "SELECT blob FROM map WHERE file = ?", &s, err) < 0)
 		return -1;
 	db_bind_i64(s, 1, file);
 	r = db_step(s, err);
@@ -212,11 +213,11 @@ int index_find_dir(struct index *ix, uint64_t hash, struct arena *a, struct inde
 {
 	struct db_stmt *s;
 
-	if (db_prepare(ix->db,
-		       "SELECT " INDEX_FILE_COLUMNS
-		       " FROM package_dir p JOIN file f ON f.id = p.file JOIN dir d ON d.id = f.dir"
-		       " WHERE p.hash = ?1 ORDER BY f.mtime DESC, f.id DESC LIMIT ?2",
-		       &s, err) < 0)
+	if (index_prepare(ix,
+			  "SELECT " INDEX_FILE_COLUMNS
+			  " FROM package_dir p JOIN file f ON f.id = p.file JOIN dir d ON d.id = f.dir"
+			  " WHERE p.hash = ?1 ORDER BY f.mtime DESC, f.id DESC LIMIT ?2",
+			  &s, err) < 0)
 		return -1;
 	db_bind_i64(s, 1, (int32_t)(uint32_t)hash);
 	db_bind_i64(s, 2, MAX_HITS);
@@ -228,11 +229,11 @@ int index_list(struct index *ix, const struct index_range *range, struct arena *
 {
 	struct db_stmt *s;
 
-	if (db_prepare(ix->db,
-		       "SELECT " INDEX_FILE_COLUMNS " FROM " INDEX_FILE_TABLES
-		       " WHERE f.id > ?1 AND (?2 = 0 OR f.kind = ?2)"
-		       " AND (?3 = 0 OR f.state = ?3) ORDER BY f.id LIMIT ?4",
-		       &s, err) < 0)
+	if (index_prepare(ix,
+			  "SELECT " INDEX_FILE_COLUMNS " FROM " INDEX_FILE_TABLES
+			  " WHERE f.id > ?1 AND (?2 = 0 OR f.kind = ?2)"
+			  " AND (?3 = 0 OR f.state = ?3) ORDER BY f.id LIMIT ?4",
+			  &s, err) < 0)
 		return -1;
 	db_bind_i64(s, 1, range->after);
 	db_bind_i64(s, 2, range->kind);
@@ -247,12 +248,13 @@ int index_due(struct index *ix, int64_t now_s, size_t max, struct arena *a, stru
 	struct db_stmt *s;
 
 	/* The newest first: they are requested most. */
-	if (db_prepare(ix->db,
-		       "SELECT " INDEX_FILE_COLUMNS " FROM " INDEX_FILE_TABLES
-		       " WHERE f.kind = 2 AND f.state <> 2 AND"
-		       " (f.state <> 3 OR (f.next_try > 0 AND f.next_try <= ?1)) ORDER BY f.mtime DESC, f.id "
-		       "DESC LIMIT ?2",
-		       &s, err) < 0)
+	if (index_prepare(
+		    ix,
+		    "SELECT " INDEX_FILE_COLUMNS " FROM " INDEX_FILE_TABLES
+		    " WHERE f.kind = 2 AND f.state <> 2 AND"
+		    " (f.state <> 3 OR (f.next_try > 0 AND f.next_try <= ?1)) ORDER BY f.mtime DESC, f.id "
+		    "DESC LIMIT ?2",
+		    &s, err) < 0)
 		return -1;
 	db_bind_i64(s, 1, now_s);
 	db_bind_i64(s, 2, (int64_t)MIN(max, (size_t)INT64_MAX));
@@ -264,9 +266,8 @@ static int count_waiting(struct index *ix, size_t max, int64_t *ret, struct err 
 {
 	struct db_stmt *s;
 
-	if (db_prepare(ix->db,
-		       "SELECT COUNT(*) FROM (SELECT 1 FROM file WHERE " INDEX_IS_WAITING " LIMIT ?1)", &s,
-		       err) < 0)
+	if (index_prepare(ix, "SELECT COUNT(*) FROM (SELECT 1 FROM file WHERE " INDEX_IS_WAITING " LIMIT ?1)",
+			  &s, err) < 0)
 		return -1;
 	db_bind_i64(s, 1, (int64_t)max);
 	return db_step_i64(s, ret, err) < 0 ? -1 : 0;
@@ -285,11 +286,11 @@ int index_unlisted(struct index *ix, size_t max, struct arena *a, struct index_f
 	if (!n_waiting)
 		return 0;
 	/* Bounded before the artifacts are looked up: a million packages may wait. */
-	if (db_prepare(ix->db,
-		       "SELECT " INDEX_FILE_COLUMNS " FROM (SELECT * FROM file WHERE " INDEX_IS_WAITING
-		       " ORDER BY mtime DESC LIMIT ?1) f JOIN dir d ON d.id = f.dir"
-		       " WHERE NOT EXISTS (SELECT 1 FROM artifact WHERE file = f.id)",
-		       &s, err) < 0)
+	if (index_prepare(ix,
+			  "SELECT " INDEX_FILE_COLUMNS " FROM (SELECT * FROM file WHERE " INDEX_IS_WAITING
+			  " ORDER BY mtime DESC LIMIT ?1) f JOIN dir d ON d.id = f.dir"
+			  " WHERE NOT EXISTS (SELECT 1 FROM artifact WHERE file = f.id)",
+			  &s, err) < 0)
 		return -1;
 	db_bind_i64(s, 1, (int64_t)max);
 	return index_row_files(s, max, a, ret, ret_n, err);

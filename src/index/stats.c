@@ -8,7 +8,7 @@ static int stats_first_row(struct index *ix, const char *sql, struct db_stmt **r
 {
 	int r;
 
-	if (db_prepare(ix->db, sql, ret, err) < 0)
+	if (index_prepare(ix, sql, ret, err) < 0)
 		return -1;
 	r = db_step(*ret, err);
 	if (r == DB_DONE)

@@ -110,7 +110,9 @@ int64_t retry_at(int64_t now_s, uint32_t tries);
 /* ---- writer.c ---- */
 
 struct scan_writer;
-int writer_start(const struct scan_options *opts, struct scan_writer **ret, struct err *err);
+/* @remakes is called before a damaged index is made anew, and after it. */
+int writer_start(const struct scan_options *opts, void (*remakes)(void *arg, bool begins), void *remakes_arg,
+		 struct scan_writer **ret, struct err *err);
 void writer_push(struct scan_writer *w, struct change *c); /* takes; waits for room */
 void writer_fence(struct scan_writer *w);    /* returns when all changes pushed before are committed */
 unsigned writer_lost(struct scan_writer *w); /* changes that could not be stored since the last call */
@@ -227,7 +229,9 @@ struct scan {
 	struct scan_progress progress;
 	size_t n_probing; /* candidates that were pushed and are not yet probed */
 	bool was_read;    /* everything was read once */
-	bool unsettled;   /* candidates were found since the deep passes were last kicked */
+	/* How often making the index anew has begun, has ended, and was followed by a whole walk. */
+	unsigned n_remakes, n_remade, n_remakes_walked;
+	bool unsettled; /* candidates were found since the deep passes were last kicked */
 };
 void candidate_free(struct candidate *c);
 /* Hand a candidate to the probing threads; takes it. */

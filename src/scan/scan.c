@@ -62,7 +62,7 @@ static void scan_settle(struct scan *s)
 	scan_check_read(s);
 }
 
-static void walk_roots(struct scan *s, bool first)
+static void walk_roots(struct scan *s, bool first, unsigned n_remade)
 {
 	int64_t from_ms = clock_mono_ms();
 
@@ -71,6 +71,7 @@ static void walk_roots(struct scan *s, bool first)
 	scan_settle(s);
 	pthread_mutex_lock(&s->lock);
 	s->progress.walking = false;
+	s->n_remakes_walked = n_remade;
 	s->progress.walked_mono_ms = clock_mono_ms();
 	if (!s->progress.ready && !atomic_load(&s->stopping))
 		log_info("scan",
@@ -125,6 +126,7 @@ static void *walk_main(void *arg)
 	pthread_mutex_lock(&s->lock);
 	while (!atomic_load(&s->stopping)) {
 		int64_t now_ms = clock_mono_ms();
+		unsigned n_remade = s->n_remade;
 
 		if (s->want_walk || now_ms >= next_walk_ms) {
 			/* Both under one lock: in between, scan_wait_idle() would see neither. */
@@ -133,7 +135,7 @@ static void *walk_main(void *arg)
 			s->progress.n_seen = s->progress.n_files_done = 0;
 			pthread_mutex_unlock(&s->lock);
 			stats_busy(SCAN_ROLE_WALK, true);
-			walk_roots(s, first);
+			walk_roots(s, first, n_remade);
 			stats_busy(SCAN_ROLE_WALK, false);
 			pthread_mutex_lock(&s->lock);
 			next_walk_ms = s->opts.rescan_s ? clock_mono_ms() + s->opts.rescan_s * 1000
@@ -155,6 +157,21 @@ static void *walk_main(void *arg)
 }
 
 /* ---- beginning and ending ---- */
+
+/* From the writer, when a damaged index is made anew: the walk finds all files again. */
+static void scan_remakes(void *arg, bool begins)
+{
+	struct scan *s = arg;
+
+	pthread_mutex_lock(&s->lock);
+	s->n_remakes += begins;
+	s->n_remade += !begins;
+	s->want_walk |= !begins;
+	if (begins)
+		s->was_read = false;
+	pthread_cond_broadcast(&s->changed);
+	pthread_mutex_unlock(&s->lock);
+}
 
 /* For metrics_on_collect(). */
 static void scan_collect(void *arg)
@@ -278,7 +295,7 @@ int scan_start(struct scan *s, struct err *err)
 		return -1;
 	writer.indexed = scan_indexed;
 	writer.indexed_arg = s;
-	if (writer_start(&writer, &s->writer, err) < 0 ||
+	if (writer_start(&writer, scan_remakes, s, &s->writer, err) < 0 ||
 	    index_open(s->opts.index_path, &read_only, &s->walk_index, err) < 0 ||
 	    index_open(s->opts.index_path, &read_only, &s->groom_index, err) < 0)
 		return -1;
@@ -344,11 +361,17 @@ void scan_free(struct scan *s)
 
 /* ---- progress and requests ---- */
 
+/* Under the lock. While the index is made anew it has not all files again. */
+static bool scan_is_settled(const struct scan *s)
+{
+	return s->progress.ready && !s->unsettled && s->n_remakes == s->n_remakes_walked;
+}
+
 void scan_progress(struct scan *s, struct scan_progress *ret)
 {
 	pthread_mutex_lock(&s->lock);
 	*ret = s->progress;
-	ret->settled = s->progress.ready && !s->unsettled;
+	ret->settled = scan_is_settled(s);
 	pthread_mutex_unlock(&s->lock);
 	jobs_progress(s->jobs, ret);
 }
@@ -383,7 +406,7 @@ bool scan_unfinished(struct scan *s)
 	bool unfinished;
 
 	pthread_mutex_lock(&s->lock);
-	unfinished = !s->progress.ready || s->unsettled;
+	unfinished = !scan_is_settled(s);
 	pthread_mutex_unlock(&s->lock);
 	return unfinished || jobs_unfinished(s->jobs);
 }

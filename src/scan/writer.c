@@ -21,6 +21,8 @@ struct scan_writer {
 	size_t max_inline_points;
 	void (*indexed)(void *arg, const struct build_id *id, struct str path);
 	void *indexed_arg;
+	void (*remakes)(void *arg, bool begins);
+	void *remakes_arg;
 	pthread_t thread;
 	struct buf old_points; /* files, each with its NUL, to be removed after the transaction */
 	atomic_uint n_lost;
@@ -259,18 +261,57 @@ static void batch_store(struct scan_writer *w, struct change *first)
 	}
 }
 
+/* On any thread: wake the writer. With a full queue it looks after its batch. */
+static void writer_note_damage(void *arg)
+{
+	struct scan_writer *w = arg;
+	struct change *c = change_new(CHANGE_FENCE);
+
+	if (queue_try_push(w->queue, c) != 0)
+		change_free(c);
+}
+
+/*
+ * The index is made anew from the files. Until the walk that does so has ended, the scan is unfinished, and nothing is
+ * reported as missing.
+ */
+static void writer_remake(struct scan_writer *w)
+{
+	AUTO(mem_freep) char *aside = NULL;
+	struct err err = { 0 };
+
+	if (w->remakes)
+		w->remakes(w->remakes_arg, true);
+	if (index_remake(w->index, &aside, &err) == 0)
+		log_error("index",
+			  "a page of the database is damaged: it is set aside as %s, and the folders are "
+			  "scanned again; check the disk",
+			  aside);
+	else
+		log_error("index",
+			  "a page of the database is damaged, and it cannot be made anew (%s): requests that "
+			  "need the page fail; check the disk, then start the service again",
+			  err.text);
+	if (w->remakes)
+		w->remakes(w->remakes_arg, false);
+}
+
 static void *writer_main(void *arg)
 {
 	struct scan_writer *w = arg;
 	void *item;
 
 	pthread_setname_np(pthread_self(), "index-writer");
-	while (queue_pop(w->queue, -1, &item) == 0)
+	while (queue_pop(w->queue, -1, &item) == 0) {
 		batch_store(w, item);
+		if (index_is_damaged(w->index))
+			writer_remake(w);
+	}
 	return NULL;
 }
 
-int writer_start(const struct scan_options *o, struct scan_writer **ret, struct err *err)
+int writer_start(const struct scan_options *o, void (*remakes)(void *arg, bool begins), void *remakes_arg,
+		 struct scan_writer **ret, struct err *err)
 {
 	struct scan_writer *w = NEW(struct scan_writer);
 	struct index_options opts = { 0 };
@@ -284,6 +325,9 @@ int writer_start(const struct scan_options *o, struct scan_writer **ret, struct 
 	w->max_inline_points = o->max_inline_points ? o->max_inline_points : SCAN_INLINE_POINTS;
 	w->indexed = o->indexed;
 	w->indexed_arg = o->indexed_arg;
+	w->remakes = remakes;
+	w->remakes_arg = remakes_arg;
+	index_on_damage(w->index, writer_note_damage, w);
 	if (pthread_create(&w->thread, NULL, writer_main, w) != 0) {
 		queue_free(w->queue);
 		index_close(w->index);
@@ -345,6 +389,7 @@ void writer_stop(struct scan_writer *w)
 {
 	if (!w)
 		return;
+	index_on_damage(w->index, NULL, NULL);
 	queue_close(w->queue);
 	pthread_join(w->thread, NULL);
 }

@@ -7,6 +7,7 @@ import random
 import shutil
 import sqlite3
 import time
+import urllib.parse
 
 import pytest
 
@@ -163,3 +164,62 @@ def test_a_profile_that_is_damaged_in_use_is_set_aside_and_the_rest_goes_on(serv
     s = serve([], data=data).ready()
     assert ask(s, "flamegraph", query=CPU)["profiles"] == 6
     assert json.loads(s.get("/api/status").body)["profiles"]["set_aside"] == 1
+
+
+def pages_of_index(path):
+    """One page of each kind of the index: {(table or index, kind of page): number}."""
+    with sqlite3.connect(f"file:{path}?mode=ro", uri=True) as db:
+        rows = db.execute("SELECT name, pagetype, max(pageno) FROM dbstat GROUP BY name, pagetype").fetchall()
+    kinds = {(name, kind): page for name, kind, page in rows}
+    return {**kinds, ("file", "header"): 1, ("file", "pointer map"): 2}
+
+
+@pytest.mark.slow
+def test_a_page_of_the_index_that_is_damaged_in_use(serve, tmp_path, elf):
+    """The index is made anew from the files: no wrong answer, no 404, no restart."""
+    pool, data = tmp_path / "pool", tmp_path / "sound"
+    pool.mkdir()
+    answers = {}
+    for i in range(150):
+        build_id = new_id("plain", i)
+        answers[f"/buildid/{build_id}/debuginfo"] = content = elf.of(elf.debug, build_id)
+        (pool / f"a file with a long name that fills pages of the index {i:04}.debug").write_bytes(content)
+    for i in range(30):
+        build_id = new_id("packed", i)
+        answers[f"/buildid/{build_id}/debuginfo"] = content = elf.of(elf.debug, build_id)
+        texts = [(f"./usr/share/doc/package-{i}/part-{k}/text", b"x") for k in range(60)]
+        (pool / f"p{i}.deb").write_bytes(deb(PACKERS["gz"](tar_of([*texts, (debug_path(build_id), content)])), "gz", [build_id]))
+    serve([pool], data=data).scanned().stop()
+    pages = pages_of_index(data / "index.sqlite")
+    assert len(pages) > 12, pages
+    n_remade = 0
+    for n, (kind, page) in enumerate(sorted(pages.items())):
+        mine = tmp_path / f"data{n}"
+        shutil.copytree(data, mine)
+        s = serve([pool], data=mine).scanned()
+        flip(mine / "index.sqlite", (page - 1) * 4096 + 1500)
+
+        def wrong():
+            bad = []
+            for path, right in answers.items():
+                r = s.get(path)
+                assert r.status in (200, 500, 503), (kind, path, r.status, r.body[:200])
+                if r.status == 200:
+                    assert r.body == right
+                else:
+                    bad.append((path, r.status))
+            return bad
+
+        first = wrong()
+        s.get(f"/metadata?key=glob&value={urllib.parse.quote(str(pool))}/*")
+        s.get("/api/status")
+        s.wait(lambda: not wrong(), f"all answers again ({kind})", timeout=20)
+        log = s.log_path.read_text()
+        n_remade += "scanned again" in log
+        print(kind, page, "failed at first:", len(first), "made anew" if "scanned again" in log else "not met")
+        assert not first or "scanned again" in log, (kind, first[:3])
+        s.stop()
+        s = serve([pool], data=mine).scanned()
+        assert not wrong(), kind
+        s.stop()
+    assert n_remade >= 4

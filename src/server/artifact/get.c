@@ -48,9 +48,14 @@ static const struct http_canned *artifact_canned(struct server *s, const struct 
 	struct resolve_request what;
 	const char *text;
 
+	uint64_t epoch = resolve_epoch(s->resolver);
+
 	/* First: a file that comes after it is not missed. */
 	if (resolve_unfinished(s->resolver) || artifact_of_path(m->route, m->parts, &what, &text) ||
 	    !resolve_unknown(s->resolver, &what))
+		return NULL;
+	/* Nor is one in an index that was set aside meanwhile, and is made anew. */
+	if (resolve_epoch(s->resolver) != epoch)
 		return NULL;
 	return &s->unknown;
 }

@@ -7,11 +7,13 @@
 #include "server/artifact/artifact.h"
 #include "server/status/status.h"
 
+#include <limits.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
+#define MAX_REMADE  3u /* answers that are looked up again, since the index was made anew meanwhile */
 #define SLICE_MS    20 /* then another task gets the worker */
 #define RING_SIZE   MIB(1)
 #define RINGS_MAX   MIB(256) /* of all rings together */
@@ -324,11 +326,18 @@ static int resolve_or_await(struct artifact *a, struct resolve_wake wake, struct
 	bool unfinished = true;
 	int r;
 
-	for (unsigned round = 0;; round++) {
+	for (unsigned round = 0, n_remade = 0;; round++) {
+		/* In this order: a damaged index that is made anew is unfinished first, then its epoch changes. */
+		a->epoch = resolve_epoch(a->s->resolver);
 		unfinished = unfinished && resolve_unfinished(a->s->resolver);
 		resolve_why_init(why, &a->arena);
-		a->epoch = resolve_epoch(a->s->resolver);
 		r = resolve(a->s->resolver, &a->what, wake, answer, why, &a->err);
+		if (r == RESOLVE_MISSING && !unfinished && resolve_unfinished(a->s->resolver) &&
+		    resolve_epoch(a->s->resolver) != a->epoch && n_remade++ < MAX_REMADE) {
+			unfinished = true;
+			round = UINT_MAX; /* 0 after the increment */
+			continue;
+		}
 		if (r != RESOLVE_MISSING || !unfinished || round)
 			return r;
 		r = unread_await(a, wake);

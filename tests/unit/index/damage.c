@@ -270,6 +270,61 @@ static void a_killed_writer_leaves_whole_packages(void **state)
 	}
 }
 
+static void count_note(void *arg)
+{
+	++*(int *)arg;
+}
+
+/* Readers go on with the new one; that was set aside is not touched by closing its connections. */
+static void an_index_that_is_damaged_in_use_is_made_anew(void **state)
+{
+	struct index_fixture *fix = *state;
+	struct build_id id = fixture_id(1), later = fixture_id(2);
+	AUTO(mem_freep) char *aside = NULL;
+	struct index *reader, *watch;
+	struct index_hit *hits;
+	struct db_mark mark;
+	struct err err = { 0 };
+	uint8_t junk[4096 * 3];
+	int n_notes = 0;
+	size_t n;
+
+	fixture_add_plain(fix, "/a", 1, 1, EXE);
+	assert_done(index_tidy(fix->ix, false, &err));
+	assert_done(index_open(fix->path, &(struct index_options){ .read_only = true }, &reader, &err));
+	assert_done(index_open(fix->path, &(struct index_options){ .read_only = true }, &watch, &err));
+	assert_true(index_mark(watch, &mark));
+	index_on_damage(fix->ix, count_note, &n_notes);
+	{
+		AUTO(fd_close) int fd = open(fix->path, O_RDWR | O_CLOEXEC);
+
+		memset(junk, 0x5a, sizeof(junk));
+		for (uint64_t off = 4096 * 2; off < 4096 * 14; off += sizeof(junk))
+			assert_done(fd_pwrite(fd, junk, sizeof(junk), off, &err));
+	}
+	assert_fails(index_find(reader, &id, &fix->arena, &hits, &n, &err), ERR_DAMAGED, "damaged");
+	assert_fails(index_find(reader, &id, &fix->arena, &hits, &n, &err), ERR_DAMAGED, "damaged");
+	assert_true(index_is_damaged(fix->ix));
+	assert_int_equal(n_notes, 1);
+	assert_done(index_remake(fix->ix, &aside, &err));
+	assert_false(index_is_damaged(fix->ix));
+	assert_int_equal(access(aside, F_OK), 0);
+	assert_int_equal(index_find(reader, &id, &fix->arena, &hits, &n, &err), INDEX_MISSING);
+	assert_false(index_mark(watch, &mark));
+	fixture_add_plain(fix, "/b", 1, 2, EXE);
+	assert_done(index_find(reader, &later, &fix->arena, &hits, &n, &err));
+	index_close(reader);
+	index_close(watch);
+	fixture_add_plain(fix, "/c", 1, 1, EXE);
+	assert_done(index_find(fix->ix, &id, &fix->arena, &hits, &n, &err));
+	index_close(fix->ix);
+	fix->ix = NULL;
+	assert_done(index_open(fix->path, &(struct index_options){ 0 }, &fix->ix, &err));
+	assert_done(index_find(fix->ix, &id, &fix->arena, &hits, &n, &err));
+	assert_done(index_find(fix->ix, &later, &fix->arena, &hits, &n, &err));
+	index_on_damage(fix->ix, NULL, NULL);
+}
+
 int main(void)
 {
 #define T(fn) cmocka_unit_test_setup_teardown(fn, fixture_set_up, fixture_tear_down)
@@ -279,6 +334,7 @@ int main(void)
 		T(impossible_values_are_reported_as_damage),
 		T(the_error_for_a_damaged_map_names_the_package),
 		T(an_overwritten_database_gives_answers_or_errors),
+		T(an_index_that_is_damaged_in_use_is_made_anew),
 		T(a_damaged_index_is_set_aside_and_a_sound_one_stays),
 		T(a_failed_change_fails_its_transaction),
 		T(a_killed_writer_leaves_whole_packages),
