@@ -143,12 +143,54 @@ def test_a_target_may_have_a_scheme_and_a_host(server, elf):
     healthy(s)
 
 
+def in_chunks(s, path, body, size=5000, headers=None, end=True):
+    c = http.client.HTTPConnection("127.0.0.1", s.port, timeout=60)
+    try:
+        c.putrequest("PUT", path)
+        for k, v in {"Transfer-Encoding": "chunked", **(headers or {})}.items():
+            c.putheader(k, v)
+        c.endheaders()
+        try:
+            for i in range(0, len(body), size):
+                part = body[i:i + size]
+                c.send(b"%x\r\n%s\r\n" % (len(part), part))
+            if not end:
+                return None
+            c.send(b"0\r\n\r\n")
+        except ConnectionError:
+            pass
+        r = c.getresponse()
+        return r.status, r.headers["X-LODE-RESULT"], r.read().decode()
+    finally:
+        c.close()
+
+
+def test_a_body_in_chunks_has_any_size_up_to_the_limit(server, elf):
+    s = server(["--max-push", str(len(elf.debug) + 300000)])
+    path = f"/buildid/{elf.id}/debuginfo"
+    assert in_chunks(s, path, elf.debug[:-100], end=False) is None
+    assert in_chunks(s, path, b"")[0] == 422
+    assert in_chunks(s, path, b"x" * 100)[0] == 422
+    assert in_chunks(s, path, elf.debug, headers={"X-LODE-SHA256": "0" * 64})[0] == 422
+    status, _, text = in_chunks(s, path, elf.debug + bytes(400000), 70000)
+    assert status == 413 and "--max-push" in text
+    assert fetch(s, path)[0] == 404
+    assert in_chunks(s, path, elf.debug, headers={"X-LODE-SHA256": sha(elf.debug)})[:2] == (201, "stored")
+    assert fetch(s, path)[1] == elf.debug
+    assert in_chunks(s, path, elf.debug, 37)[:2] == (200, "same")
+    # A client that never ends is cut.
+    with pytest.raises((ConnectionError, http.client.HTTPException)):
+        in_chunks(s, path, bytes(200 << 20), 1 << 20)
+    sound(s)
+
+
 def test_sizes(server, elf):
     s = server(["--max-push", "20000"])
     path = f"/buildid/{elf.id}/debuginfo"
     status, _, text = put(s, path, bytes(20001))
     assert status == 413 and "20000" in text and "--max-push" in text
-    assert put(s, path, b"", {"Content-Length": None, "Transfer-Encoding": "chunked"})[0] == 411
+    status, _, text = put(s, path, b"", {"Content-Range": "bytes 0-1/9", "Content-Length": None, "Transfer-Encoding": "chunked"})
+    assert status == 411 and "Content-Length" in text
     assert put(s, path, b"")[0] == 422
     assert put(s, path, b"x", {"Content-Range": "bytes 5-4/9"})[0] == 400
     assert put(s, path, b"x", {"Content-Range": "bytes 0-1/9"})[0] == 400

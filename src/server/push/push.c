@@ -90,8 +90,13 @@ static bool put_read_sizes(struct request *req)
 	struct push_request *pr = req->own;
 	uint64_t max = req->s->opts.max_push, size;
 
+	/* A body in chunks has any size: upload.c counts it. */
+	if (!length && http_header(req->conn, "Transfer-Encoding")) {
+		pr->size = pr->total = STORE_SIZE_UNKNOWN;
+		return range ? push_refuse(req, 411, "a part of an upload needs a Content-Length") : true;
+	}
 	if (!length || !str_to_u64(str_trim(str_of(length)), &size))
-		return push_refuse(req, 411, "a Content-Length is needed: send a file, not a pipe");
+		return push_refuse(req, 411, "a Content-Length, or Transfer-Encoding: chunked, is needed");
 	if (range && !push_range_parse(str_trim(str_of(range)), &pr->off, &pr->size, &pr->total))
 		return push_refuse(req, 400, "Content-Range must have the form 'bytes FIRST-LAST/SIZE'");
 	if (range && pr->size != size)

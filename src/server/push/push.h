@@ -23,6 +23,7 @@
 #define PUSH_SLOW_MS           2000     /* the age from which an upload may be too slow */
 #define PUSH_SLOW_RATE         KIB(64)  /* bytes a second below which it makes room for another */
 #define PUSH_MAX_SIZE          (UINT64_C(16) << 30)
+#define PUSH_DROP_MAX          MIB(16) /* bytes of a refused body in chunks that are read, before it is closed */
 #define PUSH_WANT_MAX          MIB(8) /* of the body of a want list */
 #define PUSH_WANT_MAX_TOGETHER MIB(256)
 #define PUSH_WANT_ENTRIES      20000u
@@ -53,7 +54,8 @@ struct push_request {
 	struct store_key key;
 	bool has_sha256;
 	uint8_t sha256[STORE_SHA256_SIZE];
-	uint64_t off, size, total; /* this body is [off, off + size) of total */
+	/* This body is [off, off + size) of total; both STORE_SIZE_UNKNOWN: it comes in chunks, and is the whole. */
+	uint64_t off, size, total;
 	struct store_meta meta;
 	char token[TOKEN_MAX_NAME];
 	bool is_admin;         /* may replace objects of other owners */

@@ -182,7 +182,9 @@ static char *session_name(const struct push_request *pr)
 
 struct session *session_take(struct sessions *t, const struct push_request *pr)
 {
-	AUTO(mem_freep) char *name = pr->has_sha256 ? session_name(pr) : NULL;
+	/* A body in chunks cannot go on: its client does not know how much has arrived. */
+	bool named = pr->has_sha256 && pr->total != STORE_SIZE_UNKNOWN;
+	AUTO(mem_freep) char *name = named ? session_name(pr) : NULL;
 	struct session *s;
 
 	sessions_expire(t);

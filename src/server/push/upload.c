@@ -12,9 +12,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+/* Outcomes. */
 enum {
-	UPLOAD_ELSEWHERE = -2
-}; /* an outcome: after a crash fewer bytes are here than announced; the session stays */
+	UPLOAD_ELSEWHERE = -2, /* after a crash fewer bytes are here than announced; the session stays */
+	UPLOAD_TOO_LARGE = -3, /* a body in chunks turned out to be too large */
+};
 
 struct upload {
 	struct server *s;
@@ -39,10 +41,11 @@ struct upload {
 	/* */
 	int64_t began_ms;
 	atomic_uint_fast64_t received;
+	uint64_t dropped; /* the HTTP thread's: bytes after it failed */
 	/* the worker's */
 	struct session *session;
 	struct err err;
-	int outcome; /* STORE_FULL, UPLOAD_ELSEWHERE, or negative */
+	int outcome; /* STORE_FULL, UPLOAD_ELSEWHERE, UPLOAD_TOO_LARGE, or negative */
 };
 
 static void upload_copy_meta(struct upload *up)
@@ -193,12 +196,19 @@ static void upload_write(struct upload *up, struct bytes b)
 	if (up->failed || !b.size)
 		return;
 	r = upload_begin(up, b);
+	if (r == 0 && session_offset(up->session) + b.size > up->s->opts.max_push) {
+		up->outcome = UPLOAD_TOO_LARGE;
+		r = err_set(&up->err, ERR_LIMIT,
+			    "the file has more than the %llu bytes that --max-push allows",
+			    (unsigned long long)up->s->opts.max_push);
+	}
 	if (r == 0)
 		r = store_put_write(up->session->put, b, &up->err);
 	if (r == 0)
 		return;
 	pthread_mutex_lock(&up->lock);
-	up->outcome = r;
+	if (up->outcome != UPLOAD_TOO_LARGE)
+		up->outcome = r;
 	up->failed = true;
 	pthread_mutex_unlock(&up->lock);
 }
@@ -225,6 +235,10 @@ static void upload_reply_failure(struct upload *up)
 		push_reply(up->req, 507, NULL,
 			   "the store has used up its quota; ask the administrator of the server to raise "
 			   "--store-quota");
+		return;
+	}
+	if (up->outcome == UPLOAD_TOO_LARGE) {
+		push_reply(up->req, 413, NULL, up->err.text);
 		return;
 	}
 	if (up->err.kind == ERR_INVALID) {
@@ -301,7 +315,9 @@ static void upload_reply(struct upload *up)
 		upload_reply_offset(up);
 	else if (up->failed)
 		upload_reply_failure(up);
-	else if (session_offset(up->session) == up->pr.total)
+	else if (up->pr.total == STORE_SIZE_UNKNOWN && !session_offset(up->session))
+		push_reply(up->req, 422, NULL, "the body is empty");
+	else if (up->pr.total == STORE_SIZE_UNKNOWN || session_offset(up->session) == up->pr.total)
 		upload_commit(up);
 	else
 		upload_reply_offset(up);
@@ -365,6 +381,10 @@ size_t upload_body(struct upload *up, struct bytes chunk)
 	pthread_mutex_lock(&up->lock);
 	if (up->failed) {
 		pthread_mutex_unlock(&up->lock);
+		up->dropped += chunk.size;
+		/* A body of a known size ends by itself. */
+		if (up->pr.total == STORE_SIZE_UNKNOWN && up->dropped > PUSH_DROP_MAX)
+			http_shut(up->req->conn);
 		return chunk.size;
 	}
 	n = MIN(PUSH_BUFFER - up->n_fill, chunk.size);
