@@ -169,6 +169,7 @@ void request_refuse(struct request *req, unsigned status, const char *text)
 	size_t size;
 
 	http_reply_unref(req->reply);
+	req->refusal = arena_strdup(&req->arena, str_of(text));
 	req->reply = reply_refusal(req->service, &refusal, &size);
 	req->status = status;
 	req->bytes = size;
@@ -180,6 +181,7 @@ void request_refuse_connect(struct request *req, unsigned status, enum connect_c
 	size_t size;
 
 	http_reply_unref(req->reply);
+	req->refusal = arena_strdup(&req->arena, str_of(text));
 	req->reply = refusal_json(req->service, status, connect_code_name(code), text, &size);
 	req->status = status;
 	req->bytes = size;

@@ -425,6 +425,7 @@ static bool receive_begin(void *arg, const struct http_request *hr, void **ctx)
 	} else if (status) {
 		const struct refusal refusal = { hr->conn, o.m.route, status, o.m.allow, text };
 
+		req->refusal = arena_strdup(&req->arena, str_of(text));
 		req->reply = reply_refusal(sv, &refusal, &req->bytes);
 		req->status = status;
 	} else {
@@ -477,6 +478,8 @@ static void receive_done(void *arg, struct http_conn *c, void *ctx, bool complet
 	if (sv->access)
 		access_line(sv->access, &(struct access_entry){ c, req->method, req->url, sent.status,
 								sent.bytes, ns, complete });
+	if (sv->opts.ended)
+		sv->opts.ended(sv->opts.server, req, sent.status);
 	http_reply_unref(req->reply);
 	budget_return(sv->opts.memory, BUDGET_REPLY, req->reply_granted);
 	arena_done(&req->arena);

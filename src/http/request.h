@@ -75,6 +75,8 @@ struct http_service_options {
 	bool (*hot)(struct server *s, const struct http_request *hr, bool head, struct http_sent *ret);
 	/* Called at intervals on the thread of wait.c. true: call it again soon. */
 	bool (*tick)(struct server *s);
+	/* A request of a method with a body has ended, on its HTTP thread; its headers are still there. NULL: nobody wants to know. */
+	void (*ended)(struct server *s, const struct request *req, unsigned status);
 	unsigned rate_per_ip; /* requests per second; 0: no limit */
 	/*
 	 * Requests of one class that are suspended. Over it 503 for a client that has its equal part of them; a
@@ -168,7 +170,8 @@ struct request {
 	unsigned status;
 	uint64_t bytes;
 	const char *result;
-	int64_t sleep_ms; /* with HTTP_SLEEPS */
+	const char *refusal; /* the text of a refusal, in the arena; NULL: none */
+	int64_t sleep_ms;    /* with HTTP_SLEEPS */
 
 	/* request.c's and body.c's */
 	struct pool_slot slot;

@@ -30,6 +30,7 @@ struct cache;
 struct hot;
 struct page;
 struct push;
+struct senders;
 
 /* Types of requests in the metrics. */
 enum request_type { /* the first ones are enum resolve_kind */
@@ -108,6 +109,7 @@ struct server {
 	struct cache *cache; /* NULL: none */
 	struct page *page;
 	struct push *push; /* NULL: there is no store */
+	struct senders *senders;
 	int64_t started_mono_ms;
 	atomic_size_t ring_bytes; /* held by rings */
 	atomic_bool is_ready;     /* /readyz; the wait thread asks the scan */

@@ -5,6 +5,7 @@
  */
 #include "server/artifact/artifact.h"
 #include "server/intake/intake.h"
+#include "server/intake/senders.h"
 #include "server/profiles/profiles.h"
 #include "server/push/push.h"
 #include "server/rpc/rpc.h"
@@ -145,6 +146,7 @@ const struct http_route server_routes[] = {
 	{ HTTP_GET, "/healthz", OPEN, HTTP_ON_THREAD, TYPE_HEALTH, .handler = &health_get },
 	{ HTTP_GET, "/readyz", OPEN, HTTP_ON_THREAD, TYPE_HEALTH, .handler = &ready_get },
 	{ HTTP_GET, "/api/status", READ, HTTP_ON_WORKER, TYPE_STATUS, .handler = &status_get },
+	{ HTTP_GET, "/api/senders", READ, HTTP_ON_WORKER, TYPE_STATUS, .handler = &senders_get },
 	{ HTTP_GET, "/api/failures", READ, HTTP_ON_WORKER, TYPE_STATUS, .handler = &failures_get },
 	{ HTTP_GET, "/", READ, HTTP_ON_THREAD, TYPE_PAGE, .handler = &page_get },
 	{ HTTP_GET, "/web/{file...}", READ, HTTP_ON_THREAD, TYPE_PAGE, .handler = &page_get },

@@ -3,6 +3,7 @@
  * Start and stop of the server.
  */
 #include "server/artifact/artifact.h"
+#include "server/intake/senders.h"
 #include "server/push/push.h"
 #include "server/status/status.h"
 
@@ -68,6 +69,11 @@ static void set_options(struct server *s, const struct server_options *opts)
 #define TIDY_MS 5000
 
 /* Called by the wait thread at intervals. */
+static void on_request_ended(struct server *s, const struct request *req, unsigned status)
+{
+	senders_note(s->senders, req, status);
+}
+
 static bool on_tick(struct server *s)
 {
 	struct scan_progress p;
@@ -114,6 +120,7 @@ static int start_service(struct server *s, struct err *err)
 		.writers = s->writers,
 		.hot = artifact_hot,
 		.tick = on_tick,
+		.ended = on_request_ended,
 		.rate_per_ip = o->rate_per_ip,
 		.max_queued = o->max_queued,
 		.request_deadline_ms = o->request_deadline_ms,
@@ -224,6 +231,7 @@ int server_start(const struct server_options *opts, struct server **ret, struct 
 							   .nice = QUERIES_NICE,
 							   .n_classes = 1,
 							   .max_per_client = s->opts.workers });
+	s->senders = senders_new();
 	if (s->opts.store) {
 		s->writers = pool_new("lode-write", WRITERS, 1);
 		s->push = push_new(s);
@@ -282,6 +290,7 @@ void server_stop(struct server *s, int64_t grace_ms)
 	pool_free(s->queries);
 	pool_free(s->writers);
 	push_free(s->push);
+	senders_free(s->senders);
 	cache_close(s->cache);
 	hot_free(s->hot);
 	flight_free(s->flights);

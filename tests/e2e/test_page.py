@@ -152,6 +152,19 @@ def test_hostile_names_are_text(serve, pool, program, tmp_path, page):
     assert "owned" not in page.run("return document.title")
 
 
+def test_senders_are_listed_with_their_newest_refusal(serve, tmp_path, page):
+    (tmp_path / "empty").mkdir()
+    s = serve([tmp_path / "empty"]).ready()
+    agent = "<b onmouseover=alert(1)>sdk/1"
+    assert s.get("/ingest?name=x&format=tree", "POST", {"User-Agent": agent}).status == 400
+    s.wait(lambda: json.loads(s.get("/api/senders").body)["senders"], "it to be noted")
+    visit(page, s)
+    page.wait_text("#senders-aside", "1 sender, 1 with refusals")
+    shown = page.text("#senders tbody")
+    assert agent in shown and "/ingest" in shown and "status 400" in shown and "'tree' is not supported" in shown
+    assert page.run("return document.querySelectorAll('#senders b').length") == 0
+
+
 def test_failures_are_listed_with_reasons_and_filtered(serve, pool, page):
     for i in range(140):
         (pool / f"broken{i:03}.rpm").write_bytes(b"nonsense" * 100)

@@ -166,6 +166,34 @@ def test_what_todays_senders_write_to_ingest(s):
     assert ask(s, "profiles", query='process_cpu:cpu:nanoseconds:cpu:nanoseconds{service_name="old"}')["profiles"][0]["time"] == (now - 10) * 1000
 
 
+def test_senders_are_listed_with_their_newest_refusal(s):
+    def listed():
+        return json.loads(s.get("/api/senders").body)
+
+    assert listed() == {"senders": [], "forgotten": 0}
+    agent = {"User-Agent": "sdk/1.0 \"x\"\\\xe4"}
+    before = time.time() * 1000 - 1
+    assert call(s, "POST", "/ingest?name=x", b"a;b 1\n", agent)[0] == 200
+    assert call(s, "POST", "/ingest?name=x&from=later", b"a;b 1\n", agent)[0] == 400
+    assert call(s, "POST", "/ingest?name=x&format=tree", b"a;b 1\n", agent)[0] == 400
+    assert call(s, "POST", "/none.v1.NoService/Call", b"", {"User-Agent": "agent"})[0] == 404
+    # They are noted after the reply.
+    s.wait(lambda: sum(x["accepted"] + x["refused"] for x in listed()["senders"]) == 4, "four requests")
+    by = {x["agent"]: x for x in listed()["senders"]}
+    one, other = by['sdk/1.0 "x"\\?'], by["agent"]
+    assert (one["token"], one["address"], one["path"], one["accepted"], one["refused"]) == ("loopback", "127.0.0.1", "/ingest", 1, 2)
+    assert before < one["first"] <= one["refusal"]["time"] <= one["last"]
+    assert one["refusal"]["status"] == 400 and "update the client" in one["refusal"]["reason"]
+    assert other["path"] == "other calls" and "no call /none.v1.NoService/Call" in other["refusal"]["reason"]
+    assert s.metric("lode_senders") == 2
+    assert s.metric(r'lode_sender_requests_total\{token="loopback",address="127.0.0.1",agent="sdk/1.0 \\"x\\"\\\\\?",path="/ingest",outcome="refused"\}') == 2
+    for i in range(140):
+        call(s, "POST", "/ingest?name=x", b"", {"User-Agent": f"many{i}"})
+    s.wait(lambda: listed()["forgotten"] == 14, "all requests")
+    all_of_them = listed()
+    assert len(all_of_them["senders"]) == 128 and all_of_them["senders"][0]["agent"] in ("many139", "many138")
+
+
 def test_forms_of_ingest_that_are_not_read_say_what_to_do(s):
     def refusal(body=b"x", headers=None, **args):
         return refused(s, "POST", f"/ingest?{query(name='x', **args)}", body, headers, 400)

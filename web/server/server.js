@@ -6,6 +6,7 @@ import { showIndexed, showRequests } from "./figures.js";
 import { showOthers } from "./others.js";
 import { showScan } from "./scan.js";
 import { followSearch, noteStatus, startSearch } from "./search.js";
+import { showSenders } from "./senders.js";
 import { showStore } from "./store.js";
 import { showUse } from "./use.js";
 
@@ -17,6 +18,7 @@ export function showStatus(status) {
 	showOthers(status);
 	showStore(status);
 	showFailures(status);
+	showSenders();
 }
 
 export function startServer() {

@@ -8,6 +8,7 @@
  *   pyroscope.c   Pyroscope's /ingest; text.c: its stacks as text
  *   otlp.c        OpenTelemetry's profiles, over HTTP
  *   push_v1.c     Pyroscope's push.v1.PusherService, a call of Connect
+ *   senders.c     who has sent what, and what was refused
  *   forms.c       bodies in the forms of other clients, parsed without a request
  */
 #pragma once

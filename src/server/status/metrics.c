@@ -9,6 +9,7 @@
  */
 #include "base/metrics.h"
 #include "server/artifact/artifact.h"
+#include "server/intake/senders.h"
 #include "server/push/push.h"
 #include "server/status/status.h"
 
@@ -294,6 +295,7 @@ static enum http_next metrics_run(struct request *req)
 
 	metrics_write(&out);
 	write_customary(req->s, &out);
+	senders_write_metrics(req->s->senders, &out);
 	request_reply_body(req, 200, &out, "text/plain; version=0.0.4; charset=utf-8", true);
 	return HTTP_REPLY;
 }
