@@ -101,7 +101,7 @@ bool http_is_basic(struct http_conn *conn)
 }
 
 /* By the token in the header; TOKEN_MISSING: there is none. */
-static int check_header(struct http_service *sv, const char *auth, enum token_scope scope,
+static int check_credentials(struct http_service *sv, const char *auth, enum token_scope scope,
 			char name[TOKEN_MAX_NAME])
 {
 	struct buf room = { 0 };
@@ -130,7 +130,7 @@ unsigned http_authorize(struct http_service *sv, struct http_conn *conn, enum to
 		strcpy(name, HTTP_LOCAL_NAME);
 		return 0;
 	}
-	switch (check_header(sv, auth, scope, name)) {
+	switch (check_credentials(sv, auth, scope, name)) {
 	case 0:
 		return 0;
 	case TOKEN_MISSING:
