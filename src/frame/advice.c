@@ -15,9 +15,8 @@ static const char *advice_of_asked(const struct frame_case *c)
 {
 	if (c->reason != FRAME_UPSTREAM_FAILED && c->reason != FRAME_TIMED_OUT)
 		return "it was asked for at";
-	return c->at_server
-		       ? "wait, it will be asked for again at"
-		       : "run the command again later, when its server answers: it was asked for at";
+	return c->at_server ? "wait, it will be asked for again at"
+			    : "run the command again later, when its server answers: it was asked for at";
 }
 
 static void advise_servers(const struct frame_case *c, struct buf *out)

@@ -25,7 +25,7 @@ enum frame_reason {
 	FRAME_UPSTREAM_FAILED, /* another server failed to answer */
 	FRAME_TIMED_OUT,       /* another server did not answer in time */
 	FRAME_NOT_ELF,
-	FRAME_DAMAGED,       /* the file is here, but cannot be read */
+	FRAME_DAMAGED,       /* the file is here, but it or a part of it cannot be read */
 	FRAME_NO_SYMBOLS,    /* the file has neither DWARF nor symbols */
 	FRAME_NO_LAYOUT,     /* the program headers that would translate the address are not known */
 	FRAME_OUTSIDE,       /* outside of every known function */
@@ -42,8 +42,10 @@ const char *frame_reason_text(enum frame_reason r); /* a sentence without full s
 const char *frame_reason_help(enum frame_reason r);
 /* The debug file may exist, but an error prevents its use: of another server, or of the file itself. */
 bool frame_reason_hides_debug(enum frame_reason r);
+/* Parts of the file could not be read, so that functions may be missing. A missing .dwo file is none of them. */
+bool frame_reason_is_damaged(const struct symtab_info *info);
 /*
- * Of an address in no function of a table: FRAME_OUTSIDE; or, if debug information could have one there, @no_debug if it
+ * Of an address in no function of a table: FRAME_OUTSIDE; or, if there could be one, FRAME_DAMAGED, or @no_debug if it
  * is an error, else FRAME_NO_DEBUG_INFO. @no_debug: why no debug file was found; FRAME_FOUND: not known.
  */
 enum frame_reason frame_reason_outside(const struct symtab_info *info, enum frame_reason no_debug,

@@ -33,9 +33,10 @@ static const struct {
 	[FRAME_NOT_ELF] = { "not-elf",
 			    "its debug file is not here, and an upstream server sent a file that is not ELF",
 			    false, "push the debug file: lode push FILE --to URL" },
-	[FRAME_DAMAGED] = { "damaged", "its file or its package is here, but cannot be read", false,
-			    "put a sound copy of its file or package in its place, or push the debug "
-			    "file: lode push FILE --to URL" },
+	[FRAME_DAMAGED] = { "damaged",
+			    "its file or its package is here, but it or a part of it cannot be read", false,
+			    "put a sound copy of its file or package in its place, or remove it and push the "
+			    "debug file: lode push FILE --to URL" },
 	[FRAME_NO_SYMBOLS] = { "no-symbols", "its file has neither debug information nor symbols", false,
 			       "push the debug file: lode push FILE --to URL; or put its package "
 			       "(Debian: -dbgsym, Fedora: -debuginfo) into a scanned folder" },
@@ -52,8 +53,8 @@ static const struct {
 				"into a scanned folder" },
 	[FRAME_SPLIT_MISSING] = { "split-missing", "some calls are in a .dwo file that is not here", false,
 				  "push the program from where its .dwo files or its .dwp file are: lode "
-				  "push "
-				  "PROGRAM --to URL" },
+				  "push PROGRAM --to URL; or, if it is in a scanned folder, put them beside "
+				  "it" },
 	[FRAME_PENDING] = { "pending",
 			    "its table is being built, or a scan or an upstream server may still "
 			    "have its file: ask again",
@@ -95,13 +96,20 @@ bool frame_reason_hides_debug(enum frame_reason r)
 	return r == FRAME_UPSTREAM_FAILED || r == FRAME_TIMED_OUT || r == FRAME_NOT_ELF || r == FRAME_DAMAGED;
 }
 
+bool frame_reason_is_damaged(const struct symtab_info *info)
+{
+	return (info->flags & SYMTAB_PARTIAL) && !(info->flags & SYMTAB_SPLIT_MISSING);
+}
+
 enum frame_reason frame_reason_outside(const struct symtab_info *info, enum frame_reason no_debug,
 				       const struct frame_layout *l, uint64_t vaddr)
 {
-	if (info->flags & (SYMTAB_HAS_DWARF | SYMTAB_HAS_GO))
-		return FRAME_OUTSIDE;
 	/* In no code: debug information would not help. */
 	if (l && l->n_segments && !frame_layout_has_code(l, vaddr))
+		return FRAME_OUTSIDE;
+	if (frame_reason_is_damaged(info))
+		return FRAME_DAMAGED;
+	if (info->flags & (SYMTAB_HAS_DWARF | SYMTAB_HAS_GO))
 		return FRAME_OUTSIDE;
 	return frame_reason_hides_debug(no_debug) ? no_debug : FRAME_NO_DEBUG_INFO;
 }

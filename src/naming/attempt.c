@@ -323,6 +323,8 @@ static enum frame_reason reason_before(const struct naming_attempt *t, const str
 	case FRAME_TIMED_OUT:
 	case FRAME_NOT_ELF:
 	case FRAME_DAMAGED:
+		if (frame_reason_is_damaged(m->info))
+			return FRAME_DAMAGED;
 		return frame_reason_hides_debug(m->no_debug) ? m->no_debug : FRAME_NO_DEBUG_INFO;
 	default:
 		return FRAME_FOUND;
@@ -400,7 +402,10 @@ static size_t room_for_names(struct naming_attempt *t)
 static bool name_some(struct naming_attempt *t, const struct tables_module *m)
 {
 	struct naming *n = t->n;
-	struct location_answers x = { .batch = &n->batch, .reason = t->unnamed, .no_debug = m->no_debug };
+	struct location_answers x = { .batch = &n->batch,
+				      .reason = t->unnamed,
+				      .no_debug = frame_reason_is_damaged(m->info) ? FRAME_DAMAGED
+										   : m->no_debug };
 	size_t room = room_for_names(t), got;
 
 	if (!room)

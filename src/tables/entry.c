@@ -67,6 +67,8 @@ void entry_note_lacking(struct tables_entry *e, int64_t ms)
 		     !(flags & (SYMTAB_HAS_DWARF | SYMTAB_HAS_GO));
 	if (e->lacking)
 		entry_expire_in(e, ms);
+	/* A sound copy of the file may turn up, and is reported then: it is not looked for. */
+	e->lacking = e->lacking || (flags & SYMTAB_PARTIAL);
 }
 
 bool entry_is_usable(const struct tables_entry *e)

@@ -314,7 +314,7 @@ static bool is_better_table(const struct build *b)
 	const struct build_making *m = b->making;
 	uint32_t flags = symtab_info(b->old->table)->flags;
 
-	if (b->old->incomplete)
+	if (b->old->incomplete || frame_reason_is_damaged(symtab_info(b->old->table)))
 		return true;
 	if ((flags & SYMTAB_ALT_MISSING) && m->alt.img)
 		return true;

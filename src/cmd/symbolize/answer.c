@@ -82,9 +82,14 @@ static void report_missing(const struct answers *a, uint64_t n_missing)
 	if (a->by || !n_missing || !a->s->verbose)
 		return;
 	/* A table of the wanted units only may have nothing of the DWARF that is there. */
-	reason = !a->in_code || (a->file.debug && elf_debug_section(a->file.debug, ".debug_info"))
-			 ? FRAME_OUTSIDE
-			 : frame_reason_outside(symtab_info(a->file.table), a->file.no_debug, NULL, 0);
+	if (!a->in_code)
+		reason = FRAME_OUTSIDE;
+	else if (frame_reason_is_damaged(symtab_info(a->file.table)))
+		reason = FRAME_DAMAGED;
+	else if (a->file.debug && elf_debug_section(a->file.debug, ".debug_info"))
+		reason = FRAME_OUTSIDE;
+	else
+		reason = frame_reason_outside(symtab_info(a->file.table), a->file.no_debug, NULL, 0);
 	fprintf(stderr, "lode: symbolize: ");
 	print_text(stderr, a->module);
 	fprintf(stderr, ": addresses without a name: %llu; %s", (unsigned long long)n_missing,

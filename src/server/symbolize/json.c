@@ -385,8 +385,14 @@ static void json_answer(void *arg, size_t i, const struct tables_answer *ans)
 /* The reason why a table has not all names; FRAME_FOUND: it has. */
 static enum frame_reason reason_of_table(const struct tables_module *m)
 {
-	if (!(m->info->flags & (SYMTAB_HAS_DWARF | SYMTAB_HAS_GO)))
-		return frame_reason_hides_debug(m->no_debug) ? m->no_debug : FRAME_NO_DEBUG_INFO;
+	bool symbols_only = !(m->info->flags & (SYMTAB_HAS_DWARF | SYMTAB_HAS_GO));
+
+	if (symbols_only && frame_reason_hides_debug(m->no_debug))
+		return m->no_debug;
+	if (frame_reason_is_damaged(m->info))
+		return FRAME_DAMAGED;
+	if (symbols_only)
+		return FRAME_NO_DEBUG_INFO;
 	if (m->info->flags & SYMTAB_ALT_MISSING)
 		return FRAME_ALT_MISSING;
 	return m->info->flags & SYMTAB_SPLIT_MISSING ? FRAME_SPLIT_MISSING : FRAME_FOUND;

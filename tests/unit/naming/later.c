@@ -160,12 +160,19 @@ static void names_stay_where_a_better_file_has_none(void **state)
 	naming_fixture_expect(&t, 1, 0x1000, "s1");
 	/* A table of other code: there is nothing at that address. */
 	{
+		static const char *const files[] = { "far.c", NULL };
 		struct build_id id = tables_fixture_id(1);
 		struct code_writer w;
+		uint64_t lines;
 
 		code_writer_init(&w, ELF_WRITER_X86_64, ET_DYN);
 		elf_writer_build_id(&w.elf, build_id_bytes(&id));
-		code_unit_c(&w, 0);
+		lines = code_lines_begin(&w, files);
+		code_address(&w, 0x1800);
+		code_row(&w, 0x1800, 1, 10);
+		code_sequence_end(&w, 0x1810);
+		code_lines_end(&w);
+		code_unit_c(&w, lines);
 		code_die(&w, T_SUBPROGRAM, false, A_NAME, F_STRING, (uint64_t)(uintptr_t) "far", A_LOW,
 			 F_ADDR, (uint64_t)0x1800, A_HIGH, F_DATA4, (uint64_t)0x10, 0u);
 		code_up(&w);
