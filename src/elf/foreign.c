@@ -100,7 +100,7 @@ static bool foreign_by_shape(struct bytes head, const char **ret_name, const cha
 	if (head.size >= 2 && memcmp(head.p, "MZ", 2) == 0) {
 		size_t pe = head.size >= 64 ? head_u32(head, 60, false) : SIZE_MAX;
 
-		*ret_name = pe <= head.size - 4 && memcmp(head.p + pe, "PE\0\0", 4) == 0
+		*ret_name = pe <= head.size && head.size - pe >= 4 && memcmp(head.p + pe, "PE\0\0", 4) == 0
 				    ? "a program or library of Windows (PE)"
 				    : "a program of DOS or Windows";
 		*ret_help = windows;

@@ -14,6 +14,7 @@ static void files_that_are_not_elf_are_named_with_a_remedy(void **state)
 	} cases[] = {
 		{ "", 0, "empty file", "name an ELF file" },
 		{ "MZ", 2, "DOS or Windows", "Windows" },
+		{ "MZ\0", 3, "DOS or Windows", "Windows" },
 		{ "Microsoft C/C++ MSF 7.00\r\n\x1a"
 		  "DS",
 		  29, "PDB", "Windows" },
