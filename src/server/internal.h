@@ -11,6 +11,7 @@
  *   push/         PUT, DELETE, want lists: changes of the store
  *   symbolize/    addresses to frames
  *   profiles/     stores profiles, and has views of them
+ *   querier/      the same views for clients of Pyroscope, over rpc/
  *   rpc/          calls of protobuf services, over Connect
  *   status/       metrics, health, the figures of the page, the page itself
  *

@@ -8,6 +8,7 @@
 #include "server/intake/senders.h"
 #include "server/profiles/profiles.h"
 #include "server/push/push.h"
+#include "server/querier/querier.h"
 #include "server/rpc/rpc.h"
 #include "server/status/status.h"
 #include "server/symbolize/symbolize.h"
@@ -75,7 +76,6 @@
 	}
 
 #define CHANGE(path, args, run) INTAKE(path, args, 0, run)
-#define RANGE                   "query from to profile"
 
 /* A call of a protobuf service; @how_long: its class. */
 #define RPC(path, scope, type, method, how_long)                                                       \
@@ -83,6 +83,12 @@
 		HTTP_POST, path, scope, HTTP_ON_WORKER, type, HTTP_CONNECT, &profiles_body, &rpc_post, \
 			.cls = how_long, .arg = &method                                                \
 	}
+
+/* A call of querier.v1. */
+#define QUERIER(call, method, how_long) \
+	RPC("/querier.v1.QuerierService/" call, READ, TYPE_VIEW, method, how_long)
+
+#define RANGE "query from to profile"
 #define VIEW                                                                                           \
 	RANGE " base base_from base_to base_profile normalise by label focus ignore hide show invert " \
 	      "no_inlines wait"
@@ -142,9 +148,24 @@ const struct http_route server_routes[] = {
 	{ HTTP_GET, "/api/openapi.json", READ, HTTP_ON_WORKER, TYPE_VIEW, HTTP_JSON, .handler = &profiles_get,
 	  .cls = HTTP_CLASS_QUERY, .arg = &(const struct api_route){ "", api_openapi, .storeless = true } },
 
+	QUERIER("ProfileTypes", querier_v1_profile_types, HTTP_CLASS_QUERY),
+	QUERIER("LabelNames", querier_v1_label_names, HTTP_CLASS_QUERY),
+	QUERIER("LabelValues", querier_v1_label_values, HTTP_CLASS_QUERY),
+	QUERIER("Series", querier_v1_series, HTTP_CLASS_QUERY),
+	QUERIER("SelectSeries", querier_v1_select_series, HTTP_CLASS_QUERY),
+	QUERIER("SelectMergeStacktraces", querier_v1_select_merge_stacktraces, HTTP_CLASS_LONG_QUERY),
+	QUERIER("SelectMergeProfile", querier_v1_select_merge_profile, HTTP_CLASS_LONG_QUERY),
+	QUERIER("Diff", querier_v1_diff, HTTP_CLASS_LONG_QUERY),
+	QUERIER("GetProfileStats", querier_v1_get_profile_stats, HTTP_CLASS_QUERY),
+	QUERIER("AnalyzeQuery", querier_v1_analyze_query, HTTP_CLASS_QUERY),
+	RPC("/settings.v1.SettingsService/Get", READ, TYPE_VIEW, settings_v1_get, HTTP_CLASS_QUERY),
+	RPC("/capabilities.v1.FeatureFlagsService/GetFeatureFlags", READ, TYPE_VIEW, capabilities_v1_get,
+	    HTTP_CLASS_QUERY),
+
 	{ HTTP_GET, "/metrics", READ, HTTP_ON_WORKER, TYPE_METRICS, .handler = &metrics_get },
 	{ HTTP_GET, "/healthz", OPEN, HTTP_ON_THREAD, TYPE_HEALTH, .handler = &health_get },
 	{ HTTP_GET, "/readyz", OPEN, HTTP_ON_THREAD, TYPE_HEALTH, .handler = &ready_get },
+	{ HTTP_GET, "/ready", OPEN, HTTP_ON_THREAD, TYPE_HEALTH, .handler = &ready_get },
 	{ HTTP_GET, "/api/status", READ, HTTP_ON_WORKER, TYPE_STATUS, .handler = &status_get },
 	{ HTTP_GET, "/api/senders", READ, HTTP_ON_WORKER, TYPE_STATUS, .handler = &senders_get },
 	{ HTTP_GET, "/api/failures", READ, HTTP_ON_WORKER, TYPE_STATUS, .handler = &failures_get },

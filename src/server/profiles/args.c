@@ -290,6 +290,8 @@ static int selector_of(struct api *a, const char *name, struct selector **at, st
 
 bool api_compares(const struct api *a)
 {
+	if (a->query)
+		return a->query->compares;
 	return api_text(a, "base").size || api_text(a, "base_from").size || api_text(a, "base_to").size ||
 	       api_text(a, "base_profile").size;
 }
@@ -300,6 +302,10 @@ int api_range(struct api *a, bool base, struct profilestore_range *ret, struct e
 	struct profilestore_range r = { 0 };
 	uint64_t id;
 
+	if (a->query) {
+		*ret = a->query->range[base];
+		return 0;
+	}
 	if (api_time(a, "from", a->now_ms - 3600000, &r.from_ms, err) < 0 ||
 	    api_time(a, "to", a->now_ms + 1, &r.to_ms, err) < 0 ||
 	    selector_of(a, "query", &a->selectors[0], err) < 0)

@@ -55,7 +55,7 @@ static void reply_error(struct api *a, const struct err *err)
 		status = 503;
 	if (status == 504)
 		counters_refused("deadline");
-	else if (status >= 500 && err->os != ECANCELED)
+	else if (status >= 500 && status != 501 && err->os != ECANCELED)
 		log_warn("server", "%s: %s", a->req->url, err->text);
 	request_refuse(a->req, status, err->text);
 }
@@ -227,7 +227,8 @@ static void api_begin(struct request *req)
 	a->route = req->route->arg;
 	a->post = req->route->method == HTTP_POST;
 	a->star = req->parts[0];
-	budget_hold_init(&a->memory, req->s->opts.memory, a->post ? BUDGET_PROFILE : BUDGET_QUERY);
+	budget_hold_init(&a->memory, req->s->opts.memory,
+			 req->route->scope == TOKEN_READ ? BUDGET_QUERY : BUDGET_PROFILE);
 	req->own = a;
 	if (!a->store && req->s->opts.profiles_why && !a->route->storeless) {
 		request_refuse(req, 503,

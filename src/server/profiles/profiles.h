@@ -46,6 +46,13 @@ struct api_route {
 	bool storeless; /* it needs no profile store */
 };
 
+/* A query that is not in the parameters of the URL. */
+struct api_query {
+	struct profilestore_range range[PROFILE_COLUMNS];
+	bool compares;
+	int64_t wait_ms; /* the longest wait for names */
+};
+
 struct api {
 	struct request *req; /* NULL: in fuzzing */
 	struct arena *arena;
@@ -73,10 +80,11 @@ struct api {
 	uint64_t n_namings;     /* at the last merge */
 	bool looked;
 	struct selector *selectors[2];
-	struct budget_hold memory; /* of its profiles, or of its query and the reply */
-	struct otlp_result *otlp;  /* of a request of OTLP */
-	struct take *take;         /* NULL: it sends no profiles. Guarded by its own lock */
-	struct rpc_call *call;     /* NULL: it is no call of a protobuf service (server/rpc/) */
+	const struct api_query *query; /* during api_merge(); NULL: it is in the parameters */
+	struct budget_hold memory;     /* of its profiles, or of its query and the reply */
+	struct otlp_result *otlp;      /* of a request of OTLP */
+	struct take *take;             /* NULL: it sends no profiles. Guarded by its own lock */
+	struct rpc_call *call;         /* NULL: it is no call of a protobuf service (server/rpc/) */
 };
 
 /* ---- handlers ---- */

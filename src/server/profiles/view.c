@@ -87,6 +87,8 @@ int api_merge(struct api *a, enum profilestore_detail detail, struct api_merged 
 	if (api_duration(a, "wait", 0, API_MAX_WAIT_MS, &wait_ms, err) < 0 ||
 	    api_flag(a, "normalise", &normalise, err) < 0)
 		return -1;
+	if (a->query)
+		wait_ms = a->query->wait_ms;
 	if (!a->wait_until_ms)
 		a->wait_until_ms = clock_mono_ms() + wait_ms;
 	if (wait_ms && sleeps_on(a))
