@@ -36,3 +36,10 @@ void pattern_free(struct pattern *p); /* takes NULL */
  * later.
  */
 bool pattern_matches(struct pattern *p, struct str s, struct deadline *d);
+/*
+ * Rewrite an expression in the syntax of Go and Prometheus (RE2) for pattern_new(); appends. ERR_INVALID: it has a form
+ * that has no equivalent here, such as (?i) or \pL; other mistakes are found by pattern_new(). Bytes, not characters,
+ * are matched: characters beyond ASCII in brackets are refused, and a dot is one byte of them.
+ */
+struct buf;
+int pattern_from_re2(struct str re2, struct buf *ret, struct err *err);

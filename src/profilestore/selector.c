@@ -19,6 +19,7 @@ struct selector {
 	bool by_id; /* it is Pyroscope's ID */
 	struct matcher matchers[SELECTOR_MAX_MATCHERS];
 	size_t n;
+	bool re2; /* patterns that are read now are in RE2's syntax */
 };
 
 struct selector_reader {
@@ -213,6 +214,32 @@ static int read_how(struct selector_reader *r, enum how *ret, struct err *err)
 	return 0;
 }
 
+static int read_selector_pattern(const struct selector *s, struct matcher *m, struct err *err)
+{
+	AUTO(buf_done) struct buf posix = { 0 };
+
+	if (!s->re2)
+		return pattern_new(m->value, true, &m->pattern, err);
+	if (pattern_from_re2(m->value, &posix, err) < 0)
+		return -1;
+	return pattern_new(buf_str(&posix), true, &m->pattern, err);
+}
+
+/* Of a label; in quotes it may be any text, as in Prometheus 3. */
+static int read_label_name(struct selector_reader *r, struct selector *s, struct str *ret, struct err *err)
+{
+	const char *from = r->p;
+
+	if (r->p < r->end && *r->p == '"')
+		return read_quoted(r, &s->arena, ret, err);
+	if (r->p == r->end || !begins_name(*r->p))
+		return selector_expected(r, err, s->n ? "the name of a label" : "the name of a label or }");
+	while (r->p < r->end && in_name(*r->p))
+		r->p++;
+	*ret = arena_str(&s->arena, (struct str){ from, (size_t)(r->p - from) });
+	return 0;
+}
+
 static int read_matcher(struct selector_reader *r, struct selector *s, struct err *err)
 {
 	struct matcher *m = &s->matchers[s->n];
@@ -221,20 +248,16 @@ static int read_matcher(struct selector_reader *r, struct selector *s, struct er
 	skip_selector_blanks(r);
 	if (s->n == SELECTOR_MAX_MATCHERS)
 		return err_set(err, ERR_LIMIT, "more than %u matchers", SELECTOR_MAX_MATCHERS);
-	from = r->p;
-	if (r->p == r->end || !begins_name(*r->p))
-		return selector_expected(r, err, s->n ? "the name of a label" : "the name of a label or }");
-	while (r->p < r->end && in_name(*r->p))
-		r->p++;
 	*m = (struct matcher){ 0 };
-	m->name = arena_str(&s->arena, (struct str){ from, (size_t)(r->p - from) });
+	if (read_label_name(r, s, &m->name, err) < 0)
+		return -1;
 	if (read_how(r, &m->how, err) < 0)
 		return -1;
 	skip_selector_blanks(r);
 	from = r->p;
 	if (read_quoted(r, &s->arena, &m->value, err) < 0)
 		return -1;
-	if (m->how >= MATCHES && pattern_new(m->value, true, &m->pattern, err) < 0)
+	if (m->how >= MATCHES && read_selector_pattern(s, m, err) < 0)
 		return err_in(err, "at character %zu: the pattern", (size_t)(from - r->start) + 1);
 	s->n++;
 	return 0;
@@ -258,7 +281,7 @@ static int read_matchers(struct selector_reader *r, struct selector *s, struct e
 	return r->p < r->end ? selector_expected(r, err, "nothing more") : 0;
 }
 
-int selector_add(struct selector *s, struct str text, struct err *err)
+static int selector_read(struct selector *s, struct str text, struct err *err)
 {
 	struct selector_reader r;
 
@@ -272,12 +295,18 @@ int selector_add(struct selector *s, struct str text, struct err *err)
 	return 0;
 }
 
+int selector_add_promql(struct selector *s, struct str text, struct err *err)
+{
+	s->re2 = true;
+	return selector_read(s, text, err);
+}
+
 int selector_parse(struct str text, struct selector **ret, struct err *err)
 {
 	AUTO(selector_freep) struct selector *s = NEW(struct selector);
 
 	arena_init(&s->arena);
-	if (selector_add(s, text, err) < 0)
+	if (selector_read(s, text, err) < 0)
 		return -1;
 	*ret = TAKE(s);
 	return 0;

@@ -31,10 +31,10 @@ struct str selector_type(const struct selector *s); /* empty: any */
  */
 void selector_set_type_id(struct selector *s, struct str id);
 /*
- * The text's matchers, too, must hold for the selector to match. Its type is ERR_INVALID if the selector has one. If it
- * fails, the selector can only be freed.
+ * The text's matchers, too, must hold for the selector to match; regular expressions in it are those of PromQL (RE2).
+ * Its type is ERR_INVALID if the selector has one. If it fails, the selector can only be freed.
  */
-int selector_add(struct selector *s, struct str text, struct err *err);
+int selector_add_promql(struct selector *s, struct str text, struct err *err);
 
 struct profilestore_label;
 /* @labels sorted by name. */

@@ -15,6 +15,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	struct selector *s = NULL;
 	struct err err = { 0 };
 
+	/* The same text as one more selector of a query in PromQL. */
+	if (selector_parse(STR(""), &s, &err) == 0 &&
+	    selector_add_promql(s, (struct str){ (const char *)data, size }, &err) < 0)
+		FUZZ_CHECK(err.kind == ERR_INVALID || err.kind == ERR_LIMIT);
+	selector_free(s);
+	s = NULL;
 	if (selector_parse((struct str){ (const char *)data, size }, &s, &err) < 0) {
 		FUZZ_CHECK(err.kind == ERR_INVALID || err.kind == ERR_LIMIT);
 		FUZZ_CHECK(!s);

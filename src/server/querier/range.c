@@ -34,7 +34,7 @@ static int querier_selector(struct api *a, const struct querier_request *q, unsi
 	if (selector_parse(STR(""), s, err) < 0)
 		return -1;
 	for (size_t i = 0; i < q->matchers.n; i++)
-		if (selector_add(*s, q->matchers.v[i], err) < 0)
+		if (selector_add_promql(*s, q->matchers.v[i], err) < 0)
 			return -1;
 	if (selector_type(*s).size)
 		return err_set(err, ERR_INVALID,

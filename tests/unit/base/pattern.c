@@ -234,6 +234,53 @@ static void the_c_library_agrees(void **state)
 	assert_in_range(n_matched, n / 5, n - n / 5);
 }
 
+static void patterns_of_go_are_rewritten(void **state)
+{
+	static const struct {
+		const char *re2, *yes, *no;
+	} all[] = {
+		{ "web-\\d+", "web-17", "web-d" },
+		{ "(?:a|b)c", "bc", "b" },
+		{ "(?P<x>a)(?<y>b)", "ab", "a" },
+		{ "a.*?b+?c??d{2,3}?", "axxbdd", "abd" },
+		{ "[\\d_]+", "1_2", "d" },
+		{ "[a\\-c]", "-", "b" },
+		{ "[a-c]", "b", "-" },
+		{ "[]x]", "]", "y" },
+		{ "[^\\]\\\\]", "x", "\\" },
+		{ "[\\w.]+", "a_9.", "-" },
+		{ "[[:digit:]\\s]+", "1 2", "a" },
+		{ "[-a]|[b-]", "-", "c" },
+		{ "\\Qa.b\\E.", "a.bc", "axbc" },
+		{ "a{x}", "a{x}", "a" },
+		{ "a{x}?", "a{x", "a" },
+		{ "a\\.b\\x2e", "a.b.", "axb." },
+		{ "\\Aa\\z", "a", "aa" },
+		{ "(?s).", "\n", "" },
+		{ "a|", "", "b" },
+		{ "\\D\\W\\S", "a-b", "1-b" },
+		{ "a/b\\/c\\-\\_", "a/b/c-_", "a" },
+	};
+	static const char *const refused[] = { "(?i)a", "\\pL", "\\x{41}", "[\xc3\xa4]", "\\",
+					       "[\\D]", "[a",   "(?=a)",   "\\1" };
+	AUTO(buf_done) struct buf b = { 0 };
+	struct pattern *p;
+	struct err err = { 0 };
+
+	for (size_t i = 0; i < ARRAY_SIZE(all); i++) {
+		b.size = 0;
+		if (pattern_from_re2(str_of(all[i].re2), &b, &err) < 0 ||
+		    pattern_new(buf_str(&b), true, &p, &err) < 0)
+			fail_msg("%s: %s", all[i].re2, err.text);
+		if (!pattern_matches(p, str_of(all[i].yes), NULL) ||
+		    pattern_matches(p, str_of(all[i].no), NULL))
+			fail_msg("%s became %s", all[i].re2, buf_cstr(&b));
+		pattern_free(p);
+	}
+	for (size_t i = 0; i < ARRAY_SIZE(refused); i++)
+		assert_fails(pattern_from_re2(str_of(refused[i]), &b, &err), ERR_INVALID, "");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -245,6 +292,7 @@ int main(void)
 		cmocka_unit_test(patterns_with_many_states_take_bounded_memory),
 		cmocka_unit_test(only_the_beginning_of_a_long_text_counts),
 		cmocka_unit_test(the_c_library_agrees),
+		cmocka_unit_test(patterns_of_go_are_rewritten),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

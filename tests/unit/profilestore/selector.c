@@ -53,18 +53,24 @@ static void a_label_that_is_not_there_is_empty(void **state)
 static void selectors_can_be_added(void **state)
 {
 	struct err err = { 0 };
-	struct selector *s;
+	struct selector *s, *promql;
 
 	assert_done(selector_parse(STR("{service=\"web\",}"), &s, &err));
-	assert_done(selector_add(s, STR(""), &err));
-	assert_done(selector_add(s, STR("{}"), &err));
-	assert_done(selector_add(s, STR(CPU "{host=~\"a.\"}"), &err));
+	assert_done(selector_add_promql(s, STR(""), &err));
+	assert_done(selector_add_promql(s, STR("{}"), &err));
+	assert_done(selector_add_promql(s, STR(CPU "{host=~\"a.\"}"), &err));
 	assert_true(selector_matches(s, STR(CPU), labels, ARRAY_SIZE(labels)));
 	assert_false(selector_matches(s, STR("cpu"), labels, ARRAY_SIZE(labels)));
-	assert_done(selector_add(s, STR("{host=\"b\"}"), &err));
+	assert_done(selector_add_promql(s, STR("{host=\"b\"}"), &err));
 	assert_false(selector_matches(s, STR(CPU), labels, ARRAY_SIZE(labels)));
-	assert_fails(selector_add(s, STR("cpu{}"), &err), ERR_INVALID, "a second profile type");
-	assert_fails(selector_add(s, STR("{a}"), &err), ERR_INVALID, "at character 3");
+	assert_done(selector_parse(STR(""), &promql, &err));
+	assert_done(selector_add_promql(promql, STR("{\"host\"=~`a\\d`,service=~\"(?:w|d)eb?\"}"), &err));
+	assert_true(selector_matches(promql, STR(CPU), labels, ARRAY_SIZE(labels)));
+	assert_fails(selector_add_promql(promql, STR("{a=~\"(?i)x\"}"), &err), ERR_INVALID,
+		     "(?i)x is not supported");
+	selector_free(promql);
+	assert_fails(selector_add_promql(s, STR("cpu{}"), &err), ERR_INVALID, "a second profile type");
+	assert_fails(selector_add_promql(s, STR("{a}"), &err), ERR_INVALID, "at character 3");
 	selector_free(s);
 }
 
