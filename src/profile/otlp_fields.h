@@ -7,6 +7,9 @@
 
 /* ExportProfilesServiceRequest and ProfilesData */
 enum { OTLP_RESOURCE_PROFILES = 1, OTLP_DICTIONARY = 2 };
+/* ExportProfilesServiceResponse, ExportProfilesPartialSuccess */
+enum { OTLP_PARTIAL_SUCCESS = 1 };
+enum { OTLP_REJECTED_PROFILES = 1, OTLP_ERROR_MESSAGE = 2 };
 /* ResourceProfiles; Resource; ScopeProfiles */
 enum { OTLP_RESOURCE = 1, OTLP_SCOPE_PROFILES = 2 };
 enum { OTLP_RESOURCE_ATTRIBUTES = 1 };

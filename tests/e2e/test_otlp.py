@@ -2,12 +2,13 @@
 """OpenTelemetry's profiles, as its eBPF profiler and its Collector send them: named, labelled, and refused with a reason."""
 
 import gzip
+import json
 import struct
 import time
 
 import pytest
 
-from profiling import ask, call, fields, message, number, varint
+from profiling import ask, call, fields, folded, message, number, varint
 from test_naming import RARELY, built, chains, code_segment, put, sample  # noqa: F401 (a fixture)
 
 PATH = "/v1development/profiles"
@@ -72,6 +73,29 @@ def test_addresses_of_the_ebpf_profiler_get_their_names(s, built):
     status, data, _ = call(s, "GET", f"/api/download?format=pprof&query={samples}&from=now-1h&to=now%2B1h")
     got, want = chains(data), built.oracle(addrs, "--no-demangle")
     assert [got[i + 1] for i in range(len(addrs))] == want
+
+
+def test_json(s, built):
+    """As OpenTelemetry's JSON has it: 64-bit numbers as text, names of fields in camel case."""
+    now = str(int(time.time() * 1e9))
+    strings = ["", "samples", "count", "cpu", "nanoseconds", "main", "serve", "x.c"]
+    doc = {"resourceProfiles": [{"resource": {"attributes": [{"key": "service.name", "value": {"stringValue": "web"}}]}, "scopeProfiles": [{"profiles": [{
+        "sampleType": {"typeStrindex": 1, "unitStrindex": 2}, "timeUnixNano": now, "durationNano": "1000000000", "profileId": "00ff",
+        "periodType": {"typeStrindex": 3, "unitStrindex": 4}, "period": "20000000",
+        "samples": [{"stackIndex": 1, "values": ["3"]}, {"stackIndex": 1, "timestampsUnixNano": [now, now]}]}]}]}],
+        "dictionary": {"mappingTable": [{}], "linkTable": [{"traceId": "00", "spanId": "00"}], "attributeTable": [{}], "stringTable": strings,
+                       "functionTable": [{}, {"nameStrindex": 5, "filenameStrindex": 7}, {"nameStrindex": 6}],
+                       "locationTable": [{}, {"lines": [{"functionIndex": 2, "line": "7"}]}, {"lines": [{"functionIndex": 1}]}],
+                       "stackTable": [{}, {"locationIndices": [1, 2]}]}}
+    body = json.dumps(doc).encode()
+    for packed, headers in ((body, {}), (gzip.compress(body), {"Content-Encoding": "gzip"})):
+        status, data, answered = call(s, "POST", PATH, packed, {"Content-Type": "application/json"} | headers)
+        assert (status, data, answered["Content-Type"]) == (200, b"{}", "application/json")
+    samples = next(t for t in ask(s, "types")["types"] if ":samples:" in t)
+    assert folded(ask(s, "flamegraph", query=samples + '{service_name="web"}')) == {"main;serve": 5}
+    doc["resourceProfiles"][0]["scopeProfiles"][0]["profiles"][0]["samples"][0]["stackIndex"] = 9
+    status, data, _ = call(s, "POST", PATH, json.dumps(doc), {"Content-Type": "application/json"})
+    assert status == 400 and json.loads(data)["code"] == 3 and "no stack 9" in json.loads(data)["message"]
 
 
 def test_types_and_labels(s, built):

@@ -6,7 +6,7 @@
  *   take.c        to the store, and the reply once all are on disk; POST /profiles
  *   parca.c       Parca's WriteRaw as JSON
  *   pyroscope.c   Pyroscope's /ingest; text.c: its stacks as text
- *   otlp.c        OpenTelemetry's profiles, over HTTP
+ *   otlp.c        OpenTelemetry's profiles, over HTTP; otlp_json.c: their JSON
  *   push_v1.c     Pyroscope's push.v1.PusherService, a call of Connect
  *   senders.c     who has sent what, and what was refused
  *   forms.c       bodies in the forms of other clients, parsed without a request

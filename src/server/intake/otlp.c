@@ -3,12 +3,12 @@
  * OpenTelemetry's profiles over HTTP (OTLP/HTTP: a request of the collector's ProfilesService as the body). What is
  * damaged of it is told as rejected in the reply, so that the sender sends the others but once.
  */
+#include "codec/codec.h"
 #include "profile/otlp.h"
+#include "profile/otlp_fields.h"
 #include "server/intake/intake.h"
+#include "server/intake/otlp_json.h"
 #include "wire/proto.h"
-
-/* ExportProfilesServiceResponse, ExportProfilesPartialSuccess */
-enum { RESPONSE_PARTIAL_SUCCESS = 1, PARTIAL_REJECTED = 1, PARTIAL_MESSAGE = 2 };
 
 static int otlp_take_one(void *arg, struct profile *p, const struct otlp_label *labels, size_t n,
 			 struct err *err)
@@ -29,15 +29,35 @@ static bool is_otlp_json(const struct api *a)
 	return type && str_starts(str_of(type), STR("application/json"));
 }
 
+/* The request in protobuf, in @room. */
+static int otlp_of_json(struct api *a, struct buf *room, struct err *err)
+{
+	AUTO(buf_done) struct buf plain = { 0 };
+	enum codec_kind kind = codec_detect(a->body);
+	struct bytes in = a->body;
+
+	if (kind != CODEC_NONE) {
+		if (codec_decode_held(kind, in, API_MAX_DECODED, &a->memory, &plain, err) < 0)
+			return -1;
+		in = buf_bytes(&plain);
+	}
+	return rpc_from_json(&otlp_json_request, in, &a->memory, room, err);
+}
+
 static int otlp_take(struct api *a, struct err *err)
 {
 	const struct profile_limits limits = take_limits(a);
 	struct otlp_result *result = ARENA_NEW(a->arena, struct otlp_result);
+	AUTO(buf_done) struct buf room = { 0 };
+	struct bytes in = a->body;
 
 	a->otlp = result;
-	if (is_otlp_json(a))
-		return err_set(err, ERR_INVALID, "OTLP is read in protobuf only: set the encoding to proto");
-	if (otlp_read(a->body, &limits, (struct otlp_sink){ otlp_take_one, a }, result, err) < 0)
+	if (is_otlp_json(a)) {
+		if (otlp_of_json(a, &room, err) < 0)
+			return err_in(err, "the request");
+		in = buf_bytes(&room);
+	}
+	if (otlp_read(in, &limits, (struct otlp_sink){ otlp_take_one, a }, result, err) < 0)
 		return err_in(err, "the request");
 	if (!result->n_profiles && result->n_rejected) {
 		*err = result->why;
@@ -50,14 +70,21 @@ static int otlp_take(struct api *a, struct err *err)
 static void otlp_answer(struct api *a, const struct profilestore_receipt *r)
 {
 	AUTO(buf_done) struct buf partial = { 0 };
+	AUTO(buf_done) struct buf reply = { 0 };
 	const struct otlp_result *result = a->otlp;
+	bool json = is_otlp_json(a);
 
-	a->type = "application/x-protobuf";
-	if (!result->n_rejected)
-		return;
-	proto_put_number(&partial, PARTIAL_REJECTED, result->n_rejected);
-	proto_put_str(&partial, PARTIAL_MESSAGE, str_of(result->why.text));
-	proto_put_message(&a->out, RESPONSE_PARTIAL_SUCCESS, &partial);
+	if (result->n_rejected) {
+		proto_put_number(&partial, OTLP_REJECTED_PROFILES, result->n_rejected);
+		proto_put_str(&partial, OTLP_ERROR_MESSAGE, str_of(result->why.text));
+		proto_put_message(&reply, OTLP_PARTIAL_SUCCESS, &partial);
+	}
+	a->type = json ? "application/json" : "application/x-protobuf";
+	/* Of a message that was just made it cannot fail. */
+	if (json)
+		(void)rpc_to_json(&otlp_json_reply, buf_bytes(&reply), &a->out, NULL);
+	else
+		buf_add_str(&a->out, buf_str(&reply));
 }
 
 int api_post_otlp(struct api *a, struct err *err)
