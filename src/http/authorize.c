@@ -102,7 +102,7 @@ bool http_is_basic(struct http_conn *conn)
 
 /* By the token in the header; TOKEN_MISSING: there is none. */
 static int check_credentials(struct http_service *sv, const char *auth, enum token_scope scope,
-			char name[TOKEN_MAX_NAME])
+			     char name[TOKEN_MAX_NAME])
 {
 	struct buf room = { 0 };
 	struct str rest, secret;

@@ -46,8 +46,13 @@ size_t body_add(struct request *req, struct bytes chunk)
 	const struct http_body *b = req->route->body;
 	atomic_size_t *together = &req->service->body_bytes[b->slot];
 
-	if (req->body_refused)
+	if (req->body_refused) {
+		req->body_dropped += chunk.size;
+		/* One in chunks may have no end. */
+		if (req->body_dropped > b->max)
+			http_shut(req->conn);
 		return chunk.size;
+	}
 	if (chunk.size > b->max - req->body.size) {
 		req->body_refused = 413;
 	} else if (!body_grant(req, req->body.size + chunk.size)) {

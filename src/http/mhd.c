@@ -28,9 +28,9 @@
 #define PEM_MAX           MIB(1)
 /* A connection may be idle for the idle time-out; then the whole request must arrive within as long again. */
 #define SLOW_FACTOR 2
-/* A body that is not wanted is read up to this size. */
-#define SMALL_BODY KIB(64)
-#define QUERY_KEPT KIB(1) /* of a connection's buffer, between two requests */
+/* A body that is not wanted is read up to this size: most profiles are smaller. */
+#define DROPPED_BODY MIB(16)
+#define QUERY_KEPT   KIB(1) /* of a connection's buffer, between two requests */
 
 /* A parameter of a query; both texts are in the connection's buffer. */
 struct arg {
@@ -41,6 +41,8 @@ struct arg {
 struct link {
 	struct http_head head;
 	bool trust_known, trusted; /* of its other end, which stays the same */
+	bool drops;                /* the body of its request is read and dropped */
+	uint64_t dropped;          /* bytes of it */
 	/* The query of its request. The list points into it once it was cut into arguments. */
 	struct buf query;
 	bool is_cut;
@@ -159,11 +161,14 @@ static uint64_t body_size(struct MHD_Connection *c)
 
 /*
  * Such a body is read although it is dropped: if a connection is closed with unread bytes, the reply may be
- * lost. A client that waits for 100 Continue has not sent it.
+ * lost, and a sender that does not see the refusal sends the same again. One in chunks is read until it is too large.
+ * A client that waits for 100 Continue has not sent it.
  */
 static bool is_dropped_body(struct MHD_Connection *c, uint64_t size)
 {
-	return size <= SMALL_BODY && !MHD_lookup_connection_value(c, MHD_HEADER_KIND, "Expect");
+	return (size <= DROPPED_BODY ||
+		MHD_lookup_connection_value(c, MHD_HEADER_KIND, "Transfer-Encoding")) &&
+	       !MHD_lookup_connection_value(c, MHD_HEADER_KIND, "Expect");
 }
 
 static const struct http_head *read_head(struct MHD_Connection *c, struct link *l,
@@ -200,15 +205,21 @@ static bool begin_body(struct http *h, const struct http_request *req, struct li
 	*con_cls = ctx ? ctx : &no_ctx;
 	if (!wanted && (!ctx || !is_dropped_body(c, size)))
 		return false;
+	l->drops = !wanted;
+	l->dropped = 0;
 	slow_body(h->slow, &l->slow, size, !wanted);
 	return true;
 }
 
 static size_t take_chunk(struct http *h, const struct http_request *req, void *ctx, struct bytes chunk)
 {
+	struct link *l = link_of((struct MHD_Connection *)req->conn);
 	size_t taken = ctx ? h->receiver.body(h->receiver.arg, req, ctx, chunk) : chunk.size;
 
-	slow_fed(h->slow, &link_of((struct MHD_Connection *)req->conn)->slow, taken, taken == chunk.size);
+	l->dropped += l->drops ? taken : 0;
+	if (l->dropped > DROPPED_BODY)
+		http_shut(req->conn);
+	slow_fed(h->slow, &l->slow, taken, taken == chunk.size);
 	return taken;
 }
 

@@ -2,6 +2,7 @@
 /* The life of a request, with resources of the test's own: no server is linked. */
 #include "test.h"
 
+#include <sys/socket.h>
 #include <unistd.h>
 #include "http/request.h"
 #include "http_client.h"
@@ -268,6 +269,19 @@ static struct http_answer ask_with_body(const char *method, const char *path, co
 	return a;
 }
 
+static struct http_answer ask_in_chunks(const char *path)
+{
+	struct http_answer a;
+	struct http_client c;
+
+	http_client_open(&c, url);
+	http_client_ask(&c, "POST", path, "Transfer-Encoding: chunked\r\n");
+	http_client_send(&c, "1\r\nx\r\n0\r\n\r\n");
+	a = http_client_answer(&c, false);
+	http_client_close(&c);
+	return a;
+}
+
 /* The reply has this status and body. */
 static void check(struct http_answer a, int status, const char *body)
 {
@@ -325,16 +339,15 @@ static void calls_are_refused_in_the_form_of_connect(void **state)
 	      " by loopback: x");
 	check_connect(ask_with_body("POST", "/pkg.v1.Service/None", "", "x"), 404,
 		      "{\"code\":\"unimplemented\",\"message\":\"no such call\"}\n");
-	check_connect(
-		http_fetch(url, "POST", "/other.v1.Service/Upload/0aff", "Transfer-Encoding: chunked\r\n"),
-		404, "{\"code\":\"unimplemented\",\"message\":\"no such call\"}\n");
+	check_connect(ask_in_chunks("/other.v1.Service/Upload/0aff"), 404,
+		      "{\"code\":\"unimplemented\",\"message\":\"no such call\"}\n");
 	check_connect(ask_with_body("POST", CALL, "X-Refuse: 1\r\n", "x"), 409,
 		      "{\"code\":\"failed_precondition\",\"message\":\"as \\\"you\\\" like\"}\n");
 	memset(long_one, 'x', sizeof(long_one) - 1);
 	long_one[sizeof(long_one) - 1] = '\0';
 	check_connect(ask_with_body("POST", CALL, "", long_one), 413,
 		      "{\"code\":\"invalid_argument\",\"message\":\"more than 100\"}\n");
-	check_connect(http_fetch(url, "POST", CALL, "Transfer-Encoding: chunked\r\n"), 411,
+	check_connect(ask_in_chunks(CALL), 411,
 		      "{\"code\":\"invalid_argument\",\"message\":\"a Content-Length is needed\"}\n");
 	check_connect(ask_with_body("POST", CALL, "Origin: http://other.example\r\n", "x"), 403,
 		      "{\"code\":\"permission_denied\",\"message\":\"pages of other sites may not do this "
@@ -346,6 +359,38 @@ static void calls_are_refused_in_the_form_of_connect(void **state)
 		assert_string_equal(http_answer_header(&a, "Content-Type"), "text/plain; charset=utf-8");
 		check(a, 404, CONNECT_NO_GRPC "\n");
 	}
+}
+
+/* A client that sends before it reads sees the refusal, unless the body has no end. */
+static void a_refused_body_is_read_so_that_the_reply_arrives(void **state)
+{
+	AUTO(mem_freep) char *large = mem_alloc(MIB(2));
+	struct http_client c;
+	struct http_answer a;
+	size_t n = 0;
+
+	memset(large, 'x', MIB(2) - 1);
+	large[MIB(2) - 1] = '\0';
+	for (int i = 0; i < 5; i++)
+		check(ask_with_body("POST", "/nothing", "", large), 404, "no such path\n");
+	http_client_open(&c, url);
+	http_client_ask(&c, "POST", "/pkg.v1.Service/None", "Transfer-Encoding: chunked\r\n");
+	for (int i = 0; i < 3; i++) {
+		http_client_send(&c, "1fffff\r\n");
+		http_client_send(&c, large);
+		http_client_send(&c, "\r\n");
+	}
+	http_client_send(&c, "0\r\n\r\n");
+	a = http_client_answer(&c, false);
+	check_connect(a, 404, "{\"code\":\"unimplemented\",\"message\":\"no such call\"}\n");
+	http_client_close(&c);
+	http_client_open(&c, url);
+	http_client_ask(&c, "POST", "/nothing", "Transfer-Encoding: chunked\r\n");
+	while (n < 1000 && send(c.fd, "1fffff\r\n", 8, MSG_NOSIGNAL) == 8 &&
+	       send(c.fd, large, MIB(2) - 1, MSG_NOSIGNAL) > 0 && send(c.fd, "\r\n", 2, MSG_NOSIGNAL) == 2)
+		n++;
+	assert_true(n < 1000);
+	http_client_close(&c);
 }
 
 static void statuses_imply_codes_of_connect(void **state)
@@ -388,8 +433,7 @@ static void bodies_have_limits(void **state)
 	long_one[sizeof(long_one) - 1] = '\0';
 	check(ask_with_body("POST", "/echo/x", "", long_one), 413, "more than 100\n");
 	check(ask_with_body("POST", "/api/echo/x", "", long_one), 413, "{\"error\":\"more than 100\"}\n");
-	check(http_fetch(url, "POST", "/echo/x", "Transfer-Encoding: chunked\r\n"), 411,
-	      "a Content-Length is needed\n");
+	check(ask_in_chunks("/echo/x"), 411, "a Content-Length is needed\n");
 	/* A handler that takes the body itself has no limit here. */
 	check(ask_with_body("PUT", "/drops", "", long_one), 200, "199\n");
 	check(ask_with_body("PUT", "/drops", "X-Refuse: 1\r\n", long_one), 422, "as you like\n");
@@ -979,6 +1023,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(a_request_goes_to_its_row, setup, teardown),
 		cmocka_unit_test(a_token_may_be_the_password_of_basic),
 		cmocka_unit_test_setup_teardown(calls_are_refused_in_the_form_of_connect, setup, teardown),
+		cmocka_unit_test_setup_teardown(a_refused_body_is_read_so_that_the_reply_arrives, setup,
+						teardown),
 		cmocka_unit_test(statuses_imply_codes_of_connect),
 		cmocka_unit_test_setup_teardown(another_method_is_405_with_those_of_the_path, setup,
 						teardown),
