@@ -68,7 +68,7 @@ const char *lode_error(const struct lode *l)
 
 static int read_id(struct lode *l, const char *text, struct build_id *ret)
 {
-	if (build_id_parse(ret, str_of(text)))
+	if (build_id_read(ret, str_of(text)))
 		return 0;
 	return err_set(&l->err, ERR_INVALID,
 		       "\"%s\" is not a build ID: an even number of digits 0-9 a-f is expected", text);

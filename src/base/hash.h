@@ -36,8 +36,12 @@ bool hex_decode(struct str s, bool any_case, uint8_t *out, size_t room, size_t *
  * is one unless @any_case). */
 bool hex_unescape(struct str s, bool any_case, char *out, size_t *ret_size);
 
-/* A build ID: usually 20 bytes (SHA-1), also 8, 16, 32 or any other number. */
-#define BUILD_ID_MAX 64
+/*
+ * A build ID: bytes that identify an ELF file, in hexadecimal in paths and messages. That of the GNU note has usually 20
+ * bytes (SHA-1), also 8, 16, 32 or any other number. Profilers have two more kinds; docs/decisions/0031-identities.md
+ * tells how they are told apart.
+ */
+#define BUILD_ID_MAX 84
 struct build_id {
 	uint8_t size; /* 0: none */
 	uint8_t b[BUILD_ID_MAX];
@@ -51,3 +55,28 @@ bool build_id_eq(const struct build_id *a, const struct build_id *b);
 char *build_id_hex(const struct build_id *id, char out[BUILD_ID_HEX_SIZE]); /* returns out */
 bool build_id_set(struct build_id *id, struct bytes b);   /* false: empty or longer than BUILD_ID_MAX */
 bool build_id_parse(struct build_id *id, struct str hex); /* lower-case hex, at least one byte */
+
+/* ---- identity.c: the kinds of build IDs ---- */
+
+enum build_id_kind {
+	BUILD_ID_GNU,
+	BUILD_ID_GO, /* the text of Go's note, such as "abc/def/ghi/jkl" */
+	BUILD_ID_HASH, /* OpenTelemetry's: the first half of a SHA-256 over both ends of a file and its length */
+	BUILD_ID_N_KINDS
+};
+#define BUILD_ID_HASH_SIZE 16
+const char *build_id_kind_name(
+	enum build_id_kind kind); /* as OpenTelemetry has them: "gnu", "go", "htlhash" */
+/*
+ * The kind as far as the bytes tell it. One of 16 bytes is BUILD_ID_GNU, and may be BUILD_ID_HASH.
+ */
+enum build_id_kind build_id_kind_of(const struct build_id *id);
+/* It may be another identity of a file whose build ID is another one. Few GNU build IDs are such. */
+bool build_id_may_be_alias(const struct build_id *id);
+/* From messages and profiles: hex of either case, or Go's text. */
+bool build_id_read(struct build_id *id, struct str text);
+/*
+ * Go's text. false, and *id is none: it identifies no file. Build systems replace it by words such as "redacted", which
+ * all of their files then have.
+ */
+bool build_id_set_go(struct build_id *id, struct str text);

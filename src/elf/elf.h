@@ -137,10 +137,11 @@ int elf_notes_each(const struct elf_image *img, int (*fn)(void *arg, const struc
 
 /*
  * The build ID: the note of type 3 *with owner GNU* (a kernel's .notes starts with a Xen note of type 3), in
- * any segment or section. ELF_NO_BUILD_ID. One of 0 or more than BUILD_ID_MAX bytes is skipped.
+ * any segment or section. One of 0 or more than BUILD_ID_MAX bytes is skipped. Without it, Go's build ID, if that
+ * identifies a file. ELF_NO_BUILD_ID.
  */
 int elf_build_id(const struct elf_image *img, struct build_id *ret, struct err *err);
-/* The same in raw notes, such as those of /sys/kernel/notes. */
+/* The GNU build ID in raw notes, such as those of /sys/kernel/notes. */
 int elf_notes_build_id(struct bytes notes, bool big, struct build_id *ret);
 /* Go's own build ID (note type 4, owner "Go", ".note.go.buildid"): text, in the arena. ELF_NO_BUILD_ID. */
 int elf_go_build_id(const struct elf_image *img, struct arena *a, struct str *ret, struct err *err);
@@ -175,11 +176,36 @@ enum elf_flags {
 struct elf_facts {
 	uint32_t flags;
 	uint16_t type, machine;
-	struct build_id build_id; /* size 0: none */
+	struct build_id build_id; /* elf_build_id(); size 0: none */
 };
 
 /* ELF_NOT_ELF; a broken file is an error that names the place. */
 int elf_facts_read(struct source *src, struct elf_facts *ret, struct err *err);
+
+/* ---- identities: docs/decisions/0031-identities.md ---- */
+
+/* The other identities of a file, beside facts.build_id. */
+#define ELF_MAX_ALIASES 2
+struct elf_aliases {
+	struct elf_alias {
+		enum build_id_kind kind;
+		struct build_id id;
+	} v[ELF_MAX_ALIASES];
+	unsigned n;
+};
+/*
+ * As elf_facts_read(), with all identities of the file. The build ID is the GNU one, else Go's, else, of a program or
+ * library, the hash of the file; *ret_kind is its kind.
+ */
+int elf_identify(struct source *src, struct elf_facts *ret, enum build_id_kind *ret_kind,
+		 struct elf_aliases *ret_aliases, struct err *err);
+/*
+ * OpenTelemetry's hash: SHA-256 over the first 4 KiB, the last 4 KiB and the length (8 bytes, the highest first), of
+ * which the first 16 bytes count.
+ */
+int elf_file_hash(struct source *src, struct build_id *ret, struct err *err);
+/* @id is the GNU or Go build ID, or the hash, of this file. */
+bool elf_is_identified_by(struct source *src, const struct elf_image *img, const struct build_id *id);
 /* Human-readable: "executable, debug (DWARF, lines), x86-64". */
 void elf_facts_print(const struct elf_facts *f, struct buf *out);
 const char *elf_machine_name(uint16_t machine);
@@ -195,6 +221,7 @@ const char *elf_machine_name(uint16_t machine);
  */
 enum { ELF_PROBE_AGAIN = 5 };
 struct elf_probe;
+/* Facts and identities are those of elf_identify(). */
 struct elf_probe *elf_probe_new(void); /* reusable: one for all members of a package */
 void elf_probe_start(struct elf_probe *p, uint64_t size);
 bool elf_probe_wants(const struct elf_probe *p);
@@ -210,5 +237,7 @@ struct elf_place {
  * elf_section_range() returns it, in the order of the table; names and array in @a. Returns 0 when the table
  * is unsound or was not kept completely.
  */
+/* After elf_probe_finish() has returned 0, until the next start. */
+const struct elf_aliases *elf_probe_aliases(const struct elf_probe *p);
 size_t elf_probe_places(struct elf_probe *p, struct arena *a, const struct elf_place **ret);
 void elf_probe_free(struct elf_probe *p);

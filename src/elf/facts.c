@@ -121,7 +121,7 @@ static bool segments_are_a_program(const struct elf_image *img)
 	return code;
 }
 
-static int facts_of(const struct elf_image *img, struct elf_facts *ret, struct err *err)
+int elf_facts_of(const struct elf_image *img, struct elf_facts *ret, struct err *err)
 {
 	struct elf_facts f = { .type = img->h.type, .machine = img->h.machine };
 	bool program;
@@ -155,7 +155,7 @@ int elf_facts_read(struct source *src, struct elf_facts *ret, struct err *err)
 	AUTO(elf_closep) struct elf_image *img = NULL;
 	int r = elf_open(src, &img, err);
 
-	return r ? r : facts_of(img, ret, err);
+	return r ? r : elf_facts_of(img, ret, err);
 }
 
 static void print_word(struct buf *out, const char *word)

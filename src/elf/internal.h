@@ -58,3 +58,9 @@ int elf_section_head(const struct elf_image *img, const struct elf_section *sec,
 
 /* Whether @sec is a .debug_* or .zdebug_* section; *ret_base is the rest of the name ("info", "line.dwo"). */
 bool elf_section_is_debug(const struct elf_section *sec, struct str *ret_base);
+
+/* The GNU build ID and Go's, as elf_build_id(); size 0: none. */
+int elf_note_identities(const struct elf_image *img, struct build_id *ret_gnu, struct build_id *ret_go,
+			struct err *err);
+/* facts.c: as elf_facts_read(), of an open image. */
+int elf_facts_of(const struct elf_image *img, struct elf_facts *ret, struct err *err);

@@ -97,33 +97,66 @@ int elf_notes_each(const struct elf_image *img, int (*fn)(void *arg, const struc
 	return r;
 }
 
-static int take_build_id(void *arg, const struct elf_note *note)
+static bool note_is_go(const struct elf_note *note)
 {
-	return note->type == NOTE_BUILD_ID && str_eq(note->owner, STR("GNU")) &&
-	       build_id_set(arg, note->desc);
+	return note->type == NOTE_GO_BUILD_ID && str_eq(note->owner, STR("Go"));
+}
+
+/* The first note of each kind that identifies the file. */
+struct note_ids {
+	struct build_id gnu, go;
+	bool both; /* do not stop at GNU's */
+};
+
+static int take_note_ids(void *arg, const struct elf_note *note)
+{
+	struct note_ids *ids = arg;
+
+	if (!ids->gnu.size && note->type == NOTE_BUILD_ID && str_eq(note->owner, STR("GNU")) &&
+	    build_id_set(&ids->gnu, note->desc))
+		return !ids->both || ids->go.size;
+	if (!ids->go.size && note_is_go(note) &&
+	    build_id_set_go(&ids->go, (struct str){ (const char *)note->desc.p, note->desc.size }))
+		return ids->gnu.size != 0;
+	return 0;
 }
 
 int elf_build_id(const struct elf_image *img, struct build_id *ret, struct err *err)
 {
-	struct build_id id = { 0 };
-	int r = elf_notes_each(img, take_build_id, &id, err);
+	struct note_ids ids = { 0 };
 
-	if (r < 0)
+	if (elf_notes_each(img, take_note_ids, &ids, err) < 0)
 		return -1;
-	if (!r)
+	if (!ids.gnu.size && !ids.go.size)
 		return ELF_NO_BUILD_ID;
-	*ret = id;
+	*ret = ids.gnu.size ? ids.gnu : ids.go;
+	return 0;
+}
+
+int elf_note_identities(const struct elf_image *img, struct build_id *ret_gnu, struct build_id *ret_go,
+			struct err *err)
+{
+	struct note_ids ids = { .both = true };
+
+	if (elf_notes_each(img, take_note_ids, &ids, err) < 0)
+		return -1;
+	*ret_gnu = ids.gnu;
+	*ret_go = ids.go;
 	return 0;
 }
 
 int elf_notes_build_id(struct bytes notes, bool big, struct build_id *ret)
 {
 	struct cursor c = cursor_at(notes, big, 0);
+	struct note_ids ids = { 0 };
 	struct elf_note note;
 
-	while (note_next(&c, 4, &note) == 0)
-		if (take_build_id(ret, &note))
+	while (note_next(&c, 4, &note) == 0) {
+		if (take_note_ids(&ids, &note)) {
+			*ret = ids.gnu;
 			return 0;
+		}
+	}
 	return ELF_NO_BUILD_ID;
 }
 
@@ -136,7 +169,7 @@ static int take_go_build_id(void *arg, const struct elf_note *note)
 {
 	struct go_id *id = arg;
 
-	if (note->type != NOTE_GO_BUILD_ID || !str_eq(note->owner, STR("Go")) || !note->desc.size)
+	if (!note_is_go(note) || !note->desc.size)
 		return 0;
 	id->text = arena_str(id->a, (struct str){ (const char *)note->desc.p, note->desc.size });
 	return 1;

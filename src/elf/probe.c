@@ -3,7 +3,7 @@
  * The facts of a file that streams by.
  *
  * The head has the offsets of notes and section headers; those ranges are kept in a sparse source, and the
- * ordinary elf_facts_read() runs over it. If that needs another range that has not passed yet, the range is
+ * ordinary elf_identify() runs over it. If that needs another range that has not passed yet, the range is
  * added. So there is one reader, and its results for a stream are those for the file. A chunk without wanted
  * bytes costs one comparison.
  */
@@ -32,6 +32,7 @@ struct elf_probe {
 	bool settled;  /* the outcome is known */
 	int outcome;   /* then */
 	struct elf_facts facts;
+	struct elf_aliases aliases;
 	struct err err;
 	struct source *sparse;
 	struct probe_range ranges[MAX_RANGES];
@@ -95,6 +96,20 @@ static void probe_want_past_head(struct elf_probe *p, uint64_t off, uint64_t n)
 		probe_want(p, off, end - off);
 }
 
+/*
+ * The last bytes of a file that may be hashed, if others near its end are wanted: when the facts are read, these bytes
+ * would have passed. Otherwise they are wanted after the facts, which may need bytes before them.
+ */
+static void probe_want_end(struct elf_probe *p, const struct elf_header *h)
+{
+	uint64_t off = p->size - MIN(p->size, (uint64_t)ELF_HEAD_SIZE), last = 0;
+
+	for (unsigned i = 0; i < p->n_ranges; i++)
+		last = MAX(last, p->ranges[i].end);
+	if ((h->type == ET_EXEC || h->type == ET_DYN) && last > off)
+		probe_want_past_head(p, off, p->size - off);
+}
+
 /* From the head: the notes of the segments, and the section headers with the names before them. */
 static void probe_plan(struct elf_probe *p, struct bytes head)
 {
@@ -103,7 +118,7 @@ static void probe_plan(struct elf_probe *p, struct bytes head)
 
 	p->planned = true;
 	if (elf_header_parse(head, &h, &t, NULL) != 0)
-		return; /* elf_facts_read() will report the reason */
+		return; /* elf_identify() will report the reason */
 	if (h.phoff && t.phnum != PN_XNUM && t.phentsize >= elf_segment_size(h.is64)) {
 		for (uint32_t i = 0; i < t.phnum; i++) {
 			uint64_t off = h.phoff + (uint64_t)i * t.phentsize;
@@ -125,6 +140,7 @@ static void probe_plan(struct elf_probe *p, struct bytes head)
 
 		probe_want_past_head(p, h.shoff - slack, slack + n);
 	}
+	probe_want_end(p, &h);
 }
 
 /* The end of the kept bytes that follow @off without a gap, at most the stream's position. */
@@ -149,7 +165,8 @@ static void probe_try_facts(struct elf_probe *p)
 {
 	uint64_t off = 0, n = 0, last_off = 0, last_n = 0, from;
 	bool missed_before = source_sparse_missed(p->sparse, &last_off, &last_n);
-	int r = elf_facts_read(p->sparse, &p->facts, &p->err);
+	enum build_id_kind kind;
+	int r = elf_identify(p->sparse, &p->facts, &kind, &p->aliases, &p->err);
 
 	if (r >= 0 || !source_sparse_missed(p->sparse, &off, &n) ||
 	    (missed_before && off == last_off && n == last_n)) {
@@ -244,6 +261,11 @@ int elf_probe_finish(struct elf_probe *p, struct elf_facts *ret, struct err *err
 	else if (p->outcome < 0 && err)
 		*err = p->err;
 	return p->outcome;
+}
+
+const struct elf_aliases *elf_probe_aliases(const struct elf_probe *p)
+{
+	return &p->aliases;
 }
 
 size_t elf_probe_places(struct elf_probe *p, struct arena *a, const struct elf_place **ret)

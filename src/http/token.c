@@ -11,7 +11,7 @@
 #include <sys/random.h>
 #include <sys/stat.h>
 #include "base/vec.h"
-#include "store/sha256.h"
+#include "base/sha256.h"
 
 #define FILE_MAX      MIB(4)
 #define LOOK_EVERY_MS 500

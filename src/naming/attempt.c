@@ -69,7 +69,7 @@ static enum identity identify_binary(struct naming *n, const struct profilestore
 	why[0] = 0;
 	*ret_reason = FRAME_NO_BUILD_ID;
 	if (b->build_id.size) {
-		if (build_id_parse(ret, b->build_id))
+		if (build_id_read(ret, b->build_id))
 			return IDENTITY_KNOWN;
 		snprintf(why, why_size, "its build ID has a form that no file can be found by");
 		return IDENTITY_NEVER;

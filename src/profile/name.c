@@ -218,7 +218,7 @@ static int name_module(struct name_job *x, uint32_t module, const uint32_t *list
 	const char *why;
 	int r = 0;
 
-	if (!build_id_parse(&m.id, to->build_id))
+	if (!build_id_read(&m.id, to->build_id))
 		m.id.size = 0;
 	reason = namer_begin(x, &m, to->build_id, &why);
 	for (uint32_t i = 0; r == 0 && i < n; i++) {

@@ -82,6 +82,10 @@ static struct str stacks_file_of(struct str f)
 
 static struct str lower_hex(struct str id, char *out, size_t room)
 {
+	struct build_id go;
+
+	if (build_id_set_go(&go, id) && 2u * go.size < room)
+		return str_of(build_id_hex(&go, out));
 	if (id.size > room)
 		return id;
 	for (size_t i = 0; i < id.size; i++) {
@@ -102,7 +106,7 @@ static const struct location_place *location_place(struct interning *x, uint32_t
 	const struct profile_mapping *m;
 	struct str file, id;
 	struct meta_part part = { .kind = META_RUNTIME };
-	char hex[2 * BUILD_ID_MAX];
+	char hex[BUILD_ID_HEX_SIZE];
 
 	if (place->known)
 		return place;

@@ -7,7 +7,7 @@
  * that members can be served as they go by.
  */
 #include "scan/internal.h"
-#include "store/sha256.h"
+#include "base/sha256.h"
 
 #define CHUNK MIB(1)
 

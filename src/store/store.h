@@ -18,7 +18,7 @@
 #pragma once
 
 #include "io/io.h"
-#include "store/sha256.h"
+#include "base/sha256.h"
 
 enum store_kind {
 	STORE_DEBUGINFO,

@@ -130,7 +130,7 @@ static int target_file(struct finder *f, const char *path, struct err *err)
 		return err_set(
 			err, ERR_IO,
 			"there is no such file, and it is not a build ID (two hexadecimal digits a byte, "
-			"at most %u bytes)",
+			"at most %u bytes; or the text of a Go build ID)",
 			BUILD_ID_MAX);
 	if (r < 0)
 		return -1;
@@ -147,12 +147,14 @@ static int target_file(struct finder *f, const char *path, struct err *err)
 int find_target(struct finder *f, struct str target, struct err *err)
 {
 	AUTO(mem_freep) char *text = mem_strndup(target.p, target.size);
-	uint8_t bytes[BUILD_ID_MAX];
 	struct build_id id;
-	size_t n;
 
-	/* Hexadecimal digits of either case are a build ID; a file of such a name is "./abcd". */
-	if (hex_decode(target, true, bytes, sizeof(bytes), &n) && build_id_set(&id, bytes_of(bytes, n))) {
+	/*
+	 * Hexadecimal digits of either case are a build ID; a file of such a name is "./abcd". Go's build ID could be a
+	 * relative path, too, so a file comes first.
+	 */
+	if (build_id_read(&id, target) &&
+	    (memchr(target.p, '/', target.size) == NULL || access(text, F_OK) < 0)) {
 		char hex[BUILD_ID_HEX_SIZE];
 
 		return find_add(f, build_id_hex(&id, hex), NULL, &id, err) ? 0 : -1;

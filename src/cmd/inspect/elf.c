@@ -2,6 +2,7 @@
 /*
  * lode inspect: the facts about an ELF file.
  */
+#include <stdio.h>
 #include "cmd/inspect/inspect.h"
 
 void inspect_elf_facts(struct json_writer *out, const struct elf_facts *f)
@@ -74,6 +75,20 @@ static void put_section(struct json_writer *out, const struct elf_image *img, co
 
 #define DAMAGED_MAX 100u
 
+/* The kind of the build ID, and the other names that profilers have for the file. */
+static void put_identities(struct json_writer *out, const struct elf_facts *facts, enum build_id_kind kind,
+			   const struct elf_aliases *aliases)
+{
+	if (facts->build_id.size)
+		json_put_text(out, "build_id_kind", build_id_kind_name(kind));
+	for (unsigned i = 0; i < aliases->n; i++) {
+		char key[32];
+
+		snprintf(key, sizeof(key), "build_id_%s", build_id_kind_name(aliases->v[i].kind));
+		inspect_put_build_id(out, key, &aliases->v[i].id);
+	}
+}
+
 /* The sections whose bytes are not in the file, or whose compression header cannot be true. */
 static void put_damaged(struct json_writer *out, const struct elf_image *img)
 {
@@ -103,12 +118,15 @@ int inspect_elf(const struct settings *s, struct source *src, struct json_writer
 {
 	AUTO(elf_closep) struct elf_image *img = NULL;
 	struct elf_facts facts;
-	int r = elf_facts_read(src, &facts, err);
+	enum build_id_kind kind;
+	struct elf_aliases aliases;
+	int r = elf_identify(src, &facts, &kind, &aliases, err);
 
 	if (r != 0)
 		return r;
 	json_put_text(out, "kind", "elf");
 	inspect_elf_facts(out, &facts);
+	put_identities(out, &facts, kind, &aliases);
 	if (elf_open(src, &img, err) < 0)
 		return -1;
 	put_links(out, img);

@@ -189,9 +189,10 @@ int symbolize_build_id(struct settings *s, const struct symbolize_style *style)
 	struct err err = { 0 };
 	struct build_id id;
 
-	if (!build_id_parse(&id, a.module))
+	if (!build_id_read(&id, a.module))
 		return usage_error("symbolize",
-				   "--build-id: '%s' is not a build ID, an even number of the digits 0-9 a-f",
+				   "--build-id: '%s' is not a build ID, an even number of hexadecimal digits "
+				   "or the text of a Go build ID",
 				   s->symbols.build_id);
 	lookup_only(&a.file, s->paths.items, s->paths.n);
 	return answer_opened(&a, lookup_open_module(&a.file, &a.places, NULL, &id, &err), &err);

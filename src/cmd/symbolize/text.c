@@ -154,7 +154,7 @@ static bool sanitizer_line(struct text_filter *t, struct str line, struct buf *o
 	rest = text_skip_blanks(rest);
 	if (text_take(&rest, STR("(BuildId: "))) {
 		id_text = str_cut(&rest, ')');
-		if (!build_id_parse(&id, id_text))
+		if (!build_id_read(&id, id_text))
 			id.size = 0;
 	}
 	m = modules_get(&t->modules, module, id.size ? &id : NULL);

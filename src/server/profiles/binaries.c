@@ -107,7 +107,7 @@ int api_retry(struct api *a, struct err *err)
 	struct build_id id;
 	unsigned n;
 
-	if (!build_id_parse(&id, a->star))
+	if (!build_id_read(&id, a->star))
 		return err_set(err, ERR_INVALID, "%s", server_bad_build_id(a->star));
 	if (a->req->s->opts.upstream)
 		resolve_upstream_forget(a->req->s->opts.upstream, &id);

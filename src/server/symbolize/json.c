@@ -61,7 +61,7 @@ static int json_parse_module(struct ask *a, struct form_json *f, const json_t *j
 	struct str id = json_text(json_object_get(j, "id"));
 	size_t k;
 
-	if (id.size && !build_id_parse(&a->ids[i], id))
+	if (id.size && !build_id_read(&a->ids[i], id))
 		return err_set(err, ERR_INVALID, "'id' is not a build ID");
 	resolve_name_hint(a->req->s->opts.resolver, &a->ids[i], json_text(json_object_get(j, "file")));
 	f->first_map[i] = f->n_maps;

@@ -22,7 +22,7 @@ static int pprof_parse(struct ask *a, struct err *err)
 		a->ids[0] = a->path_id;
 	if (a->req && !a->ids[0].size && request_arg(a->req, "buildid", &id) < 0)
 		return err_set(err, ERR_INVALID, "a broken %%-escape");
-	if (id.size && !build_id_parse(&a->ids[0], id))
+	if (id.size && !build_id_read(&a->ids[0], id))
 		return err_set(err, ERR_INVALID, "'buildid' is not a build ID");
 	if (a->req && !a->ids[0].size)
 		return err_set(err, ERR_INVALID, "a build ID is needed: /buildid/ID/symbolz or ?buildid=ID");

@@ -71,7 +71,7 @@ static void hexadecimal_digits_are_a_build_id(void **state)
 	/* A text that is not a build ID is the path of a file. */
 	assert_fails(find_target(&x->f, STR("abc"), &err), ERR_IO, "two hexadecimal digits a byte");
 	assert_fails(find_target(&x->f, (struct str){ longest, sizeof(longest) - 1 }, &err), ERR_IO,
-		     "at most 64 bytes");
+		     "at most 84 bytes");
 	assert_fails(find_target(&x->f, STR(""), &err), ERR_IO, "there is no such file");
 	assert_int_equal(x->f.n_items, 3);
 }

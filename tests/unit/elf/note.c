@@ -68,16 +68,16 @@ static void ids_of_no_size_or_too_large_are_passed_over(void **state)
 {
 	AUTO(input_done) struct input none = { 0 }, f = { 0 };
 	AUTO(buf_done) struct buf b = { 0 };
-	uint8_t large[65] = { 1 };
+	uint8_t large[BUILD_ID_MAX + 1] = { 1 };
 
 	input_init(&none, ELF_WRITER_X86_64, ET_DYN);
 	elf_writer_build_id(&none.w, bytes_of(large, 0));
-	elf_writer_build_id(&none.w, bytes_of(large, 65));
+	elf_writer_build_id(&none.w, bytes_of(large, sizeof(large)));
 	expect_id(&none, 0);
 
 	input_init(&f, ELF_WRITER_X86_64, ET_DYN);
 	elf_writer_note(&f.w, &b, 4, 3, "GNU", bytes_of(large, 0));
-	elf_writer_note(&f.w, &b, 4, 3, "GNU", bytes_of(large, 65));
+	elf_writer_note(&f.w, &b, 4, 3, "GNU", bytes_of(large, sizeof(large)));
 	elf_writer_note(&f.w, &b, 4, 3, "GNU", bytes_of(id64, 20));
 	elf_writer_section(&f.w, ".note", SHT_NOTE, 0, buf_bytes(&b));
 	expect_id(&f, 20);

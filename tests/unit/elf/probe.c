@@ -53,6 +53,15 @@ static void expect_places(struct elf_probe *p, struct source *src)
 	}
 }
 
+static void expect_aliases(const struct elf_aliases *got, const struct elf_aliases *want)
+{
+	assert_int_equal(got->n, want->n);
+	for (unsigned i = 0; i < want->n; i++) {
+		assert_int_equal(got->v[i].kind, want->v[i].kind);
+		assert_true(build_id_eq(&got->v[i].id, &want->v[i].id));
+	}
+}
+
 /* In chunks of any size the outcome is that of the file. */
 static void expect_same(struct elf_probe *p, struct buf *file)
 {
@@ -60,7 +69,9 @@ static void expect_same(struct elf_probe *p, struct buf *file)
 	AUTO(source_closep) struct source *src = source_of_mem(buf_bytes(file), "x");
 	struct elf_facts want = { 0 };
 	struct err err = { 0 }, probe_err = { 0 };
-	int r = elf_facts_read(src, &want, &err);
+	struct elf_aliases aliases = { .n = 0 };
+	enum build_id_kind kind;
+	int r = elf_identify(src, &want, &kind, &aliases, &err);
 
 	for (size_t i = 0; i < ARRAY_SIZE(chunks); i++) {
 		struct elf_facts got = { 0 };
@@ -74,6 +85,8 @@ static void expect_same(struct elf_probe *p, struct buf *file)
 			assert_string_equal(probe_err.text, err.text);
 		if (r == 0)
 			expect_places(p, src);
+		if (r == 0)
+			expect_aliases(elf_probe_aliases(p), &aliases);
 	}
 }
 

@@ -79,7 +79,7 @@ static void impossible_values_are_reported_as_damage(void **state)
 	fixture_add_plain(fix, "/a", 1, 1, EXE);
 	exec_sql(fix, "UPDATE artifact SET member = 4294967296");
 	assert_fails(index_find(fix->ix, &id, &fix->arena, &hits, &n, &err), ERR_DAMAGED, "damaged");
-	exec_sql(fix, "UPDATE artifact SET build_id = zeroblob(65), member = -1");
+	exec_sql(fix, "UPDATE artifact SET build_id = zeroblob(85), member = -1");
 	assert_fails(index_artifacts_of(fix->ix, 1, &fix->arena, &list, &n, &err), ERR_DAMAGED, "damaged");
 	exec_sql(fix, "UPDATE artifact SET build_id = x''");
 	assert_fails(index_artifacts_of(fix->ix, 1, &fix->arena, &list, &n, &err), ERR_DAMAGED, "damaged");

@@ -9,7 +9,7 @@
 #include <lzma.h>
 #include "fault_source.h"
 #include "packed.h"
-#include "store/sha256.h"
+#include "base/sha256.h"
 
 static const enum codec_kind kinds[] = {
 	CODEC_NONE, CODEC_GZIP, CODEC_XZ, CODEC_LZMA, CODEC_ZSTD, CODEC_BZIP2

@@ -5,7 +5,7 @@
 #include <pthread.h>
 #include <sys/socket.h>
 #include "elf_writer.h"
-#include "store/sha256.h"
+#include "base/sha256.h"
 
 #define ID   "00112233445566778899aabbccddeeff00112233"
 #define SIZE (3 * CODEC_FRAME_SIZE + 12345)

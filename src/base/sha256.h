@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * SHA-256: names of contents in the store, digests of rpm payloads, hashes of tokens.
+ * SHA-256: names of contents in the store, OpenTelemetry's hashes of files, digests of rpm payloads, hashes of tokens.
  *
  * By libcrypto, which uses the processor's instructions. It is loaded when it is first needed, since linking
  * it adds 2 ms to every start of a program.

@@ -2,7 +2,7 @@
 /*
  * SHA-256 by libcrypto.
  */
-#include "store/sha256.h"
+#include "base/sha256.h"
 
 #include <assert.h>
 #include <openssl/evp.h>
