@@ -129,7 +129,7 @@ const struct elf_section *elf_debug_section(const struct elf_image *img, const c
  */
 struct elf_note {
 	uint32_t type;
-	struct str owner; /* without the trailing NUL */
+	struct str owner; /* without trailing NULs */
 	struct bytes desc;
 };
 int elf_notes_each(const struct elf_image *img, int (*fn)(void *arg, const struct elf_note *note), void *arg,

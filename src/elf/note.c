@@ -41,7 +41,8 @@ static int note_next(struct cursor *c, unsigned align, struct elf_note *ret)
 	cursor_align(c, align);
 	if (!cursor_ok(c))
 		return 1;
-	if (owner.size && owner.p[owner.size - 1] == '\0')
+	/* Go's linker counts the padding of "Go" as part of it. */
+	while (owner.size && owner.p[owner.size - 1] == '\0')
 		owner.size--;
 	*ret = (struct elf_note){ .type = type,
 				  .owner = { (const char *)owner.p, owner.size },

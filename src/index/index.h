@@ -55,6 +55,10 @@ struct index_artifact {
 	uint32_t flags;  /* enum elf_flags; 0 if only the header pass has seen it */
 	uint32_t member; /* pkg_entry.number, or INDEX_NO_MEMBER: a plain file, or not known yet */
 };
+/* Another identity of a file: docs/decisions/0031-identities.md. */
+struct index_alias {
+	struct build_id alias, build_id;
+};
 struct index_hit {
 	struct index_artifact artifact;
 	struct index_file file; /* strings are in the arena given */
@@ -107,6 +111,8 @@ void index_rollback(struct index *ix);
 int index_put(struct index *ix, struct index_file *f, struct err *err);
 int index_add_artifacts(struct index *ix, int64_t file, const struct index_artifact *list, size_t n,
 			struct err *err);
+int index_add_aliases(struct index *ix, int64_t file, const struct index_alias *list, size_t n,
+		      struct err *err);
 /*
  * Store the result of the deep pass: replace the artifacts of the header pass, store the map and the hashes
  * of the directories, set INDEX_SCANNED. A transaction of its own if none is open.
@@ -118,6 +124,8 @@ struct index_content {
 	size_t n_artifacts;
 	const uint64_t *dirs;
 	size_t n_dirs;
+	const struct index_alias *aliases;
+	size_t n_aliases;
 };
 int index_set_map(struct index *ix, int64_t file, const struct index_content *c, struct err *err);
 /* Note a failure. Rows of the header pass stay. @next_try_s 0: no retry until the file changes. */
@@ -136,13 +144,18 @@ int index_tidy(struct index *ix, bool all, struct err *err);
 /* ---- reading ---- */
 int index_find(struct index *ix, const struct build_id *id, struct arena *a, struct index_hit **ret,
 	       size_t *ret_n, struct err *err); /* newest mtime first; INDEX_MISSING */
-/* Every build ID in the index, in rising order, each once. A non-zero return of @fn ends it and is
+/*
+ * The build ID of the file with this other identity; of several files that of the one that came last. INDEX_MISSING, also
+ * if it is the build ID of a file.
+ */
+int index_alias(struct index *ix, const struct build_id *alias, struct build_id *ret, struct err *err);
+/* Every build ID and alias in the index, in rising order, each once. A non-zero return of @fn ends it and is
  * returned. */
 int index_build_ids(struct index *ix, int (*fn)(void *arg, const struct build_id *id), void *arg,
 		    struct err *err);
 /* The build ID that begins with these bytes. INDEX_MISSING: there is none, or more than one. */
 int index_complete(struct index *ix, struct bytes prefix, struct build_id *ret, struct err *err);
-/* false only if it is certain that no file has it. */
+/* false only if it is certain that no file has it, as build ID or alias. */
 bool index_has(struct index *ix, const struct build_id *id);
 int index_file_by_path(struct index *ix, struct str path, struct arena *a, struct index_file *ret,
 		       struct err *err);

@@ -58,7 +58,40 @@ bool index_has(struct index *ix, const struct build_id *id)
 	db_bind_bytes(s, 1, build_id_bytes(id));
 	has = db_step(s, NULL) != DB_DONE;
 	db_reset(s);
+	if (has || !build_id_may_be_alias(id))
+		return has;
+	if (index_prepare(ix, "SELECT 1 FROM alias WHERE alias = ? LIMIT 1", &s, NULL) < 0)
+		return true;
+	db_bind_bytes(s, 1, build_id_bytes(id));
+	has = db_step(s, NULL) != DB_DONE;
+	db_reset(s);
 	return has;
+}
+
+int index_alias(struct index *ix, const struct build_id *alias, struct build_id *ret, struct err *err)
+{
+	struct db_stmt *s;
+	int r;
+
+	if (!build_id_may_be_alias(alias))
+		return INDEX_MISSING;
+	if (index_prepare(
+		    ix,
+		    "SELECT build_id FROM alias WHERE alias = ?1 AND NOT EXISTS (SELECT 1 FROM artifact "
+		    "WHERE "
+		    "build_id = ?1) ORDER BY file DESC LIMIT 1",
+		    &s, err) < 0)
+		return -1;
+	db_bind_bytes(s, 1, build_id_bytes(alias));
+	r = db_step(s, err);
+	if (r == DB_ROW)
+		r = build_id_set(ret, db_bytes(s, 0))
+			    ? 0
+			    : err_set(err, ERR_DAMAGED, "a row of alias is damaged");
+	else if (r == DB_DONE)
+		r = INDEX_MISSING;
+	db_reset(s);
+	return r;
 }
 
 int index_complete(struct index *ix, struct bytes prefix, struct build_id *ret, struct err *err)
@@ -103,12 +136,13 @@ int index_build_ids(struct index *ix, int (*fn)(void *arg, const struct build_id
 	struct db_stmt *s;
 	int r;
 
-	if (index_prepare(ix, "SELECT DISTINCT build_id FROM artifact ORDER BY build_id", &s, err) < 0)
+	if (index_prepare(ix, "SELECT build_id FROM artifact UNION SELECT alias FROM alias ORDER BY 1", &s,
+			  err) < 0)
 		return -1;
 	while ((r = db_step(s, err)) == DB_ROW) {
 		r = build_id_set(&id, db_bytes(s, 0))
 			    ? fn(arg, &id)
-			    : err_set(err, ERR_DAMAGED, "a row of artifact is damaged");
+			    : err_set(err, ERR_DAMAGED, "a row of artifact or alias is damaged");
 		if (r)
 			break;
 	}

@@ -58,7 +58,21 @@ static const char first[] = "CREATE TABLE dir ("
 			    ") STRICT, WITHOUT ROWID;"
 			    "CREATE INDEX package_dir_file ON package_dir (file);";
 
+/*
+ * Other identities of files that have a build ID. Files on disk that were scanned before are probed again by the next
+ * walk, which finds another inode; packages get their aliases with their next deep pass.
+ */
+static const char aliases[] = "CREATE TABLE alias ("
+			      "  alias BLOB NOT NULL,"
+			      "  file INTEGER NOT NULL,"
+			      "  build_id BLOB NOT NULL,"
+			      "  PRIMARY KEY (alias, file, build_id)"
+			      ") STRICT, WITHOUT ROWID;"
+			      "CREATE INDEX alias_file ON alias (file);"
+			      "UPDATE file SET inode = 0 WHERE kind = 1;";
+
 const struct db_migration index_migrations[] = {
 	{ first },
+	{ aliases },
 };
 const unsigned index_n_migrations = ARRAY_SIZE(index_migrations);

@@ -39,6 +39,7 @@ static int change_run(struct db_stmt *s, struct err *err)
 static int content_forget(struct index *ix, int64_t file, struct err *err)
 {
 	if (db_exec_i64(ix->db, "DELETE FROM artifact WHERE file = ?", file, err) < 0 ||
+	    db_exec_i64(ix->db, "DELETE FROM alias WHERE file = ?", file, err) < 0 ||
 	    db_exec_i64(ix->db, "DELETE FROM package_dir WHERE file = ?", file, err) < 0 ||
 	    db_exec_i64(ix->db, "DELETE FROM map WHERE file = ?", file, err) < 0)
 		return -1;
@@ -229,6 +230,35 @@ int index_add_artifacts(struct index *ix, int64_t file, const struct index_artif
 	return change_end(ix, own, add_artifacts(ix, file, list, n, err), err);
 }
 
+static int add_aliases(struct index *ix, int64_t file, const struct index_alias *list, size_t n,
+		       struct err *err)
+{
+	struct db_stmt *s;
+
+	for (size_t i = 0; i < n; i++) {
+		assert(list[i].alias.size && list[i].build_id.size);
+		if (db_prepare(ix->db, "INSERT OR IGNORE INTO alias (alias, file, build_id) VALUES (?, ?, ?)",
+			       &s, err) < 0)
+			return -1;
+		db_bind_bytes(s, 1, build_id_bytes(&list[i].alias));
+		db_bind_i64(s, 2, file);
+		db_bind_bytes(s, 3, build_id_bytes(&list[i].build_id));
+		if (change_run(s, err) < 0)
+			return -1;
+	}
+	return 0;
+}
+
+int index_add_aliases(struct index *ix, int64_t file, const struct index_alias *list, size_t n,
+		      struct err *err)
+{
+	bool own;
+
+	if (change_begin(ix, &own, err) < 0)
+		return -1;
+	return change_end(ix, own, add_aliases(ix, file, list, n, err), err);
+}
+
 /* Answers from the content of the file end with this change. INDEX_MISSING: there is no such file. */
 static int file_retract(struct index *ix, int64_t file, struct err *err)
 {
@@ -297,6 +327,7 @@ static int content_set(struct index *ix, int64_t file, const struct index_conten
 		return r;
 	if (content_forget(ix, file, err) < 0 ||
 	    add_artifacts(ix, file, c->artifacts, c->n_artifacts, err) < 0 ||
+	    add_aliases(ix, file, c->aliases, c->n_aliases, err) < 0 ||
 	    content_put_dirs(ix, file, c->dirs, c->n_dirs, err) < 0)
 		return -1;
 	return content_put_map(ix, file, c->map, c->points_size, err);

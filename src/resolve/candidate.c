@@ -113,6 +113,8 @@ int candidate_check_image(struct work *w, const struct build_id *id, const struc
 
 	if (r < 0)
 		return work_failed(w, place, &why);
+	if (r && elf_is_identified_by(img->src, img, id))
+		return 0;
 	if (r) {
 		work_note(w, place, "does not match the index: no build ID");
 		return NOT_THIS;

@@ -18,6 +18,8 @@ static void release_mapping(void *arg, void *thing)
 static int check_changed(struct work *w, const struct index_hit *h, struct source *src)
 {
 	struct elf_facts facts;
+	struct elf_aliases aliases;
+	enum build_id_kind kind;
 	struct err why = { 0 };
 	int r;
 
@@ -25,7 +27,7 @@ static int check_changed(struct work *w, const struct index_hit *h, struct sourc
 		work_note(w, h->file.path, "has changed since it was scanned");
 		return NOT_THIS;
 	}
-	r = elf_facts_read(src, &facts, &why);
+	r = elf_identify(src, &facts, &kind, &aliases, &why);
 	if (r < 0)
 		return work_failed(w, h->file.path, &why);
 	if (r || !build_id_eq(&facts.build_id, &h->artifact.build_id)) {

@@ -22,10 +22,13 @@ const char *resolve_kind_name(enum resolve_kind kind)
 int resolve(struct resolver *r, const struct resolve_request *req, struct resolve_wake wake,
 	    struct resolve_answer *ret, struct resolve_why *why, struct err *err)
 {
+	struct resolve_request known = *req;
 	struct err failed = { 0 };
 	int res;
 
 	why->reason = RESOLVE_NOT_HERE;
+	if (resolve_alias(r, &req->id, &known.id))
+		req = &known;
 	res = r->ops->resolve(r, req, wake, ret, why, &failed);
 	if (res < 0) {
 		why->reason = resolve_reason_of(&failed);
@@ -63,6 +66,11 @@ void resolve_name_hint(struct resolver *r, const struct build_id *id, struct str
 bool resolve_unknown(struct resolver *r, const struct resolve_request *req)
 {
 	return r->ops->unknown && r->ops->unknown(r, req);
+}
+
+bool resolve_alias(struct resolver *r, const struct build_id *alias, struct build_id *ret)
+{
+	return build_id_may_be_alias(alias) && r->ops->alias && r->ops->alias(r, alias, ret);
 }
 
 int resolve_metadata(struct resolver *r, const struct index_metadata_query *q,

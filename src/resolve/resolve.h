@@ -131,6 +131,8 @@ struct resolver_ops {
 		     struct resolve_wake wake, struct err *err);
 	/* See resolve_name_hint(). NULL: not needed. */
 	void (*name_hint)(struct resolver *r, const struct build_id *id, struct str file);
+	/* See resolve_alias(). NULL: it has none. */
+	bool (*alias)(struct resolver *r, const struct build_id *alias, struct build_id *ret);
 };
 struct resolver {
 	const struct resolver_ops *ops;
@@ -146,6 +148,11 @@ int resolve(struct resolver *r, const struct resolve_request *req, struct resolv
 	    struct resolve_answer *ret, struct resolve_why *why, struct err *err);
 /* Fast, reads no file: true when this build ID is certainly nowhere here. For HTTP threads. */
 bool resolve_unknown(struct resolver *r, const struct resolve_request *req);
+/*
+ * Whether @alias is another identity of a file here whose build ID is *ret. May read the database; cheap for build IDs
+ * that cannot be aliases. resolve() does it for its request.
+ */
+bool resolve_alias(struct resolver *r, const struct build_id *alias, struct build_id *ret);
 /* As index_metadata(). */
 int resolve_metadata(struct resolver *r, const struct index_metadata_query *q,
 		     struct index_metadata_page *ret, struct err *err);

@@ -56,6 +56,16 @@ static bool chain_unknown(struct resolver *base, const struct resolve_request *r
 	return true;
 }
 
+static bool chain_alias(struct resolver *base, const struct build_id *alias, struct build_id *ret)
+{
+	struct resolver_chain *c = resolver_chain_of(base);
+
+	for (size_t i = 0; i < c->n; i++)
+		if (resolve_alias(c->links[i], alias, ret))
+			return true;
+	return false;
+}
+
 /* The results of a page so far, from all links. */
 struct counted_results {
 	const struct index_metadata_query *q;
@@ -188,6 +198,7 @@ struct resolver *resolve_chain_new(struct resolver *const *links, size_t n)
 {
 	static const struct resolver_ops ops = { .resolve = chain_resolve,
 						 .unknown = chain_unknown,
+						 .alias = chain_alias,
 						 .metadata = chain_metadata,
 						 .epoch = chain_epoch,
 						 .close = chain_close,

@@ -83,6 +83,19 @@ static bool index_unknown(struct resolver *base, const struct resolve_request *r
 	return !has;
 }
 
+static bool index_resolver_alias(struct resolver *base, const struct build_id *alias, struct build_id *ret)
+{
+	struct resolver_index *r = resolver_index_of(base);
+	struct conn *conn;
+	bool found;
+
+	if (id_filter_lacks(r->ids, alias) || conn_take(&r->conns, &conn, NULL) < 0)
+		return false;
+	found = index_alias(conn->ix, alias, ret, NULL) == 0;
+	conn_give(&r->conns, conn);
+	return found;
+}
+
 static int index_resolver_metadata(struct resolver *base, const struct index_metadata_query *q,
 				   struct index_metadata_page *ret, struct err *err)
 {
@@ -177,6 +190,7 @@ static void index_resolver_close(struct resolver *base)
 static const struct resolver_ops index_ops = {
 	.resolve = index_resolve,
 	.unknown = index_unknown,
+	.alias = index_resolver_alias,
 	.metadata = index_resolver_metadata,
 	.epoch = index_resolver_epoch,
 	.close = index_resolver_close,

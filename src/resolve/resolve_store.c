@@ -239,6 +239,11 @@ static int store_find_metadata(struct resolver *base, const struct index_metadat
 	return store_metadata(store_resolver_of(base)->st, q, ret, err);
 }
 
+static bool store_find_alias(struct resolver *base, const struct build_id *alias, struct build_id *ret)
+{
+	return store_alias(store_resolver_of(base)->st, alias, ret);
+}
+
 static uint64_t store_epoch(struct resolver *base)
 {
 	return store_generation(store_resolver_of(base)->st);
@@ -256,6 +261,7 @@ struct resolver *resolve_store_new(struct store *st)
 {
 	static const struct resolver_ops ops = {
 		.resolve = store_resolve,
+		.alias = store_find_alias,
 		.metadata = store_find_metadata,
 		.epoch = store_epoch,
 		.close = store_resolver_close,

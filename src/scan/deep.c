@@ -64,6 +64,7 @@ void deep_result_done(struct deep_result *r)
 {
 	buf_done(&r->map);
 	buf_done(&r->points);
+	free(r->aliases);
 	arena_done(&r->arena);
 }
 
@@ -246,6 +247,18 @@ static void deep_again_add(struct deep *d, uint32_t number)
 	VEC_PUSH(d->again, d->n_again, d->room_again) = number;
 }
 
+/* Hard links to it have the same build ID, and need no aliases of their own. */
+static void deep_add_aliases(struct deep *d, const struct elf_facts *facts, const struct elf_aliases *aliases)
+{
+	struct deep_result *out = d->out;
+
+	if (!facts->build_id.size || !(facts->flags & (ELF_IS_EXECUTABLE | ELF_IS_DEBUG)))
+		return;
+	for (unsigned i = 0; i < aliases->n; i++)
+		VEC_PUSH(out->aliases, out->n_aliases,
+			 out->room_aliases) = (struct index_alias){ aliases->v[i].id, facts->build_id };
+}
+
 static int deep_regular(struct deep *d, const struct pkg_member *m, struct err *err)
 {
 	struct pkg_entry e = {
@@ -276,6 +289,8 @@ static int deep_regular(struct deep *d, const struct pkg_member *m, struct err *
 		r = elf_probe_finish(d->probe, &e.elf, &elf_err);
 		/* A file with ELF magic that is broken is served by its path, not by any build ID. */
 		e.is_elf = r == 0;
+		if (e.is_elf && !m->unsafe)
+			deep_add_aliases(d, &e.elf, elf_probe_aliases(d->probe));
 		if (e.is_elf && m->size >= SCAN_LANDMARK_SIZE)
 			e.n_places = (uint32_t)elf_probe_places(d->probe, &d->names, &e.places);
 		if (r == ELF_PROBE_AGAIN && !m->unsafe)
@@ -421,7 +436,12 @@ static int deep_probe_again(struct deep *d, struct err *err)
 			break;
 		}
 		if (pkg_entry_open(map, placed, whole, &opts, &member, &elf_err) == 0) {
-			e->is_elf = elf_facts_read(member, &e->elf, &elf_err) == 0;
+			struct elf_aliases aliases;
+			enum build_id_kind kind;
+
+			e->is_elf = elf_identify(member, &e->elf, &kind, &aliases, &elf_err) == 0;
+			if (e->is_elf)
+				deep_add_aliases(d, &e->elf, &aliases);
 			source_close(member);
 		}
 		r = deep_progress(d, err);

@@ -55,9 +55,11 @@ struct deep_result {
 	struct buf map, points; /* points: empty if there are none */
 	struct index_artifact *artifacts;
 	size_t n_artifacts;
+	struct index_alias *aliases;
+	size_t n_aliases, room_aliases; /* from malloc */
 	uint64_t *dirs;
 	size_t n_dirs;
-	struct arena arena; /* of both lists */
+	struct arena arena; /* of artifacts and dirs */
 };
 void deep_result_done(struct deep_result *r);
 
@@ -92,6 +94,8 @@ struct change {
 	struct index_file file;
 	struct index_artifact *artifacts;
 	size_t n_artifacts;
+	struct index_alias aliases[ELF_MAX_ALIASES]; /* of a file on disk */
+	size_t n_aliases;
 	struct deep_result *deep; /* CHANGE_MAP: owned */
 	struct err why;           /* CHANGE_FAIL */
 	int64_t next_try_s;

@@ -79,16 +79,22 @@ static enum codec_kind probe_module_codec(const char *path)
 	return CODEC_NONE;
 }
 
+struct probed_elf {
+	struct elf_facts facts;
+	enum build_id_kind kind;
+	struct elf_aliases aliases;
+	uint64_t inner_size; /* 0: not compressed */
+};
+
 static int probe_read_facts(const struct candidate *l, struct source *src, enum codec_kind inner,
-			    struct elf_facts *facts, uint64_t *ret_inner_size, struct err *err)
+			    struct probed_elf *ret, struct err *err)
 {
 	AUTO(buf_done) struct buf raw = { 0 };
 	AUTO(buf_done) struct buf module = { 0 };
 	AUTO(source_closep) struct source *mem = NULL;
 
-	*ret_inner_size = 0;
 	if (inner == CODEC_NONE)
-		return elf_facts_read(src, facts, err);
+		return elf_identify(src, &ret->facts, &ret->kind, &ret->aliases, err);
 	if (src->size > SCAN_MAX_INNER)
 		return err_set(err, ERR_LIMIT, "compressed module of %llu bytes",
 			       (unsigned long long)src->size);
@@ -97,38 +103,40 @@ static int probe_read_facts(const struct candidate *l, struct source *src, enum 
 	raw.size = src->size;
 	if (codec_decode_all(inner, buf_bytes(&raw), SCAN_MAX_INNER, &module, err) < 0)
 		return -1;
-	*ret_inner_size = module.size;
+	ret->inner_size = module.size;
 	mem = source_of_mem(buf_bytes(&module), l->path);
-	return elf_facts_read(mem, facts, err);
+	return elf_identify(mem, &ret->facts, &ret->kind, &ret->aliases, err);
 }
 
 static bool probe_file(struct scan *s, const struct candidate *l, struct source *src)
 {
 	enum codec_kind inner = probe_module_codec(l->path);
-	struct elf_facts facts = { 0 };
+	struct probed_elf elf = { 0 };
 	struct err err = { 0 };
-	uint64_t inner_size;
 	struct change *c;
 	int r;
 
-	r = probe_read_facts(l, src, inner, &facts, &inner_size, &err);
+	r = probe_read_facts(l, src, inner, &elf, &err);
 	if (r < 0) {
 		probe_failed(s, l, INDEX_PLAIN, &err);
 		return true;
 	}
-	if (r == ELF_NOT_ELF || !facts.build_id.size || !(facts.flags & (ELF_IS_EXECUTABLE | ELF_IS_DEBUG)))
+	if (r == ELF_NOT_ELF || !elf.facts.build_id.size ||
+	    !(elf.facts.flags & (ELF_IS_EXECUTABLE | ELF_IS_DEBUG)))
 		return false;
 	c = change_new(CHANGE_PUT);
 	probe_describe(c, l, INDEX_PLAIN, INDEX_SCANNED);
 	c->file.inner = inner;
-	c->file.inner_size = inner_size;
+	c->file.inner_size = elf.inner_size;
 	c->artifacts = ARENA_NEW(&c->arena, struct index_artifact);
 	c->artifacts[0] = (struct index_artifact){
-		.build_id = facts.build_id,
-		.flags = facts.flags,
+		.build_id = elf.facts.build_id,
+		.flags = elf.facts.flags,
 		.member = INDEX_NO_MEMBER,
 	};
 	c->n_artifacts = 1;
+	for (unsigned i = 0; i < elf.aliases.n; i++)
+		c->aliases[c->n_aliases++] = (struct index_alias){ elf.aliases.v[i].id, elf.facts.build_id };
 	writer_push(s->writer, c);
 	return true;
 }

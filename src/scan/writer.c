@@ -78,8 +78,16 @@ static int change_apply_map(struct scan_writer *w, struct change *c, struct err 
 		if (file_write_durable(buf_cstr(&path), c->deep->points.p, points_size, 0644, err) < 0)
 			return err_in(err, "resume points");
 	}
-	content = (struct index_content){ buf_bytes(&c->deep->map), points_size,   c->deep->artifacts,
-					  c->deep->n_artifacts,     c->deep->dirs, c->deep->n_dirs };
+	content = (struct index_content){
+		.map = buf_bytes(&c->deep->map),
+		.points_size = points_size,
+		.artifacts = c->deep->artifacts,
+		.n_artifacts = c->deep->n_artifacts,
+		.aliases = c->deep->aliases,
+		.n_aliases = c->deep->n_aliases,
+		.dirs = c->deep->dirs,
+		.n_dirs = c->deep->n_dirs,
+	};
 	return index_set_map(w->index, c->file.id, &content, err);
 }
 
@@ -104,7 +112,9 @@ static int change_apply(struct scan_writer *w, struct change *c, struct err *err
 		points_forget_path(w, c->file.path);
 		if (index_put(w->index, &c->file, err) < 0)
 			return -1;
-		return index_add_artifacts(w->index, c->file.id, c->artifacts, c->n_artifacts, err);
+		if (index_add_artifacts(w->index, c->file.id, c->artifacts, c->n_artifacts, err) < 0)
+			return -1;
+		return index_add_aliases(w->index, c->file.id, c->aliases, c->n_aliases, err);
 	case CHANGE_FAIL:
 		if (c->fail_after_put) {
 			points_forget_path(w, c->file.path);
@@ -143,8 +153,15 @@ static void writer_report(struct scan_writer *w, const struct change *c)
 	const struct index_artifact *list = c->kind == CHANGE_MAP ? c->deep->artifacts : c->artifacts;
 	size_t n = c->kind == CHANGE_MAP ? c->deep->n_artifacts : c->kind == CHANGE_PUT ? c->n_artifacts : 0;
 
+	const struct index_alias *aliases = c->kind == CHANGE_MAP ? c->deep->aliases : c->aliases;
+	size_t n_aliases = c->kind == CHANGE_MAP   ? c->deep->n_aliases
+			   : c->kind == CHANGE_PUT ? c->n_aliases
+						   : 0;
+
 	for (size_t i = 0; w->indexed && i < n; i++)
 		w->indexed(w->indexed_arg, &list[i].build_id, plain ? c->file.path : STR(""));
+	for (size_t i = 0; w->indexed && i < n_aliases; i++)
+		w->indexed(w->indexed_arg, &aliases[i].alias, plain ? c->file.path : STR(""));
 }
 
 static void change_finish(struct scan_writer *w, struct change **list, size_t n, bool ok)

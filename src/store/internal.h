@@ -226,6 +226,7 @@ void object_list_names(struct object_list *c, const struct store_names_query *q,
 void object_list_latest(struct object_list *c, enum store_origin origin, size_t max, struct arena *a,
 			struct store_known **ret, size_t *ret_n);
 void object_list_figures(struct object_list *c, struct store_figures *ret);
+bool object_list_alias(struct object_list *c, const struct build_id *alias, struct build_id *ret);
 
 /* ---- evict.c ---- */
 

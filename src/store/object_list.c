@@ -17,6 +17,7 @@ struct list_entry {
 	uint64_t met; /* number of the last walk when it was put */
 	uint64_t stored_size, size;
 	int64_t created;
+	struct list_alias *aliases; /* owned; NULL: none */
 	const char *id; /* after the texts: size and bytes of the build ID; NULL: neither a debug file nor a
 			   program */
 	uint8_t kind, origin, quality;
@@ -24,10 +25,16 @@ struct list_entry {
 	char text[]; /* file, archive, from */
 };
 
+/* Other identities of an object: few have any, so they are apart. */
+struct list_alias {
+	struct build_id alias[2], id;
+};
+
 struct object_list {
 	pthread_mutex_t lock;
 	/* under the lock */
-	struct map by_name; /* of entries */
+	struct map by_name;  /* of entries */
+	struct map by_alias; /* -> struct list_alias of the entry that came last */
 	uint64_t walks;
 	struct store_figures figures;
 };
@@ -47,9 +54,12 @@ void object_list_free(struct object_list *c)
 
 	if (!c)
 		return;
-	map_each (&c->by_name, it, &key, &e)
+	map_each (&c->by_name, it, &key, &e) {
+		free(((struct list_entry *)e)->aliases);
 		free(e);
+	}
 	map_done(&c->by_name);
+	map_done(&c->by_alias);
 	pthread_mutex_destroy(&c->lock);
 	free(c);
 }
@@ -105,11 +115,37 @@ static void list_count(struct object_list *c, const struct list_entry *e, int si
 	c->figures.bytes[e->origin] += sign < 0 ? -e->stored_size : e->stored_size;
 }
 
+/* Under the lock. */
+static void list_add_aliases(struct object_list *c, struct list_entry *e, const struct build_id *id,
+			     const struct store_meta *meta)
+{
+	struct list_alias *a;
+
+	if (!e->id || (!meta->go.size && !meta->hash.size))
+		return;
+	a = e->aliases = NEW(struct list_alias);
+	*a = (struct list_alias){ { meta->go, meta->hash }, *id };
+	for (size_t i = 0; i < ARRAY_SIZE(a->alias); i++)
+		if (a->alias[i].size)
+			map_put(&c->by_alias, build_id_bytes(&a->alias[i]), a);
+}
+
+/* Under the lock. */
+static void list_drop_aliases(struct object_list *c, struct list_alias *a)
+{
+	for (size_t i = 0; a && i < ARRAY_SIZE(a->alias); i++)
+		if (a->alias[i].size && map_get(&c->by_alias, build_id_bytes(&a->alias[i])) == a)
+			map_del(&c->by_alias, build_id_bytes(&a->alias[i]));
+	free(a);
+}
+
 /* Under the lock. Takes @e, which may be NULL. */
 static void list_drop(struct object_list *c, struct list_entry *e)
 {
-	if (e)
+	if (e) {
 		list_count(c, e, -1);
+		list_drop_aliases(c, e->aliases);
+	}
 	free(e);
 }
 
@@ -124,6 +160,7 @@ void object_list_put(struct object_list *c, const char *name, const struct store
 	pthread_mutex_lock(&c->lock);
 	e->met = c->walks;
 	list_drop(c, map_put(&c->by_name, bytes_of(name, strlen(name)), e));
+	list_add_aliases(c, e, &key->id, meta);
 	list_count(c, e, 1);
 	pthread_mutex_unlock(&c->lock);
 }
@@ -295,6 +332,18 @@ void object_list_latest(struct object_list *c, enum store_origin origin, size_t 
 	match_copy(list, MIN(n, max), a, ret, ret_n);
 	pthread_mutex_unlock(&c->lock);
 	free(list);
+}
+
+bool object_list_alias(struct object_list *c, const struct build_id *alias, struct build_id *ret)
+{
+	const struct list_alias *a;
+
+	pthread_mutex_lock(&c->lock);
+	a = map_get(&c->by_alias, build_id_bytes(alias));
+	if (a)
+		*ret = a->id;
+	pthread_mutex_unlock(&c->lock);
+	return a != NULL;
 }
 
 void object_list_figures(struct object_list *c, struct store_figures *ret)

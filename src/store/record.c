@@ -41,6 +41,14 @@ static void record_put_number(struct buf *b, const char *name, int64_t v)
 		buf_printf(b, "%s: %lld\n", name, (long long)v);
 }
 
+static void record_put_id(struct buf *b, const char *name, const struct build_id *id)
+{
+	char hex[BUILD_ID_HEX_SIZE];
+
+	if (id->size)
+		buf_printf(b, "%s: %s\n", name, build_id_hex(id, hex));
+}
+
 void store_record_write(const struct store_key *key, const struct store_meta *meta, struct buf *ret)
 {
 	char hex[BUILD_ID_HEX_SIZE];
@@ -63,6 +71,8 @@ void store_record_write(const struct store_key *key, const struct store_meta *me
 	record_put_text(ret, "from", meta->from);
 	record_put_text(ret, "owner", meta->owner);
 	record_put_text(ret, "address", meta->address);
+	record_put_id(ret, "go-build-id", &meta->go);
+	record_put_id(ret, "htlhash", &meta->hash);
 	record_put_text(ret, "file", meta->file);
 	record_put_text(ret, "archive", meta->archive);
 	record_put_number(ret, "replaced", meta->replaced);
@@ -231,6 +241,16 @@ static bool get_owner(struct reading *r, struct str v)
 	return get_text(r, v, &r->meta->owner);
 }
 
+static bool get_go(struct reading *r, struct str v)
+{
+	return build_id_parse(&r->meta->go, v);
+}
+
+static bool get_hash(struct reading *r, struct str v)
+{
+	return build_id_parse(&r->meta->hash, v);
+}
+
 static bool get_replaced(struct reading *r, struct str v)
 {
 	return get_number(v, &r->meta->replaced);
@@ -245,25 +265,13 @@ static const struct {
 	const char *name;
 	bool (*get)(struct reading *r, struct str v);
 } rows[] = {
-	{ "build-id", get_id },
-	{ "kind", get_kind },
-	{ "arg", get_arg },
-	{ "sha256", get_sha256 },
-	{ "size", get_size },
-	{ "stored-size", get_stored_size },
-	{ "form", get_form },
-	{ "origin", get_origin },
-	{ "quality", get_quality },
-	{ "created", get_created },
-	{ "mtime", get_mtime },
-	{ "from", get_from },
-	{ "address", get_address },
-	{ "file", get_file },
-	{ "archive", get_archive },
-	{ "becomes", get_becomes },
-	{ "owner", get_owner },
-	{ "replaced", get_replaced },
-	{ "replaced-by", get_replaced_by },
+	{ "build-id", get_id },     { "kind", get_kind },         { "arg", get_arg },
+	{ "sha256", get_sha256 },   { "size", get_size },         { "stored-size", get_stored_size },
+	{ "form", get_form },       { "origin", get_origin },     { "quality", get_quality },
+	{ "created", get_created }, { "mtime", get_mtime },       { "from", get_from },
+	{ "address", get_address }, { "file", get_file },         { "archive", get_archive },
+	{ "becomes", get_becomes }, { "owner", get_owner },       { "go-build-id", get_go },
+	{ "htlhash", get_hash },    { "replaced", get_replaced }, { "replaced-by", get_replaced_by },
 };
 
 static int get_line(struct reading *r, struct str line, struct err *err)

@@ -100,6 +100,11 @@ void store_latest(struct store *st, enum store_origin origin, size_t max, struct
 		object_list_latest(st->objects, origin, max, a, ret, ret_n);
 }
 
+bool store_alias(struct store *st, const struct build_id *alias, struct build_id *ret)
+{
+	return st->objects && object_list_alias(st->objects, alias, ret);
+}
+
 void store_figures(struct store *st, struct store_figures *ret)
 {
 	*ret = (struct store_figures){ .all = false };

@@ -66,6 +66,8 @@ struct store_meta {
 	struct str from;    /* the name of the pusher's token, or the URL that it was fetched from */
 	struct str owner;   /* of a pushed object; empty in older records: `from` is it */
 	struct str address; /* of the pusher */
+	struct build_id go,
+		hash; /* other identities of the file (docs/decisions/0031-identities.md); size 0: none */
 	struct str file, archive; /* path on the machine, or in the package, and the package's:
 				     X-DEBUGINFOD-FILE and -ARCHIVE */
 	/* filled in by the store */
@@ -149,6 +151,12 @@ int store_settle(struct store *st, const struct store_key *keys, size_t n, struc
  */
 int store_open_object(struct store *st, const struct store_key *key, struct arena *a,
 		      struct store_meta *ret_meta, struct source **ret, struct err *err);
+
+/*
+ * With store_options.object_list: the build ID of the object that has this other identity; false: none is known. Before
+ * the first walk over the records is done, some are not known.
+ */
+bool store_alias(struct store *st, const struct build_id *alias, struct build_id *ret);
 
 /* Changes when this process replaced or removed an object: what was read before may be outdated. */
 uint64_t store_generation(struct store *st);

@@ -100,8 +100,10 @@ static struct tables_request *request_alloc(struct tables *t, const struct build
 	req->waiters = NEW_N(struct waiter, n * req->per_id + 1);
 	memset(req->waiters, 0, (n * req->per_id + 1) * sizeof(*req->waiters));
 	req->ids = NEW_N(struct build_id, n + 1);
-	if (n)
-		memcpy(req->ids, ids, n * sizeof(*ids));
+	/* A table is kept under the file's build ID, whichever of its identities is asked for. */
+	for (size_t i = 0; i < n; i++)
+		if (!resolve_alias(t->opts.resolver, &ids[i], &req->ids[i]))
+			req->ids[i] = ids[i];
 	req->finders = NEW_N(struct symtab_finder *, n + 1);
 	memset(req->finders, 0, (n + 1) * sizeof(*req->finders));
 	return req;

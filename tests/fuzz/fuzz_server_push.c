@@ -27,12 +27,11 @@ static void range(struct str s)
 static void checked(struct bytes b)
 {
 	struct push_request pr = { .key.kind = b.size % 2 ? STORE_SOURCES : STORE_DEBUGINFO };
-	enum store_quality quality;
 	struct source *src = source_of_mem(b, "fuzz");
 	struct err err = { 0 };
 
 	pr.key.id.size = 1;
-	if (push_check_head(&pr, b, &err) < 0 || push_check(&pr, src, &quality, &err) < 0)
+	if (push_check_head(&pr, b, &err) < 0 || push_check(&pr, src, &err) < 0)
 		FUZZ_CHECK(err.kind && err.text[0]);
 	source_close(src);
 }

@@ -165,8 +165,10 @@ static int add_elf_file(struct push *p, const struct pushed_file *f, struct err 
 	AUTO(source_closep)
 	struct source *src = source_of_fd(fcntl(f->fd, F_DUPFD_CLOEXEC, 0), f->size, f->mtime, f->path);
 	struct elf_facts facts = { 0 };
+	struct elf_aliases aliases;
+	enum build_id_kind kind;
 	struct push_item *item;
-	int r = elf_facts_read(src, &facts, err);
+	int r = elf_identify(src, &facts, &kind, &aliases, err);
 
 	if (r < 0)
 		return -1;
@@ -182,7 +184,7 @@ static int add_elf_file(struct push *p, const struct pushed_file *f, struct err 
 		return FILE_IS_SPLIT;
 	}
 	if (!facts.build_id.size) {
-		(void)err_set(err, ERR_INVALID, "no build ID; link the file with --build-id");
+		(void)err_set(err, ERR_INVALID, "no build ID; link its program with --build-id");
 		return FILE_SKIPPED;
 	}
 	if (!(facts.flags & (ELF_IS_EXECUTABLE | ELF_IS_DEBUG))) {

@@ -10,13 +10,36 @@
 #define TAIL_BLOCK    KIB(64)
 #define N_TAIL_BLOCKS 4
 
-static int check_elf(const struct push_request *pr, struct source *src, enum store_quality *ret,
-		     struct err *err)
+/* Whichever identity it was pushed under, the object's key is the file's build ID. */
+static int check_identity(struct push_request *pr, const struct build_id *id,
+			  const struct elf_aliases *aliases, struct err *err)
 {
 	char want[BUILD_ID_HEX_SIZE], got[BUILD_ID_HEX_SIZE];
+	bool is_same = build_id_eq(id, &pr->key.id);
+
+	for (unsigned i = 0; i < aliases->n; i++) {
+		const struct elf_alias *a = &aliases->v[i];
+
+		is_same |= build_id_eq(&a->id, &pr->key.id);
+		if (a->kind == BUILD_ID_GO)
+			pr->meta.go = a->id;
+		else
+			pr->meta.hash = a->id;
+	}
+	if (!is_same)
+		return err_set(err, ERR_INVALID, "its build ID is %s, not %s: push it under its own build ID",
+			       build_id_hex(id, got), build_id_hex(&pr->key.id, want));
+	pr->key.id = *id;
+	return 0;
+}
+
+static int check_elf(struct push_request *pr, struct source *src, struct err *err)
+{
 	struct elf_facts facts = { 0 };
+	struct elf_aliases aliases;
+	enum build_id_kind kind;
 	struct source *cached = source_cached(src, false, TAIL_BLOCK, N_TAIL_BLOCKS);
-	int r = elf_facts_read(cached, &facts, err);
+	int r = elf_identify(cached, &facts, &kind, &aliases, err);
 
 	source_close(cached);
 	if (r < 0)
@@ -25,12 +48,11 @@ static int check_elf(const struct push_request *pr, struct source *src, enum sto
 		return elf_foreign_source_err(src, err);
 	if (!facts.build_id.size)
 		return err_set(err, ERR_INVALID,
-			       "an ELF file without a GNU build ID: link it with --build-id (Go: "
-			       "-ldflags=-B=gobuildid), "
-			       "then push it");
-	if (!build_id_eq(&facts.build_id, &pr->key.id))
-		return err_set(err, ERR_INVALID, "its build ID is %s, not %s: push it under its own build ID",
-			       build_id_hex(&facts.build_id, got), build_id_hex(&pr->key.id, want));
+			       "an ELF file without a build ID that is no program: link its program with "
+			       "--build-id, "
+			       "then push both");
+	if (check_identity(pr, &facts.build_id, &aliases, err) < 0)
+		return -1;
 	if (pr->key.kind == STORE_EXECUTABLE && !(facts.flags & ELF_IS_EXECUTABLE))
 		return err_set(err, ERR_INVALID, "not a program or library%s",
 			       facts.flags & ELF_IS_DEBUG ? ", but a debug file: push it as debuginfo" : "");
@@ -38,7 +60,7 @@ static int check_elf(const struct push_request *pr, struct source *src, enum sto
 	    !(facts.flags & (ELF_IS_DEBUG | ELF_HAS_DWARF | ELF_HAS_SYMTAB)))
 		return err_set(err, ERR_INVALID, "it has neither debug information nor a symbol table%s",
 			       facts.flags & ELF_IS_EXECUTABLE ? ": push it as executable" : "");
-	*ret = store_quality_of(facts.flags);
+	pr->meta.quality = store_quality_of(facts.flags);
 	return 0;
 }
 
@@ -81,11 +103,11 @@ static int check_tar(struct source *src, struct err *err)
 	return n ? 0 : err_set(err, ERR_INVALID, "tar of sources: it contains no file");
 }
 
-int push_check(const struct push_request *pr, struct source *src, enum store_quality *ret, struct err *err)
+int push_check(struct push_request *pr, struct source *src, struct err *err)
 {
 	if (pr->key.kind != STORE_SOURCES)
-		return check_elf(pr, src, ret, err);
-	*ret = STORE_DWARF;
+		return check_elf(pr, src, err);
+	pr->meta.quality = STORE_DWARF;
 	return check_tar(src, err);
 }
 

@@ -138,7 +138,7 @@ int session_open(struct sessions *t, struct session *s, uint64_t size, struct er
 /* ---- check.c ---- */
 
 /* 0 and the quality; ERR_INVALID with the text for the client. */
-int push_check(const struct push_request *pr, struct source *src, enum store_quality *ret, struct err *err);
+int push_check(struct push_request *pr, struct source *src, struct err *err);
 /* By the first bytes alone: can it be such a file? */
 int push_check_head(const struct push_request *pr, struct bytes head, struct err *err);
 

@@ -280,7 +280,7 @@ static void upload_commit(struct upload *up)
 					      "the received bytes have another SHA-256 than X-LODE-SHA256: "
 					      "if the file has changed, push it again");
 		else
-			up->outcome = push_check(pr, src, &pr->meta.quality, &up->err);
+			up->outcome = push_check(pr, src, &up->err);
 		source_close(src);
 	}
 	if (up->outcome < 0) {

@@ -150,10 +150,8 @@ static void a_section_table_at_the_front(void **state)
 	{
 		struct elf_facts f;
 		struct err err;
-		size_t fed;
 
-		assert_int_equal(probe(p, buf_bytes(&file), 1000, &f, &fed, &err), 0);
-		assert_true(fed < 202000); /* bytes after the names are not wanted */
+		assert_int_equal(probe(p, buf_bytes(&file), 1000, &f, NULL, &err), 0);
 	}
 	elf_probe_free(p);
 }

@@ -75,7 +75,7 @@ static void new_build_ids_are_reported(void **state)
 	fixture_put_program(h, "program", PROGRAM_A);
 	fixture_put_package(h, "a.deb", SAMPLE_DEB, CODEC_XZ);
 	fixture_run(h);
-	assert_int_equal(told.n_plain, 1);
+	assert_int_equal(told.n_plain, 2); /* the build ID and the hash */
 	assert_true(told.n_packed > 0);
 	assert_true(told.n_wanted > 0);
 	/* Files that were scanned before are not reported again. */

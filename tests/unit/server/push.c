@@ -310,7 +310,9 @@ static int check(enum store_kind kind, const char *id, struct bytes b, enum stor
 	assert_true(build_id_parse(&pr.key.id, str_of(id)));
 	r = push_check_head(&pr, bytes_of(b.p, MIN(b.size, (size_t)1000)), err);
 	if (r == 0)
-		r = push_check(&pr, src, ret, err);
+		r = push_check(&pr, src, err);
+	if (r == 0)
+		*ret = pr.meta.quality;
 	source_close(src);
 	return r;
 }

@@ -1,0 +1,149 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Files named by each of their identities: GNU's build ID, Go's, and OpenTelemetry's hash of both ends of a file."""
+
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+
+import pytest
+
+from conftest import make_deb
+from pushing import listed, lode, put, want, one
+
+GO_TEXT = "aTgZ-hE7CkRJl7jJ_WmP/eKx0cVYhN1yq3dUwB5sT/Qz8mPfLr2oHn6iXvGtKc/Yb4uDj9wSe7aZk1xRfNq"
+
+
+def htlhash(content):
+    return hashlib.sha256(content[:4096] + content[-4096:] + len(content).to_bytes(8, "big")).hexdigest()[:32]
+
+
+def note_s(text):
+    """An assembler file with Go's note."""
+    return f'''.section .note.go.buildid,"a",@note
+.balign 4
+.long 4, {len(text)}, 4
+.asciz "Go"
+.balign 4
+.ascii "{text}"
+.balign 4
+'''
+
+
+class Made:
+    def __init__(self, path):
+        self.path = path
+        self.content = path.read_bytes()
+        self.hash = htlhash(self.content)
+        self.go = GO_TEXT.encode().hex()
+
+
+@pytest.fixture(scope="module")
+def programs(tmp_path_factory):
+    """Programs with only Go's note, with both notes, with none."""
+    d = tmp_path_factory.mktemp("identities")
+    (d / "go.s").write_text(note_s(GO_TEXT))
+    (d / "x.c").write_text("int twice(int x) { return x * 2; }\nint main(int n, char **v) { return twice(n); }\n")
+    made = {}
+    for name, args in (("go", ["go.s", "-Wl,--build-id=none"]), ("both", ["go.s", "-Wl,--build-id=sha1"]),
+                       ("bare", ["-Wl,--build-id=none"])):
+        subprocess.run(["gcc", "-g", "-O0", "-o", name, "x.c", *args], cwd=d, check=True, capture_output=True)
+        made[name] = Made(d / name)
+    made["both"].gnu = inspected(made["both"])["build_id"]
+    return made
+
+
+def inspected(p):
+    return json.loads(lode("inspect", "--json", p.path).stdout)
+
+
+def ids_of(p, name):
+    return {"go": [p.go, p.hash], "both": [getattr(p, "gnu", ""), p.go, p.hash], "bare": [p.hash]}[name]
+
+
+def symbolized(s, build_id, address):
+    body = json.dumps({"modules": [{"id": build_id}], "addresses": [[0, address]]}).encode()
+    status, _, text = put(s, "/symbolize", body, {"Content-Type": "application/json"}, "POST")
+    assert status == 200, text
+    return text
+
+
+def address_of(p, name="twice"):
+    out = subprocess.run(["nm", p.path], check=True, capture_output=True, text=True).stdout
+    return int(next(l.split()[0] for l in out.splitlines() if l.endswith(f" {name}")), 16)
+
+
+def expect_served(s, p, name):
+    for i in ids_of(p, name):
+        for kind in ("executable", "debuginfo"):
+            r = s.get(f"/buildid/{i}/{kind}")
+            assert r.status == 200 and r.body == p.content, (name, i, kind, r.body[:200])
+        assert s.get(f"/buildid/{i}/section/.note.go.buildid").status == (404 if name == "bare" else 200)
+        assert "twice" in symbolized(s, i, address_of(p) + 1), i
+    for i in [GO_TEXT, p.hash.upper()] if name != "bare" else [p.hash.upper()]:
+        assert "twice" in symbolized(s, i, address_of(p) + 1), i
+
+
+def test_inspect_shows_all_with_their_kinds(programs):
+    facts = {name: inspected(p) for name, p in programs.items()}
+    assert facts["go"]["build_id"] == programs["go"].go and facts["go"]["build_id_kind"] == "go"
+    assert facts["go"]["go_build_id"] == GO_TEXT
+    assert facts["both"]["build_id_kind"] == "gnu" and facts["both"]["build_id_go"] == programs["both"].go
+    assert facts["both"]["build_id_htlhash"] == programs["both"].hash
+    assert facts["bare"]["build_id"] == programs["bare"].hash and facts["bare"]["build_id_kind"] == "htlhash"
+
+
+@pytest.mark.parametrize("name", ("go", "both", "bare"))
+def test_pushed_files_are_found_by_each(serve, programs, tmp_path, name):
+    p = programs[name]
+    s = serve(["/proc/self/fdinfo"]).ready()
+    assert want(s, one(ids_of(p, name)[0], p.content, "executable"))[0]["want"]
+    lode("push", "--to", s.url, p.path)
+    assert len([k for k in listed(s) if "symtab" not in k]) == 1
+    expect_served(s, p, name)
+    # Under another identity it becomes the same object.
+    for i in ids_of(p, name)[1:]:
+        status, _, text = put(s, f"/buildid/{i}/executable", p.content)
+        assert status in (200, 201), text
+    assert len([k for k in listed(s) if "symtab" not in k]) == 1
+    # After a restart, too.
+    data = s.data
+    s.stop()
+    s = serve(["/proc/self/fdinfo"], data=data).ready()
+    s.wait(lambda: s.get(f"/buildid/{p.hash}/executable").status == 200, "the records to be read")
+    expect_served(s, p, name)
+
+
+@pytest.mark.parametrize("packed", (False, True))
+def test_scanned_files_are_found_by_each(serve, programs, tmp_path, packed):
+    root = tmp_path / "root"
+    (root / "usr/bin").mkdir(parents=True)
+    for name, p in programs.items():
+        shutil.copy(p.path, root / "usr/bin" / name)
+    # "both" has the Go build ID of "go", too: that would be served under it.
+    files = {name: p for name, p in programs.items() if name != "go"}
+    os.unlink(root / "usr/bin/go")
+    if packed:
+        pool = tmp_path / "pool"
+        pool.mkdir()
+        make_deb(root, pool / "x.deb")
+        s = serve([str(pool)])
+    else:
+        s = serve([str(root)])
+    s.ready()
+    for name, p in files.items():
+        s.wait(lambda: s.get(f"/buildid/{p.hash}/executable").status == 200, f"{name} to be found")
+        expect_served(s, p, name)
+
+
+def test_find_and_symbolize_ask_by_each(serve, programs, tmp_path):
+    p = programs["both"]
+    s = serve(["/proc/self/fdinfo"]).ready()
+    lode("push", "--to", s.url, p.path)
+    for n, i in enumerate([p.gnu, p.go, p.hash, GO_TEXT]):
+        env = {"DEBUGINFOD_URLS": s.url, "DEBUGINFOD_CACHE_PATH": str(tmp_path / f"cache{n}")}
+        r = lode("find", "--executable", i, env=env, ok=False)
+        assert r.returncode == 0, (i, r.stdout, r.stderr)
+        r = lode("symbolize", "--build-id", i, hex(address_of(p) + 1), env=env, ok=False)
+        assert "twice" in r.stdout, (i, r.stdout, r.stderr)
