@@ -28,13 +28,14 @@ struct list_entry {
 /* Other identities of an object: few have any, so they are apart. */
 struct list_alias {
 	struct build_id alias[2], id;
+	int64_t created;
 };
 
 struct object_list {
 	pthread_mutex_t lock;
 	/* under the lock */
 	struct map by_name;  /* of entries */
-	struct map by_alias; /* -> struct list_alias of the entry that came last */
+	struct map by_alias; /* -> struct list_alias of the oldest entry: no later push takes an alias over */
 	uint64_t walks;
 	struct store_figures figures;
 };
@@ -124,10 +125,13 @@ static void list_add_aliases(struct object_list *c, struct list_entry *e, const 
 	if (!e->id || (!meta->go.size && !meta->hash.size))
 		return;
 	a = e->aliases = NEW(struct list_alias);
-	*a = (struct list_alias){ { meta->go, meta->hash }, *id };
-	for (size_t i = 0; i < ARRAY_SIZE(a->alias); i++)
-		if (a->alias[i].size)
+	*a = (struct list_alias){ { meta->go, meta->hash }, *id, meta->created };
+	for (size_t i = 0; i < ARRAY_SIZE(a->alias); i++) {
+		const struct list_alias *has = map_get(&c->by_alias, build_id_bytes(&a->alias[i]));
+
+		if (a->alias[i].size && (!has || build_id_eq(&has->id, id) || a->created < has->created))
 			map_put(&c->by_alias, build_id_bytes(&a->alias[i]), a);
+	}
 }
 
 /* Under the lock. */

@@ -102,7 +102,17 @@ void store_latest(struct store *st, enum store_origin origin, size_t max, struct
 
 bool store_alias(struct store *st, const struct build_id *alias, struct build_id *ret)
 {
-	return st->objects && object_list_alias(st->objects, alias, ret);
+	static const enum store_kind kinds[] = { STORE_EXECUTABLE, STORE_DEBUGINFO };
+	AUTO(arena_done) struct arena a = { 0 };
+	struct store_meta ignored;
+
+	if (!st->objects || !object_list_alias(st->objects, alias, ret))
+		return false;
+	arena_init(&a);
+	for (size_t i = 0; i < ARRAY_SIZE(kinds); i++)
+		if (store_find(st, &(struct store_key){ *alias, kinds[i], { 0 } }, &a, &ignored, NULL) == 0)
+			return false;
+	return true;
 }
 
 void store_figures(struct store *st, struct store_figures *ret)

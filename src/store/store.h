@@ -153,8 +153,9 @@ int store_open_object(struct store *st, const struct store_key *key, struct aren
 		      struct store_meta *ret_meta, struct source **ret, struct err *err);
 
 /*
- * With store_options.object_list: the build ID of the object that has this other identity; false: none is known. Before
- * the first walk over the records is done, some are not known.
+ * With store_options.object_list: the build ID of the object that has this other identity, of several that of the oldest;
+ * false: none is known, or it is the build ID of an object. Before the first walk over the records is done, some are not
+ * known.
  */
 bool store_alias(struct store *st, const struct build_id *alias, struct build_id *ret);
 
