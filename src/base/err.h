@@ -12,6 +12,7 @@
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <stddef.h>
 
 /* The numbers are in the index on disk: new ones are added at the end. */
 enum err_kind {
@@ -76,6 +77,19 @@ int err_in(struct err *err, const char *fmt, ...) __attribute__((format(printf, 
 static inline bool err_is_input(const struct err *err)
 {
 	return err->kind == ERR_INVALID || err->kind == ERR_LIMIT;
+}
+
+/*
+ * Note damage of the input that leaves the rest of use, in a list of at most @max; later ones are not listed. -1: @why is
+ * no damage, but a failure of another kind.
+ */
+static inline int err_note_input(const struct err *why, struct err *list, size_t max, size_t *n)
+{
+	if (!err_is_input(why))
+		return -1;
+	if (*n < max)
+		list[(*n)++] = *why;
+	return 0;
 }
 
 /* ERR_CANCELLED if the owner of @cancel has set it. @cancel may be NULL. */

@@ -46,6 +46,14 @@ sqlite3_file *db_file(
 	struct db *db); /* the file of the database itself, without the layer; NULL: in memory */
 bool db_page_is_sound(const uint8_t *page, uint32_t size, uint64_t number); /* @number from 1 */
 
+/* A size that SQLite allows: a power of two from 512 to 65536. */
+#define DB_PAGE_LEAST 512
+#define DB_PAGE_MOST  65536
+static inline bool db_is_page_size(uint32_t n)
+{
+	return n >= DB_PAGE_LEAST && n <= DB_PAGE_MOST && (n & (n - 1)) == 0;
+}
+
 /* The start of a database's file (https://sqlite.org/fileformat.html, section 1.3). */
 #define DB_HEADER_START 32 /* bytes of it that have the fields below */
 struct db_header {

@@ -21,8 +21,6 @@
 #define PAGE_SIZE_AT 16
 #define RESERVED_AT  20
 #define N_PAGES_AT   28
-#define PAGE_MIN     512
-#define PAGE_MAX     65536
 #define MAGIC        "SQLite format 3"
 #define FIRST_PAGE   1
 #define READ_TRIES   3 /* of a read that fails with an I/O error */
@@ -63,11 +61,11 @@ void db_header_read(const uint8_t header[DB_HEADER_START], struct db_header *ret
 {
 	uint32_t size = (uint32_t)header[PAGE_SIZE_AT] << 8 | header[PAGE_SIZE_AT + 1], n_pages;
 
-	size = size == 1 ? PAGE_MAX : size;
+	size = size == 1 ? DB_PAGE_MOST : size;
 	memcpy(&n_pages, header + N_PAGES_AT, sizeof(n_pages));
 	*ret = (struct db_header){
 		.has_magic = memcmp(header, MAGIC, sizeof(MAGIC)) == 0,
-		.page_size = size >= PAGE_MIN && (size & (size - 1)) == 0 ? size : 0,
+		.page_size = db_is_page_size(size) ? size : 0,
 		.n_pages = be32toh(n_pages),
 		.has_digests = header[RESERVED_AT] == DIGEST_SIZE,
 	};

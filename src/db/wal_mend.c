@@ -29,8 +29,6 @@
 #define INDEX_HEADER   48  /* of -shm; twice, then the number of frames that are copied */
 #define INDEX_SUMMED   40  /* bytes of it that have a check sum */
 #define INDEX_USE_LOCK 128 /* a byte of it */
-#define PAGE_LEAST     512
-#define PAGE_MOST      65536
 #define COPY_SIZE      65536
 #define COMMITS_SYNCED 2
 
@@ -86,11 +84,6 @@ static bool same_sum(struct wal_sum a, struct wal_sum b)
 
 /* ---- reading ---- */
 
-static bool is_page_size(uint32_t n)
-{
-	return n >= PAGE_LEAST && n <= PAGE_MOST && (n & (n - 1)) == 0;
-}
-
 /* An index that cannot be read for an I/O error is not taken for a missing one: frames would be given up. */
 static int read_expected(const char *path, struct wal_expected *ret, struct err *err)
 {
@@ -121,7 +114,7 @@ static int read_expected(const char *path, struct wal_expected *ret, struct err 
 	ret->n_pages = w[5];
 	memcpy(ret->salts, p + 32, sizeof(ret->salts));
 	memcpy(&ret->n_copied, p + 2 * INDEX_HEADER, sizeof(ret->n_copied));
-	ret->known = is_page_size(ret->page_size);
+	ret->known = db_is_page_size(ret->page_size);
 	return 0;
 }
 
@@ -142,7 +135,7 @@ static int wal_read_header(struct wal_file *f, const struct wal_expected *x, str
 	f->big = db_load_be(p) == MAGIC_BIG;
 	f->page_size = db_load_be(p + 8);
 	f->sum = wal_sum_of((struct wal_sum){ { 0, 0 } }, f->big, p, 24);
-	sound = (db_load_be(p) & ~1u) == MAGIC_LITTLE && is_page_size(f->page_size) &&
+	sound = (db_load_be(p) & ~1u) == MAGIC_LITTLE && db_is_page_size(f->page_size) &&
 		same_sum(f->sum, (struct wal_sum){ { db_load_be(p + 24), db_load_be(p + 28) } });
 	memcpy(f->salts, p + 16, sizeof(f->salts));
 	if (!sound && x->known) {
@@ -150,7 +143,7 @@ static int wal_read_header(struct wal_file *f, const struct wal_expected *x, str
 		f->page_size = x->page_size;
 		memcpy(f->salts, x->salts, sizeof(f->salts));
 	}
-	if (is_page_size(f->page_size)) {
+	if (db_is_page_size(f->page_size)) {
 		f->n_frames = st.st_size > DB_WAL_HEADER ? ((uint64_t)st.st_size - DB_WAL_HEADER) /
 								   (f->page_size + DB_FRAME_HEADER)
 							 : 0;

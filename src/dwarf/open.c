@@ -74,11 +74,7 @@ static int units_scan(struct units_scan *s, struct err *err)
 /* Note damage that leaves the rest of use. Returns -1 if it is none: a failure of the system. */
 static int section_damage_note(struct dwarf *d, const struct err *why)
 {
-	if (!err_is_input(why))
-		return -1;
-	if (d->n_damage < DWARF_MAX_DAMAGE)
-		d->damage[d->n_damage++] = *why;
-	return 0;
+	return err_note_input(why, d->damage, DWARF_MAX_DAMAGE, &d->n_damage);
 }
 
 /* A damaged section counts as absent. In a split file it is an error, which is listed for each of its units. */

@@ -55,7 +55,7 @@ static struct profilestore *profilestore_new(const struct profilestore_options *
 	struct profilestore *s = NEW(struct profilestore);
 
 	s->dir = mem_strdup(o->dir);
-	s->path = mem_printf("%s/profiles.db", o->dir);
+	s->path = salvage_db_path(o->dir);
 	s->max_age_ms = o->max_age_ms;
 	s->max_size = o->max_size;
 	s->max_series = o->max_series ? o->max_series : MAX_SERIES_USUAL;
@@ -117,7 +117,7 @@ static int mark_begun(const char *mark, struct err *err)
 static int check_presence(const struct profilestore_options *o, const char *mark, int64_t now_ms,
 			  struct err *err)
 {
-	AUTO(mem_freep) char *path = mem_printf("%s/profiles.db", o->dir);
+	AUTO(mem_freep) char *path = salvage_db_path(o->dir);
 	AUTO(mem_freep) char *reason = NULL;
 	struct stat st;
 	bool there = stat(path, &st) == 0;
@@ -143,7 +143,7 @@ static int check_presence(const struct profilestore_options *o, const char *mark
  */
 static int check_wal(const struct profilestore_options *o, int64_t now_ms, struct err *why, struct err *err)
 {
-	AUTO(mem_freep) char *path = mem_printf("%s/profiles.db", o->dir);
+	AUTO(mem_freep) char *path = salvage_db_path(o->dir);
 	AUTO(mem_freep) char *aside = salvage_aside_name(o->dir, now_ms);
 	AUTO(mem_freep) char *copy = mem_printf("%s-wal", aside);
 	AUTO(mem_freep) char *text = NULL;

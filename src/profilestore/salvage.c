@@ -23,10 +23,16 @@ void salvage_note_reason(const char *aside, const char *reason)
 	(void)file_write_durable(path, text, strlen(text), 0640, NULL);
 }
 
+char *salvage_db_path(const char *dir)
+{
+	return mem_printf("%s/profiles.db", dir);
+}
+
 char *salvage_aside_name(const char *dir, int64_t now_ms)
 {
 	for (int64_t t = now_ms / 1000;; t++) {
-		char *path = mem_printf("%s/profiles.db" SALVAGE_ASIDE "%lld", dir, (long long)t);
+		AUTO(mem_freep) char *db = salvage_db_path(dir);
+		char *path = mem_printf("%s" SALVAGE_ASIDE "%lld", db, (long long)t);
 
 		if (access(path, F_OK) != 0)
 			return path;
@@ -36,7 +42,7 @@ char *salvage_aside_name(const char *dir, int64_t now_ms)
 
 int salvage_set_aside(const char *dir, int64_t now_ms, const char *reason, struct err *err)
 {
-	AUTO(mem_freep) char *path = mem_printf("%s/profiles.db", dir);
+	AUTO(mem_freep) char *path = salvage_db_path(dir);
 	AUTO(mem_freep) char *aside = salvage_aside_name(dir, now_ms);
 
 	if (db_files_move(path, aside, false, err) < 0)
@@ -75,7 +81,7 @@ static int make_copy(const char *path, const char *new_path, const struct db_opt
 int salvage_repair(const char *dir, const struct db_options *o, int64_t now_ms, const char *reason,
 		   struct salvage_result *ret, struct err *err)
 {
-	AUTO(mem_freep) char *path = mem_printf("%s/profiles.db", dir);
+	AUTO(mem_freep) char *path = salvage_db_path(dir);
 	AUTO(mem_freep) char *new_path = mem_printf("%s/profiles.new", dir);
 	AUTO(mem_freep) char *aside = salvage_aside_name(dir, now_ms);
 	struct salvage x = { 0 };

@@ -14,6 +14,7 @@ struct salvage_result {
 	uint64_t n_lost;     /* that are known to be lost */
 	uint64_t n_filled;   /* entries of the metadata store that are lost */
 };
+char *salvage_db_path(const char *dir); /* heap */
 /* Copy the sound rows of the database in @dir, which nobody has open, into a new one, and set it aside. */
 int salvage_repair(const char *dir, const struct db_options *o, int64_t now_ms, const char *reason,
 		   struct salvage_result *ret, struct err *err);

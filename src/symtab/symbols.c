@@ -75,11 +75,7 @@ int symbols_grow(struct symbols *s, struct err *err)
 /* Note why a table could not be read. Returns -1 if that is a failure of the system. */
 static int symbols_damage_note(struct symbols *s, const struct err *why)
 {
-	if (!err_is_input(why))
-		return -1;
-	if (s->n_damage < SYMBOLS_MAX_DAMAGE)
-		s->damage[s->n_damage++] = *why;
-	return 0;
+	return err_note_input(why, s->damage, SYMBOLS_MAX_DAMAGE, &s->n_damage);
 }
 
 static int symbol_read(struct symbols_reader *r, struct cursor *c, struct bytes names, uint32_t index,
