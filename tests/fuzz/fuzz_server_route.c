@@ -157,6 +157,7 @@ static void model_route(const uint8_t *data, size_t size, char *room, struct mod
 		      { "/metrics", ROUTE_METRICS },
 		      { "/healthz", ROUTE_HEALTHZ },
 		      { "/readyz", ROUTE_READYZ },
+		      { "/ready", ROUTE_READYZ },
 		      { "/api/status", ROUTE_STATUS },
 		      { "/api/failures", ROUTE_FAILURES },
 		      { "/symbolize", ROUTE_SYMBOLIZE },
