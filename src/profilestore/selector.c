@@ -222,6 +222,8 @@ static int read_selector_pattern(const struct selector *s, struct matcher *m, st
 		return pattern_new(m->value, true, &m->pattern, err);
 	if (pattern_from_re2(m->value, &posix, err) < 0)
 		return -1;
+	/* An empty pattern is a view of something, too. */
+	buf_cstr(&posix);
 	return pattern_new(buf_str(&posix), true, &m->pattern, err);
 }
 
