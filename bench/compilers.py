@@ -277,7 +277,7 @@ def gcc_cases():
             yield case(f"-fdebug-types-section, version {version}", f"-g -gdwarf-{version} -O2 -fdebug-types-section", quick=version == 5)
             yield case(f"-fdebug-types-section -gsplit-dwarf, version {version}", f"-g -gdwarf-{version} -O2 -fdebug-types-section -gsplit-dwarf", quick=version == 5)
             yield Case(f"gcc {n}: an object file, -fdebug-types-section, version {version}", [f"{cxx} -g -gdwarf-{version} -O2 -fdebug-types-section -c a.cc -o a.o"],
-                       "a.o", section=".text")
+                       "a.o", section=".text", unread=(("-fdebug-types-section", ""),))
             yield case(f"-gdwarf64, version {version}", f"-g -gdwarf-{version} -O2 -gdwarf64", quick=version == 5)
             yield case(f"dwz, version {version}", f"-g -gdwarf-{version} -O2", tail=("dwz program",), quick=version == 5)
             yield case(f"-flto, version {version}", f"-g -gdwarf-{version} -O2 -flto", quick=version == 5)
@@ -322,7 +322,7 @@ def clang_cases():
             yield case(f"-fdebug-types-section, version {version}", f"-g -gdwarf-{version} -O2 -fdebug-types-section")
             yield case(f"-fdebug-types-section -gsplit-dwarf, version {version}", f"-g -gdwarf-{version} -O2 -fdebug-types-section -gsplit-dwarf")
             yield Case(f"clang {n}: an object file, -fdebug-types-section, version {version}", [f"{cxx} -g -gdwarf-{version} -O2 -fdebug-types-section -c a.cc -o a.o"],
-                       "a.o", section=".text")
+                       "a.o", section=".text", unread=(("-fdebug-types-section", ""),))
             yield case(f"-gdwarf64, version {version}", f"-g -gdwarf-{version} -O2 -gdwarf64")
             yield case(f"-gmlt, version {version}", f"-gmlt -gdwarf-{version} -O2", quick=version == 5)
             yield case(f"-flto, version {version}", f"-g -gdwarf-{version} -O2 -flto", lld)

@@ -87,8 +87,8 @@ int names_look_up(struct batch *b, struct err *err);
 int function_make(struct batch *b, const struct dwarf_function *f, struct err *err);
 /* Make one code range [lo, hi) of lines without a function. */
 int lines_make(struct batch *b, uint64_t lo, uint64_t hi, struct err *err);
-/* Where the first row at or after @addr starts, UINT64_MAX: none. *ret_in_row: an earlier row covers the
- * addresses up to there. */
+/* Where the first row at or after @addr starts, UINT64_MAX: none. *ret_in_row: an earlier row, which has a line, covers
+ * the addresses up to there. */
 uint64_t lines_begin(struct batch *b, uint64_t addr, bool *ret_in_row);
 
 /* A code range being made: range_begin(), rows of rising addresses, range_end(). */

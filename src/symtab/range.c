@@ -259,10 +259,12 @@ static void lines_find(struct batch *b, uint64_t addr, struct line_position *ret
 uint64_t lines_begin(struct batch *b, uint64_t addr, bool *ret_in_row)
 {
 	struct line_position at;
+	bool within;
 
 	lines_find(b, addr, &at);
-	*ret_in_row = at.row && at.seq->base + at.row->off < addr;
-	return at.row && !*ret_in_row ? addr : at.until;
+	within = at.row && at.seq->base + at.row->off < addr;
+	*ret_in_row = within && at.row->line;
+	return at.row && !within ? addr : at.until;
 }
 
 static void lines_next(struct batch *b, uint64_t addr, struct line_position *l)

@@ -309,6 +309,31 @@ static void padding_between_functions_has_no_function(void **state)
 	assert_answer(&a, 0x1020, "g at /src/a.c:12");
 }
 
+/* clang ends many functions with a row of line 0: it says nothing of the padding. */
+static void padding_after_a_row_without_a_line_has_none(void **state)
+{
+	AUTO(answers_done) struct answers a;
+	uint64_t lines;
+
+	answers_init(&a, ELF_WRITER_X86_64, ET_DYN);
+	lines = code_lines_begin(&a.w, files);
+	code_row(&a.w, 0x1000, 1, 10);
+	code_row(&a.w, 0x1010, 1, 0);
+	code_row(&a.w, 0x1020, 1, 12);
+	code_sequence_end(&a.w, 0x1040);
+	code_lines_end(&a.w);
+	code_unit_c(&a.w, lines);
+	add_function(&a, "f", 0x1000, 0x18);
+	add_function(&a, "g", 0x1020, 0x20);
+	code_up(&a.w);
+	code_unit_end(&a.w);
+	answers_open(&a);
+	assert_answer(&a, 0x1017, "f at /src/a.c:0");
+	assert_answer(&a, 0x1018, "-");
+	assert_answer(&a, 0x101f, "-");
+	assert_answer(&a, 0x1020, "g at /src/a.c:12");
+}
+
 static void two_units_share_one_table(void **state)
 {
 	AUTO(answers_done) struct answers a;
@@ -398,6 +423,7 @@ int main(void)
 		cmocka_unit_test(lines_without_a_function_have_the_symbols_name),
 		cmocka_unit_test(code_after_a_function_has_its_symbols_name_and_the_last_line),
 		cmocka_unit_test(padding_between_functions_has_no_function),
+		cmocka_unit_test(padding_after_a_row_without_a_line_has_none),
 		cmocka_unit_test(two_units_share_one_table),
 		cmocka_unit_test(damage_of_a_shared_table_is_reported_once),
 		cmocka_unit_test(only_units_with_columns_take_room_for_them),
