@@ -155,10 +155,12 @@ static void name_attr(void *arg, const struct dwarf_attr *a)
 static void scope_attr(void *arg, const struct dwarf_attr *a)
 {
 	struct name_search *f = arg;
-	bool stable;
+	bool stable, missing = false;
 
-	if (a->name == DW_AT_name && !f->plain.size)
-		dwarf_cu_string(f->cu, &a->value, &f->plain, &stable, &f->alt_missing);
+	if (a->name != DW_AT_name || f->plain.size)
+		return;
+	f->lost |= !dwarf_cu_string(f->cu, &a->value, &f->plain, &stable, &missing) && !missing;
+	f->alt_missing |= missing;
 }
 
 /* The innermost scope of the unit at hand that contains the DIE at @off. */
@@ -190,6 +192,9 @@ static int name_qualify(struct dwarf_reader *r, uint64_t off, struct dwarf_name 
 
 		if (dwarf_die_each(&die, scope_attr, &f, &decl, err) < 0)
 			return -1;
+		if (f.lost)
+			dwarf_reader_lose(r, "DIE at %llu: the name of a scope cannot be read",
+					  (unsigned long long)at);
 		if (decl->tag == DW_TAG_namespace && !f.plain.size)
 			f.plain = STR("(anonymous namespace)");
 		if (!f.plain.size)
@@ -269,7 +274,8 @@ int dwarf_reader_name(struct dwarf_reader *r, uint64_t die, bool in_alt, struct 
 	}
 	if (hops == DWARF_MAX_HOPS && die != UINT64_MAX)
 		f.lost = true;
-	if (f.lost && !ret->name.size && !ret->linkage.size)
+	/* Also if another one of its names was read: a linkage name says more. */
+	if (f.lost)
 		dwarf_reader_lose(r, "DIE at %llu: its name cannot be read", (unsigned long long)first);
 	return dwarf_reader_spend(r, ret->name.size + ret->linkage.size, err);
 }

@@ -36,6 +36,18 @@ void dwarf_reader_span(struct dwarf_reader *r, uint64_t lo, uint64_t hi, uint32_
 	r->spans[r->n_spans++] = (struct dwarf_span){ lo, hi, node };
 }
 
+/*
+ * Whether offsets from @base are of code that a linker dropped: it writes -1 or -2 for its address, in .debug_ranges,
+ * where -1 has a meaning, 1. Offsets from these could be addresses of other code.
+ */
+static bool base_is_dead(const struct dwarf_reader *r, uint64_t base)
+{
+	unsigned bits = r->cu.format.addr_size * 8;
+	uint64_t max = bits == 64 ? UINT64_MAX : ((uint64_t)1 << bits) - 1;
+
+	return base >= max - 1 || (base == 1 && r->cu.format.version < 5 && !dwarf_code_end(r->d, 1));
+}
+
 static int ranges_v4(struct dwarf_reader *r, uint64_t off, uint32_t node, struct err *err)
 {
 	const struct dwarf_data *s = &r->d->ranges;
@@ -54,7 +66,7 @@ static int ranges_v4(struct dwarf_reader *r, uint64_t off, uint32_t node, struct
 			break;
 		if (lo == max)
 			base = hi;
-		else
+		else if (!base_is_dead(r, base))
 			dwarf_reader_span(r, (base + lo) & max, (base + hi) & max, node);
 		if (off - start > r->budget)
 			break;
@@ -126,7 +138,7 @@ static int rnglist_read(struct dwarf_reader *r, const uint8_t *start, uint32_t n
 			hi = lo + leb_u(&p, end);
 			break;
 		case RLE_OFFSET_PAIR:
-			live = based;
+			live = based && !base_is_dead(r, base);
 			lo = base + leb_u(&p, end);
 			hi = base + leb_u(&p, end);
 			break;

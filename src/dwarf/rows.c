@@ -29,7 +29,14 @@ enum {
 	DW_LNS_set_epilogue_begin,
 	DW_LNS_set_isa,
 };
-enum { DW_LNE_end_sequence = 1, DW_LNE_set_address, DW_LNE_define_file, DW_LNE_set_discriminator };
+/* Zig fills room for later rows with opcodes 0 of any length. */
+enum {
+	DW_LNE_padding,
+	DW_LNE_end_sequence,
+	DW_LNE_set_address,
+	DW_LNE_define_file,
+	DW_LNE_set_discriminator
+};
 
 /* The sequence being made, and the registers while line_program_run() does not hold them. */
 struct line_machine {
@@ -200,6 +207,8 @@ static const uint8_t *extended_run(struct line_machine *m, const uint8_t *p, con
 	}
 	next = p + len;
 	switch (*p++) {
+	case DW_LNE_padding:
+		break;
 	case DW_LNE_end_sequence:
 		if (m->live)
 			sequence_end(m, m->addr);
@@ -540,6 +549,14 @@ static bool file_entry(const struct dwarf_reader *r, uint64_t file, struct dwarf
 	return dwarf_line_file_read(h, &at, ret, &err) == 0;
 }
 
+/* Whether the table should have the file. Rows begin with file 1, also where the only one of DWARF 5 is file 0. */
+static bool file_is_lacking(const struct dwarf_reader *r, uint64_t file)
+{
+	if (!r->lines_cu->has_lines || r->table_err.kind)
+		return false;
+	return r->line_header.format.version >= 5 ? file >= r->n_files && file != 1 : file > r->n_files;
+}
+
 bool dwarf_reader_file(struct dwarf_reader *r, uint64_t file, struct dwarf_file_name *ret)
 {
 	const struct dwarf_line_header *h = &r->line_header;
@@ -547,11 +564,17 @@ bool dwarf_reader_file(struct dwarf_reader *r, uint64_t file, struct dwarf_file_
 	bool stable, missing;
 
 	*ret = (struct dwarf_file_name){ .stable = true };
-	if (file > r->n_files && r->lines_cu->has_lines && !r->table_err.kind)
+	if (file_is_lacking(r, file))
 		dwarf_reader_lose(r, "line table at %llu: no file %llu", (unsigned long long)r->lines.table,
 				  (unsigned long long)file);
-	if (!file_entry(r, file, &entry) ||
-	    !dwarf_cu_string(r->lines_cu, &entry.name, &ret->name, &stable, &missing) || !ret->name.size)
+	if (!file_entry(r, file, &entry))
+		return false;
+	if (!dwarf_cu_string(r->lines_cu, &entry.name, &ret->name, &stable, &missing)) {
+		dwarf_reader_lose(r, "line table at %llu: the name of file %llu cannot be read",
+				  (unsigned long long)r->lines.table, (unsigned long long)file);
+		return false;
+	}
+	if (!ret->name.size)
 		return false;
 	ret->stable &= stable;
 	if (entry.dir < h->n_dirs &&

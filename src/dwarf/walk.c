@@ -76,8 +76,12 @@ static int node_spans(struct dwarf_reader *r, const struct dwarf_values *vs, uin
 		dwarf_reader_lose(r, "DIE at %llu: .debug_addr lacks its address", (unsigned long long)die);
 		return 0;
 	}
-	if (vs->is[DWARF_SLOT_HIGH] == DWARF_IS_NUMBER && add_overflows(lo, hi, &hi))
+	if ((vs->is[DWARF_SLOT_HIGH] == DWARF_IS_NUMBER && add_overflows(lo, hi, &hi)) || hi < lo) {
+		if (dwarf_code_end(r->d, lo))
+			dwarf_reader_lose(r, "DIE at %llu: its code ends before it starts",
+					  (unsigned long long)die);
 		return 0;
+	}
 	dwarf_reader_span(r, lo, hi, node);
 	return 0;
 }

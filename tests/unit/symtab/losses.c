@@ -253,6 +253,55 @@ static void names_that_cannot_be_read_are_counted(void **state)
 	assert_lost(&a, 1, "its name cannot be read");
 }
 
+/* The plain name is used, but the linkage name would have said more. */
+static void a_linkage_name_that_cannot_be_read_is_counted(void **state)
+{
+	AUTO(answers_done) struct answers a;
+
+	answers_init(&a, ELF_WRITER_X86_64, ET_DYN);
+	code_unit_c(&a.w, add_lines(&a));
+	code_die(&a.w, T_SUBPROGRAM, false, A_NAME, F_STRING, S("f"), A_LINKAGE, F_STRX, S("_Z1fv"), A_LOW,
+		 F_ADDR, U(0x1000), A_HIGH, F_DATA4, U(0x10), 0u);
+	a.w.str_offsets.size = 0;
+	unit_done(&a);
+	assert_answer(&a, 0x1000, "f at /src/a.c:10");
+	assert_lost(&a, 1, "its name cannot be read");
+}
+
+static void code_that_ends_before_it_starts_is_counted(void **state)
+{
+	AUTO(answers_done) struct answers a;
+
+	answers_init(&a, ELF_WRITER_X86_64, ET_DYN);
+	code_unit_c(&a.w, add_lines(&a));
+	code_die(&a.w, T_SUBPROGRAM, false, A_NAME, F_STRING, S("f"), A_LOW, F_ADDR, U(0x1020), A_HIGH,
+		 F_ADDR, U(0x1010), 0u);
+	/* Overflow; and the same of code that was dropped, which is no loss. */
+	code_die(&a.w, T_SUBPROGRAM, false, A_NAME, F_STRING, S("f"), A_LOW, F_ADDR, U(0x1020), A_HIGH,
+		 F_DATA8, UINT64_MAX - 0x100, 0u);
+	code_die(&a.w, T_SUBPROGRAM, false, A_NAME, F_STRING, S("f"), A_LOW, F_ADDR, UINT64_MAX, A_HIGH,
+		 F_DATA4, U(0x10), 0u);
+	unit_done(&a);
+	assert_answer(&a, 0x1020, " at /src/a.c:12");
+	assert_lost(&a, 2, "its code ends before it starts");
+}
+
+/* A linker writes -1 for the address of code that it drops: offsets from that are no addresses of other code. */
+static void ranges_from_a_dropped_address_are_dropped(void **state)
+{
+	AUTO(answers_done) struct answers a;
+
+	answers_init(&a, ELF_WRITER_X86_64, ET_DYN);
+	begin_unit(&a, F_ADDRX, 0);
+	buf_add(&a.w.rnglists, "\x20\0\0\0\x05\0\x08\0\0\0\0\0", 12);
+	buf_add(&a.w.rnglists, "\x05\xff\xff\xff\xff\xff\xff\xff\xff\x04\x81\x20\x91\x20\0", 15);
+	code_die(&a.w, T_SUBPROGRAM, false, A_NAME, F_STRING, S("dropped"), A_RANGES, F_SEC_OFFSET, U(12),
+		 0u);
+	unit_done(&a);
+	assert_answer(&a, 0x1000, " at /src/a.c:10");
+	assert_int_equal(symtab_info(a.t)->n_skipped, 0);
+}
+
 /* ---- line programs ---- */
 
 static void open_lines(struct answers *a, const char *program, size_t size)
@@ -303,6 +352,16 @@ static void zeros_after_a_sequence_are_padding(void **state)
 	assert_int_equal(symtab_info(a.t)->n_skipped, 0);
 }
 
+/* Zig leaves room for more rows in it. */
+static void opcodes_of_padding_are_no_loss(void **state)
+{
+	AUTO(answers_done) struct answers a;
+
+	open_lines(&a, "\0\x05\0xxxx" END, 12);
+	assert_answer(&a, 0x1010, "f at /src/a.c:2");
+	assert_int_equal(symtab_info(a.t)->n_skipped, 0);
+}
+
 static void a_row_of_a_file_that_the_table_lacks_is_counted(void **state)
 {
 	AUTO(answers_done) struct answers a;
@@ -325,8 +384,12 @@ int main(void)
 		cmocka_unit_test(a_unit_of_an_unknown_type_is_counted),
 		cmocka_unit_test(calls_of_functions_that_cannot_be_found_are_counted),
 		cmocka_unit_test(names_that_cannot_be_read_are_counted),
+		cmocka_unit_test(a_linkage_name_that_cannot_be_read_is_counted),
+		cmocka_unit_test(code_that_ends_before_it_starts_is_counted),
+		cmocka_unit_test(ranges_from_a_dropped_address_are_dropped),
 		cmocka_unit_test(parts_of_line_programs_are_counted),
 		cmocka_unit_test(zeros_after_a_sequence_are_padding),
+		cmocka_unit_test(opcodes_of_padding_are_no_loss),
 		cmocka_unit_test(a_row_of_a_file_that_the_table_lacks_is_counted),
 	};
 
