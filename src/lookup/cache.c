@@ -4,8 +4,8 @@
  * ~/.cache/lode/symtab.
  *
  * The name of a table has the build ID and a hash over size, time and inode of the files that it was built
- * of: a changed file gives another name, and so do a debug file that is found later and discriminators. A
- * table that lacks its supplementary file or a split file is not kept. When the folder gets too large, the
+ * of: a changed file gives another name, and so do a debug file that is found later, discriminators and a later
+ * SYMTAB_MAKER. A table that lacks its supplementary file or a split file is not kept. When the folder gets too large, the
  * least recently used tables are deleted.
  */
 #include <dirent.h>
@@ -59,13 +59,14 @@ char *lookup_cache_name(const struct lookup_file *f)
 	AUTO(mem_freep) char *dir = cache_folder();
 	struct source *src = debug_source(f);
 	char hex[BUILD_ID_HEX_SIZE];
+	const uint64_t made_by = SYMTAB_VERSION | (uint64_t)SYMTAB_MAKER << 16;
 	struct hash64_state h;
 	struct build_id id;
 	struct err ignored = { 0 };
 
 	if (!dir || !src || src->size < KEEP_FROM || !f->debug || elf_build_id(f->debug, &id, &ignored) != 0)
 		return NULL;
-	hash64_init(&h, f->discriminators ? ~(uint64_t)SYMTAB_VERSION : SYMTAB_VERSION);
+	hash64_init(&h, f->discriminators ? ~made_by : made_by);
 	hash_file_facts(&h, src);
 	hash_file_facts(&h, f->alt ? f->alt->src : NULL);
 	hash_file_facts(&h, f->dwp ? f->dwp->src : NULL);

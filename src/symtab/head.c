@@ -118,6 +118,7 @@ int build_head(struct build *b, struct buf *out, uint64_t *ret_skipped, struct e
 	memcpy(out->p, HEAD_MAGIC, 8);
 	head_put32(out, 8, SYMTAB_VERSION);
 	head_put32(out, 36, b->img->h.machine);
+	head_put32(out, 168, SYMTAB_MAKER);
 	head_put32(out, 40, n);
 	head_put32(out, 72, out->size);
 	head_put32(out, 76, sizeof(producer) - 1);

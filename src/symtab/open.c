@@ -145,6 +145,7 @@ static int table_head_read(struct symtab *t, struct bytes head, uint64_t size, s
 		return err_set(err, ERR_INVALID, "its head is damaged");
 	t->info.flags = get32(head.p + 32);
 	t->info.machine = (uint16_t)get32(head.p + 36);
+	t->info.maker = get32(head.p + 168);
 	t->info.size = size;
 	/* The head has the checksums of all blocks. */
 	t->info.hash = get64(head.p + 24);

@@ -12,7 +12,12 @@
 
 #include "dwarf/dwarf.h"
 
-#define SYMTAB_VERSION     3
+#define SYMTAB_VERSION 3
+/*
+ * Goes up when tables of the same format become better: when calls, lines or names are read that were lost before. Tables
+ * of an earlier maker are read, and caches build them again. 0: made before there was this number.
+ */
+#define SYMTAB_MAKER       1
 #define SYMTAB_MAX_HEAD    MIB(64)
 #define SYMTAB_MAX_BLOCK   MIB(256)
 #define SYMTAB_MAX_SYMBOLS (32u << 20)
@@ -110,6 +115,7 @@ struct symtab_info {
 	uint32_t flags;
 	struct build_id build_id; /* size 0: the file had none */
 	uint16_t machine;
+	uint32_t maker; /* SYMTAB_MAKER of the program that made it */
 	uint64_t size, n_blocks;
 	uint64_t hash; /* of the whole table: tables of different content hardly ever share one */
 	uint64_t n_skipped;

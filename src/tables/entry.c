@@ -64,7 +64,8 @@ void entry_note_lacking(struct tables_entry *e, int64_t ms)
 	uint32_t flags = symtab_info(e->table)->flags;
 
 	e->lacking = (flags & (SYMTAB_ALT_MISSING | SYMTAB_SPLIT_MISSING)) ||
-		     !(flags & (SYMTAB_HAS_DWARF | SYMTAB_HAS_GO));
+		     !(flags & (SYMTAB_HAS_DWARF | SYMTAB_HAS_GO)) ||
+		     symtab_info(e->table)->maker < SYMTAB_MAKER;
 	if (e->lacking)
 		entry_expire_in(e, ms);
 	/* A sound copy of the file may turn up, and is reported then: it is not looked for. */

@@ -60,7 +60,7 @@ struct tables_entry {
 	/* After that time it is built again: a miss, a failure; or, while it is used on, a table that lacks
 	 * something. INT64_MAX: never. */
 	atomic_int_fast64_t good_until_ms;
-	bool lacking;    /* a better one may turn up */
+	bool lacking;    /* a better one may turn up, or can be made by now */
 	bool incomplete; /* a table: parts were left out, since memory was not granted */
 	bool searching;  /* a miss, while a scan was still running */
 	/* of a table without a debug file: enum frame_reason of the last search for one; FRAME_FOUND: not known */

@@ -308,19 +308,35 @@ static enum make_outcome find_supplementary(struct build *b)
 	return MAKE_DONE;
 }
 
+/* The old table is of an earlier maker, and all that it was made of is here: not its supplementary file alone may have
+ * gone since. Whether its split files have is not known. */
+static bool is_of_earlier_maker(const struct build *b)
+{
+	const struct build_making *m = b->making;
+	const struct symtab_info *old = symtab_info(b->old->table);
+
+	return old->maker < SYMTAB_MAKER && (m->alt.img || !(old->flags & SYMTAB_ALT_APPLIED)) &&
+	       (!m->splits || old->flags & SYMTAB_SPLIT_MISSING) &&
+	       (!m->from_executable || !(old->flags & SYMTAB_HAS_DWARF));
+}
+
 /* A table of the files found would be better than the old one. */
 static bool is_better_table(const struct build *b)
 {
 	const struct build_making *m = b->making;
 	uint32_t flags = symtab_info(b->old->table)->flags;
 
-	if (b->old->incomplete || frame_reason_is_damaged(symtab_info(b->old->table)))
+	if (b->old->incomplete || frame_reason_is_damaged(symtab_info(b->old->table)) ||
+	    is_of_earlier_maker(b))
 		return true;
 	if ((flags & SYMTAB_ALT_MISSING) && m->alt.img)
 		return true;
 	if ((flags & SYMTAB_SPLIT_MISSING) && splits_are_better(m->splits, &b->old->split))
 		return true;
 	if (flags & (SYMTAB_ALT_MISSING | SYMTAB_SPLIT_MISSING))
+		return false;
+	/* Of an earlier maker, and made of more files than are here. */
+	if (b->old->lacking && flags & (SYMTAB_HAS_DWARF | SYMTAB_HAS_GO))
 		return false;
 	return !m->from_executable && (elf_debug_section(m->file.img, ".debug_info") ||
 				       elf_debug_section(m->file.img, ".debug_line"));

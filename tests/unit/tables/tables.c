@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "test.h"
 
+#include <unistd.h>
+
 #include <errno.h>
 #include <stdio.h>
 #include "base/budget.h"
@@ -187,6 +189,61 @@ static void a_table_in_the_store_that_is_another_one_is_made_again(void **state)
 		if (kind == 2)
 			table.size /= 2;
 		assert_made_again(buf_bytes(&table));
+	}
+}
+
+/* Make the table one of the program from before SYMTAB_MAKER. */
+static void table_age(struct buf *table)
+{
+	uint64_t hash;
+
+	memset(table->p + 24, 0, 8);
+	memset(table->p + 168, 0, 4);
+	memcpy(&hash, table->p + 12, 4);
+	hash = htole64(hash64(table->p, (uint32_t)le64toh(hash), 0));
+	memcpy(table->p + 24, &hash, 8);
+}
+
+/* It answers at once, and is made again, once, in the background: the debug file is here. */
+static void a_table_of_an_earlier_maker_is_made_again_behind_its_answer(void **state)
+{
+	for (int has_file = 0; has_file < 2; has_file++) {
+		const struct store_meta meta = { .origin = STORE_MADE };
+		struct store_key key = { tables_fixture_id(1), STORE_SYMTAB, STR("") };
+		AUTO(buf_done) struct buf table = { 0 };
+		struct tables_stats stats;
+		struct err err = { 0 };
+		char version[12];
+		struct tables_fixture p;
+
+		make_table(1, &table);
+		table_age(&table);
+		snprintf(version, sizeof(version), "%d", SYMTAB_VERSION);
+		key.arg = str_of(version);
+		tables_fixture_open(&p, true);
+		p.opts.miss_ms = 1;
+		tables_fixture_reopen(&p);
+		if (has_file)
+			tables_fixture_put_debug(&p, 1);
+		assert_done(
+			store_put_bytes(p.store, &key, &meta, true, buf_bytes(&table), STORE_ALWAYS, &err));
+		for (int i = 0; i < 2000; i++) {
+			assert_string_equal(tables_fixture_ask(&p, 1, 0x1000), "f1 /src/a.c:10");
+			tables_stats(p.s, &stats);
+			if (stats.n_made)
+				break;
+			if (!has_file && i > 20)
+				break;
+			usleep(1000);
+		}
+		assert_int_equal(stats.n_made, has_file);
+		/* What is in the store now is not made again. */
+		tables_fixture_reopen(&p);
+		for (int i = 0; i < 5; i++)
+			assert_string_equal(tables_fixture_ask(&p, 1, 0x1000), "f1 /src/a.c:10");
+		tables_stats(p.s, &stats);
+		assert_int_equal(stats.n_made, 0);
+		tables_fixture_close(&p);
 	}
 }
 
@@ -606,6 +663,7 @@ int main(void)
 		cmocka_unit_test(a_built_table_is_found_in_the_store_by_the_next_process),
 		cmocka_unit_test(a_damaged_table_in_the_store_is_made_again),
 		cmocka_unit_test(a_table_in_the_store_that_is_another_one_is_made_again),
+		cmocka_unit_test(a_table_of_an_earlier_maker_is_made_again_behind_its_answer),
 		cmocka_unit_test(without_a_debug_file_the_programs_symbols_do),
 		cmocka_unit_test(names_of_the_supplementary_file_come_when_it_turns_up),
 		cmocka_unit_test(each_miss_has_its_reason),
