@@ -16,7 +16,7 @@ their names. The newest llvm-symbolizer is used; it reads all that its compilers
 part was skipped, or a table does not verify.
 
 All compilers: apt install gcc-11 g++-11 gcc-12-multilib g++-12-multilib gfortran gnat-12 ldc clang-13 clang-14 clang-15 clang-16 clang-19
-lld-14 lld-19 llvm-14 llvm-19 dwz
+lld-14 lld-19 llvm-14 llvm-19 dwz mold
 """
 
 import argparse
@@ -289,9 +289,10 @@ def gcc_cases():
                       "-fno-eliminate-unused-debug-types", "-fno-eliminate-unused-debug-symbols", "-fvar-tracking-assignments", "-ffunction-sections",
                       "-fno-reorder-functions", "-freorder-blocks-and-partition", "-fno-reorder-blocks-and-partition", "-fipa-icf", "-fno-inline", "-finline-functions",
                       "-fpatchable-function-entry=4", "-fsanitize=address", "-fsanitize=undefined", "-fprofile-generate", "-pg", "-fno-pie -no-pie", "-static"):
-            yield case(f"{flags} -O2", f"-g -O2 {flags}")
+            yield case(f"{flags} -O2", f"-g -O2 {flags}", quick=flags == "-gz=zlib")
         yield case("-ffunction-sections --gc-sections", "-g -O2 -ffunction-sections -fdata-sections", "-Wl,--gc-sections")
-        yield case("gold --icf=all", "-g -O2 -ffunction-sections", "-fuse-ld=gold -Wl,--icf=all")
+        yield case("gold --icf=all --gc-sections", "-g -O2 -ffunction-sections", "-fuse-ld=gold -Wl,--icf=all -Wl,--gc-sections", quick=True)
+        yield case("mold --icf=all --gc-sections", "-g -O2 -ffunction-sections", "-fuse-ld=mold -Wl,--icf=all -Wl,--gc-sections")
         yield case("gold --gdb-index", "-g -O2 -ggnu-pubnames", "-fuse-ld=gold -Wl,--gdb-index")
         yield case("--compress-debug-sections=zlib", "-g -O2", "-Wl,--compress-debug-sections=zlib")
         yield case("hot and cold partitions by a profile", "-g -O2 -fprofile-use -fprofile-partial-training -Wno-missing-profile -freorder-blocks-and-partition")
@@ -348,6 +349,9 @@ def clang_cases():
         yield case("lld --icf=all --gc-sections", "-g -O2 -ffunction-sections", f"{lld} -Wl,--icf=all -Wl,--gc-sections")
         yield case("lld --gdb-index", "-g -O2 -ggnu-pubnames", f"{lld} -Wl,--gdb-index")
         yield case("lld --compress-debug-sections=zstd", "-g -O2", f"{lld} -Wl,--compress-debug-sections=zstd")
+        # Only LLVM 19 reads CREL.
+        yield Case(f"clang {n}: an object file, CREL", [f"{cxx} -g -O2 -Wa,--crel,--allow-experimental-crel -c a.cc -o a.o"], "a.o", section=".text",
+                   unread=(("-Wa,--crel,--allow-experimental-crel", ""),))
         yield Case(f"clang {n}: an object file", [f"{cxx} -g -O2 -c a.cc -o a.o"], "a.o", section=".text")
         yield Case(f"clang {n}: an object file, -minimize-addr-in-v5=Form", [f"{cxx} -g -O2 -gdwarf-5 -mllvm -minimize-addr-in-v5=Form -c a.cc -o a.o"], "a.o", section=".text")
 
