@@ -336,7 +336,8 @@ static bool is_better_table(const struct build *b)
 	if (flags & (SYMTAB_ALT_MISSING | SYMTAB_SPLIT_MISSING))
 		return false;
 	/* Of an earlier maker, and made of more files than are here. */
-	if (b->old->lacking && flags & (SYMTAB_HAS_DWARF | SYMTAB_HAS_GO))
+	if (b->old->lacking && symtab_info(b->old->table)->maker < SYMTAB_MAKER &&
+	    flags & (SYMTAB_HAS_DWARF | SYMTAB_HAS_GO))
 		return false;
 	return !m->from_executable && (elf_debug_section(m->file.img, ".debug_info") ||
 				       elf_debug_section(m->file.img, ".debug_line"));
