@@ -88,6 +88,13 @@
 #define QUERIER(call, method, how_long) \
 	RPC("/querier.v1.QuerierService/" call, READ, TYPE_VIEW, method, how_long)
 
+/* Pyroscope's DebuginfoService. */
+#define DEBUGINFO(call, scope, method)                                                                     \
+	{                                                                                                  \
+		HTTP_POST, "/debuginfo.v1alpha1.DebuginfoService/" call, scope, HTTP_ON_WRITER, TYPE_PUSH, \
+			HTTP_CONNECT, &profiles_body, &rpc_post, .cls = HTTP_CLASS_PUSH, .arg = &method    \
+	}
+
 #define RANGE "query from to profile"
 #define VIEW                                                                                           \
 	RANGE " base base_from base_to base_profile normalise by label focus ignore hide show invert " \
@@ -110,6 +117,12 @@ const struct http_route server_routes[] = {
 	REMOVAL("source/{path...}", STORE_SOURCE),
 	REMOVAL("section/{name...}", STORE_SECTION),
 	REMOVAL("symtab", STORE_SYMTAB),
+	DEBUGINFO("ShouldInitiateUpload", PUSH, debuginfo_should),
+	DEBUGINFO("UploadFinished", PUSH, debuginfo_finished),
+	DEBUGINFO("ListDebuginfo", READ, debuginfo_list),
+	DEBUGINFO("DeleteDebuginfo", ADMIN, debuginfo_delete),
+	{ HTTP_POST, "/debuginfo.v1alpha1.DebuginfoService/Upload/{id}", PUSH, HTTP_ON_THREAD, TYPE_PUSH, 0,
+	  .handler = &push_post, .cls = HTTP_CLASS_PUSH, .kind = STORE_DEBUGINFO },
 	{ HTTP_POST, "/push/want", PUSH, HTTP_ON_WRITER, TYPE_PUSH, 0, &push_want_body, &push_want,
 	  .cls = HTTP_CLASS_PUSH },
 

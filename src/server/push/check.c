@@ -4,6 +4,7 @@
  */
 #include "server/push/push.h"
 
+#include <elf.h>
 #include "elf/elf.h"
 #include "pkg/pkg.h"
 
@@ -101,6 +102,40 @@ static int check_tar(struct source *src, struct err *err)
 	if (r < 0)
 		return err_in(err, "tar of sources");
 	return n ? 0 : err_set(err, ERR_INVALID, "tar of sources: it contains no file");
+}
+
+/* A stripped file for symbols keeps the section headers of its code, but no segment with it. */
+static bool code_is_in_file(struct source *src)
+{
+	struct elf_image *img = NULL;
+	bool code = false;
+	struct err err;
+
+	if (elf_open(src, &img, &err) != 0)
+		return false;
+	for (uint32_t i = 0; i < img->n_segments; i++) {
+		const struct elf_segment *seg = &img->segments[i];
+
+		code |= seg->type == PT_LOAD && seg->flags & PF_X && seg->filesz;
+	}
+	elf_close(img);
+	return code;
+}
+
+int push_kind_of(struct source *src, enum store_kind *ret, struct err *err)
+{
+	struct elf_facts facts = { 0 };
+	struct source *cached = source_cached(src, false, TAIL_BLOCK, N_TAIL_BLOCKS);
+	int r = elf_facts_read(cached, &facts, err);
+	bool code = r == 0 && facts.flags & (ELF_IS_EXECUTABLE) && code_is_in_file(cached);
+
+	source_close(cached);
+	if (r < 0)
+		return err_in(err, "a damaged ELF file");
+	if (r)
+		return elf_foreign_source_err(src, err);
+	*ret = code ? STORE_EXECUTABLE : STORE_DEBUGINFO;
+	return code || facts.flags & (ELF_IS_DEBUG | ELF_HAS_DWARF | ELF_HAS_SYMTAB) ? 0 : PUSH_NOTHING;
 }
 
 int push_check(struct push_request *pr, struct source *src, struct err *err)

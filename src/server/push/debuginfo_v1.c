@@ -14,7 +14,8 @@
 #define LIST_MAX 100000u
 
 /* Clients compare this text: it means "ask again in five minutes"; they keep any other answer for as long as they run. */
-#define IN_PROGRESS "A previous upload is still in-progress and not stale yet (only stale uploads can be retried)."
+#define IN_PROGRESS \
+	"A previous upload is still in-progress and not stale yet (only stale uploads can be retried)."
 
 /* ---- messages ---- */
 
@@ -81,8 +82,9 @@ static int store_is_here(struct api *a, struct err *err)
 
 static int read_build_id(struct str text, struct build_id *ret, struct err *err)
 {
-	return build_id_parse(ret, text) ? 0 :
-					   err_set(err, ERR_INVALID, "gnu_build_id: %s", server_bad_build_id(text));
+	return build_id_parse(ret, text)
+		       ? 0
+		       : err_set(err, ERR_INVALID, "gnu_build_id: %s", server_bad_build_id(text));
 }
 
 /* ---- ShouldInitiateUpload ---- */
@@ -97,7 +99,8 @@ static bool symbols_are_here(struct api *a, const struct build_id *id)
 		struct store_meta there;
 		struct err err = { 0 };
 
-		if (store_find_sure(a->req->s->opts.store, &key, STORE_ON_DISK, a->arena, &there, &err) == 0 &&
+		if (store_find_sure(a->req->s->opts.store, &key, STORE_ON_DISK, a->arena, &there, &err) ==
+			    0 &&
 		    there.quality >= STORE_SYMBOLS)
 			return true;
 	}
@@ -140,7 +143,7 @@ struct listing {
 	struct buf *reply, object, part;
 };
 
-static int put_object(void *arg, const struct store_object *o)
+static int put_stored_object(void *arg, const struct store_object *o)
 {
 	struct listing *l = arg;
 	char id[BUILD_ID_HEX_SIZE];
@@ -168,7 +171,7 @@ static int list_run(struct api *a, struct bytes request, struct buf *reply, stru
 	int r = store_is_here(a, err);
 
 	if (r == 0)
-		r = store_list(a->req->s->opts.store, &range, put_object, &l, &next, err);
+		r = store_list(a->req->s->opts.store, &range, put_stored_object, &l, &next, err);
 	buf_done(&next);
 	buf_done(&l.object);
 	buf_done(&l.part);

@@ -231,6 +231,20 @@ static void put_begin(struct request *req)
 	}
 }
 
+/* ---- the headers of a POST: it has neither a hash nor, mostly, a length ---- */
+
+static void post_begin(struct request *req)
+{
+	struct push_request *pr = push_request_new(req);
+
+	if (pr && put_read_sizes(req)) {
+		pr->by_content = true;
+		put_read_meta(req);
+		if (!put_is_owned(req))
+			(void)put_take_session(req);
+	}
+}
+
 /* ---- its body, its end ---- */
 
 static size_t put_body(struct request *req, struct bytes chunk)
@@ -266,6 +280,14 @@ bool push_exists(const struct server *s)
 const struct http_handler push_put = {
 	.exists = push_exists,
 	.begin = put_begin,
+	.body = put_body,
+	.run = put_run,
+	.done = put_done,
+};
+
+const struct http_handler push_post = {
+	.exists = push_exists,
+	.begin = post_begin,
 	.body = put_body,
 	.run = put_run,
 	.done = put_done,

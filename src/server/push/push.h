@@ -9,6 +9,7 @@
  *   check.c    is it the kind of file that the path names?
  *   reply.c    replies with their headers
  *   want.c     POST /push/want: which of many files the server wants
+ *   debuginfo_v1.c   Pyroscope's DebuginfoService, calls of Connect
  *
  * An upload has two buffers: the HTTP thread fills one while a worker writes the other to the store. When
  * both are full, the connection is suspended, and TCP makes the client wait.
@@ -46,6 +47,9 @@ void push_tick(struct push *p); /* now and then; takes NULL */
 /* ---- handlers; the `kind` of the first two: enum store_kind ---- */
 
 extern const struct http_handler push_put, push_remove, push_want;
+extern const struct http_handler push_post; /* a file of either kind, from clients of Pyroscope */
+struct rpc_method;
+extern const struct rpc_method debuginfo_should, debuginfo_finished, debuginfo_list, debuginfo_delete;
 extern const struct http_body push_want_body;
 bool push_exists(const struct server *s); /* the server has a store */
 
@@ -56,6 +60,7 @@ struct push_request {
 	uint8_t sha256[STORE_SHA256_SIZE];
 	/* This body is [off, off + size) of total; both STORE_SIZE_UNKNOWN: it comes in chunks, and is the whole. */
 	uint64_t off, size, total;
+	bool by_content; /* of a POST: the file decides the kind of the object, and success is always 200 */
 	struct store_meta meta;
 	char token[TOKEN_MAX_NAME];
 	bool is_admin;         /* may replace objects of other owners */
@@ -87,6 +92,8 @@ char *push_owned_text(struct str owner, struct arena *a);
 
 /* ---- upload.c ---- */
 
+/* Is a file with this build ID being received? */
+bool upload_is_running(struct push *p, const struct build_id *id);
 /*
  * May this token begin another upload? If there are too many, of all tokens or of this one, the slowest of them is
  * closed, if the server waits for its client and has received less than PUSH_SLOW_RATE; its bytes stay for the next
@@ -137,6 +144,12 @@ int session_open(struct sessions *t, struct session *s, uint64_t size, struct er
 
 /* ---- check.c ---- */
 
+/*
+ * The kind of a file whose path does not tell it: a program if its code is in it, else debug information. PUSH_NOTHING: it
+ * has neither, but dynamic symbols at most: as a debug file it would hide a better one of another server.
+ */
+enum { PUSH_NOTHING = 1 };
+int push_kind_of(struct source *src, enum store_kind *ret, struct err *err);
 /* 0 and the quality; ERR_INVALID with the text for the client. */
 int push_check(struct push_request *pr, struct source *src, struct err *err);
 /* By the first bytes alone: can it be such a file? */

@@ -92,6 +92,17 @@ static uint64_t upload_rate(struct upload *up, int64_t now_ms)
 	return ours || age_ms < PUSH_SLOW_MS ? UINT64_MAX : up->received * 1000 / (uint64_t)age_ms;
 }
 
+bool upload_is_running(struct push *p, const struct build_id *id)
+{
+	bool found = false;
+
+	pthread_mutex_lock(&p->lock);
+	for (struct upload *up = p->first; up && !found; up = up->next)
+		found = !up->closing && build_id_eq(&up->pr.key.id, id);
+	pthread_mutex_unlock(&p->lock);
+	return found;
+}
+
 bool upload_admit(struct push *p, const char *token, unsigned max_of_token)
 {
 	int64_t now_ms = clock_mono_ms();
@@ -256,12 +267,27 @@ static void upload_reply_failure(struct upload *up)
 		   "the server could not store the file; its log has the reason; push again later");
 }
 
+/* A client of Pyroscope takes 200 alone for success. */
+static void upload_reply_done(struct upload *up, const char *result, const char *text)
+{
+	push_reply(up->req, strcmp(result, "stored") == 0 && !up->pr.by_content ? 201 : 200, result, text);
+}
+
 static const char *upload_owned_text(struct upload *up)
 {
 	struct store_meta there = { 0 };
 
 	(void)store_find(up->s->opts.store, &up->pr.key, &up->arena, &there, NULL);
 	return push_owned_text(store_owner(&there), &up->arena);
+}
+
+/* What a chunked body has turned out to be. Positive: it is not stored. */
+static int upload_judge(struct upload *up, struct source *src)
+{
+	struct push_request *pr = &up->pr;
+	int r = pr->by_content ? push_kind_of(src, &pr->key.kind, &up->err) : 0;
+
+	return r ? r : push_check(pr, src, &up->err);
 }
 
 /* The file is complete: check and commit it. */
@@ -280,12 +306,18 @@ static void upload_commit(struct upload *up)
 					      "the received bytes have another SHA-256 than X-LODE-SHA256: "
 					      "if the file has changed, push it again");
 		else
-			up->outcome = push_check(pr, src, &up->err);
+			up->outcome = upload_judge(up, src);
 		source_close(src);
 	}
 	if (up->outcome < 0) {
 		up->failed = true;
 		upload_reply_failure(up);
+		return;
+	}
+	if (up->outcome == PUSH_NOTHING) {
+		up->failed = true;
+		upload_reply_done(up, "kept",
+				  "it has neither debug information nor a symbol table: not stored");
 		return;
 	}
 	up->session->put = NULL;
@@ -301,11 +333,11 @@ static void upload_commit(struct upload *up)
 	} else if (r == STORE_OWNED) {
 		push_reply(up->req, 409, "owned", upload_owned_text(up));
 	} else if (r == STORE_SAME) {
-		push_reply(up->req, 200, "same", "the server has the same bytes already");
+		upload_reply_done(up, "same", "the server has the same bytes already");
 	} else if (r == STORE_KEPT) {
-		push_reply(up->req, 200, "kept", "the server has a better file already, and kept it");
+		upload_reply_done(up, "kept", "the server has a better file already, and kept it");
 	} else {
-		push_reply(up->req, 201, "stored", "stored");
+		upload_reply_done(up, "stored", "stored");
 	}
 }
 

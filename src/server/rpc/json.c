@@ -624,14 +624,15 @@ static int field_to_json(struct json_writer *w, const struct rpc_field *f, const
 	return done;
 }
 
-/* Does a field as it was sent belong to this row of the table? One of another wire type is unknown. */
+/* Does a field as it was sent belong to this row of the table? One of another wire type is unknown; no number is none. */
 static bool is_of_field(const struct rpc_field *f, const struct proto_field *in)
 {
 	if (in->number != f->number)
 		return false;
 	if (f->flags & RPC_MAP)
 		return in->wire == PROTO_LEN;
-	return in->wire == rpc_wire_of(f->kind) || ((f->flags & RPC_REPEATED) && in->wire == PROTO_LEN);
+	return in->wire == rpc_wire_of(f->kind) ||
+	       ((f->flags & RPC_REPEATED) && in->wire == PROTO_LEN && in->b.size);
 }
 
 static int message_to_json(struct json_writer *w, const struct rpc_message *m, struct bytes in,

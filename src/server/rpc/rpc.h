@@ -97,6 +97,11 @@ struct rpc_method {
 	{                                                                 \
 		{ .args = "*", .run = rpc_run }, &(in), &(out), .run = fn \
 	}
+/* The same for calls that need no profile store. */
+#define RPC_STORELESS(fn, in, out)                                                           \
+	{                                                                                    \
+		{ .args = "*", .run = rpc_run, .storeless = true }, &(in), &(out), .run = fn \
+	}
 int rpc_run(struct api *a, struct err *err); /* of all api_routes of calls */
 
 extern const struct http_handler rpc_post;
