@@ -146,6 +146,8 @@ struct profilestore_series_options {
 	size_t n_by;
 	bool one;       /* add up all series */
 	uint32_t limit; /* series, the largest first; 0: 100 */
+	/* Borrowed: grants all points, and those of the list until its owner gives them back. NULL: not counted. */
+	struct budget_hold *memory;
 };
 struct profilestore_series {
 	const struct profilestore_label *labels;

@@ -136,8 +136,8 @@ static struct profilestore_label *copy_labels(const struct profilestore_label *v
 }
 
 /* In one piece: series, points, labels, texts. @first: a series of the type of all; NULL: there is none. */
-static struct profilestore_series_list *group_list(const struct groups *gs, size_t n,
-						   const struct series *first)
+static int group_list(const struct groups *gs, size_t n, const struct series *first,
+		      struct profilestore_series_list **ret, struct err *err)
 {
 	const struct str type = first ? first->texts[SERIES_TYPE] : STR(""),
 			 unit = first ? first->texts[SERIES_UNIT] : STR("");
@@ -153,7 +153,10 @@ static struct profilestore_series_list *group_list(const struct groups *gs, size
 		size += sizeof(*l->v) + gs->n_points * (sizeof(int64_t) + sizeof(uint32_t)) +
 			labels_size(gs->v[i]->labels, gs->v[i]->n_labels);
 	}
-	l = mem_zalloc(size + n_labels * sizeof(*labels));
+	size += n_labels * sizeof(*labels);
+	if (budget_hold_add(gs->arena.hold, size, err) < 0)
+		return err_in(err, "the points of %zu series", n);
+	l = mem_zalloc(size);
 	l->v = (struct profilestore_series *)(l + 1);
 	points = (int64_t *)(l->v + n);
 	labels = (struct profilestore_label *)(points + n * gs->n_points);
@@ -179,7 +182,20 @@ static struct profilestore_series_list *group_list(const struct groups *gs, size
 	l->unit = add_key_text(&text, unit);
 	l->n = n;
 	l->n_left_out = gs->n - n;
-	return l;
+	*ret = l;
+	return 0;
+}
+
+static int group_points(struct groups *gs, struct value_group *g, struct err *err)
+{
+	size_t size = gs->n_points * (sizeof(*g->points) + sizeof(*g->counts));
+
+	g->points = arena_try_err(&gs->arena, size, err);
+	if (!g->points)
+		return err_in(err, "the points of %zu series", gs->n);
+	memset(g->points, 0, size);
+	g->counts = (uint32_t *)(g->points + gs->n_points);
+	return 0;
 }
 
 static int add_series(struct groups *gs, const struct series_read *q,
@@ -189,10 +205,8 @@ static int add_series(struct groups *gs, const struct series_read *q,
 	struct value_group *g = group_of_series(gs, q->x, o);
 	struct series_points p = *scale;
 
-	if (!g->points) {
-		g->points = ARENA_NEW_N(&gs->arena, int64_t, gs->n_points);
-		g->counts = ARENA_NEW_N(&gs->arena, uint32_t, gs->n_points);
-	}
+	if (!g->points && group_points(gs, g, err) < 0)
+		return -1;
 	p.points = g->points;
 	p.counts = g->counts;
 	if (series_add_points(q, &p, err) < 0)
@@ -225,6 +239,7 @@ static int sum_over_time(struct reader *rd, const struct profilestore_range *r,
 			       "%zu points, the limit is %u: use a longer step or a shorter range",
 			       gs.n_points, MAX_POINTS);
 	arena_init(&gs.arena);
+	gs.arena.hold = o->memory;
 	for (size_t i = 0; res == 0 && gs.n_points && i < n; i++)
 		res = add_series(&gs,
 				 &(struct series_read){ rd, rd->db, list[i], from_ms, to_ms, ROLLUP_LEVELS,
@@ -233,8 +248,10 @@ static int sum_over_time(struct reader *rd, const struct profilestore_range *r,
 	if (res == 0) {
 		if (gs.n)
 			qsort(gs.v, gs.n, sizeof(struct value_group *), by_total);
-		*ret = group_list(&gs, MIN(gs.n, (size_t)(o->limit ? o->limit : LIMIT_USUAL)),
-				  n ? list[0] : NULL);
+		res = group_list(&gs, MIN(gs.n, (size_t)(o->limit ? o->limit : LIMIT_USUAL)),
+				 n ? list[0] : NULL, ret, err);
+	}
+	if (res == 0) {
 		(*ret)->from_ms = scale.from_ms;
 		(*ret)->step_ms = scale.step_ms;
 		(*ret)->n_points = gs.n_points;

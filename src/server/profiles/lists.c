@@ -91,6 +91,7 @@ static int series_options(struct api *a, struct str by[MAX_BY], struct profilest
 	if (api_flag(a, "one", &o.one, err) < 0 || api_number(a, "limit", 100, MAX_SERIES, &limit, err) < 0)
 		return -1;
 	o.limit = (uint32_t)limit;
+	o.memory = &a->memory;
 	while (names.size) {
 		if (o.n_by == MAX_BY)
 			return err_set(err, ERR_INVALID, "'by' has more than %u labels", MAX_BY);

@@ -53,7 +53,7 @@ static int series_step(const struct querier_request *q, int64_t *ret_ms, struct 
 int querier_select_series(struct api *a, struct bytes request, struct buf *reply, struct err *err)
 {
 	struct querier_request q = { 0 };
-	struct profilestore_series_options o = { 0 };
+	struct profilestore_series_options o = { .memory = &a->memory };
 	struct profilestore_series_list *l;
 	struct profilestore_range r;
 	int64_t length_ms;

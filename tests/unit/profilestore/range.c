@@ -308,6 +308,36 @@ static void a_series_has_its_type_and_unit(void **state)
 	stored_done(&t);
 }
 
+/* 10 000 points of 12 bytes, of which 64 KiB are granted; then all that is needed. */
+static void points_of_series_are_granted(void **state)
+{
+	const struct profilestore_range r = { NULL, NOW_MS - 10000 * 1000, NOW_MS, 0 };
+	struct profilestore_series_options o = { .step_ms = 1000 };
+	struct profilestore_series_list *l;
+	struct budget_hold hold = { 0 };
+	struct stored t = { 0 };
+	struct budget *b;
+	struct err err;
+
+	stored_open(&t);
+	add(&t, &(const struct one){ NOW_MS - 10000 * 1000, 0, { 1, 2, 3, 4, 5 } });
+	add(&t, &(const struct one){ NOW_MS - 1000, 0, { 1, 2, 3, 4, 5 } });
+	o.memory = &hold;
+	b = budget_new_undivided(KIB(64));
+	budget_hold_init(&hold, b, BUDGET_QUERY);
+	assert_fails(profilestore_series(t.s, &r, &o, &l, &err), ERR_LIMIT, "series");
+	budget_hold_done(&hold);
+	budget_free(b);
+	b = budget_new_undivided(MIB(2));
+	budget_hold_init(&hold, b, BUDGET_QUERY);
+	assert_done(profilestore_series(t.s, &r, &o, &l, &err));
+	assert_true(l->n_points >= 10000);
+	free(l);
+	budget_hold_done(&hold);
+	budget_free(b);
+	stored_done(&t);
+}
+
 /* A deadline that has passed, and that the next check sees. */
 static struct deadline passed(void)
 {
@@ -403,6 +433,7 @@ int main(void)
 		cmocka_unit_test(rollups_are_made_and_made_again),
 		cmocka_unit_test(times_of_a_series_may_be_newer_than_the_snapshot),
 		cmocka_unit_test(a_series_has_its_type_and_unit),
+		cmocka_unit_test(points_of_series_are_granted),
 		cmocka_unit_test(queries_end_at_their_deadline),
 		cmocka_unit_test(the_times_of_series_are_the_same_after_a_restart),
 	};
