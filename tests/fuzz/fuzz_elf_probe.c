@@ -80,6 +80,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	struct elf_probe *p = elf_probe_new();
 	struct elf_facts all = { 0 }, other = { 0 };
 	struct err err_all = { 0 }, err = { 0 };
+	struct elf_aliases aliases;
+	enum build_id_kind kind;
 	struct source *src;
 	struct bytes file;
 	int r, r2;
@@ -95,7 +97,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	}
 	if (r != ELF_PROBE_AGAIN && file.size) {
 		src = source_of_mem(file, "member");
-		r2 = elf_facts_read(src, &other, &err);
+		r2 = elf_identify(src, &other, &kind, &aliases, &err);
 		expect_same(r, &all, &err_all, r2, &other, &err);
 		source_close(src);
 	}

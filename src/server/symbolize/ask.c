@@ -230,3 +230,9 @@ bool ask_number(const json_t *j, uint64_t *ret)
 	return json_is_string(j) &&
 	       ask_number_text((struct str){ json_string_value(j), json_string_length(j) }, false, ret);
 }
+
+void ask_hint_name(const struct ask *a, const struct build_id *id, struct str file)
+{
+	if (a->req)
+		resolve_name_hint(a->req->s->opts.resolver, id, file);
+}

@@ -63,7 +63,7 @@ static int json_parse_module(struct ask *a, struct form_json *f, const json_t *j
 
 	if (id.size && !build_id_read(&a->ids[i], id))
 		return err_set(err, ERR_INVALID, "'id' is not a build ID");
-	resolve_name_hint(a->req->s->opts.resolver, &a->ids[i], json_text(json_object_get(j, "file")));
+	ask_hint_name(a, &a->ids[i], json_text(json_object_get(j, "file")));
 	f->first_map[i] = f->n_maps;
 	json_array_foreach(maps, k, one) if (parse_mapping(a, one, &f->maps[f->n_maps++], err) < 0) return -1;
 	return 0;

@@ -234,7 +234,7 @@ static int v5_parse_all(struct ask *a, struct v5 *v, const json_t *all, struct e
 		if (!v->used[i])
 			continue;
 		v->guessed[i] = !v5_set_id(a, v->debug_ids[i], &a->ids[i]);
-		resolve_name_hint(a->req->s->opts.resolver, &a->ids[i], v->names[i]);
+		ask_hint_name(a, &a->ids[i], v->names[i]);
 	}
 	a->request_flags = TABLES_LAYOUTS;
 	return 0;
