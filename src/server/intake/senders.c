@@ -212,6 +212,11 @@ static enum http_next senders_run(struct request *req)
 
 const struct http_handler senders_get = { .run = senders_run };
 
+/* ---- metrics: not of base/metrics.h, since the labels are the senders', which come and go ---- */
+
+#define METRIC_SENDERS  "lode_senders"
+#define METRIC_REQUESTS "lode_sender_requests_total"
+
 /* Quotes and backslashes are the only characters of these texts that need an escape. */
 static void metric_label(struct buf *out, const char *name, const char *value)
 {
@@ -226,7 +231,7 @@ static void metric_label(struct buf *out, const char *name, const char *value)
 
 static void write_sender_metric(struct buf *out, const struct seen_sender *x, const char *outcome, uint64_t n)
 {
-	buf_add_str(out, STR("lode_sender_requests_total{"));
+	buf_printf(out, "%s{", METRIC_REQUESTS);
 	metric_label(out, "token", x->key.token);
 	buf_add_char(out, ',');
 	metric_label(out, "address", x->key.address);
@@ -235,6 +240,11 @@ static void write_sender_metric(struct buf *out, const struct seen_sender *x, co
 	buf_add_char(out, ',');
 	metric_label(out, "path", x->key.path);
 	buf_printf(out, ",outcome=\"%s\"} %llu\n", outcome, (unsigned long long)n);
+}
+
+static void metric_head(struct buf *out, const char *name, const char *help, const char *type)
+{
+	buf_printf(out, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, type);
 }
 
 void senders_write_metrics(struct senders *t, struct buf *out)
@@ -246,12 +256,9 @@ void senders_write_metrics(struct senders *t, struct buf *out)
 
 	arena_init(&a);
 	v = senders_copy(t, &a, &n, &n_forgotten);
-	buf_printf(out,
-		   "# HELP lode_senders Senders of profiles that are remembered.\n# TYPE lode_senders gauge\n"
-		   "lode_senders %u\n"
-		   "# HELP lode_sender_requests_total Requests with profiles, by sender.\n"
-		   "# TYPE lode_sender_requests_total counter\n",
-		   n);
+	metric_head(out, METRIC_SENDERS, "Senders of profiles that are remembered.", "gauge");
+	buf_printf(out, "%s %u\n", METRIC_SENDERS, n);
+	metric_head(out, METRIC_REQUESTS, "Requests with profiles, by sender.", "counter");
 	for (unsigned i = 0; i < n; i++) {
 		write_sender_metric(out, &v[i], "accepted", v[i].n_accepted);
 		write_sender_metric(out, &v[i], "refused", v[i].n_refused);
