@@ -117,7 +117,7 @@ int index_connect(struct index *ix, struct err *err)
 }
 
 /* The old database is closed with the connection. */
-static void take_over(struct index *ix, struct db *db, uint32_t made)
+static void remake_take_over(struct index *ix, struct db *db, uint32_t made)
 {
 	assert(ix->n_old < ARRAY_SIZE(ix->old));
 	db_abandon(ix->db);
@@ -141,7 +141,7 @@ int index_prepare(struct index *ix, const char *sql, struct db_stmt **ret, struc
 		pthread_rwlock_unlock(&files_lock);
 		if (r < 0)
 			return -1;
-		take_over(ix, db, made);
+		remake_take_over(ix, db, made);
 	}
 	return db_prepare(ix->db, sql, ret, err);
 }
@@ -169,7 +169,7 @@ int index_remake(struct index *ix, char **ret_aside, struct err *err)
 
 		/* Before anyone can miss a row in the new one: an answer whose epoch has changed is looked up again. */
 		index_all_gone();
-		take_over(ix, db, made);
+		remake_take_over(ix, db, made);
 		atomic_store(&x->damaged, false);
 		atomic_store(&x->made, made);
 	}

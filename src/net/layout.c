@@ -33,7 +33,7 @@ enum net_layout net_url_layout(const char *url, const char **ret_plain)
 }
 
 /* Keys of SSQP are lower case; so are names in them. */
-static void add_name(struct buf *out, struct str name)
+static void add_ssqp_name(struct buf *out, struct str name)
 {
 	AUTO(buf_done) struct buf lower = { 0 };
 
@@ -61,11 +61,11 @@ static enum net_unasked ssqp_path(const struct net_file *f, struct buf *out)
 	if (!f->name.size || memchr(f->name.p, '/', f->name.size) || str_eq(f->name, STR(".")) ||
 	    str_eq(f->name, STR("..")))
 		return NET_NEEDS_NAME;
-	add_name(out, f->name);
+	add_ssqp_name(out, f->name);
 	buf_add_str(out, STR("/elf-buildid-"));
 	add_ssqp_id(out, f->id);
 	buf_add_char(out, '/');
-	add_name(out, f->name);
+	add_ssqp_name(out, f->name);
 	return NET_ASKED;
 }
 

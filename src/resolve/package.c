@@ -6,8 +6,8 @@
 
 /* The same size, time and inode as at the scan: it is the same package. With another time or inode it may be
  * a copy or another package; the digest of its head and tail decides. */
-static int check_identity(struct work *w, const struct index_file *f, const struct pkg_identity *want,
-			  struct source *src, const struct stat *st)
+static int package_check_identity(struct work *w, const struct index_file *f, const struct pkg_identity *want,
+				  struct source *src, const struct stat *st)
 {
 	int64_t mtime_ns = (int64_t)st->st_mtim.tv_sec * 1000000000 + st->st_mtim.tv_nsec;
 	struct pkg_identity now;
@@ -35,7 +35,7 @@ static int open_package(struct work *w, const struct index_file *f, const struct
 
 	if (r)
 		return r;
-	r = check_identity(w, f, &m->map->identity, src, &st);
+	r = package_check_identity(w, f, &m->map->identity, src, &st);
 	if (r)
 		source_close(src);
 	else

@@ -5,13 +5,17 @@ import hashlib
 import json
 import os
 import shutil
+import signal
 import subprocess
+import time
 
 import pytest
 
 from conftest import make_deb
+from profiling import Pprof, ask, code_segment, folded, send
 from pushing import listed, lode, put, want, one
 
+BASE = 0x55d0c0de0000
 GO_TEXT = "aTgZ-hE7CkRJl7jJ_WmP/eKx0cVYhN1yq3dUwB5sT/Qz8mPfLr2oHn6iXvGtKc/Yb4uDj9wSe7aZk1xRfNq"
 
 
@@ -147,3 +151,20 @@ def test_find_and_symbolize_ask_by_each(serve, programs, tmp_path):
         assert r.returncode == 0, (i, r.stdout, r.stderr)
         r = lode("symbolize", "--build-id", i, hex(address_of(p) + 1), env=env, ok=False)
         assert "twice" in r.stdout, (i, r.stdout, r.stderr)
+
+
+def test_profiles_are_named_by_each(serve, programs, tmp_path):
+    """As profilers send them: Go's text, or OpenTelemetry's hash of a file that has a GNU build ID, too."""
+    (tmp_path / "pool").mkdir()
+    s = serve([tmp_path / "pool"], args=["--symbolize-interval", "3600", "--rescan", "3600"]).scanned()
+    sent = (("text", programs["go"], GO_TEXT), ("hex", programs["go"], programs["go"].go), ("hash", programs["both"], programs["both"].hash))
+    for service, p, identity in sent:
+        off, vaddr, size = code_segment(p.path)
+        made = Pprof(types=(("cpu", "nanoseconds"),), mapping=(BASE + vaddr, BASE + vaddr + size, off, "/usr/bin/x", identity),
+                     time_ms=int(time.time() * 1000), duration_ms=1000)
+        send(s, made.sample([BASE + address_of(p)], [7]).bytes(), service=service)
+    for p in (programs["go"], programs["both"]):
+        shutil.copy(p.path, tmp_path / "pool")
+    s.proc.send_signal(signal.SIGUSR1)
+    for service, _, _ in sent:
+        s.wait(lambda: folded(ask(s, "flamegraph", query=f'{{service="{service}"}}', from_="now-1h", to="now+1h")) == {"twice": 7}, f"the name by {service}", 30)
