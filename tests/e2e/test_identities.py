@@ -163,6 +163,9 @@ def test_profiles_are_named_by_each(serve, programs, tmp_path):
         made = Pprof(types=(("cpu", "nanoseconds"),), mapping=(BASE + vaddr, BASE + vaddr + size, off, "/usr/bin/x", identity),
                      time_ms=int(time.time() * 1000), duration_ms=1000)
         send(s, made.sample([BASE + address_of(p)], [7]).bytes(), service=service)
+    binaries = {b["build_id"]: b for b in ask(s, "binaries")["binaries"]}
+    assert (binaries[programs["go"].go]["build_id_kind"], binaries[programs["go"].go]["go_build_id"]) == ("go", GO_TEXT)
+    assert binaries[programs["both"].hash]["go_build_id"] == ""
     for p in (programs["go"], programs["both"]):
         shutil.copy(p.path, tmp_path / "pool")
     s.proc.send_signal(signal.SIGUSR1)

@@ -61,7 +61,9 @@ function row(b, total) {
 	const node = el("tr", { "data-id": b.build_id },
 		el("td", { "data-name": "Share", class: "share number" }, bar, el("span", {}, shareText(b.value, total))),
 		el("td", { "data-name": "File" }, pathOf(b.file || "file unknown"),
-			el("div", { class: "from" }, b.build_id ? el("a", { class: "mono", href: `?view=server&q=${b.build_id}` }, b.build_id) : "no build ID")),
+			el("div", { class: "from" }, b.build_id
+				? [b.go_build_id ? "Go build ID " : null, el("a", { class: "mono", href: `?view=server&q=${b.build_id}` }, b.go_build_id || b.build_id)]
+				: "no build ID")),
 		el("td", { "data-name": "State", class: "nowrap" },
 			el("div", {}, chip(b), el("div", { class: "from" }, `${number(b.named)} of ${count(b.locations, "address", "addresses")}`))),
 		el("td", { "data-name": "Details" }, known(b)),

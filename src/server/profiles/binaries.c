@@ -51,6 +51,18 @@ static void put_help(struct api *a, const struct profilestore_binary *b, enum fr
 	json_put_str(&a->json, "help", buf_str(&help));
 }
 
+/* Its kind, and Go's as the text that Go's tools show. Both empty: it is none, or there is none. */
+static void put_kind(struct json_writer *w, struct str build_id)
+{
+	struct build_id id;
+	bool known = build_id_read(&id, build_id);
+	enum build_id_kind kind = known ? build_id_kind_of(&id) : BUILD_ID_GNU;
+	bool is_go = known && kind == BUILD_ID_GO;
+
+	json_put_text(w, "build_id_kind", known ? build_id_kind_name(kind) : "");
+	json_put_str(w, "go_build_id", is_go ? (struct str){ (const char *)id.b, id.size } : STR(""));
+}
+
 static void write_binary(struct api *a, const struct profilestore_binary *b)
 {
 	bool is_reason = b->reason && b->reason < FRAME_N_REASONS && b->n_named < b->n_locations;
@@ -62,6 +74,7 @@ static void write_binary(struct api *a, const struct profilestore_binary *b)
 	json_open_object(w, NULL);
 	json_put_str(w, "file", b->file);
 	json_put_str(w, "build_id", b->build_id);
+	put_kind(w, b->build_id);
 	json_put_int(w, "value", b->value);
 	json_put_int(w, "locations", b->n_locations);
 	json_put_int(w, "named", b->n_named);
