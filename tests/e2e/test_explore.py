@@ -275,6 +275,8 @@ def test_ranges_by_choice_and_by_hand(service, page):
     page.click(".range-presets button:nth-child(4)")
     page.wait(lambda: param(page, "from") == "now-24h", "the last day")
     page.wait_text(".range summary", "Last 24 hours")
+    # The menu was open before, and fills its fields some time after it opens: only then may others be typed.
+    page.run("document.querySelector('.range-own input').value = ''")
     page.click(".range summary")
     page.wait(lambda: page.run("return document.querySelector('.range-own input').value"), "the times of now")
     page.run("""const [from, to] = document.querySelectorAll('.range-own input');
