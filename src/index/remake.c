@@ -99,17 +99,24 @@ static int open_at_place(struct index_place *x, bool read_only, struct db **ret,
 	return 0;
 }
 
+/* The database that is there now, and which one it is. */
+static int open_newest(struct index *ix, struct db **ret, uint32_t *ret_made, struct err *err)
+{
+	int r;
+
+	pthread_rwlock_rdlock(&files_lock);
+	*ret_made = atomic_load(&ix->place->made);
+	r = open_at_place(ix->place, ix->read_only, ret, err);
+	pthread_rwlock_unlock(&files_lock);
+	return r;
+}
+
 int index_connect(struct index *ix, struct err *err)
 {
 	struct db *db;
 	uint32_t made;
-	int r;
 
-	pthread_rwlock_rdlock(&files_lock);
-	made = atomic_load(&ix->place->made);
-	r = open_at_place(ix->place, ix->read_only, &db, err);
-	pthread_rwlock_unlock(&files_lock);
-	if (r < 0)
+	if (open_newest(ix, &db, &made, err) < 0)
 		return -1;
 	ix->db = db;
 	atomic_store(&ix->made, made);
@@ -133,13 +140,8 @@ int index_prepare(struct index *ix, const char *sql, struct db_stmt **ret, struc
 
 	if (atomic_load(&ix->made) != atomic_load(&ix->place->made) && !ix->open) {
 		uint32_t made;
-		int r;
 
-		pthread_rwlock_rdlock(&files_lock);
-		made = atomic_load(&ix->place->made);
-		r = open_at_place(ix->place, ix->read_only, &db, err);
-		pthread_rwlock_unlock(&files_lock);
-		if (r < 0)
+		if (open_newest(ix, &db, &made, err) < 0)
 			return -1;
 		remake_take_over(ix, db, made);
 	}
