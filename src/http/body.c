@@ -7,12 +7,21 @@
  */
 #include "http/request.h"
 
+#include <strings.h>
 #include "base/budget.h"
 
 #define TOO_MANY "the server receives too many bodies at once; send it again later"
 
 #define GRANT_LEAST KIB(64)
 #define GRANT_MOST  MIB(4)
+
+bool http_has_type(struct http_conn *conn, const char *type)
+{
+	const char *header = http_header(conn, "Content-Type");
+	struct str rest = str_of(header ? header : ""), name = str_trim(str_cut(&rest, ';'));
+
+	return name.size == strlen(type) && strncasecmp(name.p, type, name.size) == 0;
+}
 
 /* The buffer doubles as it grows, and so does the grant, up to some size. */
 static bool body_grant(struct request *req, size_t size)

@@ -3,7 +3,6 @@
  * Replies and refusals that any resource may make.
  */
 #include <stdlib.h>
-#include <strings.h>
 #include "base/json.h"
 #include "http/request.h"
 #include "wire/proto.h"
@@ -95,9 +94,8 @@ static struct http_reply *refusal_json(const struct http_service *sv, unsigned s
 static struct http_reply *refusal_status(const struct http_service *sv, struct http_conn *conn,
 					 unsigned status, struct str text, size_t *ret_size)
 {
-	const char *type = http_header(conn, "Content-Type");
 	unsigned code = connect_code_number(connect_code_of(status));
-	bool json = type && strncasecmp(type, "application/json", strlen("application/json")) == 0;
+	bool json = http_has_type(conn, "application/json");
 	struct buf b = { 0 };
 	struct json_writer w = { .out = &b };
 	struct http_reply *r;

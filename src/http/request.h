@@ -231,6 +231,8 @@ struct deadline request_deadline(struct request *req, const char *what, const ch
 
 /* ---- body.c ---- */
 
+/* The Content-Type of the request is @type, in any case and with any parameters. */
+bool http_has_type(struct http_conn *conn, const char *type);
 /* Refuses by the headers: sizes. */
 void body_begin(struct request *req);
 size_t body_add(struct request *req, struct bytes chunk);

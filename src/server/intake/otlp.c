@@ -24,9 +24,7 @@ static int otlp_take_one(void *arg, struct profile *p, const struct otlp_label *
 
 static bool is_otlp_json(const struct api *a)
 {
-	const char *type = http_header(a->req->conn, "Content-Type");
-
-	return type && str_starts(str_of(type), STR("application/json"));
+	return http_has_type(a->req->conn, "application/json");
 }
 
 /* The request in protobuf, in @room. */

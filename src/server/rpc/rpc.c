@@ -5,7 +5,6 @@
  */
 #include "server/rpc/rpc.h"
 
-#include <strings.h>
 #include "codec/codec.h"
 
 #define TYPE_BINARY "application/proto"
@@ -25,14 +24,6 @@ const struct rpc_message rpc_empty;
 
 /* ---- headers ---- */
 
-/* "application/json; charset=utf-8": without its parameters. */
-static bool type_is(const char *header, const char *type)
-{
-	struct str rest = str_of(header), name = str_trim(str_cut(&rest, ';'));
-
-	return name.size == strlen(type) && strncasecmp(name.p, type, name.size) == 0;
-}
-
 static int rpc_timeout(struct request *req, int64_t *ret)
 {
 	const char *header = http_header(req->conn, "Connect-Timeout-Ms");
@@ -50,8 +41,7 @@ static int rpc_timeout(struct request *req, int64_t *ret)
 static void rpc_begin(struct request *req)
 {
 	const struct rpc_method *m = req->route->arg;
-	const char *type = http_header(req->conn, "Content-Type"),
-		   *version = http_header(req->conn, "Connect-Protocol-Version");
+	const char *version = http_header(req->conn, "Connect-Protocol-Version");
 	struct rpc_call *call;
 	struct api *a;
 
@@ -61,9 +51,9 @@ static void rpc_begin(struct request *req)
 	a = req->own;
 	a->call = call = ARENA_NEW(a->arena, struct rpc_call);
 	call->method = m;
-	call->json = type && type_is(type, TYPE_JSON);
+	call->json = http_has_type(req->conn, TYPE_JSON);
 	a->type = call->json ? TYPE_JSON : TYPE_BINARY;
-	if (!call->json && (!type || !type_is(type, TYPE_BINARY)))
+	if (!call->json && !http_has_type(req->conn, TYPE_BINARY))
 		request_refuse(req, 415, "the Content-Type must be " TYPE_BINARY " or " TYPE_JSON);
 	else if (version && strcmp(version, "1") != 0)
 		request_refuse(req, 400, "the Connect-Protocol-Version must be 1");
