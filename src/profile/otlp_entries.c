@@ -98,23 +98,19 @@ struct str otlp_text(struct otlp_reader *r, uint64_t i)
 	return (struct str){ (const char *)b.p, b.size };
 }
 
-struct otlp_entry *otlp_made(struct otlp_reader *r, enum otlp_table t, uint64_t i, uint32_t *ret)
+bool otlp_known(const struct otlp_reader *r, enum otlp_table t, uint64_t i, uint32_t *ret)
 {
-	struct otlp_entry *e;
-
-	*ret = 0;
-	otlp_bytes(r, t, i);
-	if (!i || i >= r->made[t].n)
-		return NULL;
-	e = &r->made[t].p[i];
-	if (e->profile == r->number)
-		*ret = e->index;
-	return e;
+	if (i >= r->made[t].n || r->made[t].p[i].profile != r->number)
+		return false;
+	*ret = r->made[t].p[i].index;
+	return true;
 }
 
-static uint32_t made_now(struct otlp_reader *r, struct otlp_entry *e, uint32_t index)
+uint32_t otlp_made(struct otlp_reader *r, enum otlp_table t, uint64_t i, uint32_t index)
 {
-	*e = (struct otlp_entry){ r->number, index };
+	/* Entry 0 is "nothing", whatever the table has there; otlp_bytes() has noted one that is missing. */
+	if (i && i < r->made[t].n)
+		r->made[t].p[i] = (struct otlp_entry){ r->number, index };
 	return index;
 }
 
@@ -123,11 +119,10 @@ static uint32_t made_now(struct otlp_reader *r, struct otlp_entry *e, uint32_t i
 uint32_t otlp_string(struct otlp_reader *r, uint64_t i)
 {
 	uint32_t index;
-	struct otlp_entry *e = otlp_made(r, OTLP_STRINGS, i, &index);
 
-	if (!e || e->profile == r->number)
+	if (otlp_known(r, OTLP_STRINGS, i, &index))
 		return index;
-	return made_now(r, e, profile_add_string(r->p, otlp_text(r, i)));
+	return otlp_made(r, OTLP_STRINGS, i, profile_add_string(r->p, otlp_text(r, i)));
 }
 
 /* The file's identity of the best kind. */
@@ -152,16 +147,16 @@ static void mapping_identity(struct otlp_reader *r, struct profile_mapping *m)
 
 static uint32_t otlp_mapping(struct otlp_reader *r, uint64_t i)
 {
-	struct cursor c = cursor_of(otlp_bytes(r, OTLP_MAPPINGS, i));
 	struct profile_mapping m = { 0 };
 	struct proto_field f;
+	struct cursor c;
 	uint32_t index;
-	struct otlp_entry *e = otlp_made(r, OTLP_MAPPINGS, i, &index);
 
-	if (!e)
-		return PROFILE_NONE;
-	if (e->profile == r->number)
+	if (otlp_known(r, OTLP_MAPPINGS, i, &index))
 		return index;
+	c = cursor_of(otlp_bytes(r, OTLP_MAPPINGS, i));
+	if (!i || i >= r->tables[OTLP_MAPPINGS].n)
+		return PROFILE_NONE;
 	r->list.n = 0;
 	while (proto_next(&c, &f)) {
 		switch (f.number) {
@@ -184,19 +179,19 @@ static uint32_t otlp_mapping(struct otlp_reader *r, uint64_t i)
 	}
 	otlp_end(r, &c, "mapping");
 	mapping_identity(r, &m);
-	return made_now(r, e, profile_add_mapping(r->p, &m));
+	return otlp_made(r, OTLP_MAPPINGS, i, profile_add_mapping(r->p, &m));
 }
 
 static uint32_t otlp_function(struct otlp_reader *r, uint64_t i)
 {
-	struct cursor c = cursor_of(otlp_bytes(r, OTLP_FUNCTIONS, i));
 	struct profile_function fn = { 0 };
 	struct proto_field f;
+	struct cursor c;
 	uint32_t index;
-	struct otlp_entry *e = otlp_made(r, OTLP_FUNCTIONS, i, &index);
 
-	if (e && e->profile == r->number)
+	if (otlp_known(r, OTLP_FUNCTIONS, i, &index))
 		return index;
+	c = cursor_of(otlp_bytes(r, OTLP_FUNCTIONS, i));
 	while (proto_next(&c, &f)) {
 		if (f.number == OTLP_FUNCTION_NAME)
 			fn.name = otlp_string(r, f.v);
@@ -208,9 +203,7 @@ static uint32_t otlp_function(struct otlp_reader *r, uint64_t i)
 			fn.start_line = (int64_t)f.v;
 	}
 	otlp_end(r, &c, "function");
-	/* "Nothing" is a function without a name; it has no place to note where it was made. */
-	index = profile_add_function(r->p, &fn);
-	return e ? made_now(r, e, index) : index;
+	return otlp_made(r, OTLP_FUNCTIONS, i, profile_add_function(r->p, &fn));
 }
 
 static void add_line(struct otlp_reader *r, struct bytes in)
@@ -236,14 +229,14 @@ static void add_line(struct otlp_reader *r, struct bytes in)
 
 static uint32_t otlp_location(struct otlp_reader *r, uint64_t i)
 {
-	struct cursor c = cursor_of(otlp_bytes(r, OTLP_LOCATIONS, i));
 	struct profile_location l = { .mapping = PROFILE_NONE };
 	struct proto_field f;
+	struct cursor c;
 	uint32_t index;
-	struct otlp_entry *e = otlp_made(r, OTLP_LOCATIONS, i, &index);
 
-	if (e && e->profile == r->number)
+	if (otlp_known(r, OTLP_LOCATIONS, i, &index))
 		return index;
+	c = cursor_of(otlp_bytes(r, OTLP_LOCATIONS, i));
 	r->lines.n = 0;
 	while (proto_next(&c, &f)) {
 		if (f.number == OTLP_LOCATION_MAPPING)
@@ -254,20 +247,19 @@ static uint32_t otlp_location(struct otlp_reader *r, uint64_t i)
 			add_line(r, f.b);
 	}
 	otlp_end(r, &c, "location");
-	index = profile_add_location(r->p, &l, r->lines.p, r->lines.n);
-	return e ? made_now(r, e, index) : index;
+	return otlp_made(r, OTLP_LOCATIONS, i, profile_add_location(r->p, &l, r->lines.p, r->lines.n));
 }
 
 /* The leaf comes first. */
 uint32_t otlp_stack(struct otlp_reader *r, uint64_t i)
 {
-	struct cursor c = cursor_of(otlp_bytes(r, OTLP_STACKS, i));
 	struct proto_field f;
+	struct cursor c;
 	uint32_t index;
-	struct otlp_entry *e = otlp_made(r, OTLP_STACKS, i, &index);
 
-	if (!e || e->profile == r->number)
+	if (otlp_known(r, OTLP_STACKS, i, &index))
 		return index;
+	c = cursor_of(otlp_bytes(r, OTLP_STACKS, i));
 	r->locations.n = 0;
 	while (proto_next(&c, &f))
 		if (f.number == OTLP_STACK_LOCATIONS)
@@ -282,5 +274,5 @@ uint32_t otlp_stack(struct otlp_reader *r, uint64_t i)
 	index = 0;
 	while (r->locations.n)
 		index = profile_add_stack(r->p, index, otlp_location(r, r->locations.p[--r->locations.n]));
-	return made_now(r, e, index);
+	return otlp_made(r, OTLP_STACKS, i, index);
 }

@@ -175,10 +175,10 @@ static uint32_t sample_label(struct otlp_reader *r, uint64_t i)
 	struct profile_label label;
 	char name[MAX_NAME];
 	uint32_t index;
-	struct otlp_entry *e = otlp_made(r, OTLP_ATTRIBUTES, i, &index);
 
-	if (!e || e->profile == r->number)
+	if (otlp_known(r, OTLP_ATTRIBUTES, i, &index))
 		return index;
+	index = 0;
 	otlp_attribute(r, i, &a);
 	if (a.key.size && !is_among(a.key, of_one_thread) && (a.value.is_number || a.value.text.size)) {
 		label = (struct profile_label){ .key = profile_add_string(r->p, label_name(name, a.key)) };
@@ -193,8 +193,7 @@ static uint32_t sample_label(struct otlp_reader *r, uint64_t i)
 		else
 			otlp_note_memory(r);
 	}
-	*e = (struct otlp_entry){ r->number, index };
-	return index;
+	return otlp_made(r, OTLP_ATTRIBUTES, i, index);
 }
 
 uint32_t otlp_sample_labels(struct otlp_reader *r)

@@ -50,8 +50,10 @@ int otlp_dictionary(struct otlp_reader *r, struct bytes in, struct err *err);
 /* Entry @i of a table; empty for entry 0, and if there is none, which is noted. */
 struct bytes otlp_bytes(struct otlp_reader *r, enum otlp_table t, uint64_t i);
 struct str otlp_text(struct otlp_reader *r, uint64_t i); /* the string of that number */
-/* Is it of this profile already? Then *ret is where. NULL: there is no such entry, which is noted. */
-struct otlp_entry *otlp_made(struct otlp_reader *r, enum otlp_table t, uint64_t i, uint32_t *ret);
+/* Is entry @i in the profile already? Then *ret is where. */
+bool otlp_known(const struct otlp_reader *r, enum otlp_table t, uint64_t i, uint32_t *ret);
+/* Now it is, at @index. Returns @index. */
+uint32_t otlp_made(struct otlp_reader *r, enum otlp_table t, uint64_t i, uint32_t index);
 /* Indices of the profile; made if necessary. */
 uint32_t otlp_string(struct otlp_reader *r, uint64_t i);
 uint32_t otlp_stack(struct otlp_reader *r, uint64_t i);
