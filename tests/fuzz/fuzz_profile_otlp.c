@@ -30,7 +30,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	struct otlp_result result;
 	struct err err = { 0 };
 
-	if (otlp_read(bytes_of(data, size), &limits, (struct otlp_sink){ check_one, NULL }, &result, &err) < 0)
+	if (otlp_read(bytes_of(data, size), &limits, (struct otlp_sink){ check_one, NULL }, &result, &err) <
+	    0)
 		FUZZ_CHECK(err.kind == ERR_INVALID || err.kind == ERR_LIMIT);
 	else
 		FUZZ_CHECK(!result.n_rejected || result.why.kind);

@@ -236,8 +236,8 @@ static void on_committed(void *arg, const struct store_key *key, const struct st
 	if (meta->origin == STORE_PUSHED)
 		console_pushed(v->console, key, meta);
 	/* Sources may have split files with them. */
-	if (n && (key->kind == STORE_DEBUGINFO || key->kind == STORE_EXECUTABLE ||
-		  key->kind == STORE_SOURCES))
+	if (n &&
+	    (key->kind == STORE_DEBUGINFO || key->kind == STORE_EXECUTABLE || key->kind == STORE_SOURCES))
 		naming_wake(n, &key->id, meta->file, replaced && key->kind != STORE_SOURCES);
 }
 
