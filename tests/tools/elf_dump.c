@@ -122,14 +122,17 @@ static void dump_facts(struct buf *out, const struct elf_facts *f)
 	json_str(out, str_of(build_id_hex(&f->build_id, hex)));
 }
 
-static void probe_file(struct buf *out, struct source *src, int facts_r, const struct elf_facts *facts)
+/* Compare the prober's facts and identity with those of elf_identify(), which reads the same file at random. */
+static void probe_file(struct buf *out, struct source *src)
 {
 	struct elf_probe *p = elf_probe_new();
 	AUTO(stream_closep) struct stream *s = stream_of_source(src, false, 0, src->size);
-	struct elf_facts got = { 0 };
+	struct elf_facts facts = { 0 }, got = { 0 };
+	struct elf_aliases aliases;
+	enum build_id_kind kind;
 	struct err err = { 0 };
+	int facts_r = elf_identify(src, &facts, &kind, &aliases, NULL), r;
 	struct bytes piece;
-	int r;
 
 	elf_probe_start(p, src->size);
 	while (elf_probe_wants(p) && stream_next(s, KIB(64), &piece, &err) == 0 && piece.size)
@@ -140,8 +143,8 @@ static void probe_file(struct buf *out, struct source *src, int facts_r, const s
 	if (r == ELF_PROBE_AGAIN)
 		buf_add_str(out, STR("\"again\""));
 	else if (r == facts_r &&
-		 (r || (got.flags == facts->flags && got.type == facts->type &&
-			got.machine == facts->machine && build_id_eq(&got.build_id, &facts->build_id))))
+		 (r || (got.flags == facts.flags && got.type == facts.type && got.machine == facts.machine &&
+			build_id_eq(&got.build_id, &facts.build_id))))
 		buf_add_str(out, STR("\"same\""));
 	else
 		buf_add_str(out, STR("\"different\""));
@@ -164,7 +167,7 @@ static void dump(const char *path)
 		if (r == 0)
 			dump_facts(&out, &facts);
 		if (with_probe)
-			probe_file(&out, src, r, &facts);
+			probe_file(&out, src);
 		if (elf_open(src, &img, &err) == 0) {
 			dump_sections(&out, img);
 			dump_links(&out, img);
