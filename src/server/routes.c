@@ -84,6 +84,11 @@
 			.cls = how_long, .arg = &method                                                \
 	}
 
+/* A call of Parca's ProfileStoreService. */
+#define PARCA_STORE(call, method)                                                                \
+	RPC("/parca.profilestore.v1alpha1.ProfileStoreService/" call, PUSH, TYPE_INGEST, method, \
+	    HTTP_CLASS_INTAKE)
+
 /* A call of querier.v1. */
 #define QUERIER(call, method, how_long) \
 	RPC("/querier.v1.QuerierService/" call, READ, TYPE_VIEW, method, how_long)
@@ -146,6 +151,7 @@ const struct http_route server_routes[] = {
 	INTAKE("/ingest", "*", HTTP_PREFIXED, api_post_pyroscope),
 	INTAKE("/v1development/profiles", "", HTTP_RPC_STATUS, api_post_otlp),
 	RPC("/push.v1.PusherService/Push", PUSH, TYPE_INGEST, push_v1_push, HTTP_CLASS_INTAKE),
+	PARCA_STORE("WriteRaw", parca_write_raw),
 	VIEW_OF("/api/types", RANGE, api_types, HTTP_CLASS_QUERY),
 	VIEW_OF("/api/labels", RANGE, api_labels, HTTP_CLASS_QUERY),
 	VIEW_OF("/api/labels/{name}/values", RANGE, api_label_values, HTTP_CLASS_QUERY),

@@ -8,6 +8,8 @@
  *   pyroscope.c   Pyroscope's /ingest; text.c: its stacks as text
  *   otlp.c        OpenTelemetry's profiles, over HTTP; otlp_json.c: their JSON
  *   push_v1.c     Pyroscope's push.v1.PusherService, a call of Connect
+ *   parca_v1.c    Parca's ProfileStoreService: WriteRaw
+ *    bulk.c        requests with many profiles, of which some are refused
  *   senders.c     who has sent what, and what was refused
  *   forms.c       bodies in the forms of other clients, parsed without a request
  */
@@ -18,13 +20,22 @@
 /* ---- routes ---- */
 
 struct rpc_method;
+struct form_profile;
 
 int api_post_profiles(struct api *a, struct err *err);
 int api_post_parca(struct api *a, struct err *err);
 int api_post_pyroscope(struct api *a, struct err *err);
 int api_post_otlp(struct api *a, struct err *err);
 
-extern const struct rpc_method push_v1_push;
+extern const struct rpc_method push_v1_push, parca_write_raw;
+
+/* ---- parca.c ---- */
+
+/*
+ * A pprof profile with Parca's labels. @normalized: its addresses are those of the ELF files already, whatever its mappings
+ * are.
+ */
+int parca_take_pprof(struct api *a, const struct form_profile *f, struct err *err);
 
 /* ---- take.c ---- */
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Parca's WriteRaw as JSON: series of labels, each with pprof profiles in base64.
+ * Parca's WriteRaw as JSON over its gateway's path: series of labels, each with pprof profiles in base64. parca_v1.c has the
+ * call itself.
  */
 #include "server/json.h"
 #include "server/intake/intake.h"
@@ -106,20 +107,23 @@ static bool has_name(const struct form_profile *f)
 	return false;
 }
 
-static int parca_take_one(void *arg, const struct form_profile *f, struct err *err)
+int parca_take_pprof(struct api *a, const struct form_profile *f, struct err *err)
 {
 	AUTO(profile_freep) struct profile *p = NULL;
-	struct api *a = arg;
 
 	if (!has_name(f))
 		return err_set(err, ERR_INVALID,
 			       "the label __name__ is missing: it names the type of the profile");
 	if (take_read(a, f->raw, STR("pprof"), &p, err) < 0)
 		return -1;
-	/* Its addresses are those of the ELF files already, whatever its mappings are. */
 	for (uint32_t i = 0; f->normalized && i < p->mappings.n; i++)
 		p->mappings.p[i].start = p->mappings.p[i].limit = p->mappings.p[i].offset = 0;
 	return take_foreign(a, TAKE(p), f->labels, f->n_labels, (struct take_how){ 0 }, err);
+}
+
+static int parca_take_one(void *arg, const struct form_profile *f, struct err *err)
+{
+	return parca_take_pprof(arg, f, err);
 }
 
 static void parca_answer(struct api *a, const struct profilestore_receipt *r)

@@ -5,12 +5,11 @@
  * Each profile of a request is judged by itself (docs/decisions/0035): one that is refused does not keep the others from
  * being stored. The reply then names the first that was refused.
  */
-#include "server/intake/intake.h"
+#include "server/intake/bulk.h"
 #include "server/rpc/rpc.h"
 #include "wire/proto.h"
 
-#define PUSH_MAX_PROFILES 10000u
-#define GODELTAPROF       STR("godeltaprof_")
+#define GODELTAPROF STR("godeltaprof_")
 
 /* ---- messages ---- */
 
@@ -41,9 +40,7 @@ static const struct rpc_message push_message = RPC_FIELDS(push_fields);
 /* ---- a request ---- */
 
 struct pushing {
-	struct api *a;
-	size_t n, n_refused;
-	struct err first; /* of n_refused */
+	struct bulk bulk;
 	struct profilestore_label labels[PROFILESTORE_MAX_LABELS];
 	size_t n_labels;
 };
@@ -114,27 +111,10 @@ static int push_sample(struct pushing *p, struct bytes sample, struct str *ret_i
 	}
 	if (!cursor_ok(&c))
 		return err_set(err, ERR_INVALID, "the message is cut off");
-	if (take_read(p->a, raw, STR("pprof"), &one, err) < 0)
+	if (take_read(p->bulk.a, raw, STR("pprof"), &one, err) < 0)
 		return -1;
-	return take_foreign(p->a, TAKE(one), p->labels, p->n_labels, (struct take_how){ .pyroscope = true },
-			    err);
-}
-
-/* Is it this profile alone that was refused? Otherwise the server cannot take any now, and the client sends all again. */
-static bool push_is_refusal(const struct err *err)
-{
-	return err->kind == ERR_INVALID || (err->kind == ERR_LIMIT && !err->os);
-}
-
-static int push_refused(struct pushing *p, const struct err *why, struct err *err)
-{
-	if (!push_is_refusal(why)) {
-		*err = *why;
-		return -1;
-	}
-	if (!p->n_refused++)
-		p->first = *why;
-	return 0;
+	return take_foreign(p->bulk.a, TAKE(one), p->labels, p->n_labels,
+			    (struct take_how){ .pyroscope = true }, err);
 }
 
 static int push_series(struct pushing *p, size_t number, struct bytes series, struct err *err)
@@ -151,15 +131,12 @@ static int push_series(struct pushing *p, size_t number, struct bytes series, st
 
 		if (!is_message(&f, 2))
 			continue;
-		if (++p->n > PUSH_MAX_PROFILES)
-			return err_set(err, ERR_LIMIT, "more than %u profiles: send several requests",
-				       PUSH_MAX_PROFILES);
-		if (deadline_check(&p->a->deadline, 1, err) < 0)
+		if (bulk_next(&p->bulk, err) < 0)
 			return -1;
 		if (!labelled || push_sample(p, f.b, &id, &why) < 0) {
 			(void)err_in(&why, "series %zu, sample %zu%s" STR_FMT, number, i,
 				     id.size ? ", ID " : "", (int)MIN(id.size, (size_t)64), id.p);
-			if (push_refused(p, &why, err) < 0)
+			if (bulk_refused(&p->bulk, &why, err) < 0)
 				return -1;
 		}
 		i++;
@@ -178,19 +155,7 @@ static int push_take_all(struct pushing *p, struct bytes request, struct err *er
 			return -1;
 	if (!cursor_ok(&c))
 		return err_set(err, ERR_INVALID, "the message is cut off, or is none of protobuf");
-	if (!p->n)
-		return err_set(err, ERR_INVALID, "the request has no profiles");
-	if (!p->n_refused)
-		return 0;
-	*err = p->first;
-	return p->n == 1 ? -1
-			 : err_in(err, "%zu of %zu profiles were refused, the others are stored",
-				  p->n_refused, p->n);
-}
-
-/* The reply is empty. */
-static void push_answer(struct api *a, const struct profilestore_receipt *r)
-{
+	return bulk_end(&p->bulk, err);
 }
 
 static int push_run(struct api *a, struct bytes request, struct buf *reply, struct err *err)
@@ -198,9 +163,9 @@ static int push_run(struct api *a, struct bytes request, struct buf *reply, stru
 	struct pushing *p = ARENA_NEW(a->arena, struct pushing);
 	int r;
 
-	p->a = a;
+	p->bulk.a = a;
 	r = push_take_all(p, request, err);
-	return take_end(a, r, push_answer, err);
+	return take_end(a, r, bulk_answer, err);
 }
 
 const struct rpc_method push_v1_push = RPC_METHOD(push_run, push_message, rpc_empty);

@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Parca's parca.profilestore.v1alpha1.ProfileStoreService: WriteRaw, series of labels, each with profiles in pprof.
+ * parca-push sends it, and Parca to another Parca.
+ */
+#include "server/intake/bulk.h"
+#include "server/intake/forms.h"
+#include "server/rpc/rpc.h"
+#include "wire/proto.h"
+
+/* ---- messages ---- */
+
+static const struct rpc_field label_fields[] = {
+	{ 1, "name", RPC_STRING },
+	{ 2, "value", RPC_STRING },
+};
+static const struct rpc_message label_message = RPC_FIELDS(label_fields);
+
+static const struct rpc_field set_fields[] = {
+	{ 1, "labels", RPC_MESSAGE, RPC_REPEATED, &label_message },
+};
+static const struct rpc_message set_message = RPC_FIELDS(set_fields);
+
+/* The load segments of executables (2) are not needed: program headers are read from the files themselves. */
+static const struct rpc_field sample_fields[] = {
+	{ 1, "raw_profile", RPC_BYTES },
+};
+static const struct rpc_message sample_message = RPC_FIELDS(sample_fields);
+
+static const struct rpc_field series_fields[] = {
+	{ 1, "labels", RPC_MESSAGE, .message = &set_message },
+	{ 2, "samples", RPC_MESSAGE, RPC_REPEATED, &sample_message },
+};
+static const struct rpc_message series_message = RPC_FIELDS(series_fields);
+
+enum { RAW_SERIES = 2, RAW_NORMALIZED = 3 };
+static const struct rpc_field raw_fields[] = {
+	{ RAW_SERIES, "series", RPC_MESSAGE, RPC_REPEATED, &series_message },
+	{ RAW_NORMALIZED, "normalized", RPC_BOOL },
+};
+static const struct rpc_message raw_message = RPC_FIELDS(raw_fields);
+
+/* ---- WriteRaw ---- */
+
+struct raw_write {
+	struct bulk bulk;
+	bool normalized;
+	struct profilestore_label labels[PROFILESTORE_MAX_LABELS];
+	size_t n_labels;
+};
+
+static int raw_add_label(struct raw_write *w, struct bytes in, struct err *err)
+{
+	struct profilestore_label l = { STR(""), STR("") };
+	struct cursor c = cursor_of(in);
+	struct proto_field f;
+
+	while (proto_next(&c, &f)) {
+		if (f.number == 1)
+			l.name = proto_text(&f);
+		else if (f.number == 2)
+			l.value = proto_text(&f);
+	}
+	if (w->n_labels == PROFILESTORE_MAX_LABELS)
+		return err_set(err, ERR_LIMIT, "it has more than %u labels", PROFILESTORE_MAX_LABELS);
+	w->labels[w->n_labels++] = l;
+	return cursor_ok(&c) ? 0 : err_set(err, ERR_INVALID, "a label is cut off");
+}
+
+static int raw_labels(struct raw_write *w, struct bytes series, struct err *err)
+{
+	struct cursor c = cursor_of(series);
+	struct proto_field f, label;
+
+	w->n_labels = 0;
+	while (proto_next(&c, &f)) {
+		struct cursor set = cursor_of(f.b);
+
+		while (f.number == 1 && proto_next(&set, &label))
+			if (label.number == 1 && raw_add_label(w, label.b, err) < 0)
+				return -1;
+		if (f.number == 1 && !cursor_ok(&set))
+			return err_set(err, ERR_INVALID, "the labels are cut off");
+	}
+	return 0;
+}
+
+static int raw_sample(struct raw_write *w, struct bytes in, struct err *err)
+{
+	struct form_profile form = { .labels = w->labels,
+				     .n_labels = w->n_labels,
+				     .normalized = w->normalized };
+	struct cursor c = cursor_of(in);
+	struct proto_field f;
+
+	while (proto_next(&c, &f))
+		if (f.number == 1)
+			form.raw = f.b;
+	if (!cursor_ok(&c))
+		return err_set(err, ERR_INVALID, "the message is cut off");
+	return parca_take_pprof(w->bulk.a, &form, err);
+}
+
+static int raw_series(struct raw_write *w, size_t number, struct bytes in, struct err *err)
+{
+	struct cursor c = cursor_of(in);
+	struct err labels = { 0 };
+	bool labelled = raw_labels(w, in, &labels) == 0;
+	struct proto_field f;
+	size_t i = 0;
+
+	while (proto_next(&c, &f)) {
+		struct err why = labels;
+
+		if (f.number != 2)
+			continue;
+		if (bulk_next(&w->bulk, err) < 0)
+			return -1;
+		if (!labelled || raw_sample(w, f.b, &why) < 0) {
+			(void)err_in(&why, "series %zu, sample %zu", number, i);
+			if (bulk_refused(&w->bulk, &why, err) < 0)
+				return -1;
+		}
+		i++;
+	}
+	return cursor_ok(&c) ? 0 : err_set(err, ERR_INVALID, "series %zu is cut off", number);
+}
+
+static int raw_take_all(struct raw_write *w, struct bytes request, struct err *err)
+{
+	struct cursor c = cursor_of(request);
+	struct proto_field f;
+	size_t n = 0;
+
+	/* It comes after the series. */
+	while (proto_next(&c, &f))
+		if (f.number == RAW_NORMALIZED && f.wire == PROTO_VARINT)
+			w->normalized = f.v;
+	if (!cursor_ok(&c))
+		return err_set(err, ERR_INVALID, "the message is cut off, or is none of protobuf");
+	c = cursor_of(request);
+	while (proto_next(&c, &f))
+		if (f.number == RAW_SERIES && raw_series(w, n++, f.b, err) < 0)
+			return -1;
+	return bulk_end(&w->bulk, err);
+}
+
+static int raw_run(struct api *a, struct bytes request, struct buf *reply, struct err *err)
+{
+	struct raw_write *w = ARENA_NEW(a->arena, struct raw_write);
+	int r;
+
+	w->bulk.a = a;
+	r = raw_take_all(w, request, err);
+	return take_end(a, r, bulk_answer, err);
+}
+
+const struct rpc_method parca_write_raw = RPC_METHOD(raw_run, raw_message, rpc_empty);
