@@ -24,6 +24,11 @@ def pytest_configure(config):
     config.addinivalue_line("markers", "slow: takes more than two seconds, so `./dev test quick` leaves it out")
 
 
+def slow_but(quick, values):
+    """Parameters of a test that `./dev test quick` makes with the values of @quick only."""
+    return [v if v in quick else pytest.param(v, marks=pytest.mark.slow) for v in values]
+
+
 def free_port():
     with socket.socket() as s:
         s.bind(("127.0.0.1", 0))
@@ -101,7 +106,7 @@ class Service:
         return self.proc.returncode
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def chromium():
     b = Browser()
     yield b

@@ -14,7 +14,7 @@ import time
 
 import pytest
 
-from conftest import LODE, free_port
+from conftest import LODE, free_port, slow_but
 from faulty import Dead
 from making import elf, new_id  # noqa: F401
 
@@ -86,9 +86,10 @@ LIES = {
     "500": ["500"],
     "429": ["429"],
 }
+LONG = ("bomb 150", "endless", "longer")
 
 
-@pytest.mark.parametrize("fault", LIES)
+@pytest.mark.parametrize("fault", slow_but([f for f in LIES if f not in LONG], LIES))
 @pytest.mark.parametrize("command", COMMANDS)
 def test_a_bad_reply_fails_and_nothing_is_kept(client, one, faulty, command, fault):
     build_id, path, content = one
@@ -470,7 +471,7 @@ def test_a_read_only_folder(one, faulty, spare):
 
 # ---- dead and alive ----
 
-@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize("command", slow_but(["debuginfod-find"], COMMANDS))
 def test_an_unreachable_server_is_no_miss(client, one, command):
     build_id = one[0]
     failed(client, client.ask(command, f"http://127.0.0.1:{free_port()}", build_id), build_id, "refused")

@@ -86,6 +86,7 @@ SAMPLES = {
 }
 
 
+@pytest.mark.slow
 def test_the_page_names_files_as_the_commands_do(serve, tmp_path, page):
     s = serve([]).ready()
     visit(page, s, "?view=debug")

@@ -64,6 +64,7 @@ def test_a_profile_that_cannot_be_stored_is_never_the_senders_fault(faulted):
         assert totals(s) == (4 * n, n), (calls, number)
 
 
+@pytest.mark.slow
 def test_a_damaged_profile_store_is_never_the_senders_fault(serve, tmp_path):
     s = serve([], data=tmp_path / "data").ready()
     send(s, profile(0), service="a")

@@ -24,6 +24,7 @@ def test_addresses_are_bound_at_the_start_and_read_only():
     assert re.search(r"GNU_STACK.* RW ", segments) and not re.search(r"LOAD.* RWE ", segments)
 
 
+@pytest.mark.slow
 def test_calls_and_the_stack_are_guarded():
     symbols = out("readelf", "--dyn-syms", "-W", LODE)
     assert "__stack_chk_fail" in symbols

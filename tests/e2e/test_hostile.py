@@ -18,12 +18,13 @@ import time
 
 import pytest
 
-from conftest import LODE, Program, make_rpm
+from conftest import LODE, Program, make_rpm, slow_but
 from making import (PACKERS, deb, debug_deb, debug_path, elf, failures, fetch, fetch_right, healthy, new_id, peak_mib, pool, stat, tar_of,
                     told, zstd)
 
 # ---- packages ----
 
+@pytest.mark.slow
 def test_packages_cut_anywhere(serve, elf, pool, tmp_path):
     truth = {}
     for suffix in PACKERS:
@@ -81,6 +82,7 @@ def test_bits_flipped_in_packages(serve, elf, pool, args):
     healthy(s)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("payload", ["w3.zstdio", "w3.lzdio"])
 def test_bits_flipped_where_the_compression_has_no_sums(serve, elf, pool, tmp_path, payload):
     """zstd in rpms has no checksums, and lzma has none at all; only the rpm header has a digest."""
@@ -133,7 +135,7 @@ def test_damage_behind_the_scan(serve, elf, pool, suffix):
     healthy(s)
 
 
-@pytest.mark.parametrize("change", ["truncate", "delete", "replace"])
+@pytest.mark.parametrize("change", slow_but(["delete"], ["truncate", "delete", "replace"]))
 def test_packages_change_while_they_are_read(serve, elf, pool, change):
     rng = random.Random(4)
     build_id = new_id("live", change)
@@ -349,6 +351,7 @@ def test_a_full_disk(serve, elf, pool, tmp_path):
         subprocess.run(["umount", "-l", str(small)])
 
 
+@pytest.mark.slow
 def test_files_may_not_grow(serve, elf, pool, tmp_path):
     """A limit on file sizes (in place of a full disk) raises a signal, which must not kill the service."""
     first, second = new_id("fsize", 1), new_id("fsize", 2)

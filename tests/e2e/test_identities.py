@@ -11,7 +11,7 @@ import time
 
 import pytest
 
-from conftest import make_deb
+from conftest import make_deb, slow_but
 from profiling import Pprof, ask, code_segment, folded, send
 from pushing import listed, lode, put, want, one
 
@@ -98,7 +98,7 @@ def test_inspect_shows_all_with_their_kinds(programs):
     assert facts["bare"]["build_id"] == programs["bare"].hash and facts["bare"]["build_id_kind"] == "htlhash"
 
 
-@pytest.mark.parametrize("name", ("go", "both", "bare"))
+@pytest.mark.parametrize("name", slow_but(["both"], ("go", "both", "bare")))
 def test_pushed_files_are_found_by_each(serve, programs, tmp_path, name):
     p = programs[name]
     s = serve(["/proc/self/fdinfo"]).ready()
@@ -119,7 +119,7 @@ def test_pushed_files_are_found_by_each(serve, programs, tmp_path, name):
     expect_served(s, p, name)
 
 
-@pytest.mark.parametrize("packed", (False, True))
+@pytest.mark.parametrize("packed", slow_but([True], (False, True)))
 def test_scanned_files_are_found_by_each(serve, programs, tmp_path, packed):
     root = tmp_path / "root"
     (root / "usr/bin").mkdir(parents=True)

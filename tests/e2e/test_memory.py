@@ -45,6 +45,7 @@ def bomb(mib, build_id, packed):
     return head + body + b"".join(struct.pack("<IIQQQQIIQQ", *s) for s in sections)
 
 
+@pytest.mark.slow
 def test_a_command_does_not_take_memory_by_a_section_s_claim(tmp_path):
     # Of the first some sections are read, of the second none.
     for mib, status, told in ((100, 0, "needs more memory than the"), (2047, 1, "are more than the")):

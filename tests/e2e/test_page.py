@@ -21,6 +21,7 @@ HOSTILE = "<img src=x onerror=document.title='owned'>\u202e.deb"
 @pytest.fixture
 def page(chromium):
     """A browser that must not request other sites or log errors during a test."""
+    chromium.look()
     chromium.open("about:blank")
     chromium.requests(), chromium.log("browser")
     chromium.base = chromium.may_fail = None

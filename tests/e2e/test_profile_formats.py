@@ -37,6 +37,7 @@ def s(serve, tmp_path):
     return serve([tmp_path / "empty"]).ready()
 
 
+@pytest.mark.slow
 def test_go_s_order_of_fields_everywhere(s, tmp_path):
     data = big()
     (tmp_path / "cpu").write_bytes(data)

@@ -11,7 +11,7 @@ import subprocess
 import pytest
 
 from compact import binary_reply, binary_request
-from conftest import build_id, make_deb
+from conftest import build_id, make_deb, slow_but
 from pushing import lode
 
 SOURCE = """
@@ -414,6 +414,7 @@ def test_bad_requests_are_refused_with_a_reason(built, service):
     assert service.get("/healthz").status == 200
 
 
+@pytest.mark.slow
 def test_two_hundred_thousand_addresses_at_once(built, service):
     body = binary_request([(bytes.fromhex(built.id), built.code[:1] * 200000)])
     status, reply, _ = post(service, "/symbolize", body, "application/x-lode-symbolize")
@@ -455,7 +456,7 @@ def build_split(build):
     return build_id(build / "shop")
 
 
-@pytest.mark.parametrize("how", ("a .dwo", "a .dwp", "a .dwp of a program alone", "a .dwo in a tree that was moved"))
+@pytest.mark.parametrize("how", slow_but(["a .dwp"], ("a .dwo", "a .dwp", "a .dwp of a program alone", "a .dwo in a tree that was moved")))
 def test_split_files_that_were_pushed(how, serve, tmp_path):
     """lode push of a build tree that is deleted before the request."""
     build, empty = tmp_path / "build", tmp_path / "empty"

@@ -112,6 +112,7 @@ def test_addresses_of_a_process(run, tmp_path):
     assert "no process" in run("--pid", "999999999", "0x1", status=1)
 
 
+@pytest.mark.slow
 def test_members_of_archives_and_files_that_are_not_elf(run, tmp_path):
     import zipfile
     (tmp_path / "m.c").write_text("int sq(int x) { return x * x; }\n")

@@ -10,7 +10,7 @@ import time
 
 import pytest
 
-from conftest import free_port
+from conftest import free_port, slow_but
 from faulty import Dead
 from making import elf, new_id
 from profiling import message, number, send, varint
@@ -77,7 +77,7 @@ FAULTS = ["503 Retry-After: 100\r\n", "429 Retry-After: 100\r\n", "500", "404", 
           "stall 1000", "longer", "shorter 100", "endless", "silent", "other"]
 
 
-@pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.parametrize("fault", slow_but(["500", "404", "loop", "bomb", "cut 3", "stall 0", "other"], FAULTS))
 def test_a_second_server_makes_up_for_a_bad_first(serve, faulty, elf, path, fault):
     bad = faulty({path: elf.debug, "other": elf.of(elf.debug, new_id("other"))}, how=lambda p, n: fault)
     good = faulty({path: elf.debug})
@@ -221,7 +221,7 @@ DOTS = ["/../../../../secret", "/%2e%2e/%2e%2e/%2e%2e/%2e%2e/secret", "/..%2f..%
         "/..%5c..%5c..%5csecret", "/..;/..;/..;/..;/secret", "/x/%00/../../../../../secret", "//../../../../secret", "/.%2e/.%2E/.%2e/.%2e/secret"]
 
 
-@pytest.mark.parametrize("kind", ["source", "section"])
+@pytest.mark.parametrize("kind", slow_but(["source"], ["source", "section"]))
 def test_a_name_never_leads_out_of_a_servers_folder(serve, faulty, elf, tmp_path, kind):
     tree = tmp_path / "tree"
     inside = tree / "buildid" / elf.id / kind
