@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Storing profiles over HTTP, durably: rate, and CPU of the server.
 
-    bench/http_ingest.py [--profiles 4000] [--samples 1000] [--senders 8] [--push-v1]
+    bench/http_ingest.py [--profiles 4000] [--samples 1000] [--senders 8] [--form pprof|push-v1|otlp]
 
-Each profile is compressed pprof of --samples samples, no two equal, of one service with 12 000 locations in 8 000 stacks. --senders connections are kept open,
+Each profile has --samples samples, no two equal, of one service with 12 000 locations in 8 000 stacks, and is compressed. --senders connections are kept open,
 each with its own labels. The senders are child processes with prepared bodies; their CPU time is printed too, since they share the processors with the server.
 """
 
@@ -14,6 +14,7 @@ import http.client
 import multiprocessing
 import pathlib
 import random
+import struct
 import sys
 import tempfile
 import time
@@ -21,7 +22,7 @@ import time
 from common import CORPUS, ROOT, Server, Table
 
 sys.path.insert(0, str(ROOT / "tests" / "e2e"))
-from profiling import Pprof, message, number  # noqa: E402
+from profiling import Pprof, message, number, varint  # noqa: E402
 
 PLACES, STACKS = 12000, 8000
 
@@ -60,18 +61,51 @@ def bodies(stacks, sender, n, samples):
     return made
 
 
-def send(port, sender, n, samples, push_v1, ready, go, out):
-    todo = bodies(service(), sender, n, samples)
-    path, kind = f"/profiles?service=shop&instance=i{sender}", "application/octet-stream"
-    if push_v1:
-        todo, path, kind = [push_request(sender, b) for b in todo], "/push.v1.PusherService/Push", "application/proto"
+def otlp_requests(stacks, sender, n, samples):
+    """ExportProfilesServiceRequests with a dictionary each, as OpenTelemetry's eBPF profiler sends them: bare addresses, one type."""
+    r, made, strings = random.Random(sender), [], {"": 0}
+    string = lambda s: strings.setdefault(s, len(strings))  # noqa: E731
+    fixed64 = lambda field, v: bytes([field << 3 | 1]) + struct.pack("<Q", v)  # noqa: E731
+    start_ms = int(time.time() * 1000) - 3600_000
+    attribute = number(1, string("process.executable.build_id.gnu")) + message(2, number(8, string("5e" * 20)))
+    mapping = number(1, 0x1000) + number(2, 1 << 32) + number(4, string("/usr/bin/service")) + message(5, varint(1))
+    names = {"service.name": "shop", "service.instance.id": f"i{sender}"}
+    resource = b"".join(message(1, number(3, string(k)) + message(2, number(8, string(v)))) for k, v in names.items())
+    counted, period = (number(1, string(t)) + number(2, string(u)) for t, u in (("samples", "count"), ("cpu", "nanoseconds")))
+    for i in range(n):
+        if i % 16 == 0:
+            places, chosen = {}, r.sample(range(STACKS), samples)
+            held = [message(1, b"".join(varint(places.setdefault(a, len(places) + 1)) for a in reversed(stacks[k]))) for k in chosen]
+            values = [message(2, number(1, k + 1) + message(4, varint(1 + r.randrange(5)))) for k in range(samples)]
+            tables = ((1, [b"", mapping]), (2, [b""] + [number(1, 1) + number(2, a) for a in places]), (5, [s.encode() for s in strings]),
+                      (6, [b"", attribute]), (7, [b""] + held))
+            dictionary = message(2, b"".join(message(t, entry) for t, table in tables for entry in table))
+            profile = message(1, counted) + b"".join(values) + number(4, 10**10) + message(5, period) + number(6, 10**7)
+        profiles = message(2, profile + fixed64(3, (start_ms + 1000 * i) * 1_000_000))
+        made.append(gzip.compress(message(1, message(1, resource) + message(2, profiles)) + dictionary, 1))
+    return made
+
+
+def prepared(form, sender, n, samples):
+    """The bodies, their path and their headers."""
+    if form == "otlp":
+        return (otlp_requests(service(), sender, n, samples), "/v1development/profiles",
+                {"Content-Type": "application/x-protobuf", "Content-Encoding": "gzip"})
+    made = bodies(service(), sender, n, samples)
+    if form == "push-v1":
+        return [push_request(sender, b) for b in made], "/push.v1.PusherService/Push", {"Content-Type": "application/proto"}
+    return made, f"/profiles?service=shop&instance=i{sender}", {"Content-Type": "application/octet-stream"}
+
+
+def send(port, sender, n, samples, form, ready, go, out):
+    todo, path, headers = prepared(form, sender, n, samples)
     ready.put(sender)
     go.wait()
     c, times = http.client.HTTPConnection("127.0.0.1", port, timeout=60), []
     cpu = time.process_time()
     for b in todo:
         t0 = time.monotonic()
-        c.request("POST", path, body=b, headers={"Content-Type": kind})
+        c.request("POST", path, body=b, headers=headers)
         a = c.getresponse()
         text = a.read()
         times.append(time.monotonic() - t0)
@@ -85,7 +119,8 @@ def main():
     a.add_argument("--profiles", type=int, default=4000)
     a.add_argument("--samples", type=int, default=1000)
     a.add_argument("--senders", type=int, default=8)
-    a.add_argument("--push-v1", action="store_true", help="send by Pyroscope's push.v1.PusherService, not by POST /profiles")
+    a.add_argument("--form", choices=("pprof", "push-v1", "otlp"), default="pprof",
+                   help="POST /profiles, Pyroscope's push.v1.PusherService, or OpenTelemetry's protobuf over HTTP")
     a = a.parse_args()
     with tempfile.TemporaryDirectory(prefix="bench-ingest-", dir=CORPUS) as work:
         (pathlib.Path(work) / "empty").mkdir()
@@ -93,7 +128,7 @@ def main():
             s.wait_ready()
             ready, go, out = multiprocessing.Queue(), multiprocessing.Event(), multiprocessing.Queue()
             each = a.profiles // a.senders
-            senders = [multiprocessing.Process(target=send, args=(s.port, i, each, a.samples, a.push_v1, ready, go, out)) for i in range(a.senders)]
+            senders = [multiprocessing.Process(target=send, args=(s.port, i, each, a.samples, a.form, ready, go, out)) for i in range(a.senders)]
             for p in senders:
                 p.start()
             for _ in senders:
