@@ -1,17 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * http: the transport (this header), and the life of a request (request.h). It names no resource.
+ * http: the transports (this header), and the life of a request (request.h). It names no resource.
  *
- * The transport is the seam over libmicrohttpd: only mhd*.c see that library. A few HTTP threads
- * each run an event loop over their connections. They call the receiver once the headers of a request are in. The
- * receiver sends a reply, or suspends the request, and another thread resumes it when there is something to
- * send.
+ * A transport is the seam over a library: mhd*.c have HTTP/1.1 over libmicrohttpd, and only they see that library. A
+ * few HTTP threads each run an event loop over their connections. They call the receiver once the headers of a request
+ * are in. The receiver sends a reply, or suspends the request, and another thread resumes it when there is something
+ * to send.
  *
- * A second transport (HTTP/2, for example) is two things. It calls the same struct http_receiver, in the same
- * order: begin(), body(), request(), done(), all for one request on one thread at a time. And it provides the
- * functions below for its own kind of struct http_conn (one stream), head, query, peer, suspend, resume, gone,
- * send, and for replies, which may be sent by both: struct http_conn and struct http_reply then begin with a table
- * of these functions. Route table, handlers and request.c need no change, for they have no other way to a
+ * Each transport calls the same struct http_receiver, in the same order: begin(), body(), request(), done(), all for
+ * one request on one thread at a time. It has a struct http_conn for each request at once, and a table of functions for
+ * it (conn.h). Replies may be sent by any transport. Route table, handlers and request.c have no other way to a
  * connection.
  */
 #pragma once
@@ -21,7 +19,10 @@
 #include "base/base.h"
 
 struct http; /* listening sockets and HTTP threads */
-/* One connection. It belongs to its HTTP thread; while it is suspended, http_resume() and http_gone() are for others. */
+/*
+ * The connection of one request at a time. It belongs to its HTTP thread; while it is suspended, http_resume() and
+ * http_gone() are for others.
+ */
 struct http_conn;
 struct http_reply; /* reference-counted; may be sent many times, also at once */
 
@@ -148,4 +149,8 @@ struct http_reply *http_reply_stream(uint64_t size,
 				     void *arg);
 /* Control characters in @value become '?'. */
 void http_reply_header(struct http_reply *r, const char *name, const char *value);
+/* After the body, where the transport has trailers: HTTP/2 alone. @name in lower case. */
+void http_reply_trailer(struct http_reply *r, const char *name, const char *value);
+/* It is sent with this status, whatever http_send() gets: gRPC has its own in a trailer. */
+void http_reply_status(struct http_reply *r, unsigned status);
 void http_reply_unref(struct http_reply *r); /* takes NULL */

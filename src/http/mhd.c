@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The HTTP threads: one libmicrohttpd daemon for each listening socket, each with a pool of threads that run
- * epoll loops.
+ * HTTP/1.1: one libmicrohttpd daemon for each listening socket, each with a pool of threads that run epoll loops.
  */
-#include "http/http.h"
+#include "http/conn.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -13,10 +12,8 @@
 #include <stdlib.h>
 #include <strings.h>
 #include <unistd.h>
-#include "base/vec.h"
 #include "http/listen.h"
 #include "http/mhd_lazy.h"
-#include "http/peer.h"
 #include "http/slow.h"
 
 /*
@@ -25,47 +22,23 @@
  */
 #define CONNECTION_MEMORY KIB(10)
 #define THREAD_STACK      KIB(256)
-#define PEM_MAX           MIB(1)
-/* A connection may be idle for the idle time-out; then the whole request must arrive within as long again. */
-#define SLOW_FACTOR 2
 /* A body that is not wanted is read up to this size: most profiles are smaller. */
 #define DROPPED_BODY MIB(16)
-#define QUERY_KEPT   KIB(1) /* of a connection's buffer, between two requests */
-
-/* A parameter of a query; both texts are in the connection's buffer. */
-struct arg {
-	const char *name, *value;
-};
 
 /* A connection: the transport's part of it, which lives as long as its socket. Its HTTP thread's. */
 struct link {
-	struct http_head head;
-	bool trust_known, trusted; /* of its other end, which stays the same */
-	bool drops;                /* the body of its request is read and dropped */
-	uint64_t dropped;          /* bytes of it */
-	/* The query of its request. The list points into it once it was cut into arguments. */
-	struct buf query;
-	bool is_cut;
-	struct arg *args;
-	size_t n_args, room_args;
-	struct slow_conn slow; /* last: a request uses the fields before it, and the first ones of it */
+	struct http_conn conn; /* first */
+	struct MHD_Connection *mhd;
+	int fd;
+	bool drops;       /* the body of its request is read and dropped */
+	uint64_t dropped; /* bytes of it */
+	/* Last: a request uses the fields before it, and the first ones of it. */
+	struct slow_conn slow;
 };
 
-struct daemon {
-	struct http *http;
-	struct MHD_Daemon *mhd; /* owns its listening socket */
-	char *path;             /* of a Unix socket, to be removed; NULL: none */
-};
-
-struct http {
-	struct http_receiver receiver;
-	atomic_uint n_connections;
-	atomic_bool quiet; /* new connections are closed */
-	struct slow *slow;
-	struct daemon daemons[LISTEN_MAX];
-	size_t n_daemons;
-	char *urls[LISTEN_MAX + 1];
-	struct buf cert, key;
+struct mhd {
+	struct http_shared *shared;
+	struct MHD_Daemon *daemon; /* owns its listening socket */
 };
 
 struct mhd_functions mhd_functions;
@@ -89,9 +62,9 @@ static struct link *link_of(struct MHD_Connection *c)
 	return MHD_get_connection_info(c, MHD_CONNECTION_INFO_SOCKET_CONTEXT)->socket_context;
 }
 
-static int fd_of(struct MHD_Connection *c)
+static struct link *link_of_conn(struct http_conn *c)
 {
-	return MHD_get_connection_info(c, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd;
+	return (struct link *)c;
 }
 
 /* ---- the query ---- */
@@ -106,47 +79,70 @@ static void *mhd_on_target(void *arg, const char *target, struct MHD_Connection 
 	struct link *l = link_of(c);
 	char *query = target ? strchr(target, '?') : NULL;
 
-	l->query.size = 0;
+	l->conn.query.text.size = 0;
 	if (query && query[1]) {
-		buf_add_str(&l->query, str_of(query + 1));
+		buf_add_str(&l->conn.query.text, str_of(query + 1));
 		query[1] = '\0';
 	}
 	return NULL;
 }
 
-static void query_drop(struct link *l)
+/* ---- a connection ---- */
+
+static const char *mhd_header(struct http_conn *c, const char *name)
 {
-	l->n_args = 0;
-	l->is_cut = false;
-	if (l->query.room > QUERY_KEPT) {
-		buf_done(&l->query);
-		l->query = (struct buf){ 0 };
-	}
-	if (l->room_args > QUERY_KEPT / sizeof(*l->args)) {
-		free(TAKE(l->args));
-		l->room_args = 0;
-	}
-	l->query.size = 0;
+	return MHD_lookup_connection_value(link_of_conn(c)->mhd, MHD_HEADER_KIND, name);
 }
 
-static const struct arg *args_of(struct link *l, size_t *ret_n)
+static const struct sockaddr *mhd_peer(struct http_conn *c)
 {
-	char *rest = l->query.size && !l->is_cut ? (char *)buf_cstr(&l->query) : NULL;
-
-	l->is_cut = true;
-	for (char *p = rest; p && *p; p++)
-		if (*p == '+')
-			*p = ' ';
-	while (rest && *rest) {
-		char *name = strsep(&rest, "&"), *value = strchr(name, '=');
-
-		if (value)
-			*value++ = '\0';
-		VEC_PUSH(l->args, l->n_args, l->room_args) = (struct arg){ name, value ? value : "" };
-	}
-	*ret_n = l->n_args;
-	return l->args;
+	return MHD_get_connection_info(link_of_conn(c)->mhd, MHD_CONNECTION_INFO_CLIENT_ADDRESS)->client_addr;
 }
+
+static int mhd_socket(struct http_conn *c)
+{
+	return link_of_conn(c)->fd;
+}
+
+static void mhd_shut(struct http_conn *c)
+{
+	shutdown(link_of_conn(c)->fd, SHUT_RDWR);
+}
+
+static void mhd_suspend(struct http_conn *c)
+{
+	MHD_suspend_connection(link_of_conn(c)->mhd);
+}
+
+static void mhd_resume(struct http_conn *c)
+{
+	MHD_resume_connection(link_of_conn(c)->mhd);
+}
+
+/* libmicrohttpd does not look at a suspended connection. */
+static bool mhd_gone(struct http_conn *c)
+{
+	struct pollfd p = { .events = POLLRDHUP };
+
+	p.fd = link_of_conn(c)->fd;
+	return poll(&p, 1, 0) == 1 && (p.revents & (POLLRDHUP | POLLHUP | POLLERR));
+}
+
+static enum http_result mhd_send(struct http_conn *c, unsigned status, struct http_reply *reply)
+{
+	return MHD_queue_response(link_of_conn(c)->mhd, status, reply->mhd) == MHD_YES ? HTTP_SENT : HTTP_CUT;
+}
+
+static const struct http_transport mhd_transport = {
+	.header = mhd_header,
+	.peer = mhd_peer,
+	.socket = mhd_socket,
+	.suspend = mhd_suspend,
+	.resume = mhd_resume,
+	.shut = mhd_shut,
+	.gone = mhd_gone,
+	.send = mhd_send,
+};
 
 /* ---- libmicrohttpd's calls ---- */
 
@@ -174,10 +170,10 @@ static bool is_dropped_body(struct MHD_Connection *c, uint64_t size)
 static const struct http_head *read_head(struct MHD_Connection *c, struct link *l,
 					 const struct http_request *req, const char *version)
 {
-	mhd_read_head(c, &(struct mhd_line){ req->method, req->url, version }, &l->head);
-	if (l->query.size && memchr(l->query.p, ' ', l->query.size))
-		l->head.wrong = "a target has no blanks";
-	return &l->head;
+	mhd_read_head(c, &(struct mhd_line){ req->method, req->url, version }, &l->conn.head);
+	if (l->conn.query.text.size && memchr(l->conn.query.text.p, ' ', l->conn.query.text.size))
+		l->conn.head.wrong = "a target has no blanks";
+	return &l->conn.head;
 }
 
 static enum MHD_Result answer_now(struct http_receiver *to, const struct http_request *req, struct link *l,
@@ -193,15 +189,15 @@ static enum MHD_Result answer_now(struct http_receiver *to, const struct http_re
 }
 
 /* true: the body is to be read. */
-static bool begin_body(struct http *h, const struct http_request *req, struct link *l, void **con_cls)
+static bool begin_body(struct http_shared *h, const struct http_request *req, struct link *l, void **con_cls)
 {
-	struct MHD_Connection *c = (struct MHD_Connection *)req->conn;
+	struct MHD_Connection *c = l->mhd;
 	uint64_t size = body_size(c);
 	void *ctx = NULL;
 	bool wanted;
 
 	slow_asked(&l->slow);
-	wanted = h->receiver.begin(h->receiver.arg, req, &ctx);
+	wanted = h->opts.receiver.begin(h->opts.receiver.arg, req, &ctx);
 	*con_cls = ctx ? ctx : &no_ctx;
 	if (!wanted && (!ctx || !is_dropped_body(c, size)))
 		return false;
@@ -211,10 +207,10 @@ static bool begin_body(struct http *h, const struct http_request *req, struct li
 	return true;
 }
 
-static size_t take_chunk(struct http *h, const struct http_request *req, void *ctx, struct bytes chunk)
+static size_t take_chunk(struct http_shared *h, const struct http_request *req, void *ctx, struct bytes chunk)
 {
-	struct link *l = link_of((struct MHD_Connection *)req->conn);
-	size_t taken = ctx ? h->receiver.body(h->receiver.arg, req, ctx, chunk) : chunk.size;
+	struct link *l = link_of_conn(req->conn);
+	size_t taken = ctx ? h->opts.receiver.body(h->opts.receiver.arg, req, ctx, chunk) : chunk.size;
 
 	l->dropped += l->drops ? taken : 0;
 	if (l->dropped > DROPPED_BODY)
@@ -232,10 +228,10 @@ static enum MHD_Result mhd_on_request(void *arg, struct MHD_Connection *c, const
 				      const char *method, const char *version, const char *upload,
 				      size_t *upload_size, void **con_cls)
 {
-	struct http *h = ((struct daemon *)arg)->http;
-	struct http_receiver *to = &h->receiver;
-	struct http_request req = { (struct http_conn *)c, method, url };
+	struct http_shared *h = ((struct mhd *)arg)->shared;
+	struct http_receiver *to = &h->opts.receiver;
 	struct link *l = link_of(c);
+	struct http_request req = { &l->conn, method, url };
 	bool first = !*con_cls;
 	void *ctx = first || *con_cls == &no_ctx ? NULL : *con_cls;
 
@@ -263,21 +259,20 @@ static enum MHD_Result mhd_on_request(void *arg, struct MHD_Connection *c, const
 static void mhd_on_completed(void *arg, struct MHD_Connection *c, void **con_cls,
 			     enum MHD_RequestTerminationCode why)
 {
-	struct daemon *d = arg;
+	const struct http_receiver *to = &((struct mhd *)arg)->shared->opts.receiver;
 	struct link *l = link_of(c);
 
 	if (*con_cls && *con_cls != &no_ctx)
-		d->http->receiver.done(d->http->receiver.arg, (struct http_conn *)c, *con_cls,
-				       why == MHD_REQUEST_TERMINATED_COMPLETED_OK);
+		to->done(to->arg, &l->conn, *con_cls, why == MHD_REQUEST_TERMINATED_COMPLETED_OK);
 	*con_cls = NULL;
-	query_drop(l);
+	http_query_drop(&l->conn.query);
 	slow_answered(&l->slow);
 }
 
 /* The limit is for all daemons together; that of libmicrohttpd is for one daemon. */
 static enum MHD_Result mhd_on_accept(void *arg, const struct sockaddr *addr, socklen_t size)
 {
-	struct http *h = ((struct daemon *)arg)->http;
+	struct http_shared *h = ((struct mhd *)arg)->shared;
 
 	if (atomic_load_explicit(&h->quiet, memory_order_relaxed))
 		return MHD_NO;
@@ -287,21 +282,23 @@ static enum MHD_Result mhd_on_accept(void *arg, const struct sockaddr *addr, soc
 static void mhd_on_connection(void *arg, struct MHD_Connection *c, void **ctx,
 			      enum MHD_ConnectionNotificationCode what)
 {
-	struct daemon *d = arg;
+	struct http_shared *h = ((struct mhd *)arg)->shared;
 	struct link *l = *ctx;
 
 	if (what == MHD_CONNECTION_NOTIFY_STARTED) {
 		*ctx = l = NEW(struct link);
-		slow_add(d->http->slow, &l->slow, fd_of(c), http_peer((struct http_conn *)c));
+		l->conn.transport = &mhd_transport;
+		l->mhd = c;
+		l->fd = MHD_get_connection_info(c, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd;
+		slow_add(h->slow, &l->slow, l->fd, http_peer(&l->conn));
 	} else {
 		/* Its socket is still open: libmicrohttpd closes it after this call. */
-		slow_del(d->http->slow, &l->slow);
-		buf_done(&l->query);
-		free(l->args);
+		slow_del(h->slow, &l->slow);
+		http_query_done(&l->conn.query);
 		free(l);
 		*ctx = NULL;
 	}
-	atomic_fetch_add_explicit(&d->http->n_connections, what == MHD_CONNECTION_NOTIFY_STARTED ? 1u : -1u,
+	atomic_fetch_add_explicit(&h->n_connections, what == MHD_CONNECTION_NOTIFY_STARTED ? 1u : -1u,
 				  memory_order_relaxed);
 }
 
@@ -311,26 +308,15 @@ static size_t keep_escapes(void *arg, struct MHD_Connection *c, char *s)
 	return strlen(s);
 }
 
-static int read_pem(const char *path, struct buf *ret, struct err *err)
+int mhd_start(struct http_shared *shared, const struct listen_socket *ls, struct mhd **ret, struct err *err)
 {
-	int r = file_read(path, PEM_MAX, ret, err);
-
-	if (r == FILE_MISSING)
-		return err_os(err, ENOENT, "%s", path);
-	if (r == 0)
-		buf_cstr(ret);
-	return r;
-}
-
-static int start_daemon(struct http *h, const struct http_options *opts, const struct listen_socket *ls,
-			struct err *err)
-{
-	struct daemon *d = &h->daemons[h->n_daemons];
+	const struct http_options *opts = &shared->opts;
+	struct mhd *d = NEW(struct mhd);
 	unsigned flags = MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_TURBO |
 			 MHD_USE_ERROR_LOG;
 	struct MHD_OptionItem tls[] = {
-		{ MHD_OPTION_HTTPS_MEM_CERT, 0, h->cert.p },
-		{ MHD_OPTION_HTTPS_MEM_KEY, 0, h->key.p },
+		{ MHD_OPTION_HTTPS_MEM_CERT, 0, shared->cert.p },
+		{ MHD_OPTION_HTTPS_MEM_KEY, 0, shared->key.p },
 		{ MHD_OPTION_END, 0, NULL },
 	};
 	struct MHD_OptionItem pool[] = {
@@ -340,9 +326,9 @@ static int start_daemon(struct http *h, const struct http_options *opts, const s
 
 	if (opts->tls_cert)
 		flags |= MHD_USE_TLS;
-	d->http = h;
+	d->shared = shared;
 	errno = 0;
-	d->mhd = MHD_start_daemon(
+	d->daemon = MHD_start_daemon(
 		flags, 0, mhd_on_accept, d, mhd_on_request,
 		d, /* the logger must be the first option to be in use for errors of the others */
 		MHD_OPTION_EXTERNAL_LOGGER, log_quietly, NULL, MHD_OPTION_LISTEN_SOCKET, ls->fd,
@@ -354,16 +340,23 @@ static int start_daemon(struct http *h, const struct http_options *opts, const s
 		opts->idle_timeout_s, MHD_OPTION_THREAD_STACK_SIZE, (size_t)THREAD_STACK, MHD_OPTION_ARRAY,
 		opts->threads > 1 ? pool : pool + 1, MHD_OPTION_ARRAY, opts->tls_cert ? tls : tls + 2,
 		MHD_OPTION_END);
-	if (!d->mhd)
+	if (!d->daemon) {
+		free(d);
 		return err_set(err, opts->tls_cert ? ERR_INVALID : ERR_LIMIT,
 			       "the HTTP threads of %s did not start%s", ls->url_host,
 			       opts->tls_cert ? ": certificate or key are not valid, or resources are short"
 					      : "");
-	d->path = ls->path[0] ? mem_strdup(ls->path) : NULL;
-	h->urls[h->n_daemons++] = d->path ? mem_printf("unix:%s", d->path)
-					  : mem_printf("%s://%s", opts->tls_cert ? "https" : "http",
-						       ls->url_host);
+	}
+	*ret = d;
 	return 0;
+}
+
+void mhd_stop(struct mhd *m)
+{
+	if (!m)
+		return;
+	MHD_stop_daemon(m->daemon);
+	free(m);
 }
 
 int http_load(struct err *err)
@@ -373,174 +366,4 @@ int http_load(struct err *err)
 
 	return lazy_load(&lib, "libmicrohttpd.so.12", "libmicrohttpd12", names, &mhd_functions,
 			 ARRAY_SIZE(names), err);
-}
-
-int http_start(const struct http_options *opts, struct http **ret, struct err *err)
-{
-	const struct slow_options slow = {
-		.head_ms = (int64_t)opts->idle_timeout_s * 1000 * SLOW_FACTOR,
-		.idle_ms = (int64_t)opts->idle_timeout_s * 1000,
-		.rate = opts->min_rate,
-		.body_ms = opts->body_deadline_ms,
-		.max = opts->max_connections,
-		.max_remote = opts->max_connections_per_ip,
-		.max_local = opts->max_connections_local,
-	};
-	struct listen_socket sockets[LISTEN_MAX];
-	size_t n = 0, i = 0;
-	struct http *h = NEW(struct http);
-	int r = 0;
-
-	h->receiver = opts->receiver;
-	r = slow_new(&slow, &h->slow, err);
-	if (r == 0 && opts->tls_cert)
-		r = read_pem(opts->tls_cert, &h->cert, err);
-	if (r == 0 && opts->tls_cert)
-		r = read_pem(opts->tls_key, &h->key, err);
-	for (i = 0; r == 0 && i < opts->n_listen; i++)
-		r = listen_open(opts->listen[i], sockets, &n, err);
-	for (i = 0; r == 0 && i < n; i++)
-		r = start_daemon(h, opts, &sockets[i], err);
-	if (r == 0) {
-		*ret = h;
-		return 0;
-	}
-	for (i = h->n_daemons; i < n; i++) {
-		close(sockets[i].fd);
-		if (sockets[i].path[0])
-			unlink(sockets[i].path);
-	}
-	http_stop(h);
-	return -1;
-}
-
-const char *const *http_urls(const struct http *h)
-{
-	return (const char *const *)h->urls;
-}
-
-unsigned http_connections(struct http *h)
-{
-	return atomic_load(&h->n_connections);
-}
-
-/*
- * Not MHD_quiesce_daemon(): the caller and an HTTP thread then both remove the socket from the epoll set,
- * and libmicrohttpd (0.9.75) ends the process when the second of them fails.
- */
-void http_quiesce(struct http *h)
-{
-	atomic_store(&h->quiet, true);
-}
-
-void http_stop(struct http *h)
-{
-	if (!h)
-		return;
-	http_quiesce(h);
-	for (size_t i = 0; i < h->n_daemons; i++) {
-		MHD_stop_daemon(h->daemons[i].mhd);
-		if (h->daemons[i].path)
-			unlink(h->daemons[i].path);
-		free(h->daemons[i].path);
-	}
-	slow_free(h->slow);
-	for (char **url = h->urls; *url; url++)
-		free(*url);
-	buf_done(&h->cert);
-	if (h->key.p)
-		explicit_bzero(h->key.p, h->key.room);
-	buf_done(&h->key);
-	free(h);
-}
-
-/* ---- a connection ---- */
-
-static struct MHD_Connection *mhd_of(struct http_conn *c)
-{
-	return (struct MHD_Connection *)c;
-}
-
-const char *http_header(struct http_conn *c, const char *name)
-{
-	return MHD_lookup_connection_value(mhd_of(c), MHD_HEADER_KIND, name);
-}
-
-const struct http_head *http_head(struct http_conn *c)
-{
-	return &link_of(mhd_of(c))->head;
-}
-
-const char *http_arg(struct http_conn *c, const char *name)
-{
-	size_t n;
-	const struct arg *args = args_of(link_of(mhd_of(c)), &n);
-
-	for (size_t i = 0; i < n; i++)
-		if (strcasecmp(args[i].name, name) == 0)
-			return args[i].value;
-	return NULL;
-}
-
-void http_args(struct http_conn *c, const char *name, void (*fn)(void *arg, const char *value), void *arg)
-{
-	size_t n;
-	const struct arg *args = args_of(link_of(mhd_of(c)), &n);
-
-	for (size_t i = 0; i < n; i++)
-		if (strcmp(args[i].name, name) == 0)
-			fn(arg, args[i].value);
-}
-
-void http_all_args(struct http_conn *c, void (*fn)(void *arg, const char *name, const char *value), void *arg)
-{
-	size_t n;
-	const struct arg *args = args_of(link_of(mhd_of(c)), &n);
-
-	for (size_t i = 0; i < n; i++)
-		fn(arg, args[i].name, args[i].value);
-}
-
-const struct sockaddr *http_peer(struct http_conn *c)
-{
-	return MHD_get_connection_info(mhd_of(c), MHD_CONNECTION_INFO_CLIENT_ADDRESS)->client_addr;
-}
-
-bool http_peer_trusted(struct http_conn *c)
-{
-	struct link *l = link_of(mhd_of(c));
-
-	if (!l->trust_known)
-		l->trusted = peer_is_trusted(fd_of(mhd_of(c)), http_peer(c));
-	l->trust_known = true;
-	return l->trusted;
-}
-
-void http_shut(struct http_conn *c)
-{
-	shutdown(fd_of(mhd_of(c)), SHUT_RDWR);
-}
-
-void http_suspend(struct http_conn *c)
-{
-	MHD_suspend_connection(mhd_of(c));
-}
-
-void http_resume(struct http_conn *c)
-{
-	MHD_resume_connection(mhd_of(c));
-}
-
-bool http_gone(struct http_conn *c)
-{
-	struct pollfd p = { .events = POLLRDHUP };
-
-	p.fd = fd_of(mhd_of(c));
-	return poll(&p, 1, 0) == 1 && (p.revents & (POLLRDHUP | POLLHUP | POLLERR));
-}
-
-enum http_result http_send(struct http_conn *c, unsigned status, struct http_reply *reply)
-{
-	return MHD_queue_response(mhd_of(c), status, (struct MHD_Response *)reply) == MHD_YES ? HTTP_SENT
-											      : HTTP_CUT;
 }

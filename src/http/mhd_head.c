@@ -8,7 +8,7 @@
  * parses in place, so the distance between one header and the next is known: the two bytes of a CR LF. Later
  * versions check the ends of lines themselves.
  */
-#include "http/http.h"
+#include "http/conn.h"
 
 #include <strings.h>
 #include "http/mhd_lazy.h"
@@ -37,11 +37,6 @@ static bool name_is(const char *key, size_t size, struct str name)
 	return size == name.size && strncasecmp(key, name.p, size) == 0;
 }
 
-static bool name_starts(const char *key, size_t size, struct str name)
-{
-	return size >= name.size && strncasecmp(key, name.p, name.size) == 0;
-}
-
 static void read_framing(struct head_reader *r, const char *key, size_t size, const char *value)
 {
 	uint64_t n;
@@ -56,75 +51,6 @@ static void read_framing(struct head_reader *r, const char *key, size_t size, co
 	} else if (name_is(key, size, STR("Transfer-Encoding"))) {
 		r->n_coding++;
 		r->is_chunked = strcasecmp(value, "chunked") == 0;
-	}
-}
-
-/*
- * Headers that name the client of a proxy. A list, and not all that begins with X-: clients send headers of their
- * own.
- */
-static bool is_of_proxy(const char *key, size_t size)
-{
-	static const struct str names[] = {
-		STR("Forwarded"),
-		STR("Via"),
-		STR("X-Real-IP"),
-		STR("X-Client-IP"),
-		STR("X-ProxyUser-IP"),
-		STR("X-Cluster-Client-IP"),
-		STR("X-Original-Forwarded-For"),
-		STR("True-Client-IP"),
-		STR("CF-Connecting-IP"),
-	};
-
-	if (name_starts(key, size, STR("X-Forwarded-")))
-		return true;
-	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
-		if (name_is(key, size, names[i]))
-			return true;
-	return false;
-}
-
-/* Browsers send some of these with every request, and a page cannot leave them all out. */
-static bool is_of_browser(const char *key, size_t size, const char *value)
-{
-	static const struct str names[] = { STR("Accept-Language"), STR("Cookie"), STR("Origin"),
-					    STR("Referer"), STR("Upgrade-Insecure-Requests") };
-
-	if (name_starts(key, size, STR("Sec-")))
-		return true;
-	if (name_is(key, size, STR("User-Agent")))
-		return strncmp(value, "Mozilla/", 8) == 0;
-	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
-		if (name_is(key, size, names[i]))
-			return true;
-	return false;
-}
-
-static void read_kind(struct head_reader *r, const char *key, size_t size, const char *value)
-{
-	struct http_head *head = r->head;
-
-	if (name_is(key, size, STR("Authorization")))
-		head->authorization = value;
-	switch (key[0] | 0x20) {
-	case 'a':
-	case 'o':
-	case 'r':
-	case 's':
-	case 'u':
-		head->browser |= is_of_browser(key, size, value);
-		break;
-	case 'c':
-		head->browser |= is_of_browser(key, size, value);
-		head->forwarded |= is_of_proxy(key, size);
-		break;
-	case 'f':
-	case 't':
-	case 'v':
-	case 'x':
-		head->forwarded |= is_of_proxy(key, size);
-		break;
 	}
 }
 
@@ -157,7 +83,7 @@ static enum MHD_Result mhd_read_header(void *arg, enum MHD_ValueKind kind, const
 	case 't':
 		read_framing(r, key, key_size, text);
 	}
-	read_kind(r, key, key_size, text);
+	http_head_add(r->head, (struct str){ key, key_size }, text);
 	return MHD_YES;
 }
 

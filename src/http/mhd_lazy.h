@@ -17,6 +17,7 @@
 	X(MHD_destroy_response)                                   \
 	X(MHD_get_connection_info)                                \
 	X(MHD_get_connection_values_n)                            \
+	X(MHD_get_response_headers)                               \
 	X(MHD_get_version)                                        \
 	X(MHD_lookup_connection_value)                            \
 	X(MHD_queue_response)                                     \
@@ -41,6 +42,7 @@ extern struct mhd_functions mhd_functions;
 #define MHD_destroy_response                    mhd_functions.MHD_destroy_response
 #define MHD_get_connection_info                 mhd_functions.MHD_get_connection_info
 #define MHD_get_connection_values_n             mhd_functions.MHD_get_connection_values_n
+#define MHD_get_response_headers                mhd_functions.MHD_get_response_headers
 #define MHD_get_version                         mhd_functions.MHD_get_version
 #define MHD_lookup_connection_value             mhd_functions.MHD_lookup_connection_value
 #define MHD_queue_response                      mhd_functions.MHD_queue_response

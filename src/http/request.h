@@ -10,7 +10,8 @@
  *   wait.c       suspended requests: deadlines, clients that hang up
  *   reply.c      replies and refusals; connect.c: the codes of Connect
  *   service.c    the state that all requests of a server share
- *   http.h       the transport: connections, suspension, replies. Only mhd*.c see libmicrohttpd
+ *   http.h       the transports: connections, suspension, replies. transport.c starts them, conn.c has what is common
+ *   mhd*.c       HTTP/1.1. Only these see libmicrohttpd
  *
  * Resources are above this module: they are the rows of a table (route.h), and have no name here.
  * Order of locks: a resource's, then wait.c's, then those inside base and libmicrohttpd.

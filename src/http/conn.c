@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A connection, whichever transport it is of.
+ */
+#include "http/conn.h"
+
+#include <stdlib.h>
+#include <strings.h>
+#include "http/peer.h"
+
+#define QUERY_KEPT KIB(1) /* bytes that a connection keeps between two requests */
+
+/* ---- the query ---- */
+
+void http_query_done(struct http_query *q)
+{
+	buf_done(&q->text);
+	free(q->args);
+	*q = (struct http_query){ 0 };
+}
+
+void http_query_drop(struct http_query *q)
+{
+	q->n_args = 0;
+	q->is_cut = false;
+	q->text.size = 0;
+	if (q->text.room > QUERY_KEPT || q->room_args > QUERY_KEPT / sizeof(*q->args))
+		http_query_done(q);
+}
+
+static const struct http_arg *args_of(struct http_query *q, size_t *ret_n)
+{
+	char *rest = q->text.size && !q->is_cut ? (char *)buf_cstr(&q->text) : NULL;
+
+	q->is_cut = true;
+	for (char *p = rest; p && *p; p++)
+		if (*p == '+')
+			*p = ' ';
+	while (rest && *rest) {
+		char *name = strsep(&rest, "&"), *value = strchr(name, '=');
+
+		if (value)
+			*value++ = '\0';
+		VEC_PUSH(q->args, q->n_args, q->room_args) = (struct http_arg){ name, value ? value : "" };
+	}
+	*ret_n = q->n_args;
+	return q->args;
+}
+
+const char *http_arg(struct http_conn *c, const char *name)
+{
+	size_t n;
+	const struct http_arg *args = args_of(&c->query, &n);
+
+	for (size_t i = 0; i < n; i++)
+		if (strcasecmp(args[i].name, name) == 0)
+			return args[i].value;
+	return NULL;
+}
+
+void http_args(struct http_conn *c, const char *name, void (*fn)(void *arg, const char *value), void *arg)
+{
+	size_t n;
+	const struct http_arg *args = args_of(&c->query, &n);
+
+	for (size_t i = 0; i < n; i++)
+		if (strcmp(args[i].name, name) == 0)
+			fn(arg, args[i].value);
+}
+
+void http_all_args(struct http_conn *c, void (*fn)(void *arg, const char *name, const char *value), void *arg)
+{
+	size_t n;
+	const struct http_arg *args = args_of(&c->query, &n);
+
+	for (size_t i = 0; i < n; i++)
+		fn(arg, args[i].name, args[i].value);
+}
+
+/* ---- heads ---- */
+
+static bool is_one_of(struct str name, const struct str *names, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		if (name.size == names[i].size && strncasecmp(name.p, names[i].p, name.size) == 0)
+			return true;
+	return false;
+}
+
+static bool name_starts(struct str name, struct str start)
+{
+	return name.size >= start.size && strncasecmp(name.p, start.p, start.size) == 0;
+}
+
+/*
+ * Headers that name the client of a proxy. A list, and not all that begins with X-: clients send headers of their
+ * own.
+ */
+static bool is_of_proxy(struct str name)
+{
+	static const struct str names[] = {
+		STR("Forwarded"),
+		STR("Via"),
+		STR("X-Real-IP"),
+		STR("X-Client-IP"),
+		STR("X-ProxyUser-IP"),
+		STR("X-Cluster-Client-IP"),
+		STR("X-Original-Forwarded-For"),
+		STR("True-Client-IP"),
+		STR("CF-Connecting-IP"),
+	};
+
+	return name_starts(name, STR("X-Forwarded-")) || is_one_of(name, names, ARRAY_SIZE(names));
+}
+
+/* Browsers send some of these with every request, and a page cannot leave them all out. */
+static bool is_of_browser(struct str name, const char *value)
+{
+	static const struct str names[] = { STR("Accept-Language"), STR("Cookie"), STR("Origin"),
+					    STR("Referer"), STR("Upgrade-Insecure-Requests") };
+
+	if (name_starts(name, STR("Sec-")))
+		return true;
+	if (name.size == 10 && strncasecmp(name.p, "User-Agent", 10) == 0)
+		return strncmp(value, "Mozilla/", 8) == 0;
+	return is_one_of(name, names, ARRAY_SIZE(names));
+}
+
+void http_head_add(struct http_head *head, struct str name, const char *value)
+{
+	if (name.size == 13 && strncasecmp(name.p, "Authorization", 13) == 0)
+		head->authorization = value;
+	switch (name.p[0] | 0x20) {
+	case 'a':
+	case 'o':
+	case 'r':
+	case 's':
+	case 'u':
+		head->browser |= is_of_browser(name, value);
+		break;
+	case 'c':
+		head->browser |= is_of_browser(name, value);
+		head->forwarded |= is_of_proxy(name);
+		break;
+	case 'f':
+	case 't':
+	case 'v':
+	case 'x':
+		head->forwarded |= is_of_proxy(name);
+		break;
+	}
+}
+
+/* ---- a connection ---- */
+
+const struct http_head *http_head(struct http_conn *c)
+{
+	return &c->head;
+}
+
+const char *http_header(struct http_conn *c, const char *name)
+{
+	return c->transport->header(c, name);
+}
+
+const struct sockaddr *http_peer(struct http_conn *c)
+{
+	return c->transport->peer(c);
+}
+
+bool http_peer_trusted(struct http_conn *c)
+{
+	if (!c->trust_known)
+		c->trusted = peer_is_trusted(c->transport->socket(c), http_peer(c));
+	c->trust_known = true;
+	return c->trusted;
+}
+
+void http_shut(struct http_conn *c)
+{
+	c->transport->shut(c);
+}
+
+void http_suspend(struct http_conn *c)
+{
+	c->transport->suspend(c);
+}
+
+void http_resume(struct http_conn *c)
+{
+	c->transport->resume(c);
+}
+
+bool http_gone(struct http_conn *c)
+{
+	return c->transport->gone(c);
+}
+
+enum http_result http_send(struct http_conn *c, unsigned status, struct http_reply *reply)
+{
+	return c->transport->send(c, reply->status ? reply->status : status, reply);
+}

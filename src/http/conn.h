@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What connections and replies of both transports have in common, for their files: mhd*.c and h2*.c.
+ *
+ * A request's connection is HTTP/1.1's connection or HTTP/2's stream. Each begins with a struct http_conn, and so with
+ * the functions of its transport. Head, query and trust are the same for both, and are read here without a call.
+ */
+#pragma once
+
+#include <stdatomic.h>
+#include "base/vec.h"
+#include "http/http.h"
+
+struct budget;
+struct listen_socket;
+struct MHD_Response;
+struct slow;
+
+/* ---- connections ---- */
+
+struct http_transport {
+	/* NULL: no such header. */
+	const char *(*header)(struct http_conn *c, const char *name);
+	const struct sockaddr *(*peer)(struct http_conn *c);
+	int (*socket)(struct http_conn *c);
+	/* As http_suspend() and the like. */
+	void (*suspend)(struct http_conn *c);
+	void (*resume)(struct http_conn *c);
+	void (*shut)(struct http_conn *c);
+	bool (*gone)(struct http_conn *c);
+	enum http_result (*send)(struct http_conn *c, unsigned status, struct http_reply *reply);
+};
+
+struct http_arg {
+	const char *name, *value; /* both in the query's text */
+};
+
+/* A query. The list points into the text once that was cut into arguments. */
+struct http_query {
+	struct buf text;
+	bool is_cut;
+	struct http_arg *args;
+	size_t n_args, room_args;
+};
+
+struct http_conn {
+	const struct http_transport *transport;
+	struct http_head head;
+	bool trust_known, trusted; /* of its other end, which stays the same */
+	struct http_query query;
+};
+
+/* Forget the query's text; keep its memory if that is small, for the next request. */
+void http_query_drop(struct http_query *q);
+void http_query_done(struct http_query *q);
+
+/* ---- heads ---- */
+
+/* What tells a browser and a proxy from other clients: add what this header says to @head. */
+void http_head_add(struct http_head *head, struct str name, const char *value);
+
+/* ---- replies ---- */
+
+enum http_reply_kind { REPLY_MEM, REPLY_FD, REPLY_STREAM };
+
+/* libmicrohttpd's response owns the body, and has the headers; it is destroyed with the last reference. */
+struct http_reply {
+	atomic_uint n_refs;
+	enum http_reply_kind kind;
+	unsigned status; /* that it is sent with; 0: as http_send() says */
+	struct MHD_Response *mhd;
+	uint64_t size; /* of the body; HTTP_SIZE_UNKNOWN */
+	const uint8_t *p;
+	int fd;
+	uint64_t off;
+	ssize_t (*read)(void *arg, uint64_t pos, char *buf, size_t max);
+	void *arg;
+	struct buf trailers; /* name NUL value NUL, in lower case */
+};
+
+struct http_reply *http_reply_ref(struct http_reply *r);
+/* Each header of @r. */
+void http_reply_headers(const struct http_reply *r,
+			void (*fn)(void *arg, const char *name, const char *value), void *arg);
+
+/* ---- the transports ---- */
+
+/* What all listening sockets share. */
+struct http_shared {
+	struct http_options opts; /* but for its lists of addresses */
+	struct slow *slow;
+	atomic_uint n_connections;
+	atomic_bool quiet; /* new connections are closed */
+	struct buf cert, key;
+};
+
+/* HTTP/1.1 on one listening socket, which it takes. */
+struct mhd;
+int mhd_start(struct http_shared *shared, const struct listen_socket *ls, struct mhd **ret, struct err *err);
+void mhd_stop(struct mhd *m); /* takes NULL */
