@@ -30,9 +30,9 @@ enum connect_code {
 	CONNECT_N_CODES
 };
 
-#define CONNECT_NO_GRPC                                                                                  \
-	"gRPC is not spoken here: use the Connect protocol, with application/proto or application/json " \
-	"over HTTP/1.1"
+#define CONNECT_NO_GRPC                                                                             \
+	"gRPC needs HTTP/2, and this is HTTP/1.1: use the address of --listen-grpc, or gRPC-Web, or the " \
+	"Connect protocol with application/proto or application/json"
 
 /* "invalid_argument" */
 const char *connect_code_name(enum connect_code code);

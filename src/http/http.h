@@ -100,6 +100,7 @@ struct http_head {
 	bool browser;              /* it has a header that only browsers send */
 	bool forwarded;            /* it has a header of a proxy, which passed it on */
 	bool old;                  /* HTTP/1.0 */
+	bool two;                  /* HTTP/2 */
 	bool get;                  /* GET or HEAD */
 	bool has_length;           /* it announces a body's size */
 };

@@ -115,10 +115,18 @@ static struct http_reply *refusal_status(const struct http_service *sv, struct h
 	return r;
 }
 
+/* A path that is no row is no call either. */
+static unsigned code_for_grpc(const struct refusal *refusal)
+{
+	return refusal->status == 404 && !refusal->route ? connect_code_number(CONNECT_UNIMPLEMENTED)
+							 : grpc_code_of(refusal->status);
+}
+
 struct http_reply *reply_refusal(const struct http_service *sv, const struct refusal *refusal,
 				 size_t *ret_size)
 {
 	const struct http_route *route = refusal->route;
+	enum grpc_form form = grpc_form_of(refusal->conn);
 	unsigned status = refusal->status;
 	AUTO(buf_done) struct buf line = { 0 };
 	struct http_reply *r;
@@ -129,7 +137,12 @@ struct http_reply *reply_refusal(const struct http_service *sv, const struct ref
 	} else {
 		buf_add_str(&line, str_of(refusal->text));
 	}
-	if (route && (route->flags & HTTP_RPC_STATUS)) {
+	if (form) {
+		const struct grpc_refusal grpc = { form, status, code_for_grpc(refusal), buf_str(&line) };
+
+		r = grpc_refuse(&grpc, ret_size);
+		reply_common_headers(sv, r);
+	} else if (route && (route->flags & HTTP_RPC_STATUS)) {
 		r = refusal_status(sv, refusal->conn, status, buf_str(&line), ret_size);
 	} else if (route && (route->flags & (HTTP_JSON | HTTP_CONNECT))) {
 		bool connect = route->flags & HTTP_CONNECT;
@@ -176,11 +189,19 @@ void request_refuse(struct request *req, unsigned status, const char *text)
 
 void request_refuse_connect(struct request *req, unsigned status, enum connect_code code, const char *text)
 {
+	enum grpc_form form = grpc_form_of(req->conn);
 	size_t size;
 
 	http_reply_unref(req->reply);
 	req->refusal = arena_strdup(&req->arena, str_of(text));
-	req->reply = refusal_json(req->service, status, connect_code_name(code), text, &size);
+	if (form) {
+		req->reply = grpc_refuse(
+			&(struct grpc_refusal){ form, status, connect_code_number(code), str_of(text) },
+			&size);
+		reply_common_headers(req->service, req->reply);
+	} else {
+		req->reply = refusal_json(req->service, status, connect_code_name(code), text, &size);
+	}
 	req->status = status;
 	req->bytes = size;
 	req->result = "error";

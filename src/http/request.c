@@ -178,7 +178,9 @@ static enum http_result send_canned(const struct opening *o, const struct http_c
 
 static enum http_result send_refusal(const struct opening *o, unsigned status, const char *text)
 {
-	bool is_text = !o->m.route || !(o->m.route->flags & (HTTP_JSON | HTTP_CONNECT | HTTP_RPC_STATUS));
+	bool is_text = (!o->m.route ||
+			!(o->m.route->flags & (HTTP_JSON | HTTP_CONNECT | HTTP_RPC_STATUS))) &&
+		       !grpc_form_of(o->hr->conn);
 	const struct refusal refusal = { o->hr->conn, o->m.route, status, o->m.allow, text };
 	struct http_canned c = { .status = status };
 	enum http_result sent;
@@ -338,13 +340,14 @@ static void request_begin(struct request *req)
 {
 	const struct http_handler *h = req->route->handler;
 
-	if ((req->route->flags & HTTP_CONNECT) && connect_is_grpc(http_header(req->conn, "Content-Type"))) {
+	if ((req->route->flags & HTTP_CONNECT) && connect_is_grpc(http_header(req->conn, "Content-Type")) &&
+	    !grpc_form_of(req->conn)) {
 		/* A client of gRPC reads the status, and takes 404 for UNIMPLEMENTED: it does not ask again. */
 		request_reply_text(req, 404, CONNECT_NO_GRPC);
 		return;
 	}
-	/* A handler that takes the body itself has a limit of its own. */
-	if (!h->body && queue_is_full(req->service, req->cls, req->client))
+	/* A handler that takes the body itself, and does not collect it, has a limit of its own. */
+	if ((!h->body || req->route->body) && queue_is_full(req->service, req->cls, req->client))
 		request_refuse(req, 503, "busy");
 	if (!req->reply && req->route->body)
 		body_begin(req);

@@ -8,7 +8,7 @@
  *   access.c, counters.c, host.c, limit.c, peer.c, token.c, authorize.c    single steps of it
  *   body.c       bodies that are collected in memory
  *   wait.c       suspended requests: deadlines, clients that hang up
- *   reply.c      replies and refusals; connect.c: the codes of Connect
+ *   reply.c      replies and refusals; connect.c: the codes of Connect; grpc.c: the form of gRPC
  *   service.c    the state that all requests of a server share
  *   http.h       the transports: connections, suspension, replies. transport.c starts them, conn.c has what is common
  *   mhd*.c       HTTP/1.1. Only these see libmicrohttpd
@@ -23,6 +23,7 @@
 #include "base/budget.h"
 #include "base/pool.h"
 #include "http/connect.h"
+#include "http/grpc.h"
 #include "http/http.h"
 #include "http/route.h"
 
@@ -271,7 +272,7 @@ struct http_canned reply_canned(const struct http_service *sv, unsigned status, 
 /* Takes the buffer's content. */
 struct http_reply *reply_body(const struct http_service *sv, struct buf *body, const char *type,
 			      bool no_store);
-/* A refusal in the form of @route (NULL: text). *ret_size: of the body. */
+/* A refusal in the form of the request, if that is of gRPC, else of @route (NULL: text). *ret_size: of the body. */
 struct refusal {
 	struct http_conn *conn;
 	const struct http_route *route;

@@ -76,7 +76,8 @@ struct http_handler {
 	/*
 	 * The next chunk of the body. Returns the number of bytes taken. Less than all: it has suspended the
 	 * request, and gets the others after that is resumed. NULL: the row's `body` says how the body is
-	 * collected; without that one it is read and dropped.
+	 * collected; without that one it is read and dropped. With both, it is called first, and passes on to
+	 * body_add() what is to be collected.
 	 */
 	size_t (*body)(struct request *req, struct bytes chunk);
 	/* The whole body is in. */
@@ -100,8 +101,8 @@ enum {
 	HTTP_LOOSE_SLASHES = 1 << 1, /* several slashes count as one, a last one as none */
 	HTTP_FIRST_IS_TWO = 1 << 2,  /* the first {…} of the pattern has two characters */
 	/*
-	 * Clients speak Connect (connect.h): refusals are {"code": ..., "message": ...}. Requests of gRPC are refused
-	 * before the handler's begin().
+	 * Clients speak Connect (connect.h): refusals are {"code": ..., "message": ...}. A request of gRPC over HTTP/1.1
+	 * is refused before the handler's begin().
 	 */
 	HTTP_CONNECT = 1 << 3,
 	HTTP_PREFIXED = 1 << 5, /* the path may have the table's prefix before it; with HTTP_CONNECT too */

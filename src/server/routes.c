@@ -152,6 +152,8 @@ const struct http_route server_routes[] = {
 	INTAKE("/v1development/profiles", "", HTTP_RPC_STATUS, api_post_otlp),
 	RPC("/push.v1.PusherService/Push", PUSH, TYPE_INGEST, push_v1_push, HTTP_CLASS_INTAKE),
 	PARCA_STORE("WriteRaw", parca_write_raw),
+	RPC("/opentelemetry.proto.collector.profiles.v1development.ProfilesService/Export", PUSH, TYPE_INGEST,
+	    otlp_export, HTTP_CLASS_INTAKE),
 	VIEW_OF("/api/types", RANGE, api_types, HTTP_CLASS_QUERY),
 	VIEW_OF("/api/labels", RANGE, api_labels, HTTP_CLASS_QUERY),
 	VIEW_OF("/api/labels/{name}/values", RANGE, api_label_values, HTTP_CLASS_QUERY),

@@ -133,10 +133,11 @@ static int start_service(struct server *s, struct err *err)
 		.cors = o->cors,
 		.access_log = o->access_log,
 		.cors_headers = "authorization, cache-control, connect-protocol-version, connect-timeout-ms, "
-				"content-type, "
-				"range, x-debuginfod-maxsize, x-scope-orgid",
+				"content-type, grpc-timeout, "
+				"range, x-debuginfod-maxsize, x-grpc-web, x-scope-orgid, x-user-agent",
 		.cors_expose =
-			"X-DEBUGINFOD-SIZE, X-DEBUGINFOD-FILE, X-DEBUGINFOD-ARCHIVE, Content-Range, ETag",
+			"X-DEBUGINFOD-SIZE, X-DEBUGINFOD-FILE, X-DEBUGINFOD-ARCHIVE, Content-Range, ETag, "
+			"grpc-status, grpc-message",
 	};
 
 	if (http_service_new(&opts, &s->http_service, err) < 0)

@@ -98,6 +98,19 @@ def test_json(s, built):
     assert status == 400 and json.loads(data)["code"] == 3 and "no stack 9" in json.loads(data)["message"]
 
 
+def test_the_service_takes_what_its_path_takes(s, built):
+    """ProfilesService/Export, here over gRPC-Web."""
+    body = Otlp(built, sample(built, 3)).bytes()
+    for flags, packed in ((0, body), (1, gzip.compress(body))):
+        status, data, _ = call(s, "POST", "/opentelemetry.proto.collector.profiles.v1development.ProfilesService/Export",
+                               struct.pack(">BI", flags, len(packed)) + packed, {"Content-Type": "application/grpc-web+proto", "grpc-encoding": "gzip"})
+        assert (status, data) == (200, bytes(5) + struct.pack(">BI", 0x80, 15) + b"grpc-status:0\r\n")
+    assert types(s) == ["cpu", "samples"]
+    _, data, _ = call(s, "POST", "/opentelemetry.proto.collector.profiles.v1development.ProfilesService/Export",
+                      struct.pack(">BI", 0, 2) + b"\x0a\xff", {"Content-Type": "application/grpc-web+proto"})
+    assert data.startswith(b"\x80") and b"grpc-status:3\r\ngrpc-message:the request: " in data
+
+
 def test_types_and_labels(s, built):
     addrs = sample(built, 3)
     for pid in (1, 2):

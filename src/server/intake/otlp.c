@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * OpenTelemetry's profiles over HTTP (OTLP/HTTP: a request of the collector's ProfilesService as the body). What is
- * damaged of it is told as rejected in the reply, so that the sender sends the others but once.
+ * OpenTelemetry's profiles, over HTTP (OTLP/HTTP: a request of the collector's ProfilesService as the body) and over gRPC
+ * (the service itself). Profiles that are damaged are reported as rejected in the reply, so that the sender sends the
+ * others but once.
  */
 #include "codec/codec.h"
 #include "profile/otlp.h"
 #include "profile/otlp_fields.h"
 #include "server/intake/intake.h"
 #include "server/intake/otlp_json.h"
+#include "server/rpc/rpc.h"
 #include "wire/proto.h"
 
 static int otlp_take_one(void *arg, struct profile *p, const struct otlp_label *labels, size_t n,
@@ -42,19 +44,12 @@ static int otlp_of_json(struct api *a, struct buf *room, struct err *err)
 	return rpc_from_json(&otlp_json_request, in, &a->memory, room, err);
 }
 
-static int otlp_take(struct api *a, struct err *err)
+static int otlp_take_message(struct api *a, struct bytes in, struct err *err)
 {
 	const struct profile_limits limits = take_limits(a);
 	struct otlp_result *result = ARENA_NEW(a->arena, struct otlp_result);
-	AUTO(buf_done) struct buf room = { 0 };
-	struct bytes in = a->body;
 
 	a->otlp = result;
-	if (is_otlp_json(a)) {
-		if (otlp_of_json(a, &room, err) < 0)
-			return err_in(err, "the request");
-		in = buf_bytes(&room);
-	}
 	if (otlp_read(in, &limits, (struct otlp_sink){ otlp_take_one, a }, result, err) < 0)
 		return err_in(err, "the request");
 	if (!result->n_profiles && result->n_rejected) {
@@ -64,19 +59,35 @@ static int otlp_take(struct api *a, struct err *err)
 	return 0;
 }
 
+static int otlp_take(struct api *a, struct err *err)
+{
+	AUTO(buf_done) struct buf room = { 0 };
+
+	if (!is_otlp_json(a))
+		return otlp_take_message(a, a->body, err);
+	if (otlp_of_json(a, &room, err) < 0)
+		return err_in(err, "the request");
+	return otlp_take_message(a, buf_bytes(&room), err);
+}
+
 /* Empty if all were taken. */
-static void otlp_answer(struct api *a, const struct profilestore_receipt *r)
+static void otlp_reply(const struct otlp_result *result, struct buf *out)
 {
 	AUTO(buf_done) struct buf partial = { 0 };
+
+	if (!result->n_rejected)
+		return;
+	proto_put_number(&partial, OTLP_REJECTED_PROFILES, result->n_rejected);
+	proto_put_str(&partial, OTLP_ERROR_MESSAGE, str_of(result->why.text));
+	proto_put_message(out, OTLP_PARTIAL_SUCCESS, &partial);
+}
+
+static void otlp_answer(struct api *a, const struct profilestore_receipt *r)
+{
 	AUTO(buf_done) struct buf reply = { 0 };
-	const struct otlp_result *result = a->otlp;
 	bool json = is_otlp_json(a);
 
-	if (result->n_rejected) {
-		proto_put_number(&partial, OTLP_REJECTED_PROFILES, result->n_rejected);
-		proto_put_str(&partial, OTLP_ERROR_MESSAGE, str_of(result->why.text));
-		proto_put_message(&reply, OTLP_PARTIAL_SUCCESS, &partial);
-	}
+	otlp_reply(a->otlp, &reply);
 	a->type = json ? "application/json" : "application/x-protobuf";
 	/* Of a message that was just made it cannot fail. */
 	if (json)
@@ -91,3 +102,19 @@ int api_post_otlp(struct api *a, struct err *err)
 
 	return take_end(a, r, otlp_answer, err);
 }
+
+/* ---- the collector's ProfilesService ---- */
+
+static void otlp_answer_call(struct api *a, const struct profilestore_receipt *r)
+{
+	otlp_reply(a->otlp, &a->out);
+}
+
+static int otlp_export_run(struct api *a, struct bytes request, struct buf *reply, struct err *err)
+{
+	int r = otlp_take_message(a, request, err);
+
+	return take_end(a, r, otlp_answer_call, err);
+}
+
+const struct rpc_method otlp_export = RPC_METHOD(otlp_export_run, otlp_json_request, otlp_json_reply);

@@ -134,7 +134,7 @@ static void reply_out(struct api *a)
 
 		request_reply_body(req, 304, &none, type, false);
 	} else {
-		coding = get || a->call ? compress_out(a) : NULL;
+		coding = get || (a->call && !rpc_is_framed(a)) ? compress_out(a) : NULL;
 		/* From here on it is memory of a reply, not of a query. */
 		buf_meter(&a->out, NULL);
 		if (!request_reply_body(req, a->status ? a->status : 200, &a->out, type, !get))
@@ -145,6 +145,7 @@ static void reply_out(struct api *a)
 		http_reply_header(req->reply, "ETag", etag);
 		http_reply_header(req->reply, "Vary", "Accept-Encoding");
 	}
+	rpc_reply_headers(a);
 	if (a->note)
 		http_reply_header(req->reply, "X-LODE-NOTE", a->note);
 	if (coding)

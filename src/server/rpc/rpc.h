@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Calls of protobuf services by Connect's unary protocol (connectrpc.com/docs/protocol): POST /package.Service/Call, the
- * request's message as the body, the reply's message as the answer. A handler reads and writes protobuf's binary form
- * alone (wire/proto.h). A client may as well send JSON, and gets JSON then: tables of fields describe the messages, and
- * both forms are converted by them.
+ * Calls of protobuf services: POST /package.Service/Call, with one message each way. A client speaks Connect's unary
+ * protocol (connectrpc.com/docs/protocol), where the body is the message; or gRPC or gRPC-Web, where it is a frame
+ * (http/grpc.h). A function reads and writes protobuf's binary form alone (wire/proto.h). A client may as well send
+ * JSON, and gets JSON then: tables of fields describe the messages, and both forms are converted by them.
  *
- *   rpc.c     a call from its headers to its reply: type, coding, timeout
+ *   rpc.c     a call from its headers to its reply: form, coding, timeout
+ *   frames.c  gRPC's frames as they come (frames.h), for calls with more than one message
  *   json.c    messages from JSON to binary, and back
  *
  * A new call is a table of fields for each of its two messages, a function and a row of the table of routes:
@@ -109,5 +110,15 @@ extern const struct rpc_message rpc_empty; /* a message without fields */
 
 /* For profiles.c: bring a->out into the form of the reply. */
 int rpc_reply(struct api *a, struct err *err);
+/* Its reply is in frames of gRPC. */
+bool rpc_is_framed(const struct api *a);
+/* Trailers and headers of its reply, which was sent as a->out. */
+void rpc_reply_headers(struct api *a);
 /* The request's message has been read: free its memory. */
 void rpc_drop(struct api *a);
+
+/*
+ * For handlers of their own that are called by gRPC or gRPC-Web: make the reply of one message in binary. Refusals are
+ * made by request_refuse().
+ */
+void rpc_reply_message(struct request *req, struct bytes message);

@@ -328,7 +328,7 @@ static void check_connect(struct http_answer a, int status, const char *body)
 
 static void calls_are_refused_in_the_form_of_connect(void **state)
 {
-	static const char *const grpc[] = { "application/grpc", "application/grpc-web+proto",
+	static const char *const grpc[] = { "application/grpc", "application/grpc",
 					    "application/gRPC+proto" };
 	char long_one[2 * DROPS_MAX];
 	struct http_answer a = http_fetch(url, "GET", CALL, NULL);
@@ -359,6 +359,41 @@ static void calls_are_refused_in_the_form_of_connect(void **state)
 		assert_string_equal(http_answer_header(&a, "Content-Type"), "text/plain; charset=utf-8");
 		check(a, 404, CONNECT_NO_GRPC "\n");
 	}
+}
+
+/* The last frame of a body of gRPC-Web. */
+static void check_grpc_web(struct http_answer a, const char *trailers)
+{
+	size_t n = strlen(trailers);
+
+	assert_int_equal(a.status, 200);
+	assert_string_equal(http_answer_header(&a, "Content-Type"), "application/grpc-web+proto");
+	assert_int_equal(a.body.size, 5 + n);
+	assert_int_equal(a.body.p[0], 0x80);
+	assert_int_equal(a.body.p[4], n);
+	assert_memory_equal(a.body.p + 5, trailers, n);
+	http_answer_done(&a);
+}
+
+static void a_request_of_grpc_web_is_refused_in_its_form(void **state)
+{
+#define WEB "Content-Type: application/grpc-web+proto\r\n"
+	char long_one[2 * DROPS_MAX];
+
+	memset(long_one, 'x', sizeof(long_one) - 1);
+	long_one[sizeof(long_one) - 1] = '\0';
+	check_grpc_web(ask_with_body("POST", "/pkg.v1.Service/None", WEB, "x"),
+		       "grpc-status:12\r\ngrpc-message:no such call\r\n");
+	check_grpc_web(ask_with_body("POST", "/nothing", WEB, "x"),
+		       "grpc-status:12\r\ngrpc-message:no such path\r\n");
+	check_grpc_web(ask_with_body("POST", CALL, WEB "X-Refuse: 1\r\n", "x"),
+		       "grpc-status:9\r\ngrpc-message:as \"you\" like\r\n");
+	check_grpc_web(ask_with_body("POST", CALL, WEB, long_one),
+		       "grpc-status:8\r\ngrpc-message:more than 100\r\n");
+	check_grpc_web(
+		ask_with_body("POST", CALL, WEB "Origin: http://other.example\r\n", "x"),
+		"grpc-status:7\r\ngrpc-message:pages of other sites may not do this without a token\r\n");
+#undef WEB
 }
 
 /* A client that sends before it reads sees the refusal, unless the body has no end. */
@@ -1023,6 +1058,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(a_request_goes_to_its_row, setup, teardown),
 		cmocka_unit_test(a_token_may_be_the_password_of_basic),
 		cmocka_unit_test_setup_teardown(calls_are_refused_in_the_form_of_connect, setup, teardown),
+		cmocka_unit_test_setup_teardown(a_request_of_grpc_web_is_refused_in_its_form, setup,
+						teardown),
 		cmocka_unit_test_setup_teardown(a_refused_body_is_read_so_that_the_reply_arrives, setup,
 						teardown),
 		cmocka_unit_test(statuses_imply_codes_of_connect),
