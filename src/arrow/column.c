@@ -23,11 +23,11 @@ static bool bit_is_set(const uint8_t *bits, uint64_t i)
 
 static int take_node(struct arrow_batch *b, struct arrow_array *a, bool *ret_nulls, struct err *err)
 {
-	const uint8_t *p = b->nodes.p + 16 * b->at_node;
+	const uint8_t *p;
 
 	if (b->at_node == b->nodes.size / 16)
 		return array_err(a, "has no node", err);
-	b->at_node++;
+	p = b->nodes.p + 16 * b->at_node++;
 	a->n = load_uint(p, 8);
 	*ret_nulls = load_uint(p + 8, 8) != 0;
 	return a->n > MAX_LENGTH ? array_err(a, "has too many rows", err) : 0;

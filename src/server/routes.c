@@ -154,6 +154,7 @@ const struct http_route server_routes[] = {
 	PARCA_STORE("WriteRaw", parca_write_raw),
 	RPC("/opentelemetry.proto.collector.profiles.v1development.ProfilesService/Export", PUSH, TYPE_INGEST,
 	    otlp_export, HTTP_CLASS_INTAKE),
+	PARCA_STORE("WriteArrow", parca_write_arrow),
 	VIEW_OF("/api/types", RANGE, api_types, HTTP_CLASS_QUERY),
 	VIEW_OF("/api/labels", RANGE, api_labels, HTTP_CLASS_QUERY),
 	VIEW_OF("/api/labels/{name}/values", RANGE, api_label_values, HTTP_CLASS_QUERY),

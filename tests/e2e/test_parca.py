@@ -4,6 +4,7 @@
 import base64
 import gzip
 import json
+import pathlib
 import time
 
 import pytest
@@ -13,6 +14,7 @@ from profiling import Pprof, ask, call, folded, message, number
 STORE = "/parca.profilestore.v1alpha1.ProfileStoreService/"
 PROTO = {"Content-Type": "application/proto"}
 JSON = {"Content-Type": "application/json"}
+ALL = {"from": "0"}
 
 
 @pytest.fixture
@@ -61,3 +63,41 @@ def test_each_profile_of_write_raw_is_judged_by_itself(s):
     error(write_raw(s, b""), 400, "invalid_argument", "no profiles")
     error(write_raw(s, b"\x12\x99"), 400, "invalid_argument", "cut off")
     error(write_raw(s, series({f"l{i}": "x" for i in range(70)}, example())), 413, "invalid_argument", "labels")
+
+
+# ---- WriteArrow ----
+
+AGENT = (pathlib.Path(__file__).parent.parent / "data/arrow/parca_agent.arrows").read_bytes()
+
+
+def write_arrow(s, stream):
+    return call(s, "POST", STORE + "WriteArrow", message(1, stream), PROTO)
+
+
+def test_samples_of_the_agent(s):
+    assert write_arrow(s, AGENT)[:2] == (200, b"")
+    assert ask(s, "types", **ALL)["types"] == ["memory:inuse_space:bytes:space:bytes", "parca_agent:cpu:nanoseconds:cpu:nanoseconds:delta",
+                                               "parca_agent:samples:count:cpu:nanoseconds:delta"]
+    # Not the thread's ID and CPU, which would make a series of each.
+    assert ask(s, "labels", **ALL)["labels"] == ["comm", "node", "thread_name"]
+    count = "parca_agent:samples:count:cpu:nanoseconds:delta"
+    assert ask(s, "flamegraph", query=count + '{comm="web"}', **ALL)["total"] == 3
+    assert ask(s, "flamegraph", query="parca_agent:cpu:nanoseconds:cpu:nanoseconds:delta" + '{comm="db"}', **ALL)["total"] == 4 * 52631578
+    stacks = folded(ask(s, "flamegraph", query=count + "{}", **ALL))
+    assert sum(stacks.values()) == 7
+    assert any(line.endswith("do_syscall_64") for line in stacks) and any(line.endswith("handler_of_requests_with_a_long_name") for line in stacks)
+    binaries = {b["build_id"] for b in ask(s, "binaries", **ALL)["binaries"]}
+    assert {"0123456789abcdef0123456789abcdef01234567", "00112233445566778899aabbccddeeff"} <= binaries
+    profiles = ask(s, "profiles", query=count + "{}", **ALL)["profiles"]
+    assert len(profiles) == 2 and {p["duration"] for p in profiles} == {1000}
+    # Sent again, since the reply was lost.
+    assert write_arrow(s, AGENT)[:2] == (200, b"")
+    assert ask(s, "flamegraph", query=count + "{}", **ALL)["total"] == 7
+    senders = json.loads(call(s, "GET", "/api/senders")[1])["senders"]
+    assert [x["path"] for x in senders] == [STORE + "WriteArrow"]
+
+
+def test_streams_that_are_none(s):
+    error(write_arrow(s, b""), 400, "invalid_argument", "ipc_buffer: is no stream of Arrow")
+    error(write_arrow(s, AGENT[:5000]), 400, "invalid_argument", "ipc_buffer: message")
+    error(write_arrow(s, AGENT.replace(b"parca_write_schema_version", b"parca_write_schema_versiom")), 400, "invalid_argument", "schema v2")

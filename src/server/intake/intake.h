@@ -8,7 +8,7 @@
  *   pyroscope.c   Pyroscope's /ingest; text.c: its stacks as text
  *   otlp.c        OpenTelemetry's profiles, over HTTP and as calls; otlp_json.c: their JSON
  *   push_v1.c     Pyroscope's push.v1.PusherService, a call
- *   parca_v1.c    Parca's ProfileStoreService: WriteRaw
+ *   parca_v1.c    Parca's ProfileStoreService: WriteRaw, WriteArrow
  *   bulk.c        requests with many profiles, of which some are refused
  *   senders.c     who has sent what, and what was refused
  *   forms.c       bodies in the forms of other clients, parsed without a request
@@ -27,7 +27,7 @@ int api_post_parca(struct api *a, struct err *err);
 int api_post_pyroscope(struct api *a, struct err *err);
 int api_post_otlp(struct api *a, struct err *err);
 
-extern const struct rpc_method push_v1_push, otlp_export, parca_write_raw;
+extern const struct rpc_method push_v1_push, otlp_export, parca_write_raw, parca_write_arrow;
 
 /* ---- parca.c ---- */
 

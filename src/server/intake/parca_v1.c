@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Parca's parca.profilestore.v1alpha1.ProfileStoreService: WriteRaw, series of labels, each with profiles in pprof.
- * parca-push sends it, and Parca to another Parca.
+ * Parca's parca.profilestore.v1alpha1.ProfileStoreService: WriteRaw, series of labels, each with profiles in pprof,
+ * of parca-push and of a Parca that forwards; WriteArrow, a stream of Arrow with samples, of Parca's agent.
  */
+#include "profile/parca.h"
 #include "server/intake/bulk.h"
 #include "server/intake/forms.h"
 #include "server/rpc/rpc.h"
@@ -156,3 +157,61 @@ static int raw_run(struct api *a, struct bytes request, struct buf *reply, struc
 }
 
 const struct rpc_method parca_write_raw = RPC_METHOD(raw_run, raw_message, rpc_empty);
+
+/* ---- WriteArrow ---- */
+
+enum { ARROW_STREAM = 1 };
+static const struct rpc_field arrow_fields[] = { { ARROW_STREAM, "ipc_buffer", RPC_BYTES } };
+static const struct rpc_message arrow_message = RPC_FIELDS(arrow_fields);
+
+static int arrow_take_one(void *arg, struct profile *p, const struct parca_label *labels, size_t n,
+			  struct err *err)
+{
+	struct bulk *b = arg;
+	struct profilestore_label *copies = ARENA_NEW_N(b->a->arena, struct profilestore_label, n + 1);
+	struct err why = { 0 };
+
+	if (bulk_next(b, err) < 0) {
+		profile_free(p);
+		return -1;
+	}
+	for (size_t i = 0; i < n; i++)
+		copies[i] = (struct profilestore_label){ labels[i].name, labels[i].value };
+	if (take_foreign(b->a, p, copies, n, (struct take_how){ 0 }, &why) == 0)
+		return 0;
+	return bulk_refused(b, &why, err);
+}
+
+static int arrow_take_all(struct bulk *b, struct bytes request, struct err *err)
+{
+	struct profile_limits limits = take_limits(b->a);
+	struct cursor c = cursor_of(request);
+	struct bytes stream = { 0 };
+	struct parca_result result;
+	struct proto_field f;
+
+	while (proto_next(&c, &f))
+		if (f.number == ARROW_STREAM && f.wire == PROTO_LEN)
+			stream = f.b;
+	if (!cursor_ok(&c))
+		return err_set(err, ERR_INVALID, "the message is cut off, or is none of protobuf");
+	limits.deadline = &b->a->deadline;
+	if (parca_read(stream, &limits, (struct parca_sink){ arrow_take_one, b }, &result, err) < 0)
+		return err_in(err, "ipc_buffer");
+	b->n += result.n_rejected;
+	if (result.n_rejected && !b->n_refused)
+		b->first = result.why;
+	b->n_refused += result.n_rejected;
+	/* An agent without anything to say sends no rows. */
+	return b->n ? bulk_end(b, err) : 0;
+}
+
+static int arrow_run(struct api *a, struct bytes request, struct buf *reply, struct err *err)
+{
+	struct bulk b = { .a = a };
+	int r = arrow_take_all(&b, request, err);
+
+	return take_end(a, r, bulk_answer, err);
+}
+
+const struct rpc_method parca_write_arrow = RPC_METHOD(arrow_run, arrow_message, rpc_empty);

@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The parts of the reader of Parca's samples.
+ *
+ *   parca_rows.c     rows of a batch, sorted into profiles by their labels and types
+ *   parca_stacks.c   their stacks
+ *   parca_read.c     profiles; the whole
+ */
+#pragma once
+
+#include "arrow/arrow.h"
+#include "profile/internal.h"
+#include "profile/parca.h"
+
+/* Columns whose texts or numbers tell profiles apart, before the labels. */
+enum parca_key {
+	PARCA_PRODUCER,
+	PARCA_TYPE,
+	PARCA_UNIT,
+	PARCA_PERIOD_TYPE,
+	PARCA_PERIOD_UNIT,
+	PARCA_TEMPORALITY,
+	PARCA_N_TEXTS,
+	PARCA_PERIOD = PARCA_N_TEXTS, /* a number */
+	PARCA_TIME,                   /* PARCA_SPAN_NS from the first row's */
+	PARCA_LABELS,
+};
+#define PARCA_MAX_KEYS (PARCA_LABELS + PARCA_MAX_LABELS)
+
+struct parca_column {
+	struct arrow_array *column; /* NULL: there is none */
+	struct str name;
+	/* Of the row before: mostly the next one has the same. */
+	const struct arrow_array *array;
+	uint64_t row;
+	uint32_t text;
+};
+
+struct parca_group {
+	uint32_t first, n; /* of `order` */
+};
+
+/* What was made of an entry, for the profile of this number. */
+struct parca_made {
+	uint32_t profile, index;
+	uint64_t n; /* of a stack: its length */
+};
+
+struct parca_reader {
+	struct profile_limits limits;
+	struct profile *room; /* counts the memory of everything here; its strings are those of keys */
+	struct arrow_stream *stream;
+
+	/* The batch. */
+	struct parca_column columns[PARCA_MAX_KEYS]; /* PARCA_PERIOD, PARCA_TIME: not used */
+	uint32_t n_keys;
+	struct arrow_array *stacks, *values, *times, *periods, *durations;
+	PROFILE_TABLE(uint32_t) keys; /* n_keys of each group */
+	PROFILE_TABLE(struct parca_group) groups;
+	struct hash_index index;       /* of groups */
+	PROFILE_TABLE(uint32_t) rows;  /* the group of each row */
+	PROFILE_TABLE(uint32_t) order; /* rows, sorted by group */
+
+	/* The profile that is being made. */
+	struct profile *p;
+	uint32_t number;                                 /* from 1 */
+	struct err why;                                  /* kind ERR_NONE: nothing is wrong so far */
+	uint64_t n_frames;                               /* of all, of PARCA_MAX_FRAMES */
+	PROFILE_TABLE(struct parca_made) made_locations; /* by their index in the dictionary */
+	PROFILE_TABLE(struct parca_made) made_stacks;    /* by where they begin */
+	PROFILE_TABLE(struct profile_line) lines;
+	/* Fields of a location, and of the array that they are of. */
+	const struct arrow_array *location_array;
+	struct arrow_array *address, *file, *build_id, *line_list;
+};
+
+/* ---- parca_rows.c ---- */
+
+/* Take the columns of the batch, and sort its rows into r->groups. */
+int parca_rows(struct parca_reader *r, struct err *err);
+void parca_rows_done(struct parca_reader *r);
+
+/* ---- parca_stacks.c ---- */
+
+/* The stack of a row; wrong ones are noted in r->why. */
+uint32_t parca_stack(struct parca_reader *r, uint64_t row);

@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Stacks of Parca's samples: lists of locations. The agent has each location once in a dictionary, and each stack once
+ * among the lists' elements; so both are made once for each profile.
+ */
+#include "profile/parca_read.h"
+
+#define MAX_LINES 1024u /* of one location */
+
+static void parca_note_memory(struct parca_reader *r)
+{
+	if (!r->why.kind)
+		profile_err_memory(r->room, &r->why);
+}
+
+static bool is_too_much(struct parca_reader *r, uint64_t more)
+{
+	r->n_frames += more;
+	if (r->n_frames <= PARCA_MAX_FRAMES)
+		return false;
+	if (!r->why.kind)
+		err_set(&r->why, ERR_LIMIT, "the stacks of the request have more than %u locations",
+			(unsigned)PARCA_MAX_FRAMES);
+	return true;
+}
+
+/* ---- lines ---- */
+
+static uint32_t text_of(struct parca_reader *r, struct arrow_array *a, uint64_t i)
+{
+	return profile_add_string(r->p, arrow_text(a, i));
+}
+
+/* The agent has names of kernels and interpreters in system_name. */
+static uint32_t parca_function(struct parca_reader *r, struct arrow_array *a, uint64_t i)
+{
+	struct profile_function fn = { 0 };
+
+	if (a && arrow_follow(&a, &i)) {
+		fn.system_name = text_of(r, arrow_child(a, STR("system_name")), i);
+		fn.name = text_of(r, arrow_child(a, STR("name")), i);
+		fn.file = text_of(r, arrow_child(a, STR("filename")), i);
+		fn.start_line = (int64_t)arrow_value(arrow_child(a, STR("start_line")), i);
+	}
+	if (!fn.name)
+		fn.name = fn.system_name;
+	return profile_add_function(r->p, &fn);
+}
+
+static void parca_line(struct parca_reader *r, struct arrow_array *a, uint64_t i)
+{
+	struct profile_line line = { 0 };
+
+	if (!arrow_follow(&a, &i))
+		return;
+	line.line = (int64_t)arrow_value(arrow_child(a, STR("line")), i);
+	line.column = (int64_t)arrow_value(arrow_child(a, STR("column")), i);
+	line.function = parca_function(r, arrow_child(a, STR("function")), i);
+	if (!profile_push(r->room, &r->lines, line))
+		parca_note_memory(r);
+}
+
+/* Null lines: the location is to be named here. */
+static void parca_lines(struct parca_reader *r, struct arrow_array *a, uint64_t i)
+{
+	uint64_t first, n;
+
+	r->lines.n = 0;
+	if (!a || !arrow_follow(&a, &i))
+		return;
+	a = arrow_list(a, i, &first, &n);
+	if (n > MAX_LINES) {
+		if (!r->why.kind)
+			err_set(&r->why, ERR_LIMIT, "a location has more than %u lines", MAX_LINES);
+		return;
+	}
+	if (!n || is_too_much(r, n))
+		return;
+	for (uint64_t k = 0; k < n; k++)
+		parca_line(r, a, first + k);
+}
+
+/* ---- locations ---- */
+
+static void location_fields(struct parca_reader *r, struct arrow_array *a)
+{
+	if (a == r->location_array)
+		return;
+	r->location_array = a;
+	r->address = arrow_child(a, STR("address"));
+	r->file = arrow_child(a, STR("mapping_file"));
+	r->build_id = arrow_child(a, STR("mapping_build_id"));
+	r->line_list = arrow_child(a, STR("lines"));
+}
+
+/* Addresses are those of the ELF file: so the mapping has no range. */
+static uint32_t make_location(struct parca_reader *r, struct arrow_array *a, uint64_t i)
+{
+	struct profile_location l = { .mapping = PROFILE_NONE };
+	struct profile_mapping m = { 0 };
+
+	if (!arrow_follow(&a, &i))
+		return profile_add_location(r->p, &l, NULL, 0);
+	location_fields(r, a);
+	m.file = text_of(r, r->file, i);
+	m.build_id = text_of(r, r->build_id, i);
+	if (m.file || m.build_id)
+		l.mapping = profile_add_mapping(r->p, &m);
+	parca_lines(r, r->line_list, i);
+	/* Of a frame of an interpreter the address is a line's number. */
+	if (l.mapping != PROFILE_NONE || !r->lines.n)
+		l.addr = arrow_value(r->address, i);
+	return profile_add_location(r->p, &l, r->lines.p, r->lines.n);
+}
+
+static uint32_t parca_location(struct parca_reader *r, struct arrow_array *a, uint64_t i)
+{
+	struct parca_made *made;
+	uint64_t entry = i;
+
+	/* A null has no place in the table. */
+	if (a->dictionary && !arrow_index(a, i, &entry))
+		return make_location(r, a, i);
+	made = &r->made_locations.p[entry];
+	if (made->profile != r->number)
+		*made = (struct parca_made){ r->number, make_location(r, a, i), 0 };
+	return made->index;
+}
+
+/* ---- stacks ---- */
+
+/* The leaf comes first. */
+static uint32_t make_stack(struct parca_reader *r, struct arrow_array *a, uint64_t first, uint64_t n)
+{
+	uint32_t stack = 0;
+
+	if (n > PROFILE_MAX_DEPTH) {
+		if (!r->why.kind)
+			err_set(&r->why, ERR_LIMIT, "a stack has more than %u locations", PROFILE_MAX_DEPTH);
+		return 0;
+	}
+	if (is_too_much(r, n))
+		return 0;
+	for (uint64_t k = n; k > 0; k--)
+		stack = profile_add_stack(r->p, stack, parca_location(r, a, first + k - 1));
+	return stack;
+}
+
+uint32_t parca_stack(struct parca_reader *r, uint64_t row)
+{
+	struct arrow_array *a = r->stacks;
+	struct parca_made *made;
+	uint64_t first, n;
+
+	if (!arrow_follow(&a, &row))
+		return 0;
+	a = arrow_list(a, row, &first, &n);
+	if (!n)
+		return 0;
+	if (!profile_extend(r->room, &r->made_stacks, a->n) ||
+	    !profile_extend(r->room, &r->made_locations, a->dictionary ? a->dictionary->n : a->n)) {
+		parca_note_memory(r);
+		return 0;
+	}
+	made = &r->made_stacks.p[first];
+	if (made->profile != r->number || made->n != n)
+		*made = (struct parca_made){ r->number, make_stack(r, a, first, n), n };
+	return made->index;
+}
