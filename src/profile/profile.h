@@ -202,3 +202,22 @@ int profile_merge_end(struct profile *to, struct err *err);
  */
 int profile_diff(const struct profile *profile, const struct profile *base, bool normalise,
 		 struct profile **ret, struct err *err);
+
+/* ---- counters ---- */
+
+/*
+ * The values of a profile whose counters rise as long as its process runs (alloc_space, contentions), by stack and
+ * labels. "inuse_*" are no counters.
+ */
+struct profile_counters;
+enum { PROFILE_NO_BASE = 1 };
+/*
+ * Replace the counters of @p by what they rose by since @before, from an earlier profile of the same process. *ret is
+ * the base for the next one, granted by @memory, which outlives it (NULL: no limit).
+ *
+ * PROFILE_NO_BASE: @before is NULL, or is of another process, since a counter has sunk or the types are others; then all
+ * counters of @p become 0. *ret is set, too. @before is used up, but is not freed; on an error nothing has changed.
+ */
+int profile_counters_rise(struct profile *p, struct profile_counters *before, struct budget_hold *memory,
+			  struct profile_counters **ret, struct err *err);
+void profile_counters_free(struct profile_counters *c); /* takes NULL */
