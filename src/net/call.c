@@ -123,6 +123,9 @@ void call_begin(struct net_call *c)
 		.n_headers = c->req.n_headers,
 		.has_upload = call_has_body(c),
 		.keep_all = true,
+		.compressed = c->req.compressed,
+		.direct = c->req.direct,
+		.tls = c->req.tls,
 		.upload_size = c->req.body_size,
 		.connect_ms = c->req.connect_ms,
 		.events = &events,
@@ -214,6 +217,26 @@ void call_abort(struct net_call *c)
 	call_fail(c, ERR_CANCELLED, ECANCELED, "cancelled");
 }
 
+static const char *tls_text(struct net_call *c, const char *text)
+{
+	return text ? arena_strdup(&c->arena, str_of(text)) : NULL;
+}
+
+static const struct net_tls *tls_copy(struct net_call *c, const struct net_tls *tls)
+{
+	struct net_tls *copy;
+
+	if (!tls)
+		return NULL;
+	copy = ARENA_NEW(&c->arena, struct net_tls);
+	copy->ca_file = tls_text(c, tls->ca_file);
+	copy->cert_file = tls_text(c, tls->cert_file);
+	copy->key_file = tls_text(c, tls->key_file);
+	copy->server_name = tls_text(c, tls->server_name);
+	copy->insecure = tls->insecure;
+	return copy;
+}
+
 void net_call_start(struct net *n, const struct net_call_request *req, struct net_call **ret)
 {
 	struct net_call *c = NEW(struct net_call);
@@ -230,6 +253,7 @@ void net_call_start(struct net *n, const struct net_call_request *req, struct ne
 	for (size_t i = 0; i < req->n_headers; i++)
 		headers[i] = arena_strdup(&c->arena, str_of(req->headers[i]));
 	c->req.headers = headers;
+	c->req.tls = tls_copy(c, req->tls);
 	c->req.body_size = req->body ? req->body->size : req->body_size;
 	c->req.max_answer = req->max_answer ? req->max_answer : MAX_ANSWER;
 	c->req.connect_ms = req->connect_ms ? req->connect_ms : CONNECT_MS;

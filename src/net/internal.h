@@ -117,6 +117,8 @@ struct xfer_request {
 	const char *const *headers;
 	size_t n_headers;
 	bool compressed, has_upload, keep_all;
+	bool direct;                /* without a proxy */
+	const struct net_tls *tls;  /* borrowed until the transfer is dropped; NULL: the usual */
 	uint64_t upload_size, from; /* from > 0: Range */
 	unsigned connect_ms;
 	const struct xfer_events *events;

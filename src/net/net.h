@@ -279,6 +279,15 @@ const struct net_reply *net_fetch_reply(struct net_fetch *f);
 
 /* ---- call: one request, one answer in memory ---- */
 
+/* How TLS connections of a call are made. Paths are of PEM files; NULL: none. */
+struct net_tls {
+	const char *ca_file; /* instead of those of struct net_options; the system's are not trusted then */
+	const char *cert_file, *key_file; /* the client's */
+	/* The server's certificate has this name; requests have the Host of the URL all the same. NULL: the URL's */
+	const char *server_name;
+	bool insecure; /* any certificate is accepted */
+};
+
 struct net_call;
 struct net_call_answer {
 	unsigned status;
@@ -295,8 +304,11 @@ struct net_call_request {
 	struct budget_hold *memory;     /* borrowed until done() has returned: of the body. NULL: no limit */
 	unsigned connect_ms, silent_ms; /* 0: 5 s, 90 s */
 	int64_t deadline_ms;            /* 0: none */
-	bool breaker;                   /* use and update the breaker of `server` */
-	const char *server;             /* the base URL whose breaker it is */
+	bool compressed; /* ask for gzip; the answer is decompressed, and max_answer is of the result */
+	bool direct;     /* without a proxy, whatever the environment says */
+	const struct net_tls *tls; /* copied; NULL: the usual */
+	bool breaker;              /* use and update the breaker of `server` */
+	const char *server;        /* the base URL whose breaker it is */
 	/* A body to send, with Content-Length. @read fills in up to @n bytes; *ret_got 0 is an error, since
 	 * there are @body_size. */
 	int (*read)(void *arg, void *buf, size_t n, size_t *ret_got, struct err *err);

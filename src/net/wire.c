@@ -38,6 +38,8 @@ struct xfer {
 	char url[NET_URL_MAX + 1];
 	char socket[NET_SOCKET_MAX + 1]; /* the path of a Unix socket; "": none */
 	char *socket_url;                /* of that one, the URL for libcurl; NULL: `url`. Owned */
+	char *named_url;               /* with the name of the certificate as the host; NULL: `url`. Owned */
+	struct curl_slist *connect_to; /* of named_url: the real host */
 	int64_t heard_ms;
 	unsigned connect_ms;
 	bool connected, ended, aborted;
@@ -196,7 +198,7 @@ static bool origin_get(CURLU *u, struct origin *ret)
 
 static const char *url_for_curl(const struct xfer *x)
 {
-	return x->socket_url ? x->socket_url : x->url;
+	return x->socket_url ? x->socket_url : x->named_url ? x->named_url : x->url;
 }
 
 static void redirect_judge(struct xfer *x, CURLU *u, const char *location)
@@ -479,11 +481,64 @@ static void set_method(struct xfer *x, const struct xfer_request *req)
 		curl_easy_setopt(x->easy, CURLOPT_CUSTOMREQUEST, req->method);
 }
 
+/* A host in "HOST:PORT:...": libcurl wants brackets around an address of IPv6, and its URL parser returns them. */
+static void set_server_name(struct xfer *x, const char *name)
+{
+	char *host = NULL, *port = NULL, *url = NULL;
+	CURLU *u = curl_url();
+
+	if (!u)
+		mem_none(1, sizeof(u));
+	if (curl_url_set(u, CURLUPART_URL, x->url, CURLU_PATH_AS_IS) == CURLUE_OK &&
+	    curl_url_get(u, CURLUPART_HOST, &host, 0) == CURLUE_OK &&
+	    curl_url_get(u, CURLUPART_PORT, &port, CURLU_DEFAULT_PORT) == CURLUE_OK &&
+	    curl_url_set(u, CURLUPART_HOST, name, 0) == CURLUE_OK &&
+	    curl_url_get(u, CURLUPART_URL, &url, 0) == CURLUE_OK) {
+		AUTO(mem_freep) char *to = mem_printf("%s:%s:%s:%s", name, port, host, port);
+		AUTO(mem_freep) char *header = mem_printf("Host: %s:%s", host, port);
+
+		x->named_url = mem_strdup(url);
+		x->connect_to = curl_slist_append(NULL, to);
+		x->headers = curl_slist_append(x->headers, header);
+		curl_easy_setopt(x->easy, CURLOPT_CONNECT_TO, x->connect_to);
+	}
+	curl_free(host);
+	curl_free(port);
+	curl_free(url);
+	curl_url_cleanup(u);
+}
+
+static void set_tls(struct xfer *x, const struct net_tls *tls)
+{
+	CURL *e = x->easy;
+
+	if (!tls)
+		return;
+	if (tls->ca_file) {
+		curl_easy_setopt(e, CURLOPT_CAINFO, tls->ca_file);
+		curl_easy_setopt(e, CURLOPT_CAPATH, NULL);
+	}
+	if (tls->cert_file)
+		curl_easy_setopt(e, CURLOPT_SSLCERT, tls->cert_file);
+	if (tls->key_file)
+		curl_easy_setopt(e, CURLOPT_SSLKEY, tls->key_file);
+	if (tls->server_name)
+		set_server_name(x, tls->server_name);
+	if (tls->insecure) {
+		curl_easy_setopt(e, CURLOPT_SSL_VERIFYPEER, 0L);
+		curl_easy_setopt(e, CURLOPT_SSL_VERIFYHOST, 0L);
+	}
+}
+
 static void xfer_set_options(struct xfer *x, const struct xfer_request *req)
 {
 	CURL *e = x->easy;
 
+	/* It may change the URL. */
+	set_tls(x, req->tls);
 	curl_easy_setopt(e, CURLOPT_URL, url_for_curl(x));
+	if (req->direct)
+		curl_easy_setopt(e, CURLOPT_PROXY, "");
 	if (x->socket_url) {
 		curl_easy_setopt(e, CURLOPT_UNIX_SOCKET_PATH, x->socket);
 		curl_easy_setopt(e, CURLOPT_PROXY, "");
@@ -502,9 +557,9 @@ static void xfer_set_options(struct xfer *x, const struct xfer_request *req)
 	curl_easy_setopt(e, CURLOPT_OPENSOCKETDATA, x);
 	curl_easy_setopt(e, CURLOPT_BUFFERSIZE, READ_SIZE);
 	curl_easy_setopt(e, CURLOPT_USERAGENT, x->wire->user_agent);
-	if (x->wire->ca_file)
+	if (x->wire->ca_file && !(req->tls && req->tls->ca_file))
 		curl_easy_setopt(e, CURLOPT_CAINFO, x->wire->ca_file);
-	if (x->wire->ca_dir)
+	if (x->wire->ca_dir && !(req->tls && req->tls->ca_file))
 		curl_easy_setopt(e, CURLOPT_CAPATH, x->wire->ca_dir);
 	curl_easy_setopt(e, CURLOPT_PROTOCOLS_STR, "http,https");
 	curl_easy_setopt(e, CURLOPT_REDIR_PROTOCOLS_STR, "http,https");
@@ -583,6 +638,7 @@ void xfer_drop(struct xfer *x)
 		curl_multi_remove_handle(x->wire->multi, x->easy);
 		curl_easy_cleanup(x->easy);
 		curl_slist_free_all(x->headers);
+		curl_slist_free_all(x->connect_to);
 	}
 	for (struct xfer **at = &x->wire->files; *at; at = &(*at)->next)
 		if (*at == x) {
@@ -593,6 +649,7 @@ void xfer_drop(struct xfer *x)
 	head_done(&x->head);
 	free(x->at);
 	free(x->socket_url);
+	free(x->named_url);
 	free(x);
 }
 
