@@ -116,7 +116,7 @@ static void hashes_done(struct stack_hashes *h, struct profile *p)
 	profile_release(p, h->label_sets, p->label_sets.n, 8);
 }
 
-static uint64_t hash_sample(const struct stack_hashes *h, uint32_t sample)
+static uint64_t counters_key(const struct stack_hashes *h, uint32_t sample)
 {
 	uint64_t key = hash_pair(h->stacks[h->p->sample_stack[sample]],
 				 h->label_sets[h->p->sample_labels[sample]]);
@@ -243,7 +243,7 @@ static void counters_subtract(struct profile_counters *before, const struct stac
 		int64_t *row = &p->values[(size_t)i * p->types.n], *was;
 		uint32_t slot;
 
-		was = counters_at(before, hash_sample(h, i), &slot);
+		was = counters_at(before, counters_key(h, i), &slot);
 		for (uint32_t t = 0; before->keys[slot] && t < p->types.n; t++) {
 			int64_t part = counter_rises(p, t)
 					       ? MIN(MAX(was[t], (int64_t)0), MAX(row[t], (int64_t)0))
@@ -278,7 +278,7 @@ int profile_counters_rise(struct profile *p, struct profile_counters *before, st
 		return profile_err_memory(p, err);
 	}
 	for (uint32_t i = 0; i < p->n_samples; i++)
-		counters_add(now, hash_sample(&h, i), p, i);
+		counters_add(now, counters_key(&h, i), p, i);
 	has_base = before && !counters_restarted(before, now, p);
 	if (has_base)
 		counters_subtract(before, &h, p);

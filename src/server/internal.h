@@ -10,6 +10,8 @@
  *   artifact/     debug files, programs, sources, sections; metadata
  *   push/         PUT, DELETE, want lists: changes of the store
  *   symbolize/    addresses to frames
+ *   intake/       profiles that clients send
+ *   scrape/       profiles that are pulled from programs
  *   profiles/     stores profiles, and has views of them
  *   querier/      the same views for clients of Pyroscope, over rpc/
  *   rpc/          calls of protobuf services, over Connect
@@ -31,6 +33,7 @@ struct cache;
 struct hot;
 struct page;
 struct push;
+struct scrape;
 struct senders;
 
 /* Types of requests in the metrics. */
@@ -111,6 +114,7 @@ struct server {
 	struct page *page;
 	struct push *push; /* NULL: there is no store */
 	struct senders *senders;
+	struct scrape *scrape; /* NULL: nothing is pulled */
 	int64_t started_mono_ms;
 	atomic_size_t ring_bytes; /* held by rings */
 	atomic_bool is_ready;     /* /readyz; the wait thread asks the scan */

@@ -10,6 +10,7 @@
 #include "server/push/push.h"
 #include "server/querier/querier.h"
 #include "server/rpc/rpc.h"
+#include "server/scrape/scrape.h"
 #include "server/status/status.h"
 #include "server/symbolize/symbolize.h"
 
@@ -169,6 +170,8 @@ const struct http_route server_routes[] = {
 	CHANGE("/api/binaries/{build_id}/retry", "", api_retry),
 	{ HTTP_GET, "/api/openapi.json", READ, HTTP_ON_WORKER, TYPE_VIEW, HTTP_JSON, .handler = &profiles_get,
 	  .cls = HTTP_CLASS_QUERY, .arg = &(const struct api_route){ "", api_openapi, .storeless = true } },
+	{ HTTP_GET, "/api/targets", READ, HTTP_ON_WORKER, TYPE_VIEW, HTTP_JSON, .handler = &profiles_get,
+	  .cls = HTTP_CLASS_QUERY, .arg = &(const struct api_route){ "", api_targets, .storeless = true } },
 
 	QUERIER("ProfileTypes", querier_v1_profile_types, HTTP_CLASS_QUERY),
 	QUERIER("LabelNames", querier_v1_label_names, HTTP_CLASS_QUERY),

@@ -5,6 +5,7 @@
 #include "server/artifact/artifact.h"
 #include "server/intake/senders.h"
 #include "server/push/push.h"
+#include "server/scrape/scrape.h"
 #include "server/status/status.h"
 
 #include <stdlib.h>
@@ -207,6 +208,19 @@ static struct pool *workers_new(unsigned n)
 						     .max_per_client = n });
 }
 
+static int start_scrape(struct server *s, struct err *err)
+{
+	const struct server_options *o = &s->opts;
+
+	if (!o->n_scrape_files || (!o->profiles && o->profiles_why))
+		return 0;
+	if (!o->profiles)
+		return err_set(
+			err, ERR_INVALID,
+			"--scrape needs a profile store: leave out --no-profiles and --passive, or --scrape");
+	return scrape_start(s, o->scrape_files, o->n_scrape_files, &s->scrape, err);
+}
+
 int server_start(const struct server_options *opts, struct server **ret, struct err *err)
 {
 	struct server *s;
@@ -242,6 +256,8 @@ int server_start(const struct server_options *opts, struct server **ret, struct 
 		r = page_new(s, &s->page, err);
 	if (r == 0)
 		open_cache(s);
+	if (r == 0)
+		r = start_scrape(s, err);
 	/* Last: requests come from here on. */
 	if (r == 0)
 		r = start_http(s, opts, err);
@@ -275,6 +291,7 @@ void server_stop(struct server *s, int64_t grace_ms)
 		metrics_stop(s);
 		http_quiesce(s->http);
 	}
+	scrape_stop(s->scrape);
 	/* Requests that wait for a table are answered "pending", so that clients ask the next process. */
 	tables_stop(s->opts.tables);
 	if (s->http)
@@ -292,6 +309,7 @@ void server_stop(struct server *s, int64_t grace_ms)
 	pool_free(s->writers);
 	push_free(s->push);
 	senders_free(s->senders);
+	scrape_free(s->scrape);
 	cache_close(s->cache);
 	hot_free(s->hot);
 	flight_free(s->flights);

@@ -29,6 +29,8 @@ struct server_options {
 	const char *profiles_why; /* borrowed; not NULL: there should be a store, but it cannot be opened */
 	/* borrowed; is notified when a binary is to be named again; NULL: none */
 	struct naming *naming;
+	const struct str *scrape_files; /* files of targets whose profiles are pulled (docs/scrape.md) */
+	size_t n_scrape_files;
 	const char *tokens_path;        /* the file of tokens (http/token.h); NULL: none */
 	unsigned max_uploads_per_token; /* at once; 0: as many as there may be */
 	uint64_t max_push;              /* bytes of one object; 0: 16 GiB */

@@ -199,6 +199,11 @@ static const struct option_row profile_rows[] = {
 	  "look for names of their addresses this often, and when profiles or debug files come in; 0: "
 	  "never, they stay addresses [10s]",
 	  OPT_CALL(set_symbolize_interval) },
+	{ 0, "scrape", "FILE",
+	  "pull profiles from the programs in FILE, in the form of Prometheus' file_sd (JSON), and read it "
+	  "again "
+	  "when it changes; may be given again",
+	  SERVICE_LIST(scrape) },
 	{ 0, "no-profiles", NULL, "accept no profiles", SERVICE_OFF(profiles.on) },
 	{ 0 },
 };

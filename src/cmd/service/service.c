@@ -449,6 +449,8 @@ static int start_server(struct service *v, const struct settings *s, const struc
 	opts.index_path = files->index;
 	opts.listen = o->listen.items;
 	opts.n_listen = o->listen.n;
+	opts.scrape_files = o->scrape.items;
+	opts.n_scrape_files = o->scrape.n;
 	opts.public_urls = o->public_urls.items;
 	opts.n_public_urls = o->public_urls.n;
 	/* The console has no room for a line a request. */

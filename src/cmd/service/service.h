@@ -23,6 +23,7 @@
 struct service_settings {
 	struct setting_list listen, public_urls;
 	struct setting_list suffixes; /* of package files */
+	struct setting_list scrape;   /* files of targets */
 	struct setting_list sources;  /* folders whose files are served as sources, beside the PATHs */
 	/* Without roots, package_suffixes and paths of files: service.c and scan.c fill those in. */
 	struct scan_options scan;

@@ -41,6 +41,7 @@ int parca_take_pprof(struct api *a, const struct form_profile *f, struct err *er
 
 /* The limits of what a request's profiles may take. */
 struct profile_limits take_limits(struct api *a);
+struct profile_limits take_limits_of(struct budget_hold *memory);
 /* Parse a profile, compressed or not. */
 int take_read(struct api *a, struct bytes in, struct str format, struct profile **ret, struct err *err);
 /*
@@ -58,6 +59,9 @@ struct take_how {
 	bool pyroscope;  /* the type has Pyroscope's names; else Parca's */
 	struct str name; /* Pyroscope's NAME without a label __name__; empty: by the sample types */
 };
+/* What take_foreign() gives to the store; also for profiles that no request brought (scrape/). Lasts as long as @a. */
+struct profilestore_upload take_upload(const struct profile *p, const struct profilestore_label *labels,
+				       size_t n_labels, struct take_how how, struct arena *a);
 int take_foreign(struct api *a, struct profile *p, const struct profilestore_label *labels, size_t n_labels,
 		 struct take_how how, struct err *err);
 /*

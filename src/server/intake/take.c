@@ -53,11 +53,16 @@ void take_free(struct take *t)
 
 /* ---- reading ---- */
 
-struct profile_limits take_limits(struct api *a)
+struct profile_limits take_limits_of(struct budget_hold *memory)
 {
 	return (struct profile_limits){ .max_size = API_MAX_DECODED,
 					.max_memory = MAX_MEMORY,
-					.memory = &a->memory };
+					.memory = memory };
+}
+
+struct profile_limits take_limits(struct api *a)
+{
+	return take_limits_of(&a->memory);
 }
 
 int take_read(struct api *a, struct bytes in, struct str format, struct profile **ret, struct err *err)
@@ -168,21 +173,29 @@ static struct str name_by_types(const struct profile *p, struct arena *a)
 	return type_name_of(types, p->types.n, profile_str(p, p->period_type.type));
 }
 
-int take_foreign(struct api *a, struct profile *p, const struct profilestore_label *labels, size_t n_labels,
-		 struct take_how how, struct err *err)
+struct profilestore_upload take_upload(const struct profile *p, const struct profilestore_label *labels,
+				       size_t n_labels, struct take_how how, struct arena *a)
 {
-	struct profilestore_label *kept = ARENA_NEW_N(a->arena, struct profilestore_label, n_labels + 1);
+	struct profilestore_label *kept = ARENA_NEW_N(a, struct profilestore_label, n_labels + 1);
 	struct profilestore_upload u = {
 		.p = p, .labels = kept, .mends_labels = true, .no_delta = how.pyroscope
 	};
-	struct take *t = take_of(a);
 
-	VEC_PUSH(t->profiles, t->n, t->room) = p;
 	for (size_t i = 0; i < n_labels; i++)
 		if (!str_starts(labels[i].name, STR("__")) || str_eq(labels[i].name, STR("__name__")))
 			kept[u.n_labels++] = labels[i];
 	if (how.pyroscope)
-		u.name = how.name.size ? how.name : name_by_types(p, a->arena);
+		u.name = how.name.size ? how.name : name_by_types(p, a);
+	return u;
+}
+
+int take_foreign(struct api *a, struct profile *p, const struct profilestore_label *labels, size_t n_labels,
+		 struct take_how how, struct err *err)
+{
+	struct profilestore_upload u = take_upload(p, labels, n_labels, how, a->arena);
+	struct take *t = take_of(a);
+
+	VEC_PUSH(t->profiles, t->n, t->room) = p;
 	return take_give(t, &u, err);
 }
 

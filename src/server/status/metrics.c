@@ -11,6 +11,7 @@
 #include "server/artifact/artifact.h"
 #include "server/intake/senders.h"
 #include "server/push/push.h"
+#include "server/scrape/scrape.h"
 #include "server/status/status.h"
 
 static const struct metric_family connections = { "lode_http_connections", "Open connections.", METRIC_GAUGE,
@@ -254,6 +255,7 @@ static void collect_all(void *arg)
 	metric_set(metric_get(&worker_queue), (int64_t)(pool_queued(s->workers) + pool_queued(s->queries)));
 	metric_set(metric_get(&workers_at_work), (int64_t)(pool_busy(s->workers) + pool_busy(s->queries)));
 	collect_memory(s);
+	scrape_collect(s->scrape);
 	if (s->opts.upstream)
 		collect_upstream(s);
 	if (s->opts.store)
