@@ -93,7 +93,8 @@ _Static_assert(FRAME_N_REASONS <= 32, "sets of reasons are 32 bits");
 
 bool frame_reason_hides_debug(enum frame_reason r)
 {
-	return r == FRAME_UPSTREAM_FAILED || r == FRAME_TIMED_OUT || r == FRAME_NOT_ELF || r == FRAME_DAMAGED;
+	return r == FRAME_UPSTREAM_FAILED || r == FRAME_TIMED_OUT || r == FRAME_NOT_ELF ||
+	       r == FRAME_DAMAGED || r == FRAME_PENDING;
 }
 
 bool frame_reason_is_damaged(const struct symtab_info *info)

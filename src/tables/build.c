@@ -16,9 +16,8 @@
 
 static enum task_result build_step(void *arg);
 
-/* @req: that asks for it; NULL: none waits. Builds of requests take turns. */
-static struct build *build_start(struct tables *t, const struct entry_key *key, struct tables_entry *old,
-				 const struct tables_request *req)
+struct build *build_start(struct tables *t, const struct entry_key *key, struct tables_entry *old,
+			  const struct tables_request *req)
 {
 	struct build *b = NEW(struct build);
 
@@ -29,14 +28,13 @@ static struct build *build_start(struct tables *t, const struct entry_key *key, 
 	/* Requests of clients, which wait for scans, come before naming in the background. */
 	if (req && req->unscanned)
 		atomic_init(&b->task.cls, POOL_URGENT);
+	/* Builds of requests take turns. */
 	b->task.slot.client = (uint32_t)((uintptr_t)req / 64);
-	map_put(&t->builds, entry_key_bytes(key), b);
 	b->next = t->first_build;
 	if (b->next)
 		b->next->prev = b;
 	t->first_build = b;
 	t->n_builds++;
-	task_kick(&b->task);
 	return b;
 }
 
@@ -45,7 +43,10 @@ static void build_unlist(struct build *b)
 {
 	struct tables *t = b->tables;
 
-	map_del(&t->builds, entry_key_bytes(&b->key));
+	if (!b->is_local) {
+		local_forget(b);
+		map_del(&t->builds, entry_key_bytes(&b->key));
+	}
 	*(b->prev ? &b->prev->next : &t->first_build) = b->next;
 	if (b->next)
 		b->next->prev = b->prev;
@@ -81,6 +82,8 @@ enum frame_reason build_await(struct tables *t, const struct entry_key *key, str
 			return FRAME_BUSY;
 		}
 		b = build_start(t, key, e, w ? w->request : NULL);
+		map_put(&t->builds, entry_key_bytes(key), b);
+		task_kick(&b->task);
 	}
 	if (awaits_scan)
 		atomic_store(&b->task.cls, POOL_URGENT);
@@ -117,10 +120,9 @@ void builds_ask(struct tables_request *req, bool waits)
 	}
 }
 
-/* Under the lock: waiters_complete(), and the requests that may ask for more builds do so. */
-static struct tables_request *complete_and_feed(struct build *b, struct tables_entry *e, bool searching)
+struct tables_request *build_complete(struct build *b, struct tables_entry *e, enum waiters_group group)
 {
-	struct tables_request *hungry, *ready = waiters_complete(b, e, searching, &hungry);
+	struct tables_request *hungry, *ready = waiters_complete(b, e, group, &hungry);
 
 	for (struct tables_request *req = hungry; req; req = req->next_hungry) {
 		req->hungry = false;
@@ -172,7 +174,7 @@ static bool goes_on_searching(const struct build *b, const struct tables_entry *
 	return e->searching && !t->closing && t->n_searches < MAX_SEARCHES && waiters_await_scan(b);
 }
 
-static void build_free(struct build *b)
+void build_free(struct build *b)
 {
 	struct tables *t = b->tables;
 
@@ -195,6 +197,16 @@ static enum build_end build_end_with(struct build *b, struct tables_entry *e)
 	struct tables_request *ready;
 
 	make_drop(b);
+	if (b->is_local) {
+		pthread_mutex_lock(&t->lock);
+		build_unlist(b);
+		pthread_mutex_unlock(&t->lock);
+		local_end(b, e);
+		return BUILD_ENDED;
+	}
+	pthread_mutex_lock(&t->lock);
+	local_forget(b);
+	pthread_mutex_unlock(&t->lock);
 	cache_put(t, e);
 	pthread_mutex_lock(&t->lock);
 	if (is_overtaken(b, e)) {
@@ -209,7 +221,7 @@ static enum build_end build_end_with(struct build *b, struct tables_entry *e)
 		/* The timer watches the scan. */
 		t->n_searches++;
 		pthread_cond_broadcast(&t->changed);
-		ready = complete_and_feed(b, e, true);
+		ready = build_complete(b, e, WAITERS_UNSEARCHING);
 		pthread_mutex_unlock(&t->lock);
 		requests_ready(ready);
 		return BUILD_STAYS;
@@ -218,7 +230,7 @@ static enum build_end build_end_with(struct build *b, struct tables_entry *e)
 		atomic_fetch_add(&t->n_replaced, 1);
 	atomic_fetch_add(&t->n_failed, e->reason != FRAME_FOUND);
 	build_unlist(b);
-	ready = complete_and_feed(b, e, false);
+	ready = build_complete(b, e, WAITERS_ALL);
 	pthread_mutex_unlock(&t->lock);
 	requests_ready(ready);
 	entry_unref(e);
@@ -232,8 +244,12 @@ static enum task_result build_step(void *arg)
 	enum build_end end;
 
 	do {
-		if (make_step(b, &e) == MAKE_WAITS)
+		if (make_step(b, &e) == MAKE_WAITS) {
+			pthread_mutex_lock(&b->tables->lock);
+			local_expect(b);
+			pthread_mutex_unlock(&b->tables->lock);
 			return TASK_DONE;
+		}
 		end = build_end_with(b, e);
 	} while (end == BUILD_AGAIN);
 	if (end == BUILD_STAYS)

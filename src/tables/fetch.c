@@ -82,18 +82,43 @@ int fetched_make_random(struct build *b, struct fetched *t, struct err *err)
 	return elf_open(t->src, &t->img, err) == 0 ? 0 : -1;
 }
 
+static void no_wake_here(void *arg)
+{
+	(void)arg;
+}
+
+/* A local build waits for nothing: a file that is not here now may still come. */
+static enum make_outcome fetch_here(struct build *b, struct fetched *t, struct resolve_request *req,
+				    struct resolve_why *why, struct make_failure *ret)
+{
+	int r;
+
+	req->not_further = "the files here are used while other servers are asked";
+	r = resolve(b->tables->opts.resolver, req, (struct resolve_wake){ no_wake_here, NULL }, &t->answer,
+		    why, &ret->err);
+	if (r < 0)
+		return fetch_missing(ret, frame_reason_of(why->reason));
+	if (r)
+		return fetch_missing(ret, FRAME_PENDING);
+	t->src = t->answer.source;
+	return t->answer.arrived ? fetch_missing(ret, FRAME_PENDING) : MAKE_DONE;
+}
+
 static enum make_outcome fetch_open(struct build *b, struct fetched *t, enum resolve_kind kind,
 				    const struct build_id *id, struct arena *a, struct make_failure *ret)
 {
-	const struct resolve_request req = { .kind = kind,
-					     .id = *id,
-					     .client = build_is_for_client(b) ? RESOLVE_FOR_ADDRESSES
-									      : RESOLVE_FOR_NAMING };
-	struct task_waker *w = task_waker_new(&b->task);
+	struct resolve_request req = { .kind = kind,
+				       .id = *id,
+				       .client = build_is_for_client(b) ? RESOLVE_FOR_ADDRESSES
+									: RESOLVE_FOR_NAMING };
 	struct resolve_why why;
+	struct task_waker *w;
 	int r;
 
 	resolve_why_init(&why, a);
+	if (b->is_local)
+		return fetch_here(b, t, &req, &why, ret);
+	w = task_waker_new(&b->task);
 	r = resolve(b->tables->opts.resolver, &req, (struct resolve_wake){ task_waker_fire, w }, &t->answer,
 		    &why, &ret->err);
 	if (r == RESOLVE_WAIT)

@@ -3,10 +3,11 @@
  * Shared by the files of tables, each of which calls only those below it:
  *
  *   tables   options, start and end
- *   timer    requests whose deadline has come; builds that wait for a scan
+ *   timer    requests whose deadline has come; builds that wait for a scan, or for other servers
  *   find     addresses asked of a request
  *   request  the tables of some build IDs for one caller, until a deadline
  *   build    one table being built: started once, waited for by many, handed out
+ *   local    a table of the files that are here, while a build waits for other servers
  *   make     the stages of a build
  *   fetch    a file, from the resolver
  *   split    the split files of a debug file
@@ -126,11 +127,16 @@ struct waiter {
 void waiter_add(struct waiter *w, struct build *b);
 void request_list(struct tables_request *req);   /* among those that wait for a deadline */
 void request_unlist(struct tables_request *req); /* and take its waiters out of their builds */
+enum waiters_group {
+	WAITERS_ALL,
+	WAITERS_UNSEARCHING, /* that do not wait for the scan */
+	WAITERS_EARLY,       /* TABLES_EARLY */
+};
 /*
- * Complete the waiters of @b with @e. If @searching, skip those that wait for the scan. Returns the requests
- * that are ready now, as a list. *ret_hungry: those that may ask for more builds, likewise.
+ * Complete those waiters of @b with @e. Returns the requests that are ready now, as a list. *ret_hungry: those that may
+ * ask for more builds, likewise.
  */
-struct tables_request *waiters_complete(struct build *b, struct tables_entry *e, bool searching,
+struct tables_request *waiters_complete(struct build *b, struct tables_entry *e, enum waiters_group group,
 					struct tables_request **ret_hungry);
 bool waiters_await_scan(const struct build *b); /* some do */
 /* Not under the lock: call ready() of all in a list. A request may be freed by it. */
@@ -151,6 +157,13 @@ struct build {
 	struct tables_entry *miss; /* waits for a scan: the miss to report meanwhile; with a reference */
 	enum build_news news;
 	struct build *prev, *next;
+	/* A local build makes the entry of @whole of the files here; NULL: @whole has ended. */
+	bool is_local;
+	struct build *whole;
+	/* Of a build that is not local: */
+	struct build *local;
+	bool had_local;
+	int64_t local_at_ms; /* when to start one; 0: not */
 	/* of the step that runs */
 	struct build_making *making;
 	struct tables_entry *old; /* to be replaced; with a reference */
@@ -169,6 +182,13 @@ static inline bool build_is_for_client(const struct build *b)
 {
 	return atomic_load(&b->task.cls) == POOL_URGENT;
 }
+/* Start the build of @key. @req: that asks for it; NULL: none waits. */
+struct build *build_start(struct tables *t, const struct entry_key *key, struct tables_entry *old,
+			  const struct tables_request *req);
+/* Under the lock: waiters_complete(), and the requests that may ask for more builds do so. */
+struct tables_request *build_complete(struct build *b, struct tables_entry *e, enum waiters_group group);
+/* It is not in the list of builds any more: end it. */
+void build_free(struct build *b);
 /* The entry in the LRU, also one that is expired, else the table in the store; NULL: neither. Not under the lock. */
 struct tables_entry *build_take_at_hand(struct tables *t, const struct entry_key *key);
 
@@ -179,6 +199,19 @@ struct tables_entry *build_take_at_hand(struct tables *t, const struct entry_key
  */
 void builds_ask(struct tables_request *req, bool waits);
 #define BUILDS_OUT 32u
+
+/* ---- make ---- */
+
+/* ---- local: all under the lock ---- */
+
+/* A step of @b waits for a file. */
+void local_expect(struct build *b);
+/* @b ends, or begins again: what its local build makes is not needed. */
+void local_forget(struct build *b);
+/* Start those that are due. */
+void local_start_due(struct tables *t, int64_t now_ms, int64_t *next_ms);
+/* Not under the lock. The end of a local build with @e, which it takes. */
+void local_end(struct build *b, struct tables_entry *e);
 
 /* ---- make ---- */
 
@@ -295,6 +328,7 @@ struct tables {
 	struct build *first_build;
 	unsigned n_builds;
 	unsigned n_searches;            /* builds that have `miss` */
+	unsigned n_expecting;           /* builds that have `local_at_ms` */
 	struct tables_request *waiting; /* requests with a deadline */
 	unsigned n_building;            /* tables that are built now */
 	bool stopping, closing;
@@ -310,6 +344,7 @@ struct tables_request {
 	size_t n;
 	unsigned per_id;        /* waiters of each build ID: table, layout */
 	bool unscanned;         /* TABLES_UNSCANNED */
+	bool early;             /* TABLES_EARLY */
 	struct waiter *waiters; /* n * per_id: tables, then layouts */
 	struct build_id *ids;
 	struct symtab_finder **finders;

@@ -109,6 +109,22 @@ static bool has_old(const struct build *b)
 	return b->old && entry_is_usable(b->old);
 }
 
+/* The table that a local build has made meanwhile is as good as one that would be made now. */
+static void adopt_local(struct build *b)
+{
+	struct tables_entry *e;
+
+	if (b->is_local || has_old(b))
+		return;
+	e = cache_get(b->tables, &b->key);
+	if (e && entry_is_usable(e)) {
+		entry_unref(b->old);
+		b->old = e;
+	} else {
+		entry_unref(e);
+	}
+}
+
 /* There is still nothing better. */
 static enum make_outcome end_with_old(struct build *b)
 {
@@ -373,6 +389,7 @@ static enum make_outcome stage_debug(struct build *b)
 		return r;
 	if (m->debug.reason == FRAME_BUSY)
 		return end_failed(b, &m->debug);
+	adopt_local(b);
 	if (!has_old(b))
 		return MAKE_DONE;
 	atomic_store(&b->old->no_debug, (int)m->debug.reason);
@@ -412,6 +429,7 @@ static enum make_outcome stage_alt(struct build *b)
 
 	if (find_supplementary(b) == MAKE_WAITS)
 		return MAKE_WAITS;
+	adopt_local(b);
 	if (!m->splits)
 		m->splits = splits_new(b->tables, &b->key.id, m->file.img, &m->file.answer);
 	m->stage = AT_TABLE;
@@ -473,6 +491,7 @@ enum make_outcome make_step(struct build *b, struct tables_entry **ret)
 	if (again) {
 		b->news = NEWS_NONE;
 		b->parked = false;
+		local_forget(b);
 	}
 	parked = b->parked;
 	pthread_mutex_unlock(&t->lock);

@@ -97,6 +97,7 @@ static struct tables_request *request_alloc(struct tables *t, const struct build
 	req->n = n;
 	req->per_id = flags & TABLES_LAYOUTS ? 2 : 1;
 	req->unscanned = flags & TABLES_UNSCANNED;
+	req->early = flags & TABLES_EARLY;
 	req->waiters = NEW_N(struct waiter, n * req->per_id + 1);
 	memset(req->waiters, 0, (n * req->per_id + 1) * sizeof(*req->waiters));
 	req->ids = NEW_N(struct build_id, n + 1);

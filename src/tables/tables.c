@@ -11,6 +11,7 @@
 #define MAX_BUILDS   4096u
 #define MISS_MS      15000
 #define ERROR_MS     5000
+#define LOCAL_MS     1000 /* most servers answer in that time, and then nothing has to be made, or named, twice */
 #define THREADS_MAX  4u
 
 static void set_tables_options(struct tables *t, const struct tables_options *o)
@@ -22,6 +23,7 @@ static void set_tables_options(struct tables *t, const struct tables_options *o)
 	t->opts.max_builds = o->max_builds ? o->max_builds : MAX_BUILDS;
 	t->opts.miss_ms = o->miss_ms ? o->miss_ms : MISS_MS;
 	t->opts.error_ms = o->error_ms ? o->error_ms : ERROR_MS;
+	t->opts.local_ms = o->local_ms ? o->local_ms : LOCAL_MS;
 }
 
 struct tables *tables_new(const struct tables_options *o)

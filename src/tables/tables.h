@@ -6,10 +6,11 @@
  * of the file that the resolver has: the debug file with its supplementary (dwz) file, or, without one, the
  * symbols of the program itself. Tables are mapped and kept in an LRU; each is built once, however many
  * requests wait for it. One that lacks something (its supplementary file, a debug file) is used, and replaced
- * when that has turned up.
+ * when that has turned up. A build that waits for other servers longer than a second makes a table of the files
+ * that are here meanwhile: no address that can be named by them waits for a server that does not answer.
  *
- * A *request* holds the tables of some build IDs. It is ready by its deadline at the latest; a table that is
- * not there by then is FRAME_PENDING. A ready request is asked for addresses, one by one or all at once, and
+ * A *request* holds the tables of some build IDs. It is ready by its deadline at the latest, with the tables that
+ * are there by then, also those made of the files here; one that is not there is FRAME_PENDING. A ready request is asked for addresses, one by one or all at once, and
  * each answer has frames or a reason.
  *
  *	tables_request_new(t, ids, n, 0, (struct tables_wait){ deadline_ms, ready, arg }, &req)
@@ -38,6 +39,7 @@ struct tables_options {
 	unsigned max_builds;       /* tables waiting to be built; more are FRAME_BUSY. 0: 4096 */
 	int64_t miss_ms;           /* how long a missing table is remembered. 0: 15 s */
 	int64_t error_ms;          /* and a failure. 0: 5 s */
+	int64_t local_ms; /* how long other servers are waited for before the files here are used. 0: 1 s */
 	bool discriminators; /* tables have discriminators; one in the store without them is built again */
 };
 struct tables *tables_new(const struct tables_options *o);
@@ -87,6 +89,11 @@ enum {
 	 * search for something better is due at another time.
 	 */
 	TABLES_AT_HAND = 1 << 3,
+	/*
+	 * While other servers are asked for a file, be ready with that which can be made of the files here, once it is
+	 * made. It is `due`: a request that finds it there already waits for the other servers.
+	 */
+	TABLES_EARLY = 1 << 4,
 };
 /* How long a request may wait for its tables. */
 struct tables_wait {

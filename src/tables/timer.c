@@ -1,12 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The timer thread: ends the wait of requests at their deadlines, and kicks builds that wait for a scan when
- * it has ended or no request waits for them any more.
+ * The timer thread: ends the wait of requests at their deadlines, kicks builds that wait for a scan when it has
+ * ended or no request waits for them any more, and starts local builds.
  */
 #include "base/condition.h"
 #include "tables/internal.h"
 
 #define TICK_MS 1000 /* it looks at least so often: a test's clock may have been moved */
+
+/* At its deadline a request has the tables that are there, although their builds go on. */
+static void take_at_deadline(struct tables_request *req)
+{
+	for (size_t i = 0; i < req->n * req->per_id; i++) {
+		struct waiter *w = &req->waiters[i];
+		struct entry_key key = request_key(req, i);
+		struct tables_entry *e = w->build ? cache_get(req->tables, &key) : NULL;
+
+		if (e && entry_is_usable(e))
+			w->entry = e;
+		else
+			entry_unref(e);
+	}
+}
 
 struct tables_request *timer_expire(struct tables *t, int64_t *ret_next_ms)
 {
@@ -20,10 +35,12 @@ struct tables_request *timer_expire(struct tables *t, int64_t *ret_next_ms)
 			*ret_next_ms = MIN(*ret_next_ms, req->deadline_ms);
 			continue;
 		}
+		take_at_deadline(req);
 		request_unlist(req);
 		req->next = ready;
 		ready = req;
 	}
+	local_start_due(t, now_ms, ret_next_ms);
 	*ret_next_ms -= now_ms;
 	return ready;
 }
@@ -63,7 +80,7 @@ static void *timer_run(void *arg)
 			pthread_mutex_lock(&t->lock);
 			continue;
 		}
-		if (!t->waiting && !t->n_searches) {
+		if (!t->waiting && !t->n_searches && !t->n_expecting) {
 			pthread_cond_wait(&t->changed, &t->lock);
 			continue;
 		}

@@ -58,7 +58,19 @@ static void request_gets_hungry(struct tables_request *req, struct tables_reques
 	*list = req;
 }
 
-struct tables_request *waiters_complete(struct build *b, struct tables_entry *e, bool searching,
+static bool is_in_group(const struct tables_request *req, enum waiters_group group)
+{
+	switch (group) {
+	case WAITERS_UNSEARCHING:
+		return !req->unscanned;
+	case WAITERS_EARLY:
+		return req->early;
+	default:
+		return true;
+	}
+}
+
+struct tables_request *waiters_complete(struct build *b, struct tables_entry *e, enum waiters_group group,
 					struct tables_request **ret_hungry)
 {
 	struct tables_request *ready = NULL;
@@ -69,12 +81,13 @@ struct tables_request *waiters_complete(struct build *b, struct tables_entry *e,
 		struct tables_request *req = w->request;
 
 		next = w->next;
-		if (w->out) {
+		/* Also a waiter that goes on waiting for the scan leaves room for another build. */
+		if (w->out && (group != WAITERS_EARLY || req->early)) {
 			w->out = false;
 			req->n_out--;
 			request_gets_hungry(req, ret_hungry);
 		}
-		if (searching && req->unscanned) {
+		if (!is_in_group(req, group)) {
 			w->prev = NULL;
 			w->next = rest;
 			if (rest)

@@ -32,6 +32,7 @@ class Library:
         subprocess.run(["strip", "-o", self.stripped, self.full], check=True)
         out = subprocess.run(["nm", self.full], capture_output=True, text=True, check=True).stdout
         self.hidden = int(re.search(r"([0-9a-f]+) t hidden$", out, re.M)[1], 16)
+        self.shown = int(re.search(r"([0-9a-f]+) T shown$", out, re.M)[1], 16)
         self.id = build_id(self.full)
 
 

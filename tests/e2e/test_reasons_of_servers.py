@@ -35,10 +35,13 @@ def named(s, lib):  # noqa: F811
 HOW = {"dead": "timed-out", "html": "not-elf", "500": "upstream-failed", "404": "upstream-404"}
 
 
-def mapping_of(lib, file):  # noqa: F811
+def mapping_of(lib, file, *addresses):  # noqa: F811
     off, vaddr, size = code_segment(lib.stripped)
     base = 0x7f0000000000 - off
-    return Pprof(mapping=(base + vaddr, base + vaddr + size, off, file, lib.id)).sample([base + lib.hidden], [1, 10]).bytes()
+    p = Pprof(mapping=(base + vaddr, base + vaddr + size, off, file, lib.id))
+    for a in addresses or [lib.hidden]:
+        p.sample([base + a], [1, 10])
+    return p.bytes()
 
 
 def run(tmp_path, *args):
@@ -112,6 +115,22 @@ def test_a_server_that_hangs_is_pending(serve, faulty, lib, tmp_path, page):  # 
     page.wait_text("#address-body", "Looking up")
     push(s, lib.id, "debuginfo", lib.debug)
     page.wait_text("#address-body .chain .function", "hidden", 60)
+    # So does the profile, although the program is still asked for.
+    s.wait(lambda: ask(s, "binaries")["binaries"][0]["named"] == 1, "the profile is named", 15)
+
+
+@pytest.mark.slow
+def test_what_is_here_is_named_while_a_server_hangs(serve, faulty, lib, tmp_path):  # noqa: F811
+    """The dynamic symbols of a stripped library name its addresses; of others nothing is said to be missing."""
+    up = faulty({}, lambda path, n: "silent")
+    s = serve([pool_of(tmp_path, lib.stripped)], args=["--debuginfod-upstream-servers", up.url, "--symbolize-interval", "1"]).scanned()
+    send(s, mapping_of(lib, "/usr/lib/libsecret.so.2", lib.shown, lib.hidden), service="x")
+    s.wait(lambda: ask(s, "binaries")["binaries"][0]["named"] == 1, "the profile is named", 15)
+    top = ask(s, "top", query="profile:samples:count:cpu:nanoseconds")
+    assert "shown" in json.dumps(top), top
+    reply = json.loads(s.get(f"/buildid/{lib.id}/symbolize?addr={lib.shown:x}&addr={lib.hidden:x}").body)
+    assert [a["status"] for a in reply["addresses"]] == ["found", "pending"], reply
+    assert ask(s, "binaries")["binaries"][0]["reason"] == "pending"
 
 
 def test_the_page_has_the_words_of_the_api(serve, faulty, lib, tmp_path, page):  # noqa: F811

@@ -118,6 +118,9 @@ static int mem_resolve(struct resolver *r, const struct resolve_request *req, st
 		resolve_why_add(why, STR("memory"),
 				known ? "has that build ID, but not this" : "no such build ID");
 		result = RESOLVE_MISSING;
+	} else if (e->state == ENTRY_WAITING && req->not_further) {
+		resolve_why_add(why, STR("memory"), "%s", req->not_further);
+		result = RESOLVE_MISSING;
 	} else if (e->state == ENTRY_WAITING) {
 		w = NEW(struct mem_waiter);
 		*w = (struct mem_waiter){ wake, e->waiters };
