@@ -112,8 +112,6 @@ static const char *foreign_format(struct bytes in)
 		struct str magic;
 		const char *is;
 	} list[] = {
-		{ STR("FLR\0"), "is a recording of Java's Flight Recorder, which is not read: convert it to "
-				"folded stacks (async-profiler: jfrconv -o collapsed)" },
 		{ STR("gmon\1\0"), "is gprof's gmon.out, which has no stacks" },
 		{ STR("\xff\xfe"), "is text in UTF-16: convert it to UTF-8" },
 		{ STR("\xfe\xff"), "is text in UTF-16: convert it to UTF-8" },
@@ -151,6 +149,10 @@ int profile_detect(struct bytes in, enum profile_format *ret, struct err *err)
 
 	if (profile_is_perf_data(in)) {
 		*ret = PROFILE_FORMAT_PERF_DATA;
+		return 0;
+	}
+	if (profile_is_jfr(in)) {
+		*ret = PROFILE_FORMAT_JFR;
 		return 0;
 	}
 	if (profile_is_cpu(in)) {

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Profiles in formats other than pprof's: the text of `perf script`, folded stacks, the formats of Go,
- * gperftools and jemalloc.
+ * gperftools and jemalloc, recordings of Java's Flight Recorder.
  */
 #pragma once
 
-#include "profile/profile.h"
+#include "profile/jfr.h"
 
 enum profile_format {
 	PROFILE_FORMAT_AUTO,
@@ -14,13 +14,14 @@ enum profile_format {
 	PROFILE_FORMAT_FOLDED, /* "main;f;g 12" */
 	PROFILE_FORMAT_LEGACY, /* text: Go's profiles with debug=1, heap dumps of gperftools and jemalloc */
 	PROFILE_FORMAT_CPU,    /* gperftools' CPU profiles */
+	PROFILE_FORMAT_JFR,    /* Java's Flight Recorder (jfr.h) */
 	/*
 	 * perf's own file. It is detected, but not read here: perf script converts it to text. It has no name for
 	 * profile_format_parse().
 	 */
 	PROFILE_FORMAT_PERF_DATA,
 };
-/* "auto", "pprof", "perf", "folded", "legacy", "cpu". */
+/* "auto", "pprof", "perf", "folded", "legacy", "cpu", "jfr". */
 bool profile_format_parse(struct str s, enum profile_format *ret);
 
 /*
@@ -36,6 +37,12 @@ int profile_detect(struct bytes in, enum profile_format *ret, struct err *err);
  */
 int profile_read(struct bytes in, enum profile_format format, const struct profile_limits *limits,
 		 struct profile **ret, struct err *err);
+/*
+ * The same, but a recording becomes a profile for each kind of event (jfr.h), or none if it has no samples; other
+ * formats one, whose name is empty. @jfr may be NULL.
+ */
+int profile_read_each(struct bytes in, enum profile_format format, const struct profile_limits *limits,
+		      const struct jfr_options *jfr, struct profile_sink sink, struct err *err);
 
 /* These take text that is not compressed. */
 int profile_read_perf(struct str text, const struct profile_limits *limits, struct profile **ret,

@@ -198,8 +198,8 @@ def test_forms_of_ingest_that_are_not_read_say_what_to_do(s):
     def refusal(body=b"x", headers=None, **args):
         return refused(s, "POST", f"/ingest?{query(name='x', **args)}", body, headers, 400)
 
-    body, headers = multipart(jfr=b"FLR", labels=b"")
-    assert "flight recordings" in refusal(body, headers, format="jfr") and "flight recordings" in refusal(body, headers)
+    body, headers = multipart(jfr=b"FLR\0", labels=b"")
+    assert "chunk 1: its header is cut off" in refusal(body, headers, format="jfr") and "cut off" in refusal(body, headers)
     body, headers = multipart(profile=b"x", prev_profile=b"x")
     assert "update pyroscope-go" in refusal(body, headers)
     for args in {"format": "tree"}, {"format": "trie"}, {"format": "speedscope"}:

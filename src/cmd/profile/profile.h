@@ -22,6 +22,10 @@ int profile_name_here(struct profile *p, struct settings *s, struct err *err);
 
 /* Read a profile of any format, or of that of --input-format; "-" is standard input. */
 int profile_read_path(const struct settings *s, const char *path, struct profile **ret, struct err *err);
+/* The same, but a recording of Java becomes a profile for each kind of event: profile_read_each(). */
+struct profile_sink;
+int profile_read_path_each(const struct settings *s, const char *path, struct profile_sink sink,
+			   struct err *err);
 /* Read perf.data. Without perf, the error says what to do. */
 int perf_script_read(const char *path, struct profile **ret, struct err *err);
 int perf_script_read_bytes(struct bytes data, struct profile **ret, struct err *err);
@@ -32,4 +36,4 @@ void profile_fill_build_ids(struct profile *p);
 #define PROFILE_INPUT_HELP                                                                                \
 	"auto, pprof, perf (what perf script prints), folded, legacy (text of Go, gperftools, jemalloc, " \
 	"Java), "                                                                                         \
-	"cpu (gperftools) [auto]"
+	"cpu (gperftools), jfr (recordings of Java's Flight Recorder) [auto]"

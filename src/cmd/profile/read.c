@@ -31,36 +31,67 @@ static bool is_perf_data(const char *path)
 	       profile_is_perf_data(bytes_of(head, got));
 }
 
-static int read_profile_file(const char *path, enum profile_format format, struct profile **ret,
-			     struct err *err)
+/* Pass the profile on, or with @each those of a recording of Java. */
+static int read_profile_bytes(struct bytes in, enum profile_format format, bool each,
+			      struct profile_sink sink, struct err *err)
+{
+	struct profile *p = NULL;
+
+	if (each && !profile_is_perf_data(in))
+		return profile_read_each(in, format, NULL, NULL, sink, err);
+	if ((profile_is_perf_data(in) ? perf_script_read_bytes(in, &p, err)
+				      : profile_read(in, format, NULL, &p, err)) < 0)
+		return -1;
+	return sink.fn(sink.arg, p, STR(""), err);
+}
+
+static int read_profile_file(const char *path, enum profile_format format, bool each,
+			     struct profile_sink sink, struct err *err)
 {
 	AUTO(buf_done) struct buf b = { 0 };
 	bool is_input = strcmp(path, "-") == 0;
+	struct profile *p = NULL;
 	int r;
 
-	if (!is_input && is_perf_data(path))
-		return perf_script_read(path, ret, err);
+	if (!is_input && is_perf_data(path)) {
+		r = perf_script_read(path, &p, err);
+		return r < 0 ? r : sink.fn(sink.arg, p, STR(""), err);
+	}
 	r = is_input ? read_profile_input(&b, err) : file_read(path, PROFILE_MAX_SIZE, &b, err);
 	if (r == FILE_MISSING)
 		return err_set(err, ERR_IO, "there is no such file");
-	if (r < 0)
-		return -1;
-	if (profile_is_perf_data(buf_bytes(&b)))
-		return perf_script_read_bytes(buf_bytes(&b), ret, err);
-	return profile_read(buf_bytes(&b), format, NULL, ret, err);
+	return r < 0 ? -1 : read_profile_bytes(buf_bytes(&b), format, each, sink, err);
 }
 
-int profile_read_path(const struct settings *s, const char *path, struct profile **ret, struct err *err)
+static int read_path(const struct settings *s, const char *path, bool each, struct profile_sink sink,
+		     struct err *err)
 {
 	enum profile_format format = PROFILE_FORMAT_AUTO;
 
 	if (s->profile.input_format && !profile_format_parse(str_of(s->profile.input_format), &format))
 		return err_set(err, ERR_INVALID,
-			       "--input-format: '%s' is not auto, pprof, perf, folded, legacy or cpu",
+			       "--input-format: '%s' is not auto, pprof, perf, folded, legacy, cpu or jfr",
 			       s->profile.input_format);
-	if (read_profile_file(path, format, ret, err) < 0)
+	if (read_profile_file(path, format, each, sink, err) < 0)
 		return err_in(err, "%s", strcmp(path, "-") == 0 ? "standard input" : path);
 	return 0;
+}
+
+static int keep_profile(void *arg, struct profile *p, struct str name, struct err *err)
+{
+	*(struct profile **)arg = p;
+	return 0;
+}
+
+int profile_read_path(const struct settings *s, const char *path, struct profile **ret, struct err *err)
+{
+	return read_path(s, path, false, (struct profile_sink){ keep_profile, ret }, err);
+}
+
+int profile_read_path_each(const struct settings *s, const char *path, struct profile_sink sink,
+			   struct err *err)
+{
+	return read_path(s, path, true, sink, err);
 }
 
 /* ---- build IDs ---- */

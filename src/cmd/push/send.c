@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 #include "cmd/profile/profile.h"
+#include "profile/input.h"
 
 /* ---- one profile ---- */
 
@@ -165,23 +166,60 @@ static void tell_sent(struct sending *x, const char *path, const struct send_res
 	fflush(stdout);
 }
 
-static int send_path(struct sending *x, const char *path, struct err *err)
+/* The profiles of a file: several of a recording of Java. */
+struct sending_file {
+	struct sending *x;
+	const char *path;
+	struct send_result sum;
+	unsigned n;
+};
+
+static bool has_name_label(struct send_labels l)
 {
-	AUTO(profile_freep) struct profile *p = NULL;
+	for (size_t i = 0; i < l.n; i++)
+		if (str_eq(l.v[i].name, STR("__name__")))
+			return true;
+	return false;
+}
+
+static int send_one(void *arg, struct profile *taken, struct str name, struct err *err)
+{
+	AUTO(profile_freep) struct profile *p = taken;
+	struct sending_file *f = arg;
+	struct sending *x = f->x;
+	struct send_labels labels = x->labels;
 	struct send_result result;
 
-	show_sending(x, path, "reading");
-	if (profile_read_path(x->s, path, &p, err) < 0)
-		return -1;
 	profile_fill_build_ids(p);
 	if (profile_build_end(p, err) < 0)
-		return err_in(err, "%s", path);
-	show_sending(x, path, "sending");
-	if (send_profile(&x->target, p, x->labels, profile_file_time(path), &result, err) < 0)
-		return err_in(err, "%s", path);
+		return -1;
+	/* There is room for it after the others. */
+	if (name.size && !has_name_label(labels))
+		x->list[labels.n++] = (struct send_label){ STR("__name__"), name };
+	show_sending(x, f->path, "sending");
+	if (send_profile(&x->target, p, labels, profile_file_time(f->path), &result, err) < 0)
+		return -1;
+	f->sum.duplicate = result.duplicate && (f->sum.duplicate || !f->n);
+	f->n++;
+	f->sum.n_profiles += result.n_profiles;
+	f->sum.n_samples += result.n_samples;
+	f->sum.size += result.size;
+	f->sum.id = f->sum.id ? f->sum.id : result.id;
+	return 0;
+}
+
+static int send_path(struct sending *x, const char *path, struct err *err)
+{
+	struct sending_file f = { .x = x, .path = path };
+
+	show_sending(x, path, "reading");
+	if (profile_read_path_each(x->s, path, (struct profile_sink){ send_one, &f }, err) < 0)
+		return -1;
+	if (!f.n)
+		return err_set(err, ERR_INVALID, "%s: has no samples", path);
 	if (x->show)
 		progress_clear();
-	tell_sent(x, path, &result);
+	tell_sent(x, path, &f.sum);
 	return 0;
 }
 

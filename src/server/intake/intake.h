@@ -44,6 +44,11 @@ struct profile_limits take_limits(struct api *a);
 struct profile_limits take_limits_of(struct budget_hold *memory);
 /* Parse a profile, compressed or not. */
 int take_read(struct api *a, struct bytes in, struct str format, struct profile **ret, struct err *err);
+/* The same, but a recording of Java becomes several profiles: profile_read_each(). */
+struct jfr_options;
+struct profile_sink;
+int take_read_each(struct api *a, struct bytes in, struct str format, const struct jfr_options *jfr,
+		   struct profile_sink sink, struct err *err);
 /*
  * Pass it to the store with these labels; takes @p. Its type has the names of Parca's senders (profilestore/type.h). A
  * bad label is ERR_INVALID.

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Pyroscope's /ingest: pprof, a form with pprof and the names of its types, or stacks as text. Without a format the
+ * Pyroscope's /ingest: pprof, a form with pprof and the names of its types, a recording of Java (a form with the
+ * labels of its contexts, or bare), or stacks as text. Without a format the
  * content decides, as for POST /profiles. Types get Pyroscope's names (profilestore/type.h).
  */
 #include "profile/input.h"
@@ -8,9 +9,6 @@
 #include "server/intake/forms.h"
 #include "server/intake/intake.h"
 
-#define NO_JFR                                                                                          \
-	"Java flight recordings are not supported yet: profile the JVM with Alloy's pyroscope.java or " \
-	"async-profiler, which can send pprof"
 #define NO_FORMAT                                                                                            \
 	"the format '" STR_FMT "' is not supported: no current client sends it; update the client, or send " \
 	"pprof, folded (stack and count), groups or lines"
@@ -24,9 +22,10 @@
 struct ingest {
 	struct api *a;
 	struct str app, content_type, format;
+	struct str braces; /* the labels in the name */
 	bool is_text;
-	struct str name; /* NAME of the type; empty: by the sample types */
-	struct profile *p;
+	struct str name;   /* NAME of the type; empty: by the sample types */
+	struct profile *p; /* NULL: it was a recording, whose profiles are in the store's hands */
 	struct profilestore_label labels[PROFILESTORE_MAX_LABELS];
 	size_t n_labels;
 };
@@ -48,80 +47,6 @@ static int name_by_config(struct ingest *in, struct bytes config, struct err *er
 		return -1;
 	in->name = type_name_of(names, in->p->types.n, profile_str(in->p, in->p->period_type.type));
 	return 0;
-}
-
-static int ingest_read_form(struct ingest *in, struct err *err)
-{
-	struct form_part parts[FORM_MAX_PARTS];
-	const struct form_part *profile, *config;
-	size_t n;
-
-	if (form_multipart(in->content_type, in->a->body, parts, &n, err) < 0)
-		return -1;
-	if (form_part_named(parts, n, STR("jfr")))
-		return err_set(err, ERR_INVALID, NO_JFR);
-	if (form_part_named(parts, n, STR("prev_profile")))
-		return err_set(err, ERR_INVALID, OLD_CLIENT);
-	profile = form_part_named(parts, n, STR("profile"));
-	config = form_part_named(parts, n, STR("sample_type_config"));
-	if (!profile)
-		return err_set(err, ERR_INVALID, "the form has no part 'profile'");
-	if (take_read(in->a, profile->data, STR("pprof"), &in->p, err) < 0)
-		return -1;
-	return config ? name_by_config(in, config->data, err) : 0;
-}
-
-/* "samples" in "count", without a period: stacks and counts. */
-static bool is_plain_text(const struct profile *p)
-{
-	return p->types.n == 1 && str_eq(profile_str(p, p->types.p[0].type), STR("samples")) &&
-	       str_eq(profile_str(p, p->types.p[0].unit), STR("count")) && !p->period && !p->period_type.type;
-}
-
-static int ingest_read(struct ingest *in, struct err *err)
-{
-	static const struct str others[] = { STR("tree"), STR("trie"), STR("speedscope") };
-	AUTO(buf_done) struct buf folded = { 0 };
-	struct api *a = in->a;
-	int r;
-
-	if (str_eq(in->format, STR("jfr")))
-		return err_set(err, ERR_INVALID, NO_JFR);
-	for (size_t i = 0; i < ARRAY_SIZE(others); i++)
-		if (str_eq(in->format, others[i]) ||
-		    (str_starts(in->content_type, STR("binary/octet-stream+")) &&
-		     str_ends(in->content_type, others[i])))
-			return err_set(err, ERR_INVALID, NO_FORMAT, STR_ARG(others[i]));
-	if (form_is_multipart(in->content_type))
-		return ingest_read_form(in, err);
-	if (str_eq(in->format, STR("pprof")))
-		return take_read(a, a->body, STR("pprof"), &in->p, err);
-	if (!in->format.size) {
-		r = take_read(a, a->body, STR(""), &in->p, err);
-	} else if (str_eq(in->format, STR("folded")) || str_eq(in->format, STR("groups"))) {
-		r = take_read(a, a->body, STR("folded"), &in->p, err);
-	} else if (str_eq(in->format, STR("lines"))) {
-		form_lines(a->body, &folded);
-		r = take_read(a, buf_bytes(&folded), STR("folded"), &in->p, err);
-	} else {
-		return err_set(err, ERR_INVALID, "'format' must be one of pprof, folded, groups, lines");
-	}
-	in->is_text = r == 0 && is_plain_text(in->p);
-	return r;
-}
-
-/* The type of stacks as text. */
-static int ingest_type_text(struct ingest *in, struct err *err)
-{
-	const struct form_kind *kind = form_kind_of_app(&in->app);
-	uint32_t rate;
-
-	if (!kind)
-		kind = form_kind_of_units(api_text(in->a, "units"), api_text(in->a, "aggregationType"), err);
-	if (!kind || form_sample_rate(api_text(in->a, "sampleRate"), &rate, err) < 0)
-		return -1;
-	in->name = form_kind_name(kind);
-	return form_set_kind(in->p, kind, rate, err);
 }
 
 static bool ingest_time(const struct ingest *in, struct str s, int64_t *ret_ms)
@@ -152,16 +77,122 @@ static int ingest_set_times(struct ingest *in, struct err *err)
 	return 0;
 }
 
-static int ingest_take(struct ingest *in, struct err *err)
+/* Pass the profile to the store. */
+static int ingest_give(struct ingest *in, struct err *err)
 {
-	struct str labels;
-
-	if (form_app_split(api_text(in->a, "name"), &in->app, &labels, err) < 0 || ingest_read(in, err) < 0 ||
-	    (in->is_text && ingest_type_text(in, err) < 0) || ingest_set_times(in, err) < 0 ||
-	    form_app_labels(in->app, labels, in->labels, &in->n_labels, err) < 0)
+	if (ingest_set_times(in, err) < 0 ||
+	    form_app_labels(in->app, in->braces, in->labels, &in->n_labels, err) < 0)
 		return -1;
 	return take_foreign(in->a, TAKE(in->p), in->labels, in->n_labels,
 			    (struct take_how){ .pyroscope = true, .name = in->name }, err);
+}
+
+/* One profile of a recording, or the only one of another format. */
+static int ingest_take_one(void *arg, struct profile *p, struct str name, struct err *err)
+{
+	struct ingest *in = arg;
+
+	in->p = p;
+	if (!name.size)
+		return 0;
+	in->name = name;
+	return ingest_give(in, err);
+}
+
+/* Labels may be NULL. */
+static int ingest_read_recording(struct ingest *in, struct bytes recording, struct str format,
+				 const struct form_part *labels, struct err *err)
+{
+	struct jfr_options jfr = { .labels = labels ? labels->data : bytes_of("", 0) };
+	struct str rate = api_text(in->a, "sampleRate");
+
+	/* Only a recording without its own interval needs it; of text it is checked later. */
+	if (rate.size)
+		(void)form_sample_rate(rate, &jfr.sample_rate, NULL);
+	return take_read_each(in->a, recording, format, &jfr, (struct profile_sink){ ingest_take_one, in },
+			      err);
+}
+
+static int ingest_read_form(struct ingest *in, struct err *err)
+{
+	struct form_part parts[FORM_MAX_PARTS];
+	const struct form_part *profile, *config, *recording;
+	size_t n;
+
+	if (form_multipart(in->content_type, in->a->body, parts, &n, err) < 0)
+		return -1;
+	recording = form_part_named(parts, n, STR("jfr"));
+	if (recording)
+		return ingest_read_recording(in, recording->data, STR("jfr"),
+					     form_part_named(parts, n, STR("labels")), err);
+	if (form_part_named(parts, n, STR("prev_profile")))
+		return err_set(err, ERR_INVALID, OLD_CLIENT);
+	profile = form_part_named(parts, n, STR("profile"));
+	config = form_part_named(parts, n, STR("sample_type_config"));
+	if (!profile)
+		return err_set(err, ERR_INVALID, "the form has neither a part 'profile' nor 'jfr'");
+	if (take_read(in->a, profile->data, STR("pprof"), &in->p, err) < 0)
+		return -1;
+	return config ? name_by_config(in, config->data, err) : 0;
+}
+
+/* "samples" in "count", without a period: stacks and counts. */
+static bool is_plain_text(const struct profile *p)
+{
+	return p->types.n == 1 && str_eq(profile_str(p, p->types.p[0].type), STR("samples")) &&
+	       str_eq(profile_str(p, p->types.p[0].unit), STR("count")) && !p->period && !p->period_type.type;
+}
+
+static int ingest_read(struct ingest *in, struct err *err)
+{
+	static const struct str others[] = { STR("tree"), STR("trie"), STR("speedscope") };
+	AUTO(buf_done) struct buf folded = { 0 };
+	struct api *a = in->a;
+	int r;
+
+	for (size_t i = 0; i < ARRAY_SIZE(others); i++)
+		if (str_eq(in->format, others[i]) ||
+		    (str_starts(in->content_type, STR("binary/octet-stream+")) &&
+		     str_ends(in->content_type, others[i])))
+			return err_set(err, ERR_INVALID, NO_FORMAT, STR_ARG(others[i]));
+	if (form_is_multipart(in->content_type))
+		return ingest_read_form(in, err);
+	if (str_eq(in->format, STR("pprof")))
+		return take_read(a, a->body, STR("pprof"), &in->p, err);
+	if (!in->format.size || str_eq(in->format, STR("jfr"))) {
+		r = ingest_read_recording(in, a->body, in->format, NULL, err);
+	} else if (str_eq(in->format, STR("folded")) || str_eq(in->format, STR("groups"))) {
+		r = take_read(a, a->body, STR("folded"), &in->p, err);
+	} else if (str_eq(in->format, STR("lines"))) {
+		form_lines(a->body, &folded);
+		r = take_read(a, buf_bytes(&folded), STR("folded"), &in->p, err);
+	} else {
+		return err_set(err, ERR_INVALID, "'format' must be one of pprof, jfr, folded, groups, lines");
+	}
+	in->is_text = r == 0 && in->p && is_plain_text(in->p);
+	return r;
+}
+
+/* The type of stacks as text. */
+static int ingest_type_text(struct ingest *in, struct err *err)
+{
+	const struct form_kind *kind = form_kind_of_app(&in->app);
+	uint32_t rate;
+
+	if (!kind)
+		kind = form_kind_of_units(api_text(in->a, "units"), api_text(in->a, "aggregationType"), err);
+	if (!kind || form_sample_rate(api_text(in->a, "sampleRate"), &rate, err) < 0)
+		return -1;
+	in->name = form_kind_name(kind);
+	return form_set_kind(in->p, kind, rate, err);
+}
+
+static int ingest_take(struct ingest *in, struct err *err)
+{
+	if (form_app_split(api_text(in->a, "name"), &in->app, &in->braces, err) < 0 ||
+	    ingest_read(in, err) < 0 || (in->is_text && ingest_type_text(in, err) < 0))
+		return -1;
+	return in->p ? ingest_give(in, err) : 0;
 }
 
 static void ingest_answer(struct api *a, const struct profilestore_receipt *r)

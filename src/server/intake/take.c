@@ -65,16 +65,51 @@ struct profile_limits take_limits(struct api *a)
 	return take_limits_of(&a->memory);
 }
 
+static int take_format(struct bytes in, struct str format, enum profile_format *ret, struct err *err)
+{
+	*ret = PROFILE_FORMAT_AUTO;
+	if (format.size && !profile_format_parse(format, ret))
+		return err_set(err, ERR_INVALID, "'format' is not a known format of profiles");
+	return in.size ? 0 : err_set(err, ERR_INVALID, "the profile is empty");
+}
+
 int take_read(struct api *a, struct bytes in, struct str format, struct profile **ret, struct err *err)
 {
 	const struct profile_limits limits = take_limits(a);
-	enum profile_format f = PROFILE_FORMAT_AUTO;
+	enum profile_format f;
 
-	if (format.size && !profile_format_parse(format, &f))
-		return err_set(err, ERR_INVALID, "'format' is not a known format of profiles");
-	if (!in.size)
-		return err_set(err, ERR_INVALID, "the profile is empty");
+	if (take_format(in, format, &f, err) < 0)
+		return -1;
 	return profile_read(in, f, &limits, ret, err) < 0 ? err_in(err, "the profile") : 0;
+}
+
+/* A failure of the store has its own place. */
+struct each_profile {
+	struct profile_sink sink;
+	bool failed;
+};
+
+static int take_each_one(void *arg, struct profile *p, struct str name, struct err *err)
+{
+	struct each_profile *e = arg;
+	int r = e->sink.fn(e->sink.arg, p, name, err);
+
+	e->failed = r < 0;
+	return r;
+}
+
+int take_read_each(struct api *a, struct bytes in, struct str format, const struct jfr_options *jfr,
+		   struct profile_sink sink, struct err *err)
+{
+	const struct profile_limits limits = take_limits(a);
+	struct each_profile e = { .sink = sink };
+	enum profile_format f;
+
+	if (take_format(in, format, &f, err) < 0)
+		return -1;
+	if (profile_read_each(in, f, &limits, jfr, (struct profile_sink){ take_each_one, &e }, err) == 0)
+		return 0;
+	return e.failed ? -1 : err_in(err, "the profile");
 }
 
 /* ---- giving ---- */
@@ -228,7 +263,8 @@ static void answer_profiles(struct api *a, const struct profilestore_receipt *r)
 	json_put_int(w, "profiles", r->n_profiles);
 	json_put_uint(w, "samples", r->n_samples);
 	json_put_int(w, "id", r->first_id);
-	json_put_bool(w, "duplicate", r->duplicate);
+	/* A recording may have no samples. */
+	json_put_bool(w, "duplicate", r->duplicate && a->take->n);
 	json_close(w);
 	buf_add_char(&a->out, '\n');
 }
@@ -251,18 +287,36 @@ static int profiles_set_time(struct api *a, struct profile *p, struct err *err)
 	return 0;
 }
 
+struct profiles_body {
+	struct api *a;
+	struct profilestore_label *labels;
+	size_t n_labels;
+};
+
+/* Profiles of a recording have names, and the types that Pyroscope's agent makes of one. */
+static int profiles_take_one(void *arg, struct profile *p, struct str name, struct err *err)
+{
+	struct profiles_body *b = arg;
+	struct profilestore_upload u = {
+		.p = p, .labels = b->labels, .n_labels = b->n_labels, .name = name, .no_delta = name.size != 0
+	};
+	struct take *t = take_of(b->a);
+
+	VEC_PUSH(t->profiles, t->n, t->room) = p;
+	return profiles_set_time(b->a, p, err) < 0 ? -1 : take_give(t, &u, err);
+}
+
 static int profiles_take_body(struct api *a, struct err *err)
 {
-	AUTO(profile_freep) struct profile *p = NULL;
-	struct profilestore_label *labels = ARENA_NEW_N(a->arena, struct profilestore_label, a->n_args + 1);
-	size_t n = 0;
+	struct profiles_body b = { .a = a };
 
+	b.labels = ARENA_NEW_N(a->arena, struct profilestore_label, a->n_args + 1);
 	for (size_t i = 0; i < a->n_args; i++)
 		if (!is_option(a->args[i].name))
-			labels[n++] = (struct profilestore_label){ a->args[i].name, a->args[i].value };
-	if (take_read(a, a->body, api_text(a, "format"), &p, err) < 0 || profiles_set_time(a, p, err) < 0)
-		return -1;
-	return take_profile(a, TAKE(p), labels, n, err);
+			b.labels[b.n_labels++] = (struct profilestore_label){ a->args[i].name,
+									      a->args[i].value };
+	return take_read_each(a, a->body, api_text(a, "format"), NULL,
+			      (struct profile_sink){ profiles_take_one, &b }, err);
 }
 
 int api_post_profiles(struct api *a, struct err *err)

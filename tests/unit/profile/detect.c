@@ -168,7 +168,7 @@ static void other_formats_are_named(void **state)
 		struct str in;
 		const char *is;
 	} list[] = {
-		{ STR("FLR\0\0\2\0\1"), "Flight Recorder" },
+		{ STR("FLR\0\0\2\0\1"), "chunk 1: its header is cut off" },
 		{ STR("\x7f\x45LF\2\1\1\0"), "ELF file" },
 		{ STR("gmon\1\0\0\0"), "gmon.out" },
 		{ STR("\xff\xfem\0a\0i\0n\0 \0001\0"), "UTF-16" },
