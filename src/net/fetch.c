@@ -175,7 +175,7 @@ static void candidate_refused(struct net_fetch *f, struct candidate *c, const st
 		wait_s = BUSY_USUAL_S;
 	/* 503 without Retry-After may concern this artifact only: the server of elfutils sends it for
 	 * many. */
-	if (wait_s > 0 && (h->status == 429 || h->status == 503))
+	if (wait_s > 0 && !h->unreadable && (h->status == 429 || h->status == 503))
 		*ret_busy_s = wait_s;
 	if (h->status != 429 && (h->status < 500 || h->status == 501))
 		c->over = true;

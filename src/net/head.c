@@ -156,6 +156,8 @@ static void head_field(struct head *h, struct str name, struct str value, int64_
 		retry_after(h, value, now_wall_s);
 	else if (line_name_is(name, "X-LODE-UNREAD"))
 		h->unread = true;
+	else if (line_name_is(name, "X-LODE-UNREADABLE"))
+		h->unreadable = true;
 	else if (line_name_is(name, "X-DEBUGINFOD-SIZE"))
 		h->has_file_size = str_to_u64(value, &h->file_size);
 	if (h->keep_all || (name.size > strlen(ours) && strncasecmp(name.p, ours, strlen(ours)) == 0))

@@ -51,6 +51,7 @@ struct head {
 	unsigned status;
 	bool has_length, has_total, has_range, has_file_size, encoded;
 	bool unread;           /* X-LODE-UNREAD: the server may have it, in files that it has not read yet */
+	bool unreadable;       /* X-LODE-UNREADABLE: the disk failed at this file; the server is well */
 	uint64_t length;       /* Content-Length */
 	uint64_t from, total;  /* Content-Range; the total may be unknown */
 	uint64_t file_size;    /* X-DEBUGINFOD-SIZE, if has_file_size */

@@ -40,7 +40,7 @@ int candidate_open(struct work *w, const struct index_hit *h, struct resolve_ans
 		return LATER;
 	snprintf(why.text, sizeof(why.text), "could not be scanned: " STR_FMT, STR_ARG(f->reason));
 	if (why.kind == ERR_NONE)
-		why.kind = ERR_IO;
+		why.kind = ERR_INVALID;
 	return work_failed(w, f->path, &why);
 }
 

@@ -141,7 +141,11 @@ static enum http_next send_failure(struct request *req, const struct artifact *a
 	text = str_of(arena_printf(&req->arena, "%s: %s", prefix, a->err.text));
 	if (req->s->opts.hide_archive)
 		text = server_hide_paths(&req->arena, text);
-	return get_refuse(req, status, text.p);
+	request_refuse(req, status, text.p);
+	/* Other files of this server can be read: its clients go on to ask for them. */
+	if (status == 503 && a->err.kind == ERR_IO)
+		http_reply_header(req->reply, "X-LODE-UNREADABLE", "1");
+	return HTTP_REPLY;
 }
 
 static enum http_next send_ready(struct request *req, struct ready *r, uint64_t epoch)

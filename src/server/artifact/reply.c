@@ -4,6 +4,7 @@
  */
 #include "server/artifact/artifact.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 
@@ -143,6 +144,9 @@ void reply_ready(struct server *s, struct http_conn *conn, bool head, struct rea
 unsigned reply_status_of(const struct err *err)
 {
 	switch (err->kind) {
+	case ERR_IO:
+		/* Only a person can change permissions. */
+		return err->os == EACCES || err->os == EPERM ? 500 : 503;
 	case ERR_BUSY:
 	case ERR_CHANGED:
 	case ERR_LIMIT:

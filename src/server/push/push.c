@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <strings.h>
+#include "server/artifact/artifact.h"
 
 struct push *push_new(struct server *s)
 {
@@ -308,7 +309,7 @@ static enum http_next remove_run(struct request *req)
 
 	if (r < 0) {
 		log_warn("http", "%s: %s", req->url, err.text);
-		push_reply(req, 500, NULL,
+		push_reply(req, reply_status_of(&err), NULL,
 			   "the object could not be removed; the server's log has the reason");
 	} else if (r) {
 		push_reply(req, 404, NULL,

@@ -11,6 +11,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include "server/artifact/artifact.h"
 
 /* Outcomes. */
 enum {
@@ -263,7 +264,7 @@ static void upload_reply_failure(struct upload *up)
 			   "the server's disk is full; nothing was stored; push again when it has room");
 		return;
 	}
-	push_reply(up->req, up->err.kind == ERR_LIMIT ? 503 : 500, NULL,
+	push_reply(up->req, reply_status_of(&up->err), NULL,
 		   "the server could not store the file; its log has the reason; push again later");
 }
 

@@ -338,6 +338,28 @@ static void one_that_is_busy_for_long_is_passed_over_by_the_next(void **state)
 	fault_http_free(h);
 }
 
+static void a_file_that_a_disk_fails_for_leaves_the_server_in_use(void **state)
+{
+	struct fault_rule bad = { .status = 503, .headers = "Retry-After: 77\r\nX-LODE-UNREADABLE: 1\r\n" };
+	struct fault_http *h = fault_http_new(&bad, 1);
+	const char *url = fault_http_url(h);
+	struct net *n = sink_net();
+	const struct net_note *notes;
+
+	for (unsigned i = 1; i <= 2; i++) {
+		struct sink s = { 0 };
+
+		sink_fetch(n, &s, NULL, &url, 1);
+		assert_true(s.outcome < 0);
+		assert_int_equal(net_fetch_notes(s.fetch, &notes), 1);
+		assert_false(notes[0].passed_over);
+		assert_int_equal(fault_http_requests(h, NULL), i);
+		sink_done(&s);
+	}
+	net_free(n);
+	fault_http_free(h);
+}
+
 static void a_dead_server_costs_once(void **state)
 {
 	for (unsigned drops = 0; drops < 2; drops++) {
@@ -795,6 +817,7 @@ int main(void)
 		cmocka_unit_test(only_404_and_410_are_misses),
 		cmocka_unit_test(one_that_is_busy_is_asked_again),
 		cmocka_unit_test(one_that_is_busy_for_long_is_passed_over_by_the_next),
+		cmocka_unit_test(a_file_that_a_disk_fails_for_leaves_the_server_in_use),
 		cmocka_unit_test(a_dead_server_costs_once),
 		cmocka_unit_test(nothing_but_a_dead_server_is_an_error_with_its_errno),
 		cmocka_unit_test(bodies_that_lie_about_their_size_are_not_believed),

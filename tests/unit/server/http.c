@@ -45,6 +45,18 @@ static void a_broken_artifact_is_500_with_the_reason(void **state)
 		    "/srv/pool/secret/a.deb: member x: section table");
 }
 
+static void a_failed_disk_is_503_for_that_artifact(void **state)
+{
+	struct http_answer a = sample_get("/buildid/dead/debuginfo", NULL);
+
+	assert_int_equal(a.status, 503);
+	assert_header(&a, "Retry-After", "5");
+	assert_header(&a, "X-LODE-UNREADABLE", "1");
+	assert_non_null(strstr(buf_cstr(&a.body), "cannot be read now: x.deb: Input/output error"));
+	http_answer_done(&a);
+	assert_text(sample_get("/buildid/fade/debuginfo", NULL), 500, "Permission denied");
+}
+
 static void hide(struct server_options *o)
 {
 	o->hide_archive = true;
@@ -388,6 +400,7 @@ int main(void)
 		sample_test(a_missing_artifact_is_404_with_the_reason, sample_setup),
 		sample_test(malformed_requests_are_400, sample_setup),
 		sample_test(a_broken_artifact_is_500_with_the_reason, sample_setup),
+		sample_test(a_failed_disk_is_503_for_that_artifact, sample_setup),
 		sample_test(hidden_archives_show_no_folder, setup_hidden),
 		sample_test(head_is_get_without_body, sample_setup),
 		sample_test(head_leaves_the_connection_in_step, sample_setup),

@@ -3,6 +3,8 @@
 
 #include "stubs.h"
 
+#include <errno.h>
+
 struct server_fixture sample;
 struct bytes sample_small, sample_large;
 
@@ -20,6 +22,12 @@ int sample_setup_with(void (*change)(struct server_options *o))
 				   "/usr/lib/debug/x.debug", "/srv/pool/x.deb");
 	sample_large = fixture_put(&sample, RESOLVE_EXECUTABLE, SAMPLE_ID, "", SAMPLE_LARGE, "/usr/bin/x",
 				   "/srv/pool/x.deb");
+	resolve_mem_fail(sample.mem, RESOLVE_DEBUGINFO, &id, STR(""), &broken);
+	id = test_id("dead");
+	broken = (struct err){ .kind = ERR_IO, .os = EIO, .text = "x.deb: Input/output error" };
+	resolve_mem_fail(sample.mem, RESOLVE_DEBUGINFO, &id, STR(""), &broken);
+	id = test_id("fade");
+	broken = (struct err){ .kind = ERR_IO, .os = EACCES, .text = "x.deb: Permission denied" };
 	resolve_mem_fail(sample.mem, RESOLVE_DEBUGINFO, &id, STR(""), &broken);
 	if (change)
 		change(&sample.opts);
