@@ -73,18 +73,6 @@ int check_head(const struct client_request *w, struct bytes head, bool all, stru
 	return check_head_id(w, head, err);
 }
 
-/*
- * It is the file of that other identity; @id is its build ID. The hash is that of a program: the debug file that a server
- * has for it has another hash, and cannot be compared. Its build ID is one that cannot be mistaken for a hash.
- */
-static bool check_alias(const struct client_request *w, struct source *src, const struct elf_image *img,
-			const struct build_id *id)
-{
-	return elf_is_identified_by(src, img, &w->id) ||
-	       (w->kind == CLIENT_DEBUGINFO && w->id.size == BUILD_ID_HASH_SIZE && id->size &&
-		id->size != BUILD_ID_HASH_SIZE);
-}
-
 int check_whole(const struct client_request *w, int fd, uint64_t size, struct err *err)
 {
 	AUTO(source_closep) struct source *src = NULL;
@@ -117,11 +105,9 @@ int check_whole(const struct client_request *w, int fd, uint64_t size, struct er
 	r = elf_build_id(img, &id, err);
 	if (r < 0)
 		return -1;
-	if (build_id_may_be_alias(&w->id) && check_alias(w, src, img, &id))
+	if (elf_is_answer_to(src, img, &w->id, w->kind == CLIENT_DEBUGINFO))
 		return 0;
-	if (r == ELF_NO_BUILD_ID)
-		return err_set(err, ERR_INVALID, "has no build ID");
-	return build_id_eq(&id, &w->id) ? 0 : check_wrong_id(&id, err);
+	return r == ELF_NO_BUILD_ID ? err_set(err, ERR_INVALID, "has no build ID") : check_wrong_id(&id, err);
 }
 
 bool check_is_not_elf(int fd)

@@ -206,6 +206,12 @@ int elf_identify(struct source *src, struct elf_facts *ret, enum build_id_kind *
 int elf_file_hash(struct source *src, struct build_id *ret, struct err *err);
 /* @id is the GNU or Go build ID, or the hash, of this file. */
 bool elf_is_identified_by(struct source *src, const struct elf_image *img, const struct build_id *id);
+/*
+ * Whether a server may answer a request for @id, which may be an alias, with this file: it is identified by it, or it is
+ * @debug, a debug file, and @id is the hash of its program. That hash cannot be compared, so its build ID must be one that
+ * cannot be mistaken for a hash.
+ */
+bool elf_is_answer_to(struct source *src, const struct elf_image *img, const struct build_id *id, bool debug);
 /* Human-readable: "executable, debug (DWARF, lines), x86-64". */
 void elf_facts_print(const struct elf_facts *f, struct buf *out);
 const char *elf_machine_name(uint16_t machine);

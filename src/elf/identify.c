@@ -88,3 +88,15 @@ bool elf_is_identified_by(struct source *src, const struct elf_image *img, const
 	return id->size == BUILD_ID_HASH_SIZE && elf_file_hash(src, &hash, &ignored) == 0 &&
 	       build_id_eq(&hash, id);
 }
+
+bool elf_is_answer_to(struct source *src, const struct elf_image *img, const struct build_id *id, bool debug)
+{
+	struct build_id own = { 0 };
+
+	if (elf_build_id(img, &own, NULL) == 0 && build_id_eq(&own, id))
+		return true;
+	if (!build_id_may_be_alias(id))
+		return false;
+	return elf_is_identified_by(src, img, id) ||
+	       (debug && id->size == BUILD_ID_HASH_SIZE && own.size && own.size != BUILD_ID_HASH_SIZE);
+}

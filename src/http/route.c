@@ -79,6 +79,36 @@ static struct str segment_of(struct str s)
 	return (struct str){ s.p, slash ? (size_t)(slash - s.p) : s.size };
 }
 
+/*
+ * Go's build ID as text at the start of @path: the shortest such text before the segment that the pattern has next.
+ * Escaped slashes are slashes by now. Empty: none.
+ */
+static struct str go_segments(struct str path, const char *pattern_rest)
+{
+	struct str next = *pattern_rest ? segment_of(str_of(pattern_rest + 1)) : STR("");
+	struct build_id id;
+
+	/* A source's path after a build ID in hexadecimal may look like a part of Go's. */
+	if (build_id_parse(&id, segment_of(path)))
+		return (struct str){ 0 };
+	for (size_t i = 0; i < path.size && i <= BUILD_ID_MAX; i++)
+		if (path.p[i] == '/' && str_eq(segment_of(str_from(path, i + 1)), next) &&
+		    build_id_set_go(&id, (struct str){ path.p, i }))
+			return (struct str){ path.p, i };
+	return (struct str){ 0 };
+}
+
+/* The segments of @path that stand for @want. */
+static struct str segments_for(const struct http_route *r, struct str want, const char *pattern_rest,
+			       struct str path)
+{
+	struct str got = r->flags & HTTP_FIRST_IS_BUILD_ID && str_starts(want, STR("{"))
+				 ? go_segments(path, pattern_rest)
+				 : (struct str){ 0 };
+
+	return got.size ? got : segment_of(path);
+}
+
 /* @want may be "x-{b}.y". */
 static bool segment_match(struct str want, struct str got, bool loose, struct str parts[HTTP_PARTS_MAX],
 			  unsigned *n)
@@ -119,7 +149,7 @@ static bool pattern_match(const struct http_route *r, struct str path, struct st
 		do
 			path = str_from(path, 1);
 		while (loose && path.size && path.p[0] == '/');
-		got = segment_of(path);
+		got = segments_for(r, want, p + want.size, path);
 		if (!segment_match(want, got, loose, parts, &n))
 			return false;
 		path = str_from(path, got.size);

@@ -110,6 +110,8 @@ enum {
 		1 << 4, /* the first {…} is the name of a protobuf service: "push.v1.PusherService" */
 	/* Clients speak OTLP: refusals are a google.rpc.Status in protobuf, or in JSON where the request is. */
 	HTTP_RPC_STATUS = 1 << 6,
+	/* The first {…} is a build ID. Go's as text has slashes, and then is several segments. */
+	HTTP_FIRST_IS_BUILD_ID = 1 << 7,
 };
 
 struct http_route {

@@ -155,6 +155,8 @@ int index_build_ids(struct index *ix, int (*fn)(void *arg, const struct build_id
 		    struct err *err);
 /* The build ID that begins with these bytes. INDEX_MISSING: there is none, or more than one. */
 int index_complete(struct index *ix, struct bytes prefix, struct build_id *ret, struct err *err);
+/* false only if it is certain that no file has it as build ID. */
+bool index_owns(struct index *ix, const struct build_id *id);
 /* false only if it is certain that no file has it, as build ID or alias. */
 bool index_has(struct index *ix, const struct build_id *id);
 int index_file_by_path(struct index *ix, struct str path, struct arena *a, struct index_file *ret,
@@ -207,8 +209,9 @@ bool index_mark(const struct index *ix, struct db_mark *ret);
 struct index_metadata {
 	bool debuginfo; /* else executable; a file that is both is two results */
 	struct build_id build_id;
-	struct str file;    /* absolute, or the member's path with a leading slash */
-	struct str archive; /* empty: plain */
+	struct build_id go, hash; /* its aliases; size 0: none is known */
+	struct str file;          /* absolute, or the member's path with a leading slash */
+	struct str archive;       /* empty: plain */
 };
 /*
  * The meaning of "glob", for other modules that match paths: as fnmatch(3) with FNM_PATHNAME in the C locale.

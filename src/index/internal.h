@@ -17,9 +17,10 @@ struct index {
 	struct db *old[INDEX_REMAKES_MAX];
 	unsigned n_old;
 	bool read_only;
-	bool open;       /* the caller has begun a transaction */
-	bool broken;     /* a call failed in it: it may contain half a change, and must not be committed */
-	uint64_t n_gone; /* files removed or replaced in it */
+	bool open;   /* the caller has begun a transaction */
+	bool broken; /* a call failed in it: it may contain half a change, and must not be committed */
+	uint64_t
+		n_gone; /* files removed or replaced in it, and build IDs that may have been aliases of others */
 	struct index_stats stats; /* valid for the two numbers below */
 	int64_t stats_version, stats_changes;
 	bool stats_known;

@@ -93,12 +93,35 @@ static int query_give_one(struct query *q, const struct index_metadata *m)
 	return q->asked->fn(q->asked->arg, m);
 }
 
+/* Aliases are an addition to a result: a failure leaves them out. */
+static void query_add_aliases(struct query *q, struct index_metadata *m)
+{
+	struct build_id alias;
+	struct db_stmt *s;
+
+	if (index_prepare(q->ix, "SELECT alias FROM alias WHERE file = ?1 AND build_id = ?2 LIMIT 2", &s,
+			  NULL) < 0)
+		return;
+	db_bind_i64(s, 1, (int64_t)q->at.file);
+	db_bind_bytes(s, 2, build_id_bytes(&m->build_id));
+	while (db_step(s, NULL) == DB_ROW) {
+		if (!build_id_set(&alias, db_bytes(s, 0)))
+			continue;
+		if (build_id_kind_of(&alias) == BUILD_ID_GO)
+			m->go = alias;
+		else
+			m->hash = alias;
+	}
+	db_reset(s);
+}
+
 static int query_give(struct query *q, const struct build_id *id, uint32_t flags, struct str file,
 		      struct str archive)
 {
 	struct index_metadata m = { .build_id = *id, .file = file, .archive = archive };
 	int r = 0;
 
+	query_add_aliases(q, &m);
 	if (flags & ELF_IS_EXECUTABLE)
 		r = query_give_one(q, &m);
 	if (r == 0 && (flags & ELF_IS_DEBUG)) {

@@ -47,19 +47,27 @@ int index_find(struct index *ix, const struct build_id *id, struct arena *a, str
 	return r < 0 ? r : n ? 0 : INDEX_MISSING;
 }
 
-bool index_has(struct index *ix, const struct build_id *id)
+bool index_owns(struct index *ix, const struct build_id *id)
 {
 	struct db_stmt *s;
 	bool has;
 
-	/* If the query fails, absence is not certain. */
 	if (index_prepare(ix, "SELECT 1 FROM artifact WHERE build_id = ? LIMIT 1", &s, NULL) < 0)
 		return true;
 	db_bind_bytes(s, 1, build_id_bytes(id));
 	has = db_step(s, NULL) != DB_DONE;
 	db_reset(s);
+	return has;
+}
+
+bool index_has(struct index *ix, const struct build_id *id)
+{
+	struct db_stmt *s;
+	bool has = index_owns(ix, id);
+
 	if (has || !build_id_may_be_alias(id))
 		return has;
+	/* If the query fails, absence is not certain. */
 	if (index_prepare(ix, "SELECT 1 FROM alias WHERE alias = ? LIMIT 1", &s, NULL) < 0)
 		return true;
 	db_bind_bytes(s, 1, build_id_bytes(id));

@@ -71,8 +71,13 @@ static const char aliases[] = "CREATE TABLE alias ("
 			      "CREATE INDEX alias_file ON alias (file);"
 			      "UPDATE file SET inode = 0 WHERE kind = 1;";
 
+/* Aliases are looked up by file and build ID, too: a package may have thousands. */
+static const char alias_of[] = "DROP INDEX IF EXISTS alias_file;"
+			       "CREATE INDEX IF NOT EXISTS alias_of ON alias (file, build_id);";
+
 const struct db_migration index_migrations[] = {
 	{ first },
 	{ aliases },
+	{ alias_of },
 };
 const unsigned index_n_migrations = ARRAY_SIZE(index_migrations);

@@ -216,6 +216,8 @@ static int add_artifacts(struct index *ix, int64_t file, const struct index_arti
 		db_bind_i64(s, 4, sorted[i]->flags);
 		if (change_run(s, err) < 0)
 			return -1;
+		/* Another file may have been found by it, as its alias. */
+		ix->n_gone += build_id_may_be_alias(&sorted[i]->build_id);
 	}
 	return 0;
 }

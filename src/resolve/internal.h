@@ -29,6 +29,7 @@
  *   remote_name.c    the name of a program, for servers that find it by that
  *   name_hints.c     names of programs from mappings
  *   remote_check.c   checks that a fetched file is the one requested
+ *   remote_keep.c    a fetched file into the store, with its aliases
  *   remote_source.c  the bytes fetched so far, as a source
  *   miss_cache.c     requests that the other servers answered in vain
  */
@@ -37,6 +38,12 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include "resolve/resolve.h"
+
+/* ---- resolve.c ---- */
+
+/* resolve() for a request whose build ID is no alias, as far as is known. */
+int resolve_by_key(struct resolver *r, const struct resolve_request *req, struct resolve_wake wake,
+		   struct resolve_answer *ret, struct resolve_why *why, struct err *err);
 
 /* ---- conn.c ---- */
 
@@ -394,6 +401,10 @@ void remote_forget(struct resolver_upstream *c, const struct build_id *id);
 int remote_find(struct resolver_upstream *c, const struct resolve_request *req, struct resolve_wake wake,
 		struct resolve_answer *ret, struct resolve_why *why, struct err *err);
 struct remote *remote_ref(struct remote *m);
+/* New requests do not find it any more. Drops the table's reference. */
+void remote_land(struct remote *m);
+/* Put the file into the store; @arg: a struct remote, whose reference it drops. For a keeper thread. */
+void remote_keep(void *arg);
 void remote_unref(struct remote *m);
 /* wake is called when the byte at @off is there, or never will be. Under the lock. */
 void remote_await(struct remote *m, uint64_t off, struct resolve_wake wake);

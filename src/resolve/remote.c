@@ -10,16 +10,13 @@
 #include "resolve/internal.h"
 
 #include <errno.h>
-#include <fcntl.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <strings.h>
 #include <unistd.h>
 
-#define SMALL       KIB(64) /* a file of at most this size is given out when it is complete */
-#define HELD_BACK   MIB(32) /* ... as is one without a build ID in its first bytes */
-#define WORTH_IT    MIB(16) /* with at most this left, the fetch goes on after its last follower has left */
-#define KEEP_PIECE  KIB(256)
+#define SMALL       KIB(64)  /* a file of at most this size is given out when it is complete */
+#define HELD_BACK   MIB(32)  /* ... as is one without a build ID in its first bytes */
+#define WORTH_IT    MIB(16)  /* with at most this left, the fetch goes on after its last follower has left */
 #define MAX_SOURCE  MIB(32)  /* when the server does not announce the size */
 #define MAX_UNKNOWN MIB(256) /* debuginfod servers announce the size of large files */
 #define MISS_MS     600000
@@ -53,8 +50,7 @@ void remote_unref(struct remote *m)
 	pthread_mutex_unlock(&c->lock);
 }
 
-/* New requests do not find it any more. Drops the table's reference. */
-static void remote_land(struct remote *m)
+void remote_land(struct remote *m)
 {
 	struct resolver_upstream *c = m->up;
 	bool mine;
@@ -212,95 +208,6 @@ static int remote_on_write(void *arg, struct bytes piece, struct err *err)
 	pthread_mutex_unlock(&m->lock);
 	remote_wake(woken);
 	return 0;
-}
-
-/* ---- into the store ---- */
-
-static const enum store_kind store_kinds[RESOLVE_N_KINDS] = {
-	[RESOLVE_DEBUGINFO] = STORE_DEBUGINFO,
-	[RESOLVE_EXECUTABLE] = STORE_EXECUTABLE,
-	[RESOLVE_SOURCE] = STORE_SOURCE,
-	[RESOLVE_SECTION] = STORE_SECTION,
-};
-
-/* In chunks, so that a server that is stopping need not wait for the rest. STORE_FULL as
- * store_put_write(). */
-static int remote_copy(struct remote *m, struct store_put *put, struct err *err)
-{
-	AUTO(mem_freep) uint8_t *piece = mem_alloc(KEEP_PIECE);
-	size_t got;
-	int r;
-
-	for (uint64_t at = 0; at < m->size; at += got) {
-		if (atomic_load(&m->up->closing))
-			return err_set(err, ERR_CANCELLED, "the server is stopping");
-		if (fd_pread(m->fd, piece, KEEP_PIECE, at, &got, err) < 0)
-			return -1;
-		r = store_put_write(put, bytes_of(piece, got), err);
-		if (r)
-			return r;
-		if (!got)
-			return err_set(err, ERR_INTERNAL, "the fetched file is truncated");
-	}
-	return store_put_end(put, NULL, NULL, err);
-}
-
-static enum store_quality remote_quality(struct remote *m)
-{
-	struct elf_facts facts;
-	struct source *src;
-	int fd, r;
-
-	if (m->what.kind != RESOLVE_DEBUGINFO && m->what.kind != RESOLVE_EXECUTABLE)
-		return STORE_DWARF;
-	fd = fcntl(m->fd, F_DUPFD_CLOEXEC, 0);
-	if (fd < 0)
-		return STORE_STRIPPED;
-	src = source_of_fd(fd, m->size, 0, "its file");
-	r = elf_facts_read(src, &facts, NULL);
-	source_close(src);
-	return r == 0 ? store_quality_of(facts.flags) : STORE_STRIPPED;
-}
-
-static int remote_store(struct remote *m, struct err *err)
-{
-	const struct store_put_options opts = { .size = m->size };
-	const struct store_key key = { m->what.id, store_kinds[m->what.kind], m->what.arg };
-	const struct store_meta meta = {
-		.origin = STORE_FETCHED,
-		.quality = remote_quality(m),
-		.mtime = m->mtime,
-		.from = m->url,
-		.file = m->file,
-		.archive = m->archive,
-	};
-	struct store_put *put;
-	int r = store_put_begin(m->up->opts.store, &opts, &put, err);
-
-	if (r)
-		return r;
-	r = remote_copy(m, put, err);
-	if (r) {
-		store_put_abort(put);
-		return r;
-	}
-	return store_put_commit(put, &key, &meta, STORE_IF_BETTER, err);
-}
-
-static void remote_keep(void *arg)
-{
-	struct remote *m = arg;
-	struct resolver_upstream *c = m->up;
-	struct err err = { 0 };
-	char hex[BUILD_ID_HEX_SIZE];
-	int r = remote_store(m, &err);
-
-	if (r < 0 && err.kind != ERR_CANCELLED)
-		log_warn("store", "cannot store the fetched %s of %s: %s", resolve_kind_name(m->what.kind),
-			 build_id_hex(&m->what.id, hex), err.text);
-	atomic_fetch_add(r < 0 || r == STORE_FULL ? &c->n_not_stored : &c->n_stored, 1);
-	remote_land(m);
-	remote_unref(m);
 }
 
 /* ---- the end: on the net's thread ---- */

@@ -50,9 +50,12 @@ static int remote_check_head(struct remote *m, const struct net_reply *reply, st
 		return 0;
 	if (memcmp(head.p, ELFMAG, MIN(head.size, (size_t)SELFMAG)) != 0 || (all && head.size < SELFMAG))
 		return refuse_not_elf(head, err);
-	m->confirmed = head_build_id(head, &there);
-	if (m->confirmed)
-		return build_id_eq(&there, &m->what.id) ? 0 : refuse_other_id(&there, err);
+	if (head_build_id(head, &there)) {
+		m->confirmed = build_id_eq(&there, &m->what.id);
+		/* A file of another build ID may have this one as an alias: the whole file says. */
+		if (m->confirmed || !build_id_may_be_alias(&m->what.id))
+			return m->confirmed ? 0 : refuse_other_id(&there, err);
+	}
 	return all ? 0 : NET_MORE;
 }
 
@@ -88,9 +91,10 @@ static int remote_check_image(const struct remote *m, struct source *src, struct
 	r = elf_build_id(img, &there, err);
 	if (r < 0)
 		return -1;
-	if (r)
-		return err_set(err, ERR_INVALID, "it sends a file without build ID");
-	return build_id_eq(&there, &m->what.id) ? 0 : refuse_other_id(&there, err);
+	if (elf_is_answer_to(src, img, &m->what.id, m->what.kind == RESOLVE_DEBUGINFO))
+		return 0;
+	return r ? err_set(err, ERR_INVALID, "it sends a file without build ID")
+		 : refuse_other_id(&there, err);
 }
 
 int remote_verify(void *arg, struct err *err)

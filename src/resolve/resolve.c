@@ -2,7 +2,7 @@
 /*
  * The seam: the functions common to all resolvers, and the list of steps that explains a miss.
  */
-#include "resolve/resolve.h"
+#include "resolve/internal.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -19,16 +19,13 @@ const char *resolve_kind_name(enum resolve_kind kind)
 	return kind_names[kind];
 }
 
-int resolve(struct resolver *r, const struct resolve_request *req, struct resolve_wake wake,
-	    struct resolve_answer *ret, struct resolve_why *why, struct err *err)
+int resolve_by_key(struct resolver *r, const struct resolve_request *req, struct resolve_wake wake,
+		   struct resolve_answer *ret, struct resolve_why *why, struct err *err)
 {
-	struct resolve_request known = *req;
 	struct err failed = { 0 };
 	int res;
 
 	why->reason = RESOLVE_NOT_HERE;
-	if (resolve_alias(r, &req->id, &known.id))
-		req = &known;
 	res = r->ops->resolve(r, req, wake, ret, why, &failed);
 	if (res < 0) {
 		why->reason = resolve_reason_of(&failed);
@@ -36,6 +33,16 @@ int resolve(struct resolver *r, const struct resolve_request *req, struct resolv
 			*err = failed;
 	}
 	return res;
+}
+
+int resolve(struct resolver *r, const struct resolve_request *req, struct resolve_wake wake,
+	    struct resolve_answer *ret, struct resolve_why *why, struct err *err)
+{
+	struct resolve_request known = *req;
+
+	if (resolve_alias(r, &req->id, &known.id))
+		req = &known;
+	return resolve_by_key(r, req, wake, ret, why, err);
 }
 
 enum resolve_reason resolve_reason_of(const struct err *err)

@@ -133,6 +133,8 @@ struct resolver_ops {
 	void (*name_hint)(struct resolver *r, const struct build_id *id, struct str file);
 	/* See resolve_alias(). NULL: it has none. */
 	bool (*alias)(struct resolver *r, const struct build_id *alias, struct build_id *ret);
+	/* Whether a file here has this build ID, not as an alias. May read the database. NULL: not known. */
+	bool (*owns)(struct resolver *r, const struct build_id *id);
 };
 struct resolver {
 	const struct resolver_ops *ops;
@@ -149,8 +151,9 @@ int resolve(struct resolver *r, const struct resolve_request *req, struct resolv
 /* Fast, reads no file: true when this build ID is certainly nowhere here. For HTTP threads. */
 bool resolve_unknown(struct resolver *r, const struct resolve_request *req);
 /*
- * Whether @alias is another identity of a file here whose build ID is *ret. May read the database; cheap for build IDs
- * that cannot be aliases. resolve() does it for its request.
+ * Whether @alias is another identity of a file here whose build ID is *ret. The build ID of a file here is no alias, even
+ * if another file has it as one. May read the database; cheap for build IDs that cannot be aliases. resolve() does it for
+ * its request; resolve_metadata() does not.
  */
 bool resolve_alias(struct resolver *r, const struct build_id *alias, struct build_id *ret);
 /* As index_metadata(). */

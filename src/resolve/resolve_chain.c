@@ -5,7 +5,7 @@
  * Metadata are given in the order of the links. A cursor is that of the first link, or "@N:" and that of link
  * number N; also of the first link, if its cursor begins with "@".
  */
-#include "resolve/resolve.h"
+#include "resolve/internal.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -30,7 +30,7 @@ static int chain_resolve(struct resolver *base, const struct resolve_request *re
 
 	for (size_t i = 0; i < c->n; i++) {
 		struct err failed = { 0 };
-		int r = resolve(c->links[i], req, wake, ret, why, &failed);
+		int r = resolve_by_key(c->links[i], req, wake, ret, why, &failed);
 
 		if (r >= 0 && r != RESOLVE_MISSING)
 			return r;
@@ -56,13 +56,30 @@ static bool chain_unknown(struct resolver *base, const struct resolve_request *r
 	return true;
 }
 
-static bool chain_alias(struct resolver *base, const struct build_id *alias, struct build_id *ret)
+static bool chain_owns(struct resolver *base, const struct build_id *id)
 {
 	struct resolver_chain *c = resolver_chain_of(base);
 
 	for (size_t i = 0; i < c->n; i++)
-		if (resolve_alias(c->links[i], alias, ret))
+		if (c->links[i]->ops->owns && c->links[i]->ops->owns(c->links[i], id))
 			return true;
+	return false;
+}
+
+/* An alias in one link may be the build ID of a file in another. */
+static bool chain_alias(struct resolver *base, const struct build_id *alias, struct build_id *ret)
+{
+	struct resolver_chain *c = resolver_chain_of(base);
+	struct build_id key;
+
+	for (size_t i = 0; i < c->n; i++) {
+		if (!resolve_alias(c->links[i], alias, &key))
+			continue;
+		if (chain_owns(base, alias))
+			return false;
+		*ret = key;
+		return true;
+	}
 	return false;
 }
 
@@ -199,6 +216,7 @@ struct resolver *resolve_chain_new(struct resolver *const *links, size_t n)
 	static const struct resolver_ops ops = { .resolve = chain_resolve,
 						 .unknown = chain_unknown,
 						 .alias = chain_alias,
+						 .owns = chain_owns,
 						 .metadata = chain_metadata,
 						 .epoch = chain_epoch,
 						 .close = chain_close,

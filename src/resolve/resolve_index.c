@@ -96,6 +96,19 @@ static bool index_resolver_alias(struct resolver *base, const struct build_id *a
 	return found;
 }
 
+static bool index_resolver_owns(struct resolver *base, const struct build_id *id)
+{
+	struct resolver_index *r = resolver_index_of(base);
+	struct conn *conn;
+	bool owns;
+
+	if (id_filter_lacks(r->ids, id) || conn_take(&r->conns, &conn, NULL) < 0)
+		return false;
+	owns = index_owns(conn->ix, id);
+	conn_give(&r->conns, conn);
+	return owns;
+}
+
 static int index_resolver_metadata(struct resolver *base, const struct index_metadata_query *q,
 				   struct index_metadata_page *ret, struct err *err)
 {
@@ -191,6 +204,7 @@ static const struct resolver_ops index_ops = {
 	.resolve = index_resolve,
 	.unknown = index_unknown,
 	.alias = index_resolver_alias,
+	.owns = index_resolver_owns,
 	.metadata = index_resolver_metadata,
 	.epoch = index_resolver_epoch,
 	.close = index_resolver_close,

@@ -244,6 +244,11 @@ static bool store_find_alias(struct resolver *base, const struct build_id *alias
 	return store_alias(store_resolver_of(base)->st, alias, ret);
 }
 
+static bool store_resolver_owns(struct resolver *base, const struct build_id *id)
+{
+	return store_owns(store_resolver_of(base)->st, id);
+}
+
 static uint64_t store_epoch(struct resolver *base)
 {
 	return store_generation(store_resolver_of(base)->st);
@@ -262,6 +267,7 @@ struct resolver *resolve_store_new(struct store *st)
 	static const struct resolver_ops ops = {
 		.resolve = store_resolve,
 		.alias = store_find_alias,
+		.owns = store_resolver_owns,
 		.metadata = store_find_metadata,
 		.epoch = store_epoch,
 		.close = store_resolver_close,

@@ -55,6 +55,8 @@ static int give_record(struct store_query *q, const struct store_key *key, struc
 		return r < 0 ? -1 : 0;
 	m.file = rooted_name(q, meta.file);
 	m.archive = meta.archive;
+	m.go = meta.go;
+	m.hash = meta.hash;
 	r = give_result(q, &m);
 	if (r == 0 && !m.debuginfo && meta.quality == STORE_DWARF) {
 		m.debuginfo = true;

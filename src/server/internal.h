@@ -66,6 +66,8 @@ extern const char *const server_results[];
 
 const char *server_bad_build_id(struct str id);
 /* For texts that must not say where files are: absolute paths in it become base names. Ends in a NUL. */
+/* A build ID of a path or query: in lower-case hexadecimal, or Go's as text, whose slashes may be escaped. */
+bool server_build_id(struct build_id *id, struct str text);
 struct str server_hide_paths(struct arena *a, struct str text);
 
 /* ---- connect.c ---- */

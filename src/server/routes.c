@@ -19,11 +19,13 @@
 #define ADMIN TOKEN_ADMIN
 #define OPEN  0 /* needs no token */
 
+#define BY_BUILD_ID (HTTP_LOOSE_SLASHES | HTTP_FIRST_IS_BUILD_ID)
+
 /* GET of the artifacts of a build ID. */
-#define ARTIFACT(path, what)                                                                     \
-	{                                                                                        \
-		HTTP_GET, "/buildid/{id}/" path, READ, HTTP_ON_THREAD, what, HTTP_LOOSE_SLASHES, \
-			.handler = &artifact_get, .cls = HTTP_CLASS_ARTIFACT, .kind = what       \
+#define ARTIFACT(path, what)                                                               \
+	{                                                                                  \
+		HTTP_GET, "/buildid/{id}/" path, READ, HTTP_ON_THREAD, what, BY_BUILD_ID,  \
+			.handler = &artifact_get, .cls = HTTP_CLASS_ARTIFACT, .kind = what \
 	}
 
 /* The same under the path of a symbol server of another kind. */
@@ -33,16 +35,16 @@
 			.handler = &artifact_get, .cls = HTTP_CLASS_ARTIFACT, .kind = what, .arg = &layout \
 	}
 
-#define UPLOAD(path, what)                                                                            \
-	{                                                                                             \
-		HTTP_PUT, "/buildid/{id}/" path, PUSH, HTTP_ON_THREAD, TYPE_PUSH, HTTP_LOOSE_SLASHES, \
-			.handler = &push_put, .cls = HTTP_CLASS_PUSH, .kind = what                    \
+#define UPLOAD(path, what)                                                                     \
+	{                                                                                      \
+		HTTP_PUT, "/buildid/{id}/" path, PUSH, HTTP_ON_THREAD, TYPE_PUSH, BY_BUILD_ID, \
+			.handler = &push_put, .cls = HTTP_CLASS_PUSH, .kind = what             \
 	}
 
-#define REMOVAL(path, what)                                                                               \
-	{                                                                                                 \
-		HTTP_DELETE, "/buildid/{id}/" path, ADMIN, HTTP_ON_WRITER, TYPE_PUSH, HTTP_LOOSE_SLASHES, \
-			.handler = &push_remove, .cls = HTTP_CLASS_PUSH, .kind = what                     \
+#define REMOVAL(path, what)                                                                        \
+	{                                                                                          \
+		HTTP_DELETE, "/buildid/{id}/" path, ADMIN, HTTP_ON_WRITER, TYPE_PUSH, BY_BUILD_ID, \
+			.handler = &push_remove, .cls = HTTP_CLASS_PUSH, .kind = what              \
 	}
 
 #define SYMBOLIZE(path, flags, form)                                                           \
@@ -132,19 +134,19 @@ const struct http_route server_routes[] = {
 	{ HTTP_POST, "/push/want", PUSH, HTTP_ON_WRITER, TYPE_PUSH, 0, &push_want_body, &push_want,
 	  .cls = HTTP_CLASS_PUSH },
 
-	{ HTTP_GET, "/buildid/{id}/symbolize", READ, HTTP_ON_WORKER, TYPE_SYMBOLIZE, HTTP_LOOSE_SLASHES,
+	{ HTTP_GET, "/buildid/{id}/symbolize", READ, HTTP_ON_WORKER, TYPE_SYMBOLIZE, BY_BUILD_ID,
 	  .handler = &symbolize_get, .cls = HTTP_CLASS_SYMBOLIZE },
-	PPROF("/buildid/{id}/symbolz", HTTP_LOOSE_SLASHES),
-	PPROF("/buildid/{id}/pprof/symbol", HTTP_LOOSE_SLASHES),
+	PPROF("/buildid/{id}/symbolz", BY_BUILD_ID),
+	PPROF("/buildid/{id}/pprof/symbol", BY_BUILD_ID),
 	PPROF("/symbolz", 0),
 	PPROF("/pprof/symbol", 0),
 	SYMBOLIZE("/symbolize", 0, NULL),
-	SYMBOLIZE("/buildid/{id}/symbolize", HTTP_LOOSE_SLASHES, NULL),
+	SYMBOLIZE("/buildid/{id}/symbolize", BY_BUILD_ID, NULL),
 	SYMBOLIZE("/symbolicate/v5", 0, &ask_v5),
 	SYMBOLIZE("/symbolz", 0, &ask_pprof),
 	SYMBOLIZE("/pprof/symbol", 0, &ask_pprof),
-	SYMBOLIZE("/buildid/{id}/symbolz", HTTP_LOOSE_SLASHES, &ask_pprof),
-	SYMBOLIZE("/buildid/{id}/pprof/symbol", HTTP_LOOSE_SLASHES, &ask_pprof),
+	SYMBOLIZE("/buildid/{id}/symbolz", BY_BUILD_ID, &ask_pprof),
+	SYMBOLIZE("/buildid/{id}/pprof/symbol", BY_BUILD_ID, &ask_pprof),
 
 	CHANGE("/profiles", "*", api_post_profiles),
 	CHANGE("/api/profiles/writeraw", "", api_post_parca),

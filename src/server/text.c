@@ -13,6 +13,11 @@ const char *server_bad_build_id(struct str id)
 					  : "bad build ID: it must be an even number of the digits 0-9 a-f";
 }
 
+bool server_build_id(struct build_id *id, struct str text)
+{
+	return build_id_parse(id, text) || build_id_set_go(id, text);
+}
+
 struct str server_hide_paths(struct arena *a, struct str text)
 {
 	char *out = arena_alloc(a, text.size + 1);

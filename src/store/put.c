@@ -441,6 +441,13 @@ static void commit_take_over(struct commit *c, const struct store_record *old, b
 	store_record_write(c->key, c->meta, &c->record);
 }
 
+/* Another file may have been found by its build ID, as an alias of that file. */
+static bool is_named_anew(const struct store_key *key)
+{
+	return (key->kind == STORE_EXECUTABLE || key->kind == STORE_DEBUGINFO) &&
+	       build_id_may_be_alias(&key->id);
+}
+
 static int commit_run(struct commit *c, bool *ret_replaced, struct err *err)
 {
 	bool same = false, counted = false;
@@ -477,10 +484,10 @@ static int commit_run(struct commit *c, bool *ret_replaced, struct err *err)
 			object_list_put(c->st->objects, (const char *)c->name.p, c->key, c->meta);
 		if (r == 0 && c->meta->later)
 			pack_add(c->st->pack, (const char *)c->name.p, c->meta->stored_size);
-		if (r == 0 && there && !same) {
+		if (r == 0 && !same && (there || is_named_anew(c->key)))
 			atomic_fetch_add(&c->st->generation, 1);
+		if (r == 0 && there && !same)
 			store_wake(c->st, true);
-		}
 		*ret_replaced = there;
 		if (r != BLOB_CHANGED)
 			return r ? r : same ? STORE_SAME : 0;

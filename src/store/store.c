@@ -100,18 +100,26 @@ void store_latest(struct store *st, enum store_origin origin, size_t max, struct
 		object_list_latest(st->objects, origin, max, a, ret, ret_n);
 }
 
-bool store_alias(struct store *st, const struct build_id *alias, struct build_id *ret)
+bool store_owns(struct store *st, const struct build_id *id)
 {
 	static const enum store_kind kinds[] = { STORE_EXECUTABLE, STORE_DEBUGINFO };
 	AUTO(arena_done) struct arena a = { 0 };
 	struct store_meta ignored;
 
-	if (!st->objects || !object_list_alias(st->objects, alias, ret))
-		return false;
 	arena_init(&a);
 	for (size_t i = 0; i < ARRAY_SIZE(kinds); i++)
-		if (store_find(st, &(struct store_key){ *alias, kinds[i], { 0 } }, &a, &ignored, NULL) == 0)
-			return false;
+		if (store_find(st, &(struct store_key){ *id, kinds[i], { 0 } }, &a, &ignored, NULL) == 0)
+			return true;
+	return false;
+}
+
+bool store_alias(struct store *st, const struct build_id *alias, struct build_id *ret)
+{
+	struct build_id key;
+
+	if (!st->objects || !object_list_alias(st->objects, alias, &key) || store_owns(st, alias))
+		return false;
+	*ret = key;
 	return true;
 }
 

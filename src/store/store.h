@@ -159,6 +159,9 @@ int store_open_object(struct store *st, const struct store_key *key, struct aren
  */
 bool store_alias(struct store *st, const struct build_id *alias, struct build_id *ret);
 
+/* Whether a program or debug file has this build ID, not as an alias. Reads records. */
+bool store_owns(struct store *st, const struct build_id *id);
+
 /* Changes when this process replaced or removed an object: what was read before may be outdated. */
 uint64_t store_generation(struct store *st);
 

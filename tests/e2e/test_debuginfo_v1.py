@@ -6,9 +6,10 @@ import socket
 import subprocess
 import time
 
+import go_program
 from making import elf, fetch
 from profiling import call
-from pushing import bearer, listed, server, sound, token
+from pushing import bearer, listed, lode, server, sound, token
 
 SERVICE = "/debuginfo.v1alpha1.DebuginfoService/"
 IN_PROGRESS = "A previous upload is still in-progress and not stale yet (only stale uploads can be retried)."
@@ -92,7 +93,7 @@ def test_bad_uploads_leave_nothing(server, elf):
         s.wait(lambda: should(s, elf.id) == (False, IN_PROGRESS), "the upload to be seen")
     s.wait(lambda: should(s, elf.id)[0], "the upload to end")
     assert listed(s) == {}
-    assert ask(s, "ShouldInitiateUpload", {"file": {}})["reason"].startswith("the file has no GNU build ID")
+    assert ask(s, "ShouldInitiateUpload", {"file": {}})["reason"].startswith("the file has no GNU build ID to upload it under")
     assert ask(s, "ShouldInitiateUpload", {"file": {"gnuBuildId": "xyz"}}, status=400)["code"] == "invalid_argument"
     sound(s)
 
@@ -105,3 +106,19 @@ def test_calls_need_the_scopes_of_their_kind(server, elf):
     assert upload(s, elf.id, elf.debug, push)[0] == 200
     assert ask(s, "DeleteDebuginfo", {"gnuBuildId": elf.id}, push, status=403)["code"] == "permission_denied"
     assert ask(s, "DeleteDebuginfo", {"gnuBuildId": elf.id}, admin) == {}
+
+
+def test_a_file_is_known_by_each_identity(server, tmp_path):
+    text = "aTgZ-hE7CkRJl7jJ_WmP/eKx0cVYhN1yq3dUwB5sT/Qz8mPfLr2oHn6iXvGtKc/Yb4uDj9wSe7aZk1xRfNq"
+    go_program.build(tmp_path / "app", text)
+    subprocess.run(["gcc", "-g", "-nostdlib", "-Wl,--build-id=sha1", "-o", tmp_path / "both", tmp_path / "app.s"], check=True, capture_output=True)
+    facts = json.loads(lode("inspect", "--json", tmp_path / "both").stdout)
+    identities = ({"gnuBuildId": facts["build_id"]}, {"goBuildId": text}, {"otelFileId": facts["build_id_htlhash"]})
+    s = server()
+    known = lambda file: ask(s, "ShouldInitiateUpload", {"file": {"name": "both", **file}})["reason"]
+    assert known({"gnuBuildId": facts["build_id"], "goBuildId": text}) == "no file with symbols is here"
+    assert known({"goBuildId": text}) == known({"otelFileId": "ab" * 16}) == known({})
+    assert upload(s, facts["build_id"], (tmp_path / "both").read_bytes()) == (200, "stored\n")
+    for file in identities:
+        assert known(file) == "a file with symbols is here already", file
+    assert known({"gnuBuildId": "ab" * 20, "goBuildId": "redacted", "otelFileId": "xyz"}) == "no file with symbols is here"

@@ -8,9 +8,11 @@ import shutil
 import signal
 import subprocess
 import time
+import urllib.parse
 
 import pytest
 
+import go_program
 from conftest import make_deb, slow_but
 from profiling import Pprof, ask, code_segment, folded, send
 from pushing import listed, lode, put, want, one
@@ -66,6 +68,24 @@ def ids_of(p, name):
     return {"go": [p.go, p.hash], "both": [getattr(p, "gnu", ""), p.go, p.hash], "bare": [p.hash]}[name]
 
 
+def escaped(text):
+    return urllib.parse.quote(text, safe="")
+
+
+def expect_metadata(s, p, name):
+    """Each identity gets the file, under its build ID, with the others."""
+    ids = ids_of(p, name)
+    want = {"buildid": ids[0]}
+    if name != "bare":
+        want["htlhash"] = p.hash
+        want["go_build_id"] = GO_TEXT
+    for value in ids + ([GO_TEXT] if name != "bare" else []):
+        found = json.loads(s.get(f"/metadata?key=buildid&value={escaped(value)}").body)["results"]
+        assert found and all(r.items() >= want.items() for r in found), (value, found)
+    found = json.loads(s.get(f"/metadata?key=glob&value={escaped('/*' * found[0]['file'].count('/'))}").body)["results"]
+    assert any(r.items() >= want.items() for r in found), found
+
+
 def symbolized(s, build_id, address):
     body = json.dumps({"modules": [{"id": build_id}], "addresses": [[0, address]]}).encode()
     status, _, text = put(s, "/symbolize", body, {"Content-Type": "application/json"}, "POST")
@@ -85,6 +105,12 @@ def expect_served(s, p, name):
             assert r.status == 200 and r.body == p.content, (name, i, kind, r.body[:200])
         assert s.get(f"/buildid/{i}/section/.note.go.buildid").status == (404 if name == "bare" else 200)
         assert "twice" in symbolized(s, i, address_of(p) + 1), i
+    for i in [escaped(GO_TEXT), GO_TEXT] if name != "bare" else []:
+        assert s.get(f"/buildid/{i}/executable").body == p.content
+        assert s.get(f"/buildid/{i}/debuginfo").body == p.content
+        assert s.get(f"/buildid/{i}/section/.note.go.buildid").status == 200
+        assert "twice" in s.get(f"/buildid/{i}/symbolize?addr={address_of(p) + 1:#x}").body.decode()
+    expect_metadata(s, p, name)
     for i in [GO_TEXT, p.hash.upper()] if name != "bare" else [p.hash.upper()]:
         assert "twice" in symbolized(s, i, address_of(p) + 1), i
 
@@ -171,3 +197,106 @@ def test_profiles_are_named_by_each(serve, programs, tmp_path):
     s.proc.send_signal(signal.SIGUSR1)
     for service, _, _ in sent:
         s.wait(lambda: folded(ask(s, "flamegraph", query=f'{{service="{service}"}}', from_="now-1h", to="now+1h")) == {"twice": 7}, f"the name by {service}", 30)
+
+
+def test_text_and_hexadecimal_share_their_paths(serve, programs):
+    """A path of a source that looks like a part of Go's text stays the path of a source."""
+    s = serve(["/proc/self/fdinfo"]).ready()
+    assert s.get(f"/buildid/{escaped(GO_TEXT)}").status == 400
+    assert s.get(f"/buildid/{GO_TEXT}/nothing").status == 400
+    hidden = s.get(f"/buildid/{'ab' * 10}/source/{'a' * 32}/source/x.c")
+    assert hidden.status == 404 and b"abababababababababab" in hidden.body
+    p = programs["go"]
+    assert put(s, f"/buildid/{escaped(GO_TEXT)}/executable", p.content)[0] == 201
+    assert s.get(f"/buildid/{p.go}/executable").body == p.content
+    assert s.get(f"/buildid/{escaped(GO_TEXT)}/source/{'a' * 32}/source/x.c").status == 404
+
+
+def test_a_build_id_wins_over_an_alias(serve, programs, tmp_path):
+    """Of a file in the index, if it is that of an object in the store, and the other way round."""
+    both, go = programs["both"], programs["go"]
+    (tmp_path / "one").mkdir()
+    shutil.copy(both.path, tmp_path / "one")
+    s = serve([tmp_path / "one"]).scanned()
+    assert s.get(f"/buildid/{go.go}/executable").body == both.content
+    assert put(s, f"/buildid/{go.go}/executable", go.content)[0] == 201
+    assert s.get(f"/buildid/{go.go}/executable").body == go.content
+    assert s.get(f"/buildid/{both.hash}/executable").body == both.content
+    found = json.loads(s.get(f"/metadata?key=buildid&value={go.go}").body)["results"]
+    assert {r["buildid"] for r in found} == {go.go}
+    (tmp_path / "two").mkdir()
+    shutil.copy(go.path, tmp_path / "two")
+    s = serve([tmp_path / "two"]).scanned()
+    assert put(s, f"/buildid/{both.gnu}/executable", both.content)[0] == 201
+    assert s.get(f"/buildid/{go.go}/executable").body == go.content
+
+
+@pytest.mark.parametrize("first", (1, 2))
+def test_a_server_behind_a_server_knows_each(serve, programs, tmp_path, first):
+    """Asked first for Go's build ID, or for the hash: the file is checked, kept, and found by all afterwards."""
+    p = programs["both"]
+    (tmp_path / "pool").mkdir()
+    shutil.copy(p.path, tmp_path / "pool/x")
+    far = serve([tmp_path / "pool"]).scanned()
+    near = serve(["/proc/self/fdinfo"], args=["--debuginfod-upstream-servers", far.url]).ready()
+    assert near.get(f"/buildid/{ids_of(p, 'both')[first]}/executable").body == p.content
+    near.wait(lambda: f"{p.gnu}/executable" in listed(near), "the file to be stored")
+    assert len([k for k in listed(near) if "symtab" not in k]) == 1
+    found = json.loads(near.get(f"/metadata?key=buildid&value={p.hash}").body)["results"]
+    assert all(r["go_build_id"] == GO_TEXT and r["htlhash"] == p.hash for r in found) and len(found) > 1
+    far.stop()
+    expect_served(near, p, "both")
+
+
+def test_a_debug_file_by_the_hash_of_its_program(serve, programs, tmp_path):
+    """The server behind has a program and its debug file: a profile that knows the program by its hash gets names."""
+    p = programs["both"]
+    pool = tmp_path / "pool"
+    pool.mkdir()
+    subprocess.run(["objcopy", "--only-keep-debug", p.path, pool / "x.debug"], check=True)
+    subprocess.run(["objcopy", "--strip-all", p.path, pool / "x"], check=True)
+    stripped = Made(pool / "x")
+    far = serve([pool]).scanned()
+    near = serve(["/proc/self/fdinfo"], args=["--debuginfod-upstream-servers", far.url]).ready()
+    assert near.get(f"/buildid/{stripped.hash}/debuginfo").body == (pool / "x.debug").read_bytes()
+    near.wait(lambda: f"{p.gnu}/debuginfo" in listed(near), "the file to be stored")
+    far.stop()
+    assert "twice" in symbolized(near, stripped.hash, address_of(p) + 1)
+    assert "twice" in symbolized(near, p.gnu, address_of(p) + 1)
+    # Another file than the one asked for is still refused.
+    assert near.get(f"/buildid/{stripped.hash}/executable").status == 502
+
+
+def test_a_wrong_file_of_a_server_is_refused(serve, faulty, programs):
+    p = programs["both"]
+    liar = faulty({"other": p.content}, lambda path, n: "other")
+    near = serve(["/proc/self/fdinfo"], args=["--debuginfod-upstream-servers", liar.url]).ready()
+    for wrong in ("ab" * 20, "cd" * 16, GO_TEXT.replace("a", "b").encode().hex()):
+        assert near.get(f"/buildid/{wrong}/executable").status == 502, wrong
+    assert listed(near) == {}
+
+
+def test_a_stripped_go_program_through_all_entrances(serve, tmp_path):
+    pool = tmp_path / "pool"
+    pool.mkdir()
+    code = go_program.build(pool / "app", GO_TEXT)
+    p = Made(pool / "app")
+    twice = code + go_program.SIZE
+    scanned, pushed = serve([pool]).scanned(), serve(["/proc/self/fdinfo"]).ready()
+    lode("push", "--to", pushed.url, p.path)
+    for n, s in enumerate((scanned, pushed)):
+        for i in (p.go, p.hash, escaped(GO_TEXT)):
+            assert s.get(f"/buildid/{i}/executable").body == p.content
+        expect_metadata(s, p, "go")
+        for i in (p.go, GO_TEXT, p.hash):
+            assert "main.twice" in symbolized(s, i, twice + 1)
+        env = {"DEBUGINFOD_URLS": s.url, "DEBUGINFOD_CACHE_PATH": str(tmp_path / f"cache{n}")}
+        for i in (p.go, GO_TEXT, p.hash):
+            assert lode("find", "--executable", i, env=env).returncode == 0
+        off, vaddr, size = code_segment(p.path)
+        for service, i in (("text", GO_TEXT), ("hex", p.go), ("hash", p.hash)):
+            made = Pprof(types=(("cpu", "nanoseconds"),), mapping=(BASE, BASE + size, off, "/usr/bin/app", i),
+                         time_ms=int(time.time() * 1000), duration_ms=1000)
+            send(s, made.sample([BASE + twice - vaddr + 1], [7]).bytes(), service=service)
+            s.wait(lambda: folded(ask(s, "flamegraph", query=f'{{service="{service}"}}', from_="now-1h", to="now+1h")) == {"main.twice": 7}, f"the name by {service}", 30)
+    assert "main.twice" in lode("symbolize", "-e", p.path, hex(twice)).stdout

@@ -27,7 +27,7 @@ unsigned artifact_of_path(const struct http_route *route, const struct str *part
 	*ret = (struct resolve_request){ .kind = (enum resolve_kind)route->kind };
 	if (route->arg)
 		return artifact_of_layout(route, parts, ret, ret_text);
-	if (!build_id_parse(&ret->id, parts[0])) {
+	if (!server_build_id(&ret->id, parts[0])) {
 		*ret_text = server_bad_build_id(parts[0]);
 		return 400;
 	}

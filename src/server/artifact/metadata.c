@@ -17,6 +17,32 @@ bool metadata_out_granted(struct metadata *m)
 	return budget_hold_check(&m->memory, &m->no_memory) == 0;
 }
 
+/* Go's build ID as text, and the hash. */
+static void metadata_add_identities(struct metadata *m, const struct index_metadata *found)
+{
+	const struct build_id *go = build_id_kind_of(&found->build_id) == BUILD_ID_GO ? &found->build_id
+										      : &found->go;
+	char hex[BUILD_ID_HEX_SIZE];
+
+	if (go->size)
+		json_put_str(&m->json, "go_build_id", (struct str){ (const char *)go->b, go->size });
+	if (found->hash.size)
+		json_put_text(&m->json, "htlhash", build_id_hex(&found->hash, hex));
+}
+
+/* The file of an alias is asked for by its build ID: other servers may know no aliases. Go's build ID may be text. */
+static void metadata_find_key(struct metadata *m)
+{
+	char hex[BUILD_ID_HEX_SIZE];
+	struct build_id id, key;
+
+	if (!str_eq(m->key, STR("buildid")) || !server_build_id(&id, m->value))
+		return;
+	if (resolve_alias(m->req->s->resolver, &id, &key))
+		id = key;
+	m->value = arena_str(&m->req->arena, str_of(build_id_hex(&id, hex)));
+}
+
 static int metadata_add_result(void *arg, const struct index_metadata *found)
 {
 	struct metadata *m = arg;
@@ -29,6 +55,7 @@ static int metadata_add_result(void *arg, const struct index_metadata *found)
 	json_put_str(&m->json, "file", found->file);
 	if (archive.size)
 		json_put_str(&m->json, "archive", archive);
+	metadata_add_identities(m, found);
 	json_close(&m->json);
 	m->n_results++;
 	return metadata_out_granted(m) ? 0 : -1;
@@ -95,6 +122,7 @@ static enum http_next metadata_get_run(struct request *req)
 	req->own = m;
 	if (metadata_parse(req, m) < 0)
 		return HTTP_REPLY;
+	metadata_find_key(m);
 	m->json.out = &m->out;
 	m->json.escape_slash = true;
 	json_open_object(&m->json, NULL);

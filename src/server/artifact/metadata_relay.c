@@ -29,7 +29,7 @@ struct metadata_relay {
 /* Add a result of another server: the known names, and only text. false: it is malformed, or one too many. */
 static bool relay_add_result(struct metadata *m, const json_t *theirs, size_t max_results)
 {
-	static const char *const names[] = { "type", "buildid", "file", "archive" };
+	static const char *const names[] = { "type", "buildid", "file", "archive", "go_build_id", "htlhash" };
 	struct str values[ARRAY_SIZE(names)] = { { 0 } };
 
 	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {

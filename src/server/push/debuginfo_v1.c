@@ -87,15 +87,33 @@ static int read_build_id(struct str text, struct build_id *ret, struct err *err)
 		       : err_set(err, ERR_INVALID, "gnu_build_id: %s", server_bad_build_id(text));
 }
 
+/* The identities in a FileMetadata, GNU's first. An unknown form of the others is left out: GNU's is enough. */
+static int read_identities(struct bytes file, struct build_id ret[3], size_t *ret_n, struct err *err)
+{
+	struct str gnu = text_of_field(file, 1);
+	size_t n = 0;
+
+	if (gnu.size && read_build_id(gnu, &ret[n++], err) < 0)
+		return -1;
+	if (build_id_set_go(&ret[n], text_of_field(file, 2)))
+		n++;
+	if (build_id_read(&ret[n], text_of_field(file, 3)) && ret[n].size == BUILD_ID_HASH_SIZE)
+		n++;
+	*ret_n = n;
+	return 0;
+}
+
 /* ---- ShouldInitiateUpload ---- */
 
-/* A file with symbols is in the store, on disk. */
+/* A file with symbols that has this identity is in the store, on disk. */
 static bool symbols_are_here(struct api *a, const struct build_id *id)
 {
 	static const enum store_kind kinds[] = { STORE_DEBUGINFO, STORE_EXECUTABLE };
+	struct build_id of_file = *id;
 
+	(void)store_alias(a->req->s->opts.store, id, &of_file);
 	for (size_t i = 0; i < ARRAY_SIZE(kinds); i++) {
-		const struct store_key key = { .id = *id, .kind = kinds[i] };
+		const struct store_key key = { .id = of_file, .kind = kinds[i] };
 		struct store_meta there;
 		struct err err = { 0 };
 
@@ -109,21 +127,21 @@ static bool symbols_are_here(struct api *a, const struct build_id *id)
 
 static int should_run(struct api *a, struct bytes request, struct buf *reply, struct err *err)
 {
-	struct str file = text_of_field(request, 1), text;
+	struct str file = text_of_field(request, 1);
 	const char *why = NULL;
-	struct build_id id;
+	struct build_id ids[3];
+	size_t n;
 
-	if (store_is_here(a, err) < 0)
+	if (store_is_here(a, err) < 0 || read_identities(bytes_of(file.p, file.size), ids, &n, err) < 0)
 		return -1;
-	text = text_of_field(bytes_of(file.p, file.size), 1);
-	if (!text.size)
-		why = "the file has no GNU build ID: addresses of it could not be looked up by one";
-	else if (read_build_id(text, &id, err) < 0)
-		return -1;
-	else if (upload_is_running(a->req->s->push, &id))
-		why = IN_PROGRESS;
-	else if (symbols_are_here(a, &id))
-		why = "a file with symbols is here already";
+	for (size_t i = 0; i < n && !why; i++)
+		if (upload_is_running(a->req->s->push, &ids[i]))
+			why = IN_PROGRESS;
+		else if (symbols_are_here(a, &ids[i]))
+			why = "a file with symbols is here already";
+	/* Clients upload under the GNU build ID. */
+	if (!why && !text_of_field(bytes_of(file.p, file.size), 1).size)
+		why = "the file has no GNU build ID to upload it under: push it with lode push";
 	proto_put_number(reply, 1, !why);
 	proto_put_str(reply, 2, str_of(why ? why : "no file with symbols is here"));
 	return 0;

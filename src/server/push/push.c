@@ -61,7 +61,7 @@ static struct push_request *push_request_new(struct request *req)
 	pr->meta.owner = str_of(pr->token);
 	pr->is_admin = push_is_admin(req);
 	req->own = pr;
-	if (build_id_parse(&pr->key.id, req->parts[0]) && arg.size <= STORE_MAX_ARG)
+	if (server_build_id(&pr->key.id, req->parts[0]) && arg.size <= STORE_MAX_ARG)
 		return pr;
 	push_refuse(req, 400, server_bad_build_id(req->parts[0]));
 	return NULL;

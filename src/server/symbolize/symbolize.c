@@ -214,7 +214,7 @@ static void ask_begin_with(struct request *req, const struct ask_form *form)
 	req->own = a;
 	if (!req->s->opts.tables)
 		request_refuse(req, 404, "this server does not symbolize addresses");
-	else if (req->parts[0].size && !build_id_parse(&a->path_id, req->parts[0]))
+	else if (req->parts[0].size && !server_build_id(&a->path_id, req->parts[0]))
 		request_refuse(req, 400, server_bad_build_id(req->parts[0]));
 }
 

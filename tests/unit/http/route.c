@@ -13,7 +13,26 @@ static bool is_there(const struct server *s)
 
 static const struct http_handler any = { 0 }, optional = { .exists = is_there };
 
-enum { LIST, ONE, PUT_ONE, TREE, LOOSE, LOOSE_TREE, OPTIONAL, PARTIAL, SHORT, OTHERS, CALL, CALLS, PREFIXED };
+enum {
+	LIST,
+	ONE,
+	PUT_ONE,
+	TREE,
+	LOOSE,
+	LOOSE_TREE,
+	OPTIONAL,
+	PARTIAL,
+	SHORT,
+	OTHERS,
+	CALL,
+	CALLS,
+	PREFIXED,
+	BY_ID,
+	BY_ID_TREE
+};
+
+#define GO_TEXT     "aTgZ-hE7CkRJl7jJ_WmP/eKx0cVYhN1yq3dUwB5sT/Qz8mPfLr2oHn6iXvGtKc/Yb4uDj9wSe7aZk1xRfNq"
+#define BY_BUILD_ID (HTTP_LOOSE_SLASHES | HTTP_FIRST_IS_BUILD_ID)
 
 static const struct http_route table[] = {
 	{ HTTP_GET, "/list", .handler = &any, .kind = LIST },
@@ -28,6 +47,8 @@ static const struct http_route table[] = {
 	{ HTTP_GET, "/{xx}/{rest}/end", .flags = HTTP_FIRST_IS_TWO, .handler = &any, .kind = SHORT },
 	{ HTTP_POST, "/pkg.v1.Service/Call", .handler = &any, .kind = CALL },
 	{ HTTP_GET, "/prefixed", .flags = HTTP_PREFIXED, .handler = &any, .kind = PREFIXED },
+	{ HTTP_GET, "/ids/{id}/end", .flags = BY_BUILD_ID, .handler = &any, .kind = BY_ID },
+	{ HTTP_GET, "/ids/{id}/tree/{path...}", .flags = BY_BUILD_ID, .handler = &any, .kind = BY_ID_TREE },
 	{ 0, "/loose/{rest...}", .handler = &any, .kind = OTHERS },
 	{ 0, "/{service}/{call...}", .flags = HTTP_CONNECT | HTTP_FIRST_IS_SERVICE, .handler = &any,
 	  .kind = CALLS },
@@ -74,6 +95,18 @@ static void a_target_leads_to_its_row(void **state)
 		{ "/pkg.v1.Service/Other", CALLS, { "pkg.v1.Service", "/Other" } },
 		{ "/pkg.v1.Service/Upload/0aff", CALLS, { "pkg.v1.Service", "/Upload/0aff" } },
 		{ "/p.S/", CALLS, { "p.S", "/" } },
+		{ "/ids/00ff/end", BY_ID, { "00ff", "" } },
+		{ "/ids/x/end", BY_ID, { "x", "" } },
+		{ "/ids/" GO_TEXT "/end", BY_ID, { GO_TEXT, "" } },
+		{ "/ids//" GO_TEXT "/end/", BY_ID, { GO_TEXT, "" } },
+		{ "/ids/zaaaaaaaaaaaaaaaaaaa%2fbbbbbbbbbbbb/end",
+		  BY_ID,
+		  { "zaaaaaaaaaaaaaaaaaaa/bbbbbbbbbbbb", "" } },
+		{ "/ids/" GO_TEXT "/tree/end", BY_ID_TREE, { GO_TEXT, "/end" } },
+		{ "/ids/" GO_TEXT "/tree/x/tree/y", BY_ID_TREE, { GO_TEXT, "/x/tree/y" } },
+		{ "/ids/00ff/tree/aaaaaaaaaaaaaaaaaaaaaaaaaaaaaa/tree/x",
+		  BY_ID_TREE,
+		  { "00ff", "/aaaaaaaaaaaaaaaaaaaaaaaaaaaaaa/tree/x" } },
 		{ "/before/prefixed", PREFIXED, { "", "" } },
 		{ "/prefixed", PREFIXED, { "", "" } },
 		{ "/before/p.S/x", CALLS, { "p.S", "/x" } },
@@ -106,6 +139,10 @@ static void paths_without_a_row_are_not_found(void **state)
 					       "/a/key-7/.x",
 					       "/a/ke/b.x",
 					       "/a/key-7/x",
+					       "/ids/a/b/end",
+					       "/ids/" GO_TEXT,
+					       "/ids/" GO_TEXT "/other",
+					       "/ids/" GO_TEXT "xyz/end",
 					       "ftp://host/list",
 					       "/pkg.v1.Service",
 					       "/Service/Call",

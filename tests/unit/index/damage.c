@@ -35,7 +35,7 @@ static void an_index_of_a_newer_lode_is_left_alone(void **state)
 			ERR_INVALID, "made by a newer lode (schema 1000");
 	assert_non_null(strstr(err.text, "move it aside"));
 	assert_non_null(strstr(err.text, fix->path));
-	exec_sql(fix, "PRAGMA user_version = 2");
+	exec_sql(fix, "PRAGMA user_version = 3");
 	assert_done(index_open(fix->path, &(struct index_options){ 0 }, &ix, &err));
 	index_close(ix);
 }
