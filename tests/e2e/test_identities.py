@@ -231,7 +231,7 @@ def test_a_build_id_wins_over_an_alias(serve, programs, tmp_path):
     assert s.get(f"/buildid/{go.go}/executable").body == go.content
 
 
-@pytest.mark.parametrize("first", (1, 2))
+@pytest.mark.parametrize("first", slow_but([1], (1, 2)))
 def test_a_server_behind_a_server_knows_each(serve, programs, tmp_path, first):
     """Asked first for Go's build ID, or for the hash: the file is checked, kept, and found by all afterwards."""
     p = programs["both"]
