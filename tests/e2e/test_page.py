@@ -166,6 +166,23 @@ def test_senders_are_listed_with_their_newest_refusal(serve, tmp_path, page):
     assert page.run("return document.querySelectorAll('#senders b').length") == 0
 
 
+def test_targets_are_listed_with_their_errors(serve, tmp_path, page):
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "targets.json").write_text(json.dumps([{"targets": ["127.0.0.1:1"], "labels": {"job": "<b onmouseover=alert(1)>"}, "scrape_interval": "1s",
+                                                        "profiles": ["memory", "goroutine"]}]))
+    s = serve([tmp_path / "empty"], args=["--scrape", str(tmp_path / "targets.json")]).ready()
+    s.wait(lambda: json.loads(s.get("/api/targets").body)["targets"][0]["failing"] == 2, "failures")
+    (tmp_path / "targets.json").write_text("[<i>")
+    s.wait(lambda: "error" in json.loads(s.get("/api/targets").body)["files"][0], "the broken file")
+    visit(page, s)
+    page.wait_text("#targets-aside", "1 target, 1 failing")
+    shown = page.text("#targets-body")
+    assert "http://127.0.0.1:1" in shown and "job=<b onmouseover" in shown and "Connection refused" in shown and "goroutine" in shown
+    assert "targets.json is refused" in shown
+    assert page.run("return document.querySelectorAll('#targets b, #targets i').length") == 0
+    assert page.run("return document.querySelectorAll('#targets tbody tr').length") == 2
+
+
 def test_failures_are_listed_with_reasons_and_filtered(serve, pool, page):
     for i in range(140):
         (pool / f"broken{i:03}.rpm").write_bytes(b"nonsense" * 100)

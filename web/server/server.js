@@ -8,6 +8,7 @@ import { showScan } from "./scan.js";
 import { followSearch, noteStatus, startSearch } from "./search.js";
 import { showSenders } from "./senders.js";
 import { showStore } from "./store.js";
+import { showTargets } from "./targets.js";
 import { showUse } from "./use.js";
 
 export function showStatus(status) {
@@ -19,6 +20,7 @@ export function showStatus(status) {
 	showStore(status);
 	showFailures(status);
 	showSenders();
+	showTargets();
 }
 
 export function startServer() {
