@@ -63,6 +63,32 @@ static inline void check_pruned(struct profile *p)
 		FUZZ_CHECK(profile_total(p, 0) == before);
 }
 
+/* Nothing rises between a profile and itself. Afterwards its counters are 0. */
+static inline void check_counters(struct profile *p)
+{
+	struct profile_counters *first = NULL, *second = NULL;
+	struct profile *q = NULL;
+	struct buf b = { 0 };
+	struct err err = { 0 };
+	bool negative = false;
+
+	for (size_t i = 0; i < (size_t)p->n_samples * p->types.n; i++)
+		negative |= p->values[i] < 0;
+	FUZZ_CHECK(profile_write_pprof(p, false, &b, &err) == 0);
+	FUZZ_CHECK(profile_read_pprof(buf_bytes(&b), NULL, &q, &err) == 0);
+	FUZZ_CHECK(profile_counters_rise(p, NULL, NULL, &first, &err) == PROFILE_NO_BASE);
+	if (negative)
+		FUZZ_CHECK(profile_counters_rise(q, first, NULL, &second, &err) >= 0);
+	else
+		FUZZ_CHECK(profile_counters_rise(q, first, NULL, &second, &err) == 0);
+	for (uint32_t t = 0; !negative && t < p->types.n; t++)
+		FUZZ_CHECK(profile_total(p, t) == profile_total(q, t));
+	profile_counters_free(first);
+	profile_counters_free(second);
+	profile_free(q);
+	buf_done(&b);
+}
+
 /* Takes @p, which is one if @done is 0. */
 static inline int check_profile(int done, struct profile *p, const struct err *err)
 {
@@ -75,6 +101,7 @@ static inline int check_profile(int done, struct profile *p, const struct err *e
 	check_outputs(p);
 	check_pruned(p);
 	check_written(p);
+	check_counters(p);
 	profile_free(p);
 	return 0;
 }

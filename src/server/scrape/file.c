@@ -10,6 +10,7 @@
 #include <ctype.h>
 #include <jansson.h>
 #include <stdlib.h>
+#include <sys/un.h>
 #include "base/vec.h"
 #include "server/json.h"
 
@@ -144,7 +145,8 @@ static bool address_is_host(struct str s)
 
 static bool address_is_socket(struct str s)
 {
-	return str_starts(s, UNIX_PREFIX) && s.size > UNIX_PREFIX.size && s.p[UNIX_PREFIX.size] == '/';
+	return str_starts(s, UNIX_PREFIX) && s.size > UNIX_PREFIX.size && s.p[UNIX_PREFIX.size] == '/' &&
+	       s.size - UNIX_PREFIX.size < sizeof(((struct sockaddr_un *)NULL)->sun_path);
 }
 
 static int target_urls(struct group_reader *r, struct scrape_target *t, struct err *err)
