@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Real, unmodified senders of profiles, from their registries, each against a server of its own: pass or fail."""
+"""Real, unmodified senders of profiles, from their registries, and a program that is pulled, each against a server of its own: pass or fail."""
 
 import argparse
 import json
@@ -9,6 +9,7 @@ import pathlib
 import subprocess
 import sys
 import tempfile
+import time
 import urllib.parse
 import urllib.request
 
@@ -103,12 +104,101 @@ def go_sender(work, url, seconds):
     return "sender.go", "main.burnGo"
 
 
-SENDERS = {"python": python_sender, "go": go_sender}
+# ---- Go: net/http/pprof and godeltaprof, pulled by lode serve --scrape ----
+
+PULLED = """
+package main
+
+import (
+	"fmt"
+	"net"
+	"net/http"
+	_ "net/http/pprof"
+	"runtime"
+	"sync"
+	"time"
+
+	_ "github.com/grafana/pyroscope-go/godeltaprof/http/pprof"
+)
+
+var (
+	lock sync.Mutex
+	kept [][]byte
+	sink int
+)
+
+//go:noinline
+func burnPulled() {
+	for {
+		lock.Lock()
+		for i := 0; i < 200000; i++ {
+			sink += i * i
+		}
+		kept = append(kept, make([]byte, 10000))
+		if len(kept) > 500 {
+			kept = nil
+		}
+		lock.Unlock()
+		time.Sleep(time.Microsecond)
+	}
+}
+
+func main() {
+	runtime.SetMutexProfileFraction(1)
+	runtime.SetBlockProfileRate(1)
+	runtime.MemProfileRate = 4096
+	go burnPulled()
+	go burnPulled()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		panic(err)
+	}
+	fmt.Println(l.Addr())
+	http.Serve(l, nil)
+}
+"""
+
+PULLED_PROFILES = ["process_cpu", "memory", "goroutine", "mutex", "block", "godeltaprof_memory", "godeltaprof_mutex", "godeltaprof_block"]
 
 
-def names_of(url, service):
+def pulled_state(url):
+    targets = json.load(urllib.request.urlopen(f"{url}/api/targets"))["targets"]
+    return targets[0]["profiles"] if targets else []
+
+
+def pulled_sender(work, url, seconds):
+    (work / "main.go").write_text(PULLED)
+    go(work, "mod", "init", "pulled")
+    go(work, "get", "github.com/grafana/pyroscope-go/godeltaprof@latest")
+    go(work, "build", "-o", "pulled", ".")
+    with subprocess.Popen([work / "pulled"], stdout=subprocess.PIPE, text=True) as program:
+        try:
+            group = {"targets": [program.stdout.readline().strip()], "labels": {"service_name": "sender.pulled"}, "scrape_interval": "2s", "profiles": PULLED_PROFILES}
+            (work / "targets.json").write_text(json.dumps([group]))
+            end = time.monotonic() + 60
+            while not (state := pulled_state(url)) or any(p["stored"] < 3 for p in state):
+                if time.monotonic() > end:
+                    raise LookupError(f"not pulled: {[(p['name'], p.get('error', p['result'])) for p in state]}")
+                time.sleep(0.2)
+        finally:
+            program.kill()
+    types = json.load(urllib.request.urlopen(f"{url}/api/types"))["types"]
+    for kind in types:
+        if "main.burnPulled" not in names_of(url, "sender.pulled", kind):
+            raise LookupError(f"main.burnPulled is not in {kind}")
+    want = {"process_cpu:cpu:nanoseconds:cpu:nanoseconds", "memory:alloc_space:bytes:space:bytes", "memory:inuse_space:bytes:space:bytes",
+            "goroutines:goroutine:count:goroutine:count", "mutex:delay:nanoseconds:contentions:count", "block:contentions:count:contentions:count"}
+    if not want <= set(types):
+        raise LookupError(f"types are {types}")
+    return "sender.pulled", "main.burnPulled"
+
+
+SENDERS = {"python": python_sender, "go": go_sender, "pulled": pulled_sender}
+
+
+def names_of(url, service, kind=None):
     query = urllib.parse.urlencode({"query": '{service_name="%s"}' % service})
-    types = json.load(urllib.request.urlopen(f"{url}/api/types?{query}"))["types"]
+    types = [kind] if kind else json.load(urllib.request.urlopen(f"{url}/api/types?{query}"))["types"]
     query = urllib.parse.urlencode({"query": types[0] + '{service_name="%s"}' % service, "limit": 200, "sort": "cum", "wait": "10s"})
     return {r["name"] for r in json.load(urllib.request.urlopen(f"{url}/api/top?{query}"))["rows"]}
 
@@ -118,7 +208,7 @@ def try_sender(sender, seconds):
         work = pathlib.Path(tmp)
         for d in "empty", "work":
             (work / d).mkdir()
-        with Server("lode", [f"{work}/empty"], state=f"{work}/state") as s:
+        with Server("lode", [f"{work}/empty"], state=f"{work}/state", extra=["--scrape", f"{work}/work/targets.json"]) as s:
             s.wait_ready()
             url = f"http://127.0.0.1:{s.port}"
             try:
