@@ -362,12 +362,17 @@ int expire_oldest(struct profilestore *s, const struct series_span *span, int64_
 		  struct err *err);
 
 /* sender.c: shares of senders. */
+struct blamed_label {
+	char text[160]; /* "": not looked for yet */
+	int64_t until_ms;
+};
 struct sender {
 	char *name;
 	uint32_t n_series;
 	uint64_t metadata; /* bytes of memory */
 	uint64_t begun_at; /* memory before the profile that is being added */
 	bool unsaved;
+	struct blamed_label blamed;
 };
 struct sender *sender_of(struct profilestore *s, struct str name); /* NULL: no name */
 void senders_done(struct profilestore *s);
@@ -379,6 +384,8 @@ void senders_swept(struct profilestore *s, uint64_t was, uint64_t is); /* bytes 
 void sender_begin(struct profilestore *s, struct str name);
 void sender_end(struct profilestore *s);
 bool sender_may_add_series(struct profilestore *s, struct err *err);
+/* Too many series of @x (NULL: of all): with the label that has the most values. @alone: a larger share would be no use. */
+void series_err_limit(struct profilestore *s, struct sender *x, bool alone, struct err *err);
 bool sender_is_limited(const struct profilestore *s); /* by its share of metadata */
 void sender_err(struct profilestore *s, struct err *err);
 
@@ -447,8 +454,9 @@ struct profilestore {
 	struct segments segments;
 	struct map senders;
 	struct sender *sender; /* of the profile that is being added */
-	bool metadata_alone;   /* others have brought next to no metadata */
-	bool share_met;        /* it was refused for its share, while others have theirs */
+	struct blamed_label blamed;
+	bool metadata_alone; /* others have brought next to no metadata */
+	bool share_met;      /* it was refused for its share, while others have theirs */
 	bool senders_unsaved;
 	struct {
 		struct series **v;

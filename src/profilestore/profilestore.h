@@ -23,6 +23,7 @@
  */
 #pragma once
 
+#include <errno.h>
 #include "profile/profile.h"
 #include "profilestore/selector.h"
 
@@ -81,9 +82,11 @@ struct profilestore_receipt {
  *
  * Bad labels (without mends_labels), or a time that is far ahead: ERR_INVALID; too many: ERR_LIMIT; both at once. Else 0, and @done
  * is called once, from another thread: err NULL, it is on disk. @p must stay until then; it is not changed.
- * An error at @done is never the profile's fault: ERR_LIMIT, the store is full (or, with err->os, memory or
- * descriptors are scarce); ERR_IO; ERR_DAMAGED.
+ * An error at @done is never the fault of the profile alone: ERR_LIMIT, the store is full (or, with err->os, memory or
+ * descriptors are scarce; with PROFILESTORE_TOO_MANY_SERIES it would begin one series too many, by its labels, so to
+ * send it again is of no use); ERR_IO; ERR_DAMAGED.
  */
+#define PROFILESTORE_TOO_MANY_SERIES E2BIG
 struct profilestore_upload {
 	const struct profile *p;
 	const struct profilestore_label *labels;

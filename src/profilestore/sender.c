@@ -56,7 +56,7 @@ static uint64_t share_of(const struct profilestore *s, uint64_t used, uint64_t a
 
 bool sender_may_add_series(struct profilestore *s, struct err *err)
 {
-	const struct sender *x = s->sender;
+	struct sender *x = s->sender;
 	uint64_t share;
 	bool alone;
 
@@ -66,11 +66,7 @@ bool sender_may_add_series(struct profilestore *s, struct err *err)
 	if (x->n_series < share)
 		return true;
 	s->share_met = !alone;
-	(void)err_set(err, ERR_LIMIT,
-		      "the sender '%s' has %u series, its share of the %u that there may be: is there a "
-		      "label with a "
-		      "new value for each profile? If not, raise --profiles-sender-share",
-		      x->name, x->n_series, s->max_series);
+	series_err_limit(s, x, alone, err);
 	return false;
 }
 

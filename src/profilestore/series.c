@@ -239,10 +239,7 @@ struct series *series_get(struct profilestore *s, struct bytes key, struct err *
 	if (x)
 		return x;
 	if (atomic_load(&s->n_series) >= s->max_series) {
-		(void)err_set(err, ERR_LIMIT,
-			      "there are %u series, the limit: is there a label with a new value for each "
-			      "profile?",
-			      s->max_series);
+		series_err_limit(s, NULL, true, err);
 		return NULL;
 	}
 	if (!sender_may_add_series(s, err))

@@ -94,3 +94,30 @@ def test_refusals_are_connects(s):
     # A bomb: 300 MiB of zeros.
     error(push(s, gzip.compress(bytes(300 << 20), 1), {**PROTO, "Content-Encoding": "gzip"}), 413, "invalid_argument")
     assert push(s, good, {"Content-Type": "application/PROTO; x=y"})[0] == 200
+
+
+@pytest.mark.slow
+def test_a_label_with_ever_new_values_is_refused_for_good(s):
+    """No client sends such a profile again; the reason names the label; profiles of series that are there are accepted."""
+    def many(n, first=0):
+        p = Pprof(types=[("cpu", "nanoseconds")], time_ms=int(time.time() * 1000), duration_ms=1000)
+        for i in range(n):
+            p.sample(["main"], [1], [("request", f"r{first + i}"), ("zone", f"z{i % 3}")])
+        return p.bytes()
+
+    # A sender that is alone may have seven eighths of 100 000 series.
+    for k in range(88):
+        status, data, _ = call(s, "POST", "/profiles?service=a", many(1000 - 500 * (k == 87), 1000 * k))
+        assert status == 200, (k, data)
+    reason = ("the sender 'loopback' has 87500 series, its share of the 100000 that there may be: the label 'request' has 16384 values in the "
+              "newest 16384 of them; do not send it")
+    error(push(s, series({"service_name": "a"}, many(1, 500000))), 422, "invalid_argument", reason)
+    error(push(s, json.dumps({"series": [{"labels": [{"name": "service_name", "value": "b"}], "samples": [
+        {"rawProfile": base64.b64encode(example()).decode()}]}]}), JSON), 422, "invalid_argument", reason)
+    status, data, _ = call(s, "POST", "/profiles?service=a", many(1, 600000))
+    assert status == 422 and reason in json.loads(data)["error"], data
+    assert call(s, "POST", "/ingest?name=b", b"a;b 1\n")[0] == 422
+    assert call(s, "POST", "/profiles?service=a", many(2))[0] == 200
+    assert s.metric(r'lode_http_refused_total\{limit="series"\}') == 4
+    told = {x["path"]: x["refusal"] for x in ask(s, "senders")["senders"] if "refusal" in x}
+    assert reason in told["/profiles"]["reason"] and told["/profiles"]["status"] == 422, told

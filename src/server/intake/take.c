@@ -155,7 +155,8 @@ static void take_stored(void *arg, const struct profilestore_receipt *r, const s
 	struct take *t = arg;
 
 	pthread_mutex_lock(&t->lock);
-	if (err && !t->store_failed) {
+	/* Of several failures one that passes is reported: the client sends all again, and none is stored twice. */
+	if (err && (!t->store_failed || (t->a->status < 500 && api_status_of_store(err) >= 500))) {
 		t->failed = t->store_failed = true;
 		t->err = *err;
 		t->a->status = api_status_of_store(err);

@@ -26,7 +26,7 @@ unsigned api_status_of(const struct err *err, bool post)
 		return 400;
 	case ERR_LIMIT:
 		/* With an errno, memory or descriptors are scarce. */
-		return err->os ? 503 : post ? 413 : 422;
+		return err->os == PROFILESTORE_TOO_MANY_SERIES ? 422 : err->os ? 503 : post ? 413 : 422;
 	case ERR_IO:
 		return err->os == ENOSPC || err->os == EDQUOT || err->os == EFBIG ? 507 : 503;
 	case ERR_BUSY:
@@ -55,6 +55,8 @@ static void reply_error(struct api *a, const struct err *err)
 		status = 503;
 	if (status == 504)
 		counters_refused("deadline");
+	else if (err->os == PROFILESTORE_TOO_MANY_SERIES)
+		counters_refused("series");
 	else if (status >= 500 && status != 501 && err->os != ECANCELED)
 		log_warn("server", "%s: %s", a->req->url, err->text);
 	request_refuse(a->req, status, err->text);

@@ -105,7 +105,8 @@ void api_end(struct api *a, const struct err *err);
 
 /* The status that reports @err: of a request with a body (@post), or without. */
 unsigned api_status_of(const struct err *err, bool post);
-/* The same for a valid profile that could not be stored: always 5xx, 507 for a full disk or store. */
+/* The same for a valid profile that could not be stored: 5xx, 507 for a full disk or store; but 422, which clients do not send
+ * again, if its labels would make one series too many. */
 unsigned api_status_of_store(const struct err *err);
 
 /* ---- args.c ---- */

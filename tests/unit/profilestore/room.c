@@ -202,7 +202,10 @@ static void series_of_a_refused_profile_is_written_later(void **state)
 	stored_open(&t);
 	p = profile_of_world(1, NOW_MS);
 	stored_add(&t, p, "a");
-	assert_fails(profilestore_add_wait(t.s, p, &l, 1, &r, &err), ERR_LIMIT, "there are 3 series");
+	assert_fails(
+		profilestore_add_wait(t.s, p, &l, 1, &r, &err), ERR_LIMIT,
+		"there are 3 series, the limit: the label 'service' has 2 values in the newest 3 of them");
+	assert_int_equal(err.os, PROFILESTORE_TOO_MANY_SERIES);
 	/* Only the first type has values now: its series exists. */
 	for (uint32_t i = 0; i < p->n_samples; i++)
 		p->values[2 * i + 1] = 0;
@@ -235,7 +238,9 @@ static void one_sender_leaves_room_for_others(void **state)
 	}
 	assert_int_equal(o.err.kind, ERR_LIMIT);
 	assert_non_null(strstr(o.err.text, "the sender 'a' has 160 series"));
+	assert_non_null(strstr(o.err.text, "the label 'pod' has 80 values in the newest 160 of them"));
 	assert_non_null(strstr(o.err.text, "--profiles-sender-share"));
+	assert_int_equal(o.err.os, PROFILESTORE_TOO_MANY_SERIES);
 	/* Others have theirs, after a restart too. */
 	groomer_reopen(&g);
 	for (int i = 20; i < 50; i++)

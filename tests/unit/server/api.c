@@ -97,14 +97,23 @@ static void the_fault_decides_the_status(void **state)
 		int os;
 		unsigned get, post, store;
 	} all[] = {
-		{ ERR_INVALID, 0, 400, 400, 500 },    { ERR_LIMIT, 0, 422, 413, 507 },
-		{ ERR_LIMIT, ENOMEM, 503, 503, 503 }, { ERR_LIMIT, EMFILE, 503, 503, 503 },
-		{ ERR_IO, 0, 503, 503, 503 },         { ERR_IO, EIO, 503, 503, 503 },
-		{ ERR_IO, EROFS, 503, 503, 503 },     { ERR_IO, ENOSPC, 507, 507, 507 },
-		{ ERR_IO, EDQUOT, 507, 507, 507 },    { ERR_IO, EFBIG, 507, 507, 507 },
-		{ ERR_CHANGED, 0, 503, 503, 503 },    { ERR_UPSTREAM, 0, 500, 500, 500 },
-		{ ERR_CANCELLED, 0, 503, 503, 503 },  { ERR_INTERNAL, 0, 500, 500, 500 },
-		{ ERR_DAMAGED, 0, 500, 500, 500 },    { ERR_BUSY, 0, 503, 503, 503 },
+		{ ERR_INVALID, 0, 400, 400, 500 },
+		{ ERR_LIMIT, 0, 422, 413, 507 },
+		{ ERR_LIMIT, ENOMEM, 503, 503, 503 },
+		{ ERR_LIMIT, EMFILE, 503, 503, 503 },
+		{ ERR_LIMIT, PROFILESTORE_TOO_MANY_SERIES, 422, 422, 422 },
+		{ ERR_IO, 0, 503, 503, 503 },
+		{ ERR_IO, EIO, 503, 503, 503 },
+		{ ERR_IO, EROFS, 503, 503, 503 },
+		{ ERR_IO, ENOSPC, 507, 507, 507 },
+		{ ERR_IO, EDQUOT, 507, 507, 507 },
+		{ ERR_IO, EFBIG, 507, 507, 507 },
+		{ ERR_CHANGED, 0, 503, 503, 503 },
+		{ ERR_UPSTREAM, 0, 500, 500, 500 },
+		{ ERR_CANCELLED, 0, 503, 503, 503 },
+		{ ERR_INTERNAL, 0, 500, 500, 500 },
+		{ ERR_DAMAGED, 0, 500, 500, 500 },
+		{ ERR_BUSY, 0, 503, 503, 503 },
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(all); i++) {
