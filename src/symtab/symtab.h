@@ -187,7 +187,7 @@ struct symtab_check {
 };
 /*
  * Walk the DWARF again, with other code than the builder's, and ask the table for every row and every start of
- * an inlined call.
+ * an inlined call. ERR_INVALID: the DWARF as a whole cannot be read, so that nothing is compared.
  */
 int symtab_verify(struct symtab *t, const struct elf_image *img, const struct symtab_options *o,
 		  struct symtab_check *check, struct err *err);

@@ -49,7 +49,9 @@ static inline bool check_image(const struct elf_image *img, const struct symtab_
 	FUZZ_CHECK(bytes_eq(buf_bytes(&one), buf_bytes(&three)));
 	FUZZ_CHECK(symtab_open_mem(buf_bytes(&one), &t, &err) == 0);
 	check_answers(t);
-	FUZZ_CHECK(symtab_verify(t, img, o, &check, &err) == 0);
+	/* If the DWARF as a whole cannot be read, the table has symbols only, and says so. */
+	FUZZ_CHECK(symtab_verify(t, img, o, &check, &err) == 0 ||
+		   (err.kind == ERR_INVALID && symtab_info(t)->n_skipped));
 	return true;
 }
 
