@@ -104,6 +104,55 @@ def go_sender(work, url, seconds):
     return "sender.go", "main.burnGo"
 
 
+# ---- Rust: pyroscope, of crates.io ----
+
+RUST = """
+use pyroscope::backend::pprof::{pprof_backend, PprofConfig};
+use pyroscope::backend::BackendConfig;
+use pyroscope::pyroscope::PyroscopeAgentBuilder;
+use std::time::{Duration, Instant};
+
+#[inline(never)]
+fn burn_rust(until: Instant) -> u64 {
+    let mut n = 0u64;
+    while Instant::now() < until {
+        for i in 0..1000u64 {
+            n = n.wrapping_mul(31).wrapping_add(i);
+        }
+    }
+    n
+}
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let args: Vec<String> = std::env::args().collect();
+    let backend = pprof_backend(PprofConfig::default(), BackendConfig::default());
+    let agent = PyroscopeAgentBuilder::new(&args[1], "sender.rust", 100, "pyroscope-rs", "2", backend).build()?;
+    let running = agent.start()?;
+    println!("{}", burn_rust(Instant::now() + Duration::from_secs_f64(args[2].parse()?)));
+    running.stop()?.shutdown();
+    Ok(())
+}
+"""
+CARGO = """
+[package]
+name = "sender"
+version = "0.1.0"
+edition = "2021"
+[dependencies]
+pyroscope = { version = "2", features = ["backend-pprof-rs"] }
+"""
+
+
+def rust_sender(work, url, seconds):
+    (work / "src").mkdir()
+    (work / "src/main.rs").write_text(RUST)
+    (work / "Cargo.toml").write_text(CARGO)
+    # Beside the corpus, since it takes minutes.
+    subprocess.run(["cargo", "build", "-q", "--target-dir", CORPUS / "cargo-sender"], cwd=work, check=True, capture_output=True, timeout=1800)
+    subprocess.run([CORPUS / "cargo-sender/debug/sender", url, str(seconds)], check=True, capture_output=True, timeout=120)
+    return "sender.rust", "burn_rust"
+
+
 # ---- Go: net/http/pprof and godeltaprof, pulled by lode serve --scrape ----
 
 PULLED = """
@@ -193,7 +242,7 @@ def pulled_sender(work, url, seconds):
     return "sender.pulled", "main.burnPulled"
 
 
-SENDERS = {"python": python_sender, "go": go_sender, "pulled": pulled_sender}
+SENDERS = {"python": python_sender, "go": go_sender, "rust": rust_sender, "pulled": pulled_sender}
 
 
 def names_of(url, service, kind=None):
