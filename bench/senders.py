@@ -207,12 +207,12 @@ func main() {
 }
 """
 
-PULLED_PROFILES = ["process_cpu", "memory", "goroutine", "mutex", "block", "godeltaprof_memory", "godeltaprof_mutex", "godeltaprof_block"]
+PULLED_PROFILES = ["process_cpu", "memory", "goroutine", "mutex", "block"], ["godeltaprof_memory", "godeltaprof_mutex", "godeltaprof_block"]
 
 
 def pulled_state(url):
     targets = json.load(urllib.request.urlopen(f"{url}/api/targets"))["targets"]
-    return targets[0]["profiles"] if targets else []
+    return [profile for target in targets for profile in target["profiles"]]
 
 
 def pulled_sender(work, url, seconds):
@@ -222,8 +222,10 @@ def pulled_sender(work, url, seconds):
     go(work, "build", "-o", "pulled", ".")
     with subprocess.Popen([work / "pulled"], stdout=subprocess.PIPE, text=True) as program:
         try:
-            group = {"targets": [program.stdout.readline().strip()], "labels": {"service_name": "sender.pulled"}, "scrape_interval": "2s", "profiles": PULLED_PROFILES}
-            (work / "targets.json").write_text(json.dumps([group]))
+            address = program.stdout.readline().strip()
+            (work / "targets.json").write_text(json.dumps([
+                {"targets": [address], "labels": {"service_name": "sender.pulled", "by": profiles[0]}, "scrape_interval": "2s", "profiles": profiles}
+                for profiles in PULLED_PROFILES]))
             end = time.monotonic() + 60
             while not (state := pulled_state(url)) or any(p["stored"] < 3 for p in state):
                 if time.monotonic() > end:

@@ -11,6 +11,7 @@
 #define CONNECT_MS 5000
 #define SILENT_MS  90000
 #define MAX_ANSWER MIB(1)
+#define CALL_READ  KIB(16) /* many calls may wait for their answers at once */
 
 struct net_call {
 	struct net *net;
@@ -123,6 +124,7 @@ void call_begin(struct net_call *c)
 		.n_headers = c->req.n_headers,
 		.has_upload = call_has_body(c),
 		.keep_all = true,
+		.read_size = CALL_READ,
 		.compressed = c->req.compressed,
 		.direct = c->req.direct,
 		.tls = c->req.tls,

@@ -118,6 +118,7 @@ struct xfer_request {
 	const char *const *headers;
 	size_t n_headers;
 	bool compressed, has_upload, keep_all;
+	size_t read_size;           /* of the buffer for its body, held while it runs; 0: READ_SIZE */
 	bool direct;                /* without a proxy */
 	const struct net_tls *tls;  /* borrowed until the transfer is dropped; NULL: the usual */
 	uint64_t upload_size, from; /* from > 0: Range */

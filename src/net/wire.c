@@ -555,7 +555,7 @@ static void xfer_set_options(struct xfer *x, const struct xfer_request *req)
 	curl_easy_setopt(e, CURLOPT_PREREQDATA, x);
 	curl_easy_setopt(e, CURLOPT_OPENSOCKETFUNCTION, wire_on_socket);
 	curl_easy_setopt(e, CURLOPT_OPENSOCKETDATA, x);
-	curl_easy_setopt(e, CURLOPT_BUFFERSIZE, READ_SIZE);
+	curl_easy_setopt(e, CURLOPT_BUFFERSIZE, req->read_size ? (long)req->read_size : READ_SIZE);
 	curl_easy_setopt(e, CURLOPT_USERAGENT, x->wire->user_agent);
 	if (x->wire->ca_file && !(req->tls && req->tls->ca_file))
 		curl_easy_setopt(e, CURLOPT_CAINFO, x->wire->ca_file);

@@ -30,15 +30,16 @@ static const char *option_copy(struct server *s, const char *text)
 	return text ? arena_strdup(&s->arena, str_of(text)) : NULL;
 }
 
-static unsigned connections_of_rlimit(void)
+/* @scrapes: some descriptors are for connections to targets. */
+static unsigned connections_of_rlimit(bool scrapes)
 {
+	uint64_t reserved = FILES_RESERVED + (scrapes ? scrape_max_at_once() : 0), n;
 	struct rlimit rl;
-	uint64_t n;
 
 	if (getrlimit(RLIMIT_NOFILE, &rl) < 0)
 		return CONNECTIONS_MIN;
 	/* Each connection may need a second descriptor for its reply. */
-	n = rl.rlim_cur > FILES_RESERVED ? (rl.rlim_cur - FILES_RESERVED) / 2 : 0;
+	n = rl.rlim_cur > reserved ? (rl.rlim_cur - reserved) / 2 : 0;
 	return (unsigned)MIN(MAX(n, (uint64_t)CONNECTIONS_MIN), (uint64_t)CONNECTIONS_MAX);
 }
 
@@ -54,7 +55,8 @@ static void set_options(struct server *s, const struct server_options *opts)
 	o->web_dir = option_copy(s, opts->web_dir);
 	o->workers = opts->workers ? opts->workers : MAX(pool_cpus(), 2u);
 	o->http_threads = opts->http_threads ? opts->http_threads : pool_cpus();
-	o->max_connections = opts->max_connections ? opts->max_connections : connections_of_rlimit();
+	o->max_connections = opts->max_connections ? opts->max_connections
+						   : connections_of_rlimit(opts->n_scrape_files);
 	o->idle_timeout_s = opts->idle_timeout_s ? opts->idle_timeout_s : IDLE_S;
 	o->max_queued = opts->max_queued ? opts->max_queued : QUEUED_MAX;
 	o->request_deadline_ms = opts->request_deadline_ms ? opts->request_deadline_ms : DEADLINE_MS;

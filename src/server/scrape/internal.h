@@ -25,8 +25,8 @@
 #define SCRAPE_MAX_FILE      MIB(16)
 #define SCRAPE_MAX_PROFILES  16u      /* of one target */
 #define SCRAPE_MAX_ENDPOINTS 16384u   /* profiles of all targets */
-#define SCRAPE_MAX_AT_ONCE   1024u    /* pulls that run */
 #define SCRAPE_MAX_ANSWER    MIB(64)  /* of one pull, decompressed by HTTP: as of a body that is sent */
+#define SCRAPE_MAX_ANSWERS   MIB(256) /* memory of all answers that are being received */
 #define SCRAPE_MAX_BASES     MIB(256) /* memory of all bases of counters */
 #define SCRAPE_MAX_SECRET    KIB(64)  /* a file with a password or a token */
 #define SCRAPE_INTERVAL_MS   15000
@@ -203,7 +203,8 @@ struct scrape {
 	bool has_thread;
 	struct scrape_file *files;
 	size_t n_files;
-	struct budget_hold bases;
+	unsigned max_at_once;
+	struct budget_hold answers, bases; /* of all pulls, of all endpoints */
 	pthread_mutex_t lock;
 	pthread_cond_t changed;
 	/* under the lock */

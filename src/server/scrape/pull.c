@@ -74,7 +74,8 @@ struct pull *pull_new(struct scrape *s, struct endpoint *e)
 	p->retry_after_s = -1;
 	p->slot.client = (uint32_t)e->hash;
 	arena_init(&p->arena);
-	budget_hold_init(&p->body_memory, s->server->opts.memory, BUDGET_BODY);
+	budget_hold_init(&p->body_memory, NULL, BUDGET_BODY);
+	p->body_memory.outer = &s->answers;
 	budget_hold_init(&p->memory, s->server->opts.memory, BUDGET_PROFILE);
 	return p;
 }
@@ -196,18 +197,23 @@ static enum scrape_result result_of_own(const struct err *err)
 	return err->kind == ERR_LIMIT && !err->os ? SCRAPE_TOO_LARGE : SCRAPE_BUSY;
 }
 
-/* Has lode-profiles stored it? */
+static void pull_end_work(void *arg)
+{
+	struct pull *p = arg;
+
+	pull_end(p, p->err.kind ? SCRAPE_BUSY : p->is_base ? SCRAPE_BASE : SCRAPE_STORED);
+}
+
+/* The thread of the store must not wait for the log, or free a large profile. */
 static void pull_stored(void *arg, const struct profilestore_receipt *r, const struct err *err)
 {
 	struct pull *p = arg;
 
-	if (err) {
+	if (err)
 		p->err = *err;
-		pull_end(p, SCRAPE_BUSY);
-		return;
-	}
-	p->n_samples = r->n_samples;
-	pull_end(p, p->is_base ? SCRAPE_BASE : SCRAPE_STORED);
+	else
+		p->n_samples = r->n_samples;
+	pool_queue(p->s->server->workers, HTTP_CLASS_INTAKE, &p->slot, pull_end_work, p);
 }
 
 static void drop_old_base(struct pull *p)
@@ -327,6 +333,12 @@ static void pull_answered(void *arg, struct net_call *c, int outcome, const stru
 {
 	struct pull *p = arg;
 
+	if (outcome < 0 && atomic_load(&p->s->answers.used) > SCRAPE_MAX_ANSWERS) {
+		(void)err_set(&p->err, ERR_BUSY, "all answers together need more than %u MiB now",
+			      (unsigned)(SCRAPE_MAX_ANSWERS >> 20));
+		pull_end(p, SCRAPE_BUSY);
+		return;
+	}
 	if (outcome < 0) {
 		p->err = *err;
 		pull_end(p, result_of_call(err));

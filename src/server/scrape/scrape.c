@@ -6,10 +6,13 @@
 
 #include <signal.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 #include "base/condition.h"
 
+#define FILES_PART  8   /* of the limit of open files, for connections to targets */
+#define BASES_PART  4   /* of the memory for profiles, for bases */
 #define TICK_MS     500 /* between two looks at the files */
-#define STARTED_MAX 64u  /* pulls that are begun before the lock is free again */
+#define STARTED_MAX 64u /* pulls that are begun before the lock is free again */
 
 /* ---- files ---- */
 
@@ -104,7 +107,7 @@ static size_t due_pulls(struct scrape *s, struct pull **ret, size_t max, int64_t
 			continue;
 		}
 		/* The next time, it is the first one. */
-		if (s->n_running == SCRAPE_MAX_AT_ONCE || n == max) {
+		if (s->n_running >= s->max_at_once || n == max) {
 			s->turn = (s->turn + i) % s->endpoints.n;
 			break;
 		}
@@ -172,6 +175,15 @@ static int start_thread(struct scrape *s, struct err *err)
 	return r ? err_os(err, r, "cannot start the thread that pulls profiles") : 0;
 }
 
+unsigned scrape_max_at_once(void)
+{
+	struct rlimit rl;
+
+	if (getrlimit(RLIMIT_NOFILE, &rl) < 0)
+		return 1;
+	return (unsigned)MIN((uint64_t)rl.rlim_cur / FILES_PART, (uint64_t)SCRAPE_MAX_AT_ONCE);
+}
+
 int scrape_start(struct server *server, const struct str *files, size_t n_files, struct scrape **ret,
 		 struct err *err)
 {
@@ -184,8 +196,12 @@ int scrape_start(struct server *server, const struct str *files, size_t n_files,
 	s->n_files = n_files;
 	for (size_t i = 0; i < n_files; i++)
 		s->files[i].path = arena_strdup(&server->arena, files[i]);
+	s->max_at_once = scrape_max_at_once();
+	budget_hold_init(&s->answers, server->opts.memory, BUDGET_BODY);
+	s->answers.max = SCRAPE_MAX_ANSWERS;
 	budget_hold_init(&s->bases, server->opts.memory, BUDGET_PROFILE);
-	s->bases.max = SCRAPE_MAX_BASES;
+	s->bases.max = MIN((uint64_t)SCRAPE_MAX_BASES,
+			   budget_most(server->opts.memory, BUDGET_PROFILE) / BASES_PART);
 	if (net_new(NULL, &s->net, err) < 0 || net_start_thread(s->net, err) < 0 ||
 	    start_thread(s, err) < 0) {
 		scrape_free(s);
@@ -223,6 +239,7 @@ void scrape_free(struct scrape *s)
 	for (size_t i = 0; i < s->n_files; i++)
 		scrape_list_unref(s->files[i].list);
 	free(s->files);
+	budget_hold_done(&s->answers);
 	budget_hold_done(&s->bases);
 	pthread_cond_destroy(&s->changed);
 	pthread_mutex_destroy(&s->lock);

@@ -407,12 +407,17 @@ int scrape_group_member(struct scrape_group *g, struct arena *a, struct str dir,
 		       name);
 }
 
-static bool has_profile(const struct scrape_group *g, const char *name)
+/* Two of one type would count everything twice: memory, heap and godeltaprof_memory are the same. */
+static int err_same_type(const struct scrape_group *g, struct err *err)
 {
 	for (size_t i = 0; i < g->n_profiles; i++)
-		if (strcmp(g->profiles[i].name, name) == 0)
-			return true;
-	return false;
+		for (size_t k = 0; g->profiles[i].type_name && k < i; k++)
+			if (g->profiles[k].type_name &&
+			    strcmp(g->profiles[i].type_name, g->profiles[k].type_name) == 0)
+				return err_set(err, ERR_INVALID,
+					       "both %s and %s, which have the same values: one of them",
+					       g->profiles[k].name, g->profiles[i].name);
+	return 0;
 }
 
 int scrape_group_end(struct scrape_group *g, struct err *err)
@@ -426,9 +431,8 @@ int scrape_group_end(struct scrape_group *g, struct err *err)
 	if (!g->n_profiles)
 		for (size_t i = 0; i < ARRAY_SIZE(usual_profiles); i++)
 			(void)add_known(g, str_of(usual_profiles[i]), err);
-	if (has_profile(g, "memory") && has_profile(g, "heap"))
-		return err_set(err, ERR_INVALID,
-			       "both memory and heap, which have the same values: one of them");
+	if (err_same_type(g, err) < 0)
+		return -1;
 	for (size_t i = 0; i < g->n_profiles; i++) {
 		struct scrape_profile *p = &g->profiles[i];
 

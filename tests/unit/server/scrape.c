@@ -137,6 +137,8 @@ static void mistakes_are_told(void **state)
 		{ "[{\"targets\": [], \"profiles\": []}]", "'profiles' must be" },
 		{ "[{\"targets\": [], \"profiles\": [\"mutex\", \"mutex\"]}]", "'mutex' is there twice" },
 		{ "[{\"targets\": [], \"profiles\": [\"memory\", \"heap\"]}]", "both memory and heap" },
+		{ "[{\"targets\": [], \"profiles\": [\"block\", \"godeltaprof_block\"]}]",
+		  "both block and godeltaprof_block" },
 		{ "[{\"targets\": [], \"profiles\": {\"x\": true}}]", "the profile 'x' is not known" },
 		{ "[{\"targets\": [], \"profiles\": {\"x\": {\"url\": \"/\"}}}]", "'url' is none of path" },
 		{ "[{\"targets\": [], \"profiles\": {\"process_cpu\": {\"seconds\": 20}}}]",
