@@ -115,6 +115,8 @@ bool arrow_is_null(const struct arrow_array *a, uint64_t i);
  * it the functions below read nothing of such arrays.
  */
 bool arrow_follow(struct arrow_array **a, uint64_t *i);
+/* After arrow_follow() of row @i of @a: the rows up to this one, which is not among them, have the same value. */
+uint64_t arrow_same_until(const struct arrow_array *a, uint64_t i);
 /* The index of a row in its dictionary. false: it is null, or has none. */
 bool arrow_index(const struct arrow_array *a, uint64_t i, uint64_t *ret);
 /* ARROW_INT, ARROW_BOOL; 0 for others. Signed ones are extended. */

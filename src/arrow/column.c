@@ -297,15 +297,20 @@ int arrow_arrays_make(struct arrow_batch *b, uint32_t first, uint32_t end, bool 
 
 /* ---- values ---- */
 
-bool arrow_is_null(const struct arrow_array *a, uint64_t i)
+static inline bool row_is_null(const struct arrow_array *a, uint64_t i)
 {
 	return i >= a->n || (a->valid && !bit_is_set(a->valid, i)) ||
 	       (a->field->kind == ARROW_NULLS && !a->dictionary);
 }
 
+bool arrow_is_null(const struct arrow_array *a, uint64_t i)
+{
+	return row_is_null(a, i);
+}
+
 bool arrow_index(const struct arrow_array *a, uint64_t i, uint64_t *ret)
 {
-	if (!a->dictionary || arrow_is_null(a, i))
+	if (!a->dictionary || row_is_null(a, i))
 		return false;
 	*ret = load_uint(a->values + i * a->field->index_width, a->field->index_width);
 	return true;
@@ -340,6 +345,13 @@ static uint64_t find_run(struct arrow_array *a, uint64_t i)
 	return a->run = low;
 }
 
+uint64_t arrow_same_until(const struct arrow_array *a, uint64_t i)
+{
+	bool runs = a->field->kind == ARROW_RUNS && !a->dictionary && i < a->n;
+
+	return runs ? MAX(run_end(a + 1, a->run), i + 1) : i + 1;
+}
+
 static bool follow_index(struct arrow_array **a, uint64_t *i)
 {
 	const struct arrow_dictionary *d = (*a)->dictionary;
@@ -366,7 +378,7 @@ bool arrow_follow(struct arrow_array **a, uint64_t *i)
 {
 	/* Runs of runs, and dictionaries of dictionaries, are as deep as the schema. */
 	for (;;) {
-		if (arrow_is_null(*a, *i))
+		if (row_is_null(*a, *i))
 			return false;
 		if ((*a)->dictionary) {
 			if (!follow_index(a, i))
@@ -430,7 +442,7 @@ struct arrow_array *arrow_list(struct arrow_array *a, uint64_t i, uint64_t *ret_
 	*ret_first = *ret_n = 0;
 	if (a->dictionary || (a->field->kind != ARROW_LIST && a->field->kind != ARROW_LIST_VIEW))
 		return NULL;
-	if (!arrow_is_null(a, i)) {
+	if (!row_is_null(a, i)) {
 		*ret_first = load_uint(a->values + i * width, width);
 		*ret_n = a->field->kind == ARROW_LIST_VIEW
 				 ? load_uint(a->sizes + i * width, width)

@@ -30,10 +30,11 @@ enum parca_key {
 struct parca_column {
 	struct arrow_array *column; /* NULL: there is none */
 	struct str name;
-	/* Of the row before: mostly the next one has the same. */
+	/* Of the rows before this one; the next one mostly has the same, too. */
+	uint64_t until;
+	uint32_t text;
 	const struct arrow_array *array;
 	uint64_t row;
-	uint32_t text;
 };
 
 struct parca_group {
@@ -72,6 +73,9 @@ struct parca_reader {
 	/* Fields of a location, and of the array that they are of. */
 	const struct arrow_array *location_array;
 	struct arrow_array *address, *file, *build_id, *line_list;
+	/* The mapping that was made last: of this profile, by indices of dictionaries. */
+	uint32_t mapping_profile, mapping;
+	uint64_t mapping_file, mapping_id;
 };
 
 /* ---- parca_rows.c ---- */

@@ -66,19 +66,23 @@ static int parca_columns(struct parca_reader *r, struct err *err)
 	return parca_labels(r, err);
 }
 
-/* The number of a column's text in this row. */
+/* The number of a column's text in this row. Rows are taken in their order. */
 static uint32_t key_text(struct parca_reader *r, struct parca_column *c, uint64_t row)
 {
 	struct arrow_array *a = c->column;
+	uint64_t i = row;
 	struct bytes b;
 
-	if (!a || !arrow_follow(&a, &row))
-		return 0;
-	if (a == c->array && row == c->row)
+	if (row < c->until)
 		return c->text;
-	b = arrow_bytes(a, row);
+	if (!a || !arrow_follow(&a, &i))
+		return 0;
+	c->until = arrow_same_until(c->column, row);
+	if (a == c->array && i == c->row)
+		return c->text;
+	b = arrow_bytes(a, i);
 	c->array = a;
-	c->row = row;
+	c->row = i;
 	return c->text = profile_add_string(r->room, (struct str){ (const char *)b.p, b.size });
 }
 

@@ -93,19 +93,42 @@ static void location_fields(struct parca_reader *r, struct arrow_array *a)
 	r->line_list = arrow_child(a, STR("lines"));
 }
 
-/* Addresses are those of the ELF file: so the mapping has no range. */
+#define NO_INDEX UINT64_MAX /* null, or no dictionary: then nothing is known of it */
+
+static uint64_t index_of(const struct arrow_array *a, uint64_t i)
+{
+	uint64_t index;
+
+	return a && arrow_index(a, i, &index) ? index : NO_INDEX;
+}
+
+/* Addresses are those of the ELF file: so the mapping has no range. Locations side by side are mostly of one mapping. */
+static uint32_t parca_mapping(struct parca_reader *r, uint64_t i)
+{
+	uint64_t file = index_of(r->file, i), id = index_of(r->build_id, i);
+	struct profile_mapping m = { 0 };
+
+	if (file != NO_INDEX && id != NO_INDEX && r->mapping_profile == r->number &&
+	    r->mapping_file == file && r->mapping_id == id)
+		return r->mapping;
+	m.file = text_of(r, r->file, i);
+	m.build_id = text_of(r, r->build_id, i);
+	if (!m.file && !m.build_id)
+		return PROFILE_NONE;
+	r->mapping_profile = r->number;
+	r->mapping_file = file;
+	r->mapping_id = id;
+	return r->mapping = profile_add_mapping(r->p, &m);
+}
+
 static uint32_t make_location(struct parca_reader *r, struct arrow_array *a, uint64_t i)
 {
 	struct profile_location l = { .mapping = PROFILE_NONE };
-	struct profile_mapping m = { 0 };
 
 	if (!arrow_follow(&a, &i))
 		return profile_add_location(r->p, &l, NULL, 0);
 	location_fields(r, a);
-	m.file = text_of(r, r->file, i);
-	m.build_id = text_of(r, r->build_id, i);
-	if (m.file || m.build_id)
-		l.mapping = profile_add_mapping(r->p, &m);
+	l.mapping = parca_mapping(r, i);
 	parca_lines(r, r->line_list, i);
 	/* Of a frame of an interpreter the address is a line's number. */
 	if (l.mapping != PROFILE_NONE || !r->lines.n)
