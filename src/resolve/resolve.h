@@ -30,6 +30,11 @@ struct resolve_request {
 	struct build_id id;
 	struct str arg;  /* source: the path from the URL, decoded; section: its name */
 	struct str name; /* a program: the name of its file, if it is known; empty: not */
+	/*
+	 * Debuginfo: a file with the program's dynamic symbols alone will do (STORE_DYNSYM), and nothing else is searched: other
+	 * resolvers than the store's have none.
+	 */
+	bool dynsym;
 	/* For requests to other servers: */
 	const char *not_further; /* not NULL: ask no other server, for this reason (static) */
 	/* Servers that the request has passed through. A request that has come back to this server must not

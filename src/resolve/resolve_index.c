@@ -57,6 +57,8 @@ static int index_resolve(struct resolver *base, const struct resolve_request *re
 	struct conn *conn;
 	int res;
 
+	if (req->dynsym)
+		return RESOLVE_MISSING;
 	if (conn_take(&r->conns, &conn, err) < 0)
 		return -1;
 	w.ix = conn->ix;

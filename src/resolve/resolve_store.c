@@ -69,7 +69,11 @@ static int find_debuginfo(struct store_request *k, struct resolve_answer *ret, s
 {
 	int r = answer_object(k, STORE_DEBUGINFO, STR(""), ret, err);
 
-	if (r != RESOLVE_MISSING)
+	if (r == 0 && (k->meta.quality == STORE_DYNSYM) != k->req->dynsym) {
+		answer_drop(ret);
+		r = store_missing(k, "has a file with dynamic symbols alone");
+	}
+	if (r != RESOLVE_MISSING || k->req->dynsym)
 		return r;
 	/* A program that was never stripped is its own debug file. */
 	r = answer_object(k, STORE_EXECUTABLE, STR(""), ret, err);

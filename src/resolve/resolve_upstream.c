@@ -49,7 +49,7 @@ static int upstream_resolve(struct resolver *base, const struct resolve_request 
 		resolve_why_add(why, STR("other servers"), "%s", req->not_further);
 		return RESOLVE_MISSING;
 	}
-	if (is_here_without_section(u, req, why->arena))
+	if (req->dynsym || is_here_without_section(u, req, why->arena))
 		return RESOLVE_MISSING;
 	return remote_find(u, req, wake, ret, why, err);
 }

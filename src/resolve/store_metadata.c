@@ -53,6 +53,8 @@ static int give_record(struct store_query *q, const struct store_key *key, struc
 
 	if (r)
 		return r < 0 ? -1 : 0;
+	if (meta.quality == STORE_DYNSYM)
+		return 0;
 	m.file = rooted_name(q, meta.file);
 	m.archive = meta.archive;
 	m.go = meta.go;

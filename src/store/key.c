@@ -21,6 +21,7 @@ static const char *const origin_names[STORE_N_ORIGINS] = {
 	[STORE_PUSHED] = "pushed",
 };
 static const char *const quality_names[STORE_N_QUALITIES] = {
+	[STORE_DYNSYM] = "dynsym",
 	[STORE_STRIPPED] = "stripped",
 	[STORE_SYMBOLS] = "symtab",
 	[STORE_DWARF] = "dwarf",

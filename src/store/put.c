@@ -353,6 +353,9 @@ static int commit_judge(const struct commit *c, const struct store_meta *old)
 		return STORE_KEPT;
 	if (old->quality == meta->quality && old->origin == STORE_PUSHED && meta->origin != STORE_PUSHED)
 		return STORE_KEPT;
+	/* Anybody may bring the debug information that an agent did not have. */
+	if (old->quality == STORE_DYNSYM && meta->quality > old->quality)
+		return 0;
 	if (c->policy == STORE_IF_OWNED && store_owner(old).size && !str_eq(store_owner(old), meta->owner))
 		return STORE_OWNED;
 	return 0;

@@ -51,8 +51,12 @@ enum store_origin { STORE_MADE, STORE_FETCHED, STORE_PUSHED, STORE_N_ORIGINS };
 const char *store_origin_name(enum store_origin origin); /* "fetched" */
 
 /* How much information a file has; of two for the same key the better one is kept. */
-enum store_quality { STORE_STRIPPED, STORE_SYMBOLS, STORE_DWARF, STORE_N_QUALITIES };
-const char *store_quality_name(enum store_quality quality); /* "stripped", "symtab", "dwarf" */
+/*
+ * STORE_DYNSYM: a debug file of an agent that strips programs, with what these have at run time: dynamic symbols. It names
+ * addresses if there is nothing else; it is no answer for clients, since other servers may have the debug information.
+ */
+enum store_quality { STORE_DYNSYM, STORE_STRIPPED, STORE_SYMBOLS, STORE_DWARF, STORE_N_QUALITIES };
+const char *store_quality_name(enum store_quality quality); /* "dynsym", "stripped", "symtab", "dwarf" */
 enum store_quality store_quality_of(uint32_t elf_flags);    /* by ELF_HAS_* of elf/elf.h */
 
 #define STORE_SHA256_SIZE SHA256_SIZE

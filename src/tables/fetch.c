@@ -109,6 +109,7 @@ static enum make_outcome fetch_open(struct build *b, struct fetched *t, enum res
 {
 	struct resolve_request req = { .kind = kind,
 				       .id = *id,
+				       .dynsym = t->dynsym,
 				       .client = build_is_for_client(b) ? RESOLVE_FOR_ADDRESSES
 									: RESOLVE_FOR_NAMING };
 	struct resolve_why why;

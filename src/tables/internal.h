@@ -238,6 +238,7 @@ struct fetched {
 	struct source *src;
 	struct budget_hold copies; /* the disk space of @src, if that is a copy */
 	struct elf_image *img;
+	bool dynsym; /* before a fetch: a debug file with dynamic symbols alone, of the store */
 };
 void fetched_done(struct fetched *t);
 /* Find the file of a build ID; all its bytes are here, in @t->src. @a is of what @t->answer has. */

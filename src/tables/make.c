@@ -4,6 +4,8 @@
  * supplementary and its split files; converted; put into the store. A layout: of the program, or of the debug
  * file.
  *
+ * Without any of these: of a file with the program's dynamic symbols, which an agent sent.
+ *
  * A stage that has to wait ends the step, and the next step begins with it. No thread of the pool waits for
  * another thread's work.
  */
@@ -14,7 +16,7 @@
 
 #define INCOMPLETE_MS (10 * 60 * 1000)
 
-enum make_stage { AT_STORE, AT_DEBUG, AT_EXECUTABLE, AT_ALT, AT_TABLE };
+enum make_stage { AT_STORE, AT_DEBUG, AT_EXECUTABLE, AT_DYNSYM, AT_ALT, AT_TABLE };
 
 struct build_making {
 	enum make_stage stage;
@@ -25,7 +27,7 @@ struct build_making {
 	bool from_executable;
 	bool is_empty;             /* the debug file has nothing in it */
 	bool searching;            /* a scan was still running when the build began */
-	struct make_failure debug; /* why there is no debug file */
+	struct make_failure debug, program; /* why there is no such file */
 };
 
 void make_drop(struct build *b)
@@ -160,6 +162,16 @@ static enum make_outcome end_without_layout(struct build *b, const struct make_f
 	return is_miss(f->reason) ? end_unknown(b, FRAME_NO_LAYOUT) : end_failed(b, f);
 }
 
+/* It is in the store or nowhere. */
+static enum make_outcome fetch_dynsym(struct build *b)
+{
+	struct build_making *m = b->making;
+	struct make_failure ignored;
+
+	m->file.dynsym = true;
+	return fetch_elf(b, &m->file, RESOLVE_DEBUGINFO, &b->key.id, &m->arena, &ignored);
+}
+
 static enum make_outcome make_layout(struct build *b)
 {
 	struct build_making *m = b->making;
@@ -175,6 +187,8 @@ static enum make_outcome make_layout(struct build *b)
 	}
 	if (m->stage == AT_DEBUG)
 		r = fetch_elf(b, &m->file, RESOLVE_DEBUGINFO, &b->key.id, &m->arena, &failure);
+	if (r == MAKE_MISSING && fetch_dynsym(b) == MAKE_DONE)
+		r = MAKE_DONE;
 	if (r == MAKE_WAITS)
 		return r;
 	if (r == MAKE_MISSING)
@@ -413,14 +427,25 @@ static enum make_outcome end_without_files(struct build *b, const struct make_fa
 static enum make_outcome stage_executable(struct build *b)
 {
 	struct build_making *m = b->making;
-	struct make_failure failure;
-	enum make_outcome r = fetch_elf(b, &m->file, RESOLVE_EXECUTABLE, &b->key.id, &m->arena, &failure);
+	enum make_outcome r =
+		fetch_elf(b, &m->file, RESOLVE_EXECUTABLE, &b->key.id, &m->arena, &m->program);
 
 	if (r == MAKE_WAITS)
 		return r;
 	m->from_executable = true;
-	m->stage = AT_ALT;
-	return r == MAKE_MISSING ? end_without_files(b, &failure) : MAKE_DONE;
+	m->stage = r == MAKE_MISSING ? AT_DYNSYM : AT_ALT;
+	return MAKE_DONE;
+}
+
+static enum make_outcome stage_dynsym(struct build *b)
+{
+	enum make_outcome r = fetch_dynsym(b);
+
+	if (r == MAKE_MISSING)
+		return end_without_files(b, &b->making->program);
+	if (r == MAKE_DONE)
+		b->making->stage = AT_ALT;
+	return r;
 }
 
 static enum make_outcome stage_alt(struct build *b)
@@ -457,7 +482,7 @@ static enum make_outcome stage_table(struct build *b)
 static enum make_outcome make_table(struct build *b)
 {
 	static enum make_outcome (*const stages[])(struct build * b) = {
-		[AT_STORE] = stage_store, [AT_DEBUG] = stage_debug, [AT_EXECUTABLE] = stage_executable,
+		[AT_STORE] = stage_store, [AT_DEBUG] = stage_debug, [AT_EXECUTABLE] = stage_executable, [AT_DYNSYM] = stage_dynsym,
 		[AT_ALT] = stage_alt,     [AT_TABLE] = stage_table,
 	};
 

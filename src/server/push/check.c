@@ -34,6 +34,38 @@ static int check_identity(struct push_request *pr, const struct build_id *id,
 	return 0;
 }
 
+/* What names addresses where there is nothing better: dynamic symbols, or Go's own table. */
+static bool has_dynamic_symbols(struct source *src)
+{
+	struct elf_image *img = NULL;
+	bool found = false;
+	struct err err;
+
+	if (elf_open(src, &img, &err) != 0)
+		return false;
+	for (uint32_t i = 0; i < img->n_sections; i++) {
+		const struct elf_section *s = &img->sections[i];
+
+		found |= s->type == SHT_DYNSYM && s->size > sizeof(Elf64_Sym);
+		found |= s->type == SHT_PROGBITS && s->size && str_eq(s->name, STR(".gopclntab"));
+	}
+	elf_close(img);
+	return found;
+}
+
+/*
+ * A file for an identity that the sender has computed of the program: the hash of a stripped file is another one, so it is
+ * not compared. A file that says its own build ID is refused.
+ */
+static int check_named_by_sender(const struct push_request *pr, const struct elf_facts *facts, struct err *err)
+{
+	char got[BUILD_ID_HEX_SIZE];
+
+	if (!facts->build_id.size || build_id_eq(&facts->build_id, &pr->key.id))
+		return 0;
+	return err_set(err, ERR_INVALID, "its build ID is %s: push it under that", build_id_hex(&facts->build_id, got));
+}
+
 static int check_elf(struct push_request *pr, struct source *src, struct err *err)
 {
 	struct elf_facts facts = { 0 };

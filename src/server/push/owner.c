@@ -35,7 +35,8 @@ struct str push_other_owner(struct server *s, const struct push_request *pr, str
 	/* Without a SHA-256 the bytes have to come before they can be compared. */
 	same = key.kind == pr->key.kind &&
 	       (!pr->has_sha256 || memcmp(there.sha256, pr->sha256, sizeof(pr->sha256)) == 0);
-	if (!is_there || same || str_eq(store_owner(&there), pr->meta.owner))
+	/* A better file may replace one with dynamic symbols alone; the commit knows if it is. */
+	if (!is_there || same || there.quality == STORE_DYNSYM || str_eq(store_owner(&there), pr->meta.owner))
 		return STR("");
 	return store_owner(&there);
 }

@@ -51,7 +51,7 @@ static int entry_parse(const json_t *one, struct push_request *ret, enum store_q
 	if (!hex_decode(sha256, false, pr.sha256, sizeof(pr.sha256), &n) || n != sizeof(pr.sha256))
 		return err_set(err, ERR_INVALID, "'sha256' is not a SHA-256");
 	if (!quality_parse(entry_text(one, "quality"), ret_quality))
-		return err_set(err, ERR_INVALID, "'quality' must be one of dwarf, symtab, stripped");
+		return err_set(err, ERR_INVALID, "'quality' must be one of dwarf, symtab, stripped, dynsym");
 	pr.has_sha256 = true;
 	pr.total = (uint64_t)json_integer_value(size);
 	*ret = pr;
