@@ -103,6 +103,14 @@
 			HTTP_CONNECT, &profiles_body, &rpc_post, .cls = HTTP_CLASS_PUSH, .arg = &method    \
 	}
 
+/* Parca's DebuginfoService. */
+#define PARCA_DEBUGINFO(call, method)                                                                \
+	{                                                                                            \
+		HTTP_POST, "/parca.debuginfo.v1alpha1.DebuginfoService/" call, PUSH, HTTP_ON_WRITER, \
+			TYPE_PUSH, HTTP_CONNECT, &profiles_body, &rpc_post, .cls = HTTP_CLASS_PUSH,  \
+									    .arg = &method           \
+	}
+
 #define RANGE "query from to profile"
 #define VIEW                                                                                           \
 	RANGE " base base_from base_to base_profile normalise by label focus ignore hide show invert " \
@@ -131,6 +139,12 @@ const struct http_route server_routes[] = {
 	DEBUGINFO("DeleteDebuginfo", ADMIN, debuginfo_delete),
 	{ HTTP_POST, "/debuginfo.v1alpha1.DebuginfoService/Upload/{id}", PUSH, HTTP_ON_THREAD, TYPE_PUSH, 0,
 	  .handler = &push_post, .cls = HTTP_CLASS_PUSH, .kind = STORE_DEBUGINFO },
+	PARCA_DEBUGINFO("ShouldInitiateUpload", parca_should),
+	PARCA_DEBUGINFO("InitiateUpload", parca_initiate),
+	PARCA_DEBUGINFO("MarkUploadFinished", parca_finished),
+	/* The path has the secret that was given to a client with a token. */
+	{ HTTP_PUT, "/upload/{pass}", OPEN, HTTP_ON_THREAD, TYPE_PUSH, 0, .handler = &push_by_pass,
+	  .cls = HTTP_CLASS_PUSH, .kind = STORE_DEBUGINFO },
 	{ HTTP_POST, "/push/want", PUSH, HTTP_ON_WRITER, TYPE_PUSH, 0, &push_want_body, &push_want,
 	  .cls = HTTP_CLASS_PUSH },
 

@@ -25,8 +25,8 @@ struct build_making {
 	struct fetched file, alt;
 	struct splits *splits; /* of `file` */
 	bool from_executable;
-	bool is_empty;             /* the debug file has nothing in it */
-	bool searching;            /* a scan was still running when the build began */
+	bool is_empty;                      /* the debug file has nothing in it */
+	bool searching;                     /* a scan was still running when the build began */
 	struct make_failure debug, program; /* why there is no such file */
 };
 
@@ -427,8 +427,7 @@ static enum make_outcome end_without_files(struct build *b, const struct make_fa
 static enum make_outcome stage_executable(struct build *b)
 {
 	struct build_making *m = b->making;
-	enum make_outcome r =
-		fetch_elf(b, &m->file, RESOLVE_EXECUTABLE, &b->key.id, &m->arena, &m->program);
+	enum make_outcome r = fetch_elf(b, &m->file, RESOLVE_EXECUTABLE, &b->key.id, &m->arena, &m->program);
 
 	if (r == MAKE_WAITS)
 		return r;
@@ -482,8 +481,8 @@ static enum make_outcome stage_table(struct build *b)
 static enum make_outcome make_table(struct build *b)
 {
 	static enum make_outcome (*const stages[])(struct build * b) = {
-		[AT_STORE] = stage_store, [AT_DEBUG] = stage_debug, [AT_EXECUTABLE] = stage_executable, [AT_DYNSYM] = stage_dynsym,
-		[AT_ALT] = stage_alt,     [AT_TABLE] = stage_table,
+		[AT_STORE] = stage_store,   [AT_DEBUG] = stage_debug, [AT_EXECUTABLE] = stage_executable,
+		[AT_DYNSYM] = stage_dynsym, [AT_ALT] = stage_alt,     [AT_TABLE] = stage_table,
 	};
 
 	while (!b->making->entry)

@@ -73,7 +73,9 @@ def sound(s):
     """The store has no damaged objects and no leftovers, and serves all of its objects."""
     r = json.loads(lode("store", "verify", "--json", "--data", s.data).stdout)
     assert r["bad"] == [], r
-    for key in listed(s):
+    for key, o in listed(s).items():
+        if o["quality"] == "dynsym":
+            continue
         status, body, whole = fetch(s, f"/buildid/{key}") if "sources" not in key else (200, b"", True)
         assert status == 200 and whole, key
     return r

@@ -55,15 +55,18 @@ static bool has_dynamic_symbols(struct source *src)
 
 /*
  * A file for an identity that the sender has computed of the program: the hash of a stripped file is another one, so it is
- * not compared. A file that says its own build ID is refused.
+ * not compared. A file with a GNU build ID has
+ * to be pushed under that.
  */
-static int check_named_by_sender(const struct push_request *pr, const struct elf_facts *facts, struct err *err)
+static int check_named_by_sender(const struct push_request *pr, const struct elf_facts *facts,
+				 enum build_id_kind kind, struct err *err)
 {
 	char got[BUILD_ID_HEX_SIZE];
 
-	if (!facts->build_id.size || build_id_eq(&facts->build_id, &pr->key.id))
+	if (!facts->build_id.size || kind != BUILD_ID_GNU || build_id_eq(&facts->build_id, &pr->key.id))
 		return 0;
-	return err_set(err, ERR_INVALID, "its build ID is %s: push it under that", build_id_hex(&facts->build_id, got));
+	return err_set(err, ERR_INVALID, "its build ID is %s: push it under that",
+		       build_id_hex(&facts->build_id, got));
 }
 
 static int check_elf(struct push_request *pr, struct source *src, struct err *err)
@@ -79,21 +82,26 @@ static int check_elf(struct push_request *pr, struct source *src, struct err *er
 		return err_in(err, "a damaged ELF file");
 	if (r)
 		return elf_foreign_source_err(src, err);
-	if (!facts.build_id.size)
+	if (pr->by_sender && check_named_by_sender(pr, &facts, kind, err) < 0)
+		return -1;
+	if (!pr->by_sender && !facts.build_id.size)
 		return err_set(err, ERR_INVALID,
 			       "an ELF file without a build ID that is no program: link its program with "
 			       "--build-id, "
 			       "then push both");
-	if (check_identity(pr, &facts.build_id, &aliases, err) < 0)
+	if (!pr->by_sender && check_identity(pr, &facts.build_id, &aliases, err) < 0)
 		return -1;
+	pr->meta.quality = store_quality_of(facts.flags);
 	if (pr->key.kind == STORE_EXECUTABLE && !(facts.flags & ELF_IS_EXECUTABLE))
 		return err_set(err, ERR_INVALID, "not a program or library%s",
 			       facts.flags & ELF_IS_DEBUG ? ", but a debug file: push it as debuginfo" : "");
-	if (pr->key.kind == STORE_DEBUGINFO &&
-	    !(facts.flags & (ELF_IS_DEBUG | ELF_HAS_DWARF | ELF_HAS_SYMTAB)))
+	if (pr->key.kind != STORE_DEBUGINFO || facts.flags & (ELF_IS_DEBUG | ELF_HAS_DWARF | ELF_HAS_SYMTAB))
+		return 0;
+	/* push_kind_of() has found dynamic symbols. */
+	if (!pr->by_content)
 		return err_set(err, ERR_INVALID, "it has neither debug information nor a symbol table%s",
 			       facts.flags & ELF_IS_EXECUTABLE ? ": push it as executable" : "");
-	pr->meta.quality = store_quality_of(facts.flags);
+	pr->meta.quality = STORE_DYNSYM;
 	return 0;
 }
 
@@ -167,7 +175,9 @@ int push_kind_of(struct source *src, enum store_kind *ret, struct err *err)
 	if (r)
 		return elf_foreign_source_err(src, err);
 	*ret = code ? STORE_EXECUTABLE : STORE_DEBUGINFO;
-	return code || facts.flags & (ELF_IS_DEBUG | ELF_HAS_DWARF | ELF_HAS_SYMTAB) ? 0 : PUSH_NOTHING;
+	if (code || facts.flags & (ELF_IS_DEBUG | ELF_HAS_DWARF | ELF_HAS_SYMTAB))
+		return 0;
+	return has_dynamic_symbols(src) ? 0 : PUSH_NOTHING;
 }
 
 int push_check(struct push_request *pr, struct source *src, struct err *err)

@@ -6,16 +6,12 @@
  * A client asks ShouldInitiateUpload, with neither a size nor a hash, posts the file, and calls UploadFinished. The file
  * is stored when its last byte is in, so UploadFinished has nothing to do.
  */
-#include "server/push/push.h"
+#include "server/push/offer.h"
 
 #include "server/rpc/rpc.h"
 #include "wire/proto.h"
 
 #define LIST_MAX 100000u
-
-/* Clients compare this text: it means "ask again in five minutes"; they keep any other answer for as long as they run. */
-#define IN_PROGRESS \
-	"A previous upload is still in-progress and not stale yet (only stale uploads can be retried)."
 
 /* ---- messages ---- */
 
@@ -58,28 +54,6 @@ static const struct rpc_field list_fields[] = {
 };
 static const struct rpc_message list_message = RPC_FIELDS(list_fields);
 
-/* The text of field @number. */
-static struct str text_of_field(struct bytes message, uint32_t number)
-{
-	struct str ret = STR("");
-	struct cursor c = cursor_of(message);
-	struct proto_field f;
-
-	while (proto_next(&c, &f))
-		if (f.number == number && f.wire == PROTO_LEN)
-			ret = proto_text(&f);
-	return ret;
-}
-
-/* Without a store there is no such service. */
-static int store_is_here(struct api *a, struct err *err)
-{
-	if (a->req->s->push)
-		return 0;
-	a->status = 501;
-	return err_set(err, ERR_INVALID, "this server takes no files: it has no store");
-}
-
 static int read_build_id(struct str text, struct build_id *ret, struct err *err)
 {
 	return build_id_parse(ret, text)
@@ -90,14 +64,14 @@ static int read_build_id(struct str text, struct build_id *ret, struct err *err)
 /* The identities in a FileMetadata, GNU's first. An unknown form of the others is left out: GNU's is enough. */
 static int read_identities(struct bytes file, struct build_id ret[3], size_t *ret_n, struct err *err)
 {
-	struct str gnu = text_of_field(file, 1);
+	struct str gnu = offer_text(file, 1);
 	size_t n = 0;
 
 	if (gnu.size && read_build_id(gnu, &ret[n++], err) < 0)
 		return -1;
-	if (build_id_set_go(&ret[n], text_of_field(file, 2)))
+	if (build_id_set_go(&ret[n], offer_text(file, 2)))
 		n++;
-	if (build_id_read(&ret[n], text_of_field(file, 3)) && ret[n].size == BUILD_ID_HASH_SIZE)
+	if (build_id_read(&ret[n], offer_text(file, 3)) && ret[n].size == BUILD_ID_HASH_SIZE)
 		n++;
 	*ret_n = n;
 	return 0;
@@ -105,45 +79,38 @@ static int read_identities(struct bytes file, struct build_id ret[3], size_t *re
 
 /* ---- ShouldInitiateUpload ---- */
 
-/* A file with symbols that has this identity is in the store, on disk. */
-static bool symbols_are_here(struct api *a, const struct build_id *id)
+#define FILE_WHOLE 1u /* else without its code, made by an agent */
+
+/* Of one of its identities. */
+static enum offer should_judge(struct api *a, const struct build_id *ids, size_t n, bool whole)
 {
-	static const enum store_kind kinds[] = { STORE_DEBUGINFO, STORE_EXECUTABLE };
-	struct build_id of_file = *id;
+	enum offer o = OFFER_NEW;
 
-	(void)store_alias(a->req->s->opts.store, id, &of_file);
-	for (size_t i = 0; i < ARRAY_SIZE(kinds); i++) {
-		const struct store_key key = { .id = of_file, .kind = kinds[i] };
-		struct store_meta there;
-		struct err err = { 0 };
-
-		if (store_find_sure(a->req->s->opts.store, &key, STORE_ON_DISK, a->arena, &there, &err) ==
-			    0 &&
-		    there.quality >= STORE_SYMBOLS)
-			return true;
+	for (size_t i = 0; i < n && o == OFFER_NEW; i++) {
+		o = offer_judge(a, &ids[i]);
+		if (o == OFFER_DYNSYM && whole)
+			o = OFFER_NEW;
 	}
-	return false;
+	return o;
 }
 
 static int should_run(struct api *a, struct bytes request, struct buf *reply, struct err *err)
 {
-	struct str file = text_of_field(request, 1);
+	struct str text = offer_text(request, 1);
+	struct bytes file = bytes_of(text.p, text.size);
 	const char *why = NULL;
 	struct build_id ids[3];
+	enum offer o;
 	size_t n;
 
-	if (store_is_here(a, err) < 0 || read_identities(bytes_of(file.p, file.size), ids, &n, err) < 0)
+	if (offer_check_store(a, err) < 0 || read_identities(file, ids, &n, err) < 0)
 		return -1;
-	for (size_t i = 0; i < n && !why; i++)
-		if (upload_is_running(a->req->s->push, &ids[i]))
-			why = IN_PROGRESS;
-		else if (symbols_are_here(a, &ids[i]))
-			why = "a file with symbols is here already";
+	o = should_judge(a, ids, n, offer_number(file, 5) == FILE_WHOLE);
 	/* Clients upload under the GNU build ID. */
-	if (!why && !text_of_field(bytes_of(file.p, file.size), 1).size)
+	if (o == OFFER_NEW && !offer_text(file, 1).size)
 		why = "the file has no GNU build ID to upload it under: push it with lode push";
-	proto_put_number(reply, 1, !why);
-	proto_put_str(reply, 2, str_of(why ? why : "no file with symbols is here"));
+	proto_put_number(reply, 1, !why && o == OFFER_NEW);
+	proto_put_str(reply, 2, str_of(why ? why : offer_reason(o)));
 	return 0;
 }
 
@@ -153,7 +120,7 @@ static int finished_run(struct api *a, struct bytes request, struct buf *reply, 
 {
 	struct build_id id;
 
-	return read_build_id(text_of_field(request, 1), &id, err);
+	return read_build_id(offer_text(request, 1), &id, err);
 }
 
 struct listing {
@@ -186,7 +153,7 @@ static int list_run(struct api *a, struct bytes request, struct buf *reply, stru
 	const struct store_range range = { .max = LIST_MAX };
 	struct listing l = { .a = a, .reply = reply };
 	struct buf next = { 0 };
-	int r = store_is_here(a, err);
+	int r = offer_check_store(a, err);
 
 	if (r == 0)
 		r = store_list(a->req->s->opts.store, &range, put_stored_object, &l, &next, err);
@@ -203,7 +170,7 @@ static int delete_run(struct api *a, struct bytes request, struct buf *reply, st
 	static const enum store_kind kinds[] = { STORE_DEBUGINFO, STORE_EXECUTABLE };
 	struct store_key key = { .kind = STORE_DEBUGINFO };
 
-	if (store_is_here(a, err) < 0 || read_build_id(text_of_field(request, 1), &key.id, err) < 0)
+	if (offer_check_store(a, err) < 0 || read_build_id(offer_text(request, 1), &key.id, err) < 0)
 		return -1;
 	for (size_t i = 0; i < ARRAY_SIZE(kinds); i++) {
 		key.kind = kinds[i];

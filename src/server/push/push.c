@@ -6,6 +6,7 @@
  * HTTP thread: sizes, and whether the store has these bytes already. That reads a record of at most 64 KiB;
  * a worker does the rest.
  */
+#include "server/push/pass.h"
 #include "server/push/push.h"
 
 #include <arpa/inet.h>
@@ -21,6 +22,7 @@ struct push *push_new(struct server *s)
 
 	pthread_mutex_init(&p->lock, NULL);
 	p->sessions = sessions_new(s->opts.store, s->opts.max_push);
+	p->passes = passes_new();
 	return p;
 }
 
@@ -35,6 +37,7 @@ void push_free(struct push *p)
 	if (!p)
 		return;
 	sessions_free(p->sessions);
+	passes_free(p->passes);
 	pthread_mutex_destroy(&p->lock);
 	free(p);
 }
@@ -246,6 +249,35 @@ static void post_begin(struct request *req)
 	}
 }
 
+/* ---- the headers of a PUT with a pass: it is as from the client that the pass was given to ---- */
+
+static void by_pass_begin(struct request *req)
+{
+	struct push_request *pr = ARENA_NEW(&req->arena, struct push_request);
+	struct pass pass;
+
+	req->own = pr;
+	if (!pass_take(req->s->push->passes, req->parts[0], &pass)) {
+		push_refuse(req, 403, "this URL was used or has expired: initiate the upload again");
+		return;
+	}
+	pr->key = (struct store_key){ .id = pass.id, .kind = STORE_DEBUGINFO };
+	pr->by_content = true;
+	pr->by_sender = pass.by_sender;
+	pr->is_admin = pass.is_admin;
+	pr->pass = pass.number;
+	snprintf(pr->token, sizeof(pr->token), "%s", pass.owner);
+	if (!put_read_sizes(req))
+		return;
+	if (pr->off || pr->total != pass.size) {
+		push_refuse(req, 400, "the file does not have the size that the upload was initiated with");
+		return;
+	}
+	put_read_meta(req);
+	if (!put_is_owned(req))
+		(void)put_take_session(req);
+}
+
 /* ---- its body, its end ---- */
 
 static size_t put_body(struct request *req, struct bytes chunk)
@@ -289,6 +321,14 @@ const struct http_handler push_put = {
 const struct http_handler push_post = {
 	.exists = push_exists,
 	.begin = post_begin,
+	.body = put_body,
+	.run = put_run,
+	.done = put_done,
+};
+
+const struct http_handler push_by_pass = {
+	.exists = push_exists,
+	.begin = by_pass_begin,
 	.body = put_body,
 	.run = put_run,
 	.done = put_done,

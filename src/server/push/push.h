@@ -10,6 +10,9 @@
  *   reply.c    replies with their headers
  *   want.c     POST /push/want: which of many files the server wants
  *   debuginfo_v1.c   Pyroscope's DebuginfoService, calls of Connect
+ *   parca_debuginfo.c   Parca's DebuginfoService: calls, and a URL to upload to
+ *   pass.c       the right to use such a URL
+ *   offer.c      files that agents offer: is one wanted?
  *
  * An upload has two buffers: the HTTP thread fills one while a worker writes the other to the store. When
  * both are full, the connection is suspended, and TCP makes the client wait.
@@ -36,6 +39,7 @@ struct upload;
 
 struct push {
 	struct sessions *sessions;
+	struct passes *passes;
 	atomic_uint n_uploads; /* with those whose connection has ended, but not their worker */
 	pthread_mutex_t lock;
 	struct upload *first; /* under the lock: those that have a connection */
@@ -47,9 +51,11 @@ void push_tick(struct push *p); /* now and then; takes NULL */
 /* ---- handlers; the `kind` of the first two: enum store_kind ---- */
 
 extern const struct http_handler push_put, push_remove, push_want;
-extern const struct http_handler push_post; /* a file of either kind, from clients of Pyroscope */
+extern const struct http_handler push_post;    /* a file of either kind, from clients of Pyroscope */
+extern const struct http_handler push_by_pass; /* the same with a pass in the path, from clients of Parca */
 struct rpc_method;
 extern const struct rpc_method debuginfo_should, debuginfo_finished, debuginfo_list, debuginfo_delete;
+extern const struct rpc_method parca_should, parca_initiate, parca_finished;
 extern const struct http_body push_want_body;
 bool push_exists(const struct server *s); /* the server has a store */
 
@@ -61,6 +67,8 @@ struct push_request {
 	/* This body is [off, off + size) of total; both STORE_SIZE_UNKNOWN: it comes in chunks, and is the whole. */
 	uint64_t off, size, total;
 	bool by_content; /* of a POST: the file decides the kind of the object, and success is always 200 */
+	bool by_sender;  /* the build ID is one that the sender has computed of another file: see check.c */
+	uint64_t pass;   /* its number; 0: none */
 	struct store_meta meta;
 	char token[TOKEN_MAX_NAME];
 	bool is_admin;         /* may replace objects of other owners */
@@ -146,7 +154,7 @@ int session_open(struct sessions *t, struct session *s, uint64_t size, struct er
 
 /*
  * The kind of a file whose path does not tell it: a program if its code is in it, else debug information. PUSH_NOTHING: it
- * has neither, but dynamic symbols at most: as a debug file it would hide a better one of another server.
+ * has not even dynamic symbols, so nothing can be named by it.
  */
 enum { PUSH_NOTHING = 1 };
 int push_kind_of(struct source *src, enum store_kind *ret, struct err *err);

@@ -6,6 +6,7 @@
  * fills the other; when that is full too, the connection is suspended until the worker is done. The worker
  * that has written the last chunk checks the file, commits it, and makes the reply.
  */
+#include "server/push/pass.h"
 #include "server/push/push.h"
 
 #include <errno.h>
@@ -271,6 +272,8 @@ static void upload_reply_failure(struct upload *up)
 /* A client of Pyroscope takes 200 alone for success. */
 static void upload_reply_done(struct upload *up, const char *result, const char *text)
 {
+	if (up->pr.pass)
+		pass_finish(up->s->push->passes, up->pr.pass);
 	push_reply(up->req, strcmp(result, "stored") == 0 && !up->pr.by_content ? 201 : 200, result, text);
 }
 
@@ -317,8 +320,7 @@ static void upload_commit(struct upload *up)
 	}
 	if (up->outcome == PUSH_NOTHING) {
 		up->failed = true;
-		upload_reply_done(up, "kept",
-				  "it has neither debug information nor a symbol table: not stored");
+		upload_reply_done(up, "kept", "it has neither debug information nor symbols: not stored");
 		return;
 	}
 	up->session->put = NULL;

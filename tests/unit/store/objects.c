@@ -304,10 +304,29 @@ static void an_object_is_replaced_by_its_owner_only(void **state)
 	assert_versions(f, "ci>ci ci>root root>ci ");
 }
 
+static void dynamic_symbols_give_way_to_anybody(void **state)
+{
+	struct store_fixture *f = *state;
+	struct store_meta meta = { .origin = STORE_PUSHED, .quality = STORE_DYNSYM, .owner = STR("agent") };
+	struct store_key key = key_of("ab/debuginfo");
+	struct err err = { 0 };
+
+	assert_done(store_put_bytes(f->st, &key, &meta, false, bytes_of("one", 3), STORE_IF_OWNED, &err));
+	meta.owner = STR("other");
+	assert_int_equal(store_put_bytes(f->st, &key, &meta, false, bytes_of("two", 3), STORE_IF_OWNED, &err),
+			 STORE_OWNED);
+	meta.quality = STORE_STRIPPED;
+	assert_done(store_put_bytes(f->st, &key, &meta, false, bytes_of("three", 5), STORE_IF_OWNED, &err));
+	meta.owner = STR("agent");
+	meta.quality = STORE_DYNSYM;
+	assert_int_equal(store_put_bytes(f->st, &key, &meta, false, bytes_of("one", 3), STORE_IF_OWNED, &err),
+			 STORE_KEPT);
+}
+
 static void an_object_of_an_older_version_belongs_to_its_pusher(void **state)
 {
 	struct store_fixture *f = *state;
-	struct store_meta meta = { .origin = STORE_PUSHED, .from = STR("loopback") };
+	struct store_meta meta = { .origin = STORE_PUSHED, .quality = STORE_DWARF, .from = STR("loopback") };
 	struct store_key key = key_of("ab/debuginfo");
 	struct err err = { 0 };
 
@@ -407,7 +426,7 @@ static void concurrent_puts_keep_the_best_object(void **state)
 	struct store_meta meta;
 
 	for (size_t i = 0; i < ARRAY_SIZE(racers); i++) {
-		racers[i] = (struct racer){ f, .quality = (enum store_quality)(i % 3),
+		racers[i] = (struct racer){ f, .quality = (enum store_quality)(STORE_STRIPPED + i % 3),
 					    .content = (const char *[]){ "stripped", "symbols",
 									 "dwarf" }[i % 3] };
 		assert_int_equal(pthread_create(&racers[i].thread, NULL, put_in_thread, &racers[i]), 0);
@@ -516,6 +535,7 @@ int main(void)
 		BOTH(the_list_comes_in_pages),
 		BOTH(a_removed_object_is_missing),
 		FROZEN(an_object_is_replaced_by_its_owner_only),
+		BOTH(dynamic_symbols_give_way_to_anybody),
 		BOTH(an_object_of_an_older_version_belongs_to_its_pusher),
 		FROZEN(earlier_versions_are_kept_and_restored),
 		FROZEN(earlier_versions_are_evicted_first),

@@ -1,0 +1,232 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Parca's parca.debuginfo.v1alpha1.DebuginfoService, by which parca-agent and parca-debuginfo send debug information.
+ *
+ * A client asks ShouldInitiateUpload and InitiateUpload, whose reply has a URL of this server with a pass (pass.h); it PUTs
+ * the file to that, without any other authorization, and calls MarkUploadFinished. The file is stored with its last byte.
+ * Parca's other way, the call Upload with a stream, is used by clients only if the server asks for it.
+ */
+#include "server/push/offer.h"
+#include "server/push/pass.h"
+#include "server/rpc/rpc.h"
+#include "wire/proto.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+/* ---- messages ---- */
+
+static const struct rpc_enum file_types[] = { { 0, "DEBUGINFO_TYPE_DEBUGINFO_UNSPECIFIED" },
+					      { 1, "DEBUGINFO_TYPE_EXECUTABLE" },
+					      { 2, "DEBUGINFO_TYPE_SOURCES" },
+					      { 3, "DEBUGINFO_TYPE_SOURCE_MAP" },
+					      { 0 } };
+static const struct rpc_enum id_types[] = { { 0, "BUILD_ID_TYPE_UNKNOWN_UNSPECIFIED" },
+					    { 1, "BUILD_ID_TYPE_GNU" },
+					    { 2, "BUILD_ID_TYPE_HASH" },
+					    { 3, "BUILD_ID_TYPE_GO" },
+					    { 4, "BUILD_ID_TYPE_SOURCE_MAP_DEBUG_ID" },
+					    { 0 } };
+enum { TYPE_OF_PROGRAM = 1, ID_OF_HASH = 2 };
+
+enum { SHOULD_ID = 1, SHOULD_FORCE = 3, SHOULD_TYPE = 4 };
+static const struct rpc_field should_fields[] = {
+	{ SHOULD_ID, "build_id", RPC_STRING },
+	{ 2, "hash", RPC_STRING },
+	{ SHOULD_FORCE, "force", RPC_BOOL },
+	{ SHOULD_TYPE, "type", RPC_ENUM, .names = file_types },
+	{ 5, "build_id_type", RPC_ENUM, .names = id_types },
+};
+static const struct rpc_message should_message = RPC_FIELDS(should_fields);
+
+static const struct rpc_field should_reply_fields[] = {
+	{ 1, "should_initiate_upload", RPC_BOOL },
+	{ 2, "reason", RPC_STRING },
+};
+static const struct rpc_message should_reply = RPC_FIELDS(should_reply_fields);
+
+enum { INITIATE_ID = 1, INITIATE_SIZE = 2, INITIATE_FORCE = 4, INITIATE_TYPE = 5, INITIATE_ID_TYPE = 6 };
+static const struct rpc_field initiate_fields[] = {
+	{ INITIATE_ID, "build_id", RPC_STRING },
+	{ INITIATE_SIZE, "size", RPC_INT64 },
+	{ 3, "hash", RPC_STRING },
+	{ INITIATE_FORCE, "force", RPC_BOOL },
+	{ INITIATE_TYPE, "type", RPC_ENUM, .names = file_types },
+	{ INITIATE_ID_TYPE, "build_id_type", RPC_ENUM, .names = id_types },
+};
+static const struct rpc_message initiate_message = RPC_FIELDS(initiate_fields);
+
+static const struct rpc_enum strategies[] = { { 0, "UPLOAD_STRATEGY_UNSPECIFIED" },
+					      { 1, "UPLOAD_STRATEGY_GRPC" },
+					      { 2, "UPLOAD_STRATEGY_SIGNED_URL" },
+					      { 0 } };
+enum { STRATEGY_URL = 2 };
+static const struct rpc_field instruction_fields[] = {
+	{ 1, "build_id", RPC_STRING },
+	{ 2, "upload_id", RPC_STRING },
+	{ 3, "upload_strategy", RPC_ENUM, .names = strategies },
+	{ 4, "signed_url", RPC_STRING },
+	{ 5, "type", RPC_ENUM, .names = file_types },
+};
+static const struct rpc_message instruction_message = RPC_FIELDS(instruction_fields);
+static const struct rpc_field initiate_reply_fields[] = {
+	{ 1, "upload_instructions", RPC_MESSAGE, .message = &instruction_message },
+};
+static const struct rpc_message initiate_reply = RPC_FIELDS(initiate_reply_fields);
+
+static const struct rpc_field finished_fields[] = {
+	{ 1, "build_id", RPC_STRING },
+	{ 2, "upload_id", RPC_STRING },
+	{ 3, "type", RPC_ENUM, .names = file_types },
+};
+static const struct rpc_message finished_message = RPC_FIELDS(finished_fields);
+
+/* ---- what both questions have ---- */
+
+static int parca_fail(struct api *a, unsigned status, const char *text, struct err *err)
+{
+	a->status = status;
+	return err_set(err, ERR_INVALID, "%s", text);
+}
+
+/* The code for a file that is not taken now: 409 already_exists, 412 failed_precondition. */
+static int parca_check(struct api *a, struct str id, uint64_t type, struct build_id *ret, struct err *err)
+{
+	if (offer_check_store(a, err) < 0)
+		return -1;
+	if (!build_id_read(ret, id))
+		return err_set(err, ERR_INVALID, "build_id: %s", server_bad_build_id(id));
+	if (type > TYPE_OF_PROGRAM)
+		return err_set(err, ERR_INVALID,
+			       "neither sources nor source maps are taken by this call: lode push --sources "
+			       "sends sources");
+	return 0;
+}
+
+static enum offer parca_judge(struct api *a, const struct build_id *id, bool force)
+{
+	enum offer o = offer_judge(a, id);
+
+	/* A better file replaces one that is here; one that is no better is kept out at its end. */
+	return force && o != OFFER_RUNS ? OFFER_NEW : o;
+}
+
+/* ---- ShouldInitiateUpload ---- */
+
+static int parca_should_run(struct api *a, struct bytes request, struct buf *reply, struct err *err)
+{
+	struct build_id id;
+	enum offer o;
+
+	if (parca_check(a, offer_text(request, SHOULD_ID), offer_number(request, SHOULD_TYPE), &id, err) < 0)
+		return -1;
+	o = parca_judge(a, &id, offer_number(request, SHOULD_FORCE));
+	proto_put_number(reply, 1, o == OFFER_NEW);
+	proto_put_str(reply, 2, str_of(offer_reason(o)));
+	return 0;
+}
+
+/* ---- InitiateUpload ---- */
+
+/* "https://lode.example", by which clients reach this server. */
+static int base_url(struct api *a, struct buf *out, struct err *err)
+{
+	const struct server_options *o = &a->req->s->opts;
+	const char *host = http_header(a->req->conn, "Host"),
+		   *proto = http_header(a->req->conn, "X-Forwarded-Proto");
+	struct str url = o->n_public_urls ? o->public_urls[0] : STR("");
+
+	while (str_ends(url, STR("/")))
+		url.size--;
+	if (url.size)
+		buf_add_str(out, url);
+	else if (host && *host)
+		buf_printf(out, "%s://%s", proto && strcmp(proto, "https") == 0 ? "https" : "http", host);
+	else
+		return err_set(
+			err, ERR_INVALID,
+			"the request has no Host to make a URL of: start the server with --public-url");
+	return 0;
+}
+
+static int check_size(struct api *a, uint64_t size, struct err *err)
+{
+	if (!size || size > INT64_MAX)
+		return err_set(err, ERR_INVALID, "size must be set");
+	if (size > a->req->s->opts.max_push)
+		return err_set(err, ERR_INVALID,
+			       "the file has %" PRIu64 " bytes, more than the %" PRIu64
+			       " that --max-push of the server allows",
+			       size, a->req->s->opts.max_push);
+	return 0;
+}
+
+static void put_instructions(struct bytes request, const struct pass *p, struct str url, struct buf *reply)
+{
+	AUTO(buf_done) struct buf m = { 0 };
+	char number[24];
+
+	snprintf(number, sizeof(number), "%016" PRIx64, p->number);
+	proto_put_str(&m, 1, offer_text(request, INITIATE_ID));
+	proto_put_str(&m, 2, str_of(number));
+	proto_put_number(&m, 3, STRATEGY_URL);
+	proto_put_str(&m, 4, url);
+	proto_put_number(&m, 5, offer_number(request, INITIATE_TYPE));
+	proto_put_message(reply, 1, &m);
+}
+
+static int parca_initiate_run(struct api *a, struct bytes request, struct buf *reply, struct err *err)
+{
+	struct pass p = { .size = offer_number(request, INITIATE_SIZE),
+			  .by_sender = offer_number(request, INITIATE_ID_TYPE) == ID_OF_HASH,
+			  .is_admin = push_is_admin(a->req) };
+	AUTO(buf_done) struct buf url = { 0 };
+	char secret[PASS_SECRET_SIZE];
+	enum offer o;
+
+	if (parca_check(a, offer_text(request, INITIATE_ID), offer_number(request, INITIATE_TYPE), &p.id,
+			err) < 0 ||
+	    check_size(a, p.size, err) < 0 || base_url(a, &url, err) < 0)
+		return -1;
+	if (p.by_sender && p.id.size != BUILD_ID_HASH_SIZE)
+		return err_set(err, ERR_INVALID, "build_id: a hash has %u bytes", BUILD_ID_HASH_SIZE);
+	o = parca_judge(a, &p.id, offer_number(request, INITIATE_FORCE));
+	if (o != OFFER_NEW)
+		return parca_fail(a, o == OFFER_RUNS ? 412 : 409, offer_reason(o), err);
+	snprintf(p.owner, sizeof(p.owner), "%s", push_owner_name(a->req));
+	if (pass_give(a->req->s->push->passes, &p, secret, err) < 0)
+		return -1;
+	buf_printf(&url, "/upload/%s", secret);
+	put_instructions(request, &p, buf_str(&url), reply);
+	return 0;
+}
+
+/* ---- MarkUploadFinished ---- */
+
+static int parca_finished_run(struct api *a, struct bytes request, struct buf *reply, struct err *err)
+{
+	struct str text = offer_text(request, 2);
+	struct build_id id;
+	uint8_t bytes[8] = { 0 };
+	uint64_t number;
+	size_t n;
+
+	if (parca_check(a, offer_text(request, 1), 0, &id, err) < 0)
+		return -1;
+	if (!hex_decode(text, false, bytes, sizeof(bytes), &n) || n != sizeof(bytes))
+		return err_set(err, ERR_INVALID, "upload_id is none of this server");
+	memcpy(&number, bytes, sizeof(number));
+	switch (pass_state(a->req->s->push->passes, be64toh(number), &id)) {
+	case PASS_DONE:
+		return 0;
+	case PASS_NONE:
+		return parca_fail(a, 404, "no upload of this build ID was initiated with this upload_id",
+				  err);
+	default:
+		return parca_fail(a, 412, "the file was not received, or was refused", err);
+	}
+}
+
+const struct rpc_method parca_should = RPC_STORELESS(parca_should_run, should_message, should_reply),
+			parca_initiate = RPC_STORELESS(parca_initiate_run, initiate_message, initiate_reply),
+			parca_finished = RPC_STORELESS(parca_finished_run, finished_message, rpc_empty);

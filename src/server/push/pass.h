@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Passes: the right to upload one file once, without a token, by a URL that holds a secret. A client that is allowed to
+ * push gets one by Parca's InitiateUpload. It is bound to a build ID and a size, and expires.
+ */
+#pragma once
+
+#include "http/token.h"
+#include "server/internal.h"
+
+#define PASS_SECRET_SIZE 33u /* hexadecimal, with its NUL */
+#define PASSES_MAX       4096u
+#define PASS_USE_MS      (15 * 60 * 1000) /* until it is used */
+#define PASS_KEEP_MS     (60 * 60 * 1000) /* until nobody asks for its end any more */
+
+struct pass {
+	uint64_t number; /* its name for MarkUploadFinished */
+	struct build_id id;
+	bool by_sender; /* the build ID is one that the sender has computed of another file */
+	uint64_t size;
+	char owner[TOKEN_MAX_NAME];
+	bool is_admin;
+};
+
+enum pass_state { PASS_NONE, PASS_OPEN, PASS_USED, PASS_DONE };
+
+struct passes;
+struct passes *passes_new(void);
+void passes_free(struct passes *t);
+/* Sets @p->number and @secret. ERR_BUSY: there are too many. */
+int pass_give(struct passes *t, struct pass *p, char secret[PASS_SECRET_SIZE], struct err *err);
+/* Use one up. false: there is none with this secret. */
+bool pass_take(struct passes *t, struct str secret, struct pass *ret);
+void pass_finish(struct passes *t, uint64_t number); /* its file is stored, or need not be */
+enum pass_state pass_state(struct passes *t, uint64_t number, const struct build_id *id);
+/* Has somebody one for this build ID that is not used yet? */
+bool pass_is_open(struct passes *t, const struct build_id *id);

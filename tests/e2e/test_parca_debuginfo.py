@@ -1,0 +1,159 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Parca's DebuginfoService: questions, a URL to upload to, and files with dynamic symbols alone."""
+
+import json
+import struct
+import subprocess
+
+from making import elf, fetch
+from profiling import call
+from pushing import bearer, listed, put, server, sound, token
+
+SERVICE = "/parca.debuginfo.v1alpha1.DebuginfoService/"
+IN_PROGRESS = "A previous upload is still in-progress and not stale yet (only stale uploads can be retried)."
+
+
+def ask(s, what, message, headers=None, status=200):
+    got, body, h = call(s, "POST", SERVICE + what, json.dumps(message), {"Content-Type": "application/json", **(headers or {})})
+    assert got == status and h["Content-Type"] == "application/json", (got, body)
+    return json.loads(body)
+
+
+def should(s, build_id, **more):
+    answer = ask(s, "ShouldInitiateUpload", {"buildId": build_id, **more})
+    return answer.get("shouldInitiateUpload", False), answer["reason"]
+
+
+def initiate(s, build_id, size, headers=None, **more):
+    return ask(s, "InitiateUpload", {"buildId": build_id, "size": size, "hash": "h", "buildIdType": "BUILD_ID_TYPE_GNU", **more}, headers)["uploadInstructions"]
+
+
+def upload(s, url, data):
+    assert url.startswith(f"http://127.0.0.1:{s.port}/upload/")
+    status, _, text = put(s, url[len(f"http://127.0.0.1:{s.port}"):], data)
+    return status, text
+
+
+def send(s, build_id, data, **more):
+    i = initiate(s, build_id, len(data), **more)
+    assert i["buildId"] == build_id and i["uploadStrategy"] == "UPLOAD_STRATEGY_SIGNED_URL"
+    got = upload(s, i["signedUrl"], data)
+    return got, i["uploadId"]
+
+
+def without_code(data):
+    """As agents strip a program: sections with code, and their segment, have no bytes in the file."""
+    data = bytearray(data)
+    phoff, shoff = struct.unpack_from("<QQ", data, 32)
+    phsize, phnum, shsize, shnum = struct.unpack_from("<HHHH", data, 54)
+    for i in range(phnum):
+        kind, flags = struct.unpack_from("<II", data, phoff + i * phsize)
+        if kind == 1 and flags & 1:
+            struct.pack_into("<Q", data, phoff + i * phsize + 32, 0)
+    for i in range(shnum):
+        flags, = struct.unpack_from("<Q", data, shoff + i * shsize + 8)
+        if flags & 4:
+            struct.pack_into("<I", data, shoff + i * shsize + 4, 8)
+    return bytes(data)
+
+
+def library(folder, *flags):
+    """(its debug information whole, what an agent makes of the stripped library, the address of a function, its build ID or '')."""
+    source = folder / "l.c"
+    source.write_text("int exported_function(int x) { return x * 3; }\n")
+    subprocess.run(["gcc", "-g", "-shared", "-fPIC", *flags, "-o", folder / "l.so", source], check=True)
+    nm = subprocess.run(["nm", folder / "l.so"], check=True, capture_output=True, text=True).stdout
+    address = next(int(line.split()[0], 16) for line in nm.splitlines() if line.endswith(" exported_function"))
+    notes = subprocess.run(["readelf", "-n", folder / "l.so"], check=True, capture_output=True, text=True).stdout
+    build_id = next((line.split()[-1] for line in notes.splitlines() if "Build ID" in line), "")
+    whole = (folder / "l.so").read_bytes()
+    subprocess.run(["strip", folder / "l.so"], check=True)
+    return whole, without_code((folder / "l.so").read_bytes()), address, build_id
+
+
+def names(s, build_id, address):
+    status, body, _ = call(s, "GET", f"/buildid/{build_id}/symbolize?addr={address:#x}")
+    frames = json.loads(body)["addresses"][0].get("frames", []) if status == 200 else []
+    return [f["function"] for f in frames]
+
+
+def test_a_debug_file_by_a_url(server, elf):
+    s = server()
+    assert should(s, elf.id) == (True, "no file with symbols is here")
+    i = initiate(s, elf.id, len(elf.debug))
+    assert should(s, elf.id) == (False, IN_PROGRESS)
+    error = ask(s, "InitiateUpload", {"buildId": elf.id, "size": 5}, status=412)
+    assert error["code"] == "failed_precondition"
+    mark = {"buildId": elf.id, "uploadId": i["uploadId"]}
+    assert ask(s, "MarkUploadFinished", mark, status=412)["code"] == "failed_precondition"
+    assert upload(s, i["signedUrl"], elf.debug)[0] == 200
+    assert ask(s, "MarkUploadFinished", mark) == {}
+    assert upload(s, i["signedUrl"], elf.debug)[0] == 403, "the URL was used"
+    assert fetch(s, f"/buildid/{elf.id}/debuginfo") == (200, elf.debug, True)
+    assert should(s, elf.id) == (False, "a file with symbols is here already")
+    assert should(s, elf.id, force=True)[0]
+    assert ask(s, "InitiateUpload", {"buildId": elf.id, "size": 5}, status=409)["code"] == "already_exists"
+    sound(s)
+
+
+def test_what_is_no_upload(server, elf):
+    s = server(["--max-push", "1M", "--public-url", "https://lode.example/"])
+    for bad in ({"size": 5}, {"buildId": "xyz", "size": 5}, {"buildId": elf.id}, {"buildId": elf.id, "size": -1}, {"buildId": elf.id, "size": 2 << 20},
+                {"buildId": elf.id, "size": 5, "type": "DEBUGINFO_TYPE_SOURCES"}, {"buildId": elf.id, "size": 5, "buildIdType": "BUILD_ID_TYPE_HASH"}):
+        assert ask(s, "InitiateUpload", bad, status=400)["code"] == "invalid_argument", bad
+    assert ask(s, "MarkUploadFinished", {"buildId": elf.id, "uploadId": "00" * 8}, status=404)["code"] == "not_found"
+    assert ask(s, "MarkUploadFinished", {"buildId": elf.id, "uploadId": "x"}, status=400)["code"] == "invalid_argument"
+    assert put(s, "/upload/" + "0" * 32, elf.debug)[0] == 403
+    # Another size than was said uses the URL up; so does a file of another build ID.
+    url = initiate(s, elf.id, 7)["signedUrl"]
+    assert url.startswith("https://lode.example/upload/")
+    path = url[len("https://lode.example"):]
+    assert put(s, path, elf.debug)[0] == 400 and put(s, path, b"7 bytes")[0] == 403
+    path = initiate(s, "ab" * 20, len(elf.debug))["signedUrl"][len("https://lode.example"):]
+    status, _, text = put(s, path, elf.debug)
+    assert status == 422 and "its build ID is" in text
+    assert listed(s) == {}
+
+
+def test_the_url_is_as_the_client_that_it_was_given_to(server, elf):
+    s = server()
+    agent = bearer(token(s, "agent"))
+    assert ask(s, "InitiateUpload", {"buildId": elf.id, "size": 5}, status=401)["code"] == "unauthenticated"
+    i = initiate(s, elf.id, len(elf.debug), agent)
+    assert upload(s, i["signedUrl"], elf.debug)[0] == 200
+    o = listed(s)[f"{elf.id}/debuginfo"]
+    assert o["owner"] == "agent"
+
+
+def test_dynamic_symbols_are_kept_for_names(server, tmp_path):
+    s = server()
+    whole, bare, address, build_id = library(tmp_path, "-Wl,--build-id=sha1")
+    assert names(s, build_id, address) == []
+    (status, text), upload_id = send(s, build_id, bare)
+    assert (status, text) == (200, "stored\n")
+    assert ask(s, "MarkUploadFinished", {"buildId": build_id, "uploadId": upload_id}) == {}
+    assert listed(s)[f"{build_id}/debuginfo"]["quality"] == "dynsym"
+    assert s.wait(lambda: names(s, build_id, address) == ["exported_function"], "the name") is not False
+    # It is no answer for a debugger: another server may have the debug information.
+    assert fetch(s, f"/buildid/{build_id}/debuginfo")[0] == 404
+    ok, why = should(s, build_id)
+    assert not ok and "dynamic symbols are here" in why
+    # The better one takes its place, also from another client.
+    agent = bearer(token(s, "agent"))
+    i = initiate(s, build_id, len(whole), agent, force=True)
+    assert upload(s, i["signedUrl"], whole)[0] == 200
+    assert listed(s)[f"{build_id}/executable"]["quality"] == "dwarf"
+    assert names(s, build_id, address) == ["exported_function"]
+
+
+def test_a_file_under_the_hash_of_its_program(server, tmp_path):
+    s = server()
+    _, bare, address, build_id = library(tmp_path, "-Wl,--build-id=none")
+    assert not build_id
+    hashed = "00112233445566778899aabbccddeeff"
+    assert send(s, hashed, bare, buildIdType="BUILD_ID_TYPE_HASH")[0] == (200, "stored\n")
+    s.wait(lambda: names(s, hashed, address) == ["exported_function"], "the name")
+    # A file that says its own build ID is not taken under another.
+    _, other, _, _ = library(tmp_path, "-Wl,--build-id=sha1")
+    status, text = send(s, "11" * 16, other, buildIdType="BUILD_ID_TYPE_HASH")[0]
+    assert status == 422 and "push it under that" in text
