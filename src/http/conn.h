@@ -98,3 +98,9 @@ struct http_shared {
 struct mhd;
 int mhd_start(struct http_shared *shared, const struct listen_socket *ls, struct mhd **ret, struct err *err);
 void mhd_stop(struct mhd *m); /* takes NULL */
+
+/* HTTP/2 on all of these listening sockets, which it takes. */
+struct h2;
+int h2_start(struct http_shared *shared, const int *sockets, size_t n, struct h2 **ret, struct err *err);
+void h2_quiesce(struct h2 *h2); /* after shared->quiet was set; takes NULL */
+void h2_stop(struct h2 *h2);    /* takes NULL */

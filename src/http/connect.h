@@ -30,7 +30,7 @@ enum connect_code {
 	CONNECT_N_CODES
 };
 
-#define CONNECT_NO_GRPC                                                                             \
+#define CONNECT_NO_GRPC                                                                                   \
 	"gRPC needs HTTP/2, and this is HTTP/1.1: use the address of --listen-grpc, or gRPC-Web, or the " \
 	"Connect protocol with application/proto or application/json"
 

@@ -123,6 +123,8 @@ struct http_reply *grpc_refuse(const struct grpc_refusal *refusal, size_t *ret_s
 {
 	AUTO(buf_done) struct buf message = { 0 }, details = { 0 }, lines = { 0 }, body = { 0 }, text = { 0 };
 	bool again = refusal->status == 429 || refusal->status == 503;
+	/* That of the request, without parameters: clients compare it. */
+	AUTO(mem_freep) char *type = mem_strndup(refusal->type, strcspn(refusal->type, "; \t"));
 	struct http_reply *r;
 	char code[16];
 
@@ -132,7 +134,7 @@ struct http_reply *grpc_refuse(const struct grpc_refusal *refusal, size_t *ret_s
 		retry_details(refusal, &details);
 	if (refusal->form == GRPC_PLAIN) {
 		r = http_reply_copy("", 0);
-		http_reply_header(r, "Content-Type", TYPE_PLAIN);
+		http_reply_header(r, "Content-Type", type);
 		http_reply_header(r, "grpc-status", code);
 		http_reply_header(r, "grpc-message", buf_cstr(&message));
 		http_reply_header(r, "grpc-accept-encoding", GRPC_CODINGS);
@@ -146,8 +148,7 @@ struct http_reply *grpc_refuse(const struct grpc_refusal *refusal, size_t *ret_s
 			base64_encode(buf_bytes(&body), &text);
 		r = refusal->form == GRPC_WEB_TEXT ? http_reply_copy(text.p, text.size)
 						   : http_reply_copy(body.p, body.size);
-		http_reply_header(r, "Content-Type",
-				  refusal->form == GRPC_WEB_TEXT ? TYPE_TEXT "+proto" : TYPE_WEB "+proto");
+		http_reply_header(r, "Content-Type", type);
 		http_reply_header(r, "grpc-accept-encoding", GRPC_CODINGS);
 	}
 	*ret_size = refusal->form == GRPC_WEB_TEXT ? text.size : body.size;

@@ -43,6 +43,7 @@ void grpc_put_end(struct buf *out);
  */
 struct grpc_refusal {
 	enum grpc_form form; /* not GRPC_NONE */
+	const char *type;    /* the request's Content-Type */
 	unsigned status, code;
 	struct str text;
 };

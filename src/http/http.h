@@ -18,6 +18,7 @@
 #include <sys/types.h>
 #include "base/base.h"
 
+struct budget;
 struct http; /* listening sockets and HTTP threads */
 /*
  * The connection of one request at a time. It belongs to its HTTP thread; while it is suspended, http_resume() and
@@ -57,6 +58,11 @@ struct http_receiver {
 	 */
 	size_t (*body)(void *arg, const struct http_request *req, void *ctx, struct bytes chunk);
 	/*
+	 * While a body arrives: the reply does not depend on the rest of it. A transport that can send the reply before
+	 * it has read the body calls request() then, and body() no more.
+	 */
+	bool (*settled)(void *arg, void *ctx);
+	/*
 	 * On an HTTP thread: a request whose ctx is not NULL has ended. @complete: the whole reply was sent.
 	 */
 	void (*done)(void *arg, struct http_conn *c, void *ctx, bool complete);
@@ -65,6 +71,9 @@ struct http_receiver {
 struct http_options {
 	const struct str *listen;
 	size_t n_listen;
+	const struct str *listen_grpc; /* HTTP/2 is spoken there, and nothing else */
+	size_t n_listen_grpc;
+	struct budget *memory; /* borrowed; of bodies that HTTP/2's clients send ahead; NULL: no limit */
 	unsigned threads;
 	unsigned max_connections;
 	/* Of one address of another machine, of one loopback address; 0: no limit. */
@@ -81,6 +90,7 @@ int http_load(struct err *err);
 int http_start(const struct http_options *opts, struct http **ret, struct err *err);
 /* "http://127.0.0.1:8002", "unix:/path"; NULL-terminated. */
 const char *const *http_urls(const struct http *h);
+const char *const *http_grpc_urls(const struct http *h); /* likewise, for listen_grpc */
 unsigned http_connections(struct http *h);
 void http_quiesce(struct http *h); /* close new connections at once; open ones go on */
 /* Close all connections. No request may be suspended. Takes NULL. */

@@ -68,7 +68,7 @@ static ssize_t stream_read(void *arg, uint64_t pos, char *buf, size_t max)
 }
 
 /* libmicrohttpd may read from a stream after our last reference to it is gone: its response frees it. */
-static void stream_free(void *arg)
+static void free_streamed(void *arg)
 {
 	struct http_reply *r = arg;
 
@@ -89,7 +89,7 @@ struct http_reply *http_reply_stream(uint64_t size,
 	r->read = read;
 	r->arg = arg;
 	r->mhd = MHD_create_response_from_callback(size == HTTP_SIZE_UNKNOWN ? MHD_SIZE_UNKNOWN : size,
-						   block ? block : 1, stream_read, r, stream_free);
+						   block ? block : 1, stream_read, r, free_streamed);
 	if (!r->mhd)
 		abort();
 	return r;
@@ -163,7 +163,7 @@ void http_reply_unref(struct http_reply *r)
 		return;
 	mhd = r->mhd;
 	if (r->kind != REPLY_STREAM)
-		stream_free(r);
+		free_streamed(r);
 	/* Frees a stream, as soon as libmicrohttpd needs it no more. */
 	MHD_destroy_response(mhd);
 }

@@ -138,7 +138,8 @@ struct http_reply *reply_refusal(const struct http_service *sv, const struct ref
 		buf_add_str(&line, str_of(refusal->text));
 	}
 	if (form) {
-		const struct grpc_refusal grpc = { form, status, code_for_grpc(refusal), buf_str(&line) };
+		const struct grpc_refusal grpc = { form, http_header(refusal->conn, "Content-Type"), status,
+						   code_for_grpc(refusal), buf_str(&line) };
 
 		r = grpc_refuse(&grpc, ret_size);
 		reply_common_headers(sv, r);
@@ -195,9 +196,10 @@ void request_refuse_connect(struct request *req, unsigned status, enum connect_c
 	http_reply_unref(req->reply);
 	req->refusal = arena_strdup(&req->arena, str_of(text));
 	if (form) {
-		req->reply = grpc_refuse(
-			&(struct grpc_refusal){ form, status, connect_code_number(code), str_of(text) },
-			&size);
+		req->reply = grpc_refuse(&(struct grpc_refusal){ form, http_header(req->conn, "Content-Type"),
+								 status, connect_code_number(code),
+								 str_of(text) },
+					 &size);
 		reply_common_headers(req->service, req->reply);
 	} else {
 		req->reply = refusal_json(req->service, status, connect_code_name(code), text, &size);

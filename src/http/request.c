@@ -178,8 +178,7 @@ static enum http_result send_canned(const struct opening *o, const struct http_c
 
 static enum http_result send_refusal(const struct opening *o, unsigned status, const char *text)
 {
-	bool is_text = (!o->m.route ||
-			!(o->m.route->flags & (HTTP_JSON | HTTP_CONNECT | HTTP_RPC_STATUS))) &&
+	bool is_text = (!o->m.route || !(o->m.route->flags & (HTTP_JSON | HTTP_CONNECT | HTTP_RPC_STATUS))) &&
 		       !grpc_form_of(o->hr->conn);
 	const struct refusal refusal = { o->hr->conn, o->m.route, status, o->m.allow, text };
 	struct http_canned c = { .status = status };
@@ -448,6 +447,13 @@ static size_t receive_body(void *arg, const struct http_request *hr, void *ctx, 
 	return req->route->body ? body_add(req, chunk) : chunk.size;
 }
 
+static bool receive_settled(void *arg, void *ctx)
+{
+	struct request *req = ctx;
+
+	return req->reply || req->body_refused;
+}
+
 static enum http_result receive_request(void *arg, const struct http_request *hr, void **ctx)
 {
 	struct request *req = *ctx;
@@ -492,5 +498,6 @@ static void receive_done(void *arg, struct http_conn *c, void *ctx, bool complet
 
 struct http_receiver http_service_receiver(struct http_service *sv)
 {
-	return (struct http_receiver){ sv, receive_request, receive_begin, receive_body, receive_done };
+	return (struct http_receiver){ sv,           receive_request, receive_begin,
+				       receive_body, receive_settled, receive_done };
 }

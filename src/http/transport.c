@@ -15,16 +15,19 @@
 /* A connection may be idle for the idle time-out; then the whole request must arrive within as long again. */
 #define SLOW_FACTOR 2
 
-struct listener {
-	struct mhd *mhd;
-	char *path; /* of a Unix socket, to be removed; NULL: none */
+/* A list of URLs, and the files of Unix sockets, to be removed. */
+struct listeners {
+	char *urls[LISTEN_MAX + 1];
+	char *paths[LISTEN_MAX];
+	size_t n;
 };
 
 struct http {
 	struct http_shared shared;
-	struct listener listeners[LISTEN_MAX];
-	size_t n_listeners;
-	char *urls[LISTEN_MAX + 1];
+	struct mhd *mhd[LISTEN_MAX]; /* of each of `plain` */
+	size_t n_mhd;
+	struct h2 *h2; /* NULL: none */
+	struct listeners plain, grpc;
 };
 
 static int read_pem(const char *path, struct buf *ret, struct err *err)
@@ -38,18 +41,67 @@ static int read_pem(const char *path, struct buf *ret, struct err *err)
 	return r;
 }
 
-static int start_listener(struct http *h, const struct listen_socket *ls, struct err *err)
+static void add_listener(struct http *h, struct listeners *l, const struct listen_socket *ls)
 {
-	struct listener *l = &h->listeners[h->n_listeners];
+	const char *scheme = h->shared.opts.tls_cert ? "https" : "http";
 
-	if (mhd_start(&h->shared, ls, &l->mhd, err) < 0)
-		return -1;
-	l->path = ls->path[0] ? mem_strdup(ls->path) : NULL;
-	h->urls[h->n_listeners++] = l->path ? mem_printf("unix:%s", l->path)
-					    : mem_printf("%s://%s",
-							 h->shared.opts.tls_cert ? "https" : "http",
-							 ls->url_host);
-	return 0;
+	l->paths[l->n] = ls->path[0] ? mem_strdup(ls->path) : NULL;
+	l->urls[l->n] = ls->path[0] ? mem_printf("unix:%s", ls->path)
+				    : mem_printf("%s://%s", scheme, ls->url_host);
+	l->n++;
+}
+
+static void drop_listeners(struct listeners *l)
+{
+	for (size_t i = 0; i < l->n; i++) {
+		if (l->paths[i])
+			unlink(l->paths[i]);
+		free(l->paths[i]);
+		free(l->urls[i]);
+	}
+}
+
+/* Open sockets for @where. */
+static int open_all(struct http *h, const struct str *where, size_t n_where, struct listeners *l,
+		    struct listen_socket *sockets, struct err *err)
+{
+	size_t n = 0;
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && i < n_where; i++)
+		r = listen_open(where[i], sockets, &n, err);
+	for (size_t i = 0; i < n; i++)
+		add_listener(h, l, &sockets[i]);
+	return r;
+}
+
+static int start_http1(struct http *h, struct err *err)
+{
+	struct listen_socket sockets[LISTEN_MAX];
+	int r = open_all(h, h->shared.opts.listen, h->shared.opts.n_listen, &h->plain, sockets, err);
+
+	for (size_t i = 0; r == 0 && i < h->plain.n; i++) {
+		r = mhd_start(&h->shared, &sockets[i], &h->mhd[i], err);
+		h->n_mhd += r == 0;
+	}
+	for (size_t i = h->n_mhd; i < h->plain.n; i++)
+		close(sockets[i].fd);
+	return r;
+}
+
+static int start_http2(struct http *h, struct err *err)
+{
+	struct listen_socket sockets[LISTEN_MAX];
+	int fds[LISTEN_MAX];
+	int r = open_all(h, h->shared.opts.listen_grpc, h->shared.opts.n_listen_grpc, &h->grpc, sockets, err);
+
+	for (size_t i = 0; i < h->grpc.n; i++)
+		fds[i] = sockets[i].fd;
+	if (r == 0 && h->grpc.n)
+		r = h2_start(&h->shared, fds, h->grpc.n, &h->h2, err);
+	for (size_t i = 0; !h->h2 && i < h->grpc.n; i++)
+		close(fds[i]);
+	return r;
 }
 
 static int start_shared(struct http_shared *s, const struct http_options *opts, struct err *err)
@@ -75,31 +127,24 @@ static int start_shared(struct http_shared *s, const struct http_options *opts, 
 
 int http_start(const struct http_options *opts, struct http **ret, struct err *err)
 {
-	struct listen_socket sockets[LISTEN_MAX];
-	size_t n = 0, i = 0;
 	struct http *h = NEW(struct http);
-	int r = start_shared(&h->shared, opts, err);
 
-	for (i = 0; r == 0 && i < opts->n_listen; i++)
-		r = listen_open(opts->listen[i], sockets, &n, err);
-	for (i = 0; r == 0 && i < n; i++)
-		r = start_listener(h, &sockets[i], err);
-	if (r == 0) {
-		*ret = h;
-		return 0;
+	if (start_shared(&h->shared, opts, err) < 0 || start_http1(h, err) < 0 || start_http2(h, err) < 0) {
+		http_stop(h);
+		return -1;
 	}
-	for (i = h->n_listeners; i < n; i++) {
-		close(sockets[i].fd);
-		if (sockets[i].path[0])
-			unlink(sockets[i].path);
-	}
-	http_stop(h);
-	return -1;
+	*ret = h;
+	return 0;
 }
 
 const char *const *http_urls(const struct http *h)
 {
-	return (const char *const *)h->urls;
+	return (const char *const *)h->plain.urls;
+}
+
+const char *const *http_grpc_urls(const struct http *h)
+{
+	return (const char *const *)h->grpc.urls;
 }
 
 unsigned http_connections(struct http *h)
@@ -114,6 +159,7 @@ unsigned http_connections(struct http *h)
 void http_quiesce(struct http *h)
 {
 	atomic_store(&h->shared.quiet, true);
+	h2_quiesce(h->h2);
 }
 
 void http_stop(struct http *h)
@@ -121,15 +167,12 @@ void http_stop(struct http *h)
 	if (!h)
 		return;
 	http_quiesce(h);
-	for (size_t i = 0; i < h->n_listeners; i++) {
-		mhd_stop(h->listeners[i].mhd);
-		if (h->listeners[i].path)
-			unlink(h->listeners[i].path);
-		free(h->listeners[i].path);
-	}
+	for (size_t i = 0; i < h->n_mhd; i++)
+		mhd_stop(h->mhd[i]);
+	h2_stop(h->h2);
+	drop_listeners(&h->plain);
+	drop_listeners(&h->grpc);
 	slow_free(h->shared.slow);
-	for (char **url = h->urls; *url; url++)
-		free(*url);
 	buf_done(&h->shared.cert);
 	if (h->shared.key.p)
 		explicit_bzero(h->shared.key.p, h->shared.key.room);

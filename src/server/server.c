@@ -172,6 +172,9 @@ static int start_http(struct server *s, const struct server_options *opts, struc
 	struct http_options http = {
 		.listen = opts->listen,
 		.n_listen = opts->n_listen,
+		.listen_grpc = opts->listen_grpc,
+		.n_listen_grpc = opts->n_listen_grpc,
+		.memory = opts->memory,
 		.threads = s->opts.http_threads,
 		.max_connections = s->opts.max_connections,
 		.max_connections_per_ip = usual ? REMOTE_MAX : opts->max_connections_per_ip,
@@ -275,6 +278,11 @@ int server_start(const struct server_options *opts, struct server **ret, struct 
 const char *const *server_urls(const struct server *s)
 {
 	return http_urls(s->http);
+}
+
+const char *const *server_grpc_urls(const struct server *s)
+{
+	return http_grpc_urls(s->http);
 }
 
 static void let_replies_end(struct server *s, int64_t grace_ms)

@@ -40,6 +40,8 @@ struct server_options {
 	const struct str *listen; /* "ADDR:PORT", "[::1]:8002", ":8002" (all), "localhost:8002" (both
 				     families); port 0: any free */
 	size_t n_listen;
+	const struct str *listen_grpc; /* likewise, for HTTP/2 alone */
+	size_t n_listen_grpc;
 	/* Further URLs that it is reached at; a browser is refused under any other name. */
 	const struct str *public_urls;
 	size_t n_public_urls;
@@ -97,5 +99,6 @@ int server_cache_verify(const char *dir, const struct cache_verify_options *o,
 int server_start(const struct server_options *opts, struct server **ret, struct err *err);
 /* The URLs of its sockets, "http://127.0.0.1:8002", NULL-terminated; valid as long as the server. */
 const char *const *server_urls(const struct server *s);
+const char *const *server_grpc_urls(const struct server *s); /* likewise, for HTTP/2 */
 /* Close new connections, let open replies end for up to @grace_ms, then cut them. Takes NULL. */
 void server_stop(struct server *s, int64_t grace_ms);

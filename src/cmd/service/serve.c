@@ -19,6 +19,9 @@ static const struct option_row http_rows[] = {
 	  "the address to listen on; :PORT is all addresses; unix:PATH a socket; may be given again "
 	  "[localhost:8002]",
 	  SERVICE_LIST(listen) },
+	{ 0, "listen-grpc", "ADDR:PORT",
+	  "the address to listen on for gRPC and other HTTP/2; in the forms of --listen; may be given again [none]",
+	  SERVICE_LIST(listen_grpc) },
 	{ 0, "public-url", "URL",
 	  "a URL by which browsers reach this server, such as a proxy's; may be given again [localhost, this "
 	  "machine's name, IP addresses]",

@@ -210,6 +210,9 @@ static void greet(struct service *v)
 			from.url = v->url = local_url(urls[i]);
 		printf("lode: listening at %s%s\n", urls[i], is_unix ? "" : "/");
 	}
+	urls = server_grpc_urls(v->server);
+	for (size_t i = 0; urls[i]; i++)
+		printf("lode: listening for gRPC at %s\n", urls[i]);
 	if (v->url)
 		printf("lode: for gdb, perf and others: export DEBUGINFOD_URLS=%s\n", v->url);
 	greet_upstreams(v);
@@ -451,6 +454,8 @@ static int start_server(struct service *v, const struct settings *s, const struc
 	opts.n_listen = o->listen.n;
 	opts.scrape_files = o->scrape.items;
 	opts.n_scrape_files = o->scrape.n;
+	opts.listen_grpc = o->listen_grpc.items;
+	opts.n_listen_grpc = o->listen_grpc.n;
 	opts.public_urls = o->public_urls.items;
 	opts.n_public_urls = o->public_urls.n;
 	/* The console has no room for a line a request. */

@@ -21,7 +21,7 @@
 /* The settings of these commands, in settings.own. One struct for all, since one configuration file serves
  * all. */
 struct service_settings {
-	struct setting_list listen, public_urls;
+	struct setting_list listen, listen_grpc, public_urls;
 	struct setting_list suffixes; /* of package files */
 	struct setting_list scrape;   /* files of targets */
 	struct setting_list sources;  /* folders whose files are served as sources, beside the PATHs */

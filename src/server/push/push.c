@@ -95,7 +95,7 @@ static bool put_read_sizes(struct request *req)
 	uint64_t max = req->s->opts.max_push, size;
 
 	/* A body in chunks has any size: upload.c counts it. */
-	if (!length && http_header(req->conn, "Transfer-Encoding")) {
+	if (!length && (http_head(req->conn)->two || http_header(req->conn, "Transfer-Encoding"))) {
 		pr->size = pr->total = STORE_SIZE_UNKNOWN;
 		return range ? push_refuse(req, 411, "a part of an upload needs a Content-Length") : true;
 	}
