@@ -57,6 +57,7 @@ static const struct foreign {
 	{ "SQLite format 3", 15, "a SQLite database", "name the ELF file" },
 	{ "GSYM", 4, "a GSYM symbol file", "name the ELF file that it was made from" },
 	{ "MYSG", 4, "a GSYM symbol file", "name the ELF file that it was made from" },
+	{ "FLR\0", 4, "a recording of Java", "lode profile reads it" },
 	{ "PERFILE2", 8, "a recording of perf", "lode profile reads it after perf script" },
 	{ "#!", 2, "a script", "name the program that runs it" },
 	{ "/* GNU ld script", 16, "a linker script", "name the library that it refers to" },

@@ -154,20 +154,42 @@ int jfr_function(struct jfr_reader *r, struct jfr_target *t, uint64_t method, bo
 
 /* ---- locations ---- */
 
-static uint32_t frame_mapping(const struct jfr_reader *r, struct profile *p, uint64_t type)
+/*
+ * Of native code: the library, if the recording has it as the class, or "[native]". In brackets, since there is no
+ * address by which its file could name the function.
+ */
+static struct str native_binary(struct jfr_reader *r, const struct jfr_value *frame)
 {
+	struct jfr_value method[JFR_N_SLOTS], class[JFR_N_SLOTS];
+	struct str library = STR("");
+
+	if (frame[JFR_TYPE].number == r->kernel)
+		return STR("[kernel]");
+	if (jfr_constant_read(r, JFR_METHODS, frame[JFR_METHOD].number, method) &&
+	    jfr_constant_read(r, JFR_CLASSES, method[JFR_TYPE].number, class))
+		library = path_basename(jfr_constant_text(r, JFR_SYMBOLS, class[JFR_NAME].number));
+	if (!library.size)
+		return STR("[native]");
+	r->name.size = 0;
+	buf_add_char(&r->name, '[');
+	buf_add_str(&r->name, library);
+	buf_add_char(&r->name, ']');
+	return buf_str(&r->name);
+}
+
+static uint32_t frame_mapping(struct jfr_reader *r, struct profile *p, const struct jfr_value *frame)
+{
+	bool native = frame_is_native(r, frame[JFR_TYPE].number);
 	struct profile_mapping m = { .flags = PROFILE_HAS_FUNCTIONS };
 
-	if (!frame_is_native(r, type))
-		return PROFILE_NONE;
-	m.file = profile_add_string(p, type == r->kernel ? STR("[kernel]") : STR("[native]"));
+	m.file = profile_add_string(p, native ? native_binary(r, frame) : STR("[java]"));
 	return profile_add_mapping(p, &m);
 }
 
 /* The location of the frames that were collected. */
-static int end_location(struct jfr_reader *r, struct jfr_target *t, uint64_t type, struct err *err)
+static int end_location(struct jfr_reader *r, struct jfr_target *t, uint32_t mapping, struct err *err)
 {
-	struct profile_location l = { .mapping = frame_mapping(r, t->p, type) };
+	struct profile_location l = { .mapping = mapping };
 	uint32_t i = profile_add_location(t->p, &l, r->lines.p, r->lines.n);
 
 	r->lines.n = 0;
@@ -177,7 +199,7 @@ static int end_location(struct jfr_reader *r, struct jfr_target *t, uint64_t typ
 static int add_frame(struct jfr_reader *r, struct jfr_target *t, const struct jfr_value *frame,
 		     struct err *err)
 {
-	uint64_t type = frame[JFR_TYPE].there ? frame[JFR_TYPE].number : UINT64_MAX - 1;
+	uint64_t type = frame[JFR_TYPE].number;
 	struct profile_line line = { .line = (int64_t)MIN(frame[JFR_LINE].number, (uint64_t)INT32_MAX) };
 
 	if (jfr_function(r, t, frame[JFR_METHOD].number, frame_is_native(r, type), &line.function, err) < 0)
@@ -189,7 +211,7 @@ static int add_frame(struct jfr_reader *r, struct jfr_target *t, const struct jf
 		return jfr_err_memory(r, err);
 	if (type == r->inlined && r->lines.n < MAX_INLINED)
 		return 0;
-	return end_location(r, t, type, err);
+	return end_location(r, t, frame_mapping(r, t->p, frame), err);
 }
 
 static uint32_t named_stack(struct profile *p, struct str name)
@@ -217,7 +239,7 @@ static int read_frames(struct jfr_reader *r, struct jfr_target *t, uint32_t off,
 		if (jfr_value_read(r, r->frame_type, &c, frame, err) < 0 || add_frame(r, t, frame, err) < 0)
 			return -1;
 	}
-	return r->lines.n ? end_location(r, t, UINT64_MAX - 1, err) : 0;
+	return r->lines.n ? end_location(r, t, frame_mapping(r, t->p, frame), err) : 0;
 }
 
 static int make_stack(struct jfr_reader *r, struct jfr_target *t, uint64_t key, uint32_t *ret,

@@ -80,7 +80,7 @@ SAMPLES = {
     "fat": b"\xca\xfe\xba\xbe\0\0\0\2", "fat64": b"\xca\xfe\xba\xbf\0\0\0\2", "class": b"\xca\xfe\xba\xbe\0\0\0\x3d", "breakpad": b"MODULE Linux x86_64 00 a\n",
     "minidump": b"MDMP\x93\xa7\0\0", "wasm": b"\0asm\1\0\0\0", "bitcode": b"BC\xc0\xde", "deb": b"!<arch>\ndebian-binary   ", "rpm": b"\xed\xab\xee\xdb\3\0",
     "ar": b"!<arch>\na.o/", "thin": b"!<thin>\n/", "zip": b"PK\3\4\n\0", "gzip": b"\x1f\x8b\x08\0", "xz": b"\xfd7zXZ\0\0\4", "zstd": b"\x28\xb5\x2f\xfd\0\0",
-    "bzip2": b"BZh91AY&SY", "lz4": b"\x04\x22\x4d\x18\0", "7z": b"7z\xbc\xaf\x27\x1c", "cpio": b"070701000000", "tar": bytes(257) + b"ustar\0", "perf": b"PERFILE2\0",
+    "bzip2": b"BZh91AY&SY", "lz4": b"\x04\x22\x4d\x18\0", "7z": b"7z\xbc\xaf\x27\x1c", "cpio": b"070701000000", "tar": bytes(257) + b"ustar\0", "perf": b"PERFILE2\0", "jfr": b"FLR\0\0\2\0\1",
     "script": b"#!/bin/sh\n", "ld": b"/* GNU ld script\n", "html": b"\n <!DOCTYPE html>", "text": b"hello, world\n", "unknown": b"\1\2\3\4", "gsym": b"MYSG\0\0\0\1",
     "sqlite": b"SQLite format 3\0", "pdf": b"%PDF-1.7", "png": b"\x89PNG\r\n\x1a\n",
 }

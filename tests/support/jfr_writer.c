@@ -396,7 +396,7 @@ static void put_texts(struct jfr_writer *w, unsigned type, const char *const *li
 static void put_methods(struct jfr_writer *w)
 {
 	/* Class, name. */
-	static const uint8_t methods[][2] = { { 0, 0 }, { 1, 3 }, { 1, 4 }, { 2, 5 }, { 3, 6 }, { 3, 7 } };
+	static const uint8_t methods[][2] = { { 0, 0 }, { 1, 3 }, { 1, 4 }, { 2, 5 }, { 3, 6 }, { 4, 7 } };
 
 	put_pool(w, T_METHOD, 5);
 	for (uint64_t i = 1; i <= 5; i++) {
@@ -405,19 +405,22 @@ static void put_methods(struct jfr_writer *w)
 		put_long(w, methods[i][1]);
 		buf_add_char(&w->part, 0);
 	}
-	put_pool(w, T_CLASS, 3);
-	for (uint64_t i = 1; i <= 3; i++) {
-		put_long(w, i);
+	put_pool(w, T_CLASS, 4);
+	for (uint64_t i = 0; i < 4; i++) {
+		/* The last one has no name; a library is a class, too. */
+		static const uint8_t names[] = { 1, 2, 8, 0 };
+
+		put_long(w, i + 1);
 		put_int(w, 1);
-		put_long(w, i == 3 ? 0 : i);
+		put_long(w, names[i]);
 	}
 }
 
 static void write_constants(struct jfr_writer *w)
 {
-	static const char *const symbols[] = { "",     "a/b/Main",   "a/b/Main$$Lambda$7+0x00007f0001/12",
-					       "main", "f",          "run",
-					       "read", "tcp_recvmsg" };
+	static const char *const symbols[] = { "",     "a/b/Main",    "a/b/Main$$Lambda$7+0x00007f0001/12",
+					       "main", "f",           "run",
+					       "read", "tcp_recvmsg", "/lib/libc.so.6" };
 	static const char *const types[] = { "Interpreted", "JIT compiled", "Inlined", "Native", "Kernel" };
 	static const char *const states[] = { "STATE_DEFAULT", "STATE_RUNNABLE", "STATE_SLEEPING" };
 

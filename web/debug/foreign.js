@@ -28,7 +28,7 @@ const KINDS = [
 	["\x04\x22\x4d\x18", "an lz4-compressed file", DECOMPRESS], ["7z\xbc\xaf\x27\x1c", "a 7z archive", UNPACK],
 	["070701", CPIO, UNPACK], ["070702", CPIO, UNPACK], ["LODE\x01SYM", "a symbol table of lode", MADE_FROM],
 	["SQLite format 3", "a SQLite database", OTHER], ["GSYM", GSYM, MADE_FROM], ["MYSG", GSYM, MADE_FROM],
-	["PERFILE2", "a recording of perf", "send the profile with lode send"], ["#!", "a script", "drop the program that runs it"],
+	["PERFILE2", "a recording of perf", "send the profile with lode send"], ["FLR\0", "a recording of Java", "send it with lode send"], ["#!", "a script", "drop the program that runs it"],
 	["/* GNU ld script", "a linker script", "drop the library that it refers to"], ["%PDF", "a PDF document", OTHER], ["\x89PNG", "a PNG image", OTHER],
 ];
 

@@ -107,30 +107,36 @@ static void inlined_frames_are_lines_of_a_location(void **state)
 	assert_int_equal(p->locations.n, 1);
 	l = &p->locations.p[0];
 	assert_int_equal(l->n_lines, 2);
-	assert_int_equal(l->mapping, PROFILE_NONE);
+	assert_str(profile_str(p, p->mappings.p[l->mapping].file), "[java]");
 	assert_int_equal(p->lines.p[l->first_line].line, 21);
 	assert_int_equal(p->lines.p[l->first_line + 1].line, 11);
 }
 
-static void frames_of_native_code_say_so(void **state)
+/* The binary of each frame, leaf first. */
+static void assert_binaries(const struct profile *p, const char *want)
+{
+	AUTO(buf_done) struct buf b = { 0 };
+
+	for (uint32_t s = p->sample_stack[0]; s; s = p->stacks.p[s].parent)
+		buf_add_str(
+			&b,
+			profile_str(p, p->mappings.p[p->locations.p[p->stacks.p[s].location].mapping].file));
+	assert_string_equal(buf_cstr(&b), want);
+}
+
+static void binaries_say_the_kind_of_a_frame(void **state)
 {
 	AUTO(profile_freep) struct profile *p = NULL;
 	struct jfr_writer w = { 0 };
-	unsigned n = 0;
 
 	one_sample(&w, (struct jfr_how){ 0 }, 3);
 	p = read_one(&w);
-	assert_int_equal(p->mappings.n, 2);
-	assert_str(profile_str(p, p->mappings.p[0].file), "[kernel]");
-	assert_str(profile_str(p, p->mappings.p[1].file), "[native]");
-	for (uint32_t i = 0; i < p->locations.n; i++)
-		n += p->locations.p[i].mapping == PROFILE_NONE;
-	assert_int_equal(n, 2);
+	assert_binaries(p, "[kernel][libc.so.6][java][java]");
 	/* In a recording of the JDK, a native method is one of Java. */
 	profile_free(TAKE(p));
 	one_sample(&w, (struct jfr_how){ .no_kernel = true }, 3);
 	p = read_one(&w);
-	assert_int_equal(p->mappings.n, 0);
+	assert_binaries(p, "[java][java][java][java]");
 }
 
 static void put_kinds(struct jfr_writer *w)
@@ -456,7 +462,7 @@ int main(void)
 		cmocka_unit_test(stacks_have_readable_names),
 		cmocka_unit_test(numbers_and_texts_have_several_encodings),
 		cmocka_unit_test(inlined_frames_are_lines_of_a_location),
-		cmocka_unit_test(frames_of_native_code_say_so),
+		cmocka_unit_test(binaries_say_the_kind_of_a_frame),
 		cmocka_unit_test(each_kind_of_event_is_a_profile),
 		cmocka_unit_test(a_command_gets_one_profile),
 		cmocka_unit_test(cpu_time_is_counted_once),
