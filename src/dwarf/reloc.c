@@ -16,8 +16,7 @@
 #define CHUNK_SIZE KIB(48) /* a multiple of every entry size */
 #define CREL_MAX   MIB(256)
 
-#define SHT_CREL_TYPE 0x40000014u /* not in all versions of elf.h */
-#define CREL_ADDENDS  4u          /* in the head: entries have addends */
+#define CREL_ADDENDS 4u /* in the head: entries have addends */
 
 struct reloc_job {
 	const struct elf_image *img;
@@ -229,7 +228,7 @@ static int reloc_apply_crel(struct reloc_job *j, const struct elf_section *rel, 
 
 bool dwarf_is_reloc_section(const struct elf_section *sec)
 {
-	return sec->type == SHT_RELA || sec->type == SHT_REL || sec->type == SHT_CREL_TYPE;
+	return elf_is_reloc_type(sec->type);
 }
 
 int dwarf_relocate(const struct elf_image *img, struct dwarf_relocated *what, struct err *err)
@@ -249,7 +248,7 @@ int dwarf_relocate(const struct elf_image *img, struct dwarf_relocated *what, st
 				       .bases = bases,
 				       .unknown = &unknown };
 		AUTO(arena_done) struct arena a = { .hold = img->memory };
-		bool is_crel = rel->type == SHT_CREL_TYPE;
+		bool is_crel = rel->type == ELF_SHT_CREL;
 
 		if (!dwarf_is_reloc_section(rel) || rel->info != what->sec->index)
 			continue;

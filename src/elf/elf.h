@@ -154,6 +154,10 @@ int elf_debug_link(const struct elf_image *img, struct arena *a, struct str *ret
 int elf_alt_link(const struct elf_image *img, struct arena *a, struct str *ret_path, struct build_id *ret_id,
 		 struct err *err);
 
+/* Relocations as LLVM 19 writes them with --crel; not in all versions of the system's elf.h. */
+#define ELF_SHT_CREL 0x40000014u
+bool elf_is_reloc_type(uint32_t section_type); /* REL, RELA, CREL */
+
 /* ---- facts about a file ---- */
 
 enum elf_flags {

@@ -75,3 +75,8 @@ int elf_section_head(const struct elf_image *img, const struct elf_section *sec,
 
 	return r ? r : elf_view(img, off, MIN(n, size), a, ret, err);
 }
+
+bool elf_is_reloc_type(uint32_t section_type)
+{
+	return section_type == SHT_REL || section_type == SHT_RELA || section_type == ELF_SHT_CREL;
+}

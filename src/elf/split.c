@@ -15,7 +15,7 @@ bool elf_section_is_stripped(const struct elf_section *s)
 		STR(".line"),  STR(".stab"),
 	};
 
-	if (elf_is_alloc(s) || s->type == SHT_REL || s->type == SHT_RELA)
+	if (elf_is_alloc(s) || elf_is_reloc_type(s->type))
 		return false;
 	for (size_t i = 0; i < ARRAY_SIZE(prefixes); i++)
 		if (str_starts(s->name, prefixes[i]))
@@ -118,6 +118,7 @@ static int check_table(const struct elf_image *img, uint32_t i, struct err *err)
 	case SHT_GROUP:
 	case SHT_REL:
 	case SHT_RELA:
+	case ELF_SHT_CREL:
 		if ((s->flags & SHF_COMPRESSED) || str_starts(s->name, STR(".zdebug")) ||
 		    elf_section_is_debug(s, &base))
 			return err_set(err, ERR_INVALID,

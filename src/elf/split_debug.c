@@ -147,8 +147,8 @@ static int debug_add_section(struct debug_out *d, uint32_t i, struct err *err)
 		out->s.off = d->o.pos;
 		return 0;
 	}
-	if (d->packing != ELF_SPLIT_AS_THEY_ARE && !elf_is_alloc(s) && s->type != SHT_REL &&
-	    s->type != SHT_RELA && elf_section_is_debug(s, &base))
+	if (d->packing != ELF_SPLIT_AS_THEY_ARE && !elf_is_alloc(s) && !elf_is_reloc_type(s->type) &&
+	    elf_section_is_debug(s, &base))
 		return debug_add_packed(d, s, out, err);
 	/* Notes keep their offsets if nothing is in between: then the first segment's range stays right. */
 	if (elf_is_alloc(s) && s->off >= d->o.pos && s->off - d->o.pos <= KIB(4) &&

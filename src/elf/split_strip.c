@@ -78,8 +78,8 @@ static int choose_sections(struct elf_strip *t, struct err *err)
 	for (uint32_t i = 1; i < img->n_sections; i++) {
 		const struct elf_section *s = &img->sections[i];
 
-		if ((s->type == SHT_REL || s->type == SHT_RELA) && !elf_is_alloc(s) &&
-		    s->info < img->n_sections && !t->keep[s->info])
+		if (elf_is_reloc_type(s->type) && !elf_is_alloc(s) && s->info < img->n_sections &&
+		    !t->keep[s->info])
 			t->keep[i] = false;
 	}
 	for (uint32_t i = 1; i < img->n_sections; i++) {
@@ -173,7 +173,7 @@ static uint32_t section_remap(const struct elf_strip *t, uint32_t section)
 static void fix_references(const struct elf_strip *t, const struct elf_section *old, struct elf_section *s)
 {
 	s->link = section_remap(t, old->link);
-	if (old->type == SHT_REL || old->type == SHT_RELA || (old->flags & SHF_INFO_LINK))
+	if (elf_is_reloc_type(old->type) || (old->flags & SHF_INFO_LINK))
 		s->info = section_remap(t, old->info);
 	else if (old->type == SHT_GROUP && old->link == t->symtab && old->info < t->n_symbols)
 		s->info = t->new_symbol[old->info];

@@ -31,6 +31,10 @@ unsigned elf_reloc_size(bool is64, uint32_t type);
 /* Whether section @i holds relocations by symbols of the symbol table. */
 bool elf_strip_is_reloc(const struct elf_strip *t, uint32_t i);
 
+/* Of a section in CREL: mark the symbols that it refers to; write it with their new numbers. */
+int elf_strip_crel_used(struct elf_strip *t, const struct elf_section *s, struct err *err);
+int elf_strip_add_crel(struct elf_strip *t, struct elf_out *o, const struct elf_section *s, struct err *err);
+
 /* Read the symbols; find those that are used and those that stay. */
 int elf_strip_symbols(struct elf_strip *t, struct err *err);
 

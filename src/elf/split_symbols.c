@@ -25,8 +25,7 @@ bool elf_strip_is_reloc(const struct elf_strip *t, uint32_t i)
 {
 	const struct elf_section *s = &t->img->sections[i];
 
-	return (s->type == SHT_REL || s->type == SHT_RELA) && !elf_is_alloc(s) && t->symtab &&
-	       s->link == t->symtab;
+	return elf_is_reloc_type(s->type) && !elf_is_alloc(s) && t->symtab && s->link == t->symtab;
 }
 
 /* ---- fields whose layout depends on the class ---- */
@@ -118,6 +117,12 @@ static int relocs_mark_used(struct elf_strip *t, uint8_t *p, size_t n, void *arg
 	return 0;
 }
 
+static int relocs_find_used(struct elf_strip *t, const struct elf_section *s, struct err *err)
+{
+	return s->type == ELF_SHT_CREL ? elf_strip_crel_used(t, s, err)
+				       : relocs_each(t, s, relocs_mark_used, (void *)s, err);
+}
+
 struct renumber {
 	struct elf_out *o;
 	size_t size;
@@ -142,7 +147,8 @@ int elf_strip_add_relocs(struct elf_strip *t, struct elf_out *o, const struct el
 {
 	struct renumber r = { o, elf_reloc_size(t->img->h.is64, s->type) };
 
-	return relocs_each(t, s, relocs_renumber, &r, err);
+	return s->type == ELF_SHT_CREL ? elf_strip_add_crel(t, o, s, err)
+				       : relocs_each(t, s, relocs_renumber, &r, err);
 }
 
 /* ---- choosing symbols ---- */
@@ -179,7 +185,7 @@ static int symbols_find_used(struct elf_strip *t, struct err *err)
 
 		if (!t->keep[i])
 			continue;
-		if (elf_strip_is_reloc(t, i) && relocs_each(t, s, relocs_mark_used, (void *)s, err) < 0)
+		if (elf_strip_is_reloc(t, i) && relocs_find_used(t, s, err) < 0)
 			return err_in(err, "section %u " STR_FMT, i, STR_ARG(s->name));
 		if (s->type == SHT_GROUP && s->link == t->symtab) {
 			if (s->info >= t->n_symbols)

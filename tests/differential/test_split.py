@@ -285,6 +285,35 @@ def test_other_machines_against_llvm_objcopy(sources, target, tmp_path):
         assert told[0] == told[1] and told[0]
 
 
+def relocations_of(path):
+    """As LLVM reads them: section, offset, kind, symbol."""
+    text = run("llvm-readelf-19", "-r", "--wide", path).stdout.decode()
+    assert "warning" not in text, text
+    out, section = [], None
+    for line in text.splitlines():
+        if line.startswith("Relocation section"):
+            section = re.search(r"'\.(?:rela|rel|crel)(\.[^']*)'", line).group(1)
+        elif re.match(r"[0-9a-f]{8}", line):
+            words = line.split()
+            out.append((section, words[0], *words[2:5]))
+    return out
+
+
+@pytest.mark.parametrize("target", ["x86_64-linux-gnu", "aarch64-linux-gnu", "i386-linux-gnu", "powerpc64-linux-gnu"])
+def test_relocations_in_crel(sources, target, tmp_path):
+    """The same object with usual relocations, stripped by LLVM, refers to the same symbols."""
+    compile_ = ["clang++-19", f"--target={target}", "-O1", "-g", "-ffunction-sections", "-c", tmp_path / "x.cc"]
+    (tmp_path / "x.cc").write_text("""extern "C" int f(int); template<int N> struct T { static int g(int n) { try { return f(n) + N; } catch (...) { return 0; } } };
+static int a(int n) { return f(n) * 3; } int h(int n) { return T<1>::g(n) * 2 + T<2>::g(n) + a(n); } int (*p)(int) = h;\n""")
+    if not shutil.which("llvm-readelf-19") or run(*compile_, "-Wa,--crel,--allow-experimental-crel", "-o", tmp_path / "x.o", check=False).returncode:
+        pytest.skip("no LLVM 19 here that writes CREL")
+    run(*compile_, "-o", tmp_path / "y.o")
+    run(LODE, "split", "-o", tmp_path / "s.o", tmp_path / "x.o")
+    run("llvm-objcopy-19", "-g", tmp_path / "y.o", tmp_path / "t.o")
+    assert relocations_of(tmp_path / "s.o") == relocations_of(tmp_path / "t.o") != []
+    assert len(Elf(tmp_path / "s.o").symbols()) < len(Elf(tmp_path / "x.o").symbols())
+
+
 def system_files():
     found = []
     for tree in "/usr/bin", "/usr/sbin", "/usr/lib/x86_64-linux-gnu":

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Relocations: the input is those of .debug_info. Bit 3 of the second byte says whether they are REL or RELA.
+ * Relocations: the input is those of .debug_info. Bits 3 and 4 of the second byte say whether they are REL,
+ * CREL, or RELA.
  * The symbols are of two functions.
  */
 #include "symtab_check.h"
@@ -10,7 +11,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	AUTO(code_writer_done) struct code_writer w;
 	AUTO(buf_done) struct buf relocs = { 0 };
 	struct cursor c = cursor_of(bytes_of(data, size));
-	bool rel = size > 1 && data[1] & 8;
+	bool rel = size > 1 && data[1] & 8, crel = size > 1 && data[1] & 16;
 	unsigned at;
 
 	writer_of(&w, &c, ET_REL);
@@ -26,8 +27,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 			 F_UDATA, (uint64_t)300, 0u);
 	code_up(&w);
 	code_unit_end(&w);
-	at = elf_writer_section(&w.elf, rel ? ".rel.debug_info" : ".rela.debug_info",
-				rel ? SHT_REL : SHT_RELA, 0, buf_bytes(&relocs));
+	at = elf_writer_section(&w.elf, ".relocs",
+				crel  ? ELF_SHT_CREL
+				: rel ? SHT_REL
+				      : SHT_RELA,
+				0, buf_bytes(&relocs));
 	/* Sections: .text is 2, .debug_info 3, .debug_abbrev 4, .debug_str 5, then the symbols. */
 	elf_writer_at(&w.elf, at)->info = 3;
 	elf_writer_at(&w.elf, at)->link = 6;

@@ -466,6 +466,76 @@ static void symbols_for_debuggers_are_removed(void **state)
 	}
 }
 
+/*
+ * Of the symbols null, x.c, local, unused section, main, elsewhere the second and fourth go, so 2, 4, 5 become 1, 2, 3.
+ * LLVM 19 reads the same; tests/differential/test_split.py compares its objects.
+ */
+static void relocations_in_crel_are_renumbered(void **state)
+{
+	static const struct symbol list[] = {
+		{ "x.c", STT_FILE, STB_LOCAL, NULL, false },
+		{ "local", STT_FUNC, STB_LOCAL, ".text", true },
+		{ "unused", STT_SECTION, STB_LOCAL, ".data", false },
+		{ "main", STT_FUNC, STB_GLOBAL, ".text", true },
+		{ "elsewhere", STT_NOTYPE, STB_GLOBAL, NULL, true },
+	};
+	/* 4 entries with addends: offset +1, symbol 5, type 2, addend -4; +1 and nothing else; +200, symbol -3 in a
+	 * long form; +1, symbol +2, and bytes after the end. */
+	static const char crel[] = "\x24\x0f\x05\x02\x7c\x08\xc1\x0c\xfd\x7f\x09\x02zz",
+			  renumbered[] = "\x24\x0f\x03\x02\x7c\x08\xc1\x0c\x7e\x09\x01";
+	AUTO(split_done) struct split s = { 0 };
+	struct bytes got;
+	unsigned at;
+
+	usual(&s, ELF_WRITER_X86_64, ET_REL);
+	at = elf_writer_section(&s.w, ".crel.text", ELF_SHT_CREL, 0, bytes_of(crel, sizeof(crel) - 1));
+	elf_writer_at(&s.w, at)->info = index_of(&s.w, ".text");
+	add_symbols(&s.w, list, ARRAY_SIZE(list));
+	elf_writer_at(&s.w, at)->link = index_of(&s.w, ".symtab");
+	finish_input(&s);
+	make_both(&s, ELF_SPLIT_AS_THEY_ARE);
+	got = content(s.out, ".crel.text", &s.arena);
+	assert_int_equal(got.size, sizeof(renumbered) - 1);
+	assert_memory_equal(got.p, renumbered, got.size);
+	assert_str(elf_section_find(s.out, ".crel.text")->name, ".crel.text");
+	assert_int_equal(elf_section_find(s.out, ".crel.text")->info,
+			 elf_section_find(s.out, ".text")->index);
+	assert_int_equal(content(s.debug, ".crel.text", &s.arena).size, sizeof(crel) - 1);
+}
+
+static void damaged_crel_is_refused(void **state)
+{
+	static const struct {
+		const char *bytes;
+		size_t size;
+		const char *text;
+	} cases[] = {
+		{ "\x0c\x01\x02\x01", 4, "a relocation by symbol 2 of 2" },
+		{ "\x14\x01\x01", 3, "CREL ends early" },
+		{ "\x14\x01", 2, "CREL ends early" },
+		{ "\xff", 1, "CREL" },
+		{ "\xfc\xff\xff\xff\xff\xff\xff\xff\xff\x01\x00", 11, "CREL ends early" },
+	};
+	static const struct symbol local = { "local", STT_FUNC, STB_LOCAL, ".text", true };
+
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		AUTO(split_done) struct split s = { 0 };
+		int out = memfd_create("out", MFD_CLOEXEC);
+		struct err err = { 0 };
+		unsigned at;
+
+		usual(&s, ELF_WRITER_X86_64, ET_REL);
+		at = elf_writer_section(&s.w, ".crel.text", ELF_SHT_CREL, 0,
+					bytes_of(cases[i].bytes, cases[i].size));
+		elf_writer_at(&s.w, at)->info = index_of(&s.w, ".text");
+		add_symbols(&s.w, &local, 1);
+		elf_writer_at(&s.w, at)->link = index_of(&s.w, ".symtab");
+		finish_input(&s);
+		assert_fails(elf_split_strip(s.img, out, "x.debug", 0, &err), ERR_INVALID, cases[i].text);
+		close(out);
+	}
+}
+
 /* ---- failures ---- */
 
 static void every_failed_read_is_reported(void **state)
@@ -523,6 +593,8 @@ int main(void)
 		cmocka_unit_test(both_files_have_their_sections),
 		cmocka_unit_test(compressed_sections_decode_to_the_same),
 		cmocka_unit_test(symbols_for_debuggers_are_removed),
+		cmocka_unit_test(relocations_in_crel_are_renumbered),
+		cmocka_unit_test(damaged_crel_is_refused),
 		cmocka_unit_test(every_failed_read_is_reported),
 		cmocka_unit_test(a_full_disk_is_reported),
 	};
