@@ -6,8 +6,10 @@ import pathlib
 import re
 import shutil
 import struct
+import struct
 import subprocess
 import time
+import zlib
 
 import pytest
 
@@ -131,6 +133,48 @@ def test_members_of_archives_and_files_that_are_not_elf(run, tmp_path):
     assert "a text file" in run("-e", f"{tmp_path}/m.apk!text", addr, status=1)
     assert "ARCHIVE:MEMBER" in run("-e", f"{tmp_path}/libm.a", addr, status=1)
     assert "no such file" in run("-e", f"{tmp_path}/none:m.o", addr, status=1)
+
+
+def write_zip(path, name, content, method, packed, align=1):
+    """One member; @align: that of its content, as APKs have it for libraries that are mapped from the archive."""
+    pad = -(30 + len(name) + 4) % align
+    extra = struct.pack("<HH", 0xd935, pad) + bytes(pad)
+    sizes = (zlib.crc32(content), len(packed), len(content), len(name))
+    head = struct.pack("<IHHHHHIIIHH", 0x04034b50, 63, 0, method, 0, 0x21, *sizes, len(extra)) + name.encode() + extra
+    entry = struct.pack("<IHHHHHHIIIHHHHHII", 0x02014b50, 63, 63, 0, method, 0, 0x21, *sizes, 0, 0, 0, 0, 0, 0) + name.encode()
+    end = struct.pack("<IHHHHIIH", 0x06054b50, 0, 0, 1, 1, len(entry), len(head) + len(packed), 0)
+    path.write_bytes(head + packed + entry + end)
+
+
+def test_members_of_archives_are_split(tmp_path):
+    """As the files themselves: of an ar, a zip with zstd (method 93), zip64, an APK with aligned libraries, archives in archives."""
+    import tarfile
+    import zipfile
+    (tmp_path / "m.c").write_text("int sq(int x) { return x * x; }\n")
+    subprocess.run("gcc -g -shared -fPIC m.c -o m.so && gcc -g -c m.c -o m.o && ar rcs libm.a m.o", shell=True, cwd=tmp_path, check=True)
+    so = (tmp_path / "m.so").read_bytes()
+    packed = subprocess.run(["zstd", "-c"], input=so, capture_output=True, check=True).stdout
+    write_zip(tmp_path / "zstd.zip", "lib/m.so", so, 93, packed)
+    write_zip(tmp_path / "m.apk", "lib/arm64-v8a/m.so", so, 0, so, 4096)
+    with zipfile.ZipFile(tmp_path / "far.zip", "w") as z, z.open("m.so", "w", force_zip64=True) as f:
+        f.write(so)
+    with tarfile.open(tmp_path / "m.tar.xz", "w:xz") as t:
+        t.add(tmp_path / "libm.a", "lib/libm.a")
+    lode = lambda *args: subprocess.run([LODE, "split", *map(str, args)], capture_output=True, text=True, cwd=tmp_path)
+    members = {"m.so": ("zstd.zip!lib/m.so", "m.apk!lib/arm64-v8a/m.so", "far.zip:m.so"), "m.o": ("libm.a:m.o", "m.tar.xz!lib/libm.a:m.o")}
+    for name, of in members.items():
+        assert lode("-o", "want", "--debug-file", "x.debug", name).returncode == 0
+        for member in of:
+            r = lode("-o", "got", "--debug-file", "y.debug", member)
+            assert r.returncode == 0, (member, r.stderr)
+            assert (tmp_path / "y.debug").read_bytes() == (tmp_path / "x.debug").read_bytes()
+            assert (tmp_path / "got").read_bytes() == (tmp_path / "want").read_bytes().replace(b"x.debug", b"y.debug"), member
+            assert bool((tmp_path / "got").stat().st_mode & 0o111) == (name == "m.so")
+    assert "give the path of the stripped file by -o" in lode("m.apk!lib/arm64-v8a/m.so").stderr
+    assert "no such member; the archive has m.o" in lode("-o", "got", "libm.a:n.o").stderr
+    assert "name a member of it" in lode("-o", "got", "libm.a").stderr
+    assert "a text file, which has no members" in lode("-o", "got", "m.c:m.o").stderr
+    assert (tmp_path / "m.so").read_bytes() == so
 
 
 def test_members_of_packages_in_all_commands(run, tmp_path, serve):

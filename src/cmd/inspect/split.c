@@ -5,6 +5,7 @@
  * Both are written to temporary files. The debug file is renamed into place, and durable, before the stripped
  * file replaces the original: a crash between the two loses nothing.
  */
+#include <elf.h>
 #include <errno.h>
 #include <limits.h>
 #include <stdlib.h>
@@ -13,6 +14,7 @@
 #include "cmd/internal.h"
 #include "codec/codec.h"
 #include "elf/split.h"
+#include "pkg/pkg.h"
 
 struct split_job {
 	const struct settings *s;
@@ -20,7 +22,8 @@ struct split_job {
 	struct source *src;
 	struct elf_image *img;
 	struct build_id id; /* size 0: none */
-	const char *in;     /* real path of the original */
+	const char *in;     /* real path of the original; of a member: as it was given */
+	bool is_member;     /* of an archive, which stays as it is */
 	const char *out;    /* of the stripped file */
 	const char *debug;  /* of the debug file */
 	struct stat st;     /* of the original */
@@ -68,7 +71,28 @@ static int not_elf_error(struct source *src, struct err *err)
 		codec_name(codec));
 }
 
-static int open_original(struct split_job *j, const char *path, struct err *err)
+/* "libx.a:member.o", "app.apk!lib/x.so". */
+static int open_split_member(struct split_job *j, const char *path, struct err *err)
+{
+	mode_t mask = umask(0);
+	int r;
+
+	umask(mask);
+	r = pkg_open_path(path, &j->src, err);
+	if (r)
+		return r < 0 ? -1 : err_os(err, ENOENT, "open");
+	j->is_member = true;
+	j->in = path;
+	j->st = (struct stat){ .st_mode = 0666 & ~mask, .st_uid = geteuid(), .st_gid = getegid() };
+	if (!j->s->split.output)
+		return err_set(
+			err, ERR_INVALID,
+			"a member of an archive is not replaced: give the path of the stripped file by -o "
+			"FILE");
+	return 0;
+}
+
+static int open_split_file(struct split_job *j, const char *path, struct err *err)
 {
 	char real[PATH_MAX];
 	uint64_t off;
@@ -76,13 +100,23 @@ static int open_original(struct split_job *j, const char *path, struct err *err)
 
 	/* A symbolic link stays; its target is replaced. */
 	if (!realpath(path, real))
-		return err_os(err, errno, "open");
+		return errno == ENOENT || errno == ENOTDIR ? open_split_member(j, path, err)
+							   : err_os(err, errno, "open");
 	j->in = arena_strdup(&j->a, str_of(real));
 	r = source_open_file(j->in, &j->src, err);
 	if (r)
 		return r < 0 ? -1 : err_set(err, ERR_IO, "there is no such file");
 	if (!source_raw_fd(j->src, &fd, &off) || fstat(fd, &j->st) < 0)
 		return err_os(err, errno, "stat");
+	return 0;
+}
+
+static int open_original(struct split_job *j, const char *path, struct err *err)
+{
+	int r;
+
+	if (open_split_file(j, path, err) < 0)
+		return -1;
 	r = elf_open(j->src, &j->img, err);
 	if (r)
 		return r < 0 ? -1 : not_elf_error(j->src, err);
@@ -91,6 +125,9 @@ static int open_original(struct split_job *j, const char *path, struct err *err)
 		return r < 0 ? -1
 			     : err_set(err, ERR_INVALID,
 				       "no debug sections; it was stripped, or built without -g");
+	/* An archive has no modes that count: a program is executable. */
+	if (j->is_member && j->img->h.type != ET_REL)
+		j->st.st_mode |= (j->st.st_mode & 0444) >> 2;
 	return elf_build_id(j->img, &j->id, err) < 0 ? -1 : 0;
 }
 
@@ -130,7 +167,7 @@ static int make_parent_dir(const char *path, struct err *err)
 static void copy_properties(const struct split_job *j, int fd)
 {
 	char names[4096], value[4096];
-	ssize_t n = listxattr(j->in, names, sizeof(names));
+	ssize_t n = j->is_member ? 0 : listxattr(j->in, names, sizeof(names));
 
 	if (fchown(fd, j->st.st_uid, j->st.st_gid) == 0)
 		(void)fchmod(fd, j->st.st_mode & 07777); /* a change of the owner clears set-user-ID */
@@ -290,6 +327,7 @@ const struct command command_split = {
 	.summary = "split programs, libraries, kernel modules into a stripped file and its debug file",
 	.examples = "  lode split program                            # program, program.debug\n"
 		    "  lode split -o /srv/out/program program\n"
+		    "  lode split -o libx.so 'app.apk!lib/arm64-v8a/libx.so'\n"
 		    "  lode split --compress zstd --build-id-tree /usr/lib/debug /usr/local/bin/*\n",
 	.groups = { &split_group, &group_output },
 	.min_args = 1,
