@@ -43,8 +43,8 @@ static int take_buffer(struct arrow_batch *b, const struct arrow_array *a, uint6
 	return ret->size < size ? array_err(a, "has a buffer that is too short for its rows", err) : 0;
 }
 
-static int take_values(struct arrow_batch *b, struct arrow_array *a, uint64_t width, const uint8_t **ret,
-		       struct err *err)
+static int take_fixed(struct arrow_batch *b, struct arrow_array *a, uint64_t width, const uint8_t **ret,
+		      struct err *err)
 {
 	struct bytes values;
 
@@ -82,7 +82,7 @@ static int take_offsets(struct arrow_batch *b, struct arrow_array *a, struct err
 
 static int take_views(struct arrow_batch *b, struct arrow_array *a, struct err *err)
 {
-	if (take_values(b, a, 16, &a->values, err) < 0)
+	if (take_fixed(b, a, 16, &a->values, err) < 0)
 		return -1;
 	if (b->at_variadic == b->variadic.size / 8)
 		return array_err(a, "does not say how many buffers it has", err);
@@ -108,7 +108,7 @@ static int take_buffers(struct arrow_batch *b, struct arrow_array *a, struct err
 	case ARROW_INT:
 	case ARROW_OTHER:
 	case ARROW_FIXED:
-		return take_values(b, a, f->width, &a->values, err);
+		return take_fixed(b, a, f->width, &a->values, err);
 	case ARROW_BYTES:
 		return take_offsets(b, a, err) < 0 ? -1 : take_buffer(b, a, 0, &a->data, err);
 	case ARROW_VIEWS:
@@ -116,9 +116,9 @@ static int take_buffers(struct arrow_batch *b, struct arrow_array *a, struct err
 	case ARROW_LIST:
 		return take_offsets(b, a, err);
 	case ARROW_LIST_VIEW:
-		return take_values(b, a, f->width, &a->values, err) < 0
+		return take_fixed(b, a, f->width, &a->values, err) < 0
 			       ? -1
-			       : take_values(b, a, f->width, &a->sizes, err);
+			       : take_fixed(b, a, f->width, &a->sizes, err);
 	case ARROW_NULLS:
 	case ARROW_STRUCT:
 	case ARROW_RUNS:
@@ -137,7 +137,7 @@ static int array_take(struct arrow_batch *b, struct arrow_array *a, struct err *
 	if (a->dictionary)
 		return take_validity(b, a, nulls, err) < 0
 			       ? -1
-			       : take_values(b, a, a->field->index_width, &a->values, err);
+			       : take_fixed(b, a, a->field->index_width, &a->values, err);
 	if (kind != ARROW_NULLS && kind != ARROW_RUNS && take_validity(b, a, nulls, err) < 0)
 		return -1;
 	return take_buffers(b, a, err);
@@ -322,7 +322,7 @@ static uint64_t run_end(const struct arrow_array *ends, uint64_t run)
 }
 
 /* The run of row @i: mostly that of the row before, or the next. */
-static uint64_t find_run(struct arrow_array *a, uint64_t i)
+static uint64_t run_of_row(struct arrow_array *a, uint64_t i)
 {
 	const struct arrow_array *ends = a + 1;
 	uint64_t low = 0, high = ends->n - 1, at = a->run;
@@ -384,7 +384,7 @@ bool arrow_follow(struct arrow_array **a, uint64_t *i)
 			if (!follow_index(a, i))
 				return false;
 		} else if ((*a)->field->kind == ARROW_RUNS) {
-			*i = find_run(*a, *i);
+			*i = run_of_row(*a, *i);
 			*a += 2;
 		} else {
 			return true;

@@ -89,8 +89,8 @@ static int message_next(struct arrow_stream *s, struct arrow_message *ret, struc
 	return message_parse(s, ret->body, ret, err);
 }
 
-static int packing_of(struct flat *f, const struct flat_table *header, enum arrow_packing *ret,
-		      struct err *err)
+static int batch_packing(struct flat *f, const struct flat_table *header, enum arrow_packing *ret,
+			 struct err *err)
 {
 	struct flat_table t = flat_child(f, header, BATCH_PACKING);
 	uint64_t codec = flat_number(f, &t, PACKING_CODEC, 1);
@@ -112,8 +112,8 @@ static void part_done(struct arrow_stream *s, struct arrow_part *p)
 }
 
 /* The arrays of fields [first, end) from a message with one batch; *ret is for part_done() in any case. */
-static int part_read(struct arrow_stream *s, struct arrow_message *m, const struct flat_table *header,
-		     uint32_t dictionary, struct arrow_part *ret, struct err *err)
+static int read_part_of(struct arrow_stream *s, struct arrow_message *m, const struct flat_table *header,
+			uint32_t dictionary, struct arrow_part *ret, struct err *err)
 {
 	const struct arrow_field *root = dictionary ? s->schema.dictionaries[dictionary - 1].field : NULL;
 	uint32_t first = root ? (uint32_t)(root - s->schema.fields) : 0,
@@ -130,7 +130,7 @@ static int part_read(struct arrow_stream *s, struct arrow_message *m, const stru
 	int r;
 
 	*ret = (struct arrow_part){ .dictionary = dictionary };
-	if (packing_of(&m->flat, header, &packing, err) < 0)
+	if (batch_packing(&m->flat, header, &packing, err) < 0)
 		return -1;
 	if (m->flat.failed)
 		return err_set(err, ERR_INVALID, "it is damaged");
@@ -189,7 +189,7 @@ static int dictionary_read(struct arrow_stream *s, struct arrow_message *m, stru
 	d = &s->schema.dictionaries[dictionary - 1];
 	if (!delta && d->n_parts)
 		dictionary_clear(s, dictionary);
-	if (part_read(s, m, &data, dictionary, &part, err) < 0) {
+	if (read_part_of(s, m, &data, dictionary, &part, err) < 0) {
 		part_done(s, &part);
 		return -1;
 	}
@@ -244,7 +244,7 @@ static int columns_check(struct arrow_stream *s, struct err *err)
 static int batch_read(struct arrow_stream *s, struct arrow_message *m, struct err *err)
 {
 	part_done(s, &s->batch);
-	if (part_read(s, m, &m->header, 0, &s->batch, err) < 0 || columns_check(s, err) < 0 ||
+	if (read_part_of(s, m, &m->header, 0, &s->batch, err) < 0 || columns_check(s, err) < 0 ||
 	    dictionaries_check(s, err) < 0)
 		return -1;
 	return fields_indices_check(s, s->batch.arrays, s->schema.n, err);

@@ -40,7 +40,8 @@ void arrow_unpacker_free(struct arrow_unpacker *u, const struct arrow_limits *li
 	free(u);
 }
 
-static int unpack_lz4(struct arrow_unpacker *u, struct bytes in, uint8_t *out, size_t size, struct err *err)
+static int buffer_from_lz4(struct arrow_unpacker *u, struct bytes in, uint8_t *out, size_t size,
+			   struct err *err)
 {
 	const LZ4F_decompressOptions_t stable = { .stableDst = 1 };
 	size_t left = 1;
@@ -62,7 +63,8 @@ static int unpack_lz4(struct arrow_unpacker *u, struct bytes in, uint8_t *out, s
 	return size ? err_set(err, ERR_INVALID, "a buffer unpacks to fewer bytes than it says") : 0;
 }
 
-static int unpack_zstd(struct arrow_unpacker *u, struct bytes in, uint8_t *out, size_t size, struct err *err)
+static int buffer_from_zstd(struct arrow_unpacker *u, struct bytes in, uint8_t *out, size_t size,
+			    struct err *err)
 {
 	size_t n;
 
@@ -139,8 +141,8 @@ static int buffers_unpack(struct arrow_unpacker *u, enum arrow_packing packing, 
 	for (uint64_t i = 0; i < b->n; i++) {
 		if (!sizes[i])
 			continue;
-		if ((packing == ARROW_LZ4 ? unpack_lz4 : unpack_zstd)(u, b->buffers[i], at, sizes[i], err) <
-		    0)
+		if ((packing == ARROW_LZ4 ? buffer_from_lz4 : buffer_from_zstd)(u, b->buffers[i], at,
+										sizes[i], err) < 0)
 			return -1;
 		b->buffers[i] = bytes_of(at, sizes[i]);
 		at += (sizes[i] + ALIGNMENT - 1) & ~(uint64_t)(ALIGNMENT - 1);

@@ -10,7 +10,7 @@
 /* Each value would begin a series of its own (as with OTLP). */
 static const char *const of_one_thread[] = { "cpu", "thread_id", "pid", NULL };
 
-static bool is_left_out(struct str name)
+static bool is_of_one_thread(struct str name)
 {
 	for (const char *const *list = of_one_thread; *list; list++)
 		if (str_eq(name, str_of(*list)))
@@ -19,7 +19,7 @@ static bool is_left_out(struct str name)
 	return str_eq(name, STR("__name__"));
 }
 
-static int parca_labels(struct parca_reader *r, struct err *err)
+static int label_columns(struct parca_reader *r, struct err *err)
 {
 	struct arrow_array *labels = arrow_column(r->stream, STR("labels")), *child;
 
@@ -30,7 +30,7 @@ static int parca_labels(struct parca_reader *r, struct err *err)
 		return err_set(err, ERR_INVALID, "its column 'labels' is no struct");
 	child = labels + 1;
 	for (uint32_t i = 0; i < labels->field->n_children; i++) {
-		if (!is_left_out(child->field->name)) {
+		if (!is_of_one_thread(child->field->name)) {
 			if (r->n_keys == PARCA_MAX_KEYS)
 				return err_set(err, ERR_LIMIT, "it has more than %u labels",
 					       PARCA_MAX_LABELS);
@@ -63,11 +63,11 @@ static int parca_columns(struct parca_reader *r, struct err *err)
 		return err_set(err, ERR_INVALID,
 			       "it has not all of the columns stacktrace, value, timestamp, producer and "
 			       "sample_type");
-	return parca_labels(r, err);
+	return label_columns(r, err);
 }
 
 /* The number of a column's text in this row. Rows are taken in their order. */
-static uint32_t key_text(struct parca_reader *r, struct parca_column *c, uint64_t row)
+static uint32_t text_of_key(struct parca_reader *r, struct parca_column *c, uint64_t row)
 {
 	struct arrow_array *a = c->column;
 	uint64_t i = row;
@@ -92,7 +92,7 @@ static void row_key(struct parca_reader *r, uint64_t row, int64_t first_ns, uint
 
 	for (uint32_t i = 0; i < r->n_keys; i++)
 		if (i < PARCA_N_TEXTS || i >= PARCA_LABELS)
-			ret[i] = key_text(r, &r->columns[i], row);
+			ret[i] = text_of_key(r, &r->columns[i], row);
 	/* Only another one matters; which one it is, the rows say. */
 	ret[PARCA_PERIOD] = (uint32_t)hash_mix(arrow_value(r->periods, row), 0);
 	if (__builtin_sub_overflow((int64_t)arrow_value(r->times, row), first_ns, &after_ns))

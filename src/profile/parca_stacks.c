@@ -153,7 +153,7 @@ static uint32_t parca_location(struct parca_reader *r, struct arrow_array *a, ui
 /* ---- stacks ---- */
 
 /* The leaf comes first. */
-static uint32_t make_stack(struct parca_reader *r, struct arrow_array *a, uint64_t first, uint64_t n)
+static uint32_t make_parca_stack(struct parca_reader *r, struct arrow_array *a, uint64_t first, uint64_t n)
 {
 	uint32_t stack = 0;
 
@@ -187,6 +187,6 @@ uint32_t parca_stack(struct parca_reader *r, uint64_t row)
 	}
 	made = &r->made_stacks.p[first];
 	if (made->profile != r->number || made->n != n)
-		*made = (struct parca_made){ r->number, make_stack(r, a, first, n), n };
+		*made = (struct parca_made){ r->number, make_parca_stack(r, a, first, n), n };
 	return made->index;
 }

@@ -8,6 +8,7 @@
 #include "server/intake/senders.h"
 #include "server/profiles/profiles.h"
 #include "server/push/push.h"
+#include "server/querier/parca.h"
 #include "server/querier/querier.h"
 #include "server/rpc/rpc.h"
 #include "server/scrape/scrape.h"
@@ -95,6 +96,10 @@
 /* A call of querier.v1. */
 #define QUERIER(call, method, how_long) \
 	RPC("/querier.v1.QuerierService/" call, READ, TYPE_VIEW, method, how_long)
+
+/* A call of Parca's QueryService. */
+#define PARCA_QUERY(call, method, how_long) \
+	RPC("/parca.query.v1alpha1.QueryService/" call, READ, TYPE_VIEW, method, how_long)
 
 /* Pyroscope's DebuginfoService. */
 #define DEBUGINFO(call, scope, method)                                                                     \
@@ -199,6 +204,12 @@ const struct http_route server_routes[] = {
 	QUERIER("Diff", querier_v1_diff, HTTP_CLASS_LONG_QUERY),
 	QUERIER("GetProfileStats", querier_v1_get_profile_stats, HTTP_CLASS_QUERY),
 	QUERIER("AnalyzeQuery", querier_v1_analyze_query, HTTP_CLASS_QUERY),
+	PARCA_QUERY("ProfileTypes", parca_v1_types, HTTP_CLASS_QUERY),
+	PARCA_QUERY("Labels", parca_v1_labels, HTTP_CLASS_QUERY),
+	PARCA_QUERY("Values", parca_v1_values, HTTP_CLASS_QUERY),
+	PARCA_QUERY("QueryRange", parca_v1_range, HTTP_CLASS_QUERY),
+	PARCA_QUERY("Query", parca_v1_query, HTTP_CLASS_LONG_QUERY),
+	PARCA_QUERY("HasProfileData", parca_v1_has_data, HTTP_CLASS_QUERY),
 	RPC("/settings.v1.SettingsService/Get", READ, TYPE_VIEW, settings_v1_get, HTTP_CLASS_QUERY),
 	RPC("/capabilities.v1.FeatureFlagsService/GetFeatureFlags", READ, TYPE_VIEW, capabilities_v1_get,
 	    HTTP_CLASS_QUERY),

@@ -11,6 +11,8 @@
  *   stacks.c   profiles merged, compared, as pprof
  *   flame.c    a tree of calls as levels of bars, or as Pyroscope's tree
  *
+ * parca.h has Parca's API of the same.
+ *
  * The answers are those of /api/..., by the same functions: same limits, deadlines and names.
  */
 #pragma once
