@@ -75,9 +75,13 @@ static const char aliases[] = "CREATE TABLE alias ("
 static const char alias_of[] = "DROP INDEX IF EXISTS alias_file;"
 			       "CREATE INDEX IF NOT EXISTS alias_of ON alias (file, build_id);";
 
+/* Stripped programs with .debug_gdb_scripts were taken for debug files: those on disk are probed again. */
+static const char no_scripts[] = "UPDATE file SET inode = 0 WHERE kind = 1;";
+
 const struct db_migration index_migrations[] = {
 	{ first },
 	{ aliases },
 	{ alias_of },
+	{ no_scripts },
 };
 const unsigned index_n_migrations = ARRAY_SIZE(index_migrations);

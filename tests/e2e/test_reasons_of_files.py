@@ -54,9 +54,11 @@ def test_a_supplementary_file_is_missing(serve, tmp_path):
     reply = symbolized(s, a.id, at)
     assert reply["reasons"]["alt-missing"]["text"] == "some names are in a supplementary file that is not here"
     assert "lode push FILE --to URL" in reply["modules"][0]["help"]
+    missing = f"missing: {folder / 'common.debug'}, build ID "
+    assert missing in reply["modules"][0]["help"], reply["modules"]
     # The command has the same sentence; its advice is the option, or the place.
     stdout, said = command(tmp_path, "-e", a.debug, "-v", hex(at))
-    assert reply["reasons"]["alt-missing"]["text"] in said and "--alt FILE" in said, said
+    assert reply["reasons"]["alt-missing"]["text"] in said and "--alt FILE" in said and missing in said, said
     want = command(tmp_path, "-e", a.debug, "-v", "--alt", common, hex(at))
     assert want[0] != stdout and "supplementary" not in want[1], want
     folder.mkdir()
@@ -66,6 +68,18 @@ def test_a_supplementary_file_is_missing(serve, tmp_path):
     lode("push", common, "--to", s.url)
     s.wait(lambda: chain(s, a.id, at)[0] == "found", "named by the pushed file")
     assert all(chain(s, a.id, at)[1])
+
+
+def test_a_stripped_program_with_scripts_for_gdb_takes_its_debug_file(serve, tmp_path):
+    """Rust's programs have .debug_gdb_scripts, which strip leaves: that makes no debug file of them."""
+    a = Library(tmp_path / "lib")
+    (tmp_path / "scripts").write_bytes(b"\1gdb_load_rust_pretty_printers.py\0")
+    subprocess.run(["objcopy", "--add-section", f".debug_gdb_scripts={tmp_path / 'scripts'}", "--set-section-flags",
+                    ".debug_gdb_scripts=alloc,readonly,data", a.stripped], check=True, capture_output=True)
+    s = serve([pool_of(tmp_path, a.stripped)], args=["--no-upstream"]).scanned()
+    assert chain(s, a.id, a.hidden)[0] == "no-debug-info"
+    push(s, a.id, "debuginfo", a.debug)
+    s.wait(lambda: chain(s, a.id, a.hidden) == ("found", ["hidden"]), "named by the pushed file")
 
 
 @pytest.mark.slow
@@ -86,6 +100,7 @@ def test_split_files_are_missing(serve, tmp_path, how):
     lode("push", build / "shop", "--to", s.url)
     reply = symbolized(s, id_, at)
     assert reply["addresses"][0]["status"] == "split-missing" and "lode push PROGRAM --to URL" in reply["modules"][0]["help"]
+    assert f"missing: {'shop.dwo' if how == '.dwo' else ''}" in reply["modules"][0]["help"], reply["modules"]
     stdout, said = command(tmp_path, "-e", build / "shop", "-v", hex(at))
     assert reply["reasons"]["split-missing"]["text"] in said and "dwp -e PROGRAM" in said, said
     # The advice: back to their place, and push the program from there.

@@ -69,6 +69,23 @@ static void a_program_with_a_symtab_only_is_no_debug_file(void **state)
 	assert_int_equal(facts_of(&w).flags, ELF_IS_EXECUTABLE | ELF_HAS_SYMTAB);
 }
 
+/* Rust's and Go's linkers put it there, and strip leaves it. */
+static void a_stripped_program_with_scripts_for_gdb_is_no_debug_file(void **state)
+{
+	struct elf_writer w;
+
+	elf_writer_init(&w, ELF_WRITER_X86_64, ET_DYN);
+	add(&w, ".text", SHT_PROGBITS, SHF_ALLOC);
+	add(&w, ".debug_gdb_scripts", SHT_PROGBITS, SHF_ALLOC | SHF_MERGE | SHF_STRINGS);
+	assert_int_equal(facts_of(&w).flags, ELF_IS_EXECUTABLE);
+	/* Its debug file has the section without its contents. */
+	elf_writer_init(&w, ELF_WRITER_X86_64, ET_DYN);
+	elf_writer_nobits(&w, ".text", SHF_ALLOC, 100);
+	elf_writer_nobits(&w, ".debug_gdb_scripts", SHF_ALLOC, 100);
+	add(&w, ".symtab", SHT_SYMTAB, 0);
+	assert_int_equal(facts_of(&w).flags, ELF_IS_DEBUG | ELF_HAS_SYMTAB);
+}
+
 static void a_debug_file_is_no_program(void **state)
 {
 	struct elf_writer w;
@@ -267,6 +284,7 @@ int main(void)
 		cmocka_unit_test(programs_and_shared_objects),
 		cmocka_unit_test(an_unstripped_program_is_both),
 		cmocka_unit_test(a_program_with_a_symtab_only_is_no_debug_file),
+		cmocka_unit_test(a_stripped_program_with_scripts_for_gdb_is_no_debug_file),
 		cmocka_unit_test(a_debug_file_is_no_program),
 		cmocka_unit_test(a_debug_file_of_a_program_without_debug_information),
 		cmocka_unit_test(kernel_modules_and_their_debug_files),
