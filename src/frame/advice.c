@@ -48,8 +48,13 @@ static void advise_package(const struct frame_case *c, struct buf *out, size_t b
 		next_choice(out, before);
 		buf_add_str(out, c->install);
 	}
-	if (!c->at_server)
+	if (!c->at_server) {
+		if (c->place.size) {
+			next_choice(out, before);
+			buf_printf(out, "put its debug file at %.*s", (int)c->place.size, c->place.p);
+		}
 		return;
+	}
 	next_choice(out, before);
 	if (c->package.size)
 		buf_printf(out, "put the package %.*s into a scanned folder", (int)c->package.size,
@@ -73,29 +78,53 @@ static void advise_package(const struct frame_case *c, struct buf *out, size_t b
 	"name it on the machine of the process: lode symbolize --pid PID; or send profiles that have its " \
 	"build ID"
 
+#define NAMED_AT_KERNEL                                                                                    \
+	"send profiles that have the build IDs of the kernel and its modules, as perf's have; or name it " \
+	"on its "                                                                                          \
+	"machine: lode symbolize PROFILE"
+
+#define NAMED_AT_WINDOWS                                                                                    \
+	"it seems to be a file of Windows: lode names addresses of ELF files; name them there before they " \
+	"are sent"
+
+#define NAMED_AT_APPLE                                                                                  \
+	"it seems to be a file of Apple's systems: lode names addresses of ELF files; name them there " \
+	"before they are sent"
+
+#define NAMED_BY_LINK \
+	"the profile names a link of the process, not its file: send profiles that have build IDs"
+
+struct named_advice {
+	struct str part; /* of the name: its begin, or its end */
+	const char *advice;
+};
+
 /* Advice by the name of a mapping: such a name is not the path of a file that could have a build ID. */
 static const char *advice_of_name(struct str file)
 {
-	static const struct {
-		struct str begin;
-		const char *advice;
-	} list[] = {
-		{ STR("[vdso"), NAMED_AT_PROCESS },
-		{ STR("linux-vdso"), NAMED_AT_PROCESS },
-		{ STR("[kernel"),
-		  "send profiles that have the kernel's build ID, as perf's have; or name it on its machine: "
-		  "lode symbolize PROFILE" },
-		{ STR("["), NAMED_BY_ITSELF },
-		{ STR("//"), NAMED_BY_ITSELF },
-		{ STR("anon_inode:"), NAMED_BY_ITSELF },
-		{ STR("/memfd:"), NAMED_BY_ITSELF },
-		{ STR("/SYSV"), NAMED_BY_ITSELF },
-		{ STR("/dev/zero"), NAMED_BY_ITSELF },
+	static const struct named_advice begins[] = {
+		{ STR("[vdso"), NAMED_AT_PROCESS },    { STR("linux-vdso"), NAMED_AT_PROCESS },
+		{ STR("[kernel"), NAMED_AT_KERNEL },   { STR("["), NAMED_BY_ITSELF },
+		{ STR("//"), NAMED_BY_ITSELF },        { STR("anon_inode:"), NAMED_BY_ITSELF },
+		{ STR("/memfd:"), NAMED_BY_ITSELF },   { STR("/SYSV"), NAMED_BY_ITSELF },
+		{ STR("/dev/zero"), NAMED_BY_ITSELF }, { STR("/proc/"), NAMED_BY_LINK },
 	};
 
-	for (size_t i = 0; i < ARRAY_SIZE(list); i++)
-		if (str_starts(file, list[i].begin))
-			return list[i].advice;
+	static const struct named_advice ends[] = {
+		{ STR(".exe"), NAMED_AT_WINDOWS },   { STR(".dll"), NAMED_AT_WINDOWS },
+		{ STR(".sys"), NAMED_AT_WINDOWS },   { STR(".dylib"), NAMED_AT_APPLE },
+		{ STR(".ko"), NAMED_AT_KERNEL },     { STR(".ko.xz"), NAMED_AT_KERNEL },
+		{ STR(".ko.zst"), NAMED_AT_KERNEL }, { STR(".ko.gz"), NAMED_AT_KERNEL },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(begins); i++)
+		if (str_starts(file, begins[i].part))
+			return begins[i].advice;
+	for (size_t i = 0; i < ARRAY_SIZE(ends); i++)
+		if (str_ends(file, ends[i].part))
+			return ends[i].advice;
+	if (memmem(file.p, file.size, ".app/Contents/", 14) || memmem(file.p, file.size, ".framework/", 11))
+		return NAMED_AT_APPLE;
 	if (str_ends(file, STR(" (deleted)")))
 		return "the file was replaced while the program ran: send profiles that have build IDs, and "
 		       "push the debug file of that version";
@@ -145,4 +174,6 @@ void frame_advice(const struct frame_case *c, struct buf *out)
 	if (out->size == before)
 		buf_add_str(out, str_of(c->at_server ? frame_reason_help(c->reason)
 						     : advice_of_command(c->reason)));
+	if ((c->reason == FRAME_ALT_MISSING || c->reason == FRAME_SPLIT_MISSING) && c->missing.size)
+		buf_printf(out, "; missing: %.*s", (int)c->missing.size, c->missing.p);
 }

@@ -61,6 +61,8 @@ struct frame_case {
 	struct str package; /* the package with the debug information */
 	struct str install; /* commands that install it here */
 	struct str file;    /* the path of the file */
+	struct str missing; /* FRAME_ALT_MISSING, FRAME_SPLIT_MISSING: the file that is not here */
+	struct str place;   /* of a command: where a debug file would be found */
 };
 /* Append a remedy: a sentence without full stop; nothing for FRAME_FOUND. */
 void frame_advice(const struct frame_case *c, struct buf *out);

@@ -334,6 +334,7 @@ static enum frame_reason reason_before(const struct naming_attempt *t, const str
 static void put_named(struct naming_attempt *t, const struct tables_module *m)
 {
 	struct profilestore_tried o = outcome_of_attempt(t);
+	char missing[300];
 
 	o.state = NAMING_DONE;
 	o.reason = t->unnamed ? t->unnamed : reason_before(t, m);
@@ -341,6 +342,10 @@ static void put_named(struct naming_attempt *t, const struct tables_module *m)
 	if (t->by_path)
 		o.why = STR("it came without a build ID, and is taken to be the only file of that path that "
 			    "is known here");
+	if (m->missing[0] && (o.reason == FRAME_ALT_MISSING || o.reason == FRAME_SPLIT_MISSING)) {
+		snprintf(missing, sizeof(missing), "missing: %s", m->missing);
+		o.why = str_of(missing);
+	}
 	o.n_tries = 0;
 	if (m->lacking) {
 		o.state = NAMING_WANTED;

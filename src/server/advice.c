@@ -23,9 +23,11 @@ static void read_this_distro(void)
 void server_advice(const struct server *s, const struct server_case *c, struct buf *out)
 {
 	AUTO(buf_done) struct buf asked = { 0 }, package = { 0 };
-	struct frame_case f = {
-		.reason = c->reason, .at_server = true, .asks_nobody = !s->opts.n_upstreams, .file = c->file
-	};
+	struct frame_case f = { .reason = c->reason,
+				.at_server = true,
+				.asks_nobody = !s->opts.n_upstreams,
+				.file = c->file,
+				.missing = s->opts.hide_archive ? STR("") : c->missing };
 
 	pthread_once(&distro_once, read_this_distro);
 	f.server = str_of(this_distro.server);

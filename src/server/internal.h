@@ -81,6 +81,7 @@ struct server_case {
 	enum frame_reason reason;
 	struct str file;    /* the path of the file, as a profile has it; empty: not known */
 	struct str package; /* the package with the file itself, a .deb or .rpm; empty: not known */
+	struct str missing; /* the file with the names that are missing; empty: not known */
 };
 /* The package of an origin, without its folder; empty: it is a file on disk. */
 struct str server_origin_package(struct str origin);

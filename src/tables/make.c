@@ -211,6 +211,7 @@ static struct tables_entry *map_stored(struct build *b, struct tables_entry *e)
 		return e;
 	atomic_store(&mapped->no_debug, atomic_load(&e->no_debug));
 	mapped->split = e->split;
+	memcpy(mapped->missing, e->missing, sizeof(mapped->missing));
 	e->split = (struct split_state){ 0 };
 	entry_unref(e);
 	return mapped;
@@ -232,6 +233,24 @@ static enum make_outcome end_incomplete(struct build *b, struct tables_entry *e)
 	return end_with(b, e);
 }
 
+/* The file that has the names which the table lacks. */
+static void note_missing(struct build *b, struct tables_entry *e)
+{
+	uint32_t flags = symtab_info(e->table)->flags;
+	char hex[BUILD_ID_HEX_SIZE] = "";
+	struct build_id id;
+	struct str path;
+
+	if ((flags & SYMTAB_ALT_MISSING) &&
+	    elf_alt_link(b->making->file.img, &b->making->arena, &path, &id, NULL) == 0)
+		snprintf(e->missing, sizeof(e->missing), "%.*s%s%s", (int)MIN(path.size, (size_t)160), path.p,
+			 id.size ? ", build ID " : "", build_id_hex(&id, hex));
+	else if ((flags & SYMTAB_SPLIT_MISSING) && e->split.name)
+		snprintf(e->missing, sizeof(e->missing), "%s%s%s", e->split.name,
+			 e->split.comp_dir && e->split.comp_dir[0] ? ", compiled in " : "",
+			 e->split.comp_dir ? e->split.comp_dir : "");
+}
+
 static enum make_outcome end_with_table(struct build *b, struct buf *table)
 {
 	const struct resolve_answer *a = &b->making->file.answer;
@@ -246,6 +265,7 @@ static enum make_outcome end_with_table(struct build *b, struct buf *table)
 	if (b->making->from_executable)
 		atomic_store(&e->no_debug, (int)b->making->debug.reason);
 	stored_set_origin(e, a->file, a->archive);
+	note_missing(b, e);
 	atomic_fetch_add(&b->tables->n_made, 1);
 	if (b->refusals.busy || b->refusals.limit)
 		return end_incomplete(b, e);

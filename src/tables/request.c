@@ -158,7 +158,7 @@ void tables_request_module(const struct tables_request *req, size_t i, struct ta
 {
 	const struct tables_entry *e = req->waiters[i].entry, *l = request_layout(req, i);
 
-	*ret = (struct tables_module){ .why = "", .origin = "" };
+	*ret = (struct tables_module){ .why = "", .origin = "", .missing = "" };
 	if (!req->ids[i].size) {
 		ret->reason = FRAME_NO_BUILD_ID;
 	} else if (!e) {
@@ -167,6 +167,7 @@ void tables_request_module(const struct tables_request *req, size_t i, struct ta
 		ret->reason = e->reason;
 		ret->why = e->why;
 		ret->origin = e->origin;
+		ret->missing = e->missing;
 		ret->lacking = e->lacking;
 		ret->incomplete = e->incomplete;
 		ret->due = entry_is_expired(e);

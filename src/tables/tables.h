@@ -119,6 +119,7 @@ struct tables_module {
 	enum frame_reason reason; /* FRAME_FOUND: there is a table */
 	const char *why;          /* more about the reason; "": nothing */
 	const char *origin;       /* of a table: the file it was made of, "PACKAGE: FILE", or "" */
+	const char *missing;      /* of a table: a file with some of its names; "": none, or not known */
 	bool lacking;             /* a better table may turn up */
 	bool incomplete;          /* of a table: parts were left out, since memory was not granted */
 	bool due;                 /* it may have by now: TABLES_FRESH looks for it */

@@ -133,7 +133,8 @@ def test_a_profile_on_the_server(serve, lib, tmp_path):
     base = 0x7f0000000000 - off
     mappings = [(base + vaddr, base + vaddr + size, off, "/usr/lib/libsecret.so.2", lib.id)]
     mappings += [(0x1000, 0x2000, 0, file, "") for file in ("/usr/lib/libnoid.so.1", "/tmp/gone (deleted)", "[vdso]", "//anon", "/memfd:jit",
-                                                            "[heap]", "/tmp/perf-17.map")]
+                                                            "[heap]", "/tmp/perf-17.map", "C:\\x\\app.dll", "/opt/Foo.app/Contents/MacOS/Foo", "/lib/modules/6.1/ext4.ko",
+                                                            "/proc/self/exe")]
     for i, m in enumerate(mappings):
         p = Pprof(mapping=m).sample([base + lib.hidden if i == 0 else 0x1234], [1, 10])
         send(s, p.bytes(), service="x")
@@ -153,6 +154,9 @@ def test_a_profile_on_the_server(serve, lib, tmp_path):
     assert "replaced while the program ran" in known["/tmp/gone (deleted)"]["help"]
     assert "--pid PID" in known["[vdso]"]["help"]
     assert all("perf-PID.map" in known[name]["help"] for name in ("//anon", "/memfd:jit", "[heap]"))
+    for file, part in (("C:\\x\\app.dll", "file of Windows"), ("/opt/Foo.app/Contents/MacOS/Foo", "Apple's systems"),
+                       ("/lib/modules/6.1/ext4.ko", "as perf's have"), ("/proc/self/exe", "a link of the process")):
+        assert part in known[file]["help"], known[file]
     push(s, lib.id, "debuginfo", lib.debug)
     s.wait(lambda: list_of()["/usr/lib/libsecret.so.2"]["named"] == 1, "named")
 

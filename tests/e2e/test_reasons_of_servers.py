@@ -12,6 +12,7 @@ from faulty import Dead
 from profiling import Pprof, ask, code_segment, send
 from test_explore import page, visit  # noqa: F401
 from test_reasons import lib, one, pool_of, push  # noqa: F401
+from test_symbolize import post
 
 
 class Failing:
@@ -146,3 +147,20 @@ def test_the_page_has_the_words_of_the_api(serve, faulty, lib, tmp_path, page): 
     page.open(f"{s.url}/?view=server&id={lib.id}&addr={lib.hidden:x}")
     page.wait_text("#address-body", reply["reasons"]["not-elf"]["text"][1:])
     page.wait_text("#address-body .help", reply["modules"][0]["help"][1:])
+
+
+@pytest.mark.slow
+def test_too_many_files_are_asked_for(serve, faulty, lib, tmp_path, page):  # noqa: F811
+    """A server that hangs, and thousands of build IDs that it is asked for: one more is `busy`, in API, profile and page."""
+    up = faulty({}, lambda path, n: "silent")
+    s = serve([pool_of(tmp_path)], args=["--debuginfod-upstream-servers", up.url, "--symbolize-interval", "1", "--upstream-misses", "100000"]).scanned()
+    for k in range(140):
+        modules = [{"id": f"{k * 32 + i:040x}"} for i in range(1, 33)]
+        post(s, "/symbolize", json.dumps({"modules": modules, "addresses": [[i, 16] for i in range(32)], "timeout": 0}))
+    status, module = one(s, lib.id, lib.hidden, timeout=0.1)
+    assert (status, module["status"], module["help"]) == ("busy", "busy", "wait"), module
+    assert module["why"] == "too many tables are being built: ask again"
+    send(s, mapping_of(lib, "/usr/lib/libsecret.so.2"), service="x")
+    s.wait(lambda: ask(s, "binaries")["binaries"][0]["reason"] == "busy", "busy")
+    visit(page, s, "?view=debug")
+    page.wait_text(".binaries .known", "oo many tables are being built")

@@ -100,7 +100,7 @@ static void report_file(const struct profile_named *m, const struct lookup_optio
 		print_text(stderr, str_of(m->why));
 	}
 	fputc('\n', stderr);
-	symbolize_print_advice(places, m->reason, m->file);
+	symbolize_print_advice(places, m->reason, m->file, NULL);
 }
 
 static void report_names(const struct profile_named *list, size_t n, const struct lookup_options *places)

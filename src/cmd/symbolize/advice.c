@@ -4,10 +4,45 @@
 #include "cmd/symbolize/symbolize.h"
 #include "local/distro.h"
 
-void symbolize_print_advice(const struct lookup_options *places, enum frame_reason reason, struct str file)
+/* The supplementary file that a debug file names: "PATH, build ID HEX". */
+static void add_supplementary(const struct elf_image *debug, struct arena *a, struct buf *out)
+{
+	char hex[BUILD_ID_HEX_SIZE];
+	struct build_id id;
+	struct str path;
+
+	if (elf_alt_link(debug, a, &path, &id, NULL) != 0)
+		return;
+	buf_add_str(out, path);
+	if (id.size)
+		buf_printf(out, ", build ID %s", build_id_hex(&id, hex));
+}
+
+/* A place where a debug file of @file would be found: beside it, or by the build ID. */
+static void add_place(const struct elf_image *img, struct str file, struct arena *a, struct buf *out)
+{
+	char hex[BUILD_ID_HEX_SIZE];
+	struct build_id id;
+	struct str link;
+	uint32_t crc;
+
+	if (elf_debug_link(img, a, &link, &crc, NULL) == 0) {
+		buf_add(out, file.p, (size_t)(path_basename(file).p - file.p));
+		buf_add_str(out, link);
+	} else if (elf_build_id(img, &id, NULL) == 0 && id.size > 1) {
+		build_id_hex(&id, hex);
+		buf_printf(out, "/usr/lib/debug/.build-id/%.2s/%s.debug", hex, hex + 2);
+	}
+}
+
+void symbolize_print_advice(const struct lookup_options *places, enum frame_reason reason, struct str file,
+			    const struct lookup_file *f)
 {
 	const char *urls = places->urls ? places->urls : getenv("DEBUGINFOD_URLS");
-	AUTO(buf_done) struct buf package = { 0 }, install = { 0 }, advice = { 0 };
+	AUTO(buf_done)
+	struct buf package = { 0 },
+		   install = { 0 }, advice = { 0 }, missing = { 0 }, place = { 0 };
+	AUTO(arena_done) struct arena a = { 0 };
 	struct frame_case c = { .reason = reason, .file = file };
 	struct local_distro distro;
 
@@ -21,6 +56,12 @@ void symbolize_print_advice(const struct lookup_options *places, enum frame_reas
 		c.package = buf_str(&package);
 	local_install_advice(&distro, c.package, file, &install);
 	c.install = buf_str(&install);
+	if (f && f->img && !f->named && frame_reason_lacks_file(reason))
+		add_place(f->img, file, &a, &place);
+	c.place = buf_str(&place);
+	if (f && reason == FRAME_ALT_MISSING && (f->debug || f->img))
+		add_supplementary(f->debug ? f->debug : f->img, &a, &missing);
+	c.missing = buf_str(&missing);
 	frame_advice(&c, &advice);
 	if (!advice.size)
 		return;

@@ -99,7 +99,7 @@ static void report_missing(const struct answers *a, uint64_t n_missing)
 		print_text(stderr, str_of(a->file.no_debug_err.text));
 	}
 	fputc('\n', stderr);
-	symbolize_print_advice(&a->places, reason, a->module);
+	symbolize_print_advice(&a->places, reason, a->module, &a->file);
 }
 
 /* Names, functions and inlined calls that are in a file which was not found. */
@@ -115,7 +115,7 @@ static void report_lacking(const struct answers *a)
 	fprintf(stderr, "lode: symbolize: ");
 	print_text(stderr, a->module);
 	fprintf(stderr, ": %s\n", frame_reason_text(reason));
-	symbolize_print_advice(&a->places, reason, a->module);
+	symbolize_print_advice(&a->places, reason, a->module, &a->file);
 }
 
 static int answer_all_questions(struct answers *a)
@@ -151,7 +151,7 @@ static int answer_opened(struct answers *a, int opened, struct err *err)
 		status = tell_error("symbolize", err);
 		/* A file that is no ELF file has its own advice. */
 		if (a->file.no_debug != FRAME_DAMAGED && a->file.no_debug != FRAME_NO_BUILD_ID)
-			symbolize_print_advice(&a->places, a->file.no_debug, a->module);
+			symbolize_print_advice(&a->places, a->file.no_debug, a->module, &a->file);
 	} else {
 		if (a->s->verbose && a->file.img) {
 			a->layout = NEW(struct frame_layout);

@@ -27,8 +27,9 @@
 /* As the command line has them. */
 struct lookup_options lookup_options_of(struct settings *s);
 
-/* Print advice on addresses of @file without names to standard error. */
-void symbolize_print_advice(const struct lookup_options *places, enum frame_reason reason, struct str file);
+/* Print advice on addresses of @file without names to standard error. @f: as it was looked up; NULL: not any more. */
+void symbolize_print_advice(const struct lookup_options *places, enum frame_reason reason, struct str file,
+			    const struct lookup_file *f);
 
 struct symbolize_style; /* see write.h */
 /* Fold inlined calls: into one frame, in *room, of the function that is not inlined and the innermost

@@ -410,6 +410,7 @@ static void put_module_help(struct ask *a, const struct tables_module *m, struct
 		return;
 	if (m->origin)
 		c.package = server_origin_package(str_of(m->origin));
+	c.missing = str_of(m->missing);
 	server_advice(a->req->s, &c, &help);
 	json_put_str(w, "help", buf_str(&help));
 }

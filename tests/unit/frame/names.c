@@ -121,6 +121,15 @@ static void advice_names_servers_and_packages(void **state)
 	assert_advice(
 		&c,
 		"install the package that has the supplementary (dwz) file, or name the file: --alt FILE");
+	c.missing = STR("/x/y.debug");
+	assert_advice(
+		&c,
+		"install the package that has the supplementary (dwz) file, or name the file: --alt FILE; "
+		"missing: /x/y.debug");
+	c = (struct frame_case){ .reason = FRAME_NO_SYMBOLS,
+				 .asked = STR("http://a"),
+				 .place = STR("/usr/bin/x.debug") };
+	assert_advice(&c, "it was asked for at http://a; or put its debug file at /usr/bin/x.debug");
 	for (unsigned i = 0; i < FRAME_N_REASONS; i++) {
 		AUTO(buf_done) struct buf b = { 0 };
 
