@@ -94,7 +94,10 @@ struct h2_conn {
 	unsigned n_continuations;
 	int64_t credit, credit_ms;
 	int64_t idle_ms; /* when its last stream ended */
-	struct buf out;  /* bytes that the socket did not take */
+	bool trimmed;    /* h2_conn_sweep() has given memory back since then */
+	void *frames;    /* the session's buffer of a frame, by mmap() */
+	size_t frames_size;
+	struct buf out; /* bytes that the socket did not take */
 	size_t out_at;
 	bool wants_out; /* epoll reports when it takes more */
 	bool leaving;   /* GOAWAY was sent: it ends with its streams */

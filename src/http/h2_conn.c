@@ -9,6 +9,7 @@
 
 #include <netinet/in.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <unistd.h>
 #include "http/request.h"
@@ -161,6 +162,66 @@ static int h2_on_close(nghttp2_session *session, int32_t id, uint32_t code, void
 	return 0;
 }
 
+/* ---- memory ---- */
+
+/*
+ * A session has a buffer of 16 KiB for the frame that it makes. It is empty between frames, so that of an idle connection
+ * is given back to the kernel: with thousands of these it is half of their memory. Every other request is libc's.
+ */
+#define FRAME_BUFFER KIB(16)
+#define TRIM_MS      1000 /* idle for so long */
+
+static void *session_malloc(size_t size, void *arg)
+{
+	return malloc(size);
+}
+
+static void *session_calloc(size_t n, size_t size, void *arg)
+{
+	return calloc(n, size);
+}
+
+static void session_free(void *p, void *arg)
+{
+	struct h2_conn *c = arg;
+
+	if (!p || p != c->frames)
+		free(p);
+	else
+		munmap(TAKE(c->frames), c->frames_size);
+}
+
+static void *session_realloc(void *p, size_t size, void *arg)
+{
+	struct h2_conn *c = arg;
+	void *room;
+
+	if (!p && !c->frames && size >= FRAME_BUFFER) {
+		room = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+		if (room == MAP_FAILED)
+			return NULL;
+		c->frames = room;
+		c->frames_size = size;
+		return room;
+	}
+	if (!p || p != c->frames)
+		return realloc(p, size);
+	room = malloc(size);
+	if (room) {
+		memcpy(room, p, MIN(size, c->frames_size));
+		session_free(p, c);
+	}
+	return room;
+}
+
+static void conn_trim(struct h2_conn *c)
+{
+	if (c->trimmed || c->out.size || !c->frames || nghttp2_session_want_write(c->session))
+		return;
+	(void)madvise(c->frames, c->frames_size, MADV_DONTNEED);
+	c->trimmed = true;
+}
+
 /* ---- a connection ---- */
 
 static void session_open(struct h2_conn *c)
@@ -170,6 +231,7 @@ static void session_open(struct h2_conn *c)
 		{ NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, H2_STREAM_WINDOW },
 		{ NGHTTP2_SETTINGS_MAX_HEADER_LIST_SIZE, H2_HEADERS },
 	};
+	nghttp2_mem memory = { c, session_malloc, session_free, session_calloc, session_realloc };
 	nghttp2_session_callbacks *calls;
 	nghttp2_option *option;
 
@@ -185,7 +247,7 @@ static void session_open(struct h2_conn *c)
 	/* A window opens when the receiver has taken the bytes. */
 	nghttp2_option_set_no_auto_window_update(option, 1);
 	nghttp2_option_set_no_closed_streams(option, 1);
-	if (nghttp2_session_server_new2(&c->session, calls, c, option) != 0)
+	if (nghttp2_session_server_new3(&c->session, calls, c, option, &memory) != 0)
 		mem_none(1, sizeof(*c));
 	nghttp2_session_callbacks_del(calls);
 	nghttp2_option_del(option);
@@ -299,4 +361,6 @@ void h2_conn_sweep(struct h2_conn *c, int64_t now_ms)
 		h2_stream_sweep(s, now_ms);
 	if (!c->n_streams && now_ms - c->idle_ms >= idle_ms)
 		h2_conn_leave(c);
+	else if (!c->n_streams && now_ms - c->idle_ms >= TRIM_MS)
+		conn_trim(c);
 }

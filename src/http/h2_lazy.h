@@ -29,7 +29,7 @@
 	X(nghttp2_session_mem_recv)                                  \
 	X(nghttp2_session_mem_send)                                  \
 	X(nghttp2_session_resume_data)                               \
-	X(nghttp2_session_server_new2)                               \
+	X(nghttp2_session_server_new3)                               \
 	X(nghttp2_session_set_local_window_size)                     \
 	X(nghttp2_session_set_stream_user_data)                      \
 	X(nghttp2_session_terminate_session)                         \
@@ -76,7 +76,7 @@ extern struct h2_functions h2_functions;
 #define nghttp2_session_mem_recv                h2_functions.nghttp2_session_mem_recv
 #define nghttp2_session_mem_send                h2_functions.nghttp2_session_mem_send
 #define nghttp2_session_resume_data             h2_functions.nghttp2_session_resume_data
-#define nghttp2_session_server_new2             h2_functions.nghttp2_session_server_new2
+#define nghttp2_session_server_new3             h2_functions.nghttp2_session_server_new3
 #define nghttp2_session_set_local_window_size   h2_functions.nghttp2_session_set_local_window_size
 #define nghttp2_session_set_stream_user_data    h2_functions.nghttp2_session_set_stream_user_data
 #define nghttp2_session_terminate_session       h2_functions.nghttp2_session_terminate_session

@@ -287,6 +287,7 @@ static void stream_free(struct h2_stream *s)
 	c->n_streams--;
 	if (!c->n_streams) {
 		c->idle_ms = clock_mono_ms();
+		c->trimmed = false;
 		slow_answered(&c->slow);
 	}
 	atomic_fetch_sub_explicit(&c->thread->h2->n_streams, 1, memory_order_relaxed);
