@@ -56,6 +56,7 @@ struct h2_stream {
 	struct buf text;
 	size_t headers_size;
 	struct http_request req;
+	char *path;  /* without the query */
 	bool headed; /* all headers are in, and the receiver has seen them */
 	/* The body. */
 	bool body_ended; /* all of it has arrived */

@@ -296,6 +296,7 @@ static void stream_free(struct h2_stream *s)
 	buf_done(&s->held);
 	buf_done(&s->text);
 	http_query_done(&s->conn.query);
+	free(s->path);
 	free(s);
 }
 
@@ -348,15 +349,15 @@ static void head_read(struct h2_stream *s, bool ended)
 {
 	struct http_head *head = &s->conn.head;
 	const char *p = (const char *)s->text.p, *end = p + s->text.size, *host;
-	char *path = (char *)text_header(s, ":path"), *query = path ? strchr(path, '?') : NULL;
+	const char *path = text_header(s, ":path"), *query = path ? strchr(path, '?') : NULL;
 
-	s->req = (struct http_request){ &s->conn, text_header(s, ":method"), path ? path : "/" };
+	if (query)
+		buf_add_str(&s->conn.query.text, str_of(query + 1));
+	/* A copy: the list of headers stays whole. */
+	s->path = mem_strndup(path ? path : "/", query ? (size_t)(query - path) : strlen(path ? path : "/"));
+	s->req = (struct http_request){ &s->conn, text_header(s, ":method"), s->path };
 	if (!s->req.method)
 		s->req.method = "GET";
-	if (query) {
-		*query = '\0';
-		buf_add_str(&s->conn.query.text, str_of(query + 1));
-	}
 	*head = (struct http_head){
 		.two = true, .get = strcmp(s->req.method, "GET") == 0 || strcmp(s->req.method, "HEAD") == 0
 	};
@@ -365,9 +366,7 @@ static void head_read(struct h2_stream *s, bool ended)
 
 		if (*p != ':' && *p)
 			http_head_add(head, str_of(p), value);
-		/* The path was cut at its query. */
-		p = value == path && query ? query + 1 + s->conn.query.text.size + 1
-					   : value + strlen(value) + 1;
+		p = value + strlen(value) + 1;
 	}
 	head->host = text_header(s, ":authority");
 	host = text_header(s, "host");

@@ -216,6 +216,7 @@ const struct http_route server_routes[] = {
 
 	{ HTTP_GET, "/metrics", READ, HTTP_ON_WORKER, TYPE_METRICS, .handler = &metrics_get },
 	{ HTTP_GET, "/healthz", OPEN, HTTP_ON_THREAD, TYPE_HEALTH, .handler = &health_get },
+	RPC("/grpc.health.v1.Health/Check", OPEN, TYPE_HEALTH, grpc_health_check, HTTP_CLASS_STATUS),
 	{ HTTP_GET, "/readyz", OPEN, HTTP_ON_THREAD, TYPE_HEALTH, .handler = &ready_get },
 	{ HTTP_GET, "/ready", OPEN, HTTP_ON_THREAD, TYPE_HEALTH, .handler = &ready_get },
 	{ HTTP_GET, "/api/status", READ, HTTP_ON_WORKER, TYPE_STATUS, .handler = &status_get },

@@ -103,6 +103,16 @@ def test_calls_and_refusals_have_trailers(s):
     assert {x["path"] for x in senders} >= {PUSH} and any(x["accepted"] for x in senders)
 
 
+def test_health(start):
+    s = start("--require-read-token")
+    path = "/grpc.health.v1.Health/Check"
+    assert grpc(s, message(), path=path) == (0, "", message(b"\x08\x01"))
+    assert grpc(s, message(field(1, b"push.v1.PusherService")), path=path) == (0, "", message(b"\x08\x01"))
+    assert grpc(s, message(field(1, b"nobody.v1.Service")), path=path)[:2] == (5, "this server has no service nobody.v1.Service")
+    assert grpc(s, message(b"\xff"), path=path)[0] == 3
+    assert call(s, "POST", path, b"{}", {"Content-Type": "application/json"})[:2] == (200, b'{"status":"SERVING"}')
+
+
 def test_a_profile_of_many_windows(s):
     """More than the windows of stream and connection: they are opened as it is taken."""
     body = example("large") + field(15, bytes(20 << 20))
@@ -121,6 +131,9 @@ def test_tokens(start, tmp_path):
     basic = base64.b64encode(f"x:{token}".encode()).decode()
     assert grpc(s, message(example("b")), headers=[f"authorization: Basic {basic}"])[0] == 0
     assert grpc(s, message(), path=TYPES)[0] == 16
+    # A query is no header, whatever it says.
+    assert grpc(s, message(), path=TYPES + "?authorization")[0] == 16
+    assert grpc(s, message(example("q")), path=PUSH + "?x=1&y", headers=[f"authorization: Bearer {token}"])[0] == 0
     assert grpc(s, message(), path=TYPES, headers=[f"authorization: Bearer {token}"])[0] in (0, 7)
 
 
