@@ -2,11 +2,13 @@
 """Parca's DebuginfoService: questions, a URL to upload to, and files with dynamic symbols alone."""
 
 import json
+import re
 import struct
 import subprocess
 
+from conftest import free_port
 from making import elf, fetch
-from profiling import call
+from profiling import call, message, number
 from pushing import bearer, listed, put, server, sound, token
 
 SERVICE = "/parca.debuginfo.v1alpha1.DebuginfoService/"
@@ -157,3 +159,14 @@ def test_a_file_under_the_hash_of_its_program(server, tmp_path):
     _, other, _, _ = library(tmp_path, "-Wl,--build-id=sha1")
     status, text = send(s, "11" * 16, other, buildIdType="BUILD_ID_TYPE_HASH")[0]
     assert status == 422 and "push it under that" in text
+
+
+def test_the_url_after_a_call_over_http2(server, elf):
+    port = free_port()
+    s = server(["--listen-grpc", f"127.0.0.1:{port}"])
+    asked = message(1, elf.id.encode()) + number(2, len(elf.debug)) + number(6, 1)
+    reply = subprocess.run(["curl", "-sS", "--http2-prior-knowledge", f"http://127.0.0.1:{port}{SERVICE}InitiateUpload", "-H", "Content-Type: application/grpc",
+                            "--data-binary", "@-"], input=b"\0" + struct.pack(">I", len(asked)) + asked, capture_output=True, check=True, timeout=60).stdout
+    url = re.search(rb"http://[0-9.:]+/upload/[0-9a-f]{32}", reply)[0].decode()
+    assert upload(s, url, elf.debug)[0] == 200
+    assert fetch(s, f"/buildid/{elf.id}/debuginfo") == (200, elf.debug, True)

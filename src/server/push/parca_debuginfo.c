@@ -128,24 +128,73 @@ static int parca_should_run(struct api *a, struct bytes request, struct buf *rep
 
 /* ---- InitiateUpload ---- */
 
+/* ":8002", of a URL that ends so; else empty. */
+static struct str url_port(struct str url)
+{
+	size_t at = url.size;
+
+	while (at > 0 && url.p[at - 1] >= '0' && url.p[at - 1] <= '9')
+		at--;
+	return at > 0 && at < url.size && url.p[at - 1] == ':'
+		       ? (struct str){ url.p + at - 1, url.size - at + 1 }
+		       : STR("");
+}
+
+/* Our first URL that has a port; empty: we listen on Unix sockets alone. */
+static struct str first_url(struct api *a)
+{
+	for (const char *const *url = http_urls(a->req->s->http); *url; url++)
+		if (str_starts(str_of(*url), STR("http")) && url_port(str_of(*url)).size)
+			return str_of(*url);
+	return STR("");
+}
+
+/* "[::1]:7070" without the port. */
+static struct str host_name(struct str host)
+{
+	for (size_t i = host.size; i > 0 && host.p[i - 1] != ']'; i--)
+		if (host.p[i - 1] == ':')
+			return (struct str){ host.p, i - 1 };
+	return host;
+}
+
+/* A call over HTTP/2 came to another port (--listen-grpc), and the PUT comes by HTTP/1.1: by that name, to our first URL. */
+static int url_of_host(struct api *a, struct buf *out, struct err *err)
+{
+	const struct http_head *head = http_head(a->req->conn);
+	const char *proto = http_header(a->req->conn, "X-Forwarded-Proto");
+	struct str host = str_of(head->host ? head->host : ""), ours = first_url(a), scheme = ours;
+
+	if (!host.size || (head->two && !ours.size))
+		return err_set(err, ERR_INVALID,
+			       "the server does not know a URL for uploads: start it with --public-url");
+	if (head->two) {
+		buf_add_str(out, str_cut(&scheme, ':'));
+		buf_add_str(out, STR("://"));
+		buf_add_str(out, host_name(host));
+		buf_add_str(out, url_port(ours));
+		return 0;
+	}
+	scheme = str_cut(&scheme, ':');
+	if (proto && strcmp(proto, "https") == 0)
+		scheme = STR("https");
+	buf_add_str(out, scheme.size ? scheme : STR("http"));
+	buf_add_str(out, STR("://"));
+	buf_add_str(out, host);
+	return 0;
+}
+
 /* "https://lode.example", by which clients reach this server. */
 static int base_url(struct api *a, struct buf *out, struct err *err)
 {
 	const struct server_options *o = &a->req->s->opts;
-	const char *host = http_header(a->req->conn, "Host"),
-		   *proto = http_header(a->req->conn, "X-Forwarded-Proto");
 	struct str url = o->n_public_urls ? o->public_urls[0] : STR("");
 
 	while (str_ends(url, STR("/")))
 		url.size--;
-	if (url.size)
-		buf_add_str(out, url);
-	else if (host && *host)
-		buf_printf(out, "%s://%s", proto && strcmp(proto, "https") == 0 ? "https" : "http", host);
-	else
-		return err_set(
-			err, ERR_INVALID,
-			"the request has no Host to make a URL of: start the server with --public-url");
+	if (!url.size)
+		return url_of_host(a, out, err);
+	buf_add_str(out, url);
 	return 0;
 }
 
