@@ -166,6 +166,32 @@ def test_senders_are_listed_with_their_newest_refusal(serve, tmp_path, page):
     assert page.run("return document.querySelectorAll('#senders b').length") == 0
 
 
+def test_many_senders_are_folded_and_fit_on_narrow_screens(serve, tmp_path, page):
+    (tmp_path / "empty").mkdir()
+    s = serve([tmp_path / "empty"]).ready()
+    for i in range(30):
+        agent = ("a" * 200, "\xe2\x80\xae", "agent/1 (linux)")[i % 3]
+        assert s.get(f"/{'ingest?name=' if i % 2 else 'profiles?' + 'l' * 300 + '='}x&format=tree", "POST", {"User-Agent": f"{i} {agent}"}).status == 400
+    visit(page, s)
+    page.wait_text("#senders-aside", "30 senders, 30 with refusals")
+    rows = "return document.querySelectorAll('#senders tbody tr').length"
+    assert page.run(rows) == 12
+    assert page.run("return [...document.querySelectorAll('#senders tbody tr')].every((tr) => tr.querySelector('th[scope=row]').textContent && tr.children.length === 5)")
+    first = "document.querySelector('#senders tbody tr')"
+    page.run(f"document.querySelector('#senders .more').focus(); {first}.marked = true")
+    page.press("\ue007")
+    page.wait(lambda: page.run(rows) == 30, "all of them")
+    button = "return [document.activeElement.className, document.activeElement.getAttribute('aria-expanded'), document.activeElement.textContent]"
+    assert page.run(button) == ["more", "true", "Show the latest only"]
+    assert page.run(f"return {first}.marked") is True
+    for width in (320, 768, 1400):
+        page.look(width=width)
+        assert page.run("return document.documentElement.scrollWidth <= innerWidth"), width
+    page.press(" ")
+    page.wait(lambda: page.run(rows) == 12, "the latest only")
+    assert page.run(button)[1:] == ["false", "Show all 30 senders"]
+
+
 def test_targets_are_listed_with_their_errors(serve, tmp_path, page):
     (tmp_path / "empty").mkdir()
     (tmp_path / "targets.json").write_text(json.dumps([{"targets": ["127.0.0.1:1"], "labels": {"job": "<b onmouseover=alert(1)>"}, "scrape_interval": "1s",
