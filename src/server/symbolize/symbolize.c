@@ -220,8 +220,7 @@ static void ask_begin_with(struct request *req, const struct ask_form *form)
 
 static void ask_post_begin(struct request *req)
 {
-	const char *type = http_header(req->conn, "Content-Type");
-	bool binary = type && strncasecmp(type, "application/x-lode-symbolize", 28) == 0;
+	bool binary = http_has_type(req->conn, "application/x-lode-symbolize");
 
 	ask_begin_with(req, req->route->arg ? req->route->arg : binary ? &ask_binary : &ask_json);
 }
