@@ -7,7 +7,6 @@
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <strings.h>
 
 static enum http_next ask_refuse(struct ask *a, unsigned status, const char *text)
 {
