@@ -251,6 +251,18 @@ static void note_missing(struct build *b, struct tables_entry *e)
 			 e->split.comp_dir ? e->split.comp_dir : "");
 }
 
+/* The old table was made by an earlier maker with split files that are not here any more. */
+static bool has_lost_splits(const struct build *b, const struct tables_entry *e)
+{
+	const struct tables_entry *old = b->old;
+
+	return old && old->reason == FRAME_FOUND && !old->incomplete &&
+	       !frame_reason_is_damaged(symtab_info(old->table)) &&
+	       symtab_info(old->table)->maker < SYMTAB_MAKER &&
+	       !(symtab_info(old->table)->flags & SYMTAB_SPLIT_MISSING) &&
+	       symtab_info(e->table)->flags & SYMTAB_SPLIT_MISSING;
+}
+
 static enum make_outcome end_with_table(struct build *b, struct buf *table)
 {
 	const struct resolve_answer *a = &b->making->file.answer;
@@ -262,6 +274,13 @@ static enum make_outcome end_with_table(struct build *b, struct buf *table)
 		return end_broken(b, &err);
 	}
 	e->split = splits_take_state(b->making->splits);
+	if (has_lost_splits(b, e)) {
+		split_state_done(&b->old->split);
+		b->old->split = e->split;
+		e->split = (struct split_state){ 0 };
+		entry_unref(e);
+		return end_with_old(b);
+	}
 	if (b->making->from_executable)
 		atomic_store(&e->no_debug, (int)b->making->debug.reason);
 	stored_set_origin(e, a->file, a->archive);
@@ -358,15 +377,18 @@ static enum make_outcome find_supplementary(struct build *b)
 	return MAKE_DONE;
 }
 
-/* The old table is of an earlier maker, and all that it was made of is here: not its supplementary file alone may have
- * gone since. Whether its split files have is not known. */
+/*
+ * The old table is of an earlier maker, and all that it was made of is here: its supplementary file may have gone since.
+ * Whether its split files have is known after a build only: end_with_table() keeps the old table, and notes the missing
+ * one.
+ */
 static bool is_of_earlier_maker(const struct build *b)
 {
 	const struct build_making *m = b->making;
 	const struct symtab_info *old = symtab_info(b->old->table);
 
 	return old->maker < SYMTAB_MAKER && (m->alt.img || !(old->flags & SYMTAB_ALT_APPLIED)) &&
-	       (!m->splits || old->flags & SYMTAB_SPLIT_MISSING) &&
+	       (!m->splits || splits_are_better(m->splits, &b->old->split)) &&
 	       (!m->from_executable || !(old->flags & SYMTAB_HAS_DWARF));
 }
 

@@ -120,6 +120,78 @@ static void a_table_is_not_made_again_for_nothing(void **state)
 	tables_fixture_close(&p);
 }
 
+static struct store_key table_key(char version[12])
+{
+	snprintf(version, 12, "%d", SYMTAB_VERSION);
+	return (struct store_key){ tables_fixture_id(1), STORE_SYMTAB, str_of(version) };
+}
+
+/* The table in the store becomes one of an earlier maker. */
+static void age_stored_table(struct tables_fixture *p, struct buf *ret)
+{
+	AUTO(arena_done) struct arena a = { 0 };
+	struct source *src;
+	struct store_meta meta;
+	struct bytes all;
+	struct err err = { 0 };
+	char version[12];
+	struct store_key key = table_key(version);
+
+	arena_init(&a);
+	assert_done(store_open_object(p->store, &key, &a, &meta, &src, &err));
+	assert_done(source_read_arena(src, range_of(0, src->size), SIZE_MAX, &a, &all, &err));
+	source_close(src);
+	buf_add(ret, all.p, all.size);
+	tables_fixture_age(ret);
+}
+
+static void put_stored_table(struct tables_fixture *p, const struct buf *table)
+{
+	const struct store_meta meta = { .origin = STORE_MADE };
+	struct err err = { 0 };
+	char version[12];
+	struct store_key key = table_key(version);
+
+	assert_done(store_put_bytes(p->store, &key, &meta, true, buf_bytes(table), STORE_ALWAYS, &err));
+}
+
+/* A table with split files is made again by a later maker if they are still here, and stays if one is gone. */
+static void a_table_of_an_earlier_maker_keeps_its_split_files(void **state)
+{
+	AUTO(buf_done) struct buf table = { 0 };
+	struct tables_stats st = { 0 };
+	struct tables_fixture p;
+
+	open_fixture(&p, true);
+	put_debug(&p, 1, "a.dwo");
+	put_dwo(&p, 1, "/build/a.dwo", "f");
+	assert_string_equal(tables_fixture_ask(&p, 1, 0x1000), "f /build/a.c:10");
+	age_stored_table(&p, &table);
+	put_stored_table(&p, &table);
+	tables_fixture_reopen(&p);
+	for (int64_t end = clock_mono_ms() + 30000; !st.n_made; tables_stats(p.s, &st)) {
+		assert_true(clock_mono_ms() < end);
+		assert_string_equal(tables_fixture_ask(&p, 1, 0x1000), "f /build/a.c:10");
+	}
+	tables_fixture_reopen(&p);
+	for (int i = 0; i < 20; i++)
+		assert_string_equal(tables_fixture_ask(&p, 1, 0x1000), "f /build/a.c:10");
+	tables_stats(p.s, &st);
+	assert_int_equal(st.n_made, 0);
+	tables_fixture_close(&p);
+	/* The split file is gone: the old table is better. When it is back, the table is made again. */
+	open_fixture(&p, true);
+	put_debug(&p, 1, "a.dwo");
+	put_stored_table(&p, &table);
+	for (int64_t end = clock_mono_ms() + 100; clock_mono_ms() < end;)
+		assert_string_equal(tables_fixture_ask(&p, 1, 0x1000), "f /build/a.c:10");
+	tables_stats(p.s, &st);
+	assert_int_equal(st.n_made, 0);
+	put_dwo(&p, 1, "/build/a.dwo", "g");
+	tables_fixture_expect(&p, 1, 0x1000, "g /build/a.c:10");
+	tables_fixture_close(&p);
+}
+
 static void a_name_of_nonsense_is_no_file(void **state)
 {
 	static const char *const names[] = { "", "/", "..", "../../../../etc/passwd", "/etc", "/dev/zero" };
@@ -140,6 +212,7 @@ int main(void)
 		cmocka_unit_test(a_dwo_is_found_by_its_path),
 		cmocka_unit_test(a_dwo_that_turns_up_later_is_used_then),
 		cmocka_unit_test(a_table_is_not_made_again_for_nothing),
+		cmocka_unit_test(a_table_of_an_earlier_maker_keeps_its_split_files),
 		cmocka_unit_test(a_name_of_nonsense_is_no_file),
 	};
 

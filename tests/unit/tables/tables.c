@@ -192,18 +192,6 @@ static void a_table_in_the_store_that_is_another_one_is_made_again(void **state)
 	}
 }
 
-/* Make the table one of the program from before SYMTAB_MAKER. */
-static void table_age(struct buf *table)
-{
-	uint64_t hash;
-
-	memset(table->p + 24, 0, 8);
-	memset(table->p + 168, 0, 4);
-	memcpy(&hash, table->p + 12, 4);
-	hash = htole64(hash64(table->p, (uint32_t)le64toh(hash), 0));
-	memcpy(table->p + 24, &hash, 8);
-}
-
 /* It answers at once, and is made again, once, in the background: the debug file is here. */
 static void a_table_of_an_earlier_maker_is_made_again_behind_its_answer(void **state)
 {
@@ -217,7 +205,7 @@ static void a_table_of_an_earlier_maker_is_made_again_behind_its_answer(void **s
 		struct tables_fixture p;
 
 		make_table(1, &table);
-		table_age(&table);
+		tables_fixture_age(&table);
 		snprintf(version, sizeof(version), "%d", SYMTAB_VERSION);
 		key.arg = str_of(version);
 		tables_fixture_open(&p, true);

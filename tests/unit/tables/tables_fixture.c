@@ -215,3 +215,14 @@ void tables_fixture_expect(struct tables_fixture *p, uint32_t n, uint64_t addr, 
 		usleep(1000);
 	}
 }
+
+void tables_fixture_age(struct buf *table)
+{
+	uint64_t hash;
+
+	memset(table->p + 24, 0, 8);
+	memset(table->p + 168, 0, 4);
+	memcpy(&hash, table->p + 12, 4);
+	hash = htole64(hash64(table->p, (uint32_t)le64toh(hash), 0));
+	memcpy(table->p + 24, &hash, 8);
+}

@@ -35,6 +35,9 @@ void tables_fixture_put_debug_named(struct tables_fixture *p, uint32_t n,
 /* A program without DWARF, with a symbol "s<n>" at the same place or without. */
 void tables_fixture_put_program(struct tables_fixture *p, uint32_t n, bool symbols);
 
+/* Make the table one of the program from before SYMTAB_MAKER. */
+void tables_fixture_age(struct buf *table);
+
 /* "f1 /src/a.c:10", or the name of the reason. Waits up to 30 s, or not at all. */
 const char *tables_fixture_ask(struct tables_fixture *p, uint32_t n, uint64_t addr);
 const char *tables_fixture_ask_at_once(struct tables_fixture *p, uint32_t n, uint64_t addr);
