@@ -166,7 +166,7 @@ void naming_try_start(struct naming *n, const struct profilestore_binary *b)
 		put_failure(n, &o, reason, why);
 		return;
 	}
-	resolve_name_hint(n->opts.resolver, &id, b->file);
+	resolve_name_hint(n->opts.resolver, &id, b->file, RESOLVE_BY_SENDER);
 	t = attempt_new(n, b, &id, false);
 	if (tables_request_new(n->opts.tables, &t->id, 1, TABLES_LAYOUTS | TABLES_FRESH | TABLES_EARLY,
 			       (struct tables_wait){ t->from_ms + n->opts.wait_ms, on_table_ready, t },

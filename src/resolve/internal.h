@@ -419,7 +419,7 @@ void remote_left(struct remote *m);
 struct name_hints *name_hints_new(void);
 void name_hints_free(struct name_hints *h); /* takes NULL */
 /* Any thread. A text that is no path of a program's file is ignored. */
-void name_hints_put(struct name_hints *h, const struct build_id *id, struct str file);
+void name_hints_put(struct name_hints *h, const struct build_id *id, struct str file, enum resolve_hint by);
 struct str name_hints_get(struct name_hints *h, const struct build_id *id, struct arena *a); /* empty: none */
 
 /* ---- remote_name.c ---- */

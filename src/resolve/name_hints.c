@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Names of programs by build ID, from mappings of profiles and processes: a table of fixed size, in which a later name
- * replaces one whose build ID has the same slot. A lost or wrong name costs one question to a server, no more.
+ * replaces one whose build ID has the same slot, unless that is by a sender and the later one by a reader. A lost or wrong
+ * name costs one question to a server, no more.
  */
 #include "resolve/internal.h"
 
@@ -15,6 +16,7 @@ struct name_hints {
 	/* under the lock */
 	struct name_hint {
 		struct build_id id; /* size 0: free */
+		enum resolve_hint by;
 		uint8_t size;
 		char name[NAME_MAX_SIZE];
 	} slots[N_HINTS];
@@ -58,7 +60,7 @@ static struct str name_of_mapping(struct str file)
 	return name;
 }
 
-void name_hints_put(struct name_hints *h, const struct build_id *id, struct str file)
+void name_hints_put(struct name_hints *h, const struct build_id *id, struct str file, enum resolve_hint by)
 {
 	struct str name = name_of_mapping(file);
 	struct name_hint *hint = hint_slot(h, id);
@@ -66,9 +68,13 @@ void name_hints_put(struct name_hints *h, const struct build_id *id, struct str 
 	if (!name.size)
 		return;
 	pthread_mutex_lock(&h->lock);
-	hint->id = *id;
-	hint->size = (uint8_t)name.size;
-	memcpy(hint->name, name.p, name.size);
+	/* Also of another build ID with this slot: a reader could choose one. */
+	if (!hint->id.size || by >= hint->by) {
+		hint->id = *id;
+		hint->by = by;
+		hint->size = (uint8_t)name.size;
+		memcpy(hint->name, name.p, name.size);
+	}
 	pthread_mutex_unlock(&h->lock);
 }
 

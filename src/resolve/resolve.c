@@ -64,10 +64,10 @@ enum resolve_reason resolve_reason_of(const struct err *err)
 	}
 }
 
-void resolve_name_hint(struct resolver *r, const struct build_id *id, struct str file)
+void resolve_name_hint(struct resolver *r, const struct build_id *id, struct str file, enum resolve_hint by)
 {
 	if (r->ops->name_hint && id->size && file.size)
-		r->ops->name_hint(r, id, file);
+		r->ops->name_hint(r, id, file, by);
 }
 
 bool resolve_unknown(struct resolver *r, const struct resolve_request *req)

@@ -116,6 +116,12 @@ struct resolve_patience {
 	unsigned n_waits; /* how often this request has waited before */
 };
 
+/* By whom a file is called so: a name by a reader never replaces one by a sender. */
+enum resolve_hint {
+	RESOLVE_BY_READER, /* a question for addresses, which anyone may send */
+	RESOLVE_BY_SENDER, /* a stored profile */
+};
+
 struct resolver;
 struct resolver_ops {
 	/* See resolve(). */
@@ -135,7 +141,8 @@ struct resolver_ops {
 	int (*await)(struct resolver *r, const struct resolve_request *req, const struct resolve_patience *p,
 		     struct resolve_wake wake, struct err *err);
 	/* See resolve_name_hint(). NULL: not needed. */
-	void (*name_hint)(struct resolver *r, const struct build_id *id, struct str file);
+	void (*name_hint)(struct resolver *r, const struct build_id *id, struct str file,
+			  enum resolve_hint by);
 	/* See resolve_alias(). NULL: it has none. */
 	bool (*alias)(struct resolver *r, const struct build_id *alias, struct build_id *ret);
 	/* Whether a file here has this build ID, not as an alias. May read the database. NULL: not known. */
@@ -180,10 +187,11 @@ int resolve_await(struct resolver *r, const struct resolve_request *req, const s
 		  struct resolve_wake wake, struct err *err);
 /*
  * Note that a process calls the file of @id @file, a path or a name. A server that finds programs by their names (SSQP) is
- * then asked with that name, unless a request has one, or a file of that build ID is here. Names are kept for some
- * thousand build IDs; they need not be true, since the build ID of the file is checked.
+ * then asked with that name, unless the request has one, or a file of that build ID is here and has one. Names are kept for
+ * some thousand build IDs; of names by equal sources the last one counts. They need not be true, since the build ID of the
+ * file is checked: a wrong name hides a file from those who ask without a name, no more.
  */
-void resolve_name_hint(struct resolver *r, const struct build_id *id, struct str file);
+void resolve_name_hint(struct resolver *r, const struct build_id *id, struct str file, enum resolve_hint by);
 void resolve_close(struct resolver *r); /* takes NULL */
 
 void resolve_why_init(struct resolve_why *w, struct arena *a);

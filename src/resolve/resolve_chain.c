@@ -194,12 +194,13 @@ static int chain_await(struct resolver *base, const struct resolve_request *req,
 	return r;
 }
 
-static void chain_name_hint(struct resolver *base, const struct build_id *id, struct str file)
+static void chain_name_hint(struct resolver *base, const struct build_id *id, struct str file,
+			    enum resolve_hint by)
 {
 	struct resolver_chain *c = resolver_chain_of(base);
 
 	for (size_t i = 0; i < c->n; i++)
-		resolve_name_hint(c->links[i], id, file);
+		resolve_name_hint(c->links[i], id, file, by);
 }
 
 static void chain_close(struct resolver *base)

@@ -76,12 +76,13 @@ static void upstream_close(struct resolver *base)
 	free(u);
 }
 
-static void upstream_name_hint(struct resolver *base, const struct build_id *id, struct str file)
+static void upstream_name_hint(struct resolver *base, const struct build_id *id, struct str file,
+			       enum resolve_hint by)
 {
 	struct resolver_upstream *u = upstream_of(base);
 
 	if (u->hints)
-		name_hints_put(u->hints, id, file);
+		name_hints_put(u->hints, id, file, by);
 }
 
 static const struct resolver_ops ops = {

@@ -11,6 +11,7 @@ import pytest
 from conftest import LODE
 from making import elf, new_id, pool
 from profiling import send
+from pushing import put
 from test_profile import pprof
 from test_symbolize import post
 
@@ -95,6 +96,26 @@ def test_the_name_of_a_program_is_that_of_its_mapping(serve, faulty, elf):
         status, body, _ = post(s, "/symbolize", json.dumps({"modules": [{"id": elf.id, "file": name}], "addresses": [[0, 4096]]}))
         assert status in (200, 202), body
         assert s.get(f"/buildid/{elf.id}/executable").status == want, name
+
+
+def hint(s, build_id, name):
+    status, body, _ = post(s, "/symbolize", json.dumps({"modules": [{"id": build_id, "file": name}], "addresses": [[0, 4096]]}))
+    assert status in (200, 202), body
+
+
+def test_a_reader_does_not_change_the_name_of_a_program(serve, faulty, elf):
+    up = faulty(files_of(elf, "ssqp"))
+    program = ssqp(elf.id)["executable"]
+    s = through(serve, f"ssqp+{up.url}", args=["--symbolize-interval", "1s"])
+    send(s, pprof("/opt/dotnet/program", elf.id, [0x1000], 0), service="hello")
+    s.wait(lambda: up.requests(program) or s.get(f"/buildid/{elf.id}/executable").status == 200, "the question")
+    hint(s, elf.id, "evil")
+    assert s.get(f"/buildid/{elf.id}/executable").body == elf.program and not up.requests("/evil/")
+    # The name of a file that is here comes before all of them.
+    s = through(serve, f"ssqp+{up.url}")
+    assert put(s, f"/buildid/{elf.id}/debuginfo", elf.debug, {"X-LODE-FILE": "/opt/program.debug"})[0] == 201
+    hint(s, elf.id, "evil")
+    assert s.get(f"/buildid/{elf.id}/executable").body == elf.program and not up.requests("/evil/")
 
 
 def test_a_command_finds_a_program_by_the_name_of_its_mapping(faulty, elf, tmp_path):

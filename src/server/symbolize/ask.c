@@ -234,5 +234,5 @@ bool ask_number(const json_t *j, uint64_t *ret)
 void ask_hint_name(const struct ask *a, const struct build_id *id, struct str file)
 {
 	if (a->req)
-		resolve_name_hint(a->req->s->opts.resolver, id, file);
+		resolve_name_hint(a->req->s->opts.resolver, id, file, RESOLVE_BY_READER);
 }
