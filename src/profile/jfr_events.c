@@ -236,10 +236,20 @@ static void note_event_time(struct jfr_reader *r, uint64_t start)
 		r->last_ns = MAX(r->last_ns, end);
 }
 
-static void add_kind_types(struct profile *p, const struct jfr_kind *k)
+/* Mutex and block have the same types: in one profile they are "mutex_delay" and "block_delay". */
+static void add_kind_types(struct profile *p, enum kind_number kind, bool together)
 {
-	for (size_t i = 0; i < ARRAY_SIZE(k->types) && k->types[i].type.size; i++)
-		profile_add_type(p, k->types[i].type, k->types[i].unit);
+	const struct jfr_kind *k = &kinds[kind];
+	char text[64];
+
+	for (size_t i = 0; i < ARRAY_SIZE(k->types) && k->types[i].type.size; i++) {
+		struct str type = k->types[i].type;
+
+		if (together && (kind == KIND_MUTEX || kind == KIND_BLOCK))
+			type = (struct str){ text, (size_t)snprintf(text, sizeof(text), STR_FMT "_" STR_FMT,
+								    STR_ARG(k->name), STR_ARG(type)) };
+		profile_add_type(p, type, k->types[i].unit);
+	}
 }
 
 /* Where events of this kind go. If together, all types are there before the first sample. */
@@ -254,10 +264,10 @@ static struct jfr_out *out_of(struct jfr_reader *r, enum kind_number kind)
 	if (!t->p) {
 		t->p = profile_new(r->limits);
 		if (!r->options->together)
-			add_kind_types(t->p, &kinds[kind]);
+			add_kind_types(t->p, kind, false);
 		for (uint32_t i = 0; r->options->together && i < N_KINDS; i++) {
 			r->outs[i].first_type = t->p->types.n;
-			add_kind_types(t->p, &kinds[i]);
+			add_kind_types(t->p, i, true);
 		}
 	}
 	out->target = t;

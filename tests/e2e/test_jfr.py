@@ -76,7 +76,7 @@ def test_every_way_in_stores_the_same(s, tmp_path):
     want = totals(s, "service_name", "form")
     assert want[CPU] == 170000000 and want[CPU] == sums(tmp_path / "a.jfr", "cpu")
     assert want["memory:alloc_in_new_tlab_objects:count:space:bytes"] == sums(tmp_path / "a.jfr", "alloc_in_new_tlab_objects") > 10
-    assert want["mutex:contentions:count:mutex:count"] == 3 and want[DELAY] == sums(tmp_path / "a.jfr", "delay")
+    assert want["mutex:contentions:count:mutex:count"] == 3 and want[DELAY] == sums(tmp_path / "a.jfr", "mutex_delay")
     for service in "bare", "detected", "posted", "sent":
         assert totals(s, "service_name", service) == want, service
     assert totals(s, "region", "eu") == want

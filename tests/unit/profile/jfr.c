@@ -206,7 +206,7 @@ static void a_command_gets_one_profile(void **state)
 	assert_int_equal(p->types.n, 6);
 	assert_int_equal(profile_type_find(p, STR("")), 0);
 	assert_folded_type(p, "cpu", "a.b.Main.main;a.b.Main.f 40000000\n");
-	assert_folded_type(p, "delay", "a.b.Main.main;a.b.Main.f 1000\n");
+	assert_folded_type(p, "mutex_delay", "a.b.Main.main;a.b.Main.f 1000\n");
 	/* Threads of a service would be a series each. */
 	assert_int_equal(p->label_sets.n, 2);
 	l = &p->labels.p[p->label_sets.p[1].first];
