@@ -47,8 +47,8 @@ struct taken_file {
 };
 
 /* Its targets, or, of a broken one, those from before. */
-static struct taken_file file_take(struct scrape *s, struct scrape_file *f, struct scrape_list *list,
-				   const struct err *err)
+static struct taken_file targets_take(struct scrape *s, struct scrape_file *f, struct scrape_list *list,
+				      const struct err *err)
 {
 	struct taken_file t = { 0 };
 
@@ -70,7 +70,7 @@ static struct taken_file file_take(struct scrape *s, struct scrape_file *f, stru
 	return t;
 }
 
-static void file_check(struct scrape *s, struct scrape_file *f)
+static void targets_check(struct scrape *s, struct scrape_file *f)
 {
 	struct scrape_list *list;
 	struct err err = { 0 };
@@ -78,7 +78,7 @@ static void file_check(struct scrape *s, struct scrape_file *f)
 
 	if (!scrape_file_changed(f, &list, &err))
 		return;
-	t = file_take(s, f, list, &err);
+	t = targets_take(s, f, list, &err);
 	if (!list)
 		log_error("scrape", "%s: %s; its %zu targets from before stay until the file is corrected",
 			  f->path, err.text, t.n_before);
@@ -153,7 +153,7 @@ static void *scrape_main(void *arg)
 		if (clock_mono_ms() >= checked_ms + TICK_MS) {
 			checked_ms = clock_mono_ms();
 			for (size_t i = 0; i < s->n_files; i++)
-				file_check(s, &s->files[i]);
+				targets_check(s, &s->files[i]);
 		}
 		start_due(s);
 	}
