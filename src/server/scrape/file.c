@@ -50,7 +50,7 @@ static int label_order(const void *a, const void *b)
 		       ((const struct profilestore_label *)b)->name);
 }
 
-static struct str label_value(const struct profilestore_label *v, size_t n, struct str name)
+static struct str group_label_value(const struct profilestore_label *v, size_t n, struct str name)
 {
 	for (size_t i = 0; i < n; i++)
 		if (str_eq(v[i].name, name))
@@ -60,7 +60,7 @@ static struct str label_value(const struct profilestore_label *v, size_t n, stru
 
 static void label_default(struct profilestore_label *v, size_t *n, struct str name, struct str value)
 {
-	if (!label_value(v, *n, name).size)
+	if (!group_label_value(v, *n, name).size)
 		v[(*n)++] = (struct profilestore_label){ name, value };
 }
 
@@ -70,8 +70,8 @@ static void target_labels(const struct group_reader *r, struct scrape_target *t)
 	struct profilestore_label *v = ARENA_NEW_N(&r->list->arena, struct profilestore_label,
 						   r->n_labels + 2);
 	struct str address = str_of(t->address);
-	struct str service = label_value(r->labels, r->n_labels, STR("service"));
-	struct str job = label_value(r->labels, r->n_labels, STR("job"));
+	struct str service = group_label_value(r->labels, r->n_labels, STR("service"));
+	struct str job = group_label_value(r->labels, r->n_labels, STR("job"));
 	size_t n = r->n_labels;
 
 	if (n)

@@ -118,7 +118,7 @@ static bool pull_failed(const struct pull *p)
 }
 
 /* Under the lock. Printable: the text has bytes of the target in it. */
-static void note_error(struct endpoint *e, const struct pull *p)
+static void pull_note_error(struct endpoint *e, const struct pull *p)
 {
 	size_t n = 0;
 
@@ -136,7 +136,7 @@ static int64_t note_end(struct endpoint *e, struct pull *p)
 	e->pull = NULL;
 	if (p->result == SCRAPE_CANCELLED)
 		return 0;
-	note_error(e, p);
+	pull_note_error(e, p);
 	e->seen.result = p->result;
 	e->seen.start_ms = p->start_wall_ms;
 	e->seen.duration_ms = now_ms - p->start_ms;

@@ -162,7 +162,7 @@ static void *scrape_main(void *arg)
 
 /* ---- start, stop ---- */
 
-static int start_thread(struct scrape *s, struct err *err)
+static int start_scrape_thread(struct scrape *s, struct err *err)
 {
 	sigset_t all, was;
 	int r;
@@ -203,7 +203,7 @@ int scrape_start(struct server *server, const struct str *files, size_t n_files,
 	s->bases.max = MIN((uint64_t)SCRAPE_MAX_BASES,
 			   budget_most(server->opts.memory, BUDGET_PROFILE) / BASES_PART);
 	if (net_new(NULL, &s->net, err) < 0 || net_start_thread(s->net, err) < 0 ||
-	    start_thread(s, err) < 0) {
+	    start_scrape_thread(s, err) < 0) {
 		scrape_free(s);
 		return err_in(err, "--scrape");
 	}

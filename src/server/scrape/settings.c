@@ -314,7 +314,7 @@ static int set_basic(struct scrape_group *g, struct arena *a, struct str dir, co
 	return 0;
 }
 
-static int set_server_name(struct scrape_group *g, struct arena *a, const json_t *v, struct err *err)
+static int set_tls_name(struct scrape_group *g, struct arena *a, const json_t *v, struct err *err)
 {
 	if (set_text(a, v, "server_name", &g->tls.server_name, err) < 0)
 		return -1;
@@ -335,7 +335,7 @@ static int tls_member(struct scrape_group *g, struct arena *a, struct str dir, c
 	if (strcmp(key, "key_file") == 0)
 		return set_file(a, dir, v, key, &g->tls.key_file, err);
 	if (strcmp(key, "server_name") == 0)
-		return set_server_name(g, a, v, err);
+		return set_tls_name(g, a, v, err);
 	if (strcmp(key, "insecure_skip_verify") == 0)
 		return set_switch(v, key, &g->tls.insecure, err);
 	return err_set(err, ERR_INVALID,
@@ -344,7 +344,8 @@ static int tls_member(struct scrape_group *g, struct arena *a, struct str dir, c
 		       key);
 }
 
-static int set_tls(struct scrape_group *g, struct arena *a, struct str dir, const json_t *v, struct err *err)
+static int set_tls_config(struct scrape_group *g, struct arena *a, struct str dir, const json_t *v,
+			  struct err *err)
 {
 	const char *key;
 	json_t *member;
@@ -400,7 +401,7 @@ int scrape_group_member(struct scrape_group *g, struct arena *a, struct str dir,
 	if (strcmp(name, "basic_auth") == 0 && is_object)
 		return set_basic(g, a, dir, v, err);
 	if (strcmp(name, "tls_config") == 0 && is_object)
-		return set_tls(g, a, dir, v, err);
+		return set_tls_config(g, a, dir, v, err);
 	return err_set(err, ERR_INVALID,
 		       "'%s' is none of targets, labels, scrape_interval, scrape_timeout, scheme, "
 		       "path_prefix, profiles, authorization, basic_auth, tls_config, or of the wrong type",
