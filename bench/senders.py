@@ -104,6 +104,101 @@ def go_sender(work, url, seconds):
     return "sender.go", "main.burnGo"
 
 
+# ---- Go: the same call by gRPC: connect-go over h2c, in gRPC-Web, and grpc-go with and without gzip ----
+
+GRPC = """
+package main
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"net"
+	"net/http"
+	"os"
+	"runtime/pprof"
+	"time"
+
+	"connectrpc.com/connect"
+	pushv1 "github.com/grafana/pyroscope/api/gen/proto/go/push/v1"
+	"github.com/grafana/pyroscope/api/gen/proto/go/push/v1/pushv1connect"
+	typesv1 "github.com/grafana/pyroscope/api/gen/proto/go/types/v1"
+	"golang.org/x/net/http2"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/encoding/gzip"
+	healthv1 "google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/status"
+)
+
+var sink int
+
+//go:noinline
+func burnGrpc(until time.Time) {
+	for time.Now().Before(until) {
+		for i := 0; i < 1000; i++ {
+			sink += i * i
+		}
+	}
+}
+
+func check(err error) {
+	if err != nil {
+		panic(err)
+	}
+}
+
+func main() {
+	var b bytes.Buffer
+	pprof.StartCPUProfile(&b)
+	burnGrpc(time.Now().Add(3 * time.Second))
+	pprof.StopCPUProfile()
+	request := &pushv1.PushRequest{Series: []*pushv1.RawProfileSeries{{
+		Labels: []*typesv1.LabelPair{{Name: "__name__", Value: "process_cpu"}, {Name: "service_name", Value: "sender.grpc"}},
+		Samples: []*pushv1.RawSample{{RawProfile: b.Bytes(), ID: "1"}}}}}
+	h2c := &http.Client{Transport: &http2.Transport{AllowHTTP: true, DialTLSContext: func(ctx context.Context, network, addr string, _ *tls.Config) (net.Conn, error) {
+		return net.Dial(network, addr)
+	}}}
+	for _, o := range [][]connect.ClientOption{{connect.WithGRPC()}, {connect.WithGRPC(), connect.WithSendGzip()}, {connect.WithGRPC(), connect.WithProtoJSON()}, {connect.WithGRPCWeb()}, nil} {
+		_, err := pushv1connect.NewPusherServiceClient(h2c, "http://"+os.Args[2], o...).Push(context.Background(), connect.NewRequest(request))
+		check(err)
+		_, err = pushv1connect.NewPusherServiceClient(h2c, "http://"+os.Args[2], o...).Push(context.Background(), connect.NewRequest(&pushv1.PushRequest{}))
+		if connect.CodeOf(err) != connect.CodeInvalidArgument {
+			panic(err)
+		}
+	}
+	_, err := pushv1connect.NewPusherServiceClient(http.DefaultClient, os.Args[1], connect.WithGRPCWeb()).Push(context.Background(), connect.NewRequest(request))
+	check(err)
+	conn, err := grpc.NewClient(os.Args[2], grpc.WithTransportCredentials(insecure.NewCredentials()))
+	check(err)
+	for _, o := range [][]grpc.CallOption{nil, {grpc.UseCompressor(gzip.Name)}} {
+		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		check(conn.Invoke(ctx, "/push.v1.PusherService/Push", request, &pushv1.PushResponse{}, o...))
+		cancel()
+	}
+	large := &pushv1.PushRequest{Series: []*pushv1.RawProfileSeries{{Samples: []*pushv1.RawSample{{RawProfile: make([]byte, 64<<20)}}}}}
+	if err = conn.Invoke(context.Background(), "/push.v1.PusherService/Push", large, &pushv1.PushResponse{}); status.Code(err) != codes.ResourceExhausted {
+		panic(err)
+	}
+	health, err := healthv1.NewHealthClient(conn).Check(context.Background(), &healthv1.HealthCheckRequest{})
+	check(err)
+	if health.Status != healthv1.HealthCheckResponse_SERVING {
+		panic(health)
+	}
+}
+"""
+
+
+def grpc_sender(work, url, seconds):
+    (work / "main.go").write_text(GRPC)
+    go(work, "mod", "init", "sender")
+    go(work, "get", "github.com/grafana/pyroscope/api@latest", "connectrpc.com/connect@latest", "google.golang.org/grpc@latest", "golang.org/x/net@latest")
+    go(work, "build", "-o", "sender", ".")
+    subprocess.run([work / "sender", url, (work / "grpc").read_text()], check=True, capture_output=True, timeout=60)
+    return "sender.grpc", "main.burnGrpc"
+
+
 # ---- Rust: pyroscope, of crates.io ----
 
 RUST = """
@@ -434,7 +529,7 @@ def parca_sender(work, url, seconds):
     return "sender.parca", "main.burnParca"
 
 
-SENDERS = {"python": python_sender, "go": go_sender, "rust": rust_sender, "pulled": pulled_sender, "java": java_sender, "parca": parca_sender}
+SENDERS = {"python": python_sender, "go": go_sender, "grpc": grpc_sender, "rust": rust_sender, "pulled": pulled_sender, "java": java_sender, "parca": parca_sender}
 
 
 def names_of(url, service, kind=None):
