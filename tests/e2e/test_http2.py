@@ -137,6 +137,7 @@ def test_tokens(start, tmp_path):
     assert grpc(s, message(), path=TYPES, headers=[f"authorization: Bearer {token}"])[0] in (0, 7)
 
 
+@pytest.mark.slow
 def test_an_upload_is_held_up_by_its_window(s, tmp_path):
     """A file of 30 MiB to the store, whose writer is slower than the client: bytes wait at the client, not here."""
     elf = tmp_path / "x.c"
