@@ -9,7 +9,8 @@
 
 #include <stdlib.h>
 
-#define VERIFY_PAGES 64 /* read at once */
+#define VERIFY_PAGES   64  /* read at once */
+#define CORRECTED_MOST 32u /* pages of one check: each takes 0.1 s */
 
 /* @size bytes at @off; bytes after the end of the file are zeros, which no digest fits. */
 static int read_raw(struct db *db, void *p, int size, uint64_t off, struct err *err)
@@ -84,12 +85,16 @@ void db_page_copy(struct db *db, uint64_t page, uint8_t *ret, size_t room, size_
 		*ret_size = x.size;
 }
 
-int db_check(struct db *db, uint64_t max_size, struct err *err)
+int db_check(struct db *db, uint64_t max_size, unsigned *ret_n_corrected, struct err *err)
 {
 	struct err local = { 0 };
+	uint64_t from = 1, page = 0;
 	struct db_pages x;
-	uint64_t page = 0;
+	unsigned none;
+	int r = 1;
 
+	ret_n_corrected = ret_n_corrected ? ret_n_corrected : &none;
+	*ret_n_corrected = 0;
 	err = err ? err : &local;
 	err->kind = ERR_NONE;
 	if (db_pages(db, &x, err) < 0 || !x.has_digests || x.n * x.size > max_size)
@@ -97,7 +102,14 @@ int db_check(struct db *db, uint64_t max_size, struct err *err)
 	/* Pages of a transaction that was cut off may be half written; the WAL has them. */
 	if (db_wal_truncate(db, 0, err) != 0)
 		return err->kind == ERR_DAMAGED ? -1 : 0;
-	if (db_pages(db, &x, err) < 0 || db_pages_check(db, 1, x.n, &page, err) < 0)
-		return 0;
+	while (r == 1) {
+		if (db_pages(db, &x, err) < 0 || db_pages_check(db, from, x.n, &page, err) < 0)
+			return 0;
+		if (!page || *ret_n_corrected == CORRECTED_MOST)
+			break;
+		r = db_page_correct(db, page, false, err);
+		*ret_n_corrected += r == 1;
+		from = page;
+	}
 	return page ? err_set(err, ERR_DAMAGED, "page %llu is damaged", (unsigned long long)page) : 0;
 }

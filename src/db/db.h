@@ -46,6 +46,8 @@ struct db_pages {
 	bool has_digests; /* else no page can be checked */
 };
 int db_pages(struct db *db, struct db_pages *ret, struct err *err); /* of the file, without its WAL */
+/* The same, if the first page is damaged: as it was when this connection read or wrote it last. */
+void db_pages_known(struct db *db, struct db_pages *ret);
 /*
  * The first of the pages [from, from + n) of the file whose digest differs, or that is missing; 0: none. A page that
  * the WAL replaces counts, too; one that a checkpoint is writing may differ for a moment.
@@ -53,16 +55,10 @@ int db_pages(struct db *db, struct db_pages *ret, struct err *err); /* of the fi
 int db_pages_check(struct db *db, uint64_t from, uint64_t n, uint64_t *ret_page, struct err *err);
 /*
  * When a database is opened: its WAL is copied into the file, and all pages are compared with their digests.
- * ERR_DAMAGED names the page. A file of more than @max_size bytes is not checked: that would take too long. A full
+ * A page with one wrong bit is corrected (*ret_n_corrected, which may be NULL). ERR_DAMAGED names another one. A file of more than @max_size bytes is not checked: that would take too long. A full
  * disk or an I/O error is no failure: pages are compared when they are read, too.
  */
-int db_check(struct db *db, uint64_t max_size, struct err *err);
-
-/*
- * Give all pages of a database of an older version their digests: it is written anew as one transaction, through its WAL.
- * Between transactions; other connections may be open.
- */
-int db_add_digests(struct db *db, struct err *err);
+int db_check(struct db *db, uint64_t max_size, unsigned *ret_n_corrected, struct err *err);
 
 /*
  * Repair the WAL of a database after a crash; if a process has the database open, nothing is done. SQLite ends its
@@ -96,6 +92,12 @@ void db_set_unchecked(struct db *db, bool on);
  * transactions.
  */
 bool db_page_is_damaged(struct db *db, uint64_t page);
+/*
+ * Find the one bit, or, if @bytes, the one byte, in which a page of the file differs from the page that was written: only
+ * one page has its digest. 1: the page in the file is right now, and synced; 0: more of it is wrong. Of the one thread that
+ * writes, between transactions, if db_page_is_damaged(). Takes 0.1 s, with @bytes some seconds.
+ */
+int db_page_correct(struct db *db, uint64_t page, bool bytes, struct err *err);
 /* A page of the file, as it is; nothing if it is larger than @room. */
 void db_page_copy(struct db *db, uint64_t page, uint8_t *ret, size_t room, size_t *ret_size);
 enum db_page_kind {
@@ -114,6 +116,26 @@ struct db_page_use {
 	int64_t rows[DB_PAGE_ROWS_MAX]; /* their numbers, as far as they can be read; some may be wrong */
 };
 int db_page_use(struct db *db, uint64_t page, struct db_page_use *ret, struct err *err);
+/*
+ * Call @fn for each row of a page of the file that looks like a leaf of a table, whatever table it is of, and whether or
+ * not the page is in use. Rows may be deleted ones, older than the WAL, or made up by damage: the caller checks them. The
+ * values are valid during the call. A page that is no leaf has no rows; @fn's error ends it.
+ */
+enum db_raw_kind { DB_RAW_OTHER, DB_RAW_INTEGER, DB_RAW_BYTES };
+struct db_raw_value {
+	enum db_raw_kind kind;
+	int64_t i;
+	struct bytes b;
+};
+#define DB_RAW_COLUMNS 16
+struct db_raw_row {
+	int64_t id;
+	size_t n;
+	struct db_raw_value v[DB_RAW_COLUMNS];
+};
+int db_raw_rows(struct db *db, const struct db_pages *pages, uint64_t page,
+		int (*fn)(void *arg, const struct db_raw_row *row, struct err *err), void *arg,
+		struct err *err);
 
 /* The file of a database and its companions (WAL, -shm), which nobody has open. Missing ones are passed over. */
 void db_files_remove(const char *path);
@@ -136,6 +158,9 @@ void db_close(struct db *db); /* takes NULL */
  * would remove the WAL of the database that is at that path by then.
  */
 void db_abandon(struct db *db);
+/* A number of the caller's, 0 at first: which of the files that were at this path it has. */
+void db_set_number(struct db *db, uint32_t number);
+uint32_t db_number(const struct db *db);
 
 /*
  * Apply missing migrations: PRAGMA user_version counts those applied. A database of a version newer than @n

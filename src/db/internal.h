@@ -16,6 +16,7 @@ struct db {
 	int busy_timeout_ms;
 	void (*damaged)(void *arg); /* NULL: none */
 	void *damaged_arg;
+	uint32_t number;           /* the caller's */
 	const uint32_t *wal_index; /* its header, mapped by SQLite; NULL: none */
 };
 
@@ -42,6 +43,7 @@ int db_read_schema(struct db *db, struct db_schema *ret, struct err *err);
 #define DB_VFS      "lode"
 #define DIGEST_SIZE 8 /* bytes at the end of a page */
 void db_register_digests(void);
+uint64_t db_page_digest(const uint8_t *page, uint32_t size, uint64_t number); /* @number from 1 */
 sqlite3_file *db_file(
 	struct db *db); /* the file of the database itself, without the layer; NULL: in memory */
 bool db_page_is_sound(const uint8_t *page, uint32_t size, uint64_t number); /* @number from 1 */
@@ -87,6 +89,8 @@ static inline uint32_t db_load_be(const uint8_t *p)
 	return be32toh(v);
 }
 
+/* sqlite_rows.c: a variable-length integer of the format: at most 9 bytes, the first ones first. */
+uint64_t db_load_varint(struct cursor *c);
 /* check.c: one page of the file, sound or not. */
 int db_page_read(struct db *db, uint64_t page, uint8_t *ret, uint32_t size, struct err *err);
 /* sqlite_pages.c: the numbers of the rows of a leaf of a table. */

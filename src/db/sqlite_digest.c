@@ -44,7 +44,7 @@ static struct digest_file *digest_of(sqlite3_file *f)
 
 /* ---- pages ---- */
 
-static uint64_t page_digest(const uint8_t *page, uint32_t size, uint64_t number)
+uint64_t db_page_digest(const uint8_t *page, uint32_t size, uint64_t number)
 {
 	return hash64(page, size - DIGEST_SIZE, number);
 }
@@ -54,7 +54,7 @@ bool db_page_is_sound(const uint8_t *page, uint32_t size, uint64_t number)
 	uint64_t digest;
 
 	memcpy(&digest, page + size - DIGEST_SIZE, sizeof(digest));
-	return le64toh(digest) == page_digest(page, size, number);
+	return le64toh(digest) == db_page_digest(page, size, number);
 }
 
 void db_header_read(const uint8_t header[DB_HEADER_START], struct db_header *ret)
@@ -185,7 +185,7 @@ static int digest_write(sqlite3_file *file, const void *p, int size, sqlite3_int
 	if (!f->page)
 		return SQLITE_IOERR_NOMEM;
 	memcpy(f->page, p, f->page_size);
-	digest = htole64(page_digest(f->page, f->page_size, (uint64_t)off / f->page_size + 1));
+	digest = htole64(db_page_digest(f->page, f->page_size, (uint64_t)off / f->page_size + 1));
 	memcpy(f->page + f->page_size - DIGEST_SIZE, &digest, sizeof(digest));
 	return f->real->pMethods->xWrite(f->real, f->page, size, off);
 }
@@ -278,10 +278,15 @@ void db_reserve(struct db *db, int n)
 	(void)sqlite3_file_control(db->sq, "main", SQLITE_FCNTL_RESERVE_BYTES, &n);
 }
 
-int db_add_digests(struct db *db, struct err *err)
+void db_pages_known(struct db *db, struct db_pages *ret)
 {
-	db_reserve(db, DIGEST_SIZE);
-	return db_exec(db, "VACUUM", err);
+	struct digest_file *f = digest_of_connection(db);
+	sqlite3_int64 size = 0;
+
+	*ret = (struct db_pages){ 0 };
+	if (!f || !f->page_size || f->real->pMethods->xFileSize(f->real, &size) != SQLITE_OK)
+		return;
+	*ret = (struct db_pages){ f->page_size, (uint64_t)size / f->page_size, f->has_digests };
 }
 
 uint64_t db_take_bad_page(struct db *db)

@@ -203,6 +203,16 @@ void db_abandon(struct db *db)
 	sqlite3_db_config(db->sq, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL);
 }
 
+void db_set_number(struct db *db, uint32_t number)
+{
+	db->number = number;
+}
+
+uint32_t db_number(const struct db *db)
+{
+	return db->number;
+}
+
 void db_close(struct db *db)
 {
 	struct bytes key;

@@ -79,21 +79,6 @@ static int map_entry(struct page_walk *w, uint64_t page, uint8_t *ret_kind, uint
 
 /* ---- rows ---- */
 
-/* A variable-length integer of the format: at most 9 bytes, the first ones first. */
-static uint64_t read_varint(struct cursor *c)
-{
-	uint64_t v = 0;
-
-	for (int i = 0; i < 8; i++) {
-		uint8_t b = cursor_u8(c);
-
-		v = v << 7 | (b & 0x7f);
-		if (!(b & 0x80))
-			return v;
-	}
-	return v << 8 | cursor_u8(c);
-}
-
 void db_page_rows(const uint8_t *page, size_t size, struct db_page_use *ret)
 {
 	size_t n = (size_t)page[3] << 8 | page[4];
@@ -108,8 +93,8 @@ void db_page_rows(const uint8_t *page, size_t size, struct db_page_use *ret)
 		if (off >= size)
 			continue;
 		c = cursor_of(bytes_of(page + off, size - off));
-		(void)read_varint(&c);
-		id = read_varint(&c);
+		(void)db_load_varint(&c);
+		id = db_load_varint(&c);
 		if (cursor_ok(&c))
 			ret->rows[ret->n_rows++] = (int64_t)id;
 	}

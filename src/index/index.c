@@ -114,7 +114,7 @@ static int check_index(const char *path, struct err *err)
 	int r = index_open(path, &(struct index_options){ 0 }, &ix, err);
 
 	if (r == 0)
-		r = db_check(ix->db, CHECK_MAX, err) < 0 ? err_in(err, "%s", path) : 0;
+		r = db_check(ix->db, CHECK_MAX, NULL, err) < 0 ? err_in(err, "%s", path) : 0;
 	index_close(ix);
 	return r;
 }

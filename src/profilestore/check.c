@@ -7,18 +7,24 @@
  */
 #include "base/background.h"
 #include "profilestore/internal.h"
+#include "profilestore/remake.h"
 
-#define STEP_PAGES  64u
-#define CONVERT_MAX MIB(64)
+#define STEP_PAGES 64u
 
 /*
- * A database of an older version has no digests of pages. A small one gets them at once, while intake waits for some
- * tenths of a second; of a larger one, its rows are compared with their own digests.
+ * A database of an older version has no digests of pages: it is made anew with them, after its rows were compared with
+ * their own.
  */
 static int add_digests(struct profilestore *s, struct job *j, struct err *err)
 {
+	struct err why = { 0 };
+
 	(void)j;
-	return db_add_digests(s->db, err);
+	if (remake_ask(s, NULL, &why) || why.kind == ERR_NONE)
+		return 0;
+	if (err)
+		*err = why;
+	return -1;
 }
 
 static const char *const row_sql[] = {
@@ -58,7 +64,7 @@ static int check_all_rows(struct profilestore *s, struct db *db, bool (*rest)(vo
 			if (check_rows(s, db, rollups, &id, err) < 0)
 				return -1;
 			damage_mend(s, n_mended);
-			if (!id)
+			if (!id || store_is_replaced(s, db))
 				break;
 			if (rest && rest(arg))
 				return err_set(err, ERR_CANCELLED, "the store is closed");
@@ -66,19 +72,14 @@ static int check_all_rows(struct profilestore *s, struct db *db, bool (*rest)(vo
 	return 0;
 }
 
-static int check_older(struct profilestore *s, struct db *db, const struct db_pages *x,
-		       bool (*rest)(void *arg), void *arg, struct err *err)
+static int check_older(struct profilestore *s, struct db *db, bool (*rest)(void *arg), void *arg,
+		       struct err *err)
 {
 	struct job j = { .apply = add_digests, .alone = true, .outside = true };
 
 	if (check_all_rows(s, db, rest, arg, err) < 0)
 		return -1;
-	if (!x->size || x->n * x->size > CONVERT_MAX)
-		return 0;
-	if (profilestore_writer_run(s, &j, err) < 0)
-		return err_in(err, "digests of pages");
-	store_notice(s, LOG_INFO, "the pages of the database have digests now");
-	return 0;
+	return profilestore_writer_run(s, &j, err) < 0 ? err_in(err, "digests of pages") : 0;
 }
 
 static int check_all(struct profilestore *s, struct db *db, bool (*rest)(void *arg), void *arg,
@@ -90,7 +91,7 @@ static int check_all(struct profilestore *s, struct db *db, bool (*rest)(void *a
 	if (db_pages(db, &x, err) < 0)
 		return -1;
 	if (!x.has_digests)
-		return check_older(s, db, &x, rest, arg, err);
+		return x.size ? check_older(s, db, rest, arg, err) : 0;
 	for (uint64_t page = 1; page <= x.n; page += STEP_PAGES) {
 		uint64_t end = MIN(page + STEP_PAGES, x.n + 1);
 
@@ -101,6 +102,9 @@ static int check_all(struct profilestore *s, struct db *db, bool (*rest)(void *a
 				break;
 			damage_note_page(s, bad);
 			damage_mend(s, n_mended);
+			/* The pages of the new file have just been written. */
+			if (store_is_replaced(s, db))
+				return 0;
 		}
 		if (rest && rest(arg))
 			return err_set(err, ERR_CANCELLED, "the store is closed");
@@ -113,10 +117,10 @@ int profilestore_check(struct profilestore *s, bool (*rest)(void *arg), void *ar
 	struct db *db;
 	int r;
 
-	if (db_open(s->path, &(struct db_options){ .read_only = true }, &db, err) < 0)
+	if (store_connect(s, &(struct db_options){ .read_only = true }, &db, err) < 0)
 		return -1;
 	r = check_all(s, db, rest, arg, err);
-	db_close(db);
+	store_disconnect(s, db);
 	return r;
 }
 

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include "base/vec.h"
 #include "profilestore/internal.h"
+#include "profilestore/remake.h"
 #include "profilestore/salvage.h"
 
 #define LOST_LISTED 65536u
@@ -46,7 +47,7 @@ void damage_note_page(struct profilestore *s, uint64_t page)
 {
 	struct damage *d = &s->damage;
 
-	if (!page)
+	if (!page || remake_runs(s))
 		return;
 	pthread_mutex_lock(&d->lock);
 	if (d->n_pages < DAMAGE_MAX && !count_page(d->pages, d->n_pages, page) &&
@@ -82,6 +83,19 @@ void damage_note_profile(struct profilestore *s, int64_t id)
 void damage_note_rollup(struct profilestore *s, int64_t id)
 {
 	note_row(s, -id);
+}
+
+void damage_note_error(struct profilestore *s, uint64_t n_mended, const struct err *err)
+{
+	struct damage *d = &s->damage;
+
+	pthread_mutex_lock(&d->lock);
+	if (!d->n_pages && !d->n_rows && !d->malformed) {
+		d->malformed = true;
+		d->malformed_at = n_mended;
+		snprintf(d->malformed_why, sizeof(d->malformed_why), "%.200s", err->text);
+	}
+	pthread_mutex_unlock(&d->lock);
 }
 
 /* ---- lost profiles ---- */
@@ -164,23 +178,76 @@ static void report_mended(struct profilestore *s, uint64_t page, const struct me
 	report_damage(s, text, data, size);
 }
 
-/* The page stays damaged until the next start. */
-static void keep_page(struct profilestore *s, uint64_t page, const struct err *why, const uint8_t *data,
-		      size_t size)
+void damage_keep_all(struct profilestore *s, const struct err *why)
+{
+	struct damage *d = &s->damage;
+	bool again;
+
+	pthread_mutex_lock(&d->lock);
+	again = atomic_exchange(&d->any_kept, true);
+	d->n_kept = MAX(d->n_kept, (size_t)1);
+	snprintf(
+		d->why, sizeof(d->why),
+		"the database is damaged and cannot be repaired in use (%.200s): what needs the damaged part "
+		"fails until the service is started again, which repairs the database",
+		why->text);
+	pthread_mutex_unlock(&d->lock);
+	if (!again)
+		report_damage(s, d->why, NULL, 0);
+}
+
+void damage_remade(struct profilestore *s, const struct mended *lost)
 {
 	struct damage *d = &s->damage;
 
 	pthread_mutex_lock(&d->lock);
-	if (d->n_kept < DAMAGE_MAX)
-		d->kept[d->n_kept++] = page;
-	atomic_store(&d->any_kept, true);
-	snprintf(d->why, sizeof(d->why),
-		 "page %" PRIu64
-		 " of the database is damaged and cannot be repaired in use (%.200s): what needs it "
-		 "fails until the service is started again, which repairs the database",
-		 page, why->text);
+	d->n_pages = d->n_rows = d->n_kept = d->n_tried = 0;
+	d->malformed = false;
+	d->why[0] = '\0';
+	atomic_store(&d->any_kept, false);
 	pthread_mutex_unlock(&d->lock);
-	report_damage(s, d->why, data, size);
+	add_lost(d, lost);
+	atomic_fetch_add(&d->n_mended, 1);
+	atomic_fetch_add(&d->n_pages_mended, 1);
+}
+
+/* The damage is not of one page, or cannot be mended by itself. */
+static void ask_for_remake(struct profilestore *s, const char *why)
+{
+	struct err err = { 0 };
+
+	if (!remake_ask(s, why, &err) && err.kind != ERR_NONE)
+		damage_keep_all(s, &err);
+}
+
+static void report_corrected(struct profilestore *s, uint64_t page, const uint8_t *data, size_t size)
+{
+	AUTO(mem_freep)
+	char *text = mem_printf("page %" PRIu64
+				" of the database had one wrong byte, which is corrected: nothing is lost",
+				page);
+
+	atomic_fetch_add(&s->damage.n_mended, 1);
+	atomic_fetch_add(&s->damage.n_pages_mended, 1);
+	report_damage(s, text, data, size);
+}
+
+/*
+ * The page is corrected, or the database is made anew, or will be. A page with more than one wrong byte could be mended by
+ * SQLite, which reads and writes it without comparing digests then, and may spread the damage: only if there is no other
+ * way.
+ */
+static bool correct_or_remake(struct profilestore *s, uint64_t page, const uint8_t *data, size_t size)
+{
+	AUTO(mem_freep) char *why = mem_printf("page %" PRIu64 " is damaged", page);
+	struct err err = { 0 };
+
+	if (db_page_correct(s->db, page, false, NULL) == 1 ||
+	    (s->corrects_bytes && db_page_correct(s->db, page, true, NULL) == 1)) {
+		report_corrected(s, page, data, size);
+		return true;
+	}
+	return remake_ask(s, why, &err) || err.kind == ERR_NONE;
 }
 
 static void mend_noted_page(struct profilestore *s, uint64_t page)
@@ -192,14 +259,18 @@ static void mend_noted_page(struct profilestore *s, uint64_t page)
 	size_t size = 0;
 	int r = -1;
 
+	if (remake_runs(s))
+		return;
 	/* The page is looked at in the file. It may have been mended, or written, since it was noted. */
 	if (!db_page_is_damaged(s->db, page) && d->n_looks < LOOKS) {
 		d->n_looks++;
 		atomic_fetch_add(&d->n_mended, 1);
 		return;
 	}
+	db_page_copy(s->db, page, data, MAX_PAGE, &size);
+	if (correct_or_remake(s, page, data, size))
+		return;
 	if (d->n_tried < DAMAGE_MAX && count_page(d->tried, d->n_tried, page) < TRIES) {
-		db_page_copy(s->db, page, data, MAX_PAGE, &size);
 		r = mend_page(s, page, &m, &err);
 	} else {
 		(void)err_set(&err, ERR_DAMAGED, "it was repaired %u times", TRIES);
@@ -212,7 +283,7 @@ static void mend_noted_page(struct profilestore *s, uint64_t page)
 		if (m.what)
 			report_mended(s, page, &m, data, size);
 	} else if (err.kind == ERR_DAMAGED) {
-		keep_page(s, page, &err, data, size);
+		damage_keep_all(s, &err);
 	}
 	free(m.lost);
 }
@@ -236,9 +307,15 @@ bool damage_mend_here(struct profilestore *s, uint64_t n_mended)
 	struct damage *d = &s->damage;
 	uint64_t pages[DAMAGE_MAX];
 	int64_t rows[DAMAGE_MAX];
+	char why[sizeof(d->malformed_why)];
 	size_t n_pages, n_rows;
+	bool malformed;
 
 	pthread_mutex_lock(&d->lock);
+	/* What was mended since then may be the reason. */
+	malformed = d->malformed && d->malformed_at == damage_n_mended(s);
+	d->malformed = false;
+	memcpy(why, d->malformed_why, sizeof(why));
 	n_pages = d->n_pages;
 	n_rows = d->n_rows;
 	memcpy(pages, d->pages, n_pages * sizeof(*pages));
@@ -249,6 +326,8 @@ bool damage_mend_here(struct profilestore *s, uint64_t n_mended)
 		mend_noted_page(s, pages[i]);
 	for (size_t i = 0; i < n_rows; i++)
 		mend_noted_row(s, rows[i]);
+	if (malformed && !n_pages && !n_rows)
+		ask_for_remake(s, why);
 	return damage_n_mended(s) != n_mended;
 }
 
@@ -266,7 +345,7 @@ bool damage_mend(struct profilestore *s, uint64_t n_mended)
 	bool any;
 
 	pthread_mutex_lock(&s->damage.lock);
-	any = s->damage.n_pages || s->damage.n_rows;
+	any = s->damage.n_pages || s->damage.n_rows || s->damage.malformed;
 	pthread_mutex_unlock(&s->damage.lock);
 	if (any)
 		(void)profilestore_writer_run(s, &j, NULL);

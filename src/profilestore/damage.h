@@ -5,9 +5,10 @@
  * A reader or the writer notes the damaged page, or row; the writer's thread mends it in a transaction of its own: sound
  * rows of the page are written anew, damaged ones are deleted, and rows whose content is in memory or in other
  * rows are written again.
- * Then the query, or the transaction, is tried once more. Damage that cannot be mended (a page that holds others
- * together, the schema) stays until the next start, which repairs the whole database (salvage.c): until then, a query
- * or a transaction that needs that page fails with ERR_DAMAGED.
+ * Then the query, or the transaction, is tried once more. For damage that cannot be mended by itself (a page that holds
+ * others together, the schema) the whole database is made anew (remake.c). If that fails, too, the damage stays until the
+ * next start, which repairs the database (salvage.c): until then, a query or a transaction that needs that page fails
+ * with ERR_DAMAGED.
  */
 #pragma once
 
@@ -41,6 +42,10 @@ struct damage {
 	} lost;
 	uint64_t n_lost; /* with those that are not in the list */
 	char why[512];   /* of the last page that stays damaged */
+	/* a statement has failed for damage, although all pages that it read are as they were written */
+	bool malformed;
+	uint64_t malformed_at; /* n_mended, before it began */
+	char malformed_why[256];
 	_Atomic bool any_kept;
 	_Atomic uint64_t n_mended;       /* pages and rows, with those that were found sound */
 	_Atomic uint64_t n_pages_mended; /* that were damaged */
@@ -56,6 +61,15 @@ void damage_note_page_of(struct profilestore *s, struct db *db);
 void damage_note_page(struct profilestore *s, uint64_t page);
 void damage_note_profile(struct profilestore *s, int64_t id);
 void damage_note_rollup(struct profilestore *s, int64_t id);
+/*
+ * A query, or a transaction, that began when damage_n_mended() was @n_mended has failed with @err. If no page or row was
+ * noted for it, the tree of a table is damaged.
+ */
+void damage_note_error(struct profilestore *s, uint64_t n_mended, const struct err *err);
+/* remake.c: the database was made anew, without @lost; or this has failed, and the damage stays. */
+struct mended;
+void damage_remade(struct profilestore *s, const struct mended *lost);
+void damage_keep_all(struct profilestore *s, const struct err *why);
 /*
  * Mend all that was noted. true: something was mended since damage_n_mended() was @n_mended, so it is worth another
  * try.
@@ -78,4 +92,6 @@ struct mended {
 };
 /* 0: mended. ERR_DAMAGED: it has to stay. */
 int mend_page(struct profilestore *s, uint64_t page, struct mended *ret, struct err *err);
+int mend_write_tables(struct profilestore *s,
+		      struct err *err); /* all but profiles and rollups, from memory */
 int mend_row(struct profilestore *s, bool rollup, int64_t id, struct mended *ret, struct err *err);

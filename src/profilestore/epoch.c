@@ -6,6 +6,7 @@
  * its memory is freed when every reader that registered before has ended. Nobody waits for anybody.
  */
 #include "profilestore/internal.h"
+#include "profilestore/remake.h"
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -73,6 +74,11 @@ int reader_renew(struct reader *r, struct err *err)
 	db_rollback(r->db);
 	wal_leave(r->s);
 	wal_enter(r->s);
+	if (store_is_replaced(r->s, r->db)) {
+		r->stale = true;
+		return err_set(err, ERR_CANCELLED,
+			       "the database was made anew during the query; send it again");
+	}
 	if (db_exec(r->db, "BEGIN", err) < 0 || read_generation(r->s, r->db, &generation, err) < 0)
 		return -1;
 	if (generation == r->meta->generation)
@@ -107,13 +113,22 @@ bool reader_again(struct profilestore *s, struct reader *r, int res, struct err 
 		return false;
 	if (!err || err->kind != ERR_DAMAGED)
 		return stale;
+	damage_note_error(s, n_mended, err);
 	if (damage_mend(s, n_mended))
 		return true;
-	(void)err_set(err, ERR_DAMAGED,
-		      "%.300s: what needs this part of the database fails until the service is started "
-		      "again, which "
-		      "repairs it",
-		      err->text);
+	if (remake_runs(s))
+		(void)err_set(
+			err, ERR_IO,
+			"%.300s: the database is damaged, and is being repaired in the background; send it "
+			"again in a while",
+			err->text);
+	else
+		(void)err_set(
+			err, ERR_DAMAGED,
+			"%.300s: what needs this part of the database fails until the service is started "
+			"again, which "
+			"repairs it",
+			err->text);
 	return stale;
 }
 

@@ -4,6 +4,7 @@
  */
 #include <pthread.h>
 #include "profilestore/internal.h"
+#include "profilestore/remake.h"
 #include "profilestore/sweep.h"
 
 #define STEP_SERIES 16u /* series groomed in one step */
@@ -43,9 +44,9 @@ static int groom_series(struct profilestore *s, bool *ret_more, struct err *err)
 /* Copy the WAL into the database file in this thread, so that a commit, or the end, need not do it. */
 static int copy_wal(struct profilestore *s, struct err *err)
 {
-	if (!db_wal_size(s->db))
-		return 0;
-	if (!s->copier && db_open(s->path, &(struct db_options){ .sync = true }, &s->copier, err) < 0)
+	if (s->copier && store_is_replaced(s, s->copier))
+		store_disconnect(s, TAKE(s->copier));
+	if (!s->copier && store_connect(s, &(struct db_options){ .sync = true }, &s->copier, err) < 0)
 		return -1;
 	return db_checkpoint(s->copier, err) < 0 ? -1 : 0;
 }
@@ -62,12 +63,21 @@ int profilestore_groom(struct profilestore *s, bool *ret_more, struct err *err)
 	*ret_more = false;
 	pthread_mutex_lock(&s->groom_lock);
 	epoch_release(s);
+	r = remake_groom(s, ret_more, err);
+	/* Nothing is deleted while profiles are copied. */
+	if (remake_runs(s)) {
+		pthread_mutex_unlock(&s->groom_lock);
+		return r;
+	}
 	for (size_t i = 0; r == 0 && !*ret_more && i < ARRAY_SIZE(parts); i++)
 		r = parts[i](s, ret_more, err);
 	if (r == 0)
 		r = copy_wal(s, err);
 	pthread_mutex_unlock(&s->groom_lock);
-	if (r == 0 || !err || err->kind != ERR_DAMAGED || !damage_mend(s, n_mended))
+	if (r == 0 || !err || err->kind != ERR_DAMAGED)
+		return r;
+	damage_note_error(s, n_mended, err);
+	if (!damage_mend(s, n_mended))
 		return r;
 	*ret_more = true;
 	return 0;

@@ -9,7 +9,9 @@
  *   add.c              a profile taken apart
  *   writer.c           the one thread that writes: takes all waiting jobs, commits once
  *   wal.c              a bound for the WAL
+ *   connect.c          connections to the database, whose file may be replaced
  *   damage.c, mend.c   damage that is found while the store is in use
+ *   remake.c           the database made anew while the store is in use
  *   load.c             reading it all back
  *   epoch.c            readers, and memory that they may still see
  *   read.c             connections of readers; a range, by rollups and profile by profile
@@ -346,6 +348,12 @@ void wal_leave(struct profilestore *s); /* after it has ended */
  * it again soon. @end: the last call.
  */
 bool wal_bound(struct profilestore *s, bool end);
+/*
+ * In the writer's thread: shut the gate, and wait until no reader has a snapshot. false: some have, after @wait_ms. The
+ * caller calls wal_open() in any case.
+ */
+bool wal_shut(struct profilestore *s, int64_t wait_ms);
+void wal_open(struct profilestore *s);
 
 /* ---- housekeeping ---- */
 
@@ -422,6 +430,23 @@ struct expired {
 
 struct names; /* names.c's own */
 
+/* connect.c: the file of the database, which remake.c may replace. */
+#define STORE_PAGE_SIZE 8192 /* holds two profiles of 1000 samples, and wastes less than 4096 would */
+extern const struct db_options store_db_options;
+struct store_files {
+	/* Held while files are opened by name, or closed, and for writing while they are renamed. */
+	pthread_rwlock_t lock;
+	_Atomic uint32_t number; /* of the file that is at the path */
+};
+int store_connect(struct profilestore *s, const struct db_options *o, struct db **ret, struct err *err);
+void store_disconnect(struct profilestore *s, struct db *db);        /* takes NULL */
+bool store_is_replaced(struct profilestore *s, const struct db *db); /* it has an older file */
+/*
+ * In the writer's thread, with an empty WAL and no reader: the database at @new_path takes the place of the store's, and
+ * s->db is its connection. The old file gets the name @aside; NULL: it is removed. An error: nothing has changed.
+ */
+int store_replace(struct profilestore *s, const char *new_path, const char *aside, struct err *err);
+
 struct retired {
 	void *object;
 	void (*release)(void *object);
@@ -437,6 +462,7 @@ struct profilestore {
 	struct column series; /* struct series *, or NULL; the writer changes it */
 	_Atomic uint32_t n_series;
 	char *dir, *path;
+	struct store_files files;
 	int64_t max_age_ms;
 	uint64_t max_size;
 	uint32_t max_series;
@@ -469,6 +495,10 @@ struct profilestore {
 	uint32_t next_series;
 	int64_t next_id;
 	struct store_writer *writer;
+	struct remake *remake; /* NULL: none */
+	unsigned n_remakes;
+	bool corrects_bytes;     /* looks for a single wrong byte, which takes a second */
+	uint64_t remake_at_once; /* bytes of the largest database that is made anew in one step */
 
 	pthread_mutex_t readers_lock;
 	struct db *readers[8]; /* idle ones, under the lock */
@@ -489,6 +519,7 @@ struct profilestore {
 	struct expired expired;     /* under the lock, too */
 	struct room room;
 	struct damage damage;
+	_Atomic bool remake_runs;
 	struct background *check; /* NULL: none */
 
 	_Atomic uint64_t n_profiles, n_samples;                       /* stored now */

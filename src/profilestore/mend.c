@@ -8,6 +8,8 @@
  */
 #include "profilestore/damage.h"
 #include "profilestore/internal.h"
+#include "profilestore/names_internal.h"
+#include "profilestore/sweep.h"
 
 #include <stdlib.h>
 #include "base/leb.h"
@@ -163,8 +165,7 @@ static int drop_its_rollups(struct profilestore *s, const struct lost_profile *x
 static int make_index(const struct mend *m, const char *sql, struct err *err)
 {
 	if (db_files_size(m->s->path) > INDEX_MAX)
-		return err_set(err, ERR_DAMAGED,
-			       "the index of a database of more than %llu MiB is made anew only at a start",
+		return err_set(err, ERR_DAMAGED, "the index of a database of more than %llu MiB",
 			       (unsigned long long)(INDEX_MAX >> 20));
 	return db_exec(m->s->db, sql, err);
 }
@@ -298,8 +299,7 @@ static int write_all_segments(struct mend *m, const struct db_page_use *use, str
 		if (use->rows[i] < keys.from || use->rows[i] >= keys.to)
 			return err_set(err, ERR_DAMAGED, "a sweep uses the page");
 	if (atomic_load(&s->meta->memory) > METADATA_MAX)
-		return err_set(err, ERR_DAMAGED,
-			       "more than %llu MiB of metadata are written anew only at a start",
+		return err_set(err, ERR_DAMAGED, "more than %llu MiB of metadata",
 			       (unsigned long long)(METADATA_MAX >> 20));
 	return segments_rewrite(s, err);
 }
@@ -312,6 +312,20 @@ static int forget_naming(struct mend *m, const struct db_page_use *use, struct e
 		if (db_exec_i64(m->s->db, "DELETE FROM naming WHERE binary = ?", use->rows[i], err) < 0)
 			return -1;
 	return 0;
+}
+
+/* ---- all of them ---- */
+
+int mend_write_tables(struct profilestore *s, struct err *err)
+{
+	struct mended ret = { 0 };
+	struct mend m = { .s = s, .ret = &ret };
+
+	return write_all_series(&m, err) < 0 || write_counter(&m, err) < 0 ||
+			       write_all_senders(&m, err) < 0 || segments_rewrite(s, err) < 0 ||
+			       names_write_all(s, s->meta, NULL, err) < 0
+		       ? -1
+		       : totals_write(s, err);
 }
 
 /* ---- one of them ---- */

@@ -102,7 +102,8 @@ int names_write_all(struct profilestore *s, const struct meta *new, const struct
 
 	for (uint32_t i = 0; i < column_n(&s->names->tracked); i++) {
 		struct named_binary *t = names_at(s->names, i);
-		uint32_t binary = t ? new_number(binaries, t->binary) : 0;
+		uint32_t same = t ? t->binary + 1 : 0,
+			 binary = t && binaries ? new_number(binaries, t->binary) : same;
 
 		if (binary && names_write_binary(s, t, from + binary - 1, NULL, err) < 0)
 			return -1;

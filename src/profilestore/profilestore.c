@@ -2,6 +2,7 @@
 /* Opening and closing a profile store, and its statistics. */
 #include "base/background.h"
 #include "profilestore/names_internal.h"
+#include "profilestore/remake.h"
 #include "profilestore/salvage.h"
 #include "profilestore/sweep.h"
 
@@ -16,19 +17,26 @@
 #define SENDER_SHARE_USUAL 25u
 #define MAX_METADATA_USUAL ((uint64_t)1 << 30)
 #define MAX_METADATA_LEAST ((uint64_t)1 << 20)
-#define PAGE_SIZE          8192 /* holds two profiles of 1000 samples, and wastes less than 4096 would */
 
 #define CHECK_MAX MIB(512) /* a larger file is not checked when it is opened: that would take too long */
 
-static const struct db_options store_db_options = { .create = true, .sync = true, .page_size = PAGE_SIZE };
-
 static int open_db(struct profilestore *s, struct err *err)
 {
+	unsigned n_corrected = 0;
+	int r;
+
 	if (db_open(s->path, &store_db_options, &s->db, err) < 0 ||
 	    db_migrate(s->db, profilestore_migrations, profilestore_n_migrations, err) < 0)
 		return -1;
 	/* Damage is better known now than at the first query. */
-	return db_check(s->db, CHECK_MAX, err);
+	r = db_check(s->db, CHECK_MAX, &n_corrected, err);
+	if (n_corrected)
+		store_notice(s, LOG_ERROR,
+			     "%u page%s of the database had one wrong bit each, which is corrected: nothing "
+			     "is lost; check "
+			     "the disk and the memory",
+			     n_corrected, n_corrected == 1 ? "" : "s");
+	return r;
 }
 
 /*
@@ -66,6 +74,9 @@ static struct profilestore *profilestore_new(const struct profilestore_options *
 	store_clock_open(&s->clock, s->now_ms(), s->mono_ms(), INT64_MIN);
 	s->series.entry_size = sizeof(struct series *);
 	s->next_series = 1;
+	pthread_rwlock_init(&s->files.lock, NULL);
+	s->remake_at_once = REMAKE_AT_ONCE;
+	s->corrects_bytes = true;
 	wal_init(&s->wal);
 	damage_init(&s->damage);
 	s->sweep = sweep_new();
@@ -197,6 +208,8 @@ int profilestore_open(const struct profilestore_options *o, struct profilestore 
 	err = err ? err : &local;
 	r = dir_make(o->dir, 0750, err);
 	if (r == 0)
+		remake_clean(o->dir);
+	if (r == 0)
 		r = check_presence(o, mark, now_ms, err);
 	if (r == 0)
 		r = check_wal(o, now_ms, &why, err);
@@ -229,12 +242,13 @@ void profilestore_close(struct profilestore *s)
 		return;
 	background_stop(s->check);
 	profilestore_writer_stop(s);
+	remake_free(s);
 	sweep_free(s);
 	names_close(s);
 	epoch_release(s);
 	while (s->n_readers)
-		db_close(s->readers[--s->n_readers]);
-	db_close(s->copier);
+		store_disconnect(s, s->readers[--s->n_readers]);
+	store_disconnect(s, s->copier);
 	db_close(s->db);
 	for (uint32_t i = 0; i < column_n(&s->series); i++)
 		series_free(series_at(&s->series, i));
@@ -250,6 +264,7 @@ void profilestore_close(struct profilestore *s)
 	store_clock_close(&s->clock);
 	wal_done(&s->wal);
 	damage_done(&s->damage);
+	pthread_rwlock_destroy(&s->files.lock);
 	pthread_mutex_destroy(&s->groom_lock);
 	pthread_mutex_destroy(&s->readers_lock);
 	free(s->path);

@@ -27,7 +27,7 @@ struct db *reader_take(struct profilestore *s, struct err *err)
 	if (s->n_readers)
 		db = s->readers[--s->n_readers];
 	pthread_mutex_unlock(&s->readers_lock);
-	if (!db && db_open(s->path, &(struct db_options){ .read_only = true }, &db, err) < 0) {
+	if (!db && store_connect(s, &(struct db_options){ .read_only = true }, &db, err) < 0) {
 		/* To open it, its first page is read. */
 		if (err && err->kind == ERR_DAMAGED)
 			damage_note_page(s, 1);
@@ -36,7 +36,7 @@ struct db *reader_take(struct profilestore *s, struct err *err)
 	}
 	/* All reads until reader_give() see the same snapshot. */
 	if (db_exec(db, "BEGIN", err) < 0) {
-		db_close(db);
+		store_disconnect(s, db);
 		wal_leave(s);
 		return NULL;
 	}
@@ -50,14 +50,15 @@ void reader_give(struct profilestore *s, struct db *db)
 	damage_note_page_of(s, db);
 	db_set_deadline(db, 0);
 	db_rollback(db);
-	wal_leave(s);
 	pthread_mutex_lock(&s->readers_lock);
-	if (s->n_readers < ARRAY_SIZE(s->readers)) {
+	if (s->n_readers < ARRAY_SIZE(s->readers) && !store_is_replaced(s, db)) {
 		s->readers[s->n_readers++] = db;
 		db = NULL;
 	}
 	pthread_mutex_unlock(&s->readers_lock);
-	db_close(db);
+	/* Before this, no file takes the place of the one that an idle connection has. */
+	wal_leave(s);
+	store_disconnect(s, db);
 }
 
 /* ---- pieces ---- */

@@ -30,37 +30,58 @@ static bool add_up_samples(struct salvage *x, struct bytes data, struct profile_
 	return cursor_ok(&c) && !cursor_left(&c) && stack < SALVAGE_MAX_ENTRIES;
 }
 
-static const char profiles_sql[] = "SELECT id, series, time_ms, duration_ms, period, digest, data FROM "
-				   "profile WHERE id >= ? ORDER BY id";
-
-static int copy_profile(struct salvage *x, struct db_stmt *st, struct err *err)
+int salvage_put_profile(struct salvage *x, const struct salvage_profile *p, struct err *err)
 {
-	int64_t series = db_i64(st, 1), time_ms = db_i64(st, 2), duration_ms = db_i64(st, 3);
-	struct bytes data = db_bytes(st, 6);
 	struct profile_sums sums;
 	struct db_stmt *in;
 
-	if (series <= 0 || series > UINT32_MAX || time_ms < 0 ||
-	    (uint64_t)db_i64(st, 5) != samples_digest((uint32_t)series, time_ms, duration_ms, data) ||
-	    !add_up_samples(x, data, &sums)) {
+	if (p->series <= 0 || p->series > UINT32_MAX || p->time_ms < 0 ||
+	    (uint64_t)p->digest != samples_digest((uint32_t)p->series, p->time_ms, p->duration_ms, p->data) ||
+	    !add_up_samples(x, p->data, &sums)) {
 		x->n_lost++;
+		x->damaged = true;
 		return 0;
 	}
 	salvage_need_stacks_to(x, sums.last_stack);
 	if (db_prepare(x->to, "INSERT OR IGNORE INTO profile VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", &in, err) <
 	    0)
 		return -1;
-	db_bind_i64(in, 1, db_i64(st, 0));
-	db_bind_i64(in, 2, series);
-	db_bind_i64(in, 3, time_ms);
-	db_bind_i64(in, 4, duration_ms);
+	db_bind_i64(in, 1, p->id);
+	db_bind_i64(in, 2, p->series);
+	db_bind_i64(in, 3, p->time_ms);
+	db_bind_i64(in, 4, p->duration_ms);
 	db_bind_i64(in, 5, sums.total);
 	db_bind_i64(in, 6, (int64_t)sums.n);
-	db_bind_i64(in, 7, db_i64(st, 4));
-	db_bind_i64(in, 8, db_i64(st, 5));
-	db_bind_bytes(in, 9, data);
-	x->last_id = MAX(x->last_id, db_i64(st, 0));
+	db_bind_i64(in, 7, p->period);
+	db_bind_i64(in, 8, p->digest);
+	db_bind_bytes(in, 9, p->data);
+	x->last_id = MAX(x->last_id, p->id);
 	return db_step(in, err);
+}
+
+int salvage_copy_profile(struct salvage *x, struct db_stmt *st, struct err *err)
+{
+	const struct salvage_profile p = { db_i64(st, 0), db_i64(st, 1), db_i64(st, 2),  db_i64(st, 3),
+					   db_i64(st, 4), db_i64(st, 5), db_bytes(st, 6) };
+
+	return salvage_put_profile(x, &p, err);
+}
+
+bool salvage_raw_profile(const struct db_raw_row *row, struct salvage_profile *ret)
+{
+	/* As in the schema; the first column is the number of the row. */
+	enum { SERIES = 1, TIME, DURATION, TOTAL, N_SAMPLES, PERIOD, DIGEST, DATA, N };
+
+	if (row->n != N || row->id <= 0 || row->v[DATA].kind != DB_RAW_BYTES)
+		return false;
+	for (int i = SERIES; i < DATA; i++)
+		if (row->v[i].kind != DB_RAW_INTEGER)
+			return false;
+	*ret = (struct salvage_profile){ row->id,          row->v[SERIES].i,
+					 row->v[TIME].i,   row->v[DURATION].i,
+					 row->v[PERIOD].i, row->v[DIGEST].i,
+					 row->v[DATA].b };
+	return true;
 }
 
 static int copy_series(struct salvage *x, struct db_stmt *st, struct err *err)
@@ -132,7 +153,7 @@ int salvage_copy(struct salvage *x, struct err *err)
 		return -1;
 	if (x->from)
 		find_generation(x);
-	if (x->from && (salvage_each_row(x, profiles_sql, copy_profile, err) < 0 ||
+	if (x->from && (salvage_each_row(x, SALVAGE_PROFILES_SQL, salvage_copy_profile, err) < 0 ||
 			salvage_each_row(x, "SELECT id, key FROM series WHERE id >= ? ORDER BY id",
 					 copy_series, err) < 0 ||
 			salvage_copy_segments(x, err) < 0 || end_copy(x, err) < 0)) {

@@ -27,6 +27,7 @@ struct salvage {
 	uint64_t n_stacks;
 	uint64_t n_profiles, n_lost;
 	int64_t last_id;
+	bool damaged; /* a row could not be read, or was wrong */
 };
 
 /* ---- salvage_rows.c ---- */
@@ -37,6 +38,7 @@ typedef int (*salvage_row_fn)(struct salvage *x, struct db_stmt *st, struct err 
  * number first. The error is that of @row.
  */
 int salvage_each_row(struct salvage *x, const char *sql, salvage_row_fn row, struct err *err);
+int salvage_rows_from(struct salvage *x, const char *sql, int64_t id, salvage_row_fn row, struct err *err);
 
 /* ---- salvage_segments.c ---- */
 
@@ -49,5 +51,17 @@ int salvage_copy_segments(struct salvage *x, struct err *err);
 
 /* ---- salvage_copy.c ---- */
 
+#define SALVAGE_PROFILES_SQL                                                                                 \
+	"SELECT id, series, time_ms, duration_ms, period, digest, data FROM profile WHERE id >= ? ORDER BY " \
+	"id"
+struct salvage_profile {
+	int64_t id, series, time_ms, duration_ms, period, digest;
+	struct bytes data;
+};
+/* Copy the row of SALVAGE_PROFILES_SQL, unless it is damaged. */
+int salvage_copy_profile(struct salvage *x, struct db_stmt *st, struct err *err);
+int salvage_put_profile(struct salvage *x, const struct salvage_profile *p, struct err *err); /* the same */
+/* false: the row is not one of a profile. */
+bool salvage_raw_profile(const struct db_raw_row *row, struct salvage_profile *ret);
 /* Copy all sound rows of x->from (NULL: it could not be opened), in one transaction. */
 int salvage_copy(struct salvage *x, struct err *err);

@@ -50,8 +50,12 @@ static int skip_damage(struct db *db, const char *sql, int64_t id, int64_t *ret,
 
 int salvage_each_row(struct salvage *x, const char *sql, salvage_row_fn row, struct err *err)
 {
+	return salvage_rows_from(x, sql, 1, row, err);
+}
+
+int salvage_rows_from(struct salvage *x, const char *sql, int64_t id, salvage_row_fn row, struct err *err)
+{
 	struct err why = { 0 };
-	int64_t id = 1;
 
 	for (;;) {
 		struct db_stmt *st;
@@ -59,6 +63,7 @@ int salvage_each_row(struct salvage *x, const char *sql, salvage_row_fn row, str
 
 		why.kind = ERR_NONE;
 		if (db_prepare(x->from, sql, &st, &why) < 0) {
+			x->damaged = true;
 			if (why.kind != ERR_IO)
 				return 0;
 			*err = why;
@@ -80,6 +85,7 @@ int salvage_each_row(struct salvage *x, const char *sql, salvage_row_fn row, str
 		db_reset(st);
 		if (r == DB_DONE)
 			return 0;
+		x->damaged = true;
 		if (why.kind != ERR_IO)
 			r = skip_damage(x->from, sql, id, &id, &why);
 		if (r == DB_DONE)

@@ -67,6 +67,7 @@ struct sweep {
 	size_t n_rows; /* read in the last step */
 	bool at_end;   /* these were the last */
 	bool more;     /* the job has left something */
+	uint32_t file; /* of the database, when it began */
 };
 
 /* ---- marking ---- */
@@ -462,6 +463,8 @@ static int take_over_apply(struct profilestore *s, struct job *j, struct err *er
 {
 	struct sweep *w = CONTAINER_OF(j, struct sweep, job);
 
+	if (w->file != atomic_load(&s->files.number))
+		return err_set(err, ERR_CANCELLED, "the database was made anew during a sweep");
 	do {
 		if (each_row(w, s->db, profile_rows, STEP_ROWS, copy_late, err) < 0)
 			return -1;
@@ -560,9 +563,11 @@ static void sweep_begin(struct profilestore *s, struct sweep *w)
 	uint64_t granted;
 
 	if (sweep_is_granted(s, &granted))
-		*w = (struct sweep){
-			.s = s, .old = s->meta, .phase = SWEEP_MARK_PROFILES, .granted = granted
-		};
+		*w = (struct sweep){ .s = s,
+				     .old = s->meta,
+				     .phase = SWEEP_MARK_PROFILES,
+				     .granted = granted,
+				     .file = atomic_load(&s->files.number) };
 }
 
 static int sweep_step(struct sweep *w, struct err *err)
@@ -608,6 +613,13 @@ int sweep_groom(struct profilestore *s, bool *ret_more, struct err *err)
 	}
 	r = sweep_step(w, err);
 	*ret_more = true;
+	/* The rows that it has written are not in the new file. */
+	if (w->phase > SWEEP_IDLE && w->file != atomic_load(&s->files.number)) {
+		names_note_changes(s, false);
+		sweep_end(w);
+		w->asked = true;
+		return 0;
+	}
 	if (r == 0)
 		return 0;
 	names_note_changes(s, false);

@@ -11,8 +11,11 @@
 #include "base/condition.h"
 #include "profilestore/internal.h"
 
-#define SHUT_MS   50  /* the longest time that readers wait at the gate; the longer the WAL, the longer */
-#define SHUT_MOST 40  /* times SHUT_MS */
+#include <unistd.h>
+
+#define SHUT_MS   50 /* the longest time that readers wait at the gate; the longer the WAL, the longer */
+#define SHUT_MOST 40 /* times SHUT_MS */
+#define READER_US 500
 #define OPEN_MS   100 /* before the gate is shut again, after it was shut in vain */
 
 void wal_init(struct wal_gate *g)
@@ -65,6 +68,25 @@ static void open_gate(struct profilestore *s, int64_t next_ms)
 {
 	s->wal.next_ms = next_ms;
 	set_gate(s, false);
+}
+
+bool wal_shut(struct profilestore *s, int64_t wait_ms)
+{
+	int64_t until_ms = clock_mono_ms() + wait_ms;
+
+	atomic_fetch_add(&s->wal.n_renewals, 1);
+	set_gate(s, true);
+	while (any_snapshot(s)) {
+		if (clock_mono_ms() >= until_ms)
+			return false;
+		usleep(READER_US);
+	}
+	return true;
+}
+
+void wal_open(struct profilestore *s)
+{
+	open_gate(s, 0);
 }
 
 bool wal_bound(struct profilestore *s, bool end)

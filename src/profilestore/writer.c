@@ -132,11 +132,12 @@ static int run_transaction(struct profilestore *s, struct job *jobs, struct err 
 }
 
 /* Damage that a transaction has met. true: it may be run again. */
-static bool writer_mends(struct profilestore *s, const struct job *jobs)
+static bool writer_mends(struct profilestore *s, const struct job *jobs, const struct err *err)
 {
 	uint64_t n_mended = damage_n_mended(s);
 
 	damage_note_page_of(s, s->db);
+	damage_note_error(s, n_mended, err);
 	if (!damage_mend_here(s, n_mended))
 		return false;
 	for (const struct job *j = jobs; j; j = j->next)
@@ -150,7 +151,8 @@ static void writer_run(struct profilestore *s, struct job *jobs)
 	struct err err = { 0 };
 	int r = jobs->outside ? jobs->apply(s, jobs, &err) : run_transaction(s, jobs, &err);
 
-	for (unsigned i = 0; i < MEND_TRIES && r < 0 && err.kind == ERR_DAMAGED && writer_mends(s, jobs); i++)
+	for (unsigned i = 0;
+	     i < MEND_TRIES && r < 0 && err.kind == ERR_DAMAGED && writer_mends(s, jobs, &err); i++)
 		r = run_transaction(s, jobs, &err);
 	/* Each by itself: what one series needs may be damaged, and what the others need not. */
 	if (r < 0 && err.kind == ERR_DAMAGED && jobs->next && jobs->again) {
@@ -325,6 +327,7 @@ int profilestore_writer_run(struct profilestore *s, struct job *j, struct err *e
 
 	w.job.alone = j->alone;
 	w.job.outside = j->outside;
+	w.job.again = j->again;
 	pthread_mutex_init(&w.lock, NULL);
 	pthread_cond_init(&w.cond, NULL);
 	profilestore_writer_submit(s, &w.job);

@@ -169,7 +169,9 @@ static void a_damaged_index_is_set_aside_and_a_sound_one_stays(void **state)
 	assert_done(index_mend(fix->path, &aside, &err));
 	assert_null(aside);
 	assert_done(file_read(fix->path, MIB(64), &whole, &err));
+	/* One wrong bit would be corrected. */
 	whole.p[whole.size - 100] ^= 4;
+	whole.p[whole.size - 200] ^= 4;
 	test_file_write(fix->path, whole.p, whole.size);
 	assert_done(index_mend(fix->path, &aside, &err));
 	assert_non_null(aside);
