@@ -154,3 +154,111 @@ uint64_t hash64_end(const struct hash64_state *s)
 
 	return hash_rest(h, s->total, s->tail, s->n_tail);
 }
+
+/* ---- correcting ---- */
+
+static inline uint64_t rotr(uint64_t v, unsigned n)
+{
+	return v >> n | v << (64 - n);
+}
+
+/* Of an odd number, modulo 2^64. */
+static uint64_t inverse_of(uint64_t odd)
+{
+	uint64_t x = odd;
+
+	/* Right in 3 bits, then in twice as many with each step. */
+	for (int i = 0; i < 5; i++)
+		x *= 2 - odd * x;
+	return x;
+}
+
+/* The @v with which hash_add_word(@before, v) is @after; and the other way round. */
+static uint64_t solve_word(uint64_t before, uint64_t after)
+{
+	uint64_t t = rotr((after - P4) * inverse_of(P1), 27) ^ before;
+
+	return rotr(t * inverse_of(P3), 31) * inverse_of(P2);
+}
+
+static uint64_t undo_word(uint64_t after, uint64_t v)
+{
+	return rotr((after - P4) * inverse_of(P1), 27) ^ rotl(v * P2, 31) * P3;
+}
+
+static uint64_t undo_end(uint64_t h)
+{
+	h ^= h >> 32;
+	h *= inverse_of(P5);
+	h ^= h >> 29 ^ h >> 58;
+	h *= inverse_of(P2);
+	return h ^ h >> 32;
+}
+
+/* Put @word at @p, if that changes at most @max_bytes. */
+static bool take_word(uint8_t *p, uint64_t word, unsigned max_bytes)
+{
+	uint64_t diff = word ^ word_load(p);
+	unsigned n = 0;
+
+	for (unsigned i = 0; i < 8; i++)
+		n += (diff >> 8 * i & 0xff) != 0;
+	if (!n || n > max_bytes)
+		return false;
+	word = htole64(word);
+	memcpy(p, &word, sizeof(word));
+	return true;
+}
+
+/* A word of one lane, which begins with @acc and should end with @end. @p: its first word. */
+static bool correct_lane(uint8_t *p, size_t n_words, uint64_t acc, uint64_t end, unsigned max_bytes)
+{
+	uint64_t before[HASH64_CORRECT_MAX / STRIPE];
+	uint64_t by_p1 = inverse_of(P1), by_p2 = inverse_of(P2);
+
+	for (size_t k = 0; k < n_words; k++) {
+		before[k] = acc;
+		acc = lane_add(acc, word_load(p + k * STRIPE));
+	}
+	for (size_t k = n_words; k-- > 0;) {
+		uint64_t t = rotr(end * by_p1, 29);
+
+		if (take_word(p + k * STRIPE, (t - before[k]) * by_p2, max_bytes))
+			return true;
+		end = t - word_load(p + k * STRIPE) * P2;
+	}
+	return false;
+}
+
+bool hash64_correct(uint8_t *p, size_t size, uint64_t seed, uint64_t hash, unsigned max_bytes)
+{
+	enum { LANES = 4, AFTER = LANES + 1, MOST = AFTER + 3 };
+	size_t n_stripes = size / STRIPE, n = AFTER + size % STRIPE / 8;
+	uint64_t acc[LANES], begin[LANES], word[MOST], before[MOST], h = seed + P5, end = undo_end(hash);
+	uint8_t *rest;
+
+	if (size % 8 || size < STRIPE || size > HASH64_CORRECT_MAX)
+		return false;
+	lanes_init(begin, seed);
+	memcpy(acc, begin, sizeof(acc));
+	rest = p + (lanes_feed(acc, p, size) - p);
+	memcpy(word, acc, sizeof(acc));
+	word[LANES] = size;
+	for (size_t i = AFTER; i < n; i++)
+		word[i] = word_load(rest + 8 * (i - AFTER));
+	for (size_t i = 0; i < n; i++) {
+		before[i] = h;
+		h = hash_add_word(h, word[i]);
+	}
+	/* From the end: the word at each place with which the rest gives @hash. */
+	for (size_t i = n; i-- > 0;) {
+		uint64_t want = solve_word(before[i], end);
+
+		if (i >= AFTER && take_word(rest + 8 * (i - AFTER), want, max_bytes))
+			return true;
+		if (i < LANES && correct_lane(p + 8 * i, n_stripes, begin[i], want, max_bytes))
+			return true;
+		end = undo_word(end, word[i]);
+	}
+	return false;
+}

@@ -14,6 +14,14 @@
 #include "base/view.h"
 
 uint64_t hash64(const void *p, size_t size, uint64_t seed);
+/*
+ * @p should have the hash @hash, but some bytes of it are wrong: if these are at most @max_bytes (up to 2) of one aligned
+ * word of 8, they are put right. false: there is no such word, and nothing has changed. Each step of the hash can be undone,
+ * so the word with which the rest has that hash is computed for each place; that one of them differs so little by chance
+ * has a probability of 10^-11 for 8 KiB. @size is a multiple of 8, from 32 to HASH64_CORRECT_MAX. Takes some microseconds.
+ */
+#define HASH64_CORRECT_MAX 65536u
+bool hash64_correct(uint8_t *p, size_t size, uint64_t seed, uint64_t hash, unsigned max_bytes);
 
 /* The same value as hash64() of all bytes fed, for content that arrives in chunks. */
 struct hash64_state {

@@ -9,8 +9,8 @@
 
 #include <stdlib.h>
 
-#define VERIFY_PAGES   64  /* read at once */
-#define CORRECTED_MOST 32u /* pages of one check: each takes 0.1 s */
+#define VERIFY_PAGES   64    /* read at once */
+#define CORRECTED_MOST 1024u /* pages of one check */
 
 /* @size bytes at @off; bytes after the end of the file are zeros, which no digest fits. */
 static int read_raw(struct db *db, void *p, int size, uint64_t off, struct err *err)
@@ -107,7 +107,7 @@ int db_check(struct db *db, uint64_t max_size, unsigned *ret_n_corrected, struct
 			return 0;
 		if (!page || *ret_n_corrected == CORRECTED_MOST)
 			break;
-		r = db_page_correct(db, page, false, err);
+		r = db_page_correct(db, page, err);
 		*ret_n_corrected += r == 1;
 		from = page;
 	}

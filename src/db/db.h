@@ -55,7 +55,7 @@ void db_pages_known(struct db *db, struct db_pages *ret);
 int db_pages_check(struct db *db, uint64_t from, uint64_t n, uint64_t *ret_page, struct err *err);
 /*
  * When a database is opened: its WAL is copied into the file, and all pages are compared with their digests.
- * A page with one wrong bit is corrected (*ret_n_corrected, which may be NULL). ERR_DAMAGED names another one. A file of more than @max_size bytes is not checked: that would take too long. A full
+ * A page with one wrong byte is corrected (*ret_n_corrected, which may be NULL). ERR_DAMAGED names another one. A file of more than @max_size bytes is not checked: that would take too long. A full
  * disk or an I/O error is no failure: pages are compared when they are read, too.
  */
 int db_check(struct db *db, uint64_t max_size, unsigned *ret_n_corrected, struct err *err);
@@ -93,11 +93,11 @@ void db_set_unchecked(struct db *db, bool on);
  */
 bool db_page_is_damaged(struct db *db, uint64_t page);
 /*
- * Find the one bit, or, if @bytes, the one byte, in which a page of the file differs from the page that was written: only
- * one page has its digest. 1: the page in the file is right now, and synced; 0: more of it is wrong. Of the one thread that
- * writes, between transactions, if db_page_is_damaged(). Takes 0.1 s, with @bytes some seconds.
+ * Put a page of the file right of which one or two adjacent bytes are wrong: only one such page has its digest. 1: the page in
+ * the file is right now, and synced; 0: more of it is wrong. Of the one thread that writes, between transactions, if
+ * db_page_is_damaged().
  */
-int db_page_correct(struct db *db, uint64_t page, bool bytes, struct err *err);
+int db_page_correct(struct db *db, uint64_t page, struct err *err);
 /* A page of the file, as it is; nothing if it is larger than @room. */
 void db_page_copy(struct db *db, uint64_t page, uint8_t *ret, size_t room, size_t *ret_size);
 enum db_page_kind {

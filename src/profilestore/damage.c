@@ -242,8 +242,7 @@ static bool correct_or_remake(struct profilestore *s, uint64_t page, const uint8
 	AUTO(mem_freep) char *why = mem_printf("page %" PRIu64 " is damaged", page);
 	struct err err = { 0 };
 
-	if (db_page_correct(s->db, page, false, NULL) == 1 ||
-	    (s->corrects_bytes && db_page_correct(s->db, page, true, NULL) == 1)) {
+	if (db_page_correct(s->db, page, NULL) == 1) {
 		report_corrected(s, page, data, size);
 		return true;
 	}

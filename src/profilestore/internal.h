@@ -497,7 +497,6 @@ struct profilestore {
 	struct store_writer *writer;
 	struct remake *remake; /* NULL: none */
 	unsigned n_remakes;
-	bool corrects_bytes;     /* looks for a single wrong byte, which takes a second */
 	uint64_t remake_at_once; /* bytes of the largest database that is made anew in one step */
 
 	pthread_mutex_t readers_lock;

@@ -32,7 +32,7 @@ static int open_db(struct profilestore *s, struct err *err)
 	r = db_check(s->db, CHECK_MAX, &n_corrected, err);
 	if (n_corrected)
 		store_notice(s, LOG_ERROR,
-			     "%u page%s of the database had one wrong bit each, which is corrected: nothing "
+			     "%u page%s of the database had one wrong byte each, which is corrected: nothing "
 			     "is lost; check "
 			     "the disk and the memory",
 			     n_corrected, n_corrected == 1 ? "" : "s");
@@ -76,7 +76,6 @@ static struct profilestore *profilestore_new(const struct profilestore_options *
 	s->next_series = 1;
 	pthread_rwlock_init(&s->files.lock, NULL);
 	s->remake_at_once = REMAKE_AT_ONCE;
-	s->corrects_bytes = true;
 	wal_init(&s->wal);
 	damage_init(&s->damage);
 	s->sweep = sweep_new();

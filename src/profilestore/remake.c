@@ -265,9 +265,14 @@ static int find_late(struct profilestore *s, struct remake *m, struct err *err)
 	return n ? read_pages(m, err) : 0;
 }
 
-/* What is in `missing` at the end is lost. */
-static int count_lost(struct remake *m, struct mended *ret, struct err *err)
+/*
+ * What is in `missing` at the end is lost. With a part of the index damaged, the number of lost profiles is known, but not
+ * which they are. @n were copied.
+ */
+static int count_lost(struct profilestore *s, struct remake *m, uint64_t n, struct mended *ret,
+		      struct err *err)
 {
+	uint64_t n_before = atomic_load(&s->n_profiles);
 	struct db_stmt *st;
 	size_t room = 0;
 	int r;
@@ -277,6 +282,8 @@ static int count_lost(struct remake *m, struct mended *ret, struct err *err)
 	while ((r = db_step(st, err)) == DB_ROW)
 		VEC_PUSH(ret->lost, ret->n_lost, room) = (struct lost_profile){ (uint32_t)db_i64(st, 0),
 										db_i64(st, 1) };
+	while (m->index_damaged && n + ret->n_lost < n_before)
+		VEC_PUSH(ret->lost, ret->n_lost, room) = (struct lost_profile){ 0, INT64_MIN };
 	return r;
 }
 
@@ -304,18 +311,15 @@ static int end_copy(struct profilestore *s, struct remake *m, struct mended *ret
 	if (r == 0)
 		r = find_late(s, m, err);
 	if (r == 0)
-		r = count_lost(m, ret, err);
+		r = db_get_i64(m->x.to, "SELECT count(*) FROM profile", &n, err);
+	if (r == 0)
+		r = count_lost(s, m, (uint64_t)n, ret, err);
 	if (r == 0)
 		r = db_exec(m->x.to, "DROP TABLE missing", err);
-	if (r == 0)
-		r = db_get_i64(m->x.to, "SELECT count(*) FROM profile", &n, err);
 	if (r == 0)
 		r = db_get_i64(m->x.to, "SELECT ifnull(sum(n_samples), 0) FROM profile", &n_samples, err);
 	if (r < 0)
 		return -1;
-	/* With a part of the index damaged, the number of lost profiles is known, but not which they are. */
-	while (m->index_damaged && (uint64_t)n + ret->n_lost < atomic_load(&s->n_profiles))
-		ret->n_lost++;
 	atomic_store(&s->n_profiles, (uint64_t)n);
 	atomic_store(&s->n_samples, (uint64_t)n_samples);
 	return write_rest(s, m, err) < 0 || db_commit(m->x.to, err) < 0 ? -1 : 0;

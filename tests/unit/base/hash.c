@@ -217,9 +217,42 @@ static void sparse_inputs_do_not_collide(void **state)
 	free(h);
 }
 
+/* Wrong bytes of one word are put right from the hash alone, and others are left as they are. */
+static void wrong_bytes_are_corrected(void **state)
+{
+	static const size_t sizes[] = { 32, 40, 56, 64, 504, 4088, 8184, HASH64_CORRECT_MAX };
+	static uint8_t right[HASH64_CORRECT_MAX], p[HASH64_CORRECT_MAX];
+
+	for (size_t k = 0; k < ARRAY_SIZE(sizes); k++) {
+		size_t size = sizes[k];
+		uint64_t hash;
+
+		test_fill(right, size, (uint32_t)k);
+		hash = hash64(right, size, k);
+		for (size_t at = k % 7; at<size; at += size> 4088 ? 997 : 3) {
+			memcpy(p, right, size);
+			p[at] ^= (uint8_t)(1 + at % 255);
+			if (at % 2)
+				p[at / 8 * 8 + (at + 3) % 8] ^= 0x40;
+			assert_true(hash64_correct(p, size, k, hash, 2));
+			assert_memory_equal(p, right, size);
+		}
+		memcpy(p, right, size);
+		assert_false(hash64_correct(p, size, k, hash + 1, 2));
+		p[1] ^= 1;
+		p[size - 2] ^= 1;
+		assert_false(hash64_correct(p, size, k, hash, 2));
+		p[1] ^= 1;
+		p[size - 2] ^= 1;
+		assert_memory_equal(p, right, size);
+		assert_false(hash64_correct(p, 31, k, hash, 2));
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(wrong_bytes_are_corrected),
 		cmocka_unit_test(values_never_change),
 		cmocka_unit_test(pieces_give_the_value_of_the_whole),
 		cmocka_unit_test(place_in_memory_does_not_matter),
