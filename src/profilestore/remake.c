@@ -62,7 +62,7 @@ static bool step_is_over(const struct remake *m)
 
 /* ---- the new file ---- */
 
-static bool has_room(const struct profilestore *s)
+static bool disk_has_room(const struct profilestore *s)
 {
 	struct statvfs st;
 
@@ -206,6 +206,7 @@ static int take_raw_row(void *arg, const struct db_raw_row *row, struct err *err
 	struct remake *m = arg;
 	struct salvage_profile p;
 	struct db_stmt *st;
+	uint64_t n_lost;
 	int r;
 
 	if (!salvage_raw_profile(row, &p) || p.id >= m->next_id)
@@ -221,8 +222,10 @@ static int take_raw_row(void *arg, const struct db_raw_row *row, struct err *err
 	db_reset(st);
 	if (r != DB_ROW || !is_within_series(m->s, &p))
 		return r < 0 ? -1 : 0;
+	n_lost = m->x.n_lost;
 	r = salvage_put_profile(&m->x, &p, err);
-	if (r == 0)
+	/* A damaged one stays missing. */
+	if (r == 0 && m->x.n_lost == n_lost)
 		r = db_exec_i64(m->x.to, "DELETE FROM missing WHERE id = ?", p.id, err);
 	return r;
 }
@@ -256,8 +259,11 @@ static int find_late(struct profilestore *s, struct remake *m, struct err *err)
 
 	if (!m->x.damaged)
 		return 0;
-	if (!m->pages.n && read_index(s, m, err) < 0)
-		return -1;
+	if (!m->pages.n) {
+		m->next_id = s->next_id;
+		if (read_index(s, m, err) < 0)
+			return -1;
+	}
 	if (db_get_i64(m->x.to, "SELECT count(*) FROM missing", &n, err) < 0)
 		return -1;
 	if (n)
@@ -299,7 +305,7 @@ static int write_rest(struct profilestore *s, struct remake *m, struct err *err)
 	return r;
 }
 
-static int end_copy(struct profilestore *s, struct remake *m, struct mended *ret, struct err *err)
+static int end_remake_copy(struct profilestore *s, struct remake *m, struct mended *ret, struct err *err)
 {
 	int64_t n = 0, n_samples = 0;
 	int r;
@@ -392,7 +398,7 @@ static int take_over_file(struct profilestore *s, struct remake *m, struct err *
 		return r;
 	}
 	memcpy(k.saved, s->segments.saved, sizeof(k.saved));
-	r = end_copy(s, m, &lost, err);
+	r = end_remake_copy(s, m, &lost, err);
 	m->x.n_profiles = atomic_load(&s->n_profiles);
 	if (r == 0)
 		r = replace_file(s, m, aside, err);
@@ -441,9 +447,13 @@ static int run_phase(struct profilestore *s, struct remake *m, struct err *err)
 		return begin_copy(s, m, err);
 	case REMAKE_ROWS:
 		r = copy_rows(m, err);
-		if (r == 0)
-			m->phase = m->x.damaged ? REMAKE_INDEX : REMAKE_LAST;
-		return r;
+		if (r != 0)
+			return r;
+		m->phase = m->x.damaged ? REMAKE_INDEX : REMAKE_LAST;
+		/* The tree did not lead to those that are missing until here, also at its end. */
+		if (m->x.damaged)
+			m->next_id = s->next_id;
+		return 0;
 	case REMAKE_INDEX:
 		r = read_index(s, m, err);
 		if (r == 0) {
@@ -510,7 +520,7 @@ bool remake_ask(struct profilestore *s, const char *why, struct err *err)
 			      REMAKES_MAX);
 		return false;
 	}
-	if (!has_room(s)) {
+	if (!disk_has_room(s)) {
 		(void)err_set(err, ERR_LIMIT, "there is no room on the disk for a copy of the database");
 		return false;
 	}
