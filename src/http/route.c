@@ -10,6 +10,8 @@
 #include <string.h>
 #include <strings.h>
 
+#define GO_SEGMENT 16u
+
 static const struct {
 	const char *name;
 	unsigned method;
@@ -80,22 +82,27 @@ static struct str segment_of(struct str s)
 }
 
 /*
- * Go's build ID as text at the start of @path: the shortest such text before the segment that the pattern has next.
- * Escaped slashes are slashes by now. Empty: none.
+ * Go's build ID as text at the start of @path, where the pattern has @pattern_rest after it: the segments of 16 characters
+ * or more. Go's have 20, and no pattern has one as long, so the end is certain. Escaped slashes are slashes by now. Empty:
+ * none.
  */
 static struct str go_segments(struct str path, const char *pattern_rest)
 {
 	struct str next = *pattern_rest ? segment_of(str_of(pattern_rest + 1)) : STR("");
 	struct build_id id;
+	size_t n = 0, end = 0;
 
 	/* A source's path after a build ID in hexadecimal may look like a part of Go's. */
 	if (build_id_parse(&id, segment_of(path)))
 		return (struct str){ 0 };
-	for (size_t i = 0; i < path.size && i <= BUILD_ID_MAX; i++)
-		if (path.p[i] == '/' && str_eq(segment_of(str_from(path, i + 1)), next) &&
-		    build_id_set_go(&id, (struct str){ path.p, i }))
-			return (struct str){ path.p, i };
-	return (struct str){ 0 };
+	while (n <= BUILD_ID_MAX && n < path.size && segment_of(str_from(path, n)).size >= GO_SEGMENT) {
+		end = n + segment_of(str_from(path, n)).size;
+		n = end + 1;
+	}
+	if (!end || n >= path.size || !str_eq(segment_of(str_from(path, n)), next) ||
+	    !build_id_set_go(&id, (struct str){ path.p, end }))
+		return (struct str){ 0 };
+	return (struct str){ path.p, end };
 }
 
 /* The segments of @path that stand for @want. */

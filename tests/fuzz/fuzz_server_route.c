@@ -7,6 +7,7 @@
 #include "fuzz.h"
 
 #include <ctype.h>
+#include <stdio.h>
 #include <string.h>
 #include "server/artifact/artifact.h"
 
@@ -82,6 +83,26 @@ static bool same_but_slashes(const char *p, const char *want)
 	return !*past_slashes(p);
 }
 
+/* Go's build ID as text: segments of 16 characters or more of base64 for URLs, 32 to 84 with their slashes. */
+static size_t model_go(const char *p)
+{
+	size_t n = 0, end = 0, parts = 0;
+
+	while (strcspn(p + n, "/") >= 16) {
+		end = n + strcspn(p + n, "/");
+		n = end + (p[end] == '/');
+		parts++;
+		if (end == n)
+			break;
+	}
+	return parts >= 2 && end >= 32 && end <= BUILD_ID_MAX && p[end] == '/' &&
+			       strspn(p,
+				      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_/") >=
+				       end
+		       ? end
+		       : 0;
+}
+
 static void model_artifact(const char *p, struct model *m)
 {
 	static const char *const kinds[] = { "debuginfo", "executable", "source", "section" };
@@ -96,10 +117,15 @@ static void model_artifact(const char *p, struct model *m)
 	p = past_slashes(p);
 	n = strcspn(p, "/");
 	if (!n || n % 2 || n > 2 * BUILD_ID_MAX || strspn(p, "0123456789abcdef") < n) {
+		n = model_go(p);
 		m->status = 400;
-		return;
+		if (!n)
+			return;
+		for (size_t i = 0; i < n; i++)
+			snprintf(m->id + 2 * i, 3, "%02x", (unsigned)(unsigned char)p[i]);
+	} else {
+		memcpy(m->id, p, n);
 	}
-	memcpy(m->id, p, n);
 	p = past_slashes(p + n);
 	for (size_t i = 0; i < ARRAY_SIZE(addresses); i++)
 		if (same_but_slashes(p, addresses[i].path)) {
