@@ -494,9 +494,7 @@ static int pass_on(struct jfr_reader *r, struct jfr_target *t, struct str name, 
 	set_profile_times(r, t->p);
 	if (profile_build_end(t->p, err) < 0)
 		return -1;
-	profile_table_free(t->p, &t->stacks);
-	profile_table_free(t->p, &t->functions);
-	t->stacks.p = t->functions.p = NULL;
+	jfr_target_done(t);
 	if (!t->p->n_samples)
 		return 0;
 	return sink.fn(sink.arg, TAKE(t->p), name, err);

@@ -8,6 +8,8 @@
  */
 #include "profile/jfr_read.h"
 
+#include "base/hash.h"
+
 #define MAX_INLINED 1024u /* frames of one location */
 #define TRUNCATED   STR("[truncated: stack depth of the recorder]")
 #define NO_STACK    STR("[no stack trace]")
@@ -26,6 +28,23 @@ static uint64_t key_of_text(struct jfr_reader *r, enum jfr_pool_kind pool, struc
 	return UINT64_MAX;
 }
 
+void jfr_target_done(struct jfr_target *t)
+{
+	profile_table_free(t->p, &t->stacks);
+	profile_table_free(t->p, &t->functions);
+	profile_release(t->p, t->recent, JFR_RECENT, sizeof(*t->recent));
+	t->stacks.p = t->functions.p = NULL;
+	t->recent = NULL;
+}
+
+/* They are of the chunk before. */
+static void forget_constants(struct jfr_target *t)
+{
+	t->stacks.n = t->functions.n = 0;
+	if (t->recent)
+		memset(t->recent, 0, JFR_RECENT * sizeof(*t->recent));
+}
+
 void jfr_frames_start(struct jfr_reader *r)
 {
 	r->inlined = key_of_text(r, JFR_FRAME_TYPES, STR("Inlined"));
@@ -35,7 +54,7 @@ void jfr_frames_start(struct jfr_reader *r)
 	r->runnable = key_of_text(r, JFR_STATES, STR("STATE_RUNNABLE"));
 	r->sleeping = key_of_text(r, JFR_STATES, STR("STATE_SLEEPING"));
 	for (uint32_t i = 0; i < JFR_MAX_KINDS; i++)
-		r->targets[i].stacks.n = r->targets[i].functions.n = 0;
+		forget_constants(&r->targets[i]);
 }
 
 /* ---- names ---- */
@@ -177,7 +196,7 @@ static struct str native_binary(struct jfr_reader *r, const struct jfr_value *fr
 	return buf_str(&r->name);
 }
 
-static uint32_t frame_mapping(struct jfr_reader *r, struct profile *p, const struct jfr_value *frame)
+static uint32_t frame_binary(struct jfr_reader *r, struct profile *p, const struct jfr_value *frame)
 {
 	bool native = frame_is_native(r, frame[JFR_TYPE].number);
 	struct profile_mapping m = { .flags = PROFILE_HAS_FUNCTIONS };
@@ -196,8 +215,25 @@ static int end_location(struct jfr_reader *r, struct jfr_target *t, uint32_t map
 	return profile_push(r->room, &r->locations, i) ? 0 : jfr_err_memory(r, err);
 }
 
-static int add_frame(struct jfr_reader *r, struct jfr_target *t, const struct jfr_value *frame,
-		     struct err *err)
+/* The place of a frame among the recent ones; NULL: no memory. Most frames of a stack are in the stack before, too. */
+static struct jfr_recent *recent_at(const struct jfr_reader *r, struct jfr_target *t,
+				    const struct jfr_value *frame)
+{
+	uint64_t hash = hash_mix(frame[JFR_METHOD].number ^ frame[JFR_LINE].number << 40, r->seed);
+
+	if (!t->recent)
+		t->recent = profile_alloc(t->p, JFR_RECENT, sizeof(*t->recent));
+	return t->recent ? &t->recent[hash & (JFR_RECENT - 1)] : NULL;
+}
+
+static bool recent_is(const struct jfr_recent *c, const struct jfr_value *frame)
+{
+	return c->there && c->method == frame[JFR_METHOD].number && c->line == frame[JFR_LINE].number &&
+	       c->type == frame[JFR_TYPE].number;
+}
+
+static int add_new_frame(struct jfr_reader *r, struct jfr_target *t, const struct jfr_value *frame,
+			 struct err *err)
 {
 	uint64_t type = frame[JFR_TYPE].number;
 	struct profile_line line = { .line = (int64_t)MIN(frame[JFR_LINE].number, (uint64_t)INT32_MAX) };
@@ -211,7 +247,27 @@ static int add_frame(struct jfr_reader *r, struct jfr_target *t, const struct jf
 		return jfr_err_memory(r, err);
 	if (type == r->inlined && r->lines.n < MAX_INLINED)
 		return 0;
-	return end_location(r, t, frame_mapping(r, t->p, frame), err);
+	return end_location(r, t, frame_binary(r, t->p, frame), err);
+}
+
+static int add_frame(struct jfr_reader *r, struct jfr_target *t, const struct jfr_value *frame,
+		     struct err *err)
+{
+	/* One that follows inlined frames, or is inlined itself, is a part of another location. */
+	bool alone = !r->lines.n && frame[JFR_TYPE].number != r->inlined;
+	struct jfr_recent *c = alone ? recent_at(r, t, frame) : NULL;
+
+	if (c && recent_is(c, frame))
+		return profile_push(r->room, &r->locations, c->location) ? 0 : jfr_err_memory(r, err);
+	if (add_new_frame(r, t, frame, err) < 0)
+		return -1;
+	if (c)
+		*c = (struct jfr_recent){ .method = frame[JFR_METHOD].number,
+					  .line = frame[JFR_LINE].number,
+					  .type = frame[JFR_TYPE].number,
+					  .location = r->locations.p[r->locations.n - 1],
+					  .there = true };
+	return 0;
 }
 
 static uint32_t named_stack(struct profile *p, struct str name)
@@ -239,7 +295,7 @@ static int read_frames(struct jfr_reader *r, struct jfr_target *t, uint32_t off,
 		if (jfr_value_read(r, r->frame_type, &c, frame, err) < 0 || add_frame(r, t, frame, err) < 0)
 			return -1;
 	}
-	return r->lines.n ? end_location(r, t, frame_mapping(r, t->p, frame), err) : 0;
+	return r->lines.n ? end_location(r, t, frame_binary(r, t->p, frame), err) : 0;
 }
 
 static int make_stack(struct jfr_reader *r, struct jfr_target *t, uint64_t key, uint32_t *ret,

@@ -71,13 +71,9 @@ static int read_labels_part(struct jfr_reader *r, struct buf *room, struct err *
 static void jfr_reader_done(struct jfr_reader *r)
 {
 	for (uint32_t i = 0; i < JFR_MAX_KINDS; i++) {
-		struct jfr_target *t = &r->targets[i];
-
-		if (t->p) {
-			profile_table_free(t->p, &t->stacks);
-			profile_table_free(t->p, &t->functions);
-		}
-		profile_free(t->p);
+		if (r->targets[i].p)
+			jfr_target_done(&r->targets[i]);
+		profile_free(r->targets[i].p);
 	}
 	for (uint32_t i = 0; i < JFR_N_POOLS; i++) {
 		profile_table_free(r->room, &r->pools[i].list);

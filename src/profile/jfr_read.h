@@ -112,8 +112,16 @@ struct jfr_pool {
 struct jfr_kind; /* a row of the table of kinds */
 
 /* A profile that is being made, and where constants are in it: index + 1, 0: not yet. */
+#define JFR_RECENT 4096u /* frames; a power of two */
+struct jfr_recent {
+	uint64_t method, type, line;
+	uint32_t location;
+	bool there;
+};
 struct jfr_target {
 	struct profile *p;
+	struct jfr_recent
+		*recent; /* JFR_RECENT frames that are locations by themselves, by hash; NULL: none so far */
 	PROFILE_TABLE(uint32_t) stacks, functions;
 	uint32_t no_stack; /* a stack; 0: not made so far */
 };
@@ -237,6 +245,8 @@ struct str jfr_constant_text(struct jfr_reader *r, enum jfr_pool_kind pool, uint
 
 /* The keys of frame types and states of this chunk. */
 void jfr_frames_start(struct jfr_reader *r);
+/* Free all but the profile. */
+void jfr_target_done(struct jfr_target *t);
 /* The function of a method. @no_class: it is no method, so it has a name alone. */
 int jfr_function(struct jfr_reader *r, struct jfr_target *t, uint64_t method, bool no_class, uint32_t *ret,
 		 struct err *err);

@@ -58,7 +58,7 @@ static const struct {
 
 /* ---- strings ---- */
 
-static void add_utf8(struct buf *b, uint32_t c)
+static void add_code_point(struct buf *b, uint32_t c)
 {
 	if (c < 0x80) {
 		buf_add_char(b, (char)c);
@@ -86,15 +86,15 @@ static void read_chars(struct jfr_reader *r, struct cursor *c, uint64_t n, size_
 		uint32_t v = (uint16_t)jfr_int(r, c, 2);
 
 		if (high && v >= 0xdc00 && v < 0xe000) {
-			add_utf8(&r->text, 0x10000 + ((high - 0xd800) << 10) + (v - 0xdc00));
+			add_code_point(&r->text, 0x10000 + ((high - 0xd800) << 10) + (v - 0xdc00));
 			high = 0;
 			continue;
 		}
 		if (high)
-			add_utf8(&r->text, 0xfffd);
+			add_code_point(&r->text, 0xfffd);
 		high = v >= 0xd800 && v < 0xdc00 ? v : 0;
 		if (!high)
-			add_utf8(&r->text, v >= 0xdc00 && v < 0xe000 ? 0xfffd : v);
+			add_code_point(&r->text, v >= 0xdc00 && v < 0xe000 ? 0xfffd : v);
 	}
 }
 
@@ -131,7 +131,7 @@ static struct str read_text(struct jfr_reader *r, struct cursor *c, size_t max, 
 		b = cursor_bytes(c, jfr_int(r, c, 4));
 		r->text.size = 0;
 		for (size_t i = 0; i < b.size && r->text.size < max; i++)
-			add_utf8(&r->text, b.p[i]);
+			add_code_point(&r->text, b.p[i]);
 		return buf_str(&r->text);
 	default: /* null, empty; others fail when they are skipped */
 		return STR("");
@@ -207,7 +207,8 @@ struct element {
 	bool has_id, constant, array;
 };
 
-static void read_attribute(const struct jfr_reader *r, struct element *e, uint64_t key, uint64_t value)
+static void read_element_attribute(const struct jfr_reader *r, struct element *e, uint64_t key,
+				   uint64_t value)
 {
 	struct str k = metadata_string(r, key), v = metadata_string(r, value);
 
@@ -268,7 +269,7 @@ static int read_elements(struct jfr_reader *r, struct cursor *c, struct err *err
 		while (n-- && cursor_ok(c)) {
 			uint64_t key = jfr_int(r, c, 4);
 
-			read_attribute(r, &e, key, jfr_int(r, c, 4));
+			read_element_attribute(r, &e, key, jfr_int(r, c, 4));
 		}
 		n = jfr_int(r, c, 4);
 		if (!cursor_ok(c))
