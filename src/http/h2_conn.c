@@ -171,17 +171,17 @@ static int h2_on_close(nghttp2_session *session, int32_t id, uint32_t code, void
 #define FRAME_BUFFER KIB(16)
 #define TRIM_MS      1000 /* idle for so long */
 
-static void *session_malloc(size_t size, void *arg)
+static void *trimmed_malloc(size_t size, void *arg)
 {
 	return malloc(size);
 }
 
-static void *session_calloc(size_t n, size_t size, void *arg)
+static void *trimmed_calloc(size_t n, size_t size, void *arg)
 {
 	return calloc(n, size);
 }
 
-static void session_free(void *p, void *arg)
+static void trimmed_free(void *p, void *arg)
 {
 	struct h2_conn *c = arg;
 
@@ -191,7 +191,7 @@ static void session_free(void *p, void *arg)
 		munmap(TAKE(c->frames), c->frames_size);
 }
 
-static void *session_realloc(void *p, size_t size, void *arg)
+static void *trimmed_realloc(void *p, size_t size, void *arg)
 {
 	struct h2_conn *c = arg;
 	void *room;
@@ -209,7 +209,7 @@ static void *session_realloc(void *p, size_t size, void *arg)
 	room = malloc(size);
 	if (room) {
 		memcpy(room, p, MIN(size, c->frames_size));
-		session_free(p, c);
+		trimmed_free(p, c);
 	}
 	return room;
 }
@@ -231,7 +231,7 @@ static void session_open(struct h2_conn *c)
 		{ NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, H2_STREAM_WINDOW },
 		{ NGHTTP2_SETTINGS_MAX_HEADER_LIST_SIZE, H2_HEADERS },
 	};
-	nghttp2_mem memory = { c, session_malloc, session_free, session_calloc, session_realloc };
+	nghttp2_mem memory = { c, trimmed_malloc, trimmed_free, trimmed_calloc, trimmed_realloc };
 	nghttp2_session_callbacks *calls;
 	nghttp2_option *option;
 

@@ -132,7 +132,7 @@ static int copy_rows(struct remake *m, struct err *err)
 	return r;
 }
 
-static int note_missing(struct remake *m, int64_t id, int64_t series, int64_t time_ms, struct err *err)
+static int note_missing_profile(struct remake *m, int64_t id, int64_t series, int64_t time_ms, struct err *err)
 {
 	struct db_stmt *st;
 
@@ -162,7 +162,7 @@ static int read_index_of(struct remake *m, uint32_t series, struct err *err)
 		db_bind_i64(st, 1, series);
 		while ((r = db_step(st, &why)) == DB_ROW)
 			if (db_i64(st, 0) < m->next_id &&
-			    note_missing(m, db_i64(st, 0), series, db_i64(st, 1), err) < 0) {
+			    note_missing_profile(m, db_i64(st, 0), series, db_i64(st, 1), err) < 0) {
 				db_reset(st);
 				return -1;
 			}
@@ -176,7 +176,7 @@ static int read_index_of(struct remake *m, uint32_t series, struct err *err)
 	}
 	m->x.damaged = true;
 	m->index_damaged = true;
-	return note_missing(m, -(int64_t)series, series, 0, err);
+	return note_missing_profile(m, -(int64_t)series, series, 0, err);
 }
 
 static int read_index(struct profilestore *s, struct remake *m, struct err *err)

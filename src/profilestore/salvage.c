@@ -10,6 +10,7 @@
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #define MAX_REASON 400
@@ -56,8 +57,10 @@ static int make_copy(const char *path, const char *new_path, const struct db_opt
 {
 	const struct db_options unchecked = { .unchecked = true };
 	struct err why = { 0 };
+	struct stat st;
 	int r;
 
+	x->file_size = stat(path, &st) == 0 ? (uint64_t)st.st_size : 0;
 	db_files_remove(new_path);
 	/* A damaged database that cannot be opened at all has no rows to save. */
 	if (db_open(path, &unchecked, &x->from, &why) < 0) {

@@ -13,9 +13,17 @@
 #include "profilestore/salvage.h"
 
 #define SALVAGE_MAX_ENTRIES ((uint64_t)COLUMN_MAX_ENTRIES)
+/*
+ * The digest of a row does not cover the number of its first entry. If that is damaged, all numbers before it look lost; so
+ * there are not believed to be more entries than so many for each byte of the file. It may have been longer, and free numbers
+ * of stacks take no bytes.
+ */
+#define SALVAGE_ENTRIES_A_BYTE UINT64_C(32)
+#define SALVAGE_STACKS_A_BYTE  UINT64_C(1024)
 
 struct salvage {
 	struct db *from, *to;
+	uint64_t file_size;             /* of the damaged database; 0: unknown */
 	uint64_t n[SEGMENT_N_KINDS];    /* entries of each table, with those that are lost */
 	uint64_t have[SEGMENT_N_KINDS]; /* entries that were copied, or got placeholders */
 	uint64_t n_filled;

@@ -19,9 +19,18 @@ enum {
 
 /* ---- counting the entries ---- */
 
+static uint64_t max_entries(const struct salvage *x, enum segment_kind kind)
+{
+	uint64_t a_byte = kind == SEGMENT_STACKS ? SALVAGE_STACKS_A_BYTE : SALVAGE_ENTRIES_A_BYTE;
+
+	if (!x->file_size || x->file_size > SALVAGE_MAX_ENTRIES / a_byte)
+		return SALVAGE_MAX_ENTRIES;
+	return x->file_size * a_byte;
+}
+
 static void refer(struct salvage *x, enum segment_kind kind, uint64_t number)
 {
-	if (number < SALVAGE_MAX_ENTRIES)
+	if (number < max_entries(x, kind))
 		x->n[kind] = MAX(x->n[kind], number + 1);
 }
 
@@ -110,7 +119,7 @@ static uint64_t entry_numbers(enum segment_kind kind, struct cursor *c)
 
 static void mark_stack(struct salvage *x, uint64_t i, uint8_t what)
 {
-	if (i >= SALVAGE_MAX_ENTRIES)
+	if (i >= max_entries(x, SEGMENT_STACKS))
 		return;
 	if (i >= x->n_stacks) {
 		uint64_t n = MAX(i + 1, x->n_stacks * 2);
@@ -183,7 +192,7 @@ static bool sound_segment(const struct salvage *x, struct db_stmt *st, struct se
 	c = cursor_of(ret->data);
 	for (ret->n = 0; cursor_ok(&c) && cursor_left(&c);)
 		ret->n += entry_numbers(ret->kind, &c);
-	return cursor_ok(&c) && ret->n && ret->first + ret->n <= SALVAGE_MAX_ENTRIES;
+	return cursor_ok(&c) && ret->n && ret->first + ret->n <= max_entries(x, ret->kind);
 }
 
 static int count_segment(struct salvage *x, struct db_stmt *st, struct err *err)
@@ -265,13 +274,16 @@ static void put_placeholder(const struct salvage *x, enum segment_kind kind, uin
 	}
 }
 
-/* A stack without a placeholder is a free number. */
-static void put_stack(struct salvage *x, uint64_t i, struct buf *out)
+/* The placeholder of stack @i, or all free numbers from there to @to. Returns how many numbers it is. */
+static uint64_t put_stacks(struct salvage *x, uint64_t i, uint64_t to, struct buf *out)
 {
-	bool lost = stack_is_lost(x, i);
+	uint64_t n = 0;
 
-	buf_add_uleb(out, lost ? i : 0);
-	buf_add_uleb(out, lost ? x->location + x->n_locations++ : 1);
+	while (i + n < to && !stack_is_lost(x, i + n))
+		n++;
+	buf_add_uleb(out, n ? 0 : i);
+	buf_add_uleb(out, n ? n : x->location + x->n_locations++);
+	return MAX(n, (uint64_t)1);
 }
 
 /* Stacks with numbers that were free once, whose entries are lost. */
@@ -301,11 +313,13 @@ static int fill_gap(struct salvage *x, enum segment_kind kind, uint64_t to, stru
 		struct segment_row row = { .kind = kind, .first = x->have[kind] };
 
 		b.size = 0;
-		for (; x->have[kind] < to && row.n < FILLER_ROW; row.n++)
+		for (uint64_t n; x->have[kind] < to && row.n < FILLER_ROW; row.n += n, x->have[kind] += n) {
+			n = 1;
 			if (kind == SEGMENT_STACKS)
-				put_stack(x, x->have[kind]++, &b);
+				n = put_stacks(x, x->have[kind], to, &b);
 			else
-				put_placeholder(x, kind, x->have[kind]++, &b);
+				put_placeholder(x, kind, x->have[kind], &b);
+		}
 		row.data = buf_bytes(&b);
 		x->n_filled += row.n;
 		if (put_segment(x, &row, err) < 0)

@@ -234,7 +234,7 @@ static enum make_outcome end_incomplete(struct build *b, struct tables_entry *e)
 }
 
 /* The file that has the names which the table lacks. */
-static void note_missing(struct build *b, struct tables_entry *e)
+static void note_missing_file(struct build *b, struct tables_entry *e)
 {
 	uint32_t flags = symtab_info(e->table)->flags;
 	char hex[BUILD_ID_HEX_SIZE] = "";
@@ -284,7 +284,7 @@ static enum make_outcome end_with_table(struct build *b, struct buf *table)
 	if (b->making->from_executable)
 		atomic_store(&e->no_debug, (int)b->making->debug.reason);
 	stored_set_origin(e, a->file, a->archive);
-	note_missing(b, e);
+	note_missing_file(b, e);
 	atomic_fetch_add(&b->tables->n_made, 1);
 	if (b->refusals.busy || b->refusals.limit)
 		return end_incomplete(b, e);

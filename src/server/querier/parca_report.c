@@ -59,7 +59,7 @@ static uint64_t parca_diff(const struct parca_graph *g, const struct profile_nod
 	return g->compares ? (uint64_t)n->total[0] - (uint64_t)n->total[1] : 0;
 }
 
-static int graph_enter(void *arg, uint32_t node, unsigned depth)
+static int report_enter(void *arg, uint32_t node, unsigned depth)
 {
 	struct parca_graph *g = arg;
 
@@ -69,7 +69,7 @@ static int graph_enter(void *arg, uint32_t node, unsigned depth)
 	return 0;
 }
 
-static void graph_leave(void *arg, uint32_t node, unsigned depth)
+static void report_leave(void *arg, uint32_t node, unsigned depth)
 {
 	AUTO(buf_done) struct buf m = { 0 };
 	struct parca_graph *g = arg;
@@ -99,7 +99,7 @@ int parca_put_flamegraph(const struct profile_tree *t, struct budget_hold *hold,
 		return -1;
 	g = NEW(struct parca_graph);
 	*g = (struct parca_graph){ .t = t, .compares = profile_tree_compares(t) };
-	profile_tree_walk(t, &(struct profile_walk){ graph_enter, graph_leave, g });
+	profile_tree_walk(t, &(struct profile_walk){ report_enter, report_leave, g });
 	profile_tree_node(t, 0, &n);
 	proto_put_number(&root, ROOT_CUMULATIVE, (uint64_t)n.total[0]);
 	proto_put_number(&root, ROOT_DIFF, parca_diff(g, &n));

@@ -4,8 +4,10 @@
  * more than some hundred.
  */
 #include <stdlib.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#include "profilestore/internal.h"
 #include "profilestore/salvage.h"
 #include "stored.h"
 
@@ -155,6 +157,36 @@ static void a_cut_or_zeroed_file_is_no_wrong_answer(void **state)
 	stored_done(&t);
 }
 
+/* Its digest is right, since it does not cover the number: no placeholders are made for a billion numbers before it. */
+static void a_row_with_a_wrong_number_is_lost(void **state)
+{
+	const struct db_options unchecked = { .unchecked = true };
+	AUTO(mem_freep) char *path = NULL, *sql = NULL;
+	struct stored t = { 0 };
+	struct stat st;
+	struct err err = { 0 };
+	struct db *db;
+
+	make_store(&t);
+	path = mem_printf("%s/profiles.db", t.dir);
+	for (int kind = SEGMENT_STRINGS; kind < SEGMENT_NAMES; kind++) {
+		put_file(&t, whole.size);
+		assert_done(db_open(path, &unchecked, &db, &err));
+		sql = mem_printf(
+			"UPDATE segment SET id = id + (1 << 30) WHERE id = (SELECT max(id) FROM segment"
+			" WHERE id >> 40 & 15 = %d)",
+			kind);
+		assert_done(db_exec(db, sql, &err));
+		db_close(db);
+		free(TAKE(sql));
+		(void)check_answers(&t, "kind", (size_t)kind);
+		assert_int_equal(stat(path, &st), 0);
+		assert_true(st.st_size < (off_t)MIB(64));
+	}
+	free(right_text);
+	stored_done(&t);
+}
+
 static void a_missing_database_is_not_begun_anew_silently(void **state)
 {
 	struct stored t = { 0 };
@@ -224,6 +256,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_flipped_byte_is_no_wrong_answer),
 		cmocka_unit_test(a_cut_or_zeroed_file_is_no_wrong_answer),
+		cmocka_unit_test(a_row_with_a_wrong_number_is_lost),
 		cmocka_unit_test(a_missing_database_is_not_begun_anew_silently),
 		cmocka_unit_test(profiles_in_a_damaged_wal_are_kept),
 	};
