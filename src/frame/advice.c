@@ -117,6 +117,8 @@ static const char *advice_of_name(struct str file)
 		{ STR(".ko.zst"), NAMED_AT_KERNEL }, { STR(".ko.gz"), NAMED_AT_KERNEL },
 	};
 
+	if (!file.size)
+		return NULL;
 	for (size_t i = 0; i < ARRAY_SIZE(begins); i++)
 		if (str_starts(file, begins[i].part))
 			return begins[i].advice;
