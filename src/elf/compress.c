@@ -409,6 +409,7 @@ int elf_section_read(const struct elf_image *img, const struct elf_section *sec,
 	size_t size;
 	int r = packed_of(img, sec, &what, err);
 
+	*ret = (struct bytes){ 0 };
 	if (r > 0)
 		return r;
 	if (r == 0 && what.content > max)

@@ -104,7 +104,8 @@ int elf_section_range(const struct elf_image *img, const struct elf_section *sec
 /*
  * The content of a section, decompressed if it is compressed (SHF_COMPRESSED zlib and zstd; ".zdebug_*" with
  * its "ZLIB" header), into the arena. Content over @max is ERR_LIMIT, even if the header claims less. Memory is
- * allocated, and granted by the arena's hold, as the content is decompressed, not by the size in the header.
+ * allocated, and granted by the arena's hold, as the content is decompressed, not by the size in the header. Other outcomes
+ * than 0, that of elf_section_range() among them, leave *ret empty.
  */
 int elf_section_read(const struct elf_image *img, const struct elf_section *sec, size_t max, struct arena *a,
 		     struct bytes *ret, struct err *err);

@@ -86,9 +86,10 @@ static int crel_read(struct elf_strip *t, const struct elf_section *s, struct bu
 	struct crel_reader r = { .t = t, .out = out };
 	struct bytes all = { 0 };
 	uint64_t head;
+	int read = elf_section_read(t->img, s, ELF_SPLIT_MAX_TABLE, &a, &all, err);
 
-	if (elf_section_read(t->img, s, ELF_SPLIT_MAX_TABLE, &a, &all, err) < 0)
-		return -1;
+	if (read) /* an empty one stays empty */
+		return read < 0 ? -1 : 0;
 	r.c = cursor_at(all, t->img->h.big, 0);
 	head = cursor_uleb(&r.c);
 	r.n_flags = head & CREL_ADDENDS ? 3 : 2;

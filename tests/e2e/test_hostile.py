@@ -401,7 +401,7 @@ def test_a_database_that_is_none_of_ours(elf, tmp_path):
 def test_a_damaged_index_is_set_aside(serve, program, tmp_path):
     """The service starts, scans again, and says so."""
     data = tmp_path / "data"
-    for damage in (lambda b: b"nonsense" * 1000, lambda b: b[:5000] + bytes([b[5000] ^ 1]) + b[5001:], lambda b: b[:-4000], lambda b: b""):
+    for damage in (lambda b: b"nonsense" * 1000, lambda b: b[:5000] + bytes(x ^ 255 for x in b[5000:5040]) + b[5040:], lambda b: b[:-4000], lambda b: b""):
         s = serve([program.debug.parent], data=data).scanned()
         assert s.get(f"/buildid/{program.build_id}/debuginfo").body == program.debug.read_bytes()
         assert s.stop() == 0

@@ -598,7 +598,9 @@ static bool is_left_out(const struct rpc_field *f, const struct proto_field *in)
 {
 	if ((f->flags & RPC_PRESENT) || f->kind == RPC_MESSAGE || f->kind == RPC_TIMESTAMP)
 		return false;
-	return in->wire == PROTO_LEN ? !in->b.size : !in->v;
+	if (in->wire == PROTO_LEN)
+		return !in->b.size;
+	return rpc_is_small(f->kind) ? !(uint32_t)in->v : !in->v; /* larger numbers are cut, as everywhere */
 }
 
 static int field_to_json(struct json_writer *w, const struct rpc_field *f, const struct proto_field *last,
