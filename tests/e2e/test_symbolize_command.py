@@ -171,6 +171,9 @@ def test_members_of_archives_are_split(tmp_path):
             assert (tmp_path / "got").read_bytes() == (tmp_path / "want").read_bytes().replace(b"x.debug", b"y.debug"), member
             assert bool((tmp_path / "got").stat().st_mode & 0o111) == (name == "m.so")
     assert "give the path of the stripped file by -o" in lode("m.apk!lib/arm64-v8a/m.so").stderr
+    for archive in "-o ./m.apk --debug-file z", "-o got --debug-file m.apk":
+        assert "the archive itself would be replaced" in lode(*archive.split(), "m.apk!lib/arm64-v8a/m.so").stderr
+    assert (tmp_path / "m.apk").read_bytes()[:2] == b"PK"
     assert "no such member; the archive has m.o" in lode("-o", "got", "libm.a:n.o").stderr
     assert "name a member of it" in lode("-o", "got", "libm.a").stderr
     assert "a text file, which has no members" in lode("-o", "got", "m.c:m.o").stderr

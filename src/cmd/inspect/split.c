@@ -131,6 +131,22 @@ static int open_original(struct split_job *j, const char *path, struct err *err)
 	return elf_build_id(j->img, &j->id, err) < 0 ? -1 : 0;
 }
 
+/* @path is the archive, or one of the archives, that the member is in. */
+static bool is_archive_of(const struct split_job *j, const char *path)
+{
+	struct stat out, st;
+
+	if (!j->is_member || stat(path, &out) < 0)
+		return false;
+	for (const char *p = j->in; (p = strpbrk(p, ":!")); p++) {
+		AUTO(mem_freep) char *archive = mem_strndup(j->in, (size_t)(p - j->in));
+
+		if (stat(archive, &st) == 0 && st.st_dev == out.st_dev && st.st_ino == out.st_ino)
+			return true;
+	}
+	return false;
+}
+
 /* The paths of the two files. */
 static int choose_places(struct split_job *j, struct err *err)
 {
@@ -152,6 +168,10 @@ static int choose_places(struct split_job *j, struct err *err)
 	if (strcmp(j->debug, j->out) == 0 || strcmp(j->debug, j->in) == 0)
 		return err_set(err, ERR_INVALID,
 			       "the debug file would replace the file itself; give another --debug-file");
+	if (is_archive_of(j, j->out) || is_archive_of(j, j->debug))
+		return err_set(
+			err, ERR_INVALID,
+			"the archive itself would be replaced; give another path by -o or --debug-file");
 	return 0;
 }
 
