@@ -523,10 +523,11 @@ int store_put_commit(struct store_put *p, const struct store_key *key, const str
 	store_record_write(key, &full, &c.record);
 	if (c.record.size > STORE_MAX_RECORD)
 		r = err_set(err, ERR_LIMIT, "its record is longer than %zu bytes", STORE_MAX_RECORD);
+	/* Its bytes are counted as staged: to ask for as much again would remove twice as much. */
+	if (r == 0)
+		r = o->quota && full.stored_size > o->quota ? STORE_FULL : store_make_room(p->st, 0, err);
 	/* From now on the bytes count as a content. */
 	put_count(p, 0);
-	if (r == 0)
-		r = store_make_room(p->st, full.stored_size, err);
 	if (r == 0)
 		r = commit_run(&c, &replaced, err);
 	if (r == 0 && o->committed)

