@@ -88,7 +88,7 @@ def test_every_path_is_there_over_http2(s):
     assert (status, data) == call(s, "GET", "/web/app.js")[:2]
     status, _, data = curl(s, "/api/types?from=now-1h")
     assert (status, json.loads(data)) == (200, {"types": []})
-    assert "GET /api/types 200" in s.log_path.read_text()
+    s.wait(lambda: "GET /api/types 200" in s.log_path.read_text(), "its line in the log")
 
 
 def test_calls_and_refusals_have_trailers(s):
