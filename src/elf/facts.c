@@ -41,7 +41,8 @@ static void tally_add(struct tally *t, const struct elf_section *sec)
 		t->alt_link = true;
 	} else if (elf_section_is_debug(sec, &base)) {
 		/* Rust's and Go's programs keep .debug_gdb_scripts when they are stripped: it is loaded, and names scripts. */
-		t->debug |= !(sec->flags & SHF_ALLOC) || str_eq(base, STR("info")) || str_eq(base, STR("line"));
+		t->debug |= !(sec->flags & SHF_ALLOC) || str_eq(base, STR("info")) ||
+			    str_eq(base, STR("line"));
 		t->whole_info |= has_bits && str_eq(base, STR("info"));
 		t->dwarf |= has_bits && (str_eq(base, STR("info")) || str_eq(base, STR("info.dwo")));
 		t->lines |= has_bits && (str_eq(base, STR("line")) || str_eq(base, STR("line.dwo")));

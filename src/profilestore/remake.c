@@ -132,7 +132,8 @@ static int copy_rows(struct remake *m, struct err *err)
 	return r;
 }
 
-static int note_missing_profile(struct remake *m, int64_t id, int64_t series, int64_t time_ms, struct err *err)
+static int note_missing_profile(struct remake *m, int64_t id, int64_t series, int64_t time_ms,
+				struct err *err)
 {
 	struct db_stmt *st;
 

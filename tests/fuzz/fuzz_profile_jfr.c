@@ -23,7 +23,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		options.labels = bytes_of(data + 2, data[1]);
 		in = bytes_of(data + 2 + data[1], size - 2 - data[1]);
 	}
-	if (profile_read_jfr(in, &check_limits, &options, (struct profile_sink){ check_kind, NULL }, &err) < 0)
+	if (profile_read_jfr(in, &check_limits, &options, (struct profile_sink){ check_kind, NULL }, &err) <
+	    0)
 		FUZZ_CHECK(err.kind == ERR_INVALID || err.kind == ERR_LIMIT);
 	err = (struct err){ 0 };
 	done = profile_read(in, PROFILE_FORMAT_JFR, &check_limits, &p, &err);

@@ -20,7 +20,8 @@ static const struct option_row http_rows[] = {
 	  "[localhost:8002]",
 	  SERVICE_LIST(listen) },
 	{ 0, "listen-grpc", "ADDR:PORT",
-	  "the address to listen on for gRPC and other HTTP/2; in the forms of --listen; may be given again [none]",
+	  "the address to listen on for gRPC and other HTTP/2; in the forms of --listen; may be given again "
+	  "[none]",
 	  SERVICE_LIST(listen_grpc) },
 	{ 0, "public-url", "URL",
 	  "a URL by which browsers reach this server, such as a proxy's; may be given again [localhost, this "

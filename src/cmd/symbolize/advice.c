@@ -40,8 +40,7 @@ void symbolize_print_advice(const struct lookup_options *places, enum frame_reas
 {
 	const char *urls = places->urls ? places->urls : getenv("DEBUGINFOD_URLS");
 	AUTO(buf_done)
-	struct buf package = { 0 },
-		   install = { 0 }, advice = { 0 }, missing = { 0 }, place = { 0 };
+	struct buf package = { 0 }, install = { 0 }, advice = { 0 }, missing = { 0 }, place = { 0 };
 	AUTO(arena_done) struct arena a = { 0 };
 	struct frame_case c = { .reason = reason, .file = file };
 	struct local_distro distro;
