@@ -385,6 +385,8 @@ static void leave_address(struct slow *s, struct slow_conn *c)
 
 void slow_add(struct slow *s, struct slow_conn *c, int fd, const struct sockaddr *peer)
 {
+	unsigned limit = address_limit(s, peer);
+
 	c->fd = fd;
 	slow_answered(c);
 	pthread_mutex_lock(&s->lock);
@@ -393,8 +395,11 @@ void slow_add(struct slow *s, struct slow_conn *c, int fd, const struct sockaddr
 		c->next->prev = c;
 	s->first = c;
 	s->n++;
-	if (address_limit(s, peer))
+	if (limit) {
 		join_address(s, c, peer);
+		/* Two threads may have admitted the last connection at once: one of them goes again. */
+		(void)admit_to_address(s, peer, limit + 1);
+	}
 	pthread_mutex_unlock(&s->lock);
 }
 

@@ -150,8 +150,7 @@ def test_limits(serve):
             with contextlib.suppress(ConnectionError):
                 k.sendall(b"GET /none HTTP/1.1\r\nHost: x\r\n\r\n")
                 alive += bool(k.recv(100))
-        # On a busy machine some are accepted when others are closed already.
-        assert 1 <= alive < 12
+        assert 1 <= alive <= 6
     s.wait(lambda: s.get("/healthz").status == 200, "those that went to make room")
 
 
