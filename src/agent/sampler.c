@@ -1,0 +1,347 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Options, processes and files of a sampler, and the choice of its implementation.
+ */
+#include "agent/sampler.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include "agent/sampler_ops.h"
+
+/* The number of a dropped file is given out again after this time: samples on their way may name it. */
+#define FILE_REST_NS (10 * INT64_C(1000000000))
+
+static void limit_default(size_t *value, size_t normal)
+{
+	if (*value == 0)
+		*value = normal;
+}
+
+int sampler_options_check(struct sampler_options *o, struct err *err)
+{
+	if (o->frequency_hz == 0)
+		o->frequency_hz = 19;
+	if (o->hold_ms == 0)
+		o->hold_ms = 2000;
+	limit_default(&o->ring_size, MIB(8));
+	limit_default(&o->table_memory, MIB(64));
+	limit_default(&o->mapping_memory, MIB(32));
+	limit_default(&o->stack_copy, KIB(16));
+	limit_default(&o->hold_memory, MIB(16));
+	if (o->frequency_hz > SAMPLER_MAX_HZ)
+		return err_set(err, ERR_INVALID, "frequency %u Hz: at most %d", o->frequency_hz,
+			       SAMPLER_MAX_HZ);
+	if (o->stack_copy > SAMPLER_MAX_STACK)
+		return err_set(err, ERR_INVALID, "stack copy of %zu bytes: at most %zu", o->stack_copy,
+			       SAMPLER_MAX_STACK);
+	if (o->ring_size > MIB(1024))
+		return err_set(err, ERR_INVALID, "ring of %zu bytes: at most 1 GiB", o->ring_size);
+	for (size_t size = KIB(64);; size *= 2)
+		if (size >= o->ring_size) {
+			o->ring_size = size;
+			return 0;
+		}
+}
+
+struct sampler *sampler_new(const struct sampler_ops *ops, void *impl, enum sampler_kind kind,
+			    const struct sampler_options *options)
+{
+	struct sampler *s = NEW(struct sampler);
+
+	s->ops = ops;
+	s->impl = impl;
+	s->options = *options;
+	s->about.kind = kind;
+	s->about.text = s->about_text;
+	s->about.lost = (const char *const *)s->lost;
+	return s;
+}
+
+void sampler_note_lost(struct sampler *s, const char *fmt, ...)
+{
+	va_list ap;
+	char *text = NULL;
+
+	if (s->about.n_lost == ARRAY_SIZE(s->lost))
+		return;
+	va_start(ap, fmt);
+	if (vasprintf(&text, fmt, ap) < 0)
+		mem_none(1, 1);
+	va_end(ap);
+	s->lost[s->about.n_lost++] = text;
+}
+
+int sampler_open(const struct sampler_options *options, struct sampler **ret, struct err *err)
+{
+	struct sampler_options o = *options;
+
+	if (sampler_options_check(&o, err))
+		return -1;
+	return err_set(err, ERR_INTERNAL, "neither BPF nor perf events are built in");
+}
+
+static void process_free(struct sampler *s, struct sampler_process *p)
+{
+	if (!p)
+		return;
+	s->n_mappings -= p->n_mappings;
+	free(p->mappings);
+	free(p);
+}
+
+void sampler_close(struct sampler *s)
+{
+	void *p;
+
+	if (!s)
+		return;
+	s->ops->close(s);
+	map_each (&s->processes, it, NULL, &p)
+		process_free(s, p);
+	map_done(&s->processes);
+	free(s->files);
+	for (size_t i = 0; i < s->about.n_lost; i++)
+		free(s->lost[i]);
+	free(s);
+}
+
+const struct sampler_about *sampler_about(const struct sampler *s)
+{
+	return &s->about;
+}
+
+const char *sampler_end_name(enum sampler_end end)
+{
+	static const char *const names[SAMPLER_N_ENDS] = {
+		[SAMPLER_COMPLETE] = "complete",       [SAMPLER_FRAME_END] = "frame pointer",
+		[SAMPLER_KERNEL_ONLY] = "kernel only", [SAMPLER_NO_PROCESS] = "no process",
+		[SAMPLER_NO_MAPPING] = "no mapping",   [SAMPLER_NO_TABLE] = "no table",
+		[SAMPLER_EVICTED] = "evicted",         [SAMPLER_NO_ROW] = "no row",
+		[SAMPLER_BAD_RULE] = "bad rule",       [SAMPLER_UNREADABLE] = "unreadable",
+		[SAMPLER_TRUNCATED] = "truncated",     [SAMPLER_LOOP] = "loop",
+		[SAMPLER_TOO_DEEP] = "too deep",       [SAMPLER_NO_REGISTERS] = "no registers",
+	};
+
+	return (size_t)end < SAMPLER_N_ENDS ? names[end] : "unknown";
+}
+
+/* Samples and events. */
+
+void sampler_take(struct sampler *s, const struct sampler_sample *sample)
+{
+	s->stats.samples++;
+	s->stats.ends[sample->end]++;
+	if (s->handler && s->handler->sample)
+		s->handler->sample(s->handler->ctx, sample);
+}
+
+void sampler_tell(struct sampler *s, const struct sampler_event *event)
+{
+	if (event->kind == SAMPLER_EXEC || event->kind == SAMPLER_EXIT)
+		sampler_process_drop(s, event->pid);
+	if (s->handler && s->handler->event)
+		s->handler->event(s->handler->ctx, event);
+}
+
+int sampler_poll(struct sampler *s, int timeout_ms, const struct sampler_handler *h, struct err *err)
+{
+	int r;
+
+	s->handler = h;
+	r = s->ops->poll(s, timeout_ms, err);
+	s->handler = NULL;
+	return r;
+}
+
+int sampler_fd(const struct sampler *s)
+{
+	return s->ops->fd(s);
+}
+
+/* Files. */
+
+struct sampler_file *sampler_file_get(const struct sampler *s, uint32_t file)
+{
+	uint32_t i = sampler_file_index(file);
+
+	return file != SAMPLER_NO_FILE && i < s->n_files && s->files[i].used && s->files[i].file == file
+		       ? &s->files[i]
+		       : NULL;
+}
+
+static struct sampler_file *free_file(struct sampler *s)
+{
+	int64_t now = clock_mono_ns();
+	struct sampler_file *oldest = NULL;
+
+	if (s->n_used == s->n_files && s->n_files < SAMPLER_MAX_FILES) {
+		struct sampler_file *f = &VEC_PUSH(s->files, s->n_files, s->room_files);
+
+		*f = (struct sampler_file){ 0 };
+		return f;
+	}
+	for (size_t i = 0; i < s->n_files; i++)
+		if (!s->files[i].used && (!oldest || s->files[i].dropped_ns < oldest->dropped_ns))
+			oldest = &s->files[i];
+	if (oldest && now - oldest->dropped_ns >= FILE_REST_NS)
+		return oldest;
+	if (s->n_files == SAMPLER_MAX_FILES)
+		return NULL;
+	oldest = &VEC_PUSH(s->files, s->n_files, s->room_files);
+	*oldest = (struct sampler_file){ 0 };
+	return oldest;
+}
+
+int sampler_file_new(struct sampler *s, uint32_t *ret_file, struct err *err)
+{
+	struct sampler_file *f = free_file(s);
+	uint32_t generation;
+
+	if (!f)
+		return err_set(err, ERR_LIMIT, "more than %d files are sampled", SAMPLER_MAX_FILES);
+	generation = (f->generation + 1) & 0xffff;
+	*f = (struct sampler_file){ .used = true,
+				    .generation = generation,
+				    .file = generation << 16 | (uint32_t)(f - s->files) };
+	s->n_used++;
+	*ret_file = f->file;
+	return 0;
+}
+
+static void forget_table(struct sampler *s, struct sampler_file *f, bool evicted)
+{
+	if (f->state == SAMPLER_TABLE_SET) {
+		s->n_tables--;
+		s->table_bytes -= f->table.size;
+	}
+	if (f->state != SAMPLER_TABLE_NONE)
+		s->ops->file_drop(s, f->file, evicted);
+	f->table = (struct bytes){ 0 };
+	f->state = evicted ? SAMPLER_TABLE_EVICTED : SAMPLER_TABLE_NONE;
+}
+
+/* The file with a table whose last sample is the oldest. NULL: there is none but @but. */
+static struct sampler_file *least_recent(struct sampler *s, const struct sampler_file *but)
+{
+	struct sampler_file *found = NULL;
+	int64_t found_ns = 0;
+
+	for (size_t i = 0; i < s->n_files; i++) {
+		struct sampler_file *f = &s->files[i];
+		int64_t used_ns;
+
+		if (f == but || !f->used || f->state != SAMPLER_TABLE_SET)
+			continue;
+		used_ns = MAX(f->last_use_ns, s->ops->file_used(s, f->file));
+		if (!found || used_ns < found_ns) {
+			found = f;
+			found_ns = used_ns;
+		}
+	}
+	return found;
+}
+
+int sampler_file_table(struct sampler *s, uint32_t file, struct bytes table, struct err *err)
+{
+	struct sampler_file *f = sampler_file_get(s, file), *old;
+	bool large = table.size > s->options.table_memory;
+
+	if (!f)
+		return err_set(err, ERR_INVALID, "there is no file %#x", file);
+	forget_table(s, f, false);
+	if (large)
+		table = (struct bytes){ 0 };
+	while (s->table_bytes + table.size > s->options.table_memory && (old = least_recent(s, f))) {
+		forget_table(s, old, true);
+		s->stats.evicted++;
+	}
+	if (s->ops->file_table(s, file, table, &f->table, err))
+		return -1;
+	f->state = table.size ? SAMPLER_TABLE_SET : SAMPLER_TABLE_NEVER;
+	f->last_use_ns = clock_mono_ns();
+	if (table.size) {
+		s->n_tables++;
+		s->table_bytes += f->table.size;
+	}
+	return large ? err_set(err, ERR_LIMIT, "the table is larger than the memory of all tables, %zu bytes",
+			       s->options.table_memory)
+		     : 0;
+}
+
+void sampler_file_drop(struct sampler *s, uint32_t file)
+{
+	struct sampler_file *f = sampler_file_get(s, file);
+
+	if (!f)
+		return;
+	forget_table(s, f, false);
+	f->used = false;
+	f->dropped_ns = clock_mono_ns();
+	s->n_used--;
+}
+
+/* Processes. */
+
+static struct bytes pid_key(const uint32_t *pid)
+{
+	return (struct bytes){ (const unsigned char *)pid, sizeof(*pid) };
+}
+
+const struct sampler_process *sampler_process_get(const struct sampler *s, uint32_t pid)
+{
+	return map_get(&s->processes, pid_key(&pid));
+}
+
+static int mappings_check(const struct sampler *s, const struct sampler_mapping *m, size_t n, struct err *err)
+{
+	for (size_t i = 0; i < n; i++) {
+		if (m[i].start >= m[i].end || (i && m[i].start < m[i - 1].end))
+			return err_set(err, ERR_INVALID, "mapping %zu: not sorted", i);
+		if (m[i].file != SAMPLER_NO_FILE && !sampler_file_get(s, m[i].file))
+			return err_set(err, ERR_INVALID, "mapping %zu: there is no file %#x", i, m[i].file);
+	}
+	return 0;
+}
+
+int sampler_process_set(struct sampler *s, uint32_t pid, uint64_t start_ticks,
+			const struct sampler_mapping *mappings, size_t n_mappings, struct err *err)
+{
+	struct sampler_process *p;
+
+	n_mappings = MIN(n_mappings, (size_t)SAMPLER_MAX_MAPPINGS);
+	if (mappings_check(s, mappings, n_mappings, err))
+		return err_in(err, "process %u", pid);
+	p = NEW(struct sampler_process);
+	*p = (struct sampler_process){ .pid = pid, .start_ticks = start_ticks, .n_mappings = n_mappings };
+	p->mappings = NEW_N(struct sampler_mapping, n_mappings + 1);
+	if (n_mappings)
+		memcpy(p->mappings, mappings, n_mappings * sizeof(*mappings));
+	s->n_mappings += n_mappings;
+	if (s->ops->process_set(s, p, err)) {
+		process_free(s, p);
+		sampler_process_drop(s, pid);
+		return err_in(err, "process %u", pid);
+	}
+	process_free(s, map_put(&s->processes, pid_key(&pid), p));
+	return 0;
+}
+
+void sampler_process_drop(struct sampler *s, uint32_t pid)
+{
+	struct sampler_process *p = map_del(&s->processes, pid_key(&pid));
+
+	s->ops->process_drop(s, pid);
+	process_free(s, p);
+}
+
+void sampler_stats(struct sampler *s, struct sampler_stats *ret)
+{
+	*ret = s->stats;
+	ret->n_files = s->n_used;
+	ret->n_tables = s->n_tables;
+	ret->n_mappings = s->n_mappings;
+	ret->n_processes = s->processes.n;
+	ret->table_bytes = s->table_bytes;
+	s->ops->stats(s, ret);
+}

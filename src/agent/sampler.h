@@ -1,0 +1,221 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The sampler: interrupts every processor @frequency_hz times a second, and reports which process ran and its stack.
+ *
+ * Two implementations: a BPF program walks the stack in the kernel (Linux 5.10 or later with BTF, and CAP_BPF,
+ * CAP_PERFMON); else perf events copy registers and part of the stack, and the walk is done here (as an ordinary user,
+ * too, for one's own processes as far as perf_event_paranoid permits). Both walk with the same unwind_step().
+ *
+ * The sampler does not read /proc and opens no file of a process. Its caller tells it, for each process, the executable
+ * mappings (sampler_process_set()) and, for each mapped file, the table of unwind rows (sampler_file_table()). A sample
+ * of a process that the caller has not set yet, or of a file whose table is not there yet, is kept with its registers
+ * and a copy of its stack, and delivered complete once both are there, or after @hold_ms with the reason.
+ *
+ * A sampler belongs to one thread. Handlers are called from sampler_poll() only, and may call any function of the
+ * sampler but sampler_poll() and sampler_close().
+ */
+#pragma once
+
+#include "base/base.h"
+
+struct sampler;
+
+enum sampler_clock {
+	SAMPLER_CLOCK_CPU, /* the kernel's CPU clock: everywhere, also in virtual machines */
+	SAMPLER_CLOCK_CYCLES, /* the processor's cycle counter: also sees code that runs with interrupts disabled */
+};
+
+enum sampler_kind {
+	SAMPLER_BPF,
+	SAMPLER_PERF,
+	SAMPLER_FAKE, /* of tests */
+};
+
+/* Zero is the default of each field. */
+struct sampler_options {
+	unsigned frequency_hz; /* samples a second and processor, 1 to SAMPLER_MAX_HZ; default 19 */
+	enum sampler_clock clock;
+	const int *pids; /* sample these processes only; n_pids 0: all, but the calling one */
+	size_t n_pids;
+	bool no_bpf;      /* use perf events even if BPF would load */
+	bool no_kernel;   /* no kernel frames */
+	bool measure;     /* sampler_stats.bpf_ns is counted: two reads of a clock a sample */
+	size_t ring_size; /* bytes for samples not polled yet, rounded up to a power of two; default 8 MiB */
+	size_t table_memory;   /* limit of all tables in bytes; default 64 MiB */
+	size_t mapping_memory; /* limit of all mappings in bytes; default 32 MiB */
+	size_t stack_copy; /* bytes of stack that a raw sample has; default 16 KiB, at most SAMPLER_MAX_STACK */
+	size_t hold_memory; /* limit of the raw samples that wait; default 16 MiB */
+	unsigned hold_ms;   /* how long they wait; default 2 000 */
+	bool keep_raw;      /* every sample has @raw: for tests against another unwinder. Costs copies */
+};
+
+#define SAMPLER_MAX_HZ       10000
+#define SAMPLER_MAX_STACK    ((size_t)65528)
+#define SAMPLER_MAX_USER     512 /* frames; the stack of a deeper one ends with SAMPLER_TOO_DEEP */
+#define SAMPLER_MAX_KERNEL   127
+#define SAMPLER_MAX_FILES    16384
+#define SAMPLER_MAX_MAPPINGS 262144 /* of one process; more of them: the first ones */
+#define SAMPLER_COMM         16
+
+/*
+ * Open a sampler, and start to sample. -1: neither BPF nor perf events can be had; the text says what would permit it.
+ * ERR_INVALID: an option is out of range.
+ */
+int sampler_open(const struct sampler_options *options, struct sampler **ret, struct err *err);
+void sampler_close(struct sampler *s); /* takes NULL; waiting samples are dropped */
+
+/* What the sampler is, and which abilities this kernel or these privileges take away. Valid until sampler_close(). */
+struct sampler_about {
+	enum sampler_kind kind;
+	const char *text; /* one line: "BPF (4 processors, 19 Hz, CPU clock)" */
+	const char *const
+		*lost; /* a line each: "tracepoint sched_process_exec: ...; new processes are seen later" */
+	size_t n_lost;
+};
+const struct sampler_about *sampler_about(const struct sampler *s);
+
+/*
+ * Why a user stack ends. Only the first two are complete stacks. The names are stable: they become a mark in profiles,
+ * and labels in metrics.
+ */
+enum sampler_end {
+	SAMPLER_COMPLETE, /* the outermost frame by its unwind rows */
+	SAMPLER_FRAME_END, /* the outermost frame by a chain of frame pointers, which may have left out frames */
+	SAMPLER_KERNEL_ONLY,  /* a kernel thread: it has no user stack */
+	SAMPLER_NO_PROCESS,   /* the process ended before sampler_process_set() */
+	SAMPLER_NO_MAPPING,   /* an address that no mapping contains */
+	SAMPLER_NO_TABLE,     /* the table of the file did not come in time */
+	SAMPLER_EVICTED,      /* the table was evicted under @table_memory */
+	SAMPLER_NO_ROW,       /* the file has no row for the address, and the frame pointer leads nowhere */
+	SAMPLER_BAD_RULE,     /* a row that the walk cannot follow */
+	SAMPLER_UNREADABLE,   /* the stack is not readable at that address (or is swapped out) */
+	SAMPLER_TRUNCATED,    /* the copy of the stack ends */
+	SAMPLER_LOOP,         /* the next frame is not above this one */
+	SAMPLER_TOO_DEEP,     /* SAMPLER_MAX_USER frames */
+	SAMPLER_NO_REGISTERS, /* the registers of user mode could not be had */
+	SAMPLER_N_ENDS,
+};
+const char *sampler_end_name(enum sampler_end end); /* "complete", "no mapping", ... */
+static inline bool sampler_end_complete(enum sampler_end end)
+{
+	return end == SAMPLER_COMPLETE || end == SAMPLER_FRAME_END || end == SAMPLER_KERNEL_ONLY;
+}
+
+/* A frame outside of files: @addr is an address of the process. Code of a JIT compiler, mostly. */
+#define SAMPLER_NO_FILE UINT32_MAX
+
+struct sampler_frame {
+	/*
+	 * The address in the file (of an ELF file: a virtual address of its program headers, since @bias makes it so).
+	 * For a caller, it is the return address, which is after the call; for the innermost frame and one that a signal
+	 * interrupted, it is the instruction itself: see @exact.
+	 */
+	uint64_t addr;
+	uint32_t file; /* of sampler_file_new(), or SAMPLER_NO_FILE */
+	bool exact;    /* false: a return address; look up addr - 1 */
+};
+
+/* Registers and stack at a sample. x86-64. */
+struct sampler_raw {
+	uint64_t ip, sp, bp;
+	uint64_t regs[16];  /* DWARF's numbers: rax, rdx, rcx, rbx, rsi, rdi, rbp, rsp, r8 to r15 */
+	struct bytes stack; /* the bytes at @sp */
+};
+
+struct sampler_sample {
+	int64_t time_ns; /* CLOCK_MONOTONIC */
+	uint32_t pid, tid, cpu;
+	uint64_t start_ticks;    /* of the process, as in /proc/PID/stat; 0: unknown */
+	uint64_t cgroup;         /* ID of the cgroup (v2), the inode of its folder; 0: unknown */
+	char comm[SAMPLER_COMM]; /* of the thread; ends with a NUL, and is otherwise any bytes */
+	const uint64_t *kernel;  /* addresses, innermost first */
+	size_t n_kernel;
+	bool kernel_cut;                  /* more than SAMPLER_MAX_KERNEL */
+	const struct sampler_frame *user; /* innermost first */
+	size_t n_user;
+	enum sampler_end end;
+	bool held;                     /* it waited for its process or a table */
+	const struct sampler_raw *raw; /* with @keep_raw; else NULL */
+};
+
+enum sampler_event_kind {
+	SAMPLER_NEW, /* a sample of a process that is not set: read its mappings and set it */
+	SAMPLER_UNMAPPED, /* @addr of the process is in no mapping: read them again. At most one in 20 ms and process */
+	SAMPLER_EXEC,   /* runs another program; the process is no longer set */
+	SAMPLER_EXIT,   /* its last thread is gone, and so is what was set */
+	SAMPLER_WANTED, /* the table of @file is evicted or was never set, and a sample needs it */
+};
+struct sampler_event {
+	enum sampler_event_kind kind;
+	uint32_t pid;         /* SAMPLER_WANTED: one that needs it */
+	uint64_t start_ticks; /* 0: unknown */
+	uint64_t addr;
+	uint32_t file;
+	int64_t time_ns;
+};
+
+struct sampler_handler {
+	void (*sample)(void *ctx, const struct sampler_sample *sample); /* valid during the call */
+	void (*event)(void *ctx, const struct sampler_event *event);
+	void *ctx;
+};
+
+/*
+ * Wait up to @timeout_ms for an event or for an eighth of the ring to be full, then deliver events, all samples of the
+ * ring, and those that waited long enough. Samples do not end the wait: call it at least every second. Also notices
+ * processors that were added. -1: a lasting failure; close the sampler.
+ */
+int sampler_poll(struct sampler *s, int timeout_ms, const struct sampler_handler *h, struct err *err);
+
+/* A descriptor that becomes readable when sampler_poll() has an event to deliver; owned by the sampler. */
+int sampler_fd(const struct sampler *s);
+
+/*
+ * A new file, without a table. Numbers are not used again while samples of an earlier file may be under way: they are
+ * opaque, and sampler_file_index() is a dense index below SAMPLER_MAX_FILES for arrays. ERR_LIMIT: too many files.
+ */
+int sampler_file_new(struct sampler *s, uint32_t *ret_file, struct err *err);
+static inline uint32_t sampler_file_index(uint32_t file)
+{
+	return file & 0xffff;
+}
+/*
+ * Set the table of a file: bytes as unwind's builder makes them, copied; checked before use. An empty @table: there
+ * will be none; its frames are walked by frame pointers. May evict the tables of other files, the least recently
+ * sampled first. ERR_LIMIT: larger than @table_memory; then it counts as one that will never come.
+ */
+int sampler_file_table(struct sampler *s, uint32_t file, struct bytes table, struct err *err);
+void sampler_file_drop(struct sampler *s, uint32_t file); /* no process may name it any more */
+
+/* An executable mapping. */
+struct sampler_mapping {
+	uint64_t start, end; /* addresses in the process */
+	uint64_t bias;       /* address in the file = address - bias, modulo 2^64 */
+	uint32_t file;       /* or SAMPLER_NO_FILE: then @bias is 0 */
+};
+
+/*
+ * Set the executable mappings of a process, in place of earlier ones: sorted by @start, and not overlapping. Samples
+ * of the process that wait are walked at the next sampler_poll(). @start_ticks: field 22 of /proc/PID/stat, so that
+ * a process that got the same number later is not mistaken for this one; 0: do not compare. ERR_INVALID: not sorted,
+ * or a file that does not exist. ERR_LIMIT: @mapping_memory is used up; the process counts as not set.
+ */
+int sampler_process_set(struct sampler *s, uint32_t pid, uint64_t start_ticks,
+			const struct sampler_mapping *mappings, size_t n_mappings, struct err *err);
+void sampler_process_drop(struct sampler *s, uint32_t pid); /* also one that is not set */
+
+struct sampler_stats {
+	uint64_t samples;              /* delivered */
+	uint64_t lost;                 /* the ring was full, or the kernel dropped it */
+	uint64_t lost_events;          /* the same of events: processes are then seen by their next sample */
+	uint64_t skipped;              /* an interrupt within the walk of another sample (cycles only) */
+	uint64_t ends[SAMPLER_N_ENDS]; /* of the delivered samples */
+	uint64_t held,
+		hold_full; /* raw samples that waited; those delivered early since @hold_memory was used up */
+	uint64_t evicted;  /* tables */
+	uint64_t bpf_runs, bpf_ns; /* with @measure: samples and their time in BPF */
+	size_t n_files, n_tables, n_processes, n_mappings;
+	size_t table_bytes, table_reserved; /* of tables; of the memory taken for them */
+	size_t mapping_reserved, ring_size, held_bytes;
+};
+void sampler_stats(struct sampler *s, struct sampler_stats *ret);

@@ -1,0 +1,189 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Processes, files and eviction, over the sampler in memory.
+ */
+#include "test.h"
+
+#include <stdlib.h>
+#include "agent/sampler.h"
+#include "sampler_mem.h"
+
+static struct bytes filled_table(size_t size)
+{
+	static uint8_t bytes[KIB(64)];
+
+	return bytes_of(bytes, size);
+}
+
+static void options_have_defaults_and_limits(void **state)
+{
+	struct sampler_options o = { .ring_size = 100000 };
+	struct err err;
+
+	assert_int_equal(sampler_options_check(&o, &err), 0);
+	assert_int_equal(o.frequency_hz, 19);
+	assert_int_equal(o.ring_size, 131072);
+	assert_int_equal(o.table_memory, MIB(64));
+	o.frequency_hz = SAMPLER_MAX_HZ + 1;
+	assert_int_equal(sampler_options_check(&o, &err), -1);
+	assert_int_equal(err.kind, ERR_INVALID);
+	o = (struct sampler_options){ .stack_copy = SAMPLER_MAX_STACK + 1 };
+	assert_int_equal(sampler_options_check(&o, &err), -1);
+}
+
+static void every_end_has_a_name(void **state)
+{
+	for (int i = 0; i < SAMPLER_N_ENDS; i++)
+		for (int k = 0; k < i; k++)
+			assert_string_not_equal(sampler_end_name(i), sampler_end_name(k));
+	assert_string_equal(sampler_end_name(SAMPLER_N_ENDS), "unknown");
+}
+
+static void numbers_of_dropped_files_rest(void **state)
+{
+	struct sampler *s = sampler_mem_new(NULL);
+	uint32_t a, b, c;
+
+	clock_test_freeze(1000);
+	assert_int_equal(sampler_file_new(s, &a, NULL), 0);
+	sampler_file_drop(s, a);
+	sampler_file_drop(s, a); /* nothing */
+	assert_int_equal(sampler_file_new(s, &b, NULL), 0);
+	assert_int_not_equal(sampler_file_index(a), sampler_file_index(b));
+	clock_test_advance(11000);
+	assert_int_equal(sampler_file_new(s, &c, NULL), 0);
+	assert_int_equal(sampler_file_index(a), sampler_file_index(c));
+	assert_int_not_equal(a, c);
+	assert_null(sampler_file_get(s, a));
+	assert_non_null(sampler_file_get(s, c));
+	clock_test_thaw();
+	sampler_close(s);
+}
+
+static void there_is_a_limit_of_files(void **state)
+{
+	struct sampler *s = sampler_mem_new(NULL);
+	struct err err;
+	uint32_t file = 0;
+
+	for (int i = 0; i < SAMPLER_MAX_FILES; i++)
+		assert_int_equal(sampler_file_new(s, &file, NULL), 0);
+	assert_int_equal(sampler_file_new(s, &file, &err), -1);
+	assert_int_equal(err.kind, ERR_LIMIT);
+	sampler_close(s);
+}
+
+static void the_least_recently_sampled_table_is_evicted(void **state)
+{
+	struct sampler *s = sampler_mem_new(&(struct sampler_options){ .table_memory = KIB(32) });
+	struct sampler_stats stats;
+	struct err err;
+	uint32_t f[4];
+
+	clock_test_freeze(1000);
+	for (int i = 0; i < 4; i++) {
+		assert_int_equal(sampler_file_new(s, &f[i], NULL), 0);
+		if (i < 3)
+			assert_int_equal(sampler_file_table(s, f[i], filled_table(KIB(10)), NULL), 0);
+		clock_test_advance(1000);
+	}
+	sampler_mem_used(s, f[0], clock_mono_ns());
+	assert_int_equal(sampler_file_table(s, f[3], filled_table(KIB(10)), NULL), 0);
+	assert_int_equal(sampler_file_get(s, f[0])->state, SAMPLER_TABLE_SET);
+	assert_int_equal(sampler_file_get(s, f[1])->state, SAMPLER_TABLE_EVICTED);
+	assert_int_equal(sampler_file_get(s, f[2])->state, SAMPLER_TABLE_SET);
+	/* One that cannot fit evicts nothing. */
+	assert_int_equal(sampler_file_table(s, f[1], filled_table(KIB(40)), &err), -1);
+	assert_int_equal(err.kind, ERR_LIMIT);
+	assert_int_equal(sampler_file_get(s, f[1])->state, SAMPLER_TABLE_NEVER);
+	/* A table in place of another. */
+	assert_int_equal(sampler_file_table(s, f[0], filled_table(KIB(12)), NULL), 0);
+	sampler_stats(s, &stats);
+	assert_int_equal(stats.evicted, 1);
+	assert_int_equal(stats.n_tables, 3);
+	assert_int_equal(stats.table_bytes, KIB(32));
+	clock_test_thaw();
+	sampler_close(s);
+}
+
+static void mappings_are_checked(void **state)
+{
+	struct sampler *s = sampler_mem_new(NULL);
+	struct sampler_mapping m[2] = { { 0x1000, 0x3000, 0, SAMPLER_NO_FILE },
+					{ 0x2000, 0x4000, 0, SAMPLER_NO_FILE } };
+	struct sampler_stats stats;
+	struct err err;
+
+	assert_int_equal(sampler_process_set(s, 7, 0, m, 2, &err), -1);
+	assert_int_equal(err.kind, ERR_INVALID);
+	m[1].start = 0x3000;
+	assert_int_equal(sampler_process_set(s, 7, 0, m, 2, &err), 0);
+	m[1].file = 5;
+	assert_int_equal(sampler_process_set(s, 7, 0, m, 2, &err), -1);
+	/* The earlier ones stay. */
+	assert_int_equal(sampler_process_get(s, 7)->n_mappings, 2);
+	assert_int_equal(sampler_process_set(s, 7, 0, m, 1, &err), 0);
+	assert_int_equal(sampler_process_get(s, 7)->n_mappings, 1);
+	sampler_stats(s, &stats);
+	assert_int_equal(stats.n_mappings, 1);
+	assert_int_equal(stats.n_processes, 1);
+	/* No room: it counts as not set. */
+	sampler_mem_fail(s, true);
+	assert_int_equal(sampler_process_set(s, 7, 0, m, 1, &err), -1);
+	assert_null(sampler_process_get(s, 7));
+	sampler_close(s);
+}
+
+static void note_event(void *ctx, const struct sampler_event *event)
+{
+	(*(int *)ctx)++;
+}
+
+static void exec_and_exit_forget_the_process(void **state)
+{
+	struct sampler *s = sampler_mem_new(NULL);
+	struct sampler_mapping m = { 0x1000, 0x3000, 0, SAMPLER_NO_FILE };
+	int n = 0;
+
+	for (int i = 0; i < 2; i++) {
+		assert_int_equal(sampler_process_set(s, 7, 0, &m, 1, NULL), 0);
+		sampler_mem_event(
+			s, &(struct sampler_event){ .kind = i ? SAMPLER_EXEC : SAMPLER_EXIT, .pid = 7 });
+		assert_int_equal(
+			sampler_poll(s, 0, &(struct sampler_handler){ .event = note_event, .ctx = &n }, NULL),
+			0);
+		assert_null(sampler_process_get(s, 7));
+	}
+	assert_int_equal(n, 2);
+	sampler_close(s);
+}
+
+static void samples_are_counted_by_end(void **state)
+{
+	struct sampler *s = sampler_mem_new(NULL);
+	struct sampler_stats stats;
+
+	sampler_mem_sample(s, &(struct sampler_sample){ .pid = 1, .end = SAMPLER_TOO_DEEP });
+	sampler_mem_sample(s, &(struct sampler_sample){ .pid = 1, .end = SAMPLER_COMPLETE });
+	assert_int_equal(sampler_poll(s, 0, &(struct sampler_handler){ 0 }, NULL), 0);
+	sampler_stats(s, &stats);
+	assert_int_equal(stats.samples, 2);
+	assert_int_equal(stats.ends[SAMPLER_TOO_DEEP], 1);
+	sampler_close(s);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(options_have_defaults_and_limits),
+		cmocka_unit_test(every_end_has_a_name),
+		cmocka_unit_test(numbers_of_dropped_files_rest),
+		cmocka_unit_test(there_is_a_limit_of_files),
+		cmocka_unit_test(the_least_recently_sampled_table_is_evicted),
+		cmocka_unit_test(mappings_are_checked),
+		cmocka_unit_test(exec_and_exit_forget_the_process),
+		cmocka_unit_test(samples_are_counted_by_end),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
