@@ -4,7 +4,9 @@
  *
  *   h2.c          threads with epoll loops: sockets, TLS, time
  *   h2_conn.c     a connection: from bytes to streams, and back to bytes; its limits
- *   h2_stream.c   a stream, which is a struct http_conn: its head, its body, its reply
+ *   h2_stream.c   a stream, which is a struct http_conn: its head, its course, its time
+ *   h2_body.c     the body of its request
+ *   h2_reply.c    its reply
  *   h2_tls.c      TLS by libssl, with ALPN
  *
  * A connection and its streams belong to one thread. Other threads call http_resume(), which queues a stream for its
@@ -171,8 +173,8 @@ struct h2_stream *h2_stream_new(struct h2_conn *c, int32_t id);
 int h2_stream_header(struct h2_stream *s, struct str name, struct str value);
 /* All headers are in. */
 void h2_stream_begin(struct h2_stream *s, bool ended);
-void h2_stream_body(struct h2_stream *s, struct bytes chunk);
-void h2_stream_body_end(struct h2_stream *s);
+/* As far as it goes without more from the client: its body to the receiver, the request, the reply. */
+void h2_stream_drive(struct h2_stream *s);
 /* It was resumed: go on. It may be gone when this returns. */
 void h2_stream_resumed(struct h2_stream *s);
 /* The session knows it no more. It may be gone when this returns. */
@@ -181,6 +183,26 @@ void h2_stream_reset(struct h2_stream *s, uint32_t code);
 void h2_stream_sweep(struct h2_stream *s, int64_t now_ms);
 /* All streams that other threads have resumed, or shut. */
 void h2_thread_resume(struct h2_thread *t);
+
+static inline const struct http_receiver *h2_receiver(const struct h2_stream *s)
+{
+	return &s->c->thread->h2->shared->opts.receiver;
+}
+
+/* ---- h2_body.c ---- */
+
+void h2_stream_body(struct h2_stream *s, struct bytes chunk);
+void h2_stream_body_end(struct h2_stream *s);
+/* Give the receiver what is held of the body. false: it has not taken all, and is suspended. */
+bool h2_body_feed(struct h2_stream *s);
+/* From now on it is read and ignored. */
+void h2_body_drop(struct h2_stream *s);
+/* The reply need not wait for the rest of it. */
+bool h2_body_may_end(struct h2_stream *s);
+
+/* ---- h2_reply.c ---- */
+
+enum http_result h2_reply_send(struct http_conn *conn, unsigned status, struct http_reply *reply);
 
 /* ---- h2_tls.c ---- */
 

@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A stream of HTTP/2: a request with its reply.
+ * A stream of HTTP/2, from the first header of its request to its end; the head of its request; its time.
  */
 #include "http/h2.h"
 
-#include <ctype.h>
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <strings.h>
@@ -13,20 +11,14 @@
 #include <unistd.h>
 #include "http/request.h"
 
-#define REPLY_HEADERS_MAX 48u
-#define BODY_SPARE_MS     10000   /* as slow.c's: time to spare of a body at its start */
-#define UNKNOWN_BODY      MIB(64) /* the size of a body of unknown size, for its limit */
-#define TOO_LARGE_HEAD    "the headers of a request have 16 KiB at most"
-#define WRONG_BODY        "GET and HEAD take no body"
+#define BODY_SPARE_MS  10000   /* as slow.c's: time to spare of a body at its start */
+#define UNKNOWN_BODY   MIB(64) /* the size of a body of unknown size, for its limit */
+#define TOO_LARGE_HEAD "the headers of a request have 16 KiB at most"
+#define WRONG_BODY     "GET and HEAD take no body"
 
 static struct h2_stream *stream_of_conn(struct http_conn *conn)
 {
 	return (struct h2_stream *)conn;
-}
-
-static const struct http_receiver *receiver_of(const struct h2_stream *s)
-{
-	return &s->c->thread->h2->shared->opts.receiver;
 }
 
 /* ---- a connection's functions ---- */
@@ -98,147 +90,6 @@ static bool h2_gone(struct http_conn *conn)
 	return atomic_load_explicit(&stream_of_conn(conn)->gone, memory_order_relaxed);
 }
 
-/* ---- the reply ---- */
-
-struct reply_fields {
-	nghttp2_nv nv[REPLY_HEADERS_MAX];
-	size_t n;
-	struct arena arena;
-};
-
-static void put_nv(struct reply_fields *f, const char *name, const char *value)
-{
-	char *lower;
-
-	if (f->n == REPLY_HEADERS_MAX)
-		return;
-	lower = arena_strdup(&f->arena, str_of(name));
-	for (char *p = lower; *p; p++)
-		*p = (char)tolower((unsigned char)*p);
-	f->nv[f->n++] = (nghttp2_nv){ (uint8_t *)lower, (uint8_t *)arena_strdup(&f->arena, str_of(value)),
-				      strlen(name), strlen(value), NGHTTP2_NV_FLAG_NONE };
-}
-
-/* These are about the connection, and HTTP/2 has none of them (RFC 9113, section 8.2.2). */
-static void put_reply_header(void *arg, const char *name, const char *value)
-{
-	static const char *const not_here[] = { "Connection", "Keep-Alive",     "Transfer-Encoding",
-						"Upgrade",    "Content-Length", "Date" };
-
-	for (size_t i = 0; i < ARRAY_SIZE(not_here); i++)
-		if (strcasecmp(name, not_here[i]) == 0)
-			return;
-	put_nv(arg, name, value);
-}
-
-static const char *date_now(struct h2_thread *t)
-{
-	time_t now = (time_t)(clock_wall_ms() / 1000);
-	struct tm tm;
-
-	if (t->date_s != now && gmtime_r(&now, &tm))
-		strftime(t->date, sizeof(t->date), "%a, %d %b %Y %H:%M:%S GMT", &tm);
-	t->date_s = now;
-	return t->date;
-}
-
-static void send_trailers(nghttp2_session *session, struct h2_stream *s)
-{
-	const char *p = (const char *)s->reply->trailers.p, *end = p + s->reply->trailers.size;
-	struct reply_fields f = { .n = 0 };
-
-	arena_init(&f.arena);
-	while (p < end) {
-		const char *value = p + strlen(p) + 1;
-
-		put_nv(&f, p, value);
-		p = value + strlen(value) + 1;
-	}
-	nghttp2_submit_trailer(session, s->id, f.nv, f.n);
-	arena_done(&f.arena);
-}
-
-/* Up to @max bytes of the body, or HTTP_STREAM_CUT; 0: it was suspended. */
-static ssize_t read_reply(struct h2_stream *s, uint8_t *buf, size_t max)
-{
-	struct http_reply *r = s->reply;
-	size_t n = (size_t)MIN((uint64_t)max, r->size - s->pos);
-	ssize_t got;
-
-	switch (r->kind) {
-	case REPLY_MEM:
-		if (n)
-			memcpy(buf, r->p + s->pos, n);
-		return (ssize_t)n;
-	case REPLY_FD:
-		do
-			got = pread(r->fd, buf, n, (off_t)(r->off + s->pos));
-		while (got < 0 && errno == EINTR);
-		return got > 0 ? got : HTTP_STREAM_CUT;
-	case REPLY_STREAM:
-		break;
-	}
-	return r->read(r->arg, s->pos, (char *)buf, n);
-}
-
-static ssize_t h2_on_read(nghttp2_session *session, int32_t id, uint8_t *buf, size_t max, uint32_t *flags,
-			  nghttp2_data_source *source, void *arg)
-{
-	struct h2_stream *s = source->ptr;
-	ssize_t n = s->pos < s->reply->size ? read_reply(s, buf, max) : HTTP_STREAM_END;
-
-	if (n == HTTP_STREAM_CUT)
-		return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
-	if (n == 0) {
-		/* One that is not suspended would be asked for ever. */
-		s->deferred = true;
-		return s->suspended ? NGHTTP2_ERR_DEFERRED : NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
-	}
-	if (n > 0) {
-		s->pos += (uint64_t)n;
-		h2_conn_earn(s->c, 1 + n / KIB(1));
-	}
-	if (n == HTTP_STREAM_END || s->pos == s->reply->size) {
-		s->sent = true;
-		*flags |= NGHTTP2_DATA_FLAG_EOF;
-		if (s->reply->trailers.size) {
-			*flags |= NGHTTP2_DATA_FLAG_NO_END_STREAM;
-			send_trailers(session, s);
-		}
-	}
-	return MAX(n, 0);
-}
-
-static enum http_result h2_send(struct http_conn *conn, unsigned status, struct http_reply *reply)
-{
-	struct h2_stream *s = stream_of_conn(conn);
-	bool bare = strcmp(s->req.method, "HEAD") == 0 || status == 204 || status == 304;
-	bool has_body = !bare && (reply->size || reply->trailers.size);
-	const nghttp2_data_provider body = { .source.ptr = s, .read_callback = h2_on_read };
-	struct reply_fields f = { .n = 0 };
-	char number[24];
-	int r;
-
-	if (s->reply || s->closed)
-		return HTTP_CUT;
-	s->reply = http_reply_ref(reply);
-	s->status = status;
-	s->sent = !has_body;
-	arena_init(&f.arena);
-	snprintf(number, sizeof(number), "%u", status);
-	put_nv(&f, ":status", number);
-	put_nv(&f, "date", date_now(s->c->thread));
-	if (reply->size != HTTP_SIZE_UNKNOWN && !reply->trailers.size && status != 204 && status != 304) {
-		snprintf(number, sizeof(number), "%llu", (unsigned long long)reply->size);
-		put_nv(&f, "content-length", number);
-	}
-	http_reply_headers(reply, put_reply_header, &f);
-	r = nghttp2_submit_response(s->c->session, s->id, f.nv, f.n, has_body ? &body : NULL);
-	arena_done(&f.arena);
-	h2_conn_earn(s->c, H2_CREDIT_ASK);
-	return r == 0 ? HTTP_SENT : HTTP_CUT;
-}
-
 static const struct http_transport h2_transport = {
 	.header = h2_header,
 	.peer = h2_peer,
@@ -247,7 +98,7 @@ static const struct http_transport h2_transport = {
 	.resume = h2_resume,
 	.shut = h2_shut,
 	.gone = h2_gone,
-	.send = h2_send,
+	.send = h2_reply_send,
 };
 
 /* ---- from its first header to its end ---- */
@@ -303,7 +154,7 @@ static void stream_free(struct h2_stream *s)
 /* The request has ended for the receiver. */
 static void stream_done(struct h2_stream *s, bool complete)
 {
-	const struct http_receiver *to = receiver_of(s);
+	const struct http_receiver *to = h2_receiver(s);
 
 	if (s->ctx)
 		to->done(to->arg, &s->conn, s->ctx, complete);
@@ -383,28 +234,10 @@ static void head_read(struct h2_stream *s, bool ended)
 
 /* ---- its course ---- */
 
-/* Give the receiver what is held of the body. false: it has not taken all, and is suspended. */
-static bool feed_held(struct h2_stream *s)
-{
-	const struct http_receiver *to = receiver_of(s);
-	size_t n = s->held.size - s->held_at, taken;
-
-	if (!n)
-		return true;
-	taken = to->body(to->arg, &s->req, s->ctx, bytes_of(s->held.p + s->held_at, n));
-	s->held_at += taken;
-	if (taken && !s->closed)
-		nghttp2_session_consume(s->c->session, s->id, taken);
-	if (taken < n)
-		return false;
-	s->held.size = s->held_at = 0;
-	return true;
-}
-
 /* Ask the receiver for the reply. */
 static void stream_ask(struct h2_stream *s)
 {
-	const struct http_receiver *to = receiver_of(s);
+	const struct http_receiver *to = h2_receiver(s);
 
 	s->asked = true;
 	switch (to->request(to->arg, &s->req, &s->ctx)) {
@@ -417,31 +250,8 @@ static void stream_ask(struct h2_stream *s)
 	}
 }
 
-/* From now on its body is dropped. */
-static void stream_drop(struct h2_stream *s)
-{
-	s->drops = true;
-	s->spare_ms = SLOW_DROP_MS;
-	s->seen_ms = clock_mono_ms();
-}
-
-/*
- * A reply that does not depend on the rest of the body waits for it all the same, if that is short, as with HTTP/1.1:
- * some clients take a reply before the end of their request for a failure (curl 7.88).
- */
-static bool may_reply_early(struct h2_stream *s)
-{
-	const struct http_receiver *to = receiver_of(s);
-
-	if (!s->drops && !to->settled(to->arg, s->ctx))
-		return false;
-	if (!s->drops)
-		stream_drop(s);
-	return s->n_dropped > H2_DROPPED || s->spare_ms < 0;
-}
-
 /* As far as it goes without more from the client. */
-static void stream_drive(struct h2_stream *s)
+void h2_stream_drive(struct h2_stream *s)
 {
 	if (s->suspended || s->closed)
 		return;
@@ -452,9 +262,9 @@ static void stream_drive(struct h2_stream *s)
 		}
 		return;
 	}
-	if (!s->asked && !feed_held(s))
+	if (!s->asked && !h2_body_feed(s))
 		return;
-	if (!s->asked && !s->body_ended && !may_reply_early(s))
+	if (!s->asked && !s->body_ended && !h2_body_may_end(s))
 		return;
 	if (!s->suspended)
 		stream_ask(s);
@@ -462,7 +272,7 @@ static void stream_drive(struct h2_stream *s)
 
 void h2_stream_begin(struct h2_stream *s, bool ended)
 {
-	const struct http_receiver *to = receiver_of(s);
+	const struct http_receiver *to = h2_receiver(s);
 	uint64_t size = UNKNOWN_BODY;
 	const char *length;
 	bool wants = false;
@@ -481,71 +291,11 @@ void h2_stream_begin(struct h2_stream *s, bool ended)
 		wants = to->begin(to->arg, &s->req, &s->ctx);
 	}
 	if (!wants)
-		stream_drop(s);
+		h2_body_drop(s);
 	/* A client that waits for 100 Continue, or has much to send, is answered at once. */
 	if (!wants && (text_header(s, "expect") || (s->conn.head.has_length && size > H2_DROPPED)))
 		s->spare_ms = -1;
-	stream_drive(s);
-}
-
-/* Keep bytes that the receiver does not take yet: a window of them at most, since no more of it is opened. */
-static bool hold_chunk(struct h2_stream *s, struct bytes chunk)
-{
-	struct budget *memory = s->c->thread->h2->shared->opts.memory;
-	size_t more = MAX(s->held_granted, (size_t)KIB(64));
-
-	if (s->held_at) {
-		memmove(s->held.p, s->held.p + s->held_at, s->held.size - s->held_at);
-		s->held.size -= s->held_at;
-		s->held_at = 0;
-	}
-	if (s->held.size + chunk.size > s->held_granted) {
-		more = MAX(more, s->held.size + chunk.size - s->held_granted);
-		if (!budget_try(memory, BUDGET_BODY, more))
-			return false;
-		s->held_granted += more;
-	}
-	buf_add(&s->held, chunk.p, chunk.size);
-	return true;
-}
-
-void h2_stream_body(struct h2_stream *s, struct bytes chunk)
-{
-	const struct http_receiver *to = receiver_of(s);
-	size_t taken = 0;
-
-	s->n_body += chunk.size;
-	/* It is dropped. */
-	if (s->drops || s->asked) {
-		nghttp2_session_consume(s->c->session, s->id, chunk.size);
-		s->n_dropped += chunk.size;
-		if (!s->asked)
-			stream_drive(s);
-		return;
-	}
-	h2_conn_earn(s->c, (int64_t)(chunk.size / KIB(1)));
-	if (!s->suspended && s->held.size == s->held_at) {
-		taken = to->body(to->arg, &s->req, s->ctx, chunk);
-		if (taken)
-			nghttp2_session_consume(s->c->session, s->id, taken);
-	}
-	if (taken < chunk.size && !hold_chunk(s, (struct bytes){ chunk.p + taken, chunk.size - taken })) {
-		counters_refused("memory");
-		nghttp2_session_consume_connection(s->c->session, chunk.size - taken);
-		h2_stream_reset(s, NGHTTP2_ENHANCE_YOUR_CALM);
-		return;
-	}
-	/* Refused by what has come: the reply need not wait for the rest. */
-	if (!s->suspended && to->settled(to->arg, s->ctx))
-		stream_drive(s);
-}
-
-void h2_stream_body_end(struct h2_stream *s)
-{
-	s->body_ended = true;
-	/* Its reply may not have waited for it. */
-	if (!s->asked)
-		stream_drive(s);
+	h2_stream_drive(s);
 }
 
 void h2_stream_resumed(struct h2_stream *s)
@@ -555,7 +305,7 @@ void h2_stream_resumed(struct h2_stream *s)
 	if (s->closed)
 		stream_done(s, false);
 	else
-		stream_drive(s);
+		h2_stream_drive(s);
 }
 
 /* ---- time ---- */
@@ -581,7 +331,7 @@ void h2_stream_sweep(struct h2_stream *s, int64_t now_ms)
 
 	if (s->drops && !s->asked && !s->closed) {
 		s->spare_ms -= now_ms - s->seen_ms;
-		stream_drive(s);
+		h2_stream_drive(s);
 	}
 	if (s->closed || (!receives && !replies)) {
 		s->seen_ms = now_ms;
