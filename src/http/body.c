@@ -3,7 +3,7 @@
  * Bodies that are collected in memory, up to a limit for each and a limit for all of the same slot.
  *
  * A body that its headers announce as too long is refused before it is read. One that turns out to be too long
- * is dropped at once, and the rest of it is read and ignored.
+ * is dropped at once; the transport sees that the request is settled, and ignores the rest (struct http_drop).
  */
 #include "http/request.h"
 
@@ -55,13 +55,8 @@ size_t body_add(struct request *req, struct bytes chunk)
 	const struct http_body *b = req->route->body;
 	atomic_size_t *together = &req->service->body_bytes[b->slot];
 
-	if (req->body_refused) {
-		req->body_dropped += chunk.size;
-		/* One in chunks may have no end. */
-		if (req->body_dropped > b->max)
-			http_shut(req->conn);
+	if (req->body_refused)
 		return chunk.size;
-	}
 	if (chunk.size > b->max - req->body.size) {
 		req->body_refused = 413;
 	} else if (!body_grant(req, req->body.size + chunk.size)) {

@@ -43,12 +43,38 @@ struct http_query {
 	size_t n_args, room_args;
 };
 
+/*
+ * A body that is read and ignored: its request is refused, or its receiver said so in the midst of it. Both transports
+ * count here, so that a client that goes on sending meets a limit in either.
+ */
+struct http_drop {
+	bool on;
+	uint64_t n, max; /* bytes; the request ends when @n exceeds @max */
+};
+
+/* What a transport reads of a body that is refused in the midst of it and has no announced size. */
+#define HTTP_DROP_UNKNOWN MIB(64)
+
 struct http_conn {
 	const struct http_transport *transport;
 	struct http_head head;
+	struct http_drop drop;
 	bool trust_known, trusted; /* of its other end, which stays the same */
 	struct http_query query;
 };
+
+/* Bytes of the body are ignored from now on. */
+static inline void http_drop_begin(struct http_drop *d, uint64_t max)
+{
+	*d = (struct http_drop){ true, 0, max };
+}
+
+/* @n bytes were ignored. false: that is more than the limit. */
+static inline bool http_drop_add(struct http_drop *d, size_t n)
+{
+	d->n += n;
+	return d->n <= d->max;
+}
 
 /* Forget the query's text; keep its memory if that is small, for the next request. */
 void http_query_drop(struct http_query *q);

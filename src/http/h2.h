@@ -30,8 +30,9 @@
 #define H2_CONTINUATIONS 16u     /* frames of one header block after the first */
 #define H2_STREAM_WINDOW MIB(1)
 #define H2_WINDOW        MIB(4) /* of all streams of a connection */
-#define H2_DROPPED       MIB(1) /* of a refused body, before the reply; then the stream ends without the rest */
-#define H2_OUT           KIB(32) /* made at once; more when the socket has taken it */
+#define H2_DROPPED \
+	MIB(1)         /* of a refused body, before the reply; that of a client of gRPC is not waited for */
+#define H2_OUT KIB(32) /* made at once; more when the socket has taken it */
 /*
  * Frames that a client can send without an end, and that give the server work, cost credit. Requests that are answered,
  * bytes of bodies and time give it back.
@@ -61,9 +62,7 @@ struct h2_stream {
 	char *path;  /* without the query */
 	bool headed; /* all headers are in, and the receiver has seen them */
 	/* The body. */
-	bool body_ended; /* all of it has arrived */
-	bool drops;      /* the reply does not depend on the rest of it */
-	uint64_t n_dropped;
+	bool body_ended;     /* all of it has arrived */
 	struct buf held;     /* bytes of it that the receiver has not taken */
 	size_t held_at;      /* of them, those that it has taken since */
 	size_t held_granted; /* by the memory budget */
@@ -195,8 +194,8 @@ void h2_stream_body(struct h2_stream *s, struct bytes chunk);
 void h2_stream_body_end(struct h2_stream *s);
 /* Give the receiver what is held of the body. false: it has not taken all, and is suspended. */
 bool h2_body_feed(struct h2_stream *s);
-/* From now on it is read and ignored. */
-void h2_body_drop(struct h2_stream *s);
+/* From now on it is read and ignored. @size: as announced; 0: not known. */
+void h2_body_drop(struct h2_stream *s, uint64_t size);
 /* The reply need not wait for the rest of it. */
 bool h2_body_may_end(struct h2_stream *s);
 

@@ -5,6 +5,7 @@
  */
 #include "http/h2.h"
 
+#include <strings.h>
 #include "http/request.h"
 
 /* Give the receiver what is held of the body. false: it has not taken all, and is suspended. */
@@ -25,27 +26,39 @@ bool h2_body_feed(struct h2_stream *s)
 	return true;
 }
 
-/* From now on its body is dropped. */
-void h2_body_drop(struct h2_stream *s)
+/* A client of gRPC itself, which takes trailers: not curl with such a type. */
+static bool has_grpc_client(struct h2_stream *s)
 {
-	s->drops = true;
-	s->spare_ms = SLOW_DROP_MS;
-	s->seen_ms = clock_mono_ms();
+	const char *te = http_header(&s->conn, "te");
+
+	return grpc_form_of(&s->conn) == GRPC_PLAIN && te && strcasecmp(te, "trailers") == 0;
 }
 
 /*
- * A reply that does not depend on the rest of the body waits for it all the same, if that is short, as with HTTP/1.1:
- * some clients take a reply before the end of their request for a failure (curl 7.88).
+ * The reply waits for the rest of the body, if that is short, as with HTTP/1.1: some clients take a reply before the end
+ * of their request for a failure (curl 7.88). It does not wait for a client that waits for 100 Continue or has much to
+ * send, nor for one of gRPC, which may have nothing to send before it sees the reply.
  */
+void h2_body_drop(struct h2_stream *s, uint64_t size)
+{
+	bool waits = size <= H2_DROPPED && !http_header(&s->conn, "expect") && !has_grpc_client(s);
+
+	http_drop_begin(&s->conn.drop, H2_DROPPED);
+	s->spare_ms = waits ? SLOW_DROP_MS : -1;
+	s->seen_ms = clock_mono_ms();
+}
+
 bool h2_body_may_end(struct h2_stream *s)
 {
 	const struct http_receiver *to = h2_receiver(s);
+	struct http_drop *drop = &s->conn.drop;
 
-	if (!s->drops && !to->settled(to->arg, s->ctx))
+	if (!drop->on && !to->settled(to->arg, s->ctx))
 		return false;
-	if (!s->drops)
-		h2_body_drop(s);
-	return s->n_dropped > H2_DROPPED || s->spare_ms < 0;
+	/* Of a body that was begun, the part that is missing is not known to be short or long. */
+	if (!drop->on)
+		h2_body_drop(s, 0);
+	return drop->n > drop->max || s->spare_ms < 0;
 }
 
 /* Keep bytes that the receiver does not take yet: a window of them at most, since no more of it is opened. */
@@ -75,10 +88,9 @@ void h2_stream_body(struct h2_stream *s, struct bytes chunk)
 	size_t taken = 0;
 
 	s->n_body += chunk.size;
-	/* It is dropped. */
-	if (s->drops || s->asked) {
+	if (s->conn.drop.on || s->asked) {
 		nghttp2_session_consume(s->c->session, s->id, chunk.size);
-		s->n_dropped += chunk.size;
+		(void)http_drop_add(&s->conn.drop, chunk.size);
 		if (!s->asked)
 			h2_stream_drive(s);
 		return;

@@ -291,10 +291,7 @@ void h2_stream_begin(struct h2_stream *s, bool ended)
 		wants = to->begin(to->arg, &s->req, &s->ctx);
 	}
 	if (!wants)
-		h2_body_drop(s);
-	/* A client that waits for 100 Continue, or has much to send, is answered at once. */
-	if (!wants && (text_header(s, "expect") || (s->conn.head.has_length && size > H2_DROPPED)))
-		s->spare_ms = -1;
+		h2_body_drop(s, s->conn.head.has_length ? size : 0);
 	h2_stream_drive(s);
 }
 
@@ -326,10 +323,10 @@ static bool spend_stream_time(struct h2_stream *s, int64_t now_ms, uint64_t n)
 void h2_stream_sweep(struct h2_stream *s, int64_t now_ms)
 {
 	const struct http_options *o = &s->c->thread->h2->shared->opts;
-	bool receives = !s->drops && !s->body_ended && !s->asked && !s->suspended && s->headed;
+	bool receives = !s->conn.drop.on && !s->body_ended && !s->asked && !s->suspended && s->headed;
 	bool replies = s->reply && !s->sent && !s->suspended;
 
-	if (s->drops && !s->asked && !s->closed) {
+	if (s->conn.drop.on && !s->asked && !s->closed) {
 		s->spare_ms -= now_ms - s->seen_ms;
 		h2_stream_drive(s);
 	}

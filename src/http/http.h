@@ -58,8 +58,8 @@ struct http_receiver {
 	 */
 	size_t (*body)(void *arg, const struct http_request *req, void *ctx, struct bytes chunk);
 	/*
-	 * While a body arrives: the reply does not depend on the rest of it. A transport that can send the reply before
-	 * it has read the body calls request() then, and body() no more.
+	 * While a body arrives: the reply does not depend on the rest of it. body() is not called any more; a transport
+	 * that can send the reply before it has read the body calls request() then.
 	 */
 	bool (*settled)(void *arg, void *ctx);
 	/*

@@ -30,8 +30,6 @@ struct link {
 	struct http_conn conn; /* first */
 	struct MHD_Connection *mhd;
 	int fd;
-	bool drops;       /* the body of its request is read and dropped */
-	uint64_t dropped; /* bytes of it */
 	/* Last: a request uses the fields before it, and the first ones of it. */
 	struct slow_conn slow;
 };
@@ -201,8 +199,9 @@ static bool begin_body(struct http_shared *h, const struct http_request *req, st
 	*con_cls = ctx ? ctx : &no_ctx;
 	if (!wanted && (!ctx || !is_dropped_body(c, size)))
 		return false;
-	l->drops = !wanted;
-	l->dropped = 0;
+	l->conn.drop.on = false;
+	if (!wanted)
+		http_drop_begin(&l->conn.drop, DROPPED_BODY);
 	slow_body(h->slow, &l->slow, size, !wanted);
 	return true;
 }
@@ -210,11 +209,20 @@ static bool begin_body(struct http_shared *h, const struct http_request *req, st
 static size_t take_chunk(struct http_shared *h, const struct http_request *req, void *ctx, struct bytes chunk)
 {
 	struct link *l = link_of_conn(req->conn);
-	size_t taken = ctx ? h->opts.receiver.body(h->opts.receiver.arg, req, ctx, chunk) : chunk.size;
+	const struct http_receiver *to = &h->opts.receiver;
+	struct http_drop *drop = &l->conn.drop;
+	size_t taken = chunk.size;
 
-	l->dropped += l->drops ? taken : 0;
-	if (l->dropped > DROPPED_BODY)
-		http_shut(req->conn);
+	if (drop->on) {
+		if (!http_drop_add(drop, chunk.size))
+			http_shut(req->conn);
+	} else if (ctx) {
+		taken = to->body(to->arg, req, ctx, chunk);
+		/* One in chunks may have no end; a size that was announced has been judged. */
+		if (taken == chunk.size && to->settled(to->arg, ctx))
+			http_drop_begin(drop,
+					body_size(l->mhd) == UINT64_MAX ? HTTP_DROP_UNKNOWN : UINT64_MAX);
+	}
 	slow_fed(h->slow, &l->slow, taken, taken == chunk.size);
 	return taken;
 }

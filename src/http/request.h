@@ -181,7 +181,6 @@ struct request {
 	enum http_next next;
 	bool started;          /* run() was called */
 	unsigned body_refused; /* the status: the body is dropped */
-	uint64_t body_dropped; /* bytes of it after that */
 	size_t body_counted;   /* bytes of it in service->body_bytes */
 	size_t body_granted;   /* of the memory budget */
 	size_t reply_granted;  /* likewise, for the reply */

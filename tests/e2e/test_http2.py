@@ -266,6 +266,23 @@ def test_headers_that_unpack_to_much(s):
     assert rss_mib(s) - before < 32
 
 
+def test_a_refused_call_of_grpc_is_answered_at_once(start, tmp_path):
+    """Its client may send nothing more, and waits for the reply."""
+    tokens = tmp_path / "tokens"
+    assert subprocess.run([LODE, "token", "add", "--tokens", str(tokens), "--scope", "push", "agent"], capture_output=True).returncode == 0
+    s = start("--tokens", str(tokens))
+    with Conn(s) as c:
+        # By its head; by the size of its message; by its form, with bytes of a message that never ends.
+        c.ask(1, message(b"x" * 100)[:10], end=False, authorization="Bearer no-token-of-this-server")
+        c.ask(3, struct.pack(">BI", 0, 64 << 20), end=False, path="/grpc.health.v1.Health/Check")
+        c.ask(5, message(b"x" * 100)[:10], end=False, path="/nothing")
+        for i in (1, 3, 5):
+            assert c.wait(lambda c: c.ended(i), 1), i
+        # The reply is complete before the reset, which says that nothing is wrong.
+        assert c.wait(lambda c: all(c.reset_code(i) == NO_ERROR for i in (1, 3, 5)))
+        assert all(c.of(HEADERS, i)[-1][1] & END_STREAM for i in (1, 3, 5))
+
+
 def test_streams_beyond_the_limit_are_refused(s):
     with Conn(s) as c:
         for i in range(150):
