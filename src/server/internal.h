@@ -111,6 +111,11 @@ struct server {
 		/* under the lock; artifacts that wait for files that are not read yet */
 		unsigned n, n_of[UNREAD_CLIENTS];
 	} unread;
+	struct {
+		pthread_mutex_t lock;
+		/* under the lock */
+		struct artifact *first; /* that wait, although the last request has left them */
+	} kept;
 	struct hot *hot;
 	int64_t tidied_ms;   /* of the thread that ticks */
 	struct cache *cache; /* NULL: none */

@@ -80,17 +80,19 @@ static void on_request_ended(struct server *s, const struct request *req, unsign
 static bool on_tick(struct server *s)
 {
 	struct scan_progress p;
+	bool kept;
 
+	kept = patience_tick(s, clock_mono_ms());
 	push_tick(s->push);
 	if (clock_mono_ms() >= s->tidied_ms + TIDY_MS) {
 		s->tidied_ms = clock_mono_ms();
 		hot_tidy(s->hot, resolve_epoch(s->resolver));
 	}
 	if (atomic_load(&s->is_ready))
-		return false;
+		return kept;
 	scan_progress(s->opts.scan, &p);
 	atomic_store(&s->is_ready, p.ready);
-	return !p.ready;
+	return kept || !p.ready;
 }
 
 #define PROFILES_ASIDE \
@@ -241,6 +243,7 @@ int server_start(const struct server_options *opts, struct server **ret, struct 
 	pthread_mutex_init(&s->artifacts.lock, NULL);
 	pthread_cond_init(&s->artifacts.gone, NULL);
 	pthread_mutex_init(&s->unread.lock, NULL);
+	pthread_mutex_init(&s->kept.lock, NULL);
 	set_options(s, opts);
 	s->flights = flight_new();
 	s->hot = hot_new();
@@ -313,6 +316,7 @@ void server_stop(struct server *s, int64_t grace_ms)
 	if (s->http_service)
 		wait_stop(s->http_service);
 	http_stop(s->http);
+	(void)patience_tick(s, INT64_MAX);
 	artifacts_wait_gone(s);
 	pool_free(s->workers);
 	pool_free(s->queries);
@@ -336,6 +340,7 @@ void server_stop(struct server *s, int64_t grace_ms)
 	pthread_mutex_destroy(&s->artifacts.lock);
 	pthread_cond_destroy(&s->artifacts.gone);
 	pthread_mutex_destroy(&s->unread.lock);
+	pthread_mutex_destroy(&s->kept.lock);
 	arena_done(&s->arena);
 	free(s);
 }

@@ -62,6 +62,8 @@ struct server_options {
 	int64_t request_deadline_ms; /* the longest wait for a deep pass; 0: 120 000 */
 	/* The longest wait of a build ID that is not known while files are not read yet; 0: none */
 	int64_t unread_wait_s;
+	/* elfutils' client is redirected to the same path after each such time that it waits; 0: never */
+	int64_t redirect_ms;
 	unsigned max_unread;     /* such build IDs that wait at once; 0: 256 */
 	int64_t metadata_max_ms; /* 0: 5 000 */
 	bool hide_archive;       /* --archive-path=hide: base name only in X-DEBUGINFOD-ARCHIVE */

@@ -5,6 +5,7 @@ import lzma
 import os
 import subprocess
 import tarfile
+import time
 
 import pytest
 
@@ -57,6 +58,26 @@ def test_the_last_file_of_an_unread_package_is_served_at_once(serve, elf, pool, 
     assert "everything is read" in s.log_path.read_text()
     missing = s.get(f"/buildid/{new_id('nowhere')}/debuginfo")
     assert missing.status == 404 and "X-LODE-UNREAD" not in missing.headers
+
+
+@pytest.mark.slow
+def test_elfutils_client_is_kept_waiting_beyond_its_own_patience(serve, elf, pool, tmp_path):
+    """It gives up after 2 s without bytes here, as after 90 s by default; a redirect gives it another 2 s."""
+    (pool / "slow.deb").write_bytes(slow_deb(elf.id, elf.debug, 16))
+    s = serve([pool], args=["--redirect-wait", "1"]).ready()
+    assert unread(s)
+    began = time.monotonic()
+    r = debuginfod_find(["/usr/bin/debuginfod-find"], s, tmp_path / "cache", elf.id, {"DEBUGINFOD_TIMEOUT": "2", "DEBUGINFOD_RETRY_LIMIT": "0"})
+    took = time.monotonic() - began
+    assert r.returncode == 0, r.stderr
+    assert open(r.stdout.strip(), "rb").read() == elf.debug
+    assert took < 1.5 or "debuginfo 307" in s.log_path.read_text()
+    # No other client is redirected.
+    (tmp_path / "slow.deb").write_bytes(slow_deb(new_id("later"), elf.debug, 8, name="later-dbg"))
+    (tmp_path / "slow.deb").rename(pool / "later.deb")
+    s.wait(lambda: unread(s), "found")
+    asked = s.get(f"/buildid/{new_id('nowhere')}/debuginfo", headers={"User-Agent": "elfutils/0.188", "X-LODE-UNREAD": "retry"})
+    assert asked.status in (404, 503)
 
 
 @pytest.mark.slow

@@ -49,7 +49,7 @@ struct making {
 	uint32_t client; /* that asks first */
 };
 
-static void artifact_ref(void *obj)
+void artifact_ref(void *obj)
 {
 	atomic_fetch_add_explicit(&((struct artifact *)obj)->refs, 1, memory_order_relaxed);
 }
@@ -168,7 +168,7 @@ bool artifact_ask(struct artifact_waiter *w, bool solo)
 	a->n_waiters++;
 	a->body_wanted |= !w->req->head;
 	if (a->awaits)
-		unread_join(w);
+		patience_join(w);
 	if (a->state == ARTIFACT_RESOLVING)
 		suspended = wait_suspend(w->req);
 	if (leader)

@@ -7,6 +7,7 @@
  *   artifact.c     joining, following and leaving its flight
  *   step.c         what workers do for it: resolve and decode, in steps
  *   unread.c       waiting for files that are not read yet
+ *   patience.c     redirects to the same path, so that a client waits longer
  *   cache.c        hot artifacts on disk
  *   ready.c        a content that can be sent at once
  *   hot.c          those of them that were asked for lately, by URL
@@ -75,8 +76,10 @@ struct artifact_waiter {
 	struct artifact_waiter *prev, *next; /* of the artifact; under its lock */
 	uint64_t body_off;                   /* its body begins there in the artifact */
 	unsigned n_flights;                  /* it was in */
-	bool streaming;                      /* the reply streams out of the artifact; under its lock */
-	uint64_t wait_at;                    /* the byte that it waits for then; under its lock */
+	bool redirected;   /* its client is sent to the same path again when it has waited */
+	int64_t waited_ms; /* in earlier requests */
+	bool streaming;    /* the reply streams out of the artifact; under its lock */
+	uint64_t wait_at;  /* the byte that it waits for then; under its lock */
 };
 
 struct artifact {
@@ -125,6 +128,11 @@ struct artifact {
 	uint8_t *chunk;
 	struct cache_file *file;
 	bool follows; /* the source itself fills the buffer */
+	/* under server.kept.lock */
+	bool kept;
+	int64_t kept_until_ms;
+	struct artifact *next_kept;
+	struct artifact *next_over; /* of the thread that ticks */
 };
 
 /*
@@ -148,6 +156,7 @@ ssize_t artifact_read(void *arg, uint64_t pos, char *buf, size_t max);
 
 void artifact_wake_all(struct artifact *a); /* under its lock */
 void artifact_land(struct artifact *a);     /* not under its lock: requests from now on start anew */
+void artifact_ref(void *a);
 void artifact_unref(void *a);
 enum task_result artifact_step(void *arg);
 
@@ -159,10 +168,24 @@ enum task_result artifact_step(void *arg);
  */
 int unread_await(struct artifact *a, struct resolve_wake wake);
 void unread_done(struct artifact *a); /* it waits no longer */
-/* Under the lock of @w's artifact, which waits: @w waits no longer than that may. */
-void unread_join(struct artifact_waiter *w);
 /* The reply to a request for a build ID that may be in files that are not read yet. */
 void unread_refuse(struct request *req, const char *text);
+
+/* ---- patience.c ---- */
+
+void patience_begin(struct artifact_waiter *w);
+/* Its artifact waits for files that are not read yet: @w waits no longer than it may. */
+void patience_join(struct artifact_waiter *w);
+/*
+ * Make the redirect to the same path, when @w has waited without an answer, for unread files (@awaits) or others; its
+ * artifact goes on waiting. false: its client does not follow redirects, or has waited for long enough.
+ */
+bool patience_again(struct artifact_waiter *w, bool awaits);
+/* The artifact is not given up when its last request leaves it, until @until_ms. */
+void patience_keep(struct artifact *a, int64_t until_ms);
+bool patience_keeps(struct artifact *a);
+/* Let go of those whose time is over at @now_ms; true: there are others. */
+bool patience_tick(struct server *s, int64_t now_ms);
 
 /* ---- ready.c ---- */
 

@@ -72,6 +72,8 @@ static void artifact_begin(struct request *req)
 		request_refuse(req, status, text);
 	else
 		forward_set(req, &w->what);
+	if (!status)
+		patience_begin(w);
 }
 
 static void artifact_done(struct request *req)
@@ -117,6 +119,8 @@ static enum http_next send_failure(struct request *req, const struct artifact *a
 		return get_refuse(req, 503, "busy: too many requests wait for packages to be scanned");
 	}
 	if (a->err.kind == ERR_UPSTREAM && a->err.os == EAGAIN) {
+		if (patience_again(req->own, true))
+			return HTTP_REPLY;
 		unread_refuse(req, arena_printf(&req->arena, "not here; other servers: %s", a->err.text));
 		return HTTP_REPLY;
 	}
@@ -199,6 +203,8 @@ static enum http_next send_nothing(struct request *req, bool awaits)
 		req->status = 499;
 		return HTTP_CLOSES;
 	case FATE_EXPIRED:
+		if (patience_again(req->own, awaits))
+			return HTTP_REPLY;
 		counters_refused("deadline");
 		if (awaits) {
 			unread_refuse(req, "not found: no such build ID here so far");

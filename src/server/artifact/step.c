@@ -541,6 +541,9 @@ enum task_result artifact_step(void *arg)
 	pthread_mutex_unlock(&a->lock);
 	if (state == ARTIFACT_WHOLE || state == ARTIFACT_FAILED)
 		return TASK_DONE;
+	/* Its last request was sent to the same path again, and will be back. */
+	if (state == ARTIFACT_RESOLVING && task_waits(&a->task) && patience_keeps(a))
+		return TASK_DONE;
 	if (artifact_abandoned(a)) {
 		task_waker_drop(&a->task);
 		artifact_fail(a, -1);

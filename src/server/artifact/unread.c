@@ -46,13 +46,6 @@ void unread_done(struct artifact *a)
 
 /* ---- waiting ---- */
 
-void unread_join(struct artifact_waiter *w)
-{
-	const struct server *s = w->req->s;
-
-	wait_no_longer(w->req, w->req->started_ns / 1000000 + s->opts.unread_wait_s * 1000);
-}
-
 int unread_await(struct artifact *a, struct resolve_wake wake)
 {
 	struct server *s = a->s;
@@ -72,7 +65,7 @@ int unread_await(struct artifact *a, struct resolve_wake wake)
 	pthread_mutex_lock(&a->lock);
 	a->awaits = may;
 	for (struct artifact_waiter *w = a->waiters; may && w; w = w->next)
-		unread_join(w);
+		patience_join(w);
 	pthread_mutex_unlock(&a->lock);
 	a->n_awaits++;
 	r = resolve_await(s->resolver, &a->what, &p, wake, &err);

@@ -103,6 +103,80 @@ static void a_wait_ends_at_the_deadline(void **state)
 	scripted_check_fetched(WAITS);
 }
 
+#define ELFUTILS "User-Agent: elfutils/0.188\r\n"
+
+static void short_patience(struct server_options *o)
+{
+	o->redirect_ms = 100;
+}
+
+static int setup_patience(void **state)
+{
+	return scripted_setup_with(short_patience);
+}
+
+static struct http_answer ask_again(const char *path, const char *location)
+{
+	char again[256];
+
+	snprintf(again, sizeof(again), "%s%s", path, location);
+	return http_fetch(scripted.url, "GET", again, ELFUTILS);
+}
+
+static void a_client_of_elfutils_is_sent_to_the_same_path_until_the_file_is_there(void **state)
+{
+	char path[128], location[64];
+	struct http_answer a;
+	struct http_client c;
+
+	snprintf(path, sizeof(path), "%s", scripted_path(WAITS));
+	a = http_fetch(scripted.url, "GET", path, ELFUTILS);
+	for (unsigned i = 0; i < 3; i++) {
+		uint64_t waited;
+
+		assert_int_equal(a.status, 307);
+		assert_header(&a, "Cache-Control", "no-store");
+		snprintf(location, sizeof(location), "%s", http_answer_header(&a, "Location"));
+		assert_true(str_starts(str_of(location), STR("?waited_ms=")));
+		assert_true(str_to_u64(str_of(location + strlen("?waited_ms=")), &waited));
+		assert_in_range(waited, 100 * (i + 1), 60000);
+		http_answer_done(&a);
+		a = ask_again(path, location);
+	}
+	http_answer_done(&a);
+	/* All the while one request waits: that of the artifact, which was not given up between two requests. */
+	script_wait_waiting(scripted_script, 1);
+	http_client_open(&c, scripted.url);
+	http_client_ask(&c, "GET", path, NULL);
+	assert_int_equal(script_wake(scripted_script), 1);
+	scripted_check_whole(&c, WAITS);
+	http_client_close(&c);
+	scripted_check_fetched(WAITS);
+}
+
+static void a_client_that_has_waited_long_enough_is_not_sent_again(void **state)
+{
+	struct http_answer a = ask_again(scripted_path(WAITS), "?waited_ms=-1");
+
+	assert_int_equal(a.status, 307);
+	http_answer_done(&a);
+	a = ask_again(scripted_path(WAITS), "?waited_ms=99999999");
+	assert_int_equal(a.status, 503);
+	http_answer_done(&a);
+	script_wake(scripted_script);
+}
+
+static void an_artifact_whose_client_is_not_back_is_given_up(void **state)
+{
+	struct http_answer a = http_fetch(scripted.url, "GET", scripted_path(WAITS), ELFUTILS);
+
+	assert_int_equal(a.status, 307);
+	http_answer_done(&a);
+	/* Nobody waits; the server stops without the wake. */
+	fixture_stop(&scripted);
+	assert_int_equal(script_wake(scripted_script), 1);
+}
+
 static void a_wake_may_come_after_the_server_is_gone(void **state)
 {
 	struct http_client c;
@@ -261,6 +335,10 @@ int main(void)
 		scripted_test(a_request_waits_for_a_deep_pass, scripted_setup),
 		scripted_test(a_request_waits_for_a_deep_pass, scripted_setup_no_cache),
 		scripted_test(a_wait_ends_at_the_deadline, setup_deadline),
+		scripted_test(a_client_of_elfutils_is_sent_to_the_same_path_until_the_file_is_there,
+			      setup_patience),
+		scripted_test(a_client_that_has_waited_long_enough_is_not_sent_again, setup_patience),
+		scripted_test(an_artifact_whose_client_is_not_back_is_given_up, setup_patience),
 		scripted_test(a_wake_may_come_after_the_server_is_gone, scripted_setup),
 		scripted_test(too_many_waiting_are_refused, scripted_setup),
 		scripted_test(a_full_queue_refuses, setup_queue),

@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Waits that are longer than the patience of elfutils' client. It gives up after 90 s without bytes of a file
+ * (DEBUGINFOD_TIMEOUT), and proxies after a minute; interim responses do not count, a redirect does. So its request is
+ * answered with a redirect to its own path before that, as often as needed: `waited_ms` counts how long it has waited.
+ *
+ * Between the two requests nobody waits for the artifact. It is kept for a moment, so that what it waits for is not
+ * given up.
+ */
+#include "server/artifact/artifact.h"
+
+#include <stdio.h>
+
+#define WAITED     "waited_ms"
+#define KEPT_MS    5000  /* an artifact without requests, until its client is back */
+#define NO_SOONER  1000  /* of two requests of one client: a redirect is no busy loop */
+#define SILENT_MS  80000 /* the longest wait of a client that cannot be redirected */
+#define WAITED_MAX (INT64_C(86400) * 1000)
+
+/* ---- requests ---- */
+
+static bool follows_redirects(struct http_conn *conn)
+{
+	const char *agent = http_header(conn, "User-Agent");
+
+	/* A lode server that asks for its client waits itself, and says so. */
+	return agent && str_starts(str_of(agent), STR("elfutils/")) && !http_header(conn, "X-LODE-UNREAD");
+}
+
+static int64_t waited_before_ms(struct http_conn *conn)
+{
+	const char *arg = http_arg(conn, WAITED);
+	uint64_t ms;
+
+	return arg && str_to_u64(str_of(arg), &ms) ? (int64_t)MIN(ms, (uint64_t)WAITED_MAX) : 0;
+}
+
+static int64_t patience_started_ms(const struct artifact_waiter *w)
+{
+	return w->req->started_ns / 1000000;
+}
+
+void patience_begin(struct artifact_waiter *w)
+{
+	const struct server_options *o = &w->req->s->opts;
+
+	if (!o->redirect_ms || !follows_redirects(w->req->conn))
+		return;
+	w->redirected = true;
+	w->waited_ms = waited_before_ms(w->req->conn);
+	wait_no_longer(w->req, patience_started_ms(w) + o->redirect_ms);
+}
+
+void patience_join(struct artifact_waiter *w)
+{
+	int64_t most_ms = w->req->s->opts.unread_wait_s * 1000;
+
+	most_ms = w->redirected ? MAX(most_ms - w->waited_ms, (int64_t)0) : MIN(most_ms, (int64_t)SILENT_MS);
+	wait_no_longer(w->req, patience_started_ms(w) + most_ms);
+}
+
+bool patience_again(struct artifact_waiter *w, bool awaits)
+{
+	struct request *req = w->req;
+	const struct server_options *o = &req->s->opts;
+	int64_t now_ms = clock_mono_ms(), took_ms = now_ms - patience_started_ms(w);
+	int64_t most_ms = o->unread_wait_s * 1000;
+	char location[64];
+
+	if (!awaits)
+		most_ms = MAX(most_ms, o->request_deadline_ms);
+	if (!w->redirected || took_ms < MIN((int64_t)NO_SOONER, o->redirect_ms) ||
+	    w->waited_ms + took_ms >= most_ms)
+		return false;
+	patience_keep(w->artifact, now_ms + KEPT_MS);
+	/* The query alone: a proxy may have changed the path before it. */
+	snprintf(location, sizeof(location), "?" WAITED "=%lld", (long long)(w->waited_ms + took_ms));
+	request_reply_text(req, 307, "the packages are still being read: ask again, at once");
+	http_reply_header(req->reply, "Location", location);
+	return true;
+}
+
+/* ---- artifacts without requests ---- */
+
+void patience_keep(struct artifact *a, int64_t until_ms)
+{
+	struct server *s = a->s;
+
+	/* Of one request's own the next request knows nothing. */
+	if (a->solo)
+		return;
+	pthread_mutex_lock(&s->kept.lock);
+	a->kept_until_ms = until_ms;
+	if (!a->kept) {
+		a->kept = true;
+		artifact_ref(a);
+		a->next_kept = s->kept.first;
+		s->kept.first = a;
+	}
+	pthread_mutex_unlock(&s->kept.lock);
+}
+
+bool patience_keeps(struct artifact *a)
+{
+	bool kept;
+
+	pthread_mutex_lock(&a->s->kept.lock);
+	kept = a->kept;
+	pthread_mutex_unlock(&a->s->kept.lock);
+	return kept;
+}
+
+bool patience_tick(struct server *s, int64_t now_ms)
+{
+	struct artifact **at, *over = NULL;
+	bool more;
+
+	pthread_mutex_lock(&s->kept.lock);
+	for (at = &s->kept.first; *at;) {
+		struct artifact *a = *at;
+
+		if (now_ms < a->kept_until_ms) {
+			at = &a->next_kept;
+			continue;
+		}
+		*at = a->next_kept;
+		a->kept = false;
+		a->next_over = over;
+		over = a;
+	}
+	more = s->kept.first;
+	pthread_mutex_unlock(&s->kept.lock);
+	while (over) {
+		struct artifact *next = over->next_over;
+
+		/* If no request came back, the step ends it. */
+		task_kick(&over->task);
+		artifact_unref(over);
+		over = next;
+	}
+	return more;
+}
