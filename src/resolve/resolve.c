@@ -80,6 +80,11 @@ bool resolve_alias(struct resolver *r, const struct build_id *alias, struct buil
 	return build_id_may_be_alias(alias) && r->ops->alias && r->ops->alias(r, alias, ret);
 }
 
+uint32_t resolve_flags(struct resolver *r, const struct build_id *id)
+{
+	return r->ops->flags ? r->ops->flags(r, id) : 0;
+}
+
 int resolve_metadata(struct resolver *r, const struct index_metadata_query *q,
 		     struct index_metadata_page *ret, struct err *err)
 {

@@ -147,6 +147,8 @@ struct resolver_ops {
 	bool (*alias)(struct resolver *r, const struct build_id *alias, struct build_id *ret);
 	/* Whether a file here has this build ID, not as an alias. May read the database. NULL: not known. */
 	bool (*owns)(struct resolver *r, const struct build_id *id);
+	/* See resolve_flags(). NULL: not known. */
+	uint32_t (*flags)(struct resolver *r, const struct build_id *id);
 };
 struct resolver {
 	const struct resolver_ops *ops;
@@ -168,6 +170,11 @@ bool resolve_unknown(struct resolver *r, const struct resolve_request *req);
  * its request; resolve_metadata() does not.
  */
 bool resolve_alias(struct resolver *r, const struct build_id *alias, struct build_id *ret);
+/*
+ * The ELF_* flags of elf/elf.h that the scanned files with this build ID have together, as far as they are read; 0: there
+ * are none. May read the database. Objects of the store do not count.
+ */
+uint32_t resolve_flags(struct resolver *r, const struct build_id *id);
 /* As index_metadata(). */
 int resolve_metadata(struct resolver *r, const struct index_metadata_query *q,
 		     struct index_metadata_page *ret, struct err *err);

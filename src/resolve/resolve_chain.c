@@ -83,6 +83,16 @@ static bool chain_alias(struct resolver *base, const struct build_id *alias, str
 	return false;
 }
 
+static uint32_t chain_flags(struct resolver *base, const struct build_id *id)
+{
+	struct resolver_chain *c = resolver_chain_of(base);
+	uint32_t flags = 0;
+
+	for (size_t i = 0; i < c->n; i++)
+		flags |= resolve_flags(c->links[i], id);
+	return flags;
+}
+
 /* The results of a page so far, from all links. */
 struct counted_results {
 	const struct index_metadata_query *q;
@@ -218,6 +228,7 @@ struct resolver *resolve_chain_new(struct resolver *const *links, size_t n)
 						 .unknown = chain_unknown,
 						 .alias = chain_alias,
 						 .owns = chain_owns,
+						 .flags = chain_flags,
 						 .metadata = chain_metadata,
 						 .epoch = chain_epoch,
 						 .close = chain_close,

@@ -111,6 +111,26 @@ static bool index_resolver_owns(struct resolver *base, const struct build_id *id
 	return owns;
 }
 
+static uint32_t index_resolver_flags(struct resolver *base, const struct build_id *id)
+{
+	struct resolver_index *r = resolver_index_of(base);
+	AUTO(arena_done) struct arena a = { 0 };
+	struct index_hit *hits = NULL;
+	struct conn *conn;
+	uint32_t flags = 0;
+	size_t n = 0;
+
+	if (id_filter_lacks(r->ids, id) || conn_take(&r->conns, &conn, NULL) < 0)
+		return 0;
+	arena_init(&a);
+	if (index_find(conn->ix, id, &a, &hits, &n, NULL) < 0)
+		n = 0;
+	for (size_t i = 0; i < n; i++)
+		flags |= hits[i].artifact.flags;
+	conn_give(&r->conns, conn);
+	return flags;
+}
+
 static int index_resolver_metadata(struct resolver *base, const struct index_metadata_query *q,
 				   struct index_metadata_page *ret, struct err *err)
 {
@@ -207,6 +227,7 @@ static const struct resolver_ops index_ops = {
 	.unknown = index_unknown,
 	.alias = index_resolver_alias,
 	.owns = index_resolver_owns,
+	.flags = index_resolver_flags,
 	.metadata = index_resolver_metadata,
 	.epoch = index_resolver_epoch,
 	.close = index_resolver_close,

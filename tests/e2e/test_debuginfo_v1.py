@@ -54,6 +54,22 @@ def test_a_debug_file_is_asked_for_sent_and_served(server, elf):
     sound(s)
 
 
+def test_a_scanned_file_with_symbols_is_not_asked_for(server, elf, tmp_path):
+    """Its agent has a part of it at most. Of a stripped program the symbols are still wanted, until its debug file is found."""
+    pool = tmp_path / "empty"  # the folder that is served
+    s = server()
+    assert should(s, elf.id)[0]
+    (tmp_path / "program").write_bytes(elf.program)
+    subprocess.run(["strip", tmp_path / "program"], check=True)
+    (tmp_path / "program").rename(pool / "program")
+    s.wait(lambda: fetch(s, f"/buildid/{elf.id}/executable")[0] == 200, "the scan")
+    assert should(s, elf.id)[0]
+    (tmp_path / "program.debug").write_bytes(elf.debug)
+    (tmp_path / "program.debug").rename(pool / "program.debug")
+    s.wait(lambda: not should(s, elf.id)[0], "the debug file to be found")
+    assert should(s, elf.id) == (False, "a file with symbols is here already")
+
+
 def test_the_file_decides_what_it_is(server, elf, tmp_path):
     s = server()
     program, bare = tmp_path / "program", tmp_path / "bare"

@@ -61,6 +61,12 @@ static enum offer offer_stored(struct api *a, const struct build_id *id)
 	return best;
 }
 
+/* In a folder or package that this server has scanned. A debug file whose package is still unread counts, too. */
+static bool offer_is_scanned(struct api *a, const struct build_id *id)
+{
+	return resolve_flags(a->req->s->opts.resolver, id) & (ELF_IS_DEBUG | ELF_HAS_DWARF | ELF_HAS_SYMTAB);
+}
+
 enum offer offer_judge(struct api *a, const struct build_id *id)
 {
 	struct push *p = a->req->s->push;
@@ -72,7 +78,7 @@ enum offer offer_judge(struct api *a, const struct build_id *id)
 	/* Of a program on this machine, or in a package: its agent has a part of it at most. */
 	if (!store_alias(st, id, &key) && resolve_alias(a->req->s->opts.resolver, id, &key))
 		return OFFER_HERE;
-	return offer_stored(a, id);
+	return offer_is_scanned(a, id) ? OFFER_HERE : offer_stored(a, id);
 }
 
 const char *offer_reason(enum offer o)

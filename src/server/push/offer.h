@@ -13,7 +13,7 @@ enum offer {
 	OFFER_NEW,    /* no file of it with symbols is here */
 	OFFER_RUNS,   /* another client is uploading it, or is about to */
 	OFFER_DYNSYM, /* a file with dynamic symbols alone is here */
-	OFFER_HERE,   /* a file with symbols is here, on disk */
+	OFFER_HERE,   /* a file with symbols is here, in the store or scanned */
 };
 enum offer offer_judge(struct api *a, const struct build_id *id);
 const char *offer_reason(enum offer o);
