@@ -71,6 +71,7 @@ typedef __INT64_TYPE__ int64_t;
 
 /* ---- the table ---- */
 
+#define UNWIND_MAGIC       "LoUT"
 #define UNWIND_VERSION     1
 #define UNWIND_CHUNK_SIZE  4096u /* bytes; a table is a whole number of chunks */
 #define UNWIND_CHUNK_SLOTS 2048u
@@ -124,7 +125,7 @@ struct unwind_block {
 };
 
 struct unwind_head {
-	uint8_t magic[4]; /* "LoUT" */
+	uint8_t magic[4]; /* UNWIND_MAGIC */
 	uint8_t version;
 	uint8_t id_size;
 	uint16_t machine; /* EM_X86_64 */

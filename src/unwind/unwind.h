@@ -59,10 +59,10 @@ int unwind_table_open(struct bytes b, struct unwind_table *ret, struct err *err)
 /* The rows of a table in the order of addresses: each address at which another rule starts to hold. */
 struct unwind_rows {
 	struct unwind_table table;
-	uint64_t addr;
+	uint64_t addr; /* of the row */
 	struct unwind_rule rule;
-	uint32_t last;
-	uint64_t off; /* of the next address to look at */
+	uint64_t page;     /* the next row's */
+	uint32_t n_passed; /* slots of it */
 };
 void unwind_rows_start(struct unwind_rows *it, const struct unwind_table *t);
 bool unwind_rows_next(struct unwind_rows *it); /* sets addr and rule */

@@ -1,0 +1,474 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Call frame instructions (DWARF 5, section 6.4.2; x86-64 psABI, section 3.7), for the CFA, rbp and the return address
+ * alone: the other registers that functions save are not needed to find callers.
+ *
+ * Expressions are recognised by their form, not computed: a register and an offset, its word in memory and an offset, and
+ * the one that linkers write for lazy linkage tables.
+ */
+#include "unwind/internal.h"
+
+#define REMEMBERED 32u /* states that may be remembered at a time */
+
+enum {
+	OP_NOP = 0x00,
+	OP_SET_LOC,
+	OP_ADVANCE_1,
+	OP_ADVANCE_2,
+	OP_ADVANCE_4,
+	OP_OFFSET_EXTENDED,
+	OP_RESTORE_EXTENDED,
+	OP_UNDEFINED,
+	OP_SAME_VALUE,
+	OP_REGISTER,
+	OP_REMEMBER,
+	OP_RESTORE_STATE,
+	OP_DEF_CFA,
+	OP_DEF_CFA_REGISTER,
+	OP_DEF_CFA_OFFSET,
+	OP_DEF_CFA_EXPRESSION,
+	OP_EXPRESSION,
+	OP_OFFSET_EXTENDED_SF,
+	OP_DEF_CFA_SF,
+	OP_DEF_CFA_OFFSET_SF,
+	OP_VAL_OFFSET,
+	OP_VAL_OFFSET_SF,
+	OP_VAL_EXPRESSION,
+	OP_ADVANCE_8 = 0x1d,
+	OP_GNU_ARGS_SIZE = 0x2e,
+	OP_GNU_NEGATIVE_OFFSET = 0x2f,
+};
+enum { EXPR_DEREF = 0x06, EXPR_CONST1U = 0x08, EXPR_CONST1S, EXPR_CONST2U, EXPR_CONST2S };
+enum {
+	EXPR_CONSTS = 0x11,
+	EXPR_MINUS = 0x1c,
+	EXPR_PLUS = 0x22,
+	EXPR_PLUS_UCONST,
+	EXPR_LIT0 = 0x30,
+	EXPR_BREG0 = 0x70
+};
+
+/* ---- numbers ---- */
+
+uint64_t cfi_uleb_long(struct cfi_bytes *b)
+{
+	uint64_t v = 0;
+
+	for (unsigned shift = 0; b->p < b->end; shift += 7) {
+		uint8_t one = *b->p++;
+
+		if (shift < 64)
+			v |= (uint64_t)(one & 0x7f) << shift;
+		if (one < 0x80)
+			return v;
+	}
+	b->failed = true;
+	return 0;
+}
+
+int64_t cfi_sleb(struct cfi_bytes *b)
+{
+	uint64_t v = 0;
+
+	for (unsigned shift = 0; b->p < b->end;) {
+		uint8_t one = *b->p++;
+
+		if (shift < 64)
+			v |= (uint64_t)(one & 0x7f) << shift;
+		shift += 7;
+		if (one < 0x80) {
+			if (shift < 64 && one & 0x40)
+				v |= ~(uint64_t)0 << shift;
+			return (int64_t)v;
+		}
+	}
+	b->failed = true;
+	return 0;
+}
+
+uint64_t cfi_fixed(struct cfi_bytes *b, unsigned size)
+{
+	uint64_t v = 0;
+
+	if ((size_t)(b->end - b->p) < size) {
+		b->failed = true;
+		b->p = b->end;
+		return 0;
+	}
+	for (unsigned i = 0; i < size; i++)
+		v |= (uint64_t)b->p[i] << (8 * i);
+	b->p += size;
+	return v;
+}
+
+/* ---- expressions ---- */
+
+/* Two signed halves of struct unwind_rule's `off`. false: they do not fit. */
+static bool pair_offsets(int64_t low, int64_t high, int64_t *ret)
+{
+	if (low != (int16_t)low || high != (int16_t)high)
+		return false;
+	*ret = (int32_t)((uint32_t)(uint16_t)high << 16 | (uint16_t)low);
+	return true;
+}
+
+/* What is added after the word in memory. false: another operation. */
+static bool added_offset(struct cfi_bytes *e, int64_t *ret)
+{
+	uint64_t op = cfi_fixed(e, 1);
+
+	if (op == EXPR_PLUS_UCONST) {
+		*ret = (int64_t)cfi_uleb(e);
+		return !e->failed;
+	}
+	if (op >= EXPR_LIT0 && op < EXPR_LIT0 + 32)
+		*ret = (int64_t)(op - EXPR_LIT0);
+	else if (op == EXPR_CONST1U || op == EXPR_CONST1S)
+		*ret = op == EXPR_CONST1U ? (int64_t)cfi_fixed(e, 1) : (int8_t)cfi_fixed(e, 1);
+	else if (op == EXPR_CONST2U || op == EXPR_CONST2S)
+		*ret = op == EXPR_CONST2U ? (int64_t)cfi_fixed(e, 2) : (int16_t)cfi_fixed(e, 2);
+	else if (op == EXPR_CONSTS)
+		*ret = cfi_sleb(e);
+	else
+		return false;
+	op = cfi_fixed(e, 1);
+	if (op == EXPR_MINUS)
+		*ret = (int64_t) - (uint64_t)*ret;
+	return !e->failed && (op == EXPR_MINUS || op == EXPR_PLUS);
+}
+
+/*
+ * The entry of a linkage table pushes its number in the middle of its 16 bytes: rsp + 8 + ((rip & 15) >= n) * 8.
+ */
+static bool is_linkage_entry(struct cfi_bytes e, int64_t *ret)
+{
+	static const uint8_t form[] = { 0x77, 8, 0x80, 0, 0x3f, 0x1a, EXPR_LIT0, 0x2a, 0x33, 0x24, 0x22 };
+
+	if ((size_t)(e.end - e.p) != sizeof(form))
+		return false;
+	for (size_t i = 0; i < sizeof(form); i++)
+		if (form[i] != (i == 6 ? e.p[i] & 0xf0 : e.p[i]))
+			return false;
+	*ret = e.p[6] & 15;
+	return true;
+}
+
+static void cfa_of_expression(struct cfi_state *s, struct cfi_bytes e)
+{
+	int64_t n, m = 0;
+	uint64_t op;
+
+	s->cfa = UNWIND_CFA_BAD;
+	if (is_linkage_entry(e, &n)) {
+		s->cfa = UNWIND_CFA_PLT;
+		s->cfa_off = n;
+		return;
+	}
+	op = cfi_fixed(&e, 1);
+	if (op < EXPR_BREG0 || op >= EXPR_BREG0 + 16)
+		return;
+	n = cfi_sleb(&e);
+	if (e.failed)
+		return;
+	s->cfa_reg = (uint8_t)(op - EXPR_BREG0);
+	if (e.p == e.end) {
+		s->cfa = UNWIND_CFA_REG;
+		s->cfa_off = n;
+		return;
+	}
+	if (cfi_fixed(&e, 1) != EXPR_DEREF || (e.p < e.end && !added_offset(&e, &m)) || e.p < e.end)
+		return;
+	if (pair_offsets(n, m, &s->cfa_off))
+		s->cfa = UNWIND_CFA_DEREF;
+}
+
+static void register_of_expression(struct cfi_state *s, uint64_t reg, struct cfi_bytes e)
+{
+	if (reg == CFI_RA)
+		s->ra = CFI_RA_UNKNOWN;
+	if (reg == CFI_RSP)
+		s->own_rsp = true;
+	if (reg != CFI_RBP)
+		return;
+	s->rbp = UNWIND_RBP_LOST;
+	if (cfi_fixed(&e, 1) != EXPR_BREG0 + CFI_RBP)
+		return;
+	s->rbp_off = cfi_sleb(&e);
+	if (!e.failed && e.p == e.end)
+		s->rbp = UNWIND_RBP_RBP;
+}
+
+/* ---- states ---- */
+
+static void set_saved(struct cfi_state *s, uint64_t reg, int64_t off)
+{
+	if (reg == CFI_RBP) {
+		s->rbp = UNWIND_RBP_CFA;
+		s->rbp_off = off;
+	} else if (reg == CFI_RA) {
+		s->ra = off == -8 ? UNWIND_RA_CFA : UNWIND_RA_AT;
+		s->ra_off = off;
+	} else if (reg == CFI_RSP) {
+		s->own_rsp = true;
+	}
+}
+
+static void set_initial(struct cfi_state *s, uint64_t reg, const struct cfi_state *initial)
+{
+	if (reg == CFI_RBP) {
+		s->rbp = initial->rbp;
+		s->rbp_off = initial->rbp_off;
+	} else if (reg == CFI_RA) {
+		s->ra = initial->ra;
+		s->ra_off = initial->ra_off;
+	} else if (reg == CFI_RSP) {
+		s->own_rsp = initial->own_rsp;
+	}
+}
+
+static void set_lost(struct cfi_state *s, uint64_t reg, bool undefined)
+{
+	if (reg == CFI_RBP)
+		s->rbp = UNWIND_RBP_LOST;
+	else if (reg == CFI_RA)
+		s->ra = undefined ? UNWIND_RA_END : CFI_RA_UNKNOWN;
+	else if (reg == CFI_RSP)
+		s->own_rsp = true;
+}
+
+static void set_register(struct cfi_state *s, uint64_t reg, uint64_t from)
+{
+	if (reg == CFI_RA && from < 16) {
+		s->ra = UNWIND_RA_REG;
+		s->ra_off = (int64_t)from;
+		return;
+	}
+	set_lost(s, reg, false);
+}
+
+static void set_cfa(struct cfi_state *s, uint64_t reg, int64_t off)
+{
+	s->cfa = reg < 16 ? UNWIND_CFA_REG : UNWIND_CFA_BAD;
+	s->cfa_reg = (uint8_t)(reg & 15);
+	s->cfa_off = off;
+}
+
+/* An offset has no meaning after an expression (section 6.4.2.2). */
+static void set_cfa_offset(struct cfi_state *s, int64_t off)
+{
+	if (s->cfa != UNWIND_CFA_REG)
+		s->cfa = UNWIND_CFA_BAD;
+	s->cfa_off = off;
+}
+
+static uint64_t rule_of_state(const struct cfi_state *s, bool signal)
+{
+	struct unwind_rule r = { .cfa = s->cfa, .off = (int32_t)s->cfa_off };
+	unsigned rbp = s->rbp, ra = s->ra;
+
+	/* The kernel's frame: rsp is the last but one of the registers that it saved. */
+	if (signal && s->cfa == UNWIND_CFA_DEREF && s->cfa_reg == CFI_RSP && r.off >= 0 && r.off >> 16 == 0) {
+		r.cfa = UNWIND_CFA_SIGNAL;
+		r.off -= UNWIND_GREG_SP * 8;
+		return pack_key(r);
+	}
+	if (s->cfa == UNWIND_CFA_REG || s->cfa == UNWIND_CFA_DEREF)
+		r.cfa |= (uint8_t)(s->cfa_reg << 4);
+	if (rbp == UNWIND_RBP_CFA || rbp == UNWIND_RBP_RBP) {
+		if (s->rbp_off == (int16_t)s->rbp_off)
+			r.aux = (int16_t)s->rbp_off;
+		else
+			rbp = UNWIND_RBP_LOST;
+	}
+	/* A rule has one such number. */
+	if (ra == UNWIND_RA_REG || ra == UNWIND_RA_AT) {
+		if (rbp == UNWIND_RBP_CFA || rbp == UNWIND_RBP_RBP || s->ra_off != (int16_t)s->ra_off)
+			ra = CFI_RA_UNKNOWN;
+		else
+			r.aux = (int16_t)s->ra_off;
+	}
+	if (s->cfa == UNWIND_CFA_BAD || s->own_rsp || ra == CFI_RA_UNKNOWN || s->cfa_off != r.off)
+		return pack_key((struct unwind_rule){ .cfa = UNWIND_CFA_BAD });
+	r.save = (uint8_t)(rbp | ra << 2 | (signal ? UNWIND_INTERRUPT : 0));
+	return pack_key(r);
+}
+
+/* ---- running ---- */
+
+struct runner {
+	struct cfi_bytes b;
+	const struct cfi_cie *cie;
+	struct cfi_state s;
+	struct cfi_state remembered[REMEMBERED];
+	unsigned n_remembered;
+};
+
+/* Operations that change the state, other than the three of one byte. false: an unknown one. */
+static bool run_state_op(struct runner *r, unsigned op)
+{
+	struct cfi_bytes *b = &r->b, e;
+	const struct cfi_cie *cie = r->cie;
+	uint64_t reg = 0, n;
+
+	/* All of them but these start with a register. */
+	if (op != OP_DEF_CFA_OFFSET && op != OP_DEF_CFA_OFFSET_SF && op != OP_DEF_CFA_EXPRESSION &&
+	    op != OP_GNU_ARGS_SIZE && op != OP_REMEMBER && op != OP_RESTORE_STATE && op != OP_NOP)
+		reg = cfi_uleb(b);
+	switch (op) {
+	case OP_NOP:
+		return true;
+	case OP_GNU_ARGS_SIZE:
+		cfi_uleb(b);
+		return true;
+	case OP_OFFSET_EXTENDED:
+		set_saved(&r->s, reg, (int64_t)(cfi_uleb(b) * (uint64_t)cie->data_align));
+		return true;
+	case OP_OFFSET_EXTENDED_SF:
+		set_saved(&r->s, reg, (int64_t)((uint64_t)cfi_sleb(b) * (uint64_t)cie->data_align));
+		return true;
+	case OP_GNU_NEGATIVE_OFFSET:
+		set_saved(&r->s, reg, (int64_t) - (cfi_uleb(b) * (uint64_t)cie->data_align));
+		return true;
+	case OP_RESTORE_EXTENDED:
+		set_initial(&r->s, reg, &cie->initial);
+		return true;
+	case OP_UNDEFINED:
+		set_lost(&r->s, reg, true);
+		return true;
+	case OP_SAME_VALUE:
+		if (reg == CFI_RBP)
+			r->s.rbp = UNWIND_RBP_SAME;
+		else
+			set_lost(&r->s, reg, false);
+		return true;
+	case OP_REGISTER:
+		set_register(&r->s, reg, cfi_uleb(b));
+		return true;
+	case OP_REMEMBER:
+		if (r->n_remembered == REMEMBERED)
+			return false;
+		r->remembered[r->n_remembered++] = r->s;
+		return true;
+	case OP_RESTORE_STATE:
+		if (!r->n_remembered)
+			return false;
+		r->s = r->remembered[--r->n_remembered];
+		return true;
+	case OP_DEF_CFA:
+		set_cfa(&r->s, reg, (int64_t)cfi_uleb(b));
+		return true;
+	case OP_DEF_CFA_SF:
+		set_cfa(&r->s, reg, (int64_t)((uint64_t)cfi_sleb(b) * (uint64_t)cie->data_align));
+		return true;
+	case OP_DEF_CFA_REGISTER:
+		set_cfa(&r->s, reg, r->s.cfa_off);
+		return true;
+	case OP_DEF_CFA_OFFSET:
+		set_cfa_offset(&r->s, (int64_t)cfi_uleb(b));
+		return true;
+	case OP_DEF_CFA_OFFSET_SF:
+		set_cfa_offset(&r->s, (int64_t)((uint64_t)cfi_sleb(b) * (uint64_t)cie->data_align));
+		return true;
+	case OP_VAL_OFFSET:
+	case OP_VAL_OFFSET_SF:
+		n = op == OP_VAL_OFFSET ? cfi_uleb(b) : (uint64_t)cfi_sleb(b);
+		/* "rsp is CFA + 0" says what holds anyway. */
+		if (reg == CFI_RSP && !n) {
+			r->s.own_rsp = false;
+			return true;
+		}
+		break;
+	case OP_DEF_CFA_EXPRESSION:
+	case OP_EXPRESSION:
+	case OP_VAL_EXPRESSION:
+		n = cfi_uleb(b);
+		if (b->failed || n > (size_t)(b->end - b->p))
+			return false;
+		e = (struct cfi_bytes){ b->p, b->p + n, false };
+		b->p += n;
+		if (op == OP_DEF_CFA_EXPRESSION)
+			cfa_of_expression(&r->s, e);
+		else if (op == OP_EXPRESSION)
+			register_of_expression(&r->s, reg, e);
+		else
+			break;
+		return true;
+	default:
+		return false;
+	}
+	set_lost(&r->s, reg, false);
+	return true;
+}
+
+/* How far an operation moves, in units of code_align. false: it is none that moves. */
+static bool run_advance(struct runner *r, unsigned op, uint64_t *ret)
+{
+	if (op >> 6 == 1)
+		*ret = op & 63;
+	else if (op >= OP_ADVANCE_1 && op <= OP_ADVANCE_4)
+		*ret = cfi_fixed(&r->b, 1u << (op - OP_ADVANCE_1));
+	else if (op == OP_ADVANCE_8)
+		*ret = cfi_fixed(&r->b, 8);
+	else
+		return false;
+	return true;
+}
+
+static bool run_op(struct runner *r, unsigned op)
+{
+	if (op >> 6 == 2)
+		set_saved(&r->s, op & 63, (int64_t)(cfi_uleb(&r->b) * (uint64_t)r->cie->data_align));
+	else if (op >> 6 == 3)
+		set_initial(&r->s, op & 63, &r->cie->initial);
+	else if (!run_state_op(r, op))
+		return false;
+	return !r->b.failed;
+}
+
+bool cfi_run_initial(const uint8_t *p, const uint8_t *end, struct cfi_cie *cie)
+{
+	struct runner r = { .b = { p, end, false },
+			    .cie = cie,
+			    .s = { .cfa = UNWIND_CFA_BAD, .ra = CFI_RA_UNKNOWN } };
+	uint64_t moved;
+
+	while (r.b.p < r.b.end) {
+		unsigned op = *r.b.p++;
+
+		if (run_advance(&r, op, &moved) || !run_op(&r, op))
+			return false;
+	}
+	cie->initial = r.s;
+	return true;
+}
+
+bool cfi_run(const struct cfi_program *program, struct pack *pack)
+{
+	const struct cfi_cie *cie = program->cie;
+	struct runner r;
+	uint64_t addr = program->start, moved;
+
+	r.b = (struct cfi_bytes){ program->p, program->end, false };
+	r.cie = cie;
+	r.s = cie->initial;
+	r.n_remembered = 0;
+	while (r.b.p < r.b.end) {
+		unsigned op = *r.b.p++;
+
+		if (!run_advance(&r, op, &moved)) {
+			if (run_op(&r, op))
+				continue;
+			pack_add(pack, addr, pack_key((struct unwind_rule){ .cfa = UNWIND_CFA_BAD }));
+			return false;
+		}
+		if (!moved)
+			continue;
+		pack_add(pack, addr, rule_of_state(&r.s, cie->signal));
+		if (r.b.failed || moved > program->limit / cie->code_align ||
+		    moved * cie->code_align >= program->limit - addr)
+			return !r.b.failed;
+		addr += moved * cie->code_align;
+	}
+	pack_add(pack, addr, rule_of_state(&r.s, cie->signal));
+	return true;
+}
