@@ -455,7 +455,18 @@ bool cfi_run(const struct cfi_program *program, struct pack *pack)
 	while (r.b.p < r.b.end) {
 		unsigned op = *r.b.p++;
 
-		if (!run_advance(&r, op, &moved)) {
+		/* Nine of ten operations are these: a move by a few bytes, a push or a pop, a saved register. */
+		if (op >> 6 == 1) {
+			moved = op & 63;
+		} else if (op == OP_DEF_CFA_OFFSET && r.s.cfa == UNWIND_CFA_REG && r.b.p < r.b.end &&
+			   *r.b.p < 0x80) {
+			r.s.cfa_off = *r.b.p++;
+			continue;
+		} else if (op >> 6 == 2 && (op & 63) != CFI_RBP && (op & 63) != CFI_RSP &&
+			   (op & 63) != CFI_RA) {
+			cfi_uleb(&r.b);
+			continue;
+		} else if (!run_advance(&r, op, &moved)) {
 			if (run_op(&r, op))
 				continue;
 			pack_add(pack, addr, pack_key((struct unwind_rule){ .cfa = UNWIND_CFA_BAD }));

@@ -14,6 +14,7 @@
 
 #define LINKAGE_MAX 16u    /* sections */
 #define SCAN_MAX    MIB(8) /* bytes of gaps that are searched for a restorer */
+#define DYNAMIC_MAX 64u    /* entries of the dynamic section: needed libraries come first */
 #define SCAN_STEP   KIB(32)
 
 /* mov $15, %rax; syscall: rt_sigreturn. */
@@ -28,6 +29,7 @@ struct linkage {
 struct gap_reader {
 	struct linkage linkage[LINKAGE_MAX];
 	size_t n_linkage;
+	bool may_restore; /* it may have a restorer without entries */
 	uint64_t n_scanned;
 	uint8_t bytes[SCAN_STEP + sizeof(restorer)];
 };
@@ -136,6 +138,8 @@ static int scan_restorers(struct build *b, uint64_t from, uint64_t to, struct er
 {
 	struct gap_reader *g = b->gaps;
 
+	if (!g->may_restore)
+		return 0;
 	while (from < to && to - from >= sizeof(restorer) && g->n_scanned < SCAN_MAX) {
 		size_t n = MIN(to - from, sizeof(g->bytes)), got;
 		const uint8_t *p = g->bytes, *end;
@@ -149,6 +153,29 @@ static int scan_restorers(struct build *b, uint64_t from, uint64_t to, struct er
 		if (got < n || n < sizeof(g->bytes))
 			return 0;
 		from += SCAN_STEP;
+	}
+	return 0;
+}
+
+/* A program that needs another library has no restorer of its own: that is in the C library. */
+static int needs_libraries(const struct elf_image *img, bool *ret_none, struct err *err)
+{
+	*ret_none = true;
+	for (uint32_t i = 0; i < img->n_segments; i++) {
+		const struct elf_segment *s = &img->segments[i];
+		uint8_t words[DYNAMIC_MAX * 16];
+		struct cfi_bytes e;
+		struct byte_range range;
+
+		if (s->type != PT_DYNAMIC || !gap_file_range(img, s->vaddr, &range))
+			continue;
+		range.size = MIN(MIN(range.size, s->filesz), sizeof(words)) / 16 * 16;
+		if (source_read_full(img->src, range.off, words, range.size, SOURCE_RANDOM, err) < 0)
+			return -1;
+		for (e = (struct cfi_bytes){ words, words + range.size, false }; e.p < e.end; e.p += 8)
+			if (cfi_fixed(&e, 8) == DT_NEEDED)
+				*ret_none = false;
+		return 0;
 	}
 	return 0;
 }
@@ -167,7 +194,7 @@ int gap_reader_new(struct build *b, struct gap_reader **ret, struct err *err)
 			return -1;
 	}
 	SORT(g->linkage, g->n_linkage, linkage_by_start);
-	return 0;
+	return needs_libraries(b->img, &g->may_restore, err);
 }
 
 void gap_reader_free(struct gap_reader *g)

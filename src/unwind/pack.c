@@ -163,9 +163,29 @@ static void start_chunk(struct pack *p)
 	p->used = (uint32_t)(put_row(slots, 0, p->carry) - slots);
 }
 
+/* Entries of pages without rows, up to @to. */
+static void fill_entries(struct pack *p, const struct unwind_block *b, uint32_t to)
+{
+	uint16_t *pages = p->pages + (size_t)(b->pages - 1) * PAGE_SLOTS;
+
+	while (p->next_entry < to)
+		pages[p->next_entry++] = b->n;
+}
+
+/* A block of which all rows are there. */
+static void end_block(struct pack *p)
+{
+	if (p->n_blocks && p->blocks[p->n_blocks - 1].pages)
+		fill_entries(p, &p->blocks[p->n_blocks - 1], PAGE_SLOTS);
+	p->next_entry = 0;
+}
+
 /* Make blocks up to @block, without rows. */
 static void reach_block(struct pack *p, uint64_t block)
 {
+	if (p->n_blocks > block)
+		return;
+	end_block(p);
 	while (p->n_blocks <= block)
 		VEC_PUSH(p->blocks, p->n_blocks,
 			 p->room_blocks) = (struct unwind_block){ .rows = next_slot(p) };
@@ -195,7 +215,6 @@ static void flush_page(struct pack *p)
 		n_slots += row_slots(p->rows[i].rule);
 	if (!b->pages) {
 		VEC_RESERVE(p->pages, p->n_pages, p->room_pages, PAGE_SLOTS);
-		memset(p->pages + p->n_pages, 0, PAGE_SLOTS * sizeof(*p->pages));
 		p->n_pages += PAGE_SLOTS;
 		b->pages = (uint16_t)(p->n_pages / PAGE_SLOTS); /* for now its number and 1 */
 	}
@@ -207,11 +226,10 @@ static void flush_page(struct pack *p)
 	for (unsigned i = 0; i < p->n_page_rows; i++)
 		to = put_row(to, p->rows[i].low, p->rows[i].rule);
 	p->used += n_slots;
-	/* This page, and all after it for now, which are without rows. */
+	fill_entries(p, b, p->page & 255);
 	pages[p->page & 255] = start;
 	b->n = (uint16_t)(start + n_slots);
-	for (unsigned i = (p->page & 255) + 1; i < PAGE_SLOTS; i++)
-		pages[i] = b->n;
+	p->next_entry = (p->page & 255) + 1;
 	p->carry = last;
 	p->n_page_rows = 0;
 }
@@ -315,6 +333,7 @@ void pack_end(struct pack *p, uint64_t end, struct unwind_head *h)
 	h->span = UNWIND_LE64(end - p->base);
 	/* Each address below the end has a block. */
 	reach_block(p, (end - 1 - p->base) >> UNWIND_BLOCK_SHIFT);
+	end_block(p);
 	close_chunk(p);
 	for (size_t i = 0; i < p->n_rules; i++) {
 		struct unwind_rule r = rule_of_key(p->rules[i]);

@@ -30,7 +30,8 @@ struct pack {
 	unsigned n_page_rows;
 	uint16_t carry; /* the number of the rule at the start of the page */
 
-	uint32_t used; /* slots of the last chunk */
+	uint32_t used;       /* slots of the last chunk */
+	uint32_t next_entry; /* of the last block's pages: those before it are set */
 	struct unwind_block *blocks;
 	size_t n_blocks, room_blocks;
 	uint16_t *pages; /* 256 of each block with rows, relative to its first slot */
