@@ -14,11 +14,9 @@
  *	                         read @size (8 or 16) bytes of the process at @address; 0, or not 0 if it cannot be read
  *	UNWIND_REGISTER(memory, n)
  *	                         register @n of DWARF's x86-64 numbers (0 to 15) of the top frame
- *	UNWIND_GLOBAL            linkage of unwind_search(), the only loop, and unwind_apply(). Not defined: static inline. BPF
- *	                         defines it as __attribute__((noinline)), so that the verifier checks each of them once,
- *	                         with unknown arguments: a loop of 16 frames is 10 700 instructions then, 1 000 000 and
- *	                         over with all inline. UNWIND_MEMORY must be a pointer to a struct whose members are
- *	                         declared. A kernel before 5.12 takes no pointers to structs in global functions
+ *	UNWIND_SEARCH(table, n, c, from, to, low)
+ *	                         unwind_search(c, ...), the only loop, in chunk @n at @c. BPF passes the numbers to a global
+ *	                         function, so that the verifier checks the search once; a pointer would need Linux 5.13
  *
  * A walk:
  *
@@ -218,8 +216,8 @@ struct unwind_memory {
 #define UNWIND_REGISTER(memory, n)             ((memory)->registers[(n)&15])
 #endif
 
-#ifndef UNWIND_GLOBAL
-#define UNWIND_GLOBAL UNWIND_FN
+#ifndef UNWIND_SEARCH
+#define UNWIND_SEARCH(table, n, c, from, to, low) unwind_search((c), (from), (to), (low))
 #endif
 
 /* The rule number of the row whose last slot is @at. */
@@ -236,7 +234,7 @@ UNWIND_FN uint32_t unwind_slot_rule(const union unwind_chunk *c, uint32_t at)
  * The rule number of an address whose bits 0 to 7 are @low: that of the last row from slot @from up to @to that starts at or
  * before it; slot @from holds for the start of the page, whichever bits it has.
  */
-UNWIND_GLOBAL int unwind_search(const union unwind_chunk *c, uint32_t from, uint32_t to, uint32_t low)
+UNWIND_FN int unwind_search(const union unwind_chunk *c, uint32_t from, uint32_t to, uint32_t low)
 {
 	uint32_t end;
 
@@ -299,7 +297,7 @@ UNWIND_FN int unwind_find(UNWIND_TABLE table, uint64_t addr, struct unwind_rule 
 	if (!c)
 		return -1;
 	at = rows & (UNWIND_CHUNK_SLOTS - 1);
-	n = unwind_search(c, at, at + 1 + (to > from ? to - from : 0), off & 255);
+	n = UNWIND_SEARCH(table, rows >> 11, c, at, at + 1 + (to > from ? to - from : 0), off & 255);
 	if (n < 0 || (uint32_t)n >= UNWIND_LE32(first->head.n_rules))
 		return -1;
 	at = UNWIND_RULES + (uint32_t)n;
@@ -414,8 +412,8 @@ UNWIND_FN enum unwind_outcome unwind_compute_cfa(UNWIND_MEMORY memory, const str
 }
 
 /* The caller by a rule of unwind_find(). */
-UNWIND_GLOBAL enum unwind_outcome unwind_apply(UNWIND_MEMORY memory, const struct unwind_rule *r,
-					       struct unwind_frame *f)
+UNWIND_FN enum unwind_outcome unwind_apply(UNWIND_MEMORY memory, const struct unwind_rule *r,
+					   struct unwind_frame *f)
 {
 	uint64_t cfa = 0, bp_ra[2] = { 0, 0 };
 	enum unwind_outcome how;
