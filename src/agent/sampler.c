@@ -7,7 +7,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include "agent/sampler_ops.h"
+#include "agent/sampler_bpf.h"
 
 /* The number of a dropped file is given out again after this time: samples on their way may name it. */
 #define FILE_REST_NS (10 * INT64_C(1000000000))
@@ -78,27 +78,19 @@ int sampler_open(const struct sampler_options *options, struct sampler **ret, st
 
 	if (sampler_options_check(&o, err))
 		return -1;
-	return err_set(err, ERR_INTERNAL, "neither BPF nor perf events are built in");
-}
-
-static void process_free(struct sampler *s, struct sampler_process *p)
-{
-	if (!p)
-		return;
-	s->n_mappings -= p->n_mappings;
-	free(p->mappings);
-	free(p);
+	return sampler_bpf_open(&o, ret, err);
 }
 
 void sampler_close(struct sampler *s)
 {
+	struct bytes key;
 	void *p;
 
 	if (!s)
 		return;
 	s->ops->close(s);
-	map_each (&s->processes, it, NULL, &p)
-		process_free(s, p);
+	map_each (&s->processes, it, &key, &p)
+		sampler_process_unref(p);
 	map_done(&s->processes);
 	free(s->files);
 	for (size_t i = 0; i < s->about.n_lost; i++)
@@ -128,14 +120,6 @@ const char *sampler_end_name(enum sampler_end end)
 
 /* Samples and events. */
 
-void sampler_take(struct sampler *s, const struct sampler_sample *sample)
-{
-	s->stats.samples++;
-	s->stats.ends[sample->end]++;
-	if (s->handler && s->handler->sample)
-		s->handler->sample(s->handler->ctx, sample);
-}
-
 void sampler_tell(struct sampler *s, const struct sampler_event *event)
 {
 	if (event->kind == SAMPLER_EXEC || event->kind == SAMPLER_EXIT)
@@ -150,6 +134,8 @@ int sampler_poll(struct sampler *s, int timeout_ms, const struct sampler_handler
 
 	s->handler = h;
 	r = s->ops->poll(s, timeout_ms, err);
+	if (r == 0)
+		sampler_hold_run(s);
 	s->handler = NULL;
 	return r;
 }
@@ -205,6 +191,8 @@ int sampler_file_new(struct sampler *s, uint32_t *ret_file, struct err *err)
 				    .generation = generation,
 				    .file = generation << 16 | (uint32_t)(f - s->files) };
 	s->n_used++;
+	if (s->ops->file_added)
+		s->ops->file_added(s, f->file);
 	*ret_file = f->file;
 	return 0;
 }
@@ -260,6 +248,7 @@ int sampler_file_table(struct sampler *s, uint32_t file, struct bytes table, str
 		return -1;
 	f->state = table.size ? SAMPLER_TABLE_SET : SAMPLER_TABLE_NEVER;
 	f->last_use_ns = clock_mono_ns();
+	s->hold_changed = true;
 	if (table.size) {
 		s->n_tables++;
 		s->table_bytes += f->table.size;
@@ -285,12 +274,35 @@ void sampler_file_drop(struct sampler *s, uint32_t file)
 
 static struct bytes pid_key(const uint32_t *pid)
 {
-	return (struct bytes){ (const unsigned char *)pid, sizeof(*pid) };
+	return bytes_of(pid, sizeof(*pid));
 }
 
-const struct sampler_process *sampler_process_get(const struct sampler *s, uint32_t pid)
+struct sampler_process *sampler_process_get(const struct sampler *s, uint32_t pid)
 {
 	return map_get(&s->processes, pid_key(&pid));
+}
+
+struct sampler_process *sampler_process_ref(struct sampler_process *p)
+{
+	if (p)
+		p->n_refs++;
+	return p;
+}
+
+void sampler_process_unref(struct sampler_process *p)
+{
+	if (!p || --p->n_refs)
+		return;
+	free(p->mappings);
+	free(p);
+}
+
+/* Take @p, which is NULL or was in the table of processes. */
+static void process_replaced(struct sampler *s, struct sampler_process *p)
+{
+	if (p)
+		s->n_mappings -= p->n_mappings;
+	sampler_process_unref(p);
 }
 
 static int mappings_check(const struct sampler *s, const struct sampler_mapping *m, size_t n, struct err *err)
@@ -313,17 +325,22 @@ int sampler_process_set(struct sampler *s, uint32_t pid, uint64_t start_ticks,
 	if (mappings_check(s, mappings, n_mappings, err))
 		return err_in(err, "process %u", pid);
 	p = NEW(struct sampler_process);
-	*p = (struct sampler_process){ .pid = pid, .start_ticks = start_ticks, .n_mappings = n_mappings };
+	*p = (struct sampler_process){ .n_refs = 1,
+				       .pid = pid,
+				       .start_ticks = start_ticks,
+				       .set_ns = clock_mono_ns(),
+				       .n_mappings = n_mappings };
 	p->mappings = NEW_N(struct sampler_mapping, n_mappings + 1);
 	if (n_mappings)
 		memcpy(p->mappings, mappings, n_mappings * sizeof(*mappings));
-	s->n_mappings += n_mappings;
 	if (s->ops->process_set(s, p, err)) {
-		process_free(s, p);
+		sampler_process_unref(p);
 		sampler_process_drop(s, pid);
 		return err_in(err, "process %u", pid);
 	}
-	process_free(s, map_put(&s->processes, pid_key(&pid), p));
+	s->n_mappings += n_mappings;
+	process_replaced(s, map_put(&s->processes, pid_key(&pid), p));
+	sampler_hold_process(s, p);
 	return 0;
 }
 
@@ -332,7 +349,7 @@ void sampler_process_drop(struct sampler *s, uint32_t pid)
 	struct sampler_process *p = map_del(&s->processes, pid_key(&pid));
 
 	s->ops->process_drop(s, pid);
-	process_free(s, p);
+	process_replaced(s, p);
 }
 
 void sampler_stats(struct sampler *s, struct sampler_stats *ret)
@@ -343,5 +360,6 @@ void sampler_stats(struct sampler *s, struct sampler_stats *ret)
 	ret->n_mappings = s->n_mappings;
 	ret->n_processes = s->processes.n;
 	ret->table_bytes = s->table_bytes;
+	ret->held_bytes = s->held_bytes;
 	s->ops->stats(s, ret);
 }

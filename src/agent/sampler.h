@@ -106,18 +106,17 @@ static inline bool sampler_end_complete(enum sampler_end end)
 
 struct sampler_frame {
 	/*
-	 * The address in the file (of an ELF file: a virtual address of its program headers, since @bias makes it so).
-	 * For a caller, it is the return address, which is after the call; for the innermost frame and one that a signal
-	 * interrupted, it is the instruction itself: see @exact.
+	 * The address in the file (of an ELF file: a virtual address of its program headers, since the mapping's bias makes
+	 * it so) of the instruction; for a caller, the return address minus 1, which is in the call. Look it up as it is.
 	 */
 	uint64_t addr;
 	uint32_t file; /* of sampler_file_new(), or SAMPLER_NO_FILE */
-	bool exact;    /* false: a return address; look up addr - 1 */
+	bool exact;    /* false: a caller, so that addr + 1 is the return address */
 };
 
 /* Registers and stack at a sample. x86-64. */
 struct sampler_raw {
-	uint64_t ip, sp, bp;
+	uint64_t ip;
 	uint64_t regs[16];  /* DWARF's numbers: rax, rdx, rcx, rbx, rsi, rdi, rbp, rsp, r8 to r15 */
 	struct bytes stack; /* the bytes at @sp */
 };
@@ -208,7 +207,6 @@ struct sampler_stats {
 	uint64_t samples;              /* delivered */
 	uint64_t lost;                 /* the ring was full, or the kernel dropped it */
 	uint64_t lost_events;          /* the same of events: processes are then seen by their next sample */
-	uint64_t skipped;              /* an interrupt within the walk of another sample (cycles only) */
 	uint64_t ends[SAMPLER_N_ENDS]; /* of the delivered samples */
 	uint64_t held,
 		hold_full; /* raw samples that waited; those delivered early since @hold_memory was used up */

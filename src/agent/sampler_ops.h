@@ -19,14 +19,31 @@ struct sampler_file {
 	} state;
 	struct bytes table;  /* kept by the implementation until its file_drop() */
 	int64_t last_use_ns; /* of a frame walked here; ops->file_used() has those of BPF */
+	int64_t wanted_ns;   /* of the last SAMPLER_WANTED told here */
 	int64_t dropped_ns;
 };
 
+/* Shared by the table of processes and samples that wait. */
 struct sampler_process {
+	unsigned n_refs;
 	uint32_t pid;
 	uint64_t start_ticks;
+	int64_t set_ns;
 	struct sampler_mapping *mappings;
 	size_t n_mappings;
+};
+
+/* The result of a walk. */
+struct sampler_walk {
+	struct sampler_frame frames[SAMPLER_MAX_USER];
+	size_t n;
+	uint64_t missing; /* the address of the last frame in the process */
+	uint32_t file;    /* of the last frame */
+};
+
+struct sampler_told {
+	uint32_t pid;
+	int64_t time_ns;
 };
 
 struct sampler_ops {
@@ -39,6 +56,8 @@ struct sampler_ops {
 	/* Mappings are checked by the caller. ERR_LIMIT: no room. Takes effect for the next interrupt. */
 	int (*process_set)(struct sampler *s, const struct sampler_process *p, struct err *err);
 	void (*process_drop)(struct sampler *s, uint32_t pid);
+	/* A new file: there was none of this number. May be NULL. */
+	void (*file_added)(struct sampler *s, uint32_t file);
 	/*
 	 * Keep @table, which is checked and fits the limit, and use it. *ret_kept is the copy, which stays valid until
 	 * file_drop(). An empty one: frames of the file are walked by frame pointers.
@@ -66,6 +85,13 @@ struct sampler {
 	size_t n_used, n_tables, n_mappings, table_bytes;
 	const struct sampler_handler *handler; /* during sampler_poll() */
 	struct sampler_stats stats;
+	/* Samples that wait; NULL: one that is being delivered. */
+	struct sampler_held **held;
+	size_t n_held, room_held, held_bytes;
+	bool hold_changed;        /* something was set since they were last walked */
+	bool tells_unknown;       /* the implementation does not report unknown processes and addresses */
+	struct sampler_walk walk; /* of the sample that is being delivered */
+	struct sampler_told told[1024];
 };
 
 /* With the defaults in place of zeros. ERR_INVALID: out of range. */
@@ -76,11 +102,26 @@ struct sampler *sampler_new(const struct sampler_ops *ops, void *impl, enum samp
 /* Add a line to sampler_about.lost. */
 void sampler_note_lost(struct sampler *s, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
-/* From ops->poll(): a sample whose stack is walked, or, if it has @raw and ended for the lack of a process, a mapping or a
- * table, one that may have to wait. */
+/*
+ * From ops->poll(): a sample whose stack is walked, or one with @raw that is not walked or ended for the lack of a process, a
+ * mapping or a table, and may have to wait.
+ */
 void sampler_take(struct sampler *s, const struct sampler_sample *sample);
 void sampler_tell(struct sampler *s, const struct sampler_event *event);
 
-const struct sampler_process *sampler_process_get(const struct sampler *s, uint32_t pid);
+struct sampler_process *sampler_process_get(const struct sampler *s, uint32_t pid); /* borrowed */
+struct sampler_process *sampler_process_ref(struct sampler_process *p); /* takes and returns NULL */
+void sampler_process_unref(struct sampler_process *p);
 struct sampler_file *sampler_file_get(const struct sampler *s,
 				      uint32_t file); /* NULL: dropped, or of no file */
+
+/* Walk the stack of @raw with the mappings of @p; NULL: SAMPLER_NO_PROCESS. */
+enum sampler_end sampler_walk(struct sampler *s, const struct sampler_process *p,
+			      const struct sampler_raw *raw, struct sampler_walk *ret);
+enum sampler_end sampler_end_of(unsigned outcome); /* enum unwind_outcome */
+
+/* @p was set: for samples that wait for it. They keep it when it ends. */
+void sampler_hold_process(struct sampler *s, struct sampler_process *p);
+void sampler_hold_run(
+	struct sampler *s); /* walk the waiting samples again, and deliver those that are done */
+void sampler_hold_drop(struct sampler *s);

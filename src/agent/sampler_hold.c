@@ -1,0 +1,197 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Samples that wait: taken before their process was set or the table of a file was there. They keep registers and stack, are
+ * walked again when something was set, and are delivered at their deadline at the latest.
+ */
+#include <stdlib.h>
+#include "agent/sampler_ops.h"
+
+struct sampler_held {
+	struct sampler_sample sample;
+	struct sampler_raw raw;
+	struct sampler_process *process; /* a reference: as last set; NULL: not set yet */
+	int64_t deadline_ms;
+	size_t bytes;
+};
+
+/* Events of unknown processes and addresses, of samplers that do not report them themselves. */
+#define TELL_PROCESS_NS INT64_C(20000000)
+#define TELL_FILE_NS    INT64_C(1000000000)
+
+static void held_free(struct sampler *s, struct sampler_held *h)
+{
+	s->held_bytes -= h->bytes;
+	sampler_process_unref(h->process);
+	free((void *)h->sample.kernel);
+	free((void *)h->raw.stack.p);
+	free(h);
+}
+
+static void deliver_sample(struct sampler *s, const struct sampler_sample *sample)
+{
+	s->stats.samples++;
+	s->stats.ends[sample->end]++;
+	if (s->handler && s->handler->sample)
+		s->handler->sample(s->handler->ctx, sample);
+}
+
+static bool end_may_wait(enum sampler_end end)
+{
+	return end == SAMPLER_NO_PROCESS || end == SAMPLER_NO_MAPPING || end == SAMPLER_NO_TABLE ||
+	       end == SAMPLER_EVICTED;
+}
+
+static bool same_process(const struct sampler_process *p, const struct sampler_sample *sample)
+{
+	return p->start_ticks == 0 || sample->start_ticks == 0 || p->start_ticks == sample->start_ticks;
+}
+
+/* Walk @sample anew, into s->walk. Returns whether it has to wait. */
+static bool walk_again(struct sampler *s, const struct sampler_process *p, struct sampler_sample *sample)
+{
+	sample->end = sampler_walk(s, p, sample->raw, &s->walk);
+	sample->user = s->walk.frames;
+	sample->n_user = s->walk.n;
+	/* An address that is not in mappings that were read after the sample is in none. */
+	return end_may_wait(sample->end) &&
+	       !(sample->end == SAMPLER_NO_MAPPING && p->set_ns > sample->time_ns);
+}
+
+static void tell_unknown(struct sampler *s, const struct sampler_sample *sample)
+{
+	struct sampler_told *told = &s->told[sample->pid % ARRAY_SIZE(s->told)];
+	struct sampler_event e = { .pid = sample->pid,
+				   .start_ticks = sample->start_ticks,
+				   .addr = s->walk.missing,
+				   .file = s->walk.file,
+				   .time_ns = sample->time_ns };
+	struct sampler_file *f = sampler_file_get(s, e.file);
+
+	if (sample->end == SAMPLER_NO_PROCESS || sample->end == SAMPLER_NO_MAPPING) {
+		if (told->pid == e.pid && e.time_ns - told->time_ns < TELL_PROCESS_NS)
+			return;
+		*told = (struct sampler_told){ e.pid, e.time_ns };
+		e.kind = sample->end == SAMPLER_NO_PROCESS ? SAMPLER_NEW : SAMPLER_UNMAPPED;
+	} else {
+		if (!f || (f->wanted_ns && e.time_ns - f->wanted_ns < TELL_FILE_NS))
+			return;
+		f->wanted_ns = e.time_ns;
+		e.kind = SAMPLER_WANTED;
+	}
+	sampler_tell(s, &e);
+}
+
+static void hold_sample(struct sampler *s, const struct sampler_sample *sample, struct sampler_process *p)
+{
+	struct sampler_held *h = NEW(struct sampler_held);
+	uint64_t *kernel = NEW_N(uint64_t, sample->n_kernel + 1);
+	uint8_t *stack = mem_alloc(sample->raw->stack.size + 1);
+
+	if (sample->n_kernel)
+		memcpy(kernel, sample->kernel, sample->n_kernel * sizeof(*kernel));
+	if (sample->raw->stack.size)
+		memcpy(stack, sample->raw->stack.p, sample->raw->stack.size);
+	h->sample = *sample;
+	h->sample.kernel = kernel;
+	h->raw = *sample->raw;
+	h->raw.stack.p = stack;
+	h->sample.raw = &h->raw;
+	h->sample.held = true;
+	h->process = sampler_process_ref(p);
+	h->deadline_ms = clock_mono_ms() + s->options.hold_ms;
+	h->bytes = sizeof(*h) + sample->n_kernel * sizeof(*kernel) + sample->raw->stack.size;
+	s->held_bytes += h->bytes;
+	s->stats.held++;
+	VEC_PUSH(s->held, s->n_held, s->room_held) = h;
+}
+
+void sampler_take(struct sampler *s, const struct sampler_sample *sample)
+{
+	struct sampler_sample again = *sample;
+	struct sampler_process *p;
+
+	if (!sample->raw || !end_may_wait(sample->end)) {
+		deliver_sample(s, sample);
+		return;
+	}
+	p = sampler_process_get(s, sample->pid);
+	if (p && !same_process(p, sample))
+		p = NULL;
+	if (!walk_again(s, p, &again)) {
+		if (!s->options.keep_raw)
+			again.raw = NULL;
+		deliver_sample(s, &again);
+		return;
+	}
+	if (s->tells_unknown)
+		tell_unknown(s, &again);
+	if (s->held_bytes + sample->raw->stack.size <= s->options.hold_memory) {
+		hold_sample(s, sample, p);
+		return;
+	}
+	s->stats.hold_full++;
+	if (!s->options.keep_raw)
+		again.raw = NULL;
+	/* A handler may have walked another sample meanwhile. */
+	walk_again(s, p ? sampler_process_get(s, sample->pid) : NULL, &again);
+	deliver_sample(s, &again);
+}
+
+void sampler_hold_process(struct sampler *s, struct sampler_process *p)
+{
+	s->hold_changed = true;
+	for (size_t i = 0; i < s->n_held; i++) {
+		struct sampler_held *h = s->held[i];
+
+		if (!h || h->sample.pid != p->pid || !same_process(p, &h->sample))
+			continue;
+		sampler_process_unref(h->process);
+		h->process = sampler_process_ref(p);
+	}
+}
+
+/* Deliver @h if it need not wait any more. */
+static bool try_held(struct sampler *s, struct sampler_held *h, int64_t now_ms)
+{
+	bool waits = walk_again(s, h->process, &h->sample);
+
+	if (waits && now_ms < h->deadline_ms)
+		return false;
+	if (!s->options.keep_raw)
+		h->sample.raw = NULL;
+	deliver_sample(s, &h->sample);
+	return true;
+}
+
+void sampler_hold_run(struct sampler *s)
+{
+	int64_t now_ms = clock_mono_ms();
+	bool changed = s->hold_changed;
+	size_t n = 0;
+
+	s->hold_changed = false;
+	for (size_t i = 0; i < s->n_held; i++) {
+		struct sampler_held *h = s->held[i];
+
+		if (!changed && now_ms < h->deadline_ms)
+			continue;
+		s->held[i] = NULL; /* the handler may set processes */
+		if (try_held(s, h, now_ms))
+			held_free(s, h);
+		else
+			s->held[i] = h;
+	}
+	for (size_t i = 0; i < s->n_held; i++)
+		if (s->held[i])
+			s->held[n++] = s->held[i];
+	s->n_held = n;
+}
+
+void sampler_hold_drop(struct sampler *s)
+{
+	for (size_t i = 0; i < s->n_held; i++)
+		held_free(s, s->held[i]);
+	free(s->held);
+	s->held = NULL;
+	s->n_held = 0;
+}
