@@ -86,7 +86,7 @@ static struct str segment_of(struct str s)
  * or more. Go's have 20, and no pattern has one as long, so the end is certain. Escaped slashes are slashes by now. Empty:
  * none.
  */
-static struct str go_segments(struct str path, const char *pattern_rest)
+static struct str go_segments(struct str path, const char *pattern_rest, bool loose)
 {
 	struct str next = *pattern_rest ? segment_of(str_of(pattern_rest + 1)) : STR("");
 	struct build_id id;
@@ -99,6 +99,8 @@ static struct str go_segments(struct str path, const char *pattern_rest)
 		end = n + segment_of(str_from(path, n)).size;
 		n = end + 1;
 	}
+	while (loose && n < path.size && path.p[n] == '/')
+		n++;
 	if (!end || n >= path.size || !str_eq(segment_of(str_from(path, n)), next) ||
 	    !build_id_set_go(&id, (struct str){ path.p, end }))
 		return (struct str){ 0 };
@@ -110,7 +112,7 @@ static struct str segments_for(const struct http_route *r, struct str want, cons
 			       struct str path)
 {
 	struct str got = r->flags & HTTP_FIRST_IS_BUILD_ID && str_starts(want, STR("{"))
-				 ? go_segments(path, pattern_rest)
+				 ? go_segments(path, pattern_rest, r->flags & HTTP_LOOSE_SLASHES)
 				 : (struct str){ 0 };
 
 	return got.size ? got : segment_of(path);

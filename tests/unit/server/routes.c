@@ -122,6 +122,28 @@ static void artifacts_are_named_by_build_id(void **state)
 	}
 }
 
+/* Go's text, which has slashes itself, ends where the word of the route begins, however many slashes are between. */
+static void slashes_after_go_text_are_one(void **state)
+{
+	static const char *const targets[] = {
+		"/buildid/abcdefghij0123456789/klmnopqrst0123456789/debuginfo",
+		"/buildid/abcdefghij0123456789/klmnopqrst0123456789//debuginfo",
+		"//buildid//abcdefghij0123456789/klmnopqrst0123456789///debuginfo/"
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(targets); i++) {
+		struct http_match m = match("GET", targets[i]);
+		struct resolve_request what;
+		const char *why;
+
+		if (m.status || m.route->handler != &artifact_get ||
+		    artifact_of_path(m.route, m.parts, &what, &why))
+			fail_msg("%s: %u", targets[i], m.status);
+		assert_int_equal(what.kind, RESOLVE_DEBUGINFO);
+		assert_int_equal(what.id.size, 41);
+	}
+}
+
 static void wrong_paths_are_not_found(void **state)
 {
 	static const char *const targets[] = { "",
@@ -345,6 +367,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(paths_lead_to_their_handlers),
 		cmocka_unit_test(artifacts_are_named_by_build_id),
+		cmocka_unit_test(slashes_after_go_text_are_one),
 		cmocka_unit_test(wrong_paths_are_not_found),
 		cmocka_unit_test(wrong_build_ids_are_refused),
 		cmocka_unit_test(protocol_md_has_a_line_for_each_row),
