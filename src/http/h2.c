@@ -86,7 +86,7 @@ static void flush_conn(struct h2_conn *c)
 		n = conn_write(c, c->out.p + c->out_at, c->out.size - c->out_at);
 		if (n < 0 && errno == EINTR)
 			continue;
-		if (n < 0 && errno == EAGAIN) {
+		if (n < 0 && errno == EAGAIN && h2_conn_keep(c)) {
 			set_events(c, true);
 			return;
 		}
@@ -97,7 +97,7 @@ static void flush_conn(struct h2_conn *c)
 		c->out_at += (size_t)n;
 	}
 	/* An idle connection keeps no buffer. */
-	buf_done(&c->out);
+	h2_conn_drop_out(c);
 	set_events(c, false);
 	if (h2_conn_is_over(c))
 		end_conn(c);

@@ -101,11 +101,12 @@ struct h2_conn {
 	size_t frames_size;
 	struct buf out; /* bytes that the socket did not take */
 	size_t out_at;
-	bool wants_out; /* epoll reports when it takes more */
-	bool leaving;   /* GOAWAY was sent: it ends with its streams */
-	bool failed;    /* it ends now */
-	bool dead;      /* has ended, but for suspended streams */
-	bool touched;   /* it is in the thread\'s list */
+	size_t out_granted; /* by the memory budget, of `out` and `frames` */
+	bool wants_out;     /* epoll reports when it takes more */
+	bool leaving;       /* GOAWAY was sent: it ends with its streams */
+	bool failed;        /* it ends now */
+	bool dead;          /* has ended, but for suspended streams */
+	bool touched;       /* it is in the thread\'s list */
 	struct h2_conn *next_touched;
 };
 
@@ -149,6 +150,10 @@ struct h2_conn *h2_conn_new(struct h2_thread *t, int fd, const struct sockaddr *
 bool h2_conn_feed(struct h2_conn *c, struct bytes in);
 /* Append up to about @max bytes for the client to c->out. */
 void h2_conn_make(struct h2_conn *c, size_t max);
+/* c->out waits for the client: have it granted. false: there is no memory for it, and the connection ends. */
+bool h2_conn_keep(struct h2_conn *c);
+/* All of c->out was sent: give its memory back. */
+void h2_conn_drop_out(struct h2_conn *c);
 /* Neither side has anything to say any more. */
 bool h2_conn_is_over(const struct h2_conn *c);
 /* It has something to send, or has ended: its thread looks at it in this turn. */

@@ -302,6 +302,29 @@ void h2_conn_make(struct h2_conn *c, size_t max)
 		buf_add(&c->out, p, (size_t)n);
 }
 
+/* Granted while it waits, not while it is made: of most replies the socket takes everything at once. */
+bool h2_conn_keep(struct h2_conn *c)
+{
+	size_t size = c->out.room + (c->frames ? c->frames_size : 0);
+
+	if (size <= c->out_granted)
+		return true;
+	if (!budget_try(c->thread->h2->shared->opts.memory, BUDGET_REPLY, size - c->out_granted)) {
+		counters_refused("memory");
+		return false;
+	}
+	c->out_granted = size;
+	return true;
+}
+
+void h2_conn_drop_out(struct h2_conn *c)
+{
+	buf_done(&c->out);
+	c->out_at = 0;
+	budget_return(c->thread->h2->shared->opts.memory, BUDGET_REPLY, c->out_granted);
+	c->out_granted = 0;
+}
+
 bool h2_conn_is_over(const struct h2_conn *c)
 {
 	if (c->failed)
@@ -330,8 +353,7 @@ void h2_conn_kill(struct h2_conn *c)
 			h2_stream_closed(s, false);
 	}
 	nghttp2_session_del(TAKE(c->session));
-	buf_done(&c->out);
-	c->out_at = 0;
+	h2_conn_drop_out(c);
 }
 
 void h2_conn_free(struct h2_conn *c)

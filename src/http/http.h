@@ -73,7 +73,8 @@ struct http_options {
 	size_t n_listen;
 	const struct str *listen_grpc; /* HTTP/2 is spoken there, and nothing else */
 	size_t n_listen_grpc;
-	struct budget *memory; /* borrowed; of bodies that HTTP/2's clients send ahead; NULL: no limit */
+	struct budget
+		*memory; /* borrowed; of HTTP/2's bodies sent ahead, and replies not read; NULL: no limit */
 	unsigned threads;
 	unsigned max_connections;
 	/* Of one address of another machine, of one loopback address; 0: no limit. */

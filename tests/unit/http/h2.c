@@ -29,6 +29,7 @@ struct server {
 };
 
 static struct server server;
+static struct budget *memory; /* of the next setup() */
 
 static ssize_t filler_read(void *arg, uint64_t pos, char *buf, size_t max)
 {
@@ -63,6 +64,7 @@ static int setup(void **state)
 				     .n_listen = 1,
 				     .listen_grpc = listen,
 				     .n_listen_grpc = 1,
+				     .memory = memory,
 				     .threads = 2,
 				     .max_connections = 64,
 				     .idle_timeout_s = 60 };
@@ -99,13 +101,16 @@ static int teardown(void **state)
 
 /* ---- a client ---- */
 
-static int client_open(void)
+/* @receive: the size of its socket's buffer; 0: the usual one. */
+static int client_open(int receive)
 {
 	const char *url = http_grpc_urls(server.http)[0];
 	struct sockaddr_in at = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
 	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
 	at.sin_port = htons((uint16_t)strtoul(strrchr(url, ':') + 1, NULL, 10));
+	if (receive)
+		(void)setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &receive, sizeof(receive));
 	if (fd < 0 || connect(fd, (struct sockaddr *)&at, sizeof(at)) < 0 ||
 	    send(fd, PREFACE, sizeof(PREFACE) - 1, MSG_NOSIGNAL) < 0)
 		abort();
@@ -172,7 +177,7 @@ static unsigned ask_some(bool hangs_up)
 	static const uint8_t settings[] = { 0, 4, 0, 0x10, 0, 0 }, window[] = { 0, 0x10, 0, 0 };
 	AUTO(buf_done) struct buf out = { 0 };
 	unsigned n = 0, type, flags;
-	int fd = client_open();
+	int fd = client_open(0);
 
 	put_frame(&out, 4, 0, 0, bytes_of(settings, sizeof(settings)));
 	put_frame(&out, 8, 0, 0, bytes_of(window, sizeof(window)));
@@ -212,7 +217,7 @@ static void *client_until_the_end(void *arg)
 {
 	AUTO(buf_done) struct buf out = { 0 };
 	unsigned type, flags, *goaway = arg;
-	int fd = client_open();
+	int fd = client_open(0);
 
 	for (unsigned i = 0; i < AT_ONCE; i++)
 		put_request(&out, 2 * i + 1);
@@ -243,11 +248,97 @@ static void the_service_ends_with_open_streams(void **state)
 	}
 }
 
+/* ---- replies that wait for their client ---- */
+
+static int setup_with_memory(void **state)
+{
+	memory = budget_new(BUDGET_TOTAL_LEAST);
+	return setup(state);
+}
+
+static int teardown_with_memory(void **state)
+{
+	teardown(state);
+	budget_free(TAKE(memory));
+	return 0;
+}
+
+static struct budget_class_stats reply_stats(void)
+{
+	struct budget_stats stats;
+
+	budget_stats(memory, &stats);
+	return stats.classes[BUDGET_REPLY];
+}
+
+#define SILENT_ASKS \
+	60u /* of 40 KB each: more than the sockets take, no more than the requests that may wait */
+
+/* A client with a large window and a small socket, which asks for much and reads nothing. */
+static int open_silent_client(void)
+{
+	static const uint8_t settings[] = { 0, 4, 0x7f, 0, 0, 0 }, window[] = { 0x70, 0, 0, 0 };
+	AUTO(buf_done) struct buf out = { 0 };
+	int fd = client_open(4096);
+
+	put_frame(&out, 4, 0, 0, bytes_of(settings, sizeof(settings)));
+	put_frame(&out, 8, 0, 0, bytes_of(window, sizeof(window)));
+	for (unsigned i = 0; i < SILENT_ASKS; i++)
+		put_request(&out, 2 * i + 1);
+	if (send(fd, out.p, out.size, MSG_NOSIGNAL) != (ssize_t)out.size)
+		abort();
+	return fd;
+}
+
+static bool wait_until_granted(bool some)
+{
+	for (int i = 0; i < 10000 && (reply_stats().used > 0) != some; i++)
+		usleep(1000);
+	return (reply_stats().used > 0) == some;
+}
+
+static void replies_that_are_not_read_are_granted(void **state)
+{
+	int fd = open_silent_client();
+
+	assert_true(wait_until_granted(true));
+	assert_in_range(reply_stats().used, KIB(16), KIB(256));
+	close(fd);
+	assert_true(wait_until_granted(false));
+}
+
+static void without_memory_a_client_that_does_not_read_is_cut(void **state)
+{
+	uint64_t all = 0, n_refused;
+	unsigned type, flags, n_ended = 0;
+	int fd;
+
+	while (budget_try(memory, BUDGET_REPLY, KIB(4)))
+		all += KIB(4);
+	n_refused = reply_stats().n_refused;
+	fd = open_silent_client();
+	for (int i = 0; i < 10000 && reply_stats().n_refused == n_refused; i++)
+		usleep(1000);
+	assert_int_equal(reply_stats().n_refused, n_refused + 1);
+	/* Bytes that were on their way are there, and then the end. */
+	while (next_frame(fd, &type, &flags))
+		n_ended += type == DATA && flags & 1;
+	assert_in_range(n_ended, 0, SILENT_ASKS - 1);
+	close(fd);
+	/* Clients that read get their replies all the same. */
+	assert_int_equal(ask_some(false), AT_ONCE);
+	budget_return(memory, BUDGET_REPLY, all);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(clients_at_once_get_their_replies, setup, teardown),
 		cmocka_unit_test_setup(the_service_ends_with_open_streams, setup),
+		cmocka_unit_test_setup_teardown(replies_that_are_not_read_are_granted, setup_with_memory,
+						teardown_with_memory),
+		cmocka_unit_test_setup_teardown(without_memory_a_client_that_does_not_read_is_cut,
+						setup_with_memory, teardown_with_memory),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
