@@ -52,7 +52,7 @@ enum request_type { /* the first ones are enum resolve_kind */
 };
 
 /* Slots of bodies that are in memory. */
-enum { BODY_SYMBOLIZE, BODY_PROFILES, BODY_WANT };
+enum { BODY_SYMBOLIZE, BODY_PROFILES, BODY_WANT, BODY_QUERY };
 
 /* ---- routes.c ---- */
 

@@ -81,39 +81,44 @@
 
 #define CHANGE(path, args, run) INTAKE(path, args, 0, run)
 
-/* A call of a protobuf service; @how_long: its class. */
-#define RPC(path, scope, type, method, how_long)                                                       \
-	{                                                                                              \
-		HTTP_POST, path, scope, HTTP_ON_WORKER, type, HTTP_CONNECT, &profiles_body, &rpc_post, \
-			.cls = how_long, .arg = &method                                                \
+/* A call of a protobuf service that takes profiles. */
+#define RPC_INTAKE(path, method)                                                                             \
+	{                                                                                                    \
+		HTTP_POST, path, PUSH, HTTP_ON_WORKER, TYPE_INGEST, HTTP_CONNECT, &profiles_body, &rpc_post, \
+			.cls = HTTP_CLASS_INTAKE, .arg = &method                                             \
+	}
+
+/* One that asks; @how_long: its class. */
+#define RPC_QUERY(path, scope, type, method, how_long)                                              \
+	{                                                                                           \
+		HTTP_POST, path, scope, HTTP_ON_WORKER, type, HTTP_CONNECT, &query_body, &rpc_post, \
+			.cls = how_long, .arg = &method                                             \
 	}
 
 /* A call of Parca's ProfileStoreService. */
-#define PARCA_STORE(call, method)                                                                \
-	RPC("/parca.profilestore.v1alpha1.ProfileStoreService/" call, PUSH, TYPE_INGEST, method, \
-	    HTTP_CLASS_INTAKE)
+#define PARCA_STORE(call, method) RPC_INTAKE("/parca.profilestore.v1alpha1.ProfileStoreService/" call, method)
 
 /* A call of querier.v1. */
 #define QUERIER(call, method, how_long) \
-	RPC("/querier.v1.QuerierService/" call, READ, TYPE_VIEW, method, how_long)
+	RPC_QUERY("/querier.v1.QuerierService/" call, READ, TYPE_VIEW, method, how_long)
 
 /* A call of Parca's QueryService. */
 #define PARCA_QUERY(call, method, how_long) \
-	RPC("/parca.query.v1alpha1.QueryService/" call, READ, TYPE_VIEW, method, how_long)
+	RPC_QUERY("/parca.query.v1alpha1.QueryService/" call, READ, TYPE_VIEW, method, how_long)
 
 /* Pyroscope's DebuginfoService. */
 #define DEBUGINFO(call, scope, method)                                                                     \
 	{                                                                                                  \
 		HTTP_POST, "/debuginfo.v1alpha1.DebuginfoService/" call, scope, HTTP_ON_WRITER, TYPE_PUSH, \
-			HTTP_CONNECT, &profiles_body, &rpc_post, .cls = HTTP_CLASS_PUSH, .arg = &method    \
+			HTTP_CONNECT, &query_body, &rpc_post, .cls = HTTP_CLASS_PUSH, .arg = &method       \
 	}
 
 /* Parca's DebuginfoService. */
 #define PARCA_DEBUGINFO(call, method)                                                                \
 	{                                                                                            \
 		HTTP_POST, "/parca.debuginfo.v1alpha1.DebuginfoService/" call, PUSH, HTTP_ON_WRITER, \
-			TYPE_PUSH, HTTP_CONNECT, &profiles_body, &rpc_post, .cls = HTTP_CLASS_PUSH,  \
-									    .arg = &method           \
+			TYPE_PUSH, HTTP_CONNECT, &query_body, &rpc_post, .cls = HTTP_CLASS_PUSH,     \
+									 .arg = &method              \
 	}
 
 #define RANGE "query from to profile"
@@ -172,10 +177,10 @@ const struct http_route server_routes[] = {
 	CHANGE("/profilestore/writeraw", "", api_post_parca),
 	INTAKE("/ingest", "*", HTTP_PREFIXED, api_post_pyroscope),
 	INTAKE("/v1development/profiles", "", HTTP_RPC_STATUS, api_post_otlp),
-	RPC("/push.v1.PusherService/Push", PUSH, TYPE_INGEST, push_v1_push, HTTP_CLASS_INTAKE),
+	RPC_INTAKE("/push.v1.PusherService/Push", push_v1_push),
 	PARCA_STORE("WriteRaw", parca_write_raw),
-	RPC("/opentelemetry.proto.collector.profiles.v1development.ProfilesService/Export", PUSH, TYPE_INGEST,
-	    otlp_export, HTTP_CLASS_INTAKE),
+	RPC_INTAKE("/opentelemetry.proto.collector.profiles.v1development.ProfilesService/Export",
+		   otlp_export),
 	PARCA_STORE("WriteArrow", parca_write_arrow),
 	VIEW_OF("/api/types", RANGE, api_types, HTTP_CLASS_QUERY),
 	VIEW_OF("/api/labels", RANGE, api_labels, HTTP_CLASS_QUERY),
@@ -210,13 +215,13 @@ const struct http_route server_routes[] = {
 	PARCA_QUERY("QueryRange", parca_v1_range, HTTP_CLASS_QUERY),
 	PARCA_QUERY("Query", parca_v1_query, HTTP_CLASS_LONG_QUERY),
 	PARCA_QUERY("HasProfileData", parca_v1_has_data, HTTP_CLASS_QUERY),
-	RPC("/settings.v1.SettingsService/Get", READ, TYPE_VIEW, settings_v1_get, HTTP_CLASS_QUERY),
-	RPC("/capabilities.v1.FeatureFlagsService/GetFeatureFlags", READ, TYPE_VIEW, capabilities_v1_get,
-	    HTTP_CLASS_QUERY),
+	RPC_QUERY("/settings.v1.SettingsService/Get", READ, TYPE_VIEW, settings_v1_get, HTTP_CLASS_QUERY),
+	RPC_QUERY("/capabilities.v1.FeatureFlagsService/GetFeatureFlags", READ, TYPE_VIEW,
+		  capabilities_v1_get, HTTP_CLASS_QUERY),
 
 	{ HTTP_GET, "/metrics", READ, HTTP_ON_WORKER, TYPE_METRICS, .handler = &metrics_get },
 	{ HTTP_GET, "/healthz", OPEN, HTTP_ON_THREAD, TYPE_HEALTH, .handler = &health_get },
-	RPC("/grpc.health.v1.Health/Check", OPEN, TYPE_HEALTH, grpc_health_check, HTTP_CLASS_STATUS),
+	RPC_QUERY("/grpc.health.v1.Health/Check", OPEN, TYPE_HEALTH, grpc_health_check, HTTP_CLASS_STATUS),
 	{ HTTP_GET, "/readyz", OPEN, HTTP_ON_THREAD, TYPE_HEALTH, .handler = &ready_get },
 	{ HTTP_GET, "/ready", OPEN, HTTP_ON_THREAD, TYPE_HEALTH, .handler = &ready_get },
 	{ HTTP_GET, "/api/status", READ, HTTP_ON_WORKER, TYPE_STATUS, .handler = &status_get },

@@ -2,6 +2,7 @@
 """gRPC over HTTP/2: calls by curl, and frames of clients that break the rules, each of which costs the server little."""
 
 import base64
+import gzip
 import json
 import re
 import socket
@@ -101,6 +102,24 @@ def test_calls_and_refusals_have_trailers(s):
     assert (status, "64 MiB" in text) == (8, True)
     senders = json.loads(call(s, "GET", "/api/senders")[1])["senders"]
     assert {x["path"] for x in senders} >= {PUSH} and any(x["accepted"] for x in senders)
+
+
+def test_calls_that_ask_have_small_messages(s):
+    """1 MiB, compressed or not, in each form: readers need no token, and may not use up the room of profiles."""
+    large, bomb = bytes(1 << 20), gzip.compress(bytes(2 << 20))
+    for path in (TYPES, "/parca.query.v1alpha1.QueryService/ProfileTypes", "/grpc.health.v1.Health/Check"):
+        status, text, _ = grpc(s, struct.pack(">BI", 0, 1 << 20) + bytes(1000), path=path)
+        assert (status, "1 MiB" in text) == (8, True), (path, status, text)
+        status, text, _ = grpc(s, struct.pack(">BI", 1, len(bomb)) + bomb, path=path, headers=["grpc-encoding: gzip"])
+        assert status == 8, (path, status, text)
+        status, data, _ = call(s, "POST", path, message(large), {"Content-Type": "application/grpc-web+proto"})
+        assert status == 200 and b"grpc-status:8\r\n" in data, (path, data)
+        for kind in ("proto", "json"):
+            status, data, _ = call(s, "POST", path, large + b"x", {"Content-Type": f"application/{kind}"})
+            assert (status, json.loads(data)["code"]) == (413, "invalid_argument") and "1 MiB" in json.loads(data)["message"], (path, data)
+        status, data, _ = call(s, "POST", path, bomb, {"Content-Type": "application/proto", "Content-Encoding": "gzip"})
+        assert status == 413, (path, status, data)
+    assert grpc(s, message(example("large") + field(15, large)))[0] == 0
 
 
 def test_health(start):

@@ -284,3 +284,9 @@ const struct http_body profiles_body = {
 	.max_together = API_MAX_BODIES,
 	.too_long = "the body has more than 64 MiB: send profiles of shorter times, or compressed ones",
 };
+const struct http_body query_body = {
+	.slot = BODY_QUERY,
+	.max = API_MAX_QUERY,
+	.max_together = API_MAX_QUERIES,
+	.too_long = "the message of a call that sends no profile has 1 MiB at most",
+};

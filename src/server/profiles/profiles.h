@@ -27,6 +27,8 @@
 #define API_MAX_BODY    MIB(64)
 #define API_MAX_BODIES  MIB(256)              /* of all bodies in memory */
 #define API_MAX_DECODED ((uint64_t)256 << 20) /* of one body */
+#define API_MAX_QUERY   MIB(1)                /* of the body of a call that asks, compressed or not */
+#define API_MAX_QUERIES MIB(32)               /* of all such bodies in memory */
 #define API_USUAL_NODES 100000u               /* of a flame graph, unless the request sets another */
 #define API_MAX_NODES   1000000u
 #define API_MAX_WAIT_MS 60000
@@ -93,7 +95,9 @@ struct api {
 extern const struct http_handler profiles_get, profiles_post;
 extern const struct http_handler
 	profiles_other; /* other paths below /api/: refused, with a list of the paths there are */
-extern const struct http_body profiles_body;
+extern const struct http_body profiles_body; /* of what takes profiles */
+extern const struct http_body
+	query_body; /* of calls that only ask: readers cannot use up the room of senders */
 
 /* ---- replies ---- */
 

@@ -144,13 +144,18 @@ static int rpc_coding(struct api *a, const char *header, enum codec_kind *ret, s
 	return 0;
 }
 
+static uint64_t rpc_max_decoded(const struct api *a)
+{
+	return a->req->route->body == &query_body ? API_MAX_QUERY : API_MAX_DECODED;
+}
+
 /* @in is a view into the body, or into call->plain, which it then replaces. */
 static int rpc_unpack(struct api *a, struct rpc_call *call, enum codec_kind kind, struct bytes *in,
 		      struct err *err)
 {
 	AUTO(buf_done) struct buf out = { 0 };
 
-	if (codec_decode_held(kind, *in, API_MAX_DECODED, &a->memory, &out, err) < 0)
+	if (codec_decode_held(kind, *in, rpc_max_decoded(a), &a->memory, &out, err) < 0)
 		return err_in(err, "the body as %s", codec_name(kind));
 	buf_done(&call->plain);
 	call->plain = out;
@@ -185,7 +190,7 @@ static int rpc_untext(struct api *a, struct rpc_call *call, struct bytes *in, st
 /* The one message of a unary call. */
 static int rpc_unframe(struct api *a, struct rpc_call *call, struct bytes *in, struct err *err)
 {
-	struct rpc_frames f = { .max = API_MAX_BODY };
+	struct rpc_frames f = { .max = a->req->route->body->max };
 	struct rpc_piece piece;
 	enum codec_kind kind;
 	int r = rpc_frames_next(&f, in, &piece, err);
