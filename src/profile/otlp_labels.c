@@ -162,6 +162,28 @@ size_t otlp_resource(struct otlp_reader *r, struct bytes in, struct otlp_label r
 	return n;
 }
 
+/*
+ * OpenTelemetry's conventions give a resource without a service's name this one. Its eBPF profiler knows only the program,
+ * unless a processor of the Collector adds more.
+ */
+size_t otlp_service(struct otlp_reader *r, struct otlp_label labels[OTLP_MAX_LABELS], size_t n)
+{
+	char *room = r->label_text + n * OTLP_LABEL_ROOM;
+	struct str program = { 0 };
+	int size;
+
+	if (n == OTLP_MAX_LABELS || resource_has(labels, n, STR("service_name")) ||
+	    resource_has(labels, n, STR("service")))
+		return n;
+	for (size_t i = 0; i < n; i++)
+		if (str_eq(labels[i].name, STR("process_executable_name")))
+			program = labels[i].value;
+	size = snprintf(room, OTLP_LABEL_ROOM, "unknown_service%s" STR_FMT, program.size ? ":" : "",
+			STR_ARG(program));
+	labels[n] = (struct otlp_label){ STR("service_name"), { room, MIN((size_t)size, MAX_TEXT) } };
+	return n + 1;
+}
+
 /* ---- samples ---- */
 
 static const char *const of_one_thread[] = {

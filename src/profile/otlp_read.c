@@ -232,6 +232,7 @@ static int each_resource(struct otlp_request *q, struct bytes in, struct err *er
 	q->n_labels = 0;
 	if (each_message(q, in, OTLP_RESOURCE, take_resource, err) < 0)
 		return -1;
+	q->n_labels = otlp_service(&q->r, q->labels, q->n_labels);
 	return each_message(q, in, OTLP_SCOPE_PROFILES, each_scope, err);
 }
 

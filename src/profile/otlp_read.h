@@ -85,5 +85,7 @@ struct otlp_attribute {
 void otlp_attribute(struct otlp_reader *r, uint64_t i, struct otlp_attribute *ret);
 /* The labels of a resource, in @ret; returns their number. They last until the next call. */
 size_t otlp_resource(struct otlp_reader *r, struct bytes in, struct otlp_label ret[OTLP_MAX_LABELS]);
+/* Adds the label service_name to those of a resource, if it has none. Returns their number. */
+size_t otlp_service(struct otlp_reader *r, struct otlp_label labels[OTLP_MAX_LABELS], size_t n);
 /* The set of labels for attributes of the dictionary by their numbers in r->list. */
 uint32_t otlp_sample_labels(struct otlp_reader *r);

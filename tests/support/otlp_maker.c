@@ -132,15 +132,23 @@ static void put_type(struct buf *profile, uint32_t field, uint64_t type, uint64_
 	proto_put_message(profile, field, &t);
 }
 
-static void put_resource(struct buf *to)
+static void put_resource(const struct otlp_request_parts *parts, struct buf *to)
 {
 	AUTO(buf_done) struct buf resource = { 0 };
 	AUTO(buf_done) struct buf a = { 0 };
 	AUTO(buf_done) struct buf value = { 0 };
 
-	proto_put_number(&a, 3, S_SERVICE);
-	put_text_value(&a, 2, S_WEB);
-	proto_put_message(&resource, 1, &a);
+	if (!parts->no_service) {
+		proto_put_number(&a, 3, S_SERVICE);
+		put_text_value(&a, 2, S_WEB);
+		proto_put_message(&resource, 1, &a);
+	}
+	if (parts->program.size) {
+		proto_put_str(&a, 1, STR("process.executable.name"));
+		proto_put_str(&value, 1, parts->program);
+		proto_put_message(&a, 2, &value);
+		proto_put_message(&resource, 1, &a);
+	}
 	proto_put_number(&a, 3, S_PID);
 	proto_put_number(&value, 3, 42);
 	proto_put_message(&a, 2, &value);
@@ -169,7 +177,7 @@ void otlp_make(const struct otlp_request_parts *parts, uint64_t time_ns, struct 
 	put_type(&profile, 5, S_CPU, S_NANOSECONDS);
 	proto_put_number(&profile, 6, 20000000);
 	proto_put_message(&scope, 2, &profile);
-	put_resource(&resource);
+	put_resource(parts, &resource);
 	proto_put_message(&resource, 2, &scope);
 	proto_put_message(out, 1, &resource);
 	if (!parts->no_dictionary)

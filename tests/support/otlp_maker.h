@@ -15,6 +15,9 @@ struct otlp_request_parts {
 	bool old;            /* its profiles are of a revision before 1.9 */
 	bool no_dictionary;
 	bool with_values; /* instead of timestamps: 5 and 7 */
+	/* The resource has no service.name; it has process.executable.name unless this is empty. */
+	bool no_service;
+	struct str program;
 };
 
 /*

@@ -174,6 +174,27 @@ static void cut_requests(void **state)
 	}
 }
 
+static void check_service_of(struct str program, const char *want)
+{
+	struct otlp_request_parts parts = usual;
+	struct otlp_result result;
+	struct taken t = { 0 };
+	struct err err;
+
+	parts.no_service = true;
+	parts.program = program;
+	assert_int_equal(read_parts(&parts, &t, &result, &err), 0);
+	assert_string_equal(t.labels, want);
+	profile_free(t.p);
+}
+
+static void a_resource_without_a_service_has_that_of_its_program(void **state)
+{
+	check_service_of(STR("nginx"), "process_executable_name=nginx host_name=node-1 "
+				       "service_name=unknown_service:nginx ");
+	check_service_of(STR(""), "host_name=node-1 service_name=unknown_service ");
+}
+
 /* Few bytes that ask for much work: profiles that share one deep stack. */
 static void deep_stacks_of_many_profiles_are_bounded(void **state)
 {
@@ -221,6 +242,7 @@ int main(void)
 		cmocka_unit_test(a_damaged_profile_costs_itself_only),
 		cmocka_unit_test(older_revisions_are_told),
 		cmocka_unit_test(cut_requests),
+		cmocka_unit_test(a_resource_without_a_service_has_that_of_its_program),
 		cmocka_unit_test(deep_stacks_of_many_profiles_are_bounded),
 	};
 
