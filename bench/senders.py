@@ -14,6 +14,8 @@ import urllib.parse
 import urllib.request
 
 from common import CORPUS, Server, free_port
+import senders_otel
+from sending import NotRun, all_names_of, go, names_of, run, tls_server
 
 # ---- Python: pyroscope-io, of PyPI ----
 
@@ -91,10 +93,6 @@ func main() {
 """
 
 
-def go(work, *args):
-    subprocess.run(["go", *args], cwd=work, check=True, capture_output=True, timeout=900, env={**os.environ, "GOFLAGS": "-mod=mod"})
-
-
 def go_sender(work, url, seconds):
     (work / "main.go").write_text(GO)
     go(work, "mod", "init", "sender")
@@ -126,9 +124,11 @@ import (
 	"golang.org/x/net/http2"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/encoding/gzip"
 	healthv1 "google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 )
 
@@ -145,6 +145,31 @@ func burnGrpc(until time.Time) {
 
 func check(err error) {
 	if err != nil {
+		panic(err)
+	}
+}
+
+// TLS with ALPN, and a token in the metadata.
+func pushByTLS(address, certificate, token string, request *pushv1.PushRequest) {
+	trusted, err := credentials.NewClientTLSFromFile(certificate, "")
+	check(err)
+	conn, err := grpc.NewClient(address, grpc.WithTransportCredentials(trusted))
+	check(err)
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	push := func(ctx context.Context) error {
+		return conn.Invoke(ctx, "/push.v1.PusherService/Push", request, &pushv1.PushResponse{})
+	}
+	check(push(metadata.AppendToOutgoingContext(ctx, "authorization", "Bearer "+token)))
+	for _, wrong := range []context.Context{ctx, metadata.AppendToOutgoingContext(ctx, "authorization", "Bearer x"+token)} {
+		if err = push(wrong); status.Code(err) != codes.Unauthenticated {
+			panic(err)
+		}
+	}
+	// Without TLS there is no connection.
+	plain, err := grpc.NewClient(address, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	check(err)
+	if err = plain.Invoke(ctx, "/push.v1.PusherService/Push", request, &pushv1.PushResponse{}); status.Code(err) != codes.Unavailable {
 		panic(err)
 	}
 }
@@ -186,6 +211,7 @@ func main() {
 	if health.Status != healthv1.HealthCheckResponse_SERVING {
 		panic(health)
 	}
+	pushByTLS(os.Args[3], os.Args[4], os.Args[5], request)
 }
 """
 
@@ -195,7 +221,10 @@ def grpc_sender(work, url, seconds):
     go(work, "mod", "init", "sender")
     go(work, "get", "github.com/grafana/pyroscope/api@latest", "connectrpc.com/connect@latest", "google.golang.org/grpc@latest", "golang.org/x/net@latest")
     go(work, "build", "-o", "sender", ".")
-    subprocess.run([work / "sender", url, (work / "grpc").read_text()], check=True, capture_output=True, timeout=60)
+    with tls_server(work) as tls:
+        run([work / "sender", url, (work / "grpc").read_text(), tls.grpc, tls.cert, tls.token])
+        if "main.burnGrpc" not in names_of(tls.url, "sender.grpc", context=tls.context, token=tls.token):
+            raise LookupError("main.burnGrpc did not arrive by TLS")
     return "sender.grpc", "main.burnGrpc"
 
 
@@ -529,20 +558,7 @@ def parca_sender(work, url, seconds):
     return "sender.parca", "main.burnParca"
 
 
-SENDERS = {"python": python_sender, "go": go_sender, "grpc": grpc_sender, "rust": rust_sender, "pulled": pulled_sender, "java": java_sender, "parca": parca_sender}
-
-
-def names_of(url, service, kind=None):
-    query = urllib.parse.urlencode({"query": '{service_name="%s"}' % service})
-    types = [kind] if kind else json.load(urllib.request.urlopen(f"{url}/api/types?{query}"))["types"]
-    query = urllib.parse.urlencode({"query": types[0] + '{service_name="%s"}' % service, "limit": 200, "sort": "cum", "wait": "10s"})
-    return {r["name"] for r in json.load(urllib.request.urlopen(f"{url}/api/top?{query}"))["rows"]}
-
-
-def all_names_of(url, service):
-    """Java's agent sends types of memory and locks, too, and the first type may be one of these."""
-    query = urllib.parse.urlencode({"query": '{service_name="%s"}' % service})
-    return set().union(*(names_of(url, service, t) for t in json.load(urllib.request.urlopen(f"{url}/api/types?{query}"))["types"]))
+SENDERS = {**senders_otel.SENDERS, "python": python_sender, "go": go_sender, "grpc": grpc_sender, "rust": rust_sender, "pulled": pulled_sender, "java": java_sender, "parca": parca_sender}
 
 
 def try_sender(sender, seconds):
@@ -558,6 +574,8 @@ def try_sender(sender, seconds):
             try:
                 service, function = sender(work / "work", url, seconds)
                 names = all_names_of(url, service)
+            except NotRun as e:
+                return "not run", str(e)
             except (subprocess.SubprocessError, OSError, LookupError) as e:
                 return "fail", (getattr(e, "stderr", b"") or str(e).encode())[-200:].decode(errors="replace").strip()
             return ("pass", function) if any(function in n for n in names) else ("fail", f"{function} is not among {len(names)} names")
