@@ -50,19 +50,18 @@ uint64_t cursor_uleb_long(struct cursor *c)
 {
 	uint64_t v = 0;
 	unsigned shift = 0;
+	const uint8_t *whole = c->p + (cursor_left(c) < ULEB_WHOLE ? cursor_left(c) : ULEB_WHOLE);
 
 	/* Nearly all numbers: one check of the bounds is enough for all groups that fit whole into 64 bits. */
-	if (cursor_left(c) > ULEB_WHOLE) {
-		for (const uint8_t *p = c->p; shift < 7 * ULEB_WHOLE; shift += 7) {
-			v |= (uint64_t)(*p & 0x7f) << shift;
-			if (*p++ < 0x80) {
-				c->p = p;
-				return v;
-			}
+	for (const uint8_t *p = c->p; p < whole; shift += 7) {
+		v |= (uint64_t)(*p & 0x7f) << shift;
+		if (*p++ < 0x80) {
+			c->p = p;
+			return v;
 		}
-		v = 0;
-		shift = 0;
 	}
+	v = 0;
+	shift = 0;
 	for (;;) {
 		const uint8_t *p = cursor_take(c, 1);
 		uint64_t bits;

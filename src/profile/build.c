@@ -34,6 +34,7 @@ void profile_index_free(struct profile_index *x)
 	free(x->mappings.slots);
 	free(x->locations.slots);
 	free(x->stacks.slots);
+	free(x->links.p);
 	free(x->label_sets.slots);
 	free(x->samples.slots);
 	free(x);
@@ -53,12 +54,13 @@ void profile_index_drop(struct profile *p)
 	profile_uncharge(p, slots_size(&x->strings) + slots_size(&x->functions) + slots_size(&x->mappings) +
 				    slots_size(&x->locations) + slots_size(&x->stacks) +
 				    slots_size(&x->label_sets) + slots_size(&x->samples));
+	profile_uncharge(p, x->links.room * sizeof(*x->links.p));
 	profile_index_free(p->index);
 	p->index = NULL;
 }
 
-static bool hash_table_reserve(struct profile *p, struct hash_index *h,
-			       uint64_t (*hash_of)(const struct profile *p, uint32_t i))
+bool profile_index_reserve(struct profile *p, struct hash_index *h,
+			   uint64_t (*hash_of)(const struct profile *p, uint32_t i))
 {
 	uint64_t was = hash_index_room(h), room = was ? was * 2 : SLOTS_MIN,
 		 more = (room - was) * sizeof(*h->slots);
@@ -83,22 +85,21 @@ static bool build_is_ready(struct profile *p, struct hash_index *h, uint32_t fir
 	if (p->index->failed)
 		return false;
 	for (uint32_t i = h->n ? n : first; i < n; i++) {
-		if (!hash_table_reserve(p, h, hash_of))
+		if (!profile_index_reserve(p, h, hash_of))
 			return false;
 		hash_index_add(h, hash_of(p, i), i);
 	}
-	return hash_table_reserve(p, h, hash_of);
+	return profile_index_reserve(p, h, hash_of);
 }
 
-/* Its table was appended to without it. */
-static void index_restart(struct profile *p, struct hash_index *h)
+void profile_index_restart(struct profile *p, struct hash_index *h)
 {
 	profile_uncharge(p, slots_size(h));
 	free(h->slots);
 	*h = (struct hash_index){ 0 };
 }
 
-static uint32_t build_fail(struct profile_index *x)
+uint32_t profile_build_fail(struct profile_index *x)
 {
 	x->failed = true;
 	return 0;
@@ -120,12 +121,12 @@ uint32_t profile_add_string(struct profile *p, struct str s)
 	if (!s.size)
 		return 0;
 	if (!build_is_ready(p, &x->strings, 1, p->strings.n, hash_string_key))
-		return build_fail(x);
+		return profile_build_fail(x);
 	hash = hash64(s.p, s.size, x->seed);
 	if (HASH_INDEX_FIND(&x->strings, hash, at, i, str_eq(p->strings.p[i], s)))
 		return i;
 	if (!profile_room(p, &p->strings, 1) || !profile_charge(p, PROFILE_STRING_SIZE(s.size)))
-		return build_fail(x);
+		return profile_build_fail(x);
 	p->strings.p[p->strings.n] = arena_str(&p->arena, s);
 	hash_index_put(&x->strings, at, p->strings.n);
 	return p->strings.n++;
@@ -157,12 +158,12 @@ uint32_t profile_add_function(struct profile *p, const struct profile_function *
 	uint32_t at, i;
 
 	if (!build_is_ready(p, &x->functions, 0, p->functions.n, hash_function_key))
-		return build_fail(x);
+		return profile_build_fail(x);
 	if (HASH_INDEX_FIND(&x->functions, hash_of_function(p, f), at, i,
 			    slot_function_eq(&p->functions.p[i], f)))
 		return i;
 	if (!profile_room(p, &p->functions, 1))
-		return build_fail(x);
+		return profile_build_fail(x);
 	p->functions.p[p->functions.n] = *f;
 	hash_index_put(&x->functions, at, p->functions.n);
 	return p->functions.n++;
@@ -193,13 +194,13 @@ uint32_t profile_add_mapping(struct profile *p, const struct profile_mapping *m)
 	uint32_t at, i;
 
 	if (!build_is_ready(p, &x->mappings, 0, p->mappings.n, hash_mapping))
-		return build_fail(x);
+		return profile_build_fail(x);
 	if (HASH_INDEX_FIND(&x->mappings, hash_of_mapping(p, m), at, i, mapping_eq(&p->mappings.p[i], m))) {
 		p->mappings.p[i].flags &= m->flags;
 		return i;
 	}
 	if (!profile_room(p, &p->mappings, 1))
-		return build_fail(x);
+		return profile_build_fail(x);
 	p->mappings.p[p->mappings.n] = *m;
 	hash_index_put(&x->mappings, at, p->mappings.n);
 	return p->mappings.n++;
@@ -249,79 +250,50 @@ static bool slot_location_eq(const struct profile *p, uint32_t i, const struct p
 	       lines_eq(build_lines_of(p, o), lines, n);
 }
 
-uint32_t profile_add_location(struct profile *p, const struct profile_location *l,
-			      const struct profile_line *lines, uint32_t n)
+static bool location_push(struct profile *p, const struct profile_location *l,
+			  const struct profile_line *lines, uint32_t n)
 {
-	struct profile_index *x = profile_index_of(p);
 	struct profile_location *new;
-	uint32_t at, i;
 
-	if (!build_is_ready(p, &x->locations, 0, p->locations.n, hash_location_key))
-		return build_fail(x);
-	if (HASH_INDEX_FIND(&x->locations, hash_of_location(p, l, lines, n), at, i,
-			    slot_location_eq(p, i, l, lines, n)))
-		return i;
 	if (!profile_room(p, &p->locations, 1) || !profile_room(p, &p->lines, n))
-		return build_fail(x);
-	new = &p->locations.p[p->locations.n];
+		return false;
+	new = &p->locations.p[p->locations.n++];
 	*new = *l;
 	new->first_line = p->lines.n;
 	new->n_lines = n;
 	if (n)
 		memcpy(p->lines.p + p->lines.n, lines, n * sizeof(*lines));
 	p->lines.n += n;
-	hash_index_put(&x->locations, at, p->locations.n);
-	return p->locations.n++;
+	return true;
 }
 
-/* ---- stacks ---- */
-
-static uint64_t hash_of_stack(const struct profile *p, uint32_t parent, uint32_t location)
-{
-	return hash_mix((uint64_t)parent << 32 | location, p->index->seed);
-}
-
-static uint64_t hash_stack_key(const struct profile *p, uint32_t i)
-{
-	return hash_of_stack(p, p->stacks.p[i].parent, p->stacks.p[i].location);
-}
-
-uint32_t profile_add_stack(struct profile *p, uint32_t callers, uint32_t location)
+uint32_t profile_add_location(struct profile *p, const struct profile_location *l,
+			      const struct profile_line *lines, uint32_t n)
 {
 	struct profile_index *x = profile_index_of(p);
 	uint32_t at, i;
 
-	if (!build_is_ready(p, &x->stacks, 1, p->stacks.n, hash_stack_key))
-		return build_fail(x);
-	if (HASH_INDEX_FIND(&x->stacks, hash_of_stack(p, callers, location), at, i,
-			    p->stacks.p[i].parent == callers && p->stacks.p[i].location == location))
+	if (!build_is_ready(p, &x->locations, 0, p->locations.n, hash_location_key))
+		return profile_build_fail(x);
+	if (HASH_INDEX_FIND(&x->locations, hash_of_location(p, l, lines, n), at, i,
+			    slot_location_eq(p, i, l, lines, n)))
 		return i;
-	if (!profile_room(p, &p->stacks, 1))
-		return build_fail(x);
-	p->stacks.p[p->stacks.n] = (struct profile_stack){ callers, location };
-	hash_index_put(&x->stacks, at, p->stacks.n);
-	return p->stacks.n++;
+	if (!location_push(p, l, lines, n))
+		return profile_build_fail(x);
+	hash_index_put(&x->locations, at, p->locations.n - 1);
+	return p->locations.n - 1;
 }
 
-uint32_t profile_append_stack(struct profile *p, uint32_t callers, uint32_t location)
+uint32_t profile_append_location(struct profile *p, const struct profile_location *l,
+				 const struct profile_line *lines, uint32_t n)
 {
 	struct profile_index *x = profile_index_of(p);
 
-	if (x->failed || !profile_push(p, &p->stacks, ((struct profile_stack){ callers, location })))
-		return build_fail(x);
-	/* The next one that is searched for adds all of them to the index. */
-	index_restart(p, &x->stacks);
-	return p->stacks.n - 1;
-}
-
-bool profile_has_stack(struct profile *p, uint32_t callers, uint32_t location)
-{
-	struct profile_index *x = profile_index_of(p);
-	uint32_t at, i;
-
-	return x->stacks.n &&
-	       HASH_INDEX_FIND(&x->stacks, hash_of_stack(p, callers, location), at, i,
-			       p->stacks.p[i].parent == callers && p->stacks.p[i].location == location);
+	if (x->failed || !location_push(p, l, lines, n))
+		return profile_build_fail(x);
+	if (x->locations.n)
+		profile_index_restart(p, &x->locations);
+	return p->locations.n - 1;
 }
 
 /* ---- labels ---- */
@@ -359,13 +331,13 @@ uint32_t profile_add_labels(struct profile *p, const struct profile_label *label
 	if (!n)
 		return 0;
 	if (!build_is_ready(p, &x->label_sets, 1, p->label_sets.n, hash_labels))
-		return build_fail(x);
+		return profile_build_fail(x);
 	if (HASH_INDEX_FIND(&x->label_sets, hash_of_labels(p, labels, n), at, i,
 			    p->label_sets.p[i].n == n &&
 				    labels_eq(p->labels.p + p->label_sets.p[i].first, labels, n)))
 		return i;
 	if (!profile_room(p, &p->label_sets, 1) || !profile_room(p, &p->labels, n))
-		return build_fail(x);
+		return profile_build_fail(x);
 	p->label_sets.p[p->label_sets.n] = (struct profile_label_set){ p->labels.n, n };
 	memcpy(p->labels.p + p->labels.n, labels, n * sizeof(*labels));
 	p->labels.n += n;
@@ -392,7 +364,7 @@ void profile_add_sample(struct profile *p, uint32_t stack, uint32_t labels, cons
 	uint32_t at, i;
 
 	if (!build_is_ready(p, &x->samples, 0, p->n_samples, hash_sample)) {
-		build_fail(x);
+		profile_build_fail(x);
 		return;
 	}
 	if (HASH_INDEX_FIND(&x->samples, hash_of_sample(p, stack, labels), at, i,
@@ -403,7 +375,7 @@ void profile_add_sample(struct profile *p, uint32_t stack, uint32_t labels, cons
 		return;
 	}
 	if (!profile_room_samples(p, 1)) {
-		build_fail(x);
+		profile_build_fail(x);
 		return;
 	}
 	p->sample_stack[p->n_samples] = stack;
@@ -420,10 +392,11 @@ void profile_append_sample(struct profile *p, uint32_t stack, uint32_t labels, c
 	struct profile_index *x = profile_index_of(p);
 
 	if (x->failed || !profile_room_samples(p, 1)) {
-		build_fail(x);
+		profile_build_fail(x);
 		return;
 	}
-	index_restart(p, &x->samples);
+	if (x->samples.n)
+		profile_index_restart(p, &x->samples);
 	p->sample_stack[p->n_samples] = stack;
 	p->sample_labels[p->n_samples] = labels;
 	memcpy(p->values + (size_t)p->n_samples * p->types.n, values, p->types.n * sizeof(*values));
@@ -436,7 +409,7 @@ void profile_add_type(struct profile *p, struct str type, struct str unit)
 	struct profile_type t = { profile_add_string(p, type), profile_add_string(p, unit) };
 
 	if (!profile_room(p, &p->types, 1)) {
-		build_fail(profile_index_of(p));
+		profile_build_fail(profile_index_of(p));
 		return;
 	}
 	p->types.p[p->types.n++] = t;

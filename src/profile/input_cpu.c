@@ -216,7 +216,7 @@ static int cpu_read_record(struct cpu_reader *r, struct cursor *c, uint64_t coun
 {
 	uint64_t max = (uint64_t)INT64_MAX / r->period_us / 1000, first = r->java ? 1 : after_leaf(r, *c, n);
 	int64_t values[2] = { (int64_t)MIN(count, max), (int64_t)(MIN(count, max) * r->period_us * 1000) };
-	uint32_t stack = 0;
+	uint32_t stack;
 
 	r->stack.n = 0;
 	for (uint64_t i = 0; i < n; i++) {
@@ -227,8 +227,8 @@ static int cpu_read_record(struct cpu_reader *r, struct cursor *c, uint64_t coun
 		if (!profile_push(r->p, &r->stack, cpu_location(r, addr, i > 0)))
 			return profile_err_memory(r->p, err);
 	}
-	while (r->stack.n)
-		stack = profile_add_stack(r->p, stack, r->stack.p[--r->stack.n]);
+	stack = profile_add_stacks(r->p, 0, r->stack.p, r->stack.n);
+	r->stack.n = 0;
 	profile_add_sample(r->p, stack, 0, values);
 	return profile_build_end(r->p, err);
 }

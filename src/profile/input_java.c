@@ -196,7 +196,7 @@ static int java_values(struct java_reader *r, int64_t *v, struct profile_label *
 static int java_read_sample(struct java_reader *r, struct str line, struct err *err)
 {
 	struct profile_label size = { 0 };
-	uint32_t stack = 0;
+	uint32_t stack;
 	int64_t v[2], swapped[2];
 	uint64_t id;
 
@@ -215,8 +215,8 @@ static int java_read_sample(struct java_reader *r, struct str line, struct err *
 		if (!profile_push(r->p, &r->stack, java_location(&r->names, id)))
 			return profile_err_memory(r->p, err);
 	}
-	while (r->stack.n)
-		stack = profile_add_stack(r->p, stack, r->stack.p[--r->stack.n]);
+	stack = profile_add_stacks(r->p, 0, r->stack.p, r->stack.n);
+	r->stack.n = 0;
 	profile_add_sample(r->p, stack, profile_add_labels(r->p, &size, r->is_heap), swapped);
 	return profile_build_end(r->p, err);
 }

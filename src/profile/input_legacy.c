@@ -239,7 +239,7 @@ static int size_label(struct legacy_reader *r, struct err *err)
 
 static int legacy_end_sample(struct legacy_reader *r, struct err *err)
 {
-	uint32_t stack = 0, named = 0;
+	uint32_t stack, named = 0;
 	int64_t values[4] = { 0 };
 
 	if (!r->open)
@@ -249,8 +249,8 @@ static int legacy_end_sample(struct legacy_reader *r, struct err *err)
 	for (uint32_t i = 0; i < r->addrs.n; i++)
 		if (legacy_push_location(r, r->addrs.p[i], &named, err) < 0)
 			return -1;
-	while (r->stack.n)
-		stack = profile_add_stack(r->p, stack, r->stack.p[--r->stack.n]);
+	stack = profile_add_stacks(r->p, 0, r->stack.p, r->stack.n);
+	r->stack.n = 0;
 	if (size_label(r, err) < 0)
 		return -1;
 	values_of(r, values);

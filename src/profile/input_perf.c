@@ -392,7 +392,7 @@ static int perf_end_sample(struct perf_reader *r, struct err *err)
 {
 	struct profile_label labels[3] = { 0 };
 	int64_t values[MAX_EVENTS + 1] = { 1 };
-	uint32_t stack = 0, n = 0;
+	uint32_t stack, n = 0;
 
 	if (!r->open)
 		return 0;
@@ -402,8 +402,7 @@ static int perf_end_sample(struct perf_reader *r, struct err *err)
 		if (str_eq(r->events[i], r->head.event))
 			values[i + 1] = r->head.has_period ? (int64_t)MIN(r->head.period, (uint64_t)INT64_MAX)
 							   : 1;
-	for (uint32_t i = r->stack.n; i-- > 0;)
-		stack = profile_add_stack(r->p, stack, r->stack.p[i]);
+	stack = profile_add_stacks(r->p, 0, r->stack.p, r->stack.n);
 	labels[n++] = (struct profile_label){ .key = profile_add_string(r->p, STR("comm")),
 					      .str = profile_add_string(r->p, r->head.comm) };
 	labels[n++] = (struct profile_label){ .key = profile_add_string(r->p, STR("pid")),

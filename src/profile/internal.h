@@ -39,12 +39,25 @@ void profile_cut(struct profile *p, void **table, uint32_t *room, uint32_t n, si
 /* The bytes that a string takes in the arena. */
 #define PROFILE_STRING_SIZE(size) (((uint64_t)(size) + 16) & ~(uint64_t)15)
 
+/* The stacks that one calls: the first of them, and the next one with the same callers; 0: none. */
+struct stack_link {
+	uint32_t child, next;
+};
+
 struct profile_index {
 	uint64_t seed;
 	bool failed; /* the limit of memory was reached */
 	struct hash_index strings, functions, mappings, locations, stacks, label_sets, samples;
+	PROFILE_TABLE(struct stack_link) links; /* of the stacks; build_stacks.c */
 };
 struct profile_index *profile_index_of(struct profile *p);
+/* Note that the limit of memory was reached. Returns 0. */
+uint32_t profile_build_fail(struct profile_index *x);
+/* Let a hash table have room for one more. false: the limit was reached. */
+bool profile_index_reserve(struct profile *p, struct hash_index *h,
+			   uint64_t (*hash_of)(const struct profile *p, uint32_t i));
+/* Empty a hash table and free its room. */
+void profile_index_restart(struct profile *p, struct hash_index *h);
 /* Is there such a stack? As long as stacks are added through the index. */
 bool profile_has_stack(struct profile *p, uint32_t callers, uint32_t location);
 void profile_index_free(struct profile_index *x);

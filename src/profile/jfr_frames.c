@@ -311,8 +311,7 @@ static int make_stack(struct jfr_reader *r, struct jfr_target *t, uint64_t key, 
 		return err_in(err, "the stack trace %llu", (unsigned long long)key);
 	if (trace[JFR_TRUNCATED].number)
 		stack = named_stack(t->p, TRUNCATED);
-	for (uint32_t i = r->locations.n; i-- > 0;)
-		stack = profile_add_stack(t->p, stack, r->locations.p[i]);
+	stack = profile_add_stacks(t->p, stack, r->locations.p, r->locations.n);
 	*ret = stack ? stack : named_stack(t->p, NO_STACK);
 	return profile_build_end(t->p, err);
 }

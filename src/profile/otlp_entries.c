@@ -44,7 +44,7 @@ void otlp_add_numbers(struct otlp_reader *r, const struct proto_field *f, otlp_n
 	if (f->wire != PROTO_LEN)
 		fits = profile_push(r->room, list, f->v);
 	while (fits && cursor_left(&c))
-		fits = profile_push(r->room, list, cursor_uleb(&c));
+		fits = profile_push(r->room, list, proto_varint(&c));
 	if (!fits)
 		otlp_note_memory(r);
 	otlp_end(r, &c, "list");
@@ -75,7 +75,7 @@ int otlp_dictionary(struct otlp_reader *r, struct bytes in, struct err *err)
 	if (dictionary_tables(r, in, err) < 0)
 		return err_in(err, "the dictionary");
 	for (int t = 1; t < OTLP_N_TABLES; t++)
-		if (!profile_extend(r->room, &r->made[t], r->tables[t].n))
+		if (!profile_extend(r->room, &r->made[t], MAX(r->tables[t].n, 1u)))
 			return profile_err_memory(r->room, err);
 	return 0;
 }
@@ -96,22 +96,6 @@ struct str otlp_text(struct otlp_reader *r, uint64_t i)
 	struct bytes b = otlp_bytes(r, OTLP_STRINGS, i);
 
 	return (struct str){ (const char *)b.p, b.size };
-}
-
-bool otlp_known(const struct otlp_reader *r, enum otlp_table t, uint64_t i, uint32_t *ret)
-{
-	if (i >= r->made[t].n || r->made[t].p[i].profile != r->number)
-		return false;
-	*ret = r->made[t].p[i].index;
-	return true;
-}
-
-uint32_t otlp_made(struct otlp_reader *r, enum otlp_table t, uint64_t i, uint32_t index)
-{
-	/* Entry 0 is "nothing", whatever the table has there; otlp_bytes() has noted one that is missing. */
-	if (i && i < r->made[t].n)
-		r->made[t].p[i] = (struct otlp_entry){ r->number, index };
-	return index;
 }
 
 /* ---- entries ---- */
@@ -247,7 +231,35 @@ static uint32_t otlp_location(struct otlp_reader *r, uint64_t i)
 			add_line(r, f.b);
 	}
 	otlp_end(r, &c, "location");
-	return otlp_made(r, OTLP_LOCATIONS, i, profile_add_location(r->p, &l, r->lines.p, r->lines.n));
+	/* A dictionary has each once; one that has not costs but memory. */
+	return otlp_made(r, OTLP_LOCATIONS, i, profile_append_location(r->p, &l, r->lines.p, r->lines.n));
+}
+
+static bool otlp_add_frame(struct otlp_reader *r, uint64_t location)
+{
+	if (r->locations.n == PROFILE_MAX_DEPTH || r->n_frames == OTLP_MAX_FRAMES) {
+		otlp_note(r, ERR_LIMIT, "its stacks have more than %u locations, or %u in one",
+			  (unsigned)OTLP_MAX_FRAMES, PROFILE_MAX_DEPTH);
+		return false;
+	}
+	r->n_frames++;
+	if (!profile_push(r->room, &r->locations, otlp_location(r, location)))
+		otlp_note_memory(r);
+	return !r->why.kind;
+}
+
+/* Locations of a stack, packed or not. */
+static bool otlp_add_frames(struct otlp_reader *r, const struct proto_field *f)
+{
+	struct cursor c = cursor_of(f->b);
+	bool fits = true;
+
+	if (f->wire != PROTO_LEN)
+		fits = otlp_add_frame(r, f->v);
+	while (fits && cursor_left(&c))
+		fits = otlp_add_frame(r, proto_varint(&c));
+	otlp_end(r, &c, "list");
+	return fits;
 }
 
 /* The leaf comes first. */
@@ -263,16 +275,9 @@ uint32_t otlp_stack(struct otlp_reader *r, uint64_t i)
 	r->locations.n = 0;
 	while (proto_next(&c, &f))
 		if (f.number == OTLP_STACK_LOCATIONS)
-			otlp_add_numbers(r, &f, &r->locations);
+			if (!otlp_add_frames(r, &f))
+				return 0;
 	otlp_end(r, &c, "stack");
-	r->n_frames += r->locations.n;
-	if (r->locations.n > PROFILE_MAX_DEPTH || r->n_frames > OTLP_MAX_FRAMES) {
-		otlp_note(r, ERR_LIMIT, "its stacks have more than %u locations, or %u in one",
-			  (unsigned)OTLP_MAX_FRAMES, PROFILE_MAX_DEPTH);
-		return 0;
-	}
-	index = 0;
-	while (r->locations.n)
-		index = profile_add_stack(r->p, index, otlp_location(r, r->locations.p[--r->locations.n]));
+	index = profile_add_stacks(r->p, 0, r->locations.p, r->locations.n);
 	return otlp_made(r, OTLP_STACKS, i, index);
 }

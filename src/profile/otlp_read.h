@@ -40,7 +40,8 @@ struct otlp_reader {
 	struct err why;  /* kind ERR_NONE: nothing is wrong so far */
 	PROFILE_TABLE(struct profile_line) lines;
 	PROFILE_TABLE(struct profile_label) labels; /* of the attributes that its samples have */
-	otlp_numbers list, values, locations;
+	PROFILE_TABLE(uint32_t) locations;          /* of the stack, the leaf first */
+	otlp_numbers list, values;
 };
 
 /* ---- otlp_entries.c ---- */
@@ -51,9 +52,21 @@ int otlp_dictionary(struct otlp_reader *r, struct bytes in, struct err *err);
 struct bytes otlp_bytes(struct otlp_reader *r, enum otlp_table t, uint64_t i);
 struct str otlp_text(struct otlp_reader *r, uint64_t i); /* the string of that number */
 /* Is entry @i in the profile already? Then *ret is where. */
-bool otlp_known(const struct otlp_reader *r, enum otlp_table t, uint64_t i, uint32_t *ret);
+static inline bool otlp_known(const struct otlp_reader *r, enum otlp_table t, uint64_t i, uint32_t *ret)
+{
+	if (i >= r->made[t].n || r->made[t].p[i].profile != r->number)
+		return false;
+	*ret = r->made[t].p[i].index;
+	return true;
+}
 /* Now it is, at @index. Returns @index. */
-uint32_t otlp_made(struct otlp_reader *r, enum otlp_table t, uint64_t i, uint32_t index);
+static inline uint32_t otlp_made(struct otlp_reader *r, enum otlp_table t, uint64_t i, uint32_t index)
+{
+	/* otlp_bytes() has noted one that is missing. Entry 0 is "nothing", whatever the table has there. */
+	if (i < r->made[t].n)
+		r->made[t].p[i] = (struct otlp_entry){ r->number, index };
+	return index;
+}
 /* Indices of the profile; made if necessary. */
 uint32_t otlp_string(struct otlp_reader *r, uint64_t i);
 uint32_t otlp_stack(struct otlp_reader *r, uint64_t i);

@@ -46,25 +46,21 @@ static int push_locations(struct pprof_reader *r, struct bytes b, struct err *er
 {
 	struct cursor c = pprof_cursor(r, b);
 
+	/* Each takes a byte or more: so there is room for the usual ones. */
+	if (!profile_room(r->p, &r->stack, MIN(b.size, (size_t)PROFILE_MAX_DEPTH)))
+		return profile_err_memory(r->p, err);
 	while (cursor_left(&c)) {
-		uint64_t id = cursor_uleb(&c);
+		uint64_t id = proto_varint(&c);
+		uint32_t l = pprof_id_find(&r->locations, id);
 
 		if (!cursor_ok(&c))
 			return pprof_err_wire(&c, err);
-		if (pprof_push_location(r, id, err) < 0)
+		if (l != PROFILE_NONE && r->stack.n < MIN(r->stack.room, PROFILE_MAX_DEPTH))
+			r->stack.p[r->stack.n++] = l;
+		else if (pprof_push_location(r, id, err) < 0)
 			return -1;
 	}
 	return 0;
-}
-
-/* The file has the leaf first. */
-static uint32_t stack_of(struct pprof_reader *r)
-{
-	uint32_t stack = 0;
-
-	for (uint32_t i = r->stack.n; i-- > 0;)
-		stack = profile_add_stack(r->p, stack, r->stack.p[i]);
-	return stack;
 }
 
 /* Most stacks repeat, so recent ones are compared as bytes. */
@@ -79,7 +75,7 @@ static int packed_stack(struct pprof_reader *r, struct bytes b, uint32_t *ret, s
 	r->stack.n = 0;
 	if (push_locations(r, b, err) < 0)
 		return -1;
-	*ret = stack_of(r);
+	*ret = profile_add_stacks(r->p, 0, r->stack.p, r->stack.n);
 	if (r->in.size <= UINT32_MAX)
 		*s = (struct seen){ (uint32_t)(b.p - r->in.p), (uint32_t)b.size, *ret };
 	return 0;
@@ -116,7 +112,7 @@ static int read_values(struct pprof_reader *r, const struct proto_field *f, uint
 		return 0;
 	}
 	while (cursor_left(&c)) {
-		uint64_t v = cursor_uleb(&c);
+		uint64_t v = proto_varint(&c);
 
 		if (*n < r->p->types.n)
 			row[*n] = (int64_t)v;
@@ -152,7 +148,7 @@ static int read_sample(struct pprof_reader *r, struct bytes b, struct err *err)
 		} else if (f.number == 3 && f.wire == PROTO_LEN) {
 			done = read_label(r, f.b, err) < 0 ? err_in(err, "label %u", r->labels.n) : 0;
 		} else if (f.number <= 3) {
-			done = pprof_err_kind(&f, err);
+			done = pprof_err_kind(f.number, f.wire, err);
 		}
 		if (done < 0)
 			return -1;
@@ -163,7 +159,7 @@ static int read_sample(struct pprof_reader *r, struct bytes b, struct err *err)
 		return err_set(err, ERR_INVALID, "has %u values; there are %u sample types", n_values,
 			       p->types.n);
 	if (!packed.size)
-		stack = stack_of(r);
+		stack = profile_add_stacks(r->p, 0, r->stack.p, r->stack.n);
 	else if (packed_stack(r, packed, &stack, err) < 0)
 		return -1;
 	p->sample_stack[p->n_samples] = stack;
@@ -174,6 +170,17 @@ static int read_sample(struct pprof_reader *r, struct bytes b, struct err *err)
 
 /* ---- all ---- */
 
+/* For all locations and samples at once. A sample has a byte or more of each type. */
+static bool pprof_make_room(struct pprof_reader *r)
+{
+	struct part s = r->samples_part;
+
+	return profile_room(r->p, &r->p->locations, r->locations_part.n) &&
+	       profile_room(r->p, &r->locations.list, r->locations_part.n) &&
+	       profile_room_samples(r->p,
+				    (uint32_t)MIN((uint64_t)s.n, (s.end - s.first) / MAX(r->p->types.n, 1u)));
+}
+
 static int read_message(struct pprof_reader *r, struct err *err)
 {
 	if (pprof_read_tables(r, err) < 0 || pprof_ids_end(r, &r->mappings, err) < 0 ||
@@ -182,6 +189,8 @@ static int read_message(struct pprof_reader *r, struct err *err)
 	if (r->string_max >= r->p->strings.n)
 		return err_set(err, ERR_INVALID, "string %u is not in the table of %u", r->string_max,
 			       r->p->strings.n);
+	if (!pprof_make_room(r))
+		return profile_err_memory(r->p, err);
 	if (each_field(r, r->locations_part, PPROF_LOCATION, "location", pprof_read_location, err) < 0 ||
 	    pprof_ids_end(r, &r->locations, err) < 0)
 		return -1;

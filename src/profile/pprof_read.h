@@ -20,6 +20,7 @@ struct ids {
 
 struct part {
 	size_t first, end; /* offsets in the message */
+	uint32_t n;        /* fields in it */
 };
 
 struct pprof_reader {
@@ -40,9 +41,12 @@ struct pprof_reader {
 
 /* ---- fields ---- */
 
-struct cursor pprof_cursor(const struct pprof_reader *r, struct bytes b);
+static inline struct cursor pprof_cursor(const struct pprof_reader *r, struct bytes b)
+{
+	return cursor_at(b, false, (uint64_t)(b.p ? b.p - r->in.p : 0));
+}
 int pprof_err_wire(const struct cursor *c, struct err *err);
-int pprof_err_kind(const struct proto_field *f, struct err *err);
+int pprof_err_kind(uint32_t number, uint32_t wire, struct err *err);
 /*
  * The number to store for a string index; whether the string exists is checked after all strings were read.
  */
@@ -56,7 +60,12 @@ int pprof_numbers(struct pprof_reader *r, struct bytes b, uint32_t n, uint32_t s
 
 /* ---- numbers of entries ---- */
 
-int pprof_id_add(struct pprof_reader *r, struct ids *ids, uint64_t id, struct err *err);
+static inline int pprof_id_add(struct pprof_reader *r, struct ids *ids, uint64_t id, struct err *err)
+{
+	if (!id)
+		return err_set(err, ERR_INVALID, "has the ID 0");
+	return profile_push(r->p, &ids->list, id) ? 0 : profile_err_memory(r->p, err);
+}
 /* All entries were read: from now on they can be found. */
 int pprof_ids_end(struct pprof_reader *r, struct ids *ids, struct err *err);
 void pprof_ids_done(struct pprof_reader *r, struct ids *ids);

@@ -73,7 +73,7 @@ static int read_comments(struct pprof_reader *r, const struct proto_field *f, st
 	if (f->wire == PROTO_VARINT)
 		return add_comment(r, f->v, err);
 	if (f->wire != PROTO_LEN)
-		return pprof_err_kind(f, err);
+		return pprof_err_kind(f->number, f->wire, err);
 	while (cursor_left(&c)) {
 		uint64_t v = cursor_uleb(&c);
 
@@ -104,6 +104,7 @@ static void part_include(struct pprof_reader *r, struct part *part, size_t from,
 {
 	if (!part->end)
 		part->first = from;
+	part->n++;
 	part->end = (size_t)(c->p - r->in.p);
 }
 
@@ -112,7 +113,7 @@ static int pprof_read_number(struct pprof_reader *r, const struct proto_field *f
 	struct profile *p = r->p;
 
 	if (f->wire != PROTO_VARINT)
-		return pprof_err_kind(f, err);
+		return pprof_err_kind(f->number, f->wire, err);
 	switch (f->number) {
 	case PPROF_DROP_FRAMES:
 		p->drop_frames = pprof_string(r, f->v);
@@ -151,7 +152,7 @@ static int pprof_read_field(struct pprof_reader *r, const struct proto_field *f,
 	case PPROF_STRING:
 	case PPROF_PERIOD_TYPE:
 		if (f->wire != PROTO_LEN)
-			return pprof_err_kind(f, err);
+			return pprof_err_kind(f->number, f->wire, err);
 	}
 	switch (f->number) {
 	case PPROF_SAMPLE_TYPE:
@@ -231,7 +232,7 @@ int pprof_read_location(struct pprof_reader *r, struct bytes b, struct err *err)
 		if (f.number > 5)
 			continue;
 		if (f.wire != (f.number == 4 ? PROTO_LEN : PROTO_VARINT))
-			return pprof_err_kind(&f, err);
+			return pprof_err_kind(f.number, f.wire, err);
 		v[f.number] = f.v;
 		if (f.number == 4 && pprof_read_line(r, f.b, err) < 0)
 			return err_in(err, "line %u", r->p->lines.n - l.first_line);

@@ -2,20 +2,15 @@
 /* Errors of fields of profile.proto, and the IDs of its entries. */
 #include "profile/pprof_read.h"
 
-struct cursor pprof_cursor(const struct pprof_reader *r, struct bytes b)
-{
-	return cursor_at(b, false, (uint64_t)(b.p ? b.p - r->in.p : 0));
-}
-
 int pprof_err_wire(const struct cursor *c, struct err *err)
 {
 	return err_set(err, ERR_INVALID, "is not a message of profile.proto at offset %llu",
 		       (unsigned long long)cursor_off(c));
 }
 
-int pprof_err_kind(const struct proto_field *f, struct err *err)
+int pprof_err_kind(uint32_t number, uint32_t wire, struct err *err)
 {
-	return err_set(err, ERR_INVALID, "field %u is of wire type %u", f->number, f->wire);
+	return err_set(err, ERR_INVALID, "field %u is of wire type %u", number, wire);
 }
 
 uint32_t pprof_string(struct pprof_reader *r, uint64_t v)
@@ -37,20 +32,13 @@ int pprof_numbers(struct pprof_reader *r, struct bytes b, uint32_t n, uint32_t s
 		if (f.number > n)
 			continue;
 		if (f.wire != PROTO_VARINT)
-			return pprof_err_kind(&f, err);
+			return pprof_err_kind(f.number, f.wire, err);
 		ret[f.number] = strings >> f.number & 1 ? pprof_string(r, f.v) : f.v;
 	}
 	return cursor_ok(&c) ? 0 : pprof_err_wire(&c, err);
 }
 
 /* ---- numbers of entries ---- */
-
-int pprof_id_add(struct pprof_reader *r, struct ids *ids, uint64_t id, struct err *err)
-{
-	if (!id)
-		return err_set(err, ERR_INVALID, "has the ID 0");
-	return profile_push(r->p, &ids->list, id) ? 0 : profile_err_memory(r->p, err);
-}
 
 int pprof_ids_end(struct pprof_reader *r, struct ids *ids, struct err *err)
 {

@@ -166,6 +166,8 @@ uint32_t profile_add_mapping(struct profile *p, const struct profile_mapping *m)
 uint32_t profile_add_location(struct profile *p, const struct profile_location *l,
 			      const struct profile_line *lines, uint32_t n);
 uint32_t profile_add_stack(struct profile *p, uint32_t callers, uint32_t location);
+/* The same for @n locations, the leaf first. */
+uint32_t profile_add_stacks(struct profile *p, uint32_t callers, const uint32_t *locations, uint32_t n);
 /* Sets with another order are different. */
 uint32_t profile_add_labels(struct profile *p, const struct profile_label *labels, uint32_t n);
 /*
@@ -173,7 +175,9 @@ uint32_t profile_add_labels(struct profile *p, const struct profile_label *label
  * int64_t.
  */
 void profile_add_sample(struct profile *p, uint32_t stack, uint32_t labels, const int64_t *values);
-/* The same without a search, for callers that know that there is no equal entry. */
+/* The same without a search, for callers that know that there is no equal entry, or do not care. */
+uint32_t profile_append_location(struct profile *p, const struct profile_location *l,
+				 const struct profile_line *lines, uint32_t n);
 uint32_t profile_append_stack(struct profile *p, uint32_t callers, uint32_t location);
 void profile_append_sample(struct profile *p, uint32_t stack, uint32_t labels, const int64_t *values);
 void profile_add_type(struct profile *p, struct str type, struct str unit); /* before the first sample */

@@ -5,17 +5,14 @@
 #include <endian.h>
 #include "base/base.h"
 
-bool proto_next(struct cursor *c, struct proto_field *f)
+bool proto_next_any(struct cursor *c, struct proto_field *f)
 {
 	uint64_t key;
 
-	if (!cursor_left(c) || !cursor_ok(c))
-		return false;
+	*f = (struct proto_field){ 0 };
 	key = cursor_uleb(c);
 	f->number = (uint32_t)MIN(key >> 3, (uint64_t)UINT32_MAX);
 	f->wire = key & 7;
-	f->b = (struct bytes){ 0 };
-	f->v = 0;
 	switch (f->wire) {
 	case PROTO_VARINT:
 		f->v = cursor_uleb(c);

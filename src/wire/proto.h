@@ -22,8 +22,98 @@ struct proto_field {
 
 /* ---- reading ---- */
 
-/* The next field of the message. false: at its end, or there is no valid field, and @c has failed. */
-bool proto_next(struct cursor *c, struct proto_field *f);
+/*
+ * A number of at most eight bytes at @p, of the bytes from @start to @end: how many it has; 0: it is longer, or has more
+ * than two and all these bytes are fewer than eight. The groups of seven bits are pushed together all at once: to branch by the length costs
+ * more, as lengths are mixed.
+ */
+static inline size_t proto_varint_at(const uint8_t *start, const uint8_t *p, const uint8_t *end,
+				     uint64_t *ret)
+{
+	size_t left = (size_t)(end - p), used;
+	uint64_t word, ends;
+
+	if (left && *p < 0x80) {
+		*ret = *p;
+		return 1;
+	}
+	if ((size_t)(end - start) < sizeof(word)) {
+		if (left < 2 || p[1] >= 0x80)
+			return 0;
+		*ret = (*p & 0x7f) | (uint64_t)p[1] << 7;
+		return 2;
+	}
+	if (!left)
+		return 0;
+	/* Never past the end: near it, those before @p are loaded as well, and shifted out. */
+	memcpy(&word, left < sizeof(word) ? end - sizeof(word) : p, sizeof(word));
+	word = le64toh(word) >> (left < sizeof(word) ? 8 * (sizeof(word) - left) : 0);
+	ends = ~word & 0x8080808080808080;
+	used = ends ? (size_t)__builtin_ctzll(ends) / 8 + 1 : SIZE_MAX;
+	if (used > left)
+		return 0;
+	word &= (ends ^ (ends - 1)) & 0x7f7f7f7f7f7f7f7f;
+	word = (word & 0x007f007f007f007f) | (word & 0x7f007f007f007f00) >> 1;
+	word = (word & 0x00003fff00003fff) | (word & 0x3fff00003fff0000) >> 2;
+	*ret = (word & 0x000000000fffffff) | (word & 0x0fffffff00000000) >> 4;
+	return used;
+}
+
+/* cursor_uleb(), faster for numbers of several bytes. Others are read through a copy, so that @c can stay in registers. */
+static inline uint64_t proto_varint(struct cursor *c)
+{
+	struct cursor any;
+	uint64_t v;
+	size_t used = proto_varint_at(c->start, c->p, c->end, &v);
+
+	if (used) {
+		c->p += used;
+		return v;
+	}
+	any = *c;
+	v = cursor_uleb(&any);
+	*c = any;
+	return v;
+}
+
+/* proto_next() for any field; there are bytes left. */
+bool proto_next_any(struct cursor *c, struct proto_field *f);
+
+/*
+ * The next field of the message. false: at its end, or there is no valid field, and @c has failed.
+ *
+ * Inline is the way of nearly all fields: a key of one byte, then a number or bytes.
+ */
+static inline bool proto_next(struct cursor *c, struct proto_field *f)
+{
+	const uint8_t *p = c->p;
+	size_t left = cursor_left(c), used;
+	struct proto_field got;
+	struct cursor any;
+	uint64_t v;
+	bool there;
+
+	if (!left || !cursor_ok(c))
+		return false;
+	used = *p >= 1 << 3 && *p < 0x80 ? proto_varint_at(c->start, p + 1, c->end, &v) : 0;
+	if (used && (*p & 7) == PROTO_VARINT) {
+		*f = (struct proto_field){ .number = *p >> 3, .wire = PROTO_VARINT, .v = v };
+		c->p = p + 1 + used;
+		return true;
+	}
+	if (used && (*p & 7) == PROTO_LEN && v <= left - 1 - used) {
+		*f = (struct proto_field){ .number = *p >> 3,
+					   .wire = PROTO_LEN,
+					   .b = bytes_of(p + 1 + used, v) };
+		c->p = p + 1 + used + v;
+		return true;
+	}
+	any = *c;
+	there = proto_next_any(&any, &got);
+	*c = any;
+	*f = got;
+	return there;
+}
 
 /* The text of a PROTO_LEN field, a view; of another wire type it is empty. Not checked for UTF-8. */
 static inline struct str proto_text(const struct proto_field *f)

@@ -4,6 +4,8 @@
 #include "codec/codec.h"
 #include "otlp_maker.h"
 #include "profile/otlp.h"
+#include "profile/otlp_fields.h"
+#include "wire/proto.h"
 
 #define TIME_NS UINT64_C(1760000000000000000)
 
@@ -132,6 +134,40 @@ static void a_damaged_profile_costs_itself_only(void **state)
 	profile_free(t.p);
 }
 
+/* Location 0 is "nothing", and one entry however often stacks name it. */
+static void locations_without_an_entry_cost_no_memory(void **state)
+{
+	static const uint8_t zeros[1000];
+	AUTO(buf_done) struct buf in = { 0 };
+	AUTO(buf_done) struct buf m = { 0 };
+	AUTO(buf_done) struct buf dictionary = { 0 };
+	struct otlp_request_parts parts = usual;
+	struct otlp_result result;
+	struct taken t = { 0 };
+	struct err err;
+
+	proto_put_bytes(&m, OTLP_STACK_LOCATIONS, zeros, sizeof(zeros));
+	proto_put_message(&dictionary, OTLP_STACKS, &m);
+	parts.stack = 2;
+	otlp_make(&parts, TIME_NS, &in);
+	proto_put_message(&in, OTLP_DICTIONARY, &dictionary);
+	assert_done(otlp_read(buf_bytes(&in), NULL, (struct otlp_sink){ take_one, &t }, &result, &err));
+	assert_int_equal(result.n_profiles, 1);
+	assert_int_equal(t.p->stacks.n, 1 + sizeof(zeros));
+	assert_int_equal(t.p->locations.n, 1);
+	profile_free(t.p);
+	/* One that is missing ends the reading of its stack. */
+	proto_put_bytes(&m, OTLP_STACK_LOCATIONS, "\x63\x63", 2);
+	proto_put_message(&dictionary, OTLP_STACKS, &m);
+	parts.stack = 2;
+	in.size = 0;
+	otlp_make(&parts, TIME_NS, &in);
+	proto_put_message(&in, OTLP_DICTIONARY, &dictionary);
+	assert_done(otlp_read(buf_bytes(&in), NULL, (struct otlp_sink){ take_one, &t }, &result, &err));
+	assert_int_equal(result.n_rejected, 1);
+	assert_string_equal(result.why.text, "there is no location 99, the dictionary has 3");
+}
+
 static void older_revisions_are_told(void **state)
 {
 	struct otlp_request_parts parts = usual;
@@ -240,6 +276,7 @@ int main(void)
 		cmocka_unit_test(values_count_before_timestamps),
 		cmocka_unit_test(a_compressed_request),
 		cmocka_unit_test(a_damaged_profile_costs_itself_only),
+		cmocka_unit_test(locations_without_an_entry_cost_no_memory),
 		cmocka_unit_test(older_revisions_are_told),
 		cmocka_unit_test(cut_requests),
 		cmocka_unit_test(a_resource_without_a_service_has_that_of_its_program),
