@@ -56,6 +56,7 @@ int codec_run_chunk(struct codec_run *r, const struct codec_ops *ops, struct sou
 
 	if (!r->d) {
 		assert(r->at == s->out);
+		source_expect(raw, range_of(s->in, s->in_end - s->in));
 		if (codec_span_start(ops, raw, s, &r->d, err) < 0)
 			return -1;
 	}

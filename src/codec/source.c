@@ -21,6 +21,8 @@
 #define NEAR MIB(8)
 /* A decoder that has decoded less than this is not worth parking. */
 #define PARK_MIN CODEC_CHUNK
+/* Beside the estimate: the compressed bytes of the next chunk. */
+#define EXPECT_MORE CODEC_CHUNK
 
 static const struct metric_family decoded_bytes = {
 	.name = "lode_codec_decoded_bytes_total",
@@ -134,6 +136,21 @@ static void run_leave(struct codec_source *s)
 		codec_run_end(&s->run);
 }
 
+/*
+ * Tell @raw which compressed bytes the reads up to read_end take of @span: a part in proportion to the decoded bytes, and a
+ * quarter more, since not all bytes are compressed equally well.
+ */
+static void expect_input(struct codec_source *s, const struct codec_span *span)
+{
+	uint64_t out = span->out_end - span->out, in = span->in_end - span->in, part = out;
+
+	if (s->opts.read_end > span->out && s->opts.read_end < span->out_end)
+		part = s->opts.read_end - span->out;
+	if (part < out)
+		in = MIN(in, (uint64_t)((double)in * ((double)part / (double)out) * 1.25) + EXPECT_MORE);
+	source_expect(s->raw, range_of(span->in, in));
+}
+
 /* Have a decoder in @span at @at or before it, as near as possible. */
 static int run_choose(struct codec_source *s, const struct codec_span *span, uint64_t at, struct err *err)
 {
@@ -152,6 +169,7 @@ static int run_choose(struct codec_source *s, const struct codec_span *span, uin
 		return 0;
 	run_leave(s);
 	s->run = (struct codec_run){ .span = span, .at = span->out };
+	expect_input(s, span);
 	if (codec_span_start(s->ops, s->raw, span, &s->run.d, err) < 0)
 		return -1;
 	metric_count(&starts, s->ops->name, span->out ? "point" : "start");

@@ -53,6 +53,8 @@ struct source_ops {
 	bool (*raw_fd)(struct source *s, int *ret_fd, uint64_t *ret_off);
 	/* Optional. The bytes in memory, valid until close; NULL: they are not in memory. */
 	const uint8_t *(*raw_mem)(struct source *s);
+	/* Optional. The caller will read this range soon, in order: the source may get it at once, and ahead. */
+	void (*expect)(struct source *s, struct byte_range range);
 };
 
 struct source {
@@ -77,8 +79,10 @@ int source_read_arena(struct source *s, struct byte_range range, size_t max, str
 		      struct bytes *ret, struct err *err);
 bool source_raw_fd(struct source *s, int *ret_fd, uint64_t *ret_off);
 const uint8_t *source_raw_mem(struct source *s); /* NULL: not in memory */
-void source_close(struct source *s);             /* takes NULL */
-void source_closep(struct source **s);           /* AUTO(source_closep) struct source *s = NULL; */
+/* Say which bytes will be read soon, in order. Of use for sources that are far away; others ignore it. */
+void source_expect(struct source *s, struct byte_range range);
+void source_close(struct source *s);   /* takes NULL */
+void source_closep(struct source **s); /* AUTO(source_closep) struct source *s = NULL; */
 
 /* A regular file. Outcome FILE_MISSING (base/file.h). The size is fixed at open; a file that shrinks later
  * fails with ERR_CHANGED. */

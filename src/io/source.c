@@ -84,6 +84,14 @@ const uint8_t *source_raw_mem(struct source *s)
 	return s->ops->raw_mem ? s->ops->raw_mem(s) : NULL;
 }
 
+void source_expect(struct source *s, struct byte_range range)
+{
+	if (!s->ops->expect || range.off >= s->size || !range.size)
+		return;
+	range.size = MIN(range.size, s->size - range.off);
+	s->ops->expect(s, range);
+}
+
 void source_close(struct source *s)
 {
 	if (s)

@@ -49,11 +49,19 @@ static const uint8_t *part_raw_mem(struct source *base)
 	return p ? p + s->off : NULL;
 }
 
+static void part_expect(struct source *base, struct byte_range range)
+{
+	struct part_source *s = CONTAINER_OF(base, struct part_source, base);
+
+	source_expect(s->parent, range_of(s->off + range.off, range.size));
+}
+
 static const struct source_ops part_ops = {
 	.read = part_read,
 	.close = part_close,
 	.raw_fd = part_raw_fd,
 	.raw_mem = part_raw_mem,
+	.expect = part_expect,
 };
 
 int source_open_part(struct source *parent, bool takes, struct byte_range range, const char *name,

@@ -42,10 +42,34 @@ void call_set_next(struct net_call *c, struct net_call *next)
 	c->next = next;
 }
 
+static struct net_call_answer call_answer_of(const struct net_call *c)
+{
+	const struct head *h = xfer_head(c->xfer);
+
+	return (struct net_call_answer){
+		.status = h->status,
+		.type = buf_str(&h->type),
+		.headers = buf_str(&h->lines),
+		.body = buf_bytes(&c->body),
+		.retry_after_s = h->retry_after_s,
+	};
+}
+
+/* The body of an answer of status 2xx, for a caller that takes it as it comes. */
+static int call_pass_on(struct net_call *c, struct bytes piece)
+{
+	const struct net_call_answer a = call_answer_of(c);
+
+	return c->req.write(c->req.arg, &a, piece, &c->err) < 0 ? -1 : XFER_TAKEN;
+}
+
 static int call_on_data(void *arg, struct bytes piece)
 {
 	struct net_call *c = arg;
+	unsigned status = xfer_head(c->xfer)->status;
 
+	if (c->req.write && status >= 200 && status < 300)
+		return call_pass_on(c, piece);
 	if (c->body.size + piece.size > c->req.max_answer)
 		return err_set(&c->err, ERR_LIMIT, "its answer is longer than %zu bytes", c->req.max_answer);
 	buf_add(&c->body, piece.p, piece.size);
@@ -124,7 +148,8 @@ void call_begin(struct net_call *c)
 		.n_headers = c->req.n_headers,
 		.has_upload = call_has_body(c),
 		.keep_all = true,
-		.read_size = CALL_READ,
+		.read_size = c->req.write ? 0 : CALL_READ,
+		.stays = c->req.stays,
 		.compressed = c->req.compressed,
 		.direct = c->req.direct,
 		.tls = c->req.tls,
@@ -153,14 +178,7 @@ void call_begin(struct net_call *c)
 
 static void call_answered(struct net_call *c)
 {
-	const struct head *h = xfer_head(c->xfer);
-	const struct net_call_answer a = {
-		.status = h->status,
-		.type = buf_str(&h->type),
-		.headers = buf_str(&h->lines),
-		.body = buf_bytes(&c->body),
-		.retry_after_s = h->retry_after_s,
-	};
+	const struct net_call_answer a = call_answer_of(c);
 
 	if (c->taken) {
 		breaker_report(&c->net->breakers, c->server, BREAKER_ANSWERED, "");

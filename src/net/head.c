@@ -39,7 +39,7 @@ static bool head_digits(struct str s, size_t at, size_t n, unsigned *ret)
 
 /* Not strptime(), which depends on the locale. Of the three forms in RFC 9110 only the one that may be sent:
  * "Sun, 06 Nov 1994 08:49:37 GMT". */
-bool head_date(struct str s, int64_t *ret)
+bool net_date(struct str s, int64_t *ret)
 {
 	static const char months[] = "JanFebMarAprMayJunJulAugSepOctNovDec";
 	struct tm tm = { 0 };
@@ -85,7 +85,7 @@ static void retry_after(struct head *h, struct str value, int64_t now_wall_s)
 
 	if (str_to_u64(value, &seconds))
 		h->retry_after_s = (int64_t)MIN(seconds, (uint64_t)MAX_RETRY_S);
-	else if (head_date(value, &at))
+	else if (net_date(value, &at))
 		h->retry_after_s = MIN(MAX(at - now_wall_s, (int64_t)0), (int64_t)MAX_RETRY_S);
 }
 
@@ -151,7 +151,7 @@ static void head_field(struct head *h, struct str name, struct str value, int64_
 	else if (line_name_is(name, "ETag"))
 		head_keep(&h->etag, value, MAX_ETAG);
 	else if (line_name_is(name, "Last-Modified"))
-		h->mtime = head_date(value, &at) ? at : 0;
+		h->mtime = net_date(value, &at) ? at : 0;
 	else if (line_name_is(name, "Retry-After"))
 		retry_after(h, value, now_wall_s);
 	else if (line_name_is(name, "X-LODE-UNREAD"))

@@ -64,8 +64,6 @@ void head_done(struct head *h);
 /* Read one line, with its line end. A status line begins a new head: after redirects only the last head
  * counts. */
 int head_line(struct head *h, struct str line, int64_t now_wall_s, struct err *err);
-/* A date as in RFC 9110, in seconds since 1970; false: not a date. */
-bool head_date(struct str s, int64_t *ret);
 
 /* ---- redirect.c ---- */
 
@@ -120,6 +118,7 @@ struct xfer_request {
 	bool compressed, has_upload, keep_all;
 	size_t read_size;           /* of the buffer for its body, held while it runs; 0: READ_SIZE */
 	bool direct;                /* without a proxy */
+	bool stays;                 /* redirects are not followed */
 	const struct net_tls *tls;  /* borrowed until the transfer is dropped; NULL: the usual */
 	uint64_t upload_size, from; /* from > 0: Range */
 	unsigned connect_ms;

@@ -61,6 +61,8 @@ bool net_path_is_inside(struct str path);
  * a source by its canonical path, too (elfutils since 2020). false: no server may be asked for it, since the
  * path would not be inside. */
 bool net_escape_source(struct buf *out, struct str path);
+/* A date of HTTP (RFC 9110), in seconds since 1970; false: not a date. */
+bool net_date(struct str s, int64_t *ret);
 /* A URL to be shown: without user and password; of a Unix socket as unix:/PATH. */
 struct str net_url_shown(struct str url, struct arena *a);
 
@@ -121,6 +123,8 @@ struct net_options {
 	unsigned breaker_first_ms;
 	unsigned breaker_max_ms; /* ... up to here. 0: 300 s */
 	enum net_redirects redirects;
+	unsigned max_kept; /* connections that are kept open for later requests; 0: 32 */
+	const char *proxy; /* for all requests; NULL: the environment's */
 };
 
 int net_new(const struct net_options *opts, struct net **ret, struct err *err); /* @opts may be NULL */
@@ -306,6 +310,7 @@ struct net_call_request {
 	int64_t deadline_ms;            /* 0: none */
 	bool compressed; /* ask for gzip; the answer is decompressed, and max_answer is of the result */
 	bool direct;     /* without a proxy, whatever the environment says */
+	bool stays;      /* redirects are not followed: a reply of status 3xx is the answer */
 	const struct net_tls *tls; /* copied; NULL: the usual */
 	bool breaker;              /* use and update the breaker of `server` */
 	const char *server;        /* the base URL whose breaker it is */
@@ -315,6 +320,12 @@ struct net_call_request {
 	uint64_t body_size;
 	/* Or a body in memory, valid until done is called. NULL: none. */
 	const struct bytes *body;
+	/*
+	 * Takes the body of an answer of status 2xx as it comes, whatever its length; @a->body is empty then, and at
+	 * done. Bytes may be missing at its end: done says so. Negative ends the call with that error. NULL: the body is
+	 * gathered in memory.
+	 */
+	int (*write)(void *arg, const struct net_call_answer *a, struct bytes piece, struct err *err);
 	void *arg;
 	/* 0 and @a (any status; valid during the call), or negative and @err. Exactly once, from the loop. */
 	void (*done)(void *arg, struct net_call *c, int outcome, const struct net_call_answer *a,

@@ -22,8 +22,8 @@
 
 struct wire {
 	CURLM *multi;
-	char *user_agent, *ca_file, *ca_dir; /* owned; ca_file and ca_dir may be NULL */
-	struct xfer *files;                  /* transfers of file:// */
+	char *user_agent, *ca_file, *ca_dir, *proxy; /* owned; all but user_agent may be NULL */
+	struct xfer *files;                          /* transfers of file:// */
 	enum net_redirects redirects;
 };
 
@@ -102,7 +102,9 @@ int wire_new(const struct net_options *opts, struct wire **ret, struct err *err)
 		free(w);
 		return err_set(err, ERR_LIMIT, "libcurl: no memory, or no descriptors");
 	}
-	curl_multi_setopt(w->multi, CURLMOPT_MAXCONNECTS, KEPT_CONNECTIONS);
+	curl_multi_setopt(w->multi, CURLMOPT_MAXCONNECTS,
+			  opts->max_kept ? (long)opts->max_kept : KEPT_CONNECTIONS);
+	w->proxy = opts->proxy ? mem_strdup(opts->proxy) : NULL;
 	w->redirects = opts->redirects;
 	w->user_agent = mem_strdup(opts->user_agent ? opts->user_agent : "lode/" LODE_VERSION);
 	w->ca_file = certificates_path(opts->ca_file, "SSL_CERT_FILE");
@@ -119,6 +121,7 @@ void wire_free(struct wire *w)
 	free(w->user_agent);
 	free(w->ca_file);
 	free(w->ca_dir);
+	free(w->proxy);
 	free(w);
 }
 
@@ -539,6 +542,8 @@ static void xfer_set_options(struct xfer *x, const struct xfer_request *req)
 	curl_easy_setopt(e, CURLOPT_URL, url_for_curl(x));
 	if (req->direct)
 		curl_easy_setopt(e, CURLOPT_PROXY, "");
+	else if (x->wire->proxy)
+		curl_easy_setopt(e, CURLOPT_PROXY, x->wire->proxy);
 	if (x->socket_url) {
 		curl_easy_setopt(e, CURLOPT_UNIX_SOCKET_PATH, x->socket);
 		curl_easy_setopt(e, CURLOPT_PROXY, "");
@@ -571,7 +576,7 @@ static void xfer_set_options(struct xfer *x, const struct xfer_request *req)
 	 * unneeded answer of a name server. */
 	curl_easy_setopt(e, CURLOPT_NOSIGNAL, 1L);
 	curl_easy_setopt(e, CURLOPT_QUICK_EXIT, 1L);
-	x->follows = !req->has_upload;
+	x->follows = !req->has_upload && !req->stays;
 	x->any_host = req->any_host;
 	if (x->follows) {
 		curl_easy_setopt(e, CURLOPT_FOLLOWLOCATION, 1L);

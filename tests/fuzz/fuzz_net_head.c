@@ -30,7 +30,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	for (size_t i = 0; i < h.lines.size; i++)
 		assert(h.lines.p[i] == '\n' || (h.lines.p[i] >= 0x20 && h.lines.p[i] != 0x7f));
 	assert(!h.lines.size || h.lines.p[h.lines.size - 1] == '\n');
-	if (head_date((struct str){ (const char *)data, size }, &at))
+	if (net_date((struct str){ (const char *)data, size }, &at))
 		assert(at >= 0 && at < INT64_C(253402300861));
 	head_done(&h);
 	return 0;

@@ -102,6 +102,29 @@ static bool head_read(struct conn *c, struct buf *in, struct buf *ret)
 	return true;
 }
 
+/* Skip the body of the request. */
+static bool body_skip(struct conn *c, const char *head, struct buf *in)
+{
+	const char *p = strcasestr(head, "\r\nContent-Length: ");
+	size_t left = p ? strtoul(p + strlen("\r\nContent-Length: "), NULL, 10) : 0, n;
+
+	for (;;) {
+		ssize_t r;
+
+		n = MIN(left, in->size);
+		left -= n;
+		if (n)
+			memmove(in->p, in->p + n, in->size - n);
+		in->size -= n;
+		if (!left)
+			return true;
+		r = recv(c->fd, buf_reserve(in, 4096), 4096, 0);
+		if (r <= 0)
+			return false;
+		in->size += (size_t)r;
+	}
+}
+
 /* The path of "GET /path HTTP/1.1" begins with @path. */
 static bool is_at(const char *head, const char *path)
 {
@@ -217,7 +240,7 @@ static bool one_request(struct conn *c, struct buf *in)
 	AUTO(buf_done) struct buf head = { 0 };
 	struct fault_rule r = { .status = 404 };
 
-	if (!head_read(c, in, &head))
+	if (!head_read(c, in, &head) || !body_skip(c, buf_cstr(&head), in))
 		return false;
 	rule_take(c->s, buf_cstr(&head), &r);
 	if (r.delay_ms && !wait_ms(c, (int)r.delay_ms))

@@ -1,0 +1,212 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * s3: the interface between its files.
+ *
+ *   name.c         s3://BUCKET/KEY
+ *   sign.c         signatures (pure functions)
+ *   xml.c          the XML of answers (pure functions)
+ *   secret.c       secrets in memory
+ *   profile.c      the shared files, ~/.aws/config and credentials (pure functions)
+ *   config.c       settings: options, environment, shared files
+ *   credentials.c  which keys sign, and when they are renewed
+ *   lender.c       keys lent by a service: of the instance, of the pod, of a role
+ *   place.c        which server and region has a bucket
+ *   call.c         one request: tries, hedges, the deadline
+ *   reply.c        what a reply means: done, missing, try again, failed
+ *   object.c       head, get, put, delete; presigned URLs
+ *   list.c         listings
+ *   upload.c       uploads in parts
+ *   span.c         ranges of objects in memory, each fetched once
+ *   source.c       an object as a source
+ *   client.c       the client: beginning and end
+ */
+#pragma once
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include "net/net.h"
+#include "s3/s3.h"
+#include "s3/secret.h"
+#include "s3/sign.h"
+
+/* ---- profile.c ---- */
+
+/*
+ * The value of @key in section @section of a shared file; @sub: of the indented lines below it, or NULL. false: none.
+ * The last of several wins.
+ */
+bool profile_get(struct str text, const char *section, const char *key, const char *sub, struct str *ret);
+bool profile_has(struct str text, const char *section);
+
+/* ---- config.c ---- */
+
+struct s3_config {
+	char *endpoint; /* "https://host:port"; NULL: Amazon's. Owned, as all */
+	char *region, *profile, *ca_file, *proxy;
+	enum s3_style style;            /* not AUTO */
+	bool anonymous, own_region;     /* own_region: it was given, not assumed */
+	struct buf config, credentials; /* the shared files; may have secrets */
+};
+int config_load(const struct s3_options *o, struct s3_config *ret, struct err *err);
+void config_done(struct s3_config *c); /* takes the zeroed */
+/* A value of the profile: of the file of credentials, else of config. */
+bool config_value(const struct s3_config *c, const char *key, const char *sub, struct str *ret);
+/* A variable that is set, and not to nothing; else NULL. */
+const char *config_env(const char *name);
+/* Read the shared files again. */
+void config_reload(struct s3_config *c);
+
+/* ---- credentials.c ---- */
+
+/* Keys, shared by the requests that use them. */
+struct lent_keys {
+	atomic_uint refs;
+	struct secret id, secret, token;
+	int64_t expires_s; /* wall time; INT64_MAX: never */
+};
+struct lent_keys *lent_keys_new(struct str id, struct str secret, struct str token, int64_t expires_s);
+void lent_keys_unref(struct lent_keys *k); /* takes NULL */
+
+struct credentials;
+struct credentials *credentials_new(struct s3_config *config, struct net *net); /* both borrowed */
+void credentials_free(struct credentials *c);                                   /* takes NULL */
+/* Keys that are valid now; waits while they are fetched. The caller unrefs them. */
+int credentials_get(struct credentials *c, struct lent_keys **ret, struct err *err);
+/* A server has refused @bad: the next call gets others, if there are any. */
+void credentials_refused(struct credentials *c, const struct lent_keys *bad);
+
+/* ---- lender.c ---- */
+
+/* LENDER_NONE: no such service is set up here. */
+enum { LENDER_NONE = 1 };
+int lender_ask(const struct s3_config *config, struct net *net, struct lent_keys **ret, struct err *err);
+/* The answers of the services; for tests. */
+int lender_read_json(struct bytes body, struct lent_keys **ret, struct err *err);
+int lender_read_sts(struct bytes body, struct lent_keys **ret, struct err *err);
+bool lender_time(struct str s, int64_t *ret); /* "2026-11-23T07:29:00Z" */
+
+/* ---- place.c ---- */
+
+struct place {
+	char *scheme, *host, *region; /* host with the port, unless it is the usual one. Owned */
+	bool in_host;                 /* the bucket is part of the host name */
+};
+void place_done(struct place *p);
+/* Where requests for @bucket go. */
+void place_of(struct s3 *s, struct str bucket, struct place *ret);
+/*
+ * A server has said that @bucket is elsewhere: in @region (empty: it did not say), at @host (empty: by the region). false: that
+ * is no news, or not to be followed.
+ */
+bool place_learn(struct s3 *s, struct str bucket, struct str region, struct str host);
+/* Scheme and host of a URL without a path. ERR_INVALID. */
+int place_parse(const char *url, struct place *ret, struct err *err);
+
+/* ---- call.c ---- */
+
+/* The receiver of the bytes of an answer, on net's thread. */
+struct call_sink {
+	struct byte_range range;
+	uint64_t have; /* bytes of the range that were taken */
+	/* The head of an answer of status 2xx, of each try. */
+	int (*begin)(void *arg, const struct net_call_answer *a, struct err *err);
+	int (*take)(void *arg, uint64_t off, struct bytes piece, struct err *err); /* @off: in the object */
+	void *arg;
+};
+
+struct call_request {
+	const char *method; /* static */
+	const char *what;   /* for metrics: "get"; static */
+	struct s3_name name;
+	const struct sign_field *query;
+	size_t n_query;
+	const struct sign_field *headers; /* that are signed; names in lower case */
+	size_t n_headers;
+	const struct bytes *body; /* NULL: none */
+	size_t max_answer;        /* 0: 64 KiB */
+	struct call_sink *sink;   /* NULL: the answer is gathered */
+	const char *root;         /* of the XML that an answer of status 200 must be; NULL: any body */
+	bool hedged;
+};
+struct call_answer {
+	unsigned status;
+	struct buf headers, body;
+};
+void call_answer_done(struct call_answer *a);
+/* Status 2xx; S3_MISSING; or negative, with the name in the text. */
+int call_run(struct s3 *s, const struct call_request *req, struct call_answer *ret, struct err *err);
+/* The value of a header in @lines; empty: none. */
+struct str call_header(struct str lines, const char *name);
+
+/* ---- reply.c ---- */
+
+enum verdict {
+	VERDICT_DONE,
+	VERDICT_MISSING,
+	VERDICT_AGAIN, /* at once: something was learned. Counts as a try */
+	VERDICT_LATER, /* after a while */
+	VERDICT_FAILED,
+};
+/* The <Error> of an answer; views into @text. false: the body is none. */
+struct reply_error {
+	struct str code, message, region, endpoint;
+	struct arena arena;
+};
+bool reply_error_read(struct bytes body, struct reply_error *ret);
+void reply_error_done(struct reply_error *e);
+/* Judge an answer of any status. @keys: that signed it, NULL: none. @err is set unless it is DONE or MISSING. */
+enum verdict reply_judge(struct s3 *s, const struct call_request *req, const struct call_answer *a,
+			 const struct lent_keys *keys, struct err *err);
+
+/* ---- object.c ---- */
+
+/* Size, time and ETag, from the headers of an answer; the size of the whole object, also from a range. */
+void object_info(struct str headers, struct s3_info *ret);
+void object_etag(struct str value, char ret[S3_ETAG_MAX]);
+
+/* ---- span.c ---- */
+
+/*
+ * One object in one version, with the ranges of it that are in memory or being fetched. All sources of the same version share
+ * it.
+ */
+struct span_object;
+struct span_table;
+struct span_table *span_table_new(struct s3 *s, size_t max_bytes);
+void span_table_free(struct span_table *t); /* takes NULL. Waits for what runs */
+/* @info: the ETag may be "" if @inode is that of s3_stat(). */
+struct span_object *span_object_get(struct span_table *t, const char *url, uint64_t size, uint64_t inode);
+void span_object_put(struct span_object *o); /* takes NULL */
+/*
+ * Copy bytes at @off, at least one, at most @n; wait for them. What is missing is fetched as @fetch, which contains @off.
+ * @ahead_to: begin to fetch the bytes after these, for later reads, up to here; 0: none.
+ */
+struct span_read {
+	uint64_t off;
+	void *buf;
+	size_t n;
+	struct byte_range fetch;
+	uint64_t ahead_to;
+	bool once; /* the bytes are not kept after they were read to their end */
+};
+int span_read(struct span_object *o, const struct span_read *r, size_t *ret_got, struct err *err);
+/* The hash of ETag and size that s3_stat() has as the inode. */
+uint64_t span_inode(const char *etag, uint64_t size);
+
+/* ---- client.c ---- */
+
+struct s3 {
+	struct s3_options opts; /* numbers only; texts are in config */
+	struct s3_config config;
+	struct net *net;
+	struct credentials *credentials;
+	struct span_table *spans;
+	struct place home;        /* of the settings */
+	_Atomic int64_t skew_s;   /* the server's clock less ours */
+	_Atomic int64_t first_ms; /* a moving average: from a request to the first byte of its answer */
+	pthread_mutex_t lock;
+	pthread_cond_t changed;
+	/* under the lock */
+	unsigned n_running; /* requests */
+	struct map places;  /* bucket -> struct place, where it is not at home */
+};

@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Requests for one object.
+ */
+#include "s3/internal.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+/* ---- headers ---- */
+
+void object_etag(struct str value, char ret[S3_ETAG_MAX])
+{
+	if (str_starts(value, STR("W/"))) {
+		value.p += 2;
+		value.size -= 2;
+	}
+	if (value.size >= 2 && value.p[0] == '"' && value.p[value.size - 1] == '"') {
+		value.p++;
+		value.size -= 2;
+	}
+	snprintf(ret, S3_ETAG_MAX, STR_FMT, STR_ARG(value));
+}
+
+/* The number after the slash of "bytes 0-99/1234". */
+static bool range_total(struct str value, uint64_t *ret)
+{
+	str_cut(&value, '/');
+	return str_to_u64(str_trim(value), ret);
+}
+
+void object_info(struct str headers, struct s3_info *ret)
+{
+	struct str range = call_header(headers, "content-range"),
+		   length = call_header(headers, "content-length");
+
+	*ret = (struct s3_info){ 0 };
+	object_etag(call_header(headers, "etag"), ret->etag);
+	if (!net_date(call_header(headers, "last-modified"), &ret->mtime))
+		ret->mtime = 0;
+	if (!range.size || !range_total(range, &ret->size))
+		(void)!str_to_u64(length, &ret->size);
+}
+
+/* ---- requests ---- */
+
+static int need_key(struct s3_name name, struct err *err)
+{
+	return name.key.size ? 0
+			     : err_set(err, ERR_INVALID, "s3://" STR_FMT ": a bucket, not an object",
+				       STR_ARG(name.bucket));
+}
+
+int s3_head(struct s3 *s, struct s3_name name, struct s3_info *ret, struct err *err)
+{
+	const struct call_request req = { .method = "HEAD", .what = "head", .name = name, .hedged = true };
+	struct call_answer a;
+	int r;
+
+	if (need_key(name, err) < 0)
+		return -1;
+	r = call_run(s, &req, &a, err);
+	if (r)
+		return r;
+	object_info(buf_str(&a.headers), ret);
+	call_answer_done(&a);
+	return 0;
+}
+
+int s3_get(struct s3 *s, struct s3_name name, size_t max, struct buf *ret, struct s3_info *ret_info,
+	   struct err *err)
+{
+	const struct call_request req = {
+		.method = "GET", .what = "get", .name = name, .max_answer = max, .hedged = true
+	};
+	struct call_answer a;
+	struct s3_info info;
+	int r;
+
+	if (need_key(name, err) < 0)
+		return -1;
+	r = call_run(s, &req, &a, err);
+	if (r)
+		return r;
+	object_info(buf_str(&a.headers), &info);
+	buf_add(ret, a.body.p, a.body.size);
+	if (ret_info)
+		*ret_info = info;
+	call_answer_done(&a);
+	return 0;
+}
+
+int s3_put(struct s3 *s, struct s3_name name, struct bytes body, struct s3_info *ret, struct err *err)
+{
+	const struct call_request req = { .method = "PUT", .what = "put", .name = name, .body = &body };
+	struct call_answer a;
+	int r;
+
+	if (need_key(name, err) < 0)
+		return -1;
+	r = call_run(s, &req, &a, err);
+	if (r == S3_MISSING)
+		return err_set(err, ERR_IO, "s3://" STR_FMT "/" STR_FMT ": PUT: status 404",
+			       STR_ARG(name.bucket), STR_ARG(name.key));
+	if (r)
+		return r;
+	if (ret) {
+		object_info(buf_str(&a.headers), ret);
+		ret->size = body.size;
+	}
+	call_answer_done(&a);
+	return 0;
+}
+
+int s3_delete(struct s3 *s, struct s3_name name, struct err *err)
+{
+	const struct call_request req = { .method = "DELETE", .what = "delete", .name = name };
+	struct call_answer a;
+	int r;
+
+	if (need_key(name, err) < 0)
+		return -1;
+	r = call_run(s, &req, &a, err);
+	if (r == 0)
+		call_answer_done(&a);
+	return MIN(r, 0);
+}
+
+int s3_presign(struct s3 *s, const char *method, struct s3_name name, unsigned expires_s, struct buf *ret,
+	       struct err *err)
+{
+	AUTO(arena_done) struct arena a = { 0 };
+	struct lent_keys *keys;
+	struct place p;
+
+	if (need_key(name, err) < 0)
+		return -1;
+	if (s->config.anonymous)
+		return err_set(err, ERR_INVALID, "a URL cannot be signed without keys");
+	if (!expires_s || expires_s > SIGN_MAX_EXPIRES_S)
+		return err_set(err, ERR_INVALID, "a signed URL is good for 1 to %d seconds",
+			       SIGN_MAX_EXPIRES_S);
+	if (credentials_get(s->credentials, &keys, err) < 0)
+		return -1;
+	arena_init(&a);
+	place_of(s, name.bucket, &p);
+	const struct sign_request r = {
+		.method = str_of(method),
+		.host = p.in_host ? str_of(arena_printf(&a, STR_FMT ".%s", STR_ARG(name.bucket), p.host))
+				  : str_of(p.host),
+		.path = p.in_host ? str_of(arena_printf(&a, "/" STR_FMT, STR_ARG(name.key)))
+				  : str_of(arena_printf(&a, "/" STR_FMT "/" STR_FMT, STR_ARG(name.bucket),
+							STR_ARG(name.key))),
+		.region = str_of(p.region),
+		.service = STR("s3"),
+		.time_s = clock_wall_s() + atomic_load(&s->skew_s),
+	};
+	const struct sign_keys k = { secret_str(&keys->id), secret_str(&keys->secret),
+				     secret_str(&keys->token) };
+
+	buf_printf(ret, "%s://" STR_FMT, p.scheme, STR_ARG(r.host));
+	sign_url(&r, &k, expires_s, ret);
+	place_done(&p);
+	lent_keys_unref(keys);
+	return 0;
+}

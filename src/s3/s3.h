@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * s3: files in buckets of Amazon S3 and of servers with its API.
+ *
+ * A `struct s3` is a client: settings, credentials, connections (with a thread of its own), and a cache of byte ranges. All
+ * functions may be called from any thread, and wait for their answer; each has a deadline. A request that fails in a way
+ * that may pass (no connection, silence, 500, 503 SlowDown) is repeated after a random, growing time. A server that cannot
+ * be reached is passed over for a while, so that requests fail at once.
+ *
+ * No condition (If-Match, If-None-Match) is ever asked of a bucket: many servers ignore them. A name that lode
+ * writes is written once. A reader compares the ETag of each answer with that of the first: an object that was replaced
+ * while it is read is ERR_CHANGED, never a mix of two.
+ *
+ * Errors: ERR_IO (the bucket cannot be reached, or refuses; os ETIME, EHOSTUNREACH, EACCES, ...; trying again may help),
+ * ERR_CHANGED (replaced, with os ENOENT: removed), ERR_INVALID (a name, a setting, or an answer that makes no sense). No
+ * text has a key, a token, or the query of a URL.
+ */
+#pragma once
+
+#include "io/io.h"
+
+/* ---- names ---- */
+
+#define S3_BUCKET_MAX 255u
+#define S3_KEY_MAX    1024u
+
+struct s3_name {
+	struct str bucket, key; /* the key may be empty: the whole bucket */
+};
+bool s3_is_url(struct str s); /* begins with s3:// */
+/* "s3://BUCKET/KEY", the key as it is, not escaped. Views into @url. */
+int s3_name_parse(struct str url, struct s3_name *ret, struct err *err);
+
+/* ---- the client ---- */
+
+struct s3;
+
+enum s3_style {
+	S3_STYLE_AUTO, /* the profile's; else the bucket is in the path where an endpoint is given, in the host at Amazon */
+	S3_STYLE_PATH,
+	S3_STYLE_HOST,
+};
+
+/*
+ * What is not given comes from the environment (AWS_ENDPOINT_URL_S3, AWS_ENDPOINT_URL, AWS_REGION, AWS_DEFAULT_REGION,
+ * AWS_PROFILE, AWS_CA_BUNDLE, AWS_NO_SIGN_REQUEST) and the shared files (AWS_CONFIG_FILE, AWS_SHARED_CREDENTIALS_FILE, in
+ * ~/.aws). docs/object-storage.md has the order.
+ */
+struct s3_options {
+	const char *endpoint, *region, *profile, *ca_file, *proxy;
+	enum s3_style style;
+	bool anonymous;        /* requests are not signed */
+	size_t cache_size;     /* bytes of objects in memory; 0: 64 MiB */
+	unsigned max_requests; /* at once; 0: 64 */
+	unsigned deadline_ms;  /* of one request with its repetitions; 0: 30 s */
+	unsigned silent_ms;    /* a server that is silent for so long has failed; 0: 10 s */
+};
+int s3_new(const struct s3_options *opts, struct s3 **ret, struct err *err); /* @opts may be NULL */
+/* All sources are closed. Takes NULL. */
+void s3_free(struct s3 *s);
+/*
+ * The client of this process, for commands: made by the first call, with the options of s3_shared_options() if that was
+ * called before. It lives until the process ends.
+ */
+int s3_shared(struct s3 **ret, struct err *err);
+void s3_shared_options(const struct s3_options *opts); /* borrowed */
+
+/* ---- objects ---- */
+
+enum { S3_MISSING = 1 };
+
+#define S3_ETAG_MAX 128u
+
+struct s3_info {
+	uint64_t size;
+	int64_t mtime;          /* seconds; 0: unknown */
+	char etag[S3_ETAG_MAX]; /* without quotes; "": the server has none */
+};
+
+int s3_head(struct s3 *s, struct s3_name name, struct s3_info *ret, struct err *err);
+/* The whole object, at most @max bytes (more: ERR_LIMIT), appended. @ret_info may be NULL. */
+int s3_get(struct s3 *s, struct s3_name name, size_t max, struct buf *ret, struct s3_info *ret_info,
+	   struct err *err);
+/* In one request. The server compares the bytes with their SHA-256. */
+int s3_put(struct s3 *s, struct s3_name name, struct bytes body, struct s3_info *ret, struct err *err);
+/* An object that is not there counts as deleted. */
+int s3_delete(struct s3 *s, struct s3_name name, struct err *err);
+
+struct s3_listed {
+	struct str key; /* valid during the call */
+	struct s3_info info;
+};
+struct s3_listing {
+	struct str bucket, prefix;
+	/* Called for each object, in the order of the server. Non-zero ends the listing and is returned. */
+	int (*fn)(void *arg, const struct s3_listed *o, struct err *err);
+	void *arg;
+	size_t page; /* objects of one answer; 0: 1000 */
+};
+/* All objects whose keys begin with the prefix. A listing that does not advance is ERR_INVALID. */
+int s3_list(struct s3 *s, const struct s3_listing *l, struct err *err);
+
+/*
+ * ---- uploads in parts: for what is large ----
+ *
+ * An upload that is neither completed nor aborted stays in the bucket, and is paid for, until s3_upload_abort() or a rule
+ * of the bucket removes it. Another process may continue it, by name and id.
+ */
+#define S3_PART_MIN      MIB(5) /* of all parts but the last */
+#define S3_PARTS_MAX     10000u
+#define S3_UPLOAD_ID_MAX 1024u
+
+struct s3_upload {
+	struct s3_name name; /* borrowed */
+	char id[S3_UPLOAD_ID_MAX];
+};
+struct s3_part {
+	unsigned number; /* from 1 */
+	uint64_t size;
+	char etag[S3_ETAG_MAX];
+};
+int s3_upload_begin(struct s3 *s, struct s3_name name, struct s3_upload *ret, struct err *err);
+int s3_upload_part(struct s3 *s, const struct s3_upload *u, unsigned number, struct bytes body,
+		   struct s3_part *ret, struct err *err);
+/* The parts that the bucket has, in order. Heap. S3_MISSING: there is no such upload. */
+int s3_upload_parts(struct s3 *s, const struct s3_upload *u, struct s3_part **ret, size_t *ret_n,
+		    struct err *err);
+int s3_upload_complete(struct s3 *s, const struct s3_upload *u, const struct s3_part *parts, size_t n,
+		       struct s3_info *ret, struct err *err);
+int s3_upload_abort(struct s3 *s, const struct s3_upload *u, struct err *err); /* also when there is none */
+
+/* ---- presigned URLs ---- */
+
+/* A URL by which anyone may @method the object for @expires_s seconds (at most a week). Secret: not to be logged. */
+int s3_presign(struct s3 *s, const char *method, struct s3_name name, unsigned expires_s, struct buf *ret,
+	       struct err *err);
+
+/* ---- an object as a source ---- */
+
+/*
+ * The object as the index knows it, for struct index_file and struct stat: its inode is a hash of ETag and size, and its
+ * device S3_DEV. So an object that was replaced is another file.
+ */
+#define S3_DEV UINT64_C(0x5333) /* "S3": no device of a kernel */
+void s3_stat(const struct s3_info *info, struct stat *ret);
+
+/*
+ * An object as a source. Its reads are ranges, cached in memory; a reader that goes on in order, or that calls
+ * source_expect(), gets the bytes after them read ahead. May be read by many threads. @known: as s3_stat() has it from an
+ * earlier listing or answer: then nothing is requested before the first read, which fails with ERR_CHANGED if the object
+ * is another one now. NULL: it is asked for, S3_MISSING. @ret_st may be NULL.
+ */
+int s3_open(struct s3 *s, const char *url, const struct stat *known, struct source **ret, struct stat *ret_st,
+	    struct err *err);

@@ -1,0 +1,421 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Ranges of objects in memory. Each range is fetched once: a reader that needs bytes which are being fetched waits for them,
+ * and gets them as soon as they are there. Ranges of one object do not overlap. Those that no one reads are evicted, the
+ * least recently used first.
+ *
+ * A small range is fetched by the thread that needs it; a large one, and one for later, by a thread of the pool.
+ */
+#include "s3/internal.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include "base/condition.h"
+
+#define FETCHERS   16u
+#define QUEUED     256u
+#define SMALL      KIB(512) /* fetched by the reader itself */
+#define AHEAD_SIZE MIB(8)
+
+enum span_state { SPAN_RUNS, SPAN_DONE, SPAN_FAILED };
+
+struct span {
+	struct span_object *o;
+	struct byte_range range; /* fixed, as `p` */
+	uint8_t *p;
+	struct call_sink sink; /* of the thread that fetches */
+	/* under the table's lock */
+	uint64_t have;
+	enum span_state state;
+	struct err err;
+	unsigned refs; /* readers, and the thread that fetches */
+	bool once, listed;
+	struct span *next;            /* of the object, in rising order */
+	struct span *older, *younger; /* in the order of use */
+};
+
+struct span_object {
+	struct span_table *t;
+	char *key; /* in the table */
+	char *url;
+	struct s3_name name; /* in `url` */
+	uint64_t size, inode;
+	/* under the table's lock */
+	unsigned refs; /* sources, and spans */
+	struct span *spans;
+};
+
+struct span_table {
+	struct s3 *s;
+	struct pool *pool;
+	size_t max;
+	pthread_mutex_t lock;
+	pthread_cond_t changed;
+	/* under the lock */
+	struct map objects;
+	struct span *oldest, *youngest;
+	size_t weight; /* of all spans */
+};
+
+uint64_t span_inode(const char *etag, uint64_t size)
+{
+	uint64_t h = hash64(etag, strlen(etag), size);
+
+	/* 0 stands for no inode. */
+	return h ? h : 1;
+}
+
+/* ---- objects; under the lock ---- */
+
+static void object_unref(struct span_object *o)
+{
+	if (--o->refs)
+		return;
+	map_del(&o->t->objects, bytes_of(o->key, strlen(o->key)));
+	free(o->key);
+	free(o->url);
+	free(o);
+}
+
+struct span_object *span_object_get(struct span_table *t, const char *url, uint64_t size, uint64_t inode)
+{
+	char *key = mem_printf("%llx %llx %s", (unsigned long long)inode, (unsigned long long)size, url);
+	struct span_object *o;
+
+	pthread_mutex_lock(&t->lock);
+	o = map_get(&t->objects, bytes_of(key, strlen(key)));
+	if (!o) {
+		o = NEW(struct span_object);
+		o->t = t;
+		o->key = TAKE(key);
+		o->url = mem_strdup(url);
+		(void)s3_name_parse(str_of(o->url), &o->name, NULL);
+		o->size = size;
+		o->inode = inode;
+		map_put(&t->objects, bytes_of(o->key, strlen(o->key)), o);
+	}
+	o->refs++;
+	pthread_mutex_unlock(&t->lock);
+	free(key);
+	return o;
+}
+
+void span_object_put(struct span_object *o)
+{
+	struct span_table *t;
+
+	if (!o)
+		return;
+	t = o->t;
+	pthread_mutex_lock(&t->lock);
+	object_unref(o);
+	pthread_mutex_unlock(&t->lock);
+}
+
+/* ---- spans; under the lock ---- */
+
+static void age_remove(struct span_table *t, struct span *sp)
+{
+	if (sp->older)
+		sp->older->younger = sp->younger;
+	else
+		t->oldest = sp->younger;
+	if (sp->younger)
+		sp->younger->older = sp->older;
+	else
+		t->youngest = sp->older;
+	sp->older = sp->younger = NULL;
+}
+
+static void age_add(struct span_table *t, struct span *sp)
+{
+	sp->older = t->youngest;
+	if (t->youngest)
+		t->youngest->younger = sp;
+	else
+		t->oldest = sp;
+	t->youngest = sp;
+}
+
+static void span_free(struct span *sp)
+{
+	struct span_object *o = sp->o;
+
+	o->t->weight -= (size_t)sp->range.size;
+	free(sp->p);
+	free(sp);
+	object_unref(o);
+}
+
+/* No one finds it any more; those that have it go on. */
+static void span_unlist(struct span *sp)
+{
+	struct span **at = &sp->o->spans;
+
+	if (!sp->listed)
+		return;
+	while (*at != sp)
+		at = &(*at)->next;
+	*at = sp->next;
+	age_remove(sp->o->t, sp);
+	sp->listed = false;
+}
+
+static void span_unref(struct span *sp)
+{
+	if (--sp->refs == 0 && !sp->listed)
+		span_free(sp);
+}
+
+static void spans_evict(struct span_table *t)
+{
+	struct span *sp = t->oldest;
+
+	while (sp && t->weight > t->max) {
+		struct span *next = sp->younger;
+
+		if (!sp->refs) {
+			span_unlist(sp);
+			span_free(sp);
+		}
+		sp = next;
+	}
+}
+
+static struct span *span_find(struct span_object *o, uint64_t off)
+{
+	for (struct span *sp = o->spans; sp && sp->range.off <= off; sp = sp->next)
+		if (off - sp->range.off < sp->range.size)
+			return sp;
+	return NULL;
+}
+
+/* Cut @want, which contains @off, to what is not in memory yet. */
+static struct byte_range span_gap(struct span_object *o, uint64_t off, struct byte_range want)
+{
+	uint64_t from = want.off, end = want.off + want.size;
+
+	for (struct span *sp = o->spans; sp; sp = sp->next) {
+		uint64_t sp_end = sp->range.off + sp->range.size;
+
+		if (sp_end <= off)
+			from = MAX(from, sp_end);
+		else if (sp->range.off > off)
+			end = MIN(end, sp->range.off);
+	}
+	return range_of(from, end - from);
+}
+
+/* NULL: no memory. With a reference for the thread that will fetch it. */
+static struct span *span_new(struct span_object *o, struct byte_range range)
+{
+	uint8_t *p = mem_try((size_t)range.size);
+	struct span *sp, **at = &o->spans;
+
+	if (!p)
+		return NULL;
+	sp = NEW(struct span);
+	sp->o = o;
+	sp->range = range;
+	sp->p = p;
+	sp->refs = 1;
+	sp->listed = true;
+	o->refs++;
+	while (*at && (*at)->range.off < range.off)
+		at = &(*at)->next;
+	sp->next = *at;
+	*at = sp;
+	age_add(o->t, sp);
+	o->t->weight += (size_t)range.size;
+	spans_evict(o->t);
+	return sp;
+}
+
+/* ---- fetching ---- */
+
+/* "bytes 100-199/1234" */
+static bool content_range(struct str value, uint64_t *ret_from, uint64_t *ret_total)
+{
+	struct str unit = str_word(&value), from;
+
+	value = str_trim(value);
+	from = str_cut(&value, '-');
+	str_cut(&value, '/');
+	return str_eq(unit, STR("bytes")) && str_to_u64(from, ret_from) &&
+	       str_to_u64(str_trim(value), ret_total);
+}
+
+/* The answer is of this object in this version, and of the bytes that were requested. */
+static int fetch_begin(void *arg, const struct net_call_answer *a, struct err *err)
+{
+	struct span *sp = arg;
+	uint64_t want = sp->range.off + sp->sink.have, from = 0;
+	struct s3_info info;
+
+	object_info(a->headers, &info);
+	if (a->status == 206) {
+		if (!content_range(call_header(a->headers, "content-range"), &from, &info.size))
+			return err_set(err, ERR_INVALID, "its answer does not say which bytes it has");
+		if (from != want)
+			return err_set(err, ERR_INVALID, "its answer begins at byte %llu, not at %llu",
+				       (unsigned long long)from, (unsigned long long)want);
+	} else if (want != 0 || sp->range.size != sp->o->size) {
+		return err_set(err, ERR_INVALID,
+			       "the server ignores Range: it answers with the whole object");
+	}
+	if (info.size != sp->o->size || span_inode(info.etag, info.size) != sp->o->inode)
+		return err_set(err, ERR_CHANGED, "the object was replaced while it was in use");
+	return 0;
+}
+
+static int fetch_take(void *arg, uint64_t off, struct bytes piece, struct err *err)
+{
+	struct span *sp = arg;
+	struct span_table *t = sp->o->t;
+
+	memcpy(sp->p + (off - sp->range.off), piece.p, piece.size);
+	pthread_mutex_lock(&t->lock);
+	sp->have = off - sp->range.off + piece.size;
+	pthread_cond_broadcast(&t->changed);
+	pthread_mutex_unlock(&t->lock);
+	return 0;
+}
+
+/* Fetch a span, and give up the reference of the thread that does. */
+static void span_fetch(void *arg)
+{
+	struct span *sp = arg;
+	struct span_table *t = sp->o->t;
+	struct call_request req = {
+		.method = "GET", .what = "range", .name = sp->o->name, .sink = &sp->sink, .hedged = true
+	};
+	struct call_answer a = { 0 };
+	struct err err = { 0 };
+	int r;
+
+	sp->sink = (struct call_sink){
+		.range = sp->range, .begin = fetch_begin, .take = fetch_take, .arg = sp
+	};
+	r = call_run(t->s, &req, &a, &err);
+	call_answer_done(&a);
+	if (r == S3_MISSING) {
+		(void)err_set(&err, ERR_CHANGED, "%s: it is not in the bucket any more", sp->o->url);
+		err.os = ENOENT;
+	}
+	pthread_mutex_lock(&t->lock);
+	sp->state = r ? SPAN_FAILED : SPAN_DONE;
+	sp->err = err;
+	if (r)
+		span_unlist(sp);
+	pthread_cond_broadcast(&t->changed);
+	span_unref(sp);
+	pthread_mutex_unlock(&t->lock);
+}
+
+/* Under the lock, which may be released meanwhile. */
+static void span_start(struct span_table *t, struct span *sp, bool for_later)
+{
+	if (for_later || sp->range.size > SMALL) {
+		if (pool_submit(t->pool, POOL_NORMAL, span_fetch, sp) == 0)
+			return;
+		if (for_later) {
+			/* Nobody waits for it. */
+			span_unlist(sp);
+			span_unref(sp);
+			return;
+		}
+	}
+	pthread_mutex_unlock(&t->lock);
+	span_fetch(sp);
+	pthread_mutex_lock(&t->lock);
+}
+
+/* Under the lock: begin with the bytes after @sp, up to @to. */
+static void span_ahead(struct span_object *o, const struct span *sp, uint64_t to)
+{
+	uint64_t from = sp->range.off + sp->range.size;
+	struct span *next;
+
+	to = MIN(to, o->size);
+	if (from >= to || span_find(o, from) || o->t->weight > o->t->max)
+		return;
+	next = span_new(o, span_gap(o, from, range_of(from, MIN(to - from, (uint64_t)AHEAD_SIZE))));
+	if (next)
+		span_start(o->t, next, true);
+}
+
+int span_read(struct span_object *o, const struct span_read *r, size_t *ret_got, struct err *err)
+{
+	struct span_table *t = o->t;
+	struct span *sp;
+	uint64_t at;
+	size_t n;
+	int res = 0;
+
+	pthread_mutex_lock(&t->lock);
+	sp = span_find(o, r->off);
+	if (sp) {
+		sp->refs++;
+		age_remove(t, sp);
+		age_add(t, sp);
+	} else {
+		sp = span_new(o, span_gap(o, r->off, r->fetch));
+		if (!sp) {
+			pthread_mutex_unlock(&t->lock);
+			return err_set(err, ERR_LIMIT, "%s: no memory for %llu bytes of it", o->url,
+				       (unsigned long long)r->fetch.size);
+		}
+		sp->refs++;
+		sp->once = r->once;
+		span_start(t, sp, false);
+	}
+	if (r->ahead_to)
+		span_ahead(o, sp, r->ahead_to);
+	at = r->off - sp->range.off;
+	while (sp->state == SPAN_RUNS && sp->have <= at)
+		condition_wait(&t->changed, &t->lock, 1000);
+	n = sp->have > at ? (size_t)MIN(sp->have - at, (uint64_t)r->n) : 0;
+	if (!n) {
+		if (err)
+			*err = sp->err;
+		res = -1;
+	} else {
+		pthread_mutex_unlock(&t->lock);
+		memcpy(r->buf, sp->p + at, n);
+		*ret_got = n;
+		pthread_mutex_lock(&t->lock);
+		if (sp->once && at + n == sp->range.size)
+			span_unlist(sp);
+	}
+	span_unref(sp);
+	pthread_mutex_unlock(&t->lock);
+	return res;
+}
+
+/* ---- beginning and end ---- */
+
+struct span_table *span_table_new(struct s3 *s, size_t max_bytes)
+{
+	struct span_table *t = NEW(struct span_table);
+
+	t->s = s;
+	t->max = max_bytes;
+	pthread_mutex_init(&t->lock, NULL);
+	condition_init(&t->changed);
+	t->pool = pool_new("s3", FETCHERS, QUEUED);
+	return t;
+}
+
+void span_table_free(struct span_table *t)
+{
+	if (!t)
+		return;
+	pool_free(t->pool);
+	t->max = 0;
+	spans_evict(t);
+	map_done(&t->objects);
+	pthread_cond_destroy(&t->changed);
+	pthread_mutex_destroy(&t->lock);
+	free(t);
+}
