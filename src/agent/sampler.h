@@ -106,8 +106,9 @@ static inline bool sampler_end_complete(enum sampler_end end)
 
 struct sampler_frame {
 	/*
-	 * The address in the file (of an ELF file: a virtual address of its program headers, since the mapping's bias makes
-	 * it so) of the instruction; for a caller, the return address minus 1, which is in the call. Look it up as it is.
+	 * The address in the file (of an ELF file: a virtual address of its program headers, since @bias makes it so), to be
+	 * looked up as it is: of a caller it is the one before the return address, so that it belongs to the call; of the
+	 * innermost frame, and of one that a signal interrupted, it is the instruction itself (@exact).
 	 */
 	uint64_t addr;
 	uint32_t file; /* of sampler_file_new(), or SAMPLER_NO_FILE */

@@ -14,6 +14,7 @@ const struct command *const commands[] = {
 	&command_stat,
 	&command_push,
 	&command_send,
+	&command_agent,
 	&command_demo,
 	&command_store,
 	&command_token,

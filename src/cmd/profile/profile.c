@@ -216,36 +216,50 @@ static int write_output(const struct settings *s, enum output_kind kind, const s
 
 /* ---- the command ---- */
 
+int profile_output_check(const struct settings *s, const char *command)
+{
+	enum output_kind kind = OUTPUT_TOP;
+	struct profile_view view;
+	struct err err = { 0 };
+
+	if (output_kind(s, &kind, &err) < 0 || view_of(s, &view, &err) < 0)
+		return usage_error(command, "%s", err.text);
+	if (kind == OUTPUT_PPROF && is_stdout(s) && isatty(STDOUT_FILENO))
+		return usage_error(command, "pprof is a binary format; give -o FILE, or redirect the output");
+	return EXIT_DONE;
+}
+
+int profile_output(struct settings *s, struct profile *p, struct profile *base, struct err *err)
+{
+	enum output_kind kind = OUTPUT_TOP;
+
+	if (output_kind(s, &kind, err) < 0)
+		return -1;
+	/* A reader of pprof has the patterns, and the choice. */
+	if (kind != OUTPUT_PPROF && !s->profile.all_frames &&
+	    (profile_prune(p, err) < 0 || (base && profile_prune(base, err) < 0)))
+		return -1;
+	return write_output(s, kind, p, base, err);
+}
+
 int profile_run(struct settings *s, bool name)
 {
 	AUTO(profile_freep) struct profile *p = NULL;
 	AUTO(profile_freep) struct profile *base = NULL;
 	const char *command = name ? "symbolize" : "profile";
-	enum output_kind kind = OUTPUT_TOP;
-	struct profile_view view;
+	int status = profile_output_check(s, command);
 	struct err err = { 0 };
 
-	if (output_kind(s, &kind, &err) < 0 || view_of(s, &view, &err) < 0) {
-		return usage_error(command, "%s", err.text);
-	}
-	if (!s->paths.n && isatty(STDIN_FILENO)) {
+	if (status != EXIT_DONE)
+		return status;
+	if (!s->paths.n && isatty(STDIN_FILENO))
 		return usage_error(command, "no PROFILE given");
-	}
-	if (kind == OUTPUT_PPROF && is_stdout(s) && isatty(STDOUT_FILENO)) {
-		return usage_error(command, "pprof is a binary format; give -o FILE, or redirect the output");
-	}
 	if (read_and_merge(s, &p, &err) < 0 ||
 	    (s->profile.base && profile_read_path(s, s->profile.base, &base, &err) < 0))
 		return tell_error(command, &err);
 	if (name && (profile_name_here(p, s, &err) < 0 || (base && profile_name_here(base, s, &err) < 0)))
 		return tell_error(command, &err);
-	/* A reader of pprof has the patterns, and the choice. */
-	if (kind != OUTPUT_PPROF && !s->profile.all_frames &&
-	    (profile_prune(p, &err) < 0 || (base && profile_prune(base, &err) < 0)))
-		return tell_error(command, &err);
-	if (write_output(s, kind, p, base, &err) < 0)
-		return tell_error(command, &err);
-	return EXIT_DONE;
+	return profile_output(s, p, base, &err) < 0 ? tell_error(command, &err) : EXIT_DONE;
 }
 
 static int run_profile(struct settings *s)

@@ -17,6 +17,11 @@ bool profile_wanted(const struct settings *s);
 /* Read, merge, name, compare, write. Returns the exit status. */
 int profile_run(struct settings *s, bool name);
 
+/* EXIT_DONE: the options of output and view are right; else the error was printed. */
+int profile_output_check(const struct settings *s, const char *command);
+/* Write @p by the options of output, compared with @base (NULL: with none). Both may lose frames on the way. */
+int profile_output(struct settings *s, struct profile *p, struct profile *base, struct err *err);
+
 /* Name the addresses without a name, and report on stderr those that stay so. */
 int profile_name_here(struct profile *p, struct settings *s, struct err *err);
 

@@ -91,7 +91,7 @@ static bool is_label_name(struct str s)
 	return true;
 }
 
-static int parse_labels(const struct settings *s, struct send_label *ret, struct err *err)
+int send_labels_parse(const struct settings *s, struct send_label *ret, struct err *err)
 {
 	for (size_t i = 0; i < s->labels.n; i++) {
 		struct str value = s->labels.items[i], name = str_cut(&value, '=');
@@ -292,7 +292,7 @@ static int run_send(struct settings *s)
 	json_open_array(&x.files, NULL);
 	x.list = NEW_N(struct send_label, s->labels.n + 1);
 	x.labels = (struct send_labels){ x.list, s->labels.n };
-	if (target_url(s->push.to, &s->arena, &x.target.url, &err) < 0 || parse_labels(s, x.list, &err) < 0)
+	if (target_url(s->push.to, &s->arena, &x.target.url, &err) < 0 || send_labels_parse(s, x.list, &err) < 0)
 		status = usage_error("send", "%s", err.text);
 	else if (target_token(s->push.token_file, &s->arena, &x.target.token, &err) < 0)
 		status = tell_error("send", &err);

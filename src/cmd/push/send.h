@@ -26,3 +26,6 @@ struct send_labels {
  * message. */
 int send_profile(struct target *t, struct profile *p, struct send_labels labels, int64_t time_ms,
 		 struct send_result *ret, struct err *err);
+
+/* The labels of --label, s->labels.n of them; a mistake of the user's is ERR_INVALID. */
+int send_labels_parse(const struct settings *s, struct send_label *ret, struct err *err);

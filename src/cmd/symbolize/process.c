@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <unistd.h>
-#include "cmd/symbolize/perf_map.h"
+#include "profile/perf_map.h"
 #include "cmd/symbolize/symbolize.h"
 
 #define MAX_MAPS MIB(256)
@@ -159,7 +159,7 @@ static bool find_made(struct process *p, uint64_t addr, struct str *ret_module, 
 
 	if (!e)
 		return false;
-	p->made_frame = (struct symtab_frame){ .name = e->name, .origin = SYMTAB_SYMBOL };
+	p->made_frame = (struct symtab_frame){ .name = perf_map_name(&p->made, e), .origin = SYMTAB_SYMBOL };
 	*ret_module = buf_str(&p->made_module);
 	*ret = (struct symtab_frames){ &p->made_frame,     1,        e->start,
 				       e->start + e->size, e->start, e->start + e->size };

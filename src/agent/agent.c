@@ -1,0 +1,335 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The agent's thread: it waits for events of the sampler and results of the reader, adds samples to the window, and
+ * closes windows.
+ */
+#include "agent/agent.h"
+
+#include <endian.h>
+#include <errno.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <sys/resource.h>
+
+#include "agent/window.h"
+
+#define TURN_MS    250
+#define TICK_MS    1000
+#define LAST_MS    300 /* the time that samples of the end wait for their tables */
+#define MAX_NOTES  KIB(64)
+#define RUN_MEMORY ((uint64_t)1 << 30) /* of the profile of a whole run */
+#define OPEN_FILES 4096u
+
+struct agent {
+	struct agent_options o;
+	struct sampler *sampler;
+	struct files *files;
+	struct processes *processes;
+	struct kernel_names *kernel;
+	struct label_maker *labels;
+	struct window *window;
+	struct mapped_file *by_number[SAMPLER_MAX_FILES];
+	int64_t start_ms, window_ms, tick_ms; /* monotonic */
+	int64_t wall_start_ms, window_wall_ns;
+	struct agent_stats stats;
+};
+
+/* ---- files: between the list of files, the sampler and the processes ---- */
+
+static int file_number(void *arg, uint32_t *ret, struct err *err)
+{
+	struct agent *a = arg;
+
+	return sampler_file_new(a->sampler, ret, err);
+}
+
+static void file_dropped(void *arg, struct mapped_file *f)
+{
+	struct agent *a = arg;
+
+	a->by_number[sampler_file_index(f->number)] = NULL;
+	sampler_file_drop(a->sampler, f->number);
+}
+
+static struct mapped_file *file_of_number(void *arg, uint32_t number)
+{
+	struct agent *a = arg;
+	uint32_t i = sampler_file_index(number);
+	struct mapped_file *f = i < SAMPLER_MAX_FILES ? a->by_number[i] : NULL;
+
+	return f && f->number == number ? f : NULL;
+}
+
+static void set_table(struct agent *a, struct mapped_file *f, struct bytes table)
+{
+	struct err err = { 0 };
+
+	if (sampler_file_table(a->sampler, f->number, table, &err) < 0)
+		log_debug("agent", "%s: %s", f->path, err.text);
+}
+
+static void file_head_read(void *arg, struct mapped_file *f)
+{
+	struct agent *a = arg;
+
+	a->by_number[sampler_file_index(f->number)] = f;
+	/* The walk does not wait for a table that will never come. */
+	if (f->state == FILE_REFUSED || !f->is_64)
+		set_table(a, f, bytes_of(NULL, 0));
+	processes_file_known(a->processes, f);
+}
+
+static void file_table_built(void *arg, struct mapped_file *f, struct bytes table)
+{
+	set_table(arg, f, table);
+}
+
+/* ---- the sampler ---- */
+
+static void on_agent_sample(void *arg, const struct sampler_sample *s)
+{
+	struct agent *a = arg;
+
+	if (a->stats.first_sample_ms < 0)
+		a->stats.first_sample_ms = clock_mono_ms() - a->start_ms;
+	if (window_add(a->window, s))
+		a->stats.n_samples++;
+	else
+		a->stats.n_filtered++;
+}
+
+static void on_agent_event(void *arg, const struct sampler_event *e)
+{
+	struct agent *a = arg;
+
+	processes_event(a->processes, e);
+}
+
+static int poll_sampler(struct agent *a, int timeout_ms, struct err *err)
+{
+	const struct sampler_handler h = { on_agent_sample, on_agent_event, a };
+	struct pollfd fds[] = { { .fd = sampler_fd(a->sampler), .events = POLLIN },
+				{ .fd = files_fd(a->files), .events = POLLIN } };
+
+	if (poll(fds, ARRAY_SIZE(fds), timeout_ms) < 0 && errno != EINTR)
+		return err_os(err, errno, "poll");
+	files_poll(a->files);
+	return sampler_poll(a->sampler, 0, &h, err);
+}
+
+/* ---- start and end ---- */
+
+static void read_kernel_id(struct build_id *ret)
+{
+	AUTO(buf_done) struct buf b = { 0 };
+	struct err ignored = { 0 };
+
+	if (file_read("/sys/kernel/notes", MAX_NOTES, &b, &ignored) != 0 ||
+	    elf_notes_build_id(buf_bytes(&b), __BYTE_ORDER == __BIG_ENDIAN, ret) != 0)
+		ret->size = 0;
+}
+
+/* Files that wait to be read are open, besides those of perf events. */
+static void raise_open_files(void)
+{
+	struct rlimit l;
+
+	if (getrlimit(RLIMIT_NOFILE, &l) < 0 || l.rlim_cur >= OPEN_FILES)
+		return;
+	l.rlim_cur = MIN(l.rlim_max, (rlim_t)OPEN_FILES);
+	setrlimit(RLIMIT_NOFILE, &l);
+}
+
+static int start_files(struct agent *a, struct err *err)
+{
+	const struct files_handler h = { .arg = a,
+					 .number = file_number,
+					 .drop = file_dropped,
+					 .head = file_head_read,
+					 .table = file_table_built };
+
+	return files_new(&h, &a->files, err);
+}
+
+static void start_window(struct agent *a)
+{
+	a->window_ms = clock_mono_ms();
+	a->window_wall_ns = clock_wall_ms() * 1000000;
+}
+
+int agent_new(const struct agent_options *o, struct agent **ret, struct err *err)
+{
+	struct agent *a = NEW(struct agent);
+	struct processes_options p = { .pids = o->pids, .n_pids = o->n_pids };
+	struct window_sources sources = { .file = file_of_number, .arg = a };
+	struct window_options w = { .max_memory = o->window ? 0 : RUN_MEMORY };
+
+	a->o = *o;
+	a->o.window_ms = o->window_ms ? o->window_ms : AGENT_WINDOW_S * 1000;
+	a->start_ms = clock_mono_ms();
+	a->wall_start_ms = clock_wall_ms();
+	a->stats.first_sample_ms = -1;
+	raise_open_files();
+	if (sampler_open(&a->o.sampler, &a->sampler, err) < 0 || start_files(a, err) < 0) {
+		agent_free(a);
+		return -1;
+	}
+	a->labels = label_maker_new(&o->labels, o->rules);
+	a->processes = processes_new(&p, a->files, a->labels, a->sampler);
+	/* Samples are taken meanwhile. */
+	a->kernel = kernel_names_new(NULL);
+	sources.kernel = a->kernel;
+	sources.processes = a->processes;
+	sources.labels = a->labels;
+	read_kernel_id(&sources.kernel_id);
+	w.frequency_hz = o->sampler.frequency_hz ? o->sampler.frequency_hz : 19;
+	a->window = window_new(&sources, &w);
+	start_window(a);
+	*ret = a;
+	return 0;
+}
+
+void agent_free(struct agent *a)
+{
+	if (!a)
+		return;
+	window_free(a->window);
+	processes_free(a->processes);
+	files_free(a->files);
+	label_maker_free(a->labels);
+	kernel_names_free(a->kernel);
+	sampler_close(a->sampler);
+	free(a);
+}
+
+const struct sampler_about *agent_about(const struct agent *a)
+{
+	return sampler_about(a->sampler);
+}
+
+/* ---- the run ---- */
+
+static struct profile *end_window(struct agent *a)
+{
+	int64_t now_ms = clock_mono_ms();
+	uint64_t lost;
+	struct profile *p = window_end(a->window, a->window_wall_ns,
+				       MAX(now_ms - a->window_ms, (int64_t)1) * 1000000, &lost);
+
+	a->stats.n_lost += lost;
+	a->stats.n_windows++;
+	start_window(a);
+	return p;
+}
+
+static void close_window(struct agent *a)
+{
+	struct profile *p = end_window(a);
+
+	if (p)
+		a->o.window(a->o.arg, p);
+	kernel_names_refresh(a->kernel);
+}
+
+static void run_tick(struct agent *a)
+{
+	int64_t now_ms = clock_mono_ms();
+
+	processes_tick(a->processes);
+	if (now_ms - a->tick_ms < TICK_MS)
+		return;
+	a->tick_ms = now_ms;
+	if (a->o.tick)
+		a->o.tick(a->o.arg);
+}
+
+static int64_t turn_ms(const struct agent *a, int64_t end_ms)
+{
+	return MAX(MIN((int64_t)TURN_MS, end_ms - clock_mono_ms()), (int64_t)1);
+}
+
+int agent_run(struct agent *a, struct err *err)
+{
+	int64_t end_ms = a->o.run_ms ? a->start_ms + a->o.run_ms : INT64_MAX;
+
+	while (clock_mono_ms() < end_ms && !(a->o.stopped && a->o.stopped(a->o.arg))) {
+		int64_t window_end_ms = a->o.window ? a->window_ms + a->o.window_ms : INT64_MAX;
+
+		if (poll_sampler(a, (int)turn_ms(a, MIN(end_ms, window_end_ms)), err) < 0)
+			return -1;
+		run_tick(a);
+		if (a->o.window && (clock_mono_ms() >= window_end_ms || window_is_full(a->window)))
+			close_window(a);
+	}
+	/* The stacks of the last samples may wait for a table. */
+	for (int64_t until_ms = clock_mono_ms() + LAST_MS; clock_mono_ms() < until_ms;)
+		if (poll_sampler(a, (int)turn_ms(a, until_ms), err) < 0)
+			return -1;
+	return 0;
+}
+
+struct profile *agent_take(struct agent *a)
+{
+	return end_window(a);
+}
+
+/* ---- the state ---- */
+
+int agent_open_mapped(struct agent *a, const struct build_id *id, struct agent_mapped *ret)
+{
+	for (size_t i = 0; i < SAMPLER_MAX_FILES; i++) {
+		const struct mapped_file *f = a->by_number[i];
+
+		if (!f || !build_id_eq(&f->id, id) || f->path[0] != '/')
+			continue;
+		ret->fd = processes_open_file(a->processes, f, &ret->pid);
+		if (ret->fd < 0)
+			continue;
+		ret->path = mem_strdup(f->path);
+		return 0;
+	}
+	return -1;
+}
+
+static const char *kernel_reason(const struct agent *a)
+{
+	uint64_t ignored;
+
+	switch (kernel_names_state(a->kernel, &ignored)) {
+	case KERNEL_HIDDEN:
+		return "the kernel hides its addresses (kernel.kptr_restrict); give the agent CAP_SYSLOG";
+	case KERNEL_MISSING:
+		return "/proc/kallsyms cannot be read, or is empty";
+	case KERNEL_NAMED:
+		break;
+	}
+	return "";
+}
+
+void agent_stats(struct agent *a, struct agent_stats *ret)
+{
+	struct processes_stats p;
+	struct files_stats f;
+
+	*ret = a->stats;
+	ret->start_ms = a->wall_start_ms;
+	sampler_stats(a->sampler, &ret->sampler);
+	ret->about = *sampler_about(a->sampler);
+	processes_stats(a->processes, &p);
+	ret->n_processes = p.n;
+	ret->n_maps = p.n_maps;
+	ret->n_processes_read = p.n_read;
+	ret->n_processes_gone = p.n_gone;
+	ret->n_processes_limited = p.n_limited;
+	ret->made_bytes = p.made_bytes;
+	files_stats(a->files, &f);
+	ret->n_files = f.n_files;
+	ret->n_files_waiting = f.n_waiting;
+	ret->n_files_refused = f.n_refused;
+	ret->n_tables = f.n_tables;
+	ret->n_tables_failed = f.n_failed;
+	ret->files_cpu_ns = f.cpu_ns;
+	ret->n_label_sets = label_maker_n(a->labels);
+	ret->kernel_bytes = kernel_names_size(a->kernel, &ret->n_kernel_names);
+	ret->kernel = kernel_reason(a);
+}

@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Mapped files: who they are (build ID, program headers), and their tables of unwind rows. Files are read by a thread of its
+ * own, of low priority, since they belong to strangers and may be large or on a slow file system; the agent's thread only
+ * opens them.
+ *
+ * A file is known by device, inode, size and time of change, so that a process that maps a known file costs no reading.
+ */
+#pragma once
+
+#include "base/base.h"
+#include "elf/elf.h"
+
+#define FILES_MAX_SEGMENTS 16u
+#define FILES_MAX_OPEN     256u   /* files that wait to be read: each has a descriptor */
+#define FILES_MAX          12000u /* below the limit of the sampler */
+#define FILES_MAX_SIZE     ((uint64_t)8 << 30)
+
+struct file_key {
+	uint64_t device, inode, size;
+	int64_t changed_ns;
+};
+
+enum file_state {
+	FILE_READING, /* its headers are not known yet */
+	FILE_KNOWN,
+	FILE_REFUSED, /* not an ELF file, or damaged: see why */
+};
+
+/* A segment with code. */
+struct file_segment {
+	uint64_t vaddr, off, size;
+};
+
+/* A job that the reader has done on a file. */
+enum file_news { FILE_HEAD_READ, FILE_TABLE_BUILT, FILE_TABLE_NONE };
+
+struct mapped_file {
+	struct file_key key;
+	uint32_t number; /* the sampler's */
+	char *path;      /* in the file system of the process that first had it */
+	unsigned n_refs; /* processes that have it mapped, and jobs */
+	enum file_state state;
+	bool wants_table, has_table, is_64, is_stripped;
+	struct build_id id;
+	enum build_id_kind id_kind;
+	struct file_segment segments[FILES_MAX_SEGMENTS];
+	unsigned n_segments;
+	char why[120];    /* of FILE_REFUSED, or why it has no table */
+	uint64_t used_ms; /* of the last process that got it */
+	/* of the window that is being filled */
+	uint64_t window;
+	uint32_t mappings[FILES_MAX_SEGMENTS];
+	struct mapped_file *older; /* of equal hash */
+};
+
+/* What the agent's thread does with the results. */
+struct files_handler {
+	void *arg;
+	/* *ret: a number for a new file. Negative: there is none left. */
+	int (*number)(void *arg, uint32_t *ret, struct err *err);
+	void (*drop)(void *arg, struct mapped_file *f); /* the file is forgotten */
+	void (*head)(void *arg, struct mapped_file *f); /* its headers are read, or it is refused */
+	/* Its table; empty: there will be none. */
+	void (*table)(void *arg, struct mapped_file *f, struct bytes table);
+};
+
+struct files;
+int files_new(const struct files_handler *h, struct files **ret, struct err *err);
+void files_free(struct files *f); /* ends the thread; takes NULL */
+
+/*
+ * The file that is open as @fd, which is taken. A new one is read: its head soon, its table in turn, small files first.
+ * *ret has a reference more. FILES_BUSY: too many wait, ask again later; FILES_NO_FILE: not a regular file.
+ */
+enum { FILES_BUSY = 1, FILES_NO_FILE = 2 };
+int files_get(struct files *f, int fd, const char *path, struct mapped_file **ret, struct err *err);
+/* The vDSO of this process, which all 64-bit processes have. NULL: none. A reference more. */
+struct mapped_file *files_vdso(struct files *f);
+void files_unref(struct files *f, struct mapped_file *file); /* takes NULL */
+/* Build the table of a file again, from @fd, which is taken. */
+void files_want_table(struct files *f, struct mapped_file *file, int fd);
+/* Deliver what the reader has done. */
+void files_poll(struct files *f);
+int files_fd(const struct files *f); /* is readable when there is something to deliver */
+/* Forget files that no process has mapped for some time. */
+void files_sweep(struct files *f);
+
+struct files_stats {
+	size_t n_files, n_waiting, n_refused;
+	uint64_t n_tables, n_rows_bytes, n_failed;
+	int64_t cpu_ns; /* of the reader */
+};
+void files_stats(struct files *f, struct files_stats *ret);
+bool files_idle(struct files *f); /* nothing waits to be read */
+
+/* The address in the file of the byte at @off; false: no code is there. */
+bool mapped_file_vaddr(const struct mapped_file *f, uint64_t off, uint64_t *ret_vaddr);
+/* The segment with @vaddr; -1: none. */
+int mapped_file_segment(const struct mapped_file *f, uint64_t vaddr);

@@ -1,0 +1,446 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Three threads take part: the sender's notes what the server wants (home_want()), the agent's opens the files (home_next(),
+ * home_give()), since it knows the processes, and a niced one of its own searches, splits and uploads.
+ *
+ * A file that was not found is looked for again, since its package may be installed later: after a minute, then after twice as
+ * long each time. All others are never sent twice, even if the server asks again.
+ */
+#include "agent/home.h"
+
+#include <limits.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "agent/upload.h"
+#include "base/condition.h"
+#include "elf/split.h"
+#include "local/local.h"
+
+#define NICE          19
+#define AGAIN_MS      60000
+#define AGAIN_LAST_MS (3600 * 1000)
+#define OPEN_AGAIN_MS 5000
+
+enum home_state {
+	HOME_WANTED, /* has to be opened */
+	HOME_OPEN,   /* waits for its turn */
+	HOME_SENT,
+	HOME_MISSING, /* no debug file was found */
+	HOME_FAILED,  /* the server refuses it, or it cannot be read */
+};
+
+struct home_item {
+	struct home_item *next; /* all */
+	struct build_id id;
+	enum home_state state;
+	int fd;
+	uint32_t pid;
+	char *path;
+	unsigned n_tries;
+	int64_t next_ms; /* monotonic: not before */
+};
+
+struct home {
+	struct home_options o;
+	char *url, *token, *dir;
+	pthread_t thread;
+	bool started;
+	struct net *net; /* of the thread */
+	pthread_mutex_t lock;
+	pthread_cond_t more;
+	/* under the lock */
+	struct home_item *first, **last;
+	struct map by_id; /* struct home_item * */
+	size_t n;
+	bool stop;
+	struct home_stats stats;
+};
+
+/* ---- finding and sending, in the thread ---- */
+
+/* A file that is opened by its descriptor. */
+struct home_file {
+	struct source *src;
+	struct elf_image *img;
+	char *root, *path; /* of the process, and within it */
+};
+
+static void home_file_done(struct home_file *f)
+{
+	elf_close(f->img);
+	source_close(f->src);
+	free(f->root);
+	free(f->path);
+}
+
+static bool is_home_stopped(void *arg)
+{
+	struct home *h = arg;
+	bool stop;
+
+	pthread_mutex_lock(&h->lock);
+	stop = h->stop;
+	pthread_mutex_unlock(&h->lock);
+	return stop;
+}
+
+static void home_sent_bytes(void *arg, uint64_t bytes)
+{
+	struct home *h = arg;
+
+	pthread_mutex_lock(&h->lock);
+	h->stats.bytes_sent += bytes;
+	pthread_mutex_unlock(&h->lock);
+}
+
+static int send_fd(struct home *h, const struct build_id *id, enum store_kind kind, struct upload_file *f,
+		   struct err *err)
+{
+	const struct upload_way w = { .net = h->net,
+				      .url = h->url,
+				      .token = h->token,
+				      .rate = h->o.rate,
+				      .stopped = is_home_stopped,
+				      .sent = home_sent_bytes,
+				      .arg = h };
+
+	if (f->size > HOME_MAX_FILE)
+		return err_set(err, ERR_LIMIT, "has %llu bytes, more than are uploaded",
+			       (unsigned long long)f->size);
+	f->key.id = *id;
+	f->key.kind = kind;
+	return agent_upload(&w, f, err);
+}
+
+static enum store_quality home_quality(struct source *src)
+{
+	struct elf_facts facts;
+	struct err ignored = { 0 };
+
+	return elf_facts_read(src, &facts, &ignored) == 0 ? store_quality_of(facts.flags) : STORE_STRIPPED;
+}
+
+/* Send a whole file, as it is. */
+static int send_source(struct home *h, const struct build_id *id, enum store_kind kind, struct source *src,
+		       const char *name, struct err *err)
+{
+	struct upload_file f = { .size = src->size, .quality = home_quality(src), .name = name };
+	uint64_t off;
+
+	if (!source_raw_fd(src, &f.fd, &off) || off)
+		return err_set(err, ERR_INTERNAL, "the file has no descriptor");
+	return send_fd(h, id, kind, &f, err);
+}
+
+/* The debug sections of a program that has them itself. */
+static int send_split(struct home *h, const struct build_id *id, const struct home_file *f, struct err *err)
+{
+	AUTO(fd_close) int fd = -1;
+	AUTO(source_closep) struct source *src = NULL;
+	struct stat st;
+	uint32_t crc;
+	bool is_signed;
+	int r = elf_split_check(f->img, &is_signed, err);
+
+	if (r)
+		return r < 0 ? -1 : err_set(err, ERR_INVALID, "has nothing to split off");
+	if (file_unnamed(h->dir, &fd, err) < 0 ||
+	    elf_split_debug(f->img, fd, ELF_SPLIT_AS_THEY_ARE, &crc, err) < 0)
+		return -1;
+	if (fstat(fd, &st) < 0)
+		return err_set(err, ERR_IO, "fstat of a temporary file");
+	src = source_of_fd(TAKE_FD(fd), (uint64_t)st.st_size, 0, f->path);
+	return send_source(h, id, STORE_DEBUGINFO, src, f->path, err);
+}
+
+/* The supplementary (dwz) file of a debug file. Without it, some names are missing; that is no failure. */
+static void send_alt(struct home *h, struct local *l, struct source *debug, const char *debug_path)
+{
+	AUTO(elf_closep) struct elf_image *img = NULL;
+	struct local_found found = { 0 };
+	struct err err = { 0 };
+	struct arena a;
+	struct str path;
+	struct build_id id;
+
+	arena_init(&a);
+	if (elf_open(debug, &img, &err) == 0 && elf_alt_link(img, &a, &path, &id, &err) == 0 &&
+	    local_alt_file(l, debug_path, arena_strdup(&a, path), &id, NULL, &found) == 0 &&
+	    send_source(h, &id, STORE_DEBUGINFO, found.src, found.path, &err) < 0)
+		log_debug("agent", "uploading %s: %s", found.path, err.text);
+	local_found_done(&found);
+	arena_done(&a);
+}
+
+/* 0 and UPLOAD_HERE: done. LOCAL_MISSING + 10: nothing to send was found. */
+enum { HOME_NOTHING = 10 };
+
+static int send_found(struct home *h, struct local *l, const struct build_id *id, const struct home_file *f,
+		      struct err *err)
+{
+	AUTO(mem_freep) char *there = mem_printf("%s%s", f->root, f->path);
+	struct local_found found = { 0 };
+	int r = local_debug_file(l, f->img, there, LOCAL_AS_NAMED, NULL, &found);
+
+	if (r == 0 && found.src) {
+		send_alt(h, l, found.src, found.path);
+		/* The server shows the path as it is in the container. */
+		r = send_source(h, id, STORE_DEBUGINFO, found.src,
+				str_starts(str_of(found.path), str_of(f->root)) ? found.path + strlen(f->root)
+										: found.path,
+				err);
+	} else if (r == 0) {
+		r = send_split(h, id, f, err);
+	} else {
+		r = h->o.executables ? send_source(h, id, STORE_EXECUTABLE, f->src, f->path, err)
+				     : HOME_NOTHING;
+	}
+	local_found_done(&found);
+	return r;
+}
+
+/* The process may have ended: then its file system was ours, or nothing is found. */
+static char *home_root(uint32_t pid)
+{
+	AUTO(mem_freep) char *root = mem_printf("/proc/%u/root", pid);
+	struct stat own, its;
+
+	if (!pid || stat(root, &its) < 0 ||
+	    (stat("/", &own) == 0 && own.st_dev == its.st_dev && own.st_ino == its.st_ino))
+		return mem_strdup("");
+	return TAKE(root);
+}
+
+/* Takes @fd and @path. */
+static int send_item(struct home *h, const struct build_id *id, int fd, uint32_t pid, char *path,
+		     struct err *err)
+{
+	struct home_file f = { .root = home_root(pid), .path = path };
+	AUTO(mem_freep) char *directories = mem_printf("%s/usr/lib/debug", f.root);
+	struct local_options o = { .debug_directories = directories, .sysroot = *f.root ? f.root : NULL };
+	AUTO(local_freep) struct local *l = local_new(&o);
+	struct build_id own = { 0 };
+	struct stat st;
+	int r;
+
+	if (fstat(fd, &st) < 0) {
+		fd_close(&fd);
+		r = err_set(err, ERR_IO, "fstat");
+	} else {
+		f.src = source_of_fd(fd, (uint64_t)st.st_size, st.st_mtim.tv_sec, path);
+		r = elf_open(f.src, &f.img, err);
+	}
+	if (r == 0)
+		r = elf_build_id(f.img, &own, err) == 0 && build_id_eq(&own, id)
+			    ? send_found(h, l, id, &f, err)
+			    : HOME_NOTHING;
+	else if (r > 0)
+		r = err_set(err, ERR_INVALID, "is not an ELF file");
+	if (r < 0)
+		(void)err_in(err, "%s", f.path);
+	home_file_done(&f);
+	return r;
+}
+
+/* ---- the thread ---- */
+
+/* Under the lock. */
+static struct home_item *next_open(const struct home *h)
+{
+	for (struct home_item *i = h->first; i; i = i->next)
+		if (i->state == HOME_OPEN)
+			return i;
+	return NULL;
+}
+
+/* Under the lock. */
+static void note_result(struct home *h, struct home_item *i, int r, const struct err *err)
+{
+	int64_t pause_ms = MIN((int64_t)AGAIN_MS << MIN(i->n_tries, 10u), (int64_t)AGAIN_LAST_MS);
+
+	i->n_tries++;
+	h->stats.current[0] = '\0';
+	switch (r) {
+	case 0:
+		h->stats.n_sent++;
+		i->state = HOME_SENT;
+		break;
+	case UPLOAD_HERE:
+		h->stats.n_here++;
+		i->state = HOME_SENT;
+		break;
+	case HOME_NOTHING:
+		h->stats.n_missing += i->n_tries == 1;
+		i->state = HOME_MISSING;
+		i->next_ms = clock_mono_ms() + pause_ms;
+		break;
+	default:
+		h->stats.n_failed++;
+		snprintf(h->stats.error, sizeof(h->stats.error), "%.*s", (int)sizeof(h->stats.error) - 1,
+			 err->text);
+		/* Another try may help, if the server failed. */
+		i->state = r < 0 && err->kind == ERR_UPSTREAM ? HOME_MISSING : HOME_FAILED;
+		i->next_ms = clock_mono_ms() + pause_ms;
+		log_info("agent", "uploading debug information: %s", err->text);
+	}
+}
+
+static void *home_run(void *arg)
+{
+	struct home *h = arg;
+	struct err err = { 0 };
+
+	setpriority(PRIO_PROCESS, (id_t)syscall(SYS_gettid), NICE);
+	if (net_new(NULL, &h->net, &err) < 0)
+		log_error("agent", "uploading: %s", err.text);
+	pthread_mutex_lock(&h->lock);
+	while (!h->stop && h->net) {
+		struct home_item *i = next_open(h);
+		uint32_t pid;
+		char *path;
+		int fd, r;
+
+		if (!i) {
+			condition_wait(&h->more, &h->lock, 1000);
+			continue;
+		}
+		fd = TAKE_FD(i->fd);
+		path = TAKE(i->path);
+		pid = i->pid;
+		build_id_hex(&i->id, h->stats.current);
+		pthread_mutex_unlock(&h->lock);
+		err = (struct err){ 0 };
+		r = send_item(h, &i->id, fd, pid, path, &err);
+		pthread_mutex_lock(&h->lock);
+		note_result(h, i, r, &err);
+	}
+	pthread_mutex_unlock(&h->lock);
+	net_free(h->net);
+	return NULL;
+}
+
+/* ---- the other threads ---- */
+
+int home_new(const struct home_options *o, struct home **ret, struct err *err)
+{
+	struct home *h = NEW(struct home);
+	int r;
+
+	h->o = *o;
+	h->o.rate = o->rate ? o->rate : HOME_USUAL_RATE;
+	h->url = mem_strdup(o->url);
+	h->token = o->token ? mem_strdup(o->token) : NULL;
+	h->dir = mem_strdup(o->dir ? o->dir : file_temp_dir());
+	h->last = &h->first;
+	pthread_mutex_init(&h->lock, NULL);
+	condition_init(&h->more);
+	r = pthread_create(&h->thread, NULL, home_run, h);
+	if (r) {
+		home_free(h);
+		return err_os(err, r, "the thread that uploads debug information");
+	}
+	h->started = true;
+	pthread_setname_np(h->thread, "lode-home");
+	*ret = h;
+	return 0;
+}
+
+void home_free(struct home *h)
+{
+	if (!h)
+		return;
+	pthread_mutex_lock(&h->lock);
+	h->stop = true;
+	pthread_cond_broadcast(&h->more);
+	pthread_mutex_unlock(&h->lock);
+	if (h->started)
+		pthread_join(h->thread, NULL);
+	for (struct home_item *i = h->first, *next; i; i = next) {
+		next = i->next;
+		fd_close(&i->fd);
+		free(i->path);
+		free(i);
+	}
+	map_done(&h->by_id);
+	pthread_cond_destroy(&h->more);
+	pthread_mutex_destroy(&h->lock);
+	free(h->url);
+	free(h->token);
+	free(h->dir);
+	free(h);
+}
+
+void home_want(struct home *h, const struct build_id *id)
+{
+	struct home_item *i;
+
+	pthread_mutex_lock(&h->lock);
+	i = map_get(&h->by_id, build_id_bytes(id));
+	if (i && i->state == HOME_MISSING && clock_mono_ms() >= i->next_ms)
+		i->state = HOME_WANTED;
+	if (!i && h->n < HOME_MAX_QUEUE) {
+		i = NEW(struct home_item);
+		i->id = *id;
+		i->fd = -1;
+		*h->last = i;
+		h->last = &i->next;
+		map_put(&h->by_id, build_id_bytes(&i->id), i);
+		h->n++;
+		h->stats.n_wanted++;
+	}
+	pthread_mutex_unlock(&h->lock);
+}
+
+bool home_next(struct home *h, struct build_id *ret)
+{
+	int64_t now_ms = clock_mono_ms();
+	bool found = false;
+
+	pthread_mutex_lock(&h->lock);
+	/* One file is open at a time. */
+	for (struct home_item *i = h->first; i && !found && !next_open(h) && !h->stats.current[0];
+	     i = i->next) {
+		if (i->state != HOME_WANTED || i->next_ms > now_ms)
+			continue;
+		*ret = i->id;
+		found = true;
+	}
+	pthread_mutex_unlock(&h->lock);
+	return found;
+}
+
+void home_give(struct home *h, const struct build_id *id, int fd, uint32_t pid, const char *path)
+{
+	struct home_item *i;
+
+	pthread_mutex_lock(&h->lock);
+	i = map_get(&h->by_id, build_id_bytes(id));
+	if (i && i->state == HOME_WANTED && fd >= 0) {
+		i->fd = TAKE_FD(fd);
+		i->pid = pid;
+		i->path = mem_strdup(path);
+		i->state = HOME_OPEN;
+		pthread_cond_signal(&h->more);
+	} else if (i && i->state == HOME_WANTED) {
+		/* The process has ended; another one may have it later, when the server asks again. */
+		i->state = HOME_MISSING;
+		i->next_ms = clock_mono_ms() + OPEN_AGAIN_MS;
+	}
+	pthread_mutex_unlock(&h->lock);
+	fd_close(&fd);
+}
+
+void home_stats(struct home *h, struct home_stats *ret)
+{
+	pthread_mutex_lock(&h->lock);
+	*ret = h->stats;
+	ret->n_waiting = 0;
+	for (const struct home_item *i = h->first; i; i = i->next)
+		ret->n_waiting += i->state == HOME_WANTED || i->state == HOME_OPEN;
+	pthread_mutex_unlock(&h->lock);
+}

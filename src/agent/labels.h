@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Labels of processes: from their command, executable and cgroup, changed by the rules of the user; equal sets are
+ * stored once, under a number.
+ */
+#pragma once
+
+#include "agent/cgroup.h"
+#include "agent/relabel.h"
+
+#define LABEL_SETS_MAX 4096u /* of one run; processes with further sets get only LABEL_SET_OTHER */
+
+/* What is known of a process. */
+struct label_facts {
+	struct str comm;   /* of its first thread */
+	struct str exe;    /* the path of its program; empty: not known */
+	struct str cgroup; /* the content of /proc/PID/cgroup */
+	uint32_t pid;
+	bool is_kernel;
+};
+
+struct label_options {
+	bool pid, exe, cgroup; /* add these, too: each value makes a series */
+};
+
+enum { LABEL_SET_NONE = 0, LABEL_SET_OTHER = 1, LABEL_SETS_FIRST = 2 };
+
+struct label_maker;
+/* @rules: borrowed; NULL: none. */
+struct label_maker *label_maker_new(const struct label_options *o, struct relabel *rules);
+void label_maker_free(struct label_maker *m); /* takes NULL */
+/* The number of the labels. false: a rule drops the process. */
+bool label_maker_get(struct label_maker *m, const struct label_facts *f, uint32_t *ret);
+const struct agent_labels *label_maker_set(const struct label_maker *m, uint32_t number);
+size_t label_maker_n(const struct label_maker *m);

@@ -1,0 +1,705 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A process is read when a sample of it arrives: its state, its mappings, its cgroup. A file among its mappings that is new is
+ * read by the reader (files.c); until its program headers are known, no address of it can be translated, so the process is
+ * given to the sampler when the last head has arrived. The sampler keeps copies of the stacks meanwhile.
+ *
+ * A process may change its mappings as fast as it likes. It is read again at most after 20 times as long as reading
+ * took the last time, and all reading takes at most a share of the time.
+ */
+#include "agent/process.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <linux/openat2.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/syscall.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+#include "agent/maps.h"
+#include "base/vec.h"
+
+#define STAT_MAX       KIB(4)
+#define CGROUP_MAX     KIB(64)
+#define AGAIN_TIMES    20 /* read again after so many times the time of reading */
+#define AGAIN_LEAST_MS 20
+#define READ_SHARE     8                  /* all reading takes at most 1/8 of a processor */
+#define READ_CREDIT_NS INT64_C(500000000) /* saved up at most */
+#define IDLE_MS        300000
+#define SWEEP_EVERY_MS 30000
+#define MADE_EVERY_MS  1000
+#define MADE_MAX_FILE  ((uint64_t)64 << 20)
+#define MADE_MAX_NAMES ((uint64_t)8 << 20)
+#define MADE_MAX       (1u << 17) /* functions of one process */
+#define MADE_ALL_MAX   ((size_t)48 << 20)
+#define PARENTS_MAX    64
+
+struct processes {
+	struct processes_options o;
+	struct files *files;
+	struct label_maker *labels;
+	struct sampler *sampler;
+	struct map by_pid; /* struct process * */
+	size_t made_bytes;
+	int64_t sweep_ms, credit_ms, credit_ns;
+	struct processes_stats stats;
+	struct sampler_mapping *given; /* scratch */
+	size_t room_given;
+};
+
+/* ---- the list ---- */
+
+static struct bytes process_key(const uint32_t *pid)
+{
+	return bytes_of(pid, sizeof(*pid));
+}
+
+static struct process *process_at(const struct processes *p, uint32_t pid)
+{
+	return map_get(&p->by_pid, process_key(&pid));
+}
+
+static void drop_maps(struct processes *p, struct process *of)
+{
+	for (size_t i = 0; i < of->n_maps; i++)
+		files_unref(p->files, of->maps[i].file);
+	p->stats.n_maps -= of->n_maps;
+	of->n_maps = 0;
+	of->n_unread = 0;
+}
+
+static size_t made_size(const struct perf_map *m)
+{
+	return m->room * sizeof(*m->list) + m->names.room;
+}
+
+static void drop_made(struct processes *p, struct process *of)
+{
+	if (!of->made)
+		return;
+	p->made_bytes -= made_size(of->made);
+	perf_map_done(of->made);
+	free(of->made);
+	of->made = NULL;
+}
+
+static void drop_process(struct processes *p, struct process *of)
+{
+	map_del(&p->by_pid, process_key(&of->pid));
+	drop_maps(p, of);
+	drop_made(p, of);
+	free(of->maps);
+	free(of);
+	p->stats.n--;
+}
+
+struct processes *processes_new(const struct processes_options *o, struct files *files,
+				struct label_maker *labels, struct sampler *sampler)
+{
+	struct processes *p = NEW(struct processes);
+
+	p->o = *o;
+	p->o.proc = o->proc ? o->proc : "/proc";
+	p->files = files;
+	p->labels = labels;
+	p->sampler = sampler;
+	p->credit_ns = READ_CREDIT_NS;
+	p->credit_ms = p->sweep_ms = clock_mono_ms();
+	return p;
+}
+
+void processes_free(struct processes *p)
+{
+	struct bytes ignored;
+	void *value;
+
+	if (!p)
+		return;
+	map_each (&p->by_pid, it, &ignored, &value) {
+		struct process *of = value;
+
+		drop_maps(p, of);
+		drop_made(p, of);
+		free(of->maps);
+		free(of);
+	}
+	map_done(&p->by_pid);
+	free(p->given);
+	free(p);
+}
+
+/* ---- /proc ---- */
+
+/* /proc/PID/NAME, without a limit of its own: the kernel makes these files. false: there is no such process. */
+static bool read_proc(const struct processes *p, uint32_t pid, const char *name, size_t max, struct buf *ret)
+{
+	char path[PATH_MAX];
+	struct err ignored = { 0 };
+
+	ret->size = 0;
+	snprintf(path, sizeof(path), "%s/%u/%s", p->o.proc, pid, name);
+	return file_read(path, max, ret, &ignored) == 0;
+}
+
+/* The start time and the parent are after the command, which may have blanks and brackets in it (proc(5)). */
+static bool parse_stat(struct str text, struct process *ret)
+{
+	struct str head = str_cut(&text, '('), comm, rest;
+	const char *last = text.p ? memrchr(text.p, ')', text.size) : NULL;
+	uint64_t value = 0, flags = 0;
+
+	if (!head.size || !last)
+		return false;
+	comm = (struct str){ text.p, (size_t)(last - text.p) };
+	comm.size = MIN(comm.size, sizeof(ret->comm) - 1);
+	memcpy(ret->comm, comm.p, comm.size);
+	ret->comm[comm.size] = '\0';
+	rest = (struct str){ last + 1, text.size - (size_t)(last + 1 - text.p) };
+	for (unsigned field = 3; field <= 22; field++) {
+		struct str word = str_word(&rest);
+
+		if (field == 3)
+			continue;
+		if (!str_to_u64(word, &value)) {
+			/* Some of the others may be negative. */
+			if (field == 4 || field == 9 || field == 22)
+				return false;
+			continue;
+		}
+		if (field == 4)
+			ret->parent = (uint32_t)value;
+		else if (field == 9)
+			flags = value;
+	}
+	ret->start_ticks = value;
+	ret->is_kernel = flags & 0x00200000; /* PF_KTHREAD */
+	return true;
+}
+
+static bool read_stat(const struct processes *p, uint32_t pid, struct process *ret)
+{
+	AUTO(buf_done) struct buf text = { 0 };
+
+	return read_proc(p, pid, "stat", STAT_MAX, &text) && parse_stat(buf_str(&text), ret);
+}
+
+/* ---- files of a process ---- */
+
+/* Symbolic links of another root are followed below it. Older kernels than 5.6 follow none but those of the kernel's own. */
+static int open_below_root(const char *proc, uint32_t pid, const char *path)
+{
+	struct open_how how = { .flags = O_RDONLY | O_NONBLOCK | O_CLOEXEC | O_NOCTTY,
+				.resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS };
+	AUTO(fd_close) int root = -1;
+	char name[PATH_MAX];
+	long fd;
+
+	snprintf(name, sizeof(name), "%s/%u/root", proc, pid);
+	root = open(name, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (root < 0)
+		return -1;
+	fd = syscall(SYS_openat2, root, path, &how, sizeof(how));
+	if (fd < 0 && errno == ENOSYS)
+		fd = openat(root, path + (*path == '/'), how.flags | O_NOFOLLOW);
+	return (int)fd;
+}
+
+/*
+ * The same file. Some file systems (overlay, btrfs) show another device in maps than in stat; a changed file would have
+ * another inode.
+ */
+static bool is_mapped_file(int fd, const struct maps_line *line)
+{
+	struct stat st;
+
+	return fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_ino == line->inode;
+}
+
+int process_open_mapped(const char *proc, uint32_t pid, const struct maps_line *line)
+{
+	AUTO(buf_done) struct buf path = { 0 };
+	char mapped[PATH_MAX];
+	int fd;
+
+	/* Also of a file that is deleted or replaced; needs CAP_CHECKPOINT_RESTORE. */
+	snprintf(mapped, sizeof(mapped), "%s/%u/map_files/%llx-%llx", proc, pid,
+		 (unsigned long long)line->start, (unsigned long long)line->limit);
+	fd = open(mapped, O_RDONLY | O_NONBLOCK | O_CLOEXEC | O_NOCTTY);
+	if (fd >= 0)
+		return fd;
+	if (!line->path.size || *line->path.p != '/')
+		return -1;
+	maps_path(line->path, &path);
+	fd = open_below_root(proc, pid, buf_cstr(&path));
+	/* A process that has just ended: its files are mostly ours, too. */
+	if (fd < 0 && errno != ELOOP)
+		fd = open(buf_cstr(&path), O_RDONLY | O_NONBLOCK | O_CLOEXEC | O_NOCTTY);
+	if (fd >= 0 && !is_mapped_file(fd, line))
+		fd_close(&fd);
+	return fd;
+}
+
+struct maps_of_process {
+	struct processes *p;
+	struct process *of;
+	bool busy;
+};
+
+static struct mapped_file *file_of_line(struct maps_of_process *m, const struct maps_line *line)
+{
+	AUTO(buf_done) struct buf path = { 0 };
+	struct mapped_file *file = NULL;
+	struct err err = { 0 };
+	int fd;
+
+	if (!line->inode) {
+		/* That of a 32-bit process is another one. */
+		bool vdso = str_eq(line->path, STR("[vdso]")) && line->start > UINT32_MAX;
+
+		return vdso ? files_vdso(m->p->files) : NULL;
+	}
+	fd = process_open_mapped(m->p->o.proc, m->of->pid, line);
+	if (fd < 0) {
+		m->of->has_odd_maps = true;
+		return NULL;
+	}
+	maps_path(line->path, &path);
+	switch (files_get(m->p->files, fd, buf_cstr(&path), &file, &err)) {
+	case 0:
+		return file;
+	case FILES_BUSY:
+		m->busy = true;
+		return NULL;
+	default:
+		m->of->has_odd_maps = true;
+		return NULL;
+	}
+}
+
+static int add_process_map(void *arg, const struct maps_line *line)
+{
+	struct maps_of_process *m = arg;
+	struct process *of = m->of;
+	struct process_map *last = of->n_maps ? &of->maps[of->n_maps - 1] : NULL;
+	struct mapped_file *file;
+
+	if (of->n_maps >= MAPS_MAX_CODE) {
+		of->has_odd_maps = true;
+		return 1;
+	}
+	file = file_of_line(m, line);
+	/* JIT compilers have thousands of mappings side by side. */
+	if (last && last->limit == line->start && last->file == file &&
+	    last->has_file == (line->inode != 0) &&
+	    (!file || last->offset + (last->limit - last->start) == line->offset)) {
+		last->limit = line->limit;
+		files_unref(m->p->files, file);
+		return 0;
+	}
+	if (file && file->state == FILE_READING)
+		of->n_unread++;
+	VEC_PUSH(of->maps, of->n_maps, of->room_maps) = (struct process_map){ line->start, line->limit,
+									      line->offset, file,
+									      line->inode != 0 };
+	m->p->stats.n_maps++;
+	return 0;
+}
+
+/* ---- what the sampler gets ---- */
+
+static void give_to_sampler(struct processes *p, struct process *of)
+{
+	struct err err = { 0 };
+	size_t n = 0;
+
+	VEC_RESERVE(p->given, 0, p->room_given, of->n_maps + 1);
+	for (size_t i = 0; i < of->n_maps; i++) {
+		const struct process_map *m = &of->maps[i];
+		struct sampler_mapping *to = &p->given[n++];
+		uint64_t vaddr;
+
+		*to = (struct sampler_mapping){ m->start, m->limit, 0, SAMPLER_NO_FILE };
+		if (!m->file || m->file->state != FILE_KNOWN)
+			continue;
+		if (!mapped_file_vaddr(m->file, m->offset, &vaddr))
+			continue;
+		to->bias = m->start - vaddr;
+		to->file = m->file->number;
+	}
+	of->is_set = sampler_process_set(p->sampler, of->pid, of->start_ticks, p->given, n, &err) == 0;
+	if (!of->is_set) {
+		p->stats.n_limited++;
+		log_debug("agent", "process %u: %s", of->pid, err.text);
+	}
+}
+
+void processes_file_known(struct processes *p, struct mapped_file *f)
+{
+	struct bytes ignored;
+	void *value;
+
+	map_each (&p->by_pid, it, &ignored, &value) {
+		struct process *of = value;
+		unsigned before = of->n_unread;
+
+		for (size_t i = 0; before && i < of->n_maps; i++)
+			of->n_unread -= of->maps[i].file == f;
+		if (before && !of->n_unread)
+			give_to_sampler(p, of);
+	}
+}
+
+/* ---- reading ---- */
+
+static bool is_asked_for(const struct processes *p, const struct process *of)
+{
+	struct process at = *of;
+
+	if (!p->o.n_pids)
+		return true;
+	for (unsigned depth = 0; depth < PARENTS_MAX; depth++) {
+		for (size_t i = 0; i < p->o.n_pids; i++)
+			if ((uint32_t)p->o.pids[i] == at.pid)
+				return true;
+		if (at.parent < 2)
+			return false;
+		at.pid = at.parent;
+		if (!read_stat(p, at.pid, &at))
+			return false;
+	}
+	return false;
+}
+
+static void label_process(struct processes *p, struct process *of)
+{
+	AUTO(buf_done) struct buf cgroup = { 0 };
+	char path[PATH_MAX], exe[PATH_MAX];
+	ssize_t n = -1;
+
+	if (!of->is_kernel) {
+		read_proc(p, of->pid, "cgroup", CGROUP_MAX, &cgroup);
+		snprintf(path, sizeof(path), "%s/%u/exe", p->o.proc, of->pid);
+		n = readlink(path, exe, sizeof(exe));
+	}
+	of->is_kept = is_asked_for(p, of) &&
+		      label_maker_get(
+			      p->labels,
+			      &(struct label_facts){ .comm = str_of(of->comm),
+						     .exe = { exe, n > 0 ? (size_t)n : 0 },
+						     .cgroup = cgroup.size ? buf_str(&cgroup) : STR(""),
+						     .pid = of->pid,
+						     .is_kernel = of->is_kernel },
+			      &of->labels);
+}
+
+/* Saved up while little is read, spent while much is. */
+static bool may_read(struct processes *p)
+{
+	int64_t now_ms = clock_mono_ms();
+
+	p->credit_ns = MIN(p->credit_ns + (now_ms - p->credit_ms) * 1000000 / READ_SHARE, READ_CREDIT_NS);
+	p->credit_ms = now_ms;
+	return p->credit_ns > 0;
+}
+
+static int read_maps_of(struct processes *p, struct process *of)
+{
+	struct maps_of_process m = { .p = p, .of = of };
+	AUTO(fd_close) int fd = -1;
+	struct err err = { 0 };
+	char path[PATH_MAX];
+	int r;
+
+	drop_maps(p, of);
+	of->has_odd_maps = false;
+	snprintf(path, sizeof(path), "%s/%u/maps", p->o.proc, of->pid);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return -1;
+	r = maps_read(fd, add_process_map, &m, &err);
+	of->is_read = !m.busy;
+	return r < 0 && err.kind != ERR_LIMIT ? -1 : 0;
+}
+
+static void read_process(struct processes *p, struct process *of)
+{
+	int64_t from_ns = clock_mono_ns(), took_ns;
+	struct process now = *of;
+
+	if (!read_stat(p, of->pid, &now) || (of->start_ticks && now.start_ticks != of->start_ticks)) {
+		p->stats.n_gone++;
+		sampler_process_drop(p->sampler, of->pid);
+		drop_process(p, of);
+		return;
+	}
+	of->start_ticks = now.start_ticks;
+	of->parent = now.parent;
+	of->is_kernel = now.is_kernel;
+	memcpy(of->comm, now.comm, sizeof(of->comm));
+	label_process(p, of);
+	p->stats.n_read++;
+	if (!of->is_kernel && of->is_kept && read_maps_of(p, of) < 0) {
+		p->stats.n_gone++;
+		sampler_process_drop(p->sampler, of->pid);
+		drop_process(p, of);
+		return;
+	}
+	took_ns = clock_mono_ns() - from_ns;
+	p->stats.read_ns += took_ns;
+	p->credit_ns -= took_ns;
+	of->next_read_ms = clock_mono_ms() + MAX(took_ns * AGAIN_TIMES / 1000000, (int64_t)AGAIN_LEAST_MS);
+	/* One that is dropped by a rule is set too, without mappings: its stacks need not be kept. */
+	if (!of->n_unread && (of->is_read || of->is_kernel || !of->is_kept))
+		give_to_sampler(p, of);
+}
+
+static struct process *add_process(struct processes *p, uint32_t pid, uint64_t start_ticks)
+{
+	struct process *of = NEW(struct process);
+
+	of->pid = pid;
+	of->start_ticks = start_ticks;
+	of->used_ms = clock_mono_ms();
+	map_put(&p->by_pid, process_key(&of->pid), of);
+	p->stats.n++;
+	return of;
+}
+
+static void process_changed(struct processes *p, const struct sampler_event *e)
+{
+	struct process *of = process_at(p, e->pid);
+
+	if (of && e->start_ticks && of->start_ticks && of->start_ticks != e->start_ticks) {
+		drop_process(p, of);
+		of = NULL;
+	}
+	if (!of)
+		of = add_process(p, e->pid, e->start_ticks);
+	of->used_ms = clock_mono_ms();
+	/* Otherwise processes_tick() reads it when its time has come. */
+	of->is_read = false;
+	if (of->next_read_ms <= of->used_ms && may_read(p))
+		read_process(p, of);
+}
+
+static void table_wanted(struct processes *p, const struct sampler_event *e)
+{
+	struct process *of = process_at(p, e->pid);
+
+	for (size_t i = 0; of && i < of->n_maps; i++) {
+		struct mapped_file *f = of->maps[i].file;
+		uint32_t pid;
+		int fd;
+
+		if (!f || f->number != e->file)
+			continue;
+		fd = processes_open_file(p, f, &pid);
+		if (fd >= 0)
+			files_want_table(p->files, f, fd);
+		return;
+	}
+}
+
+void processes_event(struct processes *p, const struct sampler_event *e)
+{
+	struct process *of;
+
+	switch (e->kind) {
+	case SAMPLER_NEW:
+	case SAMPLER_UNMAPPED:
+		process_changed(p, e);
+		break;
+	case SAMPLER_EXEC:
+	case SAMPLER_EXIT:
+		of = process_at(p, e->pid);
+		if (of)
+			drop_process(p, of);
+		break;
+	case SAMPLER_WANTED:
+		table_wanted(p, e);
+		break;
+	}
+}
+
+struct process *processes_find(struct processes *p, uint32_t pid, uint64_t start_ticks)
+{
+	struct process *of = process_at(p, pid);
+
+	if (of && start_ticks && of->start_ticks && of->start_ticks != start_ticks)
+		return NULL;
+	if (of)
+		of->used_ms = clock_mono_ms();
+	return of;
+}
+
+/* ---- in the background ---- */
+
+/* Its number may belong to another process by now. */
+static bool is_gone(const struct processes *p, const struct process *of)
+{
+	struct process now;
+
+	return !read_stat(p, of->pid, &now) || now.start_ticks != of->start_ticks;
+}
+
+static void sweep_processes(struct processes *p)
+{
+	int64_t now_ms = clock_mono_ms(), idle_ms = p->stats.n > PROCESSES_MAX ? IDLE_MS / 30 : IDLE_MS;
+	struct process **old = NULL;
+	size_t n = 0, room = 0;
+	struct bytes ignored;
+	void *value;
+
+	map_each (&p->by_pid, it, &ignored, &value) {
+		struct process *of = value;
+
+		if (now_ms - of->used_ms > idle_ms ||
+		    (now_ms - of->used_ms > SWEEP_EVERY_MS && is_gone(p, of)))
+			VEC_PUSH(old, n, room) = of;
+	}
+	for (size_t i = 0; i < n; i++) {
+		p->stats.n_evicted++;
+		sampler_process_drop(p->sampler, old[i]->pid);
+		drop_process(p, old[i]);
+	}
+	free(old);
+}
+
+void processes_tick(struct processes *p)
+{
+	int64_t now_ms = clock_mono_ms();
+	struct process **late = NULL;
+	size_t n = 0, room = 0;
+	struct bytes ignored;
+	void *value;
+
+	map_each (&p->by_pid, it, &ignored, &value) {
+		struct process *of = value;
+
+		if (!of->is_read && !of->is_kernel && of->next_read_ms <= now_ms)
+			VEC_PUSH(late, n, room) = of;
+	}
+	for (size_t i = 0; i < n && may_read(p); i++)
+		read_process(p, late[i]);
+	free(late);
+	if (now_ms - p->sweep_ms < SWEEP_EVERY_MS)
+		return;
+	p->sweep_ms = now_ms;
+	sweep_processes(p);
+	files_sweep(p->files);
+}
+
+/* ---- code that a process made ---- */
+
+static void update_made(struct processes *p, struct process *of, int64_t now_ms)
+{
+	const struct perf_map_limits limits = { MADE_MAX_FILE, MADE_MAX_NAMES, MADE_MAX };
+	int64_t from_ns = clock_mono_ns(), took_ms;
+	struct err err = { 0 };
+	char pid[16];
+
+	snprintf(pid, sizeof(pid), "%u", of->pid);
+	if (!of->made)
+		of->made = NEW(struct perf_map);
+	else
+		p->made_bytes -= made_size(of->made);
+	if (p->made_bytes < MADE_ALL_MAX && perf_map_update(of->made, pid, &limits, &err) < 0)
+		log_debug("agent", "process %u: %s", of->pid, err.text);
+	p->made_bytes += made_size(of->made);
+	p->stats.n_made_cut += of->made->cut;
+	took_ms = (clock_mono_ns() - from_ns) / 1000000;
+	of->next_made_ms = now_ms + MAX(took_ms * AGAIN_TIMES, (int64_t)MADE_EVERY_MS);
+}
+
+struct str processes_made_name(struct processes *p, struct process *of, uint64_t addr)
+{
+	const struct perf_map_entry *e = of->made ? perf_map_at(of->made, addr) : NULL;
+	int64_t now_ms;
+
+	if (e)
+		return perf_map_name(of->made, e);
+	now_ms = clock_mono_ms();
+	if (now_ms < of->next_made_ms)
+		return STR("");
+	update_made(p, of, now_ms);
+	e = perf_map_at(of->made, addr);
+	return e ? perf_map_name(of->made, e) : STR("");
+}
+
+/* ---- opening again ---- */
+
+struct find_line {
+	const char *proc;
+	uint32_t pid;
+	uint64_t start;
+	int fd;
+};
+
+static int open_found_line(void *arg, const struct maps_line *line)
+{
+	struct find_line *l = arg;
+
+	if (line->start != l->start)
+		return 0;
+	l->fd = process_open_mapped(l->proc, l->pid, line);
+	return 1;
+}
+
+static bool is_same_file(int fd, const struct mapped_file *f)
+{
+	struct stat st;
+
+	return fstat(fd, &st) == 0 && st.st_dev == f->key.device && st.st_ino == f->key.inode &&
+	       (uint64_t)st.st_size == f->key.size;
+}
+
+/* A file of a process, by the mapping at @start. */
+static int open_mapping(const struct processes *p, const struct process *of, uint64_t start)
+{
+	struct find_line l = { p->o.proc, of->pid, start, -1 };
+	AUTO(fd_close) int maps = -1;
+	struct err ignored = { 0 };
+	char path[PATH_MAX];
+
+	snprintf(path, sizeof(path), "%s/%u/maps", p->o.proc, of->pid);
+	maps = open(path, O_RDONLY | O_CLOEXEC);
+	if (maps >= 0)
+		maps_read(maps, open_found_line, &l, &ignored);
+	return l.fd;
+}
+
+int processes_open_file(struct processes *p, const struct mapped_file *f, uint32_t *ret_pid)
+{
+	struct bytes ignored;
+	unsigned tries = 0;
+	void *value;
+
+	map_each (&p->by_pid, it, &ignored, &value) {
+		const struct process *of = value;
+
+		for (size_t i = 0; i < of->n_maps && tries < 4; i++) {
+			int fd;
+
+			if (of->maps[i].file != f)
+				continue;
+			tries++;
+			fd = open_mapping(p, of, of->maps[i].start);
+			if (fd >= 0 && is_same_file(fd, f)) {
+				*ret_pid = of->pid;
+				return fd;
+			}
+			fd_close(&fd);
+			break;
+		}
+	}
+	return -1;
+}
+
+void processes_stats(const struct processes *p, struct processes_stats *ret)
+{
+	*ret = p->stats;
+	ret->made_bytes = p->made_bytes;
+}

@@ -1,0 +1,375 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The thread has the connection, and is the only one that uses the spool. A profile is encoded here, so that the agent's
+ * thread goes on with its samples.
+ */
+#include "agent/sender.h"
+
+#include <jansson.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/random.h>
+#include <time.h>
+
+#include "base/condition.h"
+
+#define TURN_MS     100
+#define DEADLINE_MS 15000 /* less than the profiles that may wait in memory */
+#define MAX_ANSWER  MIB(1)
+#define MESSAGE_MAX 160u
+
+struct sender {
+	struct sender_options o;
+	char *url, *token;
+	struct net *net;
+	pthread_t thread;
+	bool started;
+	/* of the thread */
+	unsigned n_failures; /* in a row */
+	int64_t next_try_ms; /* monotonic */
+	pthread_mutex_t lock;
+	pthread_cond_t more;
+	/* under the lock */
+	struct profile *queue[SENDER_QUEUE];
+	size_t n_queue;
+	bool stop;
+	int64_t stop_ms; /* monotonic: the end of the grace */
+	struct sender_stats stats;
+};
+
+/* ---- requests ---- */
+
+size_t agent_headers(const char *token, const char *type, char **ret_auth, const char *out[2])
+{
+	size_t n = 0;
+
+	*ret_auth = token ? mem_printf("Authorization: Bearer %s", token) : NULL;
+	if (*ret_auth)
+		out[n++] = *ret_auth;
+	out[n++] = type;
+	return n;
+}
+
+char *agent_message(struct bytes body)
+{
+	struct str text = { (const char *)body.p, body.size };
+	json_error_t ignored;
+	json_t *all = json_loadb(text.p ? text.p : "", text.size, 0, &ignored);
+	const char *said = json_string_value(json_object_get(all, "error"));
+	struct str line = said ? str_of(said) : str_trim(str_cut(&text, '\n'));
+	char *out = mem_strndup(line.p ? line.p : "", MIN(line.size, (size_t)MESSAGE_MAX));
+
+	for (char *c = out; *c; c++)
+		if ((unsigned char)*c < ' ' || *c == 0x7f)
+			*c = '?';
+	json_decref(all);
+	return out;
+}
+
+int64_t agent_pause_ms(unsigned n, unsigned first_ms)
+{
+	int64_t ms = MIN((int64_t)first_ms << MIN(n, 20u), (int64_t)SENDER_LAST_MS);
+	uint32_t random = 0;
+
+	/* Agents that lost the same server do not come back at the same time. */
+	if (getrandom(&random, sizeof(random), GRND_NONBLOCK) != sizeof(random))
+		random = (uint32_t)clock_mono_ns();
+	return ms / 2 + (int64_t)(random % (uint64_t)(ms / 2 + 1));
+}
+
+enum send_outcome { SEND_DONE, SEND_REFUSED, SEND_LATER };
+
+struct send_call {
+	bool over;
+	int outcome;
+	unsigned status;
+	int64_t retry_after_s;
+	struct buf answer;
+	char why[200];
+};
+
+static void on_send_answer(void *arg, struct net_call *c, int outcome, const struct net_call_answer *a,
+			   const struct err *err)
+{
+	struct send_call *k = arg;
+
+	k->over = true;
+	k->outcome = outcome;
+	k->retry_after_s = outcome < 0 ? -1 : a->retry_after_s;
+	if (outcome < 0) {
+		snprintf(k->why, sizeof(k->why), "%.*s", (int)sizeof(k->why) - 1, err->text);
+		return;
+	}
+	k->status = a->status;
+	buf_add(&k->answer, a->body.p, a->body.size);
+}
+
+/* Under the lock. */
+static bool is_grace_over(const struct sender *s)
+{
+	return s->stop && clock_mono_ms() >= s->stop_ms;
+}
+
+static void run_send_call(struct sender *s, struct bytes body, struct send_call *k)
+{
+	AUTO(mem_freep) char *auth = NULL;
+	const char *headers[2];
+	struct net_call_request req = { .method = "POST",
+					.url = s->url,
+					.headers = headers,
+					.max_answer = MAX_ANSWER,
+					.deadline_ms = DEADLINE_MS,
+					.body = &body,
+					.arg = k,
+					.done = on_send_answer };
+	struct net_call *call;
+
+	if (!s->net) {
+		*k = (struct send_call){ .outcome = -1, .why = "no connections can be made" };
+		return;
+	}
+	req.n_headers = agent_headers(s->token, "Content-Type: application/octet-stream", &auth, headers);
+	net_call_start(s->net, &req, &call);
+	while (!k->over) {
+		bool end;
+
+		net_run(s->net, TURN_MS);
+		pthread_mutex_lock(&s->lock);
+		end = is_grace_over(s);
+		pthread_mutex_unlock(&s->lock);
+		if (end)
+			net_call_cancel(call);
+	}
+	net_call_unref(call);
+}
+
+static void read_send_answer(struct sender *s, struct bytes body)
+{
+	json_error_t ignored;
+	json_t *all = json_loadb((const char *)body.p, body.size, 0, &ignored), *one;
+	const json_t *wanted = json_object_get(all, "wanted");
+	size_t i;
+
+	pthread_mutex_lock(&s->lock);
+	s->stats.n_samples += (uint64_t)json_integer_value(json_object_get(all, "samples"));
+	pthread_mutex_unlock(&s->lock);
+	json_array_foreach(wanted, i, one)
+	{
+		struct build_id id;
+
+		if (i >= SENDER_WANTED_MAX)
+			break;
+		if (s->o.wanted && json_is_string(one) &&
+		    build_id_parse(&id, (struct str){ json_string_value(one), json_string_length(one) }))
+			s->o.wanted(s->o.arg, &id);
+	}
+	json_decref(all);
+}
+
+static bool is_final_refusal(unsigned status)
+{
+	/* A token can be mended while the agent runs; the profile is good. */
+	return status >= 400 && status < 500 && status != 401 && status != 403 && status != 404 &&
+	       status != 408 && status != 425 && status != 429;
+}
+
+static enum send_outcome send_body(struct sender *s, struct bytes body)
+{
+	struct send_call k = { 0 };
+	enum send_outcome out = SEND_LATER;
+
+	run_send_call(s, body, &k);
+	if (k.outcome == 0 && k.status >= 200 && k.status < 300) {
+		read_send_answer(s, buf_bytes(&k.answer));
+		out = SEND_DONE;
+	} else if (k.outcome == 0) {
+		AUTO(mem_freep) char *message = agent_message(buf_bytes(&k.answer));
+
+		snprintf(k.why, sizeof(k.why), "the server answered %u: %.160s", k.status, message);
+		out = is_final_refusal(k.status) ? SEND_REFUSED : SEND_LATER;
+	}
+	if (out == SEND_LATER) {
+		int64_t pause_ms = agent_pause_ms(s->n_failures++, s->o.first_ms);
+
+		/* A server's wish counts up to the longest pause of our own. */
+		pause_ms = MAX(pause_ms, MIN(k.retry_after_s, (int64_t)SENDER_LAST_MS / 1000) * 1000);
+		s->next_try_ms = clock_mono_ms() + pause_ms;
+	} else {
+		s->n_failures = 0;
+		s->next_try_ms = 0;
+	}
+	pthread_mutex_lock(&s->lock);
+	if (out != SEND_DONE && strcmp(s->stats.error, k.why) != 0)
+		log_warn("agent", "sending: %s", k.why);
+	else if (out == SEND_DONE && s->stats.error[0])
+		log_info("agent", "sending: the server accepts profiles again");
+	snprintf(s->stats.error, sizeof(s->stats.error), "%s", k.why);
+	s->stats.n_failures += out == SEND_LATER;
+	s->stats.n_refused += out == SEND_REFUSED;
+	s->stats.next_try_ms = s->next_try_ms ? clock_wall_ms() + s->next_try_ms - clock_mono_ms() : 0;
+	if (out == SEND_DONE) {
+		s->stats.n_sent++;
+		s->stats.bytes_sent += body.size;
+		s->stats.last_sent_ms = clock_wall_ms();
+	}
+	pthread_mutex_unlock(&s->lock);
+	buf_done(&k.answer);
+	return out;
+}
+
+/* ---- the thread ---- */
+
+static void keep_body(struct sender *s, int64_t time_ms, struct bytes body)
+{
+	struct err err = { 0 };
+	bool kept = s->o.spool && spool_put(s->o.spool, time_ms, body, &err) == 0;
+
+	pthread_mutex_lock(&s->lock);
+	s->stats.n_dropped += !kept;
+	pthread_mutex_unlock(&s->lock);
+	if (!kept && err.text[0])
+		log_warn("agent", "spool: %s", err.text);
+}
+
+/* Takes @p. */
+static void handle_profile(struct sender *s, struct profile *taken)
+{
+	AUTO(profile_freep) struct profile *p = taken;
+	AUTO(buf_done) struct buf body = { 0 };
+	int64_t time_ms = p->time_ns / 1000000;
+	struct err err = { 0 };
+	bool pause = clock_mono_ms() < s->next_try_ms;
+
+	if (profile_write_pprof(p, true, &body, &err) < 0) {
+		log_error("agent", "a profile cannot be written: %s", err.text);
+		return;
+	}
+	profile_free(TAKE(p));
+	if (pause || send_body(s, buf_bytes(&body)) == SEND_LATER)
+		keep_body(s, time_ms, buf_bytes(&body));
+}
+
+/* One profile of the spool. false: there is none, or it cannot be sent now. */
+static bool handle_spool(struct sender *s)
+{
+	AUTO(buf_done) struct buf body = { 0 };
+	AUTO(mem_freep) char *name = NULL;
+	struct err err = { 0 };
+
+	if (!s->o.spool || clock_mono_ms() < s->next_try_ms ||
+	    spool_next(s->o.spool, &body, &name, &err) == SPOOL_EMPTY)
+		return false;
+	if (send_body(s, buf_bytes(&body)) == SEND_LATER)
+		return false;
+	spool_remove(s->o.spool, name);
+	pthread_mutex_lock(&s->lock);
+	s->stats.n_late++;
+	pthread_mutex_unlock(&s->lock);
+	return true;
+}
+
+/* The next profile; NULL: none arrived in time. Under the lock. */
+static struct profile *next_profile(struct sender *s, bool wait)
+{
+	struct profile *p = NULL;
+
+	if (wait && !s->n_queue && !s->stop)
+		condition_wait(&s->more, &s->lock, 1000);
+	if (s->n_queue) {
+		p = s->queue[0];
+		s->n_queue--;
+		memmove(s->queue, s->queue + 1, s->n_queue * sizeof(struct profile *));
+	}
+	return p;
+}
+
+static void *sender_run(void *arg)
+{
+	struct sender *s = arg;
+	bool more = false, end = false;
+	struct err err = { 0 };
+
+	/* It belongs to the thread that makes it. Without it, all profiles go to the spool. */
+	if (net_new(NULL, &s->net, &err) < 0)
+		log_error("agent", "sending: %s", err.text);
+	while (!end) {
+		struct profile *p;
+
+		pthread_mutex_lock(&s->lock);
+		if (s->o.spool)
+			spool_stats(s->o.spool, &s->stats.spool);
+		p = next_profile(s, !more);
+		end = s->stop && !p;
+		pthread_mutex_unlock(&s->lock);
+		if (p)
+			handle_profile(s, p);
+		more = !end && handle_spool(s);
+	}
+	net_free(s->net);
+	return NULL;
+}
+
+/* ---- the owner's side ---- */
+
+int sender_new(const struct sender_options *o, struct sender **ret, struct err *err)
+{
+	struct sender *s = NEW(struct sender);
+	int r;
+
+	s->o = *o;
+	s->o.first_ms = o->first_ms ? o->first_ms : SENDER_FIRST_MS;
+	s->url = mem_printf("%s/profiles%s%s", o->url, *o->query ? "?" : "", o->query);
+	s->token = o->token ? mem_strdup(o->token) : NULL;
+	pthread_mutex_init(&s->lock, NULL);
+	condition_init(&s->more);
+	r = pthread_create(&s->thread, NULL, sender_run, s);
+	if (r) {
+		sender_free(s, 0);
+		return err_os(err, r, "the thread that sends profiles");
+	}
+	s->started = true;
+	pthread_setname_np(s->thread, "lode-send");
+	*ret = s;
+	return 0;
+}
+
+void sender_free(struct sender *s, int64_t grace_ms)
+{
+	if (!s)
+		return;
+	pthread_mutex_lock(&s->lock);
+	s->stop = true;
+	s->stop_ms = clock_mono_ms() + grace_ms;
+	pthread_cond_broadcast(&s->more);
+	pthread_mutex_unlock(&s->lock);
+	if (s->started)
+		pthread_join(s->thread, NULL);
+	spool_close(s->o.spool);
+	free(s->url);
+	free(s->token);
+	pthread_cond_destroy(&s->more);
+	pthread_mutex_destroy(&s->lock);
+	free(s);
+}
+
+void sender_put(struct sender *s, struct profile *p)
+{
+	pthread_mutex_lock(&s->lock);
+	if (s->n_queue < SENDER_QUEUE) {
+		s->queue[s->n_queue++] = p;
+		p = NULL;
+		pthread_cond_signal(&s->more);
+	} else {
+		s->stats.n_dropped++;
+	}
+	pthread_mutex_unlock(&s->lock);
+	profile_free(p);
+}
+
+void sender_stats(struct sender *s, struct sender_stats *ret)
+{
+	pthread_mutex_lock(&s->lock);
+	*ret = s->stats;
+	pthread_mutex_unlock(&s->lock);
+}

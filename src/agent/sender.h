@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Sending profiles to a server, by a thread of its own over one connection. While the server cannot be reached, profiles go to
+ * the spool, and are sent when it is back, with their times.
+ */
+#pragma once
+
+#include "agent/spool.h"
+#include "net/net.h"
+#include "profile/profile.h"
+
+#define SENDER_QUEUE      2u     /* profiles that wait in memory */
+#define SENDER_FIRST_MS   1000   /* the pause after the first failure, then twice as long, ... */
+#define SENDER_LAST_MS    300000 /* ... up to here */
+#define SENDER_WANTED_MAX 1000u  /* build IDs of one answer */
+
+struct sender_options {
+	const char *url;     /* of the server, without a slash at the end */
+	const char *token;   /* NULL: none */
+	const char *query;   /* labels of all profiles, escaped: "node=a&region=b" */
+	struct spool *spool; /* taken; NULL: profiles that cannot be sent are dropped */
+	/* In the sender's thread: a build ID whose debug information the server wants. */
+	void (*wanted)(void *arg, const struct build_id *id);
+	void *arg;
+	unsigned first_ms; /* for tests; 0: SENDER_FIRST_MS */
+};
+
+struct sender;
+int sender_new(const struct sender_options *o, struct sender **ret, struct err *err);
+/* Send what waits, for at most @grace_ms; the rest goes to the spool. Takes NULL. */
+void sender_free(struct sender *s, int64_t grace_ms);
+/* Send the profile, which is taken. It goes to the spool if the sender is busy. */
+void sender_put(struct sender *s, struct profile *p);
+
+struct sender_stats {
+	uint64_t n_sent, n_late, n_refused, n_dropped,
+		n_failures; /* profiles; n_late: out of the spool; failures: requests */
+	uint64_t bytes_sent, n_samples;
+	int64_t last_sent_ms; /* wall time; 0: never */
+	int64_t next_try_ms;  /* wall time, of a pause; 0: none */
+	char error[200];      /* of the last failure; "": the last request was good */
+	struct spool_stats spool;
+};
+void sender_stats(struct sender *s, struct sender_stats *ret);
+
+/* The headers of a request to a server: authorization, type. *ret_auth is on the heap. Returns their number. */
+size_t agent_headers(const char *token, const char *type, char **ret_auth, const char *out[2]);
+/* A text of a server for messages: its first line or "error", without control characters. Heap. */
+char *agent_message(struct bytes body);
+/* The pause after @n failures in a row, with jitter. */
+int64_t agent_pause_ms(unsigned n, unsigned first_ms);

@@ -1,0 +1,281 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * First the server is asked whether it wants these bytes; then it gets parts of 1 MiB, each in memory, with pauses between
+ * them. A part is small enough that the connection is never busy for long.
+ */
+#include "agent/upload.h"
+
+#include <jansson.h>
+#include <stdlib.h>
+#include <strings.h>
+#include <time.h>
+
+#include "agent/sender.h"
+#include "base/json.h"
+
+#define PART       MIB(1)
+#define TURN_MS    100
+#define SILENT_MS  300000 /* the server checks and syncs a file before it answers */
+#define TRIES      5u
+#define MAX_ANSWER MIB(1)
+
+struct upload_call {
+	bool over;
+	int outcome;
+	unsigned status;
+	int64_t retry_after_s;
+	struct buf body, headers;
+	struct err *err;
+};
+
+static void on_upload_answer(void *arg, struct net_call *c, int outcome, const struct net_call_answer *a,
+			     const struct err *err)
+{
+	struct upload_call *k = arg;
+
+	k->over = true;
+	k->outcome = outcome;
+	if (outcome < 0) {
+		*k->err = *err;
+		return;
+	}
+	k->status = a->status;
+	k->retry_after_s = a->retry_after_s;
+	buf_add(&k->body, a->body.p, a->body.size);
+	buf_add_str(&k->headers, a->headers);
+}
+
+static void upload_call_done(struct upload_call *k)
+{
+	buf_done(&k->body);
+	buf_done(&k->headers);
+}
+
+/* One request. Negative: there is no answer. */
+static int upload_ask(const struct upload_way *w, struct net_call_request *req, struct upload_call *k,
+		      struct err *err)
+{
+	struct net_call *call;
+
+	*k = (struct upload_call){ .err = err };
+	req->max_answer = MAX_ANSWER;
+	req->silent_ms = SILENT_MS;
+	req->arg = k;
+	req->done = on_upload_answer;
+	net_call_start(w->net, req, &call);
+	while (!k->over) {
+		net_run(w->net, TURN_MS);
+		if (w->stopped(w->arg))
+			net_call_cancel(call);
+	}
+	net_call_unref(call);
+	return k->outcome;
+}
+
+static int upload_pause(const struct upload_way *w, int64_t ms, struct err *err)
+{
+	int64_t until_ms = clock_mono_ms() + ms;
+
+	while (clock_mono_ms() < until_ms) {
+		struct timespec t = { .tv_nsec = TURN_MS * 1000000L };
+
+		if (w->stopped(w->arg))
+			return err_set(err, ERR_CANCELLED, "the agent ends");
+		nanosleep(&t, NULL);
+	}
+	return 0;
+}
+
+static int upload_status_error(const struct upload_call *k, struct err *err)
+{
+	AUTO(mem_freep) char *message = agent_message(buf_bytes(&k->body));
+
+	(void)err_set(err, ERR_UPSTREAM, "the server answered %u: %s", k->status, message);
+	return k->status >= 400 && k->status < 500 && k->status != 408 && k->status != 409 && k->status != 429
+		       ? UPLOAD_REFUSED
+		       : -1;
+}
+
+/* ---- does it want the file? ---- */
+
+static int read_want(struct bytes body, uint64_t *ret_off, struct err *err)
+{
+	json_error_t ignored;
+	json_t *all = json_loadb((const char *)body.p, body.size, 0, &ignored);
+	const json_t *one = json_array_get(json_object_get(all, "objects"), 0);
+	const char *why = json_string_value(json_object_get(one, "why"));
+	json_int_t off = json_integer_value(json_object_get(one, "offset"));
+	int r = 0;
+
+	if (!json_is_object(one))
+		r = err_set(err, ERR_UPSTREAM, "the server there is not a lode server");
+	else if (json_is_true(json_object_get(one, "busy")))
+		r = err_set(err, ERR_UPSTREAM, "another client is uploading it");
+	else if (!json_is_true(json_object_get(one, "want"))) {
+		r = why && (strcmp(why, "same") == 0 || strcmp(why, "better") == 0) ? UPLOAD_HERE
+										    : UPLOAD_REFUSED;
+		(void)err_set(err, ERR_UPSTREAM, "the server does not take it: %.100s", why ? why : "?");
+	}
+	*ret_off = off > 0 ? (uint64_t)off : 0;
+	json_decref(all);
+	return r;
+}
+
+static int ask_want(const struct upload_way *w, const struct upload_file *f, const char *sum,
+		    uint64_t *ret_off, struct err *err)
+{
+	AUTO(mem_freep) char *url = mem_printf("%s/push/want", w->url);
+	AUTO(mem_freep) char *auth = NULL;
+	AUTO(buf_done) struct buf text = { 0 };
+	struct json_writer j = { .out = &text };
+	char id[BUILD_ID_HEX_SIZE];
+	struct upload_call k;
+	const char *headers[2];
+	struct bytes body;
+	int r;
+
+	json_open_object(&j, NULL);
+	json_open_array(&j, "objects");
+	json_open_object(&j, NULL);
+	json_put_text(&j, "id", build_id_hex(&f->key.id, id));
+	json_put_text(&j, "kind", store_kind_name(f->key.kind));
+	json_put_uint(&j, "size", f->size);
+	json_put_text(&j, "sha256", sum);
+	json_put_text(&j, "quality", store_quality_name(f->quality));
+	json_close(&j);
+	json_close(&j);
+	json_close(&j);
+	body = buf_bytes(&text);
+	r = upload_ask(w,
+		       &(struct net_call_request){
+			       .method = "POST",
+			       .url = url,
+			       .headers = headers,
+			       .n_headers = agent_headers(w->token, "Content-Type: application/json", &auth,
+							  headers),
+			       .body = &body },
+		       &k, err);
+	if (r == 0)
+		r = k.status == 200 ? read_want(buf_bytes(&k.body), ret_off, err)
+				    : upload_status_error(&k, err);
+	upload_call_done(&k);
+	return r;
+}
+
+/* ---- parts ---- */
+
+static bool upload_offset(struct str headers, uint64_t *ret)
+{
+	while (headers.size) {
+		struct str line = str_cut(&headers, '\n'), key = str_cut(&line, ':');
+
+		if (key.size == strlen("X-LODE-OFFSET") && strncasecmp(key.p, "X-LODE-OFFSET", key.size) == 0)
+			return str_to_u64(str_trim(line), ret);
+	}
+	return false;
+}
+
+/* Send the part at *off, and move *off to the next one. *ret_over: the file is complete. */
+static int put_part(const struct upload_way *w, const struct upload_file *f, const char *sum, uint8_t *part,
+		    uint64_t *off, struct err *err)
+{
+	size_t size = (size_t)MIN(f->size - *off, (uint64_t)PART), got;
+	char id[BUILD_ID_HEX_SIZE];
+	AUTO(mem_freep)
+	char *url = mem_printf("%s/buildid/%s/%s", w->url, build_id_hex(&f->key.id, id),
+			       store_kind_name(f->key.kind));
+	AUTO(mem_freep) char *sha = mem_printf("X-LODE-SHA256: %s", sum);
+	AUTO(mem_freep)
+	char *range = mem_printf("Content-Range: bytes %llu-%llu/%llu", (unsigned long long)*off,
+				 (unsigned long long)(*off + size - 1), (unsigned long long)f->size);
+	AUTO(mem_freep) char *auth = NULL;
+	AUTO(buf_done) struct buf name = { 0 };
+	struct bytes body;
+	const char *headers[6];
+	struct upload_call k;
+	size_t n = agent_headers(w->token, sha, &auth, headers);
+	int r;
+
+	if (fd_pread(f->fd, part, size, *off, &got, err) < 0)
+		return -1;
+	if (got != size)
+		return err_set(err, ERR_CHANGED, "the file became shorter while it was sent");
+	if (size < f->size)
+		headers[n++] = range;
+	if (f->name) {
+		buf_add_str(&name, STR("X-LODE-FILE: "));
+		net_escape(&name, str_of(f->name), true);
+		headers[n++] = buf_cstr(&name);
+	}
+	body = bytes_of(part, size);
+	r = upload_ask(
+		w,
+		&(struct net_call_request){
+			.method = "PUT", .url = url, .headers = headers, .n_headers = n, .body = &body },
+		&k, err);
+	if (r == 0 && (k.status == 200 || k.status == 201)) {
+		*off = f->size;
+		r = k.status == 200 ? UPLOAD_HERE : 0;
+	} else if (r == 0 &&
+		   (k.status != 202 || !upload_offset(buf_str(&k.headers), off) || *off >= f->size)) {
+		r = upload_status_error(&k, err);
+	}
+	upload_call_done(&k);
+	if (r >= 0)
+		w->sent(w->arg, size);
+	return r;
+}
+
+static int file_sum(const struct upload_way *w, const struct upload_file *f, char *ret, uint8_t *part,
+		    struct err *err)
+{
+	AUTO(sha256_freep) struct sha256 *s = NULL;
+	uint8_t sum[SHA256_SIZE];
+
+	if (sha256_new(&s, err) < 0)
+		return -1;
+	for (uint64_t off = 0; off < f->size;) {
+		size_t got;
+
+		if (fd_pread(f->fd, part, PART, off, &got, err) < 0)
+			return -1;
+		if (!got)
+			return err_set(err, ERR_CHANGED, "the file became shorter while it was read");
+		got = (size_t)MIN((uint64_t)got, f->size - off);
+		sha256_add(s, bytes_of(part, got));
+		off += got;
+		if (w->stopped(w->arg))
+			return err_set(err, ERR_CANCELLED, "the agent ends");
+	}
+	sha256_end(s, sum);
+	hex_encode(bytes_of(sum, sizeof(sum)), ret);
+	return 0;
+}
+
+int agent_upload(const struct upload_way *w, const struct upload_file *f, struct err *err)
+{
+	AUTO(mem_freep) uint8_t *part = mem_alloc(PART);
+	char sum[2 * SHA256_SIZE + 1];
+	uint64_t off = 0;
+	int r = file_sum(w, f, sum, part, err);
+
+	for (unsigned tries = 0; r == 0 && tries < TRIES; tries++) {
+		r = ask_want(w, f, sum, &off, err);
+		if (r == 0 && off >= f->size)
+			off = 0;
+		while (r == 0) {
+			uint64_t before = off;
+
+			r = put_part(w, f, sum, part, &off, err);
+			if (r || off == f->size)
+				return r;
+			if (off <= before)
+				break;
+			r = upload_pause(w, (int64_t)((off - before) * 1000 / w->rate), err);
+		}
+		/* The server tells from which byte on it wants the file after a failure. */
+		if (r < 0 && err->kind == ERR_UPSTREAM && tries + 1 < TRIES)
+			r = upload_pause(w, agent_pause_ms(tries, SENDER_FIRST_MS), err);
+	}
+	return r ? r : err_set(err, ERR_UPSTREAM, "the upload does not end");
+}

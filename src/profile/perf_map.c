@@ -1,0 +1,229 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Anyone can create a file of this name in /tmp. So no link is followed below the root of the process, the file
+ * must be the process's own or root's, and its size and names have limits.
+ */
+#include "profile/perf_map.h"
+
+#include <fcntl.h>
+#include <stdlib.h>
+#include <unistd.h>
+#include "base/search.h"
+#include "base/vec.h"
+#include "profile/words.h"
+
+/* Functions that start before an address and may still cover it: a runtime may keep one within another. */
+#define LOOK_BACK  16u
+#define STATUS_MAX KIB(64)
+#define CHUNK      KIB(64)
+
+static int entry_by_start(const void *a, const void *b)
+{
+	const struct perf_map_entry *x = a, *y = b;
+
+	if (x->start != y->start)
+		return x->start < y->start ? -1 : 1;
+	return x->line < y->line ? -1 : x->line > y->line;
+}
+
+static void perf_map_add_name(struct perf_map *m, struct perf_map_entry *e, struct str name)
+{
+	e->name = (uint32_t)m->names.size;
+	e->name_size = (uint32_t)name.size;
+	for (size_t i = 0; i < name.size; i++) {
+		char c = name.p[i];
+
+		buf_add_char(&m->names, c == '\t' ? ' ' : (unsigned char)c < 0x20 || c == 0x7f ? '?' : c);
+	}
+}
+
+static void perf_map_add_line(struct perf_map *m, struct str line)
+{
+	struct perf_map_entry one = { .line = m->n_lines++ };
+	struct str name;
+
+	if (!words_hex(str_word(&line), &one.start) || !words_hex(str_word(&line), &one.size) || !one.size ||
+	    one.size > UINT64_MAX - one.start)
+		return;
+	name = str_trim(line);
+	name.size = MIN(name.size, (size_t)PERF_MAP_NAME_SIZE);
+	if (!name.size)
+		return;
+	if (m->n >= PERF_MAP_ENTRIES || m->names.size > UINT32_MAX - PERF_MAP_NAME_SIZE) {
+		m->cut = true;
+		return;
+	}
+	perf_map_add_name(m, &one, name);
+	VEC_PUSH(m->list, m->n, m->room) = one;
+}
+
+size_t perf_map_feed(struct perf_map *m, struct str text, bool end)
+{
+	size_t used = 0;
+
+	while (used < text.size) {
+		const char *at = text.p + used, *stop = memchr(at, '\n', text.size - used);
+
+		if (!stop && !end)
+			break;
+		perf_map_add_line(m, (struct str){ at, stop ? (size_t)(stop - at) : text.size - used });
+		used = stop ? used + (size_t)(stop - at) + 1 : text.size;
+	}
+	return used;
+}
+
+void perf_map_sort(struct perf_map *m)
+{
+	if (m->n)
+		qsort(m->list, m->n, sizeof(*m->list), entry_by_start);
+}
+
+const struct perf_map_entry *perf_map_at(const struct perf_map *m, uint64_t addr)
+{
+	const struct perf_map_entry *best = NULL;
+	size_t i = SEARCH(0, m->n, k, m->list[k].start <= addr);
+
+	for (unsigned n = 0; i && n < LOOK_BACK; i--, n++) {
+		const struct perf_map_entry *e = &m->list[i - 1];
+
+		if (addr - e->start < e->size && (!best || e->line > best->line))
+			best = e;
+	}
+	return best;
+}
+
+void perf_map_done(struct perf_map *m)
+{
+	buf_done(&m->names);
+	free(m->list);
+	*m = (struct perf_map){ 0 };
+}
+
+/* ---- files ---- */
+
+/* The user of the process, and its number in its own namespace. */
+static bool process_status(const char *pid, uid_t *ret_user, uint64_t *ret_number)
+{
+	AUTO(mem_freep) char *path = mem_printf("/proc/%s/status", pid);
+	AUTO(buf_done) struct buf b = { 0 };
+	struct err ignored = { 0 };
+	uint64_t user = UINT64_MAX;
+
+	*ret_number = strtoull(pid, NULL, 10);
+	if (file_read(path, STATUS_MAX, &b, &ignored) != 0)
+		return false;
+	for (size_t i = 0; i < b.size; i++)
+		if (b.p[i] == '\t')
+			b.p[i] = ' ';
+	for (struct str rest = buf_str(&b); rest.size;) {
+		struct str line = str_cut(&rest, '\n'), key = str_word(&line), word;
+
+		if (str_eq(key, STR("Uid:"))) {
+			str_word(&line); /* the real one; the effective one creates files */
+			if (!str_to_u64(str_word(&line), &user))
+				return false;
+		} else if (str_eq(key, STR("NSpid:"))) {
+			while ((word = str_word(&line)).size)
+				if (!str_to_u64(word, ret_number))
+					return false;
+		}
+	}
+	*ret_user = (uid_t)user;
+	return user <= UINT32_MAX;
+}
+
+/* 1: there is none. */
+static int perf_map_open(const char *pid, int *ret_fd, struct stat *ret_st, struct err *err)
+{
+	AUTO(mem_freep) char *root = mem_printf("/proc/%s/root", pid);
+	AUTO(mem_freep) char *name = NULL;
+	AUTO(fd_close) int top = open(root, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	AUTO(fd_close) int dir = -1;
+	AUTO(fd_close) int fd = -1;
+	uint64_t number;
+	uid_t user;
+
+	if (top < 0 || !process_status(pid, &user, &number))
+		return 1;
+	name = mem_printf("perf-%llu.map", (unsigned long long)number);
+	dir = openat(top, "tmp", O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	fd = dir < 0 ? -1 : openat(dir, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+	if (fd < 0 || fstat(fd, ret_st) < 0)
+		return 1;
+	if (!S_ISREG(ret_st->st_mode))
+		return err_set(err, ERR_INVALID, "/tmp/%s of the process is not a regular file", name);
+	if (ret_st->st_uid != user && ret_st->st_uid != 0)
+		return err_set(err, ERR_INVALID,
+			       "/tmp/%s of the process belongs to user %u, not to its own: it is not read",
+			       name, (unsigned)ret_st->st_uid);
+	*ret_fd = TAKE_FD(fd);
+	return 0;
+}
+
+/* Read whole lines from m->off on, up to @limits. */
+static int perf_map_read_more(struct perf_map *m, int fd, const struct perf_map_limits *limits,
+			      struct err *err)
+{
+	AUTO(mem_freep) char *text = mem_alloc(CHUNK);
+
+	while (m->off < limits->max_file && m->n < limits->max_entries && m->names.size < limits->max_names) {
+		size_t got, used;
+
+		if (fd_pread(fd, text, CHUNK, m->off, &got, err) < 0)
+			return -1;
+		used = perf_map_feed(m, (struct str){ text, got }, false);
+		/* A line longer than the buffer is skipped. The last line may not be complete yet. */
+		if (!used && got == CHUNK)
+			used = got;
+		m->off += used;
+		if (got < CHUNK)
+			return 0;
+	}
+	m->cut = true;
+	return 0;
+}
+
+int perf_map_read(struct perf_map *m, const char *pid, struct err *err)
+{
+	const struct perf_map_limits limits = { UINT64_MAX, UINT64_MAX, SIZE_MAX };
+	AUTO(fd_close) int fd = -1;
+	struct stat st;
+	int r = perf_map_open(pid, &fd, &st, err);
+
+	if (r)
+		return r;
+	if ((uint64_t)st.st_size > PERF_MAP_MAX)
+		return err_set(err, ERR_LIMIT,
+			       "/tmp/perf-%s.map of the process has more than the %zu bytes allowed", pid,
+			       (size_t)PERF_MAP_MAX);
+	if (perf_map_read_more(m, fd, &limits, err) < 0)
+		return -1;
+	perf_map_sort(m);
+	return 0;
+}
+
+int perf_map_update(struct perf_map *m, const char *pid, const struct perf_map_limits *limits,
+		    struct err *err)
+{
+	AUTO(fd_close) int fd = -1;
+	size_t before = m->n;
+	struct stat st;
+	int r = perf_map_open(pid, &fd, &st, err);
+
+	if (r)
+		return r;
+	if (m->device != st.st_dev || m->inode != st.st_ino || (uint64_t)st.st_size < m->off) {
+		perf_map_done(m);
+		before = 0;
+		m->device = st.st_dev;
+		m->inode = st.st_ino;
+	}
+	if ((uint64_t)st.st_size == m->off)
+		return 1;
+	if (perf_map_read_more(m, fd, limits, err) < 0)
+		return -1;
+	if (m->n == before)
+		return 1;
+	perf_map_sort(m);
+	return 0;
+}

@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Lines of /proc/PID/maps as the kernel writes them, and as a process may make them.
+ */
+#include "test.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+
+#include "agent/maps.h"
+
+static void a_line_has_its_fields(void **state)
+{
+	struct maps_line l;
+
+	assert_true(maps_line_parse(
+		STR("7f5c6a228000-7f5c6a3bd000 r-xp 00028000 fe:01 1835    /usr/lib/libc.so.6"), &l));
+	assert_int_equal(l.start, 0x7f5c6a228000);
+	assert_int_equal(l.limit, 0x7f5c6a3bd000);
+	assert_int_equal(l.offset, 0x28000);
+	assert_int_equal(l.major, 0xfe);
+	assert_int_equal(l.minor, 1);
+	assert_int_equal(l.inode, 1835);
+	assert_true(l.exec && !l.deleted);
+	assert_str(l.path, "/usr/lib/libc.so.6");
+	assert_true(maps_line_parse(STR("ffffffffff600000-ffffffffff601000 --xp 00000000 00:00 0 [vsyscall]"),
+				    &l));
+	assert_str(l.path, "[vsyscall]");
+	assert_true(maps_line_parse(STR("1000-2000 rw-p 00000000 00:00 0 "), &l));
+	assert_true(!l.exec && !l.path.size);
+}
+
+static void a_deleted_file_is_marked_and_names_keep_their_blanks(void **state)
+{
+	AUTO(buf_done) struct buf path = { 0 };
+	struct maps_line l;
+
+	assert_true(maps_line_parse(STR("1000-2000 r-xp 0 08:02 7 /tmp/a b (deleted) (deleted)"), &l));
+	assert_true(l.deleted);
+	assert_str(l.path, "/tmp/a b (deleted)");
+	/* Without a file there is none to be deleted. */
+	assert_true(maps_line_parse(STR("1000-2000 r-xp 0 00:00 0 //anon (deleted)"), &l));
+	assert_false(l.deleted);
+	maps_path(STR("/tmp/a\\012b\\01"), &path);
+	assert_str(buf_str(&path), "/tmp/a\nb\\01");
+}
+
+static void other_lines_are_none(void **state)
+{
+	static const char *const lines[] = {
+		"",
+		"-",
+		"1000",
+		"1000-2000",
+		"1000-2000 r-xp",
+		"2000-1000 r-xp 0 08:02 7 /a",
+		"1000-1000 r-xp 0 08:02 7 /a",
+		"g000-2000 r-xp 0 08:02 7 /a",
+		"1000-2000 rx 0 08:02 7 /a",
+		"11111111111111111-22222222222222222 r-xp 0 08:02 7 /a",
+		"1000-2000 r-xp 0 08:02 x /a",
+		"1000-2000 r-xp 0 08 7 /a",
+	};
+	struct maps_line l;
+
+	for (size_t i = 0; i < ARRAY_SIZE(lines); i++)
+		assert_false(maps_line_parse(str_of(lines[i]), &l));
+}
+
+struct seen_maps {
+	size_t n;
+	uint64_t last;
+};
+
+static int count_map(void *arg, const struct maps_line *l)
+{
+	struct seen_maps *s = arg;
+
+	assert_true(l->start >= s->last);
+	s->last = l->limit;
+	s->n++;
+	return 0;
+}
+
+/* The mappings change between two reads of the kernel's text, so that a later line may go back. */
+static void overlapping_mappings_are_left_out(void **state)
+{
+	static const char text[] = "1000-3000 r-xp 0 08:02 7 /a\n"
+				   "2000-4000 r-xp 0 08:02 8 /b\n"
+				   "4000-5000 rw-p 0 08:02 8 /b\n"
+				   "5000-6000 r-xp 0 08:02 9 /c";
+	struct seen_maps s = { 0 };
+	struct maps_reader r = { .fn = count_map, .arg = &s };
+	size_t used;
+
+	assert_int_equal(maps_feed(&r, str_of(text), false, &used), 0);
+	assert_int_equal(s.n, 1);
+	assert_true(used < sizeof(text) - 1);
+	assert_int_equal(maps_feed(&r, (struct str){ text + used, sizeof(text) - 1 - used }, true, &used), 0);
+	assert_int_equal(s.n, 2);
+}
+
+static void a_hundred_thousand_mappings_are_read(void **state)
+{
+	AUTO(buf_done) struct buf text = { 0 };
+	AUTO(fd_close) int fd = memfd_create("maps", MFD_CLOEXEC);
+	struct seen_maps s = { 0 };
+	struct err err = { 0 };
+
+	for (uint64_t i = 0; i < 100000; i++)
+		buf_printf(&text, "%llx-%llx %s 00000000 08:02 %llu /tmp/%llu\n",
+			   (unsigned long long)(i * 2 + 1) << 12, (unsigned long long)(i * 2 + 2) << 12,
+			   i % 2 ? "r-xp" : "rw-p", (unsigned long long)i, (unsigned long long)i);
+	assert_done(fd_write(fd, text.p, text.size, &err));
+	assert_done(maps_read(fd, count_map, &s, &err));
+	assert_int_equal(s.n, 50000);
+}
+
+static void a_line_without_end_does_not_stop_the_reading(void **state)
+{
+	AUTO(buf_done) struct buf text = { 0 };
+	AUTO(fd_close) int fd = memfd_create("maps", MFD_CLOEXEC);
+	struct seen_maps s = { 0 };
+	struct err err = { 0 };
+
+	for (size_t i = 0; i < KIB(200); i++)
+		buf_add_char(&text, 'x');
+	buf_add_str(&text, STR("\n1000-2000 r-xp 0 08:02 7 /a\n"));
+	assert_done(fd_write(fd, text.p, text.size, &err));
+	assert_done(maps_read(fd, count_map, &s, &err));
+	assert_int_equal(s.n, 1);
+}
+
+static void our_own_maps_can_be_read(void **state)
+{
+	AUTO(fd_close) int fd = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
+	struct seen_maps s = { 0 };
+	struct err err = { 0 };
+
+	assert_done(maps_read(fd, count_map, &s, &err));
+	assert_true(s.n > 1);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_line_has_its_fields),
+		cmocka_unit_test(a_deleted_file_is_marked_and_names_keep_their_blanks),
+		cmocka_unit_test(other_lines_are_none),
+		cmocka_unit_test(overlapping_mappings_are_left_out),
+		cmocka_unit_test(a_hundred_thousand_mappings_are_read),
+		cmocka_unit_test(a_line_without_end_does_not_stop_the_reading),
+		cmocka_unit_test(our_own_maps_can_be_read),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

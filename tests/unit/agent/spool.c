@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Profiles that wait on disk.
+ */
+#include "test.h"
+
+#include <dirent.h>
+
+#include "agent/spool.h"
+
+struct spool_fixture {
+	char dir[TEST_PATH_SIZE];
+	struct spool *s;
+};
+
+static int spool_setup(void **state)
+{
+	struct spool_fixture *f = NEW(struct spool_fixture);
+
+	test_dir_make(f->dir);
+	*state = f;
+	clock_test_freeze(1700000000);
+	return 0;
+}
+
+static int spool_teardown(void **state)
+{
+	struct spool_fixture *f = *state;
+
+	spool_close(f->s);
+	test_dir_remove(f->dir);
+	clock_test_thaw();
+	free(f);
+	return 0;
+}
+
+static void put_text(struct spool_fixture *f, int64_t time_ms, const char *text)
+{
+	struct err err;
+
+	assert_done(spool_put(f->s, time_ms, bytes_of(text, strlen(text)), &err));
+}
+
+/* Take the next one; "" if there is none. */
+static const char *take_text(struct spool_fixture *f)
+{
+	static char text[64];
+	AUTO(buf_done) struct buf b = { 0 };
+	AUTO(mem_freep) char *name = NULL;
+	struct err err;
+
+	if (spool_next(f->s, &b, &name, &err) == SPOOL_EMPTY)
+		return "";
+	snprintf(text, sizeof(text), STR_FMT, STR_ARG(buf_str(&b)));
+	spool_remove(f->s, name);
+	return text;
+}
+
+static void the_newest_comes_first_and_survives_the_process(void **state)
+{
+	struct spool_fixture *f = *state;
+	struct spool_stats st;
+	struct err err;
+
+	assert_done(spool_open(f->dir, 0, 0, &f->s, &err));
+	put_text(f, 1700000000000, "first");
+	put_text(f, 1700000010000, "second");
+	put_text(f, 1700000010000, "third, at the same time");
+	spool_close(f->s);
+	assert_done(spool_open(f->dir, 0, 0, &f->s, &err));
+	spool_stats(f->s, &st);
+	assert_int_equal(st.n, 3);
+	assert_int_equal(st.oldest_ms, 1700000000000);
+	assert_string_equal(take_text(f), "third, at the same time");
+	assert_string_equal(take_text(f), "second");
+	put_text(f, 1699999990000, "late");
+	assert_string_equal(take_text(f), "first");
+	assert_string_equal(take_text(f), "late");
+	assert_string_equal(take_text(f), "");
+	spool_stats(f->s, &st);
+	assert_int_equal(st.bytes, 0);
+	assert_int_equal(st.n_dropped, 0);
+}
+
+static void the_oldest_go_when_there_are_too_many_bytes(void **state)
+{
+	struct spool_fixture *f = *state;
+	struct spool_stats st;
+	struct err err;
+
+	assert_done(spool_open(f->dir, 10, 0, &f->s, &err));
+	put_text(f, 1700000000000, "aaaaa");
+	put_text(f, 1700000001000, "bbbbb");
+	put_text(f, 1700000002000, "cc");
+	spool_stats(f->s, &st);
+	assert_int_equal(st.n, 2);
+	assert_int_equal(st.n_dropped, 1);
+	assert_string_equal(take_text(f), "cc");
+	assert_fails(spool_put(f->s, 0, bytes_of("more than ten", 13), &err), ERR_LIMIT, "spool");
+	assert_string_equal(take_text(f), "bbbbb");
+}
+
+static void old_ones_go(void **state)
+{
+	struct spool_fixture *f = *state;
+	struct err err;
+
+	assert_done(spool_open(f->dir, 0, 60, &f->s, &err));
+	put_text(f, 1700000000000, "a");
+	clock_test_advance(59000);
+	put_text(f, 1700000059000, "b");
+	clock_test_advance(2000);
+	assert_string_equal(take_text(f), "b");
+	assert_string_equal(take_text(f), "");
+}
+
+static void other_files_in_the_folder_are_left_alone(void **state)
+{
+	struct spool_fixture *f = *state;
+	AUTO(mem_freep) char *other = mem_printf("%s/notes.txt", f->dir);
+	AUTO(mem_freep) char *odd = mem_printf("%s/1700000000000-0000000g.pb.gz", f->dir);
+	AUTO(mem_freep) char *temp = mem_printf("%s/" FILE_TEMP_PREFIX "x", f->dir);
+	AUTO(mem_freep) char *empty = mem_printf("%s/1700000000000-00000001.pb.gz", f->dir);
+	struct err err;
+
+	test_file_write(other, "x", 1);
+	test_file_write(odd, "x", 1);
+	test_file_write(temp, "x", 1);
+	test_file_write(empty, "", 0);
+	assert_done(spool_open(f->dir, 0, 0, &f->s, &err));
+	/* What a kill has left is removed, and an empty file is no profile. */
+	assert_string_equal(take_text(f), "");
+	assert_int_equal(access(other, F_OK), 0);
+	assert_int_equal(access(odd, F_OK), 0);
+	assert_int_not_equal(access(temp, F_OK), 0);
+	assert_int_not_equal(access(empty, F_OK), 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(the_newest_comes_first_and_survives_the_process, spool_setup,
+						spool_teardown),
+		cmocka_unit_test_setup_teardown(the_oldest_go_when_there_are_too_many_bytes, spool_setup,
+						spool_teardown),
+		cmocka_unit_test_setup_teardown(old_ones_go, spool_setup, spool_teardown),
+		cmocka_unit_test_setup_teardown(other_files_in_the_folder_are_left_alone, spool_setup,
+						spool_teardown),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
