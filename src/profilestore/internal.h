@@ -3,6 +3,7 @@
  * Shared by the files of profilestore.
  *
  *   column.h, meta.h   the metadata store in memory: read by all, written by the writer's thread
+ *   meta_location.c    its locations and lines, packed; slots.h: its hash tables
  *   segment.c          the metadata store on disk: rows that are appended
  *   series.c           the series
  *   samples.c          a list of stacks and values as bytes; sums of many

@@ -167,13 +167,13 @@ static void reduce_location(struct store_merge *m, struct profile_location *l, u
 
 static uint32_t merged_location(struct store_merge *m, uint32_t i)
 {
-	const struct meta_location *l = meta_location_at(m->meta, i);
-	uint64_t word = atomic_load_explicit(&l->names, memory_order_acquire);
+	const struct meta_location l = meta_location_at(m->meta, i);
+	uint64_t word = meta_names_at(m->meta, i);
 	struct meta_names names = meta_names_of(word);
-	uint64_t elf_addr = word ? atomic_load_explicit(&l->elf_addr, memory_order_relaxed) : 0;
-	uint32_t first = l->first_line, n = l->n_lines;
-	struct profile_location new = { .addr = elf_addr ? elf_addr : l->addr,
-					.folded = l->flags & LOCATION_FOLDED };
+	uint64_t elf_addr = word ? meta_elf_addr(m->meta, i) : 0;
+	uint32_t first = l.first_line, n = l.n_lines;
+	struct profile_location new = { .addr = elf_addr ? elf_addr : l.addr,
+					.folded = l.flags & LOCATION_FOLDED };
 	enum names_hope hope;
 	uint32_t before, number;
 
@@ -186,12 +186,12 @@ static uint32_t merged_location(struct store_merge *m, uint32_t i)
 		m->lines = mem_realloc(m->lines, m->room_lines, sizeof(*m->lines));
 	}
 	for (uint32_t k = 0; k < n; k++) {
-		const struct meta_line *line = meta_line_at(m->meta, first + k);
+		const struct meta_line line = meta_line_at(m->meta, first + k);
 
-		m->lines[k] = (struct profile_line){ merged_function(m, line->function), line->line,
-						     line->column };
+		m->lines[k] = (struct profile_line){ merged_function(m, line.function), line.line,
+						     line.column };
 	}
-	new.mapping = merged_mapping(m, meta_part_at(m->meta, l->part), elf_addr != 0);
+	new.mapping = merged_mapping(m, meta_part_at(m->meta, l.part), elf_addr != 0);
 	/* Its tables may be empty. */
 	if (profile_has_failed(m->p))
 		return 0;

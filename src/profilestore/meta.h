@@ -7,11 +7,11 @@
  */
 #pragma once
 
-#include "base/hash_index.h"
 #include "profile/profile.h"
 #include "profilestore/column.h"
 #include "frame/frame.h"
 #include "profilestore/holes.h"
+#include "profilestore/slots.h"
 
 #define META_FAILED UINT32_MAX /* no number: the limit of memory was reached */
 
@@ -62,15 +62,13 @@ enum {
 	/* it came without lines, or with function names only: it may get better ones */
 	LOCATION_BARE = 1 << 1,
 };
+/* As it came in: struct packed_location has it, and the names that it got later. */
 struct meta_location {
 	uint64_t addr;
 	uint32_t part;
 	uint32_t first_line; /* the lines it came with, innermost first */
 	uint16_t n_lines;
 	uint16_t flags;
-	uint32_t next;             /* the location before it in the same binary, + 1 */
-	_Atomic uint64_t names;    /* see struct meta_names; 0: not looked up */
-	_Atomic uint64_t elf_addr; /* 0: not known */
 };
 
 /* The result of looking a location up, in one word. */
@@ -97,6 +95,33 @@ static inline int32_t meta_line_number(int64_t v)
 	return v == (int32_t)v ? (int32_t)v : 0;
 }
 
+/* In memory: 24 bytes for a location whose names came with it, 32 for another one. */
+struct packed_location {
+	uint64_t addr;
+	uint32_t part;
+	uint32_t at;      /* its first line; with LOCATION_BARE: its first word */
+	uint32_t next;    /* the location before it in the same binary, + 1 */
+	uint16_t n_lines; /* of those it came with */
+	/* its flags, and from LOCATION_SHIFT_BIT on the number of its shift (meta_elf_addr()) */
+	_Atomic uint16_t marks;
+};
+#define LOCATION_FLAGS     3u
+#define LOCATION_SHIFT_BIT 2
+#define LOCATION_MAX_SHIFT (UINT16_MAX >> LOCATION_SHIFT_BIT)
+
+/* In memory: 8 bytes. */
+struct packed_line {
+	uint32_t function;
+	uint32_t
+		numbers; /* line << LINE_COLUMN_BITS | column; or LINE_IS_LONG | its number in the table of long ones */
+};
+#define LINE_COLUMN_BITS 11
+#define LINE_IS_LONG     (1u << 31)
+
+struct long_line {
+	int32_t line, column;
+};
+
 struct meta_stack {
 	uint32_t parent, location; /* 0 is the empty one; a caller has a smaller number than its callees */
 };
@@ -104,14 +129,23 @@ struct meta_stack {
 struct meta_string_chunk;
 
 struct meta {
-	struct column strings;   /* struct str; number 0 is the empty one */
-	struct column functions; /* struct meta_function */
-	struct column lines;     /* struct meta_line */
-	struct column binaries;  /* struct meta_binary */
-	struct column parts;     /* struct meta_part */
-	struct column locations; /* struct meta_location */
+	struct column strings;    /* struct str; number 0 is the empty one */
+	struct column functions;  /* struct meta_function */
+	struct column lines;      /* struct packed_line */
+	struct column long_lines; /* struct long_line: those with numbers too large for it */
+	struct column binaries;   /* struct meta_binary */
+	struct column parts;      /* struct meta_part */
+	struct column locations;  /* struct packed_location */
+	/*
+	 * For each location with LOCATION_BARE: struct meta_names as an atomic word, 0: not looked up; and if it came
+	 * with lines, the first of them.
+	 */
+	struct column words;
+	struct column
+		shifts; /* uint64_t: what is added to an address for the one in the ELF file; number 0 is none */
 	struct column stacks;    /* struct meta_stack */
 	_Atomic uint64_t memory; /* bytes of all tables */
+	_Atomic uint64_t lacked; /* by the last hash table that could not grow, below max_memory; 0: none */
 	/* How often the tables were replaced by a sweep: numbers in the database are of one generation. */
 	uint32_t generation;
 	uint64_t max_memory;
@@ -119,7 +153,7 @@ struct meta {
 	/* of the writer's thread */
 	uint64_t ceiling; /* a lower limit of memory for a while; 0: max_memory */
 	uint64_t seed;
-	struct hash_index by_string, by_function, by_binary, by_part, by_location, by_stack;
+	struct slots by_string, by_function, by_binary, by_part, by_location, by_stack, by_shift;
 	struct meta_string_chunk *chunk;
 	char *text, *text_end;
 	/*
@@ -151,6 +185,11 @@ uint32_t meta_stack(struct meta *m, uint32_t parent, uint32_t location);
 bool meta_stack_put(struct meta *m, uint32_t i, uint32_t parent, uint32_t location);
 /* The next @n numbers are free. */
 bool meta_stacks_skip(struct meta *m, uint32_t n);
+/*
+ * The names that the location @i got after it came in: readers see all of @word, or none of it. @elf_addr 0: not known.
+ * Only for locations with LOCATION_BARE, others are passed over.
+ */
+void meta_set_names(struct meta *m, uint32_t i, uint64_t word, uint64_t elf_addr);
 /* Append @n lines, without a search; the number of the first. */
 uint32_t meta_lines(struct meta *m, const struct meta_line *lines, size_t n);
 
@@ -178,9 +217,16 @@ static inline const struct meta_function *meta_function_at(const struct meta *m,
 {
 	return column_at(&m->functions, i);
 }
-static inline const struct meta_line *meta_line_at(const struct meta *m, uint32_t i)
+static inline struct meta_line meta_line_at(const struct meta *m, uint32_t i)
 {
-	return column_at(&m->lines, i);
+	const struct packed_line *l = column_at(&m->lines, i);
+	const struct long_line *numbers;
+
+	if (!(l->numbers & LINE_IS_LONG))
+		return (struct meta_line){ l->function, (int32_t)(l->numbers >> LINE_COLUMN_BITS),
+					   (int32_t)(l->numbers & ((1u << LINE_COLUMN_BITS) - 1)) };
+	numbers = column_at(&m->long_lines, l->numbers & ~LINE_IS_LONG);
+	return (struct meta_line){ l->function, numbers->line, numbers->column };
 }
 static inline struct meta_binary *meta_binary_at(const struct meta *m, uint32_t i)
 {
@@ -190,9 +236,47 @@ static inline const struct meta_part *meta_part_at(const struct meta *m, uint32_
 {
 	return column_at(&m->parts, i);
 }
-static inline struct meta_location *meta_location_at(const struct meta *m, uint32_t i)
+static inline struct packed_location *packed_location_at(const struct meta *m, uint32_t i)
 {
 	return column_at(&m->locations, i);
+}
+static inline uint16_t location_marks(const struct packed_location *l)
+{
+	return atomic_load_explicit(&l->marks, memory_order_relaxed);
+}
+static inline _Atomic uint64_t *location_word_at(const struct meta *m, uint32_t word)
+{
+	return column_at(&m->words, word);
+}
+static inline struct meta_location meta_location_at(const struct meta *m, uint32_t i)
+{
+	const struct packed_location *l = packed_location_at(m, i);
+	struct meta_location ret = { l->addr, l->part, l->at, l->n_lines,
+				     location_marks(l) & LOCATION_FLAGS };
+
+	if (ret.flags & LOCATION_BARE)
+		ret.first_line = l->n_lines ? (uint32_t)*location_word_at(m, l->at + 1) : 0;
+	return ret;
+}
+/* Its struct meta_names; 0: not looked up. */
+static inline uint64_t meta_names_at(const struct meta *m, uint32_t i)
+{
+	const struct packed_location *l = packed_location_at(m, i);
+
+	return location_marks(l) & LOCATION_BARE
+		       ? atomic_load_explicit(location_word_at(m, l->at), memory_order_acquire)
+		       : 0;
+}
+/*
+ * The address in the ELF file that came with its names; 0: not known. Few differences between such addresses and
+ * those that come in exist in a store: one for each way in which a binary's segments are placed.
+ */
+static inline uint64_t meta_elf_addr(const struct meta *m, uint32_t i)
+{
+	const struct packed_location *l = packed_location_at(m, i);
+	uint32_t shift = location_marks(l) >> LOCATION_SHIFT_BIT;
+
+	return shift ? l->addr + *(const uint64_t *)column_at(&m->shifts, shift) : 0;
 }
 static inline const struct meta_stack *meta_stack_at(const struct meta *m, uint32_t i)
 {

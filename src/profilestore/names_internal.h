@@ -103,7 +103,7 @@ int names_write_binary(struct profilestore *s, const struct named_binary *t, int
 /* ---- names_wanted.c: all but the first two under the lock ---- */
 
 /* The names that a location got after it came in. */
-struct meta_names location_names(const struct meta_location *l);
+struct meta_names location_names(const struct meta *m, uint32_t location);
 bool location_is_wanted(const struct meta *m, const struct named_binary *t, uint32_t location);
 uint32_t wanted_count(const struct named_binary *t);
 /* Add the locations that came in since the last call. */

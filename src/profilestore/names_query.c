@@ -9,13 +9,13 @@
 
 enum names_hope names_hope(const struct reader *rd, uint32_t location)
 {
-	const struct meta_location *l = meta_location_at(rd->meta, location);
+	const struct meta_location l = meta_location_at(rd->meta, location);
 	const struct named_binary *t;
 	int state;
 
-	if (rd->s->no_names || !(l->flags & LOCATION_BARE))
+	if (rd->s->no_names || !(l.flags & LOCATION_BARE))
 		return NAMES_NONE;
-	t = names_binary(rd->s, rd->meta, meta_binary_of(rd->meta, l));
+	t = names_binary(rd->s, rd->meta, meta_binary_of(rd->meta, &l));
 	/* Not tracked yet: it came in just now. */
 	if (!t)
 		return NAMES_SOON;
@@ -195,12 +195,14 @@ static void add_up_binaries(const struct meta *m, struct sums *x, int64_t *value
 {
 	for (uint32_t i = x->n; i-- > 1;) {
 		const struct meta_stack *st;
+		struct meta_location l;
 		uint32_t binary;
 
 		if (!sums_has(x, i))
 			continue;
 		st = meta_stack_at(m, i);
-		binary = meta_binary_of(m, meta_location_at(m, st->location));
+		l = meta_location_at(m, st->location);
+		binary = meta_binary_of(m, &l);
 		x->seen[st->parent / 64] |= UINT64_C(1) << st->parent % 64;
 		values[binary] = add_saturating(values[binary], x->values[i]);
 		seen[binary] = true;
@@ -278,13 +280,13 @@ static void describe_location(const struct profilestore *s, uint32_t location,
 		[META_SECTION] = { FRAME_SECTION, { 0 } },
 		[META_RUNTIME] = { FRAME_RUNTIME, { 0 } },
 	};
-	const struct meta_location *l = meta_location_at(s->meta, location);
-	const struct meta_part *p = meta_part_at(s->meta, l->part);
+	const struct meta_location l = meta_location_at(s->meta, location);
+	const struct meta_part *p = meta_part_at(s->meta, l.part);
 
 	*ret = (struct profilestore_unnamed){ .location = (uint64_t)s->meta->generation << 32 | location,
 					      .kind = (uint8_t)kinds[p->kind].kind,
 					      .symbol = kinds[p->kind].symbol,
-					      .addr = l->addr,
+					      .addr = l.addr,
 					      .mapping_offset = p->offset };
 }
 

@@ -10,14 +10,14 @@
 #include <stdlib.h>
 #include "base/vec.h"
 
-struct meta_names location_names(const struct meta_location *l)
+struct meta_names location_names(const struct meta *m, uint32_t location)
 {
-	return meta_names_of(atomic_load_explicit(&l->names, memory_order_acquire));
+	return meta_names_of(meta_names_at(m, location));
 }
 
 bool location_is_wanted(const struct meta *m, const struct named_binary *t, uint32_t location)
 {
-	return location_names(meta_location_at(m, location)).generation !=
+	return location_names(m, location).generation !=
 	       atomic_load_explicit(&t->generation, memory_order_relaxed);
 }
 
@@ -50,10 +50,10 @@ void wanted_add_new(struct profilestore *s, struct named_binary *t)
 	uint32_t last = last_location(s, t->binary);
 
 	for (uint32_t i = last; i && i != t->wanted.seen;) {
-		const struct meta_location *l = meta_location_at(s->meta, i - 1);
+		const struct packed_location *l = packed_location_at(s->meta, i - 1);
 
-		if (l->flags & LOCATION_BARE) {
-			t->n_bare_named += l->n_lines || location_names(l).n_lines;
+		if (location_marks(l) & LOCATION_BARE) {
+			t->n_bare_named += l->n_lines || location_names(s->meta, i - 1).n_lines;
 			if (location_is_wanted(s->meta, t, i - 1))
 				VEC_PUSH(t->wanted.list, t->wanted.n, t->wanted.room) = i - 1;
 		}

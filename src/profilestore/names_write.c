@@ -34,10 +34,9 @@ static bool same_lines(const struct meta *m, struct meta_names n, const struct m
 	if (n.n_lines != n_lines)
 		return false;
 	for (size_t i = 0; i < n_lines; i++) {
-		const struct meta_line *l = meta_line_at(m, n.first_line + (uint32_t)i);
+		const struct meta_line l = meta_line_at(m, n.first_line + (uint32_t)i);
 
-		if (l->function != lines[i].function || l->line != lines[i].line ||
-		    l->column != lines[i].column)
+		if (l.function != lines[i].function || l.line != lines[i].line || l.column != lines[i].column)
 			return false;
 	}
 	return true;
@@ -76,7 +75,9 @@ static int intern_name_lines(struct meta *m, const struct profilestore_name *nam
 
 static struct named_binary *tracked_of(struct profilestore *s, uint32_t location)
 {
-	return names_binary(s, s->meta, meta_binary_of(s->meta, meta_location_at(s->meta, location)));
+	const struct meta_location l = meta_location_at(s->meta, location);
+
+	return names_binary(s, s->meta, meta_binary_of(s->meta, &l));
 }
 
 /* ---- rows ---- */
@@ -181,13 +182,11 @@ static int names_apply(struct profilestore *s, struct job *job, struct err *err)
 	struct meta_names last = { 0 };
 
 	for (size_t i = 0; i < j->n; i++) {
-		const struct meta_location *l;
 		struct meta_names n;
 
 		if (name_is_stale(s, &j->names[i]))
 			continue;
-		l = meta_location_at(s->meta, location_of(&j->names[i]));
-		n = meta_names_of(atomic_load_explicit(&l->names, memory_order_relaxed));
+		n = location_names(s->meta, location_of(&j->names[i]));
 		if (intern_name_lines(s->meta, &j->names[i], &last, &n, err) < 0)
 			return JOB_REFUSED;
 		n.generation = tracked_of(s, location_of(&j->names[i]))->generation;
@@ -202,15 +201,13 @@ static int names_apply(struct profilestore *s, struct job *job, struct err *err)
 
 static void publish_names(struct profilestore *s, const struct profilestore_name *name, uint64_t word)
 {
-	struct meta_location *l = meta_location_at(s->meta, location_of(name));
-	struct meta_names was = meta_names_of(atomic_load_explicit(&l->names, memory_order_relaxed)),
-			  is = meta_names_of(word);
+	struct meta_names was = location_names(s->meta, location_of(name)), is = meta_names_of(word);
 	struct named_binary *t = tracked_of(s, location_of(name));
 
-	t->n_bare_named += !l->n_lines && !was.n_lines && is.n_lines;
+	t->n_bare_named += !packed_location_at(s->meta, location_of(name))->n_lines && !was.n_lines &&
+			   is.n_lines;
 	t->unsaved = false;
-	atomic_store_explicit(&l->elf_addr, name->elf_addr, memory_order_relaxed);
-	atomic_store_explicit(&l->names, word, memory_order_release);
+	meta_set_names(s->meta, location_of(name), word, name->elf_addr);
 	if (s->names->renamed.on)
 		VEC_PUSH(s->names->renamed.v, s->names->renamed.n,
 			 s->names->renamed.room) = location_of(name);

@@ -17,9 +17,12 @@
 #define NEAR(max)        ((max) - (max) / 16 * 3)
 #define NEAR_SERIES(max) ((max) - (max) / 16 * 3 - 1)
 
+/* A hash table doubles, which may take more than what is kept free. */
 static bool memory_is_near(const struct profilestore *s)
 {
-	return atomic_load(&s->meta->memory) > NEAR(s->meta->max_memory);
+	uint64_t memory = atomic_load(&s->meta->memory), max = s->meta->max_memory;
+
+	return memory > NEAR(max) || memory + atomic_load(&s->meta->lacked) > max;
 }
 
 static bool has_room(const struct profilestore *s)

@@ -60,11 +60,11 @@ static void write_entry(const struct meta *m, enum segment_kind kind, uint32_t i
 		break;
 	}
 	case SEGMENT_LINES: {
-		const struct meta_line *l = meta_line_at(m, i);
+		const struct meta_line l = meta_line_at(m, i);
 
-		buf_add_uleb(out, l->function);
-		buf_add_uleb(out, zigzag(l->line));
-		buf_add_uleb(out, zigzag(l->column));
+		buf_add_uleb(out, l.function);
+		buf_add_uleb(out, zigzag(l.line));
+		buf_add_uleb(out, zigzag(l.column));
 		break;
 	}
 	case SEGMENT_BINARIES: {
@@ -84,13 +84,13 @@ static void write_entry(const struct meta *m, enum segment_kind kind, uint32_t i
 		break;
 	}
 	case SEGMENT_LOCATIONS: {
-		const struct meta_location *l = meta_location_at(m, i);
+		const struct meta_location l = meta_location_at(m, i);
 
-		buf_add_uleb(out, l->part);
-		buf_add_uleb(out, l->addr);
-		buf_add_uleb(out, (uint64_t)l->n_lines << 2 | l->flags);
-		if (l->n_lines)
-			buf_add_uleb(out, l->first_line);
+		buf_add_uleb(out, l.part);
+		buf_add_uleb(out, l.addr);
+		buf_add_uleb(out, (uint64_t)l.n_lines << 2 | l.flags);
+		if (l.n_lines)
+			buf_add_uleb(out, l.first_line);
 		break;
 	}
 	case SEGMENT_STACKS: {
@@ -218,11 +218,10 @@ static void segments_unsave(const struct meta *m, struct segments *g)
 	for (enum segment_kind k = SEGMENT_STRINGS; k < SEGMENT_NAMES; k++)
 		g->saved[k] = k != SEGMENT_LINES && k != SEGMENT_LOCATIONS;
 	for (uint32_t i = 0, n = column_n(&m->locations); i < n; i++) {
-		const struct meta_location *l = meta_location_at(m, i);
-		uint64_t word = atomic_load(&l->names);
+		uint64_t word = meta_names_at(m, i);
 
 		if (word)
-			segment_add_names(g, i, meta_names_of(word), atomic_load(&l->elf_addr));
+			segment_add_names(g, i, meta_names_of(word), meta_elf_addr(m, i));
 	}
 }
 
@@ -354,18 +353,38 @@ static bool read_location(struct meta *m, struct cursor *c)
 	return segment_is_next(&m->locations, meta_location(m, &l, NULL), was);
 }
 
-static bool segment_read_stack(struct meta *m, struct cursor *c, uint32_t room, uint32_t *ret_n)
-{
-	uint32_t was = column_n(&m->stacks);
-	uint64_t up = cursor_uleb(c), location = cursor_uleb(c);
+#define STACKS_BLOCK 32u
 
-	*ret_n = 1;
-	if (cursor_ok(c) && !up && location && location <= room) {
-		*ret_n = (uint32_t)location;
-		return meta_stacks_skip(m, *ret_n);
+/*
+ * The next stacks, a block of them, so that the hash table's memory is fetched for all at once; or a run of free
+ * numbers. *ret_n: how many numbers, at most @room.
+ */
+static bool segment_read_stacks(struct meta *m, struct cursor *c, uint32_t room, uint32_t *ret_n)
+{
+	uint32_t was = column_n(&m->stacks), n = 0, n_free = 0;
+	struct meta_stack v[STACKS_BLOCK];
+	uint64_t hashes[STACKS_BLOCK];
+
+	while (n < MIN(room, STACKS_BLOCK) && !n_free) {
+		uint64_t up = cursor_uleb(c), location = cursor_uleb(c);
+
+		if (!cursor_ok(c) || (up ? up > was + n || location >= column_n(&m->locations)
+					 : !location || location > room - n))
+			return false;
+		if (!up) {
+			n_free = (uint32_t)location;
+			break;
+		}
+		v[n] = (struct meta_stack){ was + n - (uint32_t)up, (uint32_t)location };
+		hashes[n] = meta_hash_stack(m, v[n].parent, v[n].location);
+		n++;
 	}
-	return cursor_ok(c) && up && up <= was && location < column_n(&m->locations) &&
-	       meta_stack_put(m, was, was - (uint32_t)up, (uint32_t)location);
+	meta_fetch_stacks(m, hashes, n);
+	for (uint32_t i = 0; i < n; i++)
+		if (!meta_stack_put(m, was + i, v[i].parent, v[i].location))
+			return false;
+	*ret_n = n + n_free;
+	return !n_free || meta_stacks_skip(m, n_free);
 }
 
 static bool segment_read_reused(struct meta *m, struct cursor *c)
@@ -399,14 +418,11 @@ static bool segment_read_names(struct meta *m, struct cursor *c)
 	uint64_t location = cursor_uleb(c), word = cursor_uleb(c), elf_addr = cursor_uleb(c);
 	struct meta_names n = meta_names_of(word);
 	uint32_t n_lines = column_n(&m->lines);
-	struct meta_location *l;
 
 	if (!cursor_ok(c) || location >= column_n(&m->locations) || n.first_line > n_lines ||
 	    n.n_lines > n_lines - n.first_line || !n.generation || n.reason >= FRAME_N_REASONS)
 		return false;
-	l = meta_location_at(m, (uint32_t)location);
-	atomic_store_explicit(&l->elf_addr, elf_addr, memory_order_relaxed);
-	atomic_store_explicit(&l->names, word, memory_order_release);
+	meta_set_names(m, (uint32_t)location, word, elf_addr);
 	return true;
 }
 
@@ -430,7 +446,7 @@ int segment_read(struct meta *m, enum segment_kind kind, uint32_t n, struct byte
 
 	/* A run of free numbers of stacks is one entry of the row. */
 	for (uint32_t i = 0, n_read = 1; i < n; i += n_read)
-		if (!(kind == SEGMENT_STACKS ? segment_read_stack(m, &c, n - i, &n_read)
+		if (!(kind == SEGMENT_STACKS ? segment_read_stacks(m, &c, n - i, &n_read)
 					     : kinds[kind].read(m, &c)))
 			return segment_damaged(kinds[kind].what, err);
 	return cursor_left(&c) ? segment_damaged(kinds[kind].what, err) : 0;

@@ -276,7 +276,7 @@ static bool copy_lines(struct sweep *w, uint32_t first, uint32_t n)
 		w->lines = mem_realloc(w->lines, w->room_lines, sizeof(*w->lines));
 	}
 	for (uint32_t i = 0; i < n; i++) {
-		w->lines[i] = *meta_line_at(w->old, first + i);
+		w->lines[i] = meta_line_at(w->old, first + i);
 		w->lines[i].function = copy_function(w, w->lines[i].function);
 		if (w->lines[i].function == META_FAILED)
 			return false;
@@ -286,9 +286,7 @@ static bool copy_lines(struct sweep *w, uint32_t first, uint32_t n)
 
 static bool copy_names(struct sweep *w, uint32_t from, uint32_t to)
 {
-	const struct meta_location *old = meta_location_at(w->old, from);
-	struct meta_location *new = meta_location_at(w->new, to);
-	uint64_t word = atomic_load_explicit(&old->names, memory_order_acquire);
+	uint64_t word = meta_names_at(w->old, from);
 	struct meta_names n = meta_names_of(word);
 
 	if (!word)
@@ -300,8 +298,7 @@ static bool copy_names(struct sweep *w, uint32_t from, uint32_t to)
 		if (n.first_line == META_FAILED)
 			return false;
 	}
-	atomic_store(&new->elf_addr, atomic_load_explicit(&old->elf_addr, memory_order_relaxed));
-	atomic_store(&new->names, meta_names_word(n));
+	meta_set_names(w->new, to, meta_names_word(n), meta_elf_addr(w->old, from));
 	return true;
 }
 
@@ -310,14 +307,13 @@ static uint32_t copy_location(struct sweep *w, uint32_t i)
 	uint32_t *at = number_at(&w->locations, i, &w->old->locations);
 
 	if (at && !*at) {
-		const struct meta_location *l = meta_location_at(w->old, i);
-		struct meta_location new = { .addr = l->addr,
-					     .part = copy_part(w, l->part),
-					     .n_lines = l->n_lines,
-					     .flags = l->flags };
+		const struct meta_location l = meta_location_at(w->old, i);
+		struct meta_location new = {
+			.addr = l.addr, .part = copy_part(w, l.part), .n_lines = l.n_lines, .flags = l.flags
+		};
 		uint32_t to;
 
-		if (new.part == META_FAILED || !copy_lines(w, l->first_line, l->n_lines))
+		if (new.part == META_FAILED || !copy_lines(w, l.first_line, l.n_lines))
 			return META_FAILED;
 		to = meta_location(w->new, &new, w->lines);
 		if (to == META_FAILED || !copy_names(w, i, to))
@@ -382,16 +378,14 @@ static int copy_changes(struct sweep *w, struct err *err)
 	for (size_t n; (n = names_changes(w->s, v, ARRAY_SIZE(v)));)
 		for (size_t i = 0; i < n; i++) {
 			uint32_t to = v[i] < w->locations.n ? w->locations.v[v[i]] : 0;
-			const struct meta_location *l;
 
 			if (!to--)
 				continue;
 			if (!copy_names(w, v[i], to))
 				return err_set(err, ERR_LIMIT, "the tables grew too much during a sweep");
-			l = meta_location_at(w->new, to);
 			if (to < w->next_name)
-				segment_add_names(&w->segments, to, meta_names_of(atomic_load(&l->names)),
-						  atomic_load(&l->elf_addr));
+				segment_add_names(&w->segments, to, meta_names_of(meta_names_at(w->new, to)),
+						  meta_elf_addr(w->new, to));
 		}
 	return 0;
 }
@@ -414,12 +408,11 @@ static void add_names(struct sweep *w, uint32_t n)
 	uint32_t end = column_n(&w->new->locations);
 
 	for (; n && w->next_name < end; n--, w->next_name++) {
-		const struct meta_location *l = meta_location_at(w->new, w->next_name);
-		uint64_t word = atomic_load(&l->names);
+		uint64_t word = meta_names_at(w->new, w->next_name);
 
 		if (word)
 			segment_add_names(&w->segments, w->next_name, meta_names_of(word),
-					  atomic_load(&l->elf_addr));
+					  meta_elf_addr(w->new, w->next_name));
 	}
 }
 

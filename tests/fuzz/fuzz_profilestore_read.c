@@ -46,15 +46,15 @@ static void check(const struct meta *m)
 		FUZZ_CHECK(meta_stack_at(m, i)->location < column_n(&m->locations));
 	}
 	for (uint32_t i = 0; i < column_n(&m->locations); i++) {
-		const struct meta_location *l = meta_location_at(m, i);
-		struct meta_names names = meta_names_of(atomic_load(&l->names));
+		const struct meta_location l = meta_location_at(m, i);
+		struct meta_names names = meta_names_of(meta_names_at(m, i));
 
-		FUZZ_CHECK(l->first_line + l->n_lines <= n_lines && l->part < column_n(&m->parts));
+		FUZZ_CHECK(l.first_line + l.n_lines <= n_lines && l.part < column_n(&m->parts));
 		FUZZ_CHECK((uint64_t)names.first_line + names.n_lines <= n_lines);
-		FUZZ_CHECK(meta_binary_of(m, l) < column_n(&m->binaries));
+		FUZZ_CHECK(meta_binary_of(m, &l) < column_n(&m->binaries));
 	}
 	for (uint32_t i = 0; i < n_lines; i++)
-		FUZZ_CHECK(meta_line_at(m, i)->function < column_n(&m->functions));
+		FUZZ_CHECK(meta_line_at(m, i).function < column_n(&m->functions));
 	for (uint32_t i = 0; i < column_n(&m->functions); i++)
 		FUZZ_CHECK(meta_function_at(m, i)->name < n_strings &&
 			   meta_function_at(m, i)->system_name < n_strings &&

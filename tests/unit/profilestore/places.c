@@ -27,7 +27,7 @@ static struct meta_location last(const struct stored *t)
 {
 	const struct meta *m = t->s->meta;
 
-	return *meta_location_at(m, column_n(&m->locations) - 1);
+	return meta_location_at(m, column_n(&m->locations) - 1);
 }
 
 static void assert_place(const struct stored *t, uint32_t n, enum meta_kind kind, uint64_t addr,
