@@ -1,0 +1,250 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Steps by single rules, over a stack in memory. */
+#include "test.h"
+
+#include "unwind/unwind.h"
+
+#define STACK 0x7ffc00001000u
+#define WORDS 64u
+
+struct stack {
+	uint64_t words[WORDS];
+	struct unwind_memory memory;
+	struct unwind_frame f;
+};
+
+static int stack_read(void *arg, uint64_t address, void *to, size_t size)
+{
+	const struct stack *s = arg;
+
+	if (address < STACK || address - STACK > sizeof(s->words) - size)
+		return -1;
+	memcpy(to, (const uint8_t *)s->words + (address - STACK), size);
+	return 0;
+}
+
+static void stack_init(struct stack *s)
+{
+	*s = (struct stack){ .memory = { .read = stack_read } };
+	s->memory.arg = s;
+	for (unsigned i = 0; i < WORDS; i++)
+		s->words[i] = 0x5000 + i;
+	for (unsigned i = 0; i < 16; i++)
+		s->memory.registers[i] = STACK + 8 * i;
+	s->f = (struct unwind_frame){
+		.pc = 0x401000, .sp = STACK, .bp = STACK + 8 * 20, .flags = UNWIND_EXACT | UNWIND_TOP
+	};
+}
+
+static enum unwind_outcome step(struct stack *s, struct unwind_rule r)
+{
+	return unwind_apply(&s->memory, &r, &s->f);
+}
+
+static struct unwind_rule rule(unsigned cfa, unsigned reg, int off)
+{
+	return (struct unwind_rule){ .cfa = (uint8_t)(cfa | reg << 4), .off = off };
+}
+
+static void expect_frame(const struct stack *s, uint64_t pc, uint64_t sp, uint64_t bp)
+{
+	assert_int_equal(s->f.pc, pc);
+	assert_int_equal(s->f.sp, sp);
+	assert_int_equal(s->f.bp, bp);
+}
+
+static void by_stack_pointer(void **state)
+{
+	struct stack s;
+
+	stack_init(&s);
+	assert_int_equal(unwind_pc(&s.f), 0x401000);
+	assert_int_equal(step(&s, rule(UNWIND_CFA_REG, UNWIND_RSP, 24)), UNWIND_CALLER);
+	expect_frame(&s, 0x5002, STACK + 24, STACK + 160);
+	assert_int_equal(unwind_pc(&s.f), 0x5001);
+}
+
+static void rbp_is_where_the_rule_says(void **state)
+{
+	struct unwind_rule r = rule(UNWIND_CFA_REG, UNWIND_RSP, 80);
+	struct stack s;
+
+	stack_init(&s);
+	r.save = UNWIND_RBP_CFA;
+	r.aux = -16; /* one read with the return address */
+	assert_int_equal(step(&s, r), UNWIND_CALLER);
+	expect_frame(&s, 0x5009, STACK + 80, 0x5008);
+	stack_init(&s);
+	r.aux = -40;
+	assert_int_equal(step(&s, r), UNWIND_CALLER);
+	expect_frame(&s, 0x5009, STACK + 80, 0x5005);
+	stack_init(&s);
+	r.save = UNWIND_RBP_RBP;
+	r.aux = 8;
+	assert_int_equal(step(&s, r), UNWIND_CALLER);
+	expect_frame(&s, 0x5009, STACK + 80, 0x5015);
+	stack_init(&s);
+	r.save = UNWIND_RBP_LOST;
+	assert_int_equal(step(&s, r), UNWIND_CALLER);
+	expect_frame(&s, 0x5009, STACK + 80, 0);
+	/* No register has that value: a rule that needs it cannot be used. */
+	assert_int_equal(step(&s, rule(UNWIND_CFA_REG, UNWIND_RBP, 16)), UNWIND_BAD_RULE);
+}
+
+static void by_a_word_in_memory(void **state)
+{
+	struct stack s;
+
+	/* *(rbp - 8) + 16, as functions with a realigned stack have it. */
+	stack_init(&s);
+	s.words[19] = STACK + 8 * 30;
+	assert_int_equal(step(&s, rule(UNWIND_CFA_DEREF, UNWIND_RBP, 16 << 16 | 0xfff8)), UNWIND_CALLER);
+	expect_frame(&s, 0x5000 + 31, STACK + 8 * 32, STACK + 160);
+	stack_init(&s);
+	assert_int_equal(step(&s, rule(UNWIND_CFA_DEREF, UNWIND_RBP, 0x7000)), UNWIND_UNREADABLE);
+}
+
+static void by_another_register_in_the_top_frame_only(void **state)
+{
+	struct stack s;
+
+	stack_init(&s);
+	assert_int_equal(step(&s, rule(UNWIND_CFA_REG, 10, 0)), UNWIND_CALLER);
+	expect_frame(&s, 0x5009, STACK + 80, STACK + 160);
+	assert_int_equal(step(&s, rule(UNWIND_CFA_REG, 10, 0)), UNWIND_BAD_RULE);
+}
+
+static void linkage_entries_push_their_number_in_the_middle(void **state)
+{
+	struct stack s;
+
+	stack_init(&s);
+	s.f.pc = 0x40102a;
+	assert_int_equal(step(&s, rule(UNWIND_CFA_PLT, 0, 11)), UNWIND_CALLER);
+	expect_frame(&s, 0x5000, STACK + 8, STACK + 160);
+	stack_init(&s);
+	s.f.pc = 0x40102b;
+	assert_int_equal(step(&s, rule(UNWIND_CFA_PLT, 0, 11)), UNWIND_CALLER);
+	expect_frame(&s, 0x5001, STACK + 16, STACK + 160);
+}
+
+static void a_signal_frame_has_all_registers(void **state)
+{
+	struct unwind_rule r = rule(UNWIND_CFA_SIGNAL, 0, 40);
+	struct stack s;
+
+	stack_init(&s);
+	s.words[5 + UNWIND_GREG_SP] = STACK - 0x900000; /* the other stack may be anywhere */
+	assert_int_equal(step(&s, r), UNWIND_CALLER);
+	expect_frame(&s, 0x5005 + 16, STACK - 0x900000, 0x5005 + 10);
+	/* It was interrupted: its own address counts, and its registers are known. */
+	assert_int_equal(unwind_pc(&s.f), 0x5005 + 16);
+	s.words[5 + 2] = STACK + 8 * 40; /* r10 */
+	assert_int_equal(step(&s, rule(UNWIND_CFA_REG, 10, 8)), UNWIND_CALLER);
+	expect_frame(&s, 0x5000 + 40, STACK + 8 * 41, 0x5005 + 10);
+	assert_int_equal(step(&s, rule(UNWIND_CFA_REG, 10, 8)), UNWIND_BAD_RULE);
+}
+
+static void all_registers_are_found_in_a_signal_frame(void **state)
+{
+	/* DWARF's numbers and the kernel's order: r8 to r15, rdi, rsi, rbp, rbx, rdx, rax, rcx, rsp, rip. */
+	static const unsigned places[16] = { 13, 12, 14, 11, 9, 8, 10, 15, 0, 1, 2, 3, 4, 5, 6, 7 };
+
+	for (unsigned i = 0; i < 16; i++) {
+		struct stack s;
+		uint64_t v;
+
+		stack_init(&s);
+		s.f.saved = STACK;
+		s.f.bp = s.words[10];
+		s.f.sp = s.words[15];
+		assert_int_equal(unwind_register(&s.memory, &s.f, i, &v), 0);
+		assert_int_equal(v, 0x5000 + places[i]);
+	}
+}
+
+static void a_return_address_in_a_register(void **state)
+{
+	struct unwind_rule r = rule(UNWIND_CFA_REG, UNWIND_RSP, 0);
+	struct stack s;
+
+	stack_init(&s);
+	r.save = UNWIND_RA_REG << 2;
+	r.aux = 5;
+	assert_int_equal(step(&s, r), UNWIND_CALLER);
+	expect_frame(&s, STACK + 40, STACK, STACK + 160);
+	/* The next frame does not have its registers. */
+	assert_int_equal(step(&s, r), UNWIND_BAD_RULE);
+	stack_init(&s);
+	r.save = UNWIND_RA_AT << 2;
+	r.off = 40;
+	r.aux = -24;
+	assert_int_equal(step(&s, r), UNWIND_CALLER);
+	expect_frame(&s, 0x5002, STACK + 40, STACK + 160);
+}
+
+static void ends(void **state)
+{
+	struct unwind_rule r = rule(UNWIND_CFA_REG, UNWIND_RSP, 8);
+	struct stack s;
+
+	stack_init(&s);
+	s.words[0] = 0;
+	assert_int_equal(step(&s, r), UNWIND_END);
+	r.save = UNWIND_RA_END << 2;
+	stack_init(&s);
+	assert_int_equal(step(&s, r), UNWIND_END);
+	stack_init(&s);
+	assert_int_equal(step(&s, rule(UNWIND_CFA_BAD, 0, 0)), UNWIND_BAD_RULE);
+	assert_int_equal(step(&s, rule(15, 0, 0)), UNWIND_BAD_RULE);
+	assert_int_equal(step(&s, rule(UNWIND_CFA_REG, UNWIND_RSP, 1 << 20)), UNWIND_UNREADABLE);
+	for (int off = 0; off >= -64; off -= 8)
+		assert_int_equal(step(&s, rule(UNWIND_CFA_REG, UNWIND_RSP, off)), UNWIND_LOOP);
+}
+
+static void without_a_row_by_frame_pointer(void **state)
+{
+	struct unwind_rule none = { 0 };
+	struct stack s;
+
+	stack_init(&s);
+	assert_int_equal(step(&s, none), UNWIND_CALLER_CHAIN);
+	expect_frame(&s, 0x5015, STACK + 8 * 22, 0x5014);
+	assert_int_equal(step(&s, none), UNWIND_NO_ROW); /* not a multiple of 8, and not on the stack */
+	stack_init(&s);
+	s.f.bp = STACK - 8;
+	assert_int_equal(step(&s, none), UNWIND_NO_ROW);
+	s.f.bp = 0;
+	assert_int_equal(step(&s, none), UNWIND_END_CHAIN);
+	s.f.bp = STACK + 8;
+	s.words[2] = 0;
+	assert_int_equal(step(&s, none), UNWIND_END_CHAIN);
+}
+
+static void every_outcome_has_a_name(void **state)
+{
+	for (unsigned i = 0; i < UNWIND_N_OUTCOMES; i++) {
+		assert_non_null(unwind_outcome_name(i));
+		for (unsigned k = 0; k < i; k++)
+			assert_string_not_equal(unwind_outcome_name(i), unwind_outcome_name(k));
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(by_stack_pointer),
+		cmocka_unit_test(rbp_is_where_the_rule_says),
+		cmocka_unit_test(by_a_word_in_memory),
+		cmocka_unit_test(by_another_register_in_the_top_frame_only),
+		cmocka_unit_test(linkage_entries_push_their_number_in_the_middle),
+		cmocka_unit_test(a_signal_frame_has_all_registers),
+		cmocka_unit_test(all_registers_are_found_in_a_signal_frame),
+		cmocka_unit_test(a_return_address_in_a_register),
+		cmocka_unit_test(ends),
+		cmocka_unit_test(without_a_row_by_frame_pointer),
+		cmocka_unit_test(every_outcome_has_a_name),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
