@@ -103,12 +103,12 @@ uint64_t cfi_fixed(struct cfi_bytes *b, unsigned size)
 
 /* ---- expressions ---- */
 
-/* Two signed halves of struct unwind_rule's `off`. false: they do not fit. */
+/* Two signed parts of struct unwind_rule's `off`. false: they do not fit. */
 static bool pair_offsets(int64_t low, int64_t high, int64_t *ret)
 {
-	if (low != (int16_t)low || high != (int16_t)high)
+	if (low != (int16_t)low || high != (int8_t)high)
 		return false;
-	*ret = (int32_t)((uint32_t)(uint16_t)high << 16 | (uint16_t)low);
+	*ret = high * 65536 + (uint16_t)low;
 	return true;
 }
 
@@ -188,6 +188,8 @@ static void register_of_expression(struct cfi_state *s, uint64_t reg, struct cfi
 		s->ra = CFI_RA_UNKNOWN;
 	if (reg == CFI_RSP)
 		s->own_rsp = true;
+	if (reg == CFI_RBX)
+		s->rbx = UNWIND_RBX_LOST;
 	if (reg != CFI_RBP)
 		return;
 	s->rbp = UNWIND_RBP_LOST;
@@ -208,6 +210,9 @@ static void set_saved(struct cfi_state *s, uint64_t reg, int64_t off)
 	} else if (reg == CFI_RA) {
 		s->ra = off == -8 ? UNWIND_RA_CFA : UNWIND_RA_AT;
 		s->ra_off = off;
+	} else if (reg == CFI_RBX) {
+		s->rbx = off < 0 && !(off & 7) && off > -8 * (int64_t)UNWIND_RBX_LOST ? (uint8_t)(off / -8)
+										      : UNWIND_RBX_LOST;
 	} else if (reg == CFI_RSP) {
 		s->own_rsp = true;
 	}
@@ -221,6 +226,8 @@ static void set_initial(struct cfi_state *s, uint64_t reg, const struct cfi_stat
 	} else if (reg == CFI_RA) {
 		s->ra = initial->ra;
 		s->ra_off = initial->ra_off;
+	} else if (reg == CFI_RBX) {
+		s->rbx = initial->rbx;
 	} else if (reg == CFI_RSP) {
 		s->own_rsp = initial->own_rsp;
 	}
@@ -232,6 +239,8 @@ static void set_lost(struct cfi_state *s, uint64_t reg, bool undefined)
 		s->rbp = UNWIND_RBP_LOST;
 	else if (reg == CFI_RA)
 		s->ra = undefined ? UNWIND_RA_END : CFI_RA_UNKNOWN;
+	else if (reg == CFI_RBX)
+		s->rbx = UNWIND_RBX_LOST;
 	else if (reg == CFI_RSP)
 		s->own_rsp = true;
 }
@@ -263,13 +272,15 @@ static void set_cfa_offset(struct cfi_state *s, int64_t off)
 
 static uint64_t rule_of_state(const struct cfi_state *s, bool signal)
 {
-	struct unwind_rule r = { .cfa = s->cfa, .off = (int32_t)s->cfa_off };
+	int32_t off = (int32_t)((uint32_t)s->cfa_off << 8) >> 8; /* 24 bits */
+	struct unwind_rule r = { .cfa = s->cfa };
 	unsigned rbp = s->rbp, ra = s->ra;
 
 	/* The kernel's frame: rsp is the last but one of the registers that it saved. */
-	if (signal && s->cfa == UNWIND_CFA_DEREF && s->cfa_reg == CFI_RSP && r.off >= 0 && r.off >> 16 == 0) {
+	if (signal && s->cfa == UNWIND_CFA_DEREF && s->cfa_reg == CFI_RSP && off >= UNWIND_GREG_SP * 8 &&
+	    off <= INT16_MAX) {
 		r.cfa = UNWIND_CFA_SIGNAL;
-		r.off -= UNWIND_GREG_SP * 8;
+		r.off = (uint32_t)off - UNWIND_GREG_SP * 8;
 		return pack_key(r);
 	}
 	if (s->cfa == UNWIND_CFA_REG || s->cfa == UNWIND_CFA_DEREF)
@@ -287,8 +298,9 @@ static uint64_t rule_of_state(const struct cfi_state *s, bool signal)
 		else
 			r.aux = (int16_t)s->ra_off;
 	}
-	if (s->cfa == UNWIND_CFA_BAD || s->own_rsp || ra == CFI_RA_UNKNOWN || s->cfa_off != r.off)
+	if (s->cfa == UNWIND_CFA_BAD || s->own_rsp || ra == CFI_RA_UNKNOWN || s->cfa_off != off)
 		return pack_key((struct unwind_rule){ .cfa = UNWIND_CFA_BAD });
+	r.off = ((uint32_t)off & 0xffffff) | (uint32_t)s->rbx << 24;
 	r.save = (uint8_t)(rbp | ra << 2 | (signal ? UNWIND_INTERRUPT : 0));
 	return pack_key(r);
 }
@@ -338,6 +350,8 @@ static bool run_state_op(struct runner *r, unsigned op)
 	case OP_SAME_VALUE:
 		if (reg == CFI_RBP)
 			r->s.rbp = UNWIND_RBP_SAME;
+		else if (reg == CFI_RBX)
+			r->s.rbx = 0;
 		else
 			set_lost(&r->s, reg, false);
 		return true;
@@ -462,8 +476,8 @@ bool cfi_run(const struct cfi_program *program, struct pack *pack)
 			   *r.b.p < 0x80) {
 			r.s.cfa_off = *r.b.p++;
 			continue;
-		} else if (op >> 6 == 2 && (op & 63) != CFI_RBP && (op & 63) != CFI_RSP &&
-			   (op & 63) != CFI_RA) {
+		} else if (op >> 6 == 2 && (op & 63) != CFI_RBP && (op & 63) != CFI_RBX &&
+			   (op & 63) != CFI_RSP && (op & 63) != CFI_RA) {
 			cfi_uleb(&r.b);
 			continue;
 		} else if (!run_advance(&r, op, &moved)) {

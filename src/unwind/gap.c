@@ -100,7 +100,7 @@ static int linkage_by_start(const void *a, const void *b)
 	return x->start < y->start ? -1 : x->start > y->start;
 }
 
-static void add_at_stack(struct build *b, uint64_t addr, int32_t off)
+static void add_at_stack(struct build *b, uint64_t addr, uint32_t off)
 {
 	struct unwind_rule r = { .cfa = UNWIND_CFA_REG | UNWIND_RSP << 4, .off = off };
 
@@ -109,7 +109,7 @@ static void add_at_stack(struct build *b, uint64_t addr, int32_t off)
 
 static void add_linkage(struct build *b, const struct linkage *l)
 {
-	struct unwind_rule r = { .cfa = UNWIND_CFA_PLT, .off = l->push };
+	struct unwind_rule r = { .cfa = UNWIND_CFA_PLT, .off = (uint32_t)l->push };
 
 	if (!l->lazy) {
 		add_at_stack(b, l->start, 8);

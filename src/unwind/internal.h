@@ -58,6 +58,7 @@ static inline const uint8_t *section_at(struct section *s, uint64_t off, size_t 
 
 /* ---- cfi.c ---- */
 
+#define CFI_RBX        3u
 #define CFI_RBP        6u
 #define CFI_RSP        7u
 #define CFI_RA         16u
@@ -67,6 +68,7 @@ static inline const uint8_t *section_at(struct section *s, uint64_t off, size_t 
 struct cfi_state {
 	uint8_t cfa, cfa_reg; /* enum unwind_cfa */
 	uint8_t rbp, ra;      /* enum unwind_rbp, enum unwind_ra or CFI_RA_UNKNOWN */
+	uint8_t rbx;          /* as in struct unwind_rule */
 	int64_t cfa_off, rbp_off, ra_off;
 	/* The caller's rsp is not the CFA: where setcontext() and longjmp() load another stack. */
 	bool own_rsp;

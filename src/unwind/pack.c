@@ -339,7 +339,7 @@ void pack_end(struct pack *p, uint64_t end, struct unwind_head *h)
 		struct unwind_rule r = rule_of_key(p->rules[i]);
 
 		r.aux = (int16_t)UNWIND_LE16(r.aux);
-		r.off = (int32_t)UNWIND_LE32(r.off);
+		r.off = UNWIND_LE32(r.off);
 		p->rules[i] = pack_key(r);
 	}
 	n_first = MIN(p->n_rules, (size_t)UNWIND_FIRST_RULES);

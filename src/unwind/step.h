@@ -35,7 +35,7 @@
  * A step takes a fixed number of instructions, and reads at most 4 chunks, 1 more if the file has over 492 rules, 13 slots
  * of a chunk, and 3 words of the process. No table or stack, however hostile, makes it read outside of the chunks that it
  * was given. Each step but that over a signal frame moves the stack pointer up; the caller's count of frames ends a walk
- * through signal frames that refer to each other. There is no division, and no signed shift right.
+ * through signal frames that refer to each other. There is no division.
  */
 #pragma once
 
@@ -105,11 +105,14 @@ enum unwind_ra {
 	UNWIND_RA_AT,  /* at CFA + aux */
 };
 
+/* The caller's rbx: UNWIND_RBX_LOST, or at CFA - 8 * n, 0: the same. Only few functions have their CFA by it. */
+#define UNWIND_RBX_LOST 255u
+
 struct unwind_rule {
 	uint8_t cfa;  /* enum unwind_cfa | register << 4 */
 	uint8_t save; /* enum unwind_rbp | enum unwind_ra << 2 | UNWIND_INTERRUPT */
 	int16_t aux;
-	int32_t off;
+	uint32_t off; /* bits 0 to 23: of the CFA, signed; 24 to 31: rbx */
 };
 /* The caller was interrupted: its pc is no return address. */
 #define UNWIND_INTERRUPT 0x10
@@ -183,10 +186,12 @@ enum unwind_outcome {
 enum {
 	UNWIND_EXACT = 1 << 0, /* pc is where the frame was interrupted, not a return address */
 	UNWIND_TOP = 1 << 1,   /* the frame's registers are those of UNWIND_REGISTER() */
+	UNWIND_RBX = 1 << 2,   /* its rbx is */
 };
 struct unwind_frame {
 	uint64_t pc, sp, bp;
-	uint64_t saved; /* the address of the registers that a signal has saved of this frame; 0: none */
+	uint64_t saved;  /* the address of the registers that a signal has saved of this frame; 0: none */
+	uint64_t rbx_at; /* the address where a callee has saved rbx; 0: none has */
 	uint64_t flags;
 };
 
@@ -309,19 +314,30 @@ UNWIND_FN int unwind_find(UNWIND_TABLE table, uint64_t addr, struct unwind_rule 
 	}
 	*ret = first->rule[at & 511];
 	ret->aux = (int16_t)UNWIND_LE16(ret->aux);
-	ret->off = (int32_t)UNWIND_LE32(ret->off);
+	ret->off = UNWIND_LE32(ret->off);
 	return 0;
 }
 
 /* ---- steps ---- */
 
 /* The places of DWARF's registers 0 to 15 in gregs, 4 bits each. */
-#define UNWIND_GREGS   0x76543210fa89becdull
-#define UNWIND_GREG_BP 10
-#define UNWIND_GREG_SP 15
-#define UNWIND_GREG_PC 16
-#define UNWIND_RBP     6u
-#define UNWIND_RSP     7u
+#define UNWIND_GREGS     0x76543210fa89becdull
+#define UNWIND_GREG_BP   10
+#define UNWIND_GREG_BX   11
+#define UNWIND_GREG_SP   15
+#define UNWIND_GREG_PC   16
+#define UNWIND_DWARF_RBX 3u
+#define UNWIND_RBP       6u
+#define UNWIND_RSP       7u
+
+UNWIND_FN int32_t unwind_rule_off(const struct unwind_rule *r)
+{
+	return (int32_t)(r->off << 8) >> 8;
+}
+UNWIND_FN uint32_t unwind_rule_rbx(const struct unwind_rule *r)
+{
+	return r->off >> 24;
+}
 
 /* Register @n of the frame. -1: it is not known there. -2: it cannot be read. */
 UNWIND_FN int unwind_register(UNWIND_MEMORY memory, const struct unwind_frame *f, uint32_t n, uint64_t *ret)
@@ -337,7 +353,9 @@ UNWIND_FN int unwind_register(UNWIND_MEMORY memory, const struct unwind_frame *f
 	}
 	if (f->saved)
 		return UNWIND_READ(memory, f->saved + ((UNWIND_GREGS >> (4 * n)) & 15) * 8, ret, 8) ? -2 : 0;
-	if (!(f->flags & UNWIND_TOP))
+	if (n == UNWIND_DWARF_RBX && f->rbx_at)
+		return UNWIND_READ(memory, f->rbx_at, ret, 8) ? -2 : 0;
+	if (!(f->flags & UNWIND_TOP) && !(n == UNWIND_DWARF_RBX && f->flags & UNWIND_RBX))
 		return -1;
 	*ret = UNWIND_REGISTER(memory, n);
 	return 0;
@@ -357,6 +375,7 @@ UNWIND_FN enum unwind_outcome unwind_interrupted(UNWIND_MEMORY memory, struct un
 	f->sp = sp_pc[0];
 	f->bp = bp;
 	f->saved = saved;
+	f->rbx_at = saved + UNWIND_GREG_BX * 8;
 	f->flags = UNWIND_EXACT;
 	return UNWIND_CALLER;
 }
@@ -375,7 +394,7 @@ UNWIND_FN enum unwind_outcome unwind_chain(UNWIND_MEMORY memory, struct unwind_f
 	f->sp = f->bp + 16;
 	f->bp = bp_ra[0];
 	f->pc = bp_ra[1];
-	f->saved = 0;
+	f->saved = f->rbx_at = 0;
 	f->flags = 0;
 	return UNWIND_CALLER_CHAIN;
 }
@@ -390,16 +409,16 @@ UNWIND_FN enum unwind_outcome unwind_compute_cfa(UNWIND_MEMORY memory, const str
 	switch (r->cfa & 15) {
 	case UNWIND_CFA_REG:
 		e = unwind_register(memory, f, r->cfa >> 4, &v);
-		v += (uint64_t)(int64_t)r->off;
+		v += (uint64_t)(int64_t)unwind_rule_off(r);
 		break;
 	case UNWIND_CFA_DEREF:
 		e = unwind_register(memory, f, r->cfa >> 4, &v);
-		if (!e && UNWIND_READ(memory, v + (uint64_t)(int64_t)(int16_t)(uint32_t)r->off, &v, 8))
+		if (!e && UNWIND_READ(memory, v + (uint64_t)(int64_t)(int16_t)r->off, &v, 8))
 			e = -2;
-		v += (uint64_t)(int64_t)(int16_t)((uint32_t)r->off >> 16);
+		v += (uint64_t)(int64_t)((int32_t)(r->off << 8) >> 24);
 		break;
 	case UNWIND_CFA_PLT:
-		v = f->sp + ((unwind_pc(f) & 15) >= (uint32_t)r->off ? 16 : 8);
+		v = f->sp + ((unwind_pc(f) & 15) >= (r->off & 15) ? 16 : 8);
 		e = 0;
 		break;
 	default:
@@ -429,7 +448,7 @@ UNWIND_FN enum unwind_outcome unwind_apply(UNWIND_MEMORY memory, const struct un
 	if (kind == UNWIND_CFA_NONE)
 		return unwind_chain(memory, f);
 	if (kind == UNWIND_CFA_SIGNAL)
-		return unwind_interrupted(memory, f, f->sp + (uint64_t)(int64_t)r->off);
+		return unwind_interrupted(memory, f, f->sp + (uint64_t)(int64_t)unwind_rule_off(r));
 	/* An address without callers needs no CFA. */
 	if (ra == UNWIND_RA_END)
 		return UNWIND_END;
@@ -473,7 +492,14 @@ UNWIND_FN enum unwind_outcome unwind_apply(UNWIND_MEMORY memory, const struct un
 	f->sp = cfa;
 	f->bp = bp_ra[0];
 	f->saved = 0;
-	f->flags = r->save & UNWIND_INTERRUPT ? UNWIND_EXACT : 0;
+	f->flags &= UNWIND_TOP | UNWIND_RBX;
+	if (unwind_rule_rbx(r)) {
+		f->rbx_at = unwind_rule_rbx(r) == UNWIND_RBX_LOST ? 0
+								  : cfa - 8 * (uint64_t)unwind_rule_rbx(r);
+		f->flags = 0;
+	}
+	/* Of the registers of the top frame, this one is still there. */
+	f->flags = (f->flags ? UNWIND_RBX : 0) | (r->save & UNWIND_INTERRUPT ? UNWIND_EXACT : 0);
 	return UNWIND_CALLER;
 }
 

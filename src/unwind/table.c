@@ -124,17 +124,16 @@ void unwind_rule_print(const struct unwind_rule *r, struct buf *out)
 		buf_add_str(out, STR("unsupported"));
 		return;
 	case UNWIND_CFA_SIGNAL:
-		buf_printf(out, "signal frame, registers at rsp%+d", r->off);
+		buf_printf(out, "signal frame, registers at rsp%+d", unwind_rule_off(r));
 		return;
 	case UNWIND_CFA_REG:
-		buf_printf(out, "cfa=%s%+d", reg, r->off);
+		buf_printf(out, "cfa=%s%+d", reg, unwind_rule_off(r));
 		break;
 	case UNWIND_CFA_DEREF:
-		buf_printf(out, "cfa=*(%s%+d)%+d", reg, (int16_t)(uint32_t)r->off,
-			   (int16_t)((uint32_t)r->off >> 16));
+		buf_printf(out, "cfa=*(%s%+d)%+d", reg, (int16_t)r->off, (int8_t)(r->off >> 16));
 		break;
 	case UNWIND_CFA_PLT:
-		buf_printf(out, "cfa=rsp+8, rsp+16 from byte %d of 16", r->off);
+		buf_printf(out, "cfa=rsp+8, rsp+16 from byte %u of 16", r->off & 15);
 		break;
 	default:
 		buf_add_str(out, STR("unknown"));
@@ -152,6 +151,10 @@ void unwind_rule_print(const struct unwind_rule *r, struct buf *out)
 	default:
 		buf_add_str(out, STR(" rbp lost"));
 	}
+	if (unwind_rule_rbx(r) == UNWIND_RBX_LOST)
+		buf_add_str(out, STR(" rbx lost"));
+	else if (unwind_rule_rbx(r))
+		buf_printf(out, " rbx=cfa-%u", 8 * unwind_rule_rbx(r));
 	switch (r->save >> 2 & 3) {
 	case UNWIND_RA_CFA:
 		buf_add_str(out, STR(" ra=cfa-8"));

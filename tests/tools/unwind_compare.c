@@ -50,7 +50,7 @@ static bool cfa_is_equal(const struct unwind_rule *r, const char *text, bool *re
 	if (*ret_expression)
 		return true;
 	return (r->cfa & 15) == UNWIND_CFA_REG && reg == r->cfa >> 4 && text[n] &&
-	       strtol(text + n, NULL, 10) == r->off;
+	       strtol(text + n, NULL, 10) == unwind_rule_off(r);
 }
 
 static bool rbp_is_equal(const struct unwind_rule *r, const char *text)
@@ -70,6 +70,16 @@ static bool rbp_is_equal(const struct unwind_rule *r, const char *text)
 	}
 }
 
+static bool rbx_is_equal(const struct unwind_rule *r, const char *text)
+{
+	if (text[0] == 'c' && text[1] == '-')
+		return strtoul(text + 2, NULL, 10) == 8 * unwind_rule_rbx(r);
+	/* Undefined is printed as no rule is. */
+	if (text[0] == 'u' || text[0] == 's')
+		return unwind_rule_rbx(r) == 0 || unwind_rule_rbx(r) == UNWIND_RBX_LOST;
+	return unwind_rule_rbx(r) == UNWIND_RBX_LOST;
+}
+
 static bool ra_is_equal(const struct unwind_rule *r, const char *text)
 {
 	unsigned kind = r->save >> 2 & 3;
@@ -87,7 +97,7 @@ enum verdict { EQUAL, UNSUPPORTED, DIFFERENT };
 
 static enum verdict compare_at(const struct printed *p, uint64_t addr, char *const *values, size_t n)
 {
-	const char *ra = "u", *rbp = "u", *rsp = "u";
+	const char *ra = "u", *rbp = "u", *rsp = "u", *rbx = "u";
 	struct unwind_rule r;
 	bool expression;
 
@@ -100,6 +110,8 @@ static enum verdict compare_at(const struct printed *p, uint64_t addr, char *con
 			rbp = values[i];
 		else if (strcmp(p->columns[i], "rsp") == 0)
 			rsp = values[i];
+		else if (strcmp(p->columns[i], "rbx") == 0)
+			rbx = values[i];
 	}
 	if ((r.cfa & 15) == UNWIND_CFA_NONE)
 		return DIFFERENT;
@@ -110,7 +122,8 @@ static enum verdict compare_at(const struct printed *p, uint64_t addr, char *con
 		return strcmp(values[0], "exp") == 0 || ra[0] == 'e' || ra[0] == 's' || rsp[0] != 'u'
 			       ? UNSUPPORTED
 			       : DIFFERENT;
-	if (!cfa_is_equal(&r, values[0], &expression) || !rbp_is_equal(&r, rbp) || !ra_is_equal(&r, ra))
+	if (!cfa_is_equal(&r, values[0], &expression) || !rbp_is_equal(&r, rbp) || !ra_is_equal(&r, ra) ||
+	    !rbx_is_equal(&r, rbx))
 		return DIFFERENT;
 	return EQUAL;
 }

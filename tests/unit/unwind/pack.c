@@ -24,7 +24,7 @@ static struct unwind_rule rule_of_number(uint32_t n)
 {
 	if (!n)
 		return (struct unwind_rule){ 0 };
-	return (struct unwind_rule){ .cfa = UNWIND_CFA_REG | UNWIND_RSP << 4, .off = (int32_t)(n * 8) };
+	return (struct unwind_rule){ .cfa = UNWIND_CFA_REG | UNWIND_RSP << 4, .off = n * 8 };
 }
 
 static void model_row(struct model *m, uint64_t addr, uint32_t rule)
@@ -56,7 +56,7 @@ static void expect_rule(struct model *m, uint64_t addr, struct unwind_rule want)
 
 	assert_int_equal(unwind_find(&m->t, addr, &got), 0);
 	if (pack_key(got) != pack_key(want))
-		print_error("address %llx: cfa %d off %d, wanted %d\n", (unsigned long long)addr, got.cfa,
+		print_error("address %llx: cfa %d off %u, wanted %u\n", (unsigned long long)addr, got.cfa,
 			    got.off, want.off);
 	assert_true(pack_key(got) == pack_key(want));
 }

@@ -43,7 +43,7 @@ static enum unwind_outcome step(struct stack *s, struct unwind_rule r)
 
 static struct unwind_rule rule(unsigned cfa, unsigned reg, int off)
 {
-	return (struct unwind_rule){ .cfa = (uint8_t)(cfa | reg << 4), .off = off };
+	return (struct unwind_rule){ .cfa = (uint8_t)(cfa | reg << 4), .off = (uint32_t)off & 0xffffff };
 }
 
 static void expect_frame(const struct stack *s, uint64_t pc, uint64_t sp, uint64_t bp)
@@ -112,6 +112,34 @@ static void by_another_register_in_the_top_frame_only(void **state)
 	assert_int_equal(step(&s, rule(UNWIND_CFA_REG, 10, 0)), UNWIND_CALLER);
 	expect_frame(&s, 0x5009, STACK + 80, STACK + 160);
 	assert_int_equal(step(&s, rule(UNWIND_CFA_REG, 10, 0)), UNWIND_BAD_RULE);
+}
+
+/* The dynamic linker finds its CFA by rbx, which the functions that it calls save. */
+static void rbx_is_found_where_a_callee_saved_it(void **state)
+{
+	struct unwind_rule by_rbx = rule(UNWIND_CFA_REG, 3, 16), same = rule(UNWIND_CFA_REG, UNWIND_RSP, 16),
+			   saved = same;
+	struct stack s;
+
+	saved.off |= 2u << 24; /* at CFA - 16 */
+	stack_init(&s);
+	s.memory.registers[3] = STACK + 8 * 40;
+	s.words[2] = STACK + 8 * 30;
+	assert_int_equal(step(&s, same), UNWIND_CALLER);
+	assert_int_equal(step(&s, by_rbx), UNWIND_CALLER);
+	expect_frame(&s, 0x5000 + 41, STACK + 8 * 42, STACK + 160);
+	stack_init(&s);
+	s.words[2] = STACK + 8 * 30;
+	assert_int_equal(step(&s, same), UNWIND_CALLER);
+	assert_int_equal(step(&s, saved), UNWIND_CALLER);
+	assert_int_equal(step(&s, same), UNWIND_CALLER);
+	assert_int_equal(step(&s, by_rbx), UNWIND_CALLER);
+	expect_frame(&s, 0x5000 + 31, STACK + 8 * 32, STACK + 160);
+	/* A function that keeps it nowhere. */
+	stack_init(&s);
+	same.off |= UNWIND_RBX_LOST << 24;
+	assert_int_equal(step(&s, same), UNWIND_CALLER);
+	assert_int_equal(step(&s, by_rbx), UNWIND_BAD_RULE);
 }
 
 static void linkage_entries_push_their_number_in_the_middle(void **state)
@@ -237,6 +265,7 @@ int main(void)
 		cmocka_unit_test(rbp_is_where_the_rule_says),
 		cmocka_unit_test(by_a_word_in_memory),
 		cmocka_unit_test(by_another_register_in_the_top_frame_only),
+		cmocka_unit_test(rbx_is_found_where_a_callee_saved_it),
 		cmocka_unit_test(linkage_entries_push_their_number_in_the_middle),
 		cmocka_unit_test(a_signal_frame_has_all_registers),
 		cmocka_unit_test(all_registers_are_found_in_a_signal_frame),
