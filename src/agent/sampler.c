@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include "agent/sampler_bpf.h"
+#include "agent/sampler_perf.h"
 
 /* The number of a dropped file is given out again after this time: samples on their way may name it. */
 #define FILE_REST_NS (10 * INT64_C(1000000000))
@@ -75,10 +76,17 @@ void sampler_note_lost(struct sampler *s, const char *fmt, ...)
 int sampler_open(const struct sampler_options *options, struct sampler **ret, struct err *err)
 {
 	struct sampler_options o = *options;
+	struct err why;
 
 	if (sampler_options_check(&o, err))
 		return -1;
-	return sampler_bpf_open(&o, ret, err);
+	if (!o.no_bpf && sampler_bpf_open(&o, ret, &why) == 0)
+		return 0;
+	if (sampler_perf_open(&o, ret, err))
+		return o.no_bpf ? -1 : err_in(err, "%s; and", why.text);
+	if (!o.no_bpf)
+		sampler_note_lost(*ret, "%s", why.text);
+	return 0;
 }
 
 void sampler_close(struct sampler *s)

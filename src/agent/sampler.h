@@ -6,7 +6,7 @@
  * CAP_PERFMON); else perf events copy registers and part of the stack, and the walk is done here (as an ordinary user,
  * too, for one's own processes as far as perf_event_paranoid permits). Both walk with the same unwind_step().
  *
- * The sampler does not read /proc and opens no file of a process. Its caller tells it, for each process, the executable
+ * The sampler opens no file of a process (by perf events it reads the names of threads in /proc). Its caller tells it, for each process, the executable
  * mappings (sampler_process_set()) and, for each mapped file, the table of unwind rows (sampler_file_table()). A sample
  * of a process that the caller has not set yet, or of a file whose table is not there yet, is kept with its registers
  * and a copy of its stack, and delivered complete once both are there, or after @hold_ms with the reason.

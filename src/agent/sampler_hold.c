@@ -105,35 +105,35 @@ static void hold_sample(struct sampler *s, const struct sampler_sample *sample, 
 	VEC_PUSH(s->held, s->n_held, s->room_held) = h;
 }
 
+/* The process of a sample, as it is set now. NULL: not set, or another one of the same number. */
+static struct sampler_process *process_of(const struct sampler *s, const struct sampler_sample *sample)
+{
+	struct sampler_process *p = sampler_process_get(s, sample->pid);
+
+	return p && same_process(p, sample) ? p : NULL;
+}
+
 void sampler_take(struct sampler *s, const struct sampler_sample *sample)
 {
 	struct sampler_sample again = *sample;
-	struct sampler_process *p;
 
 	if (!sample->raw || !end_may_wait(sample->end)) {
 		deliver_sample(s, sample);
 		return;
 	}
-	p = sampler_process_get(s, sample->pid);
-	if (p && !same_process(p, sample))
-		p = NULL;
-	if (!walk_again(s, p, &again)) {
-		if (!s->options.keep_raw)
-			again.raw = NULL;
-		deliver_sample(s, &again);
-		return;
+	if (walk_again(s, process_of(s, sample), &again)) {
+		if (s->tells_unknown)
+			tell_unknown(s, &again);
+		/* The handler may have set the process: the sample is walked again at the end of the poll. */
+		if (s->held_bytes + sample->raw->stack.size <= s->options.hold_memory) {
+			hold_sample(s, sample, process_of(s, sample));
+			return;
+		}
+		s->stats.hold_full++;
+		walk_again(s, process_of(s, sample), &again);
 	}
-	if (s->tells_unknown)
-		tell_unknown(s, &again);
-	if (s->held_bytes + sample->raw->stack.size <= s->options.hold_memory) {
-		hold_sample(s, sample, p);
-		return;
-	}
-	s->stats.hold_full++;
 	if (!s->options.keep_raw)
 		again.raw = NULL;
-	/* A handler may have walked another sample meanwhile. */
-	walk_again(s, p ? sampler_process_get(s, sample->pid) : NULL, &again);
 	deliver_sample(s, &again);
 }
 
