@@ -9,6 +9,7 @@
 #include "symtab/go.h"
 
 #include <stdlib.h>
+#include "symtab/batch.h"
 
 #define NAME_MAX_GO KIB(64)
 
@@ -73,12 +74,12 @@ static void steps_next(struct go_steps *s, unsigned quantum)
 int go_seek(struct go *g, struct go_steps *s, uint64_t pc, struct err *err)
 {
 	for (; s->until <= pc; steps_next(s, g->quantum)) {
-		if (!g->b->row_budget) {
+		if (!*g->budget) {
 			s->until = UINT64_MAX;
 			return err_set(err, ERR_LIMIT,
 				       ".gopclntab: more lines than a table of this size may have");
 		}
-		g->b->row_budget--;
+		(*g->budget)--;
 	}
 	return 0;
 }
@@ -199,7 +200,7 @@ static int func_read(struct go *g, uint64_t i, struct err *err)
 	if (cursor_ok(&c) && go_tree_of(g, cursor_off(&c), n_programs, n_data, &f, err) < 0)
 		return -1;
 	text = go_string(g, g->names + name);
-	g->b->row_budget -= MIN(g->b->row_budget, (uint64_t)text.size);
+	*g->budget -= MIN(*g->budget, (uint64_t)text.size);
 	id.name = intern_str(&g->b->in, text, true);
 	if (go_tree_read(g, &f, &calls.n_nodes, err) < 0)
 		return -1;
@@ -215,18 +216,25 @@ static int func_read(struct go *g, uint64_t i, struct err *err)
 	return r;
 }
 
-static void go_done(struct go *g)
+void go_done(struct go *g)
 {
 	arena_done(&g->arena);
 	free(g->nodes);
 	free(g->relocs);
-	budget_hold_track(g->b->memory, &g->held, 0);
+	budget_hold_track(g->memory, &g->held, 0);
 }
 
 int go_read(struct batch *b, const struct elf_image *img, const struct go_scope *scope, struct err *err)
 {
 	AUTO(go_done)
-	struct go g = { .b = b, .img = img, .big = img->h.big, .scope = scope, .arena.hold = b->memory };
+	struct go g = { .b = b,
+			.img = img,
+			.memory = b->memory,
+			.kept = &b->in.arena,
+			.budget = &b->row_budget,
+			.big = img->h.big,
+			.scope = scope,
+			.arena.hold = b->memory };
 	int r = go_table_find(&g, err);
 
 	if (r)

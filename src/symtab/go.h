@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reading Go's table.
+ * Reading Go's table; also for other modules, which need no batch for it.
  *
  *   go         functions, files and lines
  *   go_find    where the table and the code are
@@ -9,7 +9,11 @@
  */
 #pragma once
 
-#include "symtab/batch.h"
+#include "base/sort.h"
+#include "dwarf/dwarf.h"
+
+struct batch;
+struct go_scope;
 
 enum go_layout { GO_2, GO_16, GO_18, GO_20 };
 
@@ -22,8 +26,12 @@ struct go_part {
 };
 
 struct go {
-	struct batch *b;
 	const struct elf_image *img;
+	struct budget_hold *memory;
+	struct arena *kept; /* where the table stays if it is not in memory */
+	/* How many steps of programs may be read still: functions may share programs. */
+	uint64_t *budget;
+	struct batch *b; /* of go.c alone */
 	struct bytes table;
 	uint64_t addr; /* where the table is in memory */
 	bool big;
@@ -43,11 +51,13 @@ struct go {
 	/* Words that the loader sets, sorted by address (`key`; the value is `at`). */
 	struct sort_key *relocs;
 	size_t n_relocs;
-	uint64_t held; /* of the batch's memory, by `relocs` */
+	uint64_t held; /* of `memory`, by `relocs` */
 	struct dwarf_node *nodes;
 	size_t room_nodes;
 };
 
+/* Free what was read; the struct is the caller's. */
+void go_done(struct go *g);
 /* The table's bytes from @off on; none if it is past the end. */
 struct cursor go_at(const struct go *g, uint64_t off);
 struct str go_string(const struct go *g, uint64_t off);
@@ -62,7 +72,7 @@ struct go_steps {
 struct go_steps go_steps_at(const struct go *g, uint32_t off);
 /* ERR_LIMIT: functions share programs so often that they cost more than a table of this size may. */
 int go_seek(struct go *g, struct go_steps *s, uint64_t pc, struct err *err);
-/* The batch's id of file @file of the unit whose files start at @unit. */
+/* Of go.c: the batch's id of file @file of the unit whose files start at @unit. */
 uint32_t go_file(const struct go *g, uint32_t unit, int32_t file);
 
 /* A function's description. */

@@ -98,7 +98,7 @@ static int table_scan(struct go *g, struct err *err)
 	struct go_part part;
 
 	for (uint32_t i = 0; go_part_at(g, i, &part); i++) {
-		AUTO(arena_done) struct arena a = { .hold = g->b->memory };
+		AUTO(arena_done) struct arena a = { .hold = g->memory };
 		struct bytes b;
 		bool found = false;
 		size_t off = 0;
@@ -119,7 +119,7 @@ static int table_scan(struct go *g, struct err *err)
 			continue;
 		g->addr = part.addr + off;
 		/* Names are views of the table. */
-		r = go_part_read(g, &part, &g->b->in.arena, &b, err);
+		r = go_part_read(g, &part, g->kept, &b, err);
 		if (r == 0)
 			g->table = bytes_of(b.p + off, b.size - off);
 		return r;
@@ -147,7 +147,7 @@ int go_table_find(struct go *g, struct err *err)
 		return table_scan(g, err);
 	part.addr = g->addr = sec->addr;
 	/* Names are views of the table. */
-	return go_part_read(g, &part, &g->b->in.arena, &g->table, err);
+	return go_part_read(g, &part, g->kept, &g->table, err);
 }
 
 /* ---- addresses ---- */
@@ -193,7 +193,7 @@ static int module_find(struct go *g, struct err *err)
 	struct go_part part;
 
 	for (uint32_t i = 0; g->addr && go_part_at(g, i, &part); i++) {
-		AUTO(arena_done) struct arena a = { .hold = g->b->memory };
+		AUTO(arena_done) struct arena a = { .hold = g->memory };
 		struct bytes b;
 		int r;
 

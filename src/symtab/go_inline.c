@@ -11,6 +11,7 @@
 #include "symtab/go.h"
 
 #include <stdlib.h>
+#include "symtab/batch.h"
 
 #define CALL_COST 16u        /* a call's part of the row budget, besides its name */
 #define CALLS_MAX (1u << 16) /* of one function */
@@ -47,8 +48,8 @@ static int memory_at(struct go *g, uint64_t addr, struct bytes *ret, struct err 
 		}
 		/* All trees are in one part. A file that makes us change between two pays for it. */
 		if (g->data.size)
-			g->b->row_budget -= MIN(g->b->row_budget, part.size);
-		if (!g->b->row_budget)
+			*g->budget -= MIN(*g->budget, part.size);
+		if (!*g->budget)
 			return calls_over_budget(err);
 		arena_reset(&g->arena);
 		g->data = (struct bytes){ 0 };
@@ -227,8 +228,8 @@ int go_tree_read(struct go *g, const struct go_func *f, size_t *ret_n, struct er
 		else
 			cursor_skip(&c, size == 16 ? 4 : 12);
 		name = go_string(g, g->names + cursor_u32(&c));
-		g->b->row_budget -= MIN(g->b->row_budget, (uint64_t)name.size + CALL_COST);
-		if (!g->b->row_budget)
+		*g->budget -= MIN(*g->budget, (uint64_t)name.size + CALL_COST);
+		if (!*g->budget)
 			return calls_over_budget(err);
 		if (!f->has_lines)
 			calls[i] = (struct inlined_call){ (uint32_t)i + 1, (int32_t)cursor_u32(&c) };

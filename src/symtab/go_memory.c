@@ -32,7 +32,7 @@ static uint32_t relative_kind(uint16_t machine)
 
 static int reloc_section_read(struct go *g, const struct elf_section *sec, size_t *room, struct err *err)
 {
-	AUTO(arena_done) struct arena a = { .hold = g->b->memory };
+	AUTO(arena_done) struct arena a = { .hold = g->memory };
 	uint32_t kind = relative_kind(g->img->h.machine);
 	struct bytes b;
 	struct cursor c;
@@ -50,8 +50,8 @@ static int reloc_section_read(struct go *g, const struct elf_section *sec, size_
 			return err_set(err, ERR_LIMIT, "more than the %u relocations allowed", RELOCS_MAX);
 		if (g->n_relocs == *room) {
 			VEC_GROW(g->relocs, g->n_relocs, *room);
-			budget_hold_track(g->b->memory, &g->held, *room * sizeof(*g->relocs));
-			if (budget_hold_check(g->b->memory, err) < 0)
+			budget_hold_track(g->memory, &g->held, *room * sizeof(*g->relocs));
+			if (budget_hold_check(g->memory, err) < 0)
 				return -1;
 		}
 		g->relocs[g->n_relocs++] = (struct sort_key){ addr, addend };

@@ -11,7 +11,6 @@
 
 #include <elf.h>
 #include <stdlib.h>
-#include "base/sort.h"
 
 #define HDR_SIZE     12u /* of .eh_frame_hdr before its list */
 #define CANCEL_STEPS 1024u
@@ -65,6 +64,13 @@ static void find_code(struct build *b)
 	b->n_code = n;
 }
 
+int build_check_cancel(struct build *b, struct err *err)
+{
+	if (++b->n_steps % CANCEL_STEPS == 0 && b->o->cancel && atomic_load(b->o->cancel))
+		return err_set(err, ERR_CANCELLED, "cancelled");
+	return 0;
+}
+
 /* ---- rows ---- */
 
 /* Rows up to @to: none but those of code that is recognised. */
@@ -114,9 +120,7 @@ static int add_function(struct build *b, struct frames *frames, const struct fra
 	if (!cfi_run(&program, &b->pack))
 		b->stats.n_skipped++;
 	b->pos = program.limit;
-	if (++b->n_steps % CANCEL_STEPS == 0 && b->o->cancel && atomic_load(b->o->cancel))
-		return err_set(err, ERR_CANCELLED, "cancelled");
-	return 0;
+	return build_check_cancel(b, err);
 }
 
 /* Functions in the order of their starts; one waits for the next, which may overlap it. */
@@ -195,21 +199,14 @@ static int add_listed(struct build *b, struct frames *frames, struct section *hd
 
 /* ---- without ---- */
 
-struct collected {
-	struct sort_key *list;
-	size_t n, room;
-	uint64_t held;
-	struct budget_hold *memory;
-};
-
-static void collected_done(struct collected *c)
+void collected_done(struct collected *c)
 {
 	free(c->list);
 	if (c->memory)
 		budget_hold_sub(c->memory, c->held);
 }
 
-static int collect_functions(struct build *b, struct frames *frames, struct collected *c, struct err *err)
+int build_collect(struct build *b, struct frames *frames, struct collected *c, struct err *err)
 {
 	uint64_t off = 0;
 
@@ -221,9 +218,9 @@ static int collect_functions(struct build *b, struct frames *frames, struct coll
 		if (r < 0)
 			return -1;
 		if (r == FRAMES_END)
-			return 0;
-		if (++b->n_steps % CANCEL_STEPS == 0 && b->o->cancel && atomic_load(b->o->cancel))
-			return err_set(err, ERR_CANCELLED, "cancelled");
+			break;
+		if (build_check_cancel(b, err) < 0)
+			return -1;
 		b->stats.n_skipped += damaged;
 		if (r || f.end <= f.start)
 			continue;
@@ -237,6 +234,8 @@ static int collect_functions(struct build *b, struct frames *frames, struct coll
 		}
 		VEC_PUSH(c->list, c->n, c->room) = (struct sort_key){ .key = f.start, .at = f.off };
 	}
+	sort_keys(c->list, c->n);
+	return 0;
 }
 
 static int add_collected(struct build *b, struct frames *frames, struct err *err)
@@ -244,9 +243,8 @@ static int add_collected(struct build *b, struct frames *frames, struct err *err
 	AUTO(collected_done) struct collected c = { .memory = b->o->memory };
 	struct in_order o = { .b = b, .frames = frames };
 
-	if (collect_functions(b, frames, &c, err) < 0)
+	if (build_collect(b, frames, &c, err) < 0)
 		return -1;
-	sort_keys(c.list, c.n);
 	for (size_t i = 0; i < c.n; i++) {
 		struct frames_function f;
 		uint64_t next;
@@ -324,29 +322,6 @@ static int add_eh_frame(struct build *b, struct frames *frames, struct section *
 	return r;
 }
 
-/* A section of ELF, which is decompressed if need be. */
-static int add_debug_frame(struct build *b, struct frames *frames, struct err *err)
-{
-	const struct elf_section *sec = elf_debug_section(b->img, ".debug_frame");
-	struct section *s = &frames->section;
-	size_t size;
-	int r;
-
-	if (!sec || sec->type == SHT_NOBITS)
-		return 0;
-	r = elf_section_load(b->img, sec, 0, b->img->memory, &s->loaded, &size, err);
-	if (r)
-		return r < 0 ? -1 : 0;
-	s->all = s->loaded;
-	s->size = size;
-	frames->debug = true;
-	b->flags |= UNWIND_FROM_DEBUG_FRAME;
-	r = add_collected(b, frames, err);
-	if (b->img->memory)
-		budget_hold_sub(b->img->memory, size);
-	return r;
-}
-
 /* ---- the table ---- */
 
 static void build_reset(struct build *b, struct buf *out)
@@ -393,10 +368,9 @@ static int add_rows(struct build *b, struct buf *out, struct err *err)
 		build_reset(b, out);
 		frames->n_bytes = 0;
 		r = add_collected(b, frames, err);
-	} else if (r > 0) {
-		r = gap_has_go(b->gaps) ? 0 : add_debug_frame(b, frames, err);
 	}
-	return r;
+	/* Without .eh_frame, all of the code is a gap. */
+	return r < 0 ? -1 : 0;
 }
 
 static int table_end(struct build *b, struct unwind_stats *ret, struct err *err)

@@ -2,15 +2,16 @@
 /*
  * Code without entries in .eh_frame that is recognised all the same:
  *
+ *   .debug_frame     of assembly code, or of all code if it is the only one; see frames.c
+ *   Go's functions   see go.c
  *   linkage tables   lld and mold write no entries for them
  *   restorers        the function to which a signal handler returns, of musl and Go
- *   Go's functions   see go.c
  */
 #include "unwind/internal.h"
 
 #include <elf.h>
 #include <stdlib.h>
-#include "base/sort.h"
+#include "base/search.h"
 
 #define LINKAGE_MAX 16u    /* sections */
 #define SCAN_MAX    MIB(8) /* bytes of gaps that are searched for a restorer */
@@ -27,6 +28,9 @@ struct linkage {
 };
 
 struct gap_reader {
+	struct frames *debug; /* NULL: there is no .debug_frame */
+	struct collected functions;
+	struct go_rows *go;
 	struct linkage linkage[LINKAGE_MAX];
 	size_t n_linkage;
 	bool may_restore; /* it may have a restorer without entries */
@@ -180,6 +184,39 @@ static int needs_libraries(const struct elf_image *img, bool *ret_none, struct e
 	return 0;
 }
 
+/* ---- .debug_frame ---- */
+
+static int open_debug_frame(struct build *b, struct gap_reader *g, struct err *err)
+{
+	const struct elf_section *sec = elf_debug_section(b->img, ".debug_frame");
+	struct section *s;
+	size_t size;
+	int r;
+
+	/* Go's has no rules for rbp. */
+	if (!sec || sec->type == SHT_NOBITS || g->go)
+		return 0;
+	g->debug = NEW(struct frames);
+	g->debug->debug = true;
+	s = &g->debug->section;
+	r = elf_section_load(b->img, sec, 0, b->img->memory, &s->loaded, &size, err);
+	if (r < 0 && err_is_input(err))
+		r = 1;
+	if (r) {
+		section_done(s);
+		free(g->debug);
+		g->debug = NULL;
+		b->stats.n_skipped++;
+		return r < 0 ? -1 : 0;
+	}
+	s->all = s->loaded;
+	s->size = size;
+	s->memory = b->img->memory;
+	s->held = size;
+	g->functions.memory = b->o->memory;
+	return build_collect(b, g->debug, &g->functions, err);
+}
+
 /* ---- gaps ---- */
 
 int gap_reader_new(struct build *b, struct gap_reader **ret, struct err *err)
@@ -194,20 +231,25 @@ int gap_reader_new(struct build *b, struct gap_reader **ret, struct err *err)
 			return -1;
 	}
 	SORT(g->linkage, g->n_linkage, linkage_by_start);
-	return needs_libraries(b->img, &g->may_restore, err);
+	if (needs_libraries(b->img, &g->may_restore, err) < 0 || go_rows_new(b, &g->go, err) < 0)
+		return -1;
+	return open_debug_frame(b, g, err);
 }
 
 void gap_reader_free(struct gap_reader *g)
 {
+	if (!g)
+		return;
+	if (g->debug) {
+		section_done(&g->debug->section);
+		free(g->debug);
+	}
+	collected_done(&g->functions);
+	go_rows_free(g->go);
 	free(g);
 }
 
-bool gap_has_go(const struct gap_reader *g)
-{
-	return false;
-}
-
-int gap_fill(struct build *b, uint64_t from, uint64_t to, struct err *err)
+static int fill_linkage(struct build *b, uint64_t from, uint64_t to, struct err *err)
 {
 	for (size_t i = 0; i < b->gaps->n_linkage; i++) {
 		const struct linkage *l = &b->gaps->linkage[i];
@@ -221,4 +263,57 @@ int gap_fill(struct build *b, uint64_t from, uint64_t to, struct err *err)
 		from = l->end;
 	}
 	return scan_restorers(b, from, to, err);
+}
+
+static int fill_go(struct build *b, uint64_t from, uint64_t to, struct err *err)
+{
+	struct code_range f;
+
+	while (b->gaps->go && go_rows_next(b->gaps->go, from, to, &f)) {
+		if (fill_linkage(b, from, f.start, err) < 0)
+			return -1;
+		from = MIN(f.end, to);
+		if (go_rows_add(b->gaps->go, b, from, err) < 0 || build_check_cancel(b, err) < 0)
+			return -1;
+		pack_add(&b->pack, from, 0);
+	}
+	return fill_linkage(b, from, to, err);
+}
+
+int gap_fill(struct build *b, uint64_t from, uint64_t to, struct err *err)
+{
+	const struct collected *c = &b->gaps->functions;
+	size_t i = SEARCH(0, c->n, k, c->list[k].key < from);
+
+	for (; i < c->n && c->list[i].key < to; i++) {
+		struct cfi_program program = { 0 };
+		struct frames_function f;
+		uint64_t next;
+		bool damaged;
+		int r = frames_read(b->gaps->debug, c->list[i].at, &f, &next, &damaged, err);
+
+		if (r < 0)
+			return -1;
+		/* A function holds up to the next one. */
+		program.limit = MIN(f.end, i + 1 < c->n ? MIN(c->list[i + 1].key, to) : to);
+		if (r || program.limit <= f.start)
+			continue;
+		if (fill_go(b, from, f.start, err) < 0)
+			return -1;
+		program.p = section_at(&b->gaps->debug->section, f.code, f.code_size, err);
+		if (!program.p)
+			return -1;
+		program.end = program.p + f.code_size;
+		program.cie = &f.cie;
+		program.start = f.start;
+		b->flags |= UNWIND_FROM_DEBUG_FRAME;
+		b->stats.n_functions++;
+		if (!cfi_run(&program, &b->pack))
+			b->stats.n_skipped++;
+		pack_add(&b->pack, program.limit, 0);
+		from = program.limit;
+		if (build_check_cancel(b, err) < 0)
+			return -1;
+	}
+	return fill_go(b, from, to, err);
 }

@@ -13,6 +13,7 @@
 #pragma once
 
 #include "base/base.h"
+#include "base/sort.h"
 #include "unwind/pack.h"
 #include "unwind/unwind.h"
 
@@ -155,13 +156,34 @@ struct build {
 	uint64_t n_steps; /* since the last check of o->cancel */
 };
 
+/* Functions of a section, sorted by their starts. */
+struct collected {
+	struct sort_key *list; /* the start, and the offset of the entry */
+	size_t n, room;
+	uint64_t held;
+	struct budget_hold *memory;
+};
+int build_collect(struct build *b, struct frames *frames, struct collected *c, struct err *err);
+void collected_done(struct collected *c);
+int build_check_cancel(struct build *b, struct err *err);
+
 /* ---- gap.c ---- */
 
-/* Reads the code that has no entries. Finds Go's table; ERR_INVALID of that is not an error. */
+/* Reads the code that has no entries in .eh_frame. Damage of another table is no error. */
 int gap_reader_new(struct build *b, struct gap_reader **ret, struct err *err);
 void gap_reader_free(struct gap_reader *g); /* takes NULL */
-bool gap_has_go(const struct gap_reader *g);
 /* Rows for the gap [from, to), which is in one executable segment. The row at @from says that there is no rule. */
 int gap_fill(struct build *b, uint64_t from, uint64_t to, struct err *err);
 /* The range of the file from address @addr to the end of its segment. false: the file has no bytes for it. */
 bool gap_file_range(const struct elf_image *img, uint64_t addr, struct byte_range *ret);
+
+/* ---- go.c ---- */
+
+struct go_rows;
+/* Go's table of the file; NULL: it has none, or a damaged one. */
+int go_rows_new(struct build *b, struct go_rows **ret, struct err *err);
+void go_rows_free(struct go_rows *g); /* takes NULL */
+/* The next function from @from on that starts before @to. false: there is none. */
+bool go_rows_next(struct go_rows *g, uint64_t from, uint64_t to, struct code_range *ret);
+/* Rows of the function that was found last, up to @limit. */
+int go_rows_add(struct go_rows *g, struct build *b, uint64_t limit, struct err *err);

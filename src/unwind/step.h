@@ -34,8 +34,8 @@
  *
  * A step takes a fixed number of instructions, and reads at most 4 chunks, 1 more if the file has over 492 rules, 13 slots
  * of a chunk, and 3 words of the process. No table or stack, however hostile, makes it read outside of the chunks that it
- * was given. Each step but that over a signal frame moves the stack pointer up; the caller's count of frames ends a walk
- * through signal frames that refer to each other. There is no division.
+ * was given. Each step moves the stack pointer up, but that over a signal frame or from one of Go's stacks to another; the
+ * caller's count of frames ends a walk through those that refer to each other. There is no division.
  */
 #pragma once
 
@@ -88,7 +88,8 @@ enum unwind_cfa {
 	UNWIND_CFA_DEREF, /* *(register + low half of off) + high half of off, both signed */
 	UNWIND_CFA_PLT,   /* rsp + 8, + 16 from byte `off` of each 16 on: a lazy procedure linkage table */
 	UNWIND_CFA_SIGNAL, /* the kernel's signal frame: registers are saved at rsp + off, in the order of gregs */
-	UNWIND_CFA_BAD, /* there is a rule, but one that is not supported */
+	UNWIND_CFA_CHAIN, /* by rbp as a frame pointer, which may be of another stack */
+	UNWIND_CFA_BAD,   /* there is a rule, but one that is not supported */
 };
 /* The caller's rbp. */
 enum unwind_rbp {
@@ -380,14 +381,14 @@ UNWIND_FN enum unwind_outcome unwind_interrupted(UNWIND_MEMORY memory, struct un
 	return UNWIND_CALLER;
 }
 
-/* The caller by rbp, for code without rows. */
-UNWIND_FN enum unwind_outcome unwind_chain(UNWIND_MEMORY memory, struct unwind_frame *f)
+/* The caller by rbp. @up: only if that is further up the stack. */
+UNWIND_FN enum unwind_outcome unwind_by_rbp(UNWIND_MEMORY memory, struct unwind_frame *f, uint32_t up)
 {
 	uint64_t bp_ra[2] = { 0, 0 };
 
 	if (!f->bp)
 		return UNWIND_END_CHAIN;
-	if (f->bp < f->sp || f->bp > ~0ull - 16 || f->bp & 7 || UNWIND_READ(memory, f->bp, bp_ra, 16))
+	if ((up && f->bp < f->sp) || f->bp > ~0ull - 16 || f->bp & 7 || UNWIND_READ(memory, f->bp, bp_ra, 16))
 		return UNWIND_NO_ROW;
 	if (!bp_ra[1])
 		return UNWIND_END_CHAIN;
@@ -397,6 +398,12 @@ UNWIND_FN enum unwind_outcome unwind_chain(UNWIND_MEMORY memory, struct unwind_f
 	f->saved = f->rbx_at = 0;
 	f->flags = 0;
 	return UNWIND_CALLER_CHAIN;
+}
+
+/* The caller by rbp, for code without rows. */
+UNWIND_FN enum unwind_outcome unwind_chain(UNWIND_MEMORY memory, struct unwind_frame *f)
+{
+	return unwind_by_rbp(memory, f, 1);
 }
 
 /* The CFA of a rule that is not of kind NONE, SIGNAL or BAD. */
@@ -445,8 +452,8 @@ UNWIND_FN enum unwind_outcome unwind_apply(UNWIND_MEMORY memory, const struct un
 	kind = r->cfa & 15;
 	rbp = r->save & 3;
 	ra = (r->save >> 2) & 3;
-	if (kind == UNWIND_CFA_NONE)
-		return unwind_chain(memory, f);
+	if (kind == UNWIND_CFA_NONE || kind == UNWIND_CFA_CHAIN)
+		return unwind_by_rbp(memory, f, kind == UNWIND_CFA_NONE);
 	if (kind == UNWIND_CFA_SIGNAL)
 		return unwind_interrupted(memory, f, f->sp + (uint64_t)(int64_t)unwind_rule_off(r));
 	/* An address without callers needs no CFA. */

@@ -120,6 +120,9 @@ void unwind_rule_print(const struct unwind_rule *r, struct buf *out)
 	case UNWIND_CFA_NONE:
 		buf_add_str(out, STR("none"));
 		return;
+	case UNWIND_CFA_CHAIN:
+		buf_add_str(out, STR("by frame pointer"));
+		return;
 	case UNWIND_CFA_BAD:
 		buf_add_str(out, STR("unsupported"));
 		return;

@@ -271,10 +271,12 @@ static void compare_stack(struct process *p)
 	struct unwind_frame f;
 	enum unwind_outcome how = UNWIND_CALLER;
 	size_t n = p->n_calls, depth = 0;
+	bool chained = false;
 
 	start_walk(p, &memory, &f);
 	while (n && how < UNWIND_END && depth++ < UNWIND_MAX_FRAMES) {
 		how = walk_step(p, &memory, &f);
+		chained |= how == UNWIND_CALLER_CHAIN || how == UNWIND_END_CHAIN;
 		/* A frame that was interrupted was not called. */
 		if (how == UNWIND_CALLER && f.flags & UNWIND_EXACT)
 			continue;
@@ -288,7 +290,8 @@ static void compare_stack(struct process *p)
 	p->deepest = MAX(p->deepest, (unsigned)(p->n_calls - n));
 	if (!n)
 		return;
-	if (how == UNWIND_BAD_RULE) {
+	/* Both are outcomes that say so. */
+	if (how == UNWIND_BAD_RULE || chained) {
 		p->n_unknown++;
 		return;
 	}
