@@ -70,6 +70,8 @@ struct store {
 	struct store_options opts; /* level filled in */
 	int64_t settle_ns;
 	_Atomic int64_t usage; /* see store_usage(); negative: not known yet */
+	/* Bytes of the copy that pack.c writes: it takes the place of a larger content soon, so nothing is evicted for it. */
+	_Atomic uint64_t packing;
 	_Atomic uint64_t generation;
 	pthread_mutex_t room; /* held by the one thread that makes room */
 	/* work for the maintenance thread */

@@ -40,7 +40,7 @@ struct pack_job {
 
 static void pack_job_done(struct pack_job *j)
 {
-	store_usage_add(j->st, -(int64_t)j->staging.size);
+	atomic_store(&j->st->packing, 0);
 	j->st->blobs->ops->staging_done(j->st->blobs, &j->staging, false);
 	arena_done(&j->arena);
 }
@@ -49,7 +49,7 @@ static int pack_to_staging(void *arg, struct bytes b, struct err *err)
 {
 	struct pack_job *j = arg;
 
-	store_usage_add(j->st, (int64_t)b.size);
+	atomic_fetch_add(&j->st->packing, b.size);
 	return staging_write(&j->staging, b, err);
 }
 
@@ -141,6 +141,7 @@ static int pack_put_compressed(struct pack_job *j, struct err *err)
 	if (!pack_is_worth_it(j->packed_size, j->record.meta.size))
 		return PACK_HARDLY;
 	r = b->ops->put_staged(b, j->packed, &j->staging, false, err);
+	atomic_store(&j->st->packing, 0);
 	if (r == 0)
 		store_usage_add(j->st, (int64_t)j->packed_size);
 	/* Syncing may have taken long. */

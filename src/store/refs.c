@@ -146,6 +146,7 @@ int refs_count(struct store *st, struct refs *ret, store_bad_fn *bad, void *arg,
 		return err_in(err, "store");
 	}
 	object_list_walked(st->objects, walk);
+	ret->staged -= MIN(ret->staged, atomic_load(&st->packing));
 	atomic_store(&st->usage, (int64_t)(ret->bytes + ret->staged));
 	return 0;
 }

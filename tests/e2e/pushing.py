@@ -90,3 +90,12 @@ def server(serve, tmp_path):
         return serve([empty], data=data, args=["--no-packages", *args], **more).ready()
 
     return start
+
+
+def forms(s):
+    return {k: (o["form"], o["to_compress"]) for k, o in listed(s).items()}
+
+
+def settled(s):
+    """Wait until everything is compressed and the raw contents are deleted."""
+    s.wait(lambda: not any(later for _, later in forms(s).values()), "all to be compressed")

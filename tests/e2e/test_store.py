@@ -12,16 +12,7 @@ import time
 import pytest
 
 from making import elf, fetch, new_id
-from pushing import listed, put, server, sound
-
-
-def forms(s):
-    return {k: (o["form"], o["to_compress"]) for k, o in listed(s).items()}
-
-
-def settled(s):
-    """Wait until everything is compressed and the raw contents are deleted."""
-    s.wait(lambda: not any(later for _, later in forms(s).values()), "all to be compressed")
+from pushing import forms, listed, put, server, settled, sound
 
 
 @pytest.fixture(scope="module")

@@ -296,6 +296,40 @@ static void maintenance_compresses_objects_from_before_and_after_a_restart(void 
 	assert_int_equal(figures.waiting, 0);
 }
 
+struct usage_watch {
+	struct store *st;
+	uint64_t most;
+	unsigned n;
+};
+
+static bool watch_usage(void *arg)
+{
+	struct usage_watch *w = arg;
+	uint64_t used;
+
+	assert_true(store_usage(w->st, &used));
+	w->most = MAX(w->most, used);
+	w->n++;
+	return false;
+}
+
+static void a_copy_that_is_being_written_needs_no_room(void **state)
+{
+	struct store_fixture *f = *state;
+	struct usage_watch w = { .st = f->st };
+	struct store_evict_result evicted;
+	uint64_t used, freed;
+	struct err err = { 0 };
+
+	assert_int_equal(put(f, "ad/debuginfo", true, true, 4), 0);
+	assert_done(store_evict(f->st, UINT64_MAX, &evicted, &err)); /* counts */
+	assert_true(store_usage(f->st, &used));
+	assert_true(pack_record(f->st, "keys/ad/ad.debuginfo", watch_usage, &w, &freed, &err) >= 0);
+	assert_true(w.n > 2);
+	assert_int_equal(w.most, used);
+	assert_int_equal(atomic_load(&f->st->packing), 0);
+}
+
 int main(void)
 {
 #define T(test) cmocka_unit_test_setup_teardown(test, set_up_frozen, tear_down)
@@ -307,6 +341,7 @@ int main(void)
 		T(an_object_is_compressed_at_once_near_the_quota),
 		T(the_quota_counts_raw_and_compressed_forms),
 		T(a_stopped_or_killed_compression_changes_nothing),
+		T(a_copy_that_is_being_written_needs_no_room),
 		T(a_damaged_object_is_not_compressed),
 		T(maintenance_compresses_objects_from_before_and_after_a_restart),
 	};
