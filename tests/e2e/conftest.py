@@ -47,6 +47,10 @@ class Service:
         self.data = pathlib.Path(data)
         self.port = free_port()
         self.log_path = self.data.parent / (self.data.name + ".log")
+        if command == "serve" and not paths:
+            # Without a path it would scan the folders of this machine, which takes minutes if they are large and busy.
+            paths = [self.data.parent / "nothing to scan"]
+            paths[0].mkdir(parents=True, exist_ok=True)
         if command == "serve":
             argv = [LODE, "serve", "--listen", f"127.0.0.1:{self.port}", "--data", str(self.data), "--no-upstream"]
         else:
