@@ -7,15 +7,22 @@
  */
 #include "profilestore/salvage_internal.h"
 
-/* 1: the first row with a number from @id on can be read, and has number *ret. 0: there is none. -1: damage. */
+/*
+ * 1: the first row with a number from @id on can be read, and has number *ret. 0: there is none. -1: damage. A damaged
+ * page may lead to a row with a smaller number: that is damage, too, or the caller would return to where it was.
+ */
 static int probe_row(struct db *db, const char *sql, int64_t id, int64_t *ret, struct err *err)
 {
 	struct db_stmt *st;
+	int r;
 
 	if (db_prepare(db, sql, &st, err) < 0)
 		return -1;
 	db_bind_i64(st, 1, id);
-	return db_step_i64(st, ret, err);
+	r = db_step_i64(st, ret, err);
+	if (r == DB_ROW && *ret < id)
+		return err_set(err, ERR_INVALID, "row %lld after row %lld", (long long)*ret, (long long)id);
+	return r;
 }
 
 /* DB_ROW: the first number after @id from which on rows can be read again. DB_DONE: no more. -1: an I/O error. */
