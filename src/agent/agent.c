@@ -92,10 +92,12 @@ static void on_agent_sample(void *arg, const struct sampler_sample *s)
 
 	if (a->stats.first_sample_ms < 0)
 		a->stats.first_sample_ms = clock_mono_ms() - a->start_ms;
-	if (window_add(a->window, s))
+	if (window_add(a->window, s)) {
 		a->stats.n_samples++;
-	else
+		a->stats.ends[s->end]++;
+	} else {
 		a->stats.n_filtered++;
+	}
 }
 
 static void on_agent_event(void *arg, const struct sampler_event *e)

@@ -61,6 +61,7 @@ struct agent_stats {
 	struct sampler_stats sampler;
 	struct sampler_about about;
 	uint64_t n_samples, n_filtered, n_lost; /* in profiles; dropped by rules; without memory */
+	uint64_t ends[SAMPLER_N_ENDS];          /* of those in profiles */
 	uint64_t n_windows;
 	size_t n_processes, n_maps, n_label_sets;
 	uint64_t n_processes_read, n_processes_gone, n_processes_limited;

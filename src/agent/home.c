@@ -224,7 +224,6 @@ static int send_item(struct home *h, const struct build_id *id, int fd, uint32_t
 	AUTO(mem_freep) char *directories = mem_printf("%s/usr/lib/debug", f.root);
 	struct local_options o = { .debug_directories = directories, .sysroot = *f.root ? f.root : NULL };
 	AUTO(local_freep) struct local *l = local_new(&o);
-	struct build_id own = { 0 };
 	struct stat st;
 	int r;
 
@@ -236,9 +235,7 @@ static int send_item(struct home *h, const struct build_id *id, int fd, uint32_t
 		r = elf_open(f.src, &f.img, err);
 	}
 	if (r == 0)
-		r = elf_build_id(f.img, &own, err) == 0 && build_id_eq(&own, id)
-			    ? send_found(h, l, id, &f, err)
-			    : HOME_NOTHING;
+		r = elf_is_identified_by(f.src, f.img, id) ? send_found(h, l, id, &f, err) : HOME_NOTHING;
 	else if (r > 0)
 		r = err_set(err, ERR_INVALID, "is not an ELF file");
 	if (r < 0)

@@ -421,7 +421,8 @@ static int read_maps_of(struct processes *p, struct process *of)
 		return -1;
 	r = maps_read(fd, add_process_map, &m, &err);
 	of->is_read = !m.busy;
-	return r < 0 && err.kind != ERR_LIMIT ? -1 : 0;
+	/* A process that ends has given back its memory already. */
+	return (r < 0 && err.kind != ERR_LIMIT) || !of->n_maps ? -1 : 0;
 }
 
 static void read_process(struct processes *p, struct process *of)

@@ -143,7 +143,7 @@ void agent_status_metrics(const struct agent_status *s)
 		metric_set(metric_get(v[i].family), (int64_t)v[i].value);
 	for (unsigned i = 0; i < SAMPLER_N_ENDS; i++)
 		metric_set(metric_get(&family_ends, sampler_end_name((enum sampler_end)i)),
-			   (int64_t)s->agent.sampler.ends[i]);
+			   (int64_t)s->agent.ends[i]);
 }
 
 void agent_status_json(const struct agent_status *s, struct json_writer *w)
@@ -168,8 +168,8 @@ void agent_status_json(const struct agent_status *s, struct json_writer *w)
 		json_put_uint(w, v[i].key, v[i].value);
 	json_open_object(w, "stacks");
 	for (unsigned i = 0; i < SAMPLER_N_ENDS; i++)
-		if (s->agent.sampler.ends[i])
-			json_put_uint(w, sampler_end_name((enum sampler_end)i), s->agent.sampler.ends[i]);
+		if (s->agent.ends[i])
+			json_put_uint(w, sampler_end_name((enum sampler_end)i), s->agent.ends[i]);
 	json_close(w);
 	if (s->sends) {
 		json_put_text(w, "server", s->url);

@@ -81,6 +81,12 @@ uint32_t profilestore_named_by(struct profilestore *s, uint32_t binary, struct s
 bool profilestore_named_by_other(struct profilestore *s, uint32_t binary, struct str table);
 
 /*
+ * Why the binary with this build ID was not named when its debug information was last looked for: enum frame_reason; 0: it
+ * was, or has not been looked for yet. One look-up in a hash table.
+ */
+uint32_t profilestore_binary_reason(struct profilestore *s, struct str build_id);
+
+/*
  * Wanted locations of a binary, in no order. Returns how many, at most @room. They stay wanted until
  * profilestore_name().
  */

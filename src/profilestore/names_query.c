@@ -304,3 +304,20 @@ size_t profilestore_unnamed(struct profilestore *s, uint32_t binary, struct prof
 	pthread_mutex_unlock(&s->names->lock);
 	return n;
 }
+
+uint32_t profilestore_binary_reason(struct profilestore *s, struct str build_id)
+{
+	AUTO(buf_done) struct buf key = { 0 };
+	const struct named_binary *t;
+	uint32_t reason = 0;
+
+	if (!build_id.size)
+		return 0;
+	names_key(STR(""), build_id, &key);
+	pthread_mutex_lock(&s->names->lock);
+	t = map_get(&s->names->by_key, buf_bytes(&key));
+	if (t && t->last_try_ms)
+		reason = t->reason;
+	pthread_mutex_unlock(&s->names->lock);
+	return reason;
+}

@@ -144,17 +144,17 @@ static void print_ends(const struct agent_stats *st)
 	uint64_t complete = 0, all = 0;
 
 	for (unsigned i = 0; i < SAMPLER_N_ENDS; i++) {
-		all += st->sampler.ends[i];
-		complete += sampler_end_complete((enum sampler_end)i) ? st->sampler.ends[i] : 0;
+		all += st->ends[i];
+		complete += sampler_end_complete((enum sampler_end)i) ? st->ends[i] : 0;
 	}
 	if (complete == all)
 		return;
 	fprintf(stderr, "lode: agent: %.1f %% of the stacks are complete;",
 		100.0 * (double)complete / (double)all);
 	for (unsigned i = 0; i < SAMPLER_N_ENDS; i++)
-		if (st->sampler.ends[i] && !sampler_end_complete((enum sampler_end)i))
+		if (st->ends[i] && !sampler_end_complete((enum sampler_end)i))
 			fprintf(stderr, " %s: %llu;", sampler_end_name((enum sampler_end)i),
-				(unsigned long long)st->sampler.ends[i]);
+				(unsigned long long)st->ends[i]);
 	fputc('\n', stderr);
 }
 
@@ -246,6 +246,8 @@ static int run_agent(struct settings *s)
 
 	if (agent_settings(s)->status)
 		return agent_show_status(s);
+	/* It runs for months: large blocks go back to the system. */
+	mem_return_early();
 	arena_init(&r.arena);
 	if (check_agent_options(s, &r, &err) < 0)
 		status = usage_error("agent", "%s", err.text);

@@ -77,3 +77,10 @@ int take_foreign(struct api *a, struct profile *p, const struct profilestore_lab
 int take_end(struct api *a, int r, void (*answer)(struct api *a, const struct profilestore_receipt *r),
 	     struct err *err);
 void take_free(struct take *t); /* takes NULL */
+
+/* ---- wanted.c ---- */
+
+/* Room for the list of one answer. */
+struct str *wanted_room(struct api *a);
+/* Append the build IDs of @p whose debug information was searched for and not found, and that a push can bring. Returns how many there are. */
+size_t wanted_find(struct api *a, const struct profile *p, struct str *ret, size_t n);

@@ -19,6 +19,8 @@ struct take {
 	struct api *a;
 	struct profile **profiles;
 	size_t n, room;
+	struct str *wanted; /* of POST /profiles: build IDs; set before take_end() */
+	size_t n_wanted;
 	pthread_mutex_t lock;
 	/* under the lock */
 	size_t n_open; /* profiles without a report, and 1 until take_end() */
@@ -266,6 +268,12 @@ static void answer_profiles(struct api *a, const struct profilestore_receipt *r)
 	json_put_int(w, "id", r->first_id);
 	/* A recording may have no samples. */
 	json_put_bool(w, "duplicate", r->duplicate && a->take->n);
+	if (a->take->n_wanted) {
+		json_open_array(w, "wanted");
+		for (size_t i = 0; i < a->take->n_wanted; i++)
+			json_put_str(w, NULL, a->take->wanted[i]);
+		json_close(w);
+	}
 	json_close(w);
 	buf_add_char(&a->out, '\n');
 }
@@ -320,9 +328,21 @@ static int profiles_take_body(struct api *a, struct err *err)
 			      (struct profile_sink){ profiles_take_one, &b }, err);
 }
 
+/* Here, and not when the answer is written: that is done by the store's thread, for which others wait. */
+static void find_all_wanted(struct api *a)
+{
+	struct take *t = take_of(a);
+
+	t->wanted = wanted_room(a);
+	for (size_t i = 0; i < t->n; i++)
+		t->n_wanted = wanted_find(a, t->profiles[i], t->wanted, t->n_wanted);
+}
+
 int api_post_profiles(struct api *a, struct err *err)
 {
 	int r = profiles_take_body(a, err);
 
+	if (r == 0)
+		find_all_wanted(a);
 	return take_end(a, r, answer_profiles, err);
 }
