@@ -28,7 +28,7 @@ int sampler_options_check(struct sampler_options *o, struct err *err)
 	limit_default(&o->ring_size, MIB(8));
 	limit_default(&o->table_memory, MIB(64));
 	limit_default(&o->mapping_memory, MIB(32));
-	limit_default(&o->stack_copy, KIB(16));
+	limit_default(&o->stack_copy, KIB(32));
 	limit_default(&o->hold_memory, MIB(16));
 	if (o->frequency_hz > SAMPLER_MAX_HZ)
 		return err_set(err, ERR_INVALID, "frequency %u Hz: at most %d", o->frequency_hz,
@@ -128,12 +128,29 @@ const char *sampler_end_name(enum sampler_end end)
 
 /* Samples and events. */
 
-void sampler_tell(struct sampler *s, const struct sampler_event *event)
+static void deliver_event(struct sampler *s, const struct sampler_event *event)
 {
-	if (event->kind == SAMPLER_EXEC || event->kind == SAMPLER_EXIT)
-		sampler_process_drop(s, event->pid);
 	if (s->handler && s->handler->event)
 		s->handler->event(s->handler->ctx, event);
+}
+
+void sampler_tell(struct sampler *s, const struct sampler_event *event)
+{
+	const struct sampler_process *p = sampler_process_get(s, event->pid);
+	bool late = event->kind == SAMPLER_EXEC && p && p->set_ns > event->time_ns;
+	struct sampler_event again = *event;
+
+	if (event->kind == SAMPLER_EXEC || event->kind == SAMPLER_EXIT)
+		sampler_process_drop(s, event->pid);
+	deliver_event(s, event);
+	if (!late)
+		return;
+	/*
+	 * The process was set after it ran the other program, and nobody knows of which one the mappings are. Samples may be under
+	 * way, and no further event need come if it sleeps now.
+	 */
+	again.kind = SAMPLER_NEW;
+	deliver_event(s, &again);
 }
 
 int sampler_poll(struct sampler *s, int timeout_ms, const struct sampler_handler *h, struct err *err)

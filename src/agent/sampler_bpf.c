@@ -49,7 +49,8 @@ static _Thread_local char first_warning[240];
 
 static int note_warning(enum libbpf_print_level level, const char *fmt, va_list ap)
 {
-	if (level == LIBBPF_WARN && !first_warning[0]) {
+	/* That limit is of no use since Linux 5.11, and libbpf warns before it tries without. */
+	if (level == LIBBPF_WARN && !first_warning[0] && !strstr(fmt, "RLIMIT_MEMLOCK")) {
 		vsnprintf(first_warning, sizeof(first_warning), fmt, ap);
 		first_warning[strcspn(first_warning, "\n")] = '\0';
 	}
@@ -136,7 +137,7 @@ static void drop_mapping_pool(void *arg, uint32_t segment, void *memory, uint32_
 
 /* ---- files ---- */
 
-static void set_file(struct bpf_file *f, uint32_t state, uint32_t file)
+static void set_bpf_file(struct bpf_file *f, uint32_t state, uint32_t file)
 {
 	__atomic_store_n(&f->file, file, __ATOMIC_RELAXED);
 	__atomic_store_n(&f->state, state, __ATOMIC_RELEASE);
@@ -153,7 +154,7 @@ static int bpf_file_table(struct sampler *s, uint32_t file, struct bytes table, 
 
 	*ret_kept = (struct bytes){ 0 };
 	if (table.size == 0) {
-		set_file(f, BPF_FILE_NEVER, file);
+		set_bpf_file(f, BPF_FILE_NEVER, file);
 		return 0;
 	}
 	if (sampler_pool_take(&b->tables, (uint32_t)(table.size / UNWIND_CHUNK_SIZE), range, &memory, err))
@@ -163,7 +164,7 @@ static int bpf_file_table(struct sampler *s, uint32_t file, struct bytes table, 
 	f->segment = range->segment;
 	f->first = range->first;
 	f->n_chunks = range->n;
-	set_file(f, BPF_FILE_SET, file);
+	set_bpf_file(f, BPF_FILE_SET, file);
 	return 0;
 }
 
@@ -172,7 +173,7 @@ static void bpf_file_drop(struct sampler *s, uint32_t file, bool evicted)
 	struct bpf_sampler *b = s->impl;
 	uint32_t i = sampler_file_index(file);
 
-	set_file(&b->files[i], evicted ? BPF_FILE_EVICTED : BPF_FILE_NONE, file);
+	set_bpf_file(&b->files[i], evicted ? BPF_FILE_EVICTED : BPF_FILE_NONE, file);
 	sampler_pool_give(&b->tables, &b->file_range[i]);
 }
 
@@ -182,7 +183,7 @@ static void bpf_file_added(struct sampler *s, uint32_t file)
 	struct bpf_file *f = &b->files[sampler_file_index(file)];
 
 	f->used_ns = f->wanted_ns = 0;
-	set_file(f, BPF_FILE_NONE, file);
+	set_bpf_file(f, BPF_FILE_NONE, file);
 }
 
 static int64_t bpf_file_used(struct sampler *s, uint32_t file)
@@ -244,7 +245,7 @@ static int bpf_process_set(struct sampler *s, const struct sampler_process *p, s
 
 /* ---- records ---- */
 
-static enum sampler_end end_of(uint32_t how)
+static enum sampler_end bpf_end_of(uint32_t how)
 {
 	switch (how) {
 	case BPF_END_KERNEL_ONLY:
@@ -259,7 +260,7 @@ static enum sampler_end end_of(uint32_t how)
 }
 
 /* The kernel wrote the record; its sizes are checked all the same. */
-static int take_record(void *ctx, void *data, size_t size)
+static int take_bpf_sample(void *ctx, void *data, size_t size)
 {
 	struct bpf_sampler *b = ctx;
 	struct bpf_sample *r = data;
@@ -284,7 +285,7 @@ static int take_record(void *ctx, void *data, size_t size)
 					  .kernel_cut = r->flags & BPF_SAMPLE_KERNEL_CUT,
 					  .user = b->frames,
 					  .n_user = r->n_user,
-					  .end = end_of(r->end) };
+					  .end = bpf_end_of(r->end) };
 	memcpy(sample.comm, r->comm, sizeof(sample.comm));
 	sample.comm[sizeof(sample.comm) - 1] = '\0';
 	for (size_t i = 0; i < r->n_user; i++)
@@ -302,7 +303,7 @@ static int take_record(void *ctx, void *data, size_t size)
 	return 0;
 }
 
-static int take_event(void *ctx, void *data, size_t size)
+static int take_bpf_event(void *ctx, void *data, size_t size)
 {
 	static const enum sampler_event_kind kinds[] = {
 		[BPF_RECORD_NEW] = SAMPLER_NEW,       [BPF_RECORD_UNMAPPED] = SAMPLER_UNMAPPED,
@@ -547,8 +548,8 @@ static int load_object(struct sampler *s, struct err *err)
 		return err_os(err, errno, "map the table of files");
 	}
 	/* Events first: what they set serves the samples. */
-	b->rings = ring_buffer__new(bpf_map__fd(map_named(b, "events")), take_event, b, NULL);
-	if (!b->rings || ring_buffer__add(b->rings, bpf_map__fd(map_named(b, "samples")), take_record, b))
+	b->rings = ring_buffer__new(bpf_map__fd(map_named(b, "events")), take_bpf_event, b, NULL);
+	if (!b->rings || ring_buffer__add(b->rings, bpf_map__fd(map_named(b, "samples")), take_bpf_sample, b))
 		return bpf_failed(err, errno, "map the ring of samples");
 	return 0;
 }

@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 /* A decimal number below SAMPLER_MAX_CPUS at the start of *list, cut off. */
-static bool take_number(struct str *list, size_t *ret)
+static bool take_cpu(struct str *list, size_t *ret)
 {
 	size_t v = 0, i = 0;
 
@@ -36,10 +36,10 @@ int sampler_cpus_parse(struct str list, bool *set, struct err *err)
 
 	memset(set, 0, SAMPLER_MAX_CPUS * sizeof(*set));
 	do {
-		if (!take_number(&rest, &first))
+		if (!take_cpu(&rest, &first))
 			goto bad;
 		last = first;
-		if (take_char(&rest, '-') && (!take_number(&rest, &last) || last < first))
+		if (take_char(&rest, '-') && (!take_cpu(&rest, &last) || last < first))
 			goto bad;
 		memset(set + first, true, last - first + 1);
 	} while (take_char(&rest, ','));

@@ -34,7 +34,7 @@ uint64_t sampler_record_registers(void)
 	return mask;
 }
 
-static void read_chain(struct cursor *c, struct sampler_record *r)
+static void read_kernel_chain(struct cursor *c, struct sampler_record *r)
 {
 	uint64_t n = cursor_u64(c);
 
@@ -71,7 +71,7 @@ static void read_registers(struct cursor *c, struct sampler_record *r)
 		r->raw.regs[i] = regs[dwarf_to_perf[i]];
 }
 
-static void read_stack(struct cursor *c, struct sampler_record *r)
+static void read_stack_copy(struct cursor *c, struct sampler_record *r)
 {
 	uint64_t size = cursor_u64(c), used;
 
@@ -83,7 +83,7 @@ static void read_stack(struct cursor *c, struct sampler_record *r)
 }
 
 /* Fields in the order of the manual page. */
-static void read_sample(struct cursor *c, unsigned flags, struct sampler_record *r)
+static void read_sample_record(struct cursor *c, unsigned flags, struct sampler_record *r)
 {
 	r->kind = RECORD_SAMPLE;
 	r->pid = cursor_u32(c);
@@ -92,9 +92,9 @@ static void read_sample(struct cursor *c, unsigned flags, struct sampler_record 
 	r->cpu = cursor_u32(c);
 	cursor_skip(c, 4);
 	if (flags & RECORD_KERNEL)
-		read_chain(c, r);
+		read_kernel_chain(c, r);
 	read_registers(c, r);
-	read_stack(c, r);
+	read_stack_copy(c, r);
 	if (flags & RECORD_CGROUP)
 		r->cgroup = cursor_u64(c);
 }
@@ -125,7 +125,7 @@ int sampler_record_read(struct bytes b, unsigned flags, struct sampler_record *r
 	ret->raw = (struct sampler_raw){ 0 };
 	switch (type) {
 	case PERF_RECORD_SAMPLE:
-		read_sample(&c, flags, ret);
+		read_sample_record(&c, flags, ret);
 		break;
 	case PERF_RECORD_COMM:
 		ret->kind = misc & PERF_RECORD_MISC_COMM_EXEC ? RECORD_EXEC : RECORD_COMM;

@@ -8,6 +8,7 @@
 
 /* An address so far after the copy is no stack that was cut. */
 #define STACK_FAR MIB(8)
+#define RED_ZONE  128 /* bytes below the stack pointer that an interrupt leaves alone */
 
 enum sampler_end sampler_end_of(unsigned outcome)
 {
@@ -38,7 +39,7 @@ enum sampler_end sampler_end_of(unsigned outcome)
 }
 
 struct copied_stack {
-	uint64_t start;
+	uint64_t start, bp;
 	struct bytes bytes;
 	bool cut; /* the last read was after the end of the copy */
 };
@@ -49,6 +50,14 @@ static int read_copied(void *arg, uint64_t address, void *to, size_t size)
 	uint64_t off = address - c->start;
 
 	c->cut = false;
+	/*
+	 * The copy starts at the stack pointer. Between `pop rbp` and `ret`, gcc's rows still have rbp where it was popped from,
+	 * below: it has the value that rbp has now. Nothing else is looked up there.
+	 */
+	if (address < c->start && c->start - address <= RED_ZONE && size >= 8) {
+		memcpy(to, &c->bp, 8);
+		return size == 8 ? 0 : read_copied(arg, address + 8, (uint8_t *)to + 8, size - 8);
+	}
 	if (address >= c->start && off <= c->bytes.size && size <= c->bytes.size - off) {
 		memcpy(to, c->bytes.p + off, size);
 		return 0;
@@ -58,7 +67,7 @@ static int read_copied(void *arg, uint64_t address, void *to, size_t size)
 }
 
 /* The mapping of @pc; NULL: none. */
-static const struct sampler_mapping *mapping_at(const struct sampler_process *p, uint64_t pc)
+static const struct sampler_mapping *walk_mapping(const struct sampler_process *p, uint64_t pc)
 {
 	size_t from = 0, to = p->n_mappings;
 
@@ -100,7 +109,7 @@ static enum sampler_end why_no_table(const struct sampler *s, uint32_t file)
 enum sampler_end sampler_walk(struct sampler *s, const struct sampler_process *p,
 			      const struct sampler_raw *raw, struct sampler_walk *ret)
 {
-	struct copied_stack stack = { raw->regs[UNWIND_RSP], raw->stack, false };
+	struct copied_stack stack = { raw->regs[UNWIND_RSP], raw->regs[UNWIND_RBP], raw->stack, false };
 	struct unwind_memory memory = { .read = read_copied, .arg = &stack };
 	struct unwind_frame f = { .pc = raw->ip,
 				  .sp = raw->regs[UNWIND_RSP],
@@ -124,7 +133,7 @@ enum sampler_end sampler_walk(struct sampler *s, const struct sampler_process *p
 		ret->n++;
 		*to = (struct sampler_frame){ pc, SAMPLER_NO_FILE, f.flags & UNWIND_EXACT };
 		if (!m || pc < m->start || pc >= m->end)
-			m = mapping_at(p, pc);
+			m = walk_mapping(p, pc);
 		ret->missing = pc;
 		if (!m)
 			return SAMPLER_NO_MAPPING;

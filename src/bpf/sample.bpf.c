@@ -39,7 +39,7 @@ struct task_struct {
 #define TICK_NS        10000000
 #define SECOND_NS      1000000000ull
 #define EVENT_NS       20000000ull
-#define RAW_PER_SECOND 32
+#define RAW_PER_SECOND 128
 
 /* Set by the loader, and constants for the verifier: code that they switch off is removed. */
 const volatile struct bpf_config config SEC(".rodata.config");

@@ -97,13 +97,17 @@ static void build_table(struct run *r, struct run_file *f, const char *path)
 static struct run_file *run_file_get(struct run *r, uint32_t pid, const char *path, uint64_t start,
 				     uint64_t end)
 {
-	char real[64];
+	char real[4096];
 	struct stat st;
 	struct run_file *f;
 
+	/* The first needs CAP_CHECKPOINT_RESTORE. */
 	snprintf(real, sizeof(real), "/proc/%u/map_files/%lx-%lx", pid, start, end);
-	if (stat(real, &st))
-		return NULL;
+	if (stat(real, &st)) {
+		snprintf(real, sizeof(real), "/proc/%u/root%s", pid, path);
+		if (stat(real, &st))
+			return NULL;
+	}
 	for (size_t i = 0; i < r->n_files; i++)
 		if (r->files[i].dev == st.st_dev && r->files[i].ino == st.st_ino)
 			return &r->files[i];
@@ -252,6 +256,11 @@ static void see_event(void *ctx, const struct sampler_event *e)
 	r->events[e->kind]++;
 	if (e->kind == SAMPLER_NEW || e->kind == SAMPLER_UNMAPPED)
 		set_process(r, e->pid);
+	for (size_t i = 0; e->kind == SAMPLER_WANTED && i < r->n_files; i++)
+		if (r->files[i].file == e->file) {
+			r->files[i].n_segments = 0;
+			build_table(r, &r->files[i], r->files[i].path);
+		}
 }
 
 static void print_result(struct run *r, double start_s)

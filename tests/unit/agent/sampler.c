@@ -147,14 +147,48 @@ static void exec_and_exit_forget_the_process(void **state)
 
 	for (int i = 0; i < 2; i++) {
 		assert_int_equal(sampler_process_set(s, 7, 0, &m, 1, NULL), 0);
-		sampler_mem_event(
-			s, &(struct sampler_event){ .kind = i ? SAMPLER_EXEC : SAMPLER_EXIT, .pid = 7 });
+		sampler_mem_event(s, &(struct sampler_event){ .kind = i ? SAMPLER_EXEC : SAMPLER_EXIT,
+							      .pid = 7,
+							      .time_ns = INT64_MAX });
 		assert_int_equal(
 			sampler_poll(s, 0, &(struct sampler_handler){ .event = note_event, .ctx = &n }, NULL),
 			0);
 		assert_null(sampler_process_get(s, 7));
 	}
 	assert_int_equal(n, 2);
+	sampler_close(s);
+}
+
+struct kinds {
+	enum sampler_event_kind list[4];
+	size_t n;
+};
+
+static void note_kind(void *ctx, const struct sampler_event *event)
+{
+	struct kinds *k = ctx;
+
+	assert_true(k->n < ARRAY_SIZE(k->list));
+	k->list[k->n++] = event->kind;
+}
+
+/* The event of an exec may arrive after the mappings were read and set: of the old program, or of the new one. */
+static void a_process_that_was_set_after_its_exec_is_read_again(void **state)
+{
+	struct sampler *s = sampler_mem_new(NULL);
+	struct sampler_mapping m = { 0x1000, 0x3000, 0, SAMPLER_NO_FILE };
+	struct kinds k = { 0 };
+	struct sampler_handler h = { .event = note_kind, .ctx = &k };
+
+	clock_test_freeze(1000);
+	assert_int_equal(sampler_process_set(s, 7, 0, &m, 1, NULL), 0);
+	sampler_mem_event(
+		s, &(struct sampler_event){ .kind = SAMPLER_EXEC, .pid = 7, .time_ns = clock_mono_ns() - 1 });
+	assert_int_equal(sampler_poll(s, 0, &h, NULL), 0);
+	assert_int_equal(k.n, 2);
+	assert_int_equal(k.list[0], SAMPLER_EXEC);
+	assert_int_equal(k.list[1], SAMPLER_NEW);
+	clock_test_thaw();
 	sampler_close(s);
 }
 
@@ -182,6 +216,7 @@ int main(void)
 		cmocka_unit_test(the_least_recently_sampled_table_is_evicted),
 		cmocka_unit_test(mappings_are_checked),
 		cmocka_unit_test(exec_and_exit_forget_the_process),
+		cmocka_unit_test(a_process_that_was_set_after_its_exec_is_read_again),
 		cmocka_unit_test(samples_are_counted_by_end),
 	};
 
