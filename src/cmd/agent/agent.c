@@ -208,6 +208,20 @@ static int open_agent(const struct settings *s, struct agent_run *r, struct err 
 	return -1;
 }
 
+/* At the end of the run a COMMAND that still runs is ended, as by perf record. */
+static void end_command(struct agent_run *r)
+{
+	if (r->child <= 0)
+		return;
+	if (!r->child_over) {
+		kill(r->child, SIGTERM);
+		waitpid(r->child, NULL, 0);
+		return;
+	}
+	if (r->child_status)
+		fprintf(stderr, "lode: agent: the command has ended with status %d\n", r->child_status);
+}
+
 static int run_opened(struct settings *s, struct agent_run *r, int go, struct err *err)
 {
 	if (r->child > 0 && write(go, "", 1) != 1)
@@ -228,7 +242,9 @@ static int run_agent_with(struct settings *s, struct agent_run *r)
 	if (open_agent(s, r, &err) < 0 || (s->push.to && agent_sink_open(s, r, &err) < 0))
 		status = tell_error("agent", &err);
 	result = status == EXIT_DONE ? run_opened(s, r, go, &err) : -1;
+	/* Without a byte in the pipe a command that did not start does not. */
 	fd_close(&go);
+	end_command(r);
 	if (result < 0 && status == EXIT_DONE)
 		status = tell_error("agent", &err);
 	if (status == EXIT_DONE && !s->push.to)
