@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Storing profiles over HTTP, durably: rate, and CPU of the server.
 
-    bench/http_ingest.py [--profiles 4000] [--samples 1000] [--senders 8] [--form pprof|push-v1|otlp]
+    bench/http_ingest.py [--profiles 4000] [--samples 1000] [--senders 8] [--form pprof|push-v1|otlp|arrow]
 
 Each profile has --samples samples, no two equal, of one service with 12 000 locations in 8 000 stacks, and is compressed. --senders connections are kept open,
 each with its own labels. The senders are child processes with prepared bodies; their CPU time is printed too, since they share the processors with the server.
@@ -19,6 +19,7 @@ import sys
 import tempfile
 import time
 
+import arrow_stream
 from common import CORPUS, ROOT, Server, Table
 
 sys.path.insert(0, str(ROOT / "tests" / "e2e"))
@@ -86,11 +87,28 @@ def otlp_requests(stacks, sender, n, samples):
     return made
 
 
+def arrow_requests(stacks, sender, n, samples):
+    """WriteArrowRequests as Parca's agent sends them: one service, a row each."""
+    r, made = random.Random(sender), []
+    start_ms = int(time.time() * 1000) - 3600_000
+    for i in range(n):
+        if i % 16 == 0:
+            chosen = [stacks[k][::-1] for k in r.sample(range(STACKS), samples)]
+            values = [1 + r.randrange(5) for _ in chosen]
+            stream = arrow_stream.agent(chosen, values, {"service_name": "shop", "instance": f"i{sender}"}, "service", "5e" * 20)
+        times = [(start_ms + 1000 * i) * 1_000_000 + 900_000 * k for k in range(samples)]
+        made.append(message(1, stream.bytes(timestamp=arrow_stream.times(times))))
+    return made
+
+
 def prepared(form, sender, n, samples):
     """The bodies, their path and their headers."""
     if form == "otlp":
         return (otlp_requests(service(), sender, n, samples), "/v1development/profiles",
                 {"Content-Type": "application/x-protobuf", "Content-Encoding": "gzip"})
+    if form == "arrow":
+        return (arrow_requests(service(), sender, n, samples), "/parca.profilestore.v1alpha1.ProfileStoreService/WriteArrow",
+                {"Content-Type": "application/proto"})
     made = bodies(service(), sender, n, samples)
     if form == "push-v1":
         return [push_request(sender, b) for b in made], "/push.v1.PusherService/Push", {"Content-Type": "application/proto"}
@@ -119,8 +137,8 @@ def main():
     a.add_argument("--profiles", type=int, default=4000)
     a.add_argument("--samples", type=int, default=1000)
     a.add_argument("--senders", type=int, default=8)
-    a.add_argument("--form", choices=("pprof", "push-v1", "otlp"), default="pprof",
-                   help="POST /profiles, Pyroscope's push.v1.PusherService, or OpenTelemetry's protobuf over HTTP")
+    a.add_argument("--form", choices=("pprof", "push-v1", "otlp", "arrow"), default="pprof",
+                   help="POST /profiles, Pyroscope's push.v1.PusherService, OpenTelemetry's protobuf over HTTP, or Parca's WriteArrow")
     a = a.parse_args()
     with tempfile.TemporaryDirectory(prefix="bench-ingest-", dir=CORPUS) as work:
         (pathlib.Path(work) / "empty").mkdir()

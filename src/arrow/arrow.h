@@ -119,6 +119,9 @@ bool arrow_follow(struct arrow_array **a, uint64_t *i);
 uint64_t arrow_same_until(const struct arrow_array *a, uint64_t i);
 /* The index of a row in its dictionary. false: it is null, or has none. */
 bool arrow_index(const struct arrow_array *a, uint64_t i, uint64_t *ret);
+/* The same of @n rows from @first on, which are in the array; ARROW_NO_INDEX for those without. */
+#define ARROW_NO_INDEX UINT64_MAX
+void arrow_indices(const struct arrow_array *a, uint64_t first, uint64_t n, uint64_t *ret);
 /* ARROW_INT, ARROW_BOOL; 0 for others. Signed ones are extended. */
 uint64_t arrow_number(const struct arrow_array *a, uint64_t i);
 /* ARROW_BYTES, ARROW_VIEWS, ARROW_FIXED; empty for others. */

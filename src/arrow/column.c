@@ -5,6 +5,8 @@
  */
 #include "arrow/internal.h"
 
+#include "base/search.h"
+
 #define MAX_LENGTH  (UINT64_C(1) << 40) /* of an array: so that sizes do not overflow */
 #define INLINE_VIEW 12u                 /* bytes of a view that are in the view itself */
 
@@ -251,6 +253,15 @@ static int array_check(const struct arrow_array *a, uint64_t *n_checks, struct e
 	}
 }
 
+static uint32_t indices_max(const uint8_t *values, uint64_t n)
+{
+	uint32_t max = 0;
+
+	for (uint64_t i = 0; i < n; i++)
+		max = MAX(max, (uint32_t)load_uint(values + 4 * i, 4));
+	return max;
+}
+
 int arrow_indices_check(const struct arrow_array *a, uint64_t *n_checks, struct err *err)
 {
 	unsigned width = a->field->index_width;
@@ -258,7 +269,9 @@ int arrow_indices_check(const struct arrow_array *a, uint64_t *n_checks, struct 
 
 	if (count_checks(n_checks, a->n, err) < 0)
 		return -1;
-	/* A negative one is a large one. */
+	/* A negative one is a large one. The usual width at once: */
+	if (width == 4 && indices_max(a->values, a->n) < size)
+		return 0;
 	for (uint64_t i = 0; i < a->n; i++)
 		if (load_uint(a->values + i * width, width) >= size &&
 		    !(a->valid && !bit_is_set(a->valid, i)))
@@ -316,6 +329,20 @@ bool arrow_index(const struct arrow_array *a, uint64_t i, uint64_t *ret)
 	return true;
 }
 
+void arrow_indices(const struct arrow_array *a, uint64_t first, uint64_t n, uint64_t *ret)
+{
+	unsigned width = a->field->index_width;
+
+	if (a->dictionary && !a->valid && width == 4 && first + n <= a->n) {
+		for (uint64_t i = 0; i < n; i++)
+			ret[i] = load_uint(a->values + (first + i) * 4, 4);
+		return;
+	}
+	for (uint64_t i = 0; i < n; i++)
+		if (!arrow_index(a, first + i, &ret[i]))
+			ret[i] = ARROW_NO_INDEX;
+}
+
 static uint64_t run_end(const struct arrow_array *ends, uint64_t run)
 {
 	return load_uint(ends->values + run * ends->field->width, ends->field->width);
@@ -334,15 +361,7 @@ static uint64_t run_of_row(struct arrow_array *a, uint64_t i)
 		else if (at < high && i < run_end(ends, at + 1))
 			low = high = at + 1;
 	}
-	while (low < high) {
-		uint64_t middle = low + (high - low) / 2;
-
-		if (i < run_end(ends, middle))
-			high = middle;
-		else
-			low = middle + 1;
-	}
-	return a->run = low;
+	return a->run = SEARCH(low, high, k, run_end(ends, k) <= i);
 }
 
 uint64_t arrow_same_until(const struct arrow_array *a, uint64_t i)
@@ -355,26 +374,19 @@ uint64_t arrow_same_until(const struct arrow_array *a, uint64_t i)
 static bool follow_index(struct arrow_array **a, uint64_t *i)
 {
 	const struct arrow_dictionary *d = (*a)->dictionary;
-	uint32_t low = 0, high = d->n_parts;
+	const struct arrow_values *part;
 	uint64_t index;
 
 	if (!arrow_index(*a, *i, &index) || index >= d->n)
 		return false;
-	/* The last part that begins at the index or before. */
-	while (high - low > 1) {
-		uint32_t middle = low + (high - low) / 2;
-
-		if (d->parts[middle].first <= index)
-			low = middle;
-		else
-			high = middle;
-	}
-	*a = d->parts[low].arrays;
-	*i = index - d->parts[low].first;
+	/* The last part that begins at the index or before; the first one begins at 0. */
+	part = &d->parts[SEARCH(1, d->n_parts, k, d->parts[k].first <= index) - 1];
+	*a = part->arrays;
+	*i = index - part->first;
 	return true;
 }
 
-bool arrow_follow(struct arrow_array **a, uint64_t *i)
+static bool follow_far(struct arrow_array **a, uint64_t *i)
 {
 	/* Runs of runs, and dictionaries of dictionaries, are as deep as the schema. */
 	for (;;) {
@@ -390,6 +402,17 @@ bool arrow_follow(struct arrow_array **a, uint64_t *i)
 			return true;
 		}
 	}
+}
+
+/* Mostly the values are in place, and there are no nulls. */
+bool arrow_follow(struct arrow_array **a, uint64_t *i)
+{
+	const struct arrow_array *b = *a;
+	enum arrow_kind kind = b->field->kind;
+
+	if (!b->dictionary && !b->valid && *i < b->n && kind != ARROW_RUNS && kind != ARROW_NULLS)
+		return true;
+	return follow_far(a, i);
 }
 
 uint64_t arrow_number(const struct arrow_array *a, uint64_t i)

@@ -12,6 +12,7 @@
 
 #include <assert.h>
 #include <stdlib.h>
+#include "base/search.h"
 
 /* A run of sequential reads is expected to continue for this many times its length so far; that much is
  * decoded ahead. So the bytes decoded in vain stay in proportion to the bytes read. */
@@ -205,20 +206,11 @@ static int run_to(struct codec_source *s, const struct codec_span *span, uint64_
 static const struct codec_span *find_span(struct codec_source *s, uint64_t off)
 {
 	const struct codec_span *v = s->spans;
-	size_t low = 0, high = s->n_spans;
-
 	if (off >= v[s->span].out && off < v[s->span].out_end)
 		return &v[s->span];
-	while (high - low > 1) {
-		size_t mid = low + (high - low) / 2;
-
-		if (v[mid].out <= off)
-			low = mid;
-		else
-			high = mid;
-	}
-	s->span = low;
-	return &v[low];
+	/* The last one that begins at the offset or before; the first one begins at 0. */
+	s->span = SEARCH(1, s->n_spans, i, v[i].out <= off) - 1;
+	return &v[s->span];
 }
 
 /* ---- ahead ---- */

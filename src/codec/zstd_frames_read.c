@@ -10,6 +10,7 @@
 
 #include <stdlib.h>
 #include <zstd.h>
+#include "base/search.h"
 
 #define N_KEPT 4
 
@@ -53,17 +54,8 @@ static void *frame_room(void *p, size_t *room, size_t need)
 
 static uint32_t frame_find(const struct frames_source *s, uint64_t off)
 {
-	uint32_t low = 0, high = s->n_frames;
-
-	while (high - low > 1) {
-		uint32_t mid = low + (high - low) / 2;
-
-		if (s->places[mid].out <= off)
-			low = mid;
-		else
-			high = mid;
-	}
-	return low;
+	/* The last one that begins at the offset or before; the first one begins at 0. */
+	return (uint32_t)SEARCH(1, s->n_frames, i, s->places[i].out <= off) - 1;
 }
 
 static int frame_decode(struct frames_source *s, uint32_t frame, uint8_t *out, enum source_hint hint,

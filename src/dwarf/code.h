@@ -21,6 +21,7 @@
 #pragma once
 
 #include "base/leb.h"
+#include "base/search.h"
 #include "dwarf/internal.h"
 
 /* Readable bytes after every section and chunk: a read of a number never has to check for the end first. */
@@ -292,19 +293,12 @@ enum { DW_UT_type = 2, DW_UT_skeleton = 4, DW_UT_split_compile = 5, DW_UT_split_
 
 static inline const struct dwarf_decl *dwarf_table_find(const struct dwarf_table *t, uint64_t code)
 {
-	size_t lo = 0, hi = t->n_decls;
+	size_t at;
 
 	if (t->dense)
 		return code - 1 < t->n_decls ? &t->decls[code - 1] : NULL;
-	while (lo < hi) {
-		size_t mid = lo + (hi - lo) / 2;
-
-		if (t->decls[mid].code < code)
-			lo = mid + 1;
-		else
-			hi = mid;
-	}
-	return lo < t->n_decls && t->decls[lo].code == code ? &t->decls[lo] : NULL;
+	at = SEARCH(0, t->n_decls, i, t->decls[i].code < code);
+	return at < t->n_decls && t->decls[at].code == code ? &t->decls[at] : NULL;
 }
 
 /* How a value of @form is read (DWARF_READ_*), and its meaning (DWARF_IS_*); false: the form is not a number. */

@@ -24,7 +24,7 @@ static void profile_types(struct parca_reader *r, uint32_t group)
 
 	if (!type.size)
 		err_set(&r->why, ERR_INVALID, "a row has no sample_type");
-	p->period = (int64_t)arrow_value(r->periods, r->order.p[r->groups.p[group].first]);
+	p->period = (int64_t)parca_number(&r->periods, r->order.p[r->groups.p[group].first]);
 	p->period_type.type = profile_add_string(p, period_type);
 	p->period_type.unit = profile_add_string(p, period_unit);
 	profile_add_type(p, type, unit);
@@ -45,7 +45,7 @@ static void profile_times(struct parca_reader *r, uint32_t group)
 
 		first = MIN(first, time);
 		last = MAX(last, time);
-		duration = MAX(duration, (int64_t)arrow_value(r->durations, row));
+		duration = MAX(duration, (int64_t)parca_number(&r->durations, row));
 	}
 	r->p->time_ns = first;
 	if (str_eq(key_str(r, group, PARCA_TEMPORALITY), STR("delta")))
@@ -158,6 +158,8 @@ static void parca_reader_done(struct parca_reader *r)
 	profile_table_free(r->room, &r->made_locations);
 	profile_table_free(r->room, &r->made_stacks);
 	profile_table_free(r->room, &r->lines);
+	profile_table_free(r->room, &r->entries);
+	profile_table_free(r->room, &r->locations);
 	profile_free(r->room);
 }
 

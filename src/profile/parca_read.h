@@ -37,6 +37,12 @@ struct parca_column {
 	uint64_t row;
 };
 
+/* Numbers of a column: rows from @from up to @until have the same. */
+struct parca_numbers {
+	struct arrow_array *column; /* NULL: all are 0 */
+	uint64_t from, until, value;
+};
+
 struct parca_group {
 	uint32_t first, n; /* of `order` */
 };
@@ -55,7 +61,8 @@ struct parca_reader {
 	/* The batch. */
 	struct parca_column columns[PARCA_MAX_KEYS]; /* PARCA_PERIOD, PARCA_TIME: not used */
 	uint32_t n_keys;
-	struct arrow_array *stacks, *values, *times, *periods, *durations;
+	struct arrow_array *stacks, *values, *times;
+	struct parca_numbers periods, durations;
 	PROFILE_TABLE(uint32_t) keys; /* n_keys of each group */
 	PROFILE_TABLE(struct parca_group) groups;
 	struct hash_index index;       /* of groups */
@@ -73,12 +80,17 @@ struct parca_reader {
 	/* Fields of a location, and of the array that they are of. */
 	const struct arrow_array *location_array;
 	struct arrow_array *address, *file, *build_id, *line_list;
+	PROFILE_TABLE(uint64_t) entries;   /* of a stack: indices in the dictionary of locations */
+	PROFILE_TABLE(uint32_t) locations; /* of a stack */
+	uint32_t nothing_profile, nothing; /* the location of a null: of this profile */
 	/* The mapping that was made last: of this profile, by indices of dictionaries. */
 	uint32_t mapping_profile, mapping;
 	uint64_t mapping_file, mapping_id;
 };
 
 /* ---- parca_rows.c ---- */
+
+uint64_t parca_number(struct parca_numbers *of, uint64_t row);
 
 /* Take the columns of the batch, and sort its rows into r->groups. */
 int parca_rows(struct parca_reader *r, struct err *err);

@@ -55,8 +55,8 @@ static int parca_columns(struct parca_reader *r, struct err *err)
 	r->stacks = arrow_column(r->stream, STR("stacktrace"));
 	r->values = arrow_column(r->stream, STR("value"));
 	r->times = arrow_column(r->stream, STR("timestamp"));
-	r->periods = arrow_column(r->stream, STR("period"));
-	r->durations = arrow_column(r->stream, STR("duration"));
+	r->periods = (struct parca_numbers){ .column = arrow_column(r->stream, STR("period")) };
+	r->durations = (struct parca_numbers){ .column = arrow_column(r->stream, STR("duration")) };
 	r->location_array = NULL;
 	if (!r->stacks || !r->values || !r->times || !r->columns[PARCA_PRODUCER].column ||
 	    !r->columns[PARCA_TYPE].column)
@@ -64,6 +64,16 @@ static int parca_columns(struct parca_reader *r, struct err *err)
 			       "it has not all of the columns stacktrace, value, timestamp, producer and "
 			       "sample_type");
 	return label_columns(r, err);
+}
+
+uint64_t parca_number(struct parca_numbers *of, uint64_t row)
+{
+	if (row < of->from || row >= of->until) {
+		of->value = arrow_value(of->column, row);
+		of->from = row;
+		of->until = of->column ? arrow_same_until(of->column, row) : UINT64_MAX;
+	}
+	return of->value;
 }
 
 /* The number of a column's text in this row. Rows are taken in their order. */
@@ -94,7 +104,7 @@ static void row_key(struct parca_reader *r, uint64_t row, int64_t first_ns, uint
 		if (i < PARCA_N_TEXTS || i >= PARCA_LABELS)
 			ret[i] = text_of_key(r, &r->columns[i], row);
 	/* Only another one matters; which one it is, the rows say. */
-	ret[PARCA_PERIOD] = (uint32_t)hash_mix(arrow_value(r->periods, row), 0);
+	ret[PARCA_PERIOD] = (uint32_t)hash_mix(parca_number(&r->periods, row), 0);
 	if (__builtin_sub_overflow((int64_t)arrow_value(r->times, row), first_ns, &after_ns))
 		after_ns = INT64_MAX;
 	ret[PARCA_TIME] = (uint32_t)(after_ns / PARCA_SPAN_NS);
@@ -107,6 +117,11 @@ static uint64_t hash_of_key(const uint32_t *key, uint32_t n, uint64_t seed)
 	for (uint32_t i = 0; i < n; i++)
 		h = hash_mix(h, key[i]);
 	return h;
+}
+
+static bool key_is(const struct parca_reader *r, uint32_t group, const uint32_t *key)
+{
+	return memcmp(r->keys.p + (uint64_t)group * r->n_keys, key, r->n_keys * sizeof(*key)) == 0;
 }
 
 static uint64_t hash_group(const struct parca_reader *r, uint32_t i)
@@ -133,14 +148,13 @@ static int groups_grow(struct parca_reader *r, struct err *err)
 /* The group of the key at the end of r->keys: the last one if it is new. */
 static int find_group(struct parca_reader *r, const uint32_t *key, uint32_t *ret, struct err *err)
 {
-	uint64_t hash = hash_of_key(key, r->n_keys, profile_index_of(r->room)->seed);
 	uint32_t at, i;
+	uint64_t hash;
 
 	if (groups_grow(r, err) < 0)
 		return -1;
-	if (HASH_INDEX_FIND(&r->index, hash, at, i,
-			    memcmp(r->keys.p + (uint64_t)i * r->n_keys, key, r->n_keys * sizeof(*key)) ==
-				    0)) {
+	hash = hash_of_key(key, r->n_keys, profile_index_of(r->room)->seed);
+	if (HASH_INDEX_FIND(&r->index, hash, at, i, key_is(r, i, key))) {
 		*ret = i;
 		return 0;
 	}
@@ -208,8 +222,12 @@ int parca_rows(struct parca_reader *r, struct err *err)
 		row_key(r, i, first_ns, key);
 		if (profile_has_failed(r->room))
 			return profile_err_memory(r->room, err);
-		if (find_group(r, key, &r->rows.p[i], err) < 0 ||
-		    deadline_check(r->limits.deadline, 1, err) < 0)
+		if (deadline_check(r->limits.deadline, 1, err) < 0)
+			return -1;
+		/* Rows side by side are mostly of one group. */
+		if (i && key_is(r, r->rows.p[i - 1], key))
+			r->rows.p[i] = r->rows.p[i - 1];
+		else if (find_group(r, key, &r->rows.p[i], err) < 0)
 			return -1;
 	}
 	sort_rows(r);

@@ -93,13 +93,12 @@ static void location_fields(struct parca_reader *r, struct arrow_array *a)
 	r->line_list = arrow_child(a, STR("lines"));
 }
 
-#define NO_INDEX UINT64_MAX /* null, or no dictionary: then nothing is known of it */
-
+/* ARROW_NO_INDEX: null, or no dictionary: then nothing is known of it. */
 static uint64_t index_of(const struct arrow_array *a, uint64_t i)
 {
 	uint64_t index;
 
-	return a && arrow_index(a, i, &index) ? index : NO_INDEX;
+	return a && arrow_index(a, i, &index) ? index : ARROW_NO_INDEX;
 }
 
 /* Addresses are those of the ELF file: so the mapping has no range. Locations side by side are mostly of one mapping. */
@@ -108,7 +107,7 @@ static uint32_t parca_mapping(struct parca_reader *r, uint64_t i)
 	uint64_t file = index_of(r->file, i), id = index_of(r->build_id, i);
 	struct profile_mapping m = { 0 };
 
-	if (file != NO_INDEX && id != NO_INDEX && r->mapping_profile == r->number &&
+	if (file != ARROW_NO_INDEX && id != ARROW_NO_INDEX && r->mapping_profile == r->number &&
 	    r->mapping_file == file && r->mapping_id == id)
 		return r->mapping;
 	m.file = text_of(r, r->file, i);
@@ -121,42 +120,70 @@ static uint32_t parca_mapping(struct parca_reader *r, uint64_t i)
 	return r->mapping = profile_add_mapping(r->p, &m);
 }
 
-static uint32_t make_location(struct parca_reader *r, struct arrow_array *a, uint64_t i)
+/* @once: no other location is equal. Without it, or of a null, equal ones are one. */
+static uint32_t make_location(struct parca_reader *r, struct arrow_array *a, uint64_t i, bool once)
 {
 	struct profile_location l = { .mapping = PROFILE_NONE };
 
-	if (!arrow_follow(&a, &i))
-		return profile_add_location(r->p, &l, NULL, 0);
-	location_fields(r, a);
-	l.mapping = parca_mapping(r, i);
-	parca_lines(r, r->line_list, i);
-	/* Of a frame of an interpreter the address is a line's number. */
-	if (l.mapping != PROFILE_NONE || !r->lines.n)
-		l.addr = arrow_value(r->address, i);
-	return profile_add_location(r->p, &l, r->lines.p, r->lines.n);
+	r->lines.n = 0;
+	if (arrow_follow(&a, &i)) {
+		location_fields(r, a);
+		l.mapping = parca_mapping(r, i);
+		parca_lines(r, r->line_list, i);
+		/* Of a frame of an interpreter the address is a line's number. */
+		if (l.mapping != PROFILE_NONE || !r->lines.n)
+			l.addr = arrow_value(r->address, i);
+	}
+	return (once ? profile_append_location : profile_add_location)(r->p, &l, r->lines.p, r->lines.n);
 }
 
-static uint32_t parca_location(struct parca_reader *r, struct arrow_array *a, uint64_t i)
+/* The location of a null has no entry in the dictionary. */
+static uint32_t location_of_null(struct parca_reader *r, struct arrow_array *a, uint64_t i)
 {
-	struct parca_made *made;
-	uint64_t entry = i;
-
-	/* A null has no place in the table. */
-	if (a->dictionary && !arrow_index(a, i, &entry))
-		return make_location(r, a, i);
-	made = &r->made_locations.p[entry];
-	if (made->profile != r->number)
-		*made = (struct parca_made){ r->number, make_location(r, a, i), 0 };
-	return made->index;
+	if (r->nothing_profile != r->number) {
+		r->nothing_profile = r->number;
+		r->nothing = make_location(r, a, i, true);
+	}
+	return r->nothing;
 }
 
 /* ---- stacks ---- */
 
+/* Locations of a dictionary: each is made once for the profile. */
+static void locations_by_entry(struct parca_reader *r, struct arrow_array *a, uint64_t first, uint32_t n)
+{
+	uint64_t *entries = r->entries.p;
+
+	arrow_indices(a, first, n, entries);
+	for (uint32_t k = 0; k < n; k++) {
+		struct parca_made *made;
+
+		if (entries[k] == ARROW_NO_INDEX) {
+			r->locations.p[k] = location_of_null(r, a, first + k);
+			continue;
+		}
+		made = &r->made_locations.p[entries[k]];
+		if (made->profile != r->number)
+			*made = (struct parca_made){ r->number, make_location(r, a, first + k, true), 0 };
+		r->locations.p[k] = made->index;
+	}
+}
+
+/* Locations of their own: of each row once, equal ones are one. */
+static void locations_by_row(struct parca_reader *r, struct arrow_array *a, uint64_t first, uint32_t n)
+{
+	for (uint32_t k = 0; k < n; k++) {
+		struct parca_made *made = &r->made_locations.p[first + k];
+
+		if (made->profile != r->number)
+			*made = (struct parca_made){ r->number, make_location(r, a, first + k, false), 0 };
+		r->locations.p[k] = made->index;
+	}
+}
+
 /* The leaf comes first. */
 static uint32_t make_parca_stack(struct parca_reader *r, struct arrow_array *a, uint64_t first, uint64_t n)
 {
-	uint32_t stack = 0;
-
 	if (n > PROFILE_MAX_DEPTH) {
 		if (!r->why.kind)
 			err_set(&r->why, ERR_LIMIT, "a stack has more than %u locations", PROFILE_MAX_DEPTH);
@@ -164,9 +191,12 @@ static uint32_t make_parca_stack(struct parca_reader *r, struct arrow_array *a, 
 	}
 	if (is_too_much(r, n))
 		return 0;
-	for (uint64_t k = n; k > 0; k--)
-		stack = profile_add_stack(r->p, stack, parca_location(r, a, first + k - 1));
-	return stack;
+	if (!profile_extend(r->room, &r->entries, n) || !profile_extend(r->room, &r->locations, n)) {
+		parca_note_memory(r);
+		return 0;
+	}
+	(a->dictionary ? locations_by_entry : locations_by_row)(r, a, first, (uint32_t)n);
+	return profile_add_stacks(r->p, 0, r->locations.p, (uint32_t)n);
 }
 
 uint32_t parca_stack(struct parca_reader *r, uint64_t row)

@@ -15,6 +15,7 @@
 #include "server/symbolize/symbolize.h"
 
 #include <stdio.h>
+#include "base/search.h"
 
 #define MAX_JOBS 64u
 
@@ -266,17 +267,9 @@ static void v5_put_place(const struct symtab_frame *f, struct json_writer *w)
 /* The number of the query @i in its stack. */
 static size_t frame_number(const struct v5 *v, size_t i)
 {
-	size_t lo = 0, hi = v->n_stacks;
+	size_t stack = SEARCH(0, v->n_stacks, k, v->stack_ends[k] <= i);
 
-	while (lo < hi) {
-		size_t mid = lo + (hi - lo) / 2;
-
-		if (v->stack_ends[mid] > i)
-			hi = mid;
-		else
-			lo = mid + 1;
-	}
-	return i - (lo ? v->stack_ends[lo - 1] : 0);
+	return i - (stack ? v->stack_ends[stack - 1] : 0);
 }
 
 static void v5_put_functions(struct ask *a, uint64_t addr, const struct symtab_frames *frames,

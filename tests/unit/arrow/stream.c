@@ -67,9 +67,15 @@ static void assert_column(struct arrow_stream *s, const char *name, const char *
 {
 	AUTO(buf_done) struct buf out = { 0 };
 	struct arrow_array *a = arrow_column(s, str_of(name));
+	uint64_t indices[16];
 
 	assert_non_null(a);
+	assert_true(arrow_rows(s) <= ARRAY_SIZE(indices));
+	arrow_indices(a, 0, arrow_rows(s), indices);
 	for (uint64_t i = 0; i < arrow_rows(s); i++) {
+		uint64_t index;
+
+		assert_true(indices[i] == (arrow_index(a, i, &index) ? index : ARROW_NO_INDEX));
 		if (i)
 			buf_add_str(&out, STR(", "));
 		put_row(&out, a, i);
