@@ -20,9 +20,11 @@ static const uint8_t byte_class[256] = {
 	['&'] = HTML,          ['/'] = SLASH,  [0x80 ... 0xff] = MULTIBYTE,
 };
 
-static bool in_object(const struct json_writer *w)
+bool json_in_object(const struct json_writer *w)
 {
-	return w->depth && w->objects >> (w->depth - 1) & 1;
+	unsigned level = w->depth - 1u;
+
+	return w->depth && w->objects[level / 64] >> (level % 64) & 1;
 }
 
 static void line_begin(struct json_writer *w)
@@ -121,7 +123,7 @@ static inline void separator_add(struct json_writer *w)
 
 void json_key(struct json_writer *w, struct str key)
 {
-	assert(in_object(w) && !w->has_key);
+	assert(json_in_object(w) && !w->has_key);
 	separator_add(w);
 	string_add(w, key);
 	if (w->indent)
@@ -137,7 +139,7 @@ static void key_add(struct json_writer *w, const char *key)
 	size_t n = strlen(key);
 	uint8_t *p;
 
-	assert(in_object(w) && !w->has_key);
+	assert(json_in_object(w) && !w->has_key);
 	if (w->has_value || w->indent)
 		separator_add(w);
 	p = buf_reserve(w->out, n + 4);
@@ -157,7 +159,7 @@ static inline void value_begin(struct json_writer *w, const char *key)
 {
 	if (key)
 		key_add(w, key);
-	assert(w->has_key == in_object(w));
+	assert(w->has_key == json_in_object(w));
 	if (!w->has_key)
 		separator_add(w);
 	w->has_key = false;
@@ -166,9 +168,12 @@ static inline void value_begin(struct json_writer *w, const char *key)
 
 static void level_open(struct json_writer *w, const char *key, bool object)
 {
+	uint64_t *bits;
+
 	value_begin(w, key);
 	assert(w->depth < JSON_DEPTH_MAX);
-	w->objects = (w->objects & ~((uint64_t)1 << w->depth)) | (uint64_t)object << w->depth;
+	bits = &w->objects[w->depth / 64];
+	*bits = (*bits & ~(UINT64_C(1) << w->depth % 64)) | (uint64_t)object << w->depth % 64;
 	w->depth++;
 	w->has_value = false;
 	buf_add_char(w->out, object ? '{' : '[');
@@ -186,7 +191,7 @@ void json_open_array(struct json_writer *w, const char *key)
 
 void json_close(struct json_writer *w)
 {
-	bool object = in_object(w);
+	bool object = json_in_object(w);
 
 	assert(w->depth && !w->has_key);
 	w->depth--;

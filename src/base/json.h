@@ -28,7 +28,7 @@
 #include <stdint.h>
 #include "base/buf.h"
 
-#define JSON_DEPTH_MAX 64 /* objects and arrays in one another */
+#define JSON_DEPTH_MAX 512 /* objects and arrays in one another */
 
 struct json_writer {
 	struct buf *out;
@@ -38,13 +38,14 @@ struct json_writer {
 	/* The writer's own. */
 	bool has_value; /* a value stands before, at this depth: a comma is due */
 	bool has_key;   /* json_key() was written, its value is due */
-	uint8_t depth;
-	uint64_t objects; /* bit i: level i is an object */
+	uint16_t depth;
+	uint64_t objects[JSON_DEPTH_MAX / 64]; /* bit i: level i is an object */
 };
 
 void json_open_object(struct json_writer *w, const char *key);
 void json_open_array(struct json_writer *w, const char *key);
 void json_close(struct json_writer *w); /* the innermost */
+bool json_in_object(const struct json_writer *w); /* is the innermost an object? */
 /* A key that is any bytes. The next call writes its value, with NULL as key. */
 void json_key(struct json_writer *w, struct str key);
 

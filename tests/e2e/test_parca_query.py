@@ -84,6 +84,21 @@ def test_flame_graph_top_and_pprof(s):
     assert b"parse" in gzip.decompress(data[at:at + size])
 
 
+def test_deep_stacks_in_json_too(s):
+    """Levels below the 200th are part of it, in both forms of the reply."""
+    at = NOW - 20 * 3600
+    p = Pprof(types=[("cpu", "nanoseconds")], time_ms=at * 1000, duration_ms=10000)
+    assert call(s, "POST", "/profiles?job=deep", p.sample([f"f{i}" for i in range(260)], [7]).bytes())[0] in (200, 202)
+    merge = {"query": CPU + '{job="deep"}', "start": stamp(at - 60), "end": stamp(at + 60)}
+    graph = ask(s, "Query", {"mode": "MODE_MERGE", "merge": merge})["flamegraph"]
+    names, node = [], graph["root"]
+    while node.get("children"):
+        node, = node["children"]
+        names.append(node["meta"]["function"]["name"])
+        assert node["cumulative"] == "7"
+    assert names == [f"f{i}" for i in range(200)] and graph["height"] == 200
+
+
 def test_one_profile_and_a_comparison(s):
     single = {"query": CPU + '{job="web"}', "time": stamp(NOW - 600)}
     assert ask(s, "Query", {"single": single})["total"] == "110"

@@ -43,7 +43,7 @@ static void check_string(const struct json_writer *options, struct str s)
 
 static void step(struct json_writer *w, uint8_t op, struct str text)
 {
-	if (w->depth && w->objects >> (w->depth - 1) & 1 && !w->has_key && (op & 15) != 2)
+	if (json_in_object(w) && !w->has_key && (op & 15) != 2)
 		json_key(w, text);
 	switch (op & 15) {
 	case 0:

@@ -5,12 +5,16 @@
  */
 #include "server/querier/parca.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include "base/vec.h"
+#include "server/rpc/rpc.h"
 #include "wire/proto.h"
 
 #define PARCA_MAX_DEPTH \
 	200u /* callees below are part of their caller: clients read these messages by recursion */
+/* The report and its graph are around the nodes, and in each are its names. */
+static_assert(PARCA_MAX_DEPTH + 10 <= RPC_MAX_REPLY_DEPTH, "a reply in JSON has all levels");
 #define PARCA_NODE_SIZE 200u /* bytes of a usual node */
 #define PARCA_MAX_TOP   1000u
 

@@ -3,10 +3,12 @@
  * Protobuf messages between JSON and the binary form, by tables of their fields (protobuf.dev/programming-guides/json).
  * Safe on any bytes.
  *
- * Both walks recurse by the tables, at most RPC_MAX_DEPTH messages deep.
+ * Both walks recurse by the tables: at most RPC_MAX_DEPTH messages deep in a request, which anybody sends, and
+ * RPC_MAX_REPLY_DEPTH in a reply, which is made here; a level takes less than 4 KiB of the stack.
  */
 #include "server/rpc/rpc.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -644,8 +646,10 @@ static int message_to_json(struct json_writer *w, const struct rpc_message *m, s
 	struct cursor c = cursor_of(in);
 	int done = 0;
 
-	if (depth > RPC_MAX_DEPTH)
-		return err_set(err, ERR_LIMIT, "more than %u messages in one another", RPC_MAX_DEPTH);
+	/* Each is an object, mostly in an array. */
+	static_assert(2 * RPC_MAX_REPLY_DEPTH + 4 <= JSON_DEPTH_MAX, "the writer's levels");
+	if (depth > RPC_MAX_REPLY_DEPTH)
+		return err_set(err, ERR_LIMIT, "more than %u messages in one another", RPC_MAX_REPLY_DEPTH);
 	while (proto_next(&c, &one))
 		for (size_t i = 0; i < m->n; i++)
 			if (is_of_field(&m->fields[i], &one))

@@ -64,9 +64,11 @@ struct rpc_field {
 
 #define RPC_MAX_FIELDS 48u /* of a message */
 #define RPC_MAX_NAME   64u
-#define RPC_MAX_DEPTH  24u /* messages in one another */
-#define RPC_MAX_LISTS  400000u
-#define RPC_MAX_VALUES 4000000u
+#define RPC_MAX_DEPTH  24u /* messages in one another, of a request */
+/* Of a reply: Parca's tree of calls has a message in that of its caller for each of its 200 levels. */
+#define RPC_MAX_REPLY_DEPTH 220u
+#define RPC_MAX_LISTS       400000u
+#define RPC_MAX_VALUES      4000000u
 
 struct rpc_message {
 	const struct rpc_field *fields;
