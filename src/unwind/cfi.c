@@ -161,7 +161,7 @@ static void cfa_of_expression(struct cfi_state *s, struct cfi_bytes e)
 	s->cfa = UNWIND_CFA_BAD;
 	if (is_linkage_entry(e, &n)) {
 		s->cfa = UNWIND_CFA_PLT;
-		s->cfa_off = n;
+		s->expression = n;
 		return;
 	}
 	op = cfi_fixed(&e, 1);
@@ -178,7 +178,7 @@ static void cfa_of_expression(struct cfi_state *s, struct cfi_bytes e)
 	}
 	if (cfi_fixed(&e, 1) != EXPR_DEREF || (e.p < e.end && !added_offset(&e, &m)) || e.p < e.end)
 		return;
-	if (pair_offsets(n, m, &s->cfa_off))
+	if (pair_offsets(n, m, &s->expression))
 		s->cfa = UNWIND_CFA_DEREF;
 }
 
@@ -262,17 +262,10 @@ static void set_cfa(struct cfi_state *s, uint64_t reg, int64_t off)
 	s->cfa_off = off;
 }
 
-/* An offset has no meaning after an expression (section 6.4.2.2). */
-static void set_cfa_offset(struct cfi_state *s, int64_t off)
-{
-	if (s->cfa != UNWIND_CFA_REG)
-		s->cfa = UNWIND_CFA_BAD;
-	s->cfa_off = off;
-}
-
 static uint64_t rule_of_state(const struct cfi_state *s, bool signal)
 {
-	int32_t off = (int32_t)((uint32_t)s->cfa_off << 8) >> 8; /* 24 bits */
+	int64_t value = s->cfa == UNWIND_CFA_REG ? s->cfa_off : s->expression;
+	int32_t off = (int32_t)((uint32_t)value << 8) >> 8; /* 24 bits */
 	struct unwind_rule r = { .cfa = s->cfa };
 	unsigned rbp = s->rbp, ra = s->ra;
 
@@ -298,7 +291,7 @@ static uint64_t rule_of_state(const struct cfi_state *s, bool signal)
 		else
 			r.aux = (int16_t)s->ra_off;
 	}
-	if (s->cfa == UNWIND_CFA_BAD || s->own_rsp || ra == CFI_RA_UNKNOWN || s->cfa_off != off)
+	if (s->cfa == UNWIND_CFA_BAD || s->own_rsp || ra == CFI_RA_UNKNOWN || value != off)
 		return pack_key((struct unwind_rule){ .cfa = UNWIND_CFA_BAD });
 	r.off = ((uint32_t)off & 0xffffff) | (uint32_t)s->rbx << 24;
 	r.save = (uint8_t)(rbp | ra << 2 | (signal ? UNWIND_INTERRUPT : 0));
@@ -378,10 +371,10 @@ static bool run_state_op(struct runner *r, unsigned op)
 		set_cfa(&r->s, reg, r->s.cfa_off);
 		return true;
 	case OP_DEF_CFA_OFFSET:
-		set_cfa_offset(&r->s, (int64_t)cfi_uleb(b));
+		r->s.cfa_off = (int64_t)cfi_uleb(b);
 		return true;
 	case OP_DEF_CFA_OFFSET_SF:
-		set_cfa_offset(&r->s, (int64_t)((uint64_t)cfi_sleb(b) * (uint64_t)cie->data_align));
+		r->s.cfa_off = (int64_t)((uint64_t)cfi_sleb(b) * (uint64_t)cie->data_align);
 		return true;
 	case OP_VAL_OFFSET:
 	case OP_VAL_OFFSET_SF:
@@ -472,8 +465,7 @@ bool cfi_run(const struct cfi_program *program, struct pack *pack)
 		/* Nine of ten operations are these: a move by a few bytes, a push or a pop, a saved register. */
 		if (op >> 6 == 1) {
 			moved = op & 63;
-		} else if (op == OP_DEF_CFA_OFFSET && r.s.cfa == UNWIND_CFA_REG && r.b.p < r.b.end &&
-			   *r.b.p < 0x80) {
+		} else if (op == OP_DEF_CFA_OFFSET && r.b.p < r.b.end && *r.b.p < 0x80) {
 			r.s.cfa_off = *r.b.p++;
 			continue;
 		} else if (op >> 6 == 2 && (op & 63) != CFI_RBP && (op & 63) != CFI_RBX &&

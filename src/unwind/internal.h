@@ -70,7 +70,8 @@ struct cfi_state {
 	uint8_t cfa, cfa_reg; /* enum unwind_cfa */
 	uint8_t rbp, ra;      /* enum unwind_rbp, enum unwind_ra or CFI_RA_UNKNOWN */
 	uint8_t rbx;          /* as in struct unwind_rule */
-	int64_t cfa_off, rbp_off, ra_off;
+	int64_t cfa_off; /* stays while the CFA is an expression, and counts again when a register is set */
+	int64_t expression, rbp_off, ra_off; /* the first: as in struct unwind_rule */
 	/* The caller's rsp is not the CFA: where setcontext() and longjmp() load another stack. */
 	bool own_rsp;
 };

@@ -361,10 +361,11 @@ void pack_end(struct pack *p, uint64_t end, struct unwind_head *h)
 	h->blocks = UNWIND_LE32((uint32_t)(at / 8));
 	for (size_t i = 0; i < p->n_blocks; i++) {
 		struct unwind_block *b = &p->blocks[i];
-		uint16_t *pages = p->pages + (size_t)(b->pages - 1) * PAGE_SLOTS;
+		uint16_t *pages;
 
 		if (!b->pages)
 			continue;
+		pages = p->pages + (size_t)(b->pages - 1) * PAGE_SLOTS;
 		for (unsigned k = 0; k < PAGE_SLOTS; k++)
 			pages[k] = UNWIND_LE16(pages[k]);
 		b->pages = (uint16_t)(place_part(p, rooms, pages, 512, 512) / 512);

@@ -85,7 +85,7 @@ typedef __INT64_TYPE__ int64_t;
 enum unwind_cfa {
 	UNWIND_CFA_NONE,  /* no rule: the address has no row. Rule 0 is of this kind */
 	UNWIND_CFA_REG,   /* register + off */
-	UNWIND_CFA_DEREF, /* *(register + low half of off) + high half of off, both signed */
+	UNWIND_CFA_DEREF, /* *(register + bits 0 to 15 of off) + bits 16 to 23, both signed */
 	UNWIND_CFA_PLT,   /* rsp + 8, + 16 from byte `off` of each 16 on: a lazy procedure linkage table */
 	UNWIND_CFA_SIGNAL, /* the kernel's signal frame: registers are saved at rsp + off, in the order of gregs */
 	UNWIND_CFA_CHAIN, /* by rbp as a frame pointer, which may be of another stack */

@@ -116,12 +116,19 @@ static enum verdict compare_at(const struct printed *p, uint64_t addr, char *con
 	if ((r.cfa & 15) == UNWIND_CFA_NONE)
 		return DIFFERENT;
 	if ((r.cfa & 15) == UNWIND_CFA_SIGNAL)
-		return strcmp(values[0], "exp") == 0 && strcmp(ra, "exp") == 0 ? EQUAL : DIFFERENT;
+		return p->table.chunks[0].head.flags & UNWIND_FROM_GO            ? UNSUPPORTED
+		       : strcmp(values[0], "exp") == 0 && strcmp(ra, "exp") == 0 ? EQUAL
+										 : DIFFERENT;
 	/* Readelf does not print the expression of the CFA; that of the return address is supported in signal frames. */
 	if ((r.cfa & 15) == UNWIND_CFA_BAD)
 		return strcmp(values[0], "exp") == 0 || ra[0] == 'e' || ra[0] == 's' || rsp[0] != 'u'
 			       ? UNSUPPORTED
 			       : DIFFERENT;
+	/* Go's .debug_frame knows the CFA only: the table has rbp, the outermost functions and those with two stacks. */
+	if (p->table.chunks[0].head.flags & UNWIND_FROM_GO && (r.cfa & 15) == UNWIND_CFA_CHAIN)
+		return UNSUPPORTED;
+	if (p->table.chunks[0].head.flags & UNWIND_FROM_GO && strcmp(rbp, "u") == 0)
+		return cfa_is_equal(&r, values[0], &expression) ? EQUAL : DIFFERENT;
 	if (!cfa_is_equal(&r, values[0], &expression) || !rbp_is_equal(&r, rbp) || !ra_is_equal(&r, ra) ||
 	    !rbx_is_equal(&r, rbx))
 		return DIFFERENT;

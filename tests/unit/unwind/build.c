@@ -175,6 +175,18 @@ static void expressions(void **state)
 	assert_int_equal(in.stats.n_bad, 1);
 }
 
+/* As in assembly of libgcrypt, and as libgcc reads it. */
+static void an_offset_outlasts_an_expression(void **state)
+{
+	AUTO(input_done) struct input in = { 0 };
+
+	input_init(&in);
+	FDE(&in, TEXT, 0x40, DEF_OFFSET(56), 0x0f, 3, 0x76, 0x78, 0x06, ADVANCE(8), 0x0d, 7);
+	input_table(&in, true);
+	expect_at(&in, TEXT, "cfa=*(rbp-8)+0 ra=cfa-8");
+	expect_at(&in, TEXT + 8, "cfa=rsp+56 ra=cfa-8");
+}
+
 static void the_outermost_function_and_the_signal_frame(void **state)
 {
 	AUTO(input_done) struct input in = { 0 };
@@ -304,6 +316,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_function_with_a_frame),
 		cmocka_unit_test(expressions),
+		cmocka_unit_test(an_offset_outlasts_an_expression),
 		cmocka_unit_test(the_outermost_function_and_the_signal_frame),
 		cmocka_unit_test(another_stack_is_not_supported),
 		cmocka_unit_test(entries_in_any_order),
