@@ -14,8 +14,8 @@ import urllib.parse
 import urllib.request
 
 from common import CORPUS, Server, free_port
-import senders_otel
-from sending import NotRun, all_names_of, go, names_of, run, tls_server
+import _senders_otel as senders_otel
+from _sending import NotRun, all_names_of, go, names_of, run, tls_server
 
 # ---- Python: pyroscope-io, of PyPI ----
 
@@ -226,6 +226,84 @@ def grpc_sender(work, url, seconds):
         if "main.burnGrpc" not in names_of(tls.url, "sender.grpc", context=tls.context, token=tls.token):
             raise LookupError("main.burnGrpc did not arrive by TLS")
     return "sender.grpc", "main.burnGrpc"
+
+
+# ---- Go: pyroscope-go ----
+
+GO_SDK = """
+package main
+
+import (
+	"os"
+	"time"
+
+	"github.com/grafana/pyroscope-go"
+)
+
+var sink int
+
+//go:noinline
+func burnSDK(until time.Time) {
+	for time.Now().Before(until) {
+		for i := 0; i < 1000; i++ {
+			sink += i * i
+		}
+	}
+}
+
+func main() {
+	p, err := pyroscope.Start(pyroscope.Config{ApplicationName: "sender.gosdk", ServerAddress: os.Args[1], UploadRate: 5 * time.Second,
+		Tags: map[string]string{"region": "eu"}, BasicAuthUser: "x", BasicAuthPassword: os.Args[2]})
+	if err != nil {
+		panic(err)
+	}
+	burnSDK(time.Now().Add(6 * time.Second))
+	if err = p.Stop(); err != nil {
+		panic(err)
+	}
+}
+"""
+
+
+def gosdk_sender(work, url, seconds):
+    (work / "main.go").write_text(GO_SDK)
+    go(work, "mod", "init", "sender")
+    go(work, "get", "github.com/grafana/pyroscope-go@latest")
+    go(work, "build", "-o", "sender", ".")
+    run([work / "sender", url, "no-token-is-needed"])
+    return "sender.gosdk", "main.burnSDK"
+
+
+# ---- Node.js: @pyroscope/nodejs, of npm ----
+
+NODE = """
+const Pyroscope = require("@pyroscope/nodejs");
+function burnNode(until) {
+	let x = 0;
+	while (Date.now() < until)
+		for (let i = 0; i < 100000; i++)
+			x += Math.sqrt(i);
+	return x;
+}
+Pyroscope.init({ serverAddress: process.argv[2], appName: "sender.node", tags: { region: "eu" }, flushIntervalMs: 2000, wall: { collectCpuTime: true } });
+Pyroscope.start();
+const end = Date.now() + 1000 * Number(process.argv[3]);
+// In turns, so that its timers can send.
+(function turn() {
+	burnNode(Date.now() + 200);
+	if (Date.now() < end)
+		setTimeout(turn, 5);
+	else
+		Pyroscope.stop().then(() => process.exit(0));
+})();
+"""
+
+
+def node_sender(work, url, seconds):
+    (work / "sender.js").write_text(NODE)
+    run(["npm", "install", "--no-audit", "--no-fund", "@pyroscope/nodejs"], cwd=work, timeout=300)
+    run(["node", "sender.js", url, seconds], cwd=work)
+    return "sender.node", "burnNode"
 
 
 # ---- Rust: pyroscope, of crates.io ----
@@ -558,7 +636,7 @@ def parca_sender(work, url, seconds):
     return "sender.parca", "main.burnParca"
 
 
-SENDERS = {**senders_otel.SENDERS, "python": python_sender, "go": go_sender, "grpc": grpc_sender, "rust": rust_sender, "pulled": pulled_sender, "java": java_sender, "parca": parca_sender}
+SENDERS = {**senders_otel.SENDERS, "python": python_sender, "go": go_sender, "gosdk": gosdk_sender, "node": node_sender, "grpc": grpc_sender, "rust": rust_sender, "pulled": pulled_sender, "java": java_sender, "parca": parca_sender}
 
 
 def try_sender(sender, seconds):

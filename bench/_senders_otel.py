@@ -7,7 +7,7 @@ import shutil
 import subprocess
 
 from common import LODE, free_port
-from sending import NotRun, ask, flat_values, go_program, run, tls_server, wait_for
+from _sending import NotRun, ask, flat_values, go_program, run, tls_server, wait_for
 
 # One version of all: their modules do not mix. The Collector is made of modules on purpose; a distribution is the same code with a longer list.
 VERSION, STABLE = "v0.162.0", "v1.68.0"
