@@ -329,6 +329,7 @@ struct commit {
 	struct buf name, record;
 	struct store_meta own;               /* c->meta with the owner of the existing object */
 	const struct store_record *replaces; /* of other bytes; NULL: none */
+	bool named;                          /* the existing object has got an alias */
 	struct arena arena;                  /* of the existing record */
 };
 
@@ -444,6 +445,33 @@ static void commit_take_over(struct commit *c, const struct store_record *old, b
 	store_record_write(c->key, c->meta, &c->record);
 }
 
+/*
+ * The existing object stays, and gets the hash that its program is known by: it had none. BLOB_CHANGED: another writer was
+ * faster.
+ */
+static int commit_add_hash(struct commit *c, const struct store_record *old, struct err *err)
+{
+	struct blobs *b = c->st->blobs;
+	AUTO(buf_done) struct buf record = { 0 };
+	struct store_meta meta = old->meta;
+	int r;
+
+	if (!c->meta->hash.size || meta.hash.size)
+		return 0;
+	meta.hash = c->meta->hash;
+	store_record_write(c->key, &meta, &record);
+	if (record.size > STORE_MAX_RECORD)
+		return 0;
+	r = b->ops->put(b, (const char *)c->name.p, buf_bytes(&record), &old->stamp, err);
+	if (r)
+		return r;
+	record_note_durable(c->st, (const char *)c->name.p, buf_bytes(&record));
+	object_list_put(c->st->objects, (const char *)c->name.p, c->key, &meta);
+	atomic_fetch_add(&c->st->generation, 1);
+	c->named = true;
+	return 0;
+}
+
 /* Another file may have been found by its build ID, as an alias of that file. */
 static bool is_named_anew(const struct store_key *key)
 {
@@ -475,6 +503,10 @@ static int commit_run(struct commit *c, bool *ret_replaced, struct err *err)
 			if (outcome == STORE_OWNED)
 				return outcome;
 			r = outcome ? commit_settle(c, &old, outcome, err) : BLOB_MISSING;
+			if (r == 0)
+				r = commit_add_hash(c, &old, err);
+			if (r == BLOB_CHANGED)
+				continue;
 			if (r <= 0)
 				return r < 0 ? -1 : outcome;
 			same = there && memcmp(old.meta.sha256, c->meta->sha256, STORE_SHA256_SIZE) == 0;
@@ -530,7 +562,7 @@ int store_put_commit(struct store_put *p, const struct store_key *key, const str
 	put_count(p, 0);
 	if (r == 0)
 		r = commit_run(&c, &replaced, err);
-	if (r == 0 && o->committed)
+	if ((r == 0 || c.named) && o->committed)
 		o->committed(o->committed_arg, key, &full, replaced);
 	if (r < 0)
 		(void)err_in(err, "store");

@@ -155,10 +155,44 @@ def test_a_file_under_the_hash_of_its_program(server, tmp_path):
     hashed = "00112233445566778899aabbccddeeff"
     assert send(s, hashed, bare, buildIdType="BUILD_ID_TYPE_HASH")[0] == (200, "stored\n")
     s.wait(lambda: names(s, hashed, address) == ["exported_function"], "the name")
-    # A file that says its own build ID is not taken under another.
-    _, other, _, _ = library(tmp_path, "-Wl,--build-id=sha1")
-    status, text = send(s, "11" * 16, other, buildIdType="BUILD_ID_TYPE_HASH")[0]
-    assert status == 422 and "push it under that" in text
+
+
+def test_a_file_with_a_build_id_under_the_hash_of_its_program(server, tmp_path):
+    """As parca-agent does when it has not read the build ID: one object, found by both."""
+    s = server()
+    whole, bare, address, build_id = library(tmp_path, "-Wl,--build-id=sha1")
+    assert send(s, "11" * 16, bare, buildIdType="BUILD_ID_TYPE_HASH")[0] == (200, "stored\n")
+    s.wait(lambda: names(s, "11" * 16, address) == ["exported_function"], "the name by the hash")
+    assert names(s, build_id, address) == ["exported_function"]
+    assert {name.split("/")[0] for name in listed(s)} == {build_id}
+
+
+def test_a_hash_of_a_file_that_is_here_already(server, tmp_path):
+    """The better file stays, and is found by the hash from then on."""
+    s = server()
+    whole, bare, address, build_id = library(tmp_path, "-Wl,--build-id=sha1")
+    (tmp_path / "whole").write_bytes(whole)
+    subprocess.run(["objcopy", "--only-keep-debug", tmp_path / "whole", tmp_path / "debug"], check=True)
+    debug = (tmp_path / "debug").read_bytes()
+    assert send(s, build_id, debug)[0] == (200, "stored\n")
+    hashed = "22" * 16
+    assert names(s, hashed, address) != ["exported_function"]
+    assert "kept it" in send(s, hashed, bare, buildIdType="BUILD_ID_TYPE_HASH")[0][1]
+    s.wait(lambda: names(s, hashed, address) == ["exported_function"], "the name by the hash")
+    assert f"{build_id}/debuginfo" in listed(s) and not any(name.startswith(hashed) for name in listed(s))
+    assert fetch(s, f"/buildid/{hashed}/debuginfo")[1] == debug
+    assert not should(s, hashed)[0]
+
+
+def test_a_stripped_file_beside_its_whole_program(server, tmp_path):
+    """Found by its hash, it does not hide the debug information that the program has."""
+    s = server()
+    whole, bare, address, build_id = library(tmp_path, "-Wl,--build-id=sha1")
+    assert send(s, build_id, whole)[0] == (200, "stored\n")
+    hashed = "33" * 16
+    assert send(s, hashed, bare, buildIdType="BUILD_ID_TYPE_HASH")[0][0] == 200
+    s.wait(lambda: names(s, hashed, address) == ["exported_function"], "the name by the hash")
+    assert fetch(s, f"/buildid/{build_id}/debuginfo")[1] == whole
 
 
 def test_the_url_after_a_call_over_http2(server, elf):

@@ -232,6 +232,17 @@ static void on_indexed(void *arg, const struct build_id *id, struct str path)
 		naming_wake(n, id, path, false);
 }
 
+/* Profiles may know the file by its aliases alone. */
+static void wake_names(struct naming *n, const struct store_key *key, const struct store_meta *meta,
+		       bool replaced)
+{
+	naming_wake(n, &key->id, meta->file, replaced);
+	if (meta->go.size)
+		naming_wake(n, &meta->go, meta->file, replaced);
+	if (meta->hash.size)
+		naming_wake(n, &meta->hash, meta->file, replaced);
+}
+
 static void on_committed(void *arg, const struct store_key *key, const struct store_meta *meta, bool replaced)
 {
 	struct service *v = arg;
@@ -242,7 +253,7 @@ static void on_committed(void *arg, const struct store_key *key, const struct st
 	/* Sources may have split files with them. */
 	if (n &&
 	    (key->kind == STORE_DEBUGINFO || key->kind == STORE_EXECUTABLE || key->kind == STORE_SOURCES))
-		naming_wake(n, &key->id, meta->file, replaced && key->kind != STORE_SOURCES);
+		wake_names(n, key, meta, replaced && key->kind != STORE_SOURCES);
 }
 
 /* ---- starting ---- */

@@ -54,19 +54,17 @@ static bool has_dynamic_symbols(struct source *src)
 }
 
 /*
- * A file for an identity that the sender has computed of the program: the hash of a stripped file is another one, so it is
- * not compared. A file with a GNU build ID has
- * to be pushed under that.
+ * A file for a hash that the sender has computed of the program: that of a stripped file is another one, so it is not
+ * compared. parca-agent (0.49) names programs by their hash when it has not read their GNU build ID. Such a file is kept
+ * under its build ID, and the hash becomes an alias: what other clients bring or ask for is the same object.
  */
-static int check_named_by_sender(const struct push_request *pr, const struct elf_facts *facts,
-				 enum build_id_kind kind, struct err *err)
+static void take_name_of_sender(struct push_request *pr, const struct elf_facts *facts,
+				enum build_id_kind kind)
 {
-	char got[BUILD_ID_HEX_SIZE];
-
 	if (!facts->build_id.size || kind != BUILD_ID_GNU || build_id_eq(&facts->build_id, &pr->key.id))
-		return 0;
-	return err_set(err, ERR_INVALID, "its build ID is %s: push it under that",
-		       build_id_hex(&facts->build_id, got));
+		return;
+	pr->meta.hash = pr->key.id;
+	pr->key.id = facts->build_id;
 }
 
 static int check_elf(struct push_request *pr, struct source *src, struct err *err)
@@ -82,8 +80,8 @@ static int check_elf(struct push_request *pr, struct source *src, struct err *er
 		return err_in(err, "a damaged ELF file");
 	if (r)
 		return elf_foreign_source_err(src, err);
-	if (pr->by_sender && check_named_by_sender(pr, &facts, kind, err) < 0)
-		return -1;
+	if (pr->by_sender)
+		take_name_of_sender(pr, &facts, kind);
 	if (!pr->by_sender && !facts.build_id.size)
 		return err_set(err, ERR_INVALID,
 			       "an ELF file without a build ID that is no program: link its program with "
