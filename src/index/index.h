@@ -48,6 +48,9 @@ struct index_file {
 	uint64_t generation;  /* changes with every new content; part of the names of cached data */
 };
 
+/* Size, time and identity of the file at the scan, as stat(2) has them. */
+void index_file_stat(const struct index_file *f, struct stat *ret);
+
 /* A file or member with a build ID. */
 #define INDEX_NO_MEMBER UINT32_MAX
 struct index_artifact {

@@ -103,3 +103,14 @@ int index_row_files(struct db_stmt *s, size_t max, struct arena *a, struct index
 	free(list);
 	return r;
 }
+
+void index_file_stat(const struct index_file *f, struct stat *ret)
+{
+	*ret = (struct stat){ 0 };
+	ret->st_mode = S_IFREG | 0444;
+	ret->st_size = (off_t)f->size;
+	ret->st_mtim.tv_sec = f->mtime_ns / 1000000000;
+	ret->st_mtim.tv_nsec = f->mtime_ns % 1000000000;
+	ret->st_ino = f->inode;
+	ret->st_dev = f->dev;
+}

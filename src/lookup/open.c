@@ -8,10 +8,11 @@
 #include <stdlib.h>
 #include "lookup/internal.h"
 #include "pkg/pkg.h"
+#include "s3/s3.h"
 
 static int open_named_file(const char *path, struct source **ret, struct err *err)
 {
-	int r = pkg_open_path(path, ret, err);
+	int r = s3_open_path(path, ret, err);
 
 	return r == FILE_MISSING ? err_set(err, ERR_IO, "there is no such file") : r;
 }

@@ -143,7 +143,7 @@ enum { NOT_THIS = 100, LATER = 101 };
  * NOT_THIS. */
 int work_failed(struct work *w, struct str place, const struct err *why);
 /* A file of the index; NOT_THIS: it is gone, or cannot be read. */
-int work_open(struct work *w, struct str path, struct source **ret, struct stat *ret_st);
+int work_open(struct work *w, const struct index_file *f, struct source **ret, struct stat *ret_st);
 /* The end of a search: RESOLVE_MISSING, or the failure of a file that is here but cannot be read. */
 int work_missing(struct work *w, struct err *err);
 void work_note_absent(struct work *w, const struct build_id *id); /* a step: the index does not have @id */

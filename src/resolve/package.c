@@ -31,7 +31,7 @@ static int open_package(struct work *w, const struct index_file *f, const struct
 {
 	struct source *src;
 	struct stat st;
-	int r = work_open(w, f->path, &src, &st);
+	int r = work_open(w, f, &src, &st);
 
 	if (r)
 		return r;

@@ -76,10 +76,11 @@ int plain_open(struct work *w, const struct index_hit *h, struct resolve_answer 
 	struct source *src;
 	struct index_file now = *f;
 	struct stat st;
-	int r;
+	uint64_t off;
+	int r, fd;
 
 	w->entry = NULL;
-	r = work_open(w, f->path, &src, &st);
+	r = work_open(w, f, &src, &st);
 	if (r)
 		return r;
 	now.size = (uint64_t)st.st_size;
@@ -100,8 +101,8 @@ int plain_open(struct work *w, const struct index_hit *h, struct resolve_answer 
 		if (r)
 			return r;
 	} else {
+		ans.plain = source_raw_fd(src, &fd, &off);
 		ans.source = pinned_source_new(src, &nothing);
-		ans.plain = true;
 	}
 	*ret = ans;
 	return 0;

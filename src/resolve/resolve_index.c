@@ -6,6 +6,7 @@
 #include "resolve/internal.h"
 
 #include <stdlib.h>
+#include "s3/s3.h"
 
 #define MAP_CACHE      MIB(64)
 #define SPAN_CACHE     MIB(256)
@@ -16,8 +17,11 @@
 
 static int take_elf(void *arg, struct work *w, struct resolve_answer *ans, struct err *err)
 {
-	/* A file on disk was compared with its row of the index, which was made from the whole file. */
-	int r = ans->archive.size ? candidate_check_head(w, &w->req->id, ans) : 0;
+	/*
+	 * A file on disk was compared with its row of the index, which was made from the whole file. An object is compared
+	 * by the first answer with its bytes.
+	 */
+	int r = ans->archive.size || s3_is_url(ans->file) ? candidate_check_head(w, &w->req->id, ans) : 0;
 
 	if (r == 0)
 		*(struct resolve_answer *)arg = *ans;

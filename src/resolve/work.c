@@ -4,9 +4,15 @@
  */
 #include "resolve/internal.h"
 
+#include <errno.h>
+#include "s3/s3.h"
+
 int work_failed(struct work *w, struct str place, const struct err *why)
 {
 	work_note(w, place, "%s", why->text);
+	/* An object that was removed is as a file that was. */
+	if (why->kind == ERR_CHANGED && why->os == ENOENT)
+		return NOT_THIS;
 	if (w->failed.kind == ERR_NONE) {
 		w->failed = *why;
 		(void)err_in(&w->failed, STR_FMT, STR_ARG(place));
@@ -14,11 +20,28 @@ int work_failed(struct work *w, struct str place, const struct err *why)
 	return NOT_THIS;
 }
 
-int work_open(struct work *w, struct str path, struct source **ret, struct stat *ret_st)
+/* An object is not asked for here: the first answer with its bytes tells whether it is the one that was scanned. */
+static int work_open_object(struct work *w, const struct index_file *f, struct source **ret,
+			    struct stat *ret_st)
 {
 	struct err why = { 0 };
-	int fd, r = file_open(path.p, &fd, ret_st, &why);
+	struct s3 *s3;
 
+	index_file_stat(f, ret_st);
+	if (s3_shared(&s3, &why) < 0 || s3_open(s3, f->path.p, ret_st, ret, NULL, &why) < 0)
+		return work_failed(w, f->path, &why);
+	return 0;
+}
+
+int work_open(struct work *w, const struct index_file *f, struct source **ret, struct stat *ret_st)
+{
+	struct str path = f->path;
+	struct err why = { 0 };
+	int fd, r;
+
+	if (s3_is_url(path))
+		return work_open_object(w, f, ret, ret_st);
+	r = file_open(path.p, &fd, ret_st, &why);
 	if (r == FILE_MISSING) {
 		work_note(w, path, "does not exist any more");
 		return NOT_THIS;

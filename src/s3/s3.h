@@ -50,7 +50,7 @@ struct s3_options {
 	const char *endpoint, *region, *profile, *ca_file, *proxy;
 	enum s3_style style;
 	bool anonymous;        /* requests are not signed */
-	size_t cache_size;     /* bytes of objects in memory; 0: 64 MiB */
+	uint64_t cache_size;   /* bytes of objects in memory; 0: 64 MiB */
 	unsigned max_requests; /* at once; 0: 64 */
 	unsigned deadline_ms;  /* of one request with its repetitions; 0: 30 s */
 	unsigned silent_ms;    /* a server that is silent for so long has failed; 0: 10 s */
@@ -64,6 +64,12 @@ void s3_free(struct s3 *s);
  */
 int s3_shared(struct s3 **ret, struct err *err);
 void s3_shared_options(const struct s3_options *opts); /* borrowed */
+
+/*
+ * As pkg_open_path(), for what a user names on a command line: a file, a member of an archive, or either of them as
+ * s3://BUCKET/KEY, of s3_shared(). Outcome FILE_MISSING (base/file.h).
+ */
+int s3_open_path(const char *path, struct source **ret, struct err *err);
 
 /* ---- objects ---- */
 

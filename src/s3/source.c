@@ -9,6 +9,7 @@
 #include "s3/internal.h"
 
 #include <stdlib.h>
+#include "pkg/pkg.h"
 
 #define LEAST      KIB(256)
 #define WINDOW     MIB(8)
@@ -166,4 +167,35 @@ int s3_open(struct s3 *s, const char *url, const struct stat *known, struct sour
 	if (ret_st)
 		*ret_st = st;
 	return 0;
+}
+
+/* "KEY!MEMBER": each mark of exclamation may be where the key ends. */
+static int open_member_of(struct s3 *s, const char *path, struct source **ret, struct err *err)
+{
+	for (const char *p = path; (p = strchr(p, '!')); p++) {
+		AUTO(mem_freep) char *url = mem_strndup(path, (size_t)(p - path));
+		AUTO(source_closep) struct source *archive = NULL;
+		int r;
+
+		if (!p[1])
+			continue;
+		r = s3_open(s, url, NULL, &archive, NULL, err);
+		if (r == S3_MISSING)
+			continue;
+		return r ? r : pkg_open_member(archive, str_of(p + 1), ret, err);
+	}
+	return FILE_MISSING;
+}
+
+int s3_open_path(const char *path, struct source **ret, struct err *err)
+{
+	struct s3 *s;
+	int r;
+
+	if (!s3_is_url(str_of(path)))
+		return pkg_open_path(path, ret, err);
+	if (s3_shared(&s, err) < 0)
+		return -1;
+	r = s3_open(s, path, NULL, ret, NULL, err);
+	return r == S3_MISSING ? open_member_of(s, path, ret, err) : r;
 }

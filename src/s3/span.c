@@ -60,7 +60,8 @@ struct span_table {
 
 uint64_t span_inode(const char *etag, uint64_t size)
 {
-	uint64_t h = hash64(etag, strlen(etag), size);
+	/* Databases have signed numbers. */
+	uint64_t h = hash64(etag, strlen(etag), size) & INT64_MAX;
 
 	/* 0 stands for no inode. */
 	return h ? h : 1;
@@ -162,12 +163,6 @@ static void span_unlist(struct span *sp)
 	sp->listed = false;
 }
 
-static void span_unref(struct span *sp)
-{
-	if (--sp->refs == 0 && !sp->listed)
-		span_free(sp);
-}
-
 static void spans_evict(struct span_table *t)
 {
 	struct span *sp = t->oldest;
@@ -181,6 +176,18 @@ static void spans_evict(struct span_table *t)
 		}
 		sp = next;
 	}
+}
+
+static void span_unref(struct span *sp)
+{
+	struct span_table *t = sp->o->t;
+
+	if (--sp->refs)
+		return;
+	if (sp->listed)
+		spans_evict(t);
+	else
+		span_free(sp);
 }
 
 static struct span *span_find(struct span_object *o, uint64_t off)

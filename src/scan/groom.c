@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 #include "base/condition.h"
+#include "s3/s3.h"
 #include "scan/internal.h"
 
 #define PAGE         1000u
@@ -20,6 +21,9 @@ static bool file_is_gone(struct scan *s, const char *path)
 
 	if (!walk_admits(s, path, true))
 		return true;
+	/* A listing tells (walk_s3.c). */
+	if (s3_is_url(str_of(path)))
+		return false;
 	if (stat(path, &st) == 0)
 		return !S_ISREG(st.st_mode);
 	/* An unreachable server (ESTALE, EIO) or an unreadable folder says nothing about the file. */

@@ -4,6 +4,7 @@
  *
  *   scan.c      threads, beginning and end; calls all others
  *   walk.c      finds candidates             -> candidates queue  (walking thread)
+ *   walk_s3.c   the same in a bucket
  *   watch.c     inotify: changed paths       -> the walking thread
  *   probe.c     classifies one candidate     -> writer queue      (probing threads)
  *   job*.c      deep passes (job.h)          -> writer queue      (deep threads)
@@ -173,10 +174,17 @@ void jobs_progress(struct jobs *j, struct scan_progress *p);
 /* Walk a root, or a path below one. New and changed files become candidates. @depth: of @path below its
  * root. */
 void walk_path(struct scan *s, const char *path, unsigned depth);
+/* A file or object of a walk: a candidate, if it may be indexed and is new or changed. */
+void walk_candidate(struct scan *s, const char *path, const struct stat *st);
 /* Do name and options allow this file? */
 bool walk_admits(struct scan *s, const char *path, bool groom);
 /* Follow a change of @path: probe a file, walk a folder, delete the row of a file that is gone. */
 void walk_changed(struct scan *s, const char *path);
+
+/* ---- walk_s3.c ---- */
+
+/* The walk over s3://BUCKET/PREFIX. Negative: the bucket could not be listed to its end. */
+int walk_bucket(struct scan *s, const char *url, struct err *err);
 
 /* ---- groom.c ---- */
 void *groom_main(void *scan); /* the grooming thread */
@@ -235,7 +243,8 @@ struct scan {
 	bool was_read;    /* everything was read once */
 	/* How often making the index anew has begun, has ended, and was followed by a whole walk. */
 	unsigned n_remakes, n_remade, n_remakes_walked;
-	bool unsettled; /* candidates were found since the deep passes were last kicked */
+	unsigned n_unlisted; /* buckets that the last walk could not list */
+	bool unsettled;      /* candidates were found since the deep passes were last kicked */
 };
 void candidate_free(struct candidate *c);
 /* Hand a candidate to the probing threads; takes it. */

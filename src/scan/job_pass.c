@@ -5,6 +5,7 @@
 #include "scan/job.h"
 
 #include <stdlib.h>
+#include "s3/s3.h"
 
 /* How long no job begins by itself after the index could not store a result (a full disk). */
 #define NOT_STORED_MS 60000
@@ -95,25 +96,41 @@ static void job_stored(void *arg, bool ok)
 	free(r);
 }
 
-static int pass_run(struct job_pass *r, const struct index_file *f, struct deep_result *ret, struct err *err)
+static int pass_open(const char *path, const struct index_file *f, struct source **ret, struct stat *ret_st,
+		     struct err *err)
 {
 	AUTO(fd_close) int fd = -1;
+	struct s3 *s3;
+	int status;
+
+	if (s3_is_url(f->path)) {
+		index_file_stat(f, ret_st);
+		return s3_shared(&s3, err) < 0 ? -1 : s3_open(s3, path, ret_st, ret, NULL, err);
+	}
+	status = file_open(path, &fd, ret_st, err);
+	if (status == FILE_MISSING)
+		return err_set(err, ERR_CHANGED, "the file has vanished");
+	if (status == 0)
+		*ret = source_of_fd(TAKE_FD(fd), (uint64_t)ret_st->st_size, ret_st->st_mtim.tv_sec, path);
+	return status;
+}
+
+static int pass_run(struct job_pass *r, const struct index_file *f, struct deep_result *ret, struct err *err)
+{
 	AUTO(source_closep) struct source *src = NULL;
 	AUTO(mem_freep) char *path = mem_strndup(f->path.p, f->path.size);
 	struct stat st, now;
 	struct deep_input in;
-	int status;
 	struct deep_tap tap = { r, tap_progress, tap_wanted, tap_seen, tap_partial };
 
-	status = file_open(path, &fd, &st, err);
-	if (status == FILE_MISSING)
-		return err_set(err, ERR_CHANGED, "the file has vanished");
-	if (status < 0)
+	if (pass_open(path, f, &src, &st, err) < 0)
 		return -1;
-	src = source_of_fd(TAKE_FD(fd), (uint64_t)st.st_size, st.st_mtim.tv_sec, path);
 	in = (struct deep_input){ src, &st, path_basename(f->path), r->job->large ? pool_cpus() : 0 };
 	if (deep_pass(&in, &tap, ret, err) < 0)
 		return -1;
+	/* Of an object each answer was compared. */
+	if (s3_is_url(f->path))
+		return 0;
 	if (stat(path, &now) != 0 || now.st_size != st.st_size || now.st_mtim.tv_sec != st.st_mtim.tv_sec ||
 	    now.st_mtim.tv_nsec != st.st_mtim.tv_nsec || now.st_ino != st.st_ino) {
 		deep_result_done(ret);

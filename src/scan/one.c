@@ -4,6 +4,7 @@
  */
 #include <errno.h>
 #include <stdlib.h>
+#include "s3/s3.h"
 #include "scan/internal.h"
 
 int scan_one(const char *path, unsigned threads, struct pkg_map **ret_map, struct buf *ret_points,
@@ -14,13 +15,17 @@ int scan_one(const char *path, unsigned threads, struct pkg_map **ret_map, struc
 	struct deep_input in;
 	uint64_t off;
 	struct stat st;
-	int fd, r = pkg_open_path(path, &src, err);
+	int fd, r = s3_open_path(path, &src, err);
 
 	if (r == FILE_MISSING)
 		return err_set(err, ERR_IO, "there is no such file");
 	if (r < 0)
 		return r;
-	if (!source_raw_fd(src, &fd, &off) || fstat(fd, &st) < 0)
+	if (!source_raw_fd(src, &fd, &off))
+		st = (struct stat){ .st_mode = S_IFREG,
+				    .st_size = (off_t)src->size,
+				    .st_mtim.tv_sec = src->mtime };
+	else if (fstat(fd, &st) < 0)
 		return err_os(err, errno, "stat");
 	in = (struct deep_input){ src, &st, path_basename(str_of(path)), threads };
 	if (deep_pass(&in, NULL, &deep, err) < 0)

@@ -5,6 +5,7 @@
  */
 #include <errno.h>
 #include <stdlib.h>
+#include "s3/s3.h"
 #include "scan/internal.h"
 
 #define MIN_FILE_SIZE 52 /* an ELF header of 32 bits */
@@ -156,6 +157,15 @@ static void probe_forget(struct scan *s, const struct candidate *l)
 	writer_push(s->writer, c);
 }
 
+static int probe_source(const struct candidate *l, struct source **ret, struct err *err)
+{
+	struct s3 *s3;
+
+	if (!s3_is_url(str_of(l->path)))
+		return source_open_file(l->path, ret, err);
+	return s3_shared(&s3, err) < 0 ? -1 : s3_open(s3, l->path, &l->st, ret, NULL, err);
+}
+
 static bool probe_open(struct scan *s, const struct candidate *l)
 {
 	AUTO(source_closep) struct source *src = NULL;
@@ -164,7 +174,7 @@ static bool probe_open(struct scan *s, const struct candidate *l)
 
 	if (!l->by_name && l->st.st_size < MIN_FILE_SIZE)
 		return false;
-	r = source_open_file(l->path, &src, &err);
+	r = probe_source(l, &src, &err);
 	if (r == FILE_MISSING)
 		return true; /* it has vanished since the walk: nothing to keep */
 	if (r < 0) {

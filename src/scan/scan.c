@@ -6,15 +6,19 @@
  * headers and ELF facts), some deep threads (job.c), and one writer. Candidates flow from one to the next
  * through bounded queues; everything stops when `stopping` is set.
  */
+#include <stdio.h>
 #include <stdlib.h>
 #include "base/condition.h"
+#include "s3/s3.h"
 #include "scan/internal.h"
 
 #define CANDIDATES_QUEUED 1024u
+#define BUCKET_PROBES     64u /* threads that wait for the headers of packages in a bucket */
 #define LOST_MS \
-	300000       /* pause after changes that could not be stored (a full disk), before the
+	300000            /* pause after changes that could not be stored (a full disk), before the
 				    next walk */
-#define QUIET_MS 300 /* pause after the last inotify event, before its paths are probed */
+#define UNLISTED_MS 15000 /* pause before a bucket is listed again that could not be */
+#define QUIET_MS    300   /* pause after the last inotify event, before its paths are probed */
 
 /* ---- probing threads ---- */
 
@@ -66,10 +70,21 @@ static void walk_roots(struct scan *s, bool first, unsigned n_remade)
 {
 	int64_t from_ms = clock_mono_ms();
 
-	for (size_t i = 0; i < s->opts.n_roots; i++)
-		walk_path(s, s->opts.roots[i].p, 0);
+	struct err why = { 0 };
+	unsigned n_unlisted = 0;
+
+	for (size_t i = 0; i < s->opts.n_roots; i++) {
+		if (!s3_is_url(s->opts.roots[i])) {
+			walk_path(s, s->opts.roots[i].p, 0);
+		} else if (walk_bucket(s, s->opts.roots[i].p, &why) < 0 && !atomic_load(&s->stopping)) {
+			log_error("scan", "%s: it could not be listed: %s", s->opts.roots[i].p, why.text);
+			n_unlisted++;
+		}
+	}
 	scan_settle(s);
 	pthread_mutex_lock(&s->lock);
+	s->n_unlisted = s->progress.n_unlisted = n_unlisted;
+	snprintf(s->progress.unlisted, sizeof(s->progress.unlisted), "%.255s", why.text);
 	s->progress.walking = false;
 	s->n_remakes_walked = n_remade;
 	s->progress.walked_mono_ms = clock_mono_ms();
@@ -151,6 +166,8 @@ static void *walk_main(void *arg)
 		/* A walk finds the changes again that could not be stored, perhaps long before its time. */
 		if (writer_lost(s->writer))
 			next_walk_ms = MIN(next_walk_ms, clock_mono_ms() + LOST_MS);
+		if (s->n_unlisted)
+			next_walk_ms = MIN(next_walk_ms, clock_mono_ms() + UNLISTED_MS);
 	}
 	pthread_mutex_unlock(&s->lock);
 	return NULL;
@@ -269,6 +286,14 @@ static void scan_count_due(struct scan *s)
 	} while (n);
 }
 
+static bool scan_has_bucket(const struct scan *s)
+{
+	for (size_t i = 0; i < s->opts.n_roots; i++)
+		if (s3_is_url(s->opts.roots[i]))
+			return true;
+	return false;
+}
+
 /* The writer's callback: requests that seek this build ID, then the owner's. */
 static void scan_indexed(void *arg, const struct build_id *id, struct str path)
 {
@@ -283,6 +308,7 @@ int scan_start(struct scan *s, struct err *err)
 {
 	struct index_options read_only = { .read_only = true };
 	struct scan_options writer = s->opts;
+	unsigned n_probing;
 
 	if (s->opts.passive) {
 		/* Another process scans; this one only reads. */
@@ -304,8 +330,9 @@ int scan_start(struct scan *s, struct err *err)
 		s->watch = watch_new(s);
 	if (jobs_start(s->jobs, s->opts.threads, err) < 0)
 		return -1;
-	s->probe_threads = NEW_N(pthread_t, s->opts.threads);
-	for (; s->n_probe_threads < s->opts.threads; s->n_probe_threads++)
+	n_probing = scan_has_bucket(s) ? MAX(s->opts.threads, BUCKET_PROBES) : s->opts.threads;
+	s->probe_threads = NEW_N(pthread_t, n_probing);
+	for (; s->n_probe_threads < n_probing; s->n_probe_threads++)
 		if (pthread_create(&s->probe_threads[s->n_probe_threads], NULL, probe_main, s) != 0)
 			break;
 	s->groom_running = pthread_create(&s->groom_thread, NULL, groom_main, s) == 0;
@@ -361,10 +388,11 @@ void scan_free(struct scan *s)
 
 /* ---- progress and requests ---- */
 
-/* Under the lock. While the index is made anew it has not all files again. */
+/* Under the lock. While the index is made anew it has not all files again; of a bucket that could not be listed it may lack
+ * some. */
 static bool scan_is_settled(const struct scan *s)
 {
-	return s->progress.ready && !s->unsettled && s->n_remakes == s->n_remakes_walked;
+	return s->progress.ready && !s->unsettled && !s->n_unlisted && s->n_remakes == s->n_remakes_walked;
 }
 
 void scan_progress(struct scan *s, struct scan_progress *ret)

@@ -22,7 +22,7 @@ struct scan_options {
 	const char *points_dir;   /* for large sets of resume points: one file a package, "<file
 				     id>.<generation hex>" */
 	size_t max_inline_points; /* of a set that is kept in the package map itself; 0: 16 KiB */
-	const struct str *roots;  /* files or directories */
+	const struct str *roots;  /* files, directories, or s3://BUCKET/PREFIX (of s3_shared()) */
 	size_t n_roots;
 	bool files; /* ELF files (-F) */
 	/* ".deb", ...; pkg_kind_by_name() if n is 0 and packages is set */
@@ -68,6 +68,8 @@ struct scan_progress {
 		n_packages_deep; /* of this walk: found, header pass done, deep pass done (or not needed) */
 	uint64_t bytes_total, bytes_done; /* compressed, of packages with a deep pass */
 	uint64_t n_failed;
+	unsigned n_unlisted; /* buckets among the roots that the last walk could not list */
+	char unlisted[256];  /* why, of the last of them */
 	int64_t started_mono_ms;
 	int64_t walked_mono_ms; /* the end of the last complete walk; 0: none yet */
 	int64_t worked_mono_ms; /* when the last file or package was done; 0: none */

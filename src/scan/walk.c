@@ -68,7 +68,7 @@ static bool walk_is_known(struct scan *s, struct candidate *l)
 	return (l->by_name && !s->opts.header_only) || f.next_try_s == 0 || f.next_try_s > clock_wall_s();
 }
 
-static void walk_candidate(struct scan *s, const char *path, const struct stat *st)
+void walk_candidate(struct scan *s, const char *path, const struct stat *st)
 {
 	bool package = walk_is_package(s, path_basename(str_of(path)));
 	struct candidate *l;

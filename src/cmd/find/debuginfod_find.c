@@ -13,6 +13,7 @@
 #include "cmd/internal.h"
 #include "elf/elf.h"
 #include "pkg/pkg.h"
+#include "s3/s3.h"
 
 #define SHOW_MS      200 /* between two lines of progress */
 #define METADATA_MAX MIB(256)
@@ -73,7 +74,7 @@ static int file_build_id(const char *path, struct build_id *ret, struct err *err
 {
 	AUTO(source_closep) struct source *src = NULL;
 	AUTO(elf_closep) struct elf_image *img = NULL;
-	int r = pkg_open_path(path, &src, err);
+	int r = s3_open_path(path, &src, err);
 
 	if (r == FILE_MISSING)
 		return err_set(

@@ -12,6 +12,7 @@
 #include "elf/elf.h"
 #include "pkg/pkg.h"
 #include "scan/scan.h"
+#include "s3/s3.h"
 
 #define MAX_UNPACKED MIB(512) /* of a compressed kernel module */
 #define MAX_LIST     MIB(64)
@@ -82,7 +83,7 @@ static int unpack_source(struct source *src, struct source **ret, struct err *er
 int find_open_file(const char *path, bool packed, struct source **ret, struct err *err)
 {
 	struct source *file;
-	int r = packed ? pkg_open_path(path, &file, err) : source_open_file(path, &file, err);
+	int r = packed ? s3_open_path(path, &file, err) : source_open_file(path, &file, err);
 
 	if (r == 0 && packed)
 		return unpack_source(file, ret, err);
@@ -120,7 +121,8 @@ static int target_file(struct finder *f, const char *path, struct err *err)
 	struct build_id id;
 	int r;
 
-	if (pkg_kind_by_name(path_basename(str_of(path))) && access(path, F_OK) == 0) {
+	if (pkg_kind_by_name(path_basename(str_of(path))) &&
+	    (s3_is_url(str_of(path)) || access(path, F_OK) == 0)) {
 		r = find_package_file(f, path, err);
 		if (r <= 0)
 			return r;
@@ -233,7 +235,7 @@ int find_package_file(struct finder *f, const char *path, struct err *err)
 	AUTO(buf_done) struct buf points = { 0 };
 	struct pkg_map *map = NULL;
 	struct pkg_info info;
-	int r = pkg_open_path(path, &src, err);
+	int r = s3_open_path(path, &src, err);
 
 	if (r)
 		return r < 0 ? -1 : err_os(err, ENOENT, "%s", path);

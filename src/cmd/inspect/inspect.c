@@ -4,6 +4,7 @@
  */
 #include "cmd/inspect/inspect.h"
 #include "symtab/symtab.h"
+#include "s3/s3.h"
 
 #define MAX_DECODED MIB(1024) /* of a compressed ELF file, which is decoded in memory */
 
@@ -79,7 +80,7 @@ static bool is_table(struct source *src)
 static int inspect_file(const struct settings *s, const char *path, struct json_writer *out, struct err *err)
 {
 	AUTO(source_closep) struct source *src = NULL;
-	int r = pkg_open_path(path, &src, err);
+	int r = s3_open_path(path, &src, err);
 
 	if (r == FILE_MISSING)
 		return err_set(err, ERR_IO, "there is no such file");

@@ -15,6 +15,7 @@
 #include "codec/codec.h"
 #include "elf/split.h"
 #include "pkg/pkg.h"
+#include "s3/s3.h"
 
 struct split_job {
 	const struct settings *s;
@@ -78,7 +79,7 @@ static int open_split_member(struct split_job *j, const char *path, struct err *
 	int r;
 
 	umask(mask);
-	r = pkg_open_path(path, &j->src, err);
+	r = s3_open_path(path, &j->src, err);
 	if (r)
 		return r < 0 ? -1 : err_os(err, ENOENT, "open");
 	j->is_member = true;

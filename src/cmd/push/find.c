@@ -10,6 +10,7 @@
 #include <unistd.h>
 #include "cmd/push/push.h"
 #include "pkg/pkg.h"
+#include "s3/s3.h"
 
 #define CHUNK     KIB(256)
 #define MAX_DEPTH 256u
@@ -231,7 +232,7 @@ static int open_pushed(struct pushed_file *f, bool named, struct source **ret_sr
 		return 0;
 	}
 	if (r == FILE_MISSING && named)
-		r = pkg_open_path(f->path, ret_src, err);
+		r = s3_open_path(f->path, ret_src, err);
 	if (r == FILE_MISSING)
 		return err_os(err, ENOENT, "%s", f->path);
 	if (r < 0)

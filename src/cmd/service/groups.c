@@ -38,3 +38,38 @@ static const struct option_row scanning_rows[] = {
 	{ 0 },
 };
 const struct option_group group_scanning = { "Files to scan", scanning_rows };
+
+static int set_s3_style(struct settings *s, const char *value, enum setting_rank rank, struct err *err)
+{
+	enum s3_style *style = &service_settings(s)->s3.style;
+
+	if (strcmp(value, "path") == 0)
+		*style = S3_STYLE_PATH;
+	else if (strcmp(value, "host") == 0)
+		*style = S3_STYLE_HOST;
+	else
+		return err_set(err, ERR_INVALID, "'%s' is neither path nor host", value);
+	return 0;
+}
+
+static const struct option_row bucket_rows[] = {
+	{ 0, "s3-endpoint", "URL",
+	  "the server that has the buckets [$AWS_ENDPOINT_URL_S3, ..., else Amazon's]",
+	  SERVICE_TEXT(s3.endpoint) },
+	{ 0, "s3-region", "NAME", "its region [$AWS_REGION, ..., else us-east-1]", SERVICE_TEXT(s3.region) },
+	{ 0, "s3-profile", "NAME",
+	  "the profile in ~/.aws that has keys and settings [$AWS_PROFILE, else default]",
+	  SERVICE_TEXT(s3.profile) },
+	{ 0, "s3-style", "path|host",
+	  "whether the bucket is in the path of a request, or in its host [path with an endpoint, else host]",
+	  OPT_CALL(set_s3_style) },
+	{ 0, "s3-ca", "FILE",
+	  "certificates that the server's is checked by, PEM [$AWS_CA_BUNDLE, else the system's]",
+	  SERVICE_TEXT(s3.ca_file) },
+	{ 0, "s3-proxy", "URL", "the proxy to the server [$https_proxy, $http_proxy]",
+	  SERVICE_TEXT(s3.proxy) },
+	{ 0, "s3-anonymous", NULL, "sign no requests: the bucket is public", SERVICE_ON(s3.anonymous) },
+	{ 0, "s3-cache", "SIZE", "parts of objects kept in memory [64M]", SERVICE_SIZE(s3.cache_size) },
+	{ 0 },
+};
+const struct option_group group_bucket = { "Buckets (s3://BUCKET/PREFIX)", bucket_rows };

@@ -18,6 +18,8 @@ static int resolve_roots(struct settings *s, struct err *err)
 		const char *path = s->paths.items[i].p;
 		char real[PATH_MAX];
 
+		if (s3_is_url(s->paths.items[i]))
+			continue;
 		if (!realpath(path, real))
 			return err_os(err, errno, "%s", path);
 		s->paths.items[i] = arena_str(&s->arena, str_of(real));
@@ -108,7 +110,9 @@ static int report_scanned(const struct settings *s, const char *index_path, cons
 		print_scan_json(p, took_s, &f);
 	else
 		print_scan_text(p, took_s, &f);
-	return f.n ? EXIT_FAILED : EXIT_DONE;
+	if (p->n_unlisted)
+		fprintf(stderr, "lode: scan: %u buckets could not be listed to the end\n", p->n_unlisted);
+	return f.n || p->n_unlisted ? EXIT_FAILED : EXIT_DONE;
 }
 
 static int scan_into(struct settings *s, const char *data)
@@ -122,6 +126,7 @@ static int scan_into(struct settings *s, const char *data)
 	bool show = isatty(STDERR_FILENO) && !s->verbose;
 	int64_t from_ms = clock_mono_ms();
 
+	s3_shared_options(&own->s3);
 	if (resolve_roots(s, &err) < 0 || data_lock(data, &err) < 0)
 		return tell_error("scan", &err);
 	/* Failures are printed at the end; on a terminal, a log line would break the progress line. */
@@ -170,7 +175,7 @@ const struct command command_scan = {
 	.examples = "  lode scan /srv/debs                 then: lode serve /srv/debs\n"
 		    "  lode scan --json --data /tmp/x .    a summary for programs; exit status 1 if "
 		    "a file failed\n",
-	.groups = { &group_state, &group_scanning, &group_output },
+	.groups = { &group_state, &group_scanning, &group_bucket, &group_output },
 	.configured = true,
 	.max_args = SIZE_MAX,
 	.own_size = sizeof(struct service_settings),

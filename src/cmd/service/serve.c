@@ -242,6 +242,7 @@ static int run_serve(struct settings *s)
 		add_own_files(s);
 	if (!o->listen.n)
 		setting_list_add(s, &o->listen, STR("localhost:8002"), RANK_DEFAULT, NULL);
+	s3_shared_options(&o->s3);
 	places.data = data;
 	return service_run(s, &places);
 }
@@ -253,8 +254,8 @@ const struct command command_serve = {
 	.examples = "  lode serve                              this machine's own files, at localhost:8002\n"
 		    "  lode serve --listen :8002 /srv/debs     a package archive, for all machines\n"
 		    "  DEBUGINFOD_URLS=http://localhost:8002 gdb /usr/bin/ls\n",
-	.groups = { &group_state, &http_group, &group_scanning, &rescan_group, &group_upstream, &store_group,
-		    &profile_group, &cache_group, &limit_group },
+	.groups = { &group_state, &http_group, &group_scanning, &rescan_group, &group_bucket, &group_upstream,
+		    &store_group, &profile_group, &cache_group, &limit_group },
 	.configured = true,
 	.max_args = SIZE_MAX,
 	.own_size = sizeof(struct service_settings),

@@ -490,7 +490,8 @@ static const char **source_roots(struct settings *s, size_t *ret_n)
 	size_t n = 0;
 
 	for (size_t i = 0; i < s->paths.n; i++)
-		list[n++] = s->paths.items[i].p;
+		if (!s3_is_url(s->paths.items[i]))
+			list[n++] = s->paths.items[i].p;
 	for (size_t i = 0; i < more->n; i++)
 		list[n++] = more->items[i].p;
 	list[n++] = "/usr/include";

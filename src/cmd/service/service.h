@@ -16,6 +16,7 @@
 #pragma once
 
 #include "cmd/internal.h"
+#include "s3/s3.h"
 #include "server/server.h"
 
 /* The settings of these commands, in settings.own. One struct for all, since one configuration file serves
@@ -45,6 +46,7 @@ struct service_settings {
 		int64_t symbolize_ms; /* 0: addresses get no names */
 		bool on;
 	} profiles;
+	struct s3_options s3;
 	const char *tokens; /* the file; NULL: in the data directory */
 	const char *scope;  /* of a new token */
 	struct upstream_settings {
@@ -77,7 +79,7 @@ static inline struct service_settings *service_settings(const struct settings *s
 #define SERVICE_MS(field)       OPTION_MS, SERVICE_AT(int64_t, field)
 
 /* Shared by commands, so that one configuration file serves them all. */
-extern const struct option_group group_state, group_scanning, group_upstream;
+extern const struct option_group group_state, group_scanning, group_upstream, group_bucket;
 
 /* ---- data.c: the data directory ---- */
 

@@ -163,6 +163,10 @@ enum task_result artifact_step(void *arg);
 /* ---- unread.c ---- */
 
 /*
+ * A miss cannot be told, since a bucket among the roots cannot be listed: a->err says why. Waiting would not help.
+ */
+bool unread_unlisted(struct artifact *a);
+/*
  * After RESOLVE_MISSING, and @unfinished before resolve(): wait for files that are not read yet. RESOLVE_WAIT: @wake will
  * be called. RESOLVE_MISSING: nothing unread can have it: resolve once more. RESOLVE_BUSY: @a->unread was set.
  */

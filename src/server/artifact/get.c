@@ -124,6 +124,8 @@ static enum http_next send_failure(struct request *req, const struct artifact *a
 		unread_refuse(req, arena_printf(&req->arena, "not here; other servers: %s", a->err.text));
 		return HTTP_REPLY;
 	}
+	if (a->err.kind == ERR_IO && a->err.os == ENOTCONN)
+		return get_refuse(req, 503, a->err.text);
 	status = reply_status_of(&a->err);
 	if (a->err.kind == ERR_UPSTREAM && a->err.os == EBUSY) {
 		counters_refused("upstream");

@@ -340,6 +340,8 @@ static int resolve_or_await(struct artifact *a, struct resolve_wake wake, struct
 		}
 		if (r != RESOLVE_MISSING || !unfinished || round)
 			return r;
+		if (unread_unlisted(a))
+			return -1;
 		r = unread_await(a, wake);
 		/* The last package that may have it may have been read after resolve(): look once more. */
 		if (r != RESOLVE_MISSING)

@@ -6,6 +6,7 @@
  */
 #include "server/artifact/artifact.h"
 
+#include <errno.h>
 #include <strings.h>
 
 #define UNREAD_ASKED "X-LODE-UNREAD" /* of a request: "retry" asks for 503 */
@@ -45,6 +46,20 @@ void unread_done(struct artifact *a)
 }
 
 /* ---- waiting ---- */
+
+bool unread_unlisted(struct artifact *a)
+{
+	struct scan_progress p;
+
+	if (!a->s->opts.scan)
+		return false;
+	scan_progress(a->s->opts.scan, &p);
+	if (!p.n_unlisted)
+		return false;
+	(void)err_set(&a->err, ERR_IO, "not found so far, and a bucket cannot be listed now: %s", p.unlisted);
+	a->err.os = ENOTCONN;
+	return true;
+}
 
 int unread_await(struct artifact *a, struct resolve_wake wake)
 {

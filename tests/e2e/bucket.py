@@ -1,0 +1,199 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A small server with S3's API, which checks each signature by itself and misbehaves on request.
+
+bucket.objects[key] = bytes puts an object into the one bucket, "b". bucket.fault(name, times) makes the next requests for
+objects go wrong: "slow_down", "cut", "short" (a lying length), "error_200", "conflict", "wrong_etag", "expired", "silent",
+"deny", "ignore_range". bucket.requests has a line for each request."""
+
+import hashlib
+import hmac
+import http.server
+import threading
+import time
+import urllib.parse
+import xml.sax.saxutils
+
+KEY_ID, SECRET = "AKTESTTESTTEST", "hush/hush+hush"
+
+
+def sha256(data):
+    return hashlib.sha256(data).hexdigest()
+
+
+def signature_of(secret, method, target, headers, signed, scope, date, body_hash):
+    """Signature Version 4 of a request, as the API reference describes it, from what came over the wire."""
+    path, _, query = target.partition("?")
+    fields = sorted(q if "=" in q else q + "=" for q in query.split("&") if q)
+    lines = [method, path, "&".join(fields)]
+    lines += [f"{name}:{' '.join(headers[name].split())}" for name in signed]
+    lines += ["", ";".join(signed), body_hash]
+    text = "\n".join(["AWS4-HMAC-SHA256", date, scope, sha256("\n".join(lines).encode())])
+    key = ("AWS4" + secret).encode()
+    for part in scope.split("/"):
+        key = hmac.new(key, part.encode(), hashlib.sha256).digest()
+    return hmac.new(key, text.encode(), hashlib.sha256).hexdigest()
+
+
+class Bucket:
+    def __init__(self, page=1000):
+        self.objects, self.requests, self.faults, self.lock = {}, [], [], threading.Lock()
+        self.page, self.away, self.bytes_sent = page, False, 0
+        self.secret, self.token = SECRET, None
+        bucket = self
+
+        class Handler(Request):
+            pass
+
+        Handler.bucket = bucket
+        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.server.daemon_threads = True
+        self.port = self.server.server_address[1]
+        threading.Thread(target=self.server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True).start()
+
+    @property
+    def url(self):
+        return f"http://127.0.0.1:{self.port}"
+
+    def env(self, **more):
+        return {"AWS_ACCESS_KEY_ID": KEY_ID, "AWS_SECRET_ACCESS_KEY": SECRET, "AWS_ENDPOINT_URL_S3": self.url,
+                "AWS_REGION": "us-east-1", "AWS_CONFIG_FILE": "/nonexistent", "AWS_SHARED_CREDENTIALS_FILE": "/nonexistent",
+                "AWS_EC2_METADATA_DISABLED": "true", **more}
+
+    def fault(self, name, times=1):
+        with self.lock:
+            self.faults += [name] * times
+
+    def take_fault(self):
+        with self.lock:
+            return self.faults.pop(0) if self.faults else None
+
+    def gets(self):
+        """The ranges that were read, as (key, first byte, length)."""
+        return [r[1:] for r in self.requests if r[0] == "GET"]
+
+    def forget(self):
+        self.requests, self.bytes_sent = [], 0
+
+    def close(self):
+        self.server.shutdown()
+        self.server.server_close()
+
+
+def etag(data):
+    return hashlib.md5(data).hexdigest()
+
+
+class Request(http.server.BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    bucket = None
+
+    def log_message(self, *args):
+        pass
+
+    def reply(self, status, body=b"", headers=None, length=None):
+        self.send_response(status)
+        for name, value in (headers or {}).items():
+            self.send_header(name, value)
+        self.send_header("Content-Length", str(len(body) if length is None else length))
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(body)
+
+    def error(self, status, code, headers=None):
+        self.reply(status, f"<?xml version='1.0'?><Error><Code>{code}</Code><Message>as the test wants</Message></Error>".encode(), headers)
+
+    def signed_right(self):
+        auth = self.headers.get("Authorization", "")
+        if not auth.startswith("AWS4-HMAC-SHA256 "):
+            return False
+        parts = dict(p.strip().split("=", 1) for p in auth[17:].split(","))
+        key_id, _, scope = parts["Credential"].partition("/")
+        signed = parts["SignedHeaders"].split(";")
+        headers = {k.lower(): v for k, v in self.headers.items()}
+        need = {"host"} | {h for h in headers if h.startswith("x-amz-")}
+        if key_id != KEY_ID or not need <= set(signed) or headers.get("x-amz-security-token") != self.bucket.token:
+            return False
+        want = signature_of(self.bucket.secret, self.command, self.path, headers, signed, scope, headers["x-amz-date"],
+                            headers["x-amz-content-sha256"])
+        return hmac.compare_digest(want, parts["Signature"])
+
+    def do_GET(self):
+        bucket = self.bucket
+        path, _, query = self.path.partition("?")
+        name = urllib.parse.unquote(path)
+        # No condition is ever asked.
+        assert not [h for h in self.headers if h.lower().startswith("if-")], self.headers
+        if bucket.away:
+            self.close_connection = True
+            return
+        if not self.signed_right():
+            self.error(403, "SignatureDoesNotMatch")
+        elif not name.startswith("/b/") and name != "/b":
+            self.error(404, "NoSuchBucket")
+        elif name in ("/b", "/b/"):
+            self.list(urllib.parse.parse_qs(query, keep_blank_values=True))
+        else:
+            self.object(name[3:])
+
+    do_HEAD = do_GET
+
+    def list(self, q):
+        bucket = self.bucket
+        prefix, after = q.get("prefix", [""])[0], q.get("continuation-token", [""])[0]
+        bucket.requests.append(("LIST", prefix, after))
+        if bucket.take_fault() == "slow_down":
+            return self.error(503, "SlowDown")
+        keys = sorted(k for k in bucket.objects if k.startswith(prefix) and k > after)
+        out = ["<?xml version='1.0'?><ListBucketResult xmlns='http://s3.amazonaws.com/doc/2006-03-01/'><EncodingType>url</EncodingType>"]
+        for k in keys[:bucket.page]:
+            data = bucket.objects[k]
+            out.append(f"<Contents><Key>{urllib.parse.quote(k)}</Key><LastModified>2024-11-23T10:00:00.000Z</LastModified>"
+                       f"<ETag>&quot;{etag(data)}&quot;</ETag><Size>{len(data)}</Size></Contents>")
+        if len(keys) > bucket.page:
+            token = xml.sax.saxutils.escape(keys[bucket.page - 1])
+            out.append(f"<IsTruncated>true</IsTruncated><NextContinuationToken>{token}</NextContinuationToken>")
+        self.reply(200, "".join([*out, "</ListBucketResult>"]).encode(), {"Content-Type": "application/xml"})
+
+    def object(self, key):
+        bucket = self.bucket
+        data = bucket.objects.get(key)
+        fault = bucket.take_fault()
+        if data is None:
+            return self.error(404, "NoSuchKey")
+        headers = {"ETag": f'"{etag(data)}"', "Last-Modified": "Sat, 23 Nov 2024 10:00:00 GMT", "Accept-Ranges": "bytes"}
+        first, end, status = 0, len(data), 200
+        if self.headers.get("Range") and fault != "ignore_range":
+            a, _, b = self.headers["Range"].removeprefix("bytes=").partition("-")
+            first, end, status = int(a), min(int(b) + 1, len(data)), 206
+            if first >= len(data):
+                return self.error(416, "InvalidRange")
+            headers["Content-Range"] = f"bytes {first}-{end - 1}/{len(data)}"
+        if self.command == "GET":
+            bucket.requests.append(("GET", key, first, end - first))
+        else:
+            bucket.requests.append(("HEAD", key))
+        part = data[first:end]
+        if fault == "slow_down":
+            return self.error(503, "SlowDown")
+        if fault == "conflict":
+            return self.error(409, "OperationAborted")
+        if fault == "expired":
+            return self.error(400, "ExpiredToken")
+        if fault == "deny":
+            return self.error(403, "AccessDenied")
+        if fault == "error_200":
+            return self.error(200, "InternalError")
+        if fault == "silent":
+            time.sleep(3)
+            self.close_connection = True
+            return
+        if fault == "wrong_etag":
+            headers["ETag"] = '"of another object"'
+        if fault == "cut":
+            self.close_connection = True
+            bucket.bytes_sent += len(part) // 2
+            return self.reply(status, part[:len(part) // 2], headers, len(part))
+        if fault == "short":
+            return self.reply(status, part[:len(part) // 2], headers)
+        bucket.bytes_sent += len(part)
+        self.reply(status, part, headers)

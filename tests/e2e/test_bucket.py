@@ -1,0 +1,166 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Packages that lie in a bucket: inspected, scanned and served from there, by a server that checks each signature."""
+
+import json
+import lzma
+import os
+import subprocess
+
+import pytest
+
+from bucket import SECRET, Bucket
+from conftest import LODE
+from making import deb, debug_deb, debug_path, elf, fetch_right, new_id, tar_of
+
+FAULTS = ["slow_down", "cut", "short", "conflict", "expired", "silent", "wrong_etag", "error_200", "ignore_range", "deny"]
+# After these the answer of another try is right; the others say that something is wrong with the object.
+PASSING = ["slow_down", "cut", "short", "conflict", "expired", "silent"]
+
+
+@pytest.fixture
+def bucket():
+    b = Bucket()
+    yield b
+    b.close()
+
+
+def lode(bucket, *args, **env):
+    return subprocess.run([LODE, *map(str, args)], capture_output=True, text=True, timeout=60,
+                          env={**os.environ, **bucket.env(**env)})
+
+
+def serve_bucket(serve, bucket, prefix="debs", args=(), **more):
+    return serve([f"s3://b/{prefix}"], args=["--scan-threads", "1", *args], extra=bucket.env(), **more)
+
+
+def test_a_package_in_a_bucket_is_served(serve, bucket, elf):
+    bucket.objects["debs/a b+c%.deb"] = debug_deb("xz", elf.id, elf.debug)
+    bucket.objects["debs-old/other.deb"] = b"not a package"
+    s = serve_bucket(serve, bucket).scanned()
+    fetch_right(s, f"/buildid/{elf.id}/debuginfo", elf.debug)
+    r = s.get(f"/buildid/{elf.id}/debuginfo", "HEAD")
+    assert r.headers["X-DEBUGINFOD-ARCHIVE"] == "s3://b/debs/a b+c%.deb"
+    assert s.get(f"/buildid/{new_id('nowhere')}/debuginfo").status == 404
+    assert [r for r in bucket.requests if r[0] == "HEAD"] == []
+    assert {r[1] for r in bucket.requests if r[0] == "GET"} == {"debs/a b+c%.deb"}
+
+
+def test_the_header_pass_is_one_range_and_nothing_is_read_twice(serve, bucket, elf, tmp_path):
+    big = lzma.compress(os.urandom(3 << 20))
+    for i in range(5):
+        bucket.objects[f"debs/p{i}.deb"] = deb(big, "xz", [new_id(i)], name=f"p{i}")
+    s = serve_bucket(serve, bucket, args=["--header-only"]).ready()
+    assert len(bucket.gets()) == 5
+    assert all(first == 0 and size <= 256 << 10 for _, first, size in bucket.gets())
+    s.stop()
+    bucket.forget()
+    serve_bucket(serve, bucket, args=["--header-only"], data=s.data).ready()
+    assert bucket.gets() == []
+
+
+def test_a_replaced_and_a_removed_package_are_noticed(serve, bucket, elf, tmp_path):
+    other = new_id("other")
+    bucket.objects["debs/x.deb"] = deb(lzma.compress(tar_of([])), "xz", [other])
+    bucket.objects["debs/y.deb"] = debug_deb("xz", elf.id, elf.debug)
+    s = serve_bucket(serve, bucket, args=["--rescan", "1"]).scanned()
+    fetch_right(s, f"/buildid/{elf.id}/debuginfo", elf.debug)
+    del bucket.objects["debs/y.deb"]
+    s.wait(lambda: s.get(f"/buildid/{elf.id}/section/.nosuch").status == 404, "the removed package is forgotten")
+    bucket.objects["debs/x.deb"] = debug_deb("zst", elf.id, elf.debug)
+    s.wait(lambda: s.get(f"/buildid/{elf.id}/debuginfo").status == 200, "the replaced package is read")
+    fetch_right(s, f"/buildid/{elf.id}/debuginfo", elf.debug)
+
+
+def test_an_object_replaced_since_the_scan_is_no_mix(serve, bucket, elf):
+    bucket.objects["debs/x.deb"] = debug_deb("xz", elf.id, elf.debug)
+    s = serve_bucket(serve, bucket, args=["--s3-cache", "1"]).scanned()
+    # As long, and with the same name.
+    bucket.objects["debs/x.deb"] = bytes(len(bucket.objects["debs/x.deb"]))
+    r = s.get(f"/buildid/{elf.id}/debuginfo")
+    assert r.status == 503 and b"replaced" in r.body, r.body
+
+
+def test_a_bucket_that_is_away(serve, bucket, elf):
+    """What is cached is served; the rest is 503 with the reason, never 404; then it is found again."""
+    cached, other = elf.id, new_id("other")
+    bucket.objects["debs/x.deb"] = debug_deb("xz", cached, elf.debug)
+    debug = elf.debug.replace(bytes.fromhex(cached), bytes.fromhex(other))
+    bucket.objects["debs/y.deb"] = debug_deb("xz", other, debug)
+    s = serve_bucket(serve, bucket, args=["--s3-cache", "1", "--rescan", "1", "--unread-wait", "1"]).scanned()
+    fetch_right(s, f"/buildid/{cached}/debuginfo", elf.debug)
+    bucket.away = True
+    fetch_right(s, f"/buildid/{cached}/debuginfo", elf.debug)
+    r = s.get(f"/buildid/{other}/section/.debug_info")
+    assert r.status == 503 and b"s3://b/debs/y.deb" in r.body, r.body
+    s.wait(lambda: b"unread" in s.get("/readyz").body, "the failed listing is noticed")
+    assert s.get(f"/buildid/{new_id('unknown')}/debuginfo").status == 503
+    bucket.away = False
+    s.wait(lambda: s.get(f"/buildid/{new_id('unknown')}/debuginfo").status == 404, "the bucket is back")
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_faults(bucket, elf, fault):
+    """Right bytes, or an error that names the object: never wrong bytes."""
+    bucket.objects["x.debug"] = elf.debug + bytes(1 << 20)
+    args = ("inspect", "--build-id", "s3://b/x.debug")
+    want = lode(bucket, *args)
+    assert want.returncode == 0, want.stderr
+    bucket.fault(None)  # HEAD
+    bucket.fault(fault, 1 if fault in PASSING else 8)
+    r = lode(bucket, *args)
+    if fault in PASSING:
+        assert (r.returncode, r.stdout) == (0, want.stdout), r.stderr
+    else:
+        assert r.returncode == 1 and "s3://b/x.debug" in r.stderr, (fault, r.stderr)
+    assert SECRET not in r.stdout + r.stderr
+
+
+def test_commands_read_objects(bucket, elf, tmp_path):
+    bucket.objects["x/a.deb"] = debug_deb("xz", elf.id, elf.debug)
+    bucket.objects["x/prog.debug"] = elf.debug
+    r = lode(bucket, "inspect", "--json", "--members", "s3://b/x/a.deb")
+    assert r.returncode == 0, r.stderr
+    assert any(elf.id in json.dumps(m) for m in json.loads(r.stdout)["members"])
+    r = lode(bucket, "inspect", "--build-id", f"s3://b/x/a.deb!{debug_path(elf.id).removeprefix('./')}")
+    assert r.stdout.strip() == elf.id, r.stderr
+    r = lode(bucket, "symbolize", "--local", "-e", "s3://b/x/prog.debug", "0x1139")
+    assert r.returncode == 0, r.stderr
+    r = lode(bucket, "inspect", "s3://b/missing")
+    assert r.returncode == 1 and "no such file" in r.stderr
+
+
+def test_wrong_keys_and_settings_say_what_to_do(bucket):
+    bucket.objects["x"] = b"data"
+    r = lode(bucket, "inspect", "s3://b/x", AWS_SECRET_ACCESS_KEY="wrong")
+    assert r.returncode == 1 and ("denied" in r.stderr or "SignatureDoesNotMatch" in r.stderr), r.stderr
+    r = lode(bucket, "inspect", "s3://b/x", AWS_ACCESS_KEY_ID="", AWS_SECRET_ACCESS_KEY="")
+    assert r.returncode == 1 and "AWS_ACCESS_KEY_ID" in r.stderr, r.stderr
+    r = lode(bucket, "inspect", "s3://b/x", AWS_PROFILE="nosuch")
+    assert r.returncode == 1 and "nosuch" in r.stderr, r.stderr
+    r = lode(bucket, "inspect", "s3://b/x", AWS_ENDPOINT_URL_S3="localhost:1")
+    assert r.returncode == 1 and "http://" in r.stderr, r.stderr
+
+
+def test_keys_of_the_shared_files(bucket, tmp_path):
+    bucket.objects["x"] = b"data"
+    credentials, config = tmp_path / "credentials", tmp_path / "config"
+    credentials.write_text(f"[dev]\naws_access_key_id = AKTESTTESTTEST\naws_secret_access_key = {SECRET}\n")
+    config.write_text(f"[profile dev]\nregion = eu-west-1\nendpoint_url = {bucket.url}\n")
+    r = lode(bucket, "inspect", "s3://b/x", AWS_ACCESS_KEY_ID="", AWS_SECRET_ACCESS_KEY="", AWS_ENDPOINT_URL_S3="", AWS_REGION="",
+             AWS_PROFILE="dev", AWS_CONFIG_FILE=str(config), AWS_SHARED_CREDENTIALS_FILE=str(credentials))
+    assert "unknown" in r.stderr or "not an ELF" in r.stderr or "neither" in r.stderr, r.stderr
+    assert bucket.gets()
+
+
+def test_scan_of_a_bucket_that_is_not_there_fails(bucket, tmp_path):
+    r = lode(bucket, "scan", "--data", tmp_path / "data", "s3://nosuch/debs")
+    assert r.returncode == 1 and "no such bucket" in r.stderr, r.stderr
+
+
+def test_a_listing_of_many_pages(bucket, tmp_path):
+    bucket.page = 7
+    for i in range(50):
+        bucket.objects[f"debs/p{i:03}.deb"] = deb(lzma.compress(tar_of([])), "xz", [new_id(i)], name=f"p{i}")
+    r = lode(bucket, "scan", "--json", "--data", tmp_path / "data", "s3://b")
+    assert r.returncode == 0, r.stderr
+    assert json.loads(r.stdout)["packages"] == 50
