@@ -15,7 +15,8 @@
 
 #define TURN_MS    250
 #define TICK_MS    1000
-#define LAST_MS    300 /* the time that samples of the end wait for their tables */
+#define LAST_MS    3000 /* that samples of the end wait for their tables at most */
+#define HOLD_MS    5000 /* that samples wait for their process and its tables */
 #define MAX_NOTES  KIB(64)
 #define RUN_MEMORY ((uint64_t)1 << 30) /* of the profile of a whole run */
 #define OPEN_FILES 4096u
@@ -171,6 +172,8 @@ int agent_new(const struct agent_options *o, struct agent **ret, struct err *err
 	a->start_ms = clock_mono_ms();
 	a->wall_start_ms = clock_wall_ms();
 	a->stats.first_sample_ms = -1;
+	if (!a->o.sampler.hold_ms)
+		a->o.sampler.hold_ms = HOLD_MS;
 	raise_open_files();
 	if (sampler_open(&a->o.sampler, &a->sampler, err) < 0 || start_files(a, err) < 0) {
 		agent_free(a);
@@ -264,9 +267,14 @@ int agent_run(struct agent *a, struct err *err)
 			close_window(a);
 	}
 	/* The stacks of the last samples may wait for a table. */
-	for (int64_t until_ms = clock_mono_ms() + LAST_MS; clock_mono_ms() < until_ms;)
-		if (poll_sampler(a, (int)turn_ms(a, until_ms), err) < 0)
+	for (int64_t until_ms = clock_mono_ms() + LAST_MS; clock_mono_ms() < until_ms;) {
+		bool idle = files_idle(a->files);
+
+		if (poll_sampler(a, (int)MIN(turn_ms(a, until_ms), INT64_C(50)), err) < 0)
 			return -1;
+		if (idle)
+			break;
+	}
 	return 0;
 }
 
@@ -299,7 +307,9 @@ static const char *kernel_reason(const struct agent *a)
 
 	switch (kernel_names_state(a->kernel, &ignored)) {
 	case KERNEL_HIDDEN:
-		return "the kernel hides its addresses (kernel.kptr_restrict); give the agent CAP_SYSLOG";
+		return "the kernel hides its addresses (kernel.kptr_restrict, or kernel.perf_event_paranoid "
+		       "above "
+		       "1); give the agent CAP_SYSLOG";
 	case KERNEL_MISSING:
 		return "/proc/kallsyms cannot be read, or is empty";
 	case KERNEL_NAMED:

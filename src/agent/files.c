@@ -28,10 +28,10 @@
 #define UNUSED_MS     600000
 #define BLOCK         KIB(16)
 #define BLOCKS        8u
-#define BURST_NS      INT64_C(3000000000) /* of CPU time, for the files that run when the agent starts */
+#define BURST_NS      INT64_C(1000000000) /* of CPU time, for the files that run when the agent starts */
 #define REST_TIMES    3                   /* after the burst: rest so many times as long as it works */
 #define MAX_REST_MS   2000
-#define READER_NICE   19
+#define READER_NICE   5 /* after the burst; a lower priority gets nothing on a busy machine, and stacks wait */
 #define VDSO_MAX_SIZE KIB(64)
 
 struct file_job {
@@ -197,7 +197,8 @@ static void *files_reader(void *arg)
 {
 	struct files *f = arg;
 
-	setpriority(PRIO_PROCESS, (id_t)syscall(SYS_gettid), READER_NICE);
+	bool niced = false;
+
 	pthread_mutex_lock(&f->lock);
 	while (!f->stop) {
 		struct file_job *j = next_job(f);
@@ -218,6 +219,8 @@ static void *files_reader(void *arg)
 		f->last_done = &j->next;
 		if (write(f->event, &one, sizeof(one)) < 0)
 			log_debug("agent", "eventfd: %s", strerror(errno));
+		if (!niced && f->cpu_ns >= BURST_NS)
+			niced = setpriority(PRIO_PROCESS, (id_t)syscall(SYS_gettid), READER_NICE) == 0;
 		if (!j->is_head)
 			rest_of_reader(f, from_ns);
 	}

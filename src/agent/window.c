@@ -269,6 +269,11 @@ static uint32_t stack_of_sample(struct window *w, const struct sampler_sample *s
 	for (size_t i = s->n_user; i-- > 0;) {
 		const struct sampler_frame *f = &s->user[i];
 
+		/* An address in no mapping is no code; the mark says so. */
+		if (s->end == SAMPLER_NO_MAPPING && i + 1 == s->n_user && f->file == SAMPLER_NO_FILE &&
+		    !(of && map_of_process(of, f->addr)))
+			continue;
+
 		stack = push_frame(
 			w, stack, f->file == SAMPLER_NO_FILE ? made_location(w, of, f) : file_location(w, f));
 	}
