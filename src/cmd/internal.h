@@ -48,7 +48,8 @@ struct settings {
 		int64_t wait_s;
 		bool if_empty, quiet;
 	} demo;
-	bool json, sections, members, ids;
+	bool json, sections, members, ids, unwind;
+	const char *unwind_at;
 	bool verbose;
 	unsigned find_verbosity; /* of debuginfod-find */
 	struct find_settings {

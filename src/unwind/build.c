@@ -25,7 +25,7 @@ enum { REDO = 1 }; /* of the sorted list: start again without it */
 
 /* ---- the code of the file ---- */
 
-static int range_by_start(const void *a, const void *b)
+static int code_by_start(const void *a, const void *b)
 {
 	const struct code_range *x = a, *y = b;
 
@@ -45,7 +45,7 @@ static void find_code(struct build *b)
 		    !add_overflows(s->vaddr, s->memsz, &end))
 			b->code[b->n_code++] = (struct code_range){ s->vaddr, end };
 	}
-	SORT(b->code, b->n_code, range_by_start);
+	SORT(b->code, b->n_code, code_by_start);
 	for (size_t i = 0; i < b->n_code; i++) {
 		struct code_range r = b->code[i];
 
@@ -336,17 +336,17 @@ static void build_reset(struct build *b, struct buf *out)
 	b->gaps = gaps;
 }
 
-static void build_done(struct build *b)
+static void unwind_build_done(struct build *b)
 {
 	pack_done(&b->pack);
 	gap_reader_free(b->gaps);
 	free(b);
 }
 
-static void build_donep(struct build **b)
+static void unwind_build_donep(struct build **b)
 {
 	if (*b)
-		build_done(*b);
+		unwind_build_done(*b);
 }
 
 static void frames_donep(struct frames **f)
@@ -410,7 +410,7 @@ int unwind_build(const struct elf_image *img, const struct unwind_options *o, st
 		 struct unwind_stats *ret, struct err *err)
 {
 	static const struct unwind_options none;
-	AUTO(build_donep) struct build *b = NULL;
+	AUTO(unwind_build_donep) struct build *b = NULL;
 	int r;
 
 	if (!img->h.is64 || img->h.big || img->h.machine != EM_X86_64 || img->h.type == ET_REL)

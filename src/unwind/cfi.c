@@ -308,12 +308,40 @@ struct runner {
 	unsigned n_remembered;
 };
 
+static bool run_expression(struct runner *r, unsigned op, uint64_t reg)
+{
+	struct cfi_bytes *b = &r->b, e;
+	uint64_t n = cfi_uleb(b);
+
+	if (b->failed || n > (size_t)(b->end - b->p))
+		return false;
+	e = (struct cfi_bytes){ b->p, b->p + n, false };
+	b->p += n;
+	if (op == OP_DEF_CFA_EXPRESSION)
+		cfa_of_expression(&r->s, e);
+	else if (op == OP_EXPRESSION)
+		register_of_expression(&r->s, reg, e);
+	else
+		set_lost(&r->s, reg, false);
+	return true;
+}
+
+/* "Its value is CFA + @off". */
+static void set_value(struct cfi_state *s, uint64_t reg, int64_t off)
+{
+	/* For rsp and 0 that holds anyway. */
+	if (reg == CFI_RSP && !off)
+		s->own_rsp = false;
+	else
+		set_lost(s, reg, false);
+}
+
 /* Operations that change the state, other than the three of one byte. false: an unknown one. */
 static bool run_state_op(struct runner *r, unsigned op)
 {
-	struct cfi_bytes *b = &r->b, e;
+	struct cfi_bytes *b = &r->b;
 	const struct cfi_cie *cie = r->cie;
-	uint64_t reg = 0, n;
+	uint64_t reg = 0;
 
 	/* All of them but these start with a register. */
 	if (op != OP_DEF_CFA_OFFSET && op != OP_DEF_CFA_OFFSET_SF && op != OP_DEF_CFA_EXPRESSION &&
@@ -377,34 +405,18 @@ static bool run_state_op(struct runner *r, unsigned op)
 		r->s.cfa_off = (int64_t)((uint64_t)cfi_sleb(b) * (uint64_t)cie->data_align);
 		return true;
 	case OP_VAL_OFFSET:
+		set_value(&r->s, reg, (int64_t)cfi_uleb(b));
+		return true;
 	case OP_VAL_OFFSET_SF:
-		n = op == OP_VAL_OFFSET ? cfi_uleb(b) : (uint64_t)cfi_sleb(b);
-		/* "rsp is CFA + 0" says what holds anyway. */
-		if (reg == CFI_RSP && !n) {
-			r->s.own_rsp = false;
-			return true;
-		}
-		break;
+		set_value(&r->s, reg, cfi_sleb(b));
+		return true;
 	case OP_DEF_CFA_EXPRESSION:
 	case OP_EXPRESSION:
 	case OP_VAL_EXPRESSION:
-		n = cfi_uleb(b);
-		if (b->failed || n > (size_t)(b->end - b->p))
-			return false;
-		e = (struct cfi_bytes){ b->p, b->p + n, false };
-		b->p += n;
-		if (op == OP_DEF_CFA_EXPRESSION)
-			cfa_of_expression(&r->s, e);
-		else if (op == OP_EXPRESSION)
-			register_of_expression(&r->s, reg, e);
-		else
-			break;
-		return true;
+		return run_expression(r, op, reg);
 	default:
 		return false;
 	}
-	set_lost(&r->s, reg, false);
-	return true;
 }
 
 /* How far an operation moves, in units of code_align. false: it is none that moves. */

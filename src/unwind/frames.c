@@ -21,7 +21,7 @@ enum {
 
 /* ---- the head of an entry ---- */
 
-struct entry {
+struct entry_head {
 	uint64_t off, size; /* all of it, with its length */
 	uint64_t id_at;     /* the offset in the section of the id or pointer, which counts from there */
 	uint64_t id;
@@ -30,7 +30,7 @@ struct entry {
 };
 
 /* 0, or FRAMES_END. An entry that does not fit ends the section. */
-static int read_entry(struct frames *f, uint64_t off, struct entry *ret, struct err *err)
+static int read_entry_head(struct frames *f, uint64_t off, struct entry_head *ret, struct err *err)
 {
 	uint64_t left = f->section.size - MIN(off, f->section.size);
 	struct cfi_bytes b;
@@ -60,7 +60,7 @@ static int read_entry(struct frames *f, uint64_t off, struct entry *ret, struct 
 	return 0;
 }
 
-static bool entry_is_cie(const struct frames *f, const struct entry *e)
+static bool entry_is_cie(const struct frames *f, const struct entry_head *e)
 {
 	return f->debug ? e->id == (e->wide ? UINT64_MAX : UINT32_MAX) : e->id == 0;
 }
@@ -185,14 +185,14 @@ static bool parse_cie(const struct frames *f, struct cfi_bytes b, struct cfi_cie
 static const struct cfi_cie *find_cie(struct frames *f, uint64_t off, struct err *err)
 {
 	struct cfi_cie *cie = &f->cies[(off >> 2) % FRAMES_CIES];
-	struct entry e;
+	struct entry_head e;
 	const uint8_t *p;
 	int r;
 
 	if (cie->used && cie->off == off)
 		return cie;
 	*cie = (struct cfi_cie){ .used = true, .off = off };
-	r = read_entry(f, off, &e, err);
+	r = read_entry_head(f, off, &e, err);
 	if (r < 0) {
 		cie->used = false;
 		return NULL;
@@ -214,7 +214,7 @@ static const struct cfi_cie *find_cie(struct frames *f, uint64_t off, struct err
 /* ---- FDEs ---- */
 
 /* The offset of an FDE's CIE. false: it is outside of the section. */
-static bool cie_offset(const struct frames *f, const struct entry *e, uint64_t *ret)
+static bool cie_offset(const struct frames *f, const struct entry_head *e, uint64_t *ret)
 {
 	*ret = f->debug ? e->id : e->id_at - e->id;
 	return *ret < f->section.size;
@@ -225,10 +225,10 @@ int frames_read(struct frames *f, uint64_t off, struct frames_function *ret, uin
 {
 	const struct cfi_cie *cie;
 	struct cfi_bytes b;
-	struct entry e;
+	struct entry_head e;
 	uint64_t at, size, n, code = off;
 	const uint8_t *p;
-	int r = read_entry(f, off, &e, err);
+	int r = read_entry_head(f, off, &e, err);
 
 	*ret_damaged = false;
 	if (r)

@@ -264,11 +264,11 @@ void pack_flush_row(struct pack *p)
 /*
  * Free bytes, to place rules, blocks and pages in: after the rules in chunk 0, then after the last rows, then new chunks.
  */
-struct room {
+struct free_room {
 	size_t at, end; /* in bytes */
 };
 
-static bool take_room(struct room *r, size_t size, size_t align, size_t *ret)
+static bool take_room(struct free_room *r, size_t size, size_t align, size_t *ret)
 {
 	size_t at = (r->at + align - 1) / align * align;
 
@@ -279,13 +279,13 @@ static bool take_room(struct room *r, size_t size, size_t align, size_t *ret)
 	return true;
 }
 
-static size_t append_room(struct pack *p, struct room *last, size_t size, size_t align)
+static size_t append_room(struct pack *p, struct free_room *last, size_t size, size_t align)
 {
 	size_t at;
 
 	while (!take_room(last, size, align, &at)) {
 		if (last->end != p->out->size)
-			*last = (struct room){ p->out->size, p->out->size };
+			*last = (struct free_room){ p->out->size, p->out->size };
 		add_chunk(p);
 		last->end = p->out->size;
 	}
@@ -293,7 +293,8 @@ static size_t append_room(struct pack *p, struct room *last, size_t size, size_t
 }
 
 /* Place @size bytes of @what: in one of the first two rooms, or in new chunks. Returns the place. */
-static size_t place_part(struct pack *p, struct room rooms[3], const void *what, size_t size, size_t align)
+static size_t place_part(struct pack *p, struct free_room rooms[3], const void *what, size_t size,
+			 size_t align)
 {
 	size_t at;
 
@@ -305,7 +306,7 @@ static size_t place_part(struct pack *p, struct room rooms[3], const void *what,
 }
 
 /* Move the rows from the second chunk into the first. It has room for them: at most 511 bytes are lost between its parts. */
-static void join_chunks(struct pack *p, struct room *first)
+static void join_chunks(struct pack *p, struct free_room *first)
 {
 	size_t size = p->used * sizeof(uint16_t), at;
 	uint32_t delta;
@@ -322,7 +323,7 @@ static void join_chunks(struct pack *p, struct room *first)
 
 void pack_end(struct pack *p, uint64_t end, struct unwind_head *h)
 {
-	struct room rooms[3];
+	struct free_room rooms[3];
 	size_t n_first, at, n_tables;
 	bool joined;
 
@@ -345,9 +346,9 @@ void pack_end(struct pack *p, uint64_t end, struct unwind_head *h)
 	n_first = MIN(p->n_rules, (size_t)UNWIND_FIRST_RULES);
 	memcpy(p->out->p + (size_t)UNWIND_RULES * 8, p->rules, n_first * 8);
 	/* The last slot of chunk 0 and of the last rows is a count. */
-	rooms[0] = (struct room){ (UNWIND_RULES + n_first) * 8, UNWIND_CHUNK_SIZE - 2 };
-	rooms[1] = (struct room){ p->out->size - UNWIND_CHUNK_SIZE + p->used * 2, p->out->size - 2 };
-	rooms[2] = (struct room){ p->out->size, p->out->size };
+	rooms[0] = (struct free_room){ (UNWIND_RULES + n_first) * 8, UNWIND_CHUNK_SIZE - 2 };
+	rooms[1] = (struct free_room){ p->out->size - UNWIND_CHUNK_SIZE + p->used * 2, p->out->size - 2 };
+	rooms[2] = (struct free_room){ p->out->size, p->out->size };
 	n_tables = p->n_pages / PAGE_SLOTS;
 	joined = n_tables * 512 + p->n_blocks * 8 + p->used * 2 + 512 <= rooms[0].end - rooms[0].at &&
 		 p->out->size == 2 * UNWIND_CHUNK_SIZE;

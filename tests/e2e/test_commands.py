@@ -2,6 +2,7 @@
 """Commands from the command line."""
 
 import json
+import os
 import pathlib
 import re
 import signal
@@ -44,6 +45,18 @@ def test_inspect_an_elf_file():
     out = json.loads(lode("inspect", "--json", "--sections", "/usr/bin/bash").stdout)
     assert out["build_id"] == build_id("/usr/bin/bash")
     assert ".text" in [s["name"] for s in out["sections"]]
+
+
+@pytest.mark.skipif(os.uname().machine != "x86_64", reason="unwind tables are for x86-64")
+def test_inspect_an_unwind_table(program):
+    symbols = subprocess.run(["nm", program.debug], capture_output=True, text=True, check=True).stdout
+    main = re.search(r"^([0-9a-f]+) T main$", symbols, re.M)[1]
+    out = json.loads(lode("inspect", "--json", "--unwind-at", main, program.binary).stdout)
+    assert ".eh_frame" in out["unwind_from"] and out["unwind_rows"] > 3 and out["unwind_bytes"] % 4096 == 0
+    assert out["unwind_rule"] == "cfa=rsp+8 ra=cfa-8"
+    out = json.loads(lode("inspect", "--json", "--unwind-at", "0xfffffff0", program.binary).stdout)
+    assert out["unwind_rule"] == "none"
+    assert "hexadecimal" in lode("inspect", "--unwind-at", "main", program.binary).stderr
 
 
 def test_scan_and_stat(program, tmp_path):

@@ -133,6 +133,8 @@ int inspect_elf(const struct settings *s, struct source *src, struct json_writer
 	if (img->sections_err.kind != ERR_NONE)
 		json_put_text(out, "sections_error", img->sections_err.text);
 	put_damaged(out, img);
+	if ((s->unwind || s->unwind_at) && inspect_unwind(s, img, out, err) < 0)
+		return -1;
 	if (!s->sections)
 		return 0;
 	json_open_array(out, "sections");
