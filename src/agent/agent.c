@@ -234,6 +234,7 @@ static void close_window(struct agent *a)
 	if (p)
 		a->o.window(a->o.arg, p);
 	kernel_names_refresh(a->kernel);
+	label_maker_renew(a->labels);
 }
 
 static void run_tick(struct agent *a)

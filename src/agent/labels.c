@@ -21,7 +21,15 @@ struct label_maker {
 	struct agent_labels *sets;
 	size_t n, room;
 	struct map known; /* text of a set -> number + 1 */
+	uint32_t round;
 };
+
+static void add_first_sets(struct label_maker *m)
+{
+	VEC_PUSH(m->sets, m->n, m->room) = (struct agent_labels){ 0 };
+	VEC_PUSH(m->sets, m->n, m->room) = (struct agent_labels){ .v = { { STR("comm"), STR("[other]") } },
+								  .n = 1 };
+}
 
 struct label_maker *label_maker_new(const struct label_options *o, struct relabel *rules)
 {
@@ -30,9 +38,7 @@ struct label_maker *label_maker_new(const struct label_options *o, struct relabe
 	m->o = *o;
 	m->rules = rules;
 	arena_init(&m->arena);
-	VEC_PUSH(m->sets, m->n, m->room) = (struct agent_labels){ 0 };
-	VEC_PUSH(m->sets, m->n, m->room) = (struct agent_labels){ .v = { { STR("comm"), STR("[other]") } },
-								  .n = 1 };
+	add_first_sets(m);
 	return m;
 }
 
@@ -178,4 +184,21 @@ const struct agent_labels *label_maker_set(const struct label_maker *m, uint32_t
 size_t label_maker_n(const struct label_maker *m)
 {
 	return m->n;
+}
+
+void label_maker_renew(struct label_maker *m)
+{
+	if (m->n < LABEL_SETS_MAX)
+		return;
+	map_done(&m->known);
+	m->known = (struct map){ 0 };
+	arena_reset(&m->arena);
+	m->n = 0;
+	add_first_sets(m);
+	m->round++;
+}
+
+uint32_t label_maker_round(const struct label_maker *m)
+{
+	return m->round;
 }

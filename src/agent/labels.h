@@ -8,7 +8,7 @@
 #include "agent/cgroup.h"
 #include "agent/relabel.h"
 
-#define LABEL_SETS_MAX 4096u /* of one run; processes with further sets get only LABEL_SET_OTHER */
+#define LABEL_SETS_MAX 4096u /* until label_maker_renew(); processes with further sets get LABEL_SET_OTHER */
 
 /* What is known of a process. */
 struct label_facts {
@@ -33,3 +33,9 @@ void label_maker_free(struct label_maker *m); /* takes NULL */
 bool label_maker_get(struct label_maker *m, const struct label_facts *f, uint32_t *ret);
 const struct agent_labels *label_maker_set(const struct label_maker *m, uint32_t number);
 size_t label_maker_n(const struct label_maker *m);
+/*
+ * Forget all sets if there is no room for another one: numbers from before are void, and the round, which starts at 0, is the next
+ * one. Otherwise an agent that runs for months would give LABEL_SET_OTHER to every new process.
+ */
+void label_maker_renew(struct label_maker *m);
+uint32_t label_maker_round(const struct label_maker *m);

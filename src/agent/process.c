@@ -384,6 +384,7 @@ static void label_process(struct processes *p, struct process *of)
 		snprintf(path, sizeof(path), "%s/%u/exe", p->o.proc, of->pid);
 		n = readlink(path, exe, sizeof(exe));
 	}
+	of->label_round = label_maker_round(p->labels);
 	of->is_kept = is_asked_for(p, of) &&
 		      label_maker_get(
 			      p->labels,
@@ -531,8 +532,12 @@ struct process *processes_find(struct processes *p, uint32_t pid, uint64_t start
 
 	if (of && start_ticks && of->start_ticks && of->start_ticks != start_ticks)
 		return NULL;
-	if (of)
-		of->used_ms = clock_mono_ms();
+	if (!of)
+		return NULL;
+	of->used_ms = clock_mono_ms();
+	/* The sets were made anew since. One that is not read yet has none. */
+	if (of->start_ticks && of->label_round != label_maker_round(p->labels))
+		label_process(p, of);
 	return of;
 }
 

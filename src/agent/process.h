@@ -31,7 +31,7 @@ struct process {
 	bool is_read;      /* its mappings were read; false: it must be tried again */
 	bool is_kept;      /* false: its samples are dropped, by a rule or since it is not asked for */
 	bool has_odd_maps; /* a part of them was left out: too many, or files without a reader */
-	uint32_t labels;   /* of struct label_sets */
+	uint32_t labels, label_round; /* of the maker of labels */
 	char comm[16];
 	int64_t used_ms, next_read_ms;
 	struct perf_map *made; /* code that it made while it ran; NULL: not looked for */

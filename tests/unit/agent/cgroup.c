@@ -127,6 +127,14 @@ static void further_sets_are_one(void **state)
 	assert_int_equal(n, LABEL_SET_OTHER);
 	assert_int_equal(label_maker_n(m), LABEL_SETS_MAX);
 	assert_str(agent_labels_get(label_maker_set(m, n), STR("comm")), "[other]");
+	/* Between two profiles there is room again. */
+	label_maker_renew(m);
+	assert_int_equal(label_maker_round(m), 1);
+	assert_true(label_maker_get(m, &(struct label_facts){ .comm = STR("b"), .pid = 1 }, &n));
+	assert_int_equal(n, LABEL_SETS_FIRST);
+	assert_str(agent_labels_get(label_maker_set(m, n), STR("comm")), "b");
+	label_maker_renew(m);
+	assert_int_equal(label_maker_round(m), 1);
 	label_maker_free(m);
 }
 
