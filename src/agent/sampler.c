@@ -96,6 +96,7 @@ void sampler_close(struct sampler *s)
 
 	if (!s)
 		return;
+	sampler_hold_drop(s);
 	s->ops->close(s);
 	map_each (&s->processes, it, &key, &p)
 		sampler_process_unref(p);

@@ -175,15 +175,20 @@ def test_no_sample_of_a_new_process_is_lost(load, tmp_path):
     """Those before its mappings were read wait, with their registers and stack. The program sleeps after 0.3 s, so that it is
     there when they are read, however slow this machine is."""
     deep = compiled(tmp_path, "young", DEEP, "-fno-inline")
-    p = subprocess.Popen([str(RUN), "--seconds", "4", "--hz", "97"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    programs = [load.start("sh", "-c", f"kill -STOP $$; exec {deep} 20 3") for _ in range(3)]
+    argv = [str(RUN), "--seconds", "4", "--hz", "97"]
+    for program in programs:
+        argv += ["--pid", str(program.pid)]
+    p = subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     try:
         for line in p.stderr:
             if line.strip() == "ready":
                 break
         else:
             pytest.skip("no sampler")
-        for _ in range(3):
-            load.start(deep, "20", "3")
+        for program in programs:
+            os.waitid(os.P_PID, program.pid, os.WSTOPPED)
+            program.send_signal(signal.SIGCONT)
         out, _ = p.communicate(timeout=60)
     finally:
         p.kill()
