@@ -384,17 +384,20 @@ static __attribute__((always_inline)) void note_unknown(struct scratch *s, uint3
 		count_lost_event();
 }
 
-/* Whether a sample that ended so is to have its stack copied. */
-static __attribute__((always_inline)) int wants_raw(struct scratch *s, uint32_t how, uint64_t waiting)
+/*
+ * How many pages of stack a sample that ended so is to have, plus 1; 0: nothing raw. Fewer while much waits in the ring, so that
+ * a reader that is slow at its start loses none.
+ */
+static __attribute__((always_inline)) uint32_t raw_pages(struct scratch *s, uint32_t how, uint64_t waiting)
 {
 	struct bpf_recent *r;
 
 	if (config.always_raw)
-		return 1;
+		return 1 + config.stack_pages;
 	if (how != UNWIND_NO_PROCESS && how != UNWIND_NO_MAPPING && how != UNWIND_NO_TABLE &&
 	    how != BPF_END_EVICTED)
 		return 0;
-	if (waiting > 4 * config.wake_at)
+	if (waiting > 6 * config.wake_at)
 		return 0;
 	r = recent_of(s->sample.pid);
 	if (!r)
@@ -403,7 +406,9 @@ static __attribute__((always_inline)) int wants_raw(struct scratch *s, uint32_t 
 		r->raw_ns = s->sample.time_ns;
 		r->n_raw = 0;
 	}
-	return r->n_raw++ < RAW_PER_SECOND;
+	if (r->n_raw++ >= RAW_PER_SECOND)
+		return 0;
+	return 1 + (waiting > 2 * config.wake_at && config.stack_pages > 3 ? 3 : config.stack_pages);
 }
 
 #define USER_BYTES   (BPF_MAX_USER * sizeof(struct bpf_frame))
@@ -426,7 +431,7 @@ static __attribute__((always_inline)) uint64_t add_kernel(void *ctx, struct scra
 	return at + (uint64_t)size;
 }
 
-static __attribute__((always_inline)) uint64_t add_raw(struct scratch *s, uint64_t at)
+static __attribute__((always_inline)) uint64_t add_raw(struct scratch *s, uint64_t at, uint32_t pages)
 {
 	uint64_t size = 0;
 	struct bpf_raw *raw;
@@ -445,7 +450,7 @@ static __attribute__((always_inline)) uint64_t add_raw(struct scratch *s, uint64
 
 		OPAQUE(to);
 		OPAQUE(n);
-		if (i >= config.stack_pages || to > config.rest_size + sizeof(s->user) - BPF_STACK_PAGE)
+		if (i >= pages || to > config.rest_size + sizeof(s->user) - BPF_STACK_PAGE)
 			break;
 		if (n > BPF_STACK_PAGE || bpf_probe_read_user((uint8_t *)s->user + to, n, (const void *)from))
 			break;
@@ -462,6 +467,7 @@ static __attribute__((always_inline)) void send_sample(void *ctx, struct scratch
 {
 	uint64_t waiting = bpf_ringbuf_query(&samples, BPF_RB_AVAIL_DATA);
 	uint64_t at = s->n_user * sizeof(struct bpf_frame);
+	uint32_t pages;
 
 	s->sample.record = BPF_RECORD_SAMPLE;
 	s->sample.n_user = s->n_user;
@@ -469,8 +475,9 @@ static __attribute__((always_inline)) void send_sample(void *ctx, struct scratch
 	s->sample.flags = 0;
 	s->sample.end = how;
 	at = add_kernel(ctx, s, at);
-	if (wants_raw(s, how, waiting))
-		at = add_raw(s, at);
+	pages = raw_pages(s, how, waiting);
+	if (pages)
+		at = add_raw(s, at, pages - 1);
 	at += sizeof(s->sample);
 	s->sample.size = at;
 	OPAQUE(at);

@@ -40,7 +40,7 @@ struct bpf_config {
 	uint32_t stack_pages; /* of a raw sample, at most BPF_MAX_PAGES */
 	uint64_t rest_size;   /* BPF_REST(stack_pages) */
 	uint64_t
-		wake_at; /* bytes in the ring from which on the reader is woken; raw samples up to 4 times of it */
+		wake_at; /* bytes in the ring from which on the reader is woken; raw samples up to 6 times of it */
 	uint64_t pid_ns_dev, pid_ns_ino; /* 0: the initial namespace */
 };
 /* Bytes of a sample's record after room for the frames of the process. */
