@@ -4,12 +4,17 @@
  */
 #include <signal.h>
 #include "cmd/cmd.h"
+#include "s3/s3.h"
 
 int main(int argc, char **argv)
 {
+	int status;
+
 	/*
 	 * A file that may not grow (ulimit -f, LimitFSIZE=) is a write that fails, like one on a full disk.
 	 */
 	signal(SIGXFSZ, SIG_IGN);
-	return cmd_run(argc, argv);
+	status = cmd_run(argc, argv);
+	s3_shared_done();
+	return status;
 }

@@ -370,7 +370,7 @@ static enum verdict try_judge(struct s3 *s, const struct call_request *req, stru
 }
 
 /* How long to wait before the next try: random, so that clients do not come back together. */
-static int64_t pause_ms(unsigned n_tries, int64_t retry_after_s)
+static int64_t retry_pause_ms(unsigned n_tries, int64_t retry_after_s)
 {
 	static _Atomic uint64_t seed;
 	uint64_t n = atomic_fetch_add(&seed, 1),
@@ -474,7 +474,7 @@ static enum verdict try_all(struct s3 *s, const struct call_request *req, struct
 		if (req->sink && req->sink->have > had)
 			n = 0;
 		had = req->sink ? req->sink->have : 0;
-		wait = v == VERDICT_LATER ? pause_ms(n, after_s) : 0;
+		wait = v == VERDICT_LATER ? retry_pause_ms(n, after_s) : 0;
 		if (n + 1 >= TRIES || clock_mono_ms() + wait >= end_ms)
 			return VERDICT_FAILED;
 		metric_count(&repeats, v == VERDICT_LATER ? "failed" : "learned");

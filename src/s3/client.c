@@ -114,3 +114,8 @@ int s3_shared(struct s3 **ret, struct err *err)
 	pthread_mutex_unlock(&shared.lock);
 	return r < 0 ? err_in(err, "object storage") : 0;
 }
+
+void s3_shared_done(void)
+{
+	s3_free(TAKE(shared.s3));
+}

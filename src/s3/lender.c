@@ -131,7 +131,7 @@ static int lender_keys(struct str id, struct str secret, struct str token, struc
 	return 0;
 }
 
-static struct str json_field(const json_t *all, const char *name)
+static struct str lender_json_field(const json_t *all, const char *name)
 {
 	const json_t *v = json_object_get(all, name);
 
@@ -149,8 +149,8 @@ int lender_read_json(struct bytes body, struct lent_keys **ret, struct err *err)
 		json_decref(all);
 		return err_set(err, ERR_INVALID, "the answer is not a JSON object");
 	}
-	r = lender_keys(json_field(all, "AccessKeyId"), json_field(all, "SecretAccessKey"),
-			json_field(all, "Token"), json_field(all, "Expiration"), ret, err);
+	r = lender_keys(lender_json_field(all, "AccessKeyId"), lender_json_field(all, "SecretAccessKey"),
+			lender_json_field(all, "Token"), lender_json_field(all, "Expiration"), ret, err);
 	json_decref(all);
 	return r;
 }

@@ -37,7 +37,7 @@ struct list_course {
 	unsigned n_empty, n_back;
 };
 
-static int list_object(struct list_page *p, struct err *err)
+static int listed_object(struct list_page *p, struct err *err)
 {
 	struct s3_listed o = { .info = p->info };
 	AUTO(mem_freep) char *plain = NULL;
@@ -84,7 +84,7 @@ static int list_field(struct list_page *p, struct xml *x, struct err *err)
 		if (!lender_time(str_trim(text), &p->info.mtime))
 			p->info.mtime = 0;
 	} else if (xml_is(x, "ListBucketResult/Contents")) {
-		int r = list_object(p, err);
+		int r = listed_object(p, err);
 
 		p->has_key = p->has_size = false;
 		p->info = (struct s3_info){ 0 };

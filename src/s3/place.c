@@ -95,7 +95,7 @@ void place_of(struct s3 *s, struct str bucket, struct place *ret)
 }
 
 /* Without a port. */
-static struct str host_name(const char *host)
+static struct str place_host_name(const char *host)
 {
 	struct str h = str_of(host);
 	const char *colon = strrchr(host, ':');
@@ -111,7 +111,7 @@ static struct str host_name(const char *host)
  */
 static bool host_is_ours(const char *home, const char *host)
 {
-	struct str a = host_name(home), b = host_name(host), domain = a;
+	struct str a = place_host_name(home), b = place_host_name(host), domain = a;
 
 	if (str_eq(a, b))
 		return true;
@@ -126,7 +126,7 @@ static char *amazon_host(const struct s3 *s, struct str region)
 {
 	const char *tail = str_starts(region, STR("cn-")) ? ".cn" : "";
 
-	if (s->config.endpoint && !str_ends(host_name(s->home.host), AMAZON))
+	if (s->config.endpoint && !str_ends(place_host_name(s->home.host), AMAZON))
 		return NULL;
 	return mem_printf("s3." STR_FMT "%s%s", STR_ARG(region), ".amazonaws.com", tail);
 }

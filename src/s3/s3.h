@@ -60,10 +60,12 @@ int s3_new(const struct s3_options *opts, struct s3 **ret, struct err *err); /* 
 void s3_free(struct s3 *s);
 /*
  * The client of this process, for commands: made by the first call, with the options of s3_shared_options() if that was
- * called before. It lives until the process ends.
+ * called before. It lives until s3_shared_done().
  */
 int s3_shared(struct s3 **ret, struct err *err);
 void s3_shared_options(const struct s3_options *opts); /* borrowed */
+/* At the end of the process, when no other thread uses it: end its threads. */
+void s3_shared_done(void);
 
 /*
  * As pkg_open_path(), for what a user names on a command line: a file, a member of an archive, or either of them as

@@ -67,7 +67,7 @@ static void signing_key(const struct sign_request *r, struct str secret, struct 
 
 /* ---- the canonical request ---- */
 
-static void date_text(int64_t time_s, char ret[DATE_SIZE])
+static void sign_date_text(int64_t time_s, char ret[DATE_SIZE])
 {
 	time_t t = (time_t)time_s;
 	struct tm tm;
@@ -204,7 +204,7 @@ static void parts_init(struct sign_parts *p, const struct sign_request *r, const
 	size_t n = 0;
 
 	*p = (struct sign_parts){ .r = r, .body_hash = r->body_hash };
-	date_text(r->time_s, p->date);
+	sign_date_text(r->time_s, p->date);
 	h[n++] = (struct sign_field){ STR("host"), r->host };
 	for (size_t i = 0; i < r->n_headers; i++)
 		h[n++] = r->headers[i];

@@ -242,7 +242,7 @@ static struct span *span_new(struct span_object *o, struct byte_range range)
 /* ---- fetching ---- */
 
 /* "bytes 100-199/1234" */
-static bool content_range(struct str value, uint64_t *ret_from, uint64_t *ret_total)
+static bool span_content_range(struct str value, uint64_t *ret_from, uint64_t *ret_total)
 {
 	struct str unit = str_word(&value), from;
 
@@ -262,7 +262,7 @@ static int fetch_begin(void *arg, const struct net_call_answer *a, struct err *e
 
 	object_info(a->headers, &info);
 	if (a->status == 206) {
-		if (!content_range(call_header(a->headers, "content-range"), &from, &info.size))
+		if (!span_content_range(call_header(a->headers, "content-range"), &from, &info.size))
 			return err_set(err, ERR_INVALID, "its answer does not say which bytes it has");
 		if (from != want)
 			return err_set(err, ERR_INVALID, "its answer begins at byte %llu, not at %llu",

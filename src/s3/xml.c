@@ -57,7 +57,7 @@ static int add_text(struct xml *x, struct str s, struct err *err)
 	return 0;
 }
 
-static int add_code_point(struct xml *x, uint32_t c, struct err *err)
+static int xml_add_code_point(struct xml *x, uint32_t c, struct err *err)
 {
 	char out[4];
 	size_t n = 0;
@@ -127,11 +127,11 @@ static int add_reference(struct xml *x, struct err *err)
 	    !reference_number((struct str){ name.p + 1, name.size - 1 }, &c))
 		return xml_fail(x, err, "an unknown reference");
 	x->at += name.size + 2;
-	return add_code_point(x, c, err);
+	return xml_add_code_point(x, c, err);
 }
 
 /* Text up to the next '<'. */
-static int read_text(struct xml *x, struct err *err)
+static int xml_read_text(struct xml *x, struct err *err)
 {
 	while (x->at < x->in.size && x->in.p[x->at] != '<') {
 		struct str rest = xml_rest(x);
@@ -252,7 +252,7 @@ int xml_next(struct xml *x, struct err *err)
 			x->depth--;
 			return XML_CLOSE;
 		}
-		if (read_text(x, err) < 0)
+		if (xml_read_text(x, err) < 0)
 			return -1;
 		rest = xml_rest(x);
 		if (!rest.size)

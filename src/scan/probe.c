@@ -157,7 +157,7 @@ static void probe_forget(struct scan *s, const struct candidate *l)
 	writer_push(s->writer, c);
 }
 
-static int probe_source(const struct candidate *l, struct source **ret, struct err *err)
+static int candidate_source(const struct candidate *l, struct source **ret, struct err *err)
 {
 	struct s3 *s3;
 
@@ -174,7 +174,7 @@ static bool probe_open(struct scan *s, const struct candidate *l)
 
 	if (!l->by_name && l->st.st_size < MIN_FILE_SIZE)
 		return false;
-	r = probe_source(l, &src, &err);
+	r = candidate_source(l, &src, &err);
 	if (r == FILE_MISSING)
 		return true; /* it has vanished since the walk: nothing to keep */
 	if (r < 0) {
