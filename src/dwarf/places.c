@@ -125,6 +125,38 @@ static void code_of_gaps(const struct elf_image *img, struct place_list *p)
 	free(loaded.list);
 }
 
+static bool has_code_segment(const struct elf_image *img)
+{
+	for (uint32_t i = 0; i < img->n_segments; i++)
+		if (segment_has_code(&img->segments[i]))
+			return true;
+	return false;
+}
+
+/*
+ * parca-agent (0.49) strips a file to sections of code that have an address and the size 0, and leaves out all loaded
+ * segments. Such a section extends to the next one.
+ */
+static void code_of_emptied_sections(const struct elf_image *img, struct place_list *p)
+{
+	struct place_list all = { .list = NEW_N(struct dwarf_section_place, (size_t)img->n_sections + 1) };
+
+	for (uint32_t i = 1; i < img->n_sections; i++)
+		if (img->sections[i].flags & SHF_ALLOC)
+			place_add(&all, i, img->sections[i].addr, 0);
+	if (all.n)
+		qsort(all.list, all.n, sizeof(*all.list), place_by_base);
+	for (size_t k = 0, next = 0; k < all.n; k++) {
+		const struct elf_section *sec = &img->sections[all.list[k].index];
+
+		while (next < all.n && all.list[next].base <= sec->addr)
+			next++;
+		if (next < all.n && sec->flags & SHF_EXECINSTR && sec->type == SHT_NOBITS && !sec->size)
+			place_add(p, all.list[k].index, sec->addr, all.list[next].base - sec->addr);
+	}
+	free(all.list);
+}
+
 size_t dwarf_code(const struct elf_image *img, struct arena *a, const struct dwarf_section_place **ret)
 {
 	struct place_list p = { .list = ARENA_NEW_N(a, struct dwarf_section_place,
@@ -137,6 +169,8 @@ size_t dwarf_code(const struct elf_image *img, struct arena *a, const struct dwa
 		code_of_gaps(img, &p);
 	else if (img->h.type != ET_REL)
 		code_of_segments(img, &p);
+	if (img->h.type != ET_REL && !has_code_segment(img))
+		code_of_emptied_sections(img, &p);
 	/* binutils' objcopy also cuts a segment to the sections that are left. */
 	if (img->h.type != ET_REL && !p.n)
 		place_add(&p, 0, ANYWHERE_BASE, DWARF_CODE_ANYWHERE);

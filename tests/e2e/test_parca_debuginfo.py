@@ -6,6 +6,8 @@ import re
 import struct
 import subprocess
 
+import pytest
+
 from conftest import free_port
 from making import elf, fetch
 from profiling import call, message, number
@@ -56,6 +58,22 @@ def without_code(data):
         flags, = struct.unpack_from("<Q", data, shoff + i * shsize + 8)
         if flags & 4:
             struct.pack_into("<I", data, shoff + i * shsize + 4, 8)
+    return bytes(data)
+
+
+def as_parca_agent_strips(data):
+    """Its sections of code have an address, and neither bytes nor a size; no segment is loaded."""
+    data = bytearray(data)
+    phoff, shoff = struct.unpack_from("<QQ", data, 32)
+    phsize, phnum, shsize, shnum = struct.unpack_from("<HHHH", data, 54)
+    for i in range(phnum):
+        if struct.unpack_from("<I", data, phoff + i * phsize)[0] == 1:
+            struct.pack_into("<I", data, phoff + i * phsize, 0)
+    for i in range(shnum):
+        kind, flags = struct.unpack_from("<IQ", data, shoff + i * shsize + 4)
+        if flags & 4 and kind == 1 and struct.unpack_from("<Q", data, shoff + i * shsize + 32)[0] > 64:
+            struct.pack_into("<I", data, shoff + i * shsize + 4, 8)
+            struct.pack_into("<Q", data, shoff + i * shsize + 32, 0)
     return bytes(data)
 
 
@@ -165,6 +183,15 @@ def test_a_file_with_a_build_id_under_the_hash_of_its_program(server, tmp_path):
     s.wait(lambda: names(s, "11" * 16, address) == ["exported_function"], "the name by the hash")
     assert names(s, build_id, address) == ["exported_function"]
     assert {name.split("/")[0] for name in listed(s)} == {build_id}
+
+
+@pytest.mark.parametrize("debug", [True, False])
+def test_a_file_as_parca_agent_strips_it(server, tmp_path, debug):
+    """With debug information, or with symbols alone: the code's sections say where it starts, and no more."""
+    s = server()
+    whole, bare, address, build_id = library(tmp_path, "-Wl,--build-id=sha1")
+    assert send(s, build_id, as_parca_agent_strips(whole if debug else bare))[0] == (200, "stored\n")
+    s.wait(lambda: names(s, build_id, address) == ["exported_function"], "the name", 20)
 
 
 def test_a_hash_of_a_file_that_is_here_already(server, tmp_path):
