@@ -4,11 +4,13 @@
 import gzip
 import json
 import os
+import re
+import shlex
 import subprocess
 
 import pytest
 
-from conftest import LODE
+from conftest import LODE, ROOT
 from making import elf, new_id, pool
 from profiling import send
 from pushing import put
@@ -182,6 +184,53 @@ def test_a_program_is_found_by_the_name_of_its_file(faulty, elf, tmp_path):
     r = client("debuginfod-find", "-v", "executable", file, urls=f"ssqp+{up.url}", cache=tmp_path / "a")
     assert r.returncode == 0, r.stderr
     assert "/program/elf-buildid-" in up.requests()[0]
+
+
+# ---- the page docs/symbol-servers.md, command by command ----
+
+def page_commands():
+    """Its indented lines, with continued lines joined."""
+    text = (ROOT / "docs/symbol-servers.md").read_text().replace("\\\n", "")
+    return [shlex.split(line) for line in re.findall("^    (.*)$", text, re.M)]
+
+
+def test_the_commands_of_the_page(serve, faulty, tmp_path):
+    serve_line, export, find, symbolize, gdb = page_commands()
+    folder = tmp_path / "dotnet"
+    folder.mkdir()
+    library, full = folder / "libcoreclr.so", tmp_path / "full.so"
+    (tmp_path / "coreclr.c").write_text("int coreclr_execute(int x)\n{\n\treturn 2 * x + 1;\n}\n")
+    subprocess.run(["gcc", "-g", "-O1", "-fPIC", "-shared", "-Wl,--build-id", "-o", full, tmp_path / "coreclr.c"], check=True)
+    subprocess.run(["strip", "-o", library, full], check=True)
+    subprocess.run(["objcopy", "--only-keep-debug", full, tmp_path / "debug"], check=True)
+    symbols = subprocess.run(["nm", full], capture_output=True, text=True, check=True).stdout
+    address = "0x" + re.search("^(\\w+) T coreclr_execute", symbols, re.M)[1]
+    build_id = subprocess.run([LODE, "inspect", "--build-id", library], capture_output=True, text=True, check=True).stdout.split()[0]
+    up = faulty({ssqp(build_id)["debuginfo"]: (tmp_path / "debug").read_bytes()})
+    local = {"https://msdl.microsoft.com/download/symbols": up.url, "https://debuginfod.elfutils.org": faulty({}).url,
+             "/usr/share/dotnet/shared/Microsoft.NETCore.App/8.0.11": str(folder), "0x2f4a10": address, "lode": LODE}
+
+    def here(words):
+        for name, with_what in local.items():
+            words = [with_what if w == name else w.replace(name, with_what) if "/" in name else w for w in words]
+        return words
+
+    assert serve_line[:2] == ["lode", "serve"] and export[0] == "export"
+    env = {**os.environ, "DEBUGINFOD_CACHE_PATH": str(tmp_path / "cache"), **dict([here(export)[1].split("=", 1)])}
+    r = subprocess.run(here(find), capture_output=True, text=True, env=env, timeout=60)
+    assert r.returncode == 0 and open(r.stdout.strip(), "rb").read() == (tmp_path / "debug").read_bytes(), r.stderr
+    r = subprocess.run(here(symbolize), capture_output=True, text=True, env=env, timeout=60)
+    assert "coreclr_execute" in r.stdout and "coreclr.c:" in r.stdout, r.stdout + r.stderr
+    # elfutils' own client takes such a server for none.
+    r = subprocess.run(["/usr/bin/debuginfod-find", "debuginfo", build_id], capture_output=True, text=True, env={**env, "DEBUGINFOD_CACHE_PATH": str(tmp_path / "e")})
+    assert r.returncode != 0
+    s = serve([NOTHING], args=here(serve_line)[2:]).ready()
+    assert s.get(f"/buildid/{build_id}/debuginfo").body == (tmp_path / "debug").read_bytes()
+    # gdb may not read other processes everywhere: there it is given the library.
+    setting, (program, *words) = gdb[0].split("=", 1), gdb[1:]
+    r = subprocess.run([program, "-q", "-nx", "-batch", *words[:words.index("-p")], library, "-ex", "info line coreclr_execute"], capture_output=True, text=True, timeout=60,
+                       env={**os.environ, "DEBUGINFOD_CACHE_PATH": str(tmp_path / "gdb"), setting[0]: setting[1].replace("http://localhost:8002", s.url)})
+    assert re.search('Line [0-9] of ".*coreclr.c"', r.stdout), r.stdout + r.stderr
 
 
 # ---- the paths served ----
