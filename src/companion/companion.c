@@ -160,3 +160,12 @@ int companion_open_dwo(const struct companion_place *places, size_t n, struct st
 			return 0;
 	return COMPANION_NONE;
 }
+
+void companion_describe_dwo(struct str comp_dir, struct str name, uint64_t id, struct buf *out)
+{
+	buf_add_str(out, name);
+	if (comp_dir.size && name.size && name.p[0] != '/')
+		buf_printf(out, ", compiled in " STR_FMT, STR_ARG(comp_dir));
+	if (id)
+		buf_printf(out, ", DWO ID %016llx", (unsigned long long)id);
+}

@@ -63,3 +63,5 @@ int companion_open_dwp(const struct companion_place *places, size_t n, struct so
  */
 int companion_open_dwo(const struct companion_place *places, size_t n, struct str comp_dir, struct str name,
 		       struct source **ret);
+/* Append for people: "x.dwo, compiled in /build, DWO ID 0123456789abcdef". */
+void companion_describe_dwo(struct str comp_dir, struct str name, uint64_t id, struct buf *out);

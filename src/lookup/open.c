@@ -38,6 +38,7 @@ void lookup_file_done(struct lookup_file *f)
 	buf_done(&f->made);
 	close_files(f);
 	free(f->keep_as);
+	free(atomic_load(&f->no_dwo));
 	*f = (struct lookup_file){ 0 };
 }
 
@@ -110,9 +111,20 @@ static int fetch_alt(const struct companion_place *p, const char *link, const st
 static int open_dwo(void *arg, struct str comp_dir, struct str name, uint64_t id, struct source **ret,
 		    struct err *err)
 {
-	const struct lookup_file *f = arg;
+	AUTO(buf_done) struct buf text = { 0 };
+	struct lookup_file *f = arg;
+	char *none = NULL, *mine;
 
-	return companion_open_dwo(&f->disk, 1, comp_dir, name, ret) == 0 ? 0 : DWARF_NO_SPLIT;
+	if (companion_open_dwo(&f->disk, 1, comp_dir, name, ret) == 0)
+		return 0;
+	if (atomic_load(&f->no_dwo))
+		return DWARF_NO_SPLIT;
+	companion_describe_dwo(comp_dir, name, id, &text);
+	mine = mem_strndup((const char *)text.p, text.size);
+	/* Several threads read units. */
+	if (!atomic_compare_exchange_strong(&f->no_dwo, &none, mine))
+		free(mine);
+	return DWARF_NO_SPLIT;
 }
 
 /* The table lists the split files that are missing. */

@@ -75,6 +75,7 @@ void store_record_write(const struct store_key *key, const struct store_meta *me
 	record_put_id(ret, "htlhash", &meta->hash);
 	record_put_text(ret, "file", meta->file);
 	record_put_text(ret, "archive", meta->archive);
+	record_put_text(ret, "lacks", meta->lacks);
 	record_put_number(ret, "replaced", meta->replaced);
 	record_put_text(ret, "replaced-by", meta->replaced_by);
 	buf_printf(ret, LAST_NAME "%016llx\n",
@@ -236,6 +237,11 @@ static bool get_archive(struct reading *r, struct str v)
 	return get_text(r, v, &r->meta->archive);
 }
 
+static bool get_lacks(struct reading *r, struct str v)
+{
+	return get_text(r, v, &r->meta->lacks);
+}
+
 static bool get_owner(struct reading *r, struct str v)
 {
 	return get_text(r, v, &r->meta->owner);
@@ -272,6 +278,7 @@ static const struct {
 	{ "address", get_address }, { "file", get_file },         { "archive", get_archive },
 	{ "becomes", get_becomes }, { "owner", get_owner },       { "go-build-id", get_go },
 	{ "htlhash", get_hash },    { "replaced", get_replaced }, { "replaced-by", get_replaced_by },
+	{ "lacks", get_lacks },
 };
 
 static int get_line(struct reading *r, struct str line, struct err *err)

@@ -48,6 +48,7 @@ struct split_state {
 	bool known; /* false: the table is of an earlier process */
 	bool has_dwp;
 	char *comp_dir, *name; /* heap: the first .dwo file that was missing; NULL: none */
+	uint64_t id;           /* of its unit */
 };
 void split_state_done(struct split_state *st);
 

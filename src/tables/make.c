@@ -237,18 +237,19 @@ static enum make_outcome end_incomplete(struct build *b, struct tables_entry *e)
 static void note_missing_file(struct build *b, struct tables_entry *e)
 {
 	uint32_t flags = symtab_info(e->table)->flags;
+	AUTO(buf_done) struct buf dwo = { 0 };
 	char hex[BUILD_ID_HEX_SIZE] = "";
 	struct build_id id;
 	struct str path;
 
+	if (e->split.name)
+		companion_describe_dwo(str_of(e->split.comp_dir), str_of(e->split.name), e->split.id, &dwo);
 	if ((flags & SYMTAB_ALT_MISSING) &&
 	    elf_alt_link(b->making->file.img, &b->making->arena, &path, &id, NULL) == 0)
 		snprintf(e->missing, sizeof(e->missing), "%.*s%s%s", (int)MIN(path.size, (size_t)160), path.p,
 			 id.size ? ", build ID " : "", build_id_hex(&id, hex));
-	else if ((flags & SYMTAB_SPLIT_MISSING) && e->split.name)
-		snprintf(e->missing, sizeof(e->missing), "%s%s%s", e->split.name,
-			 e->split.comp_dir && e->split.comp_dir[0] ? ", compiled in " : "",
-			 e->split.comp_dir ? e->split.comp_dir : "");
+	else if (flags & SYMTAB_SPLIT_MISSING)
+		snprintf(e->missing, sizeof(e->missing), STR_FMT, STR_ARG(buf_str(&dwo)));
 }
 
 /* The old table was made by an earlier maker with split files that are not here any more. */

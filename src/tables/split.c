@@ -83,6 +83,7 @@ static int open_dwo_noted(void *arg, struct str comp_dir, struct str name, uint6
 	if (!x->state.name) {
 		x->state.comp_dir = mem_strndup(comp_dir.p, comp_dir.size);
 		x->state.name = mem_strndup(name.p, name.size);
+		x->state.id = id;
 	}
 	return DWARF_NO_SPLIT;
 }

@@ -31,6 +31,7 @@ struct tables_entry *stored_open(struct tables *t, const struct entry_key *key, 
 		return NULL;
 	e = entry_new(key);
 	stored_set_origin(e, meta.file, meta.archive);
+	snprintf(e->missing, sizeof(e->missing), STR_FMT, STR_ARG(meta.lacks));
 	if (entry_take_source(e, src, &err) == 0) {
 		if (!t->opts.discriminators || (symtab_info(e->table)->flags & SYMTAB_HAS_DISCRIMINATORS))
 			return e;
@@ -50,7 +51,8 @@ void stored_put(struct tables *t, const struct tables_entry *e, const struct res
 							    : STORE_SYMBOLS,
 					 .mtime = made_of->mtime,
 					 .file = made_of->file,
-					 .archive = made_of->archive };
+					 .archive = made_of->archive,
+					 .lacks = str_of(e->missing) };
 	struct store_key stored = symtab_key(&e->key.id);
 	struct err err = { 0 };
 

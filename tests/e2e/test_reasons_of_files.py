@@ -96,13 +96,21 @@ def test_split_files_are_missing(serve, tmp_path, how):
         next(build.glob("*.dwo")).unlink()
     kept = next(build.glob(f"*{how}"))
     kept.rename(away / kept.name)
-    s = serve([pool_of(tmp_path)], args=["--no-upstream"]).scanned()
+    pool = pool_of(tmp_path)
+    s = serve([pool], args=["--no-upstream"]).scanned()
     lode("push", build / "shop", "--to", s.url)
     reply = symbolized(s, id_, at)
     assert reply["addresses"][0]["status"] == "split-missing" and "lode push PROGRAM --to URL" in reply["modules"][0]["help"]
     assert f"missing: {'shop.dwo' if how == '.dwo' else ''}" in reply["modules"][0]["help"], reply["modules"]
     stdout, said = command(tmp_path, "-e", build / "shop", "-v", hex(at))
     assert reply["reasons"]["split-missing"]["text"] in said and "dwp -e PROGRAM" in said, said
+    # Both name the same file, also a server that has the table from the store.
+    missing = re.search(r"missing: (.*, DWO ID [0-9a-f]{16})", said)[1]
+    assert missing in reply["modules"][0]["help"], (missing, reply["modules"])
+    s.stop()
+    s = serve([pool], args=["--no-upstream"], data=s.data).scanned()
+    again = symbolized(s, id_, at)
+    assert missing in again["modules"][0]["help"], again["modules"]
     # The advice: back to their place, and push the program from there.
     (away / kept.name).rename(kept)
     got, said = command(tmp_path, "-e", build / "shop", "-v", hex(at))

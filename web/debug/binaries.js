@@ -42,6 +42,9 @@ function known(b) {
 		b.help ? el("p", { class: "help" }, sentence(b.help)) : null, tries(b) ? el("p", { class: "dim" }, tries(b)) : null);
 }
 
+// Reasons of the addresses, not of a file: neither a push nor another try names them.
+const NO_FILE_HELPS = new Set(["no-mapping", "outside"]);
+
 async function retry(b, button) {
 	button.disabled = true;
 	try {
@@ -55,7 +58,7 @@ async function retry(b, button) {
 }
 
 function row(b, total) {
-	const bar = el("span", { class: "bar", "aria-hidden": "true" }), can = b.build_id && b.state !== "named" && b.state !== "never";
+	const bar = el("span", { class: "bar", "aria-hidden": "true" }), can = b.build_id && b.state !== "named" && b.state !== "never" && !NO_FILE_HELPS.has(b.reason);
 	bar.style.width = `${total ? 100 * Math.min(1, b.value / total) : 0}%`;
 	const choose = parts.pusher.chooser({ "aria-label": `Debug file for ${visible(b.file)}` }, b);
 	const node = el("tr", { "data-id": b.build_id },

@@ -60,6 +60,8 @@ void symbolize_print_advice(const struct lookup_options *places, enum frame_reas
 	c.place = buf_str(&place);
 	if (f && reason == FRAME_ALT_MISSING && (f->debug || f->img))
 		add_supplementary(f->debug ? f->debug : f->img, &a, &missing);
+	if (f && reason == FRAME_SPLIT_MISSING && f->no_dwo)
+		buf_add_str(&missing, str_of(f->no_dwo));
 	c.missing = buf_str(&missing);
 	frame_advice(&c, &advice);
 	if (!advice.size)

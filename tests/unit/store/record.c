@@ -10,6 +10,7 @@ static const struct store_meta full = {
 	.address = { "::1", 3 },
 	.file = { "/usr/lib/100%/\xc3\xa9", 17 },
 	.archive = { "/srv/a.deb", 10 },
+	.lacks = { "a.dwo", 5 },
 	.sha256 = { 1, 2, 255 },
 	.size = UINT64_MAX - 1,
 	.stored_size = 77,
@@ -37,6 +38,7 @@ static void a_record_is_read_as_it_was_written(void **state)
 	assert_true(str_eq(got.address, full.address));
 	assert_true(str_eq(got.file, full.file));
 	assert_true(str_eq(got.archive, full.archive));
+	assert_true(str_eq(got.lacks, full.lacks));
 	assert_memory_equal(got.sha256, full.sha256, STORE_SHA256_SIZE);
 	assert_true(got.size == full.size);
 	assert_int_equal(got.stored_size, 77);
