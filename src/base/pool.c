@@ -14,6 +14,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 #include <unistd.h>
 #include "base/clock.h"
 #include "base/mem.h"
@@ -62,6 +63,12 @@ struct pool {
 	bool fair;
 	unsigned n_threads;
 	char name[THREAD_NAME_SIZE];
+	/* under the lock */
+	bool reniced;
+	int nice;        /* of pool_renice() */
+	unsigned n_tids; /* of those that have started */
+	pid_t *tids;
+	/* fixed */
 	pthread_t threads[];
 };
 
@@ -210,6 +217,9 @@ static void *worker_run(void *arg)
 		/* A failure costs no more than the priority. */
 	}
 	pthread_mutex_lock(&p->lock);
+	p->tids[p->n_tids++] = gettid();
+	if (p->reniced)
+		thread_set_nice(p->nice);
 	for (;;) {
 		if (!work_take(p, &work)) {
 			if (p->closed && !p->n_queued)
@@ -267,6 +277,7 @@ static struct pool *pool_make(const struct pool_options *o, bool fair)
 		for (unsigned k = 0; k < POOL_CLIENTS; k++)
 			c->clients[k].tail = &c->clients[k].head;
 	}
+	p->tids = NEW_N(pid_t, n);
 	snprintf(p->name, sizeof(p->name), "%.12s", o->name);
 	/* Fewer threads than asked for still do all the work; without any it would wait for ever. */
 	p->n_threads = start_threads(p, n);
@@ -286,6 +297,32 @@ struct pool *pool_new(const char *name, unsigned n_threads, size_t max_queued)
 					.n_classes = N_PLAIN_CLASSES };
 
 	return pool_make(&o, false);
+}
+
+struct pool *pool_new_helpers(const char *name, unsigned n_threads, size_t max_queued)
+{
+	const struct pool_options o = {
+		.name = name, .n_threads = n_threads, .max_queued = max_queued, .n_classes = N_PLAIN_CLASSES
+	};
+
+	return pool_make(&o, false);
+}
+
+bool thread_set_nice(int nice)
+{
+	/* On Linux, of this thread alone. */
+	return setpriority(PRIO_PROCESS, 0, nice) == 0;
+}
+
+void pool_renice(struct pool *p, int nice)
+{
+	pthread_mutex_lock(&p->lock);
+	p->reniced = true;
+	p->nice = nice;
+	for (unsigned i = 0; i < p->n_tids; i++)
+		if (setpriority(PRIO_PROCESS, (id_t)p->tids[i], nice) < 0)
+			break;
+	pthread_mutex_unlock(&p->lock);
 }
 
 struct pool *pool_new_fair(const struct pool_options *o)
@@ -353,6 +390,7 @@ void pool_free(struct pool *p)
 		pthread_join(p->threads[i], NULL);
 	assert(!p->n_queued && !p->n_busy);
 	pthread_mutex_destroy(&p->lock);
+	free(p->tids);
 	free(p);
 }
 

@@ -42,6 +42,15 @@ struct pool_slot {
 
 /* @name: of the threads, as ps and gdb show them (at most 12 characters). */
 struct pool *pool_new(const char *name, unsigned n_threads, size_t max_queued);
+/* The same for helpers of the calling thread: they are as nice as it is, and no nicer. */
+struct pool *pool_new_helpers(const char *name, unsigned n_threads, size_t max_queued);
+/*
+ * Give its threads this nice value (setpriority(2)). A lower one than they have needs a privilege, or RLIMIT_NICE; without
+ * it they keep theirs.
+ */
+void pool_renice(struct pool *p, int nice);
+/* The same for the calling thread; false: not permitted. */
+bool thread_set_nice(int nice);
 
 struct pool_options {
 	const char *name;   /* as above */

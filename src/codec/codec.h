@@ -104,6 +104,8 @@ int codec_scan_points(struct codec_scan *s, struct buf *ret, bool *ret_complete,
  * verified one may still turn out to be damaged.
  */
 uint64_t codec_scan_checked(const struct codec_scan *s);
+/* Give helper threads this nice value, as pool_renice(). The thread that reads is the caller's. */
+void codec_scan_renice(struct codec_scan *s, int nice);
 void codec_scan_close(struct codec_scan *s); /* takes NULL */
 
 /* ---- random access ---- */

@@ -138,6 +138,7 @@ struct codec_ops {
 	 * Payloads and sums stay valid until the next read or close.
 	 */
 	int (*scan_spans)(struct codec_scan *s, struct arena *a, struct codec_spans *ret, struct err *err);
+	void (*scan_renice)(struct codec_scan *s, int nice); /* NULL: no helpers, or short work */
 	void (*scan_close)(struct codec_scan *s);
 
 	/*

@@ -189,6 +189,12 @@ uint64_t codec_scan_checked(const struct codec_scan *s)
 	return s->checked;
 }
 
+void codec_scan_renice(struct codec_scan *s, int nice)
+{
+	if (s->ops->scan_renice)
+		s->ops->scan_renice(s, nice);
+}
+
 void codec_scan_close(struct codec_scan *s)
 {
 	if (!s)

@@ -111,6 +111,7 @@ const struct codec_ops codec_xz = {
 	.stream_open = xz_stream_open,
 	.scan_open = xz_scan_open,
 	.scan_spans = xz_scan_spans,
+	.scan_renice = xz_scan_renice,
 	.scan_close = xz_scan_close,
 	.span_open = xz_span_open,
 	.span_read = xz_span_read,

@@ -40,4 +40,5 @@ void xz_span_close(struct span_decoder *base);
 int xz_scan_open(struct source *raw, struct byte_range range, const struct codec_scan_options *opts,
 		 struct codec_scan **ret, struct err *err);
 int xz_scan_spans(struct codec_scan *s, struct arena *a, struct codec_spans *ret, struct err *err);
+void xz_scan_renice(struct codec_scan *s, int nice);
 void xz_scan_close(struct codec_scan *s);

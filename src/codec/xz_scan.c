@@ -106,7 +106,7 @@ int xz_scan_open(struct source *raw, struct byte_range range, const struct codec
 		return -1;
 	}
 	if (helpers && spans.n > 1)
-		x->pool = pool_new("xz-scan", helpers, helpers + 1);
+		x->pool = pool_new_helpers("xz-scan", helpers, helpers + 1);
 	start.span = spans.v;
 	o = (struct ahead_options){
 		.ops = &codec_xz,
@@ -142,6 +142,14 @@ int xz_scan_spans(struct codec_scan *s, struct arena *a, struct codec_spans *ret
 				     .n = x->n_begun,
 				     .why = x->spans.n == 1 ? "the file has a single block" : NULL };
 	return 0;
+}
+
+void xz_scan_renice(struct codec_scan *s, int nice)
+{
+	struct xz_scan *x = CONTAINER_OF(s, struct xz_scan, base);
+
+	if (x->pool)
+		pool_renice(x->pool, nice);
 }
 
 void xz_scan_close(struct codec_scan *s)

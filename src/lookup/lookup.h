@@ -44,7 +44,7 @@ struct lookup_file {
 	struct companion_place disk; /* where they may be */
 	/* Owned: the first split file that was missing when the table was built, for people; NULL: none. */
 	_Atomic(char *) no_dwo;
-	uint64_t moved;              /* frame_moved() of img and debug: addresses are img's */
+	uint64_t moved; /* frame_moved() of img and debug: addresses are img's */
 	/* The only addresses that will be asked for, if they are known and few. */
 	uint64_t only[LOOKUP_ONLY_MAX];
 	size_t n_only;

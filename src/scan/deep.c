@@ -11,6 +11,7 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include "base/log.h"
+#include "base/pool.h"
 #include "scan/internal.h"
 
 #define MAX_AGAIN      100000u
@@ -19,7 +20,9 @@
 
 struct deep {
 	struct source *src;
+	const struct deep_input *in;
 	const struct deep_tap *tap;
+	bool urgent;
 	struct pkg_info info;
 	struct arena info_arena;
 	struct codec_scan *scan; /* NULL: an archive that libarchive reads */
@@ -46,8 +49,22 @@ struct deep {
 	uint32_t number;
 };
 
+/* Long work yields to other processes, unless a request waits for it. */
+static void deep_set_urgent(struct deep *d, bool urgent)
+{
+	int nice = urgent ? d->in->urgent_nice : d->in->nice;
+
+	if (urgent == d->urgent)
+		return;
+	d->urgent = urgent;
+	/* Without the privilege the pass goes on as it is. */
+	if (thread_set_nice(nice) && d->scan)
+		codec_scan_renice(d->scan, nice);
+}
+
 static void deep_done(struct deep *d)
 {
+	deep_set_urgent(d, false);
 	pkg_reader_close(d->reader);
 	codec_scan_close(d->scan);
 	elf_probe_free(d->probe);
@@ -137,6 +154,7 @@ static void deep_notify_waiters(struct deep *d)
 
 	if (!wants)
 		return;
+	deep_set_urgent(d, d->tap->is_urgent && d->tap->is_urgent(d->tap->arg));
 	if (wants != d->wants) {
 		/* There is a new waiter, whose file may have gone by long ago. */
 		d->wants = wants;
@@ -543,7 +561,7 @@ static int deep_decode(struct deep *d, struct str name, unsigned threads, struct
 int deep_pass(const struct deep_input *in, const struct deep_tap *tap, struct deep_result *ret,
 	      struct err *err)
 {
-	struct deep d = { .src = in->src, .tap = tap, .out = ret, .probe = elf_probe_new() };
+	struct deep d = { .src = in->src, .in = in, .tap = tap, .out = ret, .probe = elf_probe_new() };
 	int r;
 
 	memset(ret, 0, sizeof(*ret));

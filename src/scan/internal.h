@@ -49,6 +49,8 @@ struct deep_tap {
 	bool (*seen)(void *arg, const struct elf_facts *facts);
 	/* The map and the points so far; the callee copies them or takes them (and zeroes them). */
 	void (*partial)(void *arg, struct buf *map, struct buf *points);
+	/* Does a request wait now, for this package or for any? Then the pass has the usual priority. NULL: never. */
+	bool (*is_urgent)(void *arg);
 };
 
 struct deep_result {
@@ -67,8 +69,9 @@ void deep_result_done(struct deep_result *r);
 struct deep_input {
 	struct source *src; /* borrowed */
 	const struct stat *st;
-	struct str name;  /* of the package's file */
-	unsigned threads; /* helper threads that the codec may start */
+	struct str name;       /* of the package's file */
+	unsigned threads;      /* helper threads that the codec may start */
+	int nice, urgent_nice; /* of these and of the calling thread; the second while a request waits */
 };
 /* The deep pass. It uses no index and writes no files: its whole output is *ret. @tap may be NULL. */
 int deep_pass(const struct deep_input *in, const struct deep_tap *tap, struct deep_result *ret,

@@ -5,6 +5,7 @@
 #include "scan/job.h"
 
 #include <stdlib.h>
+#include <sys/resource.h>
 #include <unistd.h>
 #include "base/condition.h"
 
@@ -135,6 +136,7 @@ static void *job_main(void *arg)
 	struct job_thread *self = arg;
 	struct jobs *j = self->jobs;
 	struct arena a;
+	int usual = getpriority(PRIO_PROCESS, 0);
 
 	pthread_setname_np(pthread_self(), "scan-deep");
 	/* Of this thread, and of the helpers that it starts. */
@@ -154,7 +156,7 @@ static void *job_main(void *arg)
 		if (job) {
 			pthread_mutex_unlock(&j->lock);
 			stats_busy(SCAN_ROLE_SCAN, true);
-			job_run(j, job, &f);
+			job_run(j, job, &f, usual);
 			stats_busy(SCAN_ROLE_SCAN, false);
 			pthread_mutex_lock(&j->lock);
 			continue;

@@ -81,8 +81,11 @@ bool sought_seen(struct jobs *j, struct scan_job *job, const struct elf_facts *f
 /* Under the lock. The requests whose file has gone by in @job, unlinked, before @list. */
 struct scan_waiter *sought_take_passed(struct jobs *j, const struct scan_job *job, struct scan_waiter *list);
 
-/* Do @job, whose row is @f. The result goes to the writer, which ends the job after the commit. */
-void job_run(struct jobs *j, struct scan_job *job, const struct index_file *f);
+/*
+ * Do @job, whose row is @f. The result goes to the writer, which ends the job after the commit. @nice: of the service; this
+ * thread's is POOL_NICE more.
+ */
+void job_run(struct jobs *j, struct scan_job *job, const struct index_file *f, int nice);
 /* Does this file have the build ID, and one of the flags? */
 bool job_is_wanted(const struct elf_facts *facts, const struct build_id *id, uint32_t flags);
 /* Wake the waiters of @w, and free them. Without the lock: a waiter may call the scan at once. */

@@ -13,6 +13,7 @@
 struct job_pass {
 	struct jobs *jobs;
 	struct scan_job *job;
+	int nice; /* of the service */
 };
 
 /* ---- callbacks of the deep pass ---- */
@@ -31,6 +32,18 @@ static unsigned tap_wanted(void *arg)
 
 	return __atomic_load_n(&r->job->n_wants, __ATOMIC_RELAXED) +
 	       __atomic_load_n(&r->jobs->n_seeks, __ATOMIC_RELAXED);
+}
+
+static bool tap_is_urgent(void *arg)
+{
+	struct job_pass *r = arg;
+
+	bool urgent;
+
+	pthread_mutex_lock(&r->jobs->lock);
+	urgent = r->jobs->n_waiters || r->jobs->n_sought;
+	pthread_mutex_unlock(&r->jobs->lock);
+	return urgent;
 }
 
 static bool tap_seen(void *arg, const struct elf_facts *what)
@@ -121,11 +134,14 @@ static int pass_run(struct job_pass *r, const struct index_file *f, struct deep_
 	AUTO(mem_freep) char *path = mem_strndup(f->path.p, f->path.size);
 	struct stat st, now;
 	struct deep_input in;
-	struct deep_tap tap = { r, tap_progress, tap_wanted, tap_seen, tap_partial };
+	struct deep_tap tap = { r, tap_progress, tap_wanted, tap_seen, tap_partial, tap_is_urgent };
 
 	if (pass_open(path, f, &src, &st, err) < 0)
 		return -1;
-	in = (struct deep_input){ src, &st, path_basename(f->path), r->job->large ? pool_cpus() : 0 };
+	in = (struct deep_input){
+		src,    &st, path_basename(f->path), r->job->large ? pool_cpus() : 0, r->nice + POOL_NICE,
+		r->nice
+	};
 	if (deep_pass(&in, &tap, ret, err) < 0)
 		return -1;
 	/* Of an object each answer was compared. */
@@ -139,7 +155,7 @@ static int pass_run(struct job_pass *r, const struct index_file *f, struct deep_
 	return 0;
 }
 
-void job_run(struct jobs *j, struct scan_job *job, const struct index_file *f)
+void job_run(struct jobs *j, struct scan_job *job, const struct index_file *f, int nice)
 {
 	struct job_pass *r = NEW(struct job_pass);
 	struct deep_result *deep = NEW(struct deep_result);
@@ -150,6 +166,7 @@ void job_run(struct jobs *j, struct scan_job *job, const struct index_file *f)
 
 	r->jobs = j;
 	r->job = job;
+	r->nice = nice;
 	status = pass_run(r, f, deep, &err);
 	if (status < 0 && err.kind == ERR_CANCELLED) {
 		free(deep);

@@ -74,7 +74,7 @@ struct store_meta {
 		hash; /* other identities of the file (docs/decisions/0031-identities.md); size 0: none */
 	struct str file, archive; /* path on the machine, or in the package, and the package's:
 				     X-DEBUGINFOD-FILE and -ARCHIVE */
-	struct str lacks; /* of a made object: the file that it would be better with; empty: none */
+	struct str lacks;         /* of a made object: the file that it would be better with; empty: none */
 	/* filled in by the store */
 	uint8_t sha256[STORE_SHA256_SIZE]; /* of the content */
 	uint64_t size;                     /* of the content */

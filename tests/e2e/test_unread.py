@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """A server that has just started: a build ID in a package that is still being read is waited for, not denied."""
 
+import concurrent.futures
 import lzma
 import os
+import pathlib
 import subprocess
 import tarfile
 import time
@@ -78,6 +80,32 @@ def test_elfutils_client_is_kept_waiting_beyond_its_own_patience(serve, elf, poo
     s.wait(lambda: unread(s), "found")
     asked = s.get(f"/buildid/{new_id('nowhere')}/debuginfo", headers={"User-Agent": "elfutils/0.188", "X-LODE-UNREAD": "retry"})
     assert asked.status in (404, 503)
+
+
+def deep_niceness(s):
+    """Of the threads that do deep passes; the kernel's word for it is the 17th after the name."""
+    found = []
+    for task in pathlib.Path(f"/proc/{s.proc.pid}/task").iterdir():
+        name, rest = (task / "stat").read_text().rsplit(")", 1)
+        if name.endswith("(scan-deep"):
+            found.append(int(rest.split()[16]))
+    return sorted(found)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(os.geteuid() != 0, reason="a thread that is nice needs a privilege to be less so")
+def test_a_deep_pass_is_not_nice_while_a_request_waits(serve, elf, pool):
+    (pool / "slow.deb").write_bytes(slow_deb(elf.id, elf.debug, 16))
+    s = serve([pool]).ready()
+    usual = os.nice(0)
+    assert unread(s) and set(deep_niceness(s)) == {usual + 5}
+    with concurrent.futures.ThreadPoolExecutor() as others:
+        answer = others.submit(s.get, f"/buildid/{elf.id}/debuginfo")
+        s.wait(lambda: usual in deep_niceness(s) or answer.done(), "the request")
+        assert unread(s) and usual in deep_niceness(s)
+        assert answer.result().body == elf.debug
+    s.scanned()
+    s.wait(lambda: set(deep_niceness(s)) == {usual + 5}, "the end of the pass")
 
 
 @pytest.mark.slow

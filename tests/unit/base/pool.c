@@ -7,6 +7,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
+#include <sys/resource.h>
 
 /* A worker stands still until the gate is opened, so that a test can look at the queue. */
 static struct queue *gate_reached, *gate_open;
@@ -332,6 +333,47 @@ static void shared_workers_go_by_shares_of_time(void **state)
 	assert_memory_equal(order, "aXYbZc", 6);
 }
 
+static int found_nice;
+
+static void note_nice(void *arg)
+{
+	found_nice = getpriority(PRIO_PROCESS, 0);
+	queue_push(arg, arg);
+}
+
+static int nice_of_worker(struct pool *p)
+{
+	struct queue *q = queue_new(1);
+	void *item;
+
+	assert_int_equal(pool_submit(p, POOL_NORMAL, note_nice, q), 0);
+	assert_int_equal(queue_pop(q, -1, &item), 0);
+	queue_free(q);
+	return found_nice;
+}
+
+static void helpers_are_as_nice_as_their_maker_or_as_they_are_told(void **state)
+{
+	int mine = getpriority(PRIO_PROCESS, 0);
+	struct pool *plain = pool_new("plain", 1, 1), *p = pool_new_helpers("help", 1, 1);
+
+	assert_int_equal(nice_of_worker(plain), MIN(mine + POOL_NICE, 19));
+	assert_int_equal(nice_of_worker(p), mine);
+	pool_renice(p, 19);
+	assert_int_equal(nice_of_worker(p), 19);
+	/* Without the privilege they stay as nice as they are. */
+	pool_renice(p, mine);
+	assert_in_range(nice_of_worker(p) + 20, mine + 20, 39);
+	assert_int_equal(getpriority(PRIO_PROCESS, 0), mine);
+	pool_free(plain);
+	pool_free(p);
+	/* Told before its threads run. */
+	p = pool_new_helpers("help", 1, 1);
+	pool_renice(p, 19);
+	assert_int_equal(nice_of_worker(p), 19);
+	pool_free(p);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -346,6 +388,7 @@ int main(void)
 		cmocka_unit_test(a_slot_is_free_when_its_work_begins),
 		cmocka_unit_test_setup_teardown(a_closing_pool_takes_no_more, setup, teardown),
 		cmocka_unit_test_setup_teardown(workers_have_names_and_get_no_signals, setup, teardown),
+		cmocka_unit_test(helpers_are_as_nice_as_their_maker_or_as_they_are_told),
 		cmocka_unit_test_setup_teardown(every_task_runs_once, setup, teardown),
 	};
 
