@@ -78,10 +78,18 @@ static const char alias_of[] = "DROP INDEX IF EXISTS alias_file;"
 /* Stripped programs with .debug_gdb_scripts were taken for debug files: those on disk are probed again. */
 static const char no_scripts[] = "UPDATE file SET inode = 0 WHERE kind = 1;";
 
+/*
+ * The same in packages: a stripped program there has both flags and nothing that a debug file has. Only the packages with
+ * such a member are read again.
+ */
+#define FLAGS_EXE_AND_DEBUG "3"
+#define FLAGS_OF_CONTENTS   "1792" /* ELF_HAS_DWARF, ELF_HAS_LINES, ELF_HAS_SYMTAB */
+static const char no_scripts_packed[] = "UPDATE file SET state = 1, tries = 0, next_try = 0 WHERE kind = 2 "
+					"AND state = 2 AND id IN (SELECT file FROM "
+					"artifact WHERE member >= 0 AND flags & " FLAGS_EXE_AND_DEBUG
+					" = " FLAGS_EXE_AND_DEBUG " AND flags & " FLAGS_OF_CONTENTS " = 0);";
+
 const struct db_migration index_migrations[] = {
-	{ first },
-	{ aliases },
-	{ alias_of },
-	{ no_scripts },
+	{ first }, { aliases }, { alias_of }, { no_scripts }, { no_scripts_packed },
 };
 const unsigned index_n_migrations = ARRAY_SIZE(index_migrations);

@@ -40,6 +40,31 @@ static void an_index_of_a_newer_lode_is_left_alone(void **state)
 	index_close(ix);
 }
 
+/* A program that an older lode took for a debug file: the package is read again, and no other one. */
+static void packages_with_members_of_wrong_kind_are_due_after_the_migration(void **state)
+{
+	static const struct fixture_entry wrong[] = { { "usr/bin/rust", 1,
+							ELF_IS_EXECUTABLE | ELF_IS_DEBUG } };
+	static const struct fixture_entry right[] = {
+		{ "usr/bin/c", 2, ELF_IS_EXECUTABLE },
+		{ "usr/bin/whole", 3, ELF_IS_EXECUTABLE | ELF_IS_DEBUG | ELF_HAS_DWARF },
+	};
+	struct index_fixture *fix = *state;
+	int64_t again = fixture_add_package(fix, "/a.deb", 1, wrong, ARRAY_SIZE(wrong));
+	struct index_file *due;
+	struct index *ix;
+	struct err err = { 0 };
+	size_t n;
+
+	fixture_add_package(fix, "/b.deb", 1, right, ARRAY_SIZE(right));
+	exec_sql(fix, "PRAGMA user_version = 4");
+	assert_done(index_open(fix->path, &(struct index_options){ 0 }, &ix, &err));
+	assert_done(index_due(ix, 1000, 10, &fix->arena, &due, &n, &err));
+	assert_int_equal(n, 1);
+	assert_int_equal(due[0].id, again);
+	index_close(ix);
+}
+
 static void the_error_for_a_file_that_is_no_index_names_the_remedy(void **state)
 {
 	struct index_fixture *fix = *state;
@@ -332,6 +357,7 @@ int main(void)
 #define T(fn) cmocka_unit_test_setup_teardown(fn, fixture_set_up, fixture_tear_down)
 	const struct CMUnitTest tests[] = {
 		T(an_index_of_a_newer_lode_is_left_alone),
+		T(packages_with_members_of_wrong_kind_are_due_after_the_migration),
 		T(the_error_for_a_file_that_is_no_index_names_the_remedy),
 		T(impossible_values_are_reported_as_damage),
 		T(the_error_for_a_damaged_map_names_the_package),
