@@ -42,7 +42,7 @@ enum { SERIES_NAME, SERIES_TYPE, SERIES_UNIT, SERIES_PERIOD_TYPE, SERIES_PERIOD_
 struct series {
 	uint32_t id;
 	uint32_t slot;         /* its place in profilestore.series */
-	bool saved;            /* of the writer's thread: it is on disk */
+	atomic_bool saved;     /* it is on disk: before, no reader sees it */
 	struct sender *sender; /* with whose profile it began; NULL: not known */
 	bool delta;
 	struct str texts[SERIES_N_TEXTS];
