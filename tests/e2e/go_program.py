@@ -37,10 +37,8 @@ def gopclntab():
     return head, b"".join(parts)
 
 
-def assembler(text):
-    """An assembler file with the program; @text is its Go build ID."""
-    (before, after), rest = gopclntab()
-    data = lambda b: "\n".join(f".byte {','.join(map(str, b[i:i + 16]))}" for i in range(0, len(b), 16))
+def note(text):
+    """Assembler lines with Go's note; @text is the Go build ID."""
     return f'''.section .note.go.buildid,"a",@note
 .balign 4
 .long 4, {len(text)}, 4
@@ -48,7 +46,14 @@ def assembler(text):
 .balign 4
 .ascii "{text}"
 .balign 4
-.text
+'''
+
+
+def assembler(text):
+    """An assembler file with the program; @text is its Go build ID."""
+    (before, after), rest = gopclntab()
+    data = lambda b: "\n".join(f".byte {','.join(map(str, b[i:i + 16]))}" for i in range(0, len(b), 16))
+    return note(text) + f'''.text
 .balign 16
 .globl _start
 _start: .fill {SIZE * len(FUNCTIONS)}, 1, 0x90

@@ -25,18 +25,6 @@ def htlhash(content):
     return hashlib.sha256(content[:4096] + content[-4096:] + len(content).to_bytes(8, "big")).hexdigest()[:32]
 
 
-def note_s(text):
-    """An assembler file with Go's note."""
-    return f'''.section .note.go.buildid,"a",@note
-.balign 4
-.long 4, {len(text)}, 4
-.asciz "Go"
-.balign 4
-.ascii "{text}"
-.balign 4
-'''
-
-
 class Made:
     def __init__(self, path):
         self.path = path
@@ -49,7 +37,7 @@ class Made:
 def programs(tmp_path_factory):
     """Programs with only Go's note, with both notes, with none."""
     d = tmp_path_factory.mktemp("identities")
-    (d / "go.s").write_text(note_s(GO_TEXT))
+    (d / "go.s").write_text(go_program.note(GO_TEXT))
     (d / "x.c").write_text("int twice(int x) { return x * 2; }\nint main(int n, char **v) { return twice(n); }\n")
     made = {}
     for name, args in (("go", ["go.s", "-Wl,--build-id=none"]), ("both", ["go.s", "-Wl,--build-id=sha1"]),
