@@ -79,7 +79,10 @@ static enum identity identify_binary(struct naming *n, const struct profilestore
 		return IDENTITY_NEVER;
 	}
 	if (profile_is_no_file(b->file)) {
-		snprintf(why, why_size, "it has no file: code generated at run time, or the kernel's");
+		snprintf(why, why_size,
+			 "its name is not the path of a file: code generated at run time, the kernel's, or a "
+			 "file "
+			 "without its folder");
 		return IDENTITY_NEVER;
 	}
 	switch (match_file(n->opts.resolver, b->file, ret, why, why_size)) {
@@ -342,6 +345,9 @@ static void put_named(struct naming_attempt *t, const struct tables_module *m)
 	if (t->by_path)
 		o.why = STR("it came without a build ID, and is taken to be the only file of that path that "
 			    "is known here");
+	/* Its table says what of the file could not be read. */
+	if (o.reason == FRAME_DAMAGED && m->info && m->info->n_reasons)
+		o.why = m->info->skipped[0];
 	if (m->missing[0] && (o.reason == FRAME_ALT_MISSING || o.reason == FRAME_SPLIT_MISSING)) {
 		snprintf(missing, sizeof(missing), "missing: %s", m->missing);
 		o.why = str_of(missing);

@@ -91,6 +91,7 @@ def test_names_need_no_debug_information(s):
     send(s, async_profiler(), service="x")
     binaries = {b["file"]: b for b in ask(s, "binaries")["binaries"]}
     assert {"[java]", "[libjvm.so]"} <= set(binaries) and all(b["named"] == b["locations"] for b in binaries.values())
+    assert {b["why"] for b in binaries.values()} == {"its names came with the profiles"}
 
 
 def test_cpu_time_of_jdk_25_is_counted_once(tmp_path):

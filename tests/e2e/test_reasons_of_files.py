@@ -157,6 +157,9 @@ def test_a_damaged_debug_file(serve, tmp_path, how):
     reply, b = symbolized(s, lib.id, lib.hidden), only_binary(s)
     assert reply["addresses"][0]["status"] == b["reason"] == "damaged", (reply, b)
     assert "put a sound copy" in b["help"] and b["help"] == reply["modules"][0]["help"]
+    # It says what is damaged, and where the file is.
+    assert ".debug_info" in b["why"] or "unit" in b["why"], b
+    assert b["origin"] == str(placed)
     # The command has the same sentence.
     copy = tmp_path / "bad.debug"
     copy.write_bytes(bytes(bad))

@@ -40,6 +40,14 @@ static struct str text_shown(struct api *a, struct str text)
 	return a->req->s->opts.hide_archive ? server_hide_paths(a->arena, text) : text;
 }
 
+/* Names without an origin came with the profiles: a missing file is missed by nobody. */
+static struct str why_of_names(const struct profilestore_binary *b, bool naming)
+{
+	if (b->n_named == b->n_locations)
+		return b->origin.size || !b->n_locations ? b->why : STR("its names came with the profiles");
+	return naming ? b->why : STR(NOT_NAMED_HERE);
+}
+
 /* By its path and its package, so that it can name what is missing. */
 static void put_help(struct api *a, const struct profilestore_binary *b, enum frame_reason reason)
 {
@@ -68,7 +76,7 @@ static void write_binary(struct api *a, const struct profilestore_binary *b)
 	bool is_reason = b->reason && b->reason < FRAME_N_REASONS && b->n_named < b->n_locations;
 	enum frame_reason reason = is_reason ? (enum frame_reason)b->reason : FRAME_FOUND;
 	bool naming = a->req->s->opts.naming != NULL;
-	struct str why = naming || b->n_named == b->n_locations ? b->why : STR(NOT_NAMED_HERE);
+	struct str why = why_of_names(b, naming);
 	struct json_writer *w = &a->json;
 
 	json_open_object(w, NULL);
