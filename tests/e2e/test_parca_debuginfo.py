@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Parca's DebuginfoService: questions, a URL to upload to, and files with dynamic symbols alone."""
 
+import hashlib
 import json
 import re
 import struct
@@ -220,6 +221,17 @@ def test_a_stripped_file_beside_its_whole_program(server, tmp_path):
     assert send(s, hashed, bare, buildIdType="BUILD_ID_TYPE_HASH")[0][0] == 200
     s.wait(lambda: names(s, hashed, address) == ["exported_function"], "the name by the hash")
     assert fetch(s, f"/buildid/{build_id}/debuginfo")[1] == whole
+
+
+def test_a_file_of_another_program_under_a_hash(server, tmp_path):
+    """The program with the hash is here: its debug file has its build ID."""
+    s = server()
+    _, bare, _, _ = library(tmp_path, "-Wl,--build-id=none")
+    program, _, _, build_id = library(tmp_path, "-Wl,--build-id=sha1")
+    assert put(s, f"/buildid/{build_id}/executable", program)[0] == 201
+    hashed = hashlib.sha256(program[:4096] + program[-4096:] + len(program).to_bytes(8, "big")).hexdigest()[:32]
+    status, text = send(s, hashed, bare, buildIdType="BUILD_ID_TYPE_HASH", force=True)[0]
+    assert status == 422 and build_id in text, text
 
 
 def test_the_url_after_a_call_over_http2(server, elf):

@@ -53,6 +53,19 @@ static bool has_dynamic_symbols(struct source *src)
 	return found;
 }
 
+/* A program that is here and its debug file have the same build ID. */
+static int check_program_of_hash(const struct push_request *pr, const struct elf_facts *facts,
+				 struct err *err)
+{
+	char want[BUILD_ID_HEX_SIZE];
+
+	if (!pr->program.size || build_id_eq(&facts->build_id, &pr->program))
+		return 0;
+	return err_set(err, ERR_INVALID,
+		       "the program with this hash is here, and has the build ID %s, which this file has not",
+		       build_id_hex(&pr->program, want));
+}
+
 /*
  * A file for a hash that the sender has computed of the program: that of a stripped file is another one, so it is not
  * compared. parca-agent (0.49) names programs by their hash when it has not read their GNU build ID. Such a file is kept
@@ -80,6 +93,8 @@ static int check_elf(struct push_request *pr, struct source *src, struct err *er
 		return err_in(err, "a damaged ELF file");
 	if (r)
 		return elf_foreign_source_err(src, err);
+	if (pr->by_sender && check_program_of_hash(pr, &facts, err) < 0)
+		return -1;
 	if (pr->by_sender)
 		take_name_of_sender(pr, &facts, kind);
 	if (!pr->by_sender && !facts.build_id.size)

@@ -264,6 +264,8 @@ static void by_pass_begin(struct request *req)
 	pr->key = (struct store_key){ .id = pass.id, .kind = STORE_DEBUGINFO };
 	pr->by_content = true;
 	pr->by_sender = pass.by_sender;
+	if (pr->by_sender && !resolve_alias(req->s->opts.resolver, &pr->key.id, &pr->program))
+		pr->program.size = 0;
 	pr->is_admin = pass.is_admin;
 	pr->pass = pass.number;
 	snprintf(pr->token, sizeof(pr->token), "%s", pass.owner);

@@ -68,7 +68,9 @@ struct push_request {
 	uint64_t off, size, total;
 	bool by_content; /* of a POST: the file decides the kind of the object, and success is always 200 */
 	bool by_sender;  /* the build ID is one that the sender has computed of another file: see check.c */
-	uint64_t pass;   /* its number; 0: none */
+	/* With by_sender: the build ID of the program with that hash; size 0: it is not here, or has no other. */
+	struct build_id program;
+	uint64_t pass; /* its number; 0: none */
 	struct store_meta meta;
 	char token[TOKEN_MAX_NAME];
 	bool is_admin;         /* may replace objects of other owners */
