@@ -78,7 +78,7 @@ static const struct option_row limit_rows[] = {
 	  "how long a request waits for a scan, or a query takes; 0: no limit [120]",
 	  SERVICE_MS(server.request_deadline_ms) },
 	{ 0, "unread-wait", "SECONDS",
-	  "how long a build ID that is not known waits while packages are still being read; 0: not [600]",
+	  "how long a build ID that is not known waits while packages are still being read; 0: not [750]",
 	  SERVICE_SECONDS(server.unread_wait_s) },
 	{ 0, "redirect-wait", "SECONDS",
 	  "redirect a waiting elfutils client to the same path this often, before it gives up; 0: never [25]",

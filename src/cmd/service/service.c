@@ -62,7 +62,7 @@ void service_defaults(struct settings *s)
 	o->server.min_rate = 1024;
 	o->server.max_uploads_per_token = 32;
 	o->server.body_deadline_ms = 600000;
-	o->server.unread_wait_s = 600;
+	o->server.unread_wait_s = 750;
 	o->server.redirect_ms = 25000;
 	o->server.cache_max_bytes = CACHE_USUAL;
 	o->server.forwarded_ttl_limit = 8;
