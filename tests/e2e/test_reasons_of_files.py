@@ -165,6 +165,16 @@ def test_a_damaged_debug_file(serve, tmp_path, how):
     copy.write_bytes(bytes(bad))
     _, said = command(tmp_path, "-e", copy, "-v", hex(lib.hidden))
     assert b["text"] in said and "put a sound copy" in said, said
+    # An address that the rest names has no lines: it says so, too.
+    (tmp_path / "x.c").write_text("int named(int x) { return x; }\nint main(void) { return named(0); }\n")
+    subprocess.run(["gcc", "-g", "-o", tmp_path / "x", tmp_path / "x.c"], check=True)
+    whole = bytearray((tmp_path / "x").read_bytes())
+    m = re.search(r" \.debug_info +\w+ +\w+ (\w+) (\w+) ", subprocess.run(["readelf", "-SW", tmp_path / "x"], capture_output=True, text=True, check=True).stdout)
+    whole[int(m[1], 16) + 4:int(m[1], 16) + int(m[2], 16)] = b"\xff" * (int(m[2], 16) - 4)
+    (tmp_path / "x").write_bytes(bytes(whole))
+    at = re.search(r"^(\w+) T named$", subprocess.run(["nm", tmp_path / "x"], capture_output=True, text=True, check=True).stdout, re.M)[1]
+    got, said = command(tmp_path, "-e", tmp_path / "x", "-v", at)
+    assert "named" in got and b["text"] in said and ".debug_info" in said, (got, said)
     if how == "a push":
         placed.unlink()
         push(s, lib.id, "debuginfo", lib.debug)

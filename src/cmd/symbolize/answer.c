@@ -102,19 +102,30 @@ static void report_missing(const struct answers *a, uint64_t n_missing)
 	symbolize_print_advice(&a->places, reason, a->module, &a->file);
 }
 
-/* Names, functions and inlined calls that are in a file which was not found. */
-static void report_lacking(const struct answers *a)
+/* Names, functions and inlined calls that are in a file which was not found, or in a part that is damaged. */
+static void report_lacking(const struct answers *a, bool damage_is_told)
 {
-	uint32_t flags = a->by ? 0 : symtab_info(a->file.table)->flags;
-	enum frame_reason reason = flags & SYMTAB_ALT_MISSING     ? FRAME_ALT_MISSING
-				   : flags & SYMTAB_SPLIT_MISSING ? FRAME_SPLIT_MISSING
-								  : FRAME_FOUND;
+	const struct symtab_info *info = a->by ? NULL : symtab_info(a->file.table);
+	enum frame_reason reason = FRAME_FOUND;
 
-	if (reason == FRAME_FOUND || !a->s->verbose)
+	if (!info || !a->s->verbose)
+		return;
+	if (info->flags & SYMTAB_ALT_MISSING)
+		reason = FRAME_ALT_MISSING;
+	else if (info->flags & SYMTAB_SPLIT_MISSING)
+		reason = FRAME_SPLIT_MISSING;
+	else if (frame_reason_is_damaged(info) && !damage_is_told)
+		reason = FRAME_DAMAGED;
+	if (reason == FRAME_FOUND)
 		return;
 	fprintf(stderr, "lode: symbolize: ");
 	print_text(stderr, a->module);
-	fprintf(stderr, ": %s\n", frame_reason_text(reason));
+	fprintf(stderr, ": %s", frame_reason_text(reason));
+	if (reason == FRAME_DAMAGED && info->n_reasons) {
+		fprintf(stderr, ": ");
+		print_text(stderr, info->skipped[0]);
+	}
+	fputc('\n', stderr);
 	symbolize_print_advice(&a->places, reason, a->module, &a->file);
 }
 
@@ -134,7 +145,7 @@ static int answer_all_questions(struct answers *a)
 	if (r == 0)
 		report_missing(a, n_missing);
 	if (r == 0)
-		report_lacking(a);
+		report_lacking(a, n_missing > 0);
 	if (r < 0)
 		return tell_error("symbolize", &err);
 	/* If none of the command line's addresses is known, the command has failed; some may be unknown. */
