@@ -94,27 +94,44 @@ int main(void) { burn_native(%d); }
 """
 
 
-def ebpf_sender(work, url, seconds):
-    """Its own binary, from $OTEL_PROFILER or PATH, since its module has no release with the BPF objects; root, BPF, and tracefs are needed."""
-    profiler = os.environ.get("OTEL_PROFILER") or shutil.which("ebpf-profiler")
-    if not profiler:
-        raise NotRun("set OTEL_PROFILER to the program of go.opentelemetry.io/ebpf-profiler")
-    (work / "burn.c").write_text(NATIVE % (max(seconds, 20) + 20))
-    run(["cc", "-O1", "-g", "-Wl,--build-id", "-o", work / "sender-burn", work / "burn.c"])
-    run([LODE, "push", work / "sender-burn", "--to", url])
+def profile_machine(work, url, seconds, argv, query, flags=(), push=False):
+    """@argv profiles this machine, where a program runs that is stripped to its symbols. Root and BPF are needed."""
+    (work / "burn.c").write_text(NATIVE % (max(seconds, 30) + 60))
+    run(["cc", "-O1", "-Wl,--build-id", *flags, "-o", work / "sender-burn", work / "burn.c"])
+    if push:
+        run([LODE, "push", work / "sender-burn", "--to", url])
     # tracefs in a mount namespace of its own, if there is none.
-    argv = ["unshare", "-m", "sh", "-c", '[ -d /sys/kernel/tracing/events ] || mount -t tracefs tracefs /sys/kernel/tracing; exec "$@"', "sh",
-            profiler, f"-collection-agent={(work / 'grpc').read_text()}", "-disable-tls"]
-    query = 'process_cpu:cpu:nanoseconds:cpu:nanoseconds{process_executable_name="sender-burn"}'
-    with open(work / "profiler.log", "wb") as log, subprocess.Popen([work / "sender-burn"]) as burn, subprocess.Popen(argv, stdout=log, stderr=log) as process:
+    argv = ["unshare", "-m", "sh", "-c", '[ -d /sys/kernel/tracing/events ] || mount -t tracefs tracefs /sys/kernel/tracing; exec "$@"', "sh", *argv]
+    with open(work / "profiler.log", "wb") as log, subprocess.Popen(argv, stdout=log, stderr=log, cwd=work) as process, subprocess.Popen([work / "sender-burn"]) as burn:
         try:
-            values = wait_for(lambda: (v := flat_values(url, query)).get("burn_native", 0) > 2_000_000_000 and v, max(seconds, 20) + 15)
+            values = wait_for(lambda: flat_values(url, query).get("burn_native", 0) > 2_000_000_000, max(seconds, 30) + 50)
         finally:
             process.terminate()
             burn.kill()
     if not values:
         raise LookupError(f"burn_native has no 2 s: {pathlib.Path(work / 'profiler.log').read_text()[-300:]}")
+
+
+def ebpf_sender(work, url, seconds):
+    """Its own program, from $OTEL_PROFILER: its module has no release with the BPF objects. It sends no symbols, so the program is pushed."""
+    profiler = os.environ.get("OTEL_PROFILER") or shutil.which("ebpf-profiler")
+    if not profiler:
+        raise NotRun("set OTEL_PROFILER to the program of go.opentelemetry.io/ebpf-profiler")
+    profile_machine(work, url, seconds, [profiler, f"-collection-agent={(work / 'grpc').read_text()}", "-disable-tls"],
+                    'process_cpu:cpu:nanoseconds:cpu:nanoseconds{service_name="unknown_service:sender-burn"}', push=True)
     return "unknown_service:sender-burn", "burn_native"
 
 
-SENDERS = {"collector": collector_sender, "ebpf": ebpf_sender}
+def parca_agent_sender(work, url, seconds):
+    """From $PARCA_AGENT. It uploads what its programs have of symbols."""
+    agent = os.environ.get("PARCA_AGENT") or shutil.which("parca-agent")
+    if not agent:
+        raise NotRun("set PARCA_AGENT to the program of github.com/parca-dev/parca-agent")
+    (work / "agent.yaml").write_text("relabel_configs: [{ source_labels: [__meta_process_executable_name], target_label: service_name }]\n")
+    profile_machine(work, url, seconds, [agent, f"--remote-store-address={(work / 'grpc').read_text()}", "--remote-store-insecure", "--analytics-opt-out",
+                                         f"--http-address=127.0.0.1:{free_port()}", f"--config-path={work / 'agent.yaml'}"],
+                    'parca_agent:cpu:nanoseconds:cpu:nanoseconds:delta{comm="sender-burn"}')
+    return "sender-burn", "burn_native"
+
+
+SENDERS = {"collector": collector_sender, "ebpf": ebpf_sender, "parca-agent": parca_agent_sender}
