@@ -24,9 +24,7 @@ struct printed {
 	uint64_t start, end; /* of the entry; end 0: it is a CIE */
 	uint64_t addr;       /* of the row that waits for the next one; `row` empty: none */
 	char row[4096];
-	/* Starts of the entries that overlap others are not compared. */
-	uint64_t last_end;
-	uint64_t n_rows, n_equal, n_unsupported, n_overlapped, n_different;
+	uint64_t n_rows, n_equal, n_unsupported, n_different;
 };
 
 static const char *const names[16] = { "rax", "rdx", "rcx", "rbx", "rsi", "rdi", "rbp", "rsp",
@@ -72,6 +70,9 @@ static bool rbp_is_equal(const struct unwind_rule *r, const char *text)
 
 static bool rbx_is_equal(const struct unwind_rule *r, const char *text)
 {
+	/* A rule has 8 bits for it. */
+	if (text[0] == 'c' && text[1] == '-' && strtoul(text + 2, NULL, 10) >= 8 * UNWIND_RBX_LOST)
+		return unwind_rule_rbx(r) == UNWIND_RBX_LOST;
 	if (text[0] == 'c' && text[1] == '-')
 		return strtoul(text + 2, NULL, 10) == 8 * unwind_rule_rbx(r);
 	/* Undefined is printed as no rule is. */
@@ -158,7 +159,8 @@ static void end_row(struct printed *p, uint64_t to)
 	if (!p->row[0])
 		return;
 	memcpy(text, p->row, sizeof(text));
-	if (to > p->addr && p->end) {
+	/* Linkers leave entries of functions that they have removed, at address 0, one on the other. */
+	if (to > p->addr && p->end && p->start) {
 		for (char *w = strtok_r(text, " \t", &save); w && n < COLUMNS;
 		     w = strtok_r(NULL, " \t", &save)) {
 			/* "r5 (rdi)" is one value. */
