@@ -493,10 +493,10 @@ bool cfi_run(const struct cfi_program *program, struct pack *pack)
 		if (!moved)
 			continue;
 		pack_add(pack, addr, rule_of_state(&r.s, cie->signal));
-		if (r.b.failed || moved > program->limit / cie->code_align ||
-		    moved * cie->code_align >= program->limit - addr)
+		if (r.b.failed || mul_overflows(moved, cie->code_align, &moved) ||
+		    moved >= program->limit - addr)
 			return !r.b.failed;
-		addr += moved * cie->code_align;
+		addr += moved;
 	}
 	pack_add(pack, addr, rule_of_state(&r.s, cie->signal));
 	return true;

@@ -9,7 +9,7 @@
 #include "unwind/step.h"
 
 #define PACK_PAGE_ROWS 256u
-#define PACK_NUMBERS   (1u << 9) /* of the cache of rule numbers */
+#define PACK_NUMBERS   (1u << 11) /* of the cache of rule numbers */
 
 struct pack {
 	struct buf *out; /* chunk 0 for the head, then the chunks of rows */
