@@ -7,10 +7,14 @@
  *	day DIR SERIES EVERY_S HOURS add HOURS of SERIES series, a profile of each every EVERY_S seconds; then
  *	                             queries over 24 h
  *	query DIR                    those queries alone
+ *	sweep DIR N                  add N locations over some hours; then a profile every 10 ms while the older half of
+ *	                             them is deleted and the metadata swept: milliseconds until each is durable
  */
 #include <pthread.h>
 #include <stdio.h>
+#include <stdatomic.h>
 #include <stdlib.h>
+#include <unistd.h>
 #include "profile/tree.h"
 #include "profilestore/profilestore.h"
 #include "service.h"
@@ -41,9 +45,11 @@ static void must(int r, const struct err *err)
 	}
 }
 
+static int64_t max_age_ms;
+
 static struct profilestore *open_store(const char *dir)
 {
-	const struct profilestore_options o = { .dir = dir, .now_ms = now_ms };
+	const struct profilestore_options o = { .dir = dir, .now_ms = now_ms, .max_age_ms = max_age_ms };
 	struct profilestore *s = NULL;
 	struct err err = { 0 };
 
@@ -386,10 +392,88 @@ static int day(const char *dir, unsigned n_series, unsigned every_s, unsigned ho
 	return queries(dir);
 }
 
+#define ACKS_MOST 20000u
+
+struct grooming {
+	struct profilestore *s;
+	atomic_bool done;
+	double cpu_s;
+};
+
+static void *groom_all(void *arg)
+{
+	struct grooming *g = arg;
+	int64_t at = clock_cpu_ns();
+
+	groom(g->s);
+	g->cpu_s = seconds(at);
+	atomic_store(&g->done, true);
+	return NULL;
+}
+
+/* Add known profiles until @g is done, or @n of them; their times in ms, sorted. */
+static size_t time_acks(struct profilestore *s, const struct grooming *g, size_t n, double *ret)
+{
+	struct profile *p = service_profile(1, 300, true);
+	static unsigned n_sent;
+	size_t i = 0;
+
+	for (; i < n && !(g && atomic_load(&g->done)); i++) {
+		int64_t at = clock_mono_ns();
+
+		add(s, p, NOW_MS - (int64_t)n_sent++, 0);
+		ret[i] = (double)(clock_mono_ns() - at) / 1e6;
+		usleep(10000);
+	}
+	profile_free(p);
+	qsort(ret, i, sizeof(*ret), by_value);
+	return i;
+}
+
+static int sweeping(const char *dir, unsigned n)
+{
+	struct profilestore *s = open_store(dir);
+	struct profilestore_stats before, after;
+	struct grooming g = { 0 };
+	static double alone[200], beside[ACKS_MOST];
+	size_t n_alone, n_beside;
+	pthread_t thread;
+
+	for (unsigned i = 0; i * PER_SET < n; i++) {
+		struct profile *p = wide(i);
+
+		add(s, p, NOW_MS - (int64_t)(i * PER_SET) * 8 * 3600000 / n, 0);
+		profile_free(p);
+	}
+	profilestore_close(s);
+	max_age_ms = 4 * INT64_C(3600000);
+	s = open_store(dir);
+	profilestore_stats(s, &before);
+	g.s = s;
+	pthread_create(&thread, NULL, groom_all, &g);
+	n_beside = time_acks(s, &g, ACKS_MOST, beside);
+	pthread_join(thread, NULL);
+	profilestore_stats(s, &after);
+	n_alone = time_acks(s, NULL, ARRAY_SIZE(alone), alone);
+	printf("{\"locations\": %llu, \"left\": %llu, \"expired\": %llu, \"cpu_s\": %.3f, \"alone\": %zu, "
+	       "\"alone_p50_ms\": %.2f, \"alone_p99_ms\": %.2f, \"beside\": %zu, \"p50_ms\": %.2f, "
+	       "\"p99_ms\": %.2f, "
+	       "\"longest_ms\": %.2f}\n",
+	       (unsigned long long)before.n_locations, (unsigned long long)after.n_locations,
+	       (unsigned long long)after.n_expired, g.cpu_s, n_alone, alone[n_alone / 2],
+	       alone[n_alone * 99 / 100], n_beside, beside[n_beside / 2], beside[n_beside * 99 / 100],
+	       beside[n_beside - 1]);
+	profilestore_close(s);
+	return 0;
+}
+
 int main(int argc, char **argv)
 {
 	const char *what = argc > 2 ? argv[1] : "";
 	unsigned n[3] = { 0 };
+
+	/* As the service does. */
+	mem_return_early();
 
 	for (int i = 0; i < 3 && i + 3 < argc; i++)
 		n[i] = (unsigned)atoi(argv[i + 3]);
@@ -401,6 +485,8 @@ int main(int argc, char **argv)
 		return day(argv[2], n[0] ? n[0] : 100, n[1] ? n[1] : 10, n[2] ? n[2] : 25);
 	if (strcmp(what, "query") == 0)
 		return queries(argv[2]);
-	fprintf(stderr, "bench-profilestore ingest|locations|day|query DIR ...\n");
+	if (strcmp(what, "sweep") == 0)
+		return sweeping(argv[2], n[0] ? n[0] : 1000000);
+	fprintf(stderr, "bench-profilestore ingest|locations|day|query|sweep DIR ...\n");
 	return 2;
 }
