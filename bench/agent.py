@@ -19,7 +19,7 @@ import time
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 RUN = ROOT / "build/tests/tools/sampler_run"
 COMPLETE = ("complete", "frame pointer", "kernel only")
-STARTS = re.compile(r"^(_start|__?libc_start_\w*|start_thread|clone3?|__clone3?|main|_dl_start_user|ret_from_fork\w*)(\+0x\w+)?$")
+STARTS = re.compile(r"^(_start|__?libc_start_\w*|start_thread|clone3?|__clone3?|main|_dl_start_user|ret_from_fork\w*)(@\S+)?(\+0x\w+)?$")
 
 DEEP = r"""
 #include <stdlib.h>
@@ -96,7 +96,7 @@ def perf(hz, seconds, folder):
     _, cpu, rss = run(["perf", "record", "-q", "-e", "cpu-clock", "-F", str(hz), "-a", "--call-graph", "dwarf,8192", "-o", str(data), "--", "sleep", str(seconds)])
     size = data.stat().st_size
     begin = time.monotonic()
-    text, naming, _ = run(["perf", "script", "-i", str(data), "-F", "comm,ip,sym"])
+    text, naming, _ = run(["perf", "script", "--no-inline", "-i", str(data), "-F", "comm,ip,sym"])
     stacks = collections.Counter()
     complete = collections.Counter()
     for block in text.split("\n\n"):
@@ -105,8 +105,9 @@ def perf(hz, seconds, folder):
             continue
         comm = lines[0].split(":")[0].strip()
         stacks[comm] += 1
-        last = lines[-1].split(None, 1)
-        complete[comm] += bool(len(last) > 1 and STARTS.match(last[1]))
+        # A stripped program's _start has no name, but libc's frame before it has.
+        names = [line.split(None, 1)[-1] for line in lines[-3:]]
+        complete[comm] += any(STARTS.match(name) for name in names)
     print(f"perf dwarf 8K  {hz:4} Hz  {sum(stacks.values()):6} samples  user CPU {share(cpu, seconds)} and naming {naming:.1f} s CPU"
           f" ({time.monotonic() - begin:.1f} s)  RSS {rss / 1024:5.1f} MiB  file {size / seconds / 1e6:.2f} MB/s")
     for comm, n in stacks.most_common():
