@@ -5,7 +5,7 @@
     bench/viewers.py [--profiles 300] [--samples 1000] [--runs 15] [--no-clients] [--lode FILE]
 
 The first table compares each number that the Go client gets, by protobuf and by JSON, with that of /api: the client is bench/viewers/main.go, compiled with
-the published modules (Go and its module proxy are needed). The second has the CPU time of one SelectMergeStacktraces beside /api/flamegraph over the same data.
+the published modules (Go and its module proxy are needed). The second has the CPU time of one SelectMergeStacktraces, and of one Query of Parca, beside /api/flamegraph over the same data.
 """
 
 import argparse
@@ -172,6 +172,11 @@ def main():
                 got = seconds(s, fn, a.runs)
                 t.add(what, got, unit="s")
                 t.add("  times /api/flamegraph", got / api, target=1.2)
+            merge = message(1, STORED.encode() + b"{}") + message(2, number(1, start // 1000)) + message(3, number(1, end // 1000 + 1))
+            query = message(3, merge) + number(1, 2)
+            got = seconds(s, lambda: post(s.port, "/parca.query.v1alpha1.QueryService/Query", query), a.runs)
+            t.add("Parca's Query, protobuf, 8 192 nodes at most", got, unit="s")
+            t.add("  times /api/flamegraph", got / api, target=1.2)
             t.print()
     raise SystemExit(bad != 0)
 

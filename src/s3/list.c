@@ -138,7 +138,7 @@ static int page_read(struct list_page *p, struct bytes body, struct err *err)
 
 static int page_get(struct s3 *s, struct list_page *p, struct str token, struct err *err)
 {
-	char page[16];
+	char page[24];
 	struct sign_field query[5];
 	struct call_request req = {
 		.method = "GET",

@@ -132,6 +132,13 @@ def serve(tmp_path):
         s.stop()
 
 
+@pytest.fixture
+def s(serve, tmp_path):
+    """A service with an empty folder."""
+    (tmp_path / "empty").mkdir()
+    return serve([tmp_path / "empty"]).ready()
+
+
 def build_id(path):
     out = subprocess.run(["readelf", "-n", str(path)], capture_output=True, text=True).stdout
     return re.search(r"Build ID: ([0-9a-f]+)", out).group(1)

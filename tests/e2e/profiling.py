@@ -7,6 +7,7 @@ import json
 import re
 import subprocess
 import threading
+import time
 import urllib.parse
 
 CPU = "profile:cpu:nanoseconds:cpu:nanoseconds"
@@ -197,3 +198,16 @@ def folded(graph):
         if nodes["self"][i]:
             out[paths[i]] = out.get(paths[i], 0) + nodes["self"][i]
     return out
+
+
+def small_profile(n=1):
+    """CPU time of one stack, main;parse: @n times 100 ns."""
+    p = Pprof(types=[("cpu", "nanoseconds")], time_ms=int(time.time() * 1000), duration_ms=1000)
+    return p.sample(["main", "parse"], [n * 100]).bytes()
+
+
+def call_error(answer, status, code, text=""):
+    """The reply of a Connect call that failed."""
+    assert answer[0] == status and answer[2]["Content-Type"] == "application/json", answer
+    found = json.loads(answer[1])
+    assert found["code"] == code and text in found["message"], found

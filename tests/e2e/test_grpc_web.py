@@ -9,18 +9,11 @@ import struct
 import time
 import urllib.parse
 
-import pytest
 
 from profiling import Pprof, ask, call, message
 
 PUSH = "/push.v1.PusherService/Push"
 WEB = {"Content-Type": "application/grpc-web+proto", "X-Grpc-Web": "1"}
-
-
-@pytest.fixture
-def s(serve, tmp_path):
-    (tmp_path / "empty").mkdir()
-    return serve([tmp_path / "empty"]).ready()
 
 
 def series(service, n=1):

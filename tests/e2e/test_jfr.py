@@ -8,7 +8,6 @@ import pathlib
 import subprocess
 import time
 
-import pytest
 
 from conftest import LODE
 from profiling import ask, call, query, send
@@ -18,12 +17,6 @@ DATA = HERE.parent / "data" / "jfr"
 SEEDS = HERE.parent / "fuzz" / "corpus" / "fuzz_profile_jfr"
 CPU = "process_cpu:cpu:nanoseconds:cpu:nanoseconds"
 DELAY = "mutex:delay:nanoseconds:mutex:count"
-
-
-@pytest.fixture
-def s(serve, tmp_path):
-    (tmp_path / "empty").mkdir()
-    return serve([tmp_path / "empty"]).ready()
 
 
 def now(recording):

@@ -5,11 +5,8 @@ import base64
 import gzip
 import json
 import pathlib
-import time
 
-import pytest
-
-from profiling import Pprof, ask, call, folded, message, number
+from profiling import ask, call, call_error, folded, message, number, small_profile
 
 STORE = "/parca.profilestore.v1alpha1.ProfileStoreService/"
 PROTO = {"Content-Type": "application/proto"}
@@ -17,26 +14,9 @@ JSON = {"Content-Type": "application/json"}
 ALL = {"from": "0"}
 
 
-@pytest.fixture
-def s(serve, tmp_path):
-    (tmp_path / "empty").mkdir()
-    return serve([tmp_path / "empty"]).ready()
-
-
-def example(n=1):
-    p = Pprof(types=[("cpu", "nanoseconds")], time_ms=int(time.time() * 1000), duration_ms=1000)
-    return p.sample(["main", "parse"], [n * 100]).bytes()
-
-
 def series(labels, *profiles):
     pairs = b"".join(message(1, message(1, k.encode()) + message(2, v.encode())) for k, v in labels.items())
     return message(2, message(1, pairs) + b"".join(message(2, message(1, p)) for p in profiles))
-
-
-def error(answer, status, code, text=""):
-    assert answer[0] == status and answer[2]["Content-Type"] == "application/json", answer
-    found = json.loads(answer[1])
-    assert found["code"] == code and text in found["message"], found
 
 
 def write_raw(s, body, headers=PROTO):
@@ -45,24 +25,24 @@ def write_raw(s, body, headers=PROTO):
 
 def test_write_raw_in_protobuf_and_json(s):
     labels = {"__name__": "parca_agent_cpu", "job": "web"}
-    status, data, headers = write_raw(s, series(labels, gzip.compress(example())) + number(3, 1))
+    status, data, headers = write_raw(s, series(labels, gzip.compress(small_profile())) + number(3, 1))
     assert (status, data, headers["Content-Type"]) == (200, b"", "application/proto")
     assert folded(ask(s, "flamegraph", query='{job="web"}')) == {"main;parse": 100}
     labels = [{"name": "__name__", "value": "cpu"}, {"name": "job", "value": "json"}]
-    body = {"series": [{"labels": {"labels": labels}, "samples": [{"rawProfile": base64.b64encode(example(2)).decode()}]}], "normalized": True}
+    body = {"series": [{"labels": {"labels": labels}, "samples": [{"rawProfile": base64.b64encode(small_profile(2)).decode()}]}], "normalized": True}
     assert write_raw(s, json.dumps(body), JSON)[:2] == (200, b"{}")
     assert folded(ask(s, "flamegraph", query='{job="json"}')) == {"main;parse": 200}
     assert ask(s, "types")["types"] == ["cpu:cpu:nanoseconds:cpu:nanoseconds:delta", "parca_agent_cpu:cpu:nanoseconds:cpu:nanoseconds:delta"]
 
 
 def test_each_profile_of_write_raw_is_judged_by_itself(s):
-    body = series({"__name__": "cpu", "job": "web"}, example(1), b"none", example(2)) + series({"job": "nameless"}, example())
-    error(write_raw(s, body), 400, "invalid_argument", "2 of 4 profiles were refused, the others are stored: series 0, sample 1: the profile")
+    body = series({"__name__": "cpu", "job": "web"}, small_profile(1), b"none", small_profile(2)) + series({"job": "nameless"}, small_profile())
+    call_error(write_raw(s, body), 400, "invalid_argument", "2 of 4 profiles were refused, the others are stored: series 0, sample 1: the profile")
     assert ask(s, "flamegraph", query="{}")["total"] == 300
-    error(write_raw(s, series({"job": "x"}, example())), 400, "invalid_argument", "the label __name__ is missing")
-    error(write_raw(s, b""), 400, "invalid_argument", "no profiles")
-    error(write_raw(s, b"\x12\x99"), 400, "invalid_argument", "cut off")
-    error(write_raw(s, series({f"l{i}": "x" for i in range(70)}, example())), 413, "invalid_argument", "labels")
+    call_error(write_raw(s, series({"job": "x"}, small_profile())), 400, "invalid_argument", "the label __name__ is missing")
+    call_error(write_raw(s, b""), 400, "invalid_argument", "no profiles")
+    call_error(write_raw(s, b"\x12\x99"), 400, "invalid_argument", "cut off")
+    call_error(write_raw(s, series({f"l{i}": "x" for i in range(70)}, small_profile())), 413, "invalid_argument", "labels")
 
 
 # ---- WriteArrow ----
@@ -98,6 +78,6 @@ def test_samples_of_the_agent(s):
 
 
 def test_streams_that_are_none(s):
-    error(write_arrow(s, b""), 400, "invalid_argument", "ipc_buffer: is no stream of Arrow")
-    error(write_arrow(s, AGENT[:5000]), 400, "invalid_argument", "ipc_buffer: message")
-    error(write_arrow(s, AGENT.replace(b"parca_write_schema_version", b"parca_write_schema_versiom")), 400, "invalid_argument", "schema v2")
+    call_error(write_arrow(s, b""), 400, "invalid_argument", "ipc_buffer: is no stream of Arrow")
+    call_error(write_arrow(s, AGENT[:5000]), 400, "invalid_argument", "ipc_buffer: message")
+    call_error(write_arrow(s, AGENT.replace(b"parca_write_schema_version", b"parca_write_schema_versiom")), 400, "invalid_argument", "schema v2")

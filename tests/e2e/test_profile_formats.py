@@ -31,12 +31,6 @@ def big():
     return like_go(p.bytes())
 
 
-@pytest.fixture
-def s(serve, tmp_path):
-    (tmp_path / "empty").mkdir()
-    return serve([tmp_path / "empty"]).ready()
-
-
 @pytest.mark.slow
 def test_go_s_order_of_fields_everywhere(s, tmp_path):
     data = big()

@@ -17,12 +17,6 @@ from profiling import Pprof, ask, call, folded, query, refused, send
 from test_profile import go_pprof, program  # noqa: F401 (a fixture)
 
 
-@pytest.fixture
-def s(serve, tmp_path):
-    (tmp_path / "empty").mkdir()
-    return serve([tmp_path / "empty"]).ready()
-
-
 def lode_profile(tmp_path, data, *args):
     (tmp_path / "one.pb").write_bytes(data)
     return subprocess.run([LODE, "profile", str(tmp_path / "one.pb"), "-o", "-", *args], capture_output=True, text=True, check=True).stdout

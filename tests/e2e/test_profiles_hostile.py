@@ -22,12 +22,6 @@ NASTY = ["'; DROP TABLE profile; --", "\"><script>alert(1)</script>", "</script>
          "{{7*7}}", "../../etc/passwd", "ä" * 100]
 
 
-@pytest.fixture
-def s(serve, tmp_path):
-    (tmp_path / "empty").mkdir()
-    return serve([tmp_path / "empty"]).ready()
-
-
 def one(n=1, time_ms=0, **kw):
     return Pprof(types=(("cpu", "ns"),), time_ms=time_ms, **kw).sample(["main", "f"], [n])
 

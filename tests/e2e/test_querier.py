@@ -6,7 +6,6 @@ import json
 import struct
 import time
 
-import pytest
 
 from profiling import Pprof, ask, call, fields, folded, message, number, numbers, send
 
@@ -15,12 +14,6 @@ SAMPLES = "process_cpu:samples:count:cpu:nanoseconds"
 STORED_CPU = "profile:cpu:nanoseconds:cpu:nanoseconds:delta"
 NOW = int(time.time() * 1000)
 START, END = NOW - 3600000, NOW
-
-
-@pytest.fixture
-def s(serve, tmp_path):
-    (tmp_path / "empty").mkdir()
-    return serve([tmp_path / "empty"]).ready()
 
 
 def text(field, value):

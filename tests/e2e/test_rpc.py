@@ -8,22 +8,11 @@ import time
 
 import pytest
 
-from profiling import Pprof, ask, call, folded, message
+from profiling import Pprof, ask, call, call_error, folded, message, small_profile
 
 PUSH = "/push.v1.PusherService/Push"
 PROTO = {"Content-Type": "application/proto"}
 JSON = {"Content-Type": "application/json"}
-
-
-@pytest.fixture
-def s(serve, tmp_path):
-    (tmp_path / "empty").mkdir()
-    return serve([tmp_path / "empty"]).ready()
-
-
-def example(n=1):
-    p = Pprof(types=[("cpu", "nanoseconds")], time_ms=int(time.time() * 1000), duration_ms=1000)
-    return p.sample(["main", "parse"], [n * 100]).bytes()
 
 
 def series(labels, *profiles, ids=()):
@@ -37,18 +26,12 @@ def push(s, body, headers=PROTO, path=PUSH):
     return call(s, "POST", path, body, headers)
 
 
-def error(answer, status, code, text=""):
-    assert answer[0] == status and answer[2]["Content-Type"] == "application/json", answer
-    found = json.loads(answer[1])
-    assert found["code"] == code and text in found["message"], found
-
-
 def test_profiles_in_protobuf_compressed_and_not(s):
     labels = {"__name__": "process_cpu", "service_name": "web", "__delta__": "false", "__session_id__": "17", "spy_name": "x"}
-    status, data, headers = push(s, series(labels, example()))
+    status, data, headers = push(s, series(labels, small_profile()))
     assert (status, data, headers["Content-Type"]) == (200, b"", "application/proto")
     labels["service_name"] = "gz"
-    status, data, _ = push(s, gzip.compress(series(labels, gzip.compress(example(2)))), {**PROTO, "Content-Encoding": "gzip"})
+    status, data, _ = push(s, gzip.compress(series(labels, gzip.compress(small_profile(2)))), {**PROTO, "Content-Encoding": "gzip"})
     assert (status, data) == (200, b"")
     assert folded(ask(s, "flamegraph", query='{service_name="gz"}')) == {"main;parse": 200}
     assert ask(s, "labels")["labels"] == ["service_name", "spy_name"]
@@ -56,7 +39,7 @@ def test_profiles_in_protobuf_compressed_and_not(s):
 
 
 def test_profiles_in_json(s):
-    raw = base64.b64encode(example()).decode()
+    raw = base64.b64encode(small_profile()).decode()
     for i, (one, two) in enumerate([("rawProfile", raw), ("raw_profile", raw.rstrip("=").replace("+", "-").replace("/", "_"))]):
         body = {"series": [{"labels": [{"name": "__name__", "value": "process_cpu"}, {"name": "service_name", "value": f"j{i}"}],
                             "samples": [{one: two, "ID": "an ID"}], "annotations": None}]}
@@ -66,33 +49,33 @@ def test_profiles_in_json(s):
 
 
 def test_each_profile_of_a_batch_is_judged_by_itself(s):
-    body = series({"service_name": "good"}, example(1), b"no profile", example(2), ids=["a", "b", "c"]) + series({"service_name": "bad"}, b"\xff")
-    error(push(s, body), 400, "invalid_argument", "2 of 4 profiles were refused, the others are stored: series 0, sample 1, ID b: the profile")
+    body = series({"service_name": "good"}, small_profile(1), b"no profile", small_profile(2), ids=["a", "b", "c"]) + series({"service_name": "bad"}, b"\xff")
+    call_error(push(s, body), 400, "invalid_argument", "2 of 4 profiles were refused, the others are stored: series 0, sample 1, ID b: the profile")
     assert ask(s, "labels/service_name/values")["values"] == ["good"]
     assert ask(s, "flamegraph", query="{}")["total"] == 300
-    assert push(s, series({"__name__": "godeltaprof_memory", "service_name": "go"}, example(3)))[0] == 200
+    assert push(s, series({"__name__": "godeltaprof_memory", "service_name": "go"}, small_profile(3)))[0] == 200
     assert ask(s, "types", query='{service_name="go"}')["types"] == ["memory:cpu:nanoseconds:cpu:nanoseconds"]
 
 
 def test_refusals_are_connects(s):
-    good = series({}, example())
-    error(push(s, b""), 400, "invalid_argument", "the request has no profiles")
-    error(push(s, b"{}", JSON), 400, "invalid_argument", "the request has no profiles")
-    error(push(s, b"\x0a\xff"), 400, "invalid_argument", "cut off")
-    error(push(s, b"[]", JSON), 400, "invalid_argument", "a message must be an object")
-    error(push(s, b'{"series":[{"labels":[{"name":1}]}]}', JSON), 400, "invalid_argument", "series 0: labels 0: 'name' must be text")
-    error(push(s, good, {}), 415, "invalid_argument", "application/proto")
-    error(push(s, good, {"Content-Type": "text/plain"}), 415, "invalid_argument")
-    error(push(s, good, {**PROTO, "Content-Encoding": "br"}), 501, "unimplemented", "gzip, zstd")
-    error(push(s, good, {**PROTO, "Content-Encoding": "gzip"}), 400, "invalid_argument", "the body as gzip")
-    error(push(s, good, {**PROTO, "Connect-Timeout-Ms": "soon"}), 400, "invalid_argument")
-    error(push(s, good, {**PROTO, "Connect-Protocol-Version": "2"}), 400, "invalid_argument")
-    error(push(s, series({f"l{i}": "x" for i in range(70)}, example())), 413, "invalid_argument", "labels")
-    error(push(s, good, path="/push.v1.PusherService/Pull"), 404, "unimplemented")
-    error(call(s, "GET", PUSH), 405, "unimplemented")
-    error(push(s, series({}, b"") * 10001), 413, "invalid_argument", "more than 10000 profiles")
+    good = series({}, small_profile())
+    call_error(push(s, b""), 400, "invalid_argument", "the request has no profiles")
+    call_error(push(s, b"{}", JSON), 400, "invalid_argument", "the request has no profiles")
+    call_error(push(s, b"\x0a\xff"), 400, "invalid_argument", "cut off")
+    call_error(push(s, b"[]", JSON), 400, "invalid_argument", "a message must be an object")
+    call_error(push(s, b'{"series":[{"labels":[{"name":1}]}]}', JSON), 400, "invalid_argument", "series 0: labels 0: 'name' must be text")
+    call_error(push(s, good, {}), 415, "invalid_argument", "application/proto")
+    call_error(push(s, good, {"Content-Type": "text/plain"}), 415, "invalid_argument")
+    call_error(push(s, good, {**PROTO, "Content-Encoding": "br"}), 501, "unimplemented", "gzip, zstd")
+    call_error(push(s, good, {**PROTO, "Content-Encoding": "gzip"}), 400, "invalid_argument", "the body as gzip")
+    call_error(push(s, good, {**PROTO, "Connect-Timeout-Ms": "soon"}), 400, "invalid_argument")
+    call_error(push(s, good, {**PROTO, "Connect-Protocol-Version": "2"}), 400, "invalid_argument")
+    call_error(push(s, series({f"l{i}": "x" for i in range(70)}, small_profile())), 413, "invalid_argument", "labels")
+    call_error(push(s, good, path="/push.v1.PusherService/Pull"), 404, "unimplemented")
+    call_error(call(s, "GET", PUSH), 405, "unimplemented")
+    call_error(push(s, series({}, b"") * 10001), 413, "invalid_argument", "more than 10000 profiles")
     # A bomb: 300 MiB of zeros.
-    error(push(s, gzip.compress(bytes(300 << 20), 1), {**PROTO, "Content-Encoding": "gzip"}), 413, "invalid_argument")
+    call_error(push(s, gzip.compress(bytes(300 << 20), 1), {**PROTO, "Content-Encoding": "gzip"}), 413, "invalid_argument")
     assert push(s, good, {"Content-Type": "application/PROTO; x=y"})[0] == 200
 
 
@@ -111,9 +94,9 @@ def test_a_label_with_ever_new_values_is_refused_for_good(s):
         assert status == 200, (k, data)
     reason = ("the sender 'loopback' has 87500 series, its share of the 100000 that there may be: the label 'request' has 16384 values in the "
               "newest 16384 of them; do not send it")
-    error(push(s, series({"service_name": "a"}, many(1, 500000))), 422, "invalid_argument", reason)
-    error(push(s, json.dumps({"series": [{"labels": [{"name": "service_name", "value": "b"}], "samples": [
-        {"rawProfile": base64.b64encode(example()).decode()}]}]}), JSON), 422, "invalid_argument", reason)
+    call_error(push(s, series({"service_name": "a"}, many(1, 500000))), 422, "invalid_argument", reason)
+    call_error(push(s, json.dumps({"series": [{"labels": [{"name": "service_name", "value": "b"}], "samples": [
+        {"rawProfile": base64.b64encode(small_profile()).decode()}]}]}), JSON), 422, "invalid_argument", reason)
     status, data, _ = call(s, "POST", "/profiles?service=a", many(1, 600000))
     assert status == 422 and reason in json.loads(data)["error"], data
     assert call(s, "POST", "/ingest?name=b", b"a;b 1\n")[0] == 422

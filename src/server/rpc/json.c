@@ -447,6 +447,21 @@ static void enum_to_json(struct json_writer *w, const struct rpc_field *f, int32
 	json_put_int(w, NULL, v);
 }
 
+/* A number of 64 bits is text. Flame graphs have many. */
+static void decimal_to_json(struct json_writer *w, bool negative, uint64_t v)
+{
+	char room[24];
+	size_t at = sizeof(room);
+
+	do {
+		room[--at] = (char)('0' + v % 10);
+		v /= 10;
+	} while (v);
+	if (negative)
+		room[--at] = '-';
+	json_put_str(w, NULL, (struct str){ room + at, sizeof(room) - at });
+}
+
 static void number_to_json(struct json_writer *w, const struct rpc_field *f, uint64_t v)
 {
 	switch (f->kind) {
@@ -465,13 +480,13 @@ static void number_to_json(struct json_writer *w, const struct rpc_field *f, uin
 		break;
 	case RPC_INT64:
 	case RPC_SFIXED64:
-		json_put_printf(w, NULL, "%lld", (long long)v);
+		decimal_to_json(w, (int64_t)v < 0, (int64_t)v < 0 ? 0 - v : v);
 		break;
 	case RPC_DOUBLE:
 		double_to_json(w, v);
 		break;
 	default:
-		json_put_printf(w, NULL, "%llu", (unsigned long long)v);
+		decimal_to_json(w, false, v);
 	}
 }
 
@@ -540,7 +555,7 @@ static int packed_to_json(struct json_writer *w, const struct rpc_field *f, stru
 	while (cursor_left(&c)) {
 		uint64_t v = wire == PROTO_32   ? cursor_u32(&c)
 			     : wire == PROTO_64 ? cursor_u64(&c)
-						: cursor_uleb(&c);
+						: proto_varint(&c);
 
 		if (!cursor_ok(&c))
 			return err_set(err, ERR_INVALID, "'%s' is cut off", f->name);
