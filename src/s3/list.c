@@ -109,7 +109,7 @@ static bool page_is_encoded(struct bytes body)
 	bool ret = false;
 	int r;
 
-	if (!memmem(body.p, body.size, "EncodingType", 12))
+	if (!body.size || !memmem(body.p, body.size, "EncodingType", 12))
 		return false;
 	xml_init(&x, body);
 	while ((r = xml_next(&x, &ignored)) > 0)

@@ -36,7 +36,7 @@ int s3_name_parse(struct str url, struct s3_name *ret, struct err *err)
 		return err_set(err, ERR_INVALID, "the name of a bucket does not begin with a dot");
 	if (rest.size > S3_KEY_MAX)
 		return err_set(err, ERR_INVALID, "a key has at most %u bytes", S3_KEY_MAX);
-	if (memchr(rest.p, 0, rest.size))
+	if (rest.size && memchr(rest.p, 0, rest.size))
 		return err_set(err, ERR_INVALID, "a key with a byte 0");
 	*ret = (struct s3_name){ bucket, rest };
 	return 0;

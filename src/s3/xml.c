@@ -173,6 +173,8 @@ static int read_name(struct xml *x, char ret[XML_NAME_MAX], struct err *err)
 			from = n + 1;
 		if (rest.p[n] == '<')
 			return xml_fail(x, err, "a tag within a tag");
+		if ((uint8_t)rest.p[n] < 0x20)
+			return xml_fail(x, err, "a name with a control character");
 		n++;
 	}
 	name = (struct str){ rest.p + from, n - from };
