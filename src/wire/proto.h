@@ -88,7 +88,7 @@ static inline bool proto_next(struct cursor *c, struct proto_field *f)
 {
 	const uint8_t *p = c->p;
 	size_t left = cursor_left(c), used;
-	struct proto_field got;
+	struct proto_field got = { 0 };
 	struct cursor any;
 	uint64_t v;
 	bool there;

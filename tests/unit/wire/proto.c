@@ -10,7 +10,7 @@ static void what_is_written_is_read(void **state)
 {
 	AUTO(buf_done) struct buf b = { 0 };
 	AUTO(buf_done) struct buf m = { 0 };
-	struct proto_field f;
+	struct proto_field f = { 0 };
 	struct cursor c;
 
 	proto_put_number(&b, 1, 300);
