@@ -104,7 +104,7 @@ static void assert_graph(struct profile_tree *t, const char *want)
 	AUTO(buf_done) struct buf message = { 0 };
 	AUTO(buf_done) struct buf text = { 0 };
 	struct budget_hold hold = { 0 };
-	struct proto_field f, values;
+	struct proto_field f = { 0 }, values = { 0 };
 	struct err err = { 0 };
 	struct cursor c;
 
