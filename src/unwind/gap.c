@@ -193,8 +193,7 @@ static int open_debug_frame(struct build *b, struct gap_reader *g, struct err *e
 	size_t size;
 	int r;
 
-	/* Go's has no rules for rbp. */
-	if (!sec || sec->type == SHT_NOBITS || g->go)
+	if (!sec || sec->type == SHT_NOBITS)
 		return 0;
 	g->debug = NEW(struct frames);
 	g->debug->debug = true;
@@ -265,22 +264,8 @@ static int fill_linkage(struct build *b, uint64_t from, uint64_t to, struct err 
 	return scan_restorers(b, from, to, err);
 }
 
-static int fill_go(struct build *b, uint64_t from, uint64_t to, struct err *err)
-{
-	struct code_range f;
-
-	while (b->gaps->go && go_rows_next(b->gaps->go, from, to, &f)) {
-		if (fill_linkage(b, from, f.start, err) < 0)
-			return -1;
-		from = MIN(f.end, to);
-		if (go_rows_add(b->gaps->go, b, from, err) < 0 || build_check_cancel(b, err) < 0)
-			return -1;
-		pack_add(&b->pack, from, 0);
-	}
-	return fill_linkage(b, from, to, err);
-}
-
-int gap_fill(struct build *b, uint64_t from, uint64_t to, struct err *err)
+/* By the functions of .debug_frame that start in the gap. */
+static int fill_debug(struct build *b, uint64_t from, uint64_t to, struct err *err)
 {
 	const struct collected *c = &b->gaps->functions;
 	size_t i = SEARCH(0, c->n, k, c->list[k].key < from);
@@ -298,7 +283,7 @@ int gap_fill(struct build *b, uint64_t from, uint64_t to, struct err *err)
 		program.limit = MIN(f.end, i + 1 < c->n ? MIN(c->list[i + 1].key, to) : to);
 		if (r || program.limit <= f.start)
 			continue;
-		if (fill_go(b, from, f.start, err) < 0)
+		if (fill_linkage(b, from, f.start, err) < 0)
 			return -1;
 		program.p = section_at(&b->gaps->debug->section, f.code, f.code_size, err);
 		if (!program.p)
@@ -315,5 +300,21 @@ int gap_fill(struct build *b, uint64_t from, uint64_t to, struct err *err)
 		if (build_check_cancel(b, err) < 0)
 			return -1;
 	}
-	return fill_go(b, from, to, err);
+	return fill_linkage(b, from, to, err);
+}
+
+/* Go's functions come before their entries in .debug_frame, which have no rules for rbp. */
+int gap_fill(struct build *b, uint64_t from, uint64_t to, struct err *err)
+{
+	struct code_range f;
+
+	while (b->gaps->go && go_rows_next(b->gaps->go, from, to, &f)) {
+		if (fill_debug(b, from, f.start, err) < 0)
+			return -1;
+		from = MIN(f.end, to);
+		if (go_rows_add(b->gaps->go, b, from, err) < 0 || build_check_cancel(b, err) < 0)
+			return -1;
+		pack_add(&b->pack, from, 0);
+	}
+	return fill_debug(b, from, to, err);
 }
