@@ -113,7 +113,7 @@ void packed_gzip(struct buf *out, struct bytes in, int level, size_t flush_every
 		size_t part = flush_every ? MIN(flush_every, in.size - done) : in.size - done;
 		bool last = done + part == in.size;
 
-		z.next_in = (Bytef *)in.p + done;
+		z.next_in = (Bytef *)(done ? in.p + done : in.p);
 		z.avail_in = (uInt)part;
 		done += part;
 		do {

@@ -15,6 +15,11 @@ enum content {
 	CONTENT_N
 };
 void content_add(struct buf *b, enum content kind, size_t n, uint64_t seed);
+/* The bytes of @b from @at on; also of a buffer without bytes, which has no memory. */
+static inline struct bytes bytes_from(const struct buf *b, size_t at)
+{
+	return bytes_of(at ? b->p + at : b->p, b->size - at);
+}
 
 /* level 0 to 9; flush_every > 0 ends a deflate block that often */
 void packed_gzip(struct buf *out, struct bytes in, int level, size_t flush_every);

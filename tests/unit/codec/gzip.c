@@ -42,7 +42,7 @@ static void members_and_padding_are_one_content(void **state)
 		size_t at = plain.size;
 
 		content_add(&plain, (enum content)(i % CONTENT_N), i % 7 * 9000, i);
-		packed_gzip(&packed, bytes_of(plain.p + at, plain.size - at), (int)(i % 10), i % 3 * 1000);
+		packed_gzip(&packed, bytes_from(&plain, at), (int)(i % 10), i % 3 * 1000);
 		for (size_t pad = 0; pad < i % 5; pad++)
 			buf_add_char(&packed, 0);
 	}
@@ -61,7 +61,7 @@ static void small_members_need_no_windows(void **state)
 		size_t at = plain.size;
 
 		content_add(&plain, CONTENT_RANDOM, 20000, i);
-		packed_gzip(&packed, bytes_of(plain.p + at, plain.size - at), 1, 0);
+		packed_gzip(&packed, bytes_from(&plain, at), 1, 0);
 	}
 	check_scan(CODEC_GZIP, buf_bytes(&packed), buf_bytes(&plain), &fine, &points);
 	assert_done(codec_points_info(buf_bytes(&points), &info, &err));

@@ -39,8 +39,7 @@ static void streams_with_padding_are_one_content(void **state)
 		size_t at = plain.size;
 
 		content_add(&plain, (enum content)(i % CONTENT_N), i == 5 ? 0 : 200000, i);
-		packed_xz(&packed, bytes_of(plain.p + at, plain.size - at), 0, i % 2 ? 150000 : 0,
-			  checks[i % 4]);
+		packed_xz(&packed, bytes_from(&plain, at), 0, i % 2 ? 150000 : 0, checks[i % 4]);
 		for (size_t pad = 0; pad < i % 3 * 4; pad++)
 			buf_add_char(&packed, 0);
 	}

@@ -36,8 +36,7 @@ static void every_way_to_read(void **state)
 		if (i == 1)
 			zstd_gen_skippable(&r, &packed);
 		zstd_gen_text(&r, 500000, &plain);
-		encode(&packed, bytes_of(plain.p + at, plain.size - at), i ? 1 : 12, i ? 15 : 0,
-		       i == 2 ? 3000 : 0);
+		encode(&packed, bytes_from(&plain, at), i ? 1 : 12, i ? 15 : 0, i == 2 ? 3000 : 0);
 	}
 	buf_add(&packed, "\0\0\0\0\0", 5);
 	assert_true(check_all_ways(CODEC_ZSTD, buf_bytes(&packed), buf_bytes(&plain), &dense) > 10);
