@@ -77,8 +77,7 @@ static int verify_one(struct verify *v, size_t i, struct err *err)
 			return 0;
 		(void)err_set(&why, ERR_INVALID, "%s: its content is missing", name);
 	}
-	if (!content->n_records)
-		verify_report(v, str_of(name), &why);
+	/* A content without records is garbage, as the one of an object whose bytes were pushed again: no object is bad. */
 	if (verify_condemn(v, i, &why, err) < 0)
 		return -1;
 	/* Remove it at once, not with the garbage: a later push of the same bytes would take it for valid. */

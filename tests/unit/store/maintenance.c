@@ -220,6 +220,32 @@ static void verify_finds_and_removes_damaged_objects(void **state)
 	assert_int_equal(v.n_bad, 0);
 }
 
+static void verify_does_not_report_damaged_garbage(void **state)
+{
+	struct store_fixture *f = *state;
+	AUTO(buf_done) struct buf bad = { 0 };
+	struct store_verify_options o = { .bad = add_bad_name, .arg_bad = &bad };
+	struct store_verify_result v;
+	struct store_key key = key_of("a1/debuginfo");
+	char path[TEST_PATH_SIZE + STORE_CONTENT_NAME_SIZE + 8], name[STORE_CONTENT_NAME_SIZE];
+	struct store_meta meta;
+	struct err err = { 0 };
+
+	put(f, "a1/debuginfo", STORE_PUSHED, 1);
+	assert_done(store_find(f->st, &key, &f->arena, &meta, &err));
+	snprintf(path, sizeof(path), "%s/keys/a1/a1.debuginfo", f->dir);
+	unlink(path);
+	snprintf(path, sizeof(path), "%s/%s", f->dir, store_content_name(meta.sha256, true, name));
+	test_file_write(path, "rotten", 6);
+	assert_done(store_verify(f->st, &o, &v, &err));
+	assert_int_equal(v.n_contents, 1);
+	assert_int_equal(v.n_bad, 0);
+	assert_int_equal(bad.size, 0);
+	o.remove = true;
+	assert_done(store_verify(f->st, &o, &v, &err));
+	assert_int_equal(access(path, F_OK), -1);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -234,6 +260,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(a_put_evicts_objects_to_fit, set_up_frozen, tear_down),
 		cmocka_unit_test_setup_teardown(an_object_over_the_quota_is_refused, set_up_frozen,
 						tear_down),
+		cmocka_unit_test_setup_teardown(verify_does_not_report_damaged_garbage, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(verify_finds_and_removes_damaged_objects, set_up_frozen,
 						tear_down),
 	};
