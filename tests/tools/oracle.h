@@ -13,6 +13,6 @@ void oracle_free(struct oracle *o);
 enum oracle_verdict {
 	ORACLE_SAME,      /* every frame that libdw has; it may end earlier where the copy ends */
 	ORACLE_DIFFERENT, /* a frame differs, or one of them has frames that the other has not */
-	ORACLE_NOTHING,   /* libdw could not begin: the process is gone */
+	ORACLE_NOTHING, /* libdw could not begin, or ended at a word that the copy does not have: it says nothing */
 };
 enum oracle_verdict oracle_compare(struct oracle *o, const struct sampler_sample *s);

@@ -14,6 +14,7 @@ struct oracle_walk {
 	const struct sampler_raw *raw;
 	uint64_t pc[SAMPLER_MAX_USER + 1]; /* as sampler_frame.addr before the mapping: exact, or minus 1 */
 	size_t n;
+	bool wants_below; /* a word below the stack pointer, which the copy does not have */
 };
 
 struct oracle_process {
@@ -52,6 +53,7 @@ static bool memory_read(Dwfl *dwfl, Dwarf_Addr addr, Dwarf_Word *result, void *a
 	const struct sampler_raw *raw = p->walk->raw;
 	uint64_t off = addr - raw->regs[7];
 
+	p->walk->wants_below |= addr < raw->regs[7];
 	if (addr < raw->regs[7] || off > raw->stack.size || raw->stack.size - off < sizeof(*result))
 		return false;
 	memcpy(result, raw->stack.p + off, sizeof(*result));
@@ -132,7 +134,8 @@ static bool same_frames(Dwfl *dwfl, const struct oracle_walk *w, const struct sa
 			return false;
 	}
 	/* libdw ends where the copy of the stack does; the sampler in the kernel does not. */
-	return w->n == s->n_user || (w->n < s->n_user && s->raw->stack.size >= SAMPLER_MAX_STACK - 8192);
+	return w->n == s->n_user ||
+	       (w->n < s->n_user && (w->wants_below || s->raw->stack.size >= SAMPLER_MAX_STACK - 8192));
 }
 
 enum oracle_verdict oracle_compare(struct oracle *o, const struct sampler_sample *s)
@@ -146,6 +149,12 @@ enum oracle_verdict oracle_compare(struct oracle *o, const struct sampler_sample
 		dwfl_getthread_frames(p.dwfl, (pid_t)p.pid, note_frame, &w);
 		if (w.n)
 			verdict = same_frames(p.dwfl, &w, s) ? ORACLE_SAME : ORACLE_DIFFERENT;
+		/*
+		 * After `pop %rbp`, clang's rows still have rbp where it was saved, below the stack pointer: libdw does not
+		 * get it and ends early.
+		 */
+		if (verdict == ORACLE_SAME && w.n < s->n_user && w.wants_below)
+			verdict = ORACLE_NOTHING;
 	}
 	dwfl_end(p.dwfl);
 	return verdict;

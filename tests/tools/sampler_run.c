@@ -231,7 +231,9 @@ static void see_sample(void *ctx, const struct sampler_sample *s)
 	c->held += s->held;
 	c->deepest = MAX(c->deepest, (uint64_t)s->n_user);
 	c->ends[s->end]++;
-	if (r->oracle && s->raw && s->n_user && sampler_end_complete(s->end)) {
+	/* This tool gives no table of the vDSO, which has no file: such frames are walked by frame pointers, libdw's are not. */
+	if (r->oracle && s->raw && s->n_user && s->user[0].file != SAMPLER_NO_FILE &&
+	    sampler_end_complete(s->end)) {
 		switch (oracle_compare(r->oracle, s)) {
 		case ORACLE_SAME:
 			c->same++;
