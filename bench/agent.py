@@ -1,23 +1,37 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The sampler of the agent beside perf record: CPU, time in BPF, complete stacks, the same load, one after the other.
+"""The agent beside perf record and another profiler: CPU, memory, first sample, complete stacks, one after the other.
 
-The load is one copy of each stock program that is installed (python3, perl, sqlite3, xz, node, ruby, php) and a C program 400
-frames deep. perf's stack is complete if its last frame is the program's start. --hz and --seconds as given; root."""
+  agent        the whole agent as in production, sending to a server of this bench: CPU of all its threads and memory after 10 s
+  BPF, perf events
+               its sampler alone, by a test tool: time in BPF, size of tables
+  perf         perf record --call-graph dwarf, and perf script
+  --peer       any other command, as "/opt/profiler -collection-agent=127.0.0.1:4317 -disable-tls": CPU and memory only
+
+The load of the agent and the peer are two busy programs, python3 and one in C without frame pointers, 400 calls deep; of the others one
+copy of each stock program that is installed (python3, perl, sqlite3, xz, node, ruby, php) and that C program. perf's stack is
+complete if its last frame is the program's start. Root."""
 
 import argparse
 import collections
+import contextlib
+import http.server
 import json
 import os
 import pathlib
 import re
+import shlex
 import shutil
+import signal
 import subprocess
 import tempfile
+import threading
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 RUN = ROOT / "build/tests/tools/sampler_run"
+WARM_S = 10
+TICKS = os.sysconf("SC_CLK_TCK")
 COMPLETE = ("complete", "frame pointer", "kernel only")
 STARTS = re.compile(r"^(_start|__?libc_start_\w*|start_thread|clone3?|__clone3?|main|_dl_start_user|ret_from_fork\w*)(@\S+)?(\+0x\w+)?$")
 
@@ -48,15 +62,24 @@ PROGRAMS = {
 }
 
 
-def start_load(folder):
+@contextlib.contextmanager
+def load(folder, programs):
+    """The C program and those of @programs that are installed, busy."""
     (folder / "deep.c").write_text(DEEP)
     subprocess.run(["gcc", "-O2", "-fomit-frame-pointer", "-fno-inline", folder / "deep.c", "-o", folder / "deep"], check=True)
     argvs = [[str(folder / "deep")]]
-    for name, args in PROGRAMS.items():
+    for name in programs:
         path = f"/usr/bin/{name}" if os.path.exists(f"/usr/bin/{name}") else shutil.which(name)
         if path:
-            argvs.append([path, *args])
-    return [subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) for argv in argvs]
+            argvs.append([path, *PROGRAMS[name]])
+    started = [subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) for argv in argvs]
+    try:
+        time.sleep(1)
+        yield
+    finally:
+        for p in started:
+            p.kill()
+            p.wait()
 
 
 def run(argv, **more):
@@ -115,24 +138,116 @@ def perf(hz, seconds, folder):
             print(f"    {comm:12} {n:6}  complete {share(complete[comm], n)}")
 
 
+class Taker(http.server.BaseHTTPRequestHandler):
+    """Takes all profiles."""
+
+    protocol_version = "HTTP/1.1"
+    bytes = 0
+
+    def do_POST(self):
+        Taker.bytes += len(self.rfile.read(int(self.headers["Content-Length"])))
+        body = b'{"profiles":1,"samples":1,"id":1,"duplicate":false}'
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *args):
+        pass
+
+
+def processes_of(group):
+    """The process group: a peer may be started by a script."""
+    for stat in pathlib.Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = stat.read_text().rsplit(")", 1)[1].split()
+        except OSError:
+            continue
+        if int(fields[2]) == group:
+            yield int(stat.parent.name), (int(fields[11]) + int(fields[12])) / TICKS
+
+
+def cpu_s(group):
+    return sum(s for _, s in processes_of(group))
+
+
+def memory_mib(group):
+    """(resident without the maps of BPF, these maps)."""
+    maps = rss = 0
+    for pid, _ in processes_of(group):
+        name = ""
+        for line in pathlib.Path(f"/proc/{pid}/smaps").read_text().splitlines():
+            if re.match(r"[0-9a-f]+-[0-9a-f]+ ", line):
+                name = line.split(None, 5)[-1]
+            elif line.startswith("Rss:"):
+                size = int(line.split()[1])
+                rss += size
+                maps += size if "bpf-map" in name else 0
+    return (rss - maps) / 1024, maps / 1024
+
+
+def long_running(name, argv, hz, seconds):
+    """Run it in a session of its own, and print its CPU and memory when it has warmed up; the process, still running."""
+    p = subprocess.Popen(argv, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
+    time.sleep(WARM_S)
+    if p.poll() is not None:
+        print(f"{name:14} cannot run here")
+        return None
+    start, from_s = cpu_s(p.pid), time.monotonic()
+    time.sleep(seconds)
+    used, took = cpu_s(p.pid) - start, time.monotonic() - from_s
+    own, maps = memory_mib(p.pid)
+    print(f"{name:14} {hz:>4} Hz  CPU of a processor {100 * used / took:5.2f} %, in the first {WARM_S} s {start:5.2f} s  resident {own:5.1f} MiB"
+          f" and {maps:5.1f} MiB of maps")
+    return p
+
+
+def agent(lode, hz, seconds, folder, url):
+    state = folder / f"state{hz}"
+    before = Taker.bytes
+    p = long_running("agent", [lode, "agent", "--to", url, "--state", str(state), "-F", str(hz)], hz, seconds)
+    if not p:
+        return
+    status = json.loads((state / "status.json").read_text())
+    ends = status["stacks"]
+    whole = sum(n for end, n in ends.items() if end in COMPLETE)
+    print(f"    first sample after {status['first_sample_ms']} ms  samples {status['samples']}, lost {status['samples_lost']}"
+          f"  complete {share(whole, sum(ends.values()))}  {(Taker.bytes - before) / (WARM_S + seconds) / 1e3:.1f} kB/s sent")
+    p.terminate()
+    p.wait()
+
+
+def peer(command, seconds):
+    p = long_running("peer", shlex.split(command), "-", seconds)
+    if p:
+        os.killpg(p.pid, signal.SIGTERM)
+        p.wait()
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--lode", default=str(ROOT / "build/lode"))
     parser.add_argument("--hz", type=int, nargs="*", default=[19, 99])
     parser.add_argument("--seconds", type=int, default=20)
+    parser.add_argument("--peer", action="append", default=[])
+    parser.add_argument("--rows", nargs="*", default=["agent", "sampler", "perf"])
     options = parser.parse_args()
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Taker)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
-        load = start_load(folder)
-        try:
-            time.sleep(1)
+        with load(folder, ["python3"]):
+            for hz in options.hz if "agent" in options.rows else []:
+                agent(options.lode, hz, options.seconds, folder, f"http://127.0.0.1:{server.server_address[1]}")
+            for command in options.peer:
+                peer(command, options.seconds)
+        with load(folder, PROGRAMS):
             for hz in options.hz:
-                sampler("BPF", [], hz, options.seconds)
-                sampler("perf events", ["--perf"], hz, options.seconds)
-                perf(hz, options.seconds, folder)
-        finally:
-            for p in load:
-                p.kill()
-                p.wait()
+                if "sampler" in options.rows:
+                    sampler("BPF", [], hz, options.seconds)
+                    sampler("perf events", ["--perf"], hz, options.seconds)
+                if "perf" in options.rows:
+                    perf(hz, options.seconds, folder)
 
 
 if __name__ == "__main__":
