@@ -9,7 +9,7 @@
  *   window.h   samples as a profile
  *   sender.h   profiles to a server, spool.h while it is away
  *   home.h     debug information to that server, when it has none
- *   status.h   what the agent does, for people and for Prometheus
+ *   status.h   the agent's state, for people and for Prometheus
  *
  * An agent belongs to one thread, which calls agent_run(). Files are read, profiles are sent and debug information is uploaded
  * by threads of its own.

@@ -54,7 +54,7 @@ struct mapped_file {
 	struct mapped_file *older; /* of equal hash */
 };
 
-/* What the agent's thread does with the results. */
+/* The results, for the agent's thread. */
 struct files_handler {
 	void *arg;
 	/* *ret: a number for a new file. Negative: there is none left. */
@@ -80,7 +80,7 @@ struct mapped_file *files_vdso(struct files *f);
 void files_unref(struct files *f, struct mapped_file *file); /* takes NULL */
 /* Build the table of a file again, from @fd, which is taken. */
 void files_want_table(struct files *f, struct mapped_file *file, int fd);
-/* Deliver what the reader has done. */
+/* Deliver the results of the reader. */
 void files_poll(struct files *f);
 int files_fd(const struct files *f); /* is readable when there is something to deliver */
 /* Forget files that no process has mapped for some time. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Three threads take part: the sender's notes what the server wants (home_want()), the agent's opens the files (home_next(),
+ * Three threads take part: the sender's notes the build IDs that the server wants (home_want()), the agent's opens the files (home_next(),
  * home_give()), since it knows the processes, and a niced one of its own searches, splits and uploads.
  *
  * A file that was not found is looked for again, since its package may be installed later: after a minute, then after twice as

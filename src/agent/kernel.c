@@ -108,7 +108,7 @@ static void kernel_clear(struct kernel_names *k)
 	k->hidden = k->missing = k->was_outside = k->has_missed = false;
 }
 
-/* Sort, and keep one name for each address. Memory is cut to what is needed. */
+/* Sort, and keep one name for each address. Memory is cut to the needed size. */
 static void kernel_pack(struct kernel_names *k, bool zeros)
 {
 	size_t n = 0;

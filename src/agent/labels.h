@@ -10,7 +10,7 @@
 
 #define LABEL_SETS_MAX 4096u /* until label_maker_renew(); processes with further sets get LABEL_SET_OTHER */
 
-/* What is known of a process. */
+/* The facts known of a process. */
 struct label_facts {
 	struct str comm;   /* of its first thread */
 	struct str exe;    /* the path of its program; empty: not known */

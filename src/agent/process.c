@@ -308,7 +308,7 @@ static int add_process_map(void *arg, const struct maps_line *line)
 	return 0;
 }
 
-/* ---- what the sampler gets ---- */
+/* ---- mappings for the sampler ---- */
 
 static void give_to_sampler(struct processes *p, struct process *of)
 {

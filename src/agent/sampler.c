@@ -147,7 +147,7 @@ void sampler_tell(struct sampler *s, const struct sampler_event *event)
 	if (!late)
 		return;
 	/*
-	 * The process was set after it ran the other program, and nobody knows of which one the mappings are. Samples may be under
+	 * The process was set after it ran the other program, and the mappings may be of either one. Samples may be under
 	 * way, and no further event need come if it sleeps now.
 	 */
 	again.kind = SAMPLER_NEW;

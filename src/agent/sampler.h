@@ -64,7 +64,7 @@ struct sampler_options {
 int sampler_open(const struct sampler_options *options, struct sampler **ret, struct err *err);
 void sampler_close(struct sampler *s); /* takes NULL; waiting samples are dropped */
 
-/* What the sampler is, and which abilities this kernel or these privileges take away. Valid until sampler_close(). */
+/* The kind of the sampler, and the abilities that this kernel or these privileges take away. Valid until sampler_close(). */
 struct sampler_about {
 	enum sampler_kind kind;
 	const char *text; /* one line: "BPF (4 processors, 19 Hz, CPU clock)" */
@@ -142,7 +142,7 @@ enum sampler_event_kind {
 	SAMPLER_NEW, /* a sample of a process that is not set: read its mappings and set it */
 	SAMPLER_UNMAPPED, /* @addr of the process is in no mapping: read them again. At most one in 20 ms and process */
 	SAMPLER_EXEC,   /* runs another program; the process is no longer set */
-	SAMPLER_EXIT,   /* its last thread is gone, and so is what was set */
+	SAMPLER_EXIT,   /* its last thread is gone, and so are its mappings */
 	SAMPLER_WANTED, /* the table of @file is evicted or was never set, and a sample needs it */
 };
 struct sampler_event {

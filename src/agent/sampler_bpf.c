@@ -547,7 +547,7 @@ static int load_object(struct sampler *s, struct err *err)
 		b->files = NULL;
 		return err_os(err, errno, "map the table of files");
 	}
-	/* Events first: what they set serves the samples. */
+	/* Events first: the mappings that they set serve the samples. */
 	b->rings = ring_buffer__new(bpf_map__fd(map_named(b, "events")), take_bpf_event, b, NULL);
 	if (!b->rings || ring_buffer__add(b->rings, bpf_map__fd(map_named(b, "samples")), take_bpf_sample, b))
 		return bpf_failed(err, errno, "map the ring of samples");

@@ -19,7 +19,7 @@ struct sampler_file {
 	} state;
 	struct bytes table;  /* kept by the implementation until its file_drop() */
 	int64_t last_use_ns; /* of a frame walked here; ops->file_used() has those of BPF */
-	int64_t wanted_ns;   /* of the last SAMPLER_WANTED told here */
+	int64_t wanted_ns;   /* of the last SAMPLER_WANTED */
 	int64_t dropped_ns;
 };
 

@@ -123,7 +123,7 @@ static void tell_process(struct sampler *s, const struct sampler_record *r, enum
 {
 	struct sampler_told *told = &s->told[r->pid % ARRAY_SIZE(s->told)];
 
-	/* Of a process that nobody has heard of, nobody need hear. */
+	/* Nothing was reported of this process, so its end is not either. */
 	if (!sampler_process_get(s, r->pid) && told->pid != r->pid)
 		return;
 	if (told->pid == r->pid)
@@ -184,7 +184,7 @@ static void drain_ring(struct sampler *s, struct perf_ring *ring)
 		tail += n;
 		__atomic_store_n(&ring->page->data_tail, tail, __ATOMIC_RELEASE);
 	}
-	if (tail != head) { /* no record begins here: go on after what is there */
+	if (tail != head) { /* no record begins here: skip the bytes that are there */
 		p->damaged++;
 		__atomic_store_n(&ring->page->data_tail, head, __ATOMIC_RELEASE);
 	}

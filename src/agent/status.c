@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * One list of numbers makes the JSON and the metrics. The JSON is also what `lode agent --status` reads, from a process that
- * may be of another version: it prints what it knows.
+ * may be of another version: it prints the fields that it knows.
  */
 #include "agent/status.h"
 

@@ -273,7 +273,7 @@ int agent_upload(const struct upload_way *w, const struct upload_file *f, struct
 				break;
 			r = upload_pause(w, (int64_t)((off - before) * 1000 / w->rate), err);
 		}
-		/* The server tells from which byte on it wants the file after a failure. */
+		/* After a failure the server says from which byte on it wants the file. */
 		if (r < 0 && err->kind == ERR_UPSTREAM && tries + 1 < TRIES)
 			r = upload_pause(w, agent_pause_ms(tries, SENDER_FIRST_MS), err);
 	}

@@ -27,7 +27,7 @@
 
 static const struct metric_family requests = {
 	.name = "lode_s3_requests_total",
-	.help = "Requests to buckets, by what they do and how the last try ended: done, missing, failed.",
+	.help = "Requests to buckets, by their operation and how the last try ended: done, missing, failed.",
 	.type = METRIC_COUNTER,
 	.labels = "what,outcome",
 };
@@ -341,7 +341,7 @@ static enum verdict judge_failure(const struct err *why, struct err *err)
 	case ERR_UPSTREAM:
 		(void)err_set(err, ERR_IO, "%s", why->text);
 		err->os = why->os;
-		/* The breaker is open: the next try would only be told so. */
+		/* The breaker is open: the next try would fail at once. */
 		return strncmp(why->text, "passed over", 11) == 0 ? VERDICT_FAILED : VERDICT_LATER;
 	case ERR_CANCELLED:
 		(void)err_set(err, ERR_IO, "%s", why->text);

@@ -12,7 +12,7 @@
  *   lender.c       keys lent by a service: of the instance, of the pod, of a role
  *   place.c        which server and region has a bucket
  *   call.c         one request: tries, hedges, the deadline
- *   reply.c        what a reply means: done, missing, try again, failed
+ *   reply.c        the meaning of a reply: done, missing, try again, failed
  *   object.c       head, get, put, delete; presigned URLs
  *   list.c         listings
  *   upload.c       uploads in parts
@@ -178,7 +178,7 @@ void span_table_free(struct span_table *t); /* takes NULL. Waits for what runs *
 struct span_object *span_object_get(struct span_table *t, const char *url, uint64_t size, uint64_t inode);
 void span_object_put(struct span_object *o); /* takes NULL */
 /*
- * Copy bytes at @off, at least one, at most @n; wait for them. What is missing is fetched as @fetch, which contains @off.
+ * Copy bytes at @off, at least one, at most @n; wait for them. Missing bytes are fetched as @fetch, which contains @off.
  * @ahead_to: begin to fetch the bytes after these, for later reads, up to here; 0: none.
  */
 struct span_read {

@@ -30,7 +30,7 @@ struct list_page {
 	struct buf last; /* the key of the last object in it */
 };
 
-/* What the pages so far showed. */
+/* The state after the pages so far. */
 struct list_course {
 	struct buf token, last; /* of the page before */
 	uint64_t n;
@@ -61,7 +61,7 @@ static int listed_object(struct list_page *p, struct err *err)
 	p->n++;
 	p->last.size = 0;
 	buf_add_str(&p->last, o.key);
-	/* A server that ignores the prefix lists what was not wanted. */
+	/* A server that ignores the prefix lists other objects, too. */
 	if (!str_starts(o.key, p->l->prefix))
 		return 0;
 	p->stopped = p->l->fn(p->l->arg, &o, err);
@@ -101,7 +101,7 @@ static int list_field(struct list_page *p, struct xml *x, struct err *err)
 	return 0;
 }
 
-/* The encoding is told after the objects by some servers. */
+/* Some servers name the encoding after the objects. */
 static bool page_is_encoded(struct bytes body)
 {
 	struct err ignored = { 0 };

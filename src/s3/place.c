@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which server has a bucket. At Amazon each region has its own, and the wrong one names the right one; what was learned is
+ * Which server has a bucket. At Amazon each region has its own, and the wrong one names the right one; the region is
  * remembered for each bucket.
  */
 #include "s3/internal.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a reply means. An answer to HEAD has no body, so its status and headers have to do.
+ * The meaning of a reply. An answer to HEAD has no body, so its status and headers have to do.
  */
 #include "s3/internal.h"
 
@@ -85,7 +85,7 @@ static bool learn_clock(struct s3 *s, struct str headers)
 	return true;
 }
 
-/* The host of a Location, without what follows it. */
+/* The host of a Location, without port and path. */
 static struct str location_host(struct str url)
 {
 	const char *sep = url.size ? memmem(url.p, url.size, "://", 3) : NULL;

@@ -42,7 +42,7 @@ enum s3_style {
 };
 
 /*
- * What is not given comes from the environment (AWS_ENDPOINT_URL_S3, AWS_ENDPOINT_URL, AWS_REGION, AWS_DEFAULT_REGION,
+ * Settings that are not given come from the environment (AWS_ENDPOINT_URL_S3, AWS_ENDPOINT_URL, AWS_REGION, AWS_DEFAULT_REGION,
  * AWS_PROFILE, AWS_CA_BUNDLE, AWS_NO_SIGN_REQUEST) and the shared files (AWS_CONFIG_FILE, AWS_SHARED_CREDENTIALS_FILE, in
  * ~/.aws). docs/object-storage.md has the order.
  */
@@ -68,7 +68,7 @@ void s3_shared_options(const struct s3_options *opts); /* borrowed */
 void s3_shared_done(void);
 
 /*
- * As pkg_open_path(), for what a user names on a command line: a file, a member of an archive, or either of them as
+ * As pkg_open_path(), for a name on a command line: a file, a member of an archive, or either of them as
  * s3://BUCKET/KEY, of s3_shared(). Outcome FILE_MISSING (base/file.h).
  */
 int s3_open_path(const char *path, struct source **ret, struct err *err);
@@ -109,7 +109,7 @@ struct s3_listing {
 int s3_list(struct s3 *s, const struct s3_listing *l, struct err *err);
 
 /*
- * ---- uploads in parts: for what is large ----
+ * ---- uploads in parts, for large objects ----
  *
  * An upload that is neither completed nor aborted stays in the bucket, and is paid for, until s3_upload_abort() or a rule
  * of the bucket removes it. Another process may continue it, by name and id.

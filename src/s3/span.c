@@ -198,7 +198,7 @@ static struct span *span_find(struct span_object *o, uint64_t off)
 	return NULL;
 }
 
-/* Cut @want, which contains @off, to what is not in memory yet. */
+/* Cut @want, which contains @off, to the bytes that are not in memory yet. */
 static struct byte_range span_gap(struct span_object *o, uint64_t off, struct byte_range want)
 {
 	uint64_t from = want.off, end = want.off + want.size;

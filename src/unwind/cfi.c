@@ -112,7 +112,7 @@ static bool pair_offsets(int64_t low, int64_t high, int64_t *ret)
 	return true;
 }
 
-/* What is added after the word in memory. false: another operation. */
+/* The number that is added to the word in memory. false: another operation. */
 static bool added_offset(struct cfi_bytes *e, int64_t *ret)
 {
 	uint64_t op = cfi_fixed(e, 1);

@@ -2,7 +2,7 @@
 /*
  * See pack.h; docs/formats/unwind.md has the layout.
  *
- * Pages of the index may stand in any place that is a multiple of 512 bytes: behind the rules in the first chunk, behind
+ * Pages of the index may stand in any place that is a multiple of 512 bytes: after the rules in the first chunk, after
  * the last rows, and in chunks of their own.
  */
 #include "unwind/pack.h"

@@ -4,7 +4,7 @@
  * BPF (clang -target bpf, -mcpu=v2), so that tests and fuzzing run the code that the kernel runs.
  * docs/formats/unwind.md describes the bytes.
  *
- * Primitives. Whoever includes this file in BPF defines these before; in user space they are functions on struct
+ * Primitives. A BPF program defines these before it includes this file; in user space they are functions on struct
  * unwind_table and struct unwind_memory, see the end.
  *
  *	UNWIND_TABLE             the type of a file's table; in BPF the pointer to the inner array of its chunks

@@ -29,7 +29,7 @@ enum unwind_flags {
 
 struct unwind_options {
 	const atomic_bool *cancel;  /* NULL, or checked now and then: once it is set, ERR_CANCELLED */
-	struct budget_hold *memory; /* NULL, or grants what is needed beside the table */
+	struct budget_hold *memory; /* NULL, or grants the memory needed beside the table */
 };
 
 struct unwind_stats {

@@ -59,14 +59,14 @@ struct agent_run {
 /* ---- sink.c ---- */
 
 int agent_sink_open(const struct settings *s, struct agent_run *r, struct err *err);
-void agent_sink_close(struct agent_run *r); /* sends what is left */
+void agent_sink_close(struct agent_run *r); /* sends the rest */
 void agent_sink_window(void *run, struct profile *taken);
 void agent_sink_tick(void *run);
 int agent_show_status(const struct settings *s); /* the exit status */
 
 /* ---- listen.c ---- */
 
-/* Serve the metrics of this process at @port of the loopback interface. agent_listener_poll() answers what has arrived. */
+/* Serve the metrics of this process at @port of the loopback interface. agent_listener_poll() answers the requests that have arrived. */
 int agent_listener_open(const char *port, struct agent_listener **ret, struct err *err);
 void agent_listener_poll(struct agent_listener *l);  /* takes NULL */
 void agent_listener_close(struct agent_listener *l); /* takes NULL */

@@ -140,7 +140,7 @@ void agent_sink_close(struct agent_run *r)
 
 	if (last)
 		sender_put(r->sender, last);
-	/* The sender tells the other one what is wanted. */
+	/* The sender hands the wanted build IDs to the thread of uploads. */
 	sender_free(TAKE(r->sender), GRACE_MS);
 	home_free(TAKE(r->home));
 	agent_listener_close(TAKE(r->listener));
