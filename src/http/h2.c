@@ -79,6 +79,7 @@ static void flush_conn(struct h2_conn *c)
 
 		if (c->out_at == c->out.size) {
 			c->out.size = c->out_at = 0;
+			c->starved_ms = 0;
 			h2_conn_make(c, H2_OUT);
 		}
 		if (!c->out.size)
@@ -197,6 +198,8 @@ static void sweep_conns(struct h2_thread *t)
 		h2_conn_sweep(c, t->swept_ms);
 		if (!c->wants_out)
 			flush_conn(c);
+		else if (c->starved_ms && !h2_conn_keep(c))
+			end_conn(c);
 	}
 }
 

@@ -31,8 +31,9 @@
 #define H2_STREAM_WINDOW MIB(1)
 #define H2_WINDOW        MIB(4) /* of all streams of a connection */
 #define H2_DROPPED \
-	MIB(1)         /* of a refused body, before the reply; that of a client of gRPC is not waited for */
-#define H2_OUT KIB(32) /* made at once; more when the socket has taken it */
+	MIB(1) /* of a refused body, before the reply; that of a client of gRPC is not waited for */
+#define H2_STARVED_MS 1000    /* for output to a client while there is no memory for it */
+#define H2_OUT        KIB(32) /* made at once; more when the socket has taken it */
 /*
  * Frames that a client can send without an end, and that give the server work, cost credit. Requests that are answered,
  * bytes of bodies and time give it back.
@@ -102,6 +103,7 @@ struct h2_conn {
 	struct buf out; /* bytes that the socket did not take */
 	size_t out_at;
 	size_t out_granted; /* by the memory budget, of `out` and `frames` */
+	int64_t starved_ms; /* since then `out` waits without being granted; 0: it does not */
 	bool wants_out;     /* epoll reports when it takes more */
 	bool leaving;       /* GOAWAY was sent: it ends with its streams */
 	bool failed;        /* it ends now */
@@ -150,7 +152,10 @@ struct h2_conn *h2_conn_new(struct h2_thread *t, int fd, const struct sockaddr *
 bool h2_conn_feed(struct h2_conn *c, struct bytes in);
 /* Append up to about @max bytes for the client to c->out. */
 void h2_conn_make(struct h2_conn *c, size_t max);
-/* c->out waits for the client: have it granted. false: there is no memory for it, and the connection ends. */
+/*
+ * c->out waits for the client: have it granted. Without memory for it, it may wait for H2_STARVED_MS, in which a client that
+ * reads takes it. false: that time is over, and the connection ends.
+ */
 bool h2_conn_keep(struct h2_conn *c);
 /* All of c->out was sent: give its memory back. */
 void h2_conn_drop_out(struct h2_conn *c);

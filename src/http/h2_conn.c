@@ -310,10 +310,15 @@ bool h2_conn_keep(struct h2_conn *c)
 	if (size <= c->out_granted)
 		return true;
 	if (!budget_try(c->thread->h2->shared->opts.memory, BUDGET_REPLY, size - c->out_granted)) {
+		if (!c->starved_ms)
+			c->starved_ms = clock_mono_ms();
+		if (clock_mono_ms() - c->starved_ms < H2_STARVED_MS)
+			return true;
 		counters_refused("memory");
 		return false;
 	}
 	c->out_granted = size;
+	c->starved_ms = 0;
 	return true;
 }
 
@@ -321,6 +326,7 @@ void h2_conn_drop_out(struct h2_conn *c)
 {
 	buf_done(&c->out);
 	c->out_at = 0;
+	c->starved_ms = 0;
 	budget_return(c->thread->h2->shared->opts.memory, BUDGET_REPLY, c->out_granted);
 	c->out_granted = 0;
 }

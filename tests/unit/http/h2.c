@@ -319,7 +319,10 @@ static void without_memory_a_client_that_does_not_read_is_cut(void **state)
 	fd = open_silent_client();
 	for (int i = 0; i < 10000 && reply_stats().n_refused == n_refused; i++)
 		usleep(1000);
-	assert_int_equal(reply_stats().n_refused, n_refused + 1);
+	assert_true(reply_stats().n_refused > n_refused);
+	for (int i = 0; i < 10000 && http_connections(server.http); i++)
+		usleep(1000);
+	assert_int_equal(http_connections(server.http), 0);
 	/* Bytes that were on their way are there, and then the end. */
 	while (next_frame(fd, &type, &flags))
 		n_ended += type == DATA && flags & 1;
