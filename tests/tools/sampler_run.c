@@ -13,6 +13,8 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/auxv.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -119,6 +121,28 @@ static struct run_file *run_file_get(struct run *r, uint32_t pid, const char *pa
 	return f;
 }
 
+/* The vDSO, which is the same in all processes: out of this one's memory. NULL: there is none. */
+static struct run_file *run_vdso_get(struct run *r, uint64_t size)
+{
+	const void *image = (const void *)getauxval(AT_SYSINFO_EHDR);
+	AUTO(fd_close) int fd = memfd_create("vdso", MFD_CLOEXEC);
+	struct run_file *f;
+	char path[64];
+
+	for (size_t i = 0; i < r->n_files; i++)
+		if (strcmp(r->files[i].path, "[vdso]") == 0)
+			return &r->files[i];
+	if (!image || fd < 0 || write(fd, image, size) != (ssize_t)size)
+		return NULL;
+	f = &VEC_PUSH(r->files, r->n_files, r->room_files);
+	*f = (struct run_file){ .path = mem_strdup("[vdso]") };
+	if (sampler_file_new(r->sampler, &f->file, NULL))
+		abort();
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	build_table(r, f, path);
+	return f;
+}
+
 static uint64_t bias_of(const struct run_file *f, uint64_t start, uint64_t offset)
 {
 	for (size_t i = 0; i < f->n_segments; i++)
@@ -175,7 +199,10 @@ static void set_process(struct run *r, uint32_t pid)
 		line[strcspn(line, "\n")] = '\0';
 		if (strcmp(line + at, "[vsyscall]") == 0)
 			continue;
-		f = inode ? run_file_get(r, pid, line + at, start, end) : NULL;
+		if (strcmp(line + at, "[vdso]") == 0)
+			f = run_vdso_get(r, end - start);
+		else
+			f = inode ? run_file_get(r, pid, line + at, start, end) : NULL;
 		VEC_PUSH(m, n, room) = (struct sampler_mapping){ start, end,
 								 f ? bias_of(f, start, offset) : 0,
 								 f ? f->file : SAMPLER_NO_FILE };
@@ -231,9 +258,7 @@ static void see_sample(void *ctx, const struct sampler_sample *s)
 	c->held += s->held;
 	c->deepest = MAX(c->deepest, (uint64_t)s->n_user);
 	c->ends[s->end]++;
-	/* This tool gives no table of the vDSO, which has no file: such frames are walked by frame pointers, libdw's are not. */
-	if (r->oracle && s->raw && s->n_user && s->user[0].file != SAMPLER_NO_FILE &&
-	    sampler_end_complete(s->end)) {
+	if (r->oracle && s->raw && s->n_user && sampler_end_complete(s->end)) {
 		switch (oracle_compare(r->oracle, s)) {
 		case ORACLE_SAME:
 			c->same++;
