@@ -16,7 +16,7 @@ forked it, and Python's is 14 MB. The target is memory in addition to the mapped
 size of the table is subtracted from its peak, since the table is in memory until it is written. So the program itself, about 3 MB, is
 included. gsymutil maps its input, and nothing is subtracted from its peak.
 
-Where a conversion's time goes, of 2.16 thousand million instructions for the cloud kernel (callgrind; 2.37 before types and declarations
+Where a conversion's time goes, of 2.13 thousand million instructions for the cloud kernel (callgrind; 2.37 before types and declarations
 were skipped in place): 21 % all DIEs, 7 % their abbreviations, 17 % line programs (these three are "limit"), 28 % converting functions
 into rows and calls, of which a quarter is writing them, 11 % blocks, 2 % symbols. Names are 8 % of the instructions and 15 % of the time: they
 wait for memory, though much of it is prefetched. A sixth of the CPU time is the system's: half of that copies .debug_info and .debug_line

@@ -73,18 +73,30 @@ static inline uint64_t hash_add_word(uint64_t h, uint64_t v)
 	return rotl(h, 27) * P1 + P4;
 }
 
+static inline uint32_t half_load(const uint8_t *p)
+{
+	uint32_t v;
+
+	memcpy(&v, p, 4);
+	return le32toh(v);
+}
+
+/* The @n bytes at @p, from 1 to 7, as a word padded with zeros: by two reads that may overlap. */
+static inline uint64_t last_load(const uint8_t *p, size_t n)
+{
+	if (n >= 4)
+		return half_load(p) | (uint64_t)half_load(p + n - 4) << (n - 4) * 8;
+	return p[0] | (uint64_t)p[n / 2] << n / 2 * 8 | (uint64_t)p[n - 1] << (n - 1) * 8;
+}
+
 /* @h: the seed and the lanes; @p: the @n < STRIPE bytes after the last whole stripe. */
 static inline uint64_t hash_rest(uint64_t h, uint64_t total, const uint8_t *p, size_t n)
 {
 	h = hash_add_word(h, total);
 	for (; n >= 8; n -= 8, p += 8)
 		h = hash_add_word(h, word_load(p));
-	if (n) {
-		uint8_t last[8] = { 0 };
-
-		memcpy(last, p, n);
-		h = hash_add_word(h, word_load(last));
-	}
+	if (n)
+		h = hash_add_word(h, last_load(p, n));
 	h ^= h >> 32;
 	h *= P2;
 	h ^= h >> 29;

@@ -18,15 +18,21 @@ char *hex_encode(struct bytes b, char *out)
 	return out;
 }
 
+/* Values of digits, plus one. Those of capital letters have UPPER besides. */
+#define UPPER 0x20
+static const uint8_t digit_values[256] = {
+	['0'] = 1,          ['1'] = 2,          ['2'] = 3,          ['3'] = 4,          ['4'] = 5,
+	['5'] = 6,          ['6'] = 7,          ['7'] = 8,          ['8'] = 9,          ['9'] = 10,
+	['a'] = 11,         ['b'] = 12,         ['c'] = 13,         ['d'] = 14,         ['e'] = 15,
+	['f'] = 16,         ['A'] = UPPER | 11, ['B'] = UPPER | 12, ['C'] = UPPER | 13, ['D'] = UPPER | 14,
+	['E'] = UPPER | 15, ['F'] = UPPER | 16,
+};
+
 int hex_digit(char c, bool any_case)
 {
-	if (c >= '0' && c <= '9')
-		return c - '0';
-	if (c >= 'a' && c <= 'f')
-		return c - 'a' + 10;
-	if (any_case && c >= 'A' && c <= 'F')
-		return c - 'A' + 10;
-	return -1;
+	uint8_t d = digit_values[(uint8_t)c];
+
+	return any_case || d < UPPER ? (d & (UPPER - 1)) - 1 : -1;
 }
 
 bool hex_decode(struct str s, bool any_case, uint8_t *out, size_t room, size_t *ret_size)
@@ -37,7 +43,7 @@ bool hex_decode(struct str s, bool any_case, uint8_t *out, size_t room, size_t *
 		int hi = hex_digit(s.p[2 * i], any_case);
 		int lo = hex_digit(s.p[2 * i + 1], any_case);
 
-		if (hi < 0 || lo < 0)
+		if ((hi | lo) < 0)
 			return false;
 		out[i] = (uint8_t)(hi << 4 | lo);
 	}

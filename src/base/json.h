@@ -44,7 +44,7 @@ struct json_writer {
 
 void json_open_object(struct json_writer *w, const char *key);
 void json_open_array(struct json_writer *w, const char *key);
-void json_close(struct json_writer *w); /* the innermost */
+void json_close(struct json_writer *w);           /* the innermost */
 bool json_in_object(const struct json_writer *w); /* is the innermost an object? */
 /* A key that is any bytes. The next call writes its value, with NULL as key. */
 void json_key(struct json_writer *w, struct str key);

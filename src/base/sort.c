@@ -66,9 +66,23 @@ static inline void radix_passes(struct sort_key *list, struct sort_key *room, si
 		memcpy(list, from, n * sizeof(*list));
 }
 
-void sort_keys(struct sort_key *list, size_t n)
+/* Apart from sort_keys(), which is mostly called with few keys, and needs no such frame for them. */
+static __attribute__((noinline)) void radix_sort(struct sort_key *list, size_t n, uint64_t differs)
 {
 	struct sort_key near[NEAR], *room = near;
+
+	if (n > NEAR)
+		room = mem_realloc(NULL, n, sizeof(*room));
+	if (n <= SHORT_MAX)
+		radix_passes(list, room, n, differs, SHORT_BITS);
+	else
+		radix_passes(list, room, n, differs, DIGIT_BITS);
+	if (n > NEAR)
+		free(room);
+}
+
+void sort_keys(struct sort_key *list, size_t n)
+{
 	uint64_t all_set = UINT64_MAX, any_set = 0;
 	bool sorted = true;
 
@@ -79,16 +93,8 @@ void sort_keys(struct sort_key *list, size_t n)
 	}
 	if (sorted)
 		return;
-	if (n <= FEW) {
+	if (n <= FEW)
 		sort_insertion(list, n);
-		return;
-	}
-	if (n > NEAR)
-		room = mem_realloc(NULL, n, sizeof(*room));
-	if (n <= SHORT_MAX)
-		radix_passes(list, room, n, all_set ^ any_set, SHORT_BITS);
 	else
-		radix_passes(list, room, n, all_set ^ any_set, DIGIT_BITS);
-	if (n > NEAR)
-		free(room);
+		radix_sort(list, n, all_set ^ any_set);
 }

@@ -107,8 +107,8 @@ bool dwarf_cu_expression(const struct dwarf_cu *cu, struct bytes e, uint64_t *re
 	return true;
 }
 
-bool dwarf_cu_address_of(const struct dwarf_cu *cu, uint64_t v, uint8_t is, const uint8_t *unit,
-			 uint64_t *ret)
+bool dwarf_cu_address_far(const struct dwarf_cu *cu, uint64_t v, uint8_t is, const uint8_t *unit,
+			  uint64_t *ret)
 {
 	switch (is) {
 	case DWARF_IS_ADDRESS_INDEX:

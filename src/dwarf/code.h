@@ -158,7 +158,13 @@ enum dwarf_op {
 	DWARF_OP_BLOCK4,
 	DWARF_OP_BLOCK,
 	DWARF_OP_INDIRECT,
-	DWARF_OP_VALUE,   /* followed by slot, DWARF_READ_*, DWARF_IS_* */
+	DWARF_OP_VALUE, /* followed by DWARF_READ_*, slot, DWARF_IS_* */
+	/* The most frequent ones of these, followed by slot, DWARF_IS_*. */
+	DWARF_OP_VALUE1,
+	DWARF_OP_VALUE2,
+	DWARF_OP_VALUE4,
+	DWARF_OP_VALUE8,
+	DWARF_OP_VALUE_ULEB,
 	DWARF_OP_UNKNOWN, /* a form of unknown size: the unit cannot be read further */
 	DWARF_OP_SKIP,
 };
@@ -240,9 +246,19 @@ struct dwarf_table {
 	uint64_t used; /* the clock at its last use; 0: empty. The oldest is replaced */
 };
 
+/* How the forms with small numbers are skipped in units of one format. */
+#define DWARF_FORMS     0x40
+#define DWARF_NOT_SIZED 255u
+struct dwarf_skips {
+	struct dwarf_format format; /* version 0: not computed yet */
+	uint8_t size[DWARF_FORMS];  /* DWARF_NOT_SIZED: by an op, or the form needs more */
+	uint8_t op[DWARF_FORMS];    /* DWARF_OP_END: none */
+};
+
 #define DWARF_N_TABLES 16
 struct dwarf_tables {
 	struct dwarf_table tables[DWARF_N_TABLES];
+	struct dwarf_skips skips;
 	uint64_t clock;
 };
 
@@ -336,8 +352,12 @@ struct dwarf_scope {
 struct dwarf_specials {
 	uint8_t line_range, opcode_base; /* 0: not computed yet */
 	int8_t line_base;
-	uint8_t ops[256];   /* operation advance */
-	int16_t lines[256]; /* line advance */
+	uint8_t min_length;
+	uint8_t ops[256]; /* operation advance */
+	struct dwarf_special {
+		uint16_t addr; /* the same in bytes, with one operation per instruction */
+		int16_t line;  /* line advance */
+	} steps[256];
 };
 
 struct dwarf_reader {
@@ -453,9 +473,18 @@ bool dwarf_cu_string(const struct dwarf_cu *cu, const struct dwarf_value *v, str
 		     bool *ret_stable, bool *ret_alt_missing);
 /* .debug_addr[index]; false: none. */
 bool dwarf_cu_address(const struct dwarf_cu *cu, uint64_t index, uint64_t *ret);
+/* dwarf_cu_address_of() for values that are not addresses themselves. */
+bool dwarf_cu_address_far(const struct dwarf_cu *cu, uint64_t v, uint8_t is, const uint8_t *unit,
+			  uint64_t *ret);
 /* The address that a value @v of meaning @is (DWARF_IS_*) stands for; @unit: the unit's bytes. False: none. */
-bool dwarf_cu_address_of(const struct dwarf_cu *cu, uint64_t v, uint8_t is, const uint8_t *unit,
-			 uint64_t *ret);
+static inline bool dwarf_cu_address_of(const struct dwarf_cu *cu, uint64_t v, uint8_t is, const uint8_t *unit,
+				       uint64_t *ret)
+{
+	if (is > DWARF_IS_ADDRESS)
+		return dwarf_cu_address_far(cu, v, is, unit, ret);
+	*ret = v;
+	return true;
+}
 /* The address that the expression @e computes. False: none, or an operation that addresses do not need. */
 bool dwarf_cu_expression(const struct dwarf_cu *cu, struct bytes e, uint64_t *ret);
 

@@ -309,8 +309,13 @@ int dwarf_line_header_of(struct bytes table, const struct dwarf_line_place *plac
 /* The next file. DWARF_LINE_END: that was the last. */
 enum { DWARF_LINE_END = 1 };
 int dwarf_line_file_next(struct dwarf_line_header *h, struct dwarf_line_file *ret, struct err *err);
-/* Skip the next file. */
-int dwarf_line_file_skip(struct dwarf_line_header *h, struct err *err);
+/* How files of a table are skipped without being read: so many bytes, an unsigned LEB128, so many bytes. */
+struct dwarf_line_skip {
+	unsigned before, after;
+	bool has_number;
+};
+/* False: their forms are others than those that compilers write, or they end with an empty name. */
+bool dwarf_line_skip_plan(const struct dwarf_line_header *h, struct dwarf_line_skip *ret);
 /* Read the file at the cursor @files instead of the header's own. */
 int dwarf_line_file_read(const struct dwarf_line_header *h, struct cursor *files, struct dwarf_line_file *ret,
 			 struct err *err);

@@ -162,33 +162,27 @@ int dwarf_line_file_next(struct dwarf_line_header *h, struct dwarf_line_file *re
 	return dwarf_line_file_read(h, &h->files, ret, err);
 }
 
-int dwarf_line_file_skip(struct dwarf_line_header *h, struct err *err)
+bool dwarf_line_skip_plan(const struct dwarf_line_header *h, struct dwarf_line_skip *ret)
 {
-	struct cursor *c = &h->files, start = *c;
-	struct dwarf_line_file ignored;
 	size_t i;
 
-	if (h->format.version < 5 || !h->n_files_left)
-		return dwarf_line_file_next(h, &ignored, err);
-	/* The forms that compilers write are skipped without being read. */
+	*ret = (struct dwarf_line_skip){ 0 };
+	if (h->format.version < 5)
+		return false;
 	for (i = 0; i < h->n_file_formats; i++) {
 		uint64_t form = h->file_formats[i].form;
+		unsigned *size = ret->has_number ? &ret->after : &ret->before;
 
 		if (form == FORM_LINE_STRP || form == FORM_STRP)
-			cursor_skip(c, h->format.offset_size);
-		else if (form == FORM_UDATA)
-			cursor_uleb(c);
+			*size += h->format.offset_size;
 		else if (form == FORM_DATA16)
-			cursor_skip(c, 16);
+			*size += 16;
+		else if (form == FORM_UDATA && !ret->has_number)
+			ret->has_number = true;
 		else
-			break;
+			return false;
 	}
-	if (i == h->n_file_formats && i && cursor_ok(c)) {
-		h->n_files_left--;
-		return 0;
-	}
-	*c = start;
-	return dwarf_line_file_next(h, &ignored, err);
+	return i != 0;
 }
 
 /* Parse version, sizes and header_length; *ret_size is the size of the header from its start. */

@@ -114,33 +114,77 @@ static bool compile_skip(struct program_writer *w, uint64_t form, const struct d
 	return false;
 }
 
-/* The result of compile_skip() for each form with a small number, computed once for a table: a size, or one
- * op. */
-#define FORMS 0x40
-struct form_skips {
-	uint8_t size[FORMS], op[FORMS]; /* op DWARF_OP_END: the size, which may be 0 */
-	bool known[FORMS];
-};
-
-static void skips_make(struct form_skips *s, const struct dwarf_format *f)
+/* Keep the result of compile_skip() for each form with a small number: a size, or one op. */
+static void skips_make(struct dwarf_skips *s, const struct dwarf_format *f)
 {
 	uint8_t room[ROOM];
 
-	for (unsigned form = 0; form < FORMS; form++) {
+	if (s->format.version == f->version && s->format.addr_size == f->addr_size &&
+	    s->format.offset_size == f->offset_size)
+		return;
+	s->format = *f;
+	for (unsigned form = 0; form < DWARF_FORMS; form++) {
 		struct program_writer w = { .p = room };
 
-		s->known[form] = form != FORM_INDIRECT && compile_skip(&w, form, f) && w.p - room <= 1 &&
-				 !(w.skip && w.p != room);
-		s->op[form] = w.p != room ? room[0] : DWARF_OP_END;
-		s->size[form] = (uint8_t)w.skip;
+		bool known = form != FORM_INDIRECT && compile_skip(&w, form, f) && w.p - room <= 1 &&
+			     !(w.skip && w.p != room);
+
+		s->op[form] = known && w.p != room ? room[0] : DWARF_OP_END;
+		s->size[form] = known && w.p == room ? (uint8_t)w.skip : DWARF_NOT_SIZED;
 	}
+	/* Its value is in the abbreviation, not in the DIE. */
+	s->size[FORM_IMPLICIT_CONST] = DWARF_NOT_SIZED;
+}
+
+/* Attributes with small numbers that the walk needs of any DIE. */
+#define ATTRS 0x80
+static const bool needed[ATTRS] = {
+	[0] = true, /* the end mark */
+	[DW_AT_sibling] = true,
+	[DW_AT_low_pc] = true,
+	[DW_AT_high_pc] = true,
+	[DW_AT_ranges] = true,
+	[DW_AT_abstract_origin] = true,
+	[DW_AT_call_file] = true,
+	[DW_AT_call_line] = true,
+	[DW_AT_call_column] = true,
+};
+
+/*
+ * Skip the attributes at @p that the walk needs of no DIE and that have a fixed size, which are most. Returns the
+ * first other one; *n counts them.
+ */
+static inline const uint8_t *plain_pass(const uint8_t *p, const uint8_t *end, const struct dwarf_skips *skips,
+					unsigned *n, unsigned *skip)
+{
+	const uint8_t *start = p, *last = p + 2 * MIN((size_t)(end - p) / 2, (size_t)(ATTRS_MAX - *n));
+	unsigned sum = *skip;
+
+	for (; p < last && p[0] < ATTRS && !needed[p[0]] && p[1] < DWARF_FORMS && sum <= SKIP_MAX; p += 2) {
+		if (skips->size[p[1]] == DWARF_NOT_SIZED)
+			break;
+		sum += skips->size[p[1]];
+	}
+	*n += (unsigned)(p - start) / 2;
+	*skip = sum;
+	return p;
 }
 
 static void compile_value(struct program_writer *w, uint8_t slot, uint8_t read, uint8_t is, int64_t implicit)
 {
-	op_emit(w, DWARF_OP_VALUE);
+	static const uint8_t ops[] = {
+		[1] = DWARF_OP_VALUE1,
+		[2] = DWARF_OP_VALUE2,
+		[4] = DWARF_OP_VALUE4,
+		[8] = DWARF_OP_VALUE8,
+		[DWARF_READ_ULEB] = DWARF_OP_VALUE_ULEB,
+	};
+	bool near = read < ARRAY_SIZE(ops) && ops[read];
+
+	op_emit(w, near ? ops[read] : DWARF_OP_VALUE);
+	if (!near)
+		*w->p++ = read;
 	*w->p++ = slot;
-	*w->p++ = read;
 	*w->p++ = is;
 	if (read == DWARF_READ_IMPLICIT) {
 		uint64_t v = htole64((uint64_t)implicit);
@@ -186,14 +230,14 @@ static uint8_t decl_leaf(const struct dwarf_decl *decl, unsigned n_ops, uint8_t 
 /* A table being compiled: the bytes of .debug_abbrev from its start on. */
 struct table_text {
 	const uint8_t *start, *p, *end;
-	struct form_skips skips;
+	const struct dwarf_skips *skips;
 };
 
 /* Compile the abbreviation @code, from after its code on. With an unknown form its program ends there. */
 static int compile_decl(struct dwarf_table *t, struct table_text *text, uint64_t code, struct err *err)
 {
 	const uint8_t *p = text->p, *end = text->end;
-	const struct form_skips *skips = &text->skips;
+	const struct dwarf_skips *skips = text->skips;
 	struct program_writer w = { 0 };
 	uint64_t tag = leb_u(&p, end);
 	struct dwarf_decl decl = { .code = code, .program = (uint32_t)t->programs.size };
@@ -208,9 +252,14 @@ static int compile_decl(struct dwarf_table *t, struct table_text *text, uint64_t
 						       : DWARF_KIND_OTHER;
 	decl.spec = (uint32_t)(p - text->start);
 	for (;;) {
-		uint64_t attr = leb_u(&p, end), form = leb_u(&p, end);
-		int64_t implicit = form == FORM_IMPLICIT_CONST ? leb_s(&p, end) : 0;
+		uint64_t attr, form;
+		int64_t implicit;
 
+		if (!unknown && p < end)
+			p = plain_pass(p, end, skips, &n, &w.skip);
+		attr = leb_u(&p, end);
+		form = leb_u(&p, end);
+		implicit = form == FORM_IMPLICIT_CONST ? leb_s(&p, end) : 0;
 		if (p > end)
 			return err_set(err, ERR_INVALID, ".debug_abbrev ends within abbreviation %llu",
 				       (unsigned long long)code);
@@ -222,9 +271,11 @@ static int compile_decl(struct dwarf_table *t, struct table_text *text, uint64_t
 				       (unsigned long long)code, ATTRS_MAX);
 		if (unknown)
 			continue;
-		slot = dwarf_code_slot(attr, decl.kind);
-		if (slot == DWARF_NO_SLOT && form < FORMS && skips->known[form] &&
-		    skips->op[form] == DWARF_OP_END && w.skip <= SKIP_MAX) {
+		slot = attr < ATTRS && !needed[attr] ? DWARF_NO_SLOT : dwarf_code_slot(attr, decl.kind);
+		if (slot == DWARF_NO_SLOT && form == FORM_IMPLICIT_CONST)
+			continue;
+		if (slot == DWARF_NO_SLOT && form < DWARF_FORMS && skips->size[form] != DWARF_NOT_SIZED &&
+		    w.skip <= SKIP_MAX) {
 			w.skip += skips->size[form];
 			continue;
 		}
@@ -237,8 +288,7 @@ static int compile_decl(struct dwarf_table *t, struct table_text *text, uint64_t
 			before = w.skip;
 		if (w.skip > SKIP_MAX)
 			skip_flush(&w);
-		if (slot == DWARF_NO_SLOT && form < FORMS && skips->known[form] &&
-		    skips->op[form] != DWARF_OP_END)
+		if (slot == DWARF_NO_SLOT && form < DWARF_FORMS && skips->op[form] != DWARF_OP_END)
 			op_emit(&w, op = skips->op[form]);
 		else if (!compile_attr(&w, slot, form, implicit, &t->format, &decl.lost)) {
 			op_emit(&w, DWARF_OP_UNKNOWN);
@@ -291,7 +341,8 @@ static int table_compile(struct dwarf_reader *r, struct dwarf_table *t, const st
 	struct table_text text;
 	int rc = 0;
 
-	skips_make(&text.skips, &t->format);
+	skips_make(&r->tables.skips, &t->format);
+	text.skips = &r->tables.skips;
 	if (cu->abbrev_off >= s->size)
 		return err_set(err, ERR_INVALID, "no abbreviations at %llu: the section has %llu bytes",
 			       (unsigned long long)cu->abbrev_off, (unsigned long long)s->size);

@@ -53,6 +53,7 @@ static int ranges_v4(struct dwarf_reader *r, uint64_t off, uint32_t node, struct
 	const struct dwarf_data *s = &r->d->ranges;
 	unsigned size = r->cu.format.addr_size;
 	uint64_t max = size == 8 ? UINT64_MAX : ((uint64_t)1 << size * 8) - 1, base = r->cu.low_pc, start;
+	bool dead = base_is_dead(r, base);
 
 	/* The base applies to the split unit's lists; the skeleton's own have absolute offsets. */
 	if (add_overflows(off, r->cu.skeleton ? r->cu.ranges_base : 0, &off) || off > s->size)
@@ -64,10 +65,12 @@ static int ranges_v4(struct dwarf_reader *r, uint64_t off, uint32_t node, struct
 
 		if (!lo && !hi)
 			break;
-		if (lo == max)
+		if (lo == max) {
 			base = hi;
-		else if (!base_is_dead(r, base))
+			dead = base_is_dead(r, base);
+		} else if (!dead) {
 			dwarf_reader_span(r, (base + lo) & max, (base + hi) & max, node);
+		}
 		if (off - start > r->budget)
 			break;
 	}
@@ -111,7 +114,7 @@ static int rnglist_read(struct dwarf_reader *r, const uint8_t *start, uint32_t n
 	const uint8_t *p = start, *end = s->p + s->size;
 	unsigned size = r->cu.format.addr_size;
 	uint64_t base = r->cu.low_pc;
-	bool big = r->d->big, lacks = false, based = true, live;
+	bool big = r->d->big, lacks = false, based = !base_is_dead(r, base), live;
 
 	while (p < end && (size_t)(p - start) <= r->budget) {
 		uint8_t kind = *p++;
@@ -124,7 +127,7 @@ static int rnglist_read(struct dwarf_reader *r, const uint8_t *start, uint32_t n
 			return lacks ? -1 : 0;
 		case RLE_BASE_ADDRESSX:
 			x = leb_u(&p, end);
-			based = rnglist_address(r, x, &base, &lacks, err);
+			based = rnglist_address(r, x, &base, &lacks, err) && !base_is_dead(r, base);
 			continue;
 		case RLE_STARTX_ENDX:
 			x = leb_u(&p, end);
@@ -138,7 +141,7 @@ static int rnglist_read(struct dwarf_reader *r, const uint8_t *start, uint32_t n
 			hi = lo + leb_u(&p, end);
 			break;
 		case RLE_OFFSET_PAIR:
-			live = based && !base_is_dead(r, base);
+			live = based;
 			lo = base + leb_u(&p, end);
 			hi = base + leb_u(&p, end);
 			break;
@@ -151,7 +154,7 @@ static int rnglist_read(struct dwarf_reader *r, const uint8_t *start, uint32_t n
 			p += size;
 			if (kind == RLE_BASE_ADDRESS) {
 				base = lo;
-				based = true;
+				based = !base_is_dead(r, base);
 				continue;
 			}
 			if (kind == RLE_START_LENGTH) {

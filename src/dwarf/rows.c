@@ -247,14 +247,16 @@ static void specials_make(struct dwarf_reader *r, const struct dwarf_line_header
 	struct dwarf_specials *s = &r->specials;
 
 	if (s->line_range == h->line_range && s->line_base == h->line_base &&
-	    s->opcode_base == h->opcode_base)
+	    s->opcode_base == h->opcode_base && s->min_length == h->min_length)
 		return;
+	s->min_length = h->min_length;
 	s->line_range = h->line_range;
 	s->line_base = h->line_base;
 	s->opcode_base = h->opcode_base;
 	for (unsigned op = h->opcode_base; op < 256; op++) {
 		s->ops[op] = (uint8_t)((op - h->opcode_base) / h->line_range);
-		s->lines[op] = (int16_t)(h->line_base + (int)((op - h->opcode_base) % h->line_range));
+		s->steps[op].addr = (uint16_t)(s->ops[op] * h->min_length);
+		s->steps[op].line = (int16_t)(h->line_base + (int)((op - h->opcode_base) % h->line_range));
 	}
 }
 
@@ -278,10 +280,10 @@ static int line_program_run(struct line_machine *m, const uint8_t *p, const uint
 			    const struct dwarf_line_header *h, struct err *err)
 {
 	struct dwarf_reader *r = m->r;
-	const uint8_t *lengths = h->opcode_lengths, *ops = r->specials.ops;
-	const int16_t *lines = r->specials.lines;
-	const unsigned opcode_base = h->opcode_base, min_length = h->min_length;
-	const bool plain = h->max_ops <= 1;
+	const struct dwarf_special *steps = r->specials.steps;
+	const unsigned opcode_base = h->opcode_base;
+	/* Special opcodes add to address and line, nothing else. */
+	const bool plain = h->max_ops <= 1 && h->line_range;
 	struct dwarf_row *last = NULL;
 	struct dwarf_row one;
 	uint64_t addr, off;
@@ -302,10 +304,13 @@ static int line_program_run(struct line_machine *m, const uint8_t *p, const uint
 		uint8_t op = *p++;
 
 		if (op >= opcode_base) {
-			if (!h->line_range)
+			if (plain)
+				addr += steps[op].addr;
+			else if (!h->line_range)
 				return err_set(err, ERR_INVALID, "line_range is 0");
-			addr += plain ? ops[op] * min_length : advance_ops(m, h, ops[op]);
-			line += (uint32_t)lines[op];
+			else
+				addr += advance_ops(m, h, r->specials.ops[op]);
+			line += (uint32_t)steps[op].line;
 		} else if (op == DW_LNS_set_column) {
 			/* This and the next are the most frequent opcodes: the CPU predicts a branch of their
 			 * own, but not the switch. */
@@ -326,7 +331,7 @@ static int line_program_run(struct line_machine *m, const uint8_t *p, const uint
 			case DW_LNS_advance_pc: {
 				uint64_t n = leb_u(&p, end);
 
-				addr += plain ? n * min_length : advance_ops(m, h, n);
+				addr += h->max_ops <= 1 ? n * h->min_length : advance_ops(m, h, n);
 				continue;
 			}
 			case DW_LNS_advance_line:
@@ -342,7 +347,7 @@ static int line_program_run(struct line_machine *m, const uint8_t *p, const uint
 			case DW_LNS_const_add_pc:
 				if (!h->line_range)
 					return err_set(err, ERR_INVALID, "line_range is 0");
-				addr += plain ? ops[255] * min_length : advance_ops(m, h, ops[255]);
+				addr += plain ? steps[255].addr : advance_ops(m, h, r->specials.ops[255]);
 				continue;
 			case DW_LNS_fixed_advance_pc:
 				addr += dwarf_get(p, 2, r->d->big);
@@ -352,7 +357,7 @@ static int line_program_run(struct line_machine *m, const uint8_t *p, const uint
 			default: /* set_isa and unknown opcodes: so many LEB128 */
 				if (op > DW_LNS_set_isa)
 					line_lose(m, "unknown opcode", op);
-				for (unsigned i = lengths[op - 1]; i && p <= end; i--)
+				for (unsigned i = h->opcode_lengths[op - 1]; i && p <= end; i--)
 					leb_u(&p, end);
 				continue;
 			}
@@ -416,18 +421,42 @@ static int sequence_by_base(const void *a, const void *b)
 	return x->row < y->row ? -1 : x->row > y->row;
 }
 
+/* Index the files that can be skipped without being read. */
+static void files_pass(struct dwarf_reader *r)
+{
+	struct dwarf_line_header *h = &r->line_header;
+	const uint8_t *p = h->files.p, *next, *end = h->files.end;
+	struct dwarf_line_skip skip;
+
+	if (!dwarf_line_skip_plan(h, &skip))
+		return;
+	for (; h->n_files_left && (size_t)(end - p) > skip.before; p = next, h->n_files_left--) {
+		next = p + skip.before;
+		if (skip.has_number)
+			leb_u(&next, end);
+		if (next > end || (size_t)(end - next) < skip.after)
+			break;
+		next += skip.after;
+		READER_GROW(r, r->file_offs, r->n_files, r->room_files);
+		r->file_offs[r->n_files++] = (uint32_t)(p - r->files.p);
+	}
+	h->files.p = p;
+}
+
 /* Note the offset of each file's entry, so that it can be read when it is asked for. */
 static int files_index(struct dwarf_reader *r, struct err *err)
 {
 	struct dwarf_line_header *h = &r->line_header;
+	struct dwarf_line_file ignored;
 	int rc;
 
 	r->n_files = 0;
 	r->files = h->files;
+	files_pass(r);
 	for (;;) {
 		const uint8_t *at = h->files.p;
 
-		rc = dwarf_line_file_skip(h, err);
+		rc = dwarf_line_file_next(h, &ignored, err);
 		if (rc)
 			return rc < 0 ? -1 : 0;
 		READER_GROW(r, r->file_offs, r->n_files, r->room_files);

@@ -70,28 +70,22 @@ static inline uint64_t dwarf_value_read(const struct dwarf_text *t, const uint8_
 	return v;
 }
 
-/* The most frequent reads, inlined. */
-static inline uint64_t dwarf_value_near(const struct dwarf_text *t, const uint8_t **p, uint8_t read,
-					const uint8_t **program)
-{
-	uint64_t v;
-
-	if (read == 1)
-		return *(*p)++;
-	if (read == DWARF_READ_ULEB)
-		return leb_u(p, t->end);
-	if (read != 4 && read != 2 && read != 8)
-		return dwarf_value_read(t, p, read, program);
-	v = dwarf_get(*p, read, t->big);
-	*p += read;
-	return v;
-}
-
 static inline void dwarf_value_set(struct dwarf_values *vs, uint8_t slot, uint64_t v, uint8_t is)
 {
 	vs->v[slot] = v;
 	vs->is[slot] = is;
 	vs->has |= 1u << slot;
+}
+
+/* The same for a value whose slot and meaning are next in the program; the bit of its slot is returned. */
+static inline unsigned dwarf_value_keep(struct dwarf_values *vs, const uint8_t **program, uint64_t v)
+{
+	uint8_t slot = (*program)[0];
+
+	vs->v[slot] = v;
+	vs->is[slot] = (*program)[1];
+	*program += 2;
+	return 1u << slot;
 }
 
 /* DW_FORM_indirect: the form is before the value. False: an unknown form. */
@@ -128,9 +122,10 @@ static inline bool dwarf_run_indirect(const struct dwarf_text *t, const uint8_t 
 static inline const uint8_t *dwarf_run(const struct dwarf_text *t, const uint8_t *p, const uint8_t *program,
 				       struct dwarf_values *vs)
 {
-	const uint8_t *nul;
+	const uint8_t *nul, *at;
 	uint64_t n;
-	uint8_t op, slot;
+	uint8_t op, slot, read;
+	unsigned has = vs->has; /* in a register */
 
 	for (;;) {
 		op = *program++;
@@ -142,6 +137,7 @@ static inline const uint8_t *dwarf_run(const struct dwarf_text *t, const uint8_t
 		}
 		switch (op) {
 		case DWARF_OP_END:
+			vs->has = has;
 			return p;
 		case DWARF_OP_ULEB:
 			leb_u(&p, t->end);
@@ -170,16 +166,34 @@ static inline const uint8_t *dwarf_run(const struct dwarf_text *t, const uint8_t
 			return NULL;
 		case DWARF_OP_INDIRECT:
 			slot = *program++;
+			vs->has = has;
 			if (!dwarf_run_indirect(t, &p, slot, vs))
 				return NULL;
+			has = vs->has;
+			break;
+		case DWARF_OP_VALUE1:
+			has |= dwarf_value_keep(vs, &program, *p++);
+			break;
+		case DWARF_OP_VALUE2:
+			has |= dwarf_value_keep(vs, &program, dwarf_get(p, 2, t->big));
+			p += 2;
+			break;
+		case DWARF_OP_VALUE4:
+			has |= dwarf_value_keep(vs, &program, dwarf_get(p, 4, t->big));
+			p += 4;
+			break;
+		case DWARF_OP_VALUE8:
+			has |= dwarf_value_keep(vs, &program, dwarf_get(p, 8, t->big));
+			p += 8;
+			break;
+		case DWARF_OP_VALUE_ULEB:
+			has |= dwarf_value_keep(vs, &program, leb_u(&p, t->end));
 			break;
 		default: /* DWARF_OP_VALUE */
-			slot = *program++;
-			{
-				uint8_t read = *program++, is = *program++;
-
-				dwarf_value_set(vs, slot, dwarf_value_near(t, &p, read, &program), is);
-			}
+			read = *program++;
+			at = program;
+			program += 2;
+			has |= dwarf_value_keep(vs, &at, dwarf_value_read(t, &p, read, &program));
 			break;
 		}
 		if (p > t->end)

@@ -20,6 +20,9 @@ bool elf_section_is_debug(const struct elf_section *sec, struct str *ret_base)
 {
 	static const struct str prefixes[] = { STR(".debug_"), STR(".zdebug_") };
 
+	/* Every look-up of a section compares all names. */
+	if (sec->name.size < prefixes[0].size || (sec->name.p[1] != 'd' && sec->name.p[1] != 'z'))
+		return false;
 	for (size_t i = 0; i < ARRAY_SIZE(prefixes); i++) {
 		if (!str_starts(sec->name, prefixes[i]))
 			continue;

@@ -96,6 +96,8 @@ static int archive_refused(struct source *src, struct err *err)
 	if (source_read(src, 0, head, sizeof(head), SOURCE_RANDOM, &got, err) < 0)
 		return -1;
 	elf_foreign_name(bytes_of(head, got), &name, &help);
+	if (got >= 8 && memcmp(head, "!<thin>\n", 8) == 0)
+		return err_set(err, ERR_INVALID, "it is %s: %s", name, help);
 	return err_set(err, ERR_INVALID, "it is %s, which has no members", name);
 }
 

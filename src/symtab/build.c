@@ -16,7 +16,8 @@
 #define ALIASES_MAX 64u
 /* Bytes of rows that may be repeated for parts of a function that have symbols of their own. */
 #define PIECES_COST    KIB(64)
-#define ACCOUNT_RANGES 64u    /* the memory of so many may go uncounted */
+#define ACCOUNT_RANGES 64u /* the memory of so many may go uncounted */
+#define SYMBOL_STEPS   8u
 #define ROOM_KEPT      MIB(4) /* of the buffer of a unit's bytes */
 
 /* ---- memory ---- */
@@ -87,7 +88,7 @@ static void *batch_work(void *arg)
 
 static int units_run(struct build *b, struct err *err)
 {
-	struct unit_worker workers[THREADS_MAX] = { 0 };
+	AUTO(mem_freep) struct unit_worker *workers = NULL;
 	unsigned n = MIN(MAX(b->o->n_threads, 1u), THREADS_MAX);
 	int r = 0;
 
@@ -95,6 +96,7 @@ static int units_run(struct build *b, struct err *err)
 		n = 1;
 	n = (unsigned)MAX(MIN((size_t)n, b->n_chunks), (size_t)1);
 	b->n_batches = n;
+	workers = mem_zalloc(n * sizeof(*workers));
 	for (unsigned i = 0; i < n; i++) {
 		b->batches[i] = batch_new(b->dwarf, i, b->o, &b->memory);
 		workers[i].b = b;
@@ -178,10 +180,21 @@ static void ranges_collect(struct build *b)
 
 /* ---- blocks ---- */
 
-/* The first symbol at or after @addr. */
-static size_t symbol_first(const struct build *b, uint64_t addr)
+/* The first symbol at or after @addr. Code is written in the order of addresses, so it is mostly near the one before. */
+static size_t symbol_first(struct build *b, uint64_t addr)
 {
-	return SEARCH(0, b->symbols.n, i, b->symbols.list[i].start < addr);
+	const struct symbol *list = b->symbols.list;
+	size_t i = b->symbol_near, n = b->symbols.n;
+
+	if (i && list[i - 1].start >= addr)
+		i = SEARCH(0, i, k, list[k].start < addr);
+	for (unsigned steps = 0; i < n && list[i].start < addr; i++)
+		if (++steps > SYMBOL_STEPS) {
+			i = SEARCH(i, n, k, list[k].start < addr);
+			break;
+		}
+	b->symbol_near = i;
+	return i;
 }
 
 /* The relation of a symbol's name to that of a function of DWARF. */

@@ -231,6 +231,7 @@ struct build {
 	const struct code_range **ranges; /* of all batches, in the order of the units */
 	size_t n_ranges;
 	struct symbols symbols;
+	size_t symbol_near; /* in symbols.list, where the last look-up of a function's name ended */
 	struct span *symbol_spans;
 	size_t n_symbol_spans;
 	struct candidate *candidates;

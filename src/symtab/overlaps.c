@@ -46,7 +46,8 @@ static void spans_sort(struct span *list, size_t n)
 	for (size_t i = 0, first = 0; i < n; i++) {
 		if (i + 1 < n && list[i + 1].start == list[i].start)
 			continue;
-		SORT(list + first, i + 1 - first, span_by_height);
+		if (i > first)
+			SORT(list + first, i + 1 - first, span_by_height);
 		first = i + 1;
 	}
 }

@@ -23,6 +23,7 @@ struct symbols_reader {
 	const uint64_t *bases; /* of a relocatable file's sections */
 	struct bytes opd;      /* function descriptors, at opd_addr: 64-bit PowerPC, first ABI */
 	uint64_t opd_addr;
+	uint32_t n_nameless; /* of one table: symbols whose names are not in the section of names */
 	uint8_t origin;
 };
 
@@ -102,7 +103,7 @@ static int symbol_read(struct symbols_reader *r, struct cursor *c, struct bytes 
 		size = cursor_u64(c);
 	}
 	type = info & 15;
-	if ((type != STT_NOTYPE && type != STT_FUNC && type != STT_GNU_IFUNC) || name >= names.size)
+	if (type != STT_NOTYPE && type != STT_FUNC && type != STT_GNU_IFUNC)
 		return 0;
 	if (section == SHN_XINDEX && shndx.size / 4 > index)
 		section = r->img->h.big
@@ -110,9 +111,11 @@ static int symbol_read(struct symbols_reader *r, struct cursor *c, struct bytes 
 				  : get32(shndx.p + 4 * (size_t)index);
 	else if (section == SHN_UNDEF || section >= SHN_LORESERVE)
 		return 0;
-	nul = memchr(names.p + name, 0, MIN(names.size - name, DWARF_MAX_NAME));
-	if (!nul)
+	nul = name < names.size ? memchr(names.p + name, 0, MIN(names.size - name, DWARF_MAX_NAME)) : NULL;
+	if (!nul) {
+		r->n_nameless++;
 		return 0;
+	}
 	sym.name = (struct str){ (const char *)names.p + name, (size_t)(nul - (names.p + name)) };
 	at = memchr(sym.name.p, '@', sym.name.size);
 	if (at && at != sym.name.p)
@@ -150,15 +153,21 @@ static int symbol_read(struct symbols_reader *r, struct cursor *c, struct bytes 
 	return 0;
 }
 
+/* An error about some of the symbols does not take back the others. */
 static int symbols_each(struct symbols_reader *r, struct bytes table, struct bytes names, struct bytes shndx,
 			struct err *err)
 {
 	struct cursor c = cursor_at(table, r->img->h.big, 0);
 	unsigned entry = r->img->h.is64 ? 24 : 16;
 
+	r->n_nameless = 0;
 	for (uint32_t index = 0; cursor_left(&c) >= entry; index++)
 		if (symbol_read(r, &c, names, index, shndx, err) < 0)
 			return -1;
+	if (r->n_nameless)
+		return err_set(err, ERR_INVALID,
+			       "%u of the table's symbols have no name in its section of names",
+			       r->n_nameless);
 	return 0;
 }
 

@@ -15,6 +15,9 @@ static void values_never_change(void **state)
 	} vectors[] = {
 		{ 0, 0, 0xdbc8a42404b4145d },    { 0, 0x0123456789abcdef, 0xa08a7f12dd5a9b3f },
 		{ 1, 0, 0x419673ed933d6db9 },    { 3, 0, 0x76bf9edf40f35f1b },
+		{ 2, 0, 0x6698ff6d541b3774 },    { 4, 0, 0x19020937add2c553 },
+		{ 5, 0, 0xc3b3abf4c0bf9317 },    { 6, 0, 0x16e19ac1974930a0 },
+		{ 13, 0, 0x967fb67a0651a736 },   { 30, 0, 0x5bd42f6e27eb6622 },
 		{ 7, 0, 0x7dd833611e778011 },    { 7, 0x0123456789abcdef, 0x2e5f24d80d5f0da7 },
 		{ 8, 0, 0xe9cf300e94bfd648 },    { 9, 0, 0xa6ae71e14d553042 },
 		{ 15, 0, 0x81cd7a096f2808c5 },   { 15, 0x0123456789abcdef, 0x42e04fce812919ab },

@@ -105,6 +105,8 @@ static void a_missing_member_has_neighbours(void **state)
 	assert_no_member(buf_bytes(&cut), "lib/two.so", ERR_INVALID, "");
 	assert_no_member(bytes_of("\177ELF\2\1\1", 7), "x", ERR_INVALID, "an ELF file, which has no members");
 	assert_no_member(bytes_of("hello", 5), "x", ERR_INVALID, "a text file, which has no members");
+	assert_no_member(bytes_of("!<thin>\n//", 10), "x", ERR_INVALID,
+			 "only names of object files: name one of its object files");
 	assert_no_member(bytes_of("!<thin>\n", 8), "x", ERR_INVALID, "thin archive");
 	assert_no_member(bytes_of("", 0), "x", ERR_INVALID, "an empty file, which has no members");
 }

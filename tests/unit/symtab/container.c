@@ -78,6 +78,34 @@ static void a_damaged_symbol_table_leaves_the_other(void **state)
 	assert_non_null(strstr(skipped_text(&a, &text), "symbols: section 1"));
 }
 
+/* A name that has no end within its section, and one that is not in it. */
+static void symbols_without_names_are_listed(void **state)
+{
+	static const char names[] = { 0, 'g', 0, 'f' };
+	const Elf64_Sym table[] = {
+		{ 0 },
+		{ 1, ELF64_ST_INFO(STB_GLOBAL, STT_FUNC), 0, 1, 0x1000, 0x10 },
+		{ 3, ELF64_ST_INFO(STB_GLOBAL, STT_FUNC), 0, 1, 0x1010, 0x10 },
+		{ 4, ELF64_ST_INFO(STB_GLOBAL, STT_FUNC), 0, 1, 0x1020, 0x10 },
+		{ 4, ELF64_ST_INFO(STB_GLOBAL, STT_OBJECT), 0, 1, 0x1020, 0x10 },
+		{ 4, ELF64_ST_INFO(STB_GLOBAL, STT_FUNC), 0, SHN_UNDEF, 0, 0 },
+	};
+	AUTO(answers_done) struct answers a;
+	AUTO(buf_done) struct buf text = { 0 };
+	unsigned names_at, at;
+
+	answers_init(&a, ELF_WRITER_X86_64, ET_DYN);
+	names_at = elf_writer_section(&a.w.elf, ".strtab", SHT_STRTAB, 0, bytes_of(names, sizeof(names)));
+	at = elf_writer_section(&a.w.elf, ".symtab", SHT_SYMTAB, 0, bytes_of(table, sizeof(table)));
+	elf_writer_at(&a.w.elf, at)->link = names_at;
+	a.w.dynamic = true;
+	code_symbol(&a.w, "other", STT_FUNC, STB_GLOBAL, 0x1040, 0x10);
+	answers_open(&a);
+	assert_answer(&a, 0x1000, "g");
+	assert_answer(&a, 0x1040, "other");
+	assert_non_null(strstr(skipped_text(&a, &text), "2 of the table's symbols have no name"));
+}
+
 static void a_file_of_which_nothing_is_whole_says_why(void **state)
 {
 	AUTO(answers_done) struct answers a;
@@ -429,6 +457,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(damaged_debug_sections_leave_the_rest),
 		cmocka_unit_test(a_damaged_symbol_table_leaves_the_other),
+		cmocka_unit_test(symbols_without_names_are_listed),
 		cmocka_unit_test(a_file_of_which_nothing_is_whole_says_why),
 		cmocka_unit_test(compressed_debug_sections),
 		cmocka_unit_test(large_compressed_sections),
