@@ -98,7 +98,7 @@ def record(work, jdks, agent, seconds):
 # ---- comparing ----
 
 def lasting(name):
-    name = re.sub(r"[+./]0x[0-9a-f]+(/\d+)?$", "", name)
+    name = re.sub(r"[+./](?:0x[0-9a-f]+(?:/\d+)?|\d{4,})$", "", name)
     return re.sub(r"(\$\$Lambda)\$\d+$|(Generated(?:Serialization)?(?:Constructor|Method)Accessor)\d+$", lambda m: m[1] or m[2], name).replace("/", ".")
 
 

@@ -66,13 +66,16 @@ static size_t skip_digits(struct str s, size_t i, bool hex)
 	return i;
 }
 
-/* "0x00007f0540007a08", "0x00007f0540007a08/846947180" */
+/* Of a class that JDK 8 or 11 has made, its hash. A shorter number may be the version of a library. */
+#define MIN_CLASS_HASH 4u
+
+/* "0x00007f0540007a08", "0x00007f0540007a08/846947180"; "846947180" alone, of JDK 8 and 11 */
 static bool is_address(struct str s)
 {
 	size_t i;
 
 	if (!str_starts(s, STR("0x")))
-		return false;
+		return s.size >= MIN_CLASS_HASH && skip_digits(s, 0, false) == s.size;
 	i = skip_digits(s, 2, true);
 	if (i > 2 && i + 1 < s.size && s.p[i] == '/')
 		i = skip_digits(s, i + 1, false);
@@ -81,8 +84,8 @@ static bool is_address(struct str s)
 
 /*
  * Classes that the JVM makes get a number or an address for a name, another one in each process: without it, the same
- * function has one name. "A$$Lambda$88+0x00007f0540007a08/846947180" is "A$$Lambda", "GeneratedMethodAccessor31" is
- * "GeneratedMethodAccessor".
+ * function has one name. "A$$Lambda$88+0x00007f0540007a08/846947180" and "A$$Lambda$88/846947180" are "A$$Lambda",
+ * "GeneratedMethodAccessor31" is "GeneratedMethodAccessor".
  */
 static struct str lasting_class(struct str s)
 {

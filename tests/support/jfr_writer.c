@@ -418,9 +418,11 @@ static void put_methods(struct jfr_writer *w)
 
 static void write_constants(struct jfr_writer *w)
 {
-	static const char *const symbols[] = { "",     "a/b/Main",    "a/b/Main$$Lambda$7+0x00007f0001/12",
-					       "main", "f",           "run",
-					       "read", "tcp_recvmsg", "/lib/libc.so.6" };
+	const char *const symbols[] = {
+		"",     "a/b/Main",    w->how.lambda ? w->how.lambda : "a/b/Main$$Lambda$7+0x00007f0001/12",
+		"main", "f",           "run",
+		"read", "tcp_recvmsg", "/lib/libc.so.6",
+	};
 	static const char *const types[] = { "Interpreted", "JIT compiled", "Inlined", "Native", "Kernel" };
 	static const char *const states[] = { "STATE_DEFAULT", "STATE_RUNNABLE", "STATE_SLEEPING" };
 

@@ -21,14 +21,15 @@ enum { JFR_MAIN = 1, JFR_F, JFR_LAMBDA, JFR_READ, JFR_TCP, JFR_NO_METHOD = 99 };
 
 /* What differs from a recording as it should be. */
 struct jfr_how {
-	bool plain;        /* numbers are not compressed */
-	bool no_size;      /* the header was not completed */
-	uint64_t size;     /* of the chunk, instead of the right one; 0: the right one */
-	bool no_kernel;    /* of the JDK: no frames of the kernel */
-	uint16_t major;    /* 0: 2 */
-	uint8_t text;      /* encoding of the symbols; 0: UTF-8 */
-	uint64_t n_frames; /* of stack 1, claimed; 0: the right one */
-	bool loop;         /* the class of a frame has a frame as a field */
+	bool plain;         /* numbers are not compressed */
+	bool no_size;       /* the header was not completed */
+	uint64_t size;      /* of the chunk, instead of the right one; 0: the right one */
+	bool no_kernel;     /* of the JDK: no frames of the kernel */
+	uint16_t major;     /* 0: 2 */
+	uint8_t text;       /* encoding of the symbols; 0: UTF-8 */
+	uint64_t n_frames;  /* of stack 1, claimed; 0: the right one */
+	bool loop;          /* the class of a frame has a frame as a field */
+	const char *lambda; /* the name of that class; NULL: as above */
 };
 
 struct jfr_writer {

@@ -83,6 +83,34 @@ static void stacks_have_readable_names(void **state)
 	}
 }
 
+/* Names of one lambda in JDK 8, 11, 17 and 21, as the JDK and async-profiler write them; and names that are no such. */
+static void classes_that_the_jvm_makes_lose_their_number(void **state)
+{
+	static const char *const names[][2] = {
+		{ "a/b/Main$$Lambda$1/1763847188", "a.b.Main$$Lambda" },
+		{ "a/b/Main$$Lambda$72.777379084", "a.b.Main$$Lambda" },
+		{ "a/b/Main$$Lambda$14.0x0000000800c03000", "a.b.Main$$Lambda" },
+		{ "a/b/Main$$Lambda/0x00007f0540007a08", "a.b.Main$$Lambda" },
+		{ "java/lang/invoke/LambdaForm$MH/1834188994", "java.lang.invoke.LambdaForm$MH" },
+		{ "jdk/internal/reflect/GeneratedMethodAccessor31",
+		  "jdk.internal.reflect.GeneratedMethodAccessor" },
+		{ "a/b/Version1234567", "a.b.Version1234567" },
+		{ "a/b/libc.so.6", "a.b.libc.so.6" },
+		{ "12345678", "12345678" },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
+		AUTO(profile_freep) struct profile *p = NULL;
+		struct jfr_writer w = { 0 };
+		char want[1024];
+
+		one_sample(&w, (struct jfr_how){ .lambda = names[i][0] }, 3);
+		p = read_one(&w);
+		snprintf(want, sizeof(want), "a.b.Main.main;%s.run;read;tcp_recvmsg 10000000\n", names[i][1]);
+		assert_folded(p, 0, want);
+	}
+}
+
 static void numbers_and_texts_have_several_encodings(void **state)
 {
 	for (uint8_t text = 3; text <= 5; text++)
@@ -460,6 +488,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(stacks_have_readable_names),
+		cmocka_unit_test(classes_that_the_jvm_makes_lose_their_number),
 		cmocka_unit_test(numbers_and_texts_have_several_encodings),
 		cmocka_unit_test(inlined_frames_are_lines_of_a_location),
 		cmocka_unit_test(binaries_say_the_kind_of_a_frame),
