@@ -7,6 +7,8 @@
  *	day DIR SERIES EVERY_S HOURS add HOURS of SERIES series, a profile of each every EVERY_S seconds; then
  *	                             queries over 24 h
  *	query DIR                    those queries alone
+ *	large DIR                    queries over all of the store, as a service makes them, in a process each: CPU, and
+ *	                             the peak of memory above the store at rest
  *	sweep DIR N                  add N locations over some hours; then a profile every 10 ms while the older half of
  *	                             them is deleted and the metadata swept: milliseconds until each is durable
  */
@@ -14,7 +16,9 @@
 #include <stdio.h>
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <sys/wait.h>
 #include <unistd.h>
+#include "profile/output.h"
 #include "profile/tree.h"
 #include "profilestore/profilestore.h"
 #include "service.h"
@@ -392,6 +396,117 @@ static int day(const char *dir, unsigned n_series, unsigned every_s, unsigned ho
 	return queries(dir);
 }
 
+/* ---- one query over all of a large store ---- */
+
+static int64_t large_time_ns;
+
+static struct profilestore_merged large_merge(struct profilestore *s, const struct profilestore_shape *shape)
+{
+	struct profilestore_range r = { NULL, 0, NOW_MS + 1, 0 };
+	struct profilestore_merged m;
+	struct selector *sel = NULL;
+	struct err err = { 0 };
+
+	must(selector_parse(STR(CPU_SELECTOR), &sel, &err), &err);
+	r.sel = sel;
+	must(profilestore_merge(s, &r, shape, NULL, &m, &err), &err);
+	selector_free(sel);
+	return m;
+}
+
+struct large_query {
+	const struct profile_view *view;
+	bool top;
+	struct profile_tree *tree;
+};
+
+static int large_lent(void *arg, const struct profilestore_merged *m, struct profile_trie *in,
+		      struct err *err)
+{
+	struct large_query *q = arg;
+
+	in->top = q->top;
+	return profile_tree_of_trie(q->view, NULL, m->profile, in, &q->tree, err);
+}
+
+static uint64_t large_tree(struct profilestore *s, const struct profile_view *view, bool top)
+{
+	struct large_query q = { view, top, NULL };
+	const struct profilestore_shape shape = { STR(""), PROFILESTORE_FUNCTIONS, large_lent, &q };
+	struct profilestore_merged m = large_merge(s, &shape);
+	uint32_t n = profile_tree_n(q.tree);
+
+	if (top)
+		free(profile_tree_top(q.tree, false, &n));
+	profile_tree_free(q.tree);
+	profile_free(m.profile);
+	return n;
+}
+
+static uint64_t large_flame(struct profilestore *s)
+{
+	return large_tree(s, &(struct profile_view){ .max_nodes = 20000 }, false);
+}
+
+static uint64_t large_top(struct profilestore *s)
+{
+	return large_tree(s, &(struct profile_view){ 0 }, true);
+}
+
+static uint64_t large_pprof(struct profilestore *s)
+{
+	const struct profilestore_shape shape = { .detail = PROFILESTORE_ADDRESSES };
+	struct profilestore_merged m = large_merge(s, &shape);
+	struct buf out = { 0 };
+	struct err err = { 0 };
+	uint64_t size;
+
+	must(profile_write_pprof(m.profile, true, &out, &err), &err);
+	profile_free(m.profile);
+	size = out.size;
+	buf_done(&out);
+	return size;
+}
+
+static void large_query(const char *dir, const char *name, uint64_t (*run)(struct profilestore *s))
+{
+	struct profilestore *s = open_store(dir);
+	long rss = status_kb("VmRSS:");
+	uint64_t n;
+
+	/* The peak of opening the store does not count. */
+	FILE *f = fopen("/proc/self/clear_refs", "we");
+	if (f) {
+		fputs("5", f);
+		fclose(f);
+	}
+	large_time_ns = clock_cpu_ns();
+	n = run(s);
+	printf("{\"query\": \"%s\", \"result\": %llu, \"cpu_s\": %.3f, \"rss_kb\": %ld, \"added_kb\": %ld}\n",
+	       name, (unsigned long long)n, seconds(large_time_ns), rss, status_kb("VmHWM:") - rss);
+	fflush(stdout);
+	profilestore_close(s);
+}
+
+static int large(const char *dir)
+{
+	static const struct {
+		const char *name;
+		uint64_t (*run)(struct profilestore *s);
+	} all[] = { { "flamegraph", large_flame }, { "top", large_top }, { "pprof", large_pprof } };
+
+	for (size_t i = 0; i < ARRAY_SIZE(all); i++) {
+		pid_t pid = fork();
+
+		if (pid == 0) {
+			large_query(dir, all[i].name, all[i].run);
+			_exit(0);
+		}
+		waitpid(pid, NULL, 0);
+	}
+	return 0;
+}
+
 #define ACKS_MOST 20000u
 
 struct grooming {
@@ -485,8 +600,10 @@ int main(int argc, char **argv)
 		return day(argv[2], n[0] ? n[0] : 100, n[1] ? n[1] : 10, n[2] ? n[2] : 25);
 	if (strcmp(what, "query") == 0)
 		return queries(argv[2]);
+	if (strcmp(what, "large") == 0)
+		return large(argv[2]);
 	if (strcmp(what, "sweep") == 0)
 		return sweeping(argv[2], n[0] ? n[0] : 1000000);
-	fprintf(stderr, "bench-profilestore ingest|locations|day|query|sweep DIR ...\n");
+	fprintf(stderr, "bench-profilestore ingest|locations|day|query|large|sweep DIR ...\n");
 	return 2;
 }

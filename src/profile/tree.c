@@ -101,6 +101,7 @@ void profile_tree_free(struct profile_tree *t)
 	free(t->frame_matches.p);
 	free(t->addresses.p);
 	free(t->outlined.p);
+	free(t->top);
 	free(t->first_child);
 	free(t->children);
 	profile_free(t->p);
@@ -301,8 +302,7 @@ static int add_samples(struct profile_tree *t, const struct tree_values *v, cons
 	return r;
 }
 
-/* The first profile determines the unit; minutes are not added to bytes. */
-static int same_unit(struct profile_tree *t, const struct profile *p, uint32_t type, struct err *err)
+int tree_same_unit(struct profile_tree *t, const struct profile *p, uint32_t type, struct err *err)
 {
 	struct str unit = profile_str(p, p->types.p[type].unit), ours;
 
@@ -329,7 +329,7 @@ int profile_tree_add(struct profile_tree *t, const struct profile *p, uint32_t t
 	t->used[column] = true;
 	if (type >= p->types.n)
 		return p->n_samples ? err_set(err, ERR_INVALID, "there is no such sample type") : 0;
-	if (same_unit(t, p, type, err) < 0)
+	if (tree_same_unit(t, p, type, err) < 0)
 		return -1;
 	r = tree_frames_init(&f, t, p, err);
 	if (r == 0)

@@ -67,6 +67,36 @@ int profile_tree_add(struct profile_tree *t, const struct profile *p, uint32_t t
  */
 int profile_tree_end(struct profile_tree *t, struct err *err);
 
+/* ---- without a node for each stack ---- */
+
+/* Stacks with values that another module keeps. */
+struct profile_trie {
+	uint32_t n;           /* stacks; 0 is the root, and callers have smaller numbers */
+	const uint64_t *seen; /* a bit for each stack that has a value, and for its callers */
+	int64_t *values;      /* of each; they are overwritten */
+	/* Its caller and its location, which is one of the profile. Not called for the root. */
+	struct profile_stack (*stack)(const void *arg, uint32_t stack);
+	const void *arg;
+	bool top;           /* the tree is for profile_tree_top() only, and has no node but the root */
+	uint32_t table_max; /* nodes that are counted one by one; 0: as many as is sensible */
+};
+
+/*
+ * Can a tree of this view be made by profile_tree_of_trie()? With @top only if the view has neither min_share nor
+ * max_nodes, else only if it has one of them.
+ */
+bool profile_tree_takes_trie(const struct profile_view *view, bool top);
+/* A value is negative, or their sum is larger than 64 bits and depends on the order: use profile_tree_add(). */
+#define TREE_NEEDS_NODES 1
+/*
+ * A finished tree of the stacks @in and the first sample type of @p, of which only the tables that locations refer to
+ * are used. It equals the one of profile_tree_add() and profile_tree_end(), but only nodes that are not left out take
+ * memory. With more than some 400 000 nodes, the number of those left out is an estimate (within 0.1 %). Besides 0: TREE_NEEDS_NODES.
+ */
+int profile_tree_of_trie(const struct profile_view *view, const struct profile_limits *limits,
+			 const struct profile *p, struct profile_trie *in, struct profile_tree **ret,
+			 struct err *err);
+
 /* ---- looking at it; all of these after profile_tree_end() ---- */
 
 struct profile_frame {

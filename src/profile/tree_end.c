@@ -58,7 +58,7 @@ static int by_child_size(const void *x, const void *y, void *arg)
 	return tree_name_order(t, f[t->p->stacks.p[a].location].name, f[t->p->stacks.p[b].location].name);
 }
 
-static int list_children(struct profile_tree *t, struct err *err)
+int tree_list_children(struct profile_tree *t, struct err *err)
 {
 	const struct profile *p = t->p;
 	uint32_t n = p->stacks.n, *first = profile_alloc(t->p, (uint64_t)n + 2, sizeof(*first)),
@@ -101,7 +101,7 @@ int profile_tree_end(struct profile_tree *t, struct err *err)
 	if (profile_build_end(t->p, err) < 0 || (t->view.label ? tree_groups_end : sum_nodes)(t, err) < 0)
 		return -1;
 	profile_index_drop(t->p);
-	return list_children(t, err);
+	return tree_list_children(t, err);
 }
 
 /* ---- looking ---- */

@@ -9,6 +9,7 @@
  *   tree_prune.c   nodes too small to be seen
  *   tree_end.c     sums, children in order, the walk
  *   tree_top.c     frames by value, callers and callees
+ *   tree_trie.c    all of this from stacks that are kept elsewhere
  */
 #pragma once
 
@@ -51,6 +52,8 @@ struct profile_tree {
 	bool named; /* type and unit are known */
 	uint32_t type, unit;
 	uint64_t n_left_out;
+	struct profile_top *top; /* of each frame, if there are no nodes for it (tree_trie.c); else NULL */
+	uint32_t n_top;
 	uint32_t *first_child,
 		*children; /* children of n: children[first_child[n]] to before [first_child[n + 1]] */
 };
@@ -64,6 +67,9 @@ static inline bool tree_frame_is_shown(const struct profile_tree *t, uint8_t bit
 {
 	return !(bits >> MATCH_HIDE & 1) && (!t->patterns[MATCH_SHOW] || bits >> MATCH_SHOW & 1);
 }
+
+/* The first profile determines the type and the unit; minutes are not added to bytes. */
+int tree_same_unit(struct profile_tree *t, const struct profile *p, uint32_t type, struct err *err);
 
 /* ---- tree_frames.c ---- */
 
@@ -120,5 +126,6 @@ static inline uint64_t tree_node_size(const struct profile_tree *t, uint32_t nod
 
 	return MAX(a, b);
 }
+int tree_list_children(struct profile_tree *t, struct err *err);
 /* The order of two strings of the tree. */
 int tree_name_order(const struct profile_tree *t, uint32_t a, uint32_t b);

@@ -120,8 +120,9 @@ static struct profile_top *top_rows(struct topping *x, const struct profile_walk
 	x->top = NEW_N(struct profile_top, (size_t)n + 1);
 	x->on_path = mem_zalloc(((size_t)n + 1) * sizeof(*x->on_path));
 	for (uint32_t i = 0; i < n; i++)
-		x->top[i] = (struct profile_top){ .frame = i };
-	profile_tree_walk(x->t, w);
+		x->top[i] = x->t->top ? x->t->top[i] : (struct profile_top){ .frame = i };
+	if (!x->t->top)
+		profile_tree_walk(x->t, w);
 	for (uint32_t i = 0; i < n; i++)
 		if (!node_is_empty(&x->top[i]))
 			x->top[have++] = x->top[i];

@@ -6,10 +6,13 @@
  * with the monotonic clock, from the newest profile when the store is opened, and follows the wall clock while
  * the two agree. If the wall clock is elsewhere, it has to go on steadily for a part of the difference before it
  * is believed: then it was not a mistake of a moment, or the store was closed for so long.
+ *
+ * The time that was reached is in a file. Otherwise a store without new profiles would doubt the clock after each start.
  */
 #include "profilestore/clock.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include "profilestore/internal.h"
 
 #define JUMP_MS       INT64_C(60000)  /* between two readings; less is a correction by NTP */
@@ -18,6 +21,8 @@
 #define CONFIRM_LEAST INT64_C(3600000)
 #define CONFIRM_MOST  (24 * CONFIRM_LEAST)
 #define MS_TO_S(ms)   ((ms) / 1000)
+#define SAVE_EVERY_MS INT64_C(120000)
+#define FILE_MAX      64u /* bytes */
 
 static int64_t apart_ms(int64_t a, int64_t b)
 {
@@ -87,6 +92,41 @@ static void tell_doubt(struct profilestore *s, const struct store_time *t)
 			MS_TO_S(t->confirm_ms));
 	else
 		store_notice(s, LOG_INFO, "the clock is believed again: profiles are deleted by their age");
+}
+
+static char *clock_path(const struct profilestore *s)
+{
+	return mem_printf("%s/clock", s->dir);
+}
+
+int64_t clock_saved_ms(const struct profilestore *s)
+{
+	AUTO(mem_freep) char *path = clock_path(s);
+	AUTO(buf_done) struct buf text = { 0 };
+	uint64_t ms;
+
+	/* Without the file only the profiles are known. */
+	if (file_read(path, FILE_MAX, &text, NULL) != 0 || !str_to_u64(str_trim(buf_str(&text)), &ms) ||
+	    ms > INT64_MAX)
+		return INT64_MIN;
+	return (int64_t)ms;
+}
+
+void clock_save(struct profilestore *s, bool closing)
+{
+	const struct store_time t = store_time(s);
+	AUTO(mem_freep) char *path = NULL;
+	char text[FILE_MAX];
+	int n;
+
+	if (t.doubted || t.now_ms < 0 ||
+	    (s->clock_saved_ms >= 0 && apart_ms(t.now_ms, s->clock_saved_ms) < (closing ? 1 : SAVE_EVERY_MS)))
+		return;
+	path = clock_path(s);
+	n = snprintf(text, sizeof(text), "%" PRId64 "\n", t.now_ms);
+	/* With a full disk, the next time. */
+	if (file_write_durable(path, text, (size_t)n, 0640, NULL) == 0)
+		s->clock_saved_ms = t.now_ms;
 }
 
 struct store_time store_time(struct profilestore *s)

@@ -73,6 +73,7 @@ int profilestore_groom(struct profilestore *s, bool *ret_more, struct err *err)
 		r = parts[i](s, ret_more, err);
 	if (r == 0)
 		r = copy_wal(s, err);
+	clock_save(s, false);
 	pthread_mutex_unlock(&s->groom_lock);
 	if (r == 0 || !err || err->kind != ERR_DAMAGED)
 		return r;

@@ -405,7 +405,8 @@ struct room {
 	_Atomic int64_t
 		full_until_ms; /* monotonic: there is nothing to delete, profiles are refused at once */
 	/* of grooming */
-	uint64_t swept_at; /* n_expired when the last sweep was asked for */
+	uint64_t swept_at,
+		n_samples_swept; /* n_expired and n_samples_expired when the last sweep was asked for */
 	uint64_t n_to_delete;
 	bool swept; /* since room was wanted, or since the last deletion */
 	bool told;
@@ -468,10 +469,11 @@ struct profilestore {
 	uint64_t max_size;
 	uint32_t max_series;
 	uint32_t sender_share; /* per cent */
-	bool no_names;
+	bool no_names, is_open;
 	struct budget *memory;
 	int64_t (*now_ms)(void), (*mono_ms)(void);
 	struct store_clock clock;
+	int64_t clock_saved_ms; /* the time in its file; of grooming */
 	void (*notice)(void *arg, enum log_level level, const char *text);
 	void *notice_arg;
 
@@ -524,6 +526,7 @@ struct profilestore {
 
 	_Atomic uint64_t n_profiles, n_samples;                       /* stored now */
 	_Atomic uint64_t n_added, n_duplicates, n_refused, n_expired; /* since it was opened */
+	_Atomic uint64_t n_samples_expired;                           /* likewise */
 	_Atomic uint64_t n_labels_mended, n_labels_dropped;           /* likewise */
 	_Atomic uint64_t n_published; /* transactions whose entries in the tables are complete */
 	_Atomic uint64_t n_sweeps;    /* since it was opened */
@@ -533,6 +536,10 @@ struct profilestore {
 int profilestore_load(struct profilestore *s, struct err *err);
 /* The time by which ages are counted, and by which profiles without a time are stored (clock.c). */
 struct store_time store_time(struct profilestore *s);
+/* The time in the file of the clock, which was reached for certain; INT64_MIN: none. */
+int64_t clock_saved_ms(const struct profilestore *s);
+/* Write that file if it is out of date, unless the clock is doubted. Under groom_lock, or at the end. */
+void clock_save(struct profilestore *s, bool closing);
 void store_notice(struct profilestore *s, enum log_level level, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
 extern const struct db_migration profilestore_migrations[];

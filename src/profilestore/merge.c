@@ -227,10 +227,10 @@ static uint32_t merged_stack(struct store_merge *m, const struct meta_stack *st)
 }
 
 /*
- * Callers come before callees, so one pass down marks the stacks that are needed, and one pass up copies
- * them. Those that an earlier part has copied have all of their callers.
+ * Callers come before callees, so one pass down marks the stacks that are needed. @all: also those that an earlier part
+ * has copied, with their callers.
  */
-static void copy_stacks(struct store_merge *m, struct sums *sums)
+static void mark_callers(struct store_merge *m, struct sums *sums, bool all)
 {
 	uint64_t *wanted = sums->seen;
 
@@ -240,10 +240,17 @@ static void copy_stacks(struct store_merge *m, struct sums *sums)
 			unsigned bit = 63 - (unsigned)__builtin_clzll(wanted[w] & below);
 			uint32_t i = (uint32_t)(w * 64 + bit), parent = meta_stack_at(m->meta, i)->parent;
 
-			if (!*merged_number(m, &m->stacks, i, &m->meta->stacks))
+			if (all || !*merged_number(m, &m->stacks, i, &m->meta->stacks))
 				wanted[parent / 64] |= (uint64_t)1 << parent % 64;
 			below = ((uint64_t)1 << bit) - 1;
 		}
+}
+
+/* The stacks that are marked, callers first. */
+static void copy_stacks(struct store_merge *m, const struct sums *sums)
+{
+	const uint64_t *wanted = sums->seen;
+
 	for (size_t w = 0; w <= sums->n / 64 && !m->refusal.kind && !merge_is_late(m, wanted[w]); w++)
 		for (uint64_t bits = wanted[w]; bits; bits &= bits - 1) {
 			uint32_t i = (uint32_t)(w * 64) + (uint32_t)__builtin_ctzll(bits);
@@ -309,6 +316,59 @@ static int copy_samples(struct store_merge *m, const struct sums *sums, uint32_t
 	return 0;
 }
 
+/* ---- stacks that stay in the store ---- */
+
+static struct profile_stack stored_stack(const void *arg, uint32_t stack)
+{
+	const struct store_merge *m = arg;
+	const struct meta_stack *st = meta_stack_at(m->meta, stack);
+
+	return (struct profile_stack){ st->parent, m->locations.v[st->location] - 1 };
+}
+
+/* Copy what the stacks that are marked refer to. */
+static int copy_locations(struct store_merge *m, const struct sums *sums, struct err *err)
+{
+	for (size_t w = 0; w <= sums->n / 64; w++) {
+		if (merge_is_late(m, sums->seen[w]))
+			return deadline_check(m->deadline, 0, err);
+		for (uint64_t bits = sums->seen[w]; bits; bits &= bits - 1) {
+			uint32_t i = (uint32_t)(w * 64) + (uint32_t)__builtin_ctzll(bits), location, *at;
+
+			if (!i)
+				continue;
+			location = meta_stack_at(m->meta, i)->location;
+			at = merged_number(m, &m->locations, location, &m->meta->locations);
+			if (!*at && !m->refusal.kind)
+				*at = merged_location(m, location) + 1;
+			if (m->refusal.kind)
+				return merge_refused(m, err);
+			if (profile_build_end(m->p, err) < 0)
+				return -1;
+		}
+	}
+	return 0;
+}
+
+static struct profilestore_merged merged_so_far(const struct store_merge *m)
+{
+	return (struct profilestore_merged){
+		m->p, m->n_profiles, m->n_samples, m->n_pending, m->n_waiting, 0
+	};
+}
+
+static int lend_stacks(struct store_merge *m, struct sums *sums, struct err *err)
+{
+	struct profile_trie in = { sums->n, sums->seen, sums->values, stored_stack, m };
+	struct profilestore_merged so_far;
+
+	if (copy_locations(m, sums, err) < 0)
+		return -1;
+	profile_pack(m->p);
+	so_far = merged_so_far(m);
+	return m->shape.stacks(m->shape.arg, &so_far, &in, err);
+}
+
 static uint32_t merged_labels(struct store_merge *m, const struct series *x)
 {
 	struct str value = series_label(x, m->shape.label);
@@ -329,12 +389,37 @@ static void take_type(struct store_merge *m, const struct series *x)
 	m->p->period_type.unit = profile_add_string(m->p, x->texts[SERIES_PERIOD_UNIT]);
 }
 
+static void count_merged(struct store_merge *m, const struct sums *sums)
+{
+	m->n_profiles += sums->n_profiles;
+	m->n_samples += sums->n_samples;
+	m->duration_ms = add_saturating(m->duration_ms, sums->duration_ms);
+	m->period = MAX(m->period, sums->period);
+	m->first_ms = MIN(m->first_ms, sums->first_ms);
+}
+
+static uint64_t sums_n_seen(const struct sums *sums)
+{
+	uint64_t n = 0;
+
+	for (size_t w = 0; w <= sums->n / 64; w++)
+		n += (unsigned)__builtin_popcountll(sums->seen[w]);
+	return n;
+}
+
 static int merged_part(void *arg, const struct series *x, struct sums *sums, struct err *err)
 {
 	struct store_merge *m = arg;
 
 	if (!m->first)
 		take_type(m, x);
+	mark_callers(m, sums, m->shape.stacks);
+	if (m->refusal.kind)
+		return merge_refused(m, err);
+	if (m->shape.stacks && sums_n_seen(sums) >= m->shape.lend_from) {
+		count_merged(m, sums);
+		return lend_stacks(m, sums, err);
+	}
 	copy_stacks(m, sums);
 	if (m->refusal.kind)
 		return merge_refused(m, err);
@@ -342,11 +427,7 @@ static int merged_part(void *arg, const struct series *x, struct sums *sums, str
 		return -1;
 	if (deadline_check(m->deadline, sums->n / 64, err) < 0)
 		return -1;
-	m->n_profiles += sums->n_profiles;
-	m->n_samples += sums->n_samples;
-	m->duration_ms = add_saturating(m->duration_ms, sums->duration_ms);
-	m->period = MAX(m->period, sums->period);
-	m->first_ms = MIN(m->first_ms, sums->first_ms);
+	count_merged(m, sums);
 	sums_clear(sums);
 	return profile_build_end(m->p, err);
 }
@@ -407,8 +488,8 @@ static int merge_range(struct reader *rd, const struct profilestore_range *r,
 	}
 	profile_pack(m.p);
 	merge_header(&m);
-	*ret = (struct profilestore_merged){ m.p,         m.n_profiles, m.n_samples,
-					     m.n_pending, m.n_waiting,  damage_lost_in(rd->s, r) };
+	*ret = merged_so_far(&m);
+	ret->n_damaged = damage_lost_in(rd->s, r);
 	return 0;
 }
 

@@ -40,8 +40,8 @@ static int open_db(struct profilestore *s, struct err *err)
 }
 
 /*
- * The clock goes on from the newest profile. One from the future, of a time when the clock was wrong, says
- * nothing.
+ * The clock goes on from the newest profile, or from the time that was reached without one. A time in the future, when
+ * the clock was wrong, says nothing.
  */
 static void open_clock(struct profilestore *s)
 {
@@ -54,6 +54,10 @@ static void open_clock(struct profilestore *s)
 		if (last <= now_ms + PROFILESTORE_MAX_AHEAD_MS)
 			newest = MAX(newest, last);
 	}
+	s->clock_saved_ms = clock_saved_ms(s);
+	/* The clock of a store without profiles is not doubted. */
+	if (newest != INT64_MIN && s->clock_saved_ms <= now_ms + PROFILESTORE_MAX_AHEAD_MS)
+		newest = MAX(newest, s->clock_saved_ms);
 	store_clock_close(&s->clock);
 	store_clock_open(&s->clock, now_ms, s->mono_ms(), newest);
 }
@@ -96,6 +100,7 @@ static int store_open(const struct profilestore_options *o, struct profilestore 
 	if (open_db(s, err) == 0 && profilestore_load(s, err) == 0 && names_open(s, s->db, err) == 0 &&
 	    profilestore_writer_start(s, err) == 0) {
 		open_clock(s);
+		s->is_open = true;
 		*ret = s;
 		return 0;
 	}
@@ -240,6 +245,8 @@ void profilestore_close(struct profilestore *s)
 	if (!s)
 		return;
 	background_stop(s->check);
+	if (s->is_open)
+		clock_save(s, true);
 	profilestore_writer_stop(s);
 	remake_free(s);
 	sweep_free(s);

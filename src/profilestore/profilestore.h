@@ -24,7 +24,7 @@
 #pragma once
 
 #include <errno.h>
-#include "profile/profile.h"
+#include "profile/tree.h"
 #include "profilestore/selector.h"
 
 struct profilestore;
@@ -202,6 +202,7 @@ int profilestore_profiles(struct profilestore *s, const struct profilestore_rang
 			  struct profilestore_entries **ret, struct err *err);
 
 /* What is kept of the profiles that are merged. NULL or zeroed: no label, all addresses. */
+struct profilestore_merged;
 struct profilestore_shape {
 	struct str label; /* samples have it, if their series has it; empty: none */
 	/*
@@ -213,6 +214,16 @@ struct profilestore_shape {
 		PROFILESTORE_LINES,    /* lines, and all that is of a function */
 		PROFILESTORE_FUNCTIONS /* functions, their files and binaries; lines are 0 */
 	} detail;
+	/*
+	 * If the range has at least `lend_from` stacks, the profile gets neither stacks nor samples. Instead, this is called
+	 * with the stacks as the store has them, which takes a quarter of the memory; @m is the result so far. Only
+	 * without a label. It may be called again, if the tables were replaced during the query: the last call counts.
+	 * Negative: the merge fails. NULL: the profile has its stacks and samples, however many.
+	 */
+	int (*stacks)(void *arg, const struct profilestore_merged *m, struct profile_trie *in,
+		      struct err *err);
+	void *arg;
+	uint32_t lend_from;
 };
 
 /*

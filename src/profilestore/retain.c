@@ -208,6 +208,7 @@ static int expire_rows(struct profilestore *s, const struct expiry_rows *rows, u
 	if (profilestore_writer_run(s, &e.job, err) < 0)
 		return -1;
 	atomic_fetch_add(&s->n_expired, e.gone.n);
+	atomic_fetch_add(&s->n_samples_expired, e.n_samples);
 	expired_add(&s->expired, &e.gone);
 	*ret_n = e.gone.n;
 	/* Rollups that reach beyond the deleted profiles are made again from the rest. */

@@ -36,18 +36,25 @@ int64_t room_keep_ms(const struct series_span *span, int64_t now_ms)
 	return span->last_ms == INT64_MIN ? INT64_MIN : MIN(now_ms, span->last_ms) - HOUR_MS;
 }
 
-/* A sweep without a deletion is worth it if many profiles have gone since the last sweep. */
+/*
+ * A sweep without a deletion is worth it if many profiles have gone since the last sweep, or few with many samples: a
+ * large profile needs more stacks than many small ones.
+ */
 static bool sweep_is_due(const struct profilestore *s, uint64_t n_gone)
 {
+	uint64_t n_samples_gone = atomic_load(&s->n_samples_expired) - s->room.n_samples_swept,
+		 n = atomic_load(&s->n_profiles), n_samples = atomic_load(&s->n_samples),
+		 part = memory_is_near(s) ? 16 : 2;
+
 	if (!n_gone || atomic_load(&s->meta->memory) < SWEEP_LEAST)
 		return false;
-	return n_gone >= atomic_load(&s->n_profiles) / 2 ||
-	       (memory_is_near(s) && n_gone >= atomic_load(&s->n_profiles) / 16);
+	return n_gone >= n / part || n_samples_gone >= n_samples / part;
 }
 
 static void ask_for_sweep(struct profilestore *s)
 {
 	s->room.swept_at = atomic_load(&s->n_expired);
+	s->room.n_samples_swept = atomic_load(&s->n_samples_expired);
 	s->room.swept = true;
 	sweep_ask(s->sweep);
 }

@@ -161,7 +161,8 @@ struct series *series_next(const struct profilestore *s, const struct profilesto
 	while (*it < n && !deadline_over(r->deadline, r->sel ? STEPS_OF_SELECTOR : 1)) {
 		struct series *x = series_at(&s->series, (*it)++);
 
-		if (!x || !atomic_load(&x->saved) || atomic_load(&x->first_ms) >= r->to_ms || atomic_load(&x->last_ms) < r->from_ms)
+		if (!x || !atomic_load(&x->saved) || atomic_load(&x->first_ms) >= r->to_ms ||
+		    atomic_load(&x->last_ms) < r->from_ms)
 			continue;
 		if (series_matches(x, r))
 			return x;

@@ -154,14 +154,20 @@ static void writer_run(struct profilestore *s, struct job *jobs)
 	for (unsigned i = 0;
 	     i < MEND_TRIES && r < 0 && err.kind == ERR_DAMAGED && writer_mends(s, jobs, &err); i++)
 		r = run_transaction(s, jobs, &err);
-	/* Each by itself: what one series needs may be damaged, and what the others need not. */
-	if (r < 0 && err.kind == ERR_DAMAGED && jobs->next && jobs->again) {
+	/*
+	 * Each by itself: what one series needs may be damaged, and what the others need not. A job that cannot be applied
+	 * again fails, and takes no other with it.
+	 */
+	if (r < 0 && err.kind == ERR_DAMAGED && jobs->next) {
 		while (jobs) {
 			struct job *j = jobs;
 
 			jobs = j->next;
 			j->next = NULL;
-			writer_run(s, j);
+			if (j->again)
+				writer_run(s, j);
+			else
+				j->done(s, j, &err);
 		}
 		return;
 	}

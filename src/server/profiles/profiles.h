@@ -83,10 +83,13 @@ struct api {
 	bool looked;
 	struct selector *selectors[2];
 	const struct api_query *query; /* during api_merge(); NULL: it is in the parameters */
-	struct budget_hold memory;     /* of its profiles, or of its query and the reply */
-	struct otlp_result *otlp;      /* of a request of OTLP */
-	struct take *take;             /* NULL: it sends no profiles. Guarded by its own lock */
-	struct rpc_call *call;         /* NULL: it is no call of a protobuf service (server/rpc/) */
+	/* Set before api_merge() if api_tree() with the same view follows it; NULL: the profiles are needed. */
+	const struct profile_view *tree_view;
+	bool tree_top;             /* of that tree only profile_tree_top() is needed */
+	struct budget_hold memory; /* of its profiles, or of its query and the reply */
+	struct otlp_result *otlp;  /* of a request of OTLP */
+	struct take *take;         /* NULL: it sends no profiles. Guarded by its own lock */
+	struct rpc_call *call;     /* NULL: it is no call of a protobuf service (server/rpc/) */
 };
 
 /* ---- handlers ---- */
@@ -150,6 +153,8 @@ struct api_merged {
 	bool compares;
 	double scale; /* of side[1] */
 	uint64_t n_pending, n_waiting;
+	struct profile_tree
+		*tree; /* made at once from the store's stacks; NULL: api_tree() makes it of the profiles */
 };
 void api_merged_done(struct api_merged *m);
 /*

@@ -87,6 +87,7 @@ int api_top(struct api *a, struct err *err)
 		return -1;
 	if (api_view(a, &view, err) < 0)
 		return -1;
+	a->tree_top = true;
 	r = api_merge_tree(a, &view, &m, &t, err);
 	if (r)
 		return r;

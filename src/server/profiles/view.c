@@ -5,10 +5,14 @@
  */
 #include "server/profiles/profiles.h"
 
-#define POLL_MS  150
-#define REST     3    /* a merge is repeated after so many times its own time at the earliest */
-#define RETRY_MS 1000 /* after this time a client may ask again for pending names */
-#define LATER_MS 5000 /* ... for names that wait for a debug file */
+#define POLL_MS 150
+/*
+ * Stacks of a range. With fewer, a profile and a tree with all nodes take less time, and less than 100 MB.
+ */
+#define LEND_FROM 1500000u
+#define REST      3    /* a merge is repeated after so many times its own time at the earliest */
+#define RETRY_MS  1000 /* after this time a client may ask again for pending names */
+#define LATER_MS  5000 /* ... for names that wait for a debug file */
 
 static struct profile_limits view_limits(struct api *a)
 {
@@ -21,12 +25,50 @@ void api_merged_done(struct api_merged *m)
 {
 	for (unsigned i = 0; i < PROFILE_COLUMNS; i++)
 		profile_free(m->side[i].profile);
+	profile_tree_free(m->tree);
+}
+
+/* A tree that is made while the store lends its stacks. */
+struct lent_tree {
+	struct api *a;
+	bool may_sleep; /* no tree is needed if names are pending: the request will sleep */
+	bool sleeps, needs_nodes;
+	struct profile_tree *tree;
+};
+
+static bool names_are_awaited(const struct api *a, uint64_t n_pending)
+{
+	return n_pending && clock_mono_ms() < a->wait_until_ms;
+}
+
+static int tree_of_lent(void *arg, const struct profilestore_merged *m, struct profile_trie *in,
+			struct err *err)
+{
+	struct lent_tree *x = arg;
+	const struct profile_limits limits = view_limits(x->a);
+	int r;
+
+	profile_tree_free(TAKE(x->tree));
+	x->needs_nodes = false;
+	x->sleeps = x->may_sleep && names_are_awaited(x->a, m->n_pending);
+	if (x->sleeps)
+		return 0;
+	in->top = x->a->tree_top;
+	r = profile_tree_of_trie(x->a->tree_view, &limits, m->profile, in, &x->tree, err);
+	x->needs_nodes = r == TREE_NEEDS_NODES;
+	return MIN(r, 0);
+}
+
+static bool lends_stacks(const struct api *a, const struct api_merged *m)
+{
+	return a->tree_view && !m->compares && profile_tree_takes_trie(a->tree_view, a->tree_top);
 }
 
 static int merge_side(struct api *a, enum profilestore_detail detail, bool base, struct api_merged *m,
-		      struct err *err)
+		      struct lent_tree *lent, struct err *err)
 {
-	const struct profilestore_shape shape = { api_text(a, "label"), detail };
+	const struct profilestore_shape shape = { api_text(a, "label"), detail, lent ? tree_of_lent : NULL,
+						  lent, LEND_FROM };
 	const struct profile_limits limits = view_limits(a);
 	struct profilestore_range r;
 
@@ -70,12 +112,45 @@ static bool sleeps_on(struct api *a)
 
 static bool falls_asleep(struct api *a, const struct api_merged *m, int64_t merge_ms)
 {
-	if (!m->n_pending || clock_mono_ms() >= a->wait_until_ms)
+	if (!names_are_awaited(a, m->n_pending))
 		return false;
 	a->looked = true;
 	a->merge_again_ms = clock_mono_ms() + REST * merge_ms;
 	a->req->sleep_ms = POLL_MS;
 	return true;
+}
+
+static void forget_side(struct api_merged *m)
+{
+	profile_free(TAKE(m->side[0].profile));
+	m->n_pending = m->n_waiting = 0;
+}
+
+/* The merge of the query, with its tree if the store's stacks can be used in place. */
+static int merge_sides(struct api *a, enum profilestore_detail detail, bool waits, struct api_merged *m,
+		       struct err *err)
+{
+	struct lent_tree lent = { .a = a, .may_sleep = waits };
+	bool lends = lends_stacks(a, m);
+	int r;
+
+	for (;;) {
+		forget_side(m);
+		r = merge_side(a, detail, false, m, lends ? &lent : NULL, err);
+		if (r < 0 || !lends)
+			break;
+		if (lent.needs_nodes)
+			/* A value is negative, or sums are cut off at 64 bits. */
+			lends = false;
+		else if (lent.sleeps && !names_are_awaited(a, m->n_pending))
+			lent.may_sleep = false;
+		else
+			break;
+	}
+	m->tree = lent.tree;
+	if (r == 0 && m->compares)
+		r = merge_side(a, detail, true, m, NULL, err);
+	return r;
 }
 
 int api_merge(struct api *a, enum profilestore_detail detail, struct api_merged *ret, struct err *err)
@@ -96,8 +171,7 @@ int api_merge(struct api *a, enum profilestore_detail detail, struct api_merged 
 	/* Before the merge, so that names that come meanwhile are seen next time. */
 	if (wait_ms)
 		a->n_namings = profilestore_n_namings(a->store);
-	if (merge_side(a, detail, false, &m, err) < 0 ||
-	    (m.compares && merge_side(a, detail, true, &m, err) < 0))
+	if (merge_sides(a, detail, wait_ms, &m, err) < 0)
 		return -1;
 	if (wait_ms && falls_asleep(a, &m, clock_mono_ms() - began_ms))
 		return API_SLEEPS;
@@ -126,6 +200,10 @@ int api_tree(struct api *a, const struct profile_view *view, struct api_merged *
 	AUTO(profile_tree_freep) struct profile_tree *t = NULL;
 	const struct profile_limits limits = view_limits(a);
 
+	if (m->tree) {
+		*ret = TAKE(m->tree);
+		return 0;
+	}
 	if (profile_tree_new(view, &limits, &t, err) < 0 ||
 	    profile_tree_add(t, m->side[0].profile, 0, 0, 1, err) < 0)
 		return -1;
@@ -145,8 +223,11 @@ int api_tree(struct api *a, const struct profile_view *view, struct api_merged *
 int api_merge_tree(struct api *a, const struct profile_view *view, struct api_merged *ret,
 		   struct profile_tree **ret_tree, struct err *err)
 {
-	int r = api_merge(a, api_detail(view), ret, err);
+	int r;
 
+	a->tree_view = view;
+	r = api_merge(a, api_detail(view), ret, err);
+	a->tree_view = NULL;
 	return r ? r : api_tree(a, view, ret, ret_tree, err);
 }
 

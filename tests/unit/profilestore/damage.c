@@ -251,6 +251,65 @@ static void profiles_in_a_damaged_wal_are_kept(void **state)
 	stored_done(&t);
 }
 
+/* ---- jobs of one transaction ---- */
+
+struct counted_job {
+	struct job job;
+	atomic_bool *gate; /* NULL: none; else it waits for that */
+	unsigned n_failures;
+	atomic_uint n_applied, n_done;
+	bool failed;
+};
+
+static int counted_apply(struct profilestore *s, struct job *j, struct err *err)
+{
+	struct counted_job *c = CONTAINER_OF(j, struct counted_job, job);
+
+	atomic_fetch_add(&c->n_applied, 1);
+	while (c->gate && !atomic_load(c->gate))
+		usleep(1000);
+	if (atomic_load(&c->n_applied) <= c->n_failures)
+		return err_set(err, ERR_DAMAGED, "a page is damaged");
+	return 0;
+}
+
+static void counted_done(struct profilestore *s, struct job *j, const struct err *err)
+{
+	struct counted_job *c = CONTAINER_OF(j, struct counted_job, job);
+
+	c->failed = err != NULL;
+	atomic_fetch_add(&c->n_done, 1);
+}
+
+/* One that may be applied again is, also after one that may not. */
+static void damage_fails_only_jobs_that_cannot_be_repeated(void **state)
+{
+	atomic_bool open = false;
+	struct counted_job first = { .gate = &open }, once = { 0 }, again = { .n_failures = 1 };
+	struct counted_job *all[] = { &first, &once, &again };
+	struct stored t = { .o.notice = note };
+
+	stored_open(&t);
+	again.job.again = true;
+	for (size_t i = 0; i < ARRAY_SIZE(all); i++) {
+		all[i]->job.apply = counted_apply;
+		all[i]->job.done = counted_done;
+		profilestore_writer_submit(t.s, &all[i]->job);
+		while (!atomic_load(&first.n_applied))
+			usleep(1000);
+	}
+	atomic_store(&open, true);
+	for (size_t i = 0; i < ARRAY_SIZE(all); i++)
+		while (!atomic_load(&all[i]->n_done))
+			usleep(1000);
+	assert_false(first.failed);
+	assert_true(once.failed);
+	assert_int_equal(once.n_applied, 1);
+	assert_false(again.failed);
+	assert_int_equal(again.n_applied, 2);
+	stored_done(&t);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -259,6 +318,7 @@ int main(void)
 		cmocka_unit_test(a_row_with_a_wrong_number_is_lost),
 		cmocka_unit_test(a_missing_database_is_not_begun_anew_silently),
 		cmocka_unit_test(profiles_in_a_damaged_wal_are_kept),
+		cmocka_unit_test(damage_fails_only_jobs_that_cannot_be_repeated),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -170,12 +170,89 @@ static void memory_of_a_merge_is_granted(void **state)
 	stored_done(&t);
 }
 
+struct lent {
+	unsigned n_calls;
+	struct profile_tree *tree;
+};
+
+static int take_lent(void *arg, const struct profilestore_merged *m, struct profile_trie *in, struct err *err)
+{
+	struct lent *x = arg;
+
+	x->n_calls++;
+	assert_int_equal(m->profile->n_samples, 0);
+	assert_true(m->n_profiles > 0 && m->n_samples > 0);
+	return profile_tree_of_trie(&(struct profile_view){ .max_nodes = 50 }, NULL, m->profile, in, &x->tree,
+				    err);
+}
+
+static char *text_of_tree(const struct profile_tree *t)
+{
+	AUTO(buf_done) struct buf text = { 0 };
+
+	profile_write_folded(t, &(struct profile_output){ 0 }, &text);
+	buf_printf(&text, "left out: %llu", (unsigned long long)profile_tree_n_left_out(t));
+	return mem_printf(STR_FMT, STR_ARG(buf_str(&text)));
+}
+
+/* The tree of the store's own stacks is that of the merged profile. */
+static void stacks_are_lent(void **state)
+{
+	struct stored t = { 0 };
+	struct profilestore_range r;
+	struct err err = { 0 };
+
+	stored_open(&t);
+	for (unsigned i = 0; i < N; i++) {
+		AUTO(profile_freep) struct profile *p = stored_profile(i, NOW_MS - (i + 1) * MINUTE);
+
+		for (uint32_t k = 0; k < p->n_samples * p->types.n; k++)
+			p->values[k] = p->values[k] < 0 ? -p->values[k] : p->values[k];
+		stored_add(&t, p, "web");
+	}
+	r = stored_range(CPU, 0, INT64_MAX);
+	for (int detail = PROFILESTORE_ADDRESSES; detail <= PROFILESTORE_FUNCTIONS; detail++) {
+		struct lent x = { 0 };
+		struct profilestore_shape shape = { .detail = (enum profilestore_detail)detail };
+		struct profilestore_merged whole, m;
+		struct profile_tree *tree = NULL;
+		AUTO(mem_freep) char *want = NULL;
+		AUTO(mem_freep) char *got = NULL;
+
+		assert_done(profilestore_merge(t.s, &r, &shape, NULL, &whole, &err));
+		shape.stacks = take_lent;
+		shape.arg = &x;
+		shape.lend_from = 1u << 30;
+		assert_done(profilestore_merge(t.s, &r, &shape, NULL, &m, &err));
+		assert_int_equal(x.n_calls, 0);
+		assert_int_equal(m.profile->n_samples, whole.profile->n_samples);
+		profile_free(m.profile);
+		shape.lend_from = 10;
+		assert_done(profilestore_merge(t.s, &r, &shape, NULL, &m, &err));
+		assert_int_equal(x.n_calls, 1);
+		assert_true(m.n_profiles == whole.n_profiles && m.n_pending == whole.n_pending);
+		assert_done(profile_tree_new(&(struct profile_view){ .max_nodes = 50 }, NULL, &tree, &err));
+		assert_done(profile_tree_add(tree, whole.profile, 0, 0, 1, &err));
+		assert_done(profile_tree_end(tree, &err));
+		want = text_of_tree(tree);
+		got = text_of_tree(x.tree);
+		assert_string_equal(got, want);
+		profile_tree_free(tree);
+		profile_tree_free(x.tree);
+		profile_free(whole.profile);
+		profile_free(m.profile);
+	}
+	stored_range_done(&r);
+	stored_done(&t);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(added_profiles_merge_as_in_memory),
 		cmocka_unit_test(trees_of_less_detail_are_the_same),
 		cmocka_unit_test(memory_of_a_merge_is_granted),
+		cmocka_unit_test(stacks_are_lent),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
 #include "stored.h"
 
 #define HOURS 12
@@ -230,6 +234,67 @@ static void a_store_that_is_opened_with_a_wrong_clock_deletes_nothing_at_once(vo
 	stored_done(&t);
 }
 
+/* No profile has come for days, and the clock was right all the time: it is not doubted after a restart. */
+static void a_restart_after_days_without_profiles_deletes_by_age(void **state)
+{
+	for (int killed = 0; killed < 2; killed++) {
+		struct stored t = { .o = clocked };
+		struct profile *p;
+
+		t.o.max_age_ms = 0;
+		stored_open(&t);
+		p = fill(&t);
+		for (int i = 0; i < 5 * 24; i++, pass(HOUR))
+			stored_groom(&t);
+		if (killed) {
+			AUTO(buf_done) struct buf text = { 0 };
+			struct err err = { 0 };
+			char path[PATH_MAX];
+
+			/* The file is that of the last grooming. */
+			stored_groom(&t);
+			snprintf(path, sizeof(path), "%s/clock", t.dir);
+			assert_done(file_read(path, 64, &text, &err));
+			pass(2 * 60000);
+			profilestore_close(t.s);
+			assert_done(file_write_durable(path, text.p, text.size, 0640, &err));
+			stored_open_there(&t);
+		}
+		t.o.max_age_ms = 2 * DAY;
+		notices[0] = '\0';
+		stored_again(&t);
+		stored_groom(&t);
+		check(&t, p, 0);
+		assert_true(!strstr(notices, "no profile is deleted"));
+		profile_free(p);
+		stored_done(&t);
+	}
+}
+
+static void a_damaged_file_of_the_clock_says_nothing(void **state)
+{
+	static const char *const texts[] = { "", "x", "-5", "99999999999999999999", "9000000000000000000" };
+
+	for (size_t i = 0; i < ARRAY_SIZE(texts); i++) {
+		struct stored t = { .o = clocked };
+		struct err err = { 0 };
+		char path[PATH_MAX];
+		struct profile *p;
+
+		stored_open(&t);
+		p = fill(&t);
+		profilestore_close(t.s);
+		snprintf(path, sizeof(path), "%s/clock", t.dir);
+		assert_done(file_write_durable(path, texts[i], strlen(texts[i]), 0640, &err));
+		stored_now_ms += YEAR;
+		stored_open_there(&t);
+		stored_groom(&t);
+		check(&t, p, 2 * HOURS);
+		profile_free(p);
+		stored_done(&t);
+	}
+}
+
 static void a_clock_that_jumps_again_and_again_is_not_believed(void **state)
 {
 	struct stored t = { .o = clocked };
@@ -308,6 +373,8 @@ int main(void)
 		cmocka_unit_test(series_without_profiles_make_room),
 		cmocka_unit_test(a_clock_that_is_ahead_for_a_moment_deletes_nothing),
 		cmocka_unit_test(a_store_that_is_opened_with_a_wrong_clock_deletes_nothing_at_once),
+		cmocka_unit_test(a_restart_after_days_without_profiles_deletes_by_age),
+		cmocka_unit_test(a_damaged_file_of_the_clock_says_nothing),
 		cmocka_unit_test(a_clock_that_jumps_again_and_again_is_not_believed),
 		cmocka_unit_test(deletions_are_told),
 		cmocka_unit_test(profiles_from_the_future_go_with_those_that_came_with_them),

@@ -285,6 +285,35 @@ static void what_is_not_needed_goes(void **state)
 	stored_done(&m.t);
 }
 
+/* Two profiles need most of the tables, and hundreds of small ones stay when they go. */
+static void few_large_profiles_that_went_make_a_sweep_due(void **state)
+{
+	const struct profile_maker large = { 1, 1, 60000, 60000, 12, false },
+				   small = { 2, 2, 5, 50, 4, false };
+	struct stored t = { .o.max_age_ms = 20 * HOUR };
+	struct profile *p = profile_make(&large), *q = profile_make(&small);
+
+	stored_open(&t);
+	memset(p->sample_labels, 0, p->n_samples * sizeof(uint32_t));
+	memset(q->sample_labels, 0, q->n_samples * sizeof(uint32_t));
+	p->time_ns = (NOW_MS - 15 * HOUR) * 1000000;
+	assert_int_equal(stored_add(&t, p, "web").n_profiles, 2);
+	for (int i = 0; i < 300; i++) {
+		q->time_ns = (NOW_MS - i * 1000) * 1000000;
+		stored_add(&t, q, "web");
+	}
+	assert_true(t.s->meta->memory > MIB(4));
+	stored_now_ms = NOW_MS + 10 * HOUR;
+	stored_groom(&t);
+	assert_int_equal(t.s->n_expired, 2);
+	assert_int_equal(t.s->n_sweeps, 1);
+	assert_true(t.s->meta->memory < MIB(2));
+	stored_now_ms = NOW_MS;
+	profile_free(p);
+	profile_free(q);
+	stored_done(&t);
+}
+
 static void a_sweep_waits_for_memory(void **state)
 {
 	struct model m = { .random = 3, .next_ms = NOW_MS - 30 * HOUR };
@@ -400,6 +429,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(sums_stay_right),
 		cmocka_unit_test(what_is_not_needed_goes),
+		cmocka_unit_test(few_large_profiles_that_went_make_a_sweep_due),
 		cmocka_unit_test(a_sweep_waits_for_memory),
 		cmocka_unit_test(queries_go_on),
 	};

@@ -1,0 +1,381 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Trees of stacks that are kept elsewhere, compared with those that have a node for each stack: the nodes in their order,
+ * their values and frames, and the rows of frames by value.
+ */
+#include "test.h"
+
+#include "base/budget.h"
+#include "profile/tree.h"
+#include "profile_maker.h"
+
+/* The stacks and values of a profile, as another module would keep them. */
+struct lender {
+	const struct profile *p;
+	int64_t *values;
+	uint64_t *seen;
+};
+
+static struct profile_stack lent_stack(const void *arg, uint32_t stack)
+{
+	const struct lender *l = arg;
+
+	return l->p->stacks.p[stack];
+}
+
+static struct profile_trie lend(struct lender *l, const struct profile *p)
+{
+	uint32_t n = p->stacks.n;
+
+	l->p = p;
+	l->values = mem_zalloc((n + 64) * sizeof(*l->values));
+	l->seen = mem_zalloc((n / 64 + 2) * sizeof(*l->seen));
+	for (uint32_t i = 0; i < p->n_samples; i++) {
+		l->values[p->sample_stack[i]] += profile_value(p, i, 0);
+		for (uint32_t s = p->sample_stack[i];; s = p->stacks.p[s].parent) {
+			l->seen[s / 64] |= UINT64_C(1) << s % 64;
+			if (!s)
+				break;
+		}
+	}
+	return (struct profile_trie){ n, l->seen, l->values, lent_stack, l, false, 0 };
+}
+
+static void lender_done(struct lender *l)
+{
+	free(l->values);
+	free(l->seen);
+}
+
+/* Without negative values. */
+static struct profile *counts_make(const struct profile_maker *m)
+{
+	struct profile *p = profile_make(m);
+
+	for (uint32_t i = 0; i < p->n_samples * p->types.n; i++)
+		p->values[i] = p->values[i] < 0 ? -p->values[i] : p->values[i];
+	return p;
+}
+
+/* ---- trees as text ---- */
+
+struct dump {
+	const struct profile_tree *t;
+	struct buf text;
+};
+
+static void dump_frame(struct dump *d, uint32_t frame)
+{
+	struct profile_frame f;
+
+	profile_tree_frame(d->t, frame, &f);
+	buf_printf(&d->text, STR_FMT "|" STR_FMT "|" STR_FMT "|" STR_FMT "|%lld|%llx", STR_ARG(f.name),
+		   STR_ARG(f.file), STR_ARG(f.binary), STR_ARG(f.build_id), (long long)f.line,
+		   (unsigned long long)f.address);
+}
+
+static int dump_node(void *arg, uint32_t node, unsigned depth)
+{
+	struct dump *d = arg;
+	struct profile_node n;
+
+	profile_tree_node(d->t, node, &n);
+	buf_printf(&d->text, "%u %lld %lld %d ", depth, (long long)n.self[0], (long long)n.total[0],
+		   n.inlined);
+	if (node)
+		dump_frame(d, n.frame);
+	buf_add_char(&d->text, '\n');
+	return 0;
+}
+
+static void dump_tree(const struct profile_tree *t, struct buf *out)
+{
+	struct dump d = { .t = t };
+	const struct profile_walk w = { dump_node, NULL, &d };
+
+	buf_printf(&d.text, STR_FMT " " STR_FMT " %u frames\n", STR_ARG(profile_tree_type(t)),
+		   STR_ARG(profile_tree_unit(t)), profile_tree_n_frames(t));
+	profile_tree_walk(t, &w);
+	*out = d.text;
+}
+
+static void dump_top(const struct profile_tree *t, struct buf *out)
+{
+	struct dump d = { .t = t };
+
+	for (int by_cum = 0; by_cum < 2; by_cum++) {
+		uint32_t n;
+		struct profile_top *rows = profile_tree_top(t, by_cum, &n);
+
+		for (uint32_t i = 0; i < n; i++) {
+			buf_printf(&d.text, "%lld %lld ", (long long)rows[i].flat[0],
+				   (long long)rows[i].cum[0]);
+			dump_frame(&d, rows[i].frame);
+			buf_add_char(&d.text, '\n');
+		}
+		free(rows);
+	}
+	*out = d.text;
+}
+
+static struct profile_tree *whole_tree(const struct profile *p, const struct profile_view *view)
+{
+	struct profile_tree *t = NULL;
+	struct err err = { 0 };
+
+	assert_done(profile_tree_new(view, NULL, &t, &err));
+	assert_done(profile_tree_add(t, p, 0, 0, 1, &err));
+	assert_done(profile_tree_end(t, &err));
+	return t;
+}
+
+/* @table_max: as in struct profile_trie. */
+static void compare(const struct profile *p, const struct profile_view *view, bool top, uint32_t table_max)
+{
+	struct profile_tree *expected = whole_tree(p, view), *t = NULL;
+	AUTO(buf_done) struct buf want = { 0 };
+	AUTO(buf_done) struct buf got = { 0 };
+	struct lender l;
+	struct profile_trie in = lend(&l, p);
+	struct err err = { 0 };
+	uint64_t n;
+
+	in.table_max = table_max;
+	in.top = top;
+	assert_true(profile_tree_takes_trie(view, top));
+	assert_done(profile_tree_of_trie(view, NULL, p, &in, &t, &err));
+	lender_done(&l);
+	(top ? dump_top : dump_tree)(expected, &want);
+	(top ? dump_top : dump_tree)(t, &got);
+	buf_add_char(&want, '\0');
+	buf_add_char(&got, '\0');
+	assert_string_equal((const char *)got.p, (const char *)want.p);
+	n = profile_tree_n_left_out(expected);
+	if (table_max)
+		assert_in_range(profile_tree_n_left_out(t), n - n / 100 - MIN(n, 2u), n + n / 100 + 2);
+	else if (!top)
+		assert_int_equal(profile_tree_n_left_out(t), n);
+	profile_tree_free(expected);
+	profile_tree_free(t);
+}
+
+static const struct profile_view views[] = {
+	{ .by = PROFILE_BY_FUNCTION },
+	{ .by = PROFILE_BY_FUNCTION, .no_inlines = true },
+	{ .by = PROFILE_BY_FILE },
+	{ .by = PROFILE_BY_BINARY },
+	{ .by = PROFILE_BY_LINE },
+	{ .by = PROFILE_BY_ADDRESS },
+	{ .by = PROFILE_BY_FUNCTION, .focus = "1" },
+	{ .by = PROFILE_BY_FUNCTION, .ignore = "2", .hide = "1" },
+	{ .by = PROFILE_BY_FILE, .show = "[13]" },
+	{ .by = PROFILE_BY_FUNCTION, .focus = "3", .ignore = "1", .show = "[0-4]" },
+};
+
+static void compare_views(const struct profile *p)
+{
+	static const uint32_t max_nodes[] = { 1, 60, 1000000 }, tables[] = { 0, 50 };
+	static const double shares[] = { 1e-9, 0.02 };
+
+	for (size_t i = 0; i < ARRAY_SIZE(views); i++) {
+		struct profile_view v = views[i];
+
+		compare(p, &v, true, 0);
+		for (size_t k = 0; k < ARRAY_SIZE(max_nodes) * ARRAY_SIZE(tables); k++) {
+			v.max_nodes = max_nodes[k / ARRAY_SIZE(tables)];
+			compare(p, &v, false, tables[k % ARRAY_SIZE(tables)]);
+		}
+		for (size_t k = 0; k < ARRAY_SIZE(shares) * ARRAY_SIZE(tables); k++) {
+			v.max_nodes = k % 2 ? 100 : 0;
+			v.min_share = shares[k / ARRAY_SIZE(tables)];
+			compare(p, &v, false, tables[k % ARRAY_SIZE(tables)]);
+		}
+	}
+}
+
+static void trees_equal_those_with_all_nodes(void **state)
+{
+	for (uint64_t seed = 1; seed < 4; seed++) {
+		const struct profile_maker m = { seed,
+						 seed % 2,
+						 40 * (unsigned)seed * (unsigned)seed,
+						 90,
+						 4 + 3 * (unsigned)seed,
+						 seed % 4 == 3 };
+		AUTO(profile_freep) struct profile *p = counts_make(&m);
+
+		compare_views(p);
+	}
+}
+
+static uint32_t named_location(struct profile *p, uint64_t number)
+{
+	struct profile_function f = { 0 };
+	struct profile_line line = { 0 };
+	char name[32];
+
+	snprintf(name, sizeof(name), "f%llu", (unsigned long long)number);
+	f.name = profile_add_string(p, str_of(name));
+	line.function = profile_add_function(p, &f);
+	return profile_add_location(
+		p, &(struct profile_location){ .mapping = PROFILE_NONE, .addr = number + 1 }, &line, 1);
+}
+
+/*
+ * Two deep stacks whose callees take turns: callers of each are far from it, so what is known of them is computed again.
+ */
+static void deep_stacks_take_turns(void **state)
+{
+	AUTO(profile_freep) struct profile *p = profile_new(NULL);
+	uint32_t ends[2] = { 0 };
+
+	profile_add_type(p, STR("cpu"), STR("count"));
+	for (unsigned i = 0; i < 400; i++)
+		for (unsigned k = 0; k < 2; k++)
+			ends[k] = profile_add_stack(p, ends[k], named_location(p, k + 2 * (i % 50)));
+	for (unsigned i = 0; i < 3000; i++) {
+		uint32_t s = profile_add_stack(p, ends[i % 2], named_location(p, 1000 + i));
+
+		profile_add_sample(p, s, 0, (int64_t[]){ 1 + i % 7 });
+	}
+	compare(p, &(struct profile_view){ .max_nodes = 900 }, false, 0);
+	compare(p, &(struct profile_view){ .max_nodes = 900 }, false, 50);
+	compare(p, &(struct profile_view){ 0 }, true, 0);
+}
+
+/* So many stacks that what is known of some is replaced: their callers are computed again. */
+static void many_stacks_replace_each_other(void **state)
+{
+	AUTO(profile_freep) struct profile *p = profile_new(NULL);
+	uint64_t seed = 5;
+
+	profile_add_type(p, STR("cpu"), STR("count"));
+	for (unsigned i = 0; i < 100000; i++) {
+		uint32_t callers = (uint32_t)(profile_maker_next(&seed) % p->stacks.n);
+		uint32_t s = profile_add_stack(p, callers,
+					       named_location(p, profile_maker_next(&seed) % 300));
+
+		profile_add_sample(p, s, 0, (int64_t[]){ 1 });
+	}
+	compare(p, &(struct profile_view){ .max_nodes = 2000 }, false, 0);
+	compare(p, &(struct profile_view){ .max_nodes = 2000 }, false, 5000);
+	compare(p, &(struct profile_view){ 0 }, true, 0);
+}
+
+/* As many nodes of one size as there are: no bound makes them fewer than the table has room for. */
+static void equal_nodes_are_counted_in_parts(void **state)
+{
+	AUTO(profile_freep) struct profile *p = profile_new(NULL);
+
+	profile_add_type(p, STR("cpu"), STR("count"));
+	for (unsigned i = 0; i < 5000; i++)
+		profile_add_sample(p, profile_add_stack(p, 0, named_location(p, i)), 0, (int64_t[]){ 10 });
+	compare(p, &(struct profile_view){ .max_nodes = 100 }, false, 60);
+	compare(p, &(struct profile_view){ .max_nodes = 5000 }, false, 60);
+	compare(p, &(struct profile_view){ .max_nodes = 6000 }, false, 60);
+}
+
+static void values_that_need_all_nodes(void **state)
+{
+	static const int64_t values[][2] = { { INT64_MAX / 2 + 1, INT64_MAX / 2 + 1 },
+					     { -1, 5 },
+					     { INT64_MIN, 0 } };
+	const struct profile_view view = { .max_nodes = 10 };
+
+	for (size_t k = 0; k < ARRAY_SIZE(values); k++) {
+		AUTO(profile_freep) struct profile *p = profile_new(NULL);
+		struct profile_tree *t = NULL;
+		struct err err = { 0 };
+		struct lender l;
+		struct profile_trie in;
+
+		profile_add_type(p, STR("cpu"), STR("count"));
+		for (unsigned i = 0; i < 2; i++)
+			profile_add_sample(p, profile_add_stack(p, 0, named_location(p, i)), 0,
+					   &values[k][i]);
+		in = lend(&l, p);
+		assert_int_equal(profile_tree_of_trie(&view, NULL, p, &in, &t, &err), TREE_NEEDS_NODES);
+		assert_null(t);
+		lender_done(&l);
+	}
+}
+
+static void some_views_need_all_nodes(void **state)
+{
+	const struct profile_view view = { .max_nodes = 10 };
+
+	assert_false(profile_tree_takes_trie(&(struct profile_view){ 0 }, false));
+	assert_false(profile_tree_takes_trie(&view, true));
+	assert_false(profile_tree_takes_trie(&(struct profile_view){ .invert = true }, true));
+	assert_false(profile_tree_takes_trie(&(struct profile_view){ .label = "pod" }, true));
+}
+
+static void memory_is_granted_or_refused(void **state)
+{
+	const struct profile_maker m = { 3, 3, 20000, 3000, 12, false };
+	AUTO(profile_freep) struct profile *p = counts_make(&m);
+	const struct profile_view view = { .max_nodes = 1000 };
+	bool done = false;
+
+	for (uint64_t size = KIB(16); !done; size *= 2) {
+		struct budget *b = budget_new_undivided(size);
+		struct budget_hold hold = { 0 };
+		const struct profile_limits limits = { .memory = &hold };
+		struct profile_tree *t = NULL;
+		struct budget_stats stats;
+		struct err err = { 0 };
+		struct lender l;
+		struct profile_trie in = lend(&l, p);
+
+		in.table_max = 500;
+		budget_hold_init(&hold, b, BUDGET_QUERY);
+		done = profile_tree_of_trie(&view, &limits, p, &in, &t, &err) == 0;
+		if (!done)
+			assert_int_equal(err.kind, ERR_LIMIT);
+		assert_true(done || size < MIB(64));
+		profile_tree_free(t);
+		budget_hold_done(&hold);
+		budget_stats(b, &stats);
+		assert_int_equal(stats.classes[BUDGET_QUERY].used, 0);
+		budget_free(b);
+		lender_done(&l);
+	}
+}
+
+static void a_deadline_ends_it(void **state)
+{
+	const struct profile_maker m = { 3, 3, 20000, 3000, 12, false };
+	AUTO(profile_freep) struct profile *p = counts_make(&m);
+
+	for (int top = 0; top < 2; top++) {
+		struct deadline d = deadline_in(-1, "the query", "ask for less");
+		const struct profile_limits limits = { .deadline = &d };
+		struct profile_tree *t = NULL;
+		struct err err = { 0 };
+		struct lender l;
+		struct profile_trie in = lend(&l, p);
+
+		in.top = top;
+		assert_int_equal(profile_tree_of_trie(&(struct profile_view){ .max_nodes = top ? 0 : 9 },
+						      &limits, p, &in, &t, &err),
+				 -1);
+		assert_int_equal(err.kind, ERR_CANCELLED);
+		lender_done(&l);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(trees_equal_those_with_all_nodes),
+		cmocka_unit_test(deep_stacks_take_turns),
+		cmocka_unit_test(many_stacks_replace_each_other),
+		cmocka_unit_test(equal_nodes_are_counted_in_parts),
+		cmocka_unit_test(values_that_need_all_nodes),
+		cmocka_unit_test(some_views_need_all_nodes),
+		cmocka_unit_test(memory_is_granted_or_refused),
+		cmocka_unit_test(a_deadline_ends_it),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
