@@ -176,6 +176,12 @@ bool http_peer_trusted(struct http_conn *c)
 	return c->trusted;
 }
 
+bool http_both_ways(struct http_conn *c)
+{
+	c->both_ways = c->head.two;
+	return c->both_ways;
+}
+
 void http_shut(struct http_conn *c)
 {
 	c->transport->shut(c);

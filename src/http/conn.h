@@ -60,6 +60,7 @@ struct http_conn {
 	struct http_head head;
 	struct http_drop drop;
 	bool trust_known, trusted; /* of its other end, which stays the same */
+	bool both_ways;            /* http_both_ways() was called, of a request of HTTP/2 */
 	struct http_query query;
 };
 

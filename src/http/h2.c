@@ -13,13 +13,13 @@
 #include <sys/socket.h>
 #include <unistd.h>
 #include "http/listen.h"
+#include "http/thread.h"
 
 #define EVENTS   64
 #define ACCEPTS  16      /* connections that are accepted in one turn */
 #define IN_SIZE  KIB(64) /* bytes that are read at once */
 #define IN_TURNS 4       /* reads of one connection, before others have their turn */
 #define SWEEP_MS 500
-#define STACK    KIB(256) /* as HTTP/1.1's threads have */
 
 struct h2_functions h2_functions;
 
@@ -34,11 +34,8 @@ int h2_load(struct err *err)
 
 void h2_wake(struct h2_thread *t)
 {
-	uint64_t one = 1;
-
-	/* It fails when the counter is full, and then the thread is awake. */
-	if (t->event >= 0 && write(t->event, &one, sizeof(one)) < 0)
-		return;
+	if (t->event >= 0)
+		http_event_set(t->event);
 }
 
 /* ---- a connection's socket ---- */
@@ -255,7 +252,6 @@ static void *thread_run(void *arg)
 	struct h2_thread *t = arg;
 	uint8_t *room = mem_alloc(IN_SIZE);
 
-	pthread_setname_np(pthread_self(), "lode-http2");
 	while (!atomic_load(&t->h2->stopping))
 		run_turn(t, room);
 	h2_thread_resume(t);
@@ -276,7 +272,6 @@ static int watch(struct h2_thread *t, int fd, uint32_t events, void *what)
 
 static int start_http2_thread(struct h2 *h2, struct h2_thread *t, struct err *err)
 {
-	pthread_attr_t attr;
 	int r;
 
 	t->h2 = h2;
@@ -290,10 +285,7 @@ static int start_http2_thread(struct h2 *h2, struct h2_thread *t, struct err *er
 	for (size_t i = 0; i < h2->n_sockets; i++)
 		if (watch(t, h2->sockets[i], EPOLLIN | EPOLLEXCLUSIVE, &h2->sockets[i]) < 0)
 			return err_os(err, errno, "no epoll for HTTP/2");
-	pthread_attr_init(&attr);
-	pthread_attr_setstacksize(&attr, STACK);
-	r = pthread_create(&t->thread, &attr, thread_run, t);
-	pthread_attr_destroy(&attr);
+	r = http_thread_start(&t->thread, "lode-http2", thread_run, t);
 	if (r)
 		return err_os(err, r, "no thread for HTTP/2");
 	t->running = true;

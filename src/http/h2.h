@@ -193,6 +193,12 @@ void h2_stream_sweep(struct h2_stream *s, int64_t now_ms);
 /* All streams that other threads have resumed, or shut. */
 void h2_thread_resume(struct h2_thread *t);
 
+/* Its reply has begun, and its body goes on to the receiver. */
+static inline bool h2_goes_both_ways(const struct h2_stream *s)
+{
+	return s->conn.both_ways && s->reply && !s->conn.drop.on;
+}
+
 static inline const struct http_receiver *h2_receiver(const struct h2_stream *s)
 {
 	return &s->c->thread->h2->shared->opts.receiver;
@@ -206,6 +212,8 @@ void h2_stream_body_end(struct h2_stream *s);
 bool h2_body_feed(struct h2_stream *s);
 /* From now on it is read and ignored. @size: as announced; 0: not known. */
 void h2_body_drop(struct h2_stream *s, uint64_t size);
+/* The connection takes no more requests: a stream that goes both ways ends with what it has. */
+void h2_stream_leave(struct h2_stream *s);
 /* The reply need not wait for the rest of it. */
 bool h2_body_may_end(struct h2_stream *s);
 

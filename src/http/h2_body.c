@@ -88,6 +88,13 @@ void h2_stream_body(struct h2_stream *s, struct bytes chunk)
 	size_t taken = 0;
 
 	s->n_body += chunk.size;
+	if (h2_goes_both_ways(s)) {
+		nghttp2_session_consume(s->c->session, s->id, chunk.size);
+		h2_conn_earn(s->c, (int64_t)(chunk.size / KIB(1)));
+		(void)to->body(to->arg, &s->req, s->ctx, chunk);
+		h2_stream_drive(s);
+		return;
+	}
 	if (s->conn.drop.on || s->asked) {
 		nghttp2_session_consume(s->c->session, s->id, chunk.size);
 		(void)http_drop_add(&s->conn.drop, chunk.size);
@@ -112,9 +119,26 @@ void h2_stream_body(struct h2_stream *s, struct bytes chunk)
 		h2_stream_drive(s);
 }
 
+void h2_stream_leave(struct h2_stream *s)
+{
+	const struct http_receiver *to = h2_receiver(s);
+
+	if (!h2_goes_both_ways(s) || s->closed || s->body_ended)
+		return;
+	(void)to->body(to->arg, &s->req, s->ctx, (struct bytes){ 0 });
+	h2_stream_drive(s);
+}
+
 void h2_stream_body_end(struct h2_stream *s)
 {
+	const struct http_receiver *to = h2_receiver(s);
+
 	s->body_ended = true;
+	if (h2_goes_both_ways(s)) {
+		(void)to->body(to->arg, &s->req, s->ctx, (struct bytes){ 0 });
+		h2_stream_drive(s);
+		return;
+	}
 	/* Its reply may not have waited for it. */
 	if (!s->asked)
 		h2_stream_drive(s);

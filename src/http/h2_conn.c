@@ -346,6 +346,8 @@ void h2_conn_leave(struct h2_conn *c)
 	c->leaving = true;
 	nghttp2_submit_goaway(c->session, NGHTTP2_FLAG_NONE,
 			      nghttp2_session_get_last_proc_stream_id(c->session), NGHTTP2_NO_ERROR, NULL, 0);
+	for (struct h2_stream *s = c->first; s; s = s->next)
+		h2_stream_leave(s);
 }
 
 void h2_conn_kill(struct h2_conn *c)

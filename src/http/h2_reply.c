@@ -102,9 +102,11 @@ static ssize_t h2_on_read(nghttp2_session *session, int32_t id, uint8_t *buf, si
 	if (n == HTTP_STREAM_CUT)
 		return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
 	if (n == 0) {
-		/* One that is not suspended would be asked for ever. */
+		/* One that neither is suspended nor waits for its client would be asked for ever. */
 		s->deferred = true;
-		return s->suspended ? NGHTTP2_ERR_DEFERRED : NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
+		return s->suspended || (s->conn.both_ways && !s->body_ended)
+			       ? NGHTTP2_ERR_DEFERRED
+			       : NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
 	}
 	if (n > 0) {
 		s->pos += (uint64_t)n;

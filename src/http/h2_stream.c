@@ -289,6 +289,13 @@ void h2_stream_begin(struct h2_stream *s, bool ended)
 			size = UNKNOWN_BODY;
 		s->body_ms = (int64_t)(MIN(size, UINT64_C(1) << 50) * 1000 / SLOW_BODY_RATE);
 		wants = to->begin(to->arg, &s->req, &s->ctx);
+		if (s->conn.both_ways && wants) {
+			s->spare_ms = (int64_t)s->c->thread->h2->shared->opts.idle_timeout_s * 1000;
+			stream_ask(s);
+			if (ended)
+				h2_stream_body_end(s);
+			return;
+		}
 	}
 	if (!wants)
 		h2_body_drop(s, s->conn.head.has_length ? size : 0);
@@ -339,6 +346,14 @@ void h2_stream_sweep(struct h2_stream *s, int64_t now_ms)
 			s->body_ms -= now_ms - s->seen_ms;
 		if (spend_stream_time(s, now_ms, s->n_body) || s->body_ms + o->body_deadline_ms < 0) {
 			counters_refused("slow body");
+			h2_stream_reset(s, NGHTTP2_CANCEL);
+		}
+		return;
+	}
+	/* Either side's bytes count; the other one may have nothing to say. */
+	if (s->conn.both_ways) {
+		if (spend_stream_time(s, now_ms, s->n_body + s->pos)) {
+			counters_refused(s->deferred ? "slow body" : "slow reader");
 			h2_stream_reset(s, NGHTTP2_CANCEL);
 		}
 		return;

@@ -133,6 +133,13 @@ bool http_peer_trusted(struct http_conn *c);
  */
 void http_suspend(struct http_conn *c);
 void http_resume(struct http_conn *c);
+/*
+ * From the receiver's begin(): bytes of the body and of the reply go both ways at the same time. request() is called next,
+ * and sends a streamed reply, whose read() may return 0 without http_suspend(). body() is called as bytes come, takes all
+ * of them, and is called without any at the end of the body; after each call read() is called again. false: HTTP/1.1 has
+ * no such thing; the whole body comes first, and then request(), as always.
+ */
+bool http_both_ways(struct http_conn *c);
 /* From any thread, before the request ends: close the connection, as if the client had hung up. */
 void http_shut(struct http_conn *c);
 /* The client has hung up. For suspended connections, at which libmicrohttpd itself does not look. */

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * HTTP/1.1: one libmicrohttpd daemon for each listening socket, each with a pool of threads that run epoll loops.
+ * HTTP/1.1: for each listening socket as many daemons of libmicrohttpd as there are threads, each run by its own thread.
  */
 #include "http/conn.h"
 
 #include <assert.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -14,6 +15,7 @@
 #include <unistd.h>
 #include "http/listen.h"
 #include "http/mhd_lazy.h"
+#include "http/mhd_thread.h"
 #include "http/slow.h"
 
 /*
@@ -21,22 +23,27 @@
  * reply. It clears all of it after each request, so an idle connection costs as much.
  */
 #define CONNECTION_MEMORY KIB(10)
-#define THREAD_STACK      KIB(256)
-/* A body that is not wanted is read up to this size: most profiles are smaller. */
-#define DROPPED_BODY MIB(16)
 
 /* A connection: the transport's part of it, which lives as long as its socket. Its HTTP thread's. */
 struct link {
 	struct http_conn conn; /* first */
 	struct MHD_Connection *mhd;
+	struct mhd_thread *thread;
 	int fd;
+	bool lingers; /* it is answered before its body is read */
 	/* Last: a request uses the fields before it, and the first ones of it. */
 	struct slow_conn slow;
 };
 
-struct mhd {
+/* What libmicrohttpd's calls get. */
+struct daemon {
 	struct http_shared *shared;
-	struct MHD_Daemon *daemon; /* owns its listening socket */
+	struct mhd_thread thread;
+};
+
+struct mhd {
+	struct daemon *daemons;
+	unsigned n;
 };
 
 struct mhd_functions mhd_functions;
@@ -114,7 +121,7 @@ static void mhd_suspend(struct http_conn *c)
 
 static void mhd_resume(struct http_conn *c)
 {
-	MHD_resume_connection(link_of_conn(c)->mhd);
+	mhd_thread_resume(link_of_conn(c)->thread, link_of_conn(c)->mhd);
 }
 
 /* libmicrohttpd does not look at a suspended connection. */
@@ -153,18 +160,6 @@ static uint64_t body_size(struct MHD_Connection *c)
 	return length && str_to_u64(str_of(length), &n) ? n : UINT64_MAX;
 }
 
-/*
- * Such a body is read although it is dropped: if a connection is closed with unread bytes, the reply may be
- * lost, and a sender that does not see the refusal sends the same again. One in chunks is read until it is too large.
- * A client that waits for 100 Continue has not sent it.
- */
-static bool is_dropped_body(struct MHD_Connection *c, uint64_t size)
-{
-	return (size <= DROPPED_BODY ||
-		MHD_lookup_connection_value(c, MHD_HEADER_KIND, "Transfer-Encoding")) &&
-	       !MHD_lookup_connection_value(c, MHD_HEADER_KIND, "Expect");
-}
-
 static const struct http_head *read_head(struct MHD_Connection *c, struct link *l,
 					 const struct http_request *req, const char *version)
 {
@@ -186,23 +181,20 @@ static enum MHD_Result answer_now(struct http_receiver *to, const struct http_re
 	return result == HTTP_CUT ? MHD_NO : MHD_YES;
 }
 
-/* true: the body is to be read. */
+/* true: the body is to be read. A request whose body is not wanted is answered at once, and its connection closed. */
 static bool begin_body(struct http_shared *h, const struct http_request *req, struct link *l, void **con_cls)
 {
-	struct MHD_Connection *c = l->mhd;
-	uint64_t size = body_size(c);
+	uint64_t size = body_size(l->mhd);
 	void *ctx = NULL;
-	bool wanted;
 
 	slow_asked(&l->slow);
-	wanted = h->opts.receiver.begin(h->opts.receiver.arg, req, &ctx);
+	/* Without a body the connection can go on. */
+	l->lingers = !h->opts.receiver.begin(h->opts.receiver.arg, req, &ctx) && size;
 	*con_cls = ctx ? ctx : &no_ctx;
-	if (!wanted && (!ctx || !is_dropped_body(c, size)))
+	if (l->lingers)
 		return false;
 	l->conn.drop.on = false;
-	if (!wanted)
-		http_drop_begin(&l->conn.drop, DROPPED_BODY);
-	slow_body(h->slow, &l->slow, size, !wanted);
+	slow_body(h->slow, &l->slow, size, false);
 	return true;
 }
 
@@ -236,7 +228,7 @@ static enum MHD_Result mhd_on_request(void *arg, struct MHD_Connection *c, const
 				      const char *method, const char *version, const char *upload,
 				      size_t *upload_size, void **con_cls)
 {
-	struct http_shared *h = ((struct mhd *)arg)->shared;
+	struct http_shared *h = ((struct daemon *)arg)->shared;
 	struct http_receiver *to = &h->opts.receiver;
 	struct link *l = link_of(c);
 	struct http_request req = { &l->conn, method, url };
@@ -246,6 +238,7 @@ static enum MHD_Result mhd_on_request(void *arg, struct MHD_Connection *c, const
 	if (first) {
 		const struct http_head *head = read_head(c, l, &req, version);
 
+		l->thread->n_asked++;
 		*con_cls = &no_ctx;
 		/* A reply in this call closes the connection: the bytes after such a head may be anything. */
 		if (head->wrong)
@@ -267,7 +260,7 @@ static enum MHD_Result mhd_on_request(void *arg, struct MHD_Connection *c, const
 static void mhd_on_completed(void *arg, struct MHD_Connection *c, void **con_cls,
 			     enum MHD_RequestTerminationCode why)
 {
-	const struct http_receiver *to = &((struct mhd *)arg)->shared->opts.receiver;
+	const struct http_receiver *to = &((struct daemon *)arg)->shared->opts.receiver;
 	struct link *l = link_of(c);
 
 	if (*con_cls && *con_cls != &no_ctx)
@@ -280,7 +273,7 @@ static void mhd_on_completed(void *arg, struct MHD_Connection *c, void **con_cls
 /* The limit is for all daemons together; that of libmicrohttpd is for one daemon. */
 static enum MHD_Result mhd_on_accept(void *arg, const struct sockaddr *addr, socklen_t size)
 {
-	struct http_shared *h = ((struct mhd *)arg)->shared;
+	struct http_shared *h = ((struct daemon *)arg)->shared;
 
 	if (atomic_load_explicit(&h->quiet, memory_order_relaxed))
 		return MHD_NO;
@@ -290,17 +283,20 @@ static enum MHD_Result mhd_on_accept(void *arg, const struct sockaddr *addr, soc
 static void mhd_on_connection(void *arg, struct MHD_Connection *c, void **ctx,
 			      enum MHD_ConnectionNotificationCode what)
 {
-	struct http_shared *h = ((struct mhd *)arg)->shared;
+	struct http_shared *h = ((struct daemon *)arg)->shared;
 	struct link *l = *ctx;
 
 	if (what == MHD_CONNECTION_NOTIFY_STARTED) {
 		*ctx = l = NEW(struct link);
 		l->conn.transport = &mhd_transport;
 		l->mhd = c;
+		l->thread = &((struct daemon *)arg)->thread;
 		l->fd = MHD_get_connection_info(c, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd;
 		slow_add(h->slow, &l->slow, l->fd, http_peer(&l->conn));
 	} else {
 		/* Its socket is still open: libmicrohttpd closes it after this call. */
+		if (l->lingers)
+			slow_linger(h->slow, &l->slow);
 		slow_del(h->slow, &l->slow);
 		http_query_done(&l->conn.query);
 		free(l);
@@ -316,46 +312,68 @@ static size_t keep_escapes(void *arg, struct MHD_Connection *c, char *s)
 	return strlen(s);
 }
 
-int mhd_start(struct http_shared *shared, const struct listen_socket *ls, struct mhd **ret, struct err *err)
+/* @listen is the daemon's. */
+static struct MHD_Daemon *start_daemon(struct daemon *d, int listen)
 {
-	const struct http_options *opts = &shared->opts;
-	struct mhd *d = NEW(struct mhd);
-	unsigned flags = MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_TURBO |
-			 MHD_USE_ERROR_LOG;
+	const struct http_options *opts = &d->shared->opts;
+	unsigned flags = MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_TURBO | MHD_USE_ERROR_LOG;
 	struct MHD_OptionItem tls[] = {
-		{ MHD_OPTION_HTTPS_MEM_CERT, 0, shared->cert.p },
-		{ MHD_OPTION_HTTPS_MEM_KEY, 0, shared->key.p },
-		{ MHD_OPTION_END, 0, NULL },
-	};
-	struct MHD_OptionItem pool[] = {
-		{ MHD_OPTION_THREAD_POOL_SIZE, (intptr_t)opts->threads, NULL },
+		{ MHD_OPTION_HTTPS_MEM_CERT, 0, d->shared->cert.p },
+		{ MHD_OPTION_HTTPS_MEM_KEY, 0, d->shared->key.p },
 		{ MHD_OPTION_END, 0, NULL },
 	};
 
 	if (opts->tls_cert)
 		flags |= MHD_USE_TLS;
-	d->shared = shared;
-	errno = 0;
-	d->daemon = MHD_start_daemon(
+	return MHD_start_daemon(
 		flags, 0, mhd_on_accept, d, mhd_on_request,
 		d, /* the logger must be the first option to be in use for errors of the others */
-		MHD_OPTION_EXTERNAL_LOGGER, log_quietly, NULL, MHD_OPTION_LISTEN_SOCKET, ls->fd,
+		MHD_OPTION_EXTERNAL_LOGGER, log_quietly, NULL, MHD_OPTION_LISTEN_SOCKET, listen,
 		MHD_OPTION_NOTIFY_COMPLETED, mhd_on_completed, d, MHD_OPTION_NOTIFY_CONNECTION,
 		mhd_on_connection, d, MHD_OPTION_UNESCAPE_CALLBACK, keep_escapes, NULL,
 		MHD_OPTION_URI_LOG_CALLBACK, mhd_on_target, NULL, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
-		(size_t)CONNECTION_MEMORY, MHD_OPTION_CONNECTION_LIMIT,
-		slow_room(opts->max_connections) + opts->threads, MHD_OPTION_CONNECTION_TIMEOUT,
-		opts->idle_timeout_s, MHD_OPTION_THREAD_STACK_SIZE, (size_t)THREAD_STACK, MHD_OPTION_ARRAY,
-		opts->threads > 1 ? pool : pool + 1, MHD_OPTION_ARRAY, opts->tls_cert ? tls : tls + 2,
-		MHD_OPTION_END);
-	if (!d->daemon) {
-		free(d);
-		return err_set(err, opts->tls_cert ? ERR_INVALID : ERR_LIMIT,
-			       "the HTTP threads of %s did not start%s", ls->url_host,
-			       opts->tls_cert ? ": certificate or key are not valid, or resources are short"
-					      : "");
+		(size_t)CONNECTION_MEMORY, MHD_OPTION_CONNECTION_LIMIT, slow_room(opts->max_connections) + 1,
+		MHD_OPTION_CONNECTION_TIMEOUT, opts->idle_timeout_s, MHD_OPTION_ARRAY,
+		opts->tls_cert ? tls : tls + 2, MHD_OPTION_END);
+}
+
+static int start_http_thread(struct daemon *d, const struct listen_socket *ls, unsigned i, struct err *err)
+{
+	bool tls = d->shared->opts.tls_cert;
+	int listen = fcntl(ls->fd, F_DUPFD_CLOEXEC, 0);
+	struct MHD_Daemon *daemon;
+	char name[24];
+
+	if (listen < 0)
+		return err_os(err, errno, "no socket for the HTTP threads of %s", ls->url_host);
+	daemon = start_daemon(d, listen);
+	if (!daemon) {
+		close(listen);
+		return err_set(err, tls ? ERR_INVALID : ERR_LIMIT, "the HTTP threads of %s did not start%s",
+			       ls->url_host,
+			       tls ? ": certificate or key are not valid, or resources are short" : "");
 	}
-	*ret = d;
+	snprintf(name, sizeof(name), "lode-http-%u", i);
+	return mhd_thread_start(&d->thread, daemon, name, err);
+}
+
+int mhd_start(struct http_shared *shared, const struct listen_socket *ls, struct mhd **ret, struct err *err)
+{
+	struct mhd *m = NEW(struct mhd);
+	unsigned n = MAX(shared->opts.threads, 1u);
+	int r = 0;
+
+	m->daemons = mem_zalloc(n * sizeof(*m->daemons));
+	for (; r == 0 && m->n < n; m->n++) {
+		m->daemons[m->n].shared = shared;
+		r = start_http_thread(&m->daemons[m->n], ls, m->n, err);
+	}
+	if (r < 0) {
+		mhd_stop(m);
+		return r;
+	}
+	close(ls->fd);
+	*ret = m;
 	return 0;
 }
 
@@ -363,7 +381,9 @@ void mhd_stop(struct mhd *m)
 {
 	if (!m)
 		return;
-	MHD_stop_daemon(m->daemon);
+	for (unsigned i = 0; i < m->n; i++)
+		mhd_thread_stop(&m->daemons[i].thread);
+	free(m->daemons);
 	free(m);
 }
 

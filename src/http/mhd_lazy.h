@@ -17,11 +17,14 @@
 	X(MHD_destroy_response)                                   \
 	X(MHD_get_connection_info)                                \
 	X(MHD_get_connection_values_n)                            \
+	X(MHD_get_daemon_info)                                    \
 	X(MHD_get_response_headers)                               \
+	X(MHD_get_timeout)                                        \
 	X(MHD_get_version)                                        \
 	X(MHD_lookup_connection_value)                            \
 	X(MHD_queue_response)                                     \
 	X(MHD_resume_connection)                                  \
+	X(MHD_run)                                                \
 	X(MHD_start_daemon)                                       \
 	X(MHD_stop_daemon)                                        \
 	X(MHD_suspend_connection)
@@ -42,11 +45,14 @@ extern struct mhd_functions mhd_functions;
 #define MHD_destroy_response                    mhd_functions.MHD_destroy_response
 #define MHD_get_connection_info                 mhd_functions.MHD_get_connection_info
 #define MHD_get_connection_values_n             mhd_functions.MHD_get_connection_values_n
+#define MHD_get_daemon_info                     mhd_functions.MHD_get_daemon_info
 #define MHD_get_response_headers                mhd_functions.MHD_get_response_headers
+#define MHD_get_timeout                         mhd_functions.MHD_get_timeout
 #define MHD_get_version                         mhd_functions.MHD_get_version
 #define MHD_lookup_connection_value             mhd_functions.MHD_lookup_connection_value
 #define MHD_queue_response                      mhd_functions.MHD_queue_response
 #define MHD_resume_connection                   mhd_functions.MHD_resume_connection
+#define MHD_run                                 mhd_functions.MHD_run
 #define MHD_start_daemon                        mhd_functions.MHD_start_daemon
 #define MHD_stop_daemon                         mhd_functions.MHD_stop_daemon
 #define MHD_suspend_connection                  mhd_functions.MHD_suspend_connection

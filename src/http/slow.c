@@ -17,6 +17,7 @@
 #include <sys/ioctl.h>
 #include "base/condition.h"
 #include "base/map.h"
+#include "http/linger.h"
 #include "http/peer.h"
 #include "http/request.h"
 
@@ -47,6 +48,7 @@ struct slow {
 	struct slow_conn *first;
 	struct map addresses; /* struct slow_address */
 	unsigned n, n_closing;
+	struct lingering lingering;
 	bool stopping;
 	/* */
 	atomic_bool feeding; /* a body came lately: look more often */
@@ -192,7 +194,8 @@ static void *slow_run(void *arg)
 	while (!s->stopping) {
 		int64_t wait_ms = atomic_load(&s->feeding) ? MIN(look_ms, FED_MS) : look_ms;
 
-		condition_wait(&s->stop, &s->lock, wait_ms);
+		condition_wait(&s->stop, &s->lock, s->lingering.n ? MIN(wait_ms, LINGER_LOOK_MS) : wait_ms);
+		linger_drain(&s->lingering, clock_mono_ms());
 		slow_check(s);
 	}
 	pthread_mutex_unlock(&s->lock);
@@ -227,6 +230,7 @@ void slow_free(struct slow *s)
 	pthread_join(s->thread, NULL);
 	pthread_mutex_destroy(&s->lock);
 	pthread_cond_destroy(&s->stop);
+	linger_done(&s->lingering);
 	map_done(&s->addresses);
 	free(s);
 }
@@ -413,6 +417,14 @@ void slow_del(struct slow *s, struct slow_conn *c)
 	s->n_closing -= c->closing;
 	if (c->address)
 		leave_address(s, c);
+	pthread_mutex_unlock(&s->lock);
+}
+
+void slow_linger(struct slow *s, const struct slow_conn *c)
+{
+	pthread_mutex_lock(&s->lock);
+	linger_add(&s->lingering, c->fd, clock_mono_ms());
+	pthread_cond_signal(&s->stop);
 	pthread_mutex_unlock(&s->lock);
 }
 

@@ -66,6 +66,8 @@ bool slow_admit(struct slow *s, const struct sockaddr *peer);
 /* Takes the zeroed @c. @fd stays the caller's, and open until slow_del(). */
 void slow_add(struct slow *s, struct slow_conn *c, int fd, const struct sockaddr *peer);
 void slow_del(struct slow *s, struct slow_conn *c);
+/* Before slow_del(), of a connection that was answered before its body was read: its socket lingers (http/linger.h). */
+void slow_linger(struct slow *s, const struct slow_conn *c);
 /* From any thread, without a lock: a whole request has arrived and is being answered; the answer is sent. */
 void slow_asked(struct slow_conn *c);
 void slow_answered(struct slow_conn *c);

@@ -21,7 +21,8 @@ static unsigned n_open;
 
 struct fuzz_request {
 	size_t size;
-	bool slept, has_sent, takes;
+	size_t to_echo; /* of a request that goes both ways */
+	bool slept, has_sent, takes, both_ways, ended;
 	struct http_conn *asleep;
 };
 
@@ -51,6 +52,19 @@ static ssize_t fuzz_read(void *arg, uint64_t pos, char *buf, size_t max)
 	return pos > 50000 ? HTTP_STREAM_END : (ssize_t)MIN(max, (size_t)9000);
 }
 
+/* As many bytes as have come; nothing until more do. */
+static ssize_t echo_read(void *arg, uint64_t pos, char *buf, size_t max)
+{
+	struct fuzz_request *r = arg;
+	size_t n = MIN(max, r->to_echo);
+
+	if (!n && r->ended)
+		return HTTP_STREAM_END;
+	memset(buf, 'e', n);
+	r->to_echo -= n;
+	return (ssize_t)n;
+}
+
 static enum http_result fuzz_request(void *arg, const struct http_request *req, void **ctx)
 {
 	struct fuzz_request *r = request_of(ctx);
@@ -61,15 +75,16 @@ static enum http_result fuzz_request(void *arg, const struct http_request *req, 
 	FUZZ_CHECK(req->method && req->url && http_head(req->conn));
 	(void)http_header(req->conn, "content-type");
 	(void)http_arg(req->conn, "a");
-	if (mode & 1 && !r->slept) {
+	if (mode & 1 && !r->slept && !r->both_ways) {
 		r->slept = true;
 		go_to_sleep(r, req->conn);
 		return HTTP_SUSPENDED;
 	}
 	if (mode & 2 && r->size % 3 == 1)
 		return HTTP_CUT;
-	reply = mode & 4 ? http_reply_stream(HTTP_SIZE_UNKNOWN, fuzz_read, NULL)
-			 : http_reply_copy("hello", mode & 8 ? 5 : 0);
+	reply = r->both_ways ? http_reply_stream(HTTP_SIZE_UNKNOWN, echo_read, r)
+		: mode & 4   ? http_reply_stream(HTTP_SIZE_UNKNOWN, fuzz_read, NULL)
+			     : http_reply_copy("hello", mode & 8 ? 5 : 0);
 	http_reply_header(reply, "Content-Type", "text/plain");
 	if (mode & 16)
 		http_reply_trailer(reply, "grpc-status", "0");
@@ -84,6 +99,8 @@ static bool fuzz_begin(void *arg, const struct http_request *req, void **ctx)
 	struct fuzz_request *r = request_of(ctx);
 
 	r->takes = !(mode & 32);
+	if (mode & 128 && r->takes)
+		r->both_ways = http_both_ways(req->conn);
 	return r->takes;
 }
 
@@ -91,6 +108,12 @@ static size_t fuzz_body(void *arg, const struct http_request *req, void *ctx, st
 {
 	struct fuzz_request *r = ctx;
 
+	if (r->both_ways) {
+		FUZZ_CHECK(r->takes && r->has_sent);
+		r->to_echo += chunk.size;
+		r->ended |= !chunk.size || r->to_echo > MIB(1);
+		return chunk.size;
+	}
 	FUZZ_CHECK(r->takes && !r->has_sent && !r->asleep && chunk.size);
 	if (mode & 64 && chunk.size > 10) {
 		r->size += 10;

@@ -63,6 +63,16 @@ static enum http_next continue_run(struct request *req)
 	return HTTP_WAITS;
 }
 
+/* Keeps the HTTP thread until the test lets it go. */
+static enum http_next hold_run(struct request *req)
+{
+	atomic_fetch_add(&req->s->n_run, 1);
+	while (!atomic_load(&req->s->let_go))
+		usleep(1000);
+	request_reply_text(req, 200, "held");
+	return HTTP_REPLY;
+}
+
 /* On the HTTP thread: waits for its deadline. */
 static enum http_next wait_run(struct request *req)
 {
@@ -138,9 +148,10 @@ static void other_call_begin(struct request *req)
 
 static const struct http_handler echo = { .run = echo_run, .done = count_done },
 				 sleeps = { .run = sleep_run }, toils = { .run = toil_run },
-				 continues = { .run = continue_run }, waits = { .run = wait_run },
-				 fixed = { .canned = canned }, other = { .begin = other_begin },
-				 args = { .run = args_run }, other_call = { .begin = other_call_begin },
+				 continues = { .run = continue_run }, holds = { .run = hold_run },
+				 waits = { .run = wait_run }, fixed = { .canned = canned },
+				 other = { .begin = other_begin }, args = { .run = args_run },
+				 other_call = { .begin = other_call_begin },
 				 call = { .begin = call_begin, .run = echo_run },
 				 drops = { .begin = drops_begin,
 					   .body = drops_body,
@@ -159,6 +170,7 @@ static const struct http_route routes[] = {
 	{ HTTP_GET, "/toils", TOKEN_READ, HTTP_ON_WORKER, 0, .handler = &toils },
 	{ HTTP_GET, "/sleeps", TOKEN_READ, HTTP_ON_WORKER, 0, .handler = &sleeps },
 	{ HTTP_GET, "/continues", TOKEN_READ, HTTP_ON_WORKER, 0, .handler = &continues },
+	{ HTTP_GET, "/holds", TOKEN_READ, HTTP_ON_THREAD, 0, .handler = &holds },
 	{ HTTP_GET, "/waits", TOKEN_READ, HTTP_ON_THREAD, 0, .handler = &waits },
 	{ HTTP_GET, "/args", TOKEN_READ, HTTP_ON_WORKER, 0, .handler = &args },
 	{ HTTP_PUT, "/drops", TOKEN_READ, HTTP_ON_THREAD, 0, .handler = &drops },
@@ -192,7 +204,7 @@ int http_fixture_setup_with(void (*change)(struct http_service_options *o))
 											     NULL };
 	static const struct str listen[] = { STR("127.0.0.1:0") }, given[] = { STR("http://given.example") };
 	struct http_options http = {
-		.listen = listen, .n_listen = 1, .threads = 1, .max_connections = 64, .idle_timeout_s = 60
+		.listen = listen, .n_listen = 1, .threads = 1, .max_connections = 256, .idle_timeout_s = 60
 	};
 	struct http_service_options o = { .server = &http_fixture,
 					  .routes = routes,

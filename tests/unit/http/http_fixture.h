@@ -16,6 +16,7 @@ struct server {
 	struct pool *workers;
 	struct http_canned canned;
 	atomic_uint n_run, n_done, n_ticks, end_of_toil;
+	atomic_bool let_go; /* the HTTP thread, which /holds keeps */
 	bool hot;
 };
 extern struct server http_fixture;

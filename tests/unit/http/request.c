@@ -280,9 +280,41 @@ static void waiting_is_limited_by_class_and_client(void **state)
 	wait_done(&sv.wait);
 }
 
+/* ---- events ---- */
+
+/* So many events libmicrohttpd takes at once. */
+#define EVENTS 128
+
+static void as_many_requests_as_a_thread_takes_at_once_are_served(void **state)
+{
+	static struct http_client clients[EVENTS];
+	struct http_client holder;
+
+	http_client_open(&holder, http_fixture_url);
+	for (size_t i = 0; i < EVENTS; i++) {
+		http_client_open(&clients[i], http_fixture_url);
+		http_client_ask(&clients[i], "GET", "/fixed", "");
+		check_answer(http_client_answer(&clients[i], false), 200, "canned\n");
+	}
+	http_client_ask(&holder, "GET", "/holds", "");
+	while (!atomic_load(&http_fixture.n_run))
+		usleep(1000);
+	for (size_t i = 0; i < EVENTS; i++)
+		http_client_ask(&clients[i], "GET", "/fixed", "");
+	atomic_store(&http_fixture.let_go, true);
+	/* In no more than the client's patience, which is less than the idle time-out. */
+	for (size_t i = 0; i < EVENTS; i++) {
+		check_answer(http_client_answer(&clients[i], false), 200, "canned\n");
+		http_client_close(&clients[i]);
+	}
+	http_client_close(&holder);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(as_many_requests_as_a_thread_takes_at_once_are_served,
+						http_fixture_setup, http_fixture_teardown),
 		cmocka_unit_test(waiting_is_limited_by_class_and_client),
 		cmocka_unit_test_setup_teardown(work_ends_at_its_deadline, http_fixture_setup,
 						http_fixture_teardown),
