@@ -15,7 +15,14 @@ struct local {
 	const char *sysroot;      /* NULL: none */
 	const char *real_sysroot; /* with symbolic links resolved, as far as it exists */
 	struct local_crcs *crcs;
+	bool is_rooted;
+	int root; /* of is_rooted; -1: it cannot be opened */
 };
+
+/* file_open(), realpath() and "is a symbolic link", in the root of @l. */
+int local_open(const struct local *l, const char *path, int *ret_fd, struct stat *ret_st, struct err *err);
+bool local_realpath(const struct local *l, const char *path, char *ret);
+bool local_is_link(const struct local *l, const char *path);
 
 /* One search: the settings, and the trail that gets its steps. */
 struct local_search {

@@ -4,10 +4,14 @@
  */
 #include "local/internal.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+
+#include "base/root.h"
 
 /* "a:b": every entry counts, also an empty one (so "" is one entry, for "/.build-id"). */
 static void set_dirs(struct local *l, const char *text)
@@ -23,6 +27,46 @@ static void set_dirs(struct local *l, const char *text)
 	l->n_dirs = n;
 }
 
+/* ---- files ---- */
+
+int local_open(const struct local *l, const char *path, int *ret_fd, struct stat *ret_st, struct err *err)
+{
+	AUTO(fd_close) int fd = -1;
+
+	if (!l->is_rooted)
+		return file_open(path, ret_fd, ret_st, err);
+	fd = l->root < 0 ? -1 : root_open(l->root, path, O_RDONLY);
+	if (l->root < 0 || (fd < 0 && (errno == ENOENT || errno == ENOTDIR)))
+		return FILE_MISSING;
+	if (fd < 0)
+		return err_os(err, errno, "%s: open", path);
+	if (fstat(fd, ret_st) < 0)
+		return err_os(err, errno, "%s: stat", path);
+	if (!S_ISREG(ret_st->st_mode))
+		return err_set(err, ERR_INVALID, "%s: not a regular file", path);
+	*ret_fd = TAKE_FD(fd);
+	return 0;
+}
+
+bool local_realpath(const struct local *l, const char *path, char *ret)
+{
+	if (!l->is_rooted)
+		return realpath(path, ret);
+	errno = ENOENT;
+	return l->root >= 0 && root_realpath(l->root, path, ret);
+}
+
+bool local_is_link(const struct local *l, const char *path)
+{
+	struct stat st;
+
+	if (!l->is_rooted)
+		return lstat(path, &st) == 0 && S_ISLNK(st.st_mode);
+	return l->root >= 0 && root_is_link(l->root, path);
+}
+
+/* ---- the settings ---- */
+
 struct local *local_new(const struct local_options *opts)
 {
 	const struct local_options defaults = { 0 };
@@ -33,10 +77,12 @@ struct local *local_new(const struct local_options *opts)
 		opts = &defaults;
 	arena_init(&l->arena);
 	set_dirs(l, opts->debug_directories ? opts->debug_directories : LOCAL_DEBUG_DIRECTORIES);
+	l->is_rooted = opts->root;
+	l->root = opts->root ? open(opts->root, O_PATH | O_DIRECTORY | O_CLOEXEC) : -1;
 	if (opts->sysroot && strcmp(opts->sysroot, "target:") != 0) {
 		l->sysroot = arena_strdup(&l->arena, str_of(opts->sysroot));
-		l->real_sysroot = realpath(l->sysroot, real) ? arena_strdup(&l->arena, str_of(real))
-							     : l->sysroot;
+		l->real_sysroot = local_realpath(l, l->sysroot, real) ? arena_strdup(&l->arena, str_of(real))
+								      : l->sysroot;
 	}
 	l->crcs = local_crcs_new();
 	return l;
@@ -47,6 +93,7 @@ void local_free(struct local *l)
 	if (!l)
 		return;
 	local_crcs_free(l->crcs);
+	fd_close(&l->root);
 	arena_done(&l->arena);
 	free(l);
 }

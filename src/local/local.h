@@ -29,6 +29,11 @@ struct local_options {
 	 * name.
 	 */
 	const char *sysroot;
+	/*
+	 * The folder of another root, as /proc/PID/root of a process in a mount namespace of its own: all paths here are within
+	 * it, and no symbolic link leads out of it. NULL: there is none. A folder that cannot be opened has no files.
+	 */
+	const char *root;
 };
 
 /* CRCs of files are cached by inode, size and times. Belongs to one thread. */

@@ -11,11 +11,11 @@
 #include <unistd.h>
 
 /* The real path, in @a; a copy of @path if it cannot be resolved. */
-static const char *real_path(const char *path, struct arena *a)
+static const char *real_path(const struct local *l, const char *path, struct arena *a)
 {
 	char real[PATH_MAX];
 
-	return arena_strdup(a, str_of(realpath(path, real) ? real : path));
+	return arena_strdup(a, str_of(local_realpath(l, path, real) ? real : path));
 }
 
 /* With the slash at its end; "" if there is none. */
@@ -112,15 +112,14 @@ static int search_link(struct local_search *s, const struct local_linked *link, 
 {
 	AUTO(arena_done) struct arena a = { 0 };
 	const char *dir = search_dir_of(link->self, &a), *real;
-	struct stat st;
 	int r;
 
 	s->way = LOCAL_BY_LINK;
-	r = search_link_from(s, link, dir, real_path(dir, &a), ret);
-	if (r == 0 || lstat(link->self, &st) < 0 || !S_ISLNK(st.st_mode))
+	r = search_link_from(s, link, dir, real_path(s->l, dir, &a), ret);
+	if (r == 0 || !local_is_link(s->l, link->self))
 		return r;
 	/* The name of the file is a symbolic link: search once more from the directory of its target. */
-	real = search_dir_of(real_path(link->self, &a), &a);
+	real = search_dir_of(real_path(s->l, link->self, &a), &a);
 	return strcmp(real, dir) == 0 ? r : search_link_from(s, link, real, real, ret);
 }
 
@@ -173,7 +172,7 @@ int local_debug_file(struct local *l, const struct elf_image *img, const char *p
 	AUTO(arena_done) struct arena a = { 0 };
 
 	if (!(flags & LOCAL_AS_NAMED))
-		path = real_path(path, &a);
+		path = real_path(l, path, &a);
 	if (has_dwarf(img)) {
 		local_trail_add(trail, LOCAL_BY_ITSELF, LOCAL_TAKEN, path, "it has its own DWARF");
 		*ret = (struct local_found){ .path = mem_strdup(path), .way = LOCAL_BY_ITSELF };
@@ -224,7 +223,8 @@ int local_alt_file(struct local *l, const char *debug_path, const char *alt_path
 	AUTO(arena_done) struct arena a = { 0 };
 
 	if (alt_path[0] != '/')
-		alt_path = arena_printf(&a, "%s%s", search_dir_of(real_path(debug_path, &a), &a), alt_path);
+		alt_path = arena_printf(&a, "%s%s", search_dir_of(real_path(l, debug_path, &a), &a),
+					alt_path);
 	if (local_take_id(&s, alt_path, id, ret) == 0)
 		return 0;
 	if (search_build_id(&s, id, LOCAL_DEBUGINFO, NULL, ret) == 0)

@@ -19,7 +19,7 @@ static int take_refuse(struct local_search *s, enum local_verdict verdict, const
 static int open_place(struct local_search *s, const char *path, int *ret_fd, struct stat *ret_st)
 {
 	struct err err = { 0 };
-	int r = file_open(path, ret_fd, ret_st, &err);
+	int r = local_open(s->l, path, ret_fd, ret_st, &err);
 
 	if (r == FILE_MISSING)
 		return take_refuse(s, LOCAL_ABSENT, path, "not there");
@@ -89,7 +89,7 @@ int local_take_id_real(struct local_search *s, const char *path, const struct bu
 {
 	char real[PATH_MAX];
 
-	if (realpath(path, real))
+	if (local_realpath(s->l, path, real))
 		return take_id(s, real, id, self, ret);
 	if (errno == ENOENT || errno == ENOTDIR)
 		return take_refuse(s, LOCAL_ABSENT, path, "not there");

@@ -5,6 +5,7 @@
 #include "test.h"
 
 #include <sys/stat.h>
+#include <unistd.h>
 #include <zlib.h>
 #include "elf_writer.h"
 #include "local/local.h"
@@ -238,6 +239,108 @@ static void one_byte_is_a_build_id_too(void **state)
 	assert_int_equal(local_build_id(t.l, &id, LOCAL_DEBUGINFO, &t.trail, &t.found), 0);
 }
 
+/* ---- another root ---- */
+
+static const char ID_PLACE[] = ".build-id/aa/bbccddeeff00112233445566778899aabbccdd.debug";
+
+static void tree_enter_root(struct tree *t)
+{
+	const struct local_options o = { .debug_directories = "/debug", .root = t->top };
+
+	local_free(t->l);
+	t->l = local_new(&o);
+}
+
+static void link_to(struct tree *t, const char *target, const char *name)
+{
+	const char *path = at(t, name);
+	struct err err = { 0 };
+
+	assert_done(dir_make(arena_strdup(&t->a, path_dirname(str_of(path))), 0755, &err));
+	(void)unlink(path);
+	assert_int_equal(symlink(target, path), 0);
+}
+
+static int find_rooted(struct tree *t)
+{
+	local_found_done(&t->found);
+	t->found = (struct local_found){ 0 };
+	return local_debug_file(t->l, t->img, "/bin/x", LOCAL_AS_NAMED, NULL, &t->found);
+}
+
+static void links_stay_in_another_root(void **state)
+{
+	AUTO(tree_done) struct tree t = { 0 };
+	char outside[TEST_PATH_SIZE];
+	const char *place;
+
+	tree_init(&t);
+	test_dir_make(outside);
+	debug_file(&t, "store/f.debug", ID);
+	tree_open(&t, NULL, 0);
+	tree_enter_root(&t);
+	place = arena_printf(&t.a, "debug/%s", ID_PLACE);
+	assert_int_equal(find_rooted(&t), LOCAL_MISSING);
+	/* An absolute link leads to the file of this root, and so does one that climbs above it. */
+	link_to(&t, "/store/f.debug", place);
+	assert_int_equal(find_rooted(&t), 0);
+	assert_string_equal(t.found.path, "/store/f.debug");
+	link_to(&t, "../../../../../../../../../../../store/f.debug", place);
+	assert_int_equal(find_rooted(&t), 0);
+	assert_string_equal(t.found.path, "/store/f.debug");
+	/* A file with the right build ID outside is out of reach. */
+	test_file_write(arena_printf(&t.a, "%s/f.debug", outside), t.file.p, t.file.size);
+	link_to(&t, arena_printf(&t.a, "%s/f.debug", outside), place);
+	assert_int_equal(find_rooted(&t), LOCAL_MISSING);
+	link_to(&t, arena_printf(&t.a, "%s/store/f.debug", t.top), place);
+	assert_int_equal(find_rooted(&t), LOCAL_MISSING);
+	test_dir_remove(outside);
+}
+
+static void links_in_a_circle_and_folders_of_another_root(void **state)
+{
+	AUTO(tree_done) struct tree t = { 0 };
+
+	tree_init(&t);
+	debug_file(&t, arena_printf(&t.a, "real/%s", ID_PLACE), ID);
+	tree_open(&t, NULL, 0);
+	tree_enter_root(&t);
+	link_to(&t, "b", "a");
+	link_to(&t, "a", "b");
+	link_to(&t, "/a", "debug");
+	assert_int_equal(find_rooted(&t), LOCAL_MISSING);
+	link_to(&t, "./bin/.././real", "debug");
+	assert_int_equal(find_rooted(&t), 0);
+	assert_string_equal(t.found.path, arena_printf(&t.a, "/real/%s", ID_PLACE));
+}
+
+static void a_debug_link_is_followed_in_another_root(void **state)
+{
+	AUTO(tree_done) struct tree t = { 0 };
+	uint32_t crc;
+
+	tree_init(&t);
+	crc = debug_file(&t, "debug/bin/x.debug", OTHER_ID);
+	tree_open(&t, "x.debug", crc);
+	tree_enter_root(&t);
+	assert_int_equal(find_rooted(&t), 0);
+	assert_int_equal(t.found.way, LOCAL_BY_LINK);
+	assert_string_equal(t.found.path, "/debug//bin/x.debug");
+}
+
+static void a_root_that_is_gone_has_no_files(void **state)
+{
+	AUTO(tree_done) struct tree t = { 0 };
+	const struct local_options o = { .debug_directories = "/debug", .root = "/nonexistent" };
+
+	tree_init(&t);
+	debug_file(&t, arena_printf(&t.a, "debug/%s", ID_PLACE), ID);
+	tree_open(&t, NULL, 0);
+	local_free(t.l);
+	t.l = local_new(&o);
+	assert_int_equal(find_rooted(&t), LOCAL_MISSING);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -250,6 +353,10 @@ int main(void)
 		cmocka_unit_test(unreadable_places_are_in_the_trail),
 		cmocka_unit_test(executables_by_build_id),
 		cmocka_unit_test(one_byte_is_a_build_id_too),
+		cmocka_unit_test(links_stay_in_another_root),
+		cmocka_unit_test(links_in_a_circle_and_folders_of_another_root),
+		cmocka_unit_test(a_debug_link_is_followed_in_another_root),
+		cmocka_unit_test(a_root_that_is_gone_has_no_files),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
