@@ -26,6 +26,8 @@ struct client *client_new(const struct client_options *o)
 		c->urls = o->urls ? mem_strdup(o->urls) : NULL;
 		c->cache_path = o->cache_path ? mem_strdup(o->cache_path) : NULL;
 		c->connections = o->connections;
+		c->unread_wait_ms = o->unread_wait_ms;
+		c->ignore_misses = o->ignore_misses;
 	}
 	return c;
 }

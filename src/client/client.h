@@ -61,7 +61,10 @@ struct client_progress {
 	size_t n_unsized;          /* neither done nor of a known size yet */
 	/* fetched so far; expected, as far as servers announced sizes: lower than bytes where some did not */
 	uint64_t bytes, bytes_expected;
-	const char *url; /* one that is sending now, NULL: none */
+	const char *url;     /* one that is sending now, NULL: none */
+	size_t n_waiting;    /* of a lode server that has not read all of its packages yet; */
+	const char *reading; /* the one of these that it reads: "NAME (41 %)", printable ASCII; NULL: none */
+	const char *reading_at; /* the URL of the server */
 };
 
 /* Callbacks during a call. All may be NULL. */
@@ -86,6 +89,10 @@ struct client_options {
 	const char *urls; /* separated by blanks */
 	const char *cache_path;
 	unsigned connections; /* at once to one server; 0: the default */
+	/* ask the servers also for files that others did not have, by the notes in the cache folder */
+	bool ignore_misses;
+	/* how long a lode server that has not read all of its packages yet is asked again; 0: 750 s; negative: not at all */
+	int64_t unread_wait_ms;
 };
 
 struct client *client_new(const struct client_options *o); /* @o may be NULL */
@@ -117,3 +124,11 @@ void client_cut(struct client *c, const struct client_request *request, const st
  * "complete": bool}, where complete means that every server answered, each with "complete": true. */
 void client_metadata(struct client *c, const char *key, const char *value, const struct client_watch *watch,
 		     struct client_result *ret);
+
+/* ---- other requests to servers ---- */
+
+/*
+ * The message in the body of a refusal, for people: the "error" of a JSON object, else the first line. At most 400 bytes,
+ * without control characters. Heap.
+ */
+char *client_message(struct bytes body);

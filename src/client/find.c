@@ -29,6 +29,11 @@ static void sum_running(const struct find *f, struct client_progress *p)
 		p->bytes_expected += np.size_known ? np.size : 0;
 		if (np.have && np.server)
 			p->url = np.server;
+		if (np.reading) {
+			p->n_waiting++;
+			p->reading = np.reading;
+			p->reading_at = np.server;
+		}
 	}
 }
 

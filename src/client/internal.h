@@ -192,6 +192,8 @@ struct net;
 struct client {
 	char *urls, *cache_path; /* NULL: the environment's */
 	unsigned connections;
+	int64_t unread_wait_ms;
+	bool ignore_misses;
 	char **headers; /* for the next call */
 	size_t n_headers, room_headers;
 	struct net *net; /* made when it is needed */

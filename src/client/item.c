@@ -95,7 +95,8 @@ static bool item_start_here(struct item *it)
 		item_finish_found(it, &h, true);
 		return true;
 	}
-	if (l == LOOKUP_ABSENT) {
+	/* The note does not say which servers were asked. */
+	if (l == LOOKUP_ABSENT && !(f->client->ignore_misses && f->env.n_urls)) {
 		err_set(&it->result->err, ERR_INVALID,
 			"no server has it, by their answers of the last %lld s (%s/" CONTROL_MISS ")",
 			(long long)folder_control(&f->folder, CONTROL_MISS, USUAL_MISS_S, NULL),
@@ -384,6 +385,12 @@ static unsigned patience_ms(int64_t ms)
 	return ms > 0 && ms < UINT32_MAX ? (unsigned)ms : UINT32_MAX;
 }
 
+/* In the form of struct net_patience, where 0 is the default. */
+static unsigned unread_patience_ms(int64_t ms)
+{
+	return ms < 0 ? UINT32_MAX : (unsigned)MIN(ms, (int64_t)INT32_MAX);
+}
+
 static void item_fetch(struct item *it, enum item_stage stage)
 {
 	static const enum client_kind kinds[] = { 0, CLIENT_DEBUGINFO, CLIENT_EXECUTABLE };
@@ -431,6 +438,7 @@ static void item_fetch(struct item *it, enum item_stage stage)
 				.patience = { .silent_ms = patience_ms(f->env.timeout_ms),
 					      .deadline_ms = f->env.max_time_ms,
 					      .connect_retries = f->env.connect_retries,
+					      .unread_ms = unread_patience_ms(f->client->unread_wait_ms),
 					      .retries = f->env.retries ? f->env.retries : UINT32_MAX },
 				.compressed = true,
 				.sink = { it, item_on_check, item_on_begin, item_on_write, item_on_verify,

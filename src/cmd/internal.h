@@ -10,6 +10,7 @@
 
 #include <stdio.h>
 #include "base/json.h"
+#include "client/client.h"
 #include "cmd/cmd.h"
 #include "frame/frame.h"
 
@@ -56,6 +57,7 @@ struct settings {
 		struct setting_list pids, cores, packages, sources, sections, servers;
 		const char *kernel_release, *debug_file_directory, *sysroot;
 		bool kernel, debuginfo, executable, all, here, why, zero;
+		int64_t unread_wait_s;
 	} find;
 	struct split_settings {
 		const char *output, *debug_file, *tree, *compress;
@@ -128,6 +130,16 @@ struct option_row {
 #define OPT_SECONDS(field)             OPTION_SECONDS, OPTION_AT(int64_t, field)
 #define OPT_CALL(fn)                   OPTION_CALL, 0, fn
 
+/* Of the commands that ask servers. */
+#define UNREAD_WAIT_S 750
+#define UNREAD_WAIT_ROW                                                                                  \
+	{                                                                                                \
+		0, "unread-wait", "SECONDS",                                                             \
+			"how long to wait for a lode server that is still reading its packages; 0: not " \
+			"[750]",                                                                         \
+			OPT_SECONDS(find.unread_wait_s)                                                  \
+	}
+
 struct option_group {
 	const char *title;
 	const struct option_row *rows; /* ended by one without a name */
@@ -148,7 +160,8 @@ struct command {
 };
 extern const struct command command_serve, command_scan, command_inspect, command_stat;
 extern const struct command command_split, find_command; /* command_find() is the search in the table */
-extern const struct command command_store, command_token, command_push, command_send, command_demo, command_agent;
+extern const struct command command_store, command_token, command_push, command_send, command_demo,
+	command_agent;
 extern const struct command command_debuginfod, command_debuginfod_find;
 extern const struct command command_symbolize, command_addr2line, command_symtab, command_profile;
 extern const struct command command_completion, command_version, command_help;
@@ -225,6 +238,15 @@ const char *size_text(uint64_t size, char out[32]);
 void progress_add_bar(struct buf *line, double part);
 void progress_add_left(struct buf *line, double seconds); /* ", 12 s left" */
 void progress_show(const struct buf *line);               /* cut to the terminal's width */
+
+/* ---- waiting.c: lode servers that have not read all of their packages yet ---- */
+
+/* In the form of struct client_options. */
+int64_t unread_wait_ms(const struct settings *s);
+/* "waiting for NAME (41 %) to be read by http://localhost:8002"; @p has .reading. */
+void progress_add_waiting(struct buf *line, const struct client_progress *p);
+/* Shows that on a terminal; for one thread. NULL: stderr is none. In the settings' arena. */
+const struct client_watch *wait_watch_new(struct settings *s);
 void progress_clear(void);
 
 /* ---- signals.c ---- */

@@ -5,7 +5,8 @@
 #include "cmd/internal.h"
 
 const struct command *const commands[] = {
-	/* clang-format off: one a line */
+	/* One command a line. */
+	/* clang-format off */
 	&command_serve,
 	&command_scan,
 	&command_inspect,

@@ -17,7 +17,9 @@
 #define LOOKUP_ONLY_MAX 64u
 
 struct lookup_options {
-	const char *urls;    /* of servers, separated by blanks; NULL: those of the environment */
+	const char *urls; /* of servers, separated by blanks; NULL: those of the environment */
+	const struct client_watch *watch; /* of the requests to them; NULL: none */
+	int64_t unread_wait_ms;           /* as in struct client_options */
 	bool local_only;     /* ask no server, and do not touch the cache folder of debug files */
 	const char *alt;     /* the supplementary file; NULL: it is searched for */
 	unsigned threads;    /* that build a table; 0: one per CPU */

@@ -64,7 +64,9 @@ static enum frame_reason reason_of_result(const struct client_result *r)
 static char *fetch_file(const struct lookup_options *o, const struct client_request *want,
 			enum frame_reason *ret_reason, struct err *err)
 {
-	const struct client_options opts = { .urls = o->urls };
+	const struct client_options opts = { .urls = o->urls,
+					     .ignore_misses = o->urls,
+					     .unread_wait_ms = o->unread_wait_ms };
 	struct client_result result = { .fd = -1 };
 	struct client *c;
 	char *path = NULL;
@@ -75,7 +77,7 @@ static char *fetch_file(const struct lookup_options *o, const struct client_requ
 		return NULL;
 	}
 	c = client_new(&opts);
-	client_find(c, want, 1, NULL, &result);
+	client_find(c, want, 1, o->watch, &result);
 	if (result.outcome == CLIENT_FOUND)
 		path = mem_strdup(result.path);
 	else

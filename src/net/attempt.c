@@ -344,6 +344,7 @@ struct attempt *attempt_start(struct net_fetch *f, struct candidate *c, int64_t 
 	struct attempt *a = NEW(struct attempt);
 	const char *headers[64];
 	AUTO(mem_freep) char *if_range = NULL;
+	AUTO(mem_freep) char *waits = NULL;
 	struct xfer_request req = {
 		.headers = headers,
 		.from = resume_from(f, c),
@@ -368,6 +369,13 @@ struct attempt *attempt_start(struct net_fetch *f, struct candidate *c, int64_t 
 		if (header_is_for(c->layout, f->headers[i]))
 			headers[req.n_headers++] = f->headers[i];
 	headers[req.n_headers++] = "X-LODE-UNREAD: retry";
+	if (f->patience.unread_ms) {
+		const int64_t waited_ms = f->unread_since_ms ? now_ms - f->unread_since_ms : 0;
+
+		headers[req.n_headers++] = waits = mem_printf("X-LODE-WAIT: %lld; waited=%lld",
+							      (long long)unread_turn_ms(f, now_ms),
+							      (long long)waited_ms);
+	}
 	/* Its own file, if that has not changed. */
 	if (req.from && c->etag[0])
 		headers[req.n_headers++] = if_range = mem_printf("If-Range: %s", c->etag);

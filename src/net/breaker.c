@@ -13,13 +13,14 @@
 #define REFUSED_S  1   /* a refused connection costs nothing, and the server may have been started by then */
 #define SLOW_AFTER 3   /* times slower than another server, in a row, though connected */
 #define MAX_SHIFT  16u /* doublings of the first pause */
+#define MAX_WAITS  32u /* requests that wait at one server for files that it has not read yet */
 
 struct server {
 	char *url; /* fixed */
 	/* under the table's lock */
 	struct breaker_memory m;
 	bool trying; /* a request is probing it */
-	unsigned n_active;
+	unsigned n_active, n_waiting;
 	unsigned n_outrun;
 	uint64_t n_asked, n_counted[COUNT_FAILED + 1], n_bytes;
 };
@@ -107,6 +108,28 @@ void breaker_give(struct breakers *b, struct server *s)
 {
 	pthread_mutex_lock(&b->lock);
 	s->n_active--;
+	pthread_mutex_unlock(&b->lock);
+}
+
+bool breaker_take_waiting(struct breakers *b, struct server *s)
+{
+	bool ok;
+
+	pthread_mutex_lock(&b->lock);
+	ok = s->n_waiting < MAX_WAITS;
+	if (ok) {
+		s->n_waiting++;
+		s->n_asked++;
+		s->trying |= s->m.n_failures > 0;
+	}
+	pthread_mutex_unlock(&b->lock);
+	return ok;
+}
+
+void breaker_give_waiting(struct breakers *b, struct server *s)
+{
+	pthread_mutex_lock(&b->lock);
+	s->n_waiting--;
 	pthread_mutex_unlock(&b->lock);
 }
 

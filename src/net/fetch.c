@@ -64,6 +64,7 @@ bool fetch_begin_body(struct net_fetch *f, const struct net_reply *reply)
 	if (r)
 		return false;
 	fetch_forget_bytes(f);
+	unread_over(f);
 	f->begun = f->has_reply = true;
 	f->reply = *reply;
 	f->reply.url = arena_strdup(&f->arena, str_of(reply->url));
@@ -101,7 +102,11 @@ static void attempt_over(struct net_fetch *f, struct candidate *c)
 {
 	attempt_drop(c->attempt);
 	c->attempt = NULL;
-	breaker_give(&f->net->breakers, c->server);
+	if (c->waiting)
+		breaker_give_waiting(&f->net->breakers, c->server);
+	else
+		breaker_give(&f->net->breakers, c->server);
+	c->waiting = false;
 }
 
 static void candidate_report(struct net_fetch *f, struct candidate *c, enum breaker_event event,
@@ -130,8 +135,9 @@ static void drop_loser(struct net_fetch *f, struct candidate *c, int64_t now_ms)
 		snprintf(message, sizeof(message), "%s after %lld ms, when another server answered",
 			 attempt_connected(a) ? "no answer" : "no connection",
 			 (long long)(now_ms - attempt_started_ms(a)));
+		/* One that waits for its packages is not slow. */
 		candidate_report(f, c,
-				 !waited                ? BREAKER_DROPPED
+				 !waited || c->unread   ? BREAKER_DROPPED
 				 : attempt_connected(a) ? BREAKER_OUTRUN
 							: BREAKER_UNHEARD,
 				 message);
@@ -153,16 +159,16 @@ static int64_t candidate_retry_ms(const struct candidate *c)
 }
 
 /* *ret_busy_s: how long the server asks to be left alone; unchanged: it does not. */
-static void candidate_refused(struct net_fetch *f, struct candidate *c, const struct head *h, int64_t now_ms,
-			      int64_t *ret_busy_s)
+static void candidate_refused(struct net_fetch *f, struct candidate *c, int64_t now_ms, int64_t *ret_busy_s)
 {
+	const struct head *h = attempt_head(c->attempt);
 	int64_t wait_s = h->retry_after_s;
 
 	c->missing = (h->status == 404 || h->status == 410) && !h->unread;
 	c->failed = !c->missing;
 	c->unread = h->unread;
 	if (h->unread) {
-		c->over = true;
+		c->over = !unread_again(f, c, h, attempt_started_ms(c->attempt), now_ms);
 		return;
 	}
 	if (h->status == 416 && f->have) {
@@ -195,6 +201,7 @@ static void attempt_failed(struct net_fetch *f, struct candidate *c, const struc
 	int64_t busy_s = 0;
 
 	c->failed = true;
+	c->unread = false;
 	switch (fault->kind) {
 	case FAULT_KIND_CONNECT:
 		if (fault->os != ETIME && c->n_tries <= f->patience.connect_retries) {
@@ -231,7 +238,7 @@ static void attempt_failed(struct net_fetch *f, struct candidate *c, const struc
 		c->failed = false;
 		break;
 	default:
-		candidate_refused(f, c, h, now_ms, &busy_s);
+		candidate_refused(f, c, now_ms, &busy_s);
 		break;
 	}
 	if (fault->kind != FAULT_KIND_CONNECT && fault->kind != FAULT_KIND_TIMEOUT && !c->heard)
@@ -241,8 +248,9 @@ static void attempt_failed(struct net_fetch *f, struct candidate *c, const struc
 	if (busy_s)
 		breaker_busy(&f->net->breakers, c->server, busy_s, fault->text);
 	c->heard = false;
-	breaker_count(&f->net->breakers, c->server, c->missing ? COUNT_MISSING : COUNT_FAILED,
-		      attempt_bytes(a));
+	if (!c->unread || c->over)
+		breaker_count(&f->net->breakers, c->server, c->missing ? COUNT_MISSING : COUNT_FAILED,
+			      attempt_bytes(a));
 	if (c->failed && fault->os != ECANCELED)
 		f->last_fault = *fault;
 	candidate_note(f, c, status, false, fault->text);
@@ -269,6 +277,7 @@ static void fetch_finish(struct net_fetch *f, int outcome, const struct err *err
 				       attempt_answered(c->attempt) ? BREAKER_ANSWERED : BREAKER_DROPPED, "");
 		attempt_over(f, c);
 	}
+	unread_over(f);
 	atomic_store(&f->ended, true);
 	f->sink.done(f->sink.arg, f, outcome, err);
 }
@@ -399,7 +408,8 @@ static bool fetch_ask(struct net_fetch *f, struct candidate *c, int64_t now_ms, 
 {
 	struct fault fault;
 
-	if (!breaker_take(&f->net->breakers, c->server, f->net->opts.max_per_server)) {
+	c->waiting = f->waits && c->unread && breaker_take_waiting(&f->net->breakers, c->server);
+	if (!c->waiting && !breaker_take(&f->net->breakers, c->server, f->net->opts.max_per_server)) {
 		*next_ms = MIN(*next_ms, now_ms + RECHECK_MS);
 		return false;
 	}
@@ -415,7 +425,7 @@ static bool fetch_ask(struct net_fetch *f, struct candidate *c, int64_t now_ms, 
 	f->last_fault = fault;
 	candidate_note(f, c, 0, false, fault.text);
 	breaker_report(&f->net->breakers, c->server, BREAKER_DROPPED, "");
-	breaker_give(&f->net->breakers, c->server);
+	attempt_over(f, c);
 	return true;
 }
 

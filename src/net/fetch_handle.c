@@ -13,6 +13,7 @@
 #define SILENT_MS   90000
 #define BUSY_MS     3000
 #define RETRIES     2
+#define UNREAD_MS   750000
 #define MAX_HEADERS 48u
 
 static unsigned value_or_usual(unsigned value, unsigned otherwise)
@@ -30,6 +31,7 @@ static void set_patience(struct net_fetch *f, const struct net_patience *p)
 		.busy_ms = value_or_usual(p->busy_ms, BUSY_MS),
 		.connect_retries = p->connect_retries,
 		.retries = p->retries == UINT32_MAX ? 0 : value_or_usual(p->retries, RETRIES),
+		.unread_ms = p->unread_ms == UINT32_MAX ? 0 : value_or_usual(p->unread_ms, UNREAD_MS),
 	};
 	f->started_ms = clock_mono_ms();
 	f->deadline_ms = p->deadline_ms ? f->started_ms + p->deadline_ms : 0;
@@ -121,6 +123,7 @@ void net_fetch_progress(struct net_fetch *f, struct net_progress *ret)
 		.size_known = atomic_load(&f->shown_size_known),
 		.size = atomic_load(&f->shown_size),
 		.server = atomic_load(&f->shown_server),
+		.reading = atomic_load(&f->shown_reading),
 		.done = atomic_load(&f->ended),
 	};
 }

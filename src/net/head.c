@@ -11,6 +11,7 @@
 #define MAX_RETRY_S 86400
 #define MAX_TYPE    200u
 #define MAX_ETAG    200u
+#define MAX_READING 200u
 
 void head_init(struct head *h)
 {
@@ -22,6 +23,7 @@ void head_done(struct head *h)
 	buf_done(&h->type);
 	buf_done(&h->etag);
 	buf_done(&h->lines);
+	buf_done(&h->reading);
 }
 
 static bool head_digits(struct str s, size_t at, size_t n, unsigned *ret)
@@ -135,6 +137,32 @@ static bool line_name_is(struct str name, const char *wanted)
 	return name.size == strlen(wanted) && strncasecmp(name.p, wanted, name.size) == 0;
 }
 
+struct str net_header(struct str lines, const char *name)
+{
+	while (lines.size) {
+		struct str value = str_cut(&lines, '\n'), key = str_cut(&value, ':');
+
+		if (line_name_is(key, name))
+			return str_trim(value);
+	}
+	return (struct str){ 0 };
+}
+
+static void unread_field(struct head *h, struct str value)
+{
+	h->unread = true;
+	h->waits = str_eq(value, STR("waiting"));
+}
+
+/* It is shown on terminals, and passed on. */
+static void reading_field(struct head *h, struct str value)
+{
+	head_keep(&h->reading, value, MAX_READING);
+	for (size_t i = 0; i < h->reading.size; i++)
+		if (h->reading.p[i] < ' ' || h->reading.p[i] >= 0x7f)
+			h->reading.p[i] = '?';
+}
+
 static void head_field(struct head *h, struct str name, struct str value, int64_t now_wall_s)
 {
 	static const char ours[] = "X-DEBUGINFOD-";
@@ -155,7 +183,9 @@ static void head_field(struct head *h, struct str name, struct str value, int64_
 	else if (line_name_is(name, "Retry-After"))
 		retry_after(h, value, now_wall_s);
 	else if (line_name_is(name, "X-LODE-UNREAD"))
-		h->unread = true;
+		unread_field(h, value);
+	else if (line_name_is(name, "X-LODE-READING"))
+		reading_field(h, value);
 	else if (line_name_is(name, "X-LODE-UNREADABLE"))
 		h->unreadable = true;
 	else if (line_name_is(name, "X-DEBUGINFOD-SIZE"))

@@ -51,6 +51,7 @@ struct head {
 	unsigned status;
 	bool has_length, has_total, has_range, has_file_size, encoded;
 	bool unread;           /* X-LODE-UNREAD: the server may have it, in files that it has not read yet */
+	bool waits;            /* ... and goes on waiting for it: ask again at once */
 	bool unreadable;       /* X-LODE-UNREADABLE: the disk failed at this file; the server is well */
 	uint64_t length;       /* Content-Length */
 	uint64_t from, total;  /* Content-Range; the total may be unknown */
@@ -58,6 +59,7 @@ struct head {
 	int64_t mtime;         /* Last-Modified; 0: none */
 	int64_t retry_after_s; /* -1: none */
 	struct buf type, etag, lines;
+	struct buf reading; /* X-LODE-READING: the package that it waits for; printable ASCII */
 };
 void head_init(struct head *h);
 void head_done(struct head *h);
@@ -181,6 +183,9 @@ enum breaker_state breaker_check(struct breakers *b, struct server *s, int64_t *
  * running already. */
 bool breaker_take(struct breakers *b, struct server *s, unsigned max_active);
 void breaker_give(struct breakers *b, struct server *s);
+/* The same for a request that waits for files that the server has not read yet: it takes no turn from others. */
+bool breaker_take_waiting(struct breakers *b, struct server *s);
+void breaker_give_waiting(struct breakers *b, struct server *s);
 enum breaker_event {
 	BREAKER_ANSWERED, /* any HTTP reply */
 	BREAKER_FAILED,   /* not reachable, or silent for too long */
@@ -235,6 +240,7 @@ struct candidate {
 	bool over; /* it is not asked again */
 	bool missing, too_large, failed;
 	bool unread;      /* it has not read all of its files yet */
+	bool waiting;     /* the attempt is one of breaker_take_waiting() */
 	unsigned n_asked; /* in all; n_tries starts anew after progress */
 	bool heard;       /* the breaker was told that the attempt was answered */
 	/* waiting since then for the result of another request's probe; 0: not waiting */
@@ -251,7 +257,7 @@ struct net_fetch {
 	atomic_bool cancel, ended; /* any thread */
 	_Atomic uint64_t shown_have, shown_size;
 	_Atomic bool shown_size_known;
-	_Atomic(const char *) shown_server;
+	_Atomic(const char *) shown_server, shown_reading;
 	struct net_fetch *next;
 	/* fixed */
 	struct arena arena;
@@ -281,6 +287,8 @@ struct net_fetch {
 	bool sink_failed;
 	struct err sink_err;
 	struct fault last_fault; /* the last failure of any server */
+	bool waits;              /* for files that a server has not read yet: counted in net.n_waiting */
+	int64_t unread_since_ms; /* the first request that a server answered so; 0: none */
 };
 
 /* Do the work that is due, and lower *next_ms. false: the fetch has ended, and done was called. */
@@ -307,6 +315,18 @@ bool attempt_differs(const struct attempt *a);   /* its bytes differ from those 
 uint64_t attempt_pos(const struct attempt *a);   /* its position in the artifact */
 uint64_t attempt_bytes(const struct attempt *a); /* received by this attempt */
 
+/* ---- unread.c ---- */
+
+/*
+ * The server of @c answered @h: it has not read all of its files yet. true: it is asked again. The request that was answered
+ * began at @started_ms.
+ */
+bool unread_again(struct net_fetch *f, struct candidate *c, const struct head *h, int64_t started_ms,
+		  int64_t now_ms);
+/* How long the next request of @f may wait at the server. */
+int64_t unread_turn_ms(const struct net_fetch *f, int64_t now_ms);
+void unread_over(struct net_fetch *f); /* a body has begun, or the fetch ends */
+
 /* ---- call.c ---- */
 
 bool call_turn(struct net_call *c, int64_t now_ms, int64_t *next_ms);
@@ -331,5 +351,6 @@ struct net {
 	/* the loop's */
 	struct net_fetch *queued, **queued_end, *running;
 	struct net_call *calls;
-	unsigned n_running;
+	unsigned n_running,
+		n_waiting; /* fetches; of them those that wait for files that a server has not read yet */
 };

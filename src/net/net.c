@@ -75,7 +75,7 @@ static struct net_fetch *unqueue_fetch(struct net *n)
 
 static void admit_fetches(struct net *n, int64_t now_ms)
 {
-	while (n->queued && n->n_running < n->opts.max_fetches) {
+	while (n->queued && n->n_running - n->n_waiting < n->opts.max_fetches) {
 		struct net_fetch *f = unqueue_fetch(n);
 
 		f->next = n->running;
@@ -141,7 +141,7 @@ static void net_turn(struct net *n, int64_t *next_ms)
 		call = next;
 	}
 	/* A queued fetch can start now. */
-	if (n->queued && n->n_running < n->opts.max_fetches)
+	if (n->queued && n->n_running - n->n_waiting < n->opts.max_fetches)
 		*next_ms = now_ms;
 }
 

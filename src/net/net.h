@@ -16,7 +16,8 @@
  * Each server has a *breaker*: a server that cannot be connected, or does not answer, is passed over for a
  * while, longer each time (for a second where the connection is refused); then one request probes it. 429,
  * and 503 with a Retry-After, do the same for the time that the server asks for. A lode server that has not read all of
- * its files says so: that is no miss (os EAGAIN), and not about other files.
+ * its files says so: that is no miss, and not about other files. It is asked again, beside the others, until it knows, for
+ * a time that is bounded (then os EAGAIN); such fetches take no turn from others.
  */
 #pragma once
 
@@ -63,6 +64,8 @@ bool net_path_is_inside(struct str path);
 bool net_escape_source(struct buf *out, struct str path);
 /* A date of HTTP (RFC 9110), in seconds since 1970; false: not a date. */
 bool net_date(struct str s, int64_t *ret);
+/* The value of the first header @name in @lines, each "Name: value\n", as answers have them; p NULL: there is none. */
+struct str net_header(struct str lines, const char *name);
 /* A URL to be shown: without user and password; of a Unix socket as unix:/PATH. */
 struct str net_url_shown(struct str url, struct arena *a);
 
@@ -174,6 +177,8 @@ struct net_patience {
 	/* Retries after a connection that failed at once (refused, no route): none. A machine that does not
 	 * answer is never retried: each try would cost seconds. */
 	unsigned connect_retries;
+	/* How long a lode server that has not read all of its files yet is asked again: 750 s; UINT_MAX: not at all */
+	unsigned unread_ms;
 };
 
 #define NET_HEAD_MAX KIB(64)
@@ -228,6 +233,8 @@ struct net_sink {
 	 * ECONNRESET, EIO, ... @f is valid during the call and as long as it is referenced.
 	 */
 	void (*done)(void *arg, struct net_fetch *f, int outcome, const struct err *err);
+	/* A server that has not read all of its files yet will be asked again. NET_REFUSED: it is not. NULL: it is. */
+	int (*unread)(void *arg);
 };
 
 struct net_request {
@@ -260,6 +267,8 @@ struct net_progress {
 	uint64_t size;
 	/* of the winner, else of the server asked last; valid as long as the fetch; NULL: none yet */
 	const char *server;
+	/* the package that a server reads, for which the fetch waits: "NAME (41 %)", printable ASCII; NULL: none. As long */
+	const char *reading;
 	bool done;
 };
 void net_fetch_progress(struct net_fetch *f, struct net_progress *ret);
@@ -335,3 +344,20 @@ struct net_call_request {
 void net_call_start(struct net *n, const struct net_call_request *req, struct net_call **ret);
 void net_call_cancel(struct net_call *c);
 void net_call_unref(struct net_call *c); /* takes NULL */
+
+/* An answer that outlives its call. */
+struct net_answer {
+	unsigned status;
+	struct buf headers, body;
+	int64_t retry_after_s; /* -1: none */
+};
+void net_answer_done(struct net_answer *a); /* zeroed is fine */
+/* The same request would get the same answer again: a refusal that neither time nor another offset changes. */
+bool net_answer_is_final(unsigned status);
+/*
+ * Make a call, and run the loop in this thread, which has it, until the call has ended. @req->done and its arg are set here;
+ * there is no @req->read. @stopped(arg) is called several times a second; true cancels the call. 0: any status, and *ret
+ * is the caller's; negative: there is no answer, and *ret is empty.
+ */
+int net_call_wait(struct net *n, struct net_call_request *req, bool (*stopped)(void *arg), void *arg,
+		  struct net_answer *ret, struct err *err);

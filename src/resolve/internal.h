@@ -98,6 +98,7 @@ struct resolver_index {
 	int (*seek)(struct scan *s, const struct scan_sought *what, void (*wake)(void *arg), void *arg);
 	bool (*unfinished)(struct scan *s);
 	void (*progress)(struct scan *s, struct scan_progress *ret);
+	bool (*reading)(struct scan *s, const struct build_id *id, struct scan_reading *ret);
 	struct pool *helpers;
 	struct budget *memory;
 	const char **source_roots; /* owned, as each of them */
@@ -142,7 +143,7 @@ enum { NOT_THIS = 100, LATER = 101 };
 /* It is here but cannot be read: add a step, and keep the failure in case nothing else is found. Returns
  * NOT_THIS. */
 int work_failed(struct work *w, struct str place, const struct err *why);
-/* A file of the index; NOT_THIS: it is gone, or cannot be read. */
+/* A file of the index; NOT_THIS: it is gone, or cannot be read. RESOLVE_BUSY (noted): too many requests wait for object storage. */
 int work_open(struct work *w, const struct index_file *f, struct source **ret, struct stat *ret_st);
 /* The end of a search: RESOLVE_MISSING, or the failure of a file that is here but cannot be read. */
 int work_missing(struct work *w, struct err *err);
@@ -398,6 +399,8 @@ struct remote {
 /* See resolve_upstream_forget(). */
 void remote_forget(struct resolver_upstream *c, const struct build_id *id);
 /* As resolve(), for files that are not here. */
+/* See resolve_reading(). */
+struct str remote_reading(struct resolver_upstream *c, const struct resolve_request *req, struct arena *a);
 int remote_find(struct resolver_upstream *c, const struct resolve_request *req, struct resolve_wake wake,
 		struct resolve_answer *ret, struct resolve_why *why, struct err *err);
 struct remote *remote_ref(struct remote *m);

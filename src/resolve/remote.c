@@ -11,7 +11,6 @@
 
 #include <errno.h>
 #include <stdlib.h>
-#include <strings.h>
 #include <unistd.h>
 
 #define SMALL       KIB(64)  /* a file of at most this size is given out when it is complete */
@@ -144,18 +143,6 @@ void remote_left(struct remote *m)
 
 /* ---- the sink: on the net's thread ---- */
 
-/* The value of a header, such as "X-DEBUGINFOD-FILE: ...", in @lines. */
-static struct str remote_header(struct str lines, struct str name)
-{
-	while (lines.size) {
-		struct str line = str_cut(&lines, '\n'), key = str_cut(&line, ':');
-
-		if (key.size == name.size && strncasecmp(key.p, name.p, name.size) == 0)
-			return str_trim(line);
-	}
-	return (struct str){ 0 };
-}
-
 static int remote_on_begin(void *arg, const struct net_reply *reply, struct err *err)
 {
 	struct remote *m = arg;
@@ -179,8 +166,8 @@ static int remote_on_begin(void *arg, const struct net_reply *reply, struct err 
 	m->size = reply->size;
 	m->mtime = reply->mtime;
 	m->url = arena_str(&m->arena, str_of(reply->url));
-	m->file = arena_str(&m->arena, remote_header(reply->headers, STR("X-DEBUGINFOD-FILE")));
-	m->archive = arena_str(&m->arena, remote_header(reply->headers, STR("X-DEBUGINFOD-ARCHIVE")));
+	m->file = arena_str(&m->arena, net_header(reply->headers, "X-DEBUGINFOD-FILE"));
+	m->archive = arena_str(&m->arena, net_header(reply->headers, "X-DEBUGINFOD-ARCHIVE"));
 	return 0;
 }
 
@@ -206,6 +193,24 @@ static int remote_on_write(void *arg, struct bytes piece, struct err *err)
 		m->state = REMOTE_FLOWING;
 	woken = m->state == REMOTE_FLOWING ? remote_take_waiters(m, false) : NULL;
 	pthread_mutex_unlock(&m->lock);
+	remote_wake(woken);
+	return 0;
+}
+
+/*
+ * A server goes on reading its packages. All waiters are woken, to ask again: if none has come back at the next call, the
+ * file is not wanted any more.
+ */
+static int remote_on_unread(void *arg)
+{
+	struct remote *m = arg;
+	struct remote_waiter *woken;
+
+	pthread_mutex_lock(&m->lock);
+	woken = remote_take_waiters(m, true);
+	pthread_mutex_unlock(&m->lock);
+	if (!woken)
+		return NET_REFUSED;
 	remote_wake(woken);
 	return 0;
 }
@@ -351,7 +356,8 @@ static void remote_ask(struct remote *m)
 		.max_size = o->max_size,
 		.max_unknown = m->what.kind == RESOLVE_SOURCE ? MAX_SOURCE : MAX_UNKNOWN,
 		.patience = o->patience,
-		.sink = { m, remote_check, remote_on_begin, remote_on_write, remote_verify, remote_on_done },
+		.sink = { m, remote_check, remote_on_begin, remote_on_write, remote_verify, remote_on_done,
+			  remote_on_unread },
 	};
 
 	(void)remote_url_path(&m->what, &path); /* remote_normal() has tried it */
@@ -460,6 +466,33 @@ static struct remote *remote_join(struct resolver_upstream *c, const struct reso
 		m = remote_new(c, req, buf_bytes(&key));
 	pthread_mutex_unlock(&c->lock);
 	return m;
+}
+
+struct str remote_reading(struct resolver_upstream *c, const struct resolve_request *req, struct arena *a)
+{
+	AUTO(buf_done) struct buf key = { 0 };
+	struct resolve_request normal;
+	struct net_progress now = { 0 };
+	struct str text = { 0 };
+	struct remote *m;
+
+	/* The name of a program may be read from the database, and this must be quick. */
+	if (req->not_further || (c->by_name && req->kind == RESOLVE_EXECUTABLE) ||
+	    !remote_normal(c, req, a, &normal))
+		return text;
+	remote_key(&normal, &key);
+	pthread_mutex_lock(&c->lock);
+	m = map_get(&c->remotes, buf_bytes(&key));
+	if (m)
+		remote_ref(m);
+	pthread_mutex_unlock(&c->lock);
+	if (!m)
+		return text;
+	net_fetch_progress(m->fetch, &now);
+	if (now.reading)
+		text = arena_str(a, str_of(now.reading));
+	remote_unref(m);
+	return text;
 }
 
 int remote_find(struct resolver_upstream *c, const struct resolve_request *req, struct resolve_wake wake,

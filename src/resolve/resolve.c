@@ -111,6 +111,11 @@ int resolve_await(struct resolver *r, const struct resolve_request *req, const s
 	return r->ops->await ? r->ops->await(r, req, p, wake, err) : RESOLVE_MISSING;
 }
 
+struct str resolve_reading(struct resolver *r, const struct resolve_request *req, struct arena *a)
+{
+	return r->ops->reading ? r->ops->reading(r, req, a) : (struct str){ 0 };
+}
+
 void resolve_close(struct resolver *r)
 {
 	if (r)

@@ -149,6 +149,8 @@ struct resolver_ops {
 	bool (*owns)(struct resolver *r, const struct build_id *id);
 	/* See resolve_flags(). NULL: not known. */
 	uint32_t (*flags)(struct resolver *r, const struct build_id *id);
+	/* See resolve_reading(). NULL: nothing. */
+	struct str (*reading)(struct resolver *r, const struct resolve_request *req, struct arena *a);
 };
 struct resolver {
 	const struct resolver_ops *ops;
@@ -192,6 +194,11 @@ bool resolve_unfinished(struct resolver *r);
  */
 int resolve_await(struct resolver *r, const struct resolve_request *req, const struct resolve_patience *p,
 		  struct resolve_wake wake, struct err *err);
+/*
+ * The package that a request waits for after RESOLVE_WAIT, here or on another server: "NAME (41 %)", printable ASCII, in @a.
+ * Empty: not known.
+ */
+struct str resolve_reading(struct resolver *r, const struct resolve_request *req, struct arena *a);
 /*
  * Note that a process calls the file of @id @file, a path or a name. A server that finds programs by their names (SSQP) is
  * then asked with that name, unless the request has one, or a file of that build ID is here and has one. Names are kept for

@@ -204,6 +204,16 @@ static int chain_await(struct resolver *base, const struct resolve_request *req,
 	return r;
 }
 
+static struct str chain_reading(struct resolver *base, const struct resolve_request *req, struct arena *a)
+{
+	struct resolver_chain *c = resolver_chain_of(base);
+	struct str text = { 0 };
+
+	for (size_t i = 0; i < c->n && !text.size; i++)
+		text = resolve_reading(c->links[i], req, a);
+	return text;
+}
+
 static void chain_name_hint(struct resolver *base, const struct build_id *id, struct str file,
 			    enum resolve_hint by)
 {
@@ -234,6 +244,7 @@ struct resolver *resolve_chain_new(struct resolver *const *links, size_t n)
 						 .close = chain_close,
 						 .unfinished = chain_unfinished,
 						 .await = chain_await,
+						 .reading = chain_reading,
 						 .name_hint = chain_name_hint };
 	struct resolver_chain *c = NEW(struct resolver_chain);
 

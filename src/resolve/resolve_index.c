@@ -205,6 +205,17 @@ static int index_await(struct resolver *base, const struct resolve_request *req,
 	return res;
 }
 
+static struct str index_reading(struct resolver *base, const struct resolve_request *req, struct arena *a)
+{
+	struct resolver_index *r = resolver_index_of(base);
+	struct scan_reading now;
+
+	if (!r->scan || !r->unfinished(r->scan) || !r->reading(r->scan, &req->id, &now))
+		return (struct str){ 0 };
+	return str_of(arena_printf(a, "%s (%u %%)", now.name,
+				   (unsigned)(100 * (double)now.done / (double)MAX(now.size, (uint64_t)1))));
+}
+
 static void index_resolver_close(struct resolver *base)
 {
 	struct resolver_index *r = resolver_index_of(base);
@@ -237,6 +248,7 @@ static const struct resolver_ops index_ops = {
 	.close = index_resolver_close,
 	.unfinished = index_unfinished,
 	.await = index_await,
+	.reading = index_reading,
 };
 
 int resolve_index_open(const struct resolve_index_options *opts, struct resolver **ret, struct err *err)
@@ -261,6 +273,7 @@ int resolve_index_open(const struct resolve_index_options *opts, struct resolver
 	r->seek = scan_seek;
 	r->unfinished = scan_unfinished;
 	r->progress = scan_progress;
+	r->reading = scan_reading;
 	pthread_mutex_init(&r->facts.lock, NULL);
 	r->excludes = scan_excludes;
 	r->helpers = opts->helpers;

@@ -76,6 +76,11 @@ static void upstream_close(struct resolver *base)
 	free(u);
 }
 
+static struct str upstream_reading(struct resolver *base, const struct resolve_request *req, struct arena *a)
+{
+	return remote_reading(upstream_of(base), req, a);
+}
+
 static void upstream_name_hint(struct resolver *base, const struct build_id *id, struct str file,
 			       enum resolve_hint by)
 {
@@ -89,6 +94,7 @@ static const struct resolver_ops ops = {
 	.resolve = upstream_resolve,
 	.close = upstream_close,
 	.name_hint = upstream_name_hint,
+	.reading = upstream_reading,
 };
 
 int resolve_upstream_open(const struct resolve_upstream_options *opts, struct resolver **ret, struct err *err)

@@ -171,6 +171,7 @@ void jobs_found(struct jobs *j,
 void jobs_all_read(struct jobs *j);         /* wake all requests that seek */
 size_t jobs_pending(struct jobs *j);
 void jobs_progress(struct jobs *j, struct scan_progress *p);
+bool jobs_reading(struct jobs *j, const struct build_id *id, struct scan_reading *ret);
 
 /* ---- walk.c ---- */
 

@@ -9,10 +9,11 @@
 #include <unistd.h>
 #include "base/condition.h"
 
-#define LARGE_PACKAGE MIB(64) /* from this size on: one at a time, with all CPUs */
-#define IDLE_LOOK_MS  5000    /* interval at which failed packages are checked for their next try */
-#define DUE_AT_ONCE   64u
-#define DUE_AT_MOST   4096u
+#define LARGE_PACKAGE \
+	MIB(64)           /* from this size on: one at a time, with all CPUs; and one more for a request */
+#define IDLE_LOOK_MS 5000 /* interval at which failed packages are checked for their next try */
+#define DUE_AT_ONCE  64u
+#define DUE_AT_MOST  4096u
 
 /* ---- choosing ---- */
 
@@ -23,6 +24,16 @@ static bool package_is_due(const struct index_file *f)
 	if (f->kind != INDEX_PACKAGE || f->state == INDEX_SCANNED)
 		return false;
 	return f->state != INDEX_FAILED || (f->next_try_s > 0 && f->next_try_s <= clock_wall_s());
+}
+
+/* For people, and for a header of HTTP: one line of ASCII. */
+static void job_set_name(struct scan_job *job, struct str name)
+{
+	size_t n = MIN(name.size, sizeof(job->name) - 1);
+
+	for (size_t i = 0; i < n; i++)
+		job->name[i] = name.p[i] >= ' ' && name.p[i] < 0x7f ? name.p[i] : '?';
+	job->name[n] = '\0';
 }
 
 /*
@@ -43,8 +54,10 @@ static struct scan_job *job_claim(struct jobs *j, struct index *ix, struct scan_
 	if (r == 0 && package_is_due(ret)) {
 		job->began = true;
 		job->size = ret->size;
-		if (ret->size >= LARGE_PACKAGE && !j->large_running)
-			job->large = j->large_running = true;
+		job_set_name(job, path_basename(ret->path));
+		/* It does not wait for the large one that runs, and gets helper threads, too. */
+		if (ret->size >= LARGE_PACKAGE && !job->large && !j->large_asked)
+			job->large = job->large_asked = j->large_asked = true;
 		return job;
 	}
 	if (r < 0)
@@ -86,7 +99,7 @@ static struct scan_job *job_first_due(struct jobs *j, struct index *ix, struct a
 			bool large = due[i].size >= LARGE_PACKAGE;
 			struct scan_job *job;
 
-			if (job_find(j, due[i].id) || (large && j->large_running))
+			if (job_find(j, due[i].id) || (large && (j->large_running || j->large_asked)))
 				continue;
 			job = job_add(j, due[i].id);
 			if (large)

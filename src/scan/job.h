@@ -25,6 +25,7 @@ struct scan_waiter {
 	/* of a request that seeks: */
 	int64_t until_ms;
 	int64_t passed_in; /* the package; 0: none */
+	int64_t likely;    /* the package that is read for it first; 0: any */
 	struct scan_waiter *next;
 };
 
@@ -32,13 +33,15 @@ struct scan_job {
 	int64_t file;
 	struct scan_job *next;
 	struct scan_waiter *waiters;
-	unsigned n_wants; /* number of waiters there ever were */
-	bool running;     /* a thread has it, or its result is on the way into the index */
-	bool began;       /* the package was due */
-	bool large;
-	uint64_t size, done;    /* compressed bytes */
-	struct buf map, points; /* the latest snapshot; empty: none */
-	struct build_id *seen;  /* build IDs that requests sought and that have gone by */
+	unsigned n_wants;         /* number of waiters there ever were */
+	bool running;             /* a thread has it, or its result is on the way into the index */
+	bool began;               /* the package was due */
+	bool large;               /* it has helper threads */
+	bool large_asked;         /* ... since a request waits for it */
+	uint64_t size, done;      /* compressed bytes */
+	char name[SCAN_NAME_MAX]; /* of the package's file, once it runs */
+	struct buf map, points;   /* the latest snapshot; empty: none */
+	struct build_id *seen;    /* build IDs that requests sought and that have gone by */
 	size_t n_seen, room_seen;
 };
 
@@ -63,8 +66,8 @@ struct jobs {
 	unsigned n_seeks; /* number of requests that ever sought */
 	bool maybe_due;   /* index_due() may list a package that it did not list before */
 	bool due;         /* it probably does: no thread has found nothing to begin since the last change */
-	bool stopping, large_running;
-	int64_t not_before_ms; /* monotonic: before, only requested jobs begin */
+	bool stopping, large_running, large_asked; /* the second beside the first, for a request */
+	int64_t not_before_ms;                     /* monotonic: before, only requested jobs begin */
 	uint64_t bytes_done, n_done;
 	int64_t ended_ms; /* of the last job, monotonic */
 };

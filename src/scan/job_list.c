@@ -83,7 +83,9 @@ void job_remove(struct jobs *j, struct scan_job *job)
 	while (*at != job)
 		at = &(*at)->next;
 	*at = job->next;
-	if (job->large)
+	if (job->large_asked)
+		j->large_asked = false;
+	else if (job->large)
 		j->large_running = false;
 	waiters = job->waiters;
 	for (struct scan_waiter *w = waiters; w; w = w->next)
@@ -184,6 +186,44 @@ int jobs_partial(struct jobs *j, const struct scan_wanted *what, struct scan_par
 }
 
 /* ---- progress ---- */
+
+/* Under the lock. */
+static bool job_is_for(const struct jobs *j, const struct scan_job *job, const struct build_id *id)
+{
+	for (const struct scan_waiter *w = job->waiters; w; w = w->next)
+		if (build_id_eq(&w->id, id))
+			return true;
+	for (const struct scan_waiter *w = j->sought; w; w = w->next)
+		if (w->likely == job->file && build_id_eq(&w->id, id))
+			return true;
+	return false;
+}
+
+bool jobs_reading(struct jobs *j, const struct build_id *id, struct scan_reading *ret)
+{
+	const struct scan_job *best = NULL;
+	bool best_is_for = false;
+
+	pthread_mutex_lock(&j->lock);
+	for (const struct scan_job *job = j->list; job; job = job->next) {
+		bool is_for;
+
+		if (!job->running || !job->name[0])
+			continue;
+		is_for = job_is_for(j, job, id);
+		if (best && (is_for != best_is_for ? best_is_for : job->size <= best->size))
+			continue;
+		best = job;
+		best_is_for = is_for;
+	}
+	if (best) {
+		*ret = (struct scan_reading){ .size = best->size };
+		ret->done = MIN(best->size, __atomic_load_n(&best->done, __ATOMIC_RELAXED));
+		memcpy(ret->name, best->name, sizeof(ret->name));
+	}
+	pthread_mutex_unlock(&j->lock);
+	return best;
+}
 
 bool jobs_idle(struct jobs *j)
 {

@@ -34,14 +34,27 @@ static unsigned tap_wanted(void *arg)
 	       __atomic_load_n(&r->jobs->n_seeks, __ATOMIC_RELAXED);
 }
 
+/* Under the lock. A request waits for a file in it, or in any package, and no likelier one is being read. */
+static bool job_is_urgent(struct jobs *j, const struct scan_job *job)
+{
+	if (job->waiters)
+		return true;
+	for (const struct scan_waiter *w = j->sought; w; w = w->next) {
+		const struct scan_job *likely = w->likely ? job_find(j, w->likely) : NULL;
+
+		if (!likely || !likely->running || likely == job)
+			return true;
+	}
+	return false;
+}
+
 static bool tap_is_urgent(void *arg)
 {
 	struct job_pass *r = arg;
-
 	bool urgent;
 
 	pthread_mutex_lock(&r->jobs->lock);
-	urgent = r->jobs->n_waiters || r->jobs->n_sought;
+	urgent = job_is_urgent(r->jobs, r->job);
 	pthread_mutex_unlock(&r->jobs->lock);
 	return urgent;
 }

@@ -483,6 +483,11 @@ int scan_seek(struct scan *s, const struct scan_sought *what, void (*wake)(void 
 	return r;
 }
 
+bool scan_reading(struct scan *s, const struct build_id *id, struct scan_reading *ret)
+{
+	return jobs_reading(s->jobs, id, ret);
+}
+
 int scan_partial(struct scan *s, const struct scan_wanted *what, struct scan_partial *ret, struct err *err)
 {
 	return jobs_partial(s->jobs, what, ret, err);

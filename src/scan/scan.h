@@ -112,6 +112,17 @@ struct scan_sought {
 };
 int scan_seek(struct scan *s, const struct scan_sought *what, void (*wake)(void *arg), void *arg);
 /*
+ * The package that requests for @id wait for: the one that has it or is likeliest to, else the largest whose deep pass runs.
+ * false: none is being read.
+ */
+#define SCAN_NAME_MAX 128u
+struct scan_reading {
+	char name[SCAN_NAME_MAX]; /* of its file; printable ASCII */
+	uint64_t done, size;      /* compressed bytes */
+};
+bool scan_reading(struct scan *s, const struct build_id *id, struct scan_reading *ret);
+
+/*
  * While the deep pass runs: the map and the points so far, for pkg_entry_open(), and the number of the entry
  * of @what, if it has gone by. SCAN_NOT_YET: it has not, or no pass runs. The caller frees map and points. With file 0:
  * of any package in which a request's scan_seek() has found it.

@@ -121,6 +121,7 @@ int jobs_seek(struct jobs *j, const struct scan_sought *what, void (*wake)(void 
 					   .wake = wake,
 					   .arg = arg,
 					   .until_ms = what->until_ms,
+					   .likely = what->likely,
 					   .next = j->sought };
 		j->sought = w;
 		j->n_sought++;

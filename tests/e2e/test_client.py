@@ -444,3 +444,19 @@ def test_perf_on_our_library(packaged, program, alone, cache, tmp_path):
     r = subprocess.run(["perf", "buildid-cache", "-v", "--debuginfod", "--add", str(alone)], capture_output=True, text=True, timeout=60,
                        env=on_our_library(cache, packaged.url))
     assert (cache / program.build_id / "hdr-debuginfo").exists(), r.stdout + r.stderr
+
+
+def test_a_folder_of_apples_debug_information_is_named(cache, tmp_path):
+    (tmp_path / "app.dSYM").mkdir()
+    r = subprocess.run([LODE, "debuginfod-find", "debuginfo", tmp_path / "app.dSYM"], capture_output=True, text=True, env=environment(cache, DEAD))
+    assert r.returncode == 1 and f"{tmp_path}/app.dSYM: a .dSYM folder" in r.stderr
+
+
+def test_another_server_is_asked_in_spite_of_a_miss_of_others(packaged, s, program, cache):
+    """The advice after a miss names another server: the note of the miss, ten minutes old at most, is not about that one."""
+    env = environment(cache, "")
+    find = [LODE, "find", program.build_id, "--server"]
+    assert subprocess.run([*find, s.url], capture_output=True, text=True, env=env).returncode == 1
+    assert (cache / program.build_id / "debuginfo").stat().st_size == 0
+    r = subprocess.run([*find, packaged.url], capture_output=True, text=True, env=env)
+    assert r.returncode == 0, r.stderr

@@ -7,6 +7,7 @@ import os
 import re
 import shlex
 import subprocess
+import time
 
 import pytest
 
@@ -70,6 +71,50 @@ def test_a_server_asks_servers_of_each_kind(serve, faulty, elf, kind):
     assert s.get(f"/buildid/{elf.id}/executable").body == elf.program and len(up.requests()) == asked
     missing = s.get(f"/buildid/{new_id('x')}/debuginfo")
     assert missing.status == 404 and up.url.encode() in missing.body
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_second_server_is_asked_while_the_first_is_silent(serve, faulty, elf, kind):
+    slow, good = faulty({}, how=lambda p, n: "silent"), faulty(files_of(elf, kind))
+    s = through(serve, f"{kind}+{slow.url}", f"{kind}+{good.url}")
+    began = time.monotonic()
+    assert s.get(f"/buildid/{elf.id}/debuginfo").body == elf.debug
+    assert time.monotonic() - began < 20 and len(slow.requests()) == 1  # it is silent for 60 s
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_server_that_breaks_off_is_continued_by_another(serve, faulty, elf, kind):
+    files = {KINDS[kind](elf.id)["debuginfo"]: elf.large}
+    cut, good = faulty(files, how=lambda p, n: "cut 1500000"), faulty(files)
+    s = through(serve, f"{kind}+{cut.url}", f"{kind}+{good.url}")
+    assert s.get(f"/buildid/{elf.id}/debuginfo").body == elf.large
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_server_that_is_busy_is_passed_over(serve, faulty, elf, kind):
+    up = faulty(files_of(elf, kind), how=lambda p, n: "503 Retry-After: 600\r\n")
+    s = through(serve, f"{kind}+{up.url}")
+    r = s.get(f"/buildid/{new_id('x')}/debuginfo")
+    assert r.status == 502 and up.url.encode() in r.body
+    r = s.get(f"/buildid/{elf.id}/debuginfo")
+    assert r.status == 502 and b"passed over" in r.body and len(up.requests()) == 1
+    assert s.metric(rf'lode_upstream_breaker_open\{{server="{re.escape(kind)}\+{up.url}"\}}') == 1
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("how, reason", (("404", "upstream-404"), ("500", "upstream-failed"), ("html", "not-elf")))
+def test_a_server_that_does_not_send_the_file_is_the_reason(serve, faulty, elf, kind, how, reason):
+    up = faulty({}, how=lambda p, n: how, headers=["Content-Type: text/html"] if how == "html" else [])
+    s = through(serve, f"{kind}+{up.url}")
+    status = None
+
+    def known():
+        nonlocal status
+        status = json.loads(s.get(f"/buildid/{elf.id}/symbolize?addr=1139").body)["modules"][0]["status"]
+        return status not in ("pending", "busy")
+
+    s.wait(known, "the reason")
+    assert status == reason
 
 
 @pytest.mark.parametrize("kind", KINDS)

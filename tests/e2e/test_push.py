@@ -143,6 +143,31 @@ def test_a_target_may_have_a_scheme_and_a_host(server, elf):
     healthy(s)
 
 
+def test_a_refusal_does_not_wait_for_the_body(server):
+    """The reply comes before the body, and is not lost if the body comes all the same."""
+    s = server()
+    for head in ["Content-Length: 500000", "Content-Length: 500000000", "Transfer-Encoding: chunked"]:
+        with socket.create_connection(("127.0.0.1", s.port), timeout=30) as k:
+            started = time.monotonic()
+            k.sendall(f"POST /elsewhere HTTP/1.1\r\nHost: localhost\r\n{head}\r\n\r\n".encode())
+            got = b""
+            while piece := k.recv(65536):
+                got += piece
+            assert got.startswith(b"HTTP/1.1 404") and b"no such path" in got, (head, got)
+            assert time.monotonic() - started < 1.5, head
+    body = bytes(8 << 20)
+    for _ in range(20):
+        assert put(s, "/elsewhere", body)[0] == 404
+    # A refused request without a body leaves its connection open.
+    c = http.client.HTTPConnection("127.0.0.1", s.port, timeout=30)
+    for _ in range(3):
+        c.request("POST", "/elsewhere", headers={"Content-Length": "0"})
+        r = c.getresponse()
+        assert (r.status, r.will_close) == (404, False) and r.read()
+    c.close()
+    healthy(s)
+
+
 def in_chunks(s, path, body, size=5000, headers=None, end=True):
     c = http.client.HTTPConnection("127.0.0.1", s.port, timeout=60)
     try:

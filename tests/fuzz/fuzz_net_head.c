@@ -29,6 +29,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	/* One line each, without bytes that a terminal or a header would interpret. */
 	for (size_t i = 0; i < h.lines.size; i++)
 		assert(h.lines.p[i] == '\n' || (h.lines.p[i] >= 0x20 && h.lines.p[i] != 0x7f));
+	for (size_t i = 0; i < h.reading.size; i++)
+		assert(h.reading.p[i] >= 0x20 && h.reading.p[i] < 0x7f);
+	assert(!h.waits || h.unread);
 	assert(!h.lines.size || h.lines.p[h.lines.size - 1] == '\n');
 	if (net_date((struct str){ (const char *)data, size }, &at))
 		assert(at >= 0 && at < INT64_C(253402300861));

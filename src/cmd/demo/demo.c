@@ -221,7 +221,7 @@ static int push_file(struct demo *d, const char *kind, struct bytes file, struct
 		return -1;
 	if (status == 200 || status == 201)
 		return 0;
-	message = target_message(buf_bytes(&body));
+	message = client_message(buf_bytes(&body));
 	return err_set(err, ERR_UPSTREAM, "the server refuses its %s: %s (%u)", kind, message, status);
 }
 

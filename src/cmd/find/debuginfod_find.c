@@ -24,15 +24,30 @@ struct fetch_display {
 	unsigned verbosity;
 	bool line; /* DEBUGINFOD_PROGRESS is set: a line on stderr that is written over */
 	bool line_begun;
+	bool terminal;    /* stderr is one: it says which package is waited for */
 	int64_t shown_ms; /* 0: not yet */
 	unsigned long n_ticks;
 };
 
 static void end_display_line(struct fetch_display *s)
 {
-	if (s->line_begun)
+	if (s->line_begun && s->terminal && !s->line)
+		progress_clear();
+	else if (s->line_begun)
 		fprintf(stderr, "\n");
 	s->line_begun = false;
+}
+
+static void show_fetch_waiting(struct fetch_display *s, const struct client_progress *p)
+{
+	AUTO(buf_done) struct buf b = { 0 };
+
+	progress_add_waiting(&b, p);
+	if (s->terminal)
+		progress_show(&b);
+	else
+		fprintf(stderr, s->line ? "\r%.*s" : "%.*s\n", (int)b.size, (const char *)b.p);
+	s->line_begun = s->line || s->terminal;
 }
 
 static int on_fetch_progress(void *arg, const struct client_progress *p)
@@ -51,7 +66,9 @@ static int on_fetch_progress(void *arg, const struct client_progress *p)
 	if (s->verbosity)
 		fprintf(stderr, "Progress %llu / %llu\n",
 			(unsigned long long)(p->bytes ? p->bytes : s->n_ticks), (unsigned long long)total);
-	if (s->line && p->url) {
+	if (p->reading && (s->terminal || s->line || s->verbosity)) {
+		show_fetch_waiting(s, p);
+	} else if (s->line && p->url) {
 		fprintf(stderr, "\rDownloading from %s %llu/%llu", p->url, (unsigned long long)p->bytes,
 			(unsigned long long)total);
 		s->line_begun = true;
@@ -81,8 +98,9 @@ static int file_build_id(const char *path, struct build_id *ret, struct err *err
 			err, ERR_INVALID,
 			"Cannot open %s: %s; and it is not a build ID, which is lower-case hexadecimal", path,
 			strerror(ENOENT));
-	if (r == 0)
-		r = elf_open(src, &img, err);
+	if (r < 0)
+		return err_in(err, "%s", path);
+	r = elf_open(src, &img, err);
 	if (r == ELF_NOT_ELF) {
 		(void)!elf_foreign_source_err(src, err);
 		return err_in(err, "%s", path);
@@ -239,12 +257,13 @@ static int run_debuginfod_find(struct settings *s)
 {
 	struct fetch_display showing = { .verbosity = s->find_verbosity +
 						      (getenv("DEBUGINFOD_VERBOSE") ? 2 : 0),
-					 .line = getenv("DEBUGINFOD_PROGRESS") };
+					 .line = getenv("DEBUGINFOD_PROGRESS"),
+					 .terminal = isatty(STDERR_FILENO) };
 	struct client_watch watch = { .arg = &showing,
 				      .progress = on_fetch_progress,
 				      .say = showing.verbosity > 1 ? on_client_step : NULL };
 	bool metadata = str_eq(s->paths.items[0], STR("metadata"));
-	struct client *c = client_new(NULL);
+	struct client *c = client_new(&(struct client_options){ .unread_wait_ms = unread_wait_ms(s) });
 	struct client_result r = { .fd = -1, .os = EINVAL };
 	int status;
 
@@ -267,6 +286,7 @@ static int add_find_verbosity(struct settings *s, const char *value, enum settin
 static const struct option_row fetch_rows[] = {
 	{ 'v', "verbose", NULL, "print progress, headers and server; twice: every step",
 	  OPT_CALL(add_find_verbosity) },
+	UNREAD_WAIT_ROW,
 	{ 0 },
 };
 static const struct option_group fetch_group = { "Options", fetch_rows };

@@ -157,7 +157,10 @@ static const char *server_urls_of(struct finder *f)
 
 struct client *find_client(struct finder *f)
 {
-	const struct client_options opts = { .urls = server_urls_of(f) };
+	const char *urls = server_urls_of(f);
+	const struct client_options opts = { .urls = urls,
+					     .ignore_misses = urls,
+					     .unread_wait_ms = unread_wait_ms(f->s) };
 
 	if (!f->client)
 		f->client = client_new(&opts);

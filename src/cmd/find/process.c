@@ -9,62 +9,35 @@
 #include <stdlib.h>
 #include <sys/sysmacros.h>
 #include <unistd.h>
+#include "agent/maps.h"
 #include "elf/core.h"
 
 #define MAX_MAPS  MIB(256)
 #define VDSO_SIZE KIB(64)
-#define DELETED   STR(" (deleted)")
 
 /* ---- a process ---- */
-
-/* One line of /proc/PID/maps. */
-struct mapped {
-	struct str range, perms, path;
-	uint64_t start;
-	dev_t dev;
-	uint64_t ino;
-};
-
-static bool parse_line(struct str line, struct mapped *ret)
-{
-	struct str dev, rest = line, ino;
-	unsigned major, minor;
-	char text[64];
-
-	ret->range = str_word(&rest);
-	ret->perms = str_word(&rest);
-	str_word(&rest); /* offset */
-	dev = str_word(&rest);
-	ino = str_word(&rest);
-	ret->path = str_trim(rest);
-	if (!ret->range.size || ret->range.size >= sizeof(text) || dev.size >= sizeof(text) ||
-	    !str_to_u64(ino, &ret->ino))
-		return false;
-	snprintf(text, sizeof(text), STR_FMT, STR_ARG(ret->range));
-	ret->start = strtoull(text, NULL, 16);
-	snprintf(text, sizeof(text), STR_FMT, STR_ARG(dev));
-	if (sscanf(text, "%x:%x", &major, &minor) != 2)
-		return false;
-	ret->dev = makedev(major, minor);
-	return true;
-}
 
 /*
  * The file at its path, if that is still the mapped one; else through map_files, which also has deleted files
  * and those in other mount namespaces, but only for root; else at its path in that namespace.
  */
-static const char *readable_path(struct finder *f, const char *pid, const struct mapped *m)
+static const char *readable_path(struct finder *f, const char *pid, const struct maps_line *m)
 {
-	const char *path = arena_printf(&f->a, "/proc/%s/map_files/" STR_FMT, pid, STR_ARG(m->range));
+	const char *path = arena_strdup(&f->a, m->path);
 	struct stat st;
 
-	/* Some file systems (overlay, btrfs) show another device in maps, so only the inode is compared. */
-	if (stat(arena_strdup(&f->a, m->path), &st) == 0 && st.st_ino == m->ino)
-		return arena_strdup(&f->a, m->path);
+	/*
+	 * Some file systems (overlay, btrfs) show another device in maps, so only the inode is compared. That of a deleted
+	 * file may belong to another one by now.
+	 */
+	if (!m->deleted && stat(path, &st) == 0 && st.st_ino == m->inode)
+		return path;
+	path = arena_printf(&f->a, "/proc/%s/map_files/%llx-%llx", pid, (unsigned long long)m->start,
+			    (unsigned long long)m->limit);
 	if (access(path, R_OK) == 0)
 		return path;
 	path = arena_printf(&f->a, "/proc/%s/root" STR_FMT, pid, STR_ARG(m->path));
-	if (stat(path, &st) == 0 && st.st_ino == m->ino)
+	if (!m->deleted && stat(path, &st) == 0 && st.st_ino == m->inode)
 		return path;
 	return NULL;
 }
@@ -83,19 +56,15 @@ static void tell_not_elf(const char *open_path, const char *name)
 	fprintf(stderr, ": %s\n", err.text);
 }
 
-static int add_mapped(struct finder *f, const char *pid, const struct mapped *m, struct err *err)
+static int add_mapped(struct finder *f, const char *pid, const struct maps_line *m, struct err *err)
 {
-	const char *open_path = readable_path(f, pid, m), *name;
-	struct str path = m->path;
+	const char *open_path = readable_path(f, pid, m), *name = arena_strdup(&f->a, m->path);
 	struct build_id id = { 0 };
 	int r;
 
-	if (str_ends(path, DELETED))
-		path.size -= DELETED.size;
-	name = arena_strdup(&f->a, path);
 	if (!open_path) {
 		fprintf(stderr, "lode: find: ");
-		print_text(stderr, path);
+		print_text(stderr, m->path);
 		fprintf(stderr, ": was replaced or deleted since the process mapped it; only root can "
 				"read the mapped file\n");
 		return find_add(f, name, NULL, NULL, err) ? 0 : -1;
@@ -144,19 +113,19 @@ static int add_vdso(struct finder *f, const char *pid, uint64_t start, struct er
 static int add_maps_line(struct finder *f, const char *pid, struct str line, struct map *seen,
 			 struct err *err)
 {
-	struct mapped m = { 0 };
+	struct maps_line m;
 	struct {
 		uint64_t dev, ino;
 	} key;
 
-	if (!parse_line(line, &m) || !memchr(m.perms.p ? m.perms.p : "", 'x', m.perms.size))
+	if (!maps_line_parse(line, &m) || !m.exec)
 		return 0;
 	if (str_eq(m.path, STR("[vdso]")))
 		return add_vdso(f, pid, m.start, err);
-	if (!m.ino || !m.path.size || m.path.p[0] != '/')
+	if (!m.inode || !m.path.size || m.path.p[0] != '/')
 		return 0;
-	key.dev = m.dev;
-	key.ino = m.ino;
+	key.dev = makedev(m.major, m.minor);
+	key.ino = m.inode;
 	if (map_put(seen, bytes_of(&key, sizeof(key)), seen))
 		return 0;
 	return add_mapped(f, pid, &m, err);

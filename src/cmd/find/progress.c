@@ -22,6 +22,12 @@ void find_show_progress(const struct client_progress *p, int64_t started_mono_ms
 	AUTO(buf_done) struct buf b = { 0 };
 	char a[32], c[32];
 
+	if (p->reading && !p->bytes) {
+		buf_printf(&b, "%zu of %zu, ", p->n_done, p->n);
+		progress_add_waiting(&b, p);
+		progress_show(&b);
+		return;
+	}
 	progress_add_bar(&b, by_bytes ? (double)p->bytes / (double)p->bytes_expected
 				      : (double)p->n_done / (double)MAX(p->n, (size_t)1));
 	buf_printf(&b, " %zu of %zu, %s", p->n_done, p->n, size_text(p->bytes, a));

@@ -18,7 +18,8 @@
 /* Add the facts about the ELF file @src to the open object of @out. ELF_NOT_ELF: nothing was added. */
 int inspect_elf(const struct settings *s, struct source *src, struct json_writer *out, struct err *err);
 /* Add the facts about the unwind table that the agent would make of @img, and the rule at s->unwind_at. */
-int inspect_unwind(const struct settings *s, const struct elf_image *img, struct json_writer *out, struct err *err);
+int inspect_unwind(const struct settings *s, const struct elf_image *img, struct json_writer *out,
+		   struct err *err);
 /* Add kind and build ID. */
 void inspect_elf_facts(struct json_writer *out, const struct elf_facts *f);
 /* Add the facts about the package @src, at @path. PKG_NOT_A_PACKAGE: nothing was added. */

@@ -43,7 +43,7 @@ static int read_receipt(struct bytes body, struct send_result *ret, struct err *
 
 static int send_refused(unsigned status, struct bytes body, struct err *err)
 {
-	AUTO(mem_freep) char *message = target_message(body);
+	AUTO(mem_freep) char *message = client_message(body);
 
 	if (status == 404 || status == 405 || status == 501)
 		return err_set(
@@ -292,7 +292,8 @@ static int run_send(struct settings *s)
 	json_open_array(&x.files, NULL);
 	x.list = NEW_N(struct send_label, s->labels.n + 1);
 	x.labels = (struct send_labels){ x.list, s->labels.n };
-	if (target_url(s->push.to, &s->arena, &x.target.url, &err) < 0 || send_labels_parse(s, x.list, &err) < 0)
+	if (target_url(s->push.to, &s->arena, &x.target.url, &err) < 0 ||
+	    send_labels_parse(s, x.list, &err) < 0)
 		status = usage_error("send", "%s", err.text);
 	else if (target_token(s->push.token_file, &s->arena, &x.target.token, &err) < 0)
 		status = tell_error("send", &err);

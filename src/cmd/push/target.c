@@ -5,13 +5,11 @@
 #include "cmd/push/target.h"
 
 #include <errno.h>
-#include <jansson.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <unistd.h>
 
 #define TOKEN_FILE_MAX KIB(4)
-#define MESSAGE_MAX    400u
 #define TRIES          5u
 #define FIRST_PAUSE_MS 500 /* doubled with each failure */
 #define MAX_PAUSE_MS   30000
@@ -63,46 +61,7 @@ bool target_has_page(const char *url)
 	return !str_starts(str_of(url), STR("http+"));
 }
 
-/* ---- answers ---- */
-
-static char *printable_text(struct str s)
-{
-	char *out = mem_strndup(s.p ? s.p : "", MIN(s.size, (size_t)MESSAGE_MAX));
-
-	for (char *c = out; *c; c++)
-		if ((unsigned char)*c < ' ' || *c == 127)
-			*c = '?';
-	return out;
-}
-
-char *target_message(struct bytes body)
-{
-	struct str text = { (const char *)body.p, body.size };
-	json_error_t ignored;
-	json_t *all = json_loadb(text.p ? text.p : "", text.size, 0, &ignored);
-	const char *said = json_string_value(json_object_get(all, "error"));
-	char *out = printable_text(said ? str_of(said) : str_trim(str_cut(&text, '\n')));
-
-	json_decref(all);
-	return out;
-}
-
-bool target_is_final(unsigned status)
-{
-	return status >= 400 && status < 500 && status != 408 && status != 409 && status != 425 &&
-	       status != 429;
-}
-
 /* ---- requests ---- */
-
-struct target_call {
-	bool over;
-	int outcome;
-	unsigned status;
-	int64_t retry_after_s;
-	struct buf *answer;
-	struct err *err;
-};
 
 int target_open(struct target *t, struct err *err)
 {
@@ -116,43 +75,11 @@ void target_close(struct target *t)
 	t->net = NULL;
 }
 
-static void on_target_answer(void *arg, struct net_call *c, int outcome, const struct net_call_answer *a,
-			     const struct err *err)
+static bool is_target_stopped(void *arg)
 {
-	struct target_call *k = arg;
+	const struct target *t = arg;
 
-	k->over = true;
-	k->outcome = outcome;
-	if (outcome < 0) {
-		*k->err = *err;
-		return;
-	}
-	k->status = a->status;
-	k->retry_after_s = a->retry_after_s;
-	k->answer->size = 0;
-	buf_add(k->answer, a->body.p, a->body.size);
-}
-
-static bool is_target_stopped(const struct target *t)
-{
 	return t->stopped && t->stopped();
-}
-
-static int ask_once(struct target *t, struct net_call_request *req, struct target_call *k)
-{
-	struct net_call *call;
-
-	k->over = false;
-	k->retry_after_s = -1;
-	req->arg = k;
-	net_call_start(t->net, req, &call);
-	while (!k->over) {
-		net_run(t->net, TURN_MS);
-		if (is_target_stopped(t))
-			net_call_cancel(call);
-	}
-	net_call_unref(call);
-	return k->outcome;
 }
 
 static void pause_ms(struct target *t, int64_t ms)
@@ -169,14 +96,13 @@ int target_ask(struct target *t, const struct target_request *req, unsigned *ret
 	AUTO(mem_freep) char *url = mem_printf("%s%s", t->url, req->path);
 	AUTO(mem_freep) char *auth = t->token ? mem_printf("Authorization: Bearer %s", t->token) : NULL;
 	AUTO(mem_freep) char *content = req->type ? mem_printf("Content-Type: %s", req->type) : NULL;
-	struct target_call k = { .answer = ret_body, .err = err };
 	struct net_call_request call = { .method = req->method,
 					 .url = url,
 					 .max_answer = MAX_ANSWER,
 					 .silent_ms = SILENT_MS,
-					 .body = req->type ? &req->body : NULL,
-					 .done = on_target_answer };
+					 .body = req->type ? &req->body : NULL };
 	const char *headers[2];
+	struct net_answer a;
 
 	call.headers = headers;
 	if (auth)
@@ -184,16 +110,20 @@ int target_ask(struct target *t, const struct target_request *req, unsigned *ret
 	if (content)
 		headers[call.n_headers++] = content;
 	for (unsigned i = 0;; i++) {
-		int r = ask_once(t, &call, &k);
+		int r = net_call_wait(t->net, &call, is_target_stopped, t, &a, err);
 
-		if (r == 0 && (k.status < 400 || target_is_final(k.status) || i + 1 == TRIES))
+		if (r == 0 && (a.status < 400 || net_answer_is_final(a.status) || i + 1 == TRIES))
 			break;
+		net_answer_done(&a);
 		if (r < 0 && (!t->reached || i + 1 == TRIES || is_target_stopped(t)))
 			return -1;
-		pause_ms(t, MIN(MAX((int64_t)FIRST_PAUSE_MS << i, k.retry_after_s * 1000),
+		pause_ms(t, MIN(MAX((int64_t)FIRST_PAUSE_MS << i, a.retry_after_s * 1000),
 				(int64_t)MAX_PAUSE_MS));
 	}
 	t->reached = true;
-	*ret_status = k.status;
+	*ret_status = a.status;
+	buf_done(ret_body);
+	*ret_body = a.body;
+	buf_done(&a.headers);
 	return 0;
 }

@@ -4,6 +4,7 @@
  */
 #pragma once
 
+#include "client/client.h"
 #include "cmd/internal.h"
 #include "net/net.h"
 
@@ -22,11 +23,6 @@ int target_url(const char *text, struct arena *a, const char **ret, struct err *
 bool target_has_page(const char *url);
 /* Read the token from the file @path (NULL: $LODE_TOKEN). *ret NULL: there is none. */
 int target_token(const char *path, struct arena *a, const char **ret, struct err *err);
-
-/* The message in an answer's body: its first line, or the "error" of a JSON object; printable. Heap. */
-char *target_message(struct bytes body);
-/* A retry would get the same status. */
-bool target_is_final(unsigned status);
 
 /* Belongs to one thread. */
 struct target {

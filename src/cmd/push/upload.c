@@ -12,7 +12,6 @@
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <strings.h>
 #include "cmd/push/push.h"
 #include "cmd/push/target.h"
 
@@ -136,12 +135,12 @@ static void apply_query_answer(struct push_query *k, const struct net_call_answe
 	const json_t *list = json_object_get(all, "objects");
 
 	if (a->status != 200 || json_array_size(list) != k->n) {
-		char *line = target_message(a->body);
+		char *line = client_message(a->body);
 
 		if (a->status == 404 || a->status == 405 || a->status == 501)
 			set_fatal(k->p, mem_strdup("the server does not accept pushes; is it a lode serve "
 						   "without --no-store?"));
-		else if (target_is_final(a->status))
+		else if (net_answer_is_final(a->status))
 			set_fatal(k->p, mem_printf("%s (%u)", line, a->status));
 		else if (a->status == 200)
 			set_fatal(k->p, mem_strdup("the server there is not a lode server"));
@@ -242,23 +241,10 @@ static int read_upload(void *arg, void *buf, size_t n, size_t *ret_got, struct e
 	return 0;
 }
 
-static bool find_header(struct str headers, const char *name, struct str *ret)
-{
-	while (headers.size) {
-		struct str line = str_cut(&headers, '\n'), key = str_cut(&line, ':');
-
-		if (key.size == strlen(name) && strncasecmp(key.p, name, key.size) == 0) {
-			*ret = str_trim(line);
-			return true;
-		}
-	}
-	return false;
-}
-
 static void part_answered(struct push_item *item, const struct net_call_answer *a)
 {
 	struct push *p = item->push;
-	struct str text;
+	struct str result = net_header(a->headers, "X-LODE-RESULT");
 	uint64_t off;
 	char *line;
 
@@ -268,19 +254,15 @@ static void part_answered(struct push_item *item, const struct net_call_answer *
 		end_item(item, PUSH_STORED, "stored");
 		return;
 	case 200:
-		end_item(item, PUSH_HERE,
-			 find_header(a->headers, "X-LODE-RESULT", &text) && str_eq(text, STR("kept"))
-				 ? "better"
-				 : "same");
+		end_item(item, PUSH_HERE, str_eq(result, STR("kept")) ? "better" : "same");
 		return;
 	case 202:
 	case 409:
-		if (find_header(a->headers, "X-LODE-RESULT", &text) && str_eq(text, STR("owned"))) {
-			fail_item(item, target_message(a->body));
+		if (str_eq(result, STR("owned"))) {
+			fail_item(item, client_message(a->body));
 			return;
 		}
-		if (find_header(a->headers, "X-LODE-OFFSET", &text) && str_to_u64(text, &off) &&
-		    off < item->size) {
+		if (str_to_u64(net_header(a->headers, "X-LODE-OFFSET"), &off) && off < item->size) {
 			if (a->status == 409) {
 				retry_item(item, mem_strdup("the server expected another offset"), 0);
 				return;
@@ -292,10 +274,10 @@ static void part_answered(struct push_item *item, const struct net_call_answer *
 		}
 		break;
 	}
-	line = target_message(a->body);
+	line = client_message(a->body);
 	if (a->status == 401 || a->status == 403)
 		set_fatal(p, mem_printf("%s (%u)", line, a->status));
-	if (target_is_final(a->status))
+	if (net_answer_is_final(a->status))
 		fail_item(item, mem_printf("%s (%u)", line, a->status));
 	else
 		retry_item(item, mem_printf("%s (%u)", line, a->status), a->retry_after_s);

@@ -8,12 +8,12 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <unistd.h>
+#include "agent/maps.h"
 #include "profile/perf_map.h"
 #include "cmd/symbolize/symbolize.h"
 
 #define MAX_MAPS MIB(256)
 #define VDSO_MAX MIB(1)
-#define DELETED  STR(" (deleted)")
 
 /* A mapping of a file. */
 struct mapped_module {
@@ -31,24 +31,18 @@ struct process {
 	struct symtab_frame made_frame;
 };
 
-static uint64_t hex_value(struct str s)
-{
-	char text[20] = "";
-
-	if (s.size < sizeof(text))
-		memcpy(text, s.p, s.size);
-	return strtoull(text, NULL, 16);
-}
-
 /* The file as it was mapped, which may have been replaced or deleted since. */
-static char *mapped_path(const char *pid, struct str range, struct str path, uint64_t ino)
+static char *mapped_path(const char *pid, const struct maps_line *l)
 {
-	AUTO(mem_freep) char *mapped = mem_printf("/proc/%s/map_files/" STR_FMT, pid, STR_ARG(range));
-	AUTO(mem_freep) char *own = mem_strndup(path.p, path.size);
+	AUTO(mem_freep)
+	char *mapped = mem_printf("/proc/%s/map_files/%llx-%llx", pid, (unsigned long long)l->start,
+				  (unsigned long long)l->limit);
+	AUTO(mem_freep) char *own = mem_strndup(l->path.p, l->path.size);
 	AUTO(mem_freep) char *there = mem_printf("/proc/%s/root%s", pid, own);
 	struct stat st;
 
-	if (stat(own, &st) == 0 && st.st_ino == ino)
+	/* The inode of a deleted file may belong to another one by now. */
+	if (!l->deleted && stat(own, &st) == 0 && st.st_ino == l->inode)
 		return TAKE(own);
 	if (access(mapped, R_OK) == 0)
 		return TAKE(mapped);
@@ -92,32 +86,24 @@ static void map_vdso(struct process *p, const char *pid, const struct frame_mapp
 static void add_mapping(struct process *p, const char *pid, struct str line)
 {
 	struct frame_mapping map = { 0 };
-	struct str rest = line, range = str_word(&rest), path, both = range;
+	struct maps_line l;
 	struct module *m;
-	uint64_t ino = 0;
 
-	str_word(&rest); /* permissions */
-	map.offset = hex_value(str_word(&rest));
-	str_word(&rest); /* device */
-	if (!str_to_u64(str_word(&rest), &ino))
+	if (!maps_line_parse(line, &l))
 		return;
-	map.start = hex_value(str_cut(&both, '-'));
-	map.limit = hex_value(both);
-	path = str_trim(rest);
-	if (!ino && str_eq(path, STR("[vdso]")))
+	map.start = l.start;
+	map.limit = l.limit;
+	map.offset = l.offset;
+	if (!l.inode && str_eq(l.path, STR("[vdso]")))
 		map_vdso(p, pid, &map);
-	if (!ino)
+	if (!l.inode || !l.path.size || l.path.p[0] != '/')
 		return;
-	if (str_ends(path, DELETED))
-		path.size -= DELETED.size;
-	if (!path.size || path.p[0] != '/')
-		return;
-	m = modules_get(&p->modules, path, NULL);
+	m = modules_get(&p->modules, l.path, NULL);
 	if (!m)
 		return;
 	if (!m->n_maps) {
 		free(m->path);
-		m->path = mapped_path(pid, range, path, ino);
+		m->path = mapped_path(pid, &l);
 	}
 	module_add_map(m, &map);
 	VEC_PUSH(p->places, p->n, p->room) = (struct mapped_module){ map.start, map.limit, m };

@@ -23,6 +23,7 @@ static const struct option_row symbolize_rows[] = {
 	  OPT_TEXT(symbols.section) },
 	{ 0, "server", "URL", "ask this debuginfod server; may be given again [$DEBUGINFOD_URLS]",
 	  OPT_LIST(find.servers) },
+	UNREAD_WAIT_ROW,
 	{ 'l', "local", NULL, "ask no server", OPT_ON(find.here) },
 	{ 0, "alt", "FILE", "the supplementary (dwz) file, if lode does not find it", OPT_TEXT(symbols.alt) },
 	{ 0, "threads", "N",

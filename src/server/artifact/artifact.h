@@ -77,6 +77,7 @@ struct artifact_waiter {
 	uint64_t body_off;                   /* its body begins there in the artifact */
 	unsigned n_flights;                  /* it was in */
 	bool redirected;   /* its client is sent to the same path again when it has waited */
+	bool asks_again;   /* its client is told to ask again when it has waited */
 	int64_t waited_ms; /* in earlier requests */
 	bool streaming;    /* the reply streams out of the artifact; under its lock */
 	uint64_t wait_at;  /* the byte that it waits for then; under its lock */
@@ -181,8 +182,8 @@ void patience_begin(struct artifact_waiter *w);
 /* Its artifact waits for files that are not read yet: @w waits no longer than it may. */
 void patience_join(struct artifact_waiter *w);
 /*
- * Make the redirect to the same path, when @w has waited without an answer, for unread files (@awaits) or others; its
- * artifact goes on waiting. false: its client does not follow redirects, or has waited for long enough.
+ * Make the redirect to the same path, or the request to ask again, when @w has waited without an answer, for unread files
+ * (@awaits) or others; its artifact goes on waiting. false: its client understands neither, or has waited for long enough.
  */
 bool patience_again(struct artifact_waiter *w, bool awaits);
 /* The artifact is not given up when its last request leaves it, until @until_ms. */

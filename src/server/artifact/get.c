@@ -116,7 +116,9 @@ static enum http_next send_failure(struct request *req, const struct artifact *a
 	}
 	if (a->outcome == RESOLVE_BUSY) {
 		counters_refused("resolver");
-		return get_refuse(req, 503, "busy: too many requests wait for packages to be scanned");
+		return get_refuse(
+			req, 503,
+			"busy: too many requests wait for packages to be scanned, or for object storage");
 	}
 	if (a->err.kind == ERR_UPSTREAM && a->err.os == EAGAIN) {
 		if (patience_again(req->own, true))

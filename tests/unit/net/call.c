@@ -172,11 +172,73 @@ static void a_body_is_read_piece_by_piece(void **state)
 	buf_done(&c.answer);
 }
 
+static bool never_stopped(void *arg)
+{
+	return false;
+}
+
+static bool stopped_at_once(void *arg)
+{
+	return true;
+}
+
+static void an_answer_is_waited_for(void **state)
+{
+	struct bytes in = bytes_of("abc", 3);
+	struct net_call_request req = { .method = "POST", .body = &in };
+	struct err err = { 0 };
+	struct net_answer a;
+	struct str length;
+	struct net *n;
+	struct echo e;
+
+	echo_start(&e);
+	req.url = e.url;
+	assert_int_equal(net_new(NULL, &n, &err), 0);
+	assert_int_equal(net_call_wait(n, &req, never_stopped, NULL, &a, &err), 0);
+	assert_int_equal(a.status, 200);
+	assert_int_equal(a.retry_after_s, -1);
+	assert_true(bytes_eq(buf_bytes(&a.body), in));
+	length = net_header(buf_str(&a.headers), "content-LENGTH");
+	assert_true(str_eq(length, STR("3")));
+	assert_null(net_header(buf_str(&a.headers), "Content").p);
+	net_answer_done(&a);
+	net_free(n);
+	echo_done(&e);
+}
+
+static void a_wait_that_is_stopped_has_no_answer(void **state)
+{
+	struct sockaddr_in at = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	socklen_t size = sizeof(at);
+	AUTO(fd_close) int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	struct net_call_request req = { 0 };
+	struct err err = { 0 };
+	struct net_answer a;
+	struct net *n;
+	char url[64];
+
+	/* A server that accepts and is silent. */
+	assert_int_equal(bind(fd, (struct sockaddr *)&at, size), 0);
+	assert_int_equal(listen(fd, 4), 0);
+	assert_int_equal(getsockname(fd, (struct sockaddr *)&at, &size), 0);
+	snprintf(url, sizeof(url), "http://127.0.0.1:%u/x", ntohs(at.sin_port));
+	req.url = url;
+	assert_int_equal(net_new(NULL, &n, &err), 0);
+	assert_true(net_call_wait(n, &req, stopped_at_once, NULL, &a, &err) < 0);
+	assert_int_equal(err.kind, ERR_CANCELLED);
+	assert_int_equal(a.body.size, 0);
+	net_answer_done(&a);
+	net_free(n);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_body_in_memory_is_sent),
 		cmocka_unit_test(a_body_is_read_piece_by_piece),
+		cmocka_unit_test(an_answer_is_waited_for),
+		cmocka_unit_test(a_wait_that_is_stopped_has_no_answer),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

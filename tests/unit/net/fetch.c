@@ -360,6 +360,72 @@ static void a_file_that_a_disk_fails_for_leaves_the_server_in_use(void **state)
 	fault_http_free(h);
 }
 
+static void a_server_that_reads_its_packages_is_asked_again_beside_others(void **state)
+{
+	struct fault_rule rules[3] = {
+		{ .times = 1,
+		  .status = 503,
+		  .headers = "Retry-After: 5\r\nX-LODE-UNREAD: waiting\r\nX-LODE-READING: a.deb (41 %)\r\n" },
+		{ .times = 1,
+		  .status = 503,
+		  .headers = "X-LODE-UNREAD: waiting\r\nX-LODE-READING: a\033b\r\n" },
+		good(),
+	};
+	struct fault_rule none = { .status = 404 };
+	struct fault_http *h = fault_http_new(rules, 3), *other = fault_http_new(&none, 1);
+	const char *urls[2] = { fault_http_url(h), fault_http_url(other) };
+	const struct net_patience patience = { .silent_ms = 60000 };
+	struct net *n = sink_net();
+	struct sink s = { 0 };
+	bool shown = false, cleaned = false;
+
+	sink_start(n, &s, &patience, urls, 2);
+	while (!s.n_done) {
+		struct net_progress p;
+
+		net_run(n, 10);
+		net_fetch_progress(s.fetch, &p);
+		shown |= p.reading && strcmp(p.reading, "a.deb (41 %)") == 0;
+		cleaned |= p.reading && strcmp(p.reading, "a?b") == 0;
+	}
+	assert_int_equal(s.outcome, 0);
+	assert_true(shown && cleaned);
+	assert_int_equal(fault_http_requests(h, NULL), 3);
+	assert_int_equal(fault_http_requests(other, NULL), 1);
+	assert_non_null(strstr(fault_http_head(h, 0), "X-LODE-WAIT: 1000; waited=0"));
+	assert_non_null(strstr(fault_http_head(h, 1), "X-LODE-WAIT: 10000; waited="));
+	sink_done(&s);
+	net_free(n);
+	fault_http_free(h);
+	fault_http_free(other);
+}
+
+static void a_server_that_goes_on_reading_is_not_asked_for_ever(void **state)
+{
+	static const struct {
+		unsigned unread_ms, n_asked;
+	} cases[] = { { UINT32_MAX, 1 }, { 1, 1 }, { 500, 2 } };
+
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		struct fault_rule rule = { .status = 404,
+					   .headers = "X-LODE-UNREAD: waiting\r\n",
+					   .delay_ms = 2 };
+		struct fault_http *h = fault_http_new(&rule, 1);
+		const struct net_patience patience = { .unread_ms = cases[i].unread_ms };
+		const char *url = fault_http_url(h);
+		struct net *n = sink_net();
+		struct sink s = { 0 };
+
+		sink_fetch(n, &s, &patience, &url, 1);
+		assert_true(s.outcome < 0);
+		assert_int_equal(s.err.os, EAGAIN);
+		assert_int_equal(fault_http_requests(h, NULL), cases[i].n_asked);
+		sink_done(&s);
+		net_free(n);
+		fault_http_free(h);
+	}
+}
+
 static void a_dead_server_costs_once(void **state)
 {
 	for (unsigned drops = 0; drops < 2; drops++) {
@@ -818,6 +884,8 @@ int main(void)
 		cmocka_unit_test(one_that_is_busy_is_asked_again),
 		cmocka_unit_test(one_that_is_busy_for_long_is_passed_over_by_the_next),
 		cmocka_unit_test(a_file_that_a_disk_fails_for_leaves_the_server_in_use),
+		cmocka_unit_test(a_server_that_reads_its_packages_is_asked_again_beside_others),
+		cmocka_unit_test(a_server_that_goes_on_reading_is_not_asked_for_ever),
 		cmocka_unit_test(a_dead_server_costs_once),
 		cmocka_unit_test(nothing_but_a_dead_server_is_an_error_with_its_errno),
 		cmocka_unit_test(bodies_that_lie_about_their_size_are_not_believed),

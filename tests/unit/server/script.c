@@ -206,6 +206,11 @@ static uint64_t script_epoch(struct resolver *r)
 	return epoch;
 }
 
+static struct str script_reading(struct resolver *r, const struct resolve_request *req, struct arena *a)
+{
+	return arena_str(a, STR("slow.deb (41 %)"));
+}
+
 static void script_free(struct resolver *r)
 {
 	struct script *sc = CONTAINER_OF(r, struct script, resolver);
@@ -219,8 +224,12 @@ static void script_free(struct resolver *r)
 
 struct resolver *script_new(const struct script_artifact *list, size_t n)
 {
-	static const struct resolver_ops ops = { script_resolve, script_unknown, script_metadata,
-						 script_epoch, script_free };
+	static const struct resolver_ops ops = { .resolve = script_resolve,
+						 .unknown = script_unknown,
+						 .metadata = script_metadata,
+						 .epoch = script_epoch,
+						 .close = script_free,
+						 .reading = script_reading };
 	struct script *sc = NEW(struct script);
 
 	assert(n <= MAX_ARTIFACTS);

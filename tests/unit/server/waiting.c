@@ -166,6 +166,51 @@ static void a_client_that_has_waited_long_enough_is_not_sent_again(void **state)
 	script_wake(scripted_script);
 }
 
+static void our_client_is_told_to_ask_again_until_the_file_is_there(void **state)
+{
+	struct http_client c;
+
+	for (unsigned i = 0; i < 3; i++) {
+		struct http_answer a = http_fetch(scripted.url, "GET", scripted_path(WAITS),
+						  "X-LODE-WAIT: 100; waited=300\r\n");
+
+		assert_int_equal(a.status, 503);
+		assert_header(&a, "X-LODE-UNREAD", "waiting");
+		assert_header(&a, "X-LODE-READING", "slow.deb (41 %)");
+		assert_header(&a, "Cache-Control", "no-store");
+		http_answer_done(&a);
+	}
+	/* All the while one request waits: that of the artifact, which was not given up between two requests. */
+	script_wait_waiting(scripted_script, 1);
+	http_client_open(&c, scripted.url);
+	http_client_ask(&c, "GET", scripted_path(WAITS), "X-LODE-WAIT: 60000\r\n");
+	assert_int_equal(script_wake(scripted_script), 1);
+	scripted_check_whole(&c, WAITS);
+	http_client_close(&c);
+}
+
+static void our_client_that_has_waited_long_enough_is_told_so(void **state)
+{
+	struct http_answer a = http_fetch(scripted.url, "GET", scripted_path(WAITS),
+					  "X-LODE-WAIT: 0; waited=99999999\r\n");
+
+	assert_int_equal(a.status, 503);
+	assert_null(http_answer_header(&a, "X-LODE-UNREAD"));
+	http_answer_done(&a);
+	script_wake(scripted_script);
+}
+
+static void nonsense_is_no_time_to_wait(void **state)
+{
+	struct http_answer a = http_fetch(scripted.url, "GET", scripted_path(WAITS),
+					  "X-LODE-WAIT: -5; waited=x\r\n");
+
+	assert_int_equal(a.status, 503);
+	assert_header(&a, "X-LODE-UNREAD", "waiting");
+	http_answer_done(&a);
+	script_wake(scripted_script);
+}
+
 static void an_artifact_whose_client_is_not_back_is_given_up(void **state)
 {
 	struct http_answer a = http_fetch(scripted.url, "GET", scripted_path(WAITS), ELFUTILS);
@@ -338,6 +383,9 @@ int main(void)
 		scripted_test(a_client_of_elfutils_is_sent_to_the_same_path_until_the_file_is_there,
 			      setup_patience),
 		scripted_test(a_client_that_has_waited_long_enough_is_not_sent_again, setup_patience),
+		scripted_test(our_client_is_told_to_ask_again_until_the_file_is_there, scripted_setup),
+		scripted_test(our_client_that_has_waited_long_enough_is_told_so, scripted_setup),
+		scripted_test(nonsense_is_no_time_to_wait, scripted_setup),
 		scripted_test(an_artifact_whose_client_is_not_back_is_given_up, setup_patience),
 		scripted_test(a_wake_may_come_after_the_server_is_gone, scripted_setup),
 		scripted_test(too_many_waiting_are_refused, scripted_setup),
