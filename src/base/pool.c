@@ -10,6 +10,7 @@
 #include "base/pool.h"
 
 #include <assert.h>
+#include <errno.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
@@ -17,11 +18,14 @@
 #include <sys/resource.h>
 #include <unistd.h>
 #include "base/clock.h"
+#include "base/condition.h"
 #include "base/mem.h"
 
 #define N_PLAIN_CLASSES  (POOL_URGENT + 1)
 #define THREAD_NAME_SIZE 16 /* the kernel's, with NUL */
-#define USUAL_PART       8  /* the usual time of a class is a moving average over about so many works */
+#define SPARE_IDLE_MS    2000
+#define SHORT_WAIT_MS    20
+#define USUAL_PART       8 /* the usual time of a class is a moving average over about so many works */
 
 struct slot_list {
 	struct pool_slot *head, **tail;
@@ -66,10 +70,23 @@ struct pool {
 	/* under the lock */
 	bool reniced;
 	int nice;        /* of pool_renice() */
-	unsigned n_tids; /* of those that have started */
+	unsigned n_tids; /* of those that have started, without spares */
 	pid_t *tids;
+	/* of waiting work */
+	unsigned n_waiting, max_waiting;
+	unsigned n_alive; /* threads that have not ended */
+	struct spare_worker *spares;
 	/* fixed */
 	pthread_t threads[];
+};
+
+/* A thread in the place of one that waits. */
+struct spare_worker {
+	struct pool *p;
+	/* under the lock */
+	enum { SPARE_NONE, SPARE_RUNS, SPARE_ENDED } state;
+	pid_t tid;
+	pthread_t thread;
 };
 
 /* What a worker runs. */
@@ -78,8 +95,16 @@ struct taken_work {
 	struct class_queue *of;
 	unsigned client;
 	uint64_t charged_ns;
-	int64_t started_ns;
+	int64_t started_ns; /* later by the time that it has waited */
+	int64_t waits_ns;   /* since when it waits */
 };
+
+/* The work of this thread, for pool_wait_begin(). */
+static _Thread_local struct {
+	struct pool *p; /* NULL: no worker, or no pool that permits waiting */
+	struct taken_work *work;
+	unsigned depth;
+} here;
 
 /* ---- under the lock ---- */
 
@@ -196,68 +221,244 @@ static void idle_wake_all(struct pool *p)
 		continue;
 }
 
-/* Under the lock: wait until another thread calls idle_wake() for this worker. */
-static void idle_wait(struct pool *p, struct idle_worker *self)
+/* Under the lock: more threads are there than may work, since some that waited work again. */
+static bool worker_is_spare(const struct pool *p)
 {
+	return p->n_alive - p->n_waiting > p->n_threads;
+}
+
+/*
+ * Under the lock: wait until another thread calls idle_wake() for this worker. false: it is a spare one that was idle for
+ * so long that it shall end.
+ */
+static bool idle_wait(struct pool *p, struct idle_worker *self, bool spare)
+{
+	const struct timespec until = condition_deadline(SPARE_IDLE_MS);
+
 	self->listed = true;
 	self->next = p->idle;
 	p->idle = self;
-	while (self->listed)
-		pthread_cond_wait(&self->wake, &p->lock);
+	while (self->listed) {
+		if (!spare) {
+			pthread_cond_wait(&self->wake, &p->lock);
+		} else if (pthread_cond_timedwait(&self->wake, &p->lock, &until) == ETIMEDOUT &&
+			   self->listed) {
+			struct idle_worker **at = &p->idle;
+
+			while (*at != self)
+				at = &(*at)->next;
+			*at = self->next;
+			self->listed = false;
+			return !worker_is_spare(p);
+		}
+	}
+	return true;
 }
 
-static void *worker_run(void *arg)
+/* Under the lock, which is released while work runs. */
+static void worker_loop(struct pool *p, bool spare)
 {
-	struct pool *p = arg;
-	struct idle_worker self = { .wake = PTHREAD_COND_INITIALIZER };
+	struct idle_worker self;
 	struct taken_work work;
 
-	/* On Linux, of this thread alone. */
-	if (nice(p->opts.nice) == -1) {
-		/* A failure costs no more than the priority. */
-	}
-	pthread_mutex_lock(&p->lock);
-	p->tids[p->n_tids++] = gettid();
-	if (p->reniced)
-		thread_set_nice(p->nice);
+	condition_init(&self.wake);
 	for (;;) {
 		if (!work_take(p, &work)) {
-			if (p->closed && !p->n_queued)
+			if ((p->closed && !p->n_queued) || !idle_wait(p, &self, spare))
 				break;
-			idle_wait(p, &self);
 			continue;
 		}
+		/* The pool may have got its spares after this thread began. */
+		here.p = p->max_waiting ? p : NULL;
+		here.work = &work;
 		pthread_mutex_unlock(&p->lock);
 		work.slot.fn(work.slot.arg);
 		pthread_mutex_lock(&p->lock);
 		work_end(p, &work);
 	}
+	here.p = NULL;
 	/* Another worker may wait for the last work of a client or a class. */
-	idle_wake_all(p);
-	pthread_mutex_unlock(&p->lock);
+	if (p->closed)
+		idle_wake_all(p);
+	p->n_alive--;
 	pthread_cond_destroy(&self.wake);
+}
+
+static void worker_nice(const struct pool *p)
+{
+	/* On Linux, of this thread alone. */
+	if (nice(p->opts.nice) == -1) {
+		/* A failure costs no more than the priority. */
+	}
+	if (p->reniced)
+		thread_set_nice(p->nice);
+}
+
+static void *worker_run(void *arg)
+{
+	struct pool *p = arg;
+
+	pthread_mutex_lock(&p->lock);
+	p->tids[p->n_tids++] = gettid();
+	worker_nice(p);
+	worker_loop(p, false);
+	pthread_mutex_unlock(&p->lock);
 	return NULL;
 }
 
-/* Signals are for the main thread, so workers start with all of them blocked. Returns how many threads were
- * started. */
-static unsigned start_threads(struct pool *p, unsigned n)
+static void *spare_run(void *arg)
 {
+	struct spare_worker *s = arg;
+	struct pool *p = s->p;
+
+	pthread_mutex_lock(&p->lock);
+	s->tid = gettid();
+	worker_nice(p);
+	worker_loop(p, true);
+	s->tid = 0;
+	s->state = SPARE_ENDED;
+	pthread_mutex_unlock(&p->lock);
+	return NULL;
+}
+
+/* Signals are for the main thread, so workers start with all of them blocked. */
+static bool worker_thread_start(const struct pool *p, pthread_t *ret, void *(*fn)(void *arg), void *arg,
+				unsigned number)
+{
+	char name[THREAD_NAME_SIZE];
 	sigset_t all, before;
-	unsigned i;
+	bool started;
 
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &before);
-	for (i = 0; i < n; i++) {
-		char name[THREAD_NAME_SIZE];
-
-		if (pthread_create(&p->threads[i], NULL, worker_run, p) != 0)
-			break;
-		snprintf(name, sizeof(name), "%.12s-%u", p->name, i % 100);
-		pthread_setname_np(p->threads[i], name);
-	}
+	started = pthread_create(ret, NULL, fn, arg) == 0;
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	if (!started)
+		return false;
+	snprintf(name, sizeof(name), "%.12s-%u", p->name, number % 100);
+	pthread_setname_np(*ret, name);
+	return true;
+}
+
+/* Returns how many threads were started. They wait for the lock, which the caller has. */
+static unsigned start_threads(struct pool *p, unsigned n)
+{
+	unsigned i = 0;
+
+	while (i < n && worker_thread_start(p, &p->threads[i], worker_run, p, i))
+		i++;
 	return i;
+}
+
+/* ---- work that waits ---- */
+
+/* Under the lock: so many workers as the pool has must not wait. */
+static void spare_start(struct pool *p)
+{
+	struct spare_worker *s = NULL;
+
+	if (p->closed || p->n_alive - p->n_waiting >= p->n_threads)
+		return;
+	for (unsigned i = 0; i < p->max_waiting && !s; i++)
+		if (p->spares[i].state != SPARE_RUNS)
+			s = &p->spares[i];
+	if (!s)
+		return;
+	if (s->state == SPARE_ENDED)
+		pthread_join(s->thread, NULL);
+	s->p = p;
+	s->state = worker_thread_start(p, &s->thread, spare_run, s, (unsigned)(s - p->spares) + p->n_threads)
+			   ? SPARE_RUNS
+			   : SPARE_NONE;
+	p->n_alive += s->state == SPARE_RUNS;
+}
+
+static void spare_join(struct pool *p, struct spare_worker *s)
+{
+	bool started;
+
+	pthread_mutex_lock(&p->lock);
+	started = s->state != SPARE_NONE;
+	pthread_mutex_unlock(&p->lock);
+	if (started)
+		pthread_join(s->thread, NULL);
+}
+
+void pool_permit_waiting(struct pool *p, unsigned n)
+{
+	pthread_mutex_lock(&p->lock);
+	assert(!p->max_waiting);
+	p->spares = mem_zalloc(n * sizeof(*p->spares));
+	p->max_waiting = n;
+	pthread_mutex_unlock(&p->lock);
+}
+
+bool pool_may_wait(void)
+{
+	struct pool *p = here.p;
+	bool may;
+
+	if (!p)
+		return true;
+	pthread_mutex_lock(&p->lock);
+	may = p->n_waiting < p->max_waiting;
+	pthread_mutex_unlock(&p->lock);
+	return may;
+}
+
+void pool_wait_begin(void)
+{
+	struct pool *p = here.p;
+	struct taken_work *w = here.work;
+
+	if (!p || here.depth++)
+		return;
+	pthread_mutex_lock(&p->lock);
+	w->waits_ns = 0;
+	if (p->n_waiting < p->max_waiting) {
+		w->waits_ns = clock_mono_ns();
+		p->n_waiting++;
+		count_running(p, w->of, w->client, -1);
+		spare_start(p);
+		if (class_choose(p))
+			idle_wake(p);
+	}
+	pthread_mutex_unlock(&p->lock);
+}
+
+void pool_wait_end(void)
+{
+	struct pool *p = here.p;
+	struct taken_work *w = here.work;
+
+	if (!p || --here.depth || !w->waits_ns)
+		return;
+	pthread_mutex_lock(&p->lock);
+	p->n_waiting--;
+	count_running(p, w->of, w->client, 1);
+	w->started_ns += clock_mono_ns() - w->waits_ns;
+	pthread_mutex_unlock(&p->lock);
+}
+
+void pool_condition_wait(pthread_cond_t *c, pthread_mutex_t *lock)
+{
+	const struct timespec until = condition_deadline(SHORT_WAIT_MS);
+
+	if (pthread_cond_clockwait(c, lock, CLOCK_MONOTONIC, &until) != ETIMEDOUT)
+		return;
+	pool_wait_begin();
+	pthread_cond_wait(c, lock);
+	pool_wait_end();
+}
+
+size_t pool_waiting(struct pool *p)
+{
+	size_t n;
+
+	pthread_mutex_lock(&p->lock);
+	n = p->n_waiting;
+	pthread_mutex_unlock(&p->lock);
+	return n;
 }
 
 static struct pool *pool_make(const struct pool_options *o, bool fair)
@@ -280,7 +481,9 @@ static struct pool *pool_make(const struct pool_options *o, bool fair)
 	p->tids = NEW_N(pid_t, n);
 	snprintf(p->name, sizeof(p->name), "%.12s", o->name);
 	/* Fewer threads than asked for still do all the work; without any it would wait for ever. */
-	p->n_threads = start_threads(p, n);
+	pthread_mutex_lock(&p->lock);
+	p->n_threads = p->n_alive = start_threads(p, n);
+	pthread_mutex_unlock(&p->lock);
 	if (!p->n_threads) {
 		fprintf(stderr, "lode: no thread could be started for %s\n", o->name);
 		abort();
@@ -322,6 +525,9 @@ void pool_renice(struct pool *p, int nice)
 	for (unsigned i = 0; i < p->n_tids; i++)
 		if (setpriority(PRIO_PROCESS, (id_t)p->tids[i], nice) < 0)
 			break;
+	for (unsigned i = 0; i < p->max_waiting; i++)
+		if (p->spares[i].tid)
+			setpriority(PRIO_PROCESS, (id_t)p->spares[i].tid, nice);
 	pthread_mutex_unlock(&p->lock);
 }
 
@@ -388,6 +594,10 @@ void pool_free(struct pool *p)
 	pthread_mutex_unlock(&p->lock);
 	for (unsigned i = 0; i < p->n_threads; i++)
 		pthread_join(p->threads[i], NULL);
+	/* Once it is closed, none is started. */
+	for (unsigned i = 0; i < p->max_waiting; i++)
+		spare_join(p, &p->spares[i]);
+	free(p->spares);
 	assert(!p->n_queued && !p->n_busy);
 	pthread_mutex_destroy(&p->lock);
 	free(p->tids);

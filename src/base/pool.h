@@ -3,7 +3,7 @@
  * A fixed set of worker threads with a queue for each class of work.
  *
  * Work runs to its end on one thread. It must not wait for other work of the same pool, unless that is
- * certain to be running already.
+ * certain to be running already. For waits for another machine see pool_wait_begin().
  *
  * In a plain pool (pool_new()) urgent work is taken before the rest. In a fair one (pool_new_fair()) each class
  * has a worker of its own, and @n_threads more are shared: so a class never waits for the work of other classes.
@@ -12,6 +12,7 @@
  */
 #pragma once
 
+#include <pthread.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -74,6 +75,20 @@ void pool_queue(struct pool *p, unsigned cls, struct pool_slot *slot, void (*fn)
 /* The same where there is no slot, for work that may be refused. 0, POOL_FULL (@max_queued are in the queue:
  * nothing was added) or POOL_CLOSED. */
 int pool_submit(struct pool *p, unsigned cls, void (*fn)(void *arg), void *arg);
+/*
+ * Work that waits for another machine occupies no worker: between pool_wait_begin() and pool_wait_end(), which may be nested,
+ * it does not count as running for its class or client, and a spare thread works in its place. After the wait it goes on at
+ * once, beside that thread, which ends when it is idle. @n works may wait so at once; more than these keep their worker, so
+ * work that can be refused asks pool_may_wait() first. pool_permit_waiting() is called once, before the first work.
+ * The functions without a pool are for the thread that calls them; they do nothing outside a pool that permits waiting.
+ */
+void pool_permit_waiting(struct pool *p, unsigned n);
+bool pool_may_wait(void);
+void pool_wait_begin(void);
+void pool_wait_end(void);
+size_t pool_waiting(struct pool *p);
+/* As pthread_cond_wait(), for work of another thread: a wait that is not short counts as one for another machine. */
+void pool_condition_wait(pthread_cond_t *c, pthread_mutex_t *lock);
 /* Close it to new work, run what is queued, end the threads, free. */
 void pool_free(struct pool *p);
 size_t pool_queued(struct pool *p);

@@ -253,7 +253,7 @@ static void ahead_advance(struct ahead *a, struct ahead_job *front)
 	if (later)
 		job_step(a, later);
 	else
-		pthread_cond_wait(&a->progress, &a->lock);
+		pool_condition_wait(&a->progress, &a->lock);
 }
 
 int ahead_next(struct ahead *a, struct codec_chunk **ret, struct err *err)
@@ -319,7 +319,7 @@ void ahead_close(struct ahead *a, struct codec_run *ret_run)
 	pthread_mutex_lock(&a->lock);
 	a->closed = true;
 	while (a->n_running)
-		pthread_cond_wait(&a->progress, &a->lock);
+		pool_condition_wait(&a->progress, &a->lock);
 	if (ret_run) {
 		*ret_run = (struct codec_run){ 0 };
 		if (a->front < a->opts.n_spans) {

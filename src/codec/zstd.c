@@ -14,6 +14,7 @@ const struct codec_ops codec_zstd = {
 	.scan_open = zstd_scan_open,
 	.scan_landmark = zstd_scan_landmark,
 	.scan_spans = zstd_scan_spans,
+	.scan_renice = zstd_scan_renice,
 	.scan_close = zstd_scan_close,
 	.span_open = zstd_span_open,
 	.span_read = zstd_span_read,

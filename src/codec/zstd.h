@@ -266,6 +266,8 @@ struct zstd_lane;
 struct zstd_lane *zstd_lane_new(const struct codec_scan_options *opts, uint64_t in_size);
 void zstd_lane_free(struct zstd_lane *l); /* takes NULL */
 void zstd_lane_feed(struct zstd_lane *l, const struct zstd_item *it);
+/* As codec_scan_renice(). */
+void zstd_lane_renice(struct zstd_lane *l, int nice);
 /* Wait until bytes of the rings before these positions are no longer needed. */
 void zstd_lane_wait_in(struct zstd_lane *l, uint64_t in_pos);
 void zstd_lane_wait_out(struct zstd_lane *l, uint64_t out);
@@ -299,6 +301,7 @@ int zstd_scan_open(struct source *raw, struct byte_range range, const struct cod
 		   struct codec_scan **ret, struct err *err);
 void zstd_scan_landmark(struct codec_scan *s, uint64_t off);
 int zstd_scan_spans(struct codec_scan *s, struct arena *a, struct codec_spans *ret, struct err *err);
+void zstd_scan_renice(struct codec_scan *s, int nice);
 void zstd_scan_close(struct codec_scan *s);
 
 struct zstd_span_options {

@@ -11,6 +11,8 @@
 #include <assert.h>
 #include <pthread.h>
 #include <stdlib.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #define BATCH_ITEMS   64
 #define BATCH_OUT     KIB(512)
@@ -40,6 +42,9 @@ struct zstd_lane {
 	uint64_t n_done;                            /* lock; the pushing side waits for a change */
 	uint64_t thread_needs_in, thread_needs_out; /* lock */
 	bool waiting;                               /* lock */
+	pid_t tid;                                  /* lock; 0: the thread has not begun */
+	bool reniced;                               /* lock; to this nice value: */
+	int nice;
 };
 
 struct zstd_lane *zstd_lane_new(const struct codec_scan_options *opts, uint64_t in_size)
@@ -53,11 +58,33 @@ struct zstd_lane *zstd_lane_new(const struct codec_scan_options *opts, uint64_t 
 	return l;
 }
 
+/* Under the lock. */
+static void lane_set_nice(struct zstd_lane *l)
+{
+	if (l->tid && l->reniced && setpriority(PRIO_PROCESS, (id_t)l->tid, l->nice) < 0) {
+		/* Without the privilege it goes on as it is. */
+	}
+}
+
+void zstd_lane_renice(struct zstd_lane *l, int nice)
+{
+	pthread_mutex_lock(&l->lock);
+	l->reniced = true;
+	l->nice = nice;
+	lane_set_nice(l);
+	pthread_mutex_unlock(&l->lock);
+}
+
 static void *lane_thread(void *arg)
 {
 	struct zstd_lane *l = arg;
 	void *item;
 
+	pthread_setname_np(pthread_self(), "zstd-scan");
+	pthread_mutex_lock(&l->lock);
+	l->tid = gettid();
+	lane_set_nice(l);
+	pthread_mutex_unlock(&l->lock);
 	while (queue_pop(l->queue, -1, &item) == 0) {
 		struct batch *b = item;
 		uint64_t in, out;

@@ -462,6 +462,11 @@ int zstd_scan_open(struct source *raw, struct byte_range range, const struct cod
 	return 0;
 }
 
+void zstd_scan_renice(struct codec_scan *base, int nice)
+{
+	zstd_lane_renice(CONTAINER_OF(base, struct zstd_scan, base)->lane, nice);
+}
+
 void zstd_scan_close(struct codec_scan *base)
 {
 	struct zstd_scan *s;

@@ -27,6 +27,10 @@ static int work_open_object(struct work *w, const struct index_file *f, struct s
 	struct err why = { 0 };
 	struct s3 *s3;
 
+	if (!pool_may_wait()) {
+		work_note(w, f->path, "too many requests wait for object storage already");
+		return RESOLVE_BUSY;
+	}
 	index_file_stat(f, ret_st);
 	if (s3_shared(&s3, &why) < 0 || s3_open(s3, f->path.p, ret_st, ret, NULL, &why) < 0)
 		return work_failed(w, f->path, &why);

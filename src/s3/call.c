@@ -10,7 +10,6 @@
 
 #include <errno.h>
 #include <stdlib.h>
-#include <strings.h>
 #include <time.h>
 #include "base/condition.h"
 #include "base/sha256.h"
@@ -21,7 +20,8 @@
 #define CONNECT_MS   3000
 #define HEDGE_MIN_MS 200
 #define HEDGE_MAX_MS 2000
-#define HEDGE_TIMES  4 /* a hedge is sent after so many times the usual time to the first byte */
+#define HEDGE_TIMES  4   /* a hedge is sent after so many times the usual time to the first byte */
+#define LOOK_MS      500 /* between two looks at whether the process ends */
 #define ANSWER_USUAL KIB(64)
 #define MAX_HEADERS  12
 
@@ -43,6 +43,12 @@ static const struct metric_family received = {
 	.name = "lode_s3_received_bytes_total",
 	.help = "Bytes of objects that were received from buckets.",
 	.type = METRIC_COUNTER,
+	.labels = "",
+};
+static const struct metric_family is_up = {
+	.name = "lode_s3_up",
+	.help = "1: the last request to a bucket was answered; 0: it failed after all its tries.",
+	.type = METRIC_GAUGE,
 	.labels = "",
 };
 static const double bounds[] = { 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 0 };
@@ -85,19 +91,6 @@ void call_answer_done(struct call_answer *a)
 {
 	buf_done(&a->headers);
 	buf_done(&a->body);
-}
-
-struct str call_header(struct str lines, const char *name)
-{
-	struct str want = str_of(name), ret = { 0 };
-
-	while (lines.size) {
-		struct str value = str_cut(&lines, '\n'), n = str_cut(&value, ':');
-
-		if (n.size == want.size && strncasecmp(n.p, want.p, n.size) == 0)
-			ret = str_trim(value);
-	}
-	return ret;
 }
 
 /* This leg's answer has begun. false: another one's did before. */
@@ -144,6 +137,7 @@ static int leg_write(void *arg, const struct net_call_answer *a, struct bytes pi
 		return -1;
 	sink->have += piece.size;
 	metric_add(metric_get(&received), (int64_t)piece.size);
+	atomic_fetch_add(&l->t->s->received, piece.size);
 	return 0;
 }
 
@@ -293,6 +287,14 @@ static int64_t hedge_after(const struct s3 *s)
 	return MAX(MIN(ms, (int64_t)HEDGE_MAX_MS), (int64_t)HEDGE_MIN_MS);
 }
 
+/* The process ends, and no one will use what is read. */
+static bool call_is_given_up(const struct s3 *s, const struct call_request *req)
+{
+	int64_t stop_ms = atomic_load_explicit(&s->stop_ms, memory_order_relaxed);
+
+	return req->hedged && stop_ms && clock_mono_ms() >= stop_ms;
+}
+
 /* Returns the leg whose result counts. */
 static struct try_leg *try_wait(struct try_state *t, const struct sent_request *sent, int64_t deadline_ms)
 {
@@ -300,7 +302,8 @@ static struct try_leg *try_wait(struct try_state *t, const struct sent_request *
 	struct try_leg *ret;
 
 	pthread_mutex_lock(&t->lock);
-	while (!legs_ended(t) && !(t->winner >= 0 && t->legs[t->winner].ended)) {
+	while (!legs_ended(t) && !(t->winner >= 0 && t->legs[t->winner].ended) &&
+	       !call_is_given_up(t->s, t->req)) {
 		int64_t now_ms = clock_mono_ms();
 
 		if (t->winner >= 0)
@@ -313,7 +316,7 @@ static struct try_leg *try_wait(struct try_state *t, const struct sent_request *
 			pthread_mutex_lock(&t->lock);
 			continue;
 		}
-		condition_wait(&t->changed, &t->lock, MIN(hedge_ms - now_ms, (int64_t)1000));
+		condition_wait(&t->changed, &t->lock, MIN(hedge_ms - now_ms, (int64_t)LOOK_MS));
 	}
 	ret = &t->legs[t->winner >= 0 ? t->winner : 0];
 	pthread_mutex_unlock(&t->lock);
@@ -445,11 +448,17 @@ static enum verdict try_once(struct s3 *s, const struct call_request *req, int64
 	return v;
 }
 
-static void sleep_ms(int64_t ms)
+/* false: the request is given up. */
+static bool pause_before_try(const struct s3 *s, const struct call_request *req, int64_t ms)
 {
-	struct timespec ts = { .tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000 };
+	while (!call_is_given_up(s, req) && ms > 0) {
+		int64_t part = MIN(ms, (int64_t)LOOK_MS);
+		struct timespec ts = { .tv_nsec = part * 1000000 };
 
-	nanosleep(&ts, NULL);
+		nanosleep(&ts, NULL);
+		ms -= part;
+	}
+	return !call_is_given_up(s, req);
 }
 
 static enum verdict try_all(struct s3 *s, const struct call_request *req, struct call_answer *ret,
@@ -461,6 +470,10 @@ static enum verdict try_all(struct s3 *s, const struct call_request *req, struct
 	for (unsigned n = 0;; n++) {
 		enum verdict v;
 
+		if (call_is_given_up(s, req)) {
+			(void)err_set(err, ERR_CANCELLED, "this service ends");
+			return VERDICT_FAILED;
+		}
 		if (!slot_take(s, end_ms)) {
 			(void)err_set(err, ERR_IO, "too many requests wait for the bucket");
 			err->os = ETIME;
@@ -478,8 +491,31 @@ static enum verdict try_all(struct s3 *s, const struct call_request *req, struct
 		if (n + 1 >= TRIES || clock_mono_ms() + wait >= end_ms)
 			return VERDICT_FAILED;
 		metric_count(&repeats, v == VERDICT_LATER ? "failed" : "learned");
-		sleep_ms(wait);
+		if (!pause_before_try(s, req, wait))
+			return VERDICT_FAILED;
 	}
+}
+
+/* For the page: whether the bucket answers. A request that was given up tells nothing. */
+static void call_note(struct s3 *s, const struct call_request *req, enum verdict v, const struct err *why)
+{
+	bool failed = v != VERDICT_DONE && v != VERDICT_MISSING;
+
+	/* An object that was replaced, or an answer that was too long for the caller, is no fault of the bucket. */
+	if (failed && (why->kind == ERR_CHANGED || why->kind == ERR_LIMIT || call_is_given_up(s, req)))
+		return;
+	pthread_mutex_lock(&s->lock);
+	s->n_done += v == VERDICT_DONE;
+	s->n_missing += v == VERDICT_MISSING;
+	s->n_failed += failed;
+	if (failed) {
+		if (!s->failing)
+			s->failing_s = clock_wall_s();
+		s->why = *why;
+	}
+	s->failing = failed;
+	pthread_mutex_unlock(&s->lock);
+	metric_set(metric_get(&is_up), !failed);
 }
 
 int call_run(struct s3 *s, const struct call_request *req, struct call_answer *ret, struct err *err)
@@ -489,12 +525,15 @@ int call_run(struct s3 *s, const struct call_request *req, struct call_answer *r
 	enum verdict v;
 
 	*ret = (struct call_answer){ 0 };
+	pool_wait_begin();
 	v = try_all(s, req, ret, &why);
+	pool_wait_end();
 	metric_observe(metric_get(&seconds, req->what), (double)(clock_mono_ms() - from_ms) / 1000.0);
 	metric_count(&requests, req->what,
 		     v == VERDICT_DONE      ? "done"
 		     : v == VERDICT_MISSING ? "missing"
 					    : "failed");
+	call_note(s, req, v, &why);
 	if (v == VERDICT_DONE)
 		return 0;
 	if (v == VERDICT_MISSING)

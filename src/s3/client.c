@@ -4,6 +4,7 @@
  */
 #include "s3/internal.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include "base/condition.h"
 #include "base/sha256.h"
@@ -47,7 +48,7 @@ int s3_new(const struct s3_options *opts, struct s3 **ret, struct err *err)
 	options_numbers(opts, &s->opts);
 	pthread_mutex_init(&s->lock, NULL);
 	condition_init(&s->changed);
-	s->spans = span_table_new(s, s->opts.cache_size);
+	s->spans = span_table_new(s, opts);
 	if (sha256_load(err) < 0 || config_load(opts, &s->config, err) < 0 ||
 	    home_of(&s->config, &s->home, err) < 0) {
 		s3_free(s);
@@ -113,6 +114,42 @@ int s3_shared(struct s3 **ret, struct err *err)
 	*ret = shared.s3;
 	pthread_mutex_unlock(&shared.lock);
 	return r < 0 ? err_in(err, "object storage") : 0;
+}
+
+void s3_shared_stop(int64_t grace_ms)
+{
+	pthread_mutex_lock(&shared.lock);
+	if (shared.s3)
+		atomic_store(&shared.s3->stop_ms, clock_mono_ms() + grace_ms);
+	pthread_mutex_unlock(&shared.lock);
+}
+
+static void status_of(struct s3 *s, struct s3_status *ret)
+{
+	snprintf(ret->endpoint, sizeof(ret->endpoint), "%s://%s", s->home.scheme, s->home.host);
+	pthread_mutex_lock(&s->lock);
+	ret->n_done = s->n_done;
+	ret->n_missing = s->n_missing;
+	ret->n_failed = s->n_failed;
+	ret->failing = s->failing;
+	ret->since_s = s->failing_s;
+	memcpy(ret->message, s->why.text, sizeof(ret->message));
+	pthread_mutex_unlock(&s->lock);
+	ret->received = atomic_load(&s->received);
+	span_table_sizes(s->spans, &ret->memory_size, &ret->disk_size);
+}
+
+bool s3_shared_status(struct s3_status *ret)
+{
+	bool used;
+
+	*ret = (struct s3_status){ 0 };
+	pthread_mutex_lock(&shared.lock);
+	used = shared.s3 != NULL;
+	if (used)
+		status_of(shared.s3, ret);
+	pthread_mutex_unlock(&shared.lock);
+	return used;
 }
 
 void s3_shared_done(void)

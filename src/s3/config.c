@@ -29,17 +29,17 @@ static char *shared_path(const char *variable, const char *usual)
 	return home ? mem_printf("%s/.aws/%s", home, usual) : NULL;
 }
 
-static void read_shared(const char *variable, const char *usual, struct buf *ret)
+static void read_shared(const char *variable, const char *usual, struct secret *ret)
 {
 	AUTO(mem_freep) char *path = shared_path(variable, usual);
+	AUTO(secret_buf_done) struct buf text = { 0 };
 	struct err err = { 0 };
 
-	if (ret->p)
-		explicit_bzero(ret->p, ret->room);
-	ret->size = 0;
 	/* A file that cannot be read is none, as for other tools; but its owner has to know. */
-	if (path && file_read(path, SHARED_MAX, ret, &err) < 0)
+	if (path && file_read(path, SHARED_MAX, &text, &err) < 0)
 		log_warn("s3", "%s: %s", path, err.text);
+	secret_done(ret);
+	*ret = secret_of(buf_str(&text));
 }
 
 void config_reload(struct s3_config *c)
@@ -59,8 +59,8 @@ bool config_value(const struct s3_config *c, const char *key, const char *sub, s
 {
 	AUTO(mem_freep) char *section = config_section(c);
 
-	return profile_get(buf_str(&c->credentials), c->profile, key, sub, ret) ||
-	       profile_get(buf_str(&c->config), section, key, sub, ret);
+	return profile_get(secret_str(&c->credentials), c->profile, key, sub, ret) ||
+	       profile_get(secret_str(&c->config), section, key, sub, ret);
 }
 
 static char *config_text(const struct s3_config *c, const char *key)
@@ -89,7 +89,7 @@ static char *profile_endpoint(const struct s3_config *c)
 
 	if (services) {
 		section = mem_printf("services %s", services);
-		if (profile_get(buf_str(&c->config), section, "s3", "endpoint_url", &v))
+		if (profile_get(secret_str(&c->config), section, "s3", "endpoint_url", &v))
 			return mem_strndup(v.p, v.size);
 	}
 	return config_text(c, "endpoint_url");
@@ -150,8 +150,8 @@ int config_load(const struct s3_options *o, struct s3_config *c, struct err *err
 	if (!chosen)
 		c->profile = mem_strdup("default");
 	section = config_section(c);
-	if (chosen && !profile_has(buf_str(&c->credentials), c->profile) &&
-	    !profile_has(buf_str(&c->config), section))
+	if (chosen && !profile_has(secret_str(&c->credentials), c->profile) &&
+	    !profile_has(secret_str(&c->config), section))
 		return err_set(err, ERR_INVALID,
 			       "there is no profile '%s' in ~/.aws/config and ~/.aws/credentials: correct "
 			       "AWS_PROFILE, or add it",
@@ -182,7 +182,7 @@ void config_done(struct s3_config *c)
 	free(c->profile);
 	free(c->ca_file);
 	free(c->proxy);
-	secret_buf_done(&c->config);
-	secret_buf_done(&c->credentials);
+	secret_done(&c->config);
+	secret_done(&c->credentials);
 	*c = (struct s3_config){ 0 };
 }

@@ -16,6 +16,7 @@
  *   object.c       head, get, put, delete; presigned URLs
  *   list.c         listings
  *   upload.c       uploads in parts
+ *   disk.c         ranges of objects on disk
  *   span.c         ranges of objects in memory, each fetched once
  *   source.c       an object as a source
  *   client.c       the client: beginning and end
@@ -43,9 +44,9 @@ bool profile_has(struct str text, const char *section);
 struct s3_config {
 	char *endpoint; /* "https://host:port"; NULL: Amazon's. Owned, as all */
 	char *region, *profile, *ca_file, *proxy;
-	enum s3_style style;            /* not AUTO */
-	bool anonymous, own_region;     /* own_region: it was given, not assumed */
-	struct buf config, credentials; /* the shared files; may have secrets */
+	enum s3_style style;               /* not AUTO */
+	bool anonymous, own_region;        /* own_region: it was given, not assumed */
+	struct secret config, credentials; /* the shared files */
 };
 int config_load(const struct s3_options *o, struct s3_config *ret, struct err *err);
 void config_done(struct s3_config *c); /* takes the zeroed */
@@ -135,8 +136,6 @@ struct call_answer {
 void call_answer_done(struct call_answer *a);
 /* Status 2xx; S3_MISSING; or negative, with the name in the text. */
 int call_run(struct s3 *s, const struct call_request *req, struct call_answer *ret, struct err *err);
-/* The value of a header in @lines; empty: none. */
-struct str call_header(struct str lines, const char *name);
 
 /* ---- reply.c ---- */
 
@@ -164,6 +163,21 @@ enum verdict reply_judge(struct s3 *s, const struct call_request *req, const str
 void object_info(struct str headers, struct s3_info *ret);
 void object_etag(struct str value, char ret[S3_ETAG_MAX]);
 
+/* ---- disk.c ---- */
+
+/* NULL without a path or a limit, or with a warning; the functions below take that. Any thread. */
+struct disk_cache *disk_cache_open(const char *path, uint64_t max, uint64_t min_free);
+void disk_cache_close(struct disk_cache *d);
+/* Of one object in one version. */
+uint64_t disk_cache_key(const char *url, uint64_t inode);
+/* A range that contains @off and is on disk. */
+bool disk_cache_find(struct disk_cache *d, uint64_t key, uint64_t off, struct byte_range *ret);
+/* All bytes of a range that was found. false: it is gone, or damaged and removed. */
+bool disk_cache_read(struct disk_cache *d, uint64_t key, struct byte_range range, uint8_t *p);
+void disk_cache_put(struct disk_cache *d, uint64_t key, struct byte_range range, const uint8_t *p);
+void disk_cache_forget(struct disk_cache *d, uint64_t key, struct byte_range range);
+uint64_t disk_cache_size(struct disk_cache *d);
+
 /* ---- span.c ---- */
 
 /*
@@ -172,7 +186,7 @@ void object_etag(struct str value, char ret[S3_ETAG_MAX]);
  */
 struct span_object;
 struct span_table;
-struct span_table *span_table_new(struct s3 *s, size_t max_bytes);
+struct span_table *span_table_new(struct s3 *s, const struct s3_options *o);
 void span_table_free(struct span_table *t); /* takes NULL. Waits for what runs */
 /* @info: the ETag may be "" if @inode is that of s3_stat(). */
 struct span_object *span_object_get(struct span_table *t, const char *url, uint64_t size, uint64_t inode);
@@ -189,6 +203,8 @@ struct span_read {
 	uint64_t ahead_to;
 	bool once; /* the bytes are not kept after they were read to their end */
 };
+/* Bytes in memory and on disk. */
+void span_table_sizes(struct span_table *t, uint64_t *ret_memory, uint64_t *ret_disk);
 int span_read(struct span_object *o, const struct span_read *r, size_t *ret_got, struct err *err);
 /* The hash of ETag and size that s3_stat() has as the inode. */
 uint64_t span_inode(const char *etag, uint64_t size);
@@ -209,4 +225,10 @@ struct s3 {
 	/* under the lock */
 	unsigned n_running; /* requests */
 	struct map places;  /* bucket -> struct place, where it is not at home */
+	uint64_t n_done, n_missing, n_failed;
+	bool failing; /* the last request failed, with `why`, since */
+	int64_t failing_s;
+	struct err why;
+	_Atomic uint64_t received;
+	_Atomic int64_t stop_ms; /* from then on reads are given up; 0: never */
 };

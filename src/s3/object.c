@@ -31,12 +31,12 @@ static bool range_total(struct str value, uint64_t *ret)
 
 void object_info(struct str headers, struct s3_info *ret)
 {
-	struct str range = call_header(headers, "content-range"),
-		   length = call_header(headers, "content-length");
+	struct str range = net_header(headers, "content-range"),
+		   length = net_header(headers, "content-length");
 
 	*ret = (struct s3_info){ 0 };
-	object_etag(call_header(headers, "etag"), ret->etag);
-	if (!net_date(call_header(headers, "last-modified"), &ret->mtime))
+	object_etag(net_header(headers, "etag"), ret->etag);
+	if (!net_date(net_header(headers, "last-modified"), &ret->mtime))
 		ret->mtime = 0;
 	if (!range.size || !range_total(range, &ret->size))
 		(void)!str_to_u64(length, &ret->size);
@@ -51,20 +51,29 @@ static int need_key(struct s3_name name, struct err *err)
 				       STR_ARG(name.bucket));
 }
 
+/* As call_run(), of an object. *ret_info is set with the answer, if it is not NULL. */
+static int object_call(struct s3 *s, const struct call_request *req, struct call_answer *ret,
+		       struct s3_info *ret_info, struct err *err)
+{
+	int r;
+
+	if (need_key(req->name, err) < 0)
+		return -1;
+	r = call_run(s, req, ret, err);
+	if (r == 0 && ret_info)
+		object_info(buf_str(&ret->headers), ret_info);
+	return r;
+}
+
 int s3_head(struct s3 *s, struct s3_name name, struct s3_info *ret, struct err *err)
 {
 	const struct call_request req = { .method = "HEAD", .what = "head", .name = name, .hedged = true };
 	struct call_answer a;
-	int r;
+	int r = object_call(s, &req, &a, ret, err);
 
-	if (need_key(name, err) < 0)
-		return -1;
-	r = call_run(s, &req, &a, err);
-	if (r)
-		return r;
-	object_info(buf_str(&a.headers), ret);
-	call_answer_done(&a);
-	return 0;
+	if (r == 0)
+		call_answer_done(&a);
+	return r;
 }
 
 int s3_get(struct s3 *s, struct s3_name name, size_t max, struct buf *ret, struct s3_info *ret_info,
@@ -74,18 +83,11 @@ int s3_get(struct s3 *s, struct s3_name name, size_t max, struct buf *ret, struc
 		.method = "GET", .what = "get", .name = name, .max_answer = max, .hedged = true
 	};
 	struct call_answer a;
-	struct s3_info info;
-	int r;
+	int r = object_call(s, &req, &a, ret_info, err);
 
-	if (need_key(name, err) < 0)
-		return -1;
-	r = call_run(s, &req, &a, err);
 	if (r)
 		return r;
-	object_info(buf_str(&a.headers), &info);
 	buf_add(ret, a.body.p, a.body.size);
-	if (ret_info)
-		*ret_info = info;
 	call_answer_done(&a);
 	return 0;
 }
@@ -94,20 +96,15 @@ int s3_put(struct s3 *s, struct s3_name name, struct bytes body, struct s3_info 
 {
 	const struct call_request req = { .method = "PUT", .what = "put", .name = name, .body = &body };
 	struct call_answer a;
-	int r;
+	int r = object_call(s, &req, &a, ret, err);
 
-	if (need_key(name, err) < 0)
-		return -1;
-	r = call_run(s, &req, &a, err);
 	if (r == S3_MISSING)
 		return err_set(err, ERR_IO, "s3://" STR_FMT "/" STR_FMT ": PUT: status 404",
 			       STR_ARG(name.bucket), STR_ARG(name.key));
 	if (r)
 		return r;
-	if (ret) {
-		object_info(buf_str(&a.headers), ret);
+	if (ret)
 		ret->size = body.size;
-	}
 	call_answer_done(&a);
 	return 0;
 }
@@ -116,11 +113,8 @@ int s3_delete(struct s3 *s, struct s3_name name, struct err *err)
 {
 	const struct call_request req = { .method = "DELETE", .what = "delete", .name = name };
 	struct call_answer a;
-	int r;
+	int r = object_call(s, &req, &a, NULL, err);
 
-	if (need_key(name, err) < 0)
-		return -1;
-	r = call_run(s, &req, &a, err);
 	if (r == 0)
 		call_answer_done(&a);
 	return MIN(r, 0);

@@ -69,7 +69,7 @@ static void failure_text(unsigned status, const struct reply_error *e, struct er
 /* The server's clock is far from ours: sign by it from now on. */
 static bool learn_clock(struct s3 *s, struct str headers)
 {
-	struct str date = call_header(headers, "date");
+	struct str date = net_header(headers, "date");
 	int64_t skew_s, then_s;
 
 	if (!date.size || !net_date(date, &then_s))
@@ -101,8 +101,8 @@ static struct str location_host(struct str url)
 static bool learn_place(struct s3 *s, const struct call_request *req, const struct call_answer *a,
 			const struct reply_error *e)
 {
-	struct str region = call_header(buf_str(&a->headers), "x-amz-bucket-region");
-	struct str host = location_host(call_header(buf_str(&a->headers), "location"));
+	struct str region = net_header(buf_str(&a->headers), "x-amz-bucket-region");
+	struct str host = location_host(net_header(buf_str(&a->headers), "location"));
 
 	if (!region.size)
 		region = e->region;

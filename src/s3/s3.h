@@ -49,8 +49,12 @@ enum s3_style {
 struct s3_options {
 	const char *endpoint, *region, *profile, *ca_file, *proxy;
 	enum s3_style style;
-	bool anonymous;        /* requests are not signed */
-	uint64_t cache_size;   /* bytes of objects in memory; 0: 64 MiB */
+	bool anonymous;      /* requests are not signed */
+	uint64_t cache_size; /* bytes of objects in memory; 0: 64 MiB */
+	const char
+		*disk_dir;  /* a folder for ranges of objects; made if need be. NULL: none is kept on disk */
+	uint64_t disk_size; /* bytes of these; 0: none */
+	uint64_t min_free;  /* disk space to leave free, as for room_new() (base/room.h) */
 	unsigned max_requests; /* at once; 0: 64 */
 	unsigned deadline_ms;  /* of one request with its repetitions; 0: 30 s */
 	unsigned silent_ms;    /* a server that is silent for so long has failed; 0: 10 s */
@@ -64,6 +68,19 @@ void s3_free(struct s3 *s);
  */
 int s3_shared(struct s3 **ret, struct err *err);
 void s3_shared_options(const struct s3_options *opts); /* borrowed */
+/* What users see of the shared client. */
+struct s3_status {
+	char endpoint[256]; /* the server of the settings */
+	uint64_t n_done, n_missing, n_failed, received;
+	/* The last request failed: the bucket is away, or refuses. With its reason, and since when (wall time) */
+	bool failing;
+	int64_t since_s;
+	char message[ERR_TEXT_SIZE];
+	uint64_t memory_size, disk_size; /* of the caches */
+};
+bool s3_shared_status(struct s3_status *ret); /* false: no bucket is used */
+/* The process will end: after @grace_ms reads that wait for the shared client's servers fail, and so do new ones. Writes go on. */
+void s3_shared_stop(int64_t grace_ms);
 /* At the end of the process, when no other thread uses it: end its threads. */
 void s3_shared_done(void);
 

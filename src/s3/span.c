@@ -12,17 +12,26 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include "base/condition.h"
+#include "s3/age.h"
 
 #define FETCHERS   16u
 #define QUEUED     256u
 #define SMALL      KIB(512) /* fetched by the reader itself */
 #define AHEAD_SIZE MIB(8)
 
+static const struct metric_family cache_reads = {
+	.name = "lode_s3_cache_reads_total",
+	.help = "Reads of objects, by where the bytes were: in memory, on disk, in the bucket.",
+	.type = METRIC_COUNTER,
+	.labels = "where",
+};
+
 enum span_state { SPAN_RUNS, SPAN_DONE, SPAN_FAILED };
 
 struct span {
 	struct span_object *o;
-	struct byte_range range; /* fixed, as `p` */
+	struct byte_range range;   /* fixed, as `p` and `on_disk` */
+	struct byte_range on_disk; /* a range on disk that contains this one; of size 0: none */
 	uint8_t *p;
 	struct call_sink sink; /* of the thread that fetches */
 	/* under the table's lock */
@@ -31,13 +40,14 @@ struct span {
 	struct err err;
 	unsigned refs; /* readers, and the thread that fetches */
 	bool once, listed;
-	struct span *next;            /* of the object, in rising order */
-	struct span *older, *younger; /* in the order of use */
+	struct span *next; /* of the object, in rising order */
+	struct age age;    /* while it is listed */
 };
 
 struct span_object {
 	struct span_table *t;
 	char *key; /* in the table */
+	uint64_t disk_key;
 	char *url;
 	struct s3_name name; /* in `url` */
 	uint64_t size, inode;
@@ -49,13 +59,14 @@ struct span_object {
 struct span_table {
 	struct s3 *s;
 	struct pool *pool;
+	struct disk_cache *disk;
 	size_t max;
 	pthread_mutex_t lock;
 	pthread_cond_t changed;
 	/* under the lock */
 	struct map objects;
-	struct span *oldest, *youngest;
-	size_t weight; /* of all spans */
+	struct age_list ages; /* of spans */
+	size_t weight;        /* of all spans */
 };
 
 uint64_t span_inode(const char *etag, uint64_t size)
@@ -94,6 +105,7 @@ struct span_object *span_object_get(struct span_table *t, const char *url, uint6
 		(void)s3_name_parse(str_of(o->url), &o->name, NULL);
 		o->size = size;
 		o->inode = inode;
+		o->disk_key = disk_cache_key(url, inode);
 		map_put(&t->objects, bytes_of(o->key, strlen(o->key)), o);
 	}
 	o->refs++;
@@ -116,29 +128,6 @@ void span_object_put(struct span_object *o)
 
 /* ---- spans; under the lock ---- */
 
-static void age_remove(struct span_table *t, struct span *sp)
-{
-	if (sp->older)
-		sp->older->younger = sp->younger;
-	else
-		t->oldest = sp->younger;
-	if (sp->younger)
-		sp->younger->older = sp->older;
-	else
-		t->youngest = sp->older;
-	sp->older = sp->younger = NULL;
-}
-
-static void age_add(struct span_table *t, struct span *sp)
-{
-	sp->older = t->youngest;
-	if (t->youngest)
-		t->youngest->younger = sp;
-	else
-		t->oldest = sp;
-	t->youngest = sp;
-}
-
 static void span_free(struct span *sp)
 {
 	struct span_object *o = sp->o;
@@ -159,22 +148,20 @@ static void span_unlist(struct span *sp)
 	while (*at != sp)
 		at = &(*at)->next;
 	*at = sp->next;
-	age_remove(sp->o->t, sp);
+	age_remove(&sp->o->t->ages, &sp->age);
 	sp->listed = false;
 }
 
 static void spans_evict(struct span_table *t)
 {
-	struct span *sp = t->oldest;
+	for (struct age *a = t->ages.oldest, *next; a && t->weight > t->max; a = next) {
+		struct span *sp = CONTAINER_OF(a, struct span, age);
 
-	while (sp && t->weight > t->max) {
-		struct span *next = sp->younger;
-
+		next = a->younger;
 		if (!sp->refs) {
 			span_unlist(sp);
 			span_free(sp);
 		}
-		sp = next;
 	}
 }
 
@@ -214,17 +201,27 @@ static struct byte_range span_gap(struct span_object *o, uint64_t off, struct by
 	return range_of(from, end - from);
 }
 
-/* NULL: no memory. With a reference for the thread that will fetch it. */
-static struct span *span_new(struct span_object *o, struct byte_range range)
+/*
+ * A span for the bytes at @off: of @want, or what is on disk, as far as it is not in memory. NULL: no memory. With a reference
+ * for the thread that will fetch it.
+ */
+static struct span *span_new(struct span_object *o, uint64_t off, struct byte_range want)
 {
-	uint8_t *p = mem_try((size_t)range.size);
+	struct byte_range on_disk = { 0 }, range;
 	struct span *sp, **at = &o->spans;
+	uint8_t *p;
+
+	if (!disk_cache_find(o->t->disk, o->disk_key, off, &on_disk) || on_disk.off + on_disk.size > o->size)
+		on_disk.size = 0;
+	range = span_gap(o, off, on_disk.size ? on_disk : want);
+	p = mem_try((size_t)range.size);
 
 	if (!p)
 		return NULL;
 	sp = NEW(struct span);
 	sp->o = o;
 	sp->range = range;
+	sp->on_disk = on_disk;
 	sp->p = p;
 	sp->refs = 1;
 	sp->listed = true;
@@ -233,7 +230,7 @@ static struct span *span_new(struct span_object *o, struct byte_range range)
 		at = &(*at)->next;
 	sp->next = *at;
 	*at = sp;
-	age_add(o->t, sp);
+	age_add(&o->t->ages, &sp->age);
 	o->t->weight += (size_t)range.size;
 	spans_evict(o->t);
 	return sp;
@@ -262,7 +259,7 @@ static int fetch_begin(void *arg, const struct net_call_answer *a, struct err *e
 
 	object_info(a->headers, &info);
 	if (a->status == 206) {
-		if (!span_content_range(call_header(a->headers, "content-range"), &from, &info.size))
+		if (!span_content_range(net_header(a->headers, "content-range"), &from, &info.size))
 			return err_set(err, ERR_INVALID, "its answer does not say which bytes it has");
 		if (from != want)
 			return err_set(err, ERR_INVALID, "its answer begins at byte %llu, not at %llu",
@@ -289,6 +286,26 @@ static int fetch_take(void *arg, uint64_t off, struct bytes piece, struct err *e
 	return 0;
 }
 
+/* The bytes of a span from the disk. false: they are not there any more. */
+static bool fetch_from_disk(struct span *sp)
+{
+	struct span_table *t = sp->o->t;
+	AUTO(mem_freep) uint8_t *all = NULL;
+
+	if (!sp->on_disk.size || !(all = mem_try((size_t)sp->on_disk.size)) ||
+	    !disk_cache_read(t->disk, sp->o->disk_key, sp->on_disk, all))
+		return false;
+	memcpy(sp->p, all + (sp->range.off - sp->on_disk.off), (size_t)sp->range.size);
+	metric_count(&cache_reads, "disk");
+	pthread_mutex_lock(&t->lock);
+	sp->have = sp->range.size;
+	sp->state = SPAN_DONE;
+	pthread_cond_broadcast(&t->changed);
+	span_unref(sp);
+	pthread_mutex_unlock(&t->lock);
+	return true;
+}
+
 /* Fetch a span, and give up the reference of the thread that does. */
 static void span_fetch(void *arg)
 {
@@ -301,6 +318,9 @@ static void span_fetch(void *arg)
 	struct err err = { 0 };
 	int r;
 
+	if (fetch_from_disk(sp))
+		return;
+	metric_count(&cache_reads, "bucket");
 	sp->sink = (struct call_sink){
 		.range = sp->range, .begin = fetch_begin, .take = fetch_take, .arg = sp
 	};
@@ -310,6 +330,9 @@ static void span_fetch(void *arg)
 		(void)err_set(&err, ERR_CHANGED, "%s: it is not in the bucket any more", sp->o->url);
 		err.os = ENOENT;
 	}
+	/* Readers have the bytes already. */
+	if (!r && !sp->once)
+		disk_cache_put(t->disk, sp->o->disk_key, sp->range, sp->p);
 	pthread_mutex_lock(&t->lock);
 	sp->state = r ? SPAN_FAILED : SPAN_DONE;
 	sp->err = err;
@@ -339,7 +362,7 @@ static void span_start(struct span_table *t, struct span *sp, bool for_later)
 }
 
 /* Under the lock: begin with the bytes after @sp, up to @to. */
-static void span_ahead(struct span_object *o, const struct span *sp, uint64_t to)
+static void span_ahead(struct span_object *o, const struct span *sp, uint64_t to, bool once)
 {
 	uint64_t from = sp->range.off + sp->range.size;
 	struct span *next;
@@ -347,9 +370,11 @@ static void span_ahead(struct span_object *o, const struct span *sp, uint64_t to
 	to = MIN(to, o->size);
 	if (from >= to || span_find(o, from) || o->t->weight > o->t->max)
 		return;
-	next = span_new(o, span_gap(o, from, range_of(from, MIN(to - from, (uint64_t)AHEAD_SIZE))));
-	if (next)
-		span_start(o->t, next, true);
+	next = span_new(o, from, range_of(from, MIN(to - from, (uint64_t)AHEAD_SIZE)));
+	if (!next)
+		return;
+	next->once = once;
+	span_start(o->t, next, true);
 }
 
 int span_read(struct span_object *o, const struct span_read *r, size_t *ret_got, struct err *err)
@@ -364,10 +389,11 @@ int span_read(struct span_object *o, const struct span_read *r, size_t *ret_got,
 	sp = span_find(o, r->off);
 	if (sp) {
 		sp->refs++;
-		age_remove(t, sp);
-		age_add(t, sp);
+		age_remove(&t->ages, &sp->age);
+		age_add(&t->ages, &sp->age);
+		metric_count(&cache_reads, "memory");
 	} else {
-		sp = span_new(o, span_gap(o, r->off, r->fetch));
+		sp = span_new(o, r->off, r->fetch);
 		if (!sp) {
 			pthread_mutex_unlock(&t->lock);
 			return err_set(err, ERR_LIMIT, "%s: no memory for %llu bytes of it", o->url,
@@ -378,10 +404,14 @@ int span_read(struct span_object *o, const struct span_read *r, size_t *ret_got,
 		span_start(t, sp, false);
 	}
 	if (r->ahead_to)
-		span_ahead(o, sp, r->ahead_to);
+		span_ahead(o, sp, r->ahead_to, r->once);
 	at = r->off - sp->range.off;
-	while (sp->state == SPAN_RUNS && sp->have <= at)
-		condition_wait(&t->changed, &t->lock, 1000);
+	if (sp->state == SPAN_RUNS && sp->have <= at) {
+		pool_wait_begin();
+		while (sp->state == SPAN_RUNS && sp->have <= at)
+			condition_wait(&t->changed, &t->lock, 1000);
+		pool_wait_end();
+	}
 	n = sp->have > at ? (size_t)MIN(sp->have - at, (uint64_t)r->n) : 0;
 	if (!n) {
 		if (err)
@@ -400,14 +430,23 @@ int span_read(struct span_object *o, const struct span_read *r, size_t *ret_got,
 	return res;
 }
 
+void span_table_sizes(struct span_table *t, uint64_t *ret_memory, uint64_t *ret_disk)
+{
+	pthread_mutex_lock(&t->lock);
+	*ret_memory = t->weight;
+	pthread_mutex_unlock(&t->lock);
+	*ret_disk = disk_cache_size(t->disk);
+}
+
 /* ---- beginning and end ---- */
 
-struct span_table *span_table_new(struct s3 *s, size_t max_bytes)
+struct span_table *span_table_new(struct s3 *s, const struct s3_options *o)
 {
 	struct span_table *t = NEW(struct span_table);
 
 	t->s = s;
-	t->max = max_bytes;
+	t->max = s->opts.cache_size;
+	t->disk = disk_cache_open(o->disk_dir, o->disk_size, o->min_free);
 	pthread_mutex_init(&t->lock, NULL);
 	condition_init(&t->changed);
 	t->pool = pool_new("s3", FETCHERS, QUEUED);
@@ -422,6 +461,7 @@ void span_table_free(struct span_table *t)
 	t->max = 0;
 	spans_evict(t);
 	map_done(&t->objects);
+	disk_cache_close(t->disk);
 	pthread_cond_destroy(&t->changed);
 	pthread_mutex_destroy(&t->lock);
 	free(t);

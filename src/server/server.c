@@ -14,6 +14,7 @@
 
 /* Threads for uploads: most of the time they wait for the disk. */
 #define WRITERS         8u
+#define WAITING_MAX     256u  /* requests that wait for object storage */
 #define FILES_RESERVED  256   /* descriptors for other things than connections */
 #define CONNECTIONS_MAX 8192u /* where no option says so */
 #define CONNECTIONS_MIN 64u
@@ -248,6 +249,7 @@ int server_start(const struct server_options *opts, struct server **ret, struct 
 	s->flights = flight_new();
 	s->hot = hot_new();
 	s->workers = workers_new(s->opts.workers);
+	pool_permit_waiting(s->workers, WAITING_MAX);
 	s->queries = pool_new_fair(&(struct pool_options){ .name = "lode-query",
 							   .n_threads = s->opts.workers,
 							   .max_queued = 1,

@@ -13,6 +13,7 @@
 #define ERROR_MS     5000
 #define LOCAL_MS     1000 /* most servers answer in that time, and then nothing has to be made, or named, twice */
 #define THREADS_MAX  4u
+#define WAITING_MAX  64u /* builds that wait for object storage */
 
 static void set_tables_options(struct tables *t, const struct tables_options *o)
 {
@@ -37,6 +38,7 @@ struct tables *tables_new(const struct tables_options *o)
 	t->entries = cache_new(t->opts.tables_size);
 	t->layouts = cache_new(LAYOUTS_SIZE);
 	t->pool = pool_new("lode-tables", t->opts.n_threads, 0);
+	pool_permit_waiting(t->pool, WAITING_MAX);
 	/* Without a timer no request can wait: all are ready at once. */
 	if (timer_start(t) < 0)
 		t->stopping = true;

@@ -3,11 +3,14 @@
 
 bucket.objects[key] = bytes puts an object into the one bucket, "b". bucket.fault(name, times) makes the next requests for
 objects go wrong: "slow_down", "cut", "short" (a lying length), "error_200", "conflict", "wrong_etag", "expired", "silent",
-"deny", "ignore_range". bucket.requests has a line for each request."""
+"deny", "ignore_range", "flipped" (wrong bytes with the right ETag), "reset", "black_hole", "other_region" (a redirect), "no_length", "huge_length",
+"wrong_range". Of listings: "slow_down", "endless" (tokens that go on for ever), "same_token", "not_xml", "error_200". bucket.requests has a line for each request."""
 
 import hashlib
 import hmac
 import http.server
+import socket
+import struct
 import threading
 import time
 import urllib.parse
@@ -34,21 +37,16 @@ def signature_of(secret, method, target, headers, signed, scope, date, body_hash
     return hmac.new(key, text.encode(), hashlib.sha256).hexdigest()
 
 
-class Bucket:
-    def __init__(self, page=1000):
-        self.objects, self.requests, self.faults, self.lock = {}, [], [], threading.Lock()
-        self.page, self.away, self.bytes_sent = page, False, 0
-        self.secret, self.token = SECRET, None
-        bucket = self
+class Server(http.server.ThreadingHTTPServer):
+    daemon_threads = True
+    request_queue_size = 256
 
-        class Handler(Request):
-            pass
+    def handle_error(self, request, client_address):
+        """Connections are closed by clients: that of a hedge whose twin was faster."""
 
-        Handler.bucket = bucket
-        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.server.daemon_threads = True
-        self.port = self.server.server_address[1]
-        threading.Thread(target=self.server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True).start()
+
+class Endpoint:
+    """A server with S3's API at self.port of the loopback, and how lode finds it."""
 
     @property
     def url(self):
@@ -58,6 +56,24 @@ class Bucket:
         return {"AWS_ACCESS_KEY_ID": KEY_ID, "AWS_SECRET_ACCESS_KEY": SECRET, "AWS_ENDPOINT_URL_S3": self.url,
                 "AWS_REGION": "us-east-1", "AWS_CONFIG_FILE": "/nonexistent", "AWS_SHARED_CREDENTIALS_FILE": "/nonexistent",
                 "AWS_EC2_METADATA_DISABLED": "true", **more}
+
+
+class Bucket(Endpoint):
+    def __init__(self, page=1000):
+        self.objects, self.requests, self.faults, self.lock = {}, [], [], threading.Lock()
+        self.page, self.away, self.bytes_sent = page, False, 0
+        self.secret, self.token = SECRET, None
+        # A bucket that hangs takes requests and does not answer.
+        self.hangs, self.answers, self.n_hanging = threading.Event(), threading.Event(), 0
+        bucket = self
+
+        class Handler(Request):
+            pass
+
+        Handler.bucket = bucket
+        self.server = Server(("127.0.0.1", 0), Handler)
+        self.port = self.server.server_address[1]
+        threading.Thread(target=self.server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True).start()
 
     def fault(self, name, times=1):
         with self.lock:
@@ -75,6 +91,7 @@ class Bucket:
         self.requests, self.bytes_sent = [], 0
 
     def close(self):
+        self.answers.set()
         self.server.shutdown()
         self.server.server_close()
 
@@ -85,6 +102,7 @@ def etag(data):
 
 class Request(http.server.BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True  # head and body are two writes
     bucket = None
 
     def log_message(self, *args):
@@ -121,9 +139,16 @@ class Request(http.server.BaseHTTPRequestHandler):
         bucket = self.bucket
         path, _, query = self.path.partition("?")
         name = urllib.parse.unquote(path)
+        if name == "/bucket" or name.startswith("/bucket/"):  # another name of "b"
+            name = "/b" + name[len("/bucket"):]
         # No condition is ever asked.
         assert not [h for h in self.headers if h.lower().startswith("if-")], self.headers
         if bucket.away:
+            self.close_connection = True
+            return
+        if bucket.hangs.is_set():
+            bucket.n_hanging += 1
+            bucket.answers.wait(60)
             self.close_connection = True
             return
         if not self.signed_right():
@@ -137,12 +162,32 @@ class Request(http.server.BaseHTTPRequestHandler):
 
     do_HEAD = do_GET
 
+    def connection_fault(self, fault):
+        """true: this request gets no answer."""
+        if fault == "reset":
+            self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        elif fault == "black_hole":
+            self.bucket.answers.wait(60)
+        else:
+            return False
+        self.close_connection = True
+        return True
+
     def list(self, q):
         bucket = self.bucket
         prefix, after = q.get("prefix", [""])[0], q.get("continuation-token", [""])[0]
         bucket.requests.append(("LIST", prefix, after))
-        if bucket.take_fault() == "slow_down":
+        fault = bucket.take_fault()
+        if fault == "slow_down":
             return self.error(503, "SlowDown")
+        if fault == "error_200":
+            return self.error(200, "InternalError")
+        if fault == "not_xml":
+            return self.reply(200, b"<html>welcome</html>")
+        if fault in ("endless", "same_token"):
+            token = f"{time.monotonic_ns()}" if fault == "endless" else "same"
+            return self.reply(200, f"<?xml version='1.0'?><ListBucketResult><IsTruncated>true</IsTruncated><NextContinuationToken>{token}"
+                                   "</NextContinuationToken></ListBucketResult>".encode(), {"Content-Type": "application/xml"})
         keys = sorted(k for k in bucket.objects if k.startswith(prefix) and k > after)
         out = ["<?xml version='1.0'?><ListBucketResult xmlns='http://s3.amazonaws.com/doc/2006-03-01/'><EncodingType>url</EncodingType>"]
         for k in keys[:bucket.page]:
@@ -187,6 +232,17 @@ class Request(http.server.BaseHTTPRequestHandler):
             time.sleep(3)
             self.close_connection = True
             return
+        if self.connection_fault(fault):
+            return
+        if fault == "other_region":
+            return self.error(301, "PermanentRedirect", {"x-amz-bucket-region": "eu-north-1"})
+        if fault == "flipped" and part:
+            part = bytes([*part[:len(part) // 2], part[len(part) // 2] ^ 0x10, *part[len(part) // 2 + 1:]])
+        if fault == "wrong_range" and "Content-Range" in headers:
+            headers["Content-Range"] = f"bytes {first + 1}-{end}/{len(data)}"
+        if fault == "huge_length":
+            self.close_connection = True
+            return self.reply(status, part, headers, 1 << 60)
         if fault == "wrong_etag":
             headers["ETag"] = '"of another object"'
         if fault == "cut":

@@ -4,10 +4,12 @@
 import json
 import lzma
 import os
+import shutil
 import subprocess
 
 import pytest
 
+import versitygw
 from bucket import SECRET, Bucket
 from conftest import LODE
 from making import deb, debug_deb, debug_path, elf, fetch_right, new_id, tar_of
@@ -24,25 +26,37 @@ def bucket():
     b.close()
 
 
+@pytest.fixture(params=["stub", "versitygw"])
+def engine(request, tmp_path):
+    """Each server in turn, for the tests that need no faults."""
+    if request.param == "versitygw" and not versitygw.PROGRAM.exists():
+        pytest.skip(versitygw.WHY_NOT)
+    b = Bucket() if request.param == "stub" else versitygw.Versitygw(tmp_path)
+    yield b
+    b.close()
+
+
 def lode(bucket, *args, **env):
     return subprocess.run([LODE, *map(str, args)], capture_output=True, text=True, timeout=60,
                           env={**os.environ, **bucket.env(**env)})
 
 
 def serve_bucket(serve, bucket, prefix="debs", args=(), **more):
-    return serve([f"s3://b/{prefix}"], args=["--scan-threads", "1", *args], extra=bucket.env(), **more)
+    return serve([f"s3://bucket/{prefix}"], args=["--scan-threads", "1", *args], extra=bucket.env(), **more)
 
 
-def test_a_package_in_a_bucket_is_served(serve, bucket, elf):
+def test_a_package_in_a_bucket_is_served(serve, engine, elf):
+    bucket = engine
     bucket.objects["debs/a b+c%.deb"] = debug_deb("xz", elf.id, elf.debug)
     bucket.objects["debs-old/other.deb"] = b"not a package"
     s = serve_bucket(serve, bucket).scanned()
     fetch_right(s, f"/buildid/{elf.id}/debuginfo", elf.debug)
     r = s.get(f"/buildid/{elf.id}/debuginfo", "HEAD")
-    assert r.headers["X-DEBUGINFOD-ARCHIVE"] == "s3://b/debs/a b+c%.deb"
+    assert r.headers["X-DEBUGINFOD-ARCHIVE"] == "s3://bucket/debs/a b+c%.deb"
     assert s.get(f"/buildid/{new_id('nowhere')}/debuginfo").status == 404
-    assert [r for r in bucket.requests if r[0] == "HEAD"] == []
-    assert {r[1] for r in bucket.requests if r[0] == "GET"} == {"debs/a b+c%.deb"}
+    if bucket.requests:
+        assert [r for r in bucket.requests if r[0] == "HEAD"] == []
+        assert {r[1] for r in bucket.requests if r[0] == "GET"} == {"debs/a b+c%.deb"}
 
 
 def test_the_header_pass_is_one_range_and_nothing_is_read_twice(serve, bucket, elf, tmp_path):
@@ -58,7 +72,8 @@ def test_the_header_pass_is_one_range_and_nothing_is_read_twice(serve, bucket, e
     assert bucket.gets() == []
 
 
-def test_a_replaced_and_a_removed_package_are_noticed(serve, bucket, elf, tmp_path):
+def test_a_replaced_and_a_removed_package_are_noticed(serve, engine, elf):
+    bucket = engine
     other = new_id("other")
     bucket.objects["debs/x.deb"] = deb(lzma.compress(tar_of([])), "xz", [other])
     bucket.objects["debs/y.deb"] = debug_deb("xz", elf.id, elf.debug)
@@ -71,9 +86,10 @@ def test_a_replaced_and_a_removed_package_are_noticed(serve, bucket, elf, tmp_pa
     fetch_right(s, f"/buildid/{elf.id}/debuginfo", elf.debug)
 
 
-def test_an_object_replaced_since_the_scan_is_no_mix(serve, bucket, elf):
+def test_an_object_replaced_since_the_scan_is_no_mix(serve, engine, elf):
+    bucket = engine
     bucket.objects["debs/x.deb"] = debug_deb("xz", elf.id, elf.debug)
-    s = serve_bucket(serve, bucket, args=["--s3-cache", "1"]).scanned()
+    s = serve_bucket(serve, bucket, args=["--s3-cache", "1", "--s3-disk-cache", "0"]).scanned()
     # As long, and with the same name.
     bucket.objects["debs/x.deb"] = bytes(len(bucket.objects["debs/x.deb"]))
     r = s.get(f"/buildid/{elf.id}/debuginfo")
@@ -86,12 +102,12 @@ def test_a_bucket_that_is_away(serve, bucket, elf):
     bucket.objects["debs/x.deb"] = debug_deb("xz", cached, elf.debug)
     debug = elf.debug.replace(bytes.fromhex(cached), bytes.fromhex(other))
     bucket.objects["debs/y.deb"] = debug_deb("xz", other, debug)
-    s = serve_bucket(serve, bucket, args=["--s3-cache", "1", "--rescan", "1", "--unread-wait", "1"]).scanned()
+    s = serve_bucket(serve, bucket, args=["--s3-cache", "1", "--s3-disk-cache", "0", "--rescan", "1", "--unread-wait", "1"]).scanned()
     fetch_right(s, f"/buildid/{cached}/debuginfo", elf.debug)
     bucket.away = True
     fetch_right(s, f"/buildid/{cached}/debuginfo", elf.debug)
     r = s.get(f"/buildid/{other}/section/.debug_info")
-    assert r.status == 503 and b"s3://b/debs/y.deb" in r.body, r.body
+    assert r.status == 503 and b"s3://bucket/debs/y.deb" in r.body, r.body
     s.wait(lambda: b"unread" in s.get("/readyz").body, "the failed listing is noticed")
     assert s.get(f"/buildid/{new_id('unknown')}/debuginfo").status == 503
     bucket.away = False
@@ -102,7 +118,7 @@ def test_a_bucket_that_is_away(serve, bucket, elf):
 def test_faults(bucket, elf, fault):
     """Right bytes, or an error that names the object: never wrong bytes."""
     bucket.objects["x.debug"] = elf.debug + bytes(1 << 20)
-    args = ("inspect", "--build-id", "s3://b/x.debug")
+    args = ("inspect", "--build-id", "s3://bucket/x.debug")
     want = lode(bucket, *args)
     assert want.returncode == 0, want.stderr
     bucket.fault(None)  # HEAD
@@ -111,33 +127,35 @@ def test_faults(bucket, elf, fault):
     if fault in PASSING:
         assert (r.returncode, r.stdout) == (0, want.stdout), r.stderr
     else:
-        assert r.returncode == 1 and "s3://b/x.debug" in r.stderr, (fault, r.stderr)
+        assert r.returncode == 1 and "s3://bucket/x.debug" in r.stderr, (fault, r.stderr)
     assert SECRET not in r.stdout + r.stderr
 
 
-def test_commands_read_objects(bucket, elf, tmp_path):
+def test_commands_read_objects(engine, elf):
+    bucket = engine
     bucket.objects["x/a.deb"] = debug_deb("xz", elf.id, elf.debug)
     bucket.objects["x/prog.debug"] = elf.debug
-    r = lode(bucket, "inspect", "--json", "--members", "s3://b/x/a.deb")
+    r = lode(bucket, "inspect", "--json", "--members", "s3://bucket/x/a.deb")
     assert r.returncode == 0, r.stderr
     assert any(elf.id in json.dumps(m) for m in json.loads(r.stdout)["members"])
-    r = lode(bucket, "inspect", "--build-id", f"s3://b/x/a.deb!{debug_path(elf.id).removeprefix('./')}")
+    r = lode(bucket, "inspect", "--build-id", f"s3://bucket/x/a.deb!{debug_path(elf.id).removeprefix('./')}")
     assert r.stdout.strip() == elf.id, r.stderr
-    r = lode(bucket, "symbolize", "--local", "-e", "s3://b/x/prog.debug", "0x1139")
+    r = lode(bucket, "symbolize", "--local", "-e", "s3://bucket/x/prog.debug", "0x1139")
     assert r.returncode == 0, r.stderr
-    r = lode(bucket, "inspect", "s3://b/missing")
+    r = lode(bucket, "inspect", "s3://bucket/missing")
     assert r.returncode == 1 and "no such file" in r.stderr
 
 
-def test_wrong_keys_and_settings_say_what_to_do(bucket):
+def test_wrong_keys_and_settings_say_what_to_do(engine):
+    bucket = engine
     bucket.objects["x"] = b"data"
-    r = lode(bucket, "inspect", "s3://b/x", AWS_SECRET_ACCESS_KEY="wrong")
+    r = lode(bucket, "inspect", "s3://bucket/x", AWS_SECRET_ACCESS_KEY="wrong")
     assert r.returncode == 1 and ("denied" in r.stderr or "SignatureDoesNotMatch" in r.stderr), r.stderr
-    r = lode(bucket, "inspect", "s3://b/x", AWS_ACCESS_KEY_ID="", AWS_SECRET_ACCESS_KEY="")
+    r = lode(bucket, "inspect", "s3://bucket/x", AWS_ACCESS_KEY_ID="", AWS_SECRET_ACCESS_KEY="")
     assert r.returncode == 1 and "AWS_ACCESS_KEY_ID" in r.stderr, r.stderr
-    r = lode(bucket, "inspect", "s3://b/x", AWS_PROFILE="nosuch")
+    r = lode(bucket, "inspect", "s3://bucket/x", AWS_PROFILE="nosuch")
     assert r.returncode == 1 and "nosuch" in r.stderr, r.stderr
-    r = lode(bucket, "inspect", "s3://b/x", AWS_ENDPOINT_URL_S3="localhost:1")
+    r = lode(bucket, "inspect", "s3://bucket/x", AWS_ENDPOINT_URL_S3="localhost:1")
     assert r.returncode == 1 and "http://" in r.stderr, r.stderr
 
 
@@ -146,13 +164,14 @@ def test_keys_of_the_shared_files(bucket, tmp_path):
     credentials, config = tmp_path / "credentials", tmp_path / "config"
     credentials.write_text(f"[dev]\naws_access_key_id = AKTESTTESTTEST\naws_secret_access_key = {SECRET}\n")
     config.write_text(f"[profile dev]\nregion = eu-west-1\nendpoint_url = {bucket.url}\n")
-    r = lode(bucket, "inspect", "s3://b/x", AWS_ACCESS_KEY_ID="", AWS_SECRET_ACCESS_KEY="", AWS_ENDPOINT_URL_S3="", AWS_REGION="",
+    r = lode(bucket, "inspect", "s3://bucket/x", AWS_ACCESS_KEY_ID="", AWS_SECRET_ACCESS_KEY="", AWS_ENDPOINT_URL_S3="", AWS_REGION="",
              AWS_PROFILE="dev", AWS_CONFIG_FILE=str(config), AWS_SHARED_CREDENTIALS_FILE=str(credentials))
     assert "unknown" in r.stderr or "not an ELF" in r.stderr or "neither" in r.stderr, r.stderr
     assert bucket.gets()
 
 
-def test_scan_of_a_bucket_that_is_not_there_fails(bucket, tmp_path):
+def test_scan_of_a_bucket_that_is_not_there_fails(engine, tmp_path):
+    bucket = engine
     r = lode(bucket, "scan", "--data", tmp_path / "data", "s3://nosuch/debs")
     assert r.returncode == 1 and "no such bucket" in r.stderr, r.stderr
 
@@ -161,6 +180,54 @@ def test_a_listing_of_many_pages(bucket, tmp_path):
     bucket.page = 7
     for i in range(50):
         bucket.objects[f"debs/p{i:03}.deb"] = deb(lzma.compress(tar_of([])), "xz", [new_id(i)], name=f"p{i}")
-    r = lode(bucket, "scan", "--json", "--data", tmp_path / "data", "s3://b")
+    r = lode(bucket, "scan", "--json", "--data", tmp_path / "data", "s3://bucket")
     assert r.returncode == 0, r.stderr
     assert json.loads(r.stdout)["packages"] == 50
+
+
+ODD_KEYS = ["a b.deb", "plus+sign.deb", "percent%41.deb", "uml\u00e4ut \u20ac.deb", "amp&lt;<x>.deb", "quote'\".deb", "eq=u;al,s@x.deb",
+            "tilde~(1)!*.deb", "deep/er/and.deb", "semi:colon$.deb", "#hash?query.deb", "[brackets]{}|^`.deb"]
+
+
+def test_odd_keys_are_listed_and_read(engine, tmp_path):
+    """Keys that have to be escaped in URLs, in signatures or in XML."""
+    for i, key in enumerate(ODD_KEYS):
+        engine.objects["odd/" + key] = deb(lzma.compress(tar_of([])), "xz", [new_id(i)], name=f"p{i}")
+    r = lode(engine, "scan", "--json", "--data", tmp_path / "data", "s3://bucket/odd/")
+    assert r.returncode == 0, r.stderr
+    counts = json.loads(r.stdout)
+    assert (counts["packages"], counts["failed"]) == (len(ODD_KEYS), 0), r.stderr
+    for key in ODD_KEYS:
+        r = lode(engine, "inspect", f"s3://bucket/odd/{key}")
+        assert r.returncode == 0, r.stderr
+
+
+@pytest.mark.slow
+def test_ranges_on_disk_serve_while_the_bucket_is_away(serve, bucket, elf):
+    """After a restart, too: what was read once needs no request, and what was not is 503."""
+    ids = [new_id("on disk", i) for i in range(3)]
+    for i in ids:
+        bucket.objects[f"debs/{i}.deb"] = debug_deb("xz", i, elf.of(elf.large, i))
+    args = ["--rescan", "0", "--cache-size", "0"]
+    s = serve_bucket(serve, bucket, args=args).scanned()
+    for i in ids[:2]:
+        fetch_right(s, f"/buildid/{i}/debuginfo", elf.of(elf.large, i))
+    assert s.metric('lode_s3_cache_bytes{where="disk"}') > 0
+    s.stop()
+    bucket.away = True
+    s = serve_bucket(serve, bucket, args=args, data=s.data)
+    s.wait(lambda: s.get("/metrics").status == 200, "it listens")
+    for i in ids[:2]:
+        fetch_right(s, f"/buildid/{i}/debuginfo", elf.of(elf.large, i))
+    assert s.metric('lode_s3_cache_reads_total{where="disk"}') > 0
+    shutil.rmtree(s.data / "s3-cache")
+    (s.data / "s3-cache").mkdir()
+    s.wait(lambda: s.metric("lode_s3_up") == 0, "the listing has failed")
+    page = json.loads(s.get("/api/status").body)["bucket"]
+    assert page["failing"] and page["failed"] and page["endpoint"] == bucket.url and page["said"], page
+    s.stop()
+    bucket.away = False
+    s = serve_bucket(serve, bucket, args=[*args, "--s3-disk-cache", "0"], data=s.data).scanned()
+    fetch_right(s, f"/buildid/{ids[2]}/debuginfo", elf.of(elf.large, ids[2]))
+    assert not list((s.data / "s3-cache").iterdir())
+    assert s.metric("lode_s3_up") == 1

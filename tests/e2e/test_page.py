@@ -12,8 +12,9 @@ import urllib.parse
 import pytest
 
 from browser import KEY_ENTER
+from bucket import Bucket
 from conftest import Program, free_port, make_deb, tree_of
-from making import elf, new_id
+from making import debug_deb, elf, new_id
 
 HOSTILE = "<img src=x onerror=document.title='owned'>\u202e.deb"
 
@@ -353,3 +354,19 @@ def test_an_address_leads_to_its_chain_and_the_source(serve, pool, program, page
                           ("xyz", "1", "Enter a complete build ID")):
         page.open(f"{s.url}/?id={id_}&addr={at}")
         page.wait_text("#address-body", said)
+
+
+@pytest.mark.slow
+def test_object_storage_shows_whether_it_answers(serve, elf, page):
+    bucket = Bucket()
+    try:
+        bucket.objects["debs/x.deb"] = debug_deb("xz", elf.id, elf.debug)
+        s = serve(["s3://bucket/debs"], args=["--rescan", "1"], extra=bucket.env()).scanned()
+        visit(page, s)
+        page.wait_text("#bucket", "answers")
+        assert bucket.url in page.text("#bucket")
+        bucket.away = True
+        page.wait_text("#bucket", "failing for")
+        page.wait_text("#bucket", "503")
+    finally:
+        bucket.close()

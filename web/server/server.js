@@ -3,6 +3,7 @@
 import { startAddress, followAddress } from "./address.js";
 import { showFailures } from "./failures.js";
 import { showIndexed, showRequests } from "./figures.js";
+import { showBucket } from "./bucket.js";
 import { showOthers } from "./others.js";
 import { showScan } from "./scan.js";
 import { followSearch, noteStatus, startSearch } from "./search.js";
@@ -16,6 +17,7 @@ export function showStatus(status) {
 	showScan(status);
 	showIndexed(status);
 	showRequests(status);
+	showBucket(status);
 	showOthers(status);
 	showStore(status);
 	showFailures(status);

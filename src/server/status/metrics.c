@@ -8,6 +8,7 @@
  * name or text. Our families are called lode_* and have the form that Prometheus documents.
  */
 #include "base/metrics.h"
+#include "s3/s3.h"
 #include "server/artifact/artifact.h"
 #include "server/intake/senders.h"
 #include "server/push/push.h"
@@ -21,6 +22,12 @@ static const struct metric_family waiting = { "lode_http_waiting",
 					      "", NULL };
 static const struct metric_family worker_queue = { "lode_worker_queue", "Tasks that wait for a worker.",
 						   METRIC_GAUGE, "", NULL };
+static const struct metric_family bucket_cache = { "lode_s3_cache_bytes",
+						   "Bytes of objects that are kept, in memory and on disk.",
+						   METRIC_GAUGE, "where", NULL };
+static const struct metric_family workers_waiting = { "lode_workers_waiting",
+						      "Tasks that wait for object storage, without a worker.",
+						      METRIC_GAUGE, "", NULL };
 static const struct metric_family workers_at_work = { "lode_workers_at_work", "Workers that run a task.",
 						      METRIC_GAUGE, "", NULL };
 static const struct metric_family decoded = { "lode_artifacts_decoded_total",
@@ -247,12 +254,18 @@ static void collect_memory(struct server *s)
 
 static void collect_all(void *arg)
 {
+	struct s3_status bucket;
 	struct server *s = arg;
 	struct cache_stats c = { 0 };
 
 	metric_set(metric_get(&connections), http_connections(s->http));
 	metric_set(metric_get(&waiting), wait_count(s->http_service));
 	metric_set(metric_get(&worker_queue), (int64_t)(pool_queued(s->workers) + pool_queued(s->queries)));
+	if (s3_shared_status(&bucket)) {
+		metric_set(metric_get(&bucket_cache, "memory"), (int64_t)bucket.memory_size);
+		metric_set(metric_get(&bucket_cache, "disk"), (int64_t)bucket.disk_size);
+	}
+	metric_set(metric_get(&workers_waiting), (int64_t)pool_waiting(s->workers));
 	metric_set(metric_get(&workers_at_work), (int64_t)(pool_busy(s->workers) + pool_busy(s->queries)));
 	collect_memory(s);
 	scrape_collect(s->scrape);

@@ -4,6 +4,7 @@
  * failures.c has the failures.
  */
 #include "base/json.h"
+#include "s3/s3.h"
 #include "server/artifact/artifact.h"
 #include "server/push/push.h"
 #include "server/status/status.h"
@@ -236,6 +237,28 @@ static void upstream_figures(struct json_writer *j, struct server *s, struct are
 	json_close(j);
 }
 
+static void bucket_figures(struct json_writer *j)
+{
+	struct s3_status st;
+
+	if (!s3_shared_status(&st))
+		return;
+	json_open_object(j, "bucket");
+	json_put_text(j, "endpoint", st.endpoint);
+	json_put_uint(j, "done", st.n_done);
+	json_put_uint(j, "missing", st.n_missing);
+	json_put_uint(j, "failed", st.n_failed);
+	json_put_uint(j, "received", st.received);
+	json_put_uint(j, "memory", st.memory_size);
+	json_put_uint(j, "disk", st.disk_size);
+	json_put_bool(j, "failing", st.failing);
+	if (st.failing) {
+		json_put_int(j, "failing_s", MAX(clock_wall_s() - st.since_s, (int64_t)0));
+		json_put_text(j, "said", st.message);
+	}
+	json_close(j);
+}
+
 static void pushed_figure(struct json_writer *one, const struct store_known *k)
 {
 	char hex[BUILD_ID_HEX_SIZE];
@@ -334,6 +357,7 @@ static enum http_next status_run(struct request *req)
 		index_figures(j, s);
 	if (s->opts.upstream)
 		upstream_figures(j, s, &req->arena);
+	bucket_figures(j);
 	if (s->opts.store)
 		store_json(j, s, &req->arena);
 	if (s->opts.profiles)

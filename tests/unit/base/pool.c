@@ -374,6 +374,72 @@ static void helpers_are_as_nice_as_their_maker_or_as_they_are_told(void **state)
 	pool_free(p);
 }
 
+/* ---- work that waits for another machine ---- */
+
+static void stand_still_waiting(void *arg)
+{
+	pool_wait_begin();
+	pool_wait_begin();
+	pool_wait_end();
+	stand_still(arg);
+	pool_wait_end();
+}
+
+static void open_gate(unsigned n)
+{
+	for (unsigned i = 0; i < n; i++)
+		queue_push(gate_open, gate_open);
+}
+
+static void work_that_waits_occupies_no_worker(void **state)
+{
+	struct pool *p = pool_new_fair(&(struct pool_options){
+		.name = "test", .n_threads = 1, .max_queued = 16, .n_classes = 1, .max_per_client = 1 });
+	void *item;
+
+	pool_permit_waiting(p, 8);
+	for (unsigned i = 0; i < 8; i++)
+		assert_int_equal(pool_submit(p, 0, stand_still_waiting, p), 0);
+	for (unsigned i = 0; i < 8; i++)
+		assert_int_equal(queue_pop(gate_reached, -1, &item), 0);
+	assert_int_equal(pool_waiting(p), 8);
+	assert_int_equal(pool_busy(p), 0);
+	/* Of the same client, whose limit is one worker. */
+	assert_true(nice_of_worker(p) >= 0);
+	assert_true(pool_may_wait());
+	open_gate(8);
+	pool_free(p);
+}
+
+static bool found_may_wait;
+
+static void note_may_wait(void *arg)
+{
+	found_may_wait = pool_may_wait();
+	queue_push(arg, arg);
+}
+
+static void too_many_waits_keep_their_workers(void **state)
+{
+	struct pool *p = pool_new("test", 2, 16);
+	struct queue *q = queue_new(1);
+	void *item;
+
+	pool_permit_waiting(p, 2);
+	for (unsigned i = 0; i < 3; i++) {
+		assert_int_equal(pool_submit(p, POOL_NORMAL, stand_still_waiting, p), 0);
+		assert_int_equal(queue_pop(gate_reached, -1, &item), 0);
+	}
+	assert_int_equal(pool_waiting(p), 2);
+	assert_int_equal(pool_busy(p), 1);
+	assert_int_equal(pool_submit(p, POOL_NORMAL, note_may_wait, q), 0);
+	assert_int_equal(queue_pop(q, -1, &item), 0);
+	assert_false(found_may_wait);
+	open_gate(3);
+	pool_free(p);
+	queue_free(q);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -390,6 +456,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(workers_have_names_and_get_no_signals, setup, teardown),
 		cmocka_unit_test(helpers_are_as_nice_as_their_maker_or_as_they_are_told),
 		cmocka_unit_test_setup_teardown(every_task_runs_once, setup, teardown),
+		cmocka_unit_test_setup_teardown(work_that_waits_occupies_no_worker, setup, teardown),
+		cmocka_unit_test_setup_teardown(too_many_waits_keep_their_workers, setup, teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -3,6 +3,11 @@
  * The public behaviour of the zstd scan: refused input and the messages, where points are, and frames that
  * libzstd decodes but the marker does not understand.
  */
+#include <dirent.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <sys/resource.h>
+#include <unistd.h>
 #include "check.h"
 
 #include <zstd.h>
@@ -255,6 +260,64 @@ static void landmarks_get_points(void **state)
 	}
 }
 
+/* The nice value of the thread of this process with this name; INT_MIN: there is none. */
+static int nice_of_thread(const char *name)
+{
+	DIR *tasks = opendir("/proc/self/task");
+	struct dirent *e;
+	int found = INT_MIN;
+
+	assert_non_null(tasks);
+	while (found == INT_MIN && (e = readdir(tasks))) {
+		char path[320], comm[32] = "";
+		FILE *f;
+
+		snprintf(path, sizeof(path), "/proc/self/task/%s/comm", e->d_name);
+		f = fopen(path, "r");
+		if (f && fgets(comm, sizeof(comm), f) && strncmp(comm, name, strlen(name)) == 0)
+			found = getpriority(PRIO_PROCESS, (id_t)atoi(e->d_name));
+		if (f)
+			fclose(f);
+	}
+	closedir(tasks);
+	return found;
+}
+
+static void the_helper_gets_the_nice_value_of_the_pass(void **state)
+{
+	struct codec_scan_options opts = { .spacing = MIB(1), .min_size = 1, .threads = 1 };
+	const int mine = getpriority(PRIO_PROCESS, 0);
+	AUTO(buf_done) struct buf plain = { 0 }, packed = { 0 };
+
+	if (mine > 17)
+		return;
+	noise(&plain, &packed, 9000000);
+	/* Before the helper begins, and after. */
+	for (int late = 0; late < 2; late++) {
+		struct source *raw = source_of_mem(buf_bytes(&packed), "packed");
+		struct codec_scan *s;
+		struct err err = { 0 };
+		struct bytes b;
+		int got = INT_MIN;
+
+		assert_done(codec_scan_open(CODEC_ZSTD, raw, range_of(0, packed.size), &opts, &s, &err));
+		if (!late)
+			codec_scan_renice(s, mine + 2);
+		do
+			assert_done(stream_next(codec_scan_stream(s), 65536, &b, &err));
+		while (b.size);
+		if (late)
+			codec_scan_renice(s, mine + 2);
+		for (unsigned i = 0; i < 5000 && got != mine + 2; i++) {
+			got = nice_of_thread("zstd-scan");
+			usleep(1000);
+		}
+		assert_int_equal(got, mine + 2);
+		codec_scan_close(s);
+		source_close(raw);
+	}
+}
+
 static void small_contents_have_no_points(void **state)
 {
 	struct codec_scan_options opts = { .spacing = KIB(64), .min_size = KIB(700) };
@@ -352,6 +415,7 @@ int main(void)
 		cmocka_unit_test(flipped_bits_never_crash),
 		cmocka_unit_test(small_frames_share_a_span),
 		cmocka_unit_test(landmarks_get_points),
+		cmocka_unit_test(the_helper_gets_the_nice_value_of_the_pass),
 		cmocka_unit_test(small_contents_have_no_points),
 		cmocka_unit_test(points_keep_to_their_budget),
 		cmocka_unit_test(doubts_cost_points_only),

@@ -1,0 +1,157 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Packages in a bucket 30 ± 20 ms away: cold members and sections of the kernel debug package, header passes, deep passes.
+
+    bench/bucket.py [--rows cold,headers,deep] [--members 40] [--packages 10000] [--delay 30] [--spread 20]
+
+The bucket is versitygw's (./dev test builds it), after a proxy that delays each answer. The same files on the local disk are the reference.
+"cold" and "deep" scan the 858 MB package twice: minutes. "limit" of the header pass is the time that 64 requests in flight need at this
+delay. Cold: what a request takes longer than on the local disk, where it takes the decoding alone; in the same run, as the CPU is shared.
+"""
+
+import argparse
+import os
+import pathlib
+import random
+import re
+import shutil
+import subprocess
+import sys
+import time
+
+from common import CORPUS, ROOT, Server, Table, free_port, kernel_packages, percentile, say, scratch
+from kernel import members
+
+sys.path.insert(0, str(ROOT / "tests" / "e2e"))
+import versitygw  # noqa: E402
+from making import deb, new_id  # noqa: E402
+
+HEADER = 256 << 10
+IN_FLIGHT = 64
+
+
+class Far:
+    """versitygw after the proxy; its bucket is a folder."""
+
+    def __init__(self, work, delay, spread):
+        self.gateway = versitygw.Versitygw(work)
+        self.folder = self.gateway.folder / "bucket"
+        port = free_port()
+        self.proxy = subprocess.Popen([sys.executable, ROOT / "bench" / "_far.py", str(port), str(self.gateway.port), str(delay), str(spread)])
+        os.environ.update(self.gateway.env(), AWS_ENDPOINT_URL_S3=f"http://127.0.0.1:{port}")
+        time.sleep(0.5)
+
+    def put(self, path, prefix):
+        (self.folder / prefix).mkdir(parents=True, exist_ok=True)
+        os.link(path, self.folder / prefix / pathlib.Path(path).name)
+        return f"s3://bucket/{prefix}"
+
+    def close(self):
+        self.proxy.terminate()
+        self.proxy.wait()
+        self.gateway.close()
+
+
+def counted(server):
+    """(requests for ranges, bytes) so far."""
+    text = server.metrics()
+    requests = sum(float(x) for x in re.findall(r'^lode_s3_requests_total\{what="(?:range|get|head)",.*\} (\S+)', text, re.M))
+    m = re.search(r"^lode_s3_received_bytes_total (\S+)", text, re.M)
+    return requests, float(m.group(1)) if m else 0.0
+
+
+def scanned(root, state, *more):
+    """Scan @root. (CPU seconds, wall seconds)"""
+    t0 = time.monotonic()
+    with Server("lode", [root], state, ["--rescan", "0", "--cache-size", "0", *more]) as s:
+        s.wait_ready()
+        s.wait_scanned()
+        return s.cpu(), time.monotonic() - t0
+
+
+def settled(server):
+    """Read-ahead that is under way has ended."""
+    was = None
+    while was != (was := counted(server)):
+        time.sleep(0.3)
+    return was
+
+
+def cold(table, far, local, ids):
+    """Each of @ids in turn, on a fresh place of the package: time beyond the local disk's, requests, bytes."""
+    extra = ["--rescan", "0", "--cache-size", "0", "--header-only"]
+    found = {"member": [], "section": []}
+    with Server("lode", [far[0]], far[1], extra) as s, Server("lode", [local[0]], local[1], extra) as here:
+        s.wait_ready()
+        here.wait_ready()
+        for i, build_id in enumerate(ids):
+            what = "section" if i % 2 else "member"
+            url = f"/buildid/{build_id}/{'section/.debug_line' if i % 2 else 'debuginfo'}"
+            there = here.get(url)
+            n0, b0 = settled(s)
+            got = s.get(url)
+            assert got[0] == there[0] == 200 and got[1] == there[1], (url, got, there)
+            n1, b1 = settled(s)
+            found[what].append((got[2], got[2] - there[2], n1 - n0, b1 - b0, got[3]))
+    for what, rows in found.items():
+        for name, k, limit, unit in (("first byte, p50", 0, None, "s"), ("first byte beyond the local disk, p50", 1, 0.150, "s"),
+                                     ("all of it, p50", 4, None, "s"), ("GETs, p50", 2, None, "count"), ("GETs, most", 2, 2, "count"),
+                                     ("bytes, most", 3, 6e6, "B")):
+            values = [r[k] for r in rows]
+            table.add(f"cold {what}: {name}", max(values) if "most" in name else percentile(values, 0.5), limit=limit, unit=unit)
+
+
+def headers(table, far, n, delay):
+    first = CORPUS / "bucket-small.deb"
+    first.write_bytes(deb(random.Random(1).randbytes(300_000), "xz", [new_id("bucket")], name="small"))
+    (far.folder / "small").mkdir(parents=True)
+    for i in range(n):
+        os.link(first, far.folder / "small" / f"p{i:05}.deb")
+    state = scratch("bucket-headers")
+    t0 = time.monotonic()
+    with Server("lode", ["s3://bucket/small"], state, ["--rescan", "0", "--header-only"]) as s:
+        s.wait_ready()
+        wall, (requests, size) = time.monotonic() - t0, counted(s)
+        table.add(f"header pass of {n} packages", wall, limit=n / IN_FLIGHT * delay / 1000)
+        table.add("header pass: requests a package", requests / n, target=1.0, unit="count")
+        table.add("header pass: bytes a package", size / n, target=HEADER, unit="B")
+        table.add("header pass: CPU", s.cpu())
+    shutil.rmtree(state)
+    first.unlink()
+
+
+def main():
+    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    p.add_argument("--rows", default="cold,headers,deep")
+    p.add_argument("--members", type=int, default=40)
+    p.add_argument("--packages", type=int, default=10000)
+    p.add_argument("--delay", type=float, default=30)
+    p.add_argument("--spread", type=float, default=20)
+    args = p.parse_args()
+    rows, table = args.rows.split(","), Table()
+    if not versitygw.PROGRAM.exists():
+        raise SystemExit(f"bench: {versitygw.WHY_NOT}")
+    work = scratch("bucket")
+    far = Far(work, args.delay, args.spread)
+    try:
+        if "headers" in rows:
+            headers(table, far, args.packages, args.delay)
+        if "cold" in rows or "deep" in rows:
+            package = kernel_packages(parts=())["xz"]
+            (work / "local").mkdir()
+            os.link(package, work / "local" / package.name)
+            places = (far.put(package, "kernel"), work / "far"), (str(work / "local"), work / "near")
+            say("scanning the kernel package twice: minutes")
+            (cpu, wall), (cpu_here, wall_here) = (scanned(root, state) for root, state in places)
+            table.add("deep pass: CPU", cpu, cpu_here, target=1.1 * cpu_here)
+            table.add("deep pass: wall", wall, wall_here)
+        if "cold" in rows:
+            ids = [m[0] for m in members(package) if 100_000 < m[2] < 4_000_000]
+            cold(table, *places, random.Random(1).sample(ids, args.members))
+    finally:
+        far.close()
+        shutil.rmtree(work, ignore_errors=True)
+    table.print()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A bucket that hangs: requests that need it wait, all others are answered as fast as ever."""
+
+import http.client
+import signal
+import threading
+import time
+
+import pytest
+
+from bucket import Bucket
+from making import debug_deb, elf, fetch_right, new_id
+
+N_WAITING = 100
+
+
+@pytest.fixture
+def bucket():
+    b = Bucket()
+    yield b
+    b.close()
+
+
+def slowest(s, path, n=10):
+    """The longest time of @n requests, and the status of the last."""
+    took = []
+    for _ in range(n):
+        from_s = time.monotonic()
+        status = s.get(path).status
+        took.append(time.monotonic() - from_s)
+    return max(took), status
+
+
+def ask_for(s, ids, ended=False):
+    """Requests, each on a connection of its own, that wait for the bucket. Returns the threads and their replies. @ended: the
+    service will end meanwhile."""
+    replies = []
+
+    def ask(build_id):
+        try:
+            replies.append(s.get(f"/buildid/{build_id}/debuginfo", timeout=120))
+        except (OSError, http.client.HTTPException):
+            assert ended
+
+    threads = [threading.Thread(target=ask, args=(i,), daemon=True) for i in ids]
+    for t in threads:
+        t.start()
+    return threads, replies
+
+
+def hanging_service(serve, bucket, elf, *more):
+    """A service with one cached artifact, whose bucket hangs after the scan, and the build IDs that it has to be asked for."""
+    bucket.objects["debs/cached.deb"] = debug_deb("xz", elf.id, elf.debug)
+    ids = [new_id("hanging", i) for i in range(N_WAITING)]
+    for i in ids:
+        bucket.objects[f"debs/{i}.deb"] = debug_deb("xz", i, elf.of(elf.debug, i))
+    s = serve(["s3://bucket/debs"], args=["--s3-cache", "1", "--s3-disk-cache", "0", "--rescan", "0", *more], extra=bucket.env())
+    s.scanned()
+    fetch_right(s, f"/buildid/{elf.id}/debuginfo", elf.debug)
+    bucket.hangs.set()
+    return s, ids
+
+
+@pytest.mark.slow
+def test_a_bucket_that_hangs_holds_no_worker(serve, bucket, elf):
+    s, ids = hanging_service(serve, bucket, elf, "--workers", "2")
+    threads, replies = ask_for(s, ids)
+    s.wait(lambda: s.metric("lode_workers_waiting") == N_WAITING, "all requests wait for the bucket")
+    paths = {f"/buildid/{elf.id}/debuginfo": 200, "/healthz": 200, "/metrics": 200,
+             f"/buildid/{new_id('unknown')}/debuginfo": 404, "/metadata?key=glob&value=/usr/*": 200}
+    for path, status in paths.items():
+        took, got = slowest(s, path)
+        assert got == status, path
+        assert took < 1, f"{path} took {took:.3f} s"
+    assert not replies
+    bucket.hangs.clear()
+    bucket.answers.set()
+    for t in threads:
+        t.join(60)
+    # The connections that hung were closed, and the requests repeated.
+    assert [r.status for r in replies] == [200] * N_WAITING
+    s.wait(lambda: s.metric("lode_workers_waiting") == 0, "no request waits any more")
+
+
+@pytest.mark.slow
+def test_the_service_ends_while_the_bucket_hangs(serve, bucket, elf):
+    s, ids = hanging_service(serve, bucket, elf)
+    ask_for(s, ids[:10], ended=True)
+    s.wait(lambda: s.metric("lode_workers_waiting") == 10, "the requests wait for the bucket")
+    from_s = time.monotonic()
+    s.stop(signal.SIGTERM)
+    assert time.monotonic() - from_s < 15

@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The cache of ranges on disk: its limit, its files after a restart, damage.
+ */
+#include "test.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include "s3/internal.h"
+
+#define SIZE KIB(64)
+
+static char dir[TEST_PATH_SIZE];
+static uint8_t bytes[SIZE], copy[SIZE];
+
+static int setup(void **state)
+{
+	test_dir_make(dir);
+	for (size_t i = 0; i < SIZE; i++)
+		bytes[i] = (uint8_t)(i * 7 + i / 251);
+	return 0;
+}
+
+/* Calls @fn for each file. Returns their number. */
+static unsigned each_file(void (*fn)(const char *path))
+{
+	DIR *d = opendir(dir);
+	struct dirent *de;
+	unsigned n = 0;
+
+	while ((de = readdir(d))) {
+		char path[sizeof(dir) + sizeof(de->d_name) + 1];
+
+		if (de->d_name[0] == '.')
+			continue;
+		snprintf(path, sizeof(path), "%s/%s", dir, de->d_name);
+		if (fn)
+			fn(path);
+		n++;
+	}
+	closedir(d);
+	return n;
+}
+
+static void remove_path(const char *path)
+{
+	assert_int_equal(unlink(path), 0);
+}
+
+static int teardown(void **state)
+{
+	test_dir_remove(dir);
+	return 0;
+}
+
+static void put_at(struct disk_cache *d, uint64_t key, uint64_t off)
+{
+	disk_cache_put(d, key, range_of(off, SIZE), bytes);
+}
+
+static bool has_right_bytes(struct disk_cache *d, uint64_t key, uint64_t off)
+{
+	struct byte_range r;
+
+	if (!disk_cache_find(d, key, off, &r))
+		return false;
+	memset(copy, 0, sizeof(copy));
+	if (!disk_cache_read(d, key, r, copy))
+		return false;
+	assert_memory_equal(copy, bytes, SIZE);
+	return true;
+}
+
+static void a_range_is_found_by_any_of_its_bytes_also_after_a_restart(void **state)
+{
+	uint64_t key = disk_cache_key("s3://b/x", 1), other = disk_cache_key("s3://b/x", 2);
+	struct disk_cache *d = disk_cache_open(dir, MIB(1), 1);
+
+	put_at(d, key, 1000);
+	put_at(d, key, 1000);
+	for (int i = 0; i < 2; i++) {
+		assert_true(has_right_bytes(d, key, 1000));
+		assert_true(has_right_bytes(d, key, 1000 + SIZE - 1));
+		assert_false(has_right_bytes(d, key, 999));
+		assert_false(has_right_bytes(d, key, 1000 + SIZE));
+		assert_false(has_right_bytes(d, other, 1000));
+		assert_int_equal(disk_cache_size(d), SIZE);
+		disk_cache_close(d);
+		d = disk_cache_open(dir, MIB(1), 1);
+	}
+	disk_cache_close(d);
+}
+
+static void the_least_recently_used_ranges_are_removed_at_the_limit(void **state)
+{
+	struct disk_cache *d = disk_cache_open(dir, 8 * SIZE, 1);
+
+	for (uint64_t i = 0; i < 8; i++)
+		put_at(d, 1, i * SIZE);
+	assert_true(has_right_bytes(d, 1, 0));
+	put_at(d, 2, 0);
+	assert_true(has_right_bytes(d, 1, 0));
+	assert_false(has_right_bytes(d, 1, SIZE));
+	assert_int_equal(disk_cache_size(d), 8 * SIZE);
+	assert_int_equal(each_file(NULL), 8);
+	disk_cache_close(d);
+	/* With another limit. */
+	d = disk_cache_open(dir, SIZE, 1);
+	assert_int_equal(disk_cache_size(d), SIZE);
+	assert_int_equal(each_file(NULL), 1);
+	disk_cache_close(d);
+}
+
+static void flip_byte(const char *path)
+{
+	int fd = open(path, O_RDWR | O_CLOEXEC);
+	uint8_t b;
+
+	assert_int_equal(pread(fd, &b, 1, SIZE / 2), 1);
+	b ^= 1;
+	assert_int_equal(pwrite(fd, &b, 1, SIZE / 2), 1);
+	close(fd);
+}
+
+static void cut_file(const char *path)
+{
+	assert_int_equal(truncate(path, SIZE / 2), 0);
+}
+
+static void damaged_files_are_removed(void **state)
+{
+	static void (*const damages[])(const char *path) = { flip_byte, cut_file, remove_path };
+
+	for (size_t i = 0; i < ARRAY_SIZE(damages); i++) {
+		struct disk_cache *d = disk_cache_open(dir, MIB(1), 1);
+
+		put_at(d, 1, 0);
+		each_file(damages[i]);
+		assert_false(has_right_bytes(d, 1, 0));
+		assert_int_equal(each_file(NULL), 0);
+		assert_int_equal(disk_cache_size(d), 0);
+		disk_cache_close(d);
+	}
+}
+
+static void foreign_and_cut_files_are_removed_at_the_start(void **state)
+{
+	struct disk_cache *d = disk_cache_open(dir, MIB(1), 1);
+	struct err err = { 0 };
+	char path[TEST_PATH_SIZE + 64];
+
+	put_at(d, 1, 0);
+	disk_cache_close(d);
+	each_file(cut_file);
+	snprintf(path, sizeof(path), "%s/0000000000000001-0-10000.7f00", dir);
+	assert_done(file_write_named(path, "x", 1, 0600, &err));
+	d = disk_cache_open(dir, MIB(1), 1);
+	assert_int_equal(disk_cache_size(d), 0);
+	assert_int_equal(each_file(NULL), 0);
+	disk_cache_close(d);
+}
+
+static void without_a_folder_or_a_limit_there_is_none(void **state)
+{
+	struct byte_range r;
+
+	assert_null(disk_cache_open(NULL, MIB(1), 1));
+	assert_null(disk_cache_open(dir, 0, 1));
+	assert_null(disk_cache_open("/proc/no/such", MIB(1), 1));
+	disk_cache_put(NULL, 1, range_of(0, SIZE), bytes);
+	assert_false(disk_cache_find(NULL, 1, 0, &r));
+	disk_cache_close(NULL);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(a_range_is_found_by_any_of_its_bytes_also_after_a_restart,
+						setup, teardown),
+		cmocka_unit_test_setup_teardown(the_least_recently_used_ranges_are_removed_at_the_limit,
+						setup, teardown),
+		cmocka_unit_test_setup_teardown(damaged_files_are_removed, setup, teardown),
+		cmocka_unit_test_setup_teardown(foreign_and_cut_files_are_removed_at_the_start, setup,
+						teardown),
+		cmocka_unit_test_setup_teardown(without_a_folder_or_a_limit_there_is_none, setup, teardown),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
