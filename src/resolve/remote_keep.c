@@ -43,7 +43,7 @@ static void meta_add_identity(struct store_meta *meta, enum build_id_kind kind, 
 	if (kind == BUILD_ID_GO)
 		meta->go = *id;
 	else
-		meta->hash = *id;
+		(void)store_meta_add_hash(meta, id);
 }
 
 /*

@@ -58,7 +58,7 @@ static int give_record(struct store_query *q, const struct store_key *key, struc
 	m.file = rooted_name(q, meta.file);
 	m.archive = meta.archive;
 	m.go = meta.go;
-	m.hash = meta.hash;
+	m.hash = meta.hashes[0];
 	r = give_result(q, &m);
 	if (r == 0 && !m.debuginfo && meta.quality == STORE_DWARF) {
 		m.debuginfo = true;

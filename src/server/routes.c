@@ -121,6 +121,14 @@
 									 .arg = &method              \
 	}
 
+/* gRPC's server reflection. */
+#define REFLECTION(version, method)                                                                    \
+	{                                                                                              \
+		HTTP_POST, "/grpc.reflection." version ".ServerReflection/ServerReflectionInfo", READ, \
+			HTTP_ON_THREAD, TYPE_STATUS, HTTP_CONNECT, .handler = &reflection_post,        \
+								   .arg = &method                      \
+	}
+
 #define RANGE "query from to profile"
 #define VIEW                                                                                           \
 	RANGE " base base_from base_to base_profile normalise by label focus ignore hide show invert " \
@@ -152,6 +160,9 @@ const struct http_route server_routes[] = {
 	PARCA_DEBUGINFO("ShouldInitiateUpload", parca_should),
 	PARCA_DEBUGINFO("InitiateUpload", parca_initiate),
 	PARCA_DEBUGINFO("MarkUploadFinished", parca_finished),
+	{ HTTP_POST, "/parca.debuginfo.v1alpha1.DebuginfoService/Upload", PUSH, HTTP_ON_THREAD, TYPE_PUSH,
+	  HTTP_CONNECT, .handler = &parca_upload_post, .cls = HTTP_CLASS_PUSH, .kind = STORE_DEBUGINFO,
+	  .arg = &parca_upload },
 	/* The path has the secret that was given to a client with a token. */
 	{ HTTP_PUT, "/upload/{pass}", OPEN, HTTP_ON_THREAD, TYPE_PUSH, 0, .handler = &push_by_pass,
 	  .cls = HTTP_CLASS_PUSH, .kind = STORE_DEBUGINFO },
@@ -222,6 +233,8 @@ const struct http_route server_routes[] = {
 	{ HTTP_GET, "/metrics", READ, HTTP_ON_WORKER, TYPE_METRICS, .handler = &metrics_get },
 	{ HTTP_GET, "/healthz", OPEN, HTTP_ON_THREAD, TYPE_HEALTH, .handler = &health_get },
 	RPC_QUERY("/grpc.health.v1.Health/Check", OPEN, TYPE_HEALTH, grpc_health_check, HTTP_CLASS_STATUS),
+	REFLECTION("v1", reflection_v1),
+	REFLECTION("v1alpha", reflection_v1alpha),
 	{ HTTP_GET, "/readyz", OPEN, HTTP_ON_THREAD, TYPE_HEALTH, .handler = &ready_get },
 	{ HTTP_GET, "/ready", OPEN, HTTP_ON_THREAD, TYPE_HEALTH, .handler = &ready_get },
 	{ HTTP_GET, "/api/status", READ, HTTP_ON_WORKER, TYPE_STATUS, .handler = &status_get },

@@ -27,7 +27,7 @@ struct list_entry {
 
 /* Other identities of an object: few have any, so they are apart. */
 struct list_alias {
-	struct build_id alias[2], id;
+	struct build_id alias[1 + STORE_MAX_HASHES], id;
 	int64_t created;
 };
 
@@ -122,10 +122,11 @@ static void list_add_aliases(struct object_list *c, struct list_entry *e, const 
 {
 	struct list_alias *a;
 
-	if (!e->id || (!meta->go.size && !meta->hash.size))
+	if (!e->id || (!meta->go.size && !meta->hashes[0].size))
 		return;
 	a = e->aliases = NEW(struct list_alias);
-	*a = (struct list_alias){ { meta->go, meta->hash }, *id, meta->created };
+	*a = (struct list_alias){ { meta->go }, *id, meta->created };
+	memcpy(a->alias + 1, meta->hashes, sizeof(meta->hashes));
 	for (size_t i = 0; i < ARRAY_SIZE(a->alias); i++) {
 		const struct list_alias *has = map_get(&c->by_alias, build_id_bytes(&a->alias[i]));
 

@@ -430,24 +430,37 @@ static int commit_put_both(const struct commit *c, const struct blob_stamp *expe
 	return store_now_ns() - from_ns < c->st->settle_ns / 2 ? 0 : commit_touch_content(c, err);
 }
 
-/* The object keeps its owner; other bytes become an earlier version. */
+/* Was any of them new? */
+static bool add_hashes(struct store_meta *to, const struct store_meta *from)
+{
+	bool added = false;
+
+	for (size_t i = 0; i < STORE_MAX_HASHES; i++)
+		added |= store_meta_add_hash(to, &from->hashes[i]);
+	return added;
+}
+
+/* The object keeps its owner, and the hashes by which its program is known; other bytes become an earlier version. */
 static void commit_take_over(struct commit *c, const struct store_record *old, bool replaces)
 {
 	struct str owner = store_owner(&old->meta);
+	struct store_meta meta = *c->meta;
+	bool owned = owner.size && !str_eq(owner, meta.owner) && meta.origin == STORE_PUSHED;
 
 	c->replaces = replaces ? old : NULL;
-	if (!owner.size || str_eq(owner, c->meta->owner) || c->meta->origin != STORE_PUSHED)
+	if (!add_hashes(&meta, &old->meta) && !owned)
 		return;
-	c->own = *c->meta;
-	c->own.owner = owner;
+	if (owned)
+		meta.owner = owner;
+	c->own = meta;
 	c->meta = &c->own;
 	c->record.size = 0;
 	store_record_write(c->key, c->meta, &c->record);
 }
 
 /*
- * The existing object stays, and gets the hash that its program is known by: it had none. BLOB_CHANGED: another writer was
- * faster.
+ * The existing object stays, and gets the hash that its program is also known by: profiles of a program that was stripped in
+ * another way have that one. BLOB_CHANGED: another writer was faster.
  */
 static int commit_add_hash(struct commit *c, const struct store_record *old, struct err *err)
 {
@@ -456,9 +469,8 @@ static int commit_add_hash(struct commit *c, const struct store_record *old, str
 	struct store_meta meta = old->meta;
 	int r;
 
-	if (!c->meta->hash.size || meta.hash.size)
+	if (!add_hashes(&meta, c->meta))
 		return 0;
-	meta.hash = c->meta->hash;
 	store_record_write(c->key, &meta, &record);
 	if (record.size > STORE_MAX_RECORD)
 		return 0;

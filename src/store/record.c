@@ -49,6 +49,19 @@ static void record_put_id(struct buf *b, const char *name, const struct build_id
 		buf_printf(b, "%s: %s\n", name, build_id_hex(id, hex));
 }
 
+bool store_meta_add_hash(struct store_meta *m, const struct build_id *hash)
+{
+	for (size_t i = 0; hash->size && i < STORE_MAX_HASHES; i++) {
+		if (build_id_eq(&m->hashes[i], hash))
+			return false;
+		if (m->hashes[i].size)
+			continue;
+		m->hashes[i] = *hash;
+		return true;
+	}
+	return false;
+}
+
 void store_record_write(const struct store_key *key, const struct store_meta *meta, struct buf *ret)
 {
 	char hex[BUILD_ID_HEX_SIZE];
@@ -72,7 +85,8 @@ void store_record_write(const struct store_key *key, const struct store_meta *me
 	record_put_text(ret, "owner", meta->owner);
 	record_put_text(ret, "address", meta->address);
 	record_put_id(ret, "go-build-id", &meta->go);
-	record_put_id(ret, "htlhash", &meta->hash);
+	for (size_t i = 0; i < STORE_MAX_HASHES; i++)
+		record_put_id(ret, "htlhash", &meta->hashes[i]);
 	record_put_text(ret, "file", meta->file);
 	record_put_text(ret, "archive", meta->archive);
 	record_put_text(ret, "lacks", meta->lacks);
@@ -252,9 +266,15 @@ static bool get_go(struct reading *r, struct str v)
 	return build_id_parse(&r->meta->go, v);
 }
 
+/* A line for each; a later version may write more than we keep. */
 static bool get_hash(struct reading *r, struct str v)
 {
-	return build_id_parse(&r->meta->hash, v);
+	struct build_id hash;
+
+	if (!build_id_parse(&hash, v))
+		return false;
+	(void)store_meta_add_hash(r->meta, &hash);
+	return true;
 }
 
 static bool get_replaced(struct reading *r, struct str v)

@@ -61,6 +61,8 @@ enum store_quality store_quality_of(uint32_t elf_flags);    /* by ELF_HAS_* of e
 
 #define STORE_SHA256_SIZE SHA256_SIZE
 
+#define STORE_MAX_HASHES 4u
+
 /* The fields of a record. The function that fills it in says where its strings are. */
 struct store_meta {
 	/* given at the commit */
@@ -70,8 +72,11 @@ struct store_meta {
 	struct str from;    /* the name of the pusher's token, or the URL that it was fetched from */
 	struct str owner;   /* of a pushed object; empty in older records: `from` is it */
 	struct str address; /* of the pusher */
-	struct build_id go,
-		hash; /* other identities of the file (docs/decisions/0031-identities.md); size 0: none */
+	/*
+	 * Other identities of the file (docs/decisions/0031-identities.md); size 0: none. A program that was stripped in
+	 * several ways has several hashes; the first ones of the list are set.
+	 */
+	struct build_id go, hashes[STORE_MAX_HASHES];
 	struct str file, archive; /* path on the machine, or in the package, and the package's:
 				     X-DEBUGINFOD-FILE and -ARCHIVE */
 	struct str lacks;         /* of a made object: the file that it would be better with; empty: none */
@@ -163,6 +168,9 @@ int store_open_object(struct store *st, const struct store_key *key, struct aren
  * known.
  */
 bool store_alias(struct store *st, const struct build_id *alias, struct build_id *ret);
+
+/* Add a hash, unless it is there, or STORE_MAX_HASHES are. Whether it was added. */
+bool store_meta_add_hash(struct store_meta *m, const struct build_id *hash);
 
 /* Whether a program or debug file has this build ID, not as an alias. Reads records. */
 bool store_owns(struct store *st, const struct build_id *id);

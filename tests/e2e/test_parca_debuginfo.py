@@ -1,18 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
 """Parca's DebuginfoService: questions, a URL to upload to, and files with dynamic symbols alone."""
 
+import contextlib
 import hashlib
 import json
 import re
+import socket
 import struct
 import subprocess
+import time
+import urllib.parse
 
 import pytest
 
-from conftest import free_port
+from conftest import LODE, free_port
+from http2 import CANCEL, RST_STREAM, Conn, frame, rss_mib
+from http2 import message as framed
 from making import elf, fetch
-from profiling import call, message, number
+from profiling import call, fields, message, number
 from pushing import bearer, listed, put, server, sound, token
+from test_http2 import curl
 
 SERVICE = "/parca.debuginfo.v1alpha1.DebuginfoService/"
 IN_PROGRESS = "A previous upload is still in-progress and not stale yet (only stale uploads can be retried)."
@@ -212,6 +219,30 @@ def test_a_hash_of_a_file_that_is_here_already(server, tmp_path):
     assert not should(s, hashed)[0]
 
 
+def test_a_program_that_was_stripped_in_several_ways(server, tmp_path):
+    """Each way has a hash of its own: all of them lead to the one object, also after a better file took its place and a restart."""
+    s = server()
+    whole, bare, address, build_id = library(tmp_path, "-Wl,--build-id=sha1")
+    (tmp_path / "whole").write_bytes(whole)
+    subprocess.run(["objcopy", "--only-keep-debug", tmp_path / "whole", tmp_path / "debug"], check=True)
+    debug = (tmp_path / "debug").read_bytes()
+    hashes = [f"{i}{i}" * 16 for i in range(1, 6)]
+    # The first file, other bytes that are no better, and the same bytes.
+    for h, data in zip(hashes, (bare, bare[:-1] + b"x", bare, bare, bare)):
+        assert send(s, h, data, buildIdType="BUILD_ID_TYPE_HASH")[0][0] == 200
+    for h in hashes[:4]:
+        s.wait(lambda: names(s, h, address) == ["exported_function"], f"the name by {h}")
+    # Four are kept.
+    assert names(s, hashes[4], address) == []
+    assert send(s, build_id, debug, force=True)[0] == (200, "stored\n")
+    s.stop()
+    s = server(data=s.data)
+    for h in hashes[:4]:
+        s.wait(lambda: fetch(s, f"/buildid/{h}/debuginfo")[1] == debug, f"the better file by {h}")
+    assert {name.split("/")[0] for name in listed(s)} == {build_id}
+    sound(s)
+
+
 def test_a_stripped_file_beside_its_whole_program(server, tmp_path):
     """Found by its hash, it does not hide the debug information that the program has."""
     s = server()
@@ -243,3 +274,150 @@ def test_the_url_after_a_call_over_http2(server, elf):
     url = re.search(rb"http://[0-9.:]+/upload/[0-9a-f]{32}", reply)[0].decode()
     assert upload(s, url, elf.debug)[0] == 200
     assert fetch(s, f"/buildid/{elf.id}/debuginfo") == (200, elf.debug, True)
+
+
+# ---- the call Upload, a stream ----
+
+
+@pytest.fixture
+def grpc_server(server):
+    def go(*args):
+        port = free_port()
+        s = server(["--listen-grpc", f"127.0.0.1:{port}", *args])
+        s.grpc_port = port
+        return s
+
+    return go
+
+
+def info(build_id, upload_id):
+    return framed(message(1, message(1, build_id.encode()) + message(2, upload_id.encode())))
+
+
+def chunks(data, size):
+    return b"".join(framed(message(2, data[at:at + size])) for at in range(0, len(data), size))
+
+
+def stream(s, body, headers=()):
+    """(grpc-status, grpc-message, the reply's messages), by curl, which keeps to the windows."""
+    _, got, reply = curl(s, SERVICE + "Upload", body, ["Content-Type: application/grpc", "te: trailers", *headers])
+    return int(got["grpc-status"]), urllib.parse.unquote(got.get("grpc-message", "")), reply
+
+
+def upload_id(s, build_id, size, headers=None):
+    return initiate(s, build_id, size, headers)["uploadId"]
+
+
+@pytest.mark.parametrize("size", [8 << 20, 1000, 7])
+def test_a_debug_file_by_a_stream(grpc_server, elf, size):
+    s = grpc_server()
+    i = upload_id(s, elf.id, len(elf.debug))
+    assert stream(s, info(elf.id, i) + chunks(elf.debug, size)) == (0, "", framed(message(1, elf.id.encode()) + number(2, len(elf.debug))))
+    assert ask(s, "MarkUploadFinished", {"buildId": elf.id, "uploadId": i}) == {}
+    assert fetch(s, f"/buildid/{elf.id}/debuginfo") == (200, elf.debug, True)
+    assert stream(s, info(elf.id, i) + chunks(elf.debug, size))[0] == 5, "it was used"
+    sound(s)
+
+
+def test_a_large_file_by_a_stream_waits_for_the_store(grpc_server, elf):
+    """More than the windows and buffers hold."""
+    s = grpc_server()
+    data = elf.debug + bytes(24 << 20)
+    i = upload_id(s, elf.id, len(data))
+    assert stream(s, info(elf.id, i) + chunks(data, 5 << 20))[:2] == (0, "")
+    assert fetch(s, f"/buildid/{elf.id}/debuginfo")[1] == data
+    assert rss_mib(s, "VmHWM") < 200
+
+
+def test_streams_that_are_no_uploads(grpc_server, elf):
+    s = grpc_server("--max-push", "1M")
+    whole = chunks(elf.debug, 4000)
+
+    def refused(body, code, text, headers=()):
+        got = stream(s, body, headers)
+        assert got[0] == code and text in got[1] and got[2] == b"", got
+
+    def new():
+        return info(elf.id, upload_id(s, elf.id, len(elf.debug)))
+
+    refused(b"", 3, "no message")
+    refused(b"\0\0", 3, "ends within a message")
+    refused(whole, 3, "must have the upload's info")
+    refused(framed(b"\x0a\xff"), 3, "must have the upload's info")
+    refused(framed(b"x" * 5000), 3, "must have the upload's info")
+    refused(info("xyz", "00" * 8), 3, "bad build ID")
+    refused(info(elf.id, "x") + whole, 5, "initiate the upload again")
+    refused(info(elf.id, "00" * 8) + whole, 5, "initiate the upload again")
+    first = new()
+    refused(info("ab" * 20, re.search(rb"[0-9a-f]{16}$", first)[0].decode()) + whole, 5, "initiate the upload again")
+    refused(first + framed(b""), 3, "chunk_data")
+    refused(new() + framed(message(3, elf.debug)), 3, "chunk_data")
+    refused(new() + framed(message(2, b"x") + number(3, 1)), 3, "chunk_data")
+    refused(new() + framed(b"\x12" + b"\x80" * 12), 3, "chunk_data")
+    refused(new() + whole[:-100], 3, "ends within a message")
+    refused(new() + chunks(elf.debug[:-1], 4000), 3, "does not have the size")
+    refused(new() + whole + framed(message(2, b"x")), 3, "is larger than the size")
+    refused(new() + b"\1" + whole[1:], 12, "must not be compressed", ["grpc-encoding: gzip"])
+    refused(new() + chunks(bytes(len(elf.debug)), 4000), 3, "the file was refused")
+    status, _, text = put(s, SERVICE + "Upload", b"{}", {"Content-Type": "application/json"}, method="POST")
+    assert status == 415, text
+    assert listed(s) == {}
+    # All that was given to them is free again.
+    assert stream(s, new() + whole)[0] == 0
+    sound(s)
+
+
+def test_a_stream_that_breaks_off_leaves_nothing(grpc_server, elf):
+    s = grpc_server()
+    i = upload_id(s, elf.id, len(elf.debug))
+    with Conn(s) as c:
+        c.ask(1, info(elf.id, i) + chunks(elf.debug[:5000], 1000), end=False, path=SERVICE + "Upload")
+        assert s.wait(lambda: should(s, elf.id)[1] == IN_PROGRESS, "the upload") is not False
+        c.send(frame(RST_STREAM, 0, 1, struct.pack(">I", CANCEL)))
+        s.wait(lambda: should(s, elf.id)[0], "the end of the upload")
+    assert stream(s, info(elf.id, upload_id(s, elf.id, len(elf.debug))) + chunks(elf.debug, 9999))[0] == 0
+
+
+def test_a_stream_is_of_the_client_that_initiated_it(grpc_server, elf):
+    s = grpc_server()
+    one, other = token(s, "one"), token(s, "other")
+    i = upload_id(s, elf.id, len(elf.debug), bearer(one))
+    body = info(elf.id, i) + chunks(elf.debug, 5000)
+    assert stream(s, body)[0] == 16
+    assert stream(s, body, [f"Authorization: Bearer {other}"])[0] == 5
+    assert stream(s, body, [f"Authorization: Bearer {one}"])[0] == 0
+    assert listed(s)[f"{elf.id}/debuginfo"]["owner"] == "one"
+
+
+class OnlyGrpc:
+    """A server with no address of HTTP/1.1 but a Unix socket, so it knows no URL to upload to."""
+
+    def __init__(self, folder):
+        (folder / "empty").mkdir()
+        self.grpc_port = free_port()
+        self.proc = subprocess.Popen([LODE, "serve", "--listen", f"unix:{folder}/s", "--listen-grpc", f"127.0.0.1:{self.grpc_port}", "--data", folder / "data",
+                                      "--no-upstream", "--no-packages", folder / "empty"], stderr=subprocess.DEVNULL)
+        end = time.monotonic() + 60
+        while time.monotonic() < end and self.proc.poll() is None:
+            with contextlib.suppress(OSError):
+                socket.create_connection(("127.0.0.1", self.grpc_port)).close()
+                return
+            time.sleep(0.05)
+        raise AssertionError("it has not started")
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.proc.terminate()
+        self.proc.wait(60)
+
+
+def test_a_server_without_a_url_asks_for_the_stream(elf, tmp_path):
+    with OnlyGrpc(tmp_path) as s:
+        asked = message(1, elf.id.encode()) + number(2, len(elf.debug)) + number(6, 1)
+        _, got, reply = curl(s, SERVICE + "InitiateUpload", framed(asked), ["Content-Type: application/grpc"])
+        assert got["grpc-status"] == "0", got
+        how = dict(fields(dict(fields(reply[5:]))[1]))
+        assert how[3] == 1 and 4 not in how
+        assert stream(s, info(elf.id, how[2].decode()) + chunks(elf.debug, 5000))[0] == 0

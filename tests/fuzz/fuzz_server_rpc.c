@@ -7,17 +7,18 @@
 
 #include "server/rpc/rpc.h"
 
-static const struct rpc_enum colours[] = { { 1, "RED" }, { -2, "BLUE" }, { 0 } };
+static const struct rpc_enum_value colour_values[] = { { 1, "RED" }, { -2, "BLUE" }, { 0 } };
+static const struct rpc_enum colours = { "test.Colour", colour_values };
 static const struct rpc_message node;
 static const struct rpc_field entry_fields[] = { { 1, "key", RPC_UINT64 },
 						 { 2, "value", RPC_MESSAGE, 0, &node } };
-static const struct rpc_message entry = { entry_fields, 2 };
+static const struct rpc_message entry = RPC_FIELDS("test.Entry", entry_fields);
 static const struct rpc_field node_fields[] = {
 	{ 1, "text_s", RPC_STRING },
 	{ 2, "raw", RPC_BYTES },
 	{ 3, "hex", RPC_HEX },
 	{ 4, "flag", RPC_BOOL },
-	{ 5, "colour", RPC_ENUM, 0, NULL, colours },
+	{ 5, "colour", RPC_ENUM, 0, NULL, &colours },
 	{ 6, "i32", RPC_INT32 },
 	{ 7, "i64", RPC_INT64 },
 	{ 8, "u32", RPC_UINT32 },
@@ -33,9 +34,9 @@ static const struct rpc_field node_fields[] = {
 	{ 18, "at", RPC_TIMESTAMP },
 	{ 19, "doubles", RPC_DOUBLE, RPC_REPEATED },
 	{ 20, "f32", RPC_FIXED32, RPC_REPEATED },
-	{ 21, "colours", RPC_ENUM, RPC_REPEATED, NULL, colours },
+	{ 21, "&colours", RPC_ENUM, RPC_REPEATED, NULL, &colours },
 };
-static const struct rpc_message node = { node_fields, ARRAY_SIZE(node_fields) };
+static const struct rpc_message node = RPC_FIELDS("test.Node", node_fields);
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {

@@ -124,6 +124,9 @@ static const struct option_row cache_rows[] = {
 	  SERVICE_TEXT(server.cache_dir) },
 	{ 0, "cache-size", "SIZE", "its size; 0: no cache [a quarter of the free space, at most 10G]",
 	  SERVICE_SIZE(server.cache_max_bytes) },
+	{ 0, "s3-disk-cache", "SIZE",
+	  "parts of objects kept in the folder s3-cache of the data folder; 0: none [1G]",
+	  SERVICE_SIZE(s3.disk_size) },
 	{ 0, "memory-cache", "SIZE", "decoded blocks and parked decoders kept in memory [256M]",
 	  SERVICE_SIZE(span_cache) },
 	{ 0, "map-cache", "SIZE", "package maps kept in memory [64M]", SERVICE_SIZE(map_cache) },
@@ -225,6 +228,7 @@ static void serve_defaults(struct settings *s)
 	o->profiles.max_size = (uint64_t)10 << 30;
 	o->profiles.symbolize_ms = NAMING_INTERVAL_MS;
 	o->upstream.by_default = true;
+	o->s3.disk_size = (uint64_t)1 << 30;
 	o->scan.files = o->scan.packages = o->scan.watch = true;
 }
 
@@ -232,7 +236,7 @@ static int run_serve(struct settings *s)
 {
 	struct service_places places = { .other_port = "--listen localhost:8003" };
 	struct service_settings *o = service_settings(s);
-	AUTO(mem_freep) char *data = NULL;
+	AUTO(mem_freep) char *data = NULL, *disk = NULL;
 	struct err err = { 0 };
 
 	data = data_dir(s->data, &err);
@@ -242,6 +246,9 @@ static int run_serve(struct settings *s)
 		add_own_files(s);
 	if (!o->listen.n)
 		setting_list_add(s, &o->listen, STR("localhost:8002"), RANK_DEFAULT, NULL);
+	disk = mem_printf("%s/s3-cache", data);
+	o->s3.disk_dir = disk;
+	o->s3.min_free = o->min_free;
 	s3_shared_options(&o->s3);
 	places.data = data;
 	return service_run(s, &places);

@@ -17,15 +17,17 @@
 #include "cmd/service/groom.h"
 #include "index/index.h"
 #include "naming/naming.h"
+#include "s3/s3.h"
 
-#define STOP_GRACE_MS  5000
-#define TICK_MS        100  /* until the first scan is over, and with a console */
-#define SAVE_EVERY_MS  1000 /* the states of other servers, if they have changed */
-#define HELPERS_QUEUED 64
-#define MAX_FETCHES    64 /* from other servers, at once */
-#define MAX_PER_SERVER 16
-#define STORE_TRIES    4 /* of opening the profile store while the disk has I/O errors */
-#define STORE_RETRY_US 500000
+#define STOP_GRACE_MS   5000
+#define TICK_MS         100  /* until the first scan is over, and with a console */
+#define SAVE_EVERY_MS   1000 /* the states of other servers, if they have changed */
+#define HELPERS_QUEUED  64
+#define HELPERS_WAITING 64 /* for object storage */
+#define MAX_FETCHES     64 /* from other servers, at once */
+#define MAX_PER_SERVER  16
+#define STORE_TRIES     4 /* of opening the profile store while the disk has I/O errors */
+#define STORE_RETRY_US  500000
 
 struct service {
 	struct console *console; /* NULL: none */
@@ -239,8 +241,8 @@ static void wake_names(struct naming *n, const struct store_key *key, const stru
 	naming_wake(n, &key->id, meta->file, replaced);
 	if (meta->go.size)
 		naming_wake(n, &meta->go, meta->file, replaced);
-	if (meta->hash.size)
-		naming_wake(n, &meta->hash, meta->file, replaced);
+	for (size_t i = 0; i < STORE_MAX_HASHES && meta->hashes[i].size; i++)
+		naming_wake(n, &meta->hashes[i], meta->file, replaced);
 }
 
 static void on_committed(void *arg, const struct store_key *key, const struct store_meta *meta, bool replaced)
@@ -278,6 +280,7 @@ static int open_upstream(struct service *v, const struct settings *s, const char
 			 struct resolver *before, struct err *err)
 {
 	const struct upstream_settings *o = &service_settings(s)->upstream;
+	const int64_t unread_s = MIN(service_settings(s)->server.unread_wait_s, (int64_t)86400);
 	const struct net_options net = { .max_fetches = MAX_FETCHES,
 					 .max_per_server = MAX_PER_SERVER,
 					 .redirects = o->redirects ? NET_REDIRECT_ANY_HOST
@@ -291,6 +294,7 @@ static int open_upstream(struct service *v, const struct settings *s, const char
 		.room = v->room,
 		.before = before,
 		.max_misses = o->max_misses,
+		.patience.unread_ms = unread_s ? (unsigned)unread_s * 1000 : UINT32_MAX,
 	};
 
 	if (net_new(&net, &v->net, err) < 0 || net_start_thread(v->net, err) < 0)
@@ -521,6 +525,7 @@ static int service_start(struct service *v, struct settings *s, const struct ser
 		return -1;
 
 	v->helpers = pool_new("decode", pool_cpus(), HELPERS_QUEUED);
+	pool_permit_waiting(v->helpers, HELPERS_WAITING);
 	resolve.index_path = files.index;
 	resolve.points_dir = files.points;
 	resolve.scan = o->scan.passive ? NULL : v->scan;
@@ -541,6 +546,7 @@ static int service_start(struct service *v, struct settings *s, const struct ser
 
 static void service_stop(struct service *v)
 {
+	s3_shared_stop(STOP_GRACE_MS);
 	server_stop(v->server, STOP_GRACE_MS);
 	tables_stop(v->tables);
 	naming_stop(v->naming);

@@ -15,31 +15,34 @@ static const struct rpc_field label_fields[] = {
 	{ 1, "name", RPC_STRING },
 	{ 2, "value", RPC_STRING },
 };
-static const struct rpc_message label_message = RPC_FIELDS(label_fields);
+static const struct rpc_message label_message = RPC_FIELDS("parca.profilestore.v1alpha1.Label", label_fields);
 
 static const struct rpc_field set_fields[] = {
 	{ 1, "labels", RPC_MESSAGE, RPC_REPEATED, &label_message },
 };
-static const struct rpc_message set_message = RPC_FIELDS(set_fields);
+static const struct rpc_message set_message = RPC_FIELDS("parca.profilestore.v1alpha1.LabelSet", set_fields);
 
 /* The load segments of executables (2) are not needed: program headers are read from the files themselves. */
 static const struct rpc_field sample_fields[] = {
 	{ 1, "raw_profile", RPC_BYTES },
 };
-static const struct rpc_message sample_message = RPC_FIELDS(sample_fields);
+static const struct rpc_message sample_message = RPC_FIELDS("parca.profilestore.v1alpha1.RawSample",
+							    sample_fields);
 
 static const struct rpc_field series_fields[] = {
 	{ 1, "labels", RPC_MESSAGE, .message = &set_message },
 	{ 2, "samples", RPC_MESSAGE, RPC_REPEATED, &sample_message },
 };
-static const struct rpc_message series_message = RPC_FIELDS(series_fields);
+static const struct rpc_message series_message = RPC_FIELDS("parca.profilestore.v1alpha1.RawProfileSeries",
+							    series_fields);
 
 enum { RAW_SERIES = 2, RAW_NORMALIZED = 3 };
 static const struct rpc_field raw_fields[] = {
 	{ RAW_SERIES, "series", RPC_MESSAGE, RPC_REPEATED, &series_message },
 	{ RAW_NORMALIZED, "normalized", RPC_BOOL },
 };
-static const struct rpc_message raw_message = RPC_FIELDS(raw_fields);
+static const struct rpc_message raw_message = RPC_FIELDS("parca.profilestore.v1alpha1.WriteRawRequest",
+							 raw_fields);
 
 /* ---- WriteRaw ---- */
 
@@ -156,13 +159,15 @@ static int raw_run(struct api *a, struct bytes request, struct buf *reply, struc
 	return take_end(a, r, bulk_answer, err);
 }
 
-const struct rpc_method parca_write_raw = RPC_METHOD(raw_run, raw_message, rpc_empty);
+const struct rpc_method parca_write_raw = RPC_METHOD(
+	raw_run, raw_message, RPC_EMPTY("parca.profilestore.v1alpha1.WriteRawResponse"));
 
 /* ---- WriteArrow ---- */
 
 enum { ARROW_STREAM = 1 };
 static const struct rpc_field arrow_fields[] = { { ARROW_STREAM, "ipc_buffer", RPC_BYTES } };
-static const struct rpc_message arrow_message = RPC_FIELDS(arrow_fields);
+static const struct rpc_message arrow_message = RPC_FIELDS("parca.profilestore.v1alpha1.WriteArrowRequest",
+							   arrow_fields);
 
 static int arrow_take_one(void *arg, struct profile *p, const struct parca_label *labels, size_t n,
 			  struct err *err)
@@ -214,4 +219,5 @@ static int arrow_run(struct api *a, struct bytes request, struct buf *reply, str
 	return take_end(a, r, bulk_answer, err);
 }
 
-const struct rpc_method parca_write_arrow = RPC_METHOD(arrow_run, arrow_message, rpc_empty);
+const struct rpc_method parca_write_arrow = RPC_METHOD(
+	arrow_run, arrow_message, RPC_EMPTY("parca.profilestore.v1alpha1.WriteArrowResponse"));

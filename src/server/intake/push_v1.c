@@ -17,25 +17,25 @@ static const struct rpc_field label_fields[] = {
 	{ 1, "name", RPC_STRING },
 	{ 2, "value", RPC_STRING },
 };
-static const struct rpc_message label_message = RPC_FIELDS(label_fields);
+static const struct rpc_message label_message = RPC_FIELDS("types.v1.LabelPair", label_fields);
 
 static const struct rpc_field sample_fields[] = {
 	{ 1, "raw_profile", RPC_BYTES },
 	{ 2, "ID", RPC_STRING },
 };
-static const struct rpc_message sample_message = RPC_FIELDS(sample_fields);
+static const struct rpc_message sample_message = RPC_FIELDS("push.v1.RawSample", sample_fields);
 
 /* Annotations (3) are for Pyroscope's own use. */
 static const struct rpc_field series_fields[] = {
 	{ 1, "labels", RPC_MESSAGE, RPC_REPEATED, &label_message },
 	{ 2, "samples", RPC_MESSAGE, RPC_REPEATED, &sample_message },
 };
-static const struct rpc_message series_message = RPC_FIELDS(series_fields);
+static const struct rpc_message series_message = RPC_FIELDS("push.v1.RawProfileSeries", series_fields);
 
 static const struct rpc_field push_fields[] = {
 	{ 1, "series", RPC_MESSAGE, RPC_REPEATED, &series_message },
 };
-static const struct rpc_message push_message = RPC_FIELDS(push_fields);
+static const struct rpc_message push_message = RPC_FIELDS("push.v1.PushRequest", push_fields);
 
 /* ---- a request ---- */
 
@@ -168,4 +168,4 @@ static int push_run(struct api *a, struct bytes request, struct buf *reply, stru
 	return take_end(a, r, bulk_answer, err);
 }
 
-const struct rpc_method push_v1_push = RPC_METHOD(push_run, push_message, rpc_empty);
+const struct rpc_method push_v1_push = RPC_METHOD(push_run, push_message, RPC_EMPTY("push.v1.PushResponse"));

@@ -25,7 +25,7 @@ static int check_identity(struct push_request *pr, const struct build_id *id,
 		if (a->kind == BUILD_ID_GO)
 			pr->meta.go = a->id;
 		else
-			pr->meta.hash = a->id;
+			(void)store_meta_add_hash(&pr->meta, &a->id);
 	}
 	if (!is_same)
 		return err_set(err, ERR_INVALID, "its build ID is %s, not %s: push it under its own build ID",
@@ -76,7 +76,7 @@ static void take_name_of_sender(struct push_request *pr, const struct elf_facts 
 {
 	if (!facts->build_id.size || kind != BUILD_ID_GNU || build_id_eq(&facts->build_id, &pr->key.id))
 		return;
-	pr->meta.hash = pr->key.id;
+	(void)store_meta_add_hash(&pr->meta, &pr->key.id);
 	pr->key.id = facts->build_id;
 }
 

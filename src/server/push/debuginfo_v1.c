@@ -15,44 +15,56 @@
 
 /* ---- messages ---- */
 
-static const struct rpc_enum file_types[] = {
+static const struct rpc_enum_value file_types_values[] = {
 	{ 0, "TYPE_UNSPECIFIED" }, { 1, "TYPE_EXECUTABLE_FULL" }, { 2, "TYPE_EXECUTABLE_NO_TEXT" }, { 0 }
 };
+static const struct rpc_enum file_types = { "debuginfo.v1alpha1.FileMetadata.Type", file_types_values };
 static const struct rpc_field file_fields[] = {
 	{ 1, "gnu_build_id", RPC_STRING },
 	{ 2, "go_build_id", RPC_STRING },
 	{ 3, "otel_file_id", RPC_STRING },
 	{ 4, "name", RPC_STRING },
-	{ 5, "type", RPC_ENUM, .names = file_types },
+	{ 5, "type", RPC_ENUM, .names = &file_types },
 };
-static const struct rpc_message file_message = RPC_FIELDS(file_fields);
+static const struct rpc_message file_message = RPC_FIELDS("debuginfo.v1alpha1.FileMetadata", file_fields);
 
 static const struct rpc_field should_fields[] = { { 1, "file", RPC_MESSAGE, .message = &file_message } };
-static const struct rpc_message should_message = RPC_FIELDS(should_fields);
+static const struct rpc_message should_message = RPC_FIELDS("debuginfo.v1alpha1.ShouldInitiateUploadRequest",
+							    should_fields);
 
 static const struct rpc_field should_reply_fields[] = {
 	{ 1, "should_initiate_upload", RPC_BOOL },
 	{ 2, "reason", RPC_STRING },
 };
-static const struct rpc_message should_reply = RPC_FIELDS(should_reply_fields);
+static const struct rpc_message should_reply = RPC_FIELDS("debuginfo.v1alpha1.ShouldInitiateUploadResponse",
+							  should_reply_fields);
 
 static const struct rpc_field id_fields[] = { { 1, "gnu_build_id", RPC_STRING } };
-static const struct rpc_message id_message = RPC_FIELDS(id_fields);
+static const struct rpc_message finished_message = RPC_FIELDS("debuginfo.v1alpha1.UploadFinishedRequest",
+							      id_fields),
+				delete_message = RPC_FIELDS("debuginfo.v1alpha1.DeleteDebuginfoRequest",
+							    id_fields);
 
-static const struct rpc_enum object_states[] = { { 0, "STATE_UPLOADING" }, { 1, "STATE_UPLOADED" }, { 0 } };
+static const struct rpc_enum_value object_states_values[] = { { 0, "STATE_UPLOADING" },
+							      { 1, "STATE_UPLOADED" },
+							      { 0 } };
+static const struct rpc_enum object_states = { "debuginfo.v1alpha1.ObjectMetadata.State",
+					       object_states_values };
 static const struct rpc_field object_fields[] = {
 	{ 1, "file", RPC_MESSAGE, .message = &file_message },
-	{ 2, "state", RPC_ENUM, .names = object_states },
+	{ 2, "state", RPC_ENUM, .names = &object_states },
 	{ 3, "started_at", RPC_TIMESTAMP },
 	{ 4, "finished_at", RPC_TIMESTAMP },
 	{ 5, "size_bytes", RPC_INT64 },
 };
-static const struct rpc_message object_message = RPC_FIELDS(object_fields);
+static const struct rpc_message object_message = RPC_FIELDS("debuginfo.v1alpha1.ObjectMetadata",
+							    object_fields);
 
 static const struct rpc_field list_fields[] = {
 	{ 1, "object", RPC_MESSAGE, RPC_REPEATED, .message = &object_message },
 };
-static const struct rpc_message list_message = RPC_FIELDS(list_fields);
+static const struct rpc_message list_message = RPC_FIELDS("debuginfo.v1alpha1.ListDebuginfoResponse",
+							  list_fields);
 
 static int read_build_id(struct str text, struct build_id *ret, struct err *err)
 {
@@ -182,6 +194,11 @@ static int delete_run(struct api *a, struct bytes request, struct buf *reply, st
 }
 
 const struct rpc_method debuginfo_should = RPC_STORELESS(should_run, should_message, should_reply),
-			debuginfo_finished = RPC_STORELESS(finished_run, id_message, rpc_empty),
-			debuginfo_list = RPC_STORELESS(list_run, rpc_empty, list_message),
-			debuginfo_delete = RPC_STORELESS(delete_run, id_message, rpc_empty);
+			debuginfo_finished = RPC_STORELESS(
+				finished_run, finished_message,
+				RPC_EMPTY("debuginfo.v1alpha1.UploadFinishedResponse")),
+			debuginfo_list = RPC_STORELESS(
+				list_run, RPC_EMPTY("debuginfo.v1alpha1.ListDebuginfoRequest"), list_message),
+			debuginfo_delete = RPC_STORELESS(
+				delete_run, delete_message,
+				RPC_EMPTY("debuginfo.v1alpha1.DeleteDebuginfoResponse"));

@@ -4,7 +4,7 @@
  *
  * A client asks ShouldInitiateUpload and InitiateUpload, whose reply has a URL of this server with a pass (pass.h); it PUTs
  * the file to that, without any other authorization, and calls MarkUploadFinished. The file is stored with its last byte.
- * Parca's other way, the call Upload with a stream, is used by clients only if the server asks for it.
+ * A client of gRPC to which the server can say no URL is asked to call Upload (parca_upload.c) instead.
  */
 #include "server/push/offer.h"
 #include "server/push/pass.h"
@@ -16,17 +16,19 @@
 
 /* ---- messages ---- */
 
-static const struct rpc_enum file_types[] = { { 0, "DEBUGINFO_TYPE_DEBUGINFO_UNSPECIFIED" },
-					      { 1, "DEBUGINFO_TYPE_EXECUTABLE" },
-					      { 2, "DEBUGINFO_TYPE_SOURCES" },
-					      { 3, "DEBUGINFO_TYPE_SOURCE_MAP" },
-					      { 0 } };
-static const struct rpc_enum id_types[] = { { 0, "BUILD_ID_TYPE_UNKNOWN_UNSPECIFIED" },
-					    { 1, "BUILD_ID_TYPE_GNU" },
-					    { 2, "BUILD_ID_TYPE_HASH" },
-					    { 3, "BUILD_ID_TYPE_GO" },
-					    { 4, "BUILD_ID_TYPE_SOURCE_MAP_DEBUG_ID" },
-					    { 0 } };
+static const struct rpc_enum_value file_types_values[] = { { 0, "DEBUGINFO_TYPE_DEBUGINFO_UNSPECIFIED" },
+							   { 1, "DEBUGINFO_TYPE_EXECUTABLE" },
+							   { 2, "DEBUGINFO_TYPE_SOURCES" },
+							   { 3, "DEBUGINFO_TYPE_SOURCE_MAP" },
+							   { 0 } };
+const struct rpc_enum parca_file_types = { "parca.debuginfo.v1alpha1.DebuginfoType", file_types_values };
+static const struct rpc_enum_value id_types_values[] = { { 0, "BUILD_ID_TYPE_UNKNOWN_UNSPECIFIED" },
+							 { 1, "BUILD_ID_TYPE_GNU" },
+							 { 2, "BUILD_ID_TYPE_HASH" },
+							 { 3, "BUILD_ID_TYPE_GO" },
+							 { 4, "BUILD_ID_TYPE_SOURCE_MAP_DEBUG_ID" },
+							 { 0 } };
+static const struct rpc_enum id_types = { "parca.debuginfo.v1alpha1.BuildIDType", id_types_values };
 enum { TYPE_OF_PROGRAM = 1, ID_OF_HASH = 2 };
 
 enum { SHOULD_ID = 1, SHOULD_FORCE = 3, SHOULD_TYPE = 4 };
@@ -34,16 +36,18 @@ static const struct rpc_field should_fields[] = {
 	{ SHOULD_ID, "build_id", RPC_STRING },
 	{ 2, "hash", RPC_STRING },
 	{ SHOULD_FORCE, "force", RPC_BOOL },
-	{ SHOULD_TYPE, "type", RPC_ENUM, .names = file_types },
-	{ 5, "build_id_type", RPC_ENUM, .names = id_types },
+	{ SHOULD_TYPE, "type", RPC_ENUM, .names = &parca_file_types },
+	{ 5, "build_id_type", RPC_ENUM, .names = &id_types },
 };
-static const struct rpc_message should_message = RPC_FIELDS(should_fields);
+static const struct rpc_message should_message = RPC_FIELDS(
+	"parca.debuginfo.v1alpha1.ShouldInitiateUploadRequest", should_fields);
 
 static const struct rpc_field should_reply_fields[] = {
 	{ 1, "should_initiate_upload", RPC_BOOL },
 	{ 2, "reason", RPC_STRING },
 };
-static const struct rpc_message should_reply = RPC_FIELDS(should_reply_fields);
+static const struct rpc_message should_reply = RPC_FIELDS(
+	"parca.debuginfo.v1alpha1.ShouldInitiateUploadResponse", should_reply_fields);
 
 enum { INITIATE_ID = 1, INITIATE_SIZE = 2, INITIATE_FORCE = 4, INITIATE_TYPE = 5, INITIATE_ID_TYPE = 6 };
 static const struct rpc_field initiate_fields[] = {
@@ -51,35 +55,41 @@ static const struct rpc_field initiate_fields[] = {
 	{ INITIATE_SIZE, "size", RPC_INT64 },
 	{ 3, "hash", RPC_STRING },
 	{ INITIATE_FORCE, "force", RPC_BOOL },
-	{ INITIATE_TYPE, "type", RPC_ENUM, .names = file_types },
-	{ INITIATE_ID_TYPE, "build_id_type", RPC_ENUM, .names = id_types },
+	{ INITIATE_TYPE, "type", RPC_ENUM, .names = &parca_file_types },
+	{ INITIATE_ID_TYPE, "build_id_type", RPC_ENUM, .names = &id_types },
 };
-static const struct rpc_message initiate_message = RPC_FIELDS(initiate_fields);
+static const struct rpc_message initiate_message = RPC_FIELDS(
+	"parca.debuginfo.v1alpha1.InitiateUploadRequest", initiate_fields);
 
-static const struct rpc_enum strategies[] = { { 0, "UPLOAD_STRATEGY_UNSPECIFIED" },
-					      { 1, "UPLOAD_STRATEGY_GRPC" },
-					      { 2, "UPLOAD_STRATEGY_SIGNED_URL" },
-					      { 0 } };
-enum { STRATEGY_URL = 2 };
+static const struct rpc_enum_value strategies_values[] = { { 0, "UPLOAD_STRATEGY_UNSPECIFIED" },
+							   { 1, "UPLOAD_STRATEGY_GRPC" },
+							   { 2, "UPLOAD_STRATEGY_SIGNED_URL" },
+							   { 0 } };
+static const struct rpc_enum strategies = { "parca.debuginfo.v1alpha1.UploadInstructions.UploadStrategy",
+					    strategies_values };
+enum { STRATEGY_GRPC = 1, STRATEGY_URL = 2 };
 static const struct rpc_field instruction_fields[] = {
 	{ 1, "build_id", RPC_STRING },
 	{ 2, "upload_id", RPC_STRING },
-	{ 3, "upload_strategy", RPC_ENUM, .names = strategies },
+	{ 3, "upload_strategy", RPC_ENUM, .names = &strategies },
 	{ 4, "signed_url", RPC_STRING },
-	{ 5, "type", RPC_ENUM, .names = file_types },
+	{ 5, "type", RPC_ENUM, .names = &parca_file_types },
 };
-static const struct rpc_message instruction_message = RPC_FIELDS(instruction_fields);
+static const struct rpc_message instruction_message = RPC_FIELDS(
+	"parca.debuginfo.v1alpha1.UploadInstructions", instruction_fields);
 static const struct rpc_field initiate_reply_fields[] = {
 	{ 1, "upload_instructions", RPC_MESSAGE, .message = &instruction_message },
 };
-static const struct rpc_message initiate_reply = RPC_FIELDS(initiate_reply_fields);
+static const struct rpc_message initiate_reply = RPC_FIELDS("parca.debuginfo.v1alpha1.InitiateUploadResponse",
+							    initiate_reply_fields);
 
 static const struct rpc_field finished_fields[] = {
 	{ 1, "build_id", RPC_STRING },
 	{ 2, "upload_id", RPC_STRING },
-	{ 3, "type", RPC_ENUM, .names = file_types },
+	{ 3, "type", RPC_ENUM, .names = &parca_file_types },
 };
-static const struct rpc_message finished_message = RPC_FIELDS(finished_fields);
+static const struct rpc_message finished_message = RPC_FIELDS(
+	"parca.debuginfo.v1alpha1.MarkUploadFinishedRequest", finished_fields);
 
 /* ---- what both questions have ---- */
 
@@ -184,7 +194,7 @@ static int url_of_host(struct api *a, struct buf *out, struct err *err)
 	return 0;
 }
 
-/* "https://lode.example", by which clients reach this server. */
+/* "https://lode.example", by which clients reach this server; nothing: it has no such URL, and the client can call Upload. */
 static int base_url(struct api *a, struct buf *out, struct err *err)
 {
 	const struct server_options *o = &a->req->s->opts;
@@ -192,6 +202,8 @@ static int base_url(struct api *a, struct buf *out, struct err *err)
 
 	while (str_ends(url, STR("/")))
 		url.size--;
+	if (!url.size && http_head(a->req->conn)->two && rpc_is_framed(a) && !first_url(a).size)
+		return 0;
 	if (!url.size)
 		return url_of_host(a, out, err);
 	buf_add_str(out, url);
@@ -213,12 +225,12 @@ static int check_size(struct api *a, uint64_t size, struct err *err)
 static void put_instructions(struct bytes request, const struct pass *p, struct str url, struct buf *reply)
 {
 	AUTO(buf_done) struct buf m = { 0 };
-	char number[24];
+	char number[PASS_NUMBER_SIZE];
 
-	snprintf(number, sizeof(number), "%016" PRIx64, p->number);
+	pass_print_number(p->number, number);
 	proto_put_str(&m, 1, offer_text(request, INITIATE_ID));
 	proto_put_str(&m, 2, str_of(number));
-	proto_put_number(&m, 3, STRATEGY_URL);
+	proto_put_number(&m, 3, url.size ? STRATEGY_URL : STRATEGY_GRPC);
 	proto_put_str(&m, 4, url);
 	proto_put_number(&m, 5, offer_number(request, INITIATE_TYPE));
 	proto_put_message(reply, 1, &m);
@@ -245,7 +257,8 @@ static int parca_initiate_run(struct api *a, struct bytes request, struct buf *r
 	snprintf(p.owner, sizeof(p.owner), "%s", push_owner_name(a->req));
 	if (pass_give(a->req->s->push->passes, &p, secret, err) < 0)
 		return -1;
-	buf_printf(&url, "/upload/%s", secret);
+	if (url.size)
+		buf_printf(&url, "/upload/%s", secret);
 	put_instructions(request, &p, buf_str(&url), reply);
 	return 0;
 }
@@ -256,16 +269,13 @@ static int parca_finished_run(struct api *a, struct bytes request, struct buf *r
 {
 	struct str text = offer_text(request, 2);
 	struct build_id id;
-	uint8_t bytes[8] = { 0 };
 	uint64_t number;
-	size_t n;
 
 	if (parca_check(a, offer_text(request, 1), 0, &id, err) < 0)
 		return -1;
-	if (!hex_decode(text, false, bytes, sizeof(bytes), &n) || n != sizeof(bytes))
+	if (!pass_read_number(text, &number))
 		return err_set(err, ERR_INVALID, "upload_id is none of this server");
-	memcpy(&number, bytes, sizeof(number));
-	switch (pass_state(a->req->s->push->passes, be64toh(number), &id)) {
+	switch (pass_state(a->req->s->push->passes, number, &id)) {
 	case PASS_DONE:
 		return 0;
 	case PASS_NONE:
@@ -278,4 +288,6 @@ static int parca_finished_run(struct api *a, struct bytes request, struct buf *r
 
 const struct rpc_method parca_should = RPC_STORELESS(parca_should_run, should_message, should_reply),
 			parca_initiate = RPC_STORELESS(parca_initiate_run, initiate_message, initiate_reply),
-			parca_finished = RPC_STORELESS(parca_finished_run, finished_message, rpc_empty);
+			parca_finished = RPC_STORELESS(
+				parca_finished_run, finished_message,
+				RPC_EMPTY("parca.debuginfo.v1alpha1.MarkUploadFinishedResponse"));

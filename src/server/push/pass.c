@@ -106,6 +106,46 @@ bool pass_take(struct passes *t, struct str secret, struct pass *ret)
 	return found;
 }
 
+void pass_print_number(uint64_t number, char out[PASS_NUMBER_SIZE])
+{
+	uint64_t big = htobe64(number);
+
+	hex_encode(bytes_of(&big, sizeof(big)), out);
+}
+
+bool pass_read_number(struct str text, uint64_t *ret)
+{
+	uint8_t bytes[sizeof(*ret)] = { 0 };
+	size_t n;
+
+	if (!hex_decode(text, false, bytes, sizeof(bytes), &n) || n != sizeof(bytes))
+		return false;
+	memcpy(ret, bytes, sizeof(bytes));
+	*ret = be64toh(*ret);
+	return true;
+}
+
+bool pass_take_number(struct passes *t, uint64_t number, const struct build_id *id, const char *owner,
+		      struct pass *ret)
+{
+	bool found = false;
+
+	pthread_mutex_lock(&t->lock);
+	passes_expire(t);
+	for (size_t i = 0; i < t->n && !found; i++) {
+		struct pass_entry *e = &t->v[i];
+
+		found = e->state == PASS_OPEN && e->pass.number == number && build_id_eq(&e->pass.id, id) &&
+			strcmp(e->pass.owner, owner) == 0;
+		if (found) {
+			e->state = PASS_USED;
+			*ret = e->pass;
+		}
+	}
+	pthread_mutex_unlock(&t->lock);
+	return found;
+}
+
 void pass_finish(struct passes *t, uint64_t number)
 {
 	pthread_mutex_lock(&t->lock);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Passes: the right to upload one file once, without a token, by a URL that holds a secret. A client that is allowed to
+ * Passes: the right to upload one file once, without a token, by a URL that holds a secret; or with the token, by the call
+ * Upload. A client that is allowed to
  * push gets one by Parca's InitiateUpload. It is bound to a build ID and a size, and expires.
  */
 #pragma once
@@ -12,6 +13,8 @@
 #define PASSES_MAX       4096u
 #define PASS_USE_MS      (15 * 60 * 1000) /* until it is used */
 #define PASS_KEEP_MS     (60 * 60 * 1000) /* until nobody asks for its end any more */
+
+#define PASS_NUMBER_SIZE 17u /* of its text, with its NUL */
 
 struct pass {
 	uint64_t number; /* its name for MarkUploadFinished */
@@ -31,6 +34,12 @@ void passes_free(struct passes *t);
 int pass_give(struct passes *t, struct pass *p, char secret[PASS_SECRET_SIZE], struct err *err);
 /* Use one up. false: there is none with this secret. */
 bool pass_take(struct passes *t, struct str secret, struct pass *ret);
+/* The same by its number, for a client with a token: that of @owner, for this build ID. */
+bool pass_take_number(struct passes *t, uint64_t number, const struct build_id *id, const char *owner,
+		      struct pass *ret);
+void pass_print_number(uint64_t number, char out[PASS_NUMBER_SIZE]);
+/* false: it is no text of that function. */
+bool pass_read_number(struct str text, uint64_t *ret);
 void pass_finish(struct passes *t, uint64_t number); /* its file is stored, or need not be */
 enum pass_state pass_state(struct passes *t, uint64_t number, const struct build_id *id);
 /* Has somebody one for this build ID that is not used yet? */

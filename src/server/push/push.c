@@ -251,6 +251,21 @@ static void post_begin(struct request *req)
 
 /* ---- the headers of a PUT with a pass: it is as from the client that the pass was given to ---- */
 
+bool push_with_pass(struct request *req, struct push_request *pr, const struct pass *p)
+{
+	pr->key = (struct store_key){ .id = p->id, .kind = STORE_DEBUGINFO };
+	pr->size = pr->total = p->size;
+	pr->by_content = true;
+	pr->by_sender = p->by_sender;
+	if (pr->by_sender && !resolve_alias(req->s->opts.resolver, &pr->key.id, &pr->program))
+		pr->program.size = 0;
+	pr->is_admin = p->is_admin;
+	pr->pass = p->number;
+	snprintf(pr->token, sizeof(pr->token), "%s", p->owner);
+	put_read_meta(req);
+	return !put_is_owned(req) && put_take_session(req);
+}
+
 static void by_pass_begin(struct request *req)
 {
 	struct push_request *pr = ARENA_NEW(&req->arena, struct push_request);
@@ -261,23 +276,12 @@ static void by_pass_begin(struct request *req)
 		push_refuse(req, 403, "this URL was used or has expired: initiate the upload again");
 		return;
 	}
-	pr->key = (struct store_key){ .id = pass.id, .kind = STORE_DEBUGINFO };
-	pr->by_content = true;
-	pr->by_sender = pass.by_sender;
-	if (pr->by_sender && !resolve_alias(req->s->opts.resolver, &pr->key.id, &pr->program))
-		pr->program.size = 0;
-	pr->is_admin = pass.is_admin;
-	pr->pass = pass.number;
-	snprintf(pr->token, sizeof(pr->token), "%s", pass.owner);
 	if (!put_read_sizes(req))
 		return;
-	if (pr->off || pr->total != pass.size) {
+	if (pr->off || pr->total != pass.size)
 		push_refuse(req, 400, "the file does not have the size that the upload was initiated with");
-		return;
-	}
-	put_read_meta(req);
-	if (!put_is_owned(req))
-		(void)put_take_session(req);
+	else
+		(void)push_with_pass(req, pr, &pass);
 }
 
 /* ---- its body, its end ---- */

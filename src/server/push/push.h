@@ -33,6 +33,7 @@
 #define PUSH_WANT_ENTRIES      20000u
 #define PUSH_MAX_FILE          4096u /* of X-LODE-FILE; a longer one is ignored */
 
+struct pass;
 struct session;
 struct sessions;
 struct upload;
@@ -56,8 +57,18 @@ extern const struct http_handler push_by_pass; /* the same with a pass in the pa
 struct rpc_method;
 extern const struct rpc_method debuginfo_should, debuginfo_finished, debuginfo_list, debuginfo_delete;
 extern const struct rpc_method parca_should, parca_initiate, parca_finished;
+extern const struct http_handler parca_upload_post; /* a call whose client sends many messages */
+extern const struct rpc_method parca_upload;        /* for its description */
+struct rpc_enum;
+extern const struct rpc_enum parca_file_types;
 extern const struct http_body push_want_body;
 bool push_exists(const struct server *s); /* the server has a store */
+struct push_request;
+/*
+ * The upload that @p allows, as from the client that it was given to. @pr is zero but for call_id, and the request's own; its
+ * sizes are p->size. false: the request was refused.
+ */
+bool push_with_pass(struct request *req, struct push_request *pr, const struct pass *p);
 
 /* An upload, or an entry of a want list. */
 struct push_request {
@@ -70,7 +81,8 @@ struct push_request {
 	bool by_sender;  /* the build ID is one that the sender has computed of another file: see check.c */
 	/* With by_sender: the build ID of the program with that hash; size 0: it is not here, or has no other. */
 	struct build_id program;
-	uint64_t pass; /* its number; 0: none */
+	uint64_t pass;      /* its number; 0: none */
+	struct str call_id; /* of the call Upload: the build ID as the client has it */
 	struct store_meta meta;
 	char token[TOKEN_MAX_NAME];
 	bool is_admin;         /* may replace objects of other owners */
@@ -79,7 +91,10 @@ struct push_request {
 
 /* ---- reply.c ---- */
 
-/* Make the reply, unless there is one. @result: X-LODE-RESULT, or NULL. @text without newline. */
+/*
+ * Make the reply, unless there is one. @result: X-LODE-RESULT, or NULL. @text without newline. Of a call: a message, or a
+ * refusal.
+ */
 void push_reply(struct request *req, unsigned status, const char *result, const char *text);
 /* With X-LODE-OFFSET. */
 void push_reply_offset(struct request *req, unsigned status, const char *result, uint64_t off,

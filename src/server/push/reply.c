@@ -5,12 +5,35 @@
 #include "server/push/push.h"
 
 #include <stdio.h>
+#include "server/rpc/rpc.h"
+#include "wire/proto.h"
+
+/* UploadResponse */
+enum { UPLOADED_ID = 1, UPLOADED_SIZE = 2 };
+
+static void reply_to_call(struct request *req, const struct push_request *pr, unsigned status,
+			  const char *text)
+{
+	AUTO(buf_done) struct buf m = { 0 };
+
+	if (status >= 400) {
+		request_refuse(req, status, text);
+		return;
+	}
+	proto_put_str(&m, UPLOADED_ID, pr->call_id);
+	proto_put_number(&m, UPLOADED_SIZE, pr->total);
+	rpc_reply_message(req, buf_bytes(&m));
+}
 
 static void reply_with(struct request *req, unsigned status, const char *result, const char *off,
 		       const char *text)
 {
 	if (req->reply)
 		return;
+	if (req->route->handler == &parca_upload_post) {
+		reply_to_call(req, req->own, status, text);
+		return;
+	}
 	request_reply_text(req, status, text);
 	if (result)
 		http_reply_header(req->reply, "X-LODE-RESULT", result);

@@ -144,7 +144,7 @@ static int whole_of_json(const struct rpc_field *f, const json_t *j, uint64_t *r
 
 static int enum_of_json(const struct rpc_field *f, const json_t *j, uint64_t *ret, struct err *err)
 {
-	for (const struct rpc_enum *e = f->names; json_is_string(j) && e->name; e++)
+	for (const struct rpc_enum_value *e = f->names->values; json_is_string(j) && e->name; e++)
 		if (str_eq(json_text_of(j), str_of(e->name))) {
 			*ret = (uint64_t)(int64_t)e->value;
 			return 0;
@@ -439,7 +439,7 @@ static void double_to_json(struct json_writer *w, uint64_t bits)
 
 static void enum_to_json(struct json_writer *w, const struct rpc_field *f, int32_t v)
 {
-	for (const struct rpc_enum *e = f->names; e->name; e++)
+	for (const struct rpc_enum_value *e = f->names->values; e->name; e++)
 		if (e->value == v) {
 			json_put_text(w, NULL, e->name);
 			return;

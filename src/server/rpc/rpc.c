@@ -28,8 +28,6 @@ struct rpc_call {
 	uint64_t plain_held, binary_held; /* of a->memory */
 };
 
-const struct rpc_message rpc_empty;
-
 /* ---- headers ---- */
 
 static int connect_timeout(struct request *req, int64_t *ret)

@@ -8,6 +8,7 @@
  *   rpc.c     a call from its headers to its reply: form, coding, timeout
  *   frames.c  gRPC's frames as they come (frames.h), for calls with more than one message
  *   json.c    messages from JSON to binary, and back
+ *   describe.c, reflection.c    what services there are, for clients that know none: grpcurl
  *
  * A new call is a table of fields for each of its two messages, a function and a row of the table of routes:
  *
@@ -48,9 +49,14 @@ enum {
 	RPC_PRESENT = 1 << 2,  /* `optional`, or of a oneof: zero is not the same as absent */
 };
 
-struct rpc_enum {
+struct rpc_enum_value {
 	int32_t value;
 	const char *name;
+};
+
+struct rpc_enum {
+	const char *name;                    /* "querier.v1.ProfileFormat"; the first value is 0 */
+	const struct rpc_enum_value *values; /* ends with a name of NULL */
 };
 
 struct rpc_field {
@@ -59,7 +65,7 @@ struct rpc_field {
 	enum rpc_kind kind;
 	unsigned flags;
 	const struct rpc_message *message; /* of RPC_MESSAGE and RPC_MAP */
-	const struct rpc_enum *names;      /* of RPC_ENUM; ends with a name of NULL */
+	const struct rpc_enum *names;      /* of RPC_ENUM */
 };
 
 #define RPC_MAX_FIELDS 48u /* of a message */
@@ -71,10 +77,12 @@ struct rpc_field {
 #define RPC_MAX_VALUES      4000000u
 
 struct rpc_message {
+	const char *name; /* "push.v1.PushRequest": package, types around it, its own */
 	const struct rpc_field *fields;
 	size_t n;
 };
-#define RPC_FIELDS(table) ((struct rpc_message){ table, ARRAY_SIZE(table) })
+#define RPC_FIELDS(name, table) ((struct rpc_message){ name, table, ARRAY_SIZE(table) })
+#define RPC_EMPTY(name)         ((const struct rpc_message){ name, NULL, 0 })
 
 /*
  * JSON to binary, by protobuf's JSON mapping; appends. Names of fields in both spellings, 64-bit numbers as text or
@@ -95,6 +103,8 @@ struct rpc_method {
 	 * function that returns API_GOES_ON may fill later.
 	 */
 	int (*run)(struct api *a, struct bytes request, struct buf *reply, struct err *err);
+	/* Of a call with a handler of its own, and no run(): one side, or both, sends more than one message. */
+	bool client_streams, server_streams;
 };
 #define RPC_METHOD(fn, in, out)                                           \
 	{                                                                 \
@@ -108,7 +118,11 @@ struct rpc_method {
 int rpc_run(struct api *a, struct err *err); /* of all api_routes of calls */
 
 extern const struct http_handler rpc_post;
-extern const struct rpc_message rpc_empty; /* a message without fields */
+
+/* ---- reflection.c ---- */
+
+extern const struct http_handler reflection_post;
+extern const struct rpc_method reflection_v1, reflection_v1alpha; /* of the rows, for their descriptions */
 
 /* For profiles.c: bring a->out into the form of the reply. */
 int rpc_reply(struct api *a, struct err *err);

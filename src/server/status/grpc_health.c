@@ -9,17 +9,20 @@
 
 enum { HEALTH_SERVING = 1, HEALTH_NOT_SERVING = 2 };
 
-static const struct rpc_enum health_states[] = {
+static const struct rpc_enum_value health_states_values[] = {
 	{ 0, "UNKNOWN" },
 	{ HEALTH_SERVING, "SERVING" },
 	{ HEALTH_NOT_SERVING, "NOT_SERVING" },
 	{ 3, "SERVICE_UNKNOWN" },
 	{ 0 },
 };
+static const struct rpc_enum health_states = { "grpc.health.v1.HealthCheckResponse.ServingStatus",
+					       health_states_values };
 static const struct rpc_field request_fields[] = { { 1, "service", RPC_STRING } };
-static const struct rpc_field reply_fields[] = { { 1, "status", RPC_ENUM, 0, NULL, health_states } };
-static const struct rpc_message health_request = { request_fields, ARRAY_SIZE(request_fields) };
-static const struct rpc_message health_reply = { reply_fields, ARRAY_SIZE(reply_fields) };
+static const struct rpc_field reply_fields[] = { { 1, "status", RPC_ENUM, 0, NULL, &health_states } };
+static const struct rpc_message health_request = RPC_FIELDS("grpc.health.v1.HealthCheckRequest",
+							    request_fields);
+static const struct rpc_message health_reply = RPC_FIELDS("grpc.health.v1.HealthCheckResponse", reply_fields);
 
 /* A row has the path "/SERVICE/...". */
 static bool has_service(struct str service)

@@ -8,17 +8,20 @@
 #include "wire/proto.h"
 
 enum { RED = 1, BLUE = -2 };
-static const struct rpc_enum colours[] = { { RED, "COLOUR_RED" }, { BLUE, "COLOUR_BLUE" }, { 0 } };
+static const struct rpc_enum_value colour_values[] = { { RED, "COLOUR_RED" },
+						       { BLUE, "COLOUR_BLUE" },
+						       { 0 } };
+static const struct rpc_enum colours = { "test.Colour", colour_values };
 
 static const struct rpc_message node;
 static const struct rpc_field entry_fields[] = { { 1, "key", RPC_INT32 }, { 2, "value", RPC_STRING } };
-static const struct rpc_message entry = { entry_fields, 2 };
+static const struct rpc_message entry = RPC_FIELDS("test.Entry", entry_fields);
 static const struct rpc_field node_fields[] = {
 	{ 1, "plain_text", RPC_STRING },
 	{ 2, "raw", RPC_BYTES },
 	{ 3, "hexID", RPC_HEX },
 	{ 4, "flag", RPC_BOOL },
-	{ 5, "colour", RPC_ENUM, 0, NULL, colours },
+	{ 5, "colour", RPC_ENUM, 0, NULL, &colours },
 	{ 6, "i32", RPC_INT32 },
 	{ 7, "i64", RPC_INT64 },
 	{ 8, "u32", RPC_UINT32 },
@@ -36,7 +39,7 @@ static const struct rpc_field node_fields[] = {
 	{ 20, "f32", RPC_FIXED32 },
 	{ 21, "sf64", RPC_SFIXED64 },
 };
-static const struct rpc_message node = { node_fields, ARRAY_SIZE(node_fields) };
+static const struct rpc_message node = RPC_FIELDS("test.Node", node_fields);
 
 /* JSON to binary and back. */
 static void check_json(const char *json, const char *want)
