@@ -1,10 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Unwind tables of large files: bytes a row, CPU and memory of making them, beside readelf, which reads the same rows.
+"""Unwind tables of large files: bytes a row, CPU and memory of making them, beside readelf, which reads the same rows; stacks in core dumps.
 
-    bench/unwind.py [--lode PROGRAM] [FILE...]
+    bench/unwind.py [--lode PROGRAM] [--cores N] [--keep DIR] [FILE...]
 
 CPU and memory are those of `lode inspect --unwind` minus those of `lode inspect`, the best of 5 runs; memory has the table in it.
+With --cores each program of tests/differential/cores.py that is installed is dumped N times while it runs, and the stacks are compared with those of
+libdw, frame for frame. --keep: dumps in which something differs stay in DIR.
+
 readelf prints the rows; eu-readelf -w likewise. Neither makes a table, so they are a bound for reading, not a rival.
 """
 
@@ -16,8 +19,12 @@ import pathlib
 import shutil
 import subprocess
 import sys
+import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT / "tests/differential"))
+import cores  # noqa: E402
+
 LIB = "/usr/lib/x86_64-linux-gnu/"
 FILES = ["libc.so.6", "libstdc++.so.6", "/usr/bin/gdb", "/usr/bin/node", "libclang-cpp.so.*", "libLLVM.so.*", "libLLVM-*.so.1"]
 RUNS = 5
@@ -47,11 +54,31 @@ def silent_cpu(argv):
     return (used.ru_utime + used.ru_stime) * 1000
 
 
+def compare_dumps(n, keep):
+    print("| program | stacks | equal | frames | equal |")
+    print("|---|---|---|---|---|")
+    with tempfile.TemporaryDirectory() as folder:
+        for name in [*cores.PROGRAMS, *cores.SMALL]:
+            argv = cores.stock(name) if name in cores.PROGRAMS else cores.small(name, folder)
+            counts = cores.compare(argv, n, folder, keep) if argv else None
+            if not counts or not counts.frames:
+                print(f"| {name} | not installed, or cannot be dumped | | | |")
+                continue
+            print(f"| {name} | {counts.stacks} | {100 * counts.equal / counts.stacks:.1f} % | {counts.frames} | {100 * counts.equal_frames / counts.frames:.2f} % |", flush=True)
+            for how, same, mine, theirs in counts.different[:3]:
+                print(f"    {name}: {how}; after {same} equal frames {mine[same:same + 3]}, libdw {theirs[same:same + 3]}", file=sys.stderr)
+
+
 def main():
     args = argparse.ArgumentParser()
     args.add_argument("--lode", default=str(ROOT / "build/lode"))
+    args.add_argument("--cores", type=int, default=0, metavar="N")
+    args.add_argument("--keep", metavar="DIR")
     args.add_argument("files", nargs="*")
     args = args.parse_args()
+    if args.cores:
+        compare_dumps(args.cores, args.keep)
+        return
     files = args.files
     for pattern in () if files else FILES:
         files += [f for f in sorted(glob.glob(pattern if pattern[0] == "/" else LIB + pattern)) if not os.path.islink(f) or len(glob.glob(LIB + pattern)) == 1]

@@ -154,7 +154,7 @@ static int add_listed(struct build *b, struct frames *frames, struct section *hd
 {
 	struct in_order o = { .b = b, .frames = frames };
 	uint64_t last = 0, n;
-	struct cfi_bytes e;
+	struct cursor e;
 	const uint8_t *p = hdr->size >= HDR_SIZE ? section_at(hdr, 0, HDR_SIZE, err) : NULL;
 
 	if (hdr->size < HDR_SIZE)
@@ -164,8 +164,8 @@ static int add_listed(struct build *b, struct frames *frames, struct section *hd
 	/* Version 1; the count has 4 bytes; the list is of pairs of 4 bytes, counted from the section. */
 	if (p[0] != 1 || p[2] != 0x03 || p[3] != 0x3b)
 		return REDO;
-	e = (struct cfi_bytes){ p + 8, p + HDR_SIZE, false };
-	n = cfi_fixed(&e, 4);
+	e = cursor_of(bytes_of(p + 8, HDR_SIZE - 8));
+	n = cursor_u32(&e);
 	if (n > (hdr->size - HDR_SIZE) / 8)
 		return REDO;
 	for (uint64_t i = 0; i < n; i++) {
@@ -177,9 +177,9 @@ static int add_listed(struct build *b, struct frames *frames, struct section *hd
 		p = section_at(hdr, HDR_SIZE + i * 8, 8, err);
 		if (!p)
 			return -1;
-		e = (struct cfi_bytes){ p, p + 8, false };
-		start = hdr->addr + (uint64_t)(int32_t)cfi_fixed(&e, 4);
-		off = hdr->addr + (uint64_t)(int32_t)cfi_fixed(&e, 4) - frames->section.addr;
+		e = cursor_of(bytes_of(p, 8));
+		start = hdr->addr + (uint64_t)(int32_t)cursor_u32(&e);
+		off = hdr->addr + (uint64_t)(int32_t)cursor_u32(&e) - frames->section.addr;
 		if ((i && start <= last) || off >= frames->section.size)
 			return REDO;
 		last = start;
@@ -274,7 +274,7 @@ static bool find_by_segment(struct build *b, struct section *eh, struct section 
 		const struct elf_segment *s = &b->img->segments[i];
 		struct byte_range range, part;
 		const uint8_t *p;
-		struct cfi_bytes e;
+		struct cursor e;
 		uint64_t addr;
 
 		if (s->type != PT_GNU_EH_FRAME || s->filesz < HDR_SIZE ||
@@ -286,8 +286,8 @@ static bool find_by_segment(struct build *b, struct section *eh, struct section 
 		p = range.size >= HDR_SIZE ? section_at(hdr, 0, HDR_SIZE, err) : NULL;
 		if (!p || p[1] != 0x1b)
 			continue;
-		e = (struct cfi_bytes){ p + 4, p + 8, false };
-		addr = s->vaddr + 4 + (uint64_t)(int32_t)cfi_fixed(&e, 4);
+		e = cursor_of(bytes_of(p + 4, 4));
+		addr = s->vaddr + 4 + (uint64_t)(int32_t)cursor_u32(&e);
 		if (!gap_file_range(b->img, addr, &part))
 			continue;
 		section_init(eh, b->img->src, part, addr, b->o->memory);

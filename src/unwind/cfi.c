@@ -48,59 +48,6 @@ enum {
 	EXPR_BREG0 = 0x70
 };
 
-/* ---- numbers ---- */
-
-uint64_t cfi_uleb_long(struct cfi_bytes *b)
-{
-	uint64_t v = 0;
-
-	for (unsigned shift = 0; b->p < b->end; shift += 7) {
-		uint8_t one = *b->p++;
-
-		if (shift < 64)
-			v |= (uint64_t)(one & 0x7f) << shift;
-		if (one < 0x80)
-			return v;
-	}
-	b->failed = true;
-	return 0;
-}
-
-int64_t cfi_sleb(struct cfi_bytes *b)
-{
-	uint64_t v = 0;
-
-	for (unsigned shift = 0; b->p < b->end;) {
-		uint8_t one = *b->p++;
-
-		if (shift < 64)
-			v |= (uint64_t)(one & 0x7f) << shift;
-		shift += 7;
-		if (one < 0x80) {
-			if (shift < 64 && one & 0x40)
-				v |= ~(uint64_t)0 << shift;
-			return (int64_t)v;
-		}
-	}
-	b->failed = true;
-	return 0;
-}
-
-uint64_t cfi_fixed(struct cfi_bytes *b, unsigned size)
-{
-	uint64_t v = 0;
-
-	if ((size_t)(b->end - b->p) < size) {
-		b->failed = true;
-		b->p = b->end;
-		return 0;
-	}
-	for (unsigned i = 0; i < size; i++)
-		v |= (uint64_t)b->p[i] << (8 * i);
-	b->p += size;
-	return v;
-}
-
 /* ---- expressions ---- */
 
 /* Two signed parts of struct unwind_rule's `off`. false: they do not fit. */
@@ -113,38 +60,38 @@ static bool pair_offsets(int64_t low, int64_t high, int64_t *ret)
 }
 
 /* The number that is added to the word in memory. false: another operation. */
-static bool added_offset(struct cfi_bytes *e, int64_t *ret)
+static bool added_offset(struct cursor *e, int64_t *ret)
 {
-	uint64_t op = cfi_fixed(e, 1);
+	uint64_t op = cursor_u8(e);
 
 	if (op == EXPR_PLUS_UCONST) {
-		*ret = (int64_t)cfi_uleb(e);
-		return !e->failed;
+		*ret = (int64_t)cursor_uleb(e);
+		return cursor_ok(e);
 	}
 	if (op >= EXPR_LIT0 && op < EXPR_LIT0 + 32)
 		*ret = (int64_t)(op - EXPR_LIT0);
 	else if (op == EXPR_CONST1U || op == EXPR_CONST1S)
-		*ret = op == EXPR_CONST1U ? (int64_t)cfi_fixed(e, 1) : (int8_t)cfi_fixed(e, 1);
+		*ret = op == EXPR_CONST1U ? (int64_t)cursor_u8(e) : (int8_t)cursor_u8(e);
 	else if (op == EXPR_CONST2U || op == EXPR_CONST2S)
-		*ret = op == EXPR_CONST2U ? (int64_t)cfi_fixed(e, 2) : (int16_t)cfi_fixed(e, 2);
+		*ret = op == EXPR_CONST2U ? (int64_t)cursor_u16(e) : (int16_t)cursor_u16(e);
 	else if (op == EXPR_CONSTS)
-		*ret = cfi_sleb(e);
+		*ret = cursor_sleb(e);
 	else
 		return false;
-	op = cfi_fixed(e, 1);
+	op = cursor_u8(e);
 	if (op == EXPR_MINUS)
 		*ret = (int64_t) - (uint64_t)*ret;
-	return !e->failed && (op == EXPR_MINUS || op == EXPR_PLUS);
+	return cursor_ok(e) && (op == EXPR_MINUS || op == EXPR_PLUS);
 }
 
 /*
  * The entry of a linkage table pushes its number in the middle of its 16 bytes: rsp + 8 + ((rip & 15) >= n) * 8.
  */
-static bool is_linkage_entry(struct cfi_bytes e, int64_t *ret)
+static bool is_linkage_entry(struct cursor e, int64_t *ret)
 {
 	static const uint8_t form[] = { 0x77, 8, 0x80, 0, 0x3f, 0x1a, EXPR_LIT0, 0x2a, 0x33, 0x24, 0x22 };
 
-	if ((size_t)(e.end - e.p) != sizeof(form))
+	if (cursor_left(&e) != sizeof(form))
 		return false;
 	for (size_t i = 0; i < sizeof(form); i++)
 		if (form[i] != (i == 6 ? e.p[i] & 0xf0 : e.p[i]))
@@ -153,7 +100,7 @@ static bool is_linkage_entry(struct cfi_bytes e, int64_t *ret)
 	return true;
 }
 
-static void cfa_of_expression(struct cfi_state *s, struct cfi_bytes e)
+static void cfa_of_expression(struct cfi_state *s, struct cursor e)
 {
 	int64_t n, m = 0;
 	uint64_t op;
@@ -164,11 +111,11 @@ static void cfa_of_expression(struct cfi_state *s, struct cfi_bytes e)
 		s->expression = n;
 		return;
 	}
-	op = cfi_fixed(&e, 1);
+	op = cursor_u8(&e);
 	if (op < EXPR_BREG0 || op >= EXPR_BREG0 + 16)
 		return;
-	n = cfi_sleb(&e);
-	if (e.failed)
+	n = cursor_sleb(&e);
+	if (!cursor_ok(&e))
 		return;
 	s->cfa_reg = (uint8_t)(op - EXPR_BREG0);
 	if (e.p == e.end) {
@@ -176,13 +123,13 @@ static void cfa_of_expression(struct cfi_state *s, struct cfi_bytes e)
 		s->cfa_off = n;
 		return;
 	}
-	if (cfi_fixed(&e, 1) != EXPR_DEREF || (e.p < e.end && !added_offset(&e, &m)) || e.p < e.end)
+	if (cursor_u8(&e) != EXPR_DEREF || (e.p < e.end && !added_offset(&e, &m)) || e.p < e.end)
 		return;
 	if (pair_offsets(n, m, &s->expression))
 		s->cfa = UNWIND_CFA_DEREF;
 }
 
-static void register_of_expression(struct cfi_state *s, uint64_t reg, struct cfi_bytes e)
+static void register_of_expression(struct cfi_state *s, uint64_t reg, struct cursor e)
 {
 	if (reg == CFI_RA)
 		s->ra = CFI_RA_UNKNOWN;
@@ -193,10 +140,10 @@ static void register_of_expression(struct cfi_state *s, uint64_t reg, struct cfi
 	if (reg != CFI_RBP)
 		return;
 	s->rbp = UNWIND_RBP_LOST;
-	if (cfi_fixed(&e, 1) != EXPR_BREG0 + CFI_RBP)
+	if (cursor_u8(&e) != EXPR_BREG0 + CFI_RBP)
 		return;
-	s->rbp_off = cfi_sleb(&e);
-	if (!e.failed && e.p == e.end)
+	s->rbp_off = cursor_sleb(&e);
+	if (cursor_ok(&e) && e.p == e.end)
 		s->rbp = UNWIND_RBP_RBP;
 }
 
@@ -301,7 +248,7 @@ static uint64_t rule_of_state(const struct cfi_state *s, bool signal)
 /* ---- running ---- */
 
 struct runner {
-	struct cfi_bytes b;
+	struct cursor b;
 	const struct cfi_cie *cie;
 	struct cfi_state s;
 	struct cfi_state remembered[REMEMBERED];
@@ -310,12 +257,12 @@ struct runner {
 
 static bool run_expression(struct runner *r, unsigned op, uint64_t reg)
 {
-	struct cfi_bytes *b = &r->b, e;
-	uint64_t n = cfi_uleb(b);
+	struct cursor *b = &r->b, e;
+	uint64_t n = cursor_uleb(b);
 
-	if (b->failed || n > (size_t)(b->end - b->p))
+	if (!cursor_ok(b) || n > cursor_left(b))
 		return false;
-	e = (struct cfi_bytes){ b->p, b->p + n, false };
+	e = cursor_of(bytes_of(b->p, n));
 	b->p += n;
 	if (op == OP_DEF_CFA_EXPRESSION)
 		cfa_of_expression(&r->s, e);
@@ -339,28 +286,28 @@ static void set_value(struct cfi_state *s, uint64_t reg, int64_t off)
 /* Operations that change the state, other than the three of one byte. false: an unknown one. */
 static bool run_state_op(struct runner *r, unsigned op)
 {
-	struct cfi_bytes *b = &r->b;
+	struct cursor *b = &r->b;
 	const struct cfi_cie *cie = r->cie;
 	uint64_t reg = 0;
 
 	/* All of them but these start with a register. */
 	if (op != OP_DEF_CFA_OFFSET && op != OP_DEF_CFA_OFFSET_SF && op != OP_DEF_CFA_EXPRESSION &&
 	    op != OP_GNU_ARGS_SIZE && op != OP_REMEMBER && op != OP_RESTORE_STATE && op != OP_NOP)
-		reg = cfi_uleb(b);
+		reg = cursor_uleb(b);
 	switch (op) {
 	case OP_NOP:
 		return true;
 	case OP_GNU_ARGS_SIZE:
-		cfi_uleb(b);
+		cursor_uleb(b);
 		return true;
 	case OP_OFFSET_EXTENDED:
-		set_saved(&r->s, reg, (int64_t)(cfi_uleb(b) * (uint64_t)cie->data_align));
+		set_saved(&r->s, reg, (int64_t)(cursor_uleb(b) * (uint64_t)cie->data_align));
 		return true;
 	case OP_OFFSET_EXTENDED_SF:
-		set_saved(&r->s, reg, (int64_t)((uint64_t)cfi_sleb(b) * (uint64_t)cie->data_align));
+		set_saved(&r->s, reg, (int64_t)((uint64_t)cursor_sleb(b) * (uint64_t)cie->data_align));
 		return true;
 	case OP_GNU_NEGATIVE_OFFSET:
-		set_saved(&r->s, reg, (int64_t) - (cfi_uleb(b) * (uint64_t)cie->data_align));
+		set_saved(&r->s, reg, (int64_t) - (cursor_uleb(b) * (uint64_t)cie->data_align));
 		return true;
 	case OP_RESTORE_EXTENDED:
 		set_initial(&r->s, reg, &cie->initial);
@@ -377,7 +324,7 @@ static bool run_state_op(struct runner *r, unsigned op)
 			set_lost(&r->s, reg, false);
 		return true;
 	case OP_REGISTER:
-		set_register(&r->s, reg, cfi_uleb(b));
+		set_register(&r->s, reg, cursor_uleb(b));
 		return true;
 	case OP_REMEMBER:
 		if (r->n_remembered == REMEMBERED)
@@ -390,25 +337,25 @@ static bool run_state_op(struct runner *r, unsigned op)
 		r->s = r->remembered[--r->n_remembered];
 		return true;
 	case OP_DEF_CFA:
-		set_cfa(&r->s, reg, (int64_t)cfi_uleb(b));
+		set_cfa(&r->s, reg, (int64_t)cursor_uleb(b));
 		return true;
 	case OP_DEF_CFA_SF:
-		set_cfa(&r->s, reg, (int64_t)((uint64_t)cfi_sleb(b) * (uint64_t)cie->data_align));
+		set_cfa(&r->s, reg, (int64_t)((uint64_t)cursor_sleb(b) * (uint64_t)cie->data_align));
 		return true;
 	case OP_DEF_CFA_REGISTER:
 		set_cfa(&r->s, reg, r->s.cfa_off);
 		return true;
 	case OP_DEF_CFA_OFFSET:
-		r->s.cfa_off = (int64_t)cfi_uleb(b);
+		r->s.cfa_off = (int64_t)cursor_uleb(b);
 		return true;
 	case OP_DEF_CFA_OFFSET_SF:
-		r->s.cfa_off = (int64_t)((uint64_t)cfi_sleb(b) * (uint64_t)cie->data_align);
+		r->s.cfa_off = (int64_t)((uint64_t)cursor_sleb(b) * (uint64_t)cie->data_align);
 		return true;
 	case OP_VAL_OFFSET:
-		set_value(&r->s, reg, (int64_t)cfi_uleb(b));
+		set_value(&r->s, reg, (int64_t)cursor_uleb(b));
 		return true;
 	case OP_VAL_OFFSET_SF:
-		set_value(&r->s, reg, cfi_sleb(b));
+		set_value(&r->s, reg, cursor_sleb(b));
 		return true;
 	case OP_DEF_CFA_EXPRESSION:
 	case OP_EXPRESSION:
@@ -425,9 +372,9 @@ static bool run_advance(struct runner *r, unsigned op, uint64_t *ret)
 	if (op >> 6 == 1)
 		*ret = op & 63;
 	else if (op >= OP_ADVANCE_1 && op <= OP_ADVANCE_4)
-		*ret = cfi_fixed(&r->b, 1u << (op - OP_ADVANCE_1));
+		*ret = cursor_uint(&r->b, 1u << (op - OP_ADVANCE_1));
 	else if (op == OP_ADVANCE_8)
-		*ret = cfi_fixed(&r->b, 8);
+		*ret = cursor_u64(&r->b);
 	else
 		return false;
 	return true;
@@ -436,17 +383,17 @@ static bool run_advance(struct runner *r, unsigned op, uint64_t *ret)
 static bool run_op(struct runner *r, unsigned op)
 {
 	if (op >> 6 == 2)
-		set_saved(&r->s, op & 63, (int64_t)(cfi_uleb(&r->b) * (uint64_t)r->cie->data_align));
+		set_saved(&r->s, op & 63, (int64_t)(cursor_uleb(&r->b) * (uint64_t)r->cie->data_align));
 	else if (op >> 6 == 3)
 		set_initial(&r->s, op & 63, &r->cie->initial);
 	else if (!run_state_op(r, op))
 		return false;
-	return !r->b.failed;
+	return cursor_ok(&r->b);
 }
 
 bool cfi_run_initial(const uint8_t *p, const uint8_t *end, struct cfi_cie *cie)
 {
-	struct runner r = { .b = { p, end, false },
+	struct runner r = { .b = cursor_of(bytes_of(p, (size_t)(end - p))),
 			    .cie = cie,
 			    .s = { .cfa = UNWIND_CFA_BAD, .ra = CFI_RA_UNKNOWN } };
 	uint64_t moved;
@@ -467,7 +414,7 @@ bool cfi_run(const struct cfi_program *program, struct pack *pack)
 	struct runner r;
 	uint64_t addr = program->start, moved;
 
-	r.b = (struct cfi_bytes){ program->p, program->end, false };
+	r.b = cursor_of(bytes_of(program->p, (size_t)(program->end - program->p)));
 	r.cie = cie;
 	r.s = cie->initial;
 	r.n_remembered = 0;
@@ -482,7 +429,7 @@ bool cfi_run(const struct cfi_program *program, struct pack *pack)
 			continue;
 		} else if (op >> 6 == 2 && (op & 63) != CFI_RBP && (op & 63) != CFI_RBX &&
 			   (op & 63) != CFI_RSP && (op & 63) != CFI_RA) {
-			cfi_uleb(&r.b);
+			cursor_uleb(&r.b);
 			continue;
 		} else if (!run_advance(&r, op, &moved)) {
 			if (run_op(&r, op))
@@ -493,9 +440,9 @@ bool cfi_run(const struct cfi_program *program, struct pack *pack)
 		if (!moved)
 			continue;
 		pack_add(pack, addr, rule_of_state(&r.s, cie->signal));
-		if (r.b.failed || mul_overflows(moved, cie->code_align, &moved) ||
+		if (!cursor_ok(&r.b) || mul_overflows(moved, cie->code_align, &moved) ||
 		    moved >= program->limit - addr)
-			return !r.b.failed;
+			return cursor_ok(&r.b);
 		addr += moved;
 	}
 	pack_add(pack, addr, rule_of_state(&r.s, cie->signal));

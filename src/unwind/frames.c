@@ -33,29 +33,29 @@ struct entry_head {
 static int read_entry_head(struct frames *f, uint64_t off, struct entry_head *ret, struct err *err)
 {
 	uint64_t left = f->section.size - MIN(off, f->section.size);
-	struct cfi_bytes b;
+	const uint8_t *p;
+	struct cursor b;
 	uint64_t size;
 
 	if (left < 8)
 		return FRAMES_END;
-	b.p = section_at(&f->section, off, MIN(left, (uint64_t)24), err);
-	if (!b.p)
+	p = section_at(&f->section, off, MIN(left, (uint64_t)24), err);
+	if (!p)
 		return -1;
-	b.end = b.p + MIN(left, (uint64_t)24);
-	b.failed = false;
+	b = cursor_of(bytes_of(p, MIN(left, (uint64_t)24)));
 	ret->off = off;
-	size = cfi_fixed(&b, 4);
+	size = cursor_u32(&b);
 	ret->wide = size == UINT32_MAX;
 	if (ret->wide)
-		size = cfi_fixed(&b, 8);
+		size = cursor_u64(&b);
 	ret->id_at = off + (ret->wide ? 12 : 4);
 	/* .eh_frame has pointers of 4 bytes in entries of either size, as binutils and LLVM read it. */
 	ret->head = (ret->wide ? 12 : 4) + (ret->wide && f->debug ? 8 : 4);
-	ret->id = cfi_fixed(&b, ret->wide && f->debug ? 8 : 4);
+	ret->id = cursor_uint(&b, ret->wide && f->debug ? 8 : 4);
 	ret->size = size + (ret->wide ? 12 : 4);
 	if (!size)
 		return f->open ? FRAMES_END : 0;
-	if (b.failed || size > left || ret->size > left || ret->size < ret->head)
+	if (!cursor_ok(&b) || size > left || ret->size > left || ret->size < ret->head)
 		return FRAMES_END;
 	return 0;
 }
@@ -68,7 +68,7 @@ static bool entry_is_cie(const struct frames *f, const struct entry_head *e)
 /* ---- addresses ---- */
 
 /* An address in @encoding; @at is that of its first byte. false: not supported, or damaged. */
-static bool read_address(struct cfi_bytes *b, uint8_t encoding, uint64_t at, uint64_t *ret)
+static bool read_address(struct cursor *b, uint8_t encoding, uint64_t at, uint64_t *ret)
 {
 	uint64_t v;
 
@@ -76,25 +76,25 @@ static bool read_address(struct cfi_bytes *b, uint8_t encoding, uint64_t at, uin
 	case 0x00:
 	case 0x04:
 	case 0x0c:
-		v = cfi_fixed(b, 8);
+		v = cursor_u64(b);
 		break;
 	case 0x02:
-		v = cfi_fixed(b, 2);
+		v = cursor_u16(b);
 		break;
 	case 0x0a:
-		v = (uint64_t)(int16_t)cfi_fixed(b, 2);
+		v = (uint64_t)(int16_t)cursor_u16(b);
 		break;
 	case 0x03:
-		v = cfi_fixed(b, 4);
+		v = cursor_u32(b);
 		break;
 	case 0x0b:
-		v = (uint64_t)(int32_t)cfi_fixed(b, 4);
+		v = (uint64_t)(int32_t)cursor_u32(b);
 		break;
 	case 0x01:
-		v = cfi_uleb(b);
+		v = cursor_uleb(b);
 		break;
 	case 0x09:
-		v = (uint64_t)cfi_sleb(b);
+		v = (uint64_t)cursor_sleb(b);
 		break;
 	default:
 		return false;
@@ -104,13 +104,13 @@ static bool read_address(struct cfi_bytes *b, uint8_t encoding, uint64_t at, uin
 	else if (encoding & PTR_BASE)
 		return false;
 	*ret = v;
-	return !b->failed && !(encoding & PTR_INDIRECT);
+	return cursor_ok(b) && !(encoding & PTR_INDIRECT);
 }
 
 /* ---- CIEs ---- */
 
 /* The data of an augmentation that starts with z. */
-static bool read_augmentation(struct cfi_bytes *b, const uint8_t *names, const uint8_t *names_end,
+static bool read_augmentation(struct cursor *b, const uint8_t *names, const uint8_t *names_end,
 			      struct cfi_cie *cie)
 {
 	uint64_t ignored;
@@ -120,13 +120,13 @@ static bool read_augmentation(struct cfi_bytes *b, const uint8_t *names, const u
 
 		switch (*names) {
 		case 'L':
-			cfi_fixed(b, 1);
+			cursor_u8(b);
 			break;
 		case 'R':
-			cie->pointer = (uint8_t)cfi_fixed(b, 1);
+			cie->pointer = (uint8_t)cursor_u8(b);
 			break;
 		case 'P':
-			encoding = (uint8_t)cfi_fixed(b, 1);
+			encoding = (uint8_t)cursor_u8(b);
 			/* Where the personality function is does not matter, only the size of its address. */
 			if (!read_address(b, encoding & PTR_FORM, 0, &ignored))
 				return false;
@@ -140,12 +140,12 @@ static bool read_augmentation(struct cfi_bytes *b, const uint8_t *names, const u
 			return false;
 		}
 	}
-	return !b->failed;
+	return cursor_ok(b);
 }
 
-static bool parse_cie(const struct frames *f, struct cfi_bytes b, struct cfi_cie *cie)
+static bool parse_cie(const struct frames *f, struct cursor b, struct cfi_cie *cie)
 {
-	uint64_t version = cfi_fixed(&b, 1), size;
+	uint64_t version = cursor_u8(&b), size;
 	const uint8_t *names = b.p, *end;
 
 	if (version != 1 && version != 3 && version != 4)
@@ -153,23 +153,23 @@ static bool parse_cie(const struct frames *f, struct cfi_bytes b, struct cfi_cie
 	while (b.p < b.end && *b.p)
 		b.p++;
 	end = b.p;
-	cfi_fixed(&b, 1);
-	if (version == 4 && (cfi_fixed(&b, 1) != 8 || cfi_fixed(&b, 1) != 0))
+	cursor_u8(&b);
+	if (version == 4 && (cursor_u8(&b) != 8 || cursor_u8(&b) != 0))
 		return false;
-	cie->code_align = cfi_uleb(&b);
-	cie->data_align = cfi_sleb(&b);
-	if ((version == 1 ? cfi_fixed(&b, 1) : cfi_uleb(&b)) != CFI_RA || !cie->code_align ||
+	cie->code_align = cursor_uleb(&b);
+	cie->data_align = cursor_sleb(&b);
+	if ((version == 1 ? cursor_u8(&b) : cursor_uleb(&b)) != CFI_RA || !cie->code_align ||
 	    cie->code_align > CODE_ALIGN_MAX)
 		return false;
 	cie->pointer = 0;
 	if (names < end && *names == 'z') {
-		struct cfi_bytes data = b;
+		struct cursor data = b;
 
 		cie->has_size = true;
-		size = cfi_uleb(&b);
-		if (b.failed || size > (size_t)(b.end - b.p))
+		size = cursor_uleb(&b);
+		if (!cursor_ok(&b) || size > cursor_left(&b))
 			return false;
-		data = (struct cfi_bytes){ b.p, b.p + size, false };
+		data = cursor_of(bytes_of(b.p, size));
 		b.p += size;
 		if (!read_augmentation(&data, names + 1, end, cie))
 			return false;
@@ -178,7 +178,7 @@ static bool parse_cie(const struct frames *f, struct cfi_bytes b, struct cfi_cie
 	} else if (names < end) {
 		cie->signal = true;
 	}
-	return !b.failed && cfi_run_initial(b.p, b.end, cie);
+	return cursor_ok(&b) && cfi_run_initial(b.p, b.end, cie);
 }
 
 /* The CIE at @off. NULL: an error. */
@@ -207,7 +207,7 @@ static const struct cfi_cie *find_cie(struct frames *f, uint64_t off, struct err
 		cie->used = false;
 		return NULL;
 	}
-	cie->sound = parse_cie(f, (struct cfi_bytes){ p + e.head, p + e.size, false }, cie);
+	cie->sound = parse_cie(f, cursor_of(bytes_of(p + e.head, e.size - e.head)), cie);
 	return cie;
 }
 
@@ -224,7 +224,7 @@ int frames_read(struct frames *f, uint64_t off, struct frames_function *ret, uin
 		bool *ret_damaged, struct err *err)
 {
 	const struct cfi_cie *cie;
-	struct cfi_bytes b;
+	struct cursor b;
 	struct entry_head e;
 	uint64_t at, size, n, code = off;
 	const uint8_t *p;
@@ -251,15 +251,15 @@ int frames_read(struct frames *f, uint64_t off, struct frames_function *ret, uin
 	p = section_at(&f->section, off, n, err);
 	if (!p)
 		return -1;
-	b = (struct cfi_bytes){ p + e.head, p + n, false };
+	b = cursor_of(bytes_of(p + e.head, n - e.head));
 	if (!read_address(&b, cie->pointer, f->section.addr + off + e.head, &ret->start) ||
 	    !read_address(&b, cie->pointer & PTR_FORM, 0, &size) ||
 	    add_overflows(ret->start, size, &ret->end))
 		return FRAMES_OTHER;
 	if (cie->has_size) {
-		uint64_t skip = cfi_uleb(&b);
+		uint64_t skip = cursor_uleb(&b);
 
-		if (b.failed || skip > e.size - (uint64_t)(b.p - p))
+		if (!cursor_ok(&b) || skip > e.size - (uint64_t)(b.p - p))
 			return FRAMES_OTHER;
 		code += skip;
 	}

@@ -168,7 +168,7 @@ static int needs_libraries(const struct elf_image *img, bool *ret_none, struct e
 	for (uint32_t i = 0; i < img->n_segments; i++) {
 		const struct elf_segment *s = &img->segments[i];
 		uint8_t words[DYNAMIC_MAX * 16];
-		struct cfi_bytes e;
+		struct cursor e;
 		struct byte_range range;
 
 		if (s->type != PT_DYNAMIC || !gap_file_range(img, s->vaddr, &range))
@@ -176,8 +176,8 @@ static int needs_libraries(const struct elf_image *img, bool *ret_none, struct e
 		range.size = MIN(MIN(range.size, s->filesz), sizeof(words)) / 16 * 16;
 		if (source_read_full(img->src, range.off, words, range.size, SOURCE_RANDOM, err) < 0)
 			return -1;
-		for (e = (struct cfi_bytes){ words, words + range.size, false }; e.p < e.end; e.p += 8)
-			if (cfi_fixed(&e, 8) == DT_NEEDED)
+		for (e = cursor_of(bytes_of(words, range.size)); e.p < e.end; e.p += 8)
+			if (cursor_u64(&e) == DT_NEEDED)
 				*ret_none = false;
 		return 0;
 	}

@@ -98,19 +98,6 @@ bool cfi_run(const struct cfi_program *program, struct pack *pack);
 /* Run the initial instructions of a CIE, into cie->initial. */
 bool cfi_run_initial(const uint8_t *p, const uint8_t *end, struct cfi_cie *cie);
 
-/* LEB128, with `failed` for numbers that end too early. */
-struct cfi_bytes {
-	const uint8_t *p, *end;
-	bool failed;
-};
-uint64_t cfi_uleb_long(struct cfi_bytes *b);
-static inline uint64_t cfi_uleb(struct cfi_bytes *b)
-{
-	return b->p < b->end && *b->p < 0x80 ? *b->p++ : cfi_uleb_long(b);
-}
-int64_t cfi_sleb(struct cfi_bytes *b);
-uint64_t cfi_fixed(struct cfi_bytes *b, unsigned size); /* 1, 2, 4 or 8 bytes, little endian */
-
 /* ---- frames.c ---- */
 
 #define FRAMES_CIES 256u

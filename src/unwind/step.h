@@ -39,20 +39,12 @@
  */
 #pragma once
 
+#include "unwind/types.h"
+
 #ifdef __bpf__
-#ifndef UNWIND_HAS_TYPES
-typedef __UINT8_TYPE__ uint8_t;
-typedef __UINT16_TYPE__ uint16_t;
-typedef __UINT32_TYPE__ uint32_t;
-typedef __UINT64_TYPE__ uint64_t;
-typedef __INT16_TYPE__ int16_t;
-typedef __INT32_TYPE__ int32_t;
-typedef __INT64_TYPE__ int64_t;
-#endif
 #define UNWIND_FN static inline __attribute__((always_inline))
 #else
 #include <stddef.h>
-#include <stdint.h>
 #include <string.h>
 #define UNWIND_FN static inline
 #endif

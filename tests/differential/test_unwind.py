@@ -14,6 +14,7 @@ import time
 
 import pytest
 
+import cores
 from test_elf import elf_files
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -136,27 +137,6 @@ def wait_for_stop(pid):
     pytest.fail("the process does not stop")
 
 
-def own_stacks(pid):
-    text = subprocess.run([FOLLOW, "--stack", str(pid)], capture_output=True, text=True, timeout=30).stdout
-    found = {}
-    for line in text.splitlines():
-        tid, *frames = line.split(" (")[0].split()
-        found[int(tid)] = ([int(f, 16) for f in frames], line.rpartition("(")[2].rstrip(")"))
-    return found
-
-
-def elfutils_stacks(pid):
-    text = subprocess.run(["eu-stack", "-n", "0", "-p", str(pid)], capture_output=True, text=True, timeout=30).stdout
-    found, tid = {}, None
-    for line in text.splitlines():
-        if line.startswith("TID"):
-            tid = int(line.split()[1].rstrip(":"))
-            found[tid] = []
-        elif line.startswith("#") and tid:
-            found[tid].append(int(line.split()[1], 16))
-    return found
-
-
 @pytest.mark.parametrize("name", ["gcc-omit", "clang-O2", "threads"])
 def test_stops_are_as_elfutils_sees_them(name, tmp_path):
     if not shutil.which("eu-stack"):
@@ -175,7 +155,7 @@ def test_stops_are_as_elfutils_sees_them(name, tmp_path):
             time.sleep(0.003 + 0.0013 * (i % 7))
             os.kill(p.pid, signal.SIGSTOP)
             wait_for_stop(p.pid)
-            ours, theirs = own_stacks(p.pid), elfutils_stacks(p.pid)
+            ours, theirs = cores.stacks_of_tool(FOLLOW, "--stack", str(p.pid), check=False), cores.stacks_of_elfutils("-p", str(p.pid))
             os.kill(p.pid, signal.SIGCONT)
             if not ours or not any(theirs.values()):
                 pytest.skip("processes cannot be attached to here")

@@ -32,8 +32,10 @@ __attribute__((noinline)) static int catcher(int n)
 	}
 }
 
-int main()
+int main(int argc, char **)
 {
+	while (argc > 1)
+		sink = catcher(40);
 	// The first throw reads tables of all libraries.
 	sink = catcher(1);
 	__asm__ volatile("int3");
