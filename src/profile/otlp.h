@@ -39,3 +39,25 @@ struct otlp_result {
  */
 int otlp_read(struct bytes in, const struct profile_limits *limits, struct otlp_sink sink,
 	      struct otlp_result *ret, struct err *err);
+
+/* ---- out ---- */
+
+enum otlp_packing { OTLP_PLAIN, OTLP_GZIP, OTLP_ZSTD };
+
+struct otlp_write_options {
+	const struct otlp_label *resource; /* attributes of all resources */
+	size_t n_resource;
+	/* The attribute's key for a label of samples, valid until the next call. NULL: the label's own name. */
+	struct str (*key)(void *arg, struct str label, struct str value);
+	void *arg;
+	const uint8_t *id; /* 16 bytes, of which the profiles' IDs are made; NULL: they have none */
+	enum otlp_packing packing;
+};
+
+/*
+ * Append @p as a request. Labels of samples that are texts become attributes of resources, one resource for each set of them;
+ * numbers become attributes of samples. Each sample type is a profile of its own; CPU time that is a multiple of the period is
+ * written as a count of samples, as other profilers of OTLP do, and otlp_read() makes both types of it. Texts that are not
+ * UTF-8 are changed, since readers refuse them. Not written: whether a location is folded, patterns of frames, comments.
+ */
+int otlp_write(const struct profile *p, const struct otlp_write_options *o, struct buf *out, struct err *err);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Numbers of OTLP's fields and names of its attributes: opentelemetry-proto 1.10 and 1.11, profiles/v1development and
- * common/v1; the semantic conventions for resources and profiles. Only what is read.
+ * common/v1; the semantic conventions for resources and profiles. Only those that are read or written.
  */
 #pragma once
 
@@ -13,7 +13,9 @@ enum { OTLP_REJECTED_PROFILES = 1, OTLP_ERROR_MESSAGE = 2 };
 /* ResourceProfiles; Resource; ScopeProfiles */
 enum { OTLP_RESOURCE = 1, OTLP_SCOPE_PROFILES = 2 };
 enum { OTLP_RESOURCE_ATTRIBUTES = 1 };
-enum { OTLP_PROFILES = 2 };
+enum { OTLP_SCOPE = 1, OTLP_PROFILES = 2 };
+/* InstrumentationScope */
+enum { OTLP_SCOPE_NAME = 1, OTLP_SCOPE_VERSION = 2 };
 
 /* ProfilesDictionary. Entry 0 of each table is "nothing". */
 enum otlp_table {
@@ -35,6 +37,7 @@ enum {
 	OTLP_DURATION = 4,
 	OTLP_PERIOD_TYPE = 5,
 	OTLP_PERIOD = 6,
+	OTLP_PROFILE_ID = 7, /* 16 bytes */
 };
 /* ValueType */
 enum { OTLP_TYPE = 1, OTLP_UNIT = 2 };
@@ -52,7 +55,12 @@ enum {
 	OTLP_MAPPING_ATTRIBUTES = 5,
 };
 enum { OTLP_STACK_LOCATIONS = 1 };
-enum { OTLP_LOCATION_MAPPING = 1, OTLP_LOCATION_ADDRESS = 2, OTLP_LOCATION_LINES = 3 };
+enum {
+	OTLP_LOCATION_MAPPING = 1,
+	OTLP_LOCATION_ADDRESS = 2,
+	OTLP_LOCATION_LINES = 3,
+	OTLP_LOCATION_ATTRIBUTES = 4
+};
 enum { OTLP_LINE_FUNCTION = 1, OTLP_LINE_LINE = 2, OTLP_LINE_COLUMN = 3 };
 enum {
 	OTLP_FUNCTION_NAME = 1,
@@ -71,3 +79,7 @@ enum { OTLP_VALUE_TEXT = 1, OTLP_VALUE_BOOL = 2, OTLP_VALUE_INT = 3, OTLP_VALUE_
 #define OTLP_BUILD_ID_GNU  STR("process.executable.build_id.gnu")
 #define OTLP_BUILD_ID_GO   STR("process.executable.build_id.go")
 #define OTLP_BUILD_ID_HASH STR("process.executable.build_id.htlhash")
+/* Of locations, and its values: the code that a frame is of. */
+#define OTLP_FRAME_TYPE   STR("profile.frame.type")
+#define OTLP_FRAME_NATIVE STR("native")
+#define OTLP_FRAME_KERNEL STR("kernel")
