@@ -6,7 +6,9 @@
   BPF, perf events
                its sampler alone, by a test tool: time in BPF, size of tables
   perf         perf record --call-graph dwarf, and perf script
-  --peer       any other command, as "/opt/profiler -collection-agent=127.0.0.1:4317 -disable-tls": CPU and memory only
+  peers        the agent, each --peer and perf under the same load of all programs, each sending to a lode server of its own: CPU, memory, time until
+               the first profile, complete stacks of each program, samples of processes that live 0.4 s; stacks of all are judged by one rule
+  --peer       any other command, as "/opt/profiler -collection-agent={grpc} -samples-per-second={hz} -disable-tls"
 
 The load of the agent and the peer are two busy programs, python3 and one in C without frame pointers, 400 calls deep; of the others one
 copy of each stock program that is installed (python3, perl, sqlite3, xz, node, ruby, php) and that C program. perf's stack is
@@ -24,9 +26,12 @@ import shlex
 import shutil
 import signal
 import subprocess
+import sys
 import tempfile
 import threading
 import time
+
+import _agent_peers
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 RUN = ROOT / "build/tests/tools/sampler_run"
@@ -58,13 +63,13 @@ PROGRAMS = {
     "php": ["-r", "function f($n) { return $n < 2 ? 1 : f($n - 1) + f($n - 2); } while (1) f(15);"],
     "node": ["-e", "function f(n) { return n < 2 ? 1 : f(n - 1) + f(n - 2) } for (;;) JSON.parse(JSON.stringify({ a: f(15) }))"],
     "sqlite3": [":memory:", "with recursive c(x) as (select 1 union all select x + 1 from c where x < 1000000000) select sum(x * x % 7) from c group by x % 1000"],
-    "xz": ["-9", "-c", "/usr/bin/gdb"],
+    "xz": ["-9", "-c", "/dev/zero"],
 }
 
 
 @contextlib.contextmanager
-def load(folder, programs):
-    """The C program and those of @programs that are installed, busy."""
+def load(folder, programs, more=()):
+    """The C program, those of @programs that are installed, and @more, busy. Yields the commands by name."""
     (folder / "deep.c").write_text(DEEP)
     subprocess.run(["gcc", "-O2", "-fomit-frame-pointer", "-fno-inline", folder / "deep.c", "-o", folder / "deep"], check=True)
     argvs = [[str(folder / "deep")]]
@@ -72,10 +77,11 @@ def load(folder, programs):
         path = f"/usr/bin/{name}" if os.path.exists(f"/usr/bin/{name}") else shutil.which(name)
         if path:
             argvs.append([path, *PROGRAMS[name]])
+    argvs += more
     started = [subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) for argv in argvs]
     try:
         time.sleep(1)
-        yield
+        yield {os.path.basename(argv[0]): argv for argv in argvs}
     finally:
         for p in started:
             p.kill()
@@ -230,7 +236,8 @@ def main():
     parser.add_argument("--hz", type=int, nargs="*", default=[19, 99])
     parser.add_argument("--seconds", type=int, default=20)
     parser.add_argument("--peer", action="append", default=[])
-    parser.add_argument("--rows", nargs="*", default=["agent", "sampler", "perf"])
+    parser.add_argument("--peer-label", default="service_name", help="the label of a peer's samples that has the name of the program")
+    parser.add_argument("--rows", nargs="*", default=["agent", "sampler", "perf"], help="agent, sampler, perf, peers")
     options = parser.parse_args()
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Taker)
     threading.Thread(target=server.serve_forever, daemon=True).start()
@@ -239,9 +246,12 @@ def main():
         with load(folder, ["python3"]):
             for hz in options.hz if "agent" in options.rows else []:
                 agent(options.lode, hz, options.seconds, folder, f"http://127.0.0.1:{server.server_address[1]}")
-            for command in options.peer:
+            for command in options.peer if "agent" in options.rows else []:
                 peer(command, options.seconds)
-        with load(folder, PROGRAMS):
+        more = _agent_peers.build_programs(folder) if "peers" in options.rows else {}
+        with load(folder, PROGRAMS, [argv for name, argv in more.items() if name != "short"]) as started:
+            if "peers" in options.rows:
+                _agent_peers.table(sys.modules[__name__], options, {**started, **more}, folder)
             for hz in options.hz:
                 if "sampler" in options.rows:
                     sampler("BPF", [], hz, options.seconds)

@@ -8,9 +8,12 @@
 #include <endian.h>
 #include <errno.h>
 #include <poll.h>
+#include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/resource.h>
 
+#include "agent/confine.h"
 #include "agent/window.h"
 
 #define TURN_MS    250
@@ -24,6 +27,7 @@
 struct agent {
 	struct agent_options o;
 	struct sampler *sampler;
+	struct parser *parser;
 	struct files *files;
 	struct processes *processes;
 	struct kernel_names *kernel;
@@ -32,6 +36,7 @@ struct agent {
 	struct mapped_file *by_number[SAMPLER_MAX_FILES];
 	int64_t start_ms, window_ms, tick_ms; /* monotonic */
 	int64_t wall_start_ms, window_wall_ns;
+	char confined[CONFINED_SIZE];
 	struct agent_stats stats;
 };
 
@@ -151,13 +156,37 @@ static int start_files(struct agent *a, struct err *err)
 					 .head = file_head_read,
 					 .table = file_table_built };
 
-	return files_new(&h, &a->files, err);
+	return files_new(&h, a->parser, &a->files, err);
 }
 
 static void start_window(struct agent *a)
 {
 	a->window_ms = clock_mono_ms();
 	a->window_wall_ns = clock_wall_ms() * 1000000;
+}
+
+static void *read_kernel_names(void *ignored)
+{
+	return kernel_names_new(NULL);
+}
+
+/*
+ * Open the sampler, and read the names of the kernel meanwhile: each takes as long as the other, and the first sample waits for
+ * both.
+ */
+static int open_sampler(struct agent *a, struct err *err)
+{
+	pthread_t thread;
+	void *names = NULL;
+	bool started = pthread_create(&thread, NULL, read_kernel_names, NULL) == 0;
+	int r = sampler_open(&a->o.sampler, &a->sampler, err);
+
+	if (started)
+		pthread_join(thread, &names);
+	else
+		names = kernel_names_new(NULL);
+	a->kernel = names;
+	return r;
 }
 
 int agent_new(const struct agent_options *o, struct agent **ret, struct err *err)
@@ -175,18 +204,18 @@ int agent_new(const struct agent_options *o, struct agent **ret, struct err *err
 	if (!a->o.sampler.hold_ms)
 		a->o.sampler.hold_ms = HOLD_MS;
 	raise_open_files();
-	if (sampler_open(&a->o.sampler, &a->sampler, err) < 0 || start_files(a, err) < 0) {
+	/* The parser first, while there is one thread, little memory and no other descriptor. */
+	if (parser_new(&a->parser, err) < 0 || open_sampler(a, err) < 0 || start_files(a, err) < 0) {
 		agent_free(a);
 		return -1;
 	}
 	a->labels = label_maker_new(&o->labels, o->rules);
 	a->processes = processes_new(&p, a->files, a->labels, a->sampler);
-	/* Samples are taken meanwhile. */
-	a->kernel = kernel_names_new(NULL);
 	sources.kernel = a->kernel;
 	sources.processes = a->processes;
 	sources.labels = a->labels;
 	read_kernel_id(&sources.kernel_id);
+	w.off_cpu = o->sampler.off_cpu;
 	w.frequency_hz = o->sampler.frequency_hz ? o->sampler.frequency_hz : 19;
 	a->window = window_new(&sources, &w);
 	start_window(a);
@@ -201,6 +230,7 @@ void agent_free(struct agent *a)
 	window_free(a->window);
 	processes_free(a->processes);
 	files_free(a->files);
+	parser_free(a->parser);
 	label_maker_free(a->labels);
 	kernel_names_free(a->kernel);
 	sampler_close(a->sampler);
@@ -212,14 +242,25 @@ const struct sampler_about *agent_about(const struct agent *a)
 	return sampler_about(a->sampler);
 }
 
+void agent_confine(struct agent *a)
+{
+	struct err err = { 0 };
+
+	if (confine_agent(&err) < 0)
+		snprintf(a->confined, sizeof(a->confined), "%.*s", CONFINED_SIZE - 1, err.text);
+}
+
 /* ---- the run ---- */
 
 static struct profile *end_window(struct agent *a)
 {
+	const struct sampler_handler h = { on_agent_sample, on_agent_event, a };
 	int64_t now_ms = clock_mono_ms();
+	struct profile *p;
 	uint64_t lost;
-	struct profile *p = window_end(a->window, a->window_wall_ns,
-				       MAX(now_ms - a->window_ms, (int64_t)1) * 1000000, &lost);
+
+	sampler_asleep(a->sampler, &h);
+	p = window_end(a->window, a->window_wall_ns, MAX(now_ms - a->window_ms, (int64_t)1) * 1000000, &lost);
 
 	a->stats.n_lost += lost;
 	a->stats.n_windows++;
@@ -256,7 +297,8 @@ static int64_t turn_ms(const struct agent *a, int64_t end_ms)
 
 int agent_run(struct agent *a, struct err *err)
 {
-	int64_t end_ms = a->o.run_ms ? a->start_ms + a->o.run_ms : INT64_MAX;
+	/* From here on: on a busy machine opening takes seconds. */
+	int64_t end_ms = a->o.run_ms ? clock_mono_ms() + a->o.run_ms : INT64_MAX;
 
 	while (clock_mono_ms() < end_ms && !(a->o.stopped && a->o.stopped(a->o.arg))) {
 		int64_t window_end_ms = a->o.window ? a->window_ms + a->o.window_ms : INT64_MAX;
@@ -342,7 +384,10 @@ void agent_stats(struct agent *a, struct agent_stats *ret)
 	ret->n_tables = f.n_tables;
 	ret->n_tables_failed = f.n_failed;
 	ret->files_cpu_ns = f.cpu_ns;
+	ret->parsing = f.parsing;
+	snprintf(ret->confined, sizeof(ret->confined), "%s", a->confined);
 	ret->n_label_sets = label_maker_n(a->labels);
+	ret->names_containers = label_maker_containers(a->labels, &ret->containers);
 	ret->kernel_bytes = kernel_names_size(a->kernel, &ret->n_kernel_names);
 	ret->kernel = kernel_reason(a);
 }

@@ -5,6 +5,7 @@
  *   sampler.h  interrupts and walks
  *   process.h  the processes: mappings, labels (labels.h, cgroup.h, relabel.h)
  *   files.h    mapped files: build IDs, tables of unwind rows
+ *   parser.h   the process that parses them; confine.h: rights that are given up
  *   kernel.h   names of the kernel's functions
  *   window.h   samples as a profile
  *   sender.h   profiles to a server, spool.h while it is away
@@ -17,10 +18,12 @@
 #pragma once
 
 #include "agent/labels.h"
+#include "agent/parser.h"
 #include "agent/sampler.h"
 #include "profile/profile.h"
 
 #define AGENT_WINDOW_S 10
+#define CONFINED_SIZE  120
 
 struct agent_options {
 	struct sampler_options sampler;
@@ -42,6 +45,8 @@ struct agent;
 /* Samples are taken from here on. */
 int agent_new(const struct agent_options *o, struct agent **ret, struct err *err);
 void agent_free(struct agent *a); /* takes NULL */
+/* Give up the rights that are not needed after the start (confine.h), of the whole process. A failure is in the state. */
+void agent_confine(struct agent *a);
 int agent_run(struct agent *a, struct err *err);
 /* The profile of the run, or of the window that is not complete; NULL: no samples. */
 struct profile *agent_take(struct agent *a);
@@ -68,9 +73,13 @@ struct agent_stats {
 	size_t n_files, n_files_waiting, n_files_refused;
 	uint64_t n_tables, n_tables_failed;
 	int64_t files_cpu_ns;
+	struct parser_stats parsing;
+	char confined[CONFINED_SIZE]; /* why the agent's own system calls are not filtered; "": they are */
 	size_t n_kernel_names, kernel_bytes;
 	const char *kernel; /* why the kernel has no names; "": it has */
 	size_t made_bytes;
+	bool names_containers;
+	struct container_stats containers;
 	int64_t first_sample_ms; /* after the start; -1: none yet */
 };
 void agent_stats(struct agent *a, struct agent_stats *ret);

@@ -27,6 +27,7 @@
 	X(bpf_object__open_mem)               \
 	X(bpf_program__attach_perf_event)     \
 	X(bpf_program__attach_raw_tracepoint) \
+	X(bpf_program__attach_trace)          \
 	X(bpf_program__set_autoload)          \
 	X(libbpf_num_possible_cpus)           \
 	X(libbpf_set_print)                   \
@@ -66,6 +67,7 @@ static int libbpf_load(struct err *err)
 #define bpf_object__open_mem               libbpf.bpf_object__open_mem
 #define bpf_program__attach_perf_event     libbpf.bpf_program__attach_perf_event
 #define bpf_program__attach_raw_tracepoint libbpf.bpf_program__attach_raw_tracepoint
+#define bpf_program__attach_trace          libbpf.bpf_program__attach_trace
 #define bpf_program__set_autoload          libbpf.bpf_program__set_autoload
 #define libbpf_num_possible_cpus           libbpf.libbpf_num_possible_cpus
 #define libbpf_set_print                   libbpf.libbpf_set_print

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The list of files, and the reader's thread. Only the agent's thread has the list; the reader has jobs, each with a
- * descriptor of its own, and gives them back with the result. So a file that cannot be read for minutes (a network file
+ * descriptor of its own, has them done by the parser's process, and gives them back with the result. So a file that cannot be read for minutes (a network file
  * system) delays other files, but never a sample.
  */
 #include "agent/files.h"
@@ -15,19 +15,15 @@
 #include <sys/auxv.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
-#include <sys/resource.h>
-#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "agent/python_image.h"
 #include "base/hash_index.h"
-#include "unwind/unwind.h"
 
 #define BUCKETS       4096u
 #define KEPT_UNUSED   512u /* files that no process has mapped now */
 #define UNUSED_MS     600000
-#define BLOCK         KIB(16)
-#define BLOCKS        8u
 #define BURST_NS      INT64_C(1000000000) /* of CPU time, for the files that run when the agent starts */
 #define REST_TIMES    3                   /* after the burst: rest so many times as long as it works */
 #define MAX_REST_MS   2000
@@ -40,14 +36,14 @@ struct file_job {
 	int fd;
 	uint64_t size;
 	bool is_head; /* else its table */
-	/* results */
-	bool refused;
-	struct mapped_file head; /* state, id, segments, why */
-	struct buf table;
+	char *name;   /* of one that may be an interpreter of Python; else NULL */
+	int nice;
+	struct parser_result result;
 };
 
 struct files {
 	struct files_handler h;
+	struct parser *parser;
 	struct mapped_file *buckets[BUCKETS];
 	struct mapped_file *vdso;
 	size_t n_files, n_unused, n_refused;
@@ -62,6 +58,7 @@ struct files {
 	size_t n_waiting;
 	bool stop;
 	int64_t cpu_ns;
+	struct parser_stats parsing;
 };
 
 /* ---- the reader ---- */
@@ -69,79 +66,21 @@ struct files {
 static void job_free(struct file_job *j)
 {
 	fd_close(&j->fd);
-	buf_done(&j->table);
+	buf_done(&j->result.table);
+	free(j->result.python);
+	free(j->name);
 	free(j);
 }
 
-static void take_segments(const struct elf_image *img, struct mapped_file *ret)
+static void run_job(struct files *f, struct file_job *j)
 {
-	for (uint32_t i = 0; i < img->n_segments && ret->n_segments < FILES_MAX_SEGMENTS; i++) {
-		const struct elf_segment *s = &img->segments[i];
+	const struct parser_job job = { .kind = j->is_head ? PARSER_HEAD : PARSER_TABLE,
+					.fd = j->fd,
+					.size = j->size,
+					.name = j->name,
+					.nice = j->nice };
 
-		if (s->type == PT_LOAD && s->flags & PF_X && s->filesz &&
-		    s->vaddr <= UINT64_MAX - s->filesz && s->off <= UINT64_MAX - s->filesz)
-			ret->segments[ret->n_segments++] = (struct file_segment){ s->vaddr, s->off,
-										  s->filesz };
-	}
-}
-
-static int read_file_head(struct source *src, struct mapped_file *ret, struct err *err)
-{
-	AUTO(elf_closep) struct elf_image *img = NULL;
-	struct elf_aliases aliases;
-	struct elf_facts facts;
-	int r = elf_open(src, &img, err);
-
-	if (r)
-		return r < 0 ? -1 : err_set(err, ERR_INVALID, "not an ELF file");
-	if (img->h.type != ET_EXEC && img->h.type != ET_DYN)
-		return err_set(err, ERR_INVALID, "an ELF file that is no program or library");
-	take_segments(img, ret);
-	ret->is_64 = img->h.is64 && !img->h.big;
-	r = elf_identify(src, &facts, &ret->id_kind, &aliases, err);
-	if (r == 0) {
-		ret->id = facts.build_id;
-		ret->is_stripped = !(facts.flags & (ELF_HAS_DWARF | ELF_HAS_SYMTAB));
-	}
-	return r < 0 ? -1 : 0;
-}
-
-static int build_table(struct source *src, struct buf *out, struct err *err)
-{
-	AUTO(elf_closep) struct elf_image *img = NULL;
-	const struct unwind_options o = { 0 };
-	struct unwind_stats stats;
-	int r = elf_open(src, &img, err);
-
-	if (r == 0)
-		r = unwind_build(img, &o, out, &stats, err);
-	return r > 0 ? err_set(err, ERR_INVALID, "has no unwind rows") : r;
-}
-
-static void run_job(struct file_job *j)
-{
-	/* The descriptor stays open for the table. */
-	int fd = fcntl(j->fd, F_DUPFD_CLOEXEC, 0);
-	AUTO(source_closep) struct source *src = NULL;
-	struct err err = { 0 };
-
-	if (fd < 0) {
-		j->head.state = FILE_REFUSED;
-		snprintf(j->head.why, sizeof(j->head.why), "%s", strerror(errno));
-		return;
-	}
-	src = source_cached(source_of_fd(fd, j->size, 0, "file"), true, BLOCK, BLOCKS);
-
-	if (j->is_head) {
-		j->head.state = FILE_KNOWN;
-		if (read_file_head(src, &j->head, &err) == 0)
-			return;
-		j->head.state = FILE_REFUSED;
-	} else if (build_table(src, &j->table, &err) == 0) {
-		return;
-	}
-	j->table.size = 0;
-	snprintf(j->head.why, sizeof(j->head.why), "%.*s", (int)sizeof(j->head.why) - 1, err.text);
+	parser_run(f->parser, &job, &j->result);
 }
 
 static int64_t thread_cpu_ns(void)
@@ -197,32 +136,30 @@ static void *files_reader(void *arg)
 {
 	struct files *f = arg;
 
-	bool niced = false;
-
 	pthread_mutex_lock(&f->lock);
 	while (!f->stop) {
 		struct file_job *j = next_job(f);
-		int64_t from_ns;
+		int64_t worked_ns;
 		uint64_t one = 1;
 
 		if (!j) {
 			pthread_cond_wait(&f->more, &f->lock);
 			continue;
 		}
+		j->nice = f->cpu_ns >= BURST_NS ? READER_NICE : 0;
 		pthread_mutex_unlock(&f->lock);
-		from_ns = thread_cpu_ns();
-		run_job(j);
-		from_ns = thread_cpu_ns() - from_ns;
+		worked_ns = thread_cpu_ns();
+		run_job(f, j);
+		worked_ns = thread_cpu_ns() - worked_ns + j->result.cpu_ns;
 		pthread_mutex_lock(&f->lock);
-		f->cpu_ns += from_ns;
+		f->cpu_ns += worked_ns;
+		parser_stats(f->parser, &f->parsing);
 		*f->last_done = j;
 		f->last_done = &j->next;
 		if (write(f->event, &one, sizeof(one)) < 0)
 			log_debug("agent", "eventfd: %s", strerror(errno));
-		if (!niced && f->cpu_ns >= BURST_NS)
-			niced = setpriority(PRIO_PROCESS, (id_t)syscall(SYS_gettid), READER_NICE) == 0;
 		if (!j->is_head)
-			rest_of_reader(f, from_ns);
+			rest_of_reader(f, worked_ns);
 	}
 	pthread_mutex_unlock(&f->lock);
 	return NULL;
@@ -237,6 +174,8 @@ static void submit_job(struct files *f, struct mapped_file *file, int fd, bool i
 	j->fd = fd;
 	j->size = file->key.size;
 	j->is_head = is_head;
+	if (is_head && python_image_may_be(file->path))
+		j->name = mem_strdup(file->path);
 	file->n_refs++;
 	pthread_mutex_lock(&f->lock);
 	if (is_head) {
@@ -264,6 +203,13 @@ static bool file_key_eq(const struct file_key *a, const struct file_key *b)
 	       a->changed_ns == b->changed_ns;
 }
 
+static void mapped_file_free(struct mapped_file *file)
+{
+	free(file->python);
+	free(file->path);
+	free(file);
+}
+
 static void forget_file(struct files *f, struct mapped_file *file)
 {
 	struct mapped_file **at = file_bucket(f, &file->key);
@@ -275,8 +221,7 @@ static void forget_file(struct files *f, struct mapped_file *file)
 	f->n_files--;
 	f->n_unused--;
 	f->n_refused -= file->state == FILE_REFUSED;
-	free(file->path);
-	free(file);
+	mapped_file_free(file);
 }
 
 /* Names come from strangers, and go into profiles and logs. */
@@ -411,15 +356,17 @@ struct mapped_file *files_vdso(struct files *f)
 static void deliver_head(struct files *f, struct file_job *j)
 {
 	struct mapped_file *file = j->file;
+	const struct file_head *head = &j->result.head;
 
-	file->state = j->head.state;
-	file->id = j->head.id;
-	file->id_kind = j->head.id_kind;
-	file->is_64 = j->head.is_64;
-	file->is_stripped = j->head.is_stripped;
-	file->n_segments = j->head.n_segments;
-	memcpy(file->segments, j->head.segments, sizeof(file->segments));
-	memcpy(file->why, j->head.why, sizeof(file->why));
+	file->state = j->result.why[0] ? FILE_REFUSED : FILE_KNOWN;
+	file->id = head->id;
+	file->id_kind = head->id_kind;
+	file->is_64 = head->is_64;
+	file->is_stripped = head->is_stripped;
+	file->n_segments = head->n_segments;
+	file->python = TAKE(j->result.python);
+	memcpy(file->segments, head->segments, sizeof(file->segments));
+	memcpy(file->why, j->result.why, sizeof(file->why));
 	f->n_refused += file->state == FILE_REFUSED;
 	f->h.head(f->h.arg, file);
 	if (file->state == FILE_KNOWN && file->is_64) {
@@ -433,13 +380,13 @@ static void deliver_table(struct files *f, struct file_job *j)
 	struct mapped_file *file = j->file;
 
 	file->wants_table = false;
-	file->has_table = j->table.size != 0;
+	file->has_table = j->result.table.size != 0;
 	f->n_tables += file->has_table;
 	f->n_failed += !file->has_table;
-	f->n_table_bytes += j->table.size;
+	f->n_table_bytes += j->result.table.size;
 	if (!file->has_table)
-		memcpy(file->why, j->head.why, sizeof(file->why));
-	f->h.table(f->h.arg, file, buf_bytes(&j->table));
+		memcpy(file->why, j->result.why, sizeof(file->why));
+	f->h.table(f->h.arg, file, buf_bytes(&j->result.table));
 }
 
 void files_poll(struct files *f)
@@ -499,7 +446,8 @@ void files_stats(struct files *f, struct files_stats *ret)
 				     .n_tables = f->n_tables,
 				     .n_rows_bytes = f->n_table_bytes,
 				     .n_failed = f->n_failed,
-				     .cpu_ns = f->cpu_ns };
+				     .cpu_ns = f->cpu_ns,
+				     .parsing = f->parsing };
 	pthread_mutex_unlock(&f->lock);
 }
 
@@ -513,12 +461,13 @@ bool files_idle(struct files *f)
 
 /* ---- start and end ---- */
 
-int files_new(const struct files_handler *h, struct files **ret, struct err *err)
+int files_new(const struct files_handler *h, struct parser *parser, struct files **ret, struct err *err)
 {
 	struct files *f = NEW(struct files);
 	int r;
 
 	f->h = *h;
+	f->parser = parser;
 	f->last_head = &f->heads;
 	f->last_done = &f->done;
 	pthread_mutex_init(&f->lock, NULL);
@@ -551,6 +500,7 @@ void files_free(struct files *f)
 		return;
 	pthread_mutex_lock(&f->lock);
 	f->stop = true;
+	parser_stop(f->parser);
 	pthread_cond_broadcast(&f->more);
 	pthread_mutex_unlock(&f->lock);
 	if (f->started)
@@ -561,8 +511,7 @@ void files_free(struct files *f)
 	for (size_t i = 0; i < BUCKETS; i++) {
 		for (struct mapped_file *file = f->buckets[i], *older; file; file = older) {
 			older = file->older;
-			free(file->path);
-			free(file);
+			mapped_file_free(file);
 		}
 	}
 	fd_close(&f->event);

@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Mapped files: who they are (build ID, program headers), and their tables of unwind rows. Files are read by a thread of its
- * own, of low priority, since they belong to strangers and may be large or on a slow file system; the agent's thread only
+ * own, of low priority, since they belong to strangers and may be large or on a slow file system, and parsed by a process without rights (parser.h); the agent's thread only
  * opens them.
  *
  * A file is known by device, inode, size and time of change, so that a process that maps a known file costs no reading.
  */
 #pragma once
 
-#include "base/base.h"
-#include "elf/elf.h"
+#include "agent/parser.h"
 
-#define FILES_MAX_SEGMENTS 16u
-#define FILES_MAX_OPEN     256u   /* files that wait to be read: each has a descriptor */
-#define FILES_MAX          12000u /* below the limit of the sampler */
-#define FILES_MAX_SIZE     ((uint64_t)8 << 30)
+struct python_image;
+
+#define FILES_MAX_OPEN 256u   /* files that wait to be read: each has a descriptor */
+#define FILES_MAX      12000u /* below the limit of the sampler */
+#define FILES_MAX_SIZE ((uint64_t)8 << 30)
 
 struct file_key {
 	uint64_t device, inode, size;
@@ -25,11 +25,6 @@ enum file_state {
 	FILE_READING, /* its headers are not known yet */
 	FILE_KNOWN,
 	FILE_REFUSED, /* not an ELF file, or damaged: see why */
-};
-
-/* A segment with code. */
-struct file_segment {
-	uint64_t vaddr, off, size;
 };
 
 /* A job that the reader has done on a file. */
@@ -46,8 +41,9 @@ struct mapped_file {
 	enum build_id_kind id_kind;
 	struct file_segment segments[FILES_MAX_SEGMENTS];
 	unsigned n_segments;
-	char why[120];    /* of FILE_REFUSED, or why it has no table */
-	uint64_t used_ms; /* of the last process that got it */
+	struct python_image *python; /* it is an interpreter of CPython; else NULL */
+	char why[120];               /* of FILE_REFUSED, or why it has no table */
+	uint64_t used_ms;            /* of the last process that got it */
 	/* of the window that is being filled */
 	uint64_t window;
 	uint32_t mappings[FILES_MAX_SEGMENTS];
@@ -66,7 +62,8 @@ struct files_handler {
 };
 
 struct files;
-int files_new(const struct files_handler *h, struct files **ret, struct err *err);
+/* @parser: borrowed. */
+int files_new(const struct files_handler *h, struct parser *parser, struct files **ret, struct err *err);
 void files_free(struct files *f); /* ends the thread; takes NULL */
 
 /*
@@ -89,7 +86,8 @@ void files_sweep(struct files *f);
 struct files_stats {
 	size_t n_files, n_waiting, n_refused;
 	uint64_t n_tables, n_rows_bytes, n_failed;
-	int64_t cpu_ns; /* of the reader */
+	int64_t cpu_ns; /* of the reader and the parser */
+	struct parser_stats parsing;
 };
 void files_stats(struct files *f, struct files_stats *ret);
 bool files_idle(struct files *f); /* nothing waits to be read */

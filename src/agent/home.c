@@ -67,14 +67,13 @@ struct home {
 struct home_file {
 	struct source *src;
 	struct elf_image *img;
-	char *root, *path; /* of the process, and within it */
+	char *path; /* in the file system of the process */
 };
 
 static void home_file_done(struct home_file *f)
 {
 	elf_close(f->img);
 	source_close(f->src);
-	free(f->root);
 	free(f->path);
 }
 
@@ -183,17 +182,12 @@ enum { HOME_NOTHING = 10 };
 static int send_found(struct home *h, struct local *l, const struct build_id *id, const struct home_file *f,
 		      struct err *err)
 {
-	AUTO(mem_freep) char *there = mem_printf("%s%s", f->root, f->path);
 	struct local_found found = { 0 };
-	int r = local_debug_file(l, f->img, there, LOCAL_AS_NAMED, NULL, &found);
+	int r = local_debug_file(l, f->img, f->path, LOCAL_AS_NAMED, NULL, &found);
 
 	if (r == 0 && found.src) {
 		send_alt(h, l, found.src, found.path);
-		/* The server shows the path as it is in the container. */
-		r = send_source(h, id, STORE_DEBUGINFO, found.src,
-				str_starts(str_of(found.path), str_of(f->root)) ? found.path + strlen(f->root)
-										: found.path,
-				err);
+		r = send_source(h, id, STORE_DEBUGINFO, found.src, found.path, err);
 	} else if (r == 0) {
 		r = send_split(h, id, f, err);
 	} else {
@@ -204,25 +198,22 @@ static int send_found(struct home *h, struct local *l, const struct build_id *id
 	return r;
 }
 
-/* The process may have ended: then its file system was ours, or nothing is found. */
+/*
+ * The file system of the process, also if it is that of this machine: one that has ended has none, and then nothing is found, until
+ * another process that has the file is asked. NULL: this machine's.
+ */
 static char *home_root(uint32_t pid)
 {
-	AUTO(mem_freep) char *root = mem_printf("/proc/%u/root", pid);
-	struct stat own, its;
-
-	if (!pid || stat(root, &its) < 0 ||
-	    (stat("/", &own) == 0 && own.st_dev == its.st_dev && own.st_ino == its.st_ino))
-		return mem_strdup("");
-	return TAKE(root);
+	return pid ? mem_printf("/proc/%u/root", pid) : NULL;
 }
 
 /* Takes @fd and @path. */
 static int send_item(struct home *h, const struct build_id *id, int fd, uint32_t pid, char *path,
 		     struct err *err)
 {
-	struct home_file f = { .root = home_root(pid), .path = path };
-	AUTO(mem_freep) char *directories = mem_printf("%s/usr/lib/debug", f.root);
-	struct local_options o = { .debug_directories = directories, .sysroot = *f.root ? f.root : NULL };
+	AUTO(mem_freep) char *root = home_root(pid);
+	struct home_file f = { .path = path };
+	struct local_options o = { .root = root };
 	AUTO(local_freep) struct local *l = local_new(&o);
 	struct stat st;
 	int r;

@@ -22,6 +22,8 @@ struct label_maker {
 	size_t n, room;
 	struct map known; /* text of a set -> number + 1 */
 	uint32_t round;
+	struct container_names *containers; /* NULL: IDs only */
+	int64_t again_ms;
 };
 
 static void add_first_sets(struct label_maker *m)
@@ -38,6 +40,8 @@ struct label_maker *label_maker_new(const struct label_options *o, struct relabe
 	m->o = *o;
 	m->rules = rules;
 	arena_init(&m->arena);
+	if (o->root)
+		m->containers = container_names_new(o->root);
 	add_first_sets(m);
 	return m;
 }
@@ -46,6 +50,7 @@ void label_maker_free(struct label_maker *m)
 {
 	if (!m)
 		return;
+	container_names_free(m->containers);
 	map_done(&m->known);
 	free(m->sets);
 	arena_done(&m->arena);
@@ -108,7 +113,33 @@ static struct str service_of(const struct cgroup_facts *f)
 	return s;
 }
 
-static void make_labels(const struct label_maker *m, const struct label_facts *f, struct arena *a,
+static void add_container_name(struct agent_labels *l, struct arena *a, const char *name, const char *value)
+{
+	if (value)
+		add_process_label(l, a, name, str_of(value));
+}
+
+/* The names, else the IDs: "pod" is a UID then. */
+static void add_container_labels(struct label_maker *m, struct cgroup_facts *c, struct agent_labels *l,
+				 struct arena *a)
+{
+	const struct container_name *n = m->containers ? container_names_get(m->containers, c, &m->again_ms)
+						       : NULL;
+
+	if (n) {
+		add_container_name(l, a, "service", n->service);
+		add_container_name(l, a, "container", n->container);
+		add_container_name(l, a, "pod", n->pod);
+		add_container_name(l, a, "namespace", n->space);
+		return;
+	}
+	/* As the tools of containers print it. */
+	c->container.size = c->container.size == 64 ? 12 : c->container.size;
+	add_process_label(l, a, "container", c->container);
+	add_process_label(l, a, "pod", c->pod);
+}
+
+static void make_labels(struct label_maker *m, const struct label_facts *f, struct arena *a,
 			struct agent_labels *ret)
 {
 	struct cgroup_facts c;
@@ -119,10 +150,7 @@ static void make_labels(const struct label_maker *m, const struct label_facts *f
 	add_process_label(ret, a, "comm", f->is_kernel ? kernel_thread_name(f->comm) : f->comm);
 	add_process_label(ret, a, "service", service_of(&c));
 	add_process_label(ret, a, "unit", c.unit);
-	/* As the tools of containers print it. */
-	c.container.size = c.container.size == 64 ? 12 : c.container.size;
-	add_process_label(ret, a, "container", c.container);
-	add_process_label(ret, a, "pod", c.pod);
+	add_container_labels(m, &c, ret, a);
 	if (m->o.exe && f->exe.size)
 		add_process_label(ret, a, "exe", path_basename(f->exe));
 	if (m->o.cgroup)
@@ -169,11 +197,24 @@ bool label_maker_get(struct label_maker *m, const struct label_facts *f, uint32_
 	struct agent_labels l;
 
 	arena_init(&a);
+	m->again_ms = 0;
 	make_labels(m, f, &a, &l);
 	if (m->rules && !relabel_apply(m->rules, &l))
 		return false;
 	*ret = l.n ? intern_set(m, &l) : LABEL_SET_NONE;
 	return true;
+}
+
+int64_t label_maker_again_ms(const struct label_maker *m)
+{
+	return m->again_ms;
+}
+
+bool label_maker_containers(const struct label_maker *m, struct container_stats *ret)
+{
+	if (m->containers)
+		container_names_stats(m->containers, ret);
+	return m->containers;
 }
 
 const struct agent_labels *label_maker_set(const struct label_maker *m, uint32_t number)

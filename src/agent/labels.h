@@ -5,7 +5,7 @@
  */
 #pragma once
 
-#include "agent/cgroup.h"
+#include "agent/container.h"
 #include "agent/relabel.h"
 
 #define LABEL_SETS_MAX 4096u /* until label_maker_renew(); processes with further sets get LABEL_SET_OTHER */
@@ -21,6 +21,8 @@ struct label_facts {
 
 struct label_options {
 	bool pid, exe, cgroup; /* add these, too: each value makes a series */
+	/* Names of containers and pods instead of their IDs, by the files below this root folder (container.h). NULL: no. */
+	const char *root;
 };
 
 enum { LABEL_SET_NONE = 0, LABEL_SET_OTHER = 1, LABEL_SETS_FIRST = 2 };
@@ -31,6 +33,13 @@ struct label_maker *label_maker_new(const struct label_options *o, struct relabe
 void label_maker_free(struct label_maker *m); /* takes NULL */
 /* The number of the labels. false: a rule drops the process. */
 bool label_maker_get(struct label_maker *m, const struct label_facts *f, uint32_t *ret);
+/*
+ * After label_maker_get(): the monotonic time from which the same process may get other labels, since its container has no name
+ * yet; 0: it will not.
+ */
+int64_t label_maker_again_ms(const struct label_maker *m);
+/* false: names are not looked for. */
+bool label_maker_containers(const struct label_maker *m, struct container_stats *ret);
 const struct agent_labels *label_maker_set(const struct label_maker *m, uint32_t number);
 size_t label_maker_n(const struct label_maker *m);
 /*

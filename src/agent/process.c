@@ -12,14 +12,13 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <linux/openat2.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/syscall.h>
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include "agent/maps.h"
+#include "agent/python_image.h"
 #include "base/vec.h"
 
 #define STAT_MAX       KIB(4)
@@ -30,6 +29,7 @@
 #define READ_CREDIT_NS INT64_C(500000000) /* saved up at most */
 #define IDLE_MS        300000
 #define SWEEP_EVERY_MS 30000
+#define ENDED_MS       3000 /* a process is known for so long after its end, for samples that come later */
 #define MADE_EVERY_MS  1000
 #define MADE_MAX_FILE  ((uint64_t)64 << 20)
 #define MADE_MAX_NAMES ((uint64_t)8 << 20)
@@ -44,6 +44,7 @@ struct processes {
 	struct sampler *sampler;
 	struct map by_pid; /* struct process * */
 	size_t made_bytes;
+	struct python_reader python;
 	int64_t sweep_ms, credit_ms, credit_ns;
 	struct processes_stats stats;
 	struct sampler_mapping *given; /* scratch */
@@ -91,6 +92,7 @@ static void drop_process(struct processes *p, struct process *of)
 	map_del(&p->by_pid, process_key(&of->pid));
 	drop_maps(p, of);
 	drop_made(p, of);
+	python_process_free(of->python);
 	free(of->maps);
 	free(of);
 	p->stats.n--;
@@ -123,6 +125,7 @@ void processes_free(struct processes *p)
 
 		drop_maps(p, of);
 		drop_made(p, of);
+		python_process_free(of->python);
 		free(of->maps);
 		free(of);
 	}
@@ -186,61 +189,7 @@ static bool read_stat(const struct processes *p, uint32_t pid, struct process *r
 	return read_proc(p, pid, "stat", STAT_MAX, &text) && parse_stat(buf_str(&text), ret);
 }
 
-/* ---- files of a process ---- */
-
-/* Symbolic links of another root are followed below it. Older kernels than 5.6 follow none but those of the kernel's own. */
-static int open_below_root(const char *proc, uint32_t pid, const char *path)
-{
-	struct open_how how = { .flags = O_RDONLY | O_NONBLOCK | O_CLOEXEC | O_NOCTTY,
-				.resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS };
-	AUTO(fd_close) int root = -1;
-	char name[PATH_MAX];
-	long fd;
-
-	snprintf(name, sizeof(name), "%s/%u/root", proc, pid);
-	root = open(name, O_PATH | O_DIRECTORY | O_CLOEXEC);
-	if (root < 0)
-		return -1;
-	fd = syscall(SYS_openat2, root, path, &how, sizeof(how));
-	if (fd < 0 && errno == ENOSYS)
-		fd = openat(root, path + (*path == '/'), how.flags | O_NOFOLLOW);
-	return (int)fd;
-}
-
-/*
- * The same file. Some file systems (overlay, btrfs) show another device in maps than in stat; a changed file would have
- * another inode.
- */
-static bool is_mapped_file(int fd, const struct maps_line *line)
-{
-	struct stat st;
-
-	return fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_ino == line->inode;
-}
-
-int process_open_mapped(const char *proc, uint32_t pid, const struct maps_line *line)
-{
-	AUTO(buf_done) struct buf path = { 0 };
-	char mapped[PATH_MAX];
-	int fd;
-
-	/* Also of a file that is deleted or replaced; needs CAP_CHECKPOINT_RESTORE. */
-	snprintf(mapped, sizeof(mapped), "%s/%u/map_files/%llx-%llx", proc, pid,
-		 (unsigned long long)line->start, (unsigned long long)line->limit);
-	fd = open(mapped, O_RDONLY | O_NONBLOCK | O_CLOEXEC | O_NOCTTY);
-	if (fd >= 0)
-		return fd;
-	if (!line->path.size || *line->path.p != '/')
-		return -1;
-	maps_path(line->path, &path);
-	fd = open_below_root(proc, pid, buf_cstr(&path));
-	/* A process that has just ended: its files are mostly ours, too. */
-	if (fd < 0 && errno != ELOOP)
-		fd = open(buf_cstr(&path), O_RDONLY | O_NONBLOCK | O_CLOEXEC | O_NOCTTY);
-	if (fd >= 0 && !is_mapped_file(fd, line))
-		fd_close(&fd);
-	return fd;
-}
+/* ---- mappings of a process ---- */
 
 struct maps_of_process {
 	struct processes *p;
@@ -310,9 +259,30 @@ static int add_process_map(void *arg, const struct maps_line *line)
 
 /* ---- mappings for the sampler ---- */
 
+/* The sampler reads the frames of the interpreter @image, whose addresses are @bias after those of its file. */
+static void give_python(struct processes *p, struct process *of, const struct python_image *image,
+			uint64_t bias)
+{
+	uint64_t runtime = image->runtime + bias;
+	struct bpf_python frames = image->layout.frames;
+	struct err err = { 0 };
+	int r;
+
+	frames.start_ticks = of->start_ticks;
+	frames.tss = image->layout.tss ? runtime + image->layout.tss : 0;
+	frames.interpreters = runtime + image->layout.interpreters;
+	r = sampler_process_python(p->sampler, of->pid, &frames, &err);
+	if (r < 0)
+		log_debug("agent", "process %u: %s", of->pid, err.text);
+	if (r == 0 && !of->python)
+		of->python = python_process_new(&p->python, of->pid, &image->layout);
+}
+
 static void give_to_sampler(struct processes *p, struct process *of)
 {
+	const struct sampler_owner owner = { of->pid, of->start_ticks, of->read_ns };
 	struct err err = { 0 };
+	bool has_python = false;
 	size_t n = 0;
 
 	VEC_RESERVE(p->given, 0, p->room_given, of->n_maps + 1);
@@ -328,8 +298,12 @@ static void give_to_sampler(struct processes *p, struct process *of)
 			continue;
 		to->bias = m->start - vaddr;
 		to->file = m->file->number;
+		if (m->file->python && of->is_kept && !has_python) {
+			has_python = true;
+			give_python(p, of, m->file->python, to->bias);
+		}
 	}
-	of->is_set = sampler_process_set(p->sampler, of->pid, of->start_ticks, p->given, n, &err) == 0;
+	of->is_set = sampler_process_set(p->sampler, &owner, p->given, n, &err) == 0;
 	if (!of->is_set) {
 		p->stats.n_limited++;
 		log_debug("agent", "process %u: %s", of->pid, err.text);
@@ -394,6 +368,7 @@ static void label_process(struct processes *p, struct process *of)
 						     .pid = of->pid,
 						     .is_kernel = of->is_kernel },
 			      &of->labels);
+	of->label_again_ms = of->is_kept ? label_maker_again_ms(p->labels) : 0;
 }
 
 /* Saved up while little is read, spent while much is. */
@@ -416,6 +391,7 @@ static int read_maps_of(struct processes *p, struct process *of)
 
 	drop_maps(p, of);
 	of->has_odd_maps = false;
+	of->read_ns = clock_mono_ns();
 	snprintf(path, sizeof(path), "%s/%u/maps", p->o.proc, of->pid);
 	fd = open(path, O_RDONLY | O_CLOEXEC);
 	if (fd < 0)
@@ -515,10 +491,14 @@ void processes_event(struct processes *p, const struct sampler_event *e)
 		process_changed(p, e);
 		break;
 	case SAMPLER_EXEC:
-	case SAMPLER_EXIT:
 		of = process_at(p, e->pid);
 		if (of)
 			drop_process(p, of);
+		break;
+	case SAMPLER_EXIT:
+		of = process_at(p, e->pid);
+		if (of)
+			of->ended_ms = clock_mono_ms();
 		break;
 	case SAMPLER_WANTED:
 		table_wanted(p, e);
@@ -536,7 +516,8 @@ struct process *processes_find(struct processes *p, uint32_t pid, uint64_t start
 		return NULL;
 	of->used_ms = clock_mono_ms();
 	/* The sets were made anew since. One that is not read yet has none. */
-	if (of->start_ticks && of->label_round != label_maker_round(p->labels))
+	if (of->start_ticks && (of->label_round != label_maker_round(p->labels) ||
+				(of->label_again_ms && of->used_ms >= of->label_again_ms)))
 		label_process(p, of);
 	return of;
 }
@@ -585,11 +566,15 @@ void processes_tick(struct processes *p)
 	map_each (&p->by_pid, it, &ignored, &value) {
 		struct process *of = value;
 
-		if (!of->is_read && !of->is_kernel && of->next_read_ms <= now_ms)
+		if (of->ended_ms ? now_ms - of->ended_ms > ENDED_MS
+				 : !of->is_read && !of->is_kernel && of->next_read_ms <= now_ms)
 			VEC_PUSH(late, n, room) = of;
 	}
-	for (size_t i = 0; i < n && may_read(p); i++)
-		read_process(p, late[i]);
+	for (size_t i = 0; i < n; i++)
+		if (late[i]->ended_ms)
+			drop_process(p, late[i]);
+		else if (may_read(p))
+			read_process(p, late[i]);
 	free(late);
 	if (now_ms - p->sweep_ms < SWEEP_EVERY_MS)
 		return;
@@ -637,44 +622,12 @@ struct str processes_made_name(struct processes *p, struct process *of, uint64_t
 
 /* ---- opening again ---- */
 
-struct find_line {
-	const char *proc;
-	uint32_t pid;
-	uint64_t start;
-	int fd;
-};
-
-static int open_found_line(void *arg, const struct maps_line *line)
-{
-	struct find_line *l = arg;
-
-	if (line->start != l->start)
-		return 0;
-	l->fd = process_open_mapped(l->proc, l->pid, line);
-	return 1;
-}
-
 static bool is_same_file(int fd, const struct mapped_file *f)
 {
 	struct stat st;
 
 	return fstat(fd, &st) == 0 && st.st_dev == f->key.device && st.st_ino == f->key.inode &&
 	       (uint64_t)st.st_size == f->key.size;
-}
-
-/* A file of a process, by the mapping at @start. */
-static int open_mapping(const struct processes *p, const struct process *of, uint64_t start)
-{
-	struct find_line l = { p->o.proc, of->pid, start, -1 };
-	AUTO(fd_close) int maps = -1;
-	struct err ignored = { 0 };
-	char path[PATH_MAX];
-
-	snprintf(path, sizeof(path), "%s/%u/maps", p->o.proc, of->pid);
-	maps = open(path, O_RDONLY | O_CLOEXEC);
-	if (maps >= 0)
-		maps_read(maps, open_found_line, &l, &ignored);
-	return l.fd;
 }
 
 int processes_open_file(struct processes *p, const struct mapped_file *f, uint32_t *ret_pid)
@@ -692,7 +645,7 @@ int processes_open_file(struct processes *p, const struct mapped_file *f, uint32
 			if (of->maps[i].file != f)
 				continue;
 			tries++;
-			fd = open_mapping(p, of, of->maps[i].start);
+			fd = process_open_at(p->o.proc, of->pid, of->maps[i].start);
 			if (fd >= 0 && is_same_file(fd, f)) {
 				*ret_pid = of->pid;
 				return fd;
@@ -708,4 +661,8 @@ void processes_stats(const struct processes *p, struct processes_stats *ret)
 {
 	*ret = p->stats;
 	ret->made_bytes = p->made_bytes;
+	ret->python_bytes = p->python.bytes;
+	ret->n_python_read = p->python.n_read;
+	ret->n_python_gone = p->python.n_gone;
+	ret->n_python_late = p->python.n_late;
 }

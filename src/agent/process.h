@@ -8,6 +8,7 @@
 #include "agent/files.h"
 #include "agent/labels.h"
 #include "agent/maps.h"
+#include "agent/python.h"
 #include "agent/sampler.h"
 #include "profile/perf_map.h"
 
@@ -32,9 +33,13 @@ struct process {
 	bool is_kept;      /* false: its samples are dropped, by a rule or since it is not asked for */
 	bool has_odd_maps; /* a part of them was left out: too many, or files without a reader */
 	uint32_t labels, label_round; /* of the maker of labels */
+	int64_t label_again_ms;       /* label it again then: its container had no name yet; 0: no */
 	char comm[16];
 	int64_t used_ms, next_read_ms;
-	struct perf_map *made; /* code that it made while it ran; NULL: not looked for */
+	int64_t read_ns;  /* before its mappings were read last */
+	int64_t ended_ms; /* its end was noticed then; 0: it runs. Samples of it may be under way */
+	struct python_process *python; /* names of its functions; NULL: no interpreter of CPython */
+	struct perf_map *made;         /* code that it made while it ran; NULL: not looked for */
 	int64_t next_made_ms;
 };
 
@@ -63,11 +68,14 @@ struct str processes_made_name(struct processes *p, struct process *of, uint64_t
 int processes_open_file(struct processes *p, const struct mapped_file *f, uint32_t *ret_pid);
 /* Open a file of a process as it was mapped: by its mapping, by its path below the root of the process, by its path here. */
 int process_open_mapped(const char *proc, uint32_t pid, const struct maps_line *line);
+/* The same, of the mapping that starts at @start now. */
+int process_open_at(const char *proc, uint32_t pid, uint64_t start);
 
 struct processes_stats {
 	size_t n, n_maps;
 	uint64_t n_read, n_gone, n_evicted, n_limited;
-	size_t made_bytes;
+	size_t made_bytes, python_bytes;
+	uint64_t n_python_read, n_python_gone, n_python_late; /* functions of Python */
 	uint64_t n_made_cut;
 	int64_t read_ns; /* time spent on /proc */
 };

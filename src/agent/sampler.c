@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include "agent/sampler_bpf.h"
+#include "agent/sampler_cpus.h"
 #include "agent/sampler_perf.h"
 
 /* The number of a dropped file is given out again after this time: samples on their way may name it. */
@@ -73,6 +74,14 @@ void sampler_note_lost(struct sampler *s, const char *fmt, ...)
 	s->lost[s->about.n_lost++] = text;
 }
 
+static void note_lost_clock(struct sampler *s, const struct sampler_options *wanted)
+{
+	if (wanted->clock != s->options.clock)
+		sampler_note_lost(
+			s, "cycles: this machine has no counter of them, as most virtual machines; the CPU "
+			   "clock is used, which does not see code that runs with interrupts disabled");
+}
+
 int sampler_open(const struct sampler_options *options, struct sampler **ret, struct err *err)
 {
 	struct sampler_options o = *options;
@@ -80,12 +89,17 @@ int sampler_open(const struct sampler_options *options, struct sampler **ret, st
 
 	if (sampler_options_check(&o, err))
 		return -1;
-	if (!o.no_bpf && sampler_bpf_open(&o, ret, &why) == 0)
+	if (o.clock == SAMPLER_CLOCK_CYCLES && !sampler_has_cycles())
+		o.clock = SAMPLER_CLOCK_CPU;
+	if (!o.no_bpf && sampler_bpf_open(&o, ret, &why) == 0) {
+		note_lost_clock(*ret, options);
 		return 0;
+	}
 	if (sampler_perf_open(&o, ret, err))
 		return o.no_bpf ? -1 : err_in(err, "%s; and", why.text);
 	if (!o.no_bpf)
 		sampler_note_lost(*ret, "%s", why.text);
+	note_lost_clock(*ret, options);
 	return 0;
 }
 
@@ -97,6 +111,7 @@ void sampler_close(struct sampler *s)
 	if (!s)
 		return;
 	sampler_hold_drop(s);
+	sampler_sleeps_free(s->sleeps);
 	s->ops->close(s);
 	map_each (&s->processes, it, &key, &p)
 		sampler_process_unref(p);
@@ -342,30 +357,31 @@ static int mappings_check(const struct sampler *s, const struct sampler_mapping 
 	return 0;
 }
 
-int sampler_process_set(struct sampler *s, uint32_t pid, uint64_t start_ticks,
+int sampler_process_set(struct sampler *s, const struct sampler_owner *of,
 			const struct sampler_mapping *mappings, size_t n_mappings, struct err *err)
 {
 	struct sampler_process *p;
 
 	n_mappings = MIN(n_mappings, (size_t)SAMPLER_MAX_MAPPINGS);
 	if (mappings_check(s, mappings, n_mappings, err))
-		return err_in(err, "process %u", pid);
+		return err_in(err, "process %u", of->pid);
 	p = NEW(struct sampler_process);
 	*p = (struct sampler_process){ .n_refs = 1,
-				       .pid = pid,
-				       .start_ticks = start_ticks,
+				       .pid = of->pid,
+				       .start_ticks = of->start_ticks,
 				       .set_ns = clock_mono_ns(),
 				       .n_mappings = n_mappings };
+	p->read_ns = of->read_ns ? of->read_ns : p->set_ns;
 	p->mappings = NEW_N(struct sampler_mapping, n_mappings + 1);
 	if (n_mappings)
 		memcpy(p->mappings, mappings, n_mappings * sizeof(*mappings));
 	if (s->ops->process_set(s, p, err)) {
 		sampler_process_unref(p);
-		sampler_process_drop(s, pid);
-		return err_in(err, "process %u", pid);
+		sampler_process_drop(s, of->pid);
+		return err_in(err, "process %u", of->pid);
 	}
 	s->n_mappings += n_mappings;
-	process_replaced(s, map_put(&s->processes, pid_key(&pid), p));
+	process_replaced(s, map_put(&s->processes, pid_key(&of->pid), p));
 	sampler_hold_process(s, p);
 	return 0;
 }
@@ -378,6 +394,11 @@ void sampler_process_drop(struct sampler *s, uint32_t pid)
 	process_replaced(s, p);
 }
 
+int sampler_process_python(struct sampler *s, uint32_t pid, const struct bpf_python *layout, struct err *err)
+{
+	return s->ops->process_python ? s->ops->process_python(s, pid, layout, err) : 1;
+}
+
 void sampler_stats(struct sampler *s, struct sampler_stats *ret)
 {
 	*ret = s->stats;
@@ -387,5 +408,6 @@ void sampler_stats(struct sampler *s, struct sampler_stats *ret)
 	ret->n_processes = s->processes.n;
 	ret->table_bytes = s->table_bytes;
 	ret->held_bytes = s->held_bytes;
+	ret->n_asleep = sampler_sleeps_n(s->sleeps);
 	s->ops->stats(s, ret);
 }

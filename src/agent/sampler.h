@@ -22,7 +22,8 @@ struct sampler;
 
 enum sampler_clock {
 	SAMPLER_CLOCK_CPU, /* the kernel's CPU clock: everywhere, also in virtual machines */
-	SAMPLER_CLOCK_CYCLES, /* the processor's cycle counter: also sees code that runs with interrupts disabled */
+	/* The processor's cycle counter: also sees code that runs with interrupts disabled. Without one: the CPU clock. */
+	SAMPLER_CLOCK_CYCLES,
 };
 
 enum sampler_kind {
@@ -37,8 +38,9 @@ struct sampler_options {
 	enum sampler_clock clock;
 	const int *pids; /* sample these processes only; n_pids 0: all, but the calling one */
 	size_t n_pids;
-	bool no_bpf;      /* use perf events even if BPF would load */
-	bool no_kernel;   /* no kernel frames */
+	bool no_bpf;    /* use perf events even if BPF would load */
+	bool no_kernel; /* no kernel frames */
+	bool off_cpu; /* also samples of threads that leave their processor, with the time until they run again */
 	bool measure;     /* sampler_stats.bpf_ns is counted: two reads of a clock a sample */
 	size_t ring_size; /* bytes for samples not polled yet, rounded up to a power of two; default 8 MiB */
 	size_t table_memory;   /* limit of all tables in bytes; default 64 MiB */
@@ -55,6 +57,7 @@ struct sampler_options {
 #define SAMPLER_MAX_KERNEL   127
 #define SAMPLER_MAX_FILES    16384
 #define SAMPLER_MAX_MAPPINGS 262144 /* of one process; more of them: the first ones */
+#define SAMPLER_MAX_PYTHON   512    /* frames of Python */
 #define SAMPLER_COMM         16
 
 /*
@@ -113,6 +116,27 @@ struct sampler_frame {
 	uint64_t addr;
 	uint32_t file; /* of sampler_file_new(), or SAMPLER_NO_FILE */
 	bool exact;    /* false: a caller, so that addr + 1 is the return address */
+	uint32_t
+		place; /* where its stack pointer is: SAMPLER_FAR, or units of 8 bytes after the innermost frame's */
+};
+#define SAMPLER_FAR 0x7fffffffu
+
+/*
+ * A frame of CPython (sampler_process_python()). Those of one evaluation loop in C follow each other; the outermost of them has
+ * @entry, a place in the C frame of the loop.
+ */
+struct sampler_python_frame {
+	uint64_t code;  /* the address of the code object */
+	uint64_t hash;  /* python_hash() of it at the sample */
+	uint32_t instr; /* as in struct bpf_python_frame */
+	uint32_t
+		entry; /* 0: the caller is a frame of the same loop; SAMPLER_FAR: it is not known where the loop is */
+};
+enum sampler_python_end {
+	SAMPLER_PYTHON_NONE, /* the thread runs no Python */
+	SAMPLER_PYTHON_COMPLETE,
+	SAMPLER_PYTHON_DEEP, /* more than SAMPLER_MAX_PYTHON */
+	SAMPLER_PYTHON_UNREADABLE,
 };
 
 /* Registers and stack at a sample. x86-64. */
@@ -133,7 +157,18 @@ struct sampler_sample {
 	bool kernel_cut;                  /* more than SAMPLER_MAX_KERNEL */
 	const struct sampler_frame *user; /* innermost first */
 	size_t n_user;
+	const struct sampler_python_frame *python; /* innermost first */
+	size_t n_python;
+	enum sampler_python_end python_end;
 	enum sampler_end end;
+	/*
+	 * Not 0: a sample of time off the processor, of so many nanoseconds: this sleep's, or the part of it since
+	 * sampler_asleep(), times the number of sleeps that it stands for.
+	 */
+	int64_t off_ns;
+	bool preempted; /* with @off_ns: it did not sleep, but lost the processor */
+	/* Of samplers: the thread (of the initial PID namespace) that leaves its processor, 0: none; and that number of sleeps. */
+	uint32_t sleeper, weight;
 	bool held;                     /* it waited for its process or a table */
 	const struct sampler_raw *raw; /* with @keep_raw; else NULL */
 };
@@ -167,6 +202,12 @@ struct sampler_handler {
  */
 int sampler_poll(struct sampler *s, int timeout_ms, const struct sampler_handler *h, struct err *err);
 
+/*
+ * With @off_cpu: deliver the time until now of the threads that still sleep, which counts from now on again. So the time of long
+ * sleeps is in the window in which it passed.
+ */
+void sampler_asleep(struct sampler *s, const struct sampler_handler *h);
+
 /* A descriptor that becomes readable when sampler_poll() has an event to deliver; owned by the sampler. */
 int sampler_fd(const struct sampler *s);
 
@@ -194,15 +235,30 @@ struct sampler_mapping {
 	uint32_t file;       /* or SAMPLER_NO_FILE: then @bias is 0 */
 };
 
+/* Whose mappings, and as of when. */
+struct sampler_owner {
+	uint32_t pid;
+	uint64_t start_ticks; /* field 22 of /proc/PID/stat; 0: do not compare */
+	int64_t read_ns;      /* CLOCK_MONOTONIC before the mappings were read; 0: now */
+};
+
 /*
  * Set the executable mappings of a process, in place of earlier ones: sorted by @start, and not overlapping. Samples
- * of the process that wait are walked at the next sampler_poll(). @start_ticks: field 22 of /proc/PID/stat, so that
- * a process that got the same number later is not mistaken for this one; 0: do not compare. ERR_INVALID: not sorted,
+ * of the process that wait are walked at the next sampler_poll(). By the start time a process
+ * that got the same number later is not mistaken for this one. By the time of reading, an address that they lack may be in
+ * a mapping that was made later, and waits for the next call. ERR_INVALID: not sorted,
  * or a file that does not exist. ERR_LIMIT: @mapping_memory is used up; the process counts as not set.
  */
-int sampler_process_set(struct sampler *s, uint32_t pid, uint64_t start_ticks,
+int sampler_process_set(struct sampler *s, const struct sampler_owner *of,
 			const struct sampler_mapping *mappings, size_t n_mappings, struct err *err);
 void sampler_process_drop(struct sampler *s, uint32_t pid); /* also one that is not set */
+
+/*
+ * The process has an interpreter of CPython: its samples get the frames of Python from the next sampler_process_set() on, until it
+ * is dropped; @layout is copied. Only SAMPLER_BPF reads them. 1: this sampler does not.
+ */
+struct bpf_python;
+int sampler_process_python(struct sampler *s, uint32_t pid, const struct bpf_python *layout, struct err *err);
 
 struct sampler_stats {
 	uint64_t samples;              /* delivered */
@@ -212,7 +268,10 @@ struct sampler_stats {
 	uint64_t held,
 		hold_full; /* raw samples that waited; those delivered early since @hold_memory was used up */
 	uint64_t evicted;  /* tables */
-	uint64_t bpf_runs, bpf_ns; /* with @measure: samples and their time in BPF */
+	uint64_t bpf_runs, bpf_ns;    /* with @measure: samples and their time in BPF */
+	uint64_t switches, switch_ns; /* with @measure and @off_cpu: the same of switches */
+	uint64_t lost_sleeps;         /* whose end was lost, or for which there was no room */
+	size_t n_asleep;              /* whose stack was taken, and that have not ended */
 	size_t n_files, n_tables, n_processes, n_mappings;
 	size_t table_bytes, table_reserved; /* of tables; of the memory taken for them */
 	size_t mapping_reserved, ring_size, held_bytes;

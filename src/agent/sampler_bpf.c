@@ -9,6 +9,7 @@
 #include "agent/sampler_bpf.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/perf_event.h>
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -23,24 +24,27 @@
 
 extern const struct embedded bpf_objects[];
 
+#define KERNEL_BTF     "/sys/kernel/btf/vmlinux"
 #define PID_NS_INITIAL 0xEFFFFFFCu
 #define CPUS_CHECK_MS  10000
+#define OFF_TIMES      10 /* stacks of threads that leave a processor, for each sample of it at most */
 
 struct bpf_sampler {
 	struct bpf_object *object;
-	struct bpf_link *links[2]; /* of tracepoints */
+	struct bpf_link *links[3]; /* of tracepoints */
 	struct bpf_link **on_cpu;  /* [SAMPLER_MAX_CPUS] */
 	size_t n_cpus;
 	int64_t cpus_checked_ms;
 	struct ring_buffer *rings;
 	struct sampler *sampler; /* for the callbacks of libbpf */
 	struct bpf_file *files;  /* shared with the kernel */
-	int fd_files, fd_processes, fd_counters, fd_segments, fd_pools;
+	int fd_files, fd_processes, fd_counters, fd_segments, fd_pools, fd_pythons, fd_sleepers;
 	struct sampler_pool tables, mappings;
 	bool in_pid_ns;
 	struct sampler_range file_range[SAMPLER_MAX_FILES];
 	struct map process_range; /* pid -> struct sampler_range */
 	struct sampler_frame frames[SAMPLER_MAX_USER];
+	struct sampler_python_frame python[SAMPLER_MAX_PYTHON];
 };
 
 /* ---- libbpf's messages ---- */
@@ -201,9 +205,21 @@ static void bpf_process_drop(struct sampler *s, uint32_t pid)
 	struct sampler_range *range = map_del(&b->process_range, bytes_of(&pid, sizeof(pid)));
 
 	(void)!bpf_map_delete_elem(b->fd_processes, &pid);
+	(void)!bpf_map_delete_elem(b->fd_pythons, &pid);
 	if (range)
 		sampler_pool_give(&b->mappings, range);
 	free(range);
+}
+
+static int bpf_process_python(struct sampler *s, uint32_t pid, const struct bpf_python *layout,
+			      struct err *err)
+{
+	struct bpf_sampler *b = s->impl;
+
+	first_warning[0] = '\0';
+	if (bpf_map_update_elem(b->fd_pythons, &pid, layout, 0))
+		return bpf_failed(err, errno, "set the interpreter of a process");
+	return 0;
 }
 
 static int bpf_process_set(struct sampler *s, const struct sampler_process *p, struct err *err)
@@ -211,6 +227,7 @@ static int bpf_process_set(struct sampler *s, const struct sampler_process *p, s
 	struct bpf_sampler *b = s->impl;
 	struct sampler_range range = { 0 }, *kept;
 	struct bpf_process process;
+	struct bpf_python python;
 	struct bpf_mapping *m;
 	void *memory = NULL;
 
@@ -223,7 +240,11 @@ static int bpf_process_set(struct sampler *s, const struct sampler_process *p, s
 					     .bias = p->mappings[i].bias,
 					     .file = p->mappings[i].file };
 	process = (struct bpf_process){
-		.start_ticks = p->start_ticks, .pool = range.segment, .first = range.first, .n = range.n
+		.start_ticks = p->start_ticks,
+		.pool = range.segment,
+		.first = range.first,
+		.n = range.n,
+		.is_python = bpf_map_lookup_elem(b->fd_pythons, &p->pid, &python) == 0,
 	};
 	first_warning[0] = '\0';
 	if (bpf_map_update_elem(b->fd_processes, &p->pid, &process, 0)) {
@@ -259,6 +280,36 @@ static enum sampler_end bpf_end_of(uint32_t how)
 	}
 }
 
+static enum sampler_python_end bpf_python_end_of(uint32_t how)
+{
+	switch (how) {
+	case BPF_PYTHON_NONE:
+		return SAMPLER_PYTHON_NONE;
+	case BPF_PYTHON_COMPLETE:
+		return SAMPLER_PYTHON_COMPLETE;
+	case BPF_PYTHON_DEEP:
+		return SAMPLER_PYTHON_DEEP;
+	default:
+		return SAMPLER_PYTHON_UNREADABLE;
+	}
+}
+
+static void take_bpf_wake(struct bpf_sampler *b, const void *data, size_t size)
+{
+	const struct bpf_wake *w = data;
+
+	if (size >= sizeof(*w))
+		sampler_sleep_ended(b->sampler, w->task, (int64_t)w->out_ns, (int64_t)w->in_ns);
+}
+
+static bool bpf_is_asleep(struct sampler *s, uint32_t task, int64_t out_ns)
+{
+	struct bpf_sampler *b = s->impl;
+	uint64_t since_ns = 0;
+
+	return bpf_map_lookup_elem(b->fd_sleepers, &task, &since_ns) == 0 && since_ns == (uint64_t)out_ns;
+}
+
 /* The kernel wrote the record; its sizes are checked all the same. */
 static int take_bpf_sample(void *ctx, void *data, size_t size)
 {
@@ -267,29 +318,46 @@ static int take_bpf_sample(void *ctx, void *data, size_t size)
 	size_t need = sizeof(*r);
 	struct sampler_sample sample;
 	const struct bpf_frame *user = (const struct bpf_frame *)(r + 1);
+	const struct bpf_python_frame *python;
 	struct sampler_raw raw;
 
-	if (size < need || r->n_user > BPF_MAX_USER || r->n_kernel > BPF_MAX_KERNEL)
+	if (size >= sizeof(r->record) && r->record == BPF_RECORD_WAKE) {
+		take_bpf_wake(b, data, size);
 		return 0;
-	need += r->n_user * sizeof(*user) + r->n_kernel * sizeof(uint64_t);
+	}
+	if (size < need || r->n_user > BPF_MAX_USER || r->n_kernel > BPF_MAX_KERNEL ||
+	    r->n_python > BPF_MAX_PYTHON)
+		return 0;
+	need += r->n_user * sizeof(*user) + r->n_python * sizeof(*python) + r->n_kernel * sizeof(uint64_t);
 	if (size < need)
 		return 0;
+	python = (const struct bpf_python_frame *)(user + r->n_user);
 	sample = (struct sampler_sample){ .time_ns = (int64_t)r->time_ns,
 					  .pid = r->pid,
 					  .tid = r->tid,
 					  .cpu = r->cpu,
 					  .start_ticks = r->start_ticks,
 					  .cgroup = r->cgroup,
-					  .kernel = (const uint64_t *)(user + r->n_user),
+					  .kernel = (const uint64_t *)(python + r->n_python),
 					  .n_kernel = r->n_kernel,
 					  .kernel_cut = r->flags & BPF_SAMPLE_KERNEL_CUT,
 					  .user = b->frames,
 					  .n_user = r->n_user,
-					  .end = bpf_end_of(r->end) };
+					  .python = b->python,
+					  .n_python = r->n_python,
+					  .python_end = bpf_python_end_of(r->python_end),
+					  .end = bpf_end_of(r->end),
+					  .preempted = r->flags & BPF_SAMPLE_PREEMPTED,
+					  .sleeper = r->task,
+					  .weight = UINT32_C(1) << (r->shift & 31) };
 	memcpy(sample.comm, r->comm, sizeof(sample.comm));
 	sample.comm[sizeof(sample.comm) - 1] = '\0';
 	for (size_t i = 0; i < r->n_user; i++)
-		b->frames[i] = (struct sampler_frame){ user[i].addr, user[i].file, user[i].exact };
+		b->frames[i] = (struct sampler_frame){ user[i].addr, user[i].file, user[i].place & 1,
+						       user[i].place >> 1 };
+	for (size_t i = 0; i < r->n_python; i++)
+		b->python[i] = (struct sampler_python_frame){ python[i].code, python[i].hash, python[i].instr,
+							      python[i].entry };
 	if (r->flags & BPF_SAMPLE_RAW && size >= need + sizeof(struct bpf_raw)) {
 		const struct bpf_raw *from = (const struct bpf_raw *)((uint8_t *)data + need);
 
@@ -406,6 +474,8 @@ static void bpf_sampler_stats(struct sampler *s, struct sampler_stats *add)
 			add->lost_events += c[i].lost_events;
 			add->bpf_runs += c[i].runs;
 			add->bpf_ns += c[i].ns;
+			add->switches += c[i].switches;
+			add->switch_ns += c[i].switch_ns;
 		}
 	free(c);
 	add->table_reserved = b->tables.reserved;
@@ -458,6 +528,20 @@ static void set_pid_namespace(struct bpf_config *c)
 	c->pid_ns_ino = st.st_ino;
 }
 
+/* Time off the processor: a scratch more for each processor, and maps of their full size. */
+static void set_off_cpu(struct bpf_sampler *b, const struct sampler_options *o, int n_cpus,
+			struct bpf_config *c)
+{
+	c->off_scratch = (uint32_t)n_cpus;
+	c->off_site_rate = o->frequency_hz;
+	c->off_rate = OFF_TIMES * o->frequency_hz;
+	if (o->off_cpu)
+		return;
+	bpf_program__set_autoload(bpf_object__find_program_by_name(b->object, "see_switch"), false);
+	(void)!bpf_map__set_max_entries(map_named(b, "sleepers"), 1);
+	(void)!bpf_map__set_max_entries(map_named(b, "places"), 1);
+}
+
 static int set_config(struct sampler *s, struct err *err)
 {
 	struct bpf_sampler *b = s->impl;
@@ -483,11 +567,12 @@ static int set_config(struct sampler *s, struct err *err)
 			"noticed later");
 		bpf_program__set_autoload(bpf_object__find_program_by_name(b->object, "see_free"), false);
 	}
+	set_off_cpu(b, o, n_cpus, &c);
 	if (n_cpus < 1 || bpf_map__set_initial_value(map_named(b, ".rodata.config"), &c, sizeof(c)))
 		return err_set(err, ERR_INTERNAL, "the BPF object has another layout");
 	(void)!bpf_map__set_max_entries(map_named(b, "samples"), (uint32_t)o->ring_size);
 	(void)!bpf_map__set_max_entries(map_named(b, "chosen"), (uint32_t)MAX(o->n_pids, (size_t)1));
-	(void)!bpf_map__set_max_entries(scratches, (uint32_t)n_cpus);
+	(void)!bpf_map__set_max_entries(scratches, (uint32_t)(o->off_cpu ? 2 * n_cpus : n_cpus));
 	(void)!bpf_map__set_value_size(scratches,
 				       (uint32_t)BPF_SCRATCH(bpf_map__value_size(scratches), pages));
 	return 0;
@@ -516,6 +601,20 @@ static void attach_tracepoints(struct sampler *s)
 	}
 }
 
+static void attach_switches(struct sampler *s)
+{
+	struct bpf_sampler *b = s->impl;
+
+	if (!s->options.off_cpu)
+		return;
+	b->links[2] = bpf_program__attach_trace(bpf_object__find_program_by_name(b->object, "see_switch"));
+	if (b->links[2])
+		s->sleeps = sampler_sleeps_new();
+	else
+		sampler_note_lost(s, "time off the processor (--off-cpu): tracepoint sched_switch: %s",
+				  strerror(errno));
+}
+
 static int load_object(struct sampler *s, struct err *err)
 {
 	struct bytes object = embedded_get(bpf_objects, "sample.bpf.o");
@@ -528,16 +627,19 @@ static int load_object(struct sampler *s, struct err *err)
 		return bpf_failed(err, errno, "open the BPF object");
 	if (set_config(s, err))
 		return -1;
-	if (access("/sys/kernel/btf/vmlinux", R_OK))
-		return err_os(err, errno,
-			      "/sys/kernel/btf/vmlinux: the kernel is without BTF (CONFIG_DEBUG_INFO_BTF)");
+	/* By the rights that open() has: access() looks at the real user without capabilities. */
+	if (faccessat(AT_FDCWD, KERNEL_BTF, R_OK, AT_EACCESS))
+		return err_os(err, errno, KERNEL_BTF "%s",
+			      errno == ENOENT ? ": the kernel is without BTF (CONFIG_DEBUG_INFO_BTF)" : "");
 	if (bpf_object__load(b->object))
 		return bpf_failed(err, errno, "load the BPF programs");
 	b->fd_files = bpf_map__fd(map_named(b, "files"));
 	b->fd_processes = bpf_map__fd(map_named(b, "processes"));
+	b->fd_pythons = bpf_map__fd(map_named(b, "pythons"));
 	b->fd_counters = bpf_map__fd(map_named(b, "counters"));
 	b->fd_segments = bpf_map__fd(map_named(b, "segments"));
 	b->fd_pools = bpf_map__fd(map_named(b, "pools"));
+	b->fd_sleepers = bpf_map__fd(map_named(b, "sleepers"));
 	for (size_t i = 0; i < s->options.n_pids; i++)
 		if (bpf_map_update_elem(bpf_map__fd(map_named(b, "chosen")), &s->options.pids[i], &one, 0))
 			return bpf_failed(err, errno, "choose a process");
@@ -561,10 +663,12 @@ int sampler_bpf_open(const struct sampler_options *options, struct sampler **ret
 		.fd = bpf_sampler_fd,
 		.process_set = bpf_process_set,
 		.process_drop = bpf_process_drop,
+		.process_python = bpf_process_python,
 		.file_added = bpf_file_added,
 		.file_table = bpf_file_table,
 		.file_drop = bpf_file_drop,
 		.file_used = bpf_file_used,
+		.is_asleep = bpf_is_asleep,
 		.stats = bpf_sampler_stats,
 		.close = bpf_sampler_close,
 	};
@@ -593,6 +697,7 @@ int sampler_bpf_open(const struct sampler_options *options, struct sampler **ret
 	if (load_object(s, err))
 		goto failed;
 	attach_tracepoints(s);
+	attach_switches(s);
 	if (follow_cpus(s, err))
 		goto failed;
 	snprintf(s->about_text, sizeof(s->about_text), "BPF (%zu processors, %u Hz, %s)", b->n_cpus,

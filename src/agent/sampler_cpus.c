@@ -66,6 +66,25 @@ int sampler_cpus_online(bool *set, struct err *err)
 	return 0;
 }
 
+static bool is_no_counter(int e)
+{
+	return e == ENOENT || e == EOPNOTSUPP || e == ENODEV;
+}
+
+bool sampler_has_cycles(void)
+{
+	struct perf_event_attr a = { .size = sizeof(a),
+				     .type = PERF_TYPE_HARDWARE,
+				     .config = PERF_COUNT_HW_CPU_CYCLES,
+				     .disabled = 1,
+				     .exclude_kernel = 1,
+				     .exclude_hv = 1 };
+	AUTO(fd_close) int fd = (int)syscall(SYS_perf_event_open, &a, 0, -1, -1, PERF_FLAG_FD_CLOEXEC);
+
+	/* A refusal for lack of privileges is told by the events of the processors. */
+	return fd >= 0 || !is_no_counter(errno);
+}
+
 int sampler_event_open(const struct sampler_options *o, const struct perf_event_attr *attr, int pid, int cpu,
 		       struct err *err)
 {

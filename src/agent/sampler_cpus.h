@@ -13,6 +13,9 @@ int sampler_cpus_parse(struct str list, bool *set, struct err *err);
 /* The processors that are online. */
 int sampler_cpus_online(bool *set, struct err *err);
 
+/* Whether there is a counter of cycles. Virtual machines mostly hide it. */
+bool sampler_has_cycles(void);
+
 /*
  * Open an event that interrupts processor @cpu (-1: any) while @pid runs (-1: all) at the rate of @o; @attr has what the
  * caller needs beside. Returns the descriptor, or -1 with a text that says what would permit it.

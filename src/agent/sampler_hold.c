@@ -23,16 +23,25 @@ static void held_free(struct sampler *s, struct sampler_held *h)
 	s->held_bytes -= h->bytes;
 	sampler_process_unref(h->process);
 	free((void *)h->sample.kernel);
+	free((void *)h->sample.python);
 	free((void *)h->raw.stack.p);
 	free(h);
 }
 
-static void deliver_sample(struct sampler *s, const struct sampler_sample *sample)
+void sampler_deliver(struct sampler *s, const struct sampler_sample *sample)
 {
 	s->stats.samples++;
 	s->stats.ends[sample->end]++;
 	if (s->handler && s->handler->sample)
 		s->handler->sample(s->handler->ctx, sample);
+}
+
+static void deliver_sample(struct sampler *s, const struct sampler_sample *sample)
+{
+	if (sample->sleeper)
+		sampler_sleep_walked(s, sample);
+	else
+		sampler_deliver(s, sample);
 }
 
 static bool end_may_wait(enum sampler_end end)
@@ -54,7 +63,7 @@ static bool walk_again(struct sampler *s, const struct sampler_process *p, struc
 	sample->n_user = s->walk.n;
 	/* An address that is not in mappings that were read after the sample is in none. */
 	return end_may_wait(sample->end) &&
-	       !(sample->end == SAMPLER_NO_MAPPING && p->set_ns > sample->time_ns);
+	       !(sample->end == SAMPLER_NO_MAPPING && p->read_ns > sample->time_ns);
 }
 
 static void tell_unknown(struct sampler *s, const struct sampler_sample *sample)
@@ -85,21 +94,26 @@ static void hold_sample(struct sampler *s, const struct sampler_sample *sample, 
 {
 	struct sampler_held *h = NEW(struct sampler_held);
 	uint64_t *kernel = NEW_N(uint64_t, sample->n_kernel + 1);
+	struct sampler_python_frame *python = NEW_N(struct sampler_python_frame, sample->n_python + 1);
 	uint8_t *stack = mem_alloc(sample->raw->stack.size + 1);
 
 	if (sample->n_kernel)
 		memcpy(kernel, sample->kernel, sample->n_kernel * sizeof(*kernel));
+	if (sample->n_python)
+		memcpy(python, sample->python, sample->n_python * sizeof(*python));
 	if (sample->raw->stack.size)
 		memcpy(stack, sample->raw->stack.p, sample->raw->stack.size);
 	h->sample = *sample;
 	h->sample.kernel = kernel;
+	h->sample.python = python;
 	h->raw = *sample->raw;
 	h->raw.stack.p = stack;
 	h->sample.raw = &h->raw;
 	h->sample.held = true;
 	h->process = sampler_process_ref(p);
 	h->deadline_ms = clock_mono_ms() + s->options.hold_ms;
-	h->bytes = sizeof(*h) + sample->n_kernel * sizeof(*kernel) + sample->raw->stack.size;
+	h->bytes = sizeof(*h) + sample->n_kernel * sizeof(*kernel) + sample->n_python * sizeof(*python) +
+		   sample->raw->stack.size;
 	s->held_bytes += h->bytes;
 	s->stats.held++;
 	VEC_PUSH(s->held, s->n_held, s->room_held) = h;
@@ -117,6 +131,8 @@ void sampler_take(struct sampler *s, const struct sampler_sample *sample)
 {
 	struct sampler_sample again = *sample;
 
+	if (sample->sleeper)
+		sampler_sleep_begun(s, sample);
 	if (!sample->raw || !end_may_wait(sample->end)) {
 		deliver_sample(s, sample);
 		return;
@@ -155,8 +171,12 @@ static bool try_held(struct sampler *s, struct sampler_held *h, int64_t now_ms)
 {
 	bool waits = walk_again(s, h->process, &h->sample);
 
-	if (waits && now_ms < h->deadline_ms)
+	if (waits && now_ms < h->deadline_ms) {
+		/* It was mapped after the mappings were read that an earlier event had asked for. */
+		if (h->sample.end == SAMPLER_NO_MAPPING)
+			tell_unknown(s, &h->sample);
 		return false;
+	}
 	if (!s->options.keep_raw)
 		h->sample.raw = NULL;
 	deliver_sample(s, &h->sample);

@@ -28,7 +28,7 @@ struct sampler_process {
 	unsigned n_refs;
 	uint32_t pid;
 	uint64_t start_ticks;
-	int64_t set_ns;
+	int64_t set_ns, read_ns; /* when it was set; before that its mappings were read */
 	struct sampler_mapping *mappings;
 	size_t n_mappings;
 };
@@ -56,6 +56,9 @@ struct sampler_ops {
 	/* Mappings are checked by the caller. ERR_LIMIT: no room. Takes effect for the next interrupt. */
 	int (*process_set)(struct sampler *s, const struct sampler_process *p, struct err *err);
 	void (*process_drop)(struct sampler *s, uint32_t pid);
+	/* The layout of its interpreter, for its next process_set(). NULL: frames of Python are not read. */
+	int (*process_python)(struct sampler *s, uint32_t pid, const struct bpf_python *layout,
+			      struct err *err);
 	/* A new file: there was none of this number. May be NULL. */
 	void (*file_added)(struct sampler *s, uint32_t file);
 	/*
@@ -68,6 +71,8 @@ struct sampler_ops {
 	void (*file_drop)(struct sampler *s, uint32_t file, bool evicted);
 	/* When a frame of the file was last walked elsewhere than here, CLOCK_MONOTONIC; 0: never. */
 	int64_t (*file_used)(struct sampler *s, uint32_t file);
+	/* Whether thread @task still sleeps since @out_ns. May be NULL: there are no such samples. */
+	bool (*is_asleep)(struct sampler *s, uint32_t task, int64_t out_ns);
 	void (*stats)(struct sampler *s, struct sampler_stats *add);
 	void (*close)(struct sampler *s); /* frees the implementation's part */
 };
@@ -88,7 +93,8 @@ struct sampler {
 	/* Samples that wait; NULL: one that is being delivered. */
 	struct sampler_held **held;
 	size_t n_held, room_held, held_bytes;
-	bool hold_changed;        /* something was set since they were last walked */
+	struct sampler_sleeps *sleeps; /* NULL: without time off the processor */
+	bool hold_changed;             /* something was set since they were last walked */
 	bool tells_unknown;       /* the implementation does not report unknown processes and addresses */
 	struct sampler_walk walk; /* of the sample that is being delivered */
 	struct sampler_told told[1024];
@@ -108,6 +114,19 @@ void sampler_note_lost(struct sampler *s, const char *fmt, ...) __attribute__((f
  */
 void sampler_take(struct sampler *s, const struct sampler_sample *sample);
 void sampler_tell(struct sampler *s, const struct sampler_event *event);
+void sampler_deliver(struct sampler *s,
+		     const struct sampler_sample *sample); /* to the handler, and count it */
+
+/* ---- sampler_off.c: sleeps, from the sample at their start to their end ---- */
+
+struct sampler_sleeps *sampler_sleeps_new(void);
+void sampler_sleeps_free(struct sampler_sleeps *l); /* takes NULL */
+/* A sample with @sleeper has arrived; its stack may have to wait. Later its stack is walked. */
+void sampler_sleep_begun(struct sampler *s, const struct sampler_sample *sample);
+void sampler_sleep_walked(struct sampler *s, const struct sampler_sample *sample);
+/* The thread runs again. */
+void sampler_sleep_ended(struct sampler *s, uint32_t task, int64_t out_ns, int64_t in_ns);
+size_t sampler_sleeps_n(const struct sampler_sleeps *l); /* takes NULL */
 
 struct sampler_process *sampler_process_get(const struct sampler *s, uint32_t pid); /* borrowed */
 struct sampler_process *sampler_process_ref(struct sampler_process *p); /* takes and returns NULL */

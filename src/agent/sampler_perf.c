@@ -477,6 +477,8 @@ int sampler_perf_open(const struct sampler_options *options, struct sampler **re
 		sampler_close(s);
 		return err_in(err, "perf events");
 	}
+	if (options->off_cpu)
+		sampler_note_lost(s, "time off the processor (--off-cpu): it needs BPF");
 	sampler_note_lost(s, "stacks deeper than %zu bytes are cut: there is no BPF", options->stack_copy);
 	snprintf(s->about_text, sizeof(s->about_text), "perf events (%zu processors, %u Hz, %s)", p->n_cpus,
 		 s->options.frequency_hz, s->options.clock == SAMPLER_CLOCK_CYCLES ? "cycles" : "CPU clock");

@@ -131,7 +131,9 @@ enum sampler_end sampler_walk(struct sampler *s, const struct sampler_process *p
 		if (ret->n == SAMPLER_MAX_USER)
 			return SAMPLER_TOO_DEEP;
 		ret->n++;
-		*to = (struct sampler_frame){ pc, SAMPLER_NO_FILE, f.flags & UNWIND_EXACT };
+		*to = (struct sampler_frame){ pc, SAMPLER_NO_FILE, f.flags & UNWIND_EXACT,
+					      (uint32_t)MIN((f.sp - raw->regs[UNWIND_RSP]) >> 3,
+							    (uint64_t)SAMPLER_FAR) };
 		if (!m || pc < m->start || pc >= m->end)
 			m = walk_mapping(p, pc);
 		ret->missing = pc;

@@ -13,11 +13,10 @@
 #include <time.h>
 
 #include "base/condition.h"
+#include "client/client.h"
 
-#define TURN_MS     100
 #define DEADLINE_MS 15000 /* less than the profiles that may wait in memory */
 #define MAX_ANSWER  MIB(1)
-#define MESSAGE_MAX 160u
 
 struct sender {
 	struct sender_options o;
@@ -51,22 +50,6 @@ size_t agent_headers(const char *token, const char *type, char **ret_auth, const
 	return n;
 }
 
-char *agent_message(struct bytes body)
-{
-	struct str text = { (const char *)body.p, body.size };
-	json_error_t ignored;
-	json_t *all = json_loadb(text.p ? text.p : "", text.size, 0, &ignored);
-	const char *said = json_string_value(json_object_get(all, "error"));
-	struct str line = said ? str_of(said) : str_trim(str_cut(&text, '\n'));
-	char *out = mem_strndup(line.p ? line.p : "", MIN(line.size, (size_t)MESSAGE_MAX));
-
-	for (char *c = out; *c; c++)
-		if ((unsigned char)*c < ' ' || *c == 0x7f)
-			*c = '?';
-	json_decref(all);
-	return out;
-}
-
 int64_t agent_pause_ms(unsigned n, unsigned first_ms)
 {
 	int64_t ms = MIN((int64_t)first_ms << MIN(n, 20u), (int64_t)SENDER_LAST_MS);
@@ -80,68 +63,60 @@ int64_t agent_pause_ms(unsigned n, unsigned first_ms)
 
 enum send_outcome { SEND_DONE, SEND_REFUSED, SEND_LATER };
 
-struct send_call {
+/* Of a call: the time that sender_free() gives is over. */
+static bool is_grace_over(void *arg)
+{
+	struct sender *s = arg;
 	bool over;
-	int outcome;
-	unsigned status;
-	int64_t retry_after_s;
-	struct buf answer;
-	char why[200];
-};
 
-static void on_send_answer(void *arg, struct net_call *c, int outcome, const struct net_call_answer *a,
-			   const struct err *err)
-{
-	struct send_call *k = arg;
-
-	k->over = true;
-	k->outcome = outcome;
-	k->retry_after_s = outcome < 0 ? -1 : a->retry_after_s;
-	if (outcome < 0) {
-		snprintf(k->why, sizeof(k->why), "%.*s", (int)sizeof(k->why) - 1, err->text);
-		return;
-	}
-	k->status = a->status;
-	buf_add(&k->answer, a->body.p, a->body.size);
+	pthread_mutex_lock(&s->lock);
+	over = s->stop && clock_mono_ms() >= s->stop_ms;
+	pthread_mutex_unlock(&s->lock);
+	return over;
 }
 
-/* Under the lock. */
-static bool is_grace_over(const struct sender *s)
-{
-	return s->stop && clock_mono_ms() >= s->stop_ms;
-}
-
-static void run_send_call(struct sender *s, struct bytes body, struct send_call *k)
+static int run_send_call(struct sender *s, struct bytes body, struct net_answer *ret, struct err *err)
 {
 	AUTO(mem_freep) char *auth = NULL;
-	const char *headers[2];
+	const char *headers[3];
 	struct net_call_request req = { .method = "POST",
 					.url = s->url,
 					.headers = headers,
 					.max_answer = MAX_ANSWER,
 					.deadline_ms = DEADLINE_MS,
-					.body = &body,
-					.arg = k,
-					.done = on_send_answer };
-	struct net_call *call;
+					.body = &body };
 
-	if (!s->net) {
-		*k = (struct send_call){ .outcome = -1, .why = "no connections can be made" };
+	*ret = (struct net_answer){ .retry_after_s = -1 };
+	if (!s->net)
+		return err_set(err, ERR_IO, "no connections can be made");
+	if (s->o.otlp) {
+		const char *of_body[2];
+
+		req.n_headers = sender_otlp_headers(body, of_body);
+		headers[2] = of_body[1];
+		req.n_headers += agent_headers(s->token, of_body[0], &auth, headers) - 1;
+		/* Without a token the encoding is the second header. */
+		if (!auth)
+			headers[1] = of_body[1];
+	} else {
+		req.n_headers = agent_headers(s->token, "Content-Type: application/octet-stream", &auth,
+					      headers);
+	}
+	return net_call_wait(s->net, &req, is_grace_over, s, ret, err);
+}
+
+static void read_otlp_answer(struct sender *s, struct bytes body)
+{
+	AUTO(mem_freep) char *why = NULL;
+	uint64_t rejected = sender_otlp_rejected(body, &why);
+
+	if (!rejected)
 		return;
-	}
-	req.n_headers = agent_headers(s->token, "Content-Type: application/octet-stream", &auth, headers);
-	net_call_start(s->net, &req, &call);
-	while (!k->over) {
-		bool end;
-
-		net_run(s->net, TURN_MS);
-		pthread_mutex_lock(&s->lock);
-		end = is_grace_over(s);
-		pthread_mutex_unlock(&s->lock);
-		if (end)
-			net_call_cancel(call);
-	}
-	net_call_unref(call);
+	log_warn("agent", "sending: the receiver rejected %llu profiles of a request: %s",
+		 (unsigned long long)rejected, why ? why : "without a reason");
+	pthread_mutex_lock(&s->lock);
+	s->stats.n_refused++;
+	pthread_mutex_unlock(&s->lock);
 }
 
 static void read_send_answer(struct sender *s, struct bytes body)
@@ -176,17 +151,26 @@ static bool is_final_refusal(unsigned status)
 
 static enum send_outcome send_body(struct sender *s, struct bytes body)
 {
-	struct send_call k = { 0 };
 	enum send_outcome out = SEND_LATER;
+	struct net_answer k;
+	struct err err = { 0 };
+	int r = run_send_call(s, body, &k, &err);
+	char why[200] = "";
 
-	run_send_call(s, body, &k);
-	if (k.outcome == 0 && k.status >= 200 && k.status < 300) {
-		read_send_answer(s, buf_bytes(&k.answer));
+	if (r < 0) {
+		snprintf(why, sizeof(why), "%.*s", (int)sizeof(why) - 1, err.text);
+	} else if (k.status >= 200 && k.status < 300) {
+		if (s->o.otlp)
+			read_otlp_answer(s, buf_bytes(&k.body));
+		else
+			read_send_answer(s, buf_bytes(&k.body));
 		out = SEND_DONE;
-	} else if (k.outcome == 0) {
-		AUTO(mem_freep) char *message = agent_message(buf_bytes(&k.answer));
+	} else {
+		AUTO(mem_freep)
+		char *message = s->o.otlp ? sender_otlp_message(buf_bytes(&k.body))
+					  : client_message(buf_bytes(&k.body));
 
-		snprintf(k.why, sizeof(k.why), "the server answered %u: %.160s", k.status, message);
+		snprintf(why, sizeof(why), "the server answered %u: %.160s", k.status, message);
 		out = is_final_refusal(k.status) ? SEND_REFUSED : SEND_LATER;
 	}
 	if (out == SEND_LATER) {
@@ -200,11 +184,11 @@ static enum send_outcome send_body(struct sender *s, struct bytes body)
 		s->next_try_ms = 0;
 	}
 	pthread_mutex_lock(&s->lock);
-	if (out != SEND_DONE && strcmp(s->stats.error, k.why) != 0)
-		log_warn("agent", "sending: %s", k.why);
+	if (out != SEND_DONE && strcmp(s->stats.error, why) != 0)
+		log_warn("agent", "sending: %s", why);
 	else if (out == SEND_DONE && s->stats.error[0])
 		log_info("agent", "sending: the server accepts profiles again");
-	snprintf(s->stats.error, sizeof(s->stats.error), "%s", k.why);
+	snprintf(s->stats.error, sizeof(s->stats.error), "%s", why);
 	s->stats.n_failures += out == SEND_LATER;
 	s->stats.n_refused += out == SEND_REFUSED;
 	s->stats.next_try_ms = s->next_try_ms ? clock_wall_ms() + s->next_try_ms - clock_mono_ms() : 0;
@@ -214,7 +198,7 @@ static enum send_outcome send_body(struct sender *s, struct bytes body)
 		s->stats.last_sent_ms = clock_wall_ms();
 	}
 	pthread_mutex_unlock(&s->lock);
-	buf_done(&k.answer);
+	net_answer_done(&k);
 	return out;
 }
 
@@ -232,6 +216,12 @@ static void keep_body(struct sender *s, int64_t time_ms, struct bytes body)
 		log_warn("agent", "spool: %s", err.text);
 }
 
+static int encode_profile(struct sender *s, const struct profile *p, struct buf *out, struct err *err)
+{
+	return s->o.otlp ? sender_otlp_encode(p, s->o.resource, s->o.n_resource, s->o.packing, out, err)
+			 : profile_write_pprof(p, true, out, err);
+}
+
 /* Takes @p. */
 static void handle_profile(struct sender *s, struct profile *taken)
 {
@@ -241,7 +231,7 @@ static void handle_profile(struct sender *s, struct profile *taken)
 	struct err err = { 0 };
 	bool pause = clock_mono_ms() < s->next_try_ms;
 
-	if (profile_write_pprof(p, true, &body, &err) < 0) {
+	if (encode_profile(s, p, &body, &err) < 0) {
 		log_error("agent", "a profile cannot be written: %s", err.text);
 		return;
 	}
@@ -319,7 +309,11 @@ int sender_new(const struct sender_options *o, struct sender **ret, struct err *
 
 	s->o = *o;
 	s->o.first_ms = o->first_ms ? o->first_ms : SENDER_FIRST_MS;
-	s->url = mem_printf("%s/profiles%s%s", o->url, *o->query ? "?" : "", o->query);
+	if (!o->otlp)
+		s->url = mem_printf("%s/profiles%s%s", o->url, *o->query ? "?" : "", o->query);
+	else
+		s->url = mem_printf("%s%s", o->url,
+				    str_ends(str_of(o->url), STR(SENDER_OTLP_PATH)) ? "" : SENDER_OTLP_PATH);
 	s->token = o->token ? mem_strdup(o->token) : NULL;
 	pthread_mutex_init(&s->lock, NULL);
 	condition_init(&s->more);

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Sending profiles to a server, by a thread of its own over one connection. While the server cannot be reached, profiles go to
- * the spool, and are sent when it is back, with their times.
+ * the spool, and are sent when it is back, with their times. The server is lode (pprof to POST /profiles), or any receiver of
+ * OTLP over HTTP.
  */
 #pragma once
 
+#include "agent/sender_otlp.h"
 #include "agent/spool.h"
 #include "net/net.h"
 #include "profile/profile.h"
@@ -15,9 +17,14 @@
 #define SENDER_WANTED_MAX 1000u  /* build IDs of one answer */
 
 struct sender_options {
-	const char *url;     /* of the server, without a slash at the end */
-	const char *token;   /* NULL: none */
-	const char *query;   /* labels of all profiles, escaped: "node=a&region=b" */
+	const char *url;   /* of the server, without a slash at the end */
+	const char *token; /* NULL: none */
+	const char *query; /* labels of all profiles, escaped: "node=a&region=b"; not with @otlp */
+	bool otlp;
+	/* With @otlp: attributes of all resources, borrowed, and how requests are packed. */
+	const struct otlp_label *resource;
+	size_t n_resource;
+	enum otlp_packing packing;
 	struct spool *spool; /* taken; NULL: profiles that cannot be sent are dropped */
 	/* In the sender's thread: a build ID whose debug information the server wants. */
 	void (*wanted)(void *arg, const struct build_id *id);
@@ -45,7 +52,5 @@ void sender_stats(struct sender *s, struct sender_stats *ret);
 
 /* The headers of a request to a server: authorization, type. *ret_auth is on the heap. Returns their number. */
 size_t agent_headers(const char *token, const char *type, char **ret_auth, const char *out[2]);
-/* A text of a server for messages: its first line or "error", without control characters. Heap. */
-char *agent_message(struct bytes body);
 /* The pause after @n failures in a row, with jitter. */
 int64_t agent_pause_ms(unsigned n, unsigned first_ms);

@@ -6,27 +6,36 @@
 #include "agent/status.h"
 
 #include <jansson.h>
+#include <stdio.h>
 #include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
 
-#define STATM "/proc/self/statm"
-
-void agent_status_usage(struct agent_status *s)
+/* 0: the process is gone. */
+static uint64_t rss_of(const char *statm)
 {
 	AUTO(buf_done) struct buf b = { 0 };
 	struct err ignored = { 0 };
 	uint64_t pages = 0;
 
-	s->cpu_ns = clock_cpu_ns();
-	if (file_read(STATM, 256, &b, &ignored) == 0) {
+	if (file_read(statm, 256, &b, &ignored) == 0) {
 		struct str text = buf_str(&b);
 
 		str_word(&text);
 		if (!str_to_u64(str_word(&text), &pages))
 			pages = 0;
 	}
-	s->rss = pages * (uint64_t)sysconf(_SC_PAGESIZE);
+	return pages * (uint64_t)sysconf(_SC_PAGESIZE);
+}
+
+void agent_status_usage(struct agent_status *s)
+{
+	char path[64];
+
+	s->cpu_ns = clock_cpu_ns() + s->agent.parsing.cpu_ns;
+	s->rss = rss_of("/proc/self/statm");
+	snprintf(path, sizeof(path), "/proc/%d/statm", s->agent.parsing.pid);
+	s->parser_rss = s->agent.parsing.pid ? rss_of(path) : 0;
 }
 
 /* ---- numbers ---- */
@@ -47,6 +56,9 @@ STATUS_FAMILY(family_lost, "lode_agent_samples_lost_total", "Samples lost: the r
 	      METRIC_COUNTER);
 STATUS_FAMILY(family_held, "lode_agent_samples_held_total",
 	      "Samples whose stack was copied until their process was known.", METRIC_COUNTER);
+STATUS_FAMILY(family_sleeps_lost, "lode_agent_sleeps_lost_total",
+	      "Sleeps whose end was lost, or for which there was no room.", METRIC_COUNTER);
+STATUS_FAMILY(family_asleep, "lode_agent_asleep", "Sleeping threads whose stack is known.", METRIC_GAUGE);
 STATUS_FAMILY(family_processes, "lode_agent_processes", "Known processes.", METRIC_GAUGE);
 STATUS_FAMILY(family_gone, "lode_agent_processes_gone_total", "Processes that ended before they were read.",
 	      METRIC_COUNTER);
@@ -57,10 +69,16 @@ STATUS_FAMILY(family_tables, "lode_agent_tables_total", "Tables of unwind rows t
 	      METRIC_COUNTER);
 STATUS_FAMILY(family_tables_failed, "lode_agent_tables_failed_total", "Files without unwind rows.",
 	      METRIC_COUNTER);
+STATUS_FAMILY(family_parsers_failed, "lode_agent_parsers_failed_total",
+	      "Processes that parse files that crashed, or took too long.", METRIC_COUNTER);
 STATUS_FAMILY(family_table_bytes, "lode_agent_table_bytes", "Bytes of tables of unwind rows.", METRIC_GAUGE);
 STATUS_FAMILY(family_evicted, "lode_agent_tables_evicted_total", "Tables removed for lack of room.",
 	      METRIC_COUNTER);
 STATUS_FAMILY(family_labels, "lode_agent_label_sets", "Different sets of labels.", METRIC_GAUGE);
+STATUS_FAMILY(family_containers, "lode_agent_containers_named_total", "Containers whose names were found.",
+	      METRIC_COUNTER);
+STATUS_FAMILY(family_unnamed, "lode_agent_containers_unnamed_total",
+	      "Containers whose names were not found at the first try.", METRIC_COUNTER);
 STATUS_FAMILY(family_kernel, "lode_agent_kernel_functions", "Names of the kernel's functions.", METRIC_GAUGE);
 STATUS_FAMILY(family_sent, "lode_agent_profiles_sent_total", "Profiles that the server has.", METRIC_COUNTER);
 STATUS_FAMILY(family_refused, "lode_agent_profiles_refused_total",
@@ -84,8 +102,11 @@ STATUS_FAMILY(family_uploads_failed, "lode_agent_uploads_failed_total", "Uploads
 STATUS_FAMILY(family_upload_bytes, "lode_agent_upload_bytes_total", "Bytes of debug files that were sent.",
 	      METRIC_COUNTER);
 STATUS_FAMILY(family_rss, "lode_agent_resident_bytes", "Resident memory of the agent.", METRIC_GAUGE);
-STATUS_FAMILY(family_cpu, "lode_agent_cpu_milliseconds_total", "CPU time of the agent, without BPF.",
-	      METRIC_COUNTER);
+STATUS_FAMILY(family_parser_rss, "lode_agent_parser_resident_bytes",
+	      "Resident memory of the process that parses files; most of it is shared with the agent.",
+	      METRIC_GAUGE);
+STATUS_FAMILY(family_cpu, "lode_agent_cpu_milliseconds_total",
+	      "CPU time of the agent and its parser, without BPF.", METRIC_COUNTER);
 
 static const struct metric_family family_ends = { .name = "lode_agent_stacks_total",
 						  .help = "User stacks by the reason why they end.",
@@ -102,6 +123,8 @@ static size_t status_numbers(const struct agent_status *s, struct status_number 
 		{ "samples_filtered", &family_filtered, a->n_filtered },
 		{ "samples_lost", &family_lost, a->sampler.lost + a->n_lost },
 		{ "samples_held", &family_held, a->sampler.held },
+		{ "sleeps_lost", &family_sleeps_lost, a->sampler.lost_sleeps },
+		{ "asleep", &family_asleep, a->sampler.n_asleep },
 		{ "processes", &family_processes, a->n_processes },
 		{ "processes_gone", &family_gone, a->n_processes_gone },
 		{ "mappings", &family_mappings, a->n_maps },
@@ -109,11 +132,15 @@ static size_t status_numbers(const struct agent_status *s, struct status_number 
 		{ "files_waiting", &family_files_waiting, a->n_files_waiting },
 		{ "tables", &family_tables, a->n_tables },
 		{ "tables_failed", &family_tables_failed, a->n_tables_failed },
+		{ "parsers_failed", &family_parsers_failed, a->parsing.n_failed },
 		{ "table_bytes", &family_table_bytes, a->sampler.table_bytes },
 		{ "tables_evicted", &family_evicted, a->sampler.evicted },
 		{ "label_sets", &family_labels, a->n_label_sets },
+		{ "containers_named", &family_containers, a->containers.n_named },
+		{ "containers_unnamed", &family_unnamed, a->containers.n_unnamed },
 		{ "kernel_functions", &family_kernel, a->n_kernel_names },
 		{ "resident_bytes", &family_rss, s->rss },
+		{ "parser_resident_bytes", &family_parser_rss, s->parser_rss },
 		{ "cpu_ms", &family_cpu, (uint64_t)s->cpu_ns / 1000000 },
 		{ "profiles_sent", &family_sent, s->sender.n_sent },
 		{ "profiles_refused", &family_refused, s->sender.n_refused },
@@ -158,11 +185,19 @@ void agent_status_json(const struct agent_status *s, struct json_writer *w)
 	json_put_int(w, "start_ms", s->agent.start_ms);
 	json_put_int(w, "first_sample_ms", s->agent.first_sample_ms);
 	json_put_text(w, "sampler", s->agent.about.text);
+	json_put_int(w, "parser_pid", s->agent.parsing.pid);
+	json_put_text(w, "parser_failed", s->agent.parsing.why);
 	json_open_array(w, "lacks");
 	for (size_t i = 0; i < s->agent.about.n_lost; i++)
 		json_put_text(w, NULL, s->agent.about.lost[i]);
 	if (s->agent.kernel[0])
 		json_put_printf(w, NULL, "functions of the kernel have no names: %s", s->agent.kernel);
+	if (s->agent.parsing.lacks[0])
+		json_put_printf(w, NULL, "the parser of files: %s", s->agent.parsing.lacks);
+	if (s->agent.confined[0])
+		json_put_printf(w, NULL, "a filter of the agent's own system calls: %s", s->agent.confined);
+	if (s->agent.containers.error[0])
+		json_put_printf(w, NULL, "names of containers: %s", s->agent.containers.error);
 	json_close(w);
 	for (size_t i = 0; i < n; i++)
 		json_put_uint(w, v[i].key, v[i].value);
@@ -283,6 +318,14 @@ int agent_status_print(struct bytes json, struct buf *out, struct err *err)
 		(long long)status_number_at(all, "files"), (long long)status_number_at(all, "files_waiting"),
 		(long long)status_number_at(all, "tables"), (long long)status_number_at(all, "table_bytes"),
 		(long long)status_number_at(all, "tables_evicted"));
+	if (status_number_at(all, "parsers_failed"))
+		buf_printf(out, "parser        failed %lld times; the last time: %s\n",
+			   (long long)status_number_at(all, "parsers_failed"),
+			   status_text_at(all, "parser_failed"));
+	if (status_number_at(all, "containers_named") || status_number_at(all, "containers_unnamed"))
+		buf_printf(out, "containers    %lld named, %lld not at the first try\n",
+			   (long long)status_number_at(all, "containers_named"),
+			   (long long)status_number_at(all, "containers_unnamed"));
 	if (json_object_get(all, "server"))
 		print_sending(all, now_ms, out);
 	json_decref(all);

@@ -15,10 +15,10 @@ struct agent_status {
 	struct sender_stats sender;
 	struct home_stats home;
 	const char *url; /* of the server, shown */
-	int64_t cpu_ns;  /* of this process */
-	uint64_t rss;
+	int64_t cpu_ns;  /* of this process and the parser */
+	uint64_t rss, parser_rss;
 };
-/* Fill in cpu_ns and rss. */
+/* Fill in cpu_ns, rss and parser_rss; agent is set. */
 void agent_status_usage(struct agent_status *s);
 void agent_status_json(const struct agent_status *s, struct json_writer *w);
 /* Set the metrics, lode_agent_*. */

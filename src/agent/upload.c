@@ -7,11 +7,11 @@
 
 #include <jansson.h>
 #include <stdlib.h>
-#include <strings.h>
 #include <time.h>
 
 #include "agent/sender.h"
 #include "base/json.h"
+#include "client/client.h"
 
 #define PART       MIB(1)
 #define TURN_MS    100
@@ -19,57 +19,13 @@
 #define TRIES      5u
 #define MAX_ANSWER MIB(1)
 
-struct upload_call {
-	bool over;
-	int outcome;
-	unsigned status;
-	int64_t retry_after_s;
-	struct buf body, headers;
-	struct err *err;
-};
-
-static void on_upload_answer(void *arg, struct net_call *c, int outcome, const struct net_call_answer *a,
-			     const struct err *err)
-{
-	struct upload_call *k = arg;
-
-	k->over = true;
-	k->outcome = outcome;
-	if (outcome < 0) {
-		*k->err = *err;
-		return;
-	}
-	k->status = a->status;
-	k->retry_after_s = a->retry_after_s;
-	buf_add(&k->body, a->body.p, a->body.size);
-	buf_add_str(&k->headers, a->headers);
-}
-
-static void upload_call_done(struct upload_call *k)
-{
-	buf_done(&k->body);
-	buf_done(&k->headers);
-}
-
 /* One request. Negative: there is no answer. */
-static int upload_ask(const struct upload_way *w, struct net_call_request *req, struct upload_call *k,
+static int upload_ask(const struct upload_way *w, struct net_call_request *req, struct net_answer *ret,
 		      struct err *err)
 {
-	struct net_call *call;
-
-	*k = (struct upload_call){ .err = err };
 	req->max_answer = MAX_ANSWER;
 	req->silent_ms = SILENT_MS;
-	req->arg = k;
-	req->done = on_upload_answer;
-	net_call_start(w->net, req, &call);
-	while (!k->over) {
-		net_run(w->net, TURN_MS);
-		if (w->stopped(w->arg))
-			net_call_cancel(call);
-	}
-	net_call_unref(call);
-	return k->outcome;
+	return net_call_wait(w->net, req, w->stopped, w->arg, ret, err);
 }
 
 static int upload_pause(const struct upload_way *w, int64_t ms, struct err *err)
@@ -86,14 +42,12 @@ static int upload_pause(const struct upload_way *w, int64_t ms, struct err *err)
 	return 0;
 }
 
-static int upload_status_error(const struct upload_call *k, struct err *err)
+static int upload_status_error(const struct net_answer *k, struct err *err)
 {
-	AUTO(mem_freep) char *message = agent_message(buf_bytes(&k->body));
+	AUTO(mem_freep) char *message = client_message(buf_bytes(&k->body));
 
-	(void)err_set(err, ERR_UPSTREAM, "the server answered %u: %s", k->status, message);
-	return k->status >= 400 && k->status < 500 && k->status != 408 && k->status != 409 && k->status != 429
-		       ? UPLOAD_REFUSED
-		       : -1;
+	(void)err_set(err, ERR_UPSTREAM, "the server answered %u: %.160s", k->status, message);
+	return net_answer_is_final(k->status) ? UPLOAD_REFUSED : -1;
 }
 
 /* ---- does it want the file? ---- */
@@ -129,7 +83,7 @@ static int ask_want(const struct upload_way *w, const struct upload_file *f, con
 	AUTO(buf_done) struct buf text = { 0 };
 	struct json_writer j = { .out = &text };
 	char id[BUILD_ID_HEX_SIZE];
-	struct upload_call k;
+	struct net_answer k;
 	const char *headers[2];
 	struct bytes body;
 	int r;
@@ -158,22 +112,11 @@ static int ask_want(const struct upload_way *w, const struct upload_file *f, con
 	if (r == 0)
 		r = k.status == 200 ? read_want(buf_bytes(&k.body), ret_off, err)
 				    : upload_status_error(&k, err);
-	upload_call_done(&k);
+	net_answer_done(&k);
 	return r;
 }
 
 /* ---- parts ---- */
-
-static bool upload_offset(struct str headers, uint64_t *ret)
-{
-	while (headers.size) {
-		struct str line = str_cut(&headers, '\n'), key = str_cut(&line, ':');
-
-		if (key.size == strlen("X-LODE-OFFSET") && strncasecmp(key.p, "X-LODE-OFFSET", key.size) == 0)
-			return str_to_u64(str_trim(line), ret);
-	}
-	return false;
-}
 
 /* Send the part at *off, and move *off to the next one. *ret_over: the file is complete. */
 static int put_part(const struct upload_way *w, const struct upload_file *f, const char *sum, uint8_t *part,
@@ -192,7 +135,7 @@ static int put_part(const struct upload_way *w, const struct upload_file *f, con
 	AUTO(buf_done) struct buf name = { 0 };
 	struct bytes body;
 	const char *headers[6];
-	struct upload_call k;
+	struct net_answer k;
 	size_t n = agent_headers(w->token, sha, &auth, headers);
 	int r;
 
@@ -217,10 +160,11 @@ static int put_part(const struct upload_way *w, const struct upload_file *f, con
 		*off = f->size;
 		r = k.status == 200 ? UPLOAD_HERE : 0;
 	} else if (r == 0 &&
-		   (k.status != 202 || !upload_offset(buf_str(&k.headers), off) || *off >= f->size)) {
+		   (k.status != 202 || !str_to_u64(net_header(buf_str(&k.headers), "X-LODE-OFFSET"), off) ||
+		    *off >= f->size)) {
 		r = upload_status_error(&k, err);
 	}
-	upload_call_done(&k);
+	net_answer_done(&k);
 	if (r >= 0)
 		w->sent(w->arg, size);
 	return r;

@@ -8,15 +8,21 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "agent/python_image.h"
+#include "agent/python_stack.h"
 #include "base/search.h"
 #include "base/vec.h"
 
-#define UPPER_HALF ((uint64_t)1 << 63)
-#define PAGE       UINT64_C(4095)
-#define MADE       STR("[code made at run time, without a perf map]")
-#define UNREADABLE STR("[code of a file that cannot be read]")
-#define FORGOTTEN  STR("[code of a file that is gone]")
-#define NAME_ROOM  300u
+#define UPPER_HALF       ((uint64_t)1 << 63)
+#define PAGE             UINT64_C(4095)
+#define MADE             STR("[code made at run time, without a perf map]")
+#define UNREADABLE       STR("[code of a file that cannot be read]")
+#define FORGOTTEN        STR("[code of a file that is gone]")
+#define PYTHON_GONE_MARK STR("[Python function that is gone]")
+#define PYTHON_LATE_MARK STR("[Python function, not read in time]")
+#define NAME_ROOM        300u
+#define PREEMPTED        STR("[waits for a processor]")
+#define TRACE_FRAMES     12u
 
 struct window {
 	struct window_sources s;
@@ -40,6 +46,10 @@ static void start_profile(struct window *w)
 
 	w->p = profile_new(&limits);
 	profile_add_type(w->p, STR("cpu"), STR("nanoseconds"));
+	if (w->o.off_cpu) {
+		profile_add_type(w->p, STR("off_cpu"), STR("nanoseconds"));
+		w->p->default_type = profile_add_string(w->p, STR("cpu"));
+	}
 	w->p->period = period_ns(w);
 	w->p->period_type.type = profile_add_string(w->p, STR("cpu"));
 	w->p->period_type.unit = profile_add_string(w->p, STR("nanoseconds"));
@@ -260,33 +270,107 @@ static uint32_t push_frame(struct window *w, uint32_t stack, uint32_t location)
 	return profile_add_stack(w->p, stack, location);
 }
 
+static uint32_t push_user(struct window *w, uint32_t stack, const struct sampler_sample *s, size_t i,
+			  struct process *of)
+{
+	const struct sampler_frame *f = &s->user[i];
+
+	/* An address in no mapping is no code; the mark says so. */
+	if (s->end == SAMPLER_NO_MAPPING && i + 1 == s->n_user && f->file == SAMPLER_NO_FILE &&
+	    !(of && map_of_process(of, f->addr)))
+		return stack;
+	return push_frame(w, stack,
+			  f->file == SAMPLER_NO_FILE ? made_location(w, of, f) : file_location(w, f));
+}
+
+/* Not push_frame(): a function that calls itself is a frame each time. */
+static uint32_t push_python(struct window *w, uint32_t stack, const struct sampler_python_frame *frame,
+			    struct process *of)
+{
+	struct profile_location l = { .mapping = PROFILE_NONE };
+	struct profile_function f = { 0 };
+	struct profile_line line = { 0 };
+	struct python_function python;
+	int r = python_function_of(of->python, frame, &python);
+
+	if (r)
+		return push_frame(w, stack,
+				  mark_location(w, r == PYTHON_LATE ? PYTHON_LATE_MARK : PYTHON_GONE_MARK));
+	f.name = f.system_name = profile_add_string(w->p, python.name);
+	f.file = profile_add_string(w->p, python.file);
+	f.start_line = python.first_line;
+	line.function = profile_add_function(w->p, &f);
+	line.line = python.line;
+	return profile_add_stack(w->p, stack, profile_add_location(w->p, &l, &line, 1));
+}
+
+static enum python_role role_of_frame(struct window *w, const struct sampler_frame *frame)
+{
+	struct mapped_file *f = frame->file == SAMPLER_NO_FILE ? NULL : w->s.file(w->s.arg, frame->file);
+	const struct python_range *r = f && f->python ? python_image_range(f->python, frame->addr) : NULL;
+
+	if (!r)
+		return PYTHON_OTHER;
+	return r->is_loop ? PYTHON_LOOP : PYTHON_GLUE;
+}
+
+/* Frames of Python in the places of the interpreter's. */
+static uint32_t push_joined(struct window *w, uint32_t stack, const struct sampler_sample *s,
+			    struct process *of)
+{
+	enum python_role roles[SAMPLER_MAX_USER];
+	struct python_stack_item items[PYTHON_STACK_MAX];
+	size_t n;
+
+	for (size_t i = 0; i < s->n_user; i++)
+		roles[i] = role_of_frame(w, &s->user[i]);
+	n = python_stack_join(s, roles, items);
+	if (sampler_end_complete(s->end) && s->python_end == SAMPLER_PYTHON_DEEP)
+		stack = push_frame(w, stack, mark_location(w, STR("[too deep]")));
+	if (sampler_end_complete(s->end) && s->python_end == SAMPLER_PYTHON_UNREADABLE)
+		stack = push_frame(w, stack, mark_location(w, STR("[unreadable]")));
+	for (size_t i = n; i-- > 0;)
+		stack = items[i].is_python ? push_python(w, stack, &s->python[items[i].i], of)
+					   : push_user(w, stack, s, items[i].i, of);
+	return stack;
+}
+
+/* A thread that leaves its processor is in the scheduler; the functions of the tracepoint above it say nothing. */
+static size_t innermost_of_kernel(struct window *w, const struct sampler_sample *s)
+{
+	struct kernel_symbol sym;
+
+	for (size_t i = 0; s->off_ns && i < s->n_kernel && i < TRACE_FRAMES; i++)
+		if (kernel_names_at(w->s.kernel, s->kernel[i] - 1, &sym) &&
+		    str_eq(sym.name, STR("__schedule")))
+			return i;
+	return 0;
+}
+
 static uint32_t stack_of_sample(struct window *w, const struct sampler_sample *s, struct process *of)
 {
+	size_t innermost = innermost_of_kernel(w, s);
 	uint32_t stack = 0;
 
 	if (!sampler_end_complete(s->end))
 		stack = push_frame(w, stack, reason_location(w, s));
-	for (size_t i = s->n_user; i-- > 0;) {
-		const struct sampler_frame *f = &s->user[i];
-
-		/* An address in no mapping is no code; the mark says so. */
-		if (s->end == SAMPLER_NO_MAPPING && i + 1 == s->n_user && f->file == SAMPLER_NO_FILE &&
-		    !(of && map_of_process(of, f->addr)))
-			continue;
-
-		stack = push_frame(
-			w, stack, f->file == SAMPLER_NO_FILE ? made_location(w, of, f) : file_location(w, f));
-	}
+	if (s->n_python && of && of->python)
+		stack = push_joined(w, stack, s, of);
+	else
+		for (size_t i = s->n_user; i-- > 0;)
+			stack = push_user(w, stack, s, i, of);
 	/* The outermost frame of the kernel is its entry; the innermost one was interrupted, the others are return addresses. */
-	for (size_t i = s->n_kernel; i-- > 0;)
+	for (size_t i = s->n_kernel; i-- > innermost;)
 		stack = push_frame(w, stack, kernel_location(w, s->kernel[i], i == 0));
+	if (s->preempted)
+		stack = push_frame(w, stack, mark_location(w, PREEMPTED));
 	return stack;
 }
 
 bool window_add(struct window *w, const struct sampler_sample *s)
 {
 	struct process *of = processes_find(w->s.processes, s->pid, s->start_ticks);
-	int64_t value = period_ns(w);
+	int64_t values[2] = { s->off_ns ? 0 : period_ns(w), s->off_ns };
 	uint32_t labels, stack;
 
 	if (!labels_of_sample(w, s, of, &labels))
@@ -297,7 +381,7 @@ bool window_add(struct window *w, const struct sampler_sample *s)
 		w->n_lost++;
 		return true;
 	}
-	profile_add_sample(w->p, stack, labels, &value);
+	profile_add_sample(w->p, stack, labels, values);
 	w->n_samples++;
 	return true;
 }

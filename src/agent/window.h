@@ -25,6 +25,7 @@ struct window_sources {
 
 struct window_options {
 	unsigned frequency_hz;
+	bool off_cpu;        /* a second value: time off the processor */
 	uint64_t max_memory; /* of the profile; 0: WINDOW_MEMORY */
 };
 #define WINDOW_MEMORY ((uint64_t)64 << 20)

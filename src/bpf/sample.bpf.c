@@ -23,6 +23,9 @@ char _license[] SEC("license") = "Dual BSD/GPL";
 /* ---- the kernel's structs, as far as they are read ---- */
 
 struct mm_struct;
+struct thread_struct {
+	unsigned long fsbase;
+} __attribute__((preserve_access_index));
 struct task_struct {
 	int pid, tgid;
 	unsigned int flags;
@@ -30,6 +33,8 @@ struct task_struct {
 	void *stack;
 	struct task_struct *group_leader;
 	uint64_t start_boottime;
+	struct thread_struct thread;
+	unsigned int __state; /* since Linux 5.14 */
 } __attribute__((preserve_access_index));
 
 #define PF_IO_WORKER   0x00000010
@@ -178,8 +183,12 @@ struct scratch {
 	struct bpf_process process;
 	struct bpf_mapping mapping; /* of the last frame */
 	uint64_t n_user;
+	/* of the frames of Python */
+	struct bpf_python python;
+	uint64_t n_python, python_frame, python_cframe, python_new;
+	uint8_t python_block[BPF_PYTHON_BLOCK];
 	struct bpf_sample sample; /* the record, from here on */
-	struct bpf_frame user[BPF_MAX_USER];
+	struct bpf_frame user[BPF_MAX_USER + 2 * BPF_MAX_PYTHON];
 	uint8_t rest[BPF_REST(BPF_MAX_PAGES)]; /* the loader may make it smaller */
 };
 
@@ -230,6 +239,17 @@ __attribute__((noinline)) int find_mapping(uint32_t cpu, uint64_t pc)
 	return 0;
 }
 
+/* bpf_frame.place of @frame: how far its stack pointer is from the sample's. */
+static __attribute__((always_inline)) uint32_t place_of(const struct scratch *s,
+							const struct unwind_frame *frame)
+{
+	uint64_t far = (frame->sp - s->regs.regs[7]) >> 3;
+
+	if (far > BPF_PLACE_FAR)
+		far = BPF_PLACE_FAR;
+	return (uint32_t)far << 1 | (frame->flags & UNWIND_EXACT);
+}
+
 static __attribute__((always_inline)) void note_wanted(struct bpf_file *f, uint32_t pid, uint64_t now)
 {
 	struct bpf_event e = { .record = BPF_RECORD_WANTED, .pid = pid, .file = f->file, .time_ns = now };
@@ -262,7 +282,7 @@ __attribute__((noinline)) int walk_step(uint32_t cpu)
 	if ((pc < s->mapping.start || pc >= s->mapping.end) && find_mapping(cpu, pc)) {
 		s->user[n].addr = pc;
 		s->user[n].file = BPF_NO_FILE;
-		s->user[n].exact = frame.flags & UNWIND_EXACT;
+		s->user[n].place = place_of(s, &frame);
 		s->n_user = n + 1;
 		return 1 + UNWIND_NO_MAPPING;
 	}
@@ -270,7 +290,7 @@ __attribute__((noinline)) int walk_step(uint32_t cpu)
 	pc -= s->mapping.bias;
 	s->user[n].addr = pc;
 	s->user[n].file = index;
-	s->user[n].exact = frame.flags & UNWIND_EXACT;
+	s->user[n].place = place_of(s, &frame);
 	s->n_user = n + 1;
 	if (index == BPF_NO_FILE) {
 		how = unwind_chain(&s->regs, &frame);
@@ -300,6 +320,8 @@ out:
 	s->frame = frame;
 	return 0;
 }
+
+#include "bpf/python.bpf.h"
 
 /* ---- around the walk ---- */
 
@@ -406,12 +428,15 @@ static __attribute__((always_inline)) uint32_t raw_pages(struct scratch *s, uint
 		r->raw_ns = s->sample.time_ns;
 		r->n_raw = 0;
 	}
-	if (r->n_raw++ >= RAW_PER_SECOND)
+	if (r->n_raw++ >= (waiting > config.wake_at ? RAW_PER_SECOND : 4 * RAW_PER_SECOND))
 		return 0;
-	return 1 + (waiting > 2 * config.wake_at && config.stack_pages > 3 ? 3 : config.stack_pages);
+	/* Interrupts are disabled during a switch. */
+	return 1 + ((waiting > 2 * config.wake_at || s->sample.task) && config.stack_pages > 3
+			    ? 3
+			    : config.stack_pages);
 }
 
-#define USER_BYTES   (BPF_MAX_USER * sizeof(struct bpf_frame))
+#define USER_BYTES   ((BPF_MAX_USER + 2 * BPF_MAX_PYTHON) * sizeof(struct bpf_frame))
 #define KERNEL_BYTES (BPF_MAX_KERNEL * 8)
 
 /* The offset in scratch.user up to which the record is filled. After it, add the kernel's frames. */
@@ -462,17 +487,17 @@ static __attribute__((always_inline)) uint64_t add_raw(struct scratch *s, uint64
 	return at + size;
 }
 
-static __attribute__((always_inline)) void send_sample(void *ctx, struct scratch *s, struct bpf_counters *c,
+/* Send the sample, whose record, flags and identity are filled in. Returns 0, or not 0: it is lost. */
+static __attribute__((always_inline)) long send_sample(void *ctx, struct scratch *s, struct bpf_counters *c,
 						       uint32_t how)
 {
 	uint64_t waiting = bpf_ringbuf_query(&samples, BPF_RB_AVAIL_DATA);
-	uint64_t at = s->n_user * sizeof(struct bpf_frame);
+	uint64_t at = (s->n_user + 2 * s->n_python) * sizeof(struct bpf_frame);
 	uint32_t pages;
 
-	s->sample.record = BPF_RECORD_SAMPLE;
 	s->sample.n_user = s->n_user;
 	s->sample.n_kernel = 0;
-	s->sample.flags = 0;
+	s->sample.n_python = s->n_python;
 	s->sample.end = how;
 	at = add_kernel(ctx, s, at);
 	pages = raw_pages(s, how, waiting);
@@ -482,10 +507,14 @@ static __attribute__((always_inline)) void send_sample(void *ctx, struct scratch
 	s->sample.size = at;
 	OPAQUE(at);
 	if (at > sizeof(s->sample) + sizeof(s->user) + config.rest_size)
-		return;
+		return -1;
 	if (bpf_ringbuf_output(&samples, &s->sample, at,
-			       waiting > config.wake_at ? BPF_RB_FORCE_WAKEUP : BPF_RB_NO_WAKEUP))
+			       waiting > config.wake_at || s->python_new ? BPF_RB_FORCE_WAKEUP
+									 : BPF_RB_NO_WAKEUP)) {
 		c->lost++;
+		return -1;
+	}
+	return 0;
 }
 
 /* Fill the registers of user mode. Returns -1, or the code segment. */
@@ -521,19 +550,27 @@ static __attribute__((always_inline)) long user_registers(struct bpf_perf_event_
 	return (long)(regs.cs & 0xffff);
 }
 
-/* Walk the user stack. Returns how it ended. */
-static __attribute__((always_inline)) uint32_t walk_user(struct bpf_perf_event_data *ctx, struct scratch *s,
-							 struct task_struct *task, uint32_t cpu)
+/* Threads of the kernel have no user stack. */
+static __attribute__((always_inline)) int has_user_stack(struct task_struct *task)
+{
+	return BPF_CORE_READ(task, mm) && !(BPF_CORE_READ(task, flags) & (PF_KTHREAD | PF_IO_WORKER));
+}
+
+/* No frames of the user yet. */
+static __attribute__((always_inline)) void start_frames(struct scratch *s)
+{
+	s->n_user = s->n_python = s->python_new = 0;
+	s->sample.python_end = BPF_PYTHON_NONE;
+	s->process.is_python = 0;
+}
+
+/* Walk the user stack from the registers of scratch @index, in code segment @cs. Returns how it ended. */
+static __attribute__((always_inline)) uint32_t walk_user(struct scratch *s, uint32_t index, long cs)
 {
 	uint32_t pid = s->sample.pid;
 	struct bpf_process *p;
-	long cs;
 
-	if (!BPF_CORE_READ(task, mm) || BPF_CORE_READ(task, flags) & (PF_KTHREAD | PF_IO_WORKER))
-		return BPF_END_KERNEL_ONLY;
-	cs = user_registers(ctx, s, task);
-	if (cs < 0)
-		return BPF_END_NO_REGISTERS;
+	s->mapping.start = s->mapping.end = 0;
 	s->frame.pc = s->regs.ip;
 	s->frame.sp = s->regs.regs[7];
 	s->frame.bp = s->regs.regs[6];
@@ -544,7 +581,7 @@ static __attribute__((always_inline)) uint32_t walk_user(struct bpf_perf_event_d
 		return UNWIND_NO_PROCESS;
 	s->process = *p;
 	for (uint32_t i = 0; i <= BPF_MAX_USER; i++) {
-		int how = walk_step(cpu);
+		int how = walk_step(index);
 
 		if (how)
 			return how - 1;
@@ -573,27 +610,45 @@ static __attribute__((always_inline)) int fill_ids(struct bpf_sample *sample)
 	return 0;
 }
 
+/* A process that is not to be sampled. */
+static __attribute__((always_inline)) int is_filtered(uint32_t pid)
+{
+	return config.filter_pids ? !bpf_map_lookup_elem(&chosen, &pid) : pid == config.own_pid;
+}
+
+/* The fields that stand for the current thread, whose IDs are set. */
+static __attribute__((always_inline)) void fill_sample(struct bpf_sample *sample, struct task_struct *task)
+{
+	sample->record = BPF_RECORD_SAMPLE;
+	sample->flags = 0;
+	sample->task = 0;
+	sample->shift = 0;
+	sample->start_ticks = ticks_of(task);
+	sample->cgroup = bpf_get_current_cgroup_id();
+	bpf_get_current_comm(sample->comm, sizeof(sample->comm));
+}
+
 SEC("perf_event")
 int take_sample(struct bpf_perf_event_data *ctx)
 {
-	uint32_t cpu = bpf_get_smp_processor_id(), zero = 0, how;
+	uint32_t cpu = bpf_get_smp_processor_id(), zero = 0, how = BPF_END_KERNEL_ONLY;
 	struct scratch *s = bpf_map_lookup_elem(&scratches, &cpu);
 	struct bpf_counters *c = bpf_map_lookup_elem(&counters, &zero);
 	struct task_struct *task = (void *)bpf_get_current_task();
 
-	if (!s || !c || fill_ids(&s->sample))
-		return 0;
-	if (config.filter_pids ? !bpf_map_lookup_elem(&chosen, &s->sample.pid)
-			       : s->sample.pid == config.own_pid)
+	if (!s || !c || fill_ids(&s->sample) || is_filtered(s->sample.pid))
 		return 0;
 	s->sample.time_ns = bpf_ktime_get_ns();
 	s->sample.cpu = cpu;
-	s->sample.start_ticks = ticks_of(task);
-	s->sample.cgroup = bpf_get_current_cgroup_id();
-	bpf_get_current_comm(s->sample.comm, sizeof(s->sample.comm));
-	s->n_user = 0;
-	s->mapping.start = s->mapping.end = 0;
-	how = walk_user(ctx, s, task, cpu);
+	start_frames(s);
+	fill_sample(&s->sample, task);
+	if (has_user_stack(task)) {
+		long cs = user_registers(ctx, s, task);
+
+		how = cs < 0 ? BPF_END_NO_REGISTERS : walk_user(s, cpu, cs);
+		if (s->process.is_python)
+			walk_python(s, task, cpu);
+	}
 	if (how == UNWIND_NO_PROCESS || how == UNWIND_NO_MAPPING)
 		note_unknown(s, how);
 	send_sample(ctx, s, c, how);
@@ -646,3 +701,5 @@ int see_free(struct bpf_raw_tracepoint_args *ctx)
 		forget_process(task, pid, BPF_RECORD_EXIT);
 	return 0;
 }
+
+#include "bpf/off_cpu.h"

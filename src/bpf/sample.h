@@ -4,18 +4,8 @@
  */
 #pragma once
 
-#ifdef __bpf__
-typedef __UINT8_TYPE__ uint8_t;
-typedef __UINT16_TYPE__ uint16_t;
-typedef __UINT32_TYPE__ uint32_t;
-typedef __UINT64_TYPE__ uint64_t;
-typedef __INT16_TYPE__ int16_t;
-typedef __INT32_TYPE__ int32_t;
-typedef __INT64_TYPE__ int64_t;
-#define UNWIND_HAS_TYPES
-#else
-#include <stdint.h>
-#endif
+#include "bpf/python.h"
+#include "unwind/types.h"
 
 #define BPF_MAX_USER     512u
 #define BPF_MAX_KERNEL   127u
@@ -42,6 +32,9 @@ struct bpf_config {
 	uint64_t
 		wake_at; /* bytes in the ring from which on the reader is woken; raw samples up to 6 times of it */
 	uint64_t pid_ns_dev, pid_ns_ino; /* 0: the initial namespace */
+	/* Of time off the processor. */
+	uint32_t off_scratch;             /* the scratch of processor 0 for it; those of others follow */
+	uint32_t off_rate, off_site_rate; /* walks a second: of a processor, of a place of a thread */
 };
 /* Bytes of a sample's record after room for the frames of the process. */
 #define BPF_REST(pages) (BPF_MAX_KERNEL * 8 + sizeof(struct bpf_raw) + (pages)*BPF_STACK_PAGE)
@@ -57,7 +50,8 @@ struct bpf_mapping {
 /* Of `processes`: mappings [first, first + n) of pool @pool, sorted. */
 struct bpf_process {
 	uint64_t start_ticks; /* 0: not compared */
-	uint32_t pool, first, n, reserved;
+	uint32_t pool, first, n;
+	uint32_t is_python; /* it is in `pythons` */
 };
 
 enum bpf_file_state { BPF_FILE_NONE, BPF_FILE_SET, BPF_FILE_NEVER, BPF_FILE_EVICTED };
@@ -81,7 +75,20 @@ struct bpf_recent {
 struct bpf_counters {
 	uint64_t lost, lost_events;
 	uint64_t runs, ns;
+	uint64_t switches, switch_ns; /* with measure_time */
 };
+
+/* Of `places` and `switch_limits`: takes some of many events at random, so that they are about so many a second. */
+struct bpf_limit {
+	uint64_t since_ns;       /* the start of the second */
+	uint64_t place, last_ns; /* of which thread and address; of the last event */
+	uint32_t seen, taken;
+	uint32_t shift; /* one of 2^shift is taken */
+	uint32_t reserved;
+};
+#define BPF_PLACES       8192u
+#define BPF_MAX_SLEEPERS 16384u /* threads whose stack was taken when they went to sleep */
+#define BPF_MAX_SHIFT    20u
 
 enum bpf_record {
 	BPF_RECORD_SAMPLE = 1,
@@ -89,26 +96,42 @@ enum bpf_record {
 	BPF_RECORD_UNMAPPED,
 	BPF_RECORD_EXEC,
 	BPF_RECORD_EXIT,
-	BPF_RECORD_WANTED
+	BPF_RECORD_WANTED,
+	BPF_RECORD_WAKE
 };
 
 struct bpf_frame {
 	uint64_t addr;
 	uint32_t file;
-	uint32_t exact;
+	uint32_t place; /* bit 0: exact; above it: where the stack pointer is, BPF_PLACE */
 };
 
-enum { BPF_SAMPLE_KERNEL_CUT = 1, BPF_SAMPLE_RAW = 2 };
+enum {
+	BPF_SAMPLE_KERNEL_CUT = 1,
+	BPF_SAMPLE_RAW = 2,
+	BPF_SAMPLE_PREEMPTED = 4, /* with @task: it did not sleep, but lost the processor */
+};
 
-/* A record of `samples`: then n_user frames, n_kernel addresses, and with BPF_SAMPLE_RAW struct bpf_raw. */
+/*
+ * A record of `samples`: then n_user frames, n_python struct bpf_python_frame, n_kernel addresses, and with BPF_SAMPLE_RAW
+ * struct bpf_raw.
+ */
 struct bpf_sample {
 	uint32_t record, size; /* size of all of it */
 	uint32_t pid, tid, cpu;
-	uint16_t n_user, n_kernel;
+	uint16_t n_user, n_kernel, n_python, python_end;
 	uint32_t end; /* enum unwind_outcome, or one of those below */
 	uint32_t flags;
 	uint64_t time_ns, start_ticks, cgroup;
 	uint8_t comm[16];
+	/* Not 0: the thread (of the initial PID namespace) that leaves its processor. It stands for 2^shift of such. */
+	uint32_t task, shift;
+};
+
+/* A record of `samples`, too: the thread of an earlier one with @task runs again. */
+struct bpf_wake {
+	uint32_t record, task;
+	uint64_t out_ns, in_ns; /* out_ns: time_ns of that sample */
 };
 /* Ends that unwind/step.h does not have. */
 enum { BPF_END_KERNEL_ONLY = 64, BPF_END_EVICTED, BPF_END_NO_REGISTERS };

@@ -76,6 +76,32 @@ int main(int argc, char **argv)
 """
 
 
+# Spins on a stack whose frames of signals say that they interrupted themselves: the walk has no end but by its own limit.
+ITSELF = r"""
+#include <signal.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+static long frame[512];
+static void on_signal(int sig) {}
+void spin(long *stack);
+__asm__(".globl spin\nspin:\n.cfi_startproc\nmov %rdi, %rsp\n1: jmp 1b\n.cfi_endproc\n");
+int main(void)
+{
+	struct { void *handler; unsigned long flags; void *restorer; unsigned long mask; } old;
+	struct sigaction a = { .sa_handler = on_signal };
+	long *stack = frame + 64, *gregs;
+	sigaction(SIGUSR1, &a, NULL);
+	syscall(SYS_rt_sigaction, SIGUSR1, NULL, &old, 8);
+	stack[0] = (long)old.restorer;
+	gregs = stack + 1 + 5;
+	gregs[15] = (long)(stack + 1);
+	gregs[16] = (long)old.restorer;
+	spin(stack);
+}
+"""
+
+
 def compiled(folder, name, text, *options, compiler="gcc"):
     source = folder / f"{name}.c"
     source.write_text(text)
@@ -207,6 +233,15 @@ def test_another_program_in_the_same_process(load, tmp_path):
     result = sample(pids=[p.pid], seconds=4)
     assert result["exec"] >= 1
     assert_complete(result["comms"]["second"])
+
+
+@pytest.mark.parametrize("how", [(), ("--perf",)], ids=["bpf", "perf"])
+def test_a_stack_that_points_into_itself(load, tmp_path, how):
+    got = sample(*how, pids=[load.start(compiled(tmp_path, "itself", ITSELF)).pid])
+    itself = got["comms"]["itself"]
+    assert itself["n"] >= 5 and itself["ends"].get("too deep", 0) >= 0.9 * itself["n"] and itself["deepest"] == 512, itself
+    # 512 frames are walked in some 50 us; on a machine that is busy with other things in some more.
+    assert got["bpf_ns"] <= 2e6 * max(1, got["bpf_runs"]), got
 
 
 @pytest.mark.slow

@@ -36,7 +36,7 @@ static struct sampler *make_sampler(const uint8_t *data, size_t size)
 		{ UINT64_C(1) << 24, UINT64_MAX - 4096, UINT64_C(1) << 20, file },
 	};
 	for (uint32_t pid = 0; pid < 4; pid++)
-		if (sampler_process_set(s, pid, 0, m, ARRAY_SIZE(m), NULL))
+		if (sampler_process_set(s, &(struct sampler_owner){ pid, 0, 0 }, m, ARRAY_SIZE(m), NULL))
 			abort();
 	return s;
 }

@@ -14,7 +14,7 @@ struct mem_sampler {
 	struct mem_item *items;
 	size_t n_items, room_items;
 	size_t n_sets, n_drops, n_tables;
-	bool fail;
+	bool fail, awake;
 	int64_t used_ns[SAMPLER_MAX_FILES];
 };
 
@@ -99,6 +99,11 @@ static int64_t mem_file_used(struct sampler *s, uint32_t file)
 	return ((struct mem_sampler *)s->impl)->used_ns[sampler_file_index(file)];
 }
 
+static bool mem_is_asleep(struct sampler *s, uint32_t task, int64_t out_ns)
+{
+	return !((struct mem_sampler *)s->impl)->awake;
+}
+
 static void mem_sampler_stats(struct sampler *s, struct sampler_stats *add)
 {
 }
@@ -126,14 +131,25 @@ struct sampler *sampler_mem_new(const struct sampler_options *options)
 		.file_table = mem_file_table,
 		.file_drop = mem_file_drop,
 		.file_used = mem_file_used,
+		.is_asleep = mem_is_asleep,
 		.stats = mem_sampler_stats,
 		.close = mem_sampler_close,
 	};
 	struct sampler_options o = options ? *options : (struct sampler_options){ 0 };
 
+	struct sampler *s;
+
 	if (sampler_options_check(&o, NULL))
 		abort();
-	return sampler_new(&ops, NEW(struct mem_sampler), SAMPLER_FAKE, &o);
+	s = sampler_new(&ops, NEW(struct mem_sampler), SAMPLER_FAKE, &o);
+	if (o.off_cpu)
+		s->sleeps = sampler_sleeps_new();
+	return s;
+}
+
+void sampler_mem_awake(struct sampler *s)
+{
+	((struct mem_sampler *)s->impl)->awake = true;
 }
 
 void sampler_mem_sample(struct sampler *s, const struct sampler_sample *sample)

@@ -19,6 +19,8 @@ size_t sampler_mem_n_process_drops(const struct sampler *s);
 size_t sampler_mem_n_tables(const struct sampler *s);
 /* Calls of sampler_process_set() and sampler_file_table() fail from now on with ERR_LIMIT, or no longer. */
 void sampler_mem_fail(struct sampler *s, bool fail);
+/* No thread sleeps any more, without a record of it. */
+void sampler_mem_awake(struct sampler *s);
 /* When a frame of @file was last sampled, for eviction. */
 void sampler_mem_used(struct sampler *s, uint32_t file, int64_t time_ns);
 

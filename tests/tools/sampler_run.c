@@ -181,6 +181,7 @@ static void set_process(struct run *r, uint32_t pid)
 	char path[64], *line = NULL;
 	size_t line_room = 0;
 	uint64_t ticks = start_ticks_of(pid);
+	int64_t read_ns = clock_mono_ns();
 	struct err err;
 	FILE *in;
 
@@ -209,7 +210,7 @@ static void set_process(struct run *r, uint32_t pid)
 	}
 	if (in)
 		fclose(in);
-	if (n && sampler_process_set(r->sampler, pid, ticks, m, n, &err))
+	if (n && sampler_process_set(r->sampler, &(struct sampler_owner){ pid, ticks, read_ns }, m, n, &err))
 		fprintf(stderr, "%s\n", err.text);
 	free(line);
 	free(m);
@@ -310,6 +311,10 @@ static void print_result(struct run *r, double start_s)
 	json_put_uint(&w, "hold_full", stats.hold_full);
 	json_put_uint(&w, "bpf_runs", stats.bpf_runs);
 	json_put_uint(&w, "bpf_ns", stats.bpf_ns);
+	json_put_uint(&w, "switches", stats.switches);
+	json_put_uint(&w, "switch_ns", stats.switch_ns);
+	json_put_uint(&w, "lost_sleeps", stats.lost_sleeps);
+	json_put_uint(&w, "asleep", stats.n_asleep);
 	json_put_uint(&w, "files", stats.n_files);
 	json_put_uint(&w, "tables", stats.n_tables);
 	json_put_uint(&w, "processes", stats.n_processes);
@@ -383,6 +388,8 @@ int main(int argc, char **argv)
 			o.table_memory = (size_t)atol(v), i++;
 		else if (strcmp(a, "--perf") == 0)
 			o.no_bpf = true;
+		else if (strcmp(a, "--off-cpu") == 0)
+			o.off_cpu = true;
 		else if (strcmp(a, "--cycles") == 0)
 			o.clock = SAMPLER_CLOCK_CYCLES;
 		else if (strcmp(a, "--frames") == 0)

@@ -52,12 +52,22 @@ static int check_agent_options(const struct settings *s, struct agent_run *r, st
 
 	if (o->frequency_hz > SAMPLER_MAX_HZ || !o->frequency_hz)
 		return err_set(err, ERR_INVALID, "--frequency: not from 1 to %u", SAMPLER_MAX_HZ);
-	if (s->push.to && s->profile.output)
-		return err_set(err, ERR_INVALID, "--to and -o cannot be used together");
-	if (!s->push.to && !s->profile.output && !s->profile.output_format)
-		return err_set(err, ERR_INVALID, "give -o FILE, or --to URL");
+	if (s->push.to && o->to_otlp)
+		return err_set(err, ERR_INVALID, "--to and --to-otlp cannot be used together");
+	if (agent_sends(s) && s->profile.output)
+		return err_set(err, ERR_INVALID, "%s and -o cannot be used together",
+			       o->to_otlp ? "--to-otlp" : "--to");
+	if (!agent_sends(s) && !s->profile.output && !s->profile.output_format)
+		return err_set(err, ERR_INVALID, "give -o FILE, --to URL or --to-otlp URL");
 	if (o->clock && strcmp(o->clock, "cpu") != 0 && strcmp(o->clock, "cycles") != 0)
 		return err_set(err, ERR_INVALID, "--clock '%s': not cpu or cycles", o->clock);
+	if (o->container_names && *o->container_names != '/')
+		return err_set(err, ERR_INVALID, "--container-names '%s': not an absolute path",
+			       o->container_names);
+	if (s->profile.type && strcmp(s->profile.type, "cpu") != 0 &&
+	    (!o->off_cpu || strcmp(s->profile.type, "off_cpu") != 0))
+		return err_set(err, ERR_INVALID, "--sample-type '%s': not cpu, or off_cpu with --off-cpu",
+			       s->profile.type);
 	if (o->window_s < 1 || o->window_s > 3600)
 		return err_set(err, ERR_INVALID, "--window: not from 1 to 3600 seconds");
 	if (parse_pids(s, r, err) < 0 || parse_rules(s, r, err) < 0)
@@ -121,10 +131,14 @@ static void agent_options_of(const struct settings *s, struct agent_run *r, stru
 		.sampler = { .frequency_hz = o->frequency_hz,
 			     .clock = o->clock && strcmp(o->clock, "cycles") == 0 ? SAMPLER_CLOCK_CYCLES
 										  : SAMPLER_CLOCK_CPU,
+			     .off_cpu = o->off_cpu,
 			     .no_bpf = o->no_bpf,
 			     .no_kernel = o->no_kernel,
 			     .table_memory = o->unwind_memory },
-		.labels = { .pid = o->label_pid, .exe = o->label_exe, .cgroup = o->label_cgroup },
+		.labels = { .pid = o->label_pid,
+			    .exe = o->label_exe,
+			    .cgroup = o->label_cgroup,
+			    .root = o->container_names },
 		.rules = r->rules,
 		.pids = r->pids,
 		.n_pids = r->n_pids,
@@ -133,7 +147,7 @@ static void agent_options_of(const struct settings *s, struct agent_run *r, stru
 		.stopped = is_run_stopped,
 		.arg = r,
 	};
-	if (s->push.to) {
+	if (agent_sends(s)) {
 		ret->window = agent_sink_window;
 		ret->tick = agent_sink_tick;
 	}
@@ -228,6 +242,7 @@ static int run_opened(struct settings *s, struct agent_run *r, int go, struct er
 		return err_os(err, errno, "starting the command");
 	for (size_t i = 0; i < agent_about(r->agent)->n_lost && !s->profile.quiet; i++)
 		fprintf(stderr, "lode: agent: %s\n", agent_about(r->agent)->lost[i]);
+	agent_confine(r->agent);
 	return agent_run(r->agent, err);
 }
 
@@ -239,7 +254,7 @@ static int run_agent_with(struct settings *s, struct agent_run *r)
 	if (s->paths.n && start_command(s, r, &go, &err) < 0)
 		return tell_error("agent", &err);
 	signals_catch();
-	if (open_agent(s, r, &err) < 0 || (s->push.to && agent_sink_open(s, r, &err) < 0))
+	if (open_agent(s, r, &err) < 0 || (agent_sends(s) && agent_sink_open(s, r, &err) < 0))
 		status = tell_error("agent", &err);
 	result = status == EXIT_DONE ? run_opened(s, r, go, &err) : -1;
 	/* Without a byte in the pipe a command that did not start does not. */
@@ -247,7 +262,7 @@ static int run_agent_with(struct settings *s, struct agent_run *r)
 	end_command(r);
 	if (result < 0 && status == EXIT_DONE)
 		status = tell_error("agent", &err);
-	if (status == EXIT_DONE && !s->push.to)
+	if (status == EXIT_DONE && !agent_sends(s))
 		status = write_run(s, r);
 	agent_sink_close(r);
 	agent_free(r->agent);
@@ -267,7 +282,7 @@ static int run_agent(struct settings *s)
 	arena_init(&r.arena);
 	if (check_agent_options(s, &r, &err) < 0)
 		status = usage_error("agent", "%s", err.text);
-	else if (!s->push.to && profile_output_check(s, "agent") != EXIT_DONE)
+	else if (!agent_sends(s) && profile_output_check(s, "agent") != EXIT_DONE)
 		status = EXIT_USAGE;
 	else
 		status = run_agent_with(s, &r);
@@ -297,6 +312,8 @@ static const struct option_row sampling_rows[] = {
 	{ 0, "clock", "NAME",
 	  "cpu, or cycles: the processor's counter, which sees code without interrupts, too [cpu]",
 	  AGENT_TEXT(clock) },
+	{ 0, "off-cpu", NULL, "also the time that threads sleep or wait, as sample type off_cpu",
+	  AGENT_ON(off_cpu) },
 	{ 0, "no-kernel", NULL, "leave out frames of the kernel", AGENT_ON(no_kernel) },
 	{ 0, "no-bpf", NULL, "use perf events, also where a BPF program could be loaded", AGENT_ON(no_bpf) },
 	{ 0, "unwind-memory", "SIZE", "of tables of unwind rows; the least used are removed [64M]",
@@ -311,6 +328,8 @@ static const struct option_row output_rows[] = {
 	  OPT_TEXT(profile.output) },
 	{ 0, "output-format", "FORMAT", "pprof, folded, speedscope, svg, html, top [by the suffix]",
 	  OPT_TEXT(profile.output_format) },
+	{ 0, "sample-type", "TYPE", "with --off-cpu: cpu or off_cpu, in formats that have one type [cpu]",
+	  OPT_TEXT(profile.type) },
 	{ 0, "no-names", NULL, "do not name the addresses in files; they keep their build IDs",
 	  AGENT_ON(no_names) },
 	{ 'q', "quiet", NULL, "do not report samples, losses and addresses without a name",
@@ -321,6 +340,11 @@ static const struct option_group agent_output_group = { "To a file", output_rows
 
 static const struct option_row server_rows[] = {
 	TARGET_ROWS,
+	{ 0, "to-otlp", "URL",
+	  "instead of --to: a receiver of OTLP over HTTP, as http://collector:4318; it gets no debug "
+	  "information",
+	  AGENT_TEXT(to_otlp) },
+	{ 0, "otlp-compression", "NAME", "gzip, zstd or none [gzip]", AGENT_TEXT(otlp_packing) },
 	{ 0, "label", "NAME=VALUE", "a label of all profiles; may be given again", OPT_LIST(labels) },
 	{ 0, "node", "NAME", "the label node [the name of this machine]", AGENT_TEXT(node) },
 	{ 0, "window", "S", "seconds that a profile covers [10]", AGENT_SECONDS(window_s) },
@@ -328,6 +352,10 @@ static const struct option_row server_rows[] = {
 	  "keep|drop NAME=REGEX, rename NAME=NEW, remove NAME or set NAME=VALUE, in order; may be given "
 	  "again",
 	  AGENT_LIST(rules) },
+	{ 0, "container-names", "ROOT",
+	  "name containers and pods by the files of their runtimes below ROOT: /, or /proc/1/root in a "
+	  "container",
+	  AGENT_TEXT(container_names) },
 	{ 0, "label-exe", NULL, "add the label exe, the name of the program's file", AGENT_ON(label_exe) },
 	{ 0, "label-cgroup", NULL, "add the label cgroup", AGENT_ON(label_cgroup) },
 	{ 0, "label-pid", NULL, "add the label pid: a series for every process", AGENT_ON(label_pid) },

@@ -18,14 +18,19 @@ struct agent_settings {
 	unsigned frequency_hz;
 	int64_t duration_s, window_s, spool_age_s;
 	struct setting_list pids, rules;
-	const char *clock, *node, *state, *listen;
+	const char *clock, *node, *state, *listen, *container_names, *to_otlp, *otlp_packing;
 	uint64_t unwind_memory, spool_size, upload_rate;
-	bool no_kernel, no_bpf, no_names, label_exe, label_cgroup, label_pid;
+	bool off_cpu, no_kernel, no_bpf, no_names, label_exe, label_cgroup, label_pid;
 	bool no_upload, upload_executables, status;
 };
 static inline struct agent_settings *agent_settings(const struct settings *s)
 {
 	return s->own;
+}
+/* It sends profiles, and does not write one. */
+static inline bool agent_sends(const struct settings *s)
+{
+	return s->push.to || agent_settings(s)->to_otlp;
 }
 #define AGENT_AT(type, field) OPTION_OWN_AT(struct agent_settings, type, field)
 #define AGENT_ON(field)       OPTION_ON, AGENT_AT(bool, field)
@@ -47,7 +52,7 @@ struct agent_run {
 	pid_t child; /* the COMMAND; 0: none */
 	bool child_over;
 	int child_status;
-	/* with --to */
+	/* with --to and --to-otlp */
 	struct sender *sender;
 	struct home *home;
 	struct agent_listener *listener;

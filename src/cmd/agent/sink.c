@@ -53,20 +53,34 @@ static bool has_send_label(const struct send_label *l, size_t n, struct str name
 	return false;
 }
 
-static int label_query(const struct settings *s, struct arena *a, const char **ret, struct err *err)
+/* Those of --label, and node. */
+static int labels_of_node(const struct settings *s, struct arena *a, struct send_label **ret, size_t *ret_n,
+			  struct err *err)
 {
 	struct send_label *l = ARENA_NEW_N(a, struct send_label, s->labels.n + 2);
-	AUTO(buf_done) struct buf out = { 0 };
-	char host[HOST_NAME_MAX + 1] = "";
 	const char *node = agent_settings(s)->node;
+	char host[HOST_NAME_MAX + 1] = "";
 	size_t n = s->labels.n;
 
 	if (send_labels_parse(s, l, err) < 0)
 		return -1;
 	if (!node && gethostname(host, sizeof(host) - 1) == 0)
-		node = host;
+		node = arena_strdup(a, str_of(host));
 	if (node && *node && !has_send_label(l, n, STR("node")))
 		l[n++] = (struct send_label){ STR("node"), str_of(node) };
+	*ret = l;
+	*ret_n = n;
+	return 0;
+}
+
+static int label_query(const struct settings *s, struct arena *a, const char **ret, struct err *err)
+{
+	AUTO(buf_done) struct buf out = { 0 };
+	struct send_label *l;
+	size_t n;
+
+	if (labels_of_node(s, a, &l, &n, err) < 0)
+		return -1;
 	if (!has_send_label(l, n, STR("__name__")))
 		l[n++] = (struct send_label){ STR("__name__"), STR("process_cpu") };
 	for (size_t i = 0; i < n; i++) {
@@ -77,6 +91,45 @@ static int label_query(const struct settings *s, struct arena *a, const char **r
 	}
 	*ret = arena_strdup(a, buf_str(&out));
 	return 0;
+}
+
+/* The same as attributes of OTLP. "__name__" is the name of a profile's type, which OTLP has elsewhere. */
+static int label_resource(const struct settings *s, struct arena *a, struct sender_options *ret,
+			  struct err *err)
+{
+	struct otlp_label *resource;
+	struct send_label *l;
+	size_t n;
+
+	if (labels_of_node(s, a, &l, &n, err) < 0)
+		return -1;
+	resource = ARENA_NEW_N(a, struct otlp_label, n + 1);
+	for (size_t i = 0; i < n; i++)
+		if (!str_eq(l[i].name, STR("__name__")))
+			resource[ret->n_resource++] = (struct otlp_label){
+				sender_otlp_key(l[i].name, l[i].value), l[i].value
+			};
+	ret->resource = resource;
+	return 0;
+}
+
+static int otlp_packing_of(const struct settings *s, enum otlp_packing *ret, struct err *err)
+{
+	static const char *const names[] = {
+		[OTLP_PLAIN] = "none", [OTLP_GZIP] = "gzip", [OTLP_ZSTD] = "zstd"
+	};
+	const char *name = agent_settings(s)->otlp_packing;
+
+	*ret = OTLP_GZIP;
+	if (!name)
+		return 0;
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
+		if (strcmp(names[i], name) == 0) {
+			*ret = (enum otlp_packing)i;
+			return 0;
+		}
+	}
+	return err_set(err, ERR_INVALID, "--otlp-compression '%s': not gzip, zstd or none", name);
 }
 
 /* ---- start and end ---- */
@@ -99,7 +152,8 @@ static int open_home(const struct settings *s, struct agent_run *r, const char *
 					.executables = o->upload_executables,
 					.dir = folder };
 
-	return o->no_upload ? 0 : home_new(&h, &r->home, err);
+	/* A receiver of OTLP takes no files. */
+	return o->no_upload || o->to_otlp ? 0 : home_new(&h, &r->home, err);
 }
 
 int agent_sink_open(const struct settings *s, struct agent_run *r, struct err *err)
@@ -110,9 +164,17 @@ int agent_sink_open(const struct settings *s, struct agent_run *r, struct err *e
 
 	/* A connection that the server closes must not end the agent. */
 	signal(SIGPIPE, SIG_IGN);
-	if (target_url(s->push.to, &r->arena, &r->url, err) < 0 ||
-	    target_token(s->push.token_file, &r->arena, &token, err) < 0 ||
-	    label_query(s, &r->arena, &send.query, err) < 0)
+	send.otlp = o->to_otlp;
+	if (target_url(send.otlp ? o->to_otlp : s->push.to, &r->arena, &r->url, err) < 0)
+		return send.otlp ? err_set(err, ERR_INVALID,
+					   "--to-otlp %s: not the URL of a receiver, as "
+					   "http://collector:4318",
+					   o->to_otlp)
+				 : -1;
+	if (target_token(s->push.token_file, &r->arena, &token, err) < 0 ||
+	    otlp_packing_of(s, &send.packing, err) < 0 ||
+	    (send.otlp ? label_resource(s, &r->arena, &send, err)
+		       : label_query(s, &r->arena, &send.query, err)) < 0)
 		return -1;
 	send.url = r->url;
 	send.token = token;
@@ -121,8 +183,9 @@ int agent_sink_open(const struct settings *s, struct agent_run *r, struct err *e
 	r->state_file = state_file(folder, &r->arena);
 	if (o->listen && agent_listener_open(o->listen, &r->listener, err) < 0)
 		return -1;
-	if (o->spool_size && spool_open(arena_printf(&r->arena, "%s/spool", folder), o->spool_size,
-					o->spool_age_s, &send.spool, err) < 0)
+	if (o->spool_size &&
+	    spool_open(arena_printf(&r->arena, "%s/%s", folder, send.otlp ? "spool-otlp" : "spool"),
+		       o->spool_size, o->spool_age_s, &send.spool, err) < 0)
 		return -1;
 	if (open_home(s, r, token, folder, err) < 0 || sender_new(&send, &r->sender, err) < 0) {
 		if (!r->sender)

@@ -114,22 +114,22 @@ static void mappings_are_checked(void **state)
 	struct sampler_stats stats;
 	struct err err;
 
-	assert_int_equal(sampler_process_set(s, 7, 0, m, 2, &err), -1);
+	assert_int_equal(sampler_process_set(s, &(struct sampler_owner){ 7, 0, 0 }, m, 2, &err), -1);
 	assert_int_equal(err.kind, ERR_INVALID);
 	m[1].start = 0x3000;
-	assert_int_equal(sampler_process_set(s, 7, 0, m, 2, &err), 0);
+	assert_int_equal(sampler_process_set(s, &(struct sampler_owner){ 7, 0, 0 }, m, 2, &err), 0);
 	m[1].file = 5;
-	assert_int_equal(sampler_process_set(s, 7, 0, m, 2, &err), -1);
+	assert_int_equal(sampler_process_set(s, &(struct sampler_owner){ 7, 0, 0 }, m, 2, &err), -1);
 	/* The earlier ones stay. */
 	assert_int_equal(sampler_process_get(s, 7)->n_mappings, 2);
-	assert_int_equal(sampler_process_set(s, 7, 0, m, 1, &err), 0);
+	assert_int_equal(sampler_process_set(s, &(struct sampler_owner){ 7, 0, 0 }, m, 1, &err), 0);
 	assert_int_equal(sampler_process_get(s, 7)->n_mappings, 1);
 	sampler_stats(s, &stats);
 	assert_int_equal(stats.n_mappings, 1);
 	assert_int_equal(stats.n_processes, 1);
 	/* No room: it counts as not set. */
 	sampler_mem_fail(s, true);
-	assert_int_equal(sampler_process_set(s, 7, 0, m, 1, &err), -1);
+	assert_int_equal(sampler_process_set(s, &(struct sampler_owner){ 7, 0, 0 }, m, 1, &err), -1);
 	assert_null(sampler_process_get(s, 7));
 	sampler_close(s);
 }
@@ -146,7 +146,7 @@ static void exec_and_exit_forget_the_process(void **state)
 	int n = 0;
 
 	for (int i = 0; i < 2; i++) {
-		assert_int_equal(sampler_process_set(s, 7, 0, &m, 1, NULL), 0);
+		assert_int_equal(sampler_process_set(s, &(struct sampler_owner){ 7, 0, 0 }, &m, 1, NULL), 0);
 		sampler_mem_event(s, &(struct sampler_event){ .kind = i ? SAMPLER_EXEC : SAMPLER_EXIT,
 							      .pid = 7,
 							      .time_ns = INT64_MAX });
@@ -181,7 +181,7 @@ static void a_process_that_was_set_after_its_exec_is_read_again(void **state)
 	struct sampler_handler h = { .event = note_kind, .ctx = &k };
 
 	clock_test_freeze(1000);
-	assert_int_equal(sampler_process_set(s, 7, 0, &m, 1, NULL), 0);
+	assert_int_equal(sampler_process_set(s, &(struct sampler_owner){ 7, 0, 0 }, &m, 1, NULL), 0);
 	sampler_mem_event(
 		s, &(struct sampler_event){ .kind = SAMPLER_EXEC, .pid = 7, .time_ns = clock_mono_ns() - 1 });
 	assert_int_equal(sampler_poll(s, 0, &h, NULL), 0);

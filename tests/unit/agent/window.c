@@ -6,9 +6,9 @@
 
 #include "agent/window.h"
 
-static const char kernel_text[] =
-	"ffffffff81000000 T _text\nffffffff81001000 T do_work\nffffffff82000000 T _etext\n"
-	"ffffffffc0201000 t mod_f\t[mod]\n";
+static const char kernel_text[] = "ffffffff81000000 T _text\nffffffff81001000 T do_work\nffffffff81001800 T "
+				  "__schedule\nffffffff82000000 T _etext\n"
+				  "ffffffffc0201000 t mod_f\t[mod]\n";
 
 struct window_fixture {
 	struct window_sources s;
@@ -89,6 +89,44 @@ static const char *stack_text(const struct profile *p, uint32_t stack)
 		memcpy(text, rest, sizeof(text));
 	}
 	return text;
+}
+
+static void time_off_the_processor_is_a_type_of_its_own(void **state)
+{
+	static const uint64_t kernel[] = { 0xffffffffc0201002, 0xffffffff81001810, 0xffffffff81001012 };
+	static const struct sampler_frame user[] = { { 0x2350, 7, true } };
+	struct window_fixture *f = *state;
+	struct sampler_sample s = { .pid = 1,
+				    .comm = "worker",
+				    .kernel = kernel,
+				    .n_kernel = 3,
+				    .user = user,
+				    .n_user = 1,
+				    .off_ns = 77 };
+	struct profile *p;
+
+	window_free(f->w);
+	f->w = window_new(&f->s, &(struct window_options){ .frequency_hz = 100, .off_cpu = true });
+	assert_true(window_add(f->w, &s));
+	assert_true(window_add(f->w, &s));
+	s.preempted = true;
+	assert_true(window_add(f->w, &s));
+	s.preempted = false;
+	s.off_ns = 0;
+	assert_true(window_add(f->w, &s));
+	p = end_of_window(f);
+	assert_int_equal(p->types.n, 2);
+	assert_int_equal(profile_type_find(p, STR("")), profile_type_find(p, STR("cpu")));
+	assert_int_equal(p->n_samples, 3);
+	assert_int_equal(profile_total(p, profile_type_find(p, STR("off_cpu"))), 3 * 77);
+	assert_int_equal(profile_total(p, profile_type_find(p, STR("cpu"))), 10000000);
+	/* Frames of the tracepoint, above the scheduler, are left out; not those of a sample on the processor. */
+	assert_string_equal(stack_text(p, p->sample_stack[0]), "2350;do_work;__schedule");
+	assert_int_equal(profile_value(p, 0, 1), 2 * 77);
+	assert_string_equal(stack_text(p, p->sample_stack[1]),
+			    "2350;do_work;__schedule;[waits for a processor]");
+	assert_string_equal(stack_text(p, p->sample_stack[2]), "2350;do_work;__schedule;mod_f");
+	profile_free(p);
 }
 
 static void a_sample_has_its_frames_and_labels(void **state)
@@ -220,6 +258,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(a_sample_has_its_frames_and_labels, window_setup,
+						window_teardown),
+		cmocka_unit_test_setup_teardown(time_off_the_processor_is_a_type_of_its_own, window_setup,
 						window_teardown),
 		cmocka_unit_test_setup_teardown(an_incomplete_stack_says_why, window_setup, window_teardown),
 		cmocka_unit_test_setup_teardown(frames_that_stand_for_others_are_one, window_setup,
