@@ -48,6 +48,7 @@ ABORTS = r"""
 #include <signal.h>
 #include <stdlib.h>
 static char stack[1 << 16];
+static pthread_barrier_t created; /* the code at which clone() returns has no rows */
 static volatile int zero;
 __attribute__((noinline)) static void last(int sig) { if (sig) abort(); }
 static void on_signal(int sig) { last(sig); zero++; }
@@ -56,6 +57,7 @@ static void *run(void *arg)
 {
 	stack_t s = { .ss_sp = stack, .ss_size = sizeof(stack) };
 	sigaltstack(&s, NULL);
+	pthread_barrier_wait(&created);
 	return (void *)(long)divide(10);
 }
 int main(void)
@@ -63,7 +65,9 @@ int main(void)
 	struct sigaction a = { .sa_handler = on_signal, .sa_flags = SA_ONSTACK };
 	pthread_t t;
 	sigaction(SIGFPE, &a, NULL);
+	pthread_barrier_init(&created, NULL, 2);
 	pthread_create(&t, NULL, run, NULL);
+	pthread_barrier_wait(&created);
 	pthread_join(t, NULL);
 	return 0;
 }

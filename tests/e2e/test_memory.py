@@ -244,7 +244,7 @@ def test_a_profile_of_many_tiny_strings(serve, tmp_path):
     status, _, text = post_profile(s, gzip.compress(b"\x32\0" + b"\x32\1a" * 30000000, 1))
     assert status == 413 and "--memory" in text
     assert peak_mib(s) - before < 256
-    assert s.metric('lode_memory_bytes{class="profile"}') == 0
+    s.wait(lambda: s.metric('lode_memory_bytes{class="profile"}') == 0, "the profile's memory to be returned")  # after the answer
     assert post_profile(s, b"main;work 3\nmain;idle 4\n")[0] == 200
 
 

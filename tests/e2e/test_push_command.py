@@ -111,7 +111,11 @@ class Cutter(threading.Thread):
                 a, _ = self.listener.accept()
             except OSError:
                 return
-            b = socket.create_connection(("127.0.0.1", self.to))
+            try:
+                b = socket.create_connection(("127.0.0.1", self.to))
+            except OSError:  # the server was killed; its client asks again
+                a.close()
+                continue
             with self.lock:
                 budget = self.budgets.pop(0) if self.budgets else None
             threading.Thread(target=self.pump, args=(a, b, budget), daemon=True).start()
