@@ -3,7 +3,9 @@
  * The seam below the store: named bytes, each put as a whole.
  *
  * It asks only for operations that object storage in a network has too: put, get by range, list with a
- * cursor, delete, conditions on put and delete. No rename, no append, no lock held from one call to the next.
+ * cursor, delete, versions. No rename, no append, no lock held from one call to the next. Two operations say what is
+ * meant, since the condition that one implementation uses is not to be had in another: put() names the content that a
+ * record needs, and collect() removes contents that no record needs.
  * Implementations: blob_memory.c for tests, blob_dir.c.
  *
  * Names are "A/BB/C": two slashes, A and BB of lower-case letters and digits, C of these and '.', '-'. Each
@@ -12,13 +14,28 @@
  */
 #pragma once
 
+#include <errno.h>
+#include "base/sha256.h"
 #include "io/io.h"
 
 enum {
 	BLOB_MISSING = 1,
 	BLOB_CHANGED = 2, /* it is not the expected one any more: nothing was done */
 	BLOB_YOUNGER = 3, /* it was put or touched after that time: nothing was done */
+	BLOB_UNMET = 4,   /* the content that a record needs is gone, or about to go: nothing was put */
 };
+
+/*
+ * The blobs are elsewhere, and cannot be reached now (or refuse): all such failures of all calls and sources. It says
+ * nothing of what is there, so it is never BLOB_MISSING, nor damage.
+ */
+static inline bool blob_is_away(const struct err *err)
+{
+	return err->kind == ERR_IO && err->os == ENOTCONN;
+}
+
+/* Of the name of a content, with the end: "data/01/<SHA-256>.zst". */
+#define BLOB_CONTENT_NAME_SIZE (5 + 3 + 2 * SHA256_SIZE + 4 + 1)
 
 /* Identifies one version of a blob. Zeroed: no blob. */
 struct blob_stamp {
@@ -54,6 +71,12 @@ struct staging_note {
 	int64_t time_s; /* wall time of the note; set by notes() */
 };
 
+/* A content without a record. */
+struct blob_garbage {
+	char name[BLOB_CONTENT_NAME_SIZE];
+	int outcome; /* set by collect(): 0: removed; BLOB_MISSING; BLOB_YOUNGER */
+};
+
 typedef int blob_list_fn(void *arg, const char *name, const struct blob_stamp *stamp, struct err *err);
 
 struct blobs;
@@ -78,9 +101,14 @@ struct blobs_ops {
 	 * replaced. The staging file stays the caller's, and may be put again.
 	 */
 	int (*put_staged)(struct blobs *b, const char *name, struct staging *s, bool keep, struct err *err);
-	/* The same for bytes in memory, replacing the blob if it is still @expect (else BLOB_CHANGED). */
-	int (*put)(struct blobs *b, const char *name, struct bytes content, const struct blob_stamp *expect,
-		   struct err *err);
+	/*
+	 * The same for bytes in memory, replacing the blob if it is still @expect (else BLOB_CHANGED). @needs: the
+	 * name of the content that these bytes are the record of, which was put before; NULL: none. If collect()
+	 * has removed it, or may be about to: BLOB_UNMET; put the content again, then the record. Implementations
+	 * in which a put or touch keeps collect() away need not look.
+	 */
+	int (*put)(struct blobs *b, const char *name, struct bytes content, const char *needs,
+		   const struct blob_stamp *expect, struct err *err);
 	/*
 	 * Make the blob durable, whichever process put it; or, if there is none, its removal: BLOB_MISSING.
 	 * After a failed sync the pages count as clean though they are not on disk, so another sync proves
@@ -100,8 +128,14 @@ struct blobs_ops {
 		    struct err *err); /* BLOB_MISSING */
 	/* Set its time to now. BLOB_MISSING. */
 	int (*touch)(struct blobs *b, const char *name, struct err *err);
-	/* Unless it was put or touched after @not_after_ns (BLOB_YOUNGER). BLOB_MISSING. */
-	int (*remove)(struct blobs *b, const char *name, int64_t not_after_ns, struct err *err);
+	/* Only that version, untouched since (else BLOB_CHANGED); @seen NULL: any. BLOB_MISSING. */
+	int (*remove)(struct blobs *b, const char *name, const struct blob_stamp *seen, struct err *err);
+	/*
+	 * Remove contents without a record, as the caller found after @not_after_ns: those put or touched later stay
+	 * (BLOB_YOUNGER), and so do those that a record may have come to need since.
+	 */
+	int (*collect)(struct blobs *b, struct blob_garbage *v, size_t n, int64_t not_after_ns,
+		       struct err *err);
 	/*
 	 * Blobs in the order of their names' bytes, those that begin with @prefix (at least "A/") and are
 	 * greater than @after (may be empty). Blobs that are added or removed meanwhile may be reported or
@@ -117,6 +151,7 @@ struct blobs_ops {
 };
 struct blobs {
 	const struct blobs_ops *ops;
+	bool remote; /* each call may take long, and reading costs: nothing is read without need */
 };
 
 /* 0 and *ret. A missing folder is created with @create, else it is ERR_IO; a folder that is no store is

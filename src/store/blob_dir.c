@@ -246,6 +246,11 @@ static int dir_put_staged(struct blobs *b, const char *name, struct staging *s, 
 	return r == 0 ? sync_parent(d, name, err) : -1;
 }
 
+static bool is_version(const struct blob_stamp *there, const struct blob_stamp *expect)
+{
+	return there->id == expect->id && there->size == expect->size && there->time_ns == expect->time_ns;
+}
+
 /* Under the lock. */
 static int blob_replace(const char *temp, const char *path, const struct blob_stamp *expect, struct err *err)
 {
@@ -253,7 +258,7 @@ static int blob_replace(const char *temp, const char *path, const struct blob_st
 
 	if (blob_stat(path, &there, err) < 0)
 		return -1;
-	if (there.id != expect->id || there.size != expect->size || there.time_ns != expect->time_ns)
+	if (!is_version(&there, expect))
 		return BLOB_CHANGED;
 	if (rename(temp, path) < 0)
 		return err_os(err, errno, "%s: rename", path);
@@ -281,8 +286,8 @@ static int put_temp(struct blob_folder *d, struct staging *s, const char *name, 
 	return sync_parent(d, name, err);
 }
 
-static int dir_put(struct blobs *b, const char *name, struct bytes content, const struct blob_stamp *expect,
-		   struct err *err)
+static int dir_put(struct blobs *b, const char *name, struct bytes content, const char *needs,
+		   const struct blob_stamp *expect, struct err *err)
 {
 	struct blob_folder *d = store_dir(b);
 	struct staging s = { .fd = -1 };
@@ -354,7 +359,7 @@ static int blob_put_again(struct blobs *b, const char *name, struct err *err)
 	if (r == BLOB_MISSING)
 		return sync_parent(store_dir(b), name, err);
 	/* BLOB_CHANGED: another thread has put it again. */
-	return r < 0 || b->ops->put(b, name, buf_bytes(&text), &stamp, err) < 0 ? -1 : 0;
+	return r < 0 || b->ops->put(b, name, buf_bytes(&text), NULL, &stamp, err) < 0 ? -1 : 0;
 }
 
 static int dir_settle_all(struct blobs *b, struct err *err)
@@ -440,16 +445,45 @@ static int blob_remove_older(const char *path, int64_t not_after_ns, struct err 
 	return 0;
 }
 
-static int dir_remove(struct blobs *b, const char *name, int64_t not_after_ns, struct err *err)
+/* Under the lock. */
+static int blob_remove_seen(const char *path, const struct blob_stamp *seen, struct err *err)
+{
+	struct blob_stamp there;
+	int r = blob_stat(path, &there, err);
+
+	if (r)
+		return r;
+	return seen && !is_version(&there, seen) ? BLOB_CHANGED : blob_remove_older(path, INT64_MAX, err);
+}
+
+static int dir_remove(struct blobs *b, const char *name, const struct blob_stamp *seen, struct err *err)
 {
 	struct blob_folder *d = store_dir(b);
 	AUTO(mem_freep) char *path = blob_path(d, name);
 	int r;
 
 	dir_lock(d);
-	r = blob_remove_older(path, not_after_ns, err);
+	r = blob_remove_seen(path, seen, err);
 	dir_unlock(d);
 	return r;
+}
+
+/* Of a record that is being written, the content was put or touched a moment ago. */
+static int dir_collect(struct blobs *b, struct blob_garbage *v, size_t n, int64_t not_after_ns,
+		       struct err *err)
+{
+	struct blob_folder *d = store_dir(b);
+
+	for (size_t i = 0; i < n; i++) {
+		AUTO(mem_freep) char *path = blob_path(d, v[i].name);
+
+		dir_lock(d);
+		v[i].outcome = blob_remove_older(path, not_after_ns, err);
+		dir_unlock(d);
+		if (v[i].outcome < 0)
+			return -1;
+	}
+	return 0;
 }
 
 /* ---- listing ---- */
@@ -590,6 +624,7 @@ static const struct blobs_ops dir_ops = {
 	.stat = dir_stat,
 	.touch = dir_touch,
 	.remove = dir_remove,
+	.collect = dir_collect,
 	.list = dir_list,
 	.staged = dir_staged,
 	.sweep = dir_sweep,

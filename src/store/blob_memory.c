@@ -121,7 +121,7 @@ static bool is_expected(const struct blob *b, const struct blob_stamp *expect)
 	return b ? expect->id == b->stamp.id : !expect->id;
 }
 
-static int memory_put(struct blobs *base, const char *name, struct bytes content,
+static int memory_put(struct blobs *base, const char *name, struct bytes content, const char *needs,
 		      const struct blob_stamp *expect, struct err *err)
 {
 	struct memory *m = memory_of(base);
@@ -216,7 +216,15 @@ static void blob_done(struct blob *b)
 	buf_done(&b->content);
 }
 
-static int memory_remove(struct blobs *base, const char *name, int64_t not_after_ns, struct err *err)
+/* Under the lock. */
+static void blob_drop(struct memory *m, struct blob *b)
+{
+	blob_done(b);
+	m->n--;
+	memmove(b, b + 1, (size_t)(m->v + m->n - b) * sizeof(*b));
+}
+
+static int memory_remove(struct blobs *base, const char *name, const struct blob_stamp *seen, struct err *err)
 {
 	struct memory *m = memory_of(base);
 	struct blob *b;
@@ -224,17 +232,31 @@ static int memory_remove(struct blobs *base, const char *name, int64_t not_after
 
 	pthread_mutex_lock(&m->lock);
 	b = blob_find(m, name);
-	if (!b) {
+	if (!b)
 		r = BLOB_MISSING;
-	} else if (b->stamp.time_ns > not_after_ns) {
-		r = BLOB_YOUNGER;
-	} else {
-		blob_done(b);
-		m->n--;
-		memmove(b, b + 1, (size_t)(m->v + m->n - b) * sizeof(*b));
-	}
+	else if (seen && seen->id != b->stamp.id)
+		r = BLOB_CHANGED;
+	else
+		blob_drop(m, b);
 	pthread_mutex_unlock(&m->lock);
 	return r;
+}
+
+static int memory_collect(struct blobs *base, struct blob_garbage *v, size_t n, int64_t not_after_ns,
+			  struct err *err)
+{
+	struct memory *m = memory_of(base);
+
+	pthread_mutex_lock(&m->lock);
+	for (size_t i = 0; i < n; i++) {
+		struct blob *b = blob_find(m, v[i].name);
+
+		v[i].outcome = !b ? BLOB_MISSING : b->stamp.time_ns > not_after_ns ? BLOB_YOUNGER : 0;
+		if (!v[i].outcome)
+			blob_drop(m, b);
+	}
+	pthread_mutex_unlock(&m->lock);
+	return 0;
 }
 
 static int memory_list(struct blobs *base, struct str prefix, struct str after, blob_list_fn *fn, void *arg,
@@ -306,6 +328,7 @@ static const struct blobs_ops memory_ops = {
 	.stat = memory_stat,
 	.touch = memory_touch,
 	.remove = memory_remove,
+	.collect = memory_collect,
 	.list = memory_list,
 	.staged = memory_staged,
 	.sweep = memory_sweep,

@@ -20,64 +20,106 @@ static int record_by_worth(const void *a, const void *b)
 		return x->past ? -1 : 1;
 	if (px != py)
 		return px ? 1 : -1;
-	return x->time_ns < y->time_ns ? -1 : x->time_ns > y->time_ns;
+	return x->stamp.time_ns < y->stamp.time_ns ? -1 : x->stamp.time_ns > y->stamp.time_ns;
 }
 
-static int evict_content(struct store *st, struct refs *c, struct refs_content *content,
+/* What goes next: contents without a record, and their bytes. */
+struct evict_batch {
+	uint32_t *v;
+	size_t n, room;
+	uint64_t bytes;
+};
+
+static void batch_done(struct evict_batch *b)
+{
+	free(b->v);
+}
+
+static void batch_add(struct evict_batch *b, const struct refs *c, size_t content)
+{
+	VEC_PUSH(b->v, b->n, b->room) = (uint32_t)content;
+	b->bytes += c->contents[content].stored_size;
+}
+
+/* With the batch gone, is there still more than @target? */
+static bool batch_is_short(const struct evict_batch *b, const struct refs *c, uint64_t target)
+{
+	return c->bytes - MIN(c->bytes, b->bytes) + c->staged > target;
+}
+
+static int batch_collect(struct store *st, struct refs *c, struct evict_batch *b,
 			 struct store_evict_result *result, struct err *err)
 {
-	int r = refs_remove(st, c, content, err);
+	struct refs_removed removed = { 0 };
+	int r = refs_collect(st, c, b->v, b->n, &removed, err);
 
-	if (r != 0)
-		return r < 0 ? -1 : 0;
-	content->there = false;
-	c->bytes -= content->stored_size;
-	result->bytes += content->stored_size;
+	result->bytes += removed.bytes;
+	b->n = 0;
+	b->bytes = 0;
+	return r;
+}
+
+/* 0: the record is removed. BLOB_CHANGED: it was used or replaced meanwhile. */
+static int evict_record(struct store *st, const struct refs_record *record, struct err *err)
+{
+	int r = st->blobs->ops->remove(st->blobs, record->name, &record->stamp, err);
+
+	if (r < 0 || r == BLOB_CHANGED)
+		return r;
+	atomic_fetch_add(&st->generation, 1);
+	object_list_del(st->objects, record->name);
 	return 0;
 }
 
-static bool refs_exceed(const struct refs *c, uint64_t target)
+/* Records, the least worthy first, until their contents free enough. Those that a batch could not remove are made up for. */
+static int evict_records(struct store *st, struct refs *c, uint64_t target, struct evict_batch *batch,
+			 struct store_evict_result *result, struct err *err)
 {
-	return c->bytes + c->staged > target;
+	for (size_t i = 0; i < c->n_records; i++) {
+		const struct refs_record *record = &c->records[i];
+		struct refs_content *content = &c->contents[record->content];
+		int r;
+
+		if (!batch_is_short(batch, c, target) && batch_collect(st, c, batch, result, err) < 0)
+			return -1;
+		if (!batch_is_short(batch, c, target))
+			return 0;
+		if (st->opts.keep_pushed && record->origin == STORE_PUSHED && !record->past)
+			break;
+		/* Its content could not be removed either. */
+		if (record->stamp.time_ns > c->from_ns - st->settle_ns)
+			continue;
+		r = evict_record(st, record, err);
+		if (r < 0)
+			return -1;
+		if (r)
+			continue;
+		result->n_objects++;
+		if (--content->n_records == 0 && content->there)
+			batch_add(batch, c, record->content);
+	}
+	return batch_collect(st, c, batch, result, err);
 }
 
 static int evict_down(struct store *st, struct refs *c, uint64_t target, struct store_evict_result *result,
 		      struct err *err)
 {
+	AUTO(batch_done) struct evict_batch batch = { 0 };
 	struct blobs *b = st->blobs;
-	int r;
 
+	if (!batch_is_short(&batch, c, target))
+		return 0;
 	/* A record seen by the walk may not be on disk yet, and one on disk may name a content that goes. */
-	if (refs_exceed(c, target) && b->ops->settle_all(b, err) < 0)
+	if (b->ops->settle_all(b, err) < 0)
 		return -1;
-	for (size_t i = 0; i < c->n_contents && refs_exceed(c, target); i++)
-		if (c->contents[i].there && !c->contents[i].n_records &&
-		    evict_content(st, c, &c->contents[i], result, err) < 0)
-			return -1;
+	for (size_t i = 0; i < c->n_contents && batch_is_short(&batch, c, target); i++)
+		if (c->contents[i].there && !c->contents[i].n_records)
+			batch_add(&batch, c, i);
+	if (batch_collect(st, c, &batch, result, err) < 0)
+		return -1;
 	if (c->n_records)
 		qsort(c->records, c->n_records, sizeof(*c->records), record_by_worth);
-	for (size_t i = 0; i < c->n_records && refs_exceed(c, target); i++) {
-		const struct refs_record *record = &c->records[i];
-		struct refs_content *content = &c->contents[record->content];
-
-		if (st->opts.keep_pushed && record->origin == STORE_PUSHED && !record->past)
-			break;
-		/* Its content could not be removed either. */
-		if (record->time_ns > c->from_ns - st->settle_ns)
-			continue;
-		r = b->ops->remove(b, record->name, record->time_ns, err);
-		if (r < 0)
-			return -1;
-		if (r == BLOB_YOUNGER)
-			continue;
-		atomic_fetch_add(&st->generation, 1);
-		object_list_del(st->objects, record->name);
-		result->n_objects++;
-		if (--content->n_records == 0 && content->there &&
-		    evict_content(st, c, content, result, err) < 0)
-			return -1;
-	}
-	return 0;
+	return evict_records(st, c, target, &batch, result, err);
 }
 
 int store_evict(struct store *st, uint64_t target, struct store_evict_result *ret, struct err *err)

@@ -5,33 +5,34 @@
  */
 #include "store/internal.h"
 
+#define BATCH 500u /* contents collected at once: at a distance they share a listing of the records */
+
 static int gc_contents(struct store *st, struct refs *c, store_progress_fn *progress, void *arg,
-		       struct store_gc_result *ret, struct err *err)
+		       struct refs_removed *ret, struct err *err)
 {
-	uint64_t done = 0;
+	uint64_t done = 0, all = c->bytes;
 	bool settled = false;
+	uint32_t batch[BATCH];
+	size_t n = 0;
 
 	for (size_t i = 0; i < c->n_contents; i++) {
 		const struct refs_content *content = &c->contents[i];
-		int r;
+		bool garbage = content->there && !content->n_records;
 
-		if (progress && progress(arg, i, c->n_contents, done, c->bytes) != 0)
+		if (progress && progress(arg, i, c->n_contents, done, all) != 0)
 			return err_set(err, ERR_CANCELLED, "stopped");
 		done += content->stored_size;
-		if (!content->there || content->n_records)
+		if (garbage)
+			batch[n++] = (uint32_t)i;
+		if (!n || (n < BATCH && i + 1 < c->n_contents))
 			continue;
 		/* A record seen here may not be on disk yet, and one on disk may name this content. */
 		if (!settled && st->blobs->ops->settle_all(st->blobs, err) < 0)
 			return -1;
 		settled = true;
-		r = refs_remove(st, c, content, err);
-		if (r < 0)
+		if (refs_collect(st, c, batch, n, ret, err) < 0)
 			return -1;
-		if (r == 0) {
-			ret->n_contents++;
-			ret->bytes += content->stored_size;
-		}
-		ret->n_young += r == BLOB_YOUNGER;
+		n = 0;
 	}
 	return 0;
 }
@@ -46,7 +47,7 @@ static int gc_past(struct store *st, struct refs *c, struct err *err)
 
 		if (!record->past || record->replaced > before)
 			continue;
-		if (st->blobs->ops->remove(st->blobs, record->name, INT64_MAX, err) < 0)
+		if (st->blobs->ops->remove(st->blobs, record->name, NULL, err) < 0)
 			return -1;
 		c->contents[record->content].n_records--;
 	}
@@ -57,6 +58,7 @@ int store_gc(struct store *st, store_progress_fn *progress, void *arg, struct st
 	     struct err *err)
 {
 	struct store_gc_result result = { 0 };
+	struct refs_removed removed = { 0 };
 	struct refs c;
 	int r;
 
@@ -67,10 +69,13 @@ int store_gc(struct store *st, store_progress_fn *progress, void *arg, struct st
 		return -1;
 	r = gc_past(st, &c, err);
 	if (r == 0)
-		r = gc_contents(st, &c, progress, arg, &result, err);
+		r = gc_contents(st, &c, progress, arg, &removed, err);
 	refs_done(&c);
 	if (r < 0)
 		return err_in(err, "store");
+	result.n_contents = removed.n;
+	result.bytes = removed.bytes;
+	result.n_young = removed.n_young;
 	*ret = result;
 	return 0;
 }

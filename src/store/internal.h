@@ -19,7 +19,8 @@
  *   object.c      finding and reading
  *   record.c      a record as text
  *   key.c         kinds and keys: texts, and the names of records
- *   blob.h        the seam: named bytes, whole or not at all; blob_memory.c, blob_dir.c
+ *   blob.h        the seam: named bytes, whole or not at all; blob_memory.c, blob_dir.c, blob_bucket.c
+ *   bucket.h      the store in a bucket
  *   staging*.c    files in which contents are gathered
  */
 #pragma once
@@ -41,7 +42,7 @@
  * "keys/ab/abcdef.source-<SHA-256 of the arg>". */
 void store_record_name(const struct store_key *key, struct buf *ret);
 /* The name of the blob of a content: "data/01/0123...zst"; raw contents have no ending. */
-#define STORE_CONTENT_NAME_SIZE (5 + 3 + 2 * STORE_SHA256_SIZE + 4 + 1)
+#define STORE_CONTENT_NAME_SIZE BLOB_CONTENT_NAME_SIZE
 char *store_content_name(const uint8_t sha256[STORE_SHA256_SIZE], bool raw,
 			 char out[STORE_CONTENT_NAME_SIZE]);
 
@@ -83,6 +84,9 @@ struct store {
 	struct background *scrub;    /* NULL: none */
 	struct object_list *objects; /* NULL: none */
 };
+
+/* Takes @blobs. */
+struct store *store_open_blobs(struct blobs *blobs, const struct store_options *opts);
 
 /*
  * For this time after it was put or touched a content without a record is not garbage: its record is being
@@ -165,7 +169,7 @@ struct refs_record {
 	uint8_t origin;
 	bool past; /* of an earlier version */
 	int64_t replaced;
-	int64_t time_ns;
+	struct blob_stamp stamp;
 };
 struct refs_content {
 	uint8_t sha256[STORE_SHA256_SIZE];
@@ -194,14 +198,32 @@ struct refs {
 /* @bad may be NULL; it is called for records that cannot be read. */
 int refs_count(struct store *st, struct refs *ret, store_bad_fn *bad, void *arg, struct err *err);
 void refs_done(struct refs *c);
-/* Remove a content that no record names any more. 0, or BLOB_MISSING, BLOB_YOUNGER. */
-int refs_remove(struct store *st, const struct refs *c, const struct refs_content *content, struct err *err);
+/*
+ * Remove those of the @n contents (indices) that no record names. *ret_n and *ret_bytes: what was removed, which is not
+ * `there` any more; *ret_young: those that stay for now. These three are added to.
+ */
+struct refs_removed {
+	uint64_t n, bytes, n_young;
+};
+int refs_collect(struct store *st, struct refs *c, const uint32_t *contents, size_t n,
+		 struct refs_removed *ret, struct err *err);
+
+/* ---- put.c ---- */
+
+/*
+ * Put the record @text, of an object with the content of @meta, which was put or touched at @from_ns. BLOB_CHANGED.
+ * BLOB_UNMET: the content is gone; nothing was put, put it again and then the record. BLOB_MISSING: the record was put, but
+ * the content is gone: put it again.
+ */
+int record_put(struct store *st, const char *name, struct bytes text, const struct store_meta *meta,
+	       const struct blob_stamp *expect, int64_t from_ns, struct err *err);
 
 /* ---- past.c ---- */
 
 /*
  * Keep the record of that name, which is about to be replaced or removed by @by, as an earlier version. Only of a
- * pushed object with a whole content. It is durable when this returns.
+ * pushed object with a whole content. It is durable when this returns. BLOB_CHANGED: its content is being collected; read
+ * the record again.
  */
 int past_add(struct store *st, const char *name, const struct store_record *record, struct str by,
 	     struct err *err);

@@ -85,7 +85,9 @@ int store_remove(struct store *st, const struct store_key *key, struct str by, s
 	store_record_name(key, &name);
 	r = by.size ? remove_keep(st, buf_cstr(&name), by, err) : past_trim(st, buf_cstr(&name), true, err);
 	if (r == 0)
-		r = st->blobs->ops->remove(st->blobs, (const char *)name.p, INT64_MAX, err);
+		r = st->blobs->ops->remove(st->blobs, (const char *)name.p, NULL, err);
+	if (r == BLOB_CHANGED)
+		r = err_set(err, ERR_BUSY, "the object is being replaced at this moment; try again");
 	if (r < 0)
 		return err_in(err, "store");
 	if (r >= 0)

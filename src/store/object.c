@@ -206,7 +206,7 @@ int store_settle(struct store *st, const struct store_key *keys, size_t n, struc
 		else
 			n_unsure += !known_durable(&st->known, (const char *)name.p, &records[i]);
 	}
-	if (n_unsure > SYNC_EACH) {
+	if (n_unsure > SYNC_EACH && !st->blobs->remote) {
 		r = st->blobs->ops->settle_all(st->blobs, err);
 		for (size_t i = 0; r == 0 && i < n; i++) {
 			if (!records[i].key.id.size)
@@ -338,7 +338,7 @@ bool object_condemn(struct store *st, const char *name, const struct err *why)
 	if (store_record_get(st, name, &arena, &record, NULL) == 0) {
 		bool pushed = record.meta.origin == STORE_PUSHED;
 
-		removed = !pushed && st->blobs->ops->remove(st->blobs, name, record.stamp.time_ns, NULL) == 0;
+		removed = !pushed && st->blobs->ops->remove(st->blobs, name, &record.stamp, NULL) == 0;
 		if (removed) {
 			object_list_del(st->objects, name);
 			atomic_fetch_add(&st->generation, 1);

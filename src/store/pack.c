@@ -166,6 +166,7 @@ static int pack_replace(struct pack_job *j, uint64_t *ret_freed, struct err *err
 	AUTO(buf_done) struct buf record = { 0 };
 	struct blobs *b = j->st->blobs;
 	struct store_meta meta = j->record.meta;
+	char needs[STORE_CONTENT_NAME_SIZE];
 	int64_t from_ns;
 	bool worth;
 	int r;
@@ -182,9 +183,10 @@ static int pack_replace(struct pack_job *j, uint64_t *ret_freed, struct err *err
 		meta.stored_size = j->packed_size;
 	}
 	store_record_write(&j->record.key, &meta, &record);
-	r = b->ops->put(b, j->name, buf_bytes(&record), &j->record.stamp, err);
+	r = b->ops->put(b, j->name, buf_bytes(&record), store_content_name(meta.sha256, meta.raw, needs),
+			&j->record.stamp, err);
 	if (r)
-		return r;
+		return r == BLOB_UNMET ? BLOB_CHANGED : r;
 	object_list_put(j->st->objects, j->name, &j->record.key, &meta);
 	record_note_durable(j->st, j->name, buf_bytes(&record));
 	content_note_whole(j->st, &meta);

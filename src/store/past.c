@@ -45,6 +45,7 @@ int past_add(struct store *st, const char *name, const struct store_record *reco
 	AUTO(buf_done) struct buf past = { 0 };
 	AUTO(buf_done) struct buf text = { 0 };
 	struct store_meta meta = record->meta;
+	char content[STORE_CONTENT_NAME_SIZE];
 	bool whole;
 	int r;
 
@@ -62,8 +63,10 @@ int past_add(struct store *st, const char *name, const struct store_record *reco
 	past_name(name, &meta, &past);
 	store_record_write(&record->key, &meta, &text);
 	/* BLOB_CHANGED: it is there already, of the same second. */
-	r = st->blobs->ops->put(st->blobs, buf_cstr(&past), buf_bytes(&text), &(struct blob_stamp){ 0 }, err);
-	return r < 0 ? -1 : 0;
+	r = st->blobs->ops->put(st->blobs, buf_cstr(&past), buf_bytes(&text),
+				store_content_name(meta.sha256, meta.raw, content), &(struct blob_stamp){ 0 },
+				err);
+	return r < 0 ? -1 : r == BLOB_UNMET ? BLOB_CHANGED : 0;
 }
 
 /* ---- versions of one object ---- */
@@ -104,7 +107,7 @@ int past_trim(struct store *st, const char *name, bool all, struct err *err)
 	if (versions_list(st, name, &v, err) < 0)
 		return -1;
 	for (size_t i = 0; i + keep < v.n; i++)
-		if (st->blobs->ops->remove(st->blobs, v.names[i], INT64_MAX, err) < 0)
+		if (st->blobs->ops->remove(st->blobs, v.names[i], NULL, err) < 0)
 			return -1;
 	return 0;
 }
@@ -141,6 +144,7 @@ static int version_restore(struct store *st, const char *name, const struct stor
 	AUTO(buf_done) struct buf text = { 0 };
 	struct store_record now = { 0 };
 	struct store_meta meta = version->meta;
+	char content[STORE_CONTENT_NAME_SIZE];
 	struct arena arena;
 	bool is_there;
 	int r;
@@ -153,7 +157,8 @@ static int version_restore(struct store *st, const char *name, const struct stor
 	meta.replaced_by = STR("");
 	store_record_write(&version->key, &meta, &text);
 	if (r == 0)
-		r = st->blobs->ops->put(st->blobs, name, buf_bytes(&text), &now.stamp, err);
+		r = st->blobs->ops->put(st->blobs, name, buf_bytes(&text),
+					store_content_name(meta.sha256, meta.raw, content), &now.stamp, err);
 	if (r == 0) {
 		object_list_put(st->objects, name, &version->key, &meta);
 		atomic_fetch_add(&st->generation, 1);
@@ -184,12 +189,12 @@ int store_restore(struct store *st, const struct store_key *key, struct str sha2
 		r = err_set(err, ERR_INVALID, "the content of that version is damaged");
 	if (r == 0)
 		r = version_restore(st, (const char *)name.p, &version, by, err);
-	if (r == BLOB_CHANGED)
+	if (r == BLOB_CHANGED || r == BLOB_UNMET)
 		r = err_set(err, ERR_BUSY, "the object was replaced at this moment; try again");
 	else if (r == BLOB_MISSING)
 		r = STORE_MISSING;
 	if (r == 0) {
-		(void)st->blobs->ops->remove(st->blobs, version_name, INT64_MAX, NULL);
+		(void)st->blobs->ops->remove(st->blobs, version_name, NULL, NULL);
 		(void)past_trim(st, (const char *)name.p, false, NULL);
 	}
 	arena_done(&arena);

@@ -178,7 +178,7 @@ static bool put_may_wait(struct store_put *p)
 	/* An upload that another process left goes on in its form. */
 	if (p->staging.size)
 		return p->staging.has_hash;
-	if (!p->opts.later || size > MAX_LATER)
+	if (!p->opts.later || p->st->blobs->remote || size > MAX_LATER)
 		return false;
 	return store_has_room(p->st, size + size / 2) && fstatvfs(p->staging.fd, &fs) == 0 &&
 	       (uint64_t)fs.f_bavail * fs.f_frsize / 4 > size;
@@ -377,15 +377,6 @@ static int commit_put_content(const struct commit *c, struct err *err)
 	return 0;
 }
 
-static int commit_touch_content(const struct commit *c, struct err *err)
-{
-	struct blobs *b = c->st->blobs;
-	char name[STORE_CONTENT_NAME_SIZE];
-	int r = b->ops->touch(b, store_content_name(c->meta->sha256, c->meta->raw, name), err);
-
-	return r == BLOB_MISSING ? commit_put_content(c, err) : r;
-}
-
 /*
  * The existing object is the outcome: make it durable, since its writer may not have done so yet.
  * BLOB_MISSING: its record or content is gone, or these bytes have to be written in its place.
@@ -406,11 +397,25 @@ static int commit_settle(const struct commit *c, const struct store_record *old,
 	return r;
 }
 
+int record_put(struct store *st, const char *name, struct bytes text, const struct store_meta *meta,
+	       const struct blob_stamp *expect, int64_t from_ns, struct err *err)
+{
+	char content[STORE_CONTENT_NAME_SIZE];
+	struct blobs *b = st->blobs;
+	int r;
+
+	store_content_name(meta->sha256, meta->raw, content);
+	r = b->ops->put(b, name, text, content, expect, err);
+	if (r)
+		return r;
+	record_note_durable(st, name, text);
+	return b->remote || store_now_ns() - from_ns < st->settle_ns / 2 ? 0 : b->ops->touch(b, content, err);
+}
+
 /* Write the content, then the record in the place of @expect. BLOB_CHANGED. */
 static int commit_put_both(const struct commit *c, const struct blob_stamp *expect, bool *counted,
 			   struct err *err)
 {
-	struct blobs *b = c->st->blobs;
 	int64_t from_ns = store_now_ns();
 	bool there = false;
 	int r;
@@ -421,13 +426,13 @@ static int commit_put_both(const struct commit *c, const struct blob_stamp *expe
 		store_usage_add(c->st, (int64_t)c->meta->stored_size);
 		*counted = true;
 	}
-	if (c->replaces && past_add(c->st, (const char *)c->name.p, c->replaces, c->meta->from, err) < 0)
-		return -1;
-	r = b->ops->put(b, (const char *)c->name.p, buf_bytes(&c->record), expect, err);
-	if (r)
-		return r;
-	record_note_durable(c->st, (const char *)c->name.p, buf_bytes(&c->record));
-	return store_now_ns() - from_ns < c->st->settle_ns / 2 ? 0 : commit_touch_content(c, err);
+	r = c->replaces ? past_add(c->st, (const char *)c->name.p, c->replaces, c->meta->from, err) : 0;
+	if (r == 0)
+		r = record_put(c->st, (const char *)c->name.p, buf_bytes(&c->record), c->meta, expect,
+			       from_ns, err);
+	if (r == BLOB_MISSING)
+		return commit_put_content(c, err);
+	return r == BLOB_UNMET ? BLOB_CHANGED : r;
 }
 
 /* Was any of them new? */
@@ -467,6 +472,7 @@ static int commit_add_hash(struct commit *c, const struct store_record *old, str
 	struct blobs *b = c->st->blobs;
 	AUTO(buf_done) struct buf record = { 0 };
 	struct store_meta meta = old->meta;
+	char content[STORE_CONTENT_NAME_SIZE];
 	int r;
 
 	if (!add_hashes(&meta, c->meta))
@@ -474,9 +480,10 @@ static int commit_add_hash(struct commit *c, const struct store_record *old, str
 	store_record_write(c->key, &meta, &record);
 	if (record.size > STORE_MAX_RECORD)
 		return 0;
-	r = b->ops->put(b, (const char *)c->name.p, buf_bytes(&record), &old->stamp, err);
+	r = b->ops->put(b, (const char *)c->name.p, buf_bytes(&record),
+			store_content_name(meta.sha256, meta.raw, content), &old->stamp, err);
 	if (r)
-		return r;
+		return r == BLOB_UNMET ? BLOB_CHANGED : r;
 	record_note_durable(c->st, (const char *)c->name.p, buf_bytes(&record));
 	object_list_put(c->st->objects, (const char *)c->name.p, c->key, &meta);
 	atomic_fetch_add(&c->st->generation, 1);

@@ -67,7 +67,7 @@ static int refs_add_record(void *arg, const char *name, const struct blob_stamp 
 		.origin = (uint8_t)meta->origin,
 		.past = past,
 		.replaced = meta->replaced,
-		.time_ns = record.stamp.time_ns,
+		.stamp = record.stamp,
 	};
 	c->contents[c->records[c->n_records++].content].n_records++;
 	c->n_past += past;
@@ -151,14 +151,30 @@ int refs_count(struct store *st, struct refs *ret, store_bad_fn *bad, void *arg,
 	return 0;
 }
 
-int refs_remove(struct store *st, const struct refs *c, const struct refs_content *content, struct err *err)
+int refs_collect(struct store *st, struct refs *c, const uint32_t *contents, size_t n,
+		 struct refs_removed *ret, struct err *err)
 {
-	char name[STORE_CONTENT_NAME_SIZE];
-	int r = st->blobs->ops->remove(st->blobs, store_content_name(content->sha256, content->raw, name),
-				       c->from_ns - st->settle_ns, err);
+	AUTO(mem_freep) struct blob_garbage *v = NEW_N(struct blob_garbage, n + 1);
+	int r;
 
-	if (r == 0)
+	/* Until it is called, nothing is known of those that a failure leaves out. */
+	for (size_t i = 0; i < n; i++) {
+		store_content_name(c->contents[contents[i]].sha256, c->contents[contents[i]].raw, v[i].name);
+		v[i].outcome = BLOB_YOUNGER;
+	}
+	r = n ? st->blobs->ops->collect(st->blobs, v, n, c->from_ns - st->settle_ns, err) : 0;
+	for (size_t i = 0; i < n; i++) {
+		struct refs_content *content = &c->contents[contents[i]];
+
+		ret->n_young += v[i].outcome == BLOB_YOUNGER;
+		if (v[i].outcome)
+			continue;
+		ret->n++;
+		ret->bytes += content->stored_size;
+		content->there = false;
+		c->bytes -= content->stored_size;
 		store_usage_add(st, -(int64_t)content->stored_size);
+	}
 	return r;
 }
 

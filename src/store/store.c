@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include "base/condition.h"
 
-static struct store *store_new(struct blobs *blobs, const struct store_options *opts)
+struct store *store_open_blobs(struct blobs *blobs, const struct store_options *opts)
 {
 	struct store *st = NEW(struct store);
 
@@ -25,10 +25,13 @@ static struct store *store_new(struct blobs *blobs, const struct store_options *
 	if (opts->object_list)
 		st->objects = object_list_new();
 	if (opts->maintain) {
-		st->pack = pack_new(st);
+		if (!blobs->remote)
+			st->pack = pack_new(st);
 		st->maintain = maintain_start(st);
-		pack_start(st->pack);
-		st->scrub = scrub_start(st);
+		if (!blobs->remote) {
+			pack_start(st->pack);
+			st->scrub = scrub_start(st);
+		}
 	}
 	return st;
 }
@@ -39,13 +42,13 @@ int store_open(const char *dir, const struct store_options *opts, struct store *
 
 	if (sha256_load(err) < 0 || blobs_open_dir(dir, opts->create, &blobs, err) < 0)
 		return err_in(err, "store");
-	*ret = store_new(blobs, opts);
+	*ret = store_open_blobs(blobs, opts);
 	return 0;
 }
 
 struct store *store_open_memory(const struct store_options *opts)
 {
-	return store_new(blobs_open_memory(), opts);
+	return store_open_blobs(blobs_open_memory(), opts);
 }
 
 void store_close(struct store *st)

@@ -47,7 +47,7 @@ static int verify_condemn(struct verify *v, size_t at, const struct err *why, st
 		verify_report(v, str_of(record->name), why);
 		if (!v->o->remove)
 			continue;
-		r = b->ops->remove(b, record->name, record->time_ns, err);
+		r = b->ops->remove(b, record->name, &record->stamp, err);
 		if (r < 0)
 			return -1;
 		v->result.n_removed += r == 0;
@@ -59,7 +59,8 @@ static int verify_one(struct verify *v, size_t i, struct err *err)
 {
 	const struct refs_content *content = &v->c.contents[i];
 	struct blobs *b = v->st->blobs;
-	char name[STORE_CONTENT_NAME_SIZE];
+	struct blob_garbage bad;
+	char *name = bad.name;
 	struct err why = { 0 };
 	int r;
 
@@ -81,9 +82,7 @@ static int verify_one(struct verify *v, size_t i, struct err *err)
 	if (verify_condemn(v, i, &why, err) < 0)
 		return -1;
 	/* Remove it at once, not with the garbage: a later push of the same bytes would take it for valid. */
-	if (v->o->remove && content->there && b->ops->remove(b, name, v->c.from_ns, err) < 0)
-		return -1;
-	return 0;
+	return v->o->remove && content->there ? b->ops->collect(b, &bad, 1, v->c.from_ns, err) : 0;
 }
 
 int store_verify(struct store *st, const struct store_verify_options *o, struct store_verify_result *ret,

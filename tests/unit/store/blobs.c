@@ -5,9 +5,11 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include "store/blob.h"
+#include "store/bucket.h"
 
 struct blobs_fixture {
 	char dir[TEST_PATH_SIZE];
+	struct bucket_memory *bucket;
 	struct blobs *b;
 };
 
@@ -31,12 +33,25 @@ static int set_up_dir(void **state)
 	return 0;
 }
 
+static int set_up_bucket(void **state)
+{
+	struct blobs_fixture *f = NEW(struct blobs_fixture);
+	struct err err = { 0 };
+
+	test_dir_make(f->dir);
+	f->bucket = bucket_memory_new();
+	assert_done(blobs_open_bucket(bucket_open_memory(f->bucket, NULL, NULL), f->dir, true, &f->b, &err));
+	*state = f;
+	return 0;
+}
+
 static int tear_down(void **state)
 {
 	struct blobs_fixture *f = *state;
 
 	clock_test_thaw();
 	f->b->ops->close(f->b);
+	bucket_memory_free(f->bucket);
 	if (f->dir[0])
 		test_dir_remove(f->dir);
 	free(f);
@@ -45,11 +60,20 @@ static int tear_down(void **state)
 
 static const struct blob_stamp none;
 
+/* Contents are put from staging files. */
 static void put_text(struct blobs *b, const char *name, const char *text)
 {
+	struct staging s = { .fd = -1 };
 	struct err err = { 0 };
 
-	assert_done(b->ops->put(b, name, bytes_of(text, strlen(text)), &none, &err));
+	if (strncmp(name, "data/", 5) == 0) {
+		assert_done(b->ops->staging(b, STR(""), &s, &err));
+		assert_done(staging_write(&s, bytes_of(text, strlen(text)), &err));
+		assert_done(b->ops->put_staged(b, name, &s, true, &err));
+		b->ops->staging_done(b, &s, false);
+		return;
+	}
+	assert_done(b->ops->put(b, name, bytes_of(text, strlen(text)), NULL, &none, &err));
 }
 
 static void assert_text(struct blobs *b, const char *name, const char *want)
@@ -64,6 +88,16 @@ static void assert_text(struct blobs *b, const char *name, const char *want)
 	assert_string_equal(got, want);
 }
 
+static int collect_one(struct blobs *b, const char *name, int64_t not_after_ns)
+{
+	struct blob_garbage g = { .outcome = -1 };
+	struct err err = { 0 };
+
+	snprintf(g.name, sizeof(g.name), "%s", name);
+	assert_done(b->ops->collect(b, &g, 1, not_after_ns, &err));
+	return g.outcome;
+}
+
 static void put_staged(struct blobs *b, const char *name, const char *text)
 {
 	struct staging s = { .fd = -1 };
@@ -74,7 +108,7 @@ static void put_staged(struct blobs *b, const char *name, const char *text)
 		assert_done(staging_write(&s, bytes_of(p, 1), &err));
 	assert_done(b->ops->put_staged(b, name, &s, true, &err));
 	assert_done(b->ops->put_staged(b, name, &s, true, &err));
-	assert_done(b->ops->remove(b, name, INT64_MAX, &err));
+	assert_int_equal(collect_one(b, name, INT64_MAX), 0);
 	assert_done(b->ops->put_staged(b, name, &s, true, &err));
 	b->ops->staging_done(b, &s, false);
 }
@@ -94,7 +128,7 @@ static void a_put_blob_can_be_read(void **state)
 	assert_int_equal(b->ops->open(b, "keys/01/a", &s, &err), BLOB_MISSING);
 	assert_int_equal(b->ops->settle(b, "keys/01/a", &err), BLOB_MISSING);
 	assert_int_equal(b->ops->touch(b, "keys/01/a", &err), BLOB_MISSING);
-	assert_int_equal(b->ops->remove(b, "keys/01/a", INT64_MAX, &err), BLOB_MISSING);
+	assert_int_equal(b->ops->remove(b, "keys/01/a", NULL, &err), BLOB_MISSING);
 }
 
 static void a_put_replaces_only_the_expected_version(void **state)
@@ -105,16 +139,32 @@ static void a_put_replaces_only_the_expected_version(void **state)
 	struct err err = { 0 };
 
 	put_text(b, "keys/00/a", "one");
-	assert_int_equal(b->ops->put(b, "keys/00/a", bytes_of("x", 1), &none, &err), BLOB_CHANGED);
+	assert_int_equal(b->ops->put(b, "keys/00/a", bytes_of("x", 1), NULL, &none, &err), BLOB_CHANGED);
 	assert_done(b->ops->get(b, "keys/00/a", 100, &got, &first, &err));
-	assert_done(b->ops->put(b, "keys/00/a", bytes_of("three", 5), &first, &err));
-	assert_int_equal(b->ops->put(b, "keys/00/a", bytes_of("x", 1), &first, &err), BLOB_CHANGED);
+	assert_done(b->ops->put(b, "keys/00/a", bytes_of("three", 5), NULL, &first, &err));
+	assert_int_equal(b->ops->put(b, "keys/00/a", bytes_of("x", 1), NULL, &first, &err), BLOB_CHANGED);
 	assert_text(b, "keys/00/a", "three");
 	assert_done(b->ops->stat(b, "keys/00/a", &second, &err));
-	assert_done(b->ops->remove(b, "keys/00/a", INT64_MAX, &err));
-	assert_int_equal(b->ops->put(b, "keys/00/a", bytes_of("x", 1), &second, &err), BLOB_CHANGED);
+	assert_done(b->ops->remove(b, "keys/00/a", NULL, &err));
+	assert_int_equal(b->ops->put(b, "keys/00/a", bytes_of("x", 1), NULL, &second, &err), BLOB_CHANGED);
 	assert_fails((put_text(b, "keys/00/b", "12345"), b->ops->get(b, "keys/00/b", 4, &got, &first, &err)),
 		     ERR_LIMIT, "longer");
+}
+
+static void only_the_version_that_was_seen_is_removed(void **state)
+{
+	struct blobs *b = ((struct blobs_fixture *)*state)->b;
+	struct blob_stamp first, second;
+	struct err err = { 0 };
+
+	put_text(b, "keys/00/a", "one");
+	assert_done(b->ops->stat(b, "keys/00/a", &first, &err));
+	assert_done(b->ops->put(b, "keys/00/a", bytes_of("three", 5), NULL, &first, &err));
+	assert_done(b->ops->stat(b, "keys/00/a", &second, &err));
+	assert_int_equal(b->ops->remove(b, "keys/00/a", &first, &err), BLOB_CHANGED);
+	assert_text(b, "keys/00/a", "three");
+	assert_done(b->ops->remove(b, "keys/00/a", &second, &err));
+	assert_int_equal(b->ops->remove(b, "keys/00/a", &second, &err), BLOB_MISSING);
 }
 
 static void a_touched_blob_is_not_removed_as_old(void **state)
@@ -129,13 +179,13 @@ static void a_touched_blob_is_not_removed_as_old(void **state)
 	before_ns = clock_wall_ms() * 1000000;
 	clock_test_advance(5000);
 	assert_done(b->ops->touch(b, "data/00/a", &err));
-	assert_int_equal(b->ops->remove(b, "data/00/a", before_ns, &err), BLOB_YOUNGER);
+	assert_int_equal(collect_one(b, "data/00/a", before_ns), BLOB_YOUNGER);
 	clock_test_advance(5000);
 	put_staged(b, "data/00/b", "two");
-	assert_int_equal(b->ops->remove(b, "data/00/b", before_ns + 5000000000, &err), BLOB_YOUNGER);
-	assert_done(b->ops->remove(b, "data/00/b", before_ns + 10000000000, &err));
-	assert_done(b->ops->remove(b, "data/00/a", before_ns + 5000000000, &err));
-	assert_int_equal(b->ops->remove(b, "data/00/a", INT64_MAX, &err), BLOB_MISSING);
+	assert_int_equal(collect_one(b, "data/00/b", before_ns + 5000000000), BLOB_YOUNGER);
+	assert_int_equal(collect_one(b, "data/00/b", before_ns + 10000000000), 0);
+	assert_int_equal(collect_one(b, "data/00/a", before_ns + 5000000000), 0);
+	assert_int_equal(collect_one(b, "data/00/a", INT64_MAX), BLOB_MISSING);
 }
 
 static void a_removed_blob_stays_readable_while_open(void **state)
@@ -147,7 +197,7 @@ static void a_removed_blob_stays_readable_while_open(void **state)
 
 	put_text(b, "data/00/a", "one");
 	assert_done(b->ops->open(b, "data/00/a", &s, &err));
-	assert_done(b->ops->remove(b, "data/00/a", INT64_MAX, &err));
+	assert_int_equal(collect_one(b, "data/00/a", INT64_MAX), 0);
 	assert_done(source_read_full(s, 0, got, 3, SOURCE_RANDOM, &err));
 	assert_string_equal(got, "one");
 }
@@ -265,15 +315,17 @@ static void a_folder_with_other_files_is_refused(void **state)
 	assert_fails(blobs_open_dir(path, true, &b, &err), ERR_INVALID, "newer");
 }
 
-#define BOTH(test)                                                       \
-	cmocka_unit_test_setup_teardown(test, set_up_memory, tear_down), \
-		cmocka_unit_test_setup_teardown(test, set_up_dir, tear_down)
+#define BOTH(test)                                                            \
+	cmocka_unit_test_setup_teardown(test, set_up_memory, tear_down),      \
+		cmocka_unit_test_setup_teardown(test, set_up_dir, tear_down), \
+		cmocka_unit_test_setup_teardown(test, set_up_bucket, tear_down)
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		BOTH(a_put_blob_can_be_read),
 		BOTH(a_put_replaces_only_the_expected_version),
+		BOTH(only_the_version_that_was_seen_is_removed),
 		BOTH(a_touched_blob_is_not_removed_as_old),
 		BOTH(a_removed_blob_stays_readable_while_open),
 		BOTH(the_list_is_sorted_and_continues_after_a_name),

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fixture.h"
 
+#include "store/bucket.h"
+#include "store/internal.h"
+
 void reopen(struct store_fixture *f, const struct store_options *opts)
 {
 	struct store_options o = *opts;
@@ -32,6 +35,21 @@ int set_up_memory(void **state)
 	return 0;
 }
 
+int set_up_bucket(void **state)
+{
+	struct store_fixture *f = NEW(struct store_fixture);
+	struct blobs *b = NULL;
+	struct err err = { 0 };
+
+	test_dir_make(f->dir);
+	f->bucket = bucket_memory_new();
+	assert_done(blobs_open_bucket(bucket_open_memory(f->bucket, NULL, NULL), f->dir, true, &b, &err));
+	f->st = store_open_blobs(b, &(struct store_options){ 0 });
+	arena_init(&f->arena);
+	*state = f;
+	return 0;
+}
+
 int set_up_frozen(void **state)
 {
 	clock_test_freeze(1000000);
@@ -44,6 +62,7 @@ int tear_down(void **state)
 
 	clock_test_thaw();
 	store_close(f->st);
+	bucket_memory_free(f->bucket);
 	arena_done(&f->arena);
 	if (f->dir[0])
 		test_dir_remove(f->dir);

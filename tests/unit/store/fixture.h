@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Fixture: a store in its own folder or in memory.
+ * Fixture: a store in its own folder, in memory, or in a bucket.
  */
 #pragma once
 
@@ -9,7 +9,8 @@
 #include "store/store.h"
 
 struct store_fixture {
-	char dir[TEST_PATH_SIZE]; /* empty: in memory */
+	char dir[TEST_PATH_SIZE];     /* empty: in memory */
+	struct bucket_memory *bucket; /* NULL: none; the folder has the staging files */
 	struct store *st;
 	struct arena arena;
 };
@@ -17,6 +18,7 @@ struct store_fixture {
 /* For cmocka; *state is a struct store_fixture. */
 int set_up(void **state);
 int set_up_memory(void **state);
+int set_up_bucket(void **state);
 int set_up_frozen(void **state); /* with a frozen clock */
 int tear_down(void **state);
 

@@ -78,7 +78,7 @@ static void assert_reads_anywhere(struct store_fixture *f, const char *key_text,
 	assert_int_equal(s->mtime, 77);
 	assert_int_equal(s->size, n);
 	assert_int_equal(meta.raw, raw);
-	assert_int_equal(source_raw_fd(s, &fd, &off), raw && f->dir[0]);
+	assert_int_equal(source_raw_fd(s, &fd, &off), raw && f->dir[0] && !f->bucket);
 	assert_done(source_read_full(s, 0, got, n, SOURCE_SEQUENTIAL, &err));
 	assert_memory_equal(got, p, n);
 	for (uint64_t i = 0, at = 5; i < 50; i++, at = (at * 1103515245 + 12345) % (n - 1000)) {
@@ -486,8 +486,9 @@ static void concurrent_gc_removes_no_content_in_use(void **state)
 }
 
 #define FROZEN(test) cmocka_unit_test_setup_teardown(test, set_up_frozen, tear_down)
-#define BOTH(test)                                                       \
-	cmocka_unit_test_setup_teardown(test, set_up_memory, tear_down), \
+#define BOTH(test)                                                               \
+	cmocka_unit_test_setup_teardown(test, set_up_memory, tear_down),         \
+		cmocka_unit_test_setup_teardown(test, set_up_bucket, tear_down), \
 		cmocka_unit_test_setup_teardown(test, set_up, tear_down)
 
 struct commit_count {

@@ -1,0 +1,322 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Blobs in a bucket. Contents are gathered in staging files on the local disk. What other processes know of the use of a
+ * blob is not known here: a touch is a note in memory, since in a bucket it would be a put.
+ */
+#include "store/bucket.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MARKER      "lode-store"
+#define MARKER_TEXT "lode store 1\n"
+#define USED_MAX    200000u /* then the uses are forgotten */
+
+static struct blob_bucket *bucket_of(struct blobs *b)
+{
+	return CONTAINER_OF(b, struct blob_bucket, blobs);
+}
+
+static bool is_content(const char *name)
+{
+	return strncmp(name, "data/", 5) == 0;
+}
+
+/* ---- uses ---- */
+
+int64_t bucket_used_ns(struct blob_bucket *s, const char *name, int64_t put_ns)
+{
+	const int64_t *at;
+	int64_t ret;
+
+	pthread_mutex_lock(&s->lock);
+	at = map_get(&s->used, bytes_of(name, strlen(name)));
+	ret = at ? MAX(*at, put_ns) : put_ns;
+	pthread_mutex_unlock(&s->lock);
+	return ret;
+}
+
+static void uses_done(struct map *m)
+{
+	struct bytes key;
+	void *at;
+
+	map_each (m, it, &key, &at)
+		free(at);
+	map_done(m);
+}
+
+void bucket_note_used(struct blob_bucket *s, const char *name)
+{
+	int64_t *at = NEW(int64_t);
+
+	*at = clock_wall_ms() * 1000000;
+	pthread_mutex_lock(&s->lock);
+	if (s->used.n >= USED_MAX)
+		uses_done(&s->used);
+	free(map_put(&s->used, bytes_of(name, strlen(name)), at));
+	pthread_mutex_unlock(&s->lock);
+}
+
+/* ---- the marker ---- */
+
+static int object_found(void *arg, const struct bucket_item *item, struct err *err)
+{
+	return 1;
+}
+
+/* The bucket was reached, and there is no marker. */
+static int marker_put(struct blob_bucket *s, struct err *err)
+{
+	struct bucket *b = s->bucket;
+	int r;
+
+	if (!s->create)
+		return err_set(err, ERR_INVALID, "there is no store in the bucket under that prefix");
+	r = b->ops->list(b, "", "", object_found, NULL, err);
+	if (r > 0)
+		return err_set(err, ERR_INVALID,
+			       "not a store, and not empty: name another prefix of the bucket");
+	return r < 0 ? -1 : b->ops->put(b, MARKER, bytes_of(MARKER_TEXT, sizeof(MARKER_TEXT) - 1), err);
+}
+
+static int marker_check(struct blob_bucket *s, struct err *err)
+{
+	AUTO(buf_done) struct buf text = { 0 };
+	int r = s->bucket->ops->get(s->bucket, MARKER, KIB(4), &text, err);
+
+	if (r)
+		return r < 0 ? -1 : marker_put(s, err);
+	if (!str_eq(buf_str(&text), STR(MARKER_TEXT)))
+		return err_set(err, ERR_INVALID, "the store was made by a newer lode: '" STR_FMT "'",
+			       STR_ARG(str_trim(buf_str(&text))));
+	return 0;
+}
+
+/* Before a bucket that was away at the start is used: is it a store? */
+static int bucket_ready(struct blob_bucket *s, struct err *err)
+{
+	bool checked;
+
+	pthread_mutex_lock(&s->lock);
+	checked = s->checked;
+	pthread_mutex_unlock(&s->lock);
+	if (checked)
+		return 0;
+	if (marker_check(s, err) < 0)
+		return -1;
+	pthread_mutex_lock(&s->lock);
+	s->checked = true;
+	pthread_mutex_unlock(&s->lock);
+	return 0;
+}
+
+/* ---- stagings: staging_dir.c ---- */
+
+static int bucket_staging(struct blobs *b, struct str name, struct staging *ret, struct err *err)
+{
+	return staging_dir_open(bucket_of(b)->dir, name, ret, err);
+}
+
+static void bucket_staging_done(struct blobs *b, struct staging *s, bool keep)
+{
+	staging_dir_done(s, keep);
+}
+
+static int bucket_staging_note(struct blobs *b, struct staging *s, const struct staging_note *note,
+			       struct err *err)
+{
+	return staging_dir_note(s, note, err);
+}
+
+static int bucket_notes(struct blobs *b, int (*fn)(void *arg, const struct staging_note *note), void *arg,
+			struct err *err)
+{
+	return staging_dir_notes(bucket_of(b)->dir, fn, arg, err);
+}
+
+static int bucket_staged(struct blobs *b, uint64_t *ret_bytes, struct err *err)
+{
+	return staging_dir_staged(bucket_of(b)->dir, ret_bytes, err);
+}
+
+static int bucket_sweep_all(struct blobs *b, uint64_t *ret_n, struct err *err)
+{
+	struct blob_bucket *s = bucket_of(b);
+
+	if (staging_dir_sweep(s->dir, ret_n, err) < 0 || bucket_ready(s, err) < 0)
+		return -1;
+	return bucket_sweep(s, err);
+}
+
+/* ---- records and contents ---- */
+
+static int bucket_put_staged(struct blobs *b, const char *name, struct staging *staging, bool keep,
+			     struct err *err)
+{
+	struct blob_bucket *s = bucket_of(b);
+
+	return bucket_ready(s, err) < 0 ? -1 : bucket_content_put(s, name, staging, keep, err);
+}
+
+static int bucket_put(struct blobs *b, const char *name, struct bytes content, const char *needs,
+		      const struct blob_stamp *expect, struct err *err)
+{
+	struct blob_bucket *s = bucket_of(b);
+
+	return bucket_ready(s, err) < 0 ? -1 : bucket_record_put(s, name, content, needs, expect, err);
+}
+
+static int bucket_stat(struct blobs *b, const char *name, struct blob_stamp *ret, struct err *err)
+{
+	struct blob_bucket *s = bucket_of(b);
+
+	if (bucket_ready(s, err) < 0)
+		return -1;
+	return is_content(name) ? bucket_content_stat(s, name, ret, err)
+				: bucket_record_stat(s, name, ret, err);
+}
+
+/* What a bucket has taken is durable. */
+static int bucket_settle(struct blobs *b, const char *name, struct err *err)
+{
+	struct blob_bucket *s = bucket_of(b);
+	struct blob_stamp there;
+
+	if (bucket_ready(s, err) < 0)
+		return -1;
+	return is_content(name) ? bucket_content_stat(s, name, &there, err)
+				: bucket_record_settle(s, name, err);
+}
+
+static int bucket_settle_all(struct blobs *b, struct err *err)
+{
+	return 0;
+}
+
+static int bucket_get(struct blobs *b, const char *name, size_t max, struct buf *ret,
+		      struct blob_stamp *ret_stamp, struct err *err)
+{
+	struct blob_bucket *s = bucket_of(b);
+
+	return bucket_ready(s, err) < 0 ? -1 : bucket_record_get(s, name, max, ret, ret_stamp, err);
+}
+
+static int bucket_open(struct blobs *b, const char *name, struct source **ret, struct err *err)
+{
+	struct blob_bucket *s = bucket_of(b);
+	struct buf content = { 0 };
+	struct blob_stamp stamp;
+	int r = bucket_ready(s, err);
+
+	if (r < 0)
+		return -1;
+	if (is_content(name))
+		return bucket_content_open(s, name, ret, err);
+	r = bucket_record_get(s, name, MIB(1), &content, &stamp, err);
+	if (r)
+		buf_done(&content);
+	else
+		*ret = source_of_heap(content.p, content.size, name);
+	return r;
+}
+
+static int bucket_touch(struct blobs *b, const char *name, struct err *err)
+{
+	struct blob_stamp there;
+	int r = bucket_stat(b, name, &there, err);
+
+	if (r == 0)
+		bucket_note_used(bucket_of(b), name);
+	return r;
+}
+
+static int bucket_remove(struct blobs *b, const char *name, const struct blob_stamp *seen, struct err *err)
+{
+	struct blob_bucket *s = bucket_of(b);
+
+	return bucket_ready(s, err) < 0 ? -1 : bucket_record_remove(s, name, seen, err);
+}
+
+static int bucket_collect_all(struct blobs *b, struct blob_garbage *v, size_t n, int64_t not_after_ns,
+			      struct err *err)
+{
+	struct blob_bucket *s = bucket_of(b);
+
+	return bucket_ready(s, err) < 0 ? -1 : bucket_collect(s, v, n, not_after_ns, err);
+}
+
+static int bucket_list(struct blobs *b, struct str prefix, struct str after, blob_list_fn *fn, void *arg,
+		       struct err *err)
+{
+	AUTO(mem_freep) char *from = mem_strndup(prefix.p, prefix.size);
+	/* After all versions of that name. */
+	AUTO(mem_freep) char *past = after.size ? mem_printf(STR_FMT "!~", STR_ARG(after)) : mem_strdup("");
+	struct blob_bucket *s = bucket_of(b);
+
+	if (bucket_ready(s, err) < 0)
+		return -1;
+	return is_content(from) ? bucket_content_list(s, from, past, fn, arg, err)
+				: bucket_record_list(s, from, past, fn, arg, err);
+}
+
+/* ---- opening ---- */
+
+static void bucket_close(struct blobs *b)
+{
+	struct blob_bucket *s = bucket_of(b);
+
+	s->bucket->ops->close(s->bucket);
+	map_done(&s->own);
+	uses_done(&s->used);
+	pthread_mutex_destroy(&s->lock);
+	free(s->dir);
+	free(s);
+}
+
+static const struct blobs_ops bucket_ops = {
+	.staging = bucket_staging,
+	.staging_done = bucket_staging_done,
+	.staging_note = bucket_staging_note,
+	.notes = bucket_notes,
+	.put_staged = bucket_put_staged,
+	.put = bucket_put,
+	.settle = bucket_settle,
+	.settle_all = bucket_settle_all,
+	.open = bucket_open,
+	.get = bucket_get,
+	.stat = bucket_stat,
+	.touch = bucket_touch,
+	.remove = bucket_remove,
+	.collect = bucket_collect_all,
+	.list = bucket_list,
+	.staged = bucket_staged,
+	.sweep = bucket_sweep_all,
+	.close = bucket_close,
+};
+
+int blobs_open_bucket(struct bucket *bucket, const char *dir, bool create, struct blobs **ret,
+		      struct err *err)
+{
+	AUTO(mem_freep) char *tmp = mem_printf("%s/tmp", dir);
+	struct blob_bucket *s = NEW(struct blob_bucket);
+	struct err why = { 0 };
+
+	s->blobs = (struct blobs){ &bucket_ops, true };
+	s->bucket = bucket;
+	s->dir = mem_strdup(dir);
+	s->create = create;
+	pthread_mutex_init(&s->lock, NULL);
+	if (dir_make(dir, 0755, &why) < 0 || dir_make(tmp, 0755, &why) < 0 ||
+	    (bucket_ready(s, &why) < 0 && !blob_is_away(&why))) {
+		bucket_close(&s->blobs);
+		if (err)
+			*err = why;
+		return -1;
+	}
+	if (why.kind)
+		log_warn("store", "the bucket is away: %s", why.text);
+	*ret = &s->blobs;
+	return 0;
+}

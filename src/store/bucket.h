@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The store in a bucket: the interface between its files.
+ *
+ *   bucket_s3.c       objects in a bucket with S3's API
+ *   bucket_memory.c   the same in memory, for tests
+ *   bucket_names.c    the names in a bucket (pure functions)
+ *   bucket_record.c   records: versions of a name
+ *   bucket_content.c  contents: generations of a name
+ *   bucket_collect.c  removing contents
+ *   blob_bucket.c     struct blobs over these
+ *
+ * A bucket has no locks, and no conditions that can be relied on. So each name is written once and never again, and
+ * everything is decided by the order of writes and listings: a listing shows all that was put before it began.
+ * docs/decisions/0060-store-in-a-bucket.md argues why nothing is lost.
+ */
+#pragma once
+
+#include <pthread.h>
+#include "store/blob.h"
+
+/* ---- the seam: objects ---- */
+
+enum { BUCKET_MISSING = 1 };
+
+struct bucket_item {
+	const char *name;
+	uint64_t size;
+	int64_t time_ns;  /* when it was put, by the server's clock; may be in whole seconds */
+	const char *etag; /* "": none */
+};
+typedef int bucket_list_fn(void *arg, const struct bucket_item *item, struct err *err);
+
+struct bucket;
+struct bucket_ops {
+	/* Durable, and in all listings that begin now, when this returns. After a failure the object may be there or not. */
+	int (*put)(struct bucket *b, const char *name, struct bytes content, struct err *err);
+	int (*put_file)(struct bucket *b, const char *name, int fd, uint64_t size, struct err *err);
+	/* The whole object, at most @max bytes (ERR_LIMIT), appended. BUCKET_MISSING. */
+	int (*get)(struct bucket *b, const char *name, size_t max, struct buf *ret, struct err *err);
+	int (*head)(struct bucket *b, const char *name, uint64_t *ret_size,
+		    struct err *err); /* BUCKET_MISSING */
+	/*
+	 * Objects in the order of their names, whose names begin with @prefix and are greater than @after (may be empty).
+	 * Non-zero of @fn, which may call these functions, ends it and is returned.
+	 */
+	int (*list)(struct bucket *b, const char *prefix, const char *after, bucket_list_fn *fn, void *arg,
+		    struct err *err);
+	int (*remove)(struct bucket *b, const char *name, struct err *err); /* also if there is none */
+	/* Nothing is read before the first read of the source. */
+	int (*open)(struct bucket *b, const struct bucket_item *item, struct source **ret, struct err *err);
+	int64_t (*now_ns)(struct bucket *b); /* the server's clock */
+	void (*pause)(struct bucket *b, unsigned ms);
+	void (*close)(struct bucket *b);
+};
+/* Failures are blob_is_away(), but for an answer over a limit. */
+struct bucket {
+	const struct bucket_ops *ops;
+};
+
+/* The objects of s3://BUCKET/PREFIX. */
+int bucket_open_s3(const char *url, struct bucket **ret, struct err *err);
+
+/*
+ * Several struct bucket may show the same objects, which are freed by bucket_memory_free() after them. @before (may be NULL) is called
+ * before each operation: it may make it fail; if it returns BUCKET_PRETEND, the operation is not carried out, and
+ * answered as if there were nothing (a listing), or all were well (the others).
+ */
+enum { BUCKET_PRETEND = 1 };
+struct bucket_memory;
+typedef int bucket_before_fn(void *arg, const char *op, const char *name, struct err *err);
+struct bucket_memory *bucket_memory_new(void);
+void bucket_memory_free(struct bucket_memory *m);
+struct bucket *bucket_open_memory(struct bucket_memory *m, bucket_before_fn *before, void *arg);
+
+/*
+ * Blobs in a bucket. @dir: a folder of this process for staging files; made if need be. Takes @bucket, also on failure. With
+ * @create a missing marker is put, else it is ERR_IO. A prefix with other objects is ERR_INVALID. A bucket that is away
+ * now is no failure: the marker is looked for later.
+ */
+int blobs_open_bucket(struct bucket *bucket, const char *dir, bool create, struct blobs **ret,
+		      struct err *err);
+
+/* ---- bucket_names.c ---- */
+
+#define BUCKET_NAME_SIZE 1024u
+#define GENERATION_SIZE  25u /* 11 hexadecimal digits: milliseconds; 13: random. With the end */
+
+/* "keys/ab/abcdef.debuginfo!<seq>.<id>.<before>.<content>": one version of a record. Numbers have 16 digits. */
+struct version_name {
+	uint64_t seq;                         /* that of the version it replaced, plus 1 */
+	uint64_t id;                          /* random, not 0 */
+	uint64_t before;                      /* id of the version it replaced; 0: none */
+	char content[BLOB_CONTENT_NAME_SIZE]; /* that it needs: "data/01/<SHA-256>.zst"; "": none */
+	char generation[GENERATION_SIZE];     /* of that */
+};
+void version_name_write(const char *blob, const struct version_name *v, char out[BUCKET_NAME_SIZE]);
+/* false: another name. *ret_blob: the length of the blob's name at its beginning. */
+bool version_name_read(const char *name, struct version_name *ret, size_t *ret_blob);
+
+/* "data/01/<SHA-256>.zst!<generation>" */
+void generation_name_write(const char *content, const char *generation, char out[BUCKET_NAME_SIZE]);
+bool generation_name_read(const char *name, char ret_content[BLOB_CONTENT_NAME_SIZE],
+			  char ret_generation[GENERATION_SIZE]);
+/* A new one, that sorts after @last (may be NULL). */
+void generation_make(const char *last, char out[GENERATION_SIZE]);
+uint64_t random_id(void);           /* not 0 */
+void random_id_test(uint64_t seed); /* for tests: the same numbers each time. 0: random ones again */
+
+/* "dying/01/<SHA-256>.zst!<generation>!<16 digits>": that generation may be removed soon. */
+void mark_name_write(const char *content, const char *generation, uint64_t id, char out[BUCKET_NAME_SIZE]);
+
+/* ---- shared state ---- */
+
+struct blob_bucket {
+	struct blobs blobs;
+	struct bucket *bucket;
+	char *dir;
+	bool create;
+	pthread_mutex_t lock;
+	/* under the lock */
+	bool checked;    /* the marker is there */
+	struct map own;  /* ids of versions that this process has put, and that stay */
+	struct map used; /* names -> when they were touched (heap) */
+};
+
+/* The present time of a blob: it was touched, or put. */
+int64_t bucket_used_ns(struct blob_bucket *s, const char *name, int64_t put_ns);
+void bucket_note_used(struct blob_bucket *s, const char *name);
+
+/* A process that writes a version or removes contents gives up after this time, and leaves the rest to others: */
+#define BUCKET_RUN_MS (INT64_C(300) * 1000)
+/* Older than this nothing of such a run is going on any more: a version is not taken back, a mark is left over. */
+#define BUCKET_OLD_NS (INT64_C(1800) * 1000000000)
+
+/* ---- bucket_record.c: records, by the seam's names ---- */
+
+int bucket_record_put(struct blob_bucket *s, const char *name, struct bytes content, const char *needs,
+		      const struct blob_stamp *expect, struct err *err);
+int bucket_record_get(struct blob_bucket *s, const char *name, size_t max, struct buf *ret,
+		      struct blob_stamp *ret_stamp, struct err *err);
+int bucket_record_stat(struct blob_bucket *s, const char *name, struct blob_stamp *ret, struct err *err);
+int bucket_record_settle(struct blob_bucket *s, const char *name, struct err *err);
+int bucket_record_remove(struct blob_bucket *s, const char *name, const struct blob_stamp *seen,
+			 struct err *err);
+int bucket_record_list(struct blob_bucket *s, const char *prefix, const char *after, blob_list_fn *fn,
+		       void *arg, struct err *err);
+
+/* ---- bucket_content.c: contents, by the seam's names ---- */
+
+/* The latest generation. BLOB_MISSING. */
+struct generation {
+	char id[GENERATION_SIZE];
+	uint64_t size;
+	int64_t time_ns;
+	char etag[128];
+};
+int bucket_content_stat(struct blob_bucket *s, const char *name, struct blob_stamp *ret, struct err *err);
+int bucket_content_open(struct blob_bucket *s, const char *name, struct source **ret, struct err *err);
+int bucket_content_put(struct blob_bucket *s, const char *name, struct staging *staging, bool keep,
+		       struct err *err);
+/* A generation that nobody is about to remove, as far as that can be known ahead. BLOB_MISSING. */
+int bucket_content_pick(struct blob_bucket *s, const char *name, struct generation *ret, struct err *err);
+/* After its record was put: does this generation stay? BLOB_UNMET. */
+int bucket_content_holds(struct blob_bucket *s, const char *name, const char *generation, struct err *err);
+int bucket_content_list(struct blob_bucket *s, const char *prefix, const char *after, blob_list_fn *fn,
+			void *arg, struct err *err);
+
+/* ---- bucket_collect.c ---- */
+
+int bucket_collect(struct blob_bucket *s, struct blob_garbage *v, size_t n, int64_t not_after_ns,
+		   struct err *err);
+/* Remove generations that a later one has replaced, and marks whose makers have ended. */
+int bucket_sweep(struct blob_bucket *s, struct err *err);
