@@ -137,7 +137,7 @@ static int generation_pick(struct blob_bucket *s, const char *name, struct gener
 	if (!l.n)
 		return BLOB_MISSING;
 	memcpy(ret_last, l.v[l.n - 1].id, GENERATION_SIZE);
-	marked = NEW_N(bool, l.n);
+	marked = mem_zalloc(l.n * sizeof(*marked));
 	if (marks_list(s, name, &l, marked, err) < 0)
 		return -1;
 	for (size_t i = l.n; i-- > 0;)
