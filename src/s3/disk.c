@@ -17,7 +17,7 @@
 #include <unistd.h>
 #include "base/room.h"
 #include "base/vec.h"
-#include "s3/age.h"
+#include "base/age.h"
 
 #define MAGIC      UINT64_C(0x3149334c45444f4c) /* "LODEL3I1" */
 #define HEAD_SIZE  24u                          /* the magic, the digest of the bytes, their number */

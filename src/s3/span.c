@@ -12,7 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include "base/condition.h"
-#include "s3/age.h"
+#include "base/age.h"
 
 #define FETCHERS   16u
 #define QUEUED     256u
