@@ -12,6 +12,7 @@
  *   known.c       facts that were made sure of: what is durable, whole, damaged
  *   evict.c       making room
  *   gc.c          removing contents that no record names
+ *   copy.c        copying a store into another one
  *   past.c        earlier versions of pushed objects
  *   refs.c        the reference count: all records and contents
  *   pack.c        the thread that compresses contents that were kept raw at first
@@ -141,6 +142,9 @@ void content_note_whole(struct store *st, const struct store_meta *meta);
 /* Read the record of that name. BLOB_MISSING. Strings in @a. */
 int store_record_get(struct store *st, const char *name, struct arena *a, struct store_record *ret,
 		     struct err *err);
+/* The same, and its text. */
+int store_record_text(struct store *st, const char *name, struct arena *a, struct store_record *ret,
+		      struct buf *ret_text, struct err *err);
 /* Make the record and its content durable, unless they are known to be. BLOB_MISSING. */
 int record_settle(struct store *st, const char *name, const struct store_record *record, struct err *err);
 /* This process has put the record: a client with these bytes need not send them. */

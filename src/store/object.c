@@ -47,18 +47,17 @@ void store_wake(struct store *st, bool garbage)
 	pthread_mutex_unlock(&st->work_lock);
 }
 
-int store_record_get(struct store *st, const char *name, struct arena *a, struct store_record *ret,
-		     struct err *err)
+int store_record_text(struct store *st, const char *name, struct arena *a, struct store_record *ret,
+		      struct buf *ret_text, struct err *err)
 {
-	AUTO(buf_done) struct buf b = { 0 };
 	AUTO(buf_done) struct buf own = { 0 };
 	AUTO(buf_done) struct buf past = { 0 };
-	int r = st->blobs->ops->get(st->blobs, name, STORE_MAX_RECORD, &b, &ret->stamp, err);
+	int r = st->blobs->ops->get(st->blobs, name, STORE_MAX_RECORD, ret_text, &ret->stamp, err);
 
 	if (r)
 		return r;
-	ret->sum = hash64(b.p, b.size, 0);
-	if (store_record_read(buf_bytes(&b), a, &ret->key, &ret->meta, err) < 0)
+	ret->sum = hash64(ret_text->p, ret_text->size, 0);
+	if (store_record_read(buf_bytes(ret_text), a, &ret->key, &ret->meta, err) < 0)
 		return err_in(err, "%s", name);
 	if (str_starts(str_of(name), STORE_PAST))
 		past_key_name(name, &past);
@@ -71,6 +70,14 @@ int store_record_get(struct store *st, const char *name, struct arena *a, struct
 			       STR_ARG(buf_str(&own)));
 	ret->meta.last_used = ret->stamp.time_ns / 1000000000;
 	return 0;
+}
+
+int store_record_get(struct store *st, const char *name, struct arena *a, struct store_record *ret,
+		     struct err *err)
+{
+	AUTO(buf_done) struct buf text = { 0 };
+
+	return store_record_text(st, name, a, ret, &text, err);
 }
 
 int store_content_there(struct store *st, const struct store_meta *meta, bool *ret, struct err *err)

@@ -393,3 +393,38 @@ struct store_verify_options {
 };
 int store_verify(struct store *st, const struct store_verify_options *o, struct store_verify_result *ret,
 		 struct err *err);
+
+/* ---- copying ---- */
+
+/* Of records: objects and earlier versions. */
+struct store_copy_result {
+	uint64_t n_all, n_done;
+	uint64_t n_copied;
+	uint64_t n_past;  /* earlier versions among these */
+	uint64_t n_there; /* the other store had them already */
+	uint64_t n_kept;  /* it has a better or a later object, which stays */
+	uint64_t n_gone;  /* removed from the source meanwhile */
+	uint64_t n_bad;
+	uint64_t n_contents, bytes; /* copied */
+	uint64_t bytes_there;       /* stored bytes of n_there, each record counted */
+};
+/*
+ * Both are called in the calling thread. @bad: a record or its content is damaged or missing, and was not copied. @progress
+ * at intervals: a non-zero return ends the copy with ERR_CANCELLED.
+ */
+struct store_copy_options {
+	unsigned parallel; /* records at once; 0: 8 */
+	store_bad_fn *bad; /* may be NULL, as progress */
+	void *arg_bad;
+	int (*progress)(void *arg, const struct store_copy_result *so_far);
+	void *arg;
+};
+/*
+ * Copy all objects and earlier versions of @from that @to lacks, with all their fields; the times of their last use become
+ * the present. A content is copied as it is stored, and its SHA-256 is checked. Where @to has other bytes under a key, the
+ * object of better quality stays, of equal quality a pushed one, else the later one; a pushed object that is replaced becomes
+ * an earlier version. Both stores may be in use. If this fails or is killed, another call goes on. *ret is set also on
+ * failure.
+ */
+int store_copy(struct store *from, struct store *to, const struct store_copy_options *opts,
+	       struct store_copy_result *ret, struct err *err);

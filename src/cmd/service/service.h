@@ -10,6 +10,7 @@
  *   upstream.c              the other servers that it asks
  *   data.c                  the data directory
  *   scan.c, stat.c, store.c, token.c   commands that work on a data directory
+ *   store_copy.c            the action `copy` of lode store
  *   progress.c              the progress of a scan as a line
  *   failures.c              files whose last scan failed
  */
@@ -37,6 +38,7 @@ struct service_settings {
 		const char *dir; /* NULL: in the data directory */
 		uint64_t quota;
 		bool off, keep_pushed, remove;
+		unsigned parallel; /* of copy */
 	} store;
 	struct profile_store_settings {
 		const char *dir; /* NULL: in the data directory */
@@ -92,6 +94,11 @@ void add_own_files(struct settings *s);
 char *tokens_path(const char *given, const char *data);
 /* Lock the data directory for this process, until exit. */
 int data_lock(const char *data, struct err *err);
+
+/* ---- store_copy.c ---- */
+
+/* From the store paths.items[1] to items[2]. Returns the exit status. */
+int store_copy_command(const struct settings *s);
 
 /* ---- failures.c ---- */
 

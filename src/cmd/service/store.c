@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * lode store: list, remove, restore, collect garbage, verify. A server may use the store meanwhile.
+ * lode store: list, remove, restore, collect garbage, verify; store_copy.c copies. A server may use the store meanwhile.
  */
 #include <time.h>
 #include <unistd.h>
@@ -406,16 +406,18 @@ static int store_check(const struct settings *s, struct store *st)
 /* ---- the command ---- */
 
 static const struct {
-	const char *name;
-	int (*run)(const struct settings *s, struct store *st);
+	const char *name, *missing;
 	size_t min_args, max_args;
+	int (*run)(const struct settings *s, struct store *st);
+	int (*run_alone)(const struct settings *s); /* opens its stores itself */
 } actions[] = {
-	{ "ls", store_ls, 1, 2 },
-	{ "history", store_history, 1, 2 },
-	{ "restore", store_restore_all, 2, SIZE_MAX },
-	{ "rm", store_rm, 2, SIZE_MAX },
-	{ "gc", store_collect, 1, 1 },
-	{ "verify", store_check, 1, 1 },
+	{ "ls", NULL, 1, 2, store_ls },
+	{ "history", NULL, 1, 2, store_history },
+	{ "restore", "no BUILD-ID/KIND given", 2, SIZE_MAX, store_restore_all },
+	{ "rm", "no BUILD-ID/KIND given", 2, SIZE_MAX, store_rm },
+	{ "gc", NULL, 1, 1, store_collect },
+	{ "verify", NULL, 1, 1, store_check },
+	{ "copy", "two stores are needed: copy FROM TO", 3, 3, .run_alone = store_copy_command },
 };
 
 static int run_in(struct settings *s, int (*run)(const struct settings *s, struct store *st))
@@ -452,14 +454,14 @@ static int run_store(struct settings *s)
 	for (size_t i = 0; i < ARRAY_SIZE(actions); i++) {
 		if (!str_eq(s->paths.items[0], str_of(actions[i].name)))
 			continue;
-		if (s->paths.n >= actions[i].min_args && s->paths.n <= actions[i].max_args)
-			return run_in(s, actions[i].run);
-		return usage_error("store", "%s: %s", actions[i].name,
-				   s->paths.n < actions[i].min_args ? "no BUILD-ID/KIND given"
-								    : "too many arguments");
+		if (s->paths.n < actions[i].min_args || s->paths.n > actions[i].max_args)
+			return usage_error("store", "%s: %s", actions[i].name,
+					   s->paths.n < actions[i].min_args ? actions[i].missing
+									    : "too many arguments");
+		return actions[i].run ? run_in(s, actions[i].run) : actions[i].run_alone(s);
 	}
 	return usage_error("store",
-			   "the actions are ls, history, restore, rm, gc and verify, not '" STR_FMT "'",
+			   "the actions are ls, history, restore, rm, gc, verify and copy, not '" STR_FMT "'",
 			   STR_ARG(s->paths.items[0]));
 }
 
@@ -473,6 +475,7 @@ static const struct option_row store_rows[] = {
 	  SERVICE_SIZE(store.quota) },
 	{ 0, "store-keep-pushed", NULL, "gc: but never remove pushed objects",
 	  SERVICE_ON(store.keep_pushed) },
+	{ 0, "parallel", "N", "copy: objects at once [8]", SERVICE_NUMBER(store.parallel) },
 	{ 0 },
 };
 static const struct option_group store_group = { "Store", store_rows };
@@ -480,18 +483,20 @@ static const struct option_group store_group = { "Store", store_rows };
 const struct command command_store = {
 	.name = "store",
 	.args = "ls [BUILD-ID] | history [BUILD-ID] | restore BUILD-ID/KIND[@SHA256]... | rm "
-		"BUILD-ID/KIND... | gc | verify",
-	.summary = "list, restore, remove and verify pushed and fetched files; collect garbage",
+		"BUILD-ID/KIND... | gc | verify | copy FROM TO",
+	.summary = "list, restore, remove, verify and copy pushed and fetched files; collect garbage",
 	.examples = "  lode store ls                       all objects\n"
 		    "  lode store history                  earlier versions, and who replaced them\n"
 		    "  lode store restore 2f18d5/debuginfo the version before the last replacement\n"
 		    "  lode store rm 2f18d5/debuginfo      one of them\n"
-		    "  lode store verify --remove          read all objects, remove damaged ones\n",
+		    "  lode store verify --remove          read all objects, remove damaged ones\n"
+		    "  lode store copy /old/store /new     all objects of one store into another; again: the "
+		    "rest\n",
 	.groups = { &group_state, &store_group, &group_output },
 	.configured = true,
 	.min_args = 1,
 	.max_args = SIZE_MAX,
-	.missing = "no action given: ls, history, restore, rm, gc or verify",
+	.missing = "no action given: ls, history, restore, rm, gc, verify or copy",
 	.own_size = sizeof(struct service_settings),
 	.run = run_store,
 };
