@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The sampler by BPF: loads bpf/sample.bpf.c, attaches it to a perf event on each processor, fills the maps that it walks
- * with, and decodes its records.
- *
- * Tables and mappings are in memory that the kernel's maps share with this process: setting them is a copy, and the walk of
- * samples that had to wait reads the same bytes.
+ * The sampler by BPF: loads bpf/sample.bpf.c, attaches it to a perf event on each processor, and polls its rings.
  */
 #include "agent/sampler_bpf.h"
 
@@ -15,12 +11,9 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
-#include "agent/bpf_lazy.h"
+#include "agent/sampler_bpf_internal.h"
 #include "agent/sampler_cpus.h"
-#include "agent/sampler_pool.h"
 #include "base/embedded.h"
-#include "bpf/sample.h"
-#include "unwind/unwind.h"
 
 extern const struct embedded bpf_objects[];
 
@@ -29,25 +22,17 @@ extern const struct embedded bpf_objects[];
 #define CPUS_CHECK_MS  10000
 #define OFF_TIMES      10 /* stacks of threads that leave a processor, for each sample of it at most */
 
-struct bpf_sampler {
-	struct bpf_object *object;
-	struct bpf_link *links[3]; /* of tracepoints */
-	struct bpf_link **on_cpu;  /* [SAMPLER_MAX_CPUS] */
-	size_t n_cpus;
-	int64_t cpus_checked_ms;
-	struct ring_buffer *rings;
-	struct sampler *sampler; /* for the callbacks of libbpf */
-	struct bpf_file *files;  /* shared with the kernel */
-	int fd_files, fd_processes, fd_counters, fd_segments, fd_pools, fd_pythons, fd_sleepers;
-	struct sampler_pool tables, mappings;
-	bool in_pid_ns;
-	struct sampler_range file_range[SAMPLER_MAX_FILES];
-	struct map process_range; /* pid -> struct sampler_range */
-	struct sampler_frame frames[SAMPLER_MAX_USER];
-	struct sampler_python_frame python[SAMPLER_MAX_PYTHON];
-};
+/* ---- libbpf ---- */
 
-/* ---- libbpf's messages ---- */
+struct bpf_functions bpf_functions;
+
+static int bpf_functions_load(struct err *err)
+{
+	static const char *const names[] = { BPF_FUNCTIONS(LAZY_NAME) };
+	static struct lazy lib = LAZY_INIT;
+
+	return lazy_load(&lib, "libbpf.so.1", "libbpf1", names, &bpf_functions, ARRAY_SIZE(names), err);
+}
 
 static _Thread_local char first_warning[240];
 
@@ -61,335 +46,17 @@ static int note_warning(enum libbpf_print_level level, const char *fmt, va_list 
 	return 0;
 }
 
-static int bpf_failed(struct err *err, int e, const char *doing)
+void bpf_forget_warning(void)
+{
+	first_warning[0] = '\0';
+}
+
+int bpf_failed(struct err *err, int e, const char *doing)
 {
 	if (e == EPERM || e == EACCES)
 		return err_os(err, e, "%s: CAP_BPF and CAP_PERFMON are needed%s%s", doing,
 			      first_warning[0] ? "; " : "", first_warning);
 	return err_os(err, e, "%s%s%s", doing, first_warning[0] ? ": " : "", first_warning);
-}
-
-/* ---- segments of memory that are elements of a map of maps ---- */
-
-struct segment_kind {
-	struct sampler_pool *pool;
-	int outer_fd;
-	const char *name;
-};
-
-static size_t segment_bytes(const struct sampler_pool *p, uint32_t n)
-{
-	size_t page = (size_t)sysconf(_SC_PAGESIZE);
-
-	return (n * p->element + page - 1) / page * page;
-}
-
-static int make_mapped(int outer_fd, const struct sampler_pool *p, uint32_t segment, uint32_t n,
-		       void **ret_memory, struct err *err)
-{
-	LIBBPF_OPTS(bpf_map_create_opts, options, .map_flags = BPF_F_MMAPABLE | BPF_F_INNER_MAP);
-	AUTO(fd_close)
-	int fd = bpf_map_create(BPF_MAP_TYPE_ARRAY, "lode_segment", 4, (uint32_t)p->element, n, &options);
-	void *memory;
-
-	first_warning[0] = '\0';
-	if (fd < 0)
-		return bpf_failed(err, errno, "make a map");
-	memory = mmap(NULL, segment_bytes(p, n), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-	if (memory == MAP_FAILED)
-		return err_os(err, errno, "map %u elements of a map", n);
-	if (bpf_map_update_elem(outer_fd, &segment, &fd, 0)) {
-		int e = errno;
-
-		munmap(memory, segment_bytes(p, n));
-		return bpf_failed(err, e, "add a map to a map of maps");
-	}
-	/* The outer map and the memory keep it. */
-	*ret_memory = memory;
-	return 0;
-}
-
-static int make_table_segment(void *arg, uint32_t segment, uint32_t n, void **ret_memory, struct err *err)
-{
-	struct bpf_sampler *b = arg;
-
-	return make_mapped(b->fd_segments, &b->tables, segment, n, ret_memory, err);
-}
-
-static void drop_table_segment(void *arg, uint32_t segment, void *memory, uint32_t n)
-{
-	struct bpf_sampler *b = arg;
-
-	(void)!bpf_map_delete_elem(b->fd_segments, &segment);
-	munmap(memory, segment_bytes(&b->tables, n));
-}
-
-static int make_mapping_pool(void *arg, uint32_t segment, uint32_t n, void **ret_memory, struct err *err)
-{
-	struct bpf_sampler *b = arg;
-
-	return make_mapped(b->fd_pools, &b->mappings, segment, n, ret_memory, err);
-}
-
-static void drop_mapping_pool(void *arg, uint32_t segment, void *memory, uint32_t n)
-{
-	struct bpf_sampler *b = arg;
-
-	(void)!bpf_map_delete_elem(b->fd_pools, &segment);
-	munmap(memory, segment_bytes(&b->mappings, n));
-}
-
-/* ---- files ---- */
-
-static void set_bpf_file(struct bpf_file *f, uint32_t state, uint32_t file)
-{
-	__atomic_store_n(&f->file, file, __ATOMIC_RELAXED);
-	__atomic_store_n(&f->state, state, __ATOMIC_RELEASE);
-}
-
-static int bpf_file_table(struct sampler *s, uint32_t file, struct bytes table, struct bytes *ret_kept,
-			  struct err *err)
-{
-	struct bpf_sampler *b = s->impl;
-	uint32_t i = sampler_file_index(file);
-	struct bpf_file *f = &b->files[i];
-	struct sampler_range *range = &b->file_range[i];
-	void *memory;
-
-	*ret_kept = (struct bytes){ 0 };
-	if (table.size == 0) {
-		set_bpf_file(f, BPF_FILE_NEVER, file);
-		return 0;
-	}
-	if (sampler_pool_take(&b->tables, (uint32_t)(table.size / UNWIND_CHUNK_SIZE), range, &memory, err))
-		return -1;
-	memcpy(memory, table.p, table.size);
-	*ret_kept = bytes_of(memory, table.size);
-	f->segment = range->segment;
-	f->first = range->first;
-	f->n_chunks = range->n;
-	set_bpf_file(f, BPF_FILE_SET, file);
-	return 0;
-}
-
-static void bpf_file_drop(struct sampler *s, uint32_t file, bool evicted)
-{
-	struct bpf_sampler *b = s->impl;
-	uint32_t i = sampler_file_index(file);
-
-	set_bpf_file(&b->files[i], evicted ? BPF_FILE_EVICTED : BPF_FILE_NONE, file);
-	sampler_pool_give(&b->tables, &b->file_range[i]);
-}
-
-static void bpf_file_added(struct sampler *s, uint32_t file)
-{
-	struct bpf_sampler *b = s->impl;
-	struct bpf_file *f = &b->files[sampler_file_index(file)];
-
-	f->used_ns = f->wanted_ns = 0;
-	set_bpf_file(f, BPF_FILE_NONE, file);
-}
-
-static int64_t bpf_file_used(struct sampler *s, uint32_t file)
-{
-	struct bpf_sampler *b = s->impl;
-
-	return (int64_t)__atomic_load_n(&b->files[sampler_file_index(file)].used_ns, __ATOMIC_RELAXED);
-}
-
-/* ---- processes ---- */
-
-static void bpf_process_drop(struct sampler *s, uint32_t pid)
-{
-	struct bpf_sampler *b = s->impl;
-	struct sampler_range *range = map_del(&b->process_range, bytes_of(&pid, sizeof(pid)));
-
-	(void)!bpf_map_delete_elem(b->fd_processes, &pid);
-	(void)!bpf_map_delete_elem(b->fd_pythons, &pid);
-	if (range)
-		sampler_pool_give(&b->mappings, range);
-	free(range);
-}
-
-static int bpf_process_python(struct sampler *s, uint32_t pid, const struct bpf_python *layout,
-			      struct err *err)
-{
-	struct bpf_sampler *b = s->impl;
-
-	first_warning[0] = '\0';
-	if (bpf_map_update_elem(b->fd_pythons, &pid, layout, 0))
-		return bpf_failed(err, errno, "set the interpreter of a process");
-	return 0;
-}
-
-static int bpf_process_set(struct sampler *s, const struct sampler_process *p, struct err *err)
-{
-	struct bpf_sampler *b = s->impl;
-	struct sampler_range range = { 0 }, *kept;
-	struct bpf_process process;
-	struct bpf_python python;
-	struct bpf_mapping *m;
-	void *memory = NULL;
-
-	if (p->n_mappings && sampler_pool_take(&b->mappings, (uint32_t)p->n_mappings, &range, &memory, err))
-		return -1;
-	m = memory;
-	for (size_t i = 0; i < p->n_mappings; i++)
-		m[i] = (struct bpf_mapping){ .start = p->mappings[i].start,
-					     .end = p->mappings[i].end,
-					     .bias = p->mappings[i].bias,
-					     .file = p->mappings[i].file };
-	process = (struct bpf_process){
-		.start_ticks = p->start_ticks,
-		.pool = range.segment,
-		.first = range.first,
-		.n = range.n,
-		.is_python = bpf_map_lookup_elem(b->fd_pythons, &p->pid, &python) == 0,
-	};
-	first_warning[0] = '\0';
-	if (bpf_map_update_elem(b->fd_processes, &p->pid, &process, 0)) {
-		int e = errno;
-
-		sampler_pool_give(&b->mappings, &range);
-		if (e == E2BIG)
-			return err_set(err, ERR_LIMIT, "more than %u processes are sampled", BPF_MAX_PROCS);
-		return bpf_failed(err, e, "set a process");
-	}
-	kept = NEW(struct sampler_range);
-	*kept = range;
-	kept = map_put(&b->process_range, bytes_of(&p->pid, sizeof(p->pid)), kept);
-	if (kept)
-		sampler_pool_give(&b->mappings, kept);
-	free(kept);
-	return 0;
-}
-
-/* ---- records ---- */
-
-static enum sampler_end bpf_end_of(uint32_t how)
-{
-	switch (how) {
-	case BPF_END_KERNEL_ONLY:
-		return SAMPLER_KERNEL_ONLY;
-	case BPF_END_EVICTED:
-		return SAMPLER_EVICTED;
-	case BPF_END_NO_REGISTERS:
-		return SAMPLER_NO_REGISTERS;
-	default:
-		return sampler_end_of(how);
-	}
-}
-
-static enum sampler_python_end bpf_python_end_of(uint32_t how)
-{
-	switch (how) {
-	case BPF_PYTHON_NONE:
-		return SAMPLER_PYTHON_NONE;
-	case BPF_PYTHON_COMPLETE:
-		return SAMPLER_PYTHON_COMPLETE;
-	case BPF_PYTHON_DEEP:
-		return SAMPLER_PYTHON_DEEP;
-	default:
-		return SAMPLER_PYTHON_UNREADABLE;
-	}
-}
-
-static void take_bpf_wake(struct bpf_sampler *b, const void *data, size_t size)
-{
-	const struct bpf_wake *w = data;
-
-	if (size >= sizeof(*w))
-		sampler_sleep_ended(b->sampler, w->task, (int64_t)w->out_ns, (int64_t)w->in_ns);
-}
-
-static bool bpf_is_asleep(struct sampler *s, uint32_t task, int64_t out_ns)
-{
-	struct bpf_sampler *b = s->impl;
-	uint64_t since_ns = 0;
-
-	return bpf_map_lookup_elem(b->fd_sleepers, &task, &since_ns) == 0 && since_ns == (uint64_t)out_ns;
-}
-
-/* The kernel wrote the record; its sizes are checked all the same. */
-static int take_bpf_sample(void *ctx, void *data, size_t size)
-{
-	struct bpf_sampler *b = ctx;
-	struct bpf_sample *r = data;
-	size_t need = sizeof(*r);
-	struct sampler_sample sample;
-	const struct bpf_frame *user = (const struct bpf_frame *)(r + 1);
-	const struct bpf_python_frame *python;
-	struct sampler_raw raw;
-
-	if (size >= sizeof(r->record) && r->record == BPF_RECORD_WAKE) {
-		take_bpf_wake(b, data, size);
-		return 0;
-	}
-	if (size < need || r->n_user > BPF_MAX_USER || r->n_kernel > BPF_MAX_KERNEL ||
-	    r->n_python > BPF_MAX_PYTHON)
-		return 0;
-	need += r->n_user * sizeof(*user) + r->n_python * sizeof(*python) + r->n_kernel * sizeof(uint64_t);
-	if (size < need)
-		return 0;
-	python = (const struct bpf_python_frame *)(user + r->n_user);
-	sample = (struct sampler_sample){ .time_ns = (int64_t)r->time_ns,
-					  .pid = r->pid,
-					  .tid = r->tid,
-					  .cpu = r->cpu,
-					  .start_ticks = r->start_ticks,
-					  .cgroup = r->cgroup,
-					  .kernel = (const uint64_t *)(python + r->n_python),
-					  .n_kernel = r->n_kernel,
-					  .kernel_cut = r->flags & BPF_SAMPLE_KERNEL_CUT,
-					  .user = b->frames,
-					  .n_user = r->n_user,
-					  .python = b->python,
-					  .n_python = r->n_python,
-					  .python_end = bpf_python_end_of(r->python_end),
-					  .end = bpf_end_of(r->end),
-					  .preempted = r->flags & BPF_SAMPLE_PREEMPTED,
-					  .sleeper = r->task,
-					  .weight = UINT32_C(1) << (r->shift & 31) };
-	memcpy(sample.comm, r->comm, sizeof(sample.comm));
-	sample.comm[sizeof(sample.comm) - 1] = '\0';
-	for (size_t i = 0; i < r->n_user; i++)
-		b->frames[i] = (struct sampler_frame){ user[i].addr, user[i].file, user[i].place & 1,
-						       user[i].place >> 1 };
-	for (size_t i = 0; i < r->n_python; i++)
-		b->python[i] = (struct sampler_python_frame){ python[i].code, python[i].hash, python[i].instr,
-							      python[i].entry };
-	if (r->flags & BPF_SAMPLE_RAW && size >= need + sizeof(struct bpf_raw)) {
-		const struct bpf_raw *from = (const struct bpf_raw *)((uint8_t *)data + need);
-
-		need += sizeof(*from);
-		raw.ip = from->ip;
-		memcpy(raw.regs, from->regs, sizeof(raw.regs));
-		raw.stack = bytes_of(from + 1, MIN(from->stack_size, size - need));
-		sample.raw = &raw;
-	}
-	sampler_take(b->sampler, &sample);
-	return 0;
-}
-
-static int take_bpf_event(void *ctx, void *data, size_t size)
-{
-	static const enum sampler_event_kind kinds[] = {
-		[BPF_RECORD_NEW] = SAMPLER_NEW,       [BPF_RECORD_UNMAPPED] = SAMPLER_UNMAPPED,
-		[BPF_RECORD_EXEC] = SAMPLER_EXEC,     [BPF_RECORD_EXIT] = SAMPLER_EXIT,
-		[BPF_RECORD_WANTED] = SAMPLER_WANTED,
-	};
-	struct bpf_sampler *b = ctx;
-	const struct bpf_event *e = data;
-
-	if (size < sizeof(*e) || e->record < BPF_RECORD_NEW || e->record >= ARRAY_SIZE(kinds))
-		return 0;
-	sampler_tell(b->sampler, &(struct sampler_event){ .kind = kinds[e->record],
-							  .pid = e->pid,
-							  .start_ticks = e->start_ticks,
-							  .addr = e->addr,
-							  .file = e->file,
-							  .time_ns = (int64_t)e->time_ns });
-	return 0;
 }
 
 /* ---- processors ---- */
@@ -402,7 +69,7 @@ static int attach_cpu(struct sampler *s, int cpu, struct err *err)
 
 	if (fd < 0)
 		return -1;
-	first_warning[0] = '\0';
+	bpf_forget_warning();
 	b->on_cpu[cpu] = bpf_program__attach_perf_event(
 		bpf_object__find_program_by_name(b->object, "take_sample"), fd);
 	if (!b->on_cpu[cpu]) {
@@ -486,8 +153,6 @@ static void bpf_sampler_stats(struct sampler *s, struct sampler_stats *add)
 static void bpf_sampler_close(struct sampler *s)
 {
 	struct bpf_sampler *b = s->impl;
-	struct bytes key;
-	void *range;
 
 	for (int i = 0; i < SAMPLER_MAX_CPUS; i++)
 		if (b->on_cpu[i])
@@ -497,11 +162,7 @@ static void bpf_sampler_close(struct sampler *s)
 			bpf_link__destroy(b->links[i]);
 	if (b->rings)
 		ring_buffer__free(b->rings);
-	sampler_pool_done(&b->tables);
-	sampler_pool_done(&b->mappings);
-	map_each (&b->process_range, it, &key, &range)
-		free(range);
-	map_done(&b->process_range);
+	bpf_pools_done(b);
 	if (b->files)
 		munmap(b->files, SAMPLER_MAX_FILES * sizeof(*b->files));
 	if (b->object)
@@ -621,7 +282,7 @@ static int load_object(struct sampler *s, struct err *err)
 	struct bpf_sampler *b = s->impl;
 	uint32_t one = 1;
 
-	first_warning[0] = '\0';
+	bpf_forget_warning();
 	b->object = bpf_object__open_mem(object.p, object.size, NULL);
 	if (!b->object)
 		return bpf_failed(err, errno, "open the BPF object");
@@ -675,24 +336,12 @@ int sampler_bpf_open(const struct sampler_options *options, struct sampler **ret
 	struct bpf_sampler *b;
 	struct sampler *s;
 
-	if (libbpf_load(err))
+	if (bpf_functions_load(err))
 		return -1;
 	libbpf_set_print(note_warning);
 	b = NEW(struct bpf_sampler);
 	b->on_cpu = mem_zalloc(SAMPLER_MAX_CPUS * sizeof(struct bpf_link *));
-	b->tables = (struct sampler_pool){ .element = UNWIND_CHUNK_SIZE,
-					   .normal = 256, /* 1 MiB */
-					   .n_max = BPF_MAX_SEGMENTS,
-					   .make = make_table_segment,
-					   .drop = drop_table_segment,
-					   .arg = b };
-	b->mappings = (struct sampler_pool){ .element = sizeof(struct bpf_mapping),
-					     .normal = 4096, /* 128 KiB */
-					     .n_max = BPF_MAX_POOLS,
-					     .bytes_max = options->mapping_memory,
-					     .make = make_mapping_pool,
-					     .drop = drop_mapping_pool,
-					     .arg = b };
+	bpf_pools_init(b, options->mapping_memory);
 	s = b->sampler = sampler_new(&ops, b, SAMPLER_BPF, options);
 	if (load_object(s, err))
 		goto failed;

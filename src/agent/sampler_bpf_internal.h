@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The parts of the sampler by BPF: sampler_bpf.c (loading, attaching, polling), sampler_bpf_maps.c (tables and mappings in memory
+ * that the kernel shares), sampler_bpf_records.c (records of the rings).
+ */
+#pragma once
+
+#include "agent/bpf_lazy.h"
+#include "agent/sampler_ops.h"
+#include "agent/sampler_pool.h"
+#include "bpf/sample.h"
+
+struct bpf_sampler {
+	struct bpf_object *object;
+	struct bpf_link *links[3]; /* of tracepoints */
+	struct bpf_link **on_cpu;  /* [SAMPLER_MAX_CPUS] */
+	size_t n_cpus;
+	int64_t cpus_checked_ms;
+	struct ring_buffer *rings;
+	struct sampler *sampler; /* for the callbacks of libbpf */
+	struct bpf_file *files;  /* shared with the kernel */
+	int fd_files, fd_processes, fd_counters, fd_segments, fd_pools, fd_pythons, fd_sleepers;
+	struct sampler_pool tables, mappings;
+	bool in_pid_ns;
+	struct sampler_range file_range[SAMPLER_MAX_FILES];
+	struct map process_range; /* pid -> struct sampler_range */
+	struct sampler_frame frames[SAMPLER_MAX_USER];
+	struct sampler_python_frame python[SAMPLER_MAX_PYTHON];
+};
+
+/* An error of libbpf, with its first warning since bpf_forget_warning(). Returns -1. */
+int bpf_failed(struct err *err, int e, const char *doing);
+void bpf_forget_warning(void);
+
+/* ---- sampler_bpf_maps.c: implementations of struct sampler_ops ---- */
+
+int bpf_file_table(struct sampler *s, uint32_t file, struct bytes table, struct bytes *ret_kept,
+		   struct err *err);
+void bpf_file_drop(struct sampler *s, uint32_t file, bool evicted);
+void bpf_file_added(struct sampler *s, uint32_t file);
+int64_t bpf_file_used(struct sampler *s, uint32_t file);
+int bpf_process_set(struct sampler *s, const struct sampler_process *p, struct err *err);
+void bpf_process_drop(struct sampler *s, uint32_t pid);
+int bpf_process_python(struct sampler *s, uint32_t pid, const struct bpf_python *layout, struct err *err);
+bool bpf_is_asleep(struct sampler *s, uint32_t task, int64_t out_ns);
+/* The pools of tables and mappings; the maps of the loaded object. */
+void bpf_pools_init(struct bpf_sampler *b, size_t mapping_memory);
+void bpf_pools_done(struct bpf_sampler *b);
+
+/* ---- sampler_bpf_records.c: callbacks of the rings ---- */
+
+int take_bpf_sample(void *ctx, void *data, size_t size);
+int take_bpf_event(void *ctx, void *data, size_t size);
