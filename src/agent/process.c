@@ -7,7 +7,7 @@
  * A process may change its mappings as fast as it likes. It is read again at most after 20 times as long as reading
  * took the last time, and all reading takes at most a share of the time.
  */
-#include "agent/process.h"
+#include "agent/process_internal.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -17,8 +17,6 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
-#include "agent/maps.h"
-#include "agent/python_image.h"
 #include "base/vec.h"
 
 #define STAT_MAX       KIB(4)
@@ -37,20 +35,6 @@
 #define MADE_ALL_MAX   ((size_t)48 << 20)
 #define PARENTS_MAX    64
 
-struct processes {
-	struct processes_options o;
-	struct files *files;
-	struct label_maker *labels;
-	struct sampler *sampler;
-	struct map by_pid; /* struct process * */
-	size_t made_bytes;
-	struct python_reader python;
-	int64_t sweep_ms, credit_ms, credit_ns;
-	struct processes_stats stats;
-	struct sampler_mapping *given; /* scratch */
-	size_t room_given;
-};
-
 /* ---- the list ---- */
 
 static struct bytes process_key(const uint32_t *pid)
@@ -61,15 +45,6 @@ static struct bytes process_key(const uint32_t *pid)
 static struct process *process_at(const struct processes *p, uint32_t pid)
 {
 	return map_get(&p->by_pid, process_key(&pid));
-}
-
-static void drop_maps(struct processes *p, struct process *of)
-{
-	for (size_t i = 0; i < of->n_maps; i++)
-		files_unref(p->files, of->maps[i].file);
-	p->stats.n_maps -= of->n_maps;
-	of->n_maps = 0;
-	of->n_unread = 0;
 }
 
 static size_t made_size(const struct perf_map *m)
@@ -90,7 +65,7 @@ static void drop_made(struct processes *p, struct process *of)
 static void drop_process(struct processes *p, struct process *of)
 {
 	map_del(&p->by_pid, process_key(&of->pid));
-	drop_maps(p, of);
+	process_drop_maps(p, of);
 	drop_made(p, of);
 	python_process_free(of->python);
 	free(of->maps);
@@ -123,7 +98,7 @@ void processes_free(struct processes *p)
 	map_each (&p->by_pid, it, &ignored, &value) {
 		struct process *of = value;
 
-		drop_maps(p, of);
+		process_drop_maps(p, of);
 		drop_made(p, of);
 		python_process_free(of->python);
 		free(of->maps);
@@ -189,143 +164,6 @@ static bool read_stat(const struct processes *p, uint32_t pid, struct process *r
 	return read_proc(p, pid, "stat", STAT_MAX, &text) && parse_stat(buf_str(&text), ret);
 }
 
-/* ---- mappings of a process ---- */
-
-struct maps_of_process {
-	struct processes *p;
-	struct process *of;
-	bool busy;
-};
-
-static struct mapped_file *file_of_line(struct maps_of_process *m, const struct maps_line *line)
-{
-	AUTO(buf_done) struct buf path = { 0 };
-	struct mapped_file *file = NULL;
-	struct err err = { 0 };
-	int fd;
-
-	if (!line->inode) {
-		/* That of a 32-bit process is another one. */
-		bool vdso = str_eq(line->path, STR("[vdso]")) && line->start > UINT32_MAX;
-
-		return vdso ? files_vdso(m->p->files) : NULL;
-	}
-	fd = process_open_mapped(m->p->o.proc, m->of->pid, line);
-	if (fd < 0) {
-		m->of->has_odd_maps = true;
-		return NULL;
-	}
-	maps_path(line->path, &path);
-	switch (files_get(m->p->files, fd, buf_cstr(&path), &file, &err)) {
-	case 0:
-		return file;
-	case FILES_BUSY:
-		m->busy = true;
-		return NULL;
-	default:
-		m->of->has_odd_maps = true;
-		return NULL;
-	}
-}
-
-static int add_process_map(void *arg, const struct maps_line *line)
-{
-	struct maps_of_process *m = arg;
-	struct process *of = m->of;
-	struct process_map *last = of->n_maps ? &of->maps[of->n_maps - 1] : NULL;
-	struct mapped_file *file;
-
-	if (of->n_maps >= MAPS_MAX_CODE) {
-		of->has_odd_maps = true;
-		return 1;
-	}
-	file = file_of_line(m, line);
-	/* JIT compilers have thousands of mappings side by side. */
-	if (last && last->limit == line->start && last->file == file &&
-	    last->has_file == (line->inode != 0) &&
-	    (!file || last->offset + (last->limit - last->start) == line->offset)) {
-		last->limit = line->limit;
-		files_unref(m->p->files, file);
-		return 0;
-	}
-	if (file && file->state == FILE_READING)
-		of->n_unread++;
-	VEC_PUSH(of->maps, of->n_maps, of->room_maps) = (struct process_map){ line->start, line->limit,
-									      line->offset, file,
-									      line->inode != 0 };
-	m->p->stats.n_maps++;
-	return 0;
-}
-
-/* ---- mappings for the sampler ---- */
-
-/* The sampler reads the frames of the interpreter @image, whose addresses are @bias after those of its file. */
-static void give_python(struct processes *p, struct process *of, const struct python_image *image,
-			uint64_t bias)
-{
-	uint64_t runtime = image->runtime + bias;
-	struct bpf_python frames = image->layout.frames;
-	struct err err = { 0 };
-	int r;
-
-	frames.start_ticks = of->start_ticks;
-	frames.tss = image->layout.tss ? runtime + image->layout.tss : 0;
-	frames.interpreters = runtime + image->layout.interpreters;
-	r = sampler_process_python(p->sampler, of->pid, &frames, &err);
-	if (r < 0)
-		log_debug("agent", "process %u: %s", of->pid, err.text);
-	if (r == 0 && !of->python)
-		of->python = python_process_new(&p->python, of->pid, &image->layout);
-}
-
-static void give_to_sampler(struct processes *p, struct process *of)
-{
-	const struct sampler_owner owner = { of->pid, of->start_ticks, of->read_ns };
-	struct err err = { 0 };
-	bool has_python = false;
-	size_t n = 0;
-
-	VEC_RESERVE(p->given, 0, p->room_given, of->n_maps + 1);
-	for (size_t i = 0; i < of->n_maps; i++) {
-		const struct process_map *m = &of->maps[i];
-		struct sampler_mapping *to = &p->given[n++];
-		uint64_t vaddr;
-
-		*to = (struct sampler_mapping){ m->start, m->limit, 0, SAMPLER_NO_FILE };
-		if (!m->file || m->file->state != FILE_KNOWN)
-			continue;
-		if (!mapped_file_vaddr(m->file, m->offset, &vaddr))
-			continue;
-		to->bias = m->start - vaddr;
-		to->file = m->file->number;
-		if (m->file->python && of->is_kept && !has_python) {
-			has_python = true;
-			give_python(p, of, m->file->python, to->bias);
-		}
-	}
-	of->is_set = sampler_process_set(p->sampler, &owner, p->given, n, &err) == 0;
-	if (!of->is_set) {
-		p->stats.n_limited++;
-		log_debug("agent", "process %u: %s", of->pid, err.text);
-	}
-}
-
-void processes_file_known(struct processes *p, struct mapped_file *f)
-{
-	struct bytes ignored;
-	void *value;
-
-	map_each (&p->by_pid, it, &ignored, &value) {
-		struct process *of = value;
-		unsigned before = of->n_unread;
-
-		for (size_t i = 0; before && i < of->n_maps; i++)
-			of->n_unread -= of->maps[i].file == f;
-		if (before && !of->n_unread)
-			give_to_sampler(p, of);
-	}
-}
-
 /* ---- reading ---- */
 
 static bool is_asked_for(const struct processes *p, const struct process *of)
@@ -381,27 +219,6 @@ static bool may_read(struct processes *p)
 	return p->credit_ns > 0;
 }
 
-static int read_maps_of(struct processes *p, struct process *of)
-{
-	struct maps_of_process m = { .p = p, .of = of };
-	AUTO(fd_close) int fd = -1;
-	struct err err = { 0 };
-	char path[PATH_MAX];
-	int r;
-
-	drop_maps(p, of);
-	of->has_odd_maps = false;
-	of->read_ns = clock_mono_ns();
-	snprintf(path, sizeof(path), "%s/%u/maps", p->o.proc, of->pid);
-	fd = open(path, O_RDONLY | O_CLOEXEC);
-	if (fd < 0)
-		return -1;
-	r = maps_read(fd, add_process_map, &m, &err);
-	of->is_read = !m.busy;
-	/* A process that ends has given back its memory already. */
-	return (r < 0 && err.kind != ERR_LIMIT) || !of->n_maps ? -1 : 0;
-}
-
 static void read_process(struct processes *p, struct process *of)
 {
 	int64_t from_ns = clock_mono_ns(), took_ns;
@@ -419,7 +236,7 @@ static void read_process(struct processes *p, struct process *of)
 	memcpy(of->comm, now.comm, sizeof(of->comm));
 	label_process(p, of);
 	p->stats.n_read++;
-	if (!of->is_kernel && of->is_kept && read_maps_of(p, of) < 0) {
+	if (!of->is_kernel && of->is_kept && process_read_maps(p, of) < 0) {
 		p->stats.n_gone++;
 		sampler_process_drop(p->sampler, of->pid);
 		drop_process(p, of);
@@ -431,7 +248,7 @@ static void read_process(struct processes *p, struct process *of)
 	of->next_read_ms = clock_mono_ms() + MAX(took_ns * AGAIN_TIMES / 1000000, (int64_t)AGAIN_LEAST_MS);
 	/* One that is dropped by a rule is set too, without mappings: its stacks need not be kept. */
 	if (!of->n_unread && (of->is_read || of->is_kernel || !of->is_kept))
-		give_to_sampler(p, of);
+		process_give(p, of);
 }
 
 static struct process *add_process(struct processes *p, uint32_t pid, uint64_t start_ticks)

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The list of processes, for its files: process.c (which ones there are, their state and labels), process_maps.c (their mappings).
+ */
+#pragma once
+
+#include "agent/process.h"
+
+struct processes {
+	struct processes_options o;
+	struct files *files;
+	struct label_maker *labels;
+	struct sampler *sampler;
+	struct map by_pid; /* struct process * */
+	size_t made_bytes;
+	struct python_reader python;
+	int64_t sweep_ms, credit_ms, credit_ns;
+	struct processes_stats stats;
+	struct sampler_mapping *given; /* scratch */
+	size_t room_given;
+};
+
+/* ---- process_maps.c ---- */
+
+void process_drop_maps(struct processes *p, struct process *of);
+/* Read the mappings of a running process in place of those that it has. -1: there are none, as it has ended. */
+int process_read_maps(struct processes *p, struct process *of);
+/* Give its mappings to the sampler. The heads of all files are known. */
+void process_give(struct processes *p, struct process *of);
