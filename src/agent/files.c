@@ -546,3 +546,14 @@ int mapped_file_segment(const struct mapped_file *f, uint64_t vaddr)
 			return (int)i;
 	return -1;
 }
+
+struct file_span mapped_file_span(const struct mapped_file *f, unsigned i)
+{
+	const uint64_t page = 4095;
+	const struct file_segment *s = &f->segments[i];
+	uint64_t before = MIN(s->off & page, s->vaddr), limit = s->vaddr + s->size;
+
+	return (struct file_span){ s->vaddr - before,
+				   limit > UINT64_MAX - page ? UINT64_MAX : (limit + page) & ~page,
+				   s->off - before };
+}

@@ -96,3 +96,8 @@ bool files_idle(struct files *f); /* nothing waits to be read */
 bool mapped_file_vaddr(const struct mapped_file *f, uint64_t off, uint64_t *ret_vaddr);
 /* The segment with @vaddr; -1: none. */
 int mapped_file_segment(const struct mapped_file *f, uint64_t vaddr);
+/* Segment @i as a mapping, in whole pages as far as its address allows. */
+struct file_span {
+	uint64_t start, limit, off;
+};
+struct file_span mapped_file_span(const struct mapped_file *f, unsigned i);

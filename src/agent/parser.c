@@ -1,13 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The agent's side, the starter, and the parser.
- *
- * Nothing that the parser sends is believed: counts and sizes are checked here, texts lose their control characters, and a table
- * is taken only if it is sound.
+ * The agent's side, the starter, and the parser. Nothing that the parser sends is believed (parser_reply.c).
  */
 #include "agent/parser.h"
 
-#include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -25,9 +21,8 @@
 #include <unistd.h>
 
 #include "agent/confine.h"
-#include "agent/python_image.h"
+#include "agent/parser_reply.h"
 #include "base/sha256.h"
-#include "unwind/unwind.h"
 
 #define TURN_MS         250
 #define START_WALL_MS   5000
@@ -47,16 +42,6 @@ struct parse_request {
 	int32_t nice;
 	uint64_t size;
 	char name[PARSE_NAME_SIZE]; /* empty: none */
-};
-
-/* To the agent; the table follows. */
-struct parse_reply {
-	struct file_head head;
-	struct python_image python;
-	uint8_t is_python;
-	int64_t cpu_ns;
-	uint64_t table_size;
-	char why[PARSER_WHY_SIZE];
 };
 
 /* From the starter, with a socket of the new parser. */
@@ -135,7 +120,7 @@ static int64_t parsing_cpu_ns(void)
 }
 
 /* Takes @fd. */
-static void parse_file(const struct parse_request *q, int fd, struct parse_reply *reply, struct buf *table)
+static void parse_file(const struct parse_request *q, int fd, struct parser_reply *reply, struct buf *table)
 {
 	AUTO(source_closep) struct source *src = file_source_of(fd, q->size);
 	struct python_image *python = NULL;
@@ -160,7 +145,7 @@ static void answer_request(int sock, const struct parse_request *q, int fd)
 {
 	const struct itimerval limit = { .it_value.tv_sec = PARSER_CPU_S }, none = { 0 };
 	AUTO(buf_done) struct buf table = { 0 };
-	struct parse_reply reply;
+	struct parser_reply reply;
 	int64_t from_ns = parsing_cpu_ns();
 	struct err err = { 0 };
 
@@ -411,59 +396,23 @@ static bool renew_parser(struct parser *p, int *ret_status)
 		return false;
 	*ret_status = reply.old_status;
 	p->stats.pid = reply.pid;
-	reply.lacks[sizeof(reply.lacks) - 1] = '\0';
-	memcpy(p->stats.lacks, reply.lacks, sizeof(p->stats.lacks));
+	parser_text_take(p->stats.lacks, reply.lacks);
 	return p->worker >= 0;
-}
-
-/* Texts of a process that strangers' bytes may have taken over. */
-static void take_why(char *to, const char *from)
-{
-	for (size_t i = 0; i + 1 < PARSER_WHY_SIZE && from[i]; i++) {
-		to[i] = isprint((unsigned char)from[i]) ? from[i] : '?';
-		to[i + 1] = '\0';
-	}
-}
-
-static bool is_sound_head(const struct file_head *h)
-{
-	uint8_t flags[2];
-
-	/* A bool with another value is undefined. */
-	memcpy(&flags[0], &h->is_64, 1);
-	memcpy(&flags[1], &h->is_stripped, 1);
-	return flags[0] <= 1 && flags[1] <= 1 && h->n_segments <= FILES_MAX_SEGMENTS &&
-	       h->id.size <= BUILD_ID_MAX && (unsigned)h->id_kind < BUILD_ID_N_KINDS;
 }
 
 static bool take_reply(struct parser *p, const struct parser_job *job, struct parser_result *ret,
 		       int64_t until_ms)
 {
-	struct parse_reply reply;
-	struct unwind_table t;
-	struct err err = { 0 };
+	struct parser_reply reply;
 
-	if (!recv_all(p, &reply, sizeof(reply), until_ms))
-		return false;
-	if (reply.table_size > PARSER_MAX_TABLE || (reply.table_size && job->kind != PARSER_TABLE) ||
-	    !is_sound_head(&reply.head))
+	if (!recv_all(p, &reply, sizeof(reply), until_ms) || !parser_reply_is_sound(&reply, job))
 		return false;
 	if (reply.table_size && !recv_all(p, buf_reserve(&ret->table, (size_t)reply.table_size),
 					  (size_t)reply.table_size, until_ms))
 		return false;
 	ret->table.size = (size_t)reply.table_size;
-	ret->head = reply.head;
-	ret->cpu_ns = MIN(MAX(reply.cpu_ns, INT64_C(0)), (int64_t)PARSER_WALL_MS * 1000000);
-	if (reply.is_python && job->name && python_image_recheck(&reply.python)) {
-		ret->python = NEW(struct python_image);
-		*ret->python = reply.python;
-	}
+	parser_reply_take(&reply, job, ret);
 	p->stats.cpu_ns += ret->cpu_ns;
-	reply.why[sizeof(reply.why) - 1] = '\0';
-	take_why(ret->why, reply.why);
-	if (job->kind == PARSER_TABLE && !ret->why[0] &&
-	    unwind_table_open(buf_bytes(&ret->table), &t, &err) != 0)
-		snprintf(ret->why, sizeof(ret->why), "its parser made a table that is not sound");
 	return true;
 }
 

@@ -14,7 +14,6 @@
 #include "base/vec.h"
 
 #define UPPER_HALF       ((uint64_t)1 << 63)
-#define PAGE             UINT64_C(4095)
 #define MADE             STR("[code made at run time, without a perf map]")
 #define UNREADABLE       STR("[code of a file that cannot be read]")
 #define FORGOTTEN        STR("[code of a file that is gone]")
@@ -142,10 +141,9 @@ static uint32_t kernel_location(struct window *w, uint64_t addr, bool exact)
 
 static uint32_t file_mapping(struct window *w, struct mapped_file *f, unsigned segment)
 {
-	const struct file_segment *s = &f->segments[segment];
+	struct file_span span = mapped_file_span(f, segment);
+	struct profile_mapping m = { .start = span.start, .limit = span.limit, .offset = span.off };
 	char hex[BUILD_ID_HEX_SIZE];
-	uint64_t before = s->off & PAGE;
-	struct profile_mapping m = { 0 };
 
 	if (f->window != w->number) {
 		f->window = w->number;
@@ -153,10 +151,6 @@ static uint32_t file_mapping(struct window *w, struct mapped_file *f, unsigned s
 	}
 	if (f->mappings[segment])
 		return f->mappings[segment] - 1;
-	before = MIN(before, s->vaddr);
-	m.start = s->vaddr - before;
-	m.offset = s->off - before;
-	m.limit = (s->vaddr + s->size + PAGE) & ~PAGE;
 	m.file = profile_add_string(w->p, str_of(f->path));
 	if (f->id.size)
 		m.build_id = profile_add_string(w->p, str_of(build_id_hex(&f->id, hex)));
