@@ -22,7 +22,6 @@
 
 #include "agent/confine.h"
 #include "agent/parser_reply.h"
-#include "base/sha256.h"
 
 #define TURN_MS         250
 #define START_WALL_MS   5000
@@ -317,8 +316,6 @@ static _Noreturn void become_starter(int control)
 	/* They go to the whole process group; the agent ends its parser itself. */
 	for (size_t i = 0; i < ARRAY_SIZE(ignored); i++)
 		signal(ignored[i], SIG_IGN);
-	/* A library that could not be opened later. */
-	(void)sha256_load(NULL);
 	close_all_but(control);
 	if (confine_drop_rights(&err) < 0) {
 		fprintf(stderr, "lode: agent: the parser of files: %s\n", err.text);

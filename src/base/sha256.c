@@ -21,12 +21,13 @@ static struct {
 	CRYPTO_FUNCTIONS(LAZY_FIELD)
 } crypto;
 
+static struct lazy libcrypto = LAZY_INIT;
+
 int sha256_load(struct err *err)
 {
 	static const char *const names[] = { CRYPTO_FUNCTIONS(LAZY_NAME) };
-	static struct lazy lib = LAZY_INIT;
 
-	return lazy_load(&lib, "libcrypto.so.3", "libssl3", names, &crypto, ARRAY_SIZE(names), err);
+	return lazy_load(&libcrypto, "libcrypto.so.3", "libssl3", names, &crypto, ARRAY_SIZE(names), err);
 }
 
 /* struct sha256 is libcrypto's EVP_MD_CTX. */
@@ -84,4 +85,12 @@ void sha256_of(struct bytes b, uint8_t ret[SHA256_SIZE])
 	assert(r == 0);
 	r = crypto.EVP_Digest(b.p, b.size, ret, NULL, crypto.EVP_sha256(), NULL);
 	assert(r == 1);
+}
+
+void sha256_small(struct bytes b, uint8_t ret[SHA256_SIZE])
+{
+	if (lazy_is_loaded(&libcrypto))
+		sha256_of(b, ret);
+	else
+		sha256_portable(b, ret);
 }

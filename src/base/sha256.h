@@ -22,3 +22,6 @@ void sha256_free(struct sha256 *s);                          /* takes NULL */
 void sha256_freep(struct sha256 **s);
 /* Of bytes in memory. Call sha256_load() first where libcrypto may be missing. */
 void sha256_of(struct bytes b, uint8_t ret[SHA256_SIZE]);
+/* Of a few kilobytes: by libcrypto if it is loaded, else in C, which takes 4 us a kilobyte. Cannot fail. */
+void sha256_small(struct bytes b, uint8_t ret[SHA256_SIZE]);
+void sha256_portable(struct bytes b, uint8_t ret[SHA256_SIZE]); /* always in C */

@@ -21,12 +21,12 @@ int elf_file_hash(struct source *src, struct build_id *ret, struct err *err)
 	size_t end = (size_t)MIN(src->size, (uint64_t)HASH_END);
 	uint8_t *size = b + 2 * end;
 
-	if (sha256_load(err) < 0 || source_read_full(src, 0, b, end, SOURCE_RANDOM, err) < 0 ||
+	if (source_read_full(src, 0, b, end, SOURCE_RANDOM, err) < 0 ||
 	    source_read_full(src, src->size - end, b + end, end, SOURCE_RANDOM, err) < 0)
 		return -1;
 	for (unsigned i = 0; i < 8; i++)
 		size[i] = (uint8_t)(src->size >> (56 - 8 * i));
-	sha256_of(bytes_of(b, 2 * end + 8), sum);
+	sha256_small(bytes_of(b, 2 * end + 8), sum);
 	build_id_set(ret, bytes_of(sum, BUILD_ID_HASH_SIZE));
 	return 0;
 }
@@ -57,8 +57,7 @@ int elf_identify(struct source *src, struct elf_facts *ret, enum build_id_kind *
 		return r;
 	if (elf_facts_of(img, &facts, err) < 0 || elf_note_identities(img, &gnu, &go, err) < 0)
 		return -1;
-	/* Without libcrypto there is no hash; that is no fault of the file. */
-	if (is_mapped_code(&facts) && sha256_load(NULL) == 0 && elf_file_hash(src, &hash, err) < 0)
+	if (is_mapped_code(&facts) && elf_file_hash(src, &hash, err) < 0)
 		return -1;
 	if (gnu.size) {
 		aliases_add(&aliases, BUILD_ID_GO, &go);
