@@ -28,6 +28,7 @@ struct agent {
 	struct agent_options o;
 	struct sampler *sampler;
 	struct parser *parser;
+	struct recent *recent; /* NULL: the kernel does not permit it */
 	struct files *files;
 	struct processes *processes;
 	struct kernel_names *kernel;
@@ -36,7 +37,7 @@ struct agent {
 	struct mapped_file *by_number[SAMPLER_MAX_FILES];
 	int64_t start_ms, window_ms, tick_ms; /* monotonic */
 	int64_t wall_start_ms, window_wall_ns;
-	char confined[CONFINED_SIZE];
+	char confined[CONFINED_SIZE], recent_lacks[CONFINED_SIZE];
 	struct agent_stats stats;
 };
 
@@ -189,6 +190,15 @@ static int open_sampler(struct agent *a, struct err *err)
 	return r;
 }
 
+/* Without it only processes that live until they are read have names. */
+static void open_recent(struct agent *a)
+{
+	struct err err = { 0 };
+
+	if (recent_new(&a->recent, &err) < 0)
+		snprintf(a->recent_lacks, sizeof(a->recent_lacks), "%.*s", CONFINED_SIZE - 1, err.text);
+}
+
 int agent_new(const struct agent_options *o, struct agent **ret, struct err *err)
 {
 	struct agent *a = NEW(struct agent);
@@ -210,6 +220,8 @@ int agent_new(const struct agent_options *o, struct agent **ret, struct err *err
 		return -1;
 	}
 	a->labels = label_maker_new(&o->labels, o->rules);
+	open_recent(a);
+	p.recent = a->recent;
 	a->processes = processes_new(&p, a->files, a->labels, a->sampler);
 	sources.kernel = a->kernel;
 	sources.processes = a->processes;
@@ -229,6 +241,7 @@ void agent_free(struct agent *a)
 		return;
 	window_free(a->window);
 	processes_free(a->processes);
+	recent_free(a->recent);
 	files_free(a->files);
 	parser_free(a->parser);
 	label_maker_free(a->labels);
@@ -375,6 +388,7 @@ void agent_stats(struct agent *a, struct agent_stats *ret)
 	ret->n_maps = p.n_maps;
 	ret->n_processes_read = p.n_read;
 	ret->n_processes_gone = p.n_gone;
+	ret->n_processes_recovered = p.n_recovered;
 	ret->n_processes_limited = p.n_limited;
 	ret->made_bytes = p.made_bytes;
 	files_stats(a->files, &f);
@@ -386,6 +400,7 @@ void agent_stats(struct agent *a, struct agent_stats *ret)
 	ret->files_cpu_ns = f.cpu_ns;
 	ret->parsing = f.parsing;
 	snprintf(ret->confined, sizeof(ret->confined), "%s", a->confined);
+	snprintf(ret->recent_lacks, sizeof(ret->recent_lacks), "%s", a->recent_lacks);
 	ret->n_label_sets = label_maker_n(a->labels);
 	ret->names_containers = label_maker_containers(a->labels, &ret->containers);
 	ret->kernel_bytes = kernel_names_size(a->kernel, &ret->n_kernel_names);

@@ -69,12 +69,14 @@ struct agent_stats {
 	uint64_t ends[SAMPLER_N_ENDS];          /* of those in profiles */
 	uint64_t n_windows;
 	size_t n_processes, n_maps, n_label_sets;
-	uint64_t n_processes_read, n_processes_gone, n_processes_limited;
+	uint64_t n_processes_read, n_processes_gone, n_processes_recovered, n_processes_limited;
 	size_t n_files, n_files_waiting, n_files_refused;
 	uint64_t n_tables, n_tables_failed;
 	int64_t files_cpu_ns;
 	struct parser_stats parsing;
 	char confined[CONFINED_SIZE]; /* why the agent's own system calls are not filtered; "": they are */
+	char recent_lacks
+		[CONFINED_SIZE]; /* why mappings of processes that have ended are not known; "": they are */
 	size_t n_kernel_names, kernel_bytes;
 	const char *kernel; /* why the kernel has no names; "": it has */
 	size_t made_bytes;

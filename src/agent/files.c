@@ -294,6 +294,12 @@ int files_get(struct files *f, int taken, const char *path, struct mapped_file *
 	return 0;
 }
 
+void files_ref(struct files *f, struct mapped_file *file)
+{
+	if (file)
+		ref_file(f, file);
+}
+
 void files_unref(struct files *f, struct mapped_file *file)
 {
 	if (file && !--file->n_refs)

@@ -74,6 +74,7 @@ enum { FILES_BUSY = 1, FILES_NO_FILE = 2 };
 int files_get(struct files *f, int fd, const char *path, struct mapped_file **ret, struct err *err);
 /* The vDSO of this process, which all 64-bit processes have. NULL: none. A reference more. */
 struct mapped_file *files_vdso(struct files *f);
+void files_ref(struct files *f, struct mapped_file *file);   /* one that has references; takes NULL */
 void files_unref(struct files *f, struct mapped_file *file); /* takes NULL */
 /* Build the table of a file again, from @fd, which is taken. */
 void files_want_table(struct files *f, struct mapped_file *file, int fd);

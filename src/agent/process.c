@@ -185,16 +185,20 @@ static bool is_asked_for(const struct processes *p, const struct process *of)
 	return false;
 }
 
-static void label_process(struct processes *p, struct process *of)
+void process_label(struct processes *p, struct process *of)
 {
 	AUTO(buf_done) struct buf cgroup = { 0 };
 	char path[PATH_MAX], exe[PATH_MAX];
 	ssize_t n = -1;
 
 	if (!of->is_kernel) {
-		read_proc(p, of->pid, "cgroup", CGROUP_MAX, &cgroup);
-		snprintf(path, sizeof(path), "%s/%u/exe", p->o.proc, of->pid);
-		n = readlink(path, exe, sizeof(exe));
+		/* A child is in the control group of its parent, mostly. */
+		read_proc(p, of->has_ended ? of->parent : of->pid, "cgroup", CGROUP_MAX, &cgroup);
+		snprintf(path, sizeof(path), "%s/%u/exe", p->o.proc, of->has_ended ? of->parent : of->pid);
+		if (!of->has_ended || of->is_fork)
+			n = readlink(path, exe, sizeof(exe));
+		else if (of->n_maps && of->maps[0].file)
+			n = snprintf(exe, sizeof(exe), "%s", of->maps[0].file->path);
 	}
 	of->label_round = label_maker_round(p->labels);
 	of->is_kept = is_asked_for(p, of) &&
@@ -219,32 +223,41 @@ static bool may_read(struct processes *p)
 	return p->credit_ns > 0;
 }
 
-static void read_process(struct processes *p, struct process *of)
+static void process_is_gone(struct processes *p, struct process *of)
 {
-	int64_t from_ns = clock_mono_ns(), took_ns;
+	p->stats.n_gone++;
+	sampler_process_drop(p->sampler, of->pid);
+	drop_process(p, of);
+}
+
+/* Read the state and the mappings. False: it has ended. */
+static bool read_running(struct processes *p, struct process *of)
+{
 	struct process now = *of;
 
-	if (!read_stat(p, of->pid, &now) || (of->start_ticks && now.start_ticks != of->start_ticks)) {
-		p->stats.n_gone++;
-		sampler_process_drop(p->sampler, of->pid);
-		drop_process(p, of);
-		return;
-	}
+	if (!read_stat(p, of->pid, &now) || (of->start_ticks && now.start_ticks != of->start_ticks))
+		return false;
 	of->start_ticks = now.start_ticks;
 	of->parent = now.parent;
 	of->is_kernel = now.is_kernel;
 	memcpy(of->comm, now.comm, sizeof(of->comm));
-	label_process(p, of);
+	process_label(p, of);
 	p->stats.n_read++;
-	if (!of->is_kernel && of->is_kept && process_read_maps(p, of) < 0) {
-		p->stats.n_gone++;
-		sampler_process_drop(p->sampler, of->pid);
-		drop_process(p, of);
-		return;
-	}
+	return of->is_kernel || !of->is_kept || process_read_maps(p, of) == 0;
+}
+
+static void read_process(struct processes *p, struct process *of)
+{
+	int64_t from_ns = clock_mono_ns(), took_ns;
+	bool is_known = read_running(p, of) || process_recover(p, of);
+
 	took_ns = clock_mono_ns() - from_ns;
 	p->stats.read_ns += took_ns;
 	p->credit_ns -= took_ns;
+	if (!is_known) {
+		process_is_gone(p, of);
+		return;
+	}
 	of->next_read_ms = clock_mono_ms() + MAX(took_ns * AGAIN_TIMES / 1000000, (int64_t)AGAIN_LEAST_MS);
 	/* One that is dropped by a rule is set too, without mappings: its stacks need not be kept. */
 	if (!of->n_unread && (of->is_read || of->is_kernel || !of->is_kept))
@@ -263,6 +276,13 @@ static struct process *add_process(struct processes *p, uint32_t pid, uint64_t s
 	return of;
 }
 
+struct process *process_get(struct processes *p, uint32_t pid)
+{
+	if (!process_at(p, pid))
+		read_process(p, add_process(p, pid, 0));
+	return process_at(p, pid);
+}
+
 static void process_changed(struct processes *p, const struct sampler_event *e)
 {
 	struct process *of = process_at(p, e->pid);
@@ -274,6 +294,9 @@ static void process_changed(struct processes *p, const struct sampler_event *e)
 	if (!of)
 		of = add_process(p, e->pid, e->start_ticks);
 	of->used_ms = clock_mono_ms();
+	of->seen_ns = e->time_ns;
+	of->parent = e->parent ? e->parent : of->parent;
+	of->is_fork = e->is_fork;
 	/* Otherwise processes_tick() reads it when its time has come. */
 	of->is_read = false;
 	if (of->next_read_ms <= of->used_ms && may_read(p))
@@ -335,7 +358,7 @@ struct process *processes_find(struct processes *p, uint32_t pid, uint64_t start
 	/* The sets were made anew since. One that is not read yet has none. */
 	if (of->start_ticks && (of->label_round != label_maker_round(p->labels) ||
 				(of->label_again_ms && of->used_ms >= of->label_again_ms)))
-		label_process(p, of);
+		process_label(p, of);
 	return of;
 }
 
@@ -372,6 +395,14 @@ static void sweep_processes(struct processes *p)
 	free(old);
 }
 
+static void forget_ended(struct processes *p, struct process *of)
+{
+	/* Of others the sampler knows it by itself. */
+	if (of->has_ended)
+		sampler_process_drop(p->sampler, of->pid);
+	drop_process(p, of);
+}
+
 void processes_tick(struct processes *p)
 {
 	int64_t now_ms = clock_mono_ms();
@@ -389,7 +420,7 @@ void processes_tick(struct processes *p)
 	}
 	for (size_t i = 0; i < n; i++)
 		if (late[i]->ended_ms)
-			drop_process(p, late[i]);
+			forget_ended(p, late[i]);
 		else if (may_read(p))
 			read_process(p, late[i]);
 	free(late);
@@ -398,6 +429,8 @@ void processes_tick(struct processes *p)
 	p->sweep_ms = now_ms;
 	sweep_processes(p);
 	files_sweep(p->files);
+	if (p->o.recent)
+		recent_follow(p->o.recent);
 }
 
 /* ---- code that a process made ---- */

@@ -9,6 +9,7 @@
 #include "agent/labels.h"
 #include "agent/maps.h"
 #include "agent/python.h"
+#include "agent/recent.h"
 #include "agent/sampler.h"
 #include "profile/perf_map.h"
 
@@ -32,6 +33,9 @@ struct process {
 	bool is_read;      /* its mappings were read; false: it must be tried again */
 	bool is_kept;      /* false: its samples are dropped, by a rule or since it is not asked for */
 	bool has_odd_maps; /* a part of them was left out: too many, or files without a reader */
+	bool has_ended; /* it had ended when it was to be read: its mappings are by records, or its parent's */
+	bool is_fork;   /* it runs the program of its parent */
+	int64_t seen_ns;              /* of the sample that made it known */
 	uint32_t labels, label_round; /* of the maker of labels */
 	int64_t label_again_ms;       /* label it again then: its container had no name yet; 0: no */
 	char comm[16];
@@ -46,7 +50,8 @@ struct process {
 struct processes_options {
 	const int *pids; /* only these and their descendants; n_pids 0: all */
 	size_t n_pids;
-	const char *proc; /* NULL: /proc; for tests */
+	const char *proc;      /* NULL: /proc; for tests */
+	struct recent *recent; /* borrowed; NULL: processes that have ended have no mappings */
 };
 
 struct processes;
@@ -68,12 +73,15 @@ struct str processes_made_name(struct processes *p, struct process *of, uint64_t
 int processes_open_file(struct processes *p, const struct mapped_file *f, uint32_t *ret_pid);
 /* Open a file of a process as it was mapped: by its mapping, by its path below the root of the process, by its path here. */
 int process_open_mapped(const char *proc, uint32_t pid, const struct maps_line *line);
-/* The same, of the mapping that starts at @start now. */
+/* The same by the path alone, of a process that has ended: @pid is one that most likely has the same root. */
+int process_open_path(const char *proc, uint32_t pid, const struct maps_line *line);
+/* As process_open_mapped(), of the mapping that starts at @start now. */
 int process_open_at(const char *proc, uint32_t pid, uint64_t start);
 
 struct processes_stats {
 	size_t n, n_maps;
 	uint64_t n_read, n_gone, n_evicted, n_limited;
+	uint64_t n_recovered; /* had ended, and their mappings were known all the same */
 	size_t made_bytes, python_bytes;
 	uint64_t n_python_read, n_python_gone, n_python_late; /* functions of Python */
 	uint64_t n_made_cut;

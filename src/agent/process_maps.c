@@ -41,7 +41,8 @@ static struct mapped_file *file_of_line(struct maps_of_process *m, const struct 
 
 		return vdso ? files_vdso(m->p->files) : NULL;
 	}
-	fd = process_open_mapped(m->p->o.proc, m->of->pid, line);
+	fd = m->of->has_ended ? process_open_path(m->p->o.proc, m->of->parent, line)
+			      : process_open_mapped(m->p->o.proc, m->of->pid, line);
 	if (fd < 0) {
 		m->of->has_odd_maps = true;
 		return NULL;
@@ -109,6 +110,20 @@ int process_read_maps(struct processes *p, struct process *of)
 	return (r < 0 && err.kind != ERR_LIMIT) || !of->n_maps ? -1 : 0;
 }
 
+void process_take_lines(struct processes *p, struct process *of, const struct recent_process *from)
+{
+	struct maps_of_process m = { .p = p, .of = of };
+
+	for (size_t i = 0; i < from->n_maps; i++) {
+		struct maps_line line = recent_line(from, i);
+
+		if (add_process_map(&m, &line))
+			break;
+	}
+	/* Not read again: a file that could not be opened for now stays unknown. */
+	of->has_odd_maps |= m.busy;
+}
+
 /* ---- for the sampler ---- */
 
 /* The sampler reads the frames of the interpreter @image, whose addresses are @bias after those of its file. */
@@ -132,7 +147,7 @@ static void give_python(struct processes *p, struct process *of, const struct py
 
 void process_give(struct processes *p, struct process *of)
 {
-	const struct sampler_owner owner = { of->pid, of->start_ticks, of->read_ns };
+	const struct sampler_owner owner = { of->pid, of->start_ticks, of->read_ns, of->has_ended };
 	struct err err = { 0 };
 	bool has_python = false;
 	size_t n = 0;
@@ -150,7 +165,7 @@ void process_give(struct processes *p, struct process *of)
 			continue;
 		to->bias = m->start - vaddr;
 		to->file = m->file->number;
-		if (m->file->python && of->is_kept && !has_python) {
+		if (m->file->python && of->is_kept && !has_python && !of->has_ended) {
 			has_python = true;
 			give_python(p, of, m->file->python, to->bias);
 		}

@@ -37,7 +37,6 @@ static bool is_mapped_file(int fd, const struct maps_line *line)
 
 int process_open_mapped(const char *proc, uint32_t pid, const struct maps_line *line)
 {
-	AUTO(buf_done) struct buf path = { 0 };
 	char mapped[PATH_MAX];
 	int fd;
 
@@ -45,8 +44,14 @@ int process_open_mapped(const char *proc, uint32_t pid, const struct maps_line *
 	snprintf(mapped, sizeof(mapped), "%s/%u/map_files/%llx-%llx", proc, pid,
 		 (unsigned long long)line->start, (unsigned long long)line->limit);
 	fd = open(mapped, O_RDONLY | O_NONBLOCK | O_CLOEXEC | O_NOCTTY);
-	if (fd >= 0)
-		return fd;
+	return fd >= 0 ? fd : process_open_path(proc, pid, line);
+}
+
+int process_open_path(const char *proc, uint32_t pid, const struct maps_line *line)
+{
+	AUTO(buf_done) struct buf path = { 0 };
+	int fd;
+
 	if (!line->path.size || *line->path.p != '/')
 		return -1;
 	maps_path(line->path, &path);

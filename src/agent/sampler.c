@@ -116,6 +116,7 @@ void sampler_close(struct sampler *s)
 	map_each (&s->processes, it, &key, &p)
 		sampler_process_unref(p);
 	map_done(&s->processes);
+	free(s->ended);
 	free(s->files);
 	for (size_t i = 0; i < s->about.n_lost; i++)
 		free(s->lost[i]);
@@ -150,14 +151,39 @@ static void deliver_event(struct sampler *s, const struct sampler_event *event)
 		s->handler->event(s->handler->ctx, event);
 }
 
+/*
+ * Its last samples may be in the ring, after this event: they are walked before it is forgotten, at the end of the poll. In the
+ * kernel it is of no use any more.
+ */
+static void note_ended(struct sampler *s, struct sampler_process *p)
+{
+	s->ops->process_drop(s, p->pid);
+	VEC_PUSH(s->ended, s->n_ended, s->room_ended) = sampler_process_ref(p);
+}
+
+static void drop_ended(struct sampler *s)
+{
+	for (size_t i = 0; i < s->n_ended; i++) {
+		struct sampler_process *p = s->ended[i];
+
+		/* The number may belong to another one by now. */
+		if (sampler_process_get(s, p->pid) == p)
+			sampler_process_drop(s, p->pid);
+		sampler_process_unref(p);
+	}
+	s->n_ended = 0;
+}
+
 void sampler_tell(struct sampler *s, const struct sampler_event *event)
 {
-	const struct sampler_process *p = sampler_process_get(s, event->pid);
+	struct sampler_process *p = sampler_process_get(s, event->pid);
 	bool late = event->kind == SAMPLER_EXEC && p && p->set_ns > event->time_ns;
 	struct sampler_event again = *event;
 
-	if (event->kind == SAMPLER_EXEC || event->kind == SAMPLER_EXIT)
+	if (event->kind == SAMPLER_EXEC)
 		sampler_process_drop(s, event->pid);
+	else if (event->kind == SAMPLER_EXIT && p)
+		note_ended(s, p);
 	deliver_event(s, event);
 	if (!late)
 		return;
@@ -177,6 +203,7 @@ int sampler_poll(struct sampler *s, int timeout_ms, const struct sampler_handler
 	r = s->ops->poll(s, timeout_ms, err);
 	if (r == 0)
 		sampler_hold_run(s);
+	drop_ended(s);
 	s->handler = NULL;
 	return r;
 }
@@ -375,7 +402,7 @@ int sampler_process_set(struct sampler *s, const struct sampler_owner *of,
 	p->mappings = NEW_N(struct sampler_mapping, n_mappings + 1);
 	if (n_mappings)
 		memcpy(p->mappings, mappings, n_mappings * sizeof(*mappings));
-	if (s->ops->process_set(s, p, err)) {
+	if (!of->has_ended && s->ops->process_set(s, p, err)) {
 		sampler_process_unref(p);
 		sampler_process_drop(s, of->pid);
 		return err_in(err, "process %u", of->pid);

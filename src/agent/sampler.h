@@ -187,6 +187,9 @@ struct sampler_event {
 	uint64_t addr;
 	uint32_t file;
 	int64_t time_ns;
+	/* SAMPLER_NEW, SAMPLER_UNMAPPED: */
+	uint32_t parent; /* 0: not known */
+	bool is_fork;    /* it runs the program of its parent, since it has run no other */
 };
 
 struct sampler_handler {
@@ -240,6 +243,7 @@ struct sampler_owner {
 	uint32_t pid;
 	uint64_t start_ticks; /* field 22 of /proc/PID/stat; 0: do not compare */
 	int64_t read_ns;      /* CLOCK_MONOTONIC before the mappings were read; 0: now */
+	bool has_ended; /* no sample of it will be taken any more: the mappings are for those that are under way */
 };
 
 /*

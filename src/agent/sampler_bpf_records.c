@@ -118,6 +118,8 @@ int take_bpf_event(void *ctx, void *data, size_t size)
 							  .start_ticks = e->start_ticks,
 							  .addr = e->addr,
 							  .file = e->file,
-							  .time_ns = (int64_t)e->time_ns });
+							  .time_ns = (int64_t)e->time_ns,
+							  .parent = e->parent,
+							  .is_fork = e->is_fork });
 	return 0;
 }

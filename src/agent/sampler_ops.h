@@ -98,6 +98,8 @@ struct sampler {
 	bool tells_unknown;       /* the implementation does not report unknown processes and addresses */
 	struct sampler_walk walk; /* of the sample that is being delivered */
 	struct sampler_told told[1024];
+	struct sampler_process **ended; /* during sampler_poll(): references */
+	size_t n_ended, room_ended;
 };
 
 /* With the defaults in place of zeros. ERR_INVALID: out of range. */

@@ -62,6 +62,9 @@ STATUS_FAMILY(family_asleep, "lode_agent_asleep", "Sleeping threads whose stack 
 STATUS_FAMILY(family_processes, "lode_agent_processes", "Known processes.", METRIC_GAUGE);
 STATUS_FAMILY(family_gone, "lode_agent_processes_gone_total", "Processes that ended before they were read.",
 	      METRIC_COUNTER);
+STATUS_FAMILY(family_recovered, "lode_agent_processes_recovered_total",
+	      "Processes that ended before they were read, and whose mappings were known by records.",
+	      METRIC_COUNTER);
 STATUS_FAMILY(family_mappings, "lode_agent_mappings", "Mappings of code of known processes.", METRIC_GAUGE);
 STATUS_FAMILY(family_files, "lode_agent_files", "Known files.", METRIC_GAUGE);
 STATUS_FAMILY(family_files_waiting, "lode_agent_files_waiting", "Files that wait to be read.", METRIC_GAUGE);
@@ -127,6 +130,7 @@ static size_t status_numbers(const struct agent_status *s, struct status_number 
 		{ "asleep", &family_asleep, a->sampler.n_asleep },
 		{ "processes", &family_processes, a->n_processes },
 		{ "processes_gone", &family_gone, a->n_processes_gone },
+		{ "processes_recovered", &family_recovered, a->n_processes_recovered },
 		{ "mappings", &family_mappings, a->n_maps },
 		{ "files", &family_files, a->n_files },
 		{ "files_waiting", &family_files_waiting, a->n_files_waiting },
@@ -196,6 +200,8 @@ void agent_status_json(const struct agent_status *s, struct json_writer *w)
 		json_put_printf(w, NULL, "the parser of files: %s", s->agent.parsing.lacks);
 	if (s->agent.confined[0])
 		json_put_printf(w, NULL, "a filter of the agent's own system calls: %s", s->agent.confined);
+	if (s->agent.recent_lacks[0])
+		json_put_printf(w, NULL, "mappings of processes that have ended: %s", s->agent.recent_lacks);
 	if (s->agent.containers.error[0])
 		json_put_printf(w, NULL, "names of containers: %s", s->agent.containers.error);
 	json_close(w);
@@ -310,9 +316,13 @@ int agent_status_print(struct bytes json, struct buf *out, struct err *err)
 		   (long long)status_number_at(all, "samples_held"),
 		   (long long)status_number_at(all, "first_sample_ms"));
 	print_stacks(json_object_get(all, "stacks"), out);
-	buf_printf(out, "processes     %lld known, %lld gone before they were read\n",
-		   (long long)status_number_at(all, "processes"),
-		   (long long)status_number_at(all, "processes_gone"));
+	buf_printf(
+		out,
+		"processes     %lld known, %lld gone before they were read, %lld of them known by records\n",
+		(long long)status_number_at(all, "processes"),
+		(long long)(status_number_at(all, "processes_gone") +
+			    status_number_at(all, "processes_recovered")),
+		(long long)status_number_at(all, "processes_recovered"));
 	buf_printf(
 		out, "files         %lld known, %lld waiting; %lld tables, %lld bytes, %lld evicted\n",
 		(long long)status_number_at(all, "files"), (long long)status_number_at(all, "files_waiting"),

@@ -20,13 +20,14 @@ struct task_struct {
 	unsigned int flags;
 	struct mm_struct *mm;
 	void *stack;
-	struct task_struct *group_leader;
+	struct task_struct *group_leader, *real_parent;
 	uint64_t start_boottime;
 	struct thread_struct thread;
 	unsigned int __state; /* since Linux 5.14 */
 } __attribute__((preserve_access_index));
 
 #define PF_IO_WORKER   0x00000010
+#define PF_FORKNOEXEC  0x00000040 /* of a group leader: the process has not run another program */
 #define PF_KTHREAD     0x00200000
 #define KERNEL_STACK   16384
 #define USER_CODE_64   0x33

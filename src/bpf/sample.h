@@ -145,5 +145,7 @@ struct bpf_raw {
 struct bpf_event {
 	uint32_t record, pid;
 	uint64_t start_ticks, addr, time_ns;
-	uint32_t file, reserved;
+	uint32_t file;
+	uint32_t parent; /* of BPF_RECORD_NEW and BPF_RECORD_UNMAPPED; 0: not known */
+	uint32_t is_fork, reserved;
 };

@@ -82,6 +82,43 @@ int main(int argc, char **argv)
 """
 
 
+# Starts /bin/true, and children that run its own code for a third of a millisecond, as fast as it can.
+STORM = """
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+static volatile unsigned sum;
+__attribute__((noinline)) int spin_child(void)
+{
+	struct timespec a, b;
+	clock_gettime(CLOCK_MONOTONIC, &a);
+	do {
+		for (int i = 0; i < 1000; i++) sum += i * i;
+		clock_gettime(CLOCK_MONOTONIC, &b);
+	} while ((b.tv_sec - a.tv_sec) * 1000000000L + b.tv_nsec - a.tv_nsec < 300000);
+	return sum & 1;
+}
+int main(int argc, char **argv)
+{
+	time_t end = time(NULL) + atoi(argv[1]);
+	while (time(NULL) < end) {
+		pid_t p = fork();
+		if (!p)
+			_exit(spin_child());
+		waitpid(p, NULL, 0);
+		p = vfork();
+		if (!p) {
+			execl("/bin/true", "true", (char *)NULL);
+			_exit(1);
+		}
+		waitpid(p, NULL, 0);
+	}
+	return 0;
+}
+"""
+
+
 # Sleeps, waits for a mutex and reads a pipe, a thread each, and prints how many seconds passed in each of them.
 SLEEPS = """
 #include <pthread.h>
@@ -241,6 +278,24 @@ def test_hostile_processes_are_bounded(can_sample, tmp_path):
     assert r.returncode == 0, r.stderr
     assert time.monotonic() - before < 20
     assert len(gzip.decompress(out.read_bytes())) > 100
+
+
+@pytest.mark.slow
+def test_processes_of_a_millisecond_are_known_after_their_end(can_sample, tmp_path):
+    """/proc has nothing of most of them when their sample is read: 42 % had no process before."""
+    program, out = compiled(tmp_path, "storm", STORM), tmp_path / "out.folded"
+    r = agent("-o", out, "-F", "499", "--", program, "4")
+    assert r.returncode == 0, r.stderr
+    by_bpf(r)
+    if "records of mappings" in r.stderr:
+        pytest.skip("the kernel does not permit records of mappings here")
+    rows = folded(out)
+    total = sum(n for _, n in rows)
+    assert sum(n for s, n in rows if s[0] == "[no process]") <= 0.1 * total, r.stderr
+    # A child that ran no program has its parent's, and one that did has its own.
+    spun = [(s, n) for s, n in rows if "spin_child" in s]
+    assert sum(n for s, n in spun if s[0] == "_start" and "main" in s) >= 0.9 * sum(n for _, n in spun) > 0, spun[:3]
+    assert any("_dl_start" in s or "dl_main" in s or s[0] == "_start" and "main" not in s for s, _ in rows), rows[:5]
 
 
 # 60 000 mappings of code, and a perf map of 1 GiB whose first line is good; then it runs its code.
