@@ -195,12 +195,13 @@ def test_a_known_chain_is_complete(can_sample, tmp_path):
 @pytest.mark.slow
 def test_a_process_of_half_a_second_is_seen_from_its_start(can_sample, tmp_path):
     program, out = compiled(tmp_path, "short", CHAIN), tmp_path / "out.folded"
-    r = agent("-o", out, "-F", "99", "--", "/bin/sh", "-c", f"sleep 1; {program} 400; sleep 0.2")
+    r = agent("-o", out, "-F", "997", "--", "/bin/sh", "-c", f"sleep 1; {program} 400; sleep 0.2")
     assert r.returncode == 0, r.stderr
     burnt = sum(n for s, n in folded(out) if "burn_here" in s)
     lost = sum(n for s, n in folded(out) if s[0] in ("[no process]", "[no mapping]", "[no table]"))
-    # The processor's time of the program is 400 ms, whatever else runs; samples are 10 ms each.
-    assert 320e6 <= burnt <= 560e6, r.stderr  # the clock of the process leaves out what a hypervisor takes
+    # 400 ms of CPU time. On an idle machine every sample of 1 ms hits it; beside others each hits it or another by chance, so that the
+    # count is Poisson's at worst: a deviation of 20 ms. At 99 Hz it was 64 ms: 12 runs at load 26 gave 333 to 495, 402 on average.
+    assert 300e6 <= burnt <= 500e6, r.stderr
     assert lost <= 0.2 * burnt
 
 
