@@ -377,6 +377,7 @@ static const char *kernel_reason(const struct agent *a)
 void agent_stats(struct agent *a, struct agent_stats *ret)
 {
 	struct processes_stats p;
+	struct window_python python;
 	struct files_stats f;
 
 	*ret = a->stats;
@@ -391,6 +392,9 @@ void agent_stats(struct agent *a, struct agent_stats *ret)
 	ret->n_processes_recovered = p.n_recovered;
 	ret->n_processes_limited = p.n_limited;
 	ret->made_bytes = p.made_bytes;
+	window_python_stats(a->window, &python);
+	ret->python = (struct agent_python){ python.n_frames, python.n_named,  python.n_early,
+					     p.n_python_read, p.n_python_gone, p.python_bytes };
 	files_stats(a->files, &f);
 	ret->n_files = f.n_files;
 	ret->n_files_waiting = f.n_waiting;

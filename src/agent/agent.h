@@ -80,6 +80,11 @@ struct agent_stats {
 	size_t n_kernel_names, kernel_bytes;
 	const char *kernel; /* why the kernel has no names; "": it has */
 	size_t made_bytes;
+	struct agent_python {
+		uint64_t n_frames, n_named, n_early; /* struct window_python */
+		uint64_t n_functions, n_gone;        /* code objects read; those that were gone */
+		size_t bytes;
+	} python;
 	bool names_containers;
 	struct container_stats containers;
 	int64_t first_sample_ms; /* after the start; -1: none yet */

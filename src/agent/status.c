@@ -65,6 +65,19 @@ STATUS_FAMILY(family_gone, "lode_agent_processes_gone_total", "Processes that en
 STATUS_FAMILY(family_recovered, "lode_agent_processes_recovered_total",
 	      "Processes that ended before they were read, and whose mappings were known by records.",
 	      METRIC_COUNTER);
+STATUS_FAMILY(family_python_frames, "lode_agent_python_frames_total", "Frames of Python in samples.",
+	      METRIC_COUNTER);
+STATUS_FAMILY(family_python_named, "lode_agent_python_frames_named_total",
+	      "Frames of Python with a name: the function was there, and read in time.", METRIC_COUNTER);
+STATUS_FAMILY(family_python_early, "lode_agent_python_early_samples_total",
+	      "Samples of a new interpreter of Python that show its own functions: it was not known yet.",
+	      METRIC_COUNTER);
+STATUS_FAMILY(family_python_functions, "lode_agent_python_functions_total",
+	      "Functions of Python that were read from processes.", METRIC_COUNTER);
+STATUS_FAMILY(family_python_gone, "lode_agent_python_functions_gone_total",
+	      "Functions of Python that were gone when they were read.", METRIC_COUNTER);
+STATUS_FAMILY(family_python_bytes, "lode_agent_python_bytes", "Memory for names and lines of Python.",
+	      METRIC_GAUGE);
 STATUS_FAMILY(family_mappings, "lode_agent_mappings", "Mappings of code of known processes.", METRIC_GAUGE);
 STATUS_FAMILY(family_files, "lode_agent_files", "Known files.", METRIC_GAUGE);
 STATUS_FAMILY(family_files_waiting, "lode_agent_files_waiting", "Files that wait to be read.", METRIC_GAUGE);
@@ -116,7 +129,7 @@ static const struct metric_family family_ends = { .name = "lode_agent_stacks_tot
 						  .type = METRIC_COUNTER,
 						  .labels = "end" };
 
-#define STATUS_NUMBERS 40
+#define STATUS_NUMBERS 48
 
 static size_t status_numbers(const struct agent_status *s, struct status_number *out)
 {
@@ -132,6 +145,12 @@ static size_t status_numbers(const struct agent_status *s, struct status_number 
 		{ "processes_gone", &family_gone, a->n_processes_gone },
 		{ "processes_recovered", &family_recovered, a->n_processes_recovered },
 		{ "mappings", &family_mappings, a->n_maps },
+		{ "python_frames", &family_python_frames, a->python.n_frames },
+		{ "python_frames_named", &family_python_named, a->python.n_named },
+		{ "python_early_samples", &family_python_early, a->python.n_early },
+		{ "python_functions", &family_python_functions, a->python.n_functions },
+		{ "python_functions_gone", &family_python_gone, a->python.n_gone },
+		{ "python_bytes", &family_python_bytes, a->python.bytes },
 		{ "files", &family_files, a->n_files },
 		{ "files_waiting", &family_files_waiting, a->n_files_waiting },
 		{ "tables", &family_tables, a->n_tables },
@@ -328,6 +347,14 @@ int agent_status_print(struct bytes json, struct buf *out, struct err *err)
 		(long long)status_number_at(all, "files"), (long long)status_number_at(all, "files_waiting"),
 		(long long)status_number_at(all, "tables"), (long long)status_number_at(all, "table_bytes"),
 		(long long)status_number_at(all, "tables_evicted"));
+	if (status_number_at(all, "python_frames") || status_number_at(all, "python_early_samples"))
+		buf_printf(out,
+			   "python        %lld frames, %lld named; %lld functions; %lld samples before the "
+			   "interpreter was known\n",
+			   (long long)status_number_at(all, "python_frames"),
+			   (long long)status_number_at(all, "python_frames_named"),
+			   (long long)status_number_at(all, "python_functions"),
+			   (long long)status_number_at(all, "python_early_samples"));
 	if (status_number_at(all, "parsers_failed"))
 		buf_printf(out, "parser        failed %lld times; the last time: %s\n",
 			   (long long)status_number_at(all, "parsers_failed"),

@@ -29,7 +29,8 @@ struct window {
 	struct profile *p;
 	uint64_t number; /* of the window */
 	uint64_t n_samples, n_lost;
-	uint32_t *sets; /* by number of the labels: the profile's + 1 */
+	struct window_python python; /* of all windows */
+	uint32_t *sets;              /* by number of the labels: the profile's + 1 */
 	size_t n_sets;
 	uint32_t kernel_mapping; /* + 1 */
 };
@@ -287,6 +288,8 @@ static uint32_t push_python(struct window *w, uint32_t stack, const struct sampl
 	struct python_function python;
 	int r = python_function_of(of->python, frame, &python);
 
+	w->python.n_frames++;
+	w->python.n_named += r == 0;
 	if (r)
 		return push_frame(w, stack,
 				  mark_location(w, r == PYTHON_LATE ? PYTHON_LATE_MARK : PYTHON_GONE_MARK));
@@ -306,6 +309,17 @@ static enum python_role role_of_frame(struct window *w, const struct sampler_fra
 	if (!r)
 		return PYTHON_OTHER;
 	return r->is_loop ? PYTHON_LOOP : PYTHON_GLUE;
+}
+
+/* Its frames of Python were not read: it was taken before the interpreter was known. Later it runs other functions. */
+static bool is_python_early(struct window *w, const struct sampler_sample *s, const struct process *of)
+{
+	if (!s->held || !of || !(of->python || of->has_ended) || s->python_end != SAMPLER_PYTHON_NONE)
+		return false;
+	for (size_t i = 0; i < s->n_user; i++)
+		if (role_of_frame(w, &s->user[i]) == PYTHON_LOOP)
+			return true;
+	return false;
 }
 
 /* Frames of Python in the places of the interpreter's. */
@@ -348,6 +362,7 @@ static uint32_t stack_of_sample(struct window *w, const struct sampler_sample *s
 
 	if (!sampler_end_complete(s->end))
 		stack = push_frame(w, stack, reason_location(w, s));
+	w->python.n_early += is_python_early(w, s, of);
 	if (s->n_python && of && of->python)
 		stack = push_joined(w, stack, s, of);
 	else
@@ -383,6 +398,11 @@ bool window_add(struct window *w, const struct sampler_sample *s)
 bool window_is_full(const struct window *w)
 {
 	return profile_has_failed(w->p) || w->p->memory > w->o.max_memory / 2;
+}
+
+void window_python_stats(const struct window *w, struct window_python *ret)
+{
+	*ret = w->python;
 }
 
 uint64_t window_n_samples(const struct window *w)

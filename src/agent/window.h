@@ -37,6 +37,13 @@ void window_free(struct window *w); /* takes NULL */
 bool window_add(struct window *w, const struct sampler_sample *s);
 /* It needs more memory than it may: end it now. */
 bool window_is_full(const struct window *w);
+/* Frames of Python in all samples so far. */
+struct window_python {
+	uint64_t n_frames, n_named;
+	uint64_t
+		n_early; /* samples of an interpreter that were taken before it was known: they show its own functions */
+};
+void window_python_stats(const struct window *w, struct window_python *ret);
 uint64_t window_n_samples(const struct window *w);
 /*
  * The profile of all samples since the last call; NULL: there were none. @wall_ns: the time of its start, @duration_ns long. *ret_lost: samples

@@ -8,9 +8,11 @@ import pathlib
 import resource
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import time
+import urllib.request
 
 import pytest
 
@@ -672,6 +674,31 @@ def test_cycles_or_the_clock_in_their_place(can_sample, tmp_path):
     assert r.returncode == 0 and folded(out), r.stderr
     counts = "99 Hz, cycles" in r.stderr
     assert counts != ("no counter" in r.stderr and "99 Hz, CPU clock" in r.stderr), r.stderr
+
+
+@pytest.mark.slow
+def test_frames_of_python_are_counted(can_sample, tmp_path, running):
+    """In the state, in the metrics and for people. The interpreter runs before the agent, so its first samples are taken before it is known."""
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        port = s.getsockname()[1]
+    with Server() as server, subprocess.Popen(["/usr/bin/python3", "-c", "def f(n):\n return 1 if n < 2 else f(n - 1) + f(n - 2)\nwhile True: f(15)"]) as load:
+        try:
+            time.sleep(1)
+            running("--to", server.url, "--window", "1", "-F", "199", "--no-upload", "--listen", port, "--relabel", "keep comm=python3")
+            until(lambda: state_of(tmp_path).get("samples", 0) > 100 or "perf events" in (tmp_path / "agent.log").read_text(), "samples of it")
+            if "perf events" in (tmp_path / "agent.log").read_text():
+                pytest.skip("no BPF here")
+            until(lambda: state_of(tmp_path)["python_frames_named"] > 100, "frames with names", 30)
+            state = state_of(tmp_path)
+            assert state["python_frames"] >= state["python_frames_named"] and state["python_functions"] >= 2 and state["python_bytes"] > 0, state
+            assert 1 <= state["python_early_samples"] < state["samples"] / 2, state
+            metrics = urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10).read().decode()
+            assert "lode_agent_python_frames_named_total" in metrics and "lode_agent_python_early_samples_total" in metrics
+            shown = lode("agent", "--status", "--state", tmp_path / "state").stdout
+            assert "before the interpreter was known" in (shown if isinstance(shown, str) else shown.decode())
+        finally:
+            load.kill()
 
 
 def test_options_that_contradict_each_other_are_refused(tmp_path):
