@@ -192,6 +192,8 @@ struct maps_line recent_line(const struct recent_process *p, size_t i)
 {
 	struct maps_line m = p->maps[i].line;
 
-	m.path = (struct str){ (const char *)p->paths.p + p->maps[i].path_at, m.path.size };
+	/* Without any path there is no buffer. */
+	m.path = m.path.size ? (struct str){ (const char *)p->paths.p + p->maps[i].path_at, m.path.size }
+			     : STR("");
 	return m;
 }
