@@ -153,6 +153,7 @@ def assert_complete(comm, least=5):
 
 
 PYTHON = "def f(n):\n return 1 if n < 2 else f(n - 1) + f(n - 2)\nwhile True: sorted(range(99), key=lambda x: x * 7919 % 101); f(12)"
+NODE = "function f(n) { return n < 2 ? 1 : f(n - 1) + f(n - 2) } for (;;) JSON.parse(JSON.stringify({ a: f(15) }))"
 PERL = "sub f { my $n = shift; return $n < 2 ? 1 : f($n - 1) + f($n - 2) } while (1) { my @x = sort { $a * 7919 % 101 <=> $b } 1 .. 99; f(12) }"
 
 
@@ -190,6 +191,9 @@ def test_frames_equal_those_of_libdw_at_the_same_stop(load, tmp_path):
             load.start(compiled(tmp_path, "deep", DEEP, *flags), "200", "0").pid]
     if shutil.which("clang"):
         pids.append(load.start(compiled(tmp_path, "deep_clang", DEEP, "-fomit-frame-pointer", compiler="clang"), "200", "0").pid)
+    # Its built-in functions are mapped twice.
+    if shutil.which("node", path="/usr/bin"):
+        pids.append(load.start("/usr/bin/node", "-e", NODE).pid)
     got = sample("--oracle", "--frames", pids=pids, seconds=8, hz=49)["comms"]
     for name, comm in got.items():
         assert_complete(comm, least=1)

@@ -6,6 +6,8 @@
 #include "oracle.h"
 
 #include <elfutils/libdwfl.h>
+#include <gelf.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -114,6 +116,51 @@ static bool oracle_open(struct oracle_process *p)
 	       dwfl_report_end(p->dwfl, NULL, NULL) == 0;
 }
 
+/* The mapping of @pid with @pc: *ret_off is the offset of @pc in its file. */
+static bool offset_in_file(uint32_t pid, uint64_t pc, uint64_t *ret_off)
+{
+	char path[64], line[8192];
+	bool found = false;
+	FILE *in;
+
+	snprintf(path, sizeof(path), "/proc/%u/maps", pid);
+	in = fopen(path, "re");
+	while (in && !found && fgets(line, sizeof(line), in)) {
+		unsigned long long start, end, off;
+
+		found = sscanf(line, "%llx-%llx %*s %llx", &start, &end, &off) == 3 && pc >= start &&
+			pc < end;
+		if (found)
+			*ret_off = pc - start + off;
+	}
+	if (in)
+		fclose(in);
+	return found;
+}
+
+/*
+ * V8 maps the code of its built-in functions a second time, near the code that it makes: libdw has one bias for a file, and so a wrong address
+ * for the second mapping, in a stack that is the same. By the offset in the file it is @addr.
+ */
+static bool is_mapped_twice(uint32_t pid, Dwfl_Module *m, uint64_t pc, uint64_t addr)
+{
+	GElf_Addr bias;
+	Elf *elf = dwfl_module_getelf(m, &bias);
+	uint64_t off;
+	size_t n;
+
+	if (!elf || elf_getphdrnum(elf, &n) || !offset_in_file(pid, pc, &off))
+		return false;
+	for (size_t i = 0; i < n; i++) {
+		GElf_Phdr p;
+
+		if (gelf_getphdr(elf, (int)i, &p) && p.p_type == PT_LOAD && off >= p.p_offset &&
+		    off - p.p_offset < p.p_filesz && off - p.p_offset + p.p_vaddr == addr)
+			return true;
+	}
+	return false;
+}
+
 /*
  * Compare addresses in the process: that of a frame in a file is its address in libdw's module, whose bias libdw knows.
  * Modules are matched by the mapping that contains libdw's address.
@@ -130,7 +177,8 @@ static bool same_frames(Dwfl *dwfl, const struct oracle_walk *w, const struct sa
 			return false;
 		if (s->user[i].file == SAMPLER_NO_FILE)
 			bias = 0;
-		if (w->pc[i] - bias != s->user[i].addr)
+		if (w->pc[i] - bias != s->user[i].addr &&
+		    !(m && is_mapped_twice(s->pid, m, w->pc[i], s->user[i].addr)))
 			return false;
 	}
 	/* libdw ends where the copy of the stack does; the sampler in the kernel does not. */
