@@ -228,6 +228,7 @@ int agent_new(const struct agent_options *o, struct agent **ret, struct err *err
 	sources.labels = a->labels;
 	read_kernel_id(&sources.kernel_id);
 	w.off_cpu = o->sampler.off_cpu;
+	w.only_known = o->n_pids > 0;
 	w.frequency_hz = o->sampler.frequency_hz ? o->sampler.frequency_hz : 19;
 	a->window = window_new(&sources, &w);
 	start_window(a);

@@ -248,6 +248,8 @@ static bool labels_of_sample(struct window *w, const struct sampler_sample *s, c
 		*ret = of->labels;
 		return of->is_kept;
 	}
+	if (w->o.only_known)
+		return false;
 	return label_maker_get(w->s.labels,
 			       &(struct label_facts){ .comm = str_of(s->comm),
 						      .cgroup = STR(""),

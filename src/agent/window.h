@@ -27,6 +27,7 @@ struct window_options {
 	unsigned frequency_hz;
 	bool off_cpu;        /* a second value: time off the processor */
 	uint64_t max_memory; /* of the profile; 0: WINDOW_MEMORY */
+	bool only_known; /* drop samples of processes that are not known: it is not known whether they are asked for */
 };
 #define WINDOW_MEMORY ((uint64_t)64 << 20)
 

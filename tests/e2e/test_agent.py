@@ -208,6 +208,20 @@ def test_a_process_of_half_a_second_is_seen_from_its_start(can_sample, tmp_path)
 
 
 @pytest.mark.slow
+def test_a_command_is_profiled_without_the_rest_of_the_machine(can_sample, tmp_path):
+    """Neither threads of the kernel nor processes that nobody knows: a storm of them is running."""
+    program, storm, out = compiled(tmp_path, "chain", CHAIN), compiled(tmp_path, "storm", STORM), tmp_path / "out.folded"
+    with subprocess.Popen([storm, "20"]) as load:
+        try:
+            r = agent("-o", out, "-F", "199", "--", program, "1500")
+        finally:
+            load.kill()
+    assert r.returncode == 0, r.stderr
+    rows = folded(out)
+    assert sum(n for s, n in rows if "main" in s) >= 0.95 * sum(n for _, n in rows) > 0, [s for s, _ in rows if "main" not in s][:5]
+
+
+@pytest.mark.slow
 def test_code_that_a_process_made_has_its_name(can_sample, tmp_path):
     program = compiled(tmp_path, "made", CHURN.replace("munmap(p[i], 4096);", ";").replace("while (time(NULL) < end) {", "{").replace(
         "((void (*)(void))p[i])();", "char name[64]; FILE *f; snprintf(name, 64, \"/tmp/perf-%d.map\", getpid()); f = fopen(name, \"w\");"
