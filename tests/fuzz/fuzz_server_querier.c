@@ -9,11 +9,14 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	static const struct querier_field *const all[] = {
-		querier_types_fields,      querier_names_fields,       querier_values_fields,
-		querier_label_sets_fields, querier_stacktraces_fields, querier_profile_fields,
-		querier_series_fields,     querier_analyze_fields
-	};
+	static const struct rpc_method *const all[] = { &querier_v1_profile_types,
+							&querier_v1_label_names,
+							&querier_v1_label_values,
+							&querier_v1_series,
+							&querier_v1_select_merge_stacktraces,
+							&querier_v1_select_merge_profile,
+							&querier_v1_select_series,
+							&querier_v1_analyze_query };
 	struct arena arena;
 	struct api a = { .arena = &arena };
 	struct querier_request q = { 0 };

@@ -29,7 +29,7 @@ int querier_profile_types(struct api *a, struct bytes request, struct buf *reply
 	struct profilestore_range r;
 	struct profilestore_list *l;
 
-	if (querier_read(request, querier_types_fields, &q, err) < 0 ||
+	if (querier_read(request, &querier_v1_profile_types, &q, err) < 0 ||
 	    querier_list_range(a, &q, &r, err) < 0 || profilestore_types(a->store, &r, &l, err) < 0)
 		return -1;
 	for (size_t i = 0; i < l->n && !buf_is_over(reply); i++) {
@@ -46,7 +46,7 @@ int querier_label_names(struct api *a, struct bytes request, struct buf *reply, 
 	struct profilestore_range r;
 	struct profilestore_list *l;
 
-	if (querier_read(request, querier_names_fields, &q, err) < 0 ||
+	if (querier_read(request, &querier_v1_label_names, &q, err) < 0 ||
 	    querier_list_range(a, &q, &r, err) < 0 || profilestore_label_names(a->store, &r, &l, err) < 0)
 		return -1;
 	querier_put_texts(l, reply);
@@ -60,7 +60,7 @@ int querier_label_values(struct api *a, struct bytes request, struct buf *reply,
 	struct profilestore_range r;
 	struct profilestore_list *l;
 
-	if (querier_read(request, querier_values_fields, &q, err) < 0)
+	if (querier_read(request, &querier_v1_label_values, &q, err) < 0)
 		return -1;
 	if (!q.name.size)
 		return err_set(err, ERR_INVALID, "'name' is missing: that of the label");
@@ -80,7 +80,7 @@ int querier_label_sets(struct api *a, struct bytes request, struct buf *reply, s
 	struct profilestore_label_sets *l;
 	struct profilestore_range r;
 
-	if (querier_read(request, querier_label_sets_fields, &q, err) < 0 ||
+	if (querier_read(request, &querier_v1_series, &q, err) < 0 ||
 	    querier_list_range(a, &q, &r, err) < 0 ||
 	    profilestore_label_sets(a->store, &r, q.names.v, q.names.n, QUERIER_MAX_SETS, &l, err) < 0)
 		return -1;
@@ -120,7 +120,7 @@ int querier_analyze(struct api *a, struct bytes request, struct buf *reply, stru
 	struct profilestore_range r;
 	struct str matchers;
 
-	if (querier_read(request, querier_analyze_fields, &q, err) < 0)
+	if (querier_read(request, &querier_v1_analyze_query, &q, err) < 0)
 		return -1;
 	matchers = q.name;
 	while (matchers.size && *matchers.p != '{')

@@ -41,15 +41,6 @@ static int64_t parca_ms(struct bytes in)
 	return seconds * 1000 + MIN(MAX(nanos, INT64_C(0)), INT64_C(999999999)) / 1000000;
 }
 
-static int parca_add_text(struct querier_texts *t, struct str s, struct err *err)
-{
-	if (t->n == QUERIER_MAX_TEXTS)
-		return err_set(err, ERR_LIMIT, "a list of the request has more than %u elements",
-			       QUERIER_MAX_TEXTS);
-	t->v[t->n++] = s;
-	return 0;
-}
-
 /* The selection as a range of the store; the request owns the selector. */
 static int parca_select(struct api *a, const struct parca_range *q, unsigned side,
 			struct profilestore_range *ret, struct err *err)
@@ -113,7 +104,7 @@ static int parca_read_list(struct bytes in, const struct parca_list_fields *n, s
 			continue;
 		if (f.number == n->name)
 			*ret_name = proto_text(&f);
-		else if (f.number == n->match && parca_add_text(&q->matchers, proto_text(&f), err) < 0)
+		else if (f.number == n->match && querier_add_text(&q->matchers, proto_text(&f), err) < 0)
 			return -1;
 		else if (f.number == n->start)
 			q->from_ms = parca_ms(f.b);
@@ -229,7 +220,7 @@ static int parca_read_range(struct bytes in, struct parca_range *q, struct err *
 			q->step_ms = parca_ms(f.b);
 			break;
 		case 6:
-			if (parca_add_text(&q->names, proto_text(&f), err) < 0)
+			if (querier_add_text(&q->names, proto_text(&f), err) < 0)
 				return -1;
 		}
 	}

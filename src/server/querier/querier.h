@@ -4,7 +4,7 @@
  * of grafana/pyroscope. docs/grafana.md is for users, docs/decisions/0036-querier.md says what is left out.
  *
  *   tables.c   fields of the messages, and the calls
- *   read.c     a request's message
+ *   read.c     a request's message, by these tables
  *   range.c    its types, selectors and times as a query of server/profiles/
  *   lists.c    types, labels, series without values, statistics
  *   series.c   values over time
@@ -55,19 +55,14 @@ struct querier_request {
 	double step; /* seconds */
 };
 
-/* A message is read by a table of its fields; other fields are ignored. */
-struct querier_field {
-	uint32_t number;
-	enum { QUERIER_TEXT, QUERIER_TEXTS, QUERIER_NUMBER, QUERIER_DOUBLE, QUERIER_SUB } kind;
-	size_t at;                       /* in struct querier_request */
-	const struct querier_field *sub; /* of QUERIER_SUB */
-};
-/* The table ends with number 0. ERR_INVALID: no message; ERR_LIMIT: too many texts. */
-int querier_read(struct bytes message, const struct querier_field *fields, struct querier_request *ret,
+/*
+ * Read a request of the call @of; fields that its table does not have are ignored. ERR_INVALID: no message; ERR_LIMIT: too
+ * many texts.
+ */
+int querier_read(struct bytes request, const struct rpc_method *of, struct querier_request *ret,
 		 struct err *err);
-extern const struct querier_field querier_types_fields[], querier_names_fields[], querier_values_fields[],
-	querier_label_sets_fields[], querier_stacktraces_fields[], querier_profile_fields[],
-	querier_series_fields[], querier_analyze_fields[];
+/* ERR_LIMIT: the list is full. */
+int querier_add_text(struct querier_texts *t, struct str s, struct err *err);
 
 /* ---- range.c ---- */
 

@@ -58,7 +58,7 @@ int querier_select_series(struct api *a, struct bytes request, struct buf *reply
 	struct profilestore_range r;
 	int64_t length_ms;
 
-	if (querier_read(request, querier_series_fields, &q, err) < 0 ||
+	if (querier_read(request, &querier_v1_select_series, &q, err) < 0 ||
 	    querier_type_range(a, &q, 0, &r, err) < 0 || series_step(&q, &o.step_ms, err) < 0)
 		return -1;
 	if (q.call_site.n)

@@ -127,7 +127,7 @@ int querier_stacktraces(struct api *a, struct bytes request, struct buf *reply, 
 	bool pprof;
 	int r;
 
-	if (querier_read(request, querier_stacktraces_fields, &q, err) < 0)
+	if (querier_read(request, &querier_v1_select_merge_stacktraces, &q, err) < 0)
 		return -1;
 	if (q.format == QUERIER_DOT)
 		return querier_unimplemented(a, "the format DOT", err);
@@ -151,7 +151,7 @@ int querier_merge_profile(struct api *a, struct bytes request, struct buf *reply
 	struct querier_request q = { 0 };
 	int r;
 
-	if (querier_read(request, querier_profile_fields, &q, err) < 0)
+	if (querier_read(request, &querier_v1_select_merge_profile, &q, err) < 0)
 		return -1;
 	r = querier_merge(a, &q, 1, PROFILESTORE_ADDRESSES, &m, err);
 	return r ? r : profile_write_pprof(m.side[0].profile, false, reply, err);
@@ -167,7 +167,8 @@ static int read_diff(struct bytes request, struct querier_request q[2], struct e
 	while (proto_next(&c, &f)) {
 		if (f.wire != PROTO_LEN || (f.number != DIFF_LEFT && f.number != DIFF_RIGHT))
 			continue;
-		if (querier_read(f.b, querier_stacktraces_fields, &q[f.number - DIFF_LEFT], err) < 0)
+		if (querier_read(f.b, &querier_v1_select_merge_stacktraces, &q[f.number - DIFF_LEFT], err) <
+		    0)
 			return err_in(err, f.number == DIFF_LEFT ? "'left'" : "'right'");
 	}
 	return cursor_ok(&c) ? 0 : cursor_err(&c, "the message", err);

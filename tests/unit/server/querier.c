@@ -34,7 +34,7 @@ static void fields_are_read_by_their_table(void **state)
 	proto_put_str(&b, 8, STR("17"));
 	proto_put_str(&b, 99, STR("of a later version"));
 	proto_put_double(&b, 5, 1.5); /* of another wire type */
-	assert_done(querier_read(buf_bytes(&b), querier_stacktraces_fields, &q, &err));
+	assert_done(querier_read(buf_bytes(&b), &querier_v1_select_merge_stacktraces, &q, &err));
 	assert_true(str_eq(q.type_id, STR("a:b:c:d:e")) && q.matchers.n == 1 && q.profile_ids.n == 1);
 	assert_true(q.start_ms == -5 && q.end_ms == INT64_C(1795000000000) && !q.max_nodes);
 	assert_true(q.call_site.n == 2 && str_eq(q.call_site.v[1], STR("run")));
@@ -44,8 +44,56 @@ static void fields_are_read_by_their_table(void **state)
 	proto_put_str(&b, 5, STR("host"));
 	proto_put_str(&b, 5, STR(""));
 	proto_put_bytes(&b, 5, "", 0);
-	assert_done(querier_read(buf_bytes(&b), querier_series_fields, &q, &err));
+	assert_done(querier_read(buf_bytes(&b), &querier_v1_select_series, &q, &err));
 	assert_true(q.step > 1.4 && q.step < 1.6 && q.names.n == 2 && !q.names.v[1].size);
+}
+
+/* A message with this field alone, of a value that is not zero. */
+static void put_one(const struct rpc_field *f, struct buf *out)
+{
+	AUTO(buf_done) struct buf inner = { 0 };
+
+	switch (f->kind) {
+	case RPC_STRING:
+		proto_put_str(out, f->number, STR("value"));
+		break;
+	case RPC_DOUBLE:
+		proto_put_double(out, f->number, 1.5);
+		break;
+	case RPC_MESSAGE:
+		assert_int_equal(f->message->n, 1);
+		put_one(&f->message->fields[0], &inner);
+		proto_put_message(out, f->number, &inner);
+		break;
+	default:
+		proto_put_number(out, f->number, 7);
+	}
+}
+
+/* A field that JSON and reflection know, and that the reader drops, would be a setting without an effect. */
+static void each_field_of_a_request_is_kept(void **state)
+{
+	static const struct rpc_method *const calls[] = {
+		&querier_v1_profile_types,        &querier_v1_label_names,
+		&querier_v1_label_values,         &querier_v1_series,
+		&querier_v1_select_series,        &querier_v1_select_merge_stacktraces,
+		&querier_v1_select_merge_profile, &querier_v1_analyze_query,
+	};
+	static const struct querier_request none;
+	static struct querier_request q;
+
+	for (size_t i = 0; i < ARRAY_SIZE(calls); i++)
+		for (size_t k = 0; k < calls[i]->request->n; k++) {
+			const struct rpc_field *f = &calls[i]->request->fields[k];
+			AUTO(buf_done) struct buf b = { 0 };
+			struct err err = { 0 };
+
+			memset(&q, 0, sizeof(q));
+			put_one(f, &b);
+			assert_done(querier_read(buf_bytes(&b), calls[i], &q, &err));
+			if (memcmp(&q, &none, sizeof(q)) == 0)
+				fail_msg("%s: %s is dropped", calls[i]->request->name, f->name);
+		}
 }
 
 static void bad_messages_are_refused(void **state)
@@ -55,15 +103,19 @@ static void bad_messages_are_refused(void **state)
 	struct querier_request q = { 0 };
 	struct err err = { 0 };
 
-	assert_fails(querier_read(bytes_of(early, sizeof(early)), querier_stacktraces_fields, &q, &err),
-		     ERR_INVALID, "message");
-	assert_fails(querier_read(bytes_of(group, sizeof(group)), querier_stacktraces_fields, &q, &err),
-		     ERR_INVALID, "message");
-	assert_fails(querier_read(bytes_of(inner, sizeof(inner)), querier_stacktraces_fields, &q, &err),
-		     ERR_INVALID, "message");
+	assert_fails(
+		querier_read(bytes_of(early, sizeof(early)), &querier_v1_select_merge_stacktraces, &q, &err),
+		ERR_INVALID, "message");
+	assert_fails(
+		querier_read(bytes_of(group, sizeof(group)), &querier_v1_select_merge_stacktraces, &q, &err),
+		ERR_INVALID, "message");
+	assert_fails(
+		querier_read(bytes_of(inner, sizeof(inner)), &querier_v1_select_merge_stacktraces, &q, &err),
+		ERR_INVALID, "message");
 	for (unsigned i = 0; i <= QUERIER_MAX_TEXTS; i++)
 		proto_put_str(&b, 1, STR("{}"));
-	assert_fails(querier_read(buf_bytes(&b), querier_names_fields, &q, &err), ERR_LIMIT, "more than 64");
+	assert_fails(querier_read(buf_bytes(&b), &querier_v1_label_names, &q, &err), ERR_LIMIT,
+		     "more than 64");
 }
 
 /* ---- levels ---- */
@@ -236,6 +288,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(fields_are_read_by_their_table),
+		cmocka_unit_test(each_field_of_a_request_is_kept),
 		cmocka_unit_test(bad_messages_are_refused),
 		cmocka_unit_test(bars_are_below_their_callers),
 		cmocka_unit_test(negative_values_make_no_bars),
