@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A tree of calls in Parca's messages. A node of a flame graph is a message in that of its caller, so the bytes of a level
- * are collected until the caller's last callee is known.
+ * A tree of calls in Parca's messages. A node of a flame graph is a message in that of its caller, whose length comes
+ * before it.
  */
 #include "server/querier/parca.h"
 
@@ -15,8 +15,7 @@
 	200u /* callees below are part of their caller: clients read these messages by recursion */
 /* The report and its graph are around the nodes, and in each are its names. */
 static_assert(PARCA_MAX_DEPTH + 10 <= RPC_MAX_REPLY_DEPTH, "a reply in JSON has all levels");
-#define PARCA_NODE_SIZE 200u /* bytes of a usual node */
-#define PARCA_MAX_TOP   1000u
+#define PARCA_MAX_TOP 1000u
 
 enum { GRAPH_ROOT = 1, GRAPH_TOTAL = 2, GRAPH_UNIT = 3, GRAPH_HEIGHT = 4, GRAPH_UNTRIMMED = 9 };
 enum { ROOT_CUMULATIVE = 1, ROOT_DIFF = 2, ROOT_CHILDREN = 3 };
@@ -51,19 +50,61 @@ static void put_parca_meta(const struct profile_tree *t, uint32_t frame, uint32_
 
 /* ---- flame graph ---- */
 
-struct parca_graph {
-	const struct profile_tree *t;
-	struct buf children[PARCA_MAX_DEPTH + 2]; /* of the node of each depth */
-	unsigned height;
-	bool compares;
+/* A node's names, which are those of all nodes with the same frame. */
+struct parca_meta {
+	size_t at, size; /* in `metas`; size 0: not made yet */
 };
 
-static uint64_t parca_diff(const struct parca_graph *g, const struct profile_node *n)
+struct parca_graph {
+	const struct profile_tree *t;
+	bool compares;
+	unsigned height;
+	struct buf metas;
+	struct parca_meta *meta_of; /* by frame */
+	uint64_t *sizes;            /* by node: bytes of its message */
+	struct buf head;            /* of the last measured node */
+	struct buf *out;
+};
+
+/* What a node has before its callees. */
+static void put_node_head(struct parca_graph *g, uint32_t node, unsigned depth, struct buf *out)
 {
-	return g->compares ? (uint64_t)n->total[0] - (uint64_t)n->total[1] : 0;
+	struct profile_node n;
+	struct parca_meta *m;
+
+	profile_tree_node(g->t, node, &n);
+	if (depth) {
+		m = &g->meta_of[n.frame];
+		if (!m->size) {
+			m->at = g->metas.size;
+			put_parca_meta(g->t, n.frame, NODE_META, &g->metas);
+			m->size = g->metas.size - m->at;
+		}
+		buf_add(out, g->metas.p + m->at, m->size);
+	}
+	proto_put_number(out, depth ? NODE_CUMULATIVE : ROOT_CUMULATIVE, (uint64_t)n.total[0]);
+	if (g->compares)
+		proto_put_number(out, depth ? NODE_DIFF : ROOT_DIFF,
+				 (uint64_t)n.total[0] - (uint64_t)n.total[1]);
 }
 
-static int report_enter(void *arg, uint32_t node, unsigned depth)
+/* The key and the length of a message; fields below 16 have a key of one byte. */
+static void put_node_key(uint32_t field, uint64_t size, struct buf *out)
+{
+	buf_add_uleb(out, field << 3 | PROTO_LEN);
+	buf_add_uleb(out, size);
+}
+
+static uint64_t size_with_key(uint64_t size)
+{
+	uint64_t n = size + 2;
+
+	for (; size > 0x7f; size >>= 7)
+		n++;
+	return n;
+}
+
+static int measure_enter(void *arg, uint32_t node, unsigned depth)
 {
 	struct parca_graph *g = arg;
 
@@ -73,49 +114,66 @@ static int report_enter(void *arg, uint32_t node, unsigned depth)
 	return 0;
 }
 
-static void report_leave(void *arg, uint32_t node, unsigned depth)
+static void measure_leave(void *arg, uint32_t node, unsigned depth)
 {
-	AUTO(buf_done) struct buf m = { 0 };
 	struct parca_graph *g = arg;
 	struct profile_node n;
 
-	if (!depth || depth > PARCA_MAX_DEPTH)
+	if (depth > PARCA_MAX_DEPTH)
+		return;
+	g->head.size = 0;
+	put_node_head(g, node, depth, &g->head);
+	g->sizes[node] += g->head.size;
+	if (!depth)
 		return;
 	profile_tree_node(g->t, node, &n);
-	put_parca_meta(g->t, n.frame, NODE_META, &m);
-	proto_put_number(&m, NODE_CUMULATIVE, (uint64_t)n.total[0]);
-	proto_put_number(&m, NODE_DIFF, parca_diff(g, &n));
-	buf_add_str(&m, buf_str(&g->children[depth]));
-	g->children[depth].size = 0;
-	/* The root's children have another number. */
-	proto_put_message(&g->children[depth - 1], depth == 1 ? ROOT_CHILDREN : NODE_CHILDREN, &m);
+	g->sizes[n.parent] += size_with_key(g->sizes[node]);
+}
+
+static int write_enter(void *arg, uint32_t node, unsigned depth)
+{
+	struct parca_graph *g = arg;
+
+	if (depth > PARCA_MAX_DEPTH)
+		return 1;
+	put_node_key(depth == 0   ? GRAPH_ROOT
+		     : depth == 1 ? ROOT_CHILDREN
+				  : NODE_CHILDREN,
+		     g->sizes[node], g->out);
+	put_node_head(g, node, depth, g->out);
+	return 0;
+}
+
+/* The nodes are measured first: their messages are in one another, and would be copied once for each level. */
+static void put_nodes(struct parca_graph *g)
+{
+	g->meta_of = mem_zalloc(profile_tree_n_frames(g->t) * sizeof(*g->meta_of));
+	g->sizes = mem_zalloc(profile_tree_n(g->t) * sizeof(*g->sizes));
+	profile_tree_walk(g->t, &(struct profile_walk){ measure_enter, measure_leave, g });
+	profile_tree_walk(g->t, &(struct profile_walk){ write_enter, NULL, g });
+	free(g->meta_of);
+	free(g->sizes);
+	buf_done(&g->head);
+	buf_done(&g->metas);
 }
 
 int parca_put_flamegraph(const struct profile_tree *t, struct budget_hold *hold, struct buf *out,
 			 struct err *err)
 {
-	struct parca_graph *g;
-	AUTO(buf_done) struct buf root = { 0 };
-	uint64_t size = (uint64_t)profile_tree_n(t) * PARCA_NODE_SIZE;
-	struct profile_node n;
+	struct parca_graph g = {
+		.t = t, .compares = profile_tree_compares(t), .metas = { .hold = hold }, .out = out
+	};
+	uint64_t size = profile_tree_n(t) * sizeof(*g.sizes) + profile_tree_n_frames(t) * sizeof(*g.meta_of);
+	struct profile_node root;
 
 	if (budget_hold_add(hold, size, err) < 0)
 		return -1;
-	g = NEW(struct parca_graph);
-	*g = (struct parca_graph){ .t = t, .compares = profile_tree_compares(t) };
-	profile_tree_walk(t, &(struct profile_walk){ report_enter, report_leave, g });
-	profile_tree_node(t, 0, &n);
-	proto_put_number(&root, ROOT_CUMULATIVE, (uint64_t)n.total[0]);
-	proto_put_number(&root, ROOT_DIFF, parca_diff(g, &n));
-	buf_add_str(&root, buf_str(&g->children[0]));
-	proto_put_message(out, GRAPH_ROOT, &root);
-	proto_put_number(out, GRAPH_TOTAL, (uint64_t)n.total[0]);
+	put_nodes(&g);
+	profile_tree_node(t, 0, &root);
+	proto_put_number(out, GRAPH_TOTAL, (uint64_t)root.total[0]);
 	proto_put_str(out, GRAPH_UNIT, profile_tree_unit(t));
-	proto_put_number(out, GRAPH_HEIGHT, g->height);
-	proto_put_number(out, GRAPH_UNTRIMMED, (uint64_t)n.total[0]);
-	for (size_t i = 0; i < ARRAY_SIZE(g->children); i++)
-		buf_done(&g->children[i]);
-	mem_freep(&g);
+	proto_put_number(out, GRAPH_HEIGHT, g.height);
+	proto_put_number(out, GRAPH_UNTRIMMED, (uint64_t)root.total[0]);
 	budget_hold_sub(hold, size);
 	return 0;
 }
