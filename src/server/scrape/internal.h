@@ -10,7 +10,7 @@
  *   request.c   the URL and the headers of a request
  *   pull.c      one pull: the request, its answer, the profile to the store
  *   scrape.c    the thread that begins pulls; start and stop
- *   show.c      /api/targets, metrics
+ *   show.c      /api/targets, figures
  *
  * An *endpoint* is one profile of one target. The thread lode-scrape begins the pull of each that is due; a `struct net`
  * of its own transfers; a worker parses and gives the profile to the store (intake/take.c), as those that clients send.

@@ -15,7 +15,16 @@ int scrape_start(struct server *s, const struct str *files, size_t n_files, stru
 		 struct err *err);
 /* Ends all pulls at once. Waits only for profiles that are being stored. Takes NULL. */
 void scrape_stop(struct scrape *s);
-void scrape_free(struct scrape *s);    /* no request is left that shows it; takes NULL */
-void scrape_collect(struct scrape *s); /* set its metrics; takes NULL */
+void scrape_free(struct scrape *s); /* no request is left that shows it; takes NULL */
+
+struct scrape_stats {
+	size_t n_targets; /* of all files */
+	/* of their profiles; without a failure, with one, not pulled yet */
+	size_t n_good, n_failing, n_new;
+	size_t n_running;    /* pulls */
+	size_t n_broken;     /* files whose last change could not be read */
+	uint64_t base_bytes; /* memory of the counters that the next profiles are compared with */
+};
+void scrape_stats(struct scrape *s, struct scrape_stats *ret);
 
 int api_targets(struct api *a, struct err *err); /* GET /api/targets */

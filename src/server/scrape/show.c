@@ -13,8 +13,6 @@
  */
 #include "server/scrape/internal.h"
 
-#include "base/metrics.h"
-
 #define SHOWN_TARGETS 1000u
 
 static void show_file(struct json_writer *w, struct arena *a, const struct scrape_file *f)
@@ -128,43 +126,22 @@ int api_targets(struct api *a, struct err *err)
 	return 0;
 }
 
-/* ---- metrics ---- */
+/* ---- figures ---- */
 
-static const struct metric_family targets_gauge = { "lode_scrape_targets", "Targets of all files.",
-						    METRIC_GAUGE, "", NULL };
-static const struct metric_family profiles_gauge = {
-	"lode_scrape_profiles", "Profiles of all targets: good, failing, or not pulled yet.", METRIC_GAUGE,
-	"state", NULL
-};
-static const struct metric_family running_gauge = { "lode_scrape_running", "Pulls that run.", METRIC_GAUGE,
-						    "", NULL };
-static const struct metric_family broken_gauge = { "lode_scrape_files_broken",
-						   "Files of targets whose last change could not be read.",
-						   METRIC_GAUGE, "", NULL };
-static const struct metric_family base_gauge = {
-	"lode_scrape_base_bytes", "Bytes of memory of the counters that the next profiles are compared with.",
-	METRIC_GAUGE, "", NULL
-};
-
-void scrape_collect(struct scrape *s)
+void scrape_stats(struct scrape *s, struct scrape_stats *ret)
 {
-	int64_t n_failing = 0, n_new = 0, n_broken = 0;
-
-	if (!s)
-		return;
+	*ret = (struct scrape_stats){ .base_bytes = atomic_load(&s->bases.used) };
 	pthread_mutex_lock(&s->lock);
 	for (size_t i = 0; i < s->endpoints.n; i++) {
-		n_failing += s->endpoints.v[i]->seen.failures > 0;
-		n_new += s->endpoints.v[i]->seen.result == SCRAPE_NONE;
+		const struct endpoint *e = s->endpoints.v[i];
+
+		ret->n_failing += e->seen.failures > 0;
+		ret->n_new += e->seen.result == SCRAPE_NONE;
 	}
 	for (size_t i = 0; i < s->n_files; i++)
-		n_broken += s->files[i].broken;
-	metric_set(metric_get(&targets_gauge), (int64_t)s->endpoints.n_targets);
-	metric_set(metric_get(&profiles_gauge, "good"), (int64_t)s->endpoints.n - n_failing - n_new);
-	metric_set(metric_get(&profiles_gauge, "failing"), n_failing);
-	metric_set(metric_get(&profiles_gauge, "new"), n_new);
-	metric_set(metric_get(&running_gauge), s->n_running);
-	metric_set(metric_get(&broken_gauge), n_broken);
+		ret->n_broken += s->files[i].broken;
+	ret->n_targets = s->endpoints.n_targets;
+	ret->n_good = s->endpoints.n - ret->n_failing - ret->n_new;
+	ret->n_running = s->n_running;
 	pthread_mutex_unlock(&s->lock);
-	metric_set(metric_get(&base_gauge), (int64_t)atomic_load(&s->bases.used));
 }

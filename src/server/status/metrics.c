@@ -15,134 +15,117 @@
 #include "server/scrape/scrape.h"
 #include "server/status/status.h"
 
-static const struct metric_family connections = { "lode_http_connections", "Open connections.", METRIC_GAUGE,
-						  "", NULL };
-static const struct metric_family waiting = { "lode_http_waiting",
-					      "Requests that wait for a worker or for bytes.", METRIC_GAUGE,
-					      "", NULL };
-static const struct metric_family worker_queue = { "lode_worker_queue", "Tasks that wait for a worker.",
-						   METRIC_GAUGE, "", NULL };
-static const struct metric_family bucket_cache = { "lode_s3_cache_bytes",
-						   "Bytes of objects that are kept, in memory and on disk.",
-						   METRIC_GAUGE, "where", NULL };
-static const struct metric_family workers_waiting = { "lode_workers_waiting",
-						      "Tasks that wait for object storage, without a worker.",
-						      METRIC_GAUGE, "", NULL };
-static const struct metric_family workers_at_work = { "lode_workers_at_work", "Workers that run a task.",
-						      METRIC_GAUGE, "", NULL };
+#define GAUGE(name, help, labels)                      \
+	{                                              \
+		name, help, METRIC_GAUGE, labels, NULL \
+	}
+
+static const struct metric_family connections = GAUGE("lode_http_connections", "Open connections.", "");
+static const struct metric_family waiting = GAUGE("lode_http_waiting",
+						  "Requests that wait for a worker or for bytes.", "");
+static const struct metric_family worker_queue = GAUGE("lode_worker_queue", "Tasks that wait for a worker.",
+						       "");
+static const struct metric_family bucket_cache = GAUGE(
+	"lode_s3_cache_bytes", "Bytes of objects that are kept, in memory and on disk.", "where");
+static const struct metric_family workers_waiting = GAUGE(
+	"lode_workers_waiting", "Tasks that wait for object storage, without a worker.", "");
+static const struct metric_family workers_at_work = GAUGE("lode_workers_at_work", "Workers that run a task.",
+							  "");
 static const struct metric_family decoded = { "lode_artifacts_decoded_total",
 					      "Artifacts decoded from packages, by outcome.", METRIC_COUNTER,
 					      "outcome", NULL };
 static const struct metric_family decoded_bytes = { "lode_artifacts_decoded_bytes_total",
 						    "Bytes of decoded artifacts.", METRIC_COUNTER, "", NULL };
-static const struct metric_family cache_bytes = { "lode_cache_bytes",
-						  "Bytes of disk that the artifact cache uses.", METRIC_GAUGE,
-						  "", NULL };
-static const struct metric_family cache_max = { "lode_cache_max_bytes",
-						"Bytes of disk that the artifact cache may use.",
-						METRIC_GAUGE, "", NULL };
-static const struct metric_family cache_files = { "lode_cache_files", "Artifacts in the cache.", METRIC_GAUGE,
-						  "", NULL };
-static const struct metric_family store_bytes = { "lode_store_bytes",
-						  "Bytes of disk that the store and unfinished uploads use.",
-						  METRIC_GAUGE, "", NULL };
-static const struct metric_family store_to_compress = {
-	"lode_store_to_compress_bytes", "Bytes of pushed objects that are not compressed yet.", METRIC_GAUGE,
-	"", NULL
-};
-static const struct metric_family uploads = { "lode_uploads", "Uploads in progress.", METRIC_GAUGE, "",
-					      NULL };
-static const struct metric_family cache_ops = { "lode_cache_operations",
-						"Lookups and evictions of the artifact cache, by operation.",
-						METRIC_GAUGE, "operation", NULL };
+static const struct metric_family cache_bytes = GAUGE("lode_cache_bytes",
+						      "Bytes of disk that the artifact cache uses.", "");
+static const struct metric_family cache_max = GAUGE("lode_cache_max_bytes",
+						    "Bytes of disk that the artifact cache may use.", "");
+static const struct metric_family cache_files = GAUGE("lode_cache_files", "Artifacts in the cache.", "");
+static const struct metric_family store_bytes = GAUGE(
+	"lode_store_bytes", "Bytes of disk that the store and unfinished uploads use.", "");
+static const struct metric_family store_to_compress = GAUGE(
+	"lode_store_to_compress_bytes", "Bytes of pushed objects that are not compressed yet.", "");
+static const struct metric_family uploads = GAUGE("lode_uploads", "Uploads in progress.", "");
+static const struct metric_family cache_ops = GAUGE(
+	"lode_cache_operations", "Lookups and evictions of the artifact cache, by operation.", "operation");
 
-static const struct metric_family upstream_fetches = { "lode_upstream_fetches",
-						       "Fetches from other servers, by outcome.",
-						       METRIC_GAUGE, "outcome", NULL };
-static const struct metric_family upstream_remembered = { "lode_upstream_remembered",
-							  "Requests answered from the miss cache.",
-							  METRIC_GAUGE, "", NULL };
-static const struct metric_family upstream_over = {
-	"lode_upstream_over_budget", "Requests above the budget of questions to other servers.", METRIC_GAUGE,
-	"", NULL
-};
-static const struct metric_family upstream_stored = {
-	"lode_upstream_stored", "Fetched files that were stored or not stored, by outcome.", METRIC_GAUGE,
-	"outcome", NULL
-};
-static const struct metric_family upstream_bytes = { "lode_upstream_bytes",
-						     "Bytes of files fetched from other servers.",
-						     METRIC_GAUGE, "", NULL };
-static const struct metric_family upstream_open = {
+static const struct metric_family upstream_fetches = GAUGE(
+	"lode_upstream_fetches", "Fetches from other servers, by outcome.", "outcome");
+static const struct metric_family upstream_remembered = GAUGE("lode_upstream_remembered",
+							      "Requests answered from the miss cache.", "");
+static const struct metric_family upstream_over = GAUGE(
+	"lode_upstream_over_budget", "Requests above the budget of questions to other servers.", "");
+static const struct metric_family upstream_stored = GAUGE(
+	"lode_upstream_stored", "Fetched files that were stored or not stored, by outcome.", "outcome");
+static const struct metric_family upstream_bytes = GAUGE("lode_upstream_bytes",
+							 "Bytes of files fetched from other servers.", "");
+static const struct metric_family upstream_open = GAUGE(
 	"lode_upstream_breaker_open", "1: the breaker of this server is open, it is not asked for a while.",
-	METRIC_GAUGE, "server", NULL
-};
-static const struct metric_family upstream_asked = { "lode_upstream_requests",
-						     "Requests to this server, by outcome.", METRIC_GAUGE,
-						     "server,outcome", NULL };
+	"server");
+static const struct metric_family upstream_asked = GAUGE(
+	"lode_upstream_requests", "Requests to this server, by outcome.", "server,outcome");
 
-static const struct metric_family symbolize_tables = {
+static const struct metric_family symbolize_tables = GAUGE(
 	"lode_symbolize_tables", "Symbol tables that were not mapped when they were needed, by origin.",
-	METRIC_GAUGE, "outcome", NULL
-};
-static const struct metric_family symbolize_wanted = {
+	"outcome");
+static const struct metric_family symbolize_wanted = GAUGE(
 	"lode_symbolize_wanted", "Symbol tables that requests needed: hit, it was mapped; miss, it was not.",
-	METRIC_GAUGE, "outcome", NULL
-};
-static const struct metric_family symbolize_bytes = { "lode_symbolize_bytes",
-						      "Bytes of mapped symbol tables.", METRIC_GAUGE, "",
-						      NULL };
-static const struct metric_family symbolize_flights = { "lode_symbolize_flights",
-							"Symbol tables that are being built or waited for.",
-							METRIC_GAUGE, "", NULL };
+	"outcome");
+static const struct metric_family symbolize_bytes = GAUGE("lode_symbolize_bytes",
+							  "Bytes of mapped symbol tables.", "");
+static const struct metric_family symbolize_flights = GAUGE(
+	"lode_symbolize_flights", "Symbol tables that are being built or waited for.", "");
 
-static const struct metric_family profiles_taken = { "lode_profiles_total", "Received profiles, by outcome.",
-						     METRIC_GAUGE, "outcome", NULL };
-static const struct metric_family profile_labels = {
+static const struct metric_family profiles_taken = GAUGE("lode_profiles_total",
+							 "Received profiles, by outcome.", "outcome");
+static const struct metric_family profile_labels = GAUGE(
 	"lode_profile_labels_total", "Labels of received profiles that were made to fit, or left out.",
-	METRIC_GAUGE, "outcome", NULL
-};
-static const struct metric_family profiles_kept = { "lode_profiles", "Stored profiles.", METRIC_GAUGE, "",
-						    NULL };
-static const struct metric_family profiles_samples = { "lode_profiles_samples", "Samples of stored profiles.",
-						       METRIC_GAUGE, "", NULL };
-static const struct metric_family profiles_series = { "lode_profiles_series",
-						      "Series: a type of profiles and a set of labels.",
-						      METRIC_GAUGE, "", NULL };
-static const struct metric_family profiles_locations = {
-	"lode_profiles_locations", "Addresses of binaries in profiles, with and without a name.",
-	METRIC_GAUGE, "names", NULL
-};
-static const struct metric_family profiles_stacks = { "lode_profiles_stacks",
-						      "Distinct stacks of stored profiles.", METRIC_GAUGE, "",
-						      NULL };
-static const struct metric_family profiles_bytes = {
-	"lode_profiles_bytes", "Bytes of stored profiles on disk, and of their tables in memory.",
-	METRIC_GAUGE, "where", NULL
-};
-static const struct metric_family profiles_damaged = {
+	"outcome");
+static const struct metric_family profiles_kept = GAUGE("lode_profiles", "Stored profiles.", "");
+static const struct metric_family profiles_samples = GAUGE("lode_profiles_samples",
+							   "Samples of stored profiles.", "");
+static const struct metric_family profiles_series = GAUGE(
+	"lode_profiles_series", "Series: a type of profiles and a set of labels.", "");
+static const struct metric_family profiles_locations = GAUGE(
+	"lode_profiles_locations", "Addresses of binaries in profiles, with and without a name.", "names");
+static const struct metric_family profiles_stacks = GAUGE("lode_profiles_stacks",
+							  "Distinct stacks of stored profiles.", "");
+static const struct metric_family profiles_bytes = GAUGE(
+	"lode_profiles_bytes", "Bytes of stored profiles on disk, and of their tables in memory.", "where");
+static const struct metric_family profiles_damaged = GAUGE(
 	"lode_profiles_damaged",
 	"Damage of the profiles' database found since the start: profiles lost, pages repaired, pages that "
 	"stay until the "
 	"next start.",
-	METRIC_GAUGE, "what", NULL
-};
-static const struct metric_family profiles_queue = {
+	"what");
+static const struct metric_family profiles_queue = GAUGE(
 	"lode_profiles_queue_bytes",
-	"Bytes of bodies that are being received, and of profiles that wait to be written.", METRIC_GAUGE,
-	"what", NULL
-};
+	"Bytes of bodies that are being received, and of profiles that wait to be written.", "what");
 
-static const struct metric_family memory_bytes = { "lode_memory_bytes",
-						   "Bytes of the memory budget that are granted, by class.",
-						   METRIC_GAUGE, "class", NULL };
-static const struct metric_family memory_max = { "lode_memory_max_bytes",
-						 "Bytes of the memory budget, of all classes together.",
-						 METRIC_GAUGE, "", NULL };
+static const struct metric_family memory_bytes = GAUGE(
+	"lode_memory_bytes", "Bytes of the memory budget that are granted, by class.", "class");
+static const struct metric_family memory_max = GAUGE(
+	"lode_memory_max_bytes", "Bytes of the memory budget, of all classes together.", "");
 static const struct metric_family memory_refused = {
 	"lode_memory_refused_total", "Grants of the memory budget that were refused, by class.",
 	METRIC_COUNTER, "class", NULL
 };
+
+static const struct metric_family scrape_targets = GAUGE("lode_scrape_targets", "Targets of all files.", "");
+static const struct metric_family scrape_profiles = GAUGE(
+	"lode_scrape_profiles", "Profiles of all targets: good, failing, or not pulled yet.", "state");
+static const struct metric_family scrape_running = GAUGE("lode_scrape_running", "Pulls that run.", "");
+static const struct metric_family scrape_broken = GAUGE(
+	"lode_scrape_files_broken", "Files of targets whose last change could not be read.", "");
+static const struct metric_family scrape_bases = GAUGE(
+	"lode_scrape_base_bytes", "Bytes of memory of the counters that the next profiles are compared with.",
+	"");
+
+/* @label: of the family's one label; NULL: it has none. */
+static void set_figure(const struct metric_family *family, const char *label, uint64_t value)
+{
+	metric_set(metric_get(family, label), (int64_t)value);
+}
 
 void metrics_artifact_decoded(uint64_t bytes, bool failed)
 {
@@ -170,10 +153,10 @@ static void collect_store(struct server *s)
 	uint64_t bytes;
 
 	store_figures(s->opts.store, &f);
-	metric_set(metric_get(&store_to_compress), (int64_t)f.waiting);
-	metric_set(metric_get(&uploads), atomic_load(&s->push->n_uploads));
+	set_figure(&store_to_compress, NULL, f.waiting);
+	set_figure(&uploads, NULL, atomic_load(&s->push->n_uploads));
 	if (store_usage(s->opts.store, &bytes))
-		metric_set(metric_get(&store_bytes), (int64_t)bytes);
+		set_figure(&store_bytes, NULL, bytes);
 }
 
 static void collect_symbolizer(struct server *s)
@@ -181,15 +164,14 @@ static void collect_symbolizer(struct server *s)
 	struct tables_stats st;
 
 	tables_stats(s->opts.tables, &st);
-	metric_set(metric_get(&symbolize_tables, "made"), (int64_t)st.n_made);
-	metric_set(metric_get(&symbolize_tables, "stored"), (int64_t)st.n_from_store);
-	metric_set(metric_get(&symbolize_tables, "replaced"), (int64_t)st.n_replaced);
-	metric_set(metric_get(&symbolize_tables, "failed"), (int64_t)st.n_failed);
-	metric_set(metric_get(&symbolize_wanted, "hit"), (int64_t)st.n_hits);
-	metric_set(metric_get(&symbolize_wanted, "miss"),
-		   (int64_t)(st.n_wanted - MIN(st.n_hits, st.n_wanted)));
-	metric_set(metric_get(&symbolize_bytes), (int64_t)st.tables_size);
-	metric_set(metric_get(&symbolize_flights), st.n_builds);
+	set_figure(&symbolize_tables, "made", st.n_made);
+	set_figure(&symbolize_tables, "stored", st.n_from_store);
+	set_figure(&symbolize_tables, "replaced", st.n_replaced);
+	set_figure(&symbolize_tables, "failed", st.n_failed);
+	set_figure(&symbolize_wanted, "hit", st.n_hits);
+	set_figure(&symbolize_wanted, "miss", st.n_wanted - MIN(st.n_hits, st.n_wanted));
+	set_figure(&symbolize_bytes, NULL, st.tables_size);
+	set_figure(&symbolize_flights, NULL, st.n_builds);
 }
 
 static void collect_upstream(struct server *s)
@@ -197,14 +179,14 @@ static void collect_upstream(struct server *s)
 	struct resolve_upstream_stats st;
 
 	resolve_upstream_stats(s->opts.upstream, &st);
-	metric_set(metric_get(&upstream_fetches, "found"), (int64_t)st.n_found);
-	metric_set(metric_get(&upstream_fetches, "missing"), (int64_t)st.n_missing);
-	metric_set(metric_get(&upstream_fetches, "failed"), (int64_t)st.n_failed);
-	metric_set(metric_get(&upstream_remembered), (int64_t)st.n_remembered);
-	metric_set(metric_get(&upstream_over), (int64_t)st.n_over);
-	metric_set(metric_get(&upstream_stored, "stored"), (int64_t)st.n_stored);
-	metric_set(metric_get(&upstream_stored, "not_stored"), (int64_t)st.n_not_stored);
-	metric_set(metric_get(&upstream_bytes), (int64_t)st.bytes);
+	set_figure(&upstream_fetches, "found", st.n_found);
+	set_figure(&upstream_fetches, "missing", st.n_missing);
+	set_figure(&upstream_fetches, "failed", st.n_failed);
+	set_figure(&upstream_remembered, NULL, st.n_remembered);
+	set_figure(&upstream_over, NULL, st.n_over);
+	set_figure(&upstream_stored, "stored", st.n_stored);
+	set_figure(&upstream_stored, "not_stored", st.n_not_stored);
+	set_figure(&upstream_bytes, NULL, st.bytes);
 	net_each_server(s->opts.net, collect_upstream_server, NULL);
 }
 
@@ -215,27 +197,25 @@ static void collect_profiles(struct server *s)
 
 	budget_stats(s->opts.memory, &memory);
 	profilestore_stats(s->opts.profiles, &st);
-	metric_set(metric_get(&profiles_taken, "added"), (int64_t)st.n_added);
-	metric_set(metric_get(&profiles_taken, "duplicate"), (int64_t)st.n_duplicates);
-	metric_set(metric_get(&profiles_taken, "refused"), (int64_t)st.n_refused);
-	metric_set(metric_get(&profiles_taken, "expired"), (int64_t)st.n_expired);
-	metric_set(metric_get(&profile_labels, "mended"), (int64_t)st.n_labels_mended);
-	metric_set(metric_get(&profile_labels, "dropped"), (int64_t)st.n_labels_dropped);
-	metric_set(metric_get(&profiles_kept), (int64_t)st.n_profiles);
-	metric_set(metric_get(&profiles_samples), (int64_t)st.n_samples);
-	metric_set(metric_get(&profiles_series), (int64_t)st.n_series);
-	metric_set(metric_get(&profiles_locations, "named"),
-		   (int64_t)(st.n_locations - MIN(st.n_unnamed, st.n_locations)));
-	metric_set(metric_get(&profiles_locations, "unnamed"), (int64_t)st.n_unnamed);
-	metric_set(metric_get(&profiles_stacks), (int64_t)st.n_stacks);
-	metric_set(metric_get(&profiles_damaged, "lost"), (int64_t)st.n_lost);
-	metric_set(metric_get(&profiles_damaged, "repaired"), (int64_t)st.n_mended);
-	metric_set(metric_get(&profiles_damaged, "damaged"), (int64_t)st.n_unmended);
-	metric_set(metric_get(&profiles_bytes, "disk"), (int64_t)st.data_size);
-	metric_set(metric_get(&profiles_bytes, "memory"), (int64_t)st.metadata_size);
-	metric_set(metric_get(&profiles_queue, "bodies"),
-		   (int64_t)atomic_load(&s->http_service->body_bytes[BODY_PROFILES]));
-	metric_set(metric_get(&profiles_queue, "profiles"), (int64_t)memory.classes[BUDGET_PROFILE].used);
+	set_figure(&profiles_taken, "added", st.n_added);
+	set_figure(&profiles_taken, "duplicate", st.n_duplicates);
+	set_figure(&profiles_taken, "refused", st.n_refused);
+	set_figure(&profiles_taken, "expired", st.n_expired);
+	set_figure(&profile_labels, "mended", st.n_labels_mended);
+	set_figure(&profile_labels, "dropped", st.n_labels_dropped);
+	set_figure(&profiles_kept, NULL, st.n_profiles);
+	set_figure(&profiles_samples, NULL, st.n_samples);
+	set_figure(&profiles_series, NULL, st.n_series);
+	set_figure(&profiles_locations, "named", st.n_locations - MIN(st.n_unnamed, st.n_locations));
+	set_figure(&profiles_locations, "unnamed", st.n_unnamed);
+	set_figure(&profiles_stacks, NULL, st.n_stacks);
+	set_figure(&profiles_damaged, "lost", st.n_lost);
+	set_figure(&profiles_damaged, "repaired", st.n_mended);
+	set_figure(&profiles_damaged, "damaged", st.n_unmended);
+	set_figure(&profiles_bytes, "disk", st.data_size);
+	set_figure(&profiles_bytes, "memory", st.metadata_size);
+	set_figure(&profiles_queue, "bodies", atomic_load(&s->http_service->body_bytes[BODY_PROFILES]));
+	set_figure(&profiles_queue, "profiles", memory.classes[BUDGET_PROFILE].used);
 }
 
 static void collect_memory(struct server *s)
@@ -243,13 +223,27 @@ static void collect_memory(struct server *s)
 	struct budget_stats st;
 
 	budget_stats(s->opts.memory, &st);
-	metric_set(metric_get(&memory_max), (int64_t)st.total);
+	set_figure(&memory_max, NULL, st.total);
 	for (unsigned i = 0; i < BUDGET_N_CLASSES; i++) {
 		const struct budget_class_stats *c = &st.classes[i];
 
-		metric_set(metric_get(&memory_bytes, c->name), (int64_t)c->used);
-		metric_set(metric_get(&memory_refused, c->name), (int64_t)c->n_refused);
+		set_figure(&memory_bytes, c->name, c->used);
+		set_figure(&memory_refused, c->name, c->n_refused);
 	}
+}
+
+static void collect_scrape(struct server *s)
+{
+	struct scrape_stats st;
+
+	scrape_stats(s->scrape, &st);
+	set_figure(&scrape_targets, NULL, st.n_targets);
+	set_figure(&scrape_profiles, "good", st.n_good);
+	set_figure(&scrape_profiles, "failing", st.n_failing);
+	set_figure(&scrape_profiles, "new", st.n_new);
+	set_figure(&scrape_running, NULL, st.n_running);
+	set_figure(&scrape_broken, NULL, st.n_broken);
+	set_figure(&scrape_bases, NULL, st.base_bytes);
 }
 
 static void collect_all(void *arg)
@@ -258,17 +252,18 @@ static void collect_all(void *arg)
 	struct server *s = arg;
 	struct cache_stats c = { 0 };
 
-	metric_set(metric_get(&connections), http_connections(s->http));
-	metric_set(metric_get(&waiting), wait_count(s->http_service));
-	metric_set(metric_get(&worker_queue), (int64_t)(pool_queued(s->workers) + pool_queued(s->queries)));
+	set_figure(&connections, NULL, http_connections(s->http));
+	set_figure(&waiting, NULL, wait_count(s->http_service));
+	set_figure(&worker_queue, NULL, pool_queued(s->workers) + pool_queued(s->queries));
 	if (s3_shared_status(&bucket)) {
-		metric_set(metric_get(&bucket_cache, "memory"), (int64_t)bucket.memory_size);
-		metric_set(metric_get(&bucket_cache, "disk"), (int64_t)bucket.disk_size);
+		set_figure(&bucket_cache, "memory", bucket.memory_size);
+		set_figure(&bucket_cache, "disk", bucket.disk_size);
 	}
-	metric_set(metric_get(&workers_waiting), (int64_t)pool_waiting(s->workers));
-	metric_set(metric_get(&workers_at_work), (int64_t)(pool_busy(s->workers) + pool_busy(s->queries)));
+	set_figure(&workers_waiting, NULL, pool_waiting(s->workers));
+	set_figure(&workers_at_work, NULL, pool_busy(s->workers) + pool_busy(s->queries));
 	collect_memory(s);
-	scrape_collect(s->scrape);
+	if (s->scrape)
+		collect_scrape(s);
 	if (s->opts.upstream)
 		collect_upstream(s);
 	if (s->opts.store)
@@ -280,12 +275,12 @@ static void collect_all(void *arg)
 	if (!s->cache)
 		return;
 	cache_stats(s->cache, &c);
-	metric_set(metric_get(&cache_bytes), (int64_t)c.bytes);
-	metric_set(metric_get(&cache_max), (int64_t)c.max_bytes);
-	metric_set(metric_get(&cache_files), (int64_t)c.n_files);
-	metric_set(metric_get(&cache_ops, "hit"), (int64_t)c.n_hits);
-	metric_set(metric_get(&cache_ops, "miss"), (int64_t)c.n_misses);
-	metric_set(metric_get(&cache_ops, "evict"), (int64_t)c.n_evicted);
+	set_figure(&cache_bytes, NULL, c.bytes);
+	set_figure(&cache_max, NULL, c.max_bytes);
+	set_figure(&cache_files, NULL, c.n_files);
+	set_figure(&cache_ops, "hit", c.n_hits);
+	set_figure(&cache_ops, "miss", c.n_misses);
+	set_figure(&cache_ops, "evict", c.n_evicted);
 }
 
 static void write_customary(struct server *s, struct buf *out)
