@@ -366,7 +366,10 @@ def test_tls_with_a_ca_a_name_and_a_client_certificate(scrape, authority):
         s, _ = scrape([https("good", **ca, server_name="app.test", cert_file=str(authority / "app.pem"), key_file=str(authority / "app.key")),
                        https("untrusted", server_name="app.test"), https("misnamed", **ca), https("insecure", insecure_skip_verify=True)])
         got = tried(s)
-        assert {n: p["result"] for n, p in got.items()} == {"good": "base", "untrusted": "unreachable", "misnamed": "unreachable", "insecure": "base"}, got
+        # A slow machine has pulled a second time by now: "stored", and not "base" any more.
+        reached = {n: p["result"] in ("base", "stored") for n, p in got.items()}
+        assert reached == {"good": True, "untrusted": False, "misnamed": False, "insecure": True}, got
+        assert got["untrusted"]["result"] == got["misnamed"]["result"] == "unreachable"
         assert "TLS" in got["untrusted"]["error"] and "TLS" in got["misnamed"]["error"]
         # The Host is that of the target.
         assert program.requests[0][2]["Host"].startswith("127.0.0.1")
