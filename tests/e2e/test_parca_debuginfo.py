@@ -3,6 +3,7 @@
 
 import contextlib
 import hashlib
+import http.client
 import json
 import re
 import socket
@@ -141,6 +142,27 @@ def test_what_is_no_upload(server, elf):
     status, _, text = put(s, path, elf.debug)
     assert status == 422 and "its build ID is" in text
     assert listed(s) == {}
+
+
+def put_in_chunks(s, url, data):
+    """As parca-debuginfo does with what it has extracted: the size was said by InitiateUpload, and is in no header."""
+    c = http.client.HTTPConnection("127.0.0.1", s.port, timeout=60)
+    c.request("PUT", urllib.parse.urlsplit(url).path, body=(data[i:i + 3000] for i in range(0, len(data), 3000)))
+    r = c.getresponse()
+    return r.status, r.read().decode()
+
+
+def test_a_body_in_chunks_has_the_size_that_was_announced(server, elf):
+    s = server()
+    for data, status, text in ((elf.debug[:-1], 400, "does not have the size"), (elf.debug + b"x", 413, "more bytes than the upload"), (b"", 422, "empty")):
+        got = put_in_chunks(s, initiate(s, elf.id, len(elf.debug))["signedUrl"], data)
+        assert got[0] == status and text in got[1], got
+    assert listed(s) == {}
+    i = initiate(s, elf.id, len(elf.debug))
+    assert put_in_chunks(s, i["signedUrl"], elf.debug)[0] == 200
+    assert ask(s, "MarkUploadFinished", {"buildId": elf.id, "uploadId": i["uploadId"]}) == {}
+    assert fetch(s, f"/buildid/{elf.id}/debuginfo") == (200, elf.debug, True)
+    sound(s)
 
 
 def test_the_url_is_as_the_client_that_it_was_given_to(server, elf):

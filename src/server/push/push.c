@@ -254,7 +254,11 @@ static void post_begin(struct request *req)
 bool push_with_pass(struct request *req, struct push_request *pr, const struct pass *p)
 {
 	pr->key = (struct store_key){ .id = p->id, .kind = STORE_DEBUGINFO };
-	pr->size = pr->total = p->size;
+	/* parca-debuginfo sends its file in chunks: upload.c counts them. */
+	if (pr->total == STORE_SIZE_UNKNOWN)
+		pr->expected = p->size;
+	else
+		pr->size = pr->total = p->size;
 	pr->by_content = true;
 	pr->by_sender = p->by_sender;
 	if (pr->by_sender && !resolve_alias(req->s->opts.resolver, &pr->key.id, &pr->program))
@@ -278,7 +282,7 @@ static void by_pass_begin(struct request *req)
 	}
 	if (!put_read_sizes(req))
 		return;
-	if (pr->off || pr->total != pass.size)
+	if (pr->off || (pr->total != STORE_SIZE_UNKNOWN && pr->total != pass.size))
 		push_refuse(req, 400, "the file does not have the size that the upload was initiated with");
 	else
 		(void)push_with_pass(req, pr, &pass);

@@ -82,6 +82,7 @@ struct push_request {
 	/* With by_sender: the build ID of the program with that hash; size 0: it is not here, or has no other. */
 	struct build_id program;
 	uint64_t pass;      /* its number; 0: none */
+	uint64_t expected;  /* with a pass: the size that a body in chunks must have; else 0 */
 	struct str call_id; /* of the call Upload: the build ID as the client has it */
 	struct store_meta meta;
 	char token[TOKEN_MAX_NAME];

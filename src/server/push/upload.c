@@ -202,19 +202,26 @@ static int upload_begin(struct upload *up, struct bytes b)
 	return r == 0 && session_offset(up->session) != pr->off ? UPLOAD_ELSEWHERE : r;
 }
 
+static int refuse_as_too_large(struct upload *up)
+{
+	up->outcome = UPLOAD_TOO_LARGE;
+	if (up->pr.expected)
+		return err_set(&up->err, ERR_LIMIT,
+			       "the file has more bytes than the upload was initiated with");
+	return err_set(&up->err, ERR_LIMIT, "the file has more than the %llu bytes that --max-push allows",
+		       (unsigned long long)up->s->opts.max_push);
+}
+
 static void upload_write(struct upload *up, struct bytes b)
 {
+	uint64_t max = up->pr.expected ? up->pr.expected : up->s->opts.max_push;
 	int r;
 
 	if (up->failed || !b.size)
 		return;
 	r = upload_begin(up, b);
-	if (r == 0 && session_offset(up->session) + b.size > up->s->opts.max_push) {
-		up->outcome = UPLOAD_TOO_LARGE;
-		r = err_set(&up->err, ERR_LIMIT,
-			    "the file has more than the %llu bytes that --max-push allows",
-			    (unsigned long long)up->s->opts.max_push);
-	}
+	if (r == 0 && session_offset(up->session) + b.size > max)
+		r = refuse_as_too_large(up);
 	if (r == 0)
 		r = store_put_write(up->session->put, b, &up->err);
 	if (r == 0)
@@ -352,6 +359,9 @@ static void upload_reply(struct upload *up)
 		upload_reply_failure(up);
 	else if (up->pr.total == STORE_SIZE_UNKNOWN && !session_offset(up->session))
 		push_reply(up->req, 422, NULL, "the body is empty");
+	else if (up->pr.expected && session_offset(up->session) != up->pr.expected)
+		push_reply(up->req, 400, NULL,
+			   "the file does not have the size that the upload was initiated with");
 	else if (up->pr.total == STORE_SIZE_UNKNOWN || session_offset(up->session) == up->pr.total)
 		upload_commit(up);
 	else
