@@ -122,16 +122,4 @@ def ebpf_sender(work, url, seconds):
     return "unknown_service:sender-burn", "burn_native"
 
 
-def parca_agent_sender(work, url, seconds):
-    """From $PARCA_AGENT. It uploads what its programs have of symbols."""
-    agent = os.environ.get("PARCA_AGENT") or shutil.which("parca-agent")
-    if not agent:
-        raise NotRun("set PARCA_AGENT to the program of github.com/parca-dev/parca-agent")
-    (work / "agent.yaml").write_text("relabel_configs: [{ source_labels: [__meta_process_executable_name], target_label: service_name }]\n")
-    profile_machine(work, url, seconds, [agent, f"--remote-store-address={(work / 'grpc').read_text()}", "--remote-store-insecure", "--analytics-opt-out",
-                                         f"--http-address=127.0.0.1:{free_port()}", f"--config-path={work / 'agent.yaml'}"],
-                    'parca_agent:cpu:nanoseconds:cpu:nanoseconds:delta{comm="sender-burn"}')
-    return "sender-burn", "burn_native"
-
-
-SENDERS = {"collector": collector_sender, "ebpf": ebpf_sender, "parca-agent": parca_agent_sender}
+SENDERS = {"collector": collector_sender, "ebpf": ebpf_sender}

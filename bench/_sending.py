@@ -2,9 +2,11 @@
 """Shared by the rows of bench/senders.py: Go programs, what arrived, a server with TLS and tokens."""
 
 import contextlib
+import http.client
 import json
 import os
 import shutil
+import socket
 import ssl
 import subprocess
 import time
@@ -43,9 +45,32 @@ def go_program(name, *modules, flags=()):
 
 # ---- what arrived ----
 
+class UnixConnection(http.client.HTTPConnection):
+    def __init__(self, path, **kw):
+        super().__init__("localhost", **kw)
+        self.path = path
+
+    def connect(self):
+        self.sock = socket.socket(socket.AF_UNIX)
+        self.sock.connect(self.path)
+
+
+def connection(url, context=None):
+    """@url: http://, https://, or unix:PATH."""
+    scheme, rest = url.split(":", 1)
+    if scheme == "unix":
+        return UnixConnection(rest, timeout=60)
+    kind, more = (http.client.HTTPSConnection, {"context": context}) if scheme == "https" else (http.client.HTTPConnection, {})
+    return kind(rest.removeprefix("//"), timeout=60, **more)
+
+
 def ask(url, path, context=None, token=None, **args):
-    request = urllib.request.Request(f"{url}/api/{path}?{urllib.parse.urlencode(args)}", headers={"Authorization": f"Bearer {token}"} if token else {})
-    return json.load(urllib.request.urlopen(request, context=context, timeout=60))
+    c = connection(url, context)
+    c.request("GET", f"/api/{path}?{urllib.parse.urlencode(args)}", headers={"Authorization": f"Bearer {token}"} if token else {})
+    r = c.getresponse()
+    if r.status != 200:
+        raise LookupError(f"/api/{path}: {r.status} {r.read()[:200]}")
+    return json.load(r)
 
 
 def names_of(url, service, kind=None, **kw):
