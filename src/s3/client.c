@@ -88,6 +88,11 @@ void s3_free(struct s3 *s)
 	free(s);
 }
 
+int64_t s3_time_s(struct s3 *s)
+{
+	return clock_wall_s() + atomic_load(&s->skew_s);
+}
+
 /* ---- the shared one ---- */
 
 static struct {

@@ -139,7 +139,7 @@ static int page_read(struct list_page *p, struct bytes body, struct err *err)
 static int page_get(struct s3 *s, struct list_page *p, struct str token, struct err *err)
 {
 	char page[24];
-	struct sign_field query[5];
+	struct sign_field query[6];
 	struct call_request req = {
 		.method = "GET",
 		.what = "list",
@@ -160,6 +160,8 @@ static int page_get(struct s3 *s, struct list_page *p, struct str token, struct 
 		query[req.n_query++] = (struct sign_field){ STR("prefix"), p->l->prefix };
 	if (token.size)
 		query[req.n_query++] = (struct sign_field){ STR("continuation-token"), token };
+	else if (p->l->after.size)
+		query[req.n_query++] = (struct sign_field){ STR("start-after"), p->l->after };
 	r = call_run(s, &req, &a, err);
 	if (r)
 		return r < 0 ? -1

@@ -62,6 +62,8 @@ struct s3_options {
 int s3_new(const struct s3_options *opts, struct s3 **ret, struct err *err); /* @opts may be NULL */
 /* All sources are closed. Takes NULL. */
 void s3_free(struct s3 *s);
+/* The time of the bucket's server, as far as it is known: ours, corrected when it was far off. */
+int64_t s3_time_s(struct s3 *s);
 /*
  * The client of this process, for commands: made by the first call, with the options of s3_shared_options() if that was
  * called before. It lives until s3_shared_done().
@@ -117,6 +119,7 @@ struct s3_listed {
 };
 struct s3_listing {
 	struct str bucket, prefix;
+	struct str after; /* only keys greater than this one; empty: all */
 	/* Called for each object, in the order of the server. Non-zero ends the listing and is returned. */
 	int (*fn)(void *arg, const struct s3_listed *o, struct err *err);
 	void *arg;

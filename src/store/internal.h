@@ -150,6 +150,13 @@ int record_settle(struct store *st, const char *name, const struct store_record 
 /* This process has put the record: a client with these bytes need not send them. */
 void record_note_durable(struct store *st, const char *name, struct bytes text);
 /*
+ * Put the record @text, of an object with the content of @meta, which was put or touched at @from_ns. BLOB_CHANGED.
+ * BLOB_UNMET: the content is gone; nothing was put, put it again and then the record. BLOB_MISSING: the record was put, but
+ * the content is gone: put it again.
+ */
+int record_put(struct store *st, const char *name, struct bytes text, const struct store_meta *meta,
+	       const struct blob_stamp *expect, int64_t from_ns, struct err *err);
+/*
  * The content of the record of that name is damaged. A fetched or made object is removed, so that it is fetched or
  * made again: true. A pushed one stays, for a push of the same bytes. Logs the damage.
  */
@@ -211,16 +218,6 @@ struct refs_removed {
 };
 int refs_collect(struct store *st, struct refs *c, const uint32_t *contents, size_t n,
 		 struct refs_removed *ret, struct err *err);
-
-/* ---- put.c ---- */
-
-/*
- * Put the record @text, of an object with the content of @meta, which was put or touched at @from_ns. BLOB_CHANGED.
- * BLOB_UNMET: the content is gone; nothing was put, put it again and then the record. BLOB_MISSING: the record was put, but
- * the content is gone: put it again.
- */
-int record_put(struct store *st, const char *name, struct bytes text, const struct store_meta *meta,
-	       const struct blob_stamp *expect, int64_t from_ns, struct err *err);
 
 /* ---- past.c ---- */
 

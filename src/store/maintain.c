@@ -32,7 +32,7 @@ static int gc_progress(void *arg, uint64_t n_done, uint64_t n_all, uint64_t byte
 	return maintain_is_stopped(arg) ? 1 : 0;
 }
 
-/* true: there will be more soon. */
+/* true: there will be more soon, or the blobs are away. */
 static bool maintain_gc(struct maintain *m)
 {
 	struct store_gc_result result;
@@ -41,7 +41,7 @@ static bool maintain_gc(struct maintain *m)
 	if (store_gc(m->st, gc_progress, m, &result, &err) < 0) {
 		if (err.kind != ERR_CANCELLED)
 			log_warn("store", "%s", err.text);
-		return false;
+		return blob_is_away(&err);
 	}
 	if (result.n_contents || result.n_temporary)
 		log_info("store", "removed %llu unreferenced contents (%llu bytes), %llu left-over files",

@@ -150,6 +150,21 @@ void record_note_durable(struct store *st, const char *name, struct bytes text)
 		known_durable_add(&st->known, name, &own);
 }
 
+int record_put(struct store *st, const char *name, struct bytes text, const struct store_meta *meta,
+	       const struct blob_stamp *expect, int64_t from_ns, struct err *err)
+{
+	char content[STORE_CONTENT_NAME_SIZE];
+	struct blobs *b = st->blobs;
+	int r;
+
+	store_content_name(meta->sha256, meta->raw, content);
+	r = b->ops->put(b, name, text, content, expect, err);
+	if (r)
+		return r;
+	record_note_durable(st, name, text);
+	return b->remote || store_now_ns() - from_ns < st->settle_ns / 2 ? 0 : b->ops->touch(b, content, err);
+}
+
 static enum known_state content_state(struct store *st, const struct store_meta *meta)
 {
 	char name[STORE_CONTENT_NAME_SIZE];

@@ -7,6 +7,8 @@
 
 #include <stdlib.h>
 #include "base/condition.h"
+#include "s3/s3.h"
+#include "store/bucket.h"
 
 struct store *store_open_blobs(struct blobs *blobs, const struct store_options *opts)
 {
@@ -36,11 +38,27 @@ struct store *store_open_blobs(struct blobs *blobs, const struct store_options *
 	return st;
 }
 
+/* A bucket, with its staging files in a folder of this machine. */
+static int open_in_bucket(const char *url, const struct store_options *opts, struct blobs **ret,
+			  struct err *err)
+{
+	struct bucket *bucket;
+
+	if (!opts->local_dir)
+		return err_set(err, ERR_INVALID, "%s: no local folder for its staging files", url);
+	if (bucket_open_s3(url, &bucket, err) < 0)
+		return -1;
+	return blobs_open_bucket(bucket, opts->local_dir, opts->create, ret, err) < 0 ? err_in(err, "%s", url)
+										      : 0;
+}
+
 int store_open(const char *dir, const struct store_options *opts, struct store **ret, struct err *err)
 {
 	struct blobs *blobs = NULL;
 
-	if (sha256_load(err) < 0 || blobs_open_dir(dir, opts->create, &blobs, err) < 0)
+	if (sha256_load(err) < 0 ||
+	    (s3_is_url(str_of(dir)) ? open_in_bucket(dir, opts, &blobs, err)
+				    : blobs_open_dir(dir, opts->create, &blobs, err)) < 0)
 		return err_in(err, "store");
 	*ret = store_open_blobs(blobs, opts);
 	return 0;

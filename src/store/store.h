@@ -12,8 +12,9 @@
  * returns when it is on disk. Several processes may use one store at once (a server, `lode store gc`); a
  * reader of an object that is removed meanwhile reads on.
  *
- * All calls may come from any thread; a struct store_put belongs to one thread at a time. No call waits for
- * the network, any of them may wait for disks.
+ * All calls may come from any thread; a struct store_put belongs to one thread at a time. Calls wait for disks, and of
+ * a store in a bucket for the network. If that cannot be reached: ERR_IO with os ENOTCONN; that says nothing of what is
+ * there.
  */
 #pragma once
 
@@ -116,7 +117,8 @@ struct store_options {
 	bool object_list; /* keep all records in memory, for store_names(), store_latest(), store_figures():
 			     about 200 bytes an object */
 	bool create;      /* create it if it is missing; else that is an error */
-	int level;        /* of zstd; 0: STORE_LEVEL */
+	const char *local_dir; /* of a store in a bucket: a folder for staging files */
+	int level;             /* of zstd; 0: STORE_LEVEL */
 	/*
 	 * May be NULL. Called in the committing thread before the commit returns, and must be quick: an
 	 * object was committed whose bytes are new; @replaced: in place of others.
@@ -128,7 +130,7 @@ struct store_options {
 #define STORE_LEVEL 1
 
 /*
- * The store in @dir. A folder with other content is ERR_INVALID, "not a store"; so is a store of a newer
+ * The store in @dir: a folder, or "s3://BUCKET/PREFIX" (s3_shared()). A folder or prefix with other content is ERR_INVALID, "not a store"; so is a store of a newer
  * version.
  */
 int store_open(const char *dir, const struct store_options *opts, struct store **ret, struct err *err);

@@ -61,6 +61,7 @@ class Endpoint:
 class Bucket(Endpoint):
     def __init__(self, page=1000):
         self.objects, self.requests, self.faults, self.lock = {}, [], [], threading.Lock()
+        self.times, self.uploads = {}, {}  # of objects that were put by requests; parts of uploads
         self.page, self.away, self.bytes_sent = page, False, 0
         self.secret, self.token = SECRET, None
         # A bucket that hangs takes requests and does not answer.
@@ -139,6 +140,7 @@ class Request(http.server.BaseHTTPRequestHandler):
         bucket = self.bucket
         path, _, query = self.path.partition("?")
         name = urllib.parse.unquote(path)
+        self.body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
         if name == "/bucket" or name.startswith("/bucket/"):  # another name of "b"
             name = "/b" + name[len("/bucket"):]
         # No condition is ever asked.
@@ -155,12 +157,45 @@ class Request(http.server.BaseHTTPRequestHandler):
             self.error(403, "SignatureDoesNotMatch")
         elif not name.startswith("/b/") and name != "/b":
             self.error(404, "NoSuchBucket")
+        elif self.command in ("PUT", "POST", "DELETE"):
+            self.write(name[3:], urllib.parse.parse_qs(query, keep_blank_values=True))
         elif name in ("/b", "/b/"):
             self.list(urllib.parse.parse_qs(query, keep_blank_values=True))
         else:
             self.object(name[3:])
 
-    do_HEAD = do_GET
+    do_HEAD = do_PUT = do_POST = do_DELETE = do_GET
+
+    def write(self, key, q):
+        bucket, upload, number = self.bucket, q.get("uploadId", [None])[0], int(q.get("partNumber", ["0"])[0])
+        digest = self.headers.get("x-amz-content-sha256")
+        bucket.requests.append(("PART" if number else self.command, key))
+        if self.command == "PUT" and digest != sha256(self.body):
+            return self.error(400, "XAmzContentSHA256Mismatch")
+        with bucket.lock:
+            if "uploads" in q:
+                upload = f"upload{len(bucket.uploads)}"
+                bucket.uploads[upload] = {}
+                return self.reply(200, f"<InitiateMultipartUploadResult><UploadId>{upload}</UploadId></InitiateMultipartUploadResult>".encode())
+            if upload and upload not in bucket.uploads:
+                return self.error(404, "NoSuchUpload")
+            if upload and self.command == "PUT":
+                bucket.uploads[upload][number] = self.body
+                return self.reply(200, b"", {"ETag": f'"{etag(self.body)}"'})
+            parts = bucket.uploads.pop(upload) if upload else None
+            if self.command == "DELETE":
+                if not upload:
+                    bucket.objects.pop(key, None)
+                return self.reply(204)
+            data = b"".join(parts[n] for n in sorted(parts)) if upload else self.body
+            bucket.objects[key] = data
+            bucket.times[key] = time.time()
+        if upload:
+            return self.reply(200, f"<CompleteMultipartUploadResult><ETag>{etag(data)}</ETag></CompleteMultipartUploadResult>".encode())
+        return self.reply(200, b"", {"ETag": f'"{etag(data)}"'})
+
+    def modified(self, key, form):
+        return time.strftime(form, time.gmtime(self.bucket.times.get(key, 1732356000)))
 
     def connection_fault(self, fault):
         """true: this request gets no answer."""
@@ -175,7 +210,7 @@ class Request(http.server.BaseHTTPRequestHandler):
 
     def list(self, q):
         bucket = self.bucket
-        prefix, after = q.get("prefix", [""])[0], q.get("continuation-token", [""])[0]
+        prefix, after = q.get("prefix", [""])[0], q.get("continuation-token", q.get("start-after", [""]))[0]
         bucket.requests.append(("LIST", prefix, after))
         fault = bucket.take_fault()
         if fault == "slow_down":
@@ -188,11 +223,13 @@ class Request(http.server.BaseHTTPRequestHandler):
             token = f"{time.monotonic_ns()}" if fault == "endless" else "same"
             return self.reply(200, f"<?xml version='1.0'?><ListBucketResult><IsTruncated>true</IsTruncated><NextContinuationToken>{token}"
                                    "</NextContinuationToken></ListBucketResult>".encode(), {"Content-Type": "application/xml"})
-        keys = sorted(k for k in bucket.objects if k.startswith(prefix) and k > after)
+        with bucket.lock:
+            found = {k: v for k, v in bucket.objects.items() if k.startswith(prefix) and k > after}
+        keys = sorted(found)
         out = ["<?xml version='1.0'?><ListBucketResult xmlns='http://s3.amazonaws.com/doc/2006-03-01/'><EncodingType>url</EncodingType>"]
         for k in keys[:bucket.page]:
-            data = bucket.objects[k]
-            out.append(f"<Contents><Key>{urllib.parse.quote(k)}</Key><LastModified>2024-11-23T10:00:00.000Z</LastModified>"
+            data = found[k]
+            out.append(f"<Contents><Key>{urllib.parse.quote(k)}</Key><LastModified>{self.modified(k, '%Y-%m-%dT%H:%M:%S.000Z')}</LastModified>"
                        f"<ETag>&quot;{etag(data)}&quot;</ETag><Size>{len(data)}</Size></Contents>")
         if len(keys) > bucket.page:
             token = xml.sax.saxutils.escape(keys[bucket.page - 1])
@@ -205,7 +242,7 @@ class Request(http.server.BaseHTTPRequestHandler):
         fault = bucket.take_fault()
         if data is None:
             return self.error(404, "NoSuchKey")
-        headers = {"ETag": f'"{etag(data)}"', "Last-Modified": "Sat, 23 Nov 2024 10:00:00 GMT", "Accept-Ranges": "bytes"}
+        headers = {"ETag": f'"{etag(data)}"', "Last-Modified": self.modified(key, "%a, %d %b %Y %H:%M:%S GMT"), "Accept-Ranges": "bytes"}
         first, end, status = 0, len(data), 200
         if self.headers.get("Range") and fault != "ignore_range":
             a, _, b = self.headers["Range"].removeprefix("bytes=").partition("-")

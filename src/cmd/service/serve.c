@@ -140,7 +140,7 @@ static const struct option_row cache_rows[] = {
 static const struct option_group cache_group = { "Decoding and caches", cache_rows };
 
 static const struct option_row store_rows[] = {
-	{ 0, "store", "DIR", "the folder for pushed and fetched files [DATA/store]",
+	{ 0, "store", "DIR", "the folder for pushed and fetched files, or s3://BUCKET/PREFIX [DATA/store]",
 	  SERVICE_TEXT(store.dir) },
 	{ 0, "store-quota", "SIZE", "its size; the files unused for longest are removed; 0: no limit [0]",
 	  SERVICE_SIZE(store.quota) },

@@ -264,10 +264,12 @@ static int open_store(struct service *v, const struct settings *s, const char *d
 {
 	const struct store_settings *o = &service_settings(s)->store;
 	AUTO(mem_freep) char *dir = o->dir ? mem_strdup(o->dir) : mem_printf("%s/store", data);
+	AUTO(mem_freep) char *local = mem_printf("%s/bucket", data);
 	const struct store_options opts = { .quota = o->quota,
 					    .room = v->room,
 					    .keep_pushed = o->keep_pushed,
 					    .create = true,
+					    .local_dir = local,
 					    .maintain = true,
 					    .object_list = true,
 					    .committed = on_committed,

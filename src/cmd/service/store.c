@@ -423,18 +423,23 @@ static const struct {
 static int run_in(struct settings *s, int (*run)(const struct settings *s, struct store *st))
 {
 	const struct store_settings *o = &service_settings(s)->store;
-	const struct store_options opts = { .keep_pushed = o->keep_pushed };
+	struct store_options opts = { .keep_pushed = o->keep_pushed };
 	AUTO(mem_freep) char *data = NULL;
+	AUTO(mem_freep) char *local = NULL;
 	AUTO(mem_freep) char *dir = NULL;
 	AUTO(mem_freep) char *cache_dir = NULL;
 	struct store *st = NULL;
 	struct err err = { 0 };
 	int status;
 
-	if (!o->dir) {
+	if (!o->dir || s3_is_url(str_of(o->dir))) {
 		data = data_dir(s->data, &err);
 		if (!data)
 			return tell_error("store", &err);
+		local = mem_printf("%s/bucket", data);
+		opts.local_dir = local;
+	}
+	if (!o->dir) {
 		dir = mem_printf("%s/store", data);
 		if (!service_settings(s)->server.cache_dir) {
 			cache_dir = mem_printf("%s/cache", data);
@@ -466,7 +471,8 @@ static int run_store(struct settings *s)
 }
 
 static const struct option_row store_rows[] = {
-	{ 0, "store", "DIR", "the store's folder [DATA/store]", SERVICE_TEXT(store.dir) },
+	{ 0, "store", "DIR", "the store's folder, or s3://BUCKET/PREFIX [DATA/store]",
+	  SERVICE_TEXT(store.dir) },
 	{ 0, "cache-dir", "DIR", "verify: the cache folder of the server, which is verified too [DATA/cache]",
 	  SERVICE_TEXT(server.cache_dir) },
 	{ 0, "remove", NULL, "verify: remove bad objects", SERVICE_ON(store.remove) },

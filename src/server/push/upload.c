@@ -272,6 +272,12 @@ static void upload_reply_failure(struct upload *up)
 			   "the server's disk is full; nothing was stored; push again when it has room");
 		return;
 	}
+	/* The store is in a bucket that cannot be reached. */
+	if (up->err.kind == ERR_IO && up->err.os == ENOTCONN) {
+		snprintf(text, sizeof(text), "the file was not stored; push again later: %s", up->err.text);
+		push_reply(up->req, 503, NULL, text);
+		return;
+	}
 	push_reply(up->req, reply_status_of(&up->err), NULL,
 		   "the server could not store the file; its log has the reason; push again later");
 }

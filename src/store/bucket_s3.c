@@ -1,0 +1,333 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Objects in a bucket with S3's API.
+ *
+ * Whatever fails here says nothing of what is in the bucket: it is blob_is_away(), except an object that is longer than asked
+ * for, and one whose bytes are others than they were (ERR_CHANGED: names are written once, so somebody else has written it).
+ */
+#include "store/bucket.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+#include "s3/s3.h"
+
+#define PART_SIZE MIB(16) /* longer contents are uploaded in parts of that */
+
+struct s3_bucket {
+	struct bucket base;
+	struct s3 *s3; /* s3_shared() */
+	char *url;     /* "s3://BUCKET/PREFIX/" */
+	char *bucket;
+	char *prefix; /* "PREFIX/"; may be empty */
+};
+
+static struct s3_bucket *s3_of(struct bucket *b)
+{
+	return CONTAINER_OF(b, struct s3_bucket, base);
+}
+
+/* @key is freed by the caller. */
+static struct s3_name name_of(const struct s3_bucket *b, const char *name, char **key)
+{
+	*key = mem_printf("%s%s", b->prefix, name);
+	return (struct s3_name){ str_of(b->bucket), str_of(*key) };
+}
+
+/* The outcome of a call. */
+static int away_or(int r, struct err *why, struct err *err)
+{
+	if (r >= 0)
+		return r;
+	if (why->kind != ERR_LIMIT && why->kind != ERR_CHANGED) {
+		why->kind = ERR_IO;
+		why->os = ENOTCONN;
+	}
+	if (err)
+		*err = *why;
+	return -1;
+}
+
+/* ---- objects ---- */
+
+static int s3_bucket_put(struct bucket *base, const char *name, struct bytes content, struct err *err)
+{
+	struct s3_bucket *b = s3_of(base);
+	AUTO(mem_freep) char *key = NULL;
+	struct err why = { 0 };
+	struct s3_info info;
+
+	return away_or(s3_put(b->s3, name_of(b, name, &key), content, &info, &why), &why, err);
+}
+
+static int part_read(int fd, uint64_t off, void *p, size_t n, struct err *err)
+{
+	size_t got = 0;
+
+	if (fd_pread(fd, p, n, off, &got, err) < 0)
+		return -1;
+	return got == n ? 0 : err_set(err, ERR_IO, "the staging file ends too early");
+}
+
+/* All parts, and the end of the upload. */
+static int parts_put(struct s3 *s, const struct s3_upload *u, int fd, uint64_t size, struct err *err)
+{
+	/* So large that there are not too many. */
+	size_t part = (size_t)MAX((uint64_t)PART_SIZE, size / (S3_PARTS_MAX / 2) + 1);
+	size_t n = (size_t)((size + part - 1) / part);
+	AUTO(mem_freep) struct s3_part *parts = NEW_N(struct s3_part, n);
+	AUTO(mem_freep) uint8_t *p = mem_alloc(part);
+
+	for (size_t i = 0; i < n; i++) {
+		uint64_t off = (uint64_t)i * part;
+		size_t piece = (size_t)MIN((uint64_t)part, size - off);
+
+		if (part_read(fd, off, p, piece, err) < 0 ||
+		    s3_upload_part(s, u, (unsigned)i + 1, bytes_of(p, piece), &parts[i], err) < 0)
+			return -1;
+	}
+	return s3_upload_complete(s, u, parts, n, NULL, err);
+}
+
+static int file_put_parts(struct s3 *s, struct s3_name name, int fd, uint64_t size, struct err *err)
+{
+	struct s3_upload u;
+
+	if (s3_upload_begin(s, name, &u, err) < 0)
+		return -1;
+	if (parts_put(s, &u, fd, size, err) == 0)
+		return 0;
+	if (s3_upload_abort(s, &u, NULL) < 0)
+		log_warn("store",
+			 "s3://" STR_FMT "/" STR_FMT
+			 ": an upload that was given up may be in the bucket, until a rule of it removes it",
+			 STR_ARG(name.bucket), STR_ARG(name.key));
+	return -1;
+}
+
+static int file_put_whole(struct s3 *s, struct s3_name name, int fd, uint64_t size, struct err *err)
+{
+	AUTO(mem_freep) uint8_t *p = mem_alloc((size_t)size + 1);
+	struct s3_info info;
+
+	return part_read(fd, 0, p, (size_t)size, err) < 0
+		       ? -1
+		       : s3_put(s, name, bytes_of(p, (size_t)size), &info, err);
+}
+
+static int s3_bucket_put_file(struct bucket *base, const char *name, int fd, uint64_t size, struct err *err)
+{
+	struct s3_bucket *b = s3_of(base);
+	AUTO(mem_freep) char *key = NULL;
+	struct s3_name n = name_of(b, name, &key);
+	struct err why = { 0 };
+	int r = size > PART_SIZE ? file_put_parts(b->s3, n, fd, size, &why)
+				 : file_put_whole(b->s3, n, fd, size, &why);
+
+	return away_or(r, &why, err);
+}
+
+static int s3_bucket_get(struct bucket *base, const char *name, size_t max, struct buf *ret, struct err *err)
+{
+	struct s3_bucket *b = s3_of(base);
+	AUTO(mem_freep) char *key = NULL;
+	struct err why = { 0 };
+	int r = s3_get(b->s3, name_of(b, name, &key), max, ret, NULL, &why);
+
+	return r == S3_MISSING ? BUCKET_MISSING : away_or(r, &why, err);
+}
+
+static int s3_bucket_head(struct bucket *base, const char *name, uint64_t *ret_size, struct err *err)
+{
+	struct s3_bucket *b = s3_of(base);
+	AUTO(mem_freep) char *key = NULL;
+	struct s3_info info = { 0 };
+	struct err why = { 0 };
+	int r = s3_head(b->s3, name_of(b, name, &key), &info, &why);
+
+	*ret_size = info.size;
+	return r == S3_MISSING ? BUCKET_MISSING : away_or(r, &why, err);
+}
+
+static int s3_bucket_remove(struct bucket *base, const char *name, struct err *err)
+{
+	struct s3_bucket *b = s3_of(base);
+	AUTO(mem_freep) char *key = NULL;
+	struct err why = { 0 };
+
+	return away_or(s3_delete(b->s3, name_of(b, name, &key), &why), &why, err);
+}
+
+/* ---- listing ---- */
+
+struct s3_walk {
+	const struct s3_bucket *b;
+	bucket_list_fn *fn;
+	void *arg;
+	int r; /* of the function */
+	struct err err;
+};
+
+static int walk_item(void *arg, const struct s3_listed *o, struct err *err)
+{
+	struct s3_walk *w = arg;
+	size_t skip = strlen(w->b->prefix);
+	AUTO(mem_freep) char *name = NULL;
+
+	if (o->key.size <= skip || memcmp(o->key.p, w->b->prefix, skip) != 0)
+		return 0; /* a server that lists others */
+	name = mem_strndup(o->key.p + skip, o->key.size - skip);
+	w->r = w->fn(w->arg,
+		     &(struct bucket_item){ name, o->info.size, o->info.mtime * 1000000000, o->info.etag },
+		     &w->err);
+	return w->r ? 1 : 0;
+}
+
+static int s3_bucket_list(struct bucket *base, const char *prefix, const char *after, bucket_list_fn *fn,
+			  void *arg, struct err *err)
+{
+	struct s3_bucket *b = s3_of(base);
+	struct s3_walk w = { .b = b, .fn = fn, .arg = arg };
+	AUTO(mem_freep) char *from = mem_printf("%s%s", b->prefix, prefix);
+	AUTO(mem_freep) char *past = mem_printf("%s%s", after[0] ? b->prefix : "", after);
+	const struct s3_listing l = { .bucket = str_of(b->bucket),
+				      .prefix = str_of(from),
+				      .after = str_of(past),
+				      .fn = walk_item,
+				      .arg = &w };
+	struct err why = { 0 };
+	int r = s3_list(b->s3, &l, &why);
+
+	if (w.r) {
+		if (w.r < 0 && err)
+			*err = w.err;
+		return w.r;
+	}
+	return away_or(r, &why, err);
+}
+
+/* ---- reading at random ---- */
+
+struct s3_content {
+	struct source source;
+	struct source *object;
+};
+
+static int content_read(struct source *base, uint64_t off, void *buf, size_t n, enum source_hint hint,
+			size_t *ret_got, struct err *err)
+{
+	struct source *object = CONTAINER_OF(base, struct s3_content, source)->object;
+	struct err why = { 0 };
+	int r = source_read(object, off, buf, n, hint, ret_got, &why);
+
+	/* Collected meanwhile: the caller opens it again. */
+	if (r < 0 && why.kind == ERR_CHANGED && why.os == ENOENT)
+		why.kind = ERR_IO;
+	return away_or(r, &why, err);
+}
+
+static void content_expect(struct source *base, struct byte_range range)
+{
+	source_expect(CONTAINER_OF(base, struct s3_content, source)->object, range);
+}
+
+static void content_close(struct source *base)
+{
+	source_close(CONTAINER_OF(base, struct s3_content, source)->object);
+	source_fini(base);
+	free(CONTAINER_OF(base, struct s3_content, source));
+}
+
+static const struct source_ops content_ops = {
+	.read = content_read,
+	.close = content_close,
+	.expect = content_expect,
+};
+
+static int s3_bucket_open(struct bucket *base, const struct bucket_item *item, struct source **ret,
+			  struct err *err)
+{
+	struct s3_bucket *b = s3_of(base);
+	struct s3_info info = { .size = item->size, .mtime = item->time_ns / 1000000000 };
+	AUTO(mem_freep) char *url = mem_printf("%s%s", b->url, item->name);
+	struct source *object = NULL;
+	struct s3_content *c;
+	struct err why = { 0 };
+	struct stat known;
+	int r;
+
+	snprintf(info.etag, sizeof(info.etag), "%s", item->etag);
+	s3_stat(&info, &known);
+	r = s3_open(b->s3, url, &known, &object, NULL, &why);
+	if (r)
+		return r == S3_MISSING ? BUCKET_MISSING : away_or(r, &why, err);
+	c = NEW(struct s3_content);
+	source_init(&c->source, &content_ops, object->size, object->mtime, url);
+	c->object = object;
+	*ret = &c->source;
+	return 0;
+}
+
+/* ---- the rest ---- */
+
+static int64_t s3_bucket_now_ns(struct bucket *b)
+{
+	return s3_time_s(s3_of(b)->s3) * 1000000000;
+}
+
+static void s3_bucket_pause(struct bucket *b, unsigned ms)
+{
+	const struct timespec ts = { ms / 1000, (long)(ms % 1000) * 1000000 };
+
+	nanosleep(&ts, NULL);
+}
+
+static void s3_bucket_close(struct bucket *base)
+{
+	struct s3_bucket *b = s3_of(base);
+
+	free(b->url);
+	free(b->bucket);
+	free(b->prefix);
+	free(b);
+}
+
+static const struct bucket_ops s3_bucket_ops = {
+	.put = s3_bucket_put,
+	.put_file = s3_bucket_put_file,
+	.get = s3_bucket_get,
+	.head = s3_bucket_head,
+	.list = s3_bucket_list,
+	.remove = s3_bucket_remove,
+	.open = s3_bucket_open,
+	.now_ns = s3_bucket_now_ns,
+	.pause = s3_bucket_pause,
+	.close = s3_bucket_close,
+};
+
+/* Versions and marks come after it. */
+#define PREFIX_MAX 256u
+
+int bucket_open_s3(const char *url, struct bucket **ret, struct err *err)
+{
+	struct s3_bucket *b;
+	struct s3_name name;
+	struct s3 *s3;
+
+	if (s3_name_parse(str_of(url), &name, err) < 0)
+		return err_in(err, "%s", url);
+	while (name.key.size && name.key.p[name.key.size - 1] == '/')
+		name.key.size--;
+	if (name.key.size > PREFIX_MAX)
+		return err_set(err, ERR_INVALID, "%s: the prefix has more than %u bytes", url, PREFIX_MAX);
+	if (s3_shared(&s3, err) < 0)
+		return -1;
+	b = NEW(struct s3_bucket);
+	b->base.ops = &s3_bucket_ops;
+	b->s3 = s3;
+	b->bucket = mem_strndup(name.bucket.p, name.bucket.size);
+	b->prefix = name.key.size ? mem_printf(STR_FMT "/", STR_ARG(name.key)) : mem_strdup("");
+	b->url = mem_printf("s3://%s/%s", b->bucket, b->prefix);
+	*ret = &b->base;
+	return 0;
+}

@@ -1,0 +1,163 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A store in a bucket: pushed to, served, collected, by one service and by two at once, and while the bucket is away."""
+
+import json
+import os
+import random
+import signal
+import subprocess
+import threading
+import time
+
+import pytest
+
+import versitygw
+from bucket import SECRET, Bucket
+from conftest import LODE
+from making import elf, fetch, new_id
+from pushing import put
+
+STORE = "s3://bucket/a/store"
+
+
+@pytest.fixture
+def stub():
+    b = Bucket()
+    yield b
+    b.close()
+
+
+@pytest.fixture(params=["stub", "versitygw"])
+def engine(request, tmp_path):
+    if request.param == "versitygw" and not versitygw.PROGRAM.exists():
+        pytest.skip(versitygw.WHY_NOT)
+    b = Bucket() if request.param == "stub" else versitygw.Versitygw(tmp_path)
+    yield b
+    b.close()
+
+
+@pytest.fixture
+def start(serve, tmp_path):
+    empty = tmp_path / "empty"
+    empty.mkdir()
+
+    def one(bucket, name="data", args=()):
+        return serve([empty], data=tmp_path / name, args=["--no-packages", "--store", STORE, *args], extra=bucket.env()).ready()
+
+    return one
+
+
+def lode(bucket, *args, data=None):
+    r = subprocess.run([LODE, *map(str, args)], capture_output=True, text=True, timeout=120, env={**os.environ, **bucket.env()})
+    assert r.returncode == 0, (r.stdout, r.stderr)
+    return r.stdout
+
+
+def objects(bucket, tmp_path):
+    return {o["key"]: o for o in json.loads(lode(bucket, "store", "ls", "--json", "--store", STORE, "--data", tmp_path / "own"))}
+
+
+def test_what_is_pushed_is_in_the_bucket_and_served_by_a_new_node(engine, start, elf, tmp_path):
+    s = start(engine)
+    build_id = new_id("pushed")
+    content = elf.of(elf.debug, build_id)
+    path = f"/buildid/{build_id}/debuginfo"
+    assert put(s, path, content)[0] == 201
+    assert put(s, path, content)[1]["X-LODE-RESULT"] == "same"
+    assert fetch(s, path) == (200, content, True)
+    assert s.get(path, headers={"Range": "bytes=100-199"}).body == content[100:200]
+    assert s.get(f"/buildid/{new_id('nowhere')}/debuginfo").status == 404
+    assert list(objects(engine, tmp_path)) == [f"{build_id}/debuginfo"]
+    s.stop()
+    other = start(engine, "another node")
+    assert fetch(other, path) == (200, content, True)
+    r = json.loads(lode(engine, "store", "verify", "--json", "--store", STORE, "--data", tmp_path / "own"))
+    assert r["bad"] == []
+    assert SECRET not in s.log_path.read_text() + other.log_path.read_text()
+
+
+def test_a_large_file_is_uploaded_in_parts(engine, start, elf, tmp_path):
+    (tmp_path / "noise").write_bytes(random.Random(1).randbytes(40 << 20))
+    (tmp_path / "x").write_bytes(elf.debug)
+    subprocess.run(["objcopy", "--add-section", f".noise={tmp_path / 'noise'}", str(tmp_path / "x")], check=True)
+    build_id = new_id("large")
+    content = elf.of((tmp_path / "x").read_bytes(), build_id)
+    s = start(engine)
+    assert put(s, f"/buildid/{build_id}/debuginfo", content)[0] == 201
+    assert fetch(s, f"/buildid/{build_id}/debuginfo") == (200, content, True)
+    if engine.requests:
+        assert len([r for r in engine.requests if r[0] == "PART"]) == 3, "\n".join(str(r) for r in engine.requests)
+
+
+def test_what_is_removed_is_collected(engine, start, elf, tmp_path):
+    s = start(engine)
+    ids = [new_id("removed", i) for i in range(3)]
+    for i in ids:
+        assert put(s, f"/buildid/{i}/debuginfo", elf.of(elf.debug, i))[0] == 201
+    s.stop()
+    lode(engine, "store", "rm", "--store", STORE, "--data", tmp_path / "own", f"{ids[0]}/debuginfo")
+    time.sleep(3.5)  # contents put a moment ago are left alone
+    r = json.loads(lode(engine, "store", "gc", "--json", "--store", STORE, "--data", tmp_path / "own"))
+    assert r["contents_removed"] == 1
+    assert sorted(objects(engine, tmp_path)) == sorted(f"{i}/debuginfo" for i in ids[1:])
+    s = start(engine)
+    for i in ids[1:]:
+        assert fetch(s, f"/buildid/{i}/debuginfo") == (200, elf.of(elf.debug, i), True)
+
+
+def test_while_the_bucket_is_away_nothing_is_404(stub, start, elf):
+    s = start(stub)
+    build_id = new_id("away")
+    content = elf.of(elf.debug, build_id)
+    path = f"/buildid/{build_id}/debuginfo"
+    assert put(s, path, content)[0] == 201
+    stub.away = True
+    status, _, text = put(s, f"/buildid/{new_id('refused')}/debuginfo", elf.of(elf.debug, new_id("refused")))
+    assert status == 503 and "s3://bucket" in text, text
+    r = s.get(f"/buildid/{new_id('unknown')}/debuginfo")
+    assert r.status == 503 and b"s3://bucket" in r.body, r.body
+    stub.away = False
+    s.wait(lambda: s.get(path).status == 200, "the bucket to be used again")
+    assert s.get(path).body == content
+    assert put(s, f"/buildid/{new_id('refused')}/debuginfo", elf.of(elf.debug, new_id("refused")))[0] == 201
+
+
+@pytest.mark.slow
+def test_two_services_push_and_collect_and_are_killed(engine, start, elf, tmp_path):
+    """Nothing that was acknowledged is lost."""
+    ids = [new_id("both", i) for i in range(12)]
+    acked, stop, lock = set(), threading.Event(), threading.Lock()
+    nodes = [start(engine, "node 0"), start(engine, "node 1")]
+
+    def pusher(n):
+        r = random.Random(n)
+        while not stop.is_set():
+            i = r.choice(ids)
+            try:
+                if put(nodes[n % 2], f"/buildid/{i}/debuginfo", elf.of(elf.debug, i))[0] in (200, 201):
+                    with lock:
+                        acked.add(i)
+            except OSError:
+                time.sleep(0.1)
+
+    def collector():
+        while not stop.is_set():
+            lode(engine, "store", "gc", "--store", STORE, "--data", tmp_path / "own")
+
+    threads = [threading.Thread(target=pusher, args=(n,)) for n in range(4)] + [threading.Thread(target=collector)]
+    for t in threads:
+        t.start()
+    for n in (0, 1, 0):
+        time.sleep(1.5)
+        nodes[n].stop(signal.SIGKILL)
+        nodes[n] = start(engine, f"node {n}")
+    time.sleep(1)
+    stop.set()
+    for t in threads:
+        t.join()
+    assert acked
+    s = start(engine, "a third one")
+    for i in sorted(acked):
+        assert fetch(s, f"/buildid/{i}/debuginfo") == (200, elf.of(elf.debug, i), True)
+    r = json.loads(lode(engine, "store", "verify", "--json", "--store", STORE, "--data", tmp_path / "own"))
+    assert [b for b in r["bad"] if any(i in str(b) for i in acked)] == []
