@@ -66,7 +66,10 @@ static int object_found(void *arg, const struct bucket_item *item, struct err *e
 	return 1;
 }
 
-/* The bucket was reached, and there is no marker. */
+/*
+ * There is no marker. 1: but there are other objects. A process that makes the same store puts its marker before these: so it
+ * is there by now, or there is none.
+ */
 static int marker_put(struct blob_bucket *s, struct err *err)
 {
 	struct bucket *b = s->bucket;
@@ -75,19 +78,26 @@ static int marker_put(struct blob_bucket *s, struct err *err)
 	if (!s->create)
 		return err_set(err, ERR_INVALID, "there is no store in the bucket under that prefix");
 	r = b->ops->list(b, "", "", object_found, NULL, err);
-	if (r > 0)
-		return err_set(err, ERR_INVALID,
-			       "not a store, and not empty: name another prefix of the bucket");
-	return r < 0 ? -1 : b->ops->put(b, MARKER, bytes_of(MARKER_TEXT, sizeof(MARKER_TEXT) - 1), err);
+	return r ? r : b->ops->put(b, MARKER, bytes_of(MARKER_TEXT, sizeof(MARKER_TEXT) - 1), err);
 }
 
 static int marker_check(struct blob_bucket *s, struct err *err)
 {
 	AUTO(buf_done) struct buf text = { 0 };
-	int r = s->bucket->ops->get(s->bucket, MARKER, KIB(4), &text, err);
+	struct bucket *b = s->bucket;
+	int r = b->ops->get(b, MARKER, KIB(4), &text, err);
 
-	if (r)
-		return r < 0 ? -1 : marker_put(s, err);
+	if (r == BUCKET_MISSING) {
+		r = marker_put(s, err);
+		if (r <= 0)
+			return r;
+		r = b->ops->get(b, MARKER, KIB(4), &text, err);
+	}
+	if (r == BUCKET_MISSING)
+		return err_set(err, ERR_INVALID,
+			       "not a store, and not empty: name another prefix of the bucket");
+	if (r < 0)
+		return -1;
 	if (!str_eq(buf_str(&text), STR(MARKER_TEXT)))
 		return err_set(err, ERR_INVALID, "the store was made by a newer lode: '" STR_FMT "'",
 			       STR_ARG(str_trim(buf_str(&text))));

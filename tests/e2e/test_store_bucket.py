@@ -161,3 +161,17 @@ def test_two_services_push_and_collect_and_are_killed(engine, start, elf, tmp_pa
         assert fetch(s, f"/buildid/{i}/debuginfo") == (200, elf.of(elf.debug, i), True)
     r = json.loads(lode(engine, "store", "verify", "--json", "--store", STORE, "--data", tmp_path / "own"))
     assert [b for b in r["bad"] if any(i in str(b) for i in acked)] == []
+
+
+def test_a_store_is_copied_into_a_bucket_and_back(engine, start, elf, tmp_path):
+    s = start(engine)
+    build_id = new_id("copied")
+    content = elf.of(elf.debug, build_id)
+    assert put(s, f"/buildid/{build_id}/debuginfo", content)[0] == 201
+    s.stop()
+    own = ["--data", tmp_path / "own"]
+    lode(engine, "store", "copy", STORE, tmp_path / "folder", *own)
+    lode(engine, "store", "copy", tmp_path / "folder", "s3://bucket/b", *own)
+    for where in (tmp_path / "folder", "s3://bucket/b"):
+        assert [o["key"] for o in json.loads(lode(engine, "store", "ls", "--json", "--store", where, *own))] == [f"{build_id}/debuginfo"]
+        assert json.loads(lode(engine, "store", "verify", "--json", "--store", where, *own))["bad"] == []

@@ -144,14 +144,23 @@ static bool is_same_folder(const char *a, const char *b)
 int store_copy_command(const struct settings *s)
 {
 	const char *from_name = s->paths.items[1].p, *to_name = s->paths.items[2].p;
-	const struct store_options reading = { .create = false };
+	struct store_options reading = { .create = false };
 	struct store_options writing = { .create = true };
+	AUTO(mem_freep) char *data = NULL;
+	AUTO(mem_freep) char *local = NULL;
 	struct store *from = NULL, *to = NULL;
 	int status = EXIT_FAILED;
 	struct err err = { 0 };
 
 	if (strcmp(from_name, to_name) == 0 || is_same_folder(from_name, to_name))
 		return usage_error("store", "copy: %s and %s are the same store", from_name, to_name);
+	if (s3_is_url(str_of(from_name)) || s3_is_url(str_of(to_name))) {
+		data = data_dir(s->data, &err);
+		if (!data)
+			return tell_error("store", &err);
+		local = mem_printf("%s/bucket", data);
+		reading.local_dir = writing.local_dir = local;
+	}
 	writing.room = room_new(0);
 	if (store_open(from_name, &reading, &from, &err) < 0 ||
 	    store_open(to_name, &writing, &to, &err) < 0) {

@@ -1,0 +1,280 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Blobs in a bucket: versions, generations, marks, the marker. What all blobs promise is in blobs.c. */
+#include "test.h"
+
+#include "store/bucket.h"
+
+#define SHA "ababababababababababababababababababababababababababababababcdcd"
+
+struct bucket_fixture {
+	char dir[TEST_PATH_SIZE];
+	struct bucket_memory *memory;
+	struct bucket *bucket; /* to look at the objects */
+	struct blobs *b;
+};
+
+static struct blobs *open_blobs(struct bucket_fixture *f, bucket_before_fn *before, void *arg)
+{
+	struct blobs *b = NULL;
+	struct err err = { 0 };
+
+	assert_done(blobs_open_bucket(bucket_open_memory(f->memory, before, arg), f->dir, true, &b, &err));
+	return b;
+}
+
+static int set_up(void **state)
+{
+	struct bucket_fixture *f = NEW(struct bucket_fixture);
+
+	clock_test_freeze(1000000);
+	test_dir_make(f->dir);
+	f->memory = bucket_memory_new();
+	f->bucket = bucket_open_memory(f->memory, NULL, NULL);
+	f->b = open_blobs(f, NULL, NULL);
+	*state = f;
+	return 0;
+}
+
+static int tear_down(void **state)
+{
+	struct bucket_fixture *f = *state;
+
+	f->b->ops->close(f->b);
+	f->bucket->ops->close(f->bucket);
+	bucket_memory_free(f->memory);
+	test_dir_remove(f->dir);
+	clock_test_thaw();
+	free(f);
+	return 0;
+}
+
+static int count_item(void *arg, const struct bucket_item *item, struct err *err)
+{
+	++*(unsigned *)arg;
+	return 0;
+}
+
+static unsigned count(struct bucket_fixture *f, const char *prefix)
+{
+	struct err err = { 0 };
+	unsigned n = 0;
+
+	assert_done(f->bucket->ops->list(f->bucket, prefix, "", count_item, &n, &err));
+	return n;
+}
+
+static void put_object(struct bucket_fixture *f, const char *name, const char *text)
+{
+	struct err err = { 0 };
+
+	assert_done(f->bucket->ops->put(f->bucket, name, bytes_of(text, strlen(text)), &err));
+}
+
+static void put(struct blobs *b, const char *text, const struct blob_stamp *expect)
+{
+	static const struct blob_stamp none;
+	struct err err = { 0 };
+
+	assert_done(b->ops->put(b, "keys/00/a", bytes_of(text, strlen(text)), NULL, expect ? expect : &none,
+				&err));
+}
+
+static struct blob_stamp stamp(struct blobs *b)
+{
+	struct blob_stamp ret = { 0 };
+	struct err err = { 0 };
+
+	assert_done(b->ops->stat(b, "keys/00/a", &ret, &err));
+	return ret;
+}
+
+static void assert_text(struct blobs *b, const char *want)
+{
+	AUTO(buf_done) struct buf got = { 0 };
+	struct blob_stamp ignored;
+	struct err err = { 0 };
+
+	assert_done(b->ops->get(b, "keys/00/a", 100, &got, &ignored, &err));
+	assert_str(buf_str(&got), want);
+}
+
+static void a_replaced_version_is_removed(void **state)
+{
+	struct bucket_fixture *f = *state;
+	struct blob_stamp first;
+
+	put(f->b, "one", NULL);
+	first = stamp(f->b);
+	put(f->b, "two", &first);
+	assert_text(f->b, "two");
+	assert_int_equal(count(f, "keys/"), 1);
+}
+
+/* Another process may take its version back: it is put again before anybody is told that it is there. */
+static void a_young_version_of_another_process_is_made_ones_own(void **state)
+{
+	struct bucket_fixture *f = *state;
+	struct blobs *other = open_blobs(f, NULL, NULL);
+	struct blob_stamp before, after;
+	struct err err = { 0 };
+
+	put(f->b, "one", NULL);
+	before = stamp(f->b);
+	assert_done(f->b->ops->settle(f->b, "keys/00/a", &err));
+	assert_int_equal(stamp(f->b).id, before.id);
+	assert_done(other->ops->settle(other, "keys/00/a", &err));
+	after = stamp(f->b);
+	assert_int_not_equal(after.id, before.id);
+	assert_text(f->b, "one");
+	clock_test_advance(3600 * 1000);
+	assert_done(f->b->ops->settle(f->b, "keys/00/a", &err));
+	assert_int_equal(stamp(f->b).id, after.id);
+	other->ops->close(other);
+}
+
+/* Of a writer that was killed. One of the two may be acknowledged. */
+static void a_rival_version_stays_until_the_removal(void **state)
+{
+	struct bucket_fixture *f = *state;
+	struct blob_stamp now;
+	struct err err = { 0 };
+
+	put_object(f, "keys/00/a!0000000000000001.0000000000000001.0000000000000000.-", "rival");
+	put_object(f, "keys/00/a!0000000000000001.0000000000000002.0000000000000000.-", "present");
+	assert_text(f->b, "present");
+	now = stamp(f->b);
+	put(f->b, "next", &now);
+	assert_text(f->b, "next");
+	assert_int_equal(count(f, "keys/"), 2);
+	assert_done(f->b->ops->remove(f->b, "keys/00/a", NULL, &err));
+	assert_int_equal(count(f, "keys/"), 0);
+}
+
+static void a_record_is_not_put_without_its_content(void **state)
+{
+	static const struct blob_stamp none;
+	struct bucket_fixture *f = *state;
+	struct err err = { 0 };
+	static const char needs[] = "data/ab/" SHA;
+
+	assert_int_equal(f->b->ops->put(f->b, "keys/00/a", bytes_of("x", 1), needs, &none, &err), BLOB_UNMET);
+	put_object(f, "data/ab/" SHA "!000000000010000000000000", "content");
+	put_object(f, "dying/ab/" SHA "!000000000010000000000000!0000000000000001", "");
+	assert_int_equal(f->b->ops->put(f->b, "keys/00/a", bytes_of("x", 1), needs, &none, &err), BLOB_UNMET);
+	assert_int_equal(count(f, "keys/"), 0);
+	put_object(f, "data/ab/" SHA "!000000000010000000000001", "content");
+	assert_done(f->b->ops->put(f->b, "keys/00/a", bytes_of("x", 1), needs, &none, &err));
+	assert_int_equal(count(f, "keys/"), 1);
+}
+
+static void what_killed_collectors_leave_is_swept_when_it_is_old(void **state)
+{
+	struct bucket_fixture *f = *state;
+	struct err err = { 0 };
+	uint64_t n;
+
+	put_object(f, "data/ab/" SHA "!000000000010000000000000", "content");
+	put_object(f, "data/ab/" SHA "!000000000010000000000001", "content");
+	put_object(f, "data/cd/" SHA "!000000000010000000000001", "content");
+	put_object(f, "dying/ab/" SHA "!000000000010000000000000!0000000000000001", "");
+	assert_done(f->b->ops->sweep(f->b, &n, &err));
+	assert_int_equal(count(f, "data/"), 3);
+	assert_int_equal(count(f, "dying/"), 1);
+	clock_test_advance(3600 * 1000);
+	assert_done(f->b->ops->sweep(f->b, &n, &err));
+	assert_int_equal(count(f, "data/ab/"), 1);
+	assert_int_equal(count(f, "data/cd/"), 1);
+	assert_int_equal(count(f, "dying/"), 0);
+}
+
+static void a_prefix_with_other_objects_is_refused(void **state)
+{
+	struct bucket_fixture *f = *state;
+	struct bucket_memory *m = bucket_memory_new();
+	struct bucket *b = bucket_open_memory(m, NULL, NULL);
+	struct blobs *ret = NULL;
+	struct err err = { 0 };
+
+	assert_fails(blobs_open_bucket(bucket_open_memory(m, NULL, NULL), f->dir, false, &ret, &err),
+		     ERR_INVALID, "there is no store");
+	assert_done(b->ops->put(b, "thesis.txt", bytes_of("x", 1), &err));
+	assert_fails(blobs_open_bucket(bucket_open_memory(m, NULL, NULL), f->dir, true, &ret, &err),
+		     ERR_INVALID, "not a store");
+	assert_done(b->ops->put(b, "lode-store", bytes_of("lode store 2\n", 13), &err));
+	assert_fails(blobs_open_bucket(bucket_open_memory(m, NULL, NULL), f->dir, true, &ret, &err),
+		     ERR_INVALID, "newer");
+	b->ops->close(b);
+	bucket_memory_free(m);
+}
+
+/* Another process makes the store and puts an object, just before the listing. */
+static int before_listing(void *arg, const char *op, const char *name, struct err *err)
+{
+	struct bucket_fixture *f = arg;
+
+	if (strcmp(op, "list") == 0 && !name[0]) {
+		put_object(f, "lode-store", "lode store 1\n");
+		put_object(f, "keys/00/a!0000000000000001.0000000000000001.0000000000000000.-", "one");
+	}
+	return 0;
+}
+
+static void two_processes_make_a_store_at_once(void **state)
+{
+	struct bucket_fixture *f = *state;
+	struct blobs *other;
+	struct err err = { 0 };
+
+	assert_done(f->bucket->ops->remove(f->bucket, "lode-store", &err));
+	other = open_blobs(f, before_listing, f);
+	assert_text(other, "one");
+	other->ops->close(other);
+}
+
+static int before_any(void *arg, const char *op, const char *name, struct err *err)
+{
+	if (!*(bool *)arg)
+		return 0;
+	(void)err_set(err, ERR_IO, "no connection");
+	if (err)
+		err->os = ENOTCONN;
+	return -1;
+}
+
+static void a_bucket_may_be_away_at_the_start_and_later(void **state)
+{
+	struct bucket_fixture *f = *state;
+	struct blob_stamp ignored;
+	struct err err = { 0 };
+	struct blobs *other;
+	bool away = true;
+
+	put(f->b, "one", NULL);
+	other = open_blobs(f, before_any, &away);
+	assert_true(other->ops->stat(other, "keys/00/a", &ignored, &err) < 0);
+	assert_true(blob_is_away(&err));
+	away = false;
+	assert_text(other, "one");
+	away = true;
+	assert_true(other->ops->stat(other, "keys/00/b", &ignored, &err) < 0);
+	assert_true(blob_is_away(&err));
+	other->ops->close(other);
+}
+
+#define IN_BUCKET(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		IN_BUCKET(a_replaced_version_is_removed),
+		IN_BUCKET(a_young_version_of_another_process_is_made_ones_own),
+		IN_BUCKET(a_rival_version_stays_until_the_removal),
+		IN_BUCKET(a_record_is_not_put_without_its_content),
+		IN_BUCKET(what_killed_collectors_leave_is_swept_when_it_is_old),
+		IN_BUCKET(a_prefix_with_other_objects_is_refused),
+		IN_BUCKET(two_processes_make_a_store_at_once),
+		IN_BUCKET(a_bucket_may_be_away_at_the_start_and_later),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
