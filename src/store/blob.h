@@ -160,6 +160,31 @@ struct blobs {
 int blobs_open_dir(const char *dir, bool create, struct blobs **ret, struct err *err);
 struct blobs *blobs_open_memory(void);
 
+/* ---- blob_cache.c: a cache of whole contents in a folder, in front of blobs that are far away ---- */
+
+struct blob_cache_options {
+	const char *dir;   /* made if need be; for one process at a time */
+	uint64_t budget;   /* bytes of files; a content that is larger than a quarter is not kept */
+	size_t max_files;  /* 0: 65536 */
+	struct room *room; /* borrowed; NULL: none */
+};
+/*
+ * A record that was there when the blobs could be reached last is answered from memory for this long, while they cannot be.
+ * It may have been replaced meanwhile, or removed.
+ */
+#define BLOB_CACHE_RECORD_S 900
+/* Takes @under, also on failure. ERR_BUSY: another process has the folder. */
+int blobs_open_cache(struct blobs *under, const struct blob_cache_options *o, struct blobs **ret,
+		     struct err *err);
+struct blob_cache_figures {
+	uint64_t size, n_files, budget;
+	uint64_t n_kept, n_fetched,
+		n_passed; /* contents that were opened: from a file, after a fetch, without one */
+	uint64_t n_stale; /* records from memory */
+	uint64_t n_evicted, n_damaged; /* files */
+};
+bool blobs_cache_figures(struct blobs *b, struct blob_cache_figures *ret); /* false: @b is no cache */
+
 /* ---- staging_dir.c: stagings in the folder tmp/ of the store at @dir ---- */
 
 int staging_dir_open(const char *dir, struct str name, struct staging *ret, struct err *err);

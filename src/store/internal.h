@@ -22,6 +22,7 @@
  *   key.c         kinds and keys: texts, and the names of records
  *   blob.h        the seam: named bytes, whole or not at all; blob_memory.c, blob_dir.c, blob_bucket.c
  *   bucket.h      the store in a bucket
+ *   blob_cache.c  a cache in front of them; blob_files.h: its files
  *   staging*.c    files in which contents are gathered
  */
 #pragma once
