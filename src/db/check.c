@@ -11,6 +11,7 @@
 
 #define VERIFY_PAGES   64    /* read at once */
 #define CORRECTED_MOST 1024u /* pages of one check */
+#define GUESS_PAGES    64u   /* looked at to know the size of a page */
 
 /* @size bytes at @off; bytes after the end of the file are zeros, which no digest fits. */
 static int read_raw(struct db *db, void *p, int size, uint64_t off, struct err *err)
@@ -66,6 +67,40 @@ int db_pages_check(struct db *db, uint64_t from, uint64_t n, uint64_t *ret_page,
 			}
 	}
 	return 0;
+}
+
+/* How many of the first pages of @size bytes fit their digests. */
+static unsigned count_sound(struct db *db, uint8_t *p, uint32_t size, uint64_t n)
+{
+	unsigned n_sound = 0;
+
+	for (uint64_t page = 2; page <= MIN(n, (uint64_t)GUESS_PAGES); page++)
+		n_sound += db_page_read(db, page, p, size, NULL) == 0 && db_page_is_sound(p, size, page);
+	return n_sound;
+}
+
+void db_pages_guess(struct db *db, struct db_pages *ret)
+{
+	AUTO(mem_freep) uint8_t *p = mem_alloc(DB_PAGE_MOST);
+	sqlite3_file *f = db_file(db);
+	sqlite3_int64 size = 0;
+	unsigned most = 0;
+
+	/* Without digests the first page tells. */
+	if (db_pages(db, ret, NULL) < 0)
+		*ret = (struct db_pages){ 0 };
+	if (!f || f->pMethods->xFileSize(f, &size) != SQLITE_OK)
+		return;
+	if (ret->size)
+		ret->n = (uint64_t)size / ret->size;
+	for (uint32_t n = DB_PAGE_LEAST; n <= DB_PAGE_MOST; n *= 2) {
+		unsigned n_sound = count_sound(db, p, n, (uint64_t)size / n);
+
+		if (n_sound > most) {
+			most = n_sound;
+			*ret = (struct db_pages){ n, (uint64_t)size / n, true };
+		}
+	}
 }
 
 bool db_page_is_damaged(struct db *db, uint64_t page)

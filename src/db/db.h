@@ -29,6 +29,8 @@ struct db_options {
 	bool sync;
 	/* Do not compare the digests of pages: to save what is left of a damaged database. */
 	bool unchecked;
+	/* The file need not be a database: only its pages are read, with db_pages_guess() and db_raw_rows(). */
+	bool pages_only;
 	unsigned page_size; /* of a file that is created; 0: SQLite's default */
 	/* Called when a page was found to be damaged, by the call that fails for it. NULL: none. */
 	void (*damaged)(void *arg);
@@ -48,6 +50,8 @@ struct db_pages {
 int db_pages(struct db *db, struct db_pages *ret, struct err *err); /* of the file, without its WAL */
 /* The same, if the first page is damaged: as it was when this connection read or wrote it last. */
 void db_pages_known(struct db *db, struct db_pages *ret);
+/* The same, if nobody has read the first page before: the size by which most of the first pages fit their digests. */
+void db_pages_guess(struct db *db, struct db_pages *ret);
 /*
  * The first of the pages [from, from + n) of the file whose digest differs, or that is missing; 0: none. A page that
  * the WAL replaces counts, too; one that a checkpoint is writing may differ for a moment.

@@ -189,8 +189,9 @@ int db_open(const char *path, const struct db_options *opts, struct db **ret, st
 		db_set_unchecked(db, true);
 	if (code != SQLITE_OK)
 		db_fail(db, code, NULL, err);
-	else if (connection_set_up(db, opts, memory, err) == 0) {
-		db_find_wal_index(db);
+	else if (opts->pages_only || connection_set_up(db, opts, memory, err) == 0) {
+		if (!opts->pages_only)
+			db_find_wal_index(db);
 		*ret = db;
 		return 0;
 	}

@@ -100,12 +100,12 @@ void damage_note_error(struct profilestore *s, uint64_t n_mended, const struct e
 
 /* ---- lost profiles ---- */
 
-static void add_lost(struct damage *d, const struct mended *m)
+static void add_lost(struct damage *d, const struct lost_profile *lost, size_t n)
 {
 	pthread_mutex_lock(&d->lock);
-	for (size_t i = 0; i < m->n_lost && d->lost.n < LOST_LISTED; i++)
-		VEC_PUSH(d->lost.v, d->lost.n, d->lost.room) = m->lost[i];
-	d->n_lost += m->n_lost;
+	for (size_t i = 0; i < n && d->lost.n < LOST_LISTED; i++)
+		VEC_PUSH(d->lost.v, d->lost.n, d->lost.room) = lost[i];
+	d->n_lost += n;
 	pthread_mutex_unlock(&d->lock);
 }
 
@@ -196,7 +196,7 @@ void damage_keep_all(struct profilestore *s, const struct err *why)
 		report_damage(s, d->why, NULL, 0);
 }
 
-void damage_remade(struct profilestore *s, const struct mended *lost)
+void damage_remade(struct profilestore *s, const struct lost_profile *lost, size_t n_lost)
 {
 	struct damage *d = &s->damage;
 
@@ -206,7 +206,7 @@ void damage_remade(struct profilestore *s, const struct mended *lost)
 	d->why[0] = '\0';
 	atomic_store(&d->any_kept, false);
 	pthread_mutex_unlock(&d->lock);
-	add_lost(d, lost);
+	add_lost(d, lost, n_lost);
 	atomic_fetch_add(&d->n_mended, 1);
 	atomic_fetch_add(&d->n_pages_mended, 1);
 }
@@ -276,7 +276,7 @@ static void mend_noted_page(struct profilestore *s, uint64_t page)
 	}
 	if (r == 0) {
 		d->tried[d->n_tried++] = page;
-		add_lost(d, &m);
+		add_lost(d, m.lost, m.n_lost);
 		atomic_fetch_add(&d->n_mended, 1);
 		atomic_fetch_add(&d->n_pages_mended, 1);
 		if (m.what)
@@ -293,7 +293,7 @@ static void mend_noted_row(struct profilestore *s, int64_t id)
 	struct mended m = { 0 };
 
 	if (mend_row(s, id < 0, id < 0 ? -id : id, &m, &err) == 0) {
-		add_lost(&s->damage, &m);
+		add_lost(&s->damage, m.lost, m.n_lost);
 		atomic_fetch_add(&s->damage.n_mended, 1);
 		if (m.n_lost || m.n_rollups)
 			report_mended(s, 0, &m, NULL, 0);

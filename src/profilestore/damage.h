@@ -67,8 +67,7 @@ void damage_note_rollup(struct profilestore *s, int64_t id);
  */
 void damage_note_error(struct profilestore *s, uint64_t n_mended, const struct err *err);
 /* remake.c: the database was made anew, without @lost; or this has failed, and the damage stays. */
-struct mended;
-void damage_remade(struct profilestore *s, const struct mended *lost);
+void damage_remade(struct profilestore *s, const struct lost_profile *lost, size_t n_lost);
 void damage_keep_all(struct profilestore *s, const struct err *why);
 /*
  * Mend all that was noted. true: something was mended since damage_n_mended() was @n_mended, so it is worth another

@@ -225,7 +225,11 @@ int profilestore_open(const struct profilestore_options *o, struct profilestore 
 		if (r == 0)
 			r = store_open(o, ret, err);
 		if (r < 0 && err->kind == ERR_DAMAGED) {
-			tell(o, LOG_ERROR, "the repaired database cannot be opened: the store begins anew");
+			AUTO(mem_freep)
+			char *text = mem_printf("the database cannot be repaired (%s): the store begins anew",
+						err->text);
+
+			tell(o, LOG_ERROR, text);
 			r = salvage_set_aside(o->dir, now_ms, err->text, err);
 			if (r == 0)
 				r = store_open(o, ret, err);

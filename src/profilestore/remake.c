@@ -2,10 +2,8 @@
 /*
  * Making the database anew while the store is in use.
  *
- * Only profiles are nowhere but in the database: they are copied, each compared with its own digest, in the order of
- * their ids. New ones get higher ids, so reading on finds them; grooming, which deletes some, does nothing else meanwhile.
- * If the tree of the table is damaged, the profiles that it does not lead to are taken from the leaves of the file: the
- * index of profiles tells which of these rows are still in use. Rollups are made again.
+ * Only profiles are nowhere but in the database: they are copied as at a start (salvage_profiles.c). New ones get higher
+ * ids, so reading on finds them; grooming, which deletes some, does nothing else meanwhile. Rollups are made again.
  *
  * The last step copies the last few profiles, writes everything else from memory, and puts the new file in the place of
  * the old one. It needs a moment without a reader, so that the WAL of the old file is empty: then a crash at any time
@@ -21,43 +19,43 @@
 
 #define STEP_MS      40   /* of the writer's time for one step */
 #define READERS_MS   1000 /* the longest wait for readers to end */
-#define PAGES_STEP   256u /* between two looks at the clock */
-#define ROWS_STEP    16u  /* likewise */
 #define TRY_AGAIN_MS 5000
 
-/* Profiles of the index that were not copied yet. Series 0 - id: the index of that series could not be read. */
-static const char missing_table_sql[] =
-	"CREATE TABLE missing (id INTEGER PRIMARY KEY, series INTEGER NOT NULL, "
-	"time_ms INTEGER NOT NULL) STRICT";
-
-enum remake_phase {
-	REMAKE_BEGIN,
-	REMAKE_ROWS,  /* by the tree of the table */
-	REMAKE_INDEX, /* those that the index has besides */
-	REMAKE_PAGES, /* from the leaves of the file */
-	REMAKE_LAST,
-};
-
 struct remake {
-	const struct profilestore *s;
+	struct profilestore *s;
 	char *why; /* NULL: for the digests of pages */
 	char *new_path;
-	enum remake_phase phase;
-	struct salvage x; /* from: the store's own connection; to: the new database */
-	int64_t until_ms; /* monotonic: the end of this step; 0: none */
-	int64_t next_id;
-	uint32_t next_series; /* the slot */
-	struct db_pages pages;
-	uint64_t next_page;
+	struct salvage_known known;
+	struct salvage x;      /* from: the store's own connection; to: the new database, NULL: not begun */
 	struct db *unchecked;  /* NULL: none; from, if the store's own connection cannot read the schema */
-	bool no_schema;        /* nothing can */
-	bool index_damaged;    /* in part */
 	int64_t wait_until_ms; /* monotonic: the next try to find a moment without a reader */
 };
 
-static bool step_is_over(const struct remake *m)
+/* ---- what is in memory ---- */
+
+static int64_t memory_next_id(void *arg)
 {
-	return m->until_ms && clock_mono_ms() >= m->until_ms;
+	return ((const struct profilestore *)arg)->next_id;
+}
+
+static uint32_t memory_next_series(void *arg, uint32_t *it)
+{
+	const struct profilestore *s = arg;
+
+	while (*it < column_n(&s->series)) {
+		const struct series *x = series_at(&s->series, (*it)++);
+
+		if (x && x->saved)
+			return x->id;
+	}
+	return 0;
+}
+
+static bool memory_may_store(void *arg, uint32_t series, int64_t time_ms)
+{
+	const struct series *x = series_of_id(arg, series);
+
+	return x && time_ms >= atomic_load(&x->first_ms) && time_ms <= atomic_load(&x->last_ms);
 }
 
 /* ---- the new file ---- */
@@ -87,9 +85,8 @@ static int find_schema(struct profilestore *s, struct remake *m, struct err *err
 		*err = why;
 		return -1;
 	}
-	m->no_schema = true;
+	m->x.no_schema = true;
 	m->x.damaged = true;
-	m->next_id = s->next_id;
 	return 0;
 }
 
@@ -98,201 +95,15 @@ static int begin_copy(struct profilestore *s, struct remake *m, struct err *err)
 	db_files_remove(m->new_path);
 	if (db_open(m->new_path, &store_db_options, &m->x.to, err) < 0 ||
 	    db_migrate(m->x.to, profilestore_migrations, profilestore_n_migrations, err) < 0 ||
-	    db_exec(m->x.to, missing_table_sql, err) < 0)
+	    salvage_profiles_begin(&m->x, err) < 0)
 		return -1;
-	m->next_id = 1;
-	m->phase = REMAKE_ROWS;
+	m->x.known = &m->known;
+	/* It knows the pages, also if the first one is damaged. */
+	m->x.pages_db = s->db;
 	return find_schema(s, m, err);
 }
 
-/* ---- profiles ---- */
-
-static int copy_row(struct salvage *x, struct db_stmt *st, struct err *err)
-{
-	struct remake *m = CONTAINER_OF(x, struct remake, x);
-
-	if (salvage_copy_profile(x, st, err) < 0)
-		return -1;
-	m->next_id = db_i64(st, 0) + 1;
-	return m->next_id % ROWS_STEP == 0 && step_is_over(m)
-		       ? err_set(err, ERR_CANCELLED, "the step is over")
-		       : 0;
-}
-
-/* 1: there may be more. */
-static int copy_rows(struct remake *m, struct err *err)
-{
-	struct err why = { 0 };
-	int r = m->no_schema ? 0 : salvage_rows_from(&m->x, SALVAGE_PROFILES_SQL, m->next_id, copy_row, &why);
-
-	if (r < 0 && why.kind == ERR_CANCELLED)
-		return 1;
-	if (r < 0 && err)
-		*err = why;
-	return r;
-}
-
-static int note_missing_profile(struct remake *m, int64_t id, int64_t series, int64_t time_ms,
-				struct err *err)
-{
-	struct db_stmt *st;
-
-	if (db_prepare(m->x.to,
-		       "INSERT INTO missing SELECT ?1, ?2, ?3 WHERE NOT EXISTS (SELECT 1 FROM profile WHERE "
-		       "id = ?1)",
-		       &st, err) < 0)
-		return -1;
-	db_bind_i64(st, 1, id);
-	db_bind_i64(st, 2, series);
-	db_bind_i64(st, 3, time_ms);
-	return db_step(st, err);
-}
-
-/* The profiles of a series, as the index has them. */
-static int read_index_of(struct remake *m, uint32_t series, struct err *err)
-{
-	struct err why = { 0 };
-	struct db_stmt *st;
-	int r = m->no_schema
-			? -1
-			: db_prepare(m->x.from,
-				     "SELECT id, time_ms FROM profile INDEXED BY profile_at WHERE series = ?",
-				     &st, &why);
-
-	if (r == 0) {
-		db_bind_i64(st, 1, series);
-		while ((r = db_step(st, &why)) == DB_ROW)
-			if (db_i64(st, 0) < m->next_id &&
-			    note_missing_profile(m, db_i64(st, 0), series, db_i64(st, 1), err) < 0) {
-				db_reset(st);
-				return -1;
-			}
-		db_reset(st);
-	}
-	if (r == 0)
-		return 0;
-	if (why.kind == ERR_IO) {
-		*err = why;
-		return -1;
-	}
-	m->x.damaged = true;
-	m->index_damaged = true;
-	return note_missing_profile(m, -(int64_t)series, series, 0, err);
-}
-
-static int read_index(struct profilestore *s, struct remake *m, struct err *err)
-{
-	for (uint32_t n = column_n(&s->series); m->next_series < n; m->next_series++) {
-		const struct series *x = series_at(&s->series, m->next_series);
-
-		if (step_is_over(m))
-			return 1;
-		if (x && x->saved && read_index_of(m, x->id, err) < 0)
-			return -1;
-	}
-	return 0;
-}
-
-/* Retention deletes the oldest profiles of a series. A deleted row may still be in a free page. */
-static bool is_within_series(const struct profilestore *s, const struct salvage_profile *p)
-{
-	const struct series *x = series_of_id(s, (uint32_t)p->series);
-
-	return x && p->time_ms >= atomic_load(&x->first_ms) && p->time_ms <= atomic_load(&x->last_ms);
-}
-
-/* A row that looks like a profile: it is copied if the index has it, but not the tree. */
-static int take_raw_row(void *arg, const struct db_raw_row *row, struct err *err)
-{
-	struct remake *m = arg;
-	struct salvage_profile p;
-	struct db_stmt *st;
-	uint64_t n_lost;
-	int r;
-
-	if (!salvage_raw_profile(row, &p) || p.id >= m->next_id)
-		return 0;
-	if (db_prepare(m->x.to,
-		       "SELECT 1 FROM missing WHERE (id = ?1 AND series = ?2 AND time_ms = ?3) OR id = -?2",
-		       &st, err) < 0)
-		return -1;
-	db_bind_i64(st, 1, p.id);
-	db_bind_i64(st, 2, p.series);
-	db_bind_i64(st, 3, p.time_ms);
-	r = db_step(st, err);
-	db_reset(st);
-	if (r != DB_ROW || !is_within_series(m->s, &p))
-		return r < 0 ? -1 : 0;
-	n_lost = m->x.n_lost;
-	r = salvage_put_profile(&m->x, &p, err);
-	/* A damaged one stays missing. */
-	if (r == 0 && m->x.n_lost == n_lost)
-		r = db_exec_i64(m->x.to, "DELETE FROM missing WHERE id = ?", p.id, err);
-	return r;
-}
-
-static int read_pages(struct remake *m, struct err *err)
-{
-	for (; m->next_page <= m->pages.n; m->next_page++) {
-		if (m->next_page % PAGES_STEP == 0 && step_is_over(m)) {
-			m->next_page++;
-			return 1;
-		}
-		if (db_raw_rows(m->x.from, &m->pages, m->next_page, take_raw_row, m, err) < 0)
-			return -1;
-	}
-	return 0;
-}
-
-/* The pages of the file, also if its header is damaged. */
-static void find_pages(const struct profilestore *s, struct remake *m)
-{
-	db_pages_known(s->db, &m->pages);
-	m->next_page = 2;
-}
-
 /* ---- the last step ---- */
-
-/* A row may have been moved to a page that was read before; or damage was met only now. */
-static int find_late(struct profilestore *s, struct remake *m, struct err *err)
-{
-	int64_t n = 0;
-
-	if (!m->x.damaged)
-		return 0;
-	if (!m->pages.n) {
-		m->next_id = s->next_id;
-		if (read_index(s, m, err) < 0)
-			return -1;
-	}
-	if (db_get_i64(m->x.to, "SELECT count(*) FROM missing", &n, err) < 0)
-		return -1;
-	if (n)
-		find_pages(s, m);
-	return n ? read_pages(m, err) : 0;
-}
-
-/*
- * What is in `missing` at the end is lost. With a part of the index damaged, the number of lost profiles is known, but not
- * which they are. @n were copied.
- */
-static int count_lost(struct profilestore *s, struct remake *m, uint64_t n, struct mended *ret,
-		      struct err *err)
-{
-	uint64_t n_before = atomic_load(&s->n_profiles);
-	struct db_stmt *st;
-	size_t room = 0;
-	int r;
-
-	if (db_prepare(m->x.to, "SELECT series, time_ms FROM missing WHERE id > 0", &st, err) < 0)
-		return -1;
-	while ((r = db_step(st, err)) == DB_ROW)
-		VEC_PUSH(ret->lost, ret->n_lost, room) = (struct lost_profile){ (uint32_t)db_i64(st, 0),
-										db_i64(st, 1) };
-	while (m->index_damaged && n + ret->n_lost < n_before)
-		VEC_PUSH(ret->lost, ret->n_lost, room) = (struct lost_profile){ 0, INT64_MIN };
-	return r;
-}
 
 /* Everything that is not a profile: the writer's functions write to s->db. */
 static int write_rest(struct profilestore *s, struct remake *m, struct err *err)
@@ -306,26 +117,15 @@ static int write_rest(struct profilestore *s, struct remake *m, struct err *err)
 	return r;
 }
 
-static int end_remake_copy(struct profilestore *s, struct remake *m, struct mended *ret, struct err *err)
+static int end_remake_copy(struct profilestore *s, struct remake *m, struct salvage_lost *ret,
+			   struct err *err)
 {
 	int64_t n = 0, n_samples = 0;
-	int r;
 
-	m->until_ms = 0;
-	r = db_begin(m->x.to, err);
-	if (r == 0)
-		r = copy_rows(m, err);
-	if (r == 0)
-		r = find_late(s, m, err);
-	if (r == 0)
-		r = db_get_i64(m->x.to, "SELECT count(*) FROM profile", &n, err);
-	if (r == 0)
-		r = count_lost(s, m, (uint64_t)n, ret, err);
-	if (r == 0)
-		r = db_exec(m->x.to, "DROP TABLE missing", err);
-	if (r == 0)
-		r = db_get_i64(m->x.to, "SELECT ifnull(sum(n_samples), 0) FROM profile", &n_samples, err);
-	if (r < 0)
+	if (db_begin(m->x.to, err) < 0 ||
+	    salvage_profiles_end(&m->x, atomic_load(&s->n_profiles), ret, err) < 0 ||
+	    db_get_i64(m->x.to, "SELECT count(*) FROM profile", &n, err) < 0 ||
+	    db_get_i64(m->x.to, "SELECT ifnull(sum(n_samples), 0) FROM profile", &n_samples, err) < 0)
 		return -1;
 	atomic_store(&s->n_profiles, (uint64_t)n);
 	atomic_store(&s->n_samples, (uint64_t)n_samples);
@@ -345,8 +145,7 @@ static void forget_rollups(struct profilestore *s)
 	}
 }
 
-static void report_remake(struct profilestore *s, const struct remake *m, const struct mended *lost,
-			  const char *aside)
+static void report_remake(struct profilestore *s, const struct remake *m, size_t n_lost, const char *aside)
 {
 	AUTO(mem_freep) char *text = NULL;
 
@@ -357,7 +156,7 @@ static void report_remake(struct profilestore *s, const struct remake *m, const 
 	text = mem_printf(
 		"the database was made anew in use, since %.300s: %llu profiles are kept, %llu are lost; the "
 		"damaged database is kept as %s",
-		m->why, (unsigned long long)m->x.n_profiles, (unsigned long long)lost->n_lost, aside);
+		m->why, (unsigned long long)atomic_load(&s->n_profiles), (unsigned long long)n_lost, aside);
 	salvage_note_reason(aside, text);
 	store_notice(s, LOG_ERROR, "%s; check the disk", text);
 }
@@ -385,7 +184,7 @@ static int take_over_file(struct profilestore *s, struct remake *m, struct err *
 	struct kept k = { .n_profiles = atomic_load(&s->n_profiles),
 			  .n_samples = atomic_load(&s->n_samples),
 			  .n_reused = s->meta->reused.n };
-	struct mended lost = { 0 };
+	struct salvage_lost lost = { 0 };
 	int r;
 
 	if (!wal_shut(s, READERS_MS)) {
@@ -400,20 +199,19 @@ static int take_over_file(struct profilestore *s, struct remake *m, struct err *
 	}
 	memcpy(k.saved, s->segments.saved, sizeof(k.saved));
 	r = end_remake_copy(s, m, &lost, err);
-	m->x.n_profiles = atomic_load(&s->n_profiles);
 	if (r == 0)
 		r = replace_file(s, m, aside, err);
 	if (r == 0) {
-		damage_remade(s, &lost);
+		damage_remade(s, lost.v, lost.n);
 		forget_rollups(s);
-		report_remake(s, m, &lost, aside);
+		report_remake(s, m, lost.n, aside);
 	} else {
 		atomic_store(&s->n_profiles, k.n_profiles);
 		atomic_store(&s->n_samples, k.n_samples);
 		memcpy(s->segments.saved, k.saved, sizeof(k.saved));
 		s->meta->reused.n = k.n_reused;
 	}
-	free(lost.lost);
+	free(lost.v);
 	wal_open(s);
 	return r;
 }
@@ -437,55 +235,19 @@ static void remake_end(struct profilestore *s)
 	atomic_store(&s->remake_runs, false);
 }
 
-/* One phase, as far as it gets. 1: it is not over. */
-static int run_phase(struct profilestore *s, struct remake *m, struct err *err)
-{
-	int r = 0;
-
-	m->x.from = m->unchecked ? m->unchecked : s->db;
-	switch (m->phase) {
-	case REMAKE_BEGIN:
-		return begin_copy(s, m, err);
-	case REMAKE_ROWS:
-		r = copy_rows(m, err);
-		if (r != 0)
-			return r;
-		m->phase = m->x.damaged ? REMAKE_INDEX : REMAKE_LAST;
-		/* The tree did not lead to those that are missing until here, also at its end. */
-		if (m->x.damaged)
-			m->next_id = s->next_id;
-		return 0;
-	case REMAKE_INDEX:
-		r = read_index(s, m, err);
-		if (r == 0) {
-			find_pages(s, m);
-			m->phase = REMAKE_PAGES;
-		}
-		return r;
-	case REMAKE_PAGES:
-		r = read_pages(m, err);
-		if (r == 0)
-			m->phase = REMAKE_LAST;
-		return r;
-	case REMAKE_LAST:
-		break;
-	}
-	return 0;
-}
-
 /* 0: done. 1: there is more to do. */
 static int remake_step(struct profilestore *s, int64_t step_ms, struct err *err)
 {
 	struct remake *m = s->remake;
 	int r = 0;
 
-	m->until_ms = step_ms ? clock_mono_ms() + step_ms : 0;
-	if (m->phase == REMAKE_BEGIN)
-		r = run_phase(s, m, err);
-	if (r == 0 && m->phase < REMAKE_LAST) {
+	if (!m->x.to)
+		r = begin_copy(s, m, err);
+	if (r == 0 && m->x.phase < SALVAGE_LAST) {
+		m->x.from = m->unchecked ? m->unchecked : s->db;
 		r = db_begin(m->x.to, err);
-		while (r == 0 && m->phase < REMAKE_LAST)
-			r = run_phase(s, m, err);
+		if (r == 0)
+			r = salvage_profiles_step(&m->x, step_ms ? clock_mono_ms() + step_ms : 0, err);
 		if (r >= 0 && db_commit(m->x.to, err) < 0)
 			r = -1;
 	}
@@ -528,6 +290,7 @@ bool remake_ask(struct profilestore *s, const char *why, struct err *err)
 	s->n_remakes += why != NULL;
 	m = s->remake = NEW(struct remake);
 	m->s = s;
+	m->known = (struct salvage_known){ memory_next_id, memory_next_series, memory_may_store, s };
 	m->why = why ? mem_strdup(why) : NULL;
 	m->new_path = mem_printf("%s" REMAKE_NEW, s->path);
 	atomic_store(&s->remake_runs, true);
@@ -589,7 +352,9 @@ void remake_clean(const char *dir)
 	AUTO(mem_freep) char *path = salvage_db_path(dir);
 	AUTO(mem_freep) char *new_path = mem_printf("%s" REMAKE_NEW, path);
 	AUTO(mem_freep) char *old = mem_printf("%s" STORE_OLD, path);
+	AUTO(mem_freep) char *leaves = mem_printf("%s" SALVAGE_LEAVES, path);
 
 	db_files_remove(new_path);
+	db_files_remove(leaves);
 	db_files_remove(old);
 }

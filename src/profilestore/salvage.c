@@ -52,32 +52,55 @@ int salvage_set_aside(const char *dir, int64_t now_ms, const char *reason, struc
 	return dir_sync(dir, err);
 }
 
-static int make_copy(const char *path, const char *new_path, const struct db_options *o, struct salvage *x,
-		     struct err *err)
+static bool has_schema(struct db *db)
+{
+	struct db_stmt *st;
+
+	return db_prepare(db,
+			  "SELECT profile.data, series.key, segment.data, counter.n_profiles FROM profile, "
+			  "series, segment, counter",
+			  &st, NULL) == 0;
+}
+
+/* The damaged database; if its first page does not lead to the tables, what the other ones have of them. */
+static int open_damaged(const char *path, const char *leaves, struct salvage *x, struct err *err)
 {
 	const struct db_options unchecked = { .unchecked = true };
 	struct err why = { 0 };
 	struct stat st;
-	int r;
 
 	x->file_size = stat(path, &st) == 0 ? (uint64_t)st.st_size : 0;
-	db_files_remove(new_path);
-	/* A damaged database that cannot be opened at all has no rows to save. */
-	if (db_open(path, &unchecked, &x->from, &why) < 0) {
-		x->from = NULL;
-		if (why.kind == ERR_IO) {
-			*err = why;
-			return -1;
-		}
+	if (db_open(path, &unchecked, &x->from, &why) == 0) {
+		if (has_schema(x->from))
+			return 0;
+		db_close(TAKE(x->from));
+	} else if (why.kind == ERR_IO) {
+		*err = why;
+		return -1;
 	}
-	r = db_open(new_path, o, &x->to, err);
+	/* Rows that cannot be read there are not known to be missing. */
+	x->index_damaged = true;
+	return salvage_leaves(path, leaves, &x->from, err);
+}
+
+static int make_copy(const char *path, const char *new_path, const struct db_options *o,
+		     struct salvage_result *ret, struct err *err)
+{
+	AUTO(mem_freep) char *leaves = mem_printf("%s" SALVAGE_LEAVES, path);
+	struct salvage x = { 0 };
+	int r = open_damaged(path, leaves, &x, err);
+
+	db_files_remove(new_path);
 	if (r == 0)
-		r = db_migrate(x->to, profilestore_migrations, profilestore_n_migrations, err);
+		r = db_open(new_path, o, &x.to, err);
 	if (r == 0)
-		r = salvage_copy(x, err);
-	db_close(x->to);
-	db_close(x->from);
-	free(x->stacks);
+		r = db_migrate(x.to, profilestore_migrations, profilestore_n_migrations, err);
+	if (r == 0)
+		r = salvage_copy(&x, ret, err);
+	db_close(x.to);
+	db_close(x.from);
+	db_files_remove(leaves);
+	free(x.stacks);
 	return r;
 }
 
@@ -87,9 +110,8 @@ int salvage_repair(const char *dir, const struct db_options *o, int64_t now_ms, 
 	AUTO(mem_freep) char *path = salvage_db_path(dir);
 	AUTO(mem_freep) char *new_path = mem_printf("%s/profiles.new", dir);
 	AUTO(mem_freep) char *aside = salvage_aside_name(dir, now_ms);
-	struct salvage x = { 0 };
 
-	if (make_copy(path, new_path, o, &x, err) < 0) {
+	if (make_copy(path, new_path, o, ret, err) < 0) {
 		db_files_remove(new_path);
 		return err_in(err, "repair of %s", path);
 	}
@@ -98,7 +120,6 @@ int salvage_repair(const char *dir, const struct db_options *o, int64_t now_ms, 
 	salvage_note_reason(aside, reason);
 	if (rename(new_path, path) != 0)
 		return err_os(err, errno, "cannot rename %s", new_path);
-	*ret = (struct salvage_result){ x.n_profiles, x.n_lost, x.n_filled };
 	return dir_sync(dir, err);
 }
 

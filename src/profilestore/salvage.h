@@ -9,6 +9,8 @@
 /* profiles.db.damaged.<seconds since 1970>, with a file .txt beside it that has the reason. */
 #define SALVAGE_ASIDE ".damaged."
 
+#define SALVAGE_LEAVES ".leaves" /* after the path of the database, while it is repaired */
+
 struct salvage_result {
 	uint64_t n_profiles; /* that are kept */
 	uint64_t n_lost;     /* that are known to be lost */

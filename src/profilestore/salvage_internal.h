@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Inside the repair of a profile store.
+ * Inside the repair of a profile store: a damaged database is made anew from its sound rows. When the store is opened
+ * (salvage.c), all of them are those of the file; while it is in use (remake.c), all but profiles are in memory.
  *
  *   salvage.c           files: the database is copied, and the damaged one set aside
- *   salvage_copy.c      profiles, series and totals
- *   salvage_segments.c  the metadata store, with placeholders for lost entries
+ *   salvage_profiles.c  profiles, for both
+ *   salvage_copy.c      series and totals of the file
+ *   salvage_segments.c  the metadata store of the file, with placeholders for lost entries
+ *   salvage_leaves.c    rows of a file whose first page is lost
  *   salvage_rows.c      reading the rows of a damaged table
  */
 #pragma once
@@ -21,9 +24,43 @@
 #define SALVAGE_ENTRIES_A_BYTE UINT64_C(32)
 #define SALVAGE_STACKS_A_BYTE  UINT64_C(1024)
 
+/* What is known of the store besides the database that is copied. */
+struct salvage_known {
+	/* Profiles with this number and larger ones come after the damage. */
+	int64_t (*next_id)(void *arg);
+	/* The series from *@it on, which is 0 at first and then advances; 0: no more. */
+	uint32_t (*next_series)(void *arg, uint32_t *it);
+	/* Retention deletes the oldest profiles, and a deleted row may still be in a free page. */
+	bool (*may_be_stored)(void *arg, uint32_t series, int64_t time_ms);
+	void *arg;
+};
+
+enum salvage_phase {
+	SALVAGE_ROWS,  /* profiles by the tree of the table */
+	SALVAGE_INDEX, /* those that the index has besides */
+	SALVAGE_PAGES, /* from the leaves of the file */
+	SALVAGE_LAST,
+};
+
 struct salvage {
 	struct db *from, *to;
-	uint64_t file_size;             /* of the damaged database; 0: unknown */
+	uint64_t file_size; /* of the damaged database; 0: unknown */
+	bool damaged;       /* a row could not be read, or was wrong */
+
+	/* ---- profiles ---- */
+	const struct salvage_known *known; /* of the caller, before the first step */
+	struct db *pages_db;               /* a connection that knows the pages of the file; NULL: from */
+	enum salvage_phase phase;
+	int64_t until_ms; /* monotonic: the end of this step; 0: none */
+	int64_t next_id;
+	uint32_t next_series; /* of salvage_known.next_series() */
+	uint64_t n_entries;   /* of the index that were read */
+	struct db_pages pages;
+	uint64_t next_page;
+	bool no_schema;     /* tables cannot be read, only pages */
+	bool index_damaged; /* in part */
+
+	/* ---- the metadata store ---- */
 	uint64_t n[SEGMENT_N_KINDS];    /* entries of each table, with those that are lost */
 	uint64_t have[SEGMENT_N_KINDS]; /* entries that were copied, or got placeholders */
 	uint64_t n_filled;
@@ -33,9 +70,6 @@ struct salvage {
 	int64_t generation;
 	uint8_t *stacks; /* salvage_segments.c's flags, by number; n_stacks of them */
 	uint64_t n_stacks;
-	uint64_t n_profiles, n_lost;
-	int64_t last_id;
-	bool damaged; /* a row could not be read, or was wrong */
 };
 
 /* ---- salvage_rows.c ---- */
@@ -57,19 +91,31 @@ void salvage_need_stacks_to(struct salvage *x, uint64_t last);
 /* After all profiles: copy the metadata store. */
 int salvage_copy_segments(struct salvage *x, struct err *err);
 
+/* ---- salvage_profiles.c ---- */
+
+/* Outside of a transaction of x->to, which the caller begins for the steps. */
+int salvage_profiles_begin(struct salvage *x, struct err *err);
+/* As far as it gets until @until_ms (monotonic; 0: to the end). 1: there is more to do. */
+int salvage_profiles_step(struct salvage *x, int64_t until_ms, struct err *err);
+/* Profiles that the copy does not have. */
+struct salvage_lost {
+	struct lost_profile *v; /* heap */
+	size_t n, room;
+};
+/*
+ * After the last step: those that came meanwhile, and @ret, which the caller frees, also after an error. @n_before: how many
+ * there were, to know how many are lost where the index is damaged.
+ */
+int salvage_profiles_end(struct salvage *x, uint64_t n_before, struct salvage_lost *ret, struct err *err);
+/* The row is one of a profile, and its digest is right. */
+bool salvage_is_profile(const struct db_raw_row *row);
+
+/* ---- salvage_leaves.c ---- */
+
+/* The rows of the leaves of @path, whose schema cannot be read, in a new database at @new_path. */
+int salvage_leaves(const char *path, const char *new_path, struct db **ret, struct err *err);
+
 /* ---- salvage_copy.c ---- */
 
-#define SALVAGE_PROFILES_SQL                                                                                 \
-	"SELECT id, series, time_ms, duration_ms, period, digest, data FROM profile WHERE id >= ? ORDER BY " \
-	"id"
-struct salvage_profile {
-	int64_t id, series, time_ms, duration_ms, period, digest;
-	struct bytes data;
-};
-/* Copy the row of SALVAGE_PROFILES_SQL, unless it is damaged. */
-int salvage_copy_profile(struct salvage *x, struct db_stmt *st, struct err *err);
-int salvage_put_profile(struct salvage *x, const struct salvage_profile *p, struct err *err); /* the same */
-/* false: the row is not one of a profile. */
-bool salvage_raw_profile(const struct db_raw_row *row, struct salvage_profile *ret);
-/* Copy all sound rows of x->from (NULL: it could not be opened), in one transaction. */
-int salvage_copy(struct salvage *x, struct err *err);
+/* Copy all sound rows of x->from, in one transaction. */
+int salvage_copy(struct salvage *x, struct salvage_result *ret, struct err *err);

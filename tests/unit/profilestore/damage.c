@@ -21,6 +21,8 @@ static int n_notices;
 static void note(void *arg, enum log_level level, const char *text)
 {
 	n_notices++;
+	if (getenv("LODE_TALK"))
+		print_message("%s\n", text);
 }
 
 static char *all_text(struct stored *t, uint64_t *ret_n)

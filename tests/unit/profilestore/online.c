@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Damage of the database while the store is open: each page once. An answer is that of the profiles that are left, or an
- * error; new profiles are stored.
+ * Damage of the database while the store is open, and before it is opened: each page once. An answer is that of the
+ * profiles that are left, or an error; new profiles are stored. LODE_FLIPS=FROM for all pages from there on, LODE_SEED=N for
+ * other bytes of them.
  */
 #include <fcntl.h>
 #include <stdio.h>
@@ -201,44 +202,165 @@ static uint64_t count_with_another(struct stored *t)
 	return m.n_profiles;
 }
 
+/* The store as it was before the damage, closed. */
+struct sound {
+	struct stored t;
+	struct buf whole; /* its file */
+	char *text;
+	uint64_t n, n_with; /* profiles; with the one that live_on() adds */
+	uint64_t n_stored;  /* of all types */
+	size_t n_pages;
+	size_t series_pages[8], n_series_pages;
+};
+
+/* The pages of the table of series, which are nowhere else while the store is closed. */
+static void find_series_pages(struct sound *x, const char *path)
+{
+	sqlite3_stmt *st = NULL;
+	sqlite3 *sq = NULL;
+
+	assert_int_equal(sqlite3_open_v2(path, &sq, SQLITE_OPEN_READWRITE, NULL), SQLITE_OK);
+	assert_int_equal(
+		sqlite3_prepare_v2(sq, "SELECT pageno FROM dbstat WHERE name = 'series'", -1, &st, NULL),
+		SQLITE_OK);
+	while (sqlite3_step(st) == SQLITE_ROW) {
+		assert_true(x->n_series_pages < ARRAY_SIZE(x->series_pages));
+		x->series_pages[x->n_series_pages++] = (size_t)sqlite3_column_int64(st, 0);
+	}
+	assert_true(x->n_series_pages > 0);
+	sqlite3_finalize(st);
+	sqlite3_close(sq);
+}
+
+static bool has_series(const struct sound *x, size_t page)
+{
+	for (size_t i = 0; i < x->n_series_pages; i++)
+		if (x->series_pages[i] == page)
+			return true;
+	return false;
+}
+
+static void make_sound(struct sound *x)
+{
+	AUTO(mem_freep) char *path = NULL;
+	struct profilestore_stats st;
+	struct err err = { 0 };
+	uint64_t n_lost;
+
+	*x = (struct sound){ 0 };
+	fill_store(&x->t);
+	path = mem_printf("%s/profiles.db", x->t.dir);
+	assert_done(file_read(path, MIB(64), &x->whole, &err));
+	find_series_pages(x, path);
+	stored_open_there(&x->t);
+	profilestore_stats(x->t.s, &st);
+	x->n_stored = st.n_profiles;
+	x->text = text_of(&x->t, &x->n, &n_lost);
+	assert_int_equal(n_lost, 0);
+	x->n_with = count_with_another(&x->t);
+	profilestore_close(x->t.s);
+	x->t.s = NULL;
+	x->n_pages = x->whole.size / PAGE;
+}
+
+static void drop_sound(struct sound *x)
+{
+	stored_done(&x->t);
+	buf_done(&x->whole);
+	free(x->text);
+}
+
+static uint32_t seed_of(size_t page)
+{
+	const char *seed = getenv("LODE_SEED");
+
+	return (uint32_t)page + (seed ? (uint32_t)atoi(seed) * 100003 : 0);
+}
+
+/* The byte to damage of each page that is tried; @fn checks one. */
+static void each_page(struct sound *x, enum damage_kind kind,
+		      void (*fn)(struct sound *x, size_t at, enum damage_kind kind, void *arg), void *arg)
+{
+	const char *all = getenv("LODE_FLIPS");
+	size_t step = all ? 1 : MAX(x->n_pages / 5, (size_t)1);
+
+	for (size_t i = all ? (size_t)atoi(all) : kind * step / N_KINDS; i < x->n_pages; i += step) {
+		uint64_t random[2];
+
+		test_fill(random, sizeof(random), seed_of(i));
+		fn(x, i * PAGE + random[0] % PAGE, kind, arg);
+	}
+}
+
+static void damage_in_use(struct sound *x, size_t at, enum damage_kind kind, void *arg)
+{
+	live_on(&x->t, &x->whole, at, kind, x->text, x->n, x->n_with, arg);
+}
+
 static void a_page_that_is_damaged_in_use_costs_its_rows_at_most(void **state)
 {
-	struct stored t = { 0 };
-	AUTO(buf_done) struct buf whole = { 0 };
-	AUTO(mem_freep) char *path = NULL, *right = NULL;
-	const char *all = getenv("LODE_FLIPS");
-	struct err err = { 0 };
-	uint64_t n_right, n_with, n_lost;
-	size_t n_pages, step;
+	struct sound s;
 
-	fill_store(&t);
-	path = mem_printf("%s/profiles.db", t.dir);
-	assert_done(file_read(path, MIB(64), &whole, &err));
-	stored_open_there(&t);
-	right = text_of(&t, &n_right, &n_lost);
-	assert_int_equal(n_lost, 0);
-	n_with = count_with_another(&t);
-	profilestore_close(t.s);
-	t.s = NULL;
-	n_pages = whole.size / PAGE;
-	step = all ? 1 : MAX(n_pages / 5, (size_t)1);
+	make_sound(&s);
 	for (int kind = 0; kind < N_KINDS; kind++) {
 		struct tally x = { 0 };
 
-		for (size_t i = all ? (size_t)atoi(all) : (size_t)kind * step / N_KINDS; i < n_pages;
-		     i += step) {
-			uint64_t random[2];
-
-			test_fill(random, sizeof(random), (uint32_t)i);
-			live_on(&t, &whole, i * PAGE + random[0] % PAGE, (enum damage_kind)kind, right,
-				n_right, n_with, &x);
-		}
+		each_page(&s, (enum damage_kind)kind, damage_in_use, &x);
 		print_message("damage %d in %zu pages: %d same, %d with less, %d later, %d refused, %d "
 			      "remade; %llu lost\n",
-			      kind, n_pages, x.n_same, x.n_less, x.n_later, x.n_refused, x.n_remade,
+			      kind, s.n_pages, x.n_same, x.n_less, x.n_later, x.n_refused, x.n_remade,
 			      (unsigned long long)x.n_lost);
 	}
-	stored_done(&t);
+	drop_sound(&s);
+}
+
+static void damage_before_start(struct sound *x, size_t at, enum damage_kind kind, void *arg)
+{
+	unsigned long long n_kept = 0, n_lost = 0, n_filled = 0;
+	struct tally *tally = arg;
+	struct stored *t = &x->t;
+	uint64_t n, n_damaged;
+	char *text;
+
+	put_back(t, &x->whole);
+	damage_page(t, &x->whole, at, kind);
+	last_notice[0] = '\0';
+	stored_open_there(t);
+	if (sscanf(last_notice,
+		   "repaired: %llu profiles are kept, %llu are lost, %llu names or places in stacks are lost",
+		   &n_kept, &n_lost, &n_filled) == 3) {
+		if (n_kept + n_lost != x->n_stored)
+			fail_msg("page %zu: %llu kept and %llu lost of %llu", at / PAGE + 1, n_kept, n_lost,
+				 (unsigned long long)x->n_stored);
+		/* Profiles of a series whose name is lost are of no use. */
+		if (n_lost > ROWS_OF_PAGE && !has_series(x, at / PAGE + 1))
+			fail_msg("page %zu: %llu lost", at / PAGE + 1, n_lost);
+		tally->n_remade++;
+		tally->n_lost += n_lost;
+	}
+	text = text_of(t, &n, &n_damaged);
+	if (n_lost + n_filled == 0 && (strcmp(text, x->text) != 0 || n != x->n))
+		fail_msg("page %zu: a wrong answer: %s", at / PAGE + 1, last_notice);
+	free(text);
+	groom_all(t);
+	check_answers(t, x->n, n_lost);
+	profilestore_close(t->s);
+	t->s = NULL;
+}
+
+static void a_page_that_is_damaged_at_a_start_costs_its_rows_at_most(void **state)
+{
+	struct sound s;
+
+	make_sound(&s);
+	for (int kind = 0; kind < N_KINDS; kind++) {
+		struct tally x = { 0 };
+
+		each_page(&s, (enum damage_kind)kind, damage_before_start, &x);
+		print_message("damage %d in %zu pages: %d repaired, %llu lost\n", kind, s.n_pages, x.n_remade,
+			      (unsigned long long)x.n_lost);
+	}
+	drop_sound(&s);
 }
 
 /* The database as an older version would have made it: without digests of pages. */
@@ -299,6 +421,7 @@ static void a_database_without_digests_gets_them_in_the_background(void **state)
 	assert_false(x.has_digests);
 	/* A row that does not fit its digest is set aside before. */
 	assert_done(db_exec(t.s->db, "UPDATE profile SET digest = digest + 1 WHERE id = 3", &err));
+	assert_done(db_wal_truncate(t.s->db, 1000, &err));
 	/* In steps, as a large one. */
 	t.s->remake_at_once = 0;
 	assert_done(profilestore_check(t.s, NULL, NULL, &err));
@@ -323,6 +446,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_page_that_is_damaged_in_use_costs_its_rows_at_most),
+		cmocka_unit_test(a_page_that_is_damaged_at_a_start_costs_its_rows_at_most),
 		cmocka_unit_test(a_database_without_digests_gets_them_in_the_background),
 	};
 
