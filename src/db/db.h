@@ -86,10 +86,7 @@ int db_wal_mend(const char *path, const char *aside, struct db_wal_damage *ret, 
  * The page whose digest differed in the last read of this connection that failed, which is forgotten; 0: none.
  */
 uint64_t db_take_bad_page(struct db *db);
-/*
- * From now on pages whose digest differs are read all the same, until this is turned off: to repair them. Pages that
- * are written get their digest.
- */
+/* From now on pages whose digest differs are read all the same, until this is turned off: to save their rows. */
 void db_set_unchecked(struct db *db, bool on);
 /*
  * The page differs from its digest in the file, and the WAL has no newer one. Of the one thread that writes, between
@@ -104,22 +101,6 @@ bool db_page_is_damaged(struct db *db, uint64_t page);
 int db_page_correct(struct db *db, uint64_t page, struct err *err);
 /* A page of the file, as it is; nothing if it is larger than @room. */
 void db_page_copy(struct db *db, uint64_t page, uint8_t *ret, size_t room, size_t *ret_size);
-enum db_page_kind {
-	DB_PAGE_OTHER, /* not known, or a page that holds the others together: it cannot be repaired alone */
-	DB_PAGE_FREE,  /* of no use */
-	DB_PAGE_ROWS,  /* a leaf of a table */
-	DB_PAGE_OVERFLOW, /* the rest of a long row; rows: those of the leaf that has its start */
-	DB_PAGE_INDEX,
-};
-#define DB_PAGE_ROWS_MAX 8192u
-/* What a page is for, even if it is damaged: a hint, since it is read from the file without its WAL. */
-struct db_page_use {
-	enum db_page_kind kind;
-	char table[64]; /* or that of the index; empty: not known */
-	size_t n_rows;
-	int64_t rows[DB_PAGE_ROWS_MAX]; /* their numbers, as far as they can be read; some may be wrong */
-};
-int db_page_use(struct db *db, uint64_t page, struct db_page_use *ret, struct err *err);
 /*
  * Call @fn for each row of a page of the file that looks like a leaf of a table, whatever table it is of, and whether or
  * not the page is in use. Rows may be deleted ones, older than the WAL, or made up by damage: the caller checks them. The

@@ -93,8 +93,6 @@ static inline uint32_t db_load_be(const uint8_t *p)
 uint64_t db_load_varint(struct cursor *c);
 /* check.c: one page of the file, sound or not. */
 int db_page_read(struct db *db, uint64_t page, uint8_t *ret, uint32_t size, struct err *err);
-/* sqlite_pages.c: the numbers of the rows of a leaf of a table. */
-void db_page_rows(const uint8_t *page, size_t size, struct db_page_use *ret);
 
 void db_header_read(const uint8_t header[DB_HEADER_START], struct db_header *ret);
 

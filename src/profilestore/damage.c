@@ -11,7 +11,6 @@
 #include "profilestore/salvage.h"
 
 #define LOST_LISTED 65536u
-#define TRIES       2u
 #define LOOKS       4096u
 #define MAX_FILES   20u /* set aside since the start; the log has the rest */
 #define MAX_PAGE    65536u
@@ -34,24 +33,17 @@ uint64_t damage_n_mended(struct profilestore *s)
 
 /* ---- notes ---- */
 
-static size_t count_page(const uint64_t *v, size_t n, uint64_t page)
-{
-	size_t found = 0;
-
-	for (size_t i = 0; i < n; i++)
-		found += v[i] == page;
-	return found;
-}
-
 void damage_note_page(struct profilestore *s, uint64_t page)
 {
 	struct damage *d = &s->damage;
+	bool there = false;
 
 	if (!page || remake_runs(s))
 		return;
 	pthread_mutex_lock(&d->lock);
-	if (d->n_pages < DAMAGE_MAX && !count_page(d->pages, d->n_pages, page) &&
-	    !count_page(d->kept, d->n_kept, page))
+	for (size_t i = 0; i < d->n_pages; i++)
+		there |= d->pages[i] == page;
+	if (!there && d->n_pages < DAMAGE_MAX)
 		d->pages[d->n_pages++] = page;
 	pthread_mutex_unlock(&d->lock);
 }
@@ -142,7 +134,7 @@ void damage_stats(struct profilestore *s, struct profilestore_stats *ret)
 	ret->n_mended = atomic_load(&d->n_pages_mended);
 	pthread_mutex_lock(&d->lock);
 	ret->n_lost = d->n_lost;
-	ret->n_unmended = d->n_kept;
+	ret->n_unmended = atomic_load(&d->kept);
 	memcpy(ret->unmended_why, d->why, sizeof(ret->unmended_why));
 	pthread_mutex_unlock(&d->lock);
 }
@@ -163,34 +155,18 @@ static void report_damage(struct profilestore *s, const char *text, const uint8_
 		salvage_note_reason(aside, text);
 }
 
-static void report_mended(struct profilestore *s, uint64_t page, const struct mended *m, const uint8_t *data,
-			  size_t size)
-{
-	AUTO(mem_freep) char *where = page ? mem_printf("page %" PRIu64, page) : mem_strdup("a row");
-	AUTO(mem_freep) char *text = NULL;
-
-	if (m->n_lost)
-		text = mem_printf("%s of the database was damaged (%s): %" PRIu64
-				  " profile%s set aside, the rest was kept",
-				  where, m->what, m->n_lost, m->n_lost == 1 ? " was" : "s were");
-	else
-		text = mem_printf("%s of the database was damaged (%s): nothing is lost", where, m->what);
-	report_damage(s, text, data, size);
-}
-
 void damage_keep_all(struct profilestore *s, const struct err *why)
 {
 	struct damage *d = &s->damage;
 	bool again;
 
 	pthread_mutex_lock(&d->lock);
-	again = atomic_exchange(&d->any_kept, true);
-	d->n_kept = MAX(d->n_kept, (size_t)1);
-	snprintf(
-		d->why, sizeof(d->why),
-		"the database is damaged and cannot be repaired in use (%.200s): what needs the damaged part "
-		"fails until the service is started again, which repairs the database",
-		why->text);
+	again = atomic_exchange(&d->kept, true);
+	snprintf(d->why, sizeof(d->why),
+		 "the database is damaged and cannot be repaired now (%.200s): what needs the damaged part "
+		 "fails "
+		 "until that has changed, or until the service is started again, which repairs the database",
+		 why->text);
 	pthread_mutex_unlock(&d->lock);
 	if (!again)
 		report_damage(s, d->why, NULL, 0);
@@ -201,17 +177,17 @@ void damage_remade(struct profilestore *s, const struct lost_profile *lost, size
 	struct damage *d = &s->damage;
 
 	pthread_mutex_lock(&d->lock);
-	d->n_pages = d->n_rows = d->n_kept = d->n_tried = 0;
+	d->n_pages = d->n_rows = 0;
 	d->malformed = false;
 	d->why[0] = '\0';
-	atomic_store(&d->any_kept, false);
+	atomic_store(&d->kept, false);
 	pthread_mutex_unlock(&d->lock);
 	add_lost(d, lost, n_lost);
 	atomic_fetch_add(&d->n_mended, 1);
 	atomic_fetch_add(&d->n_pages_mended, 1);
 }
 
-/* The damage is not of one page, or cannot be mended by itself. */
+/* If there is no room for a copy, it is asked for again when the damage is met again. */
 static void ask_for_remake(struct profilestore *s, const char *why)
 {
 	struct err err = { 0 };
@@ -232,73 +208,63 @@ static void report_corrected(struct profilestore *s, uint64_t page, const uint8_
 	report_damage(s, text, data, size);
 }
 
-/*
- * The page is corrected, or the database is made anew, or will be. A page with more than one wrong byte could be mended by
- * SQLite, which reads and writes it without comparing digests then, and may spread the damage: only if there is no other
- * way.
- */
-static bool correct_or_remake(struct profilestore *s, uint64_t page, const uint8_t *data, size_t size)
-{
-	AUTO(mem_freep) char *why = mem_printf("page %" PRIu64 " is damaged", page);
-	struct err err = { 0 };
-
-	if (db_page_correct(s->db, page, NULL) == 1) {
-		report_corrected(s, page, data, size);
-		return true;
-	}
-	return remake_ask(s, why, &err) || err.kind == ERR_NONE;
-}
-
 static void mend_noted_page(struct profilestore *s, uint64_t page)
 {
-	AUTO(mem_freep) uint8_t *data = mem_alloc(MAX_PAGE);
-	struct damage *d = &s->damage;
-	struct err err = { 0 };
-	struct mended m = { 0 };
+	AUTO(mem_freep) uint8_t *data = NULL;
+	AUTO(mem_freep) char *why = NULL;
 	size_t size = 0;
-	int r = -1;
 
 	if (remake_runs(s))
 		return;
 	/* The page is looked at in the file. It may have been mended, or written, since it was noted. */
-	if (!db_page_is_damaged(s->db, page) && d->n_looks < LOOKS) {
-		d->n_looks++;
-		atomic_fetch_add(&d->n_mended, 1);
+	if (!db_page_is_damaged(s->db, page)) {
+		if (s->damage.n_looks++ < LOOKS)
+			atomic_fetch_add(&s->damage.n_mended, 1);
 		return;
 	}
+	data = mem_alloc(MAX_PAGE);
 	db_page_copy(s->db, page, data, MAX_PAGE, &size);
-	if (correct_or_remake(s, page, data, size))
+	if (db_page_correct(s->db, page, NULL) == 1) {
+		report_corrected(s, page, data, size);
 		return;
-	if (d->n_tried < DAMAGE_MAX && count_page(d->tried, d->n_tried, page) < TRIES) {
-		r = mend_page(s, page, &m, &err);
-	} else {
-		(void)err_set(&err, ERR_DAMAGED, "it was repaired %u times", TRIES);
 	}
-	if (r == 0) {
-		d->tried[d->n_tried++] = page;
-		add_lost(d, m.lost, m.n_lost);
-		atomic_fetch_add(&d->n_mended, 1);
-		atomic_fetch_add(&d->n_pages_mended, 1);
-		if (m.what)
-			report_mended(s, page, &m, data, size);
-	} else if (err.kind == ERR_DAMAGED) {
-		damage_keep_all(s, &err);
-	}
-	free(m.lost);
+	why = mem_printf("page %" PRIu64 " is damaged", page);
+	ask_for_remake(s, why);
+}
+
+/* The row differs from its digest, although its page does not: it is of an older version, or was damaged in memory. */
+static bool row_is_wrong(struct profilestore *s, int64_t id)
+{
+	struct db_stmt *st;
+	bool wrong = false;
+
+	if (db_prepare(s->db,
+		       id < 0 ? "SELECT series, start_ms, duration_ms, digest, data FROM rollup WHERE id = ?"
+			      : "SELECT series, time_ms, duration_ms, digest, data FROM profile WHERE id = ?",
+		       &st, NULL) < 0)
+		return false;
+	db_bind_i64(st, 1, id < 0 ? -id : id);
+	if (db_step(st, NULL) == DB_ROW)
+		wrong = (uint64_t)db_i64(st, 3) != samples_digest((uint32_t)db_i64(st, 0), db_i64(st, 1),
+								  db_i64(st, 2), db_bytes(st, 4));
+	db_reset(st);
+	return wrong;
 }
 
 static void mend_noted_row(struct profilestore *s, int64_t id)
 {
-	struct err err = { 0 };
-	struct mended m = { 0 };
+	AUTO(mem_freep) char *why = NULL;
 
-	if (mend_row(s, id < 0, id < 0 ? -id : id, &m, &err) == 0) {
-		add_lost(&s->damage, m.lost, m.n_lost);
-		atomic_fetch_add(&s->damage.n_mended, 1);
-		if (m.n_lost || m.n_rollups)
-			report_mended(s, 0, &m, NULL, 0);
+	if (remake_runs(s))
+		return;
+	if (!row_is_wrong(s, id)) {
+		if (s->damage.n_looks++ < LOOKS)
+			atomic_fetch_add(&s->damage.n_mended, 1);
+		return;
 	}
-	free(m.lost);
+	why = mem_printf("%s %" PRId64 " differs from its digest", id < 0 ? "rollup" : "profile",
+			 id < 0 ? -id : id);
+	ask_for_remake(s, why);
 }
 
 bool damage_mend_here(struct profilestore *s, uint64_t n_mended)

@@ -2,13 +2,10 @@
 /*
  * Damage that is found while the store is in use.
  *
- * A reader or the writer notes the damaged page, or row; the writer's thread mends it in a transaction of its own: sound
- * rows of the page are written anew, damaged ones are deleted, and rows whose content is in memory or in other
- * rows are written again.
- * Then the query, or the transaction, is tried once more. For damage that cannot be mended by itself (a page that holds
- * others together, the schema) the whole database is made anew (remake.c). If that fails, too, the damage stays until the
- * next start, which repairs the database (salvage.c): until then, a query or a transaction that needs that page fails
- * with ERR_DAMAGED.
+ * A reader or the writer notes the damaged page, or row; the writer's thread corrects a page with one wrong byte, and makes
+ * the database anew otherwise (remake.c). Then the query, or the transaction, is tried once more. If that cannot be done,
+ * since the disk has no room, the damage stays: a query or a transaction that needs that page asks again, and fails with
+ * ERR_DAMAGED. The next start repairs the database in the same way (salvage.c).
  */
 #pragma once
 
@@ -33,25 +30,22 @@ struct damage {
 	size_t n_pages;
 	int64_t rows[DAMAGE_MAX]; /* numbers of profiles; negative: of rollups */
 	size_t n_rows;
-	/* pages that stay damaged, or were mended once before */
-	uint64_t kept[DAMAGE_MAX], tried[DAMAGE_MAX];
-	size_t n_kept, n_tried;
 	struct {
 		struct lost_profile *v;
 		size_t n, room;
 	} lost;
 	uint64_t n_lost; /* with those that are not in the list */
-	char why[512];   /* of the last page that stays damaged */
+	char why[512];   /* of the damage that stays */
 	/* a statement has failed for damage, although all pages that it read are as they were written */
 	bool malformed;
 	uint64_t malformed_at; /* n_mended, before it began */
 	char malformed_why[256];
-	_Atomic bool any_kept;
+	_Atomic bool kept;               /* there is damage that stays */
 	_Atomic uint64_t n_mended;       /* pages and rows, with those that were found sound */
 	_Atomic uint64_t n_pages_mended; /* that were damaged */
 	/* of the writer's thread */
 	unsigned n_files; /* that were written since the start */
-	unsigned n_looks; /* at pages that were not damaged any more */
+	unsigned n_looks; /* at pages and rows that were not damaged any more */
 };
 void damage_init(struct damage *d);
 void damage_done(struct damage *d);
@@ -82,15 +76,3 @@ uint64_t damage_lost_in(struct profilestore *s, const struct profilestore_range 
 
 struct profilestore_stats;
 void damage_stats(struct profilestore *s, struct profilestore_stats *ret);
-
-/* mend.c: one page, or row. In the writer's thread. */
-struct mended {
-	uint64_t n_lost, n_rollups; /* rows that were deleted */
-	struct lost_profile *lost;  /* n_lost of them; heap */
-	const char *what; /* for the message: profiles, the index of profiles, ...; NULL: nothing to do */
-};
-/* 0: mended. ERR_DAMAGED: it has to stay. */
-int mend_page(struct profilestore *s, uint64_t page, struct mended *ret, struct err *err);
-int mend_write_tables(struct profilestore *s,
-		      struct err *err); /* all but profiles and rollups, from memory */
-int mend_row(struct profilestore *s, bool rollup, int64_t id, struct mended *ret, struct err *err);

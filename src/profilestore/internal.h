@@ -11,7 +11,7 @@
  *   writer.c           the one thread that writes: takes all waiting jobs, commits once
  *   wal.c              a bound for the WAL
  *   connect.c          connections to the database, whose file may be replaced
- *   damage.c, mend.c   damage that is found while the store is in use
+ *   damage.c           damage that is found while the store is in use
  *   remake.c           the database made anew while the store is in use
  *   load.c             reading it all back
  *   epoch.c            readers, and memory that they may still see

@@ -340,7 +340,7 @@ uint64_t profilestore_n_namings(struct profilestore *s)
 
 bool profilestore_is_damaged(struct profilestore *s)
 {
-	return atomic_load(&s->damage.n_pages_mended) || atomic_load(&s->damage.any_kept);
+	return atomic_load(&s->damage.n_pages_mended) || atomic_load(&s->damage.kept);
 }
 
 unsigned profilestore_n_set_aside(struct profilestore *s)

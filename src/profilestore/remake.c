@@ -12,6 +12,7 @@
 #include "profilestore/remake.h"
 #include "profilestore/names_internal.h"
 #include "profilestore/salvage_internal.h"
+#include "profilestore/sweep.h"
 
 #include <stdlib.h>
 #include <sys/statvfs.h>
@@ -105,6 +106,27 @@ static int begin_copy(struct profilestore *s, struct remake *m, struct err *err)
 
 /* ---- the last step ---- */
 
+static int write_all_series(struct profilestore *s, struct err *err)
+{
+	for (uint32_t i = 0, n = column_n(&s->series); i < n; i++) {
+		const struct series *x = series_at(&s->series, i);
+
+		if (x && x->saved && series_insert(s, x, err) < 0)
+			return -1;
+	}
+	return 0;
+}
+
+static int write_tables(struct profilestore *s, struct err *err)
+{
+	senders_unsave(s);
+	if (write_all_series(s, err) < 0 || senders_write(s, err) < 0 || segments_rewrite(s, err) < 0 ||
+	    names_write_all(s, s->meta, NULL, err) < 0 ||
+	    db_exec_i64(s->db, "UPDATE counter SET generation = ?", s->meta->generation, err) < 0)
+		return -1;
+	return totals_write(s, err);
+}
+
 /* Everything that is not a profile: the writer's functions write to s->db. */
 static int write_rest(struct profilestore *s, struct remake *m, struct err *err)
 {
@@ -112,7 +134,7 @@ static int write_rest(struct profilestore *s, struct remake *m, struct err *err)
 	int r;
 
 	s->db = m->x.to;
-	r = mend_write_tables(s, err);
+	r = write_tables(s, err);
 	s->db = db;
 	return r;
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The database made anew while the store is in use: profiles are copied into a new file, all else is written from memory,
- * and the new file takes the place of the old one. For damage that cannot be repaired page by page (mend.c), and for a
- * database of an older version without digests of pages.
+ * and the new file takes the place of the old one. For damage, and for a database of an older version without digests of
+ * pages.
  *
  * A small database is copied at once, in the writer's thread. A large one is copied in steps, which grooming asks for,
  * while profiles come in.

@@ -274,8 +274,9 @@ static void damaged_samples_are_set_aside_and_the_answer_says_so(void **state)
 	assert_int_equal(m.n_profiles, 0);
 	assert_true(m.n_damaged > 0);
 	profilestore_stats(t.s, &after);
-	assert_int_equal(after.n_lost, m.n_damaged);
-	assert_int_equal(after.n_profiles, before.n_profiles - m.n_damaged);
+	/* Those of all types, at once. */
+	assert_true(after.n_lost > m.n_damaged);
+	assert_int_equal(after.n_profiles, before.n_profiles - after.n_lost);
 	profile_free(m.profile);
 	m = stored_merge(&t, CPU, 0, NOW_MS);
 	assert_int_equal(m.n_damaged, 0);
