@@ -198,6 +198,13 @@ static bool begin_body(struct http_shared *h, const struct http_request *req, st
 	return true;
 }
 
+/* The body of a GET means nothing, and may never come: it is answered at once, and its connection closed. */
+static bool has_unread_body(struct link *l, const struct http_head *head)
+{
+	l->lingers = head->has_length && body_size(l->mhd);
+	return l->lingers;
+}
+
 static size_t take_chunk(struct http_shared *h, const struct http_request *req, void *ctx, struct bytes chunk)
 {
 	struct link *l = link_of_conn(req->conn);
@@ -243,11 +250,8 @@ static enum MHD_Result mhd_on_request(void *arg, struct MHD_Connection *c, const
 		/* A reply in this call closes the connection: the bytes after such a head may be anything. */
 		if (head->wrong)
 			return answer_now(to, &req, l, con_cls);
-		if (head->get) {
-			if (head->has_length)
-				slow_body(h->slow, &l->slow, body_size(c), true);
-			return MHD_YES;
-		}
+		if (head->get)
+			return has_unread_body(l, head) ? answer_now(to, &req, l, con_cls) : MHD_YES;
 		return begin_body(h, &req, l, con_cls) ? MHD_YES : answer_now(to, &req, l, con_cls);
 	}
 	if (*upload_size) {

@@ -83,6 +83,27 @@ def test_slow_bodies_end(server, elf):
     healthy(s)
 
 
+@pytest.mark.parametrize("method", ["GET", "HEAD"])
+def test_a_get_whose_body_does_not_come_is_answered(server, elf, method):
+    """By the HTTP thread, and by a worker."""
+    s = server()
+    path = f"/buildid/{elf.id}/debuginfo"
+    assert put(s, path, elf.debug)[0] == 201
+    for target, body in (("/healthz", None), (path, elf.debug), (f"/buildid/{'00' * 20}/debuginfo", None), ("/nothing", None)):
+        for sent in (b"", b"x" * 100, b"x" * 60000):
+            k = connect(s, [f"{method} {target} HTTP/1.1", "Host: x", "Content-Length: 60000"], sent)
+            k.settimeout(10)
+            got, began = b"", time.monotonic()
+            while more := k.recv(65536):
+                got += more
+            k.close()
+            head, _, rest = got.partition(b"\r\n\r\n")
+            assert head.startswith(b"HTTP/1.1 200" if target in ("/healthz", path) else b"HTTP/1.1 404"), (target, len(sent), got[:100])
+            assert method == "HEAD" or body in (None, rest)
+            assert time.monotonic() - began < 5
+    s.wait(lambda: s.metric("lode_http_connections") <= 1, "all to be forgotten")
+
+
 @pytest.mark.slow
 def test_a_trickling_reader_is_let_go(server, elf):
     s = server(["--idle-timeout", "3"])
