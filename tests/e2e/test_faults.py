@@ -12,6 +12,7 @@ import time
 import pytest
 
 from faults import Faults
+from making import elf, fetch
 from profiling import CPU, Pprof, ask, call, send
 
 STORED = 5
@@ -157,6 +158,27 @@ def test_a_read_error_of_an_object_is_not_damage(faulted, serve, program):
     near.wait(lambda: near.get(path).body == content, "the file")
     assert s.get(path).body == content
     assert "damaged" not in s.log_path.read_text()
+
+
+@pytest.mark.slow
+def test_a_read_error_while_a_file_is_sent_cuts_that_reply_only(serve, elf, tmp_path):
+    data = tmp_path / "data"
+    faults = Faults(tmp_path / "faults", data)
+    s = serve([], data=data, args=["--idle-timeout", "3"], extra=faults.environment).ready()
+    path, n_cut = f"/buildid/{elf.id}/debuginfo", 0
+    assert call(s, "PUT", path, elf.large)[0] == 201
+    for one_in in (1, 2, 3, 3, 3):
+        assert fetch(s, path) == (200, elf.large, True)
+        faults.on(["read"], "EIO", one_in=one_in)
+        status, body, whole = fetch(s, path)
+        faults.off()
+        if status == 200:
+            n_cut += not whole
+            assert elf.large.startswith(body) and whole == (body == elf.large)
+        else:
+            assert status == 503
+        assert fetch(s, path) == (200, elf.large, True)
+    assert n_cut
 
 
 @pytest.mark.slow

@@ -206,7 +206,8 @@ struct ready {
 	bool cached;   /* from the disk cache */
 	unsigned type;
 	const char *result;
-	struct http_reply *whole, *unmodified;
+	struct http_reply *whole; /* of one in memory; NULL: each request has a reply of its own */
+	struct http_reply *unmodified;
 };
 /* Both take the strings of @content, @mem (from malloc), @fd. */
 struct ready *ready_of_mem(struct server *s, struct content *content, void *mem);

@@ -4,7 +4,6 @@
  */
 #include "server/artifact/artifact.h"
 
-#include <fcntl.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -15,7 +14,7 @@ void content_done(struct content *c)
 	c->file = c->archive = NULL;
 }
 
-static struct ready *ready_new(struct server *s, struct content *content, struct http_reply *whole)
+static struct ready *ready_new(struct server *s, struct content *content)
 {
 	struct ready *r = NEW(struct ready);
 	struct verdict unmodified = { 304, 0, 0 };
@@ -24,27 +23,29 @@ static struct ready *ready_new(struct server *s, struct content *content, struct
 	r->content = *content;
 	content->file = content->archive = NULL;
 	r->fd = -1;
-	r->whole = whole;
-	reply_content_headers(s, r->whole, &r->content);
 	r->unmodified = reply_of_verdict(s, &unmodified, &r->content);
 	return r;
 }
 
 struct ready *ready_of_mem(struct server *s, struct content *content, void *mem)
 {
-	struct ready *r = ready_new(s, content, http_reply_mem(mem, (size_t)content->size, free, mem));
+	struct ready *r = ready_new(s, content);
 
 	r->mem = mem;
+	r->whole = http_reply_mem(mem, (size_t)r->content.size, free, mem);
+	reply_content_headers(s, r->whole, &r->content);
 	return r;
 }
 
 struct ready *ready_of_fd(struct server *s, struct content *content, int fd, uint64_t off,
 			  const struct stat *plain)
 {
-	/* The reply has a descriptor of its own, since its last send may end after this is freed. */
-	struct ready *r = ready_new(s, content,
-				    http_reply_fd(fcntl(fd, F_DUPFD_CLOEXEC, 0), off, content->size));
+	struct ready *r = ready_new(s, content);
 
+	/*
+	 * Its replies are not shared: when a file cannot be read, libmicrohttpd (0.9.75) cuts the reply, and not only the
+	 * connection (response->total_size), so that others would get 200 with too few bytes.
+	 */
 	r->fd = fd;
 	r->fd_off = off;
 	if (plain)

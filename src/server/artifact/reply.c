@@ -98,6 +98,7 @@ struct conditions reply_conditions(struct http_conn *conn, bool head)
 	};
 }
 
+/* A reply of its own with a part of the content, or all of it. */
 static struct http_reply *ready_part(const struct server *s, struct ready *r, const struct verdict *v)
 {
 	struct http_reply *part;
@@ -124,12 +125,12 @@ void reply_ready(struct server *s, struct http_conn *conn, bool head, struct rea
 
 	sent->bytes = head ? 0 : v.size;
 	sent->status = v.status;
-	if (v.status == 200) {
+	if (v.status == 200 && r->whole) {
 		sent->outcome = http_send(conn, 200, r->whole);
 	} else if (v.status == 304) {
 		sent->outcome = http_send(conn, 304, r->unmodified);
 	} else {
-		own = v.status == 206 ? ready_part(s, r, &v) : reply_of_verdict(s, &v, &r->content);
+		own = v.status < 300 ? ready_part(s, r, &v) : reply_of_verdict(s, &v, &r->content);
 		if (!own) {
 			sent->status = 503;
 			sent->bytes = 0;
