@@ -25,6 +25,7 @@ class Faults:
 
     @property
     def environment(self):
+        assert os.path.exists(LIBRARY), f"{LIBRARY} is missing: nothing would fail"
         return {"LD_PRELOAD": LIBRARY, "LODE_FAULTS": str(self.path)}
 
     def on(self, calls, number=0, one_in=1, left=1 << 62, part="", seed=1):
