@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 #include "db/internal.h"
+#include "profilestore/remake.h"
 #include "stored.h"
 
 #define PROFILES     400
@@ -363,6 +364,38 @@ static void a_page_that_is_damaged_at_a_start_costs_its_rows_at_most(void **stat
 	drop_sound(&s);
 }
 
+/* As without room for a copy: what needs the page fails, until the copy can be made. */
+static void damage_that_stays_is_repaired_as_soon_as_it_can_be(void **state)
+{
+	struct profilestore_range r = stored_range(CPU, 0, INT64_MAX);
+	struct profilestore_merged m;
+	struct profilestore_stats st;
+	struct err err = { 0 };
+	struct sound x;
+
+	make_sound(&x);
+	put_back(&x.t, &x.whole);
+	stored_open_there(&x.t);
+	x.t.s->n_remakes = REMAKES_MAX;
+	/* All tables: the query meets one. */
+	for (size_t i = 1; i < x.n_pages; i++)
+		damage_page(&x.t, &x.whole, i * PAGE + 100, SOME_BYTES);
+	for (int i = 0; i < 2; i++) {
+		assert_fails(profilestore_merge(x.t.s, &r, NULL, NULL, &m, &err), ERR_DAMAGED, "");
+		profilestore_stats(x.t.s, &st);
+		assert_int_equal(st.n_unmended, 1);
+		assert_non_null(strstr(st.unmended_why, "cannot be repaired now"));
+	}
+	x.t.s->n_remakes = 0;
+	assert_done(profilestore_merge(x.t.s, &r, NULL, NULL, &m, &err));
+	assert_int_equal(m.n_profiles + m.n_damaged, x.n);
+	profile_free(m.profile);
+	profilestore_stats(x.t.s, &st);
+	assert_int_equal(st.n_unmended, 0);
+	stored_range_done(&r);
+	drop_sound(&x);
+}
+
 /* The database as an older version would have made it: without digests of pages. */
 static void make_older(const struct stored *t)
 {
@@ -447,6 +480,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_page_that_is_damaged_in_use_costs_its_rows_at_most),
 		cmocka_unit_test(a_page_that_is_damaged_at_a_start_costs_its_rows_at_most),
+		cmocka_unit_test(damage_that_stays_is_repaired_as_soon_as_it_can_be),
 		cmocka_unit_test(a_database_without_digests_gets_them_in_the_background),
 	};
 
