@@ -74,6 +74,7 @@ struct pool {
 	pid_t *tids;
 	/* of waiting work */
 	unsigned n_waiting, max_waiting;
+	unsigned n_waiting_of[POOL_CLIENTS];
 	unsigned n_alive; /* threads that have not ended */
 	struct spare_worker *spares;
 	/* fixed */
@@ -401,7 +402,8 @@ bool pool_may_wait(void)
 	if (!p)
 		return true;
 	pthread_mutex_lock(&p->lock);
-	may = p->n_waiting < p->max_waiting;
+	may = p->n_waiting < p->max_waiting &&
+	      (!p->fair || p->n_waiting_of[here.work->client] < MAX(p->max_waiting / 2, 1u));
 	pthread_mutex_unlock(&p->lock);
 	return may;
 }
@@ -418,6 +420,7 @@ void pool_wait_begin(void)
 	if (p->n_waiting < p->max_waiting) {
 		w->waits_ns = clock_mono_ns();
 		p->n_waiting++;
+		p->n_waiting_of[w->client]++;
 		count_running(p, w->of, w->client, -1);
 		spare_start(p);
 		if (class_choose(p))
@@ -435,6 +438,7 @@ void pool_wait_end(void)
 		return;
 	pthread_mutex_lock(&p->lock);
 	p->n_waiting--;
+	p->n_waiting_of[w->client]--;
 	count_running(p, w->of, w->client, 1);
 	w->started_ns += clock_mono_ns() - w->waits_ns;
 	pthread_mutex_unlock(&p->lock);

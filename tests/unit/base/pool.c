@@ -440,6 +440,38 @@ static void too_many_waits_keep_their_workers(void **state)
 	queue_free(q);
 }
 
+static bool may_wait_as(struct pool *p, uint32_t client, struct queue *q)
+{
+	struct pool_slot slot = { .client = client };
+	void *item;
+
+	pool_queue(p, 0, &slot, note_may_wait, q);
+	assert_int_equal(queue_pop(q, -1, &item), 0);
+	return found_may_wait;
+}
+
+static void one_client_has_half_of_the_waits(void **state)
+{
+	struct pool *p = pool_new_fair(
+		&(struct pool_options){ .name = "test", .n_threads = 1, .max_queued = 16, .n_classes = 1 });
+	struct pool_slot slots[4] = { 0 };
+	struct queue *q = queue_new(1);
+	void *item;
+
+	pool_permit_waiting(p, 2 * ARRAY_SIZE(slots));
+	for (size_t i = 0; i < ARRAY_SIZE(slots); i++) {
+		assert_true(may_wait_as(p, 1, q));
+		slots[i].client = 1;
+		pool_queue(p, 0, &slots[i], stand_still_waiting, p);
+		assert_int_equal(queue_pop(gate_reached, -1, &item), 0);
+	}
+	assert_false(may_wait_as(p, 1, q));
+	assert_true(may_wait_as(p, 2, q));
+	open_gate(ARRAY_SIZE(slots));
+	pool_free(p);
+	queue_free(q);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -458,6 +490,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(every_task_runs_once, setup, teardown),
 		cmocka_unit_test_setup_teardown(work_that_waits_occupies_no_worker, setup, teardown),
 		cmocka_unit_test_setup_teardown(too_many_waits_keep_their_workers, setup, teardown),
+		cmocka_unit_test_setup_teardown(one_client_has_half_of_the_waits, setup, teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
