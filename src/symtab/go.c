@@ -252,5 +252,8 @@ int go_read(struct batch *b, const struct elf_image *img, const struct go_scope 
 		if (budget_hold_check(b->memory, err) < 0)
 			return -1;
 	}
+	if (g.n_lost)
+		return err_set(err, ERR_INVALID, "the calls inlined into %llu functions are not found",
+			       (unsigned long long)g.n_lost);
 	return 0;
 }

@@ -54,6 +54,7 @@ struct go {
 	uint64_t held; /* of `memory`, by `relocs` */
 	struct dwarf_node *nodes;
 	size_t room_nodes;
+	uint64_t n_lost; /* functions whose calls were not found */
 };
 
 /* Free what was read; the struct is the caller's. */
@@ -115,6 +116,6 @@ int go_tree_of(struct go *g, uint64_t programs, uint32_t n_programs, uint8_t n_d
 	       struct err *err);
 /*
  * The calls inlined into a function, in g->nodes: node 0 is the function, node i + 1 is Go's call @i, and `die`
- * is the id of the called function. A tree that is impossible counts as none.
+ * is the id of the called function. A tree that is not found, or impossible, counts as none, and in g->n_lost.
  */
 int go_tree_read(struct go *g, const struct go_func *f, size_t *ret_n, struct err *err);

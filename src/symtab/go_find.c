@@ -15,8 +15,17 @@
 #define ENTRY_NAMES  16u /* names of entry points that are compared */
 #define TEXT_PADDING 64u /* linkers align the end of code to this at most */
 
-/* The numbers of the words of moduledata that have the start of the code and of all trees. */
-enum { MODULE_TEXT = 22, MODULE_TREES_18 = 38, MODULE_TREES_20 = 40 };
+/*
+ * The numbers of the words of moduledata that have the start of the code and of all trees. Since Go 1.27 the latter
+ * has moved: after the start of the types come the length of their descriptors, their end, and two lengths.
+ */
+enum {
+	MODULE_TEXT = 22,
+	MODULE_TYPES = 37,
+	MODULE_TREES_18 = 38,
+	MODULE_TREES_20 = 40,
+	MODULE_TREES_27 = 43
+};
 
 int go_head_read(struct go *g, struct err *err)
 {
@@ -170,6 +179,18 @@ static uint64_t module_word(const struct go *g, struct cursor c, unsigned word)
 	return cursor_uint(&c, g->ptr);
 }
 
+/* The magic is the same since Go 1.20. Before Go 1.27 the word after the types' start is their end. */
+static unsigned trees_word(const struct go *g, struct cursor c)
+{
+	uint64_t types = module_word(g, c, MODULE_TYPES), size = module_word(g, c, MODULE_TYPES + 1),
+		 end = module_word(g, c, MODULE_TYPES + 2), interfaces = module_word(g, c, MODULE_TYPES + 3);
+
+	if (g->layout == GO_18)
+		return MODULE_TREES_18;
+	return types <= end && size <= end - types && interfaces <= end - types ? MODULE_TREES_27
+										: MODULE_TREES_20;
+}
+
 /* Read the start of the code and of the trees from moduledata. False: it is not in these bytes. */
 static bool module_scan(struct go *g, struct bytes b)
 {
@@ -178,7 +199,7 @@ static bool module_scan(struct go *g, struct bytes b)
 
 		if (!is_moduledata(g, c))
 			continue;
-		g->trees = module_word(g, c, g->layout == GO_18 ? MODULE_TREES_18 : MODULE_TREES_20);
+		g->trees = module_word(g, c, trees_word(g, c));
 		if (!g->text_told) {
 			g->text = module_word(g, c, MODULE_TEXT);
 			g->text_told = g->text != 0;

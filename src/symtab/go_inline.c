@@ -7,6 +7,8 @@
  *
  * Layouts: Go 1.9 (calls of 16 bytes, which have caller, file and line themselves), 1.12 (of 20 bytes, by
  * address), 1.18 (counted from the start of all) and 1.20 (of 16 bytes). Before Go 1.9 there was no such array.
+ *
+ * A wrong start of the arrays shows in the calls' names: each must be the start of one in the table.
  */
 #include "symtab/go.h"
 
@@ -198,22 +200,51 @@ static void call_read(struct go *g, struct cursor *c, uint32_t i, struct dwarf_n
 		node->parent = (uint32_t)caller + 1;
 }
 
+/* Whether a name of the table starts at @off. */
+static bool name_starts(const struct go *g, uint32_t off)
+{
+	struct cursor c;
+
+	if (!off)
+		return true;
+	c = go_at(g, g->names + off - 1);
+	return cursor_u8(&c) == 0 && cursor_ok(&c);
+}
+
+/* Whether the calls may be those of @f. */
+static bool tree_is_sound(const struct go *g, const struct go_func *f, struct bytes b, size_t n,
+			  unsigned size)
+{
+	for (size_t i = 0; i < n; i++) {
+		struct cursor c = cursor_at(bytes_of(b.p + i * size, size), g->big, 0);
+
+		cursor_skip(&c, f->has_lines || size == 20 ? 12 : 4);
+		if (!name_starts(g, cursor_u32(&c)))
+			return false;
+	}
+	return true;
+}
+
 int go_tree_read(struct go *g, const struct go_func *f, size_t *ret_n, struct err *err)
 {
 	unsigned size = g->layout >= GO_20 || f->has_lines ? 16 : 20;
 	AUTO(mem_freep) struct inlined_call *calls = NULL;
-	struct bytes b;
+	struct bytes b = { 0 };
 	int32_t n = 0;
 
 	*ret_n = 1;
 	VEC_RESERVE(g->nodes, 0, g->room_nodes, 1);
 	g->nodes[0] = (struct dwarf_node){ 0 };
-	if (!f->tree || !f->call_steps)
+	if (!f->call_steps)
 		return 0;
-	if (calls_count(g, f, &n, err) < 0 || memory_at(g, f->tree, &b, err) < 0)
+	if (calls_count(g, f, &n, err) < 0 || (f->tree && memory_at(g, f->tree, &b, err) < 0))
 		return -1;
-	if (n <= 0 || (uint64_t)n * size > b.size)
+	if (n <= 0)
 		return 0;
+	if ((uint64_t)n * size > b.size || !tree_is_sound(g, f, b, (size_t)n, size)) {
+		g->n_lost++;
+		return 0;
+	}
 	VEC_RESERVE(g->nodes, 1, g->room_nodes, n);
 	calls = NEW_N(struct inlined_call, (size_t)n);
 	for (int32_t i = 0; i < n; i++) {

@@ -16,6 +16,8 @@ struct made {
 	const char *first;                         /* the first function's name; NULL: main.main */
 	uint64_t module_text;                      /* the start of the code in the module's description */
 	bool relocated;                            /* that description is written by relocations */
+	bool moved;                                /* its words are those of Go 1.27 */
+	uint64_t trees;                            /* the start of the trees in it; 0: the right one */
 };
 
 static const enum elf_writer_target targets[] = { ELF_WRITER_X86_64, ELF_WRITER_S390X, ELF_WRITER_I386 };
@@ -87,17 +89,22 @@ static void add_module(struct made *m, uint32_t magic)
 {
 	struct elf_writer *w = &m->a->w.elf;
 	AUTO(buf_done) struct buf module = { 0 }, trees = { 0 }, relocs = { 0 };
-	unsigned word = magic == 0xfffffff0 ? 38 : 40, at;
+	unsigned word = magic == 0xfffffff0 ? 38 : m->moved ? 43 : 40, at;
+	/* Types, length of their descriptions, end of types, two lengths. */
+	static const uint64_t moved[] = { 0x50000, 0x700, 0x51000, 0x800, 0x100 };
 
 	/* A decoy: it starts like a module's description. */
 	elf_writer_put(w, &module, TABLE, m->ptr);
-	for (unsigned i = 0; i <= 40; i++) {
-		uint64_t v = i == 0      ? TABLE
-			     : i == 1    ? TABLE + m->names
-			     : i < 4     ? 24
-			     : i == 22   ? m->module_text
-			     : i == word ? TREES
-					 : 0x666;
+	for (unsigned i = 0; i <= 43; i++) {
+		uint64_t v = i == 0                          ? TABLE
+			     : i == 1                        ? TABLE + m->names
+			     : i < 4                         ? 24
+			     : i == 22                       ? m->module_text
+			     : i == word                     ? (m->trees ? m->trees : TREES)
+			     : m->moved && i >= 37 && i < 42 ? moved[i - 37]
+			     : i == 37                       ? 0x50000
+			     : i == 38                       ? 0x51000
+							     : 0x666;
 
 		if (m->relocated && (i < 2 || i == 22 || i == word)) {
 			elf_writer_put(w, &relocs, MODULE + (i + 1) * m->ptr, m->ptr);
@@ -335,6 +342,51 @@ static void calls_that_were_inlined(void **state)
 			check_calls(targets[k], magics[i], 0);
 }
 
+/* Go 1.27 has the same magic. */
+static void calls_of_go_1_27(void **state)
+{
+	for (unsigned relocated = 0; relocated < 2; relocated++) {
+		AUTO(answers_done) struct answers a;
+		struct made m = { .a = &a, .calls = true, .moved = true, .relocated = relocated };
+		unsigned at;
+
+		answers_init(&a, ELF_WRITER_X86_64, relocated ? ET_DYN : ET_EXEC);
+		m.ptr = elf_writer_word(&a.w.elf);
+		make_new(&m, 0xfffffff1, 0x1000);
+		add_module(&m, 0xfffffff1);
+		at = elf_writer_section(&a.w.elf, ".gopclntab", SHT_PROGBITS, SHF_ALLOC, buf_bytes(&m.b));
+		elf_writer_at(&a.w.elf, at)->addr = TABLE;
+		answers_open(&a);
+		assert_answer(&a, 0x1050, "leaf at /src/b.go:20 in main.(*T).add at /src/a.go:10");
+		assert_int_equal(symtab_info(a.t)->n_skipped, 0);
+		buf_done(&m.b);
+	}
+}
+
+/* A layout that is not known yet: there, these are bytes of something else, or none. */
+static void calls_that_are_not_found_are_listed(void **state)
+{
+	static const uint64_t trees[] = { TREES + 1, 0x50000, TREES + 0x1000 };
+
+	for (size_t i = 0; i < ARRAY_SIZE(trees); i++) {
+		AUTO(answers_done) struct answers a;
+		struct made m = { .a = &a, .calls = true, .trees = trees[i] };
+		unsigned at;
+
+		answers_init(&a, ELF_WRITER_X86_64, ET_EXEC);
+		m.ptr = elf_writer_word(&a.w.elf);
+		make_new(&m, 0xfffffff1, 0x1000);
+		add_module(&m, 0xfffffff1);
+		at = elf_writer_section(&a.w.elf, ".gopclntab", SHT_PROGBITS, SHF_ALLOC, buf_bytes(&m.b));
+		elf_writer_at(&a.w.elf, at)->addr = TABLE;
+		answers_open(&a);
+		check_functions(&m, "main.main");
+		assert_int_equal(symtab_info(a.t)->n_skipped, 1);
+		assert_non_null(strstr(symtab_info(a.t)->skipped[0].p,
+				       "Go's table: the calls inlined into 1 functions are not found"));
+	}
+}
+
 static void calls_before_go_1_16(void **state)
 {
 	for (unsigned version = GO_1_9; version <= GO_1_14; version++)
@@ -520,6 +572,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(every_layout_of_gos_table),
 		cmocka_unit_test(calls_that_were_inlined),
+		cmocka_unit_test(calls_of_go_1_27),
+		cmocka_unit_test(calls_that_are_not_found_are_listed),
 		cmocka_unit_test(calls_before_go_1_16),
 		cmocka_unit_test(functions_outside_of_any_section_of_code),
 		cmocka_unit_test(a_section_as_long_as_gos_code_starts_with_it),
