@@ -238,15 +238,17 @@ struct dwarf_span {
 	uint64_t lo, hi;
 	uint32_t node;
 };
-/* In the order of the DIEs: a node comes after its parent, spans are in the order of their nodes. Where spans
- * overlap, the code is the later node's. */
+/*
+ * In the order of the DIEs: a node comes after its parent, spans are in the order of their nodes. Where spans
+ * overlap, the code is the later node's. Spans of calls may extend past those of the function, which may have none.
+ */
 struct dwarf_function {
 	const struct dwarf_node *nodes;
 	const struct dwarf_span *spans;
 	size_t n_nodes, n_spans;
 };
 /*
- * Call @fn with every function of the unit that has live code, after its last DIE. A non-zero return of @fn
+ * Call @fn with every function of the unit that has live code, itself or in its calls, after its last DIE. A non-zero return of @fn
  * ends the walk and is returned. Damage is reported after all functions before it.
  */
 int dwarf_reader_walk(struct dwarf_reader *r,

@@ -146,19 +146,14 @@ static int node_add(struct dwarf_reader *r, const struct dwarf_values *vs, uint6
 	return 0;
 }
 
-/* Enter a subprogram with code. 1: it has none. */
+/* Enter a subprogram with addresses. They may all be dead, and those of calls inlined into it not: BOLT's are. */
 static int function_begin(struct dwarf_reader *r, struct walk_state *st, const struct dwarf_values *vs,
 			  uint64_t die, struct err *err)
 {
 	uint32_t first = (uint32_t)r->n_nodes;
-	size_t n_spans = r->n_spans;
 
 	if (node_add(r, vs, die, 0, err) < 0 || node_spans(r, vs, first, die, err) < 0)
 		return -1;
-	if (r->n_spans == n_spans) {
-		r->n_nodes = first;
-		return 1;
-	}
 	st->node = first;
 	st->function = first;
 	return 0;
@@ -183,6 +178,23 @@ static int inlined_begin(struct dwarf_reader *r, struct walk_state *st, const st
 	if (node_spans(r, vs, node, die, err) < 0)
 		return -1;
 	st->node = node;
+	return 0;
+}
+
+/* Count a call that has live code, but no function around it. */
+static int inlined_astray(struct dwarf_reader *r, const struct dwarf_values *vs, uint64_t die,
+			  struct err *err)
+{
+	size_t n_spans = r->n_spans;
+
+	if (!(vs->has & (1u << DWARF_SLOT_LOW | 1u << DWARF_SLOT_RANGES)))
+		return 0;
+	if (node_spans(r, vs, NO_NODE, die, err) < 0)
+		return -1;
+	if (r->n_spans > n_spans)
+		dwarf_reader_lose(r, "DIE at %llu: a call that is inlined into no function",
+				  (unsigned long long)die);
+	r->n_spans = n_spans;
 	return 0;
 }
 
@@ -327,12 +339,9 @@ static int unit_walk(struct dwarf_reader *r, const struct dwarf_text *t, functio
 			}
 			if (decl->lost || vs.has & DWARF_HAS_LOST)
 				dwarf_reader_lose_forms(r, die_off(r, t, die), decl);
-			rc = 1;
-			if (vs.has & (1u << DWARF_SLOT_LOW | 1u << DWARF_SLOT_RANGES))
-				rc = function_begin(r, &st, &vs, die_off(r, t, die), err);
-			if (rc < 0)
+			begun = vs.has & (1u << DWARF_SLOT_LOW | 1u << DWARF_SLOT_RANGES);
+			if (begun && function_begin(r, &st, &vs, die_off(r, t, die), err) < 0)
 				return -1;
-			begun = rc == 0;
 			if (!begun) {
 				/* Its children are no code of the function that contains it. */
 				st.node = NO_NODE;
@@ -345,8 +354,11 @@ static int unit_walk(struct dwarf_reader *r, const struct dwarf_text *t, functio
 			scoped = !is_c && decl->children;
 			break;
 		case DWARF_KIND_INLINED:
-			if (st.node == NO_NODE)
+			if (st.node == NO_NODE) {
+				if (inlined_astray(r, &vs, die_off(r, t, die), err) < 0)
+					return -1;
 				break;
+			}
 			if (decl->lost || vs.has & DWARF_HAS_LOST)
 				dwarf_reader_lose_forms(r, die_off(r, t, die), decl);
 			if (inlined_begin(r, &st, &vs, die_off(r, t, die), err) < 0)

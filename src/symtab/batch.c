@@ -44,7 +44,7 @@ void batch_account(struct batch *b)
 		n += w->room_file_ids * sizeof(*w->file_ids) + w->refs.n_slots * sizeof(*w->refs.slots) +
 		     w->far_refs.n_slots * sizeof(*w->far_refs.slots) + w->room_names * sizeof(*w->names) +
 		     w->room_nodes * sizeof(*w->nodes) + w->room_entries * sizeof(*w->entries) +
-		     w->room_own * sizeof(*w->own) + w->room_keys * sizeof(*w->keys) +
+		     w->room_code * sizeof(*w->code) + w->room_keys * sizeof(*w->keys) +
 		     w->room_open * sizeof(*w->open) + w->path.room;
 	budget_hold_track(b->memory, &b->held, n);
 }
@@ -67,7 +67,7 @@ void batch_end(struct batch *b, struct buf *room)
 	free(w->names);
 	free(w->nodes);
 	free(w->entries);
-	free(w->own);
+	free(w->code);
 	free(w->keys);
 	free(w->open);
 	buf_done(&w->path);
@@ -150,7 +150,8 @@ static size_t ranges_taken(struct batch *b)
 struct line_gaps {
 	struct batch *b;
 	size_t n, next;          /* of w->keys: how many, and the first that may end after the address */
-	struct code_range *last; /* the code range that ends at the address; NULL: none */
+	struct code_range *last; /* the function's code range that ends at the address; NULL: none */
+	bool after_calls;        /* calls outside of their function end at the address */
 };
 
 static int gap_make(struct line_gaps *g, uint64_t at, uint64_t to, struct err *err)
@@ -160,6 +161,10 @@ static int gap_make(struct line_gaps *g, uint64_t at, uint64_t to, struct err *e
 	bool in_row;
 	uint64_t start = MIN(to, lines_begin(b, at, &in_row));
 
+	/* The rest of the row is code of the part of the function that these calls are in. */
+	if (g->after_calls && in_row)
+		start = at;
+	g->after_calls = false;
 	g->last = NULL; /* lines_make() may move the list */
 	/* A function's last row covers the padding after it, which is no code of its own. */
 	if (in_row && last && last->start + last->size == at) {
@@ -192,6 +197,9 @@ static int gaps_make(struct line_gaps *g, uint64_t at, uint64_t end, struct err 
 		}
 		if (g->next < g->n && own_start <= at) {
 			g->last = &g->b->ranges[w->first_range + w->keys[g->next].at];
+			g->after_calls = g->last->of_calls;
+			if (g->after_calls)
+				g->last = NULL;
 			at = own_end;
 			continue;
 		}

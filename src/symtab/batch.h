@@ -47,13 +47,19 @@ struct unit_work {
 	uint32_t stamp;
 	struct entry_state *entries; /* of the code range */
 	size_t room_entries;
-	struct dwarf_span *own; /* the function's own spans */
-	size_t room_own;
+	struct function_code *code; /* of the function at hand */
+	size_t room_code;
 	struct sort_key *keys; /* of the spans of calls, or of the unit's code ranges */
 	size_t room_keys;
 	struct open_call *open;
 	size_t n_open, room_open;
 	struct buf path;
+};
+
+/* Addresses of a function, or of calls outside of its own addresses. */
+struct function_code {
+	uint64_t lo, hi;
+	bool of_calls;
 };
 
 #define ACCOUNT_FUNCTIONS 64 /* the memory of so many small ones may go uncounted */
@@ -82,6 +88,17 @@ uint32_t batch_name(struct batch *b, uint64_t die, bool in_alt);
 int names_look_up(struct batch *b, struct err *err);
 
 /* ---- code ranges ---- */
+
+/* The spans of a function's calls by their starts, and the first that has not begun. */
+struct function_calls {
+	const struct dwarf_span *spans;
+	const struct sort_key *keys; /* in `spans`; those of one start are in the order of their nodes */
+	size_t n, next;
+};
+/* In w->keys, so until its next use. */
+struct function_calls function_calls(struct unit_work *w, const struct dwarf_function *f);
+/* Write the code of @f to w->code, sorted by start, and return how many there are. Its own may overlap. */
+size_t function_code(struct unit_work *w, const struct dwarf_function *f, const struct function_calls *calls);
 
 /* Make the code ranges of a function. ERR_LIMIT: it has more rows than are allowed. */
 int function_make(struct batch *b, const struct dwarf_function *f, struct err *err);

@@ -479,7 +479,7 @@ static bool only_found(const struct build *b)
 	size_t n = 0, i = 0, k = 0;
 
 	for (; i < b->n_ranges; i++)
-		if (b->ranges[i]->origin == SYMTAB_DWARF)
+		if (b->ranges[i]->origin == SYMTAB_DWARF && !b->ranges[i]->of_calls)
 			list[n++] = b->ranges[i];
 	if (n)
 		qsort(list, n, sizeof(*list), range_by_start);
@@ -553,7 +553,7 @@ static size_t dwarf_spans(const struct build *b, struct span **ret)
 		for (size_t i = 0; i < b->batches[k]->n_ranges; i++) {
 			const struct code_range *p = &b->batches[k]->ranges[i];
 
-			if (p->origin != SYMTAB_DWARF)
+			if (p->origin != SYMTAB_DWARF || p->of_calls)
 				continue;
 			VEC_PUSH(list, n, room) = (struct span){ .start = p->start,
 								 .end = p->start + p->size };

@@ -5,6 +5,7 @@
  *   intern      strings, files, functions: each once
  *   batch       units to code ranges: contiguous code of one function, with its inlined calls and rows
  *   names       ids of a unit's files and functions
+ *   code        the code of a function and of the calls inlined into it
  *   range       one code range and its rows
  *   go          Go's own table to code ranges; see go.h
  *   symbols     ELF symbols
@@ -62,6 +63,7 @@ struct code_range {
 	bool part;        /* it continues the function of the code range before */
 	bool columns;     /* its rows may have columns */
 	bool from_symbol; /* it is the tail of another one: visible only from the first symbol in it on */
+	bool of_calls;    /* only calls of the function have this code: visible where no function has it */
 };
 
 struct skipped {

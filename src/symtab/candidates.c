@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * List the code ranges and symbols of a file by rank: DWARF's functions, then Go's, lines of no function,
- * symbols, padding.
+ * List the code ranges and symbols of a file by rank: DWARF's functions, then Go's, calls outside of their functions,
+ * lines of no function, symbols, padding.
  */
 #include "symtab/build.h"
 
 #include <stdlib.h>
 
-enum { RANK_DWARF, RANK_GO, RANK_LINES, RANK_SYMBOL, RANK_TAIL };
+enum { RANK_DWARF, RANK_GO, RANK_CALLS, RANK_LINES, RANK_SYMBOL, RANK_TAIL };
 
 static void candidate_add(struct build *b, uint64_t start, uint64_t end, uint32_t rank, struct candidate what)
 {
@@ -106,7 +106,9 @@ void build_candidates(struct build *b)
 			n_parts++;
 		last = b->ranges[i + n_parts - 1];
 		candidate_add(b, p->start, last->start + last->size,
-			      p->origin == SYMTAB_DWARF ? RANK_DWARF : RANK_GO,
+			      p->of_calls                 ? RANK_CALLS
+			      : p->origin == SYMTAB_DWARF ? RANK_DWARF
+							  : RANK_GO,
 			      (struct candidate){ .range = (uint32_t)i + 1, .n_parts = n_parts });
 	}
 	for (size_t i = 0; i < b->n_ranges; i++) {

@@ -317,13 +317,6 @@ static void part_begin(struct sweep *s, uint64_t at, uint64_t hi)
 	s->b->ranges[s->range].part = true;
 }
 
-/* The calls of a function by their starts, and the first that has not begun. */
-struct function_calls {
-	const struct dwarf_span *spans;
-	const struct sort_key *keys;
-	size_t n, next;
-};
-
 static uint64_t calls_next(const struct function_calls *c)
 {
 	return c->next < c->n ? c->keys[c->next].key : UINT64_MAX;
@@ -460,47 +453,21 @@ int lines_make(struct batch *b, uint64_t lo, uint64_t hi, struct err *err)
 	return r;
 }
 
-/* Calls with the same start stay in the order of their nodes. */
-static struct function_calls function_calls(struct unit_work *w, const struct dwarf_function *f)
-{
-	size_t n = 0;
-
-	for (size_t i = 0; i < f->n_spans; i++) {
-		if (!f->spans[i].node)
-			continue;
-		VEC_PUSH(w->keys, n, w->room_keys) = (struct sort_key){ f->spans[i].lo, i };
-	}
-	sort_keys(w->keys, n);
-	return (struct function_calls){ f->spans, w->keys, .n = n };
-}
-
-static int span_by_start(const void *a, const void *b)
-{
-	const struct dwarf_span *x = a, *y = b;
-
-	return x->lo < y->lo ? -1 : x->lo > y->lo;
-}
-
 int function_make(struct batch *b, const struct dwarf_function *f, struct err *err)
 {
 	struct unit_work *w = b->work;
 	struct function_calls calls = function_calls(w, f);
-	size_t n_own = 0;
+	size_t n_code = function_code(w, f, &calls);
 	uint64_t done = 0;
 	uint32_t function = batch_name(b, f->nodes[0].die, f->nodes[0].in_alt);
 
-	for (size_t i = 0; i < f->n_spans; i++) {
-		if (f->spans[i].node)
-			continue;
-		VEC_PUSH(w->own, n_own, w->room_own) = f->spans[i];
-	}
-	SORT(w->own, n_own, span_by_start);
 	range_nodes(b, f->n_nodes);
 	w->n_open = 0;
 	b->n_inlined += f->n_nodes - 1;
-	for (size_t i = 0; i < n_own; i++) {
+	for (size_t i = 0; i < n_code; i++) {
 		struct sweep s = { .b = b, .f = f };
-		uint64_t lo = MAX(w->own[i].lo, done), hi = w->own[i].hi;
+		uint64_t lo = MAX(w->code[i].lo, done), hi = w->code[i].hi;
+		bool of_calls = w->code[i].of_calls;
 		size_t first = b->n_ranges;
 		int r;
 
@@ -511,8 +478,10 @@ int function_make(struct batch *b, const struct dwarf_function *f, struct err *e
 		range_begin(&s, lo, hi, SYMTAB_DWARF, dwarf_reader_lines(b->reader)->columns);
 		r = sweep_run(&s, lo, hi, &calls, err);
 		range_end(&s);
-		for (size_t k = first; k < b->n_ranges; k++)
+		for (size_t k = first; k < b->n_ranges; k++) {
 			b->ranges[k].function = function;
+			b->ranges[k].of_calls = of_calls;
+		}
 		if (r < 0)
 			return -1;
 	}

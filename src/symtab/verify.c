@@ -6,7 +6,8 @@
  * row, of a call and of a function, the innermost call is searched among all spans of its function and the row
  * among all rows of its sequence, and the resulting frames must be the table's. DWARF does not say which of
  * two overlapping functions an address belongs to, so a difference there counts as shadowed; nor the file of a call
- * without DW_AT_call_file, for which the table has the best that it knows of its caller.
+ * without DW_AT_call_file, for which the table has the best that it knows of its caller. A function also has the
+ * code that only its calls have, unless that is another function's.
  */
 #include "symtab/symtab.h"
 
@@ -17,9 +18,10 @@ struct verifier {
 	struct dwarf_reader *r;
 	struct symtab_check *check;
 	bool columns, discriminators;
-	/* The spans of all functions; `node` is unused. */
+	/* The spans of all functions, and of calls outside of them; `node` is the function's number. */
 	struct dwarf_span *all;
 	size_t n_all, room_all;
+	uint32_t n_seen;
 	/* The unit's functions. */
 	struct dwarf_node *nodes;
 	struct dwarf_span *spans;
@@ -32,14 +34,32 @@ struct verifier {
 	struct buf unsaid;        /* for each frame: 1 if DWARF does not say its file */
 };
 
+/* Whether one of the @n spans of a function is its own and has @addr. */
+static bool own_spans_have(const struct dwarf_span *spans, size_t n, uint64_t addr)
+{
+	for (size_t i = 0; i < n && !spans[i].node; i++)
+		if (spans[i].lo <= addr && addr < spans[i].hi)
+			return true;
+	return false;
+}
+
+/* Whether a call starts or ends outside of its function. */
+static bool call_is_outside(const struct dwarf_span *spans, size_t n, const struct dwarf_span *call)
+{
+	return call->node && (!own_spans_have(spans, n, call->lo) || !own_spans_have(spans, n, call->hi - 1));
+}
+
 static int verify_keep_all(void *arg, const struct dwarf_function *f, struct err *err)
 {
 	struct verifier *v = arg;
 
 	for (size_t i = 0; i < f->n_spans; i++)
-		if (!f->spans[i].node) {
-			VEC_PUSH(v->all, v->n_all, v->room_all) = f->spans[i];
+		if (!f->spans[i].node || call_is_outside(f->spans, f->n_spans, &f->spans[i])) {
+			VEC_PUSH(v->all, v->n_all, v->room_all) = (struct dwarf_span){ f->spans[i].lo,
+										       f->spans[i].hi,
+										       v->n_seen };
 		}
+	v->n_seen++;
 	return 0;
 }
 
@@ -71,10 +91,19 @@ static int span_by_place(const void *a, const void *b)
 /* Whether several functions have @addr, among the spans that start shortly before it. */
 static bool is_shadowed(const struct verifier *v, uint64_t addr)
 {
-	size_t lo = SEARCH(0, v->n_all, i, v->all[i].lo <= addr), n = 0;
-	for (size_t back = 0; back < lo && back < 1000 && n < 2; back++)
-		n += v->all[lo - 1 - back].hi > addr;
-	return n > 1;
+	size_t lo = SEARCH(0, v->n_all, i, v->all[i].lo <= addr);
+	const struct dwarf_span *first = NULL;
+
+	for (size_t back = 0; back < lo && back < 1000; back++) {
+		const struct dwarf_span *s = &v->all[lo - 1 - back];
+
+		if (s->hi <= addr)
+			continue;
+		if (first && first->node != s->node)
+			return true;
+		first = s;
+	}
+	return false;
 }
 
 static const struct dwarf_row *verify_row(const struct verifier *v, uint64_t addr)
@@ -238,11 +267,12 @@ static int check_span(struct verifier *v, const struct verified_function *f, con
 		      struct err *err)
 {
 	const struct dwarf_lines *l = dwarf_reader_lines(v->r);
+	/* The rows of other calls are rows of the function. */
+	bool rows = !s->node || call_is_outside(v->spans + f->span, f->n_spans, s);
 
 	if (check_addr(v, f, s->lo, err) < 0)
 		return -1;
-	/* Rows within calls are rows of the function. */
-	for (size_t i = 0; !s->node && i < l->n_sequences && l->sequences[i].base < s->hi; i++) {
+	for (size_t i = 0; rows && i < l->n_sequences && l->sequences[i].base < s->hi; i++) {
 		const struct dwarf_sequence *q = &l->sequences[i];
 
 		if (q->end <= s->lo)
@@ -255,18 +285,6 @@ static int check_span(struct verifier *v, const struct verified_function *f, con
 		}
 	}
 	return 0;
-}
-
-/* Whether @addr is the function's code: a child's span may extend past its function's. */
-static bool is_within(const struct verifier *v, const struct verified_function *f, uint64_t addr)
-{
-	for (size_t i = 0; i < f->n_spans; i++) {
-		const struct dwarf_span *s = &v->spans[f->span + i];
-
-		if (!s->node && s->lo <= addr && addr < s->hi)
-			return true;
-	}
-	return false;
 }
 
 static int verify_unit(struct verifier *v, size_t unit, struct err *err)
@@ -285,8 +303,7 @@ static int verify_unit(struct verifier *v, size_t unit, struct err *err)
 		const struct verified_function *f = &v->functions[i];
 
 		for (size_t k = 0; k < f->n_spans; k++)
-			if (is_within(v, f, v->spans[f->span + k].lo) &&
-			    check_span(v, f, &v->spans[f->span + k], err) < 0)
+			if (check_span(v, f, &v->spans[f->span + k], err) < 0)
 				return -1;
 	}
 	return 0;

@@ -233,3 +233,39 @@ def test_entries_of_the_linkage_table_have_names(tmp_path):
     assert entries
     for address, name in entries:
         assert name in run(LODE, "symbolize", "-e", program, address)
+
+
+OUTSIDE = """
+__attribute__((noreturn, cold)) void fail(const char *, int);
+int puts(const char *);
+static inline int inner(int x) { if (x > 100) { puts("large"); fail("inner", x); } return x + 1; }
+static inline int middle(int x) { if (x < 0) { puts("negative"); fail("middle", x); } return inner(x) * 3; }
+__attribute__((noinline)) int outer(int x) { int s = 0; for (int i = 0; i < x; i++) s += middle(x ^ i); return s; }
+int main(int c, char **v) { return outer(c); }
+__attribute__((noreturn)) void fail(const char *why, int n) { for (;;) n += puts(why + n); }
+"""
+
+
+@pytest.mark.parametrize("compiler", ("gcc", "clang"))
+def test_calls_outside_of_their_function(compiler, tmp_path):
+    """BOLT cuts the addresses of a function that it splits, not those of the calls inlined into it. Here they are cut by hand."""
+    (tmp_path / "a.c").write_text(OUTSIDE)
+    run(compiler, "-O2", "-gdwarf-4", "-S", "-o", tmp_path / "a.s", tmp_path / "a.c")
+    text = (tmp_path / "a.s").read_text()
+    begin = re.search(r"^outer:(?:.*\n)+?\.(LFB\d+|Lfunc_begin\d+):", text, re.M)[1]
+    end = begin.replace("FB", "FE").replace("begin", "end")
+    text, n = re.subn(rf"(DW_AT_low_pc\n.*|{begin}\n\t\.quad\t)\.{end}-\.{begin}\b", r"\g<1>16", text)
+    assert n
+    (tmp_path / "a.s").write_text(text)
+    program = tmp_path / "program"
+    run(compiler, "-o", program, tmp_path / "a.s")
+    m = re.search(r"^([0-9a-f]+) ([0-9a-f]+) T outer$", run("nm", "-S", program), re.M)
+    text = "".join(f"{a:#x}\n" for a in range(int(m[1], 16), int(m[1], 16) + int(m[2], 16)))
+    ours = chains(run(LODE, "symbolize", "-e", program, "--output-style", "llvm", "--no-demangle", text=text))
+    for o, t in zip(ours, chains(run("llvm-symbolizer", "-e", program, "--no-demangle", text=text)), strict=True):
+        # The rest of the row in which the function is cut counts as padding.
+        assert o == t or (o == [("outer", "??", 0)] and len(t) == 1)
+    assert sum(len(c) == 3 and c[-1][0] == "outer" for c in ours[16:]) > 20
+    run(LODE, "symtab", "build", "-o", tmp_path / "table", program)
+    assert " 0 different" in run(LODE, "symtab", "verify", "-e", program, tmp_path / "table")
+    assert "skipped" not in run(LODE, "symtab", "dump", tmp_path / "table")

@@ -160,8 +160,73 @@ static void a_child_past_its_parent_is_still_the_innermost(void **state)
 	assert_answer(&a, 0x1020, "h at /src/a.c:12 in g at /src/a.c:0 in f at /src/a.c:0");
 	assert_answer(&a, 0x1028, "g at /src/a.c:12 in f at /src/a.c:0");
 	assert_answer(&a, 0x103f, "h at /src/a.c:13 in g at /src/a.c:0 in f at /src/a.c:0");
-	/* After the function only the line is known. */
-	assert_answer(&a, 0x1040, " at /src/a.c:14");
+	/* Its code continues where no function has any. */
+	assert_answer(&a, 0x1040, "h at /src/a.c:14 in g in f");
+	assert_answer(&a, 0x10ff, "h at /src/a.c:25 in g in f");
+}
+
+/*
+ * BOLT writes the first part of a function that it splits into three, and calls in all of them. Code of another function
+ * is that function's; the rest of a part has its symbol.
+ */
+static void calls_outside_of_their_function(void **state)
+{
+	static const uint64_t list[] = { 0x1008, 0x1010, 0x1044, 0x1058, 0x1078, 0x109c, 0, 0 };
+	AUTO(answers_done) struct answers a;
+	uint64_t g, h;
+
+	answers_init(&a, ELF_WRITER_X86_64, ET_DYN);
+	for (size_t i = 0; i < ARRAY_SIZE(list); i++)
+		elf_writer_put(&a.w.elf, &a.w.ranges, list[i], 8);
+	code_symbol(&a.w, "f", STT_FUNC, STB_GLOBAL, 0x1000, 0x20);
+	code_symbol(&a.w, "f.cold.0", STT_FUNC, STB_LOCAL, 0x1040, 0x20);
+	code_symbol(&a.w, "f.cold.1", STT_FUNC, STB_LOCAL, 0x1070, 0x20);
+	code_unit_c(&a.w, add_lines(&a));
+	g = add_abstract(&a, "g");
+	h = add_abstract(&a, "h");
+	begin_function(&a, "f", 0x1000, 0x20);
+	code_die(&a.w, T_INLINED, true, A_ORIGIN, F_REF4, g, A_RANGES, F_SEC_OFFSET, U(0), A_CALL_FILE,
+		 F_DATA1, U(1), A_CALL_LINE, F_DATA1, U(7), 0u);
+	code_die(&a.w, T_INLINED, false, A_ORIGIN, F_REF4, h, A_LOW, F_ADDR, U(0x104c), A_HIGH, F_DATA4, U(8),
+		 A_CALL_FILE, F_DATA1, U(1), A_CALL_LINE, F_DATA1, U(8), 0u);
+	code_up(&a.w);
+	code_up(&a.w);
+	add_function(&a, "other", 0x1090, 0x10);
+	code_up(&a.w);
+	code_unit_end(&a.w);
+	answers_open(&a);
+	assert_answer(&a, 0x1007, "f at /src/a.c:10");
+	assert_answer(&a, 0x1008, "g at /src/a.c:10 in f at /src/a.c:7");
+	assert_answer(&a, 0x1043, "f.cold.0 at /src/a.c:14");
+	assert_answer(&a, 0x1044, "g at /src/a.c:14 in f.cold.0 at /src/a.c:7");
+	assert_answer(&a, 0x104c, "h at /src/a.c:14 in g at /src/a.c:8 in f.cold.0 at /src/a.c:7");
+	assert_answer(&a, 0x1057, "g at /src/a.c:15 in f.cold.0 at /src/a.c:7");
+	assert_answer(&a, 0x1058, "f.cold.0 at /src/a.c:15");
+	assert_answer(&a, 0x1068, " at /src/a.c:16");
+	assert_answer(&a, 0x1078, "g at /src/a.c:17 in f.cold.1 at /src/a.c:7");
+	assert_answer(&a, 0x1090, "other at /src/a.c:19");
+	assert_answer(&a, 0x109f, "other at /src/a.c:19");
+	assert_int_equal(symtab_info(a.t)->n_skipped, 0);
+}
+
+static void calls_of_a_function_whose_own_code_is_dead(void **state)
+{
+	AUTO(answers_done) struct answers a;
+	uint64_t g;
+
+	answers_init(&a, ELF_WRITER_X86_64, ET_DYN);
+	code_unit_c(&a.w, add_lines(&a));
+	g = add_abstract(&a, "g");
+	begin_function(&a, "f", 0, 0x20);
+	add_inlined(&a, g, 0x1010, 0x10);
+	add_inlined(&a, g, 0x10, 0x8);
+	code_up(&a.w);
+	code_up(&a.w);
+	code_unit_end(&a.w);
+	answers_open(&a);
+	assert_answer(&a, 0x100f, " at /src/a.c:10");
+	assert_answer(&a, 0x1010, "g at /src/a.c:11 in f");
+	assert_answer(&a, 0x1020, " at /src/a.c:12");
 }
 
 /* Each call starts before the DIE before it, and hides the part of it that they share. */
@@ -577,6 +642,8 @@ int main(void)
 		cmocka_unit_test(a_call_without_a_place_is_in_its_callers_file),
 		cmocka_unit_test(nested_calls_without_a_place),
 		cmocka_unit_test(a_child_past_its_parent_is_still_the_innermost),
+		cmocka_unit_test(calls_outside_of_their_function),
+		cmocka_unit_test(calls_of_a_function_whose_own_code_is_dead),
 		cmocka_unit_test(many_overlapping_calls_in_any_order),
 		cmocka_unit_test(an_inlined_call_of_no_size_is_ignored),
 		cmocka_unit_test(ranges_of_version_4),

@@ -239,6 +239,28 @@ static void calls_of_functions_that_cannot_be_found_are_counted(void **state)
 	assert_lost(&a, 2, "its function is past the unit");
 }
 
+static void calls_inlined_into_no_function_are_counted(void **state)
+{
+	AUTO(answers_done) struct answers a;
+	uint64_t g;
+
+	answers_init(&a, ELF_WRITER_X86_64, ET_DYN);
+	code_unit_c(&a.w, add_lines(&a));
+	g = add_abstract(&a, "g");
+	add_inlined(&a, g, 0x1000, 0x10);
+	code_die(&a.w, T_SUBPROGRAM, true, A_NAME, F_STRING, S("declared"), 0u);
+	add_inlined(&a, g, 0x1010, 0x10);
+	/* One that the linker dropped, and one without addresses. */
+	add_inlined(&a, g, 0, 0x10);
+	code_die(&a.w, T_INLINED, false, A_ORIGIN, F_REF4, g, 0u);
+	code_up(&a.w);
+	add_function(&a, "f", 0x1020, 0x10);
+	unit_done(&a);
+	assert_answer(&a, 0x1000, " at /src/a.c:10");
+	assert_answer(&a, 0x1020, "f at /src/a.c:12");
+	assert_lost(&a, 2, "a call that is inlined into no function");
+}
+
 static void names_that_cannot_be_read_are_counted(void **state)
 {
 	AUTO(answers_done) struct answers a;
@@ -383,6 +405,7 @@ int main(void)
 		cmocka_unit_test(an_unknown_form_ends_the_unit_where_it_is),
 		cmocka_unit_test(a_unit_of_an_unknown_type_is_counted),
 		cmocka_unit_test(calls_of_functions_that_cannot_be_found_are_counted),
+		cmocka_unit_test(calls_inlined_into_no_function_are_counted),
 		cmocka_unit_test(names_that_cannot_be_read_are_counted),
 		cmocka_unit_test(a_linkage_name_that_cannot_be_read_is_counted),
 		cmocka_unit_test(code_that_ends_before_it_starts_is_counted),
