@@ -191,14 +191,22 @@ def test_frames_equal_those_of_libdw_at_the_same_stop(load, tmp_path):
             load.start(compiled(tmp_path, "deep", DEEP, *flags), "200", "0").pid]
     if shutil.which("clang"):
         pids.append(load.start(compiled(tmp_path, "deep_clang", DEEP, "-fomit-frame-pointer", compiler="clang"), "200", "0").pid)
-    # Its built-in functions are mapped twice.
-    if shutil.which("node", path="/usr/bin"):
-        pids.append(load.start("/usr/bin/node", "-e", NODE).pid)
     got = sample("--oracle", "--frames", pids=pids, seconds=8, hz=49)["comms"]
     for name, comm in got.items():
         assert_complete(comm, least=1)
         assert comm["differ"] == 0, (name, comm)
         assert comm["same"] >= 1, (name, comm)
+
+
+@pytest.mark.slow
+def test_frames_of_node_equal_those_of_libdw(load):
+    """Its built-in functions are mapped twice, and half of its frames are of code made at run time."""
+    node = shutil.which("node", path="/usr/bin")
+    if not node:
+        pytest.skip("no node in /usr/bin")
+    # Not with the others: while the table of its 80 MB is built, their samples would wait.
+    got = sample("--oracle", "--frames", pids=[load.start(node, "-e", NODE).pid], seconds=8, hz=49)["comms"]["node"]
+    assert got["differ"] == 0 and got["same"] >= 1, got
 
 
 def test_no_sample_of_a_new_process_is_lost(load, tmp_path):
