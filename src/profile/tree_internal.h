@@ -9,7 +9,7 @@
  *   tree_prune.c   nodes too small to be seen
  *   tree_end.c     sums, children in order, the walk
  *   tree_top.c     frames by value, callers and callees
- *   tree_trie.c    all of this from stacks that are kept elsewhere
+ *   tree_trie*.c   all of this from stacks that are kept elsewhere (tree_trie.h)
  */
 #pragma once
 

@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Shared by the files that make a tree of calls from stacks that are kept elsewhere.
+ *
+ *   tree_trie.c        walks over all stacks; the nodes that stay
+ *   tree_trie_sizes.c  the sizes of all nodes
+ *   tree_trie_top.c    frames by value
+ */
+#pragma once
+
+#include "profile/tree_internal.h"
+
+#define NODE_NONE UINT32_MAX /* not in the tree */
+#define BUCKETS   (1u << 20)
+#define MARKS     (1u << 24) /* bits */
+
+/* How a stack continues its caller's. */
+struct trie_state {
+	uint32_t stack; /* 0: a free place */
+	uint32_t frame; /* the innermost one that is shown, + 1; 0: none */
+	uint32_t
+		node; /* in the last walk, and NODE_NONE in others, too: neither it nor nodes below it are in the tree */
+	bool focus, ignore;
+	uint64_t hash; /* of the frames that are shown */
+};
+
+struct node_total {
+	uint64_t hash; /* 0: a free slot */
+	int64_t total;
+};
+struct node_size {
+	uint64_t hash, size;
+};
+
+enum trie_step { STEP_FILTER, STEP_SKETCH, STEP_COUNT, STEP_MAKE };
+
+struct trie_walk {
+	struct profile_tree *t;
+	struct profile_trie *in;
+	const struct tree_frames *f;
+	enum trie_step step;
+	bool patterns, collapses;
+	uint64_t seed;
+	struct trie_state *states;
+	uint32_t states_mask;
+	struct {
+		uint32_t *v;
+		size_t n, room;
+	} chain; /* from a stack up to its callers */
+
+	/* In the last walk, and if there is a sketch: a bit for each stack whose callees may be in the tree. */
+	uint64_t *alive;
+	bool prunes;
+
+	/* STEP_SKETCH; NULL: none */
+	uint64_t *buckets, *marks;
+	struct tree_sizes stack_sizes;
+	/* STEP_COUNT: nodes of at least @least, with hashes from @from up to @to */
+	uint64_t least, from, to;
+	struct node_total *table;
+	uint32_t n_table, n_slots, table_max;
+	bool is_full; /* without a sketch: there are more nodes */
+	struct tree_sizes sizes;
+	PROFILE_TABLE(struct node_size) large; /* nodes that may stay */
+	/* STEP_MAKE */
+	uint64_t *kept; /* hashes; 0: a free slot */
+	uint32_t kept_mask;
+};
+
+/* All stacks that are seen, callers first. */
+#define trie_each(in, s)                                     \
+	for (size_t w_ = 0; w_ <= (in)->n / 64; w_++)        \
+		for (uint64_t bits_ = (in)->seen[w_], s = 0; \
+		     bits_ && ((s) = w_ * 64 + (unsigned)__builtin_ctzll(bits_), true); bits_ &= bits_ - 1)
+
+static inline void add_to_total(int64_t *to, int64_t value)
+{
+	*to = (int64_t)((uint64_t)*to + (uint64_t)value);
+}
+
+/* ---- tree_trie.c ---- */
+
+/* The root's size: the sum of all values. */
+static inline uint64_t trie_root_size(const struct trie_walk *w)
+{
+	return tree_size_of(w->in->values[0]);
+}
+int trie_walk_stacks(struct trie_walk *w, enum trie_step step, struct err *err);
+bool trie_make_root(struct profile_tree *t, int64_t total);
+
+/* ---- tree_trie_sizes.c ---- */
+
+/* Of STEP_COUNT and STEP_SKETCH: add @total to the node with this hash. false: there is no memory. */
+bool trie_count_total(struct trie_walk *w, uint64_t hash, int64_t total);
+void trie_sketch_total(struct trie_walk *w, uint64_t hash, int64_t total);
+/* Fill w->large and w->sizes. */
+int trie_count_nodes(struct trie_walk *w, struct err *err);
+
+/* ---- tree_trie_top.c ---- */
+
+/* Sum up t->top, and make no node but the root. */
+int trie_sum_frames(struct trie_walk *w, struct err *err);
