@@ -144,6 +144,13 @@ int codec_source_open(enum codec_kind kind, struct source *raw, const struct cod
 /* ---- compressing a buffer; the result is appended to @out ---- */
 
 int codec_pack_gzip(struct bytes in, int level, struct buf *out, struct err *err); /* 1 (fast) to 9 */
+/* The same for bytes as they come; the file goes to @out in chunks, in order. */
+struct codec_gzip;
+struct codec_gzip *codec_gzip_new(int level, int (*out)(void *arg, struct bytes b, struct err *err),
+				  void *arg, struct err *err); /* NULL: no memory */
+int codec_gzip_write(struct codec_gzip *g, struct bytes b, struct err *err);
+int codec_gzip_end(struct codec_gzip *g, struct err *err); /* no more writes */
+void codec_gzip_free(struct codec_gzip *g);                /* takes NULL */
 /* The frame header holds the decoded size. */
 int codec_pack_zstd(struct bytes in, int level, struct buf *out, struct err *err);
 

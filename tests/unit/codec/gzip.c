@@ -138,9 +138,65 @@ static void damage_is_reported(void **state)
 		     "incorrect header check");
 }
 
+static int take_chunk(void *arg, struct bytes b, struct err *err)
+{
+	(void)err;
+	buf_add(arg, b.p, b.size);
+	return 0;
+}
+
+static int refuse_chunk(void *arg, struct bytes b, struct err *err)
+{
+	(void)arg;
+	(void)b;
+	return err_set(err, ERR_IO, "the disk is gone");
+}
+
+/* In pieces of every size, the empty one too. */
+static void bytes_are_compressed_as_they_come(void **state)
+{
+	static const size_t sizes[] = { 0, 1, 7, KIB(64) - 1, KIB(64), MIB(1) + 3, MIB(3) };
+	AUTO(buf_done) struct buf plain = { 0 };
+	uint64_t seed = 3;
+
+	for (size_t i = 0; i < MIB(1); i++) {
+		seed = seed * 6364136223846793005 + 1;
+		buf_add_u64(&plain, i % 3 ? seed >> 32 : i);
+	}
+	for (size_t i = 0; i < ARRAY_SIZE(sizes); i++) {
+		AUTO(buf_done) struct buf packed = { 0 };
+		AUTO(buf_done) struct buf got = { 0 };
+		struct err err = { 0 };
+		struct codec_gzip *g = codec_gzip_new(6, take_chunk, &packed, &err);
+		size_t at = 0, step = sizes[i], end = step < 100 ? KIB(1) * step : plain.size;
+
+		assert_non_null(g);
+		for (; at < end; at += step)
+			assert_done(codec_gzip_write(g, bytes_of(plain.p + at, MIN(step, end - at)), &err));
+		assert_done(codec_gzip_end(g, &err));
+		codec_gzip_free(g);
+		assert_done(codec_decode_all(CODEC_GZIP, buf_bytes(&packed), MIB(16), &got, &err));
+		assert_int_equal(got.size, end);
+		assert_true(end == 0 || memcmp(got.p, plain.p, end) == 0);
+	}
+}
+
+static void an_error_of_the_receiver_ends_the_compression(void **state)
+{
+	struct err err = { 0 };
+	struct codec_gzip *g = codec_gzip_new(6, refuse_chunk, NULL, &err);
+
+	assert_done(codec_gzip_write(g, bytes_of("x", 1), &err));
+	assert_fails(codec_gzip_end(g, &err), ERR_IO, "the disk is gone");
+	codec_gzip_free(g);
+	codec_gzip_free(NULL);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(bytes_are_compressed_as_they_come),
+		cmocka_unit_test(an_error_of_the_receiver_ends_the_compression),
 		cmocka_unit_test(every_level_and_content),
 		cmocka_unit_test(blocks_at_every_bit),
 		cmocka_unit_test(members_and_padding_are_one_content),
