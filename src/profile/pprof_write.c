@@ -2,6 +2,9 @@
 /*
  * Writing pprof's profile.proto in the order of Go's runtime: small fields that identify it first, the
  * strings last. Fields that are zero are left out, as in proto3.
+ *
+ * It is passed on in blocks as it is made, so that a profile whose stacks are kept elsewhere is never whole in memory.
+ * Locations that are kept elsewhere come before the mappings, which are complete after the last of them.
  */
 #include "profile/internal.h"
 
@@ -9,7 +12,9 @@
 #include "codec/codec.h"
 #include "wire/proto.h"
 
-#define GZIP_LEVEL 6 /* as in Go */
+#define GZIP_LEVEL     6 /* as in Go */
+#define BLOCK          KIB(64)
+#define STEPS_OF_FRAME 4u
 
 /* ---- messages ---- */
 
@@ -43,19 +48,16 @@ static void put_function(struct buf *b, const struct profile_function *f, uint32
 	proto_put_message(b, PPROF_FUNCTION, m);
 }
 
-static void put_location(struct buf *b, const struct profile *p, uint32_t i, struct buf *m, struct buf *sub)
+static void put_location(struct buf *b, const struct profile_location *l, const struct profile_line *lines,
+			 uint64_t id, struct buf *m, struct buf *sub)
 {
-	const struct profile_location *l = &p->locations.p[i];
-
-	proto_put_number(m, 1, (uint64_t)i + 1);
+	proto_put_number(m, 1, id);
 	proto_put_number(m, 2, l->mapping == PROFILE_NONE ? 0 : (uint64_t)l->mapping + 1);
 	proto_put_number(m, 3, l->addr);
 	for (uint32_t k = 0; k < l->n_lines; k++) {
-		const struct profile_line *line = &p->lines.p[l->first_line + k];
-
-		proto_put_number(sub, 1, (uint64_t)line->function + 1);
-		proto_put_number(sub, 2, (uint64_t)line->line);
-		proto_put_number(sub, 3, (uint64_t)line->column);
+		proto_put_number(sub, 1, (uint64_t)lines[k].function + 1);
+		proto_put_number(sub, 2, (uint64_t)lines[k].line);
+		proto_put_number(sub, 3, (uint64_t)lines[k].column);
 		proto_put_message(m, 4, sub);
 	}
 	proto_put_number(m, 5, l->folded);
@@ -71,61 +73,218 @@ static void put_label(struct buf *b, const struct profile_label *l, struct buf *
 	proto_put_message(b, 3, m);
 }
 
-static void pprof_put_sample(struct buf *b, const struct profile *p, uint32_t i, struct buf *m,
-			     struct buf *sub)
-{
-	const struct profile_label_set *set = &p->label_sets.p[p->sample_labels[i]];
+/* ---- in parts ---- */
 
-	for (uint32_t s = p->sample_stack[i]; s; s = p->stacks.p[s].parent)
-		buf_add_uleb(sub, (uint64_t)p->stacks.p[s].location + 1);
-	if (sub->size)
-		proto_put_message(m, 1, sub);
-	for (uint32_t t = 0; t < p->types.n; t++)
-		buf_add_uleb(sub, (uint64_t)profile_value(p, i, t));
-	proto_put_message(m, 2, sub);
-	for (uint32_t k = 0; k < set->n; k++)
-		put_label(m, &p->labels.p[set->first + k], sub);
-	proto_put_message(b, PPROF_SAMPLE, m);
+struct profile_pprof {
+	struct profile_writer to;
+	struct codec_gzip *gzip; /* NULL: not compressed */
+	struct deadline *deadline;
+	struct buf out; /* not passed on yet */
+	struct buf m, sub;
+	bool begun; /* the types are written */
+};
+
+int profile_pprof_new(const struct profile_writer *to, bool gzip, struct deadline *deadline,
+		      struct profile_pprof **ret, struct err *err)
+{
+	struct profile_pprof *w = NEW(struct profile_pprof);
+
+	w->to = *to;
+	w->deadline = deadline;
+	w->gzip = gzip ? codec_gzip_new(GZIP_LEVEL, to->write, to->arg, err) : NULL;
+	if (gzip && !w->gzip) {
+		profile_pprof_free(w);
+		return -1;
+	}
+	*ret = w;
+	return 0;
 }
 
-static void put_all(const struct profile *p, struct buf *out, struct buf *m, struct buf *sub)
+void profile_pprof_free(struct profile_pprof *w)
 {
-	for (uint32_t i = 0; i < p->types.n; i++)
-		put_type(out, PPROF_SAMPLE_TYPE, &p->types.p[i], m);
-	for (uint32_t i = 0; i < p->n_samples && !buf_is_over(out); i++)
-		pprof_put_sample(out, p, i, m, sub);
+	if (!w)
+		return;
+	codec_gzip_free(w->gzip);
+	buf_done(&w->out);
+	buf_done(&w->m);
+	buf_done(&w->sub);
+	free(w);
+}
+
+static int pprof_flush(struct profile_pprof *w, struct err *err)
+{
+	struct bytes b = buf_bytes(&w->out);
+
+	w->out.size = 0;
+	if (!b.size)
+		return 0;
+	return w->gzip ? codec_gzip_write(w->gzip, b, err) : w->to.write(w->to.arg, b, err);
+}
+
+/* After each entry. */
+static inline int pprof_pass_on(struct profile_pprof *w, uint32_t steps, struct err *err)
+{
+	if (deadline_check(w->deadline, steps, err) < 0)
+		return -1;
+	return w->out.size < BLOCK ? 0 : pprof_flush(w, err);
+}
+
+static void pprof_begin(struct profile_pprof *w, const struct profile *p)
+{
+	for (uint32_t i = 0; i < p->types.n && !w->begun; i++)
+		put_type(&w->out, PPROF_SAMPLE_TYPE, &p->types.p[i], &w->m);
+	w->begun = true;
+}
+
+/* The stack's locations are in w->sub. */
+static void pprof_put_sample(struct profile_pprof *w, const struct profile *p, const int64_t *values,
+			     uint32_t labels)
+{
+	const struct profile_label_set *set = &p->label_sets.p[labels];
+
+	if (w->sub.size)
+		proto_put_message(&w->m, 1, &w->sub);
+	for (uint32_t t = 0; t < p->types.n; t++)
+		buf_add_uleb(&w->sub, (uint64_t)values[t]);
+	proto_put_message(&w->m, 2, &w->sub);
+	for (uint32_t k = 0; k < set->n; k++)
+		put_label(&w->m, &p->labels.p[set->first + k], &w->sub);
+	proto_put_message(&w->out, PPROF_SAMPLE, &w->m);
+}
+
+int profile_pprof_add(struct profile_pprof *w, const struct profile *p, struct err *err)
+{
+	pprof_begin(w, p);
+	for (uint32_t i = 0; i < p->n_samples; i++) {
+		for (uint32_t s = p->sample_stack[i]; s; s = p->stacks.p[s].parent)
+			buf_add_uleb(&w->sub, (uint64_t)p->stacks.p[s].location + 1);
+		pprof_put_sample(w, p, p->values + (size_t)i * p->types.n, p->sample_labels[i]);
+		if (pprof_pass_on(w, 1, err) < 0)
+			return -1;
+	}
+	return 0;
+}
+
+int profile_pprof_add_trie(struct profile_pprof *w, const struct profile *p, const struct profile_trie *in,
+			   struct err *err)
+{
+	pprof_begin(w, p);
+	for (size_t at = 0; at <= in->n / 64; at++)
+		for (uint64_t bits = in->seen[at]; bits; bits &= bits - 1) {
+			uint32_t first = (uint32_t)(at * 64) + (uint32_t)__builtin_ctzll(bits), n = 1;
+
+			if (!in->values[first])
+				continue;
+			for (uint32_t s = first; s; n++) {
+				struct profile_stack stack = in->stack(in->arg, s);
+
+				buf_add_uleb(&w->sub, (uint64_t)stack.location + 1);
+				s = stack.parent;
+			}
+			pprof_put_sample(w, p, &in->values[first], in->labels);
+			if (pprof_pass_on(w, STEPS_OF_FRAME * n, err) < 0)
+				return -1;
+		}
+	return deadline_check(w->deadline, 0, err);
+}
+
+static int put_lent_locations(struct profile_pprof *w, const struct profile *p,
+			      const struct profile_lent_locations *from, struct err *err)
+{
+	const struct profile_line *lines;
+	struct profile_location l;
+	uint32_t number;
+
+	while (from->next(from->arg, &number, &l, &lines)) {
+		/* Its functions may be those of an empty table. */
+		if (profile_has_failed(p))
+			return profile_err_memory(p, err);
+		put_location(&w->out, &l, lines, (uint64_t)number + 1, &w->m, &w->sub);
+		if (pprof_pass_on(w, STEPS_OF_FRAME * (1 + l.n_lines), err) < 0)
+			return -1;
+	}
+	return profile_has_failed(p) ? profile_err_memory(p, err) : 0;
+}
+
+static int put_tables(struct profile_pprof *w, const struct profile *p,
+		      const struct profile_lent_locations *locations, struct err *err)
+{
+	if (locations && put_lent_locations(w, p, locations, err) < 0)
+		return -1;
 	for (uint32_t i = 0; i < p->mappings.n; i++)
-		put_mapping(out, &p->mappings.p[i], i + 1, m);
-	for (uint32_t i = 0; i < p->locations.n; i++)
-		put_location(out, p, i, m, sub);
-	for (uint32_t i = 0; i < p->functions.n; i++)
-		put_function(out, &p->functions.p[i], i + 1, m);
-	for (uint32_t i = 0; i < p->strings.n && !buf_is_over(out); i++)
-		proto_put_bytes(out, PPROF_STRING, p->strings.p[i].p, p->strings.p[i].size);
+		put_mapping(&w->out, &p->mappings.p[i], i + 1, &w->m);
+	for (uint32_t i = 0; !locations && i < p->locations.n; i++) {
+		const struct profile_location *l = &p->locations.p[i];
+
+		put_location(&w->out, l, l->n_lines ? &p->lines.p[l->first_line] : NULL, (uint64_t)i + 1,
+			     &w->m, &w->sub);
+		if (pprof_pass_on(w, 1, err) < 0)
+			return -1;
+	}
+	for (uint32_t i = 0; i < p->functions.n; i++) {
+		put_function(&w->out, &p->functions.p[i], i + 1, &w->m);
+		if (pprof_pass_on(w, 1, err) < 0)
+			return -1;
+	}
+	for (uint32_t i = 0; i < p->strings.n; i++) {
+		proto_put_bytes(&w->out, PPROF_STRING, p->strings.p[i].p, p->strings.p[i].size);
+		if (pprof_pass_on(w, 1, err) < 0)
+			return -1;
+	}
+	return 0;
+}
+
+static void put_numbers(struct profile_pprof *w, const struct profile *p)
+{
+	struct buf *out = &w->out;
+
 	proto_put_number(out, PPROF_DROP_FRAMES, p->drop_frames);
 	proto_put_number(out, PPROF_KEEP_FRAMES, p->keep_frames);
 	proto_put_number(out, PPROF_TIME, (uint64_t)p->time_ns);
 	proto_put_number(out, PPROF_DURATION, (uint64_t)p->duration_ns);
 	if (p->period_type.type || p->period_type.unit)
-		put_type(out, PPROF_PERIOD_TYPE, &p->period_type, m);
+		put_type(out, PPROF_PERIOD_TYPE, &p->period_type, &w->m);
 	proto_put_number(out, PPROF_PERIOD, (uint64_t)p->period);
 	for (uint32_t i = 0; i < p->comments.n; i++)
-		buf_add_uleb(sub, p->comments.p[i]);
-	if (sub->size)
-		proto_put_message(out, PPROF_COMMENT, sub);
+		buf_add_uleb(&w->sub, p->comments.p[i]);
+	if (w->sub.size)
+		proto_put_message(out, PPROF_COMMENT, &w->sub);
 	proto_put_number(out, PPROF_DEFAULT_TYPE, p->default_type);
 	proto_put_number(out, PPROF_DOC_URL, p->doc_url);
 }
 
+int profile_pprof_end(struct profile_pprof *w, const struct profile *p,
+		      const struct profile_lent_locations *locations, struct err *err)
+{
+	pprof_begin(w, p);
+	if (put_tables(w, p, locations, err) < 0)
+		return -1;
+	put_numbers(w, p);
+	if (pprof_flush(w, err) < 0)
+		return -1;
+	return w->gzip ? codec_gzip_end(w->gzip, err) : 0;
+}
+
+/* ---- a profile ---- */
+
+static int write_to_buf(void *arg, struct bytes b, struct err *err)
+{
+	struct buf *out = arg;
+
+	buf_add(out, b.p, b.size);
+	return buf_check(out, err);
+}
+
 int profile_write_pprof(const struct profile *p, bool gzip, struct buf *out, struct err *err)
 {
-	AUTO(buf_done) struct buf plain = { 0 };
-	AUTO(buf_done) struct buf m = { 0 };
-	AUTO(buf_done) struct buf sub = { 0 };
+	const struct profile_writer to = { write_to_buf, out };
+	struct profile_pprof *w = NULL;
+	int r = profile_pprof_new(&to, gzip, NULL, &w, err);
 
-	buf_meter(&plain, out->hold);
-	put_all(p, gzip ? &plain : out, &m, &sub);
-	if (buf_check(&plain, err) < 0)
-		return -1;
-	return gzip ? codec_pack_gzip(buf_bytes(&plain), GZIP_LEVEL, out, err) : 0;
+	if (r == 0)
+		r = profile_pprof_add(w, p, err);
+	if (r == 0)
+		r = profile_pprof_end(w, p, NULL, err);
+	profile_pprof_free(w);
+	return r;
 }

@@ -152,6 +152,56 @@ int profile_read_pprof(struct bytes in, const struct profile_limits *limits, str
 /* IDs of mappings, functions and locations are their indices, from 1. */
 int profile_write_pprof(const struct profile *p, bool gzip, struct buf *out, struct err *err);
 
+/* ---- stacks that another module keeps ---- */
+
+struct profile_trie {
+	uint32_t n;           /* stacks; 0 is the root, and callers have smaller numbers */
+	const uint64_t *seen; /* a bit for each stack that has a value, and for its callers */
+	int64_t *values;      /* of each; a tree overwrites them */
+	/* Its caller and its location, which is one of the profile. Not called for the root. */
+	struct profile_stack (*stack)(const void *arg, uint32_t stack);
+	const void *arg;
+	uint32_t labels; /* set of labels of the profile, which samples of all these stacks have */
+	/* for trees (tree.h) */
+	bool top; /* the tree is for profile_tree_top() only, and has no node but the root */
+	/* With `top`: callers and callees of the first function of this name (and binary, unless empty). Empty: none */
+	struct str function, binary;
+	uint32_t table_max; /* nodes that are counted one by one; 0: as many as is sensible */
+};
+
+/* Locations that another module keeps: those that stacks of a struct profile_trie have. */
+struct profile_lent_locations {
+	/*
+	 * The next one, with its number, which is that of the stacks. Its lines stay until the next call. Its functions
+	 * and its mapping have been added to the profile. false: there are no more.
+	 */
+	bool (*next)(void *arg, uint32_t *ret_number, struct profile_location *ret,
+		     const struct profile_line **ret_lines);
+	void *arg;
+};
+
+/* Bytes go to write() in pieces; negative ends the work. */
+struct profile_writer {
+	int (*write)(void *arg, struct bytes b, struct err *err);
+	void *arg;
+};
+
+/*
+ * A pprof file in parts: samples as often as there are some, then the tables. It takes memory for one sample only. The
+ * profile has its one type before the first sample; strings, functions, mappings may be added until the end.
+ */
+struct profile_pprof;
+int profile_pprof_new(const struct profile_writer *to, bool gzip, struct deadline *deadline,
+		      struct profile_pprof **ret, struct err *err);
+void profile_pprof_free(struct profile_pprof *w);                                         /* takes NULL */
+int profile_pprof_add(struct profile_pprof *w, const struct profile *p, struct err *err); /* its samples */
+/* Stacks whose value is 0 are no samples. */
+int profile_pprof_add_trie(struct profile_pprof *w, const struct profile *p, const struct profile_trie *in,
+			   struct err *err);
+/* @locations NULL: those of the profile. */
+int profile_pprof_end(struct profile_pprof *w, const struct profile *p,
+		      const struct profile_lent_locations *locations, struct err *err);
+
 /* ---- building ---- */
 
 /*

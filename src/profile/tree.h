@@ -69,18 +69,6 @@ int profile_tree_end(struct profile_tree *t, struct err *err);
 
 /* ---- without a node for each stack ---- */
 
-/* Stacks with values that another module keeps. */
-struct profile_trie {
-	uint32_t n;           /* stacks; 0 is the root, and callers have smaller numbers */
-	const uint64_t *seen; /* a bit for each stack that has a value, and for its callers */
-	int64_t *values;      /* of each; they are overwritten */
-	/* Its caller and its location, which is one of the profile. Not called for the root. */
-	struct profile_stack (*stack)(const void *arg, uint32_t stack);
-	const void *arg;
-	bool top;           /* the tree is for profile_tree_top() only, and has no node but the root */
-	uint32_t table_max; /* nodes that are counted one by one; 0: as many as is sensible */
-};
-
 /*
  * Can a tree of this view be made by profile_tree_of_trie()? With @top only if the view has neither min_share nor
  * max_nodes, else only if it has one of them.
@@ -154,6 +142,12 @@ struct profile_top {
 };
 /* All frames, by flat value (@by_cum: by cumulative value), the largest first. Heap. */
 struct profile_top *profile_tree_top(const struct profile_tree *t, bool by_cum, uint32_t *ret_n);
-/* The callers or callees of @frame with the value of the calls (in cum), the largest first. Heap. */
+/* The largest of these rows, by cumulative value, with this name, and this binary unless it is empty; NULL: there is none. */
+const struct profile_top *profile_tree_find(const struct profile_tree *t, const struct profile_top *rows,
+					    uint32_t n, struct str name, struct str binary);
+/*
+ * The callers or callees of @frame with the value of the calls (in cum), the largest first. Heap. A tree of a trie has those
+ * of the trie's `function` only.
+ */
 struct profile_top *profile_tree_callers(const struct profile_tree *t, uint32_t frame, uint32_t *ret_n);
 struct profile_top *profile_tree_callees(const struct profile_tree *t, uint32_t frame, uint32_t *ret_n);
