@@ -102,6 +102,8 @@ void profile_tree_free(struct profile_tree *t)
 	free(t->addresses.p);
 	free(t->outlined.p);
 	free(t->top);
+	free(t->calls[0]);
+	free(t->calls[1]);
 	free(t->first_child);
 	free(t->children);
 	profile_free(t->p);

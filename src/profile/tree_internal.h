@@ -54,6 +54,9 @@ struct profile_tree {
 	uint64_t n_left_out;
 	struct profile_top *top; /* of each frame, if there are no nodes for it (tree_trie.c); else NULL */
 	uint32_t n_top;
+	struct profile_top
+		*calls[2]; /* likewise: callees and callers of frame `called`; NULL: not asked for */
+	uint32_t called;
 	uint32_t *first_child,
 		*children; /* children of n: children[first_child[n]] to before [first_child[n + 1]] */
 };

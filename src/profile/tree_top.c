@@ -2,6 +2,7 @@
 /* Frames of a tree of calls by their values; callers and callees of one. */
 #include "profile/tree_internal.h"
 
+#include <assert.h>
 #include <stdlib.h>
 
 struct topping {
@@ -111,8 +112,9 @@ static bool node_is_empty(const struct profile_top *top)
 	return true;
 }
 
-static struct profile_top *top_rows(struct topping *x, const struct profile_walk *w, bool by_cum,
-				    uint32_t *ret_n)
+/* @from: the row of each frame, NULL: made by a walk. */
+static struct profile_top *top_rows(struct topping *x, const struct profile_walk *w,
+				    const struct profile_top *from, bool by_cum, uint32_t *ret_n)
 {
 	struct order o = { x->t, by_cum };
 	uint32_t n = x->t->p->functions.n, have = 0;
@@ -120,8 +122,8 @@ static struct profile_top *top_rows(struct topping *x, const struct profile_walk
 	x->top = NEW_N(struct profile_top, (size_t)n + 1);
 	x->on_path = mem_zalloc(((size_t)n + 1) * sizeof(*x->on_path));
 	for (uint32_t i = 0; i < n; i++)
-		x->top[i] = x->t->top ? x->t->top[i] : (struct profile_top){ .frame = i };
-	if (!x->t->top)
+		x->top[i] = from ? from[i] : (struct profile_top){ .frame = i };
+	if (!from)
 		profile_tree_walk(x->t, w);
 	for (uint32_t i = 0; i < n; i++)
 		if (!node_is_empty(&x->top[i]))
@@ -137,21 +139,43 @@ struct profile_top *profile_tree_top(const struct profile_tree *t, bool by_cum, 
 	struct topping x = { .t = t };
 	const struct profile_walk w = { top_enter, top_leave, &x };
 
-	return top_rows(&x, &w, by_cum, ret_n);
+	return top_rows(&x, &w, t->top, by_cum, ret_n);
+}
+
+const struct profile_top *profile_tree_find(const struct profile_tree *t, const struct profile_top *rows,
+					    uint32_t n, struct str name, struct str binary)
+{
+	const struct profile_top *best = NULL;
+	struct order o = { t, true };
+
+	for (uint32_t i = 0; i < n; i++) {
+		const struct profile_function *f = &t->p->functions.p[rows[i].frame];
+
+		if (!str_eq(profile_str(t->p, f->name), name) || node_is_empty(&rows[i]) ||
+		    (binary.size && !str_eq(profile_str(t->p, f->system_name), binary)))
+			continue;
+		if (!best || by_top_value(&rows[i], best, &o) < 0)
+			best = &rows[i];
+	}
+	return best;
+}
+
+static struct profile_top *calls_of(const struct profile_tree *t, uint32_t frame, bool callers,
+				    uint32_t *ret_n)
+{
+	struct topping x = { .t = t, .frame = frame, .callers = callers };
+	const struct profile_walk w = { call_enter, call_leave, &x };
+
+	assert(!t->top || (t->calls[callers] && t->called == frame));
+	return top_rows(&x, &w, t->calls[callers], true, ret_n);
 }
 
 struct profile_top *profile_tree_callers(const struct profile_tree *t, uint32_t frame, uint32_t *ret_n)
 {
-	struct topping x = { .t = t, .frame = frame, .callers = true };
-	const struct profile_walk w = { call_enter, call_leave, &x };
-
-	return top_rows(&x, &w, true, ret_n);
+	return calls_of(t, frame, true, ret_n);
 }
 
 struct profile_top *profile_tree_callees(const struct profile_tree *t, uint32_t frame, uint32_t *ret_n)
 {
-	struct topping x = { .t = t, .frame = frame };
-	const struct profile_walk w = { call_enter, call_leave, &x };
-
-	return top_rows(&x, &w, true, ret_n);
+	return calls_of(t, frame, false, ret_n);
 }

@@ -61,34 +61,39 @@ static bool make_node(struct trie_walk *w, struct trie_state *st, uint32_t tagge
 	return true;
 }
 
+/* One frame further. false: there is no memory. */
+static bool step_frame(struct trie_walk *w, struct trie_state *st, uint32_t tagged, const int64_t *value)
+{
+	uint32_t frame = tagged >> 1;
+
+	if (w->patterns) {
+		uint8_t bits = tree_frame_bits(w->t, frame);
+
+		st->focus |= bits >> MATCH_FOCUS & 1;
+		st->ignore |= bits >> MATCH_IGNORE & 1;
+		if (!tree_frame_is_shown(w->t, bits))
+			return true;
+	}
+	if (w->collapses && st->frame == frame + 1)
+		return true;
+	st->frame = frame + 1;
+	st->hash = hash_of_path(st->hash, frame, w->seed);
+	if (w->step == STEP_SKETCH && value)
+		trie_sketch_total(w, st->hash, *value);
+	if (w->step == STEP_COUNT && w->buckets && w->buckets[st->hash % BUCKETS] < w->least)
+		st->node = NODE_NONE;
+	if (w->step == STEP_COUNT && st->node != NODE_NONE && value && !trie_count_total(w, st->hash, *value))
+		return false;
+	return w->step != STEP_MAKE || make_node(w, st, tagged, value);
+}
+
 /* The state after the frames of stack @s. @visit: its turn has come, so its value counts. */
 static bool step_down(struct trie_walk *w, struct trie_state *st, uint32_t s, uint32_t location, bool visit)
 {
 	const int64_t *value = visit ? &w->in->values[s] : NULL;
 
 	for (uint32_t i = w->f->first[location]; i < w->f->first[location + 1]; i++) {
-		uint32_t tagged = w->f->list.p[i], frame = tagged >> 1;
-
-		if (w->patterns) {
-			uint8_t bits = tree_frame_bits(w->t, frame);
-
-			st->focus |= bits >> MATCH_FOCUS & 1;
-			st->ignore |= bits >> MATCH_IGNORE & 1;
-			if (!tree_frame_is_shown(w->t, bits))
-				continue;
-		}
-		if (w->collapses && st->frame == frame + 1)
-			continue;
-		st->frame = frame + 1;
-		st->hash = hash_of_path(st->hash, frame, w->seed);
-		if (w->step == STEP_SKETCH && value)
-			trie_sketch_total(w, st->hash, *value);
-		if (w->step == STEP_COUNT && w->buckets && w->buckets[st->hash % BUCKETS] < w->least)
-			st->node = NODE_NONE;
-		if (w->step == STEP_COUNT && st->node != NODE_NONE && value &&
-		    !trie_count_total(w, st->hash, *value))
-			return false;
-		if (w->step == STEP_MAKE && !make_node(w, st, tagged, value))
+		if (!step_frame(w, st, w->f->list.p[i], value))
 			return false;
 		if (st->node == NODE_NONE)
 			break;
@@ -234,7 +239,7 @@ static int make_nodes_of_trie(struct trie_walk *w, struct err *err)
 	if (trie_count_nodes(w, err) < 0)
 		return -1;
 	profile_release(t->p, TAKE(w->table), w->n_slots, sizeof(*w->table));
-	if (!keep_large(w) || !trie_make_root(t, w->in->values[0]))
+	if (!keep_large(w) || !trie_make_root(t, w->total))
 		return profile_err_memory(t->p, err);
 	if (trie_walk_stacks(w, STEP_MAKE, err) < 0)
 		return -1;
@@ -277,6 +282,7 @@ static int sum_trie(struct trie_walk *w, struct err *err)
 				return -1;
 			add_to_total(&in->values[in->stack(in->arg, s).parent], in->values[s]);
 		}
+	w->total = in->values[0];
 	return 0;
 }
 
@@ -347,7 +353,7 @@ bool profile_tree_takes_trie(const struct profile_view *view, bool top)
 {
 	bool prunes = view->max_nodes || view->min_share > 0;
 
-	return !view->invert && !view->label && top != prunes;
+	return !view->label && (top ? !prunes : prunes && !view->invert);
 }
 
 int profile_tree_of_trie(const struct profile_view *view, const struct profile_limits *limits,

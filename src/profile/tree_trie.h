@@ -39,6 +39,7 @@ struct trie_walk {
 	struct profile_trie *in;
 	const struct tree_frames *f;
 	enum trie_step step;
+	int64_t total; /* of all values */
 	bool patterns, collapses;
 	uint64_t seed;
 	struct trie_state *states;
@@ -80,10 +81,10 @@ static inline void add_to_total(int64_t *to, int64_t value)
 
 /* ---- tree_trie.c ---- */
 
-/* The root's size: the sum of all values. */
+/* The root's size. */
 static inline uint64_t trie_root_size(const struct trie_walk *w)
 {
-	return tree_size_of(w->in->values[0]);
+	return tree_size_of(w->total);
 }
 int trie_walk_stacks(struct trie_walk *w, enum trie_step step, struct err *err);
 bool trie_make_root(struct profile_tree *t, int64_t total);

@@ -18,23 +18,61 @@ struct trie_path {
 	uint32_t *frames;
 	size_t n_frames, room_frames;
 	uint32_t *on_path; /* of each frame: how often it is on the path */
+	/* Of calls of frame t->called, and calls in it, in a second walk: how often they are on the path. NULL: the first walk */
+	uint32_t *calls[2];
 };
+
+/* The frame at the end of the path was pushed, or, with @by -1, will be popped. @total as in path_push(). */
+static void note_call(struct trie_path *x, uint32_t by, const int64_t *total)
+{
+	const struct profile_tree *t = x->w->t;
+	const uint32_t *end = x->frames + x->n_frames;
+
+	if (x->n_frames < 2)
+		return;
+	for (unsigned callers = 0; callers < 2; callers++) {
+		uint32_t other = end[callers ? -2 : -1];
+		/* An inverted tree has them the other way round. */
+		unsigned to = callers ^ t->view.invert;
+
+		if (end[callers ? -1 : -2] != t->called)
+			continue;
+		/* A call that is on the path already counts its time. */
+		if (!x->calls[to][other] && total)
+			add_to_total(&t->calls[to][other].cum[0], *total);
+		x->calls[to][other] += by;
+	}
+}
+
+/* @total as in path_push(). */
+static void note_frame(struct trie_path *x, uint32_t frame, const int64_t *total)
+{
+	struct profile_top *row = &x->w->t->top[frame];
+
+	if (!x->on_path[frame]++ && total)
+		add_to_total(&row->cum[0], *total);
+	if (x->w->t->view.invert && x->n_frames == 1 && total)
+		add_to_total(&row->flat[0], *total);
+}
 
 static void path_pop(struct trie_path *x)
 {
 	uint32_t n = x->n_stacks > 1 ? x->stacks[x->n_stacks - 2].n_frames : 0;
 
-	while (x->n_frames > n)
-		x->on_path[x->frames[--x->n_frames]]--;
+	while (x->n_frames > n) {
+		if (x->calls[0])
+			note_call(x, UINT32_MAX, NULL);
+		else
+			x->on_path[x->frames[x->n_frames - 1]]--;
+		x->n_frames--;
+	}
 	x->n_stacks--;
 }
 
 /* @total: of the stack whose turn has come; NULL: it was added before. */
-static void path_push(struct trie_path *x, uint32_t s, const int64_t *total)
+static void path_push(struct trie_path *x, uint32_t s, uint32_t location, const int64_t *total)
 {
 	const struct trie_walk *w = x->w;
-	uint32_t location = s ? w->in->stack(w->in->arg, s).location : 0;
-	struct profile_top *rows = w->t->top;
 
 	for (uint32_t i = s ? w->f->first[location] : 0; s && i < w->f->first[location + 1]; i++) {
 		uint32_t frame = w->f->list.p[i] >> 1;
@@ -44,8 +82,10 @@ static void path_push(struct trie_path *x, uint32_t s, const int64_t *total)
 		if (w->collapses && x->n_frames && x->frames[x->n_frames - 1] == frame)
 			continue;
 		VEC_PUSH(x->frames, x->n_frames, x->room_frames) = frame;
-		if (!x->on_path[frame]++ && total)
-			add_to_total(&rows[frame].cum[0], *total);
+		if (x->calls[0])
+			note_call(x, 1, total);
+		else
+			note_frame(x, frame, total);
 	}
 	VEC_PUSH(x->stacks, x->n_stacks, x->room_stacks) = (struct path_stack){ s, (uint32_t)x->n_frames };
 }
@@ -65,8 +105,10 @@ static bool path_goto(struct trie_path *x, uint32_t s)
 			return false;
 		VEC_PUSH(x->w->chain.v, x->w->chain.n, x->w->chain.room) = s;
 	}
-	while (x->w->chain.n)
-		path_push(x, x->w->chain.v[--x->w->chain.n], NULL);
+	while (x->w->chain.n) {
+		s = x->w->chain.v[--x->w->chain.n];
+		path_push(x, s, in->stack(in->arg, s).location, NULL);
+	}
 	return true;
 }
 
@@ -79,21 +121,70 @@ static void add_flat(struct trie_path *x, int64_t value)
 static int walk_paths(struct trie_path *x, struct err *err)
 {
 	struct profile_trie *in = x->w->in;
+	bool flat = !x->calls[0] && !x->w->t->view.invert;
 
-	path_push(x, 0, NULL);
+	x->n_frames = x->n_stacks = 0;
+	path_push(x, 0, 0, NULL);
 	trie_each(in, s)
 	{
+		struct profile_stack stack;
+
 		if (!s)
 			continue;
-		if (!path_goto(x, in->stack(in->arg, (uint32_t)s).parent))
+		stack = in->stack(in->arg, (uint32_t)s);
+		if (!path_goto(x, stack.parent))
 			return deadline_check(x->w->t->deadline, 0, err);
 		/* The caller's total has this one's, which is not its own. */
-		add_flat(x, -in->values[s]);
-		path_push(x, (uint32_t)s, &in->values[s]);
-		add_flat(x, in->values[s]);
+		if (flat)
+			add_flat(x, -in->values[s]);
+		path_push(x, (uint32_t)s, stack.location, &in->values[s]);
+		if (flat)
+			add_flat(x, in->values[s]);
 		if (deadline_check(x->w->t->deadline, 4, err) < 0)
 			return -1;
 	}
+	return 0;
+}
+
+static bool calls_init(struct trie_path *x)
+{
+	struct profile_tree *t = x->w->t;
+
+	for (unsigned i = 0; i < 2; i++) {
+		t->calls[i] = profile_alloc(t->p, t->n_top, sizeof(*t->calls[i]));
+		x->calls[i] = profile_alloc(t->p, t->n_top, sizeof(*x->calls[i]));
+		for (uint32_t k = 0; t->calls[i] && k < t->n_top; k++)
+			t->calls[i][k].frame = k;
+	}
+	return t->calls[0] && t->calls[1] && x->calls[0] && x->calls[1];
+}
+
+/* After the sums of all frames: a second walk for callers and callees of one. */
+static int sum_calls(struct trie_path *x, struct err *err)
+{
+	struct profile_tree *t = x->w->t;
+	const struct profile_top *row;
+
+	if (!calls_init(x))
+		return profile_err_memory(t->p, err);
+	row = profile_tree_find(t, t->top, t->n_top, x->w->in->function, x->w->in->binary);
+	if (!row)
+		return 0;
+	t->called = row->frame;
+	return walk_paths(x, err);
+}
+
+static int path_init(struct trie_path *x, struct err *err)
+{
+	struct profile_tree *t = x->w->t;
+
+	t->n_top = t->p->functions.n;
+	t->top = profile_alloc(t->p, t->n_top, sizeof(*t->top));
+	x->on_path = profile_alloc(t->p, t->n_top, sizeof(*x->on_path));
+	if (!t->top || !x->on_path || !trie_make_root(t, x->w->total))
+		return profile_err_memory(t->p, err);
+	for (uint32_t i = 0; i < t->n_top; i++)
+		t->top[i].frame = i;
 	return 0;
 }
 
@@ -101,19 +192,15 @@ int trie_sum_frames(struct trie_walk *w, struct err *err)
 {
 	struct profile_tree *t = w->t;
 	struct trie_path x = { .w = w };
-	int r;
+	int r = path_init(&x, err);
 
-	t->n_top = t->p->functions.n;
-	t->top = profile_alloc(t->p, t->n_top, sizeof(*t->top));
-	x.on_path = profile_alloc(t->p, t->n_top, sizeof(*x.on_path));
-	if (!t->top || !x.on_path || !trie_make_root(t, w->in->values[0])) {
-		r = profile_err_memory(t->p, err);
-	} else {
-		for (uint32_t i = 0; i < t->n_top; i++)
-			t->top[i].frame = i;
+	if (r == 0)
 		r = walk_paths(&x, err);
-	}
+	if (r == 0 && w->in->function.size)
+		r = sum_calls(&x, err);
 	profile_release(t->p, x.on_path, t->n_top, sizeof(*x.on_path));
+	for (unsigned i = 0; i < 2; i++)
+		profile_release(t->p, x.calls[i], t->n_top, sizeof(*x.calls[i]));
 	free(x.frames);
 	free(x.stacks);
 	return r;

@@ -38,7 +38,9 @@ static struct profile_trie lend(struct lender *l, const struct profile *p)
 				break;
 		}
 	}
-	return (struct profile_trie){ n, l->seen, l->values, lent_stack, l, false, 0 };
+	return (struct profile_trie){
+		.n = n, .seen = l->seen, .values = l->values, .stack = lent_stack, .arg = l
+	};
 }
 
 static void lender_done(struct lender *l)
@@ -47,13 +49,13 @@ static void lender_done(struct lender *l)
 	free(l->seen);
 }
 
-/* Without negative values. */
+/* Values above 0: what a store lends has no others. */
 static struct profile *counts_make(const struct profile_maker *m)
 {
 	struct profile *p = profile_make(m);
 
 	for (uint32_t i = 0; i < p->n_samples * p->types.n; i++)
-		p->values[i] = p->values[i] < 0 ? -p->values[i] : p->values[i];
+		p->values[i] = p->values[i] < 0 ? -p->values[i] : MAX(p->values[i], (int64_t)1);
 	return p;
 }
 
@@ -61,8 +63,30 @@ static struct profile *counts_make(const struct profile_maker *m)
 
 struct dump {
 	const struct profile_tree *t;
+	bool sorted;
 	struct buf text;
 };
+
+static int by_line(const void *a, const void *b)
+{
+	return str_cmp(*(const struct str *)a, *(const struct str *)b);
+}
+
+static void sort_lines(struct buf *text)
+{
+	struct str rest = buf_str(text), *lines = calloc(text->size + 1, sizeof(*lines));
+	struct buf out = { 0 };
+	size_t n = 0;
+
+	while (rest.size)
+		lines[n++] = str_cut(&rest, '\n');
+	qsort(lines, n, sizeof(*lines), by_line);
+	for (size_t i = 0; i < n; i++)
+		buf_printf(&out, STR_FMT "\n", STR_ARG(lines[i]));
+	free(lines);
+	buf_done(text);
+	*text = out;
+}
 
 static void dump_frame(struct dump *d, uint32_t frame)
 {
@@ -84,18 +108,26 @@ static int dump_node(void *arg, uint32_t node, unsigned depth)
 		   n.inlined);
 	if (node)
 		dump_frame(d, n.frame);
+	/* Of nodes that look the same, it depends on their order which comes first: then the lines are sorted. */
+	for (uint32_t up = n.parent; d->sorted && node && up; up = n.parent) {
+		profile_tree_node(d->t, up, &n);
+		buf_add_str(&d->text, STR(" < "));
+		dump_frame(d, n.frame);
+	}
 	buf_add_char(&d->text, '\n');
 	return 0;
 }
 
-static void dump_tree(const struct profile_tree *t, struct buf *out)
+static void dump_tree(const struct profile_tree *t, bool sorted, struct buf *out)
 {
-	struct dump d = { .t = t };
+	struct dump d = { .t = t, .sorted = sorted };
 	const struct profile_walk w = { dump_node, NULL, &d };
 
 	buf_printf(&d.text, STR_FMT " " STR_FMT " %u frames\n", STR_ARG(profile_tree_type(t)),
 		   STR_ARG(profile_tree_unit(t)), profile_tree_n_frames(t));
 	profile_tree_walk(t, &w);
+	if (sorted)
+		sort_lines(&d.text);
 	*out = d.text;
 }
 
@@ -129,8 +161,17 @@ static struct profile_tree *whole_tree(const struct profile *p, const struct pro
 	return t;
 }
 
+static void dump_answer(const struct profile_tree *t, bool top, bool sorted, struct buf *out)
+{
+	if (top)
+		dump_top(t, out);
+	else
+		dump_tree(t, sorted, out);
+}
+
 /* @table_max: as in struct profile_trie. */
-static void compare(const struct profile *p, const struct profile_view *view, bool top, uint32_t table_max)
+static void compare_lines(const struct profile *p, const struct profile_view *view, bool top,
+			  uint32_t table_max, bool sorted)
 {
 	struct profile_tree *expected = whole_tree(p, view), *t = NULL;
 	AUTO(buf_done) struct buf want = { 0 };
@@ -145,8 +186,8 @@ static void compare(const struct profile *p, const struct profile_view *view, bo
 	assert_true(profile_tree_takes_trie(view, top));
 	assert_done(profile_tree_of_trie(view, NULL, p, &in, &t, &err));
 	lender_done(&l);
-	(top ? dump_top : dump_tree)(expected, &want);
-	(top ? dump_top : dump_tree)(t, &got);
+	dump_answer(expected, top, sorted, &want);
+	dump_answer(t, top, sorted, &got);
 	buf_add_char(&want, '\0');
 	buf_add_char(&got, '\0');
 	assert_string_equal((const char *)got.p, (const char *)want.p);
@@ -157,6 +198,93 @@ static void compare(const struct profile *p, const struct profile_view *view, bo
 		assert_int_equal(profile_tree_n_left_out(t), n);
 	profile_tree_free(expected);
 	profile_tree_free(t);
+}
+
+static void compare(const struct profile *p, const struct profile_view *view, bool top, uint32_t table_max)
+{
+	compare_lines(p, view, top, table_max, false);
+}
+
+static void dump_rows(const struct profile_tree *t, struct profile_top *rows, uint32_t n, struct buf *out)
+{
+	struct dump d = { .t = t, .text = *out };
+
+	for (uint32_t i = 0; i < n; i++) {
+		buf_printf(&d.text, "%lld ", (long long)rows[i].cum[0]);
+		dump_frame(&d, rows[i].frame);
+		buf_add_char(&d.text, '\n');
+	}
+	buf_add_str(&d.text, STR("--\n"));
+	*out = d.text;
+	free(rows);
+}
+
+/* The row of @name, its callers and its callees. */
+static void dump_calls(const struct profile_tree *t, struct str name, struct str binary, struct buf *out)
+{
+	uint32_t n, n_calls;
+	struct profile_top *rows = profile_tree_top(t, true, &n), *calls;
+	const struct profile_top *at = profile_tree_find(t, rows, n, name, binary);
+
+	if (at) {
+		struct profile_top *one = NEW(struct profile_top);
+
+		*one = *at;
+		dump_rows(t, one, 1, out);
+		calls = profile_tree_callers(t, at->frame, &n_calls);
+		dump_rows(t, calls, n_calls, out);
+		calls = profile_tree_callees(t, at->frame, &n_calls);
+		dump_rows(t, calls, n_calls, out);
+	}
+	free(rows);
+}
+
+static void compare_calls_of(const struct profile *p, const struct profile_view *view,
+			     const struct profile_tree *expected, const struct profile_frame *f, bool binary)
+{
+	AUTO(profile_tree_freep) struct profile_tree *t = NULL;
+	AUTO(buf_done) struct buf want = { 0 };
+	AUTO(buf_done) struct buf got = { 0 };
+	struct lender l;
+	struct profile_trie in = lend(&l, p);
+	struct err err = { 0 };
+
+	in.top = true;
+	in.function = f->name;
+	in.binary = binary ? f->binary : STR("");
+	assert_done(profile_tree_of_trie(view, NULL, p, &in, &t, &err));
+	lender_done(&l);
+	dump_calls(expected, in.function, in.binary, &want);
+	dump_calls(t, in.function, in.binary, &got);
+	assert_true(want.size != 0);
+	assert_string_equal(buf_cstr(&got), buf_cstr(&want));
+}
+
+/* Of @n_most functions, and of one that is not there. */
+static void compare_calls(const struct profile *p, const struct profile_view *view, uint32_t n_most)
+{
+	AUTO(profile_tree_freep) struct profile_tree *expected = whole_tree(p, view);
+	AUTO(profile_tree_freep) struct profile_tree *t = NULL;
+	struct profile_frame f;
+	struct err err = { 0 };
+	struct lender l;
+	struct profile_trie in;
+	uint32_t n;
+	struct profile_top *rows = profile_tree_top(expected, true, &n);
+
+	for (uint32_t i = 0; i < n && i < n_most; i++) {
+		profile_tree_frame(expected, rows[(uint64_t)i * n / MIN(n, n_most)].frame, &f);
+		compare_calls_of(p, view, expected, &f, i % 2);
+	}
+	free(rows);
+	in = lend(&l, p);
+	in.top = true;
+	in.function = STR("nowhere");
+	assert_done(profile_tree_of_trie(view, NULL, p, &in, &t, &err));
+	lender_done(&l);
+	rows = profile_tree_top(t, true, &n);
+	assert_null(profile_tree_find(t, rows, n, in.function, STR("")));
+	free(rows);
 }
 
 static const struct profile_view views[] = {
@@ -170,6 +298,9 @@ static const struct profile_view views[] = {
 	{ .by = PROFILE_BY_FUNCTION, .ignore = "2", .hide = "1" },
 	{ .by = PROFILE_BY_FILE, .show = "[13]" },
 	{ .by = PROFILE_BY_FUNCTION, .focus = "3", .ignore = "1", .show = "[0-4]" },
+	{ .by = PROFILE_BY_FUNCTION, .invert = true },
+	{ .by = PROFILE_BY_BINARY, .invert = true, .ignore = "7" },
+	{ .by = PROFILE_BY_LINE, .invert = true, .focus = "3", .hide = "2" },
 };
 
 static void compare_views(const struct profile *p)
@@ -181,6 +312,10 @@ static void compare_views(const struct profile *p)
 		struct profile_view v = views[i];
 
 		compare(p, &v, true, 0);
+		compare_calls(p, &v, 4);
+		/* An inverted tree needs all nodes. */
+		if (v.invert)
+			continue;
 		for (size_t k = 0; k < ARRAY_SIZE(max_nodes) * ARRAY_SIZE(tables); k++) {
 			v.max_nodes = max_nodes[k / ARRAY_SIZE(tables)];
 			compare(p, &v, false, tables[k % ARRAY_SIZE(tables)]);
@@ -205,6 +340,30 @@ static void trees_equal_those_with_all_nodes(void **state)
 		AUTO(profile_freep) struct profile *p = counts_make(&m);
 
 		compare_views(p);
+	}
+}
+
+/* Every kind of answer, of thousands of profiles, from both. */
+static void random_profiles_have_equal_answers(void **state)
+{
+	uint64_t seed = 9;
+
+	for (unsigned i = 0; i < 2000; i++) {
+		const struct profile_maker m = { i,
+						 i % 5,
+						 1 + (unsigned)(profile_maker_next(&seed) % 40),
+						 1 + (unsigned)(profile_maker_next(&seed) % 30),
+						 1 + (unsigned)(profile_maker_next(&seed) % 12),
+						 i % 11 == 0 };
+		AUTO(profile_freep) struct profile *p = counts_make(&m);
+		struct profile_view v = views[profile_maker_next(&seed) % ARRAY_SIZE(views)];
+
+		v.invert = profile_maker_next(&seed) % 2;
+		compare(p, &v, true, 0);
+		compare_calls(p, &v, 1);
+		v.invert = false;
+		v.max_nodes = 1 + (uint32_t)(profile_maker_next(&seed) % 60);
+		compare_lines(p, &v, false, profile_maker_next(&seed) % 16 ? 0 : 10, true);
 	}
 }
 
@@ -306,7 +465,8 @@ static void some_views_need_all_nodes(void **state)
 
 	assert_false(profile_tree_takes_trie(&(struct profile_view){ 0 }, false));
 	assert_false(profile_tree_takes_trie(&view, true));
-	assert_false(profile_tree_takes_trie(&(struct profile_view){ .invert = true }, true));
+	assert_false(
+		profile_tree_takes_trie(&(struct profile_view){ .invert = true, .max_nodes = 9 }, false));
 	assert_false(profile_tree_takes_trie(&(struct profile_view){ .label = "pod" }, true));
 }
 
@@ -368,6 +528,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(trees_equal_those_with_all_nodes),
+		cmocka_unit_test(random_profiles_have_equal_answers),
 		cmocka_unit_test(deep_stacks_take_turns),
 		cmocka_unit_test(many_stacks_replace_each_other),
 		cmocka_unit_test(equal_nodes_are_counted_in_parts),
