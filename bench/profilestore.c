@@ -415,9 +415,12 @@ static struct profilestore_merged large_merge(struct profilestore *s, const stru
 }
 
 struct large_query {
-	const struct profile_view *view;
+	struct profile_view view;
 	bool top;
+	struct str function;
 	struct profile_tree *tree;
+	struct profile_pprof *pprof;
+	uint64_t size;
 };
 
 static int large_lent(void *arg, const struct profilestore_merged *m, struct profile_trie *in,
@@ -426,46 +429,87 @@ static int large_lent(void *arg, const struct profilestore_merged *m, struct pro
 	struct large_query *q = arg;
 
 	in->top = q->top;
-	return profile_tree_of_trie(q->view, NULL, m->profile, in, &q->tree, err);
+	in->function = q->function;
+	return profile_tree_of_trie(&q->view, NULL, m->profile, in, &q->tree, err);
 }
 
-static uint64_t large_tree(struct profilestore *s, const struct profile_view *view, bool top)
+static uint64_t large_tree(struct profilestore *s, struct large_query *q)
 {
-	struct large_query q = { view, top, NULL };
-	const struct profilestore_shape shape = { STR(""), PROFILESTORE_FUNCTIONS, large_lent, &q };
+	const struct profilestore_shape shape = { .detail = PROFILESTORE_FUNCTIONS,
+						  .stacks = large_lent,
+						  .arg = q };
 	struct profilestore_merged m = large_merge(s, &shape);
-	uint32_t n = profile_tree_n(q.tree);
+	const struct profile_top *at;
+	struct profile_top *rows;
+	uint32_t n = profile_tree_n(q->tree);
 
-	if (top)
-		free(profile_tree_top(q.tree, false, &n));
-	profile_tree_free(q.tree);
+	if (q->top) {
+		rows = profile_tree_top(q->tree, false, &n);
+		at = profile_tree_find(q->tree, rows, n, q->function, STR(""));
+		if (q->function.size && at)
+			free(profile_tree_callers(q->tree, at->frame, &n));
+		free(rows);
+	}
+	profile_tree_free(q->tree);
 	profile_free(m.profile);
 	return n;
 }
 
 static uint64_t large_flame(struct profilestore *s)
 {
-	return large_tree(s, &(struct profile_view){ .max_nodes = 20000 }, false);
+	return large_tree(s, &(struct large_query){ .view.max_nodes = 20000 });
 }
 
 static uint64_t large_top(struct profilestore *s)
 {
-	return large_tree(s, &(struct profile_view){ 0 }, true);
+	return large_tree(s, &(struct large_query){ .top = true });
+}
+
+static uint64_t large_callers(struct profilestore *s)
+{
+	return large_tree(s, &(struct large_query){ .top = true, .function = STR("wide::function7(int)") });
+}
+
+static int large_write(void *arg, struct bytes b, struct err *err)
+{
+	struct large_query *q = arg;
+
+	(void)err;
+	q->size += b.size;
+	return 0;
+}
+
+static int large_samples(void *arg, const struct profilestore_merged *m, struct profile_trie *in,
+			 struct err *err)
+{
+	struct large_query *q = arg;
+
+	return profile_pprof_add_trie(q->pprof, m->profile, in, err);
+}
+
+static int large_locations(void *arg, const struct profilestore_merged *m,
+			   const struct profile_lent_locations *l, struct err *err)
+{
+	struct large_query *q = arg;
+
+	return profile_pprof_end(q->pprof, m->profile, l, err);
 }
 
 static uint64_t large_pprof(struct profilestore *s)
 {
-	const struct profilestore_shape shape = { .detail = PROFILESTORE_ADDRESSES };
-	struct profilestore_merged m = large_merge(s, &shape);
-	struct buf out = { 0 };
+	struct large_query q = { 0 };
+	const struct profilestore_shape shape = { .stacks = large_samples,
+						  .locations = large_locations,
+						  .arg = &q };
+	const struct profile_writer to = { large_write, &q };
+	struct profilestore_merged m;
 	struct err err = { 0 };
-	uint64_t size;
 
-	must(profile_write_pprof(m.profile, true, &out, &err), &err);
+	must(profile_pprof_new(&to, true, NULL, &q.pprof, &err), &err);
+	m = large_merge(s, &shape);
+	profile_pprof_free(q.pprof);
 	profile_free(m.profile);
-	size = out.size;
-	buf_done(&out);
-	return size;
+	return q.size;
 }
 
 static void large_query(const char *dir, const char *name, uint64_t (*run)(struct profilestore *s))
@@ -493,7 +537,11 @@ static int large(const char *dir)
 	static const struct {
 		const char *name;
 		uint64_t (*run)(struct profilestore *s);
-	} all[] = { { "flamegraph", large_flame }, { "top", large_top }, { "pprof", large_pprof } };
+	} all[] = { { "flamegraph", large_flame },
+
+		    { "top", large_top },
+		    { "callers", large_callers },
+		    { "pprof", large_pprof } };
 
 	for (size_t i = 0; i < ARRAY_SIZE(all); i++) {
 		pid_t pid = fork();

@@ -257,6 +257,21 @@ bool request_reply_body(struct request *req, unsigned status, struct buf *body, 
 	return true;
 }
 
+void request_reply_fd(struct request *req, unsigned status, int fd, uint64_t off, uint64_t size,
+		      const char *type)
+{
+	budget_return(req->service->opts.memory, BUDGET_REPLY, req->reply_granted);
+	req->reply_granted = 0;
+	http_reply_unref(req->reply);
+	req->reply = http_reply_fd(fd, off, size);
+	http_reply_header(req->reply, "Content-Type", type);
+	http_reply_header(req->reply, "Cache-Control", "no-store");
+	reply_common_headers(req->service, req->reply);
+	req->bytes = size;
+	req->status = status;
+	req->result = "made";
+}
+
 int request_arg(struct request *req, const char *name, struct str *ret)
 {
 	const char *raw = http_arg(req->conn, name);

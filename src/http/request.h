@@ -299,6 +299,9 @@ void request_reply_text(struct request *req, unsigned status, const char *text);
  */
 bool request_reply_body(struct request *req, unsigned status, struct buf *body, const char *type,
 			bool no_store);
+/* The same with a part of a file; takes @fd. */
+void request_reply_fd(struct request *req, unsigned status, int fd, uint64_t off, uint64_t size,
+		      const char *type);
 /*
  * A parameter of the query, decoded, in the request's arena; empty when it is not there. -1: the request was
  * refused.

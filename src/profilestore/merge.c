@@ -39,6 +39,8 @@ struct store_merge {
 	const struct series *first; /* NULL: none so far */
 	uint64_t n_profiles, n_samples, n_pending, n_waiting;
 	int64_t duration_ms, period, first_ms;
+	/* Locations that stay in the store: with a number, and without one yet; the next place to look for one. */
+	uint32_t n_lent, n_marked, next_lent;
 };
 
 static int merge_refused(const struct store_merge *m, struct err *err)
@@ -112,14 +114,31 @@ static uint32_t merged_function(struct store_merge *m, uint32_t i)
 	return *at - 1;
 }
 
+/* What holds for a location with the first @n of m->lines: its mapping has what holds for all of its locations. */
+static uint32_t flags_of(const struct store_merge *m, uint32_t n)
+{
+	uint32_t flags = n ? PROFILE_HAS_FUNCTIONS | PROFILE_HAS_FILENAMES | PROFILE_HAS_LINES |
+					 PROFILE_HAS_INLINES
+			   : 0;
+
+	for (uint32_t i = 0; i < n; i++) {
+		if (!m->p->functions.p[m->lines[i].function].file)
+			flags &= ~(uint32_t)PROFILE_HAS_FILENAMES;
+		if (!m->lines[i].line)
+			flags &= ~(uint32_t)PROFILE_HAS_LINES;
+	}
+	return flags;
+}
+
 /*
  * The mapping says what addresses count from: one that begins at 0 has those of the ELF file; one that begins
  * in memory where it does in the file has file offsets.
  */
-static uint32_t merged_mapping(struct store_merge *m, const struct meta_part *part, bool elf_addr)
+static uint32_t merged_mapping(struct store_merge *m, const struct meta_part *part, bool elf_addr,
+			       uint32_t flags)
 {
 	const struct meta_binary *b = meta_binary_at(m->meta, part->binary);
-	struct profile_mapping new = { 0 };
+	struct profile_mapping new = { .flags = flags };
 
 	if (!part->binary)
 		return PROFILE_NONE;
@@ -135,23 +154,6 @@ static uint32_t merged_mapping(struct store_merge *m, const struct meta_part *pa
 	return profile_add_mapping(m->p, &new);
 }
 
-static void flags_of(struct store_merge *m, const struct profile_location *l, uint32_t n)
-{
-	struct profile_mapping *map = l->mapping == PROFILE_NONE ? NULL : &m->p->mappings.p[l->mapping];
-	uint32_t flags = n ? PROFILE_HAS_FUNCTIONS : 0;
-
-	for (uint32_t i = 0; i < n; i++) {
-		if (m->p->functions.p[m->lines[i].function].file)
-			flags |= PROFILE_HAS_FILENAMES;
-		if (m->lines[i].line)
-			flags |= PROFILE_HAS_LINES;
-	}
-	if (n > 1)
-		flags |= PROFILE_HAS_INLINES;
-	if (map)
-		map->flags |= flags;
-}
-
 /* Locations that look the same in the view become one. */
 static void reduce_location(struct store_merge *m, struct profile_location *l, uint32_t n)
 {
@@ -165,7 +167,8 @@ static void reduce_location(struct store_merge *m, struct profile_location *l, u
 	}
 }
 
-static uint32_t merged_location(struct store_merge *m, uint32_t i)
+/* A location of the store as one of a profile; its lines are the first ones of m->lines. */
+static struct profile_location location_of(struct store_merge *m, uint32_t i)
 {
 	const struct meta_location l = meta_location_at(m->meta, i);
 	uint64_t word = meta_names_at(m->meta, i);
@@ -174,8 +177,6 @@ static uint32_t merged_location(struct store_merge *m, uint32_t i)
 	uint32_t first = l.first_line, n = l.n_lines;
 	struct profile_location new = { .addr = elf_addr ? elf_addr : l.addr,
 					.folded = l.flags & LOCATION_FOLDED };
-	enum names_hope hope;
-	uint32_t before, number;
 
 	if (word && names.n_lines) {
 		first = names.first_line;
@@ -191,17 +192,33 @@ static uint32_t merged_location(struct store_merge *m, uint32_t i)
 		m->lines[k] = (struct profile_line){ merged_function(m, line.function), line.line,
 						     line.column };
 	}
-	new.mapping = merged_mapping(m, meta_part_at(m->meta, l.part), elf_addr != 0);
-	/* Its tables may be empty. */
+	/* The table of functions may be empty. */
 	if (profile_has_failed(m->p))
-		return 0;
-	flags_of(m, &new, n);
-	hope = names_hope(m->rd, i);
+		return (struct profile_location){ 0 };
+	new.n_lines = n;
+	new.mapping = merged_mapping(m, meta_part_at(m->meta, l.part), elf_addr != 0, flags_of(m, n));
+	return new;
+}
+
+static void count_hope(struct store_merge *m, uint32_t location)
+{
+	enum names_hope hope = names_hope(m->rd, location);
+
 	m->n_pending += hope == NAMES_SOON;
 	m->n_waiting += hope == NAMES_LATER;
+}
+
+static uint32_t merged_location(struct store_merge *m, uint32_t i)
+{
+	struct profile_location new = location_of(m, i);
+	uint32_t before, number;
+
+	if (profile_has_failed(m->p))
+		return 0;
+	count_hope(m, i);
 	before = m->p->locations.n;
-	reduce_location(m, &new, n);
-	number = profile_add_location(m->p, &new, m->lines, n);
+	reduce_location(m, &new, new.n_lines);
+	number = profile_add_location(m->p, &new, m->lines, new.n_lines);
 	m->shared |= number < before;
 	return number;
 }
@@ -326,8 +343,9 @@ static struct profile_stack stored_stack(const void *arg, uint32_t stack)
 	return (struct profile_stack){ st->parent, m->locations.v[st->location] - 1 };
 }
 
-/* Copy what the stacks that are marked refer to. */
-static int copy_locations(struct store_merge *m, const struct sums *sums, struct err *err)
+/* Call @take for each location that is new; it returns the number that the location gets. */
+static int each_location(struct store_merge *m, const struct sums *sums,
+			 uint32_t (*take)(struct store_merge *m, uint32_t location), struct err *err)
 {
 	for (size_t w = 0; w <= sums->n / 64; w++) {
 		if (merge_is_late(m, sums->seen[w]))
@@ -340,7 +358,7 @@ static int copy_locations(struct store_merge *m, const struct sums *sums, struct
 			location = meta_stack_at(m->meta, i)->location;
 			at = merged_number(m, &m->locations, location, &m->meta->locations);
 			if (!*at && !m->refusal.kind)
-				*at = merged_location(m, location) + 1;
+				*at = take(m, location) + 1;
 			if (m->refusal.kind)
 				return merge_refused(m, err);
 			if (profile_build_end(m->p, err) < 0)
@@ -350,23 +368,31 @@ static int copy_locations(struct store_merge *m, const struct sums *sums, struct
 	return 0;
 }
 
+#define LENT_NEW UINT32_MAX /* its number follows */
+
+/* It stays in the store, too. */
+static uint32_t mark_location(struct store_merge *m, uint32_t location)
+{
+	count_hope(m, location);
+	m->n_marked++;
+	return LENT_NEW - 1;
+}
+
+/* Numbers rise with those of the store, so that a reader finds them in order. */
+static void number_marked(struct store_merge *m)
+{
+	for (uint32_t i = 0; m->n_marked && i < m->locations.n; i++)
+		if (m->locations.v[i] == LENT_NEW) {
+			m->locations.v[i] = ++m->n_lent;
+			m->n_marked--;
+		}
+}
+
 static struct profilestore_merged merged_so_far(const struct store_merge *m)
 {
 	return (struct profilestore_merged){
 		m->p, m->n_profiles, m->n_samples, m->n_pending, m->n_waiting, 0
 	};
-}
-
-static int lend_stacks(struct store_merge *m, struct sums *sums, struct err *err)
-{
-	struct profile_trie in = { sums->n, sums->seen, sums->values, stored_stack, m };
-	struct profilestore_merged so_far;
-
-	if (copy_locations(m, sums, err) < 0)
-		return -1;
-	profile_pack(m->p);
-	so_far = merged_so_far(m);
-	return m->shape.stacks(m->shape.arg, &so_far, &in, err);
 }
 
 static uint32_t merged_labels(struct store_merge *m, const struct series *x)
@@ -379,6 +405,56 @@ static uint32_t merged_labels(struct store_merge *m, const struct series *x)
 	l.key = profile_add_string(m->p, m->shape.label);
 	l.str = profile_add_string(m->p, value);
 	return profile_add_labels(m->p, &l, 1);
+}
+
+static int lend_stacks(struct store_merge *m, const struct series *x, struct sums *sums, struct err *err)
+{
+	struct profile_trie in = {
+		.n = sums->n, .seen = sums->seen, .values = sums->values, .stack = stored_stack, .arg = m
+	};
+	struct profilestore_merged so_far;
+
+	if (each_location(m, sums, m->shape.locations ? mark_location : merged_location, err) < 0)
+		return -1;
+	number_marked(m);
+	in.labels = merged_labels(m, x);
+	if (profile_build_end(m->p, err) < 0)
+		return -1;
+	if (!m->shape.locations)
+		profile_pack(m->p);
+	so_far = merged_so_far(m);
+	if (m->shape.stacks(m->shape.arg, &so_far, &in, err) < 0)
+		return -1;
+	sums_clear(sums);
+	return 0;
+}
+
+static bool next_location(void *arg, uint32_t *ret_number, struct profile_location *ret,
+			  const struct profile_line **ret_lines)
+{
+	struct store_merge *m = arg;
+
+	while (m->next_lent < m->locations.n && !m->locations.v[m->next_lent])
+		m->next_lent++;
+	if (m->next_lent >= m->locations.n || m->refusal.kind)
+		return false;
+	*ret_number = m->locations.v[m->next_lent] - 1;
+	*ret = location_of(m, m->next_lent++);
+	*ret_lines = m->lines;
+	return true;
+}
+
+/* The end of a merge whose locations stay in the store. */
+static int lend_locations(struct store_merge *m, struct err *err)
+{
+	const struct profile_lent_locations list = { next_location, m };
+	struct profilestore_merged all = merged_so_far(m);
+
+	m->next_lent = 0;
+	if (m->shape.locations(m->shape.arg, &all, &list, err) < 0)
+		return -1;
+	/* The list ends early if there is no memory. */
+	return m->refusal.kind ? merge_refused(m, err) : 0;
 }
 
 static void take_type(struct store_merge *m, const struct series *x)
@@ -416,9 +492,9 @@ static int merged_part(void *arg, const struct series *x, struct sums *sums, str
 	mark_callers(m, sums, m->shape.stacks);
 	if (m->refusal.kind)
 		return merge_refused(m, err);
-	if (m->shape.stacks && sums_n_seen(sums) >= m->shape.lend_from) {
+	if (m->shape.stacks && (m->shape.locations || sums_n_seen(sums) >= m->shape.lend_from)) {
 		count_merged(m, sums);
-		return lend_stacks(m, sums, err);
+		return lend_stacks(m, x, sums, err);
 	}
 	copy_stacks(m, sums);
 	if (m->refusal.kind)
@@ -479,15 +555,19 @@ static int merge_range(struct reader *rd, const struct profilestore_range *r,
 	if (sums_init(&sums, rd->meta, m.hold, err) < 0)
 		return -1;
 	m.p = profile_new(limits);
+	if (m.shape.begin)
+		m.shape.begin(m.shape.arg);
 	res = range_sums(rd, r, &o, &sums, err);
 	sums_done(&sums);
+	merge_header(&m);
+	if (res == 0 && m.shape.locations)
+		res = lend_locations(&m, err);
 	store_merge_done(&m);
 	if (res < 0) {
 		profile_free(m.p);
 		return -1;
 	}
 	profile_pack(m.p);
-	merge_header(&m);
 	*ret = merged_so_far(&m);
 	ret->n_damaged = damage_lost_in(rd->s, r);
 	return 0;

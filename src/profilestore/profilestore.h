@@ -216,12 +216,20 @@ struct profilestore_shape {
 	} detail;
 	/*
 	 * If the range has at least `lend_from` stacks, the profile gets neither stacks nor samples. Instead, this is called
-	 * with the stacks as the store has them, which takes a quarter of the memory; @m is the result so far. Only
-	 * without a label. It may be called again, if the tables were replaced during the query: the last call counts.
+	 * with the stacks as the store has them, which takes a quarter of the memory; @m is the result so far. With a
+	 * label only together with locations(): it is called for each value of the label, and `labels` of @in is its set.
 	 * Negative: the merge fails. NULL: the profile has its stacks and samples, however many.
 	 */
 	int (*stacks)(void *arg, const struct profilestore_merged *m, struct profile_trie *in,
 		      struct err *err);
+	/*
+	 * Called once after all stacks, also if there are none: the profile gets no locations either, and what they refer to
+	 * while @l is read. They are as they are with PROFILESTORE_ADDRESSES. @m is the result. NULL: the profile has them.
+	 */
+	int (*locations)(void *arg, const struct profilestore_merged *m,
+			 const struct profile_lent_locations *l, struct err *err);
+	/* The merge begins, perhaps again, if the tables were replaced during the query. NULL: nobody wants to know */
+	void (*begin)(void *arg);
 	void *arg;
 	uint32_t lend_from;
 };

@@ -51,6 +51,7 @@ static void set_options(struct server *s, const struct server_options *opts)
 	*o = *opts;
 	o->index_path = option_copy(s, opts->index_path);
 	o->cache_dir = option_copy(s, opts->cache_dir);
+	o->temp_dir = option_copy(s, opts->temp_dir);
 	o->home_redirect = option_copy(s, opts->home_redirect);
 	o->home_html = option_copy(s, opts->home_html);
 	o->web_dir = option_copy(s, opts->web_dir);

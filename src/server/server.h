@@ -48,7 +48,8 @@ struct server_options {
 	unsigned http_threads;    /* 0: as many as CPUs */
 	unsigned workers;         /* 0: as many as CPUs, at least 2 */
 	const char *cache_dir;    /* folder of hot artifacts; NULL: none */
-	struct room *room;        /* borrowed: the disk space that the cache may use; NULL: all */
+	struct room *room;        /* borrowed: the disk space that cache and replies may use; NULL: all */
+	const char *temp_dir;     /* folder for files without a name, of large replies; NULL: /var/tmp */
 	uint64_t cache_max_bytes; /* 0: a quarter of the free space, at most 10 GiB */
 	unsigned max_connections; /* 0: from RLIMIT_NOFILE */
 	/* Of one address; 0: no limit. CONNECTIONS_USUAL: 256, and no limit for loopback addresses. */

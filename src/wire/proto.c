@@ -61,10 +61,15 @@ void proto_put_double(struct buf *b, uint32_t field, double v)
 	buf_add(b, &bits, sizeof(bits));
 }
 
-void proto_put_bytes(struct buf *b, uint32_t field, const void *p, size_t size)
+void proto_put_head(struct buf *b, uint32_t field, uint64_t size)
 {
 	proto_put_key(b, field, PROTO_LEN);
 	buf_add_uleb(b, size);
+}
+
+void proto_put_bytes(struct buf *b, uint32_t field, const void *p, size_t size)
+{
+	proto_put_head(b, field, size);
 	buf_add(b, p, size);
 }
 

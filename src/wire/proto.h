@@ -138,5 +138,7 @@ void proto_put_double(struct buf *b, uint32_t field, double v);
 void proto_put_str(struct buf *b, uint32_t field, struct str s);
 /* Appends; the empty ones too, as elements of a repeated field are. */
 void proto_put_bytes(struct buf *b, uint32_t field, const void *p, size_t size);
+/* What is before the bytes of such a field: the caller adds @size bytes. */
+void proto_put_head(struct buf *b, uint32_t field, uint64_t size);
 /* The message that was made in @m, which is emptied for the next. */
 void proto_put_message(struct buf *b, uint32_t field, struct buf *m);

@@ -3,11 +3,13 @@
 
 import gzip
 import json
+import random
 import struct
 import time
+from urllib.parse import quote
 
 
-from profiling import Pprof, ask, call, fields, folded, message, number, numbers, send
+from profiling import Pprof, ask, call, fields, folded, message, number, numbers, send, varint
 
 CPU = "process_cpu:cpu:nanoseconds:cpu:nanoseconds"
 SAMPLES = "process_cpu:samples:count:cpu:nanoseconds"
@@ -247,6 +249,28 @@ def test_trees_and_pprof_are_the_same_profile(s):
     assert dict(fields(pprof))[1] == download
     j = rpc_json(s, "SelectMergeProfile", profileTypeID=CPU, start=START, end=END)
     assert sum(int(x["value"][0]) for x in j["sample"]) == sum(whole.values()) and j["stringTable"][0] == ""
+
+
+def test_a_large_profile_is_sent_from_a_file(s):
+    """More than 8 MiB of reply: plain as a message and with a head, framed, and compressed, all the same bytes."""
+    rng, p = random.Random(7), Pprof(time_ms=NOW - 60000, duration_ms=10000)
+    ids = [varint(p.location(f"large::function{i}(int)")) for i in range(2000)]
+    callers = [b"".join(rng.choices(ids, k=24)) for _ in range(100)]
+    p.samples = b"".join(message(2, message(1, b"".join(rng.choices(ids, k=6)) + rng.choice(callers)) +
+                                 message(2, b"\1" + varint(rng.randrange(1 << 35, 1 << 40)))) for _ in range(130000))
+    send(s, p.bytes(), service="large")
+    which = select(selector='{service_name="large"}')
+    plain = rpc(s, "SelectMergeProfile", which)
+    assert len(plain) > 8 << 20
+    query = STORED_CPU + '{service="large"}'
+    _, download, _ = call(s, "GET", f"/api/download?query={quote(query)}&from={START}&to={END + 1}&format=pprof")
+    assert gzip.decompress(download) == plain
+    pprof = dict(fields(rpc(s, "SelectMergeStacktraces", which + number(6, 4))))[5]
+    assert dict(fields(pprof))[1] == plain
+    status, framed, _ = call(s, "POST", "/querier.v1.QuerierService/SelectMergeProfile",
+                             b"\0" + struct.pack(">I", len(which)) + which, {"Content-Type": "application/grpc-web+proto"})
+    assert status == 200 and framed[:5] == b"\0" + struct.pack(">I", len(plain)) and framed[5:5 + len(plain)] == plain
+    assert framed[5 + len(plain)] == 0x80 and b"grpc-status:0" in framed[5 + len(plain):]
 
 
 def test_comparing(s):

@@ -393,11 +393,12 @@ static int start_naming(struct service *v, const struct settings *s, struct err 
 
 /* Paths of its files. */
 struct service_files {
-	char *index, *points, *cache, *tokens;
+	char *data, *index, *points, *cache, *tokens;
 };
 
 static void files_done(struct service_files *f)
 {
+	free(f->data);
 	free(f->index);
 	free(f->points);
 	free(f->cache);
@@ -406,6 +407,7 @@ static void files_done(struct service_files *f)
 
 static void files_init(struct service_files *f, const struct settings *s, const struct service_places *places)
 {
+	f->data = mem_strdup(places->data);
 	f->index = places->index ? mem_strdup(places->index) : mem_printf("%s/index.sqlite", places->data);
 	f->points = mem_printf("%s/points", places->data);
 	f->cache = mem_printf("%s/cache", places->data);
@@ -460,6 +462,7 @@ static int start_server(struct service *v, const struct settings *s, const struc
 	opts.resolver = v->resolver;
 	opts.store = v->store;
 	opts.room = v->room;
+	opts.temp_dir = files->data;
 	opts.tokens_path = files->tokens;
 	opts.scan = v->scan;
 	opts.net = v->net;

@@ -6,19 +6,6 @@
 #include "server/profiles/openapi.h"
 #include "server/profiles/profiles.h"
 
-static int download_pprof(struct api *a, const struct api_merged *m, struct err *err)
-{
-	AUTO(profile_freep) struct profile *diff = NULL;
-	bool normalise;
-
-	if (!m->compares)
-		return profile_write_pprof(m->side[0].profile, true, &a->out, err);
-	if (api_flag(a, "normalise", &normalise, err) < 0 ||
-	    profile_diff(m->side[0].profile, m->side[1].profile, normalise, &diff, err) < 0)
-		return -1;
-	return profile_write_pprof(diff, true, &a->out, err);
-}
-
 static const struct {
 	const char *name, *type, *filename;
 	void (*write)(const struct profile_tree *t, const struct profile_output *o,
@@ -31,11 +18,28 @@ static const struct {
 	{ "speedscope", "application/json", "profile.speedscope.json", profile_write_speedscope },
 };
 
-int api_download(struct api *a, struct err *err)
+/* Filters apply to trees only: tools for pprof have filters of their own. */
+static int download_pprof(struct api *a, struct err *err)
+{
+	int r = api_merge_pprof(a, true, NULL, err);
+
+	return r ? r : api_add_spool(a, err);
+}
+
+static int download_tree(struct api *a, const struct profile_view *view, size_t format, struct err *err)
 {
 	AUTO(api_merged_done) struct api_merged m = { 0 };
 	AUTO(profile_tree_freep) struct profile_tree *t = NULL;
 	const struct profile_output o = { .title = api_cstr(a, "query") };
+	int r = api_merge_tree(a, &(struct api_tree){ .view = *view }, &m, &t, err);
+
+	if (r == 0)
+		formats[format].write(t, &o, &a->out);
+	return r;
+}
+
+int api_download(struct api *a, struct err *err)
+{
 	struct str format = api_text(a, "format");
 	struct profile_view view;
 	size_t i = 0;
@@ -48,16 +52,9 @@ int api_download(struct api *a, struct err *err)
 			       "'format' must be one of pprof, folded, svg, html, speedscope");
 	if (api_view(a, &view, err) < 0)
 		return -1;
-	r = api_merge(a, formats[i].write ? api_detail(&view) : PROFILESTORE_ADDRESSES, &m, err);
+	r = formats[i].write ? download_tree(a, &view, i, err) : download_pprof(a, err);
 	if (r)
 		return r;
-	/* Filters apply to the tree only: tools for pprof have filters of their own. */
-	if (!formats[i].write)
-		r = download_pprof(a, &m, err);
-	else if ((r = api_tree(a, &view, &m, &t, err)) == 0)
-		formats[i].write(t, &o, &a->out);
-	if (r < 0)
-		return -1;
 	a->type = formats[i].type;
 	a->filename = formats[i].filename;
 	return 0;

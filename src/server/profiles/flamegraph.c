@@ -250,12 +250,12 @@ int api_flamegraph(struct api *a, struct err *err)
 	AUTO(profile_tree_freep) struct profile_tree *t = NULL;
 	AUTO(graph_done) struct graph g = { 0 };
 	struct json_writer *w = &a->json;
-	struct profile_view view;
+	struct api_tree tree = { 0 };
 	int r;
 
-	if (view_of_graph(a, &view, err) < 0)
+	if (view_of_graph(a, &tree.view, err) < 0)
 		return -1;
-	r = api_merge_tree(a, &view, &m, &t, err);
+	r = api_merge_tree(a, &tree, &m, &t, err);
 	if (r)
 		return r;
 	g.t = t;

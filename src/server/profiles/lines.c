@@ -10,14 +10,16 @@
 
 struct line {
 	int64_t line, flat, cum;
-	uint32_t seen; /* number of the last sample that was counted + 1 */
+	uint32_t seen; /* the last stack that was counted + 1 */
 };
 
 enum { MATCHES_FOCUS = 1, MATCHES_IGNORE = 2 };
 
 /* A map has the number of each line + 1; 0 is a line that was not asked for. */
 struct lines {
+	struct api_lender lender; /* first */
 	struct deadline *deadline;
+	int64_t total;
 	const struct profile *p;
 	struct str file, function;
 	struct map by_number;
@@ -29,13 +31,24 @@ struct lines {
 	struct str one_file; /* if only the function was asked for: its file */
 };
 
+/* What was made of a profile. */
+static void lines_forget(struct api_lender *lender)
+{
+	struct lines *l = (struct lines *)lender;
+
+	map_done(&l->by_number);
+	free(TAKE(l->list.p));
+	l->list.n = l->list.room = 0;
+	free(TAKE(l->of_lines));
+	free(TAKE(l->of_mappings));
+	free(TAKE(l->matches));
+	l->one_file = (struct str){ 0 };
+	l->total = 0;
+}
+
 static void lines_done(struct lines *l)
 {
-	map_done(&l->by_number);
-	free(l->list.p);
-	free(l->of_lines);
-	free(l->of_mappings);
-	free(l->matches);
+	lines_forget(&l->lender);
 	pattern_free(l->focus);
 	pattern_free(l->ignore);
 }
@@ -108,7 +121,7 @@ static bool pattern_found(const struct lines *l, struct pattern *p, const struct
 /* Regular expressions are matched with the names of a location: so much work at least. */
 #define STEPS_OF_MATCH 64u
 
-static int lines_match(struct api *a, struct lines *l, struct err *err)
+static int lines_patterns(struct api *a, struct lines *l, struct err *err)
 {
 	struct str focus = api_text(a, "focus"), ignore = api_text(a, "ignore");
 
@@ -116,6 +129,11 @@ static int lines_match(struct api *a, struct lines *l, struct err *err)
 		return err_in(err, "focus");
 	if (ignore.size && pattern_new(ignore, false, &l->ignore, err) < 0)
 		return err_in(err, "ignore");
+	return 0;
+}
+
+static int lines_match(struct lines *l, struct err *err)
+{
 	if (!l->focus && !l->ignore)
 		return 0;
 	l->matches = calloc((size_t)l->p->locations.n + 1, 1);
@@ -130,29 +148,34 @@ static int lines_match(struct api *a, struct lines *l, struct err *err)
 	return 0;
 }
 
-static bool stack_is_wanted(const struct lines *l, uint32_t stack)
+static bool stack_is_wanted(const struct lines *l, const struct profile_trie *in, uint32_t stack)
 {
 	uint8_t all = 0;
 
 	if (!l->matches)
 		return true;
-	for (uint32_t s = stack; s && !deadline_over(l->deadline, 4); s = l->p->stacks.p[s].parent)
-		all |= l->matches[l->p->stacks.p[s].location];
+	for (uint32_t s = stack; s && !deadline_over(l->deadline, 4);) {
+		struct profile_stack at = in->stack(in->arg, s);
+
+		all |= l->matches[at.location];
+		s = at.parent;
+	}
 	return !(all & MATCHES_IGNORE) && (!l->focus || all & MATCHES_FOCUS);
 }
 
-/* Count each line once per sample, however often it is in the stack. */
-static void lines_add_sample(struct lines *l, uint32_t sample)
+/* Count each line once per stack, however often it is in it. */
+static void lines_add_stack(struct lines *l, const struct profile_trie *in, uint32_t stack)
 {
 	const struct profile *p = l->p;
-	int64_t v = profile_value(p, sample, 0);
-	uint32_t stack = p->sample_stack[sample];
+	int64_t v = in->values[stack];
 	bool leaf = true;
 
-	if (!stack_is_wanted(l, stack))
+	l->total = add_saturating(l->total, v);
+	if (!v || !stack_is_wanted(l, in, stack))
 		return;
-	for (uint32_t s = stack; s && !deadline_over(l->deadline, 8); s = p->stacks.p[s].parent) {
-		const struct profile_location *loc = &p->locations.p[p->stacks.p[s].location];
+	for (uint32_t s = stack; s && !deadline_over(l->deadline, 8);) {
+		struct profile_stack at = in->stack(in->arg, s);
+		const struct profile_location *loc = &p->locations.p[at.location];
 
 		for (uint32_t k = 0; k < loc->n_lines; k++) {
 			uint32_t number = l->of_lines[loc->first_line + k];
@@ -160,13 +183,14 @@ static void lines_add_sample(struct lines *l, uint32_t sample)
 
 			if (line && leaf)
 				line->flat = add_saturating(line->flat, v);
-			if (line && line->seen != sample + 1) {
+			if (line && line->seen != stack + 1) {
 				line->cum = add_saturating(line->cum, v);
-				line->seen = sample + 1;
+				line->seen = stack + 1;
 			}
 			leaf = false;
 		}
 		leaf = false;
+		s = at.parent;
 	}
 }
 
@@ -206,7 +230,7 @@ static void write_lines(struct json_writer *w, struct lines *l, const struct api
 	json_open_object(w, NULL);
 	json_put_str(w, "type", type);
 	json_put_str(w, "unit", unit);
-	json_put_int(w, "total", p->types.n ? profile_total(p, 0) : 0);
+	json_put_int(w, "total", l->total);
 	json_put_str(w, "file", l->file.size ? l->file : l->one_file);
 	json_put_str(w, "function", l->function);
 	write_build_ids(w, l);
@@ -223,30 +247,46 @@ static void write_lines(struct json_writer *w, struct lines *l, const struct api
 	json_close(w);
 }
 
+static int lines_of_lent(struct api_lender *lender, const struct profilestore_merged *m,
+			 struct profile_trie *in, struct err *err)
+{
+	struct lines *l = (struct lines *)lender;
+
+	l->p = m->profile;
+	l->of_lines = calloc((size_t)l->p->lines.n + 1, sizeof(*l->of_lines));
+	l->of_mappings = calloc((size_t)l->p->mappings.n + 1, sizeof(*l->of_mappings));
+	if (!l->of_lines || !l->of_mappings)
+		return err_set(err, ERR_LIMIT, "no memory for %u lines", l->p->lines.n);
+	if (lines_match(l, err) < 0)
+		return -1;
+	lines_number(l);
+	for (size_t w = 0; w <= in->n / 64; w++) {
+		if (deadline_check(l->deadline, 64, err) < 0)
+			return -1;
+		for (uint64_t bits = in->seen[w]; bits; bits &= bits - 1)
+			lines_add_stack(l, in, (uint32_t)(w * 64) + (uint32_t)__builtin_ctzll(bits));
+	}
+	return 0;
+}
+
 int api_lines(struct api *a, struct err *err)
 {
 	AUTO(api_merged_done) struct api_merged m = { 0 };
 	AUTO(lines_done)
-	struct lines l = { .deadline = &a->deadline,
+	struct lines l = { .lender = { .stacks = lines_of_lent, .begin = lines_forget, .alone = true },
+			   .deadline = &a->deadline,
 			   .file = api_text(a, "file"),
 			   .function = api_text(a, "function") };
 	int r;
 
 	if (!l.file.size && !l.function.size)
 		return err_set(err, ERR_INVALID, "a 'file' or a 'function' is needed");
-	r = api_merge(a, PROFILESTORE_LINES, &m, err);
+	if (lines_patterns(a, &l, err) < 0)
+		return -1;
+	r = api_merge(a, PROFILESTORE_LINES, &l.lender, &m, err);
 	if (r)
 		return r;
 	l.p = m.side[0].profile;
-	l.of_lines = calloc((size_t)l.p->lines.n + 1, sizeof(*l.of_lines));
-	l.of_mappings = calloc((size_t)l.p->mappings.n + 1, sizeof(*l.of_mappings));
-	if (!l.of_lines || !l.of_mappings)
-		return err_set(err, ERR_LIMIT, "no memory for %u lines", l.p->lines.n);
-	if (lines_match(a, &l, err) < 0)
-		return -1;
-	lines_number(&l);
-	for (uint32_t i = 0; l.p->types.n && i < l.p->n_samples; i++)
-		lines_add_sample(&l, i);
 	write_lines(&a->json, &l, &m);
 	buf_add_char(&a->out, '\n');
 	return 0;

@@ -5,6 +5,7 @@
 #include "server/intake/intake.h"
 #include "server/rpc/rpc.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -113,6 +114,54 @@ static const char *compress_out(struct api *a)
 	return coding;
 }
 
+int api_add_spool(struct api *a, struct err *err)
+{
+	struct spool *s = &a->spool;
+
+	assert(a->out.size <= SPOOL_HEAD);
+	if (s->filed)
+		return 0;
+	if (a->out.size)
+		return spool_read(s, &a->out, err);
+	buf_done(&a->out);
+	a->out = s->mem;
+	s->mem = (struct buf){ 0 };
+	buf_meter(&s->mem, &a->memory);
+	return 0;
+}
+
+static void reply_usual_headers(struct api *a)
+{
+	struct request *req = a->req;
+
+	rpc_reply_headers(a);
+	if (a->note)
+		http_reply_header(req->reply, "X-LODE-NOTE", a->note);
+	if (a->filename) {
+		AUTO(mem_freep)
+		char *value = mem_printf("attachment; filename=\"%s\"", a->filename);
+
+		http_reply_header(req->reply, "Content-Disposition", value);
+		http_reply_header(req->reply, "Content-Security-Policy", "sandbox");
+	}
+}
+
+/* Neither compressed nor with an ETag: both would need all of it. */
+static void reply_spool(struct api *a)
+{
+	struct spool_file f;
+	struct err err = { 0 };
+
+	if (spool_take_file(&a->spool, buf_bytes(&a->out), &f, &err) < 0) {
+		reply_error(a, &err);
+		return;
+	}
+	buf_done(&a->out);
+	request_reply_fd(a->req, a->status ? a->status : 200, f.fd, f.off, f.size,
+			 a->type ? a->type : "application/json");
+	reply_usual_headers(a);
+}
+
 static void reply_out(struct api *a)
 {
 	struct request *req = a->req;
@@ -126,6 +175,10 @@ static void reply_out(struct api *a)
 
 	if (r < 0 || buf_check(&a->out, &err) < 0) {
 		reply_error(a, &err);
+		return;
+	}
+	if (a->spool.filed) {
+		reply_spool(a);
 		return;
 	}
 	/* Answers that are polled are mostly unchanged. */
@@ -147,18 +200,9 @@ static void reply_out(struct api *a)
 		http_reply_header(req->reply, "ETag", etag);
 		http_reply_header(req->reply, "Vary", "Accept-Encoding");
 	}
-	rpc_reply_headers(a);
-	if (a->note)
-		http_reply_header(req->reply, "X-LODE-NOTE", a->note);
 	if (coding)
 		http_reply_header(req->reply, "Content-Encoding", coding);
-	if (a->filename) {
-		AUTO(mem_freep)
-		char *value = mem_printf("attachment; filename=\"%s\"", a->filename);
-
-		http_reply_header(req->reply, "Content-Disposition", value);
-		http_reply_header(req->reply, "Content-Security-Policy", "sandbox");
-	}
+	reply_usual_headers(a);
 }
 
 void api_end(struct api *a, const struct err *err)
@@ -181,6 +225,9 @@ static enum http_next api_run(struct request *req)
 	a->out.size = 0;
 	a->out.cut = false;
 	buf_meter(&a->out, &a->memory);
+	spool_done(&a->spool);
+	a->spool = (struct spool){ .dir = req->s->opts.temp_dir, .room = req->s->opts.room };
+	buf_meter(&a->spool.mem, &a->memory);
 	a->json = (struct json_writer){ .out = &a->out };
 	a->now_ms = clock_wall_ms();
 	a->body = buf_bytes(&req->body);
@@ -261,6 +308,7 @@ static void api_done(struct request *req)
 	for (size_t i = 0; i < ARRAY_SIZE(a->selectors); i++)
 		selector_free(a->selectors[i]);
 	buf_done(&a->out);
+	spool_done(&a->spool);
 	budget_hold_done(&a->memory);
 }
 

@@ -6,7 +6,9 @@
  *   args.c         parameters
  *   write.c        JSON shared by several answers
  *   lists.c        types, labels, series, profiles
- *   view.c         the profiles of a query, merged, as a tree of calls; waiting for names
+ *   view.c         the profiles of a query, merged; waiting for names
+ *   tree.c         ... as a tree of calls
+ *   pprof.c        ... as pprof
  *   flamegraph.c, top.c, lines.c, download.c   views of them
  *   binaries.c     which binaries have names, and why others have none
  *
@@ -19,6 +21,7 @@
 #include "profile/tree.h"
 #include "profilestore/profilestore.h"
 #include "base/json.h"
+#include "base/spool.h"
 #include "server/internal.h"
 
 #define API_MAX_ARGS    128u
@@ -68,8 +71,9 @@ struct api {
 	size_t n_args;
 	int64_t now_ms; /* the time of "now" */
 	struct bytes body;
-	/* The answer. */
+	/* The answer: `out`, and then the bytes of `spool`, if that has a file; else it is empty (api_add_spool()). */
 	struct buf out;
+	struct spool spool;
 	struct json_writer json;  /* writes to out */
 	unsigned status;          /* 0: 200 */
 	const char *type;         /* NULL: JSON */
@@ -83,13 +87,10 @@ struct api {
 	bool looked;
 	struct selector *selectors[2];
 	const struct api_query *query; /* during api_merge(); NULL: it is in the parameters */
-	/* Set before api_merge() if api_tree() with the same view follows it; NULL: the profiles are needed. */
-	const struct profile_view *tree_view;
-	bool tree_top;             /* of that tree only profile_tree_top() is needed */
-	struct budget_hold memory; /* of its profiles, or of its query and the reply */
-	struct otlp_result *otlp;  /* of a request of OTLP */
-	struct take *take;         /* NULL: it sends no profiles. Guarded by its own lock */
-	struct rpc_call *call;     /* NULL: it is no call of a protobuf service (server/rpc/) */
+	struct budget_hold memory;     /* of its profiles, or of its query and the reply */
+	struct otlp_result *otlp;      /* of a request of OTLP */
+	struct take *take;             /* NULL: it sends no profiles. Guarded by its own lock */
+	struct rpc_call *call;         /* NULL: it is no call of a protobuf service (server/rpc/) */
 };
 
 /* ---- handlers ---- */
@@ -109,6 +110,8 @@ extern const struct http_body
  * any thread.
  */
 void api_end(struct api *a, const struct err *err);
+/* The answer goes on with the bytes of a->spool, in memory or in its file; `out` has at most SPOOL_HEAD bytes so far. */
+int api_add_spool(struct api *a, struct err *err);
 
 /* The status that reports @err: of a request with a body (@post), or without. */
 unsigned api_status_of(const struct err *err, bool post);
@@ -153,24 +156,65 @@ struct api_merged {
 	bool compares;
 	double scale; /* of side[1] */
 	uint64_t n_pending, n_waiting;
-	struct profile_tree
-		*tree; /* made at once from the store's stacks; NULL: api_tree() makes it of the profiles */
 };
 void api_merged_done(struct api_merged *m);
+
+/*
+ * Makes an answer of the stacks that the store lends during a merge, which copies none then. The functions are those of
+ * struct profilestore_shape; a pointer to this is their argument.
+ */
+struct api_lender {
+	/* API_NEEDS_PROFILE: the merge is made again, and copies the stacks. */
+	int (*stacks)(struct api_lender *x, const struct profilestore_merged *m, struct profile_trie *in,
+		      struct err *err);
+	int (*locations)(struct api_lender *x, const struct profilestore_merged *m,
+			 const struct profile_lent_locations *l, struct err *err);
+	void (*begin)(struct api_lender *x); /* forget all; also before a merge that copies */
+	uint32_t from;                       /* stacks: fewer are copied */
+	bool alone;                          /* the base of a comparison does not matter */
+	/* view.c's */
+	struct api *a;
+	bool may_sleep, sleeps, needs_profile;
+};
+#define API_NEEDS_PROFILE 1
+
 /*
  * Merge the profiles of the query; API_SLEEPS: more names will come soon, and the request may wait for
- * them.
+ * them. @lender NULL, or the query compares: the profiles have their stacks.
  */
-int api_merge(struct api *a, enum profilestore_detail detail, struct api_merged *ret, struct err *err);
+int api_merge(struct api *a, enum profilestore_detail detail, struct api_lender *lender,
+	      struct api_merged *ret, struct err *err);
+struct profile_limits api_limits(struct api *a); /* of what an answer is made of */
+
+/* ---- tree.c ---- */
+
+/* Takes the values of some stacks away: of those that the store lends, or of a profile's. */
+struct api_filter {
+	int (*lent)(const void *arg, const struct profile *p, struct profile_trie *in, struct err *err);
+	int (*copied)(const void *arg, struct profile *p, struct err *err);
+	const void *arg;
+};
+/* A tree, and which of its parts are looked at. */
+struct api_tree {
+	struct profile_view view;
+	bool top;                        /* only profile_tree_top() */
+	struct str function, binary;     /* and callers and callees of this function; empty: none */
+	const struct api_filter *filter; /* NULL: none */
+};
 enum profilestore_detail api_detail(const struct profile_view *view); /* that its tree needs */
-/* Frees the profiles of @m, since the tree is as large. */
-int api_tree(struct api *a, const struct profile_view *view, struct api_merged *m, struct profile_tree **ret,
-	     struct err *err);
-/* Both; the results are those of api_merge(). */
-int api_merge_tree(struct api *a, const struct profile_view *view, struct api_merged *ret,
+/* Merge the profiles of the query, and make the tree; the results are those of api_merge(). The profiles are freed. */
+int api_merge_tree(struct api *a, const struct api_tree *tree, struct api_merged *ret,
 		   struct profile_tree **ret_tree, struct err *err);
+/* The tree of profiles that were merged without a lender; frees them. */
+int api_tree_of(struct api *a, const struct profile_view *view, struct api_merged *m,
+		struct profile_tree **ret, struct err *err);
 /* "type":...,"unit":...,"total":...,"base_total":...,"pending":{...} */
 void api_put_head(struct api *a, const struct api_merged *m, const struct profile_tree *t);
+
+/* ---- pprof.c ---- */
+
+/* Merge the profiles of the query into a->spool, as pprof; the results are those of api_merge(). */
+int api_merge_pprof(struct api *a, bool gzip, const struct api_filter *filter, struct err *err);
 
 /* ---- routes ---- */
 

@@ -76,7 +76,7 @@ int api_top(struct api *a, struct err *err)
 	struct str sort = api_text(a, "sort");
 	bool by_cum = str_eq(sort, STR("cum"));
 	struct json_writer *w = &a->json;
-	struct profile_view view;
+	struct api_tree tree = { .top = true };
 	uint64_t limit;
 	uint32_t n;
 	int r;
@@ -85,10 +85,9 @@ int api_top(struct api *a, struct err *err)
 		return err_set(err, ERR_INVALID, "'sort' must be flat or cum");
 	if (api_number(a, "limit", USUAL_ROWS, MAX_ROWS, &limit, err) < 0)
 		return -1;
-	if (api_view(a, &view, err) < 0)
+	if (api_view(a, &tree.view, err) < 0)
 		return -1;
-	a->tree_top = true;
-	r = api_merge_tree(a, &view, &m, &t, err);
+	r = api_merge_tree(a, &tree, &m, &t, err);
 	if (r)
 		return r;
 	if (rows_reserve(a, t, 1, &memory, err) < 0)
@@ -102,20 +101,6 @@ int api_top(struct api *a, struct err *err)
 	json_close(w);
 	buf_add_char(&a->out, '\n');
 	return 0;
-}
-
-/* The function of this name with most samples; NULL: there is none. */
-static const struct profile_top *find_function(const struct profile_tree *t, const struct profile_top *rows,
-					       uint32_t n, struct str name, struct str binary)
-{
-	struct profile_frame f;
-
-	for (uint32_t i = 0; i < n; i++) {
-		profile_tree_frame(t, rows[i].frame, &f);
-		if (str_eq(f.name, name) && (!binary.size || str_eq(f.binary, binary)))
-			return &rows[i];
-	}
-	return NULL;
 }
 
 static void write_around(struct api *a, const struct profile_tree *t, const struct profile_top *at,
@@ -141,7 +126,7 @@ int api_callers(struct api *a, struct err *err)
 	AUTO(rows_memory_done) struct rows_memory memory = { 0 };
 	struct str name = api_text(a, "function");
 	const struct profile_top *at;
-	struct profile_view view;
+	struct api_tree tree = { .top = true, .function = name, .binary = api_text(a, "binary") };
 	uint64_t limit;
 	uint32_t n;
 	int r;
@@ -150,15 +135,15 @@ int api_callers(struct api *a, struct err *err)
 		return err_set(err, ERR_INVALID, "a 'function' is needed");
 	if (api_number(a, "limit", USUAL_ROWS, MAX_ROWS, &limit, err) < 0)
 		return -1;
-	if (api_view(a, &view, err) < 0)
+	if (api_view(a, &tree.view, err) < 0)
 		return -1;
-	r = api_merge_tree(a, &view, &m, &t, err);
+	r = api_merge_tree(a, &tree, &m, &t, err);
 	if (r)
 		return r;
 	if (rows_reserve(a, t, 3, &memory, err) < 0)
 		return -1;
 	rows = profile_tree_top(t, true, &n);
-	at = find_function(t, rows, n, name, api_text(a, "binary"));
+	at = profile_tree_find(t, rows, n, name, tree.binary);
 	if (!at) {
 		a->status = 404;
 		return err_set(err, ERR_INVALID, "there is no function '" STR_FMT "' in these profiles",

@@ -1,20 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The profiles of a query as one profile, or two that are compared, and as a tree of calls; waiting for
- * names that will come soon.
+ * The profiles of a query as one profile, or two that are compared, or as stacks that the store lends; waiting for names
+ * that will come soon.
  */
 #include "server/profiles/profiles.h"
 
 #define POLL_MS 150
-/*
- * Stacks of a range. With fewer, a profile and a tree with all nodes take less time, and less than 100 MB.
- */
-#define LEND_FROM 1500000u
-#define REST      3    /* a merge is repeated after so many times its own time at the earliest */
-#define RETRY_MS  1000 /* after this time a client may ask again for pending names */
-#define LATER_MS  5000 /* ... for names that wait for a debug file */
+#define REST    3 /* a merge is repeated after so many times its own time at the earliest */
 
-static struct profile_limits view_limits(struct api *a)
+struct profile_limits api_limits(struct api *a)
 {
 	return (struct profile_limits){ .max_memory = API_MAX_MEMORY,
 					.memory = &a->memory,
@@ -25,51 +19,70 @@ void api_merged_done(struct api_merged *m)
 {
 	for (unsigned i = 0; i < PROFILE_COLUMNS; i++)
 		profile_free(m->side[i].profile);
-	profile_tree_free(m->tree);
 }
 
-/* A tree that is made while the store lends its stacks. */
-struct lent_tree {
-	struct api *a;
-	bool may_sleep; /* no tree is needed if names are pending: the request will sleep */
-	bool sleeps, needs_nodes;
-	struct profile_tree *tree;
-};
+/* ---- lenders ---- */
 
 static bool names_are_awaited(const struct api *a, uint64_t n_pending)
 {
 	return n_pending && clock_mono_ms() < a->wait_until_ms;
 }
 
-static int tree_of_lent(void *arg, const struct profilestore_merged *m, struct profile_trie *in,
-			struct err *err)
+static void lend_begin(void *arg)
 {
-	struct lent_tree *x = arg;
-	const struct profile_limits limits = view_limits(x->a);
+	struct api_lender *x = arg;
+
+	x->sleeps = x->needs_profile = false;
+	x->begin(x);
+}
+
+/* Nothing is made if names are pending: the request will sleep. */
+static int lend_to(void *arg, const struct profilestore_merged *m, struct profile_trie *in, struct err *err)
+{
+	struct api_lender *x = arg;
 	int r;
 
-	profile_tree_free(TAKE(x->tree));
-	x->needs_nodes = false;
 	x->sleeps = x->may_sleep && names_are_awaited(x->a, m->n_pending);
-	if (x->sleeps)
+	if (x->sleeps || x->needs_profile)
 		return 0;
-	in->top = x->a->tree_top;
-	r = profile_tree_of_trie(x->a->tree_view, &limits, m->profile, in, &x->tree, err);
-	x->needs_nodes = r == TREE_NEEDS_NODES;
+	r = x->stacks(x, m, in, err);
+	x->needs_profile = r == API_NEEDS_PROFILE;
 	return MIN(r, 0);
 }
 
-static bool lends_stacks(const struct api *a, const struct api_merged *m)
+static int lend_locations_to(void *arg, const struct profilestore_merged *m,
+			     const struct profile_lent_locations *l, struct err *err)
 {
-	return a->tree_view && !m->compares && profile_tree_takes_trie(a->tree_view, a->tree_top);
+	struct api_lender *x = arg;
+
+	return x->sleeps || x->needs_profile ? 0 : x->locations(x, m, l, err);
 }
 
-static int merge_side(struct api *a, enum profilestore_detail detail, bool base, struct api_merged *m,
-		      struct lent_tree *lent, struct err *err)
+/* @lender NULL: the stacks are copied. */
+static struct profilestore_shape shape_of(const struct api *a, enum profilestore_detail detail,
+					  struct api_lender *lender)
 {
-	const struct profilestore_shape shape = { api_text(a, "label"), detail, lent ? tree_of_lent : NULL,
-						  lent, LEND_FROM };
-	const struct profile_limits limits = view_limits(a);
+	struct profilestore_shape s = { .label = api_text(a, "label"), .detail = detail };
+
+	if (!lender)
+		return s;
+	if (!lender->locations)
+		s.label = STR("");
+	s.stacks = lend_to;
+	s.locations = lender->locations ? lend_locations_to : NULL;
+	s.begin = lend_begin;
+	s.arg = lender;
+	s.lend_from = lender->from;
+	return s;
+}
+
+/* ---- merging ---- */
+
+static int merge_side(struct api *a, enum profilestore_detail detail, bool base, struct api_merged *m,
+		      struct api_lender *lender, struct err *err)
+{
+	const struct profilestore_shape shape = shape_of(a, detail, lender);
+	const struct profile_limits limits = api_limits(a);
 	struct profilestore_range r;
 
 	if (api_range(a, base, &r, err) < 0)
@@ -126,36 +139,33 @@ static void forget_side(struct api_merged *m)
 	m->n_pending = m->n_waiting = 0;
 }
 
-/* The merge of the query, with its tree if the store's stacks can be used in place. */
-static int merge_sides(struct api *a, enum profilestore_detail detail, bool waits, struct api_merged *m,
-		       struct err *err)
+static int merge_sides(struct api *a, enum profilestore_detail detail, struct api_lender *lender,
+		       struct api_merged *m, struct err *err)
 {
-	struct lent_tree lent = { .a = a, .may_sleep = waits };
-	bool lends = lends_stacks(a, m);
 	int r;
 
 	for (;;) {
 		forget_side(m);
-		r = merge_side(a, detail, false, m, lends ? &lent : NULL, err);
-		if (r < 0 || !lends)
+		r = merge_side(a, detail, false, m, lender, err);
+		if (r < 0 || !lender)
 			break;
-		if (lent.needs_nodes)
-			/* A value is negative, or sums are cut off at 64 bits. */
-			lends = false;
-		else if (lent.sleeps && !names_are_awaited(a, m->n_pending))
-			lent.may_sleep = false;
+		if (lender->needs_profile)
+			lender = NULL;
+		else if (lender->sleeps && !names_are_awaited(a, m->n_pending))
+			lender->may_sleep = false;
 		else
 			break;
 	}
-	m->tree = lent.tree;
 	if (r == 0 && m->compares)
 		r = merge_side(a, detail, true, m, NULL, err);
 	return r;
 }
 
-int api_merge(struct api *a, enum profilestore_detail detail, struct api_merged *ret, struct err *err)
+int api_merge(struct api *a, enum profilestore_detail detail, struct api_lender *lender,
+	      struct api_merged *ret, struct err *err)
 {
-	AUTO(api_merged_done) struct api_merged m = { .compares = api_compares(a) };
+	AUTO(api_merged_done)
+	struct api_merged m = { .compares = api_compares(a) && !(lender && lender->alone) };
 	bool normalise;
 	int64_t wait_ms, began_ms = clock_mono_ms();
 
@@ -171,7 +181,11 @@ int api_merge(struct api *a, enum profilestore_detail detail, struct api_merged 
 	/* Before the merge, so that names that come meanwhile are seen next time. */
 	if (wait_ms)
 		a->n_namings = profilestore_n_namings(a->store);
-	if (merge_sides(a, detail, wait_ms, &m, err) < 0)
+	if (lender) {
+		lender->a = a;
+		lender->may_sleep = wait_ms != 0;
+	}
+	if (merge_sides(a, detail, m.compares ? NULL : lender, &m, err) < 0)
 		return -1;
 	if (wait_ms && falls_asleep(a, &m, clock_mono_ms() - began_ms))
 		return API_SLEEPS;
@@ -180,75 +194,4 @@ int api_merge(struct api *a, enum profilestore_detail detail, struct api_merged 
 	*ret = m;
 	m = (struct api_merged){ 0 };
 	return 0;
-}
-
-enum profilestore_detail api_detail(const struct profile_view *view)
-{
-	switch (view->by) {
-	case PROFILE_BY_ADDRESS:
-		return PROFILESTORE_ADDRESSES;
-	case PROFILE_BY_LINE:
-		return PROFILESTORE_LINES;
-	default:
-		return PROFILESTORE_FUNCTIONS;
-	}
-}
-
-int api_tree(struct api *a, const struct profile_view *view, struct api_merged *m, struct profile_tree **ret,
-	     struct err *err)
-{
-	AUTO(profile_tree_freep) struct profile_tree *t = NULL;
-	const struct profile_limits limits = view_limits(a);
-
-	if (m->tree) {
-		*ret = TAKE(m->tree);
-		return 0;
-	}
-	if (profile_tree_new(view, &limits, &t, err) < 0 ||
-	    profile_tree_add(t, m->side[0].profile, 0, 0, 1, err) < 0)
-		return -1;
-	if (m->compares && profile_tree_add(t, m->side[1].profile, 0, 1, m->scale, err) < 0)
-		return err_in(err, "'base'");
-	/* Nothing but numbers is needed of them from here on. */
-	for (unsigned i = 0; i < PROFILE_COLUMNS; i++) {
-		profile_free(m->side[i].profile);
-		m->side[i].profile = NULL;
-	}
-	if (profile_tree_end(t, err) < 0)
-		return -1;
-	*ret = TAKE(t);
-	return 0;
-}
-
-int api_merge_tree(struct api *a, const struct profile_view *view, struct api_merged *ret,
-		   struct profile_tree **ret_tree, struct err *err)
-{
-	int r;
-
-	a->tree_view = view;
-	r = api_merge(a, api_detail(view), ret, err);
-	a->tree_view = NULL;
-	return r ? r : api_tree(a, view, ret, ret_tree, err);
-}
-
-void api_put_head(struct api *a, const struct api_merged *m, const struct profile_tree *t)
-{
-	struct json_writer *w = &a->json;
-	struct profile_node root;
-
-	profile_tree_node(t, 0, &root);
-	json_put_str(w, "type", profile_tree_type(t));
-	json_put_str(w, "unit", profile_tree_unit(t));
-	json_put_int(w, "total", root.total[0]);
-	if (m->compares)
-		json_put_int(w, "base_total", root.total[1]);
-	else
-		json_put_null(w, "base_total");
-	json_put_uint(w, "profiles", m->side[0].n_profiles + m->side[1].n_profiles);
-	json_put_uint(w, "samples", m->side[0].n_samples + m->side[1].n_samples);
-	api_put_damaged(a, m->side[0].n_damaged + m->side[1].n_damaged);
-	json_open_object(w, "pending");
-	json_put_uint(w, "locations", m->n_pending);
-	json_put_int(w, "retry_ms", m->n_pending ? RETRY_MS : m->n_waiting ? LATER_MS : 0);
-	json_close(w);
 }

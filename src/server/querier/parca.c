@@ -433,63 +433,68 @@ static int parca_check_query(struct api *a, struct parca_query *q, struct err *e
 	return 0;
 }
 
-static int parca_merge(struct api *a, const struct parca_query *q, struct api_merged *ret, struct err *err)
+static int parca_ranges(struct api *a, const struct parca_query *q, struct api_query *query, struct err *err)
 {
-	struct api_query query = { .compares = q->n_sides == 2, .wait_ms = QUERIER_NAMES_MS };
-	int r;
-
+	*query = (struct api_query){ .compares = q->n_sides == 2, .wait_ms = QUERIER_NAMES_MS };
 	for (unsigned i = 0; i < q->n_sides; i++)
-		if (parca_select_type(a, &q->side[i], i, &query.range[i], err) < 0)
+		if (parca_select_type(a, &q->side[i], i, &query->range[i], err) < 0)
 			return -1;
-	a->query = &query;
-	r = api_merge(a, q->report == REPORT_PPROF ? PROFILESTORE_ADDRESSES : PROFILESTORE_FUNCTIONS, ret,
-		      err);
-	a->query = NULL;
-	return r;
-}
-
-static int parca_put_pprof(struct api *a, const struct profile *p, struct buf *reply, struct err *err)
-{
-	AUTO(buf_done) struct buf m = { .hold = &a->memory };
-
-	if (profile_write_pprof(p, true, &m, err) < 0 || buf_check(&m, err) < 0)
-		return -1;
-	proto_put_message(reply, REPLY_PPROF, &m);
+	a->query = query;
 	return 0;
 }
 
-static int parca_put_tree(struct api *a, const struct parca_query *q, struct api_merged *m, struct buf *reply,
+static int parca_pprof(struct api *a, const struct parca_query *q, struct err *err)
+{
+	struct api_query query;
+	int r = parca_ranges(a, q, &query, err);
+
+	if (r == 0)
+		r = api_merge_pprof(a, true, NULL, err);
+	a->query = NULL;
+	if (r)
+		return r;
+	proto_put_head(&a->out, REPLY_PPROF, spool_size(&a->spool));
+	return api_add_spool(a, err);
+}
+
+static int parca_put_tree(struct api *a, const struct profile_tree *t, bool top, struct buf *reply,
 			  struct err *err)
 {
-	AUTO(profile_tree_freep) struct profile_tree *t = NULL;
 	AUTO(buf_done) struct buf report = { .hold = &a->memory };
-	struct profile_view view = q->view;
 	struct profile_node root;
 
-	view.max_nodes = q->report == REPORT_FLAMEGRAPH ? QUERIER_USUAL_NODES : 0;
-	if (api_tree(a, &view, m, &t, err) < 0)
-		return -1;
 	profile_tree_node(t, 0, &root);
-	if (q->report == REPORT_TOP)
+	if (top)
 		parca_put_top(t, &report);
 	else if (parca_put_flamegraph(t, &a->memory, &report, err) < 0)
 		return -1;
-	proto_put_message(reply, q->report == REPORT_TOP ? REPLY_TOP : REPLY_FLAMEGRAPH, &report);
+	proto_put_message(reply, top ? REPLY_TOP : REPLY_FLAMEGRAPH, &report);
 	proto_put_number(reply, REPLY_TOTAL, (uint64_t)root.total[0]);
 	return 0;
 }
 
-int parca_query_run(struct api *a, struct bytes request, struct buf *reply, struct err *err)
+static int parca_tree(struct api *a, const struct parca_query *q, struct buf *reply, struct err *err)
 {
 	AUTO(api_merged_done) struct api_merged m = { 0 };
+	AUTO(profile_tree_freep) struct profile_tree *t = NULL;
+	struct api_tree tree = { .view = q->view, .top = q->report == REPORT_TOP };
+	struct api_query query;
+	int r = parca_ranges(a, q, &query, err);
+
+	tree.view.max_nodes = tree.top ? 0 : QUERIER_USUAL_NODES;
+	/* Of a function, not of a node. */
+	tree.view.min_share = tree.top ? 0 : tree.view.min_share;
+	if (r == 0)
+		r = api_merge_tree(a, &tree, &m, &t, err);
+	a->query = NULL;
+	return r ? r : parca_put_tree(a, t, tree.top, reply, err);
+}
+
+int parca_query_run(struct api *a, struct bytes request, struct buf *reply, struct err *err)
+{
 	struct parca_query *q = ARENA_NEW(a->arena, struct parca_query);
-	int r;
 
 	if (parca_read_query(request, q, err) < 0 || parca_check_query(a, q, err) < 0)
 		return -1;
-	r = parca_merge(a, q, &m, err);
-	if (r)
-		return r;
-	return q->report == REPORT_PPROF ? parca_put_pprof(a, m.side[0].profile, reply, err)
-					 : parca_put_tree(a, q, &m, reply, err);
+	return q->report == REPORT_PPROF ? parca_pprof(a, q, err) : parca_tree(a, q, reply, err);
 }

@@ -2,12 +2,14 @@
 /* Profiles merged: as a flame graph, as Pyroscope's tree, as pprof; compared. */
 #include "server/querier/querier.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include "wire/proto.h"
 
 /* SelectMergeStacktracesResponse */
 enum { REPLY_FLAMEGRAPH = 1, REPLY_TREE = 2, REPLY_PPROF = 5 };
 enum { PPROF_PROFILE = 1 };
+#define SITE_OTHER UINT8_MAX /* a stack that does not begin with the call site */
 /* DiffRequest */
 enum { DIFF_LEFT = 1, DIFF_RIGHT };
 
@@ -62,23 +64,67 @@ static int keep_call_site(struct profile *p, const struct querier_texts *site, s
 	return 0;
 }
 
+/* The same for stacks that the store lends. */
+static int leave_call_site(const void *arg, const struct profile *p, struct profile_trie *in, struct err *err)
+{
+	const struct querier_texts *site = arg;
+	AUTO(mem_freep) uint8_t *found = NULL;
+
+	static_assert(QUERIER_MAX_TEXTS < SITE_OTHER, "a byte has each number of frames");
+	found = calloc((size_t)in->n + 64, 1);
+	if (!found)
+		return err_set(err, ERR_LIMIT, "no memory for %u stacks", in->n);
+	for (size_t w = 0; w <= in->n / 64; w++)
+		for (uint64_t bits = in->seen[w]; bits; bits &= bits - 1) {
+			uint32_t i = (uint32_t)(w * 64) + (uint32_t)__builtin_ctzll(bits), n;
+			struct profile_stack stack;
+
+			if (i) {
+				stack = in->stack(in->arg, i);
+				n = found[stack.parent];
+				n = n == SITE_OTHER ? UINT32_MAX : site_after(p, n, stack.location, site);
+				found[i] = (uint8_t)MIN(n, SITE_OTHER);
+			}
+			if (found[i] != site->n)
+				in->values[i] = 0;
+		}
+	return 0;
+}
+
+static int drop_other_sites(const void *arg, struct profile *p, struct err *err)
+{
+	return keep_call_site(p, arg, err);
+}
+
+static struct api_filter site_filter(const struct querier_request *q)
+{
+	return (struct api_filter){ leave_call_site, drop_other_sites, &q->call_site };
+}
+
 /* ---- one query ---- */
 
-/* Merge the profiles of one request, or of two; the results are those of api_merge(). */
-static int querier_merge(struct api *a, const struct querier_request *q, unsigned n,
-			 enum profilestore_detail detail, struct api_merged *ret, struct err *err)
+/* The ranges of one request, or of two that are compared, as a->query. */
+static int querier_ranges(struct api *a, const struct querier_request *q, unsigned n, struct api_query *query,
+			  struct err *err)
 {
-	struct api_query query = { .compares = n > 1, .wait_ms = QUERIER_NAMES_MS };
-	int r = 0;
-
+	*query = (struct api_query){ .compares = n > 1, .wait_ms = QUERIER_NAMES_MS };
 	for (unsigned i = 0; i < n; i++)
-		if (querier_type_range(a, &q[i], i, &query.range[i], err) < 0)
+		if (querier_type_range(a, &q[i], i, &query->range[i], err) < 0)
 			return -1;
-	a->query = &query;
-	r = api_merge(a, detail, ret, err);
+	a->query = query;
+	return 0;
+}
+
+/* pprof into a->spool; the results are those of api_merge(). */
+static int querier_merge_pprof(struct api *a, const struct querier_request *q, struct err *err)
+{
+	const struct api_filter filter = site_filter(q);
+	struct api_query query;
+	int r = querier_ranges(a, q, 1, &query, err);
+
+	if (r == 0)
+		r = api_merge_pprof(a, false, q->call_site.n ? &filter : NULL, err);
 	a->query = NULL;
-	for (unsigned i = 0; r == 0 && i < n; i++)
-		r = keep_call_site(ret->side[i].profile, &q[i].call_site, err);
 	return r;
 }
 
@@ -87,17 +133,16 @@ static uint32_t querier_nodes(int64_t max_nodes)
 	return max_nodes <= 0 ? QUERIER_USUAL_NODES : (uint32_t)MIN(max_nodes, (int64_t)API_MAX_NODES);
 }
 
-static int put_pprof(struct api *a, const struct profile *p, struct buf *reply, struct err *err)
+/* The profile in a->spool, in two messages: a head, and then its bytes. */
+static int put_pprof(struct api *a, struct err *err)
 {
-	AUTO(buf_done) struct buf profile = { .hold = &a->memory };
-	AUTO(buf_done) struct buf m = { .hold = &a->memory };
+	AUTO(buf_done) struct buf head = { 0 };
+	uint64_t size = spool_size(&a->spool);
 
-	if (profile_write_pprof(p, false, &profile, err) < 0 || buf_check(&profile, err) < 0)
-		return -1;
-	proto_put_message(&m, PPROF_PROFILE, &profile);
-	buf_done(&profile);
-	proto_put_message(reply, REPLY_PPROF, &m);
-	return 0;
+	proto_put_head(&head, PPROF_PROFILE, size);
+	proto_put_head(&a->out, REPLY_PPROF, head.size + size);
+	buf_add(&a->out, head.p, head.size);
+	return api_add_spool(a, err);
 }
 
 static int put_graph(struct api *a, const struct profile_tree *t, uint64_t format, struct buf *reply,
@@ -118,13 +163,25 @@ static int put_graph(struct api *a, const struct profile_tree *t, uint64_t forma
 	return 0;
 }
 
-int querier_stacktraces(struct api *a, struct bytes request, struct buf *reply, struct err *err)
+static int querier_graph(struct api *a, const struct querier_request *q, struct buf *reply, struct err *err)
 {
 	AUTO(api_merged_done) struct api_merged m = { 0 };
 	AUTO(profile_tree_freep) struct profile_tree *t = NULL;
+	const struct api_filter filter = site_filter(q);
+	const struct api_tree tree = { .view.max_nodes = querier_nodes(q->max_nodes),
+				       .filter = q->call_site.n ? &filter : NULL };
+	struct api_query query;
+	int r = querier_ranges(a, q, 1, &query, err);
+
+	if (r == 0)
+		r = api_merge_tree(a, &tree, &m, &t, err);
+	a->query = NULL;
+	return r ? r : put_graph(a, t, q->format, reply, err);
+}
+
+int querier_stacktraces(struct api *a, struct bytes request, struct buf *reply, struct err *err)
+{
 	struct querier_request q = { 0 };
-	struct profile_view view = { 0 };
-	bool pprof;
 	int r;
 
 	if (querier_read(request, &querier_v1_select_merge_stacktraces, &q, err) < 0)
@@ -133,28 +190,21 @@ int querier_stacktraces(struct api *a, struct bytes request, struct buf *reply, 
 		return querier_unimplemented(a, "the format DOT", err);
 	if (q.format > QUERIER_PPROF)
 		return err_set(err, ERR_INVALID, "'format' is not one of querier.v1.ProfileFormat");
-	pprof = q.format == QUERIER_PPROF;
-	r = querier_merge(a, &q, 1, pprof ? PROFILESTORE_ADDRESSES : PROFILESTORE_FUNCTIONS, &m, err);
-	if (r)
-		return r;
-	if (pprof)
-		return put_pprof(a, m.side[0].profile, reply, err);
-	view.max_nodes = querier_nodes(q.max_nodes);
-	if (api_tree(a, &view, &m, &t, err) < 0)
-		return -1;
-	return put_graph(a, t, q.format, reply, err);
+	if (q.format != QUERIER_PPROF)
+		return querier_graph(a, &q, reply, err);
+	r = querier_merge_pprof(a, &q, err);
+	return r ? r : put_pprof(a, err);
 }
 
 int querier_merge_profile(struct api *a, struct bytes request, struct buf *reply, struct err *err)
 {
-	AUTO(api_merged_done) struct api_merged m = { 0 };
 	struct querier_request q = { 0 };
 	int r;
 
 	if (querier_read(request, &querier_v1_select_merge_profile, &q, err) < 0)
 		return -1;
-	r = querier_merge(a, &q, 1, PROFILESTORE_ADDRESSES, &m, err);
-	return r ? r : profile_write_pprof(m.side[0].profile, false, reply, err);
+	r = querier_merge_pprof(a, &q, err);
+	return r ? r : api_add_spool(a, err);
 }
 
 /* ---- comparing ---- */
@@ -181,15 +231,21 @@ int querier_diff(struct api *a, struct bytes request, struct buf *reply, struct 
 	AUTO(buf_done) struct buf graph = { .hold = &a->memory };
 	struct querier_request q[2] = { 0 };
 	struct profile_view view = { 0 };
+	struct api_query query;
 	int r;
 
 	if (read_diff(request, q, err) < 0)
 		return -1;
-	r = querier_merge(a, q, 2, PROFILESTORE_FUNCTIONS, &m, err);
+	r = querier_ranges(a, q, 2, &query, err);
+	if (r == 0)
+		r = api_merge(a, PROFILESTORE_FUNCTIONS, NULL, &m, err);
+	a->query = NULL;
+	for (unsigned i = 0; r == 0 && i < 2; i++)
+		r = keep_call_site(m.side[i].profile, &q[i].call_site, err);
 	if (r)
 		return r;
 	view.max_nodes = querier_nodes(MAX(q[0].max_nodes, q[1].max_nodes));
-	if (api_tree(a, &view, &m, &t, err) < 0 || querier_put_levels(t, &a->memory, &graph, err) < 0)
+	if (api_tree_of(a, &view, &m, &t, err) < 0 || querier_put_levels(t, &a->memory, &graph, err) < 0)
 		return -1;
 	proto_put_message(reply, 1, &graph);
 	return 0;

@@ -9,11 +9,12 @@
 #include "codec/codec.h"
 #include "server/rpc/frames.h"
 
-#define TYPE_BINARY "application/proto"
-#define TYPE_JSON   "application/json"
-#define PACK_FROM   KIB(4) /* a smaller message is not compressed */
-#define PACK_GZIP   1
-#define PACK_ZSTD   1
+#define TYPE_BINARY     "application/proto"
+#define TYPE_JSON       "application/json"
+#define RPC_MAX_MESSAGE INT32_MAX /* as clients of protobuf have it */
+#define PACK_FROM       KIB(4)    /* a smaller message is not compressed */
+#define PACK_GZIP       1
+#define PACK_ZSTD       1
 
 struct rpc_call {
 	const struct rpc_method *method;
@@ -340,9 +341,41 @@ static int reply_to_frame(struct api *a, struct err *err)
 	return 0;
 }
 
+/* A message in a file: JSON and base64 are made of it in memory, frames around it. */
+static int reply_of_spool(struct api *a, struct err *err)
+{
+	struct rpc_call *call = a->call;
+	uint64_t size = a->out.size + spool_size(&a->spool);
+	AUTO(buf_done) struct buf head = { 0 };
+	AUTO(buf_done) struct buf end = { 0 };
+
+	if (size > RPC_MAX_MESSAGE)
+		return err_set(err, ERR_LIMIT,
+			       "the reply has %llu bytes, which is more than a message may have: ask for a "
+			       "shorter range of time",
+			       (unsigned long long)size);
+	if (call->json || call->form == GRPC_WEB_TEXT) {
+		if (spool_read(&a->spool, &a->out, err) < 0)
+			return -1;
+		spool_done(&a->spool);
+		return 0;
+	}
+	if (!call->form)
+		return 0;
+	grpc_put_prefix(0, size, &head);
+	buf_add(&head, a->out.p, a->out.size);
+	a->out.size = 0;
+	buf_add(&a->out, head.p, head.size);
+	if (call->form != GRPC_PLAIN)
+		grpc_put_end(&end);
+	return spool_add(&a->spool, buf_bytes(&end), err);
+}
+
 int rpc_reply(struct api *a, struct err *err)
 {
-	if (!a->call || (!a->call->json && !a->call->form))
+	if (a->call && a->spool.filed && reply_of_spool(a, err) < 0)
+		return -1;
+	if (!a->call || a->spool.filed || (!a->call->json && !a->call->form))
 		return 0;
 	if (buf_check(&a->out, err) < 0 || (a->call->json && reply_to_json(a, err) < 0))
 		return -1;
