@@ -114,6 +114,31 @@ static bool package_has(struct str list, struct str path)
 	       list_has(list, (struct str){ path.p + usr.size, path.size - usr.size });
 }
 
+/*
+ * Debug packages of Debian that its sources name themselves, as all were before 2015. They are in the main archive. glibc's
+ * is the one that is needed most often.
+ */
+static bool has_dbg_package(struct str package)
+{
+	static const struct str names[] = { STR("libc6"),       STR("libbinutils"), STR("libctf0"),
+					    STR("libgprofng0"), STR("libdb5.3"),    STR("libpcre3"),
+					    STR("valgrind"),    STR("librados2"),   STR("ceph-osd"),
+					    STR("ceph-mon"),    STR("ceph-mgr"),    STR("ceph-mds") };
+
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
+		if (str_eq(package, names[i]))
+			return true;
+	/* Ubuntu's kernels have other endings, and -dbgsym. */
+	return str_starts(package, STR("linux-image-")) &&
+	       (str_ends(package, STR("-amd64")) || str_ends(package, STR("-arm64")));
+}
+
+static void debug_package_add(struct str package, struct buf *out)
+{
+	buf_add_str(out, package);
+	buf_add_str(out, has_dbg_package(package) ? STR("-dbg") : STR("-dbgsym"));
+}
+
 bool local_package_installed(const char *root, struct str path, struct buf *out)
 {
 	AUTO(mem_freep) char *dir = mem_printf("%s/var/lib/dpkg/info", root);
@@ -134,8 +159,7 @@ bool local_package_installed(const char *root, struct str path, struct buf *out)
 		if (file_read(file, LIST_MAX, &list, NULL) != 0 || !package_has(buf_str(&list), path))
 			continue;
 		name.size -= 5;
-		buf_add_str(out, str_cut(&name, ':'));
-		buf_add_str(out, STR("-dbgsym"));
+		debug_package_add(str_cut(&name, ':'), out);
 		found = true;
 	}
 	closedir(d);
@@ -159,6 +183,7 @@ static char package_char(char c)
 bool local_package_by_rule(struct str path, struct buf *out)
 {
 	struct str name = path_basename(path), version;
+	AUTO(buf_done) struct buf package = { 0 };
 	const char *so = name.size ? memmem(name.p, name.size, ".so.", 4) : NULL;
 
 	if (!so || !str_starts(name, STR("lib")))
@@ -178,11 +203,11 @@ bool local_package_by_rule(struct str path, struct buf *out)
 	if (!version.size)
 		return false;
 	for (size_t i = 0; i < name.size; i++)
-		buf_add_char(out, package_char(name.p[i]));
+		buf_add_char(&package, package_char(name.p[i]));
 	if (is_name_digit(name.p[name.size - 1]))
-		buf_add_char(out, '-');
-	buf_add_str(out, version);
-	buf_add_str(out, STR("-dbgsym"));
+		buf_add_char(&package, '-');
+	buf_add_str(&package, version);
+	debug_package_add(buf_str(&package), out);
 	return true;
 }
 
@@ -205,8 +230,7 @@ bool local_package_beside(struct str file, struct buf *out)
 		if (str_ends(name, STR("-dbgsym")) || str_ends(name, STR("-dbg")) ||
 		    str_ends(name, STR(".deb")))
 			return false;
-		buf_add_str(out, name);
-		buf_add_str(out, STR("-dbgsym"));
+		debug_package_add(name, out);
 		return true;
 	}
 	/* name-version-release.architecture.rpm */
@@ -237,6 +261,8 @@ void local_install_advice(const struct local_distro *d, struct str package, stru
 
 	if (d->installer == LOCAL_APT && package.size) {
 		buf_printf(out, "apt install %.*s", (int)package.size, package.p);
+		if (str_ends(package, STR("-dbg")))
+			return;
 		if (is_debian && d->codename[0])
 			buf_printf(out, " (it is in: deb http://deb.debian.org/debian-debug %s-debug main)",
 				   d->codename);

@@ -66,6 +66,7 @@ static void packages_of_files(void **state)
 	} rules[] = {
 		{ "/usr/lib/x86_64-linux-gnu/liblzma.so.5.4.1", "liblzma5-dbgsym" },
 		{ "libz.so.1", "libz1-dbgsym" },
+		{ "/usr/lib/x86_64-linux-gnu/libc.so.6", "libc6-dbg" },
 		{ "/opt/libboost_thread-1.so.3", "libboost-thread-1-3-dbgsym" },
 		{ "/usr/lib/libQt5Core.so.5.15.8", "libqt5core5-dbgsym" },
 		{ "/usr/lib/libapt-pkg6.so.6", "libapt-pkg6-6-dbgsym" },
@@ -79,6 +80,8 @@ static void packages_of_files(void **state)
 		{ "[vdso]", NULL },
 	}, beside[] = {
 		{ "/pool/liblzma5_5.4.1-0.2_amd64.deb", "liblzma5-dbgsym" },
+		{ "linux-image-6.1.0-53-amd64_6.1.187-1_amd64.deb", "linux-image-6.1.0-53-amd64-dbg" },
+		{ "linux-image-6.8.0-45-generic_6.8.0-45.45_amd64.deb", "linux-image-6.8.0-45-generic-dbgsym" },
 		{ "liblzma5-dbgsym_5.4.1-0.2_amd64.deb", NULL },
 		{ "xz-libs-5.4.1-1.fc38.x86_64.rpm", "xz-libs-debuginfo" },
 		{ "xz-debuginfo-5.4.1-1.fc38.x86_64.rpm", NULL },
@@ -117,6 +120,9 @@ static void how_to_install(void **state)
 				  other = { "", "", NULL, "", LOCAL_NO_INSTALLER };
 	struct buf b = { 0 };
 
+	local_install_advice(&debian, STR("libc6-dbg"), STR("/lib/l.so"), &b);
+	assert_string_equal(buf_cstr(&b), "apt install libc6-dbg");
+	b.size = 0;
 	local_install_advice(&debian, STR("liblzma5-dbgsym"), STR("/lib/l.so"), &b);
 	assert_string_equal(buf_cstr(&b), "apt install liblzma5-dbgsym (it is in: deb "
 					  "http://deb.debian.org/debian-debug bookworm-debug main)");
