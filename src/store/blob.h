@@ -112,8 +112,7 @@ struct blobs_ops {
 	/*
 	 * Make the blob durable, whichever process put it; or, if there is none, its removal: BLOB_MISSING.
 	 * After a failed sync the pages count as clean though they are not on disk, so another sync proves
-	 * nothing: it is an error until the blob is put again. BLOB_CHANGED: its writer may still take it back; try
-	 * again.
+	 * nothing: it is an error until the blob is put again.
 	 */
 	int (*settle)(struct blobs *b, const char *name, struct err *err);
 	/* The same for all blobs and all removals up to now. */

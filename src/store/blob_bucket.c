@@ -188,16 +188,12 @@ static int bucket_stat(struct blobs *b, const char *name, struct blob_stamp *ret
 				: bucket_record_stat(s, name, ret, err);
 }
 
-/* What a bucket has taken is durable. */
+/* What a bucket has taken is durable. Whether the writer of a version takes it back: record_settle(). */
 static int bucket_settle(struct blobs *b, const char *name, struct err *err)
 {
-	struct blob_bucket *s = bucket_of(b);
 	struct blob_stamp there;
 
-	if (bucket_ready(s, err) < 0)
-		return -1;
-	return is_content(name) ? bucket_content_stat(s, name, &there, err)
-				: bucket_record_settle(s, name, err);
+	return bucket_stat(b, name, &there, err);
 }
 
 static int bucket_settle_all(struct blobs *b, struct err *err)
@@ -278,7 +274,6 @@ static void bucket_close(struct blobs *b)
 	struct blob_bucket *s = bucket_of(b);
 
 	s->bucket->ops->close(s->bucket);
-	map_done(&s->own);
 	uses_done(&s->used);
 	pthread_mutex_destroy(&s->lock);
 	free(s->dir);

@@ -120,7 +120,6 @@ struct blob_bucket {
 	pthread_mutex_t lock;
 	/* under the lock */
 	bool checked;    /* the marker is there */
-	struct map own;  /* ids of versions that this process has put, and that stay */
 	struct map used; /* names -> when they were touched (heap) */
 };
 
@@ -140,7 +139,6 @@ int bucket_record_put(struct blob_bucket *s, const char *name, struct bytes cont
 int bucket_record_get(struct blob_bucket *s, const char *name, size_t max, struct buf *ret,
 		      struct blob_stamp *ret_stamp, struct err *err);
 int bucket_record_stat(struct blob_bucket *s, const char *name, struct blob_stamp *ret, struct err *err);
-int bucket_record_settle(struct blob_bucket *s, const char *name, struct err *err);
 int bucket_record_remove(struct blob_bucket *s, const char *name, const struct blob_stamp *seen,
 			 struct err *err);
 int bucket_record_list(struct blob_bucket *s, const char *prefix, const char *after, blob_list_fn *fn,

@@ -14,8 +14,10 @@
 #include <stdlib.h>
 
 #define READ_TRIES   4u
-#define SETTLE_TRIES 8u
 #define PAUSE_MAX_MS 2000
+#define PAUSE_MIN_MS 400 /* less is no use at a distance */
+/* A writer takes a version back within a moment. After this time it is taken for one that was killed. */
+#define RIVAL_NS (INT64_C(10) * 1000000000)
 
 struct version {
 	char *name; /* of the object */
@@ -91,35 +93,6 @@ static struct blob_stamp stamp_of(struct blob_bucket *s, const char *name, const
 	return (struct blob_stamp){ v->parts.id, v->size, bucket_used_ns(s, name, v->time_ns) };
 }
 
-/* ---- versions that stay ---- */
-
-#define OWN_MAX 200000u /* then they are forgotten, and settled anew */
-
-static void own_add(struct blob_bucket *s, uint64_t id)
-{
-	pthread_mutex_lock(&s->lock);
-	if (s->own.n >= OWN_MAX)
-		map_done(&s->own);
-	map_put(&s->own, bytes_of(&id, sizeof(id)), s);
-	pthread_mutex_unlock(&s->lock);
-}
-
-static bool own_has(struct blob_bucket *s, uint64_t id)
-{
-	bool there;
-
-	pthread_mutex_lock(&s->lock);
-	there = map_get(&s->own, bytes_of(&id, sizeof(id))) != NULL;
-	pthread_mutex_unlock(&s->lock);
-	return there;
-}
-
-/* Will its writer not take it back any more? */
-static bool version_is_old(struct blob_bucket *s, const struct version *v)
-{
-	return s->bucket->ops->now_ns(s->bucket) - v->time_ns > BUCKET_OLD_NS;
-}
-
 /* ---- putting ---- */
 
 struct attempt {
@@ -159,8 +132,9 @@ static void attempt_pause(const struct attempt *a)
 {
 	uint64_t took = (uint64_t)(clock_mono_ms() - a->from_ms);
 
-	a->s->bucket->ops->pause(a->s->bucket,
-				 (unsigned)(random_id() % (MIN(2 * took, (uint64_t)PAUSE_MAX_MS) + 1)));
+	a->s->bucket->ops->pause(
+		a->s->bucket,
+		(unsigned)(random_id() % (MIN(2 * took + PAUSE_MIN_MS, (uint64_t)PAUSE_MAX_MS) + 1)));
 }
 
 /* BLOB_CHANGED: there is another version that was not there before. */
@@ -216,9 +190,25 @@ static int attempt_run(struct attempt *a, struct bytes content, struct err *err)
 	}
 	if (r)
 		return attempt_take_back(a, err) < 0 ? -1 : r;
-	own_add(a->s, a->own.id);
 	attempt_remove_old(a);
 	return 0;
+}
+
+/* Is there a version that the present one did not replace? Its writer may be about to take back the one or the other. */
+static bool versions_are_contested(struct blob_bucket *s, const struct versions *l,
+				   const struct version *present)
+{
+	int64_t from_ns = s->bucket->ops->now_ns(s->bucket) - RIVAL_NS;
+
+	for (size_t i = 0; i < l->n; i++) {
+		const struct version *v = present;
+
+		for (size_t n = 0; v && v != &l->v[i] && n < l->n; n++)
+			v = version_of(l, v->parts.before);
+		if (v != &l->v[i] && (l->v[i].time_ns > from_ns || present->time_ns > from_ns))
+			return true;
+	}
+	return false;
 }
 
 int bucket_record_put(struct blob_bucket *s, const char *name, struct bytes content, const char *needs,
@@ -232,6 +222,10 @@ int bucket_record_put(struct blob_bucket *s, const char *name, struct bytes cont
 	present = version_present(&a.before);
 	if (r == 0 && expect->id != (present ? present->parts.id : 0))
 		r = BLOB_CHANGED;
+	if (r == 0 && versions_are_contested(s, &a.before, present)) {
+		attempt_pause(&a);
+		r = BLOB_CHANGED;
+	}
 	if (r == 0 && needs) {
 		r = bucket_content_pick(s, needs, &g, err);
 		r = r == BLOB_MISSING ? BLOB_UNMET : r;
@@ -317,55 +311,6 @@ int bucket_record_stat(struct blob_bucket *s, const char *name, struct blob_stam
 	r = r == 0 && !v ? BLOB_MISSING : r;
 	versions_done(&l);
 	return r;
-}
-
-/* ---- settling ---- */
-
-/* Put the present version once more, as our own. 0, BLOB_CHANGED, BLOB_MISSING, BLOB_UNMET. */
-static int version_adopt(struct blob_bucket *s, const char *name, const struct version *v, struct err *err)
-{
-	AUTO(buf_done) struct buf content = { 0 };
-	struct blob_stamp stamp;
-	int r = version_get(s, name, v, MIB(1), &content, &stamp, err);
-
-	if (r)
-		return r < 0 ? -1 : BLOB_CHANGED;
-	return bucket_record_put(s, name, buf_bytes(&content), v->parts.content[0] ? v->parts.content : NULL,
-				 &stamp, err);
-}
-
-/* An old version may be of a writer that was killed before it knew that the content stays. */
-static int version_settle(struct blob_bucket *s, const char *name, const struct version *v, struct err *err)
-{
-	int r = BLOB_UNMET;
-
-	if (own_has(s, v->parts.id))
-		return 0;
-	if (version_is_old(s, v))
-		r = v->parts.content[0] ? bucket_content_holds(s, v->parts.content, v->parts.generation, err)
-					: 0;
-	return r == BLOB_UNMET ? version_adopt(s, name, v, err) : r;
-}
-
-/*
- * The writer of a version may take it back for a while, so nobody else may be told that it is there to stay; but this
- * process may replace it by the same bytes.
- */
-int bucket_record_settle(struct blob_bucket *s, const char *name, struct err *err)
-{
-	int r = BLOB_CHANGED;
-
-	for (unsigned i = 0; i < SETTLE_TRIES && r == BLOB_CHANGED; i++) {
-		struct versions l = { 0 };
-		const struct version *v;
-
-		r = versions_list(s, name, &l, err);
-		v = version_present(&l);
-		if (r == 0)
-			r = !v ? BLOB_MISSING : version_settle(s, name, v, err);
-		versions_done(&l);
-	}
-	return r == BLOB_UNMET ? BLOB_CHANGED : r;
 }
 
 /* ---- removing ---- */

@@ -125,6 +125,21 @@ int store_find(struct store *st, const struct store_key *key, struct arena *a, s
 	return 0;
 }
 
+/*
+ * In a bucket the writer of a version may take it back for a while. So it is put once more, as our own, if it is still the one
+ * that was read. BLOB_CHANGED.
+ */
+static int record_adopt(struct store *st, const char *name, const struct store_record *record,
+			struct err *err)
+{
+	AUTO(buf_done) struct buf text = { 0 };
+	int r;
+
+	store_record_write(&record->key, &record->meta, &text);
+	r = record_put(st, name, buf_bytes(&text), &record->meta, &record->stamp, store_now_ns(), err);
+	return r == BLOB_UNMET ? BLOB_CHANGED : r;
+}
+
 int record_settle(struct store *st, const char *name, const struct store_record *record, struct err *err)
 {
 	const struct store_meta *meta = &record->meta;
@@ -134,6 +149,8 @@ int record_settle(struct store *st, const char *name, const struct store_record 
 
 	if (known_durable(&st->known, name, record))
 		return 0;
+	if (b->remote)
+		return record_adopt(st, name, record, err);
 	r = b->ops->settle(b, store_content_name(meta->sha256, meta->raw, content), err);
 	if (r == 0)
 		r = b->ops->settle(b, name, err);
