@@ -38,6 +38,15 @@ struct store *store_open_blobs(struct blobs *blobs, const struct store_options *
 	return st;
 }
 
+/* Put a cache in front of *ret. */
+static int open_cache_of(const struct store_options *opts, struct blobs **ret, struct err *err)
+{
+	AUTO(mem_freep) char *dir = mem_printf("%s/cache", opts->local_dir);
+	const struct blob_cache_options o = { .dir = dir, .budget = opts->cache_size, .room = opts->room };
+
+	return blobs_open_cache(*ret, &o, ret, err);
+}
+
 /* A bucket, with its staging files in a folder of this machine. */
 static int open_in_bucket(const char *url, const struct store_options *opts, struct blobs **ret,
 			  struct err *err)
@@ -48,8 +57,9 @@ static int open_in_bucket(const char *url, const struct store_options *opts, str
 		return err_set(err, ERR_INVALID, "%s: no local folder for its staging files", url);
 	if (bucket_open_s3(url, &bucket, err) < 0)
 		return -1;
-	return blobs_open_bucket(bucket, opts->local_dir, opts->create, ret, err) < 0 ? err_in(err, "%s", url)
-										      : 0;
+	if (blobs_open_bucket(bucket, opts->local_dir, opts->create, ret, err) < 0)
+		return err_in(err, "%s", url);
+	return opts->cache_size ? open_cache_of(opts, ret, err) : 0;
 }
 
 int store_open(const char *dir, const struct store_options *opts, struct store **ret, struct err *err)

@@ -105,6 +105,34 @@ def test_what_is_removed_is_collected(engine, start, elf, tmp_path):
         assert fetch(s, f"/buildid/{i}/debuginfo") == (200, elf.of(elf.debug, i), True)
 
 
+def test_what_was_read_is_served_while_the_bucket_is_away(stub, start, elf):
+    s = start(stub, args=["--cache-size", "0"])
+    build_id = new_id("kept")
+    content = elf.of(elf.debug, build_id)
+    path = f"/buildid/{build_id}/debuginfo"
+    assert put(s, path, content)[0] == 201
+    assert fetch(s, path) == (200, content, True)
+    assert s.get(f"/buildid/{build_id}/section/.debug_line").status == 200
+    stub.away = True
+    # Another section: not a reply in memory.
+    assert s.get(f"/buildid/{build_id}/section/.debug_info").status == 200
+    text = [line for line in s.get("/metrics").body.decode().splitlines() if line.startswith("lode_store_cache_")]
+    assert 'lode_store_cache_reads_total{where="fetched"} 1' in text and any('where="kept"' in line for line in text), text
+    assert any(line.startswith("lode_store_cache_stale_records_total ") for line in text), text
+    stub.away = False
+    s.stop()
+    # Another process has the files. A damaged one is fetched again.
+    kept, = (p for p in (s.data / "bucket" / "cache").iterdir() if p.name != "lock")
+    kept.write_bytes(b"x" + kept.read_bytes()[1:])
+    s = start(stub, args=["--cache-size", "0"])
+    assert fetch(s, path) == (200, content, True)
+    assert "a damaged file of the cache" in s.log_path.read_text()
+    s.stop()
+    s = start(stub, args=["--cache-size", "0", "--store-cache", "0"])
+    assert fetch(s, path) == (200, content, True)
+    assert "lode_store_cache_reads_total{" not in s.get("/metrics").body.decode()
+
+
 def test_while_the_bucket_is_away_nothing_is_404(stub, start, elf):
     s = start(stub)
     build_id = new_id("away")

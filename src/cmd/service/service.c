@@ -69,6 +69,7 @@ void service_defaults(struct settings *s)
 	o->server.cache_max_bytes = CACHE_USUAL;
 	o->server.forwarded_ttl_limit = 8;
 	o->upstream.max_misses = 300;
+	o->store.cache_size = UINT64_C(10) << 30;
 }
 
 /* sd_notify(3): one datagram to the socket that systemd names. */
@@ -270,6 +271,7 @@ static int open_store(struct service *v, const struct settings *s, const char *d
 					    .keep_pushed = o->keep_pushed,
 					    .create = true,
 					    .local_dir = local,
+					    .cache_size = o->cache_size,
 					    .maintain = true,
 					    .object_list = true,
 					    .committed = on_committed,

@@ -36,7 +36,7 @@ struct service_settings {
 	uint64_t min_free; /* of the disk; 0: room_new() chooses */
 	struct store_settings {
 		const char *dir; /* NULL: in the data directory */
-		uint64_t quota;
+		uint64_t quota, cache_size;
 		bool off, keep_pushed, remove;
 		unsigned parallel; /* of copy */
 	} store;
