@@ -183,6 +183,9 @@ static void print_run(struct agent_run *r)
 		fprintf(stderr, "lode: agent: %llu samples were lost: more arrived than could be read\n",
 			(unsigned long long)st.sampler.lost);
 	print_ends(&st);
+	if (st.recent_lacks[0])
+		fprintf(stderr, "lode: agent: processes that ended before they were read have no names: %s\n",
+			st.recent_lacks);
 	if (st.kernel[0])
 		fprintf(stderr, "lode: agent: functions of the kernel have no names: %s\n", st.kernel);
 }
