@@ -96,10 +96,12 @@ static int function_done(struct dwarf_reader *r, uint32_t first, function_fn *fn
 		span--;
 	for (size_t i = span; i < r->n_spans; i++)
 		r->spans[i].node -= first;
-	f.spans = r->spans + span;
 	f.n_spans = r->n_spans - span;
-	if (f.n_spans)
+	/* All of its code may be dead, and then there may be no list of spans yet. */
+	if (f.n_spans) {
+		f.spans = r->spans + span;
 		rc = fn(arg, &f, err);
+	}
 	r->n_nodes = first;
 	r->n_spans = span;
 	return rc;
