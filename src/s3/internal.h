@@ -201,7 +201,8 @@ struct span_read {
 	size_t n;
 	struct byte_range fetch;
 	uint64_t ahead_to;
-	bool once; /* the bytes are not kept after they were read to their end */
+	bool passing; /* the range is not kept on disk */
+	bool once;    /* the bytes are not kept after they were read to their end */
 };
 /* Bytes in memory and on disk. */
 void span_table_sizes(struct span_table *t, uint64_t *ret_memory, uint64_t *ret_disk);

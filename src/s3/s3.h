@@ -180,3 +180,5 @@ void s3_stat(const struct s3_info *info, struct stat *ret);
  */
 int s3_open(struct s3 *s, const char *url, const struct stat *known, struct source **ret, struct stat *ret_st,
 	    struct err *err);
+/* Of a source of s3_open(): what is read from now on is read once, as by a scan: it is not kept on disk. */
+void s3_source_pass(struct source *s);

@@ -27,6 +27,7 @@ struct s3_source {
 	} runs[N_RUNS];
 	struct byte_range expected[N_EXPECTED];
 	unsigned next_run, next_expected;
+	bool passing;
 };
 
 static struct s3_source *s3_source_of(struct source *s)
@@ -89,6 +90,7 @@ static void plan_read(struct s3_source *s, struct span_read *r, enum source_hint
 			r->once = hint == SOURCE_SEQUENTIAL || run->size >= WINDOW;
 		}
 	}
+	r->passing = s->passing;
 	r->fetch = range_of(r->off, MIN(size, s->base.size - r->off));
 }
 
@@ -119,6 +121,15 @@ static void s3_source_expect(struct source *base, struct byte_range range)
 
 	pthread_mutex_lock(&s->lock);
 	s->expected[s->next_expected++ % N_EXPECTED] = range;
+	pthread_mutex_unlock(&s->lock);
+}
+
+void s3_source_pass(struct source *base)
+{
+	struct s3_source *s = s3_source_of(base);
+
+	pthread_mutex_lock(&s->lock);
+	s->passing = true;
 	pthread_mutex_unlock(&s->lock);
 }
 

@@ -39,7 +39,7 @@ struct span {
 	enum span_state state;
 	struct err err;
 	unsigned refs; /* readers, and the thread that fetches */
-	bool once, listed;
+	bool once, passing, listed;
 	struct span *next; /* of the object, in rising order */
 	struct age age;    /* while it is listed */
 };
@@ -316,6 +316,7 @@ static void span_fetch(void *arg)
 	};
 	struct call_answer a = { 0 };
 	struct err err = { 0 };
+	bool keep;
 	int r;
 
 	if (fetch_from_disk(sp))
@@ -330,8 +331,11 @@ static void span_fetch(void *arg)
 		(void)err_set(&err, ERR_CHANGED, "%s: it is not in the bucket any more", sp->o->url);
 		err.os = ENOENT;
 	}
+	pthread_mutex_lock(&t->lock);
+	keep = !r && !sp->once && !sp->passing;
+	pthread_mutex_unlock(&t->lock);
 	/* Readers have the bytes already. */
-	if (!r && !sp->once)
+	if (keep)
 		disk_cache_put(t->disk, sp->o->disk_key, sp->range, sp->p);
 	pthread_mutex_lock(&t->lock);
 	sp->state = r ? SPAN_FAILED : SPAN_DONE;
@@ -377,8 +381,19 @@ static void span_ahead(struct span_object *o, const struct span *sp, uint64_t to
 	span_start(o->t, next, true);
 }
 
+/* Under the lock: a reader that does not only pass uses the range. true: it is whole, and now to be kept on disk. */
+static bool span_is_wanted(struct span *sp, const struct span_read *r)
+{
+	bool wanted = sp->passing && !r->passing;
+
+	/* A range that is still being fetched is kept by the thread that fetches it. */
+	sp->passing &= r->passing;
+	return wanted && sp->state == SPAN_DONE && !sp->once;
+}
+
 int span_read(struct span_object *o, const struct span_read *r, size_t *ret_got, struct err *err)
 {
+	bool keep = false;
 	struct span_table *t = o->t;
 	struct span *sp;
 	uint64_t at;
@@ -391,6 +406,7 @@ int span_read(struct span_object *o, const struct span_read *r, size_t *ret_got,
 		sp->refs++;
 		age_remove(&t->ages, &sp->age);
 		age_add(&t->ages, &sp->age);
+		keep = span_is_wanted(sp, r);
 		metric_count(&cache_reads, "memory");
 	} else {
 		sp = span_new(o, r->off, r->fetch);
@@ -401,6 +417,7 @@ int span_read(struct span_object *o, const struct span_read *r, size_t *ret_got,
 		}
 		sp->refs++;
 		sp->once = r->once;
+		sp->passing = r->passing;
 		span_start(t, sp, false);
 	}
 	if (r->ahead_to)
@@ -421,6 +438,8 @@ int span_read(struct span_object *o, const struct span_read *r, size_t *ret_got,
 		pthread_mutex_unlock(&t->lock);
 		memcpy(r->buf, sp->p + at, n);
 		*ret_got = n;
+		if (keep)
+			disk_cache_put(t->disk, o->disk_key, sp->range, sp->p);
 		pthread_mutex_lock(&t->lock);
 		if (sp->once && at + n == sp->range.size)
 			span_unlist(sp);

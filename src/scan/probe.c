@@ -160,10 +160,15 @@ static void probe_forget(struct scan *s, const struct candidate *l)
 static int candidate_source(const struct candidate *l, struct source **ret, struct err *err)
 {
 	struct s3 *s3;
+	int r;
 
 	if (!s3_is_url(str_of(l->path)))
 		return source_open_file(l->path, ret, err);
-	return s3_shared(&s3, err) < 0 ? -1 : s3_open(s3, l->path, &l->st, ret, NULL, err);
+	r = s3_shared(&s3, err) < 0 ? -1 : s3_open(s3, l->path, &l->st, ret, NULL, err);
+	/* The heads of all packages would take the disk from the members that are asked for. */
+	if (r == 0)
+		s3_source_pass(*ret);
+	return r;
 }
 
 static bool probe_open(struct scan *s, const struct candidate *l)

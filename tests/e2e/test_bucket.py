@@ -66,6 +66,7 @@ def test_the_header_pass_is_one_range_and_nothing_is_read_twice(serve, bucket, e
     s = serve_bucket(serve, bucket, args=["--header-only"]).ready()
     assert len(bucket.gets()) == 5
     assert all(first == 0 and size <= 256 << 10 for _, first, size in bucket.gets())
+    assert os.listdir(s.data / "s3-cache") == []
     s.stop()
     bucket.forget()
     serve_bucket(serve, bucket, args=["--header-only"], data=s.data).ready()
