@@ -33,7 +33,8 @@ static __attribute__((always_inline)) struct bpf_recent *recent_of(uint32_t pid)
 /* Tell user space of a process or an address that it did not set. */
 static __attribute__((always_inline)) void note_unknown(struct scratch *s, uint32_t how)
 {
-	struct task_struct *leader = BPF_CORE_READ((struct task_struct *)bpf_get_current_task(), group_leader);
+	struct task_struct *leader = BPF_CORE_READ((struct task_struct *)bpf_get_current_task(),
+						   group_leader);
 	struct bpf_recent *r = recent_of(s->sample.pid);
 	struct bpf_event e = { .record = how == UNWIND_NO_PROCESS ? BPF_RECORD_NEW : BPF_RECORD_UNMAPPED,
 			       .pid = s->sample.pid,

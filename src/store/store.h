@@ -120,7 +120,7 @@ struct store_options {
 	const char *local_dir; /* of a store in a bucket: a folder for staging files */
 	/* ... bytes of contents that are kept in its folder "cache", for one process at a time; 0: none */
 	uint64_t cache_size;
-	int level;             /* of zstd; 0: STORE_LEVEL */
+	int level; /* of zstd; 0: STORE_LEVEL */
 	/*
 	 * May be NULL. Called in the committing thread before the commit returns, and must be quick: an
 	 * object was committed whose bytes are new; @replaced: in place of others.
