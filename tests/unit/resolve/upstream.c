@@ -409,8 +409,10 @@ static void the_reason_for_a_miss_or_a_failure_is_a_value(void **state)
 
 static void a_file_found_damaged_late_has_its_reason_as_a_value(void **state)
 {
-	/* Its section table is missing; its first bytes have been given out. */
-	const struct fault_rule cut = { .body = bytes_of(program.p, 100000) };
+	/* Its section table is missing; its first bytes have been given out: the last 50 take a second. */
+	const struct fault_rule cut = { .body = bytes_of(program.p, 100000),
+					.fault = FAULT_DRIP,
+					.at = 99950 };
 	struct resolve_request req = request(RESOLVE_DEBUGINFO, ID, "");
 	struct fixture h = fixture_of(cut, no, NULL);
 	struct got g;
