@@ -243,7 +243,8 @@ def by_bpf(result):
 @pytest.mark.slow
 def test_time_off_the_processor_is_that_which_passed(can_sample, tmp_path):
     program, out = compiled(tmp_path, "sleeps", SLEEPS, "-pthread"), tmp_path / "out.pb.gz"
-    r = agent("-o", out, "--off-cpu", "-F", "199", "--", program, "5")
+    # Sums of sleeps that were walked by chance: beside other load one of nine was wrong by 26 % at 199 Hz, at 997 Hz none of nine by 2 %.
+    r = agent("-o", out, "--off-cpu", "-F", "997", "--", program, "5")
     assert r.returncode == 0, r.stderr
     by_bpf(r)
     passed = dict(zip(("sleep_here", "wait_here", "read_here"), map(float, r.stdout.split())))
