@@ -31,11 +31,14 @@ static int skip_damage(struct db *db, const char *sql, int64_t id, int64_t *ret,
 	int64_t bad = id, step = 1, found = 0;
 	int r;
 
+	/* A damaged row may have any number, also the last one. */
+	if (bad == INT64_MAX)
+		return DB_DONE;
 	while ((r = probe_row(db, sql, bad + step, &found, err)) < 0) {
 		bad += step;
 		if (err->kind == ERR_IO)
 			return -1;
-		if (step > INT64_MAX / 4)
+		if (step > INT64_MAX / 4 || bad > INT64_MAX - 2 * step)
 			return DB_DONE;
 		step *= 2;
 	}
@@ -78,16 +81,22 @@ int salvage_rows_from(struct salvage *x, const char *sql, int64_t id, salvage_ro
 		}
 		db_bind_i64(st, 1, id);
 		while ((r = db_step(st, &why)) == DB_ROW) {
+			int64_t at = db_i64(st, 0);
+
 			/* A table that is damaged may lead in a circle. */
-			if (db_i64(st, 0) < id) {
+			if (at < id) {
 				r = -1;
 				break;
 			}
-			id = db_i64(st, 0) + 1;
 			if (row(x, st, err) < 0) {
 				db_reset(st);
 				return -1;
 			}
+			if (at == INT64_MAX) {
+				r = DB_DONE;
+				break;
+			}
+			id = at + 1;
 		}
 		db_reset(st);
 		if (r == DB_DONE)
