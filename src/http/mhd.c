@@ -109,9 +109,17 @@ static int mhd_socket(struct http_conn *c)
 	return link_of_conn(c)->fd;
 }
 
+/*
+ * The client may wait for room in our receive buffer. If the socket is closed when that is empty, the kernel goes on answering
+ * that there is none, for a minute; with a linger time of 0 it resets the connection.
+ */
 static void mhd_shut(struct http_conn *c)
 {
-	shutdown(link_of_conn(c)->fd, SHUT_RDWR);
+	const struct linger none = { .l_onoff = 1 };
+	int fd = link_of_conn(c)->fd;
+
+	(void)setsockopt(fd, SOL_SOCKET, SO_LINGER, &none, sizeof(none));
+	shutdown(fd, SHUT_RDWR);
 }
 
 static void mhd_suspend(struct http_conn *c)
