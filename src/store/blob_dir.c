@@ -431,6 +431,15 @@ static int dir_touch(struct blobs *b, const char *name, struct err *err)
 }
 
 /* Under the lock. */
+static int blob_unlink(const char *path, struct err *err)
+{
+	if (unlink(path) < 0)
+		return errno == ENOENT || errno == ENOTDIR ? BLOB_MISSING
+							   : err_os(err, errno, "%s: unlink", path);
+	return 0;
+}
+
+/* Under the lock. */
 static int blob_remove_older(const char *path, int64_t not_after_ns, struct err *err)
 {
 	struct blob_stamp there;
@@ -438,22 +447,18 @@ static int blob_remove_older(const char *path, int64_t not_after_ns, struct err 
 
 	if (r)
 		return r;
-	if (there.time_ns > not_after_ns)
-		return BLOB_YOUNGER;
-	if (unlink(path) < 0)
-		return errno == ENOENT ? BLOB_MISSING : err_os(err, errno, "%s: unlink", path);
-	return 0;
+	return there.time_ns > not_after_ns ? BLOB_YOUNGER : blob_unlink(path, err);
 }
 
 /* Under the lock. */
 static int blob_remove_seen(const char *path, const struct blob_stamp *seen, struct err *err)
 {
 	struct blob_stamp there;
-	int r = blob_stat(path, &there, err);
+	int r = seen ? blob_stat(path, &there, err) : 0;
 
 	if (r)
 		return r;
-	return seen && !is_version(&there, seen) ? BLOB_CHANGED : blob_remove_older(path, INT64_MAX, err);
+	return seen && !is_version(&there, seen) ? BLOB_CHANGED : blob_unlink(path, err);
 }
 
 static int dir_remove(struct blobs *b, const char *name, const struct blob_stamp *seen, struct err *err)

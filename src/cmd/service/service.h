@@ -95,6 +95,11 @@ char *tokens_path(const char *given, const char *data);
 /* Lock the data directory for this process, until exit. */
 int data_lock(const char *data, struct err *err);
 
+/* ---- store.c ---- */
+
+/* Print an object or content with its fault, after @outcome ("not copied: "; may be empty), and add it to the array @bad. */
+void report_bad_object(struct json_writer *bad, const char *outcome, struct str what, const struct err *why);
+
 /* ---- store_copy.c ---- */
 
 /* From the store paths.items[1] to items[2]. Returns the exit status. */

@@ -321,20 +321,25 @@ struct verdicts {
 	struct json_writer *bad; /* an open array */
 };
 
+void report_bad_object(struct json_writer *bad, const char *outcome, struct str what, const struct err *why)
+{
+	fprintf(stderr, "lode: store: %s", outcome);
+	print_text(stderr, what);
+	fprintf(stderr, ": ");
+	print_text(stderr, str_of(why->text));
+	fputc('\n', stderr);
+	json_open_object(bad, NULL);
+	json_put_str(bad, "what", what);
+	json_put_text(bad, "why", why->text);
+	json_close(bad);
+}
+
 static void note_bad(void *arg, struct str what, const struct err *why)
 {
 	struct verdicts *v = arg;
 
 	end_store_progress(v->p);
-	fprintf(stderr, "lode: store: ");
-	print_text(stderr, what);
-	fprintf(stderr, ": ");
-	print_text(stderr, str_of(why->text));
-	fputc('\n', stderr);
-	json_open_object(v->bad, NULL);
-	json_put_str(v->bad, "what", what);
-	json_put_text(v->bad, "why", why->text);
-	json_close(v->bad);
+	report_bad_object(v->bad, "", what, why);
 }
 
 static int print_verified_json(const struct store_verify_result *v, const struct cache_verify_result *cache,

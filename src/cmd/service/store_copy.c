@@ -51,15 +51,7 @@ static void note_bad_copy(void *arg, struct str what, const struct err *why)
 
 	if (v->shown_ms)
 		progress_clear();
-	fprintf(stderr, "lode: store: not copied: ");
-	print_text(stderr, what);
-	fprintf(stderr, ": ");
-	print_text(stderr, str_of(why->text));
-	fputc('\n', stderr);
-	json_open_object(v->bad, NULL);
-	json_put_str(v->bad, "what", what);
-	json_put_text(v->bad, "why", why->text);
-	json_close(v->bad);
+	report_bad_object(v->bad, "not copied: ", what, why);
 }
 
 /* ---- the result ---- */
