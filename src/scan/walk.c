@@ -3,6 +3,7 @@
  * The walk: over the roots, physically (or through links, with -L), comparing each file with its row in the
  * index. New and changed files are handed to the probing threads. Runs on the walking thread only.
  */
+#include <ctype.h>
 #include <errno.h>
 #include <fts.h>
 #include <limits.h>
@@ -31,6 +32,24 @@ bool walk_admits(struct scan *s, const char *path, bool groom)
 	if (groom && !s->opts.regex_groom)
 		return true;
 	return !scan_excludes(s, path) && (!s->has_include || regexec(&s->include, path, 0, NULL, 0) == 0);
+}
+
+/*
+ * Names of files that dpkg and rpm (a semicolon and eight hexadecimal digits) are writing. What is read of one
+ * is not whole yet, and the same file comes again by its final name.
+ */
+static bool walk_is_unpacked_now(struct str name)
+{
+	size_t at = name.size - MIN(name.size, 9);
+
+	if (str_ends(name, STR(".dpkg-new")) || str_ends(name, STR(".dpkg-tmp")))
+		return true;
+	if (!at || name.p[at] != ';')
+		return false;
+	while (++at < name.size)
+		if (!isxdigit((unsigned char)name.p[at]))
+			return false;
+	return true;
 }
 
 static int64_t stat_mtime_ns(const struct stat *st)
@@ -70,10 +89,11 @@ static bool walk_is_known(struct scan *s, struct candidate *l)
 
 void walk_candidate(struct scan *s, const char *path, const struct stat *st)
 {
-	bool package = walk_is_package(s, path_basename(str_of(path)));
+	struct str name = path_basename(str_of(path));
+	bool package = walk_is_package(s, name);
 	struct candidate *l;
 
-	if (!package && !s->opts.files)
+	if ((!package && !s->opts.files) || walk_is_unpacked_now(name))
 		return;
 	if (!walk_admits(s, path, false))
 		return;

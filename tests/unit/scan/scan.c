@@ -46,6 +46,27 @@ static void files_and_packages_are_found(void **state)
 	assert_int_equal(p.n_failed, 0);
 }
 
+static void files_that_are_being_unpacked_wait_for_their_names(void **state)
+{
+	static const char *const names[] = { "a.debug.dpkg-new", "b.debug.dpkg-tmp", "c.debug;5f3e9a01" };
+	struct scan_fixture *h = *state;
+	struct scan_progress p;
+	char cut[100] = "\177ELF\2\1\1";
+
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
+		test_file_write(fixture_path(h, names[i]), cut, sizeof(cut));
+	fixture_put_program(h, "d.debug;5f3e9a0x", PROGRAM_A);
+	fixture_put_program(h, ";5f3e9a01", PROGRAM_B);
+	fixture_run(h);
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
+		assert_false(fixture_has(h, names[i]));
+	scan_progress(h->scan, &p);
+	assert_int_equal(p.n_failed, 0);
+	assert_int_equal(p.n_seen, 2);
+	assert_int_equal(fixture_n_hits_of(h, PROGRAM_A), 1);
+	assert_int_equal(fixture_n_hits_of(h, PROGRAM_B), 1);
+}
+
 struct told {
 	pthread_mutex_t lock;
 	unsigned n_plain, n_packed, n_wanted;
@@ -432,6 +453,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		test_in_fixture(files_and_packages_are_found),
+		test_in_fixture(files_that_are_being_unpacked_wait_for_their_names),
 		test_in_fixture(new_build_ids_are_reported),
 		test_in_fixture(unchanged_files_are_not_probed_again),
 		test_in_fixture(a_changed_file_is_probed_again),
