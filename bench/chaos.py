@@ -38,6 +38,8 @@ from conftest import LODE, Program, free_port, make_deb, tree_of  # noqa: E402
 from faults import Faults  # noqa: E402
 from profiling import CPU, Pprof  # noqa: E402
 
+PLACEHOLDER = hashlib.sha1(b"chaos").hexdigest()
+OBJECTS = 5  # new ones before each kill
 SENDERS, PUSHERS, READERS, QUERIERS = 3, 2, 1, 1
 FAULTS = (("write",), ("read",), ("sync",), ("write", "sync"), ("rename", "link"), ("truncate",), ("open",), ("mmap",), ("write", "sync", "rename", "link", "open"))
 QUERIES = (("series", {"query": CPU, "one": 1}), ("flamegraph", {"query": CPU}), ("labels", {}), ("types", {}), ("top", {"query": CPU}))
@@ -65,15 +67,19 @@ class Chaos:
         for i in range(3):
             p = Program(self.dir / f"p{i}", f"packed{i}")
             make_deb(tree_of(p, self.dir / f"root{i}"), self.pool / f"p{i}.deb", ["xz", "zstd", "gzip"][i])
-        source = self.dir / "x.c"
+        source, out = self.dir / "x.c", self.dir / "x"
         source.write_text("int main(void) { return 0; }\n")
-        for i in range(40):
-            build_id = hashlib.sha1(b"chaos%d" % i).hexdigest()
-            out = self.dir / f"x{i}"
-            subprocess.run(["gcc", "-g", f"-Wl,--build-id=0x{build_id}", "-o", out, source], check=True)
+        subprocess.run(["gcc", "-g", f"-Wl,--build-id=0x{PLACEHOLDER}", "-o", out, source], check=True)
+        self.template = out.read_bytes()
+        assert self.template.count(bytes.fromhex(PLACEHOLDER)) == 1
+
+    def more_objects(self):
+        """New ones before each kill: of an object that is stored, a push only says so."""
+        for _ in range(OBJECTS):
+            build_id = self.rng.randbytes(20)
+            content = self.template.replace(bytes.fromhex(PLACEHOLDER), build_id)
             # of various sizes, so that some take several writes
-            self.objects[build_id] = out.read_bytes() + self.rng.randbytes(self.rng.choice((0, 5000, 300000, 3000000)))
-            out.unlink()
+            self.objects[build_id.hex()] = content + self.rng.randbytes(self.rng.choice((0, 5000, 100000, 1000000)))
 
     @staticmethod
     def value(n):
@@ -126,7 +132,9 @@ class Chaos:
                 self.acked[n] = True
 
     def pusher(self, rng):
-        build_id = rng.choice(list(self.objects))
+        with self.lock:
+            missing = [x for x in self.objects if x not in self.pushed]
+        build_id = rng.choice(missing if missing and rng.random() < 0.8 else list(self.objects))
         content, path = self.objects[build_id], f"/buildid/{build_id}/debuginfo"
         sha = {"X-LODE-SHA256": hashlib.sha256(content).hexdigest()}
         status, body = None, b""
@@ -241,6 +249,7 @@ class Chaos:
         if left and k % 4:
             part = -(-left * 4 // max(1, 3 * (n_kills - k)))
             self.faults.on(self.rng.choice(FAULTS), one_in=self.rng.choice((3, 10, 40)), left=2 * part, seed=self.rng.randrange(1 << 30))
+        self.more_objects()
         self.running.set()
         jobs = [self.sender] * SENDERS + [self.pusher] * PUSHERS + [self.reader] * READERS + [self.querier] * QUERIERS
         threads = [threading.Thread(target=self.loop, args=[w, self.rng.random()]) for w in jobs]
