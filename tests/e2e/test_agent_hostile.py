@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: Apache-2.0
+"""lode agent: processes that change all the time, storms of them, huge mappings."""
+
+import gzip
+import resource
+import time
+
+import pytest
+
+from sampling import CHAIN, CHURN, STORM, agent, by_bpf, can_sample, compiled, folded  # noqa: F401
+
+FORKS = """
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+int main(int argc, char **argv)
+{
+    time_t end = time(NULL) + atoi(argv[1]);
+    while (time(NULL) < end) {
+        pid_t p = fork();
+        if (!p)
+            _exit(0);
+        waitpid(p, NULL, 0);
+    }
+    return 0;
+}
+"""
+
+
+@pytest.mark.slow
+def test_hostile_processes_are_bounded(can_sample, tmp_path):  # noqa: F811
+    churn, forks, out = compiled(tmp_path, "churn", CHURN), compiled(tmp_path, "forks", FORKS), tmp_path / "out.pb.gz"
+    before = time.monotonic()
+    r = agent("-o", out, "-F", "99", "--no-names", "--", "/bin/sh", "-c", f"{churn} 3 & {forks} 3; wait")
+    assert r.returncode == 0, r.stderr
+    assert time.monotonic() - before < 20
+    assert len(gzip.decompress(out.read_bytes())) > 100
+
+
+@pytest.mark.slow
+def test_processes_of_a_millisecond_are_known_after_their_end(can_sample, tmp_path):  # noqa: F811
+    """/proc has nothing of most of them when their sample is read: 42 % had no process before."""
+    program, out = compiled(tmp_path, "storm", STORM), tmp_path / "out.folded"
+    r = agent("-o", out, "-F", "499", "--", program, "4")
+    assert r.returncode == 0, r.stderr
+    by_bpf(r)
+    if "records of mappings" in r.stderr:
+        pytest.skip("the kernel does not permit records of mappings here")
+    rows = folded(out)
+    total = sum(n for _, n in rows)
+    assert sum(n for s, n in rows if s[0] == "[no process]") <= 0.1 * total, r.stderr
+    # A child that ran no program has its parent's, and one that did has its own.
+    spun = [(s, n) for s, n in rows if "spin_child" in s]
+    assert sum(n for s, n in spun if s[0] == "_start" and "main" in s) >= 0.9 * sum(n for _, n in spun) > 0, spun[:3]
+    assert any("_dl_start" in s or "dl_main" in s or s[0] == "_start" and "main" not in s for s, _ in rows), rows[:5]
+
+
+# 60 000 mappings of code, and a perf map of 1 GiB whose first line is good; then it runs its code.
+HUGE = """
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+#include <unistd.h>
+int main(int argc, char **argv)
+{
+    static const unsigned char code[] = {0xb9, 0, 0, 1, 0, 0xff, 0xc9, 0x75, 0xfc, 0xc3};
+    char *p = mmap(NULL, 120000 * 4096L, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0), name[64];
+    time_t end = time(NULL) + atoi(argv[1]);
+    FILE *f;
+    for (long i = 0; i < 60000; i++)
+        if (mprotect(p + i * 8192, 4096, PROT_READ | PROT_WRITE | PROT_EXEC))
+            break;
+    memcpy(p, code, sizeof(code));
+    snprintf(name, sizeof(name), "/tmp/perf-%d.map", getpid());
+    f = fopen(name, "w");
+    fprintf(f, "%lx 1000 in_huge_map\\n", (long)p);
+    fflush(f);
+    if (ftruncate(fileno(f), 1L << 30))
+        return 1;
+    while (time(NULL) < end)
+        ((void (*)(void))p)();
+    unlink(name);
+    return 0;
+}
+"""
+
+
+# Becomes itself all the time.
+EXECS = """
+#include <stdlib.h>
+#include <time.h>
+#include <unistd.h>
+int main(int argc, char **argv)
+{
+    for (volatile int i = 0; i < 100000; i++)
+        ;
+    if (time(NULL) < atol(argv[1]))
+        execv("/proc/self/exe", argv);
+    return 0;
+}
+"""
+
+
+@pytest.mark.slow
+def test_huge_maps_and_execs_cost_others_nothing(can_sample, tmp_path):  # noqa: F811
+    huge, execs, chain, out = compiled(tmp_path, "huge", HUGE), compiled(tmp_path, "execs", EXECS), compiled(tmp_path, "chain", CHAIN), tmp_path / "out.folded"
+    r = agent("-o", out, "-F", "99", "--", "/bin/sh", "-c", f"{huge} 4 & {execs} $(($(date +%s) + 4)) & {chain} 1500; wait")
+    assert r.returncode == 0, r.stderr
+    # The largest resident memory of all programs that this test has waited for.
+    assert resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss < 600 << 10
+    burnt = [(s, n) for s, n in folded(out) if "burn_here" in s]
+    assert burnt and sum(n for s, n in burnt if s[0] == "_start") >= 0.9 * sum(n for _, n in burnt), burnt[:3]

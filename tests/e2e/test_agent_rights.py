@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: Apache-2.0
+"""lode agent: the capabilities of its unit, and the process without rights that parses files."""
+
+import os
+import pathlib
+import shutil
+import signal
+import subprocess
+
+import pytest
+
+from conftest import LODE
+from sampling import CHAIN, Server, can_sample, compiled, folded, running, state_of, until  # noqa: F401
+
+CONTRIB = pathlib.Path(__file__).resolve().parents[2] / "contrib"
+
+
+def unit_list(key):
+    line = next(x for x in (CONTRIB / "lode-agent.service.in").read_text().splitlines() if x.startswith(key + "="))
+    return line.split("=", 1)[1].split()
+
+
+def as_unit(capabilities, *args):
+    """The agent as another user with these capabilities and no others, as systemd starts it."""
+    listed = ",".join(["-all"] + ["+" + c.removeprefix("CAP_").lower() for c in capabilities])
+    return subprocess.run(["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups", "--no-new-privs", "--inh-caps", listed, "--ambient-caps", listed,
+                           "--bounding-set", listed, LODE, "agent", *map(str, args)], capture_output=True, text=True, timeout=60)
+
+
+def test_the_unit_and_the_daemonset_have_the_same_capabilities():
+    capabilities = unit_list("AmbientCapabilities")
+    assert capabilities == unit_list("CapabilityBoundingSet") and len(capabilities) == 4 and "CAP_SYS_ADMIN" not in capabilities
+    manifest = (CONTRIB / "lode-agent.yaml").read_text()
+    assert "add: [" + ", ".join(c.removeprefix("CAP_") for c in capabilities) + "]" in manifest
+    assert "hostPID: true" in manifest and "privileged: false" in manifest
+    # Calls that @system-service does not have, and the agent needs.
+    assert {"bpf", "perf_event_open", "openat2", "seccomp", "process_vm_readv"} <= set(unit_list("SystemCallFilter"))
+
+
+@pytest.mark.slow
+def test_the_units_capabilities_are_enough_and_needed(can_sample, tmp_path):  # noqa: F811
+    if os.geteuid() or not shutil.which("setpriv"):
+        pytest.skip("only root can start a program with chosen capabilities, by setpriv")
+    if not os.stat("/").st_mode & 0o001:
+        pytest.skip("the root folder is closed to other users, so nothing can be opened without a capability")
+    capabilities, out = unit_list("AmbientCapabilities"), tmp_path / "out"
+    program = compiled(tmp_path, "chain", CHAIN)
+    program.chmod(0o700)
+    out.mkdir()
+    os.chown(out, 65534, 65534)
+    with subprocess.Popen([program, "60000"]) as load:
+        try:
+            r = as_unit(capabilities, "-o", out / "all.folded", "-F", "99", "--duration", "3")
+            assert r.returncode == 0 and "by BPF" in r.stderr, r.stderr
+            stacks = [s for s, _ in folded(out / "all.folded") if "burn_here" in s]
+            assert stacks and any(s[0] == "_start" and s.count("go_down") == 31 for s in stacks), r.stderr
+            r = as_unit([c for c in capabilities if c != "CAP_DAC_READ_SEARCH"], "-o", out / "less.folded", "-F", "99", "--duration", "2")
+            assert r.returncode or not any("burn_here" in s for s, _ in folded(out / "less.folded")), "CAP_DAC_READ_SEARCH is not needed"
+            r = as_unit([c for c in capabilities if c != "CAP_BPF"], "-o", out / "no.folded", "-F", "99", "--duration", "2", "--no-names")
+            assert r.returncode or "by BPF" not in r.stderr, "CAP_BPF is not needed"
+        finally:
+            load.kill()
+
+
+def status_line(pid, key):
+    return next(line.split()[1] for line in pathlib.Path(f"/proc/{pid}/status").read_text().splitlines() if line.startswith(key + ":"))
+
+
+@pytest.mark.slow
+def test_files_are_parsed_by_a_process_without_rights(can_sample, tmp_path, running):  # noqa: F811
+    """It crashes, and the next program is named all the same; neither it nor the agent can start programs."""
+    first, second = compiled(tmp_path, "first", CHAIN), compiled(tmp_path, "second", CHAIN)
+    with Server() as server:
+        process = running("--to", server.url, "--window", "1", "-F", "99", "--no-upload")
+        with subprocess.Popen([first, "60000"]) as load:
+            until(lambda: state_of(tmp_path).get("parser_pid") and any(b"/first" in p for _, p in server.got), "the first program")
+            load.kill()
+        pid = state_of(tmp_path)["parser_pid"]
+        assert status_line(pid, "CapPrm") == status_line(pid, "CapBnd") == "0" * 16 or os.geteuid()
+        assert (status_line(pid, "Seccomp"), status_line(pid, "NoNewPrivs")) == ("2", "1")
+        assert (status_line(process.pid, "Seccomp"), status_line(process.pid, "NoNewPrivs")) == ("2", "1")
+        os.kill(pid, signal.SIGSEGV)
+        with subprocess.Popen([second, "60000"]) as load:
+            until(lambda: any(b"/second" in p for _, p in server.got), "the second program")
+            until(lambda: state_of(tmp_path).get("parsers_failed") == 1, "the failure in the state")
+            load.kill()
+        assert state_of(tmp_path)["parser_pid"] not in (0, pid)
+        shown = subprocess.run([LODE, "agent", "--status", "--state", tmp_path / "state"], capture_output=True, text=True).stdout
+        assert "failed 1 times; the last time: its parser was ended by signal 11" in shown
