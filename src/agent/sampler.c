@@ -112,6 +112,7 @@ void sampler_close(struct sampler *s)
 		return;
 	sampler_hold_drop(s);
 	sampler_sleeps_free(s->sleeps);
+	sampler_tables_done(s);
 	s->ops->close(s);
 	map_each (&s->processes, it, &key, &p)
 		sampler_process_unref(p);
@@ -265,74 +266,13 @@ int sampler_file_new(struct sampler *s, uint32_t *ret_file, struct err *err)
 	return 0;
 }
 
-static void forget_table(struct sampler *s, struct sampler_file *f, bool evicted)
-{
-	if (f->state == SAMPLER_TABLE_SET) {
-		s->n_tables--;
-		s->table_bytes -= f->table.size;
-	}
-	if (f->state != SAMPLER_TABLE_NONE)
-		s->ops->file_drop(s, f->file, evicted);
-	f->table = (struct bytes){ 0 };
-	f->state = evicted ? SAMPLER_TABLE_EVICTED : SAMPLER_TABLE_NONE;
-}
-
-/* The file with a table whose last sample is the oldest. NULL: there is none but @but. */
-static struct sampler_file *least_recent(struct sampler *s, const struct sampler_file *but)
-{
-	struct sampler_file *found = NULL;
-	int64_t found_ns = 0;
-
-	for (size_t i = 0; i < s->n_files; i++) {
-		struct sampler_file *f = &s->files[i];
-		int64_t used_ns;
-
-		if (f == but || !f->used || f->state != SAMPLER_TABLE_SET)
-			continue;
-		used_ns = MAX(f->last_use_ns, s->ops->file_used(s, f->file));
-		if (!found || used_ns < found_ns) {
-			found = f;
-			found_ns = used_ns;
-		}
-	}
-	return found;
-}
-
-int sampler_file_table(struct sampler *s, uint32_t file, struct bytes table, struct err *err)
-{
-	struct sampler_file *f = sampler_file_get(s, file), *old;
-	bool large = table.size > s->options.table_memory;
-
-	if (!f)
-		return err_set(err, ERR_INVALID, "there is no file %#x", file);
-	forget_table(s, f, false);
-	if (large)
-		table = (struct bytes){ 0 };
-	while (s->table_bytes + table.size > s->options.table_memory && (old = least_recent(s, f))) {
-		forget_table(s, old, true);
-		s->stats.evicted++;
-	}
-	if (s->ops->file_table(s, file, table, &f->table, err))
-		return -1;
-	f->state = table.size ? SAMPLER_TABLE_SET : SAMPLER_TABLE_NEVER;
-	f->last_use_ns = clock_mono_ns();
-	s->hold_changed = true;
-	if (table.size) {
-		s->n_tables++;
-		s->table_bytes += f->table.size;
-	}
-	return large ? err_set(err, ERR_LIMIT, "the table is larger than the memory of all tables, %zu bytes",
-			       s->options.table_memory)
-		     : 0;
-}
-
 void sampler_file_drop(struct sampler *s, uint32_t file)
 {
 	struct sampler_file *f = sampler_file_get(s, file);
 
 	if (!f)
 		return;
-	forget_table(s, f, false);
+	sampler_table_leave(s, f, SAMPLER_TABLE_NONE);
 	f->used = false;
 	f->dropped_ns = clock_mono_ns();
 	s->n_used--;
@@ -431,6 +371,7 @@ void sampler_stats(struct sampler *s, struct sampler_stats *ret)
 	*ret = s->stats;
 	ret->n_files = s->n_used;
 	ret->n_tables = s->n_tables;
+	ret->n_table_files = s->n_table_files;
 	ret->n_mappings = s->n_mappings;
 	ret->n_processes = s->processes.n;
 	ret->table_bytes = s->table_bytes;

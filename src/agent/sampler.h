@@ -224,8 +224,9 @@ static inline uint32_t sampler_file_index(uint32_t file)
 	return file & 0xffff;
 }
 /*
- * Set the table of a file: bytes as unwind's builder makes them, copied; checked before use. An empty @table: there
- * will be none; its frames are walked by frame pointers. May evict the tables of other files, the least recently
+ * Set the table of a file: bytes as unwind's builder makes them, copied; checked before use. A table that another file has
+ * is not kept twice: the same library in many containers has one. An empty @table: there
+ * will be none; its frames are walked by frame pointers. May evict tables, the least recently
  * sampled first. ERR_LIMIT: larger than @table_memory; then it counts as one that will never come.
  */
 int sampler_file_table(struct sampler *s, uint32_t file, struct bytes table, struct err *err);
@@ -276,7 +277,8 @@ struct sampler_stats {
 	uint64_t switches, switch_ns; /* with @measure and @off_cpu: the same of switches */
 	uint64_t lost_sleeps;         /* whose end was lost, or for which there was no room */
 	size_t n_asleep;              /* whose stack was taken, and that have not ended */
-	size_t n_files, n_tables, n_processes, n_mappings;
+	size_t n_files, n_processes, n_mappings;
+	size_t n_tables, n_table_files;     /* n_table_files: files that have one of these tables */
 	size_t table_bytes, table_reserved; /* of tables; of the memory taken for them */
 	size_t mapping_reserved, ring_size, held_bytes;
 };

@@ -22,7 +22,6 @@ struct bpf_sampler {
 	int fd_files, fd_processes, fd_counters, fd_segments, fd_pools, fd_pythons, fd_sleepers;
 	struct sampler_pool tables, mappings;
 	bool in_pid_ns;
-	struct sampler_range file_range[SAMPLER_MAX_FILES];
 	struct map process_range; /* pid -> struct sampler_range */
 	struct sampler_frame frames[SAMPLER_MAX_USER];
 	struct sampler_python_frame python[SAMPLER_MAX_PYTHON];
@@ -34,9 +33,9 @@ void bpf_forget_warning(void);
 
 /* ---- sampler_bpf_maps.c: implementations of struct sampler_ops ---- */
 
-int bpf_file_table(struct sampler *s, uint32_t file, struct bytes table, struct bytes *ret_kept,
-		   struct err *err);
-void bpf_file_drop(struct sampler *s, uint32_t file, bool evicted);
+int bpf_table_keep(struct sampler *s, struct bytes table, struct sampler_table *ret, struct err *err);
+void bpf_table_drop(struct sampler *s, struct sampler_table *t);
+void bpf_file_changed(struct sampler *s, const struct sampler_file *f);
 void bpf_file_added(struct sampler *s, uint32_t file);
 int64_t bpf_file_used(struct sampler *s, uint32_t file);
 int bpf_process_set(struct sampler *s, const struct sampler_process *p, struct err *err);

@@ -83,38 +83,41 @@ static void set_bpf_file(struct bpf_file *f, uint32_t state, uint32_t file)
 	__atomic_store_n(&f->state, state, __ATOMIC_RELEASE);
 }
 
-int bpf_file_table(struct sampler *s, uint32_t file, struct bytes table, struct bytes *ret_kept,
-		   struct err *err)
+int bpf_table_keep(struct sampler *s, struct bytes table, struct sampler_table *ret, struct err *err)
 {
 	struct bpf_sampler *b = s->impl;
-	uint32_t i = sampler_file_index(file);
-	struct bpf_file *f = &b->files[i];
-	struct sampler_range *range = &b->file_range[i];
 	void *memory;
 
-	*ret_kept = (struct bytes){ 0 };
-	if (table.size == 0) {
-		set_bpf_file(f, BPF_FILE_NEVER, file);
-		return 0;
-	}
-	if (sampler_pool_take(&b->tables, (uint32_t)(table.size / UNWIND_CHUNK_SIZE), range, &memory, err))
+	if (sampler_pool_take(&b->tables, (uint32_t)(table.size / UNWIND_CHUNK_SIZE), &ret->range, &memory,
+			      err))
 		return -1;
 	memcpy(memory, table.p, table.size);
-	*ret_kept = bytes_of(memory, table.size);
-	f->segment = range->segment;
-	f->first = range->first;
-	f->n_chunks = range->n;
-	set_bpf_file(f, BPF_FILE_SET, file);
+	ret->bytes = bytes_of(memory, table.size);
 	return 0;
 }
 
-void bpf_file_drop(struct sampler *s, uint32_t file, bool evicted)
+void bpf_table_drop(struct sampler *s, struct sampler_table *t)
 {
 	struct bpf_sampler *b = s->impl;
-	uint32_t i = sampler_file_index(file);
 
-	set_bpf_file(&b->files[i], evicted ? BPF_FILE_EVICTED : BPF_FILE_NONE, file);
-	sampler_pool_give(&b->tables, &b->file_range[i]);
+	sampler_pool_give(&b->tables, &t->range);
+}
+
+void bpf_file_changed(struct sampler *s, const struct sampler_file *of)
+{
+	static const uint32_t states[] = { [SAMPLER_TABLE_NONE] = BPF_FILE_NONE,
+					   [SAMPLER_TABLE_SET] = BPF_FILE_SET,
+					   [SAMPLER_TABLE_NEVER] = BPF_FILE_NEVER,
+					   [SAMPLER_TABLE_EVICTED] = BPF_FILE_EVICTED };
+	struct bpf_sampler *b = s->impl;
+	struct bpf_file *f = &b->files[sampler_file_index(of->file)];
+
+	if (of->table) {
+		f->segment = of->table->range.segment;
+		f->first = of->table->range.first;
+		f->n_chunks = of->table->range.n;
+	}
+	set_bpf_file(f, states[of->state], of->file);
 }
 
 void bpf_file_added(struct sampler *s, uint32_t file)

@@ -6,20 +6,29 @@
 #pragma once
 
 #include "agent/sampler.h"
+#include "agent/sampler_pool.h"
+
+/* A table of unwind rows. Files whose tables are equal byte for byte share one. */
+struct sampler_table {
+	struct bytes bytes;         /* the implementation's copy, until ops->table_drop() */
+	struct sampler_range range; /* for the implementation by BPF */
+	unsigned n_files;
+	int64_t used_ns; /* during a search for one to evict */
+};
 
 struct sampler_file {
 	uint32_t file; /* number with generation; valid if @used */
 	uint32_t generation;
 	bool used;
-	enum sampler_table {
+	enum sampler_table_state {
 		SAMPLER_TABLE_NONE,
 		SAMPLER_TABLE_SET,
-		SAMPLER_TABLE_NEVER,
+		SAMPLER_TABLE_NEVER, /* frames of the file are walked by frame pointers */
 		SAMPLER_TABLE_EVICTED
 	} state;
-	struct bytes table;  /* kept by the implementation until its file_drop() */
-	int64_t last_use_ns; /* of a frame walked here; ops->file_used() has those of BPF */
-	int64_t wanted_ns;   /* of the last SAMPLER_WANTED */
+	struct sampler_table *table; /* of SAMPLER_TABLE_SET; else NULL */
+	int64_t last_use_ns;         /* of a frame walked here; ops->file_used() has those of BPF */
+	int64_t wanted_ns;           /* of the last SAMPLER_WANTED */
 	int64_t dropped_ns;
 };
 
@@ -61,15 +70,12 @@ struct sampler_ops {
 			      struct err *err);
 	/* A new file: there was none of this number. May be NULL. */
 	void (*file_added)(struct sampler *s, uint32_t file);
-	/*
-	 * Keep @table, which is checked and fits the limit, and use it. *ret_kept is the copy, which stays valid until
-	 * file_drop(). An empty one: frames of the file are walked by frame pointers.
-	 */
-	int (*file_table)(struct sampler *s, uint32_t file, struct bytes table, struct bytes *ret_kept,
-			  struct err *err);
-	/* Forget the table, if there is one. @evicted: the file itself stays. */
-	void (*file_drop)(struct sampler *s, uint32_t file, bool evicted);
-	/* When a frame of the file was last walked elsewhere than here, CLOCK_MONOTONIC; 0: never. */
+	/* Copy @table, which is checked and fits the limit, into ret->bytes. ERR_LIMIT: no room. */
+	int (*table_keep)(struct sampler *s, struct bytes table, struct sampler_table *ret, struct err *err);
+	void (*table_drop)(struct sampler *s, struct sampler_table *t); /* no file has it any more */
+	/* The state or the table of a file has changed. May be NULL: all walks are here. */
+	void (*file_changed)(struct sampler *s, const struct sampler_file *f);
+	/* When a frame of the file was last walked elsewhere than here, CLOCK_MONOTONIC; 0: never. May be NULL. */
 	int64_t (*file_used)(struct sampler *s, uint32_t file);
 	/* Whether thread @task still sleeps since @out_ns. May be NULL: there are no such samples. */
 	bool (*is_asleep)(struct sampler *s, uint32_t task, int64_t out_ns);
@@ -87,8 +93,10 @@ struct sampler {
 	struct map processes; /* pid -> struct sampler_process */
 	struct sampler_file *files;
 	size_t n_files, room_files;
-	size_t n_used, n_tables, n_mappings, table_bytes;
-	const struct sampler_handler *handler; /* during sampler_poll() */
+	struct sampler_table **tables; /* all different */
+	size_t n_tables, room_tables;
+	size_t n_used, n_table_files, n_mappings, table_bytes; /* n_table_files: of state SAMPLER_TABLE_SET */
+	const struct sampler_handler *handler;                 /* during sampler_poll() */
 	struct sampler_stats stats;
 	/* Samples that wait; NULL: one that is being delivered. */
 	struct sampler_held **held;
@@ -118,6 +126,11 @@ void sampler_take(struct sampler *s, const struct sampler_sample *sample);
 void sampler_tell(struct sampler *s, const struct sampler_event *event);
 void sampler_deliver(struct sampler *s,
 		     const struct sampler_sample *sample); /* to the handler, and count it */
+
+/* ---- sampler_tables.c ---- */
+
+void sampler_table_leave(struct sampler *s, struct sampler_file *f, enum sampler_table_state state);
+void sampler_tables_done(struct sampler *s); /* before ops->close() */
 
 /* ---- sampler_off.c: sleeps, from the sample at their start to their end ---- */
 

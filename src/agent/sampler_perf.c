@@ -368,29 +368,20 @@ static void perf_process_drop(struct sampler *s, uint32_t pid)
 {
 }
 
-static int perf_file_table(struct sampler *s, uint32_t file, struct bytes table, struct bytes *ret_kept,
-			   struct err *err)
+static int perf_table_keep(struct sampler *s, struct bytes table, struct sampler_table *ret, struct err *err)
 {
-	uint8_t *copy = table.size ? mem_try(table.size) : NULL;
+	uint8_t *copy = mem_try(table.size);
 
-	*ret_kept = (struct bytes){ 0 };
-	if (!table.size)
-		return 0;
 	if (!copy)
 		return err_set(err, ERR_LIMIT, "no memory for a table of %zu bytes", table.size);
 	memcpy(copy, table.p, table.size);
-	*ret_kept = bytes_of(copy, table.size);
+	ret->bytes = bytes_of(copy, table.size);
 	return 0;
 }
 
-static void perf_file_drop(struct sampler *s, uint32_t file, bool evicted)
+static void perf_table_drop(struct sampler *s, struct sampler_table *t)
 {
-	free((void *)sampler_file_get(s, file)->table.p);
-}
-
-static int64_t perf_file_used(struct sampler *s, uint32_t file)
-{
-	return 0; /* all walks are here */
+	free((void *)t->bytes.p);
 }
 
 static void perf_sampler_stats(struct sampler *s, struct sampler_stats *add)
@@ -411,8 +402,6 @@ static void perf_sampler_close(struct sampler *s)
 		close(p->more[i]);
 	for (int i = 0; i < SAMPLER_MAX_CPUS; i++)
 		close_ring(p, i);
-	for (size_t i = 0; i < s->n_files; i++)
-		free((void *)s->files[i].table.p);
 	if (p->epoll >= 0)
 		close(p->epoll);
 	forget_comms(p);
@@ -456,9 +445,8 @@ int sampler_perf_open(const struct sampler_options *options, struct sampler **re
 		.fd = perf_sampler_fd,
 		.process_set = perf_process_set,
 		.process_drop = perf_process_drop,
-		.file_table = perf_file_table,
-		.file_drop = perf_file_drop,
-		.file_used = perf_file_used,
+		.table_keep = perf_table_keep,
+		.table_drop = perf_table_drop,
 		.stats = perf_sampler_stats,
 		.close = perf_sampler_close,
 	};

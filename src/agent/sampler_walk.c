@@ -94,8 +94,10 @@ static unsigned step_in_file(struct sampler *s, uint32_t file, const struct unwi
 	entry->last_use_ns = clock_mono_ns();
 	if (entry->state == SAMPLER_TABLE_NEVER)
 		return unwind_chain(memory, f);
-	table = (struct unwind_table){ .chunks = (const union unwind_chunk *)(const void *)entry->table.p,
-				       .n_chunks = (uint32_t)(entry->table.size / UNWIND_CHUNK_SIZE) };
+	table = (struct unwind_table){
+		.chunks = (const union unwind_chunk *)(const void *)entry->table->bytes.p,
+		.n_chunks = (uint32_t)(entry->table->bytes.size / UNWIND_CHUNK_SIZE)
+	};
 	return unwind_step(&table, memory, addr, f);
 }
 

@@ -88,6 +88,8 @@ STATUS_FAMILY(family_tables_failed, "lode_agent_tables_failed_total", "Files wit
 STATUS_FAMILY(family_parsers_failed, "lode_agent_parsers_failed_total",
 	      "Processes that parse files that crashed, or took too long.", METRIC_COUNTER);
 STATUS_FAMILY(family_table_bytes, "lode_agent_table_bytes", "Bytes of tables of unwind rows.", METRIC_GAUGE);
+STATUS_FAMILY(family_tables_shared, "lode_agent_tables_shared",
+	      "Files whose table is kept once with an equal one of another file.", METRIC_GAUGE);
 STATUS_FAMILY(family_evicted, "lode_agent_tables_evicted_total", "Tables removed for lack of room.",
 	      METRIC_COUNTER);
 STATUS_FAMILY(family_labels, "lode_agent_label_sets", "Different sets of labels.", METRIC_GAUGE);
@@ -157,6 +159,7 @@ static size_t status_numbers(const struct agent_status *s, struct status_number 
 		{ "tables_failed", &family_tables_failed, a->n_tables_failed },
 		{ "parsers_failed", &family_parsers_failed, a->parsing.n_failed },
 		{ "table_bytes", &family_table_bytes, a->sampler.table_bytes },
+		{ "tables_shared", &family_tables_shared, a->sampler.n_table_files - a->sampler.n_tables },
 		{ "tables_evicted", &family_evicted, a->sampler.evicted },
 		{ "label_sets", &family_labels, a->n_label_sets },
 		{ "containers_named", &family_containers, a->containers.n_named },
@@ -343,9 +346,12 @@ int agent_status_print(struct bytes json, struct buf *out, struct err *err)
 			    status_number_at(all, "processes_recovered")),
 		(long long)status_number_at(all, "processes_recovered"));
 	buf_printf(
-		out, "files         %lld known, %lld waiting; %lld tables, %lld bytes, %lld evicted\n",
+		out,
+		"files         %lld known, %lld waiting; %lld tables, %lld bytes, %lld shared, %lld "
+		"evicted\n",
 		(long long)status_number_at(all, "files"), (long long)status_number_at(all, "files_waiting"),
 		(long long)status_number_at(all, "tables"), (long long)status_number_at(all, "table_bytes"),
+		(long long)status_number_at(all, "tables_shared"),
 		(long long)status_number_at(all, "tables_evicted"));
 	if (status_number_at(all, "python_frames") || status_number_at(all, "python_early_samples"))
 		buf_printf(out,

@@ -73,3 +73,37 @@ def test_pid_namespaces(can_sample, tmp_path, inside):  # noqa: F811
     assert good >= 0.95 * total > 0, r.stderr
     if inside == "agent" and "by BPF" in r.stderr:
         assert "PID namespace" in r.stderr
+
+
+# The chain, but each function has a large frame and saves registers: other rows at the same addresses.
+OTHER = CHAIN.replace("int go_down(int n) {", "int go_down(int n) { volatile char large[5000]; large[n] = n;").replace(
+    "void sort_all(void) {", "void sort_all(void) { volatile char large[9000]; large[7] = 1;")
+
+
+@pytest.mark.slow
+def test_a_file_in_several_containers_has_one_table(can_sample, tmp_path, running):  # noqa: F811
+    """Two copies of a program share a table; another one that claims its build ID has its own, or its stacks would be cut."""
+    programs = []
+    for name, text in (("a", CHAIN), ("b", CHAIN), ("c", OTHER)):
+        (tmp_path / name).mkdir()
+        programs.append(compiled(tmp_path / name, "chain", text, "-Wl,--build-id=0x0123456789abcdef0123456789abcdef01234567", "-ffile-prefix-map=%s=." % (tmp_path / name)))
+    assert programs[0].read_bytes() == programs[1].read_bytes() != programs[2].read_bytes()
+    with Server() as server:
+        loads = [subprocess.Popen([p, "60000"]) for p in programs]
+        try:
+            process = running("--to", server.url, "--window", "1", "-F", "199", "--no-upload", "--relabel", "keep comm=chain")
+            until(lambda: state_of(tmp_path).get("tables_shared", 0) >= 1 and len(server.got) >= 3, "a shared table and three windows")
+        finally:
+            for load in loads:
+                load.kill()
+                load.wait()
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(30) == 0
+    rows = []
+    for i, (_, text) in enumerate(server.got[1:]):
+        (tmp_path / f"{i}.pb").write_bytes(text)
+        out = subprocess.run([LODE, "profile", tmp_path / f"{i}.pb", "--output-format", "folded", "--quiet"], capture_output=True, text=True, check=True).stdout
+        (tmp_path / f"{i}.folded").write_text(out)
+        rows += folded(tmp_path / f"{i}.folded")
+    deep = sum(n for s, n in rows if len(s) > 30 and not s[0].startswith("["))
+    assert deep >= 0.9 * sum(n for _, n in rows) > 0, [s[:3] for s, _ in rows][:5]

@@ -77,21 +77,20 @@ static void mem_process_drop(struct sampler *s, uint32_t pid)
 	((struct mem_sampler *)s->impl)->n_drops++;
 }
 
-static int mem_file_table(struct sampler *s, uint32_t file, struct bytes table, struct bytes *ret_kept,
-			  struct err *err)
+static int mem_table_keep(struct sampler *s, struct bytes table, struct sampler_table *ret, struct err *err)
 {
 	struct mem_sampler *m = s->impl;
 
 	if (m->fail)
 		return err_set(err, ERR_LIMIT, "no room");
 	m->n_tables++;
-	*ret_kept = (struct bytes){ copy_of(table.p, table.size, 1), table.size };
+	ret->bytes = (struct bytes){ copy_of(table.p, table.size, 1), table.size };
 	return 0;
 }
 
-static void mem_file_drop(struct sampler *s, uint32_t file, bool evicted)
+static void mem_table_drop(struct sampler *s, struct sampler_table *t)
 {
-	free((void *)sampler_file_get(s, file)->table.p);
+	free((void *)t->bytes.p);
 }
 
 static int64_t mem_file_used(struct sampler *s, uint32_t file)
@@ -115,8 +114,6 @@ static void mem_sampler_close(struct sampler *s)
 	for (size_t i = 0; i < m->n_items; i++)
 		if (!m->items[i].is_event)
 			item_done(&m->items[i]);
-	for (size_t i = 0; i < s->n_files; i++)
-		free((void *)s->files[i].table.p);
 	free(m->items);
 	free(m);
 }
@@ -128,8 +125,8 @@ struct sampler *sampler_mem_new(const struct sampler_options *options)
 		.fd = mem_sampler_fd,
 		.process_set = mem_process_set,
 		.process_drop = mem_process_drop,
-		.file_table = mem_file_table,
-		.file_drop = mem_file_drop,
+		.table_keep = mem_table_keep,
+		.table_drop = mem_table_drop,
 		.file_used = mem_file_used,
 		.is_asleep = mem_is_asleep,
 		.stats = mem_sampler_stats,

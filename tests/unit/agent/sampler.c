@@ -8,10 +8,12 @@
 #include "agent/sampler.h"
 #include "sampler_mem.h"
 
-static struct bytes filled_table(size_t size)
+/* Valid until the next call. */
+static struct bytes filled_table(size_t size, uint8_t fill)
 {
 	static uint8_t bytes[KIB(64)];
 
+	memset(bytes, fill, size);
 	return bytes_of(bytes, size);
 }
 
@@ -84,24 +86,93 @@ static void the_least_recently_sampled_table_is_evicted(void **state)
 	for (int i = 0; i < 4; i++) {
 		assert_int_equal(sampler_file_new(s, &f[i], NULL), 0);
 		if (i < 3)
-			assert_int_equal(sampler_file_table(s, f[i], filled_table(KIB(10)), NULL), 0);
+			assert_int_equal(sampler_file_table(s, f[i], filled_table(KIB(10), (uint8_t)i), NULL),
+					 0);
 		clock_test_advance(1000);
 	}
 	sampler_mem_used(s, f[0], clock_mono_ns());
-	assert_int_equal(sampler_file_table(s, f[3], filled_table(KIB(10)), NULL), 0);
+	assert_int_equal(sampler_file_table(s, f[3], filled_table(KIB(10), 3), NULL), 0);
 	assert_int_equal(sampler_file_get(s, f[0])->state, SAMPLER_TABLE_SET);
 	assert_int_equal(sampler_file_get(s, f[1])->state, SAMPLER_TABLE_EVICTED);
 	assert_int_equal(sampler_file_get(s, f[2])->state, SAMPLER_TABLE_SET);
 	/* One that cannot fit evicts nothing. */
-	assert_int_equal(sampler_file_table(s, f[1], filled_table(KIB(40)), &err), -1);
+	assert_int_equal(sampler_file_table(s, f[1], filled_table(KIB(40), 1), &err), -1);
 	assert_int_equal(err.kind, ERR_LIMIT);
 	assert_int_equal(sampler_file_get(s, f[1])->state, SAMPLER_TABLE_NEVER);
 	/* A table in place of another. */
-	assert_int_equal(sampler_file_table(s, f[0], filled_table(KIB(12)), NULL), 0);
+	assert_int_equal(sampler_file_table(s, f[0], filled_table(KIB(12), 0), NULL), 0);
 	sampler_stats(s, &stats);
 	assert_int_equal(stats.evicted, 1);
 	assert_int_equal(stats.n_tables, 3);
 	assert_int_equal(stats.table_bytes, KIB(32));
+	clock_test_thaw();
+	sampler_close(s);
+}
+
+/* Four files of three containers: two have the same library, and the fourth only claims to be it. */
+static void equal_tables_are_kept_once(void **state)
+{
+	struct sampler *s = sampler_mem_new(&(struct sampler_options){ .table_memory = KIB(24) });
+	struct sampler_stats stats;
+	uint32_t f[4];
+
+	for (int i = 0; i < 4; i++) {
+		assert_int_equal(sampler_file_new(s, &f[i], NULL), 0);
+		assert_int_equal(sampler_file_table(s, f[i], filled_table(KIB(8), i == 3 ? 2 : 1), NULL), 0);
+	}
+	assert_int_equal(sampler_mem_n_tables(s), 2);
+	assert_ptr_equal(sampler_file_get(s, f[0])->table, sampler_file_get(s, f[2])->table);
+	assert_ptr_not_equal(sampler_file_get(s, f[0])->table, sampler_file_get(s, f[3])->table);
+	assert_int_equal(sampler_file_get(s, f[3])->table->bytes.p[0], 2);
+	sampler_stats(s, &stats);
+	assert_int_equal(stats.n_tables, 2);
+	assert_int_equal(stats.n_table_files, 4);
+	assert_int_equal(stats.table_bytes, KIB(16));
+	/* A prefix is another table. */
+	assert_int_equal(sampler_file_table(s, f[2], filled_table(KIB(4), 1), NULL), 0);
+	/* The table stays while a file has it, whichever was the first. */
+	sampler_file_drop(s, f[0]);
+	assert_int_equal(sampler_file_get(s, f[1])->table->bytes.p[KIB(8) - 1], 1);
+	sampler_file_drop(s, f[1]);
+	sampler_stats(s, &stats);
+	assert_int_equal(stats.n_tables, 2);
+	assert_int_equal(stats.n_table_files, 2);
+	assert_int_equal(stats.table_bytes, KIB(12));
+	sampler_close(s);
+}
+
+static void eviction_takes_a_table_from_all_its_files(void **state)
+{
+	struct sampler *s = sampler_mem_new(&(struct sampler_options){ .table_memory = KIB(24) });
+	struct sampler_stats stats;
+	uint32_t f[4];
+
+	clock_test_freeze(1000);
+	for (int i = 0; i < 4; i++) {
+		assert_int_equal(sampler_file_new(s, &f[i], NULL), 0);
+		if (i < 3)
+			assert_int_equal(
+				sampler_file_table(s, f[i], filled_table(KIB(10), i == 2 ? 2 : 1), NULL), 0);
+	}
+	clock_test_advance(1000);
+	/* A sample of one of its files makes the table a recent one. */
+	sampler_mem_used(s, f[1], clock_mono_ns());
+	assert_int_equal(sampler_file_table(s, f[3], filled_table(KIB(10), 3), NULL), 0);
+	assert_int_equal(sampler_file_get(s, f[2])->state, SAMPLER_TABLE_EVICTED);
+	assert_int_equal(sampler_file_get(s, f[0])->state, SAMPLER_TABLE_SET);
+	clock_test_advance(1000);
+	sampler_mem_used(s, f[3], clock_mono_ns());
+	assert_int_equal(sampler_file_table(s, f[2], filled_table(KIB(10), 2), NULL), 0);
+	for (int i = 0; i < 2; i++) {
+		assert_int_equal(sampler_file_get(s, f[i])->state, SAMPLER_TABLE_EVICTED);
+		assert_null(sampler_file_get(s, f[i])->table);
+	}
+	sampler_stats(s, &stats);
+	assert_int_equal(stats.evicted, 2);
+	assert_int_equal(stats.table_bytes, KIB(20));
+	/* One of them is built again; the other one's turn comes when a sample needs it. */
+	assert_int_equal(sampler_file_table(s, f[0], filled_table(KIB(4), 1), NULL), 0);
+	assert_int_equal(sampler_file_get(s, f[1])->state, SAMPLER_TABLE_EVICTED);
 	clock_test_thaw();
 	sampler_close(s);
 }
@@ -214,6 +285,8 @@ int main(void)
 		cmocka_unit_test(numbers_of_dropped_files_rest),
 		cmocka_unit_test(there_is_a_limit_of_files),
 		cmocka_unit_test(the_least_recently_sampled_table_is_evicted),
+		cmocka_unit_test(equal_tables_are_kept_once),
+		cmocka_unit_test(eviction_takes_a_table_from_all_its_files),
 		cmocka_unit_test(mappings_are_checked),
 		cmocka_unit_test(exec_and_exit_forget_the_process),
 		cmocka_unit_test(a_process_that_was_set_after_its_exec_is_read_again),
