@@ -200,6 +200,7 @@ void process_label(struct processes *p, struct process *of)
 		else if (of->n_maps && of->maps[0].file)
 			n = snprintf(exe, sizeof(exe), "%s", of->maps[0].file->path);
 	}
+	of->is_labelled = true;
 	of->label_round = label_maker_round(p->labels);
 	of->is_kept = is_asked_for(p, of) &&
 		      label_maker_get(
@@ -355,8 +356,8 @@ struct process *processes_find(struct processes *p, uint32_t pid, uint64_t start
 	if (!of)
 		return NULL;
 	of->used_ms = clock_mono_ms();
-	/* The sets were made anew since. One that is not read yet has none. */
-	if (of->start_ticks && (of->label_round != label_maker_round(p->labels) ||
+	/* The sets were made anew since. */
+	if (of->is_labelled && (of->label_round != label_maker_round(p->labels) ||
 				(of->label_again_ms && of->used_ms >= of->label_again_ms)))
 		process_label(p, of);
 	return of;

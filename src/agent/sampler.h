@@ -84,7 +84,8 @@ const struct sampler_about *sampler_about(const struct sampler *s);
 enum sampler_end {
 	SAMPLER_COMPLETE, /* the outermost frame by its unwind rows */
 	SAMPLER_FRAME_END, /* the outermost frame by a chain of frame pointers, which may have left out frames */
-	SAMPLER_KERNEL_ONLY,  /* a kernel thread: it has no user stack */
+	/* There is no user stack: a thread of the kernel, or a process that ends or is about to run another program. */
+	SAMPLER_KERNEL_ONLY,
 	SAMPLER_NO_PROCESS,   /* the process ended before sampler_process_set() */
 	SAMPLER_NO_MAPPING,   /* an address that no mapping contains */
 	SAMPLER_NO_TABLE,     /* the table of the file did not come in time */

@@ -240,11 +240,11 @@ static uint32_t set_of_labels(struct window *w, uint32_t number)
 	return w->sets[number] - 1;
 }
 
-/* A process that ended before it was read has at least the name of its thread. */
+/* A process that ended before it was read, or was not read yet, has at least the name of its thread. */
 static bool labels_of_sample(struct window *w, const struct sampler_sample *s, const struct process *of,
 			     uint32_t *ret)
 {
-	if (of) {
+	if (of && of->is_labelled) {
 		*ret = of->labels;
 		return of->is_kept;
 	}

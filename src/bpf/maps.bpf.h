@@ -11,7 +11,9 @@
 #include <bpf/bpf_core_read.h>
 #include <bpf/bpf_helpers.h>
 
-struct mm_struct;
+struct mm_struct {
+	unsigned long end_code;
+} __attribute__((preserve_access_index));
 struct thread_struct {
 	unsigned long fsbase;
 } __attribute__((preserve_access_index));
@@ -31,6 +33,10 @@ struct task_struct {
 #define PF_KTHREAD     0x00200000
 #define KERNEL_STACK   16384
 #define USER_CODE_64   0x33
+#define EXECVE_64      59
+#define EXECVEAT_64    322
+#define EXECVE_32      11
+#define EXECVEAT_32    358
 #define TICK_NS        10000000
 #define SECOND_NS      1000000000ull
 #define EVENT_NS       20000000ull

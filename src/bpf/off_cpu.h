@@ -163,11 +163,13 @@ static __attribute__((always_inline)) void leave_processor(void *ctx, struct tas
 	s->sample.shift = shift;
 	s->sample.flags = preempted ? BPF_SAMPLE_PREEMPTED : 0;
 	start_frames(s);
-	how = walk_user(s, index, (long)(regs.cs & 0xffff));
+	if (is_between_programs(task, &regs))
+		how = BPF_END_KERNEL_ONLY;
+	else
+		how = walk_user(s, index, (long)(regs.cs & 0xffff));
 	if (s->process.is_python)
 		walk_python(s, task, index);
-	if (how == UNWIND_NO_PROCESS || how == UNWIND_NO_MAPPING)
-		note_unknown(s, how);
+	note_end(s, task, how);
 	/* Without its end a sleep has no time: one for which there is no room is not sent. */
 	if (bpf_map_update_elem(&sleepers, &id, &now, BPF_ANY)) {
 		c->lost++;

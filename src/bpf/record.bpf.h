@@ -30,7 +30,7 @@ static __attribute__((always_inline)) struct bpf_recent *recent_of(uint32_t pid)
 	return r;
 }
 
-/* Tell user space of a process or an address that it did not set. */
+/* Tell user space of a process or an address. */
 static __attribute__((always_inline)) void note_unknown(struct scratch *s, uint32_t how)
 {
 	struct task_struct *leader = BPF_CORE_READ((struct task_struct *)bpf_get_current_task(),
@@ -54,6 +54,21 @@ static __attribute__((always_inline)) void note_unknown(struct scratch *s, uint3
 	e.is_fork = (BPF_CORE_READ(leader, flags) & PF_FORKNOEXEC) != 0;
 	if (bpf_ringbuf_output(&events, &e, sizeof(e), 0))
 		count_lost_event();
+}
+
+/*
+ * Report what user space did not set. A process without a stack, as it ends or is about to run another program, has labels all the
+ * same.
+ */
+static __attribute__((always_inline)) void note_end(struct scratch *s, struct task_struct *task, uint32_t how)
+{
+	uint32_t pid = s->sample.pid;
+
+	if (how == UNWIND_NO_PROCESS || how == UNWIND_NO_MAPPING)
+		note_unknown(s, how);
+	else if (how == BPF_END_KERNEL_ONLY && !(BPF_CORE_READ(task, flags) & PF_KTHREAD) &&
+		 !bpf_map_lookup_elem(&processes, &pid))
+		note_unknown(s, UNWIND_NO_PROCESS);
 }
 
 /*

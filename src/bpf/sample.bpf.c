@@ -54,7 +54,24 @@ static __attribute__((always_inline)) void set_registers(struct walk_regs *to, c
 	to->regs[15] = r->r15;
 }
 
-/* Fill the registers of user mode. Returns -1, or the code segment. */
+/*
+ * In execve(), when the memory of the old program is gone and the registers are not yet those of the new one: the stack to which
+ * they point does not exist. end_code is what the kernel sets last, before the registers.
+ */
+static __attribute__((always_inline)) int is_between_programs(struct task_struct *task,
+							      const struct pt_regs *r)
+{
+	uint64_t call = r->orig_rax;
+
+	if (r->cs == USER_CODE_64 ? call != EXECVE_64 && call != EXECVEAT_64
+				  : call != EXECVE_32 && call != EXECVEAT_32)
+		return 0;
+	return !BPF_CORE_READ(task, mm, end_code);
+}
+
+enum { NO_REGISTERS = -1, NO_STACK = -2 };
+
+/* Fill the registers of user mode. Returns the code segment, NO_REGISTERS or NO_STACK. */
 static __attribute__((always_inline)) long user_registers(struct bpf_perf_event_data *ctx, struct scratch *s,
 							  struct task_struct *task)
 {
@@ -81,7 +98,9 @@ static __attribute__((always_inline)) long user_registers(struct bpf_perf_event_
 		regs.cs = ctx->regs.cs;
 		regs.rsp = ctx->regs.rsp;
 	} else if (saved_registers(task, &regs) || !(regs.cs & 3)) {
-		return -1;
+		return NO_REGISTERS;
+	} else if (is_between_programs(task, &regs)) {
+		return NO_STACK;
 	}
 	set_registers(&s->regs, &regs);
 	return (long)(regs.cs & 0xffff);
@@ -182,12 +201,14 @@ int take_sample(struct bpf_perf_event_data *ctx)
 	if (has_user_stack(task)) {
 		long cs = user_registers(ctx, s, task);
 
-		how = cs < 0 ? BPF_END_NO_REGISTERS : walk_user(s, cpu, cs);
+		if (cs >= 0)
+			how = walk_user(s, cpu, cs);
+		else if (cs == NO_REGISTERS)
+			how = BPF_END_NO_REGISTERS;
 		if (s->process.is_python)
 			walk_python(s, task, cpu);
 	}
-	if (how == UNWIND_NO_PROCESS || how == UNWIND_NO_MAPPING)
-		note_unknown(s, how);
+	note_end(s, task, how);
 	send_sample(ctx, s, c, how);
 	if (config.measure_time) {
 		c->runs++;

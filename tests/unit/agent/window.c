@@ -4,6 +4,7 @@
  */
 #include "test.h"
 
+#include "agent/process_internal.h"
 #include "agent/window.h"
 
 static const char kernel_text[] = "ffffffff81000000 T _text\nffffffff81001000 T do_work\nffffffff81001800 T "
@@ -200,6 +201,25 @@ static void an_incomplete_stack_says_why(void **state)
 	}
 }
 
+/* In a storm the time for reading /proc is used up: samples that do not wait come before their process is read. */
+static void a_sample_of_a_process_that_is_not_read_yet_counts(void **state)
+{
+	struct window_fixture *f = *state;
+	const struct sampler_sample s = { .pid = 5, .comm = "make", .end = SAMPLER_KERNEL_ONLY };
+	struct profile *p;
+
+	clock_test_freeze(1000);
+	f->s.processes->credit_ns = INT64_MIN / 2;
+	processes_event(f->s.processes,
+			&(struct sampler_event){ .kind = SAMPLER_NEW, .pid = 5, .start_ticks = 7 });
+	assert_non_null(processes_find(f->s.processes, 5, 7));
+	assert_true(window_add(f->w, &s));
+	p = end_of_window(f);
+	assert_str(profile_str(p, p->labels.p[p->label_sets.p[p->sample_labels[0]].first].str), "make");
+	profile_free(p);
+	clock_test_thaw();
+}
+
 static void frames_that_stand_for_others_are_one(void **state)
 {
 	static const struct sampler_frame user[] = { { 0x2350, 7, true },
@@ -262,6 +282,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(time_off_the_processor_is_a_type_of_its_own, window_setup,
 						window_teardown),
 		cmocka_unit_test_setup_teardown(an_incomplete_stack_says_why, window_setup, window_teardown),
+		cmocka_unit_test_setup_teardown(a_sample_of_a_process_that_is_not_read_yet_counts,
+						window_setup, window_teardown),
 		cmocka_unit_test_setup_teardown(frames_that_stand_for_others_are_one, window_setup,
 						window_teardown),
 		cmocka_unit_test_setup_teardown(a_kernel_without_names_keeps_its_addresses, window_setup,
