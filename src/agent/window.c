@@ -194,18 +194,27 @@ static uint32_t made_location(struct window *w, struct process *of, const struct
 
 /* ---- marks ---- */
 
-/* The file of the last frame, at which the walk ended. */
-static struct str last_file(const struct window *w, const struct sampler_sample *s)
+/* Where the walk ended: the file of the last frame, or a name for code without a file. */
+static struct str place_of_end(const struct window *w, const struct sampler_sample *s,
+			       const struct process *of)
 {
-	uint32_t number = s->n_user ? s->user[s->n_user - 1].file : SAMPLER_NO_FILE;
-	struct mapped_file *f = number == SAMPLER_NO_FILE ? NULL : w->s.file(w->s.arg, number);
+	const struct sampler_frame *last = s->n_user ? &s->user[s->n_user - 1] : NULL;
+	const struct process_map *map;
+	struct mapped_file *f;
 
-	return f ? path_basename(str_of(f->path)) : STR("");
+	if (!last)
+		return STR("");
+	if (last->file != SAMPLER_NO_FILE) {
+		f = w->s.file(w->s.arg, last->file);
+		return f ? path_basename(str_of(f->path)) : STR("");
+	}
+	map = of ? map_of_process(of, last->addr) : NULL;
+	return map && map->has_file ? STR("a file that cannot be read") : STR("code made at run time");
 }
 
-static uint32_t reason_location(struct window *w, const struct sampler_sample *s)
+static uint32_t reason_location(struct window *w, const struct sampler_sample *s, const struct process *of)
 {
-	struct str file = last_file(w, s);
+	struct str file = place_of_end(w, s, of);
 	char text[NAME_ROOM];
 
 	file.size = MIN(file.size, (size_t)200);
@@ -363,7 +372,7 @@ static uint32_t stack_of_sample(struct window *w, const struct sampler_sample *s
 	uint32_t stack = 0;
 
 	if (!sampler_end_complete(s->end))
-		stack = push_frame(w, stack, reason_location(w, s));
+		stack = push_frame(w, stack, reason_location(w, s, of));
 	w->python.n_early += is_python_early(w, s, of);
 	if (s->n_python && of && of->python)
 		stack = push_joined(w, stack, s, of);

@@ -173,7 +173,7 @@ static void a_sample_has_its_frames_and_labels(void **state)
 
 static void an_incomplete_stack_says_why(void **state)
 {
-	static const struct sampler_frame user[] = { { 0x2350, 7, true } };
+	static const struct sampler_frame user[] = { { 0x2350, 7, true }, { 0x111, SAMPLER_NO_FILE, false } };
 	static const struct {
 		enum sampler_end end;
 		size_t n_user;
@@ -183,6 +183,9 @@ static void an_incomplete_stack_says_why(void **state)
 		{ SAMPLER_FRAME_END, 1, "2350" },
 		{ SAMPLER_NO_ROW, 1, "[no row in libx.so];2350" },
 		{ SAMPLER_NO_TABLE, 1, "[no table in libx.so];2350" },
+		{ SAMPLER_NO_ROW, 2,
+		  "[no row in code made at run time];[code made at run time, without a perf map];2350" },
+		{ SAMPLER_UNREADABLE, 2, "[unreadable];[code made at run time, without a perf map];2350" },
 		{ SAMPLER_TOO_DEEP, 1, "[too deep];2350" },
 		{ SAMPLER_NO_PROCESS, 0, "[no process]" },
 	};
