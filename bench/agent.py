@@ -31,6 +31,7 @@ import tempfile
 import threading
 import time
 
+import _agent_marks
 import _agent_peers
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
@@ -148,10 +149,10 @@ class Taker(http.server.BaseHTTPRequestHandler):
     """Takes all profiles."""
 
     protocol_version = "HTTP/1.1"
-    bytes = 0
+    bodies = []
 
     def do_POST(self):
-        Taker.bytes += len(self.rfile.read(int(self.headers["Content-Length"])))
+        Taker.bodies.append(self.rfile.read(int(self.headers["Content-Length"])))
         body = b'{"profiles":1,"samples":1,"id":1,"duplicate":false}'
         self.send_response(200)
         self.send_header("Content-Length", str(len(body)))
@@ -208,9 +209,9 @@ def long_running(name, argv, hz, seconds):
     return p
 
 
-def agent(lode, hz, seconds, folder, url):
+def agent(lode, hz, seconds, folder, url, programs):
     state = folder / f"state{hz}"
-    before = Taker.bytes
+    Taker.bodies.clear()
     p = long_running("agent", [lode, "agent", "--to", url, "--state", str(state), "-F", str(hz)], hz, seconds)
     if not p:
         return
@@ -218,9 +219,24 @@ def agent(lode, hz, seconds, folder, url):
     ends = status["stacks"]
     whole = sum(n for end, n in ends.items() if end in COMPLETE)
     print(f"    first sample after {status['first_sample_ms']} ms  samples {status['samples']}, lost {status['samples_lost']}"
-          f"  complete {share(whole, sum(ends.values()))}  {(Taker.bytes - before) / (WARM_S + seconds) / 1e3:.1f} kB/s sent")
+          f"  complete {share(whole, sum(ends.values()))}  {sum(map(len, Taker.bodies)) / (WARM_S + seconds) / 1e3:.1f} kB/s sent")
     p.terminate()
     p.wait()
+    show_marks(_agent_marks.count_marks(Taker.bodies), programs)
+
+
+def show_marks(counts, programs):
+    """Complete stacks of the load alone; then the other programs of the machine that have incomplete ones."""
+    total, whole = collections.Counter(), collections.Counter()
+    for (comm, mark), n in counts.items():
+        total[comm] += n
+        whole[comm] += n * (not mark)
+    load_n = sum(total[c[:15]] for c in programs)
+    print(f"    of the load {share(sum(whole[c[:15]] for c in programs), load_n)}:"
+          + "".join(f"  {c} {share(whole[c[:15]], total[c[:15]]).strip()}" for c in programs))
+    for (comm, mark), n in sorted(counts.items(), key=lambda kv: -kv[1]):
+        if mark and n >= 0.001 * sum(total.values()):
+            print(f"    {comm:16} {mark:40} {share(n, sum(total.values()))} of all")
 
 
 def peer(command, seconds):
@@ -238,14 +254,16 @@ def main():
     parser.add_argument("--peer", action="append", default=[])
     parser.add_argument("--peer-label", default="service_name", help="the label of a peer's samples that has the name of the program")
     parser.add_argument("--rows", nargs="*", default=["agent", "sampler", "perf"], help="agent, sampler, perf, peers")
+    parser.add_argument("--load", nargs="*", default=["python3"], help="programs beside the one in C under the row agent: " + ", ".join(PROGRAMS) + "; cplusplus, rust")
     options = parser.parse_args()
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Taker)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
-        with load(folder, ["python3"]):
+        built = _agent_peers.build_programs(folder) if {"cplusplus", "rust"} & set(options.load) else {}
+        with load(folder, [name for name in options.load if name in PROGRAMS], [argv for name, argv in built.items() if name in options.load]) as started:
             for hz in options.hz if "agent" in options.rows else []:
-                agent(options.lode, hz, options.seconds, folder, f"http://127.0.0.1:{server.server_address[1]}")
+                agent(options.lode, hz, options.seconds, folder, f"http://127.0.0.1:{server.server_address[1]}", started)
             for command in options.peer if "agent" in options.rows else []:
                 peer(command, options.seconds)
         more = _agent_peers.build_programs(folder) if "peers" in options.rows else {}
