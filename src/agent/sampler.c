@@ -84,14 +84,17 @@ static void note_lost_clock(struct sampler *s, const struct sampler_options *wan
 
 int sampler_open(const struct sampler_options *options, struct sampler **ret, struct err *err)
 {
-	struct sampler_options o = *options;
+	struct sampler_options o = *options, bpf;
 	struct err why;
 
 	if (sampler_options_check(&o, err))
 		return -1;
 	if (o.clock == SAMPLER_CLOCK_CYCLES && !sampler_has_cycles())
 		o.clock = SAMPLER_CLOCK_CPU;
-	if (!o.no_bpf && sampler_bpf_open(&o, ret, &why) == 0) {
+	bpf = o;
+	if (!options->stack_copy)
+		bpf.stack_copy = SAMPLER_MAX_STACK;
+	if (!o.no_bpf && sampler_bpf_open(&bpf, ret, &why) == 0) {
 		note_lost_clock(*ret, options);
 		return 0;
 	}

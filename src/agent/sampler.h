@@ -45,7 +45,11 @@ struct sampler_options {
 	size_t ring_size; /* bytes for samples not polled yet, rounded up to a power of two; default 8 MiB */
 	size_t table_memory;   /* limit of all tables in bytes; default 64 MiB */
 	size_t mapping_memory; /* limit of all mappings in bytes; default 32 MiB */
-	size_t stack_copy; /* bytes of stack that a raw sample has; default 32 KiB, at most SAMPLER_MAX_STACK */
+	/*
+	 * Bytes of stack that a raw sample has, at most SAMPLER_MAX_STACK. Default: that with BPF, where few samples have one and its
+	 * end ends the copy; 32 KiB with perf events.
+	 */
+	size_t stack_copy;
 	size_t hold_memory; /* limit of the raw samples that wait; default 16 MiB */
 	unsigned hold_ms;   /* how long they wait; default 2 000 */
 	bool keep_raw;      /* every sample has @raw: for tests against another unwinder. Costs copies */

@@ -77,6 +77,7 @@ static __attribute__((always_inline)) void note_end(struct scratch *s, struct ta
  */
 static __attribute__((always_inline)) uint32_t raw_pages(struct scratch *s, uint32_t how, uint64_t waiting)
 {
+	uint32_t most = BPF_MAX_PAGES;
 	struct bpf_recent *r;
 
 	if (config.always_raw)
@@ -96,9 +97,11 @@ static __attribute__((always_inline)) uint32_t raw_pages(struct scratch *s, uint
 	if (r->n_raw++ >= (waiting > config.wake_at ? RAW_PER_SECOND : 4 * RAW_PER_SECOND))
 		return 0;
 	/* Interrupts are disabled during a switch. */
-	return 1 + ((waiting > 2 * config.wake_at || s->sample.task) && config.stack_pages > 3
-			    ? 3
-			    : config.stack_pages);
+	if (s->sample.task || waiting > 4 * config.wake_at)
+		most = 3;
+	else if (waiting > 2 * config.wake_at)
+		most = 8;
+	return 1 + (config.stack_pages < most ? config.stack_pages : most);
 }
 
 #define USER_BYTES   ((BPF_MAX_USER + 2 * BPF_MAX_PYTHON) * sizeof(struct bpf_frame))

@@ -75,6 +75,22 @@ def test_a_process_of_half_a_second_is_seen_from_its_start(can_sample, tmp_path)
     assert lost <= 0.2 * burnt
 
 
+# 400 calls of some 130 bytes each: 52 KiB of stack.
+DEEP = CHAIN.replace("int go_down(int n) { int r;", "int go_down(int n) { volatile char local[88]; int r; local[n % 80] = n;").replace("go_down(30)", "go_down(400)")
+
+
+@pytest.mark.slow
+def test_the_first_samples_of_a_deep_stack_are_complete(can_sample, tmp_path):  # noqa: F811
+    """They wait for the program's tables, with a copy of their stack."""
+    program, out = compiled(tmp_path, "deep", DEEP), tmp_path / "out.folded"
+    r = agent("-o", out, "-F", "199", "--", program, "600")
+    assert r.returncode == 0, r.stderr
+    by_bpf(r)
+    burnt = [(s, n) for s, n in folded(out) if "burn_here" in s]
+    whole = [(s, n) for s, n in burnt if s[0] == "_start" and s.count("go_down") == 401]
+    assert sum(n for _, n in whole) >= 0.99 * sum(n for _, n in burnt) > 0, r.stderr
+
+
 @pytest.mark.slow
 def test_a_command_is_profiled_without_the_rest_of_the_machine(can_sample, tmp_path):  # noqa: F811
     """Neither threads of the kernel nor processes that nobody knows: a storm of them is running."""
