@@ -6,6 +6,7 @@
  *   Go's functions   see go.c
  *   linkage tables   lld and mold write no entries for them
  *   restorers        the function to which a signal handler returns, of musl and Go
+ *   clone, clone3    glibc's: the entry ends before the call of the kernel, since it would be wrong in the new thread
  */
 #include "unwind/internal.h"
 
@@ -17,6 +18,8 @@
 #define SCAN_MAX    MIB(8) /* bytes of gaps that are searched for a restorer */
 #define DYNAMIC_MAX 64u    /* entries of the dynamic section: needed libraries come first */
 #define SCAN_STEP   KIB(32)
+#define CLONE_LEAST 10u /* bytes from the call of the kernel to the return, by the sizes of two jumps */
+#define CLONE_MOST  18u
 
 /* mov $15, %rax; syscall: rt_sigreturn. */
 static const uint8_t restorer[] = { 0x48, 0xc7, 0xc0, 0x0f, 0, 0, 0, 0x0f, 0x05 };
@@ -159,6 +162,44 @@ static int scan_restorers(struct build *b, uint64_t from, uint64_t to, struct er
 		from += SCAN_STEP;
 	}
 	return 0;
+}
+
+/* ---- clone ---- */
+
+/* A conditional jump of 2 or 6 bytes, by its condition in the lower half of the opcode. Returns the bytes after it; NULL: it is another instruction. */
+static const uint8_t *after_jump(const uint8_t *p, uint8_t condition)
+{
+	if (p[0] == (0x70 | condition))
+		return p + 2;
+	return p[0] == 0x0f && p[1] == (0x80 | condition) ? p + 6 : NULL;
+}
+
+/* syscall; test %rax, %rax; jl error; jz new_thread; ret, and nothing else: *ret_is. */
+static int find_clone(const struct build *b, uint64_t from, uint64_t to, bool *ret_is, struct err *err)
+{
+	static const uint8_t call[] = { 0x0f, 0x05, 0x48, 0x85, 0xc0 };
+	uint8_t code[CLONE_MOST + 8] = { 0 };
+	const uint8_t *p = code;
+	size_t n;
+
+	*ret_is = false;
+	if (to - from < CLONE_LEAST || to - from > CLONE_MOST)
+		return 0;
+	if (read_code(b->img, from, code, (size_t)(to - from), &n, err) < 0)
+		return -1;
+	if (n < to - from || memcmp(p, call, sizeof(call)) != 0)
+		return 0;
+	p = after_jump(p + sizeof(call), 0xc);
+	p = p ? after_jump(p, 0x4) : NULL;
+	*ret_is = p && *p == 0xc3 && p + 1 == code + n;
+	return 0;
+}
+
+static void add_clone(struct build *b, uint64_t from, uint64_t to)
+{
+	pack_add(&b->pack, from, pack_key((struct unwind_rule){ .cfa = UNWIND_CFA_CLONE }));
+	pack_add(&b->pack, to, 0);
+	b->flags |= UNWIND_FROM_CODE;
 }
 
 /* A program that needs another library has no restorer of its own: that is in the C library. */
@@ -307,6 +348,14 @@ static int fill_debug(struct build *b, uint64_t from, uint64_t to, struct err *e
 int gap_fill(struct build *b, uint64_t from, uint64_t to, struct err *err)
 {
 	struct code_range f;
+	bool is_clone;
+
+	if (find_clone(b, from, to, &is_clone, err) < 0)
+		return -1;
+	if (is_clone) {
+		add_clone(b, from, to);
+		return 0;
+	}
 
 	while (b->gaps->go && go_rows_next(b->gaps->go, from, to, &f)) {
 		if (fill_debug(b, from, f.start, err) < 0)

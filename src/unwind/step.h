@@ -82,6 +82,7 @@ enum unwind_cfa {
 	UNWIND_CFA_SIGNAL, /* the kernel's signal frame: registers are saved at rsp + off, in the order of gregs */
 	UNWIND_CFA_CHAIN, /* by rbp as a frame pointer, which may be of another stack */
 	UNWIND_CFA_BAD,   /* there is a rule, but one that is not supported */
+	UNWIND_CFA_CLONE, /* rsp + 8, after a call of the kernel that makes a thread; the new thread, where rax is 0, has no caller */
 };
 /* The caller's rbp. */
 enum unwind_rbp {
@@ -319,6 +320,7 @@ UNWIND_FN int unwind_find(UNWIND_TABLE table, uint64_t addr, struct unwind_rule 
 #define UNWIND_GREG_BX   11
 #define UNWIND_GREG_SP   15
 #define UNWIND_GREG_PC   16
+#define UNWIND_RAX       0u
 #define UNWIND_DWARF_RBX 3u
 #define UNWIND_RBP       6u
 #define UNWIND_RSP       7u
@@ -419,6 +421,12 @@ UNWIND_FN enum unwind_outcome unwind_compute_cfa(UNWIND_MEMORY memory, const str
 	case UNWIND_CFA_PLT:
 		v = f->sp + ((unwind_pc(f) & 15) >= (r->off & 15) ? 16 : 8);
 		e = 0;
+		break;
+	case UNWIND_CFA_CLONE:
+		e = unwind_register(memory, f, UNWIND_RAX, &v);
+		if (!e && !v)
+			return UNWIND_END;
+		v = f->sp + 8;
 		break;
 	default:
 		e = -1;

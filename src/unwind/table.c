@@ -138,6 +138,9 @@ void unwind_rule_print(const struct unwind_rule *r, struct buf *out)
 	case UNWIND_CFA_PLT:
 		buf_printf(out, "cfa=rsp+8, rsp+16 from byte %u of 16", r->off & 15);
 		break;
+	case UNWIND_CFA_CLONE:
+		buf_add_str(out, STR("cfa=rsp+8, none in a new thread"));
+		break;
 	default:
 		buf_add_str(out, STR("unknown"));
 		return;

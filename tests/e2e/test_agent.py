@@ -91,6 +91,38 @@ def test_the_first_samples_of_a_deep_stack_are_complete(can_sample, tmp_path):  
     assert sum(n for _, n in whole) >= 0.99 * sum(n for _, n in burnt) > 0, r.stderr
 
 
+# Makes a thread and starts a program, again and again.
+MAKES = """
+#include <pthread.h>
+#include <spawn.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <time.h>
+static void *thread(void *x) { return x; }
+__attribute__((noinline)) void make_thread(void) { pthread_t t; pthread_create(&t, NULL, thread, NULL); pthread_join(t, NULL); }
+__attribute__((noinline)) void make_process(void) { char *argv[] = {"true", NULL}; pid_t p; posix_spawn(&p, "/bin/true", NULL, NULL, argv, NULL); waitpid(p, NULL, 0); }
+int main(int argc, char **argv)
+{
+	time_t end = time(NULL) + atoi(argv[1]);
+	while (time(NULL) < end) { for (int i = 0; i < 30; i++) make_thread(); make_process(); }
+	return 0;
+}
+"""
+
+
+@pytest.mark.slow
+def test_makers_of_threads_and_processes_have_complete_stacks(can_sample, tmp_path):  # noqa: F811
+    """glibc's clone3() and clone() have no rows around the call of the kernel: all of its time there was [no row in libc.so.6]."""
+    program, out = compiled(tmp_path, "makes", MAKES, "-pthread"), tmp_path / "out.folded"
+    r = agent("-o", out, "-F", "997", "--", program, "4")
+    assert r.returncode == 0, r.stderr
+    made = [(s, n) for s, n in folded(out) if "kernel_clone" in s]
+    whole = [(s, n) for s, n in made if s[0] == "_start" and ("make_thread" in s or "make_process" in s)]
+    assert sum(n for _, n in whole) >= 0.98 * sum(n for _, n in made) > 0, [s for s, _ in made if s[0] != "_start"][:5]
+    # A new thread has no caller in it, and is no caller of anybody.
+    assert not [s for s, _ in folded(out) if s[0].startswith("[no row") and "ret_from_fork" in s], r.stderr
+
+
 @pytest.mark.slow
 def test_a_command_is_profiled_without_the_rest_of_the_machine(can_sample, tmp_path):  # noqa: F811
     """Neither threads of the kernel nor processes that nobody knows: a storm of them is running."""

@@ -301,6 +301,37 @@ static void code_without_entries_is_recognised(void **state)
 	expect_at(&in, TEXT + 0x80a, "none");
 }
 
+/* As in glibc's clone(): the entry ends before the call of the kernel, and another one starts after the return. */
+static void the_gap_around_a_call_that_makes_a_thread(void **state)
+{
+	static const uint8_t near_jumps[] = { 0x0f, 0x05, 0x48, 0x85, 0xc0, 0x7c, 0x18, 0x74, 0x01, 0xc3 };
+	static const uint8_t far_jumps[] = { 0x0f, 0x05, 0x48, 0x85, 0xc0, 0x0f, 0x8c,
+					     1,    0,    0,    0,    0x74, 1,    0xc3 };
+	static const uint8_t other[] = { 0x0f, 0x05, 0x48, 0x85, 0xc0, 0x7d, 0x18, 0x74, 0x01, 0xc3 };
+	const char *rule = "cfa=rsp+8, none in a new thread ra=cfa-8";
+	AUTO(input_done) struct input in = { 0 };
+
+	input_init(&in);
+	memcpy(in.text.p + 0x17, near_jumps, sizeof(near_jumps));
+	memcpy(in.text.p + 0x57, far_jumps, sizeof(far_jumps));
+	memcpy(in.text.p + 0x97, other, sizeof(other));
+	memcpy(in.text.p + 0xd7, near_jumps, sizeof(near_jumps));
+	FDE(&in, TEXT, 0x17, DEF_OFFSET(16));
+	FDE(&in, TEXT + 0x21, 0x36, DEF_OFFSET(24));
+	FDE(&in, TEXT + 0x65, 0x32, DEF_OFFSET(32));
+	FDE(&in, TEXT + 0xa1, 0x36, DEF_OFFSET(40));
+	FDE(&in, TEXT + 0xe2, 0x10, DEF_OFFSET(48)); /* a byte more than the code */
+	input_table(&in, true);
+	expect_at(&in, TEXT + 0x16, "cfa=rsp+16 ra=cfa-8");
+	expect_at(&in, TEXT + 0x17, rule);
+	expect_at(&in, TEXT + 0x20, rule);
+	expect_at(&in, TEXT + 0x21, "cfa=rsp+24 ra=cfa-8");
+	expect_at(&in, TEXT + 0x64, rule);
+	expect_at(&in, TEXT + 0x97, "none");
+	expect_at(&in, TEXT + 0xd7, "none");
+	assert_true(in.t.chunks[0].head.flags & UNWIND_FROM_CODE);
+}
+
 static void a_file_without_rules_has_no_table(void **state)
 {
 	AUTO(input_done) struct input in = { 0 };
@@ -324,6 +355,7 @@ int main(void)
 		cmocka_unit_test(padding_has_no_rows_of_its_own),
 		cmocka_unit_test(damaged_instructions_cost_their_function),
 		cmocka_unit_test(code_without_entries_is_recognised),
+		cmocka_unit_test(the_gap_around_a_call_that_makes_a_thread),
 		cmocka_unit_test(a_file_without_rules_has_no_table),
 	};
 

@@ -156,6 +156,23 @@ static void linkage_entries_push_their_number_in_the_middle(void **state)
 	expect_frame(&s, 0x5001, STACK + 16, STACK + 160);
 }
 
+static void a_new_thread_has_no_caller(void **state)
+{
+	struct stack s;
+
+	stack_init(&s);
+	s.memory.registers[UNWIND_RAX] = (uint64_t)-38; /* in the call: ENOSYS */
+	assert_int_equal(step(&s, rule(UNWIND_CFA_CLONE, 0, 0)), UNWIND_CALLER);
+	expect_frame(&s, 0x5000, STACK + 8, STACK + 160);
+	stack_init(&s);
+	s.memory.registers[UNWIND_RAX] = 0;
+	assert_int_equal(step(&s, rule(UNWIND_CFA_CLONE, 0, 0)), UNWIND_END);
+	/* Not called itself: its registers are not known. */
+	stack_init(&s);
+	s.f.flags = 0;
+	assert_int_equal(step(&s, rule(UNWIND_CFA_CLONE, 0, 0)), UNWIND_BAD_RULE);
+}
+
 static void a_signal_frame_has_all_registers(void **state)
 {
 	struct unwind_rule r = rule(UNWIND_CFA_SIGNAL, 0, 40);
@@ -267,6 +284,7 @@ int main(void)
 		cmocka_unit_test(by_another_register_in_the_top_frame_only),
 		cmocka_unit_test(rbx_is_found_where_a_callee_saved_it),
 		cmocka_unit_test(linkage_entries_push_their_number_in_the_middle),
+		cmocka_unit_test(a_new_thread_has_no_caller),
 		cmocka_unit_test(a_signal_frame_has_all_registers),
 		cmocka_unit_test(all_registers_are_found_in_a_signal_frame),
 		cmocka_unit_test(a_return_address_in_a_register),
