@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * openat2() with RESOLVE_IN_ROOT. Before Linux 5.6 nothing can be opened: a walk of our own would race with renamed folders.
+ * openat2() with RESOLVE_IN_ROOT. Where it is missing (Linux before 5.6) or refused (systemd's RestrictSUIDSGID=, which DynamicUser=
+ * implies, and old profiles of container runtimes), a walk of our own: part by part, by descriptors of folders, without a symbolic link
+ * or ".." that the kernel follows. So it stays below the root, whichever folder is renamed meanwhile.
  */
 #include "base/root.h"
 
@@ -8,21 +10,146 @@
 #include <fcntl.h>
 #include <linux/openat2.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/base.h"
 
 #define MAX_LINKS 40
+#define MAX_DEPTH 100 /* folders */
+
+/* With O_PATH the others are refused. */
+static int flags_of_open(int flags)
+{
+	return flags | O_CLOEXEC | (flags & O_PATH ? 0 : O_NONBLOCK | O_NOCTTY);
+}
+
+/* ---- a walk ---- */
+
+struct root_walk {
+	int folders[MAX_DEPTH]; /* the first is the root, which is borrowed */
+	unsigned n;
+	unsigned n_links;
+	char rest[PATH_MAX]; /* of the path */
+};
+
+static bool push_path(char rest[PATH_MAX], const char *text);
+
+static void walk_up(struct root_walk *w, unsigned n)
+{
+	for (; w->n > n; w->n--)
+		close(w->folders[w->n - 1]);
+}
+
+static void root_walk_done(struct root_walk *w)
+{
+	int e = errno;
+
+	walk_up(w, 1);
+	errno = e;
+}
+
+/* Go to folder @fd, which is taken. */
+static bool walk_into(struct root_walk *w, int fd)
+{
+	if (w->n == MAX_DEPTH) {
+		close(fd);
+		errno = ENAMETOOLONG;
+		return false;
+	}
+	w->folders[w->n++] = fd;
+	return true;
+}
+
+/* The link @fd stands before what is left of the path. */
+static bool walk_link(struct root_walk *w, int fd)
+{
+	char target[PATH_MAX];
+	ssize_t n = readlinkat(fd, "", target, sizeof(target) - 1);
+
+	if (n < 0)
+		return false;
+	if (n == 0 || ++w->n_links > MAX_LINKS) {
+		errno = n == 0 ? ENOENT : ELOOP;
+		return false;
+	}
+	target[n] = '\0';
+	if (*target == '/')
+		walk_up(w, 1);
+	/* The last part of the target is the last one of the path, then. */
+	if (strcmp(w->rest, "/") == 0)
+		*w->rest = '\0';
+	return push_path(w->rest, target);
+}
+
+/* The part @name of the path. Returns 1: go on; 0: *ret is the result; -1: see errno. */
+static int walk_part(struct root_walk *w, const char *name, bool is_last, int flags, int *ret)
+{
+	int folder = w->folders[w->n - 1];
+	AUTO(fd_close) int fd = openat(folder, name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+	struct stat st;
+
+	if (fd < 0 || fstat(fd, &st) < 0)
+		return -1;
+	if (S_ISLNK(st.st_mode) && !(is_last && flags & O_NOFOLLOW))
+		return walk_link(w, fd) ? 1 : -1;
+	if (S_ISDIR(st.st_mode))
+		return walk_into(w, TAKE_FD(fd)) ? 1 : -1;
+	if (!is_last) {
+		errno = ENOTDIR;
+		return -1;
+	}
+	/* A link that takes its place just now is not followed. */
+	*ret = openat(folder, name, flags_of_open(flags | O_NOFOLLOW));
+	return *ret < 0 ? -1 : 0;
+}
+
+int root_open_walking(int root, const char *path, int flags)
+{
+	AUTO(root_walk_done) struct root_walk w = { .folders = { root }, .n = 1 };
+	int fd = -1, r = 1;
+
+	if (!*path) {
+		errno = ENOENT;
+		return -1;
+	}
+	if (!push_path(w.rest, path))
+		return -1;
+	while (r > 0) {
+		size_t from = strspn(w.rest, "/"), n = strcspn(w.rest + from, "/");
+		char name[NAME_MAX + 1];
+		bool is_last;
+
+		if (!n) /* it is a folder */
+			return openat(w.folders[w.n - 1], ".", flags_of_open(flags));
+		if (n > NAME_MAX) {
+			errno = ENAMETOOLONG;
+			return -1;
+		}
+		memcpy(name, w.rest + from, n);
+		name[n] = '\0';
+		memmove(w.rest, w.rest + from + n, strlen(w.rest + from + n) + 1);
+		/* push_path() has put one '/' after the path. */
+		is_last = strcmp(w.rest, "/") == 0;
+		if (strcmp(name, "..") == 0)
+			walk_up(&w, MAX(w.n - 1, 1u));
+		else if (strcmp(name, ".") != 0)
+			r = walk_part(&w, name, is_last, flags, &fd);
+	}
+	return r < 0 ? -1 : fd;
+}
 
 int root_open(int root, const char *path, int flags)
 {
-	struct open_how how = { .resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS };
+	const struct open_how how = { .flags = (unsigned)flags_of_open(flags),
+				      .resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS };
+	int fd = (int)syscall(SYS_openat2, root, path, &how, sizeof(how));
 
-	/* With O_PATH the others are refused. */
-	how.flags = (unsigned)(flags | O_CLOEXEC | (flags & O_PATH ? 0 : O_NONBLOCK | O_NOCTTY));
-	return (int)syscall(SYS_openat2, root, path, &how, sizeof(how));
+	return fd < 0 && (errno == ENOSYS || errno == EPERM) ? root_open_walking(root, path, flags) : fd;
 }
+
+/* ---- links ---- */
 
 /* The target of the symbolic link at @path. 0: it is another file. Negative: see errno. */
 static ssize_t read_link_in(int root, const char *path, char *ret, size_t size)

@@ -87,3 +87,49 @@ def test_files_are_parsed_by_a_process_without_rights(can_sample, tmp_path, runn
         assert state_of(tmp_path)["parser_pid"] not in (0, pid)
         shown = subprocess.run([LODE, "agent", "--status", "--state", tmp_path / "state"], capture_output=True, text=True).stdout
         assert "failed 1 times; the last time: its parser was ended by signal 11" in shown
+
+
+# Runs a program for which openat2() does not exist: systemd refuses it so for units with DynamicUser=, since a filter cannot see its flags.
+WITHOUT_OPENAT2 = """
+#include <errno.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <stddef.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+int main(int argc, char **argv)
+{
+	struct sock_filter code[] = {
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_openat2, 0, 1),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | ENOSYS),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+	};
+	struct sock_fprog prog = { sizeof(code) / sizeof(*code), code };
+	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) || prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &prog))
+		return 1;
+	execv(argv[1], argv + 1);
+	return 1;
+}
+"""
+
+
+@pytest.mark.slow
+def test_files_of_containers_are_opened_without_openat2(can_sample, tmp_path):  # noqa: F811
+    """The program is in a file system that only its own mount namespace has, behind a symbolic link."""
+    if subprocess.run(["unshare", "-m", "true"], capture_output=True).returncode:
+        pytest.skip("no mount namespaces here")
+    program, launcher, out = compiled(tmp_path, "chain", CHAIN), compiled(tmp_path, "without", WITHOUT_OPENAT2), tmp_path / "out.folded"
+    (tmp_path / "inside").mkdir()
+    inside = f"mount -t tmpfs none {tmp_path}/inside && cd {tmp_path}/inside && mkdir real && ln -s {tmp_path}/inside/real link && cp {program} real/hidden && exec {tmp_path}/inside/link/hidden 60000"
+    with subprocess.Popen(["unshare", "-m", "--propagation", "private", "/bin/sh", "-c", inside]) as load:
+        try:
+            until(lambda: pathlib.Path(f"/proc/{load.pid}/comm").read_text() == "hidden\n", "the program")
+            r = subprocess.run([launcher, LODE, "agent", "-o", out, "-F", "199", "--no-names", "--pid", str(load.pid), "--duration", "2"],
+                               capture_output=True, text=True, timeout=60)
+        finally:
+            load.kill()
+    assert r.returncode == 0, r.stderr
+    rows = folded(out)
+    assert sum(n for s, n in rows if len(s) > 30 and not s[0].startswith("[")) >= 0.95 * sum(n for _, n in rows) > 0, ([s[:3] for s, _ in rows][:5], r.stderr)
