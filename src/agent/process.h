@@ -72,7 +72,10 @@ void processes_tick(struct processes *p);
 struct str processes_made_name(struct processes *p, struct process *of, uint64_t addr);
 /* Open a mapped file again: by one of the processes that have it. Negative: none of them does any more. *ret_pid: that process. */
 int processes_open_file(struct processes *p, const struct mapped_file *f, uint32_t *ret_pid);
-/* Open a file of a process as it was mapped: by its mapping, by its path below the root of the process, by its path here. */
+/*
+ * Open a file of a process as it was mapped: by its mapping, by its path below the root of the process, below that of the first
+ * process, or here.
+ */
 int process_open_mapped(const char *proc, uint32_t pid, const struct maps_line *line);
 /* The same by the path alone, of a process that has ended: @pid is one that most likely has the same root. */
 int process_open_path(const char *proc, uint32_t pid, const struct maps_line *line);

@@ -56,7 +56,9 @@ int process_open_path(const char *proc, uint32_t pid, const struct maps_line *li
 		return -1;
 	maps_path(line->path, &path);
 	fd = open_below_process(proc, pid, buf_cstr(&path));
-	/* A process that has just ended: its files are mostly ours, too. */
+	/* One that has ended: its files are mostly the machine's, which a container has below the first process, or ours. */
+	if (fd < 0 && errno != ELOOP)
+		fd = open_below_process(proc, 1, buf_cstr(&path));
 	if (fd < 0 && errno != ELOOP)
 		fd = open(buf_cstr(&path), O_RDONLY | O_NONBLOCK | O_CLOEXEC | O_NOCTTY);
 	if (fd >= 0 && !is_mapped_file(fd, line))
