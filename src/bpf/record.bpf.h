@@ -57,8 +57,8 @@ static __attribute__((always_inline)) void note_unknown(struct scratch *s, uint3
 }
 
 /*
- * Report what user space did not set. A process without a stack, as it ends or is about to run another program, has labels all the
- * same.
+ * Report a process or an address that user space did not set. A process without a stack, as it ends or is about to run another
+ * program, has labels all the same.
  */
 static __attribute__((always_inline)) void note_end(struct scratch *s, struct task_struct *task, uint32_t how)
 {

@@ -117,7 +117,7 @@ static const char *const paths[] = {
 	"missing/x",
 };
 
-static void the_walk_opens_what_the_kernel_does(void **state)
+static void the_walk_has_the_results_of_openat2(void **state)
 {
 	static const int flags[] = { O_RDONLY, O_PATH, O_PATH | O_NOFOLLOW, O_RDONLY | O_NOFOLLOW,
 				     O_RDONLY | O_DIRECTORY };
@@ -172,7 +172,7 @@ static void depth_and_names_have_limits(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(the_walk_opens_what_the_kernel_does, tree_setup,
+		cmocka_unit_test_setup_teardown(the_walk_has_the_results_of_openat2, tree_setup,
 						tree_teardown),
 		cmocka_unit_test_setup_teardown(no_path_leads_out_of_the_root, tree_setup, tree_teardown),
 		cmocka_unit_test_setup_teardown(depth_and_names_have_limits, tree_setup, tree_teardown),
