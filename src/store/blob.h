@@ -79,6 +79,28 @@ struct blob_garbage {
 
 typedef int blob_list_fn(void *arg, const char *name, const struct blob_stamp *stamp, struct err *err);
 
+/*
+ * A record may have several versions for a while, where blobs cannot be replaced in one step: the present one, which all other
+ * calls are about, and others beside it.
+ */
+enum blob_place {
+	BLOB_PRESENT,
+	BLOB_BESIDE,   /* its writer may be at work */
+	BLOB_REPLACED, /* left over: the present one has taken its place */
+	BLOB_RIVAL, /* left over: of a writer that met that of the present one. Either may be acknowledged */
+};
+
+/* One version of a record, read by a scan. */
+struct blob_scanned {
+	const char *name;
+	struct blob_stamp stamp;
+	enum blob_place place;
+	int outcome; /* of reading it, as of get(); negative: *why */
+	struct bytes content;
+	const struct err *why;
+};
+typedef int blob_scan_fn(void *arg, const struct blob_scanned *s, struct err *err);
+
 struct blobs;
 struct blobs_ops {
 	/*
@@ -143,6 +165,21 @@ struct blobs_ops {
 	 */
 	int (*list)(struct blobs *b, struct str prefix, struct str after, blob_list_fn *fn, void *arg,
 		    struct err *err);
+	/*
+	 * As list(), of records only, with the content of each, at most @max bytes (else its outcome is ERR_LIMIT): blobs that are
+	 * far away are read many at a time. Of each name the present version is reported first. NULL: blobs_scan() reads one after
+	 * the other.
+	 */
+	int (*scan)(struct blobs *b, struct str prefix, struct str after, size_t max, blob_scan_fn *fn,
+		    void *arg, struct err *err);
+	/*
+	 * Read, and remove, the version @seen of a record, which is left over as a scan has said. BLOB_MISSING. BLOB_CHANGED: it
+	 * is the present one, and stays. NULL where there are no others.
+	 */
+	int (*get_beside)(struct blobs *b, const char *name, const struct blob_stamp *seen, size_t max,
+			  struct buf *ret, struct err *err);
+	int (*remove_beside)(struct blobs *b, const char *name, const struct blob_stamp *seen,
+			     struct err *err);
 	/* Bytes in all staging files that are no blobs yet. */
 	int (*staged)(struct blobs *b, uint64_t *ret_bytes, struct err *err);
 	/* Remove the staging files of processes that have ended. */
@@ -158,6 +195,11 @@ struct blobs {
  * ERR_INVALID. */
 int blobs_open_dir(const char *dir, bool create, struct blobs **ret, struct err *err);
 struct blobs *blobs_open_memory(void);
+
+/* ---- blob_scan.c ---- */
+
+int blobs_scan(struct blobs *b, struct str prefix, struct str after, size_t max, blob_scan_fn *fn, void *arg,
+	       struct err *err);
 
 /* ---- blob_cache.c: a cache of whole contents in a folder, in front of blobs that are far away ---- */
 

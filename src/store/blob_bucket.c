@@ -253,18 +253,49 @@ static int bucket_collect_all(struct blobs *b, struct blob_garbage *v, size_t n,
 	return bucket_ready(s, err) < 0 ? -1 : bucket_collect(s, v, n, not_after_ns, err);
 }
 
+/* After all versions of that name. "": from the beginning. */
+static char *after_name(struct str after)
+{
+	return after.size ? mem_printf(STR_FMT "!~", STR_ARG(after)) : mem_strdup("");
+}
+
 static int bucket_list(struct blobs *b, struct str prefix, struct str after, blob_list_fn *fn, void *arg,
 		       struct err *err)
 {
 	AUTO(mem_freep) char *from = mem_strndup(prefix.p, prefix.size);
-	/* After all versions of that name. */
-	AUTO(mem_freep) char *past = after.size ? mem_printf(STR_FMT "!~", STR_ARG(after)) : mem_strdup("");
+	AUTO(mem_freep) char *past = after_name(after);
 	struct blob_bucket *s = bucket_of(b);
 
 	if (bucket_ready(s, err) < 0)
 		return -1;
 	return is_content(from) ? bucket_content_list(s, from, past, fn, arg, err)
 				: bucket_record_list(s, from, past, fn, arg, err);
+}
+
+static int bucket_scan(struct blobs *b, struct str prefix, struct str after, size_t max, blob_scan_fn *fn,
+		       void *arg, struct err *err)
+{
+	AUTO(mem_freep) char *from = mem_strndup(prefix.p, prefix.size);
+	AUTO(mem_freep) char *past = after_name(after);
+	struct blob_bucket *s = bucket_of(b);
+
+	return bucket_ready(s, err) < 0 ? -1 : bucket_record_scan(s, from, past, max, fn, arg, err);
+}
+
+static int bucket_get_beside(struct blobs *b, const char *name, const struct blob_stamp *seen, size_t max,
+			     struct buf *ret, struct err *err)
+{
+	struct blob_bucket *s = bucket_of(b);
+
+	return bucket_ready(s, err) < 0 ? -1 : bucket_record_get_beside(s, name, seen, max, ret, err);
+}
+
+static int bucket_remove_beside(struct blobs *b, const char *name, const struct blob_stamp *seen,
+				struct err *err)
+{
+	struct blob_bucket *s = bucket_of(b);
+
+	return bucket_ready(s, err) < 0 ? -1 : bucket_record_remove_beside(s, name, seen, err);
 }
 
 /* ---- opening ---- */
@@ -296,6 +327,9 @@ static const struct blobs_ops bucket_ops = {
 	.remove = bucket_remove,
 	.collect = bucket_collect_all,
 	.list = bucket_list,
+	.scan = bucket_scan,
+	.get_beside = bucket_get_beside,
+	.remove_beside = bucket_remove_beside,
 	.staged = bucket_staged,
 	.sweep = bucket_sweep_all,
 	.close = bucket_close,

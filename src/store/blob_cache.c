@@ -444,6 +444,29 @@ static int cache_list(struct blobs *b, struct str prefix, struct str after, blob
 	return u->ops->list(u, prefix, after, fn, arg, err);
 }
 
+static int cache_scan(struct blobs *b, struct str prefix, struct str after, size_t max, blob_scan_fn *fn,
+		      void *arg, struct err *err)
+{
+	return blobs_scan(cache_of(b)->under, prefix, after, max, fn, arg, err);
+}
+
+static int cache_get_beside(struct blobs *b, const char *name, const struct blob_stamp *seen, size_t max,
+			    struct buf *ret, struct err *err)
+{
+	struct blobs *u = cache_of(b)->under;
+
+	return u->ops->get_beside ? u->ops->get_beside(u, name, seen, max, ret, err) : BLOB_MISSING;
+}
+
+/* The present version stays. */
+static int cache_remove_beside(struct blobs *b, const char *name, const struct blob_stamp *seen,
+			       struct err *err)
+{
+	struct blobs *u = cache_of(b)->under;
+
+	return u->ops->remove_beside ? u->ops->remove_beside(u, name, seen, err) : BLOB_MISSING;
+}
+
 static int cache_staged(struct blobs *b, uint64_t *ret_bytes, struct err *err)
 {
 	struct blobs *u = cache_of(b)->under;
@@ -498,6 +521,9 @@ static const struct blobs_ops cache_ops = {
 	.remove = cache_remove,
 	.collect = cache_collect,
 	.list = cache_list,
+	.scan = cache_scan,
+	.get_beside = cache_get_beside,
+	.remove_beside = cache_remove_beside,
 	.staged = cache_staged,
 	.sweep = cache_sweep,
 	.close = cache_close,

@@ -6,6 +6,7 @@
  *   bucket_memory.c   the same in memory, for tests
  *   bucket_names.c    the names in a bucket (pure functions)
  *   bucket_record.c   records: versions of a name
+ *   bucket_scan.c     reading records, many at a time
  *   bucket_content.c  contents: generations of a name
  *   bucket_collect.c  removing contents
  *   blob_bucket.c     struct blobs over these
@@ -53,9 +54,17 @@ struct bucket_ops {
 	void (*pause)(struct bucket *b, unsigned ms);
 	void (*close)(struct bucket *b);
 };
-/* Failures are blob_is_away(), but for an answer over a limit. */
+/* Failures are blob_is_away(), but for an answer over a limit. So is this one: */
+#define bucket_failed(err, ...) (err_set(err, ERR_IO, __VA_ARGS__), bucket_failed_away(err))
+static inline int bucket_failed_away(struct err *err)
+{
+	if (err)
+		err->os = ENOTCONN;
+	return -1;
+}
 struct bucket {
 	const struct bucket_ops *ops;
+	unsigned n_reads; /* so many gets at once are useful; 0 or 1: one */
 };
 
 /* The objects of s3://BUCKET/PREFIX. */
@@ -64,13 +73,16 @@ int bucket_open_s3(const char *url, struct bucket **ret, struct err *err);
 /*
  * Several struct bucket may show the same objects, which are freed by bucket_memory_free() after them. @before (may be NULL) is called
  * before each operation: it may make it fail; if it returns BUCKET_PRETEND, the operation is not carried out, and
- * answered as if there were nothing (a listing), or all were well (the others).
+ * answered as if there were nothing but the object that was put last (a listing), or all were well (the others). With BUCKET_LATE a put or removal fails, and is
+ * carried out later, by bucket_memory_land().
  */
-enum { BUCKET_PRETEND = 1 };
+enum { BUCKET_PRETEND = 1, BUCKET_LATE = 2 };
 struct bucket_memory;
 typedef int bucket_before_fn(void *arg, const char *op, const char *name, struct err *err);
 struct bucket_memory *bucket_memory_new(void);
 void bucket_memory_free(struct bucket_memory *m);
+/* Carry out one of the late operations, chosen by @random. false: there is none. */
+bool bucket_memory_land(struct bucket_memory *m, uint64_t random);
 struct bucket *bucket_open_memory(struct bucket_memory *m, bucket_before_fn *before, void *arg);
 
 /*
@@ -141,8 +153,28 @@ int bucket_record_get(struct blob_bucket *s, const char *name, size_t max, struc
 int bucket_record_stat(struct blob_bucket *s, const char *name, struct blob_stamp *ret, struct err *err);
 int bucket_record_remove(struct blob_bucket *s, const char *name, const struct blob_stamp *seen,
 			 struct err *err);
+int bucket_record_get_beside(struct blob_bucket *s, const char *name, const struct blob_stamp *seen,
+			     size_t max, struct buf *ret, struct err *err);
+int bucket_record_remove_beside(struct blob_bucket *s, const char *name, const struct blob_stamp *seen,
+				struct err *err);
 int bucket_record_list(struct blob_bucket *s, const char *prefix, const char *after, blob_list_fn *fn,
 		       void *arg, struct err *err);
+
+/* All versions, in the order of the records' names, of each the present one first. */
+struct bucket_version {
+	const char *name;   /* of the record */
+	const char *object; /* of the version */
+	struct blob_stamp stamp;
+	enum blob_place place;
+};
+typedef int bucket_version_fn(void *arg, const struct bucket_version *v, struct err *err);
+int bucket_version_list(struct blob_bucket *s, const char *prefix, const char *after, bucket_version_fn *fn,
+			void *arg, struct err *err);
+
+/* ---- bucket_scan.c ---- */
+
+int bucket_record_scan(struct blob_bucket *s, const char *prefix, const char *after, size_t max,
+		       blob_scan_fn *fn, void *arg, struct err *err);
 
 /* ---- bucket_content.c: contents, by the seam's names ---- */
 
@@ -157,6 +189,8 @@ int bucket_content_stat(struct blob_bucket *s, const char *name, struct blob_sta
 int bucket_content_open(struct blob_bucket *s, const char *name, struct source **ret, struct err *err);
 int bucket_content_put(struct blob_bucket *s, const char *name, struct staging *staging, bool keep,
 		       struct err *err);
+/* Is that generation there? BLOB_MISSING. */
+int bucket_content_there(struct blob_bucket *s, const char *name, const char *generation, struct err *err);
 /* A generation that nobody is about to remove, as far as that can be known ahead. BLOB_MISSING. */
 int bucket_content_pick(struct blob_bucket *s, const char *name, struct generation *ret, struct err *err);
 /* After its record was put: does this generation stay? BLOB_UNMET. */

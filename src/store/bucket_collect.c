@@ -6,7 +6,7 @@
  * needs, and then its marks. A writer puts its record, *then* lists the marks of its content, *then* looks whether the
  * generation is there. So either the collector's listing has the record, or the writer finds the mark, or finds that the
  * generation is gone, and puts the content again as another generation. A mark is removed by its maker alone, or when it is
- * so old that its maker has ended.
+ * so old that its maker has ended. After a removal that failed the mark stays until then: the server may carry it out later.
  */
 #include "store/bucket.h"
 
@@ -20,6 +20,7 @@ struct candidate {
 	char content[BLOB_CONTENT_NAME_SIZE], id[GENERATION_SIZE];
 	size_t of; /* index of the garbage; NO_GARBAGE */
 	bool marked, needed;
+	bool doubtful; /* its removal failed, and may be carried out later: the mark stays until it is old */
 };
 #define NO_GARBAGE SIZE_MAX
 
@@ -143,6 +144,8 @@ static void marks_remove(struct collection *c)
 	for (size_t i = 0; i < c->n && c->v[i].marked; i++) {
 		char name[BUCKET_NAME_SIZE];
 
+		if (c->v[i].doubtful)
+			continue;
 		mark_name_write(c->v[i].content, c->v[i].id, c->id, name);
 		if (b->ops->remove(b, name, NULL) < 0)
 			return; /* what is left is swept when it is old */
@@ -213,8 +216,10 @@ static int candidates_remove(struct collection *c, struct err *err)
 		if (stays)
 			continue;
 		generation_name_write(c->v[i].content, c->v[i].id, name);
-		if (b->ops->remove(b, name, err) < 0)
+		if (b->ops->remove(b, name, err) < 0) {
+			c->v[i].doubtful = true;
 			return -1;
+		}
 	}
 	return 0;
 }

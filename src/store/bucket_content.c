@@ -95,6 +95,17 @@ int bucket_content_open(struct blob_bucket *s, const char *name, struct source *
 	return r == BUCKET_MISSING ? BLOB_MISSING : r;
 }
 
+int bucket_content_there(struct blob_bucket *s, const char *name, const char *generation, struct err *err)
+{
+	char object[BUCKET_NAME_SIZE];
+	uint64_t size;
+	int r;
+
+	generation_name_write(name, generation, object);
+	r = s->bucket->ops->head(s->bucket, object, &size, err);
+	return r == BUCKET_MISSING ? BLOB_MISSING : r;
+}
+
 /* ---- marks ---- */
 
 struct marks {
@@ -163,9 +174,7 @@ int bucket_content_holds(struct blob_bucket *s, const char *name, const char *ge
 {
 	struct generation g = { 0 };
 	const struct generations l = { &g, 1, 1 };
-	char object[BUCKET_NAME_SIZE];
 	bool marked = false;
-	uint64_t size;
 	int r;
 
 	memcpy(g.id, generation, sizeof(g.id));
@@ -173,9 +182,8 @@ int bucket_content_holds(struct blob_bucket *s, const char *name, const char *ge
 		return -1;
 	if (marked)
 		return BLOB_UNMET;
-	generation_name_write(name, generation, object);
-	r = s->bucket->ops->head(s->bucket, object, &size, err);
-	return r == BUCKET_MISSING ? BLOB_UNMET : r;
+	r = bucket_content_there(s, name, generation, err);
+	return r == BLOB_MISSING ? BLOB_UNMET : r;
 }
 
 /* ---- putting ---- */

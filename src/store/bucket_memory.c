@@ -4,6 +4,7 @@
  */
 #include "store/bucket.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 struct object {
@@ -12,11 +13,20 @@ struct object {
 	int64_t time_ns;
 };
 
+/* A put, or a removal, that failed for its caller. */
+struct late {
+	char *name;
+	struct buf content;
+	bool removal;
+};
+
 struct bucket_memory {
 	pthread_mutex_t lock;
 	/* under the lock */
 	struct object *v; /* by name */
 	size_t n, room;
+	struct late *late;
+	size_t n_late, room_late;
 };
 
 struct memory_bucket {
@@ -24,6 +34,7 @@ struct memory_bucket {
 	struct bucket_memory *m;
 	bucket_before_fn *before;
 	void *arg;
+	char last[BUCKET_NAME_SIZE]; /* under the lock: that it put, or pretended to */
 };
 
 static struct memory_bucket *memory_of(struct bucket *b)
@@ -46,6 +57,11 @@ static struct object *object_find(struct bucket_memory *m, const char *name)
 
 static int memory_before(struct memory_bucket *b, const char *op, const char *name, struct err *err)
 {
+	if (strcmp(op, "put") == 0) {
+		pthread_mutex_lock(&b->m->lock);
+		snprintf(b->last, sizeof(b->last), "%s", name);
+		pthread_mutex_unlock(&b->m->lock);
+	}
 	return b->before ? b->before(b->arg, op, name, err) : 0;
 }
 
@@ -72,15 +88,68 @@ static void object_set(struct bucket_memory *m, const char *name, struct buf *co
 	*content = (struct buf){ 0 };
 }
 
+static void object_del(struct bucket_memory *m, const char *name)
+{
+	struct object *o;
+
+	pthread_mutex_lock(&m->lock);
+	o = object_find(m, name);
+	if (o) {
+		free(o->name);
+		buf_done(&o->content);
+		m->n--;
+		memmove(o, o + 1, (size_t)(m->v + m->n - o) * sizeof(*o));
+	}
+	pthread_mutex_unlock(&m->lock);
+}
+
+/* Takes the content. Returns the failure. */
+static int late_add(struct bucket_memory *m, const char *name, struct buf *content, bool removal,
+		    struct err *err)
+{
+	pthread_mutex_lock(&m->lock);
+	VEC_PUSH(m->late, m->n_late, m->room_late) = (struct late){ mem_strdup(name), *content, removal };
+	pthread_mutex_unlock(&m->lock);
+	*content = (struct buf){ 0 };
+	return bucket_failed(err, "no answer");
+}
+
+bool bucket_memory_land(struct bucket_memory *m, uint64_t random)
+{
+	struct late l = { 0 };
+
+	pthread_mutex_lock(&m->lock);
+	if (m->n_late) {
+		size_t i = random % m->n_late;
+
+		l = m->late[i];
+		m->late[i] = m->late[--m->n_late];
+	}
+	pthread_mutex_unlock(&m->lock);
+	if (!l.name)
+		return false;
+	if (l.removal)
+		object_del(m, l.name);
+	else
+		object_set(m, l.name, &l.content);
+	free(l.name);
+	buf_done(&l.content);
+	return true;
+}
+
+/* ---- operations ---- */
+
 static int memory_put(struct bucket *base, const char *name, struct bytes content, struct err *err)
 {
 	struct memory_bucket *b = memory_of(base);
 	struct buf copy = { 0 };
 	int r = memory_before(b, "put", name, err);
 
-	if (r)
+	if (r && r != BUCKET_LATE)
 		return MIN(r, 0);
 	buf_add(&copy, content.p, content.size);
+	if (r)
+		return late_add(b->m, name, &copy, false, err);
 	object_set(b->m, name, &copy);
 	return 0;
 }
@@ -91,11 +160,13 @@ static int memory_put_file(struct bucket *base, const char *name, int fd, uint64
 	AUTO(buf_done) struct buf copy = { 0 };
 	int r = memory_before(b, "put", name, err);
 
-	if (r)
+	if (r && r != BUCKET_LATE)
 		return MIN(r, 0);
 	buf_reserve(&copy, (size_t)size);
 	if (fd_pread(fd, copy.p, (size_t)size, 0, &copy.size, err) < 0)
 		return -1;
+	if (r)
+		return late_add(b->m, name, &copy, false, err);
 	object_set(b->m, name, &copy);
 	return 0;
 }
@@ -159,6 +230,20 @@ static struct bucket_item *items_copy(struct bucket_memory *m, const char *prefi
 	return v;
 }
 
+/* The listing that is only pretended has what this one put last. */
+static int pretend_list(struct memory_bucket *b, const char *prefix, bucket_list_fn *fn, void *arg,
+			struct err *err)
+{
+	char last[BUCKET_NAME_SIZE];
+
+	pthread_mutex_lock(&b->m->lock);
+	memcpy(last, b->last, sizeof(last));
+	pthread_mutex_unlock(&b->m->lock);
+	if (!str_starts(str_of(last), str_of(prefix)))
+		return 0;
+	return fn(arg, &(struct bucket_item){ last, 0, clock_wall_ms() * 1000000, "" }, err);
+}
+
 static int memory_list(struct bucket *base, const char *prefix, const char *after, bucket_list_fn *fn,
 		       void *arg, struct err *err)
 {
@@ -167,8 +252,10 @@ static int memory_list(struct bucket *base, const char *prefix, const char *afte
 	size_t n;
 	int r = memory_before(b, "list", prefix, err);
 
+	if (r < 0)
+		return -1;
 	if (r)
-		return MIN(r, 0);
+		return pretend_list(b, prefix, fn, arg, err);
 	v = items_copy(b->m, prefix, after, &n);
 	for (size_t i = 0; i < n; i++) {
 		if (!r)
@@ -182,21 +269,14 @@ static int memory_list(struct bucket *base, const char *prefix, const char *afte
 static int memory_remove(struct bucket *base, const char *name, struct err *err)
 {
 	struct memory_bucket *b = memory_of(base);
-	struct bucket_memory *m = b->m;
-	struct object *o;
+	struct buf none = { 0 };
 	int r = memory_before(b, "delete", name, err);
 
+	if (r == BUCKET_LATE)
+		return late_add(b->m, name, &none, true, err);
 	if (r)
 		return MIN(r, 0);
-	pthread_mutex_lock(&m->lock);
-	o = object_find(m, name);
-	if (o) {
-		free(o->name);
-		buf_done(&o->content);
-		m->n--;
-		memmove(o, o + 1, (size_t)(m->v + m->n - o) * sizeof(*o));
-	}
-	pthread_mutex_unlock(&m->lock);
+	object_del(b->m, name);
 	return 0;
 }
 
@@ -258,6 +338,11 @@ void bucket_memory_free(struct bucket_memory *m)
 		buf_done(&m->v[i].content);
 	}
 	free(m->v);
+	for (size_t i = 0; i < m->n_late; i++) {
+		free(m->late[i].name);
+		buf_done(&m->late[i].content);
+	}
+	free(m->late);
 	pthread_mutex_destroy(&m->lock);
 	free(m);
 }

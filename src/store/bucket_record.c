@@ -1,12 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Records in a bucket: each put of a name is a version of its own, an object that is never written again. The present one
- * is the one with the highest number, of two with the same number that with the higher id.
+ * is the one with the highest number, of two with the same number that with the higher id, *of those whose content is there*.
  *
  * A writer that replaces a version puts its own, and lists once more: if there is a version that was not there before, another
  * writer is at work, and it takes its own back. So of several writers that replace the same version at most one succeeds.
- * A writer that is killed may leave a version that it did not take back: a *rival* of the one that was acknowledged. Rivals
- * are not removed before the object is: they keep their contents.
+ * A writer that is killed, or that gives up waiting for the answer to its put, which is carried out later, may leave a version that
+ * it did not take back: a *rival* of the one that was acknowledged. Rivals keep their contents; those that are old are
+ * removed by the collector (gc.c), which keeps their records as earlier versions.
+ *
+ * The content of a version that was carried out late may have been collected before: no listing of records had the
+ * version. It was never acknowledged, since its writer would have looked for the content. So it is passed over.
  */
 #include "store/bucket.h"
 
@@ -65,19 +69,47 @@ static int versions_list(struct blob_bucket *s, const char *name, struct version
 	return s->bucket->ops->list(s->bucket, prefix, "", version_listed, ret, err);
 }
 
-/* NULL: none. */
-static const struct version *version_present(const struct versions *l)
+static int version_cmp(const void *a, const void *b)
 {
-	const struct version *best = NULL;
+	const struct version_name *x = &((const struct version *)a)->parts,
+				  *y = &((const struct version *)b)->parts;
 
+	if (x->seq != y->seq)
+		return x->seq > y->seq ? -1 : 1;
+	return x->id == y->id ? 0 : x->id > y->id ? -1 : 1;
+}
+
+/*
+ * The present version, NULL if there is none. The versions are sorted, the highest first. Of a single one nothing is asked: there
+ * is no other to be taken in its place.
+ */
+static int versions_choose(struct blob_bucket *s, struct versions *l, const struct version **ret,
+			   struct err *err)
+{
+	*ret = l->n ? l->v : NULL;
+	if (l->n < 2)
+		return 0;
+	qsort(l->v, l->n, sizeof(*l->v), version_cmp);
 	for (size_t i = 0; i < l->n; i++) {
 		const struct version_name *v = &l->v[i].parts;
+		int r = v->content[0] ? bucket_content_there(s, v->content, v->generation, err) : 0;
 
-		if (!best || v->seq > best->parts.seq ||
-		    (v->seq == best->parts.seq && v->id > best->parts.id))
-			best = &l->v[i];
+		if (r < 0)
+			return -1;
+		if (r == 0) {
+			*ret = &l->v[i];
+			return 0;
+		}
 	}
-	return best;
+	return 0;
+}
+
+/* All versions of a name, and the present one. */
+static int versions_of(struct blob_bucket *s, const char *name, struct versions *ret,
+		       const struct version **ret_present, struct err *err)
+{
+	*ret_present = NULL;
+	return versions_list(s, name, ret, err) < 0 ? -1 : versions_choose(s, ret, ret_present, err);
 }
 
 static const struct version *version_of(const struct versions *l, uint64_t id)
@@ -117,12 +149,9 @@ static int attempt_take_back(const struct attempt *a, struct err *err)
 	struct bucket *b = a->s->bucket;
 
 	if (attempt_is_late(a)) {
-		(void)err_set(err, ERR_IO,
-			      "%s: the bucket took too long: it is not known whether the object was put",
-			      a->name);
-		if (err)
-			err->os = ENOTCONN;
-		return -1;
+		return bucket_failed(
+			err, "%s: the bucket took too long: it is not known whether the object was put",
+			a->name);
 	}
 	return b->ops->remove(b, a->object, err);
 }
@@ -137,7 +166,10 @@ static void attempt_pause(const struct attempt *a)
 		(unsigned)(random_id() % (MIN(2 * took + PAUSE_MIN_MS, (uint64_t)PAUSE_MAX_MS) + 1)));
 }
 
-/* BLOB_CHANGED: there is another version that was not there before. */
+/*
+ * BLOB_CHANGED: there is another version that was not there before. The own one has to be listed: a server may have said that it has
+ * taken it, with an error in the body of its answer.
+ */
 static int attempt_is_alone(const struct attempt *a, struct err *err)
 {
 	struct versions now = { 0 };
@@ -146,6 +178,8 @@ static int attempt_is_alone(const struct attempt *a, struct err *err)
 	for (size_t i = 0; r == 0 && i < now.n; i++)
 		if (now.v[i].parts.id != a->own.id && !version_of(&a->before, now.v[i].parts.id))
 			r = BLOB_CHANGED;
+	if (r == 0 && !version_of(&now, a->own.id))
+		r = bucket_failed(err, "%s: the bucket has taken it, but does not list it", a->object);
 	versions_done(&now);
 	return r;
 }
@@ -194,20 +228,25 @@ static int attempt_run(struct attempt *a, struct bytes content, struct err *err)
 	return 0;
 }
 
+/* Is @v the present version, or one that it replaced? */
+static bool version_is_in_chain(const struct versions *l, const struct version *present,
+				const struct version *v)
+{
+	for (size_t n = 0; present && present != v && n < l->n; n++)
+		present = version_of(l, present->parts.before);
+	return present == v;
+}
+
 /* Is there a version that the present one did not replace? Its writer may be about to take back the one or the other. */
 static bool versions_are_contested(struct blob_bucket *s, const struct versions *l,
 				   const struct version *present)
 {
 	int64_t from_ns = s->bucket->ops->now_ns(s->bucket) - RIVAL_NS;
 
-	for (size_t i = 0; i < l->n; i++) {
-		const struct version *v = present;
-
-		for (size_t n = 0; v && v != &l->v[i] && n < l->n; n++)
-			v = version_of(l, v->parts.before);
-		if (v != &l->v[i] && (l->v[i].time_ns > from_ns || present->time_ns > from_ns))
+	for (size_t i = 0; i < l->n; i++)
+		if (!version_is_in_chain(l, present, &l->v[i]) &&
+		    (l->v[i].time_ns > from_ns || present->time_ns > from_ns))
 			return true;
-	}
 	return false;
 }
 
@@ -217,9 +256,8 @@ int bucket_record_put(struct blob_bucket *s, const char *name, struct bytes cont
 	struct attempt a = { .s = s, .name = name, .from_ms = clock_mono_ms() };
 	const struct version *present;
 	struct generation g;
-	int r = versions_list(s, name, &a.before, err);
+	int r = versions_of(s, name, &a.before, &present, err);
 
-	present = version_present(&a.before);
 	if (r == 0 && expect->id != (present ? present->parts.id : 0))
 		r = BLOB_CHANGED;
 	if (r == 0 && versions_are_contested(s, &a.before, present)) {
@@ -232,7 +270,8 @@ int bucket_record_put(struct blob_bucket *s, const char *name, struct bytes cont
 	}
 	if (r == 0) {
 		a.own.id = random_id();
-		a.own.seq = present ? present->parts.seq + 1 : 1;
+		/* Higher than those that were passed over, too: their contents may be put again. */
+		a.own.seq = a.before.n ? a.before.v[0].parts.seq + 1 : 1;
 		a.own.before = present ? present->parts.id : 0;
 		if (needs) {
 			snprintf(a.own.content, sizeof(a.own.content), "%s", needs);
@@ -247,13 +286,6 @@ int bucket_record_put(struct blob_bucket *s, const char *name, struct bytes cont
 }
 
 /* ---- reading ---- */
-
-/* The version that a listing reports now, for the function that it calls: that reads it next. */
-static _Thread_local struct {
-	const struct blob_bucket *s;
-	const char *name;
-	const struct version *v;
-} reported;
 
 static int version_get(struct blob_bucket *s, const char *name, const struct version *v, size_t max,
 		       struct buf *ret, struct blob_stamp *ret_stamp, struct err *err)
@@ -272,20 +304,12 @@ static int version_get(struct blob_bucket *s, const char *name, const struct ver
 int bucket_record_get(struct blob_bucket *s, const char *name, size_t max, struct buf *ret,
 		      struct blob_stamp *ret_stamp, struct err *err)
 {
-	if (reported.s == s && strcmp(reported.name, name) == 0) {
-		int r = version_get(s, name, reported.v, max, ret, ret_stamp, err);
-
-		if (r != BUCKET_MISSING)
-			return r;
-	}
 	for (unsigned i = 0; i < READ_TRIES; i++) {
 		struct versions l = { 0 };
 		const struct version *v;
-		int r = versions_list(s, name, &l, err);
-
+		int r = versions_of(s, name, &l, &v, err);
 		bool replaced = false;
 
-		v = version_present(&l);
 		if (r == 0 && !v)
 			r = BLOB_MISSING;
 		else if (r == 0) {
@@ -303,9 +327,8 @@ int bucket_record_stat(struct blob_bucket *s, const char *name, struct blob_stam
 {
 	struct versions l = { 0 };
 	const struct version *v;
-	int r = versions_list(s, name, &l, err);
+	int r = versions_of(s, name, &l, &v, err);
 
-	v = version_present(&l);
 	if (r == 0 && v)
 		*ret = stamp_of(s, name, v);
 	r = r == 0 && !v ? BLOB_MISSING : r;
@@ -333,9 +356,8 @@ int bucket_record_remove(struct blob_bucket *s, const char *name, const struct b
 	struct versions l = { 0 };
 	const struct version *present;
 	struct blob_stamp now;
-	int r = versions_list(s, name, &l, err);
+	int r = versions_of(s, name, &l, &present, err);
 
-	present = version_present(&l);
 	if (r == 0 && !present)
 		r = BLOB_MISSING;
 	if (r == 0) {
@@ -349,39 +371,92 @@ int bucket_record_remove(struct blob_bucket *s, const char *name, const struct b
 	return r;
 }
 
+int bucket_record_get_beside(struct blob_bucket *s, const char *name, const struct blob_stamp *seen,
+			     size_t max, struct buf *ret, struct err *err)
+{
+	struct versions l = { 0 };
+	const struct version *v;
+	struct blob_stamp stamp;
+	int r = versions_list(s, name, &l, err);
+
+	v = version_of(&l, seen->id);
+	if (r == 0)
+		r = v ? version_get(s, name, v, max, ret, &stamp, err) : BLOB_MISSING;
+	versions_done(&l);
+	return r == BUCKET_MISSING ? BLOB_MISSING : r;
+}
+
+int bucket_record_remove_beside(struct blob_bucket *s, const char *name, const struct blob_stamp *seen,
+				struct err *err)
+{
+	struct versions l = { 0 };
+	const struct version *present, *v;
+	int r = versions_of(s, name, &l, &present, err);
+
+	v = version_of(&l, seen->id);
+	if (r == 0 && !v)
+		r = BLOB_MISSING;
+	else if (r == 0 && v == present)
+		r = BLOB_CHANGED;
+	else if (r == 0)
+		r = s->bucket->ops->remove(s->bucket, v->name, err);
+	versions_done(&l);
+	return r;
+}
+
 /* ---- listing ---- */
 
-struct record_walk {
+struct version_walk {
 	struct blob_bucket *s;
 	char *name; /* of the blob whose versions come; NULL: none */
 	struct versions versions;
-	blob_list_fn *fn;
+	bucket_version_fn *fn;
 	void *arg;
 };
 
-/* All versions of a blob were listed. */
-static int walk_report(struct record_walk *w, struct err *err)
+/* Is its writer gone for sure, and that of the present one? */
+static bool version_is_old(struct blob_bucket *s, const struct version *present, const struct version *v)
 {
-	const struct version *v = version_present(&w->versions);
-	struct blob_stamp stamp;
-	int r = 0;
+	int64_t before_ns = s->bucket->ops->now_ns(s->bucket) - BUCKET_OLD_NS;
 
-	if (v) {
-		stamp = stamp_of(w->s, w->name, v);
-		reported.s = w->s;
-		reported.name = w->name;
-		reported.v = v;
-		r = w->fn(w->arg, w->name, &stamp, err);
-		reported.s = NULL;
+	return present->time_ns < before_ns && v->time_ns < before_ns;
+}
+
+static enum blob_place version_place(struct blob_bucket *s, const struct versions *l,
+				     const struct version *present, const struct version *v)
+{
+	if (v == present)
+		return BLOB_PRESENT;
+	if (!version_is_old(s, present, v))
+		return BLOB_BESIDE;
+	return version_is_in_chain(l, present, v) ? BLOB_REPLACED : BLOB_RIVAL;
+}
+
+/* All versions of a blob were listed: report the present one, then the others. */
+static int walk_report(struct version_walk *w, struct err *err)
+{
+	struct versions *l = &w->versions;
+	const struct version *present;
+	int r = versions_choose(w->s, l, &present, err);
+
+	for (size_t i = 0; r == 0 && i < l->n; i++) {
+		const struct version *v = i ? &l->v[i] : present;
+
+		if (i && v == present)
+			v = l->v; /* their places are exchanged */
+		r = w->fn(w->arg,
+			  &(struct bucket_version){ w->name, v->name, stamp_of(w->s, w->name, v),
+						    version_place(w->s, l, present, v) },
+			  err);
 	}
-	versions_done(&w->versions);
+	versions_done(l);
 	mem_freep(&w->name);
 	return r;
 }
 
 static int walk_item(void *arg, const struct bucket_item *item, struct err *err)
 {
-	struct record_walk *w = arg;
+	struct version_walk *w = arg;
 	const char *mark = strchr(item->name, '!');
 	size_t n = mark ? (size_t)(mark - item->name) : 0;
 	int r = 0;
@@ -398,10 +473,10 @@ static int walk_item(void *arg, const struct bucket_item *item, struct err *err)
 	return 0;
 }
 
-int bucket_record_list(struct blob_bucket *s, const char *prefix, const char *after, blob_list_fn *fn,
-		       void *arg, struct err *err)
+int bucket_version_list(struct blob_bucket *s, const char *prefix, const char *after, bucket_version_fn *fn,
+			void *arg, struct err *err)
 {
-	struct record_walk w = { .s = s, .fn = fn, .arg = arg };
+	struct version_walk w = { .s = s, .fn = fn, .arg = arg };
 	int r = s->bucket->ops->list(s->bucket, prefix, after, walk_item, &w, err);
 
 	if (r == 0 && w.name)
@@ -409,4 +484,24 @@ int bucket_record_list(struct blob_bucket *s, const char *prefix, const char *af
 	versions_done(&w.versions);
 	mem_freep(&w.name);
 	return r;
+}
+
+struct record_list {
+	blob_list_fn *fn;
+	void *arg;
+};
+
+static int present_listed(void *arg, const struct bucket_version *v, struct err *err)
+{
+	struct record_list *l = arg;
+
+	return v->place == BLOB_PRESENT ? l->fn(l->arg, v->name, &v->stamp, err) : 0;
+}
+
+int bucket_record_list(struct blob_bucket *s, const char *prefix, const char *after, blob_list_fn *fn,
+		       void *arg, struct err *err)
+{
+	struct record_list l = { fn, arg };
+
+	return bucket_version_list(s, prefix, after, present_listed, &l, err);
 }

@@ -14,6 +14,9 @@
 
 #define PART_SIZE MIB(16) /* longer contents are uploaded in parts of that */
 
+/* By a walk over all records. The client sends 64 at once: the rest is for requests that somebody waits for. */
+#define READS_AT_ONCE 48u
+
 struct s3_bucket {
 	struct bucket base;
 	struct s3 *s3; /* s3_shared() */
@@ -324,6 +327,7 @@ int bucket_open_s3(const char *url, struct bucket **ret, struct err *err)
 		return -1;
 	b = NEW(struct s3_bucket);
 	b->base.ops = &s3_bucket_ops;
+	b->base.n_reads = READS_AT_ONCE;
 	b->s3 = s3;
 	b->bucket = mem_strndup(name.bucket.p, name.bucket.size);
 	b->prefix = name.key.size ? mem_printf(STR_FMT "/", STR_ARG(name.key)) : mem_strdup("");

@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Garbage: contents that no record names, because their record was replaced or removed, or its writer died
- * before writing one; and earlier versions of pushed objects that are older than STORE_PAST_S.
+ * before writing one; earlier versions of pushed objects that are older than STORE_PAST_S; and versions of records that
+ * writers in a bucket have left.
  */
 #include "store/internal.h"
+
+#include <string.h>
 
 #define BATCH 500u /* contents collected at once: at a distance they share a listing of the records */
 
@@ -45,11 +48,61 @@ static int gc_past(struct store *st, struct refs *c, struct err *err)
 	for (size_t i = 0; i < c->n_records; i++) {
 		const struct refs_record *record = &c->records[i];
 
-		if (!record->past || record->replaced > before)
+		if (!record->past || record->place != BLOB_PRESENT || record->replaced > before)
 			continue;
 		if (st->blobs->ops->remove(st->blobs, record->name, NULL, err) < 0)
 			return -1;
 		c->contents[record->content].n_records--;
+	}
+	return 0;
+}
+
+/*
+ * Of two versions that met either may be acknowledged, so the one that readers do not take becomes an earlier version. One
+ * without its content was not acknowledged. BLOB_MISSING. BLOB_CHANGED: its content is being collected.
+ */
+static int rival_keep(struct store *st, const struct refs_record *rival, struct err *err)
+{
+	AUTO(buf_done) struct buf text = { 0 };
+	struct store_record record;
+	struct arena arena;
+	int r;
+
+	arena_init(&arena);
+	r = st->blobs->ops->get_beside(st->blobs, rival->name, &rival->stamp, STORE_MAX_RECORD, &text, err);
+	if (r == 0)
+		r = store_record_of(rival->name, buf_bytes(&text), &rival->stamp, &arena, &record, err);
+	if (r == 0)
+		r = past_add(st, rival->name, &record, STR("?"), err);
+	arena_done(&arena);
+	return r;
+}
+
+/* Versions beside the present one, of writers that were killed or gave up. Of each name the present one comes first. */
+static int gc_beside(struct store *st, struct refs *c, struct err *err)
+{
+	const struct refs_record *present = NULL;
+
+	for (size_t i = 0; i < c->n_records; i++) {
+		struct refs_record *record = &c->records[i];
+		bool is_new;
+		int r = 0;
+
+		if (record->place == BLOB_PRESENT)
+			present = record;
+		if (record->place != BLOB_REPLACED && record->place != BLOB_RIVAL)
+			continue;
+		is_new = record->place == BLOB_RIVAL && !record->past && present &&
+			 strcmp(present->name, record->name) == 0 && present->content != record->content;
+		if (is_new)
+			r = rival_keep(st, record, err);
+		if (r == 0)
+			r = st->blobs->ops->remove_beside(st->blobs, record->name, &record->stamp, err);
+		if (r < 0)
+			return -1;
+		/* An earlier version keeps the content. */
+		if (r == 0 && !is_new)
+			c->contents[record->content].n_records--;
 	}
 	return 0;
 }
@@ -68,6 +121,8 @@ int store_gc(struct store *st, store_progress_fn *progress, void *arg, struct st
 	if (refs_count(st, &c, NULL, NULL, err) < 0)
 		return -1;
 	r = gc_past(st, &c, err);
+	if (r == 0)
+		r = gc_beside(st, &c, err);
 	if (r == 0)
 		r = gc_contents(st, &c, progress, arg, &removed, err);
 	refs_done(&c);

@@ -21,6 +21,7 @@
  *   record.c      a record as text
  *   key.c         kinds and keys: texts, and the names of records
  *   blob.h        the seam: named bytes, whole or not at all; blob_memory.c, blob_dir.c, blob_bucket.c
+ *   blob_scan.c   reading all records
  *   bucket.h      the store in a bucket
  *   blob_cache.c  a cache in front of them; blob_files.h: its files
  *   staging*.c    files in which contents are gathered
@@ -143,7 +144,13 @@ void content_note_whole(struct store *st, const struct store_meta *meta);
 /* Read the record of that name. BLOB_MISSING. Strings in @a. */
 int store_record_get(struct store *st, const char *name, struct arena *a, struct store_record *ret,
 		     struct err *err);
-/* The same, and its text. */
+/* The record in @text, which was read from the blob of that name. */
+int store_record_of(const char *name, struct bytes text, const struct blob_stamp *stamp, struct arena *a,
+		    struct store_record *ret, struct err *err);
+/* The record that a scan has read. BLOB_MISSING. */
+int store_record_scanned(struct store *st, const struct blob_scanned *s, struct arena *a,
+			 struct store_record *ret, struct err *err);
+/* The same as store_record_get(), and its text. */
 int store_record_text(struct store *st, const char *name, struct arena *a, struct store_record *ret,
 		      struct buf *ret_text, struct err *err);
 /* Make the record and its content durable, unless they are known to be. BLOB_MISSING. */
@@ -180,6 +187,7 @@ struct refs_record {
 	uint32_t content;
 	uint8_t origin;
 	bool past; /* of an earlier version */
+	enum blob_place place;
 	int64_t replaced;
 	struct blob_stamp stamp;
 };
@@ -199,7 +207,7 @@ struct refs {
 	int64_t from_ns;
 	struct refs_record *records;
 	struct refs_content *contents;
-	size_t n_past; /* among the records */
+	size_t n_past, n_beside; /* among the records */
 	size_t n_records, n_contents, room_records, room_contents;
 	uint64_t bytes, content_size;
 	uint64_t staged; /* bytes in staging files, also of uploads that were cut */

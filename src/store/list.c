@@ -17,19 +17,21 @@ struct object_walk {
 
 enum { LIST_ENOUGH = 1000000 };
 
-static int object_report(void *arg, const char *name, const struct blob_stamp *listed, struct err *err)
+static int object_report(void *arg, const struct blob_scanned *s, struct err *err)
 {
 	struct object_walk *l = arg;
 	struct store_record record;
 	struct store_object o;
 
+	if (s->place != BLOB_PRESENT)
+		return 0;
 	if (!l->left)
 		return LIST_ENOUGH;
 	arena_reset(&l->arena);
 	l->next->size = 0;
-	buf_add_str(l->next, str_of(name));
+	buf_add_str(l->next, str_of(s->name));
 	/* Skip damaged records, which verify reports, and removed ones. */
-	if (store_record_get(l->st, name, &l->arena, &record, NULL) != 0)
+	if (store_record_scanned(l->st, s, &l->arena, &record, NULL) != 0)
 		return 0;
 	o = (struct store_object){ record.key, record.meta };
 	l->left--;
@@ -53,7 +55,7 @@ int store_list(struct store *st, const struct store_range *range, store_object_f
 		buf_printf(&names, "%.2s/", prefix.p);
 	buf_add_str(&names, prefix);
 	arena_init(&l.arena);
-	r = st->blobs->ops->list(st->blobs, buf_str(&names), buf_str(&after), object_report, &l, err);
+	r = blobs_scan(st->blobs, buf_str(&names), buf_str(&after), STORE_MAX_RECORD, object_report, &l, err);
 	arena_done(&l.arena);
 	if (r == LIST_ENOUGH)
 		return 0;

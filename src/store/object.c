@@ -47,17 +47,15 @@ void store_wake(struct store *st, bool garbage)
 	pthread_mutex_unlock(&st->work_lock);
 }
 
-int store_record_text(struct store *st, const char *name, struct arena *a, struct store_record *ret,
-		      struct buf *ret_text, struct err *err)
+int store_record_of(const char *name, struct bytes text, const struct blob_stamp *stamp, struct arena *a,
+		    struct store_record *ret, struct err *err)
 {
 	AUTO(buf_done) struct buf own = { 0 };
 	AUTO(buf_done) struct buf past = { 0 };
-	int r = st->blobs->ops->get(st->blobs, name, STORE_MAX_RECORD, ret_text, &ret->stamp, err);
 
-	if (r)
-		return r;
-	ret->sum = hash64(ret_text->p, ret_text->size, 0);
-	if (store_record_read(buf_bytes(ret_text), a, &ret->key, &ret->meta, err) < 0)
+	ret->stamp = *stamp;
+	ret->sum = hash64(text.p, text.size, 0);
+	if (store_record_read(text, a, &ret->key, &ret->meta, err) < 0)
 		return err_in(err, "%s", name);
 	if (str_starts(str_of(name), STORE_PAST))
 		past_key_name(name, &past);
@@ -70,6 +68,42 @@ int store_record_text(struct store *st, const char *name, struct arena *a, struc
 			       STR_ARG(buf_str(&own)));
 	ret->meta.last_used = ret->stamp.time_ns / 1000000000;
 	return 0;
+}
+
+int store_record_text(struct store *st, const char *name, struct arena *a, struct store_record *ret,
+		      struct buf *ret_text, struct err *err)
+{
+	/* Bytes that were damaged on their way are read again. */
+	unsigned n_tries = st->blobs->remote ? READ_TRIES : 1;
+
+	for (unsigned i = 1;; i++) {
+		struct blob_stamp stamp;
+		struct err why = { 0 };
+		int r;
+
+		ret_text->size = 0;
+		r = st->blobs->ops->get(st->blobs, name, STORE_MAX_RECORD, ret_text, &stamp, &why);
+		if (r == 0)
+			r = store_record_of(name, buf_bytes(ret_text), &stamp, a, ret, &why);
+		if (r < 0 && why.kind == ERR_INVALID && i < n_tries)
+			continue;
+		if (r < 0 && err)
+			*err = why;
+		return r;
+	}
+}
+
+int store_record_scanned(struct store *st, const struct blob_scanned *s, struct arena *a,
+			 struct store_record *ret, struct err *err)
+{
+	struct err why = s->outcome < 0 ? *s->why : (struct err){ 0 };
+	int r = s->outcome ? s->outcome : store_record_of(s->name, s->content, &s->stamp, a, ret, &why);
+
+	if (r < 0 && why.kind == ERR_INVALID && st->blobs->remote && s->place == BLOB_PRESENT)
+		return store_record_get(st, s->name, a, ret, err);
+	if (r < 0 && err)
+		*err = why;
+	return r;
 }
 
 int store_record_get(struct store *st, const char *name, struct arena *a, struct store_record *ret,
@@ -109,25 +143,28 @@ int store_find(struct store *st, const struct store_key *key, struct arena *a, s
 	       struct err *err)
 {
 	AUTO(buf_done) struct buf name = { 0 };
-	struct store_record record;
-	bool there = false;
-	int r;
 
 	store_record_name(key, &name);
-	r = store_record_get(st, buf_cstr(&name), a, &record, err);
-	if (r)
-		return r < 0 ? err_in(err, "store") : STORE_MISSING;
-	if (store_content_there(st, &record.meta, &there, err) < 0)
-		return err_in(err, "store");
-	if (!there)
-		return STORE_MISSING;
-	*ret = record.meta;
-	return 0;
+	for (unsigned i = 0; i < READ_TRIES; i++) {
+		struct store_record record;
+		bool there = false;
+		int r = store_record_get(st, buf_cstr(&name), a, &record, err);
+
+		if (r)
+			return r < 0 ? err_in(err, "store") : STORE_MISSING;
+		if (store_content_there(st, &record.meta, &there, err) < 0)
+			return err_in(err, "store");
+		if (!there)
+			continue;
+		*ret = record.meta;
+		return 0;
+	}
+	return STORE_MISSING;
 }
 
 /*
  * In a bucket the writer of a version may take it back for a while. So it is put once more, as our own, if it is still the one
- * that was read. BLOB_CHANGED.
+ * that was read. BLOB_CHANGED. BLOB_MISSING: its content has to be put again.
  */
 static int record_adopt(struct store *st, const char *name, const struct store_record *record,
 			struct err *err)
@@ -137,7 +174,8 @@ static int record_adopt(struct store *st, const char *name, const struct store_r
 
 	store_record_write(&record->key, &record->meta, &text);
 	r = record_put(st, name, buf_bytes(&text), &record->meta, &record->stamp, store_now_ns(), err);
-	return r == BLOB_UNMET ? BLOB_CHANGED : r;
+	/* A cache may have the content still. */
+	return r == BLOB_UNMET ? BLOB_MISSING : r;
 }
 
 int record_settle(struct store *st, const char *name, const struct store_record *record, struct err *err)

@@ -33,8 +33,10 @@ static uint32_t refs_content_at(struct refs *c, const uint8_t sha256[STORE_SHA25
 	return (uint32_t)c->n_contents++;
 }
 
-static int refs_add_record(void *arg, const char *name, const struct blob_stamp *listed, struct err *err)
+/* Versions beside the present one keep their contents, and are no objects. */
+static int refs_add_record(void *arg, const struct blob_scanned *scanned, struct err *err)
 {
+	const char *name = scanned->name;
 	struct refs_walk *w = arg;
 	struct refs *c = w->c;
 	struct store_record record;
@@ -44,7 +46,7 @@ static int refs_add_record(void *arg, const char *name, const struct blob_stamp 
 	int r;
 
 	arena_reset(&w->record);
-	r = store_record_get(w->st, name, &w->record, &record, &why);
+	r = store_record_scanned(w->st, scanned, &w->record, &record, &why);
 	if (r == BLOB_MISSING)
 		return 0;
 	/* A record that cannot be read now may name a content: without it that would be taken for garbage. */
@@ -66,10 +68,15 @@ static int refs_add_record(void *arg, const char *name, const struct blob_stamp 
 		.content = refs_content_at(c, meta->sha256, meta->raw),
 		.origin = (uint8_t)meta->origin,
 		.past = past,
+		.place = scanned->place,
 		.replaced = meta->replaced,
 		.stamp = record.stamp,
 	};
 	c->contents[c->records[c->n_records++].content].n_records++;
+	if (scanned->place != BLOB_PRESENT) {
+		c->n_beside++;
+		return 0;
+	}
 	c->n_past += past;
 	if (past)
 		return 0;
@@ -132,10 +139,10 @@ int refs_count(struct store *st, struct refs *ret, store_bad_fn *bad, void *arg,
 	*ret = (struct refs){ .from_ns = store_now_ns() };
 	arena_init(&ret->arena);
 	arena_init(&w.record);
-	r = b->ops->list(b, STORE_KEYS, STR(""), refs_add_record, &w, err);
+	r = blobs_scan(b, STORE_KEYS, STR(""), STORE_MAX_RECORD, refs_add_record, &w, err);
 	/* After the keys: an object that is replaced meanwhile is found here. */
 	if (r == 0)
-		r = b->ops->list(b, STORE_PAST, STR(""), refs_add_record, &w, err);
+		r = blobs_scan(b, STORE_PAST, STR(""), STORE_MAX_RECORD, refs_add_record, &w, err);
 	if (r == 0)
 		r = b->ops->list(b, STORE_DATA, STR(""), refs_add_content, &w, err);
 	if (r == 0)
@@ -184,7 +191,7 @@ int store_stats(struct store *st, struct store_stats *ret, struct err *err)
 
 	if (refs_count(st, &c, NULL, NULL, err) < 0)
 		return -1;
-	*ret = (struct store_stats){ .n_objects = c.n_records - c.n_past,
+	*ret = (struct store_stats){ .n_objects = c.n_records - c.n_past - c.n_beside,
 				     .n_past = c.n_past,
 				     .bytes = c.bytes,
 				     .content_size = c.content_size };

@@ -36,7 +36,7 @@ int scrub_pass(struct store *st, int (*each)(void *arg, uint64_t n), void *arg, 
 		}
 		n_bad++;
 		for (size_t k = 0; k < c.n_records; k++)
-			if (c.records[k].content == i)
+			if (c.records[k].content == i && c.records[k].place == BLOB_PRESENT)
 				object_condemn(st, c.records[k].name, &why);
 	}
 	refs_done(&c);

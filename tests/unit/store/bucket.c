@@ -3,6 +3,7 @@
 #include "test.h"
 
 #include "store/bucket.h"
+#include "store/internal.h"
 
 #define SHA "ababababababababababababababababababababababababababababababcdcd"
 
@@ -241,6 +242,186 @@ static void a_bucket_may_be_away_at_the_start_and_later(void **state)
 	other->ops->close(other);
 }
 
+/* Its put was carried out after its writer had given up, and its content had been collected. */
+static void a_version_without_its_content_is_passed_over(void **state)
+{
+	static const char late[] = "keys/00/a!0000000000000002.0000000000000009.0000000000000001." SHA
+				   ".000000000010000000000000";
+	struct bucket_fixture *f = *state;
+	struct blob_stamp now;
+
+	put_object(f, "data/ab/" SHA "!000000000010000000000001", "content");
+	put_object(f,
+		   "keys/00/a!0000000000000001.0000000000000001.0000000000000000." SHA
+		   ".000000000010000000000001",
+		   "one");
+	put_object(f, late, "late");
+	assert_text(f->b, "one");
+	now = stamp(f->b);
+	assert_int_equal(now.id, 1);
+	clock_test_advance(60000);
+	put(f->b, "two", &now);
+	/* Also when its content is put again. */
+	put_object(f, "data/ab/" SHA "!000000000010000000000000", "content");
+	assert_text(f->b, "two");
+}
+
+static int pretend_puts(void *arg, const char *op, const char *name, struct err *err)
+{
+	return *(bool *)arg && strcmp(op, "put") == 0 ? BUCKET_PRETEND : 0;
+}
+
+static void a_version_that_is_not_listed_was_not_put(void **state)
+{
+	static const struct blob_stamp none;
+	struct bucket_fixture *f = *state;
+	struct err err = { 0 };
+	bool lies = false;
+	struct blobs *b = open_blobs(f, pretend_puts, &lies);
+
+	lies = true;
+	assert_fails(b->ops->put(b, "keys/00/a", bytes_of("x", 1), NULL, &none, &err), ERR_IO,
+		     "does not list it");
+	assert_true(blob_is_away(&err));
+	b->ops->close(b);
+}
+
+static int late_removals(void *arg, const char *op, const char *name, struct err *err)
+{
+	return strcmp(op, "delete") == 0 && str_starts(str_of(name), STR("data/")) ? BUCKET_LATE : 0;
+}
+
+/* The server may carry it out at any time: no writer may rely on that content. */
+static void the_mark_of_a_removal_that_failed_stays(void **state)
+{
+	static const struct blob_stamp none;
+	struct bucket_fixture *f = *state;
+	struct blobs *b = open_blobs(f, late_removals, NULL);
+	struct blob_garbage g = { .name = "data/ab/" SHA };
+	struct err err = { 0 };
+	uint64_t n;
+
+	put_object(f, "data/ab/" SHA "!000000000010000000000000", "content");
+	clock_test_advance(60000);
+	assert_true(b->ops->collect(b, &g, 1, clock_wall_ms() * 1000000, &err) < 0);
+	assert_int_equal(count(f, "dying/"), 1);
+	assert_int_equal(f->b->ops->put(f->b, "keys/00/a", bytes_of("x", 1), g.name, &none, &err),
+			 BLOB_UNMET);
+	assert_true(bucket_memory_land(f->memory, 0));
+	clock_test_advance(3600 * 1000);
+	assert_done(f->b->ops->sweep(f->b, &n, &err));
+	assert_int_equal(count(f, "dying/"), 0);
+	b->ops->close(b);
+}
+
+/* ---- scans ---- */
+
+#define N_SCANNED 300
+
+struct scanned {
+	unsigned n, n_present, n_rivals;
+	char last[64];
+};
+
+static int note_scanned(void *arg, const struct blob_scanned *s, struct err *err)
+{
+	struct scanned *c = arg;
+
+	assert_int_equal(s->outcome, 0);
+	assert_true(strcmp(s->name, c->last) >= 0);
+	snprintf(c->last, sizeof(c->last), "%s", s->name);
+	assert_int_equal(s->content.size, strlen(s->name));
+	assert_memory_equal(s->content.p, s->name, s->content.size);
+	assert_int_equal(s->stamp.size, s->content.size);
+	c->n++;
+	c->n_present += s->place == BLOB_PRESENT;
+	c->n_rivals += s->place == BLOB_RIVAL;
+	return c->n == 2 * N_SCANNED ? 1 : 0;
+}
+
+static void a_scan_reads_many_at_a_time_in_order(void **state)
+{
+	struct bucket_fixture *f = *state;
+	struct bucket *bucket = bucket_open_memory(f->memory, NULL, NULL);
+	struct blobs *b = NULL;
+	struct scanned c = { 0 };
+	struct err err = { 0 };
+
+	for (unsigned i = 0; i < N_SCANNED; i++) {
+		char name[32], object[128];
+
+		snprintf(name, sizeof(name), "keys/%02x/%03u", i % 16, i);
+		snprintf(object, sizeof(object), "%s!0000000000000001.0000000000000002.0000000000000000.-",
+			 name);
+		put_object(f, object, name);
+		snprintf(object, sizeof(object), "%s!0000000000000001.0000000000000001.0000000000000000.-",
+			 name);
+		if (i % 10 == 0)
+			put_object(f, object, name);
+	}
+	clock_test_advance(3600 * 1000);
+	bucket->n_reads = 8;
+	assert_done(blobs_open_bucket(bucket, f->dir, true, &b, &err));
+	assert_done(blobs_scan(b, STR("keys/"), STR(""), 100, note_scanned, &c, &err));
+	assert_int_equal(c.n_present, N_SCANNED);
+	assert_int_equal(c.n_rivals, N_SCANNED / 10);
+	/* The function may end it. */
+	c = (struct scanned){ .n = 2 * N_SCANNED - 20 };
+	assert_int_equal(blobs_scan(b, STR("keys/"), STR(""), 100, note_scanned, &c, &err), 1);
+	b->ops->close(b);
+}
+
+/* ---- what the collector does of these ---- */
+
+static struct store *open_store(struct bucket_fixture *f)
+{
+	struct store *st = store_open_blobs(open_blobs(f, NULL, NULL), &(struct store_options){ 0 });
+
+	st->settle_ns = 0;
+	return st;
+}
+
+static void push(struct store *st, const char *text)
+{
+	const struct store_meta meta = { .origin = STORE_PUSHED, .quality = STORE_DWARF, .from = STR("a") };
+	struct store_key key;
+	struct err err = { 0 };
+	int r;
+
+	assert_true(store_key_parse(STR("ab/debuginfo"), &key));
+	r = store_put_bytes(st, &key, &meta, true, bytes_of(text, strlen(text)), STORE_IF_BETTER, &err);
+	assert_int_equal(r, 0);
+}
+
+static int hide_others(void *arg, const char *op, const char *name, struct err *err)
+{
+	return str_starts(str_of(name), STR("keys/")) && strcmp(op, "list") == 0 ? BUCKET_PRETEND : 0;
+}
+
+/* Of two that met either may have been acknowledged. */
+static void an_old_rival_becomes_an_earlier_version(void **state)
+{
+	struct bucket_fixture *f = *state;
+	struct store *st = open_store(f), *other;
+	struct store_gc_result gc;
+	struct err err = { 0 };
+
+	push(st, "one");
+	other = store_open_blobs(open_blobs(f, hide_others, NULL), &(struct store_options){ 0 });
+	push(other, "two");
+	assert_int_equal(count(f, "keys/"), 2);
+	assert_done(store_gc(st, NULL, NULL, &gc, &err));
+	assert_int_equal(count(f, "keys/"), 2);
+	assert_int_equal(gc.n_young, 0);
+	clock_test_advance(3600 * 1000);
+	assert_done(store_gc(st, NULL, NULL, &gc, &err));
+	assert_int_equal(count(f, "keys/"), 1);
+	assert_int_equal(count(f, "past/"), 1);
+	assert_int_equal(count(f, "data/"), 2);
+	store_close(other);
+	store_close(st);
+}
+
 #define IN_BUCKET(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
 
 int main(void)
@@ -253,6 +434,11 @@ int main(void)
 		IN_BUCKET(a_prefix_with_other_objects_is_refused),
 		IN_BUCKET(two_processes_make_a_store_at_once),
 		IN_BUCKET(a_bucket_may_be_away_at_the_start_and_later),
+		IN_BUCKET(a_version_without_its_content_is_passed_over),
+		IN_BUCKET(a_version_that_is_not_listed_was_not_put),
+		IN_BUCKET(the_mark_of_a_removal_that_failed_stays),
+		IN_BUCKET(a_scan_reads_many_at_a_time_in_order),
+		IN_BUCKET(an_old_rival_becomes_an_earlier_version),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

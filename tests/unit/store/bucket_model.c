@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Several stores in one bucket at once: the real store, over a bucket in memory, whose operations a seeded scheduler lets
- * through one by one, in an order of its choice. Any of them may be killed at any operation. Then no push that was
- * acknowledged may be lost. With a step of the protocol taken out, some must be.
+ * through one by one, in an order of its choice. Any of them may be killed at any operation, and a put or a removal may fail and be
+ * carried out later all the same, also after its writer has given up. Then no push that was acknowledged may be lost, or be
+ * missing for a moment. With a step of the protocol taken out, some must be.
  */
 #include "test.h"
 
@@ -14,6 +15,10 @@
 #define ACTIONS  3
 #define MAX_OPS  20000u
 #define CONTENTS 3
+
+/* One of so many puts and removals is late; before one of so many operations a late one is carried out. */
+#define LATE_EACH 8
+#define LAND_EACH 8
 
 enum sabotage {
 	NOTHING,
@@ -51,7 +56,8 @@ struct model {
 	uint64_t random;
 	struct acknowledged acked[ACTORS * ACTIONS];
 	size_t n_acked;
-	bool any_killed, runs;
+	bool any_killed, any_late, runs, late;
+	unsigned n_absent; /* acknowledged objects that a reader did not find */
 	enum sabotage sabotage;
 	struct bucket_memory *bucket;
 	char dir[TEST_PATH_SIZE];
@@ -131,6 +137,9 @@ static int before_operation(void *arg, const char *op, const char *name, struct 
 	if (!a->killed) {
 		turn_wait(a);
 		clock_test_advance(1);
+		/* One operation at a time runs: so does this. */
+		if (a->m->late && next_random(&a->random) % LAND_EACH == 0)
+			(void)bucket_memory_land(a->m->bucket, next_random(&a->random));
 		a->killed = ++a->n_ops == a->kill_at || a->n_ops > MAX_OPS;
 	}
 	if (a->killed) {
@@ -138,6 +147,12 @@ static int before_operation(void *arg, const char *op, const char *name, struct 
 		if (err)
 			err->os = ENOTCONN;
 		return -1;
+	}
+	if (a->m->late && (strcmp(op, "put") == 0 || strcmp(op, "delete") == 0)) {
+		if (next_random(&a->random) % LATE_EACH == 0) {
+			a->m->any_late = true;
+			return BUCKET_LATE;
+		}
 	}
 	return answer_sabotaged(a, op, name);
 }
@@ -177,6 +192,33 @@ static void push(struct actor *a, const char *key, unsigned content)
 	pthread_mutex_unlock(&m->lock);
 }
 
+/* An object that was acknowledged is there at any time. */
+static void look(struct actor *a)
+{
+	struct model *m = a->m;
+	struct source *s = NULL;
+	struct store_key key;
+	struct arena arena;
+	struct err err = { 0 };
+	const char *name = NULL;
+
+	pthread_mutex_lock(&m->lock);
+	if (m->n_acked)
+		name = m->acked[next_random(&a->random) % m->n_acked].key;
+	pthread_mutex_unlock(&m->lock);
+	if (!name)
+		return;
+	key = key_of(name);
+	arena_init(&arena);
+	if (store_open_object(a->st, &key, &arena, NULL, &s, &err) == STORE_MISSING) {
+		pthread_mutex_lock(&m->lock);
+		m->n_absent++;
+		pthread_mutex_unlock(&m->lock);
+	}
+	source_close(s);
+	arena_done(&arena);
+}
+
 static void act(struct actor *a)
 {
 	static const char *const scratch[] = { "aa/source/0", "aa/source/1", "aa/source/2" };
@@ -185,6 +227,8 @@ static void act(struct actor *a)
 	struct store_gc_result gc;
 	struct err err = { 0 };
 
+	if (a->m->late && next_random(&a->random) % 2)
+		look(a);
 	switch (next_random(&a->random) % 8) {
 	case 0:
 	case 1:
@@ -315,26 +359,50 @@ static bool is_kept(struct model *m, struct store *st, const struct acknowledged
 	b->ops->close(b);
 	if (is_present(st, a) || f.past || f.n_past >= STORE_PAST_MAX)
 		return true;
-	/* A process that was killed may have left a version beside the acknowledged one. */
-	return m->any_killed && f.version;
+	/* A process that was killed, or a put that was late, may have left a version beside the acknowledged one. */
+	return (m->any_killed || m->any_late) && f.version;
 }
 
-static unsigned count_lost(struct model *m)
+static unsigned count_lost(struct model *m, struct store *st)
 {
-	struct store *st = open_store(m, NULL);
-	struct store_gc_result gc;
-	struct err err = { 0 };
 	unsigned n = 0;
 
-	clock_test_advance(10);
-	assert_done(store_gc(st, NULL, NULL, &gc, &err));
 	for (size_t i = 0; i < m->n_acked; i++)
 		n += !is_kept(m, st, &m->acked[i]) || !is_served(st, m->acked[i].key);
-	store_close(st);
 	return n;
 }
 
-static unsigned run_model(uint64_t seed, bool kills, enum sabotage sabotage, size_t *ret_acked)
+static void collect(struct store *st, int64_t after_ms)
+{
+	struct store_gc_result gc;
+	struct err err = { 0 };
+
+	clock_test_advance(after_ms);
+	assert_done(store_gc(st, NULL, NULL, &gc, &err));
+}
+
+/* After collections, soon and when all that was left over is old; with late operations before and between them. */
+static unsigned count_lost_at_the_end(struct model *m)
+{
+	struct store *st = open_store(m, NULL);
+	unsigned n;
+
+	while (next_random(&m->random) % 2 && bucket_memory_land(m->bucket, next_random(&m->random)))
+		;
+	collect(st, 10);
+	while (bucket_memory_land(m->bucket, next_random(&m->random)))
+		;
+	n = count_lost(m, st);
+	collect(st, 3600 * 1000);
+	collect(st, 3600 * 1000);
+	n += count_lost(m, st);
+	store_close(st);
+	return n + m->n_absent;
+}
+
+enum { KILLS = 1, LATE = 2 };
+
+static unsigned run_model(uint64_t seed, unsigned faults, enum sabotage sabotage, size_t *ret_acked)
 {
 	static const char *const scratch[] = { "aa/source/0", "aa/source/1", "aa/source/2" };
 	struct model m = { .random = seed, .turn = -1, .last = -1, .sabotage = sabotage };
@@ -356,11 +424,12 @@ static unsigned run_model(uint64_t seed, bool kills, enum sabotage sabotage, siz
 		struct actor *a = &m.actors[i];
 
 		*a = (struct actor){ .m = &m, .index = i, .random = seed * ACTORS + i };
-		if (kills && next_random(&m.random) % 2)
+		if ((faults & KILLS) && next_random(&m.random) % 2)
 			a->kill_at = 1 + (unsigned)(next_random(&m.random) % 60);
 		a->st = open_store(&m, a);
 	}
 	m.runs = true;
+	m.late = faults & LATE;
 	for (unsigned i = 0; i < ACTORS; i++)
 		assert_int_equal(pthread_create(&m.actors[i].thread, NULL, actor_run, &m.actors[i]), 0);
 	for (unsigned i = 0; i < ACTORS; i++)
@@ -368,7 +437,7 @@ static unsigned run_model(uint64_t seed, bool kills, enum sabotage sabotage, siz
 	m.runs = false;
 	for (unsigned i = 0; i < ACTORS; i++)
 		store_close(m.actors[i].st);
-	n = count_lost(&m);
+	n = count_lost_at_the_end(&m);
 	*ret_acked += m.n_acked;
 	bucket_memory_free(m.bucket);
 	test_dir_remove(m.dir);
@@ -388,13 +457,13 @@ static unsigned env_seeds(unsigned usual)
 	return s ? (unsigned)strtoul(s, NULL, 10) : usual;
 }
 
-static void nothing_lost(bool kills)
+static void nothing_lost(unsigned faults)
 {
 	unsigned n = env_seeds(SEEDS);
 	size_t acked = 0;
 
 	for (unsigned seed = 1; seed <= n; seed++)
-		if (run_model(seed, kills, NOTHING, &acked))
+		if (run_model(seed, faults, NOTHING, &acked))
 			fail_msg("seed %u: an acknowledged push is lost", seed);
 	/* The oracle saw something. */
 	assert_true(acked > n);
@@ -403,12 +472,22 @@ static void nothing_lost(bool kills)
 
 static void nothing_acknowledged_is_lost(void **state)
 {
-	nothing_lost(false);
+	nothing_lost(0);
 }
 
 static void nothing_acknowledged_is_lost_by_kills(void **state)
 {
-	nothing_lost(true);
+	nothing_lost(KILLS);
+}
+
+static void nothing_acknowledged_is_lost_by_late_operations(void **state)
+{
+	nothing_lost(LATE);
+}
+
+static void nothing_acknowledged_is_lost_by_kills_and_late_operations(void **state)
+{
+	nothing_lost(KILLS | LATE);
 }
 
 static void each_step_is_needed(void **state)
@@ -423,7 +502,7 @@ static void each_step_is_needed(void **state)
 		unsigned seed = from[s], n = seed + 20 * env_seeds(SEEDS);
 		size_t acked = 0;
 
-		while (seed <= n && !run_model(seed, false, s, &acked))
+		while (seed <= n && !run_model(seed, 0, s, &acked))
 			seed++;
 		print_message("# without the %s: lost with seed %u\n", names[s], seed);
 		if (seed > n)
@@ -436,6 +515,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(nothing_acknowledged_is_lost),
 		cmocka_unit_test(nothing_acknowledged_is_lost_by_kills),
+		cmocka_unit_test(nothing_acknowledged_is_lost_by_late_operations),
+		cmocka_unit_test(nothing_acknowledged_is_lost_by_kills_and_late_operations),
 		cmocka_unit_test(each_step_is_needed),
 	};
 
