@@ -1,18 +1,40 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reading all contents and comparing each with the SHA-256 in its name.
+ * Reading all contents and comparing each with the SHA-256 in its name. Those that are far away are read several at a time; the calling
+ * thread judges the damaged ones.
  *
  * With the option `remove` a damaged content is removed with all records that name it: a missing object can
  * be fetched or pushed again, a damaged one would be served.
  */
+#include "base/condition.h"
 #include "store/internal.h"
+
+#include <stdlib.h>
+
+#define CHECKS_FAR 16u /* at once, of contents that are far away */
+#define REPORT_MS  200
+
+/* A content that is not whole. */
+struct verify_found {
+	size_t content;
+	int outcome; /* of content_check() */
+	struct err why;
+};
 
 struct verify {
 	struct store *st;
 	struct refs c;
 	const struct store_verify_options *o;
-	uint64_t done;
 	struct store_verify_result result;
+	pthread_mutex_t lock;
+	pthread_cond_t changed;
+	/* under the lock */
+	size_t next, n_checked;
+	uint64_t bytes_checked;
+	struct verify_found *found;
+	size_t n_found, room_found;
+	unsigned n_running;
+	_Atomic bool stop;
 };
 
 static void verify_report(void *arg, struct str what, const struct err *why)
@@ -24,15 +46,6 @@ static void verify_report(void *arg, struct str what, const struct err *why)
 		v->o->bad(v->o->arg_bad, what, why);
 }
 
-static int verify_progress(void *arg, uint64_t n)
-{
-	struct verify *v = arg;
-
-	return v->o->progress
-		       ? v->o->progress(v->o->arg, v->result.n_contents, v->c.n_contents, v->done, v->c.bytes)
-		       : 0;
-}
-
 /* Report all records that name content @at, and with `remove` remove them. */
 static int verify_condemn(struct verify *v, size_t at, const struct err *why, struct err *err)
 {
@@ -42,7 +55,8 @@ static int verify_condemn(struct verify *v, size_t at, const struct err *why, st
 		const struct refs_record *record = &v->c.records[i];
 		int r;
 
-		if (record->content != at)
+		/* Another version than the present one is removed by the collector. */
+		if (record->content != at || record->place != BLOB_PRESENT)
 			continue;
 		verify_report(v, str_of(record->name), why);
 		if (!v->o->remove)
@@ -55,51 +69,144 @@ static int verify_condemn(struct verify *v, size_t at, const struct err *why, st
 	return 0;
 }
 
-static int verify_one(struct verify *v, size_t i, struct err *err)
+static int verify_judge(struct verify *v, const struct verify_found *f, struct err *err)
 {
-	const struct refs_content *content = &v->c.contents[i];
+	const struct refs_content *content = &v->c.contents[f->content];
 	struct blobs *b = v->st->blobs;
+	struct err why = f->why;
 	struct blob_garbage bad;
-	char *name = bad.name;
-	struct err why = { 0 };
-	int r;
 
-	store_content_name(content->sha256, content->raw, name);
-	r = content_check(v->st, content->sha256, content->raw, verify_progress, v, &why);
-	if (r == 0)
-		return 0;
-	if (r < 0 && why.kind != ERR_INVALID) {
+	store_content_name(content->sha256, content->raw, bad.name);
+	if (f->outcome < 0 && why.kind != ERR_INVALID) {
 		*err = why;
 		return -1;
 	}
 	/* It may have been evicted meanwhile: then its records are gone too. */
-	if (r == BLOB_MISSING) {
+	if (f->outcome == BLOB_MISSING) {
 		if (content->there || !content->n_records)
 			return 0;
-		(void)err_set(&why, ERR_INVALID, "%s: its content is missing", name);
+		(void)err_set(&why, ERR_INVALID, "%s: its content is missing", bad.name);
 	}
 	/* A content without records is garbage, as the one of an object whose bytes were pushed again: no object is bad. */
-	if (verify_condemn(v, i, &why, err) < 0)
+	if (verify_condemn(v, f->content, &why, err) < 0)
 		return -1;
 	/* Remove it at once, not with the garbage: a later push of the same bytes would take it for valid. */
 	return v->o->remove && content->there ? b->ops->collect(b, &bad, 1, v->c.from_ns, err) : 0;
+}
+
+/* ---- the threads that read ---- */
+
+static int verify_read(void *arg, uint64_t n)
+{
+	struct verify *v = arg;
+
+	return atomic_load(&v->stop) ? 1 : 0;
+}
+
+static bool verify_next(struct verify *v, size_t *ret)
+{
+	bool more;
+
+	pthread_mutex_lock(&v->lock);
+	more = v->next < v->c.n_contents && !atomic_load(&v->stop);
+	*ret = v->next;
+	v->next += more;
+	pthread_mutex_unlock(&v->lock);
+	return more;
+}
+
+static void *verify_main(void *arg)
+{
+	struct verify *v = arg;
+	size_t i;
+
+	while (verify_next(v, &i)) {
+		const struct refs_content *content = &v->c.contents[i];
+		struct verify_found f = { .content = i };
+
+		f.outcome = content_check(v->st, content->sha256, content->raw, verify_read, v, &f.why);
+		pthread_mutex_lock(&v->lock);
+		v->n_checked++;
+		v->bytes_checked += content->stored_size;
+		if (f.outcome)
+			VEC_PUSH(v->found, v->n_found, v->room_found) = f;
+		pthread_mutex_unlock(&v->lock);
+	}
+	pthread_mutex_lock(&v->lock);
+	v->n_running--;
+	pthread_cond_signal(&v->changed);
+	pthread_mutex_unlock(&v->lock);
+	return NULL;
+}
+
+/* ---- the calling thread ---- */
+
+/* Wait a while, and judge those that were found meanwhile. *ret_runs: there will be more. */
+static int verify_step(struct verify *v, bool *ret_runs, struct err *err)
+{
+	const struct store_verify_options *o = v->o;
+	struct verify_found *found;
+	size_t n, n_checked;
+	uint64_t bytes;
+	int r = 0;
+
+	pthread_mutex_lock(&v->lock);
+	if (v->n_running)
+		condition_wait(&v->changed, &v->lock, REPORT_MS);
+	*ret_runs = v->n_running;
+	found = TAKE(v->found);
+	n = v->n_found;
+	v->n_found = v->room_found = 0;
+	n_checked = v->n_checked;
+	bytes = v->bytes_checked;
+	pthread_mutex_unlock(&v->lock);
+	for (size_t i = 0; i < n && r == 0; i++)
+		r = verify_judge(v, &found[i], err);
+	free(found);
+	if (r == 0 && o->progress && o->progress(o->arg, n_checked, v->c.n_contents, bytes, v->c.bytes))
+		r = err_set(err, ERR_CANCELLED, "stopped");
+	return r;
+}
+
+static int verify_run(struct verify *v, struct err *err)
+{
+	unsigned want = v->st->blobs->remote ? CHECKS_FAR : 1, n = 0;
+	pthread_t threads[CHECKS_FAR];
+	bool runs = true;
+	int r = 0;
+
+	pthread_mutex_lock(&v->lock);
+	while (n < want && pthread_create(&threads[n], NULL, verify_main, v) == 0)
+		n++;
+	v->n_running = n;
+	pthread_mutex_unlock(&v->lock);
+	if (!n)
+		return err_set(err, ERR_LIMIT, "cannot start a thread");
+	while (runs && r == 0)
+		r = verify_step(v, &runs, err);
+	atomic_store(&v->stop, r < 0);
+	for (unsigned i = 0; i < n; i++)
+		pthread_join(threads[i], NULL);
+	return r;
 }
 
 int store_verify(struct store *st, const struct store_verify_options *o, struct store_verify_result *ret,
 		 struct err *err)
 {
 	struct verify v = { .st = st, .o = o };
-	int r = 0;
+	int r;
 
 	if (refs_count(st, &v.c, verify_report, &v, err) < 0)
 		return -1;
-	for (size_t i = 0; i < v.c.n_contents && r == 0; i++) {
-		r = verify_one(&v, i, err);
-		v.result.n_contents++;
-		v.done += v.c.contents[i].stored_size;
-	}
-	v.result.n_objects = v.c.n_records - v.c.n_past;
-	v.result.bytes = v.done;
+	pthread_mutex_init(&v.lock, NULL);
+	condition_init(&v.changed);
+	r = verify_run(&v, err);
+	v.result.n_contents = v.n_checked;
+	v.result.n_objects = v.c.n_records - v.c.n_past - v.c.n_beside;
+	v.result.bytes = v.bytes_checked;
+	free(v.found);
+	pthread_cond_destroy(&v.changed);
+	pthread_mutex_destroy(&v.lock);
 	refs_done(&v.c);
 	if (r < 0)
 		return err_in(err, "store");
