@@ -149,9 +149,16 @@ static void frames_close(struct source *base)
 	free(s);
 }
 
+/* Frames that were decoded are right: they have check sums. */
+static void frames_distrust(struct source *base)
+{
+	source_distrust(CONTAINER_OF(base, struct frames_source, base)->raw);
+}
+
 static const struct source_ops frames_ops = {
 	.read = frames_read,
 	.close = frames_close,
+	.distrust = frames_distrust,
 };
 
 /* ---- the table ---- */

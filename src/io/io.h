@@ -55,6 +55,8 @@ struct source_ops {
 	const uint8_t *(*raw_mem)(struct source *s);
 	/* Optional. The caller will read this range soon, in order: the source may get it at once, and ahead. */
 	void (*expect)(struct source *s, struct byte_range range);
+	/* Optional. Its bytes are damaged, perhaps by the way here: the source forgets those that it keeps. */
+	void (*distrust)(struct source *s);
 };
 
 struct source {
@@ -81,6 +83,8 @@ bool source_raw_fd(struct source *s, int *ret_fd, uint64_t *ret_off);
 const uint8_t *source_raw_mem(struct source *s); /* NULL: not in memory */
 /* Say which bytes will be read soon, in order. Of use for sources that are far away; others ignore it. */
 void source_expect(struct source *s, struct byte_range range);
+/* Bytes that were read are damaged: the next reads get them anew from where they are. Of use for sources that are far away. */
+void source_distrust(struct source *s);
 void source_close(struct source *s);   /* takes NULL */
 void source_closep(struct source **s); /* AUTO(source_closep) struct source *s = NULL; */
 

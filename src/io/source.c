@@ -92,6 +92,12 @@ void source_expect(struct source *s, struct byte_range range)
 	s->ops->expect(s, range);
 }
 
+void source_distrust(struct source *s)
+{
+	if (s->ops->distrust)
+		s->ops->distrust(s);
+}
+
 void source_close(struct source *s)
 {
 	if (s)

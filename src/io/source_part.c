@@ -56,12 +56,18 @@ static void part_expect(struct source *base, struct byte_range range)
 	source_expect(s->parent, range_of(s->off + range.off, range.size));
 }
 
+static void part_distrust(struct source *base)
+{
+	source_distrust(CONTAINER_OF(base, struct part_source, base)->parent);
+}
+
 static const struct source_ops part_ops = {
 	.read = part_read,
 	.close = part_close,
 	.raw_fd = part_raw_fd,
 	.raw_mem = part_raw_mem,
 	.expect = part_expect,
+	.distrust = part_distrust,
 };
 
 int source_open_part(struct source *parent, bool takes, struct byte_range range, const char *name,

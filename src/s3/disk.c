@@ -191,6 +191,18 @@ void disk_cache_forget(struct disk_cache *d, uint64_t key, struct byte_range ran
 	pthread_mutex_unlock(&d->lock);
 }
 
+void disk_cache_forget_all(struct disk_cache *d, uint64_t key)
+{
+	struct disk_object *o;
+
+	if (!d)
+		return;
+	pthread_mutex_lock(&d->lock);
+	while ((o = map_get(&d->objects, bytes_of(&key, sizeof(key)))))
+		entry_remove(d, o->entries[0]);
+	pthread_mutex_unlock(&d->lock);
+}
+
 static bool range_file_read(int fd, struct byte_range range, uint8_t *p)
 {
 	uint64_t head[3];

@@ -176,6 +176,7 @@ bool disk_cache_find(struct disk_cache *d, uint64_t key, uint64_t off, struct by
 bool disk_cache_read(struct disk_cache *d, uint64_t key, struct byte_range range, uint8_t *p);
 void disk_cache_put(struct disk_cache *d, uint64_t key, struct byte_range range, const uint8_t *p);
 void disk_cache_forget(struct disk_cache *d, uint64_t key, struct byte_range range);
+void disk_cache_forget_all(struct disk_cache *d, uint64_t key);
 uint64_t disk_cache_size(struct disk_cache *d);
 
 /* ---- span.c ---- */
@@ -188,6 +189,8 @@ struct span_object;
 struct span_table;
 struct span_table *span_table_new(struct s3 *s, const struct s3_options *o);
 void span_table_free(struct span_table *t); /* takes NULL. Waits for what runs */
+/* Its bytes may be damaged: forget those in memory and on disk. */
+void span_object_distrust(struct span_object *o);
 /* @info: the ETag may be "" if @inode is that of s3_stat(). */
 struct span_object *span_object_get(struct span_table *t, const char *url, uint64_t size, uint64_t inode);
 void span_object_put(struct span_object *o); /* takes NULL */

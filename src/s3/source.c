@@ -124,6 +124,11 @@ static void s3_source_expect(struct source *base, struct byte_range range)
 	pthread_mutex_unlock(&s->lock);
 }
 
+static void s3_source_distrust(struct source *base)
+{
+	span_object_distrust(s3_source_of(base)->object);
+}
+
 void s3_source_pass(struct source *base)
 {
 	struct s3_source *s = s3_source_of(base);
@@ -147,6 +152,7 @@ static const struct source_ops s3_source_ops = {
 	.read = s3_source_read,
 	.close = s3_source_close,
 	.expect = s3_source_expect,
+	.distrust = s3_source_distrust,
 };
 
 int s3_open(struct s3 *s, const char *url, const struct stat *known, struct source **ret, struct stat *ret_st,

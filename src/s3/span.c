@@ -236,6 +236,22 @@ static struct span *span_new(struct span_object *o, uint64_t off, struct byte_ra
 	return sp;
 }
 
+void span_object_distrust(struct span_object *o)
+{
+	struct span_table *t = o->t;
+
+	pthread_mutex_lock(&t->lock);
+	while (o->spans) {
+		struct span *sp = o->spans;
+
+		span_unlist(sp);
+		if (!sp->refs)
+			span_free(sp);
+	}
+	pthread_mutex_unlock(&t->lock);
+	disk_cache_forget_all(t->disk, o->disk_key);
+}
+
 /* ---- fetching ---- */
 
 /* "bytes 100-199/1234" */
@@ -332,7 +348,7 @@ static void span_fetch(void *arg)
 		err.os = ENOENT;
 	}
 	pthread_mutex_lock(&t->lock);
-	keep = !r && !sp->once && !sp->passing;
+	keep = !r && !sp->once && !sp->passing && sp->listed;
 	pthread_mutex_unlock(&t->lock);
 	/* Readers have the bytes already. */
 	if (keep)

@@ -62,6 +62,12 @@ static inline int bucket_failed_away(struct err *err)
 		err->os = ENOTCONN;
 	return -1;
 }
+/* An answer with other bytes than the object that was listed: an error with status 200, or a length that is wrong. */
+static inline int bucket_lies(struct err *err, const char *object, uint64_t got, uint64_t size)
+{
+	return bucket_failed(err, "%s: the bucket has sent %llu of %llu bytes", object,
+			     (unsigned long long)got, (unsigned long long)size);
+}
 struct bucket {
 	const struct bucket_ops *ops;
 	unsigned n_reads; /* so many gets at once are useful; 0 or 1: one */

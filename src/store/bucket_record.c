@@ -294,11 +294,12 @@ static int version_get(struct blob_bucket *s, const char *name, const struct ver
 
 	ret->size = 0;
 	r = s->bucket->ops->get(s->bucket, v->name, max, ret, err);
-	if (r == 0) {
-		*ret_stamp = stamp_of(s, name, v);
-		ret_stamp->size = ret->size;
-	}
-	return r;
+	if (r)
+		return r;
+	if (ret->size != v->size)
+		return bucket_lies(err, v->name, ret->size, v->size);
+	*ret_stamp = stamp_of(s, name, v);
+	return 0;
 }
 
 int bucket_record_get(struct blob_bucket *s, const char *name, size_t max, struct buf *ret,

@@ -234,6 +234,11 @@ static void content_expect(struct source *base, struct byte_range range)
 	source_expect(CONTAINER_OF(base, struct s3_content, source)->object, range);
 }
 
+static void content_distrust(struct source *base)
+{
+	source_distrust(CONTAINER_OF(base, struct s3_content, source)->object);
+}
+
 static void content_close(struct source *base)
 {
 	source_close(CONTAINER_OF(base, struct s3_content, source)->object);
@@ -245,6 +250,7 @@ static const struct source_ops content_ops = {
 	.read = content_read,
 	.close = content_close,
 	.expect = content_expect,
+	.distrust = content_distrust,
 };
 
 static int s3_bucket_open(struct bucket *base, const struct bucket_item *item, struct source **ret,

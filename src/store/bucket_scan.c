@@ -49,8 +49,8 @@ static void slot_read(struct scan *c, struct scan_slot *l)
 	l->content.size = 0;
 	l->why = (struct err){ 0 };
 	l->outcome = b->ops->get(b, l->object, c->max, &l->content, &l->why);
-	if (l->outcome == 0)
-		l->stamp.size = l->content.size;
+	if (l->outcome == 0 && l->content.size != l->stamp.size)
+		l->outcome = bucket_lies(&l->why, l->object, l->content.size, l->stamp.size);
 	else if (l->outcome == BUCKET_MISSING)
 		l->outcome = l->place == BLOB_PRESENT ? bucket_record_get(c->s, l->name, c->max, &l->content,
 									  &l->stamp, &l->why)

@@ -51,33 +51,60 @@ bool content_is_damaged(const struct err *why)
 	return why->kind == ERR_INVALID || why->kind == ERR_CHANGED || (why->kind == ERR_IO && !why->os);
 }
 
+void content_note_damage(struct store *st, const char *name, const struct blob_stamp *stamp)
+{
+	if (st->blobs->remote)
+		known_content_forget(&st->known, name, stamp);
+	else
+		known_content_add(&st->known, name, stamp, false);
+}
+
+/* BLOB_MISSING. @again: another read has found damage. */
+static int content_check_once(struct store *st, const char *name, const uint8_t sha256[STORE_SHA256_SIZE],
+			      bool raw, bool again, int (*each)(void *arg, uint64_t n), void *arg,
+			      struct err *err)
+{
+	AUTO(source_closep) struct source *s = NULL;
+	uint8_t sum[STORE_SHA256_SIZE];
+	int r = st->blobs->ops->open(st->blobs, name, &s, err);
+
+	if (r)
+		return r;
+	if (again)
+		source_distrust(s);
+	if (!raw)
+		r = content_frames(TAKE(s), &s, err);
+	if (r == 0)
+		r = content_hash(s, each, arg, sum, err);
+	if (r == 0 && memcmp(sum, sha256, sizeof(sum)) != 0)
+		r = err_set(err, ERR_INVALID, "its SHA-256 differs");
+	return r;
+}
+
 int content_check(struct store *st, const uint8_t sha256[STORE_SHA256_SIZE], bool raw,
 		  int (*each)(void *arg, uint64_t n), void *arg, struct err *err)
 {
-	AUTO(source_closep) struct source *s = NULL;
 	char name[STORE_CONTENT_NAME_SIZE];
-	uint8_t sum[STORE_SHA256_SIZE];
 	struct blob_stamp stamp;
 	struct err why = { 0 };
 	int r;
 
 	store_content_name(sha256, raw, name);
 	r = st->blobs->ops->stat(st->blobs, name, &stamp, err);
-	if (r == 0)
-		r = st->blobs->ops->open(st->blobs, name, &s, err);
 	if (r)
 		return r;
-	if (!raw)
-		r = content_frames(TAKE(s), &s, &why);
+	for (unsigned i = 0; i < content_tries(st); i++) {
+		r = content_check_once(st, name, sha256, raw, i > 0, each, arg, &why);
+		if (r >= 0 || !content_is_damaged(&why))
+			break;
+	}
 	if (r == 0)
-		r = content_hash(s, each, arg, sum, &why);
-	if (r == 0 && memcmp(sum, sha256, sizeof(sum)) != 0)
-		r = err_set(&why, ERR_INVALID, "its SHA-256 differs");
-	if (r == 0 || content_is_damaged(&why))
-		known_content_add(&st->known, name, &stamp, r == 0);
+		known_content_add(&st->known, name, &stamp, true);
+	else if (r < 0 && content_is_damaged(&why))
+		content_note_damage(st, name, &stamp);
 	if (r < 0 && err)
 		*err = why;
-	return r < 0 ? err_in(err, "%s", name) : 0;
+	return r < 0 ? err_in(err, "%s", name) : r;
 }
 
 int content_is_whole(struct store *st, const struct store_meta *meta, bool *ret, struct err *err)

@@ -111,6 +111,7 @@ void known_durable_add(struct known *k, const char *name, const struct store_rec
 bool known_durable(struct known *k, const char *name, const struct store_record *record);
 /* This version of the content was read whole: its SHA-256 is that of its name, or it is damaged. */
 void known_content_add(struct known *k, const char *name, const struct blob_stamp *stamp, bool whole);
+void known_content_forget(struct known *k, const char *name, const struct blob_stamp *stamp);
 enum known_state { KNOWN_NOTHING, KNOWN_WHOLE, KNOWN_DAMAGED };
 enum known_state known_content(struct known *k, const char *name, const struct blob_stamp *stamp);
 
@@ -130,6 +131,16 @@ int content_check(struct store *st, const uint8_t sha256[STORE_SHA256_SIZE], boo
  * them: the next one may be right, so nothing is noted or removed for it.
  */
 bool content_is_damaged(const struct err *why);
+/*
+ * Note the damage, so that a push replaces it. In a bucket the bytes may have been damaged on their way: they are read
+ * CONTENT_FAR_TRIES times, and nothing is noted but that the content is not known to be whole.
+ */
+void content_note_damage(struct store *st, const char *name, const struct blob_stamp *stamp);
+#define CONTENT_FAR_TRIES 3u
+static inline unsigned content_tries(const struct store *st)
+{
+	return st->blobs->remote ? CONTENT_FAR_TRIES : 1;
+}
 /*
  * Is the content of @meta there and whole? It is read unless that is known. CONTENT_UNREADABLE: the disk does not give
  * it now; *ret is false, since bytes that are at hand may replace it.

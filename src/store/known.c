@@ -79,6 +79,15 @@ void known_content_add(struct known *k, const char *name, const struct blob_stam
 	known_add(k, whole ? &k->whole : &k->damaged, content_fact(name, stamp));
 }
 
+void known_content_forget(struct known *k, const char *name, const struct blob_stamp *stamp)
+{
+	struct known_key key = content_fact(name, stamp);
+
+	pthread_mutex_lock(&k->lock);
+	map_del(&k->whole, bytes_of(&key, sizeof(key)));
+	pthread_mutex_unlock(&k->lock);
+}
+
 enum known_state known_content(struct known *k, const char *name, const struct blob_stamp *stamp)
 {
 	struct known_key key = content_fact(name, stamp);

@@ -314,13 +314,18 @@ static int noted_read(struct source *base, uint64_t off, void *buf, size_t n, en
 	struct noted_source *s = CONTAINER_OF(base, struct noted_source, source);
 	struct err why = { 0 };
 
-	if (source_read(s->frames, off, buf, n, hint, ret_got, &why) == 0)
-		return 0;
+	for (unsigned i = 1;; i++) {
+		if (source_read(s->frames, off, buf, n, hint, ret_got, &why) == 0)
+			return 0;
+		if (!content_is_damaged(&why) || i >= content_tries(s->st))
+			break;
+		source_distrust(s->frames);
+	}
 	if (err)
 		*err = why;
 	if (!content_is_damaged(&why))
 		return -1;
-	known_content_add(&s->st->known, s->content, &s->stamp, false);
+	content_note_damage(s->st, s->content, &s->stamp);
 	return err_in(err, "%s is damaged", s->content);
 }
 
@@ -357,13 +362,33 @@ static int frames_open(struct store *st, const char *content, const struct blob_
 
 	if (content_frames(s, &s, &why) < 0) {
 		if (content_is_damaged(&why))
-			known_content_add(&st->known, content, stamp, false);
+			content_note_damage(st, content, stamp);
 		if (err)
 			*err = why;
 		return err_in(err, "%s", content);
 	}
 	*ret = noted_source_new(st, content, stamp, s);
 	return 0;
+}
+
+/* BLOB_MISSING. */
+static int content_source(struct store *st, const struct store_meta *meta, const char *name,
+			  const struct blob_stamp *stamp, struct source **ret, struct err *err)
+{
+	for (unsigned i = 1;; i++) {
+		struct err why = { 0 };
+		int r = st->blobs->ops->open(st->blobs, name, ret, &why);
+
+		if (r == 0 && i > 1)
+			source_distrust(*ret);
+		if (r == 0 && !meta->raw)
+			r = frames_open(st, name, stamp, ret, &why);
+		if (r < 0 && content_is_damaged(&why) && i < content_tries(st))
+			continue;
+		if (r < 0 && err)
+			*err = why;
+		return r;
+	}
 }
 
 /*
@@ -389,14 +414,12 @@ static int content_open(struct store *st, const struct store_meta *meta, struct 
 		if (r)
 			return r;
 	}
-	r = st->blobs->ops->open(st->blobs, name, &s, err);
-	if (r == 0 && !meta->raw)
-		r = frames_open(st, name, &stamp, &s, err);
+	r = content_source(st, meta, name, &stamp, &s, err);
 	if (r)
 		return r;
 	if (s->size != meta->size) {
 		if (!meta->raw)
-			known_content_add(&st->known, name, &stamp, false);
+			content_note_damage(st, name, &stamp);
 		return err_set(err, ERR_INVALID, "%s: has %llu bytes, the record says %llu", name,
 			       (unsigned long long)s->size, (unsigned long long)meta->size);
 	}

@@ -119,7 +119,12 @@ def test_what_was_read_is_served_while_the_bucket_is_away(stub, start, elf):
     text = [line for line in s.get("/metrics").body.decode().splitlines() if line.startswith("lode_store_cache_")]
     assert 'lode_store_cache_reads_total{where="fetched"} 1' in text and any('where="kept"' in line for line in text), text
     assert any(line.startswith("lode_store_cache_stale_records_total ") for line in text), text
+    assert abs(s.metric("lode_s3_away_since_seconds") - time.time()) < 60
+    store = json.loads(s.get("/api/status").body)["store"]
+    assert store["where"] == "bucket" and store["cache"]["bytes"] > 0 and store["cache"]["hits"] > 0, store
     stub.away = False
+    assert s.get(f"/buildid/{build_id}/section/.debug_str").status == 200
+    assert s.metric("lode_s3_away_since_seconds") == 0
     s.stop()
     # Another process has the files. A damaged one is fetched again.
     kept, = (p for p in (s.data / "bucket" / "cache").iterdir() if p.name != "lock")
@@ -131,6 +136,23 @@ def test_what_was_read_is_served_while_the_bucket_is_away(stub, start, elf):
     s = start(stub, args=["--cache-size", "0", "--store-cache", "0"])
     assert fetch(s, path) == (200, content, True)
     assert "lode_store_cache_reads_total{" not in s.get("/metrics").body.decode()
+
+
+def test_bytes_that_were_damaged_on_their_way_are_read_again(stub, start, elf):
+    s = start(stub)
+    build_id = new_id("flipped")
+    content = elf.of(elf.debug, build_id)
+    path = f"/buildid/{build_id}/debuginfo"
+    assert put(s, path, content)[0] == 201
+    s.stop()
+    for n in range(8):
+        # Not what the process before has kept, but what this one does: ranges in memory and on disk, and what it knows of the content.
+        s = start(stub, f"node {n}", args=["--cache-size", "0", "--store-cache", "0"])
+        stub.faults = [None] * n + ["flipped"]
+        assert fetch(s, path) == (200, content, True), n
+        stub.faults = []
+        assert s.get(f"/buildid/{build_id}/section/.debug_line").status == 200, n
+        s.stop()
 
 
 def test_while_the_bucket_is_away_nothing_is_404(stub, start, elf):

@@ -286,6 +286,30 @@ static void a_version_that_is_not_listed_was_not_put(void **state)
 	b->ops->close(b);
 }
 
+/* The listing says three bytes. */
+static int shorten(void *arg, const char *op, const char *name, struct err *err)
+{
+	struct bucket_fixture *f = arg;
+
+	if (strcmp(op, "get") == 0 && str_starts(str_of(name), STR("keys/")))
+		put_object(f, name, "<Error>");
+	return 0;
+}
+
+static void an_answer_of_another_length_is_no_record(void **state)
+{
+	AUTO(buf_done) struct buf got = { 0 };
+	struct bucket_fixture *f = *state;
+	struct blobs *b = open_blobs(f, shorten, f);
+	struct blob_stamp ignored;
+	struct err err = { 0 };
+
+	put(f->b, "one", NULL);
+	assert_fails(b->ops->get(b, "keys/00/a", 100, &got, &ignored, &err), ERR_IO, "sent 7 of 3 bytes");
+	assert_true(blob_is_away(&err));
+	b->ops->close(b);
+}
+
 static int late_removals(void *arg, const char *op, const char *name, struct err *err)
 {
 	return strcmp(op, "delete") == 0 && str_starts(str_of(name), STR("data/")) ? BUCKET_LATE : 0;
@@ -436,6 +460,7 @@ int main(void)
 		IN_BUCKET(a_bucket_may_be_away_at_the_start_and_later),
 		IN_BUCKET(a_version_without_its_content_is_passed_over),
 		IN_BUCKET(a_version_that_is_not_listed_was_not_put),
+		IN_BUCKET(an_answer_of_another_length_is_no_record),
 		IN_BUCKET(the_mark_of_a_removal_that_failed_stays),
 		IN_BUCKET(a_scan_reads_many_at_a_time_in_order),
 		IN_BUCKET(an_old_rival_becomes_an_earlier_version),
