@@ -51,6 +51,13 @@ static const struct metric_family is_up = {
 	.type = METRIC_GAUGE,
 	.labels = "",
 };
+static const struct metric_family away_since = {
+	.name = "lode_s3_away_since_seconds",
+	.help = "Unix time since when requests to buckets fail after all their tries; 0: the last one was "
+		"answered.",
+	.type = METRIC_GAUGE,
+	.labels = "",
+};
 static const double bounds[] = { 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 0 };
 static const struct metric_family seconds = {
 	.name = "lode_s3_request_seconds",
@@ -500,6 +507,7 @@ static enum verdict try_all(struct s3 *s, const struct call_request *req, struct
 static void call_note(struct s3 *s, const struct call_request *req, enum verdict v, const struct err *why)
 {
 	bool failed = v != VERDICT_DONE && v != VERDICT_MISSING;
+	int64_t since_s;
 
 	/* An object that was replaced, or an answer that was too long for the caller, is no fault of the bucket. */
 	if (failed && (why->kind == ERR_CHANGED || why->kind == ERR_LIMIT || call_is_given_up(s, req)))
@@ -514,8 +522,10 @@ static void call_note(struct s3 *s, const struct call_request *req, enum verdict
 		s->why = *why;
 	}
 	s->failing = failed;
+	since_s = failed ? s->failing_s : 0;
 	pthread_mutex_unlock(&s->lock);
 	metric_set(metric_get(&is_up), !failed);
+	metric_set(metric_get(&away_since), since_s);
 }
 
 int call_run(struct s3 *s, const struct call_request *req, struct call_answer *ret, struct err *err)

@@ -156,10 +156,18 @@ bool store_alias(struct store *st, const struct build_id *alias, struct build_id
 
 void store_figures(struct store *st, struct store_figures *ret)
 {
+	struct blob_cache_figures cache = { 0 };
+
 	*ret = (struct store_figures){ .all = false };
 	if (st->objects)
 		object_list_figures(st->objects, ret);
 	pack_figures(st->pack, &ret->n_waiting, &ret->waiting);
 	ret->used_known = store_usage(st, &ret->used);
 	ret->quota = st->opts.quota;
+	ret->remote = st->blobs->remote;
+	(void)blobs_cache_figures(st->blobs, &cache);
+	ret->cache_size = cache.size;
+	ret->cache_max = cache.budget;
+	ret->n_cached = cache.n_kept;
+	ret->n_opened = cache.n_kept + cache.n_fetched + cache.n_passed;
 }

@@ -306,6 +306,9 @@ struct store_figures {
 	bool used_known;
 	uint64_t used, quota;        /* store_usage(); 0: no limit */
 	uint64_t n_waiting, waiting; /* objects that wait to be compressed, and their bytes */
+	bool remote;                 /* in a bucket */
+	/* The cache of contents in front of that; 0 without one. Contents that were opened: from the cache, at all. */
+	uint64_t cache_size, cache_max, n_cached, n_opened;
 };
 /* Fields from used_known on are also set without an object list. */
 void store_figures(struct store *st, struct store_figures *ret);

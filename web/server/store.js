@@ -10,14 +10,21 @@ const origins = [
 ];
 
 function limits(store) {
-	const quota = store.quota ? `${percent(store.bytes, store.quota)} of ${bytes(store.quota)}` : "limited by the disk only";
+	const quota = store.quota ? `${percent(store.bytes, store.quota)} of ${bytes(store.quota)}` :
+		store.where === "bucket" ? "no limit" : "limited by the disk only";
 	return store.to_compress.bytes ? `${quota}; ${bytes(store.to_compress.bytes)} still to be compressed` : quota;
+}
+
+function cached({ cache }) {
+	return el("div", { title: "contents of the bucket, on this node's disk" }, el("dt", {}, "Cached"), el("dd", {}, bytes(cache.bytes),
+		el("small", {}, cache.opened ? `${percent(cache.hits, cache.opened)} of ${count(cache.opened, "read")}` : `of ${bytes(cache.max)}`)));
 }
 
 function figures(store) {
 	return el("dl", { class: "figures" },
-		el("div", {}, el("dt", {}, "On disk"), el("dd", {}, bytes(store.bytes),
+		el("div", {}, el("dt", {}, store.where === "bucket" ? "In the bucket" : "On disk"), el("dd", {}, bytes(store.bytes),
 			el("small", {}, limits(store)))),
+		store.cache ? cached(store) : null,
 		...origins.filter(([key]) => key !== "made" || store.made.objects).map(([key, name, hint]) =>
 			el("div", { title: hint }, el("dt", {}, name), el("dd", {}, number(store[key].objects),
 				el("small", {}, store[key].objects ? bytes(store[key].bytes) : hint)))));

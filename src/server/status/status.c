@@ -285,6 +285,15 @@ static void store_json(struct json_writer *j, struct server *s, struct arena *a)
 	json_put_bool(j, "counted", f.all && f.used_known);
 	json_put_uint(j, "bytes", f.used);
 	json_put_uint(j, "quota", f.quota);
+	json_put_text(j, "where", f.remote ? "bucket" : "folder");
+	if (f.cache_max) {
+		json_open_object(j, "cache");
+		json_put_uint(j, "bytes", f.cache_size);
+		json_put_uint(j, "max", f.cache_max);
+		json_put_uint(j, "hits", f.n_cached);
+		json_put_uint(j, "opened", f.n_opened);
+		json_close(j);
+	}
 	json_open_object(j, "to_compress");
 	json_put_uint(j, "objects", f.n_waiting);
 	json_put_uint(j, "bytes", f.waiting);
