@@ -9,9 +9,8 @@
  * A blob can be seen before it is durable: between its rename and the sync of its folder, and after that sync
  * has failed. Names whose sync failed are *doubtful* until they are put again.
  */
-#include "store/blob.h"
+#include "store/blob_dir.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -19,10 +18,6 @@
 #include <stdlib.h>
 #include <sys/file.h>
 #include <unistd.h>
-
-#define MARKER      "lode-store"
-#define MARKER_TEXT "lode store 1\n"
-#define MARKER_MAX  KIB(4)
 
 struct blob_folder {
 	struct blobs blobs;
@@ -56,24 +51,6 @@ static void dir_unlock(struct blob_folder *d)
 {
 	flock(d->lock_fd, LOCK_UN);
 	pthread_mutex_unlock(&d->lock);
-}
-
-static struct blob_stamp stamp_of(const struct stat *st)
-{
-	return (struct blob_stamp){ st->st_ino, (uint64_t)st->st_size,
-				    (int64_t)st->st_mtim.tv_sec * 1000000000 + st->st_mtim.tv_nsec };
-}
-
-/* BLOB_MISSING. */
-static int blob_stat(const char *path, struct blob_stamp *ret, struct err *err)
-{
-	struct stat st;
-
-	if (stat(path, &st) < 0)
-		return errno == ENOENT || errno == ENOTDIR ? BLOB_MISSING
-							   : err_os(err, errno, "%s: stat", path);
-	*ret = stamp_of(&st);
-	return 0;
 }
 
 /* Our clock, not the file system's, since times are compared with it. */
@@ -209,7 +186,7 @@ static bool staging_replace(const struct staging *s, const char *path)
 static int staging_place(struct staging *s, const char *path, bool keep, struct err *err)
 {
 	struct blob_stamp there;
-	int r = blob_stat(path, &there, err);
+	int r = blob_file_stat(path, &there, err);
 
 	if (r < 0)
 		return -1;
@@ -256,7 +233,7 @@ static int blob_replace(const char *temp, const char *path, const struct blob_st
 {
 	struct blob_stamp there = { 0 };
 
-	if (blob_stat(path, &there, err) < 0)
+	if (blob_file_stat(path, &there, err) < 0)
 		return -1;
 	if (!is_version(&there, expect))
 		return BLOB_CHANGED;
@@ -407,7 +384,7 @@ static int dir_get(struct blobs *b, const char *name, size_t max, struct buf *re
 	if (fd_pread(fd, buf_reserve(ret, (size_t)st.st_size + 1), (size_t)st.st_size, 0, &got, err) < 0)
 		return err_in(err, "%s", path);
 	ret->size = got;
-	*ret_stamp = stamp_of(&st);
+	*ret_stamp = blob_file_stamp(&st);
 	return 0;
 }
 
@@ -415,7 +392,7 @@ static int dir_stat(struct blobs *b, const char *name, struct blob_stamp *ret, s
 {
 	AUTO(mem_freep) char *path = blob_path(store_dir(b), name);
 
-	return blob_stat(path, ret, err);
+	return blob_file_stat(path, ret, err);
 }
 
 static int dir_touch(struct blobs *b, const char *name, struct err *err)
@@ -443,7 +420,7 @@ static int blob_unlink(const char *path, struct err *err)
 static int blob_remove_older(const char *path, int64_t not_after_ns, struct err *err)
 {
 	struct blob_stamp there;
-	int r = blob_stat(path, &there, err);
+	int r = blob_file_stat(path, &there, err);
 
 	if (r)
 		return r;
@@ -454,7 +431,7 @@ static int blob_remove_older(const char *path, int64_t not_after_ns, struct err 
 static int blob_remove_seen(const char *path, const struct blob_stamp *seen, struct err *err)
 {
 	struct blob_stamp there;
-	int r = seen ? blob_stat(path, &there, err) : 0;
+	int r = seen ? blob_file_stat(path, &there, err) : 0;
 
 	if (r)
 		return r;
@@ -491,113 +468,10 @@ static int dir_collect(struct blobs *b, struct blob_garbage *v, size_t n, int64_
 	return 0;
 }
 
-/* ---- listing ---- */
-
-struct folder_entries {
-	char **v;
-	size_t n, room;
-};
-
-static void names_done(struct folder_entries *n)
-{
-	for (size_t i = 0; i < n->n; i++)
-		free(n->v[i]);
-	free(n->v);
-	*n = (struct folder_entries){ 0 };
-}
-
-static int entry_compare(const void *a, const void *b)
-{
-	return strcmp(*(char *const *)a, *(char *const *)b);
-}
-
-/* Sorted. A missing folder is empty. */
-static int folder_names(const char *path, struct folder_entries *ret, struct err *err)
-{
-	AUTO(names_done) struct folder_entries names = { 0 };
-	struct dirent *e;
-	DIR *dir = opendir(path);
-
-	if (!dir && errno != ENOENT)
-		return err_os(err, errno, "%s: open", path);
-	while (dir && (e = readdir(dir))) {
-		if (e->d_name[0] == '.')
-			continue;
-		VEC_PUSH(names.v, names.n, names.room) = mem_strdup(e->d_name);
-	}
-	if (dir)
-		closedir(dir);
-	if (names.n)
-		qsort(names.v, names.n, sizeof(*names.v), entry_compare);
-	*ret = names;
-	names = (struct folder_entries){ 0 };
-	return 0;
-}
-
-struct blob_range {
-	const struct blob_folder *dir;
-	struct str prefix, after;
-	blob_list_fn *fn;
-	void *arg;
-};
-
-/* Can a name in the range begin with @s? */
-static bool range_may_hold(const struct blob_range *l, struct str s)
-{
-	struct str head = { l->prefix.p, MIN(l->prefix.size, s.size) };
-	struct str past = { l->after.p, MIN(l->after.size, s.size) };
-
-	return str_starts(s, head) && str_cmp(s, past) >= 0;
-}
-
-static int list_folder(const struct blob_range *l, const char *folder, struct err *err)
-{
-	AUTO(mem_freep) char *path = blob_path(l->dir, folder);
-	AUTO(names_done) struct folder_entries leaves = { 0 };
-
-	if (folder_names(path, &leaves, err) < 0)
-		return -1;
-	for (size_t i = 0; i < leaves.n; i++) {
-		AUTO(mem_freep) char *name = mem_printf("%s/%s", folder, leaves.v[i]);
-		AUTO(mem_freep) char *full = NULL;
-		struct blob_stamp stamp;
-		int r;
-
-		if (!str_starts(str_of(name), l->prefix) || str_cmp(str_of(name), l->after) <= 0)
-			continue;
-		full = blob_path(l->dir, name);
-		r = blob_stat(full, &stamp, err);
-		if (r < 0)
-			return -1;
-		if (r == 0)
-			r = l->fn(l->arg, name, &stamp, err);
-		else
-			r = 0; /* it was removed meanwhile */
-		if (r)
-			return r;
-	}
-	return 0;
-}
-
 static int dir_list(struct blobs *b, struct str prefix, struct str after, blob_list_fn *fn, void *arg,
 		    struct err *err)
 {
-	struct blob_range l = { store_dir(b), prefix, after, fn, arg };
-	struct str rest = prefix, top = str_cut(&rest, '/');
-	AUTO(mem_freep) char *top_name = mem_strndup(top.p, top.size);
-	AUTO(mem_freep) char *path = blob_path(l.dir, top_name);
-	AUTO(names_done) struct folder_entries folders = { 0 };
-	int r = 0;
-
-	if (folder_names(path, &folders, err) < 0)
-		return -1;
-	for (size_t i = 0; i < folders.n && !r; i++) {
-		AUTO(mem_freep) char *folder = mem_printf("%s/%s", top_name, folders.v[i]);
-
-		if (range_may_hold(&l, str_of(folder)))
-			r = list_folder(&l, folder, err);
-	}
-	return r;
+	return blob_folder_list(store_dir(b)->path, prefix, after, fn, arg, err);
 }
 
 /* ---- opening ---- */
@@ -636,73 +510,13 @@ static const struct blobs_ops dir_ops = {
 	.close = dir_close,
 };
 
-static bool folder_is_empty(const char *path)
-{
-	AUTO(names_done) struct folder_entries names = { 0 };
-
-	if (folder_names(path, &names, NULL) < 0)
-		return false;
-	/* Only what an unfinished creation of a store leaves, before its marker is written. */
-	for (size_t i = 0; i < names.n; i++)
-		if (strcmp(names.v[i], "tmp") != 0 && strcmp(names.v[i], "keys") != 0 &&
-		    strcmp(names.v[i], "data") != 0 && strcmp(names.v[i], "lock") != 0)
-			return false;
-	return true;
-}
-
-static int store_folder_create(const char *path, struct err *err)
-{
-	static const char *const folders[] = { "tmp", "keys", "data" };
-	AUTO(mem_freep) char *marker = mem_printf("%s/" MARKER, path);
-
-	if (dir_make(path, 0755, err) < 0)
-		return -1;
-	if (!folder_is_empty(path))
-		return err_set(err, ERR_INVALID, "%s: not a store, and not empty: name another folder", path);
-	for (size_t i = 0; i < ARRAY_SIZE(folders); i++) {
-		AUTO(mem_freep) char *p = mem_printf("%s/%s", path, folders[i]);
-
-		if (dir_make(p, 0755, err) < 0)
-			return -1;
-	}
-	return file_write_durable(marker, MARKER_TEXT, sizeof(MARKER_TEXT) - 1, 0644, err);
-}
-
-static int check_marker(const char *path, bool create, struct err *err)
-{
-	AUTO(mem_freep) char *marker = mem_printf("%s/" MARKER, path);
-	AUTO(buf_done) struct buf text = { 0 };
-	int r = file_read(marker, MARKER_MAX, &text, err);
-
-	if (r < 0)
-		return -1;
-	if (r == FILE_MISSING)
-		return create ? store_folder_create(path, err)
-			      : err_set(err, ERR_IO, "%s: there is no store", path);
-	if (!str_eq(buf_str(&text), STR(MARKER_TEXT)))
-		return err_set(err, ERR_INVALID, "%s: the store was made by a newer lode: '" STR_FMT "'",
-			       path, STR_ARG(str_trim(buf_str(&text))));
-	return 0;
-}
-
-/* The process that created the store may have been killed before it synced the folder. */
-static int store_folder_sync(const char *path, struct err *err)
-{
-	AUTO(mem_freep) char *above = mem_printf("%s/..", path);
-	int r = dir_sync(path, err);
-
-	/* The folder above may be one that this user may not open. */
-	(void)dir_sync(above, NULL);
-	return r;
-}
-
 int blobs_open_dir(const char *path, bool create, struct blobs **ret, struct err *err)
 {
 	AUTO(mem_freep) char *lock_path = mem_printf("%s/lock", path);
 	struct blob_folder *d;
 	int fd;
 
-	if (check_marker(path, create, err) < 0 || (create && store_folder_sync(path, err) < 0))
+	if (blob_folder_open(path, create, err) < 0)
 		return -1;
 	fd = open(lock_path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644);
 	if (fd < 0 && (errno == EACCES || errno == EROFS)) /* opened to read only */

@@ -20,7 +20,8 @@
  *   object.c      finding and reading
  *   record.c      a record as text
  *   key.c         kinds and keys: texts, and the names of records
- *   blob.h        the seam: named bytes, whole or not at all; blob_memory.c, blob_dir.c, blob_bucket.c
+ *   blob.h        the seam: named bytes, whole or not at all; blob_memory.c, blob_dir.c
+ *                 (blob_dir.h: its files), blob_bucket.c
  *   blob_scan.c   reading all records
  *   bucket.h      the store in a bucket
  *   blob_cache.c  a cache in front of them; blob_files.h: its files

@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The folder of a store: its marker says that it is one. It is written last, so a folder without it that has nothing but the
+ * folders of a store was left by a process that was killed while it made one.
+ */
+#include "store/blob_dir.h"
+
+#define MARKER      "lode-store"
+#define MARKER_TEXT "lode store 1\n"
+#define MARKER_MAX  KIB(4)
+
+static bool folder_is_empty(const char *path)
+{
+	AUTO(folder_entries_done) struct folder_entries names = { 0 };
+
+	if (folder_entries_read(path, &names, NULL) < 0)
+		return false;
+	/* Only what an unfinished creation of a store leaves, before its marker is written. */
+	for (size_t i = 0; i < names.n; i++)
+		if (strcmp(names.v[i], "tmp") != 0 && strcmp(names.v[i], "keys") != 0 &&
+		    strcmp(names.v[i], "data") != 0 && strcmp(names.v[i], "lock") != 0)
+			return false;
+	return true;
+}
+
+static int store_folder_create(const char *path, struct err *err)
+{
+	static const char *const folders[] = { "tmp", "keys", "data" };
+	AUTO(mem_freep) char *marker = mem_printf("%s/" MARKER, path);
+
+	if (dir_make(path, 0755, err) < 0)
+		return -1;
+	if (!folder_is_empty(path))
+		return err_set(err, ERR_INVALID, "%s: not a store, and not empty: name another folder", path);
+	for (size_t i = 0; i < ARRAY_SIZE(folders); i++) {
+		AUTO(mem_freep) char *p = mem_printf("%s/%s", path, folders[i]);
+
+		if (dir_make(p, 0755, err) < 0)
+			return -1;
+	}
+	return file_write_durable(marker, MARKER_TEXT, sizeof(MARKER_TEXT) - 1, 0644, err);
+}
+
+static int marker_check(const char *path, bool create, struct err *err)
+{
+	AUTO(mem_freep) char *marker = mem_printf("%s/" MARKER, path);
+	AUTO(buf_done) struct buf text = { 0 };
+	int r = file_read(marker, MARKER_MAX, &text, err);
+
+	if (r < 0)
+		return -1;
+	if (r == FILE_MISSING)
+		return create ? store_folder_create(path, err)
+			      : err_set(err, ERR_IO, "%s: there is no store", path);
+	if (!str_eq(buf_str(&text), STR(MARKER_TEXT)))
+		return err_set(err, ERR_INVALID, "%s: the store was made by a newer lode: '" STR_FMT "'",
+			       path, STR_ARG(str_trim(buf_str(&text))));
+	return 0;
+}
+
+/* The process that created the store may have been killed before it synced the folder. */
+static int store_folder_sync(const char *path, struct err *err)
+{
+	AUTO(mem_freep) char *above = mem_printf("%s/..", path);
+	int r = dir_sync(path, err);
+
+	/* The folder above may be one that this user may not open. */
+	(void)dir_sync(above, NULL);
+	return r;
+}
+
+int blob_folder_open(const char *path, bool create, struct err *err)
+{
+	if (marker_check(path, create, err) < 0)
+		return -1;
+	return create ? store_folder_sync(path, err) : 0;
+}
