@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Packages in a bucket 30 ± 20 ms away: cold members and sections of the kernel debug package, header passes, deep passes.
 
-    bench/bucket.py [--rows cold,headers,deep] [--members 40] [--packages 10000] [--delay 30] [--spread 20]
+    bench/bucket.py [--rows cold,headers,deep,walks,fuse] [--members 40] [--packages 10000] [--objects 500] [--delay 30] [--spread 20] [--package DEB]
 
 The bucket is versitygw's (./dev test builds it), after a proxy that delays each answer. The same files on the local disk are the reference.
 "cold" and "deep" scan the 858 MB package twice: minutes. "limit" of the header pass is the time that 64 requests in flight need at this
-delay. Cold: what a request takes longer than on the local disk, where it takes the decoding alone; in the same run, as the CPU is shared.
+delay. "walks" pushes small objects into a store in the bucket, and reads all of their records. "fuse", which has to be named, is the peer of
+"cold": elfutils' server over a mount of the bucket (s3fs, of the package of that name; needs /dev/fuse and root). It unpacks the package to its
+end for each new member, so few are asked for. Cold: what a request takes longer than on the local disk, where it takes the decoding alone; in the same run, as the CPU is shared.
 """
 
 import argparse
@@ -18,12 +20,13 @@ import subprocess
 import sys
 import time
 
-from common import CORPUS, ROOT, Server, Table, free_port, kernel_packages, percentile, say, scratch
+from common import CORPUS, LODE, ROOT, Server, Table, free_port, kernel_packages, percentile, say, scratch
 from kernel import members
 
 sys.path.insert(0, str(ROOT / "tests" / "e2e"))
 import versitygw  # noqa: E402
-from making import deb, new_id  # noqa: E402
+from making import Elf, deb, new_id  # noqa: E402
+from pushing import put  # noqa: E402
 
 HEADER = 256 << 10
 IN_FLIGHT = 64
@@ -100,6 +103,50 @@ def cold(table, far, local, ids):
             table.add(f"cold {what}: {name}", max(values) if "most" in name else percentile(values, 0.5), limit=limit, unit=unit)
 
 
+def fuse(table, far, url, state, ids):
+    """elfutils' debuginfod over the bucket as a file system: scan, then a section of each of @ids."""
+    if not shutil.which("s3fs") or not shutil.which("debuginfod"):
+        return say("fuse: needs s3fs and debuginfod")
+    mount, keys = state / "mount", state / "keys"
+    mount.mkdir(parents=True)
+    keys.touch(mode=0o600)
+    keys.write_text(f"{os.environ['AWS_ACCESS_KEY_ID']}:{os.environ['AWS_SECRET_ACCESS_KEY']}")
+    subprocess.run(["s3fs", "bucket", mount, "-o", f"passwd_file={keys}", "-o", f"url={os.environ['AWS_ENDPOINT_URL_S3']}",
+                    "-o", "use_path_request_style"], check=True)
+    try:
+        t0 = time.monotonic()
+        with Server("debuginfod", [str(mount / url.removeprefix("s3://bucket/"))], state / "data") as s:
+            s.wait_ready()
+            s.wait_scanned()
+            table.add("scan, elfutils over s3fs", time.monotonic() - t0)
+            took = []
+            for build_id in ids:
+                status, _, _, seconds, _ = s.get(f"/buildid/{build_id}/section/.debug_line")
+                assert status == 200, (build_id, status)
+                took.append(seconds)
+            table.add("cold section, elfutils over s3fs: all of it, p50", percentile(took, 0.5))
+    finally:
+        subprocess.run(["umount", mount], check=False)
+
+
+def walks(table, far, n, work):
+    """All records of a store with @n objects."""
+    store, state = "s3://bucket/walks", work / "walks"
+    state.mkdir()
+    elf = Elf(state)
+    near = {**os.environ, "AWS_ENDPOINT_URL_S3": far.gateway.url}
+    # Into a folder, and from there at no distance.
+    with Server("lode", [], state / "folder", ["--no-packages", "--no-files"]) as s:
+        s.wait_ready()
+        for i in range(n):
+            assert put(s, f"/buildid/{new_id('walk', i)}/debuginfo", elf.of(elf.debug, new_id("walk", i)))[0] == 201
+    subprocess.run([LODE, "store", "copy", state / "folder" / "store", store, "--data", state / "copy"], check=True, capture_output=True, env=near)
+    for what in ("ls", "gc", "verify"):
+        t0 = time.monotonic()
+        subprocess.run([LODE, "store", what, "--store", store, "--data", state / what], check=True, capture_output=True)
+        table.add(f"store {what} of {n} objects", time.monotonic() - t0)
+
+
 def headers(table, far, n, delay):
     first = CORPUS / "bucket-small.deb"
     first.write_bytes(deb(random.Random(1).randbytes(300_000), "xz", [new_id("bucket")], name="small"))
@@ -121,9 +168,11 @@ def headers(table, far, n, delay):
 
 def main():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    p.add_argument("--rows", default="cold,headers,deep")
+    p.add_argument("--rows", default="cold,headers,deep,walks")
     p.add_argument("--members", type=int, default=40)
     p.add_argument("--packages", type=int, default=10000)
+    p.add_argument("--objects", type=int, default=500)
+    p.add_argument("--package", type=pathlib.Path, help="another one than the kernel's")
     p.add_argument("--delay", type=float, default=30)
     p.add_argument("--spread", type=float, default=20)
     args = p.parse_args()
@@ -135,8 +184,14 @@ def main():
     try:
         if "headers" in rows:
             headers(table, far, args.packages, args.delay)
+        if "walks" in rows:
+            walks(table, far, args.objects, work)
+        if {"cold", "deep", "fuse"} & set(rows):
+            package = args.package or kernel_packages(parts=())["xz"]
+        if "fuse" in rows:
+            ids = [m[0] for m in members(package) if 100_000 < m[2] < 4_000_000]
+            fuse(table, far, far.put(package, "mounted"), work / "fuse", random.Random(2).sample(ids, 3))
         if "cold" in rows or "deep" in rows:
-            package = kernel_packages(parts=())["xz"]
             (work / "local").mkdir()
             os.link(package, work / "local" / package.name)
             places = (far.put(package, "kernel"), work / "far"), (str(work / "local"), work / "near")
