@@ -41,7 +41,7 @@ static int store_folder_create(const char *path, struct err *err)
 	return file_write_durable(marker, MARKER_TEXT, sizeof(MARKER_TEXT) - 1, 0644, err);
 }
 
-static int marker_check(const char *path, bool create, struct err *err)
+static int folder_marker_check(const char *path, bool create, struct err *err)
 {
 	AUTO(mem_freep) char *marker = mem_printf("%s/" MARKER, path);
 	AUTO(buf_done) struct buf text = { 0 };
@@ -71,7 +71,7 @@ static int store_folder_sync(const char *path, struct err *err)
 
 int blob_folder_open(const char *path, bool create, struct err *err)
 {
-	if (marker_check(path, create, err) < 0)
+	if (folder_marker_check(path, create, err) < 0)
 		return -1;
 	return create ? store_folder_sync(path, err) : 0;
 }

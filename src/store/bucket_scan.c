@@ -121,7 +121,7 @@ static int slot_report(struct scan *c, struct err *err)
 	return r;
 }
 
-static int version_listed(void *arg, const struct bucket_version *v, struct err *err)
+static int version_queue(void *arg, const struct bucket_version *v, struct err *err)
 {
 	struct scan *c = arg;
 	struct scan_slot *l;
@@ -172,7 +172,7 @@ int bucket_record_scan(struct blob_bucket *s, const char *prefix, const char *af
 	pthread_mutex_init(&c->lock, NULL);
 	pthread_cond_init(&c->queued, NULL);
 	pthread_cond_init(&c->read, NULL);
-	r = bucket_version_list(s, prefix, after, version_listed, c, err);
+	r = bucket_version_list(s, prefix, after, version_queue, c, err);
 	while (r == 0 && c->n)
 		r = slot_report(c, err);
 	scan_end(c);
