@@ -62,16 +62,17 @@ class Objects:
 
     def begin(self, build_id):
         with self.lock:
-            return build_id in self.acked, self.removals[build_id]
+            return build_id in self.acked, self.removals[build_id], build_id in self.lost_track
 
     def ack(self, build_id, begun):
         with self.lock:
-            if build_id not in self.lost_track and self.removals[build_id] == begun[1]:
+            # A push beside a removal may be answered before it, and be removed then.
+            if not begun[2] and build_id not in self.lost_track and self.removals[build_id] == begun[1]:
                 self.acked.add(build_id)
 
     def must_be_there(self, build_id, begun):
         with self.lock:
-            return begun == (True, self.removals[build_id])
+            return begun[:2] == (True, self.removals[build_id])
 
     def known(self):
         with self.lock:
