@@ -460,6 +460,11 @@ static uint64_t large_flame(struct profilestore *s)
 	return large_tree(s, &(struct large_query){ .view.max_nodes = 20000 });
 }
 
+static uint64_t large_inverted(struct profilestore *s)
+{
+	return large_tree(s, &(struct large_query){ .view = { .max_nodes = 100000, .invert = true } });
+}
+
 static uint64_t large_top(struct profilestore *s)
 {
 	return large_tree(s, &(struct large_query){ .top = true });
@@ -477,6 +482,27 @@ static int large_write(void *arg, struct bytes b, struct err *err)
 	(void)err;
 	q->size += b.size;
 	return 0;
+}
+
+static int large_lines(void *arg, const struct profilestore_merged *m, struct profile_trie *in,
+		       struct err *err)
+{
+	struct large_query *q = arg;
+
+	return profile_write_folded_trie(&q->view, NULL, m->profile, in,
+					 &(struct profile_writer){ large_write, q }, err);
+}
+
+static uint64_t large_folded(struct profilestore *s)
+{
+	struct large_query q = { 0 };
+	const struct profilestore_shape shape = { .detail = PROFILESTORE_FUNCTIONS,
+						  .stacks = large_lines,
+						  .arg = &q };
+	struct profilestore_merged m = large_merge(s, &shape);
+
+	profile_free(m.profile);
+	return q.size;
 }
 
 static int large_samples(void *arg, const struct profilestore_merged *m, struct profile_trie *in,
@@ -537,11 +563,10 @@ static int large(const char *dir)
 	static const struct {
 		const char *name;
 		uint64_t (*run)(struct profilestore *s);
-	} all[] = { { "flamegraph", large_flame },
-
-		    { "top", large_top },
-		    { "callers", large_callers },
-		    { "pprof", large_pprof } };
+	} all[] = {
+		{ "flamegraph", large_flame }, { "inverted", large_inverted }, { "top", large_top },
+		{ "callers", large_callers },  { "pprof", large_pprof },       { "folded", large_folded }
+	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(all); i++) {
 		pid_t pid = fork();

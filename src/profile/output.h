@@ -11,13 +11,21 @@ struct profile_output {
 	const char *title; /* NULL: the name of the type */
 	unsigned rows;     /* of profile_write_top(); 0: all */
 	bool by_cum;       /* its order */
-	/* SVG and HTML: a node with less than this share of the total is left out; 0: 1/100000 */
+	/* SVG and HTML: a node with less than this share of the total is left out; 0: PROFILE_OUTPUT_MIN_SHARE */
 	double min_share;
 };
+#define PROFILE_OUTPUT_MIN_SHARE 1e-5
 
 /* "main;f;g 12" a line, for flamegraph.pl and many others. ';' and line ends within names become ':' and
  * blanks. */
 void profile_write_folded(const struct profile_tree *t, const struct profile_output *o, struct buf *out);
+/*
+ * The same of stacks that another module keeps, in their order, for a view without a label. There is a line for each
+ * stack, so lines repeat where stacks differ in addresses alone; their sums are the values of the tree.
+ */
+int profile_write_folded_trie(const struct profile_view *view, const struct profile_limits *limits,
+			      const struct profile *p, const struct profile_trie *in,
+			      const struct profile_writer *to, struct err *err);
 /* https://www.speedscope.app's file format. */
 void profile_write_speedscope(const struct profile_tree *t, const struct profile_output *o, struct buf *out);
 /* A table for people. */

@@ -10,8 +10,6 @@
 #include "base/json.h"
 #include "profile/assets.h"
 
-#define MIN_SHARE 1e-5
-
 /* In one script, each after the modules that it uses; lines that import are left out (embed.py). */
 static const char *const modules[] = { "value.js",  "colour.js", "model.js", "draw.js",
 				       "reader.js", "graph.js",  "page.js" };
@@ -125,7 +123,7 @@ void profile_write_html(const struct profile_tree *t, const struct profile_outpu
 	struct profile_node root;
 
 	profile_tree_node(t, 0, &root);
-	p.min_value = html_size_of(&root) * (o->min_share > 0 ? o->min_share : MIN_SHARE);
+	p.min_value = html_size_of(&root) * (o->min_share > 0 ? o->min_share : PROFILE_OUTPUT_MIN_SHARE);
 	p.number = mem_zalloc(profile_tree_n(t) * sizeof(*p.number));
 	p.used = mem_zalloc((size_t)profile_tree_n_frames(t) + 1);
 	buf_add_str(out, STR("<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n"

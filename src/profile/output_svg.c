@@ -12,14 +12,13 @@
 #include "base/vec.h"
 #include "profile/assets.h"
 
-#define WIDTH     1200.0
-#define ROW       17
-#define HEAD      52
-#define FOOT      24
-#define MARGIN    10
-#define CHAR      7.3 /* width of a character, about */
-#define MIN_SHARE 1e-5
-#define MIN_PX    0.1
+#define WIDTH  1200.0
+#define ROW    17
+#define HEAD   52
+#define FOOT   24
+#define MARGIN 10
+#define CHAR   7.3 /* width of a character, about */
+#define MIN_PX 0.1
 
 struct drawing {
 	const struct profile_tree *t;
@@ -178,7 +177,7 @@ void profile_write_svg(const struct profile_tree *t, const struct profile_output
 	profile_tree_node(t, 0, &root);
 	memcpy(d.total, root.total, sizeof(d.total));
 	d.scale = root.total[0] > 0 ? (WIDTH - 2 * MARGIN) / (double)root.total[0] : 0;
-	d.min_value = (double)root.total[0] * (o->min_share > 0 ? o->min_share : MIN_SHARE);
+	d.min_value = (double)root.total[0] * (o->min_share > 0 ? o->min_share : PROFILE_OUTPUT_MIN_SHARE);
 	profile_tree_walk(t, &w);
 	d.measure = false;
 	height = HEAD + (d.depth + 1) * ROW + FOOT;

@@ -147,9 +147,7 @@ static void go_down(struct profile_tree *t, struct tree_place *at, uint32_t tagg
 	at->ignore |= bits >> MATCH_IGNORE & 1;
 	if (!tree_frame_is_shown(t, bits))
 		return;
-	/* Nodes of files and binaries that call themselves are one. */
-	if ((t->view.by == PROFILE_BY_FILE || t->view.by == PROFILE_BY_BINARY) && at->node &&
-	    frame_at_node(t, at->node) == frame)
+	if (tree_collapses(t) && at->node && frame_at_node(t, at->node) == frame)
 		return;
 	at->node = profile_add_stack(t->p, at->node, t->view.label ? tagged : frame);
 	if (!t->view.label)

@@ -71,6 +71,19 @@ static inline bool tree_frame_is_shown(const struct profile_tree *t, uint8_t bit
 	return !(bits >> MATCH_HIDE & 1) && (!t->patterns[MATCH_SHOW] || bits >> MATCH_SHOW & 1);
 }
 
+/* Nodes of files and binaries that call themselves are one. */
+static inline bool tree_collapses(const struct profile_tree *t)
+{
+	return t->view.by == PROFILE_BY_FILE || t->view.by == PROFILE_BY_BINARY;
+}
+static inline bool tree_has_patterns(const struct profile_tree *t)
+{
+	for (unsigned i = 0; i < N_MATCHES; i++)
+		if (t->patterns[i])
+			return true;
+	return false;
+}
+
 /* The first profile determines the type and the unit; minutes are not added to bytes. */
 int tree_same_unit(struct profile_tree *t, const struct profile *p, uint32_t type, struct err *err);
 
@@ -108,10 +121,14 @@ static inline uint64_t tree_size_of(int64_t v)
 }
 /* How many have at least this size: an upper bound. */
 uint64_t tree_sizes_from(const struct tree_sizes *s, uint64_t size);
-/* Nodes below this size are left out, by the view's settings. @root is the root's size. */
+/* Nodes below this size are left out: by the view's least share of @root, the root's size; by its number of nodes; by both. */
+uint64_t tree_least_share(const struct profile_tree *t, uint64_t root);
+uint64_t tree_least_of_most(const struct profile_tree *t, const struct tree_sizes *s);
 uint64_t tree_least_size(const struct profile_tree *t, const struct tree_sizes *s, uint64_t root);
 /* Remove small nodes of a tree with sums, and all nodes below them. */
 int tree_prune(struct profile_tree *t, struct err *err);
+/* Keep the first @n nodes of a tree with sums. */
+void tree_cut_nodes(struct profile_tree *t, uint32_t n);
 
 /* ---- tree_end.c ---- */
 

@@ -34,12 +34,11 @@ uint64_t tree_sizes_from(const struct tree_sizes *s, uint64_t size)
 	return n;
 }
 
-/* The least size that at most @max nodes have. */
-static uint64_t least_of_most(const struct tree_sizes *s, uint64_t max)
+uint64_t tree_least_of_most(const struct profile_tree *t, const struct tree_sizes *s)
 {
-	uint64_t sum = 0;
+	uint64_t sum = 0, max = t->view.max_nodes;
 
-	if (s->n <= max)
+	if (!max || s->n <= max)
 		return 0;
 	for (unsigned i = ARRAY_SIZE(s->counts); i-- > 0;) {
 		unsigned log = i / SLOTS;
@@ -53,12 +52,14 @@ static uint64_t least_of_most(const struct tree_sizes *s, uint64_t max)
 	return 0;
 }
 
+uint64_t tree_least_share(const struct profile_tree *t, uint64_t root)
+{
+	return (uint64_t)ceil(t->view.min_share * (double)root);
+}
+
 uint64_t tree_least_size(const struct profile_tree *t, const struct tree_sizes *s, uint64_t root)
 {
-	uint64_t share = (uint64_t)ceil(t->view.min_share * (double)root),
-		 least = t->view.max_nodes ? least_of_most(s, t->view.max_nodes) : 0;
-
-	return MAX(share, least);
+	return MAX(tree_least_share(t, root), tree_least_of_most(t, s));
 }
 
 /* ---- a tree with sums ---- */
@@ -78,7 +79,7 @@ static void move_node(struct profile_tree *t, uint32_t from, uint32_t to, uint32
 	}
 }
 
-static void cut_nodes(struct profile_tree *t, uint32_t n)
+void tree_cut_nodes(struct profile_tree *t, uint32_t n)
 {
 	t->n_left_out += t->p->stacks.n - n;
 	t->p->stacks.n = n;
@@ -120,6 +121,6 @@ int tree_prune(struct profile_tree *t, struct err *err)
 		move_node(t, i, kept++, number[parent]);
 	}
 	profile_release(t->p, number, n, sizeof(*number));
-	cut_nodes(t, kept);
+	tree_cut_nodes(t, kept);
 	return deadline_check(t->deadline, 0, err);
 }

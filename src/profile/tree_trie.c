@@ -26,13 +26,6 @@
 
 /* ---- states ---- */
 
-static uint64_t hash_of_path(uint64_t callers, uint32_t frame, uint64_t seed)
-{
-	uint64_t h = hash_mix(callers + seed, frame + 1);
-
-	return h ? h : 1;
-}
-
 static bool hash_is_kept(const struct trie_walk *w, uint64_t hash)
 {
 	for (uint32_t i = (uint32_t)hash & w->kept_mask;; i = (i + 1) & w->kept_mask)
@@ -77,7 +70,7 @@ static bool step_frame(struct trie_walk *w, struct trie_state *st, uint32_t tagg
 	if (w->collapses && st->frame == frame + 1)
 		return true;
 	st->frame = frame + 1;
-	st->hash = hash_of_path(st->hash, frame, w->seed);
+	st->hash = trie_hash_of_path(st->hash, frame, w->seed);
 	if (w->step == STEP_SKETCH && value)
 		trie_sketch_total(w, st->hash, *value);
 	if (w->step == STEP_COUNT && w->buckets && w->buckets[st->hash % BUCKETS] < w->least)
@@ -102,8 +95,7 @@ static bool step_down(struct trie_walk *w, struct trie_state *st, uint32_t s, ui
 	return true;
 }
 
-/* The state after stack @s, which had its turn before. */
-static bool trie_state_after(struct trie_walk *w, uint32_t s, struct trie_state *ret)
+bool trie_state_after(struct trie_walk *w, uint32_t s, struct trie_state *ret)
 {
 	*ret = (struct trie_state){ 0 };
 	w->chain.n = 0;
@@ -306,9 +298,8 @@ static int walk_init(struct trie_walk *w, struct err *err)
 	w->states = profile_alloc(t->p, n, sizeof(*w->states));
 	w->alive = profile_alloc(t->p, (uint64_t)w->in->n / 64 + 1, sizeof(*w->alive));
 	w->seed = profile_index_of(t->p)->seed;
-	w->collapses = t->view.by == PROFILE_BY_FILE || t->view.by == PROFILE_BY_BINARY;
-	for (unsigned i = 0; i < N_MATCHES; i++)
-		w->patterns |= t->patterns[i] != NULL;
+	w->collapses = tree_collapses(t);
+	w->patterns = tree_has_patterns(t);
 	return w->states && w->alive ? 0 : profile_err_memory(t->p, err);
 }
 
@@ -319,7 +310,7 @@ static void trie_walk_done(struct trie_walk *w)
 	profile_release(p, w->states, (uint64_t)w->states_mask + 1, sizeof(*w->states));
 	profile_release(p, w->alive, (uint64_t)w->in->n / 64 + 1, sizeof(*w->alive));
 	profile_release(p, w->buckets, BUCKETS, sizeof(*w->buckets));
-	profile_release(p, w->marks, MARKS / 64, sizeof(*w->marks));
+	profile_release(p, w->marks, 2 * MARKS / 64, sizeof(*w->marks));
 	profile_release(p, w->table, w->n_slots, sizeof(*w->table));
 	profile_release(p, w->kept, (uint64_t)w->kept_mask + 1, sizeof(*w->kept));
 	profile_table_free(p, &w->large);
@@ -334,6 +325,11 @@ static int add_trie(struct profile_tree *t, const struct tree_frames *f, struct 
 	};
 	int r = walk_init(&w, err);
 
+	if (r == 0 && t->view.invert && !in->top) {
+		r = trie_make_inverted(&w, err);
+		trie_walk_done(&w);
+		return r;
+	}
 	if (r == 0 && (t->patterns[MATCH_FOCUS] || t->patterns[MATCH_IGNORE]))
 		r = trie_walk_stacks(&w, STEP_FILTER, err);
 	/* The root has no frame that matches. */
@@ -353,7 +349,7 @@ bool profile_tree_takes_trie(const struct profile_view *view, bool top)
 {
 	bool prunes = view->max_nodes || view->min_share > 0;
 
-	return !view->label && (top ? !prunes : prunes && !view->invert);
+	return !view->label && prunes != top;
 }
 
 int profile_tree_of_trie(const struct profile_view *view, const struct profile_limits *limits,
@@ -375,8 +371,8 @@ int profile_tree_of_trie(const struct profile_view *view, const struct profile_l
 	if (r == 0)
 		r = add_trie(t, &f, in, err);
 	tree_frames_done(&f, t);
-	if (r < 0)
-		return -1;
+	if (r)
+		return r;
 	profile_index_drop(t->p);
 	if (tree_list_children(t, err) < 0)
 		return -1;

@@ -2,17 +2,19 @@
 /*
  * Shared by the files that make a tree of calls from stacks that are kept elsewhere.
  *
- *   tree_trie.c        walks over all stacks; the nodes that stay
- *   tree_trie_sizes.c  the sizes of all nodes
- *   tree_trie_top.c    frames by value
+ *   tree_trie.c           walks over all stacks; the nodes that stay
+ *   tree_trie_sizes.c     the sizes of all nodes
+ *   tree_trie_inverted.c  inverted trees
+ *   tree_trie_top.c       frames by value
  */
 #pragma once
 
 #include "profile/tree_internal.h"
 
-#define NODE_NONE UINT32_MAX /* not in the tree */
-#define BUCKETS   (1u << 20)
-#define MARKS     (1u << 24) /* bits */
+#define NODE_NONE  UINT32_MAX /* not in the tree */
+#define BUCKETS    (1u << 20)
+#define MARKS      (1u << 24) /* bits */
+#define MARKS_PART 64u        /* of so many nodes one has a second mark */
 
 /* How a stack continues its caller's. */
 struct trie_state {
@@ -54,7 +56,8 @@ struct trie_walk {
 	bool prunes;
 
 	/* STEP_SKETCH; NULL: none */
-	uint64_t *buckets, *marks;
+	uint64_t *buckets;
+	uint64_t *marks; /* MARKS bits for all nodes, and MARKS for a part of them, if those become too few */
 	struct tree_sizes stack_sizes;
 	/* STEP_COUNT: nodes of at least @least, with hashes from @from up to @to */
 	uint64_t least, from, to;
@@ -79,6 +82,14 @@ static inline void add_to_total(int64_t *to, int64_t value)
 	*to = (int64_t)((uint64_t)*to + (uint64_t)value);
 }
 
+/* Of a node: that of the node above it, 0 for the root, and its frame. */
+static inline uint64_t trie_hash_of_path(uint64_t above, uint32_t frame, uint64_t seed)
+{
+	uint64_t h = hash_mix(above + seed, frame + 1);
+
+	return h ? h : 1;
+}
+
 /* ---- tree_trie.c ---- */
 
 /* The root's size. */
@@ -86,6 +97,8 @@ static inline uint64_t trie_root_size(const struct trie_walk *w)
 {
 	return tree_size_of(w->total);
 }
+/* The state after stack @s, whose value has counted or does not. false: there is no memory. */
+bool trie_state_after(struct trie_walk *w, uint32_t s, struct trie_state *ret);
 int trie_walk_stacks(struct trie_walk *w, enum trie_step step, struct err *err);
 bool trie_make_root(struct profile_tree *t, int64_t total);
 
@@ -94,8 +107,24 @@ bool trie_make_root(struct profile_tree *t, int64_t total);
 /* Of STEP_COUNT and STEP_SKETCH: add @total to the node with this hash. false: there is no memory. */
 bool trie_count_total(struct trie_walk *w, uint64_t hash, int64_t total);
 void trie_sketch_total(struct trie_walk *w, uint64_t hash, int64_t total);
+/* The number of nodes, by the bits that marked ones leave unset. */
+bool trie_marks_reserve(struct trie_walk *w);
+static inline void trie_mark_node(struct trie_walk *w, uint64_t hash)
+{
+	uint32_t i = (uint32_t)(hash >> 40);
+
+	w->marks[i / 64] |= UINT64_C(1) << i % 64;
+	if (hash % MARKS_PART == 0)
+		w->marks[(MARKS + i) / 64] |= UINT64_C(1) << i % 64;
+}
+uint64_t trie_estimate_nodes(const struct trie_walk *w);
 /* Fill w->large and w->sizes. */
 int trie_count_nodes(struct trie_walk *w, struct err *err);
+
+/* ---- tree_trie_inverted.c ---- */
+
+/* Make all nodes. The trie's values are 0 after it. Besides 0: TREE_NEEDS_NODES, and the values are as they were. */
+int trie_make_inverted(struct trie_walk *w, struct err *err);
 
 /* ---- tree_trie_top.c ---- */
 

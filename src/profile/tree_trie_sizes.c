@@ -16,7 +16,7 @@ void trie_sketch_total(struct trie_walk *w, uint64_t hash, int64_t total)
 
 	if (__builtin_add_overflow(*bucket, tree_size_of(total), bucket))
 		*bucket = UINT64_MAX;
-	w->marks[(hash >> 40) / 64] |= UINT64_C(1) << (hash >> 40) % 64;
+	trie_mark_node(w, hash);
 }
 
 static void put_total(struct trie_walk *w, uint64_t hash, int64_t total)
@@ -141,21 +141,37 @@ static int count_large_nodes(struct trie_walk *w, struct err *err)
 	}
 }
 
-/* How many nodes there are, by the bits that are not set. */
-static uint64_t estimate_nodes(const struct trie_walk *w)
+bool trie_marks_reserve(struct trie_walk *w)
+{
+	w->marks = profile_alloc(w->t->p, 2 * MARKS / 64, sizeof(*w->marks));
+	return w->marks;
+}
+
+/* How many different hashes set the bits of one half of the marks. */
+static double estimate_hashes(const uint64_t *marks, uint64_t *ret_unset)
 {
 	uint64_t n_unset = 0;
 
 	for (uint32_t i = 0; i < MARKS / 64; i++)
-		n_unset += 64 - (unsigned)__builtin_popcountll(w->marks[i]);
-	return (uint64_t)llround(MARKS * log((double)MARKS / (double)MAX(n_unset, UINT64_C(1))));
+		n_unset += 64 - (unsigned)__builtin_popcountll(marks[i]);
+	*ret_unset = n_unset;
+	return MARKS * log((double)MARKS / (double)MAX(n_unset, UINT64_C(1)));
+}
+
+uint64_t trie_estimate_nodes(const struct trie_walk *w)
+{
+	uint64_t n_unset;
+	double n = estimate_hashes(w->marks, &n_unset);
+
+	if (n_unset < MARKS / 256)
+		n = MARKS_PART * estimate_hashes(w->marks + MARKS / 64, &n_unset);
+	return (uint64_t)llround(n);
 }
 
 static int make_sketch(struct trie_walk *w, struct err *err)
 {
 	w->buckets = profile_alloc(w->t->p, BUCKETS, sizeof(*w->buckets));
-	w->marks = profile_alloc(w->t->p, MARKS / 64, sizeof(*w->marks));
-	if (!w->buckets || !w->marks)
+	if (!w->buckets || !trie_marks_reserve(w))
 		return profile_err_memory(w->t->p, err);
 	return trie_walk_stacks(w, STEP_SKETCH, err);
 }
@@ -173,7 +189,7 @@ static int count_by_sketch(struct trie_walk *w, struct err *err)
 		return profile_err_memory(w->t->p, err);
 	if (make_sketch(w, err) < 0)
 		return -1;
-	n = estimate_nodes(w);
+	n = trie_estimate_nodes(w);
 	w->least = tree_least_size(w->t, &w->stack_sizes, trie_root_size(w)) / 2;
 	for (;; w->least /= LOWER) {
 		if (count_large_nodes(w, err) < 0)

@@ -6,58 +6,7 @@
 #include "test.h"
 
 #include "base/budget.h"
-#include "profile/tree.h"
-#include "profile_maker.h"
-
-/* The stacks and values of a profile, as another module would keep them. */
-struct lender {
-	const struct profile *p;
-	int64_t *values;
-	uint64_t *seen;
-};
-
-static struct profile_stack lent_stack(const void *arg, uint32_t stack)
-{
-	const struct lender *l = arg;
-
-	return l->p->stacks.p[stack];
-}
-
-static struct profile_trie lend(struct lender *l, const struct profile *p)
-{
-	uint32_t n = p->stacks.n;
-
-	l->p = p;
-	l->values = mem_zalloc((n + 64) * sizeof(*l->values));
-	l->seen = mem_zalloc((n / 64 + 2) * sizeof(*l->seen));
-	for (uint32_t i = 0; i < p->n_samples; i++) {
-		l->values[p->sample_stack[i]] += profile_value(p, i, 0);
-		for (uint32_t s = p->sample_stack[i];; s = p->stacks.p[s].parent) {
-			l->seen[s / 64] |= UINT64_C(1) << s % 64;
-			if (!s)
-				break;
-		}
-	}
-	return (struct profile_trie){
-		.n = n, .seen = l->seen, .values = l->values, .stack = lent_stack, .arg = l
-	};
-}
-
-static void lender_done(struct lender *l)
-{
-	free(l->values);
-	free(l->seen);
-}
-
-/* Values above 0: what a store lends has no others. */
-static struct profile *counts_make(const struct profile_maker *m)
-{
-	struct profile *p = profile_make(m);
-
-	for (uint32_t i = 0; i < p->n_samples * p->types.n; i++)
-		p->values[i] = p->values[i] < 0 ? -p->values[i] : MAX(p->values[i], (int64_t)1);
-	return p;
-}
+#include "lent.h"
 
 /* ---- trees as text ---- */
 
@@ -176,7 +125,7 @@ static void compare_lines(const struct profile *p, const struct profile_view *vi
 	struct profile_tree *expected = whole_tree(p, view), *t = NULL;
 	AUTO(buf_done) struct buf want = { 0 };
 	AUTO(buf_done) struct buf got = { 0 };
-	struct lender l;
+	struct lent l;
 	struct profile_trie in = lend(&l, p);
 	struct err err = { 0 };
 	uint64_t n;
@@ -185,14 +134,14 @@ static void compare_lines(const struct profile *p, const struct profile_view *vi
 	in.top = top;
 	assert_true(profile_tree_takes_trie(view, top));
 	assert_done(profile_tree_of_trie(view, NULL, p, &in, &t, &err));
-	lender_done(&l);
+	lent_done(&l);
 	dump_answer(expected, top, sorted, &want);
 	dump_answer(t, top, sorted, &got);
 	buf_add_char(&want, '\0');
 	buf_add_char(&got, '\0');
 	assert_string_equal((const char *)got.p, (const char *)want.p);
 	n = profile_tree_n_left_out(expected);
-	if (table_max)
+	if (!top && (table_max || view->invert))
 		assert_in_range(profile_tree_n_left_out(t), n - n / 100 - MIN(n, 2u), n + n / 100 + 2);
 	else if (!top)
 		assert_int_equal(profile_tree_n_left_out(t), n);
@@ -202,7 +151,8 @@ static void compare_lines(const struct profile *p, const struct profile_view *vi
 
 static void compare(const struct profile *p, const struct profile_view *view, bool top, uint32_t table_max)
 {
-	compare_lines(p, view, top, table_max, false);
+	/* Inverted nodes have other numbers, which decide the order of equal ones. */
+	compare_lines(p, view, top, table_max, view->invert);
 }
 
 static void dump_rows(const struct profile_tree *t, struct profile_top *rows, uint32_t n, struct buf *out)
@@ -245,7 +195,7 @@ static void compare_calls_of(const struct profile *p, const struct profile_view 
 	AUTO(profile_tree_freep) struct profile_tree *t = NULL;
 	AUTO(buf_done) struct buf want = { 0 };
 	AUTO(buf_done) struct buf got = { 0 };
-	struct lender l;
+	struct lent l;
 	struct profile_trie in = lend(&l, p);
 	struct err err = { 0 };
 
@@ -253,7 +203,7 @@ static void compare_calls_of(const struct profile *p, const struct profile_view 
 	in.function = f->name;
 	in.binary = binary ? f->binary : STR("");
 	assert_done(profile_tree_of_trie(view, NULL, p, &in, &t, &err));
-	lender_done(&l);
+	lent_done(&l);
 	dump_calls(expected, in.function, in.binary, &want);
 	dump_calls(t, in.function, in.binary, &got);
 	assert_true(want.size != 0);
@@ -267,7 +217,7 @@ static void compare_calls(const struct profile *p, const struct profile_view *vi
 	AUTO(profile_tree_freep) struct profile_tree *t = NULL;
 	struct profile_frame f;
 	struct err err = { 0 };
-	struct lender l;
+	struct lent l;
 	struct profile_trie in;
 	uint32_t n;
 	struct profile_top *rows = profile_tree_top(expected, true, &n);
@@ -281,7 +231,7 @@ static void compare_calls(const struct profile *p, const struct profile_view *vi
 	in.top = true;
 	in.function = STR("nowhere");
 	assert_done(profile_tree_of_trie(view, NULL, p, &in, &t, &err));
-	lender_done(&l);
+	lent_done(&l);
 	rows = profile_tree_top(t, true, &n);
 	assert_null(profile_tree_find(t, rows, n, in.function, STR("")));
 	free(rows);
@@ -313,9 +263,6 @@ static void compare_views(const struct profile *p)
 
 		compare(p, &v, true, 0);
 		compare_calls(p, &v, 4);
-		/* An inverted tree needs all nodes. */
-		if (v.invert)
-			continue;
 		for (size_t k = 0; k < ARRAY_SIZE(max_nodes) * ARRAY_SIZE(tables); k++) {
 			v.max_nodes = max_nodes[k / ARRAY_SIZE(tables)];
 			compare(p, &v, false, tables[k % ARRAY_SIZE(tables)]);
@@ -361,8 +308,8 @@ static void random_profiles_have_equal_answers(void **state)
 		v.invert = profile_maker_next(&seed) % 2;
 		compare(p, &v, true, 0);
 		compare_calls(p, &v, 1);
-		v.invert = false;
 		v.max_nodes = 1 + (uint32_t)(profile_maker_next(&seed) % 60);
+		v.min_share = profile_maker_next(&seed) % 3 ? 0 : 0.04;
 		compare_lines(p, &v, false, profile_maker_next(&seed) % 16 ? 0 : 10, true);
 	}
 }
@@ -399,6 +346,7 @@ static void deep_stacks_take_turns(void **state)
 	}
 	compare(p, &(struct profile_view){ .max_nodes = 900 }, false, 0);
 	compare(p, &(struct profile_view){ .max_nodes = 900 }, false, 50);
+	compare(p, &(struct profile_view){ .max_nodes = 900, .invert = true }, false, 0);
 	compare(p, &(struct profile_view){ 0 }, true, 0);
 }
 
@@ -418,6 +366,8 @@ static void many_stacks_replace_each_other(void **state)
 	}
 	compare(p, &(struct profile_view){ .max_nodes = 2000 }, false, 0);
 	compare(p, &(struct profile_view){ .max_nodes = 2000 }, false, 5000);
+	compare(p, &(struct profile_view){ .max_nodes = 2000, .invert = true }, false, 0);
+	compare(p, &(struct profile_view){ .min_share = 1e-3, .invert = true }, false, 0);
 	compare(p, &(struct profile_view){ 0 }, true, 0);
 }
 
@@ -430,6 +380,7 @@ static void equal_nodes_are_counted_in_parts(void **state)
 	for (unsigned i = 0; i < 5000; i++)
 		profile_add_sample(p, profile_add_stack(p, 0, named_location(p, i)), 0, (int64_t[]){ 10 });
 	compare(p, &(struct profile_view){ .max_nodes = 100 }, false, 60);
+	compare(p, &(struct profile_view){ .max_nodes = 100, .invert = true }, false, 0);
 	compare(p, &(struct profile_view){ .max_nodes = 5000 }, false, 60);
 	compare(p, &(struct profile_view){ .max_nodes = 6000 }, false, 60);
 }
@@ -445,7 +396,7 @@ static void values_that_need_all_nodes(void **state)
 		AUTO(profile_freep) struct profile *p = profile_new(NULL);
 		struct profile_tree *t = NULL;
 		struct err err = { 0 };
-		struct lender l;
+		struct lent l;
 		struct profile_trie in;
 
 		profile_add_type(p, STR("cpu"), STR("count"));
@@ -455,8 +406,37 @@ static void values_that_need_all_nodes(void **state)
 		in = lend(&l, p);
 		assert_int_equal(profile_tree_of_trie(&view, NULL, p, &in, &t, &err), TREE_NEEDS_NODES);
 		assert_null(t);
-		lender_done(&l);
+		lent_done(&l);
 	}
+}
+
+/* More functions are inlined at one place than an inverted tree can count. */
+static void a_place_of_too_many_functions(void **state)
+{
+	AUTO(profile_freep) struct profile *p = profile_new(NULL);
+	struct profile_line lines[300] = { 0 };
+	struct profile_tree *t = NULL;
+	struct err err = { 0 };
+	struct lent l;
+	struct profile_trie in;
+	uint32_t location;
+
+	profile_add_type(p, STR("cpu"), STR("count"));
+	for (unsigned i = 0; i < ARRAY_SIZE(lines); i++) {
+		location = named_location(p, i);
+		lines[i] = p->lines.p[p->locations.p[location].first_line];
+	}
+	location = profile_add_location(p, &(struct profile_location){ .mapping = PROFILE_NONE, .addr = 1 },
+					lines, ARRAY_SIZE(lines));
+	profile_add_sample(p, profile_add_stack(p, 0, location), 0, (int64_t[]){ 7 });
+	in = lend(&l, p);
+	assert_int_equal(profile_tree_of_trie(&(struct profile_view){ .max_nodes = 9, .invert = true }, NULL,
+					      p, &in, &t, &err),
+			 TREE_NEEDS_NODES);
+	assert_null(t);
+	assert_int_equal(in.values[1], 7);
+	lent_done(&l);
+	compare(p, &(struct profile_view){ .max_nodes = 400 }, false, 0);
 }
 
 static void some_views_need_all_nodes(void **state)
@@ -465,16 +445,11 @@ static void some_views_need_all_nodes(void **state)
 
 	assert_false(profile_tree_takes_trie(&(struct profile_view){ 0 }, false));
 	assert_false(profile_tree_takes_trie(&view, true));
-	assert_false(
-		profile_tree_takes_trie(&(struct profile_view){ .invert = true, .max_nodes = 9 }, false));
 	assert_false(profile_tree_takes_trie(&(struct profile_view){ .label = "pod" }, true));
 }
 
-static void memory_is_granted_or_refused(void **state)
+static void memory_is_enough_in_the_end(const struct profile *p, const struct profile_view *view)
 {
-	const struct profile_maker m = { 3, 3, 20000, 3000, 12, false };
-	AUTO(profile_freep) struct profile *p = counts_make(&m);
-	const struct profile_view view = { .max_nodes = 1000 };
 	bool done = false;
 
 	for (uint64_t size = KIB(16); !done; size *= 2) {
@@ -484,12 +459,12 @@ static void memory_is_granted_or_refused(void **state)
 		struct profile_tree *t = NULL;
 		struct budget_stats stats;
 		struct err err = { 0 };
-		struct lender l;
+		struct lent l;
 		struct profile_trie in = lend(&l, p);
 
 		in.table_max = 500;
 		budget_hold_init(&hold, b, BUDGET_QUERY);
-		done = profile_tree_of_trie(&view, &limits, p, &in, &t, &err) == 0;
+		done = profile_tree_of_trie(view, &limits, p, &in, &t, &err) == 0;
 		if (!done)
 			assert_int_equal(err.kind, ERR_LIMIT);
 		assert_true(done || size < MIB(64));
@@ -498,8 +473,17 @@ static void memory_is_granted_or_refused(void **state)
 		budget_stats(b, &stats);
 		assert_int_equal(stats.classes[BUDGET_QUERY].used, 0);
 		budget_free(b);
-		lender_done(&l);
+		lent_done(&l);
 	}
+}
+
+static void memory_is_granted_or_refused(void **state)
+{
+	const struct profile_maker m = { 3, 3, 20000, 3000, 12, false };
+	AUTO(profile_freep) struct profile *p = counts_make(&m);
+
+	for (int invert = 0; invert < 2; invert++)
+		memory_is_enough_in_the_end(p, &(struct profile_view){ .max_nodes = 1000, .invert = invert });
 }
 
 static void a_deadline_ends_it(void **state)
@@ -507,20 +491,22 @@ static void a_deadline_ends_it(void **state)
 	const struct profile_maker m = { 3, 3, 20000, 3000, 12, false };
 	AUTO(profile_freep) struct profile *p = counts_make(&m);
 
-	for (int top = 0; top < 2; top++) {
+	for (int i = 0; i < 3; i++) {
+		bool top = i == 1;
 		struct deadline d = deadline_in(-1, "the query", "ask for less");
 		const struct profile_limits limits = { .deadline = &d };
 		struct profile_tree *t = NULL;
 		struct err err = { 0 };
-		struct lender l;
+		struct lent l;
 		struct profile_trie in = lend(&l, p);
 
 		in.top = top;
-		assert_int_equal(profile_tree_of_trie(&(struct profile_view){ .max_nodes = top ? 0 : 9 },
-						      &limits, p, &in, &t, &err),
+		assert_int_equal(profile_tree_of_trie(
+					 &(struct profile_view){ .max_nodes = top ? 0 : 9, .invert = i == 2 },
+					 &limits, p, &in, &t, &err),
 				 -1);
 		assert_int_equal(err.kind, ERR_CANCELLED);
-		lender_done(&l);
+		lent_done(&l);
 	}
 }
 
@@ -533,6 +519,7 @@ int main(void)
 		cmocka_unit_test(many_stacks_replace_each_other),
 		cmocka_unit_test(equal_nodes_are_counted_in_parts),
 		cmocka_unit_test(values_that_need_all_nodes),
+		cmocka_unit_test(a_place_of_too_many_functions),
 		cmocka_unit_test(some_views_need_all_nodes),
 		cmocka_unit_test(memory_is_granted_or_refused),
 		cmocka_unit_test(a_deadline_ends_it),

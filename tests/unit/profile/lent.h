@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The stacks of a profile as struct profile_trie, and profiles that make it sense for. */
+#pragma once
+
+#include "profile/tree.h"
+#include "profile_maker.h"
+
+/* The stacks and values of a profile, as another module would keep them. */
+struct lent {
+	const struct profile *p;
+	int64_t *values;
+	uint64_t *seen;
+};
+
+static inline struct profile_stack lent_stack(const void *arg, uint32_t stack)
+{
+	const struct lent *l = arg;
+
+	return l->p->stacks.p[stack];
+}
+
+static inline struct profile_trie lend(struct lent *l, const struct profile *p)
+{
+	uint32_t n = p->stacks.n;
+
+	l->p = p;
+	l->values = mem_zalloc((n + 64) * sizeof(*l->values));
+	l->seen = mem_zalloc((n / 64 + 2) * sizeof(*l->seen));
+	for (uint32_t i = 0; i < p->n_samples; i++) {
+		l->values[p->sample_stack[i]] += profile_value(p, i, 0);
+		for (uint32_t s = p->sample_stack[i];; s = p->stacks.p[s].parent) {
+			l->seen[s / 64] |= UINT64_C(1) << s % 64;
+			if (!s)
+				break;
+		}
+	}
+	return (struct profile_trie){
+		.n = n, .seen = l->seen, .values = l->values, .stack = lent_stack, .arg = l
+	};
+}
+
+static inline void lent_done(struct lent *l)
+{
+	free(l->values);
+	free(l->seen);
+}
+
+/* Values above 0: what a store lends has no others. */
+static inline struct profile *counts_make(const struct profile_maker *m)
+{
+	struct profile *p = profile_make(m);
+
+	for (uint32_t i = 0; i < p->n_samples * p->types.n; i++)
+		p->values[i] = p->values[i] < 0 ? -p->values[i] : MAX(p->values[i], (int64_t)1);
+	return p;
+}
