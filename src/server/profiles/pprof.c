@@ -12,15 +12,10 @@ struct pprof_lender {
 	struct profile_pprof *w; /* NULL: not begun */
 };
 
-static int add_to_spool(void *arg, struct bytes b, struct err *err)
-{
-	return spool_add(arg, b, err);
-}
-
 static int pprof_begin(struct pprof_lender *x, struct err *err)
 {
 	struct api *a = x->lender.a;
-	const struct profile_writer to = { add_to_spool, &a->spool };
+	const struct profile_writer to = { api_write_spool, &a->spool };
 
 	return x->w ? 0 : profile_pprof_new(&to, x->gzip, &a->deadline, &x->w, err);
 }

@@ -114,6 +114,11 @@ static const char *compress_out(struct api *a)
 	return coding;
 }
 
+int api_write_spool(void *arg, struct bytes b, struct err *err)
+{
+	return spool_add(arg, b, err);
+}
+
 int api_add_spool(struct api *a, struct err *err)
 {
 	struct spool *s = &a->spool;

@@ -112,6 +112,8 @@ extern const struct http_body
 void api_end(struct api *a, const struct err *err);
 /* The answer goes on with the bytes of a->spool, in memory or in its file; `out` has at most SPOOL_HEAD bytes so far. */
 int api_add_spool(struct api *a, struct err *err);
+int api_write_spool(void *arg, struct bytes b,
+		    struct err *err); /* of a struct profile_writer; @arg: the spool */
 
 /* The status that reports @err: of a request with a body (@post), or without. */
 unsigned api_status_of(const struct err *err, bool post);
@@ -203,6 +205,8 @@ struct api_tree {
 };
 enum profilestore_detail api_detail(const struct profile_view *view); /* that its tree needs */
 /* Merge the profiles of the query, and make the tree; the results are those of api_merge(). The profiles are freed. */
+#define API_LEND_FROM \
+	1500000u /* stacks of a range: with fewer, a tree with all nodes takes less time, and less than 100 MB */
 int api_merge_tree(struct api *a, const struct api_tree *tree, struct api_merged *ret,
 		   struct profile_tree **ret_tree, struct err *err);
 /* The tree of profiles that were merged without a lender; frees them. */

@@ -5,10 +5,8 @@
  */
 #include "server/profiles/profiles.h"
 
-/* Stacks of a range. With fewer, a profile and a tree with all nodes take less time, and less than 100 MB. */
-#define LEND_FROM 1500000u
-#define RETRY_MS  1000 /* after this time a client may ask again for pending names */
-#define LATER_MS  5000 /* ... for names that wait for a debug file */
+#define RETRY_MS 1000 /* after this time a client may ask again for pending names */
+#define LATER_MS 5000 /* ... for names that wait for a debug file */
 
 enum profilestore_detail api_detail(const struct profile_view *view)
 {
@@ -94,7 +92,7 @@ int api_merge_tree(struct api *a, const struct api_tree *tree, struct api_merged
 		   struct profile_tree **ret_tree, struct err *err)
 {
 	struct tree_lender x = {
-		.lender = { .stacks = tree_of_lent, .begin = tree_forget, .from = LEND_FROM }, .of = tree
+		.lender = { .stacks = tree_of_lent, .begin = tree_forget, .from = API_LEND_FROM }, .of = tree
 	};
 	int r = merge_tree(a, &x, ret, ret_tree, err);
 
