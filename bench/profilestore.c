@@ -7,8 +7,8 @@
  *	day DIR SERIES EVERY_S HOURS add HOURS of SERIES series, a profile of each every EVERY_S seconds; then
  *	                             queries over 24 h
  *	query DIR                    those queries alone
- *	large DIR                    queries over all of the store, as a service makes them, in a process each: CPU, and
- *	                             the peak of memory above the store at rest
+ *	large DIR [QUERY]            queries over all of the store, or this one, as a service makes them, in a process each:
+ *	                             CPU, and the peak of memory above the store at rest
  *	sweep DIR N                  add N locations over some hours; then a profile every 10 ms while the older half of
  *	                             them is deleted and the metadata swept: milliseconds until each is durable
  */
@@ -558,7 +558,8 @@ static void large_query(const char *dir, const char *name, uint64_t (*run)(struc
 	profilestore_close(s);
 }
 
-static int large(const char *dir)
+/* @only: the name of a query; NULL: all. */
+static int large(const char *dir, const char *only)
 {
 	static const struct {
 		const char *name;
@@ -569,13 +570,14 @@ static int large(const char *dir)
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(all); i++) {
-		pid_t pid = fork();
+		pid_t pid = only && strcmp(only, all[i].name) != 0 ? -1 : fork();
 
 		if (pid == 0) {
 			large_query(dir, all[i].name, all[i].run);
 			_exit(0);
 		}
-		waitpid(pid, NULL, 0);
+		if (pid > 0)
+			waitpid(pid, NULL, 0);
 	}
 	return 0;
 }
@@ -674,7 +676,7 @@ int main(int argc, char **argv)
 	if (strcmp(what, "query") == 0)
 		return queries(argv[2]);
 	if (strcmp(what, "large") == 0)
-		return large(argv[2]);
+		return large(argv[2], argc > 3 ? argv[3] : NULL);
 	if (strcmp(what, "sweep") == 0)
 		return sweeping(argv[2], n[0] ? n[0] : 1000000);
 	fprintf(stderr, "bench-profilestore ingest|locations|day|query|large|sweep DIR ...\n");

@@ -11,6 +11,7 @@
 /* The frames of one stack and its callers. */
 struct trie_path {
 	struct trie_walk *w;
+	struct profile_top *rows; /* of each frame */
 	struct path_stack {
 		uint32_t stack, n_frames; /* with its callers' */
 	} * stacks;
@@ -18,7 +19,7 @@ struct trie_path {
 	uint32_t *frames;
 	size_t n_frames, room_frames;
 	uint32_t *on_path; /* of each frame: how often it is on the path */
-	/* Of calls of frame t->called, and calls in it, in a second walk: how often they are on the path. NULL: the first walk */
+	/* Of calls of frame t->called, and calls in it, in a second walk: how often they are on the path */
 	uint32_t *calls[2];
 };
 
@@ -44,23 +45,15 @@ static void note_call(struct trie_path *x, uint32_t by, const int64_t *total)
 	}
 }
 
-/* @total as in path_push(). */
-static void note_frame(struct trie_path *x, uint32_t frame, const int64_t *total)
-{
-	struct profile_top *row = &x->w->t->top[frame];
+/* Which of the two walks it is, is known when these are compiled: each is done for every frame of every stack. */
+#define OF_A_WALK static inline __attribute__((always_inline))
 
-	if (!x->on_path[frame]++ && total)
-		add_to_total(&row->cum[0], *total);
-	if (x->w->t->view.invert && x->n_frames == 1 && total)
-		add_to_total(&row->flat[0], *total);
-}
-
-static void path_pop(struct trie_path *x)
+OF_A_WALK void path_pop(struct trie_path *x, bool calls)
 {
 	uint32_t n = x->n_stacks > 1 ? x->stacks[x->n_stacks - 2].n_frames : 0;
 
 	while (x->n_frames > n) {
-		if (x->calls[0])
+		if (calls)
 			note_call(x, UINT32_MAX, NULL);
 		else
 			x->on_path[x->frames[x->n_frames - 1]]--;
@@ -70,7 +63,7 @@ static void path_pop(struct trie_path *x)
 }
 
 /* @total: of the stack whose turn has come; NULL: it was added before. */
-static void path_push(struct trie_path *x, uint32_t s, uint32_t location, const int64_t *total)
+OF_A_WALK void path_push(struct trie_path *x, uint32_t s, uint32_t location, const int64_t *total, bool calls)
 {
 	const struct trie_walk *w = x->w;
 
@@ -82,23 +75,23 @@ static void path_push(struct trie_path *x, uint32_t s, uint32_t location, const 
 		if (w->collapses && x->n_frames && x->frames[x->n_frames - 1] == frame)
 			continue;
 		VEC_PUSH(x->frames, x->n_frames, x->room_frames) = frame;
-		if (x->calls[0])
+		if (calls)
 			note_call(x, 1, total);
-		else
-			note_frame(x, frame, total);
+		else if (!x->on_path[frame]++ && total)
+			add_to_total(&x->rows[frame].cum[0], *total);
 	}
 	VEC_PUSH(x->stacks, x->n_stacks, x->room_stacks) = (struct path_stack){ s, (uint32_t)x->n_frames };
 }
 
 /* The path becomes that of @s. */
-static bool path_goto(struct trie_path *x, uint32_t s)
+OF_A_WALK bool path_goto(struct trie_path *x, uint32_t s, bool calls)
 {
 	const struct profile_trie *in = x->w->in;
 
 	x->w->chain.n = 0;
 	for (;; s = in->stack(in->arg, s).parent) {
 		while (x->stacks[x->n_stacks - 1].stack > s)
-			path_pop(x);
+			path_pop(x, calls);
 		if (x->stacks[x->n_stacks - 1].stack == s)
 			break;
 		if (deadline_over(x->w->t->deadline, TREE_STEPS_OF_FRAME))
@@ -107,43 +100,61 @@ static bool path_goto(struct trie_path *x, uint32_t s)
 	}
 	while (x->w->chain.n) {
 		s = x->w->chain.v[--x->w->chain.n];
-		path_push(x, s, in->stack(in->arg, s).location, NULL);
+		path_push(x, s, in->stack(in->arg, s).location, NULL, calls);
 	}
 	return true;
 }
 
-static void add_flat(struct trie_path *x, int64_t value)
+/* Flat values after a stack's turn, whose callers have @n_above frames. */
+OF_A_WALK void add_flat(struct trie_path *x, size_t n_above, int64_t value)
 {
+	/* Of an inverted view it is the value of the outermost frame. */
+	if (x->w->t->view.invert) {
+		if (!n_above && x->n_frames)
+			add_to_total(&x->rows[x->frames[0]].flat[0], value);
+		return;
+	}
+	/* The caller's total has this one's, which is not its own. */
+	if (n_above)
+		add_to_total(&x->rows[x->frames[n_above - 1]].flat[0], -value);
 	if (x->n_frames)
-		add_to_total(&x->w->t->top[x->frames[x->n_frames - 1]].flat[0], value);
+		add_to_total(&x->rows[x->frames[x->n_frames - 1]].flat[0], value);
 }
 
-static int walk_paths(struct trie_path *x, struct err *err)
+OF_A_WALK int walk_paths(struct trie_path *x, bool calls, struct err *err)
 {
 	struct profile_trie *in = x->w->in;
-	bool flat = !x->calls[0] && !x->w->t->view.invert;
 
 	x->n_frames = x->n_stacks = 0;
-	path_push(x, 0, 0, NULL);
+	path_push(x, 0, 0, NULL, calls);
 	trie_each(in, s)
 	{
 		struct profile_stack stack;
+		size_t n_above;
 
 		if (!s)
 			continue;
 		stack = in->stack(in->arg, (uint32_t)s);
-		if (!path_goto(x, stack.parent))
+		if (!path_goto(x, stack.parent, calls))
 			return deadline_check(x->w->t->deadline, 0, err);
-		/* The caller's total has this one's, which is not its own. */
-		if (flat)
-			add_flat(x, -in->values[s]);
-		path_push(x, (uint32_t)s, stack.location, &in->values[s]);
-		if (flat)
-			add_flat(x, in->values[s]);
+		n_above = x->n_frames;
+		path_push(x, (uint32_t)s, stack.location, &in->values[s], calls);
+		if (!calls)
+			add_flat(x, n_above, in->values[s]);
 		if (deadline_check(x->w->t->deadline, 4, err) < 0)
 			return -1;
 	}
 	return 0;
+}
+
+static int walk_frames(struct trie_path *x, struct err *err)
+{
+	return walk_paths(x, false, err);
+}
+
+static int walk_calls(struct trie_path *x, struct err *err)
+{
+	return walk_paths(x, true, err);
 }
 
 static bool calls_init(struct trie_path *x)
@@ -171,7 +182,7 @@ static int sum_calls(struct trie_path *x, struct err *err)
 	if (!row)
 		return 0;
 	t->called = row->frame;
-	return walk_paths(x, err);
+	return walk_calls(x, err);
 }
 
 static int path_init(struct trie_path *x, struct err *err)
@@ -179,7 +190,7 @@ static int path_init(struct trie_path *x, struct err *err)
 	struct profile_tree *t = x->w->t;
 
 	t->n_top = t->p->functions.n;
-	t->top = profile_alloc(t->p, t->n_top, sizeof(*t->top));
+	x->rows = t->top = profile_alloc(t->p, t->n_top, sizeof(*t->top));
 	x->on_path = profile_alloc(t->p, t->n_top, sizeof(*x->on_path));
 	if (!t->top || !x->on_path || !trie_make_root(t, x->w->total))
 		return profile_err_memory(t->p, err);
@@ -195,7 +206,7 @@ int trie_sum_frames(struct trie_walk *w, struct err *err)
 	int r = path_init(&x, err);
 
 	if (r == 0)
-		r = walk_paths(&x, err);
+		r = walk_frames(&x, err);
 	if (r == 0 && w->in->function.size)
 		r = sum_calls(&x, err);
 	profile_release(t->p, x.on_path, t->n_top, sizeof(*x.on_path));
