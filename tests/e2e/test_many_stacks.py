@@ -121,11 +121,11 @@ def check_nodes(g, levels):
 
 
 def test_graph(many):
-    check_nodes(graph(many, 72, query=selector()), ["a", "b", "c"])
+    check_nodes(graph(many, 64, query=selector()), ["a", "b", "c"])
 
 
 def test_inverted_graph(many):
-    check_nodes(graph(many, 72, query=selector(), invert=1), ["c", "b", "a"])
+    check_nodes(graph(many, 64, query=selector(), invert=1), ["c", "b", "a"])
 
 
 @pytest.fixture(scope="module")
@@ -148,13 +148,13 @@ def test_folded(many, lines):
 
 def test_pprof(many, lines, tmp_path):
     path = tmp_path / "x.pb.gz"
-    path.write_bytes(download(many, 56, format="pprof"))
+    path.write_bytes(download(many, 48, format="pprof"))
     out = subprocess.run([LODE, "profile", path, "--output-format", "folded"], capture_output=True, text=True, check=True).stdout
     assert set(out.splitlines()) == lines
 
 
 def test_svg_has_the_nodes_that_can_be_seen(many):
-    data = download(many, 72, format="svg").decode()
+    data = download(many, 64, format="svg").decode()
     # Others are narrower than a tenth of a pixel.
     wide = sum(value_of([f"a{i}", f"b{j}"]) * 1180 >= 0.1 * TOTAL for i in range(N) for j in range(N))
     assert all(f"<title>a{i} (" in data for i in range(N)) and data.count("<title>") == 1 + N + wide
@@ -178,7 +178,7 @@ def test_callers(many):
 
 def test_stacktraces_of_querier_v1(many):
     body = json.dumps({"profileTypeID": "profile:cpu:nanoseconds::", "labelSelector": '{service="web"}', "start": NOW - 60000, "end": NOW + 60000})
-    with Peak(many, 72):
+    with Peak(many, 64):
         status, data, _ = call(many, "POST", "/querier.v1.QuerierService/SelectMergeStacktraces", body, {"Content-Type": "application/json"})
     assert status == 200, data
     g = json.loads(data)["flamegraph"]

@@ -34,8 +34,11 @@ static uint32_t site_after(const struct profile *p, uint32_t n_found, uint32_t l
 	return l->n_lines ? n_found : UINT32_MAX;
 }
 
+#define STEPS_OF_SITE 8u
+
 /* Keep the samples whose stack begins with the call site. */
-static int keep_call_site(struct profile *p, const struct querier_texts *site, struct err *err)
+static int keep_call_site(struct profile *p, const struct querier_texts *site, struct deadline *d,
+			  struct err *err)
 {
 	AUTO(mem_freep) uint32_t *found = NULL;
 	uint32_t kept = 0;
@@ -49,6 +52,8 @@ static int keep_call_site(struct profile *p, const struct querier_texts *site, s
 	for (uint32_t i = 1; i < p->stacks.n; i++) {
 		uint32_t n = found[p->stacks.p[i].parent];
 
+		if (deadline_check(d, STEPS_OF_SITE, err) < 0)
+			return -1;
 		found[i] = n == UINT32_MAX ? n : site_after(p, n, p->stacks.p[i].location, site);
 	}
 	for (uint32_t i = 0; i < p->n_samples; i++) {
@@ -64,10 +69,16 @@ static int keep_call_site(struct profile *p, const struct querier_texts *site, s
 	return 0;
 }
 
+struct site_filter {
+	const struct querier_texts *site;
+	struct deadline *deadline;
+};
+
 /* The same for stacks that the store lends. */
 static int leave_call_site(const void *arg, const struct profile *p, struct profile_trie *in, struct err *err)
 {
-	const struct querier_texts *site = arg;
+	const struct site_filter *x = arg;
+	const struct querier_texts *site = x->site;
 	AUTO(mem_freep) uint8_t *found = NULL;
 
 	static_assert(QUERIER_MAX_TEXTS < SITE_OTHER, "a byte has each number of frames");
@@ -79,6 +90,8 @@ static int leave_call_site(const void *arg, const struct profile *p, struct prof
 			uint32_t i = (uint32_t)(w * 64) + (uint32_t)__builtin_ctzll(bits), n;
 			struct profile_stack stack;
 
+			if (deadline_check(x->deadline, STEPS_OF_SITE, err) < 0)
+				return -1;
 			if (i) {
 				stack = in->stack(in->arg, i);
 				n = found[stack.parent];
@@ -93,12 +106,16 @@ static int leave_call_site(const void *arg, const struct profile *p, struct prof
 
 static int drop_other_sites(const void *arg, struct profile *p, struct err *err)
 {
-	return keep_call_site(p, arg, err);
+	const struct site_filter *x = arg;
+
+	return keep_call_site(p, x->site, x->deadline, err);
 }
 
-static struct api_filter site_filter(const struct querier_request *q)
+/* @x lives as long as the filter. */
+static struct api_filter site_filter_of(struct api *a, const struct querier_request *q, struct site_filter *x)
 {
-	return (struct api_filter){ leave_call_site, drop_other_sites, &q->call_site };
+	*x = (struct site_filter){ &q->call_site, &a->deadline };
+	return (struct api_filter){ leave_call_site, drop_other_sites, x };
 }
 
 /* ---- one query ---- */
@@ -118,7 +135,8 @@ static int querier_ranges(struct api *a, const struct querier_request *q, unsign
 /* pprof into a->spool; the results are those of api_merge(). */
 static int querier_merge_pprof(struct api *a, const struct querier_request *q, struct err *err)
 {
-	const struct api_filter filter = site_filter(q);
+	struct site_filter site;
+	const struct api_filter filter = site_filter_of(a, q, &site);
 	struct api_query query;
 	int r = querier_ranges(a, q, 1, &query, err);
 
@@ -167,7 +185,8 @@ static int querier_graph(struct api *a, const struct querier_request *q, struct 
 {
 	AUTO(api_merged_done) struct api_merged m = { 0 };
 	AUTO(profile_tree_freep) struct profile_tree *t = NULL;
-	const struct api_filter filter = site_filter(q);
+	struct site_filter site;
+	const struct api_filter filter = site_filter_of(a, q, &site);
 	const struct api_tree tree = { .view.max_nodes = querier_nodes(q->max_nodes),
 				       .filter = q->call_site.n ? &filter : NULL };
 	struct api_query query;
@@ -241,7 +260,7 @@ int querier_diff(struct api *a, struct bytes request, struct buf *reply, struct 
 		r = api_merge(a, PROFILESTORE_FUNCTIONS, NULL, &m, err);
 	a->query = NULL;
 	for (unsigned i = 0; r == 0 && i < 2; i++)
-		r = keep_call_site(m.side[i].profile, &q[i].call_site, err);
+		r = keep_call_site(m.side[i].profile, &q[i].call_site, &a->deadline, err);
 	if (r)
 		return r;
 	view.max_nodes = querier_nodes(MAX(q[0].max_nodes, q[1].max_nodes));
