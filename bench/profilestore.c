@@ -403,20 +403,23 @@ static int64_t large_time_ns;
 static struct profilestore_merged large_merge(struct profilestore *s, const struct profilestore_shape *shape)
 {
 	struct profilestore_range r = { NULL, 0, NOW_MS + 1, 0 };
-	struct profilestore_merged m;
+	struct profilestore_merged m[2] = { 0 };
+	struct profilestore_shape both = *shape;
 	struct selector *sel = NULL;
 	struct err err = { 0 };
 
 	must(selector_parse(STR(CPU_SELECTOR), &sel, &err), &err);
 	r.sel = sel;
-	must(profilestore_merge(s, &r, shape, NULL, &m, &err), &err);
+	both.base = shape->base ? &r : NULL;
+	must(profilestore_merge(s, &r, &both, NULL, m, &err), &err);
 	selector_free(sel);
-	return m;
+	profile_free(m[1].profile);
+	return m[0];
 }
 
 struct large_query {
 	struct profile_view view;
-	bool top;
+	bool top, compares; /* compares: with itself */
 	struct str function;
 	struct profile_tree *tree;
 	struct profile_pprof *pprof;
@@ -435,8 +438,10 @@ static int large_lent(void *arg, const struct profilestore_merged *m, struct pro
 
 static uint64_t large_tree(struct profilestore *s, struct large_query *q)
 {
+	const struct profilestore_range any = { 0 };
 	const struct profilestore_shape shape = { .detail = PROFILESTORE_FUNCTIONS,
 						  .stacks = large_lent,
+						  .base = q->compares ? &any : NULL,
 						  .arg = q };
 	struct profilestore_merged m = large_merge(s, &shape);
 	const struct profile_top *at;
@@ -458,6 +463,11 @@ static uint64_t large_tree(struct profilestore *s, struct large_query *q)
 static uint64_t large_flame(struct profilestore *s)
 {
 	return large_tree(s, &(struct large_query){ .view.max_nodes = 20000 });
+}
+
+static uint64_t large_compared(struct profilestore *s)
+{
+	return large_tree(s, &(struct large_query){ .view.max_nodes = 20000, .compares = true });
 }
 
 static uint64_t large_inverted(struct profilestore *s)
@@ -564,10 +574,10 @@ static int large(const char *dir, const char *only)
 	static const struct {
 		const char *name;
 		uint64_t (*run)(struct profilestore *s);
-	} all[] = {
-		{ "flamegraph", large_flame }, { "inverted", large_inverted }, { "top", large_top },
-		{ "callers", large_callers },  { "pprof", large_pprof },       { "folded", large_folded }
-	};
+	} all[] = { { "flamegraph", large_flame },  { "compared", large_compared },
+		    { "inverted", large_inverted }, { "top", large_top },
+		    { "callers", large_callers },   { "pprof", large_pprof },
+		    { "folded", large_folded } };
 
 	for (size_t i = 0; i < ARRAY_SIZE(all); i++) {
 		pid_t pid = only && strcmp(only, all[i].name) != 0 ? -1 : fork();

@@ -158,6 +158,9 @@ struct profile_trie {
 	uint32_t n;           /* stacks; 0 is the root, and callers have smaller numbers */
 	const uint64_t *seen; /* a bit for each stack that has a value, and for its callers */
 	int64_t *values;      /* of each; a tree overwrites them */
+	/* For a tree that compares: the values of the base, times `scale`. `seen` has both. NULL: none */
+	int64_t *base;
+	double scale;
 	/* Its caller and its location, which is one of the profile. Not called for the root. */
 	struct profile_stack (*stack)(const void *arg, uint32_t stack);
 	const void *arg;

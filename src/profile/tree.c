@@ -214,7 +214,7 @@ static int places_inverted(struct profile_tree *t, const struct tree_frames *f, 
 
 /* ---- samples ---- */
 
-static int64_t scale_value(int64_t v, double scale)
+int64_t tree_scale_value(int64_t v, double scale)
 {
 	double d;
 
@@ -234,7 +234,7 @@ struct tree_values {
 
 static int64_t tree_value(const struct tree_values *v, uint32_t sample)
 {
-	return scale_value(profile_value(v->p, sample, v->type), v->scale);
+	return tree_scale_value(profile_value(v->p, sample, v->type), v->scale);
 }
 
 static int add_to_nodes(struct profile_tree *t, const struct tree_values *v, const struct tree_place *places,

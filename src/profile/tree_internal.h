@@ -84,6 +84,8 @@ static inline bool tree_has_patterns(const struct profile_tree *t)
 	return false;
 }
 
+int64_t tree_scale_value(int64_t v, double scale);
+
 /* The first profile determines the type and the unit; minutes are not added to bytes. */
 int tree_same_unit(struct profile_tree *t, const struct profile *p, uint32_t type, struct err *err);
 

@@ -33,11 +33,21 @@ static bool hash_is_kept(const struct trie_walk *w, uint64_t hash)
 			return w->kept[i];
 }
 
-/* The node of a frame below that of @st. @value: of the stack that has this frame; NULL: it was added before. */
-static bool make_node(struct trie_walk *w, struct trie_state *st, uint32_t tagged, const int64_t *value)
+static bool add_node_value(struct profile_tree *t, unsigned column, uint32_t node, int64_t value)
+{
+	struct profile_column *c = &t->columns[column];
+
+	if (!profile_extend(t->p, &c->self, (uint64_t)node + 1) ||
+	    !profile_extend(t->p, &c->total, (uint64_t)node + 1))
+		return false;
+	add_to_total(&c->total.p[node], value);
+	return true;
+}
+
+/* The node of a frame below that of @st. @visited: the stack that has this frame; 0: its value was added before. */
+static bool make_node(struct trie_walk *w, struct trie_state *st, uint32_t tagged, uint32_t visited)
 {
 	struct profile_tree *t = w->t;
-	struct profile_column *c = &t->columns[0];
 
 	if (st->node == NODE_NONE || !hash_is_kept(w, st->hash)) {
 		st->node = NODE_NONE;
@@ -45,17 +55,15 @@ static bool make_node(struct trie_walk *w, struct trie_state *st, uint32_t tagge
 	}
 	st->node = profile_add_stack(t->p, st->node, tagged >> 1);
 	if (!profile_extend(t->p, &t->outlined, (uint64_t)st->node + 1) ||
-	    !profile_extend(t->p, &c->self, (uint64_t)st->node + 1) ||
-	    !profile_extend(t->p, &c->total, (uint64_t)st->node + 1))
+	    !add_node_value(t, 0, st->node, visited ? w->in->values[visited] : 0) ||
+	    (w->in->base && !add_node_value(t, 1, st->node, visited ? w->in->base[visited] : 0)))
 		return false;
 	t->outlined.p[st->node] |= !(tagged & 1);
-	if (value)
-		add_to_total(&c->total.p[st->node], *value);
 	return true;
 }
 
 /* One frame further. false: there is no memory. */
-static bool step_frame(struct trie_walk *w, struct trie_state *st, uint32_t tagged, const int64_t *value)
+static bool step_frame(struct trie_walk *w, struct trie_state *st, uint32_t tagged, uint32_t visited)
 {
 	uint32_t frame = tagged >> 1;
 
@@ -71,22 +79,21 @@ static bool step_frame(struct trie_walk *w, struct trie_state *st, uint32_t tagg
 		return true;
 	st->frame = frame + 1;
 	st->hash = trie_hash_of_path(st->hash, frame, w->seed);
-	if (w->step == STEP_SKETCH && value)
-		trie_sketch_total(w, st->hash, *value);
+	if (w->step == STEP_SKETCH && visited)
+		trie_sketch_total(w, st->hash, visited);
 	if (w->step == STEP_COUNT && w->buckets && w->buckets[st->hash % BUCKETS] < w->least)
 		st->node = NODE_NONE;
-	if (w->step == STEP_COUNT && st->node != NODE_NONE && value && !trie_count_total(w, st->hash, *value))
+	if (w->step == STEP_COUNT && st->node != NODE_NONE && visited &&
+	    !trie_count_total(w, st->hash, visited))
 		return false;
-	return w->step != STEP_MAKE || make_node(w, st, tagged, value);
+	return w->step != STEP_MAKE || make_node(w, st, tagged, visited);
 }
 
 /* The state after the frames of stack @s. @visit: its turn has come, so its value counts. */
 static bool step_down(struct trie_walk *w, struct trie_state *st, uint32_t s, uint32_t location, bool visit)
 {
-	const int64_t *value = visit ? &w->in->values[s] : NULL;
-
 	for (uint32_t i = w->f->first[location]; i < w->f->first[location + 1]; i++) {
-		if (!step_frame(w, st, w->f->list.p[i], value))
+		if (!step_frame(w, st, w->f->list.p[i], visit ? s : 0))
 			return false;
 		if (st->node == NODE_NONE)
 			break;
@@ -122,14 +129,21 @@ bool trie_state_after(struct trie_walk *w, uint32_t s, struct trie_state *ret)
 }
 
 /* Its value counts as its own, and not as that of the callees. */
-static void add_to_self(struct trie_walk *w, uint32_t caller, uint32_t node, int64_t value)
+static void add_to_self(struct trie_walk *w, unsigned column, uint32_t caller, uint32_t node, int64_t value)
 {
-	int64_t *self = w->t->columns[0].self.p;
+	int64_t *self = w->t->columns[column].self.p;
 
 	if (caller != NODE_NONE)
 		add_to_total(&self[caller], -value);
 	if (node != NODE_NONE)
 		add_to_total(&self[node], value);
+}
+
+static void forget_value(struct profile_trie *in, uint32_t s)
+{
+	in->values[s] = 0;
+	if (in->base)
+		in->base[s] = 0;
 }
 
 static bool is_alive(const struct trie_walk *w, uint32_t s)
@@ -141,23 +155,27 @@ static bool is_alive(const struct trie_walk *w, uint32_t s)
 static int visit_stack(struct trie_walk *w, uint32_t s, struct profile_stack stack, struct err *err)
 {
 	const struct profile_tree *t = w->t;
+	enum trie_step step = w->step;
 	struct trie_state st;
 	uint32_t caller;
 
 	if (!trie_state_after(w, stack.parent, &st))
 		return profile_err_memory(t->p, err);
 	caller = st.node;
-	if (!step_down(w, &st, s, stack.location, true) || profile_has_failed(t->p))
+	if (!step_down(w, &st, s, stack.location, true) || (step == STEP_MAKE && profile_has_failed(t->p)))
 		return profile_err_memory(t->p, err);
 	w->states[s & w->states_mask] = st;
 	if (w->prunes && st.node != NODE_NONE)
 		w->alive[s / 64] |= UINT64_C(1) << s % 64;
-	if (w->step == STEP_FILTER && (st.ignore || (t->patterns[MATCH_FOCUS] && !st.focus)))
-		w->in->values[s] = 0;
-	if (w->step == STEP_SKETCH)
-		tree_sizes_add(&w->stack_sizes, tree_size_of(w->in->values[s]));
-	if (w->step == STEP_MAKE)
-		add_to_self(w, caller, st.node, w->in->values[s]);
+	if (step == STEP_FILTER && (st.ignore || (t->patterns[MATCH_FOCUS] && !st.focus)))
+		forget_value(w->in, s);
+	if (step == STEP_SKETCH)
+		tree_sizes_add(&w->stack_sizes, trie_stack_size(w, s));
+	if (step == STEP_MAKE) {
+		add_to_self(w, 0, caller, st.node, w->in->values[s]);
+		if (w->in->base)
+			add_to_self(w, 1, caller, st.node, w->in->base[s]);
+	}
 	return 0;
 }
 
@@ -214,14 +232,27 @@ static bool keep_large(struct trie_walk *w)
 	return true;
 }
 
-bool trie_make_root(struct profile_tree *t, int64_t total)
+static bool make_root_column(struct profile_tree *t, unsigned column, int64_t total)
 {
-	struct profile_column *c = &t->columns[0];
-
-	if (!profile_extend(t->p, &c->self, 1) || !profile_extend(t->p, &c->total, 1))
+	if (!add_node_value(t, column, 0, total))
 		return false;
-	c->self.p[0] = c->total.p[0] = total;
+	t->columns[column].self.p[0] = total;
 	return true;
+}
+
+bool trie_make_root(struct trie_walk *w)
+{
+	return make_root_column(w->t, 0, w->total) && (!w->in->base || make_root_column(w->t, 1, w->base));
+}
+
+static void scale_base(struct profile_tree *t, double scale)
+{
+	struct profile_column *c = &t->columns[1];
+
+	for (uint32_t i = 0; i < c->total.n; i++) {
+		c->self.p[i] = tree_scale_value(c->self.p[i], scale);
+		c->total.p[i] = tree_scale_value(c->total.p[i], scale);
+	}
 }
 
 static int make_nodes_of_trie(struct trie_walk *w, struct err *err)
@@ -231,10 +262,12 @@ static int make_nodes_of_trie(struct trie_walk *w, struct err *err)
 	if (trie_count_nodes(w, err) < 0)
 		return -1;
 	profile_release(t->p, TAKE(w->table), w->n_slots, sizeof(*w->table));
-	if (!keep_large(w) || !trie_make_root(t, w->total))
+	if (!keep_large(w) || !trie_make_root(w))
 		return profile_err_memory(t->p, err);
 	if (trie_walk_stacks(w, STEP_MAKE, err) < 0)
 		return -1;
+	if (w->in->base)
+		scale_base(t, w->in->scale);
 	t->n_left_out = w->sizes.n - t->p->stacks.n;
 	return profile_build_end(t->p, err);
 }
@@ -245,13 +278,13 @@ static int make_nodes_of_trie(struct trie_walk *w, struct err *err)
  * Does every sum of some of them fit in 64 bits? And no callee is larger than its caller, as sketches need: none is
  * negative.
  */
-static bool trie_values_fit(const struct profile_trie *in)
+static bool trie_values_fit(const struct profile_trie *in, const int64_t *values)
 {
 	int64_t sum = 0;
 
 	trie_each(in, s)
 	{
-		if (in->values[s] < 0 || __builtin_add_overflow(sum, in->values[s], &sum))
+		if (values[s] < 0 || __builtin_add_overflow(sum, values[s], &sum))
 			return false;
 	}
 	return true;
@@ -265,16 +298,20 @@ static int sum_trie(struct trie_walk *w, struct err *err)
 	for (size_t i = in->n / 64 + 1; i-- > 0;)
 		for (uint64_t bits = in->seen[i]; bits;) {
 			unsigned bit = 63 - (unsigned)__builtin_clzll(bits);
-			uint32_t s = (uint32_t)(i * 64 + bit);
+			uint32_t s = (uint32_t)(i * 64 + bit), parent;
 
 			bits &= ~((uint64_t)1 << bit);
 			if (!s)
 				break;
 			if (deadline_check(w->t->deadline, 1, err) < 0)
 				return -1;
-			add_to_total(&in->values[in->stack(in->arg, s).parent], in->values[s]);
+			parent = in->stack(in->arg, s).parent;
+			add_to_total(&in->values[parent], in->values[s]);
+			if (in->base)
+				add_to_total(&in->base[parent], in->base[s]);
 		}
 	w->total = in->values[0];
+	w->base = in->base ? in->base[0] : 0;
 	return 0;
 }
 
@@ -334,7 +371,7 @@ static int add_trie(struct profile_tree *t, const struct tree_frames *f, struct 
 		r = trie_walk_stacks(&w, STEP_FILTER, err);
 	/* The root has no frame that matches. */
 	if (t->patterns[MATCH_FOCUS])
-		in->values[0] = 0;
+		forget_value(in, 0);
 	if (r == 0)
 		r = sum_trie(&w, err);
 	if (r == 0)
@@ -345,11 +382,11 @@ static int add_trie(struct profile_tree *t, const struct tree_frames *f, struct 
 
 /* ---- the tree ---- */
 
-bool profile_tree_takes_trie(const struct profile_view *view, bool top)
+bool profile_tree_takes_trie(const struct profile_view *view, bool top, bool compares)
 {
 	bool prunes = view->max_nodes || view->min_share > 0;
 
-	return !view->label && prunes != top;
+	return !view->label && prunes != top && !(compares && (top || view->invert));
 }
 
 int profile_tree_of_trie(const struct profile_view *view, const struct profile_limits *limits,
@@ -360,11 +397,12 @@ int profile_tree_of_trie(const struct profile_view *view, const struct profile_l
 	struct tree_frames f = { 0 };
 	int r;
 
-	if (!trie_values_fit(in))
+	if (!trie_values_fit(in, in->values) || (in->base && !trie_values_fit(in, in->base)))
 		return TREE_NEEDS_NODES;
 	if (profile_tree_new(view, limits, &t, err) < 0)
 		return -1;
 	t->used[0] = true;
+	t->used[1] = in->base;
 	r = tree_same_unit(t, p, 0, err);
 	if (r == 0)
 		r = tree_frames_init(&f, t, p, err);

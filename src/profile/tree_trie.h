@@ -28,7 +28,7 @@ struct trie_state {
 
 struct node_total {
 	uint64_t hash; /* 0: a free slot */
-	int64_t total;
+	int64_t total, base;
 };
 struct node_size {
 	uint64_t hash, size;
@@ -41,7 +41,7 @@ struct trie_walk {
 	struct profile_trie *in;
 	const struct tree_frames *f;
 	enum trie_step step;
-	int64_t total; /* of all values */
+	int64_t total, base; /* of all values */
 	bool patterns, collapses;
 	uint64_t seed;
 	struct trie_state *states;
@@ -90,23 +90,35 @@ static inline uint64_t trie_hash_of_path(uint64_t above, uint32_t frame, uint64_
 	return h ? h : 1;
 }
 
+/* Of a node: its value, or that of the base, whichever is larger. */
+static inline uint64_t trie_size(const struct trie_walk *w, int64_t total, int64_t base)
+{
+	uint64_t a = tree_size_of(total);
+
+	return w->in->base ? MAX(a, tree_size_of(tree_scale_value(base, w->in->scale))) : a;
+}
+static inline uint64_t trie_stack_size(const struct trie_walk *w, uint32_t s)
+{
+	return trie_size(w, w->in->values[s], w->in->base ? w->in->base[s] : 0);
+}
+
 /* ---- tree_trie.c ---- */
 
 /* The root's size. */
 static inline uint64_t trie_root_size(const struct trie_walk *w)
 {
-	return tree_size_of(w->total);
+	return trie_size(w, w->total, w->base);
 }
 /* The state after stack @s, whose value has counted or does not. false: there is no memory. */
 bool trie_state_after(struct trie_walk *w, uint32_t s, struct trie_state *ret);
 int trie_walk_stacks(struct trie_walk *w, enum trie_step step, struct err *err);
-bool trie_make_root(struct profile_tree *t, int64_t total);
+bool trie_make_root(struct trie_walk *w);
 
 /* ---- tree_trie_sizes.c ---- */
 
-/* Of STEP_COUNT and STEP_SKETCH: add @total to the node with this hash. false: there is no memory. */
-bool trie_count_total(struct trie_walk *w, uint64_t hash, int64_t total);
-void trie_sketch_total(struct trie_walk *w, uint64_t hash, int64_t total);
+/* Of STEP_COUNT and STEP_SKETCH: add the total of stack @s to the node with this hash. false: there is no memory. */
+bool trie_count_total(struct trie_walk *w, uint64_t hash, uint32_t s);
+void trie_sketch_total(struct trie_walk *w, uint64_t hash, uint32_t s);
 /* The number of nodes, by the bits that marked ones leave unset. */
 bool trie_marks_reserve(struct trie_walk *w);
 static inline void trie_mark_node(struct trie_walk *w, uint64_t hash)

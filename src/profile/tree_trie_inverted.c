@@ -390,7 +390,7 @@ static int make_inverted_root(struct inverted *x, struct err *err)
 
 	if (sum_leaves(x, err) < 0)
 		return -1;
-	if (!trie_make_root(t, w->total))
+	if (!trie_make_root(w))
 		return profile_err_memory(t->p, err);
 	for (uint32_t i = 0; i < x->kids.n; i++)
 		add_to_total(&t->columns[0].self.p[0], -x->kids.p[i].total);

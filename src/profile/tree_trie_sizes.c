@@ -10,16 +10,19 @@
 #define TABLE_LEAST 64u /* slots */
 #define LOWER       4   /* the bound of the table is divided by this if it was too high */
 
-void trie_sketch_total(struct trie_walk *w, uint64_t hash, int64_t total)
+void trie_sketch_total(struct trie_walk *w, uint64_t hash, uint32_t s)
 {
-	uint64_t *bucket = &w->buckets[hash % BUCKETS];
+	uint64_t *bucket = &w->buckets[hash % BUCKETS], size = tree_size_of(w->in->values[s]);
 
-	if (__builtin_add_overflow(*bucket, tree_size_of(total), bucket))
+	/* In a comparison both sides together, rounded up: no node is larger than its bucket. */
+	if (w->in->base && w->in->base[s])
+		size += tree_size_of(tree_scale_value(w->in->base[s], w->in->scale)) + 1;
+	if (__builtin_add_overflow(*bucket, size, bucket))
 		*bucket = UINT64_MAX;
 	trie_mark_node(w, hash);
 }
 
-static void put_total(struct trie_walk *w, uint64_t hash, int64_t total)
+static void put_total(struct trie_walk *w, uint64_t hash, int64_t total, int64_t base)
 {
 	uint32_t mask = w->n_slots - 1, i = (uint32_t)hash & mask;
 
@@ -28,6 +31,8 @@ static void put_total(struct trie_walk *w, uint64_t hash, int64_t total)
 	w->n_table += !w->table[i].hash;
 	w->table[i].hash = hash;
 	add_to_total(&w->table[i].total, total);
+	if (base)
+		add_to_total(&w->table[i].base, base);
 }
 
 /* The first half of this walk's hashes stay, in new slots. */
@@ -44,7 +49,7 @@ static bool halve_range(struct trie_walk *w)
 	w->to = w->from + (w->to - w->from) / 2;
 	for (uint32_t i = 0; i < w->n_slots; i++)
 		if (old[i].hash && old[i].hash <= w->to)
-			put_total(w, old[i].hash, old[i].total);
+			put_total(w, old[i].hash, old[i].total, old[i].base);
 	profile_release(w->t->p, old, w->n_slots, sizeof(*old));
 	return true;
 }
@@ -63,16 +68,16 @@ static bool grow_table(struct trie_walk *w)
 	w->n_table = 0;
 	for (uint32_t i = 0; i < n; i++)
 		if (old[i].hash)
-			put_total(w, old[i].hash, old[i].total);
+			put_total(w, old[i].hash, old[i].total, old[i].base);
 	profile_release(w->t->p, old, n, sizeof(*old));
 	return true;
 }
 
-bool trie_count_total(struct trie_walk *w, uint64_t hash, int64_t total)
+bool trie_count_total(struct trie_walk *w, uint64_t hash, uint32_t s)
 {
 	if (hash < w->from || hash > w->to)
 		return true;
-	put_total(w, hash, total);
+	put_total(w, hash, w->in->values[s], w->in->base ? w->in->base[s] : 0);
 	if (w->n_table < w->n_slots / 4 * 3)
 		return true;
 	if (w->n_table < w->table_max)
@@ -80,21 +85,30 @@ bool trie_count_total(struct trie_walk *w, uint64_t hash, int64_t total)
 	w->is_full = !w->buckets;
 	return w->is_full || halve_range(w);
 }
+
+static uint64_t table_size(const struct trie_walk *w, uint32_t slot)
+{
+	return trie_size(w, w->table[slot].total, w->table[slot].base);
+}
+
 /* After a walk: its nodes have their totals. Those that are too small already are only counted. */
 static bool take_sizes(struct trie_walk *w)
 {
 	struct profile *p = w->t->p;
 	uint64_t least;
 
-	for (uint32_t i = 0; i < w->n_slots; i++)
-		if (w->table[i].hash && tree_size_of(w->table[i].total) >= w->least)
-			tree_sizes_add(&w->sizes, tree_size_of(w->table[i].total));
+	for (uint32_t i = 0; i < w->n_slots; i++) {
+		uint64_t size = table_size(w, i);
+
+		if (w->table[i].hash && size >= w->least)
+			tree_sizes_add(&w->sizes, size);
+	}
 	least = MAX(w->least, tree_least_size(w->t, &w->sizes, trie_root_size(w)));
 	for (uint32_t i = 0; i < w->n_slots; i++) {
-		const struct node_total *x = &w->table[i];
+		uint64_t size = table_size(w, i);
 
-		if (x->hash && tree_size_of(x->total) >= least &&
-		    !profile_push(p, &w->large, ((struct node_size){ x->hash, tree_size_of(x->total) })))
+		if (w->table[i].hash && size >= least &&
+		    !profile_push(p, &w->large, ((struct node_size){ w->table[i].hash, size })))
 			return false;
 	}
 	return true;

@@ -192,7 +192,7 @@ static int path_init(struct trie_path *x, struct err *err)
 	t->n_top = t->p->functions.n;
 	x->rows = t->top = profile_alloc(t->p, t->n_top, sizeof(*t->top));
 	x->on_path = profile_alloc(t->p, t->n_top, sizeof(*x->on_path));
-	if (!t->top || !x->on_path || !trie_make_root(t, x->w->total))
+	if (!t->top || !x->on_path || !trie_make_root(x->w))
 		return profile_err_memory(t->p, err);
 	for (uint32_t i = 0; i < t->n_top; i++)
 		t->top[i].frame = i;

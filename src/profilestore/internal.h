@@ -16,7 +16,7 @@
  *   load.c             reading it all back
  *   epoch.c            readers, and memory that they may still see
  *   read.c             connections of readers; a range, by rollups and profile by profile
- *   query.c, merge.c   queries
+ *   query.c, merge*.c  queries
  *   rollup.c, retain.c housekeeping
  *   sweep.c            the metadata store without entries that no profile needs
  *   names.c            names for locations
@@ -138,6 +138,7 @@ struct sums {
 	uint64_t held;
 };
 int sums_init(struct sums *x, const struct meta *meta, struct budget_hold *hold, struct err *err);
+int sums_grow(struct sums *x, uint32_t n, struct err *err); /* room for @n stacks */
 void sums_done(struct sums *x); /* takes the zeroed */
 void sums_clear(struct sums *x);
 int sums_add(struct sums *x, struct bytes samples, struct err *err);

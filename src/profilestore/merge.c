@@ -4,46 +4,11 @@
  * stacks with a value refer to are copied.
  */
 #include "base/budget.h"
-#include "profilestore/internal.h"
+#include "profilestore/merge.h"
 
 #include <stdlib.h>
 
-/* Numbers of one table's entries in the new profile, + 1. */
-struct new_numbers {
-	uint32_t *v;
-	uint32_t n;
-};
-
-struct store_merge {
-	const struct reader *rd;
-	const struct meta *meta;
-	struct profile *p;
-	struct profilestore_shape shape;
-	struct new_numbers stacks, locations, functions, strings;
-	struct profile_line *lines;
-	uint32_t room_lines;
-	/*
-	 * Different locations have become one: stacks may, too, and are searched for. Until then they are appended.
-	 */
-	bool shared;
-	struct {
-		uint32_t *v;
-		uint32_t room;
-	} samples;                 /* of each new stack: its last sample + 1. Only if `shared` */
-	struct deadline *deadline; /* NULL: none */
-	struct budget_hold *hold;  /* NULL: none; `held` of it are of these arrays */
-	uint64_t held;
-	struct err refusal; /* there is no memory */
-	uint32_t none;      /* written to when there is none */
-
-	const struct series *first; /* NULL: none so far */
-	uint64_t n_profiles, n_samples, n_pending, n_waiting;
-	int64_t duration_ms, period, first_ms;
-	/* Locations that stay in the store: with a number, and without one yet; the next place to look for one. */
-	uint32_t n_lent, n_marked, next_lent;
-};
-
-static int merge_refused(const struct store_merge *m, struct err *err)
+int store_merge_refused(const struct store_merge *m, struct err *err)
 {
 	if (err)
 		*err = m->refusal;
@@ -243,11 +208,7 @@ static uint32_t merged_stack(struct store_merge *m, const struct meta_stack *st)
 	return (m->shared ? profile_add_stack : profile_append_stack)(m->p, callers, *location - 1);
 }
 
-/*
- * Callers come before callees, so one pass down marks the stacks that are needed. @all: also those that an earlier part
- * has copied, with their callers.
- */
-static void mark_callers(struct store_merge *m, struct sums *sums, bool all)
+void store_merge_mark(struct store_merge *m, struct sums *sums, bool all)
 {
 	uint64_t *wanted = sums->seen;
 
@@ -308,7 +269,7 @@ static int samples_reserve(struct store_merge *m, struct err *err)
 	n += n / 4;
 	v = merge_table(m, n - room, n);
 	if (!v)
-		return merge_refused(m, err);
+		return store_merge_refused(m, err);
 	if (room)
 		memcpy(v, m->samples.v, (size_t)room * sizeof(*v));
 	free(m->samples.v);
@@ -360,7 +321,7 @@ static int each_location(struct store_merge *m, const struct sums *sums,
 			if (!*at && !m->refusal.kind)
 				*at = take(m, location) + 1;
 			if (m->refusal.kind)
-				return merge_refused(m, err);
+				return store_merge_refused(m, err);
 			if (profile_build_end(m->p, err) < 0)
 				return -1;
 		}
@@ -407,17 +368,22 @@ static uint32_t merged_labels(struct store_merge *m, const struct series *x)
 	return profile_add_labels(m->p, &l, 1);
 }
 
-static int lend_stacks(struct store_merge *m, const struct series *x, struct sums *sums, struct err *err)
+int store_merge_lend(struct store_merge *m, const struct series *x, struct sums *sums, struct sums *base,
+		     struct err *err)
 {
-	struct profile_trie in = {
-		.n = sums->n, .seen = sums->seen, .values = sums->values, .stack = stored_stack, .arg = m
-	};
+	struct profile_trie in = { .n = base ? MIN(sums->n, base->n) : sums->n,
+				   .seen = sums->seen,
+				   .values = sums->values,
+				   .base = base ? base->values : NULL,
+				   .scale = 1,
+				   .stack = stored_stack,
+				   .arg = m };
 	struct profilestore_merged so_far;
 
 	if (each_location(m, sums, m->shape.locations ? mark_location : merged_location, err) < 0)
 		return -1;
 	number_marked(m);
-	in.labels = merged_labels(m, x);
+	in.labels = x ? merged_labels(m, x) : 0;
 	if (profile_build_end(m->p, err) < 0)
 		return -1;
 	if (!m->shape.locations)
@@ -454,10 +420,10 @@ static int lend_locations(struct store_merge *m, struct err *err)
 	if (m->shape.locations(m->shape.arg, &all, &list, err) < 0)
 		return -1;
 	/* The list ends early if there is no memory. */
-	return m->refusal.kind ? merge_refused(m, err) : 0;
+	return m->refusal.kind ? store_merge_refused(m, err) : 0;
 }
 
-static void take_type(struct store_merge *m, const struct series *x)
+void store_merge_type(struct store_merge *m, const struct series *x)
 {
 	m->first = x;
 	profile_add_type(m->p, x->texts[SERIES_TYPE], x->texts[SERIES_UNIT]);
@@ -465,7 +431,7 @@ static void take_type(struct store_merge *m, const struct series *x)
 	m->p->period_type.unit = profile_add_string(m->p, x->texts[SERIES_PERIOD_UNIT]);
 }
 
-static void count_merged(struct store_merge *m, const struct sums *sums)
+void store_merge_count(struct store_merge *m, const struct sums *sums)
 {
 	m->n_profiles += sums->n_profiles;
 	m->n_samples += sums->n_samples;
@@ -483,32 +449,37 @@ static uint64_t sums_n_seen(const struct sums *sums)
 	return n;
 }
 
+int store_merge_copy(struct store_merge *m, const struct series *x, struct sums *sums, struct err *err)
+{
+	copy_stacks(m, sums);
+	if (m->refusal.kind)
+		return store_merge_refused(m, err);
+	if (profile_build_end(m->p, err) < 0 || copy_samples(m, sums, merged_labels(m, x), err) < 0)
+		return -1;
+	if (deadline_check(m->deadline, sums->n / 64, err) < 0)
+		return -1;
+	store_merge_count(m, sums);
+	sums_clear(sums);
+	return profile_build_end(m->p, err);
+}
+
 static int merged_part(void *arg, const struct series *x, struct sums *sums, struct err *err)
 {
 	struct store_merge *m = arg;
 
 	if (!m->first)
-		take_type(m, x);
-	mark_callers(m, sums, m->shape.stacks);
+		store_merge_type(m, x);
+	store_merge_mark(m, sums, m->shape.stacks);
 	if (m->refusal.kind)
-		return merge_refused(m, err);
+		return store_merge_refused(m, err);
 	if (m->shape.stacks && (m->shape.locations || sums_n_seen(sums) >= m->shape.lend_from)) {
-		count_merged(m, sums);
-		return lend_stacks(m, x, sums, err);
+		store_merge_count(m, sums);
+		return store_merge_lend(m, x, sums, NULL, err);
 	}
-	copy_stacks(m, sums);
-	if (m->refusal.kind)
-		return merge_refused(m, err);
-	if (profile_build_end(m->p, err) < 0 || copy_samples(m, sums, merged_labels(m, x), err) < 0)
-		return -1;
-	if (deadline_check(m->deadline, sums->n / 64, err) < 0)
-		return -1;
-	count_merged(m, sums);
-	sums_clear(sums);
-	return profile_build_end(m->p, err);
+	return store_merge_copy(m, x, sums, err);
 }
 
-static void merge_header(struct store_merge *m)
+void store_merge_header(struct store_merge *m)
 {
 	struct profile *p = m->p;
 
@@ -533,44 +504,56 @@ static void store_merge_done(struct store_merge *m)
 		budget_hold_sub(m->hold, m->held);
 }
 
+void store_merge_init(struct store_merge *m, const struct reader *rd, const struct profilestore_shape *shape,
+		      const struct profile_limits *limits, struct deadline *deadline)
+{
+	*m = (struct store_merge){
+		.rd = rd,
+		.meta = rd->meta,
+		.deadline = deadline,
+		.hold = limits ? limits->memory : NULL,
+		.first_ms = INT64_MAX,
+	};
+	if (shape)
+		m->shape = *shape;
+	m->p = profile_new(limits);
+}
+
+int store_merge_end(struct store_merge *m, int res, uint64_t n_damaged, struct profilestore_merged *ret)
+{
+	store_merge_done(m);
+	if (res < 0) {
+		profile_free(m->p);
+		return -1;
+	}
+	profile_pack(m->p);
+	*ret = merged_so_far(m);
+	ret->n_damaged = n_damaged;
+	return 0;
+}
+
 static int merge_range(struct reader *rd, const struct profilestore_range *r,
 		       const struct profilestore_shape *shape, const struct profile_limits *limits,
 		       struct profilestore_merged *ret, struct err *err)
 {
-	struct store_merge m = {
-		.rd = rd,
-		.meta = rd->meta,
-		.deadline = r->deadline,
-		.hold = limits ? limits->memory : NULL,
-		.first_ms = INT64_MAX,
-	};
+	struct store_merge m;
 	const struct range_options o = { .part = merged_part,
 					 .label = shape ? shape->label : STR(""),
 					 .arg = &m };
-	struct sums sums;
+	struct sums sums = { 0 };
 	int res;
 
-	if (shape)
-		m.shape = *shape;
-	if (sums_init(&sums, rd->meta, m.hold, err) < 0)
-		return -1;
-	m.p = profile_new(limits);
-	if (m.shape.begin)
+	store_merge_init(&m, rd, shape, limits, r->deadline);
+	res = sums_init(&sums, rd->meta, m.hold, err);
+	if (res == 0 && m.shape.begin)
 		m.shape.begin(m.shape.arg);
-	res = range_sums(rd, r, &o, &sums, err);
+	if (res == 0)
+		res = range_sums(rd, r, &o, &sums, err);
 	sums_done(&sums);
-	merge_header(&m);
+	store_merge_header(&m);
 	if (res == 0 && m.shape.locations)
 		res = lend_locations(&m, err);
-	store_merge_done(&m);
-	if (res < 0) {
-		profile_free(m.p);
-		return -1;
-	}
-	profile_pack(m.p);
-	*ret = merged_so_far(&m);
-	ret->n_damaged = damage_lost_in(rd->s, r);
-	return 0;
+	return store_merge_end(&m, res, damage_lost_in(rd->s, r), ret);
 }
 
 int profilestore_merge(struct profilestore *s, const struct profilestore_range *r,
@@ -583,7 +566,8 @@ int profilestore_merge(struct profilestore *s, const struct profilestore_range *
 	do {
 		res = reader_begin(s, &rd, err);
 		if (res == 0)
-			res = merge_range(&rd, r, shape, limits, ret, err);
+			res = (shape && shape->base ? store_merge_both : merge_range)(&rd, r, shape, limits,
+										      ret, err);
 	} while (reader_again(s, &rd, res, err));
 	return res;
 }

@@ -228,6 +228,12 @@ struct profilestore_shape {
 	 */
 	int (*locations)(void *arg, const struct profilestore_merged *m,
 			 const struct profile_lent_locations *l, struct err *err);
+	/*
+	 * Borrowed, with stacks(), without label and locations(): the other side of a comparison. Stacks are lent with the
+	 * values of both sides, if these have at least `lend_from` stacks together. There are two results then, one for
+	 * each side; if stacks were lent, the second one has an empty profile, and no pending locations. NULL: there is none.
+	 */
+	const struct profilestore_range *base;
 	/* The merge begins, perhaps again, if the tables were replaced during the query. NULL: nobody wants to know */
 	void (*begin)(void *arg);
 	void *arg;
@@ -236,7 +242,7 @@ struct profilestore_shape {
 
 /*
  * All profiles of the range merged into one, with one sample type and of this shape. It has the names that are stored by now; nothing is waited for. An empty
- * range: an empty profile. The caller owns it. More than @limits: ERR_LIMIT.
+ * range: an empty profile. The caller owns it. More than @limits: ERR_LIMIT. @ret: of one result, or of two with shape->base.
  */
 struct profilestore_merged {
 	struct profile *profile; /* profile_free() it */

@@ -111,6 +111,11 @@ int sums_init(struct sums *x, const struct meta *meta, struct budget_hold *hold,
 	return -1;
 }
 
+int sums_grow(struct sums *x, uint32_t n, struct err *err)
+{
+	return samples_room_for(x, n, err);
+}
+
 void sums_done(struct sums *x)
 {
 	free(x->values);

@@ -28,22 +28,22 @@ MIB = 1 << 20
 pytestmark = pytest.mark.slow
 
 
-def value_of(path):
-    """The value of all stacks with these frames, one of each level at most: "a1", "b2"."""
+def value_of(path, more=0):
+    """The value of all stacks with these frames, one of each level at most: "a1", "b2"; each stack has @more."""
     parts = {"a": (A, SUMS[0]), "b": (B, SUMS[1]), "c": (C, SUMS[2])}
     given = {f[0]: parts[f[0]][0][int(f[1:])] for f in path}
     n = N ** (3 - len(given))
-    return sum(n * given[k] if k in given else n // N * parts[k][1] for k in "abc")
+    return more * n + sum(n * given[k] if k in given else n // N * parts[k][1] for k in "abc")
 
 
-def pprof():
+def pprof(more=0):
     """A profile with a value for each stack; numbers of locations have two bytes, so that all samples are equally long."""
     first = {"a": 200, "b": 400, "c": 600}
     strings = ["", "cpu", "nanoseconds", "/bin/many", "/src/many.c"]
     out = [message(1, number(1, 1) + number(2, 2))]
     for i in range(N):
         for j in range(N):
-            rows = bytearray(b"".join(b"\x12\x0b\x0a\x06" + varint(first["c"] + k) + b"    \x12\x01" + bytes([A[i] + B[j] + C[k]]) for k in range(N)))
+            rows = bytearray(b"".join(b"\x12\x0b\x0a\x06" + varint(first["c"] + k) + b"    \x12\x01" + bytes([more + A[i] + B[j] + C[k]]) for k in range(N)))
             for at, v in zip(range(6, 10), varint(first["b"] + j) + varint(first["a"] + i)):
                 rows[at::13] = bytes([v]) * N
             out.append(bytes(rows))
@@ -78,9 +78,8 @@ class Peak:
 @pytest.fixture(scope="module")
 def many(tmp_path_factory):
     s = Service([], tmp_path_factory.mktemp("many") / "data").ready()
-    body = pprof()
-    for service in "web", "db":
-        status, data, _ = call(s, "POST", f"/profiles?{query(service=service)}", body)
+    for service, more in ("web", 0), ("db", 3):
+        status, data, _ = call(s, "POST", f"/profiles?{query(service=service)}", pprof(more))
         assert status == 200 and json.loads(data)["samples"] == N ** 3, data
     yield s
     s.stop()
@@ -126,6 +125,16 @@ def test_graph(many):
 
 def test_inverted_graph(many):
     check_nodes(graph(many, 64, query=selector(), invert=1), ["c", "b", "a"])
+
+
+def test_comparison(many):
+    for normalise in 0, 1:
+        g = graph(many, 64, query=selector(), base=selector("db"), normalise=normalise)
+        check_nodes(g, ["a", "b", "c"])
+        all_of_base = value_of([], 3)
+        scale = TOTAL / all_of_base if normalise else 1
+        assert g["base_total"] == round(scale * all_of_base)
+        assert all(abs(base - scale * value_of(path, 3)) <= 0.5 for path, _, base in nodes_of(g))
 
 
 @pytest.fixture(scope="module")

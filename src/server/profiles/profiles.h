@@ -174,6 +174,7 @@ struct api_lender {
 	void (*begin)(struct api_lender *x); /* forget all; also before a merge that copies */
 	uint32_t from;                       /* stacks: fewer are copied */
 	bool alone;                          /* the base of a comparison does not matter */
+	bool compares;                       /* it takes both sides of a comparison; else they are copied */
 	/* view.c's */
 	struct api *a;
 	bool may_sleep, sleeps, needs_profile;
@@ -182,7 +183,7 @@ struct api_lender {
 
 /*
  * Merge the profiles of the query; API_SLEEPS: more names will come soon, and the request may wait for
- * them. @lender NULL, or the query compares: the profiles have their stacks.
+ * them. @lender NULL, or the query compares and it does not: the profiles have their stacks.
  */
 int api_merge(struct api *a, enum profilestore_detail detail, struct api_lender *lender,
 	      struct api_merged *ret, struct err *err);

@@ -33,14 +33,35 @@ static void tree_forget(struct api_lender *lender)
 	profile_tree_free(TAKE(x->tree));
 }
 
+/* The base gets the sum of the other side. */
+static void normalise_lent(struct profile_trie *in)
+{
+	int64_t total = 0, base = 0;
+
+	for (size_t w = 0; w <= in->n / 64; w++)
+		for (uint64_t bits = in->seen[w]; bits; bits &= bits - 1) {
+			size_t i = w * 64 + (size_t)__builtin_ctzll(bits);
+
+			total = add_saturating(total, in->values[i]);
+			base = add_saturating(base, in->base[i]);
+		}
+	if (base)
+		in->scale = (double)total / (double)base;
+}
+
 static int tree_of_lent(struct api_lender *lender, const struct profilestore_merged *m,
 			struct profile_trie *in, struct err *err)
 {
 	struct tree_lender *x = (struct tree_lender *)lender;
 	const struct profile_limits limits = api_limits(lender->a);
 	const struct api_tree *of = x->of;
+	bool normalise;
 	int r;
 
+	if (api_flag(lender->a, "normalise", &normalise, err) < 0)
+		return -1;
+	if (in->base && normalise)
+		normalise_lent(in);
 	if (of->filter && of->filter->lent(of->filter->arg, m->profile, in, err) < 0)
 		return -1;
 	in->top = of->top;
@@ -74,7 +95,7 @@ static int merge_tree(struct api *a, struct tree_lender *x, struct api_merged *m
 		      struct err *err)
 {
 	const struct api_tree *of = x->of;
-	bool lends = profile_tree_takes_trie(&of->view, of->top);
+	bool lends = profile_tree_takes_trie(&of->view, of->top, api_compares(a));
 	int r = api_merge(a, api_detail(&of->view), lends ? &x->lender : NULL, m, err);
 
 	if (r)
@@ -91,9 +112,11 @@ static int merge_tree(struct api *a, struct tree_lender *x, struct api_merged *m
 int api_merge_tree(struct api *a, const struct api_tree *tree, struct api_merged *ret,
 		   struct profile_tree **ret_tree, struct err *err)
 {
-	struct tree_lender x = {
-		.lender = { .stacks = tree_of_lent, .begin = tree_forget, .from = API_LEND_FROM }, .of = tree
-	};
+	struct tree_lender x = { .lender = { .stacks = tree_of_lent,
+					     .begin = tree_forget,
+					     .from = API_LEND_FROM,
+					     .compares = !tree->filter },
+				 .of = tree };
 	int r = merge_tree(a, &x, ret, ret_tree, err);
 
 	profile_tree_free(x.tree);

@@ -94,6 +94,26 @@ static int merge_side(struct api *a, enum profilestore_detail detail, bool base,
 	return 0;
 }
 
+/* Both sides of a comparison at once. */
+static int merge_pair(struct api *a, enum profilestore_detail detail, struct api_merged *m,
+		      struct api_lender *lender, struct err *err)
+{
+	struct profilestore_shape shape = shape_of(a, detail, lender);
+	const struct profile_limits limits = api_limits(a);
+	struct profilestore_range r, base;
+
+	if (api_range(a, false, &r, err) < 0 || api_range(a, true, &base, err) < 0)
+		return -1;
+	shape.base = &base;
+	if (profilestore_merge(a->store, &r, &shape, &limits, m->side, err) < 0)
+		return -1;
+	for (unsigned i = 0; i < PROFILE_COLUMNS; i++) {
+		m->n_pending += m->side[i].n_pending;
+		m->n_waiting += m->side[i].n_waiting;
+	}
+	return 0;
+}
+
 static void set_scale(struct api_merged *m, bool normalise)
 {
 	const struct profile *p = m->side[0].profile, *base = m->side[1].profile;
@@ -133,9 +153,10 @@ static bool falls_asleep(struct api *a, const struct api_merged *m, int64_t merg
 	return true;
 }
 
-static void forget_side(struct api_merged *m)
+static void forget_sides(struct api_merged *m)
 {
-	profile_free(TAKE(m->side[0].profile));
+	for (unsigned i = 0; i < PROFILE_COLUMNS; i++)
+		profile_free(TAKE(m->side[i].profile));
 	m->n_pending = m->n_waiting = 0;
 }
 
@@ -145,8 +166,9 @@ static int merge_sides(struct api *a, enum profilestore_detail detail, struct ap
 	int r;
 
 	for (;;) {
-		forget_side(m);
-		r = merge_side(a, detail, false, m, lender, err);
+		forget_sides(m);
+		r = m->compares && lender ? merge_pair(a, detail, m, lender, err)
+					  : merge_side(a, detail, false, m, lender, err);
 		if (r < 0 || !lender)
 			break;
 		if (lender->needs_profile)
@@ -156,7 +178,7 @@ static int merge_sides(struct api *a, enum profilestore_detail detail, struct ap
 		else
 			break;
 	}
-	if (r == 0 && m->compares)
+	if (r == 0 && m->compares && !lender)
 		r = merge_side(a, detail, true, m, NULL, err);
 	return r;
 }
@@ -185,7 +207,7 @@ int api_merge(struct api *a, enum profilestore_detail detail, struct api_lender 
 		lender->a = a;
 		lender->may_sleep = wait_ms != 0;
 	}
-	if (merge_sides(a, detail, m.compares ? NULL : lender, &m, err) < 0)
+	if (merge_sides(a, detail, m.compares && lender && !lender->compares ? NULL : lender, &m, err) < 0)
 		return -1;
 	if (wait_ms && falls_asleep(a, &m, clock_mono_ms() - began_ms))
 		return API_SLEEPS;

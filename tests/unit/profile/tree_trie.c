@@ -53,8 +53,8 @@ static int dump_node(void *arg, uint32_t node, unsigned depth)
 	struct profile_node n;
 
 	profile_tree_node(d->t, node, &n);
-	buf_printf(&d->text, "%u %lld %lld %d ", depth, (long long)n.self[0], (long long)n.total[0],
-		   n.inlined);
+	buf_printf(&d->text, "%u %lld %lld %lld %lld %d ", depth, (long long)n.self[0], (long long)n.total[0],
+		   (long long)n.self[1], (long long)n.total[1], n.inlined);
 	if (node)
 		dump_frame(d, n.frame);
 	/* Of nodes that look the same, it depends on their order which comes first: then the lines are sorted. */
@@ -132,7 +132,7 @@ static void compare_lines(const struct profile *p, const struct profile_view *vi
 
 	in.table_max = table_max;
 	in.top = top;
-	assert_true(profile_tree_takes_trie(view, top));
+	assert_true(profile_tree_takes_trie(view, top, false));
 	assert_done(profile_tree_of_trie(view, NULL, p, &in, &t, &err));
 	lent_done(&l);
 	dump_answer(expected, top, sorted, &want);
@@ -314,6 +314,68 @@ static void random_profiles_have_equal_answers(void **state)
 	}
 }
 
+/*
+ * A comparison with other values of the same stacks, of which each side lacks some. @scale of the base: sums of scaled
+ * samples are the same only if it is a whole number.
+ */
+static void compare_sides(const struct profile_maker *m, const struct profile_view *view, uint32_t table_max,
+			  double scale)
+{
+	AUTO(profile_freep) struct profile *p = counts_make(m);
+	AUTO(profile_freep) struct profile *base = counts_make(m);
+	AUTO(profile_tree_freep) struct profile_tree *expected = NULL;
+	AUTO(profile_tree_freep) struct profile_tree *t = NULL;
+	AUTO(buf_done) struct buf want = { 0 };
+	AUTO(buf_done) struct buf got = { 0 };
+	struct lent l, other;
+	struct profile_trie in;
+	struct err err = { 0 };
+	uint64_t n;
+
+	for (uint32_t i = 0; i < p->n_samples * p->types.n; i++) {
+		base->values[i] = i % 3 ? base->values[i] * 7 % 101 : 0;
+		p->values[i] = i % 4 ? p->values[i] : 0;
+	}
+	assert_done(profile_tree_new(view, NULL, &expected, &err));
+	assert_done(profile_tree_add(expected, p, 0, 0, 1, &err));
+	assert_done(profile_tree_add(expected, base, 0, 1, scale, &err));
+	assert_done(profile_tree_end(expected, &err));
+	in = lend(&l, p);
+	in.base = lend(&other, base).values;
+	in.scale = scale;
+	in.table_max = table_max;
+	assert_done(profile_tree_of_trie(view, NULL, p, &in, &t, &err));
+	lent_done(&l);
+	lent_done(&other);
+	assert_true(profile_tree_compares(t));
+	dump_tree(expected, true, &want);
+	dump_tree(t, true, &got);
+	assert_string_equal(buf_cstr(&got), buf_cstr(&want));
+	n = profile_tree_n_left_out(expected);
+	assert_in_range(profile_tree_n_left_out(t), n - n / 100 - MIN(n, 2u), n + n / 100 + 2);
+}
+
+static void comparisons_have_equal_trees(void **state)
+{
+	uint64_t seed = 4;
+
+	for (unsigned i = 0; i < 600; i++) {
+		const struct profile_maker m = { i,
+						 i % 5,
+						 1 + (unsigned)(profile_maker_next(&seed) % 60),
+						 1 + (unsigned)(profile_maker_next(&seed) % 30),
+						 1 + (unsigned)(profile_maker_next(&seed) % 12),
+						 i % 11 == 0 };
+		struct profile_view v = views[profile_maker_next(&seed) % ARRAY_SIZE(views)];
+
+		v.invert = false;
+		v.max_nodes = 1 + (uint32_t)(profile_maker_next(&seed) % 60);
+		v.min_share = profile_maker_next(&seed) % 3 ? 0 : 0.04;
+		compare_sides(&m, &v, profile_maker_next(&seed) % 4 ? 0 : 10,
+			      (double)(profile_maker_next(&seed) % 3));
+	}
+}
+
 static uint32_t named_location(struct profile *p, uint64_t number)
 {
 	struct profile_function f = { 0 };
@@ -443,9 +505,13 @@ static void some_views_need_all_nodes(void **state)
 {
 	const struct profile_view view = { .max_nodes = 10 };
 
-	assert_false(profile_tree_takes_trie(&(struct profile_view){ 0 }, false));
-	assert_false(profile_tree_takes_trie(&view, true));
-	assert_false(profile_tree_takes_trie(&(struct profile_view){ .label = "pod" }, true));
+	assert_false(profile_tree_takes_trie(&(struct profile_view){ 0 }, false, false));
+	assert_false(profile_tree_takes_trie(&view, true, false));
+	assert_true(profile_tree_takes_trie(&view, false, true));
+	assert_false(profile_tree_takes_trie(&(struct profile_view){ 0 }, true, true));
+	assert_false(profile_tree_takes_trie(&(struct profile_view){ .max_nodes = 10, .invert = true }, false,
+					     true));
+	assert_false(profile_tree_takes_trie(&(struct profile_view){ .label = "pod" }, true, false));
 }
 
 static void memory_is_enough_in_the_end(const struct profile *p, const struct profile_view *view)
@@ -515,6 +581,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(trees_equal_those_with_all_nodes),
 		cmocka_unit_test(random_profiles_have_equal_answers),
+		cmocka_unit_test(comparisons_have_equal_trees),
 		cmocka_unit_test(deep_stacks_take_turns),
 		cmocka_unit_test(many_stacks_replace_each_other),
 		cmocka_unit_test(equal_nodes_are_counted_in_parts),

@@ -181,7 +181,7 @@ static int take_lent(void *arg, const struct profilestore_merged *m, struct prof
 
 	x->n_calls++;
 	assert_int_equal(m->profile->n_samples, 0);
-	assert_true(m->n_profiles > 0 && m->n_samples > 0);
+	assert_true(in->base || (m->n_profiles > 0 && m->n_samples > 0));
 	return profile_tree_of_trie(&(struct profile_view){ .max_nodes = 50 }, NULL, m->profile, in, &x->tree,
 				    err);
 }
@@ -243,6 +243,138 @@ static void stacks_are_lent(void **state)
 		profile_free(m.profile);
 	}
 	stored_range_done(&r);
+	stored_done(&t);
+}
+
+/* ---- two sides ---- */
+
+static void tree_of_sides(const struct profilestore_merged *a, const struct profilestore_merged *b,
+			  struct profile_tree **ret)
+{
+	struct err err = { 0 };
+
+	assert_done(profile_tree_new(&(struct profile_view){ .max_nodes = 50 }, NULL, ret, &err));
+	assert_done(profile_tree_add(*ret, a->profile, 0, 0, 1, &err));
+	assert_done(profile_tree_add(*ret, b->profile, 0, 1, 1, &err));
+	assert_done(profile_tree_end(*ret, &err));
+}
+
+/* Both sides at once are as each by itself: copied, and lent. */
+static void compare_both_sides(const struct stored *t, const char *selector, const char *base_selector)
+{
+	struct profilestore_range r = stored_range(selector, 0, INT64_MAX),
+				  base = stored_range(base_selector, 0, INT64_MAX);
+	struct profilestore_shape shape = { .detail = PROFILESTORE_FUNCTIONS };
+	struct profilestore_merged one[2], both[2];
+	struct profile_tree *tree = NULL;
+	AUTO(mem_freep) char *want = NULL;
+	AUTO(mem_freep) char *got = NULL;
+	struct err err = { 0 };
+	struct lent x = { 0 };
+
+	assert_done(profilestore_merge(t->s, &r, &shape, NULL, &one[0], &err));
+	assert_done(profilestore_merge(t->s, &base, &shape, NULL, &one[1], &err));
+	shape.stacks = take_lent;
+	shape.arg = &x;
+	shape.base = &base;
+	for (int lends = 0; lends < 2; lends++) {
+		shape.lend_from = lends ? 1 : 1u << 30;
+		assert_done(profilestore_merge(t->s, &r, &shape, NULL, both, &err));
+		assert_int_equal(x.n_calls, lends);
+		for (unsigned i = 0; i < 2; i++) {
+			assert_int_equal(both[i].n_profiles, one[i].n_profiles);
+			assert_int_equal(both[i].n_samples, one[i].n_samples);
+			assert_int_equal(both[i].profile->n_samples, lends ? 0 : one[i].profile->n_samples);
+			if (!lends && one[i].profile->types.n)
+				assert_int_equal(profile_total(both[i].profile, 0),
+						 profile_total(one[i].profile, 0));
+			profile_free(both[i].profile);
+		}
+	}
+	tree_of_sides(&one[0], &one[1], &tree);
+	want = text_of_tree(tree);
+	got = text_of_tree(x.tree);
+	assert_string_equal(got, want);
+	for (unsigned i = 0; i < 2; i++)
+		profile_free(one[i].profile);
+	profile_tree_free(tree);
+	profile_tree_free(x.tree);
+	stored_range_done(&r);
+	stored_range_done(&base);
+}
+
+static void fill_sides(struct stored *t)
+{
+	stored_open(t);
+	for (unsigned i = 0; i < N; i++) {
+		AUTO(profile_freep) struct profile *p = stored_profile(i, NOW_MS - (i + 1) * MINUTE);
+
+		for (uint32_t k = 0; k < p->n_samples * p->types.n; k++)
+			p->values[k] = p->values[k] < 0 ? -p->values[k] : p->values[k];
+		stored_add(t, p, i % 3 ? "web" : "db");
+	}
+}
+
+static void both_sides_are_lent(void **state)
+{
+	struct stored t = { 0 };
+
+	fill_sides(&t);
+	compare_both_sides(&t, CPU "{service='web'}", CPU "{service='db'}");
+	compare_both_sides(&t, CPU, CPU "{service='db'}");
+	compare_both_sides(&t, CPU, CPU "{service='other'}");
+	compare_both_sides(&t, CPU "{service='other'}", CPU "{service='db'}");
+	stored_done(&t);
+}
+
+static void memory_of_both_sides_is_granted(void **state)
+{
+	struct stored t = { 0 };
+	struct profilestore_range r = stored_range(CPU, 0, INT64_MAX);
+	bool done = false;
+
+	fill_sides(&t);
+	for (uint64_t max = KIB(16); !done; max += KIB(96)) {
+		struct budget_hold h;
+		const struct profile_limits limits = { .memory = &h };
+		struct lent x = { 0 };
+		struct profilestore_shape shape = { .stacks = take_lent, .arg = &x, .base = &r };
+		struct profilestore_merged both[2];
+		struct err err = { 0 };
+
+		budget_hold_init(&h, NULL, BUDGET_QUERY);
+		h.max = max;
+		done = profilestore_merge(t.s, &r, &shape, &limits, both, &err) == 0;
+		if (!done)
+			assert_int_equal(err.kind, ERR_LIMIT);
+		for (unsigned i = 0; done && i < 2; i++)
+			profile_free(both[i].profile);
+		profile_tree_free(x.tree);
+		assert_int_equal(h.used, 0);
+		budget_hold_done(&h);
+		assert_true(max < MIB(64));
+	}
+	stored_range_done(&r);
+	stored_done(&t);
+}
+
+static void sides_have_one_unit(void **state)
+{
+	struct stored t = { 0 };
+	struct profilestore_range r = stored_range(CPU, 0, INT64_MAX),
+				  base = stored_range("profile:samples:count:cpu:nanoseconds:delta", 0,
+						      INT64_MAX);
+	struct lent x = { 0 };
+	const struct profilestore_shape shape = { .stacks = take_lent, .arg = &x, .base = &base };
+	struct profilestore_merged both[2];
+	struct err err = { 0 };
+
+	fill_sides(&t);
+	assert_fails(profilestore_merge(t.s, &r, &shape, NULL, both, &err), ERR_INVALID,
+		     "'base': has the unit count, other profiles nanoseconds");
+	assert_int_equal(x.n_calls, 0);
+	stored_range_done(&r);
+	stored_range_done(&base);
 	stored_done(&t);
 }
 
@@ -395,6 +527,9 @@ int main(void)
 		cmocka_unit_test(trees_of_less_detail_are_the_same),
 		cmocka_unit_test(memory_of_a_merge_is_granted),
 		cmocka_unit_test(stacks_are_lent),
+		cmocka_unit_test(both_sides_are_lent),
+		cmocka_unit_test(memory_of_both_sides_is_granted),
+		cmocka_unit_test(sides_have_one_unit),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
