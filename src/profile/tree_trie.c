@@ -81,7 +81,7 @@ static bool step_frame(struct trie_walk *w, struct trie_state *st, uint32_t tagg
 	st->hash = trie_hash_of_path(st->hash, frame, w->seed);
 	if (w->step == STEP_SKETCH && visited)
 		trie_sketch_total(w, st->hash, visited);
-	if (w->step == STEP_COUNT && w->buckets && w->buckets[st->hash % BUCKETS] < w->least)
+	if (w->step == STEP_COUNT && w->buckets && trie_bucket(w, st->hash) < w->least)
 		st->node = NODE_NONE;
 	if (w->step == STEP_COUNT && st->node != NODE_NONE && visited &&
 	    !trie_count_total(w, st->hash, visited))
@@ -346,7 +346,7 @@ static void trie_walk_done(struct trie_walk *w)
 
 	profile_release(p, w->states, (uint64_t)w->states_mask + 1, sizeof(*w->states));
 	profile_release(p, w->alive, (uint64_t)w->in->n / 64 + 1, sizeof(*w->alive));
-	profile_release(p, w->buckets, BUCKETS, sizeof(*w->buckets));
+	profile_release(p, w->buckets, trie_n_buckets(w), sizeof(*w->buckets));
 	profile_release(p, w->marks, 2 * MARKS / 64, sizeof(*w->marks));
 	profile_release(p, w->table, w->n_slots, sizeof(*w->table));
 	profile_release(p, w->kept, (uint64_t)w->kept_mask + 1, sizeof(*w->kept));

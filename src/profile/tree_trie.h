@@ -102,6 +102,18 @@ static inline uint64_t trie_stack_size(const struct trie_walk *w, uint32_t s)
 	return trie_size(w, w->in->values[s], w->in->base ? w->in->base[s] : 0);
 }
 
+/* Those of the base are after the others. */
+static inline uint32_t trie_n_buckets(const struct trie_walk *w)
+{
+	return w->in->base ? 2 * BUCKETS : BUCKETS;
+}
+static inline uint64_t trie_bucket(const struct trie_walk *w, uint64_t hash)
+{
+	uint64_t a = w->buckets[hash % BUCKETS];
+
+	return w->in->base ? MAX(a, w->buckets[BUCKETS + hash % BUCKETS]) : a;
+}
+
 /* ---- tree_trie.c ---- */
 
 /* The root's size. */

@@ -10,15 +10,19 @@
 #define TABLE_LEAST 64u /* slots */
 #define LOWER       4   /* the bound of the table is divided by this if it was too high */
 
-void trie_sketch_total(struct trie_walk *w, uint64_t hash, uint32_t s)
+static void add_to_bucket(uint64_t *bucket, uint64_t size)
 {
-	uint64_t *bucket = &w->buckets[hash % BUCKETS], size = tree_size_of(w->in->values[s]);
-
-	/* In a comparison both sides together, rounded up: no node is larger than its bucket. */
-	if (w->in->base && w->in->base[s])
-		size += tree_size_of(tree_scale_value(w->in->base[s], w->in->scale)) + 1;
 	if (__builtin_add_overflow(*bucket, size, bucket))
 		*bucket = UINT64_MAX;
+}
+
+void trie_sketch_total(struct trie_walk *w, uint64_t hash, uint32_t s)
+{
+	add_to_bucket(&w->buckets[hash % BUCKETS], tree_size_of(w->in->values[s]));
+	/* Rounded up: no node is larger than its bucket. */
+	if (w->in->base && w->in->base[s])
+		add_to_bucket(&w->buckets[BUCKETS + hash % BUCKETS],
+			      tree_size_of(tree_scale_value(w->in->base[s], w->in->scale)) + 1);
 	trie_mark_node(w, hash);
 }
 
@@ -184,7 +188,7 @@ uint64_t trie_estimate_nodes(const struct trie_walk *w)
 
 static int make_sketch(struct trie_walk *w, struct err *err)
 {
-	w->buckets = profile_alloc(w->t->p, BUCKETS, sizeof(*w->buckets));
+	w->buckets = profile_alloc(w->t->p, trie_n_buckets(w), sizeof(*w->buckets));
 	if (!w->buckets || !trie_marks_reserve(w))
 		return profile_err_memory(w->t->p, err);
 	return trie_walk_stacks(w, STEP_SKETCH, err);
