@@ -129,7 +129,7 @@ def test_inverted_graph(many):
 
 def test_comparison(many):
     for normalise in 0, 1:
-        g = graph(many, 64, query=selector(), base=selector("db"), normalise=normalise)
+        g = graph(many, 96, query=selector(), base=selector("db"), normalise=normalise)
         check_nodes(g, ["a", "b", "c"])
         all_of_base = value_of([], 3)
         scale = TOTAL / all_of_base if normalise else 1
