@@ -55,6 +55,7 @@ struct staging {
 	char *note_path; /* of its note; NULL: no notes */
 	bool has_hash;   /* the note has a hash of the content that was left */
 	uint64_t hash;
+	void *parts; /* of blob_bucket.c: its upload; NULL: none */
 };
 #define STAGING_KEEP_S   7200
 #define STAGING_MAX_NAME 1024u
@@ -114,6 +115,11 @@ struct blobs_ops {
 	/* Note the progress. Not durable: the process that goes on must check the bytes. */
 	int (*staging_note)(struct blobs *b, struct staging *s, const struct staging_note *note,
 			    struct err *err);
+	/*
+	 * The staging file, of which about @all bytes are expected, will be put under @name, unless it turns out to be another
+	 * content: implementations that are far away may begin to carry over its bytes, up to each note. May be NULL.
+	 */
+	void (*staging_expect)(struct blobs *b, struct staging *s, const char *name, uint64_t all);
 	/* The notes of all staging files, including those being written. */
 	int (*notes)(struct blobs *b, int (*fn)(void *arg, const struct staging_note *note), void *arg,
 		     struct err *err);
@@ -165,6 +171,12 @@ struct blobs_ops {
 	 */
 	int (*list)(struct blobs *b, struct str prefix, struct str after, blob_list_fn *fn, void *arg,
 		    struct err *err);
+	/*
+	 * This thread is about to put an object, and asks for these blobs before: ask for all of them at once. Until look_end()
+	 * its questions may be answered from that, and from what it puts. Nested looks are one. Both NULL: asking costs nothing.
+	 */
+	void (*look)(struct blobs *b, const char *const *names, size_t n);
+	void (*look_end)(struct blobs *b);
 	/*
 	 * As list(), of records only, with the content of each, at most @max bytes (else its outcome is ERR_LIMIT): blobs that are
 	 * far away are read many at a time. Of each name the present version is reported first. NULL: blobs_scan() reads one after

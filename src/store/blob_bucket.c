@@ -104,8 +104,7 @@ static int marker_check(struct blob_bucket *s, struct err *err)
 	return 0;
 }
 
-/* Before a bucket that was away at the start is used: is it a store? */
-static int bucket_ready(struct blob_bucket *s, struct err *err)
+int bucket_ready(struct blob_bucket *s, struct err *err)
 {
 	bool checked;
 
@@ -131,13 +130,24 @@ static int bucket_staging(struct blobs *b, struct str name, struct staging *ret,
 
 static void bucket_staging_done(struct blobs *b, struct staging *s, bool keep)
 {
+	bucket_parts_drop(TAKE(s->parts), keep);
 	staging_dir_done(s, keep);
+}
+
+static void bucket_staging_expect(struct blobs *b, struct staging *s, const char *name, uint64_t all)
+{
+	s->parts = bucket_parts_new(bucket_of(b), s, name, NULL, all);
+	bucket_parts_grow(s->parts, s->size);
 }
 
 static int bucket_staging_note(struct blobs *b, struct staging *s, const struct staging_note *note,
 			       struct err *err)
 {
-	return staging_dir_note(s, note, err);
+	int r = staging_dir_note(s, note, err);
+
+	if (s->parts)
+		bucket_parts_grow(s->parts, note->size);
+	return r;
 }
 
 static int bucket_notes(struct blobs *b, int (*fn)(void *arg, const struct staging_note *note), void *arg,
@@ -157,6 +167,7 @@ static int bucket_sweep_all(struct blobs *b, uint64_t *ret_n, struct err *err)
 
 	if (staging_dir_sweep(s->dir, ret_n, err) < 0 || bucket_ready(s, err) < 0)
 		return -1;
+	bucket_parts_sweep(s);
 	return bucket_sweep(s, err);
 }
 
@@ -272,6 +283,19 @@ static int bucket_list(struct blobs *b, struct str prefix, struct str after, blo
 				: bucket_record_list(s, from, past, fn, arg, err);
 }
 
+static void bucket_look(struct blobs *b, const char *const *names, size_t n)
+{
+	struct blob_bucket *s = bucket_of(b);
+
+	/* If it is away, the calls that follow report it. */
+	bucket_look_begin(s, names, bucket_ready(s, NULL) < 0 ? 0 : n);
+}
+
+static void bucket_look_over(struct blobs *b)
+{
+	bucket_look_end();
+}
+
 static int bucket_scan(struct blobs *b, struct str prefix, struct str after, size_t max, blob_scan_fn *fn,
 		       void *arg, struct err *err)
 {
@@ -304,8 +328,13 @@ static void bucket_close(struct blobs *b)
 {
 	struct blob_bucket *s = bucket_of(b);
 
+	pthread_mutex_lock(&s->lock);
+	while (s->n_threads)
+		pthread_cond_wait(&s->changed, &s->lock);
+	pthread_mutex_unlock(&s->lock);
 	s->bucket->ops->close(s->bucket);
 	uses_done(&s->used);
+	pthread_cond_destroy(&s->changed);
 	pthread_mutex_destroy(&s->lock);
 	free(s->dir);
 	free(s);
@@ -315,6 +344,7 @@ static const struct blobs_ops bucket_ops = {
 	.staging = bucket_staging,
 	.staging_done = bucket_staging_done,
 	.staging_note = bucket_staging_note,
+	.staging_expect = bucket_staging_expect,
 	.notes = bucket_notes,
 	.put_staged = bucket_put_staged,
 	.put = bucket_put,
@@ -327,6 +357,8 @@ static const struct blobs_ops bucket_ops = {
 	.remove = bucket_remove,
 	.collect = bucket_collect_all,
 	.list = bucket_list,
+	.look = bucket_look,
+	.look_end = bucket_look_over,
 	.scan = bucket_scan,
 	.get_beside = bucket_get_beside,
 	.remove_beside = bucket_remove_beside,
@@ -347,6 +379,7 @@ int blobs_open_bucket(struct bucket *bucket, const char *dir, bool create, struc
 	s->dir = mem_strdup(dir);
 	s->create = create;
 	pthread_mutex_init(&s->lock, NULL);
+	pthread_cond_init(&s->changed, NULL);
 	if (dir_make(dir, 0755, &why) < 0 || dir_make(tmp, 0755, &why) < 0 ||
 	    (bucket_ready(s, &why) < 0 && !blob_is_away(&why))) {
 		bucket_close(&s->blobs);

@@ -407,6 +407,14 @@ static int cache_staging_note(struct blobs *b, struct staging *s, const struct s
 	return u->ops->staging_note(u, s, note, err);
 }
 
+static void cache_staging_expect(struct blobs *b, struct staging *s, const char *name, uint64_t all)
+{
+	struct blobs *u = cache_of(b)->under;
+
+	if (u->ops->staging_expect)
+		u->ops->staging_expect(u, s, name, all);
+}
+
 static int cache_notes(struct blobs *b, int (*fn)(void *arg, const struct staging_note *note), void *arg,
 		       struct err *err)
 {
@@ -442,6 +450,22 @@ static int cache_list(struct blobs *b, struct str prefix, struct str after, blob
 	struct blobs *u = cache_of(b)->under;
 
 	return u->ops->list(u, prefix, after, fn, arg, err);
+}
+
+static void cache_look(struct blobs *b, const char *const *names, size_t n)
+{
+	struct blobs *u = cache_of(b)->under;
+
+	if (u->ops->look)
+		u->ops->look(u, names, n);
+}
+
+static void cache_look_end(struct blobs *b)
+{
+	struct blobs *u = cache_of(b)->under;
+
+	if (u->ops->look_end)
+		u->ops->look_end(u);
 }
 
 static int cache_scan(struct blobs *b, struct str prefix, struct str after, size_t max, blob_scan_fn *fn,
@@ -509,6 +533,7 @@ static const struct blobs_ops cache_ops = {
 	.staging = cache_staging,
 	.staging_done = cache_staging_done,
 	.staging_note = cache_staging_note,
+	.staging_expect = cache_staging_expect,
 	.notes = cache_notes,
 	.put_staged = cache_put_staged,
 	.put = cache_put,
@@ -521,6 +546,8 @@ static const struct blobs_ops cache_ops = {
 	.remove = cache_remove,
 	.collect = cache_collect,
 	.list = cache_list,
+	.look = cache_look,
+	.look_end = cache_look_end,
 	.scan = cache_scan,
 	.get_beside = cache_get_beside,
 	.remove_beside = cache_remove_beside,

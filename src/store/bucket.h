@@ -8,6 +8,8 @@
  *   bucket_record.c   records: versions of a name
  *   bucket_scan.c     reading records, many at a time
  *   bucket_content.c  contents: generations of a name
+ *   bucket_parts.c    large contents: uploads in parts
+ *   bucket_look.c     listings that are made ahead, for one put
  *   bucket_collect.c  removing contents
  *   blob_bucket.c     struct blobs over these
  *
@@ -32,10 +34,28 @@ struct bucket_item {
 };
 typedef int bucket_list_fn(void *arg, const struct bucket_item *item, struct err *err);
 
+/* One of several listings. */
+struct bucket_listing {
+	const char *prefix;
+	bucket_list_fn *fn; /* may be called in another thread, but not by two at once */
+	void *arg;
+	int r; /* set, as by list() */
+	struct err err;
+};
+
+/* Of an upload in parts. */
+#define BUCKET_UPLOAD_SIZE 1024u /* of its id, with the end */
+struct bucket_part {
+	unsigned number; /* from 1 */
+	uint64_t size;
+	char etag[128];
+};
+
 struct bucket;
 struct bucket_ops {
 	/* Durable, and in all listings that begin now, when this returns. After a failure the object may be there or not. */
 	int (*put)(struct bucket *b, const char *name, struct bytes content, struct err *err);
+	/* In one request: of at most BUCKET_PART_SIZE bytes. */
 	int (*put_file)(struct bucket *b, const char *name, int fd, uint64_t size, struct err *err);
 	/* The whole object, at most @max bytes (ERR_LIMIT), appended. BUCKET_MISSING. */
 	int (*get)(struct bucket *b, const char *name, size_t max, struct buf *ret, struct err *err);
@@ -47,10 +67,27 @@ struct bucket_ops {
 	 */
 	int (*list)(struct bucket *b, const char *prefix, const char *after, bucket_list_fn *fn, void *arg,
 		    struct err *err);
+	/* All of them at once. Each begins after the call did, and they end in any order. */
+	void (*list_all)(struct bucket *b, struct bucket_listing *v, size_t n);
 	int (*remove)(struct bucket *b, const char *name, struct err *err); /* also if there is none */
 	/* Nothing is read before the first read of the source. */
 	int (*open)(struct bucket *b, const struct bucket_item *item, struct source **ret, struct err *err);
-	int64_t (*now_ns)(struct bucket *b); /* the server's clock */
+	/*
+	 * Uploads in parts of at least BUCKET_PART_MIN bytes, but the last one. Another process may go on with one, by name and id. The
+	 * object is there when the upload has ended, as after put_file(). An upload that is neither ended nor aborted stays.
+	 */
+	int (*upload_begin)(struct bucket *b, const char *name, char ret_id[BUCKET_UPLOAD_SIZE],
+			    struct err *err);
+	int (*upload_part)(struct bucket *b, const char *name, const char *id, unsigned number,
+			   struct bytes content, struct bucket_part *ret, struct err *err);
+	/* Those that are there, in order. Heap. BUCKET_MISSING: no such upload. */
+	int (*upload_parts)(struct bucket *b, const char *name, const char *id, struct bucket_part **ret,
+			    size_t *ret_n, struct err *err);
+	int (*upload_end)(struct bucket *b, const char *name, const char *id, const struct bucket_part *parts,
+			  size_t n, struct err *err);
+	int (*upload_abort)(struct bucket *b, const char *name, const char *id,
+			    struct err *err); /* also if there is none */
+	int64_t (*now_ns)(struct bucket *b);  /* the server's clock */
 	void (*pause)(struct bucket *b, unsigned ms);
 	void (*close)(struct bucket *b);
 };
@@ -87,6 +124,7 @@ struct bucket_memory;
 typedef int bucket_before_fn(void *arg, const char *op, const char *name, struct err *err);
 struct bucket_memory *bucket_memory_new(void);
 void bucket_memory_free(struct bucket_memory *m);
+size_t bucket_memory_uploads(struct bucket_memory *m); /* that were neither ended nor aborted */
 /* Carry out one of the late operations, chosen by @random. false: there is none. */
 bool bucket_memory_land(struct bucket_memory *m, uint64_t random);
 struct bucket *bucket_open_memory(struct bucket_memory *m, bucket_before_fn *before, void *arg);
@@ -130,6 +168,9 @@ void mark_name_write(const char *content, const char *generation, uint64_t id, c
 
 /* ---- shared state ---- */
 
+/* Parts in memory, of all uploads in parts. */
+#define BUCKET_PARTS_AT_ONCE 3u
+
 struct blob_bucket {
 	struct blobs blobs;
 	struct bucket *bucket;
@@ -137,9 +178,16 @@ struct blob_bucket {
 	bool create;
 	pthread_mutex_t lock;
 	/* under the lock */
-	bool checked;    /* the marker is there */
-	struct map used; /* names -> when they were touched (heap) */
+	bool checked;                /* the marker is there */
+	struct map used;             /* names -> when they were touched (heap) */
+	unsigned n_parts, n_threads; /* parts in memory; threads of uploads */
+	uint8_t *buffers[BUCKET_PARTS_AT_ONCE];
+	unsigned n_buffers;
+	pthread_cond_t changed;
 };
+
+/* Before a bucket that was away at the start is used: is it a store? */
+int bucket_ready(struct blob_bucket *s, struct err *err);
 
 /* The present time of a blob: it was touched, or put. */
 int64_t bucket_used_ns(struct blob_bucket *s, const char *name, int64_t put_ns);
@@ -149,6 +197,23 @@ void bucket_note_used(struct blob_bucket *s, const char *name);
 #define BUCKET_RUN_MS (INT64_C(300) * 1000)
 /* Older than this nothing of such a run is going on any more: a version is not taken back, a mark is left over. */
 #define BUCKET_OLD_NS (INT64_C(1800) * 1000000000)
+
+/* ---- bucket_look.c ---- */
+
+/*
+ * This thread begins to look at these blobs, at most some 60, and ends. Looks may be nested: then the outermost one counts.
+ */
+void bucket_look_begin(struct blob_bucket *s, const char *const *names, size_t n);
+void bucket_look_end(void);
+/* All versions or generations of a blob: as this thread has looked at them, or listed. */
+int bucket_look_list(struct blob_bucket *s, const char *name, bucket_list_fn *fn, void *arg, struct err *err);
+/* So long ago it was listed; 0: it will be. */
+int64_t bucket_look_age_ns(const struct blob_bucket *s, const char *name);
+/* This thread has put @object, or chosen it: it is the only one that it looks at from now on. */
+void bucket_look_put(struct blob_bucket *s, const char *name, const char *object, uint64_t size);
+bool bucket_look_is_own(const struct blob_bucket *s, const char *name);
+/* From now on they are listed: others are writing. */
+void bucket_look_forget(struct blob_bucket *s, const char *name);
 
 /* ---- bucket_record.c: records, by the seam's names ---- */
 
@@ -199,10 +264,72 @@ int bucket_content_put(struct blob_bucket *s, const char *name, struct staging *
 int bucket_content_there(struct blob_bucket *s, const char *name, const char *generation, struct err *err);
 /* A generation that nobody is about to remove, as far as that can be known ahead. BLOB_MISSING. */
 int bucket_content_pick(struct blob_bucket *s, const char *name, struct generation *ret, struct err *err);
-/* After its record was put: does this generation stay? BLOB_UNMET. */
-int bucket_content_holds(struct blob_bucket *s, const char *name, const char *generation, struct err *err);
+/*
+ * After its record was put: does this generation stay? First its marks are listed, with these functions, then it is looked for.
+ * BLOB_UNMET.
+ */
+struct mark_search {
+	const char *generation;
+	bool found;
+};
+void bucket_marks_listing(const char *name, struct mark_search *m, char prefix[BUCKET_NAME_SIZE],
+			  struct bucket_listing *ret);
+int bucket_content_stays(struct blob_bucket *s, const char *name, const struct mark_search *m,
+			 struct err *err);
 int bucket_content_list(struct blob_bucket *s, const char *prefix, const char *after, blob_list_fn *fn,
 			void *arg, struct err *err);
+
+/*
+ * As bucket_content_pick(). BLOB_MISSING: @ret_next is the name of the next generation.
+ */
+int bucket_content_next(struct blob_bucket *s, const char *name, struct generation *ret,
+			char ret_next[GENERATION_SIZE], struct err *err);
+
+/* ---- bucket_parts.c: uploads in parts ---- */
+
+#define BUCKET_PART_MIN  MIB(5)
+#define BUCKET_PART_SIZE MIB(8)
+
+/*
+ * An upload of a staging file, of which @all bytes are expected, under the name of its content. It begins when the file has
+ * more than two parts, and goes on as the file grows. Of a file with a note it outlives the process: another one with the
+ * same file goes on. @generation: to be written; NULL: found out, if the content is not there.
+ */
+struct bucket_parts;
+struct bucket_parts *bucket_parts_new(struct blob_bucket *s, const struct staging *staging,
+				      const char *content, const char *generation, uint64_t all);
+void bucket_parts_grow(struct bucket_parts *p, uint64_t size); /* these bytes will not change */
+/*
+ * The file has @size bytes: all were put under *ret_object. BLOB_CHANGED: this upload will not do, since it is of another content, the
+ * content was there, or not of a generation after @last ("": of any).
+ */
+int bucket_parts_finish(struct bucket_parts *p, const char *content, const char *last, uint64_t size,
+			char ret_object[BUCKET_NAME_SIZE], struct err *err);
+/* Takes @p, may be NULL. @keep: for the next one with this staging file; else an upload that has not ended is aborted, later. */
+void bucket_parts_drop(struct bucket_parts *p, bool keep);
+/* Abort uploads whose staging file is gone. */
+void bucket_parts_sweep(struct blob_bucket *s);
+
+/* ---- bucket_parts_note.c: failures are logged, and cost another upload ---- */
+
+#define PARTS_NOTE "parts-" /* beginning of their names; staging_dir.c leaves them alone */
+
+struct parts_note_part {
+	unsigned number;
+	uint64_t hash; /* hash64 of its bytes, seed 0 */
+};
+struct parts_note {
+	char object[BUCKET_NAME_SIZE], id[BUCKET_UPLOAD_SIZE];
+	uint64_t part_size;
+	/* read only */
+	struct parts_note_part *v;
+	size_t n;
+};
+char *parts_note_path(const struct staging *s); /* heap; NULL: the staging file has no note */
+void parts_note_begin(const char *path, const struct parts_note *n);
+void parts_note_add(const char *path, const char *id, unsigned number, uint64_t hash);
+bool parts_note_read(const char *path, struct parts_note *ret); /* false: none */
+void parts_note_done(struct parts_note *n);
 
 /* ---- bucket_collect.c ---- */
 

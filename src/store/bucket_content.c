@@ -42,10 +42,7 @@ static int generation_listed(void *arg, const struct bucket_item *item, struct e
 
 static int generations_list(struct blob_bucket *s, const char *name, struct generations *ret, struct err *err)
 {
-	char prefix[BUCKET_NAME_SIZE];
-
-	snprintf(prefix, sizeof(prefix), "%s!", name);
-	return s->bucket->ops->list(s->bucket, prefix, "", generation_listed, ret, err);
+	return bucket_look_list(s, name, generation_listed, ret, err);
 }
 
 /* BLOB_MISSING. */
@@ -91,6 +88,8 @@ int bucket_content_open(struct blob_bucket *s, const char *name, struct source *
 		generation_name_write(name, g.id, object);
 		r = s->bucket->ops->open(
 			s->bucket, &(struct bucket_item){ object, g.size, g.time_ns, g.etag }, ret, err);
+		if (r == BUCKET_MISSING)
+			bucket_look_forget(s, name);
 	}
 	return r == BUCKET_MISSING ? BLOB_MISSING : r;
 }
@@ -148,6 +147,11 @@ static int generation_pick(struct blob_bucket *s, const char *name, struct gener
 	if (!l.n)
 		return BLOB_MISSING;
 	memcpy(ret_last, l.v[l.n - 1].id, GENERATION_SIZE);
+	/* It was chosen before in this put: its marks are listed after the record is there. */
+	if (bucket_look_is_own(s, name)) {
+		*ret = l.v[0];
+		return 0;
+	}
 	marked = mem_zalloc(l.n * sizeof(*marked));
 	if (marks_list(s, name, &l, marked, err) < 0)
 		return -1;
@@ -166,44 +170,102 @@ int bucket_content_pick(struct blob_bucket *s, const char *name, struct generati
 	return generation_pick(s, name, ret, last, err);
 }
 
-/*
- * The record is there by now. Whoever marks the generation after this listing of the marks lists the records after it, and
- * finds it. A mark that is gone already was of one that may have removed it: so the generation is looked for last.
- */
-int bucket_content_holds(struct blob_bucket *s, const char *name, const char *generation, struct err *err)
+int bucket_content_next(struct blob_bucket *s, const char *name, struct generation *ret,
+			char ret_next[GENERATION_SIZE], struct err *err)
 {
-	struct generation g = { 0 };
-	const struct generations l = { &g, 1, 1 };
-	bool marked = false;
+	char last[GENERATION_SIZE];
+	int r = generation_pick(s, name, ret, last, err);
+
+	if (r == BLOB_MISSING)
+		generation_make(last[0] ? last : NULL, ret_next);
+	return r;
+}
+
+static int own_mark_listed(void *arg, const struct bucket_item *item, struct err *err)
+{
+	struct mark_search *m = arg;
+	const char *id = strchr(item->name, '!');
+
+	m->found |= id && strncmp(id + 1, m->generation, GENERATION_SIZE - 1) == 0;
+	return 0;
+}
+
+void bucket_marks_listing(const char *name, struct mark_search *m, char prefix[BUCKET_NAME_SIZE],
+			  struct bucket_listing *ret)
+{
+	snprintf(prefix, BUCKET_NAME_SIZE, "dying/%s!", name + 5);
+	*ret = (struct bucket_listing){ .prefix = prefix, .fn = own_mark_listed, .arg = m };
+}
+
+/*
+ * The record was there before the marks were listed. A collector that marks the generation after this listing lists the
+ * records after it, and finds the record. A mark that is gone already was of one that may have removed the generation: so it
+ * is looked for last.
+ */
+int bucket_content_stays(struct blob_bucket *s, const char *name, const struct mark_search *m,
+			 struct err *err)
+{
 	int r;
 
-	memcpy(g.id, generation, sizeof(g.id));
-	if (marks_list(s, name, &l, &marked, err) < 0)
-		return -1;
-	if (marked)
+	if (m->found)
 		return BLOB_UNMET;
-	r = bucket_content_there(s, name, generation, err);
+	r = bucket_content_there(s, name, m->generation, err);
 	return r == BLOB_MISSING ? BLOB_UNMET : r;
 }
 
 /* ---- putting ---- */
 
+/* As another generation after @last. */
+static int content_put_parts(struct blob_bucket *s, const char *name, struct staging *staging,
+			     const char *last, char ret_object[BUCKET_NAME_SIZE], struct err *err)
+{
+	int r = BLOB_CHANGED;
+
+	if (staging->parts)
+		r = bucket_parts_finish(staging->parts, name, last, staging->size, ret_object, err);
+	if (r == BLOB_CHANGED) {
+		char id[GENERATION_SIZE];
+
+		generation_make(last[0] ? last : NULL, id);
+		bucket_parts_drop(staging->parts, false);
+		staging->parts = bucket_parts_new(s, staging, name, id, staging->size);
+		r = bucket_parts_finish(staging->parts, name, "", staging->size, ret_object, err);
+	}
+	if (r == 0)
+		bucket_parts_drop(TAKE(staging->parts), false);
+	return r;
+}
+
+static int content_put_whole(struct blob_bucket *s, const char *name, struct staging *staging,
+			     const char *last, char ret_object[BUCKET_NAME_SIZE], struct err *err)
+{
+	char id[GENERATION_SIZE];
+
+	generation_make(last[0] ? last : NULL, id);
+	generation_name_write(name, id, ret_object);
+	return s->bucket->ops->put_file(s->bucket, ret_object, staging->fd, staging->size, err);
+}
+
 int bucket_content_put(struct blob_bucket *s, const char *name, struct staging *staging, bool keep,
 		       struct err *err)
 {
-	char object[BUCKET_NAME_SIZE], id[GENERATION_SIZE], last[GENERATION_SIZE];
+	char object[BUCKET_NAME_SIZE], last[GENERATION_SIZE];
 	struct generation g;
 	int r = generation_pick(s, name, &g, last, err);
 
 	if (r < 0)
 		return -1;
 	if (r == 0 && keep && g.size == staging->size) {
+		generation_name_write(name, g.id, object);
+		bucket_look_put(s, name, object, g.size);
 		bucket_note_used(s, name);
 		return 0;
 	}
-	generation_make(last[0] ? last : NULL, id);
-	generation_name_write(name, id, object);
-	return s->bucket->ops->put_file(s->bucket, object, staging->fd, staging->size, err);
+	r = staging->size > BUCKET_PART_SIZE ? content_put_parts(s, name, staging, last, object, err)
+					     : content_put_whole(s, name, staging, last, object, err);
+	if (r == 0)
+		bucket_look_put(s, name, object, staging->size);
+	return r;
 }
 
 /* ---- listing ---- */

@@ -4,6 +4,7 @@
  */
 #include "store/bucket.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -11,6 +12,12 @@ struct object {
 	char *name;
 	struct buf content;
 	int64_t time_ns;
+};
+
+struct memory_upload {
+	char *name; /* NULL: it has ended */
+	struct buf *parts;
+	size_t n, room;
 };
 
 /* A put, or a removal, that failed for its caller. */
@@ -25,6 +32,8 @@ struct bucket_memory {
 	/* under the lock */
 	struct object *v; /* by name */
 	size_t n, room;
+	struct memory_upload *uploads;
+	size_t n_uploads, room_uploads;
 	struct late *late;
 	size_t n_late, room_late;
 };
@@ -266,6 +275,12 @@ static int memory_list(struct bucket *base, const char *prefix, const char *afte
 	return r;
 }
 
+static void memory_list_all(struct bucket *base, struct bucket_listing *v, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		v[i].r = memory_list(base, v[i].prefix, "", v[i].fn, v[i].arg, &v[i].err);
+}
+
 static int memory_remove(struct bucket *base, const char *name, struct err *err)
 {
 	struct memory_bucket *b = memory_of(base);
@@ -293,6 +308,146 @@ static int memory_open(struct bucket *base, const struct bucket_item *item, stru
 	return 0;
 }
 
+/* ---- uploads ---- */
+
+/* Under the lock: its id is its index. NULL: there is none. */
+static struct memory_upload *upload_find(struct bucket_memory *m, const char *name, const char *id)
+{
+	uint64_t i;
+
+	if (!str_to_u64(str_of(id), &i) || i >= m->n_uploads || !m->uploads[i].name ||
+	    strcmp(m->uploads[i].name, name) != 0)
+		return NULL;
+	return &m->uploads[i];
+}
+
+static void upload_drop(struct memory_upload *u)
+{
+	for (size_t i = 0; i < u->n; i++)
+		buf_done(&u->parts[i]);
+	free(u->parts);
+	mem_freep(&u->name);
+	*u = (struct memory_upload){ 0 };
+}
+
+static int memory_upload_begin(struct bucket *base, const char *name, char ret_id[BUCKET_UPLOAD_SIZE],
+			       struct err *err)
+{
+	struct bucket_memory *m = memory_of(base)->m;
+
+	if (memory_before(memory_of(base), "upload", name, err) < 0)
+		return -1;
+	pthread_mutex_lock(&m->lock);
+	snprintf(ret_id, BUCKET_UPLOAD_SIZE, "%zu", m->n_uploads);
+	VEC_PUSH(m->uploads, m->n_uploads,
+		 m->room_uploads) = (struct memory_upload){ .name = mem_strdup(name) };
+	pthread_mutex_unlock(&m->lock);
+	return 0;
+}
+
+static int upload_is_missing(const char *name, struct err *err)
+{
+	(void)err_set(err, ERR_IO, "%s: no such upload", name);
+	if (err)
+		err->os = ENOTCONN;
+	return -1;
+}
+
+static int memory_upload_part(struct bucket *base, const char *name, const char *id, unsigned number,
+			      struct bytes content, struct bucket_part *ret, struct err *err)
+{
+	struct bucket_memory *m = memory_of(base)->m;
+	struct memory_upload *u;
+
+	if (memory_before(memory_of(base), "part", name, err) < 0)
+		return -1;
+	pthread_mutex_lock(&m->lock);
+	u = upload_find(m, name, id);
+	while (u && u->n < number)
+		VEC_PUSH(u->parts, u->n, u->room) = (struct buf){ 0 };
+	if (u) {
+		u->parts[number - 1].size = 0;
+		buf_add(&u->parts[number - 1], content.p, content.size);
+	}
+	pthread_mutex_unlock(&m->lock);
+	*ret = (struct bucket_part){ .number = number, .size = content.size, .etag = "e" };
+	return u ? 0 : upload_is_missing(name, err);
+}
+
+static int memory_upload_parts(struct bucket *base, const char *name, const char *id,
+			       struct bucket_part **ret, size_t *ret_n, struct err *err)
+{
+	struct bucket_memory *m = memory_of(base)->m;
+	struct memory_upload *u;
+	size_t n = 0, room = 0;
+
+	if (memory_before(memory_of(base), "parts", name, err) < 0)
+		return -1;
+	*ret = NULL;
+	pthread_mutex_lock(&m->lock);
+	u = upload_find(m, name, id);
+	for (size_t i = 0; u && i < u->n; i++)
+		if (u->parts[i].size)
+			VEC_PUSH(*ret, n, room) = (struct bucket_part){ .number = (unsigned)i + 1,
+									.size = u->parts[i].size,
+									.etag = "e" };
+	pthread_mutex_unlock(&m->lock);
+	*ret_n = n;
+	return u ? 0 : BUCKET_MISSING;
+}
+
+static int memory_upload_end(struct bucket *base, const char *name, const char *id,
+			     const struct bucket_part *parts, size_t n, struct err *err)
+{
+	struct bucket_memory *m = memory_of(base)->m;
+	struct buf whole = { 0 };
+	struct memory_upload *u;
+	bool found;
+
+	if (memory_before(memory_of(base), "complete", name, err) < 0)
+		return -1;
+	pthread_mutex_lock(&m->lock);
+	u = upload_find(m, name, id);
+	found = u && u->n >= n;
+	for (size_t i = 0; found && i < n; i++)
+		buf_add(&whole, u->parts[parts[i].number - 1].p, u->parts[parts[i].number - 1].size);
+	if (found)
+		upload_drop(u);
+	pthread_mutex_unlock(&m->lock);
+	if (!found)
+		return upload_is_missing(name, err);
+	object_set(m, name, &whole);
+	return 0;
+}
+
+static int memory_upload_abort(struct bucket *base, const char *name, const char *id, struct err *err)
+{
+	struct bucket_memory *m = memory_of(base)->m;
+	struct memory_upload *u;
+
+	if (memory_before(memory_of(base), "abort", name, err) < 0)
+		return -1;
+	pthread_mutex_lock(&m->lock);
+	u = upload_find(m, name, id);
+	if (u)
+		upload_drop(u);
+	pthread_mutex_unlock(&m->lock);
+	return 0;
+}
+
+size_t bucket_memory_uploads(struct bucket_memory *m)
+{
+	size_t n = 0;
+
+	pthread_mutex_lock(&m->lock);
+	for (size_t i = 0; i < m->n_uploads; i++)
+		n += m->uploads[i].name != NULL;
+	pthread_mutex_unlock(&m->lock);
+	return n;
+}
+
+/* ---- the rest ---- */
+
 static int64_t memory_now_ns(struct bucket *b)
 {
 	return clock_wall_ms() * 1000000;
@@ -314,8 +469,14 @@ static const struct bucket_ops memory_ops = {
 	.get = memory_get,
 	.head = memory_head,
 	.list = memory_list,
+	.list_all = memory_list_all,
 	.remove = memory_remove,
 	.open = memory_open,
+	.upload_begin = memory_upload_begin,
+	.upload_part = memory_upload_part,
+	.upload_parts = memory_upload_parts,
+	.upload_end = memory_upload_end,
+	.upload_abort = memory_upload_abort,
 	.now_ns = memory_now_ns,
 	.pause = memory_pause,
 	.close = memory_close,
@@ -338,6 +499,9 @@ void bucket_memory_free(struct bucket_memory *m)
 		buf_done(&m->v[i].content);
 	}
 	free(m->v);
+	for (size_t i = 0; i < m->n_uploads; i++)
+		upload_drop(&m->uploads[i]);
+	free(m->uploads);
 	for (size_t i = 0; i < m->n_late; i++) {
 		free(m->late[i].name);
 		buf_done(&m->late[i].content);

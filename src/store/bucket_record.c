@@ -63,10 +63,7 @@ static int version_listed(void *arg, const struct bucket_item *item, struct err 
 
 static int versions_list(struct blob_bucket *s, const char *name, struct versions *ret, struct err *err)
 {
-	char prefix[BUCKET_NAME_SIZE];
-
-	snprintf(prefix, sizeof(prefix), "%s!", name);
-	return s->bucket->ops->list(s->bucket, prefix, "", version_listed, ret, err);
+	return bucket_look_list(s, name, version_listed, ret, err);
 }
 
 static int version_cmp(const void *a, const void *b)
@@ -167,19 +164,37 @@ static void attempt_pause(const struct attempt *a)
 }
 
 /*
- * BLOB_CHANGED: there is another version that was not there before. The own one has to be listed: a server may have said that it has
- * taken it, with an error in the body of its answer.
+ * The version was put. BLOB_CHANGED: there is another one that was not there before. BLOB_UNMET: the content may not stay.
+ * The own one has to be listed: a server may have said that it has taken it, with an error in the body of its answer. The
+ * marks may be listed at the same time as the versions: both only have to begin after the put.
  */
-static int attempt_is_alone(const struct attempt *a, struct err *err)
+static int attempt_check(const struct attempt *a, struct err *err)
 {
+	struct mark_search marks = { .generation = a->own.generation };
+	char versions_prefix[BUCKET_NAME_SIZE], marks_prefix[BUCKET_NAME_SIZE];
+	bool has_content = a->own.content[0];
+	struct bucket *b = a->s->bucket;
 	struct versions now = { 0 };
-	int r = versions_list(a->s, a->name, &now, err);
+	struct bucket_listing v[2] = { { .prefix = versions_prefix, .fn = version_listed, .arg = &now } };
+	int r = 0;
 
+	snprintf(versions_prefix, sizeof(versions_prefix), "%s!", a->name);
+	if (has_content)
+		bucket_marks_listing(a->own.content, &marks, marks_prefix, &v[1]);
+	b->ops->list_all(b, v, has_content ? 2 : 1);
+	for (size_t i = 0; i < 2 && r == 0; i++)
+		if (v[i].r < 0) {
+			r = -1;
+			if (err)
+				*err = v[i].err;
+		}
 	for (size_t i = 0; r == 0 && i < now.n; i++)
 		if (now.v[i].parts.id != a->own.id && !version_of(&a->before, now.v[i].parts.id))
 			r = BLOB_CHANGED;
 	if (r == 0 && !version_of(&now, a->own.id))
 		r = bucket_failed(err, "%s: the bucket has taken it, but does not list it", a->object);
+	if (r == 0 && has_content)
+		r = bucket_content_stays(a->s, a->own.content, &marks, err);
 	versions_done(&now);
 	return r;
 }
@@ -213,9 +228,7 @@ static int attempt_run(struct attempt *a, struct bytes content, struct err *err)
 		(void)b->ops->remove(b, a->object, NULL);
 		return -1;
 	}
-	r = attempt_is_alone(a, err);
-	if (r == 0 && a->own.content[0])
-		r = bucket_content_holds(a->s, a->own.content, a->own.generation, err);
+	r = attempt_check(a, err);
 	if (r == 0 && attempt_is_late(a))
 		return attempt_take_back(a, err);
 	if (r < 0) {
@@ -239,9 +252,10 @@ static bool version_is_in_chain(const struct versions *l, const struct version *
 
 /* Is there a version that the present one did not replace? Its writer may be about to take back the one or the other. */
 static bool versions_are_contested(struct blob_bucket *s, const struct versions *l,
-				   const struct version *present)
+				   const struct version *present, int64_t age_ns)
 {
-	int64_t from_ns = s->bucket->ops->now_ns(s->bucket) - RIVAL_NS;
+	/* Of the time when they were listed: since then the one or the other may have been taken back. */
+	int64_t from_ns = s->bucket->ops->now_ns(s->bucket) - age_ns - RIVAL_NS;
 
 	for (size_t i = 0; i < l->n; i++)
 		if (!version_is_in_chain(l, present, &l->v[i]) &&
@@ -256,11 +270,12 @@ int bucket_record_put(struct blob_bucket *s, const char *name, struct bytes cont
 	struct attempt a = { .s = s, .name = name, .from_ms = clock_mono_ms() };
 	const struct version *present;
 	struct generation g;
+	int64_t age_ns = bucket_look_age_ns(s, name);
 	int r = versions_of(s, name, &a.before, &present, err);
 
 	if (r == 0 && expect->id != (present ? present->parts.id : 0))
 		r = BLOB_CHANGED;
-	if (r == 0 && versions_are_contested(s, &a.before, present)) {
+	if (r == 0 && versions_are_contested(s, &a.before, present, age_ns)) {
 		attempt_pause(&a);
 		r = BLOB_CHANGED;
 	}
@@ -282,6 +297,12 @@ int bucket_record_put(struct blob_bucket *s, const char *name, struct bytes cont
 			attempt_pause(&a);
 	}
 	versions_done(&a.before);
+	if (r == 0)
+		bucket_look_put(s, name, a.object, content.size);
+	else
+		bucket_look_forget(s, name);
+	if (r && needs)
+		bucket_look_forget(s, needs);
 	return r;
 }
 
@@ -320,6 +341,7 @@ int bucket_record_get(struct blob_bucket *s, const char *name, size_t max, struc
 		versions_done(&l);
 		if (!replaced)
 			return r;
+		bucket_look_forget(s, name);
 	}
 	return err_set(err, ERR_BUSY, "%s: it is replaced again and again; try again", name);
 }
@@ -357,8 +379,10 @@ int bucket_record_remove(struct blob_bucket *s, const char *name, const struct b
 	struct versions l = { 0 };
 	const struct version *present;
 	struct blob_stamp now;
-	int r = versions_of(s, name, &l, &present, err);
+	int r;
 
+	bucket_look_forget(s, name);
+	r = versions_of(s, name, &l, &present, err);
 	if (r == 0 && !present)
 		r = BLOB_MISSING;
 	if (r == 0) {

@@ -7,12 +7,12 @@
  */
 #include "store/bucket.h"
 
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
+#include "base/pool.h"
 #include "s3/s3.h"
-
-#define PART_SIZE MIB(16) /* longer contents are uploaded in parts of that */
 
 /* By a walk over all records. The client sends 64 at once: the rest is for requests that somebody waits for. */
 #define READS_AT_ONCE 48u
@@ -72,42 +72,6 @@ static int part_read(int fd, uint64_t off, void *p, size_t n, struct err *err)
 	return got == n ? 0 : err_set(err, ERR_IO, "the staging file ends too early");
 }
 
-/* All parts, and the end of the upload. */
-static int parts_put(struct s3 *s, const struct s3_upload *u, int fd, uint64_t size, struct err *err)
-{
-	/* So large that there are not too many. */
-	size_t part = (size_t)MAX((uint64_t)PART_SIZE, size / (S3_PARTS_MAX / 2) + 1);
-	size_t n = (size_t)((size + part - 1) / part);
-	AUTO(mem_freep) struct s3_part *parts = NEW_N(struct s3_part, n);
-	AUTO(mem_freep) uint8_t *p = mem_alloc(part);
-
-	for (size_t i = 0; i < n; i++) {
-		uint64_t off = (uint64_t)i * part;
-		size_t piece = (size_t)MIN((uint64_t)part, size - off);
-
-		if (part_read(fd, off, p, piece, err) < 0 ||
-		    s3_upload_part(s, u, (unsigned)i + 1, bytes_of(p, piece), &parts[i], err) < 0)
-			return -1;
-	}
-	return s3_upload_complete(s, u, parts, n, NULL, err);
-}
-
-static int file_put_parts(struct s3 *s, struct s3_name name, int fd, uint64_t size, struct err *err)
-{
-	struct s3_upload u;
-
-	if (s3_upload_begin(s, name, &u, err) < 0)
-		return -1;
-	if (parts_put(s, &u, fd, size, err) == 0)
-		return 0;
-	if (s3_upload_abort(s, &u, NULL) < 0)
-		log_warn("store",
-			 "s3://" STR_FMT "/" STR_FMT
-			 ": an upload that was given up may be in the bucket, until a rule of it removes it",
-			 STR_ARG(name.bucket), STR_ARG(name.key));
-	return -1;
-}
-
 static int file_put_whole(struct s3 *s, struct s3_name name, int fd, uint64_t size, struct err *err)
 {
 	AUTO(mem_freep) uint8_t *p = mem_alloc((size_t)size + 1);
@@ -124,11 +88,105 @@ static int s3_bucket_put_file(struct bucket *base, const char *name, int fd, uin
 	AUTO(mem_freep) char *key = NULL;
 	struct s3_name n = name_of(b, name, &key);
 	struct err why = { 0 };
-	int r = size > PART_SIZE ? file_put_parts(b->s3, n, fd, size, &why)
-				 : file_put_whole(b->s3, n, fd, size, &why);
 
+	return away_or(file_put_whole(b->s3, n, fd, size, &why), &why, err);
+}
+
+/* ---- uploads in parts ---- */
+
+/* @key is freed by the caller. */
+static struct s3_upload upload_of(const struct s3_bucket *b, const char *name, const char *id, char **key)
+{
+	struct s3_upload u = { .name = name_of(b, name, key) };
+
+	snprintf(u.id, sizeof(u.id), "%s", id);
+	return u;
+}
+
+static int s3_bucket_upload_begin(struct bucket *base, const char *name, char ret_id[BUCKET_UPLOAD_SIZE],
+				  struct err *err)
+{
+	struct s3_bucket *b = s3_of(base);
+	AUTO(mem_freep) char *key = NULL;
+	struct err why = { 0 };
+	struct s3_upload u;
+	int r = s3_upload_begin(b->s3, name_of(b, name, &key), &u, &why);
+
+	if (r == 0)
+		snprintf(ret_id, BUCKET_UPLOAD_SIZE, "%s", u.id);
 	return away_or(r, &why, err);
 }
+
+static struct bucket_part part_of(const struct s3_part *p)
+{
+	struct bucket_part ret = { .number = p->number, .size = p->size };
+
+	snprintf(ret.etag, sizeof(ret.etag), "%s", p->etag);
+	return ret;
+}
+
+static int s3_bucket_upload_part(struct bucket *base, const char *name, const char *id, unsigned number,
+				 struct bytes content, struct bucket_part *ret, struct err *err)
+{
+	struct s3_bucket *b = s3_of(base);
+	AUTO(mem_freep) char *key = NULL;
+	struct s3_upload u = upload_of(b, name, id, &key);
+	struct err why = { 0 };
+	struct s3_part part;
+	int r = s3_upload_part(b->s3, &u, number, content, &part, &why);
+
+	if (r == 0)
+		*ret = part_of(&part);
+	return away_or(r, &why, err);
+}
+
+static int s3_bucket_upload_parts(struct bucket *base, const char *name, const char *id,
+				  struct bucket_part **ret, size_t *ret_n, struct err *err)
+{
+	struct s3_bucket *b = s3_of(base);
+	AUTO(mem_freep) char *key = NULL;
+	AUTO(mem_freep) struct s3_part *parts = NULL;
+	struct s3_upload u = upload_of(b, name, id, &key);
+	struct err why = { 0 };
+	size_t n = 0;
+	int r = s3_upload_parts(b->s3, &u, &parts, &n, &why);
+
+	if (r)
+		return r == S3_MISSING ? BUCKET_MISSING : away_or(r, &why, err);
+	*ret = NEW_N(struct bucket_part, n + 1);
+	for (size_t i = 0; i < n; i++)
+		(*ret)[i] = part_of(&parts[i]);
+	*ret_n = n;
+	return 0;
+}
+
+static int s3_bucket_upload_end(struct bucket *base, const char *name, const char *id,
+				const struct bucket_part *parts, size_t n, struct err *err)
+{
+	struct s3_bucket *b = s3_of(base);
+	AUTO(mem_freep) char *key = NULL;
+	AUTO(mem_freep) struct s3_part *v = NEW_N(struct s3_part, n + 1);
+	struct s3_upload u = upload_of(b, name, id, &key);
+	struct err why = { 0 };
+
+	for (size_t i = 0; i < n; i++) {
+		v[i] = (struct s3_part){ .number = parts[i].number, .size = parts[i].size };
+		snprintf(v[i].etag, sizeof(v[i].etag), "%s", parts[i].etag);
+	}
+	return away_or(s3_upload_complete(b->s3, &u, v, n, NULL, &why), &why, err);
+}
+
+static int s3_bucket_upload_abort(struct bucket *base, const char *name, const char *id, struct err *err)
+{
+	struct s3_bucket *b = s3_of(base);
+	AUTO(mem_freep) char *key = NULL;
+	struct s3_upload u = upload_of(b, name, id, &key);
+	struct err why = { 0 };
+
+	return away_or(s3_upload_abort(b->s3, &u, &why), &why, err);
+}
+
+/* ---- objects ---- */
 
 static int s3_bucket_get(struct bucket *base, const char *name, size_t max, struct buf *ret, struct err *err)
 {
@@ -207,6 +265,45 @@ static int s3_bucket_list(struct bucket *base, const char *prefix, const char *a
 		return w.r;
 	}
 	return away_or(r, &why, err);
+}
+
+#define LISTINGS_AT_ONCE 16u
+
+struct s3_listings {
+	struct bucket *b;
+	struct bucket_listing *v;
+	size_t n;
+	atomic_size_t next;
+};
+
+static void *listings_run(void *arg)
+{
+	struct s3_listings *all = arg;
+	size_t i;
+
+	while ((i = atomic_fetch_add(&all->next, 1)) < all->n) {
+		struct bucket_listing *l = &all->v[i];
+
+		l->r = s3_bucket_list(all->b, l->prefix, "", l->fn, l->arg, &l->err);
+	}
+	return NULL;
+}
+
+/* A thread takes a thousandth of the time of a request. */
+static void s3_bucket_list_all(struct bucket *base, struct bucket_listing *v, size_t n)
+{
+	struct s3_listings all = { .b = base, .v = v, .n = n };
+	pthread_t threads[LISTINGS_AT_ONCE];
+	size_t n_threads = 0;
+
+	pool_wait_begin();
+	while (n_threads + 1 < MIN(n, (size_t)LISTINGS_AT_ONCE) &&
+	       pthread_create(&threads[n_threads], NULL, listings_run, &all) == 0)
+		n_threads++;
+	listings_run(&all);
+	while (n_threads)
+		pthread_join(threads[--n_threads], NULL);
+	pool_wait_end();
 }
 
 /* ---- reading at random ---- */
@@ -307,8 +404,14 @@ static const struct bucket_ops s3_bucket_ops = {
 	.get = s3_bucket_get,
 	.head = s3_bucket_head,
 	.list = s3_bucket_list,
+	.list_all = s3_bucket_list_all,
 	.remove = s3_bucket_remove,
 	.open = s3_bucket_open,
+	.upload_begin = s3_bucket_upload_begin,
+	.upload_part = s3_bucket_upload_part,
+	.upload_parts = s3_bucket_upload_parts,
+	.upload_end = s3_bucket_upload_end,
+	.upload_abort = s3_bucket_upload_abort,
 	.now_ns = s3_bucket_now_ns,
 	.pause = s3_bucket_pause,
 	.close = s3_bucket_close,

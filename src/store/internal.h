@@ -4,6 +4,7 @@
  *
  *   store.c       opening and closing; lists and figures
  *   put.c         writing
+ *   partial.c     incomplete puts that were left
  *   list.c        listing, removal
  *   maintain.c    the maintenance thread of a server
  *   verify.c      checking all contents
@@ -65,6 +66,7 @@ int store_record_read(struct bytes b, struct arena *a, struct store_key *ret_key
 /* ---- known.c ---- */
 
 struct known {
+	bool by_id; /* the id of a content's stamp is that of one version for ever; its time may be another by a touch */
 	pthread_mutex_t lock;
 	struct map durable, whole, damaged; /* under the lock */
 };
@@ -105,7 +107,7 @@ struct store_record {
 	struct blob_stamp stamp;
 	uint64_t sum; /* of its bytes */
 };
-void known_init(struct known *k);
+void known_init(struct known *k, bool by_id);
 void known_done(struct known *k);
 /* This version of the record is on disk, and so is its content. */
 void known_durable_add(struct known *k, const char *name, const struct store_record *record);
@@ -191,6 +193,11 @@ void store_usage_add(struct store *st, int64_t n);
 /* Wake the maintenance thread, if there is one: the store is crowded or, with @garbage, something was
  * removed. */
 void store_wake(struct store *st, bool garbage);
+
+/* ---- put.c ---- */
+
+/* The name of its content; it has ended. */
+char *put_content_name(const struct store_put *p, char out[STORE_CONTENT_NAME_SIZE]);
 
 /* ---- refs.c ---- */
 

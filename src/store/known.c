@@ -27,9 +27,9 @@ static struct known_key record_fact(const char *name, const struct store_record 
 	return known_key_of(name, record->sum, record->stamp.id, 0);
 }
 
-static struct known_key content_fact(const char *name, const struct blob_stamp *stamp)
+static struct known_key content_fact(const struct known *k, const char *name, const struct blob_stamp *stamp)
 {
-	return known_key_of(name, stamp->id, stamp->size, (uint64_t)stamp->time_ns);
+	return known_key_of(name, stamp->id, stamp->size, k->by_id ? 0 : (uint64_t)stamp->time_ns);
 }
 
 static void known_add(struct known *k, struct map *m, struct known_key key)
@@ -51,8 +51,9 @@ static bool known_has(struct known *k, struct map *m, struct known_key key)
 	return there;
 }
 
-void known_init(struct known *k)
+void known_init(struct known *k, bool by_id)
 {
+	k->by_id = by_id;
 	pthread_mutex_init(&k->lock, NULL);
 }
 
@@ -76,12 +77,12 @@ bool known_durable(struct known *k, const char *name, const struct store_record 
 
 void known_content_add(struct known *k, const char *name, const struct blob_stamp *stamp, bool whole)
 {
-	known_add(k, whole ? &k->whole : &k->damaged, content_fact(name, stamp));
+	known_add(k, whole ? &k->whole : &k->damaged, content_fact(k, name, stamp));
 }
 
 void known_content_forget(struct known *k, const char *name, const struct blob_stamp *stamp)
 {
-	struct known_key key = content_fact(name, stamp);
+	struct known_key key = content_fact(k, name, stamp);
 
 	pthread_mutex_lock(&k->lock);
 	map_del(&k->whole, bytes_of(&key, sizeof(key)));
@@ -90,7 +91,7 @@ void known_content_forget(struct known *k, const char *name, const struct blob_s
 
 enum known_state known_content(struct known *k, const char *name, const struct blob_stamp *stamp)
 {
-	struct known_key key = content_fact(name, stamp);
+	struct known_key key = content_fact(k, name, stamp);
 
 	if (known_has(k, &k->damaged, key))
 		return KNOWN_DAMAGED;

@@ -263,6 +263,37 @@ int store_find_sure(struct store *st, const struct store_key *key, enum store_su
 	return whole ? 0 : STORE_UNSURE;
 }
 
+bool store_is_remote(const struct store *st)
+{
+	return st->blobs->remote;
+}
+
+void store_look(struct store *st, const struct store_key *keys, size_t n, const struct store_put *put)
+{
+	char content[STORE_CONTENT_NAME_SIZE], *names[STORE_LOOK_MAX + 1] = { NULL };
+	size_t n_names = 0;
+
+	if (!st->blobs->ops->look)
+		return;
+	for (size_t i = 0; i < MIN(n, (size_t)STORE_LOOK_MAX); i++) {
+		struct buf name = { 0 };
+
+		store_record_name(&keys[i], &name);
+		names[n_names++] = (char *)buf_cstr(&name);
+	}
+	if (put)
+		names[n_names++] = put_content_name(put, content);
+	st->blobs->ops->look(st->blobs, (const char *const *)names, n_names);
+	for (size_t i = 0; i < n_names - !!put; i++)
+		free(names[i]);
+}
+
+void store_look_end(struct store *st)
+{
+	if (st->blobs->ops->look_end)
+		st->blobs->ops->look_end(st->blobs);
+}
+
 /* With more objects than this one sync of the file system takes less time than one for each. */
 #define SYNC_EACH 16u
 
@@ -274,6 +305,9 @@ int store_settle(struct store *st, const struct store_key *keys, size_t n, struc
 	size_t n_unsure = 0;
 	int r = 0;
 
+	/* Each is made sure of by itself. */
+	if (st->blobs->remote)
+		return 0;
 	arena_init(&arena);
 	for (size_t i = 0; i < n; i++) {
 		name.size = 0;
@@ -283,7 +317,7 @@ int store_settle(struct store *st, const struct store_key *keys, size_t n, struc
 		else
 			n_unsure += !known_durable(&st->known, (const char *)name.p, &records[i]);
 	}
-	if (n_unsure > SYNC_EACH && !st->blobs->remote) {
+	if (n_unsure > SYNC_EACH) {
 		r = st->blobs->ops->settle_all(st->blobs, err);
 		for (size_t i = 0; r == 0 && i < n; i++) {
 			if (!records[i].key.id.size)

@@ -22,11 +22,6 @@
 #define RESUME_PIECE KIB(256)
 #define MAX_LATER    (UINT64_C(1) << 50)
 
-struct partials {
-	int (*fn)(void *arg, const struct store_partial *p);
-	void *arg;
-};
-
 struct store_put {
 	struct store *st;
 	struct store_put_options opts;
@@ -136,35 +131,11 @@ static void put_save(struct store_put *p)
 		.time_s = clock_wall_s(),
 	};
 
+	/* A client goes on at a byte of the content: so a whole one is not noted. */
+	if (note.content == note.all)
+		return;
 	p->saved = p->size;
 	p->st->blobs->ops->staging_note(p->st->blobs, &p->staging, &note, NULL);
-}
-
-static int each_note(void *arg, const struct staging_note *note)
-{
-	struct store_partial p = { note->name, note->content, note->all, note->time_s };
-	struct partials *each = arg;
-
-	return each->fn(each->arg, &p);
-}
-
-int store_partials(struct store *st, int (*fn)(void *arg, const struct store_partial *p), void *arg,
-		   struct err *err)
-{
-	struct partials each = { fn, arg };
-	int r = st->blobs->ops->notes(st->blobs, each_note, &each, err);
-
-	return r < 0 ? err_in(err, "store") : r;
-}
-
-void store_forget_partial(struct store *st, struct str name)
-{
-	struct staging s = { .fd = -1 };
-
-	if (st->blobs->ops->staging(st->blobs, name, &s, NULL) != 0)
-		return;
-	store_usage_add(st, -(int64_t)s.size);
-	st->blobs->ops->staging_done(st->blobs, &s, false);
 }
 
 /* ---- writing ---- */
@@ -194,6 +165,18 @@ static int put_claim(struct store_put *p, struct err *err)
 	    0)
 		return err_in(err, "store");
 	return 0;
+}
+
+/* The content may be carried over to where it will be. */
+static void put_expect(struct store_put *p)
+{
+	struct blobs *b = p->st->blobs;
+	char name[STORE_CONTENT_NAME_SIZE];
+
+	if (b->ops->staging_expect && p->opts.sha256 && p->opts.name.size)
+		b->ops->staging_expect(b, &p->staging, store_content_name(p->opts.sha256, !p->frames, name),
+				       p->opts.size);
+	p->opts.sha256 = NULL;
 }
 
 int store_put_begin(struct store *st, const struct store_put_options *opts, struct store_put **ret,
@@ -226,6 +209,7 @@ int store_put_begin(struct store *st, const struct store_put_options *opts, stru
 		store_put_abort(p);
 		return err_in(err, "store");
 	}
+	put_expect(p);
 	*ret = p;
 	return 0;
 }
@@ -290,6 +274,11 @@ int store_put_end(struct store_put *p, struct source **ret, uint8_t ret_sha256[S
 	return 0;
 }
 
+char *put_content_name(const struct store_put *p, char out[STORE_CONTENT_NAME_SIZE])
+{
+	return store_content_name(p->sha256, !p->frames, out);
+}
+
 static void put_free(struct store_put *p, bool keep)
 {
 	if (!keep)
@@ -310,9 +299,9 @@ void store_put_abort(struct store_put *p)
 
 void store_put_leave(struct store_put *p)
 {
-	bool keep = p && p->opts.name.size && !p->ended && p->size >= CODEC_FRAME_SIZE;
+	bool keep = p && p->opts.name.size && p->size >= CODEC_FRAME_SIZE && (!p->ended || p->saved);
 
-	if (keep && fdatasync(p->staging.fd) == 0)
+	if (keep && !p->ended && fdatasync(p->staging.fd) == 0)
 		put_save(p);
 	if (p)
 		put_free(p, keep);
@@ -540,7 +529,7 @@ int store_put_commit(struct store_put *p, const struct store_key *key, const str
 	AUTO(commit_done) struct commit c = { .st = p->st, .put = p, .key = key, .policy = policy };
 	const struct store_options *o = &p->st->opts;
 	struct store_meta full = *meta;
-	bool replaced = false;
+	bool replaced = false, away;
 	int r = 0;
 
 	if (put_end(p, err) < 0) {
@@ -564,14 +553,18 @@ int store_put_commit(struct store_put *p, const struct store_key *key, const str
 		r = o->quota && full.stored_size > o->quota ? STORE_FULL : store_make_room(p->st, 0, err);
 	/* From now on the bytes count as a content. */
 	put_count(p, 0);
-	if (r == 0)
+	if (r == 0) {
+		store_look(p->st, key, 1, p);
 		r = commit_run(&c, &replaced, err);
+		store_look_end(p->st);
+	}
 	if ((r == 0 || c.named) && o->committed)
 		o->committed(o->committed_arg, key, &full, replaced);
-	if (r < 0)
-		(void)err_in(err, "store");
-	store_put_abort(p);
-	return r;
+	away = r < 0 && blob_is_away(err) && p->saved;
+	if (away)
+		put_count(p, p->staging.size);
+	put_free(p, away);
+	return r < 0 ? err_in(err, "store") : r;
 }
 
 int store_put_bytes(struct store *st, const struct store_key *key, const struct store_meta *meta, bool raw,

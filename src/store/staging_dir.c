@@ -27,6 +27,7 @@
 #define SUM_LINE   (sizeof(LAST_NAME) - 1 + 16 + 1)
 #define PART       "part-"
 #define NOTE       "note-"
+#define UPLOAD     "parts-" /* files of bucket_parts.c, which removes them */
 
 /* ---- notes ---- */
 
@@ -260,6 +261,7 @@ int staging_dir_staged(const char *dir, uint64_t *ret_bytes, struct err *err)
 	/* A file with a second link has become a blob. */
 	while ((e = readdir(d)))
 		if (!str_starts(str_of(e->d_name), STR(NOTE)) &&
+		    !str_starts(str_of(e->d_name), STR(UPLOAD)) &&
 		    fstatat(dirfd(d), e->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(st.st_mode) &&
 		    st.st_nlink == 1)
 			bytes += (uint64_t)st.st_size;
@@ -298,7 +300,7 @@ static bool is_left_over(const char *dir, int dir_fd, const char *name)
 
 	if (str_starts(str_of(name), STR(NOTE)))
 		return note_left_over(dir_fd, name);
-	if (may_stay(dir, name))
+	if (str_starts(str_of(name), STR(UPLOAD)) || may_stay(dir, name))
 		return false;
 	fd = openat(dir_fd, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
 	return fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0 && unlinkat(dir_fd, name, 0) == 0;

@@ -15,7 +15,7 @@ struct store *store_open_blobs(struct blobs *blobs, const struct store_options *
 	struct store *st = NEW(struct store);
 
 	st->blobs = blobs;
-	known_init(&st->known);
+	known_init(&st->known, blobs->remote);
 	st->opts = *opts;
 	st->settle_ns = STORE_SETTLE_NS;
 	if (!st->opts.level)

@@ -156,6 +156,17 @@ enum store_sureness {
 };
 int store_find_sure(struct store *st, const struct store_key *key, enum store_sureness how, struct arena *a,
 		    struct store_meta *ret, struct err *err);
+/*
+ * This thread is about to ask for these objects, and, with @put (may be NULL; ended), to commit it: of a store in a bucket all is
+ * asked for at once. Until store_look_end() its questions may be answered from that, so it is to be short. Nested looks
+ * are one; one that begins with more than STORE_LOOK_MAX objects is of the first ones.
+ */
+#define STORE_LOOK_MAX 48u
+struct store_put;
+void store_look(struct store *st, const struct store_key *keys, size_t n, const struct store_put *put);
+void store_look_end(struct store *st);
+/* Whether objects are on another machine: each question may take long. */
+bool store_is_remote(const struct store *st);
 /* Ahead of STORE_ON_DISK for many objects: if many of them are not known to be on disk, one sync serves all. */
 int store_settle(struct store *st, const struct store_key *keys, size_t n, struct err *err);
 /*
@@ -196,11 +207,16 @@ struct store_put_options {
 	bool later;
 	uint64_t size; /* expected size; STORE_SIZE_UNKNOWN */
 	/*
+	 * With a name: the SHA-256 that the content will have, if its sender is right; NULL: unknown. To a store in a bucket a large
+	 * content is then uploaded while it comes.
+	 */
+	const uint8_t *sha256;
+	/*
 	 * Not empty (then the content is not raw, and of known size): the progress is noted about every
 	 * STORE_SAVE_EVERY bytes, and if the process ends without a commit or an abort, also by kill -9, the
 	 * bytes up to there are kept for STORE_PARTIAL_S: a put with the same name and size goes on at
 	 * store_put_size(). Any text up to STORE_MAX_PARTIAL bytes without line feeds. Of two puts with one
-	 * name at once only the first is kept.
+	 * name at once only the first is kept. A commit that fails since the store cannot be reached keeps them, too.
 	 */
 	struct str name;
 };
@@ -260,6 +276,8 @@ struct store_partial {
 };
 int store_partials(struct store *st, int (*fn)(void *arg, const struct store_partial *p), void *arg,
 		   struct err *err);
+/* Of one of these; 0: none is left. */
+uint64_t store_partial_size(struct store *st, struct str name);
 /* Remove it: no put will go on with it. */
 void store_forget_partial(struct store *st, struct str name);
 

@@ -61,8 +61,12 @@ class Endpoint:
 class Bucket(Endpoint):
     def __init__(self, page=1000):
         self.objects, self.requests, self.faults, self.lock = {}, [], [], threading.Lock()
+        self.n_uploads = 0
         self.times, self.uploads = {}, {}  # of objects that were put by requests; parts of uploads
         self.page, self.away, self.bytes_sent = page, False, 0
+        self.delay = self.part_delay = 0  # seconds: before each answer; before that to a part
+        self.spans = []  # of all requests: (began, ended, method, target)
+        self.part_bytes = 0  # of parts that were taken
         self.secret, self.token = SECRET, None
         # A bucket that hangs takes requests and does not answer.
         self.hangs, self.answers, self.n_hanging = threading.Event(), threading.Event(), 0
@@ -140,7 +144,16 @@ class Request(http.server.BaseHTTPRequestHandler):
         bucket = self.bucket
         path, _, query = self.path.partition("?")
         name = urllib.parse.unquote(path)
+        began = time.monotonic()
         self.body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        try:
+            time.sleep(bucket.delay)
+            self.answer(name, query)
+        finally:
+            bucket.spans.append((began, time.monotonic(), self.command, self.path))
+
+    def answer(self, name, query):
+        bucket = self.bucket
         if name == "/bucket" or name.startswith("/bucket/"):  # another name of "b"
             name = "/b" + name[len("/bucket"):]
         # No condition is ever asked.
@@ -159,6 +172,8 @@ class Request(http.server.BaseHTTPRequestHandler):
             self.error(404, "NoSuchBucket")
         elif self.command in ("PUT", "POST", "DELETE"):
             self.write(name[3:], urllib.parse.parse_qs(query, keep_blank_values=True))
+        elif "uploadId" in query:
+            self.list_parts(name[3:], urllib.parse.parse_qs(query, keep_blank_values=True))
         elif name in ("/b", "/b/"):
             self.list(urllib.parse.parse_qs(query, keep_blank_values=True))
         else:
@@ -166,21 +181,42 @@ class Request(http.server.BaseHTTPRequestHandler):
 
     do_HEAD = do_PUT = do_POST = do_DELETE = do_GET
 
+    def list_parts(self, key, q):
+        upload, after = q["uploadId"][0], int(q.get("part-number-marker", ["0"])[0])
+        self.bucket.requests.append(("PARTS", key))
+        with self.bucket.lock:
+            if upload not in self.bucket.uploads:
+                return self.error(404, "NoSuchUpload")
+            parts = sorted((n, p) for n, p in self.bucket.uploads[upload].items() if n > after)
+        some = parts[:3]  # pages of three
+        out = "".join(f"<Part><PartNumber>{n}</PartNumber><Size>{len(p)}</Size><ETag>{etag(p)}</ETag></Part>" for n, p in some)
+        more = f"<IsTruncated>{'true' if len(parts) > 3 else 'false'}</IsTruncated>"
+        if some:
+            more += f"<NextPartNumberMarker>{some[-1][0]}</NextPartNumberMarker>"
+        self.reply(200, f"<ListPartsResult>{more}{out}</ListPartsResult>".encode())
+
     def write(self, key, q):
         bucket, upload, number = self.bucket, q.get("uploadId", [None])[0], int(q.get("partNumber", ["0"])[0])
+        if number:
+            time.sleep(bucket.part_delay)
+            if bucket.away:
+                self.close_connection = True
+                return
         digest = self.headers.get("x-amz-content-sha256")
         bucket.requests.append(("PART" if number else self.command, key))
         if self.command == "PUT" and digest != sha256(self.body):
             return self.error(400, "XAmzContentSHA256Mismatch")
         with bucket.lock:
             if "uploads" in q:
-                upload = f"upload{len(bucket.uploads)}"
+                bucket.n_uploads += 1
+                upload = f"upload{bucket.n_uploads}"
                 bucket.uploads[upload] = {}
                 return self.reply(200, f"<InitiateMultipartUploadResult><UploadId>{upload}</UploadId></InitiateMultipartUploadResult>".encode())
             if upload and upload not in bucket.uploads:
                 return self.error(404, "NoSuchUpload")
             if upload and self.command == "PUT":
                 bucket.uploads[upload][number] = self.body
+                bucket.part_bytes += len(self.body)
                 return self.reply(200, b"", {"ETag": f'"{etag(self.body)}"'})
             parts = bucket.uploads.pop(upload) if upload else None
             if self.command == "DELETE":

@@ -86,7 +86,7 @@ def test_a_large_file_is_uploaded_in_parts(engine, start, elf, tmp_path):
     assert put(s, f"/buildid/{build_id}/debuginfo", content)[0] == 201
     assert fetch(s, f"/buildid/{build_id}/debuginfo") == (200, content, True)
     if engine.requests:
-        assert len([r for r in engine.requests if r[0] == "PART"]) == 3, "\n".join(str(r) for r in engine.requests)
+        assert len([r for r in engine.requests if r[0] == "PART"]) == 6, "\n".join(str(r) for r in engine.requests)
 
 
 def test_what_is_removed_is_collected(engine, start, elf, tmp_path):

@@ -18,18 +18,20 @@ bool push_is_admin(struct request *req)
 	return http_authorize(req->service, req->conn, TOKEN_ADMIN, name, &text) == 0;
 }
 
-struct str push_other_owner(struct server *s, const struct push_request *pr, struct arena *a)
+struct str push_other_owner(struct server *s, const struct push_request *pr, struct arena *a, struct err *err)
 {
 	struct store_key key = pr->key;
 	struct store_meta there = { 0 };
 	bool same, is_there;
+	int r;
 
 	if (pr->is_admin)
 		return STR("");
-	is_there = store_find(s->opts.store, &key, a, &there, NULL) == 0;
-	if (!is_there && key.kind == STORE_DEBUGINFO) {
+	r = store_find(s->opts.store, &key, a, &there, err);
+	is_there = r == 0;
+	if (r && key.kind == STORE_DEBUGINFO) {
 		key.kind = STORE_EXECUTABLE;
-		is_there = store_find(s->opts.store, &key, a, &there, NULL) == 0 &&
+		is_there = store_find(s->opts.store, &key, a, &there, err) == 0 &&
 			   there.quality == STORE_DWARF;
 	}
 	/* Without a SHA-256 the bytes have to come before they can be compared. */

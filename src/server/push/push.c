@@ -177,7 +177,7 @@ static bool put_is_here(struct request *req)
 	struct store_meta there;
 	struct err err;
 
-	if (!pr->has_sha256 ||
+	if (!pr->has_sha256 || store_is_remote(req->s->opts.store) ||
 	    store_find_sure(req->s->opts.store, &pr->key, STORE_AS_KNOWN, &req->arena, &there, &err) != 0)
 		return false;
 	if (memcmp(there.sha256, pr->sha256, sizeof(pr->sha256)) != 0 || there.origin != STORE_PUSHED)
@@ -186,10 +186,15 @@ static bool put_is_here(struct request *req)
 	return true;
 }
 
-/* Before the body is sent. A commit looks again: another push may come between. */
+/*
+ * Before the body is sent. A commit looks again: another push may come between. A store in a bucket is not asked here: all
+ * requests of this thread would wait for the answer.
+ */
 static bool put_is_owned(struct request *req)
 {
-	struct str owner = push_other_owner(req->s, req->own, &req->arena);
+	struct str owner = store_is_remote(req->s->opts.store)
+				   ? STR("")
+				   : push_other_owner(req->s, req->own, &req->arena, NULL);
 
 	if (owner.size)
 		push_reply(req, 409, "owned", push_owned_text(owner, &req->arena));

@@ -110,9 +110,11 @@ const char *push_owner_name(const struct request *req);
 bool push_is_admin(struct request *req);
 /*
  * Would a push of @pr change what another owner's object answers? Then the owner's name, in @a; else empty. A debug file
- * would also take the place of a program of another owner that has the debug information itself.
+ * would also take the place of a program of another owner that has the debug information itself. @err (may be NULL) is set if the
+ * store could not be asked.
  */
-struct str push_other_owner(struct server *s, const struct push_request *pr, struct arena *a);
+struct str push_other_owner(struct server *s, const struct push_request *pr, struct arena *a,
+			    struct err *err);
 /* "the object belongs to 'ci': ..." */
 char *push_owned_text(struct str owner, struct arena *a);
 
@@ -163,10 +165,13 @@ void session_park(struct sessions *t, struct session *s);  /* for its next part 
 void session_drop(struct sessions *t, struct session *s);  /* for good */
 void session_reset(struct sessions *t, struct session *s); /* from the start again */
 /*
- * Open it for writing. Bytes that the last process left are read and hashed; of bytes damaged by a crash
+ * Open it for writing; @sha256 may be NULL. Bytes that the last process left are read and hashed; of bytes damaged by a crash
  * only the sound ones remain, so session_offset() may be less than before. STORE_FULL.
  */
-int session_open(struct sessions *t, struct session *s, uint64_t size, struct err *err);
+int session_open(struct sessions *t, struct session *s, uint64_t size, const uint8_t *sha256,
+		 struct err *err);
+/* Its put was committed in vain, and the store has kept what it could, to be parked; session_offset() is 0 if nothing. */
+void session_left(struct sessions *t, struct session *s);
 
 /* ---- check.c ---- */
 

@@ -260,11 +260,16 @@ void session_reset(struct sessions *t, struct session *s)
 	s->left = 0;
 }
 
-int session_open(struct sessions *t, struct session *s, uint64_t size, struct err *err)
+void session_left(struct sessions *t, struct session *s)
 {
-	const struct store_put_options opts = { .later = true,
-						.size = size,
-						.name = str_of(s->name ? s->name : "") };
+	s->left = s->named ? store_partial_size(t->store, str_of(s->name)) : 0;
+}
+
+int session_open(struct sessions *t, struct session *s, uint64_t size, const uint8_t *sha256, struct err *err)
+{
+	const struct store_put_options opts = {
+		.later = true, .size = size, .sha256 = sha256, .name = str_of(s->name ? s->name : "")
+	};
 	int r = s->put ? 0 : store_put_begin(t->store, &opts, &s->put, err);
 
 	if (r == 0)

@@ -18,6 +18,7 @@
 enum {
 	UPLOAD_ELSEWHERE = -2, /* after a crash fewer bytes are here than announced; the session stays */
 	UPLOAD_TOO_LARGE = -3, /* a body in chunks turned out to be too large */
+	UPLOAD_AWAY = -4,      /* the store cannot be reached; the session stays */
 };
 
 struct upload {
@@ -168,7 +169,7 @@ static void upload_release_session(struct upload *up)
 {
 	struct session *session = TAKE(up->session);
 
-	if (session && up->failed && up->outcome != UPLOAD_ELSEWHERE)
+	if (session && up->failed && up->outcome != UPLOAD_ELSEWHERE && up->outcome != UPLOAD_AWAY)
 		session_drop(up->s->push->sessions, session);
 	else if (session)
 		session_park(up->s->push->sessions, session);
@@ -198,7 +199,8 @@ static int upload_begin(struct upload *up, struct bytes b)
 		return 0;
 	if (!pr->off && push_check_head(pr, b, &up->err) < 0)
 		return -1;
-	r = session_open(up->s->push->sessions, up->session, pr->total, &up->err);
+	r = session_open(up->s->push->sessions, up->session, pr->total, pr->has_sha256 ? pr->sha256 : NULL,
+			 &up->err);
 	return r == 0 && session_offset(up->session) != pr->off ? UPLOAD_ELSEWHERE : r;
 }
 
@@ -247,6 +249,12 @@ static void upload_reply_offset(struct upload *up)
 		push_reply_offset(up->req, 202, "partial", off, "go on from X-LODE-OFFSET");
 }
 
+/* The store is in a bucket that cannot be reached. */
+static bool upload_store_is_away(const struct upload *up)
+{
+	return up->err.kind == ERR_IO && up->err.os == ENOTCONN;
+}
+
 static void upload_reply_failure(struct upload *up)
 {
 	char text[ERR_TEXT_SIZE + 200];
@@ -272,8 +280,7 @@ static void upload_reply_failure(struct upload *up)
 			   "the server's disk is full; nothing was stored; push again when it has room");
 		return;
 	}
-	/* The store is in a bucket that cannot be reached. */
-	if (up->err.kind == ERR_IO && up->err.os == ENOTCONN) {
+	if (upload_store_is_away(up)) {
 		snprintf(text, sizeof(text), "the file was not stored; push again later: %s", up->err.text);
 		push_reply(up->req, 503, NULL, text);
 		return;
@@ -307,6 +314,57 @@ static int upload_judge(struct upload *up, struct source *src)
 	return r ? r : push_check(pr, src, &up->err);
 }
 
+/*
+ * Commit it, and reply. Takes @put. What a store in a bucket was not asked before the body is asked here, together with what
+ * the commit asks.
+ */
+static void upload_store(struct upload *up, struct store_put *put)
+{
+	struct push_request *pr = &up->pr;
+	struct store *st = up->s->opts.store;
+	const struct store_key keys[] = { pr->key, { pr->key.id, STORE_EXECUTABLE, { 0 } } };
+	struct str owner = STR("");
+	int r = 0;
+
+	store_look(st, keys, pr->key.kind == STORE_DEBUGINFO ? 2 : 1, put);
+	if (store_is_remote(st))
+		owner = push_other_owner(up->s, pr, &up->arena, &up->err);
+	if (owner.size) {
+		store_put_abort(put);
+		r = STORE_OWNED;
+	} else if (upload_store_is_away(up)) {
+		store_put_leave(put);
+		r = -1;
+	} else {
+		r = store_put_commit(put, &pr->key, &pr->meta,
+				     pr->is_admin ? STORE_IF_BETTER : STORE_IF_OWNED, &up->err);
+	}
+	store_look_end(st);
+	up->failed = true; /* the session is over */
+	if (r < 0 || r == STORE_FULL) {
+		/* The pushed file was found good: the fault is the store's. */
+		if (r < 0 && up->err.kind == ERR_INVALID)
+			up->err.kind = ERR_DAMAGED;
+		up->outcome = r;
+		if (r < 0 && upload_store_is_away(up)) {
+			up->outcome = UPLOAD_AWAY;
+			session_left(up->s->push->sessions, up->session);
+			/* Before the reply: after it the client may come again, on another connection. */
+			upload_release_session(up);
+		}
+		upload_reply_failure(up);
+	} else if (r == STORE_OWNED) {
+		push_reply(up->req, 409, "owned",
+			   owner.size ? push_owned_text(owner, &up->arena) : upload_owned_text(up));
+	} else if (r == STORE_SAME) {
+		upload_reply_done(up, "same", "the server has the same bytes already");
+	} else if (r == STORE_KEPT) {
+		upload_reply_done(up, "kept", "the server has a better file already, and kept it");
+	} else {
+		upload_reply_done(up, "stored", "stored");
+	}
+}
+
 /* The file is complete: check and commit it. */
 static void upload_commit(struct upload *up)
 {
@@ -314,7 +372,6 @@ static void upload_commit(struct upload *up)
 	struct store_put *put = up->session->put;
 	uint8_t sha256[STORE_SHA256_SIZE];
 	struct source *src = NULL;
-	int r;
 
 	up->outcome = store_put_end(put, &src, sha256, &up->err);
 	if (up->outcome == 0) {
@@ -337,24 +394,7 @@ static void upload_commit(struct upload *up)
 		return;
 	}
 	up->session->put = NULL;
-	r = store_put_commit(put, &pr->key, &pr->meta, pr->is_admin ? STORE_IF_BETTER : STORE_IF_OWNED,
-			     &up->err);
-	up->failed = true; /* the session is over */
-	if (r < 0 || r == STORE_FULL) {
-		/* The pushed file was found good: the fault is the store's. */
-		if (r < 0 && up->err.kind == ERR_INVALID)
-			up->err.kind = ERR_DAMAGED;
-		up->outcome = r;
-		upload_reply_failure(up);
-	} else if (r == STORE_OWNED) {
-		push_reply(up->req, 409, "owned", upload_owned_text(up));
-	} else if (r == STORE_SAME) {
-		upload_reply_done(up, "same", "the server has the same bytes already");
-	} else if (r == STORE_KEPT) {
-		upload_reply_done(up, "kept", "the server has a better file already, and kept it");
-	} else {
-		upload_reply_done(up, "stored", "stored");
-	}
+	upload_store(up, put);
 }
 
 static void upload_reply(struct upload *up)

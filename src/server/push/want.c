@@ -195,12 +195,33 @@ static void entry_look_up(struct want_reply *w, const struct want_entry *e)
 		reply_unwanted(w, "same");
 	} else if (is_here && there.quality > e->quality) {
 		reply_unwanted(w, "better");
-	} else if ((owner = push_other_owner(s, &pr, &w->arena)).size) {
+	} else if ((owner = push_other_owner(s, &pr, &w->arena, NULL)).size) {
 		reply_owned(w, owner);
 	} else {
 		session_peek(s->push->sessions, &pr, &off, &busy);
 		reply_wanted(w, off, busy);
 	}
+}
+
+/* So many entries are looked at together. */
+#define LOOK_ENTRIES (STORE_LOOK_MAX / 2)
+
+static void entries_look_up(struct want_reply *w, const struct want_entry *e, size_t n)
+{
+	struct store *st = w->req->s->opts.store;
+	struct store_key keys[2 * LOOK_ENTRIES];
+	size_t n_keys = 0;
+
+	/* Also the programs, to which a debug file may belong: push_other_owner(). */
+	for (size_t i = 0; i < n; i++) {
+		keys[n_keys++] = e[i].key;
+		if (e[i].key.kind == STORE_DEBUGINFO)
+			keys[n_keys++] = (struct store_key){ e[i].key.id, STORE_EXECUTABLE, { 0 } };
+	}
+	store_look(st, keys, n_keys, NULL);
+	for (size_t i = 0; i < n; i++)
+		entry_look_up(w, &e[i]);
+	store_look_end(st);
 }
 
 static void entries_answer(struct want_reply *w)
@@ -210,8 +231,8 @@ static void entries_answer(struct want_reply *w)
 	arena_init(&w->arena);
 	json_open_object(&w->json, NULL);
 	json_open_array(&w->json, "objects");
-	for (size_t i = 0; i < w->n_entries; i++)
-		entry_look_up(w, &w->entries[i]);
+	for (size_t i = 0; i < w->n_entries; i += LOOK_ENTRIES)
+		entries_look_up(w, w->entries + i, MIN(w->n_entries - i, (size_t)LOOK_ENTRIES));
 	json_close(&w->json);
 	json_close(&w->json);
 	arena_done(&w->arena);

@@ -79,7 +79,7 @@ static void write_to(struct push_fixture *f, struct session *s, uint64_t end)
 {
 	struct err err = { 0 };
 
-	assert_done(session_open(f->t, s, ALL, &err));
+	assert_done(session_open(f->t, s, ALL, NULL, &err));
 	assert_done(
 		store_put_write(s->put, bytes_of(f->p + session_offset(s), end - session_offset(s)), &err));
 }
@@ -235,7 +235,7 @@ static void sessions_of_the_last_process_are_found(void **state)
 	session_drop(f->t, s);
 	s = take(f, 3);
 	assert_int_equal(session_offset(s), MIB(1) + 3 * CODEC_FRAME_SIZE);
-	assert_done(session_open(f->t, s, ALL, &err));
+	assert_done(session_open(f->t, s, ALL, NULL, &err));
 	assert_int_equal(session_offset(s), MIB(1) + 3 * CODEC_FRAME_SIZE);
 	session_park(f->t, s);
 	/* The age survives, too. */

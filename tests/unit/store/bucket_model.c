@@ -496,7 +496,7 @@ static void each_step_is_needed(void **state)
 					     "head", "second listing", "listing" };
 
 	/* Where the search is short; others are found as well. */
-	static const unsigned from[] = { 0, 360, 360, 1080, 1, 1 };
+	static const unsigned from[] = { 0, 660, 660, 1090, 1, 1 };
 
 	for (enum sabotage s = NO_MARKS; s <= NO_LISTING; s++) {
 		unsigned seed = from[s], n = seed + 20 * env_seeds(SEEDS);

@@ -1,0 +1,301 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Uploads in parts into a bucket: begun while the staging file grows, continued by another process, aborted. */
+#include "test.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdatomic.h>
+#include <unistd.h>
+#include "store/bucket.h"
+
+#define NAME "data/ab/abababababababababababababababababababababababababababababababab"
+#define SIZE (5 * BUCKET_PART_SIZE + 1000)
+
+struct parts_fixture {
+	char dir[TEST_PATH_SIZE];
+	struct bucket_memory *memory;
+	struct bucket *bucket;
+	struct blobs *b;
+	uint8_t *bytes;
+	atomic_uint n_parts, n_begun;
+	atomic_bool away;
+};
+
+static int count_operation(void *arg, const char *op, const char *name, struct err *err)
+{
+	struct parts_fixture *f = arg;
+
+	if (atomic_load(&f->away)) {
+		(void)err_set(err, ERR_IO, "away");
+		if (err)
+			err->os = ENOTCONN;
+		return -1;
+	}
+	if (strcmp(op, "part") == 0)
+		atomic_fetch_add(&f->n_parts, 1);
+	if (strcmp(op, "upload") == 0)
+		atomic_fetch_add(&f->n_begun, 1);
+	return 0;
+}
+
+static void blobs_reopen(struct parts_fixture *f)
+{
+	struct err err = { 0 };
+
+	if (f->b)
+		f->b->ops->close(f->b);
+	assert_done(blobs_open_bucket(bucket_open_memory(f->memory, count_operation, f), f->dir, true, &f->b,
+				      &err));
+}
+
+static int set_up(void **state)
+{
+	struct parts_fixture *f = NEW(struct parts_fixture);
+	uint64_t random = 1;
+
+	test_dir_make(f->dir);
+	f->memory = bucket_memory_new();
+	f->bucket = bucket_open_memory(f->memory, NULL, NULL);
+	f->bytes = mem_alloc(SIZE);
+	for (size_t i = 0; i < SIZE; i++) {
+		random = random * 6364136223846793005u + 1442695040888963407u;
+		f->bytes[i] = (uint8_t)(random >> 33);
+	}
+	blobs_reopen(f);
+	*state = f;
+	return 0;
+}
+
+static int tear_down(void **state)
+{
+	struct parts_fixture *f = *state;
+
+	f->b->ops->close(f->b);
+	f->bucket->ops->close(f->bucket);
+	bucket_memory_free(f->memory);
+	test_dir_remove(f->dir);
+	free(f->bytes);
+	free(f);
+	return 0;
+}
+
+static struct staging staging_open(struct parts_fixture *f, const char *name)
+{
+	struct staging s = { .fd = -1 };
+	struct err err = { 0 };
+
+	assert_done(f->b->ops->staging(f->b, str_of(name), &s, &err));
+	return s;
+}
+
+/* Write up to @size, and note it. */
+static void staging_fill(struct parts_fixture *f, struct staging *s, uint64_t size)
+{
+	const struct staging_note note = { STR("it"), size, size, SIZE, .time_s = clock_wall_s() };
+	struct err err = { 0 };
+
+	assert_done(staging_write(s, bytes_of(f->bytes + s->size, size - s->size), &err));
+	assert_done(f->b->ops->staging_note(f->b, s, &note, &err));
+}
+
+static void wait_for_parts(struct parts_fixture *f, unsigned n)
+{
+	for (unsigned i = 0; atomic_load(&f->n_parts) < n; i++) {
+		assert_true(i < 20000);
+		usleep(1000);
+	}
+}
+
+static void assert_put(struct parts_fixture *f, const char *name)
+{
+	AUTO(mem_freep) uint8_t *got = mem_alloc(SIZE);
+	AUTO(source_closep) struct source *s = NULL;
+	struct err err = { 0 };
+
+	assert_done(f->b->ops->open(f->b, name, &s, &err));
+	assert_int_equal(s->size, SIZE);
+	assert_done(source_read_full(s, 0, got, SIZE, SOURCE_RANDOM, &err));
+	assert_memory_equal(got, f->bytes, SIZE);
+}
+
+static void parts_are_put_while_the_file_grows(void **state)
+{
+	struct parts_fixture *f = *state;
+	struct staging s = staging_open(f, "it");
+	struct err err = { 0 };
+
+	f->b->ops->staging_expect(f->b, &s, NAME, SIZE);
+	staging_fill(f, &s, 2 * BUCKET_PART_SIZE);
+	assert_int_equal(f->n_begun, 0);
+	staging_fill(f, &s, 4 * BUCKET_PART_SIZE + 5);
+	wait_for_parts(f, 4);
+	staging_fill(f, &s, SIZE);
+	assert_done(f->b->ops->put_staged(f->b, NAME, &s, true, &err));
+	f->b->ops->staging_done(f->b, &s, false);
+	assert_int_equal(f->n_parts, 6);
+	assert_int_equal(f->n_begun, 1);
+	assert_put(f, NAME);
+	assert_int_equal(bucket_memory_uploads(f->memory), 0);
+}
+
+static void another_process_goes_on(void **state)
+{
+	struct parts_fixture *f = *state;
+	struct staging s = staging_open(f, "it");
+	struct err err = { 0 };
+
+	f->b->ops->staging_expect(f->b, &s, NAME, SIZE);
+	staging_fill(f, &s, 3 * BUCKET_PART_SIZE + 7);
+	wait_for_parts(f, 3);
+	f->b->ops->staging_done(f->b, &s, true);
+	blobs_reopen(f);
+	assert_int_equal(bucket_memory_uploads(f->memory), 1);
+	s = staging_open(f, "it");
+	assert_int_equal(s.size, 3 * BUCKET_PART_SIZE + 7);
+	f->b->ops->staging_expect(f->b, &s, NAME, SIZE);
+	staging_fill(f, &s, SIZE);
+	assert_done(f->b->ops->put_staged(f->b, NAME, &s, true, &err));
+	f->b->ops->staging_done(f->b, &s, false);
+	assert_int_equal(f->n_parts, 6);
+	assert_int_equal(f->n_begun, 1);
+	assert_put(f, NAME);
+	assert_int_equal(bucket_memory_uploads(f->memory), 0);
+}
+
+/* Bytes that were lost in a crash, and came again in another form. */
+static void parts_of_other_bytes_are_put_again(void **state)
+{
+	struct parts_fixture *f = *state;
+	struct staging s = staging_open(f, "it");
+	struct err err = { 0 };
+
+	f->b->ops->staging_expect(f->b, &s, NAME, SIZE);
+	staging_fill(f, &s, 3 * BUCKET_PART_SIZE + 7);
+	wait_for_parts(f, 3);
+	f->b->ops->staging_done(f->b, &s, true);
+	blobs_reopen(f);
+	s = staging_open(f, "it");
+	f->bytes[BUCKET_PART_SIZE + 9] ^= 1;
+	assert_done(fd_pwrite(s.fd, f->bytes + BUCKET_PART_SIZE + 9, 1, BUCKET_PART_SIZE + 9, &err));
+	f->b->ops->staging_expect(f->b, &s, NAME, SIZE);
+	staging_fill(f, &s, SIZE);
+	assert_done(f->b->ops->put_staged(f->b, NAME, &s, true, &err));
+	f->b->ops->staging_done(f->b, &s, false);
+	assert_int_equal(f->n_parts, 7);
+	assert_put(f, NAME);
+}
+
+static void another_content_is_put_from_its_beginning(void **state)
+{
+	static const char other[] = "data/cd/"
+				    "cdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcd";
+	struct parts_fixture *f = *state;
+	struct staging s = staging_open(f, "it");
+	struct blob_stamp stamp;
+	struct err err = { 0 };
+
+	f->b->ops->staging_expect(f->b, &s, NAME, SIZE);
+	staging_fill(f, &s, SIZE);
+	assert_done(f->b->ops->put_staged(f->b, other, &s, true, &err));
+	f->b->ops->staging_done(f->b, &s, false);
+	assert_put(f, other);
+	assert_int_equal(f->b->ops->stat(f->b, NAME, &stamp, &err), BLOB_MISSING);
+	blobs_reopen(f); /* waits for the threads */
+	assert_int_equal(bucket_memory_uploads(f->memory), 0);
+}
+
+static void an_upload_that_is_given_up_is_aborted(void **state)
+{
+	struct parts_fixture *f = *state;
+	struct staging s = staging_open(f, "it");
+
+	f->b->ops->staging_expect(f->b, &s, NAME, SIZE);
+	staging_fill(f, &s, 3 * BUCKET_PART_SIZE);
+	wait_for_parts(f, 3);
+	f->b->ops->staging_done(f->b, &s, false);
+	blobs_reopen(f);
+	assert_int_equal(bucket_memory_uploads(f->memory), 0);
+}
+
+static void an_upload_without_its_staging_file_is_swept(void **state)
+{
+	struct parts_fixture *f = *state;
+	struct staging s = staging_open(f, "it");
+	struct err err = { 0 };
+	uint64_t n;
+
+	f->b->ops->staging_expect(f->b, &s, NAME, SIZE);
+	staging_fill(f, &s, 3 * BUCKET_PART_SIZE);
+	wait_for_parts(f, 3);
+	f->b->ops->staging_done(f->b, &s, true);
+	blobs_reopen(f);
+	assert_done(f->b->ops->sweep(f->b, &n, &err));
+	assert_int_equal(bucket_memory_uploads(f->memory), 1);
+	/* The client begins anew, with another file. */
+	s = staging_open(f, "it");
+	f->b->ops->staging_done(f->b, &s, false);
+	assert_done(f->b->ops->sweep(f->b, &n, &err));
+	assert_int_equal(bucket_memory_uploads(f->memory), 0);
+}
+
+static void a_bucket_that_comes_back_gets_the_rest(void **state)
+{
+	struct parts_fixture *f = *state;
+	struct staging s = staging_open(f, "it");
+	struct err err = { 0 };
+
+	f->b->ops->staging_expect(f->b, &s, NAME, SIZE);
+	staging_fill(f, &s, 3 * BUCKET_PART_SIZE);
+	wait_for_parts(f, 3);
+	f->away = true;
+	staging_fill(f, &s, SIZE);
+	assert_int_equal(f->b->ops->put_staged(f->b, NAME, &s, true, &err), -1);
+	assert_true(blob_is_away(&err));
+	f->away = false;
+	assert_done(f->b->ops->put_staged(f->b, NAME, &s, true, &err));
+	f->b->ops->staging_done(f->b, &s, false);
+	assert_int_equal(f->n_parts, 6);
+	assert_put(f, NAME);
+}
+
+/* A torn line, as after a crash: the parts of the lines before it are known. */
+static void a_torn_note_is_read_up_to_the_tear(void **state)
+{
+	struct parts_fixture *f = *state;
+	AUTO(mem_freep) char *path = mem_printf("%s/parts-x", f->dir);
+	AUTO(parts_note_done) struct parts_note got = { 0 };
+	struct parts_note note = { .object = NAME "!g", .id = "upload 1", .part_size = 7 };
+	AUTO(fd_close) int fd = -1;
+
+	parts_note_begin(path, &note);
+	parts_note_add(path, note.id, 1, 11);
+	parts_note_add(path, "another upload", 2, 22);
+	parts_note_add(path, note.id, 3, 33);
+	fd = open(path, O_WRONLY | O_APPEND);
+	assert_int_equal(write(fd, "4 00000000", 10), 10);
+	assert_true(parts_note_read(path, &got));
+	assert_string_equal(got.object, note.object);
+	assert_string_equal(got.id, note.id);
+	assert_int_equal(got.part_size, 7);
+	assert_int_equal(got.n, 2);
+	assert_int_equal(got.v[1].number, 3);
+	assert_int_equal(got.v[1].hash, 33);
+	fd_close(&fd);
+	fd = open(path, O_WRONLY);
+	assert_int_equal(pwrite(fd, "x", 1, 20), 1);
+	parts_note_done(&got);
+	assert_false(parts_note_read(path, &got));
+}
+
+int main(void)
+{
+#define ONE(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+	const struct CMUnitTest tests[] = {
+		ONE(parts_are_put_while_the_file_grows),     ONE(another_process_goes_on),
+		ONE(parts_of_other_bytes_are_put_again),     ONE(another_content_is_put_from_its_beginning),
+		ONE(an_upload_that_is_given_up_is_aborted),  ONE(an_upload_without_its_staging_file_is_swept),
+		ONE(a_bucket_that_comes_back_gets_the_rest), ONE(a_torn_note_is_read_up_to_the_tear),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
