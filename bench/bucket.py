@@ -1,16 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Packages in a bucket 30 ± 20 ms away: cold members and sections of the kernel debug package, header passes, deep passes.
+"""Packages in a bucket 30 ± 20 ms away: cold members and sections of the kernel debug package, header passes, deep passes. And a store
+in it: pushes of a large file, and of small ones.
 
-    bench/bucket.py [--rows cold,headers,deep,walks,fuse] [--members 40] [--packages 10000] [--objects 500] [--delay 30] [--spread 20] [--package DEB]
+    bench/bucket.py [--rows cold,headers,deep,walks,push,fuse] [--members 40] [--packages 10000] [--objects 500] [--push-size 4000] [--delay 30]
+        [--spread 20] [--package DEB]
 
 The bucket is versitygw's (./dev test builds it), after a proxy that delays each answer. The same files on the local disk are the reference.
 "cold" and "deep" scan the 858 MB package twice: minutes. "limit" of the header pass is the time that 64 requests in flight need at this
-delay. "walks" pushes small objects into a store in the bucket, and reads all of their records. "fuse", which has to be named, is the peer of
+delay. "walks" pushes small objects into a store in the bucket, and reads all of their records. "push", which has to be named, is an ELF file
+of --push-size MB of this build's own debug information, beside an upload of the same file in parts and nothing else (bench-bucket-put), whose
+parts and threads are the same; and of a file that does not compress. "fuse", which has to be named, is the peer of
 "cold": elfutils' server over a mount of the bucket (s3fs, of the package of that name; needs /dev/fuse and root). It unpacks the package to its
 end for each new member, so few are asked for. Cold: what a request takes longer than on the local disk, where it takes the decoding alone; in the same run, as the CPU is shared.
 """
 
 import argparse
+import http.client
 import os
 import pathlib
 import random
@@ -166,11 +171,80 @@ def headers(table, far, n, delay):
     first.unlink()
 
 
+def push_one(far, path, args):
+    """`lode push` into a new store. (wall seconds, peak RSS of the service, CPU seconds of the service)"""
+    state, store = scratch("bucket-push"), f"s3://bucket/{path.stem}-{os.getpid()}/store"
+    with Server("lode", ["--no-packages", "--store", store, state], state, ["--rescan", "0"]) as s:
+        s.wait_ready()
+        t0 = time.monotonic()
+        subprocess.run([LODE, "push", "--to", f"http://127.0.0.1:{s.port}", path], check=True, stdout=subprocess.DEVNULL)
+        ret = time.monotonic() - t0, s.rss(), s.cpu()
+    shutil.rmtree(state)
+    shutil.rmtree(far.folder / store.split("/")[3])
+    return ret
+
+
+def push_plain(far, path):
+    tool = pathlib.Path(LODE).parent / "bench" / "bench-bucket-put"
+    t0 = time.monotonic()
+    subprocess.run([tool, path, f"s3://bucket/plain/{path.name}"], check=True)
+    wall = time.monotonic() - t0
+    (far.folder / "plain" / path.name).unlink()
+    return wall
+
+
+def elf_of(work, name, size, piece):
+    """A debug file with a section of @size bytes, of @piece again and again with a counter in each 64 KiB."""
+    (work / "x.c").write_text("int main(void) { return 0; }")
+    subprocess.run(["gcc", "-g", f"-Wl,--build-id=0x{new_id(name, os.getpid())}", "-o", work / "x", work / "x.c"], check=True)
+    with open(work / "fill", "wb") as f:
+        for i in range(size // len(piece) + 1):
+            block = bytearray(piece)
+            block[::65536] = bytes([i % 251] * len(block[::65536]))
+            f.write(block)
+    subprocess.run(["objcopy", "--only-keep-debug", "--add-section", f".debug_fill={work / 'fill'}", work / "x", work / f"{name}.debug"], check=True)
+    (work / "fill").unlink()
+    return work / f"{name}.debug"
+
+
+def pushes(table, far, work, args):
+    size = args.push_size * 1000 * 1000
+    debug = pathlib.Path(LODE).read_bytes()
+    for name, piece in (("debug", debug), ("noise", random.Random(1).randbytes(64 << 20))):
+        path = elf_of(work, name, size, piece)
+        # Beside each other, twice: the machine changes.
+        rows = [(push_plain(far, path), *push_one(far, path, args)) for _ in range(2)]
+        path.unlink()
+        plain, wall, rss, cpu = (min(r[i] for r in rows) if i < 2 else max(r[i] for r in rows) for i in range(4))
+        table.add(f"push of {args.push_size} MB, {name}", wall, plain, target=1.3 * plain)
+        table.add(f"push of {args.push_size} MB, {name}: peak RSS", rss, target=64, unit="MB")
+        table.add(f"push of {args.push_size} MB, {name}: CPU of the service", cpu)
+
+
+def small_pushes(table, work):
+    """Files of 100 kB, one after the other."""
+    state = scratch("bucket-small-push")
+    with Server("lode", ["--no-packages", "--store", f"s3://bucket/small-{os.getpid()}/store", state], state, ["--rescan", "0"]) as s:
+        s.wait_ready()
+        walls = []
+        for i in range(20):
+            path = elf_of(work, f"small{i}", 100_000, random.Random(i).randbytes(100_000))
+            c = http.client.HTTPConnection("127.0.0.1", s.port, timeout=60)
+            build_id = re.search(r"Build ID: (\w+)", subprocess.run(["readelf", "-nW", path], capture_output=True, text=True).stdout).group(1)
+            t0 = time.monotonic()
+            c.request("PUT", f"/buildid/{build_id}/debuginfo", path.read_bytes())
+            assert c.getresponse().status == 201
+            walls.append(time.monotonic() - t0)
+        table.add("push of 100 kB, p50", percentile(walls, 0.5), target=0.150 + 0.050)
+    shutil.rmtree(state)
+
+
 def main():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("--rows", default="cold,headers,deep,walks")
     p.add_argument("--members", type=int, default=40)
     p.add_argument("--packages", type=int, default=10000)
+    p.add_argument("--push-size", type=int, default=4000)
     p.add_argument("--objects", type=int, default=500)
     p.add_argument("--package", type=pathlib.Path, help="another one than the kernel's")
     p.add_argument("--delay", type=float, default=30)
@@ -184,6 +258,9 @@ def main():
     try:
         if "headers" in rows:
             headers(table, far, args.packages, args.delay)
+        if "push" in rows:
+            small_pushes(table, work)
+            pushes(table, far, work, args)
         if "walks" in rows:
             walks(table, far, args.objects, work)
         if {"cold", "deep", "fuse"} & set(rows):
