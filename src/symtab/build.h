@@ -16,6 +16,9 @@
  *   block       visible ranges to blocks
  *   strings     a block's strings (it reads them too)
  *   head        the table's head
+ *   units       all units, by several threads
+ *   visible     the visible ranges to blocks, with the names that symbols give them
+ *   account     the memory of all this
  *   build       all of it in its order
  */
 #pragma once
@@ -250,8 +253,24 @@ struct build {
 	struct buf block_bytes;
 };
 
+/* Charge the lists of the build and the blocks. */
+int build_account(struct build *b, struct err *err);
+/* Whether the memory for resolving overlaps of @n spans is granted: sorted keys, a heap, the result. */
+int build_account_overlaps(struct build *b, uint64_t n, struct err *err);
+/*
+ * Read the units that .debug_aranges names for the addresses in `only`, and collect their code ranges. 1: that was
+ * not enough, and nothing is kept.
+ */
+int units_read_only(struct build *b, struct err *err);
+/* Read all units. The ids of all batches are those of the first one then. */
+int units_read(struct build *b, struct err *err);
+/* List the code ranges of all batches as `ranges`, in the order of the units. */
+void units_collect(struct build *b);
+void units_free(struct build *b); /* the batches and `ranges` */
 /* List all code ranges and symbols as `spans` and `candidates`; they may overlap. */
 void build_candidates(struct build *b);
+/* Write what is visible of the candidates as blocks. */
+int visible_write(struct build *b, struct err *err);
 /*
  * Write the table's head (docs/formats/symtab.md) when all blocks are written. *ret_skipped is the number of
  * units and sections left out.
