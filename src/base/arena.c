@@ -9,6 +9,7 @@
  */
 #include "base/arena.h"
 
+#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -54,7 +55,7 @@ struct arena_block {
 
 static void *arena_refuse(size_t size, struct err *err)
 {
-	(void)err_set(err, ERR_LIMIT, "no memory for %zu bytes", size);
+	(void)err_os(err, ENOMEM, "%zu bytes", size);
 	return NULL;
 }
 

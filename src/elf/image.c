@@ -9,6 +9,7 @@
 #include "elf/internal.h"
 
 #include <elf.h>
+#include <errno.h>
 #include <stdlib.h>
 
 /* The tail is kept only while it is small; the headers of 100 000 sections are dropped after parsing. */
@@ -320,7 +321,7 @@ static int image_read_sections(struct image *im, const struct elf_tables *t, str
 	out = arena_try(&img->arena, n * sizeof(*out));
 	name_offs = arena_try(&scratch, n * sizeof(*name_offs));
 	if (!out || !name_offs)
-		return err_set(err, ERR_LIMIT, "no memory for %zu sections", n);
+		return err_os(err, ENOMEM, "%zu sections", n);
 	for (size_t i = 0; i < n; i++) {
 		struct cursor c = cursor_at(bytes_of(table.p + i * t->shentsize, t->shentsize), img->h.big,
 					    0);

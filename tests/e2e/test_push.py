@@ -8,6 +8,7 @@ import os
 import random
 import signal
 import socket
+import struct
 import subprocess
 import tarfile
 import threading
@@ -69,6 +70,29 @@ def test_what_is_not_what_it_says_is_refused(server, elf, tmp_path, body, kind, 
     assert listed(s) == {}
     assert os.listdir(s.data / "store/tmp") == []
     healthy(s)
+
+
+def damaged_elf(n_sections, names=b"", section_zero=(0, 0, 0), n_segments=0):
+    """A 64-bit ELF file with these section headers. @section_zero: size, link, info of the first one."""
+    table = bytearray()
+    for i in range(n_sections):
+        size, link, info = section_zero if i == 0 else (len(names), 0, 0) if i == 1 else (0, 0, 0)
+        table += struct.pack("<IIQQQQIIQQ", i % max(1, len(names)), 3 if i == 1 else 0, 0, 0, 64, size, link, info, 1, 0)
+    head = struct.pack("<16sHHIQQQIHHHHHH", b"\x7fELF\x02\x01\x01", 3, 62, 1, 0, 64, 64 + len(names), 0, 64, 56, n_segments, 64,
+                       0 if section_zero[0] else n_sections, 1)
+    return head + names + bytes(table)
+
+
+@pytest.mark.parametrize("body,says", [
+    (damaged_elf(60000, names=b"a" * 65536), "overlap"),
+    (damaged_elf(2, section_zero=(1 << 21, 0, 0)), "number of sections"),
+    (damaged_elf(2, section_zero=(2, 0, 70000), n_segments=0xffff), "70000 segments"),
+], ids=["names", "sections", "segments"])
+def test_a_file_over_a_limit_is_not_to_be_pushed_again(server, elf, body, says):
+    s = server()
+    status, headers, text = put(s, f"/buildid/{elf.id}/debuginfo", body)
+    assert status == 422 and says in text and "later" not in text, (status, text)
+    assert listed(s) == {}
 
 
 def metadata(s, key, value):

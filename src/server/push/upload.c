@@ -311,7 +311,12 @@ static int upload_judge(struct upload *up, struct source *src)
 	struct push_request *pr = &up->pr;
 	int r = pr->by_content ? push_kind_of(src, &pr->key.kind, &up->err) : 0;
 
-	return r ? r : push_check(pr, src, &up->err);
+	if (r == 0)
+		r = push_check(pr, src, &up->err);
+	/* The file exceeds a limit, so pushing it again does not help. With an errno the server lacks memory or descriptors. */
+	if (r < 0 && up->err.kind == ERR_LIMIT && !up->err.os)
+		up->err.kind = ERR_INVALID;
+	return r;
 }
 
 /*
