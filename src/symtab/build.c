@@ -61,6 +61,7 @@ static void stats_count(const struct build *b, struct symtab_stats *s)
 	}
 	s->n_symbols = b->symbols.n;
 	s->n_ranges = b->n_ranges;
+	s->hidden = b->hidden;
 	s->n_blocks = block_writer_index(b->blocks, &index);
 }
 

@@ -17,6 +17,7 @@
  *   strings     a block's strings (it reads them too)
  *   head        the table's head
  *   units       all units, by several threads
+ *   hidden      the account of code whose description is not visible
  *   visible     the visible ranges to blocks, with the names that symbols give them
  *   account     the memory of all this
  *   build       all of it in its order
@@ -150,8 +151,11 @@ int plt_read(struct symbols *s, const struct elf_image *img, struct err *err);
 
 struct span {
 	uint64_t start, end;
-	/* The lowest rank is visible; of equal ranks the span that starts last, then that of the lowest `what`. */
-	uint32_t rank;
+	/*
+	 * The lowest rank is visible; of equal ranks the span that starts last; of these the one that lacks least, then
+	 * that of the lowest `what`.
+	 */
+	uint16_t rank, lacks;
 	uint32_t what; /* the caller's number */
 };
 /* The visible parts of @in, in *ret (heap), disjoint and sorted. @in is sorted in place. */
@@ -221,6 +225,9 @@ struct candidate {
 	bool tail;
 };
 
+/* Their ranks in `spans`, the best first. */
+enum { RANK_DWARF, RANK_GO, RANK_CALLS, RANK_LINES, RANK_SYMBOL, RANK_TAIL };
+
 struct build {
 	const struct elf_image *img;
 	const struct symtab_options *o;
@@ -249,6 +256,9 @@ struct build {
 	struct budget_hold memory;
 	uint64_t held; /* of it, of the lists here and the blocks */
 	bool some;     /* not all units were read, and symbols alone are not asked for */
+	struct symtab_hidden hidden;
+	struct err rowless_err; /* the first part that is written without its rows, and how many */
+	uint64_t n_rowless;
 	struct block_writer *blocks;
 	struct buf block_bytes;
 };
@@ -269,6 +279,11 @@ void units_collect(struct build *b);
 void units_free(struct build *b); /* the batches and `ranges` */
 /* List all code ranges and symbols as `spans` and `candidates`; they may overlap. */
 void build_candidates(struct build *b);
+/*
+ * Count the functions and lines among the candidates that the @n visible ranges hide: b->hidden. b->spans is still there,
+ * in any order.
+ */
+void hidden_count(struct build *b, const struct span *visible, size_t n);
 /* Write what is visible of the candidates as blocks. */
 int visible_write(struct build *b, struct err *err);
 /*

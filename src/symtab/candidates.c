@@ -7,16 +7,40 @@
 
 #include <stdlib.h>
 
-enum { RANK_DWARF, RANK_GO, RANK_CALLS, RANK_LINES, RANK_SYMBOL, RANK_TAIL };
-
-static void candidate_add(struct build *b, uint64_t start, uint64_t end, uint32_t rank, struct candidate what)
+/* The span that was added; NULL: it is empty. */
+static struct span *candidate_add(struct build *b, uint64_t start, uint64_t end, uint16_t rank,
+				  struct candidate what)
 {
 	if (end <= start)
-		return;
+		return NULL;
 	VEC_GROW(b->candidates, b->n_candidates, b->room_candidates);
 	b->candidates[b->n_candidates] = what;
-	VEC_PUSH(b->spans, b->n_spans, b->room_spans) = (struct span){ start, end, rank,
-								       (uint32_t)b->n_candidates++ };
+	VEC_PUSH(b->spans, b->n_spans, b->room_spans) = (struct span){
+		.start = start, .end = end, .rank = rank, .what = (uint32_t)b->n_candidates++
+	};
+	return &b->spans[b->n_spans - 1];
+}
+
+enum { LACKS_NOTHING, LACKS_CALLS, LACKS_LINES };
+
+/*
+ * What the description of a function lacks. After BOLT has folded identical functions, each has the code, but only the
+ * one that was kept has live calls, and lines in its unit.
+ */
+static uint16_t function_lacks(const struct build *b, size_t range, uint32_t n_parts)
+{
+	bool lines = false;
+
+	for (size_t i = range; i < range + n_parts; i++) {
+		const struct code_range *p = b->ranges[i];
+		const struct range_entry *e = b->batches[p->batch]->entries + p->first_entry;
+
+		for (uint32_t k = 1; k < p->n_entries; k++)
+			if (!e[k].other_file)
+				return LACKS_NOTHING;
+		lines |= e[0].file || p->n_entries > 1;
+	}
+	return lines ? LACKS_CALLS : LACKS_LINES;
 }
 
 /*
@@ -53,10 +77,12 @@ static void symbols_resolve(struct build *b)
 			for (next = i + 1; next < b->symbols.n && list[next].start == list[i].start; next++)
 				;
 			end = next < b->symbols.n ? MIN(list[next].start, section_end) : section_end;
-			spans[n++] = (struct span){ list[i].start, end, 1, (uint32_t)i };
+			spans[n++] = (struct span){
+				.start = list[i].start, .end = end, .rank = 1, .what = (uint32_t)i
+			};
 			continue;
 		}
-		spans[n++] = (struct span){ list[i].start, end, 0, (uint32_t)i };
+		spans[n++] = (struct span){ .start = list[i].start, .end = end, .what = (uint32_t)i };
 	}
 	b->n_symbol_spans = overlaps_resolve(spans, n, &b->symbol_spans);
 	free(spans);
@@ -99,17 +125,20 @@ void build_candidates(struct build *b)
 	for (size_t i = 0; i < b->n_ranges; i++) {
 		const struct code_range *p = b->ranges[i], *last;
 		uint32_t n_parts = 1;
+		struct span *span;
 
 		if ((p->origin != SYMTAB_DWARF && p->origin != SYMTAB_GO) || p->part)
 			continue;
 		while (i + n_parts < b->n_ranges && b->ranges[i + n_parts]->part)
 			n_parts++;
 		last = b->ranges[i + n_parts - 1];
-		candidate_add(b, p->start, last->start + last->size,
-			      p->of_calls                 ? RANK_CALLS
-			      : p->origin == SYMTAB_DWARF ? RANK_DWARF
-							  : RANK_GO,
-			      (struct candidate){ .range = (uint32_t)i + 1, .n_parts = n_parts });
+		span = candidate_add(b, p->start, last->start + last->size,
+				     p->of_calls                 ? RANK_CALLS
+				     : p->origin == SYMTAB_DWARF ? RANK_DWARF
+								 : RANK_GO,
+				     (struct candidate){ .range = (uint32_t)i + 1, .n_parts = n_parts });
+		if (span)
+			span->lacks = function_lacks(b, i, n_parts);
 	}
 	for (size_t i = 0; i < b->n_ranges; i++) {
 		const struct code_range *p = b->ranges[i];

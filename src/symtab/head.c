@@ -82,7 +82,7 @@ static uint64_t head_add_reasons(struct build *b, struct buf *out)
 	for (; written < MIN(n, (size_t)REASONS_MAX); written++)
 		head_add_reason(out, str_of(all[written].reason));
 	free(all);
-	const struct err *damage, *others[] = { &b->dwarf_err, &b->go_err, &b->split_err,
+	const struct err *damage, *others[] = { &b->dwarf_err, &b->go_err, &b->split_err, &b->rowless_err,
 						b->dwarf ? dwarf_units_err(b->dwarf) : &none };
 	size_t n_damage = b->dwarf ? dwarf_damage(b->dwarf, &damage) : 0, n_own = written;
 
@@ -97,6 +97,7 @@ static uint64_t head_add_reasons(struct build *b, struct buf *out)
 		written++;
 	}
 	total += written - n_own;
+	total += b->n_rowless ? b->n_rowless - 1 : 0;
 	head_put64(out, 56, total);
 	head_put32(out, 64, written);
 	if (total)
@@ -119,6 +120,9 @@ int build_head(struct build *b, struct buf *out, uint64_t *ret_skipped, struct e
 	head_put32(out, 8, SYMTAB_VERSION);
 	head_put32(out, 36, b->img->h.machine);
 	head_put32(out, 168, SYMTAB_MAKER);
+	head_put32(out, 172, MIN(b->hidden.n_ranges, (uint64_t)UINT32_MAX));
+	head_put64(out, 176, b->hidden.size);
+	head_put64(out, 184, b->hidden.lines_size);
 	head_put32(out, 40, n);
 	head_put32(out, 72, out->size);
 	head_put32(out, 76, sizeof(producer) - 1);

@@ -150,6 +150,8 @@ static int table_head_read(struct symtab *t, struct bytes head, uint64_t size, s
 	/* The head has the checksums of all blocks. */
 	t->info.hash = get64(head.p + 24);
 	t->info.n_skipped = get64(head.p + 56);
+	t->info.hidden = (struct symtab_hidden){ get32(head.p + 172), get64(head.p + 176),
+						 get64(head.p + 184) };
 	t->n_blocks = t->info.n_blocks = get32(head.p + 40);
 	if (index > head.size || t->n_blocks > (head.size - index) / INDEX_SIZE || producer > head.size ||
 	    producer_size > head.size - producer)

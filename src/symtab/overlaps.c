@@ -13,6 +13,8 @@ static bool span_above(const struct span *a, const struct span *b)
 		return a->rank < b->rank;
 	if (a->start != b->start)
 		return a->start > b->start;
+	if (a->lacks != b->lacks)
+		return a->lacks < b->lacks;
 	return a->what < b->what;
 }
 
@@ -113,8 +115,9 @@ size_t overlaps_resolve(struct span *in, size_t n, struct span **ret)
 		if (n_out && out[n_out - 1].what == h.list[0]->what && out[n_out - 1].end == at) {
 			out[n_out - 1].end = to;
 		} else {
-			VEC_PUSH(out, n_out, room) = (struct span){ at, to, h.list[0]->rank,
-								    h.list[0]->what };
+			VEC_PUSH(out, n_out, room) = (struct span){
+				.start = at, .end = to, .rank = h.list[0]->rank, .what = h.list[0]->what
+			};
 		}
 		at = to;
 	}

@@ -17,7 +17,7 @@
  * Goes up when tables of the same format become better: when calls, lines or names are read that were lost before. Tables
  * of an earlier maker are read, and caches build them again. 0: made before there was this number.
  */
-#define SYMTAB_MAKER       2
+#define SYMTAB_MAKER       3
 #define SYMTAB_MAX_HEAD    MIB(64)
 #define SYMTAB_MAX_BLOCK   MIB(256)
 #define SYMTAB_MAX_SYMBOLS (32u << 20)
@@ -79,8 +79,18 @@ struct symtab_options {
 	struct budget_hold *memory, *disk;
 };
 
+/*
+ * Code that several functions have: aliases, identical code that a linker folded. The table has one of them for each
+ * address (docs/formats/symtab.md, Overlaps). These count the others: contiguous ranges of functions of which some code
+ * is visible as another function's, the bytes of that code, and bytes of lines without a function that a function hides.
+ */
+struct symtab_hidden {
+	uint64_t n_ranges, size, lines_size;
+};
+
 struct symtab_stats {
 	uint64_t n_units, n_functions, n_inlined, n_rows, n_symbols, n_ranges, n_blocks, n_skipped;
+	struct symtab_hidden hidden;
 };
 
 enum { SYMTAB_NOTHING = 1 };
@@ -121,6 +131,7 @@ struct symtab_info {
 	uint64_t n_skipped;
 	const struct str *skipped; /* reasons of the first n_reasons of them */
 	size_t n_reasons;
+	struct symtab_hidden hidden;           /* 0 in tables of makers before 3 */
 	const struct symtab_section *sections; /* of a relocatable file */
 	size_t n_sections;
 	struct str producer;

@@ -117,6 +117,15 @@ struct visible_function {
 	struct repeat_budget *repeats;
 };
 
+static void rows_lose(struct build *b, uint64_t at)
+{
+	if (!b->n_rowless++)
+		(void)err_set(&b->rowless_err, ERR_LIMIT,
+			      "code at 0x%llx: no lines: they are repeated for more parts than a file of "
+			      "this size may have",
+			      (unsigned long long)at);
+}
+
 /* Write the piece of @f from v->start to v->end, part by part. */
 static int blocks_write_piece(struct build *b, const struct visible_function *f, struct visible_range *v,
 			      struct err *err)
@@ -139,8 +148,10 @@ static int blocks_write_piece(struct build *b, const struct visible_function *f,
 		v->rows = batch->rows.p ? batch->rows.p + p->rows_off : (const uint8_t *)"";
 		if (v->start != p->start || i == f->repeats->last_range) {
 			f->repeats->bytes += p->rows_size + (uint64_t)p->n_entries * 8;
-			if (f->repeats->bytes > f->repeats->limit)
+			if (f->repeats->bytes > f->repeats->limit) {
+				rows_lose(b, v->start);
 				v->rows = NULL;
+			}
 		}
 		f->repeats->last_range = (uint32_t)i;
 		if (err_if_cancelled(b->o->cancel, err) < 0 || block_writer_add(b->blocks, v, err) < 0 ||
@@ -202,6 +213,7 @@ int visible_write(struct build *b, struct err *err)
 	if (build_account_overlaps(b, b->n_spans, err) < 0)
 		return -1;
 	n = overlaps_resolve(b->spans, b->n_spans, &visible);
+	hidden_count(b, visible, n);
 	/* The memory of `visible` takes the place of `spans`, in the account too. */
 	mem_freep(&b->spans);
 	mem_freep(&b->symbol_spans);

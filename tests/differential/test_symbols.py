@@ -247,6 +247,27 @@ __attribute__((noreturn)) void fail(const char *why, int n) { for (;;) n += puts
 
 
 @pytest.mark.parametrize("compiler", ("gcc", "clang"))
+def test_folded_functions_are_counted(compiler, tmp_path):
+    """gold folds identical functions; each DIE has the code."""
+    (tmp_path / "a.c").write_text("""
+static inline int square(int x) { return x * x + 3; }
+int one(int n, int *p) { int s = 0; for (int i = 0; i < n; i++) s += square(p[i]); return s; }
+int same(int n, int *p) { int s = 0; for (int i = 0; i < n; i++) s += square(p[i]); return s; }
+int main(int n, char **v) { int list[2] = { n, 2 }; return one(n, list) + same(n, list); }
+""")
+    program = tmp_path / "program"
+    run(compiler, "-O1", "-g", "-ffunction-sections", "-c", "-o", tmp_path / "a.o", tmp_path / "a.c")
+    run("gcc", "-fuse-ld=gold", "-Wl,--icf=all", "-o", program, tmp_path / "a.o")
+    sizes = re.findall(r"^([0-9a-f]+) ([0-9a-f]+) T (?:one|same)$", run("nm", "-S", program), re.M)
+    assert len(sizes) == 2 and sizes[0] == sizes[1]
+    r = subprocess.run([LODE, "symtab", "build", "-o", tmp_path / "table", program], capture_output=True, text=True, check=True)
+    size = int(sizes[0][1], 16)
+    assert f"hidden: 1 ranges of functions, {size} bytes" in r.stderr and "skipped" not in r.stderr
+    assert json.loads(run(LODE, "inspect", "--json", tmp_path / "table"))["hidden"] == {"ranges": 1, "bytes": size, "line_bytes": 0}
+    assert " 0 different" in run(LODE, "symtab", "verify", "-e", program, tmp_path / "table")
+
+
+@pytest.mark.parametrize("compiler", ("gcc", "clang"))
 def test_calls_outside_of_their_function(compiler, tmp_path):
     """BOLT cuts the addresses of a function that it splits, not those of the calls inlined into it. Here they are cut by hand."""
     (tmp_path / "a.c").write_text(OUTSIDE)

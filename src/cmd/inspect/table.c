@@ -26,6 +26,11 @@ int inspect_table(const char *path, struct json_writer *out, struct err *err)
 		if (info->flags & 1u << i && symtab_flag_name(1u << i))
 			json_put_text(out, NULL, symtab_flag_name(1u << i));
 	json_close(out);
+	json_open_object(out, "hidden");
+	inspect_put_size(out, "ranges", info->hidden.n_ranges);
+	inspect_put_size(out, "bytes", info->hidden.size);
+	inspect_put_size(out, "line_bytes", info->hidden.lines_size);
+	json_close(out);
 	inspect_put_size(out, "skipped", info->n_skipped);
 	json_open_array(out, "skipped_parts");
 	for (size_t i = 0; i < info->n_reasons; i++)

@@ -29,6 +29,20 @@ static int report_skipped(const struct settings *s, struct bytes table, struct e
 	return 0;
 }
 
+/* Report code with several descriptions: the table has one of them for each address. */
+static void report_hidden(FILE *out, const struct symtab_hidden *hidden)
+{
+	if (hidden->size)
+		fprintf(out,
+			"hidden: %llu ranges of functions, %llu bytes: other functions have the same "
+			"addresses\n",
+			(unsigned long long)hidden->n_ranges, (unsigned long long)hidden->size);
+	if (hidden->lines_size)
+		fprintf(out,
+			"hidden: lines of %llu bytes without a function: functions have the same addresses\n",
+			(unsigned long long)hidden->lines_size);
+}
+
 static int symtab_build_file(struct settings *s, const char *path, struct err *err)
 {
 	AUTO(lookup_file_done) struct lookup_file f = { 0 };
@@ -57,6 +71,7 @@ static int symtab_build_file(struct settings *s, const char *path, struct err *e
 		size_text(out.size, a), (unsigned long long)st.n_units, (unsigned long long)st.n_functions,
 		(unsigned long long)st.n_inlined, (unsigned long long)st.n_rows,
 		(unsigned long long)st.n_symbols);
+	report_hidden(stderr, &st.hidden);
 	return st.n_skipped ? report_skipped(s, buf_bytes(&out), err) : 0;
 }
 
@@ -98,6 +113,7 @@ static void dump_info(const struct symtab_info *info)
 		printf(" at 0x%llx, %llu bytes\n", (unsigned long long)info->sections[i].base,
 		       (unsigned long long)info->sections[i].size);
 	}
+	report_hidden(stdout, &info->hidden);
 	if (info->n_skipped)
 		printf("skipped %llu\n", (unsigned long long)info->n_skipped);
 	for (size_t i = 0; i < info->n_reasons; i++) {

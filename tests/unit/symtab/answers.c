@@ -45,8 +45,10 @@ void answers_open(struct answers *a)
 	assert_done(symtab_build(a->img, &three, &again, &stats, &err));
 	assert_true(bytes_eq(buf_bytes(&a->table), buf_bytes(&again)));
 	assert_done(symtab_open_mem(buf_bytes(&a->table), &a->t, &err));
+	if (a->lossy)
+		check.fn = NULL;
 	assert_done(symtab_verify(a->t, a->img, &o, &check, &err));
-	assert_int_equal(check.n_different, 0);
+	assert_int_equal(check.n_different != 0, a->lossy);
 	a->f = symtab_finder_new(a->t);
 }
 

@@ -393,6 +393,36 @@ static void a_row_of_a_file_that_the_table_lacks_is_counted(void **state)
 	assert_lost(&a, 1, "no file 77");
 }
 
+/* A function whose code others cut into thousands of parts: each part needs the rows again. */
+static void rows_repeated_too_often_are_counted(void **state)
+{
+	static const char *const files[] = { "a.c", NULL };
+	enum { N_HOLES = 12000, N_ROWS = 300, STEP = 2 * N_HOLES / N_ROWS };
+	AUTO(answers_done) struct answers a;
+	uint64_t lines;
+
+	answers_init(&a, ELF_WRITER_X86_64, ET_DYN);
+	a.w.version = 4;
+	a.w.text_size = 0x10000;
+	a.lossy = true;
+	lines = code_lines_begin(&a.w, files);
+	for (unsigned i = 0; i < N_ROWS; i++)
+		code_row(&a.w, 0x1000 + STEP * i, 1, 10 + i * 37 % 1000);
+	code_sequence_end(&a.w, 0x1000 + 2 * N_HOLES);
+	code_lines_end(&a.w);
+	code_unit_c(&a.w, lines);
+	add_function(&a, "f", 0x1000, 2 * N_HOLES);
+	for (unsigned i = 0; i < N_HOLES; i++)
+		add_function(&a, "g", 0x1001 + 2 * i, 1);
+	code_up(&a.w);
+	code_unit_end(&a.w);
+	answers_open(&a);
+	assert_answer(&a, 0x1000, "f at /src/a.c:10");
+	assert_answer(&a, 0x1000 + 2 * N_HOLES - 2, "f");
+	assert_lost(&a, a.stats.n_skipped, "no lines: they are repeated");
+	assert_true(a.stats.n_skipped > 100 && a.stats.n_skipped < N_HOLES);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -414,6 +444,7 @@ int main(void)
 		cmocka_unit_test(zeros_after_a_sequence_are_padding),
 		cmocka_unit_test(opcodes_of_padding_are_no_loss),
 		cmocka_unit_test(a_row_of_a_file_that_the_table_lacks_is_counted),
+		cmocka_unit_test(rows_repeated_too_often_are_counted),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
