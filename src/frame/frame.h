@@ -81,6 +81,7 @@ struct frame_layout {
 	uint16_t type, machine; /* ET_*, EM_* */
 	bool is_kernel;         /* Linux itself: ET_EXEC or ET_DYN in the upper half of the address space */
 	bool offsets_known;     /* false: from a debug file, where the file offsets of code mean nothing */
+	bool by_sections;       /* the file has no program headers of its code: segments are runs of sections */
 	uint64_t stext, text;   /* of a kernel: the start of .text, and of .head.text before it */
 	size_t n_segments;
 	struct frame_segment {

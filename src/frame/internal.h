@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Shared by layout.c and maps.c: prepared mappings. */
+/* Shared by the files of frame: prepared mappings, and layouts of files without program headers. */
 #pragma once
 
 #include "base/base.h"
@@ -19,3 +19,6 @@ struct frame_maps {
 	size_t n_opens;
 	const struct frame_mapping *lowest, *second; /* by start; NULL: none */
 };
+
+/* The segments of @l, which has none, by the sections of @img; none of a relocatable file. */
+void frame_layout_by_sections(const struct elf_image *img, struct frame_layout *l);

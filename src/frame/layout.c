@@ -48,6 +48,8 @@ void frame_layout_of(const struct elf_image *img, struct frame_layout *ret)
 	}
 	if (!exec)
 		l->offsets_known = false;
+	if (!l->n_segments)
+		frame_layout_by_sections(img, l);
 	/* A vDSO may be in the upper half too, but has no .init.text. */
 	l->is_kernel = l->n_segments && l->segments[0].vaddr >= UPPER_HALF &&
 		       (l->type == ET_EXEC || elf_section_find(img, ".init.text"));

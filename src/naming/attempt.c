@@ -373,7 +373,7 @@ static void put_named(struct naming_attempt *t, const struct tables_module *m)
 /* The key of the table: equal only for the same table, used with the same layout. */
 static struct str key_of_table(const struct tables_module *m, char text[64])
 {
-	int layout = m->layout ? 1 + m->layout->offsets_known : 0;
+	int layout = !m->layout ? 0 : m->layout->by_sections ? 3 : 1 + m->layout->offsets_known;
 
 	snprintf(text, 64, "%d.%016llx.%d", SYMTAB_VERSION, (unsigned long long)m->info->hash, layout);
 	return str_of(text);

@@ -18,7 +18,10 @@ from conftest import LODE, free_port
 from http2 import CANCEL, RST_STREAM, Conn, frame, rss_mib
 from http2 import message as framed
 from making import elf, fetch
-from profiling import call, fields, message, number
+from profiling import Pprof
+from profiling import ask as api
+from profiling import call, code_segment, fields, message, number
+from profiling import send as send_profile
 from pushing import bearer, listed, put, server, sound, token
 from test_http2 import curl
 
@@ -222,6 +225,38 @@ def test_a_file_as_parca_agent_strips_it(server, tmp_path, debug):
     whole, bare, address, build_id = library(tmp_path, "-Wl,--build-id=sha1")
     assert send(s, build_id, as_parca_agent_strips(whole if debug else bare))[0] == (200, "stored\n")
     s.wait(lambda: names(s, build_id, address) == ["exported_function"], "the name", 20)
+
+
+def as_parca_debuginfo_extracts(data):
+    """Notes, symbols and debug information are left. Other sections have an address alone; of the program headers only notes are left."""
+    data = bytearray(data)
+    phoff, shoff = struct.unpack_from("<QQ", data, 32)
+    phsize, phnum, shsize, shnum = struct.unpack_from("<HHHH", data, 54)
+    for i in range(phnum):
+        if struct.unpack_from("<I", data, phoff + i * phsize)[0] != 4:
+            struct.pack_into("<I", data, phoff + i * phsize, 0)
+    for i in range(shnum):
+        kind, flags = struct.unpack_from("<IQ", data, shoff + i * shsize + 4)
+        if flags & 2 and kind not in (7, 11, 3):
+            struct.pack_into("<I", data, shoff + i * shsize + 4, 8)
+            struct.pack_into("<Q", data, shoff + i * shsize + 32, 0)
+    return bytes(data)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("debug", [True, False])
+@pytest.mark.parametrize("linker", ["-Wl,-z,separate-code", "-Wl,-z,noseparate-code", "-fuse-ld=gold"])
+def test_a_profile_with_mappings_of_such_a_file(server, tmp_path, linker, debug):
+    """Nothing but the sections' addresses says where the code was mapped."""
+    s = server(args=["--symbolize-interval", "1"])
+    whole, _, address, build_id = library(tmp_path, "-Wl,--build-id=sha1", linker)
+    data = as_parca_debuginfo_extracts(whole if debug else (tmp_path / "l.so").read_bytes())
+    assert send(s, build_id, data)[0] == (200, "stored\n")
+    off, vaddr, size = code_segment(tmp_path / "l.so")
+    base = 0x7f0000000000
+    profile = Pprof(mapping=(base + vaddr, base + vaddr + size, off, "/usr/lib/l.so", build_id)).sample([base + address], [1, 10])
+    send_profile(s, profile.bytes(), service="x")
+    s.wait(lambda: "exported_function" in json.dumps(api(s, "top", query="profile:samples:count:cpu:nanoseconds")), "the name", 20)
 
 
 def test_a_hash_of_a_file_that_is_here_already(server, tmp_path):

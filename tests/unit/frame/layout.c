@@ -2,6 +2,7 @@
 #include "test.h"
 
 #include <elf.h>
+#include "elf_writer.h"
 #include "frame/frame.h"
 
 /* As GNU ld and lld lay out a shared object. */
@@ -173,6 +174,117 @@ static void of_a_debug_file_only_addresses_count(void **state)
 	assert_int_equal(at(&l, maps + 1, 1, 0x7f0000001700), 0x1700);
 }
 
+/* ---- files without program headers ---- */
+
+struct stripped_section {
+	const char *name;
+	uint32_t type;
+	uint64_t flags, addr, size;
+};
+
+/* As Parca's agent strips a file for an upload: removed sections have neither bytes nor a size. */
+static struct frame_layout layout_of_stripped(uint16_t type, const struct stripped_section *list, size_t n)
+{
+	AUTO(elf_writer_done) struct elf_writer w = { 0 };
+	AUTO(buf_done) struct buf file = { 0 };
+	AUTO(source_closep) struct source *src = NULL;
+	AUTO(elf_closep) struct elf_image *img = NULL;
+	struct frame_layout l;
+	struct err err = { 0 };
+
+	elf_writer_init(&w, ELF_WRITER_X86_64, type);
+	for (size_t i = 0; i < n; i++) {
+		unsigned at = elf_writer_nobits(&w, list[i].name, list[i].flags, list[i].size);
+
+		elf_writer_at(&w, at)->type = list[i].type;
+		elf_writer_at(&w, at)->addr = list[i].addr;
+	}
+	elf_writer_finish(&w, &file);
+	src = source_of_mem(buf_bytes(&file), "x");
+	assert_done(elf_open(src, &img, &err));
+	frame_layout_of(img, &l);
+	return l;
+}
+
+#define CODE (SHF_ALLOC | SHF_EXECINSTR)
+
+static const struct stripped_section stripped_shared[] = {
+	{ ".note", SHT_NOBITS, SHF_ALLOC, 0x2a8, 0 },
+	{ ".fini", SHT_NOBITS, CODE, 0x45f0, 0 }, /* in another order than in memory */
+	{ ".init", SHT_NOBITS, CODE, 0x3010, 0 },
+	{ ".text", SHT_NOBITS, CODE, 0x3100, 0 },
+	{ ".rodata", SHT_NOBITS, SHF_ALLOC, 0x5000, 0 },
+	{ ".tbss", SHT_NOBITS, SHF_ALLOC | SHF_TLS, 0x4000, 0x40 },
+	{ ".data", SHT_NOBITS, SHF_ALLOC | SHF_WRITE, 0x7000, 0 },
+	{ ".comment", SHT_NOBITS, 0, 0, 0 },
+};
+
+static void without_program_headers_sections_say_where_code_is(void **state)
+{
+	struct frame_layout l = layout_of_stripped(ET_DYN, stripped_shared, ARRAY_SIZE(stripped_shared));
+	const struct frame_mapping maps[] = { { 0x7f0000000000, 0x7f0000001000, 0, { 0 } },
+					      { 0x7f0000003000, 0x7f0000005000, 0x2000, { 0 } } };
+
+	assert_true(l.by_sections);
+	assert_false(l.offsets_known);
+	assert_int_equal(at(&l, maps, 2, 0x7f0000003123), 0x3123);
+	assert_int_equal(at(&l, maps + 1, 1, 0x7f0000004567), 0x4567);
+	assert_false(frame_layout_has_code(&l, 0x300f));
+	assert_true(frame_layout_has_code(&l, 0x3010));
+	assert_true(frame_layout_has_code(&l, 0x4fff));
+	assert_false(frame_layout_has_code(&l, 0x5000));
+}
+
+static void a_fixed_program_without_program_headers(void **state)
+{
+	const struct stripped_section list[] = { { ".note.go.buildid", SHT_NOTE, SHF_ALLOC, 0x400f9c, 100 },
+						 { ".text", SHT_NOBITS, CODE, 0x401000, 0 } };
+	struct frame_layout l = layout_of_stripped(ET_EXEC, list, ARRAY_SIZE(list));
+	const struct frame_mapping maps[] = { { 0x400000, 0x900000, 0, { 0 } } };
+	uint64_t v = 0;
+
+	assert_int_equal(at(&l, maps, 1, 0x412345), 0x412345);
+	assert_int_equal(frame_translate(&l, FRAME_RELATIVE, NULL, 0, 0x12345, &v), FRAME_FOUND);
+	assert_int_equal(v, 0x412345);
+}
+
+/* Several runs of code, as BOLT leaves: which of them is mapped cannot be known. */
+static void several_runs_of_code_are_not_guessed(void **state)
+{
+	const struct stripped_section list[] = { { ".bolt.org.text", SHT_NOBITS, CODE, 0x1000, 0 },
+						 { ".rodata", SHT_NOBITS, SHF_ALLOC, 0x3000, 0 },
+						 { ".text", SHT_NOBITS, CODE, 0x200000, 0x1000 } };
+	struct frame_layout l = layout_of_stripped(ET_DYN, list, ARRAY_SIZE(list));
+	const struct frame_mapping m = { 0x7f0000200000, 0x7f0000201000, 0x200000, { 0 } };
+	uint64_t v;
+
+	assert_int_equal(frame_translate(&l, FRAME_RUNTIME, &m, 1, 0x7f0000200010, &v), FRAME_NO_LAYOUT);
+	assert_true(frame_layout_has_code(&l, 0x200fff));
+	assert_false(frame_layout_has_code(&l, 0x201000));
+}
+
+static void sections_that_make_no_layout(void **state)
+{
+	static struct stripped_section many[1100];
+	struct frame_layout l;
+
+	l = layout_of_stripped(ET_REL, stripped_shared, ARRAY_SIZE(stripped_shared));
+	assert_int_equal(l.n_segments, 0);
+	l = layout_of_stripped(ET_DYN, NULL, 0);
+	assert_int_equal(l.n_segments, 0);
+	/* Hostile: code and data by turns, up to the end of all addresses. */
+	for (size_t i = 0; i < ARRAY_SIZE(many); i++)
+		many[i] = (struct stripped_section){ ".x", SHT_NOBITS, i % 2 ? CODE : SHF_ALLOC,
+						     i ? i << 12 : UINT64_MAX, UINT64_MAX };
+	l = layout_of_stripped(ET_DYN, many, ARRAY_SIZE(many));
+	assert_int_equal(l.n_segments, 0);
+	l = layout_of_stripped(ET_DYN, many, 300);
+	assert_int_equal(l.n_segments, 0);
+	assert_false(l.by_sections);
+	l = layout_of_stripped(ET_DYN, many, 100);
+	assert_int_equal(l.n_segments, 100);
+}
+
 static void a_kernel_is_moved_as_a_whole(void **state)
 {
 	struct frame_layout l = { .type = ET_EXEC,
@@ -291,6 +403,10 @@ int main(void)
 		cmocka_unit_test(a_prelinked_object_is_moved_back_to_its_debug_file),
 		cmocka_unit_test(text_on_huge_pages_goes_by_its_neighbours),
 		cmocka_unit_test(of_a_debug_file_only_addresses_count),
+		cmocka_unit_test(without_program_headers_sections_say_where_code_is),
+		cmocka_unit_test(a_fixed_program_without_program_headers),
+		cmocka_unit_test(several_runs_of_code_are_not_guessed),
+		cmocka_unit_test(sections_that_make_no_layout),
 		cmocka_unit_test(a_kernel_is_moved_as_a_whole),
 		cmocka_unit_test(numbers_at_the_ends_do_not_run_over),
 		cmocka_unit_test(prepared_mappings_translate_as_a_list_does),

@@ -58,7 +58,7 @@ static void new_addresses_of_a_binary_with_symbols_only(void **state)
 	assert_int_equal(after.next_try_ms, before.next_try_ms);
 	assert_int_equal(after.n_wanted, 0);
 	/* An address without a symbol was looked up as well. */
-	naming_fixture_add_one(&t, 1, 0x5000);
+	naming_fixture_add_one(&t, 1, 0x1200);
 	naming_fixture_expect_state(&t, "/bin/p1", NAMING_WANTED, FRAME_NO_DEBUG_INFO, 1);
 	expect_pending(&t, 0, 0);
 	naming_fixture_expect_stats(&t, 2, 1);
