@@ -336,11 +336,15 @@ static enum frame_reason reason_before(const struct naming_attempt *t, const str
 
 static void put_named(struct naming_attempt *t, const struct tables_module *m)
 {
+	struct naming_attempt *other = naming_attempt_of(t->n, t->key.binary, !t->key.is_look);
 	struct profilestore_tried o = outcome_of_attempt(t);
 	char missing[300];
 
 	o.state = NAMING_DONE;
 	o.reason = t->unnamed ? t->unnamed : reason_before(t, m);
+	/* It began before these locations were asked for, and will find none of them wanted. */
+	if (other)
+		other->reason = o.reason;
 	o.origin = str_of(m->origin);
 	if (t->by_path)
 		o.why = STR("it came without a build ID, and is taken to be the only file of that path that "
