@@ -44,6 +44,8 @@ const char *frame_reason_help(enum frame_reason r);
 bool frame_reason_hides_debug(enum frame_reason r);
 /* Parts of the file could not be read, so that functions may be missing. A missing .dwo file is none of them. */
 bool frame_reason_is_damaged(const struct symtab_info *info);
+/* Frames of a table have not all names or calls, since another file is missing; FRAME_FOUND: they have. */
+enum frame_reason frame_reason_lacking(const struct symtab_info *info, const struct symtab_frames *f);
 /*
  * Of an address in no function of a table: FRAME_OUTSIDE; or, if there could be one, FRAME_DAMAGED, or @no_debug if it
  * is an error, else FRAME_NO_DEBUG_INFO. @no_debug: why no debug file was found; FRAME_FOUND: not known.
@@ -81,8 +83,8 @@ struct frame_layout {
 	uint16_t type, machine; /* ET_*, EM_* */
 	bool is_kernel;         /* Linux itself: ET_EXEC or ET_DYN in the upper half of the address space */
 	bool offsets_known;     /* false: from a debug file, where the file offsets of code mean nothing */
-	bool by_sections;       /* the file has no program headers of its code: segments are runs of sections */
-	uint64_t stext, text;   /* of a kernel: the start of .text, and of .head.text before it */
+	bool by_sections;     /* the file has no program headers of its code: segments are runs of sections */
+	uint64_t stext, text; /* of a kernel: the start of .text, and of .head.text before it */
 	size_t n_segments;
 	struct frame_segment {
 		uint64_t off, filesz, vaddr, memsz;

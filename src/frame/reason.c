@@ -102,6 +102,17 @@ bool frame_reason_is_damaged(const struct symtab_info *info)
 	return (info->flags & SYMTAB_PARTIAL) && !(info->flags & SYMTAB_SPLIT_MISSING);
 }
 
+enum frame_reason frame_reason_lacking(const struct symtab_info *info, const struct symtab_frames *f)
+{
+	if (info->flags & SYMTAB_ALT_MISSING)
+		for (size_t i = 0; i < f->n; i++)
+			if (!f->list[i].name.size && !f->list[i].linkage.size)
+				return FRAME_ALT_MISSING;
+	if ((info->flags & SYMTAB_SPLIT_MISSING) && f->n && f->list[f->n - 1].origin != SYMTAB_DWARF)
+		return FRAME_SPLIT_MISSING;
+	return FRAME_FOUND;
+}
+
 enum frame_reason frame_reason_outside(const struct symtab_info *info, enum frame_reason no_debug,
 				       const struct frame_layout *l, uint64_t vaddr)
 {

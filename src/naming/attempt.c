@@ -228,6 +228,7 @@ struct location_answers {
 	struct naming_batch *batch;
 	const struct profilestore_unnamed *list;
 	enum frame_reason reason; /* of the first location without a name */
+	enum frame_reason lacks;  /* of the first with a name, but not with all names or calls */
 	enum frame_reason broken; /* the table cannot be asked further */
 	enum frame_reason no_debug;
 };
@@ -244,6 +245,8 @@ static void on_location_answer(void *arg, size_t i, const struct tables_answer *
 	}
 	if (!a->frames && x->reason == FRAME_FOUND)
 		x->reason = a->reason;
+	if (a->frames && x->lacks == FRAME_FOUND)
+		x->lacks = a->reason;
 	naming_batch_name(x->batch, x->list[i].location, a);
 }
 
@@ -329,9 +332,20 @@ static enum frame_reason reason_before(const struct naming_attempt *t, const str
 		if (frame_reason_is_damaged(m->info))
 			return FRAME_DAMAGED;
 		return frame_reason_hides_debug(m->no_debug) ? m->no_debug : FRAME_NO_DEBUG_INFO;
+	case FRAME_ALT_MISSING:
+		return m->info->flags & SYMTAB_ALT_MISSING ? t->reason : FRAME_FOUND;
+	case FRAME_SPLIT_MISSING:
+		return m->info->flags & SYMTAB_SPLIT_MISSING ? t->reason : FRAME_FOUND;
 	default:
 		return FRAME_FOUND;
 	}
+}
+
+static enum frame_reason reason_now(const struct naming_attempt *t, const struct tables_module *m)
+{
+	enum frame_reason r = t->unnamed ? t->unnamed : reason_before(t, m);
+
+	return r ? r : t->lacks;
 }
 
 static void put_named(struct naming_attempt *t, const struct tables_module *m)
@@ -341,7 +355,7 @@ static void put_named(struct naming_attempt *t, const struct tables_module *m)
 	char missing[300];
 
 	o.state = NAMING_DONE;
-	o.reason = t->unnamed ? t->unnamed : reason_before(t, m);
+	o.reason = reason_now(t, m);
 	/* It began before these locations were asked for, and will find none of them wanted. */
 	if (other)
 		other->reason = o.reason;
@@ -419,6 +433,7 @@ static bool name_some(struct naming_attempt *t, const struct tables_module *m)
 	struct naming *n = t->n;
 	struct location_answers x = { .batch = &n->batch,
 				      .reason = t->unnamed,
+				      .lacks = t->lacks,
 				      .no_debug = frame_reason_is_damaged(m->info) ? FRAME_DAMAGED
 										   : m->no_debug };
 	size_t room = room_for_names(t), got;
@@ -432,6 +447,7 @@ static bool name_some(struct naming_attempt *t, const struct tables_module *m)
 	}
 	query_locations(t, m, got, &x);
 	t->unnamed = x.reason;
+	t->lacks = x.lacks;
 	t->put_at = n->batch.n_flushes + 1;
 	if (got == room && !naming_batch_flush(&n->batch))
 		return true;

@@ -75,6 +75,7 @@ struct naming_attempt {
 	struct tables_request *request;
 	int64_t from_ms;
 	enum frame_reason unnamed; /* of the first location without a name so far */
+	enum frame_reason lacks;   /* of the first with a name, but not with all names or calls */
 	uint64_t put_at;           /* batch.n_flushes + 1, when it put names into the batch */
 };
 /*

@@ -72,18 +72,6 @@ static struct symtab_finder *finder_of(struct tables_request *req, size_t i)
 	return req->finders[i];
 }
 
-/* The reason why frames are not as good as they could be, or FRAME_FOUND. */
-static enum frame_reason frames_quality(const struct symtab_info *info, const struct symtab_frames *f)
-{
-	if (info->flags & SYMTAB_ALT_MISSING)
-		for (size_t i = 0; i < f->n; i++)
-			if (!f->list[i].name.size && !f->list[i].linkage.size)
-				return FRAME_ALT_MISSING;
-	if ((info->flags & SYMTAB_SPLIT_MISSING) && f->list[f->n - 1].origin != SYMTAB_DWARF)
-		return FRAME_SPLIT_MISSING;
-	return FRAME_FOUND;
-}
-
 void tables_find(struct tables_request *req, const struct tables_query *q, struct tables_answer *ret)
 {
 	const struct symtab_info *info;
@@ -117,7 +105,7 @@ void tables_find(struct tables_request *req, const struct tables_query *q, struc
 						   l ? l->layout : NULL, addr);
 	} else {
 		ret->frames = &req->frames;
-		ret->reason = frames_quality(info, &req->frames);
+		ret->reason = frame_reason_lacking(info, &req->frames);
 	}
 }
 

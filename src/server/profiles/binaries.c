@@ -73,7 +73,10 @@ static void put_kind(struct json_writer *w, struct str build_id)
 
 static void write_binary(struct api *a, const struct profilestore_binary *b)
 {
-	bool is_reason = b->reason && b->reason < FRAME_N_REASONS && b->n_named < b->n_locations;
+	/* With all names, some calls may be missing. */
+	bool is_reason = b->reason && b->reason < FRAME_N_REASONS &&
+			 (b->n_named < b->n_locations || b->reason == FRAME_ALT_MISSING ||
+			  b->reason == FRAME_SPLIT_MISSING);
 	enum frame_reason reason = is_reason ? (enum frame_reason)b->reason : FRAME_FOUND;
 	bool naming = a->req->s->opts.naming != NULL;
 	struct str why = why_of_names(b, naming);

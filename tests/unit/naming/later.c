@@ -139,7 +139,7 @@ static void a_supplementary_file_wakes_the_binaries_that_lack_it(void **state)
 	tables_fixture_put(&t.tables, RESOLVE_DEBUGINFO, 1, &file);
 	naming_fixture_start(&t);
 	naming_fixture_add_one(&t, 1, 0x1000);
-	naming_fixture_expect_state(&t, "/bin/p1", NAMING_WANTED, FRAME_FOUND, 1);
+	naming_fixture_expect_state(&t, "/bin/p1", NAMING_WANTED, FRAME_ALT_MISSING, 1);
 	tables_fixture_alt(2, &file);
 	tables_fixture_put(&t.tables, RESOLVE_DEBUGINFO, 2, &file);
 	naming_fixture_wake(&t, 2, false);

@@ -108,7 +108,7 @@ static void new_addresses_without_the_supplementary_file(void **state)
 	naming_fixture_start(&t);
 	naming_fixture_add_one(&t, 1, 0x1000);
 	naming_fixture_expect(&t, 1, 0x1000, " /src/a.c:10");
-	naming_fixture_expect_state(&t, "/bin/p1", NAMING_WANTED, FRAME_FOUND, 1);
+	naming_fixture_expect_state(&t, "/bin/p1", NAMING_WANTED, FRAME_ALT_MISSING, 1);
 	naming_fixture_add_one(&t, 1, 0x1010);
 	naming_fixture_expect(&t, 1, 0x1010, " /src/a.c:11");
 	expect_pending(&t, 0, 0);
