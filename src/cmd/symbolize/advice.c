@@ -35,12 +35,12 @@ static void add_place(const struct elf_image *img, struct str file, struct arena
 	}
 }
 
-void symbolize_print_advice(const struct lookup_options *places, enum frame_reason reason, struct str file,
-			    const struct lookup_file *f)
+void symbolize_advice(const struct lookup_options *places, enum frame_reason reason, struct str file,
+		      const struct lookup_file *f, struct buf *out)
 {
 	const char *urls = places->urls ? places->urls : getenv("DEBUGINFOD_URLS");
 	AUTO(buf_done)
-	struct buf package = { 0 }, install = { 0 }, advice = { 0 }, missing = { 0 }, place = { 0 };
+	struct buf package = { 0 }, install = { 0 }, missing = { 0 }, place = { 0 };
 	AUTO(arena_done) struct arena a = { 0 };
 	struct frame_case c = { .reason = reason, .file = file };
 	struct local_distro distro;
@@ -63,7 +63,15 @@ void symbolize_print_advice(const struct lookup_options *places, enum frame_reas
 	if (f && reason == FRAME_SPLIT_MISSING && f->no_dwo)
 		buf_add_str(&missing, str_of(f->no_dwo));
 	c.missing = buf_str(&missing);
-	frame_advice(&c, &advice);
+	frame_advice(&c, out);
+}
+
+void symbolize_print_advice(const struct lookup_options *places, enum frame_reason reason, struct str file,
+			    const struct lookup_file *f)
+{
+	AUTO(buf_done) struct buf advice = { 0 };
+
+	symbolize_advice(places, reason, file, f, &advice);
 	if (!advice.size)
 		return;
 	fprintf(stderr, "            ");

@@ -27,7 +27,10 @@
 /* As the command line has them. */
 struct lookup_options lookup_options_of(struct settings *s);
 
-/* Print advice on addresses of @file without names to standard error. @f: as it was looked up; NULL: not any more. */
+/* Append advice on addresses of @file without names. @f: as it was looked up; NULL: not any more. */
+void symbolize_advice(const struct lookup_options *places, enum frame_reason reason, struct str file,
+		      const struct lookup_file *f, struct buf *out);
+/* The same, to standard error. */
 void symbolize_print_advice(const struct lookup_options *places, enum frame_reason reason, struct str file,
 			    const struct lookup_file *f);
 
