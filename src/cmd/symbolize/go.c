@@ -29,7 +29,7 @@ static bool find_in_program(struct text_filter *t, uint64_t addr, bool is_return
 	const struct module_address a = { FRAME_VADDR, addr, is_return };
 	uint64_t ignored;
 
-	return m && module_find(&t->modules, m, &a, &ignored, ret);
+	return m && (module_find(&t->modules, m, &a, &ignored, ret) || text_missed(m));
 }
 
 /* The program counter: "pc=0x48f2c1", "rip    0x48f2c1", or a line that is one address. */

@@ -188,6 +188,8 @@ static bool find_in_kernel(void *arg, uint64_t addr, struct str *ret_module, str
 	m = s->module.size ? loaded_module(k, s->module) : vmlinux_module(k);
 	if (m && module_find(&k->modules, m, &a, &vaddr, ret))
 		return true;
+	if (m)
+		module_note_missed(m);
 	k->frame = (struct symtab_frame){ .name = s->name, .origin = SYMTAB_SYMBOL };
 	*ret = (struct symtab_frames){ .list = &k->frame, .n = 1, .start = s->addr };
 	ret->end = s + 1 < k->list + k->n ? s[1].addr : addr + 1;
@@ -208,6 +210,7 @@ int symbolize_kernel(struct settings *s, const struct symbolize_style *style)
 		status = tell_error("symbolize", &err);
 	else
 		status = symbolize_addresses(s, style, &f);
+	modules_report_missed(&k.modules, "a file and line");
 	modules_done(&k.modules);
 	buf_done(&k.text);
 	free(k.list);

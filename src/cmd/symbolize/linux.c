@@ -219,7 +219,7 @@ bool text_linux_line(struct text_filter *t, struct str line, struct buf *out)
 	m = mod.size ? module_of(t, mod, &id) : kernel_of(t);
 	sym.is_return = !has_program_counter(line);
 	if (!m || !module_find_symbol(&t->modules, m, &sym, &frames))
-		return false;
+		return text_missed(m);
 	text_add_below(t, line, &frames, out);
 	return true;
 }

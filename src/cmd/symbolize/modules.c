@@ -63,6 +63,7 @@ static bool module_open(struct modules *m, struct module *one)
 		return one->file.finder != NULL;
 	one->tried = true;
 	if (lookup_open_module(&one->file, &m->places, one->path, &one->id, &err) < 0) {
+		one->closed = one->file.no_debug == FRAME_FOUND ? FRAME_DAMAGED : one->file.no_debug;
 		lookup_file_done(&one->file);
 		if (m->verbose || m->s->verbose) {
 			fprintf(stderr, "lode: symbolize: ");
@@ -82,8 +83,13 @@ static bool module_look_up(struct modules *m, struct module *one, uint64_t addr,
 			   struct symtab_frames *ret)
 {
 	struct err ignored = { 0 };
+	int r = lookup_frames(&one->file, is_return && addr ? addr - 1 : addr, ret, &ignored);
 
-	if (lookup_frames(&one->file, is_return && addr ? addr - 1 : addr, ret, &ignored) != 0)
+	one->why_not = r == 0  ? FRAME_FOUND
+		       : r < 0 ? FRAME_DAMAGED
+			       : frame_reason_outside(symtab_info(one->file.table), one->file.no_debug,
+						      &one->layout, addr);
+	if (r != 0)
 		return false;
 	if (m->s->symbols.no_inlines)
 		symbolize_fold(ret, &one->folded);
@@ -96,8 +102,11 @@ bool module_find(struct modules *m, struct module *one, const struct module_addr
 	const struct symtab_info *info;
 	uint64_t vaddr = a->addr;
 
-	if (!module_open(m, one))
+	one->why_not = FRAME_FOUND;
+	if (!module_open(m, one)) {
+		one->why_not = one->closed;
 		return false;
+	}
 	info = symtab_info(one->file.table);
 	if (info->flags & SYMTAB_RELOCATABLE) {
 		const struct symtab_section *text = symtab_section(one->file.table, STR(".text"));
@@ -106,9 +115,11 @@ bool module_find(struct modules *m, struct module *one, const struct module_addr
 			vaddr = a->addr - one->maps[0].start;
 		if (text)
 			vaddr += text->base;
-	} else if (frame_translate(&one->layout, a->kind, one->maps, one->n_maps, a->addr, &vaddr) !=
-		   FRAME_FOUND) {
-		return false;
+	} else {
+		one->why_not = frame_translate(&one->layout, a->kind, one->maps, one->n_maps, a->addr,
+					       &vaddr);
+		if (one->why_not != FRAME_FOUND)
+			return false;
 	}
 	*ret_vaddr = vaddr;
 	if (!module_look_up(m, one, vaddr, a->is_return, ret))
@@ -191,8 +202,11 @@ bool module_find_symbol(struct modules *m, struct module *one, const struct modu
 	uint64_t off;
 	void *at;
 
-	if (!module_open(m, one))
+	one->why_not = FRAME_FOUND;
+	if (!module_open(m, one)) {
+		one->why_not = one->closed;
 		return false;
+	}
 	if (!one->read_symbols) {
 		one->read_symbols = true;
 		module_read_symbols(one, one->file.debug, ".symtab");
@@ -200,8 +214,14 @@ bool module_find_symbol(struct modules *m, struct module *one, const struct modu
 		module_read_symbols(one, one->file.img, ".dynsym");
 	}
 	at = map_get(&one->symbols, name);
-	if (!at)
+	if (!at) {
+		/* Debug information would have it; or else the file is of another version. */
+		one->why_not = frame_reason_outside(symtab_info(one->file.table), one->file.no_debug, NULL,
+						    0);
+		if (one->why_not == FRAME_OUTSIDE)
+			one->why_not = FRAME_FOUND;
 		return false;
+	}
 	off = sym->off + (uint64_t)(uintptr_t)at - 1;
 	if (!module_look_up(m, one, off, sym->is_return, ret))
 		return false;

@@ -9,6 +9,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 #include "agent/maps.h"
+#include "profile/name.h"
 #include "profile/perf_map.h"
 #include "cmd/symbolize/symbolize.h"
 
@@ -29,6 +30,9 @@ struct process {
 	struct perf_map made;   /* code that the process made */
 	struct buf made_module; /* its name in answers */
 	struct symtab_frame made_frame;
+	struct frame_mapping *others; /* rising: code without a file, which the process has made */
+	size_t n_others, room_others;
+	uint64_t n_unmapped, n_made; /* addresses without a name: in no code, in code without a file */
 };
 
 /* The file as it was mapped, which may have been replaced or deleted since. */
@@ -96,8 +100,12 @@ static void add_mapping(struct process *p, const char *pid, struct str line)
 	map.offset = l.offset;
 	if (!l.inode && str_eq(l.path, STR("[vdso]")))
 		map_vdso(p, pid, &map);
-	if (!l.inode || !l.path.size || l.path.p[0] != '/')
+	/* Runtimes make code in memory with a name of its own, too: "/memfd:doublemapper". */
+	if (!l.inode || l.path.p[0] != '/' || profile_is_no_file(l.path)) {
+		if (l.exec)
+			VEC_PUSH(p->others, p->n_others, p->room_others) = map;
 		return;
+	}
 	m = modules_get(&p->modules, l.path, NULL);
 	if (!m)
 		return;
@@ -152,22 +160,71 @@ static bool find_made(struct process *p, uint64_t addr, struct str *ret_module, 
 	return true;
 }
 
-static bool find_in_files(struct process *p, uint64_t addr, struct str *ret_module, struct symtab_frames *ret)
+/* The module whose file is mapped there; NULL: none. */
+static struct module *module_at(const struct process *p, uint64_t addr)
 {
 	size_t lo = SEARCH(0, p->n, i, p->places[i].limit <= addr);
+
+	return lo == p->n || addr < p->places[lo].start ? NULL : p->places[lo].module;
+}
+
+static bool find_in_files(struct process *p, uint64_t addr, struct str *ret_module, struct symtab_frames *ret)
+{
 	const struct module_address a = { .kind = FRAME_RUNTIME, .addr = addr };
+	struct module *m = module_at(p, addr);
 	uint64_t ignored;
 
-	if (lo == p->n || addr < p->places[lo].start)
+	if (!m)
 		return false;
-	*ret_module = str_of(p->places[lo].module->name);
-	return module_find(&p->modules, p->places[lo].module, &a, &ignored, ret);
+	*ret_module = str_of(m->name);
+	return module_find(&p->modules, m, &a, &ignored, ret);
+}
+
+static void note_missed(struct process *p, uint64_t addr)
+{
+	struct module *m = module_at(p, addr);
+	size_t lo = SEARCH(0, p->n_others, i, p->others[i].limit <= addr);
+
+	if (m)
+		module_note_missed(m);
+	else if (lo == p->n_others || addr < p->others[lo].start)
+		p->n_unmapped++;
+	else
+		p->n_made++;
 }
 
 /* A runtime may have mapped a file without symbols for the code that it makes. */
 static bool find_in_process(void *arg, uint64_t addr, struct str *ret_module, struct symtab_frames *ret)
 {
-	return find_in_files(arg, addr, ret_module, ret) || find_made(arg, addr, ret_module, ret);
+	if (find_in_files(arg, addr, ret_module, ret) || find_made(arg, addr, ret_module, ret))
+		return true;
+	note_missed(arg, addr);
+	return false;
+}
+
+#define MADE_BY_PROCESS "the process has made the code there, and /tmp/perf-PID.map does not name it"
+#define LET_IT_NAME                                                                                        \
+	"start the program so that it writes that file: Node.js: --perf-basic-prof, Python: -X perf; or, " \
+	"of "                                                                                              \
+	"Java: jcmd PID Compiler.perfmap"
+#define NO_CODE       "no code is mapped at the address"
+#define CHECK_ADDRESS "check the address: it must be one of this process, as /proc/PID/maps has them now"
+
+static void report_missed(const struct process *p, const char *pid)
+{
+	AUTO(mem_freep) char *name = mem_printf("process %s", pid);
+
+	if (!p->modules.s->verbose)
+		return;
+	modules_report_missed(&p->modules, "a name");
+	if (p->n_made) {
+		symbolize_print_missed(str_of(name), p->n_made, "a name", MADE_BY_PROCESS);
+		fprintf(stderr, "            %s\n", LET_IT_NAME);
+	}
+	if (p->n_unmapped) {
+		symbolize_print_missed(str_of(name), p->n_unmapped, "a name", NO_CODE);
+		fprintf(stderr, "            %s\n", CHECK_ADDRESS);
+	}
 }
 
 int symbolize_process(struct settings *s, const char *pid, const struct symbolize_style *style)
@@ -184,8 +241,10 @@ int symbolize_process(struct settings *s, const char *pid, const struct symboliz
 	else {
 		read_made(&p, pid);
 		status = symbolize_addresses(s, style, &f);
+		report_missed(&p, pid);
 	}
 	free(p.places);
+	free(p.others);
 	modules_done(&p.modules);
 	perf_map_done(&p.made);
 	buf_done(&p.made_module);

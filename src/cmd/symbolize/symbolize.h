@@ -12,6 +12,7 @@
  *   question.c         one thread's answers
  *   style.c, write.c   the texts of answers, in one of the output styles; see write.h
  *   modules.c          modules, opened when the first address is in them
+ *   missed.c           report on those with addresses without names
  *   input.c            lines of standard input
  *   advice.c           advice on addresses without names
  *   lookup_options.c   where symbols are looked up
@@ -54,7 +55,12 @@ struct module {
 	struct frame_mapping *maps;
 	size_t n_maps, room_maps;
 	bool tried, read_symbols;
-	struct lookup_file file; /* when it was opened */
+	struct lookup_file file;  /* when it was opened */
+	enum frame_reason closed; /* why it could not be opened */
+	/* Why the last address has no frames; FRAME_FOUND: it has, or nothing is known of it. */
+	enum frame_reason why_not;
+	uint64_t n_missed;        /* see module_note_missed() */
+	enum frame_reason missed; /* of the first of them */
 	struct frame_layout layout;
 	struct map symbols, sizes;  /* name -> address + 1, size */
 	struct symtab_frame folded; /* of the last answer, with --no-inlines */
@@ -91,6 +97,12 @@ struct module_symbol {
 };
 bool module_find_symbol(struct modules *m, struct module *one, const struct module_symbol *sym,
 			struct symtab_frames *ret);
+
+/* The address that was asked for last stays without a name. */
+void module_note_missed(struct module *m);
+/* With --verbose: report such addresses, without @what, and what to do, to standard error. */
+void modules_report_missed(const struct modules *m, const char *what);
+void symbolize_print_missed(struct str name, uint64_t n, const char *what, const char *text);
 
 /* Answer the addresses of the command line or standard input by a function. Returns the exit status. */
 struct finding {

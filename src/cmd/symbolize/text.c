@@ -75,6 +75,13 @@ static bool split_offset(struct str s, struct str *ret_name, uint64_t *ret_off)
 	return text_take_hex(&rest, true, ret_off) && !rest.size;
 }
 
+bool text_missed(struct module *m)
+{
+	if (m)
+		module_note_missed(m);
+	return false;
+}
+
 /* ---- writing frames ---- */
 
 static void add_frame_name(struct text_filter *t, const struct symtab_frame *f, struct buf *out)
@@ -160,7 +167,7 @@ static bool sanitizer_line(struct text_filter *t, struct str line, struct buf *o
 	m = modules_get(&t->modules, module, id.size ? &id : NULL);
 	a.addr = off;
 	if (!m || !module_find(&t->modules, m, &a, &off, &frames))
-		return false;
+		return text_missed(m);
 	for (size_t i = 0; i < frames.n; i++) {
 		buf_add_str(out, head);
 		buf_add_str(out, STR(" in "));
@@ -199,7 +206,7 @@ static bool glibc_line(struct text_filter *t, struct str line, struct buf *out)
 					    &frames)
 		      : !module_find(&t->modules, m, &(struct module_address){ FRAME_VADDR, off, true }, &off,
 				     &frames))
-		return false;
+		return text_missed(m);
 	text_add_below(t, line, &frames, out);
 	return true;
 }
@@ -277,7 +284,7 @@ static bool perf_line(struct text_filter *t, struct str line, struct buf *out)
 		found = m && split_offset(symbol, &sym.name, &sym.off) &&
 			module_find_symbol(&t->modules, m, &sym, &frames);
 	if (!found)
-		return false;
+		return text_missed(m);
 	for (size_t i = 0; i < frames.n; i++) {
 		buf_add_str(out, head);
 		buf_add_char(out, ' ');
@@ -350,6 +357,7 @@ int symbolize_text(struct settings *s)
 	struct err err = { 0 };
 	int r = symbolize_input(filter_line, write_filtered, &f, &err);
 
+	modules_report_missed(&f.t->modules, "a name");
 	text_filter_free(f.t);
 	buf_done(&f.out);
 	return r < 0 ? tell_error("symbolize", &err) : EXIT_DONE;

@@ -43,6 +43,9 @@ void text_add_frames(struct text_filter *t, const struct symtab_frames *frames, 
 void text_add_below(struct text_filter *t, struct str line, const struct symtab_frames *frames,
 		    struct buf *out);
 
+/* The line's address has no name in @m (NULL: in no module). Returns false: the line is copied. */
+bool text_missed(struct module *m);
+
 /* Each appends the line with its frames. false: it has none of this kind. */
 bool text_linux_line(struct text_filter *t, struct str line, struct buf *out);
 bool text_go_line(struct text_filter *t, struct str line, struct buf *out);
