@@ -58,11 +58,11 @@ def one(elf):
 
 
 def failed(client, r, build_id, *says):
-    """A message that names the cause, on one line; and neither a file nor a negative entry."""
+    """A message that names the cause, on one line, before any advice; and neither a file nor a negative entry."""
     assert r.returncode == 1 and r.stdout == "", r.stderr
     for s in says:
         assert s in r.stderr, (s, r.stderr)
-    last = r.stderr.strip().splitlines()[-1]
+    last = [line for line in r.stderr.strip().splitlines() if not line.startswith(" ")][-1]
     assert last.startswith("lode: "), last
     assert client.kept(build_id) == []
 

@@ -159,8 +159,9 @@ static void put_steps(struct json_writer *j, const struct find_want *w)
 	json_close(j);
 }
 
-static int print_want_json(const struct find_want *w, bool why)
+static int print_want_json(struct finder *f, const struct find_want *w, bool why)
 {
+	AUTO(buf_done) struct buf advice = { 0 };
 	struct buf text = { 0 };
 	struct json_writer j = JSON_WRITER(&text);
 	char hex[BUILD_ID_HEX_SIZE];
@@ -180,6 +181,8 @@ static int print_want_json(const struct find_want *w, bool why)
 		json_put_text(&j, "from", w->from);
 	} else {
 		json_put_text(&j, "reason", w->why);
+		if (find_advice(f, w, &advice))
+			json_put_str(&j, "help", buf_str(&advice));
 	}
 	if (why)
 		put_steps(&j, w);
@@ -198,7 +201,23 @@ static void print_path(const struct find_want *w, bool zero)
 	putchar('\n');
 }
 
-static int print_all(const struct finder *f, const struct settings *s)
+static void print_missing(struct finder *f, const struct find_want *w, bool why)
+{
+	AUTO(buf_done) struct buf advice = { 0 };
+
+	fprintf(stderr, "lode: find: ");
+	print_want(stderr, w);
+	fprintf(stderr, ": ");
+	print_text(stderr, str_of(w->why));
+	fprintf(stderr, "%s\n", why ? "" : "; --why lists all places");
+	if (!find_advice(f, w, &advice))
+		return;
+	fprintf(stderr, "            ");
+	print_text(stderr, buf_str(&advice));
+	fputc('\n', stderr);
+}
+
+static int print_all(struct finder *f, const struct settings *s)
 {
 	int status = EXIT_DONE;
 
@@ -212,18 +231,14 @@ static int print_all(const struct finder *f, const struct settings *s)
 		if (s->find.why && !s->json)
 			print_why(w);
 		if (s->json) {
-			if (print_want_json(w, s->find.why) != EXIT_DONE)
+			if (print_want_json(f, w, s->find.why) != EXIT_DONE)
 				status = EXIT_FAILED;
 		} else if (w->found) {
 			print_path(w, s->find.zero);
 			if (s->find.why)
 				fflush(stdout);
 		} else {
-			fprintf(stderr, "lode: find: ");
-			print_want(stderr, w);
-			fprintf(stderr, ": ");
-			print_text(stderr, str_of(w->why));
-			fprintf(stderr, "%s\n", s->find.why ? "" : "; --why lists all places");
+			print_missing(f, w, s->find.why);
 		}
 	}
 	return status;

@@ -8,6 +8,7 @@
  *   target.c, process.c, kernel.c, rpm.c   items
  *   probe.c       the searches
  *   section.c, alt.c   those for sections and supplementary files on this machine
+ *   advice.c      what to do about debug files that were not found
  */
 #pragma once
 
@@ -51,6 +52,7 @@ struct finder {
 	size_t n_items, room_items;
 	struct find_want *wants; /* in the arena */
 	size_t n_wants;
+	size_t n_advised; /* debug files that advice was given on */
 };
 
 /* A new item; the texts are copied. NULL: too many. */
@@ -87,6 +89,10 @@ void find_found(struct finder *f, struct find_want *w, const char *path, const c
 int find_open_item(const struct find_item *item, struct source **ret_src, struct elf_image **ret_img,
 		   struct err *err);
 struct client *find_client(struct finder *f);
+/* Those of the options, separated by blanks; in the arena. NULL: those of the environment. */
+const char *find_server_urls(struct finder *f);
+/* Append what to do about a debug file that was not found. false: nothing. */
+bool find_advice(struct finder *f, const struct find_want *w, struct buf *out);
 /* ---- progress.c ---- */
 void find_show_progress(const struct client_progress *p, int64_t started_mono_ms);
 /* Search this machine for a section, for a supplementary file. */

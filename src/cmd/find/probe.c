@@ -146,7 +146,7 @@ static void take_result(struct finder *f, struct find_want *w, struct client_res
 	w->why = arena_strdup(&f->a, str_of(r->err.text[0] ? r->err.text : "not found"));
 }
 
-static const char *server_urls_of(struct finder *f)
+const char *find_server_urls(struct finder *f)
 {
 	AUTO(buf_done) struct buf b = { 0 };
 
@@ -157,7 +157,7 @@ static const char *server_urls_of(struct finder *f)
 
 struct client *find_client(struct finder *f)
 {
-	const char *urls = server_urls_of(f);
+	const char *urls = find_server_urls(f);
 	const struct client_options opts = { .urls = urls,
 					     .ignore_misses = urls,
 					     .unread_wait_ms = unread_wait_ms(f->s) };
