@@ -38,7 +38,7 @@ static void advise_servers(const struct frame_case *c, struct buf *out)
 		buf_printf(out, "this server asks no other: start it with --debuginfod-upstream-servers %.*s",
 			   (int)c->server.size, c->server.p);
 	else
-		buf_printf(out, "no server was asked: lode symbolize --server %.*s", (int)c->server.size,
+		buf_printf(out, "no server was asked: ask one by --server %.*s", (int)c->server.size,
 			   c->server.p);
 }
 
@@ -69,19 +69,23 @@ static void advise_package(const struct frame_case *c, struct buf *out, size_t b
 
 /* ---- mappings without a build ID ---- */
 
+/* Profiles are sent to a service, and given to a command. */
+#define SENT            "send profiles that have"
+#define GIVEN           "use a profile that has"
+#define EITHER(of_verb) of_verb(SENT), of_verb(GIVEN)
+#define ALWAYS(text)    text, text
+
 #define NAMED_BY_ITSELF                                                                                   \
 	"its code was made while the program ran: let the program write /tmp/perf-PID.map (Node.js: "     \
 	"--perf-basic-prof, Python: -X perf, Java: -XX:+DumpPerfMapAtExit) and convert the profile with " \
 	"perf script on that machine"
 
-#define NAMED_AT_PROCESS                                                                                   \
-	"name it on the machine of the process: lode symbolize --pid PID; or send profiles that have its " \
-	"build ID"
+#define NAMED_AT_PROCESS(verb) \
+	"name it on the machine of the process: lode symbolize --pid PID; or " verb " its build ID"
 
-#define NAMED_AT_KERNEL                                                                                    \
-	"send profiles that have the build IDs of the kernel and its modules, as perf's have; or name it " \
-	"on its "                                                                                          \
-	"machine: lode symbolize PROFILE"
+#define NAMED_AT_KERNEL(verb)                                                                          \
+	verb " the build IDs of the kernel and its modules, as perf's have; or name the addresses on " \
+	     "that machine, as root and before it is started again: lode symbolize --kernel ADDRESS"
 
 #define NAMED_AT_WINDOWS                                                                                    \
 	"it seems to be a file of Windows: lode names addresses of ELF files; name them there before they " \
@@ -91,49 +95,70 @@ static void advise_package(const struct frame_case *c, struct buf *out, size_t b
 	"it seems to be a file of Apple's systems: lode names addresses of ELF files; name them there " \
 	"before they are sent"
 
-#define NAMED_BY_LINK \
-	"the profile names a link of the process, not its file: send profiles that have build IDs"
+#define NAMED_BY_LINK(verb) "the profile names a link of the process, not its file: " verb " build IDs"
+
+#define REPLACED "the file was replaced while the program ran: "
+
+#define NAMED_AT_MAP "convert the profile with perf script on the machine of the program, where this file is"
 
 struct named_advice {
 	struct str part; /* of the name: its begin, or its end */
-	const char *advice;
+	const char *at_server, *at_command;
 };
 
 /* Advice by the name of a mapping: such a name is not the path of a file that could have a build ID. */
-static const char *advice_of_name(struct str file)
+static const struct named_advice *advice_of_name(struct str file)
 {
 	static const struct named_advice begins[] = {
-		{ STR("[vdso"), NAMED_AT_PROCESS },    { STR("linux-vdso"), NAMED_AT_PROCESS },
-		{ STR("[kernel"), NAMED_AT_KERNEL },   { STR("["), NAMED_BY_ITSELF },
-		{ STR("//"), NAMED_BY_ITSELF },        { STR("anon_inode:"), NAMED_BY_ITSELF },
-		{ STR("/memfd:"), NAMED_BY_ITSELF },   { STR("/SYSV"), NAMED_BY_ITSELF },
-		{ STR("/dev/zero"), NAMED_BY_ITSELF }, { STR("/proc/"), NAMED_BY_LINK },
+		{ STR("[vdso"), EITHER(NAMED_AT_PROCESS) },
+		{ STR("linux-vdso"), EITHER(NAMED_AT_PROCESS) },
+		{ STR("[kernel"), EITHER(NAMED_AT_KERNEL) },
+		{ STR("["), ALWAYS(NAMED_BY_ITSELF) },
+		{ STR("//"), ALWAYS(NAMED_BY_ITSELF) },
+		{ STR("anon_inode:"), ALWAYS(NAMED_BY_ITSELF) },
+		{ STR("/memfd:"), ALWAYS(NAMED_BY_ITSELF) },
+		{ STR("/SYSV"), ALWAYS(NAMED_BY_ITSELF) },
+		{ STR("/dev/zero"), ALWAYS(NAMED_BY_ITSELF) },
+		{ STR("/proc/"), EITHER(NAMED_BY_LINK) },
 	};
 
 	static const struct named_advice ends[] = {
-		{ STR(".exe"), NAMED_AT_WINDOWS },   { STR(".dll"), NAMED_AT_WINDOWS },
-		{ STR(".sys"), NAMED_AT_WINDOWS },   { STR(".dylib"), NAMED_AT_APPLE },
-		{ STR(".ko"), NAMED_AT_KERNEL },     { STR(".ko.xz"), NAMED_AT_KERNEL },
-		{ STR(".ko.zst"), NAMED_AT_KERNEL }, { STR(".ko.gz"), NAMED_AT_KERNEL },
+		{ STR(".exe"), ALWAYS(NAMED_AT_WINDOWS) },
+		{ STR(".dll"), ALWAYS(NAMED_AT_WINDOWS) },
+		{ STR(".sys"), ALWAYS(NAMED_AT_WINDOWS) },
+		{ STR(".dylib"), ALWAYS(NAMED_AT_APPLE) },
+		{ STR(".ko"), EITHER(NAMED_AT_KERNEL) },
+		{ STR(".ko.xz"), EITHER(NAMED_AT_KERNEL) },
+		{ STR(".ko.zst"), EITHER(NAMED_AT_KERNEL) },
+		{ STR(".ko.gz"), EITHER(NAMED_AT_KERNEL) },
+		{ STR(" (deleted)"), REPLACED SENT " build IDs, and push the debug file of that version",
+		  REPLACED GIVEN " build IDs, and put the debug file of that version below /usr/lib/debug" },
 	};
+
+	static const struct named_advice apple = { STR(""), ALWAYS(NAMED_AT_APPLE) },
+					 map = { STR(""), ALWAYS(NAMED_AT_MAP) };
 
 	if (!file.size)
 		return NULL;
 	for (size_t i = 0; i < ARRAY_SIZE(begins); i++)
 		if (str_starts(file, begins[i].part))
-			return begins[i].advice;
+			return &begins[i];
 	for (size_t i = 0; i < ARRAY_SIZE(ends); i++)
 		if (str_ends(file, ends[i].part))
-			return ends[i].advice;
+			return &ends[i];
 	if (memmem(file.p, file.size, ".app/Contents/", 14) || memmem(file.p, file.size, ".framework/", 11))
-		return NAMED_AT_APPLE;
-	if (str_ends(file, STR(" (deleted)")))
-		return "the file was replaced while the program ran: send profiles that have build IDs, and "
-		       "push the debug file of that version";
+		return &apple;
 	if (str_ends(file, STR(".map")) && str_starts(path_basename(file), STR("perf-")))
-		return "convert the profile with perf script on the machine of the program, where this file "
-		       "is";
+		return &map;
 	return NULL;
+}
+
+static void advise_by_name(const struct frame_case *c, struct buf *out)
+{
+	const struct named_advice *a = advice_of_name(c->file);
+
+	if (a)
+		buf_add_str(out, str_of(c->at_server ? a->at_server : a->at_command));
 }
 
 /* ---- all ---- */
@@ -152,12 +177,18 @@ static const char *advice_of_command(enum frame_reason r)
 	case FRAME_DAMAGED:
 		return "put a sound copy of the file in its place, or reinstall its package";
 	case FRAME_ALT_MISSING:
-		return "install the package that has the supplementary (dwz) file, or name the file: --alt "
-		       "FILE";
+		return "install the package that has the supplementary (dwz) file, put it at its path, or "
+		       "name it: lode symbolize -e FILE --alt FILE";
 	case FRAME_SPLIT_MISSING:
 		return "put the .dwo files where the compiler wrote them, or a package of them (dwp -e "
 		       "PROGRAM -o "
 		       "PROGRAM.dwp) beside the program";
+	case FRAME_NO_BUILD_ID:
+		return "build the file with -Wl,--build-id, or use a profile that has build IDs";
+	case FRAME_NO_MAPPING:
+		return "use a profile that has its mappings";
+	case FRAME_NO_LAYOUT:
+		return "put the program itself where the profile has it, or beside its debug file";
 	default:
 		return frame_reason_help(r);
 	}
@@ -171,8 +202,8 @@ void frame_advice(const struct frame_case *c, struct buf *out)
 		advise_servers(c, out);
 		advise_package(c, out, before);
 	}
-	if (c->reason == FRAME_NO_BUILD_ID && advice_of_name(c->file))
-		buf_add_str(out, str_of(advice_of_name(c->file)));
+	if (c->reason == FRAME_NO_BUILD_ID)
+		advise_by_name(c, out);
 	if (out->size == before)
 		buf_add_str(out, str_of(c->at_server ? frame_reason_help(c->reason)
 						     : advice_of_command(c->reason)));

@@ -176,7 +176,7 @@ def test_a_profile_by_the_command(lib, tmp_path):
     try:
         said = run()
         assert "1 have no name" in said and "debug information of its file is missing" in said
-        assert "no server was asked: lode symbolize --server https://" in said
+        assert "no server was asked: ask one by --server https://" in said
         assert "libsecret2-dbgsym" in said or "apt" not in said
         assert "http://127.0.0.1:9" in run("--server", "http://127.0.0.1:9")
     finally:

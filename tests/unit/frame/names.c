@@ -83,7 +83,7 @@ static void advice_names_servers_and_packages(void **state)
 				.install = STR("apt install x-dbgsym"),
 				.package = STR("x-dbgsym") };
 
-	assert_advice(&c, "no server was asked: lode symbolize --server https://d; or apt install x-dbgsym");
+	assert_advice(&c, "no server was asked: ask one by --server https://d; or apt install x-dbgsym");
 	c.asks_nobody = false;
 	c.asked = STR("http://a http://b");
 	assert_advice(
@@ -118,14 +118,12 @@ static void advice_names_servers_and_packages(void **state)
 		    "https://d to lode serve; or put the package x-dbgsym into a scanned folder; or push the "
 		    "debug file: lode push FILE --to URL");
 	c = (struct frame_case){ .reason = FRAME_ALT_MISSING };
-	assert_advice(
-		&c,
-		"install the package that has the supplementary (dwz) file, or name the file: --alt FILE");
+	assert_advice(&c, "install the package that has the supplementary (dwz) file, put it at its path, or "
+			  "name it: lode symbolize -e FILE --alt FILE");
 	c.missing = STR("/x/y.debug");
-	assert_advice(
-		&c,
-		"install the package that has the supplementary (dwz) file, or name the file: --alt FILE; "
-		"missing: /x/y.debug");
+	assert_advice(&c, "install the package that has the supplementary (dwz) file, put it at its path, or "
+			  "name it: lode symbolize -e FILE --alt FILE; "
+			  "missing: /x/y.debug");
 	c = (struct frame_case){ .reason = FRAME_NO_SYMBOLS,
 				 .asked = STR("http://a"),
 				 .place = STR("/usr/bin/x.debug") };
