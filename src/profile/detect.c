@@ -105,6 +105,22 @@ static bool is_json(struct str head)
 	return brace && str_starts(str_trim((struct str){ head.p + 1, head.size - 1 }), STR("\""));
 }
 
+/* "MODULE Linux x86_64 <33 or more hexadecimal digits> x": a stack may begin with that word, too. */
+static bool is_breakpad(struct str head)
+{
+	struct str line = str_cut(&head, '\n'), id;
+	size_t n = 0;
+
+	if (!str_eq(str_cut(&line, ' '), STR("MODULE")))
+		return false;
+	str_cut(&line, ' ');
+	str_cut(&line, ' ');
+	id = str_cut(&line, ' ');
+	while (n < id.size && strchr("0123456789abcdefABCDEF", id.p[n]) && id.p[n])
+		n++;
+	return n >= 33 && n == id.size;
+}
+
 /* What it is and what to do; NULL: unknown. */
 static const char *foreign_format(struct bytes in)
 {
@@ -126,6 +142,8 @@ static const char *foreign_format(struct bytes in)
 	for (size_t i = 0; i < ARRAY_SIZE(list); i++)
 		if (starts_in_any_case(head, list[i].magic))
 			return list[i].is;
+	if (is_breakpad(head))
+		return "is a Breakpad symbol file, not a profile";
 	if (is_goroutine_list(head))
 		return "is a list of goroutines for people (debug=2): fetch it with debug=0";
 	if (is_json(head))
