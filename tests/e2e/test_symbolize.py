@@ -343,6 +343,23 @@ def test_mozillas_form(built, service):
     assert single == {"results": [r]}
 
 
+def test_mozillas_form_has_no_empty_names(serve, tmp_path):
+    """Padding after a function has a line, and no function: clients would show an empty name."""
+    (tmp_path / "pad.c").write_text("int first(int n) { return n * 3; }\nint second(int n) { return n ^ 5; }\n")
+    pool = tmp_path / "pool"
+    pool.mkdir()
+    subprocess.run(["gcc", "-g", "-O1", "-shared", "-fPIC", "-falign-functions=64", "-Wl,--build-id=sha1", "-o", pool / "pad.so", tmp_path / "pad.c"], check=True)
+    out = subprocess.run(["nm", "-S", pool / "pad.so"], capture_output=True, text=True, check=True).stdout
+    at, size = (int(x, 16) for x in re.search(r"^(\w+) (\w+) T first$", out, re.M).groups())
+    s, id_ = serve([pool]).scanned(), build_id(pool / "pad.so")
+    job = {"memoryMap": [["pad.so", debug_id(id_)]], "stacks": [[[0, at], [0, at + size]]]}
+    r = json.loads(post(s, "/symbolicate/v5", json.dumps(job))[1])["results"][0]
+    assert r["found_modules"] == {f"pad.so/{debug_id(id_)}": True}
+    named, padding = r["stacks"][0]
+    assert (named["function"], named["function_offset"], named["line"]) == ("first", "0x0", 1)
+    assert padding["line"] == 1 and not {"function", "function_offset", "function_size"} & set(padding), padding
+
+
 def test_mozillas_form_with_offsets_that_are_none(built, service):
     """One of them costs its frame, not the request."""
     code, name = built.code[0], ["shop", debug_id(built.id)]

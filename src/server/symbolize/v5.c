@@ -272,22 +272,34 @@ static size_t frame_number(const struct v5 *v, size_t i)
 	return i - (stack ? v->stack_ends[stack - 1] : 0);
 }
 
+/* Clients take an empty name for a name: it is left out. */
+static bool v5_put_name(struct ask *a, const struct symtab_frame *f, struct json_writer *w)
+{
+	if (!f->name.size && !f->linkage.size)
+		return false;
+	ask_put_name(a, f, w);
+	return true;
+}
+
 static void v5_put_functions(struct ask *a, uint64_t addr, const struct symtab_frames *frames,
 			     struct json_writer *w)
 {
 	const struct symtab_frame *outer = &frames->list[frames->n - 1];
 	size_t before = w->out->size;
 
-	ask_put_name(a, outer, w);
-	json_put_printf(w, "function_offset", "0x%llx", (unsigned long long)(addr - frames->start));
-	json_put_printf(w, "function_size", "0x%llx", (unsigned long long)(frames->end - frames->start));
+	/* Padding after a function has lines, and no function. */
+	if (v5_put_name(a, outer, w)) {
+		json_put_printf(w, "function_offset", "0x%llx", (unsigned long long)(addr - frames->start));
+		json_put_printf(w, "function_size", "0x%llx",
+				(unsigned long long)(frames->end - frames->start));
+	}
 	v5_put_place(outer, w);
 	if (frames->n < 2)
 		return;
 	json_open_array(w, "inlines");
 	for (size_t k = 0; k + 1 < frames->n && w->out->size - before < ASK_MAX_ANSWER; k++) {
 		json_open_object(w, NULL);
-		ask_put_name(a, &frames->list[k], w);
+		v5_put_name(a, &frames->list[k], w);
 		v5_put_place(&frames->list[k], w);
 		json_close(w);
 	}
