@@ -140,13 +140,38 @@ static int wal_or_journal_read(sqlite3_file *file, void *p, int size, sqlite3_in
 	return read_real(digest_of(file), p, size, off);
 }
 
+/*
+ * How many pages the file has by its own header. A transaction may read pages after these: with auto_vacuum, CREATE TABLE
+ * moves a page that the transaction has added, for the root of the table, and reads the old place, which is nowhere yet.
+ * UINT64_MAX: the first page is damaged.
+ */
+static uint64_t pages_by_header(struct digest_file *f)
+{
+	uint64_t n = UINT64_MAX;
+	uint8_t *page = mem_alloc(f->page_size);
+
+	/* Again, since another connection may be writing it. */
+	for (int i = 0; i < READ_TRIES && n == UINT64_MAX; i++) {
+		struct db_header h;
+
+		if (read_real(f, page, (int)f->page_size, 0) != SQLITE_OK ||
+		    !db_page_is_sound(page, f->page_size, FIRST_PAGE))
+			continue;
+		db_header_read(page, &h);
+		n = h.n_pages;
+	}
+	free(page);
+	return n;
+}
+
 static int digest_read(sqlite3_file *file, void *p, int size, sqlite3_int64 off)
 {
 	struct digest_file *f = digest_of(file);
 	int code = read_real(f, p, size, off);
 
 	/* SQLite takes the missing bytes of a file that was cut for zeros. */
-	if (code == SQLITE_IOERR_SHORT_READ && f->has_digests && !f->unchecked && is_page(f, size, off))
+	if (code == SQLITE_IOERR_SHORT_READ && f->has_digests && !f->unchecked && is_page(f, size, off) &&
+	    (uint64_t)off / f->page_size < pages_by_header(f))
 		return bad_page(f, off);
 	if (code != SQLITE_OK)
 		return code;

@@ -167,9 +167,9 @@ static int copy_file(struct salvage *x, struct salvage_result *ret, struct err *
 int salvage_copy(struct salvage *x, struct salvage_result *ret, struct err *err)
 {
 	*ret = (struct salvage_result){ 0 };
-	if (salvage_profiles_begin(x, err) < 0 || db_begin(x->to, err) < 0)
+	if (db_begin(x->to, err) < 0)
 		return -1;
-	if (copy_file(x, ret, err) < 0) {
+	if (salvage_profiles_begin(x, err) < 0 || copy_file(x, ret, err) < 0) {
 		db_rollback(x->to);
 		return -1;
 	}

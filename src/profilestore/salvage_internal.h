@@ -93,7 +93,6 @@ int salvage_copy_segments(struct salvage *x, struct err *err);
 
 /* ---- salvage_profiles.c ---- */
 
-/* Outside of a transaction of x->to, which the caller begins for the steps. */
 int salvage_profiles_begin(struct salvage *x, struct err *err);
 /* As far as it gets until @until_ms (monotonic; 0: to the end). 1: there is more to do. */
 int salvage_profiles_step(struct salvage *x, int64_t until_ms, struct err *err);

@@ -160,6 +160,69 @@ static void no_answer_comes_from_a_file_that_was_cut_or_zeroed(void **state)
 	}
 }
 
+static void insert_rows(struct db *db, int from, int n)
+{
+	struct err err = { 0 };
+	struct db_stmt *s;
+
+	for (int i = from; i < from + n; i++) {
+		assert_done(db_prepare(db, "INSERT INTO a VALUES (?, ?, zeroblob(300))", &s, &err));
+		db_bind_i64(s, 1, i);
+		db_bind_i64(s, 2, i);
+		assert_int_equal(db_step(s, &err), DB_DONE);
+	}
+}
+
+/* The root of a new table takes the place of a page that the same transaction has added, which is in no file yet. */
+static void a_table_is_made_after_inserts_in_one_transaction(void **state)
+{
+	struct digest_fixture *f = *state;
+	struct err err = { 0 };
+	struct db *db;
+	int64_t n;
+
+	for (int checkpoint = 0; checkpoint < 2; checkpoint++) {
+		AUTO(mem_freep)
+		char *sql = mem_printf("CREATE TABLE c%d (x INTEGER PRIMARY KEY, y)", checkpoint);
+
+		write_whole(f, f->whole.size);
+		unlink(f->path);
+		assert_done(db_open(f->path, &(struct db_options){ .create = true }, &db, &err));
+		assert_done(db_exec(db, "CREATE TABLE a (x INTEGER PRIMARY KEY, y INTEGER, z BLOB)", &err));
+		if (checkpoint)
+			assert_done(db_exec(db, "PRAGMA wal_checkpoint(TRUNCATE)", &err));
+		assert_done(db_begin(db, &err));
+		insert_rows(db, 0, ROWS);
+		assert_done(db_exec(db, sql, &err));
+		assert_done(db_commit(db, &err));
+		assert_done(db_check(db, MIB(64), NULL, &err));
+		assert_done(db_get_i64(db, "SELECT count(*) FROM a", &n, &err));
+		assert_int_equal(n, ROWS);
+		db_close(db);
+	}
+}
+
+/* Pages that are in the WAL are no reason to take the others, which are gone, for zeros. */
+static void a_cut_beside_a_wal_is_damage(void **state)
+{
+	struct digest_fixture *f = *state;
+	struct err err = { 0 };
+	struct db *writer, *db;
+	int64_t n;
+
+	assert_done(db_open(f->path, &(struct db_options){ 0 }, &writer, &err));
+	assert_done(db_begin(writer, &err));
+	insert_rows(writer, ROWS, ROWS);
+	assert_done(db_commit(writer, &err));
+	assert_int_equal(truncate(f->path, (off_t)f->whole.size / 4), 0);
+	assert_done(db_open(f->path, &(struct db_options){ 0 }, &db, &err));
+	assert_fails(db_get_i64(db, "SELECT sum(length(z)) FROM a", &n, &err), ERR_DAMAGED, "damaged");
+	db_abandon(db);
+	db_abandon(writer);
+	db_close(db);
+	db_close(writer);
+}
+
 /* One process may have the file open when another makes the database in it. */
 static void all_connections_write_digests(void **state)
 {
@@ -242,6 +305,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		T(no_answer_comes_from_a_damaged_page),
 		T(no_answer_comes_from_a_file_that_was_cut_or_zeroed),
+		T(a_table_is_made_after_inserts_in_one_transaction),
+		T(a_cut_beside_a_wal_is_damage),
 		T(all_connections_write_digests),
 		T(a_database_without_digests_gets_them),
 	};
