@@ -345,8 +345,9 @@ static struct MHD_Daemon *start_daemon(struct daemon *d, int listen)
 		mhd_on_connection, d, MHD_OPTION_UNESCAPE_CALLBACK, keep_escapes, NULL,
 		MHD_OPTION_URI_LOG_CALLBACK, mhd_on_target, NULL, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
 		(size_t)CONNECTION_MEMORY, MHD_OPTION_CONNECTION_LIMIT, slow_room(opts->max_connections) + 1,
-		MHD_OPTION_CONNECTION_TIMEOUT, opts->idle_timeout_s, MHD_OPTION_ARRAY,
-		opts->tls_cert ? tls : tls + 2, MHD_OPTION_END);
+		/* mhd_thread.c blocks it; else libmicrohttpd would not use sendfile(). */
+		MHD_OPTION_SIGPIPE_HANDLED_BY_APP, 1, MHD_OPTION_CONNECTION_TIMEOUT, opts->idle_timeout_s,
+		MHD_OPTION_ARRAY, opts->tls_cert ? tls : tls + 2, MHD_OPTION_END);
 }
 
 static int start_http_thread(struct daemon *d, const struct listen_socket *ls, unsigned i, struct err *err)

@@ -5,6 +5,7 @@
 #include <limits.h>
 #include <poll.h>
 #include <sched.h>
+#include <signal.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 #include "base/base.h"
@@ -33,7 +34,12 @@ static void *run_daemon(void *arg)
 {
 	struct mhd_thread *t = arg;
 	unsigned seen = 0;
+	sigset_t pipe;
 
+	/* As libmicrohttpd does it in threads of its own, see MHD_OPTION_SIGPIPE_HANDLED_BY_APP in mhd.c. */
+	sigemptyset(&pipe);
+	sigaddset(&pipe, SIGPIPE);
+	pthread_sigmask(SIG_BLOCK, &pipe, NULL);
 	while (!atomic_load_explicit(&t->stopping, memory_order_relaxed)) {
 		/* While several ask at once, the next ones are mostly there already. */
 		if (t->n_asked - seen < BUSY)

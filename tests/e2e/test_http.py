@@ -251,3 +251,25 @@ def test_the_pages_files_may_lie_in_a_folder(serve, tmp_path):
     r = subprocess.run([LODE, "serve", "--no-upstream", "--listen", "127.0.0.1:0", "--data", str(tmp_path / "d"), "--web-dir", str(web), "/usr/bin/true"],
                        capture_output=True, text=True, timeout=30)
     assert r.returncode == 1 and "app.js" in r.stderr
+
+
+def reads_of(s):
+    return int(re.search(r"syscr: (\d+)", pathlib.Path(f"/proc/{s.proc.pid}/io").read_text()).group(1))
+
+
+def test_the_kernel_sends_a_file(serve, elf, pool):
+    """By sendfile(), some calls for a MiB, and not by a read() and a send() for each 4 KiB. HEAD, and what it sent before, cost nothing more."""
+    body = elf.program + bytes(1 << 20)
+    (pool / "program").write_bytes(body)
+    s = serve([pool]).ready()
+    s.scanned()
+    path = f"/buildid/{elf.id}/executable"
+    assert s.get(path).body == body
+    before, files = reads_of(s), len(list(pathlib.Path(f"/proc/{s.proc.pid}/fd").iterdir()))
+    for _ in range(20):
+        assert s.get(path).body == body
+        r = s.get(path, method="HEAD")
+        assert r.status == 200 and r.headers["Content-Length"] == str(len(body)) and r.body == b""
+        assert s.get(path, headers={"Range": "bytes=-70000"}).body == body[-70000:]
+    assert reads_of(s) - before < 20 * 128
+    s.wait(lambda: len(list(pathlib.Path(f"/proc/{s.proc.pid}/fd").iterdir())) <= files + 2, "no descriptors are left over")
