@@ -28,11 +28,17 @@ static const uint8_t digit_values[256] = {
 	['E'] = UPPER | 15, ['F'] = UPPER | 16,
 };
 
-int hex_digit(char c, bool any_case)
+/* Build IDs are read more than once for each request. */
+static inline int digit_value(char c, bool any_case)
 {
 	uint8_t d = digit_values[(uint8_t)c];
 
 	return any_case || d < UPPER ? (d & (UPPER - 1)) - 1 : -1;
+}
+
+int hex_digit(char c, bool any_case)
+{
+	return digit_value(c, any_case);
 }
 
 bool hex_decode(struct str s, bool any_case, uint8_t *out, size_t room, size_t *ret_size)
@@ -40,8 +46,8 @@ bool hex_decode(struct str s, bool any_case, uint8_t *out, size_t room, size_t *
 	if (s.size % 2 || s.size / 2 > room)
 		return false;
 	for (size_t i = 0; i < s.size / 2; i++) {
-		int hi = hex_digit(s.p[2 * i], any_case);
-		int lo = hex_digit(s.p[2 * i + 1], any_case);
+		int hi = digit_value(s.p[2 * i], any_case);
+		int lo = digit_value(s.p[2 * i + 1], any_case);
 
 		if ((hi | lo) < 0)
 			return false;

@@ -131,9 +131,15 @@ void http_head_add(struct http_head *head, struct str name, const char *value)
 	if (name.size == 13 && strncasecmp(name.p, "Authorization", 13) == 0)
 		head->authorization = value;
 	switch (name.p[0] | 0x20) {
+	case 'i':
+		head->conditional = true;
+		break;
+	case 'r':
+		head->conditional = true;
+		head->browser |= is_of_browser(name, value);
+		break;
 	case 'a':
 	case 'o':
-	case 'r':
 	case 's':
 	case 'u':
 		head->browser |= is_of_browser(name, value);
@@ -142,10 +148,13 @@ void http_head_add(struct http_head *head, struct str name, const char *value)
 		head->browser |= is_of_browser(name, value);
 		head->forwarded |= is_of_proxy(name);
 		break;
+	case 'x':
+		head->conditional = true;
+		head->forwarded |= is_of_proxy(name);
+		break;
 	case 'f':
 	case 't':
 	case 'v':
-	case 'x':
 		head->forwarded |= is_of_proxy(name);
 		break;
 	}

@@ -113,6 +113,7 @@ struct http_head {
 	bool old;                  /* HTTP/1.0 */
 	bool two;                  /* HTTP/2 */
 	bool get;                  /* GET or HEAD */
+	bool conditional;          /* it may have conditions, a range or X-headers: else none of these */
 	bool has_length;           /* it announces a body's size */
 };
 const struct http_head *http_head(struct http_conn *c);

@@ -88,6 +88,9 @@ struct http_reply *reply_of_verdict(const struct server *s, const struct verdict
 
 struct conditions reply_conditions(struct http_conn *conn, bool head)
 {
+	/* Most requests have none, and each lookup compares all headers. */
+	if (!http_head(conn)->conditional)
+		return (struct conditions){ .head = head };
 	return (struct conditions){
 		.range = http_header(conn, "Range"),
 		.if_range = http_header(conn, "If-Range"),
