@@ -191,6 +191,11 @@ bool http_both_ways(struct http_conn *c)
 	return c->both_ways;
 }
 
+bool http_is_crowded(struct http_conn *c)
+{
+	return c->crowded;
+}
+
 void http_shut(struct http_conn *c)
 {
 	c->transport->shut(c);

@@ -61,6 +61,7 @@ struct http_conn {
 	struct http_drop drop;
 	bool trust_known, trusted; /* of its other end, which stays the same */
 	bool both_ways;            /* http_both_ways() was called, of a request of HTTP/2 */
+	bool crowded;              /* http_is_crowded() */
 	struct http_query query;
 };
 
@@ -90,13 +91,17 @@ void http_head_add(struct http_head *head, struct str name, const char *value);
 
 enum http_reply_kind { REPLY_MEM, REPLY_FD, REPLY_STREAM };
 
-/* libmicrohttpd's response owns the body, and has the headers; it is destroyed with the last reference. */
+/*
+ * libmicrohttpd's response owns the body, and has the headers; it is destroyed with the last reference. That of a stream is
+ * made when HTTP/1.1 sends it, since it has a buffer that HTTP/2 does not need; until then its headers are here.
+ */
 struct http_reply {
 	atomic_uint n_refs;
 	enum http_reply_kind kind;
-	unsigned status; /* that it is sent with; 0: as http_send() says */
-	struct MHD_Response *mhd;
-	uint64_t size; /* of the body; HTTP_SIZE_UNKNOWN */
+	unsigned status;          /* that it is sent with; 0: as http_send() says */
+	struct MHD_Response *mhd; /* NULL: of a stream, not made yet */
+	struct buf headers;       /* of a stream: name NUL value NUL */
+	uint64_t size;            /* of the body; HTTP_SIZE_UNKNOWN */
 	const uint8_t *p;
 	int fd;
 	uint64_t off;
@@ -106,6 +111,8 @@ struct http_reply {
 };
 
 struct http_reply *http_reply_ref(struct http_reply *r);
+/* For libmicrohttpd: makes the response of a stream. */
+struct MHD_Response *http_reply_response(struct http_reply *r);
 /* Each header of @r. */
 void http_reply_headers(const struct http_reply *r,
 			void (*fn)(void *arg, const char *name, const char *value), void *arg);

@@ -5,6 +5,7 @@
 #include "http/h2.h"
 
 #include <errno.h>
+#include <malloc.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <stdlib.h>
@@ -183,6 +184,15 @@ static void accept_all(struct h2_thread *t, int socket)
 
 /* ---- a thread ---- */
 
+/* After many streams: what they had is in pieces, which the C library keeps. */
+static void return_memory(struct h2 *h2)
+{
+	if (atomic_load_explicit(&h2->crowded, memory_order_relaxed) &&
+	    atomic_load_explicit(&h2->n_streams, memory_order_relaxed) < H2_FREE_STREAMS &&
+	    atomic_exchange(&h2->crowded, false))
+		malloc_trim(0);
+}
+
 /* All connections: time has passed, or the service stops. */
 static void sweep_conns(struct h2_thread *t)
 {
@@ -198,6 +208,7 @@ static void sweep_conns(struct h2_thread *t)
 		else if (c->starved_ms && !h2_conn_keep(c))
 			end_conn(c);
 	}
+	return_memory(t->h2);
 }
 
 /* Connections whose streams were resumed, and those that have ended. */
@@ -219,8 +230,8 @@ static void tend_conns(struct h2_thread *t)
 static void run_turn(struct h2_thread *t, uint8_t *room)
 {
 	struct epoll_event events[EVENTS];
-	bool woken = false;
-	int n = epoll_wait(t->epoll, events, EVENTS, t->first ? SWEEP_MS : -1);
+	bool woken = false, sweeps = t->first || atomic_load_explicit(&t->h2->crowded, memory_order_relaxed);
+	int n = epoll_wait(t->epoll, events, EVENTS, sweeps ? SWEEP_MS : -1);
 
 	for (int i = 0; i < n; i++) {
 		void *what = events[i].data.ptr;

@@ -23,8 +23,11 @@
 #include "http/slow.h"
 
 /* Limits of a connection; docs/security.md has them. */
-#define H2_STREAMS       100u    /* at once, with those that were reset and whose work has not ended */
-#define H2_FEW_STREAMS   8u      /* when half of all streams that the server takes are in use */
+#define H2_STREAMS      100u /* at once, with those that were reset and whose work has not ended */
+#define H2_FEW_STREAMS  8u   /* when half of all streams that the server takes are in use */
+#define H2_FREE_STREAMS 256u /* of the server, whose memory needs no grant */
+#define H2_STREAM_COST \
+	KIB(8) /* what the others hold, beside their headers and what they are granted elsewhere */
 #define H2_HEADERS       KIB(16) /* of one request, decoded; more is 431 */
 #define H2_HEADERS_CUT   KIB(64) /* a request with more ends the connection */
 #define H2_CONTINUATIONS 16u     /* frames of one header block after the first */
@@ -59,6 +62,7 @@ struct h2_stream {
 	/* The head. Texts are in `text`, "name NUL value NUL" for each header; pseudo headers too. */
 	struct buf text;
 	size_t headers_size;
+	size_t granted; /* of its cost, by the memory budget */
 	struct http_request req;
 	char *path;  /* without the query */
 	bool headed; /* all headers are in, and the receiver has seen them */
@@ -137,6 +141,7 @@ struct h2 {
 	struct h2_tls *tls; /* NULL: none */
 	atomic_bool stopping;
 	atomic_uint n_streams; /* of all connections */
+	atomic_bool crowded;   /* there were many since memory was last returned to the kernel */
 };
 
 /* ---- h2.c ---- */
@@ -176,8 +181,8 @@ void h2_conn_earn(struct h2_conn *c, int64_t credit);
 
 /* ---- h2_stream.c ---- */
 
-/* NULL: there are too many. */
-struct h2_stream *h2_stream_new(struct h2_conn *c, int32_t id);
+/* NULL: there are too many; *ret_code says so to the client. */
+struct h2_stream *h2_stream_new(struct h2_conn *c, int32_t id, uint32_t *ret_code);
 /* 0, or the result of nghttp2's callback. */
 int h2_stream_header(struct h2_stream *s, struct str name, struct str value);
 /* All headers are in. */

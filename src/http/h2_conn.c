@@ -86,15 +86,15 @@ static int h2_on_begin_headers(nghttp2_session *session, const nghttp2_frame *fr
 	struct h2_conn *c = arg;
 	int32_t id = frame->hd.stream_id;
 	struct h2_stream *s;
+	uint32_t code;
 
 	if (frame->headers.cat != NGHTTP2_HCAT_REQUEST)
 		return 0;
-	s = h2_stream_new(c, id);
+	s = h2_stream_new(c, id, &code);
 	if (s)
 		nghttp2_session_set_stream_user_data(session, id, s);
 	else
-		/* The client may send it again, at once. */
-		nghttp2_submit_rst_stream(session, NGHTTP2_FLAG_NONE, id, NGHTTP2_REFUSED_STREAM);
+		nghttp2_submit_rst_stream(session, NGHTTP2_FLAG_NONE, id, code);
 	return 0;
 }
 

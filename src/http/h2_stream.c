@@ -103,7 +103,22 @@ static const struct http_transport h2_transport = {
 
 /* ---- from its first header to its end ---- */
 
-struct h2_stream *h2_stream_new(struct h2_conn *c, int32_t id)
+/* Of its whole cost. false: there is no memory for it. */
+static bool grant_stream(struct h2_stream *s, size_t cost)
+{
+	size_t more = cost > s->granted ? cost - s->granted : 0;
+
+	if (!s->conn.crowded || !more)
+		return true;
+	if (!budget_try(s->c->thread->h2->shared->opts.memory, BUDGET_REPLY, more)) {
+		counters_refused("memory");
+		return false;
+	}
+	s->granted += more;
+	return true;
+}
+
+struct h2_stream *h2_stream_new(struct h2_conn *c, int32_t id, uint32_t *ret_code)
 {
 	struct h2 *h2 = c->thread->h2;
 	unsigned all = atomic_load_explicit(&h2->n_streams, memory_order_relaxed);
@@ -113,11 +128,22 @@ struct h2_stream *h2_stream_new(struct h2_conn *c, int32_t id)
 	/* As many requests at once as there may be connections of HTTP/1.1; few of one connection when they are scarce. */
 	if (c->n_streams >= H2_STREAMS || all >= max || (all >= max / 2 && c->n_streams >= H2_FEW_STREAMS)) {
 		counters_refused("http2 streams");
+		/* The client may send it again, at once. */
+		*ret_code = NGHTTP2_REFUSED_STREAM;
 		return NULL;
 	}
 	s = NEW(struct h2_stream);
 	s->conn.transport = &h2_transport;
+	/* The first one of a connection is as a connection of HTTP/1.1. */
+	s->conn.crowded = all >= H2_FREE_STREAMS && c->n_streams;
 	s->c = c;
+	if (s->conn.crowded)
+		atomic_store_explicit(&h2->crowded, true, memory_order_relaxed);
+	if (!grant_stream(s, H2_STREAM_COST)) {
+		*ret_code = NGHTTP2_ENHANCE_YOUR_CALM;
+		free(s);
+		return NULL;
+	}
 	s->id = id;
 	s->next = c->first;
 	if (c->first)
@@ -143,6 +169,7 @@ static void stream_free(struct h2_stream *s)
 	}
 	atomic_fetch_sub_explicit(&c->thread->h2->n_streams, 1, memory_order_relaxed);
 	budget_return(c->thread->h2->shared->opts.memory, BUDGET_BODY, s->held_granted);
+	budget_return(c->thread->h2->shared->opts.memory, BUDGET_REPLY, s->granted);
 	http_reply_unref(s->reply);
 	buf_done(&s->held);
 	buf_done(&s->text);
@@ -277,6 +304,13 @@ void h2_stream_begin(struct h2_stream *s, bool ended)
 	const char *length;
 	bool wants = false;
 
+	if (!grant_stream(s, H2_STREAM_COST + s->text.room)) {
+		/* No receiver has seen it, and none will. */
+		s->headed = s->asked = true;
+		http_drop_begin(&s->conn.drop, H2_DROPPED);
+		h2_stream_reset(s, NGHTTP2_ENHANCE_YOUR_CALM);
+		return;
+	}
 	head_read(s, ended);
 	s->headed = true;
 	s->body_ended = ended;

@@ -73,8 +73,8 @@ struct http_options {
 	size_t n_listen;
 	const struct str *listen_grpc; /* HTTP/2 is spoken there, and nothing else */
 	size_t n_listen_grpc;
-	struct budget
-		*memory; /* borrowed; of HTTP/2's bodies sent ahead, and replies not read; NULL: no limit */
+	/* Borrowed; of HTTP/2's streams, bodies sent ahead, and replies not read; NULL: no limit. */
+	struct budget *memory;
 	unsigned threads;
 	unsigned max_connections;
 	/* Of one address of another machine, of one loopback address; 0: no limit. */
@@ -141,6 +141,11 @@ void http_resume(struct http_conn *c);
  * no such thing; the whole body comes first, and then request(), as always.
  */
 bool http_both_ways(struct http_conn *c);
+/*
+ * The request is one of many streams of HTTP/2, which cost a client next to nothing: memory that its reply holds is granted
+ * by the budget, however little it is.
+ */
+bool http_is_crowded(struct http_conn *c);
 /* From any thread, before the request ends: close the connection, as if the client had hung up. */
 void http_shut(struct http_conn *c);
 /* The client has hung up. For suspended connections, at which libmicrohttpd itself does not look. */
@@ -156,6 +161,8 @@ enum { HTTP_STREAM_CUT = -1, HTTP_STREAM_END = -2 };
 /* @p must stay until free_fn(arg) is called, after the last send of it has ended; free_fn may be NULL. */
 struct http_reply *http_reply_mem(const void *p, size_t size, void (*free_fn)(void *arg), void *arg);
 struct http_reply *http_reply_copy(const void *p, size_t size);
+/* Only for requests with HEAD: it has a size, and no body. */
+struct http_reply *http_reply_bare(uint64_t size);
 /* Takes @fd. */
 struct http_reply *http_reply_fd(int fd, uint64_t off, uint64_t size);
 /*

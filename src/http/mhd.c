@@ -143,7 +143,9 @@ static bool mhd_gone(struct http_conn *c)
 
 static enum http_result mhd_send(struct http_conn *c, unsigned status, struct http_reply *reply)
 {
-	return MHD_queue_response(link_of_conn(c)->mhd, status, reply->mhd) == MHD_YES ? HTTP_SENT : HTTP_CUT;
+	return MHD_queue_response(link_of_conn(c)->mhd, status, http_reply_response(reply)) == MHD_YES
+		       ? HTTP_SENT
+		       : HTTP_CUT;
 }
 
 static const struct http_transport mhd_transport = {

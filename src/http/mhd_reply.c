@@ -72,6 +72,7 @@ static void free_streamed(void *arg)
 {
 	struct http_reply *r = arg;
 
+	buf_done(&r->headers);
 	buf_done(&r->trailers);
 	free(r);
 }
@@ -81,15 +82,64 @@ struct http_reply *http_reply_stream(uint64_t size,
 				     void *arg)
 {
 	struct http_reply *r = NEW(struct http_reply);
-	size_t block = (size_t)MIN(size, (uint64_t)STREAM_BLOCK);
 
 	atomic_init(&r->n_refs, 1);
 	r->kind = REPLY_STREAM;
 	r->size = size;
 	r->read = read;
 	r->arg = arg;
-	r->mhd = MHD_create_response_from_callback(size == HTTP_SIZE_UNKNOWN ? MHD_SIZE_UNKNOWN : size,
-						   block ? block : 1, stream_read, r, free_streamed);
+	return r;
+}
+
+/* Each pair of a list of "name NUL value NUL". */
+static void each_pair(const struct buf *list, void (*fn)(void *arg, const char *name, const char *value),
+		      void *arg)
+{
+	size_t at = 0;
+
+	while (at < list->size) {
+		const char *name = (const char *)list->p + at, *value = name + strlen(name) + 1;
+
+		fn(arg, name, value);
+		at = (size_t)(value + strlen(value) + 1 - (const char *)list->p);
+	}
+}
+
+static void put_pair(struct buf *list, const char *name, const char *value)
+{
+	buf_add(list, name, strlen(name) + 1);
+	buf_add(list, value, strlen(value) + 1);
+}
+
+static void add_to_response(void *arg, const char *name, const char *value)
+{
+	MHD_add_response_header(arg, name, value);
+}
+
+struct MHD_Response *http_reply_response(struct http_reply *r)
+{
+	size_t block = (size_t)MAX(MIN(r->size, (uint64_t)STREAM_BLOCK), UINT64_C(1));
+
+	if (r->mhd)
+		return r->mhd;
+	r->mhd = MHD_create_response_from_callback(r->size == HTTP_SIZE_UNKNOWN ? MHD_SIZE_UNKNOWN : r->size,
+						   block, stream_read, r, free_streamed);
+	if (!r->mhd)
+		abort();
+	each_pair(&r->headers, add_to_response, r->mhd);
+	return r->mhd;
+}
+
+static ssize_t read_nothing(void *arg, uint64_t pos, char *buf, size_t max)
+{
+	return HTTP_STREAM_CUT;
+}
+
+struct http_reply *http_reply_bare(uint64_t size)
+{
+	struct http_reply *r = http_reply_stream(size, read_nothing, NULL);
+
+	r->mhd = MHD_create_response_from_callback(size, 1, stream_read, r, free_streamed);
 	if (!r->mhd)
 		abort();
 	return r;
@@ -110,16 +160,19 @@ void http_reply_header(struct http_reply *r, const char *name, const char *value
 	AUTO(mem_freep) char *clean = clean_value(value);
 
 	/* libmicrohttpd refuses an empty value. */
-	if (*clean)
+	if (!*clean)
+		return;
+	if (r->mhd)
 		MHD_add_response_header(r->mhd, name, clean);
+	else
+		put_pair(&r->headers, name, clean);
 }
 
 void http_reply_trailer(struct http_reply *r, const char *name, const char *value)
 {
 	AUTO(mem_freep) char *clean = clean_value(value);
 
-	buf_add(&r->trailers, name, strlen(name) + 1);
-	buf_add(&r->trailers, clean, strlen(clean) + 1);
+	put_pair(&r->trailers, name, clean);
 }
 
 void http_reply_status(struct http_reply *r, unsigned status)
@@ -146,7 +199,10 @@ void http_reply_headers(const struct http_reply *r,
 {
 	struct header_walk w = { fn, arg };
 
-	MHD_get_response_headers(r->mhd, mhd_walk_header, &w);
+	if (r->mhd)
+		MHD_get_response_headers(r->mhd, mhd_walk_header, &w);
+	else
+		each_pair(&r->headers, fn, arg);
 }
 
 struct http_reply *http_reply_ref(struct http_reply *r)
@@ -162,8 +218,9 @@ void http_reply_unref(struct http_reply *r)
 	if (!r || atomic_fetch_sub(&r->n_refs, 1) != 1)
 		return;
 	mhd = r->mhd;
-	if (r->kind != REPLY_STREAM)
+	if (r->kind != REPLY_STREAM || !mhd)
 		free_streamed(r);
 	/* Frees a stream, as soon as libmicrohttpd needs it no more. */
-	MHD_destroy_response(mhd);
+	if (mhd)
+		MHD_destroy_response(mhd);
 }

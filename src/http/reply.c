@@ -222,7 +222,7 @@ void request_reply_text(struct request *req, unsigned status, const char *text)
 
 /*
  * A reply may wait long for its client. A small one goes into the socket's buffer, and status and metrics are needed
- * most when memory is used up.
+ * most when memory is used up. Many streams of one connection share a socket.
  */
 static bool reply_grant(struct request *req, const struct buf *body)
 {
@@ -231,7 +231,7 @@ static bool reply_grant(struct request *req, const struct buf *body)
 
 	budget_return(memory, BUDGET_REPLY, req->reply_granted);
 	req->reply_granted = 0;
-	if (body->room <= REPLY_SMALL)
+	if (body->room <= REPLY_SMALL && !http_is_crowded(req->conn))
 		return true;
 	if (!budget_try(memory, BUDGET_REPLY, body->room)) {
 		(void)budget_refusal(memory, BUDGET_REPLY, body->room, &err);

@@ -20,6 +20,7 @@ from profiling import message as field
 
 PUSH = "/push.v1.PusherService/Push"
 TYPES = "/querier.v1.QuerierService/ProfileTypes"
+REFLECTION = "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo"
 
 
 @pytest.fixture
@@ -351,6 +352,33 @@ def test_replies_that_nobody_reads(s):
                 break
         is_well(s)
         assert rss_mib(s) - before < 32
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("what", ["answers", "replies", "headers"])
+def test_streams_that_nobody_reads_hold_what_the_budget_grants(start, what):
+    """3000 at once, without a window; those for which there is no memory are refused, and nobody else."""
+    s = start("--memory", "64M")
+    before = rss_mib(s)
+    services = [Conn(s, settings=struct.pack(">HI", 4, 0), window=1 << 24) for _ in range(30)]
+    question = message(field(4, b"querier.v1.QuerierService"))
+    for c in services:
+        for i in range(100):
+            if what == "answers":
+                c.ask(1 + 2 * i, question * 4, end=False, path=REFLECTION)
+            elif what == "replies":
+                c.ask(1 + 2 * i, method="GET", path="/metrics")
+            else:
+                c.ask(1 + 2 * i, end=False, path=REFLECTION, **{f"x-{k}": "v" * 900 for k in range(16)})
+    is_well(s)
+    s.wait(lambda: s.metric('lode_memory_bytes{class="reply"}') > 10 << 20, "most of the memory is granted")
+    assert s.metric('lode_http_refused_total{limit="memory"}') > 0
+    assert any(c.reset_code(1 + 2 * i) == ENHANCE_YOUR_CALM or c.ended(1 + 2 * i) for c in services for i in range(100))
+    assert rss_mib(s) - before < 64
+    for c in services:
+        c.close()
+    s.wait(lambda: s.metric('lode_memory_bytes{class="reply"}') == 0, "the memory is returned")
+    s.wait(lambda: rss_mib(s) - before < 12, "to the kernel, too")
 
 
 @pytest.mark.slow

@@ -16,8 +16,9 @@
 #define QUESTION_MAX 4096u    /* bytes of one */
 #define QUESTIONS    10000u   /* of one stream */
 #define ANSWERS_MAX  KIB(256) /* that the client has not read; one more answer may come to it */
+#define ANSWERS_FREE KIB(16)  /* of them, without a grant while there are few streams */
 
-#define ANSWERS_FREE KIB(16) /* of them, without a grant */
+#define NO_MEMORY "no memory is left for the answers; read them, or ask again later"
 
 /* ServerReflectionRequest */
 enum {
@@ -214,6 +215,31 @@ static void reflection_refuse(struct reflecting *s, unsigned status, const char 
 	snprintf(s->text, sizeof(s->text), "%s", text);
 }
 
+/* What waits for the client, and the stream itself. false: there is no memory for it. */
+static bool grant_answers(struct reflecting *s)
+{
+	bool crowded = http_is_crowded(s->req->conn);
+	size_t size = s->out.room + (crowded ? sizeof(*s) : 0);
+
+	if (size <= s->granted + (crowded ? 0 : ANSWERS_FREE))
+		return true;
+	if (!budget_try(s->req->service->opts.memory, BUDGET_REPLY, size - s->granted))
+		return false;
+	s->granted = size;
+	return true;
+}
+
+/* The client has read everything. */
+static void drop_answers(struct reflecting *s)
+{
+	size_t keep = http_is_crowded(s->req->conn) ? sizeof(*s) : 0;
+
+	buf_done(&s->out);
+	s->out_at = 0;
+	budget_return(s->req->service->opts.memory, BUDGET_REPLY, s->granted - MIN(keep, s->granted));
+	s->granted = MIN(keep, s->granted);
+}
+
 static void answer_reflection(struct reflecting *s)
 {
 	AUTO(buf_done) struct buf answer = { 0 };
@@ -224,18 +250,17 @@ static void answer_reflection(struct reflecting *s)
 		reflection_refuse(s, 400, "a question is cut off, or is none of protobuf");
 	if (s->ended)
 		return;
-	if (s->out_at == s->out.size)
-		s->out.size = s->out_at = 0;
+	/* Those that were sent make room. */
+	if (s->out_at && s->out_at >= s->out.size - s->out_at) {
+		memmove(s->out.p, s->out.p + s->out_at, s->out.size - s->out_at);
+		s->out.size -= s->out_at;
+		s->out_at = 0;
+	}
 	grpc_put_prefix(0, answer.size, &s->out);
 	buf_add(&s->out, answer.p, answer.size);
 	s->n_question = 0;
-	if (s->out.room > s->granted + ANSWERS_FREE) {
-		if (budget_try(s->req->service->opts.memory, BUDGET_REPLY, s->out.room - s->granted))
-			s->granted = s->out.room;
-		else
-			reflection_refuse(s, 503,
-					  "no memory is left for the answers; read them, or ask again later");
-	}
+	if (!grant_answers(s))
+		reflection_refuse(s, 503, NO_MEMORY);
 }
 
 static size_t reflection_body(struct request *req, struct bytes chunk)
@@ -273,6 +298,10 @@ static void reflection_begin(struct request *req)
 	req->own = s = NEW(struct reflecting);
 	s->req = req;
 	s->frames = (struct rpc_frames){ .max = QUESTION_MAX, .no_compressed = true };
+	if (!grant_answers(s)) {
+		request_refuse(req, 503, NO_MEMORY);
+		return;
+	}
 	pthread_once(&services_once, make_services);
 	if (form == GRPC_PLAIN)
 		(void)http_both_ways(req->conn);
@@ -302,6 +331,8 @@ static ssize_t reflection_read(void *arg, uint64_t pos, char *buf, size_t max)
 		memcpy(buf, s->out.p + s->out_at, n);
 	s->out_at += n;
 	s->req->bytes += n;
+	if (n && s->out_at == s->out.size)
+		drop_answers(s);
 	return (ssize_t)n;
 }
 
