@@ -234,6 +234,7 @@ static struct request *request_of_sent(struct opening *o, const struct http_sent
 	req->status = sent->status;
 	req->bytes = sent->bytes;
 	req->result = sent->result;
+	req->lent = sent->lent;
 	return req;
 }
 
@@ -489,6 +490,8 @@ static void receive_done(void *arg, struct http_conn *c, void *ctx, bool complet
 								sent.bytes, ns, complete });
 	if (sv->opts.ended)
 		sv->opts.ended(sv->opts.server, req, sent.status);
+	if (req->lent.end)
+		req->lent.end(req->lent.arg, req->lent.reply, complete);
 	http_reply_unref(req->reply);
 	budget_return(sv->opts.memory, BUDGET_REPLY, req->reply_granted);
 	arena_done(&req->arena);

@@ -47,6 +47,14 @@ struct http_canned {
 	struct http_reply *reply;
 };
 
+/* A reply that one request at a time sends: at the end of that request @end takes it. NULL: none. */
+struct http_lent {
+	struct http_reply *reply;
+	/* @whole: all of it was sent, so it can be sent again. */
+	void (*end)(void *arg, struct http_reply *reply, bool whole);
+	void *arg;
+};
+
 /* How a request that needs no struct request was answered. */
 struct http_sent {
 	unsigned type, status;
@@ -54,6 +62,7 @@ struct http_sent {
 	const char *result;
 	bool streams; /* the reply takes a while: it is logged when it is out */
 	enum http_result outcome;
+	struct http_lent lent; /* only if it streams */
 };
 
 struct http_service_options {
@@ -169,6 +178,7 @@ struct request {
 
 	/* The reply; and what of it is logged. */
 	struct http_reply *reply;
+	struct http_lent lent;
 	unsigned status;
 	uint64_t bytes;
 	const char *result;

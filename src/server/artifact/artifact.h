@@ -194,6 +194,8 @@ bool patience_tick(struct server *s, int64_t now_ms);
 
 /* ---- ready.c ---- */
 
+#define READY_SPARES 2u
+
 /* A content that is at hand whole: in memory or in a file. Shared, never changed. */
 struct ready {
 	atomic_uint refs;
@@ -207,6 +209,9 @@ struct ready {
 	unsigned type;
 	const char *result;
 	struct http_reply *whole; /* of one in memory; NULL: each request has a reply of its own */
+	struct http_reply *bare;  /* of one in a file: for HEAD */
+	/* Replies of its own that were sent whole, for the next requests. */
+	_Atomic(struct http_reply *) spare[READY_SPARES];
 	struct http_reply *unmodified;
 };
 /* Both take the strings of @content, @mem (from malloc), @fd. */
@@ -215,6 +220,14 @@ struct ready *ready_of_fd(struct server *s, struct content *content, int fd, uin
 			  const struct stat *plain);
 struct ready *ready_ref(struct ready *r);
 void ready_unref(void *r);
+/*
+ * All of a file, for one request at a time, which ends with ready_give_back(): http_lent's end, with a reference to the
+ * ready as @arg. NULL: no descriptor is left.
+ */
+struct http_reply *ready_lend(const struct server *s, struct ready *r);
+void ready_give_back(void *arg, struct http_reply *reply, bool whole);
+/* A reply of its own with the bytes [off, off + size) of the content. NULL: no descriptor is left. */
+struct http_reply *ready_part(const struct server *s, struct ready *r, uint64_t off, uint64_t size);
 bool ready_still_good(const struct ready *r); /* a plain file is the one that it was */
 void content_done(struct content *c);
 

@@ -164,6 +164,7 @@ static enum http_next send_ready(struct request *req, struct ready *r, uint64_t 
 	req->status = sent.status;
 	req->bytes = sent.bytes;
 	req->result = sent.status < 400 ? r->result : "error";
+	req->lent = sent.lent;
 	hot_put(req->s->hot, str_of(req->url), r, epoch);
 	return sent.outcome == HTTP_SENT ? HTTP_ENDED : HTTP_CLOSES;
 }
@@ -282,7 +283,7 @@ bool artifact_hot(struct server *s, const struct http_request *hr, bool head, st
 	ret->type = r->type;
 	ret->result = ret->status < 400 ? r->result : "error";
 	/* Sending a file takes a while; it is logged at its end. */
-	ret->streams = !r->mem && ret->bytes;
+	ret->streams = ret->lent.end || (!r->mem && ret->bytes);
 	ready_unref(r);
 	return true;
 }

@@ -5,7 +5,6 @@
 #include "server/artifact/artifact.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 
 /*
@@ -101,48 +100,51 @@ struct conditions reply_conditions(struct http_conn *conn, bool head)
 	};
 }
 
-/* A reply of its own with a part of the content, or all of it. */
-static struct http_reply *ready_part(const struct server *s, struct ready *r, const struct verdict *v)
+/* A file is sent by a reply that is lent, since no two requests may send it at once. */
+static bool send_lent(struct server *s, struct http_conn *conn, struct ready *r, struct http_sent *sent)
 {
-	struct http_reply *part;
+	struct http_reply *reply = ready_lend(s, r);
 
-	if (r->mem) {
-		part = http_reply_copy(r->mem + v->off, (size_t)v->size);
-	} else {
-		int fd = fcntl(r->fd, F_DUPFD_CLOEXEC, 0);
+	if (!reply)
+		return false;
+	sent->outcome = http_send(conn, 200, reply);
+	sent->lent = (struct http_lent){ reply, ready_give_back, ready_ref(r) };
+	return true;
+}
 
-		if (fd < 0)
-			return NULL;
-		part = http_reply_fd(fd, r->fd_off + v->off, v->size);
-	}
-	reply_content_headers(s, part, &r->content);
-	reply_range_headers(part, v, &r->content);
-	return part;
+static bool send_own(struct server *s, struct http_conn *conn, struct ready *r, const struct verdict *v,
+		     struct http_sent *sent)
+{
+	struct http_reply *own = v->status < 300 ? ready_part(s, r, v->off, v->size)
+						 : reply_of_verdict(s, v, &r->content);
+
+	if (!own)
+		return false;
+	reply_range_headers(own, v, &r->content);
+	sent->outcome = http_send(conn, v->status, own);
+	http_reply_unref(own);
+	return true;
 }
 
 void reply_ready(struct server *s, struct http_conn *conn, bool head, struct ready *r, struct http_sent *sent)
 {
 	struct conditions c = reply_conditions(conn, head);
 	struct verdict v = cond_judge(&c, &r->content);
-	struct http_reply *own = NULL;
+	struct http_reply *shared = v.status == 200   ? (head && r->bare ? r->bare : r->whole)
+				    : v.status == 304 ? r->unmodified
+						      : NULL;
 
 	sent->bytes = head ? 0 : v.size;
 	sent->status = v.status;
-	if (v.status == 200 && r->whole) {
-		sent->outcome = http_send(conn, 200, r->whole);
-	} else if (v.status == 304) {
-		sent->outcome = http_send(conn, 304, r->unmodified);
-	} else {
-		own = v.status < 300 ? ready_part(s, r, &v) : reply_of_verdict(s, &v, &r->content);
-		if (!own) {
-			sent->status = 503;
-			sent->bytes = 0;
-			sent->outcome = http_send(conn, 503, s->http_service->busy.reply);
-			return;
-		}
-		sent->outcome = http_send(conn, v.status, own);
-		http_reply_unref(own);
+	if (shared) {
+		sent->outcome = http_send(conn, v.status, shared);
+		return;
 	}
+	if (v.status == 200 ? send_lent(s, conn, r, sent) : send_own(s, conn, r, &v, sent))
+		return;
+	sent->status = 503;
+	sent->bytes = 0;
+	sent->outcome = http_send(conn, 503, s->http_service->busy.reply);
 }
 
 unsigned reply_status_of(const struct err *err)
