@@ -110,6 +110,17 @@ void task_waker_fire(void *arg)
 	waker_unref(w);
 }
 
+bool task_waker_wanted(void *arg)
+{
+	struct task_waker *w = arg;
+	bool wanted;
+
+	pthread_mutex_lock(&w->lock);
+	wanted = w->task != NULL;
+	pthread_mutex_unlock(&w->lock);
+	return wanted;
+}
+
 void task_waker_drop(struct task *t)
 {
 	struct task_waker *w = TAKE(t->waker);

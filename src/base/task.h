@@ -60,7 +60,9 @@ void task_done(struct task *t);
 
 /* In a step. The task must not be waiting already. */
 struct task_waker *task_waker_new(struct task *t);
-void task_waker_fire(void *w);                                /* takes @w; from any thread */
+void task_waker_fire(void *w); /* takes @w; from any thread */
+/* From any thread, before it is fired: the task still waits for it. */
+bool task_waker_wanted(void *w);
 void task_waker_return(struct task *t, struct task_waker *w); /* takes @w, which was not given away */
 /* In a step: it waits no longer. The waker that was given away, if any, does nothing when it is fired. */
 void task_waker_drop(struct task *t);

@@ -112,7 +112,8 @@ static bool is_here_now(struct work *w)
 static int seek_unread(struct work *w, const struct resolve_patience *p, const struct scan_progress *now,
 		       int64_t likely)
 {
-	const struct scan_sought what = { &w->req->id, flags_of[w->req->kind], likely, p->until_ms, p->max };
+	const struct scan_sought what = { &w->req->id, flags_of[w->req->kind], likely, p->until_ms,
+					  p->max,      ticket_wanted };
 	struct ticket *t = ticket_new(w->wake);
 	int r;
 

@@ -297,6 +297,7 @@ struct ticket *ticket_new(struct resolve_wake wake);
 void ticket_fire(void *ticket);       /* by the callee: once, and gives up its reference */
 bool ticket_cancel(struct ticket *t); /* by the caller: once, and gives up its reference */
 void ticket_leave(struct ticket *t);  /* by the caller, without cancelling */
+bool ticket_wanted(void *ticket);     /* by the callee: the caller may still wait for it */
 void ticket_unused(struct ticket *t); /* free a ticket that was given to nobody */
 
 /* ---- head.c ---- */

@@ -107,6 +107,8 @@ enum {
 struct resolve_wake {
 	void (*fn)(void *arg);
 	void *arg;
+	/* Before fn(), from any thread: the caller still waits. A place that few may wait in is not kept for others. NULL: yes. */
+	bool (*wanted)(void *arg);
 };
 
 /* How long, and how many requests, may wait for files that are not read yet. */

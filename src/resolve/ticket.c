@@ -50,6 +50,16 @@ bool ticket_cancel(struct ticket *t)
 	return cancelled;
 }
 
+bool ticket_wanted(void *ticket)
+{
+	struct ticket *t = ticket;
+
+	/* While the caller has its reference it may cancel, after which its wake may be gone. */
+	if (atomic_load(&t->n_refs) > 1)
+		return true;
+	return atomic_load(&t->state) == ARMED && (!t->wake.wanted || t->wake.wanted(t->wake.arg));
+}
+
 void ticket_unused(struct ticket *t)
 {
 	free(t);

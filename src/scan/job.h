@@ -24,8 +24,9 @@ struct scan_waiter {
 	bool passed; /* the file has gone by */
 	/* of a request that seeks: */
 	int64_t until_ms;
-	int64_t passed_in; /* the package; 0: none */
-	int64_t likely;    /* the package that is read for it first; 0: any */
+	int64_t passed_in;         /* the package; 0: none */
+	int64_t likely;            /* the package that is read for it first; 0: any */
+	bool (*wanted)(void *arg); /* NULL: always */
 	struct scan_waiter *next;
 };
 

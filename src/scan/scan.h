@@ -99,7 +99,8 @@ enum { SCAN_BUSY = 1 };
 int scan_want(struct scan *s, const struct scan_wanted *what, void (*wake)(void *arg), void *arg);
 /*
  * A request waits for a build ID that may be in anything that is not read yet. @wake(arg) is called once: when a file
- * with that build ID has gone by or is committed, when everything is read, or at some time after @until_ms. SCAN_BUSY: @max
+ * with that build ID has gone by or is committed, when everything is read, at some time after @until_ms, or when its
+ * place is needed and @wanted(arg) says that the request has gone. SCAN_BUSY: @max
  * requests wait already. SCAN_READ: everything is read.
  */
 enum { SCAN_READ = 3 };
@@ -109,6 +110,7 @@ struct scan_sought {
 	int64_t likely;   /* the row of the package whose deep pass begins first; 0: any */
 	int64_t until_ms; /* monotonic */
 	unsigned max;
+	bool (*wanted)(void *arg); /* called under a lock; NULL: always */
 };
 int scan_seek(struct scan *s, const struct scan_sought *what, void (*wake)(void *arg), void *arg);
 /*

@@ -51,6 +51,11 @@ static bool sought_is_any(const void *arg, const struct scan_waiter *w)
 	return true;
 }
 
+static bool sought_is_unwanted(const void *arg, const struct scan_waiter *w)
+{
+	return w->wanted && !w->wanted(w->arg);
+}
+
 bool sought_seen(struct jobs *j, struct scan_job *job, const struct elf_facts *facts)
 {
 	bool any = false;
@@ -113,6 +118,8 @@ int jobs_seek(struct jobs *j, const struct scan_sought *what, void (*wake)(void 
 
 	pthread_mutex_lock(&j->lock);
 	late = sought_take(j, sought_is_late, &now_ms, NULL);
+	if (j->n_sought >= what->max)
+		late = sought_take(j, sought_is_unwanted, NULL, late);
 	busy = j->stopping || !j->n_started || j->n_sought >= what->max;
 	if (!busy) {
 		w = NEW(struct scan_waiter);
@@ -122,6 +129,7 @@ int jobs_seek(struct jobs *j, const struct scan_sought *what, void (*wake)(void 
 					   .arg = arg,
 					   .until_ms = what->until_ms,
 					   .likely = what->likely,
+					   .wanted = what->wanted,
 					   .next = j->sought };
 		j->sought = w;
 		j->n_sought++;

@@ -109,7 +109,8 @@ struct server {
 	struct {
 		pthread_mutex_t lock;
 		/* under the lock; artifacts that wait for files that are not read yet */
-		unsigned n, n_of[UNREAD_CLIENTS];
+		struct artifact *newest;
+		unsigned n, n_of[UNREAD_CLIENTS]; /* of all, of each client */
 	} unread;
 	struct {
 		pthread_mutex_t lock;

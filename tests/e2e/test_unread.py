@@ -3,11 +3,14 @@
 
 import concurrent.futures
 import contextlib
+import http.client
 import lzma
 import os
 import pathlib
 import pty
 import random
+import select
+import socket
 import subprocess
 import tarfile
 import time
@@ -281,12 +284,53 @@ def test_without_time_to_wait_the_miss_is_not_to_be_remembered(serve, elf, pool,
     assert r.returncode == 0, r.stderr
 
 
+def ask_from(s, address, build_id):
+    """A request of a client with this address; its status."""
+    c = http.client.HTTPConnection("127.0.0.1", s.port, timeout=100, source_address=(address, 0))
+    try:
+        c.request("GET", f"/buildid/{build_id}/debuginfo", headers={"X-LODE-UNREAD": "retry"})
+        return c.getresponse().status
+    finally:
+        c.close()
+
+
 @pytest.mark.slow
-def test_one_client_cannot_have_all_waits(serve, elf, pool):
-    (pool / "slow.deb").write_bytes(slow_deb(elf.id, elf.debug, 6))
-    s = serve([pool], args=["--unread-wait", "1", "--unread-waiters", "1"]).ready()
-    assert unread(s)
-    late = s.get(f"/buildid/{new_id('a')}/debuginfo", headers={"X-LODE-UNREAD": "retry"})
-    if unread(s):
-        assert late.status == 503 and b"still being read" in late.body
-    assert s.get(f"/buildid/{elf.id}/debuginfo").status in (200, 404)
+def test_a_client_gets_a_place_of_one_that_has_more_waits(serve, elf, pool):
+    """Of four places each of the first two clients has half. A third and a fourth one take one from each of them."""
+    (pool / "slow.deb").write_bytes(slow_deb(elf.id, elf.debug, 16))
+    s = serve([pool], args=["--unread-waiters", "4"]).ready()
+    with concurrent.futures.ThreadPoolExecutor(16) as threads:
+        first = {}
+        for address in ("127.0.0.2", "127.0.0.3"):
+            asked = [threads.submit(ask_from, s, address, new_id(f"{address} {i}")) for i in range(3)]
+            refused, waiting = concurrent.futures.wait(asked, 60, concurrent.futures.FIRST_COMPLETED)
+            assert unread(s) and [f.result() for f in refused] == [503]
+            first.update(dict.fromkeys(waiting, address))
+        later = []
+        for address in ("127.0.0.4", "127.0.0.5"):
+            later.append(threads.submit(ask_from, s, address, elf.id if later else new_id("another")))
+            gone, _ = concurrent.futures.wait([*first, *later], 60, concurrent.futures.FIRST_COMPLETED)
+            assert unread(s) and [f.result() for f in gone] == [503] and gone <= set(first)
+            for f in gone:
+                del first[f]
+        assert sorted(first.values()) == ["127.0.0.2", "127.0.0.3"]
+        assert [f.result() for f in later] == [404, 200]
+        assert {f.result() for f in first} == {404}
+
+
+@pytest.mark.slow
+def test_waits_of_clients_that_hung_up_keep_no_places(serve, elf, pool):
+    (pool / "slow.deb").write_bytes(slow_deb(elf.id, elf.debug, 16))
+    s = serve([pool], args=["--unread-waiters", "4"]).ready()
+    for i in range(8):
+        with contextlib.ExitStack() as stack:
+            asked = [stack.enter_context(socket.create_connection(("127.0.0.1", s.port), source_address=(f"127.0.1.{i + 1}", 0)))
+                     for _ in range(3)]
+            for n, c in enumerate(asked):
+                c.sendall(f"GET /buildid/{new_id(f'{i} {n}')}/debuginfo HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
+            # One is refused, so the others wait.
+            assert select.select(asked, [], [], 60)[0]
+    status = 0
+    while unread(s) and status != 200:
+        status = ask_from(s, "127.0.0.2", elf.id)
+    assert status == 200

@@ -120,7 +120,6 @@ struct artifact {
 	const char *result; /* for the metrics, of a success; set before that is published */
 	/* the worker's */
 	unsigned n_awaits; /* how often it has waited for files that are not read yet */
-	bool counted;      /* in server.unread */
 	struct arena arena;
 	struct source *source;
 	int (*arrived)(struct source *s, uint64_t off, void (*wake)(void *arg), void *arg, uint64_t *ret_have,
@@ -129,6 +128,9 @@ struct artifact {
 	uint8_t *chunk;
 	struct cache_file *file;
 	bool follows; /* the source itself fills the buffer */
+	/* under server.unread.lock */
+	bool counted, displaced; /* it is in the list; it has lost its place there to another client */
+	struct artifact *unread_newer, *unread_older;
 	/* under server.kept.lock */
 	bool kept;
 	int64_t kept_until_ms;
@@ -173,6 +175,8 @@ bool unread_unlisted(struct artifact *a);
  */
 int unread_await(struct artifact *a, struct resolve_wake wake);
 void unread_done(struct artifact *a); /* it waits no longer */
+/* Once: its wait is over, since another client waits in its place. */
+bool unread_displaced(struct artifact *a);
 /* The reply to a request for a build ID that may be in files that are not read yet. */
 void unread_refuse(struct request *req, const char *text);
 

@@ -357,7 +357,8 @@ static void resolve_step(struct artifact *a)
 	int r;
 
 	w = task_waker_new(&a->task);
-	r = resolve_or_await(a, (struct resolve_wake){ task_waker_fire, w }, &answer, &why);
+	r = resolve_or_await(a, (struct resolve_wake){ task_waker_fire, w, task_waker_wanted }, &answer,
+			     &why);
 	if (r == RESOLVE_WAIT)
 		return;
 	unread_done(a);
@@ -543,6 +544,13 @@ enum task_result artifact_step(void *arg)
 	pthread_mutex_unlock(&a->lock);
 	if (state == ARTIFACT_WHOLE || state == ARTIFACT_FAILED)
 		return TASK_DONE;
+	if (state == ARTIFACT_RESOLVING && task_waits(&a->task) && unread_displaced(a)) {
+		task_waker_drop(&a->task);
+		a->unread = true;
+		a->why = STR("not found so far: more clients wait than there are places");
+		artifact_fail(a, RESOLVE_MISSING);
+		return TASK_DONE;
+	}
 	/* Its last request was sent to the same path again, and will be back. */
 	if (state == ARTIFACT_RESOLVING && task_waits(&a->task) && patience_keeps(a))
 		return TASK_DONE;

@@ -13,20 +13,107 @@
 
 /* ---- who may wait ---- */
 
-/* One client may have half of all waits, so that another one can wait, too. */
-static bool unread_take(struct server *s, uint32_t client)
+static unsigned *unread_of(struct artifact *a)
 {
-	unsigned *of = &s->unread.n_of[client % UNREAD_CLIENTS], max = s->opts.max_unread;
+	return &a->s->unread.n_of[a->task.slot.client % UNREAD_CLIENTS];
+}
+
+/* Under the lock. */
+static void unread_list(struct artifact *a)
+{
+	struct server *s = a->s;
+
+	a->counted = true;
+	a->unread_older = s->unread.newest;
+	a->unread_newer = NULL;
+	if (a->unread_older)
+		a->unread_older->unread_newer = a;
+	s->unread.newest = a;
+	s->unread.n++;
+	++*unread_of(a);
+}
+
+/* Under the lock. */
+static void unread_unlist(struct artifact *a)
+{
+	struct server *s = a->s;
+
+	a->counted = false;
+	*(a->unread_newer ? &a->unread_newer->unread_older : &s->unread.newest) = a->unread_older;
+	if (a->unread_older)
+		a->unread_older->unread_newer = a->unread_newer;
+	s->unread.n--;
+	--*unread_of(a);
+}
+
+/* Under the lock. One that is being freed cannot be had any more: it leaves the list by itself. */
+static bool artifact_try_ref(struct artifact *a)
+{
+	unsigned n = atomic_load(&a->refs);
+
+	while (n)
+		if (atomic_compare_exchange_weak(&a->refs, &n, n + 1))
+			return true;
+	return false;
+}
+
+/* Under the lock: the newest wait of the client that has most, if that has more than @a's would have. NULL: none. */
+static struct artifact *unread_displace(struct artifact *a)
+{
+	const struct server *s = a->s;
+	struct artifact *other = s->unread.newest;
+	unsigned most = *unread_of(a) + 1;
+
+	for (struct artifact *i = s->unread.newest; i; i = i->unread_older)
+		if (*unread_of(i) > most) {
+			most = *unread_of(i);
+			other = i;
+		}
+	if (most == *unread_of(a) + 1 || !artifact_try_ref(other))
+		return NULL;
+	unread_unlist(other);
+	other->displaced = true;
+	return other;
+}
+
+/*
+ * One client may have half of all waits. When there are no more, a client with fewer than another one gets a place of that.
+ * So as many clients can wait as there are places, whatever each of them asks for.
+ */
+static bool unread_take(struct artifact *a)
+{
+	struct server *s = a->s;
+	unsigned max = s->opts.max_unread;
+	struct artifact *displaced = NULL;
 	bool ok;
 
 	pthread_mutex_lock(&s->unread.lock);
-	ok = s->unread.n < max && *of < (max + 1) / 2;
-	if (ok) {
-		s->unread.n++;
-		++*of;
+	a->displaced = false;
+	ok = a->counted;
+	if (!ok && *unread_of(a) < (max + 1) / 2) {
+		if (s->unread.n >= max)
+			displaced = unread_displace(a);
+		ok = s->unread.n < max;
+		if (ok)
+			unread_list(a);
 	}
 	pthread_mutex_unlock(&s->unread.lock);
+	if (displaced) {
+		task_kick(&displaced->task);
+		artifact_unref(displaced);
+	}
 	return ok;
+}
+
+bool unread_displaced(struct artifact *a)
+{
+	bool displaced;
+
+	pthread_mutex_lock(&a->s->unread.lock);
+	displaced = a->displaced;
+	a->displaced = false;
+	pthread_mutex_unlock(&a->s->unread.lock);
+	return displaced;
 }
 
 void unread_done(struct artifact *a)
@@ -36,12 +123,9 @@ void unread_done(struct artifact *a)
 	pthread_mutex_lock(&a->lock);
 	a->awaits = false;
 	pthread_mutex_unlock(&a->lock);
-	if (!a->counted)
-		return;
-	a->counted = false;
 	pthread_mutex_lock(&s->unread.lock);
-	s->unread.n--;
-	s->unread.n_of[a->task.slot.client % UNREAD_CLIENTS]--;
+	if (a->counted)
+		unread_unlist(a);
 	pthread_mutex_unlock(&s->unread.lock);
 }
 
@@ -66,14 +150,14 @@ int unread_await(struct artifact *a, struct resolve_wake wake)
 	struct server *s = a->s;
 	struct resolve_patience p = {
 		.until_ms = clock_mono_ms() + s->opts.unread_wait_s * 1000,
-		.max = s->opts.max_unread,
+		/* Those that have left go when there are so many. */
+		.max = 2 * s->opts.max_unread,
 		.n_waits = a->n_awaits,
 	};
-	bool may = s->opts.unread_wait_s > 0 && (a->counted || unread_take(s, a->task.slot.client));
+	bool may = s->opts.unread_wait_s > 0 && unread_take(a);
 	struct err err = { 0 };
 	int r;
 
-	a->counted |= may;
 	if (!may)
 		p.until_ms = 0; /* only whether there is anything to wait for */
 	/* First: the wake may come before resolve_await() returns, and another step before this one is done. */
