@@ -403,7 +403,7 @@ bool pool_may_wait(void)
 		return true;
 	pthread_mutex_lock(&p->lock);
 	may = p->n_waiting < p->max_waiting &&
-	      (!p->fair || p->n_waiting_of[here.work->client] < MAX(p->max_waiting / 2, 1u));
+	      (!p->fair || p->n_waiting_of[here.work->client] < p->max_waiting - p->n_waiting);
 	pthread_mutex_unlock(&p->lock);
 	return may;
 }

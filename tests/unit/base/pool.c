@@ -450,23 +450,26 @@ static bool may_wait_as(struct pool *p, uint32_t client, struct queue *q)
 	return found_may_wait;
 }
 
-static void one_client_has_half_of_the_waits(void **state)
+static void a_client_has_half_of_the_waits_that_others_leave(void **state)
 {
 	struct pool *p = pool_new_fair(
 		&(struct pool_options){ .name = "test", .n_threads = 1, .max_queued = 16, .n_classes = 1 });
-	struct pool_slot slots[4] = { 0 };
+	static const uint32_t clients[] = { 1, 1, 1, 1, 2, 2, 3 };
+	struct pool_slot slots[ARRAY_SIZE(clients)] = { 0 };
 	struct queue *q = queue_new(1);
 	void *item;
 
-	pool_permit_waiting(p, 2 * ARRAY_SIZE(slots));
+	pool_permit_waiting(p, 8);
 	for (size_t i = 0; i < ARRAY_SIZE(slots); i++) {
-		assert_true(may_wait_as(p, 1, q));
-		slots[i].client = 1;
+		assert_true(may_wait_as(p, clients[i], q));
+		slots[i].client = clients[i];
 		pool_queue(p, 0, &slots[i], stand_still_waiting, p);
 		assert_int_equal(queue_pop(gate_reached, -1, &item), 0);
+		/* A client has no more than it leaves to the others. */
+		if (i + 1 == ARRAY_SIZE(slots) || clients[i + 1] != clients[i])
+			assert_false(may_wait_as(p, clients[i], q));
 	}
-	assert_false(may_wait_as(p, 1, q));
-	assert_true(may_wait_as(p, 2, q));
+	assert_true(may_wait_as(p, 4, q));
 	open_gate(ARRAY_SIZE(slots));
 	pool_free(p);
 	queue_free(q);
@@ -490,7 +493,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(every_task_runs_once, setup, teardown),
 		cmocka_unit_test_setup_teardown(work_that_waits_occupies_no_worker, setup, teardown),
 		cmocka_unit_test_setup_teardown(too_many_waits_keep_their_workers, setup, teardown),
-		cmocka_unit_test_setup_teardown(one_client_has_half_of_the_waits, setup, teardown),
+		cmocka_unit_test_setup_teardown(a_client_has_half_of_the_waits_that_others_leave, setup,
+						teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
