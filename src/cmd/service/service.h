@@ -4,7 +4,7 @@
  * The other commands see nothing of the server and the scan.
  *
  *   serve.c, debuginfod.c   two sets of options for the same service
- *   service.c               starts and stops its parts
+ *   service.c               starts and stops its parts; internal.h lists the files for that
  *   console.c               its status on a terminal
  *   groom.c                 the thread that sums up old profiles
  *   upstream.c              the other servers that it asks
