@@ -20,6 +20,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/sendfile.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/types.h>
@@ -169,6 +170,8 @@ FAULTY_WRITE(pwritev, (int fd, const struct iovec *v, int n, off_t off), (fd, v,
 FAULTY_READ(read, (int fd, void *p, size_t size), (fd, p, size), fd)
 FAULTY_READ(pread, (int fd, void *p, size_t size, off_t off), (fd, p, size, off), fd)
 FAULTY_READ(pread64, (int fd, void *p, size_t size, off64_t off), (fd, p, size, off), fd)
+FAULTY_READ(sendfile, (int to, int fd, off_t *off, size_t size), (to, fd, off, size), fd)
+FAULTY_READ(sendfile64, (int to, int fd, off64_t *off, size_t size), (to, fd, off, size), fd)
 
 /* ---- the rest ---- */
 
