@@ -101,6 +101,21 @@ bool index_is_damaged(const struct index *ix);
 int index_remake(struct index *ix, char **ret_aside, struct err *err);
 
 /*
+ * ---- copies for other nodes ----
+ *
+ * Write a copy of the index @path, with the rows of files in buckets only, to the file @to, which is replaced. Others may
+ * read and write the index meanwhile; the copy is that of one moment.
+ */
+int index_export(const char *path, const char *to, struct err *err);
+/* Whether a row is wanted. */
+typedef bool index_keep_fn(void *arg, const struct index_file *f);
+/*
+ * The copy @from, with the rows that @keep wants, becomes the index @path, durably; there is none yet. Each page is compared
+ * with its digest. Identifiers and generations are those of the copy. On failure @from may have been changed.
+ */
+int index_import(const char *from, const char *path, index_keep_fn *keep, void *arg, struct err *err);
+
+/*
  * ---- writing: many calls between begin and commit; each call alone is a transaction of its own ----
  * A call that fails within a transaction spoils it: only index_rollback() is possible then. A call for a file
  * that is not there is INDEX_MISSING, and nothing was done.
