@@ -22,41 +22,17 @@ import random
 import re
 import shutil
 import subprocess
-import sys
 import time
 
-from common import CORPUS, LODE, ROOT, Server, Table, free_port, kernel_packages, percentile, say, scratch
+from _far_bucket import Far, versitygw
+from common import CORPUS, LODE, ROOT, Server, Table, kernel_packages, percentile, say, scratch
 from kernel import members
+from making import Elf, deb, new_id
+from pushing import put
 
-sys.path.insert(0, str(ROOT / "tests" / "e2e"))
-import versitygw  # noqa: E402
-from making import Elf, deb, new_id  # noqa: E402
-from pushing import put  # noqa: E402
 
 HEADER = 256 << 10
 IN_FLIGHT = 64
-
-
-class Far:
-    """versitygw after the proxy; its bucket is a folder."""
-
-    def __init__(self, work, delay, spread):
-        self.gateway = versitygw.Versitygw(work)
-        self.folder = self.gateway.folder / "bucket"
-        port = free_port()
-        self.proxy = subprocess.Popen([sys.executable, ROOT / "bench" / "_far.py", str(port), str(self.gateway.port), str(delay), str(spread)])
-        os.environ.update(self.gateway.env(), AWS_ENDPOINT_URL_S3=f"http://127.0.0.1:{port}")
-        time.sleep(0.5)
-
-    def put(self, path, prefix):
-        (self.folder / prefix).mkdir(parents=True, exist_ok=True)
-        os.link(path, self.folder / prefix / pathlib.Path(path).name)
-        return f"s3://bucket/{prefix}"
-
-    def close(self):
-        self.proxy.terminate()
-        self.proxy.wait()
-        self.gateway.close()
 
 
 def counted(server):
