@@ -87,7 +87,9 @@ struct facts {
 struct resolver_index {
 	struct resolver resolver;
 	/* fixed */
-	char *points_dir;  /* may be NULL */
+	char *points_dir;                                            /* may be NULL */
+	bool (*fetch_points)(void *arg, const struct index_file *f); /* may be NULL */
+	void *fetch_points_arg;
 	struct scan *scan; /* may be NULL */
 	/* scan_want(), scan_partial() and scan_excludes(), except in tests */
 	bool (*excludes)(const struct scan *s, const char *path);

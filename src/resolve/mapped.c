@@ -51,7 +51,9 @@ bool mapped_points(struct work *w, const struct index_file *f, struct mapping *r
 	if (!w->r->points_dir)
 		return false;
 	scan_points_path(w->r->points_dir, f, &path);
-	if (mapping_open(buf_cstr(&path), &file, NULL) != 0)
+	if (mapping_open(buf_cstr(&path), &file, NULL) != 0 &&
+	    (!w->r->fetch_points || !w->r->fetch_points(w->r->fetch_points_arg, f) ||
+	     mapping_open(buf_cstr(&path), &file, NULL) != 0))
 		return false;
 	if (file.bytes.size != f->points_size) {
 		mapping_done(&file);

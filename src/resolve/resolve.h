@@ -216,6 +216,12 @@ void resolve_why_add(struct resolve_why *w, struct str place, const char *fmt, .
 
 struct resolve_index_options {
 	const char *index_path, *points_dir;
+	/*
+	 * May be NULL. Resume points that are missing in points_dir: put them there. false: they cannot be had. Called by
+	 * any thread; may wait for a network.
+	 */
+	bool (*fetch_points)(void *arg, const struct index_file *f);
+	void *fetch_points_arg;
 	/* borrowed; NULL: files of which only the header pass is done are RESOLVE_MISSING */
 	struct scan *scan;
 	struct pool *helpers;      /* borrowed: decodes large members ahead of the reader; NULL: none */

@@ -266,6 +266,8 @@ int resolve_index_open(const struct resolve_index_options *opts, struct resolver
 	}
 	r->resolver.ops = &index_ops;
 	r->points_dir = opts->points_dir ? mem_strdup(opts->points_dir) : NULL;
+	r->fetch_points = opts->fetch_points;
+	r->fetch_points_arg = opts->fetch_points_arg;
 	r->scan = opts->scan;
 	r->want = scan_want;
 	r->partial = scan_partial;

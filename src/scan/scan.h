@@ -46,6 +46,8 @@ struct scan_options {
 	 */
 	void (*indexed)(void *arg, const struct build_id *id, struct str path);
 	void *indexed_arg;
+	/* Resume points of packages in buckets that are not in points_dir are elsewhere, perhaps: no reason to scan again. */
+	bool points_elsewhere;
 };
 
 int scan_new(const struct scan_options *opts, struct scan **ret, struct err *err);

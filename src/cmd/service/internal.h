@@ -12,6 +12,7 @@
 #include <signal.h>
 #include "cmd/service/console.h"
 #include "cmd/service/service.h"
+#include "facts/facts.h"
 #include "naming/naming.h"
 
 struct service {
@@ -19,6 +20,7 @@ struct service {
 	char *url;               /* for this machine, without the slash at its end; NULL: none */
 	struct scan *scan;
 	struct store *store; /* NULL: none */
+	struct facts *facts; /* NULL: the store is not in a bucket */
 	struct room *room;
 	struct net *net; /* NULL: no other server is asked */
 	struct net_url_list upstreams;

@@ -216,6 +216,27 @@ static int mend_index(const char *path, struct err *err)
 	return 0;
 }
 
+/* Only of buckets: what a node knows of its own disk is of no use to others. */
+static int take_facts(struct service *v, const struct settings *s, const struct service_files *files,
+		      struct err *err)
+{
+	const struct service_settings *o = service_settings(s);
+	const struct facts_options opts = { .store = o->store.dir,
+					    .index_path = files->index,
+					    .points_dir = files->points,
+					    .temp_dir = files->data,
+					    .roots = s->paths.items,
+					    .n_roots = s->paths.n,
+					    .room = v->room };
+
+	if (o->scan.passive || o->store.off || !o->store.dir || !s3_is_url(str_of(o->store.dir)))
+		return 0;
+	if (facts_new(&opts, &v->facts, err) < 0)
+		return -1;
+	facts_take(v->facts);
+	return 0;
+}
+
 int parts_start_scan(struct service *v, const struct settings *s, const struct service_files *files,
 		     struct err *err)
 {
@@ -232,6 +253,9 @@ int parts_start_scan(struct service *v, const struct settings *s, const struct s
 	opts.indexed_arg = v;
 	if (!o->scan.passive && mend_index(files->index, err) < 0)
 		return -1;
+	if (take_facts(v, s, files, err) < 0)
+		return -1;
+	opts.points_elsewhere = v->facts != NULL;
 	return scan_new(&opts, &v->scan, err) < 0 ? -1 : scan_start(v->scan, err);
 }
 

@@ -99,6 +99,10 @@ static int service_start(struct service *v, struct settings *s, const struct ser
 	pool_permit_waiting(v->helpers, HELPERS_WAITING);
 	resolve.index_path = files.index;
 	resolve.points_dir = files.points;
+	if (v->facts) {
+		resolve.fetch_points = facts_points;
+		resolve.fetch_points_arg = v->facts;
+	}
 	resolve.scan = o->scan.passive ? NULL : v->scan;
 	resolve.helpers = v->helpers;
 	if (parts_open_store(v, s, places->data, err) < 0 ||
@@ -112,12 +116,15 @@ static int service_start(struct service *v, struct settings *s, const struct ser
 	tables.room = v->room;
 	tables.discriminators = o->discriminators;
 	v->tables = tables_new(&tables);
-	return parts_start_naming(v, s, err) < 0 ? -1 : parts_start_server(v, s, &files, err);
+	if (parts_start_naming(v, s, err) < 0 || parts_start_server(v, s, &files, err) < 0)
+		return -1;
+	return v->facts ? facts_start(v->facts, v->scan, err) : 0;
 }
 
 static void service_stop(struct service *v)
 {
 	s3_shared_stop(STOP_GRACE_MS);
+	facts_stop(v->facts);
 	server_stop(v->server, STOP_GRACE_MS);
 	tables_stop(v->tables);
 	naming_stop(v->naming);
@@ -127,6 +134,7 @@ static void service_stop(struct service *v)
 	/* Ends all fetches; after that nothing refers to the resolver. */
 	net_free(v->net);
 	resolve_close(v->resolver);
+	facts_free(v->facts);
 	store_close(v->store);
 	room_free(v->room);
 	if (v->helpers)
