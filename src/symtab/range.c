@@ -226,7 +226,8 @@ void range_row(struct sweep *s, uint32_t addr, uint32_t node, uint32_t file, uin
 struct line_position {
 	const struct dwarf_sequence *seq;
 	const struct dwarf_row *row; /* NULL: no row here */
-	uint64_t until;              /* the end of the row, or of the gap */
+	uint64_t next;               /* where the next sequence begins, which may be within this one */
+	uint64_t until;              /* the end of the row, or of the gap; at most @next */
 };
 
 /* The row in force at @addr. */
@@ -237,7 +238,7 @@ static void lines_find(struct batch *b, uint64_t addr, struct line_position *ret
 	const struct dwarf_row *rows;
 
 	ret->row = NULL;
-	ret->until = lo < l->n_sequences ? l->sequences[lo].base : UINT64_MAX;
+	ret->until = ret->next = lo < l->n_sequences ? l->sequences[lo].base : UINT64_MAX;
 	/* Sequences may overlap: a short one may start within a longer one and end before @addr. */
 	for (back = 0; back < 4 && lo > back; back++)
 		if (l->sequences[lo - 1 - back].end > addr)
@@ -248,12 +249,9 @@ static void lines_find(struct batch *b, uint64_t addr, struct line_position *ret
 	rows = l->rows + ret->seq->row;
 	lo = SEARCH(0, ret->seq->n_rows, i, rows[i].off <= addr - ret->seq->base);
 	/* The last row of a sequence marks its end, so there is always a next one. */
-	if (lo) {
+	if (lo)
 		ret->row = &rows[lo - 1];
-		ret->until = ret->seq->base + ret->row[1].off;
-	} else {
-		ret->until = ret->seq->base + rows[0].off;
-	}
+	ret->until = MIN(ret->next, ret->seq->base + rows[lo].off);
 }
 
 uint64_t lines_begin(struct batch *b, uint64_t addr, bool *ret_in_row)
@@ -269,9 +267,9 @@ uint64_t lines_begin(struct batch *b, uint64_t addr, bool *ret_in_row)
 
 static void lines_next(struct batch *b, uint64_t addr, struct line_position *l)
 {
-	if (l->row && !l->row[1].end) {
+	if (l->row && !l->row[1].end && addr < l->next) {
 		l->row++;
-		l->until = l->seq->base + l->row[1].off;
+		l->until = MIN(l->next, l->seq->base + l->row[1].off);
 	} else {
 		lines_find(b, addr, l);
 	}

@@ -43,6 +43,32 @@ static void of_rows_at_one_address_the_last_counts(void **state)
 	assert_answer(&a, 0x1020, "f");
 }
 
+static void add_nested(struct code_writer *w)
+{
+	code_row(w, 0x1000, 1, 1);
+	code_row(w, 0x1030, 1, 3);
+	code_sequence_end(w, 0x1040);
+	code_address(w, 0x1010);
+	code_row(w, 0x1010, 2, 50);
+	code_row(w, 0x1018, 2, 51);
+	code_sequence_end(w, 0x1020);
+}
+
+/* The outer one goes on after it. */
+static void a_sequence_within_another_has_its_rows(void **state)
+{
+	AUTO(answers_done) struct answers a;
+
+	answers_init(&a, ELF_WRITER_X86_64, ET_DYN);
+	open_with(&a, add_nested);
+	assert_answer(&a, 0x100f, "f at /src/a.c:1");
+	assert_answer(&a, 0x1010, "f at /src/b.h:50");
+	assert_answer(&a, 0x101f, "f at /src/b.h:51");
+	assert_answer(&a, 0x1020, "f at /src/a.c:1");
+	assert_answer(&a, 0x1030, "f at /src/a.c:3");
+	assert_answer(&a, 0x1040, "f");
+}
+
 static void add_unsorted(struct code_writer *w)
 {
 	code_row(w, 0x1080, 1, 80);
@@ -413,6 +439,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(of_rows_at_one_address_the_last_counts),
+		cmocka_unit_test(a_sequence_within_another_has_its_rows),
 		cmocka_unit_test(sequences_in_any_order),
 		cmocka_unit_test(instructions_of_four_bytes),
 		cmocka_unit_test(unknown_opcodes_are_skipped),
