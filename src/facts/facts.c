@@ -47,6 +47,11 @@ void facts_free(struct facts *f)
 	free(f);
 }
 
+const char *facts_store(const struct facts *f)
+{
+	return f->store;
+}
+
 struct s3_name facts_name(const struct facts *f, char **key, const char *fmt, ...)
 {
 	struct buf b = { 0 };

@@ -33,6 +33,8 @@ struct facts;
 int facts_new(const struct facts_options *opts, struct facts **ret, struct err *err);
 void facts_free(struct facts *f); /* ends the thread; takes NULL */
 
+const char *facts_store(const struct facts *f); /* "s3://BUCKET/PREFIX/" */
+
 /* Before the scan begins: if there is no index, take the newest snapshot that is whole. What happens is logged. */
 void facts_take(struct facts *f);
 /* A thread gives snapshots from now on. @scan is borrowed until facts_stop(). */

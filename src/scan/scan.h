@@ -46,6 +46,8 @@ struct scan_options {
 	 */
 	void (*indexed)(void *arg, const struct build_id *id, struct str path);
 	void *indexed_arg;
+	/* s3://BUCKET/PREFIX/ of a store: its objects are no files to index. NULL: none. */
+	const char *store;
 	/* Resume points of packages in buckets that are not in points_dir are elsewhere, perhaps: no reason to scan again. */
 	bool points_elsewhere;
 };

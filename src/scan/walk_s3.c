@@ -60,6 +60,8 @@ static int walk_object(void *arg, const struct s3_listed *o, struct err *err)
 	if (w->s->opts.max_depth && key_depth(o->key, w->root.key) >= w->s->opts.max_depth)
 		return 0;
 	object_url(w, o->key);
+	if (w->s->opts.store && str_starts(buf_str(&w->url), str_of(w->s->opts.store)))
+		return 0;
 	VEC_PUSH(w->hashes, w->n, w->room) = url_hash(buf_str(&w->url));
 	s3_stat(&o->info, &st);
 	walk_candidate(w->s, buf_cstr(&w->url), &st);

@@ -207,3 +207,14 @@ def test_what_others_put_there_does_not_begin_a_store(stub, node, elf):
     # A folder of this machine is nobody else's business.
     assert b"/usr/" not in b"".join(stub.objects[k] for k in keys(stub, "index/"))
     assert os.listdir(a.data / "points")
+
+
+def test_a_store_below_a_served_prefix_is_not_indexed(stub, node, elf):
+    ids = fill(stub, elf)
+    a = node(stub, "a", "--rescan", "1", roots=("",)).scanned()
+    gave(a)
+    walked = len([r for r in stub.requests if r[0] == "LIST" and not r[1]])
+    stub.requests = [r for r in stub.requests if r[0] == "LIST"]
+    a.wait(lambda: len([r for r in stub.requests if r[0] == "LIST" and not r[1]]) > walked + 1, "two more walks")
+    assert not [k for k, *_ in stub.gets() if k.startswith("a/store/index/") and not k.endswith(".manifest")], stub.gets()
+    served(a, ids[0], elf.of(elf.debug, ids[0]))
