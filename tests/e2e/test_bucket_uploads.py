@@ -82,6 +82,8 @@ def test_a_small_push_is_five_round_trips(stub, start, elf):
     status, headers, _ = put(s, f"/buildid/{build_id}/debuginfo", content, {"X-LODE-SHA256": sha(content)})
     assert (status, headers["X-LODE-RESULT"]) == (201, "stored")
     stub.delay = 0
+    # The stub notes a request after its answer.
+    wait_for("eight requests", lambda: len(about(stub, build_id, sha(content))) >= 8)
     asked = about(stub, build_id, sha(content))
     assert rounds(asked) <= 5 and sorted(s[2] for s in asked) == ["GET"] * 5 + ["HEAD", "PUT", "PUT"], asked
     assert fetch(s, f"/buildid/{build_id}/debuginfo") == (200, content, True)
@@ -194,6 +196,7 @@ def test_a_push_goes_on_when_the_bucket_is_back(stub, start, elf, tmp_path):
     status, headers, _ = put(s, f"/buildid/{build_id}/debuginfo", rest, {
         "X-LODE-SHA256": sha(content), "Content-Range": f"bytes {answer['offset']}-{len(content) - 1}/{len(content)}"})
     assert (status, headers["X-LODE-RESULT"]) == (201, "stored")
-    assert len(content) <= stub.part_bytes <= len(content) + PART, stub.part_bytes
+    # Frames of zstd are a little longer than what does not compress.
+    assert len(content) <= stub.part_bytes <= 1.001 * len(content) + PART, stub.part_bytes
     assert fetch(s, f"/buildid/{build_id}/debuginfo") == (200, content, True)
     assert not stub.uploads
