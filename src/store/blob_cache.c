@@ -299,6 +299,12 @@ static bool record_recall(struct blob_cache *c, const char *name, size_t max, st
 	return fresh;
 }
 
+/*
+ * Looks of this thread, of which a put makes one: what it is about to say, that these bytes are there, is true of the bucket as it
+ * is now, or not known. Another node may have removed the record that is remembered.
+ */
+static _Thread_local unsigned looks;
+
 static int cache_get(struct blobs *b, const char *name, size_t max, struct buf *ret,
 		     struct blob_stamp *ret_stamp, struct err *err)
 {
@@ -311,7 +317,7 @@ static int cache_get(struct blobs *b, const char *name, size_t max, struct buf *
 		record_keep(c, name, buf_bytes(ret), ret_stamp, epoch);
 	else if (r > 0)
 		lru_del(c->records, name_bytes(name));
-	if (r >= 0 || (blob_is_away(&why) && record_recall(c, name, max, ret, ret_stamp)))
+	if (r >= 0 || (!looks && blob_is_away(&why) && record_recall(c, name, max, ret, ret_stamp)))
 		return MAX(r, 0);
 	if (err)
 		*err = why;
@@ -456,6 +462,7 @@ static void cache_look(struct blobs *b, const char *const *names, size_t n)
 {
 	struct blobs *u = cache_of(b)->under;
 
+	looks++;
 	if (u->ops->look)
 		u->ops->look(u, names, n);
 }
@@ -464,6 +471,7 @@ static void cache_look_end(struct blobs *b)
 {
 	struct blobs *u = cache_of(b)->under;
 
+	looks--;
 	if (u->ops->look_end)
 		u->ops->look_end(u);
 }

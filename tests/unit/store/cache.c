@@ -461,6 +461,7 @@ static void assert_record_is_away(struct cache_fixture *f)
 
 static void a_record_is_answered_from_memory_only_while_the_bucket_is_away(void **state)
 {
+	static const char *const names[] = { "keys/ab/ab" };
 	struct cache_fixture *f = *state;
 	AUTO(buf_done) struct buf got = { 0 };
 	struct blob_stamp stamp;
@@ -478,6 +479,11 @@ static void a_record_is_answered_from_memory_only_while_the_bucket_is_away(void 
 	clock_test_advance(BLOB_CACHE_RECORD_S * 1000);
 	assert_record(f, "other");
 	assert_int_equal(figures(f).n_stale, 1);
+	/* But not for a put: the sender would be told that the object is there. */
+	f->cache->ops->look(f->cache, names, 1);
+	assert_record_is_away(f);
+	f->cache->ops->look_end(f->cache);
+	assert_record(f, "other");
 	clock_test_advance(1000);
 	assert_record_is_away(f);
 	/* Seen to be missing, it is not remembered. */
