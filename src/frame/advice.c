@@ -4,6 +4,8 @@
  */
 #include "frame/frame.h"
 
+#define ASKED_MAX 300u /* bytes of the list of servers: anything may be in it */
+
 static void next_choice(struct buf *out, size_t before)
 {
 	if (out->size > before)
@@ -22,7 +24,8 @@ static const char *advice_of_asked(const struct frame_case *c)
 static void advise_servers(const struct frame_case *c, struct buf *out)
 {
 	if (c->asked.size) {
-		buf_printf(out, "%s %.*s", advice_of_asked(c), (int)c->asked.size, c->asked.p);
+		buf_printf(out, "%s %.*s%s", advice_of_asked(c), (int)MIN(c->asked.size, (size_t)ASKED_MAX),
+			   c->asked.p, c->asked.size > ASKED_MAX ? " and so on" : "");
 		if (c->server.size && !memmem(c->asked.p, c->asked.size, c->server.p, c->server.size)) {
 			buf_add_str(out, STR("; or "));
 			buf_printf(out,
