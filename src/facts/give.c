@@ -22,7 +22,6 @@
 #define KEEP     2u /* snapshots; those of the last hour, too, since somebody may be taking them */
 #define KEEP_S   3600
 #define LEVEL    3
-#define PAGE     1000u
 
 struct giver {
 	struct facts *f;
@@ -37,30 +36,23 @@ struct giver {
 /* ---- what the index says ---- */
 
 /* The order of rows differs between nodes, so that their hashes are added up. */
+static int add_row(void *arg, const struct index_file *row, struct err *err)
+{
+	struct giver *g = arg;
+	uint64_t says[3] = { row->inode, row->size, row->state };
+
+	if (!s3_is_url(row->path))
+		return 0;
+	g->fingerprint += hash64(row->path.p, row->path.size, hash64(says, sizeof(says), 0));
+	g->n_rows++;
+	return 0;
+}
+
 static int rows_read(struct giver *g, struct err *err)
 {
-	int64_t after = 0;
-	size_t n;
-
 	g->fingerprint = g->n_rows = 0;
-	do {
-		AUTO(arena_done) struct arena a = { 0 };
-		struct index_file *rows;
-
-		arena_init(&a);
-		if (index_list(g->ix, &(struct index_range){ 0, 0, after, PAGE }, &a, &rows, &n, err) < 0)
-			return -1;
-		for (size_t i = 0; i < n; i++) {
-			uint64_t says[3] = { rows[i].inode, rows[i].size, rows[i].state };
-
-			after = rows[i].id;
-			if (!s3_is_url(rows[i].path))
-				continue;
-			g->fingerprint += hash64(rows[i].path.p, rows[i].path.size,
-						 hash64(says, sizeof(says), 0));
-			g->n_rows++;
-		}
-	} while (n);
+	if (index_each(g->ix, 0, 0, add_row, g, err) < 0)
+		return -1;
 	g->fingerprint += g->n_rows != 0 && g->fingerprint == 0;
 	return 0;
 }

@@ -12,7 +12,6 @@
 #include "base/room.h"
 
 #define POINTS_MAX MIB(64) /* a larger set is not given: the package is scanned again where it is needed */
-#define PAGE       1000u
 #define OLD_S      INT64_C(2592000) /* after 30 days without a row of this node with it, a set is removed */
 #define NAME_SIZE  34u              /* 16 digits, a hyphen, 16 digits; with the end */
 
@@ -82,7 +81,7 @@ bool facts_points(void *arg, const struct index_file *row)
 
 /* Those in the bucket. A key is a name; its value tells when it was put, or that a row has it. */
 struct listed {
-	const struct facts *f;
+	struct facts *f;
 	struct map times; /* -> int64_t, heap */
 };
 
@@ -129,24 +128,21 @@ static int points_put(struct facts *f, const struct index_file *row, const char 
 	return s3_put(f->s3, facts_name(f, &key, "points/%s", name), buf_bytes(&points), &info, err);
 }
 
-static int give_page(struct facts *f, struct listed *l, const struct index_file *rows, size_t n,
-		     struct err *err)
+static int give_row(void *arg, const struct index_file *row, struct err *err)
 {
-	for (size_t i = 0; i < n; i++) {
-		struct points_name name;
-		int64_t *time_s;
+	struct listed *l = arg;
+	struct points_name name;
+	int64_t *time_s;
 
-		if (atomic_load(&f->stopping))
-			return err_set(err, ERR_CANCELLED, "stopped");
-		if (!has_points(&rows[i]))
-			continue;
-		name = points_name(&rows[i]);
-		time_s = map_get(&l->times, bytes_of(name.text, strlen(name.text)));
-		if (time_s)
-			*time_s = INT64_MAX;
-		else if (points_put(f, &rows[i], name.text, err) < 0)
-			return -1;
-	}
+	if (atomic_load(&l->f->stopping))
+		return err_set(err, ERR_CANCELLED, "stopped");
+	if (!has_points(row))
+		return 0;
+	name = points_name(row);
+	time_s = map_get(&l->times, bytes_of(name.text, strlen(name.text)));
+	if (!time_s)
+		return points_put(l->f, row, name.text, err);
+	*time_s = INT64_MAX;
 	return 0;
 }
 
@@ -169,25 +165,6 @@ static int remove_old(struct facts *f, struct listed *l, struct err *err)
 	return r;
 }
 
-static int give_all(struct facts *f, struct listed *l, struct index *ix, struct err *err)
-{
-	int64_t after = 0;
-	size_t n;
-
-	do {
-		AUTO(arena_done) struct arena a = { 0 };
-		struct index_file *rows;
-
-		arena_init(&a);
-		if (index_list(ix, &(struct index_range){ INDEX_PACKAGE, INDEX_SCANNED, after, PAGE }, &a,
-			       &rows, &n, err) < 0 ||
-		    give_page(f, l, rows, n, err) < 0)
-			return -1;
-		after = n ? rows[n - 1].id : after;
-	} while (n);
-	return remove_old(f, l, err);
-}
-
 int facts_give_points(struct facts *f, struct index *ix, struct err *err)
 {
 	AUTO(mem_freep) char *key = NULL;
@@ -201,5 +178,7 @@ int facts_give_points(struct facts *f, struct index *ix, struct err *err)
 			    .bucket = prefix.bucket, .prefix = prefix.key, .fn = note_points, .arg = &l },
 		    err) < 0)
 		return -1;
-	return give_all(f, &l, ix, err);
+	if (index_each(ix, INDEX_PACKAGE, INDEX_SCANNED, give_row, &l, err) < 0)
+		return -1;
+	return remove_old(f, &l, err);
 }

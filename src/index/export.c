@@ -7,8 +7,6 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#define PAGE 1000u
-
 /* Rows of other tables that a file has. */
 static const char *const delete_of[] = {
 	"DELETE FROM artifact WHERE file = ?", "DELETE FROM alias WHERE file = ?",
@@ -24,48 +22,37 @@ static int delete_file(struct index *ix, int64_t id, struct err *err)
 	return 0;
 }
 
-/* Delete the rows that @keep does not want. One transaction. */
-static int keep_files(struct index *ix, index_keep_fn *keep, void *arg, size_t *ret_deleted, struct err *err)
+struct keeping {
+	struct index *ix;
+	index_keep_fn *keep;
+	void *arg;
+	size_t n_deleted;
+};
+
+static int keep_or_delete(void *arg, const struct index_file *f, struct err *err)
 {
-	int64_t after = 0;
-	size_t n;
+	struct keeping *k = arg;
 
-	*ret_deleted = 0;
-	do {
-		AUTO(arena_done) struct arena a = { 0 };
-		struct index_file *files;
-
-		arena_init(&a);
-		if (index_list(ix, &(struct index_range){ 0, 0, after, PAGE }, &a, &files, &n, err) < 0)
-			return -1;
-		for (size_t i = 0; i < n; i++) {
-			after = files[i].id;
-			if (keep(arg, &files[i]))
-				continue;
-			if (delete_file(ix, files[i].id, err) < 0)
-				return -1;
-			(*ret_deleted)++;
-		}
-	} while (n);
-	return 0;
+	if (k->keep(k->arg, f))
+		return 0;
+	k->n_deleted++;
+	return delete_file(k->ix, f->id, err);
 }
 
 static int keep_rows(struct index *ix, index_keep_fn *keep, void *arg, struct err *err)
 {
-	size_t n;
-	int r;
+	struct keeping k = { .ix = ix, .keep = keep, .arg = arg };
 
 	if (index_begin(ix, err) < 0)
 		return -1;
-	r = keep_files(ix, keep, arg, &n, err);
-	if (r < 0) {
+	if (index_each(ix, 0, 0, keep_or_delete, &k, err) < 0) {
 		index_rollback(ix);
 		return -1;
 	}
 	if (index_commit(ix, err) < 0)
 		return -1;
 	/* With the WAL in the file, which is then all of the database. */
-	return index_tidy(ix, n > 0, err);
+	return index_tidy(ix, k.n_deleted > 0, err);
 }
 
 static int keep_in_file(const char *path, index_keep_fn *keep, void *arg, struct err *err)

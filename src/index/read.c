@@ -6,6 +6,8 @@
 
 #include <stdlib.h>
 
+#define EACH_PAGE 1000u /* rows in memory */
+
 /* Limit of files with one build ID, or packages with files in one directory. More are hostile, or mirrors of
  * mirrors: the newest are enough. */
 #define MAX_HITS 1024
@@ -282,6 +284,31 @@ int index_list(struct index *ix, const struct index_range *range, struct arena *
 	db_bind_i64(s, 3, range->state);
 	db_bind_i64(s, 4, (int64_t)MIN(range->max, (size_t)INT64_MAX));
 	return index_row_files(s, range->max, a, ret, ret_n, err);
+}
+
+int index_each(struct index *ix, enum index_kind kind, enum index_state state, index_each_fn *fn, void *arg,
+	       struct err *err)
+{
+	int64_t after = 0;
+	size_t n;
+
+	do {
+		AUTO(arena_done) struct arena a = { 0 };
+		struct index_file *files;
+
+		arena_init(&a);
+		if (index_list(ix, &(struct index_range){ kind, state, after, EACH_PAGE }, &a, &files, &n,
+			       err) < 0)
+			return -1;
+		for (size_t i = 0; i < n; i++) {
+			int r = fn(arg, &files[i], err);
+
+			if (r)
+				return r;
+			after = files[i].id;
+		}
+	} while (n);
+	return 0;
 }
 
 int index_due(struct index *ix, int64_t now_s, size_t max, struct arena *a, struct index_file **ret,

@@ -139,7 +139,7 @@ struct sums {
 };
 int sums_init(struct sums *x, const struct meta *meta, struct budget_hold *hold, struct err *err);
 int sums_grow(struct sums *x, uint32_t n, struct err *err); /* room for @n stacks */
-void sums_done(struct sums *x); /* takes the zeroed */
+void sums_done(struct sums *x);                             /* takes the zeroed */
 void sums_clear(struct sums *x);
 int sums_add(struct sums *x, struct bytes samples, struct err *err);
 void sums_write(const struct sums *x, struct buf *out);

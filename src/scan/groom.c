@@ -53,7 +53,7 @@ static bool points_are_lost(struct scan *s, const struct index_file *f)
 	if (!s->opts.points_dir || s->opts.header_only || f->state != INDEX_SCANNED || !f->points_size)
 		return false;
 	/* A request fetches them, and has the package scanned again without them. */
-	if (s->opts.points_elsewhere && s3_is_url(f->path))
+	if (s->opts.store && s3_is_url(f->path))
 		return false;
 	scan_points_path(s->opts.points_dir, f, &path);
 	if (stat(buf_cstr(&path), &st) == 0)

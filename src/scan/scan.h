@@ -46,10 +46,11 @@ struct scan_options {
 	 */
 	void (*indexed)(void *arg, const struct build_id *id, struct str path);
 	void *indexed_arg;
-	/* s3://BUCKET/PREFIX/ of a store: its objects are no files to index. NULL: none. */
+	/*
+	 * s3://BUCKET/PREFIX/ of a store: its objects are no files to index, and resume points of packages in buckets that are
+	 * not in points_dir are there, perhaps: no reason to scan again. NULL: none.
+	 */
 	const char *store;
-	/* Resume points of packages in buckets that are not in points_dir are elsewhere, perhaps: no reason to scan again. */
-	bool points_elsewhere;
 };
 
 int scan_new(const struct scan_options *opts, struct scan **ret, struct err *err);

@@ -7,14 +7,13 @@
 #include "s3/s3.h"
 #include "scan/internal.h"
 
-#define PAGE 1000u
-
 struct bucket_walk {
 	struct scan *s;
 	struct s3_name root;
 	struct buf url;   /* of the current object */
 	uint64_t *hashes; /* of the URLs of all listed objects */
 	size_t n, room;
+	size_t n_gone; /* rows of objects that are not listed */
 };
 
 static uint64_t url_hash(struct str url)
@@ -98,35 +97,27 @@ static void delete_row(struct scan *s, const struct index_file *f)
 	writer_push(s->writer, c);
 }
 
+static int delete_if_gone(void *arg, const struct index_file *f, struct err *err)
+{
+	struct bucket_walk *w = arg;
+
+	if (row_is_gone(w, f)) {
+		delete_row(w->s, f);
+		w->n_gone++;
+	}
+	return atomic_load(&w->s->stopping);
+}
+
 static void delete_gone(struct bucket_walk *w)
 {
-	struct scan *s = w->s;
-	int64_t after = 0;
-	size_t n, n_gone = 0;
+	struct err err = { 0 };
 
 	if (w->n)
 		qsort(w->hashes, w->n, sizeof(*w->hashes), hash_compare);
-	do {
-		AUTO(arena_done) struct arena a = { 0 };
-		struct index_file *files;
-		struct err err = { 0 };
-
-		arena_init(&a);
-		if (index_list(s->walk_index, &(struct index_range){ 0, 0, after, PAGE }, &a, &files, &n,
-			       &err) < 0) {
-			log_error("scan", "%s", err.text);
-			return;
-		}
-		for (size_t i = 0; i < n; i++) {
-			after = files[i].id;
-			if (!row_is_gone(w, &files[i]))
-				continue;
-			delete_row(s, &files[i]);
-			n_gone++;
-		}
-	} while (n && !atomic_load(&s->stopping));
-	if (n_gone)
-		log_info("scan", "%zu objects are gone from the bucket", n_gone);
+	if (index_each(w->s->walk_index, 0, 0, delete_if_gone, w, &err) < 0)
+		log_error("scan", "%s", err.text);
+	else if (w->n_gone)
+		log_info("scan", "%zu objects are gone from the bucket", w->n_gone);
 }
 
 /* ---- the walk ---- */

@@ -255,10 +255,8 @@ int parts_start_scan(struct service *v, const struct settings *s, const struct s
 		return -1;
 	if (take_facts(v, s, files, err) < 0)
 		return -1;
-	if (v->facts) {
-		opts.points_elsewhere = true;
+	if (v->facts)
 		opts.store = facts_store(v->facts);
-	}
 	return scan_new(&opts, &v->scan, err) < 0 ? -1 : scan_start(v->scan, err);
 }
 

@@ -22,7 +22,7 @@ struct answers {
 	/* To be set before answers_open(). */
 	const struct dwarf_split *split;
 	bool discriminators;
-	bool lossy; /* rows are left out, so the table differs from the DWARF */
+	bool lossy;           /* rows are left out, so the table differs from the DWARF */
 	const char *temp_dir; /* used by the build with three threads */
 };
 
