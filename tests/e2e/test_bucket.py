@@ -9,8 +9,8 @@ import subprocess
 
 import pytest
 
-import versitygw
 from bucket import SECRET, Bucket
+from bucket_engines import engine  # noqa: F401
 from conftest import LODE
 from making import deb, debug_deb, debug_path, elf, fetch_right, new_id, tar_of
 
@@ -22,16 +22,6 @@ PASSING = ["slow_down", "cut", "short", "conflict", "expired", "silent"]
 @pytest.fixture
 def bucket():
     b = Bucket()
-    yield b
-    b.close()
-
-
-@pytest.fixture(params=["stub", "versitygw"])
-def engine(request, tmp_path):
-    """Each server in turn, for the tests that need no faults."""
-    if request.param == "versitygw" and not versitygw.PROGRAM.exists():
-        pytest.skip(versitygw.WHY_NOT)
-    b = Bucket() if request.param == "stub" else versitygw.Versitygw(tmp_path)
     yield b
     b.close()
 

@@ -10,33 +10,13 @@ import time
 
 import pytest
 
-import versitygw
-from bucket import Bucket
+from bucket_engines import running, start, stub  # noqa: F401
 from conftest import LODE
 from making import elf, fetch, new_id  # noqa: F401
 from pushing import bearer, lode, one, put, sha, token, want
 
-STORE = "s3://bucket/a/store"
 PART = 8 << 20
 PARTS = r'lode_s3_requests_total\{what="part",outcome="done"\}'
-
-
-@pytest.fixture
-def stub():
-    b = Bucket()
-    yield b
-    b.close()
-
-
-@pytest.fixture
-def start(serve, tmp_path):
-    empty = tmp_path / "empty"
-    empty.mkdir()
-
-    def run(bucket, name="data", args=()):
-        return serve([empty], data=tmp_path / name, args=["--no-packages", "--store", STORE, *args], extra=bucket.env()).ready()
-
-    return run
 
 
 def about(bucket, *words):
@@ -137,10 +117,7 @@ def test_another_owner_is_found_in_a_bucket(stub, start, tmp_path):
 @pytest.mark.parametrize("kind", ["stub", "versitygw"])
 def test_a_large_push_goes_on_after_a_kill(kind, killed, start, elf, tmp_path):
     """Each byte is sent to the bucket once, but for the parts that were under way when lode was killed."""
-    if kind == "versitygw" and not versitygw.PROGRAM.exists():
-        pytest.skip(versitygw.WHY_NOT)
-    bucket = Bucket() if kind == "stub" else versitygw.Versitygw(tmp_path)
-    try:
+    with running(kind, tmp_path) as bucket:
         s = start(bucket)
         build_id, content = large(elf, tmp_path, f"kill {killed} {kind}", 90 << 20)
         (tmp_path / "large.debug").write_bytes(content)
@@ -171,8 +148,6 @@ def test_a_large_push_goes_on_after_a_kill(kind, killed, start, elf, tmp_path):
         assert fetch(s, f"/buildid/{build_id}/debuginfo") == (200, content, True)
         other = start(bucket, "another node")
         assert fetch(other, f"/buildid/{build_id}/debuginfo") == (200, content, True)
-    finally:
-        bucket.close()
 
 
 def test_a_push_goes_on_when_the_bucket_is_back(stub, start, elf, tmp_path):

@@ -11,40 +11,11 @@ import time
 
 import pytest
 
-import versitygw
-from bucket import SECRET, Bucket
+from bucket import SECRET
+from bucket_engines import STORE, engine, start, stub  # noqa: F401
 from conftest import LODE
 from making import elf, fetch, new_id
 from pushing import put
-
-STORE = "s3://bucket/a/store"
-
-
-@pytest.fixture
-def stub():
-    b = Bucket()
-    yield b
-    b.close()
-
-
-@pytest.fixture(params=["stub", "versitygw"])
-def engine(request, tmp_path):
-    if request.param == "versitygw" and not versitygw.PROGRAM.exists():
-        pytest.skip(versitygw.WHY_NOT)
-    b = Bucket() if request.param == "stub" else versitygw.Versitygw(tmp_path)
-    yield b
-    b.close()
-
-
-@pytest.fixture
-def start(serve, tmp_path):
-    empty = tmp_path / "empty"
-    empty.mkdir()
-
-    def one(bucket, name="data", args=()):
-        return serve([empty], data=tmp_path / name, args=["--no-packages", "--store", STORE, *args], extra=bucket.env()).ready()
-
-    return one
 
 
 def lode(bucket, *args, data=None):

@@ -8,27 +8,8 @@ import subprocess
 
 import pytest
 
-import versitygw
-from bucket import Bucket
+from bucket_engines import STORE, engine, stub  # noqa: F401
 from making import PACKERS, deb, debug_deb, debug_path, elf, fetch, new_id, tar_of
-
-STORE = "s3://bucket/a/store"
-
-
-@pytest.fixture
-def stub():
-    b = Bucket()
-    yield b
-    b.close()
-
-
-@pytest.fixture(params=["stub", "versitygw"])
-def engine(request, tmp_path):
-    if request.param == "versitygw" and not versitygw.PROGRAM.exists():
-        pytest.skip(versitygw.WHY_NOT)
-    b = Bucket() if request.param == "stub" else versitygw.Versitygw(tmp_path)
-    yield b
-    b.close()
 
 
 @pytest.fixture

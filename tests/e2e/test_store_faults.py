@@ -20,12 +20,12 @@ import pytest
 
 import versitygw
 from bucket import SECRET, Bucket
+from bucket_engines import STORE, running
 from conftest import LODE
 from fault_proxy import FAULTS, Proxy
 from making import elf, fetch, new_id
 from pushing import put
 
-STORE = "s3://bucket/a/store"
 N_FAULTS, SEED = int(os.environ.get("LODE_STORE_FAULTS", 200)), int(os.environ.get("LODE_SEED", 1))
 SLOW = ("black_hole", "huge_length")  # cost seconds each
 N_SHARED, N_SCRATCH = 12, 8
@@ -37,11 +37,8 @@ ENGINES = os.environ.get("LODE_STORE_ENGINES", "versitygw" if versitygw.PROGRAM.
 
 @pytest.fixture(params=ENGINES)
 def engine(request, tmp_path):
-    if request.param == "versitygw" and not versitygw.PROGRAM.exists():
-        pytest.skip(versitygw.WHY_NOT)
-    b = Bucket() if request.param == "stub" else versitygw.Versitygw(tmp_path)
-    yield b
-    b.close()
+    with running(request.param, tmp_path) as b:
+        yield b
 
 
 class Failure(Exception):

@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Servers with S3's API as fixtures, and services with a store in their bucket."""
+
+import contextlib
+
+import pytest
+
+import versitygw
+from bucket import Bucket
+
+STORE = "s3://bucket/a/store"
+
+
+@contextlib.contextmanager
+def running(kind, folder):
+    """A server of this kind, "stub" or "versitygw", in @folder."""
+    if kind == "versitygw" and not versitygw.PROGRAM.exists():
+        pytest.skip(versitygw.WHY_NOT)
+    b = Bucket() if kind == "stub" else versitygw.Versitygw(folder)
+    try:
+        yield b
+    finally:
+        b.close()
+
+
+@pytest.fixture
+def stub():
+    with running("stub", None) as b:
+        yield b
+
+
+@pytest.fixture(params=["stub", "versitygw"])
+def engine(request, tmp_path):
+    """Each server in turn, for the tests that need no faults."""
+    with running(request.param, tmp_path) as b:
+        yield b
+
+
+@pytest.fixture
+def start(serve, tmp_path):
+    """start(bucket) -> a service without packages whose store is in the bucket."""
+    empty = tmp_path / "empty"
+    empty.mkdir()
+
+    def one(bucket, name="data", args=()):
+        return serve([empty], data=tmp_path / name, args=["--no-packages", "--store", STORE, *args], extra=bucket.env()).ready()
+
+    return one
