@@ -28,6 +28,7 @@
  *
  * condition.h  waiting on a condition for a limited time
  * embedded.h   files that are part of the program
+ * file_cache.h files in a folder, within a budget
  * hash_index.h hash tables of indices
  * json.h       writing JSON
  * lazy.h       libraries that are loaded when they are first needed

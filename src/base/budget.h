@@ -67,7 +67,7 @@ struct budget_hold {
 	struct budget *budget;
 	enum budget_class cls;
 	uint64_t max; /* of this work alone, set after init; UINT64_MAX: as much as the class may have */
-	/* Set after init, with a budget of NULL: what is added here is added there, too. It ends later. */
+	/* Set after init, with a budget of NULL: bytes added here are added there, too. It ends later. */
 	struct budget_hold *outer;
 	/*
 	 * How long an addition waits for others to return memory, set after init. 0: not at all. Work that waits

@@ -51,6 +51,15 @@ int64_t clock_cpu_ns(void)
 	return clock_ns(CLOCK_PROCESS_CPUTIME_ID);
 }
 
+int64_t clock_backoff(int64_t first, unsigned n, int64_t last)
+{
+	int64_t pause = first;
+
+	for (; n && pause && pause < last; n--)
+		pause *= 2;
+	return pause < last ? pause : last;
+}
+
 void clock_test_freeze(int64_t wall_s)
 {
 	atomic_store(&frozen_wall_ms, wall_s * 1000);

@@ -100,6 +100,11 @@ int file_open_below(const char *path, const char *const *roots, size_t n_roots, 
 	return 0;
 }
 
+int64_t file_mtime_ns(const struct stat *st)
+{
+	return (int64_t)st->st_mtim.tv_sec * 1000000000 + st->st_mtim.tv_nsec;
+}
+
 int fd_pread(int fd, void *buf, size_t n, uint64_t off, size_t *ret_got, struct err *err)
 {
 	size_t got = 0;

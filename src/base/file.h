@@ -32,6 +32,13 @@ int file_open(const char *path, int *ret_fd, struct stat *ret_st, struct err *er
  */
 int file_open_below(const char *path, const char *const *roots, size_t n_roots, int *ret_fd,
 		    struct stat *ret_st, struct err *err);
+/* Bytes of an open file, which is borrowed. */
+struct file_range {
+	int fd;
+	uint64_t off, size;
+};
+/* When the bytes last changed, in ns since 1970. */
+int64_t file_mtime_ns(const struct stat *st);
 /* These read or write until @n bytes or, reading, the end of the file: short reads and EINTR are handled. */
 int fd_pread(int fd, void *buf, size_t n, uint64_t off, size_t *ret_got, struct err *err);
 int fd_write(int fd, const void *buf, size_t n, struct err *err);

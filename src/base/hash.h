@@ -38,6 +38,7 @@ uint64_t hash64_end(const struct hash64_state *s);
 /* Lower-case hex; @out has room for 2 * b.size + 1. Returns out. */
 char *hex_encode(struct bytes b, char *out);
 int hex_digit(char c, bool any_case); /* its value; -1: not a digit */
+bool hex_is_lower(struct str s);      /* digits alone, in lower case; also of an empty one */
 /* @s must be an even number of hex digits (upper case only if @any_case), at most 2 * room of them. */
 bool hex_decode(struct str s, bool any_case, uint8_t *out, size_t room, size_t *ret_size);
 /* Decode %XX in @s into @out, which has room for s.size bytes; no NUL is added. false: a broken escape (upper case

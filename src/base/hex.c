@@ -18,40 +18,48 @@ char *hex_encode(struct bytes b, char *out)
 	return out;
 }
 
-/* Values of digits, plus one. Those of capital letters have UPPER besides. */
-#define UPPER 0x20
+/* Values of digits, with DIGIT. Those of capital letters have UPPER besides. */
+#define DIGIT       0x10u
+#define UPPER       0x20u
+#define LOW(value)  (DIGIT | (value))
+#define HIGH(value) (DIGIT | UPPER | (value))
 static const uint8_t digit_values[256] = {
-	['0'] = 1,          ['1'] = 2,          ['2'] = 3,          ['3'] = 4,          ['4'] = 5,
-	['5'] = 6,          ['6'] = 7,          ['7'] = 8,          ['8'] = 9,          ['9'] = 10,
-	['a'] = 11,         ['b'] = 12,         ['c'] = 13,         ['d'] = 14,         ['e'] = 15,
-	['f'] = 16,         ['A'] = UPPER | 11, ['B'] = UPPER | 12, ['C'] = UPPER | 13, ['D'] = UPPER | 14,
-	['E'] = UPPER | 15, ['F'] = UPPER | 16,
+	['0'] = LOW(0),   ['1'] = LOW(1),   ['2'] = LOW(2),   ['3'] = LOW(3),   ['4'] = LOW(4),
+	['5'] = LOW(5),   ['6'] = LOW(6),   ['7'] = LOW(7),   ['8'] = LOW(8),   ['9'] = LOW(9),
+	['a'] = LOW(10),  ['b'] = LOW(11),  ['c'] = LOW(12),  ['d'] = LOW(13),  ['e'] = LOW(14),
+	['f'] = LOW(15),  ['A'] = HIGH(10), ['B'] = HIGH(11), ['C'] = HIGH(12), ['D'] = HIGH(13),
+	['E'] = HIGH(14), ['F'] = HIGH(15),
 };
-
-/* Build IDs are read more than once for each request. */
-static inline int digit_value(char c, bool any_case)
-{
-	uint8_t d = digit_values[(uint8_t)c];
-
-	return any_case || d < UPPER ? (d & (UPPER - 1)) - 1 : -1;
-}
 
 int hex_digit(char c, bool any_case)
 {
-	return digit_value(c, any_case);
+	unsigned d = digit_values[(uint8_t)c];
+
+	return d && (any_case || !(d & UPPER)) ? (int)(d & 15) : -1;
 }
 
+bool hex_is_lower(struct str s)
+{
+	for (size_t i = 0; i < s.size; i++)
+		if (hex_digit(s.p[i], false) < 0)
+			return false;
+	return true;
+}
+
+/* Build IDs are read more than once for each request. */
 bool hex_decode(struct str s, bool any_case, uint8_t *out, size_t room, size_t *ret_size)
 {
+	const uint8_t *p = (const uint8_t *)s.p;
+	unsigned refused = any_case ? 0 : UPPER;
+
 	if (s.size % 2 || s.size / 2 > room)
 		return false;
 	for (size_t i = 0; i < s.size / 2; i++) {
-		int hi = digit_value(s.p[2 * i], any_case);
-		int lo = digit_value(s.p[2 * i + 1], any_case);
+		unsigned hi = digit_values[p[2 * i]], lo = digit_values[p[2 * i + 1]];
 
-		if ((hi | lo) < 0)
+		if (!(hi & lo & DIGIT) || ((hi | lo) & refused))
 			return false;
-		out[i] = (uint8_t)(hi << 4 | lo);
+		out[i] = (uint8_t)(hi << 4 | (lo & 15));
 	}
 	*ret_size = s.size / 2;
 	return true;
@@ -59,9 +67,12 @@ bool hex_decode(struct str s, bool any_case, uint8_t *out, size_t room, size_t *
 
 bool hex_unescape(struct str s, bool any_case, char *out, size_t *ret_size)
 {
-	size_t n = 0;
+	/* Most texts have no escape. */
+	const char *first = s.size ? memchr(s.p, '%', s.size) : NULL;
+	size_t n = first ? (size_t)(first - s.p) : s.size;
 
-	for (size_t i = 0; i < s.size; i++) {
+	memmove(out, s.size ? s.p : out, n);
+	for (size_t i = n; i < s.size; i++) {
 		char c = s.p[i];
 
 		if (c == '%') {

@@ -55,7 +55,7 @@ void json_put_printf(struct json_writer *w, const char *key, const char *fmt, ..
 	__attribute__((format(printf, 3, 4)));
 void json_put_int(struct json_writer *w, const char *key, int64_t v);
 void json_put_uint(struct json_writer *w, const char *key, uint64_t v);
-/* The shortest text that reads back as @v, with a point or an exponent; what is not finite is null. */
+/* The shortest text that reads back as @v, with a point or an exponent; infinity and NaN are null. */
 void json_put_double(struct json_writer *w, const char *key, double v);
 void json_put_bool(struct json_writer *w, const char *key, bool v);
 void json_put_null(struct json_writer *w, const char *key);

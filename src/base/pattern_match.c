@@ -252,7 +252,7 @@ bool pattern_matches(struct pattern *p, struct str text, struct deadline *d)
 		unsigned cls = i < size ? p->class_of[(uint8_t)text.p[i]] : p->n_classes;
 		struct pattern_state *next = s->next[cls];
 
-		/* What comes after the last byte that is looked at is not known. */
+		/* Bytes after the last one that is looked at are not known. */
 		if (i == size && size < text.size)
 			break;
 		if (!next) {

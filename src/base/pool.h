@@ -91,7 +91,7 @@ void pool_wait_end(void);
 size_t pool_waiting(struct pool *p);
 /* As pthread_cond_wait(), for work of another thread: a wait that is not short counts as one for another machine. */
 void pool_condition_wait(pthread_cond_t *c, pthread_mutex_t *lock);
-/* Close it to new work, run what is queued, end the threads, free. */
+/* Close it to new work, run the queued tasks, end the threads, free. */
 void pool_free(struct pool *p);
 size_t pool_queued(struct pool *p);
 size_t pool_busy(struct pool *p);

@@ -77,7 +77,7 @@ struct spare_worker {
 	pthread_t thread;
 };
 
-/* What a worker runs. */
+/* The thread function of a worker. */
 struct taken_work {
 	struct pool_slot slot;
 	struct class_queue *of;

@@ -26,7 +26,7 @@ struct room_claim {
 };
 /*
  * Claim @size bytes in all for the file of @fd (or the folder of @fd). ERR_LIMIT with ENOSPC: that would leave too
- * little; what was claimed before stays.
+ * little; earlier claims stay.
  */
 int room_claim(struct room *r, struct room_claim *c, int fd, uint64_t size, struct err *err);
 void room_written(struct room_claim *c, uint64_t size); /* so many bytes of it are on the file system now */

@@ -62,7 +62,7 @@ static bool walk_into(struct root_walk *w, int fd)
 	return true;
 }
 
-/* The link @fd stands before what is left of the path. */
+/* The link @fd stands before the rest of the path. */
 static bool walk_link(struct root_walk *w, int fd)
 {
 	char target[PATH_MAX];
@@ -173,7 +173,7 @@ bool root_is_link(int root, const char *path)
 	return read_link_in(root, path, target, sizeof(target)) > 0;
 }
 
-/* Put @text and '/' before what is left of the path, in @rest. */
+/* Put @text and '/' before the rest of the path, in @rest. */
 static bool push_path(char rest[PATH_MAX], const char *text)
 {
 	size_t n = strlen(text), left = strlen(rest);

@@ -6,7 +6,10 @@
 
 #include <assert.h>
 #include <openssl/evp.h>
+#include <stdlib.h>
 #include "base/lazy.h"
+
+#define FILE_PIECE KIB(64) /* stays in the processor's cache */
 
 #define CRYPTO_FUNCTIONS(X)   \
 	X(EVP_Digest)         \
@@ -85,6 +88,32 @@ void sha256_of(struct bytes b, uint8_t ret[SHA256_SIZE])
 	assert(r == 0);
 	r = crypto.EVP_Digest(b.p, b.size, ret, NULL, crypto.EVP_sha256(), NULL);
 	assert(r == 1);
+}
+
+int sha256_of_file(const struct file_range *f, bool (*stopped)(void *arg), void *arg,
+		   uint8_t ret[SHA256_SIZE], struct err *err)
+{
+	AUTO(mem_freep) uint8_t *piece = mem_alloc(FILE_PIECE);
+	AUTO(sha256_freep) struct sha256 *sha = NULL;
+	uint64_t at = 0;
+
+	if (sha256_new(&sha, err) < 0)
+		return -1;
+	while (at < f->size) {
+		size_t got = 0;
+
+		if (stopped && stopped(arg))
+			return err_set(err, ERR_CANCELLED, "stopped");
+		if (fd_pread(f->fd, piece, (size_t)MIN((uint64_t)FILE_PIECE, f->size - at), f->off + at, &got,
+			     err) < 0)
+			return -1;
+		if (!got)
+			return err_set(err, ERR_CHANGED, "the file became shorter while it was read");
+		sha256_add(sha, bytes_of(piece, got));
+		at += got;
+	}
+	sha256_end(sha, ret);
+	return 0;
 }
 
 void sha256_small(struct bytes b, uint8_t ret[SHA256_SIZE])

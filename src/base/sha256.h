@@ -8,6 +8,7 @@
 #pragma once
 
 #include "base/base.h"
+#include "base/file.h"
 
 #define SHA256_SIZE 32
 
@@ -22,6 +23,9 @@ void sha256_free(struct sha256 *s);                          /* takes NULL */
 void sha256_freep(struct sha256 **s);
 /* Of bytes in memory. Call sha256_load() first where libcrypto may be missing. */
 void sha256_of(struct bytes b, uint8_t ret[SHA256_SIZE]);
+/* Of bytes of a file, in small pieces. ERR_CHANGED: it is shorter. ERR_CANCELLED: @stopped (NULL: never) has said so. */
+int sha256_of_file(const struct file_range *f, bool (*stopped)(void *arg), void *arg,
+		   uint8_t ret[SHA256_SIZE], struct err *err);
 /* Of a few kilobytes: by libcrypto if it is loaded, else in C, which takes 4 us a kilobyte. Cannot fail. */
 void sha256_small(struct bytes b, uint8_t ret[SHA256_SIZE]);
 void sha256_portable(struct bytes b, uint8_t ret[SHA256_SIZE]); /* always in C */

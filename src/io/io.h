@@ -57,6 +57,8 @@ struct source_ops {
 	void (*expect)(struct source *s, struct byte_range range);
 	/* Optional. Its bytes are damaged, perhaps by the way here: the source forgets those that it keeps. */
 	void (*distrust)(struct source *s);
+	/* Optional. The caller reads all of it once, and no one else will soon: the source does not keep what it reads. */
+	void (*pass)(struct source *s);
 };
 
 struct source {
@@ -85,6 +87,8 @@ const uint8_t *source_raw_mem(struct source *s); /* NULL: not in memory */
 void source_expect(struct source *s, struct byte_range range);
 /* Bytes that were read are damaged: the next reads get them anew from where they are. Of use for sources that are far away. */
 void source_distrust(struct source *s);
+/* All is read once, as by a scan: caches on the way do not keep it. Of use for sources that are far away. */
+void source_pass(struct source *s);
 void source_close(struct source *s);   /* takes NULL */
 void source_closep(struct source **s); /* AUTO(source_closep) struct source *s = NULL; */
 

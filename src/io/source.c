@@ -98,6 +98,12 @@ void source_distrust(struct source *s)
 		s->ops->distrust(s);
 }
 
+void source_pass(struct source *s)
+{
+	if (s->ops->pass)
+		s->ops->pass(s);
+}
+
 void source_close(struct source *s)
 {
 	if (s)

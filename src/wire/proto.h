@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Protocol Buffers' binary form (protobuf.dev/programming-guides/encoding), without a schema: fields out of bytes that
- * nobody has checked, and fields into a buffer. What a number means is its reader's knowledge.
+ * nobody has checked, and fields into a buffer. The meaning of a number is its reader's knowledge.
  *
- * A message of a message is a view into it, so nothing is allocated and depth is what the reader makes of it. Groups
+ * A message of a message is a view into it, so nothing is allocated and the reader decides on the depth. Groups
  * (wire types 3 and 4) fail: proto3 has none.
  */
 #pragma once
@@ -138,7 +138,7 @@ void proto_put_double(struct buf *b, uint32_t field, double v);
 void proto_put_str(struct buf *b, uint32_t field, struct str s);
 /* Appends; the empty ones too, as elements of a repeated field are. */
 void proto_put_bytes(struct buf *b, uint32_t field, const void *p, size_t size);
-/* What is before the bytes of such a field: the caller adds @size bytes. */
+/* The tag and length before the bytes of such a field: the caller adds @size bytes. */
 void proto_put_head(struct buf *b, uint32_t field, uint64_t size);
 /* The message that was made in @m, which is emptied for the next. */
 void proto_put_message(struct buf *b, uint32_t field, struct buf *m);

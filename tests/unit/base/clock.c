@@ -30,11 +30,23 @@ static void a_test_moves_the_clock(void **state)
 	assert_true(clock_wall_s() > 1700000000);
 }
 
+static void a_pause_doubles_up_to_the_last(void **state)
+{
+	assert_int_equal(clock_backoff(500, 0, 15000), 500);
+	assert_int_equal(clock_backoff(500, 1, 15000), 1000);
+	assert_int_equal(clock_backoff(500, 4, 15000), 8000);
+	assert_int_equal(clock_backoff(500, 5, 15000), 15000);
+	assert_int_equal(clock_backoff(500, UINT32_MAX, INT64_C(1) << 61), INT64_C(1) << 61);
+	assert_int_equal(clock_backoff(0, UINT32_MAX, 15000), 0);
+	assert_int_equal(clock_backoff(500, 0, 100), 100);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(time_goes_on),
 		cmocka_unit_test(a_test_moves_the_clock),
+		cmocka_unit_test(a_pause_doubles_up_to_the_last),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

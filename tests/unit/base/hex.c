@@ -105,11 +105,21 @@ static void escapes(void **state)
 	assert_int_equal(n, 99);
 }
 
+static void texts_of_digits(void **state)
+{
+	assert_true(hex_is_lower(STR("0123456789abcdef")));
+	assert_true(hex_is_lower(STR("")));
+	assert_false(hex_is_lower(STR("0A")));
+	assert_false(hex_is_lower(STR("0g")));
+	assert_false(hex_is_lower(((struct str){ "0\0", 2 })));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(there_and_back),
 		cmocka_unit_test(digits),
+		cmocka_unit_test(texts_of_digits),
 		cmocka_unit_test(invalid_hex_is_refused),
 		cmocka_unit_test(escapes),
 		cmocka_unit_test(build_ids),
