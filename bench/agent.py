@@ -3,16 +3,20 @@
 """The agent beside perf record and another profiler: CPU, memory, first sample, complete stacks, one after the other.
 
   agent        the whole agent as in production, sending to a server of this bench: CPU of all its threads and memory after 10 s
-  BPF, perf events
-               its sampler alone, by a test tool: time in BPF, size of tables
+  sampler      its sampler alone by BPF and by perf events, by a test tool: time in BPF, rows found in its cache, size of tables. With --beside
+               also BPF's time beside that of another build, both at once over the load alone: the figure to trust on a busy machine
   perf         perf record --call-graph dwarf, and perf script
   peers        the agent, each --peer and perf under the same load of all programs, each sending to a lode server of its own: CPU, memory, time until
                the first profile, complete stacks of each program, samples of processes that live 0.4 s; stacks of all are judged by one rule
   --peer       any other command, as "/opt/profiler -collection-agent={grpc} -samples-per-second={hz} -disable-tls"
 
-The load of the agent and the peer are two busy programs, python3 and one in C without frame pointers, 400 calls deep; of the others one
-copy of each stock program that is installed (python3, perl, sqlite3, xz, node, ruby, php) and that C program. perf's stack is
-complete if its last frame is the program's start. Root."""
+The load of the agent and --peer are two busy programs, python3 and "deep", one in C without frame pointers, 400 calls deep; of the others one
+copy of each stock program that is installed (python3, perl, sqlite3, xz, node, ruby, php) and that C program. --load replaces the load of all
+rows but peers. The time that a sample needs, cold, of stacks as programs have them:
+
+  bench/agent.py --rows sampler --hz 99 --load python3 perl ruby node php sqlite3 [--beside OLD/build/tests/tools/sampler_run]
+
+perf's stack is complete if its last frame is the program's start. Root."""
 
 import argparse
 import collections
@@ -31,6 +35,7 @@ import tempfile
 import threading
 import time
 
+import _agent_beside
 import _agent_marks
 import _agent_peers
 
@@ -66,23 +71,29 @@ PROGRAMS = {
     "sqlite3": [":memory:", "with recursive c(x) as (select 1 union all select x + 1 from c where x < 1000000000) select sum(x * x % 7) from c group by x % 1000"],
     "xz": ["-9", "-c", "/dev/zero"],
 }
+BUILT = {"cplusplus", "rust"}  # by _agent_peers.build_programs()
+LOADS = ["deep", *PROGRAMS, *sorted(BUILT)]
 
 
 @contextlib.contextmanager
 def load(folder, programs, more=()):
-    """The C program, those of @programs that are installed, and @more, busy. Yields the commands by name."""
+    """Those of @programs that are installed, "deep" for the C program, and @more, busy. Yields the commands by name, and the process IDs."""
     (folder / "deep.c").write_text(DEEP)
     subprocess.run(["gcc", "-O2", "-fomit-frame-pointer", "-fno-inline", folder / "deep.c", "-o", folder / "deep"], check=True)
-    argvs = [[str(folder / "deep")]]
+    argvs = [[str(folder / "deep")]] if "deep" in programs else []
     for name in programs:
+        if name not in PROGRAMS:
+            continue
         path = f"/usr/bin/{name}" if os.path.exists(f"/usr/bin/{name}") else shutil.which(name)
         if path:
             argvs.append([path, *PROGRAMS[name]])
     argvs += more
+    if not argvs:
+        sys.exit("none of the programs of the load is installed")
     started = [subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) for argv in argvs]
     try:
         time.sleep(1)
-        yield {os.path.basename(argv[0]): argv for argv in argvs}
+        yield {os.path.basename(argv[0]): argv for argv in argvs}, [p.pid for p in started]
     finally:
         for p in started:
             p.kill()
@@ -109,8 +120,9 @@ def sampler(name, options, hz, seconds):
         return
     r = json.loads(out.splitlines()[-1])
     per = r["bpf_ns"] / r["bpf_runs"] / 1000 if r["bpf_runs"] else 0
+    cached = f"  rows in cache {share(r['row_lookups'] - r['row_misses'], r['row_lookups']).strip()}" if r["row_lookups"] else ""
     print(f"{name:14} {hz:4} Hz  {r['samples']:6} samples  lost {r['lost']:4}  user CPU {share(cpu, seconds)}  BPF {share(r['bpf_ns'] / 1e9, seconds)}"
-          f"  {per:5.1f} us a sample  RSS {rss / 1024:5.1f} MiB  tables {r['table_bytes'] / 1e6:5.1f} MB"
+          f"  {per:5.1f} us a sample{cached}  RSS {rss / 1024:5.1f} MiB  tables {r['table_bytes'] / 1e6:5.1f} MB"
           f" ({r['table_bytes'] / max(1, r['rows']):.2f} B a row, {r['build_ms']:.0f} ms CPU)  first sample after {r['start_s']:.2f} s")
     for comm, c in sorted(r["comms"].items(), key=lambda kv: -kv[1]["n"]):
         if comm in PROGRAMS or comm == "deep":
@@ -246,6 +258,16 @@ def peer(command, seconds):
         p.wait()
 
 
+def kernel_rows(options, hz, folder, pids):
+    if "sampler" in options.rows:
+        sampler("BPF", [], hz, options.seconds)
+        sampler("perf events", ["--perf"], hz, options.seconds)
+        if options.beside:
+            _agent_beside.compare(str(RUN), options.beside, hz, options.seconds, pids)
+    if "perf" in options.rows:
+        perf(hz, options.seconds, folder)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--lode", default=str(ROOT / "build/lode"))
@@ -253,29 +275,31 @@ def main():
     parser.add_argument("--seconds", type=int, default=20)
     parser.add_argument("--peer", action="append", default=[])
     parser.add_argument("--peer-label", default="service_name", help="the label of a peer's samples that has the name of the program")
-    parser.add_argument("--rows", nargs="*", default=["agent", "sampler", "perf"], help="agent, sampler, perf, peers")
-    parser.add_argument("--load", nargs="*", default=["python3"], help="programs beside the one in C under the row agent: " + ", ".join(PROGRAMS) + "; cplusplus, rust")
+    parser.add_argument("--rows", nargs="+", choices=["agent", "sampler", "perf", "peers"], default=["agent", "sampler", "perf"])
+    parser.add_argument("--load", nargs="+", choices=LOADS, help="the programs that are busy, those that are installed (not of the row peers)")
+    parser.add_argument("--beside", metavar="RUN", help="sampler_run of another build, to be compared with under the row sampler")
     options = parser.parse_args()
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Taker)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
-        built = _agent_peers.build_programs(folder) if {"cplusplus", "rust"} & set(options.load) else {}
-        with load(folder, [name for name in options.load if name in PROGRAMS], [argv for name, argv in built.items() if name in options.load]) as started:
-            for hz in options.hz if "agent" in options.rows else []:
-                agent(options.lode, hz, options.seconds, folder, f"http://127.0.0.1:{server.server_address[1]}", started)
-            for command in options.peer if "agent" in options.rows else []:
-                peer(command, options.seconds)
-        more = _agent_peers.build_programs(folder) if "peers" in options.rows else {}
-        with load(folder, PROGRAMS, [argv for name, argv in more.items() if name != "short"]) as started:
-            if "peers" in options.rows:
+        named = options.load or []
+        built = _agent_peers.build_programs(folder) if BUILT & set(named) else {}
+        built = [argv for name, argv in built.items() if name in named]
+        if "agent" in options.rows:
+            with load(folder, named or ["deep", "python3"], built) as (started, _):
+                for hz in options.hz:
+                    agent(options.lode, hz, options.seconds, folder, f"http://127.0.0.1:{server.server_address[1]}", started)
+                for command in options.peer:
+                    peer(command, options.seconds)
+        if "peers" in options.rows:
+            more = _agent_peers.build_programs(folder)
+            with load(folder, ["deep", *PROGRAMS], [argv for name, argv in more.items() if name != "short"]) as (started, _):
                 _agent_peers.table(sys.modules[__name__], options, {**started, **more}, folder)
-            for hz in options.hz:
-                if "sampler" in options.rows:
-                    sampler("BPF", [], hz, options.seconds)
-                    sampler("perf events", ["--perf"], hz, options.seconds)
-                if "perf" in options.rows:
-                    perf(hz, options.seconds, folder)
+        if {"sampler", "perf"} & set(options.rows):
+            with load(folder, named or ["deep", *PROGRAMS], built) as (_, pids):
+                for hz in options.hz:
+                    kernel_rows(options, hz, folder, pids)
 
 
 if __name__ == "__main__":

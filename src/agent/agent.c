@@ -195,14 +195,16 @@ static void open_recent(struct agent *a)
 {
 	struct err err = { 0 };
 
-	if (recent_new(&a->recent, &err) < 0)
+	if (recent_new(a->o.sampler.pids, a->o.sampler.n_pids, &a->recent, &err) < 0)
 		snprintf(a->recent_lacks, sizeof(a->recent_lacks), "%.*s", CONFINED_SIZE - 1, err.text);
 }
 
 int agent_new(const struct agent_options *o, struct agent **ret, struct err *err)
 {
 	struct agent *a = NEW(struct agent);
-	struct processes_options p = { .pids = o->pids, .n_pids = o->n_pids };
+	/* A sampler that was limited to the processes has no sample of others. */
+	bool is_chosen = o->n_pids > 0 && o->sampler.n_pids == 0;
+	struct processes_options p = { .pids = o->pids, .n_pids = is_chosen ? o->n_pids : 0 };
 	struct window_sources sources = { .file = file_of_number, .arg = a };
 	struct window_options w = { .max_memory = o->window ? 0 : RUN_MEMORY };
 
@@ -228,7 +230,7 @@ int agent_new(const struct agent_options *o, struct agent **ret, struct err *err
 	sources.labels = a->labels;
 	read_kernel_id(&sources.kernel_id);
 	w.off_cpu = o->sampler.off_cpu;
-	w.only_known = o->n_pids > 0;
+	w.only_known = is_chosen;
 	w.frequency_hz = o->sampler.frequency_hz ? o->sampler.frequency_hz : 19;
 	a->window = window_new(&sources, &w);
 	start_window(a);
@@ -362,6 +364,8 @@ static const char *kernel_reason(const struct agent *a)
 {
 	uint64_t ignored;
 
+	if (sampler_about(a->sampler)->no_kernel)
+		return "";
 	switch (kernel_names_state(a->kernel, &ignored)) {
 	case KERNEL_HIDDEN:
 		return "the kernel hides its addresses (kernel.kptr_restrict, or kernel.perf_event_paranoid "
@@ -379,6 +383,7 @@ void agent_stats(struct agent *a, struct agent_stats *ret)
 {
 	struct processes_stats p;
 	struct window_python python;
+	struct window_made made;
 	struct files_stats f;
 
 	*ret = a->stats;
@@ -396,6 +401,9 @@ void agent_stats(struct agent *a, struct agent_stats *ret)
 	window_python_stats(a->window, &python);
 	ret->python = (struct agent_python){ python.n_frames, python.n_named,  python.n_early,
 					     p.n_python_read, p.n_python_gone, p.python_bytes };
+	window_made_stats(a->window, &made);
+	ret->n_made_frames = made.n_frames;
+	ret->n_made_named = made.n_named;
 	files_stats(a->files, &f);
 	ret->n_files = f.n_files;
 	ret->n_files_waiting = f.n_waiting;

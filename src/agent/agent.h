@@ -85,6 +85,7 @@ struct agent_stats {
 		uint64_t n_functions, n_gone;        /* code objects read; those that were gone */
 		size_t bytes;
 	} python;
+	uint64_t n_made_frames, n_made_named; /* struct window_made */
 	bool names_containers;
 	struct container_stats containers;
 	int64_t first_sample_ms; /* after the start; -1: none yet */

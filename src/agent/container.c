@@ -259,8 +259,7 @@ static void look_for_container(struct container_names *n, struct container_entry
 	}
 	container_name_done(&found);
 	n->stats.n_unnamed += !e->is_named && !e->n_tries;
-	e->next_ms = now_ms + MIN((int64_t)FIRST_MS << MIN(e->n_tries, 12u), (int64_t)LAST_MS);
-	e->n_tries++;
+	e->next_ms = now_ms + clock_backoff(FIRST_MS, e->n_tries++, LAST_MS);
 }
 
 const struct container_name *container_names_get(struct container_names *n, const struct cgroup_facts *c,

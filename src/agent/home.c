@@ -249,7 +249,7 @@ static struct home_item *next_open(const struct home *h)
 /* Under the lock. */
 static void note_result(struct home *h, struct home_item *i, int r, const struct err *err)
 {
-	int64_t pause_ms = MIN((int64_t)AGAIN_MS << MIN(i->n_tries, 10u), (int64_t)AGAIN_LAST_MS);
+	int64_t pause_ms = clock_backoff(AGAIN_MS, i->n_tries, AGAIN_LAST_MS);
 
 	i->n_tries++;
 	h->stats.current[0] = '\0';

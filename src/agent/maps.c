@@ -81,6 +81,12 @@ void maps_path(struct str escaped, struct buf *out)
 	}
 }
 
+bool maps_have_room(size_t n_kept, size_t n_all, bool has_file)
+{
+	return has_file ? n_kept < MAPS_MAX_CODE && n_all < MAPS_MAX_ALL
+			: n_kept < MAPS_MAX_MADE && n_all < MAPS_MAX_ALL / 2;
+}
+
 int maps_feed(struct maps_reader *r, struct str text, bool end, size_t *ret_used)
 {
 	size_t used = 0;

@@ -8,7 +8,15 @@
 #include "base/base.h"
 
 #define MAPS_MAX_BYTES ((uint64_t)64 << 20) /* of one process; the rest is not read */
-#define MAPS_MAX_CODE  65536u               /* mappings of code that are kept of one process */
+#define MAPS_MAX_CODE  131072u              /* mappings of code that are kept of one process */
+#define MAPS_MAX_MADE  122880u              /* so many of them without a file */
+#define MAPS_MAX_ALL   ((size_t)1 << 20)    /* of all processes; half of them without a file */
+
+/*
+ * Whether a further mapping of code is kept, beside @n_kept of the process and @n_all of all processes. One without a file has less
+ * room: its code has no rows, and libraries, which have the highest addresses, are worth more.
+ */
+bool maps_have_room(size_t n_kept, size_t n_all, bool has_file);
 
 /* A line of the file. */
 struct maps_line {

@@ -17,6 +17,7 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
+#include "agent/cost.h"
 #include "base/vec.h"
 
 #define STAT_MAX       KIB(4)
@@ -25,15 +26,18 @@
 #define AGAIN_LEAST_MS 20
 #define READ_SHARE     8                  /* all reading takes at most 1/8 of a processor */
 #define READ_CREDIT_NS INT64_C(500000000) /* saved up at most */
-#define IDLE_MS        300000
-#define SWEEP_EVERY_MS 30000
-#define ENDED_MS       3000 /* a process is known for so long after its end, for samples that come later */
-#define MADE_EVERY_MS  1000
-#define MADE_MAX_FILE  ((uint64_t)64 << 20)
-#define MADE_MAX_NAMES ((uint64_t)8 << 20)
-#define MADE_MAX       (1u << 17) /* functions of one process */
-#define MADE_ALL_MAX   ((size_t)48 << 20)
-#define PARENTS_MAX    64
+/* Of it, for processes that were not read before: those that change their mappings all the time leave it to them. */
+#define FIRST_CREDIT_NS (READ_CREDIT_NS / 2)
+#define IDLE_MS         300000
+#define SWEEP_EVERY_MS  30000
+#define ENDED_MS        3000 /* a process is known for so long after its end, for samples that come later */
+#define MADE_EVERY_MS   1000
+#define MADE_STALE_MS   10000 /* code at a known address may be another function's by now */
+#define MADE_MAX_FILE   ((uint64_t)64 << 20)
+#define MADE_MAX_NAMES  ((uint64_t)8 << 20)
+#define MADE_MAX        (1u << 17) /* functions of one process */
+#define MADE_ALL_MAX    ((size_t)48 << 20)
+#define PARENTS_MAX     64
 
 /* ---- the list ---- */
 
@@ -215,13 +219,13 @@ void process_label(struct processes *p, struct process *of)
 }
 
 /* Saved up while little is read, spent while much is. */
-static bool may_read(struct processes *p)
+static bool may_read(struct processes *p, const struct process *of)
 {
 	int64_t now_ms = clock_mono_ms();
 
 	p->credit_ns = MIN(p->credit_ns + (now_ms - p->credit_ms) * 1000000 / READ_SHARE, READ_CREDIT_NS);
 	p->credit_ms = now_ms;
-	return p->credit_ns > 0;
+	return p->credit_ns > (of->was_read ? FIRST_CREDIT_NS : 0);
 }
 
 static void process_is_gone(struct processes *p, struct process *of)
@@ -249,10 +253,11 @@ static bool read_running(struct processes *p, struct process *of)
 
 static void read_process(struct processes *p, struct process *of)
 {
-	int64_t from_ns = clock_mono_ns(), took_ns;
+	int64_t from_ns = cost_ns(), took_ns;
 	bool is_known = read_running(p, of) || process_recover(p, of);
 
-	took_ns = clock_mono_ns() - from_ns;
+	took_ns = cost_ns() - from_ns;
+	of->was_read = true;
 	p->stats.read_ns += took_ns;
 	p->credit_ns -= took_ns;
 	if (!is_known) {
@@ -300,7 +305,7 @@ static void process_changed(struct processes *p, const struct sampler_event *e)
 	of->is_fork = e->is_fork;
 	/* Otherwise processes_tick() reads it when its time has come. */
 	of->is_read = false;
-	if (of->next_read_ms <= of->used_ms && may_read(p))
+	if (of->next_read_ms <= of->used_ms && may_read(p, of))
 		read_process(p, of);
 }
 
@@ -422,7 +427,7 @@ void processes_tick(struct processes *p)
 	for (size_t i = 0; i < n; i++)
 		if (late[i]->ended_ms)
 			forget_ended(p, late[i]);
-		else if (may_read(p))
+		else if (may_read(p, late[i]))
 			read_process(p, late[i]);
 	free(late);
 	if (now_ms - p->sweep_ms < SWEEP_EVERY_MS)
@@ -459,13 +464,10 @@ static void update_made(struct processes *p, struct process *of, int64_t now_ms)
 struct str processes_made_name(struct processes *p, struct process *of, uint64_t addr)
 {
 	const struct perf_map_entry *e = of->made ? perf_map_at(of->made, addr) : NULL;
-	int64_t now_ms;
+	int64_t now_ms = clock_mono_ms();
 
-	if (e)
-		return perf_map_name(of->made, e);
-	now_ms = clock_mono_ms();
-	if (now_ms < of->next_made_ms)
-		return STR("");
+	if (now_ms < of->next_made_ms + (e ? MADE_STALE_MS : 0))
+		return e ? perf_map_name(of->made, e) : STR("");
 	update_made(p, of, now_ms);
 	e = perf_map_at(of->made, addr);
 	return e ? perf_map_name(of->made, e) : STR("");

@@ -31,6 +31,7 @@ struct process {
 	bool is_kernel;    /* a thread of the kernel */
 	bool is_set;       /* the sampler has its mappings */
 	bool is_read;      /* its mappings were read; false: it must be tried again */
+	bool was_read;     /* they were read before, or it was tried */
 	bool is_labelled;  /* @labels and @is_kept are known */
 	bool is_kept;      /* false: its samples are dropped, by a rule or since it is not asked for */
 	bool has_odd_maps; /* a part of them was left out: too many, or files without a reader */

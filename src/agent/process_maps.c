@@ -67,10 +67,6 @@ static int add_process_map(void *arg, const struct maps_line *line)
 	struct process_map *last = of->n_maps ? &of->maps[of->n_maps - 1] : NULL;
 	struct mapped_file *file;
 
-	if (of->n_maps >= MAPS_MAX_CODE) {
-		of->has_odd_maps = true;
-		return 1;
-	}
 	file = file_of_line(m, line);
 	/* JIT compilers have thousands of mappings side by side. */
 	if (last && last->limit == line->start && last->file == file &&
@@ -78,6 +74,11 @@ static int add_process_map(void *arg, const struct maps_line *line)
 	    (!file || last->offset + (last->limit - last->start) == line->offset)) {
 		last->limit = line->limit;
 		files_unref(m->p->files, file);
+		return 0;
+	}
+	if (!maps_have_room(of->n_maps, m->p->stats.n_maps, file || line->inode)) {
+		files_unref(m->p->files, file);
+		of->has_odd_maps = true;
 		return 0;
 	}
 	if (file && file->state == FILE_READING)

@@ -249,7 +249,7 @@ static struct python_code *add_code(struct python_process *p, const struct sampl
 	return c;
 }
 
-/* The offset of the instruction in the code: what the line tables count. */
+/* The offset of the instruction in the code: the unit of the line tables. */
 static int64_t instruction_offset(const struct python_layout *l, uint32_t instr)
 {
 	if (l->minor == 10)

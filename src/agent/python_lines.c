@@ -73,7 +73,7 @@ enum {
 	LOCATION_NONE
 };
 
-/* Entries: the first byte has bit 7, a code, and the number of instruction units; then what the code says. */
+/* Entries: the first byte has bit 7, a code, and the number of instruction units; then the operands of the code. */
 static uint32_t line_of_locations(struct bytes t, uint32_t first, int64_t at)
 {
 	struct cursor c = cursor_of(t);

@@ -3,7 +3,7 @@
  * A ring for each processor, filled by an event that counts nothing. The kernel writes backwards, so that the newest record is at
  * the ring's head, and the records after it lead to the oldest.
  *
- * Rings are read while the kernel writes: what it overwrites are the oldest records, and a record counts only if it was still there
+ * Rings are read while the kernel writes: it overwrites the oldest records, and a record counts only if it was still there
  * after it was copied, with room for one that is being written.
  */
 #include "agent/recent.h"
@@ -11,12 +11,16 @@
 #include <errno.h>
 #include <linux/perf_event.h>
 #include <stdlib.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "agent/sampler_cpus.h"
+#include "base/vec.h"
+
+#define MAX_RECENT_EVENTS 4096u
 
 struct recent_ring {
 	int fd;
@@ -27,12 +31,17 @@ struct recent {
 	struct recent_ring *rings; /* [SAMPLER_MAX_CPUS] */
 	size_t n_cpus;             /* up to the last one that has a ring */
 	size_t page_size, ring_size;
+	const int *pids; /* NULL: all processes */
+	size_t n_pids;
+	int *more; /* events of further processes, which write into the rings */
+	size_t n_more, room_more;
 	struct recent_process found;
 };
 
 /* ---- rings ---- */
 
-static int open_recent_ring(struct recent *r, int cpu, struct err *err)
+/* An event of @pid (-1: all) on @cpu. */
+static int open_recent_event(const struct recent *r, int pid, int cpu, struct err *err)
 {
 	struct perf_event_attr a = {
 		.size = sizeof(a),
@@ -44,23 +53,45 @@ static int open_recent_ring(struct recent *r, int cpu, struct err *err)
 		.mmap2 = 1,
 		.comm = 1,
 		.comm_exec = 1,
+		.inherit = r->n_pids > 0,
 		.write_backward = 1,
 		.use_clockid = 1,
 		.clockid = CLOCK_MONOTONIC,
 		.exclude_kernel = 1,
+		.exclude_hv = 1,
 	};
-	AUTO(fd_close)
-	int fd = (int)syscall(SYS_perf_event_open, &a, -1, cpu, -1, PERF_FLAG_FD_CLOEXEC);
+	int fd = (int)syscall(SYS_perf_event_open, &a, pid, cpu, -1, PERF_FLAG_FD_CLOEXEC);
+
+	return fd < 0 ? err_os(err, errno, "perf_event_open") : fd;
+}
+
+static int map_recent_ring(struct recent *r, int pid, int cpu, struct err *err)
+{
+	AUTO(fd_close) int fd = open_recent_event(r, pid, cpu, err);
 	void *page;
 
 	if (fd < 0)
-		return err_os(err, errno, "perf_event_open");
+		return -1;
 	/* Not writable: then the kernel writes over the oldest records. */
 	page = mmap(NULL, r->page_size + r->ring_size, PROT_READ, MAP_SHARED, fd, 0);
 	if (page == MAP_FAILED)
 		return err_os(err, errno, "map a ring of perf events");
 	r->rings[cpu] = (struct recent_ring){ TAKE_FD(fd), page };
 	r->n_cpus = MAX(r->n_cpus, (size_t)cpu + 1);
+	return 0;
+}
+
+static int open_recent_ring(struct recent *r, int cpu, struct err *err)
+{
+	if (map_recent_ring(r, r->n_pids ? r->pids[0] : -1, cpu, err) < 0)
+		return -1;
+	for (size_t i = 1; i < r->n_pids && r->n_more < MAX_RECENT_EVENTS; i++) {
+		struct err ended = { 0 };
+		AUTO(fd_close) int fd = open_recent_event(r, r->pids[i], cpu, &ended);
+
+		if (fd >= 0 && ioctl(fd, PERF_EVENT_IOC_SET_OUTPUT, r->rings[cpu].fd) == 0)
+			VEC_PUSH(r->more, r->n_more, r->room_more) = TAKE_FD(fd);
+	}
 	return 0;
 }
 
@@ -95,14 +126,19 @@ void recent_follow(struct recent *r)
 {
 	struct err ignored = { 0 };
 
+	/* Events of processes are on the processors of the start. */
+	if (r->n_pids)
+		return;
 	(void)follow_processors(r, &ignored);
 }
 
-int recent_new(struct recent **ret, struct err *err)
+int recent_new(const int *pids, size_t n_pids, struct recent **ret, struct err *err)
 {
 	struct recent *r = NEW(struct recent);
 	long n = sysconf(_SC_NPROCESSORS_CONF);
 
+	r->pids = pids;
+	r->n_pids = n_pids;
 	r->rings = mem_zalloc(SAMPLER_MAX_CPUS * sizeof(*r->rings));
 	r->page_size = (size_t)sysconf(_SC_PAGESIZE);
 	r->ring_size = RECENT_RING_SIZE;
@@ -120,8 +156,11 @@ void recent_free(struct recent *r)
 {
 	if (!r)
 		return;
+	for (size_t i = 0; i < r->n_more; i++)
+		close(r->more[i]);
 	for (size_t i = 0; i < r->n_cpus; i++)
 		close_recent_ring(r, &r->rings[i]);
+	free(r->more);
 	free(r->rings);
 	buf_done(&r->found.paths);
 	free(r);

@@ -19,8 +19,11 @@
 #define RECENT_COMM       16
 
 struct recent;
-/* -1: the kernel does not permit it; the text says why. */
-int recent_new(struct recent **ret, struct err *err);
+/*
+ * With @pids only of the first threads of these processes, and of all that they start: an ordinary user may ask for that. @pids is
+ * borrowed, and none: all processes. -1: the kernel does not permit it; the text says why.
+ */
+int recent_new(const int *pids, size_t n_pids, struct recent **ret, struct err *err);
 void recent_free(struct recent *r); /* takes NULL */
 /* Processors that were added or removed since. */
 void recent_follow(struct recent *r);

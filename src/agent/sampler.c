@@ -55,6 +55,7 @@ struct sampler *sampler_new(const struct sampler_ops *ops, void *impl, enum samp
 	s->impl = impl;
 	s->options = *options;
 	s->about.kind = kind;
+	s->about.no_kernel = options->no_kernel;
 	s->about.text = s->about_text;
 	s->about.lost = (const char *const *)s->lost;
 	return s;

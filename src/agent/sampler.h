@@ -78,6 +78,7 @@ struct sampler_about {
 	const char *const
 		*lost; /* a line each: "tracepoint sched_process_exec: ...; new processes are seen later" */
 	size_t n_lost;
+	bool no_kernel; /* samples have no frames of the kernel */
 };
 const struct sampler_about *sampler_about(const struct sampler *s);
 
@@ -280,8 +281,10 @@ struct sampler_stats {
 	uint64_t evicted;  /* tables */
 	uint64_t bpf_runs, bpf_ns;    /* with @measure: samples and their time in BPF */
 	uint64_t switches, switch_ns; /* with @measure and @off_cpu: the same of switches */
-	uint64_t lost_sleeps;         /* whose end was lost, or for which there was no room */
-	size_t n_asleep;              /* whose stack was taken, and that have not ended */
+	uint64_t rows,
+		row_misses; /* with @measure: frames that needed a row; those whose row was looked up in a table */
+	uint64_t lost_sleeps; /* whose end was lost, or for which there was no room */
+	size_t n_asleep;      /* whose stack was taken, and that have not ended */
 	size_t n_files, n_processes, n_mappings;
 	size_t n_tables, n_table_files;     /* n_table_files: files that have one of these tables */
 	size_t table_bytes, table_reserved; /* of tables; of the memory taken for them */

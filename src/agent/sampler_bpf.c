@@ -141,6 +141,8 @@ static void bpf_sampler_stats(struct sampler *s, struct sampler_stats *add)
 			add->lost_events += c[i].lost_events;
 			add->bpf_runs += c[i].runs;
 			add->bpf_ns += c[i].ns;
+			add->rows += c[i].rows;
+			add->row_misses += c[i].row_misses;
 			add->switches += c[i].switches;
 			add->switch_ns += c[i].switch_ns;
 		}
@@ -280,10 +282,12 @@ static int load_object(struct sampler *s, struct err *err)
 {
 	struct bytes object = embedded_get(bpf_objects, "sample.bpf.o");
 	struct bpf_sampler *b = s->impl;
+	/* libbpf names it in its warnings; without a name by the address of the bytes. */
+	LIBBPF_OPTS(bpf_object_open_opts, options, .object_name = "lode");
 	uint32_t one = 1;
 
 	bpf_forget_warning();
-	b->object = bpf_object__open_mem(object.p, object.size, NULL);
+	b->object = bpf_object__open_mem(object.p, object.size, &options);
 	if (!b->object)
 		return bpf_failed(err, errno, "open the BPF object");
 	if (set_config(s, err))

@@ -22,6 +22,7 @@ struct bpf_sampler {
 	int fd_files, fd_processes, fd_counters, fd_segments, fd_pools, fd_pythons, fd_sleepers;
 	struct sampler_pool tables, mappings;
 	bool in_pid_ns;
+	uint32_t serial;          /* of the mappings that were set last */
 	struct map process_range; /* pid -> struct sampler_range */
 	struct sampler_frame frames[SAMPLER_MAX_USER];
 	struct sampler_python_frame python[SAMPLER_MAX_PYTHON];

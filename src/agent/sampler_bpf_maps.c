@@ -79,6 +79,7 @@ static void drop_mapping_pool(void *arg, uint32_t segment, void *memory, uint32_
 
 static void set_bpf_file(struct bpf_file *f, uint32_t state, uint32_t file)
 {
+	__atomic_store_n(&f->set_period, BPF_ROW_PERIOD(clock_mono_ns()), __ATOMIC_RELAXED);
 	__atomic_store_n(&f->file, file, __ATOMIC_RELAXED);
 	__atomic_store_n(&f->state, state, __ATOMIC_RELEASE);
 }
@@ -177,9 +178,12 @@ int bpf_process_set(struct sampler *s, const struct sampler_process *p, struct e
 					     .end = p->mappings[i].end,
 					     .bias = p->mappings[i].bias,
 					     .file = p->mappings[i].file };
+	if (++b->serial == 0)
+		b->serial = 1;
 	process = (struct bpf_process){
 		.start_ticks = p->start_ticks,
-		.pool = range.segment,
+		.pool = (uint16_t)range.segment,
+		.serial = b->serial,
 		.first = range.first,
 		.n = range.n,
 		.is_python = bpf_map_lookup_elem(b->fd_pythons, &p->pid, &python) == 0,

@@ -17,8 +17,8 @@ int sampler_cpus_online(bool *set, struct err *err);
 bool sampler_has_cycles(void);
 
 /*
- * Open an event that interrupts processor @cpu (-1: any) while @pid runs (-1: all) at the rate of @o; @attr has what the
- * caller needs beside. Returns the descriptor, or -1 with a text that says what would permit it.
+ * Open an event that interrupts processor @cpu (-1: any) while @pid runs (-1: all) at the rate of @o; @attr has the other
+ * settings of the caller. Returns the descriptor, or -1 with a text that says what would permit it.
  */
 struct perf_event_attr;
 int sampler_event_open(const struct sampler_options *o, const struct perf_event_attr *attr, int pid, int cpu,

@@ -28,12 +28,25 @@ static void held_free(struct sampler *s, struct sampler_held *h)
 	free(h);
 }
 
+/* A file whose table is over the limit has rows: that the walk went by frame pointers and ended is for want of memory. */
+static enum sampler_end end_of_sample(const struct sampler *s, const struct sampler_sample *sample)
+{
+	const struct sampler_file *f = NULL;
+
+	if (sample->end == SAMPLER_NO_ROW && sample->n_user)
+		f = sampler_file_get(s, sample->user[sample->n_user - 1].file);
+	return f && f->too_large ? SAMPLER_EVICTED : sample->end;
+}
+
 void sampler_deliver(struct sampler *s, const struct sampler_sample *sample)
 {
+	struct sampler_sample last = *sample;
+
+	last.end = end_of_sample(s, sample);
 	s->stats.samples++;
-	s->stats.ends[sample->end]++;
+	s->stats.ends[last.end]++;
 	if (s->handler && s->handler->sample)
-		s->handler->sample(s->handler->ctx, sample);
+		s->handler->sample(s->handler->ctx, &last);
 }
 
 static void deliver_sample(struct sampler *s, const struct sampler_sample *sample)

@@ -26,6 +26,7 @@ struct sampler_file {
 		SAMPLER_TABLE_NEVER, /* frames of the file are walked by frame pointers */
 		SAMPLER_TABLE_EVICTED
 	} state;
+	bool too_large; /* of SAMPLER_TABLE_NEVER: there is a table, but it is over the limit of all */
 	struct sampler_table *table; /* of SAMPLER_TABLE_SET; else NULL */
 	int64_t last_use_ns;         /* of a frame walked here; ops->file_used() has those of BPF */
 	int64_t wanted_ns;           /* of the last SAMPLER_WANTED */

@@ -431,6 +431,7 @@ static int open_with_less(struct sampler *s, struct err *err)
 		return -1;
 	p->flags &= ~(unsigned)RECORD_KERNEL;
 	p->no_kernel_time = true;
+	s->about.no_kernel = true;
 	if (follow_perf_cpus(s, err))
 		return -1;
 	sampler_note_lost(s,

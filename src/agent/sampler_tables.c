@@ -112,6 +112,7 @@ int sampler_file_table(struct sampler *s, uint32_t file, struct bytes bytes, str
 		return err_set(err, ERR_INVALID, "there is no file %#x", file);
 	sampler_table_leave(s, f, SAMPLER_TABLE_NONE);
 	f->last_use_ns = clock_mono_ns();
+	f->too_large = large;
 	if (!bytes.size || large) {
 		change_file(s, f, SAMPLER_TABLE_NEVER, NULL);
 	} else {

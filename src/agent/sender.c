@@ -52,7 +52,7 @@ size_t agent_headers(const char *token, const char *type, char **ret_auth, const
 
 int64_t agent_pause_ms(unsigned n, unsigned first_ms)
 {
-	int64_t ms = MIN((int64_t)first_ms << MIN(n, 20u), (int64_t)SENDER_LAST_MS);
+	int64_t ms = clock_backoff(first_ms, n, SENDER_LAST_MS);
 	uint32_t random = 0;
 
 	/* Agents that lost the same server do not come back at the same time. */

@@ -65,6 +65,10 @@ STATUS_FAMILY(family_gone, "lode_agent_processes_gone_total", "Processes that en
 STATUS_FAMILY(family_recovered, "lode_agent_processes_recovered_total",
 	      "Processes that ended before they were read, and whose mappings were known by records.",
 	      METRIC_COUNTER);
+STATUS_FAMILY(family_made_frames, "lode_agent_made_frames_total",
+	      "Frames in samples of code that was made at run time.", METRIC_COUNTER);
+STATUS_FAMILY(family_made_named, "lode_agent_made_frames_named_total",
+	      "Frames of code that was made at run time, with a name by a perf map.", METRIC_COUNTER);
 STATUS_FAMILY(family_python_frames, "lode_agent_python_frames_total", "Frames of Python in samples.",
 	      METRIC_COUNTER);
 STATUS_FAMILY(family_python_named, "lode_agent_python_frames_named_total",
@@ -147,6 +151,8 @@ static size_t status_numbers(const struct agent_status *s, struct status_number 
 		{ "processes_gone", &family_gone, a->n_processes_gone },
 		{ "processes_recovered", &family_recovered, a->n_processes_recovered },
 		{ "mappings", &family_mappings, a->n_maps },
+		{ "made_frames", &family_made_frames, a->n_made_frames },
+		{ "made_frames_named", &family_made_named, a->n_made_named },
 		{ "python_frames", &family_python_frames, a->python.n_frames },
 		{ "python_frames_named", &family_python_named, a->python.n_named },
 		{ "python_early_samples", &family_python_early, a->python.n_early },
@@ -361,6 +367,11 @@ int agent_status_print(struct bytes json, struct buf *out, struct err *err)
 			   (long long)status_number_at(all, "python_frames_named"),
 			   (long long)status_number_at(all, "python_functions"),
 			   (long long)status_number_at(all, "python_early_samples"));
+	if (status_number_at(all, "made_frames"))
+		buf_printf(out,
+			   "run time      %lld frames of code made at run time, %lld named by perf maps\n",
+			   (long long)status_number_at(all, "made_frames"),
+			   (long long)status_number_at(all, "made_frames_named"));
 	if (status_number_at(all, "parsers_failed"))
 		buf_printf(out, "parser        failed %lld times; the last time: %s\n",
 			   (long long)status_number_at(all, "parsers_failed"),

@@ -66,8 +66,10 @@ static int read_want(struct bytes body, uint64_t *ret_off, struct err *err)
 	else if (json_is_true(json_object_get(one, "busy")))
 		r = err_set(err, ERR_UPSTREAM, "another client is uploading it");
 	else if (!json_is_true(json_object_get(one, "want"))) {
-		r = why && (strcmp(why, "same") == 0 || strcmp(why, "better") == 0) ? UPLOAD_HERE
-										    : UPLOAD_REFUSED;
+		r = why && (strcmp(why, "same") == 0 || strcmp(why, "better") == 0 ||
+			    strcmp(why, "held") == 0)
+			    ? UPLOAD_HERE
+			    : UPLOAD_REFUSED;
 		(void)err_set(err, ERR_UPSTREAM, "the server does not take it: %.100s", why ? why : "?");
 	}
 	*ret_off = off > 0 ? (uint64_t)off : 0;
@@ -118,7 +120,13 @@ static int ask_want(const struct upload_way *w, const struct upload_file *f, con
 
 /* ---- parts ---- */
 
-/* Send the part at *off, and move *off to the next one. *ret_over: the file is complete. */
+/* All of the file is on the server's disk: its bucket is away. */
+static bool is_held(const struct net_answer *k)
+{
+	return k->status == 202 && str_eq(net_header(buf_str(&k->headers), "X-LODE-RESULT"), STR("held"));
+}
+
+/* Send the part at *off, and move *off to the next one; to the file's size after the last one. */
 static int put_part(const struct upload_way *w, const struct upload_file *f, const char *sum, uint8_t *part,
 		    uint64_t *off, struct err *err)
 {
@@ -156,7 +164,7 @@ static int put_part(const struct upload_way *w, const struct upload_file *f, con
 		&(struct net_call_request){
 			.method = "PUT", .url = url, .headers = headers, .n_headers = n, .body = &body },
 		&k, err);
-	if (r == 0 && (k.status == 200 || k.status == 201)) {
+	if (r == 0 && (k.status == 200 || k.status == 201 || is_held(&k))) {
 		*off = f->size;
 		r = k.status == 200 ? UPLOAD_HERE : 0;
 	} else if (r == 0 &&
@@ -170,52 +178,32 @@ static int put_part(const struct upload_way *w, const struct upload_file *f, con
 	return r;
 }
 
-static int file_sum(const struct upload_way *w, const struct upload_file *f, char *ret, uint8_t *part,
-		    struct err *err)
-{
-	AUTO(sha256_freep) struct sha256 *s = NULL;
-	uint8_t sum[SHA256_SIZE];
-
-	if (sha256_new(&s, err) < 0)
-		return -1;
-	for (uint64_t off = 0; off < f->size;) {
-		size_t got;
-
-		if (fd_pread(f->fd, part, PART, off, &got, err) < 0)
-			return -1;
-		if (!got)
-			return err_set(err, ERR_CHANGED, "the file became shorter while it was read");
-		got = (size_t)MIN((uint64_t)got, f->size - off);
-		sha256_add(s, bytes_of(part, got));
-		off += got;
-		if (w->stopped(w->arg))
-			return err_set(err, ERR_CANCELLED, "the agent ends");
-	}
-	sha256_end(s, sum);
-	hex_encode(bytes_of(sum, sizeof(sum)), ret);
-	return 0;
-}
-
 int agent_upload(const struct upload_way *w, const struct upload_file *f, struct err *err)
 {
+	const struct file_range all = { f->fd, 0, f->size };
 	AUTO(mem_freep) uint8_t *part = mem_alloc(PART);
+	uint8_t sha256[SHA256_SIZE];
 	char sum[2 * SHA256_SIZE + 1];
 	uint64_t off = 0;
-	int r = file_sum(w, f, sum, part, err);
+	int r = sha256_of_file(&all, w->stopped, w->arg, sha256, err);
+
+	if (r == 0)
+		hex_encode(bytes_of(sha256, sizeof(sha256)), sum);
 
 	for (unsigned tries = 0; r == 0 && tries < TRIES; tries++) {
 		r = ask_want(w, f, sum, &off, err);
 		if (r == 0 && off >= f->size)
 			off = 0;
 		while (r == 0) {
-			uint64_t before = off;
+			uint64_t before = off, sent = MIN(f->size - off, (uint64_t)PART);
 
 			r = put_part(w, f, sum, part, &off, err);
 			if (r || off == f->size)
 				return r;
-			if (off <= before)
+			/* The rate counts the sent bytes: a server could want the same bytes over and over. */
+			r = upload_pause(w, (int64_t)(sent * 1000 / w->rate), err);
+			if (off < before + sent)
 				break;
-			r = upload_pause(w, (int64_t)((off - before) * 1000 / w->rate), err);
 		}
 		/* After a failure the server says from which byte on it wants the file. */
 		if (r < 0 && err->kind == ERR_UPSTREAM && tries + 1 < TRIES)

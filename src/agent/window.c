@@ -30,6 +30,7 @@ struct window {
 	uint64_t number; /* of the window */
 	uint64_t n_samples, n_lost;
 	struct window_python python; /* of all windows */
+	struct window_made made;     /* likewise */
 	uint32_t *sets;              /* by number of the labels: the profile's + 1 */
 	size_t n_sets;
 	uint32_t kernel_mapping; /* + 1 */
@@ -187,9 +188,11 @@ static uint32_t made_location(struct window *w, struct process *of, const struct
 	const struct process_map *map = of ? map_of_process(of, frame->addr) : NULL;
 	struct str name = of ? processes_made_name(w->s.processes, of, frame->addr) : STR("");
 
-	if (name.size)
-		return mark_location(w, name);
-	return mark_location(w, map && map->has_file ? UNREADABLE : MADE);
+	if (!name.size && map && map->has_file)
+		return mark_location(w, UNREADABLE);
+	w->made.n_frames++;
+	w->made.n_named += name.size > 0;
+	return mark_location(w, name.size ? name : MADE);
 }
 
 /* ---- marks ---- */
@@ -409,6 +412,11 @@ bool window_add(struct window *w, const struct sampler_sample *s)
 bool window_is_full(const struct window *w)
 {
 	return profile_has_failed(w->p) || w->p->memory > w->o.max_memory / 2;
+}
+
+void window_made_stats(const struct window *w, struct window_made *ret)
+{
+	*ret = w->made;
 }
 
 void window_python_stats(const struct window *w, struct window_python *ret)

@@ -45,6 +45,11 @@ struct window_python {
 		n_early; /* samples of an interpreter that were taken before it was known: they show its own functions */
 };
 void window_python_stats(const struct window *w, struct window_python *ret);
+/* Frames of code that was made at run time in all samples so far; named: by a perf map. */
+struct window_made {
+	uint64_t n_frames, n_named;
+};
+void window_made_stats(const struct window *w, struct window_made *ret);
 uint64_t window_n_samples(const struct window *w);
 /*
  * The profile of all samples since the last call; NULL: there were none. @wall_ns: the time of its start, @duration_ns long. *ret_lost: samples

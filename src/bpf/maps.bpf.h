@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * What the programs of sample.bpf.c share: the kernel's structs as far as they are read, the configuration, and the maps.
+ * Shared by the programs of sample.bpf.c: the kernel's structs as far as they are read, the configuration, and the maps.
  */
 #pragma once
 
@@ -95,7 +95,7 @@ struct {
 
 /*
  * Inner arrays of any length: an element is a mapping, or a chunk of a table. Sizes, not types: clang leaves a struct that is
- * only behind pointers without its members in BTF.
+ * only pointed to without its members in BTF.
  */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY_OF_MAPS);

@@ -155,7 +155,7 @@ static __attribute__((always_inline)) void leave_processor(void *ctx, struct tas
 		return;
 	if (saved_registers(task, &regs) || !(regs.cs & 3))
 		return;
-	set_registers(&s->regs, &regs);
+	set_registers(&s->memory, &regs);
 	s->sample.time_ns = now;
 	s->sample.cpu = cpu;
 	fill_sample(&s->sample, task);
@@ -175,7 +175,7 @@ static __attribute__((always_inline)) void leave_processor(void *ctx, struct tas
 		c->lost++;
 		return;
 	}
-	if (send_sample(ctx, s, c, how))
+	if (send_sample(ctx, s, c, how, 1))
 		bpf_map_delete_elem(&sleepers, &id);
 }
 

@@ -62,7 +62,7 @@ static __attribute__((always_inline)) uint64_t python_thread_by_list(const struc
 
 static __attribute__((always_inline)) uint32_t python_place(const struct scratch *s, uint64_t address)
 {
-	uint64_t far = (address - s->regs.regs[7]) >> 3;
+	uint64_t far = (address - s->memory.regs[7]) >> 3;
 
 	return far && far < BPF_PLACE_FAR ? far : BPF_PLACE_FAR;
 }

@@ -107,13 +107,17 @@ static __attribute__((always_inline)) uint32_t raw_pages(struct scratch *s, uint
 #define USER_BYTES   ((BPF_MAX_USER + 2 * BPF_MAX_PYTHON) * sizeof(struct bpf_frame))
 #define KERNEL_BYTES (BPF_MAX_KERNEL * 8)
 
-/* The offset in scratch.user up to which the record is filled. After it, add the kernel's frames. */
-static __attribute__((always_inline)) uint64_t add_kernel(void *ctx, struct scratch *s, uint64_t at)
+/*
+ * The offset in scratch.user up to which the record is filled. After it, add the kernel's frames. A thread in user mode has none, and
+ * the helper would take 2 us, cold, to find that.
+ */
+static __attribute__((always_inline)) uint64_t add_kernel(void *ctx, struct scratch *s, uint64_t at,
+							  int in_kernel)
 {
 	long size;
 
 	OPAQUE(at);
-	if (!config.with_kernel || at > USER_BYTES)
+	if (!config.with_kernel || !in_kernel || at > USER_BYTES)
 		return at;
 	size = bpf_get_stack(ctx, (uint8_t *)s->user + at, KERNEL_BYTES, 0);
 	if (size <= 0 || size > KERNEL_BYTES)
@@ -133,12 +137,12 @@ static __attribute__((always_inline)) uint64_t add_raw(struct scratch *s, uint64
 	if (at > USER_BYTES + KERNEL_BYTES)
 		return at;
 	raw = (void *)((uint8_t *)s->user + at);
-	raw->ip = s->regs.ip;
-	__builtin_memcpy(raw->regs, s->regs.regs, sizeof(raw->regs));
+	raw->ip = s->memory.ip;
+	__builtin_memcpy(raw->regs, s->memory.regs, sizeof(raw->regs));
 	at += sizeof(*raw);
 	/* Page by page, to the end of each: the pages after the stack may not exist. */
 	for (uint32_t i = 0; i < BPF_MAX_PAGES; i++) {
-		uint64_t from = s->regs.regs[7] + size, to = at + size;
+		uint64_t from = s->memory.regs[7] + size, to = at + size;
 		uint64_t n = BPF_STACK_PAGE - (from & (BPF_STACK_PAGE - 1));
 
 		OPAQUE(to);
@@ -157,7 +161,7 @@ static __attribute__((always_inline)) uint64_t add_raw(struct scratch *s, uint64
 
 /* Send the sample, whose record, flags and identity are filled in. Returns 0, or not 0: it is lost. */
 static __attribute__((always_inline)) long send_sample(void *ctx, struct scratch *s, struct bpf_counters *c,
-						       uint32_t how)
+						       uint32_t how, int in_kernel)
 {
 	uint64_t waiting = bpf_ringbuf_query(&samples, BPF_RB_AVAIL_DATA);
 	uint64_t at = (s->n_user + 2 * s->n_python) * sizeof(struct bpf_frame);
@@ -167,7 +171,7 @@ static __attribute__((always_inline)) long send_sample(void *ctx, struct scratch
 	s->sample.n_kernel = 0;
 	s->sample.n_python = s->n_python;
 	s->sample.end = how;
-	at = add_kernel(ctx, s, at);
+	at = add_kernel(ctx, s, at, in_kernel);
 	pages = raw_pages(s, how, waiting);
 	if (pages)
 		at = add_raw(s, at, pages - 1);

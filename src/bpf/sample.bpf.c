@@ -33,7 +33,7 @@ static __attribute__((always_inline)) int saved_registers(struct task_struct *ta
 				     BPF_CORE_READ(task, stack) + KERNEL_STACK - sizeof(struct pt_regs));
 }
 
-static __attribute__((always_inline)) void set_registers(struct walk_regs *to, const struct pt_regs *r)
+static __attribute__((always_inline)) void set_registers(struct walk_memory *to, const struct pt_regs *r)
 {
 	to->ip = r->rip;
 	to->regs[0] = r->rax;
@@ -102,7 +102,7 @@ static __attribute__((always_inline)) long user_registers(struct bpf_perf_event_
 	} else if (is_between_programs(task, &regs)) {
 		return NO_STACK;
 	}
-	set_registers(&s->regs, &regs);
+	set_registers(&s->memory, &regs);
 	return (long)(regs.cs & 0xffff);
 }
 
@@ -115,7 +115,7 @@ static __attribute__((always_inline)) int has_user_stack(struct task_struct *tas
 /* No frames of the user yet. */
 static __attribute__((always_inline)) void start_frames(struct scratch *s)
 {
-	s->n_user = s->n_python = s->python_new = 0;
+	s->n_user = s->n_python = s->python_new = s->n_rows = s->n_row_misses = 0;
 	s->sample.python_end = BPF_PYTHON_NONE;
 	s->process.is_python = 0;
 }
@@ -127,9 +127,10 @@ static __attribute__((always_inline)) uint32_t walk_user(struct scratch *s, uint
 	struct bpf_process *p;
 
 	s->mapping.start = s->mapping.end = 0;
-	s->frame.pc = s->regs.ip;
-	s->frame.sp = s->regs.regs[7];
-	s->frame.bp = s->regs.regs[6];
+	s->memory.window_size = 0;
+	s->frame.pc = s->memory.ip;
+	s->frame.sp = s->memory.regs[7];
+	s->frame.bp = s->memory.regs[6];
 	s->frame.saved = 0;
 	s->frame.flags = UNWIND_EXACT | UNWIND_TOP;
 	p = bpf_map_lookup_elem(&processes, &pid);
@@ -209,9 +210,11 @@ int take_sample(struct bpf_perf_event_data *ctx)
 			walk_python(s, task, cpu);
 	}
 	note_end(s, task, how);
-	send_sample(ctx, s, c, how);
+	send_sample(ctx, s, c, how, !(ctx->regs.cs & 3));
 	if (config.measure_time) {
 		c->runs++;
+		c->rows += s->n_rows;
+		c->row_misses += s->n_row_misses;
 		c->ns += bpf_ktime_get_ns() - s->sample.time_ns;
 	}
 	return 0;

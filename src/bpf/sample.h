@@ -14,7 +14,7 @@
 #define BPF_MAX_FILES    16384u /* as SAMPLER_MAX_FILES */
 #define BPF_MAX_PROCS    16384u
 #define BPF_MAX_SEGMENTS 4096u
-#define BPF_MAX_POOLS    1024u
+#define BPF_MAX_POOLS    1024u /* fits struct bpf_process */
 #define BPF_RECENT       4096u
 #define BPF_NO_FILE      0xffffffffu
 /* A mapping search takes at most this many steps: of 2^18 mappings. */
@@ -41,26 +41,36 @@ struct bpf_config {
 /* The size of the scratch of a processor with that many bytes of rest: struct scratch without all of its rest. */
 #define BPF_SCRATCH(scratch_size, pages) ((scratch_size) - (BPF_MAX_PAGES - (pages)) * BPF_STACK_PAGE)
 
-/* An executable mapping, in an inner array of `pools`. */
+/* An executable mapping, in an inner array of `pools`, or in the cache of a processor. */
 struct bpf_mapping {
 	uint64_t start, end, bias;
-	uint32_t file, reserved;
+	uint32_t file;
+	uint32_t serial; /* in the cache: of struct bpf_process */
 };
 
 /* Of `processes`: mappings [first, first + n) of pool @pool, sorted. */
 struct bpf_process {
 	uint64_t start_ticks; /* 0: not compared */
-	uint32_t pool, first, n;
-	uint32_t is_python; /* it is in `pythons` */
+	uint16_t pool;
+	uint16_t is_python; /* it is in `pythons` */
+	uint32_t first, n;
+	uint32_t serial; /* of these mappings, not 0: no others have it */
 };
 
 enum bpf_file_state { BPF_FILE_NONE, BPF_FILE_SET, BPF_FILE_NEVER, BPF_FILE_EVICTED };
+
+/*
+ * A row in the cache of rows is used without a look at its file for the rest of a period, 4.3 s: so a change of the table or
+ * of its state is seen by then, and used_ns is at most so old.
+ */
+#define BPF_ROW_PERIOD(time_ns) ((uint32_t)((uint64_t)(time_ns) >> 32))
 
 /* Of `files`: its table is n_chunks elements of an inner array of `segments`. */
 struct bpf_file {
 	uint32_t file; /* number with generation */
 	uint32_t state;
-	uint32_t segment, first, n_chunks, reserved;
+	uint32_t segment, first, n_chunks;
+	uint32_t set_period;         /* when state or table last changed: BPF_ROW_PERIOD() */
 	uint64_t used_ns, wanted_ns; /* when BPF last used it; when it last asked for it */
 };
 
@@ -76,6 +86,7 @@ struct bpf_counters {
 	uint64_t lost, lost_events;
 	uint64_t runs, ns;
 	uint64_t switches, switch_ns; /* with measure_time */
+	uint64_t rows, row_misses; /* with measure_time: frames that needed a row; those not in the cache */
 };
 
 /* Of `places` and `switch_limits`: takes some of many events at random, so that they are about so many a second. */

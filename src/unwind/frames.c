@@ -197,7 +197,7 @@ static const struct cfi_cie *find_cie(struct frames *f, uint64_t off, struct err
 		cie->used = false;
 		return NULL;
 	}
-	if (r || !entry_is_cie(f, &e))
+	if (r || e.size < e.head || !entry_is_cie(f, &e))
 		return cie;
 	f->n_bytes += e.size;
 	if (e.size > CIE_MAX)
@@ -234,8 +234,8 @@ int frames_read(struct frames *f, uint64_t off, struct frames_function *ret, uin
 	if (r)
 		return r;
 	*ret_next = off + e.size;
-	/* An entry of size 0 is the end of a linked part; linkers leave some in the middle. */
-	if (e.size == 4 || entry_is_cie(f, &e))
+	/* An entry of size 0, in either form, is the end of a linked part; linkers leave some in the middle. It has no identifier. */
+	if (e.size < e.head || entry_is_cie(f, &e))
 		return FRAMES_OTHER;
 	*ret_damaged = true;
 	if (!cie_offset(f, &e, &at))

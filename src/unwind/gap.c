@@ -131,7 +131,7 @@ static void add_linkage(struct build *b, const struct linkage *l)
 
 /* ---- restorers ---- */
 
-/* A return address is looked up one byte before: the byte before the function has its rule, too. */
+/* A return address is looked up one byte before: the byte before the function has its rule, too, if it is not before @from. */
 static void add_restorer(struct build *b, uint64_t addr, uint64_t from)
 {
 	struct unwind_rule r = { .cfa = UNWIND_CFA_SIGNAL, .off = 40 };
@@ -144,6 +144,8 @@ static void add_restorer(struct build *b, uint64_t addr, uint64_t from)
 static int scan_restorers(struct build *b, uint64_t from, uint64_t to, struct err *err)
 {
 	struct gap_reader *g = b->gaps;
+	uint64_t last =
+		from; /* the end of the one before: rows rise, and the end of a window is in the next one, too */
 
 	if (!g->may_restore)
 		return 0;
@@ -155,8 +157,14 @@ static int scan_restorers(struct build *b, uint64_t from, uint64_t to, struct er
 			return -1;
 		g->n_scanned += got;
 		for (end = p + got; (p = memmem(p, (size_t)(end - p), restorer, sizeof(restorer)));
-		     p += sizeof(restorer))
-			add_restorer(b, from + (uint64_t)(p - g->bytes), from);
+		     p += sizeof(restorer)) {
+			uint64_t addr = from + (uint64_t)(p - g->bytes);
+
+			if (addr < last)
+				continue;
+			add_restorer(b, addr, last);
+			last = addr + sizeof(restorer);
+		}
 		if (got < n || n < sizeof(g->bytes))
 			return 0;
 		from += SCAN_STEP;

@@ -312,6 +312,65 @@ UNWIND_FN int unwind_find(UNWIND_TABLE table, uint64_t addr, struct unwind_rule 
 	return 0;
 }
 
+/* ---- a cache of rows ---- */
+
+/*
+ * A set of a cache of rows: the rules of UNWIND_WAYS addresses that were looked up before. It is 64 bytes in one place, where a
+ * look-up in a table reads five places that are far from each other. Zeros are an empty set.
+ *
+ * @since is a number that the caller gives, and compares: rows do not change, but the table of a file may be replaced.
+ */
+#define UNWIND_SET_BITS 9
+#define UNWIND_SETS     (1u << UNWIND_SET_BITS) /* of a cache */
+#define UNWIND_WAYS     3u
+struct unwind_set {
+	uint32_t file[UNWIND_WAYS], addr[UNWIND_WAYS], since[UNWIND_WAYS];
+	uint32_t next; /* the way that the next new address takes */
+	struct unwind_rule rule[UNWIND_WAYS];
+};
+_Static_assert(sizeof(struct unwind_set) == 64, "three ways fill a set");
+
+/* The set of address @addr of file @file, in a cache of UNWIND_SETS. */
+UNWIND_FN uint32_t unwind_set_of(uint32_t file, uint64_t addr)
+{
+	return (uint32_t)(((addr << 32 | file) * 0x9e3779b97f4a7c15ull) >> (64 - UNWIND_SET_BITS)) &
+	       (UNWIND_SETS - 1);
+}
+
+/* The way that has @addr; UNWIND_WAYS: none. File 0 and addresses from 2^32 on are never in a set. */
+UNWIND_FN uint32_t unwind_set_find(const struct unwind_set *set, uint32_t file, uint64_t addr)
+{
+	uint32_t low = (uint32_t)addr;
+
+	if (addr != low || !file)
+		return UNWIND_WAYS;
+	if (set->file[0] == file && set->addr[0] == low)
+		return 0;
+	if (set->file[1] == file && set->addr[1] == low)
+		return 1;
+	if (set->file[2] == file && set->addr[2] == low)
+		return 2;
+	return UNWIND_WAYS;
+}
+
+/* Keep the rule of @addr: in @way of unwind_set_find(), or, if that is UNWIND_WAYS, in place of the oldest address. */
+UNWIND_FN void unwind_set_put(struct unwind_set *set, uint32_t way, uint32_t file, uint64_t addr,
+			      uint32_t since, const struct unwind_rule *rule)
+{
+	if (addr >> 32 || !file)
+		return;
+	if (way >= UNWIND_WAYS) {
+		way = set->next;
+		if (way >= UNWIND_WAYS)
+			way = 0;
+		set->next = way + 1;
+	}
+	set->file[way] = file;
+	set->addr[way] = (uint32_t)addr;
+	set->since[way] = since;
+	set->rule[way] = *rule;
+}
+
 /* ---- steps ---- */
 
 /* The places of DWARF's registers 0 to 15 in gregs, 4 bits each. */
@@ -398,6 +457,21 @@ UNWIND_FN enum unwind_outcome unwind_by_rbp(UNWIND_MEMORY memory, struct unwind_
 UNWIND_FN enum unwind_outcome unwind_chain(UNWIND_MEMORY memory, struct unwind_frame *f)
 {
 	return unwind_by_rbp(memory, f, 1);
+}
+
+/*
+ * The rule of code outside of files, of which @code is the word at a return address: that of CPython's trampolines for perf(1)
+ * (python3 -X perf, 3.12 and 3.13), which keep no frame pointer: sub $8, %rsp; call *%rcx; add $8, %rsp; ret. All other code: by rbp.
+ */
+UNWIND_FN struct unwind_rule unwind_made_rule(uint64_t code)
+{
+	struct unwind_rule r = { 0 };
+
+	if ((code & 0xffffffffffull) == 0xc308c48348ull) { /* add $8, %rsp; ret */
+		r.cfa = UNWIND_CFA_REG | UNWIND_RSP << 4;
+		r.off = 16;
+	}
+	return r;
 }
 
 /* The CFA of a rule that is not of kind NONE, SIGNAL or BAD. */
@@ -520,3 +594,26 @@ UNWIND_FN enum unwind_outcome unwind_step(UNWIND_TABLE table, UNWIND_MEMORY memo
 		return UNWIND_BAD_RULE;
 	return unwind_apply(memory, &r, f);
 }
+
+#ifndef __bpf__
+/*
+ * unwind_step() by way of @sets, a cache of UNWIND_SETS, in which @file is the number of @table. BPF does the same in two
+ * functions, walk_step() and find_row().
+ */
+UNWIND_FN enum unwind_outcome unwind_step_cached(UNWIND_TABLE table, struct unwind_set *sets, uint32_t file,
+						 UNWIND_MEMORY memory, uint64_t addr, struct unwind_frame *f)
+{
+	struct unwind_set *set = &sets[unwind_set_of(file, addr)];
+	uint32_t way = unwind_set_find(set, file, addr);
+	struct unwind_rule r;
+
+	if (way < UNWIND_WAYS) {
+		r = set->rule[way];
+	} else {
+		if (unwind_find(table, addr, &r))
+			return UNWIND_BAD_RULE;
+		unwind_set_put(set, way, file, addr, 0, &r);
+	}
+	return unwind_apply(memory, &r, f);
+}
+#endif

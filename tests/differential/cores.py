@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Core dumps of running programs, and the stacks in them and in live processes: by tests/tools/unwind_core, which walks with unwind_step(), and by eu-stack.
+"""Core dumps of running programs, and the stacks in them and in live processes: by tests/tools/unwind_core, which walks with unwind_step_cached(), and by eu-stack.
 
 Also used by bench/unwind.py.
 """

@@ -162,6 +162,17 @@ def until(condition, what, timeout=60):
     raise AssertionError(what)
 
 
+def stripped_chain(folder):
+    """CHAIN without debug information, which is in the folder .debug beside it."""
+    program = compiled(folder, "chain", CHAIN)
+    debug = folder / ".debug" / "chain.debug"
+    debug.parent.mkdir()
+    subprocess.run(["objcopy", "--only-keep-debug", program, debug], check=True)
+    subprocess.run(["strip", program], check=True)
+    subprocess.run(["objcopy", f"--add-gnu-debuglink={debug}", program], check=True)
+    return program
+
+
 @pytest.fixture
 def running(tmp_path):
     made = []

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """lode agent: a known chain of calls, code of interpreters, short processes, time off the processor, options."""
 
+import os
 import socket
 import subprocess
 import time
@@ -149,6 +150,60 @@ def test_code_that_a_process_made_has_its_name(can_sample, tmp_path):  # noqa: F
     named = sum(n for s, n in folded(out) if s[-1] == "made_by?JIT 0")
     assert named >= 0.8 * sum(n for s, n in folded(out) if s[-1].startswith(("made_by", "[code made"))), folded(out)[:5]
     assert named > 0
+    assert "have no names" not in r.stderr, r.stderr
+
+
+# Calls a function through the trampoline that python3 -X perf makes for each of its functions. In its caller, rbp is no frame pointer.
+TRAMPOLINE = """
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+static volatile unsigned long sum;
+long burn_here(void) { for (int i = 0; i < 300000; i++) sum += i * i; return sum; }
+long through(void *code);
+__asm__(".type through, @function\\nthrough:\\n.cfi_startproc\\npush %rbp\\n.cfi_def_cfa_offset 16\\n.cfi_offset rbp, -16\\nmov $1, %ebp\\n"
+	"lea burn_here(%rip), %rcx\\ncall *%rdi\\npop %rbp\\n.cfi_def_cfa_offset 8\\n.cfi_restore rbp\\nret\\n.cfi_endproc\\n");
+int main(int argc, char **argv)
+{
+	static const unsigned char code[] = {0x48, 0x83, 0xec, 8, 0xff, 0xd1, 0x48, 0x83, 0xc4, 8, 0xc3}; /* sub $8, %rsp; call *%rcx; add $8, %rsp; ret */
+	void *p = mmap(NULL, 4096, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	time_t end = time(NULL) + atoi(argv[1]);
+	memcpy(p, code, sizeof(code));
+	while (time(NULL) < end) sum += through(p);
+	return 0;
+}
+"""
+
+
+@pytest.mark.slow
+def test_trampolines_of_python_have_callers(can_sample, tmp_path):  # noqa: F811
+    """They keep no frame pointer: all stacks of python3 -X perf ended with [no row in code made at run time]."""
+    program, out = compiled(tmp_path, "trampoline", TRAMPOLINE), tmp_path / "out.folded"
+    r = agent("-o", out, "-F", "199", "--no-kernel", "--", program, "3")
+    assert r.returncode == 0, r.stderr
+    by_bpf(r)
+    burnt = [(s, n) for s, n in folded(out) if "burn_here" in s]
+    whole = [s for s, _ in burnt if s[0] == "_start" and "main" in s and s[-3:-1] == ["through", "[code made at run time, without a perf map]"]]
+    # The first samples are walked in copies of the stack, without the code.
+    assert sum(n for s, n in burnt if s in whole) >= 0.9 * sum(n for _, n in burnt) > 0, [s for s, _ in burnt][:5]
+
+
+@pytest.mark.slow
+def test_code_without_a_perf_map_has_advice(can_sample, tmp_path, running):  # noqa: F811
+    program, out = compiled(tmp_path, "churn", CHURN), tmp_path / "out.folded"
+    r = agent("-o", out, "-F", "99", "--", program, "2")
+    assert r.returncode == 0, r.stderr
+    assert any("[code made at run time, without a perf map]" in s for s, _ in folded(out)), folded(out)[:5]
+    assert "frames of code made at run time have no names" in r.stderr and "Compiler.perfmap" in r.stderr, r.stderr
+    with Server() as server, subprocess.Popen([program, "60"]) as load:
+        try:
+            running("--to", server.url, "--window", "1", "-F", "99")
+            until(lambda: state_of(tmp_path).get("made_frames"), "frames of code made at run time in the state")
+            shown = lode("agent", "--status", "--state", tmp_path / "state").stdout
+            assert "of code made at run time, 0 named by perf maps" in shown, shown
+        finally:
+            load.kill()
 
 
 @pytest.mark.slow
@@ -240,6 +295,29 @@ def test_options_that_contradict_each_other_are_refused(tmp_path):
                        (["-o", "x.folded", "--sample-type", "off_cpu"], "--off-cpu"), (["-o", "x.unknown"], "suffix")]:
         r = agent(*args, cwd=tmp_path)
         assert r.returncode == 2 and text in r.stderr, (args, r.stderr)
+
+
+def test_a_file_that_cannot_be_written_is_refused_before_the_samples(tmp_path):
+    for path in (tmp_path / "none" / "x.folded", tmp_path / "closed" / "x.folded"):
+        (tmp_path / "closed").mkdir(exist_ok=True)
+        (tmp_path / "closed").chmod(0o500)
+        if os.geteuid() == 0 and path.parent.exists():
+            continue
+        started = tmp_path / "started"
+        r = agent("-o", path, "--", "/usr/bin/touch", started)
+        assert r.returncode == 1 and "in its folder" in r.stderr and not started.exists(), r.stderr
+
+
+@pytest.mark.slow
+def test_a_reader_of_the_report_that_goes_away_does_not_cost_the_profile(can_sample, tmp_path):  # noqa: F811
+    """As `lode agent -o FILE ... 2>&1 | head` does. The command has the usual signals."""
+    out = tmp_path / "out.folded"
+    command = "grep SigIgn /proc/self/status; i=0; while [ $i -lt 300000 ]; do i=$((i+1)); done"
+    p = subprocess.Popen([LODE, "agent", "-o", out, "-F", "99", "--no-names", "--", "/bin/sh", "-c", command], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    p.stderr.close()
+    ignored = int(p.stdout.read().split()[1], 16)
+    assert p.wait(60) == 0 and folded(out)
+    assert not ignored >> 12 & 1  # SIGPIPE
 
 
 def test_the_status_of_no_agent_says_so(tmp_path):

@@ -116,6 +116,17 @@ def test_huge_maps_and_execs_cost_others_nothing(can_sample, tmp_path):  # noqa:
     assert burnt and sum(n for s, n in burnt if s[0] == "_start") >= 0.9 * sum(n for _, n in burnt), burnt[:3]
 
 
+@pytest.mark.slow
+def test_names_with_control_characters_are_shown_without_them(can_sample, tmp_path):  # noqa: F811
+    """That of a program's file, and of its process: a terminal or a page would follow them."""
+    program, out = compiled(tmp_path, "chain", CHAIN, "-s"), tmp_path / "out.folded"
+    program = program.rename(tmp_path / "bad\x1b[31m\n;name")
+    r = agent("-o", out, "-F", "199", "--", program, "1000")
+    assert r.returncode == 0, r.stderr
+    assert any(s[-1].startswith("bad?[31m?") for s, _ in folded(out)), folded(out)[:5]
+    assert not [c for c in out.read_text() + r.stderr if c < " " and c != "\n"]
+
+
 # Starts a program that ends at once, without libraries, as fast as it can, and prints how often a second.
 STARTS = """
 #include <stdio.h>

@@ -6,6 +6,7 @@ import pathlib
 import shutil
 import signal
 import subprocess
+import tempfile
 
 import pytest
 
@@ -60,6 +61,37 @@ def test_the_units_capabilities_are_enough_and_needed(can_sample, tmp_path):  # 
             assert r.returncode or "by BPF" not in r.stderr, "CAP_BPF is not needed"
         finally:
             load.kill()
+
+
+@pytest.fixture
+def open_folder():
+    """A folder that other users may read, unlike tmp_path."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = pathlib.Path(name)
+        folder.chmod(0o755)
+        yield folder
+
+
+@pytest.mark.slow
+def test_short_programs_of_an_ordinary_user_have_stacks(open_folder):
+    """They end before the agent reads them: only the kernel's records of mappings have them. Before, they were not in the profile."""
+    if os.geteuid() or not shutil.which("setpriv"):
+        pytest.skip("only root can become an ordinary user, by setpriv")
+    if as_unit([], "--help").returncode:
+        pytest.skip("the build folder is not open to other users")
+    program, out = compiled(open_folder, "chain", CHAIN), open_folder / "out"
+    out.mkdir()
+    os.chown(out, 65534, 65534)
+    r = as_unit([], "-o", out / "own.folded", "-F", "99", "--", "/bin/sh", "-c", f"for i in $(seq 30); do {program} 15; done")
+    if "perf events: perf_event_open" in r.stderr:
+        pytest.skip("perf events are not for ordinary users here")
+    assert r.returncode == 0, r.stderr
+    burnt = [(s, n) for s, n in folded(out / "own.folded") if "burn_here" in s]
+    assert sum(n for _, n in burnt) >= 150e6, r.stderr
+    # Functions of the kernel are not in the profile, so their names are not missing.
+    assert "time in the kernel" not in r.stderr or "functions of the kernel" not in r.stderr, r.stderr
+    assert "failed to load object 'lode'" in r.stderr or "failed to load" not in r.stderr, r.stderr
+    assert sum(n for s, n in burnt if s[0] == "_start" and s.count("go_down") == 31) >= 0.9 * sum(n for _, n in burnt), burnt[:3]
 
 
 def status_line(pid, key):

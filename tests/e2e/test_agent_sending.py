@@ -13,7 +13,7 @@ import pytest
 from conftest import build_id
 from profiling import Answerer, Taker, ask, fields
 from pushing import lode
-from sampling import CHAIN, Server, can_sample, compiled, running, until  # noqa: F401
+from sampling import CHAIN, Server, can_sample, compiled, running, state_of, stripped_chain, until  # noqa: F401
 
 
 def start_time(pprof):
@@ -42,13 +42,46 @@ def test_profiles_wait_for_a_server_that_is_away(can_sample, tmp_path, running):
 
 
 @pytest.mark.slow
+def test_profiles_outlive_an_agent_that_is_killed(can_sample, tmp_path, running):  # noqa: F811
+    """Those in its spool: the next agent sends each once, with the time of its window."""
+    with Server() as server:
+        server.away = True
+        process = running("--to", server.url, "--window", "1", "-F", "99", "--node", "first")
+        spool = tmp_path / "state" / "spool"
+        until(lambda: len(list(spool.glob("*.pb.gz"))) >= 3, "profiles in the spool")
+        process.kill()
+        process.wait(30)
+        killed_ns, kept = time.time_ns(), len(list(spool.glob("*.pb.gz")))
+        server.away = False
+        process = running("--to", server.url, "--window", "60", "-F", "99", "--node", "second")
+        until(lambda: len(server.got) >= kept and not list(spool.iterdir()), "the spool to be sent")
+        times = [start_time(p) for _, p in server.got]
+        assert len(times) == len(set(times)) == kept and all(t < killed_ns for t in times), (times, killed_ns, kept)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("asked", [False, True])
+def test_programs_themselves_are_uploaded_only_when_asked(can_sample, tmp_path, serve, running, asked):  # noqa: F811
+    """A program that is stripped, without a debug file anywhere."""
+    program = compiled(tmp_path, "chain", CHAIN, "-Wl,--build-id", "-s")
+    s = serve([]).ready()
+    with subprocess.Popen([program, "60000"]) as load:
+        try:
+            running("--to", s.url, "--window", "1", "-F", "99", "--relabel", "keep comm=chain", *(["--upload-executables"] if asked else []))
+            if asked:
+                until(lambda: s.get(f"/buildid/{build_id(program)}/executable").status == 200, "the program")
+                assert s.get(f"/buildid/{build_id(program)}/executable").body == program.read_bytes()
+            else:
+                until(lambda: state_of(tmp_path).get("uploads_missing"), "the end of the search")
+                assert state_of(tmp_path)["uploads"] == 0 and s.get(f"/buildid/{build_id(program)}/executable").status == 404
+        finally:
+            load.kill()
+
+
+@pytest.mark.slow
 def test_debug_information_is_brought_to_the_server(can_sample, tmp_path, serve, running):  # noqa: F811
     """The program is stripped, its debug file is below .debug: the server gets it, and names the functions and lines."""
-    program = compiled(tmp_path, "chain", CHAIN)
-    (tmp_path / ".debug").mkdir()
-    subprocess.run(["objcopy", "--only-keep-debug", program, tmp_path / ".debug" / "chain.debug"], check=True)
-    subprocess.run(["strip", program], check=True)
-    subprocess.run(["objcopy", f"--add-gnu-debuglink={tmp_path / '.debug' / 'chain.debug'}", program], check=True)
+    program = stripped_chain(tmp_path)
     s = serve([]).ready()
     load = subprocess.Popen([program, "60000"])
     try:
@@ -88,6 +121,70 @@ def test_debug_files_are_those_of_the_mount_namespace(can_sample, tmp_path, serv
             assert not pathlib.Path(place, ident[2:] + ".debug").exists()
         finally:
             load.kill()
+
+
+class Keeper(Answerer):
+    """A server of lode whose bucket goes away: it wants a debug file, and keeps what comes on its disk."""
+
+    def do_POST(self):
+        body = self.body()
+        if self.path == "/push/want":
+            answer = {"objects": [{"want": not self.server.kept, "offset": 0, "why": "held" if self.server.kept else None}]}
+        else:
+            answer = {"profiles": 1, "samples": 1, "id": 1, "duplicate": False, "wanted": [self.server.build_id]}
+        self.server.asked += self.path == "/push/want"
+        assert body
+        self.answer(200, json.dumps(answer).encode())
+
+    def do_PUT(self):
+        self.server.kept += self.body()
+        self.send_response(202)
+        self.send_header("X-LODE-RESULT", "held")
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+
+
+@pytest.mark.slow
+def test_a_debug_file_that_the_server_keeps_is_sent(can_sample, tmp_path, running):  # noqa: F811
+    """The answer 202 with "held" ends an upload, as 201 does: it has not failed, and is not begun again."""
+    program = stripped_chain(tmp_path)
+    with Taker(Keeper) as server:
+        server.kept, server.asked, server.build_id = b"", 0, build_id(program)
+        with subprocess.Popen([program, "60000"]) as load:
+            try:
+                running("--to", server.url, "--window", "1", "-F", "99", "--relabel", "keep comm=chain")
+                until(lambda: state_of(tmp_path).get("uploads") == 1, "the upload", 30)
+            finally:
+                load.kill()
+        assert server.kept == (tmp_path / ".debug" / "chain.debug").read_bytes() and server.asked == 1
+
+
+class Greedy(Keeper):
+    """A server that takes one byte of each part."""
+
+    def do_PUT(self):
+        self.server.times.append(time.monotonic())
+        first = int(self.headers["Content-Range"].split()[1].split("-")[0]) if "Content-Range" in self.headers else 0
+        self.body()
+        self.send_response(202)
+        self.send_header("X-LODE-RESULT", "partial")
+        self.send_header("X-LODE-OFFSET", str(first + 1))
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+
+
+@pytest.mark.slow
+def test_a_server_that_takes_one_byte_of_each_part_is_left(can_sample, tmp_path, running):  # noqa: F811
+    program = stripped_chain(tmp_path)
+    with Taker(Greedy) as server:
+        server.kept, server.asked, server.build_id, server.times = b"", 0, build_id(program), []
+        with subprocess.Popen([program, "60000"]) as load:
+            try:
+                running("--to", server.url, "--window", "1", "-F", "99", "--relabel", "keep comm=chain", "--upload-rate", "64K")
+                until(lambda: state_of(tmp_path).get("uploads_failed") == 1, "the end of the upload", 60)
+            finally:
+                load.kill()
+        assert len(server.times) <= 5, len(server.times)
 
 
 class Receiver(Answerer):

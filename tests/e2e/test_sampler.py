@@ -75,6 +75,19 @@ int main(int argc, char **argv)
 }
 """
 
+# Runs a program in its place, at the same addresses: neither is position-independent.
+BEFORE = r"""
+#include <time.h>
+#include <unistd.h>
+static volatile unsigned long sink;
+__attribute__((noinline)) static void burn(void) { for (int i = 0; i < 1000000; i++) sink += i; }
+int main(int argc, char **argv)
+{
+	while (clock() < CLOCKS_PER_SEC / 2)
+		burn();
+	return execl(argv[1], argv[1], "30", "0", (char *)0);
+}
+"""
 
 # Spins on a stack whose frames of signals say that they interrupted themselves: the walk has no end but by its own limit.
 ITSELF = r"""
@@ -247,6 +260,19 @@ def test_another_program_in_the_same_process(load, tmp_path):
     assert_complete(result["comms"]["second"])
 
 
+def test_another_program_at_the_same_addresses(load, tmp_path):
+    """The mappings that a processor keeps are of the program before."""
+    second = compiled(tmp_path, "second", DEEP, "-fno-inline", "-no-pie")
+    p = load.start(compiled(tmp_path, "before", BEFORE, "-no-pie"), second)
+    done = subprocess.run([RUN, "--seconds", "6", "--hz", "199", "--frames", "--pid", str(p.pid)], capture_output=True, text=True, timeout=100)
+    if done.returncode == 77 or not json.loads(done.stdout.splitlines()[-1])["bpf"]:
+        pytest.skip(done.stderr.strip()[:300])
+    stacks = {name: [line for line in done.stdout.splitlines() if line.startswith(f"{name};")] for name in ("before", "second")}
+    for name, other in (("before", "second"), ("second", "before")):
+        assert sum(f"/{name}:0x4" in line for line in stacks[name]) > 10
+        assert not [line for line in stacks[name] if f"/{other}:" in line]
+
+
 @pytest.mark.parametrize("how", [(), ("--perf",)], ids=["bpf", "perf"])
 def test_a_stack_that_points_into_itself(load, tmp_path, how):
     got = sample(*how, pids=[load.start(compiled(tmp_path, "itself", ITSELF)).pid])
@@ -275,6 +301,26 @@ def test_tables_over_the_limit_are_evicted_and_come_back(load):
     for comm in ("python3", "perl"):
         ends = result["comms"][comm]["ends"]
         assert sum(ends.get(end, 0) for end in COMPLETE) > 0, ends
+
+
+@pytest.mark.slow
+def test_most_rows_are_in_the_cache(load):
+    pids = [load.start("/usr/bin/python3", "-c", PYTHON).pid, load.start("perl", "-e", PERL).pid]
+    result = sample(pids=pids, seconds=5)
+    assert result["row_lookups"] > 1000
+    # About 4 % on a machine that does nothing else; a few callers of each processor are looked up once.
+    assert 0 < result["row_misses"] < 0.25 * result["row_lookups"]
+
+
+@pytest.mark.slow
+def test_rows_of_a_replaced_table_are_not_used_for_long(load, tmp_path):
+    """A processor's cache of rows has those of the earlier table for the rest of a period of 4.3 s."""
+    deep = compiled(tmp_path, "deep", DEEP, "-fomit-frame-pointer", "-fno-inline")
+    result = sample("--forget", "3", pids=[load.start(deep, "100", "0").pid], seconds=16)
+    got = result["comms"]["deep"]
+    assert got["ends"]["complete"] > 10
+    # Complete is a stack that ends by a row.
+    assert sum(got["late"].values()) > 10 and "complete" not in got["late"], got
 
 
 def test_an_ordinary_user_samples_its_own_processes(load):

@@ -35,6 +35,7 @@ void code_writer_init(struct code_writer *w, enum elf_writer_target target, uint
 {
 	*w = (struct code_writer){ .version = 4,
 				   .abbrev_step = 1,
+				   .comp_dir = "/src",
 				   .min_length = 1,
 				   .opcode_base = 13,
 				   .max_ops = 1,
@@ -102,8 +103,10 @@ uint64_t code_lines_begin(struct code_writer *w, const char *const *files)
 	buf_add_char(b, (char)w->opcode_base);
 	buf_add(b, lengths, w->opcode_base - 1);
 	if (w->version >= 5) {
-		/* Folders: /src alone; files with a name and the folder's number. */
-		buf_add(b, "\x01\x01\x08\x01/src\0\x02\x01\x08\x02\x0b", 14);
+		/* Folders: comp_dir alone; files with a name and the folder's number. */
+		buf_add(b, "\x01\x01\x08\x01", 4);
+		buf_add(b, w->comp_dir, strlen(w->comp_dir) + 1);
+		buf_add(b, "\x02\x01\x08\x02\x0b", 5);
 		buf_add_uleb(b, n);
 	} else {
 		buf_add_char(b, 0);
@@ -343,7 +346,7 @@ uint64_t code_unit_c(struct code_writer *w, uint64_t lines)
 {
 	code_unit_begin(w);
 	return code_die(w, T_COMPILE, true, A_NAME, F_STRING, (uint64_t)(uintptr_t) "a.c", A_COMP_DIR,
-			F_STRING, (uint64_t)(uintptr_t) "/src", A_LANGUAGE, F_DATA1, (uint64_t)0x1d,
+			F_STRING, (uint64_t)(uintptr_t)w->comp_dir, A_LANGUAGE, F_DATA1, (uint64_t)0x1d,
 			A_STMT_LIST, w->version >= 4 ? F_SEC_OFFSET : F_DATA4, lines, 0u);
 }
 

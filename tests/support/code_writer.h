@@ -97,6 +97,7 @@ struct code_writer {
 	uint64_t addr_now;
 	int64_t line_now;
 	uint32_t file_now;
+	const char *comp_dir; /* of units of C, and directory 0 of DWARF 5's line tables; "/src" */
 	unsigned min_length;
 	/* Of DWARF 5's unit headers: DW_UT_*, 0 is compile; the id of skeleton and split units. */
 	unsigned unit_type;

@@ -4,9 +4,11 @@
  * For tests/e2e/test_sampler.py and bench/agent.py. With --oracle each stack is compared, frame for frame, with that of libdw
  * over the same registers and the same copy of the stack.
  *
- *	sampler_run [--seconds S] [--hz N] [--pid PID]... [--perf] [--cycles] [--oracle] [--copy BYTES] [--frames] [--idle]
+ *	sampler_run [--seconds S] [--hz N] [--pid PID]... [--perf] [--cycles] [--oracle] [--copy BYTES] [--frames]
+ *	            [--no-kernel] [--off-cpu] [--table-memory BYTES] [--forget S]
  *
- * --frames prints each sample's frames in front, a line each: comm, end, file:address... --idle waits for SIGINT too.
+ * --frames prints each sample's frames in front, a line each: comm, end, file:address... --forget takes the tables of all files
+ * away after S seconds; "late" has the ends of samples from 10 s after that on.
  */
 #include <elf.h>
 #include <fcntl.h>
@@ -37,6 +39,7 @@ struct run_file {
 struct run_comm {
 	char comm[SAMPLER_COMM];
 	uint64_t n, user, frames, deepest, kernel, held, ends[SAMPLER_N_ENDS];
+	uint64_t late[SAMPLER_N_ENDS];
 	uint64_t same, differ, oracle_short;
 };
 struct run {
@@ -50,7 +53,11 @@ struct run {
 	uint64_t events[8];
 	uint64_t table_bytes, n_rows;
 	int64_t build_ns, first_ns;
+	int64_t forget_ns; /* of --forget; 0: it was not given */
+	bool forgotten;
 };
+
+#define LATE_NS (10 * INT64_C(1000000000))
 
 static volatile sig_atomic_t stopped;
 
@@ -259,6 +266,7 @@ static void see_sample(void *ctx, const struct sampler_sample *s)
 	c->held += s->held;
 	c->deepest = MAX(c->deepest, (uint64_t)s->n_user);
 	c->ends[s->end]++;
+	c->late[s->end] += r->forgotten && s->time_ns > r->forget_ns + LATE_NS;
 	if (r->oracle && s->raw && s->n_user && sampler_end_complete(s->end)) {
 		switch (oracle_compare(r->oracle, s)) {
 		case ORACLE_SAME:
@@ -291,6 +299,24 @@ static void see_event(void *ctx, const struct sampler_event *e)
 		}
 }
 
+static void forget_tables(struct run *r)
+{
+	if (!r->forget_ns || r->forgotten || clock_mono_ns() < r->forget_ns)
+		return;
+	r->forgotten = true;
+	for (size_t i = 0; i < r->n_files; i++)
+		(void)!sampler_file_table(r->sampler, r->files[i].file, bytes_of(NULL, 0), NULL);
+}
+
+static void print_ends(struct json_writer *w, const char *name, const uint64_t *ends)
+{
+	json_open_object(w, name);
+	for (int k = 0; k < SAMPLER_N_ENDS; k++)
+		if (ends[k])
+			json_put_uint(w, sampler_end_name(k), ends[k]);
+	json_close(w);
+}
+
 static void print_result(struct run *r, double start_s)
 {
 	AUTO(buf_done) struct buf out = { 0 };
@@ -311,6 +337,8 @@ static void print_result(struct run *r, double start_s)
 	json_put_uint(&w, "hold_full", stats.hold_full);
 	json_put_uint(&w, "bpf_runs", stats.bpf_runs);
 	json_put_uint(&w, "bpf_ns", stats.bpf_ns);
+	json_put_uint(&w, "row_lookups", stats.rows);
+	json_put_uint(&w, "row_misses", stats.row_misses);
 	json_put_uint(&w, "switches", stats.switches);
 	json_put_uint(&w, "switch_ns", stats.switch_ns);
 	json_put_uint(&w, "lost_sleeps", stats.lost_sleeps);
@@ -349,11 +377,8 @@ static void print_result(struct run *r, double start_s)
 		json_put_uint(&w, "same", c->same);
 		json_put_uint(&w, "differ", c->differ);
 		json_put_uint(&w, "no_oracle", c->oracle_short);
-		json_open_object(&w, "ends");
-		for (int k = 0; k < SAMPLER_N_ENDS; k++)
-			if (c->ends[k])
-				json_put_uint(&w, sampler_end_name(k), c->ends[k]);
-		json_close(&w);
+		print_ends(&w, "ends", c->ends);
+		print_ends(&w, "late", c->late);
 		json_close(&w);
 	}
 	json_close(&w);
@@ -386,6 +411,8 @@ int main(int argc, char **argv)
 			o.stack_copy = (size_t)atol(v), i++;
 		else if (strcmp(a, "--table-memory") == 0)
 			o.table_memory = (size_t)atol(v), i++;
+		else if (strcmp(a, "--forget") == 0)
+			r.forget_ns = start_ns + (int64_t)(atof(v) * 1e9), i++;
 		else if (strcmp(a, "--perf") == 0)
 			o.no_bpf = true;
 		else if (strcmp(a, "--off-cpu") == 0)
@@ -421,12 +448,14 @@ int main(int argc, char **argv)
 		fprintf(stderr, "lost: %s\n", sampler_about(r.sampler)->lost[i]);
 	fputs("ready\n", stderr);
 	end_ms = clock_mono_ms() + (int64_t)(seconds * 1000);
-	while (!stopped && clock_mono_ms() < end_ms)
+	while (!stopped && clock_mono_ms() < end_ms) {
+		forget_tables(&r);
 		if (sampler_poll(r.sampler, (int)MIN(MAX(end_ms - clock_mono_ms(), INT64_C(0)), INT64_C(200)),
 				 &h, &err)) {
 			fprintf(stderr, "%s\n", err.text);
 			return 1;
 		}
+	}
 	if (sampler_poll(r.sampler, 0, &h, &err))
 		return 1;
 	print_result(&r, r.first_ns ? (double)(r.first_ns - start_ns) / 1e9 : -1);

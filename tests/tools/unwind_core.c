@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Prints the stack of each thread of a core dump, as unwind_step() walks it.
+ * Prints the stack of each thread of a core dump, as unwind_step_cached() walks it: the way of BPF.
  *
  *	unwind_core CORE
  *
@@ -25,6 +25,7 @@ struct core_file {
 	struct elf_image *img;
 	struct buf out;
 	struct unwind_table table;
+	uint32_t number;
 	bool has_table;
 };
 struct core_range {
@@ -46,6 +47,7 @@ struct core_dump {
 	struct core_thread *threads;
 	size_t n_threads, room_threads;
 	uint64_t vdso;
+	struct unwind_set sets[UNWIND_SETS];
 };
 
 /* ---- memory ---- */
@@ -102,6 +104,7 @@ static struct core_file *core_file_get(struct core_dump *c, struct str path)
 	if (c->n_files == ARRAY_SIZE(c->files))
 		return NULL;
 	f = c->files[c->n_files++] = ARENA_NEW(&c->arena, struct core_file);
+	f->number = (uint32_t)c->n_files;
 	f->path = arena_str(&c->arena, path);
 	if (source_open_file(arena_strdup(&c->arena, path), &f->src, &err) == 0)
 		build_core_table(f);
@@ -124,6 +127,7 @@ static void add_core_vdso(struct core_dump *c)
 		f->src = source_of_heap(copy, size, "[vdso]");
 		build_core_table(f);
 		c->files[c->n_files++] = f;
+		f->number = (uint32_t)c->n_files;
 		VEC_PUSH(c->ranges, c->n_ranges,
 			 c->room_ranges) = (struct core_range){ c->vdso, c->vdso + size, 0, f };
 	}
@@ -181,9 +185,9 @@ static int take_core_note(void *arg, const struct elf_note *note)
 
 /* ---- walks ---- */
 
-/* The table and the address in the file of @pc. NULL: there is none. */
-static const struct unwind_table *core_table(const struct core_dump *c, uint64_t pc, uint64_t *ret_addr,
-					     bool *ret_mapped)
+/* The file that has a table for @pc, and the address in it. NULL: there is none. */
+static const struct core_file *core_file_at(const struct core_dump *c, uint64_t pc, uint64_t *ret_addr,
+					    bool *ret_mapped)
 {
 	*ret_mapped = false;
 	for (size_t i = 0; i < c->n_ranges; i++) {
@@ -198,7 +202,7 @@ static const struct unwind_table *core_table(const struct core_dump *c, uint64_t
 
 			if (s->type == PT_LOAD && off >= s->off && off - s->off < s->filesz) {
 				*ret_addr = s->vaddr + (off - s->off);
-				return &r->file->table;
+				return r->file;
 			}
 		}
 		return NULL;
@@ -227,15 +231,16 @@ static void print_core_thread(struct core_dump *c, const struct core_thread *t)
 
 	printf("%u", t->tid);
 	for (unsigned n = 0; how < UNWIND_END && n < 4096; n++) {
-		const struct unwind_table *table;
+		const struct core_file *file;
 		uint64_t addr = 0;
 		bool mapped;
 
 		printf(" %" PRIx64, f.pc);
-		table = core_table(c, unwind_pc(&f), &addr, &mapped);
-		how = table    ? unwind_step(table, &memory, addr, &f)
-		      : mapped ? unwind_chain(&memory, &f)
-			       : UNWIND_NO_MAPPING;
+		file = core_file_at(c, unwind_pc(&f), &addr, &mapped);
+		if (file)
+			how = unwind_step_cached(&file->table, c->sets, file->number, &memory, addr, &f);
+		else
+			how = mapped ? unwind_chain(&memory, &f) : UNWIND_NO_MAPPING;
 	}
 	printf(" (%s)\n", unwind_outcome_name(how < UNWIND_END ? UNWIND_TOO_DEEP : how));
 }

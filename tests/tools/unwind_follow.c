@@ -64,7 +64,8 @@ struct process {
 	size_t n_calls;
 	uint64_t n_steps, n_frames, n_different, n_unknown;
 	unsigned deepest;
-	bool signalled; /* the last step has entered a signal handler */
+	struct unwind_set sets[UNWIND_SETS]; /* the way of BPF */
+	bool signalled;                      /* the last step has entered a signal handler */
 };
 
 /* ---- memory ---- */
@@ -211,7 +212,8 @@ static enum unwind_outcome walk_step(struct process *p, struct unwind_memory *me
 		return UNWIND_NO_MAPPING;
 	if (!m->file || !m->file->has_table || !file_address(m, unwind_pc(f), &addr))
 		return unwind_chain(memory, f);
-	return unwind_step(&m->file->table, memory, addr, f);
+	return unwind_step_cached(&m->file->table, p->sets, (uint32_t)(m->file - p->files) + 1, memory, addr,
+				  f);
 }
 
 /* ---- single steps ---- */

@@ -8,6 +8,7 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -72,6 +73,21 @@ static int check_agent_options(const struct settings *s, struct agent_run *r, st
 		return err_set(err, ERR_INVALID, "--window: not from 1 to 3600 seconds");
 	if (parse_pids(s, r, err) < 0 || parse_rules(s, r, err) < 0)
 		return -1;
+	return 0;
+}
+
+/* Before hours of samples: the file is written at the end, by a name of its own in its folder. */
+static int check_agent_output(const struct settings *s, struct err *err)
+{
+	const char *path = s->profile.output, *slash = path ? strrchr(path, '/') : NULL;
+	AUTO(mem_freep) char *folder = NULL;
+	struct stat st;
+
+	if (!path || !strcmp(path, "-") || (stat(path, &st) == 0 && !S_ISREG(st.st_mode)))
+		return 0;
+	folder = slash ? mem_strndup(path, MAX((size_t)(slash - path), (size_t)1)) : mem_strdup(".");
+	if (faccessat(AT_FDCWD, folder, W_OK | X_OK, AT_EACCESS))
+		return err_os(err, errno, "-o %s: no file can be made in its folder", path);
 	return 0;
 }
 
@@ -186,6 +202,13 @@ static void print_run(struct agent_run *r)
 	if (st.recent_lacks[0])
 		fprintf(stderr, "lode: agent: processes that ended before they were read have no names: %s\n",
 			st.recent_lacks);
+	if (st.n_made_named < st.n_made_frames)
+		fprintf(stderr,
+			"lode: agent: %llu frames of code made at run time have no names; a perf map has "
+			"them: "
+			"java -XX:+PreserveFramePointer and 'jcmd PID Compiler.perfmap' meanwhile; "
+			"node --perf-basic-prof; python3 -X perf; others: see lode-agent(1)\n",
+			(unsigned long long)(st.n_made_frames - st.n_made_named));
 	if (st.kernel[0])
 		fprintf(stderr, "lode: agent: functions of the kernel have no names: %s\n", st.kernel);
 }
@@ -257,6 +280,9 @@ static int run_agent_with(struct settings *s, struct agent_run *r)
 	if (s->paths.n && start_command(s, r, &go, &err) < 0)
 		return tell_error("agent", &err);
 	signals_catch();
+	/* A reader of the report that goes away must not cost the profile. The command was forked before: it does not inherit this. */
+	if (s->profile.output && strcmp(s->profile.output, "-") != 0)
+		signal(SIGPIPE, SIG_IGN);
 	if (open_agent(s, r, &err) < 0 || (agent_sends(s) && agent_sink_open(s, r, &err) < 0))
 		status = tell_error("agent", &err);
 	result = status == EXIT_DONE ? run_opened(s, r, go, &err) : -1;
@@ -287,6 +313,8 @@ static int run_agent(struct settings *s)
 		status = usage_error("agent", "%s", err.text);
 	else if (!agent_sends(s) && profile_output_check(s, "agent") != EXIT_DONE)
 		status = EXIT_USAGE;
+	else if (!agent_sends(s) && check_agent_output(s, &err) < 0)
+		status = tell_error("agent", &err);
 	else
 		status = run_agent_with(s, &r);
 	relabel_free(r.rules);

@@ -79,7 +79,8 @@ __attribute__((noinline)) static int sorted(int n)
 	return v[3];
 }
 
-__attribute__((noinline)) static int many_arguments(int a, int b, int c, int d, int e, int f, int g, int h, double x)
+__attribute__((noinline)) static int many_arguments(int a, int b, int c, int d, int e, int f, int g, int h,
+						    double x)
 {
 	return leaf(a + b + c + d + e + f + g + h + (int)x);
 }

@@ -116,6 +116,24 @@ static void a_hundred_thousand_mappings_are_read(void **state)
 	assert_int_equal(s.n, 50000);
 }
 
+/* Before, the first 65 536 were kept, and a compiler's code left no room for the libraries, which come last. */
+static void libraries_have_room_after_code_without_files(void **state)
+{
+	size_t n = 0;
+
+	for (unsigned i = 0; i < 200000; i++)
+		n += maps_have_room(n, n, false);
+	assert_true(n > 100000);
+	for (unsigned i = 0; i < 1000; i++) {
+		assert_true(maps_have_room(n, n, true));
+		n++;
+	}
+	/* Many processes with such code leave room for the libraries of others. */
+	assert_false(maps_have_room(0, MAPS_MAX_ALL / 2, false));
+	assert_true(maps_have_room(0, MAPS_MAX_ALL / 2, true));
+	assert_false(maps_have_room(0, MAPS_MAX_ALL, true));
+}
+
 static void a_line_without_end_does_not_stop_the_reading(void **state)
 {
 	AUTO(buf_done) struct buf text = { 0 };
@@ -149,6 +167,7 @@ int main(void)
 		cmocka_unit_test(other_lines_are_none),
 		cmocka_unit_test(overlapping_mappings_are_left_out),
 		cmocka_unit_test(a_hundred_thousand_mappings_are_read),
+		cmocka_unit_test(libraries_have_room_after_code_without_files),
 		cmocka_unit_test(a_line_without_end_does_not_stop_the_reading),
 		cmocka_unit_test(our_own_maps_can_be_read),
 	};

@@ -277,6 +277,28 @@ static void samples_are_counted_by_end(void **state)
 	sampler_close(s);
 }
 
+/* It has rows; that they are not there is for want of memory, as with a table that was evicted. */
+static void a_table_over_the_limit_is_the_reason_of_a_cut_stack(void **state)
+{
+	struct sampler *s = sampler_mem_new(&(struct sampler_options){ .table_memory = KIB(32) });
+	struct sampler_frame frames[2] = { { .addr = 1 }, { .addr = 2 } };
+	struct sampler_sample sample = { .pid = 1, .end = SAMPLER_NO_ROW, .user = frames, .n_user = 2 };
+	struct sampler_stats stats;
+	struct err err;
+
+	assert_int_equal(sampler_file_new(s, &frames[0].file, NULL), 0);
+	assert_int_equal(sampler_file_new(s, &frames[1].file, NULL), 0);
+	assert_int_equal(sampler_file_table(s, frames[1].file, filled_table(KIB(40), 1), &err), -1);
+	sampler_mem_sample(s, &sample);
+	sample.n_user = 1;
+	sampler_mem_sample(s, &sample);
+	assert_int_equal(sampler_poll(s, 0, &(struct sampler_handler){ 0 }, NULL), 0);
+	sampler_stats(s, &stats);
+	assert_int_equal(stats.ends[SAMPLER_EVICTED], 1);
+	assert_int_equal(stats.ends[SAMPLER_NO_ROW], 1);
+	sampler_close(s);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -291,6 +313,7 @@ int main(void)
 		cmocka_unit_test(exec_and_exit_forget_the_process),
 		cmocka_unit_test(a_process_that_was_set_after_its_exec_is_read_again),
 		cmocka_unit_test(samples_are_counted_by_end),
+		cmocka_unit_test(a_table_over_the_limit_is_the_reason_of_a_cut_stack),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -286,6 +286,42 @@ static void damaged_instructions_cost_their_function(void **state)
 	assert_true(in.t.chunks[0].head.flags & UNWIND_PARTIAL);
 }
 
+/* A CIE without content, in the form for 64 bits if @wide: its length is 0. It is within another entry, and an FDE has it. */
+static void put_empty_cie(struct input *in, bool wide, uint64_t start)
+{
+	static const uint8_t content[] = { 0, 0, 0, 0, 1, 0, 1, 0x78, 16 }, code[] = { 0x0c, 7, 24, 0x90, 1 };
+	AUTO(buf_done) struct buf outer = { 0 };
+	AUTO(buf_done) struct buf fde = { 0 };
+	size_t cie = in->frame.size + 8;
+
+	buf_add_u32(&outer, UINT32_MAX); /* an FDE whose CIE is outside of the section */
+	if (wide)
+		buf_add_u32(&outer, UINT32_MAX);
+	buf_add(&outer, "\0\0\0\0\0\0\0\0", wide ? 8 : 4);
+	buf_add(&outer, content, sizeof(content));
+	put_entry(&in->frame, &outer);
+	buf_add_u32(&fde, (uint32_t)(in->frame.size + 4 - cie));
+	buf_add_u64(&fde, start);
+	buf_add_u64(&fde, 0x20);
+	buf_add(&fde, code, sizeof(code));
+	put_entry(&in->frame, &fde);
+}
+
+/* The bytes after it are not its own: the size of its content would be below zero. */
+static void a_cie_without_content_is_not_sound(void **state)
+{
+	AUTO(input_done) struct input in = { 0 };
+
+	input_init(&in);
+	put_empty_cie(&in, false, TEXT);
+	put_empty_cie(&in, true, TEXT + 0x20);
+	FDE(&in, TEXT + 0x40, 0x20, DEF_OFFSET(40));
+	input_table(&in, false);
+	expect_at(&in, TEXT, "none");
+	expect_at(&in, TEXT + 0x20, "none");
+	expect_at(&in, TEXT + 0x40, "cfa=rsp+40 ra=cfa-8");
+}
+
 static void code_without_entries_is_recognised(void **state)
 {
 	static const uint8_t restorer[] = { 0x48, 0xc7, 0xc0, 0x0f, 0, 0, 0, 0x0f, 0x05 };
@@ -302,6 +338,26 @@ static void code_without_entries_is_recognised(void **state)
 }
 
 /* As in glibc's clone(): the entry ends before the call of the kernel, and another one starts after the return. */
+/* The byte before the second one is the last of the first one: its row would be before the last row. */
+static void adjacent_restorers_have_rising_rows(void **state)
+{
+	static const uint8_t restorer[] = { 0x48, 0xc7, 0xc0, 0x0f, 0, 0, 0, 0x0f, 0x05 };
+	AUTO(input_done) struct input in = { 0 };
+	struct unwind_rows it;
+	uint64_t last = 0;
+
+	input_init(&in);
+	memcpy(in.text.p + 0x801, restorer, sizeof(restorer));
+	memcpy(in.text.p + 0x80a, restorer, sizeof(restorer));
+	FDE(&in, TEXT, 0x20, DEF_OFFSET(16));
+	input_table(&in, true);
+	for (unwind_rows_start(&it, &in.t); unwind_rows_next(&it); last = it.addr)
+		assert_true(it.addr > last);
+	expect_at(&in, TEXT + 0x800, "signal frame, registers at rsp+40");
+	expect_at(&in, TEXT + 0x812, "signal frame, registers at rsp+40");
+	expect_at(&in, TEXT + 0x813, "none");
+}
+
 static void the_gap_around_a_call_that_makes_a_thread(void **state)
 {
 	static const uint8_t near_jumps[] = { 0x0f, 0x05, 0x48, 0x85, 0xc0, 0x7c, 0x18, 0x74, 0x01, 0xc3 };
@@ -354,7 +410,9 @@ int main(void)
 		cmocka_unit_test(functions_that_overlap),
 		cmocka_unit_test(padding_has_no_rows_of_its_own),
 		cmocka_unit_test(damaged_instructions_cost_their_function),
+		cmocka_unit_test(a_cie_without_content_is_not_sound),
 		cmocka_unit_test(code_without_entries_is_recognised),
+		cmocka_unit_test(adjacent_restorers_have_rising_rows),
 		cmocka_unit_test(the_gap_around_a_call_that_makes_a_thread),
 		cmocka_unit_test(a_file_without_rules_has_no_table),
 	};

@@ -266,6 +266,99 @@ static void without_a_row_by_frame_pointer(void **state)
 	assert_int_equal(step(&s, none), UNWIND_END_CHAIN);
 }
 
+/* ---- the cache of rows ---- */
+
+static void a_kept_row_is_found_by_its_file_and_address(void **state)
+{
+	struct unwind_rule a = rule(UNWIND_CFA_REG, UNWIND_RSP, 24), b = rule(UNWIND_CFA_REG, UNWIND_RBP, 16);
+	struct unwind_set set = { 0 };
+	uint32_t way;
+
+	unwind_set_put(&set, UNWIND_WAYS, 0x10007, 0x4010, 5, &a);
+	unwind_set_put(&set, UNWIND_WAYS, 0x20007, 0x4010, 6, &b);
+	way = unwind_set_find(&set, 0x10007, 0x4010);
+	assert_in_range(way, 0, UNWIND_WAYS - 1);
+	assert_memory_equal(&set.rule[way], &a, sizeof(a));
+	assert_int_equal(set.since[way], 5);
+	way = unwind_set_find(&set, 0x20007, 0x4010);
+	assert_in_range(way, 0, UNWIND_WAYS - 1);
+	assert_memory_equal(&set.rule[way], &b, sizeof(b));
+	assert_int_equal(unwind_set_find(&set, 0x30007, 0x4010), UNWIND_WAYS);
+	assert_int_equal(unwind_set_find(&set, 0x10007, 0x4011), UNWIND_WAYS);
+	/* The same way again: a newer rule of the same address. */
+	way = unwind_set_find(&set, 0x10007, 0x4010);
+	unwind_set_put(&set, way, 0x10007, 0x4010, 9, &b);
+	assert_int_equal(unwind_set_find(&set, 0x10007, 0x4010), way);
+	assert_int_equal(set.since[way], 9);
+	assert_memory_equal(&set.rule[way], &b, sizeof(b));
+}
+
+static void a_full_set_forgets_its_oldest_row(void **state)
+{
+	struct unwind_rule r = rule(UNWIND_CFA_REG, UNWIND_RSP, 24);
+	struct unwind_set set = { 0 };
+
+	for (uint32_t i = 0; i < 3 * UNWIND_WAYS; i++) {
+		unwind_set_put(&set, unwind_set_find(&set, 7, i), 7, i, 1, &r);
+		for (uint32_t k = 0; k <= i; k++)
+			assert_int_equal(unwind_set_find(&set, 7, k) < UNWIND_WAYS, k + UNWIND_WAYS > i);
+	}
+	/* A damaged set, as of another processor's write in between: no way outside of it. */
+	set.next = 77;
+	unwind_set_put(&set, UNWIND_WAYS, 7, 99, 1, &r);
+	assert_in_range(unwind_set_find(&set, 7, 99), 0, UNWIND_WAYS - 1);
+}
+
+/* An empty set has zeros in the places of a file and an address; and only 32 bits of an address are kept. */
+static void no_row_is_found_that_was_not_kept(void **state)
+{
+	struct unwind_rule r = rule(UNWIND_CFA_REG, UNWIND_RSP, 24);
+	struct unwind_set set = { 0 }, empty = { 0 };
+
+	assert_int_equal(unwind_set_find(&set, 0, 0), UNWIND_WAYS);
+	unwind_set_put(&set, UNWIND_WAYS, 0, 0x10, 1, &r);
+	unwind_set_put(&set, UNWIND_WAYS, 7, 0x100000010, 1, &r);
+	assert_memory_equal(&set, &empty, sizeof(set));
+	unwind_set_put(&set, UNWIND_WAYS, 7, 0x10, 1, &r);
+	assert_int_equal(unwind_set_find(&set, 7, 0x100000010), UNWIND_WAYS);
+}
+
+/* The addresses after calls in one function, and of the same function in other files, are in different sets for the most part. */
+static void rows_are_spread_over_the_sets(void **state)
+{
+	static unsigned n[UNWIND_SETS];
+	unsigned used = 0;
+
+	for (uint32_t file = 0x10001; file < 0x10009; file++)
+		for (uint32_t i = 0; i < 64; i++) {
+			uint32_t at = unwind_set_of(file, 0x401000 + 5 * i);
+
+			assert_in_range(at, 0, UNWIND_SETS - 1);
+			n[at]++;
+		}
+	for (unsigned i = 0; i < UNWIND_SETS; i++) {
+		used += n[i] > 0;
+		assert_in_range(n[i], 0, 3 * UNWIND_WAYS);
+	}
+	/* 512 keys at random would use 63 % of 512 sets. */
+	assert_in_range(used, UNWIND_SETS / 2, UNWIND_SETS);
+}
+
+/* Of code outside of files; a trampoline of CPython has 8 bytes of stack and no frame pointer. */
+static void a_trampoline_is_known_by_its_code(void **state)
+{
+	struct stack s;
+
+	stack_init(&s);
+	s.f.bp = 1;
+	s.f.flags = 0;
+	assert_int_equal(step(&s, unwind_made_rule(0xccccccc308c48348)), UNWIND_CALLER);
+	expect_frame(&s, 0x5001, STACK + 16, 1);
+	/* Other code has its caller by rbp. */
+	assert_int_equal(step(&s, unwind_made_rule(0xccccccc310c48348)), UNWIND_NO_ROW);
+	assert_int_equal(unwind_made_rule(0).cfa, UNWIND_CFA_NONE);
+}
+
 static void every_outcome_has_a_name(void **state)
 {
 	for (unsigned i = 0; i < UNWIND_N_OUTCOMES; i++) {
@@ -290,6 +383,11 @@ int main(void)
 		cmocka_unit_test(a_return_address_in_a_register),
 		cmocka_unit_test(ends),
 		cmocka_unit_test(without_a_row_by_frame_pointer),
+		cmocka_unit_test(a_kept_row_is_found_by_its_file_and_address),
+		cmocka_unit_test(a_full_set_forgets_its_oldest_row),
+		cmocka_unit_test(no_row_is_found_that_was_not_kept),
+		cmocka_unit_test(rows_are_spread_over_the_sets),
+		cmocka_unit_test(a_trampoline_is_known_by_its_code),
 		cmocka_unit_test(every_outcome_has_a_name),
 	};
 
