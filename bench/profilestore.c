@@ -475,9 +475,20 @@ static uint64_t large_inverted(struct profilestore *s)
 	return large_tree(s, &(struct large_query){ .view = { .max_nodes = 100000, .invert = true } });
 }
 
+static uint64_t large_inverted_compared(struct profilestore *s)
+{
+	return large_tree(s, &(struct large_query){ .view = { .max_nodes = 100000, .invert = true },
+						    .compares = true });
+}
+
 static uint64_t large_top(struct profilestore *s)
 {
 	return large_tree(s, &(struct large_query){ .top = true });
+}
+
+static uint64_t large_top_compared(struct profilestore *s)
+{
+	return large_tree(s, &(struct large_query){ .top = true, .compares = true });
 }
 
 static uint64_t large_callers(struct profilestore *s)
@@ -574,10 +585,15 @@ static int large(const char *dir, const char *only)
 	static const struct {
 		const char *name;
 		uint64_t (*run)(struct profilestore *s);
-	} all[] = { { "flamegraph", large_flame },  { "compared", large_compared },
-		    { "inverted", large_inverted }, { "top", large_top },
-		    { "callers", large_callers },   { "pprof", large_pprof },
-		    { "folded", large_folded } };
+	} all[] = { { "flamegraph", large_flame },
+		    { "compared", large_compared },
+		    { "inverted", large_inverted },
+		    { "top", large_top },
+		    { "callers", large_callers },
+		    { "pprof", large_pprof },
+		    { "folded", large_folded },
+		    { "inverted-compared", large_inverted_compared },
+		    { "top-compared", large_top_compared } };
 
 	for (size_t i = 0; i < ARRAY_SIZE(all); i++) {
 		pid_t pid = only && strcmp(only, all[i].name) != 0 ? -1 : fork();

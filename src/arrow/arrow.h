@@ -13,7 +13,7 @@
  * Everything is checked once, when a batch is read: sizes of buffers, offsets, views, run ends, indices of dictionaries. So
  * the functions that read values return no errors, and read nothing outside of the stream, whatever its bytes are. An
  * array may still be much longer than its bytes (runs; lists that share their elements): a caller that walks over lists
- * counts what it does.
+ * counts its steps.
  *
  * Values are little endian. Fields of unions are refused; of other kinds without a function here only nulls can be read.
  */
@@ -98,7 +98,7 @@ int arrow_open(struct bytes in, const struct arrow_limits *limits, struct arrow_
 void arrow_close(struct arrow_stream *s); /* takes NULL */
 /* The value of a key of the schema's metadata; empty: none. */
 struct str arrow_metadata(const struct arrow_stream *s, struct str key);
-/* The next record batch; the one before it, and what was taken from it, ends. Dictionaries may be replaced. */
+/* The next record batch. The one before it ends, and with it all views of it. Dictionaries may be replaced. */
 enum { ARROW_END = 1 };
 int arrow_next(struct arrow_stream *s, struct err *err);
 uint64_t arrow_rows(const struct arrow_stream *s); /* of the batch */

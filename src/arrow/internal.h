@@ -90,7 +90,7 @@ struct arrow_body {
 	uint64_t size, held;
 };
 /*
- * @places: offsets and lengths in @body, 16 bytes each. What is unpacked is subtracted from limits->max_size. A failure
+ * @places: offsets and lengths in @body, 16 bytes each. Unpacked bytes are subtracted from limits->max_size. A failure
  * leaves a body for arrow_body_done(), too.
  */
 int arrow_unpack(struct arrow_unpacker **u, enum arrow_packing packing, struct bytes places,

@@ -34,7 +34,7 @@ struct arrow_part {
 
 struct arrow_stream {
 	struct cursor in;
-	struct arrow_limits limits; /* max_size: what is left */
+	struct arrow_limits limits; /* max_size: the bytes that are left */
 	struct arrow_schema schema;
 	struct arrow_unpacker *unpacker;
 	struct arrow_part *parts; /* of all dictionaries */

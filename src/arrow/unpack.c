@@ -15,7 +15,7 @@
 #define ALIGNMENT    64u
 #define LZ4_EXPANDS  256u /* bytes that one byte of LZ4 can become, at most */
 #define MAX_BUFFERS  (UINT64_C(1) << 16)
-#define UNPACKER_MEM (UINT64_C(8) << 20) /* what the decoders take, at most: LZ4's largest block, twice */
+#define UNPACKER_MEM (UINT64_C(8) << 20) /* memory of the decoders, at most: LZ4's largest block, twice */
 
 struct arrow_unpacker {
 	LZ4F_dctx *lz4;
@@ -113,7 +113,7 @@ static int unpacked_size(enum arrow_packing packing, struct bytes *in, uint64_t 
 	return 0;
 }
 
-/* ret->buffers are the packed ones then, and @sizes what they become. */
+/* ret->buffers are the packed ones then, and @sizes the sizes of the unpacked ones. */
 static int buffers_measure(enum arrow_packing packing, struct bytes places, struct bytes body,
 			   struct arrow_body *ret, uint64_t *sizes, uint64_t left, struct err *err)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Counters that rise for as long as a process runs (alloc_space, contentions): what they rose by between two profiles.
+ * Counters that rise for as long as a process runs (alloc_space, contentions): their rise between two profiles.
  *
  * Of the earlier profile, only a hash of each stack with its labels and the values are kept: a fraction of the profile.
  * The hash is over names and addresses in the files, so it does not depend on the order of a profile's tables. It has a

@@ -11,6 +11,7 @@
  */
 #include "profile/input.h"
 
+#include <elf.h>
 #include "elf/elf.h"
 #include "profile/pprof_read.h"
 
@@ -121,7 +122,12 @@ static bool is_breakpad(struct str head)
 	return n >= 33 && n == id.size;
 }
 
-/* What it is and what to do; NULL: unknown. */
+static bool is_elf(struct bytes in)
+{
+	return in.size >= SELFMAG && memcmp(in.p, ELFMAG, SELFMAG) == 0;
+}
+
+/* The kind of the file and what to do; NULL: unknown. */
 static const char *foreign_format(struct bytes in)
 {
 	static const struct {
@@ -193,7 +199,8 @@ int profile_detect(struct bytes in, enum profile_format *ret, struct err *err)
 	else if ((foreign = foreign_format(in)))
 		return err_set(err, ERR_INVALID, "%s", foreign);
 	else if (memchr(head.p, '\0', head.size) && elf_foreign_name(in, &name, &help))
-		return err_set(err, ERR_INVALID, "is %s, not a profile", name);
+		return err_set(err, ERR_INVALID, "is %s, not a profile%s%s", name, is_elf(in) ? ": " : "",
+			       is_elf(in) ? help : "");
 	else if (memchr(head.p, '\0', head.size))
 		return err_set(
 			err, ERR_INVALID,

@@ -466,7 +466,7 @@ static void read_op(const struct jfr_reader *r, struct cursor *c, const struct j
 		slots[op->slot] = v;
 }
 
-/* What is being read: the operations [op, end) of a class, @left more times from @first. */
+/* The reader's place: the operations [op, end) of a class, @left more times from @first. */
 struct value_level {
 	uint32_t op, first, end;
 	uint64_t left;

@@ -114,7 +114,7 @@ static struct str label_name(char *to, struct str key)
 	return name;
 }
 
-/* Cut before a character that does not fit; the store replaces what is no UTF-8. Control characters become blanks. */
+/* Cut before a character that does not fit; the store replaces bytes that are no UTF-8. Control characters become blanks. */
 static struct str label_value(char *to, const struct otlp_value *v)
 {
 	struct str text = v->text;

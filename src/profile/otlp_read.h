@@ -8,7 +8,7 @@
  *   otlp_read.c      resources, profiles, samples; the whole
  *
  * A dictionary serves many profiles. Each profile gets those of its entries that it uses, each once: `made` says where
- * an entry is, and of which profile that is true. What is wrong in a profile is noted in `why`, once, and the reading of
+ * an entry is, and of which profile that is true. An error in a profile is noted in `why`, once, and the reading of
  * the profile goes on with "nothing" in its place; so a reader of an entry has no result to check.
  */
 #pragma once

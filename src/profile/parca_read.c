@@ -33,7 +33,7 @@ static void profile_types(struct parca_reader *r, uint32_t group)
 		profile_add_type(p, STR("cpu"), STR("nanoseconds"));
 }
 
-/* Of values that are differences the duration is what the rows say, or the time between the first and the last. */
+/* Of values that are differences the duration is that of the rows, or the time between the first and the last. */
 static void profile_times(struct parca_reader *r, uint32_t group)
 {
 	const struct parca_group *g = &r->groups.p[group];

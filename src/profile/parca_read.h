@@ -47,7 +47,7 @@ struct parca_group {
 	uint32_t first, n; /* of `order` */
 };
 
-/* What was made of an entry, for the profile of this number. */
+/* The result for an entry, in the profile of this number. */
 struct parca_made {
 	uint32_t profile, index;
 	uint64_t n; /* of a stack: its length */

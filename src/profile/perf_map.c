@@ -8,6 +8,7 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <unistd.h>
+#include "base/hash.h"
 #include "base/search.h"
 #include "base/vec.h"
 #include "profile/words.h"
@@ -16,6 +17,7 @@
 #define LOOK_BACK  16u
 #define STATUS_MAX KIB(64)
 #define CHUNK      KIB(64)
+#define MARKED     KIB(4)
 
 static int entry_by_start(const void *a, const void *b)
 {
@@ -183,6 +185,43 @@ static int perf_map_read_more(struct perf_map *m, int fd, const struct perf_map_
 	return 0;
 }
 
+static int mark_of_bytes(int fd, uint64_t off, size_t size, uint64_t *ret, struct err *err)
+{
+	uint8_t bytes[MARKED];
+	size_t got;
+
+	if (fd_pread(fd, bytes, size, off, &got, err) < 0)
+		return -1;
+	*ret = hash64(bytes, got, 0);
+	return 0;
+}
+
+/* The marks of the bytes up to m->off, in the file as it is now. */
+static int read_marks(const struct perf_map *m, int fd, uint64_t *ret_head, uint64_t *ret_tail,
+		      struct err *err)
+{
+	size_t size = (size_t)MIN(m->off, (uint64_t)MARKED);
+
+	return mark_of_bytes(fd, 0, size, ret_head, err) < 0 ||
+			       mark_of_bytes(fd, m->off - size, size, ret_tail, err) < 0
+		       ? -1
+		       : 0;
+}
+
+/* 1: the bytes that were read are still there, at most with more after it; 0: it is another file, or was written again. */
+static int is_continued(const struct perf_map *m, int fd, const struct stat *st, struct err *err)
+{
+	uint64_t head, tail;
+
+	if (m->device != st->st_dev || m->inode != st->st_ino || (uint64_t)st->st_size < m->off)
+		return 0;
+	if (m->changed_ns == file_mtime_ns(st) && (uint64_t)st->st_size == m->off)
+		return 1;
+	if (read_marks(m, fd, &head, &tail, err) < 0)
+		return -1;
+	return head == m->head_mark && tail == m->tail_mark;
+}
+
 int perf_map_read(struct perf_map *m, const char *pid, struct err *err)
 {
 	const struct perf_map_limits limits = { UINT64_MAX, UINT64_MAX, SIZE_MAX };
@@ -212,15 +251,21 @@ int perf_map_update(struct perf_map *m, const char *pid, const struct perf_map_l
 
 	if (r)
 		return r;
-	if (m->device != st.st_dev || m->inode != st.st_ino || (uint64_t)st.st_size < m->off) {
+	r = is_continued(m, fd, &st, err);
+	if (r < 0)
+		return -1;
+	if (!r) {
 		perf_map_done(m);
 		before = 0;
 		m->device = st.st_dev;
 		m->inode = st.st_ino;
 	}
+	/* Before it is read: a change while it is read is looked at the next time. */
+	m->changed_ns = file_mtime_ns(&st);
 	if ((uint64_t)st.st_size == m->off)
 		return 1;
-	if (perf_map_read_more(m, fd, limits, err) < 0)
+	if (perf_map_read_more(m, fd, limits, err) < 0 ||
+	    read_marks(m, fd, &m->head_mark, &m->tail_mark, err) < 0)
 		return -1;
 	if (m->n == before)
 		return 1;

@@ -25,7 +25,9 @@ struct perf_map {
 	uint32_t n_lines;
 	/* of perf_map_update() */
 	uint64_t device, inode, off; /* the file, and how much of it was read */
-	bool cut;                    /* there was more than may be kept */
+	int64_t changed_ns;
+	uint64_t head_mark, tail_mark; /* hashes of the first and of the last bytes that were read */
+	bool cut;                      /* there was more than may be kept */
 };
 
 /*
@@ -53,8 +55,8 @@ struct perf_map_limits {
  */
 int perf_map_read(struct perf_map *m, const char *pid, struct err *err);
 /*
- * Read the lines that the process has written since the last call, or all of them if it began another file. What is over a
- * limit is left out, and m->cut is set. 0: there are new entries; 1: nothing is new.
+ * Read the lines that the process has written since the last call, or all of them if it began another file, or wrote this one
+ * again, as Java does. Entries over a limit are left out, and m->cut is set. 0: there are new entries; 1: nothing is new.
  */
 int perf_map_update(struct perf_map *m, const char *pid, const struct perf_map_limits *limits,
 		    struct err *err);

@@ -269,7 +269,7 @@ int profile_diff(const struct profile *profile, const struct profile *base, bool
 struct profile_counters;
 enum { PROFILE_NO_BASE = 1 };
 /*
- * Replace the counters of @p by what they rose by since @before, from an earlier profile of the same process. *ret is
+ * Replace the counters of @p by their rise since @before, from an earlier profile of the same process. *ret is
  * the base for the next one, granted by @memory, which outlives it (NULL: no limit).
  *
  * PROFILE_NO_BASE: @before is NULL, or is of another process, since a counter has sunk or the types are others; then all

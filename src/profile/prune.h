@@ -10,6 +10,6 @@
  */
 int profile_prune(struct profile *p, struct err *err);
 
-/* Give a profile of an older format, which has no patterns, those of pprof: by what was measured. */
+/* Give a profile of an older format, which has no patterns, those of pprof: by the measured quantity. */
 enum profile_measured { PROFILE_OF_CPU, PROFILE_OF_HEAP, PROFILE_OF_LOCKS };
 void profile_set_usual_drops(struct profile *p, enum profile_measured what);

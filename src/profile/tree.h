@@ -26,7 +26,7 @@ enum profile_group {
 bool profile_group_parse(struct str s, enum profile_group *ret);
 
 /*
- * What the tree contains. Zeroed: everything, by function. Patterns are POSIX extended (base/pattern.h),
+ * The content of the tree. Zeroed: everything, by function. Patterns are POSIX extended (base/pattern.h),
  * searched anywhere in a frame's function, file or binary.
  */
 struct profile_view {
@@ -71,9 +71,9 @@ int profile_tree_end(struct profile_tree *t, struct err *err);
 
 /*
  * Can a tree of this view be made by profile_tree_of_trie()? Not with a label; with @top only if the view has neither
- * min_share nor max_nodes, else only if it has one of them; a comparison only without @top, and not inverted.
+ * min_share nor max_nodes, else only if it has one of them.
  */
-bool profile_tree_takes_trie(const struct profile_view *view, bool top, bool compares);
+bool profile_tree_takes_trie(const struct profile_view *view, bool top);
 /*
  * Use profile_tree_add(): a value is negative; or their sum is larger than 64 bits and depends on the order; or the tree
  * is inverted, and more than 255 functions are inlined at one place.
@@ -82,7 +82,7 @@ bool profile_tree_takes_trie(const struct profile_view *view, bool top, bool com
 /*
  * A finished tree of the stacks @in and the first sample type of @p, of which only the tables that locations refer to
  * are used. It equals the one of profile_tree_add() and profile_tree_end(), but only nodes that are not left out take
- * memory. The base of a comparison is scaled node by node, not sample by sample. With more than some 400 000 nodes, or in an inverted tree, the number of those left out is an estimate (within
+ * memory. The base of a comparison is scaled node by node, or row by row, not sample by sample. With more than some 400 000 nodes, or in an inverted tree, the number of those left out is an estimate (within
  * 0.1 %). Besides 0: TREE_NEEDS_NODES.
  */
 int profile_tree_of_trie(const struct profile_view *view, const struct profile_limits *limits,

@@ -3,15 +3,15 @@
  * The values of a label as the outermost frames of a tree.
  *
  * The frames below a value are mostly the same for all values, so their nodes are made once, below the root, while
- * profiles are added: the *base*. A sample is kept as a value at a node of the base, with its group (the value of
- * the label). At the end each group by itself is summed over the base, in arrays that all groups use one after the
- * other: once to count how many nodes have which size, and once to copy the nodes that are large enough into the
- * finished tree. So small nodes never take memory, and a node costs an addition, not a search.
+ * profiles are added: the *base* (tree_groups_base.c). A sample is kept as a value at a node of the base, with its group
+ * (the value of the label).
  *
- * In the base a function and the same function inlined at the same place are two nodes, since of the two a group
- * may have one only. In the finished tree they are one.
+ * At the end the samples of each group are sorted in the order of the base. Nodes at which samples end, or between two of
+ * which their callers part, have sums of their own: at most two for each sample. All nodes between two of these have the sum of
+ * the inner one, so they are counted without being looked at, and made only if they stay. A first pass counts how many nodes
+ * have which size, a second one copies those that are large enough into the finished tree.
  */
-#include "profile/tree_internal.h"
+#include "profile/tree_groups.h"
 
 #include <stdio.h>
 
@@ -95,40 +95,39 @@ uint32_t tree_group_of(struct profile_tree *t, const struct profile *p, uint32_t
 	return t->groups.n++;
 }
 
-/* ---- at the end: the base ---- */
+/* ---- at the end: sums of one group at a time ---- */
 
-/* Of one node. */
 struct group_sums {
 	int64_t self[PROFILE_COLUMNS], total[PROFILE_COLUMNS];
 };
 
-/* Sums of one group at a time, over the base. */
+/* A node with a sum of its own. */
+struct group_fork {
+	uint32_t node, above; /* of the base; `above`: the next one with a sum of its own */
+	struct group_sums sums;
+};
+
 struct grouping {
 	struct profile_tree *t;
-	uint32_t n;                 /* nodes of the base */
-	struct profile_stack *base; /* callers first; `location` is the frame */
-	uint64_t *outlined;         /* bits, of nodes of the base: not inlined */
-	/*
-	 * Only if a function is both inlined and not at one place: the base with both, its bits, and the node of
-	 * `base` for each. NULL: `base` is it.
-	 */
-	struct profile_stack *tagged;
-	uint32_t n_tagged, *merged;
-	uint64_t *tagged_outlined, *tagged_seen;
-
-	/* of the current group; zero between two groups */
-	uint64_t *seen, *group_outlined; /* bits; group_outlined if there is `tagged` */
-	int64_t *self[PROFILE_COLUMNS], *total[PROFILE_COLUMNS]; /* NULL: no entries */
-	size_t n_words;                                          /* of `seen` in use */
-
+	struct group_base base;
+	bool used[PROFILE_COLUMNS];       /* has entries */
 	uint32_t *first[PROFILE_COLUMNS]; /* entry of each group, and one after the last */
-	uint64_t *sizes;                  /* of each group's outermost node */
+
+	/* of the current group */
+	struct group_fork *path; /* that are not complete: each is below the one before it */
+	uint32_t n_path;
+	PROFILE_TABLE(struct group_fork) forks; /* complete: callees before callers */
+	/* Bits of nodes of the base, and of those that were added; only if base.added. Zero between two groups. */
+	uint64_t *outlined, *outlined_seen;
+
+	uint64_t *sizes; /* of each group's outermost node */
 	struct tree_sizes all;
 	struct group_sums root;
 
 	/* the finished tree */
 	uint64_t least;
-	uint32_t *number; /* of nodes of the base: the one in the finished tree; NODE_LEFT_OUT */
+	uint32_t *
+		number; /* of nodes of the base with sums of their own: the one in the finished tree; NODE_LEFT_OUT */
 	PROFILE_TABLE(struct profile_stack) nodes;
 	PROFILE_TABLE(uint8_t) flags; /* as profile_tree.outlined */
 	PROFILE_TABLE(int64_t) node_self[PROFILE_COLUMNS], node_total[PROFILE_COLUMNS];
@@ -136,384 +135,356 @@ struct grouping {
 
 #define NODE_LEFT_OUT UINT32_MAX
 
-static size_t bit_words(uint32_t n)
-{
-	return (size_t)n / 64 + 1;
-}
-
-static bool bit_at(const uint64_t *bits, uint32_t i)
-{
-	return bits[i / 64] >> i % 64 & 1;
-}
-
-static void bit_set(uint64_t *bits, uint32_t i)
-{
-	bits[i / 64] |= (uint64_t)1 << i % 64;
-}
-
 static void grouping_done(struct grouping *g)
 {
 	struct profile *p = g->t->p;
-	size_t words = bit_words(g->n);
 
-	profile_release(p, g->base, g->n, sizeof(*g->base));
-	profile_release(p, g->outlined, words, sizeof(uint64_t));
-	profile_release(p, g->tagged, g->n_tagged, sizeof(*g->tagged));
-	profile_release(p, g->merged, g->n_tagged, sizeof(*g->merged));
-	profile_release(p, g->tagged_outlined, bit_words(g->n_tagged), sizeof(uint64_t));
-	profile_release(p, g->tagged_seen, bit_words(g->n_tagged), sizeof(uint64_t));
-	profile_release(p, g->seen, words, sizeof(uint64_t));
-	profile_release(p, g->group_outlined, words, sizeof(uint64_t));
-	profile_release(p, g->number, g->n, sizeof(*g->number));
+	profile_release(p, g->path, (uint64_t)g->base.max_depth + 2, sizeof(*g->path));
+	profile_release(p, g->outlined, bit_words(g->base.n), sizeof(*g->outlined));
+	profile_release(p, g->outlined_seen, bit_words(g->base.n_added), sizeof(*g->outlined_seen));
+	profile_release(p, g->number, g->base.n, sizeof(*g->number));
 	profile_release(p, g->sizes, g->t->groups.n, sizeof(*g->sizes));
+	profile_table_free(p, &g->forks);
 	profile_table_free(p, &g->nodes);
 	profile_table_free(p, &g->flags);
 	for (unsigned c = 0; c < PROFILE_COLUMNS; c++) {
-		profile_release(p, g->self[c], g->n, sizeof(int64_t));
-		profile_release(p, g->total[c], g->n, sizeof(int64_t));
 		profile_release(p, g->first[c], (uint64_t)g->t->groups.n + 1, sizeof(*g->first[c]));
 		profile_table_free(p, &g->node_self[c]);
 		profile_table_free(p, &g->node_total[c]);
 	}
+	group_base_done(&g->base, g->t);
 }
 
-/* The stacks of the tree so far become @ret, and the tree has none but the root. */
-static bool take_stacks(struct profile_tree *t, struct profile_stack **ret, uint32_t *ret_n)
+/* ---- entries in the order of groups, and of the base ---- */
+
+/* Each count becomes the sum of those before it. */
+static void first_of_counts(uint32_t *counts, uint32_t n)
 {
-	struct profile *p = t->p;
-	struct profile_stack *root = profile_alloc(p, 1, sizeof(*root));
+	for (uint32_t i = 0, sum = 0; i <= n; i++) {
+		uint32_t count = counts[i];
 
-	if (!root)
-		return false;
-	profile_trim(p, &p->stacks);
-	*ret = p->stacks.p;
-	*ret_n = p->stacks.n;
-	p->stacks.p = root;
-	p->stacks.n = p->stacks.room = 1;
-	profile_index_drop(p);
-	return true;
-}
-
-/* Is a function both inlined and not, at one place? While there is an index. */
-static bool inlining_differs(struct profile_tree *t)
-{
-	const struct profile *p = t->p;
-
-	for (uint32_t i = 1; i < p->stacks.n && !deadline_over(t->deadline, TREE_STEPS_OF_FRAME); i++)
-		if (p->stacks.p[i].location & 1 &&
-		    profile_has_stack(t->p, p->stacks.p[i].parent, p->stacks.p[i].location & ~1u))
-			return true;
-	return false;
-}
-
-static void untag_base(struct profile_stack *base, uint32_t n, uint64_t *outlined)
-{
-	for (uint32_t i = 1; i < n; i++) {
-		if (!(base[i].location & 1))
-			bit_set(outlined, i);
-		base[i].location >>= 1;
+		counts[i] = sum;
+		sum += count;
 	}
 }
 
-/* Both forms of a function become one node, with the nodes below them. */
-static int merge_base(struct grouping *g, struct err *err)
+static void sort_by_place(const struct grouping *g, const struct profile_column *c, uint32_t *first,
+			  struct tree_entry *to)
 {
-	struct profile_tree *t = g->t;
-	struct profile *p = t->p;
-
-	if (!take_stacks(t, &g->tagged, &g->n_tagged))
-		return profile_err_memory(p, err);
-	g->merged = profile_alloc(p, g->n_tagged, sizeof(*g->merged));
-	g->tagged_outlined = profile_alloc(p, bit_words(g->n_tagged), sizeof(uint64_t));
-	g->tagged_seen = profile_alloc(p, bit_words(g->n_tagged), sizeof(uint64_t));
-	if (!g->merged || !g->tagged_outlined || !g->tagged_seen)
-		return profile_err_memory(p, err);
-	untag_base(g->tagged, g->n_tagged, g->tagged_outlined);
-	for (uint32_t i = 1; i < g->n_tagged; i++) {
-		if (deadline_check(t->deadline, TREE_STEPS_OF_FRAME, err) < 0)
-			return -1;
-		g->merged[i] = profile_add_stack(p, g->merged[g->tagged[i].parent], g->tagged[i].location);
-	}
-	if (profile_build_end(p, err) < 0)
-		return -1;
-	return take_stacks(t, &g->base, &g->n) ? 0 : profile_err_memory(p, err);
+	for (uint32_t i = 0; i < c->entries.n; i++)
+		first[g->base.place[c->entries.p[i].node]]++;
+	first_of_counts(first, g->base.n);
+	for (uint32_t i = 0; i < c->entries.n; i++)
+		to[first[g->base.place[c->entries.p[i].node]]++] = c->entries.p[i];
 }
 
-static int base_init(struct grouping *g, struct err *err)
+/* Entries with the same group stay in their order. */
+static void sort_by_group(const struct tree_entry *from, uint32_t n, uint32_t *first, uint32_t n_groups,
+			  struct tree_entry *to)
 {
-	struct profile *p = g->t->p;
-
-	if (inlining_differs(g->t)) {
-		if (merge_base(g, err) < 0)
-			return -1;
-		g->group_outlined = profile_alloc(p, bit_words(g->n), sizeof(uint64_t));
-		return g->group_outlined ? 0 : profile_err_memory(p, err);
-	}
-	if (!take_stacks(g->t, &g->base, &g->n))
-		return profile_err_memory(p, err);
-	g->outlined = profile_alloc(p, bit_words(g->n), sizeof(uint64_t));
-	if (!g->outlined)
-		return profile_err_memory(p, err);
-	untag_base(g->base, g->n, g->outlined);
-	return 0;
+	for (uint32_t i = 0; i < n; i++)
+		first[from[i].group]++;
+	first_of_counts(first, n_groups);
+	for (uint32_t i = 0; i < n; i++)
+		to[first[from[i].group]++] = from[i];
+	/* Each is now where the next one begins. */
+	memmove(first + 1, first, (size_t)n_groups * sizeof(*first));
+	first[0] = 0;
 }
 
-/* ---- entries in the order of groups ---- */
-
-static bool entries_are_ordered(const struct profile_column *c)
-{
-	for (uint32_t i = 1; i < c->entries.n; i++)
-		if (c->entries.p[i].group < c->entries.p[i - 1].group)
-			return false;
-	return true;
-}
-
-/* The entries of a group stay in their order. */
 static int order_entries(struct grouping *g, unsigned column, struct err *err)
 {
 	struct profile *p = g->t->p;
 	struct profile_column *c = &g->t->columns[column];
-	uint32_t n_groups = g->t->groups.n, *first = profile_alloc(p, (uint64_t)n_groups + 1, sizeof(*first));
-	struct tree_entry *list;
+	uint32_t n = c->entries.n, *of_places = profile_alloc(p, (uint64_t)g->base.n + 1, sizeof(*of_places));
+	struct tree_entry *list = profile_alloc(p, n, sizeof(*list));
+	bool ok;
 
-	g->first[column] = first;
-	if (!first)
-		return profile_err_memory(p, err);
-	for (uint32_t i = 0; i < c->entries.n; i++)
-		first[c->entries.p[i].group + 1]++;
-	for (uint32_t i = 0; i < n_groups; i++)
-		first[i + 1] += first[i];
-	if (entries_are_ordered(c))
-		return 0;
-	list = profile_alloc(p, c->entries.room, sizeof(*list));
-	if (!list)
-		return profile_err_memory(p, err);
-	for (uint32_t i = 0; i < c->entries.n; i++)
-		list[first[c->entries.p[i].group]++] = c->entries.p[i];
-	profile_table_free(p, &c->entries);
-	c->entries.p = list;
-	/* Each is now where the next one begins. */
-	memmove(first + 1, first, (size_t)n_groups * sizeof(*first));
-	first[0] = 0;
-	return 0;
+	g->first[column] = profile_alloc(p, (uint64_t)g->t->groups.n + 1, sizeof(*g->first[column]));
+	ok = of_places && list && g->first[column];
+	if (ok) {
+		sort_by_place(g, c, of_places, list);
+		sort_by_group(list, n, g->first[column], g->t->groups.n, c->entries.p);
+	}
+	profile_release(p, of_places, (uint64_t)g->base.n + 1, sizeof(*of_places));
+	profile_release(p, list, n, sizeof(*list));
+	return ok ? deadline_check(g->t->deadline, n, err) : profile_err_memory(p, err);
 }
 
 /* ---- sums of one group ---- */
 
-static void take_entries(struct grouping *g, uint32_t group)
+/* The innermost node of the path is complete: it is a callee of @above. */
+static void close_fork(struct grouping *g, struct group_fork *above)
 {
-	uint64_t *seen = g->tagged ? g->tagged_seen : g->seen;
+	struct group_fork *fork = &g->forks.p[g->forks.n++];
 
-	for (unsigned c = 0; c < PROFILE_COLUMNS; c++) {
-		const struct tree_entry *e = g->t->columns[c].entries.p;
+	*fork = g->path[--g->n_path];
+	fork->above = above->node;
+	for (unsigned c = 0; c < PROFILE_COLUMNS; c++)
+		above->sums.total[c] = add_saturating(above->sums.total[c], fork->sums.total[c]);
+}
 
-		for (uint32_t i = g->first[c] ? g->first[c][group] : 0,
-			      end = g->first[c] ? g->first[c][group + 1] : 0;
-		     i < end; i++) {
-			uint32_t node = g->merged ? g->merged[e[i].node] : e[i].node;
+/* Let the path end at @node, which is not before those of earlier calls. */
+static void open_fork(struct grouping *g, uint32_t node)
+{
+	struct group_fork *path = g->path;
+	uint32_t last = path[g->n_path - 1].node, meet;
 
-			bit_set(seen, e[i].node);
-			g->self[c][node] = add_saturating(g->self[c][node], e[i].value);
-			g->n_words = MAX(g->n_words, (size_t)e[i].node / 64 + 1);
-		}
+	if (last == node)
+		return;
+	meet = group_base_meet(&g->base, last, node);
+	while (g->n_path > 1 && path[g->n_path - 2].node >= meet)
+		close_fork(g, &path[g->n_path - 2]);
+	if (path[g->n_path - 1].node > meet) {
+		struct group_fork fork = { .node = meet };
+
+		close_fork(g, &fork);
+		path[g->n_path++] = fork;
 	}
+	if (node != meet)
+		path[g->n_path++] = (struct group_fork){ .node = node };
 }
 
-/* From the tagged base to the base, which has at most as many nodes. */
-static void merge_seen(struct grouping *g)
+static void add_entry(struct grouping *g, unsigned column, const struct tree_entry *e)
 {
-	for (size_t w = g->n_words; w-- > 0 && !deadline_over(g->t->deadline, 64);) {
-		for (uint64_t below = ~UINT64_C(0); g->tagged_seen[w] & below;) {
-			unsigned bit = 63 - (unsigned)__builtin_clzll(g->tagged_seen[w] & below);
-			uint32_t i = (uint32_t)(w * 64 + bit), node = g->merged[i];
+	struct group_sums *sums;
 
-			bit_set(g->tagged_seen, g->tagged[i].parent);
-			bit_set(g->seen, node);
-			if (bit_at(g->tagged_outlined, i))
-				bit_set(g->group_outlined, node);
-			below = ((uint64_t)1 << bit) - 1;
-		}
-		g->tagged_seen[w] = 0;
-	}
-	g->n_words = MIN(g->n_words, bit_words(g->n));
+	open_fork(g, g->base.place[e->node]);
+	sums = &g->path[g->n_path - 1].sums;
+	sums->self[column] = add_saturating(sums->self[column], e->value);
+	sums->total[column] = add_saturating(sums->total[column], e->value);
 }
 
-/* Callers have smaller numbers: going down, each node is complete before it is added to its caller. */
-static void sum_group(struct grouping *g, uint32_t group)
-{
-	take_entries(g, group);
-	bit_set(g->tagged ? g->tagged_seen : g->seen, 0);
-	if (g->tagged)
-		merge_seen(g);
-	for (size_t w = g->n_words; w-- > 0 && !deadline_over(g->t->deadline, 16);)
-		/* A caller may be in the same word, so it is read again each time. */
-		for (uint64_t below = ~UINT64_C(0); g->seen[w] & below;) {
-			unsigned bit = 63 - (unsigned)__builtin_clzll(g->seen[w] & below);
-			uint32_t node = (uint32_t)(w * 64 + bit), parent = g->base[node].parent;
+/* The entries of one group that are left, of each column. */
+struct group_entries {
+	const struct tree_entry *next[PROFILE_COLUMNS], *end[PROFILE_COLUMNS];
+};
 
-			bit_set(g->seen, parent);
-			below = ((uint64_t)1 << bit) - 1;
-			for (unsigned c = 0; c < PROFILE_COLUMNS; c++) {
-				if (!g->self[c])
-					continue;
-				g->total[c][node] = add_saturating(g->total[c][node], g->self[c][node]);
-				if (node)
-					g->total[c][parent] = add_saturating(g->total[c][parent],
-									     g->total[c][node]);
-			}
-		}
-}
-
-static uint64_t base_node_size(const struct grouping *g, uint32_t node)
+static struct group_entries entries_of_group(const struct grouping *g, uint32_t group)
 {
-	uint64_t most = 0;
+	struct group_entries e = { 0 };
 
 	for (unsigned c = 0; c < PROFILE_COLUMNS; c++)
-		if (g->total[c])
-			most = MAX(most, tree_size_of(g->total[c][node]));
-	return most;
-}
-
-static void clear_node(struct grouping *g, uint32_t node)
-{
-	for (unsigned c = 0; c < PROFILE_COLUMNS; c++)
-		if (g->self[c])
-			g->self[c][node] = g->total[c][node] = 0;
-}
-
-/* Call @visit for the nodes of a group, callers first, and forget them. */
-static int each_of_group(struct grouping *g, uint32_t group,
-			 int (*visit)(struct grouping *g, uint32_t group, uint32_t node), struct err *err)
-{
-	int r = 0;
-
-	sum_group(g, group);
-	for (size_t w = 0; w < g->n_words; w++) {
-		for (uint64_t bits = g->seen[w]; bits; bits &= bits - 1) {
-			uint32_t node = (uint32_t)(w * 64) + (uint32_t)__builtin_ctzll(bits);
-
-			if (r == 0)
-				r = visit(g, group, node);
-			clear_node(g, node);
+		if (g->used[c]) {
+			e.next[c] = g->t->columns[c].entries.p + g->first[c][group];
+			e.end[c] = g->t->columns[c].entries.p + g->first[c][group + 1];
 		}
-		g->seen[w] = 0;
-		if (g->group_outlined)
-			g->group_outlined[w] = 0;
-		if (deadline_over(g->t->deadline, 32))
-			break;
+	return e;
+}
+
+/* The next one in the order of the base; its column in *ret. NULL: there are no more. */
+static const struct tree_entry *next_entry(const struct grouping *g, struct group_entries *e, unsigned *ret)
+{
+	const uint32_t *place = g->base.place;
+	unsigned c = e->next[0] == e->end[0] ||
+		     (e->next[1] < e->end[1] && place[e->next[1]->node] < place[e->next[0]->node]);
+
+	*ret = c;
+	return e->next[c] < e->end[c] ? e->next[c]++ : NULL;
+}
+
+/* Fill g->forks; the last of them is the group's outermost node. */
+static int sum_group(struct grouping *g, uint32_t group, struct err *err)
+{
+	struct group_entries e = entries_of_group(g, group);
+	const struct tree_entry *entry;
+	unsigned column;
+
+	g->forks.n = 0;
+	g->path[0] = (struct group_fork){ 0 };
+	g->n_path = 1;
+	while ((entry = next_entry(g, &e, &column))) {
+		/* An entry opens two nodes at most. */
+		if (!profile_room(g->t->p, &g->forks, (uint64_t)g->n_path + 3))
+			return profile_err_memory(g->t->p, err);
+		if (deadline_check(g->t->deadline, TREE_STEPS_OF_FRAME, err) < 0)
+			return -1;
+		add_entry(g, column, entry);
 	}
-	g->n_words = 0;
-	if (r < 0)
+	if (!profile_room(g->t->p, &g->forks, g->n_path))
 		return profile_err_memory(g->t->p, err);
-	return deadline_check(g->t->deadline, 16, err);
-}
-
-/* ---- the two passes ---- */
-
-static int count_node(struct grouping *g, uint32_t group, uint32_t node)
-{
-	uint64_t size = base_node_size(g, node);
-
-	if (node) {
-		tree_sizes_add(&g->all, size);
-		return 0;
-	}
-	g->sizes[group] = size;
-	if (!g->t->groups.p[group].hidden)
-		tree_sizes_add(&g->all, size);
-	for (unsigned c = 0; c < PROFILE_COLUMNS; c++) {
-		if (!g->self[c])
-			continue;
-		g->root.total[c] = add_saturating(g->root.total[c], g->total[c][0]);
-		if (g->t->groups.p[group].hidden)
-			g->root.self[c] = add_saturating(g->root.self[c], g->self[c][0]);
-	}
+	while (g->n_path > 1)
+		close_fork(g, &g->path[g->n_path - 2]);
+	g->forks.p[g->forks.n++] = g->path[0];
 	return 0;
 }
+
+static uint64_t size_of_sums(const struct group_sums *sums)
+{
+	uint64_t a = tree_size_of(sums->total[0]), b = tree_size_of(sums->total[1]);
+
+	return MAX(a, b);
+}
+
+/* ---- the first pass ---- */
+
+static void count_outermost(struct grouping *g, uint32_t group, const struct group_sums *sums)
+{
+	bool hidden = g->t->groups.p[group].hidden;
+
+	g->sizes[group] = size_of_sums(sums);
+	if (!hidden)
+		tree_sizes_add(&g->all, g->sizes[group]);
+	for (unsigned c = 0; c < PROFILE_COLUMNS; c++) {
+		g->root.total[c] = add_saturating(g->root.total[c], sums->total[c]);
+		if (hidden)
+			g->root.self[c] = add_saturating(g->root.self[c], sums->self[c]);
+	}
+}
+
+static int count_group(struct grouping *g, uint32_t group, struct err *err)
+{
+	const struct base_node *nodes = g->base.nodes;
+	const struct group_fork *forks;
+	uint32_t n;
+
+	if (sum_group(g, group, err) < 0)
+		return -1;
+	forks = g->forks.p;
+	n = g->forks.n - 1;
+	for (uint32_t i = 0; i < n; i++)
+		tree_sizes_add_many(&g->all, size_of_sums(&forks[i].sums),
+				    nodes[forks[i].node].depth - nodes[forks[i].above].depth);
+	count_outermost(g, group, &forks[n].sums);
+	return 0;
+}
+
+/* ---- the second pass ---- */
 
 static bool reserve_nodes(struct grouping *g, uint64_t n)
 {
 	struct profile *p = g->t->p;
 
 	for (unsigned c = 0; c < PROFILE_COLUMNS; c++)
-		if (g->self[c] &&
+		if (g->used[c] &&
 		    (!profile_room(p, &g->node_self[c], n) || !profile_room(p, &g->node_total[c], n)))
 			return false;
 	return profile_room(p, &g->nodes, n) && profile_room(p, &g->flags, n);
 }
 
-static bool add_grouped_node(struct grouping *g, struct profile_stack s, uint8_t outlined,
-			     const struct group_sums *sums)
+/* There is room for it. */
+static void put_grouped_node(struct grouping *g, uint32_t at, struct profile_stack s, uint8_t outlined,
+			     const struct group_sums *sums, bool own)
 {
-	if (!reserve_nodes(g, 1))
-		return false;
-	g->nodes.p[g->nodes.n++] = s;
-	g->flags.p[g->flags.n++] = outlined;
+	g->nodes.p[at] = s;
+	g->flags.p[at] = outlined;
 	for (unsigned c = 0; c < PROFILE_COLUMNS; c++)
-		if (g->self[c]) {
-			g->node_self[c].p[g->node_self[c].n++] = sums->self[c];
-			g->node_total[c].p[g->node_total[c].n++] = sums->total[c];
+		if (g->used[c]) {
+			g->node_self[c].p[at] = own ? sums->self[c] : 0;
+			g->node_total[c].p[at] = sums->total[c];
+		}
+}
+
+/* The number of the first of @n new ones. */
+static bool new_nodes(struct grouping *g, uint32_t n, uint32_t *ret)
+{
+	if (!reserve_nodes(g, n))
+		return false;
+	*ret = g->nodes.n;
+	g->nodes.n += n;
+	g->flags.n += n;
+	for (unsigned c = 0; c < PROFILE_COLUMNS; c++)
+		if (g->used[c]) {
+			g->node_self[c].n += n;
+			g->node_total[c].n += n;
 		}
 	return true;
 }
 
-static bool copy_node(struct grouping *g, uint32_t node, struct profile_stack s, uint8_t outlined)
+static bool make_outermost(struct grouping *g, uint32_t group, const struct group_fork *fork)
 {
-	struct group_sums sums = { 0 };
-
-	for (unsigned c = 0; c < PROFILE_COLUMNS; c++)
-		if (g->self[c]) {
-			sums.self[c] = g->self[c][node];
-			sums.total[c] = g->total[c][node];
-		}
-	g->number[node] = g->nodes.n;
-	return add_grouped_node(g, s, outlined, &sums);
-}
-
-static int keep_node(struct grouping *g, uint32_t group, uint32_t node)
-{
-	const struct profile_stack *s = &g->base[node];
 	const struct tree_group *of = &g->t->groups.p[group];
 
-	if (!node && of->hidden) {
-		g->number[0] = 0;
-		return 0;
-	}
-	if (!node)
-		return copy_node(g, 0, (struct profile_stack){ 0, of->frame }, 1) ? 0 : -1;
-	g->number[node] = NODE_LEFT_OUT;
-	if (g->number[s->parent] == NODE_LEFT_OUT || base_node_size(g, node) < g->least)
-		return 0;
-	return copy_node(g, node, (struct profile_stack){ g->number[s->parent], s->location },
-			 bit_at(g->group_outlined ? g->group_outlined : g->outlined, node))
-		       ? 0
-		       : -1;
+	g->number[0] = 0;
+	if (of->hidden)
+		return true;
+	if (!new_nodes(g, 1, &g->number[0]))
+		return false;
+	put_grouped_node(g, g->number[0], (struct profile_stack){ 0, of->frame }, 1, &fork->sums, true);
+	return true;
 }
 
-static uint64_t root_size(const struct grouping *g)
+static bool node_is_outlined(const struct grouping *g, uint32_t node)
 {
-	uint64_t a = tree_size_of(g->root.total[0]), b = tree_size_of(g->root.total[1]);
-
-	return MAX(a, b);
+	return bit_at(g->base.outlined, node) || (g->outlined && bit_at(g->outlined, node));
 }
+
+/* A node with a sum of its own, and those between it and the next outer one. */
+static bool make_chain(struct grouping *g, const struct group_fork *fork)
+{
+	const struct base_node *nodes = g->base.nodes;
+	uint32_t n = nodes[fork->node].depth - nodes[fork->above].depth, above = g->number[fork->above],
+		 first, node = fork->node;
+
+	g->number[node] = NODE_LEFT_OUT;
+	if (above == NODE_LEFT_OUT || size_of_sums(&fork->sums) < g->least)
+		return true;
+	if (!new_nodes(g, n, &first))
+		return false;
+	g->number[node] = first + n - 1;
+	while (n-- > 0) {
+		put_grouped_node(g, first + n,
+				 (struct profile_stack){ n ? first + n - 1 : above, nodes[node].frame },
+				 node_is_outlined(g, node), &fork->sums, node == fork->node);
+		node = nodes[node].parent;
+	}
+	return true;
+}
+
+/*
+ * Of the nodes of a group: a function is not inlined if any of its samples is in one that is not. @set: else clear what the
+ * same call has set.
+ */
+static void mark_outlined_of_group(struct grouping *g, uint32_t group, bool set)
+{
+	struct group_entries e = entries_of_group(g, group);
+	const struct profile_stack *added = g->base.added;
+	const struct tree_entry *entry;
+	unsigned column;
+
+	while ((entry = next_entry(g, &e, &column)))
+		for (uint32_t i = added[entry->node].location; i && bit_at(g->outlined_seen, i) != set;
+		     i = added[added[i].parent].location) {
+			(set ? bit_set : bit_clear)(g->outlined_seen, i);
+			(set ? bit_set : bit_clear)(g->outlined, g->base.place[i]);
+		}
+}
+
+static int keep_group(struct grouping *g, uint32_t group, struct err *err)
+{
+	bool ok;
+
+	if (sum_group(g, group, err) < 0)
+		return -1;
+	if (g->outlined)
+		mark_outlined_of_group(g, group, true);
+	ok = make_outermost(g, group, &g->forks.p[g->forks.n - 1]);
+	for (uint32_t i = g->forks.n - 1; ok && i-- > 0;)
+		ok = make_chain(g, &g->forks.p[i]);
+	if (g->outlined)
+		mark_outlined_of_group(g, group, false);
+	return ok ? 0 : profile_err_memory(g->t->p, err);
+}
+
+/* ---- the finished tree ---- */
 
 static int make_nodes(struct grouping *g, struct err *err)
 {
 	const struct tree_group *groups = g->t->groups.p;
-	uint32_t n_groups = g->t->groups.n;
+	uint32_t n_groups = g->t->groups.n, root;
 
 	for (uint32_t i = 0; i < n_groups; i++)
-		if (groups[i].nodes == i && each_of_group(g, i, count_node, err) < 0)
+		if (groups[i].nodes == i && count_group(g, i, err) < 0)
 			return -1;
-	tree_sizes_add(&g->all, root_size(g));
-	g->least = tree_least_size(g->t, &g->all, root_size(g));
+	tree_sizes_add(&g->all, size_of_sums(&g->root));
+	g->least = tree_least_size(g->t, &g->all, size_of_sums(&g->root));
 	/* The root is a node without a group. */
-	if (!reserve_nodes(g, tree_sizes_from(&g->all, g->least) + 1) ||
-	    !add_grouped_node(g, (struct profile_stack){ 0 }, 0, &g->root))
+	if (!reserve_nodes(g, tree_sizes_from(&g->all, g->least) + 1) || !new_nodes(g, 1, &root))
 		return profile_err_memory(g->t->p, err);
+	put_grouped_node(g, root, (struct profile_stack){ 0 }, 0, &g->root, true);
 	for (uint32_t i = 0; i < n_groups; i++)
 		if (groups[i].nodes == i && (groups[i].hidden || g->sizes[i] >= g->least) &&
-		    each_of_group(g, i, keep_node, err) < 0)
+		    keep_group(g, i, err) < 0)
 			return -1;
 	return 0;
 }
@@ -547,25 +518,31 @@ static void give_nodes(struct grouping *g)
 	}
 }
 
-static int grouping_init(struct grouping *g, struct err *err)
+static bool grouping_reserve(struct grouping *g)
 {
 	struct profile *p = g->t->p;
 
-	if (base_init(g, err) < 0)
-		return -1;
-	g->seen = profile_alloc(p, bit_words(g->n), sizeof(uint64_t));
-	g->number = profile_alloc(p, g->n, sizeof(*g->number));
+	g->path = profile_alloc(p, (uint64_t)g->base.max_depth + 2, sizeof(*g->path));
+	g->number = profile_alloc(p, g->base.n, sizeof(*g->number));
 	g->sizes = profile_alloc(p, g->t->groups.n, sizeof(*g->sizes));
-	if (!g->seen || !g->number || !g->sizes)
-		return profile_err_memory(p, err);
+	if (!g->path || !g->number || !g->sizes)
+		return false;
+	if (!g->base.added)
+		return true;
+	g->outlined = profile_alloc(p, bit_words(g->base.n), sizeof(*g->outlined));
+	g->outlined_seen = profile_alloc(p, bit_words(g->base.n_added), sizeof(*g->outlined_seen));
+	return g->outlined && g->outlined_seen;
+}
+
+static int grouping_init(struct grouping *g, struct err *err)
+{
+	if (group_base_init(&g->base, g->t, err) < 0)
+		return -1;
+	if (!grouping_reserve(g))
+		return profile_err_memory(g->t->p, err);
 	for (unsigned c = 0; c < PROFILE_COLUMNS; c++) {
-		if (!g->t->columns[c].entries.n)
-			continue;
-		g->self[c] = profile_alloc(p, g->n, sizeof(int64_t));
-		g->total[c] = profile_alloc(p, g->n, sizeof(int64_t));
-		if (!g->self[c] || !g->total[c])
-			return profile_err_memory(p, err);
-		if (order_entries(g, c, err) < 0)
+		g->used[c] = g->t->columns[c].entries.n;
+		if (g->used[c] && order_entries(g, c, err) < 0)
 			return -1;
 	}
 	return 0;

@@ -5,7 +5,7 @@
  *
  *   tree.c         samples added to nodes
  *   tree_frames.c  the frames of locations
- *   tree_groups.c  the values of a label as the outermost frames
+ *   tree_groups*.c the values of a label as the outermost frames
  *   tree_prune.c   nodes too small to be seen
  *   tree_end.c     sums, children in order, the walk
  *   tree_top.c     frames by value, callers and callees
@@ -117,6 +117,7 @@ struct tree_sizes {
 	uint64_t n, counts[64 * 16];
 };
 void tree_sizes_add(struct tree_sizes *s, uint64_t size);
+void tree_sizes_add_many(struct tree_sizes *s, uint64_t size, uint64_t n); /* @n nodes */
 static inline uint64_t tree_size_of(int64_t v)
 {
 	return v < 0 ? 0 - (uint64_t)v : (uint64_t)v;

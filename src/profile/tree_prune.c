@@ -19,10 +19,15 @@ static unsigned slot_of_size(uint64_t size)
 	return log * SLOTS + rest;
 }
 
+void tree_sizes_add_many(struct tree_sizes *s, uint64_t size, uint64_t n)
+{
+	s->n += n;
+	s->counts[slot_of_size(size)] += n;
+}
+
 void tree_sizes_add(struct tree_sizes *s, uint64_t size)
 {
-	s->n++;
-	s->counts[slot_of_size(size)]++;
+	tree_sizes_add_many(s, size, 1);
 }
 
 uint64_t tree_sizes_from(const struct tree_sizes *s, uint64_t size)

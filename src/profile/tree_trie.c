@@ -11,7 +11,7 @@
  * nodes whose buckets are large enough, and their callers; stacks below others are passed over. The number of all
  * nodes is estimated then, by the bits that their hashes leave unset.
  *
- * A stack follows its caller, but other stacks may be between the two. What is known of the last stacks is kept, so
+ * A stack follows its caller, but other stacks may be between the two. Results of the last stacks are kept, so
  * few are computed again.
  *
  * Sums of differences are exact only if no sum is cut off at 64 bits: see trie_values_fit().
@@ -139,7 +139,7 @@ static void add_to_self(struct trie_walk *w, unsigned column, uint32_t caller, u
 		add_to_total(&self[node], value);
 }
 
-static void forget_value(struct profile_trie *in, uint32_t s)
+void trie_forget_value(struct profile_trie *in, uint32_t s)
 {
 	in->values[s] = 0;
 	if (in->base)
@@ -168,7 +168,7 @@ static int visit_stack(struct trie_walk *w, uint32_t s, struct profile_stack sta
 	if (w->prunes && st.node != NODE_NONE)
 		w->alive[s / 64] |= UINT64_C(1) << s % 64;
 	if (step == STEP_FILTER && (st.ignore || (t->patterns[MATCH_FOCUS] && !st.focus)))
-		forget_value(w->in, s);
+		trie_forget_value(w->in, s);
 	if (step == STEP_SKETCH)
 		tree_sizes_add(&w->stack_sizes, trie_stack_size(w, s));
 	if (step == STEP_MAKE) {
@@ -245,9 +245,10 @@ bool trie_make_root(struct trie_walk *w)
 	return make_root_column(w->t, 0, w->total) && (!w->in->base || make_root_column(w->t, 1, w->base));
 }
 
-static void scale_base(struct profile_tree *t, double scale)
+void trie_scale_base(struct trie_walk *w)
 {
-	struct profile_column *c = &t->columns[1];
+	struct profile_column *c = &w->t->columns[1];
+	double scale = w->in->scale;
 
 	for (uint32_t i = 0; i < c->total.n; i++) {
 		c->self.p[i] = tree_scale_value(c->self.p[i], scale);
@@ -267,7 +268,7 @@ static int make_nodes_of_trie(struct trie_walk *w, struct err *err)
 	if (trie_walk_stacks(w, STEP_MAKE, err) < 0)
 		return -1;
 	if (w->in->base)
-		scale_base(t, w->in->scale);
+		trie_scale_base(w);
 	t->n_left_out = w->sizes.n - t->p->stacks.n;
 	return profile_build_end(t->p, err);
 }
@@ -371,7 +372,7 @@ static int add_trie(struct profile_tree *t, const struct tree_frames *f, struct 
 		r = trie_walk_stacks(&w, STEP_FILTER, err);
 	/* The root has no frame that matches. */
 	if (t->patterns[MATCH_FOCUS])
-		forget_value(in, 0);
+		trie_forget_value(in, 0);
 	if (r == 0)
 		r = sum_trie(&w, err);
 	if (r == 0)
@@ -382,11 +383,11 @@ static int add_trie(struct profile_tree *t, const struct tree_frames *f, struct 
 
 /* ---- the tree ---- */
 
-bool profile_tree_takes_trie(const struct profile_view *view, bool top, bool compares)
+bool profile_tree_takes_trie(const struct profile_view *view, bool top)
 {
 	bool prunes = view->max_nodes || view->min_share > 0;
 
-	return !view->label && prunes != top && !(compares && (top || view->invert));
+	return !view->label && prunes != top;
 }
 
 int profile_tree_of_trie(const struct profile_view *view, const struct profile_limits *limits,

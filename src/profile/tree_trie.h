@@ -125,6 +125,8 @@ static inline uint64_t trie_root_size(const struct trie_walk *w)
 bool trie_state_after(struct trie_walk *w, uint32_t s, struct trie_state *ret);
 int trie_walk_stacks(struct trie_walk *w, enum trie_step step, struct err *err);
 bool trie_make_root(struct trie_walk *w);
+void trie_scale_base(struct trie_walk *w); /* nodes have been made; each by itself */
+void trie_forget_value(struct profile_trie *in, uint32_t s);
 
 /* ---- tree_trie_sizes.c ---- */
 
@@ -147,7 +149,7 @@ int trie_count_nodes(struct trie_walk *w, struct err *err);
 
 /* ---- tree_trie_inverted.c ---- */
 
-/* Make all nodes. The trie's values are 0 after it. Besides 0: TREE_NEEDS_NODES, and the values are as they were. */
+/* Make all nodes. The trie's values, and the base's, are 0 after it. Besides 0: TREE_NEEDS_NODES, and they are as they were. */
 int trie_make_inverted(struct trie_walk *w, struct err *err);
 
 /* ---- tree_trie_top.c ---- */

@@ -22,7 +22,8 @@
 
 /* A node that is not made yet. */
 struct waiting_node {
-	int64_t total;
+	int64_t total, base;
+	uint64_t size; /* of the larger side */
 	uint32_t parent, frame;
 	uint32_t first, n; /* entries */
 	bool outlined;
@@ -30,7 +31,7 @@ struct waiting_node {
 
 /* A callee of the node that is expanded. */
 struct inverted_kid {
-	int64_t total;
+	int64_t total, base;
 	uint32_t frame, n;
 	uint32_t place, end; /* of its entries; `place` goes on to `end` as they are moved there */
 	bool outlined, stays;
@@ -42,6 +43,7 @@ struct inverted {
 	uint32_t *at;    /* of each: the stack whose frame was reached; 0: the end of the path */
 	uint8_t *used;   /* how many frames of its location were passed. NULL: no location has several */
 	int64_t *values; /* those of the trie, in the order of the entries */
+	int64_t *base;   /* likewise those of the base; NULL: there is none */
 	uint64_t *own;   /* a bit for each stack that has a value */
 	PROFILE_TABLE(struct inverted_kid) kids;
 	uint32_t *kid_of;                        /* of each frame: the index in `kids` + 1 */
@@ -100,6 +102,11 @@ static void swap_entries(struct inverted *x, uint32_t a, uint32_t b)
 	x->at[b] = at;
 	x->values[a] = x->values[b];
 	x->values[b] = value;
+	if (x->base) {
+		value = x->base[a];
+		x->base[a] = x->base[b];
+		x->base[b] = value;
+	}
 	if (x->used) {
 		uint8_t used = x->used[a];
 
@@ -115,9 +122,9 @@ static void heap_down(struct inverted *x, uint32_t i)
 	struct waiting_node *h = x->heap.p, v = h[i];
 
 	for (uint32_t k; (k = 2 * i + 1) < x->heap.n; i = k) {
-		if (k + 1 < x->heap.n && h[k + 1].total > h[k].total)
+		if (k + 1 < x->heap.n && h[k + 1].size > h[k].size)
 			k++;
-		if (h[k].total <= v.total)
+		if (h[k].size <= v.size)
 			break;
 		h[i] = h[k];
 	}
@@ -131,7 +138,7 @@ static bool heap_push(struct inverted *x, const struct waiting_node *v)
 	if (!profile_room(x->w->t->p, &x->heap, 1))
 		return false;
 	x->heap.n++;
-	for (; i && x->heap.p[(i - 1) / 2].total < v->total; i = (i - 1) / 2)
+	for (; i && x->heap.p[(i - 1) / 2].size < v->size; i = (i - 1) / 2)
 		x->heap.p[i] = x->heap.p[(i - 1) / 2];
 	x->heap.p[i] = *v;
 	return true;
@@ -153,7 +160,7 @@ static void heap_filter(struct inverted *x)
 	uint32_t n = 0;
 
 	for (uint32_t i = 0; i < x->heap.n; i++)
-		if (tree_size_of(x->heap.p[i].total) >= x->bound)
+		if (x->heap.p[i].size >= x->bound)
 			x->heap.p[n++] = x->heap.p[i];
 	x->drops |= n < x->heap.n;
 	x->heap.n = n;
@@ -174,8 +181,13 @@ static struct inverted_kid *kid_of_frame(struct inverted *x, uint32_t frame)
 	return &x->kids.p[x->kid_of[frame] - 1];
 }
 
-/* An entry of this value has reached @next, as of next_inverted_frame(). */
-static bool add_to_kid(struct inverted *x, uint64_t next, int64_t value)
+static uint64_t kid_size(const struct inverted *x, const struct inverted_kid *kid)
+{
+	return trie_size(x->w, kid->total, kid->base);
+}
+
+/* An entry of these values has reached @next, as of next_inverted_frame(). */
+static bool add_to_kid(struct inverted *x, uint64_t next, int64_t value, int64_t base)
 {
 	struct inverted_kid *kid;
 
@@ -187,7 +199,20 @@ static bool add_to_kid(struct inverted *x, uint64_t next, int64_t value)
 	kid->n++;
 	kid->outlined |= !((next - 1) & 1);
 	add_to_total(&kid->total, value);
+	add_to_total(&kid->base, base);
 	return true;
+}
+
+/* The values of callees are not the node's own. */
+static void take_kids_from(struct inverted *x, uint32_t node)
+{
+	struct profile_column *columns = x->w->t->columns;
+
+	for (uint32_t i = 0; i < x->kids.n; i++) {
+		add_to_total(&columns[0].self.p[node], -x->kids.p[i].total);
+		if (x->base)
+			add_to_total(&columns[1].self.p[node], -x->kids.p[i].base);
+	}
 }
 
 /* Each entry goes one frame further; the sums are those of the callees. */
@@ -203,11 +228,10 @@ static int step_entries(struct inverted *x, uint32_t node, const struct waiting_
 			return -1;
 		if (x->used)
 			x->used[i] = (uint8_t)used;
-		if (!add_to_kid(x, next, x->values[i]))
+		if (!add_to_kid(x, next, x->values[i], x->base ? x->base[i] : 0))
 			return profile_err_memory(t->p, err);
 	}
-	for (uint32_t i = 0; i < x->kids.n; i++)
-		add_to_total(&t->columns[0].self.p[node], -x->kids.p[i].total);
+	take_kids_from(x, node);
 	return 0;
 }
 
@@ -225,14 +249,13 @@ static uint64_t inverted_bound(const struct inverted *x)
 /* Decide which callees stay. Returns the place after their entries, which begin at @place. */
 static uint32_t choose_kids(struct inverted *x, uint32_t place)
 {
-
 	for (uint32_t i = 0; i < x->kids.n; i++)
-		tree_sizes_add(&x->sizes, tree_size_of(x->kids.p[i].total));
+		tree_sizes_add(&x->sizes, kid_size(x, &x->kids.p[i]));
 	x->bound = inverted_bound(x);
 	for (uint32_t i = 0; i < x->kids.n; i++) {
 		struct inverted_kid *kid = &x->kids.p[i];
 
-		kid->stays = tree_size_of(kid->total) >= x->bound;
+		kid->stays = kid_size(x, kid) >= x->bound;
 		x->drops |= !kid->stays;
 		kid->place = place;
 		if (kid->stays)
@@ -276,8 +299,10 @@ static bool push_kids(struct inverted *x, uint32_t node)
 {
 	for (uint32_t i = 0; i < x->kids.n; i++) {
 		const struct inverted_kid *kid = &x->kids.p[i];
-		const struct waiting_node v = { kid->total,        node,   kid->frame,
-						kid->end - kid->n, kid->n, kid->outlined };
+		const struct waiting_node v = {
+			kid->total, kid->base,         kid_size(x, kid), node,
+			kid->frame, kid->end - kid->n, kid->n,           kid->outlined
+		};
 
 		x->kid_of[kid->frame] = 0;
 		if (kid->stays && !heap_push(x, &v))
@@ -315,7 +340,7 @@ static int filter_inverted_stack(struct inverted *x, uint32_t s, struct err *err
 	if (!trie_state_after(x->w, s, &st))
 		return profile_err_memory(t->p, err);
 	if (st.ignore || (t->patterns[MATCH_FOCUS] && !st.focus))
-		x->values[s] = 0;
+		trie_forget_value(x->w->in, s);
 	return 0;
 }
 
@@ -331,13 +356,16 @@ static int sum_leaves(struct inverted *x, struct err *err)
 
 		if (deadline_check(w->t->deadline, STEPS_OF_TRY, err) < 0)
 			return -1;
-		if (!x->values[s])
+		if (!x->values[s] && !(x->base && x->base[s]))
 			continue;
 		x->own[s / 64] |= UINT64_C(1) << s % 64;
 		if (filter_inverted_stack(x, (uint32_t)s, err) < 0)
 			return -1;
 		add_to_total(&w->total, x->values[s]);
-		if (!add_to_kid(x, next_inverted_frame(x, &at, &used, 0), x->values[s]))
+		if (x->base)
+			add_to_total(&w->base, x->base[s]);
+		if (!add_to_kid(x, next_inverted_frame(x, &at, &used, 0), x->values[s],
+				x->base ? x->base[s] : 0))
 			return profile_err_memory(w->t->p, err);
 	}
 	return deadline_check(w->t->deadline, 0, err);
@@ -367,16 +395,18 @@ static int take_entries(struct inverted *x, struct err *err)
 		for (uint64_t bits = x->own[i]; bits; bits &= bits - 1) {
 			uint32_t s = (uint32_t)(i * 64) + (uint32_t)__builtin_ctzll(bits), at = s, used = 0;
 			uint64_t next = next_inverted_frame(x, &at, &used, 0);
-			int64_t value = x->values[s];
+			int64_t value = x->values[s], base = x->base ? x->base[s] : 0;
 
 			if (deadline_check(w->t->deadline, STEPS_OF_TRY, err) < 0)
 				return -1;
-			x->values[s] = 0;
+			trie_forget_value(w->in, s);
 			if (!next || !x->kids.p[x->kid_of[(next - 1) >> 1] - 1].stays)
 				continue;
 			x->at[n] = at;
 			if (x->used)
 				x->used[n] = (uint8_t)used;
+			if (x->base)
+				x->base[n] = base;
 			x->values[n++] = value;
 		}
 	return 0;
@@ -392,8 +422,7 @@ static int make_inverted_root(struct inverted *x, struct err *err)
 		return -1;
 	if (!trie_make_root(w))
 		return profile_err_memory(t->p, err);
-	for (uint32_t i = 0; i < x->kids.n; i++)
-		add_to_total(&t->columns[0].self.p[0], -x->kids.p[i].total);
+	take_kids_from(x, 0);
 	tree_sizes_add(&x->sizes, trie_root_size(w));
 	n = choose_kids(x, 0);
 	if (!entries_reserve(x, n))
@@ -405,19 +434,28 @@ static int make_inverted_root(struct inverted *x, struct err *err)
 
 /* ---- nodes, the largest first ---- */
 
+static bool make_inverted_value(struct profile_tree *t, unsigned column, uint32_t node, int64_t value)
+{
+	struct profile_column *c = &t->columns[column];
+
+	if (!profile_extend(t->p, &c->self, (uint64_t)node + 1) ||
+	    !profile_extend(t->p, &c->total, (uint64_t)node + 1))
+		return false;
+	c->self.p[node] = c->total.p[node] = value;
+	return true;
+}
+
 static int make_inverted_node(struct inverted *x, const struct waiting_node *v, uint32_t *ret,
 			      struct err *err)
 {
 	struct profile_tree *t = x->w->t;
-	struct profile_column *c = &t->columns[0];
 	uint32_t node = profile_append_stack(t->p, v->parent, v->frame);
 
 	if (profile_has_failed(t->p) || !profile_extend(t->p, &t->outlined, (uint64_t)node + 1) ||
-	    !profile_extend(t->p, &c->self, (uint64_t)node + 1) ||
-	    !profile_extend(t->p, &c->total, (uint64_t)node + 1))
+	    !make_inverted_value(t, 0, node, v->total) ||
+	    (x->base && !make_inverted_value(t, 1, node, v->base)))
 		return profile_err_memory(t->p, err);
 	t->outlined.p[node] = v->outlined;
-	c->self.p[node] = c->total.p[node] = v->total;
 	*ret = node;
 	return 0;
 }
@@ -430,7 +468,7 @@ static int make_inverted_nodes(struct inverted *x, struct err *err)
 	while (x->heap.n) {
 		v = heap_pop(x);
 		/* All others are smaller, too. */
-		if (tree_size_of(v.total) < x->bound) {
+		if (v.size < x->bound) {
 			x->drops = true;
 			break;
 		}
@@ -510,6 +548,8 @@ static int make_inverted_tree(struct inverted *x, struct err *err)
 	if (make_inverted_root(x, err) < 0 || make_inverted_nodes(x, err) < 0 ||
 	    count_inverted_nodes(x, &n_all, err) < 0)
 		return -1;
+	if (x->base)
+		trie_scale_base(w);
 	cut_inverted_nodes(x, n_all);
 	return profile_build_end(w->t->p, err);
 }
@@ -517,7 +557,9 @@ static int make_inverted_tree(struct inverted *x, struct err *err)
 int trie_make_inverted(struct trie_walk *w, struct err *err)
 {
 	struct profile *p = w->t->p;
-	struct inverted x = { .w = w, .values = w->in->values, .filter_at = HEAP_FILTER };
+	struct inverted x = {
+		.w = w, .values = w->in->values, .base = w->in->base, .filter_at = HEAP_FILTER
+	};
 	int r;
 
 	if (!frames_fit(w->f))
@@ -525,6 +567,8 @@ int trie_make_inverted(struct trie_walk *w, struct err *err)
 	r = make_inverted_tree(&x, err);
 	/* These may be where the trie has no stacks. */
 	memset(x.values, 0, (size_t)x.n * sizeof(*x.values));
+	if (x.base)
+		memset(x.base, 0, (size_t)x.n * sizeof(*x.base));
 	profile_release(p, x.at, x.n, sizeof(*x.at));
 	profile_release(p, x.used, x.n, sizeof(*x.used));
 	profile_release(p, x.own, (uint64_t)w->in->n / 64 + 1, sizeof(*x.own));

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The sizes of the nodes of a tree whose stacks are kept elsewhere: those of all nodes in a table, or, if they are too
- * many, those of the large ones behind a sketch (tree_trie.c).
+ * many, those of the large ones, found by a sketch (tree_trie.c).
  */
 #include "profile/tree_trie.h"
 

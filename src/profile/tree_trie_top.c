@@ -23,8 +23,18 @@ struct trie_path {
 	uint32_t *calls[2];
 };
 
-/* The frame at the end of the path was pushed, or, with @by -1, will be popped. @total as in path_push(). */
-static void note_call(struct trie_path *x, uint32_t by, const int64_t *total)
+/* The totals of stack @s, of both sides. */
+static void add_totals(const struct trie_path *x, int64_t *to, uint32_t s)
+{
+	const struct profile_trie *in = x->w->in;
+
+	add_to_total(&to[0], in->values[s]);
+	if (in->base)
+		add_to_total(&to[1], in->base[s]);
+}
+
+/* The frame at the end of the path was pushed, or, with @by -1, will be popped. @visited as in path_push(). */
+static void note_call(struct trie_path *x, uint32_t by, uint32_t visited)
 {
 	const struct profile_tree *t = x->w->t;
 	const uint32_t *end = x->frames + x->n_frames;
@@ -39,8 +49,8 @@ static void note_call(struct trie_path *x, uint32_t by, const int64_t *total)
 		if (end[callers ? -1 : -2] != t->called)
 			continue;
 		/* A call that is on the path already counts its time. */
-		if (!x->calls[to][other] && total)
-			add_to_total(&t->calls[to][other].cum[0], *total);
+		if (!x->calls[to][other] && visited)
+			add_totals(x, t->calls[to][other].cum, visited);
 		x->calls[to][other] += by;
 	}
 }
@@ -54,7 +64,7 @@ OF_A_WALK void path_pop(struct trie_path *x, bool calls)
 
 	while (x->n_frames > n) {
 		if (calls)
-			note_call(x, UINT32_MAX, NULL);
+			note_call(x, UINT32_MAX, 0);
 		else
 			x->on_path[x->frames[x->n_frames - 1]]--;
 		x->n_frames--;
@@ -62,8 +72,8 @@ OF_A_WALK void path_pop(struct trie_path *x, bool calls)
 	x->n_stacks--;
 }
 
-/* @total: of the stack whose turn has come; NULL: it was added before. */
-OF_A_WALK void path_push(struct trie_path *x, uint32_t s, uint32_t location, const int64_t *total, bool calls)
+/* @visited: the stack, if its turn has come; 0: its total was added before. */
+OF_A_WALK void path_push(struct trie_path *x, uint32_t s, uint32_t location, uint32_t visited, bool calls)
 {
 	const struct trie_walk *w = x->w;
 
@@ -76,9 +86,9 @@ OF_A_WALK void path_push(struct trie_path *x, uint32_t s, uint32_t location, con
 			continue;
 		VEC_PUSH(x->frames, x->n_frames, x->room_frames) = frame;
 		if (calls)
-			note_call(x, 1, total);
-		else if (!x->on_path[frame]++ && total)
-			add_to_total(&x->rows[frame].cum[0], *total);
+			note_call(x, 1, visited);
+		else if (!x->on_path[frame]++ && visited)
+			add_totals(x, x->rows[frame].cum, visited);
 	}
 	VEC_PUSH(x->stacks, x->n_stacks, x->room_stacks) = (struct path_stack){ s, (uint32_t)x->n_frames };
 }
@@ -100,25 +110,34 @@ OF_A_WALK bool path_goto(struct trie_path *x, uint32_t s, bool calls)
 	}
 	while (x->w->chain.n) {
 		s = x->w->chain.v[--x->w->chain.n];
-		path_push(x, s, in->stack(in->arg, s).location, NULL, calls);
+		path_push(x, s, in->stack(in->arg, s).location, 0, calls);
 	}
 	return true;
 }
 
 /* Flat values after a stack's turn, whose callers have @n_above frames. */
-OF_A_WALK void add_flat(struct trie_path *x, size_t n_above, int64_t value)
+OF_A_WALK void add_flat_value(struct trie_path *x, unsigned column, size_t n_above, int64_t value)
 {
 	/* Of an inverted view it is the value of the outermost frame. */
 	if (x->w->t->view.invert) {
 		if (!n_above && x->n_frames)
-			add_to_total(&x->rows[x->frames[0]].flat[0], value);
+			add_to_total(&x->rows[x->frames[0]].flat[column], value);
 		return;
 	}
 	/* The caller's total has this one's, which is not its own. */
 	if (n_above)
-		add_to_total(&x->rows[x->frames[n_above - 1]].flat[0], -value);
+		add_to_total(&x->rows[x->frames[n_above - 1]].flat[column], -value);
 	if (x->n_frames)
-		add_to_total(&x->rows[x->frames[x->n_frames - 1]].flat[0], value);
+		add_to_total(&x->rows[x->frames[x->n_frames - 1]].flat[column], value);
+}
+
+OF_A_WALK void add_flat(struct trie_path *x, size_t n_above, uint32_t s)
+{
+	const struct profile_trie *in = x->w->in;
+
+	add_flat_value(x, 0, n_above, in->values[s]);
+	if (in->base)
+		add_flat_value(x, 1, n_above, in->base[s]);
 }
 
 OF_A_WALK int walk_paths(struct trie_path *x, bool calls, struct err *err)
@@ -126,7 +145,7 @@ OF_A_WALK int walk_paths(struct trie_path *x, bool calls, struct err *err)
 	struct profile_trie *in = x->w->in;
 
 	x->n_frames = x->n_stacks = 0;
-	path_push(x, 0, 0, NULL, calls);
+	path_push(x, 0, 0, 0, calls);
 	trie_each(in, s)
 	{
 		struct profile_stack stack;
@@ -138,9 +157,9 @@ OF_A_WALK int walk_paths(struct trie_path *x, bool calls, struct err *err)
 		if (!path_goto(x, stack.parent, calls))
 			return deadline_check(x->w->t->deadline, 0, err);
 		n_above = x->n_frames;
-		path_push(x, (uint32_t)s, stack.location, &in->values[s], calls);
+		path_push(x, (uint32_t)s, stack.location, (uint32_t)s, calls);
 		if (!calls)
-			add_flat(x, n_above, in->values[s]);
+			add_flat(x, n_above, (uint32_t)s);
 		if (deadline_check(x->w->t->deadline, 4, err) < 0)
 			return -1;
 	}
@@ -199,6 +218,25 @@ static int path_init(struct trie_path *x, struct err *err)
 	return 0;
 }
 
+static void scale_rows(struct profile_top *rows, uint32_t n, double scale)
+{
+	for (uint32_t i = 0; rows && i < n; i++) {
+		rows[i].flat[1] = tree_scale_value(rows[i].flat[1], scale);
+		rows[i].cum[1] = tree_scale_value(rows[i].cum[1], scale);
+	}
+}
+
+/* After all sums. */
+static void scale_base_rows(struct trie_walk *w)
+{
+	struct profile_tree *t = w->t;
+
+	trie_scale_base(w);
+	scale_rows(t->top, t->n_top, w->in->scale);
+	for (unsigned i = 0; i < 2; i++)
+		scale_rows(t->calls[i], t->n_top, w->in->scale);
+}
+
 int trie_sum_frames(struct trie_walk *w, struct err *err)
 {
 	struct profile_tree *t = w->t;
@@ -209,6 +247,8 @@ int trie_sum_frames(struct trie_walk *w, struct err *err)
 		r = walk_frames(&x, err);
 	if (r == 0 && w->in->function.size)
 		r = sum_calls(&x, err);
+	if (r == 0 && w->in->base)
+		scale_base_rows(w);
 	profile_release(t->p, x.on_path, t->n_top, sizeof(*x.on_path));
 	for (unsigned i = 0; i < 2; i++)
 		profile_release(t->p, x.calls[i], t->n_top, sizeof(*x.calls[i]));

@@ -277,7 +277,7 @@ bool damage_mend_here(struct profilestore *s, uint64_t n_mended)
 	bool malformed;
 
 	pthread_mutex_lock(&d->lock);
-	/* What was mended since then may be the reason. */
+	/* A repair since then may be the reason. */
 	malformed = d->malformed && d->malformed_at == damage_n_mended(s);
 	d->malformed = false;
 	memcpy(why, d->malformed_why, sizeof(why));

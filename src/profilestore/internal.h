@@ -109,7 +109,7 @@ int label_check(struct profilestore_label l, struct err *err);
 int label_name_check(struct str name, struct err *err); /* @err may be NULL */
 /*
  * The nearest name that is right, in @a; @before stands before it in memory, and both together are short enough.
- * A first '.' is kept behind a '_'.
+ * A first '.' is kept after a '_'.
  */
 struct str label_fit_name(struct arena *a, struct str s, struct str before);
 /* The nearest right value: cut between characters; bytes that are not UTF-8 become question marks. */
@@ -132,6 +132,8 @@ struct sums {
 	uint32_t n; /* stacks that there is room for */
 	int64_t *values;
 	uint64_t *seen; /* a bit for each */
+	/* A bit for each word of `seen` that is not 0: most parts of a range have few of many stacks. */
+	uint64_t *words;
 	uint64_t n_profiles, n_samples;
 	int64_t total, duration_ms, period, first_ms;
 	struct budget_hold *hold; /* NULL: none; `held` of it are of these arrays */
@@ -147,6 +149,35 @@ static inline bool sums_has(const struct sums *x, uint32_t stack)
 {
 	return x->seen[stack / 64] >> stack % 64 & 1;
 }
+static inline void sums_see(struct sums *x, uint32_t stack)
+{
+	x->seen[stack / 64] |= UINT64_C(1) << stack % 64;
+	x->words[stack / 4096] |= UINT64_C(1) << stack / 64 % 64;
+}
+/* Let @w be the next word of `seen` that is not 0, from @w on; false: there is none. */
+static inline bool sums_next_word(const struct sums *x, size_t *w)
+{
+	size_t i = *w / 64, last = x->n / 4096;
+	uint64_t bits = i <= last ? x->words[i] & ~UINT64_C(0) << *w % 64 : 0;
+
+	while (!bits && i < last)
+		bits = x->words[++i];
+	*w = i * 64 + (bits ? (size_t)__builtin_ctzll(bits) : 0);
+	return bits;
+}
+/* Likewise the last one before @w. */
+static inline bool sums_word_before(const struct sums *x, size_t *w)
+{
+	size_t i = *w / 64;
+	uint64_t bits = *w % 64 ? x->words[i] & ~(~UINT64_C(0) << *w % 64) : 0;
+
+	while (!bits && i > 0)
+		bits = x->words[--i];
+	*w = i * 64 + (bits ? 63 - (size_t)__builtin_clzll(bits) : 0);
+	return bits;
+}
+/* A walk over the words that are not 0. */
+#define sums_each_word(x, w) for (size_t w = 0; sums_next_word((x), &(w)); (w)++)
 
 /* The identity of a row of samples; it is a checksum, too. */
 uint64_t samples_digest(uint32_t series, int64_t time_ms, int64_t duration_ms, struct bytes samples);

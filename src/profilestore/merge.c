@@ -212,14 +212,14 @@ void store_merge_mark(struct store_merge *m, struct sums *sums, bool all)
 {
 	uint64_t *wanted = sums->seen;
 
-	for (size_t w = sums->n / 64 + 1; w-- > 0 && !m->refusal.kind;)
+	for (size_t w = sums->n / 64 + 1; !m->refusal.kind && sums_word_before(sums, &w);)
 		/* A caller may be in the same word, so it is read again each time. */
 		for (uint64_t below = ~(uint64_t)0; wanted[w] & below;) {
 			unsigned bit = 63 - (unsigned)__builtin_clzll(wanted[w] & below);
 			uint32_t i = (uint32_t)(w * 64 + bit), parent = meta_stack_at(m->meta, i)->parent;
 
 			if (all || !*merged_number(m, &m->stacks, i, &m->meta->stacks))
-				wanted[parent / 64] |= (uint64_t)1 << parent % 64;
+				sums_see(sums, parent);
 			below = ((uint64_t)1 << bit) - 1;
 		}
 }
@@ -227,10 +227,11 @@ void store_merge_mark(struct store_merge *m, struct sums *sums, bool all)
 /* The stacks that are marked, callers first. */
 static void copy_stacks(struct store_merge *m, const struct sums *sums)
 {
-	const uint64_t *wanted = sums->seen;
-
-	for (size_t w = 0; w <= sums->n / 64 && !m->refusal.kind && !merge_is_late(m, wanted[w]); w++)
-		for (uint64_t bits = wanted[w]; bits; bits &= bits - 1) {
+	sums_each_word(sums, w)
+	{
+		if (m->refusal.kind || merge_is_late(m, sums->seen[w]))
+			return;
+		for (uint64_t bits = sums->seen[w]; bits; bits &= bits - 1) {
 			uint32_t i = (uint32_t)(w * 64) + (uint32_t)__builtin_ctzll(bits);
 			uint32_t *at = merged_number(m, &m->stacks, i, &m->meta->stacks);
 
@@ -239,6 +240,7 @@ static void copy_stacks(struct store_merge *m, const struct sums *sums)
 			if (i && !*at)
 				*at = merged_stack(m, meta_stack_at(m->meta, i)) + 1;
 		}
+	}
 }
 
 /*
@@ -284,13 +286,17 @@ static int copy_samples(struct store_merge *m, const struct sums *sums, uint32_t
 
 	if (samples_reserve(m, err) < 0)
 		return -1;
-	for (size_t w = 0; w <= sums->n / 64 && !merge_is_late(m, sums->seen[w]); w++)
+	sums_each_word(sums, w)
+	{
+		if (merge_is_late(m, sums->seen[w]))
+			break;
 		for (uint64_t bits = sums->seen[w]; bits; bits &= bits - 1) {
 			uint32_t i = (uint32_t)(w * 64) + (uint32_t)__builtin_ctzll(bits);
 
 			if (sums->values[i])
 				copy_sample(m, i ? m->stacks.v[i] - 1 : 0, labels, sums->values[i], first);
 		}
+	}
 	return 0;
 }
 
@@ -308,7 +314,8 @@ static struct profile_stack stored_stack(const void *arg, uint32_t stack)
 static int each_location(struct store_merge *m, const struct sums *sums,
 			 uint32_t (*take)(struct store_merge *m, uint32_t location), struct err *err)
 {
-	for (size_t w = 0; w <= sums->n / 64; w++) {
+	sums_each_word(sums, w)
+	{
 		if (merge_is_late(m, sums->seen[w]))
 			return deadline_check(m->deadline, 0, err);
 		for (uint64_t bits = sums->seen[w]; bits; bits &= bits - 1) {
@@ -444,8 +451,7 @@ static uint64_t sums_n_seen(const struct sums *sums)
 {
 	uint64_t n = 0;
 
-	for (size_t w = 0; w <= sums->n / 64; w++)
-		n += (unsigned)__builtin_popcountll(sums->seen[w]);
+	sums_each_word(sums, w) n += (unsigned)__builtin_popcountll(sums->seen[w]);
 	return n;
 }
 

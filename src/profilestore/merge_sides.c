@@ -70,8 +70,11 @@ static int lend_sides(struct merged_side *sides, struct err *err)
 		return -1;
 	if (!m->first && sides[1].x)
 		store_merge_type(m, sides[1].x);
-	for (size_t w = 0; w <= MIN(sides[0].sums.n, sides[1].sums.n) / 64; w++)
+	sums_each_word(&sides[1].sums, w)
+	{
 		sides[0].sums.seen[w] |= sides[1].sums.seen[w];
+		sides[0].sums.words[w / 64] |= UINT64_C(1) << w % 64;
+	}
 	for (unsigned i = 0; i < 2; i++)
 		store_merge_count(&sides[i].m, &sides[i].sums);
 	return store_merge_lend(m, NULL, &sides[0].sums, &sides[1].sums, err);

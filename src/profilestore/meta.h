@@ -142,7 +142,7 @@ struct meta {
 	 */
 	struct column words;
 	struct column
-		shifts; /* uint64_t: what is added to an address for the one in the ELF file; number 0 is none */
+		shifts; /* uint64_t: the number to add to an address for the one in the ELF file; number 0 is none */
 	struct column stacks;    /* struct meta_stack */
 	_Atomic uint64_t memory; /* bytes of all tables */
 	_Atomic uint64_t lacked; /* by the last hash table that could not grow, below max_memory; 0: none */

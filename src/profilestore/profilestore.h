@@ -95,7 +95,7 @@ struct profilestore_upload {
 	struct str name;   /* NAME without the label __name__; empty: "profile" */
 	/*
 	 * Bad labels are made to fit instead of refusing the profile: other characters in names become '_', in values
-	 * '?', and what is too long is cut. Two labels never become one: '_' is added to a name that another label has.
+	 * '?', and texts that are too long are cut. Two labels never become one: '_' is added to a name that another label has.
 	 * Of labels with one name the first stays. The receipt has the numbers.
 	 */
 	bool mends_labels;
@@ -201,7 +201,7 @@ struct profilestore_entries {
 int profilestore_profiles(struct profilestore *s, const struct profilestore_range *r, uint32_t limit,
 			  struct profilestore_entries **ret, struct err *err);
 
-/* What is kept of the profiles that are merged. NULL or zeroed: no label, all addresses. */
+/* The parts of the merged profiles that are kept. NULL or zeroed: no label, all addresses. */
 struct profilestore_merged;
 struct profilestore_shape {
 	struct str label; /* samples have it, if their series has it; empty: none */

@@ -32,7 +32,7 @@ struct remake {
 	int64_t wait_until_ms; /* monotonic: the next try to find a moment without a reader */
 };
 
-/* ---- what is in memory ---- */
+/* ---- tables in memory ---- */
 
 static int64_t memory_next_id(void *arg)
 {
@@ -277,7 +277,7 @@ static int remake_step(struct profilestore *s, int64_t step_ms, struct err *err)
 		r = take_over_file(s, m, err);
 		m->wait_until_ms = clock_mono_ms() + TRY_AGAIN_MS;
 	}
-	/* What was read of damaged pages is of no use. */
+	/* Rows of damaged pages are of no use. */
 	(void)db_take_bad_page(s->db);
 	return r;
 }

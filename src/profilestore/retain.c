@@ -31,7 +31,7 @@ struct expiry {
 	struct expired gone;
 };
 
-/* What is deleted of one series. */
+/* The deletions in one series. */
 struct series_expiry {
 	const struct series *x;
 	struct expiry_rows rows;
@@ -146,7 +146,7 @@ static const char *expired_time(int64_t ms, char text[32])
 	return text;
 }
 
-/* Tell what was deleted, once there is no more to delete. */
+/* Log the deletions, once there is no more to delete. */
 static void expired_tell(struct profilestore *s)
 {
 	struct expired *x = &s->expired;

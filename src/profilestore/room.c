@@ -17,7 +17,7 @@
 #define NEAR(max)        ((max) - (max) / 16 * 3)
 #define NEAR_SERIES(max) ((max) - (max) / 16 * 3 - 1)
 
-/* A hash table doubles, which may take more than what is kept free. */
+/* A hash table doubles, which may take more than the room that is kept free. */
 static bool memory_is_near(const struct profilestore *s)
 {
 	uint64_t memory = atomic_load(&s->meta->memory), max = s->meta->max_memory;

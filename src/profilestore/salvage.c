@@ -62,7 +62,7 @@ static bool has_schema(struct db *db)
 			  &st, NULL) == 0;
 }
 
-/* The damaged database; if its first page does not lead to the tables, what the other ones have of them. */
+/* The damaged database; if its first page does not lead to the tables, the rows that other pages have of them. */
 static int open_damaged(const char *path, const char *leaves, struct salvage *x, struct err *err)
 {
 	const struct db_options unchecked = { .unchecked = true };

@@ -24,7 +24,7 @@
 #define SALVAGE_ENTRIES_A_BYTE UINT64_C(32)
 #define SALVAGE_STACKS_A_BYTE  UINT64_C(1024)
 
-/* What is known of the store besides the database that is copied. */
+/* Facts of the store besides the database that is copied. */
 struct salvage_known {
 	/* Profiles with this number and larger ones come after the damage. */
 	int64_t (*next_id)(void *arg);

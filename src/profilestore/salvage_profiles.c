@@ -5,7 +5,7 @@
  *
  * They are copied in the order of their ids, each compared with its own digest. Profiles that the tree of the table does
  * not lead to are taken from the leaves of the file: the index of profiles tells which of these rows are still in use.
- * What the index has and the copy has not is lost at the end.
+ * Rows that the index has and the copy has not are lost at the end.
  */
 #include "profilestore/salvage_internal.h"
 
@@ -122,7 +122,7 @@ static int copy_rows(struct salvage *x, struct err *err)
 	return r;
 }
 
-/* ---- what the index has besides ---- */
+/* ---- rows that only the index has ---- */
 
 static int note_missing(struct salvage *x, int64_t id, int64_t series, int64_t time_ms, struct err *err)
 {

@@ -67,7 +67,7 @@ uint64_t samples_digest(uint32_t series, int64_t time_ms, int64_t duration_ms, s
 
 static uint64_t sums_size(uint32_t n)
 {
-	return (uint64_t)n * sizeof(int64_t) + n / 8;
+	return (uint64_t)n * sizeof(int64_t) + n / 8 + n / 512;
 }
 
 static int samples_room_for(struct sums *x, uint32_t n, struct err *err)
@@ -78,26 +78,31 @@ static int samples_room_for(struct sums *x, uint32_t n, struct err *err)
 	uint32_t room = n + n / 8 + 65536;
 	uint64_t more = sums_size(room) - sums_size(x->n);
 	int64_t *values;
-	uint64_t *seen;
+	uint64_t *seen, *words;
 
 	if (budget_hold_add(x->hold, more, err) < 0)
 		return -1;
 	x->held += more;
 	values = calloc(room, sizeof(*values));
 	seen = calloc(room / 64 + 1, sizeof(*seen));
-	if (!values || !seen) {
+	words = calloc(room / 4096 + 1, sizeof(*words));
+	if (!values || !seen || !words) {
 		free(values);
 		free(seen);
+		free(words);
 		return err_set(err, ERR_LIMIT, "no memory for sums of %u stacks", n);
 	}
 	if (x->n) {
 		memcpy(values, x->values, x->n * sizeof(*values));
 		memcpy(seen, x->seen, (x->n / 64 + 1) * sizeof(*seen));
+		memcpy(words, x->words, (x->n / 4096 + 1) * sizeof(*words));
 	}
 	free(x->values);
 	free(x->seen);
+	free(x->words);
 	x->values = values;
 	x->seen = seen;
+	x->words = words;
 	x->n = room;
 	return 0;
 }
@@ -120,6 +125,7 @@ void sums_done(struct sums *x)
 {
 	free(x->values);
 	free(x->seen);
+	free(x->words);
 	if (x->hold)
 		budget_hold_sub(x->hold, x->held);
 	*x = (struct sums){ 0 };
@@ -127,10 +133,13 @@ void sums_done(struct sums *x)
 
 void sums_clear(struct sums *x)
 {
-	for (size_t w = 0; w <= x->n / 64; w++)
+	sums_each_word(x, w)
+	{
 		for (uint64_t bits = x->seen[w]; bits; bits &= bits - 1)
 			x->values[w * 64 + (size_t)__builtin_ctzll(bits)] = 0;
-	memset(x->seen, 0, (x->n / 64 + 1) * sizeof(*x->seen));
+		x->seen[w] = 0;
+	}
+	memset(x->words, 0, (x->n / 4096 + 1) * sizeof(*x->words));
 	x->n_profiles = x->n_samples = 0;
 	x->total = x->duration_ms = x->period = 0;
 	x->first_ms = INT64_MAX;
@@ -174,7 +183,7 @@ int sums_add(struct sums *x, struct bytes samples, struct err *err)
 		if (p > end)
 			return samples_damaged(err);
 		value = (int64_t)((uint64_t)unzigzag(v) * unit);
-		x->seen[stack / 64] |= (uint64_t)1 << stack % 64;
+		sums_see(x, (uint32_t)stack);
 		x->values[stack] = add_saturating(x->values[stack], value);
 	}
 	return p == end ? 0 : samples_damaged(err);

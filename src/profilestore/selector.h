@@ -18,7 +18,7 @@
 
 struct selector;
 
-/* ERR_INVALID: the text has the character and what was expected. */
+/* ERR_INVALID: the text has the character and the expected token. */
 int selector_parse(struct str text, struct selector **ret, struct err *err);
 void selector_free(struct selector *s); /* takes NULL */
 void selector_freep(struct selector **s);

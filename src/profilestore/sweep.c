@@ -2,8 +2,8 @@
 /*
  * Sweeping the metadata store while it is in use (docs/decisions/0019-sweep.md has the reasons).
  *
- * Profiles on disk refer to stacks only. So the stacks of all profiles and rollups are marked, and what they need
- * is copied into new tables, in which a stack keeps its number, and everything else gets a new one. The numbers of
+ * Profiles on disk refer to stacks only. So the stacks of all profiles and rollups are marked, and the entries
+ * that they need are copied into new tables, in which a stack keeps its number, and everything else gets a new one. The numbers of
  * the other stacks become free. The new tables are written under another generation, and one transaction makes
  * that the current one; a crash at any time leaves the one or the other. Queries that began before keep the old
  * tables until they end.
@@ -24,7 +24,7 @@
 #define STEP_WRITE  MIB(1) /* written in one transaction */
 #define STEP_NAMES  20000u /* locations looked at in one transaction */
 #define FEW_ROWS    64u    /* left to the writer's thread */
-#define MAX_ROUNDS  6u     /* of reading what has come in, before the rest is left to the writer's thread */
+#define MAX_ROUNDS  6u     /* of reading new rows, before the rest is left to the writer's thread */
 /* New tables that are larger than this part of the old ones are given up: it was not worth it. */
 #define WORTH(size) ((size) / 20 * 17)
 /* So long a sweep waits for the memory of its new tables. A store that fills up is worse than a while above the budget. */
@@ -94,7 +94,7 @@ static int set_live(struct sweep *w, uint32_t stack, struct err *err)
 	return 0;
 }
 
-/* Call @fn for each stack of a row. A damaged row is not readable by queries, either: what it has is of no use. */
+/* Call @fn for each stack of a row. A damaged row is not readable by queries, either: its stacks are of no use. */
 static int each_stack(struct sweep *w, struct bytes data,
 		      int (*fn)(struct sweep *w, uint32_t stack, struct err *err), struct err *err)
 {
@@ -351,7 +351,7 @@ static int copy_marked(struct sweep *w, struct err *err)
 	return 0;
 }
 
-/* ---- what has come in meanwhile ---- */
+/* ---- rows that came meanwhile ---- */
 
 /* Copy a stack with its callers, unless it was. */
 static int copy_late(struct sweep *w, uint32_t stack, struct err *err)
@@ -535,7 +535,7 @@ static int take_over(struct sweep *w, struct err *err)
 
 /*
  * The memory of the new tables is granted before the first row is read, since a sweep that had to wait in the middle
- * would hold what others wait for. More than the class may have is not waited for.
+ * would hold memory that others wait for. More than the class may have is not waited for.
  */
 static bool sweep_is_granted(struct profilestore *s, uint64_t *ret)
 {

@@ -137,6 +137,13 @@ def test_comparison(many):
         assert all(abs(base - scale * value_of(path, 3)) <= 0.5 for path, _, base in nodes_of(g))
 
 
+def test_inverted_comparison(many):
+    g = graph(many, 112, query=selector(), base=selector("db"), invert=1)
+    check_nodes(g, ["c", "b", "a"])
+    assert g["base_total"] == value_of([], 3)
+    assert all(base == value_of(path, 3) for path, _, base in nodes_of(g))
+
+
 @pytest.fixture(scope="module")
 def lines():
     """Every stack with its value."""
@@ -177,6 +184,26 @@ def test_top(many):
         assert row["cum"] == value_of([name]) and row["flat"] == (row["cum"] if name[0] == "c" else 0), row
 
 
+def test_top_of_a_comparison(many):
+    for normalise in 0, 1:
+        with Peak(many, 80):
+            rows = {r["name"]: r for r in ask(many, "top", query=selector(), base=selector("db"), normalise=normalise, limit=1000)["rows"]}
+        scale = TOTAL / value_of([], 3) if normalise else 1
+        assert len(rows) == 3 * N
+        for name, row in rows.items():
+            assert row["cum"] == value_of([name]) and row["base_cum"] == round(scale * value_of([name], 3)), row
+            leaf = name[0] == "c"
+            assert row["flat"] == (row["cum"] if leaf else 0) and row["base_flat"] == (row["base_cum"] if leaf else 0), row
+
+
+def test_callers_in_a_comparison(many):
+    with Peak(many, 80):
+        got = ask(many, "callers", query=selector(), base=selector("db"), function="b7")
+    assert (got["function"]["cum"], got["function"]["base_cum"]) == (value_of(["b7"]), value_of(["b7"], 3))
+    found = {r["name"]: (r["cum"], r["base_cum"]) for r in got["callers"]}
+    assert found == {f"a{i}": (value_of([f"a{i}", "b7"]), value_of([f"a{i}", "b7"], 3)) for i in range(N)}
+
+
 def test_callers(many):
     with Peak(many, 48):
         got = ask(many, "callers", query=selector(), function="b7")
@@ -195,3 +222,16 @@ def test_stacktraces_of_querier_v1(many):
     assert bars[0][1] == TOTAL and len(bars) == 4
     totals = {g["names"][bars[1][i + 3]]: bars[1][i + 1] for i in range(0, len(bars[1]), 4)}
     assert totals == {f"a{i}": value_of([f"a{i}"]) for i in range(N)}
+
+
+def test_diff_of_querier_v1(many):
+    side = {"profileTypeID": "profile:cpu:nanoseconds::", "start": NOW - 60000, "end": NOW + 60000}
+    body = json.dumps({"left": {**side, "labelSelector": '{service="web"}'}, "right": {**side, "labelSelector": '{service="db"}'}})
+    with Peak(many, 96):
+        status, data, _ = call(many, "POST", "/querier.v1.QuerierService/Diff", body, {"Content-Type": "application/json"})
+    assert status == 200, data
+    g = json.loads(data)["flamegraph"]
+    bars = [[int(v) for v in level["values"]] for level in g["levels"]]
+    # Seven numbers a bar: offset, total and self of both sides, name.
+    totals = {g["names"][bars[1][i + 6]]: (bars[1][i + 1], bars[1][i + 4]) for i in range(0, len(bars[1]), 7)}
+    assert totals == {f"a{i}": (value_of([f"a{i}"]), value_of([f"a{i}"], 3)) for i in range(N)}

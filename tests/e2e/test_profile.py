@@ -116,6 +116,23 @@ def test_a_profile_gets_names_and_inlined_calls(program, run, tmp_path):
     assert re.search(r"inner .*p\.c:6 1000$", r.stdout, re.M), r.stdout
 
 
+def test_a_file_that_is_no_profile_is_named(run, tmp_path):
+    """Folders, too, and files that are larger than any profile: a core dump is."""
+    (tmp_path / "x.dSYM").mkdir()
+    (tmp_path / "folder").mkdir()
+    head = b"\x7fELF\2\1\1" + bytes(9) + b"\4\0"
+    for name, content in (("core", head), ("large", b"main;f 1\n" * 1000)):
+        with open(tmp_path / name, "wb") as f:
+            f.write(content)
+            f.truncate((1 << 30) + 1)
+    said = {"x.dSYM": "a .dSYM folder, debug information of Apple's systems", "folder": "a folder: name a file in it",
+            "core": "is an ELF core dump, not a profile", "large": "larger than the limit of 1024 MiB for a profile"}
+    for name, text in said.items():
+        for args in (["profile", tmp_path / name], ["symbolize", tmp_path / name, "-o", "-"], ["send", "--to", "http://127.0.0.1:9", tmp_path / name]):
+            r = run(*args)
+            assert r.returncode == 1 and text in r.stderr and r.stderr.count(str(tmp_path / name)) == 1, (args, r.stderr)
+
+
 def test_what_is_named_stays(program, run, tmp_path):
     d, symbols = program
     start = 0x500000

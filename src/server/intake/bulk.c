@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Requests with many profiles: which were refused, and what the reply says of them. */
+/* Requests with many profiles: which were refused, and the reply about them. */
 #include "server/intake/bulk.h"
 
 int bulk_next(struct bulk *b, struct err *err)

@@ -10,7 +10,7 @@
  *   push_v1.c     Pyroscope's push.v1.PusherService, a call
  *   parca_v1.c    Parca's ProfileStoreService: WriteRaw, WriteArrow
  *   bulk.c        requests with many profiles, of which some are refused
- *   senders.c     who has sent what, and what was refused
+ *   senders.c     the senders, their profiles, and refusals
  *   forms.c       bodies in the forms of other clients, parsed without a request
  */
 #pragma once
@@ -39,7 +39,7 @@ int parca_take_pprof(struct api *a, const struct form_profile *f, struct err *er
 
 /* ---- take.c ---- */
 
-/* The limits of what a request's profiles may take. */
+/* The limits of a request's profiles. */
 struct profile_limits take_limits(struct api *a);
 struct profile_limits take_limits_of(struct budget_hold *memory);
 /* Parse a profile, compressed or not. */
@@ -71,7 +71,7 @@ int take_foreign(struct api *a, struct profile *p, const struct profilestore_lab
 		 struct take_how how, struct err *err);
 /*
  * All profiles of the request were passed on; or @r is negative, and @err says why. Drops the body. Profiles that were
- * passed on are stored in any case; if the store fails for one, that is what the reply says.
+ * passed on are stored in any case; if the store fails for one, the reply says so.
  * API_GOES_ON: when the store has reported all of them, @answer writes the reply.
  */
 int take_end(struct api *a, int r, void (*answer)(struct api *a, const struct profilestore_receipt *r),

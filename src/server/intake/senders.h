@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Senders of profiles: who has sent what, when last, and what was refused with which reason. A sender is a token (or the
+ * Senders of profiles: their forms of profiles, the last time, and refusals with the reasons. A sender is a token (or the
  * local user), an address, a program by its User-Agent, and a path. Kept in memory, SENDERS_MAX of them: a new one takes
  * the place of the one that was seen longest ago.
  */

@@ -116,7 +116,7 @@ int api_binaries(struct api *a, struct err *err)
 	json_open_object(w, NULL);
 	json_put_int(w, "total", list->total);
 	json_open_array(w, "binaries");
-	for (size_t i = 0; i < MIN(list->n, (size_t)limit); i++)
+	for (size_t i = 0; i < MIN(list->n, (size_t)limit) && !buf_is_over(&a->out); i++)
 		write_binary(a, &list->v[i]);
 	json_close(w);
 	json_put_uint(w, "left_out", list->n - MIN(list->n, (size_t)limit));

@@ -31,7 +31,7 @@ struct lines {
 	struct str one_file; /* if only the function was asked for: its file */
 };
 
-/* What was made of a profile. */
+/* The result for a profile. */
 static void lines_forget(struct api_lender *lender)
 {
 	struct lines *l = (struct lines *)lender;

@@ -191,11 +191,12 @@ struct profile_limits api_limits(struct api *a); /* of what an answer is made of
 
 /* ---- tree.c ---- */
 
-/* Takes the values of some stacks away: of those that the store lends, or of a profile's. */
+/* Takes the values of some stacks away: of those that the store lends, or of a profile's. @side: 1 for the base. */
 struct api_filter {
 	int (*lent)(const void *arg, const struct profile *p, struct profile_trie *in, struct err *err);
-	int (*copied)(const void *arg, struct profile *p, struct err *err);
+	int (*copied)(const void *arg, unsigned side, struct profile *p, struct err *err);
 	const void *arg;
+	bool compares; /* it knows both sides of a comparison */
 };
 /* A tree, and which of its parts are looked at. */
 struct api_tree {

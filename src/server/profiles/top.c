@@ -37,7 +37,7 @@ static void write_rows(struct json_writer *w, const struct profile_tree *t, cons
 		       const struct profile_top *rows, size_t n)
 {
 	json_open_array(w, name);
-	for (size_t i = 0; i < n; i++)
+	for (size_t i = 0; i < n && !buf_is_over(w->out); i++)
 		write_row(w, NULL, t, &rows[i]);
 	json_close(w);
 }

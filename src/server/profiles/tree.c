@@ -95,7 +95,7 @@ static int merge_tree(struct api *a, struct tree_lender *x, struct api_merged *m
 		      struct err *err)
 {
 	const struct api_tree *of = x->of;
-	bool lends = profile_tree_takes_trie(&of->view, of->top, api_compares(a));
+	bool lends = profile_tree_takes_trie(&of->view, of->top);
 	int r = api_merge(a, api_detail(&of->view), lends ? &x->lender : NULL, m, err);
 
 	if (r)
@@ -104,8 +104,9 @@ static int merge_tree(struct api *a, struct tree_lender *x, struct api_merged *m
 		*ret = TAKE(x->tree);
 		return 0;
 	}
-	if (of->filter && of->filter->copied(of->filter->arg, m->side[0].profile, err) < 0)
-		return -1;
+	for (unsigned i = 0; of->filter && i < PROFILE_COLUMNS; i++)
+		if (m->side[i].profile && of->filter->copied(of->filter->arg, i, m->side[i].profile, err) < 0)
+			return -1;
 	return api_tree_of(a, &of->view, m, ret, err);
 }
 
@@ -115,7 +116,7 @@ int api_merge_tree(struct api *a, const struct api_tree *tree, struct api_merged
 	struct tree_lender x = { .lender = { .stacks = tree_of_lent,
 					     .begin = tree_forget,
 					     .from = API_LEND_FROM,
-					     .compares = !tree->filter },
+					     .compares = !tree->filter || tree->filter->compares },
 				 .of = tree };
 	int r = merge_tree(a, &x, ret, ret_tree, err);
 

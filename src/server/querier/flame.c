@@ -216,7 +216,7 @@ static int tree_enter(void *arg, uint32_t node, unsigned depth)
 
 	(void)depth;
 	profile_tree_node(w->t, node, &n);
-	if (node && n.total[0] <= 0)
+	if ((node && n.total[0] <= 0) || buf_is_over(w->out))
 		return 1;
 	if (node)
 		profile_tree_frame(w->t, n.frame, &f);

@@ -67,7 +67,7 @@ static int parca_select(struct api *a, const struct parca_range *q, unsigned sid
 	return 0;
 }
 
-/* The same for what has to be of one type. */
+/* The same for a query that has to be of one type. */
 static int parca_select_type(struct api *a, const struct parca_range *q, unsigned side,
 			     struct profilestore_range *ret, struct err *err)
 {

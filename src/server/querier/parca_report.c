@@ -66,7 +66,7 @@ struct parca_graph {
 	struct buf *out;
 };
 
-/* What a node has before its callees. */
+/* The fields of a node before its callees. */
 static void put_node_head(struct parca_graph *g, uint32_t node, unsigned depth, struct buf *out)
 {
 	struct profile_node n;
@@ -134,7 +134,7 @@ static int write_enter(void *arg, uint32_t node, unsigned depth)
 {
 	struct parca_graph *g = arg;
 
-	if (depth > PARCA_MAX_DEPTH)
+	if (depth > PARCA_MAX_DEPTH || buf_is_over(g->out))
 		return 1;
 	put_node_key(depth == 0   ? GRAPH_ROOT
 		     : depth == 1 ? ROOT_CHILDREN
@@ -188,7 +188,7 @@ void parca_put_top(const struct profile_tree *t, struct buf *out)
 	struct profile_top *top = profile_tree_top(t, false, &n);
 
 	n = MIN(n, PARCA_MAX_TOP);
-	for (uint32_t i = 0; i < n; i++) {
+	for (uint32_t i = 0; i < n && !buf_is_over(out); i++) {
 		put_parca_meta(t, top[i].frame, TOP_META, &m);
 		proto_put_number(&m, TOP_CUMULATIVE, (uint64_t)top[i].cum[0]);
 		proto_put_number(&m, TOP_FLAT, (uint64_t)top[i].flat[0]);

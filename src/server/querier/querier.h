@@ -78,7 +78,7 @@ int querier_type_range(struct api *a, const struct querier_request *q, unsigned 
 
 /* ---- flame.c ---- */
 
-/* The message FlameGraph, or FlameGraphDiff if @t compares; appends. @hold grants what that takes. */
+/* The message FlameGraph, or FlameGraphDiff if @t compares; appends. @hold grants its memory. */
 int querier_put_levels(const struct profile_tree *t, struct budget_hold *hold, struct buf *out,
 		       struct err *err);
 /* Pyroscope's own form of a tree. */

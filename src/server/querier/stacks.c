@@ -69,18 +69,14 @@ static int keep_call_site(struct profile *p, const struct querier_texts *site, s
 	return 0;
 }
 
-struct site_filter {
-	const struct querier_texts *site;
-	struct deadline *deadline;
-};
-
-/* The same for stacks that the store lends. */
-static int leave_call_site(const void *arg, const struct profile *p, struct profile_trie *in, struct err *err)
+/* The same for stacks that the store lends: @values are those of one side. */
+static int leave_call_site(const struct profile *p, const struct querier_texts *site, struct deadline *d,
+			   const struct profile_trie *in, int64_t *values, struct err *err)
 {
-	const struct site_filter *x = arg;
-	const struct querier_texts *site = x->site;
 	AUTO(mem_freep) uint8_t *found = NULL;
 
+	if (!site->n)
+		return 0;
 	static_assert(QUERIER_MAX_TEXTS < SITE_OTHER, "a byte has each number of frames");
 	found = calloc((size_t)in->n + 64, 1);
 	if (!found)
@@ -90,7 +86,7 @@ static int leave_call_site(const void *arg, const struct profile *p, struct prof
 			uint32_t i = (uint32_t)(w * 64) + (uint32_t)__builtin_ctzll(bits), n;
 			struct profile_stack stack;
 
-			if (deadline_check(x->deadline, STEPS_OF_SITE, err) < 0)
+			if (deadline_check(d, STEPS_OF_SITE, err) < 0)
 				return -1;
 			if (i) {
 				stack = in->stack(in->arg, i);
@@ -99,23 +95,38 @@ static int leave_call_site(const void *arg, const struct profile *p, struct prof
 				found[i] = (uint8_t)MIN(n, SITE_OTHER);
 			}
 			if (found[i] != site->n)
-				in->values[i] = 0;
+				values[i] = 0;
 		}
 	return 0;
 }
 
-static int drop_other_sites(const void *arg, struct profile *p, struct err *err)
+/* One request, or the two that are compared. */
+struct site_filter {
+	const struct querier_request *q;
+	struct deadline *deadline;
+};
+
+static int lent_call_sites(const void *arg, const struct profile *p, struct profile_trie *in, struct err *err)
 {
 	const struct site_filter *x = arg;
 
-	return keep_call_site(p, x->site, x->deadline, err);
+	if (leave_call_site(p, &x->q[0].call_site, x->deadline, in, in->values, err) < 0)
+		return -1;
+	return in->base ? leave_call_site(p, &x->q[1].call_site, x->deadline, in, in->base, err) : 0;
+}
+
+static int drop_other_sites(const void *arg, unsigned side, struct profile *p, struct err *err)
+{
+	const struct site_filter *x = arg;
+
+	return keep_call_site(p, &x->q[side].call_site, x->deadline, err);
 }
 
 /* @x lives as long as the filter. */
 static struct api_filter site_filter_of(struct api *a, const struct querier_request *q, struct site_filter *x)
 {
-	*x = (struct site_filter){ &q->call_site, &a->deadline };
-	return (struct api_filter){ leave_call_site, drop_other_sites, x };
+	*x = (struct site_filter){ q, &a->deadline };
+	return (struct api_filter){ lent_call_sites, drop_other_sites, x, true };
 }
 
 /* ---- one query ---- */
@@ -249,22 +260,22 @@ int querier_diff(struct api *a, struct bytes request, struct buf *reply, struct 
 	AUTO(profile_tree_freep) struct profile_tree *t = NULL;
 	AUTO(buf_done) struct buf graph = { .hold = &a->memory };
 	struct querier_request q[2] = { 0 };
-	struct profile_view view = { 0 };
+	struct site_filter site;
+	const struct api_filter filter = site_filter_of(a, q, &site);
+	struct api_tree tree = { .filter = &filter };
 	struct api_query query;
 	int r;
 
 	if (read_diff(request, q, err) < 0)
 		return -1;
+	tree.view.max_nodes = querier_nodes(MAX(q[0].max_nodes, q[1].max_nodes));
 	r = querier_ranges(a, q, 2, &query, err);
 	if (r == 0)
-		r = api_merge(a, PROFILESTORE_FUNCTIONS, NULL, &m, err);
+		r = api_merge_tree(a, &tree, &m, &t, err);
 	a->query = NULL;
-	for (unsigned i = 0; r == 0 && i < 2; i++)
-		r = keep_call_site(m.side[i].profile, &q[i].call_site, &a->deadline, err);
 	if (r)
 		return r;
-	view.max_nodes = querier_nodes(MAX(q[0].max_nodes, q[1].max_nodes));
-	if (api_tree_of(a, &view, &m, &t, err) < 0 || querier_put_levels(t, &a->memory, &graph, err) < 0)
+	if (querier_put_levels(t, &a->memory, &graph, err) < 0)
 		return -1;
 	proto_put_message(reply, 1, &graph);
 	return 0;

@@ -5,7 +5,7 @@
  *   file.c      a file of targets, parsed: groups, targets, labels
  *   settings.c  the settings of a group of targets
  *   schedule.c  when a profile is pulled next (pure functions)
- *   endpoints.c the table of what is pulled, kept when a file changes
+ *   endpoints.c the table of pulled endpoints, kept when a file changes
  *   watch.c     the files: read again when they change
  *   request.c   the URL and the headers of a request
  *   pull.c      one pull: the request, its answer, the profile to the store

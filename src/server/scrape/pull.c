@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One pull of a profile: the request, its answer, the profile to the store, and what is noted of it.
+ * One pull of a profile: the request, its answer, the profile to the store, and the notes of it.
  *
  * The request belongs to the thread of `net`, the parsing to a worker, the report to the thread of the store; each hands
  * the pull on, so no two have it at once.
@@ -229,7 +229,7 @@ static void drop_old_base(struct pull *p)
 }
 
 /*
- * Replace counters by what they rose by since the pull before. The base is a new one then, also if the store fails
+ * Replace counters by their rise since the pull before. The base is a new one then, also if the store fails
  * afterwards: the next profile must not have values twice.
  */
 static int pull_difference(struct pull *p, struct err *err)

@@ -25,10 +25,8 @@ int64_t schedule_next_ms(int64_t due_ms, int64_t interval_ms, int64_t now_ms)
 
 int64_t schedule_backoff_ms(unsigned n_failures, int64_t interval_ms, uint64_t random)
 {
-	int64_t most = MAX(interval_ms, (int64_t)SCRAPE_BACKOFF_MS), wait = interval_ms;
+	int64_t wait = clock_backoff(interval_ms, n_failures ? n_failures - 1 : 0,
+				     MAX(interval_ms, (int64_t)SCRAPE_BACKOFF_MS));
 
-	for (unsigned i = 1; i < n_failures && wait < most; i++)
-		wait *= 2;
-	wait = MIN(wait, most);
 	return wait - (int64_t)(random % (uint64_t)(wait / JITTER_PART + 1));
 }

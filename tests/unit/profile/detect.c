@@ -170,7 +170,9 @@ static void other_formats_are_named(void **state)
 		const char *is;
 	} list[] = {
 		{ STR("FLR\0\0\2\0\1"), "chunk 1: its header is cut off" },
-		{ STR("\x7f\x45LF\2\1\1\0"), "ELF file" },
+		{ STR("\x7f\x45LF\2\1\1\0"), "is an ELF file, not a profile: lode symbolize -e names its "
+					     "addresses, lode push sends it" },
+		{ STR("\x7f\x45LF\2\1\1\0\0\0\0\0\0\0\0\0\4\0"), "is an ELF core dump, not a profile" },
 		{ STR("gmon\1\0\0\0"), "gmon.out" },
 		{ STR("MODULE Linux x86_64 000102030405060708090A0B0C0D0E0F0 x\nFUNC 10 5 0 f\n"),
 		  "is a Breakpad symbol file, not a profile" },

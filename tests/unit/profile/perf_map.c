@@ -88,6 +88,28 @@ static void a_replaced_file_is_read_anew(void **state)
 	assert_string_equal(made_name(f, 0x3000), "new");
 }
 
+/* jcmd Compiler.perfmap writes the whole map into the same file, with further functions in the middle. */
+static void a_file_that_is_written_again_and_longer_is_read_anew(void **state)
+{
+	struct map_fixture *f = *state;
+	struct err err;
+
+	append_text(f, "1000 10 first\n3000 10 third\n");
+	assert_int_equal(perf_map_update(&f->m, f->pid, &wide, &err), 0);
+	assert_int_equal(truncate(f->path, 0), 0);
+	append_text(f, "1000 10 first\n2000 10 second\n3000 10 third\n");
+	assert_int_equal(perf_map_update(&f->m, f->pid, &wide, &err), 0);
+	assert_string_equal(made_name(f, 0x2000), "second");
+	assert_string_equal(made_name(f, 0x3000), "third");
+	assert_int_equal(f->m.n, 3);
+	/* The same size: another function is at the address of the second one. */
+	assert_int_equal(truncate(f->path, 0), 0);
+	append_text(f, "1000 10 first\n2000 10 newest\n3000 10 third\n");
+	assert_int_equal(perf_map_update(&f->m, f->pid, &wide, &err), 0);
+	assert_string_equal(made_name(f, 0x2000), "newest");
+	assert_int_equal(perf_map_update(&f->m, f->pid, &wide, &err), 1);
+}
+
 static void limits_cut_and_a_huge_file_costs_nothing(void **state)
 {
 	const struct perf_map_limits few = { KIB(256), UINT64_MAX, SIZE_MAX };
@@ -122,6 +144,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(a_growing_file_is_read_where_it_was_left, map_setup,
 						map_teardown),
 		cmocka_unit_test_setup_teardown(a_replaced_file_is_read_anew, map_setup, map_teardown),
+		cmocka_unit_test_setup_teardown(a_file_that_is_written_again_and_longer_is_read_anew,
+						map_setup, map_teardown),
 		cmocka_unit_test_setup_teardown(limits_cut_and_a_huge_file_costs_nothing, map_setup,
 						map_teardown),
 		cmocka_unit_test_setup_teardown(a_link_is_not_followed, map_setup, map_teardown),

@@ -533,7 +533,7 @@ static void memory_of_a_tree_is_granted(void **state)
 		bool done = false;
 		unsigned n_refused = 0;
 
-		for (uint64_t max = KIB(4); !done; max += KIB(32)) {
+		for (uint64_t max = KIB(4); !done; max += KIB(16)) {
 			struct budget_hold h;
 			struct err err = { 0 };
 

@@ -89,8 +89,9 @@ static void dump_top(const struct profile_tree *t, struct buf *out)
 		struct profile_top *rows = profile_tree_top(t, by_cum, &n);
 
 		for (uint32_t i = 0; i < n; i++) {
-			buf_printf(&d.text, "%lld %lld ", (long long)rows[i].flat[0],
-				   (long long)rows[i].cum[0]);
+			for (unsigned c = 0; c < PROFILE_COLUMNS; c++)
+				buf_printf(&d.text, "%lld %lld ", (long long)rows[i].flat[c],
+					   (long long)rows[i].cum[c]);
 			dump_frame(&d, rows[i].frame);
 			buf_add_char(&d.text, '\n');
 		}
@@ -132,7 +133,7 @@ static void compare_lines(const struct profile *p, const struct profile_view *vi
 
 	in.table_max = table_max;
 	in.top = top;
-	assert_true(profile_tree_takes_trie(view, top, false));
+	assert_true(profile_tree_takes_trie(view, top));
 	assert_done(profile_tree_of_trie(view, NULL, p, &in, &t, &err));
 	lent_done(&l);
 	dump_answer(expected, top, sorted, &want);
@@ -160,7 +161,7 @@ static void dump_rows(const struct profile_tree *t, struct profile_top *rows, ui
 	struct dump d = { .t = t, .text = *out };
 
 	for (uint32_t i = 0; i < n; i++) {
-		buf_printf(&d.text, "%lld ", (long long)rows[i].cum[0]);
+		buf_printf(&d.text, "%lld %lld ", (long long)rows[i].cum[0], (long long)rows[i].cum[1]);
 		dump_frame(&d, rows[i].frame);
 		buf_add_char(&d.text, '\n');
 	}
@@ -318,41 +319,104 @@ static void random_profiles_have_equal_answers(void **state)
  * A comparison with other values of the same stacks, of which each side lacks some. @scale of the base: sums of scaled
  * samples are the same only if it is a whole number.
  */
-static void compare_sides(const struct profile_maker *m, const struct profile_view *view, uint32_t table_max,
-			  double scale)
+struct sides {
+	struct profile *p, *base;
+	double scale;
+};
+
+static struct sides sides_make(const struct profile_maker *m, double scale)
 {
-	AUTO(profile_freep) struct profile *p = counts_make(m);
-	AUTO(profile_freep) struct profile *base = counts_make(m);
+	struct sides x = { counts_make(m), counts_make(m), scale };
+
+	for (uint32_t i = 0; i < x.p->n_samples * x.p->types.n; i++) {
+		x.base->values[i] = i % 3 ? x.base->values[i] * 7 % 101 : 0;
+		/* A stack has a value on one side at least. */
+		x.p->values[i] = i % 4 || !x.base->values[i] ? x.p->values[i] : 0;
+	}
+	return x;
+}
+
+static void sides_done(struct sides *x)
+{
+	profile_free(x->p);
+	profile_free(x->base);
+}
+
+static struct profile_tree *whole_tree_of_sides(const struct sides *x, const struct profile_view *view)
+{
+	struct profile_tree *t = NULL;
+	struct err err = { 0 };
+
+	assert_done(profile_tree_new(view, NULL, &t, &err));
+	assert_done(profile_tree_add(t, x->p, 0, 0, 1, &err));
+	assert_done(profile_tree_add(t, x->base, 0, 1, x->scale, &err));
+	assert_done(profile_tree_end(t, &err));
+	return t;
+}
+
+/* @in has all but the values. */
+static struct profile_tree *lent_tree_of_sides(const struct sides *x, const struct profile_view *view,
+					       struct profile_trie in)
+{
+	struct profile_trie with = in;
+	struct profile_tree *t = NULL;
+	struct lent l, other;
+	struct err err = { 0 };
+
+	in = lend(&l, x->p);
+	in.base = lend(&other, x->base).values;
+	in.scale = x->scale;
+	in.table_max = with.table_max;
+	in.top = with.top;
+	in.function = with.function;
+	assert_done(profile_tree_of_trie(view, NULL, x->p, &in, &t, &err));
+	lent_done(&l);
+	lent_done(&other);
+	assert_true(profile_tree_compares(t));
+	return t;
+}
+
+static void compare_sides(const struct sides *x, const struct profile_view *view, uint32_t table_max)
+{
+	AUTO(profile_tree_freep) struct profile_tree *expected = whole_tree_of_sides(x, view);
+	AUTO(profile_tree_freep)
+	struct profile_tree *t = lent_tree_of_sides(x, view, (struct profile_trie){ .table_max = table_max });
+	AUTO(buf_done) struct buf want = { 0 };
+	AUTO(buf_done) struct buf got = { 0 };
+	uint64_t n = profile_tree_n_left_out(expected);
+
+	dump_tree(expected, true, &want);
+	dump_tree(t, true, &got);
+	assert_string_equal(buf_cstr(&got), buf_cstr(&want));
+	assert_in_range(profile_tree_n_left_out(t), n - n / 100 - MIN(n, 2u), n + n / 100 + 2);
+}
+
+/* All rows of both sides, and the callers and callees of one. */
+static void compare_rows_of_sides(const struct sides *x, struct profile_view view, unsigned which)
+{
 	AUTO(profile_tree_freep) struct profile_tree *expected = NULL;
 	AUTO(profile_tree_freep) struct profile_tree *t = NULL;
 	AUTO(buf_done) struct buf want = { 0 };
 	AUTO(buf_done) struct buf got = { 0 };
-	struct lent l, other;
-	struct profile_trie in;
-	struct err err = { 0 };
-	uint64_t n;
+	struct profile_frame f = { 0 };
+	struct profile_top *rows;
+	uint32_t n;
 
-	for (uint32_t i = 0; i < p->n_samples * p->types.n; i++) {
-		base->values[i] = i % 3 ? base->values[i] * 7 % 101 : 0;
-		p->values[i] = i % 4 ? p->values[i] : 0;
+	view.max_nodes = 0;
+	view.min_share = 0;
+	expected = whole_tree_of_sides(x, &view);
+	rows = profile_tree_top(expected, true, &n);
+	if (n)
+		profile_tree_frame(expected, rows[which % n].frame, &f);
+	free(rows);
+	t = lent_tree_of_sides(x, &view, (struct profile_trie){ .top = true, .function = f.name });
+	dump_top(expected, &want);
+	dump_top(t, &got);
+	if (f.name.size) {
+		dump_calls(expected, f.name, STR(""), &want);
+		dump_calls(t, f.name, STR(""), &got);
 	}
-	assert_done(profile_tree_new(view, NULL, &expected, &err));
-	assert_done(profile_tree_add(expected, p, 0, 0, 1, &err));
-	assert_done(profile_tree_add(expected, base, 0, 1, scale, &err));
-	assert_done(profile_tree_end(expected, &err));
-	in = lend(&l, p);
-	in.base = lend(&other, base).values;
-	in.scale = scale;
-	in.table_max = table_max;
-	assert_done(profile_tree_of_trie(view, NULL, p, &in, &t, &err));
-	lent_done(&l);
-	lent_done(&other);
-	assert_true(profile_tree_compares(t));
-	dump_tree(expected, true, &want);
-	dump_tree(t, true, &got);
 	assert_string_equal(buf_cstr(&got), buf_cstr(&want));
-	n = profile_tree_n_left_out(expected);
-	assert_in_range(profile_tree_n_left_out(t), n - n / 100 - MIN(n, 2u), n + n / 100 + 2);
 }
 
 static void comparisons_have_equal_trees(void **state)
@@ -367,12 +431,15 @@ static void comparisons_have_equal_trees(void **state)
 						 1 + (unsigned)(profile_maker_next(&seed) % 12),
 						 i % 11 == 0 };
 		struct profile_view v = views[profile_maker_next(&seed) % ARRAY_SIZE(views)];
+		struct sides x;
 
-		v.invert = false;
+		v.invert = i % 3 == 0;
 		v.max_nodes = 1 + (uint32_t)(profile_maker_next(&seed) % 60);
 		v.min_share = profile_maker_next(&seed) % 3 ? 0 : 0.04;
-		compare_sides(&m, &v, profile_maker_next(&seed) % 4 ? 0 : 10,
-			      (double)(profile_maker_next(&seed) % 3));
+		x = sides_make(&m, (double)(profile_maker_next(&seed) % 3));
+		compare_sides(&x, &v, profile_maker_next(&seed) % 4 ? 0 : 10);
+		compare_rows_of_sides(&x, v, i);
+		sides_done(&x);
 	}
 }
 
@@ -505,13 +572,9 @@ static void some_views_need_all_nodes(void **state)
 {
 	const struct profile_view view = { .max_nodes = 10 };
 
-	assert_false(profile_tree_takes_trie(&(struct profile_view){ 0 }, false, false));
-	assert_false(profile_tree_takes_trie(&view, true, false));
-	assert_true(profile_tree_takes_trie(&view, false, true));
-	assert_false(profile_tree_takes_trie(&(struct profile_view){ 0 }, true, true));
-	assert_false(profile_tree_takes_trie(&(struct profile_view){ .max_nodes = 10, .invert = true }, false,
-					     true));
-	assert_false(profile_tree_takes_trie(&(struct profile_view){ .label = "pod" }, true, false));
+	assert_false(profile_tree_takes_trie(&(struct profile_view){ 0 }, false));
+	assert_false(profile_tree_takes_trie(&view, true));
+	assert_false(profile_tree_takes_trie(&(struct profile_view){ .label = "pod" }, true));
 }
 
 static void memory_is_enough_in_the_end(const struct profile *p, const struct profile_view *view)
