@@ -26,8 +26,9 @@ static int check_not_elf(struct bytes head, struct err *err)
 	return -1;
 }
 
-/* The head of a file is enough to read the notes of its segments: a build ID found there is the file's.
- * Anything else is left to check_whole(): a kernel module has no segments, and notes may be far back. */
+/* The head of a file is enough to read the notes of its segments: a GNU build ID found there is the file's.
+ * Anything else is left to check_whole(): a kernel module has no segments, notes may be far back, and the segment of
+ * notes of a Go program has Go's note only, with GNU's in a section outside of it. */
 static int check_head_id(const struct client_request *w, struct bytes head, struct err *err)
 {
 	AUTO(source_closep) struct source *src = source_of_mem(head, "the head");
@@ -37,7 +38,7 @@ static int check_head_id(const struct client_request *w, struct bytes head, stru
 	if (elf_open(src, &img, NULL) != 0 || elf_build_id(img, &id, NULL) != 0 || build_id_eq(&id, &w->id))
 		return 0;
 	/* The hash of both ends needs the whole file. */
-	if (build_id_may_be_alias(&w->id))
+	if (build_id_kind_of(&id) == BUILD_ID_GO || build_id_may_be_alias(&w->id))
 		return 0;
 	return check_wrong_id(&id, err);
 }

@@ -123,7 +123,7 @@ static void load_breakers(struct client *c, const struct folder *f)
 struct net *client_net(struct client *c, const struct folder *f, struct err *err)
 {
 	AUTO(buf_done) struct buf agent = { 0 };
-	/* Files may be on another host than the server: what comes is checked, and goes to the user only. */
+	/* Files may be on another host than the server: they are checked, and given to the user only. */
 	struct net_options o = { .max_per_server = c->connections,
 				 .breaker_max_ms = BREAKER_MAX_MS,
 				 .redirects = NET_REDIRECT_ANY_HOST };

@@ -120,7 +120,7 @@ struct put {
 	struct folder *spare; /* for ENOSPC; opened when needed. NULL: there is none, or this is it */
 	char *dir, *temp;     /* dir: <folder>/<id>; temp: NULL once it is committed */
 	int fd;
-	uint64_t size; /* end of what was written */
+	uint64_t size; /* end of the written bytes */
 	bool moved;    /* it is in the spare folder now */
 };
 

@@ -18,7 +18,7 @@
 
 const struct zstd_rep zstd_rep_start = { { 1, 4, 8 } };
 
-/* Unknown n is REP_UNKNOWN(n), minus what was subtracted from it ("repcode 1 minus 1"), at most once a
+/* Unknown n is REP_UNKNOWN(n), minus the number subtracted from it ("repcode 1 minus 1"), at most once a
  * sequence. */
 #define REP_STEP       0x20000000u
 #define REP_UNKNOWN(n) (ZSTD_REP_IN + (n)*REP_STEP + REP_STEP - 1)

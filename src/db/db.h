@@ -27,7 +27,7 @@ struct db_options {
 	/* A commit is on disk when it returns. Otherwise it may be lost with the power, but the file is never
 	 * damaged. */
 	bool sync;
-	/* Do not compare the digests of pages: to save what is left of a damaged database. */
+	/* Do not compare the digests of pages: to save the rest of a damaged database. */
 	bool unchecked;
 	/* The file need not be a database: only its pages are read, with db_pages_guess() and db_raw_rows(). */
 	bool pages_only;

@@ -27,7 +27,7 @@
 
 struct digest_file {
 	sqlite3_file base;
-	sqlite3_file *real; /* behind this struct, in the same memory */
+	sqlite3_file *real; /* after this struct, in the same memory */
 	uint32_t page_size; /* 0: not known yet */
 	bool has_digests;
 	bool unchecked;    /* pages are not compared */
@@ -266,7 +266,7 @@ static int digest_open(sqlite3_vfs *vfs, const char *name, sqlite3_file *file, i
 
 	*f = (struct digest_file){ .real = (sqlite3_file *)(f + 1) };
 	code = real_vfs->xOpen(real_vfs, name, f->real, flags, ret_flags);
-	/* SQLite closes what has methods. */
+	/* SQLite closes a file that has methods. */
 	if (f->real->pMethods)
 		f->base.pMethods = flags & SQLITE_OPEN_MAIN_DB ? &digest_methods : &plain_methods;
 	return code;

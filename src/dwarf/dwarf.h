@@ -288,7 +288,7 @@ enum { DWARF_NAME_LONG = 1 };
 int dwarf_reader_name_of_key(struct dwarf_reader *r, const struct dwarf_name_key *key, struct dwarf_name *ret,
 			     struct err *err);
 
-/* The same for files: offsets of strings, and the sections that they are in. */
+/* The same for files: offsets of strings, the sections that they are in, and whether dir stands for comp_dir. */
 struct dwarf_file_key {
 	uint32_t name, dir, comp_dir;
 	uint32_t sections;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How the values of attributes are read, and what they mean: by form, and for the attributes that the walk needs.
+ * How the values of attributes are read, and their meaning: by form, and for the attributes that the walk needs.
  */
 #include "dwarf/code.h"
 

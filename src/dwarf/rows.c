@@ -578,6 +578,13 @@ static bool file_entry(const struct dwarf_reader *r, uint64_t file, struct dwarf
 	return dwarf_line_file_read(h, &at, ret, &err) == 0;
 }
 
+/* Directory 0 of DWARF 5 is the compilation's own, so it is not below comp_dir, which is the same one. They are relative
+ * after -ffile-prefix-map=$PWD=. */
+static bool is_in_comp_dir(const struct dwarf_line_header *h, const struct dwarf_line_file *entry)
+{
+	return h->format.version >= 5 && !entry->dir;
+}
+
 /* Whether the table should have the file. Rows begin with file 1, also where the only one of DWARF 5 is file 0. */
 static bool file_is_lacking(const struct dwarf_reader *r, uint64_t file)
 {
@@ -609,6 +616,8 @@ bool dwarf_reader_file(struct dwarf_reader *r, uint64_t file, struct dwarf_file_
 	if (entry.dir < h->n_dirs &&
 	    dwarf_cu_string(r->lines_cu, &h->dirs[entry.dir], &ret->dir, &stable, &missing))
 		ret->stable &= stable;
+	if (is_in_comp_dir(h, &entry) && ret->dir.size)
+		return true;
 	if (dwarf_cu_string(r->lines_cu, &r->lines_cu->comp_dir, &ret->comp_dir, &stable, &missing))
 		ret->stable &= stable;
 	return true;
@@ -629,7 +638,10 @@ bool dwarf_reader_file_key(struct dwarf_reader *r, uint64_t file, struct dwarf_f
 	struct dwarf_line_file entry;
 
 	ret->sections = 0;
-	return file_entry(r, file, &entry) && string_key(&entry.name, &ret->name, &ret->sections) &&
+	if (!file_entry(r, file, &entry))
+		return false;
+	ret->sections = is_in_comp_dir(h, &entry); /* another directory may have the same name */
+	return string_key(&entry.name, &ret->name, &ret->sections) &&
 	       string_key(entry.dir < h->n_dirs ? &h->dirs[entry.dir] : &none, &ret->dir, &ret->sections) &&
 	       string_key(&r->lines_cu->comp_dir, &ret->comp_dir, &ret->sections);
 }

@@ -55,7 +55,7 @@ struct elf_image {
 	struct arena arena;
 	struct err sections_err; /* kind ERR_NONE when the section table is sound or absent */
 	/*
-	 * The image's: memory and temporary copies of what is read and inflated of it. Their max is
+	 * The image's: memory and temporary copies of its read and inflated bytes. Their max is
 	 * elf_held_max(). NULL in an image that was not made by elf_open().
 	 */
 	struct budget_hold *memory, *disk;

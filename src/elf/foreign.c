@@ -22,6 +22,9 @@ static const char member[] = "name a member of it, as ARCHIVE:MEMBER or ARCHIVE!
 
 static const char core_help[] = "lode find --core lists the files of its process; name one of them";
 
+/* To those who want another kind of file. */
+static const char elf_help[] = "lode symbolize -e names its addresses, lode push sends it to a server";
+
 static const struct foreign {
 	const char *magic;
 	uint8_t size;
@@ -79,15 +82,48 @@ static uint32_t head_u32(struct bytes head, size_t off, bool big)
 	return cursor_u32(&c);
 }
 
+/*
+ * An object file of Windows: its first word is the processor. The symbols follow the sections, and there is no optional
+ * header. One with many sections begins as a program for no processor, and has its own identity.
+ */
+static bool head_is_coff(struct bytes head)
+{
+	static const uint16_t machines[] = { 0x14c, 0x1c4, 0x8664, 0xaa64 };
+	static const uint8_t many_sections[16] = { 0xc7, 0xa1, 0xba, 0xd1, 0xee, 0xba, 0xa9, 0x4b,
+						   0xaf, 0x20, 0xfa, 0xf8, 0x6e, 0xeb, 0xa8, 0x1e };
+	struct cursor c = cursor_at(head, false, 0);
+	uint16_t machine, n_sections, n_optional;
+	uint32_t symbols_off;
+
+	if (head.size >= 28 && head_u32(head, 0, true) == 0xffff &&
+	    memcmp(head.p + 12, many_sections, sizeof(many_sections)) == 0)
+		return true;
+	machine = cursor_u16(&c);
+	n_sections = cursor_u16(&c);
+	cursor_seek(&c, 8);
+	symbols_off = cursor_u32(&c);
+	cursor_seek(&c, 16);
+	n_optional = cursor_u16(&c);
+	if (!cursor_ok(&c) || !n_sections || n_optional || symbols_off < 20 + 40u * n_sections)
+		return false;
+	for (size_t i = 0; i < ARRAY_SIZE(machines); i++)
+		if (machine == machines[i])
+			return true;
+	return false;
+}
+
 /* Formats whose first bytes alone decide too little. */
 static bool foreign_by_shape(struct bytes head, const char **ret_name, const char **ret_help)
 {
 	if (head.size >= 4 && memcmp(head.p, ELFMAG, SELFMAG) == 0) {
 		struct cursor c = cursor_at(head, head.size > EI_DATA && head.p[EI_DATA] == ELFDATA2MSB, 0);
 
+		bool core;
+
 		cursor_seek(&c, EI_NIDENT);
-		*ret_name = cursor_u16(&c) == ET_CORE ? "an ELF core dump" : "an ELF file";
-		*ret_help = core_help;
+		core = cursor_u16(&c) == ET_CORE;
+		*ret_name = core ? "an ELF core dump" : "an ELF file";
+		*ret_help = core ? core_help : elf_help;
 		return true;
 	}
 	/* Java's classes share the magic: theirs is followed by a version, of at least 45. */
@@ -104,6 +140,11 @@ static bool foreign_by_shape(struct bytes head, const char **ret_name, const cha
 		*ret_name = pe <= head.size && head.size - pe >= 4 && memcmp(head.p + pe, "PE\0\0", 4) == 0
 				    ? "a program or library of Windows (PE)"
 				    : "a program of DOS or Windows";
+		*ret_help = windows;
+		return true;
+	}
+	if (head_is_coff(head)) {
+		*ret_name = "an object file of Windows (COFF)";
 		*ret_help = windows;
 		return true;
 	}

@@ -388,6 +388,7 @@ int elf_open(struct source *src, struct elf_image **ret, struct err *err)
 
 	im->pub = (struct elf_image){ .src = src };
 	im->tail = (struct bytes){ 0 };
+	im->tail_off = 0;
 	budget_hold_init(&im->memory, NULL, BUDGET_TABLE);
 	budget_hold_init(&im->disk, NULL, BUDGET_TABLE);
 	im->memory.max = im->disk.max = elf_held_max(src->size);

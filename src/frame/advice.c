@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What to do about an address without a name: by the reason, by where it was looked up, and by what is known of the file.
+ * What to do about an address without a name: by the reason, the place of the look-up, and the known facts of the file.
  */
 #include "frame/frame.h"
 
@@ -26,6 +26,9 @@ static void advise_servers(const struct frame_case *c, struct buf *out)
 	if (c->asked.size) {
 		buf_printf(out, "%s %.*s%s", advice_of_asked(c), (int)MIN(c->asked.size, (size_t)ASKED_MAX),
 			   c->asked.p, c->asked.size > ASKED_MAX ? " and so on" : "");
+		if (c->keeps_misses)
+			buf_add_str(out, STR(" (a miss is remembered for minutes; --server URL asks again at "
+					     "once)"));
 		if (c->server.size && !memmem(c->asked.p, c->asked.size, c->server.p, c->server.size)) {
 			buf_add_str(out, STR("; or "));
 			buf_printf(out,

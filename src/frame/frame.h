@@ -58,6 +58,7 @@ struct frame_case {
 	enum frame_reason reason;
 	bool at_server;     /* else a command on this machine */
 	bool asks_nobody;   /* no server was asked: none is configured, or only this machine was searched */
+	bool keeps_misses;  /* a command: they are not asked again for a while after they said no */
 	struct str asked;   /* servers that were asked, separated by blanks */
 	struct str server;  /* a debuginfod server that may have it */
 	struct str package; /* the package with the debug information */

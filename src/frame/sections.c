@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The layout of a file that has no program headers of what is loaded: profilers strip so for an upload. The headers of
+ * The layout of a file that has no program headers of loaded segments: profilers strip so for an upload. The headers of
  * its sections are left, with their addresses, but those of removed sections have no size. So code goes as far as the
  * next section of another kind, and nothing is known of file offsets.
  */

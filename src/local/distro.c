@@ -263,14 +263,18 @@ void local_install_advice(const struct local_distro *d, struct str package, stru
 		buf_printf(out, "apt install %.*s", (int)package.size, package.p);
 		if (str_ends(package, STR("-dbg")))
 			return;
+		/* Updates of a release are in other suites until they are in it: the release's has another build ID. */
 		if (is_debian && d->codename[0])
-			buf_printf(out, " (it is in: deb http://deb.debian.org/debian-debug %s-debug main)",
-				   d->codename);
+			buf_printf(out,
+				   " (it is in: deb http://deb.debian.org/debian-debug %s-debug main; of a "
+				   "security update in: deb http://deb.debian.org/debian-security-debug "
+				   "%s-security-debug main)",
+				   d->codename, d->codename);
 		else if (is_ubuntu && d->codename[0])
 			buf_printf(out,
 				   " (it is in: deb http://ddebs.ubuntu.com %s main restricted universe "
-				   "multiverse)",
-				   d->codename);
+				   "multiverse; of an update in: %s-updates instead of %s)",
+				   d->codename, d->codename, d->codename);
 		return;
 	}
 	if (!is_plain_path(path))

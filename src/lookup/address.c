@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Addresses as people write them, and their frames.
+ * Addresses as people write them, their frames, and whether two files have the same ones.
  */
 #include <stdlib.h>
 #include "lookup/lookup.h"
@@ -22,6 +22,11 @@ int lookup_frames_by(const struct lookup_file *f, struct symtab_finder *finder, 
 int lookup_frames(const struct lookup_file *f, uint64_t addr, struct symtab_frames *ret, struct err *err)
 {
 	return lookup_frames_by(f, f->finder, addr, ret, err);
+}
+
+const struct elf_image *lookup_program(const struct lookup_file *f)
+{
+	return f->img && f->img != f->debug && !frame_moved(f->img, f->debug) ? f->img : NULL;
 }
 
 bool lookup_number(struct str s, uint64_t *ret)

@@ -6,7 +6,8 @@
 
 int lookup_build(struct lookup_file *f, unsigned n_threads, struct err *err)
 {
-	struct symtab_options o = { .alt = f->alt,
+	struct symtab_options o = { .program = lookup_program(f),
+				    .alt = f->alt,
 				    .split = &f->split,
 				    .temp_dir = file_temp_dir(),
 				    .n_threads = n_threads,

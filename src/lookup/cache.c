@@ -68,6 +68,7 @@ char *lookup_cache_name(const struct lookup_file *f)
 		return NULL;
 	hash64_init(&h, f->discriminators ? ~made_by : made_by);
 	hash_file_facts(&h, src);
+	hash_file_facts(&h, lookup_program(f) ? f->img->src : NULL);
 	hash_file_facts(&h, f->alt ? f->alt->src : NULL);
 	hash_file_facts(&h, f->dwp ? f->dwp->src : NULL);
 	return mem_printf("%s/%s-%016llx" SUFFIX, dir, build_id_hex(&id, hex),

@@ -6,7 +6,7 @@
  *   later    building the table for the cache in a process of its own
  *   build    the table of the files found: opened from the cache, or built
  *   cache    tables that were built before
- *   address  addresses as people write them, and their frames
+ *   address  addresses as people write them, their frames, and whether two files have the same ones
  */
 #pragma once
 

@@ -91,6 +91,8 @@ void lookup_cache_later(struct lookup_file *f);
  */
 int lookup_find_files(struct lookup_file *f, const struct lookup_options *o, const char *path,
 		      struct err *err);
+/* The program of which f->debug is the debug file, for symtab_options: NULL if they are one file, or prelink moved it. */
+const struct elf_image *lookup_program(const struct lookup_file *f);
 /*
  * The path (heap) of the file of a build ID in the cache folder of debug files, fetched from a server if
  * need be; @name: of a program, the path or name of its file (NULL: not known), by which some servers find it. NULL: not

@@ -277,14 +277,6 @@ static int open_by_id(struct lookup_file *f, const struct lookup_options *o, str
 	return -1;
 }
 
-/* The file at a path may be another one by now. */
-static bool has_build_id(const struct lookup_file *f, const struct build_id *id, struct err *err)
-{
-	struct build_id found;
-
-	return elf_build_id(f->img, &found, err) == 0 && build_id_eq(&found, id);
-}
-
 /* A path that is not there is that of a file of another machine: only a build ID could name it. */
 static void note_not_opened(struct lookup_file *f, const struct err *err)
 {
@@ -300,7 +292,8 @@ int lookup_open_module(struct lookup_file *f, const struct lookup_options *o, co
 
 	if (path) {
 		r = open_with_debug_file(f, local, path, err);
-		if (r == 0 && by_id && !has_build_id(f, id, err))
+		/* The file at a path may be another one by now. Profilers call it by any of its identities. */
+		if (r == 0 && by_id && !elf_is_identified_by(f->src, f->img, id))
 			r = -1;
 	}
 	if (r < 0 && by_id) {

@@ -17,12 +17,9 @@ static const struct metric_family tries_family = {
 int64_t naming_wait_ms(enum frame_reason reason, bool lacking, uint32_t n_tries, int64_t interval_ms)
 {
 	bool miss = lacking || reason == FRAME_UPSTREAM_404;
-	int64_t wait_ms = miss ? NAMING_MISS_FIRST_MS : interval_ms,
-		last_ms = miss ? NAMING_MISS_LAST_MS : NAMING_LAST_MS;
 
-	for (uint32_t i = 1; i < n_tries && wait_ms < last_ms; i++)
-		wait_ms *= 2;
-	return MIN(wait_ms, last_ms);
+	return clock_backoff(miss ? NAMING_MISS_FIRST_MS : interval_ms, n_tries ? n_tries - 1 : 0,
+			     miss ? NAMING_MISS_LAST_MS : NAMING_LAST_MS);
 }
 
 /* ---- beginning ---- */

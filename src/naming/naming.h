@@ -39,8 +39,8 @@ struct naming *naming_new(const struct naming_options *o);
 int naming_start(struct naming *n, struct err *err);
 /*
  * Make no more attempts. naming_kick() and naming_wake() do nothing from now on, and calls that were running
- * have ended. Call it after tables_stop(), else it waits for tables that are being built. What it borrows may
- * go then. Takes NULL.
+ * have ended. Call it after tables_stop(), else it waits for tables that are being built. The objects that it
+ * borrows may go then. Takes NULL.
  */
 void naming_stop(struct naming *n);
 void naming_free(struct naming *n); /* takes NULL */

@@ -5,7 +5,7 @@
  */
 #include "pkg/internal.h"
 
-/* Limit of one request; a stream that decodes into its own buffer lends what that holds. */
+/* Limit of one request; a stream that decodes into its own buffer lends the bytes in that buffer. */
 #define CHUNK_MAX  MIB(1)
 #define SMALL_SIZE KIB(4)
 

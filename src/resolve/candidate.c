@@ -83,6 +83,7 @@ static int note_other_id(struct work *w, const struct build_id *id, struct str p
 {
 	char hex[BUILD_ID_HEX_SIZE];
 
+	w->doubt = true;
 	work_note(w, place, "does not match the index: its build ID is %s", build_id_hex(id, hex));
 	return NOT_THIS;
 }
@@ -96,6 +97,7 @@ int candidate_check_head(struct work *w, const struct build_id *id, const struct
 	if (pinned_source_head(ans->source, &head, &why) < 0)
 		return work_failed(w, answer_place(w, ans), &why);
 	if (head.size < SELFMAG || memcmp(head.p, ELFMAG, SELFMAG) != 0) {
+		w->doubt = true;
 		work_note(w, answer_place(w, ans), "does not match the index: not an ELF file");
 		return NOT_THIS;
 	}
@@ -116,6 +118,7 @@ int candidate_check_image(struct work *w, const struct build_id *id, const struc
 	if (r && elf_is_identified_by(img->src, img, id))
 		return 0;
 	if (r) {
+		w->doubt = true;
 		work_note(w, place, "does not match the index: no build ID");
 		return NOT_THIS;
 	}

@@ -56,7 +56,7 @@ static int ready_hits(struct hit_search *s, uint32_t flag, uint32_t without, str
 	return NOT_THIS;
 }
 
-/* @h is still what the index has. A pass that has ended since @h was read has changed its row. */
+/* @h is still the row of the index. A pass that has ended since @h was read has changed its row. */
 static bool hit_is_current(struct work *w, const struct index_hit *h)
 {
 	struct index_file now;

@@ -9,6 +9,7 @@
  *   head.c           the build ID in the first bytes of an ELF file
  *   plain.c          a file on disk -> source
  *   package.c        a member of a mapped package -> source
+ *   again.c          ... of a package in object storage, read once more when it is damaged
  *   section.c        ELF file -> a part of it
  *   source.c         path -> member of a package, or a file that the debug information names
  *   names.c          cache of the source names of debug files
@@ -130,6 +131,8 @@ struct work {
 	struct resolve_wake wake;
 	struct arena *a;
 	struct resolve_why *why;
+	/* An object was opened; its bytes contradict the index. With `again` each object's ranges are read anew. */
+	bool far, doubt, again;
 	struct err failed; /* the first candidate that is here but could not be read; kind ERR_NONE: none */
 	/* The candidate opened last, if its map has the places of its sections; valid as long as its
 	 * source. */
@@ -209,6 +212,19 @@ int package_open(struct work *w, const struct index_file *f, const struct mapped
 		 const struct pkg_entry *e, struct resolve_answer *ret);
 /* The first section of @e with this name; NULL: none. */
 const struct elf_place *package_section(const struct pkg_entry *e, struct str name);
+
+/* ---- again.c ---- */
+
+/* Whether a read failed since bytes are other ones than they should be. */
+bool work_is_damage(const struct err *why);
+struct again_member {
+	const struct index_file *file;
+	const struct pkg_map *map; /* this and the next fields are used until the source is closed */
+	const struct pkg_entry *entry;
+	const struct codec_source_options *opts; /* copied */
+};
+/* @member (taken) of the object @raw, which it reads. */
+struct source *again_source_new(struct source *member, struct source *raw, const struct again_member *m);
 
 /* ---- candidate.c ---- */
 

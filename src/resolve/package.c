@@ -4,12 +4,14 @@
  */
 #include "resolve/internal.h"
 
+#include "s3/s3.h"
+
 /* The same size, time and inode as at the scan: it is the same package. With another time or inode it may be
  * a copy or another package; the digest of its head and tail decides. */
 static int package_check_identity(struct work *w, const struct index_file *f, const struct pkg_identity *want,
 				  struct source *src, const struct stat *st)
 {
-	int64_t mtime_ns = (int64_t)st->st_mtim.tv_sec * 1000000000 + st->st_mtim.tv_nsec;
+	int64_t mtime_ns = file_mtime_ns(st);
 	struct pkg_identity now;
 	struct err why = { 0 };
 
@@ -87,6 +89,9 @@ int package_open(struct work *w, const struct index_file *f, const struct mapped
 	opts.read_end = read_end(w);
 	if (opts.helpers)
 		opts.max_ahead = pool_threads(opts.helpers);
+	/* Decoded bytes of before may be those that are doubted. */
+	if (w->again)
+		opts.cache = NULL;
 	r = open_package(w, f, m, &src);
 	if (r == 0 && pkg_entry_open(m->map, e, src, &opts, &member, &why) < 0)
 		r = work_failed(w, f->path, &why);
@@ -94,6 +99,8 @@ int package_open(struct work *w, const struct index_file *f, const struct mapped
 		pin_release(pin);
 		return r;
 	}
+	if (s3_is_url(f->path) && !w->again)
+		member = again_source_new(member, src, &(struct again_member){ f, m->map, e, &opts });
 	ans.file = str_of(arena_printf(w->a, "/" STR_FMT, STR_ARG(e->path)));
 	ans.mtime = e->mtime;
 	ans.tag = content_tag(f, e->number);

@@ -84,7 +84,7 @@ int plain_open(struct work *w, const struct index_hit *h, struct resolve_answer 
 	if (r)
 		return r;
 	now.size = (uint64_t)st.st_size;
-	now.mtime_ns = (int64_t)st.st_mtim.tv_sec * 1000000000 + st.st_mtim.tv_nsec;
+	now.mtime_ns = file_mtime_ns(&st);
 	if (now.size != f->size || now.mtime_ns != f->mtime_ns || (f->inode && f->inode != st.st_ino)) {
 		r = check_changed(w, h, src);
 		if (r) {

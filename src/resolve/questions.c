@@ -13,7 +13,7 @@
 #include <stdlib.h>
 
 #define SLOTS        4096u
-#define TABLES_SHARE 5 /* either kind of symbol tables gets a fifth of what a client gets */
+#define TABLES_SHARE 5 /* either kind of symbol tables gets a fifth of a client's share */
 #define CLIENTS      4 /* all others together get what four clients get */
 #define MINUTE_MS    60000
 

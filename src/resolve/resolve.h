@@ -134,7 +134,7 @@ struct resolver_ops {
 	/* See resolve_metadata(). NULL: it has none. */
 	int (*metadata)(struct resolver *r, const struct index_metadata_query *q,
 			struct index_metadata_page *ret, struct err *err);
-	/* See resolve_epoch(). NULL: what was found does not change. */
+	/* See resolve_epoch(). NULL: results do not change. */
 	uint64_t (*epoch)(struct resolver *r);
 	void (*close)(struct resolver *r);
 	/* See resolve_unfinished(). NULL: never. */
@@ -192,7 +192,7 @@ bool resolve_unfinished(struct resolver *r);
  * package most likely to have it, by the names of packages and of other files of the build ID, is read first. If the rest
  * takes longer than @p permits, at the speed so far, only that package is waited for. RESOLVE_WAIT: as resolve().
  * RESOLVE_BUSY: it may be in something unread, but this request does not wait for it (any longer). RESOLVE_MISSING:
- * nothing that is unread can have it; what was read meanwhile may.
+ * nothing that is unread can have it; files that were read meanwhile may.
  */
 int resolve_await(struct resolver *r, const struct resolve_request *req, const struct resolve_patience *p,
 		  struct resolve_wake wake, struct err *err);
@@ -205,7 +205,7 @@ struct str resolve_reading(struct resolver *r, const struct resolve_request *req
  * Note that a process calls the file of @id @file, a path or a name. A server that finds programs by their names (SSQP) is
  * then asked with that name, unless the request has one, or a file of that build ID is here and has one. Names are kept for
  * some thousand build IDs; of names by equal sources the last one counts. They need not be true, since the build ID of the
- * file is checked: a wrong name hides a file from those who ask without a name, no more.
+ * file is checked: a wrong name hides a file from clients that ask without a name, no more.
  */
 void resolve_name_hint(struct resolver *r, const struct build_id *id, struct str file, enum resolve_hint by);
 void resolve_close(struct resolver *r); /* takes NULL */

@@ -52,6 +52,26 @@ static struct resolver_index *resolver_index_of(struct resolver *r)
 	return CONTAINER_OF(r, struct resolver_index, resolver);
 }
 
+/*
+ * With the bytes of an object that are kept here; if they are damaged, or contradict the index, with those of the bucket, once.
+ */
+static int find_by_bytes(struct work *w, struct resolve_answer *ret, struct err *err)
+{
+	struct err why = { 0 };
+	int res = finders[w->req->kind](w, ret, &why);
+	bool damage = res < 0 && work_is_damage(&why);
+
+	if (w->far && (damage || (res == RESOLVE_MISSING && w->doubt))) {
+		w->again = true;
+		w->doubt = false;
+		w->failed = why = (struct err){ 0 };
+		res = finders[w->req->kind](w, ret, &why);
+	}
+	if (res < 0 && err)
+		*err = why;
+	return res;
+}
+
 static int index_resolve(struct resolver *base, const struct resolve_request *req, struct resolve_wake wake,
 			 struct resolve_answer *ret, struct resolve_why *why, struct err *err)
 {
@@ -66,7 +86,7 @@ static int index_resolve(struct resolver *base, const struct resolve_request *re
 	if (conn_take(&r->conns, &conn, err) < 0)
 		return -1;
 	w.ix = conn->ix;
-	res = finders[req->kind](&w, &ans, err);
+	res = find_by_bytes(&w, &ans, err);
 	conn_give(&r->conns, conn);
 	if (res == 0)
 		*ret = ans;

@@ -65,22 +65,34 @@ static int answer_object(struct store_request *k, enum store_kind kind, struct s
 	return 0;
 }
 
+/* A program that was never stripped is its own debug file. */
+static int find_unstripped(struct store_request *k, struct resolve_answer *ret, struct err *err)
+{
+	int r = answer_object(k, STORE_EXECUTABLE, STR(""), ret, err);
+
+	if (r || k->meta.quality == STORE_DWARF)
+		return r;
+	answer_drop(ret);
+	return store_missing(k, "has the executable, but that is stripped");
+}
+
+/*
+ * The second object is asked for also when the first one failed: of a bucket that is away the program may be in the cache, and it is
+ * right whether or not there is a debug file beside it. Else the first failure is the outcome.
+ */
 static int find_debuginfo(struct store_request *k, struct resolve_answer *ret, struct err *err)
 {
-	int r = answer_object(k, STORE_DEBUGINFO, STR(""), ret, err);
+	int r = answer_object(k, STORE_DEBUGINFO, STR(""), ret, err), second;
+	struct err ignored;
 
 	if (r == 0 && (k->meta.quality == STORE_DYNSYM) != k->req->dynsym) {
 		answer_drop(ret);
 		r = store_missing(k, "has a file with dynamic symbols alone");
 	}
-	if (r != RESOLVE_MISSING || k->req->dynsym)
+	if (r == 0 || k->req->dynsym)
 		return r;
-	/* A program that was never stripped is its own debug file. */
-	r = answer_object(k, STORE_EXECUTABLE, STR(""), ret, err);
-	if (r || k->meta.quality == STORE_DWARF)
-		return r;
-	answer_drop(ret);
-	return store_missing(k, "has the executable, but that is stripped");
+	second = find_unstripped(k, ret, r < 0 ? &ignored : err);
+	return r < 0 && second ? r : second;
 }
 
 static int find_executable(struct store_request *k, struct resolve_answer *ret, struct err *err)
@@ -160,14 +172,17 @@ static int find_section(struct store_request *k, struct resolve_answer *ret, str
 {
 	struct str arg = k->req->arg;
 	const char *name;
-	int r;
+	struct err ignored;
+	int r, second = 0;
 
 	if (!arg.size || arg.size > MAX_NAME || memchr(arg.p, '\0', arg.size))
 		return store_missing(k, "not a section name");
 	name = arena_strdup(k->a, arg);
 	r = find_section_in(k, STORE_DEBUGINFO, name, ret, err);
-	if (r == RESOLVE_MISSING)
-		r = find_section_in(k, STORE_EXECUTABLE, name, ret, err);
+	if (r)
+		second = find_section_in(k, STORE_EXECUTABLE, name, ret, r < 0 ? &ignored : err);
+	/* As find_debuginfo(). */
+	r = r < 0 && second ? r : second;
 	/* A section fetched by itself, from another server. */
 	if (r == RESOLVE_MISSING)
 		r = answer_object(k, STORE_SECTION, arg, ret, err);

@@ -34,6 +34,9 @@ static int work_open_object(struct work *w, const struct index_file *f, struct s
 	index_file_stat(f, ret_st);
 	if (s3_shared(&s3, &why) < 0 || s3_open(s3, f->path.p, ret_st, ret, NULL, &why) < 0)
 		return work_failed(w, f->path, &why);
+	w->far = true;
+	if (w->again)
+		source_distrust(*ret);
 	return 0;
 }
 

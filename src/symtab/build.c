@@ -173,7 +173,7 @@ static int table_build(struct build *b, struct buf *out, struct symtab_stats *st
 		buf_done(&b->block_bytes);
 	dwarf_close_code(b->dwarf);
 	if (err_if_cancelled(b->o->cancel, err) < 0 ||
-	    symbols_read(&b->symbols, b->img, b->code, b->n_code, err) < 0)
+	    symbols_read(&b->symbols, b->img, b->o->program, b->code, b->n_code, err) < 0)
 		return -1;
 	if (!b->dwarf && !b->symbols.n && !b->n_ranges)
 		return nothing_end(b, err);
@@ -189,7 +189,7 @@ static int table_build(struct build *b, struct buf *out, struct symtab_stats *st
 int symtab_build(const struct elf_image *img, const struct symtab_options *o, struct buf *out,
 		 struct symtab_stats *ret_stats, struct err *err)
 {
-	const struct elf_image *const images[] = { img, o->alt, o->split ? o->split->dwp : NULL };
+	const struct elf_image *const images[] = { img, o->program, o->alt, o->split ? o->split->dwp : NULL };
 	struct build b = { .img = img, .o = o };
 	uint64_t max = 0;
 	int r;

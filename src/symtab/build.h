@@ -135,11 +135,12 @@ struct symbols {
 /* Room for one more symbol. */
 int symbols_grow(struct symbols *s, struct err *err);
 /*
- * Read the symbols of code in .symtab, .gnu_debugdata and .dynsym. A damaged one does not prevent the use of the
- * others: see s->damage. s->memory is set, the rest 0.
+ * Read the symbols of code in .symtab, .gnu_debugdata and .dynsym of @img, and those that only @program (NULL: none) has:
+ * see struct symtab_options. A damaged one does not prevent the use of the others: see s->damage. s->memory is set, the
+ * rest 0.
  */
-int symbols_read(struct symbols *s, const struct elf_image *img, const struct dwarf_section_place *code,
-		 size_t n_code, struct err *err);
+int symbols_read(struct symbols *s, const struct elf_image *img, const struct elf_image *program,
+		 const struct dwarf_section_place *code, size_t n_code, struct err *err);
 void symbols_done(struct symbols *s);
 /* The dynamic symbols of a file without sections, and their names, in @a. 1: there are none. */
 int dynamic_symbols(const struct elf_image *img, struct arena *a, struct bytes *ret_symbols,

@@ -3,7 +3,8 @@
  * ELF symbols of code: .symtab, the .symtab within .gnu_debugdata, .dynsym.
  *
  * A stripped file has only .dynsym left; .gnu_debugdata has the symbols that are not in .dynsym. So all are
- * read, and the best of those at one address comes first.
+ * read, and the best of those at one address comes first. `strip -g` leaves .symtab in the program, and `eu-strip -g -f`
+ * puts none into the debug file.
  */
 #include "codec/codec.h"
 #include "symtab/build.h"
@@ -350,24 +351,43 @@ static int symbols_sort(struct symbols *s, struct err *err)
 	return 0;
 }
 
-int symbols_read(struct symbols *s, const struct elf_image *img, const struct dwarf_section_place *code,
-		 size_t n_code, struct err *err)
+static int tables_read(struct symbols *s, const struct elf_image *img, const struct dwarf_section_place *code,
+		       size_t n_code, struct err *err)
 {
 	struct symbols_reader r = { .s = s, .img = img, .code = code, .n_code = n_code };
 
-	s->arena.hold = s->memory;
 	if (img->sections_err.kind && symbols_damage_note(s, &img->sections_err) < 0) {
 		*err = img->sections_err;
 		return -1;
 	}
 	if (image_read(&r, err) < 0 && symbols_damage_note(s, err) < 0)
 		return -1;
-	if (mini_read(&r, err) < 0) {
-		err_in(err, ".gnu_debugdata");
-		if (symbols_damage_note(s, err) < 0)
-			return -1;
-	}
-	if (plt_read(s, img, err) < 0) {
+	if (mini_read(&r, err) == 0)
+		return 0;
+	err_in(err, ".gnu_debugdata");
+	return symbols_damage_note(s, err);
+}
+
+bool symtab_has_symbol_table(const struct elf_image *img)
+{
+	for (uint32_t i = 1; i < img->n_sections; i++)
+		if (img->sections[i].type == SHT_SYMTAB)
+			return true;
+	return false;
+}
+
+int symbols_read(struct symbols *s, const struct elf_image *img, const struct elf_image *program,
+		 const struct dwarf_section_place *code, size_t n_code, struct err *err)
+{
+	s->arena.hold = s->memory;
+	/* The sections of a relocatable program may have other numbers. */
+	if (program && (program->h.type == ET_REL || program->h.machine != img->h.machine))
+		program = NULL;
+	if (tables_read(s, img, code, n_code, err) < 0)
+		return -1;
+	if (program && !symtab_has_symbol_table(img) && tables_read(s, program, code, n_code, err) < 0)
+		return -1;
+	if (plt_read(s, img, err) < 0 || (program && plt_read(s, program, err) < 0)) {
 		err_in(err, "procedure linkage table");
 		if (symbols_damage_note(s, err) < 0)
 			return -1;

@@ -17,7 +17,7 @@
  * Goes up when tables of the same format become better: when calls, lines or names are read that were lost before. Tables
  * of an earlier maker are read, and caches build them again. 0: made before there was this number.
  */
-#define SYMTAB_MAKER       3
+#define SYMTAB_MAKER       4
 #define SYMTAB_MAX_HEAD    MIB(64)
 #define SYMTAB_MAX_BLOCK   MIB(256)
 #define SYMTAB_MAX_SYMBOLS (32u << 20)
@@ -57,6 +57,11 @@ const char *symtab_flag_name(uint32_t flag);
 /* ---- building a table ---- */
 
 struct symtab_options {
+	/*
+	 * NULL, or the program whose debug file is converted, with the same addresses: its linkage table is read, and its
+	 * symbols, too, where the debug file has no symbol table (after `eu-strip -g -f`).
+	 */
+	const struct elf_image *program;
 	const struct elf_image *alt;     /* supplementary file, or NULL */
 	const struct dwarf_split *split; /* finds split (.dwo, .dwp) files; NULL: there are none */
 	const char *temp_dir;            /* see dwarf_open() */
@@ -87,6 +92,9 @@ struct symtab_options {
 struct symtab_hidden {
 	uint64_t n_ranges, size, lines_size;
 };
+
+/* Whether @img has a symbol table, so that those of options.program are not read. */
+bool symtab_has_symbol_table(const struct elf_image *img);
 
 struct symtab_stats {
 	uint64_t n_units, n_functions, n_inlined, n_rows, n_symbols, n_ranges, n_blocks, n_skipped;

@@ -72,11 +72,13 @@ static uint32_t linkage_at(struct build *b, const struct code_range *p, uint64_t
 
 		if (found && s->start != found->start)
 			break;
-		if (one != RELATION_OTHER && (s->end == s->start || s->end > at) &&
-		    relation != RELATION_SAME) {
-			found = s;
-			relation = one;
-		}
+		if (one == RELATION_OTHER || (s->end > s->start && s->end <= at) || relation == RELATION_SAME)
+			continue;
+		/* An empty part has a symbol at the start of the next one: the one with a size has the code. */
+		if (found && one == relation && s->end == s->start && found->end > at)
+			continue;
+		found = s;
+		relation = one;
 	}
 	if (!found && at == p->start && !f->linkage) {
 		size_t i = symbol_first(b, at);

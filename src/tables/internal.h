@@ -269,7 +269,7 @@ bool splits_are_better(struct splits *x, const struct split_state *before);
 
 /* ---- stored ---- */
 
-/* The table in the store; NULL: none, or it cannot be used. @a: for what is read. */
+/* The table in the store; NULL: none, or it cannot be used. @a: for the bytes read. */
 struct tables_entry *stored_open(struct tables *t, const struct entry_key *key, struct arena *a);
 /* Keep the table of @e in the store; one that cannot be kept stays in memory. */
 void stored_put(struct tables *t, const struct tables_entry *e, const struct resolve_answer *made_of);

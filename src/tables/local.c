@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A table, or a layout, of the files that are here, made while a build waits for other servers: these may not answer for a
- * minute, and what is here names its addresses meanwhile.
+ * minute, and the files here name its addresses meanwhile.
  *
  * A *local build* goes through the same stages as the build that it is for, the whole one, but finds files here only. It is
  * not in the map of builds. Its entry goes into the LRU, expired and lacking, while the whole build runs; the entry of

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The stages of a build. A table: the one in the store; else of the debug file, or of the program; with its
- * supplementary and its split files; converted; put into the store. A layout: of the program, or of the debug
- * file.
+ * supplementary and its split files, and the program, if the debug file has no symbol table; converted; put into the
+ * store. A layout: of the program, or of the debug file.
  *
  * Without any of these: of a file with the program's dynamic symbols, which an agent sent.
  *
@@ -16,14 +16,14 @@
 
 #define INCOMPLETE_MS (10 * 60 * 1000)
 
-enum make_stage { AT_STORE, AT_DEBUG, AT_EXECUTABLE, AT_DYNSYM, AT_ALT, AT_TABLE };
+enum make_stage { AT_STORE, AT_DEBUG, AT_EXECUTABLE, AT_DYNSYM, AT_ALT, AT_PROGRAM, AT_TABLE };
 
 struct build_making {
 	enum make_stage stage;
 	struct tables_entry *entry; /* the end of the build */
 	struct arena arena;
-	struct fetched file, alt;
-	struct splits *splits; /* of `file` */
+	struct fetched file, alt, symbols; /* symbols: the program, if only that has them */
+	struct splits *splits;             /* of `file` */
 	bool from_executable;
 	bool is_empty;                      /* the debug file has nothing in it */
 	bool searching;                     /* a scan was still running when the build began */
@@ -38,6 +38,7 @@ void make_drop(struct build *b)
 	if (!m)
 		return;
 	splits_free(m->splits);
+	fetched_done(&m->symbols);
 	fetched_done(&m->alt);
 	fetched_done(&m->file);
 	arena_done(&m->arena);
@@ -312,7 +313,9 @@ static enum make_outcome convert_files(struct build *b)
 
 	if (!build_memory_begin(b, m->file.src->size))
 		return MAKE_WAITS;
-	if (fetched_make_random(b, &m->file, &err) == 0 && fetched_make_random(b, &m->alt, &err) == 0) {
+	if (fetched_make_random(b, &m->file, &err) == 0 && fetched_make_random(b, &m->alt, &err) == 0 &&
+	    fetched_make_random(b, &m->symbols, &err) == 0) {
+		o.program = m->symbols.img;
 		o.alt = m->alt.img;
 		o.split = splits_finder(m->splits);
 		o.memory = &b->memory;
@@ -499,8 +502,25 @@ static enum make_outcome stage_alt(struct build *b)
 	adopt_local(b);
 	if (!m->splits)
 		m->splits = splits_new(b->tables, &b->key.id, m->file.img, &m->file.answer);
-	m->stage = AT_TABLE;
+	m->stage = AT_PROGRAM;
 	return has_old(b) && !is_better_table(b) ? end_with_old(b) : MAKE_DONE;
+}
+
+/* Without the program the table is built all the same. */
+static enum make_outcome stage_program(struct build *b)
+{
+	struct build_making *m = b->making;
+	struct make_failure ignored;
+
+	if (!m->from_executable && !m->file.dynsym && !symtab_has_symbol_table(m->file.img)) {
+		if (fetch_elf(b, &m->symbols, RESOLVE_EXECUTABLE, &b->key.id, &m->arena, &ignored) ==
+		    MAKE_WAITS)
+			return MAKE_WAITS;
+		if (m->symbols.img && frame_moved(m->symbols.img, m->file.img))
+			fetched_done(&m->symbols);
+	}
+	m->stage = AT_TABLE;
+	return MAKE_DONE;
 }
 
 static enum make_outcome stage_table(struct build *b)
@@ -514,6 +534,7 @@ static enum make_outcome stage_table(struct build *b)
 		return end_missing(b, FRAME_NO_SYMBOLS, b->tables->opts.miss_ms);
 	/* The debug file is empty: the program may have symbols. */
 	splits_free(TAKE(m->splits));
+	fetched_done(&m->symbols);
 	fetched_done(&m->alt);
 	fetched_done(&m->file);
 	m->is_empty = true;
@@ -525,7 +546,8 @@ static enum make_outcome make_table(struct build *b)
 {
 	static enum make_outcome (*const stages[])(struct build * b) = {
 		[AT_STORE] = stage_store,   [AT_DEBUG] = stage_debug, [AT_EXECUTABLE] = stage_executable,
-		[AT_DYNSYM] = stage_dynsym, [AT_ALT] = stage_alt,     [AT_TABLE] = stage_table,
+		[AT_DYNSYM] = stage_dynsym, [AT_ALT] = stage_alt,     [AT_PROGRAM] = stage_program,
+		[AT_TABLE] = stage_table,
 	};
 
 	while (!b->making->entry)

@@ -22,7 +22,7 @@ struct splits {
 	struct budget_hold copies; /* the disk space of the last file that was copied */
 };
 
-/* The resolver reports later what it did not have at once; nothing waits for it. */
+/* The resolver reports a file later that it did not have at once; nothing waits for it. */
 static void ignore_resolver_wake(void *arg)
 {
 }

@@ -211,6 +211,20 @@ def test_a_table_is_verified_and_the_same_with_threads(tmp_path):
     assert "main" in run(LODE, "symtab", "dump", tmp_path / "1.sym")
 
 
+@pytest.mark.parametrize("version", (4, 5))
+def test_relative_folders_of_the_compilation(version, tmp_path):
+    """Directory 0 of DWARF 5 is src itself, as llvm-symbolizer 19 says (14 does not); another directory, with the same string, is src/src."""
+    (tmp_path / "src").mkdir()
+    (tmp_path / "a.c").write_text("#include <a.c>\nint g(int x) { return f(x) ^ 5; }\n")
+    (tmp_path / "src" / "a.c").write_text("__attribute__((noinline)) int f(int x) { return x * 3; }\n")
+    program = tmp_path / "program.so"
+    subprocess.run(["clang", "-g", f"-gdwarf-{version}", "-O1", "-Isrc", "-shared", "-fPIC", f"-ffile-prefix-map={tmp_path}=src", "-o", program, "a.c"], cwd=tmp_path, check=True)
+    places = {}
+    for address, f in re.findall(r"^(\w+) T ([fg])$", run("nm", program), re.M):
+        places[f] = run(LODE, "symbolize", "-e", program, "--output-style", "llvm", f"0x{address}").split("\n")[1].rsplit(":", 2)[0]
+    assert places == {"f": "src/src/a.c", "g": "src/a.c"}
+
+
 def test_the_debug_file_is_found_by_its_link(tmp_path):
     source = tmp_path / "a.c"
     source.write_text(C)
@@ -222,6 +236,25 @@ def test_the_debug_file_is_found_by_its_link(tmp_path):
     subprocess.run(["strip", program], check=True)
     subprocess.run(["objcopy", f"--add-gnu-debuglink={program}.debug", program], check=True)
     assert "a.c:" in before and run(LODE, "symbolize", "-e", program, slow) == before
+
+
+@pytest.mark.parametrize("strip", (("eu-strip", "-g", "-f"), ("eu-strip", "-f"), ("eu-strip", "-g", "--reloc-debug-sections", "-f")), ids=" ".join)
+def test_symbols_that_only_the_program_has(strip, tmp_path):
+    """`eu-strip -g` leaves the symbol table in the program; the linkage table of any program is in no debug file."""
+    (tmp_path / "a.c").write_text(C)
+    (tmp_path / "b.s").write_text(".text\n.globl by_hand\n.type by_hand, @function\nby_hand:\nnop\nret\n.size by_hand, . - by_hand\n"
+                                  ".section .note.GNU-stack\n")
+    program = tmp_path / "program"
+    subprocess.run(["gcc", "-O2", "-g", "-Wl,-z,lazy", "-o", program, "a.c", "b.s"], check=True, cwd=tmp_path)
+    symbols = dict((name, address) for address, name in re.findall(r"^(\S+) [tT] (\w+)$", run("nm", program), re.M))
+    entries = re.findall(r"^([0-9a-f]+) <\w+@plt>:", run("objdump", "-d", program), re.M)
+    asked = "".join(f"0x{a}\n" for a in [*symbols.values(), *entries])
+    before = run(LODE, "symbolize", "-e", program, "--output-style", "llvm", text=asked)
+    assert {"by_hand", "_start", "slow", "printf@plt"} <= set(before.split("\n"))
+    subprocess.run([*strip, program.with_suffix(".debug"), program], check=True)
+    assert run(LODE, "symbolize", "-e", program, "--output-style", "llvm", text=asked) == before
+    run(LODE, "symtab", "build", "-o", tmp_path / "table", program)
+    assert run(LODE, "symbolize", "-e", tmp_path / "table", "--output-style", "llvm", text=asked) == before
 
 
 def test_entries_of_the_linkage_table_have_names(tmp_path):

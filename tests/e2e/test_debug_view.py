@@ -2,12 +2,14 @@
 """The view "Debug information" in a real browser: binaries without names and the reasons, dropped debug files, and the names that follow."""
 
 import base64
+import hashlib
 import random
 import re
 import subprocess
 
 import pytest
 
+import go_program
 from conftest import LODE, Program
 from profiling import Pprof, ask, code_segment, send
 from pushing import put
@@ -73,6 +75,30 @@ def test_a_binary_without_names_gets_them_by_drag_and_drop(serve, tmp_path, prog
     page.wait(lambda: (page.run("document.querySelector('#flame')?.focus()"), page.press("\ue011", "\ue015"), chosen(page).startswith("twice"))[2], "the name in the graph")
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("known_by", ["go", "hash"])
+def test_a_binary_without_a_gnu_build_id_gets_names_by_drag_and_drop(serve, tmp_path, page, known_by):  # noqa: F811
+    """Profilers name it by Go's build ID, or by OpenTelemetry's hash."""
+    text = "aTgZ-hE7CkRJl7jJ_WmP/eKx0cVYhN1yq3dUwB5sT/Qz8mPfLr2oHn6iXvGtKc/Yb4uDj9wSe7aZk1xRfNq"
+    code = go_program.build(tmp_path / "app", text)
+    program = (tmp_path / "app").read_bytes()
+    size = len(program).to_bytes(8, "big")
+    identity = {"go": text.encode().hex(), "hash": hashlib.sha256(program[:4096] + program[-4096:] + size).hexdigest()[:32]}[known_by]
+    (tmp_path / "none").mkdir()
+    s = serve([tmp_path / "none"], args=["--symbolize-interval", "1s"]).ready()
+    off, vaddr, length = code_segment(tmp_path / "app")
+    made = Pprof(types=(("cpu", "nanoseconds"),), mapping=(0x7f0000000000, 0x7f0000000000 + length, off, "/usr/bin/app", identity))
+    send(s, made.sample([0x7f0000000000 + code + go_program.SIZE - vaddr + 1], [7]).bytes(), service="app")
+    visit(page, s, "?view=debug")
+    page.wait_text(".binaries", "not named")
+    other = Program(tmp_path / "other", "other")
+    drop(page, f'tr[data-id="{identity}"]', ("other.debug", other.debug.read_bytes()))
+    page.wait_text(".push-log", "drop that" if known_by == "hash" else "belongs to another build of app")
+    drop(page, ".drop-zone", ("app", program))
+    page.wait_text(".push-log", "app was stored for /usr/bin/app")
+    page.wait_text(".binaries", "1 of 1 address", 60)
+
+
 # A sample of each kind that src/elf/foreign.c names.
 SAMPLES = {
     "empty": b"", "pe": b"MZ" + bytes(58) + b"\x40\0\0\0PE\0\0", "dos": b"MZ\x90\0", "pdb": b"Microsoft C/C++ MSF 7.00\r\n\x1aDS\0\0", "ppdb": b"BSJB\1\0\1\0",
@@ -82,6 +108,8 @@ SAMPLES = {
     "ar": b"!<arch>\na.o/", "thin": b"!<thin>\n/", "zip": b"PK\3\4\n\0", "gzip": b"\x1f\x8b\x08\0", "xz": b"\xfd7zXZ\0\0\4", "zstd": b"\x28\xb5\x2f\xfd\0\0",
     "bzip2": b"BZh91AY&SY", "lz4": b"\x04\x22\x4d\x18\0", "7z": b"7z\xbc\xaf\x27\x1c", "cpio": b"070701000000", "tar": bytes(257) + b"ustar\0", "perf": b"PERFILE2\0", "jfr": b"FLR\0\0\2\0\1",
     "script": b"#!/bin/sh\n", "ld": b"/* GNU ld script\n", "html": b"\n <!DOCTYPE html>", "text": b"hello, world\n", "unknown": b"\1\2\3\4", "gsym": b"MYSG\0\0\0\1",
+    "coff": b"\x64\x86\7\0\0\0\0\0\x40\1\0\0\x1a\0\0\0\0\0\0\0",
+    "bigobj": b"\0\0\xff\xff\2\0\x64\x86\0\0\0\0\xc7\xa1\xba\xd1\xee\xba\xa9\x4b\xaf\x20\xfa\xf8\x6e\xeb\xa8\x1e",
     "sqlite": b"SQLite format 3\0", "pdf": b"%PDF-1.7", "png": b"\x89PNG\r\n\x1a\n",
 }
 

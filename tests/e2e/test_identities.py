@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import signal
+import struct
 import subprocess
 import time
 import urllib.parse
@@ -45,7 +46,23 @@ def programs(tmp_path_factory):
         subprocess.run(["gcc", "-g", "-O0", "-o", name, "x.c", *args], cwd=d, check=True, capture_output=True)
         made[name] = Made(d / name)
     made["both"].gnu = inspected(made["both"])["build_id"]
+    (d / "linked").write_bytes(as_go_links(made["both"].content))
+    made["linked"] = Made(d / "linked")
+    made["linked"].gnu = made["both"].gnu
     return made
+
+
+def as_go_links(content):
+    """Both notes, but the segment of notes has only Go's: so Go's linker writes them since 1.24. GNU's is found by the sections."""
+    content = bytearray(content)
+    phoff, = struct.unpack_from("<Q", content, 32)
+    size, count = struct.unpack_from("<HH", content, 54)
+    note = content.index(GO_TEXT.encode()) - 16
+    for at in range(phoff, phoff + size * count, size):
+        if struct.unpack_from("<I", content, at)[0] == 4:  # PT_NOTE
+            struct.pack_into("<4Q", content, at + 8, note, note, note, 16 + 84)
+            struct.pack_into("<Q", content, at + 40, 16 + 84)
+    return bytes(content)
 
 
 def inspected(p):
@@ -53,7 +70,7 @@ def inspected(p):
 
 
 def ids_of(p, name):
-    return {"go": [p.go, p.hash], "both": [getattr(p, "gnu", ""), p.go, p.hash], "bare": [p.hash]}[name]
+    return {"go": [p.go, p.hash], "bare": [p.hash]}.get(name) or [p.gnu, p.go, p.hash]
 
 
 def escaped(text):
@@ -139,9 +156,10 @@ def test_scanned_files_are_found_by_each(serve, programs, tmp_path, packed):
     (root / "usr/bin").mkdir(parents=True)
     for name, p in programs.items():
         shutil.copy(p.path, root / "usr/bin" / name)
-    # "both" has the Go build ID of "go", too: that would be served under it.
-    files = {name: p for name, p in programs.items() if name != "go"}
-    os.unlink(root / "usr/bin/go")
+    # All but "bare" have the same Go build ID: the last one would be served under it.
+    files = {name: p for name, p in programs.items() if name in ("both", "bare")}
+    for name in programs.keys() - files.keys():
+        os.unlink(root / "usr/bin" / name)
     if packed:
         pool = tmp_path / "pool"
         pool.mkdir()
@@ -155,8 +173,9 @@ def test_scanned_files_are_found_by_each(serve, programs, tmp_path, packed):
         expect_served(s, p, name)
 
 
-def test_find_and_symbolize_ask_by_each(serve, programs, tmp_path):
-    p = programs["both"]
+@pytest.mark.parametrize("name", ["both", "linked"])
+def test_find_and_symbolize_ask_by_each(serve, programs, tmp_path, name):
+    p = programs[name]
     s = serve(["/proc/self/fdinfo"]).ready()
     lode("push", "--to", s.url, p.path)
     for n, i in enumerate([p.gnu, p.go, p.hash, GO_TEXT]):
@@ -165,6 +184,47 @@ def test_find_and_symbolize_ask_by_each(serve, programs, tmp_path):
         assert r.returncode == 0, (i, r.stdout, r.stderr)
         r = lode("symbolize", "--build-id", i, hex(address_of(p) + 1), env=env, ok=False)
         assert "twice" in r.stdout, (i, r.stdout, r.stderr)
+
+
+def test_a_core_dump_of_a_go_program_is_that_of_the_file(tmp_path):
+    """Its dumped pages have Go's note only: the file at the path is taken by it, and has its GNU build ID."""
+    (tmp_path / "x.c").write_text("#include <signal.h>\nint main(void) { raise(SIGSTOP); }\n")
+    (tmp_path / "go.s").write_text(go_program.note(GO_TEXT))
+    subprocess.run(["gcc", "-Wl,--build-id=sha1", "-o", "x", "x.c", "go.s"], cwd=tmp_path, check=True)
+    program = tmp_path / "program"
+    program.write_bytes(as_go_links((tmp_path / "x").read_bytes()))
+    program.chmod(0o755)
+    process = subprocess.Popen([program])
+    try:
+        os.waitid(os.P_PID, process.pid, os.WSTOPPED | os.WNOWAIT)
+        subprocess.run(["gcore", "-o", tmp_path / "core", str(process.pid)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    finally:
+        process.kill()
+        process.wait()
+    core = tmp_path / f"core.{process.pid}"
+    if not core.exists():
+        pytest.skip("gcore cannot dump here")
+    env = {k: v for k, v in os.environ.items() if not k.startswith("DEBUGINFOD_")}
+    r = lode("find", "--local", "--executable", "--why", "--core", core, env=env, ok=False)
+    gnu = inspected(Made(program))["build_id"]
+    assert f"lode: find: {program} ({gnu}): executable:" in r.stderr and str(program) in r.stdout.splitlines(), (r.stdout, r.stderr)
+
+
+@pytest.mark.parametrize("name", ["both", "linked"])
+def test_a_command_names_a_profile_from_the_file_at_its_path_by_each(programs, tmp_path, name):
+    p = programs[name]
+    env = {k: v for k, v in os.environ.items() if not k.startswith("DEBUGINFOD_")}
+    for n, i in enumerate([p.gnu, p.go, p.hash, GO_TEXT]):
+        off, vaddr, size = code_segment(p.path)
+        made = Pprof(types=(("cpu", "nanoseconds"),), mapping=(BASE + vaddr, BASE + vaddr + size, off, str(p.path), i))
+        (tmp_path / f"{n}.pb").write_bytes(made.sample([BASE + address_of(p)], [7]).bytes())
+        r = lode("symbolize", tmp_path / f"{n}.pb", "-o", "-", "--output-format", "folded", env={**env, "DEBUGINFOD_URLS": ""}, ok=False)
+        assert r.stdout == "twice 7\n", (i, r.stdout, r.stderr)
+    # A file of another identity at that path is not used.
+    made = Pprof(types=(("cpu", "nanoseconds"),), mapping=(BASE + vaddr, BASE + vaddr + size, off, str(p.path), "ab" * 16))
+    (tmp_path / "other.pb").write_bytes(made.sample([BASE + address_of(p)], [7]).bytes())
+    r = lode("symbolize", tmp_path / "other.pb", "-o", "-", "--output-format", "folded", env={**env, "DEBUGINFOD_URLS": ""}, ok=False)
+    assert "twice" not in r.stdout
 
 
 def test_profiles_are_named_by_each(serve, programs, tmp_path):

@@ -66,6 +66,19 @@ def push(s, id, kind, path):
     assert status in (200, 201), body
 
 
+def test_the_package_is_known_by_the_name_of_the_file(serve, lib, tmp_path):
+    """The request's name for the file, else that of the file which is here."""
+    pool = tmp_path / "pool"
+    pool.mkdir()
+    shutil.copy(lib.stripped, pool / "libsecret.so.2")
+    s = serve([pool], args=["--no-upstream"]).scanned()
+    for module, package in (({"id": lib.id}, "libsecret2-dbgsym"), ({"id": "ff" * 20, "file": "/usr/lib/libother.so.1"}, "libother1-dbgsym"),
+                            ({"id": "ff" * 20, "file": "x" * 5000}, "its package (Debian: -dbgsym")):
+        _, body, _ = post(s, "/symbolize", json.dumps({"modules": [module], "addresses": [[0, lib.hidden]]}))
+        assert package in json.loads(body)["modules"][0]["help"], body
+    assert "libsecret2-dbgsym" in s.get(f"/buildid/{lib.id}/symbolize?addr={lib.hidden:x}").body.decode()
+
+
 def test_symbols_only(serve, lib, tmp_path):
     s = serve([pool_of(tmp_path, lib.stripped)], args=["--no-upstream"]).scanned()
     status, module = one(s, lib.id, lib.hidden)

@@ -256,8 +256,8 @@ def test_the_reason_and_the_advice(lib, faulty, tmp_path, code, fn):  # noqa: F8
 
 # ---- other commands ----
 
-def command(tmp_path, *args, text=None):
-    env = {"HOME": str(tmp_path), "PATH": "/usr/bin:/bin", "DEBUGINFOD_URLS": ""}
+def command(tmp_path, *args, text=None, urls=""):
+    env = {"HOME": str(tmp_path), "PATH": "/usr/bin:/bin", "DEBUGINFOD_URLS": urls}
     return subprocess.run([LODE, *map(str, args)], cwd=tmp_path, capture_output=True, text=True, env=env, input=text)
 
 
@@ -336,6 +336,24 @@ def test_find_says_what_to_do(lib, faulty, tmp_path):  # noqa: F811
     # Not of many: the lists of packages are read for each.
     r = command(tmp_path, "find", *[f"{i:040x}" for i in range(1, 9)])
     assert r.stderr.count("debuginfo: ") == 8 and r.stderr.count("ask one by --server") == 5
+
+
+@pytest.mark.parametrize("asks", ["find", "symbolize"])
+def test_a_server_that_gets_the_file_after_a_miss(lib, faulty, tmp_path, asks):  # noqa: F811
+    """The miss is remembered for ten minutes: the advice says so, and how to ask again at once."""
+    here = tmp_path / "usr"
+    here.mkdir()
+    so, up = shutil.copy(lib.stripped, here), faulty({})
+    args = ["find", so] if asks == "find" else ["symbolize", "-v", "-e", so, hex(lib.hidden)]
+    for _ in range(2):
+        r = command(tmp_path, *args, urls=up.url)
+        assert f"it was asked for at {up.url} (a miss is remembered for minutes; --server URL asks again at once)" in r.stderr
+        up.files[f"/buildid/{lib.id}/debuginfo"] = lib.debug.read_bytes()
+    r = command(tmp_path, *args, "--server", up.url, urls=up.url)
+    assert r.returncode == 0 and (asks == "find" or "hidden" in r.stdout), (r.stdout, r.stderr)
+    # A server that was named by the option has been asked.
+    r = command(tmp_path, *args, "--server", faulty({}).url)
+    assert "is remembered" not in r.stderr
 
 
 def test_a_profile_of_a_kernel_module(tmp_path):

@@ -32,12 +32,24 @@ const KINDS = [
 	["/* GNU ld script", "a linker script", "drop the library that it refers to"], ["%PDF", "a PDF document", OTHER], ["\x89PNG", "a PNG image", OTHER],
 ];
 
+// As in src/elf/foreign.c: the processor, sections, no optional header, symbols after the sections; or many sections.
+function isCoff(head, text) {
+	if (text.startsWith("\0\0\xff\xff") && text.startsWith("\xc7\xa1\xba\xd1\xee\xba\xa9\x4b\xaf\x20\xfa\xf8\x6e\xeb\xa8\x1e", 12))
+		return true;
+	if (head.byteLength < 18)
+		return false;
+	const n = head.getUint16(2, true);
+	return [0x14c, 0x1c4, 0x8664, 0xaa64].includes(head.getUint16(0, true)) && n > 0 && head.getUint16(16, true) === 0 && head.getUint32(8, true) >= 20 + 40 * n;
+}
+
 function byShape(head, text) {
 	const word = (at, little) => at + 4 <= head.byteLength ? head.getUint32(at, little) : 0;
 	if (text.startsWith("\x7fELF"))
 		return text.charCodeAt(head.byteLength > 5 && head.getUint8(5) === 2 ? 17 : 16) === 4 ? ["an ELF core dump", "drop the debug files of the modules of its process"] : [];
 	if (text.startsWith("\xca\xfe\xba\xbe") && text.length >= 8)
 		return word(4, false) < 45 ? [FAT_MACHO, APPLE] : ["a Java class", "drop the native library itself"];
+	if (isCoff(head, text))
+		return ["an object file of Windows (COFF)", WINDOWS];
 	if (text.startsWith("MZ"))
 		return [text.startsWith("PE\0\0", word(60, true) || text.length) ? "a program or library of Windows (PE)" : "a program of DOS or Windows", WINDOWS];
 	return text.startsWith("ustar", 257) ? ["a tar archive", UNPACK] : null;

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Pushes debug files that the user drops or chooses: each under its own build ID, if one of the listed binaries has that ID.
+// Pushes debug files that the user drops or chooses: each under its own build ID, if one of the listed binaries is known by that or by another identity of the file.
 import { el, visible } from "../dom.js";
 import { bytes, percent } from "../format.js";
-import { buildIdOf, NotUsable } from "./elf_note.js";
+import { identify, NotUsable } from "./elf_note.js";
 
-function put(id, file, token, progress) {
+function put(id, kind, file, token, progress) {
 	return new Promise((done, failed) => {
 		const request = new XMLHttpRequest();
-		request.open("PUT", `buildid/${id}/debuginfo`);
+		request.open("PUT", `buildid/${id}/${kind}`);
 		request.setRequestHeader("X-LODE-FILE", encodeURIComponent(file.name));
 		if (token)
 			request.setRequestHeader("Authorization", `Bearer ${token}`);
@@ -65,13 +65,15 @@ export class Pusher {
 			const line = el("li", {}, `${visible(file.name)}: reading…`);
 			this.log.prepend(line);
 			try {
-				const id = await buildIdOf(file);
-				if (binary && id !== binary.build_id)
+				const { ids, kind } = await identify(file), id = ids[0];
+				if (binary && !ids.includes(binary.build_id) && binary.build_id.length === 32 && id.length !== 32)
+					throw new NotUsable(`${file.name} was not sent: ${binary.file.split("/").pop()} is known by ${binary.build_id}, most likely the hash of its file. Only the program itself shows whether it is the one that ran: drop that.`);
+				if (binary && !ids.includes(binary.build_id))
 					throw new NotUsable(`${file.name} belongs to another build of ${binary.file.split("/").pop()} than the one that ran: its build ID is ${id}.`);
-				const meant = binary ?? this.wanted().find((b) => b.build_id === id);
+				const meant = binary ?? this.wanted().find((b) => ids.includes(b.build_id));
 				if (!meant)
 					throw new NotUsable(`${file.name} was not sent: its build ID ${id} is that of none of these binaries, so it belongs to another build.`);
-				await put(id, file, this.token.value.trim(), (sent, all) => { line.textContent = `${visible(file.name)}: ${percent(sent, all)} of ${bytes(all)}`; });
+				await put(id, kind, file, this.token.value.trim(), (sent, all) => { line.textContent = `${visible(file.name)}: ${percent(sent, all)} of ${bytes(all)}`; });
 				line.className = "good";
 				line.textContent = `${visible(file.name)} was stored for ${visible(meant.file)}; its addresses are being named.`;
 				this.done();

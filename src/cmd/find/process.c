@@ -158,6 +158,16 @@ int find_process(struct finder *f, const char *pid, struct err *err)
 
 /* ---- core dumps ---- */
 
+static bool file_is_of(const char *path, const struct build_id *id)
+{
+	AUTO(source_closep) struct source *src = NULL;
+	AUTO(elf_closep) struct elf_image *img = NULL;
+	struct err ignored = { 0 };
+
+	return source_open_file(path, &src, &ignored) == 0 && elf_open(src, &img, &ignored) == 0 &&
+	       elf_is_identified_by(src, img, id);
+}
+
 static int add_core_module(struct finder *f, const struct elf_core_module *m, struct err *err)
 {
 	const char *name = arena_strdup(&f->a, m->path);
@@ -171,9 +181,12 @@ static int add_core_module(struct finder *f, const struct elf_core_module *m, st
 	if (m->path.p[0] != '/')
 		return m->id.size ? add_optional(f, &m->id, err) : 0;
 	if (m->id.size) {
-		/* The file on disk counts only if it is the one that ran. */
-		there = there && build_id_eq(&id, &m->id);
-		return find_add(f, name, there ? path : NULL, &m->id, err) ? 0 : -1;
+		/*
+		 * The file on disk counts only if it is the one that ran. In the dump of a Go program is only Go's build ID;
+		 * most servers know the file by its GNU build ID, which is in a section.
+		 */
+		there = there && file_is_of(path, &m->id);
+		return find_add(f, name, there ? path : NULL, there ? &id : &m->id, err) ? 0 : -1;
 	}
 	if (!there)
 		return 0; /* most likely data; it cannot be told from code that is gone and whose head was not

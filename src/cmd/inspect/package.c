@@ -68,6 +68,22 @@ static int put_package_content(const char *path, struct json_writer *out, struct
 	return put_resume_points(out, buf_bytes(&points), err);
 }
 
+/* An archive that is no package, such as an APK or lib.a, is called by its name. */
+static int put_archive_name(struct source *src, struct json_writer *out, struct err *err)
+{
+	uint8_t head[KIB(1)];
+	const char *name, *help;
+	size_t got;
+
+	if (source_read(src, 0, head, sizeof(head), SOURCE_RANDOM, &got, err) < 0)
+		return -1;
+	if (!elf_foreign_name(bytes_of(head, got), &name, &help))
+		return 0;
+	json_put_text(out, "content", name);
+	json_put_text(out, "help", help);
+	return 0;
+}
+
 int inspect_package(const struct settings *s, const char *path, struct source *src, struct json_writer *out,
 		    struct err *err)
 {
@@ -80,6 +96,8 @@ int inspect_package(const struct settings *s, const char *path, struct source *s
 	if (r != 0)
 		return r;
 	json_put_text(out, "kind", pkg_kind_name(info.kind));
+	if (info.kind == PKG_OTHER && put_archive_name(src, out, err) < 0)
+		return -1;
 	inspect_put_text(out, "name", info.name);
 	inspect_put_text(out, "version", info.version);
 	inspect_put_text(out, "arch", info.arch);

@@ -6,6 +6,7 @@
 #include <unistd.h>
 #include "cmd/child.h"
 #include "cmd/profile/profile.h"
+#include "codec/codec.h"
 #include "elf/elf.h"
 #include "profile/input.h"
 
@@ -45,6 +46,29 @@ static int read_profile_bytes(struct bytes in, enum profile_format format, bool 
 	return sink.fn(sink.arg, p, STR(""), err);
 }
 
+/* Replace the error of file_read(): the kind of a file is a better reason than its size. */
+static int refuse_profile_file(const char *path, struct err *err)
+{
+	AUTO(fd_close) int fd = -1;
+	enum profile_format format;
+	struct err other = { 0 };
+	uint8_t head[KIB(4)];
+	struct stat st;
+	size_t got = 0;
+
+	if (elf_refuse_folder(path, err) < 0 || err->kind != ERR_LIMIT)
+		return -1;
+	if (file_open(path, &fd, &st, &other) == 0 &&
+	    fd_pread(fd, head, sizeof(head), 0, &got, &other) == 0 &&
+	    codec_detect(bytes_of(head, got)) == CODEC_NONE &&
+	    profile_detect(bytes_of(head, got), &format, &other) < 0) {
+		*err = other;
+		return -1;
+	}
+	return err_set(err, ERR_LIMIT, "larger than the limit of %llu MiB for a profile",
+		       (unsigned long long)(PROFILE_MAX_SIZE >> 20));
+}
+
 static int read_profile_file(const char *path, enum profile_format format, bool each,
 			     struct profile_sink sink, struct err *err)
 {
@@ -60,7 +84,9 @@ static int read_profile_file(const char *path, enum profile_format format, bool 
 	r = is_input ? read_profile_input(&b, err) : file_read(path, PROFILE_MAX_SIZE, &b, err);
 	if (r == FILE_MISSING)
 		return err_set(err, ERR_IO, "there is no such file");
-	return r < 0 ? -1 : read_profile_bytes(buf_bytes(&b), format, each, sink, err);
+	if (r < 0)
+		return is_input ? -1 : refuse_profile_file(path, err);
+	return read_profile_bytes(buf_bytes(&b), format, each, sink, err);
 }
 
 static int read_path(const struct settings *s, const char *path, bool each, struct profile_sink sink,

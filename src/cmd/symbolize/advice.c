@@ -49,6 +49,8 @@ void symbolize_advice(const struct lookup_options *places, enum frame_reason rea
 	c.server = str_of(distro.server);
 	c.asked = str_of(places->local_only || !urls ? "" : urls);
 	c.asks_nobody = !c.asked.size;
+	/* A server that failed is asked by the next run. */
+	c.keeps_misses = c.asked.size && !places->urls && !frame_reason_passes(reason);
 	/* Not for other reasons: all lists of dpkg are read. */
 	if (frame_reason_lacks_file(reason) &&
 	    (local_package_installed("", file, &package) || local_package_by_rule(file, &package)))

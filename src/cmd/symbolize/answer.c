@@ -203,8 +203,8 @@ int symbolize_build_id(struct settings *s, const struct symbolize_style *style)
 	if (!build_id_read(&id, a.module))
 		return usage_error("symbolize",
 				   "--build-id: '%s' is not a build ID, an even number of hexadecimal digits "
-				   "or the text of a Go build ID",
-				   s->symbols.build_id);
+				   "or the text of a Go build ID, of at most %u bytes",
+				   s->symbols.build_id, BUILD_ID_MAX);
 	lookup_only(&a.file, s->paths.items, s->paths.n);
 	return answer_opened(&a, lookup_open_module(&a.file, &a.places, NULL, &id, &err), &err);
 }

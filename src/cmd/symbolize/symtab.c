@@ -58,6 +58,7 @@ static int symtab_build_file(struct settings *s, const char *path, struct err *e
 
 	if (lookup_find_files(&f, &places, path, err) < 0)
 		return -1;
+	o.program = lookup_program(&f);
 	o.alt = f.alt;
 	o.split = &f.split;
 	r = symtab_build(f.debug, &o, &out, &st, err);

@@ -58,12 +58,14 @@ static int parse_mapping(struct ask *a, const json_t *j, struct frame_mapping *r
 static int json_parse_module(struct ask *a, struct form_json *f, const json_t *j, size_t i, struct err *err)
 {
 	const json_t *maps = json_object_get(j, "mappings"), *one;
-	struct str id = json_text(json_object_get(j, "id"));
+	struct str id = json_text(json_object_get(j, "id")), file = json_text(json_object_get(j, "file"));
 	size_t k;
 
 	if (id.size && !build_id_read(&a->ids[i], id))
 		return err_set(err, ERR_INVALID, "'id' is not a build ID");
-	ask_hint_name(a, &a->ids[i], json_text(json_object_get(j, "file")));
+	ask_hint_name(a, &a->ids[i], file);
+	if (file.size <= ASK_MAX_STRING)
+		a->files[i] = arena_str(a->arena, file);
 	f->first_map[i] = f->n_maps;
 	json_array_foreach(maps, k, one) if (parse_mapping(a, one, &f->maps[f->n_maps++], err) < 0) return -1;
 	return 0;
@@ -83,6 +85,7 @@ static int parse_modules(struct ask *a, struct form_json *f, const json_t *list,
 		return err_set(err, ERR_LIMIT, "more than %u mappings: send several requests", ASK_MAX_MAPS);
 	a->n_ids = json_array_size(list);
 	a->ids = ARENA_NEW_N(a->arena, struct build_id, a->n_ids + 1);
+	a->files = ARENA_NEW_N(a->arena, struct str, a->n_ids + 1);
 	f->maps = ARENA_NEW_N(a->arena, struct frame_mapping, n_maps + 1);
 	f->first_map = ARENA_NEW_N(a->arena, size_t, a->n_ids + 1);
 	f->prepared = ARENA_NEW_N(a->arena, struct frame_maps *, a->n_ids + 1);
@@ -399,17 +402,18 @@ static enum frame_reason reason_of_table(const struct tables_module *m)
 }
 
 /* What to do if there is no table, or one that lacks something. */
-static void put_module_help(struct ask *a, const struct tables_module *m, struct json_writer *w)
+static void put_module_help(struct ask *a, size_t i, const struct tables_module *m, struct json_writer *w)
 {
-	struct server_case c = { .reason = m->reason };
+	struct server_case c = { .reason = m->reason, .file = a->files ? a->files[i] : STR("") };
 	AUTO(buf_done) struct buf help = { 0 };
 
 	if (m->info)
 		c.reason = reason_of_table(m);
 	if (c.reason == FRAME_FOUND)
 		return;
-	if (m->origin)
-		c.package = server_origin_package(str_of(m->origin));
+	c.package = server_origin_package(str_of(m->origin));
+	if (!c.file.size && !c.package.size)
+		c.file = str_of(m->origin);
 	c.missing = str_of(m->missing);
 	server_advice(a->req->s, &c, &help);
 	json_put_str(w, "help", buf_str(&help));
@@ -438,7 +442,7 @@ static void ask_put_module(struct ask *a, size_t i, struct json_writer *w)
 		else
 			json_put_text(w, "why", reason);
 	}
-	put_module_help(a, &m, w);
+	put_module_help(a, i, &m, w);
 	if (m.info) {
 		json_open_array(w, "has");
 		for (size_t k = 0; k < ARRAY_SIZE(flags); k++)

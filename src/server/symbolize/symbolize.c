@@ -18,7 +18,7 @@ static enum http_next ask_refuse(struct ask *a, unsigned status, const char *tex
 
 /* ---- replies ---- */
 
-/* Charge what the request holds: what was parsed, its answers and their text. */
+/* Charge the request's memory: its parsed form, its answers and their text. */
 static void ask_account(struct ask *a)
 {
 	budget_hold_track(&a->hold, &a->held, a->req->arena.size + a->parts.room + a->out.room);
@@ -114,7 +114,7 @@ static enum http_next ask_answer_all(struct ask *a)
 	struct err err = { 0 };
 	const char *type;
 
-	/* The forms have copied what they need of it. */
+	/* The forms have copied the parts that they need. */
 	body_drop(req);
 	a->body = (struct bytes){ 0 };
 	ask_account(a);

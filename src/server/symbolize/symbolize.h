@@ -61,6 +61,7 @@ struct ask {
 	struct bytes body;       /* borrowed */
 	/* The parsed request; in the arena. */
 	struct build_id *ids;
+	struct str *files; /* paths or names of these modules; NULL: the form has none */
 	struct tables_query *queries;
 	size_t n_ids, n;
 	unsigned request_flags;
@@ -125,7 +126,7 @@ bool ask_number_text(struct str s, bool hex, uint64_t *ret);
 void ask_put_name(const struct ask *a, const struct symtab_frame *f, struct json_writer *w);
 void ask_put_path(const struct symtab_frame *f, struct json_writer *w);
 
-/* What the client calls the file of a build ID: for resolve_name_hint(). */
+/* The client's name for the file of a build ID: for resolve_name_hint(). */
 void ask_hint_name(const struct ask *a, const struct build_id *id, struct str file);
 /* The build ID that begins with these bytes; false: there is none, or several. */
 bool ask_complete_id(struct server *s, struct bytes prefix, struct build_id *ret);

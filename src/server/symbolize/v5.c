@@ -32,7 +32,7 @@ struct v5 {
 	struct str *names, *debug_ids; /* of the modules */
 	struct v5_frame {
 		size_t module;    /* in names; SIZE_MAX: none */
-		struct str wrong; /* what was given for an offset */
+		struct str wrong; /* the value given for an offset */
 		bool is_wrong;
 	} * frames; /* of each query */
 	bool *used;

@@ -92,6 +92,11 @@ static void advice_names_servers_and_packages(void **state)
 		"x-dbgsym");
 	c.asked = STR("http://a https://d");
 	assert_advice(&c, "it was asked for at http://a https://d; or apt install x-dbgsym");
+	c.keeps_misses = true;
+	assert_advice(
+		&c,
+		"it was asked for at http://a https://d (a miss is remembered for minutes; --server URL asks "
+		"again at once); or apt install x-dbgsym");
 	c = (struct frame_case){ .reason = FRAME_UNKNOWN,
 				 .at_server = true,
 				 .asks_nobody = true,

@@ -116,6 +116,7 @@ static void packages_of_files(void **state)
 static void how_to_install(void **state)
 {
 	const struct local_distro debian = { "debian", "bookworm", "Debian", "", LOCAL_APT },
+				  ubuntu = { "ubuntu", "noble", "Ubuntu", "", LOCAL_APT },
 				  fedora = { "fedora", "", "Fedora", "", LOCAL_DNF },
 				  other = { "", "", NULL, "", LOCAL_NO_INSTALLER };
 	struct buf b = { 0 };
@@ -124,8 +125,17 @@ static void how_to_install(void **state)
 	assert_string_equal(buf_cstr(&b), "apt install libc6-dbg");
 	b.size = 0;
 	local_install_advice(&debian, STR("liblzma5-dbgsym"), STR("/lib/l.so"), &b);
-	assert_string_equal(buf_cstr(&b), "apt install liblzma5-dbgsym (it is in: deb "
-					  "http://deb.debian.org/debian-debug bookworm-debug main)");
+	assert_string_equal(buf_cstr(&b),
+			    "apt install liblzma5-dbgsym (it is in: deb "
+			    "http://deb.debian.org/debian-debug bookworm-debug main; of a security "
+			    "update in: deb http://deb.debian.org/debian-security-debug "
+			    "bookworm-security-debug main)");
+	b.size = 0;
+	local_install_advice(&ubuntu, STR("liblzma5-dbgsym"), STR("/lib/l.so"), &b);
+	assert_string_equal(buf_cstr(&b),
+			    "apt install liblzma5-dbgsym (it is in: deb http://ddebs.ubuntu.com noble "
+			    "main restricted universe multiverse; of an update in: noble-updates "
+			    "instead of noble)");
 	b.size = 0;
 	local_install_advice(&fedora, STR(""), STR("/lib/l.so"), &b);
 	assert_string_equal(buf_cstr(&b), "dnf debuginfo-install \"$(rpm -qf '/lib/l.so')\"");

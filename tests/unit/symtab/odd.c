@@ -311,6 +311,21 @@ static void paths_of_windows(void **state)
 	assert_answer(&a, 0x1030, "f at \\\\host\\share\\f.h:13");
 }
 
+/* -ffile-prefix-map=$PWD=src: directory 0 of DWARF 5 is the unit's own, not below it. */
+static void a_relative_folder_of_the_compilation_is_named_once(void **state)
+{
+	for (unsigned version = 4; version <= 5; version++) {
+		AUTO(answers_done) struct answers a;
+
+		answers_init(&a, ELF_WRITER_X86_64, ET_DYN);
+		a.w.version = version;
+		a.w.comp_dir = "src";
+		add_plain(&a);
+		answers_open(&a);
+		assert_answer(&a, 0x1000, "f at src/a.c:10");
+	}
+}
+
 /* ---- symbols ---- */
 
 static void versions_are_no_part_of_a_name(void **state)
@@ -397,6 +412,7 @@ int main(void)
 		cmocka_unit_test(files_that_the_program_defines),
 		cmocka_unit_test(addresses_of_another_size_and_steps_around_the_end),
 		cmocka_unit_test(paths_of_windows),
+		cmocka_unit_test(a_relative_folder_of_the_compilation_is_named_once),
 		cmocka_unit_test(versions_are_no_part_of_a_name),
 		cmocka_unit_test(resolvers_and_prefixes_are_functions_of_their_own),
 		cmocka_unit_test(marks_of_instruction_sets_are_no_names),

@@ -33,6 +33,8 @@ static void parts_of_a_function_have_their_own_names(void **state)
 	code_symbol(&a.w, "f.__part.1", STT_FUNC, STB_LOCAL, 0x1020, 0x10);
 	code_symbol(&a.w, "f.__part.2", STT_FUNC, STB_LOCAL, 0x1030, 0x28);
 	code_symbol(&a.w, "label", STT_NOTYPE, STB_LOCAL, 0x1038, 0);
+	code_symbol(&a.w, "f.__part.3", STT_NOTYPE, STB_LOCAL, 0x1068, 0);
+	code_symbol(&a.w, "f.__part.4", STT_NOTYPE, STB_LOCAL, 0x1068, 0x18);
 	code_symbol(&a.w, "f.cold", STT_FUNC, STB_LOCAL, 0x1080, 0);
 	answers_open(&a);
 	assert_answer(&a, 0x1000, "f at /src/a.c:10");
@@ -42,7 +44,9 @@ static void parts_of_a_function_have_their_own_names(void **state)
 	assert_answer(&a, 0x1030, "f.__part.2 at /src/a.c:13");
 	assert_answer(&a, 0x1057, "f.__part.2 at /src/a.c:15");
 	assert_answer(&a, 0x1058, "f at /src/a.c:15");
-	assert_answer(&a, 0x107f, "f at /src/a.c:17");
+	assert_answer(&a, 0x1067, "f at /src/a.c:16");
+	assert_answer(&a, 0x1068, "f.__part.4 at /src/a.c:16");
+	assert_answer(&a, 0x107f, "f.__part.4 at /src/a.c:17");
 	assert_answer(&a, 0x1080, "f.cold at /src/a.c:18");
 	assert_answer(&a, 0x10ff, "f.cold at /src/a.c:25");
 }

@@ -252,6 +252,40 @@ static void without_a_debug_file_the_programs_symbols_do(void **state)
 	tables_fixture_close(&p);
 }
 
+/* The debug file has DWARF of [0x1000, 0x1100), and no symbol table. */
+static void symbols_that_only_the_program_has(void **state)
+{
+	AUTO(buf_done) struct buf file = { 0 };
+	struct tables_fixture p;
+	struct code_writer w;
+	struct build_id id = tables_fixture_id(1);
+
+	tables_fixture_open(&p, true);
+	code_writer_init(&w, ELF_WRITER_X86_64, ET_DYN);
+	elf_writer_build_id(&w.elf, build_id_bytes(&id));
+	code_unit_begin(&w);
+	code_die(&w, T_COMPILE, true, A_LANGUAGE, F_DATA1, (uint64_t)0x1d, 0u);
+	code_die(&w, T_SUBPROGRAM, false, A_NAME, F_STRING, (uint64_t)(uintptr_t) "f1", A_LOW, F_ADDR,
+		 (uint64_t)0x1000, A_HIGH, F_DATA4, (uint64_t)0x100, 0u);
+	code_up(&w);
+	code_unit_end(&w);
+	code_writer_finish(&w, &file);
+	code_writer_done(&w);
+	tables_fixture_put(&p, RESOLVE_DEBUGINFO, 1, &file);
+	code_writer_init(&w, ELF_WRITER_X86_64, ET_DYN);
+	elf_writer_build_id(&w.elf, build_id_bytes(&id));
+	code_symbol(&w, "by_hand", STT_FUNC, STB_GLOBAL, 0x1800, 0x10);
+	code_writer_finish(&w, &file);
+	code_writer_done(&w);
+	tables_fixture_put(&p, RESOLVE_EXECUTABLE, 1, &file);
+	assert_string_equal(tables_fixture_ask(&p, 1, 0x1800), "by_hand");
+	assert_string_equal(tables_fixture_ask(&p, 1, 0x1000), "f1");
+	/* The table in the store has them, too. */
+	tables_fixture_reopen(&p);
+	assert_string_equal(tables_fixture_ask(&p, 1, 0x1800), "by_hand");
+	tables_fixture_close(&p);
+}
+
 static void names_of_the_supplementary_file_come_when_it_turns_up(void **state)
 {
 	struct tables_stats stats;
@@ -653,6 +687,7 @@ int main(void)
 		cmocka_unit_test(a_table_in_the_store_that_is_another_one_is_made_again),
 		cmocka_unit_test(a_table_of_an_earlier_maker_is_made_again_behind_its_answer),
 		cmocka_unit_test(without_a_debug_file_the_programs_symbols_do),
+		cmocka_unit_test(symbols_that_only_the_program_has),
 		cmocka_unit_test(names_of_the_supplementary_file_come_when_it_turns_up),
 		cmocka_unit_test(each_miss_has_its_reason),
 		cmocka_unit_test(a_miss_is_forgotten_after_a_while),

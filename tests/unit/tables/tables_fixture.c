@@ -67,6 +67,7 @@ static void debug_named(uint32_t n, const char *name, struct buf *out)
 	code_unit_c(&w, add_lines(&w));
 	code_die(&w, T_SUBPROGRAM, false, A_NAME, F_STRING, S(name), A_LOW, F_ADDR, U(0x1000), A_HIGH,
 		 F_DATA4, U(0x100), 0u);
+	code_symbol(&w, name, STT_FUNC, STB_GLOBAL, 0x1000, 0x100);
 	code_up(&w);
 	code_unit_end(&w);
 	code_writer_finish(&w, out);
@@ -115,6 +116,7 @@ void tables_fixture_debug_with_alt(uint32_t n, uint32_t alt, struct buf *out)
 	code_unit_c(&w, add_lines(&w));
 	code_die(&w, T_SUBPROGRAM, false, A_ORIGIN, F_GNU_REF_ALT, at, A_LOW, F_ADDR, U(0x1000), A_HIGH,
 		 F_DATA4, U(0x100), 0u);
+	code_symbol(&w, "other", STT_FUNC, STB_GLOBAL, 0x1f00, 0x10);
 	code_up(&w);
 	code_unit_end(&w);
 	code_writer_finish(&w, out);

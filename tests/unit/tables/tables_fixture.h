@@ -21,8 +21,8 @@ void tables_fixture_close(struct tables_fixture *p);
 
 struct build_id tables_fixture_id(uint32_t n);
 /*
- * A debug file of a function "f<n>", [0x1000, 0x1100), line 10 and so on; or with its name in the
- * supplementary file of @alt.
+ * A debug file of a function "f<n>", [0x1000, 0x1100), line 10 and so on, with its symbol; or with its name in the
+ * supplementary file of @alt, and a symbol elsewhere.
  */
 void tables_fixture_debug(uint32_t n, struct buf *out);
 void tables_fixture_debug_with_alt(uint32_t n, uint32_t alt, struct buf *out);
