@@ -12,7 +12,6 @@
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <pthread.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
 #include "base/condition.h"
@@ -24,6 +23,7 @@
 #define LINE_SIZE    2048u
 #define MAX_FIELD    400u /* of a header */
 #define MAX_PATH     1024u
+#define NUMBERS_SIZE 80u /* of the words after the path */
 
 struct access_log {
 	int fd;
@@ -35,6 +35,7 @@ struct access_log {
 	uint64_t n_dropped;
 	bool stop;
 	char second_text[32]; /* of second_s */
+	size_t second_size;
 	int64_t second_s;
 };
 
@@ -44,52 +45,115 @@ struct access_log {
  */
 static char *line_add_word(char *p, const char *end, const char *s, size_t max)
 {
-	for (size_t i = 0; s && s[i] && i < max && p < end; i++)
-		*p++ = s[i] > 0x20 && s[i] < 0x7f ? s[i] : '_';
-	return p;
+	size_t n = s ? strnlen(s, MIN(max, (size_t)(end - p))) : 0;
+
+	for (size_t i = 0; i < n; i++)
+		p[i] = s[i] > 0x20 && s[i] < 0x7f ? s[i] : '_';
+	return p + n;
 }
 
-static char *line_add_peer(char *p, const char *end, const struct sockaddr *addr)
+/* Lines are written without printf: it took a fifth of the instructions of a small reply. */
+static char *line_add_text(char *p, struct str s)
 {
-	char text[INET6_ADDRSTRLEN] = "-";
-	unsigned port = 0;
+	memcpy(p, s.p, s.size);
+	return p + s.size;
+}
 
-	if (addr && addr->sa_family == AF_INET) {
-		const struct sockaddr_in *in = (const struct sockaddr_in *)addr;
-		const uint8_t *b = (const uint8_t *)&in->sin_addr;
+static char *line_add_number(char *p, uint64_t v)
+{
+	char digits[20], *end = digits + sizeof(digits), *d = end;
 
-		/* The most frequent case; inet_ntop() uses printf. */
-		snprintf(text, sizeof(text), "%u.%u.%u.%u", b[0], b[1], b[2], b[3]);
-		port = ntohs(in->sin_port);
-	} else if (addr && addr->sa_family == AF_INET6) {
-		const struct sockaddr_in6 *in6 = (const struct sockaddr_in6 *)addr;
+	do
+		*--d = (char)('0' + v % 10);
+	while (v /= 10);
+	return line_add_text(p, (struct str){ d, (size_t)(end - d) });
+}
 
-		inet_ntop(AF_INET6, &in6->sin6_addr, text, sizeof(text));
-		port = ntohs(in6->sin6_port);
-	} else if (addr && addr->sa_family == AF_UNIX) {
-		strcpy(text, "unix");
+static char *line_add_inet(char *p, const struct sockaddr_in *in)
+{
+	const uint8_t *b = (const uint8_t *)&in->sin_addr;
+
+	for (unsigned i = 0; i < 4; i++) {
+		p = line_add_number(p, b[i]);
+		*p++ = i < 3 ? '.' : ':';
 	}
-	return p + snprintf(p, (size_t)(end - p), strchr(text, ':') ? "[%s]:%u" : "%s:%u", text, port);
+	return line_add_number(p, ntohs(in->sin_port));
 }
 
-void access_line(struct access_log *l, const struct access_entry *e)
+static char *line_add_peer(char *p, const struct sockaddr *addr)
 {
-	char line[LINE_SIZE], *p = line, *end = line + sizeof(line) - 80;
-	int64_t now_ms = clock_wall_ms();
-	size_t n, before;
+	const struct sockaddr_in6 *in6 = (const struct sockaddr_in6 *)addr;
+	char text[INET6_ADDRSTRLEN] = "";
 
-	p = line_add_peer(p, end, http_peer(e->conn));
-	p = stpcpy(p, " UA:");
-	p = line_add_word(p, end, http_header(e->conn, "User-Agent"), MAX_FIELD);
-	p = stpcpy(p, " XFF:");
-	p = line_add_word(p, end, http_header(e->conn, "X-Forwarded-For"), MAX_FIELD);
+	switch (addr ? addr->sa_family : AF_UNSPEC) {
+	case AF_INET:
+		return line_add_inet(p, (const struct sockaddr_in *)addr);
+	case AF_INET6:
+		inet_ntop(AF_INET6, &in6->sin6_addr, text, sizeof(text));
+		*p++ = '[';
+		p = line_add_text(p, str_of(text));
+		p = line_add_text(p, STR("]:"));
+		return line_add_number(p, ntohs(in6->sin6_port));
+	case AF_UNIX:
+		return line_add_text(p, STR("unix:0"));
+	default:
+		return line_add_text(p, STR("-:0"));
+	}
+}
+
+/* All of a line but its time. Returns its size. */
+static size_t line_write(char line[LINE_SIZE], const struct access_entry *e)
+{
+	const struct http_head *head = http_head(e->conn);
+	/* Of a malformed head no fact is known. */
+	const char *agent = head->wrong ? http_header(e->conn, "User-Agent") : head->user_agent;
+	const char *forwarded_for = head->wrong ? http_header(e->conn, "X-Forwarded-For")
+						: head->forwarded_for;
+	char *p = line_add_peer(line, http_peer(e->conn));
+	const char *end = line + LINE_SIZE - NUMBERS_SIZE;
+
+	p = line_add_text(p, STR(" UA:"));
+	p = line_add_word(p, end, agent, MAX_FIELD);
+	p = line_add_text(p, STR(" XFF:"));
+	p = line_add_word(p, end, forwarded_for, MAX_FIELD);
 	*p++ = ' ';
 	p = line_add_word(p, end, e->method, 16);
 	*p++ = ' ';
 	p = line_add_word(p, end, e->url, MAX_PATH);
-	p += sprintf(p, " %u %llu %lldms%s\n", e->status, (unsigned long long)e->bytes,
-		     (long long)(e->ns / 1000000), e->complete ? "" : " cut");
-	n = (size_t)(p - line);
+	*p++ = ' ';
+	p = line_add_number(p, e->status);
+	*p++ = ' ';
+	p = line_add_number(p, e->bytes);
+	*p++ = ' ';
+	p = line_add_number(p, (uint64_t)MAX(e->ns / 1000000, INT64_C(0)));
+	p = line_add_text(p, e->complete ? STR("ms\n") : STR("ms cut\n"));
+	return (size_t)(p - line);
+}
+
+/* Under the lock: the time at the start of a line. The text of a second is kept for the lines in it. */
+static void write_time(struct access_log *l, int64_t now_ms)
+{
+	unsigned ms = (unsigned)(now_ms % 1000);
+	char digits[] = { '.', (char)('0' + ms / 100), (char)('0' + ms / 10 % 10), (char)('0' + ms % 10) };
+
+	if (now_ms / 1000 != l->second_s) {
+		time_t t = (time_t)(now_ms / 1000);
+		struct tm tm;
+
+		l->second_s = now_ms / 1000;
+		gmtime_r(&t, &tm);
+		l->second_size = strftime(l->second_text, sizeof(l->second_text), "%Y-%m-%dT%H:%M:%S", &tm);
+	}
+	buf_add(&l->pending, l->second_text, l->second_size);
+	buf_add(&l->pending, digits, sizeof(digits));
+	buf_add_str(&l->pending, STR("Z info  http: "));
+}
+
+void access_line(struct access_log *l, const struct access_entry *e)
+{
+	char line[LINE_SIZE];
+	int64_t now_ms = clock_wall_ms();
+	size_t n = line_write(line, e), before;
 
 	pthread_mutex_lock(&l->lock);
 	if (l->pending.size > MAX_PENDING) {
@@ -97,18 +161,8 @@ void access_line(struct access_log *l, const struct access_entry *e)
 		pthread_mutex_unlock(&l->lock);
 		return;
 	}
-	if (now_ms / 1000 != l->second_s) {
-		time_t t = (time_t)(now_ms / 1000);
-		struct tm tm;
-
-		l->second_s = now_ms / 1000;
-		gmtime_r(&t, &tm);
-		strftime(l->second_text, sizeof(l->second_text), "%Y-%m-%dT%H:%M:%S", &tm);
-	}
 	before = l->pending.size;
-	p = (char *)buf_reserve(&l->pending, n + 64);
-	p += sprintf(p, "%s.%03uZ info  http: ", l->second_text, (unsigned)(now_ms % 1000));
-	l->pending.size = (size_t)(p - (char *)l->pending.p);
+	write_time(l, now_ms);
 	buf_add(&l->pending, line, n);
 	if (!before || (before < FLUSH_SIZE && l->pending.size >= FLUSH_SIZE))
 		pthread_cond_signal(&l->wake);

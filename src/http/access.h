@@ -11,7 +11,7 @@ struct access_log;
 struct access_log *access_new(int fd);  /* NULL: no thread */
 void access_free(struct access_log *l); /* takes NULL */
 struct access_entry {
-	struct http_conn *conn; /* for peer and headers */
+	struct http_conn *conn; /* for peer and head */
 	const char *method, *url;
 	unsigned status;
 	uint64_t bytes;

@@ -46,8 +46,8 @@ bool http_is_other_site(struct http_conn *conn)
  * Why this client may only read as long as there are no tokens; NULL: it may do everything.
  *
  * The kernel reports who made the connection, not for whom. A proxy of the service's own user would pass its rights
- * on to its clients: so a request must not look like one that was passed on. HTTP/1.0 and a public name in Host are
- * what a proxy sends that adds no header of its own.
+ * on to its clients: so a request must not look like one that was passed on. A proxy that adds no header of its own
+ * sends HTTP/1.0, or a public name in Host.
  */
 static const char *local_refusal(struct http_service *sv, struct http_conn *conn)
 {

@@ -79,12 +79,9 @@ void http_all_args(struct http_conn *c, void (*fn)(void *arg, const char *name, 
 
 /* ---- heads ---- */
 
-static bool is_one_of(struct str name, const struct str *names, size_t n)
+static bool name_is(struct str name, struct str other)
 {
-	for (size_t i = 0; i < n; i++)
-		if (name.size == names[i].size && strncasecmp(name.p, names[i].p, name.size) == 0)
-			return true;
-	return false;
+	return name.size == other.size && strncasecmp(name.p, other.p, name.size) == 0;
 }
 
 static bool name_starts(struct str name, struct str start)
@@ -110,46 +107,54 @@ static bool is_of_proxy(struct str name)
 		STR("CF-Connecting-IP"),
 	};
 
-	return name_starts(name, STR("X-Forwarded-")) || is_one_of(name, names, ARRAY_SIZE(names));
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
+		if (name_is(name, names[i]))
+			return true;
+	return name_starts(name, STR("X-Forwarded-"));
 }
 
-/* Browsers send some of these with every request, and a page cannot leave them all out. */
-static bool is_of_browser(struct str name, const char *value)
+static void add_user_agent(struct http_head *head, const char *value)
 {
-	static const struct str names[] = { STR("Accept-Language"), STR("Cookie"), STR("Origin"),
-					    STR("Referer"), STR("Upgrade-Insecure-Requests") };
-
-	if (name_starts(name, STR("Sec-")))
-		return true;
-	if (name.size == 10 && strncasecmp(name.p, "User-Agent", 10) == 0)
-		return strncmp(value, "Mozilla/", 8) == 0;
-	return is_one_of(name, names, ARRAY_SIZE(names));
+	if (!head->user_agent)
+		head->user_agent = value;
+	head->browser |= strncmp(value, "Mozilla/", 8) == 0;
 }
 
+/* By the first letter, since this runs for each header of each request. A page cannot leave out all headers of its browser. */
 void http_head_add(struct http_head *head, struct str name, const char *value)
 {
-	if (name.size == 13 && strncasecmp(name.p, "Authorization", 13) == 0)
-		head->authorization = value;
 	switch (name.p[0] | 0x20) {
+	case 'a':
+		if (name_is(name, STR("Authorization")))
+			head->authorization = value;
+		head->browser |= name_is(name, STR("Accept-Language"));
+		break;
+	case 'c':
+		head->browser |= name_is(name, STR("Cookie"));
+		head->forwarded |= is_of_proxy(name);
+		break;
 	case 'i':
 		head->conditional = true;
 		break;
+	case 'o':
+		head->browser |= name_is(name, STR("Origin"));
+		break;
 	case 'r':
 		head->conditional = true;
-		head->browser |= is_of_browser(name, value);
+		head->browser |= name_is(name, STR("Referer"));
 		break;
-	case 'a':
-	case 'o':
 	case 's':
-	case 'u':
-		head->browser |= is_of_browser(name, value);
+		head->browser |= name_starts(name, STR("Sec-"));
 		break;
-	case 'c':
-		head->browser |= is_of_browser(name, value);
-		head->forwarded |= is_of_proxy(name);
+	case 'u':
+		if (name_is(name, STR("User-Agent")))
+			add_user_agent(head, value);
+		head->browser |= name_is(name, STR("Upgrade-Insecure-Requests"));
 		break;
 	case 'x':
 		head->conditional = true;
+		if (!head->forwarded_for && name_is(name, STR("X-Forwarded-For")))
+			head->forwarded_for = value;
 		head->forwarded |= is_of_proxy(name);
 		break;
 	case 'f':

@@ -52,7 +52,7 @@ struct http_drop {
 	uint64_t n, max; /* bytes; the request ends when @n exceeds @max */
 };
 
-/* What a transport reads of a body that is refused in the midst of it and has no announced size. */
+/* The bytes that a transport reads of a body that is refused in the midst of it and has no announced size. */
 #define HTTP_DROP_UNKNOWN MIB(64)
 
 struct http_conn {
@@ -84,7 +84,7 @@ void http_query_done(struct http_query *q);
 
 /* ---- heads ---- */
 
-/* What tells a browser and a proxy from other clients: add what this header says to @head. */
+/* Signs of a browser or a proxy: note that of this header in @head. */
 void http_head_add(struct http_head *head, struct str name, const char *value);
 
 /* ---- replies ---- */

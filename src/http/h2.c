@@ -67,7 +67,7 @@ static ssize_t conn_write(struct h2_conn *c, const void *p, size_t n)
 	return c->tls ? h2_tls_write(c->tls, p, n) : send(c->fd, p, n, MSG_NOSIGNAL);
 }
 
-/* Send what there is. */
+/* Send all pending bytes. */
 static void flush_conn(struct h2_conn *c)
 {
 	if (c->dead || (c->tls && !h2_tls_is_ready(c->tls)))
@@ -184,7 +184,7 @@ static void accept_all(struct h2_thread *t, int socket)
 
 /* ---- a thread ---- */
 
-/* After many streams: what they had is in pieces, which the C library keeps. */
+/* After many streams their memory is in pieces, which the C library keeps. */
 static void return_memory(struct h2 *h2)
 {
 	if (atomic_load_explicit(&h2->crowded, memory_order_relaxed) &&

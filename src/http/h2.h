@@ -23,11 +23,10 @@
 #include "http/slow.h"
 
 /* Limits of a connection; docs/security.md has them. */
-#define H2_STREAMS      100u /* at once, with those that were reset and whose work has not ended */
-#define H2_FEW_STREAMS  8u   /* when half of all streams that the server takes are in use */
-#define H2_FREE_STREAMS 256u /* of the server, whose memory needs no grant */
-#define H2_STREAM_COST \
-	KIB(8) /* what the others hold, beside their headers and what they are granted elsewhere */
+#define H2_STREAMS       100u    /* at once, with those that were reset and whose work has not ended */
+#define H2_FEW_STREAMS   8u      /* when half of all streams that the server takes are in use */
+#define H2_FREE_STREAMS  256u    /* of the server, whose memory needs no grant */
+#define H2_STREAM_COST   KIB(8)  /* bytes that the others hold, without headers and bytes granted elsewhere */
 #define H2_HEADERS       KIB(16) /* of one request, decoded; more is 431 */
 #define H2_HEADERS_CUT   KIB(64) /* a request with more ends the connection */
 #define H2_CONTINUATIONS 16u     /* frames of one header block after the first */
@@ -83,7 +82,7 @@ struct h2_stream {
 	bool suspended;         /* the thread's */
 	bool closed;            /* the session knows it no more */
 	atomic_bool gone, shut; /* shut: http_shut() was called */
-	/* What is counted for slow clients; as slow.c does it for a connection. */
+	/* Counters for slow clients, as slow.c has them for a connection. */
 	int64_t spare_ms, seen_ms, body_ms;
 	uint64_t seen_bytes;
 };
@@ -213,11 +212,11 @@ static inline const struct http_receiver *h2_receiver(const struct h2_stream *s)
 
 void h2_stream_body(struct h2_stream *s, struct bytes chunk);
 void h2_stream_body_end(struct h2_stream *s);
-/* Give the receiver what is held of the body. false: it has not taken all, and is suspended. */
+/* Give the receiver the held bytes of the body. false: it has not taken all, and is suspended. */
 bool h2_body_feed(struct h2_stream *s);
 /* From now on it is read and ignored. @size: as announced; 0: not known. */
 void h2_body_drop(struct h2_stream *s, uint64_t size);
-/* The connection takes no more requests: a stream that goes both ways ends with what it has. */
+/* The connection takes no more requests: a stream that goes both ways ends with the messages that it has. */
 void h2_stream_leave(struct h2_stream *s);
 /* The reply need not wait for the rest of it. */
 bool h2_body_may_end(struct h2_stream *s);

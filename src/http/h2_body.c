@@ -8,7 +8,7 @@
 #include <strings.h>
 #include "http/request.h"
 
-/* Give the receiver what is held of the body. false: it has not taken all, and is suspended. */
+/* Give the receiver the held bytes of the body. false: it has not taken all, and is suspended. */
 bool h2_body_feed(struct h2_stream *s)
 {
 	const struct http_receiver *to = h2_receiver(s);
@@ -114,7 +114,7 @@ void h2_stream_body(struct h2_stream *s, struct bytes chunk)
 		h2_stream_reset(s, NGHTTP2_ENHANCE_YOUR_CALM);
 		return;
 	}
-	/* Refused by what has come: the reply need not wait for the rest. */
+	/* Refused by the bytes so far: the reply need not wait for the rest. */
 	if (!s->suspended && to->settled(to->arg, s->ctx))
 		h2_stream_drive(s);
 }

@@ -2,7 +2,7 @@
 /*
  * A connection of HTTP/2, from bytes to streams and back.
  *
- * libnghttp2 checks frames, headers and windows. What it does not limit is counted here: a client's frames that cost
+ * libnghttp2 checks frames, headers and windows. Costs that it does not limit are counted here: a client's frames that cost
  * more than they bring (credit), header blocks without an end, headers that unpack to much.
  */
 #include "http/h2.h"

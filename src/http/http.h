@@ -106,15 +106,16 @@ struct http_head {
 	 * answered at once, and its connection is closed. No other fact is known then.
 	 */
 	const char *wrong;
-	const char *host;          /* NULL: none, which HTTP/1.0 allows */
-	const char *authorization; /* NULL: none */
-	bool browser;              /* it has a header that only browsers send */
-	bool forwarded;            /* it has a header of a proxy, which passed it on */
-	bool old;                  /* HTTP/1.0 */
-	bool two;                  /* HTTP/2 */
-	bool get;                  /* GET or HEAD */
-	bool conditional;          /* it may have conditions, a range or X-headers: else none of these */
-	bool has_length;           /* it announces a body's size */
+	const char *host;                       /* NULL: none, which HTTP/1.0 allows */
+	const char *authorization;              /* NULL: none; as the next two */
+	const char *user_agent, *forwarded_for; /* the first one of each */
+	bool browser;                           /* it has a header that only browsers send */
+	bool forwarded;                         /* it has a header of a proxy, which passed it on */
+	bool old;                               /* HTTP/1.0 */
+	bool two;                               /* HTTP/2 */
+	bool get;                               /* GET or HEAD */
+	bool conditional; /* it may have conditions, a range or X-headers: else none of these */
+	bool has_length;  /* it announces a body's size */
 };
 const struct http_head *http_head(struct http_conn *c);
 /* NULL: the request has no such header. Valid until the request ends. */

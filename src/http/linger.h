@@ -26,7 +26,7 @@ struct lingering {
 /* Keep a duplicate of @fd, and end the reply. If LINGER_MAX sockets are kept already, @fd is closed as usual. */
 void linger_add(struct lingering *l, int fd, int64_t now_ms);
 /*
- * Read what has arrived. Closes sockets whose client has hung up or sent too much, and those that were kept for
+ * Read the bytes that have arrived. Closes sockets whose client has hung up or sent too much, and those that were kept for
  * LINGER_MS.
  */
 void linger_drain(struct lingering *l, int64_t now_ms);

@@ -4,7 +4,7 @@
  *
  * libmicrohttpd's own threads (0.9.75) have a hole: a thread that gets 128 events at once, as many as it asks for, waits
  * for another event before it serves any of them. If no other client asks, 128 clients wait until the idle time-out. Here
- * the thread waits outside of libmicrohttpd, which then only takes what is there.
+ * the thread waits outside of libmicrohttpd, which then only takes bytes that are there.
  */
 #pragma once
 

@@ -76,8 +76,8 @@ struct http_handler {
 	/*
 	 * The next chunk of the body. Returns the number of bytes taken. Less than all: it has suspended the
 	 * request, and gets the others after that is resumed. NULL: the row's `body` says how the body is
-	 * collected; without that one it is read and dropped. With both, it is called first, and passes on to
-	 * body_add() what is to be collected. After http_both_ways() in begin(), it is called while the reply is
+	 * collected; without that one it is read and dropped. With both, it is called first, and passes the
+	 * bytes to be collected on to body_add(). After http_both_ways() in begin(), it is called while the reply is
 	 * sent, and without bytes at the end of the body.
 	 */
 	size_t (*body)(struct request *req, struct bytes chunk);

@@ -4,7 +4,7 @@
  * end of the connection and closes it.
  *
  * How much of a reply the client has read is known to the kernel alone: libmicrohttpd's writes end in the socket's
- * buffer. As long as that buffer is not empty, the acknowledged bytes are what the client has read.
+ * buffer. As long as that buffer is not empty, the client has read the acknowledged bytes.
  */
 #include "http/slow.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the threads of both transports have in common: their start, and the event that wakes one. */
+/* The common part of the threads of both transports: their start, and the event that wakes one. */
 #pragma once
 
 #include <pthread.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The loop, and its inbox for other threads: what they start is in the inbox until the next turn; cancel is a
+ * The loop, and its inbox for other threads: a fetch that they start is in the inbox until the next turn; cancel is a
  * flag that the next turn reads.
  */
 #include "net/internal.h"

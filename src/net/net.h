@@ -118,9 +118,10 @@ enum net_redirects {
 };
 
 struct net_options {
-	const char *user_agent;  /* NULL: lode/VERSION */
-	const char *ca_file;     /* PEM; NULL: $SSL_CERT_FILE, else the system's */
-	unsigned max_fetches;    /* fetches that run at once; others wait in order. 0: 16 */
+	const char *user_agent; /* NULL: lode/VERSION */
+	const char *ca_file;    /* PEM; NULL: $SSL_CERT_FILE, else the system's */
+	const char *ca_setting; /* for advice: the user's name of that setting; static. NULL: SSL_CERT_FILE */
+	unsigned max_fetches;   /* fetches that run at once; others wait in order. 0: 16 */
 	unsigned max_per_server; /* connections to one server. 0: 8 */
 	/* how long a server is passed over after its first failure; then twice as long, ... 0: 10 s */
 	unsigned breaker_first_ms;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Which redirects are followed, and which paths may be appended to the URL of a server. Pure functions: wire.c
- * has URLs taken apart by libcurl, so that what is judged here is what libcurl will request.
+ * has URLs taken apart by libcurl, so that the URL judged here is the one that libcurl will request.
  */
 #include "net/internal.h"
 

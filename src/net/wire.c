@@ -23,6 +23,7 @@
 struct wire {
 	CURLM *multi;
 	char *user_agent, *ca_file, *ca_dir, *proxy; /* owned; all but user_agent may be NULL */
+	const char *ca_setting;                      /* static */
 	struct xfer *files;                          /* transfers of file:// */
 	enum net_redirects redirects;
 };
@@ -108,6 +109,7 @@ int wire_new(const struct net_options *opts, struct wire **ret, struct err *err)
 	w->redirects = opts->redirects;
 	w->user_agent = mem_strdup(opts->user_agent ? opts->user_agent : "lode/" LODE_VERSION);
 	w->ca_file = certificates_path(opts->ca_file, "SSL_CERT_FILE");
+	w->ca_setting = opts->ca_setting ? opts->ca_setting : "SSL_CERT_FILE";
 	w->ca_dir = certificates_path(NULL, "SSL_CERT_DIR");
 	*ret = w;
 	return 0;
@@ -325,8 +327,8 @@ static int wire_on_connected(void *arg, char *remote, char *local, int remote_po
 	return redirect_address(x, remote) ? CURL_PREREQFUNC_OK : CURL_PREREQFUNC_ABORT;
 }
 
-/* Advice for a bad certificate, by OpenSSL's numbers (X509_V_ERR_*): libcurl passes on one of them. */
-static const char *tls_advice(struct xfer *x)
+/* Advice for a bad certificate, by OpenSSL's numbers (X509_V_ERR_*): libcurl passes on one of them. @out: for it, of 160 bytes. */
+static const char *tls_advice(struct xfer *x, char out[160])
 {
 	long verdict = 0;
 
@@ -342,8 +344,11 @@ static const char *tls_advice(struct xfer *x)
 	case 19:
 	case 20:
 	case 21:
-		return ": to trust it, put it or the certificate of its issuer into a file and set "
-		       "SSL_CERT_FILE to that file";
+		snprintf(out, 160,
+			 ": to trust it, put it or the certificate of its issuer into a file and set %s to "
+			 "that file",
+			 x->wire->ca_setting);
+		return out;
 	default:
 		return "";
 	}
@@ -382,7 +387,7 @@ static const char *socket_advice(int os)
 static void fault_of_code(struct xfer *x, struct fault *f)
 {
 	const char *message = x->error[0] ? x->error : curl_easy_strerror(x->code);
-	char proxy[64];
+	char proxy[64], advice[160];
 	long os = 0;
 
 	curl_easy_getinfo(x->easy, CURLINFO_OS_ERRNO, &os);
@@ -411,7 +416,7 @@ static void fault_of_code(struct xfer *x, struct fault *f)
 	case CURLE_SSL_CACERT_BADFILE:
 	case CURLE_SSL_ISSUER_ERROR:
 	case CURLE_SSL_INVALIDCERTSTATUS:
-		fault_set(f, FAULT_KIND_CONNECT, ENETUNREACH, "TLS: %s%s", message, tls_advice(x));
+		fault_set(f, FAULT_KIND_CONNECT, ENETUNREACH, "TLS: %s%s", message, tls_advice(x, advice));
 		return;
 	case CURLE_TOO_MANY_REDIRECTS:
 		fault_set(f, FAULT_KIND_LIE, EMLINK, "it redirects more than %d times", NET_MAX_REDIRECTS);
