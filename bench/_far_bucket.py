@@ -7,7 +7,7 @@ import subprocess
 import sys
 import time
 
-from common import ROOT, free_port
+from common import ROOT, cpu_s, free_port
 
 sys.path.insert(0, str(ROOT / "tests" / "e2e"))
 import versitygw  # noqa: E402
@@ -28,6 +28,10 @@ class Far:
         (self.folder / prefix).mkdir(parents=True, exist_ok=True)
         os.link(path, self.folder / prefix / pathlib.Path(path).name)
         return f"s3://bucket/{prefix}"
+
+    def cpu(self):
+        """CPU seconds of the bucket and of the proxy."""
+        return cpu_s(self.gateway.proc.pid) + cpu_s(self.proxy.pid)
 
     def close(self):
         self.proxy.terminate()

@@ -30,21 +30,18 @@ struct putting {
 static void *parts_put(void *arg)
 {
 	struct putting *p = arg;
-	uint8_t *buf = mem_alloc(PART);
 	size_t i;
 
 	while ((i = atomic_fetch_add(&p->next, 1)) < p->n && !p->failed) {
-		size_t got, n = (size_t)MIN((uint64_t)PART, p->size - (uint64_t)i * PART);
+		const struct file_range part = { p->fd, (uint64_t)i * PART,
+						 MIN((uint64_t)PART, p->size - (uint64_t)i * PART) };
 		struct err err = { 0 };
 
-		if (fd_pread(p->fd, buf, n, (uint64_t)i * PART, &got, &err) < 0 ||
-		    s3_upload_part(p->s3, &p->upload, (unsigned)i + 1, bytes_of(buf, got), &p->parts[i],
-				   &err) < 0) {
+		if (s3_upload_part(p->s3, &p->upload, (unsigned)i + 1, &part, &p->parts[i], &err) < 0) {
 			fprintf(stderr, "bench: %s\n", err.text);
 			p->failed = true;
 		}
 	}
-	free(buf);
 	return NULL;
 }
 
@@ -70,7 +67,7 @@ int main(int argc, char **argv)
 	struct s3_name name;
 	struct err err = { 0 };
 	struct stat st;
-	unsigned n = argc > 3 ? (unsigned)strtoul(argv[3], NULL, 10) : 2;
+	unsigned n = argc > 3 ? (unsigned)strtoul(argv[3], NULL, 10) : 4;
 
 	if (argc < 3 || !n || n > 16) {
 		fprintf(stderr, "usage: bench-bucket-put FILE s3://BUCKET/KEY [THREADS]\n");

@@ -41,7 +41,7 @@ struct settings {
 	struct push_settings {
 		const char *to, *token_file;
 		unsigned parallel, retries;
-		bool sources;
+		bool sources, through_server;
 	} push;
 	struct setting_list labels; /* of profiles that are sent */
 	struct demo_settings {

@@ -4,6 +4,7 @@
  * Texts from files are any bytes.
  */
 #include <stdarg.h>
+#include <stdlib.h>
 #include "cmd/internal.h"
 
 static const struct option_row output_rows[] = {
@@ -26,25 +27,38 @@ void print_text(FILE *out, struct str s)
 	}
 }
 
+/* By one write, since other threads log lines of their own: "lode: WHAT: WHY", escaped, and @end. */
+static void print_failure(const char *what, struct str why, const char *end)
+{
+	AUTO(mem_freep) char *line = NULL;
+	size_t size = 0;
+	FILE *out = open_memstream(&line, &size);
+
+	if (!out)
+		abort();
+	fprintf(out, "lode: %s: ", what);
+	print_text(out, why);
+	fprintf(out, "%s\n", end);
+	fclose(out);
+	fwrite(line, 1, size, stderr);
+}
+
 int tell_error(const char *what, const struct err *err)
 {
-	fprintf(stderr, "lode: %s: ", what);
-	print_text(stderr, str_of(err->text));
-	putc('\n', stderr);
+	print_failure(what, str_of(err->text), "");
 	return EXIT_FAILED;
 }
 
 int usage_error(const char *command, const char *fmt, ...)
 {
+	AUTO(mem_freep) char *end = mem_printf("; see: lode help %s", command);
 	char why[1024];
 	va_list ap;
 
 	va_start(ap, fmt);
 	vsnprintf(why, sizeof(why), fmt, ap);
 	va_end(ap);
-	fprintf(stderr, "lode: %s: ", command);
-	print_text(stderr, str_of(why));
-	fprintf(stderr, "; see: lode help %s\n", command);
+	print_failure(command, str_of(why), end);
 	return EXIT_USAGE;
 }
 

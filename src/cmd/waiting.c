@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Waiting for a lode server that has not read all of its packages yet: how long, and what a terminal shows meanwhile.
+ * Waiting for a lode server that has not read all of its packages yet: how long, and the progress on a terminal meanwhile.
  */
 #include <unistd.h>
 #include "cmd/internal.h"

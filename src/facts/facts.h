@@ -4,7 +4,7 @@
  *
  * A *snapshot* is a copy of the index with the rows of files in buckets (index_export()). A node gives one when everything is
  * read, and later when it knows more. A node without an index takes the newest one before its scan begins. Then its rows
- * are compared with the listing, as at each start: what has changed since is scanned, and an object that is
+ * are compared with the listing, as at each start: objects that have changed since are scanned, and an object that is
  * another one now is not served by the old row. Sets of resume points are objects of their own, fetched when they are needed.
  *
  *   <store>/index/<id>.manifest  digests of the pieces. Its name sorts by time

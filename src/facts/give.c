@@ -33,7 +33,7 @@ struct giver {
 	uint64_t fingerprint, n_rows;
 };
 
-/* ---- what the index says ---- */
+/* ---- rows of the index ---- */
 
 /* The order of rows differs between nodes, so that their hashes are added up. */
 static int add_row(void *arg, const struct index_file *row, struct err *err)

@@ -94,7 +94,7 @@ static int note_points(void *arg, const struct s3_listed *o, struct err *err)
 	int64_t *time_s;
 	size_t n;
 
-	/* What else is there is not ours to remove. */
+	/* Objects of other names are not ours to remove. */
 	if (name.size == NAME_SIZE - 1 && hex_decode((struct str){ name.p, 16 }, false, raw, 8, &n) &&
 	    name.p[16] == '-' && hex_decode((struct str){ name.p + 17, 16 }, false, raw, 8, &n)) {
 		time_s = NEW(int64_t);

@@ -117,7 +117,7 @@ static int fetch_file(struct facts *f, const char *name, const struct manifest *
 	return r;
 }
 
-/* A node serves what is below its own roots. */
+/* A node serves only objects below its own roots. */
 static bool is_wanted(void *arg, const struct index_file *file)
 {
 	const struct facts *f = arg;

@@ -2,7 +2,7 @@
 /*
  * index: build ID -> file or package member, path -> package.
  *
- * The database has only what is looked up; the content of a package is in its map (pkg.h), one blob. There is
+ * The database has only the keys of look-ups; the content of a package is in its map (pkg.h), one blob. There is
  * no row for each source file: a package has a row for each *directory* with regular files (by hash), and its
  * map has the rest.
  *
@@ -245,7 +245,7 @@ struct index_metadata {
  */
 bool index_glob_match(struct str pattern, struct str s);
 
-/* The query behind /metadata: the build IDs of a path, or the paths of a build ID. */
+/* The query of /metadata: the build IDs of a path, or the paths of a build ID. */
 struct index_metadata_query {
 	/*
 	 * "file": value is an absolute path. "glob": value is a pattern; its dirname and its basename are

@@ -76,6 +76,7 @@ struct try_leg {
 	/* net's thread, until `ended` */
 	bool begun;
 	int outcome;
+	uint64_t n_sent; /* of the request's file */
 	struct err err;
 	struct call_answer answer;
 	int64_t retry_after_s;
@@ -148,6 +149,18 @@ static int leg_write(void *arg, const struct net_call_answer *a, struct bytes pi
 	return 0;
 }
 
+static int leg_read(void *arg, void *buf, size_t n, size_t *ret_got, struct err *err)
+{
+	struct try_leg *l = arg;
+	const struct file_range *f = l->t->req->file;
+
+	n = (size_t)MIN((uint64_t)n, f->size - l->n_sent);
+	if (fd_pread(f->fd, buf, n, f->off + l->n_sent, ret_got, err) < 0)
+		return -1;
+	l->n_sent += *ret_got;
+	return 0;
+}
+
 static void leg_done(void *arg, struct net_call *call, int outcome, const struct net_call_answer *a,
 		     const struct err *err)
 {
@@ -183,13 +196,15 @@ struct sent_request {
 	char *server; /* for the breaker */
 };
 
-static struct str body_hash(const struct bytes *body, char hex[2 * SHA256_SIZE + 1])
+static struct str body_hash(const struct call_request *req, char hex[2 * SHA256_SIZE + 1])
 {
 	uint8_t hash[SHA256_SIZE];
 
-	if (!body)
+	if (req->file)
+		return str_of(hex_encode(bytes_of(req->file_sha256, SHA256_SIZE), hex));
+	if (!req->body)
 		return SIGN_NO_BODY;
-	sha256_of(*body, hash);
+	sha256_of(*req->body, hash);
 	return str_of(hex_encode(bytes_of(hash, sizeof(hash)), hex));
 }
 
@@ -217,7 +232,7 @@ static void request_sign(struct s3 *s, const struct call_request *req, const str
 		.n_query = req->n_query,
 		.headers = req->headers,
 		.n_headers = req->n_headers,
-		.body_hash = body_hash(req->body, hex),
+		.body_hash = body_hash(req, hex),
 		.region = str_of(p->region),
 		.service = STR("s3"),
 		.time_s = clock_wall_s() + atomic_load(&s->skew_s),
@@ -247,7 +262,7 @@ static void request_sign(struct s3 *s, const struct call_request *req, const str
 	if (range)
 		out->headers[out->n_headers++] = range;
 	/* Servers that know nothing of 100 Continue would cost a second. */
-	if (req->body)
+	if (req->body || req->file)
 		out->headers[out->n_headers++] = "Expect:";
 }
 
@@ -262,12 +277,14 @@ static void leg_start(struct try_state *t, const struct sent_request *sent, int6
 		.n_headers = sent->n_headers,
 		.max_answer = req->max_answer ? req->max_answer : ANSWER_USUAL,
 		.connect_ms = CONNECT_MS,
-		.silent_ms = t->s->opts.silent_ms,
+		.silent_ms = t->s->opts.silent_ms + req->work_ms,
 		.deadline_ms = deadline_ms,
 		.stays = true,
 		.breaker = true,
 		.server = sent->server,
 		.body = req->body,
+		.read = req->file ? leg_read : NULL,
+		.body_size = req->file ? req->file->size : 0,
 		.write = req->sink ? leg_write : NULL,
 		.arg = l,
 		.done = leg_done,
@@ -294,7 +311,7 @@ static int64_t hedge_after(const struct s3 *s)
 	return MAX(MIN(ms, (int64_t)HEDGE_MAX_MS), (int64_t)HEDGE_MIN_MS);
 }
 
-/* The process ends, and no one will use what is read. */
+/* The process ends, and the bytes will not be used. */
 static bool call_is_given_up(const struct s3 *s, const struct call_request *req)
 {
 	int64_t stop_ms = atomic_load_explicit(&s->stop_ms, memory_order_relaxed);
@@ -384,7 +401,7 @@ static int64_t retry_pause_ms(unsigned n_tries, int64_t retry_after_s)
 {
 	static _Atomic uint64_t seed;
 	uint64_t n = atomic_fetch_add(&seed, 1),
-		 most = MIN((uint64_t)FIRST_MS << n_tries, (uint64_t)PAUSE_MAX_MS);
+		 most = (uint64_t)clock_backoff(FIRST_MS, n_tries, PAUSE_MAX_MS);
 	int64_t now = clock_mono_ns(), ms;
 
 	ms = (int64_t)(most / 2 + hash64(&now, sizeof(now), n) % (most / 2 + 1));
@@ -471,7 +488,7 @@ static bool pause_before_try(const struct s3 *s, const struct call_request *req,
 static enum verdict try_all(struct s3 *s, const struct call_request *req, struct call_answer *ret,
 			    struct err *err)
 {
-	int64_t end_ms = clock_mono_ms() + s->opts.deadline_ms, after_s, wait;
+	int64_t end_ms = clock_mono_ms() + s->opts.deadline_ms + req->work_ms, after_s, wait;
 	uint64_t had = 0;
 
 	for (unsigned n = 0;; n++) {

@@ -56,6 +56,7 @@ int s3_new(const struct s3_options *opts, struct s3 **ret, struct err *err)
 	}
 	net.max_kept = s->opts.max_requests;
 	net.ca_file = s->config.ca_file;
+	net.ca_setting = "AWS_CA_BUNDLE";
 	net.proxy = s->config.proxy;
 	if (net_new(&net, &s->net, err) < 0 || net_start_thread(s->net, err) < 0) {
 		s3_free(s);

@@ -70,6 +70,34 @@ static char *config_text(const struct s3_config *c, const char *key)
 	return config_value(c, key, NULL, &v) ? mem_strndup(v.p, v.size) : NULL;
 }
 
+static bool env_is_on(const char *name)
+{
+	const char *v = config_env(name);
+
+	return v && (strcasecmp(v, "true") == 0 || strcasecmp(v, "yes") == 0 || strcmp(v, "1") == 0);
+}
+
+char *config_endpoint(const struct s3_config *c, const char *service, char *other)
+{
+	AUTO(mem_freep) char *services = config_text(c, "services"), *section = NULL;
+	char *own;
+	struct str v;
+
+	if (env_is_on("AWS_IGNORE_CONFIGURED_ENDPOINT_URLS"))
+		return other;
+	if (services) {
+		section = mem_printf("services %s", services);
+		if (profile_get(secret_str(&c->config), section, service, "endpoint_url", &v)) {
+			free(other);
+			return mem_strndup(v.p, v.size);
+		}
+	}
+	own = config_text(c, "endpoint_url");
+	if (own)
+		free(other);
+	return own ? own : other;
+}
+
 /* Of the options, else of the first variable that is set. */
 static char *option_or_env(const char *option, const char *const *variables)
 {
@@ -79,20 +107,6 @@ static char *option_or_env(const char *option, const char *const *variables)
 		if (config_env(*variables))
 			return mem_strdup(config_env(*variables));
 	return NULL;
-}
-
-/* The endpoint of the profile's section of services, else its own. */
-static char *profile_endpoint(const struct s3_config *c)
-{
-	AUTO(mem_freep) char *services = config_text(c, "services"), *section = NULL;
-	struct str v;
-
-	if (services) {
-		section = mem_printf("services %s", services);
-		if (profile_get(secret_str(&c->config), section, "s3", "endpoint_url", &v))
-			return mem_strndup(v.p, v.size);
-	}
-	return config_text(c, "endpoint_url");
 }
 
 static int config_style(const struct s3_options *o, struct s3_config *c, struct err *err)
@@ -114,13 +128,6 @@ static int config_style(const struct s3_options *o, struct s3_config *c, struct 
 	if (c->style == S3_STYLE_AUTO)
 		c->style = c->endpoint ? S3_STYLE_PATH : S3_STYLE_HOST;
 	return 0;
-}
-
-static bool env_is_on(const char *name)
-{
-	const char *v = config_env(name);
-
-	return v && (strcasecmp(v, "true") == 0 || strcasecmp(v, "yes") == 0 || strcmp(v, "1") == 0);
 }
 
 /* It becomes part of a host name. */
@@ -157,8 +164,8 @@ int config_load(const struct s3_options *o, struct s3_config *c, struct err *err
 			       "AWS_PROFILE, or add it",
 			       c->profile);
 	c->endpoint = option_or_env(o->endpoint, endpoints);
-	if (!c->endpoint && !env_is_on("AWS_IGNORE_CONFIGURED_ENDPOINT_URLS"))
-		c->endpoint = profile_endpoint(c);
+	if (!c->endpoint)
+		c->endpoint = config_endpoint(c, "s3", NULL);
 	c->region = option_or_env(o->region, regions);
 	if (!c->region)
 		c->region = config_text(c, "region");

@@ -1,52 +1,37 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Ranges of objects on disk, so that what was fetched once is there after it left the memory, after a restart, and while the
- * bucket is away. A file has one range, and its digest: a file that is cut or damaged is removed when it is read. The name
- * of a file says which object, version and bytes it has. At the limit, the least recently used files are removed.
- *
- * It is a cache: a failure to write costs no more than the next request; nothing is synced.
+ * Ranges of objects on disk, so that a range that was fetched once is there after it left the memory, after a restart, and while the
+ * bucket is away. A file of the cache (base/file_cache.h) has one range; its name says which object, version and bytes.
+ * Here is the list of the ranges of each object, in the order of their offsets; it has exactly the files of the cache, but for those that
+ * were found to be lost and are dropped by the next thread that reads them.
  */
 #include "s3/internal.h"
 
-#include <dirent.h>
-#include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <unistd.h>
+#include "base/file_cache.h"
 #include "base/room.h"
 #include "base/vec.h"
-#include "base/age.h"
 
-#define MAGIC      UINT64_C(0x3149334c45444f4c) /* "LODEL3I1" */
-#define HEAD_SIZE  24u                          /* the magic, the digest of the bytes, their number */
-#define SIZE_MIN   KIB(4)
-#define PART_MAX   8u /* of the limit: a larger range is not kept */
-#define DIGEST_KEY 58u
-#define MAX_BACK   16u
-
-struct disk_entry {
-	struct disk_object *o;
-	struct byte_range range;
-	struct age age;
-};
+#define SIZE_MIN      KIB(4)
+#define PART_MAX      8u /* of the limit: a larger range is not kept */
+#define MAX_BACK      16u
+#define NAME_MAX_SIZE 64u
 
 struct disk_object {
 	uint64_t key;
-	struct disk_entry **entries; /* in rising order; they may overlap */
+	struct byte_range *ranges; /* by rising offset; they may overlap */
 	size_t n, room;
 };
 
 struct disk_cache {
-	char *dir;
+	struct file_cache *files;
 	uint64_t max;
 	struct room *room;
+	/* Taken before that of the files: both lists change together. */
 	pthread_mutex_t lock;
-	/* under the lock */
-	struct map objects;   /* key -> struct disk_object */
-	struct age_list ages; /* of entries */
-	uint64_t weight;
+	struct map objects; /* under the lock: key -> struct disk_object */
 };
 
 uint64_t disk_cache_key(const char *url, uint64_t inode)
@@ -54,33 +39,53 @@ uint64_t disk_cache_key(const char *url, uint64_t inode)
 	return hash64(url, strlen(url), inode);
 }
 
-static void entry_path(const struct disk_cache *d, uint64_t key, struct byte_range r, struct buf *ret)
+static void range_name(uint64_t key, struct byte_range r, char ret[NAME_MAX_SIZE])
 {
-	buf_printf(ret, "%s/%016" PRIx64 "-%" PRIx64 "-%" PRIx64, d->dir, key, r.off, r.size);
+	snprintf(ret, NAME_MAX_SIZE, "%016" PRIx64 "-%" PRIx64 "-%" PRIx64, key, r.off, r.size);
 }
 
-static bool entry_name_read(const char *name, uint64_t *ret_key, struct byte_range *ret)
+/* Only a name that range_name() writes: it is the one by which the file is removed. */
+static bool range_name_read(const char *name, uint64_t *ret_key, struct byte_range *ret)
 {
+	char again[NAME_MAX_SIZE];
 	struct byte_range r;
-	int end = -1;
+	uint64_t key;
 
-	if (sscanf(name, "%16" SCNx64 "-%16" SCNx64 "-%8" SCNx64 "%n", ret_key, &r.off, &r.size, &end) != 3 ||
-	    end < 0 || name[end] || !r.size || r.off > INT64_MAX)
+	if (sscanf(name, "%16" SCNx64 "-%16" SCNx64 "-%8" SCNx64, &key, &r.off, &r.size) != 3 || !r.size ||
+	    r.off > INT64_MAX)
 		return false;
+	range_name(key, r, again);
+	if (strcmp(again, name) != 0)
+		return false;
+	*ret_key = key;
 	*ret = r;
 	return true;
 }
 
+static bool is_range_file(const char *name, uint64_t size)
+{
+	struct byte_range r;
+	uint64_t key;
+
+	return range_name_read(name, &key, &r) && r.size == size;
+}
+
 /* ---- the list; under the lock ---- */
 
-static size_t entry_position(const struct disk_object *o, uint64_t off)
+static struct disk_object *object_find(struct disk_cache *d, uint64_t key)
+{
+	return map_get(&d->objects, bytes_of(&key, sizeof(key)));
+}
+
+/* The first range that begins after @off. */
+static size_t range_position(const struct disk_object *o, uint64_t off)
 {
 	size_t from = 0, to = o->n;
 
 	while (from < to) {
 		size_t mid = from + (to - from) / 2;
 
-		if (o->entries[mid]->range.off <= off)
+		if (o->ranges[mid].off <= off)
 			from = mid + 1;
 		else
 			to = mid;
@@ -88,71 +93,71 @@ static size_t entry_position(const struct disk_object *o, uint64_t off)
 	return from;
 }
 
-static void entry_insert(struct disk_cache *d, uint64_t key, struct byte_range range)
+/* The position of exactly that range; o->n: it is not listed. */
+static size_t range_index(const struct disk_object *o, struct byte_range r)
 {
-	struct disk_object *o = map_get(&d->objects, bytes_of(&key, sizeof(key)));
-	struct disk_entry *e = NEW(struct disk_entry);
+	size_t i = range_position(o, r.off);
+
+	while (i > 0 && o->ranges[i - 1].off == r.off)
+		if (o->ranges[--i].size == r.size)
+			return i;
+	return o->n;
+}
+
+static void range_list(struct disk_cache *d, uint64_t key, struct byte_range r)
+{
+	struct disk_object *o = object_find(d, key);
 	size_t at;
 
 	if (!o) {
 		o = NEW(struct disk_object);
 		o->key = key;
-		map_put(&d->objects, bytes_of(&key, sizeof(key)), o);
+		map_put(&d->objects, bytes_of(&o->key, sizeof(o->key)), o);
 	}
-	e->o = o;
-	e->range = range;
-	at = entry_position(o, range.off);
-	VEC_GROW(o->entries, o->n, o->room);
-	memmove(o->entries + at + 1, o->entries + at, (o->n - at) * sizeof(*o->entries));
-	o->entries[at] = e;
+	/* Its file was replaced. */
+	if (range_index(o, r) < o->n)
+		return;
+	at = range_position(o, r.off);
+	VEC_GROW(o->ranges, o->n, o->room);
+	memmove(o->ranges + at + 1, o->ranges + at, (o->n - at) * sizeof(*o->ranges));
+	o->ranges[at] = r;
 	o->n++;
-	age_add(&d->ages, &e->age);
-	d->weight += range.size;
 }
 
-/* The file is removed, too. */
-static void entry_remove(struct disk_cache *d, struct disk_entry *e)
+static void object_free(struct disk_object *o)
 {
-	AUTO(buf_done) struct buf path = { 0 };
-	struct disk_object *o = e->o;
-	size_t i = 0;
-
-	entry_path(d, o->key, e->range, &path);
-	(void)unlink(buf_cstr(&path));
-	while (o->entries[i] != e)
-		i++;
-	memmove(o->entries + i, o->entries + i + 1, (o->n - i - 1) * sizeof(*o->entries));
-	o->n--;
-	age_remove(&d->ages, &e->age);
-	d->weight -= e->range.size;
-	free(e);
-	if (o->n)
-		return;
-	map_del(&d->objects, bytes_of(&o->key, sizeof(o->key)));
-	free(o->entries);
+	free(o->ranges);
 	free(o);
 }
 
-static void entries_evict(struct disk_cache *d)
+static void range_unlist(struct disk_cache *d, uint64_t key, struct byte_range r)
 {
-	while (d->weight > d->max && d->ages.oldest)
-		entry_remove(d, CONTAINER_OF(d->ages.oldest, struct disk_entry, age));
+	struct disk_object *o = object_find(d, key);
+	size_t i = o ? range_index(o, r) : 0;
+
+	if (!o || i == o->n)
+		return;
+	memmove(o->ranges + i, o->ranges + i + 1, (o->n - i - 1) * sizeof(*o->ranges));
+	if (--o->n)
+		return;
+	map_del(&d->objects, bytes_of(&key, sizeof(key)));
+	object_free(o);
 }
 
-/* The entry with the most bytes from @off on; NULL: none. Of those that begin before it, the last MAX_BACK are looked at. */
-static struct disk_entry *entry_best(const struct disk_object *o, uint64_t off)
+/* The range with the most bytes from @off on. Of those that begin before it, the last MAX_BACK are looked at. */
+static bool range_best(const struct disk_object *o, uint64_t off, struct byte_range *ret)
 {
-	struct disk_entry *best = NULL;
-	size_t at = entry_position(o, off);
+	struct byte_range best = { 0 };
+	size_t at = range_position(o, off);
 
 	for (size_t i = 0; i < MAX_BACK && at > i; i++) {
-		struct disk_entry *e = o->entries[at - 1 - i];
+		struct byte_range r = o->ranges[at - 1 - i];
 
-		if (off - e->range.off < e->range.size &&
-		    (!best || e->range.off + e->range.size > best->range.off + best->range.size))
-			best = e;
+		if (off - r.off < r.size && r.off + r.size > best.off + best.size)
+			best = r;
 	}
-	return best;
+	*ret = best;
+	return best.size > 0;
 }
 
 /* ---- reading and writing ---- */
@@ -160,35 +165,15 @@ static struct disk_entry *entry_best(const struct disk_object *o, uint64_t off)
 bool disk_cache_find(struct disk_cache *d, uint64_t key, uint64_t off, struct byte_range *ret)
 {
 	struct disk_object *o;
-	struct disk_entry *e = NULL;
+	bool found;
 
 	if (!d)
 		return false;
 	pthread_mutex_lock(&d->lock);
-	o = map_get(&d->objects, bytes_of(&key, sizeof(key)));
-	if (o)
-		e = entry_best(o, off);
-	if (e) {
-		age_remove(&d->ages, &e->age);
-		age_add(&d->ages, &e->age);
-		*ret = e->range;
-	}
+	o = object_find(d, key);
+	found = o && range_best(o, off, ret);
 	pthread_mutex_unlock(&d->lock);
-	return e != NULL;
-}
-
-void disk_cache_forget(struct disk_cache *d, uint64_t key, struct byte_range range)
-{
-	struct disk_object *o;
-
-	pthread_mutex_lock(&d->lock);
-	o = map_get(&d->objects, bytes_of(&key, sizeof(key)));
-	for (size_t i = 0; o && i < o->n; i++)
-		if (o->entries[i]->range.off == range.off && o->entries[i]->range.size == range.size) {
-			entry_remove(d, o->entries[i]);
-			break;
-		}
-	pthread_mutex_unlock(&d->lock);
+	return found;
 }
 
 void disk_cache_forget_all(struct disk_cache *d, uint64_t key)
@@ -198,153 +183,117 @@ void disk_cache_forget_all(struct disk_cache *d, uint64_t key)
 	if (!d)
 		return;
 	pthread_mutex_lock(&d->lock);
-	while ((o = map_get(&d->objects, bytes_of(&key, sizeof(key)))))
-		entry_remove(d, o->entries[0]);
+	while ((o = object_find(d, key))) {
+		struct byte_range r = o->ranges[o->n - 1];
+		char name[NAME_MAX_SIZE];
+
+		range_name(key, r, name);
+		range_unlist(d, key, r);
+		file_cache_forget(d->files, name);
+	}
 	pthread_mutex_unlock(&d->lock);
-}
-
-static bool range_file_read(int fd, struct byte_range range, uint8_t *p)
-{
-	uint64_t head[3];
-	size_t got;
-
-	return fd_pread(fd, head, sizeof(head), 0, &got, NULL) == 0 && got == sizeof(head) &&
-	       head[0] == MAGIC && head[2] == range.size &&
-	       fd_pread(fd, p, (size_t)range.size, HEAD_SIZE, &got, NULL) == 0 && got == range.size &&
-	       hash64(p, got, DIGEST_KEY) == head[1];
 }
 
 bool disk_cache_read(struct disk_cache *d, uint64_t key, struct byte_range range, uint8_t *p)
 {
-	AUTO(buf_done) struct buf path = { 0 };
-	AUTO(fd_close) int fd = -1;
+	struct file_cache_stamp stamp;
+	char name[NAME_MAX_SIZE];
 
-	entry_path(d, key, range, &path);
-	fd = open(buf_cstr(&path), O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
-	if (fd >= 0 && range_file_read(fd, range, p)) {
-		/* The order of use, for the next start. */
-		(void)futimens(fd, NULL);
+	range_name(key, range, name);
+	if (file_cache_read(d->files, name, p, (size_t)range.size))
 		return true;
-	}
-	disk_cache_forget(d, key, range);
+	pthread_mutex_lock(&d->lock);
+	/* Unless it was put again meanwhile. */
+	if (!file_cache_has(d->files, name, &stamp))
+		range_unlist(d, key, range);
+	pthread_mutex_unlock(&d->lock);
 	return false;
 }
 
-static bool range_file_write(struct room *room, const char *path, const uint8_t *p, size_t n)
+/* Make room for a range, and begin its file. */
+static bool put_begin(struct disk_cache *d, const char *name, uint64_t size, struct file_cache_new *ret)
 {
-	const uint64_t head[3] = { MAGIC, hash64(p, n, DIGEST_KEY), n };
-	AUTO(mem_freep) char *temp = mem_printf("%s.%lx", path, (unsigned long)pthread_self());
-	AUTO(fd_close) int fd = open(temp, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
-	struct room_claim claim = { 0 };
-	bool written;
+	struct file_cache_names evicted = { 0 };
+	bool begun;
 
-	if (fd < 0)
-		return false;
-	written = room_claim(room, &claim, fd, n + HEAD_SIZE, NULL) == 0 &&
-		  fd_pwrite(fd, head, sizeof(head), 0, NULL) == 0 &&
-		  fd_pwrite(fd, p, n, HEAD_SIZE, NULL) == 0 && rename(temp, path) == 0;
-	room_release(&claim);
-	if (!written)
-		(void)unlink(temp);
-	return written;
+	pthread_mutex_lock(&d->lock);
+	begun = file_cache_begin(d->files, name, size, ret, &evicted);
+	for (size_t i = 0; i < evicted.n; i++) {
+		struct byte_range r;
+		uint64_t key;
+
+		if (range_name_read(evicted.v[i], &key, &r))
+			range_unlist(d, key, r);
+	}
+	pthread_mutex_unlock(&d->lock);
+	file_cache_names_done(&evicted);
+	return begun;
 }
 
 void disk_cache_put(struct disk_cache *d, uint64_t key, struct byte_range range, const uint8_t *p)
 {
-	AUTO(buf_done) struct buf path = { 0 };
+	char name[NAME_MAX_SIZE];
+	struct file_cache_new n;
 	struct byte_range have;
 
-	if (!d || range.size < SIZE_MIN || range.size > d->max / PART_MAX || range.size > UINT32_MAX)
+	if (!d || range.size < SIZE_MIN || range.size > UINT32_MAX)
 		return;
 	if (disk_cache_find(d, key, range.off, &have) && have.off + have.size >= range.off + range.size)
 		return;
-	entry_path(d, key, range, &path);
-	if (!range_file_write(d->room, buf_cstr(&path), p, (size_t)range.size))
-		return;
-	pthread_mutex_lock(&d->lock);
-	entry_insert(d, key, range);
-	entries_evict(d);
-	pthread_mutex_unlock(&d->lock);
+	range_name(key, range, name);
+	if (put_begin(d, name, range.size, &n) && file_cache_add(&n, bytes_of(p, (size_t)range.size))) {
+		pthread_mutex_lock(&d->lock);
+		if (file_cache_end(&n))
+			range_list(d, key, range);
+		pthread_mutex_unlock(&d->lock);
+	}
+	file_cache_done(&n);
 }
 
 uint64_t disk_cache_size(struct disk_cache *d)
 {
-	uint64_t size = 0;
+	struct file_cache_figures f = { 0 };
 
-	if (!d)
-		return 0;
-	pthread_mutex_lock(&d->lock);
-	size = d->weight;
-	pthread_mutex_unlock(&d->lock);
-	return size;
+	if (d)
+		file_cache_figures(d->files, &f);
+	return f.size;
 }
 
 /* ---- beginning and end ---- */
 
-struct found_file {
-	uint64_t key;
-	struct byte_range range;
-	int64_t used_ns;
-};
-
-static int cmp_found(const void *a, const void *b)
-{
-	const struct found_file *x = a, *y = b;
-
-	return (x->used_ns > y->used_ns) - (x->used_ns < y->used_ns);
-}
-
-/* Other files of the folder, such as those of a process that was killed while it wrote, are removed. */
-static void disk_load(struct disk_cache *d, DIR *dir)
-{
-	struct found_file *list = NULL;
-	size_t n = 0, room = 0;
-	struct dirent *de;
-
-	while ((de = readdir(dir))) {
-		struct found_file f = { 0 };
-		struct stat st;
-
-		if (de->d_name[0] == '.' || fstatat(dirfd(dir), de->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0)
-			continue;
-		if (!S_ISREG(st.st_mode))
-			continue;
-		if (!entry_name_read(de->d_name, &f.key, &f.range) ||
-		    (uint64_t)st.st_size != f.range.size + HEAD_SIZE) {
-			(void)unlinkat(dirfd(dir), de->d_name, 0);
-			continue;
-		}
-		f.used_ns = (int64_t)st.st_mtim.tv_sec * 1000000000 + st.st_mtim.tv_nsec;
-		VEC_PUSH(list, n, room) = f;
-	}
-	if (n)
-		qsort(list, n, sizeof(*list), cmp_found);
-	for (size_t i = 0; i < n; i++)
-		entry_insert(d, list[i].key, list[i].range);
-	free(list);
-	entries_evict(d);
-}
-
 struct disk_cache *disk_cache_open(const char *path, uint64_t max, uint64_t min_free)
 {
+	struct file_cache_options o = {
+		.dir = path,
+		.budget = max,
+		.part_max = PART_MAX,
+		.log_name = "s3",
+		.is_name = is_range_file,
+	};
+	struct file_cache_names names;
 	struct disk_cache *d;
 	struct err err = { 0 };
-	DIR *dir;
 
 	if (!path || !max)
 		return NULL;
-	if (dir_make(path, 0700, &err) < 0 || !(dir = opendir(path))) {
-		log_warn("s3", "%s: no cache of objects on disk: %s", path,
-			 err.kind ? err.text : strerror(errno));
+	d = NEW(struct disk_cache);
+	d->room = o.room = room_new(min_free);
+	if (file_cache_open(&o, &d->files, &err) < 0) {
+		log_warn("s3", "%s: no cache of objects on disk: %s", path, err.text);
+		room_free(d->room);
+		free(d);
 		return NULL;
 	}
-	d = NEW(struct disk_cache);
-	d->dir = mem_strdup(path);
-	d->max = max;
-	d->room = room_new(min_free);
 	pthread_mutex_init(&d->lock, NULL);
-	disk_load(d, dir);
-	closedir(dir);
+	file_cache_list(d->files, &names);
+	for (size_t i = 0; i < names.n; i++) {
+		struct byte_range r;
+		uint64_t key;
+
+		if (range_name_read(names.v[i], &key, &r))
+			range_list(d, key, r);
+	}
+	file_cache_names_done(&names);
 	return d;
 }
 
@@ -355,17 +304,11 @@ void disk_cache_close(struct disk_cache *d)
 
 	if (!d)
 		return;
-	map_each (&d->objects, it, &key, &p) {
-		struct disk_object *o = p;
-
-		for (size_t i = 0; i < o->n; i++)
-			free(o->entries[i]);
-		free(o->entries);
-		free(o);
-	}
+	map_each (&d->objects, it, &key, &p)
+		object_free(p);
 	map_done(&d->objects);
+	file_cache_close(d->files);
 	pthread_mutex_destroy(&d->lock);
 	room_free(d->room);
-	free(d->dir);
 	free(d);
 }

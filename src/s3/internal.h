@@ -52,6 +52,8 @@ int config_load(const struct s3_options *o, struct s3_config *ret, struct err *e
 void config_done(struct s3_config *c); /* takes the zeroed */
 /* A value of the profile: of the file of credentials, else of config. */
 bool config_value(const struct s3_config *c, const char *key, const char *sub, struct str *ret);
+/* The endpoint that the profile has for @service, or for all services; else @other, which it takes. Heap. */
+char *config_endpoint(const struct s3_config *c, const char *service, char *other);
 /* A variable that is set, and not to nothing; else NULL. */
 const char *config_env(const char *name);
 /* Read the shared files again. */
@@ -124,9 +126,14 @@ struct call_request {
 	const struct sign_field *headers; /* that are signed; names in lower case */
 	size_t n_headers;
 	const struct bytes *body; /* NULL: none */
-	size_t max_answer;        /* 0: 64 KiB */
-	struct call_sink *sink;   /* NULL: the answer is gathered */
-	const char *root;         /* of the XML that an answer of status 200 must be; NULL: any body */
+	/* Or a body out of a file, with its SHA-256; the net thread reads it. NULL: none */
+	const struct file_range *file;
+	const uint8_t *file_sha256;
+	size_t max_answer;      /* 0: 64 KiB */
+	struct call_sink *sink; /* NULL: the answer is gathered */
+	const char *root;       /* of the XML that an answer of status 200 must be; NULL: any body */
+	unsigned work_ms; /* the server may work for so long before its answer, beside the usual silence */
+	bool bodyless;    /* a right answer has no body */
 	bool hedged;
 };
 struct call_answer {
@@ -175,7 +182,6 @@ bool disk_cache_find(struct disk_cache *d, uint64_t key, uint64_t off, struct by
 /* All bytes of a range that was found. false: it is gone, or damaged and removed. */
 bool disk_cache_read(struct disk_cache *d, uint64_t key, struct byte_range range, uint8_t *p);
 void disk_cache_put(struct disk_cache *d, uint64_t key, struct byte_range range, const uint8_t *p);
-void disk_cache_forget(struct disk_cache *d, uint64_t key, struct byte_range range);
 void disk_cache_forget_all(struct disk_cache *d, uint64_t key);
 uint64_t disk_cache_size(struct disk_cache *d);
 

@@ -7,8 +7,10 @@
 
 #include <errno.h>
 #include <jansson.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <strings.h>
 #include <time.h>
 #include "base/condition.h"
 #include "s3/xml.h"
@@ -53,7 +55,8 @@ static void lender_done(void *arg, struct net_call *call, int outcome, const str
 
 struct lender_request {
 	const char *method, *url;
-	const char *header; /* NULL: none */
+	const char *header;       /* NULL: none */
+	const struct bytes *body; /* NULL: none */
 	bool direct;
 	int64_t deadline_ms;
 };
@@ -67,6 +70,7 @@ static int lender_fetch(struct net *net, const struct lender_request *r, struct 
 		.url = r->url,
 		.headers = &r->header,
 		.n_headers = r->header ? 1 : 0,
+		.body = r->body,
 		.max_answer = ANSWER_MAX,
 		.connect_ms = (unsigned)MIN(r->deadline_ms, (int64_t)3000),
 		.deadline_ms = r->deadline_ms,
@@ -186,6 +190,16 @@ int lender_read_sts(struct bytes body, struct lent_keys **ret, struct err *err)
 
 /* ---- a role, by a token in a file ---- */
 
+/* Without the slashes at its end. */
+static int url_length(const char *url)
+{
+	size_t n = strlen(url);
+
+	while (n && url[n - 1] == '/')
+		n--;
+	return (int)MIN(n, (size_t)INT_MAX);
+}
+
 /* From the variable, else the profile. Heap, or NULL. */
 static char *env_or_profile(const struct s3_config *c, const char *variable, const char *key)
 {
@@ -196,14 +210,36 @@ static char *env_or_profile(const struct s3_config *c, const char *variable, con
 	return config_value(c, key, NULL, &v) ? mem_strndup(v.p, v.size) : NULL;
 }
 
+/* Where the service of roles is: as for the bucket's server, its own settings, then those for all services, then Amazon's. */
+static char *role_service(const struct s3_config *c)
+{
+	const char *url = config_env("AWS_ENDPOINT_URL_STS");
+
+	url = url ? url : config_env("AWS_ENDPOINT_URL");
+	if (url)
+		return mem_strdup(url);
+	return config_endpoint(c, "sts",
+			       mem_printf("https://sts.%s.amazonaws.com%s", c->region,
+					  str_starts(str_of(c->region), STR("cn-")) ? ".cn" : ""));
+}
+
+static void add_field(struct buf *form, const char *name, struct str value)
+{
+	buf_printf(form, "&%s=", name);
+	net_escape(form, value, false);
+}
+
+/* The token goes in a body: URLs are logged on their way. */
 static int ask_role(const struct s3_config *c, struct net *net, struct lent_keys **ret, struct err *err)
 {
 	AUTO(mem_freep)
 	char *file = env_or_profile(c, "AWS_WEB_IDENTITY_TOKEN_FILE", "web_identity_token_file");
 	AUTO(mem_freep) char *role = env_or_profile(c, "AWS_ROLE_ARN", "role_arn");
 	AUTO(mem_freep) char *session = env_or_profile(c, "AWS_ROLE_SESSION_NAME", "role_session_name");
-	const char *sts = config_env("AWS_ENDPOINT_URL_STS");
-	AUTO(secret_buf_done) struct buf token = { 0 }, url = { 0 }, answer = { 0 };
+	AUTO(secret_buf_done) struct buf token = { 0 }, form = { 0 }, answer = { 0 };
+	AUTO(mem_freep) char *base = NULL, *url = NULL;
+	struct lender_request request = { .method = "POST", .deadline_ms = SERVICE_MS };
+	struct bytes body;
 	int r;
 
 	if (!file || !role)
@@ -212,20 +248,17 @@ static int ask_role(const struct s3_config *c, struct net *net, struct lent_keys
 	if (r)
 		return r < 0 ? err_in(err, "the token of role %s", role)
 			     : err_set(err, ERR_IO, "the token of role %s: there is no file %s", role, file);
-	if (sts)
-		buf_add_str(&url, str_of(sts));
-	else
-		buf_printf(&url, "https://sts.%s.amazonaws.com", c->region);
-	buf_add_str(&url, STR("/?Action=AssumeRoleWithWebIdentity&Version=2011-06-15&RoleArn="));
-	net_escape(&url, str_of(role), false);
-	buf_add_str(&url, STR("&RoleSessionName="));
-	net_escape(&url, str_of(session ? session : "lode"), false);
-	buf_add_str(&url, STR("&WebIdentityToken="));
-	net_escape(&url, str_trim(buf_str(&token)), false);
-	if (lender_fetch(net,
-			 &(struct lender_request){
-				 .method = "GET", .url = buf_cstr(&url), .deadline_ms = SERVICE_MS },
-			 &answer, err) < 0 ||
+	base = role_service(c);
+	url = mem_printf("%.*s/", url_length(base), base);
+	buf_add_str(&form, STR("Action=AssumeRoleWithWebIdentity&Version=2011-06-15"));
+	add_field(&form, "RoleArn", str_of(role));
+	add_field(&form, "RoleSessionName", str_of(session ? session : "lode"));
+	add_field(&form, "WebIdentityToken", str_trim(buf_str(&token)));
+	body = buf_bytes(&form);
+	request.url = url;
+	request.header = "Content-Type: application/x-www-form-urlencoded";
+	request.body = &body;
+	if (lender_fetch(net, &request, &answer, err) < 0 ||
 	    lender_read_sts(buf_bytes(&answer), ret, err) < 0)
 		return err_in(err, "keys for role %s", role);
 	return 0;
@@ -316,10 +349,10 @@ static int ask_instance(struct net *net, struct lent_keys **ret, struct err *err
 				    .deadline_ms = INSTANCE_MS };
 	struct str name;
 
-	if (off && strcmp(off, "true") == 0)
+	if (off && strcasecmp(off, "true") == 0)
 		return LENDER_NONE;
 	base = base ? base : INSTANCE;
-	buf_printf(&url, "%s/latest/api/token", base);
+	buf_printf(&url, "%.*s/latest/api/token", url_length(base), base);
 	r.url = buf_cstr(&url);
 	/* No such endpoint: this is no instance. */
 	if (lender_fetch(net, &r, &token, NULL) < 0)
@@ -328,7 +361,7 @@ static int ask_instance(struct net *net, struct lent_keys **ret, struct err *err
 		return err_set(err, ERR_INVALID, "the instance's endpoint gives no token");
 	buf_printf(&header, "X-aws-ec2-metadata-token: " STR_FMT, STR_ARG(buf_str(&token)));
 	url.size = 0;
-	buf_printf(&url, "%s/latest/meta-data/iam/security-credentials/", base);
+	buf_printf(&url, "%.*s/latest/meta-data/iam/security-credentials/", url_length(base), base);
 	r = (struct lender_request){ .method = "GET",
 				     .url = buf_cstr(&url),
 				     .header = buf_cstr(&header),

@@ -2,7 +2,7 @@
 /*
  * Listings (ListObjectsV2), page by page. A server that is hostile or mistaken may repeat pages without end: the
  * continuation tokens must change, and only a few pages may be empty, or end before the page before them (servers list keys in
- * order, but for a few look-alikes).
+ * order, but for a few look-alikes). Pages with a few objects each would keep a listing going for days.
  */
 #include "s3/internal.h"
 
@@ -15,13 +15,15 @@
 #define EMPTY_MAX      100u       /* pages without an object, one after the other */
 #define BACK_MAX       100u       /* pages that end before the one before them */
 #define LISTED_MAX     100000000u /* objects of one listing */
+#define SHORT_MAX      1000u      /* pages with hardly an object that was asked for */
+#define SHORT_OBJECTS  10u        /* of a page that is not one of these */
 #define TOKEN_MAX      KIB(8)
 
 struct list_page {
 	const struct s3_listing *l;
 	bool truncated, url_encoded;
 	struct buf token;
-	size_t n; /* objects */
+	size_t n, n_wanted; /* objects; those with the prefix */
 	/* of the current object */
 	struct buf key;
 	struct s3_info info;
@@ -34,7 +36,7 @@ struct list_page {
 struct list_course {
 	struct buf token, last; /* of the page before */
 	uint64_t n;
-	unsigned n_empty, n_back;
+	unsigned n_empty, n_back, n_short;
 };
 
 static int listed_object(struct list_page *p, struct err *err)
@@ -64,6 +66,7 @@ static int listed_object(struct list_page *p, struct err *err)
 	/* A server that ignores the prefix lists other objects, too. */
 	if (!str_starts(o.key, p->l->prefix))
 		return 0;
+	p->n_wanted++;
 	p->stopped = p->l->fn(p->l->arg, &o, err);
 	return p->stopped;
 }
@@ -136,6 +139,11 @@ static int page_read(struct list_page *p, struct bytes body, struct err *err)
 	return res;
 }
 
+static bool is_stopped(const struct s3_listing *l)
+{
+	return l->stopped && l->stopped(l->arg);
+}
+
 static int page_get(struct s3 *s, struct list_page *p, struct str token, struct err *err)
 {
 	char page[24];
@@ -180,8 +188,9 @@ static int list_advances(const struct list_page *p, struct list_course *c, struc
 	c->n += p->n;
 	c->n_back += back;
 	c->n_empty = p->n ? 0 : c->n_empty + 1;
+	c->n_short += p->n_wanted < SHORT_OBJECTS;
 	if (!p->token.size || str_eq(buf_str(&p->token), buf_str(&c->token)) || c->n_empty > EMPTY_MAX ||
-	    c->n_back > BACK_MAX || c->n > LISTED_MAX)
+	    c->n_back > BACK_MAX || c->n_short > SHORT_MAX || c->n > LISTED_MAX)
 		return err_set(err, ERR_INVALID,
 			       "s3://" STR_FMT "/" STR_FMT ": the listing does not end, after %llu objects",
 			       STR_ARG(p->l->bucket), STR_ARG(p->l->prefix), (unsigned long long)c->n);
@@ -200,7 +209,8 @@ int s3_list(struct s3 *s, const struct s3_listing *l, struct err *err)
 	while (r == 0 && more) {
 		struct list_page p = { .l = l };
 
-		r = page_get(s, &p, buf_str(&c.token), err);
+		r = is_stopped(l) ? err_set(err, ERR_CANCELLED, "stopped")
+				  : page_get(s, &p, buf_str(&c.token), err);
 		more = p.truncated;
 		if (r == 0 && more)
 			r = list_advances(&p, &c, err);

@@ -94,7 +94,9 @@ int s3_get(struct s3 *s, struct s3_name name, size_t max, struct buf *ret, struc
 
 int s3_put(struct s3 *s, struct s3_name name, struct bytes body, struct s3_info *ret, struct err *err)
 {
-	const struct call_request req = { .method = "PUT", .what = "put", .name = name, .body = &body };
+	const struct call_request req = {
+		.method = "PUT", .what = "put", .name = name, .body = &body, .bodyless = true
+	};
 	struct call_answer a;
 	int r = object_call(s, &req, &a, ret, err);
 
@@ -111,7 +113,9 @@ int s3_put(struct s3 *s, struct s3_name name, struct bytes body, struct s3_info 
 
 int s3_delete(struct s3 *s, struct s3_name name, struct err *err)
 {
-	const struct call_request req = { .method = "DELETE", .what = "delete", .name = name };
+	const struct call_request req = {
+		.method = "DELETE", .what = "delete", .name = name, .bodyless = true
+	};
 	struct call_answer a;
 	int r = object_call(s, &req, &a, NULL, err);
 
@@ -120,41 +124,92 @@ int s3_delete(struct s3 *s, struct s3_name name, struct err *err)
 	return MIN(r, 0);
 }
 
-int s3_presign(struct s3 *s, const char *method, struct s3_name name, unsigned expires_s, struct buf *ret,
-	       struct err *err)
+/* ---- presigned URLs ---- */
+
+int s3_endpoint_check(const char *endpoint, struct err *err)
+{
+	struct place p = { 0 };
+	int r = place_parse(endpoint, &p, err);
+
+	place_done(&p);
+	return r;
+}
+
+/* The place of the bucket, for a client that reaches it by another endpoint. */
+static int presigned_place(struct s3 *s, const struct s3_presigned *p, struct place *ret, struct err *err)
+{
+	struct place theirs;
+
+	place_of(s, p->name.bucket, ret);
+	if (!p->endpoint)
+		return 0;
+	if (place_parse(p->endpoint, &theirs, err) < 0) {
+		place_done(ret);
+		return -1;
+	}
+	theirs.region = TAKE(ret->region);
+	theirs.in_host = ret->in_host;
+	place_done(ret);
+	*ret = theirs;
+	return 0;
+}
+
+static void presigned_text(struct s3 *s, const struct s3_presigned *p, const struct place *place,
+			   const struct lent_keys *keys, struct buf *ret)
 {
 	AUTO(arena_done) struct arena a = { 0 };
-	struct lent_keys *keys;
-	struct place p;
-
-	if (need_key(name, err) < 0)
-		return -1;
-	if (s->config.anonymous)
-		return err_set(err, ERR_INVALID, "a URL cannot be signed without keys");
-	if (!expires_s || expires_s > SIGN_MAX_EXPIRES_S)
-		return err_set(err, ERR_INVALID, "a signed URL is good for 1 to %d seconds",
-			       SIGN_MAX_EXPIRES_S);
-	if (credentials_get(s->credentials, &keys, err) < 0)
-		return -1;
-	arena_init(&a);
-	place_of(s, name.bucket, &p);
-	const struct sign_request r = {
-		.method = str_of(method),
-		.host = p.in_host ? str_of(arena_printf(&a, STR_FMT ".%s", STR_ARG(name.bucket), p.host))
-				  : str_of(p.host),
-		.path = p.in_host ? str_of(arena_printf(&a, "/" STR_FMT, STR_ARG(name.key)))
-				  : str_of(arena_printf(&a, "/" STR_FMT "/" STR_FMT, STR_ARG(name.bucket),
-							STR_ARG(name.key))),
-		.region = str_of(p.region),
+	struct sign_field query[2], length = { STR("content-length"), { 0 } };
+	struct sign_request r = {
+		.method = str_of(p->method),
+		.query = query,
+		.headers = &length,
+		.n_headers = p->size ? 1 : 0,
+		.region = str_of(place->region),
 		.service = STR("s3"),
-		.time_s = clock_wall_s() + atomic_load(&s->skew_s),
+		.time_s = s3_time_s(s),
 	};
 	const struct sign_keys k = { secret_str(&keys->id), secret_str(&keys->secret),
 				     secret_str(&keys->token) };
 
-	buf_printf(ret, "%s://" STR_FMT, p.scheme, STR_ARG(r.host));
-	sign_url(&r, &k, expires_s, ret);
-	place_done(&p);
+	arena_init(&a);
+	length.value = str_of(arena_printf(&a, "%llu", (unsigned long long)p->size));
+	if (p->upload) {
+		query[r.n_query++] = (struct sign_field){ STR("partNumber"),
+							  str_of(arena_printf(&a, "%u", p->part)) };
+		query[r.n_query++] = (struct sign_field){ STR("uploadId"), str_of(p->upload->id) };
+	}
+	if (place->in_host) {
+		r.host = str_of(arena_printf(&a, STR_FMT ".%s", STR_ARG(p->name.bucket), place->host));
+		r.path = str_of(arena_printf(&a, "/" STR_FMT, STR_ARG(p->name.key)));
+	} else {
+		r.host = str_of(place->host);
+		r.path = str_of(arena_printf(&a, "/" STR_FMT "/" STR_FMT, STR_ARG(p->name.bucket),
+					     STR_ARG(p->name.key)));
+	}
+	buf_printf(ret, "%s://" STR_FMT, place->scheme, STR_ARG(r.host));
+	sign_url(&r, &k, p->expires_s, ret);
+}
+
+int s3_presign(struct s3 *s, const struct s3_presigned *p, struct buf *ret, struct err *err)
+{
+	struct lent_keys *keys;
+	struct place place;
+
+	if (need_key(p->name, err) < 0)
+		return -1;
+	if (s->config.anonymous)
+		return err_set(err, ERR_INVALID, "a URL cannot be signed without keys");
+	if (!p->expires_s || p->expires_s > SIGN_MAX_EXPIRES_S)
+		return err_set(err, ERR_INVALID, "a signed URL is good for 1 to %d seconds",
+			       SIGN_MAX_EXPIRES_S);
+	if (presigned_place(s, p, &place, err) < 0)
+		return -1;
+	if (credentials_get(s->credentials, &keys, err) < 0) {
+		place_done(&place);
+		return -1;
+	}
+	presigned_text(s, p, &place, keys, ret);
+	place_done(&place);
 	lent_keys_unref(keys);
 	return 0;
 }

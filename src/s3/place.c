@@ -8,7 +8,9 @@
 #include <stdlib.h>
 #include <strings.h>
 
-#define AMAZON STR(".amazonaws.com")
+#define AMAZON       STR(".amazonaws.com")
+#define AMAZON_CHINA STR(".amazonaws.com.cn")
+#define REGION_MAX   63u
 
 void place_done(struct place *p)
 {
@@ -117,6 +119,8 @@ static bool host_is_ours(const char *home, const char *host)
 		return true;
 	if (str_ends(a, AMAZON))
 		return str_ends(b, AMAZON);
+	if (str_ends(a, AMAZON_CHINA))
+		return str_ends(b, AMAZON_CHINA);
 	/* Below the same host name: "bucket.host". An address has no names below it. */
 	return b.size > domain.size + 1 && str_ends(b, domain) && b.p[b.size - domain.size - 1] == '.';
 }
@@ -125,10 +129,24 @@ static bool host_is_ours(const char *home, const char *host)
 static char *amazon_host(const struct s3 *s, struct str region)
 {
 	const char *tail = str_starts(region, STR("cn-")) ? ".cn" : "";
+	struct str home = place_host_name(s->home.host);
 
-	if (s->config.endpoint && !str_ends(place_host_name(s->home.host), AMAZON))
+	if (s->config.endpoint && !str_ends(home, AMAZON) && !str_ends(home, AMAZON_CHINA))
 		return NULL;
 	return mem_printf("s3." STR_FMT "%s%s", STR_ARG(region), ".amazonaws.com", tail);
+}
+
+/* A server names it, also in XML with line ends; it becomes part of the Authorization header. */
+static bool region_is_valid(struct str region)
+{
+	for (size_t i = 0; i < region.size; i++) {
+		char c = region.p[i];
+
+		if (!(c >= 'a' && c <= 'z') && !(c >= 'A' && c <= 'Z') && !(c >= '0' && c <= '9') &&
+		    c != '-' && c != '_')
+			return false;
+	}
+	return region.size <= REGION_MAX;
 }
 
 /* "bucket.host" without the bucket. */
@@ -151,8 +169,10 @@ bool place_learn(struct s3 *s, struct str bucket, struct str region, struct str 
 	struct place now, *p, *old;
 	bool news;
 
+	if (!region_is_valid(region))
+		return false;
 	place_of(s, bucket, &now);
-	in = region.size && region.size <= 63 ? mem_strndup(region.p, region.size) : place_copy(now.region);
+	in = region.size ? mem_strndup(region.p, region.size) : place_copy(now.region);
 	if (host.size)
 		to = host_without_bucket(host, bucket);
 	else

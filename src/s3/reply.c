@@ -8,6 +8,10 @@
 #include <stdlib.h>
 #include "s3/xml.h"
 
+#define NOT_ALLOWED                                                                           \
+	"the policy of these keys does not allow it, or there is no such object and no right" \
+	" to list the bucket"
+
 #define SKEW_MAX_S  240 /* servers refuse more than 15 min */
 #define MESSAGE_MAX 160
 
@@ -175,15 +179,20 @@ static enum verdict judge_refused(struct s3 *s, const struct call_answer *a, con
 		credentials_refused(s->credentials, keys);
 		return VERDICT_AGAIN;
 	}
-	if (silent && keys && keys->expires_s != INT64_MAX && a->status == 400) {
+	/* Keys of a file, too: another program renews them there. */
+	if (silent && keys && a->status == 400) {
+		(void)err_set(err, ERR_IO,
+			      "status 400 without a reason, as for keys that have ended: renew them, or "
+			      "correct the "
+			      "region");
 		credentials_refused(s->credentials, keys);
 		return VERDICT_AGAIN;
 	}
-	if (str_eq(e->code, STR("AccessDenied")) || (silent && a->status == 403))
-		(void)err_set(
-			err, ERR_IO,
-			"access denied: the policy of these keys does not allow it, or there is no such "
-			"object and no right to list the bucket");
+	if (str_eq(e->code, STR("AccessDenied")))
+		(void)err_set(err, ERR_IO, "access denied: %s", NOT_ALLOWED);
+	else if (silent && a->status == 403)
+		(void)err_set(err, ERR_IO, "access denied: the access key or the secret is wrong, or %s",
+			      NOT_ALLOWED);
 	return VERDICT_FAILED;
 }
 
@@ -217,6 +226,30 @@ static enum verdict judge_root(const struct call_request *req, const struct call
 	return v;
 }
 
+/*
+ * DeleteObject is answered by 204 without a body, PutObject by 200 without one. An <Error> there is one; any other body of a removal
+ * is of something between us and the bucket, which says nothing of the object.
+ */
+static enum verdict judge_bodyless(const struct call_request *req, const struct call_answer *a,
+				   struct err *err)
+{
+	enum verdict v = VERDICT_DONE;
+	struct reply_error e;
+
+	if (!a->body.size)
+		return VERDICT_DONE;
+	if (reply_error_read(buf_bytes(&a->body), &e)) {
+		failure_text(a->status, &e, err);
+		v = code_is(&e, passing) ? VERDICT_LATER : VERDICT_FAILED;
+	} else if (strcmp(req->method, "DELETE") == 0) {
+		(void)err_set(err, ERR_IO, "status %u, and %zu bytes of an answer that has none", a->status,
+			      a->body.size);
+		v = VERDICT_LATER;
+	}
+	reply_error_done(&e);
+	return v;
+}
+
 enum verdict reply_judge(struct s3 *s, const struct call_request *req, const struct call_answer *a,
 			 const struct lent_keys *keys, struct err *err)
 {
@@ -224,7 +257,7 @@ enum verdict reply_judge(struct s3 *s, const struct call_request *req, const str
 	enum verdict v;
 
 	if (a->status >= 200 && a->status < 300)
-		return judge_root(req, a, err);
+		return req->bodyless ? judge_bodyless(req, a, err) : judge_root(req, a, err);
 	reply_error_read(buf_bytes(&a->body), &e);
 	failure_text(a->status, &e, err);
 	if (a->status == 404)

@@ -122,6 +122,8 @@ struct s3_listing {
 	struct str after; /* only keys greater than this one; empty: all */
 	/* Called for each object, in the order of the server. Non-zero ends the listing and is returned. */
 	int (*fn)(void *arg, const struct s3_listed *o, struct err *err);
+	bool (*stopped)(
+		void *arg); /* asked before each page: true ends the listing with ERR_CANCELLED; NULL: never */
 	void *arg;
 	size_t page; /* objects of one answer; 0: 1000 */
 };
@@ -146,9 +148,14 @@ struct s3_part {
 	unsigned number; /* from 1 */
 	uint64_t size;
 	char etag[S3_ETAG_MAX];
+	uint8_t sha256[32]; /* of s3_upload_part() only */
 };
 int s3_upload_begin(struct s3 *s, struct s3_name name, struct s3_upload *ret, struct err *err);
-int s3_upload_part(struct s3 *s, const struct s3_upload *u, unsigned number, struct bytes body,
+/*
+ * A part, of bytes that do not change until this returns. They are read twice, for their SHA-256 and to be sent, and never
+ * in memory as a whole.
+ */
+int s3_upload_part(struct s3 *s, const struct s3_upload *u, unsigned number, const struct file_range *body,
 		   struct s3_part *ret, struct err *err);
 /* The parts that the bucket has, in order. Heap. S3_MISSING: there is no such upload. */
 int s3_upload_parts(struct s3 *s, const struct s3_upload *u, struct s3_part **ret, size_t *ret_n,
@@ -159,9 +166,20 @@ int s3_upload_abort(struct s3 *s, const struct s3_upload *u, struct err *err); /
 
 /* ---- presigned URLs ---- */
 
-/* A URL by which anyone may @method the object for @expires_s seconds (at most a week). Secret: not to be logged. */
-int s3_presign(struct s3 *s, const char *method, struct s3_name name, unsigned expires_s, struct buf *ret,
-	       struct err *err);
+struct s3_presigned {
+	const char *method;
+	struct s3_name name;
+	unsigned expires_s;   /* at most a week; with temporary keys it ends with these, too */
+	const char *endpoint; /* by which its user reaches the server: as in the options. NULL: as we do */
+	uint64_t size;        /* the body must have this Content-Length; 0: any */
+	/* Of a PUT: part @part of this upload, not the object. NULL: the object */
+	const struct s3_upload *upload;
+	unsigned part;
+};
+/* Append a URL by which anyone may do that. Secret: not to be logged. */
+int s3_presign(struct s3 *s, const struct s3_presigned *p, struct buf *ret, struct err *err);
+/* Can that be its endpoint? */
+int s3_endpoint_check(const char *endpoint, struct err *err);
 
 /* ---- an object as a source ---- */
 
@@ -174,11 +192,10 @@ void s3_stat(const struct s3_info *info, struct stat *ret);
 
 /*
  * An object as a source. Its reads are ranges, cached in memory; a reader that goes on in order, or that calls
- * source_expect(), gets the bytes after them read ahead. May be read by many threads. @known: as s3_stat() has it from an
+ * source_expect(), gets the bytes after them read ahead. After source_pass() its ranges are not kept on disk, and long runs and
+ * expected ranges not in memory either once they were read to their end. May be read by many threads. @known: as s3_stat() has it from an
  * earlier listing or answer: then nothing is requested before the first read, which fails with ERR_CHANGED if the object
  * is another one now. NULL: it is asked for, S3_MISSING. @ret_st may be NULL.
  */
 int s3_open(struct s3 *s, const char *url, const struct stat *known, struct source **ret, struct stat *ret_st,
 	    struct err *err);
-/* Of a source of s3_open(): what is read from now on is read once, as by a scan: it is not kept on disk. */
-void s3_source_pass(struct source *s);

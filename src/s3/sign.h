@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * AWS Signature Version 4: the headers, or the query of a presigned URL, that prove who sends a request. Pure functions.
+ * AWS Signature Version 4: the headers, or the query of a presigned URL, that prove the sender of a request. Pure functions.
  */
 #pragma once
 

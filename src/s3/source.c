@@ -81,6 +81,7 @@ static void plan_read(struct s3_source *s, struct span_read *r, enum source_hint
 	if (end) {
 		size = MIN(end - r->off, (uint64_t)WINDOW);
 		r->ahead_to = end;
+		r->once = s->passing;
 	} else {
 		size = MAX(MAX(MIN(run->size, (uint64_t)WINDOW), (uint64_t)LEAST), (uint64_t)r->n);
 		size = MIN(size, (uint64_t)WINDOW);
@@ -129,7 +130,7 @@ static void s3_source_distrust(struct source *base)
 	span_object_distrust(s3_source_of(base)->object);
 }
 
-void s3_source_pass(struct source *base)
+static void s3_source_mark_pass(struct source *base)
 {
 	struct s3_source *s = s3_source_of(base);
 
@@ -153,6 +154,7 @@ static const struct source_ops s3_source_ops = {
 	.close = s3_source_close,
 	.expect = s3_source_expect,
 	.distrust = s3_source_distrust,
+	.pass = s3_source_mark_pass,
 };
 
 int s3_open(struct s3 *s, const char *url, const struct stat *known, struct source **ret, struct stat *ret_st,

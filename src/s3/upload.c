@@ -7,10 +7,15 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include "base/sha256.h"
 #include "s3/xml.h"
 
 #define PARTS_BYTES MIB(4) /* of one answer that lists parts */
 #define PAGES_MAX   1000u
+/* A server may copy the parts before it answers their completion, without a byte meanwhile. */
+#define JOIN_PART_MS    250u
+#define JOIN_BYTES_A_MS KIB(16)
+#define JOIN_MAX_MS     UINT64_C(780000) /* the signature is valid for 15 minutes */
 
 static int upload_missing(struct s3_name name, struct err *err)
 {
@@ -64,14 +69,19 @@ int s3_upload_begin(struct s3 *s, struct s3_name name, struct s3_upload *ret, st
 	return r;
 }
 
-int s3_upload_part(struct s3 *s, const struct s3_upload *u, unsigned number, struct bytes body,
+int s3_upload_part(struct s3 *s, const struct s3_upload *u, unsigned number, const struct file_range *body,
 		   struct s3_part *ret, struct err *err)
 {
 	char text[16];
 	struct sign_field query[] = { { STR("partNumber"), { 0 } }, { STR("uploadId"), str_of(u->id) } };
-	const struct call_request req = {
-		.method = "PUT", .what = "part", .name = u->name, .query = query, .n_query = 2, .body = &body
-	};
+	uint8_t sha256[SHA256_SIZE];
+	const struct call_request req = { .method = "PUT",
+					  .what = "part",
+					  .name = u->name,
+					  .query = query,
+					  .n_query = 2,
+					  .file = body,
+					  .file_sha256 = sha256 };
 	struct s3_info info;
 	struct call_answer a;
 	int r;
@@ -80,12 +90,15 @@ int s3_upload_part(struct s3 *s, const struct s3_upload *u, unsigned number, str
 		return err_set(err, ERR_LIMIT, "an upload has 1 to %u parts", S3_PARTS_MAX);
 	snprintf(text, sizeof(text), "%u", number);
 	query[0].value = str_of(text);
+	if (sha256_of_file(body, NULL, NULL, sha256, err) < 0)
+		return -1;
 	r = call_run(s, &req, &a, err);
 	if (r)
 		return r < 0 ? -1 : upload_missing(u->name, err);
 	object_info(buf_str(&a.headers), &info);
 	call_answer_done(&a);
-	*ret = (struct s3_part){ .number = number, .size = body.size };
+	*ret = (struct s3_part){ .number = number, .size = body->size };
+	memcpy(ret->sha256, sha256, sizeof(ret->sha256));
 	memcpy(ret->etag, info.etag, sizeof(ret->etag));
 	if (!ret->etag[0])
 		return err_set(err, ERR_INVALID, "s3://" STR_FMT "/" STR_FMT ": part %u got no ETag",
@@ -221,6 +234,11 @@ static int completed_before(struct s3 *s, const struct s3_upload *u, uint64_t si
 	return r == 0 && ret->size == size ? 0 : upload_missing(u->name, err);
 }
 
+static unsigned join_ms(uint64_t size, size_t n_parts)
+{
+	return (unsigned)MIN(n_parts * JOIN_PART_MS + size / JOIN_BYTES_A_MS, JOIN_MAX_MS);
+}
+
 int s3_upload_complete(struct s3 *s, const struct s3_upload *u, const struct s3_part *parts, size_t n,
 		       struct s3_info *ret, struct err *err)
 {
@@ -249,6 +267,7 @@ int s3_upload_complete(struct s3 *s, const struct s3_upload *u, const struct s3_
 					     .query = &query,
 					     .n_query = 1,
 					     .body = &body,
+					     .work_ms = join_ms(size, n),
 					     .root = "CompleteMultipartUploadResult" },
 		     &a, err);
 	if (r < 0)

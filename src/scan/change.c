@@ -35,11 +35,7 @@ void change_free(struct change *c)
 
 int64_t retry_at(int64_t now_s, uint32_t tries)
 {
-	int64_t wait_s = SCAN_RETRY_FIRST_S;
-
-	for (uint32_t i = 0; i < tries && wait_s < SCAN_RETRY_LAST_S; i++)
-		wait_s *= 2;
-	return now_s + MIN(wait_s, (int64_t)SCAN_RETRY_LAST_S);
+	return now_s + clock_backoff(SCAN_RETRY_FIRST_S, tries, SCAN_RETRY_LAST_S);
 }
 
 void scan_points_path(const char *points_dir, const struct index_file *f, struct buf *ret)

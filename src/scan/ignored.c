@@ -39,7 +39,7 @@ static uint64_t file_fingerprint(const char *path, const struct stat *st)
 {
 	uint64_t facts[4] = {
 		(uint64_t)st->st_size,
-		(uint64_t)st->st_mtim.tv_sec * 1000000000u + (uint64_t)st->st_mtim.tv_nsec,
+		(uint64_t)file_mtime_ns(st),
 		st->st_ino,
 		st->st_dev,
 	};

@@ -248,7 +248,10 @@ struct scan {
 	/* How often making the index anew has begun, has ended, and was followed by a whole walk. */
 	unsigned n_remakes, n_remade, n_remakes_walked;
 	unsigned n_unlisted; /* buckets that the last walk could not list */
-	bool unsettled;      /* candidates were found since the deep passes were last kicked */
+	/* failures in the log: since when, how many, and how many are not there */
+	int64_t told_from_ms;
+	uint64_t n_told, n_silent;
+	bool unsettled; /* candidates were found since the deep passes were last kicked */
 };
 void candidate_free(struct candidate *c);
 /* Hand a candidate to the probing threads; takes it. */
@@ -256,5 +259,6 @@ void scan_add_candidate(struct scan *s, struct candidate *c);
 /* inotify reported a change of @path (copied). NULL: events were lost; then, or if there are too many, the
  * roots are walked. */
 void scan_path_changed(struct scan *s, const char *path);
-void scan_count_failed(struct scan *s);
+/* Count the failure, and log it, unless many others were logged before. */
+void scan_failed(struct scan *s, struct str path, const struct err *why);
 void scan_check_read(struct scan *s); /* if everything is read: wake the requests that seek */

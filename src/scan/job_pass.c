@@ -131,7 +131,10 @@ static int pass_open(const char *path, const struct index_file *f, struct source
 
 	if (s3_is_url(f->path)) {
 		index_file_stat(f, ret_st);
-		return s3_shared(&s3, err) < 0 ? -1 : s3_open(s3, path, ret_st, ret, NULL, err);
+		if (s3_shared(&s3, err) < 0 || s3_open(s3, path, ret_st, ret, NULL, err) < 0)
+			return -1;
+		source_pass(*ret);
+		return 0;
 	}
 	status = file_open(path, &fd, ret_st, err);
 	if (status == FILE_MISSING)
@@ -189,8 +192,7 @@ void job_run(struct jobs *j, struct scan_job *job, const struct index_file *f, i
 	}
 	if (status < 0) {
 		free(deep);
-		log_warn("scan", STR_FMT ": %s", STR_ARG(f->path), err.text);
-		scan_count_failed(j->scan);
+		scan_failed(j->scan, f->path, &err);
 		c = change_new(CHANGE_FAIL);
 		c->why = err;
 		c->next_try_s = retry_at(clock_wall_s(), f->tries);

@@ -17,7 +17,7 @@ static void probe_describe(struct change *c, const struct candidate *l, enum ind
 	c->file.kind = kind;
 	c->file.state = state;
 	c->file.size = (uint64_t)l->st.st_size;
-	c->file.mtime_ns = (int64_t)l->st.st_mtim.tv_sec * 1000000000 + l->st.st_mtim.tv_nsec;
+	c->file.mtime_ns = file_mtime_ns(&l->st);
 	c->file.inode = l->st.st_ino;
 	c->file.dev = l->st.st_dev;
 	c->file.tries = l->tries;
@@ -33,8 +33,7 @@ static void probe_failed(struct scan *s, const struct candidate *l, enum index_k
 	c->fail_after_put = true;
 	c->why = *why;
 	c->next_try_s = retry_at(clock_wall_s(), l->tries);
-	scan_count_failed(s);
-	log_warn("scan", "%s: %s", l->path, why->text);
+	scan_failed(s, str_of(l->path), why);
 	writer_push(s->writer, c);
 }
 
@@ -167,7 +166,7 @@ static int candidate_source(const struct candidate *l, struct source **ret, stru
 	r = s3_shared(&s3, err) < 0 ? -1 : s3_open(s3, l->path, &l->st, ret, NULL, err);
 	/* The heads of all packages would take the disk from the members that are asked for. */
 	if (r == 0)
-		s3_source_pass(*ret);
+		source_pass(*ret);
 	return r;
 }
 

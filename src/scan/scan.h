@@ -144,7 +144,7 @@ struct scan_partial {
 int scan_partial(struct scan *s, const struct scan_wanted *what, struct scan_partial *ret, struct err *err);
 
 /*
- * What the index has of this package is damaged: forget it, and queue the package for another deep pass. Returns when
+ * The index's map of this package is damaged: forget it, and queue the package for another deep pass. Returns when
  * the index says so.
  */
 void scan_again(struct scan *s, const struct index_file *f);

@@ -5,6 +5,10 @@
 #include <stdlib.h>
 #include "scan/internal.h"
 
+/* A bucket or an archive of strangers may have millions of files that fail: the log has so many of them in this time. */
+#define TOLD_MAX 200u
+#define TOLD_MS  60000
+
 void candidate_free(struct candidate *c)
 {
 	if (!c)
@@ -34,11 +38,29 @@ void scan_add_candidate(struct scan *s, struct candidate *c)
 	}
 }
 
-void scan_count_failed(struct scan *s)
+void scan_failed(struct scan *s, struct str path, const struct err *why)
 {
+	int64_t now_ms = clock_mono_ms();
+	uint64_t n_silent = 0;
+	bool told;
+
 	pthread_mutex_lock(&s->lock);
 	s->progress.n_failed++;
+	if (!s->told_from_ms || now_ms - s->told_from_ms >= TOLD_MS) {
+		s->told_from_ms = now_ms;
+		n_silent = s->n_silent;
+		s->n_silent = 0;
+		s->n_told = 0;
+	}
+	told = s->n_told < TOLD_MAX;
+	s->n_told += told;
+	s->n_silent += !told;
 	pthread_mutex_unlock(&s->lock);
+	if (n_silent)
+		log_warn("scan", "%llu more files failed meanwhile; lode stat lists all, with reasons",
+			 (unsigned long long)n_silent);
+	if (told)
+		log_warn("scan", STR_FMT ": %s", STR_ARG(path), why->text);
 }
 
 void scan_path_changed(struct scan *s, const char *path)

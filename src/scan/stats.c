@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The scan's metrics. The first families have the names that dashboards and scripts for elfutils' debuginfod
- * poll; docs/protocol.md says what each means here.
+ * poll; docs/protocol.md has the meaning of each here.
  */
 #include "scan/internal.h"
 

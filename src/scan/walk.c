@@ -35,8 +35,8 @@ bool walk_admits(struct scan *s, const char *path, bool groom)
 }
 
 /*
- * Names of files that dpkg and rpm (a semicolon and eight hexadecimal digits) are writing. What is read of one
- * is not whole yet, and the same file comes again by its final name.
+ * Names of files that dpkg and rpm (a semicolon and eight hexadecimal digits) are writing. The bytes of one are
+ * not complete yet, and the same file comes again by its final name.
  */
 static bool walk_is_unpacked_now(struct str name)
 {

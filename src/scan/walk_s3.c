@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The walk over a bucket: a listing. ETag and size, which s3_stat() makes an inode of, tell what has changed. A complete
- * listing also tells what is gone: grooming asks nothing of a bucket. Runs on the walking thread only.
+ * The walk over a bucket: a listing. ETag and size, which s3_stat() makes an inode of, show which objects have changed. A
+ * complete listing also shows which are gone: grooming asks nothing of a bucket. Runs on the walking thread only.
  */
 #include <stdlib.h>
 #include "s3/s3.h"
@@ -46,12 +46,17 @@ static unsigned key_depth(struct str key, struct str root)
 	return n;
 }
 
+static bool walk_is_stopped(void *arg)
+{
+	return atomic_load(&((struct bucket_walk *)arg)->s->stopping);
+}
+
 static int walk_object(void *arg, const struct s3_listed *o, struct err *err)
 {
 	struct bucket_walk *w = arg;
 	struct stat st;
 
-	if (atomic_load(&w->s->stopping))
+	if (walk_is_stopped(w))
 		return err_set(err, ERR_CANCELLED, "stopped");
 	/* "Folders" that some tools make are empty objects. */
 	if (!key_is_below(o->key, w->root.key) || o->key.p[o->key.size - 1] == '/')
@@ -129,11 +134,13 @@ int walk_bucket(struct scan *s, const char *url, struct err *err)
 	int r = -1;
 
 	if (s3_name_parse(str_of(url), &w.root, err) == 0 && s3_shared(&s3, err) == 0)
-		r = s3_list(
-			s3,
-			&(struct s3_listing){
-				.bucket = w.root.bucket, .prefix = w.root.key, .fn = walk_object, .arg = &w },
-			err);
+		r = s3_list(s3,
+			    &(struct s3_listing){ .bucket = w.root.bucket,
+						  .prefix = w.root.key,
+						  .fn = walk_object,
+						  .stopped = walk_is_stopped,
+						  .arg = &w },
+			    err);
 	if (r == 0)
 		delete_gone(&w);
 	buf_done(&w.url);

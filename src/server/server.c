@@ -20,7 +20,7 @@
 #define CONNECTIONS_MIN 64u
 #define REMOTE_MAX      256u /* connections of one address of another machine */
 #define QUEUED_MAX      1024u
-#define QUERIES_NICE    10 /* of the threads of long queries: behind all other threads of the service */
+#define QUERIES_NICE    10 /* of the threads of long queries: after all other threads of the service */
 #define IDLE_S          60u
 #define DEADLINE_MS     120000
 #define METADATA_MS     5000

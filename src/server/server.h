@@ -16,6 +16,10 @@
 #include "tables/tables.h"
 
 struct server;
+struct incoming;
+
+/* Clients that may upload to the bucket themselves. */
+enum { DIRECT_FOR_PUSH = 1 << 0, DIRECT_FOR_PARCA = 1 << 1 };
 
 #define CONNECTIONS_USUAL UINT_MAX
 
@@ -35,8 +39,11 @@ struct server_options {
 	unsigned max_uploads_per_token; /* at once; 0: as many as there may be */
 	uint64_t max_push;              /* bytes of one object; 0: 16 GiB */
 	bool require_read_token;        /* all paths but /healthz and /readyz need a token */
-	struct scan *scan;        /* borrowed; for the page, /readyz and the metrics; NULL: always ready */
-	const char *index_path;   /* for /api/status and /api/failures; NULL: none */
+	struct scan *scan;      /* borrowed; for the page, /readyz and the metrics; NULL: always ready */
+	const char *index_path; /* for /api/status and /api/failures; NULL: none */
+	struct incoming
+		*incoming;     /* borrowed: of the store, for uploads to its bucket; NULL: there are none */
+	unsigned incoming_for; /* whose: of DIRECT_FOR_... */
 	const struct str *listen; /* "ADDR:PORT", "[::1]:8002", ":8002" (all), "localhost:8002" (both
 				     families); port 0: any free */
 	size_t n_listen;

@@ -236,6 +236,9 @@ struct blob_cache_figures {
 	uint64_t n_stale; /* records from memory */
 	uint64_t n_evicted, n_damaged; /* files */
 };
+/* The record as it was at most BLOB_CACHE_RECORD_S ago, without a question to the other side. */
+bool blobs_recall(struct blobs *b, const char *name, size_t max, struct buf *ret,
+		  struct blob_stamp *ret_stamp);
 bool blobs_cache_figures(struct blobs *b, struct blob_cache_figures *ret); /* false: @b is no cache */
 
 /* ---- staging_dir.c: stagings in the folder tmp/ of the store at @dir ---- */

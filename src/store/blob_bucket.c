@@ -8,10 +8,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "base/condition.h"
 
-#define MARKER      "lode-store"
-#define MARKER_TEXT "lode store 1\n"
-#define USED_MAX    200000u /* then the uses are forgotten */
+#define MARKER        "lode-store"
+#define MARKER_HEAD   "lode store "
+#define MARKER_TEXT   MARKER_HEAD "1\n"
+#define MARKER_TRIES  3u
+#define READY_WAIT_MS 3000
+#define USED_MAX      200000u /* then the uses are forgotten */
 
 static struct blob_bucket *bucket_of(struct blobs *b)
 {
@@ -81,27 +85,89 @@ static int marker_put(struct blob_bucket *s, struct err *err)
 	return r ? r : b->ops->put(b, MARKER, bytes_of(MARKER_TEXT, sizeof(MARKER_TEXT) - 1), err);
 }
 
+/* "lode store N\n", of a later version. */
+static bool marker_is_newer(struct str text)
+{
+	uint64_t version;
+
+	if (!str_starts(text, STR(MARKER_HEAD)) || !str_ends(text, STR("\n")))
+		return false;
+	text.p += sizeof(MARKER_HEAD) - 1;
+	text.size -= sizeof(MARKER_HEAD);
+	return str_to_u64(text, &version) && version > 1;
+}
+
+static int content_found(void *arg, const struct bucket_item *item, struct err *err)
+{
+	char content[BLOB_CONTENT_NAME_SIZE], id[GENERATION_SIZE];
+
+	return generation_name_read(item->name, content, id) ? 1 : 0;
+}
+
+/* An object of that name has other bytes. If there are contents, it was the marker, and is put again. */
+static int marker_mend(struct blob_bucket *s, struct err *err)
+{
+	struct bucket *b = s->bucket;
+	struct err why = { 0 };
+	int r = b->ops->list(b, "data/", "", content_found, NULL, err);
+
+	if (r < 0)
+		return -1;
+	if (!r)
+		return err_set(err, ERR_INVALID,
+			       "not a store: its '" MARKER "' is no marker, and it has no contents");
+	log_warn("store", "the marker '" MARKER "' in the bucket is damaged, and is put again: the store has "
+			  "contents of this version");
+	if (s->create && b->ops->put(b, MARKER, bytes_of(MARKER_TEXT, sizeof(MARKER_TEXT) - 1), &why) < 0)
+		log_warn("store", "%s", why.text);
+	return 0;
+}
+
+/* The marker, read again where it is none: bytes may be damaged on their way. */
+static int marker_get(struct bucket *b, struct buf *text, struct err *err)
+{
+	for (unsigned i = 1;; i++) {
+		struct err why = { 0 };
+		int r;
+
+		text->size = 0;
+		r = b->ops->get(b, MARKER, KIB(4), text, &why);
+		/* Longer than any marker. */
+		if (r < 0 && why.kind == ERR_LIMIT)
+			r = 0;
+		else if (r < 0)
+			*err = why;
+		if (r || str_eq(buf_str(text), STR(MARKER_TEXT)) || i == MARKER_TRIES)
+			return r;
+	}
+}
+
 static int marker_check(struct blob_bucket *s, struct err *err)
 {
 	AUTO(buf_done) struct buf text = { 0 };
-	struct bucket *b = s->bucket;
-	int r = b->ops->get(b, MARKER, KIB(4), &text, err);
+	struct err why = { 0 };
+	int r = marker_get(s->bucket, &text, &why);
 
 	if (r == BUCKET_MISSING) {
 		r = marker_put(s, err);
 		if (r <= 0)
 			return r;
-		r = b->ops->get(b, MARKER, KIB(4), &text, err);
+		r = marker_get(s->bucket, &text, &why);
 	}
 	if (r == BUCKET_MISSING)
 		return err_set(err, ERR_INVALID,
 			       "not a store, and not empty: name another prefix of the bucket");
-	if (r < 0)
+	if (r < 0) {
+		if (err)
+			*err = why;
 		return -1;
-	if (!str_eq(buf_str(&text), STR(MARKER_TEXT)))
+	}
+	if (str_eq(buf_str(&text), STR(MARKER_TEXT)))
+		return 0;
+	if (marker_is_newer(buf_str(&text)))
 		return err_set(err, ERR_INVALID, "the store was made by a newer lode: '" STR_FMT "'",
 			       STR_ARG(str_trim(buf_str(&text))));
-	return 0;
+	return marker_mend(s, err);
 }
 
 int bucket_ready(struct blob_bucket *s, struct err *err)
@@ -168,7 +234,7 @@ static int bucket_sweep_all(struct blobs *b, uint64_t *ret_n, struct err *err)
 	if (staging_dir_sweep(s->dir, ret_n, err) < 0 || bucket_ready(s, err) < 0)
 		return -1;
 	bucket_parts_sweep(s);
-	return bucket_sweep(s, err);
+	return bucket_sweep(s, err) < 0 ? -1 : bucket_incoming_sweep(s->bucket, err);
 }
 
 /* ---- records and contents ---- */
@@ -367,6 +433,60 @@ static const struct blobs_ops bucket_ops = {
 	.close = bucket_close,
 };
 
+/*
+ * The first look at the marker. A mistake in the configuration is to be told at the start, but a bucket that hangs must not delay that: so
+ * a thread looks, and the start waits for READY_WAIT_MS. Each operation looks again until one has succeeded.
+ */
+static void *first_look(void *arg)
+{
+	struct blob_bucket *s = arg;
+	struct err why = { 0 };
+	int r = bucket_ready(s, &why);
+	bool late;
+
+	pthread_mutex_lock(&s->lock);
+	late = s->look_is_late;
+	s->looked = true;
+	s->look_err = why;
+	pthread_mutex_unlock(&s->lock);
+	if (late && r < 0 && !blob_is_away(&why))
+		log_error("store", "no object can be read or put: %s", why.text);
+	else if (late)
+		log_info("store", "%s", r < 0 ? why.text : "the bucket answers");
+	pthread_mutex_lock(&s->lock);
+	s->n_threads--;
+	pthread_cond_broadcast(&s->changed);
+	pthread_mutex_unlock(&s->lock);
+	return NULL;
+}
+
+/* As bucket_ready(), but in a bounded time. */
+static int ready_soon(struct blob_bucket *s, struct err *err)
+{
+	int64_t until_ms = clock_mono_ms() + READY_WAIT_MS;
+	pthread_t thread;
+	int r = 0;
+
+	s->n_threads = 1;
+	if (pthread_create(&thread, NULL, first_look, s) != 0) {
+		s->n_threads = 0;
+		return bucket_ready(s, err);
+	}
+	pthread_detach(thread);
+	pthread_mutex_lock(&s->lock);
+	while (s->n_threads && clock_mono_ms() < until_ms)
+		condition_wait(&s->changed, &s->lock, MAX(until_ms - clock_mono_ms(), INT64_C(1)));
+	if (!s->looked) {
+		s->look_is_late = true;
+		r = bucket_failed(err, "no answer in %d s; the start goes on", READY_WAIT_MS / 1000);
+	} else if (s->look_err.kind) {
+		*err = s->look_err;
+		r = -1;
+	}
+	pthread_mutex_unlock(&s->lock);
+	return r;
+}
+
 int blobs_open_bucket(struct bucket *bucket, const char *dir, bool create, struct blobs **ret,
 		      struct err *err)
 {
@@ -379,9 +499,9 @@ int blobs_open_bucket(struct bucket *bucket, const char *dir, bool create, struc
 	s->dir = mem_strdup(dir);
 	s->create = create;
 	pthread_mutex_init(&s->lock, NULL);
-	pthread_cond_init(&s->changed, NULL);
+	condition_init(&s->changed);
 	if (dir_make(dir, 0755, &why) < 0 || dir_make(tmp, 0755, &why) < 0 ||
-	    (bucket_ready(s, &why) < 0 && !blob_is_away(&why))) {
+	    (ready_soon(s, &why) < 0 && !blob_is_away(&why))) {
 		bucket_close(&s->blobs);
 		if (err)
 			*err = why;

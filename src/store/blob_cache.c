@@ -50,7 +50,7 @@ static const struct metric_family size_family = {
 struct blob_cache {
 	struct blobs blobs;
 	struct blobs *under;
-	struct blob_files *files;
+	struct file_cache *files;
 	uint64_t budget;
 	struct flight_table *fetches;
 	struct lru *records;
@@ -136,8 +136,8 @@ static enum fetch_outcome content_fetch(struct blob_cache *c, const char *name, 
 			return FETCH_MISSING;
 		if (r == 0)
 			r = raw || src->size <= FRAMED_MAX ? blob_files_keep(c->files, name, src, err)
-							   : FILES_NONE;
-		if (r == FILES_NONE) {
+							   : FILE_CACHE_NONE;
+		if (r == FILE_CACHE_NONE) {
 			*ret = TAKE(src);
 			return FETCH_PASS;
 		}
@@ -518,9 +518,9 @@ static int cache_sweep(struct blobs *b, uint64_t *ret_n, struct err *err)
 static void cache_collect_metrics(void *arg)
 {
 	struct blob_cache *c = arg;
-	struct blob_files_figures f;
+	struct file_cache_figures f;
 
-	blob_files_figures(c->files, &f);
+	file_cache_figures(c->files, &f);
 	metric_set(metric_get(&size_family), (int64_t)f.size);
 }
 
@@ -531,7 +531,7 @@ static void cache_close(struct blobs *b)
 	if (c->files)
 		metrics_off_collect(cache_collect_metrics, c);
 	c->under->ops->close(c->under);
-	blob_files_close(c->files);
+	file_cache_close(c->files);
 	flight_free(c->fetches);
 	lru_free(c->records);
 	free(c);
@@ -584,15 +584,21 @@ int blobs_open_cache(struct blobs *under, const struct blob_cache_options *o, st
 	return 0;
 }
 
+bool blobs_recall(struct blobs *b, const char *name, size_t max, struct buf *ret,
+		  struct blob_stamp *ret_stamp)
+{
+	return b->ops == &cache_ops && record_recall(cache_of(b), name, max, ret, ret_stamp);
+}
+
 bool blobs_cache_figures(struct blobs *b, struct blob_cache_figures *ret)
 {
-	struct blob_files_figures f;
+	struct file_cache_figures f;
 	struct blob_cache *c;
 
 	if (b->ops != &cache_ops)
 		return false;
 	c = cache_of(b);
-	blob_files_figures(c->files, &f);
+	file_cache_figures(c->files, &f);
 	*ret = (struct blob_cache_figures){
 		.size = f.size,
 		.n_files = f.n_files,

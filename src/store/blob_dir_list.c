@@ -11,8 +11,7 @@
 
 struct blob_stamp blob_file_stamp(const struct stat *st)
 {
-	return (struct blob_stamp){ st->st_ino, (uint64_t)st->st_size,
-				    (int64_t)st->st_mtim.tv_sec * 1000000000 + st->st_mtim.tv_nsec };
+	return (struct blob_stamp){ st->st_ino, (uint64_t)st->st_size, file_mtime_ns(st) };
 }
 
 int blob_file_stat(const char *path, struct blob_stamp *ret, struct err *err)

@@ -11,6 +11,7 @@
  *   bucket_parts.c    large contents: uploads in parts
  *   bucket_look.c     listings that are made ahead, for one put
  *   bucket_collect.c  removing contents
+ *   incoming.c        uploads that clients send to the bucket themselves
  *   blob_bucket.c     struct blobs over these
  *
  * A bucket has no locks, and no conditions that can be relied on. So each name is written once and never again, and
@@ -20,6 +21,7 @@
 #pragma once
 
 #include <pthread.h>
+#include "base/sha256.h"
 #include "store/blob.h"
 
 /* ---- the seam: objects ---- */
@@ -49,6 +51,19 @@ struct bucket_part {
 	unsigned number; /* from 1 */
 	uint64_t size;
 	char etag[128];
+	uint64_t hash; /* of upload_part() only: part_hash() of its bytes */
+};
+/* A part is compared by the first 8 bytes of its SHA-256, which is known when it is sent. */
+uint64_t part_hash(const uint8_t sha256[SHA256_SIZE]);
+
+/* A URL by which a client puts an object, or a part of an upload. */
+struct bucket_presigned {
+	const char *name;
+	uint64_t size; /* of the body: no other is taken */
+	unsigned expires_s;
+	const char *endpoint; /* by which the client reaches the bucket; NULL: as we do */
+	const char *upload;   /* NULL: the object */
+	unsigned part;        /* from 1 */
 };
 
 struct bucket;
@@ -79,7 +94,7 @@ struct bucket_ops {
 	int (*upload_begin)(struct bucket *b, const char *name, char ret_id[BUCKET_UPLOAD_SIZE],
 			    struct err *err);
 	int (*upload_part)(struct bucket *b, const char *name, const char *id, unsigned number,
-			   struct bytes content, struct bucket_part *ret, struct err *err);
+			   const struct file_range *content, struct bucket_part *ret, struct err *err);
 	/* Those that are there, in order. Heap. BUCKET_MISSING: no such upload. */
 	int (*upload_parts)(struct bucket *b, const char *name, const char *id, struct bucket_part **ret,
 			    size_t *ret_n, struct err *err);
@@ -87,7 +102,9 @@ struct bucket_ops {
 			  size_t n, struct err *err);
 	int (*upload_abort)(struct bucket *b, const char *name, const char *id,
 			    struct err *err); /* also if there is none */
-	int64_t (*now_ns)(struct bucket *b);  /* the server's clock */
+	/* Append it. Secret. Nothing is asked of the bucket. */
+	int (*presign)(struct bucket *b, const struct bucket_presigned *p, struct buf *ret, struct err *err);
+	int64_t (*now_ns)(struct bucket *b); /* the server's clock */
 	void (*pause)(struct bucket *b, unsigned ms);
 	void (*close)(struct bucket *b);
 };
@@ -104,6 +121,16 @@ static inline int bucket_lies(struct err *err, const char *object, uint64_t got,
 {
 	return bucket_failed(err, "%s: the bucket has sent %llu of %llu bytes", object,
 			     (unsigned long long)got, (unsigned long long)size);
+}
+/*
+ * A name has a few versions or generations; collectors remove old ones. A server that lists more is mistaken or hostile, and
+ * would fill the memory of whoever asks for that name.
+ */
+#define BUCKET_VERSIONS_MAX 10000u
+static inline int bucket_too_many(struct err *err, const char *object)
+{
+	return bucket_failed(err, "%s: the bucket lists more than %u versions of this name", object,
+			     BUCKET_VERSIONS_MAX);
 }
 struct bucket {
 	const struct bucket_ops *ops;
@@ -168,8 +195,8 @@ void mark_name_write(const char *content, const char *generation, uint64_t id, c
 
 /* ---- shared state ---- */
 
-/* Parts in memory, of all uploads in parts. */
-#define BUCKET_PARTS_AT_ONCE 3u
+/* Parts that are being put, of all uploads: the client's other requests are for readers. */
+#define BUCKET_PARTS_AT_ONCE 16u
 
 struct blob_bucket {
 	struct blobs blobs;
@@ -178,11 +205,12 @@ struct blob_bucket {
 	bool create;
 	pthread_mutex_t lock;
 	/* under the lock */
-	bool checked;                /* the marker is there */
+	bool checked; /* the marker is there */
+	/* of the first look at it */
+	bool looked, look_is_late;
+	struct err look_err;
 	struct map used;             /* names -> when they were touched (heap) */
-	unsigned n_parts, n_threads; /* parts in memory; threads of uploads */
-	uint8_t *buffers[BUCKET_PARTS_AT_ONCE];
-	unsigned n_buffers;
+	unsigned n_parts, n_threads; /* parts that are being put; threads of uploads */
 	pthread_cond_t changed;
 };
 
@@ -316,7 +344,7 @@ void bucket_parts_sweep(struct blob_bucket *s);
 
 struct parts_note_part {
 	unsigned number;
-	uint64_t hash; /* hash64 of its bytes, seed 0 */
+	uint64_t hash; /* part_hash() */
 };
 struct parts_note {
 	char object[BUCKET_NAME_SIZE], id[BUCKET_UPLOAD_SIZE];
@@ -337,3 +365,9 @@ int bucket_collect(struct blob_bucket *s, struct blob_garbage *v, size_t n, int6
 		   struct err *err);
 /* Remove generations that a later one has replaced, and marks whose makers have ended. */
 int bucket_sweep(struct blob_bucket *s, struct err *err);
+
+/* ---- incoming.c (store/incoming.h): objects below this are read once ---- */
+
+#define BUCKET_INCOMING "incoming/"
+/* Remove uploads that were announced a day ago. */
+int bucket_incoming_sweep(struct bucket *b, struct err *err);

@@ -7,9 +7,13 @@
  * generation is there. So either the collector's listing has the record, or the writer finds the mark, or finds that the
  * generation is gone, and puts the content again as another generation. A mark is removed by its maker alone, or when it is
  * so old that its maker has ended. After a removal that failed the mark stays until then: the server may carry it out later.
+ *
+ * The requests of a step are made side by side; a step begins when all those of the one before have ended.
  */
 #include "store/bucket.h"
 
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -19,7 +23,7 @@
 struct candidate {
 	char content[BLOB_CONTENT_NAME_SIZE], id[GENERATION_SIZE];
 	size_t of; /* index of the garbage; NO_GARBAGE */
-	bool marked, needed;
+	bool marked, needed, stays;
 	bool doubtful; /* its removal failed, and may be carried out later: the mark stays until it is old */
 };
 #define NO_GARBAGE SIZE_MAX
@@ -117,39 +121,111 @@ static bool collection_is_late(const struct collection *c)
 	return clock_mono_ms() - c->from_ms > BUCKET_RUN_MS;
 }
 
-static int marks_put(struct collection *c, struct err *err)
+/* ---- many requests at once ---- */
+
+#define REQUESTS_MAX 64u
+
+typedef int candidate_fn(struct collection *c, struct candidate *v, struct err *err);
+struct each_candidate {
+	struct collection *c;
+	candidate_fn *fn;
+	atomic_size_t next;
+	atomic_bool failed;
+	pthread_mutex_t lock;
+	struct err why; /* under the lock: of the first failure */
+};
+
+static void *run_candidates(void *arg)
+{
+	struct each_candidate *e = arg;
+	size_t i;
+
+	while (!atomic_load(&e->failed) && (i = atomic_fetch_add(&e->next, 1)) < e->c->n) {
+		struct err err = { 0 };
+
+		if (e->fn(e->c, &e->c->v[i], &err) >= 0)
+			continue;
+		pthread_mutex_lock(&e->lock);
+		if (!atomic_exchange(&e->failed, true))
+			e->why = err;
+		pthread_mutex_unlock(&e->lock);
+	}
+	return NULL;
+}
+
+/*
+ * Each candidate by one request, as many at once as the bucket takes. When this returns, all of them have ended. After a failure
+ * no more are begun.
+ */
+static int candidates_each(struct collection *c, candidate_fn *fn, struct err *err)
+{
+	struct each_candidate e = { .c = c, .fn = fn };
+	pthread_t threads[REQUESTS_MAX];
+	size_t n = 0;
+
+	pthread_mutex_init(&e.lock, NULL);
+	while (n + 1 < MIN(c->n, (size_t)MIN(c->s->bucket->n_reads, REQUESTS_MAX)) &&
+	       pthread_create(&threads[n], NULL, run_candidates, &e) == 0)
+		n++;
+	run_candidates(&e);
+	while (n)
+		pthread_join(threads[--n], NULL);
+	pthread_mutex_destroy(&e.lock);
+	if (!atomic_load(&e.failed))
+		return 0;
+	if (err)
+		*err = e.why;
+	return -1;
+}
+
+/* ---- marks ---- */
+
+static int mark_put(struct collection *c, struct candidate *v, struct err *err)
 {
 	struct bucket *b = c->s->bucket;
+	char name[BUCKET_NAME_SIZE];
 
+	if (collection_is_late(c))
+		return 0;
+	mark_name_write(v->content, v->id, c->id, name);
+	v->marked = true;
+	return b->ops->put(b, name, bytes_of("", 0), err);
+}
+
+static int marks_put(struct collection *c, struct err *err)
+{
+	size_t n = 0;
+
+	if (candidates_each(c, mark_put, err) < 0)
+		return -1;
+	/* The rest with the next collection: those without a mark come last. */
 	for (size_t i = 0; i < c->n; i++) {
-		char name[BUCKET_NAME_SIZE];
+		struct candidate v = c->v[i];
 
-		if (collection_is_late(c)) {
-			/* The rest with the next collection. */
-			c->n = i;
-			return 0;
-		}
-		mark_name_write(c->v[i].content, c->v[i].id, c->id, name);
-		c->v[i].marked = true;
-		if (b->ops->put(b, name, bytes_of("", 0), err) < 0)
-			return -1;
+		if (!v.marked)
+			continue;
+		c->v[i] = c->v[n];
+		c->v[n++] = v;
 	}
+	c->n = n;
 	return 0;
+}
+
+static int mark_remove(struct collection *c, struct candidate *v, struct err *err)
+{
+	struct bucket *b = c->s->bucket;
+	char name[BUCKET_NAME_SIZE];
+
+	if (!v->marked || v->doubtful)
+		return 0;
+	mark_name_write(v->content, v->id, c->id, name);
+	return b->ops->remove(b, name, err);
 }
 
 static void marks_remove(struct collection *c)
 {
-	struct bucket *b = c->s->bucket;
-
-	for (size_t i = 0; i < c->n && c->v[i].marked; i++) {
-		char name[BUCKET_NAME_SIZE];
-
-		if (c->v[i].doubtful)
-			continue;
-		mark_name_write(c->v[i].content, c->v[i].id, c->id, name);
-		if (b->ops->remove(b, name, NULL) < 0)
-			return; /* what is left is swept when it is old */
-	}
+	/* After a failure: what is left is swept when it is old. */
+	(void)candidates_each(c, mark_remove, NULL);
 }
 
 static void wanted_name(const struct collection *c, const char *content, const char *id,
@@ -203,25 +279,32 @@ static int records_list(struct collection *c, struct err *err)
 	return r ? r : b->ops->list(b, "past/", "", record_listed, c, err);
 }
 
-static int candidates_remove(struct collection *c, struct err *err)
+static int candidate_remove(struct collection *c, struct candidate *v, struct err *err)
 {
 	struct bucket *b = c->s->bucket;
+	char name[BUCKET_NAME_SIZE];
 
-	for (size_t i = 0; i < c->n; i++) {
-		char name[BUCKET_NAME_SIZE];
-		bool stays = candidate_is_needed(c, &c->v[i]) || collection_is_late(c);
+	v->stays |= collection_is_late(c);
+	if (v->stays)
+		return 0;
+	generation_name_write(v->content, v->id, name);
+	if (b->ops->remove(b, name, err) >= 0)
+		return 0;
+	v->doubtful = true;
+	return -1;
+}
 
-		if (stays && c->v[i].of != NO_GARBAGE)
+static int candidates_remove(struct collection *c, struct err *err)
+{
+	int r;
+
+	for (size_t i = 0; i < c->n; i++)
+		c->v[i].stays = candidate_is_needed(c, &c->v[i]);
+	r = candidates_each(c, candidate_remove, err);
+	for (size_t i = 0; i < c->n; i++)
+		if (c->v[i].stays && c->v[i].of != NO_GARBAGE)
 			c->garbage[c->v[i].of].outcome = BLOB_YOUNGER;
-		if (stays)
-			continue;
-		generation_name_write(c->v[i].content, c->v[i].id, name);
-		if (b->ops->remove(b, name, err) < 0) {
-			c->v[i].doubtful = true;
-			return -1;
-		}
-	}
-	return 0;
+	return r;
 }
 
 static int collection_run(struct collection *c, struct err *err)

@@ -35,8 +35,11 @@ static int generation_listed(void *arg, const struct bucket_item *item, struct e
 	char content[BLOB_CONTENT_NAME_SIZE], id[GENERATION_SIZE];
 	struct generations *l = arg;
 
-	if (generation_name_read(item->name, content, id))
-		generation_of(item, id, &VEC_PUSH(l->v, l->n, l->room));
+	if (!generation_name_read(item->name, content, id))
+		return 0;
+	if (l->n == BUCKET_VERSIONS_MAX)
+		return bucket_too_many(err, item->name);
+	generation_of(item, id, &VEC_PUSH(l->v, l->n, l->room));
 	return 0;
 }
 

@@ -59,7 +59,11 @@ static void item_add(struct look_name *l, const struct bucket_item *item)
 
 static int item_listed(void *arg, const struct bucket_item *item, struct err *err)
 {
-	item_add(arg, item);
+	struct look_name *l = arg;
+
+	if (l->n == BUCKET_VERSIONS_MAX)
+		return bucket_too_many(err, item->name);
+	item_add(l, item);
 	return 0;
 }
 

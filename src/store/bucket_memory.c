@@ -354,12 +354,17 @@ static int upload_is_missing(const char *name, struct err *err)
 }
 
 static int memory_upload_part(struct bucket *base, const char *name, const char *id, unsigned number,
-			      struct bytes content, struct bucket_part *ret, struct err *err)
+			      const struct file_range *content, struct bucket_part *ret, struct err *err)
 {
+	AUTO(mem_freep) uint8_t *bytes = mem_alloc((size_t)content->size + 1);
 	struct bucket_memory *m = memory_of(base)->m;
+	uint8_t sha256[SHA256_SIZE];
 	struct memory_upload *u;
+	size_t got = 0;
 
-	if (memory_before(memory_of(base), "part", name, err) < 0)
+	if (memory_before(memory_of(base), "part", name, err) < 0 ||
+	    fd_pread(content->fd, bytes, (size_t)content->size, content->off, &got, err) < 0 ||
+	    sha256_of_file(content, NULL, NULL, sha256, err) < 0)
 		return -1;
 	pthread_mutex_lock(&m->lock);
 	u = upload_find(m, name, id);
@@ -367,10 +372,12 @@ static int memory_upload_part(struct bucket *base, const char *name, const char 
 		VEC_PUSH(u->parts, u->n, u->room) = (struct buf){ 0 };
 	if (u) {
 		u->parts[number - 1].size = 0;
-		buf_add(&u->parts[number - 1], content.p, content.size);
+		buf_add(&u->parts[number - 1], bytes, got);
 	}
 	pthread_mutex_unlock(&m->lock);
-	*ret = (struct bucket_part){ .number = number, .size = content.size, .etag = "e" };
+	*ret = (struct bucket_part){
+		.number = number, .size = content->size, .etag = "e", .hash = part_hash(sha256)
+	};
 	return u ? 0 : upload_is_missing(name, err);
 }
 
@@ -446,6 +453,13 @@ size_t bucket_memory_uploads(struct bucket_memory *m)
 	return n;
 }
 
+static int memory_presign(struct bucket *base, const struct bucket_presigned *p, struct buf *ret,
+			  struct err *err)
+{
+	buf_printf(ret, "memory:%s?size=%llu&part=%u", p->name, (unsigned long long)p->size, p->part);
+	return 0;
+}
+
 /* ---- the rest ---- */
 
 static int64_t memory_now_ns(struct bucket *b)
@@ -477,6 +491,7 @@ static const struct bucket_ops memory_ops = {
 	.upload_parts = memory_upload_parts,
 	.upload_end = memory_upload_end,
 	.upload_abort = memory_upload_abort,
+	.presign = memory_presign,
 	.now_ns = memory_now_ns,
 	.pause = memory_pause,
 	.close = memory_close,

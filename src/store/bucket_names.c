@@ -47,12 +47,19 @@ void version_name_write(const char *blob, const struct version_name *v, char out
 		 v->content[0] ? v->content + DATA_SIZE : "-", v->content[0] ? "." : "", v->generation);
 }
 
-static bool is_hex(struct str s)
+/*
+ * Whoever can write to the bucket chooses the names in it, and a name becomes a path when a store is copied into a folder. So
+ * only names of the form that stores give are read; other objects are left alone.
+ */
+static bool is_blob_name(const char *name, size_t size)
 {
-	for (size_t i = 0; i < s.size; i++)
-		if (!(s.p[i] >= '0' && s.p[i] <= '9') && !(s.p[i] >= 'a' && s.p[i] <= 'f'))
+	char before = '/';
+
+	for (size_t i = 0; i < size; before = name[i++])
+		if (!(name[i] >= 'a' && name[i] <= 'z') && !(name[i] >= '0' && name[i] <= '9') &&
+		    !(memchr("./", name[i], 2) && before != '/' && before != '.') && name[i] != '-')
 			return false;
-	return true;
+	return before != '/' && before != '.';
 }
 
 /* The 16 digits at the beginning of *s, and the dot after them. */
@@ -60,7 +67,7 @@ static bool number_read(struct str *s, uint64_t *ret)
 {
 	struct str digits = str_cut(s, '.');
 
-	if (digits.size != DIGITS || !is_hex(digits))
+	if (digits.size != DIGITS || !hex_is_lower(digits))
 		return false;
 	*ret = 0;
 	for (size_t i = 0; i < DIGITS; i++)
@@ -72,7 +79,7 @@ static bool number_read(struct str *s, uint64_t *ret)
 /* "<SHA-256>[.zst]" */
 static bool leaf_is_content(struct str leaf)
 {
-	if (leaf.size < SHA_DIGITS || !is_hex((struct str){ leaf.p, SHA_DIGITS }))
+	if (leaf.size < SHA_DIGITS || !hex_is_lower((struct str){ leaf.p, SHA_DIGITS }))
 		return false;
 	leaf.p += SHA_DIGITS;
 	leaf.size -= SHA_DIGITS;
@@ -81,7 +88,7 @@ static bool leaf_is_content(struct str leaf)
 
 static bool generation_read(struct str s, char ret[GENERATION_SIZE])
 {
-	if (s.size != GENERATION_SIZE - 1 || !is_hex(s))
+	if (s.size != GENERATION_SIZE - 1 || !hex_is_lower(s))
 		return false;
 	memcpy(ret, s.p, s.size);
 	ret[s.size] = 0;
@@ -95,7 +102,7 @@ bool version_name_read(const char *name, struct version_name *ret, size_t *ret_b
 
 	*ret = (struct version_name){ 0 };
 	if (!mark || !number_read(&rest, &ret->seq) || !number_read(&rest, &ret->id) ||
-	    !number_read(&rest, &ret->before) || !ret->id)
+	    !number_read(&rest, &ret->before) || !ret->id || !is_blob_name(name, (size_t)(mark - name)))
 		return false;
 	*ret_blob = (size_t)(mark - name);
 	if (str_eq(rest, STR("-")))
@@ -121,7 +128,8 @@ bool generation_name_read(const char *name, char ret_content[BLOB_CONTENT_NAME_S
 {
 	struct str generation = str_of(name), content = str_cut(&generation, '!');
 
-	if (content.size >= BLOB_CONTENT_NAME_SIZE || content.size < DATA_SIZE)
+	if (content.size >= BLOB_CONTENT_NAME_SIZE || content.size < DATA_SIZE ||
+	    !is_blob_name(content.p, content.size))
 		return false;
 	memcpy(ret_content, content.p, content.size);
 	ret_content[content.size] = 0;

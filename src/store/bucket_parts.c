@@ -3,8 +3,8 @@
  * Large contents: uploads in parts, which begin while the staging file still grows. So a push of gigabytes has little left to
  * do when its last byte has come, and the bucket takes a part while the next bytes are received and compressed.
  *
- * An upload has threads of its own, since a part waits for the bucket, and parts of all uploads together have a bounded
- * number of buffers. Nothing is visible before the upload ends. With a note (bucket_parts_note.c) it outlives the process: another
+ * An upload has threads of its own, since a part waits for the bucket. Parts are sent out of the staging file, so that an
+ * upload takes no memory for them. Nothing is visible before the upload ends. With a note (bucket_parts_note.c) it outlives the process: another
  * one asks the bucket for the parts that are there, and takes those whose bytes are still those of the staging file.
  */
 #include "store/bucket.h"
@@ -18,7 +18,7 @@
 #include "base/condition.h"
 #include "base/pool.h"
 
-#define THREADS     2u
+#define THREADS     4u
 #define PARTS_MOST  5000u /* of one: S3 allows 10000 */
 #define BEGIN_PARTS 2u    /* less is put in one request at the end, or nearly */
 #define AGAIN_MS    2000
@@ -50,70 +50,60 @@ struct bucket_parts {
 	bool opened, is_there /* the content was: there is no upload */, ended;
 	bool stop, aborts;
 	bool failed;
+	unsigned round; /* of bucket_parts_finish() */
 	struct err err;
 	struct upload_part *v;
 	size_t n, room;
 };
 
-/* ---- the bound on memory ---- */
+/* ---- one part ---- */
 
-/* A buffer of @size bytes, when there is one. Those of the usual size are used again, until no part is put any more. */
-static uint8_t *part_buffer_take(struct blob_bucket *s, uint64_t size)
+uint64_t part_hash(const uint8_t sha256[SHA256_SIZE])
 {
-	uint8_t *ret = NULL;
+	uint64_t ret = 0;
 
+	for (size_t i = 0; i < sizeof(ret); i++)
+		ret = ret << 8 | sha256[i];
+	return ret;
+}
+
+/* Wait for one of the parts that may be put at once. */
+static void part_slot_take(struct blob_bucket *s)
+{
 	pthread_mutex_lock(&s->lock);
 	while (s->n_parts >= BUCKET_PARTS_AT_ONCE)
 		pthread_cond_wait(&s->changed, &s->lock);
 	s->n_parts++;
-	if (size == BUCKET_PART_SIZE && s->n_buffers)
-		ret = s->buffers[--s->n_buffers];
 	pthread_mutex_unlock(&s->lock);
-	return ret ? ret : mem_alloc((size_t)size);
 }
 
-static void part_buffer_give(struct blob_bucket *s, uint8_t *buf, uint64_t size)
+static void part_slot_give(struct blob_bucket *s)
 {
 	pthread_mutex_lock(&s->lock);
 	s->n_parts--;
-	if (size == BUCKET_PART_SIZE && s->n_buffers < BUCKET_PARTS_AT_ONCE)
-		s->buffers[s->n_buffers++] = TAKE(buf);
-	while (!s->n_parts && s->n_buffers)
-		free(s->buffers[--s->n_buffers]);
 	pthread_cond_broadcast(&s->changed);
 	pthread_mutex_unlock(&s->lock);
-	free(buf);
 }
 
-/* ---- one part ---- */
-
-static int part_load(const struct bucket_parts *p, size_t i, uint64_t size, uint8_t *buf, size_t *ret_n,
-		     struct err *err)
+static struct file_range part_range(const struct bucket_parts *p, size_t i, uint64_t size)
 {
 	uint64_t off = (uint64_t)i * p->part_size;
-	size_t n = (size_t)MIN(p->part_size, size - off), got = 0;
 
-	if (fd_pread(p->fd, buf, n, off, &got, err) < 0)
-		return -1;
-	*ret_n = n;
-	return got == n ? 0 : err_set(err, ERR_IO, "the staging file ends too early");
+	return (struct file_range){ p->fd, off, MIN(p->part_size, size - off) };
 }
 
 static int part_send(struct bucket_parts *p, size_t i, uint64_t size, struct bucket_part *ret,
 		     struct err *err)
 {
-	uint8_t *buf = part_buffer_take(p->s, p->part_size);
-	size_t n = 0;
+	struct file_range range = part_range(p, i, size);
 	int r;
 
-	r = part_load(p, i, size, buf, &n, err);
-	if (r == 0)
-		r = p->s->bucket->ops->upload_part(p->s->bucket, p->object, p->id, (unsigned)i + 1,
-						   bytes_of(buf, n), ret, err);
+	part_slot_take(p->s);
+	r = p->s->bucket->ops->upload_part(p->s->bucket, p->object, p->id, (unsigned)i + 1, &range, ret, err);
+	part_slot_give(p->s);
 	/* The last part grows, if the upload goes on after a failure. */
-	if (r == 0 && p->note_path && n == p->part_size)
-		parts_note_add(p->note_path, p->id, (unsigned)i + 1, hash64(buf, n, 0));
-	part_buffer_give(p->s, buf, p->part_size);
+	if (r == 0 && p->note_path && range.size == p->part_size)
+		parts_note_add(p->note_path, p->id, (unsigned)i + 1, ret->hash);
 	return r;
 }
 
@@ -130,16 +120,17 @@ static void parts_reserve(struct bucket_parts *p, size_t n)
 static void parts_take_over(struct bucket_parts *p, const struct parts_note *note,
 			    const struct bucket_part *there, size_t n_there, uint64_t size)
 {
-	AUTO(mem_freep) uint8_t *buf = mem_alloc((size_t)p->part_size);
-
 	for (size_t i = 0; i < note->n; i++) {
 		const struct parts_note_part *known = &note->v[i];
-		size_t at = SEARCH(0, n_there, k, there[k].number < known->number), n;
+		size_t at = SEARCH(0, n_there, k, there[k].number < known->number);
+		uint8_t sha256[SHA256_SIZE];
+		struct file_range range;
 
 		if (at == n_there || there[at].number != known->number || there[at].size != p->part_size ||
-		    known->number > size / p->part_size ||
-		    part_load(p, known->number - 1, size, buf, &n, NULL) < 0 ||
-		    hash64(buf, n, 0) != known->hash)
+		    known->number > size / p->part_size)
+			continue;
+		range = part_range(p, known->number - 1, size);
+		if (sha256_of_file(&range, NULL, NULL, sha256, NULL) < 0 || part_hash(sha256) != known->hash)
 			continue;
 		pthread_mutex_lock(&p->lock);
 		parts_reserve(p, known->number);
@@ -243,8 +234,11 @@ static void parts_pause(struct bucket_parts *p)
 		p->failed = false;
 }
 
-static void parts_fail(struct bucket_parts *p, const struct err *why)
+static void parts_fail(struct bucket_parts *p, unsigned round, const struct err *why)
 {
+	/* A request of before is no failure of the call that waits now: it is made again. */
+	if (round != p->round)
+		return;
 	p->failed = true;
 	p->err = *why;
 	pthread_cond_broadcast(&p->changed);
@@ -285,6 +279,7 @@ static void parts_step(struct bucket_parts *p, size_t i)
 {
 	struct bucket_part part;
 	struct err why = { 0 };
+	unsigned round = p->round;
 	uint64_t size = p->size;
 	int r;
 
@@ -295,13 +290,14 @@ static void parts_step(struct bucket_parts *p, size_t i)
 	p->v[i].state = r == 0 ? PART_THERE : PART_MISSING;
 	p->v[i].part = part;
 	if (r < 0)
-		parts_fail(p, &why);
+		parts_fail(p, round, &why);
 	pthread_cond_broadcast(&p->changed);
 }
 
 /* Under the lock, which is released meanwhile. */
 static void parts_first_step(struct bucket_parts *p)
 {
+	unsigned round = p->round;
 	uint64_t size = p->size;
 	struct err why = { 0 };
 	bool there = false;
@@ -311,7 +307,7 @@ static void parts_first_step(struct bucket_parts *p)
 	r = parts_open(p, size, &there, &why);
 	pthread_mutex_lock(&p->lock);
 	if (r < 0)
-		parts_fail(p, &why);
+		parts_fail(p, round, &why);
 	p->opened = r == 0;
 	p->is_there = there;
 	pthread_cond_broadcast(&p->changed);
@@ -463,6 +459,7 @@ int bucket_parts_finish(struct bucket_parts *p, const char *content, const char 
 	p->size = size;
 	p->whole = true;
 	p->failed = false;
+	p->round++;
 	if (p->fd >= 0 && !p->n_threads)
 		parts_thread_add(p);
 	pthread_cond_broadcast(&p->changed);

@@ -44,21 +44,23 @@ static void versions_done(struct versions *l)
 }
 
 /* Other objects are left alone. */
-static void version_add(struct versions *l, const struct bucket_item *item)
+static int version_add(struct versions *l, const struct bucket_item *item, struct err *err)
 {
 	struct version v = { .size = item->size, .time_ns = item->time_ns };
 	size_t blob;
 
 	if (!version_name_read(item->name, &v.parts, &blob))
-		return;
+		return 0;
+	if (l->n == BUCKET_VERSIONS_MAX)
+		return bucket_too_many(err, item->name);
 	v.name = mem_strdup(item->name);
 	VEC_PUSH(l->v, l->n, l->room) = v;
+	return 0;
 }
 
 static int version_listed(void *arg, const struct bucket_item *item, struct err *err)
 {
-	version_add(arg, item);
-	return 0;
+	return version_add(arg, item, err);
 }
 
 static int versions_list(struct blob_bucket *s, const char *name, struct versions *ret, struct err *err)
@@ -494,8 +496,7 @@ static int walk_item(void *arg, const struct bucket_item *item, struct err *err)
 		return r;
 	if (!w->name)
 		w->name = mem_strndup(item->name, n);
-	version_add(&w->versions, item);
-	return 0;
+	return version_add(&w->versions, item, err);
 }
 
 int bucket_version_list(struct blob_bucket *s, const char *prefix, const char *after, bucket_version_fn *fn,

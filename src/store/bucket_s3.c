@@ -126,7 +126,7 @@ static struct bucket_part part_of(const struct s3_part *p)
 }
 
 static int s3_bucket_upload_part(struct bucket *base, const char *name, const char *id, unsigned number,
-				 struct bytes content, struct bucket_part *ret, struct err *err)
+				 const struct file_range *content, struct bucket_part *ret, struct err *err)
 {
 	struct s3_bucket *b = s3_of(base);
 	AUTO(mem_freep) char *key = NULL;
@@ -135,8 +135,10 @@ static int s3_bucket_upload_part(struct bucket *base, const char *name, const ch
 	struct s3_part part;
 	int r = s3_upload_part(b->s3, &u, number, content, &part, &why);
 
-	if (r == 0)
+	if (r == 0) {
 		*ret = part_of(&part);
+		ret->hash = part_hash(part.sha256);
+	}
 	return away_or(r, &why, err);
 }
 
@@ -184,6 +186,24 @@ static int s3_bucket_upload_abort(struct bucket *base, const char *name, const c
 	struct err why = { 0 };
 
 	return away_or(s3_upload_abort(b->s3, &u, &why), &why, err);
+}
+
+static int s3_bucket_presign(struct bucket *base, const struct bucket_presigned *p, struct buf *ret,
+			     struct err *err)
+{
+	struct s3_bucket *b = s3_of(base);
+	AUTO(mem_freep) char *key = NULL;
+	struct s3_upload u = upload_of(b, p->name, p->upload ? p->upload : "", &key);
+	const struct s3_presigned signs = { .method = "PUT",
+					    .name = u.name,
+					    .expires_s = p->expires_s,
+					    .endpoint = p->endpoint,
+					    .size = p->size,
+					    .upload = p->upload ? &u : NULL,
+					    .part = p->part };
+	struct err why = { 0 };
+
+	return away_or(s3_presign(b->s3, &signs, ret, &why), &why, err);
 }
 
 /* ---- objects ---- */
@@ -336,6 +356,11 @@ static void content_distrust(struct source *base)
 	source_distrust(CONTAINER_OF(base, struct s3_content, source)->object);
 }
 
+static void content_pass(struct source *base)
+{
+	source_pass(CONTAINER_OF(base, struct s3_content, source)->object);
+}
+
 static void content_close(struct source *base)
 {
 	source_close(CONTAINER_OF(base, struct s3_content, source)->object);
@@ -348,6 +373,7 @@ static const struct source_ops content_ops = {
 	.close = content_close,
 	.expect = content_expect,
 	.distrust = content_distrust,
+	.pass = content_pass,
 };
 
 static int s3_bucket_open(struct bucket *base, const struct bucket_item *item, struct source **ret,
@@ -412,6 +438,7 @@ static const struct bucket_ops s3_bucket_ops = {
 	.upload_parts = s3_bucket_upload_parts,
 	.upload_end = s3_bucket_upload_end,
 	.upload_abort = s3_bucket_upload_abort,
+	.presign = s3_bucket_presign,
 	.now_ns = s3_bucket_now_ns,
 	.pause = s3_bucket_pause,
 	.close = s3_bucket_close,

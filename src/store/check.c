@@ -46,6 +46,17 @@ int content_frames(struct source *raw, struct source **ret, struct err *err)
 	return -1;
 }
 
+int content_compare(struct source *stored, bool raw, const uint8_t sha256[STORE_SHA256_SIZE],
+		    int (*each)(void *arg, uint64_t n), void *arg, struct err *err)
+{
+	AUTO(source_closep) struct source *s = stored;
+	uint8_t sum[STORE_SHA256_SIZE];
+
+	if ((!raw && content_frames(TAKE(s), &s, err) < 0) || content_hash(s, each, arg, sum, err) < 0)
+		return -1;
+	return memcmp(sum, sha256, sizeof(sum)) == 0 ? 0 : err_set(err, ERR_INVALID, "its SHA-256 differs");
+}
+
 bool content_is_damaged(const struct err *why)
 {
 	return why->kind == ERR_INVALID || why->kind == ERR_CHANGED || (why->kind == ERR_IO && !why->os);
@@ -64,21 +75,14 @@ static int content_check_once(struct store *st, const char *name, const uint8_t 
 			      bool raw, bool again, int (*each)(void *arg, uint64_t n), void *arg,
 			      struct err *err)
 {
-	AUTO(source_closep) struct source *s = NULL;
-	uint8_t sum[STORE_SHA256_SIZE];
+	struct source *s;
 	int r = st->blobs->ops->open(st->blobs, name, &s, err);
 
 	if (r)
 		return r;
 	if (again)
 		source_distrust(s);
-	if (!raw)
-		r = content_frames(TAKE(s), &s, err);
-	if (r == 0)
-		r = content_hash(s, each, arg, sum, err);
-	if (r == 0 && memcmp(sum, sha256, sizeof(sum)) != 0)
-		r = err_set(err, ERR_INVALID, "its SHA-256 differs");
-	return r;
+	return content_compare(s, raw, sha256, each, arg, err);
 }
 
 int content_check(struct store *st, const uint8_t sha256[STORE_SHA256_SIZE], bool raw,

@@ -372,8 +372,7 @@ static int versions_trim(struct copy *c, const struct copy_record *r, struct err
 
 	if (!r->past)
 		return past_trim(c->to, r->name, false, err);
-	past_key_name(r->name, &key);
-	return past_trim(c->to, buf_cstr(&key), false, err);
+	return past_key_name(r->name, &key) ? past_trim(c->to, buf_cstr(&key), false, err) : 0;
 }
 
 static int record_copy(struct copy_worker *w, struct copy_record *r, struct err *err)

@@ -6,6 +6,11 @@
  *   put.c         writing
  *   partial.c     incomplete puts that were left
  *   list.c        listing, removal
+ *   owner.c       owners; which of two objects stays
+ *   held.c        pushes that are held on this machine while the bucket is away
+ *   held_files.c  their files
+ *   held_put.c    putting them into the bucket
+ *   incoming.c    uploads that clients send to the bucket themselves
  *   maintain.c    the maintenance thread of a server
  *   verify.c      checking all contents
  *   check.c       checking one content
@@ -25,7 +30,7 @@
  *                 (blob_dir.h: its files), blob_bucket.c
  *   blob_scan.c   reading all records
  *   bucket.h      the store in a bucket
- *   blob_cache.c  a cache in front of them; blob_files.h: its files
+ *   blob_cache.c  a cache in front of them; blob_files.c: its files
  *   staging*.c    files in which contents are gathered
  */
 #pragma once
@@ -61,8 +66,6 @@ void store_record_write(const struct store_key *key, const struct store_meta *me
 int store_record_read(struct bytes b, struct arena *a, struct store_key *ret_key, struct store_meta *ret,
 		      struct err *err);
 
-/* ---- object.c ---- */
-
 /* ---- known.c ---- */
 
 struct known {
@@ -89,6 +92,8 @@ struct store {
 	struct pack *pack;           /* NULL: none */
 	struct background *scrub;    /* NULL: none */
 	struct object_list *objects; /* NULL: none */
+	struct hold *hold;           /* NULL: none */
+	struct hold_putter *putter;  /* NULL: none */
 };
 
 /* Takes @blobs. */
@@ -124,6 +129,9 @@ enum known_state known_content(struct known *k, const char *name, const struct b
  * ERR_CANCELLED. */
 int content_hash(struct source *s, int (*each)(void *arg, uint64_t n), void *arg,
 		 uint8_t ret[STORE_SHA256_SIZE], struct err *err);
+/* Read all of @stored (taken), the bytes of a content as they are in the store. ERR_INVALID, among others: they are not those of @sha256. */
+int content_compare(struct source *stored, bool raw, const uint8_t sha256[STORE_SHA256_SIZE],
+		    int (*each)(void *arg, uint64_t n), void *arg, struct err *err);
 /* codec_frames_open() of a content: each fault of its table is ERR_INVALID. Takes @raw. */
 int content_frames(struct source *raw, struct source **ret, struct err *err);
 /* Read the content and note the result. 0: whole. BLOB_MISSING. Damaged: an error. */
@@ -194,10 +202,96 @@ void store_usage_add(struct store *st, int64_t n);
  * removed. */
 void store_wake(struct store *st, bool garbage);
 
+/* store_find() without pushes that are held. */
+typedef int object_find_fn(struct store *st, const struct store_key *key, struct arena *a,
+			   struct store_meta *ret, struct err *err);
+object_find_fn object_find;
+
+/* ---- owner.c ---- */
+
+/* 0: @meta takes the place of @old. STORE_KEPT, STORE_SAME, STORE_OWNED. */
+int object_judge(const struct store_meta *old, const struct store_meta *meta, enum store_policy policy);
+/* store_other_owner(), among the objects that @find finds. */
+struct str object_other_owner(struct store *st, const struct store_key *key, struct str owner,
+			      const uint8_t *sha256, object_find_fn *find, struct arena *a, struct err *err);
+
 /* ---- put.c ---- */
 
 /* The name of its content; it has ended. */
 char *put_content_name(const struct store_put *p, char out[STORE_CONTENT_NAME_SIZE]);
+/*
+ * Commit a push that was held, whose content is the file @fd (taken), as it is stored. store_put_commit(), except that a
+ * later push of equal quality stays (STORE_KEPT), and that nobody is told.
+ */
+int put_commit_held(struct store *st, int fd, const struct store_key *key, const struct store_meta *meta,
+		    enum store_policy policy, struct err *err);
+
+/* ---- held.c: all take NULL ---- */
+
+struct hold;
+struct held_push {
+	uint64_t number;
+	struct store_key key;
+	struct store_meta meta; /* strings in the caller's arena */
+	enum store_policy policy;
+};
+
+/*
+ * The folder of the store at @url below @local. With @max 0 no push is added; if none was left there, *ret is NULL. A folder that another
+ * process serves from: ERR_BUSY. @each is called for each push that was left there; its return is not looked at.
+ */
+int hold_open(const char *local, const char *url, uint64_t max, store_held_fn *each, void *arg,
+	      struct hold **ret, struct err *err);
+void hold_close(struct hold *h);
+/* The latest push of that key; strings in @a. */
+bool hold_find(struct hold *h, const struct store_key *key, struct arena *a, struct store_meta *ret);
+/* Its content. Fails if it was put meanwhile. */
+int hold_open_content(struct hold *h, const struct store_key *key, const struct store_meta *meta,
+		      struct source **ret, struct err *err);
+bool hold_takes(struct hold *h); /* pushes can be added */
+/* The bucket was away a moment ago. */
+bool hold_is_away(struct hold *h);
+void hold_note_away(struct hold *h, bool away);
+/* Are pushes of that build ID waiting? Another one must not overtake them. */
+bool hold_waits(struct hold *h, const struct build_id *id);
+/*
+ * Add the push whose content is in the staging file. It is on disk when this returns STORE_HELD. STORE_OWNED. ERR_IO with ENOTCONN: the
+ * folder is full.
+ */
+int hold_add(struct hold *h, const struct store_key *key, const struct store_meta *meta,
+	     enum store_policy policy, struct staging *s, struct err *err);
+/*
+ * The first push that is to be put now, with its content; the build ID is blocked until hold_end(). *ret_wait_ms otherwise: how long to
+ * wait. The strings are in @a.
+ */
+bool hold_next(struct hold *h, struct arena *a, struct held_push *ret, int *ret_fd, int64_t *ret_wait_ms);
+enum held_outcome {
+	HELD_PUT,
+	HELD_SAME,
+	HELD_BETTER,  /* a better or later object is there */
+	HELD_REFUSED, /* the object has another owner */
+	HELD_DAMAGED, /* its file */
+	HELD_LATER,   /* try again */
+	HELD_N_OUTCOMES,
+};
+/* @owner: of HELD_REFUSED. */
+void hold_end(struct hold *h, const struct held_push *p, enum held_outcome outcome, struct str owner);
+/* No push of that key is being put until hold_thaw(), which removes them with @drop. Returns whether there are any. */
+bool hold_freeze(struct hold *h, const struct store_key *key);
+void hold_thaw(struct hold *h, const struct store_key *key, bool drop);
+/* Wait until there may be something to put. */
+void hold_wait(struct hold *h, int64_t ms);
+void hold_wake(struct hold *h);
+void hold_figures(struct hold *h, struct store_figures *ret);
+size_t hold_refused(struct hold *h, struct arena *a, struct store_object *ret, size_t max);
+
+/* ---- held_put.c ---- */
+
+/* hold_add(), for the process's lists and callbacks too. */
+int hold_push(struct store *st, const struct store_key *key, const struct store_meta *meta,
+	      enum store_policy policy, struct staging *s, struct err *err);
+struct hold_putter *hold_putter_start(struct store *st);
+void hold_putter_stop(struct hold_putter *p); /* takes NULL */
 
 /* ---- refs.c ---- */
 
@@ -258,8 +352,11 @@ int past_add(struct store *st, const char *name, const struct store_record *reco
 	     struct err *err);
 /* Remove the versions of that record after the first STORE_PAST_MAX; with @all, all. */
 int past_trim(struct store *st, const char *name, bool all, struct err *err);
-/* The name of the record of which the one with this name is an earlier version: "keys/..." for "past/...". */
-void past_key_name(const char *name, struct buf *ret);
+/*
+ * Append the name of the record of which the one with this name is an earlier version: "keys/..." for "past/...". false: it is
+ * the name of none.
+ */
+bool past_key_name(const char *name, struct buf *ret);
 
 /* ---- object_list.c: all take NULL ---- */
 

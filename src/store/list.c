@@ -79,7 +79,7 @@ static int remove_keep(struct store *st, const char *name, struct str by, struct
 	return r;
 }
 
-int store_remove(struct store *st, const struct store_key *key, struct str by, struct err *err)
+static int remove_object(struct store *st, const struct store_key *key, struct str by, struct err *err)
 {
 	AUTO(buf_done) struct buf name = { 0 };
 	int r;
@@ -102,4 +102,16 @@ int store_remove(struct store *st, const struct store_key *key, struct str by, s
 	if (st->blobs->ops->settle(st->blobs, (const char *)name.p, err) < 0)
 		return err_in(err, "store");
 	return r ? STORE_MISSING : 0;
+}
+
+int store_remove(struct store *st, const struct store_key *key, struct str by, struct err *err)
+{
+	/* Pushes of it that are held would bring it back. */
+	bool held = hold_freeze(st->hold, key);
+	int r = remove_object(st, key, by, err);
+
+	hold_thaw(st->hold, key, held && r >= 0);
+	if (held && r >= 0)
+		atomic_fetch_add(&st->generation, 1);
+	return held && r == STORE_MISSING ? 0 : r;
 }

@@ -57,8 +57,8 @@ int store_record_of(const char *name, struct bytes text, const struct blob_stamp
 	ret->sum = hash64(text.p, text.size, 0);
 	if (store_record_read(text, a, &ret->key, &ret->meta, err) < 0)
 		return err_in(err, "%s", name);
-	if (str_starts(str_of(name), STORE_PAST))
-		past_key_name(name, &past);
+	if (str_starts(str_of(name), STORE_PAST) && !past_key_name(name, &past))
+		return err_set(err, ERR_INVALID, "%s: is not the name of an earlier version", name);
 	store_record_name(&ret->key, &own);
 	if (!past.size && !str_eq(buf_str(&own), str_of(name)))
 		return err_set(err, ERR_INVALID, "%s: holds the record of " STR_FMT, name,
@@ -127,20 +127,10 @@ int store_content_there(struct store *st, const struct store_meta *meta, bool *r
 	return 0;
 }
 
-struct str store_owner(const struct store_meta *meta)
-{
-	if (meta->origin != STORE_PUSHED)
-		return STR("");
-	if (meta->owner.size)
-		return meta->owner;
-	/* The name of the local user in older records. */
-	return str_eq(meta->from, STR("loopback")) ? STR("local") : meta->from;
-}
-
 /* ---- finding ---- */
 
-int store_find(struct store *st, const struct store_key *key, struct arena *a, struct store_meta *ret,
-	       struct err *err)
+int object_find(struct store *st, const struct store_key *key, struct arena *a, struct store_meta *ret,
+		struct err *err)
 {
 	AUTO(buf_done) struct buf name = { 0 };
 
@@ -160,6 +150,22 @@ int store_find(struct store *st, const struct store_key *key, struct arena *a, s
 		return 0;
 	}
 	return STORE_MISSING;
+}
+
+/* Does a held push answer for @key? The object in the store does if it is the one that will stay. */
+static bool held_find(struct store *st, const struct store_key *key, struct arena *a, struct store_meta *ret)
+{
+	struct store_meta there;
+
+	return hold_find(st->hold, key, a, ret) &&
+	       (hold_is_away(st->hold) || object_find(st, key, a, &there, NULL) != 0 ||
+		object_judge(&there, ret, STORE_IF_OWNED) == 0);
+}
+
+int store_find(struct store *st, const struct store_key *key, struct arena *a, struct store_meta *ret,
+	       struct err *err)
+{
+	return held_find(st, key, a, ret) ? 0 : object_find(st, key, a, ret, err);
 }
 
 /*
@@ -241,6 +247,8 @@ int store_find_sure(struct store *st, const struct store_key *key, enum store_su
 	bool whole;
 	int r;
 
+	if (hold_find(st->hold, key, a, ret))
+		return STORE_HELD;
 	store_record_name(key, &name);
 	r = store_record_get(st, buf_cstr(&name), a, &record, err);
 	if (r)
@@ -496,8 +504,16 @@ static void record_note_use(struct store *st, const char *name, const struct blo
 		st->blobs->ops->touch(st->blobs, name, NULL);
 }
 
-int store_open_object(struct store *st, const struct store_key *key, struct arena *a,
-		      struct store_meta *ret_meta, struct source **ret, struct err *err)
+static int content_lost(const struct store_meta *meta, struct err *err)
+{
+	char name[STORE_CONTENT_NAME_SIZE];
+
+	return err_set(err, ERR_INVALID, "%s is missing; push the same file again to mend it",
+		       store_content_name(meta->sha256, meta->raw, name));
+}
+
+static int object_open(struct store *st, const struct store_key *key, struct arena *a,
+		       struct store_meta *ret_meta, struct source **ret, struct err *err)
 {
 	AUTO(buf_done) struct buf name = { 0 };
 
@@ -510,6 +526,10 @@ int store_open_object(struct store *st, const struct store_key *key, struct aren
 		if (r)
 			return r < 0 ? err_in(err, "store") : STORE_MISSING;
 		r = content_open(st, &record.meta, ret, &why);
+		/* A record is removed before its content, so the next try has no record or another one, unless the
+		 * content was lost. One that was fetched or made is fetched or made again. */
+		if (r == BLOB_MISSING && i + 1 == READ_TRIES && record.meta.origin == STORE_PUSHED)
+			r = content_lost(&record.meta, &why);
 		if (r < 0 && (record.meta.origin == STORE_PUSHED || why.kind != ERR_INVALID ||
 			      !object_condemn(st, (const char *)name.p, &why))) {
 			if (err)
@@ -524,4 +544,17 @@ int store_open_object(struct store *st, const struct store_key *key, struct aren
 		return 0;
 	}
 	return STORE_MISSING;
+}
+
+int store_open_object(struct store *st, const struct store_key *key, struct arena *a,
+		      struct store_meta *ret_meta, struct source **ret, struct err *err)
+{
+	struct store_meta held;
+
+	if (held_find(st, key, a, &held) && hold_open_content(st->hold, key, &held, ret, NULL) == 0) {
+		if (ret_meta)
+			*ret_meta = held;
+		return 0;
+	}
+	return object_open(st, key, a, ret_meta, ret, err);
 }

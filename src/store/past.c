@@ -11,7 +11,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define TAIL_SIZE (1 + 16 + 1 + 8) /* ".<time>-<SHA-256>" */
+#define TIME_DIGITS 16u
+#define SHA_DIGITS  8u
+#define TAIL_SIZE   (1 + TIME_DIGITS + 1 + SHA_DIGITS) /* ".<time>-<SHA-256>" */
 
 /* "past/ab/abcdef.debuginfo." */
 static void past_prefix(const char *name, struct buf *ret)
@@ -21,13 +23,21 @@ static void past_prefix(const char *name, struct buf *ret)
 	buf_add_char(ret, '.');
 }
 
-void past_key_name(const char *name, struct buf *ret)
+bool past_key_name(const char *name, struct buf *ret)
 {
 	struct str rest = str_of(name + STORE_PAST.size);
+	const char *tail;
 
-	rest.size -= MIN(rest.size, (size_t)TAIL_SIZE);
+	if (rest.size <= TAIL_SIZE)
+		return false;
+	rest.size -= TAIL_SIZE;
+	tail = rest.p + rest.size;
+	if (tail[0] != '.' || !hex_is_lower((struct str){ tail + 1, TIME_DIGITS }) ||
+	    tail[1 + TIME_DIGITS] != '-' || !hex_is_lower((struct str){ tail + 2 + TIME_DIGITS, SHA_DIGITS }))
+		return false;
 	buf_add_str(ret, STORE_KEYS);
 	buf_add_str(ret, rest);
+	return true;
 }
 
 static void past_name(const char *name, const struct store_meta *meta, struct buf *ret)
@@ -35,7 +45,7 @@ static void past_name(const char *name, const struct store_meta *meta, struct bu
 	char hex[2 * STORE_SHA256_SIZE + 1];
 
 	past_prefix(name, ret);
-	buf_printf(ret, "%016llx-%.8s", (unsigned long long)clock_wall_ms(),
+	buf_printf(ret, "%016llx-%.*s", (unsigned long long)clock_wall_ms(), (int)SHA_DIGITS,
 		   hex_encode(bytes_of(meta->sha256, STORE_SHA256_SIZE), hex));
 }
 

@@ -37,6 +37,7 @@ struct store_put {
 	struct room_claim claim; /* of the staging file */
 	uint8_t sha256[STORE_SHA256_SIZE];
 	bool ended;
+	bool held, held_raw; /* it is put now; its form */
 };
 
 static_assert(STORE_PARTIAL_S == STAGING_KEEP_S && STORE_MAX_PARTIAL == STAGING_MAX_NAME, "the seam's own");
@@ -274,9 +275,14 @@ int store_put_end(struct store_put *p, struct source **ret, uint8_t ret_sha256[S
 	return 0;
 }
 
+static bool put_is_raw(const struct store_put *p)
+{
+	return p->held ? p->held_raw : !p->frames;
+}
+
 char *put_content_name(const struct store_put *p, char out[STORE_CONTENT_NAME_SIZE])
 {
-	return store_content_name(p->sha256, !p->frames, out);
+	return store_content_name(p->sha256, put_is_raw(p), out);
 }
 
 static void put_free(struct store_put *p, bool keep)
@@ -332,23 +338,13 @@ static void commit_done(struct commit *c)
 /* 0: write the new record. STORE_KEPT, STORE_SAME, STORE_OWNED. */
 static int commit_judge(const struct commit *c, const struct store_meta *old)
 {
-	const struct store_meta *meta = c->meta;
+	int r = object_judge(old, c->meta, c->policy);
 
-	if (memcmp(old->sha256, meta->sha256, STORE_SHA256_SIZE) == 0 &&
-	    (meta->later || (old->raw == meta->raw && !old->later)))
-		return old->origin >= meta->origin ? STORE_SAME : 0;
-	if (c->policy == STORE_ALWAYS)
-		return 0;
-	if (old->quality > meta->quality)
+	/* Of two pushes of equal worth the later one stays, wherever that came. */
+	if (r == 0 && c->put->held && old->origin == STORE_PUSHED && old->quality == c->meta->quality &&
+	    old->created > c->meta->created)
 		return STORE_KEPT;
-	if (old->quality == meta->quality && old->origin == STORE_PUSHED && meta->origin != STORE_PUSHED)
-		return STORE_KEPT;
-	/* Anybody may bring the debug information that an agent did not have. */
-	if (old->quality == STORE_DYNSYM && meta->quality > old->quality)
-		return 0;
-	if (c->policy == STORE_IF_OWNED && store_owner(old).size && !str_eq(store_owner(old), meta->owner))
-		return STORE_OWNED;
-	return 0;
+	return r;
 }
 
 /* A content that exists is read before it stays: if it is damaged, these bytes, which are not, replace it. */
@@ -523,14 +519,43 @@ static int commit_run(struct commit *c, bool *ret_replaced, struct err *err)
 	return err_set(err, ERR_IO, "too many writers of one object at once; try again");
 }
 
-int store_put_commit(struct store_put *p, const struct store_key *key, const struct store_meta *meta,
-		     enum store_policy policy, struct err *err)
+/* The object's fields are complete. */
+static int put_commit(struct store_put *p, const struct store_key *key, const struct store_meta *full,
+		      enum store_policy policy, struct err *err)
 {
 	AUTO(commit_done) struct commit c = { .st = p->st, .put = p, .key = key, .policy = policy };
 	const struct store_options *o = &p->st->opts;
-	struct store_meta full = *meta;
-	bool replaced = false, away;
+	bool replaced = false;
 	int r = 0;
+
+	c.meta = full;
+	store_record_name(key, &c.name);
+	buf_cstr(&c.name);
+	store_record_write(key, full, &c.record);
+	if (c.record.size > STORE_MAX_RECORD)
+		r = err_set(err, ERR_LIMIT, "its record is longer than %zu bytes", STORE_MAX_RECORD);
+	/* Its bytes are counted as staged: to ask for as much again would remove twice as much. */
+	if (r == 0)
+		r = o->quota && full->stored_size > o->quota ? STORE_FULL : store_make_room(p->st, 0, err);
+	/* From now on the bytes count as a content. */
+	put_count(p, 0);
+	if (r == 0) {
+		store_look(p->st, key, 1, p);
+		r = commit_run(&c, &replaced, err);
+		store_look_end(p->st);
+	}
+	if ((r == 0 || c.named) && o->committed && !p->held)
+		o->committed(o->committed_arg, key, full, replaced);
+	return r;
+}
+
+int store_put_commit(struct store_put *p, const struct store_key *key, const struct store_meta *meta,
+		     enum store_policy policy, struct err *err)
+{
+	struct store *st = p->st;
+	struct store_meta full = *meta;
+	bool may_hold = meta->origin == STORE_PUSHED && hold_takes(st->hold), away;
+	int r;
 
 	if (put_end(p, err) < 0) {
 		store_put_abort(p);
@@ -539,32 +564,40 @@ int store_put_commit(struct store_put *p, const struct store_key *key, const str
 	memcpy(full.sha256, p->sha256, STORE_SHA256_SIZE);
 	full.size = p->size;
 	full.stored_size = p->staging.size;
-	full.raw = !p->frames;
+	full.raw = put_is_raw(p);
 	full.later = p->later;
 	full.created = clock_wall_s();
-	c.meta = &full;
-	store_record_name(key, &c.name);
-	buf_cstr(&c.name);
-	store_record_write(key, &full, &c.record);
-	if (c.record.size > STORE_MAX_RECORD)
-		r = err_set(err, ERR_LIMIT, "its record is longer than %zu bytes", STORE_MAX_RECORD);
-	/* Its bytes are counted as staged: to ask for as much again would remove twice as much. */
-	if (r == 0)
-		r = o->quota && full.stored_size > o->quota ? STORE_FULL : store_make_room(p->st, 0, err);
-	/* From now on the bytes count as a content. */
-	put_count(p, 0);
-	if (r == 0) {
-		store_look(p->st, key, 1, p);
-		r = commit_run(&c, &replaced, err);
-		store_look_end(p->st);
+	/* A push must not overtake those of its build ID that wait. */
+	if (may_hold && (hold_is_away(st->hold) || hold_waits(st->hold, &key->id))) {
+		r = hold_push(st, key, &full, policy, &p->staging, err);
+	} else {
+		r = put_commit(p, key, &full, policy, err);
+		if (r < 0 && blob_is_away(err) && may_hold && store_may_hold(st, true))
+			r = hold_push(st, key, &full, policy, &p->staging, err);
 	}
-	if ((r == 0 || c.named) && o->committed)
-		o->committed(o->committed_arg, key, &full, replaced);
+	put_count(p, 0);
 	away = r < 0 && blob_is_away(err) && p->saved;
 	if (away)
 		put_count(p, p->staging.size);
 	put_free(p, away);
 	return r < 0 ? err_in(err, "store") : r;
+}
+
+int put_commit_held(struct store *st, int fd, const struct store_key *key, const struct store_meta *meta,
+		    enum store_policy policy, struct err *err)
+{
+	struct store_put *p = NEW(struct store_put);
+	int r;
+
+	p->st = st;
+	p->staging = (struct staging){ .fd = fd, .size = meta->stored_size };
+	p->size = meta->size;
+	p->ended = p->held = true;
+	p->held_raw = meta->raw;
+	memcpy(p->sha256, meta->sha256, sizeof(p->sha256));
+	r = put_commit(p, key, meta, policy, err);
+	put_free(p, false);
+	return r;
 }
 
 int store_put_bytes(struct store *st, const struct store_key *key, const struct store_meta *meta, bool raw,

@@ -62,6 +62,27 @@ static int open_in_bucket(const char *url, const struct store_options *opts, str
 	return opts->cache_size ? open_cache_of(opts, ret, err) : 0;
 }
 
+static int hold_listed(void *arg, const struct store_held *h)
+{
+	AUTO(buf_done) struct buf name = { 0 };
+	struct store *st = arg;
+
+	store_record_name(&h->object.key, &name);
+	if (!h->refused)
+		object_list_put(st->objects, buf_cstr(&name), &h->object.key, &h->object.meta);
+	return 0;
+}
+
+/* Pushes that are held, and the thread that puts them. */
+static int open_hold(struct store *st, const char *url, struct err *err)
+{
+	if (hold_open(st->opts.local_dir, url, st->opts.hold_size, hold_listed, st, &st->hold, err) < 0)
+		return -1;
+	if (st->hold)
+		st->putter = hold_putter_start(st);
+	return 0;
+}
+
 int store_open(const char *dir, const struct store_options *opts, struct store **ret, struct err *err)
 {
 	struct blobs *blobs = NULL;
@@ -71,6 +92,10 @@ int store_open(const char *dir, const struct store_options *opts, struct store *
 				    : blobs_open_dir(dir, opts->create, &blobs, err)) < 0)
 		return err_in(err, "store");
 	*ret = store_open_blobs(blobs, opts);
+	if (blobs->remote && opts->maintain && open_hold(*ret, dir, err) < 0) {
+		store_close(TAKE(*ret));
+		return err_in(err, "store");
+	}
 	return 0;
 }
 
@@ -83,6 +108,7 @@ void store_close(struct store *st)
 {
 	if (!st)
 		return;
+	hold_putter_stop(st->putter);
 	background_stop(st->scrub);
 	pack_stop(st->pack);
 	maintain_stop(st->maintain);
@@ -91,6 +117,7 @@ void store_close(struct store *st)
 	pthread_cond_destroy(&st->work_changed);
 	pthread_mutex_destroy(&st->work_lock);
 	pthread_mutex_destroy(&st->room);
+	hold_close(st->hold);
 	st->blobs->ops->close(st->blobs);
 	known_done(&st->known);
 	free(st);
@@ -154,6 +181,11 @@ bool store_alias(struct store *st, const struct build_id *alias, struct build_id
 	return true;
 }
 
+size_t store_refused(struct store *st, struct arena *a, struct store_object *ret, size_t max)
+{
+	return hold_refused(st->hold, a, ret, max);
+}
+
 void store_figures(struct store *st, struct store_figures *ret)
 {
 	struct blob_cache_figures cache = { 0 };
@@ -165,6 +197,7 @@ void store_figures(struct store *st, struct store_figures *ret)
 	ret->used_known = store_usage(st, &ret->used);
 	ret->quota = st->opts.quota;
 	ret->remote = st->blobs->remote;
+	hold_figures(st->hold, ret);
 	(void)blobs_cache_figures(st->blobs, &cache);
 	ret->cache_size = cache.size;
 	ret->cache_max = cache.budget;

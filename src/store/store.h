@@ -101,8 +101,10 @@ enum {
 	STORE_KEPT = 2,    /* a better object exists and stays: nothing was changed */
 	/* These very bytes are stored under that key already; a commit is durable nevertheless. */
 	STORE_SAME = 3,
-	STORE_FULL = 4,   /* no room within the quota, and nothing that may be evicted */
-	STORE_OWNED = 6,  /* the object belongs to another owner: nothing was changed */
+	STORE_FULL = 4,  /* no room within the quota, and nothing that may be evicted */
+	STORE_OWNED = 6, /* the object belongs to another owner: nothing was changed */
+	STORE_HELD =
+		7, /* the push is on this machine's disk, and will be put into the bucket when that is back */
 	STORE_UNSURE = 5, /* not known to be on disk and undamaged: the bytes have to be put again */
 };
 
@@ -120,6 +122,11 @@ struct store_options {
 	const char *local_dir; /* of a store in a bucket: a folder for staging files */
 	/* ... bytes of contents that are kept in its folder "cache", for one process at a time; 0: none */
 	uint64_t cache_size;
+	/*
+	 * ... and bytes of pushes that are held in a folder of it while the bucket is away, with `maintain`; 0: they are refused.
+	 * Pushes that were held before are put in either case.
+	 */
+	uint64_t hold_size;
 	int level; /* of zstd; 0: STORE_LEVEL */
 	/*
 	 * May be NULL. Called in the committing thread before the commit returns, and must be quick: an
@@ -146,7 +153,8 @@ void store_close(struct store *st); /* all objects and puts must be closed; take
 int store_find(struct store *st, const struct store_key *key, struct arena *a, struct store_meta *ret,
 	       struct err *err);
 /*
- * The same, before a client is told that it need not send the bytes. STORE_UNSURE: the bytes are to be put again.
+ * The same, before a client is told that it need not send the bytes. STORE_UNSURE: the bytes are to be put again. STORE_HELD: a push
+ * is held; *ret is that one's.
  * A record that can be read may have been renamed a moment ago, or before a kill, and not be on disk yet.
  */
 enum store_sureness {
@@ -262,8 +270,23 @@ enum store_policy { STORE_ALWAYS, STORE_IF_BETTER, STORE_IF_OWNED };
 #define STORE_PAST_S   (30 * INT64_C(86400))
 /* The owner of an object; empty: it has none, and every push may replace it. */
 struct str store_owner(const struct store_meta *meta);
+/*
+ * With store_options.hold_size a push that cannot be put, since the bucket is away, is held: STORE_HELD. It is found by this process at once,
+ * and survives a kill. A thread puts it when the bucket is back, in the order in which the pushes of a build ID came, by the same rules.
+ */
 int store_put_commit(struct store_put *p, const struct store_key *key, const struct store_meta *meta,
 		     enum store_policy policy, struct err *err);
+/* Would store_put_commit() hold a push without asking the bucket, since that was away a moment ago? */
+bool store_holds_now(struct store *st);
+/* Can pushes be held? With @away: the bucket is away, so hold the next one at once. */
+bool store_may_hold(struct store *st, bool away);
+/*
+ * Would a push of @owner change what another owner's object answers? Then the owner's name, in @a; else empty. A debug file
+ * would also take the place of a program of another owner that has the debug information itself. @sha256 may be NULL. @err
+ * (may be NULL) is set if the store could not be asked.
+ */
+struct str store_other_owner(struct store *st, const struct store_key *key, struct str owner,
+			     const uint8_t *sha256, struct arena *a, struct err *err);
 void store_put_abort(struct store_put *p); /* takes NULL */
 /* The same, but the progress of a put with a name stays, and is on disk. */
 void store_put_leave(struct store_put *p);
@@ -327,6 +350,8 @@ struct store_figures {
 	bool remote;                 /* in a bucket */
 	/* The cache of contents in front of that; 0 without one. Contents that were opened: from the cache, at all. */
 	uint64_t cache_size, cache_max, n_cached, n_opened;
+	/* Pushes that are held, and those that were refused; hold_max 0: none can be added. */
+	uint64_t n_held, n_refused, hold_size, hold_max;
 };
 /* Fields from used_known on are also set without an object list. */
 void store_figures(struct store *st, struct store_figures *ret);
@@ -363,6 +388,20 @@ int store_remove(struct store *st, const struct store_key *key, struct str by, s
  */
 int store_restore(struct store *st, const struct store_key *key, struct str sha256, struct str by,
 		  struct err *err);
+
+/*
+ * Pushes that are held in the folder @local of the store at @url, in order, also if another process serves them. Those that were refused,
+ * since the object in the bucket has another owner (meta.replaced_by; empty: the file is damaged), stay for STORE_PAST_S, or until their
+ * room is needed. A non-zero return of @fn ends it and is returned.
+ */
+struct store_held {
+	struct store_object object;
+	bool refused;
+};
+typedef int store_held_fn(void *arg, const struct store_held *h);
+int store_held_list(const char *local, const char *url, store_held_fn *fn, void *arg, struct err *err);
+/* The last ones of this process that were refused; strings in @a. Returns their number. */
+size_t store_refused(struct store *st, struct arena *a, struct store_object *ret, size_t max);
 
 struct store_stats {
 	uint64_t n_objects, n_contents;

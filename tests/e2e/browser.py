@@ -107,7 +107,18 @@ class Browser:
         self.say("POST", "/actions", {"actions": [{"type": "key", "id": "keys", "actions": actions}]})
 
     def click(self, selector):
-        self.say("POST", f"/element/{self.say('POST', '/element', {'using': 'css selector', 'value': selector})[ELEMENT]}/click")
+        """Click on an element. One that the page draws anew before the click arrives is found again."""
+        def clicked():
+            element = self.say("POST", "/element", {"using": "css selector", "value": selector})[ELEMENT]
+            try:
+                self.say("POST", f"/element/{element}/click")
+            except Refused as e:
+                if "stale element" not in str(e):
+                    raise
+                return False
+            return True
+
+        self.wait(clicked, f"a click on {selector}")
 
     def log(self, kind):
         """Log entries since the last call: "browser" is the console, "performance" has the requests."""

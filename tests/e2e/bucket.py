@@ -4,8 +4,9 @@
 bucket.objects[key] = bytes puts an object into the one bucket, "b". bucket.fault(name, times) makes the next requests for
 objects go wrong: "slow_down", "cut", "short" (a lying length), "error_200", "conflict", "wrong_etag", "expired", "silent",
 "deny", "ignore_range", "flipped" (wrong bytes with the right ETag), "reset", "black_hole", "other_region" (a redirect), "no_length", "huge_length",
-"wrong_range". Of listings: "slow_down", "endless" (tokens that go on for ever), "same_token", "not_xml", "error_200". bucket.requests has a line for each request."""
+"wrong_range". Of listings: "slow_down", "endless" (tokens that go on for ever), "drips" (one object a page, for ever), "same_token", "not_xml", "error_200". bucket.requests has a line for each request."""
 
+import calendar
 import hashlib
 import hmac
 import http.server
@@ -68,6 +69,9 @@ class Bucket(Endpoint):
         self.spans = []  # of all requests: (began, ended, method, target)
         self.part_bytes = 0  # of parts that were taken
         self.secret, self.token = SECRET, None
+        # Of presigned URLs: targets that were used; the clock is so far ahead of their time; another Host than the client's.
+        self.presigned, self.ahead, self.client_host = [], 0, None
+        self.revoked = set()  # dates of URLs that are refused
         # A bucket that hangs takes requests and does not answer.
         self.hangs, self.answers, self.n_hanging = threading.Event(), threading.Event(), 0
         bucket = self
@@ -114,6 +118,8 @@ class Request(http.server.BaseHTTPRequestHandler):
         pass
 
     def reply(self, status, body=b"", headers=None, length=None):
+        # Before the client can know of it: its next request begins later.
+        self.ended = time.monotonic()
         self.send_response(status)
         for name, value in (headers or {}).items():
             self.send_header(name, value)
@@ -125,7 +131,30 @@ class Request(http.server.BaseHTTPRequestHandler):
     def error(self, status, code, headers=None):
         self.reply(status, f"<?xml version='1.0'?><Error><Code>{code}</Code><Message>as the test wants</Message></Error>".encode(), headers)
 
+    def presigned_right(self, query):
+        """A URL that a client of lode has got: its signature, its time, and that all is signed that has to be."""
+        fields = {k: v[0] for k, v in urllib.parse.parse_qs(query, keep_blank_values=True).items()}
+        key_id, _, scope = fields["X-Amz-Credential"].partition("/")
+        signed = fields["X-Amz-SignedHeaders"].split(";")
+        headers = {k.lower(): v for k, v in self.headers.items()}
+        target, _, signature = self.path.partition("&X-Amz-Signature=")
+        began = calendar.timegm(time.strptime(fields["X-Amz-Date"], "%Y%m%dT%H%M%SZ"))
+        if (key_id != KEY_ID or fields.get("X-Amz-Security-Token") != self.bucket.token or not set(signed) <= set(headers)
+                or signed != ["content-length", "host"] or self.command != "PUT"):
+            return False
+        if not began - 60 <= time.time() + self.bucket.ahead <= began + int(fields["X-Amz-Expires"]) or int(fields["X-Amz-Expires"]) > 3600:
+            return False
+        self.bucket.presigned.append(self.path)
+        if fields["X-Amz-Date"] in self.bucket.revoked:
+            return False
+        # They have the names by which clients reach it.
+        headers["host"] = self.bucket.client_host or headers["host"]
+        want = signature_of(self.bucket.secret, self.command, target, headers, signed, scope, fields["X-Amz-Date"], "UNSIGNED-PAYLOAD")
+        return hmac.compare_digest(want, signature)
+
     def signed_right(self):
+        if "X-Amz-Signature=" in self.path:
+            return self.presigned_right(self.path.partition("?")[2])
         auth = self.headers.get("Authorization", "")
         if not auth.startswith("AWS4-HMAC-SHA256 "):
             return False
@@ -144,13 +173,13 @@ class Request(http.server.BaseHTTPRequestHandler):
         bucket = self.bucket
         path, _, query = self.path.partition("?")
         name = urllib.parse.unquote(path)
-        began = time.monotonic()
+        began, self.ended = time.monotonic(), None
         self.body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
         try:
             time.sleep(bucket.delay)
             self.answer(name, query)
         finally:
-            bucket.spans.append((began, time.monotonic(), self.command, self.path))
+            bucket.spans.append((began, self.ended or time.monotonic(), self.command, self.path))
 
     def answer(self, name, query):
         bucket = self.bucket
@@ -204,7 +233,7 @@ class Request(http.server.BaseHTTPRequestHandler):
                 return
         digest = self.headers.get("x-amz-content-sha256")
         bucket.requests.append(("PART" if number else self.command, key))
-        if self.command == "PUT" and digest != sha256(self.body):
+        if self.command == "PUT" and digest != sha256(self.body) and "X-Amz-Signature" not in q:
             return self.error(400, "XAmzContentSHA256Mismatch")
         with bucket.lock:
             if "uploads" in q:
@@ -255,6 +284,10 @@ class Request(http.server.BaseHTTPRequestHandler):
             return self.error(200, "InternalError")
         if fault == "not_xml":
             return self.reply(200, b"<html>welcome</html>")
+        if fault == "drips":
+            n = int(after or 0) + 1
+            return self.reply(200, f"<ListBucketResult><Contents><Key>{prefix}/{n:09}</Key><Size>1</Size></Contents><IsTruncated>true</IsTruncated>"
+                                   f"<NextContinuationToken>{n}</NextContinuationToken></ListBucketResult>".encode())
         if fault in ("endless", "same_token"):
             token = f"{time.monotonic_ns()}" if fault == "endless" else "same"
             return self.reply(200, f"<?xml version='1.0'?><ListBucketResult><IsTruncated>true</IsTruncated><NextContinuationToken>{token}"

@@ -13,7 +13,8 @@ import time
 
 import pytest
 
-from bucket import SECRET, Bucket
+from bucket import SECRET
+from bucket_engines import stub as bucket  # noqa: F401
 from making import debug_deb, elf, fetch_right, new_id
 
 N_FAULTS, SEED = int(os.environ.get("LODE_BUCKET_FAULTS", 200)), int(os.environ.get("LODE_SEED", 1))
@@ -25,13 +26,6 @@ PASSING = ["slow_down", "cut", "short", "conflict", "expired", "silent", "reset"
 ENDING = ["wrong_etag", "error_200", "ignore_range", "deny", "flipped", "wrong_range", "huge_length"]
 OF_LISTINGS = ["slow_down", "endless", "same_token", "not_xml", "error_200"]
 OF_OBJECTS = ["truncated", "longer", "replaced", "removed"]
-
-
-@pytest.fixture
-def bucket():
-    b = Bucket()
-    yield b
-    b.close()
 
 
 class Run:
@@ -65,7 +59,7 @@ class Run:
         outcome = self.ask(build_id, self.packages[build_id], fault)
         self.bucket.faults = []
         self.count(fault, outcome)
-        if fault in PASSING and times == 1 and fault != "other_region":
+        if (fault in PASSING or fault == "flipped") and times == 1 and fault != "other_region":
             assert outcome == "right", (fault, outcome)
 
     def object_fault(self):

@@ -8,17 +8,10 @@ import time
 
 import pytest
 
-from bucket import Bucket
+from bucket_engines import stub as bucket  # noqa: F401
 from making import debug_deb, elf, fetch_right, new_id
 
 N_WAITING = 100
-
-
-@pytest.fixture
-def bucket():
-    b = Bucket()
-    yield b
-    b.close()
 
 
 def slowest(s, path, n=10):

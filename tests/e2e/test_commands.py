@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Commands from the command line."""
 
+import fcntl
 import json
 import os
 import pathlib
 import re
 import signal
 import subprocess
+import zipfile
 
 import pytest
 
@@ -48,6 +50,16 @@ def test_inspect_an_elf_file():
 
 
 @pytest.mark.skipif(os.uname().machine != "x86_64", reason="unwind tables are for x86-64")
+def test_inspect_names_an_archive_that_is_no_package(program, tmp_path):
+    with zipfile.ZipFile(tmp_path / "x.apk", "w") as z:
+        z.write(program.binary, "lib/x86_64/x.so")
+    subprocess.run(["ar", "rc", tmp_path / "lib.a", program.binary], check=True)
+    for name, content in (("x.apk", "a zip archive (APK, JAR)"), ("lib.a", "an archive of object files (ar)")):
+        out = json.loads(lode("inspect", "--json", tmp_path / name).stdout)
+        assert (out["kind"], out["content"]) == ("other", content)
+        assert out["help"] == "name a member of it, as ARCHIVE:MEMBER or ARCHIVE!MEMBER"
+
+
 def test_inspect_an_unwind_table(program):
     symbols = subprocess.run(["nm", program.debug], capture_output=True, text=True, check=True).stdout
     main = re.search(r"^([0-9a-f]+) T main$", symbols, re.M)[1]
@@ -126,3 +138,17 @@ def test_every_trap_has_tests_that_exist():
             folder = where if "/" in where or where.endswith(".py") or (ROOT / "tests" / "unit" / where).is_dir() else f"symtab/{where}"
             for name in re.findall(r"\b[a-z]\w*_\w+", names):
                 assert any(folder.removesuffix(".c") in path for path in tests.get(name, [])), (n, where, name)
+
+
+@pytest.mark.parametrize("args", [["inspect", "/nonexistent"], ["serve", "--log-requests", "some"]])
+def test_an_error_is_written_at_once(args):
+    """A service's threads log lines meanwhile, which must not come into the middle. Each read of this pipe is one write."""
+    reader, writer = os.pipe2(os.O_DIRECT)
+    fcntl.fcntl(writer, 1031, 1 << 20)  # F_SETPIPE_SZ: many writes
+    try:
+        assert subprocess.run([LODE, *args], stderr=writer, stdout=subprocess.DEVNULL, timeout=60).returncode != 0
+        line = os.read(reader, 4096)
+    finally:
+        os.close(reader)
+        os.close(writer)
+    assert line.startswith(f"lode: {args[0]}: ".encode()) and line.endswith(b"\n"), line

@@ -15,6 +15,7 @@ import pytest
 
 from making import healthy, peak_mib
 from conftest import Program, build_id as build_id_of
+from profiling import call, message, number
 from pushing import lode, put
 
 SECTIONS = [".debug_info", ".debug_line", ".debug_abbrev", ".debug_str", ".debug_line_str", ".debug_str_offsets", ".debug_ranges",
@@ -315,4 +316,27 @@ def test_the_text_of_a_download_is_granted_as_it_grows(serve, tmp_path):
     # 422: a text of 180 MB is more than queries may ever have
     assert r.status in (422, 503) and b"--memory" in r.body, (r.status, r.body[:300])
     assert peak_mib(s) - rest < 70, (rest, peak_mib(s))
+    healthy(s)
+
+
+def functions_of_a_long_file(n, mib):
+    """pprof: @n functions, all of one source file with a name of @mib MiB."""
+    strings = ["", "cpu", "count", "x" * (mib << 20)] + [f"f{i}" for i in range(n)]
+    out = [message(1, number(1, 1) + number(2, 2))]
+    for i in range(n):
+        out.append(message(2, number(1, i + 1) + number(2, 1)))
+        out.append(message(4, number(1, i + 1) + message(4, number(1, i + 1))))
+        out.append(message(5, number(1, i + 1) + number(2, 4 + i) + number(4, 3)))
+    return b"".join(out + [message(6, text.encode()) for text in strings])
+
+
+def test_rows_with_long_texts_are_granted_as_they_are_written(serve, tmp_path):
+    """Each row of a table repeats the texts of its function: the reply may be 300 times as long as the profile."""
+    s = serve([], data=tmp_path / "data", args=["--memory", "128M"]).ready()
+    status, data, _ = call(s, "POST", "/profiles?service=web", gzip.compress(functions_of_a_long_file(300, 1), 1))
+    assert status == 200, data
+    rest = peak_mib(s)
+    r = s.get("/api/top?from=0&query=" + "profile:cpu:count::")
+    assert r.status in (422, 503) and b"--memory" in r.body, (r.status, r.body[:300])
+    assert peak_mib(s) - rest < 100, (rest, peak_mib(s))
     healthy(s)

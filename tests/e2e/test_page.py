@@ -15,6 +15,7 @@ from browser import KEY_ENTER
 from bucket import Bucket
 from conftest import Program, free_port, make_deb, tree_of
 from making import debug_deb, elf, new_id
+from pushing import put
 
 HOSTILE = "<img src=x onerror=document.title='owned'>\u202e.deb"
 
@@ -368,5 +369,29 @@ def test_object_storage_shows_whether_it_answers(serve, elf, page):
         bucket.away = True
         page.wait_text("#bucket", "failing for")
         page.wait_text("#bucket", "503")
+    finally:
+        bucket.close()
+
+
+@pytest.mark.slow
+def test_the_store_shows_pushes_that_wait_for_the_bucket(serve, elf, page, tmp_path):
+    bucket = Bucket()
+    (tmp_path / "empty").mkdir()
+    node = {"data": tmp_path / "node", "args": ["--no-packages", "--store", "s3://bucket/store", "--keep-pushes", "1M"], "extra": bucket.env()}
+    try:
+        s = serve([tmp_path / "empty"], **node).ready()
+        bucket.away = True
+        for build_id in (elf.id, new_id("waits")):
+            assert put(s, f"/buildid/{build_id}/debuginfo", elf.of(elf.debug, build_id))[0] == 202
+        s.stop()
+        first = min((tmp_path / "node" / "bucket").glob("held-*/*.content"))
+        first.write_bytes(first.read_bytes()[:-1] + b"?")
+        s = serve([tmp_path / "empty"], **node).ready()
+        visit(page, s)
+        page.wait_text("#store-body", "Wait for the bucket")
+        page.wait_text("#store-body", "1 push that was kept while the bucket was away is not in it")
+        page.wait_text("#store-body", "1 push\n")
+        page.wait_text("#store-body", "damaged on this disk")
+        assert f"{elf.id}/debuginfo" in page.text("#store-body")
     finally:
         bucket.close()

@@ -13,6 +13,7 @@ import pytest
 
 from conftest import LODE, free_port
 from making import elf, fetch, new_id, peak_mib
+from profiling import Answerer, Taker
 from pushing import lode, server, sound, token
 
 
@@ -188,6 +189,32 @@ def test_lode_push_goes_on_behind_a_server_that_was_killed(server, elf, tmp_path
     assert cutter.starts and cutter.starts[0] >= 1 << 20, cutter.starts
     assert fetch(s, f"/buildid/{elf.id}/debuginfo") == (200, elf.large, True)
     sound(s)
+
+
+class Greedy(Answerer):
+    """A server that wants the first bytes again after each part."""
+
+    def do_POST(self):
+        objects = json.loads(self.body())["objects"]
+        self.answer(200, json.dumps({"objects": [{"want": True, "offset": 0} for _ in objects]}).encode())
+
+    def do_PUT(self):
+        self.body()
+        self.server.parts += 1
+        self.send_response(202)
+        self.send_header("X-LODE-RESULT", "partial")
+        self.send_header("X-LODE-OFFSET", "1")
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+
+
+def test_lode_push_does_not_send_the_same_bytes_for_ever(elf, tmp_path):
+    (tmp_path / "x.debug").write_bytes(elf.debug)
+    with Taker(Greedy) as server:
+        server.parts = 0
+        r = lode("push", tmp_path / "x.debug", "--to", server.url, "--retries", "1", ok=False, timeout=30)
+        assert r.returncode == 1 and "did not take all of a part" in r.stderr, r.stderr
+        assert server.parts == 2
 
 
 @pytest.mark.slow

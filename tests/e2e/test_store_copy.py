@@ -11,6 +11,7 @@ import time
 
 import pytest
 
+from bucket import Bucket
 from conftest import LODE
 from making import elf, fetch, new_id
 from pushing import bearer, lode, put, server, sound, token
@@ -143,6 +144,34 @@ def test_ended_by_a_signal_it_says_what_it_did(server, elf, tmp_path):
     out, text = p.communicate(timeout=60)
     assert (p.returncode, "stopped" in text) in ((1, True), (0, False)) and out.startswith("copied: ")
     assert verified(tmp_path / "copy")
+
+
+def test_names_in_a_bucket_lead_to_no_other_folder(server, elf, tmp_path):
+    """Whoever can write to the bucket chooses the names of its objects, but not where a copy writes."""
+    bucket, top = Bucket(), tmp_path / "top"
+    s, files = filled(server, elf, 2)
+    lode("store", "copy", s.data / "store", "s3://bucket/st", "--data", tmp_path / "own", env=bucket.env())
+    s.stop()
+    past = next(k for k in bucket.objects if k.startswith("st/past/"))
+    name, mark, version = past.partition("!")
+    key = name[:-26]  # without ".<time>-<SHA-256>"
+    wrong = ["/-makes-a-folder-of-the-key", "/../../../../../0123456789", "/../../../outside-of-it-all", ".0000000000000000-../../../", "/" * 26,
+             ".0123456789abcdeF-01234567", ".0123456789abcdef-0123456\n", ".0123456789abcdef.01234567", ".0123456789abcdef-012345\x1b["]
+    for tail in wrong:
+        assert len(tail[:26]) == 26
+        bucket.objects[key + tail[:26] + mark + version] = bucket.objects[past]
+    (top / "a" / "b").mkdir(parents=True)
+    try:
+        for n in range(2):  # the first one may make folders that the second one goes through
+            r = lode("store", "copy", "--json", "s3://bucket/st", top / "a" / "b" / "to", "--data", tmp_path / "own", env=bucket.env(), ok=False)
+            assert "\x1b" not in r.stderr and "is not the name of an earlier version" in r.stderr, r
+            assert len(json.loads(r.stdout)["bad"]) == 2, r  # objects with other names are not of the store
+        stray = [p for p in top.rglob("*") if p.is_file() and top / "a" / "b" / "to" not in p.parents]
+        assert stray == []
+        assert [p for p in (top / "a" / "b" / "to" / "past").rglob("*") if p.is_file() and not p.name[-26:].startswith(".")] == []
+        assert len(ls(top / "a" / "b" / "to", "history")) == 1 and len(ls(top / "a" / "b" / "to")) == 2
+    finally:
+        bucket.close()
 
 
 def test_mistakes(tmp_path):

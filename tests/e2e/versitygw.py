@@ -70,28 +70,30 @@ class Objects(collections.abc.MutableMapping):
 class Versitygw(Endpoint):
     requests = None  # not known
 
-    def __init__(self, work, port=None):
+    def __init__(self, work, port=None, options=()):
         self.folder = pathlib.Path(work) / "buckets"
         (self.folder / "bucket").mkdir(parents=True, exist_ok=True)
         if not port:
             with socket.socket() as s:
                 s.bind(("127.0.0.1", 0))
                 port = s.getsockname()[1]
-        self.port, self.objects = port, Objects(self)
+        self.port, self.objects, self.options = port, Objects(self), options
         self.log = open(pathlib.Path(work) / "versitygw.log", "ab")
         self.start()
 
+    def command(self):
+        return [PROGRAM, "--port", f"127.0.0.1:{self.port}", "--quiet", "--keep-alive", *self.options, "posix", self.folder]
+
     def start(self):
-        env = {**os.environ, "ROOT_ACCESS_KEY": KEY_ID, "ROOT_SECRET_KEY": SECRET}
-        self.proc = subprocess.Popen([PROGRAM, "--port", f"127.0.0.1:{self.port}", "--quiet", "--keep-alive", "posix", self.folder],
-                                     env=env, stdout=self.log, stderr=self.log)
+        env = {**os.environ, "ROOT_ACCESS_KEY": KEY_ID, "ROOT_SECRET_KEY": SECRET, "MINIO_ROOT_USER": KEY_ID, "MINIO_ROOT_PASSWORD": SECRET}
+        self.proc = subprocess.Popen(self.command(), env=env, stdout=self.log, stderr=self.log)
         end = time.monotonic() + 30
         while True:
             try:
                 socket.create_connection(("127.0.0.1", self.port), 1).close()
                 return
             except OSError:
-                assert self.proc.poll() is None and time.monotonic() < end, "versitygw does not start"
+                assert self.proc.poll() is None and time.monotonic() < end, f"{self.command()[0]} does not start"
                 time.sleep(0.02)
 
     def close(self):

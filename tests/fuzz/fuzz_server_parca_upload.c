@@ -59,7 +59,7 @@ static void give_pass(struct made_stream *s, uint8_t mode)
 
 	/* An hour of them would not fit. */
 	passes_free(push->passes);
-	push->passes = passes_new();
+	push->passes = passes_new(0);
 	s->pass = (struct pass){ .size = s->file.size - ((mode & MODE_LESS) != 0) + ((mode & MODE_MORE) != 0),
 				 .by_sender = mode & MODE_HASH,
 				 .is_admin = true };

@@ -7,6 +7,14 @@
 #include <stdlib.h>
 #include "store/bucket.h"
 
+/* A name leads to no folder above that of the store, and is one line of a log. */
+static void check_name(const char *name)
+{
+	FUZZ_CHECK(name[0] != '/' && !strstr(name, ".."));
+	for (; *name; name++)
+		FUZZ_CHECK(*name > ' ' && *name < 0x7f);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	AUTO(mem_freep) char *name = NULL;
@@ -20,10 +28,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (version_name_read(name, &v, &blob)) {
 		AUTO(mem_freep) char *of = mem_strndup(name, blob);
 
+		check_name(of);
 		version_name_write(of, &v, out);
 		FUZZ_CHECK(strcmp(out, name) == 0);
 	}
 	if (generation_name_read(name, content, id)) {
+		check_name(content);
 		generation_name_write(content, id, out);
 		FUZZ_CHECK(strcmp(out, name) == 0);
 		generation_make(id, out);

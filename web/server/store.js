@@ -20,11 +20,27 @@ function cached({ cache }) {
 		el("small", {}, cache.opened ? `${percent(cache.hits, cache.opened)} of ${count(cache.opened, "read")}` : `of ${bytes(cache.max)}`)));
 }
 
+function held({ held }) {
+	return el("div", { title: "pushes on this node's disk that are not in the bucket yet" }, el("dt", {}, "Wait for the bucket"),
+		el("dd", {}, count(held.pushes, "push", "pushes"), el("small", {}, `${bytes(held.bytes)} of ${bytes(held.max)}`)));
+}
+
+// Pushes that were acknowledged while the bucket was away, and then refused, since the object has another owner, or found damaged.
+function refused({ held }) {
+	if (!held || !held.refused)
+		return [];
+	return [el("p", { class: "bad" }, `${count(held.refused, "push that was", "pushes that were")} kept while the bucket was away ${held.refused === 1 ? "is" : "are"} not in it. `,
+		el("code", {}, "lode store kept"), " lists all."),
+		el("ul", {}, held.latest_refused.map((one) => el("li", {}, el("code", {}, visible(one.key)), " of ", el("bdi", {}, visible(one.by)),
+			one.owner ? [": refused, the owner is ", el("bdi", {}, visible(one.owner))] : ": damaged on this disk")))];
+}
+
 function figures(store) {
 	return el("dl", { class: "figures" },
 		el("div", {}, el("dt", {}, store.where === "bucket" ? "In the bucket" : "On disk"), el("dd", {}, bytes(store.bytes),
 			el("small", {}, limits(store)))),
 		store.cache ? cached(store) : null,
+		store.held ? held(store) : null,
 		...origins.filter(([key]) => key !== "made" || store.made.objects).map(([key, name, hint]) =>
 			el("div", { title: hint }, el("dt", {}, name), el("dd", {}, number(store[key].objects),
 				el("small", {}, store[key].objects ? bytes(store[key].bytes) : hint)))));
@@ -57,7 +73,7 @@ export function showStore(status) {
 	}
 	setText($("store-aside"), !store.counted ? "counting" :
 		store.uploads ? `${count(store.uploads, "upload")} in progress` : "pushed files, and files of upstream servers");
-	swap(body, figures(store), ...(store.latest.length ? latest(store) : [
+	swap(body, figures(store), ...refused(store), ...(store.latest.length ? latest(store) : [
 		el("p", { class: "dim" }, "No pushes yet. On the machine that builds your programs:"),
 		commandLine(`lode push BUILD-FOLDER --to ${base().replace(/\/$/, "")}`, "the push command")]));
 }

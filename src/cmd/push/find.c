@@ -17,26 +17,14 @@
 
 /* ---- hashing ---- */
 
+static bool push_is_stopped(void *arg)
+{
+	return ((struct push *)arg)->stop;
+}
+
 static int hash_fd(struct push *p, int fd, uint64_t size, uint8_t sha256[STORE_SHA256_SIZE], struct err *err)
 {
-	AUTO(mem_freep) char *chunk = mem_alloc(CHUNK);
-	AUTO(sha256_freep) struct sha256 *sha = NULL;
-	int r = sha256_new(&sha, err);
-
-	for (uint64_t off = 0; r == 0 && off < size;) {
-		size_t got = 0;
-
-		r = fd_pread(fd, chunk, (size_t)MIN(CHUNK, size - off), off, &got, err);
-		if (r == 0 && !got)
-			r = err_set(err, ERR_CHANGED, "became shorter while it was read");
-		sha256_add(sha, bytes_of(chunk, got));
-		off += got;
-		if (r == 0 && p->stop)
-			r = err_set(err, ERR_CANCELLED, "stopped");
-	}
-	if (r == 0)
-		sha256_end(sha, sha256);
-	return r;
+	return sha256_of_file(&(struct file_range){ fd, 0, size }, push_is_stopped, p, sha256, err);
 }
 
 /* ---- items ---- */
@@ -155,21 +143,18 @@ enum { FILE_SKIPPED = 1, FILE_IS_SPLIT };
 
 struct pushed_file {
 	const char *path, *name; /* for messages and on this machine; on the server */
-	int fd;
+	struct source *src;
+	int fd; /* -1: the bytes are in no file, as those of an object in a bucket */
 	uint64_t size;
 	int64_t mtime;
-	bool copied; /* a member of an archive: the path cannot be opened again */
+	bool copied; /* a member of an archive, or an object: the path cannot be opened again */
 };
 
-static int add_elf_file(struct push *p, const struct pushed_file *f, struct err *err)
+static int identify_file(struct source *src, struct elf_facts *ret, struct err *err)
 {
-	AUTO(source_closep)
-	struct source *src = source_of_fd(fcntl(f->fd, F_DUPFD_CLOEXEC, 0), f->size, f->mtime, f->path);
-	struct elf_facts facts = { 0 };
 	struct elf_aliases aliases;
 	enum build_id_kind kind;
-	struct push_item *item;
-	int r = elf_identify(src, &facts, &kind, &aliases, err);
+	int r = elf_identify(src, ret, &kind, &aliases, err);
 
 	if (r < 0)
 		return -1;
@@ -177,23 +162,63 @@ static int add_elf_file(struct push *p, const struct pushed_file *f, struct err 
 		(void)!elf_foreign_source_err(src, err);
 		return FILE_SKIPPED;
 	}
-	if (elf_refuse_core(facts.type, err) < 0)
+	if (elf_refuse_core(ret->type, err) < 0)
 		return FILE_SKIPPED;
-	if (!facts.build_id.size && push_is_split(src)) {
+	if (!ret->build_id.size && push_is_split(src)) {
 		(void)err_set(err, ERR_INVALID,
 			      "a split file, which has no build ID; push its program, and it is sent, too");
 		return FILE_IS_SPLIT;
 	}
-	if (!facts.build_id.size) {
+	if (!ret->build_id.size) {
 		(void)err_set(err, ERR_INVALID, "no build ID; link its program with --build-id");
 		return FILE_SKIPPED;
 	}
-	if (!(facts.flags & (ELF_IS_EXECUTABLE | ELF_IS_DEBUG))) {
+	if (!(ret->flags & (ELF_IS_EXECUTABLE | ELF_IS_DEBUG))) {
 		(void)err_set(err, ERR_INVALID, "neither a program, nor a library, nor a debug file");
 		return FILE_SKIPPED;
 	}
+	return 0;
+}
+
+/* Copy bytes that are in no file into one without a name. They are read once: hashed, parsed and sent from there. */
+static int copy_to_file(struct push *p, struct source *src, int *ret_fd, struct err *err)
+{
+	AUTO(mem_freep) char *chunk = mem_alloc(CHUNK);
+	AUTO(fd_close) int fd = -1;
+	size_t got;
+
+	if (file_unnamed(file_temp_dir(), &fd, err) < 0)
+		return -1;
+	source_expect(src, range_of(0, src->size));
+	for (uint64_t off = 0; off < src->size; off += got) {
+		if (p->stop)
+			return err_set(err, ERR_CANCELLED, "stopped");
+		if (source_read(src, off, chunk, CHUNK, SOURCE_SEQUENTIAL, &got, err) < 0)
+			return -1;
+		if (!got)
+			return err_set(err, ERR_CHANGED, "became shorter while it was read");
+		if (fd_pwrite(fd, chunk, got, off, err) < 0)
+			return err_in(err, "a copy in %s, which $TMPDIR names", file_temp_dir());
+	}
+	*ret_fd = TAKE_FD(fd);
+	return 0;
+}
+
+static int add_elf_file(struct push *p, const struct pushed_file *f, struct err *err)
+{
+	AUTO(source_closep) struct source *src = NULL;
+	AUTO(fd_close) int fd = fcntl(f->fd, F_DUPFD_CLOEXEC, 0);
+	struct elf_facts facts = { 0 };
+	struct push_item *item;
+	int r = identify_file(f->src, &facts, err);
+
+	if (r)
+		return r;
+	if (f->fd < 0 && copy_to_file(p, f->src, &fd, err) < 0)
+		return -1;
+	src = source_of_fd(fcntl(fd, F_DUPFD_CLOEXEC, 0), f->size, f->mtime, f->path);
 	item = NEW(struct push_item);
-	item->fd = f->copied ? fcntl(f->fd, F_DUPFD_CLOEXEC, 0) : -1;
+	item->fd = f->copied ? fcntl(fd, F_DUPFD_CLOEXEC, 0) : -1;
 	item->key.id = facts.build_id;
 	item->key.kind = facts.flags & ELF_IS_EXECUTABLE ? STORE_EXECUTABLE : STORE_DEBUGINFO;
 	item->quality = store_quality_of(facts.flags);
@@ -201,7 +226,7 @@ static int add_elf_file(struct push *p, const struct pushed_file *f, struct err 
 	item->name = mem_strdup(f->name);
 	item->size = f->size;
 	item->mtime = f->mtime;
-	if (hash_fd(p, f->fd, item->size, item->sha256, err) < 0) {
+	if (hash_fd(p, fd, item->size, item->sha256, err) < 0) {
 		item_free(item);
 		return -1;
 	}
@@ -219,28 +244,31 @@ static bool has_elf_magic(int fd)
 	       memcmp(magic, "\177ELF", 4) == 0;
 }
 
-/* A file, or if the user gave it (@named) the member of an archive; *ret_src, if set, keeps the member's copy. */
-static int open_pushed(struct pushed_file *f, bool named, struct source **ret_src, struct err *err)
+/* A file, or if the user gave it (@named) the member of an archive, or an object. f->src is the caller's. */
+static int open_pushed(struct pushed_file *f, bool named, struct err *err)
 {
-	uint64_t off;
 	struct stat st;
+	uint64_t off;
 	int r = file_open(f->path, &f->fd, &st, err);
 
 	if (r == 0) {
 		f->size = (uint64_t)st.st_size;
 		f->mtime = st.st_mtime;
+		f->src = source_of_fd(f->fd, f->size, f->mtime, f->path);
 		return 0;
 	}
 	if (r == FILE_MISSING && named)
-		r = s3_open_path(f->path, ret_src, err);
+		r = s3_open_path(f->path, &f->src, err);
 	if (r == FILE_MISSING)
 		return err_os(err, ENOENT, "%s", f->path);
 	if (r < 0)
 		return err_in(err, "%s", f->path);
-	f->size = (*ret_src)->size;
-	f->mtime = (*ret_src)->mtime;
-	f->copied = source_raw_fd(*ret_src, &f->fd, &off);
-	return f->copied ? 0 : err_set(err, ERR_INTERNAL, "%s: not in a file", f->path);
+	f->size = f->src->size;
+	f->mtime = f->src->mtime;
+	f->copied = true;
+	if (!source_raw_fd(f->src, &f->fd, &off) || off)
+		f->fd = -1;
+	return 0;
 }
 
 /* The name of a file that the user gave; of a member, the last part of its own. */
@@ -259,19 +287,17 @@ static const char *pushed_name(const struct pushed_file *f)
  */
 static void find_file(struct push *p, const char *path, size_t root)
 {
-	AUTO(source_closep) struct source *member = NULL;
 	struct pushed_file f = { .path = path, .fd = -1 };
-	AUTO(fd_close) int fd = -1;
+	AUTO(source_closep) struct source *src = NULL;
 	struct err err = { 0 };
 	bool named = root == 0;
-	int r = open_pushed(&f, named, &member, &err);
+	int r = open_pushed(&f, named, &err);
 
 	if (r < 0) {
 		note_error(p, &err);
 		return;
 	}
-	if (!f.copied)
-		fd = f.fd;
+	src = f.src;
 	f.name = root ? path + root : pushed_name(&f);
 	if (!named && !has_elf_magic(f.fd))
 		return;

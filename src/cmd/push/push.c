@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 #include "base/condition.h"
-#include "cmd/push/push.h"
+#include "cmd/push/direct.h"
 #include "cmd/push/target.h"
 
 #define PARALLEL      8u
@@ -94,12 +94,16 @@ static void print_push_json(const struct push *p, double took_s)
 
 	json_open_object(&j, NULL);
 	json_put_uint(&j, "stored", p->n_state[PUSH_STORED]);
+	json_put_uint(&j, "held", p->n_held);
 	json_put_uint(&j, "already_there", p->n_state[PUSH_HERE]);
 	json_put_uint(&j, "failed", p->n_state[PUSH_FAILED]);
 	json_put_uint(&j, "unreadable", p->n_errors);
 	json_put_uint(&j, "without_build_id", p->n_skipped);
 	json_put_uint(&j, "bytes_stored", p->bytes_stored);
 	json_put_uint(&j, "bytes_sent", p->bytes_sent);
+	json_put_uint(&j, "to_bucket", p->n_signed);
+	if (p->not_signed)
+		json_put_text(&j, "not_to_bucket", p->not_signed);
 	json_put_double(&j, "seconds", took_s);
 	put_push_items(&j, p);
 	json_close(&j);
@@ -118,6 +122,14 @@ static void print_push_report(const struct push *p, int64_t took_ms, bool json)
 	printf("%u stored (%s in %.1f s, %s/s), %u were there already, %u failed\n", p->n_state[PUSH_STORED],
 	       size_text(p->bytes_stored, stored), s, size_text((uint64_t)((double)p->bytes_sent / s), rate),
 	       p->n_state[PUSH_HERE], p->n_state[PUSH_FAILED]);
+	if (p->n_held)
+		printf("%u of the stored ones are on the server's disk only: it puts them into its bucket "
+		       "when that "
+		       "is back\n",
+		       p->n_held);
+	if (p->not_signed)
+		printf("files went through the server, since one could not be sent to its bucket: %s\n",
+		       p->not_signed);
 	if (p->n_skipped)
 		printf("%u ELF files were skipped: they have no build ID, or are neither programs, libraries "
 		       "nor debug files\n",
@@ -168,10 +180,12 @@ static void push_done(struct push *p)
 		free(item->path);
 		free(item->name);
 		free(item->why);
+		direct_free(item->direct);
 		free(item);
 	}
 	map_done(&p->known);
 	free(p->fatal);
+	free(p->not_signed);
 	pthread_cond_destroy(&p->changed);
 	pthread_mutex_destroy(&p->lock);
 }
@@ -219,6 +233,7 @@ static int run_push(struct settings *s)
 	p.o.parallel = s->push.parallel ? s->push.parallel : 1;
 	p.o.retries = s->push.retries;
 	p.o.sources = s->push.sources;
+	p.o.signed_too = !s->push.through_server;
 	if (target_url(s->push.to, &s->arena, &p.o.to, &err) < 0)
 		return usage_error("push", "%s", err.text);
 	if (target_token(s->push.token_file, &s->arena, &p.o.token, &err) < 0)
@@ -243,6 +258,9 @@ static const struct option_row push_rows[] = {
 	{ 0, "parallel", "N", "uploads at once [8]", OPT_NUMBER(push.parallel) },
 	{ 0, "retries", "N", "retries of an upload, with longer and longer pauses [8]",
 	  OPT_NUMBER(push.retries) },
+	{ 0, "through-server", NULL,
+	  "send no file to the server's bucket, also where the server offers that (its --signed-uploads)",
+	  OPT_ON(push.through_server) },
 	{ 'v', "verbose", NULL, "log more", OPT_ON(verbose) },
 	{ 0 },
 };

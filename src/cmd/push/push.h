@@ -7,6 +7,7 @@
  *   split.c   the split (.dwo, .dwp) files that belong to a debug file
  *   tar.c     a tar of these and of the sources that a debug file names
  *   upload.c  asking which files the server wants; uploads, retries
+ *   direct.c  uploads to the bucket of the server's store
  *
  * send.c is lode send, which sends profiles; target.c is the server that all of these send to.
  *
@@ -32,6 +33,8 @@ enum push_state {
 	PUSH_N_STATES,
 };
 
+struct push_direct;
+
 struct push_item {
 	struct push_item *next;
 	struct push *push;
@@ -46,13 +49,16 @@ struct push_item {
 	/* under the lock */
 	enum push_state state;
 	uint64_t off;        /* where the next part begins */
+	uint64_t farthest;   /* the largest one so far */
+	bool is_signed;      /* to be sent to the bucket */
 	unsigned n_failures; /* in a row */
 	int64_t next_ms;
-	const char *result; /* static: "stored", "same", "better", "failed" */
+	const char *result; /* static: "stored", "held", "same", "better", "failed" */
 	char *why;          /* of a failure */
 	/* the part that is being sent; of the net thread */
 	int sending_fd;
 	uint64_t part_off, part_size, part_sent;
+	struct push_direct *direct; /* its upload to the bucket; NULL: none was tried. Under the lock */
 };
 
 struct push_options {
@@ -60,6 +66,7 @@ struct push_options {
 	const char *token; /* NULL: none */
 	unsigned parallel, retries;
 	bool sources;
+	bool signed_too; /* to the bucket, where the server offers it */
 };
 
 struct push {
@@ -76,6 +83,9 @@ struct push {
 	unsigned n_skipped; /* ELF files without a build ID, in folders */
 	unsigned n_errors;  /* files that could not be read */
 	uint64_t bytes_found, bytes_sent, bytes_stored;
+	unsigned n_held;   /* of the stored ones: on the server's disk, since its bucket is away */
+	unsigned n_signed; /* stored by way of the bucket */
+	char *not_signed;  /* why one could not be sent there: then no more are. NULL: all could */
 	bool walked;
 	char *fatal;      /* the reason why no file can be pushed; NULL: none */
 	atomic_bool stop; /* end all work; written under the lock */

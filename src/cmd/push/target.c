@@ -117,7 +117,7 @@ int target_ask(struct target *t, const struct target_request *req, unsigned *ret
 		net_answer_done(&a);
 		if (r < 0 && (!t->reached || i + 1 == TRIES || is_target_stopped(t)))
 			return -1;
-		pause_ms(t, MIN(MAX((int64_t)FIRST_PAUSE_MS << i, a.retry_after_s * 1000),
+		pause_ms(t, MIN(MAX(clock_backoff(FIRST_PAUSE_MS, i, MAX_PAUSE_MS), a.retry_after_s * 1000),
 				(int64_t)MAX_PAUSE_MS));
 	}
 	t->reached = true;

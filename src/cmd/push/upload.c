@@ -12,7 +12,7 @@
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include "cmd/push/push.h"
+#include "cmd/push/direct.h"
 #include "cmd/push/target.h"
 
 #define ASK_AT_ONCE 1000u
@@ -20,7 +20,6 @@
 #define PART        MIB(64)
 #define PAUSE_MS    500 /* doubled with each failure */
 #define MAX_PAUSE   30000
-#define SILENT_MS   300000 /* a server checks and syncs a large file before it answers */
 
 void push_set_state(struct push_item *item, enum push_state state)
 {
@@ -40,7 +39,7 @@ static void end_item(struct push_item *item, enum push_state state, const char *
 	push_set_state(item, state);
 }
 
-static void fail_item(struct push_item *item, char *why)
+void push_fail_item(struct push_item *item, char *why)
 {
 	free(item->why);
 	item->why = why;
@@ -51,10 +50,10 @@ static void fail_item(struct push_item *item, char *why)
 static void retry_item(struct push_item *item, char *why, int64_t retry_after_s)
 {
 	struct push *p = item->push;
-	int64_t pause_ms = (int64_t)PAUSE_MS << MIN(item->n_failures, 10u);
+	int64_t pause_ms = clock_backoff(PAUSE_MS, item->n_failures, MAX_PAUSE);
 
 	if (item->n_failures++ >= p->o.retries) {
-		fail_item(item, why);
+		push_fail_item(item, why);
 		return;
 	}
 	free(item->why);
@@ -73,12 +72,11 @@ static void set_fatal(struct push *p, char *why)
 	pthread_cond_broadcast(&p->changed);
 }
 
-static const char *const *headers_of(struct push *p, char **auth, const char **list, size_t *n)
+void push_add_token(struct push *p, char **auth, const char **list, size_t *n)
 {
 	*auth = p->o.token ? mem_printf("Authorization: Bearer %s", p->o.token) : NULL;
 	if (*auth)
 		list[(*n)++] = *auth;
-	return list;
 }
 
 /* ---- asking ---- */
@@ -113,11 +111,14 @@ static void apply_answer(struct push_item *item, const json_t *one)
 
 	if (!json_is_true(json_object_get(one, "want"))) {
 		if (why && strcmp(why, "owned") == 0)
-			fail_item(item, owned_text(json_string_value(json_object_get(one, "owner"))));
+			push_fail_item(item, owned_text(json_string_value(json_object_get(one, "owner"))));
 		else if (why && strcmp(why, "too large") == 0)
-			fail_item(item, mem_strdup("larger than the server accepts (its --max-push)"));
+			push_fail_item(item, mem_strdup("larger than the server accepts (its --max-push)"));
 		else
-			end_item(item, PUSH_HERE, why && strcmp(why, "better") == 0 ? "better" : "same");
+			end_item(item, PUSH_HERE,
+				 why && strcmp(why, "better") == 0 ? "better"
+				 : why && strcmp(why, "held") == 0 ? "held"
+								   : "same");
 		return;
 	}
 	if (json_is_true(json_object_get(one, "busy"))) {
@@ -125,6 +126,8 @@ static void apply_answer(struct push_item *item, const json_t *one)
 		return;
 	}
 	item->off = off > 0 && (uint64_t)off < item->size ? (uint64_t)off : 0;
+	item->is_signed = !item->direct && item->push->o.signed_too && !item->off &&
+			  json_is_true(json_object_get(one, "signed"));
 	push_set_state(item, PUSH_WANTED);
 }
 
@@ -209,7 +212,7 @@ static void ask_server(struct push *p, int64_t now_ms)
 	json_close(&k->json);
 	json_close(&k->json);
 	k->body = buf_bytes(&k->text);
-	headers_of(p, &auth, headers, &n);
+	push_add_token(p, &auth, headers, &n);
 	p->n_asking++;
 	net_call_start(p->net,
 		       &(struct net_call_request){ .method = "POST",
@@ -217,7 +220,7 @@ static void ask_server(struct push *p, int64_t now_ms)
 						   .headers = headers,
 						   .n_headers = n,
 						   .max_answer = MIB(8),
-						   .silent_ms = SILENT_MS,
+						   .silent_ms = PUSH_SILENT_MS,
 						   .body = &k->body,
 						   .arg = k,
 						   .done = on_query_answer },
@@ -241,7 +244,23 @@ static int read_upload(void *arg, void *buf, size_t n, size_t *ret_got, struct e
 	return 0;
 }
 
-static void part_answered(struct push_item *item, const struct net_call_answer *a)
+/* Go on at @off. Only a part that was taken as a whole ends a row of failures: else a server that always wants the
+ * same bytes would be sent them for ever. */
+static void part_taken(struct push_item *item, uint64_t off)
+{
+	if (off < item->part_off + item->part_size) {
+		retry_item(item, mem_strdup("the server did not take all of a part"), 0);
+		return;
+	}
+	if (off > item->farthest) {
+		item->farthest = off;
+		item->n_failures = 0;
+	}
+	item->off = off;
+	push_set_state(item, PUSH_WANTED);
+}
+
+void push_answered(struct push_item *item, const struct net_call_answer *a)
 {
 	struct push *p = item->push;
 	struct str result = net_header(a->headers, "X-LODE-RESULT");
@@ -258,8 +277,15 @@ static void part_answered(struct push_item *item, const struct net_call_answer *
 		return;
 	case 202:
 	case 409:
+		/* On the server's disk: its bucket is away. */
+		if (a->status == 202 && str_eq(result, STR("held"))) {
+			p->bytes_stored += item->size;
+			p->n_held++;
+			end_item(item, PUSH_STORED, "held");
+			return;
+		}
 		if (str_eq(result, STR("owned"))) {
-			fail_item(item, client_message(a->body));
+			push_fail_item(item, client_message(a->body));
 			return;
 		}
 		if (str_to_u64(net_header(a->headers, "X-LODE-OFFSET"), &off) && off < item->size) {
@@ -267,9 +293,7 @@ static void part_answered(struct push_item *item, const struct net_call_answer *
 				retry_item(item, mem_strdup("the server expected another offset"), 0);
 				return;
 			}
-			item->n_failures = 0;
-			item->off = off;
-			push_set_state(item, PUSH_WANTED);
+			part_taken(item, off);
 			return;
 		}
 		break;
@@ -278,10 +302,17 @@ static void part_answered(struct push_item *item, const struct net_call_answer *
 	if (a->status == 401 || a->status == 403)
 		set_fatal(p, mem_printf("%s (%u)", line, a->status));
 	if (net_answer_is_final(a->status))
-		fail_item(item, mem_printf("%s (%u)", line, a->status));
+		push_fail_item(item, mem_printf("%s (%u)", line, a->status));
 	else
 		retry_item(item, mem_printf("%s (%u)", line, a->status), a->retry_after_s);
 	free(line);
+}
+
+void push_close_part(struct push_item *item)
+{
+	if (item->fd < 0)
+		fd_close(&item->sending_fd);
+	item->sending_fd = -1;
 }
 
 static void on_part_sent(void *arg, struct net_call *c, int outcome, const struct net_call_answer *a,
@@ -292,21 +323,19 @@ static void on_part_sent(void *arg, struct net_call *c, int outcome, const struc
 
 	pthread_mutex_lock(&p->lock);
 	p->n_sending--;
-	if (item->fd < 0)
-		fd_close(&item->sending_fd);
-	item->sending_fd = -1;
+	push_close_part(item);
 	if (outcome == 0)
-		part_answered(item, a);
+		push_answered(item, a);
 	else if (err->kind == ERR_INVALID || err->kind == ERR_IO)
-		fail_item(item, mem_printf("changed or became unreadable while it was sent: %s", err->text));
+		push_fail_item(item,
+			       mem_printf("changed or became unreadable while it was sent: %s", err->text));
 	else
 		retry_item(item, mem_strdup(err->text), 0);
 	pthread_cond_broadcast(&p->changed);
 	pthread_mutex_unlock(&p->lock);
 }
 
-/* The file may have been replaced since it was hashed. */
-static int open_part(struct push_item *item, struct err *err)
+int push_open_part(struct push_item *item, struct err *err)
 {
 	struct stat st;
 	int r;
@@ -322,6 +351,16 @@ static int open_part(struct push_item *item, struct err *err)
 	return r < 0 ? -1 : err_set(err, ERR_CHANGED, "changed since it was hashed; push it again");
 }
 
+void push_add_names(struct push_item *item, struct buf *file, char **mtime, const char **list, size_t *n)
+{
+	if (!item->name)
+		return;
+	buf_printf(file, "X-LODE-FILE: ");
+	net_escape(file, str_of(item->name), true);
+	list[(*n)++] = buf_cstr(file);
+	list[(*n)++] = *mtime = mem_printf("X-LODE-MTIME: %lld", (long long)item->mtime);
+}
+
 static void send_part(struct push *p, struct push_item *item)
 {
 	char id[BUILD_ID_HEX_SIZE], sum[2 * STORE_SHA256_SIZE + 1];
@@ -335,8 +374,8 @@ static void send_part(struct push *p, struct push_item *item)
 	struct err err = { 0 };
 	size_t n = 0;
 
-	if (open_part(item, &err) < 0) {
-		fail_item(item, mem_strdup(err.text));
+	if (push_open_part(item, &err) < 0) {
+		push_fail_item(item, mem_strdup(err.text));
 		return;
 	}
 	item->part_off = item->off;
@@ -351,13 +390,8 @@ static void send_part(struct push *p, struct push_item *item)
 						  (unsigned long long)item->part_off,
 						  (unsigned long long)(item->part_off + item->part_size - 1),
 						  (unsigned long long)item->size);
-	if (item->name) {
-		buf_printf(&file, "X-LODE-FILE: ");
-		net_escape(&file, str_of(item->name), true);
-		headers[n++] = buf_cstr(&file);
-		headers[n++] = mtime = mem_printf("X-LODE-MTIME: %lld", (long long)item->mtime);
-	}
-	headers_of(p, &auth, headers, &n);
+	push_add_names(item, &file, &mtime, headers, &n);
+	push_add_token(p, &auth, headers, &n);
 	p->n_sending++;
 	push_set_state(item, PUSH_SENDING);
 	net_call_start(p->net,
@@ -365,7 +399,7 @@ static void send_part(struct push *p, struct push_item *item)
 						   .url = url,
 						   .headers = headers,
 						   .n_headers = n,
-						   .silent_ms = SILENT_MS,
+						   .silent_ms = PUSH_SILENT_MS,
 						   .read = read_upload,
 						   .body_size = item->part_size,
 						   .arg = item,
@@ -391,7 +425,13 @@ int64_t push_pump(struct push *p, int64_t now_ms)
 			next_ms = MIN(next_ms, item->next_ms);
 		else if (item->state == PUSH_FOUND)
 			questions = true;
-		else if (item->state == PUSH_WANTED && p->n_sending < p->o.parallel)
+		else if (item->state == PUSH_SENDING && item->direct)
+			next_ms = MIN(next_ms, direct_step(p, item, now_ms));
+		if (item->state != PUSH_WANTED || p->n_sending >= p->o.parallel)
+			continue;
+		if (item->is_signed && !p->not_signed)
+			direct_start(p, item);
+		else
 			send_part(p, item);
 	}
 	/* Items found while a query is under way go into the next one. */

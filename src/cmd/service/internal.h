@@ -19,8 +19,10 @@ struct service {
 	struct console *console; /* NULL: none */
 	char *url;               /* for this machine, without the slash at its end; NULL: none */
 	struct scan *scan;
-	struct store *store; /* NULL: none */
-	struct facts *facts; /* NULL: the store is not in a bucket */
+	struct store *store;       /* NULL: none */
+	struct incoming *incoming; /* uploads of clients to its bucket; NULL: none */
+	unsigned incoming_for;     /* of DIRECT_FOR_... */
+	struct facts *facts;       /* NULL: the store is not in a bucket */
 	struct room *room;
 	struct net *net; /* NULL: no other server is asked */
 	struct net_url_list upstreams;

@@ -10,6 +10,7 @@
 #include "cmd/service/groom.h"
 #include "index/index.h"
 #include "s3/s3.h"
+#include "store/incoming.h"
 
 #define MAX_FETCHES    64 /* from other servers, at once */
 #define MAX_PER_SERVER 16
@@ -53,6 +54,32 @@ static void on_committed(void *arg, const struct store_key *key, const struct st
 
 /* ---- starting ---- */
 
+/* Uploads of clients to the store's bucket. */
+static int open_incoming(struct service *v, const struct store_settings *o, const char *dir, struct err *err)
+{
+	static const struct {
+		const char *name;
+		unsigned clients;
+	} words[] = { { "push", DIRECT_FOR_PUSH },
+		      { "parca", DIRECT_FOR_PARCA },
+		      { "all", DIRECT_FOR_PUSH | DIRECT_FOR_PARCA } };
+
+	if (!o->signed_for && o->signed_endpoint)
+		return err_set(err, ERR_INVALID, "--signed-endpoint is for --signed-uploads");
+	if (!o->signed_for)
+		return 0;
+	for (size_t i = 0; i < ARRAY_SIZE(words); i++)
+		if (strcmp(o->signed_for, words[i].name) == 0)
+			v->incoming_for = words[i].clients;
+	if (!v->incoming_for)
+		return err_set(err, ERR_INVALID, "--signed-uploads '%s': not one of push, parca, all",
+			       o->signed_for);
+	if (!s3_is_url(str_of(dir)))
+		return err_set(err, ERR_INVALID, "--signed-uploads is for a store in a bucket: see --store");
+	return incoming_open(dir, o->signed_endpoint, &v->incoming, err) < 0 ? err_in(err, "--signed-uploads")
+									     : 0;
+}
+
 int parts_open_store(struct service *v, const struct settings *s, const char *data, struct err *err)
 {
 	const struct store_settings *o = &service_settings(s)->store;
@@ -64,12 +91,17 @@ int parts_open_store(struct service *v, const struct settings *s, const char *da
 					    .create = true,
 					    .local_dir = local,
 					    .cache_size = o->cache_size,
+					    .hold_size = o->hold_size,
 					    .maintain = true,
 					    .object_list = true,
 					    .committed = on_committed,
 					    .committed_arg = v };
 
-	return o->off ? 0 : store_open(dir, &opts, &v->store, err);
+	if (o->hold_size && !o->off && !s3_is_url(str_of(dir)))
+		return err_set(err, ERR_INVALID, "--keep-pushes is for a store in a bucket: see --store");
+	if (o->off)
+		return 0;
+	return store_open(dir, &opts, &v->store, err) < 0 ? -1 : open_incoming(v, o, dir, err);
 }
 
 static int open_upstream(struct service *v, const struct settings *s, const char *data,
@@ -216,7 +248,7 @@ static int mend_index(const char *path, struct err *err)
 	return 0;
 }
 
-/* Only of buckets: what a node knows of its own disk is of no use to others. */
+/* Only of buckets: facts of a node's own disk are of no use to others. */
 static int take_facts(struct service *v, const struct settings *s, const struct service_files *files,
 		      struct err *err)
 {
@@ -273,6 +305,8 @@ int parts_start_server(struct service *v, const struct settings *s, const struct
 	opts.profiles_why = v->profiles_why;
 	opts.resolver = v->resolver;
 	opts.store = v->store;
+	opts.incoming = v->incoming;
+	opts.incoming_for = v->incoming_for;
 	opts.room = v->room;
 	opts.temp_dir = files->data;
 	opts.tokens_path = files->tokens;

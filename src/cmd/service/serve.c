@@ -149,6 +149,19 @@ static const struct option_row store_rows[] = {
 	{ 0, "store-cache", "SIZE",
 	  "of a store in a bucket: bytes that are kept in DATA/bucket/cache; 0: none [10G]",
 	  SERVICE_SIZE(store.cache_size) },
+	{ 0, "keep-pushes", "SIZE",
+	  "... bytes of pushes that are kept on this machine while the bucket is away, and put later; 0: "
+	  "they "
+	  "are refused [0]",
+	  SERVICE_SIZE(store.hold_size) },
+	{ 0, "signed-uploads", "WHO",
+	  "... let these clients send files to the bucket themselves, by URLs that are signed for them: push "
+	  "(lode "
+	  "push), parca (Parca's clients), all",
+	  SERVICE_TEXT(store.signed_for) },
+	{ 0, "signed-endpoint", "URL",
+	  "... the endpoint by which they reach the bucket [that of --s3-endpoint]",
+	  SERVICE_TEXT(store.signed_endpoint) },
 	{ 0, "tokens", "FILE", "the tokens of clients that may push, see lode help token [DATA/tokens]",
 	  SERVICE_TEXT(tokens) },
 	{ 0, "max-push", "SIZE", "the largest file that is accepted [16G]", SERVICE_SIZE(server.max_push) },

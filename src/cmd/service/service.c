@@ -11,6 +11,7 @@
 #include <unistd.h>
 #include "cmd/service/groom.h"
 #include "s3/s3.h"
+#include "store/incoming.h"
 
 #define STOP_GRACE_MS   5000
 #define TICK_MS         100  /* until the first scan is over, and with a console */
@@ -135,6 +136,7 @@ static void service_stop(struct service *v)
 	net_free(v->net);
 	resolve_close(v->resolver);
 	facts_free(v->facts);
+	incoming_close(v->incoming);
 	store_close(v->store);
 	room_free(v->room);
 	if (v->helpers)

@@ -36,7 +36,8 @@ struct service_settings {
 	uint64_t min_free; /* of the disk; 0: room_new() chooses */
 	struct store_settings {
 		const char *dir; /* NULL: in the data directory */
-		uint64_t quota, cache_size;
+		uint64_t quota, cache_size, hold_size;
+		const char *signed_for, *signed_endpoint; /* uploads of clients to the bucket; NULL: none */
 		bool off, keep_pushed, remove;
 		unsigned parallel; /* of copy */
 	} store;

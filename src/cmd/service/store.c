@@ -123,7 +123,7 @@ static void end_store_progress(const struct store_progress *p)
 
 struct store_listing {
 	struct json_writer *all; /* NULL: text is printed */
-	bool past;
+	bool past, quiet;
 	struct arena arena;
 	uint64_t n, size, n_later, later;
 };
@@ -179,8 +179,83 @@ static int store_list_all(const struct settings *s, struct store *st, bool past)
 	return l.n || !prefix.size ? EXIT_DONE : EXIT_FAILED;
 }
 
+/* ---- kept ---- */
+
+static int list_held(void *arg, const struct store_held *h)
+{
+	struct store_listing *l = arg;
+	const struct store_meta *m = &h->object.meta;
+	char size[32], date[DATE_SIZE];
+
+	arena_reset(&l->arena);
+	l->n++;
+	l->n_later += h->refused;
+	if (l->all) {
+		put_object(l->all, &h->object, &l->arena);
+	} else if (!l->quiet) {
+		printf("%8s  %s by ", size_text(m->size, size), date_text(m->created, date));
+		print_text(stdout, m->from.size ? m->from : STR("?"));
+		printf("  ");
+		print_text(stdout, store_key_text(&h->object.key, &l->arena));
+		if (h->refused && !m->replaced_by.size)
+			printf(", damaged on this disk");
+		else if (h->refused)
+			printf(", refused %s: it belongs to ", date_text(m->replaced, date));
+		if (h->refused)
+			print_text(stdout, m->replaced_by);
+		putchar('\n');
+	}
+	return signals_stopped() ? 1 : 0;
+}
+
+/* Of the store that is open: its bucket is not asked. */
+static int list_all_held(const struct settings *s, struct store_listing *l, struct err *err)
+{
+	AUTO(mem_freep) char *data = data_dir(s->data, err);
+	AUTO(mem_freep) char *local = data ? mem_printf("%s/bucket", data) : NULL;
+	const char *url = service_settings(s)->store.dir;
+	int r = -1;
+
+	arena_init(&l->arena);
+	if (!url || !s3_is_url(str_of(url)))
+		r = data ? 0 : -1;
+	else if (local)
+		r = store_held_list(local, url, list_held, l, err);
+	arena_done(&l->arena);
+	return r;
+}
+
+static int store_kept(const struct settings *s)
+{
+	AUTO(buf_done) struct buf text = { 0 };
+	struct json_writer j = JSON_WRITER(&text);
+	struct store_listing l = { .all = s->json ? &j : NULL };
+	struct err err = { 0 };
+	int r;
+
+	json_open_array(&j, NULL);
+	r = list_all_held(s, &l, &err);
+	if (r < 0)
+		return tell_error("store", &err);
+	json_close(&j);
+	if (s->json)
+		return json_print_end(&text);
+	if (isatty(STDOUT_FILENO))
+		printf("%llu pushes of this machine wait for the bucket, %llu were refused\n",
+		       (unsigned long long)(l.n - l.n_later), (unsigned long long)l.n_later);
+	return EXIT_DONE;
+}
+
 static int store_ls(const struct settings *s, struct store *st)
 {
+	struct store_listing held = { .quiet = true };
+	struct err err = { 0 };
+
+	if (list_all_held(s, &held, &err) >= 0 && held.n)
+		fprintf(stderr,
+			"lode: store: %llu pushes of this machine are not in the bucket: see lode store "
+			"kept\n",
+			(unsigned long long)held.n);
 	return store_list_all(s, st, false);
 }
 
@@ -418,6 +493,7 @@ static const struct {
 } actions[] = {
 	{ "ls", NULL, 1, 2, store_ls },
 	{ "history", NULL, 1, 2, store_history },
+	{ "kept", NULL, 1, 1, .run_alone = store_kept },
 	{ "restore", "no BUILD-ID/KIND given", 2, SIZE_MAX, store_restore_all },
 	{ "rm", "no BUILD-ID/KIND given", 2, SIZE_MAX, store_rm },
 	{ "gc", NULL, 1, 1, store_collect },
@@ -470,9 +546,10 @@ static int run_store(struct settings *s)
 									    : "too many arguments");
 		return actions[i].run ? run_in(s, actions[i].run) : actions[i].run_alone(s);
 	}
-	return usage_error("store",
-			   "the actions are ls, history, restore, rm, gc, verify and copy, not '" STR_FMT "'",
-			   STR_ARG(s->paths.items[0]));
+	return usage_error(
+		"store",
+		"the actions are ls, kept, history, restore, rm, gc, verify and copy, not '" STR_FMT "'",
+		STR_ARG(s->paths.items[0]));
 }
 
 static const struct option_row store_rows[] = {
@@ -493,7 +570,7 @@ static const struct option_group store_group = { "Store", store_rows };
 
 const struct command command_store = {
 	.name = "store",
-	.args = "ls [BUILD-ID] | history [BUILD-ID] | restore BUILD-ID/KIND[@SHA256]... | rm "
+	.args = "ls [BUILD-ID] | kept | history [BUILD-ID] | restore BUILD-ID/KIND[@SHA256]... | rm "
 		"BUILD-ID/KIND... | gc | verify | copy FROM TO",
 	.summary = "list, restore, remove, verify and copy pushed and fetched files; collect garbage",
 	.examples = "  lode store ls                       all objects\n"
@@ -507,7 +584,7 @@ const struct command command_store = {
 	.configured = true,
 	.min_args = 1,
 	.max_args = SIZE_MAX,
-	.missing = "no action given: ls, history, restore, rm, gc, verify or copy",
+	.missing = "no action given: ls, kept, history, restore, rm, gc, verify or copy",
 	.own_size = sizeof(struct service_settings),
 	.run = run_store,
 };

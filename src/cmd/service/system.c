@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the service asks of the system: signals, the limit of open files, systemd.
+ * System calls of the service: signals, the limit of open files, systemd.
  */
 #include "cmd/service/internal.h"
 

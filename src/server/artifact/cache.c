@@ -86,10 +86,7 @@ static void cache_name(const struct resolve_request *what, uint64_t tag, char ou
 
 static bool is_hex(struct str s, size_t size)
 {
-	for (size_t i = 0; i < s.size; i++)
-		if (!((s.p[i] >= '0' && s.p[i] <= '9') || (s.p[i] >= 'a' && s.p[i] <= 'f')))
-			return false;
-	return size ? s.size == size : s.size > 0;
+	return hex_is_lower(s) && (size ? s.size == size : s.size > 0);
 }
 
 enum file_kind {
@@ -365,7 +362,7 @@ static void cache_make_durable(struct cache *c, struct cache_file *sp)
 
 /* ---- out of it ---- */
 
-/* What is known of an entry at one moment. */
+/* The state of an entry at one moment. */
 struct cache_found {
 	char tmp[32];
 	char digest[DIGEST_SIZE]; /* empty: it has its temporary name */
@@ -557,7 +554,7 @@ static int cache_read_folder(struct cache *c, struct err *err)
 		e->name = mem_strndup(key.p, key.size);
 		memcpy(e->digest, digest.p, digest.size);
 		e->size = (uint64_t)st.st_size;
-		e->used_ns = st.st_mtim.tv_sec * 1000000000LL + st.st_mtim.tv_nsec;
+		e->used_ns = file_mtime_ns(&st);
 		VEC_PUSH(list, n, room) = e;
 	}
 	closedir(dir);

@@ -7,8 +7,8 @@
  * Our own client says how long a request may wait (X-LODE-WAIT), and gets 503 with the package that is being read; it asks
  * again at once.
  *
- * Between the two requests nobody waits for the artifact. It is kept for a moment, so that what it waits for is not
- * given up.
+ * Between the two requests nobody waits for the artifact. It is kept for a moment, so that the work it waits for is
+ * not given up.
  */
 #include "server/artifact/artifact.h"
 

@@ -50,8 +50,9 @@ static enum offer offer_stored(struct api *a, const struct build_id *id)
 		const struct store_key key = { .id = of_file, .kind = kinds[i] };
 		struct store_meta there;
 		struct err err = { 0 };
+		int r = store_find_sure(a->req->s->opts.store, &key, STORE_ON_DISK, a->arena, &there, &err);
 
-		if (store_find_sure(a->req->s->opts.store, &key, STORE_ON_DISK, a->arena, &there, &err) != 0)
+		if (r != 0 && r != STORE_HELD)
 			continue;
 		if (there.quality >= STORE_SYMBOLS)
 			return OFFER_HERE;

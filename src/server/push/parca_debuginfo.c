@@ -5,7 +5,11 @@
  * A client asks ShouldInitiateUpload and InitiateUpload, whose reply has a URL of this server with a pass (pass.h); it PUTs
  * the file to that, without any other authorization, and calls MarkUploadFinished. The file is stored with its last byte.
  * A client of gRPC to which the server can say no URL is asked to call Upload (parca_upload.c) instead.
+ *
+ * With --signed-uploads the URL is one of the store's bucket (direct.h): then MarkUploadFinished reads the file from there, checks and
+ * stores it. Such an upload has a longer upload_id.
  */
+#include "server/push/direct.h"
 #include "server/push/offer.h"
 #include "server/push/pass.h"
 #include "server/rpc/rpc.h"
@@ -222,18 +226,63 @@ static int check_size(struct api *a, uint64_t size, struct err *err)
 	return 0;
 }
 
-static void put_instructions(struct bytes request, const struct pass *p, struct str url, struct buf *reply)
+static void put_instructions(struct bytes request, const char *upload_id, struct str url, struct buf *reply)
 {
 	AUTO(buf_done) struct buf m = { 0 };
-	char number[PASS_NUMBER_SIZE];
 
-	pass_print_number(p->number, number);
 	proto_put_str(&m, 1, offer_text(request, INITIATE_ID));
-	proto_put_str(&m, 2, str_of(number));
+	proto_put_str(&m, 2, str_of(upload_id));
 	proto_put_number(&m, 3, url.size ? STRATEGY_URL : STRATEGY_GRPC);
 	proto_put_str(&m, 4, url);
 	proto_put_number(&m, 5, offer_number(request, INITIATE_TYPE));
 	proto_put_message(reply, 1, &m);
+}
+
+/* To the bucket. 1: not now, so to this server. */
+static int initiate_direct(struct api *a, struct bytes request, const struct pass *p, struct buf *reply,
+			   struct err *err)
+{
+	const struct str owner = str_of(p->owner);
+	struct incoming_upload u = {
+		.key = { .id = p->id, .kind = STORE_DEBUGINFO },
+		.meta = { .origin = STORE_PUSHED, .size = p->size, .owner = owner, .from = owner },
+		.by_content = true,
+		.by_sender = p->by_sender,
+	};
+	AUTO(buf_done) struct buf url = { 0 };
+	struct err why = { 0 };
+
+	if (p->size > INCOMING_PUT_MAX || !direct_offers(a->req->s, DIRECT_FOR_PARCA, p->size))
+		return 1;
+	u.meta.address = push_peer_address(a->req);
+	if (direct_begin(a->req->s, &u, false, &why) < 0) {
+		if (why.kind != ERR_BUSY)
+			return 1;
+		*err = why;
+		return -1;
+	}
+	if (incoming_url(a->req->s->opts.incoming, &u, 0, &url, &why) < 0) {
+		direct_give_up(a->req->s, &u);
+		return 1;
+	}
+	put_instructions(request, u.id, buf_str(&url), reply);
+	return 0;
+}
+
+/* To this server. */
+static int initiate_here(struct api *a, struct bytes request, struct pass *p, struct str base,
+			 struct buf *reply, struct err *err)
+{
+	AUTO(buf_done) struct buf url = { 0 };
+	char secret[PASS_SECRET_SIZE], number[PASS_NUMBER_SIZE];
+
+	if (pass_give(a->req->s->push->passes, p, secret, err) < 0)
+		return -1;
+	if (base.size)
+		buf_printf(&url, STR_FMT "/upload/%s", STR_ARG(base), secret);
+	pass_print_number(p->number, number);
+	put_instructions(request, number, buf_str(&url), reply);
+	return 0;
 }
 
 static int parca_initiate_run(struct api *a, struct bytes request, struct buf *reply, struct err *err)
@@ -241,13 +290,13 @@ static int parca_initiate_run(struct api *a, struct bytes request, struct buf *r
 	struct pass p = { .size = offer_number(request, INITIATE_SIZE),
 			  .by_sender = offer_number(request, INITIATE_ID_TYPE) == ID_OF_HASH,
 			  .is_admin = push_is_admin(a->req) };
-	AUTO(buf_done) struct buf url = { 0 };
-	char secret[PASS_SECRET_SIZE];
+	AUTO(buf_done) struct buf base = { 0 };
 	enum offer o;
+	int r;
 
 	if (parca_check(a, offer_text(request, INITIATE_ID), offer_number(request, INITIATE_TYPE), &p.id,
 			err) < 0 ||
-	    check_size(a, p.size, err) < 0 || base_url(a, &url, err) < 0)
+	    check_size(a, p.size, err) < 0)
 		return -1;
 	if (p.by_sender && p.id.size != BUILD_ID_HASH_SIZE)
 		return err_set(err, ERR_INVALID, "build_id: a hash has %u bytes", BUILD_ID_HASH_SIZE);
@@ -255,15 +304,47 @@ static int parca_initiate_run(struct api *a, struct bytes request, struct buf *r
 	if (o != OFFER_NEW)
 		return parca_fail(a, o == OFFER_RUNS ? 412 : 409, offer_reason(o), err);
 	snprintf(p.owner, sizeof(p.owner), "%s", push_owner_name(a->req));
-	if (pass_give(a->req->s->push->passes, &p, secret, err) < 0)
-		return -1;
-	if (url.size)
-		buf_printf(&url, "/upload/%s", secret);
-	put_instructions(request, &p, buf_str(&url), reply);
-	return 0;
+	r = initiate_direct(a, request, &p, reply, err);
+	if (r <= 0)
+		return r;
+	return base_url(a, &base, err) < 0 ? -1 : initiate_here(a, request, &p, buf_str(&base), reply, err);
 }
 
 /* ---- MarkUploadFinished ---- */
+
+static int finished_here(struct api *a, uint64_t number, const struct build_id *id, struct err *err)
+{
+	switch (pass_state(a->req->s->push->passes, number, id)) {
+	case PASS_DONE:
+		return 0;
+	case PASS_NONE:
+		return parca_fail(a, 404, "no upload of this build ID was initiated with this upload_id",
+				  err);
+	default:
+		return parca_fail(a, 412, "the file was not received, or was refused", err);
+	}
+}
+
+static int finished_direct(struct api *a, struct str upload_id, const struct build_id *id, struct err *err)
+{
+	const struct direct_end e = { .id = upload_id,
+				      .build_id = id,
+				      .owner = push_owner_name(a->req),
+				      .is_admin = push_is_admin(a->req),
+				      .what = "MarkUploadFinished" };
+	struct push_outcome o;
+
+	direct_finish(a->req->s, &e, a->arena, &o);
+	/* It has ended, and cannot be taken back: the time that a query may take is no limit for it. */
+	a->deadline = (struct deadline){ 0 };
+	if (o.status < 300)
+		return 0;
+	if (o.status == 404)
+		return finished_here(a, direct_number(upload_id), id, err);
+	if (o.status >= 500 || (o.result && strcmp(o.result, "busy") == 0))
+		return parca_fail(a, 503, o.text, err);
+	return parca_fail(a, 412, o.text, err);
+}
 
 static int parca_finished_run(struct api *a, struct bytes request, struct buf *reply, struct err *err)
 {
@@ -273,17 +354,11 @@ static int parca_finished_run(struct api *a, struct bytes request, struct buf *r
 
 	if (parca_check(a, offer_text(request, 1), 0, &id, err) < 0)
 		return -1;
+	if (a->req->s->opts.incoming && text.size == INCOMING_ID_SIZE - 1)
+		return finished_direct(a, text, &id, err);
 	if (!pass_read_number(text, &number))
 		return err_set(err, ERR_INVALID, "upload_id is none of this server");
-	switch (pass_state(a->req->s->push->passes, number, &id)) {
-	case PASS_DONE:
-		return 0;
-	case PASS_NONE:
-		return parca_fail(a, 404, "no upload of this build ID was initiated with this upload_id",
-				  err);
-	default:
-		return parca_fail(a, 412, "the file was not received, or was refused", err);
-	}
+	return finished_here(a, number, &id, err);
 }
 
 const struct rpc_method parca_should = RPC_STORELESS(parca_should_run, should_message, should_reply),

@@ -19,12 +19,15 @@ struct passes {
 	/* under the lock */
 	struct pass_entry *v;
 	size_t n, room;
+	/* */
+	uint64_t max_direct;
 };
 
-struct passes *passes_new(void)
+struct passes *passes_new(uint64_t max_direct)
 {
 	struct passes *t = NEW(struct passes);
 
+	t->max_direct = max_direct;
 	pthread_mutex_init(&t->lock, NULL);
 	return t;
 }
@@ -38,7 +41,9 @@ void passes_free(struct passes *t)
 
 static bool pass_is_over(const struct pass_entry *e, int64_t now_ms)
 {
-	return now_ms - e->given_ms > (e->state == PASS_OPEN ? PASS_USE_MS : PASS_KEEP_MS);
+	int64_t use_ms = e->pass.direct_ms ? e->pass.direct_ms : PASS_USE_MS;
+
+	return now_ms - e->given_ms > (e->state == PASS_OPEN ? use_ms : PASS_KEEP_MS);
 }
 
 /* Under the lock. */
@@ -53,23 +58,69 @@ static void passes_expire(struct passes *t)
 	t->n = n;
 }
 
+static void pass_drop(struct passes *t, size_t i)
+{
+	memmove(&t->v[i], &t->v[i + 1], (--t->n - i) * sizeof(t->v[0]));
+}
+
+/* Under the lock. Finished ones, which clients hardly ask for, make room, the oldest first. */
+static int pass_room(struct passes *t, const char *owner, struct err *err)
+{
+	size_t n_own = 0, done = t->n;
+
+	for (size_t i = t->n; i-- > 0;) {
+		if (t->v[i].state == PASS_DONE)
+			done = i;
+		else
+			n_own += strcmp(t->v[i].pass.owner, owner) == 0;
+	}
+	if (n_own >= PASSES_OF_ONE)
+		return err_set(err, ERR_BUSY,
+			       "%u uploads of this token are announced already: try again later",
+			       PASSES_OF_ONE);
+	if (t->n < PASSES_MAX)
+		return 0;
+	if (done == t->n)
+		return err_set(err, ERR_BUSY, "%u uploads are announced already: try again later",
+			       PASSES_MAX);
+	pass_drop(t, done);
+	return 0;
+}
+
+/* Under the lock. */
+static int pass_room_direct(const struct passes *t, const struct pass *p, struct err *err)
+{
+	uint64_t bytes = 0;
+
+	for (size_t i = 0; i < t->n; i++)
+		if (t->v[i].pass.direct_ms && t->v[i].state == PASS_OPEN)
+			bytes += t->v[i].pass.size;
+	if (!p->direct_ms || !t->max_direct || !bytes || bytes + p->size <= t->max_direct)
+		return 0;
+	return err_set(err, ERR_BUSY,
+		       "uploads with %llu bytes are announced already, and the store's quota has no room for "
+		       "more: try again later",
+		       (unsigned long long)bytes);
+}
+
 int pass_give(struct passes *t, struct pass *p, char secret[PASS_SECRET_SIZE], struct err *err)
 {
 	uint8_t bits[(PASS_SECRET_SIZE - 1) / 2];
 	struct pass_entry e = { .given_ms = clock_mono_ms(), .state = PASS_OPEN };
-	int r = 0;
+	int r;
 
 	if (getrandom(bits, sizeof(bits), 0) != sizeof(bits) ||
-	    getrandom(&p->number, sizeof(p->number), 0) != sizeof(p->number))
+	    (!p->direct_ms && getrandom(&p->number, sizeof(p->number), 0) != sizeof(p->number)))
 		return err_os(err, errno, "getrandom");
 	hex_encode(bytes_of(bits, sizeof(bits)), secret);
 	e.pass = *p;
 	memcpy(e.secret, secret, sizeof(e.secret));
 	pthread_mutex_lock(&t->lock);
 	passes_expire(t);
-	if (t->n == PASSES_MAX)
-		r = err_set(err, ERR_BUSY, "%u uploads are announced already: try again later", PASSES_MAX);
-	else
+	r = pass_room(t, p->owner, err);
+	if (r == 0)
+		r = pass_room_direct(t, p, err);
+	if (r == 0)
 		VEC_PUSH(t->v, t->n, t->room) = e;
 	pthread_mutex_unlock(&t->lock);
 	return r;
@@ -96,7 +147,7 @@ bool pass_take(struct passes *t, struct str secret, struct pass *ret)
 	for (size_t i = 0; i < t->n && !found; i++) {
 		struct pass_entry *e = &t->v[i];
 
-		found = e->state == PASS_OPEN && secret_is(e->secret, secret);
+		found = e->state == PASS_OPEN && !e->pass.direct_ms && secret_is(e->secret, secret);
 		if (found) {
 			e->state = PASS_USED;
 			*ret = e->pass;
@@ -135,8 +186,8 @@ bool pass_take_number(struct passes *t, uint64_t number, const struct build_id *
 	for (size_t i = 0; i < t->n && !found; i++) {
 		struct pass_entry *e = &t->v[i];
 
-		found = e->state == PASS_OPEN && e->pass.number == number && build_id_eq(&e->pass.id, id) &&
-			strcmp(e->pass.owner, owner) == 0;
+		found = e->state == PASS_OPEN && !e->pass.direct_ms && e->pass.number == number &&
+			build_id_eq(&e->pass.id, id) && strcmp(e->pass.owner, owner) == 0;
 		if (found) {
 			e->state = PASS_USED;
 			*ret = e->pass;
@@ -146,12 +197,31 @@ bool pass_take_number(struct passes *t, uint64_t number, const struct build_id *
 	return found;
 }
 
-void pass_finish(struct passes *t, uint64_t number)
+static void pass_set_state(struct passes *t, uint64_t number, enum pass_state state)
 {
 	pthread_mutex_lock(&t->lock);
 	for (size_t i = 0; i < t->n; i++)
 		if (t->v[i].pass.number == number)
-			t->v[i].state = PASS_DONE;
+			t->v[i].state = state;
+	pthread_mutex_unlock(&t->lock);
+}
+
+void pass_finish(struct passes *t, uint64_t number)
+{
+	pass_set_state(t, number, PASS_DONE);
+}
+
+void pass_refuse(struct passes *t, uint64_t number)
+{
+	pass_set_state(t, number, PASS_USED);
+}
+
+void pass_cancel(struct passes *t, uint64_t number)
+{
+	pthread_mutex_lock(&t->lock);
+	for (size_t i = t->n; i-- > 0;)
+		if (t->v[i].pass.number == number)
+			pass_drop(t, i);
 	pthread_mutex_unlock(&t->lock);
 }
 

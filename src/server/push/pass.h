@@ -3,6 +3,8 @@
  * Passes: the right to upload one file once, without a token, by a URL that holds a secret; or with the token, by the call
  * Upload. A client that is allowed to
  * push gets one by Parca's InitiateUpload. It is bound to a build ID and a size, and expires.
+ *
+ * Uploads to the bucket (direct.c) are counted here, too; their right is in a URL that the bucket checks.
  */
 #pragma once
 
@@ -11,6 +13,7 @@
 
 #define PASS_SECRET_SIZE 33u /* hexadecimal, with its NUL */
 #define PASSES_MAX       4096u
+#define PASSES_OF_ONE    3072u            /* of one owner, without those that are finished */
 #define PASS_USE_MS      (15 * 60 * 1000) /* until it is used */
 #define PASS_KEEP_MS     (60 * 60 * 1000) /* until nobody asks for its end any more */
 
@@ -23,14 +26,17 @@ struct pass {
 	uint64_t size;
 	char owner[TOKEN_MAX_NAME];
 	bool is_admin;
+	/* Of an upload to the bucket: the number is given, there is no secret, and it counts as open for so long. 0: of another */
+	int64_t direct_ms;
 };
 
 enum pass_state { PASS_NONE, PASS_OPEN, PASS_USED, PASS_DONE };
 
 struct passes;
-struct passes *passes_new(void);
+/* @max_direct: bytes of uploads to the bucket that are not finished; one may be larger. 0: no limit */
+struct passes *passes_new(uint64_t max_direct);
 void passes_free(struct passes *t);
-/* Sets @p->number and @secret. ERR_BUSY: there are too many. */
+/* Sets @p->number and @secret. ERR_BUSY: there are too many, or too many of this owner, or of their bytes. */
 int pass_give(struct passes *t, struct pass *p, char secret[PASS_SECRET_SIZE], struct err *err);
 /* Use one up. false: there is none with this secret. */
 bool pass_take(struct passes *t, struct str secret, struct pass *ret);
@@ -41,6 +47,8 @@ void pass_print_number(uint64_t number, char out[PASS_NUMBER_SIZE]);
 /* false: it is no text of that function. */
 bool pass_read_number(struct str text, uint64_t *ret);
 void pass_finish(struct passes *t, uint64_t number); /* its file is stored, or need not be */
+void pass_refuse(struct passes *t, uint64_t number); /* its file was refused */
+void pass_cancel(struct passes *t, uint64_t number); /* as if it had not been given */
 enum pass_state pass_state(struct passes *t, uint64_t number, const struct build_id *id);
 /* Has somebody one for this build ID that is not used yet? */
 bool pass_is_open(struct passes *t, const struct build_id *id);

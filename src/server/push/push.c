@@ -16,13 +16,18 @@
 #include <strings.h>
 #include "server/artifact/artifact.h"
 
+/* As for sessions: complete objects shall not be evicted for incomplete ones. */
+#define DIRECT_QUOTA_PART 4
+
 struct push *push_new(struct server *s)
 {
 	struct push *p = NEW(struct push);
+	struct store_figures f = { 0 };
 
 	pthread_mutex_init(&p->lock, NULL);
 	p->sessions = sessions_new(s->opts.store, s->opts.max_push);
-	p->passes = passes_new();
+	store_figures(s->opts.store, &f);
+	p->passes = passes_new(f.quota / DIRECT_QUOTA_PART);
 	return p;
 }
 
@@ -138,25 +143,32 @@ static bool put_read_sha256(struct request *req)
 	return pr->has_sha256 ? true : push_refuse(req, 400, "X-LODE-SHA256 must be 64 hexadecimal digits");
 }
 
-static void put_read_meta(struct request *req)
+struct str push_peer_address(struct request *req)
 {
-	const char *file = http_header(req->conn, "X-LODE-FILE"),
-		   *mtime = http_header(req->conn, "X-LODE-MTIME");
 	const struct sockaddr *peer = http_peer(req->conn);
-	struct push_request *pr = req->own;
-	struct store_meta *m = &pr->meta;
-	char address[INET6_ADDRSTRLEN] = "", *name;
-	uint64_t when;
+	char address[INET6_ADDRSTRLEN] = "";
 
-	*m = (struct store_meta){ .origin = STORE_PUSHED,
-				  .from = str_of(pr->token),
-				  .owner = str_of(pr->token) };
 	if (peer && peer->sa_family == AF_INET)
 		inet_ntop(AF_INET, &((const struct sockaddr_in *)peer)->sin_addr, address, sizeof(address));
 	else if (peer && peer->sa_family == AF_INET6)
 		inet_ntop(AF_INET6, &((const struct sockaddr_in6 *)peer)->sin6_addr, address,
 			  sizeof(address));
-	m->address = arena_str(&req->arena, str_of(address));
+	return arena_str(&req->arena, str_of(address));
+}
+
+void push_read_meta(struct request *req)
+{
+	const char *file = http_header(req->conn, "X-LODE-FILE"),
+		   *mtime = http_header(req->conn, "X-LODE-MTIME");
+	struct push_request *pr = req->own;
+	struct store_meta *m = &pr->meta;
+	uint64_t when;
+	char *name;
+
+	*m = (struct store_meta){ .origin = STORE_PUSHED,
+				  .from = str_of(pr->token),
+				  .owner = str_of(pr->token),
+				  .address = push_peer_address(req) };
 	if (mtime && str_to_u64(str_trim(str_of(mtime)), &when) && when <= INT64_MAX)
 		m->mtime = (int64_t)when;
 	if (!file || strlen(file) > PUSH_MAX_FILE)
@@ -234,7 +246,7 @@ static bool put_take_session(struct request *req)
 static void put_begin(struct request *req)
 {
 	if (push_request_new(req) && put_read_sizes(req) && put_read_sha256(req)) {
-		put_read_meta(req);
+		push_read_meta(req);
 		if (!put_is_here(req) && !put_is_owned(req))
 			(void)put_take_session(req);
 	}
@@ -248,7 +260,7 @@ static void post_begin(struct request *req)
 
 	if (pr && put_read_sizes(req)) {
 		pr->by_content = true;
-		put_read_meta(req);
+		push_read_meta(req);
 		if (!put_is_owned(req))
 			(void)put_take_session(req);
 	}
@@ -271,7 +283,7 @@ bool push_with_pass(struct request *req, struct push_request *pr, const struct p
 	pr->is_admin = p->is_admin;
 	pr->pass = p->number;
 	snprintf(pr->token, sizeof(pr->token), "%s", p->owner);
-	put_read_meta(req);
+	push_read_meta(req);
 	return !put_is_owned(req) && put_take_session(req);
 }
 

@@ -4,6 +4,7 @@
  *
  *   push.c     PUT and DELETE: sizes, sessions
  *   upload.c   the body of a PUT: from its HTTP thread to a worker, with back pressure
+ *   commit.c   the end of an upload: check, commit, outcome
  *   session.c  interrupted uploads, which wait for their next part
  *   owner.c    who may replace an object
  *   check.c    is it the kind of file that the path names?
@@ -12,6 +13,7 @@
  *   debuginfo_v1.c   Pyroscope's DebuginfoService, calls of Connect
  *   parca_debuginfo.c   Parca's DebuginfoService: calls, and a URL to upload to
  *   pass.c       the right to use such a URL
+ *   direct.c     files that clients send to the bucket of the store themselves
  *   offer.c      files that agents offer: is one wanted?
  *
  * An upload has two buffers: the HTTP thread fills one while a worker writes the other to the store. When
@@ -33,6 +35,7 @@
 #define PUSH_WANT_ENTRIES      20000u
 #define PUSH_MAX_FILE          4096u /* of X-LODE-FILE; a longer one is ignored */
 
+struct finishing;
 struct pass;
 struct session;
 struct sessions;
@@ -43,7 +46,8 @@ struct push {
 	struct passes *passes;
 	atomic_uint n_uploads; /* with those whose connection has ended, but not their worker */
 	pthread_mutex_t lock;
-	struct upload *first; /* under the lock: those that have a connection */
+	struct upload *first;        /* under the lock: those that have a connection */
+	struct finishing *finishing; /* under the lock: uploads to the bucket that are being checked */
 };
 struct push *push_new(struct server *s);
 void push_free(struct push *p); /* after all uploads; takes NULL */
@@ -54,6 +58,7 @@ void push_tick(struct push *p); /* now and then; takes NULL */
 extern const struct http_handler push_put, push_remove, push_want;
 extern const struct http_handler push_post;    /* a file of either kind, from clients of Pyroscope */
 extern const struct http_handler push_by_pass; /* the same with a pass in the path, from clients of Parca */
+extern const struct http_handler push_signed, push_signed_end, push_signed_urls, push_signed_drop;
 struct rpc_method;
 extern const struct rpc_method debuginfo_should, debuginfo_finished, debuginfo_list, debuginfo_delete;
 extern const struct rpc_method parca_should, parca_initiate, parca_finished;
@@ -61,9 +66,12 @@ extern const struct http_handler parca_upload_post; /* a call whose client sends
 extern const struct rpc_method parca_upload;        /* for its description */
 struct rpc_enum;
 extern const struct rpc_enum parca_file_types;
-extern const struct http_body push_want_body;
+extern const struct http_body push_want_body, push_signed_body;
 bool push_exists(const struct server *s); /* the server has a store */
 struct push_request;
+struct str push_peer_address(struct request *req); /* in the request's arena */
+/* Of the headers and the connection, into req->own, a struct push_request. */
+void push_read_meta(struct request *req);
 /*
  * The upload that @p allows, as from the client that it was given to. @pr is zero but for call_id, and the request's own; its
  * sizes are p->size. false: the request was refused.
@@ -185,6 +193,24 @@ int push_kind_of(struct source *src, enum store_kind *ret, struct err *err);
 int push_check(struct push_request *pr, struct source *src, struct err *err);
 /* By the first bytes alone: can it be such a file? */
 int push_check_head(const struct push_request *pr, struct bytes head, struct err *err);
+
+/* ---- commit.c ---- */
+
+/* What the client of a push is told. */
+struct push_outcome {
+	unsigned status;
+	const char *result; /* X-LODE-RESULT; NULL: none */
+	const char *text;   /* static, or in the arena */
+	bool away;          /* the file is good, and the store is away */
+};
+/*
+ * Check the file of @put, all of which was written, and commit it. Takes @put; if the store is away, its bytes are left to the
+ * next put with its name. @pr: its key becomes that of the file. @what: for the log.
+ */
+void push_commit(struct server *s, struct push_request *pr, struct store_put *put, const char *what,
+		 struct arena *a, struct push_outcome *ret);
+/* The outcome of a push that has failed with @r: STORE_FULL, or negative. */
+void push_failure(const char *what, int r, const struct err *err, struct arena *a, struct push_outcome *ret);
 
 /* ---- want.c ---- */
 

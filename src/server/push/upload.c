@@ -249,157 +249,33 @@ static void upload_reply_offset(struct upload *up)
 		push_reply_offset(up->req, 202, "partial", off, "go on from X-LODE-OFFSET");
 }
 
-/* The store is in a bucket that cannot be reached. */
-static bool upload_store_is_away(const struct upload *up)
-{
-	return up->err.kind == ERR_IO && up->err.os == ENOTCONN;
-}
-
 static void upload_reply_failure(struct upload *up)
 {
-	char text[ERR_TEXT_SIZE + 200];
+	struct push_outcome o;
 
-	if (up->outcome == STORE_FULL) {
-		push_reply(up->req, 507, NULL,
-			   "the store has used up its quota; ask the administrator of the server to raise "
-			   "--store-quota");
-		return;
-	}
-	if (up->outcome == UPLOAD_TOO_LARGE) {
-		push_reply(up->req, 413, NULL, up->err.text);
-		return;
-	}
-	if (up->err.kind == ERR_INVALID) {
-		snprintf(text, sizeof(text), "the file was refused: %s", up->err.text);
-		push_reply(up->req, 422, NULL, text);
-		return;
-	}
-	log_warn("http", "%s: %s", up->req->url, up->err.text);
-	if (up->err.os == ENOSPC || up->err.os == EDQUOT || up->err.os == EFBIG) {
-		push_reply(up->req, 507, NULL,
-			   "the server's disk is full; nothing was stored; push again when it has room");
-		return;
-	}
-	if (upload_store_is_away(up)) {
-		snprintf(text, sizeof(text), "the file was not stored; push again later: %s", up->err.text);
-		push_reply(up->req, 503, NULL, text);
-		return;
-	}
-	push_reply(up->req, reply_status_of(&up->err), NULL,
-		   "the server could not store the file; its log has the reason; push again later");
-}
-
-/* A client of Pyroscope takes 200 alone for success. */
-static void upload_reply_done(struct upload *up, const char *result, const char *text)
-{
-	if (up->pr.pass)
-		pass_finish(up->s->push->passes, up->pr.pass);
-	push_reply(up->req, strcmp(result, "stored") == 0 && !up->pr.by_content ? 201 : 200, result, text);
-}
-
-static const char *upload_owned_text(struct upload *up)
-{
-	struct store_meta there = { 0 };
-
-	(void)store_find(up->s->opts.store, &up->pr.key, &up->arena, &there, NULL);
-	return push_owned_text(store_owner(&there), &up->arena);
-}
-
-/* What a chunked body has turned out to be. Positive: it is not stored. */
-static int upload_judge(struct upload *up, struct source *src)
-{
-	struct push_request *pr = &up->pr;
-	int r = pr->by_content ? push_kind_of(src, &pr->key.kind, &up->err) : 0;
-
-	if (r == 0)
-		r = push_check(pr, src, &up->err);
-	/* The file exceeds a limit, so pushing it again does not help. With an errno the server lacks memory or descriptors. */
-	if (r < 0 && up->err.kind == ERR_LIMIT && !up->err.os)
-		up->err.kind = ERR_INVALID;
-	return r;
-}
-
-/*
- * Commit it, and reply. Takes @put. What a store in a bucket was not asked before the body is asked here, together with what
- * the commit asks.
- */
-static void upload_store(struct upload *up, struct store_put *put)
-{
-	struct push_request *pr = &up->pr;
-	struct store *st = up->s->opts.store;
-	const struct store_key keys[] = { pr->key, { pr->key.id, STORE_EXECUTABLE, { 0 } } };
-	struct str owner = STR("");
-	int r = 0;
-
-	store_look(st, keys, pr->key.kind == STORE_DEBUGINFO ? 2 : 1, put);
-	if (store_is_remote(st))
-		owner = push_other_owner(up->s, pr, &up->arena, &up->err);
-	if (owner.size) {
-		store_put_abort(put);
-		r = STORE_OWNED;
-	} else if (upload_store_is_away(up)) {
-		store_put_leave(put);
-		r = -1;
-	} else {
-		r = store_put_commit(put, &pr->key, &pr->meta,
-				     pr->is_admin ? STORE_IF_BETTER : STORE_IF_OWNED, &up->err);
-	}
-	store_look_end(st);
-	up->failed = true; /* the session is over */
-	if (r < 0 || r == STORE_FULL) {
-		/* The pushed file was found good: the fault is the store's. */
-		if (r < 0 && up->err.kind == ERR_INVALID)
-			up->err.kind = ERR_DAMAGED;
-		up->outcome = r;
-		if (r < 0 && upload_store_is_away(up)) {
-			up->outcome = UPLOAD_AWAY;
-			session_left(up->s->push->sessions, up->session);
-			/* Before the reply: after it the client may come again, on another connection. */
-			upload_release_session(up);
-		}
-		upload_reply_failure(up);
-	} else if (r == STORE_OWNED) {
-		push_reply(up->req, 409, "owned",
-			   owner.size ? push_owned_text(owner, &up->arena) : upload_owned_text(up));
-	} else if (r == STORE_SAME) {
-		upload_reply_done(up, "same", "the server has the same bytes already");
-	} else if (r == STORE_KEPT) {
-		upload_reply_done(up, "kept", "the server has a better file already, and kept it");
-	} else {
-		upload_reply_done(up, "stored", "stored");
-	}
+	if (up->outcome == UPLOAD_TOO_LARGE)
+		o = (struct push_outcome){ .status = 413, .text = up->err.text };
+	else
+		push_failure(up->req->url, up->outcome, &up->err, &up->arena, &o);
+	push_reply(up->req, o.status, o.result, o.text);
 }
 
 /* The file is complete: check and commit it. */
 static void upload_commit(struct upload *up)
 {
-	struct push_request *pr = &up->pr;
-	struct store_put *put = up->session->put;
-	uint8_t sha256[STORE_SHA256_SIZE];
-	struct source *src = NULL;
+	struct push_outcome o;
 
-	up->outcome = store_put_end(put, &src, sha256, &up->err);
-	if (up->outcome == 0) {
-		if (pr->has_sha256 && memcmp(sha256, pr->sha256, sizeof(sha256)) != 0)
-			up->outcome = err_set(&up->err, ERR_INVALID,
-					      "the received bytes have another SHA-256 than X-LODE-SHA256: "
-					      "if the file has changed, push it again");
-		else
-			up->outcome = upload_judge(up, src);
-		source_close(src);
+	push_commit(up->s, &up->pr, TAKE(up->session->put), up->req->url, &up->arena, &o);
+	up->failed = true; /* the session is over */
+	if (o.away) {
+		up->outcome = UPLOAD_AWAY;
+		session_left(up->s->push->sessions, up->session);
+		/* Before the reply: after it the client may come again, on another connection. */
+		upload_release_session(up);
 	}
-	if (up->outcome < 0) {
-		up->failed = true;
-		upload_reply_failure(up);
-		return;
-	}
-	if (up->outcome == PUSH_NOTHING) {
-		up->failed = true;
-		upload_reply_done(up, "kept", "it has neither debug information nor symbols: not stored");
-		return;
-	}
-	up->session->put = NULL;
-	upload_store(up, put);
+	if (o.status < 300 && up->pr.pass)
+		pass_finish(up->s->push->passes, up->pr.pass);
+	push_reply(up->req, o.status, o.result, o.text);
 }
 
 static void upload_reply(struct upload *up)

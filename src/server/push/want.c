@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include "base/json.h"
 #include "server/json.h"
-#include "server/push/push.h"
+#include "server/push/direct.h"
 
 static struct str entry_text(const json_t *one, const char *name)
 {
@@ -132,13 +132,16 @@ static void reply_owned(struct want_reply *r, struct str owner)
 	json_close(&r->json);
 }
 
-static void reply_wanted(struct want_reply *r, uint64_t off, bool busy)
+static void reply_wanted(struct want_reply *r, uint64_t off, bool busy, uint64_t size)
 {
 	json_open_object(&r->json, NULL);
 	json_put_bool(&r->json, "want", true);
 	json_put_uint(&r->json, "offset", off);
 	if (busy)
 		json_put_bool(&r->json, "busy", true);
+	/* What has come already goes on as it began. */
+	else if (!off && size >= DIRECT_MIN && direct_offers(r->req->s, DIRECT_FOR_PUSH, size))
+		json_put_bool(&r->json, "signed", true);
 	json_close(&r->json);
 }
 
@@ -180,26 +183,31 @@ static void entry_look_up(struct want_reply *w, const struct want_entry *e)
 	};
 	struct store_meta there = { 0 };
 	uint64_t off = 0;
-	bool busy = false, is_here;
+	bool busy = false, is_here, is_held;
 	struct str owner;
+	int r;
 
 	snprintf(pr.token, sizeof(pr.token), "%s", w->owner);
 	pr.meta.owner = str_of(pr.token);
 	memcpy(pr.sha256, e->sha256, sizeof(pr.sha256));
 	arena_reset(&w->arena);
-	is_here = entry_find(w, &pr, &there) == 0;
+	r = entry_find(w, &pr, &there);
+	is_here = r == 0;
+	is_held = r == STORE_HELD && str_eq(store_owner(&there), pr.meta.owner);
 	if (pr.total > s->opts.max_push) {
 		reply_unwanted(w, "too large");
 	} else if (is_here && memcmp(there.sha256, pr.sha256, sizeof(pr.sha256)) == 0 &&
 		   there.origin == STORE_PUSHED) {
 		reply_unwanted(w, "same");
+	} else if (is_held && memcmp(there.sha256, pr.sha256, sizeof(pr.sha256)) == 0) {
+		reply_unwanted(w, "held");
 	} else if (is_here && there.quality > e->quality) {
 		reply_unwanted(w, "better");
 	} else if ((owner = push_other_owner(s, &pr, &w->arena, NULL)).size) {
 		reply_owned(w, owner);
 	} else {
 		session_peek(s->push->sessions, &pr, &off, &busy);
-		reply_wanted(w, off, busy);
+		reply_wanted(w, off, busy, e->total);
 	}
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Unary calls over Connect, gRPC and gRPC-Web, over the handlers of profiles: what they add is the type and coding of the
+ * Unary calls over Connect, gRPC and gRPC-Web, over the handlers of profiles: they add the type and coding of the
  * body, and a timeout that the client sets.
  */
 #include "server/rpc/rpc.h"

@@ -55,6 +55,14 @@ static const struct metric_family upstream_remembered = GAUGE("lode_upstream_rem
 							      "Requests answered from the miss cache.", "");
 static const struct metric_family upstream_over = GAUGE(
 	"lode_upstream_over_budget", "Requests above the budget of questions to other servers.", "");
+static const struct metric_family store_held = GAUGE(
+	"lode_store_held",
+	"Pushes on this machine's disk that are not in the bucket: that wait for it, or were refused.",
+	"state");
+static const struct metric_family store_held_bytes = GAUGE("lode_store_held_bytes", "Bytes of these pushes.",
+							   "");
+static const struct metric_family store_held_max = GAUGE("lode_store_held_max_bytes",
+							 "Bytes that they may take: --keep-pushes.", "");
 static const struct metric_family upstream_stored = GAUGE(
 	"lode_upstream_stored", "Fetched files that were stored or not stored, by outcome.", "outcome");
 static const struct metric_family upstream_bytes = GAUGE("lode_upstream_bytes",
@@ -157,6 +165,12 @@ static void collect_store(struct server *s)
 	set_figure(&uploads, NULL, atomic_load(&s->push->n_uploads));
 	if (store_usage(s->opts.store, &bytes))
 		set_figure(&store_bytes, NULL, bytes);
+	if (!f.hold_max && !f.n_held && !f.n_refused)
+		return;
+	set_figure(&store_held, "waiting", f.n_held);
+	set_figure(&store_held, "refused", f.n_refused);
+	set_figure(&store_held_bytes, NULL, f.hold_size);
+	set_figure(&store_held_max, NULL, f.hold_max);
 }
 
 static void collect_symbolizer(struct server *s)

@@ -274,6 +274,35 @@ static void pushed_figure(struct json_writer *one, const struct store_known *k)
 	json_close(one);
 }
 
+#define LATEST_REFUSED 20u
+
+/* Pushes that wait for the bucket, and those that it did not take. */
+static void held_json(struct json_writer *j, struct store *st, const struct store_figures *f, struct arena *a)
+{
+	struct store_object refused[LATEST_REFUSED];
+	size_t n = store_refused(st, a, refused, LATEST_REFUSED);
+
+	json_open_object(j, "held");
+	json_put_uint(j, "pushes", f->n_held);
+	json_put_uint(j, "bytes", f->hold_size);
+	json_put_uint(j, "max", f->hold_max);
+	json_put_uint(j, "refused", f->n_refused);
+	json_open_array(j, "latest_refused");
+	for (size_t i = 0; i < n; i++) {
+		const struct store_meta *m = &refused[i].meta;
+
+		json_open_object(j, NULL);
+		json_put_str(j, "key", store_key_text(&refused[i].key, a));
+		json_put_str(j, "by", store_owner(m));
+		json_put_str(j, "owner", m->replaced_by);
+		json_put_uint(j, "size", m->size);
+		json_put_int(j, "ms_ago", MAX(clock_wall_s() - m->created, INT64_C(0)) * 1000);
+		json_close(j);
+	}
+	json_close(j);
+	json_close(j);
+}
+
 static void store_json(struct json_writer *j, struct server *s, struct arena *a)
 {
 	struct store_known *latest;
@@ -294,6 +323,8 @@ static void store_json(struct json_writer *j, struct server *s, struct arena *a)
 		json_put_uint(j, "opened", f.n_opened);
 		json_close(j);
 	}
+	if (f.hold_max || f.n_held || f.n_refused)
+		held_json(j, s->opts.store, &f, a);
 	json_open_object(j, "to_compress");
 	json_put_uint(j, "objects", f.n_waiting);
 	json_put_uint(j, "bytes", f.waiting);

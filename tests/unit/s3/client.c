@@ -6,6 +6,8 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
 #include "fault_http.h"
 #include "s3/internal.h"
 
@@ -154,6 +156,35 @@ static int read_fails(struct s3 *s, struct err *err)
 
 	source_close(src);
 	return r;
+}
+
+static void a_removal_is_done_only_without_an_error_in_its_answer(void **state)
+{
+	static const char busy[] = "<?xml version='1.0'?><Error><Code>InternalError</Code></Error>";
+	static const char denied[] = "<Error><Code>AccessDenied</Code><Message>no</Message></Error>";
+	static const char page[] = "<html>a proxy</html>";
+	const struct fault_rule rules[] = {
+		{ .path = "/b/busy", .times = 1, .body = { (const uint8_t *)busy, sizeof(busy) - 1 } },
+		{ .path = "/b/busy", .status = 204 },
+		{ .path = "/b/denied", .body = { (const uint8_t *)denied, sizeof(denied) - 1 } },
+		{ .path = "/b/page", .times = 1, .body = { (const uint8_t *)page, sizeof(page) - 1 } },
+		{ .path = "/b/page" },
+	};
+	struct fault_http *h = server_of(rules, ARRAY_SIZE(rules));
+	struct s3 *s = client_of(h);
+	struct s3_info info;
+	struct err err = { 0 };
+
+	assert_done(s3_delete(s, (struct s3_name){ STR("b"), STR("busy") }, &err));
+	assert_int_equal(fault_http_requests(h, "/b/busy"), 2);
+	assert_int_equal(s3_delete(s, (struct s3_name){ STR("b"), STR("denied") }, &err), -1);
+	assert_non_null(strstr(err.text, "AccessDenied"));
+	assert_done(s3_delete(s, (struct s3_name){ STR("b"), STR("page") }, &err));
+	assert_int_equal(fault_http_requests(h, "/b/page"), 2);
+	assert_int_equal(
+		s3_put(s, (struct s3_name){ STR("b"), STR("denied") }, bytes_of("x", 1), &info, &err), -1);
+	s3_free(s);
+	fault_http_free(h);
 }
 
 static void wrong_answers_are_errors(void **state)
@@ -341,9 +372,18 @@ static void uploads_in_parts(void **state)
 	struct s3_info info;
 	struct err err = { 0 };
 	size_t n;
+	int file;
 
 	assert_done(s3_upload_begin(s, name, &u, &err));
-	assert_done(s3_upload_part(s, &u, 1, bytes_of("abc", 3), &part, &err));
+	file = memfd_create("part", MFD_CLOEXEC);
+	assert_done(fd_write(file, "xabcx", 5, &err));
+	assert_done(s3_upload_part(s, &u, 1, &(struct file_range){ file, 1, 3 }, &part, &err));
+	close(file);
+	/* SHA-256 of abc. */
+	assert_non_null(strstr(
+		fault_http_head(h, 1),
+		"x-amz-content-sha256: ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"));
+	assert_non_null(strstr(fault_http_head(h, 1), "Content-Length: 3\r\n"));
 	assert_string_equal(part.etag, "p1");
 	assert_done(s3_upload_parts(s, &u, &there, &n, &err));
 	assert_int_equal(n, 1);
@@ -352,6 +392,66 @@ static void uploads_in_parts(void **state)
 	assert_string_equal(info.etag, "all-1");
 	assert_done(s3_upload_abort(s, &u, &err));
 	free(there);
+	s3_free(s);
+	fault_http_free(h);
+}
+
+/* As long as it takes to copy the parts: its client neither gives up nor sends it again meanwhile. */
+static void a_completion_may_take_longer_than_other_requests(void **state)
+{
+	static const char done[] = "<CompleteMultipartUploadResult/>";
+	const struct fault_rule rule = { .path = "/b/k?uploadId=",
+					 .delay_ms = 1000,
+					 .body = { (const uint8_t *)done, sizeof(done) - 1 } };
+	struct fault_http *h = server_of(&rule, 1);
+	const struct s3_options o = { .endpoint = fault_http_url(h), .deadline_ms = 300, .silent_ms = 200 };
+	const struct s3_upload u = { .name = { STR("b"), STR("k") }, .id = "id" };
+	struct s3_part parts[8];
+	struct err err = { 0 };
+	struct s3 *s;
+
+	for (unsigned i = 0; i < ARRAY_SIZE(parts); i++)
+		parts[i] = (struct s3_part){ .number = i + 1, .size = MIB(8), .etag = "e" };
+	assert_done(s3_new(&o, &s, &err));
+	assert_done(s3_upload_complete(s, &u, parts, ARRAY_SIZE(parts), NULL, &err));
+	assert_int_equal(fault_http_requests(h, NULL), 1);
+	s3_free(s);
+	fault_http_free(h);
+}
+
+static bool has_text(const struct buf *b, const char *text)
+{
+	return memmem(b->p, b->size, text, strlen(text)) != NULL;
+}
+
+static void a_presigned_url_is_of_one_size_and_part(void **state)
+{
+	const struct s3_upload u = { .id = "an id+1" };
+	struct s3_presigned p = { .method = "PUT",
+				  .name = { STR("b"), STR("a b") },
+				  .expires_s = 60,
+				  .endpoint = "https://Files.example:443/",
+				  .size = 5 };
+	struct fault_http *h = server_of(&whole, 1);
+	struct s3 *s = client_of(h);
+	struct buf url = { 0 };
+	struct err err = { 0 };
+
+	assert_done(s3_presign(s, &p, &url, &err));
+	assert_true(has_text(&url, "https://files.example/b/a%20b?X-Amz-Algorithm="));
+	assert_true(has_text(&url, "&X-Amz-Expires=60&X-Amz-SignedHeaders=content-length%3Bhost&"));
+	url.size = 0;
+	p.upload = &u;
+	p.part = 7;
+	p.endpoint = NULL;
+	assert_done(s3_presign(s, &p, &url, &err));
+	assert_true(str_starts(buf_str(&url), str_of(fault_http_url(h))));
+	assert_true(has_text(&url, "partNumber=7&uploadId=an%20id%2B1"));
+	p.endpoint = "https://files.example/path";
+	assert_fails(s3_presign(s, &p, &url, &err), ERR_INVALID, "without a path");
+	assert_fails(s3_endpoint_check("files.example", &err), ERR_INVALID, "http:// or https://");
+	assert_int_equal(fault_http_requests(h, NULL), 0);
+	buf_done(&url);
 	s3_free(s);
 	fault_http_free(h);
 }
@@ -384,12 +484,15 @@ int main(void)
 		cmocka_unit_test(a_range_is_fetched_once),
 		cmocka_unit_test(a_body_that_breaks_off_is_continued),
 		cmocka_unit_test(slow_down_is_tried_again),
+		cmocka_unit_test(a_removal_is_done_only_without_an_error_in_its_answer),
 		cmocka_unit_test(wrong_answers_are_errors),
 		cmocka_unit_test(lists_pages_in_order),
 		cmocka_unit_test(a_listing_without_an_end_is_an_error),
 		cmocka_unit_test(a_slow_answer_is_hedged),
 		cmocka_unit_test(an_unreachable_server_fails_at_once_the_next_time),
 		cmocka_unit_test(uploads_in_parts),
+		cmocka_unit_test(a_completion_may_take_longer_than_other_requests),
+		cmocka_unit_test(a_presigned_url_is_of_one_size_and_part),
 		cmocka_unit_test(a_wrong_clock_is_corrected),
 	};
 

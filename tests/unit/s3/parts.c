@@ -123,6 +123,9 @@ static void learns_where_a_bucket_is(void **state)
 	assert_false(place_learn(s, STR("c"), STR(""), STR("evil.example.com")));
 	assert_false(place_learn(s, STR("c"), STR(""), STR("amazonaws.com.evil.example")));
 	assert_false(place_learn(s, STR("c"), STR(""), STR("a b\r\nX: y.amazonaws.com")));
+	/* The region becomes part of a header. */
+	assert_false(place_learn(s, STR("c"), STR("eu\r\nX-Evil: y"), STR("c.s3.amazonaws.com")));
+	assert_false(place_learn(s, STR("c"), STR("eu/west,1"), STR("c.s3.amazonaws.com")));
 	s3_free(s);
 	s = client_at("http://s3.example.com:9000", S3_STYLE_PATH);
 	assert_true(place_learn(s, STR("b"), STR("eu-west-1"), STR("")));

@@ -188,6 +188,46 @@ static void a_prefix_with_other_objects_is_refused(void **state)
 	bucket_memory_free(m);
 }
 
+static void a_damaged_marker_is_put_again(void **state)
+{
+	static const char *const damaged[] = { "lode ssore 1\n", "", "lode store 0\n", "lode store 1",
+					       "<Error/>" };
+	struct bucket_fixture *f = *state;
+	struct err err = { 0 };
+	struct blobs *other;
+
+	for (size_t i = 0; i < ARRAY_SIZE(damaged); i++) {
+		AUTO(buf_done) struct buf text = { 0 };
+
+		put_object(f, "data/ab/" SHA "!000000000010000000000000", "content");
+		put_object(f, "lode-store", damaged[i]);
+		other = open_blobs(f, NULL, NULL);
+		other->ops->close(other);
+		assert_done(f->bucket->ops->get(f->bucket, "lode-store", 100, &text, &err));
+		assert_true(str_eq(buf_str(&text), STR("lode store 1\n")));
+	}
+}
+
+/* Of somebody else: neither is it taken, nor are the objects. */
+static void an_object_with_the_name_of_the_marker_is_no_store(void **state)
+{
+	struct bucket_fixture *f = *state;
+	struct bucket_memory *m = bucket_memory_new();
+	struct bucket *b = bucket_open_memory(m, NULL, NULL);
+	AUTO(buf_done) struct buf text = { 0 };
+	struct blobs *ret = NULL;
+	struct err err = { 0 };
+
+	assert_done(b->ops->put(b, "lode-store", bytes_of("my notes", 8), &err));
+	assert_done(b->ops->put(b, "data/mine", bytes_of("x", 1), &err));
+	assert_fails(blobs_open_bucket(bucket_open_memory(m, NULL, NULL), f->dir, true, &ret, &err),
+		     ERR_INVALID, "no marker");
+	assert_done(b->ops->get(b, "lode-store", 100, &text, &err));
+	assert_true(str_eq(buf_str(&text), STR("my notes")));
+	b->ops->close(b);
+	bucket_memory_free(m);
+}
+
 /* Another process makes the store and puts an object, just before the listing. */
 static int before_listing(void *arg, const char *op, const char *name, struct err *err)
 {
@@ -456,6 +496,8 @@ int main(void)
 		IN_BUCKET(a_record_is_not_put_without_its_content),
 		IN_BUCKET(what_killed_collectors_leave_is_swept_when_it_is_old),
 		IN_BUCKET(a_prefix_with_other_objects_is_refused),
+		IN_BUCKET(a_damaged_marker_is_put_again),
+		IN_BUCKET(an_object_with_the_name_of_the_marker_is_no_store),
 		IN_BUCKET(two_processes_make_a_store_at_once),
 		IN_BUCKET(a_bucket_may_be_away_at_the_start_and_later),
 		IN_BUCKET(a_version_without_its_content_is_passed_over),

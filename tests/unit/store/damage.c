@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <ftw.h>
 #include <sys/stat.h>
+#include <unistd.h>
 #include "fixture.h"
 #include "store/internal.h"
 
@@ -145,6 +146,27 @@ static void a_damaged_fetched_object_is_removed(void **state)
 	flip_many(*state, "/data/", false, STORE_FETCHED);
 }
 
+/* A pushed object that is here is not said to be absent, which clients remember. */
+static void a_content_that_vanished_is_damage_of_a_pushed_object(void **state)
+{
+	static const enum store_origin origins[] = { STORE_FETCHED, STORE_PUSHED };
+	struct store_fixture *f = *state;
+	struct store_key key = key_of(KEY);
+	struct err err = { 0 };
+
+	for (size_t i = 0; i < ARRAY_SIZE(origins); i++) {
+		assert_true(put_bytes(f, origins[i], false) >= 0);
+		assert_int_equal(read_back(f), READ_RIGHT);
+		assert_int_equal(unlink(file_with(f, "/data/")), 0);
+		assert_int_equal(read_back(f), origins[i] == STORE_PUSHED ? READ_DAMAGED : READ_MISSING);
+		assert_false(is_same(f, STORE_AS_KNOWN));
+		assert_true(put_bytes(f, origins[i], false) >= 0);
+		assert_int_equal(read_back(f), READ_RIGHT);
+		assert_done(store_remove(f->st, &key, STR(""), &err));
+		assert_int_equal(read_back(f), READ_MISSING);
+	}
+}
+
 static void a_flipped_byte_of_a_record_is_found_and_mended(void **state)
 {
 	flip_many(*state, "/keys/", false, STORE_PUSHED);
@@ -212,6 +234,7 @@ int main(void)
 		ON_DISK(a_flipped_byte_of_a_content_is_found_and_mended),
 		ON_DISK(a_flipped_byte_of_a_raw_content_is_found_and_mended),
 		ON_DISK(a_damaged_fetched_object_is_removed),
+		ON_DISK(a_content_that_vanished_is_damage_of_a_pushed_object),
 		ON_DISK(a_flipped_byte_of_a_record_is_found_and_mended),
 		ON_DISK(the_background_check_finds_damage),
 		ON_DISK(a_damaged_compressed_content_is_made_anew),

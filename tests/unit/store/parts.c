@@ -19,6 +19,8 @@ struct parts_fixture {
 	uint8_t *bytes;
 	atomic_uint n_parts, n_begun;
 	atomic_bool away;
+	atomic_bool late;  /* of the parts that fail, one fails late: when another one is put again */
+	atomic_bool waits; /* it does */
 };
 
 static int count_operation(void *arg, const char *op, const char *name, struct err *err)
@@ -26,6 +28,13 @@ static int count_operation(void *arg, const char *op, const char *name, struct e
 	struct parts_fixture *f = arg;
 
 	if (atomic_load(&f->away)) {
+		if (strcmp(op, "part") == 0 && atomic_exchange(&f->late, false)) {
+			unsigned n = atomic_load(&f->n_parts);
+
+			f->waits = true;
+			for (unsigned i = 0; i < 20000 && atomic_load(&f->n_parts) == n; i++)
+				usleep(1000);
+		}
 		(void)err_set(err, ERR_IO, "away");
 		if (err)
 			err->os = ENOTCONN;
@@ -259,6 +268,27 @@ static void a_bucket_that_comes_back_gets_the_rest(void **state)
 }
 
 /* A torn line, as after a crash: the parts of the lines before it are known. */
+/* The next try does not fail by a request of the one before. */
+static void a_part_that_fails_late_is_put_again(void **state)
+{
+	struct parts_fixture *f = *state;
+	struct staging s = staging_open(f, "it");
+	struct err err = { 0 };
+
+	f->b->ops->staging_expect(f->b, &s, NAME, SIZE);
+	staging_fill(f, &s, 3 * BUCKET_PART_SIZE);
+	wait_for_parts(f, 3);
+	f->late = f->away = true;
+	staging_fill(f, &s, SIZE);
+	assert_int_equal(f->b->ops->put_staged(f->b, NAME, &s, true, &err), -1);
+	while (!f->waits)
+		usleep(1000);
+	f->away = false;
+	assert_done(f->b->ops->put_staged(f->b, NAME, &s, true, &err));
+	f->b->ops->staging_done(f->b, &s, false);
+	assert_put(f, NAME);
+}
+
 static void a_torn_note_is_read_up_to_the_tear(void **state)
 {
 	struct parts_fixture *f = *state;
@@ -294,7 +324,8 @@ int main(void)
 		ONE(parts_are_put_while_the_file_grows),     ONE(another_process_goes_on),
 		ONE(parts_of_other_bytes_are_put_again),     ONE(another_content_is_put_from_its_beginning),
 		ONE(an_upload_that_is_given_up_is_aborted),  ONE(an_upload_without_its_staging_file_is_swept),
-		ONE(a_bucket_that_comes_back_gets_the_rest), ONE(a_torn_note_is_read_up_to_the_tear),
+		ONE(a_bucket_that_comes_back_gets_the_rest), ONE(a_part_that_fails_late_is_put_again),
+		ONE(a_torn_note_is_read_up_to_the_tear),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

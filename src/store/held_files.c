@@ -1,0 +1,234 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The files of pushes that are held: held.h. Nothing here knows which of them are in use.
+ */
+#include "store/held.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#define NUMBER_SIZE    16
+#define CONTENT_ENDING "content"
+#define FOLDER_NAME    "held-%016llx"
+
+static const char *const endings[HELD_N_STATES] = { "owned", "better", "refused" };
+
+static char *held_path(const char *dir, uint64_t number, const char *ending)
+{
+	return mem_printf("%s/%016llx.%s", dir, (unsigned long long)number, ending);
+}
+
+static bool held_name_read(const char *file, uint64_t *ret_number, const char **ret_ending)
+{
+	uint8_t raw[8];
+	size_t got;
+
+	if (strlen(file) <= NUMBER_SIZE + 1 || file[NUMBER_SIZE] != '.' ||
+	    !hex_decode((struct str){ file, NUMBER_SIZE }, false, raw, sizeof(raw), &got) ||
+	    got != sizeof(raw))
+		return false;
+	*ret_number = 0;
+	for (size_t i = 0; i < sizeof(raw); i++)
+		*ret_number = *ret_number << 8 | raw[i];
+	*ret_ending = file + NUMBER_SIZE + 1;
+	return *ret_number > 0;
+}
+
+char *held_folder(const char *local, const char *url)
+{
+	struct str u = str_of(url);
+
+	while (u.size && u.p[u.size - 1] == '/')
+		u.size--;
+	return mem_printf("%s/" FOLDER_NAME, local, (unsigned long long)hash64(u.p, u.size, 0));
+}
+
+int held_folder_lock(const char *dir, int *ret_fd, struct err *err)
+{
+	AUTO(mem_freep) char *path = mem_printf("%s/lock", dir);
+	AUTO(fd_close) int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644);
+
+	if (fd < 0)
+		return err_os(err, errno, "%s: open", path);
+	if (flock(fd, LOCK_EX | LOCK_NB) < 0)
+		return errno == EWOULDBLOCK
+			       ? err_set(err, ERR_BUSY, "%s: another process holds pushes there", dir)
+			       : err_os(err, errno, "%s: lock", path);
+	*ret_fd = TAKE_FD(fd);
+	return 0;
+}
+
+/* ---- all ---- */
+
+static int file_order(const void *a, const void *b)
+{
+	const struct held_file *x = a, *y = b;
+
+	if (x->number != y->number)
+		return x->number < y->number ? -1 : 1;
+	/* Of one that was refused just before a kill the first record may be left. */
+	return (x->state == HELD_WAS_REFUSED) - (y->state == HELD_WAS_REFUSED);
+}
+
+int held_files_list(const char *dir, struct held_file **ret, size_t *ret_n, struct err *err)
+{
+	DIR *d = opendir(dir);
+	size_t room = 0;
+	struct dirent *e;
+
+	*ret = NULL;
+	*ret_n = 0;
+	if (!d)
+		return errno == ENOENT ? 0 : err_os(err, errno, "%s: open", dir);
+	while ((e = readdir(d))) {
+		const char *ending;
+		uint64_t number;
+
+		if (!held_name_read(e->d_name, &number, &ending))
+			continue;
+		for (unsigned i = 0; i < HELD_N_STATES; i++)
+			if (strcmp(ending, endings[i]) == 0)
+				VEC_PUSH(*ret, *ret_n, room) = (struct held_file){ number,
+										   (enum held_state)i };
+	}
+	closedir(d);
+	if (*ret_n)
+		qsort(*ret, *ret_n, sizeof(**ret), file_order);
+	return 0;
+}
+
+static int number_order(const void *a, const void *b)
+{
+	const struct held_file *x = a, *y = b;
+
+	return (x->number > y->number) - (x->number < y->number);
+}
+
+void held_files_sweep(const char *dir, const struct held_file *files, size_t n)
+{
+	DIR *d = opendir(dir);
+	struct dirent *e;
+
+	while (d && (e = readdir(d))) {
+		struct held_file of = { 0 };
+		const char *ending;
+
+		if (str_starts(str_of(e->d_name), STR(FILE_TEMP_PREFIX)))
+			(void)unlinkat(dirfd(d), e->d_name, 0);
+		if (held_name_read(e->d_name, &of.number, &ending) && strcmp(ending, CONTENT_ENDING) == 0 &&
+		    !(n && bsearch(&of, files, n, sizeof(of), number_order)))
+			(void)unlinkat(dirfd(d), e->d_name, 0);
+	}
+	if (d)
+		closedir(d);
+}
+
+int store_held_list(const char *local, const char *url, store_held_fn *fn, void *arg, struct err *err)
+{
+	AUTO(mem_freep) char *dir = held_folder(local, url);
+	AUTO(mem_freep) struct held_file *files = NULL;
+	struct arena a;
+	size_t n;
+	int r = held_files_list(dir, &files, &n, err);
+
+	arena_init(&a);
+	for (size_t i = 0; r == 0 && i < n; i++) {
+		struct store_held h = { .refused = files[i].state == HELD_WAS_REFUSED };
+
+		arena_reset(&a);
+		/* It was put meanwhile, or cannot be read, which the service logs at its start. */
+		if ((i + 1 < n && files[i + 1].number == files[i].number) ||
+		    held_record_load(dir, files[i].number, files[i].state, &a, &h.object, NULL) != 0)
+			continue;
+		r = fn(arg, &h);
+	}
+	arena_done(&a);
+	return r;
+}
+
+/* ---- one ---- */
+
+int held_record_load(const char *dir, uint64_t number, enum held_state state, struct arena *a,
+		     struct store_object *ret, struct err *err)
+{
+	AUTO(mem_freep) char *path = held_path(dir, number, endings[state]);
+	AUTO(buf_done) struct buf text = { 0 };
+	int r = file_read(path, STORE_MAX_RECORD, &text, err);
+
+	if (r)
+		return r;
+	*ret = (struct store_object){ 0 };
+	return store_record_read(buf_bytes(&text), a, &ret->key, &ret->meta, err) < 0
+		       ? err_in(err, "%s", path)
+		       : 0;
+}
+
+int held_file_write(const char *dir, const struct held_file *f, const struct store_key *key,
+		    const struct store_meta *meta, struct staging *s, struct err *err)
+{
+	AUTO(mem_freep) char *content = held_path(dir, f->number, CONTENT_ENDING);
+	AUTO(mem_freep) char *record = held_path(dir, f->number, endings[f->state]);
+	AUTO(buf_done) struct buf text = { 0 };
+
+	if (ftruncate(s->fd, (off_t)s->size) < 0 || fsync(s->fd) < 0)
+		return err_os(err, errno, "%s: sync", s->path);
+	if (link(s->path, content) < 0)
+		return err_os(err, errno, "%s: link", content);
+	store_record_write(key, meta, &text);
+	/* It syncs the folder, in which both names are by then. */
+	if (file_write_durable(record, text.p, text.size, 0644, err) < 0) {
+		(void)unlink(record);
+		(void)unlink(content);
+		return -1;
+	}
+	return 0;
+}
+
+void held_file_refuse(const char *dir, const struct held_file *f, const struct store_key *key,
+		      const struct store_meta *meta, struct str owner)
+{
+	AUTO(mem_freep) char *path = held_path(dir, f->number, endings[HELD_WAS_REFUSED]);
+	AUTO(mem_freep) char *before = held_path(dir, f->number, endings[f->state]);
+	AUTO(buf_done) struct buf text = { 0 };
+	struct store_meta as = *meta;
+	struct err err = { 0 };
+
+	as.replaced = clock_wall_s();
+	as.replaced_by = owner;
+	store_record_write(key, &as, &text);
+	if (file_write_durable(path, text.p, text.size, 0644, &err) < 0)
+		log_warn("store", "%s", err.text);
+	else
+		(void)unlink(before);
+}
+
+void held_file_remove(const char *dir, const struct held_file *f)
+{
+	AUTO(mem_freep) char *content = held_path(dir, f->number, CONTENT_ENDING);
+	AUTO(mem_freep) char *record = held_path(dir, f->number, endings[f->state]);
+
+	if (unlink(record) < 0 && errno != ENOENT)
+		log_warn("store", "%s: remove: %s", record, strerror(errno));
+	else
+		(void)unlink(content);
+}
+
+int held_content_open(const char *dir, uint64_t number)
+{
+	AUTO(mem_freep) char *path = held_path(dir, number, CONTENT_ENDING);
+
+	return open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+}
+
+bool held_content_is_there(const char *dir, uint64_t number, uint64_t size)
+{
+	AUTO(mem_freep) char *path = held_path(dir, number, CONTENT_ENDING);
+	struct stat st;
+
+	return stat(path, &st) == 0 && (uint64_t)st.st_size == size;
+}
