@@ -197,8 +197,8 @@ struct span_table *span_table_new(struct s3 *s, const struct s3_options *o);
 void span_table_free(struct span_table *t); /* takes NULL. Waits for what runs */
 /* Its bytes may be damaged: forget those in memory and on disk. */
 void span_object_distrust(struct span_object *o);
-/* @info: the ETag may be "" if @inode is that of s3_stat(). */
-struct span_object *span_object_get(struct span_table *t, const char *url, uint64_t size, uint64_t inode);
+/* @known: as s3_stat() has it. */
+struct span_object *span_object_get(struct span_table *t, const char *url, const struct stat *known);
 void span_object_put(struct span_object *o); /* takes NULL */
 /*
  * Copy bytes at @off, at least one, at most @n; wait for them. Missing bytes are fetched as @fetch, which contains @off.
@@ -216,8 +216,8 @@ struct span_read {
 /* Bytes in memory and on disk. */
 void span_table_sizes(struct span_table *t, uint64_t *ret_memory, uint64_t *ret_disk);
 int span_read(struct span_object *o, const struct span_read *r, size_t *ret_got, struct err *err);
-/* The hash of ETag and size that s3_stat() has as the inode. */
-uint64_t span_inode(const char *etag, uint64_t size);
+/* The hash that s3_stat() has as the inode. */
+uint64_t span_inode(const struct s3_info *info);
 
 /* ---- client.c ---- */
 

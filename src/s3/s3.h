@@ -8,8 +8,8 @@
  * be reached is passed over for a while, so that requests fail at once.
  *
  * No condition (If-Match, If-None-Match) is ever asked of a bucket: many servers ignore them. A name that lode
- * writes is written once. A reader compares the ETag of each answer with that of the first: an object that was replaced
- * while it is read is ERR_CHANGED, never a mix of two.
+ * writes is written once. A reader compares the ETag of each answer with that of the first, or, where the listing has none,
+ * size and time with the listing's: an object that was replaced while it is read is ERR_CHANGED, never a mix of two.
  *
  * Errors: ERR_IO (the bucket cannot be reached, or refuses; os ETIME, EHOSTUNREACH, EACCES, ...; trying again may help),
  * ERR_CHANGED (replaced, with os ENOENT: removed), ERR_INVALID (a name, a setting, or an answer that makes no sense). No
@@ -185,7 +185,8 @@ int s3_endpoint_check(const char *endpoint, struct err *err);
 
 /*
  * The object as the index knows it, for struct index_file and struct stat: its inode is a hash of ETag and size, and its
- * device S3_DEV. So an object that was replaced is another file.
+ * device S3_DEV. So an object that was replaced is another file. Without an ETag, as in the listings of some servers, it is a hash of
+ * time and size; then another object of the same size that was put within the same second is not told apart.
  */
 #define S3_DEV UINT64_C(0x5333) /* "S3": no device of a kernel */
 void s3_stat(const struct s3_info *info, struct stat *ret);

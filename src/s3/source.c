@@ -42,7 +42,7 @@ void s3_stat(const struct s3_info *info, struct stat *ret)
 	ret->st_size = (off_t)info->size;
 	ret->st_mtim.tv_sec = info->mtime;
 	ret->st_dev = S3_DEV;
-	ret->st_ino = span_inode(info->etag, info->size);
+	ret->st_ino = span_inode(info);
 }
 
 /* Under the lock: the end of the expected range that contains @off; 0: none. */
@@ -181,7 +181,7 @@ int s3_open(struct s3 *s, const char *url, const struct stat *known, struct sour
 	src = NEW(struct s3_source);
 	source_init(&src->base, &s3_source_ops, (uint64_t)st.st_size, st.st_mtim.tv_sec, url);
 	pthread_mutex_init(&src->lock, NULL);
-	src->object = span_object_get(s->spans, url, (uint64_t)st.st_size, st.st_ino);
+	src->object = span_object_get(s->spans, url, &st);
 	*ret = &src->base;
 	if (ret_st)
 		*ret_st = st;

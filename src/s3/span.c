@@ -18,6 +18,7 @@
 #define QUEUED     256u
 #define SMALL      KIB(512) /* fetched by the reader itself */
 #define AHEAD_SIZE MIB(8)
+#define RECENT_S   2
 
 static const struct metric_family cache_reads = {
 	.name = "lode_s3_cache_reads_total",
@@ -51,8 +52,10 @@ struct span_object {
 	char *url;
 	struct s3_name name; /* in `url` */
 	uint64_t size, inode;
+	int64_t mtime;
 	/* under the table's lock */
-	unsigned refs; /* sources, and spans */
+	uint64_t first_tag; /* known by its time alone: the tag of the first answer */
+	unsigned refs;      /* sources, and spans */
 	struct span *spans;
 };
 
@@ -69,13 +72,22 @@ struct span_table {
 	size_t weight;        /* of all spans */
 };
 
-uint64_t span_inode(const char *etag, uint64_t size)
+/* Databases have signed numbers, and 0 stands for no inode. */
+static uint64_t inode_of_hash(uint64_t h)
 {
-	/* Databases have signed numbers. */
-	uint64_t h = hash64(etag, strlen(etag), size) & INT64_MAX;
-
-	/* 0 stands for no inode. */
+	h &= INT64_MAX;
 	return h ? h : 1;
+}
+
+static uint64_t inode_by_time(int64_t mtime, uint64_t size)
+{
+	return inode_of_hash(hash64(&mtime, sizeof(mtime), ~size));
+}
+
+uint64_t span_inode(const struct s3_info *info)
+{
+	return info->etag[0] ? inode_of_hash(hash64(info->etag, strlen(info->etag), info->size))
+			     : inode_by_time(info->mtime, info->size);
 }
 
 /* ---- objects; under the lock ---- */
@@ -90,8 +102,9 @@ static void object_unref(struct span_object *o)
 	free(o);
 }
 
-struct span_object *span_object_get(struct span_table *t, const char *url, uint64_t size, uint64_t inode)
+struct span_object *span_object_get(struct span_table *t, const char *url, const struct stat *known)
 {
+	uint64_t size = (uint64_t)known->st_size, inode = known->st_ino;
 	char *key = mem_printf("%llx %llx %s", (unsigned long long)inode, (unsigned long long)size, url);
 	struct span_object *o;
 
@@ -105,6 +118,7 @@ struct span_object *span_object_get(struct span_table *t, const char *url, uint6
 		(void)s3_name_parse(str_of(o->url), &o->name, NULL);
 		o->size = size;
 		o->inode = inode;
+		o->mtime = known->st_mtim.tv_sec;
 		o->disk_key = disk_cache_key(url, inode);
 		map_put(&t->objects, bytes_of(o->key, strlen(o->key)), o);
 	}
@@ -124,6 +138,35 @@ void span_object_put(struct span_object *o)
 	pthread_mutex_lock(&t->lock);
 	object_unref(o);
 	pthread_mutex_unlock(&t->lock);
+}
+
+static bool known_by_time(const struct span_object *o)
+{
+	return o->inode == inode_by_time(o->mtime, o->size);
+}
+
+/*
+ * An answer is of this object in this version. Some servers have an ETag in their answers only, or in their listing only.
+ */
+static bool object_is_same(struct span_object *o, const struct s3_info *info)
+{
+	uint64_t tag = span_inode(info);
+
+	if (info->size != o->size)
+		return false;
+	if (info->etag[0] && !known_by_time(o))
+		return tag == o->inode;
+	if (!info->etag[0])
+		return info->mtime == o->mtime;
+	if (!o->first_tag)
+		o->first_tag = tag;
+	return info->mtime == o->mtime && tag == o->first_tag;
+}
+
+/* A time is of a second: another object of this size may have the same one until that second is over. */
+static bool may_be_kept(const struct span_object *o)
+{
+	return !known_by_time(o) || s3_time_s(o->t->s) - o->mtime > RECENT_S;
 }
 
 /* ---- spans; under the lock ---- */
@@ -272,6 +315,7 @@ static int fetch_begin(void *arg, const struct net_call_answer *a, struct err *e
 	struct span *sp = arg;
 	uint64_t want = sp->range.off + sp->sink.have, from = 0;
 	struct s3_info info;
+	bool same;
 
 	object_info(a->headers, &info);
 	if (a->status == 206) {
@@ -284,9 +328,10 @@ static int fetch_begin(void *arg, const struct net_call_answer *a, struct err *e
 		return err_set(err, ERR_INVALID,
 			       "the server ignores Range: it answers with the whole object");
 	}
-	if (info.size != sp->o->size || span_inode(info.etag, info.size) != sp->o->inode)
-		return err_set(err, ERR_CHANGED, "the object was replaced while it was in use");
-	return 0;
+	pthread_mutex_lock(&sp->o->t->lock);
+	same = object_is_same(sp->o, &info);
+	pthread_mutex_unlock(&sp->o->t->lock);
+	return same ? 0 : err_set(err, ERR_CHANGED, "the object was replaced while it was in use");
 }
 
 static int fetch_take(void *arg, uint64_t off, struct bytes piece, struct err *err)
@@ -348,7 +393,7 @@ static void span_fetch(void *arg)
 		err.os = ENOENT;
 	}
 	pthread_mutex_lock(&t->lock);
-	keep = !r && !sp->once && !sp->passing && sp->listed;
+	keep = !r && !sp->once && !sp->passing && sp->listed && may_be_kept(sp->o);
 	pthread_mutex_unlock(&t->lock);
 	/* Readers have the bytes already. */
 	if (keep)
@@ -404,7 +449,7 @@ static bool span_is_wanted(struct span *sp, const struct span_read *r)
 
 	/* A range that is still being fetched is kept by the thread that fetches it. */
 	sp->passing &= r->passing;
-	return wanted && sp->state == SPAN_DONE && !sp->once;
+	return wanted && sp->state == SPAN_DONE && !sp->once && may_be_kept(sp->o);
 }
 
 int span_read(struct span_object *o, const struct span_read *r, size_t *ret_got, struct err *err)

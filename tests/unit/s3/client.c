@@ -187,6 +187,84 @@ static void a_removal_is_done_only_without_an_error_in_its_answer(void **state)
 	fault_http_free(h);
 }
 
+/* Two reads with two answers. -1: the second one fails, -2: the first one. */
+static int read_twice(const struct s3_info *listed, const char *first, const char *second)
+{
+	const struct fault_rule rules[] = {
+		{ .headers = first, .body = { content, SIZE }, .times = 1 },
+		{ .headers = second, .body = { content, SIZE } },
+	};
+	struct fault_http *h = server_of(rules, ARRAY_SIZE(rules));
+	struct s3 *s = client_of(h);
+	struct stat st;
+	struct source *src;
+	struct err err = { 0 };
+	uint8_t c;
+	int r = 0;
+
+	s3_stat(listed, &st);
+	assert_done(s3_open(s, "s3://b/k", &st, &src, NULL, &err));
+	if (source_read_full(src, 0, &c, 1, SOURCE_RANDOM, &err) < 0)
+		r = -2;
+	else if (source_read_full(src, SIZE - 1, &c, 1, SOURCE_RANDOM, &err) < 0)
+		r = -1;
+	if (r)
+		assert_int_equal(err.kind, ERR_CHANGED);
+	source_close(src);
+	s3_free(s);
+	fault_http_free(h);
+	return r;
+}
+
+static void a_version_is_known_by_etag_else_by_time(void **state)
+{
+#define AT_10 "Last-Modified: Sat, 23 Nov 2024 10:00:00 GMT\r\n"
+#define AT_11 "Last-Modified: Sat, 23 Nov 2024 11:00:00 GMT\r\n"
+	const struct {
+		const char *listed, *first, *second;
+		int result;
+	} cases[] = {
+		{ "abc", ETAG, ETAG, 0 },
+		{ "abc", ETAG, "ETag: \"other\"\r\n" AT_10, -1 },
+		/* The answers alone have one. */
+		{ "", ETAG, ETAG, 0 },
+		{ "", ETAG, "ETag: \"other\"\r\n" AT_10, -1 },
+		{ "", "ETag: \"abc\"\r\n" AT_11, ETAG, -2 },
+		/* The listing alone. */
+		{ "abc", AT_10, AT_10, 0 },
+		{ "abc", AT_11, AT_10, -2 },
+		{ "abc", "", "", -2 },
+		/* None has. */
+		{ "", AT_10, AT_10, 0 },
+		{ "", AT_10, AT_11, -1 },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		struct s3_info listed = { .size = SIZE, .mtime = 1732356000 };
+
+		strcpy(listed.etag, cases[i].listed);
+		if (read_twice(&listed, cases[i].first, cases[i].second) != cases[i].result)
+			fail_msg("case %zu", i);
+	}
+}
+
+static void objects_of_two_times_are_two_files(void **state)
+{
+	struct s3_info a = { .size = SIZE, .mtime = 1732356000 }, b = a;
+	struct stat x, y;
+
+	s3_stat(&a, &x);
+	b.mtime++;
+	s3_stat(&b, &y);
+	assert_true(x.st_ino && y.st_ino && x.st_ino != y.st_ino);
+	/* With an ETag the time does not count: copies of a bucket have others. */
+	strcpy(a.etag, "e");
+	strcpy(b.etag, "e");
+	s3_stat(&a, &x);
+	s3_stat(&b, &y);
+	assert_int_equal(x.st_ino, y.st_ino);
+}
+
 static void wrong_answers_are_errors(void **state)
 {
 	static const char denied[] =
@@ -485,6 +563,8 @@ int main(void)
 		cmocka_unit_test(a_body_that_breaks_off_is_continued),
 		cmocka_unit_test(slow_down_is_tried_again),
 		cmocka_unit_test(a_removal_is_done_only_without_an_error_in_its_answer),
+		cmocka_unit_test(a_version_is_known_by_etag_else_by_time),
+		cmocka_unit_test(objects_of_two_times_are_two_files),
 		cmocka_unit_test(wrong_answers_are_errors),
 		cmocka_unit_test(lists_pages_in_order),
 		cmocka_unit_test(a_listing_without_an_end_is_an_error),
