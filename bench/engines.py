@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The tests of buckets that need no faults, over other servers with S3's API: MinIO, and s3s-fs, which knows no conditions.
+"""The tests of buckets that need no faults, over other servers with S3's API: MinIO, and s3s-fs, whose listings have no ETag. s3s-fs takes
+keys of 160 bytes only, so no store can be in it.
 
     bench/engines.py [--engines versitygw,minio,s3s-fs]
 
@@ -24,7 +25,7 @@ def main():
     for engine in args.engines.split(","):
         say(engine)
         r = subprocess.run(["/usr/bin/python3", "-m", "pytest", "-q", "-rfs", "--no-header", "-p", "no:cacheprovider", "-k", f"[{engine}",
-                            *(ROOT / "tests" / "e2e" / f for f in FILES)],
+                            *(ROOT / "tests" / "e2e" / f for f in (FILES[:1] if engine == "s3s-fs" else FILES))],
                            env={**os.environ, "LODE_ENGINES": engine}, capture_output=True, text=True)
         counts = {what: int(n) for n, what in re.findall(r"(\d+) (passed|failed|skipped|error)", r.stdout.splitlines()[-1])}
         rows.append((engine, *(counts.get(what, 0) for what in ("passed", "failed", "skipped"))))

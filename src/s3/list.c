@@ -3,11 +3,15 @@
  * Listings (ListObjectsV2), page by page. A server that is hostile or mistaken may repeat pages without end: the
  * continuation tokens must change, and only a few pages may be empty, or end before the page before them (servers list keys in
  * order, but for a few look-alikes). Pages with a few objects each would keep a listing going for days.
+ *
+ * Keys are asked for as they are. A page with characters that XML cannot hold, which servers replace or refer to, is asked for
+ * again with escaped keys (encoding-type=url); not at once, since some servers say that keys are escaped and do not escape them.
  */
 #include "s3/internal.h"
 
-#include <stdlib.h>
+#include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include "s3/xml.h"
 
 #define PAGE_USUAL     1000u
@@ -32,9 +36,12 @@ struct list_page {
 	struct buf last; /* the key of the last object in it */
 };
 
+enum { PAGE_AGAIN = INT_MIN };
+
 /* The state after the pages so far. */
 struct list_course {
 	struct buf token, last; /* of the page before */
+	bool escaped;           /* keys are asked for escaped */
 	uint64_t n;
 	unsigned n_empty, n_back, n_short;
 };
@@ -144,8 +151,38 @@ static bool is_stopped(const struct s3_listing *l)
 	return l->stopped && l->stopped(l->arg);
 }
 
-static int page_get(struct s3 *s, struct list_page *p, struct str token, struct err *err)
+/* A reference to a character that XML does not allow: "&#1;" or "&#x1;". @s begins after "&#". */
+static bool is_control_reference(struct str s)
 {
+	bool hex = s.size && (s.p[0] == 'x' || s.p[0] == 'X');
+	uint64_t c = 0;
+	int d;
+
+	for (size_t i = hex; i < s.size && i < 9 && (d = hex_digit(s.p[i], true)) >= 0; i++)
+		c = c * (hex ? 16 : 10) + (uint64_t)d;
+	return c < 0x20 && c != '\t' && c != '\n' && c != '\r';
+}
+
+/* There may be keys in it that XML cannot hold: it has such characters, references to them, or the character for those replaced. */
+static bool page_wants_escapes(struct str body)
+{
+	for (size_t i = 0; i < body.size; i++) {
+		struct str rest = { body.p + i, body.size - i };
+		uint8_t c = (uint8_t)body.p[i];
+
+		if ((c < 0x20 && c != '\t' && c != '\n' && c != '\r') ||
+		    (c == 0xef && str_starts(rest, STR("\xef\xbf\xbd"))) ||
+		    (c == '&' && str_starts(rest, STR("&#")) &&
+		     is_control_reference((struct str){ rest.p + 2, rest.size - 2 })))
+			return true;
+	}
+	return false;
+}
+
+/* PAGE_AGAIN: it has to be asked for again, with escaped keys. */
+static int page_get(struct s3 *s, struct list_page *p, const struct list_course *c, struct err *err)
+{
+	struct str token = buf_str(&c->token);
 	char page[24];
 	struct sign_field query[6];
 	struct call_request req = {
@@ -163,7 +200,8 @@ static int page_get(struct s3 *s, struct list_page *p, struct str token, struct 
 	snprintf(page, sizeof(page), "%zu", p->l->page ? p->l->page : (size_t)PAGE_USUAL);
 	query[req.n_query++] = (struct sign_field){ STR("list-type"), STR("2") };
 	query[req.n_query++] = (struct sign_field){ STR("max-keys"), str_of(page) };
-	query[req.n_query++] = (struct sign_field){ STR("encoding-type"), STR("url") };
+	if (c->escaped)
+		query[req.n_query++] = (struct sign_field){ STR("encoding-type"), STR("url") };
 	if (p->l->prefix.size)
 		query[req.n_query++] = (struct sign_field){ STR("prefix"), p->l->prefix };
 	if (token.size)
@@ -175,7 +213,10 @@ static int page_get(struct s3 *s, struct list_page *p, struct str token, struct 
 		return r < 0 ? -1
 			     : err_set(err, ERR_IO, "s3://" STR_FMT ": it cannot be listed",
 				       STR_ARG(p->l->bucket));
-	r = page_read(p, buf_bytes(&a.body), err);
+	if (!c->escaped && page_wants_escapes(buf_str(&a.body)))
+		r = PAGE_AGAIN;
+	else
+		r = page_read(p, buf_bytes(&a.body), err);
 	call_answer_done(&a);
 	return r;
 }
@@ -210,9 +251,12 @@ int s3_list(struct s3 *s, const struct s3_listing *l, struct err *err)
 		struct list_page p = { .l = l };
 
 		r = is_stopped(l) ? err_set(err, ERR_CANCELLED, "stopped")
-				  : page_get(s, &p, buf_str(&c.token), err);
+				  : page_get(s, &p, &c, err);
 		more = p.truncated;
-		if (r == 0 && more)
+		if (r == PAGE_AGAIN) {
+			c.escaped = more = true;
+			r = 0;
+		} else if (r == 0 && more)
 			r = list_advances(&p, &c, err);
 		buf_done(&p.token);
 		buf_done(&p.key);

@@ -33,6 +33,11 @@ class Minio(versitygw.Versitygw):
 
 
 class S3sFs(versitygw.Versitygw):
+    """It has a file for the facts of each object with the key in its name, in base64, so a key has at most 160 bytes: enough for packages,
+    and too few for a store."""
+
+    by_time = True
+
     def command(self):
         return [program("s3s-fs"), "--host", "127.0.0.1", "--port", str(self.port), "--access-key", KEY_ID, "--secret-key", SECRET, self.folder]
 

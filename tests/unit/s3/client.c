@@ -348,10 +348,40 @@ static void lists_pages_in_order(void **state)
 	assert_done(list_all(s, &out, &err));
 	assert_str(buf_str(&out), "p/a b+c.deb 5 e1|p/z& 7 e2|");
 	assert_non_null(strstr(fault_http_head(h, 0),
-			       "GET /b?encoding-type=url&list-type=2&max-keys=1000&prefix=p%2F HTTP/1.1"));
+			       "GET /b?list-type=2&max-keys=1000&prefix=p%2F HTTP/1.1"));
 	assert_non_null(strstr(fault_http_head(h, 1), "continuation-token=t%2F1%3D&"));
 	s3_free(s);
 	fault_http_free(h);
+}
+
+static void keys_are_asked_for_escaped_where_xml_cannot_hold_them(void **state)
+{
+	static const char *const keys[] = { "p/\x01", "p/&#1;", "p/&#x1F;", "p/\xef\xbf\xbd" };
+	static const char *const held[] = { "p/+", "p/&#39;", "p/&#x9;", "p/&#10;", "p/\xef\xbb\xbf", "p/&amp;#1;" };
+	static const char escaped[] = PAGE("");
+
+	for (size_t i = 0; i < ARRAY_SIZE(keys) + ARRAY_SIZE(held); i++) {
+		bool odd = i < ARRAY_SIZE(keys);
+		AUTO(mem_freep) char *page = mem_printf("<ListBucketResult><Contents><Key>%s</Key><Size>1</Size></Contents>"
+							"</ListBucketResult>",
+							odd ? keys[i] : held[i - ARRAY_SIZE(keys)]);
+		const struct fault_rule rules[] = {
+			{ .times = 1, .body = { (const uint8_t *)page, strlen(page) } },
+			{ .body = { (const uint8_t *)escaped, sizeof(escaped) - 1 } },
+		};
+		struct fault_http *h = server_of(rules, ARRAY_SIZE(rules));
+		struct s3 *s = client_of(h);
+		AUTO(buf_done) struct buf out = { 0 };
+		struct err err = { 0 };
+
+		assert_done(list_all(s, &out, &err));
+		assert_int_equal(fault_http_requests(h, NULL), odd ? 2 : 1);
+		assert_int_equal(!!strstr(fault_http_head(h, 1), "GET /b?encoding-type=url&"), odd);
+		if (odd)
+			assert_str(buf_str(&out), "p/a b+c.deb 5 e1|");
+		s3_free(s);
+		fault_http_free(h);
+	}
 }
 
 static void a_listing_without_an_end_is_an_error(void **state)
@@ -567,6 +597,7 @@ int main(void)
 		cmocka_unit_test(objects_of_two_times_are_two_files),
 		cmocka_unit_test(wrong_answers_are_errors),
 		cmocka_unit_test(lists_pages_in_order),
+		cmocka_unit_test(keys_are_asked_for_escaped_where_xml_cannot_hold_them),
 		cmocka_unit_test(a_listing_without_an_end_is_an_error),
 		cmocka_unit_test(a_slow_answer_is_hedged),
 		cmocka_unit_test(an_unreachable_server_fails_at_once_the_next_time),
