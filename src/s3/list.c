@@ -250,8 +250,7 @@ int s3_list(struct s3 *s, const struct s3_listing *l, struct err *err)
 	while (r == 0 && more) {
 		struct list_page p = { .l = l };
 
-		r = is_stopped(l) ? err_set(err, ERR_CANCELLED, "stopped")
-				  : page_get(s, &p, &c, err);
+		r = is_stopped(l) ? err_set(err, ERR_CANCELLED, "stopped") : page_get(s, &p, &c, err);
 		more = p.truncated;
 		if (r == PAGE_AGAIN) {
 			c.escaped = more = true;

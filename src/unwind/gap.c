@@ -5,6 +5,7 @@
  *   .debug_frame     of assembly code, or of all code if it is the only one; see frames.c
  *   Go's functions   see go.c
  *   linkage tables   lld and mold write no entries for them
+ *   _init, _fini     sections that are put together of pieces; see init.c
  *   restorers        the function to which a signal handler returns, of musl and Go
  *   clone, clone3    glibc's: the entry ends before the call of the kernel, since it would be wrong in the new thread
  */
@@ -14,7 +15,7 @@
 #include <stdlib.h>
 #include "base/search.h"
 
-#define LINKAGE_MAX 16u    /* sections */
+#define PLACES_MAX  16u    /* sections */
 #define SCAN_MAX    MIB(8) /* bytes of gaps that are searched for a restorer */
 #define DYNAMIC_MAX 64u    /* entries of the dynamic section: needed libraries come first */
 #define SCAN_STEP   KIB(32)
@@ -24,18 +25,20 @@
 /* mov $15, %rax; syscall: rt_sigreturn. */
 static const uint8_t restorer[] = { 0x48, 0xc7, 0xc0, 0x0f, 0, 0, 0, 0x0f, 0x05 };
 
-struct linkage {
+/* A section whose code has a known form. */
+struct place {
 	uint64_t start, end;
-	int push; /* the byte of an entry from which on its number is on the stack; 0: it has none */
-	bool lazy;
+	enum { PLACE_JUMPS, PLACE_LAZY, PLACE_INIT } kind;
+	int push; /* lazy: the byte of an entry from which on its number is on the stack */
+	struct init_code init;
 };
 
 struct gap_reader {
 	struct frames *debug; /* NULL: there is no .debug_frame */
 	struct collected functions;
 	struct go_rows *go;
-	struct linkage linkage[LINKAGE_MAX];
-	size_t n_linkage;
+	struct place places[PLACES_MAX];
+	size_t n_places;
 	bool may_restore; /* it may have a restorer without entries */
 	uint64_t n_scanned;
 	uint8_t bytes[SCAN_STEP + sizeof(restorer)];
@@ -57,8 +60,8 @@ bool gap_file_range(const struct elf_image *img, uint64_t addr, struct byte_rang
 	return false;
 }
 
-static int read_code(const struct elf_image *img, uint64_t addr, uint8_t *to, size_t n, size_t *ret,
-		     struct err *err)
+int gap_read_code(const struct elf_image *img, uint64_t addr, uint8_t *to, size_t n, size_t *ret,
+		  struct err *err)
 {
 	struct byte_range range;
 
@@ -69,40 +72,57 @@ static int read_code(const struct elf_image *img, uint64_t addr, uint8_t *to, si
 	return source_read_full(img->src, range.off, to, *ret, SOURCE_RANDOM, err);
 }
 
-/* ---- linkage tables ---- */
+/* ---- sections of a known form ---- */
 
 /*
  * A lazy table starts with an entry that pushes a word and jumps; each other entry pushes its number after a jump of 6 bytes,
- * or after endbr64. Any other table only jumps.
+ * or after endbr64. Any other table only jumps. 0: it is none.
  */
-static int find_linkage(struct build *b, struct gap_reader *g, const struct elf_section *s, struct err *err)
+static int find_linkage(struct build *b, struct place *p, struct err *err)
 {
 	static const uint8_t push_word[] = { 0xff, 0x35 }, endbr[] = { 0xf3, 0x0f, 0x1e, 0xfa, 0x68 };
-	struct linkage *l = &g->linkage[g->n_linkage];
 	uint8_t code[32];
 	size_t n;
 
-	*l = (struct linkage){ .start = s->addr };
-	if (add_overflows(s->addr, s->size, &l->end))
-		return 0;
-	if (read_code(b->img, s->addr, code, sizeof(code), &n, err) < 0)
+	if (gap_read_code(b->img, p->start, code, sizeof(code), &n, err) < 0)
 		return -1;
 	if (n < sizeof(code))
 		return 0;
-	l->lazy = memcmp(code, push_word, sizeof(push_word)) == 0;
-	if (l->lazy && memcmp(code + 16, endbr, sizeof(endbr)) == 0)
-		l->push = 9;
-	else if (l->lazy && code[22] == 0x68)
-		l->push = 11;
-	else
-		l->lazy = false;
-	g->n_linkage++;
-	return 0;
+	p->kind = PLACE_JUMPS;
+	if (memcmp(code, push_word, sizeof(push_word)) == 0) {
+		if (memcmp(code + 16, endbr, sizeof(endbr)) == 0)
+			p->push = 9;
+		else if (code[22] == 0x68)
+			p->push = 11;
+		p->kind = p->push ? PLACE_LAZY : PLACE_JUMPS;
+	}
+	return 1;
 }
 
-static int linkage_by_start(const void *a, const void *b)
+/* Add the section with this name, if the file has it in a known form. */
+static int find_place(struct build *b, struct gap_reader *g, const char *name, struct err *err)
 {
-	const struct linkage *x = a, *y = b;
+	const struct elf_section *s = elf_section_find(b->img, name);
+	struct place p = { 0 };
+	int r;
+
+	if (!s || s->type != SHT_PROGBITS || add_overflows(s->addr, s->size, &p.end))
+		return 0;
+	p.start = s->addr;
+	if (str_eq(str_of(name), STR(".init")) || str_eq(str_of(name), STR(".fini"))) {
+		p.kind = PLACE_INIT;
+		r = init_find(b->img, p.start, p.end, &p.init, err);
+	} else {
+		r = find_linkage(b, &p, err);
+	}
+	if (r > 0)
+		g->places[g->n_places++] = p;
+	return MIN(r, 0);
+}
+
+static int place_by_start(const void *a, const void *b)
+{
+	const struct place *x = a, *y = b;
 
 	return x->start < y->start ? -1 : x->start > y->start;
 }
@@ -114,18 +134,26 @@ static void add_at_stack(struct build *b, uint64_t addr, uint32_t off)
 	pack_add(&b->pack, addr, pack_key(r));
 }
 
-static void add_linkage(struct build *b, const struct linkage *l)
+static void add_place(struct build *b, const struct place *p)
 {
-	struct unwind_rule r = { .cfa = UNWIND_CFA_PLT, .off = (uint32_t)l->push };
+	struct unwind_rule r = { .cfa = UNWIND_CFA_PLT, .off = (uint32_t)p->push };
 
-	if (!l->lazy) {
-		add_at_stack(b, l->start, 8);
-	} else {
-		add_at_stack(b, l->start, 16);
-		add_at_stack(b, l->start + 6, 24);
-		pack_add(&b->pack, l->start + 16, pack_key(r));
+	switch (p->kind) {
+	case PLACE_JUMPS:
+		add_at_stack(b, p->start, 8);
+		break;
+	case PLACE_LAZY:
+		add_at_stack(b, p->start, 16);
+		add_at_stack(b, p->start + 6, 24);
+		pack_add(&b->pack, p->start + 16, pack_key(r));
+		break;
+	case PLACE_INIT:
+		add_at_stack(b, p->start, 8);
+		add_at_stack(b, p->start + p->init.begun, 16);
+		add_at_stack(b, p->start + p->init.ends, 8);
+		break;
 	}
-	pack_add(&b->pack, l->end, 0);
+	pack_add(&b->pack, p->end, 0);
 	b->flags |= UNWIND_FROM_CODE;
 }
 
@@ -153,7 +181,7 @@ static int scan_restorers(struct build *b, uint64_t from, uint64_t to, struct er
 		size_t n = MIN(to - from, sizeof(g->bytes)), got;
 		const uint8_t *p = g->bytes, *end;
 
-		if (read_code(b->img, from, g->bytes, n, &got, err) < 0)
+		if (gap_read_code(b->img, from, g->bytes, n, &got, err) < 0)
 			return -1;
 		g->n_scanned += got;
 		for (end = p + got; (p = memmem(p, (size_t)(end - p), restorer, sizeof(restorer)));
@@ -193,7 +221,7 @@ static int find_clone(const struct build *b, uint64_t from, uint64_t to, bool *r
 	*ret_is = false;
 	if (to - from < CLONE_LEAST || to - from > CLONE_MOST)
 		return 0;
-	if (read_code(b->img, from, code, (size_t)(to - from), &n, err) < 0)
+	if (gap_read_code(b->img, from, code, (size_t)(to - from), &n, err) < 0)
 		return -1;
 	if (n < to - from || memcmp(p, call, sizeof(call)) != 0)
 		return 0;
@@ -269,16 +297,13 @@ static int open_debug_frame(struct build *b, struct gap_reader *g, struct err *e
 
 int gap_reader_new(struct build *b, struct gap_reader **ret, struct err *err)
 {
-	static const char *const names[] = { ".plt", ".plt.sec", ".plt.got", ".iplt" };
+	static const char *const names[] = { ".init", ".plt", ".plt.sec", ".plt.got", ".iplt", ".fini" };
 	struct gap_reader *g = *ret = NEW(struct gap_reader);
 
-	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
-		const struct elf_section *s = elf_section_find(b->img, names[i]);
-
-		if (s && s->type == SHT_PROGBITS && find_linkage(b, g, s, err) < 0)
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
+		if (find_place(b, g, names[i], err) < 0)
 			return -1;
-	}
-	SORT(g->linkage, g->n_linkage, linkage_by_start);
+	SORT(g->places, g->n_places, place_by_start);
 	if (needs_libraries(b->img, &g->may_restore, err) < 0 || go_rows_new(b, &g->go, err) < 0)
 		return -1;
 	return open_debug_frame(b, g, err);
@@ -297,18 +322,18 @@ void gap_reader_free(struct gap_reader *g)
 	free(g);
 }
 
-static int fill_linkage(struct build *b, uint64_t from, uint64_t to, struct err *err)
+static int fill_places(struct build *b, uint64_t from, uint64_t to, struct err *err)
 {
-	for (size_t i = 0; i < b->gaps->n_linkage; i++) {
-		const struct linkage *l = &b->gaps->linkage[i];
+	for (size_t i = 0; i < b->gaps->n_places; i++) {
+		const struct place *p = &b->gaps->places[i];
 
 		/* One that is in the gap as a whole. */
-		if (l->start < from || l->end > to)
+		if (p->start < from || p->end > to)
 			continue;
-		if (scan_restorers(b, from, l->start, err) < 0)
+		if (scan_restorers(b, from, p->start, err) < 0)
 			return -1;
-		add_linkage(b, l);
-		from = l->end;
+		add_place(b, p);
+		from = p->end;
 	}
 	return scan_restorers(b, from, to, err);
 }
@@ -332,7 +357,7 @@ static int fill_debug(struct build *b, uint64_t from, uint64_t to, struct err *e
 		program.limit = MIN(f.end, i + 1 < c->n ? MIN(c->list[i + 1].key, to) : to);
 		if (r || program.limit <= f.start)
 			continue;
-		if (fill_linkage(b, from, f.start, err) < 0)
+		if (fill_places(b, from, f.start, err) < 0)
 			return -1;
 		program.p = section_at(&b->gaps->debug->section, f.code, f.code_size, err);
 		if (!program.p)
@@ -349,7 +374,7 @@ static int fill_debug(struct build *b, uint64_t from, uint64_t to, struct err *e
 		if (build_check_cancel(b, err) < 0)
 			return -1;
 	}
-	return fill_linkage(b, from, to, err);
+	return fill_places(b, from, to, err);
 }
 
 /* Go's functions come before their entries in .debug_frame, which have no rules for rbp. */

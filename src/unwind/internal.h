@@ -7,6 +7,7 @@
  *   cfi      an entry's instructions: rows
  *   section  bytes of a section by windows
  *   gap      code without entries: linkage tables, the return from signal handlers
+ *   init     _init and _fini
  *   go       code without entries: Go's functions
  *   pack     rows to the packed table
  */
@@ -164,6 +165,19 @@ void gap_reader_free(struct gap_reader *g); /* takes NULL */
 int gap_fill(struct build *b, uint64_t from, uint64_t to, struct err *err);
 /* The range of the file from address @addr to the end of its segment. false: the file has no bytes for it. */
 bool gap_file_range(const struct elf_image *img, uint64_t addr, struct byte_range *ret);
+/* Up to @n bytes from there; *ret may be fewer, or 0. */
+int gap_read_code(const struct elf_image *img, uint64_t addr, uint8_t *to, size_t n, size_t *ret,
+		  struct err *err);
+
+/* ---- init.c ---- */
+
+/* _init or _fini: it has a word more on the stack from byte @begun to byte @ends. */
+struct init_code {
+	uint64_t begun, ends;
+};
+/* The section [start, end). 1: it is of a known form. 0: it is not. */
+int init_find(const struct elf_image *img, uint64_t start, uint64_t end, struct init_code *ret,
+	      struct err *err);
 
 /* ---- go.c ---- */
 

@@ -347,8 +347,8 @@ static void lists_pages_in_order(void **state)
 
 	assert_done(list_all(s, &out, &err));
 	assert_str(buf_str(&out), "p/a b+c.deb 5 e1|p/z& 7 e2|");
-	assert_non_null(strstr(fault_http_head(h, 0),
-			       "GET /b?list-type=2&max-keys=1000&prefix=p%2F HTTP/1.1"));
+	assert_non_null(
+		strstr(fault_http_head(h, 0), "GET /b?list-type=2&max-keys=1000&prefix=p%2F HTTP/1.1"));
 	assert_non_null(strstr(fault_http_head(h, 1), "continuation-token=t%2F1%3D&"));
 	s3_free(s);
 	fault_http_free(h);
@@ -357,14 +357,16 @@ static void lists_pages_in_order(void **state)
 static void keys_are_asked_for_escaped_where_xml_cannot_hold_them(void **state)
 {
 	static const char *const keys[] = { "p/\x01", "p/&#1;", "p/&#x1F;", "p/\xef\xbf\xbd" };
-	static const char *const held[] = { "p/+", "p/&#39;", "p/&#x9;", "p/&#10;", "p/\xef\xbb\xbf", "p/&amp;#1;" };
+	static const char *const held[] = { "p/+",     "p/&#39;",        "p/&#x9;",
+					    "p/&#10;", "p/\xef\xbb\xbf", "p/&amp;#1;" };
 	static const char escaped[] = PAGE("");
 
 	for (size_t i = 0; i < ARRAY_SIZE(keys) + ARRAY_SIZE(held); i++) {
 		bool odd = i < ARRAY_SIZE(keys);
-		AUTO(mem_freep) char *page = mem_printf("<ListBucketResult><Contents><Key>%s</Key><Size>1</Size></Contents>"
-							"</ListBucketResult>",
-							odd ? keys[i] : held[i - ARRAY_SIZE(keys)]);
+		AUTO(mem_freep)
+		char *page = mem_printf("<ListBucketResult><Contents><Key>%s</Key><Size>1</Size></Contents>"
+					"</ListBucketResult>",
+					odd ? keys[i] : held[i - ARRAY_SIZE(keys)]);
 		const struct fault_rule rules[] = {
 			{ .times = 1, .body = { (const uint8_t *)page, strlen(page) } },
 			{ .body = { (const uint8_t *)escaped, sizeof(escaped) - 1 } },

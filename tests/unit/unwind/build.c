@@ -337,7 +337,6 @@ static void code_without_entries_is_recognised(void **state)
 	expect_at(&in, TEXT + 0x80a, "none");
 }
 
-/* As in glibc's clone(): the entry ends before the call of the kernel, and another one starts after the return. */
 /* The byte before the second one is the last of the first one: its row would be before the last row. */
 static void adjacent_restorers_have_rising_rows(void **state)
 {
@@ -358,6 +357,7 @@ static void adjacent_restorers_have_rising_rows(void **state)
 	expect_at(&in, TEXT + 0x813, "none");
 }
 
+/* As in glibc's clone(): the entry ends before the call of the kernel, and another one starts after the return. */
 static void the_gap_around_a_call_that_makes_a_thread(void **state)
 {
 	static const uint8_t near_jumps[] = { 0x0f, 0x05, 0x48, 0x85, 0xc0, 0x7c, 0x18, 0x74, 0x01, 0xc3 };
@@ -388,6 +388,63 @@ static void the_gap_around_a_call_that_makes_a_thread(void **state)
 	assert_true(in.t.chunks[0].head.flags & UNWIND_FROM_CODE);
 }
 
+/* @code as section .init at TEXT + 0x900, in the gap behind a function. */
+static void init_table(struct input *in, const uint8_t *code, size_t n)
+{
+	unsigned i;
+
+	input_init(in);
+	memcpy(in->text.p + 0x900, code, n);
+	FDE(in, TEXT, 0x20, DEF_OFFSET(16));
+	i = elf_writer_section(&in->w, ".init", SHT_PROGBITS, SHF_ALLOC | SHF_EXECINSTR, bytes_of(code, n));
+	elf_writer_at(&in->w, i)->addr = TEXT + 0x900;
+	input_table(in, true);
+}
+
+static void sections_that_are_put_together_of_pieces(void **state)
+{
+	static const struct {
+		uint8_t n, begun, ends; /* 0: not recognised */
+		uint8_t code[32];
+	} cases[] = {
+		/* glibc's, with the call of __gmon_start__ */
+		{ 23, 4, 22, { 0x48, 0x83, 0xec, 8, 0x48, 0x8b, 5,    1,    2,    3, 4,   0x48,
+			       0x85, 0xc0, 0x74, 2, 0xff, 0xd0, 0x48, 0x83, 0xc4, 8, 0xc3 } },
+		/* with endbr64, and a call of another object's */
+		{ 18,
+		  8,
+		  17,
+		  { 0xf3, 0x0f, 0x1e, 0xfa, 0x48, 0x83, 0xec, 8, 0xe8, 1, 2, 3, 4, 0x48, 0x83, 0xc4, 8,
+		    0xc3 } },
+		/* musl's */
+		{ 3, 1, 2, { 0x50, 0x58, 0xc3 } },
+		/* another instruction, an end without its beginning, bytes after it, none at all */
+		{ 10, 0, 0, { 0x48, 0x83, 0xec, 8, 0x57, 0x48, 0x83, 0xc4, 8, 0xc3 } },
+		{ 6, 0, 0, { 0x50, 0x48, 0x83, 0xc4, 8, 0xc3 } },
+		{ 4, 0, 0, { 0x50, 0x58, 0xc3, 0x90 } },
+		{ 5, 0, 0, { 0x48, 0x83, 0xec, 8, 0xe8 } },
+		{ 1, 0, 0, { 0xc3 } },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		AUTO(input_done) struct input in = { 0 };
+		uint64_t at = TEXT + 0x900;
+
+		init_table(&in, cases[i].code, cases[i].n);
+		expect_at(&in, at - 1, "none");
+		expect_at(&in, at + cases[i].n, "none");
+		if (!cases[i].begun) {
+			expect_at(&in, at, "none");
+			continue;
+		}
+		expect_at(&in, at, "cfa=rsp+8 ra=cfa-8");
+		expect_at(&in, at + cases[i].begun - 1, "cfa=rsp+8 ra=cfa-8");
+		expect_at(&in, at + cases[i].begun, "cfa=rsp+16 ra=cfa-8");
+		expect_at(&in, at + cases[i].ends - 1, "cfa=rsp+16 ra=cfa-8");
+		expect_at(&in, at + cases[i].ends, "cfa=rsp+8 ra=cfa-8");
+	}
+}
+
 static void a_file_without_rules_has_no_table(void **state)
 {
 	AUTO(input_done) struct input in = { 0 };
@@ -414,6 +471,7 @@ int main(void)
 		cmocka_unit_test(code_without_entries_is_recognised),
 		cmocka_unit_test(adjacent_restorers_have_rising_rows),
 		cmocka_unit_test(the_gap_around_a_call_that_makes_a_thread),
+		cmocka_unit_test(sections_that_are_put_together_of_pieces),
 		cmocka_unit_test(a_file_without_rules_has_no_table),
 	};
 
