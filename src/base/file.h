@@ -70,6 +70,11 @@ void file_temp_done(struct file_temp *t); /* AUTO(file_temp_done) struct file_te
 	{                \
 		.fd = -1 \
 	}
+/*
+ * What root makes in another user's folder, as in that of a service with a user of its own, gets the owner of the folder: else
+ * that user could not read it. Others cannot give files away: for them nothing is done. @path: of the file.
+ */
+int file_own_as_folder(int fd, const char *path, struct err *err);
 const char *file_temp_dir(void); /* $TMPDIR, or /var/tmp: for large files */
 /* A file in @dir without a name, which ends with its descriptor; for reading and writing. */
 int file_unnamed(const char *dir, int *ret_fd, struct err *err);

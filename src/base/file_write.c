@@ -77,6 +77,20 @@ int file_temp_open(const char *path, mode_t mode, struct file_temp *ret, struct 
 	return 0;
 }
 
+int file_own_as_folder(int fd, const char *path, struct err *err)
+{
+	AUTO(mem_freep) char *dir = file_dir(path);
+	struct stat st;
+
+	if (geteuid() != 0)
+		return 0;
+	if (stat(dir, &st) < 0)
+		return err_os(err, errno, "%s", dir);
+	return fchown(fd, st.st_uid, st.st_gid) < 0
+		       ? err_os(err, errno, "%s: give it to the owner of its folder", path)
+		       : 0;
+}
+
 int file_temp_commit(struct file_temp *t, struct err *err)
 {
 	AUTO(mem_freep) char *dir = file_dir(t->path);

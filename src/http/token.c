@@ -142,6 +142,7 @@ int tokens_read(const char *path, struct token **ret, size_t *ret_n, struct err 
 int tokens_write(const char *path, const struct token *list, size_t n, struct err *err)
 {
 	AUTO(buf_done) struct buf b = { 0 };
+	AUTO(file_temp_done) struct file_temp t = FILE_TEMP_NONE;
 
 	for (size_t i = 0; i < n; i++) {
 		char hex[2 * TOKEN_HASH_SIZE + 1];
@@ -151,7 +152,11 @@ int tokens_write(const char *path, const struct token *list, size_t n, struct er
 		buf_printf(&b, " %lld %s\n", (long long)list[i].created,
 			   hex_encode(bytes_of(list[i].hash, TOKEN_HASH_SIZE), hex));
 	}
-	return file_write_durable(path, b.p ? (const void *)b.p : "", b.size, 0600, err);
+	if (file_temp_open(path, 0600, &t, err) < 0 ||
+	    fd_write(t.fd, b.p ? (const void *)b.p : "", b.size, err) < 0)
+		return err_in(err, "%s", path);
+	/* Before it has its name: the service reads it at once. */
+	return file_own_as_folder(t.fd, path, err) < 0 ? -1 : file_temp_commit(&t, err);
 }
 
 /* ---- a server's ---- */
@@ -168,7 +173,7 @@ struct tokens {
 	struct stat st;
 };
 
-/* Under the lock. Reads the file again if it has changed. */
+/* Under the lock. Reads the file again if it, its owner or its permissions have changed. */
 static void tokens_refresh(struct tokens *t)
 {
 	int64_t now_ms = clock_mono_ms();
@@ -187,7 +192,7 @@ static void tokens_refresh(struct tokens *t)
 		st = (struct stat){ 0 };
 	}
 	if (failed == t->failed && st.st_ino == t->st.st_ino && st.st_size == t->st.st_size &&
-	    st.st_mtim.tv_sec == t->st.st_mtim.tv_sec && st.st_mtim.tv_nsec == t->st.st_mtim.tv_nsec)
+	    st.st_ctim.tv_sec == t->st.st_ctim.tv_sec && st.st_ctim.tv_nsec == t->st.st_ctim.tv_nsec)
 		return;
 	t->st = st;
 	t->failed = failed;

@@ -146,6 +146,10 @@ static int tokens_lock(const char *path, int *ret_fd, struct err *err)
 	AUTO(mem_freep) char *lock_path = mem_printf("%s.lock", path);
 	int fd = open(lock_path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
 
+	if (fd >= 0 && file_own_as_folder(fd, lock_path, err) < 0) {
+		fd_close(&fd);
+		return -1;
+	}
 	if (fd < 0 || flock(fd, LOCK_EX) < 0) {
 		fd_close(&fd);
 		return err_os(err, errno, "%s", lock_path);

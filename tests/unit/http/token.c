@@ -4,6 +4,7 @@
  */
 #include "test.h"
 
+#include <fcntl.h>
 #include <unistd.h>
 #include "http/token.h"
 
@@ -147,6 +148,54 @@ static void a_file_without_tokens_lets_no_client_in(void **state)
 	assert_false(tokens_any(f->t));
 }
 
+/* The times of the content may be the same: what is corrected then is the owner or the permissions. */
+static void a_file_whose_inode_changed_is_read_again(void **state)
+{
+	struct token_fixture *f = *state;
+	char secret[TOKEN_SECRET_SIZE];
+	AUTO(buf_done) struct buf right = { 0 };
+	AUTO(fd_close) int fd = -1;
+	struct timespec times[2];
+	struct err err = { 0 };
+	struct stat st, wrong;
+
+	write_one(f, "a", TOKEN_PUSH, secret);
+	assert_int_equal(file_read(f->path, 1000, &right, &err), 0);
+	fd = open(f->path, O_RDWR | O_CLOEXEC);
+	assert_int_equal(pwrite(fd, " ", 1, 0), 1);
+	assert_int_equal(fstat(fd, &wrong), 0);
+	clock_test_advance(1000);
+	assert_int_equal(check(f, secret, TOKEN_PUSH), TOKEN_UNKNOWN);
+	assert_int_equal(pwrite(fd, right.p, right.size, 0), right.size);
+	times[0] = wrong.st_atim;
+	times[1] = wrong.st_mtim;
+	/* The clock of file systems has steps of some milliseconds. */
+	do {
+		assert_int_equal(futimens(fd, times), 0);
+		assert_int_equal(fstat(fd, &st), 0);
+	} while (st.st_ctim.tv_sec == wrong.st_ctim.tv_sec && st.st_ctim.tv_nsec == wrong.st_ctim.tv_nsec);
+	clock_test_advance(1000);
+	assert_int_equal(check(f, secret, TOKEN_PUSH), 0);
+}
+
+/* A service with a user of its own has to read it. */
+static void a_file_that_root_writes_has_the_owner_of_its_folder(void **state)
+{
+	struct token_fixture *f = *state;
+	char secret[TOKEN_SECRET_SIZE];
+	struct stat st;
+
+	if (geteuid() != 0)
+		skip();
+	assert_int_equal(chown(f->dir, 12345, 54321), 0);
+	write_one(f, "a", TOKEN_PUSH, secret);
+	assert_int_equal(stat(f->path, &st), 0);
+	assert_int_equal(st.st_uid, 12345);
+	assert_int_equal(st.st_gid, 54321);
+	assert_int_equal(st.st_mode & 07777, 0600);
+	assert_int_equal(check(f, secret, TOKEN_PUSH), 0);
+}
+
 static void a_path_that_is_no_file_lets_no_client_in(void **state)
 {
 	struct token_fixture *f = *state;
@@ -173,6 +222,9 @@ int main(void)
 		cmocka_unit_test_setup_teardown(an_unreadable_token_file_lets_no_client_in, set_up,
 						tear_down),
 		cmocka_unit_test_setup_teardown(a_file_without_tokens_lets_no_client_in, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(a_file_whose_inode_changed_is_read_again, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(a_file_that_root_writes_has_the_owner_of_its_folder, set_up,
+						tear_down),
 		cmocka_unit_test_setup_teardown(a_path_that_is_no_file_lets_no_client_in, set_up, tear_down),
 	};
 
