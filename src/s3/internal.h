@@ -185,6 +185,15 @@ void disk_cache_put(struct disk_cache *d, uint64_t key, struct byte_range range,
 void disk_cache_forget_all(struct disk_cache *d, uint64_t key);
 uint64_t disk_cache_size(struct disk_cache *d);
 
+/* ---- list.c, upload.c: for tests ---- */
+
+/* One answer, as s3_list() reads it. */
+int list_read_page(const struct s3_listing *l, struct bytes body, struct err *err);
+/* There may be keys in it that XML cannot hold: it has such characters, references to them, or the character for those replaced. */
+bool list_wants_escapes(struct str body);
+/* *ret: heap, also after an error. */
+int upload_read_parts(struct bytes body, struct s3_part **ret, size_t *ret_n, struct err *err);
+
 /* ---- span.c ---- */
 
 /*

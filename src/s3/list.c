@@ -36,6 +36,13 @@ struct list_page {
 	struct buf last; /* the key of the last object in it */
 };
 
+static void list_page_done(struct list_page *p)
+{
+	buf_done(&p->token);
+	buf_done(&p->key);
+	buf_done(&p->last);
+}
+
 enum { PAGE_AGAIN = INT_MIN };
 
 /* The state after the pages so far. */
@@ -146,6 +153,15 @@ static int page_read(struct list_page *p, struct bytes body, struct err *err)
 	return res;
 }
 
+int list_read_page(const struct s3_listing *l, struct bytes body, struct err *err)
+{
+	struct list_page p = { .l = l };
+	int r = page_read(&p, body, err);
+
+	list_page_done(&p);
+	return r;
+}
+
 static bool is_stopped(const struct s3_listing *l)
 {
 	return l->stopped && l->stopped(l->arg);
@@ -163,8 +179,7 @@ static bool is_control_reference(struct str s)
 	return c < 0x20 && c != '\t' && c != '\n' && c != '\r';
 }
 
-/* There may be keys in it that XML cannot hold: it has such characters, references to them, or the character for those replaced. */
-static bool page_wants_escapes(struct str body)
+bool list_wants_escapes(struct str body)
 {
 	for (size_t i = 0; i < body.size; i++) {
 		struct str rest = { body.p + i, body.size - i };
@@ -213,7 +228,7 @@ static int page_get(struct s3 *s, struct list_page *p, const struct list_course 
 		return r < 0 ? -1
 			     : err_set(err, ERR_IO, "s3://" STR_FMT ": it cannot be listed",
 				       STR_ARG(p->l->bucket));
-	if (!c->escaped && page_wants_escapes(buf_str(&a.body)))
+	if (!c->escaped && list_wants_escapes(buf_str(&a.body)))
 		r = PAGE_AGAIN;
 	else
 		r = page_read(p, buf_bytes(&a.body), err);
@@ -257,9 +272,7 @@ int s3_list(struct s3 *s, const struct s3_listing *l, struct err *err)
 			r = 0;
 		} else if (r == 0 && more)
 			r = list_advances(&p, &c, err);
-		buf_done(&p.token);
-		buf_done(&p.key);
-		buf_done(&p.last);
+		list_page_done(&p);
 	}
 	buf_done(&c.token);
 	buf_done(&c.last);

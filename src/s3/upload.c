@@ -159,6 +159,16 @@ static int parts_read(struct part_list *l, struct bytes body, struct err *err)
 	return res;
 }
 
+int upload_read_parts(struct bytes body, struct s3_part **ret, size_t *ret_n, struct err *err)
+{
+	struct part_list l = { 0 };
+	int r = parts_read(&l, body, err);
+
+	*ret = l.v;
+	*ret_n = l.n;
+	return r;
+}
+
 static int parts_page(struct s3 *s, const struct s3_upload *u, struct part_list *l, struct err *err)
 {
 	char after[16];

@@ -8,6 +8,29 @@
 
 #include <assert.h>
 
+static int listed(void *arg, const struct s3_listed *o, struct err *err)
+{
+	assert(o->key.size > 0 && o->key.size <= S3_KEY_MAX && !memchr(o->key.p, 0, o->key.size));
+	assert(strlen(o->info.etag) < S3_ETAG_MAX);
+	return 0;
+}
+
+static void read_lists(struct bytes in)
+{
+	const struct s3_listing all = { .bucket = STR("b"), .prefix = STR(""), .fn = listed };
+	struct s3_part *parts;
+	size_t n;
+
+	(void)list_wants_escapes((struct str){ (const char *)in.p, in.size });
+	(void)list_read_page(&all, in, NULL);
+	(void)upload_read_parts(in, &parts, &n, NULL);
+	for (size_t i = 0; i < n; i++) {
+		assert(parts[i].number > (i ? parts[i - 1].number : 0) && parts[i].number <= S3_PARTS_MAX);
+		assert(parts[i].etag[0]);
+	}
+	free(parts);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct bytes in = bytes_of(data, size);
@@ -27,6 +50,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	}
 	assert(r < 0 || depth == 0);
 	xml_done(&x);
+	read_lists(in);
 	if (reply_error_read(in, &e))
 		assert(e.code.size > 0);
 	reply_error_done(&e);
