@@ -172,3 +172,46 @@ def test_a_thousand_programs_a_second(can_sample, tmp_path):  # noqa: F811
     assert not [s for s in loading if s[0].startswith("[no ")], loading
     rows = folded(out)
     assert sum(n for s, n in rows if s[0] in ("[no process]", "[no mapping]")) <= 0.05 * sum(n for _, n in rows), r.stderr
+
+
+# Runs two programs in turn, and gives the second one the process number of the first, which has ended. Prints how often that came true.
+REUSE = """
+import subprocess, sys
+same = 0
+for _ in range(60):
+    first = subprocess.Popen([sys.argv[1], "150"])
+    first.wait()
+    open("/proc/sys/kernel/ns_last_pid", "w").write(str(first.pid - 1))
+    second = subprocess.Popen([sys.argv[2], "150"])
+    second.wait()
+    same += second.pid == first.pid
+    if same == 5:
+        break
+print(same)
+"""
+
+
+@pytest.mark.slow
+def test_a_process_number_that_is_used_again_is_another_program(can_sample, tmp_path):  # noqa: F811
+    """Within milliseconds: before anybody reads that the first one has ended."""
+    try:
+        open("/proc/sys/kernel/ns_last_pid", "w").close()
+    except OSError as e:
+        pytest.skip(f"numbers of processes cannot be chosen here: {e}")
+    padding = "".join(f"int pad{i}(int n) {{ return n * {i}; }}\n" for i in range(200))
+    first = compiled(tmp_path, "first", CHAIN)
+    second = compiled(tmp_path, "second", padding + CHAIN.replace("burn_here", "burn_again").replace("go_down", "go_on"))
+    out = tmp_path / "out.folded"
+    r = agent("-o", out, "-F", "199", "--", "python3", "-c", REUSE, first, second)
+    assert r.returncode == 0, r.stderr
+    by_bpf(r)
+    rows = folded(out)
+    same = int(r.stdout.split()[0])
+    if not same:
+        pytest.skip("other programs took the numbers")
+    chains = {name: [(s, n) for s, n in rows if name in s] for name in ("burn_here", "burn_again")}
+    for name, other in (("burn_here", "go_on"), ("burn_again", "go_down")):
+        assert sum(n for _, n in chains[name]) >= 0.8 * same * 0.15 * 199, (name, rows[:5])
+        assert all(s[0] == "_start" and other not in s for s, _ in chains[name]), chains[name][:3]
+    # No sample of them lost its names.
+    assert sum(n for s, n in rows if "main" in s and not {"burn_here", "burn_again"} & set(s)) <= 0.1 * sum(n for _, n in rows)
