@@ -51,23 +51,27 @@ void unwind_rows_start(struct unwind_rows *it, const struct unwind_table *t)
 	*it = (struct unwind_rows){ .table = *t };
 }
 
-/* The slots of page @page, [*ret_from, *ret_to) of chunk *ret; false: it has none. */
-static bool page_rows(const struct unwind_table *t, uint64_t page, const union unwind_chunk **ret,
-		      uint32_t *ret_from, uint32_t *ret_to)
+/* The block of page @page; false: it has no rows. */
+static bool page_block(const struct unwind_table *t, uint64_t page, struct unwind_block *ret)
 {
 	const struct unwind_head *h = &t->chunks[0].head;
-	uint32_t unit = UNWIND_LE32(h->blocks) + (uint32_t)(page >> 8), from, to, end;
+	uint32_t unit = UNWIND_LE32(h->blocks) + (uint32_t)(page >> 8);
 	const union unwind_chunk *c = UNWIND_CHUNK(t, unit >> 9);
-	struct unwind_block b;
 
 	if (!c)
 		return false;
-	b = c->block[unit & 511];
-	c = UNWIND_CHUNK(t, UNWIND_LE16(b.pages) >> 3);
-	if (!b.pages || !c)
-		return false;
-	unit = (uint32_t)(UNWIND_LE16(b.pages) & 7) << 8 | (page & 255);
-	from = UNWIND_LE16(c->slot[unit]);
+	*ret = c->block[unit & 511];
+	return ret->pages && UNWIND_LE16(ret->pages) >> 3 < t->n_chunks;
+}
+
+/* The slots of page @page in block @b, [*ret_from, *ret_to) of chunk *ret; false: it has none. */
+static bool page_rows(const struct unwind_table *t, struct unwind_block b, uint64_t page,
+		      const union unwind_chunk **ret, uint32_t *ret_from, uint32_t *ret_to)
+{
+	const union unwind_chunk *c = UNWIND_CHUNK(t, UNWIND_LE16(b.pages) >> 3);
+	uint32_t unit = (uint32_t)(UNWIND_LE16(b.pages) & 7) << 8 | (page & 255);
+	uint32_t from = UNWIND_LE16(c->slot[unit]), to, end;
+
 	to = (page & 255) == 255 ? UNWIND_LE16(b.n) : UNWIND_LE16(c->slot[(unit + 1) & 2047]);
 	c = UNWIND_CHUNK(t, (UNWIND_LE32(b.rows) + from) >> 11);
 	if (from >= to || !c)
@@ -86,10 +90,15 @@ bool unwind_rows_next(struct unwind_rows *it)
 
 	for (; it->page << UNWIND_PAGE_SHIFT < span; it->page++, it->n_passed = 0) {
 		const union unwind_chunk *c;
+		struct unwind_block b;
 		uint32_t from, to;
 		unsigned low;
 
-		if (!page_rows(&it->table, it->page, &c, &from, &to))
+		if (!page_block(&it->table, it->page, &b)) {
+			it->page |= 255; /* the last page of the block */
+			continue;
+		}
+		if (!page_rows(&it->table, b, it->page, &c, &from, &to))
 			continue;
 		from += it->n_passed;
 		if (from >= to)
