@@ -12,7 +12,8 @@
 #include "profile/maps.h"
 #include "profile/prune.h"
 
-#define MAX_HANDLER_FRAMES 2u
+#define MAX_HANDLER_FRAMES 2u /* that are removed, as pprof does */
+#define MAX_SIGNAL_FRAMES  4u /* that are looked at */
 
 struct cpu_reader {
 	struct profile *p;
@@ -25,7 +26,7 @@ struct cpu_reader {
 	uint64_t period_us;
 	/* Return addresses in the signal handler, which most stacks have after the leaf. */
 	unsigned n_handler;
-	uint64_t handler[MAX_HANDLER_FRAMES];
+	uint64_t handler[MAX_SIGNAL_FRAMES];
 };
 
 static uint64_t cpu_next_word(struct cursor *c, bool wide)
@@ -148,37 +149,47 @@ static uint64_t vote_for_frame(const struct cpu_reader *r)
 }
 
 /*
- * @addr is at this position in all stacks but one of 32 (pprof's measure), with different callers: a function that is
- * always called from the same place is not a handler.
+ * @addr is at this position in all stacks but one of 32 (pprof's measure). *ret_differ: with different callers.
  */
-static bool is_handler_frame(const struct cpu_reader *r, uint64_t addr)
+static bool is_in_most_stacks(const struct cpu_reader *r, uint64_t addr, bool *ret_differ)
 {
 	struct cursor c = r->records;
 	uint64_t count, n, n_all = 0, n_same = 0, caller = 0, next;
 	struct err ignored = { 0 };
-	bool differ = false;
+
+	*ret_differ = false;
 
 	for (; next_record(r, &c, &count, &n, &ignored) == 0; cursor_skip(&c, n * (r->wide ? 8 : 4))) {
 		n_all++;
 		if (n <= 1 + r->n_handler || word_at(c, r->wide, 1 + r->n_handler) != addr)
 			continue;
 		next = n > 2 + r->n_handler ? word_at(c, r->wide, 2 + r->n_handler) : 0;
-		differ = differ || (n_same && next != caller);
+		*ret_differ = *ret_differ || (n_same && next != caller);
 		caller = next;
 		n_same++;
 	}
-	return differ && n_same >= n_all - n_all / 32;
+	return n_same >= n_all - n_all / 32;
 }
 
+/*
+ * Frames of the handler call each other, the last one different code: a function that is always called from the same
+ * place is not one of them.
+ */
 static void find_handler_frames(struct cpu_reader *r)
 {
-	while (r->n_handler < MAX_HANDLER_FRAMES) {
-		uint64_t addr = vote_for_frame(r);
+	unsigned n = 0;
 
-		if (!addr || !is_signal_code(r, addr) || !is_handler_frame(r, addr))
-			return;
+	while (r->n_handler < MAX_SIGNAL_FRAMES) {
+		uint64_t addr = vote_for_frame(r);
+		bool differ;
+
+		if (!addr || !is_signal_code(r, addr) || !is_in_most_stacks(r, addr, &differ))
+			break;
 		r->handler[r->n_handler++] = addr;
+		if (differ)
+			n = r->n_handler;
 	}
+	r->n_handler = MIN(n, MAX_HANDLER_FRAMES);
 }
 
 /*

@@ -125,23 +125,26 @@ static bool java_attribute(struct str line, struct str *ret_name, struct str *re
 	return true;
 }
 
-/* C++ programs write contentions with the same first line, and without a format. */
+/* C++ programs write contentions with the same first line, and with neither a format nor a resolution. */
 bool java_is_profile(struct str head)
 {
 	struct str name, value;
-	bool is_heap;
+	bool is_heap, has_resolution = false;
 
 	if (!java_head(str_trim(str_cut(&head, '\n')), &is_heap))
 		return false;
 	while (head.p && head.size) {
 		struct str line = str_trim(str_cut(&head, '\n'));
 
-		if (line.size && !java_attribute(line, &name, &value))
-			return false;
-		if (line.size && str_eq(name, STR("format")))
+		if (!line.size)
+			continue;
+		if (!java_attribute(line, &name, &value))
+			break;
+		if (str_eq(name, STR("format")))
 			return str_eq(value, STR("java"));
+		has_resolution = has_resolution || str_eq(name, STR("resolution"));
 	}
-	return false;
+	return has_resolution;
 }
 
 static int java_put_attribute(struct java_reader *r, struct str name, struct str value, struct err *err)

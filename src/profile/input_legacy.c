@@ -63,7 +63,7 @@ static bool heap_head(struct str line, int64_t v[4], struct str *ret_what)
 	line.size -= 13;
 	if (!words_scan(&line, "n:n[n:n]@", v))
 		return false;
-	*ret_what = str_trim(line);
+	*ret_what = words_next(&line);
 	return true;
 }
 
@@ -85,7 +85,8 @@ static bool contention_head(struct str line)
 bool profile_is_legacy(struct str head)
 {
 	const struct str whole = head;
-	struct str line = str_trim(str_cut(&head, '\n')), what;
+	uint64_t n = 0;
+	struct str line = legacy_first_line(&head, &n), what;
 	int64_t v[4];
 
 	return heap_head(line, v, &what) || str_starts(line, STR("heap_v2/")) || count_head(line, &what) ||
@@ -99,7 +100,7 @@ static int set_rate(struct legacy_reader *r, struct str what, struct err *err)
 	bool sampled = str_eq(name, STR("heap")) || str_eq(name, STR("heap_v2")) ||
 		       str_eq(name, STR("heapz_v2"));
 
-	if (sampled && what.p && !str_to_u64(what, &r->rate))
+	if (sampled && what.size && !str_to_u64(what, &r->rate))
 		return err_set(err, ERR_INVALID, "has no number in its first line");
 	/* Go prints twice the rate. */
 	if (str_eq(name, STR("heap")))
@@ -144,7 +145,9 @@ static int legacy_read_head(struct legacy_reader *r, struct str line, struct str
 
 	if (heap_head(line, v, &what)) {
 		r->kind = KIND_HEAP;
-		r->has_allocs = (v[2] != v[0] && v[2]) || (v[3] != v[1] && v[3]);
+		/* Of the growth of the heap and its unused memory the second pair repeats the first one. */
+		r->has_allocs = ((v[2] != v[0] && v[2]) || (v[3] != v[1] && v[3])) &&
+				str_starts(what, STR("heap"));
 		heap_types(r);
 		return set_rate(r, what, err);
 	}
@@ -226,7 +229,7 @@ static int legacy_push_location(struct legacy_reader *r, uint64_t addr, uint32_t
 /* The size of the objects that were allocated here, as a label; two sizes are two samples. */
 static int size_label(struct legacy_reader *r, struct err *err)
 {
-	unsigned of = r->v[0] ? 0 : 2;
+	unsigned of = r->v[0] || !r->has_allocs ? 0 : 2;
 	struct profile_label l = { .key = profile_add_string(r->p, STR("bytes")) };
 
 	if (r->kind != KIND_HEAP || !r->v[of])
@@ -365,20 +368,27 @@ static int read_comment(struct legacy_reader *r, struct str line, struct err *er
 
 /* ---- lines ---- */
 
-/* "cycles/second = 3100000000" */
-static void read_attribute(struct legacy_reader *r, struct str line)
+/* "cycles/second = 3100000000"; others are ignored. */
+static int read_attribute(struct legacy_reader *r, struct str line, struct err *err)
 {
 	struct str name = str_trim(str_cut(&line, '='));
+	bool is_hz = str_eq(name, STR("cycles/second")), is_period = str_eq(name, STR("sampling period")),
+	     is_duration = str_eq(name, STR("ms since reset"));
 	int64_t v;
 
-	if (!words_int(str_trim(line), &v) || v <= 0)
-		return;
-	if (str_eq(name, STR("cycles/second")))
+	if (!is_hz && !is_period && !is_duration)
+		return 0;
+	if (!words_int(str_trim(line), &v))
+		return err_set(err, ERR_INVALID, "has no number");
+	if (v <= 0)
+		return 0;
+	if (is_hz)
 		r->hz = v;
-	else if (str_eq(name, STR("sampling period")))
+	else if (is_period)
 		r->period = r->p->period = v;
-	else if (str_eq(name, STR("ms since reset")))
+	else
 		r->p->duration_ns = legacy_multiply(v, 1000000);
+	return 0;
 }
 
 static int read_jemalloc(struct legacy_reader *r, struct str line, struct err *err)
@@ -396,6 +406,7 @@ static int read_jemalloc(struct legacy_reader *r, struct str line, struct err *e
 	return line.size && line.p[0] == 't' ? 0 : err_set(err, ERR_INVALID, "cannot be parsed");
 }
 
+/* 1: the samples end here; after them there may be other sections. */
 static int legacy_read_line(struct legacy_reader *r, struct str line, struct err *err)
 {
 	static const char *const forms[] = {
@@ -404,7 +415,6 @@ static int legacy_read_line(struct legacy_reader *r, struct str line, struct err
 		[KIND_CONTENTION] = "nn@",
 	};
 
-	line = str_trim(line);
 	if (!line.size)
 		return 0;
 	if (line.p[0] == '#')
@@ -417,30 +427,27 @@ static int legacy_read_line(struct legacy_reader *r, struct str line, struct err
 		r->open = true;
 		return legacy_read_stack(r, line, err);
 	}
-	if (r->kind == KIND_CONTENTION && memchr(line.p, '=', line.size)) {
-		read_attribute(r, line);
-		return 0;
-	}
+	if (r->kind == KIND_CONTENTION && memchr(line.p, '=', line.size))
+		return read_attribute(r, line, err);
+	if (r->kind != KIND_HEAP && str_starts(line, STR("---")))
+		return 1;
 	return err_set(err, ERR_INVALID, "cannot be parsed");
 }
 
 static int legacy_read_all(struct legacy_reader *r, struct str text, struct err *err)
 {
 	struct str maps = legacy_cut_maps(&text), line;
-	uint64_t n = 1;
+	uint64_t n = 0;
+	int done = 0;
 
-	while (text.size && (text.p[0] == '\n' || text.p[0] == '\r')) {
-		n += text.p[0] == '\n';
-		text.p++;
-		text.size--;
-	}
-	line = str_trim(str_cut(&text, '\n'));
+	line = legacy_first_line(&text, &n);
 	if (legacy_read_head(r, line, text, err) < 0)
 		return err_in(err, "line %llu", (unsigned long long)n);
 	profile_maps_read(&r->maps, r->p, maps);
-	while (text.p && text.size) {
+	while (done == 0 && text.p && text.size) {
 		n++;
-		if (legacy_read_line(r, str_cut(&text, '\n'), err) < 0)
+		done = legacy_read_line(r, words_line(&text), err);
+		if (done < 0)
 			return err_in(err, "line %llu", (unsigned long long)n);
 	}
 	if (legacy_end_sample(r, err) < 0)

@@ -39,19 +39,10 @@ static bool is_threadz_head(struct str line)
 	return str_starts(line, STR("--- threadz ")) && str_ends(line, STR(" ---"));
 }
 
-/* The first line that is not empty and no comment. */
-static struct str first_line(struct str *text)
-{
-	struct str line = { 0 };
-
-	while (text->p && text->size && (!line.size || line.p[0] == '#'))
-		line = str_trim(str_cut(text, '\n'));
-	return line;
-}
-
 bool threadz_is_profile(struct str head)
 {
-	struct str line = first_line(&head);
+	uint64_t n = 0;
+	struct str line = legacy_first_line(&head, &n);
 
 	return is_threadz_head(line) || is_thread_head(line);
 }
@@ -94,8 +85,10 @@ static int read_stack_line(struct threadz_reader *r, struct str line, struct err
 		uint64_t addr;
 
 		w.size -= named;
-		if (!str_starts(w, STR("0x")) || !words_hex(w, &addr))
+		if (!str_starts(w, STR("0x")))
 			continue; /* "PC:", "creator:" */
+		if (!words_hex(w, &addr))
+			return err_set(err, ERR_INVALID, "has an invalid address");
 		if (push_thread_frame(r, addr, named ? str_trim(line) : STR(""), err) < 0)
 			return -1;
 		if (named)
@@ -161,7 +154,7 @@ static int threadz_read_text(struct threadz_reader *r, struct str text, struct e
 	r->p->period = 1;
 	profile_maps_read(&r->maps, r->p, maps);
 	while (done == 0 && text.p && text.size) {
-		struct str line = str_trim(str_cut(&text, '\n'));
+		struct str line = words_line(&text);
 
 		n++;
 		if (!line.size || line.p[0] == '#' || is_threadz_head(line))

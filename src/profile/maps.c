@@ -9,6 +9,24 @@
 #include "profile/internal.h"
 #include "profile/words.h"
 
+#define BUILD_ID_MIN 8u /* digits, of a build ID without an offset before it: a file's name may end in " b" */
+
+/* "path 0123abcd" */
+static struct str read_brief_id(struct profile_maps *m, struct str line, struct profile_mapping *to)
+{
+	const char *at = line.size ? memrchr(line.p, ' ', line.size) : NULL;
+	struct str id = at ? (struct str){ at + 1, line.size - (size_t)(at + 1 - line.p) }
+			   : (struct str){ 0 };
+	size_t n = 0;
+
+	while (n < id.size && hex_digit(id.p[n], true) >= 0)
+		n++;
+	if (n < BUILD_ID_MIN || n < id.size)
+		return line;
+	to->build_id = profile_add_string(m->p, id);
+	return str_trim((struct str){ line.p, (size_t)(at - line.p) });
+}
+
 /* "path (@1000) 0123abcd": the file, then perhaps the offset and the build ID. */
 static struct str read_brief_file(struct profile_maps *m, struct str line, struct profile_mapping *to)
 {
@@ -16,7 +34,7 @@ static struct str read_brief_file(struct profile_maps *m, struct str line, struc
 	struct str file = line, id;
 
 	if (!at)
-		return file;
+		return read_brief_id(m, line, to);
 	file.size = (size_t)(at - line.p);
 	id = (struct str){ at + 3, line.size - file.size - 3 };
 	if (!words_hex(str_cut(&id, ')'), &to->offset))
@@ -54,47 +72,67 @@ static bool read_rest(struct profile_maps *m, struct str *line, struct profile_m
 	return true;
 }
 
-static bool read_range(struct str range, struct profile_mapping *to)
+/* "55ec5e887000-55ec5e889000", "0x400000-0x401000:", "0x400000 0x401000" */
+static bool read_range(struct str *line, struct profile_mapping *to)
 {
-	if (str_ends(range, STR(":")))
-		range.size--;
-	return words_hex(str_cut(&range, '-'), &to->start) && words_hex(range, &to->limit) &&
-	       to->limit > to->start;
+	struct str limit = words_next(line), start = str_cut(&limit, '-');
+
+	if (!limit.p)
+		limit = words_next(line);
+	if (str_ends(limit, STR(":")))
+		limit.size--;
+	return words_hex(start, &to->start) && words_hex(limit, &to->limit) && to->limit > to->start;
 }
 
-/* "build=/home/x": "$build" in lines after it stands for the text. true: it is such a line. */
-static bool read_variable(struct profile_maps *m, struct str line)
+/* "build=/home/x": "$build" in lines after it stands for the text. */
+static void read_variable(struct profile_maps *m, struct str line)
 {
-	const char *eq = line.size ? memchr(line.p, '=', line.size) : NULL;
+	struct profile_maps_variable v = { .value = line };
 
-	if (!eq || eq == line.p || memchr(line.p, ' ', (size_t)(eq - line.p)))
-		return false;
-	m->name = (struct str){ line.p, (size_t)(eq - line.p) };
-	m->value = (struct str){ eq + 1, line.size - m->name.size - 1 };
-	return true;
+	v.name = str_trim(str_cut(&v.value, '='));
+	if (!v.value.p || !v.name.size || memchr(v.name.p, ' ', v.name.size) ||
+	    m->n_variables == ARRAY_SIZE(m->variables))
+		return;
+	v.value = str_trim(v.value);
+	m->variables[m->n_variables++] = v;
 }
 
-/* With the variable replaced; a path has it once, at its beginning. */
+/* The variable that @file begins with: the one with the longest name; NULL: none. A path has one, at its beginning. */
+static const struct profile_maps_variable *variable_of(const struct profile_maps *m, struct str file)
+{
+	const struct profile_maps_variable *best = NULL;
+
+	if (!file.size || file.p[0] != '$')
+		return NULL;
+	for (unsigned i = 0; i < m->n_variables; i++) {
+		const struct profile_maps_variable *v = &m->variables[i];
+
+		if (str_starts((struct str){ file.p + 1, file.size - 1 }, v->name) &&
+		    (!best || v->name.size >= best->name.size))
+			best = v;
+	}
+	return best;
+}
+
 static uint32_t add_file(struct profile_maps *m, struct str file)
 {
 	AUTO(buf_done) struct buf b = { 0 };
+	const struct profile_maps_variable *v = variable_of(m, file);
 
-	if (!m->name.size || file.size <= m->name.size || file.p[0] != '$' ||
-	    !str_starts((struct str){ file.p + 1, file.size - 1 }, m->name))
+	if (!v)
 		return profile_add_string(m->p, file);
-	buf_add_str(&b, m->value);
-	buf_add(&b, file.p + 1 + m->name.size, file.size - 1 - m->name.size);
+	buf_add_str(&b, v->value);
+	buf_add(&b, file.p + 1 + v->name.size, file.size - 1 - v->name.size);
 	return profile_add_string(m->p, buf_str(&b));
 }
 
-/* "55ec5e887000-55ec5e889000" and read_rest() */
 static void read_maps_line(struct profile_maps *m, struct str line)
 {
-	struct str text = str_trim(line), rest = text;
+	struct str text = line, rest = text;
 	struct profile_mapping to = { 0 };
 	struct profile_maps_part part;
 
-	if (!read_range(words_next(&rest), &to)) {
+	if (!read_range(&rest, &to)) {
 		read_variable(m, text);
 		return;
 	}
@@ -120,7 +158,7 @@ void profile_maps_read(struct profile_maps *m, struct profile *p, struct str tex
 {
 	m->p = p;
 	while (text.p && text.size)
-		read_maps_line(m, str_cut(&text, '\n'));
+		read_maps_line(m, words_line(&text));
 	if (m->list.n)
 		qsort(m->list.p, m->list.n, sizeof(*m->list.p), by_map_start);
 }

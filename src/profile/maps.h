@@ -14,7 +14,11 @@ struct profile_maps_part {
 struct profile_maps {
 	struct profile *p;
 	PROFILE_TABLE(struct profile_maps_part) list; /* by address */
-	struct str name, value;                       /* the last variable, in the text */
+	/* In the text; more variables than these are ignored. */
+	struct profile_maps_variable {
+		struct str name, value;
+	} variables[8];
+	unsigned n_variables;
 };
 
 /*

@@ -40,6 +40,26 @@ struct str words_next(struct str *s)
 	return w;
 }
 
+/* The length of "W1220 15:07:15.201776    8272 logger.cc:12033] "; 0: it is another text. */
+static size_t log_prefix(struct str line)
+{
+	const char *end = line.size && line.p[0] != '#' ? memchr(line.p, ']', line.size) : NULL;
+	size_t n = end ? (size_t)(end - line.p) : 0, digits = n;
+
+	if (!n || memchr(line.p, '[', n) || n + 1 == line.size || !is_word_blank(line.p[n + 1]))
+		return 0;
+	while (digits && is_decimal_digit(line.p[digits - 1]))
+		digits--;
+	return digits < n && digits > 1 && line.p[digits - 1] == ':' ? n + 2 : 0;
+}
+
+struct str words_line(struct str *text)
+{
+	struct str line = str_trim(str_cut(text, '\n'));
+
+	return str_trim(skip_chars(line, log_prefix(line)));
+}
+
 bool words_hex(struct str s, uint64_t *ret)
 {
 	uint64_t v = 0;

@@ -8,6 +8,11 @@
 
 /* Cut off the first word; empty: there is none. Words are separated by blanks and tabs. */
 struct str words_next(struct str *s);
+/*
+ * Cut off the first line, trimmed. In front of it there may be the prefix of a log, "W1220 15:07:15.2 8272 log.cc:12] ", which
+ * is left out; comments ("#") are taken literally.
+ */
+struct str words_line(struct str *text);
 /* All of @s, with or without 0x: at most 16 digits. */
 bool words_hex(struct str s, uint64_t *ret);
 /* All of @s, decimal, with or without a minus. */
