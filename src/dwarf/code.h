@@ -39,6 +39,7 @@ struct dwarf_data {
 	int fd; /* the source's bytes are in this file, at fd_off; -1: read through the source */
 	uint64_t fd_off;
 	const uint8_t *mem; /* ... or in memory here; NULL: not */
+	bool damaged;       /* the file has it, and it cannot be read; size is 0 */
 	struct err unknown; /* relocations that were left out; ERR_NONE: there are none */
 };
 

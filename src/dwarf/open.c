@@ -111,6 +111,7 @@ static int open_sections(struct dwarf *d, struct err *err)
 		if (d->split || section_damage_note(d, err) < 0)
 			return -1;
 		dwarf_data_close(sections[i].s);
+		sections[i].s->damaged = true;
 	}
 	return 0;
 }

@@ -343,6 +343,9 @@ static int table_compile(struct dwarf_reader *r, struct dwarf_table *t, const st
 
 	skips_make(&r->tables.skips, &t->format);
 	text.skips = &r->tables.skips;
+	if (s->damaged)
+		return err_set(err, ERR_INVALID, "abbreviations at %llu: .debug_abbrev cannot be read",
+			       (unsigned long long)cu->abbrev_off);
 	if (cu->abbrev_off >= s->size)
 		return err_set(err, ERR_INVALID, "no abbreviations at %llu: the section has %llu bytes",
 			       (unsigned long long)cu->abbrev_off, (unsigned long long)s->size);

@@ -474,6 +474,8 @@ static int line_table_read(struct dwarf_reader *r, struct err *err)
 	struct cursor c;
 	int rc;
 
+	if (line->damaged)
+		return err_set(err, ERR_INVALID, ".debug_line cannot be read");
 	if (off >= line->size)
 		return err_set(err, ERR_INVALID, "no line table at %llu", (unsigned long long)off);
 	if (dwarf_data_chunk(line, off, (size_t)MIN(line->size - off, (uint64_t)12), &r->line_room, &p, err) <

@@ -61,14 +61,36 @@ static int skipped_by_unit(const void *a, const void *b)
 	return x->unit < y->unit ? -1 : x->unit > y->unit;
 }
 
-/* Write why parts were left out: the units' reasons in their order, then the rest; at most the first ones. */
-static uint64_t head_add_reasons(struct build *b, struct buf *out)
+/* Write the reasons of whole sections. Returns their number. */
+static size_t head_add_damage(struct build *b, struct buf *out)
 {
 	static const struct err none;
+	const struct err *damage, *others[] = { &b->dwarf_err, &b->go_err, &b->split_err, &b->rowless_err,
+						b->dwarf ? dwarf_units_err(b->dwarf) : &none };
+	size_t n_damage = b->dwarf ? dwarf_damage(b->dwarf, &damage) : 0, n = n_damage + b->symbols.n_damage;
+
+	for (size_t i = 0; i < n_damage; i++)
+		head_add_reason(out, str_of(damage[i].text));
+	for (size_t i = 0; i < b->symbols.n_damage; i++)
+		head_add_reason(out, str_of(b->symbols.damage[i].text));
+	for (size_t i = 0; i < ARRAY_SIZE(others); i++) {
+		if (!others[i]->kind)
+			continue;
+		head_add_reason(out, str_of(others[i]->text));
+		n++;
+	}
+	return n;
+}
+
+/* Write why parts were left out: sections, which may be the reason of many units, then units; of these the first ones. */
+static uint64_t head_add_reasons(struct build *b, struct buf *out)
+{
 	struct skipped *all = NULL;
-	size_t n = 0, room = 0, written = 0;
+	size_t n = 0, room = 0, n_sections;
 	uint64_t total = 0;
 
+	head_put32(out, 68, out->size);
+	n_sections = head_add_damage(b, out);
 	for (unsigned k = 0; k < b->n_batches; k++) {
 		const struct batch *one = b->batches[k];
 
@@ -78,28 +100,14 @@ static uint64_t head_add_reasons(struct build *b, struct buf *out)
 	}
 	if (n)
 		qsort(all, n, sizeof(*all), skipped_by_unit);
-	head_put32(out, 68, out->size);
-	for (; written < MIN(n, (size_t)REASONS_MAX); written++)
-		head_add_reason(out, str_of(all[written].reason));
+	n = MIN(n, (size_t)REASONS_MAX);
+	for (size_t i = 0; i < n; i++)
+		head_add_reason(out, str_of(all[i].reason));
 	free(all);
-	const struct err *damage, *others[] = { &b->dwarf_err, &b->go_err, &b->split_err, &b->rowless_err,
-						b->dwarf ? dwarf_units_err(b->dwarf) : &none };
-	size_t n_damage = b->dwarf ? dwarf_damage(b->dwarf, &damage) : 0, n_own = written;
-
-	for (size_t i = 0; i < n_damage; i++, written++)
-		head_add_reason(out, str_of(damage[i].text));
-	for (size_t i = 0; i < b->symbols.n_damage; i++, written++)
-		head_add_reason(out, str_of(b->symbols.damage[i].text));
-	for (size_t i = 0; i < ARRAY_SIZE(others); i++) {
-		if (!others[i]->kind)
-			continue;
-		head_add_reason(out, str_of(others[i]->text));
-		written++;
-	}
-	total += written - n_own;
+	total += n_sections;
 	total += b->n_rowless ? b->n_rowless - 1 : 0;
 	head_put64(out, 56, total);
-	head_put32(out, 64, written);
+	head_put32(out, 64, (uint32_t)(n_sections + n));
 	if (total)
 		b->flags |= SYMTAB_PARTIAL;
 	return total;
