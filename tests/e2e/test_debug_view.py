@@ -51,6 +51,7 @@ def test_a_binary_without_names_gets_them_by_drag_and_drop(serve, tmp_path, prog
     page.wait_text(".binaries", "not named")
     b = ask(s, "binaries", query=cpu_of(s))["binaries"][0]
     text = page.text(f'tr[data-id="{program.build_id}"]')
+    assert f"GNU build ID {program.build_id}" in text
     assert "/usr/bin/hello" in text and "100.00 %" in text and b["text"].lower() in text.lower() and b["help"].lower() in text.lower() and f"0 of {b['locations']} addresses" in text
 
     # The browser refuses files that do not fit, with a reason, and sends nothing of them.
@@ -91,12 +92,14 @@ def test_a_binary_without_a_gnu_build_id_gets_names_by_drag_and_drop(serve, tmp_
     send(s, made.sample([0x7f0000000000 + code + go_program.SIZE - vaddr + 1], [7]).bytes(), service="app")
     visit(page, s, "?view=debug")
     page.wait_text(".binaries", "not named")
+    page.wait_text(".binaries", {"go": f"Go build ID {text}", "hash": f"GNU build ID or hash of the file {identity}"}[known_by])
     other = Program(tmp_path / "other", "other")
     drop(page, f'tr[data-id="{identity}"]', ("other.debug", other.debug.read_bytes()))
     page.wait_text(".push-log", "drop that" if known_by == "hash" else "belongs to another build of app")
     drop(page, ".drop-zone", ("app", program))
     page.wait_text(".push-log", "app was stored for /usr/bin/app")
     page.wait_text(".binaries", "1 of 1 address", 60)
+    page.wait_text(".binaries", {"go": f"Go build ID {text}", "hash": f"\nhash of the file {identity}"}[known_by])
 
 
 # A sample of each kind that src/elf/foreign.c names.

@@ -239,12 +239,15 @@ def test_profiles_are_named_by_each(serve, programs, tmp_path):
         send(s, made.sample([BASE + address_of(p)], [7]).bytes(), service=service)
     binaries = {b["build_id"]: b for b in ask(s, "binaries")["binaries"]}
     assert (binaries[programs["go"].go]["build_id_kind"], binaries[programs["go"].go]["go_build_id"]) == ("go", GO_TEXT)
-    assert binaries[programs["both"].hash]["go_build_id"] == ""
+    assert binaries[programs["both"].hash]["go_build_id"] == "" and binaries[programs["both"].hash]["build_id_kind"] == "gnu"
     for p in (programs["go"], programs["both"]):
         shutil.copy(p.path, tmp_path / "pool")
     s.proc.send_signal(signal.SIGUSR1)
     for service, _, _ in sent:
         s.wait(lambda: folded(ask(s, "flamegraph", query=f'{{service="{service}"}}', from_="now-1h", to="now+1h")) == {"twice": 7}, f"the name by {service}", 30)
+    # The file is here: 16 bytes are known to be its hash.
+    kinds = {b["build_id"]: b["build_id_kind"] for b in ask(s, "binaries")["binaries"]}
+    assert kinds == {programs["go"].go: "go", programs["both"].hash: "htlhash"}
 
 
 def test_text_and_hexadecimal_share_their_paths(serve, programs):

@@ -57,6 +57,15 @@ async function retry(b, button) {
 	button.disabled = false;
 }
 
+// A hash of 16 bytes looks like a build ID until its file is here.
+function kindOf(b) {
+	if (b.build_id_kind === "go")
+		return "Go build ID";
+	if (b.build_id_kind === "htlhash")
+		return "hash of the file";
+	return b.build_id.length === 32 ? "GNU build ID or hash of the file" : "GNU build ID";
+}
+
 function row(b, total) {
 	const bar = el("span", { class: "bar", "aria-hidden": "true" }), can = b.build_id && b.state !== "named" && b.state !== "never" && !NO_FILE_HELPS.has(b.reason);
 	bar.style.width = `${total ? 100 * Math.min(1, b.value / total) : 0}%`;
@@ -65,7 +74,7 @@ function row(b, total) {
 		el("td", { "data-name": "Share", class: "share number" }, bar, el("span", {}, shareText(b.value, total))),
 		el("td", { "data-name": "File" }, pathOf(b.file || "file unknown"),
 			el("div", { class: "from" }, b.build_id
-				? [b.go_build_id ? "Go build ID " : null, el("a", { class: "mono", href: `?view=server&q=${b.build_id}` }, b.go_build_id || b.build_id)]
+				? [`${kindOf(b)} `, el("a", { class: "mono", href: `?view=server&q=${b.build_id}` }, b.go_build_id || b.build_id)]
 				: "no build ID")),
 		el("td", { "data-name": "State", class: "nowrap" },
 			el("div", {}, chip(b), el("div", { class: "from" }, `${number(b.named)} of ${count(b.locations, "address", "addresses")}`))),

@@ -59,12 +59,22 @@ static void put_help(struct api *a, const struct profilestore_binary *b, enum fr
 	json_put_str(&a->json, "help", buf_str(&help));
 }
 
-/* Its kind, and Go's as the text that Go's tools show. Both empty: it is none, or there is none. */
-static void put_kind(struct json_writer *w, struct str build_id)
+/* Only a file that is here shows that 16 bytes are the hash of it. */
+static enum build_id_kind kind_of(struct resolver *r, const struct build_id *id)
 {
+	enum build_id_kind kind = build_id_kind_of(id);
+	struct build_id key;
+
+	return kind == BUILD_ID_GNU && resolve_alias(r, id, &key) ? BUILD_ID_HASH : kind;
+}
+
+/* Its kind, and Go's as the text that Go's tools show. Both empty: it is none, or there is none. */
+static void put_kind(struct api *a, struct str build_id)
+{
+	struct json_writer *w = &a->json;
 	struct build_id id;
 	bool known = build_id_read(&id, build_id);
-	enum build_id_kind kind = known ? build_id_kind_of(&id) : BUILD_ID_GNU;
+	enum build_id_kind kind = known ? kind_of(a->req->s->opts.resolver, &id) : BUILD_ID_GNU;
 	bool is_go = known && kind == BUILD_ID_GO;
 
 	json_put_text(w, "build_id_kind", known ? build_id_kind_name(kind) : "");
@@ -85,7 +95,7 @@ static void write_binary(struct api *a, const struct profilestore_binary *b)
 	json_open_object(w, NULL);
 	json_put_str(w, "file", b->file);
 	json_put_str(w, "build_id", b->build_id);
-	put_kind(w, b->build_id);
+	put_kind(a, b->build_id);
 	json_put_int(w, "value", b->value);
 	json_put_int(w, "locations", b->n_locations);
 	json_put_int(w, "named", b->n_named);
