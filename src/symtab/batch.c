@@ -172,9 +172,12 @@ static int gap_make(struct line_gaps *g, uint64_t at, uint64_t to, struct err *e
 		/* It may also cover code that has a symbol and no function: thunks of C++ have the line of
 		 * their target. */
 		if (start - at >= PADDING_END) {
+			size_t first = b->n_ranges;
+
 			if (lines_make(b, at, start, err) < 0)
 				return -1;
-			b->ranges[b->n_ranges - 1].from_symbol = true;
+			for (size_t i = first; i < b->n_ranges; i++)
+				b->ranges[i].from_symbol = true;
 		}
 	}
 	return start < to ? lines_make(b, start, to, err) : 0;

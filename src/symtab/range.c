@@ -20,6 +20,12 @@
  */
 #define PART_ROWS    512u /* bytes */
 #define PART_ENTRIES 64u
+/*
+ * Lines without a function are hidden by functions of other units, and visible between them: in many pieces, each with
+ * all rows of its part.
+ */
+#define LINES_ROWS    64u /* bytes */
+#define LINES_ENTRIES 8u
 
 static struct range_entry *entry_at(struct sweep *s, uint32_t i)
 {
@@ -199,6 +205,9 @@ static inline void sweep_row(struct sweep *s, uint32_t addr, uint32_t node, uint
 		if (s->f) {
 			s->rows_full = s->b->rows.size + MAX((size_t)PART_ROWS, n * 16);
 			s->entries_full = s->b->n_entries + MAX((size_t)PART_ENTRIES, n);
+		} else {
+			s->rows_full = s->b->rows.size + LINES_ROWS;
+			s->entries_full = s->b->n_entries + LINES_ENTRIES;
 		}
 
 		/* The code range starts with it: nothing to write. */
@@ -312,7 +321,7 @@ static void part_begin(struct sweep *s, uint64_t at, uint64_t hi)
 	batch_account(s->b);
 	p->size = (uint32_t)(at - p->start);
 	range_begin(s, at, hi, p->origin, p->columns);
-	s->b->ranges[s->range].part = true;
+	s->b->ranges[s->range].part = s->f != NULL;
 }
 
 static uint64_t calls_next(const struct function_calls *c)

@@ -287,6 +287,43 @@ static void lines_without_a_function_have_the_symbols_name(void **state)
 	assert_answer(&a, 0x1048, " at /src/a.c:14");
 }
 
+/*
+ * After dwz a unit has its lines, and the functions of all of them are in others: its lines are visible between
+ * functions only, in thousands of places. All rows were repeated for each of them, up to a limit.
+ */
+static void lines_between_functions_of_other_units(void **state)
+{
+	AUTO(answers_done) struct answers a;
+	const unsigned n = 4000; /* functions, with 48 bytes of code and 16 of padding */
+	uint64_t lines;
+
+	answers_init(&a, ELF_WRITER_X86_64, ET_DYN);
+	a.w.text_size = 64 * n;
+	lines = code_lines_begin(&a.w, files);
+	for (unsigned i = 0; i < 4 * n; i++)
+		code_row(&a.w, 0x1000 + 16 * i, 1, 1 + i * 7 % 1000);
+	code_sequence_end(&a.w, 0x1000 + 64 * n);
+	code_lines_end(&a.w);
+	code_unit_c(&a.w, lines);
+	code_up(&a.w);
+	code_unit_end(&a.w);
+	code_unit_c(&a.w, add_lines(&a));
+	for (unsigned i = 0; i < n; i++)
+		add_function(&a, "f", 0x1000 + 64 * i, 48);
+	code_up(&a.w);
+	code_unit_end(&a.w);
+	answers_open(&a);
+	assert_int_equal(symtab_info(a.t)->n_skipped, 0);
+	assert_in_range(a.table.size, 1, 1 << 20);
+	for (unsigned i = 4; i < n; i += 99) {
+		char want[64];
+
+		snprintf(want, sizeof(want), " at /src/a.c:%u", 1 + (4 * i + 3) * 7 % 1000);
+		assert_answer(&a, 0x1000 + 64 * i + 48, want);
+		assert_answer(&a, 0x1000 + 64 * i + 63, want);
+	}
+}
+
 static const char *const thunk_files[] = { "a.c", "a.c", NULL };
 
 /* C++'s thunks have no function in DWARF, and no row of their own if their line is that of the function
@@ -448,6 +485,7 @@ int main(void)
 		cmocka_unit_test(rows_before_a_cut_are_used),
 		cmocka_unit_test(a_line_range_of_zero_is_not_divided_by),
 		cmocka_unit_test(lines_without_a_function_have_the_symbols_name),
+		cmocka_unit_test(lines_between_functions_of_other_units),
 		cmocka_unit_test(code_after_a_function_has_its_symbols_name_and_the_last_line),
 		cmocka_unit_test(padding_between_functions_has_no_function),
 		cmocka_unit_test(padding_after_a_row_without_a_line_has_none),
