@@ -93,7 +93,7 @@ static int index_place_by_off(const void *a, const void *b)
 /*
  * An index has 32 bits for an offset. If .debug_info.dwo is larger, llvm-dwp writes the lower 32 bits, when it is
  * told to go on (--continue-on-cu-index-overflow). So a row's unit is the one that starts at such an offset and
- * has the row's size. Two units rarely agree in both; then the ids in their headers (DWARF 5) decide.
+ * has the row's size. Two units rarely agree in both; then their ids decide.
  */
 #define INDEX_WRAP ((uint64_t)1 << 32)
 
@@ -106,19 +106,26 @@ static bool units_fill(const struct dwarf *d, uint64_t off, uint64_t size)
 	       d->units[last].end == off + size;
 }
 
-/* The id of the unit at @off, if it is in its header. */
-static bool unit_id_read(const struct dwarf *d, uint64_t off, struct buf *room, uint64_t *ret)
+/*
+ * Whether the unit at @off has the id. Before DWARF 5 it is an attribute of the root, whose abbreviation the row at hand
+ * may not give: then the 8 bytes are searched in the root's first ones.
+ */
+static bool unit_has_id(const struct dwarf *d, uint64_t off, struct buf *room, uint64_t id)
 {
 	struct dwarf_cu cu = { .file = d, .off = off };
 	struct err ignored = { 0 };
+	uint8_t bytes[8];
 	const uint8_t *p;
 	size_t size = (size_t)MIN(d->info.size - off, (uint64_t)64);
 
 	if (dwarf_data_chunk(&d->info, off, size, room, &p, &ignored) < 0 ||
-	    dwarf_cu_header(&cu, p, size, &ignored) < 0 || cu.type != DW_UT_split_compile)
+	    dwarf_cu_header(&cu, p, size, &ignored) < 0)
 		return false;
-	*ret = cu.dwo_id;
-	return true;
+	if (cu.format.version >= 5)
+		return cu.type == DW_UT_split_compile && cu.dwo_id == id;
+	for (unsigned i = 0; i < 8; i++)
+		bytes[d->big ? 7 - i : i] = (uint8_t)(id >> 8 * i);
+	return memmem(p, size, bytes, sizeof(bytes));
 }
 
 /* The offset of a row's unit; UINT64_MAX: there is none of that size. */
@@ -126,14 +133,14 @@ static uint64_t index_row_find(const struct dwarf_index *x, const struct dwarf *
 			       struct buf *room)
 {
 	uint64_t off = index_cell(x, x->offsets, row, x->info), size = index_cell(x, x->sizes, row, x->info);
-	uint64_t found = UINT64_MAX, has;
+	uint64_t found = UINT64_MAX;
 
 	for (; off < d->info.size; off += INDEX_WRAP) {
 		if (!units_fill(d, off, size))
 			continue;
 		if (found == UINT64_MAX)
 			found = off;
-		else if (unit_id_read(d, off, room, &has) && has == id)
+		else if (unit_has_id(d, off, room, id))
 			return off;
 	}
 	return found;

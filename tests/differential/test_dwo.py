@@ -129,8 +129,8 @@ def enlarge(dwp, second):
         f.write(struct.pack("<Q", end))
 
 
-# The last one puts the second part where the index cannot tell it from the first.
-@pytest.mark.parametrize("compiler, packer, version, second", (("g++", "dwp", 4, 2**31 + 5), ("g++", "dwp", 4, 2**32 + 7), ("g++", "dwp", 4, 3 * 2**32 + 7),
+# 2**32 puts the second part where the index cannot tell it from the first.
+@pytest.mark.parametrize("compiler, packer, version, second", (("g++", "dwp", 4, 2**31 + 5), ("g++", "dwp", 4, 2**32 + 7), ("g++", "dwp", 4, 3 * 2**32 + 7), ("g++", "dwp", 4, 2**32),
                                                                ("clang++", "llvm-dwp", 5, 2**31 + 5), ("clang++", "llvm-dwp", 5, 2**32 + 7), ("clang++", "llvm-dwp", 5, 2**32)))
 def test_a_package_of_more_than_4_gib(compiler, packer, version, second, tmp_path):
     program = build(tmp_path, compiler, version)
