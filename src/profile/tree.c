@@ -276,10 +276,12 @@ static int add_to_groups(struct profile_tree *t, const struct tree_values *v, co
 			break;
 		g = &t->groups.p[*group - 1];
 		v->to->entries.p[v->to->entries.n++] = (struct tree_entry){
-			g->nodes, at->node,
-			!at->ignore && !g->ignore && (at->focus || g->focus || !t->patterns[MATCH_FOCUS])
-				? tree_value(v, i)
-				: 0
+			.group = g->nodes,
+			.node = at->node,
+			.value = !at->ignore && !g->ignore &&
+						 (at->focus || g->focus || !t->patterns[MATCH_FOCUS])
+					 ? tree_value(v, i)
+					 : 0
 		};
 	}
 	profile_release(t->p, groups, p->label_sets.n, sizeof(*groups));

@@ -116,6 +116,7 @@ struct grouping {
 	/* of the current group */
 	struct group_fork *path; /* that are not complete: each is below the one before it */
 	uint32_t n_path;
+	bool met; /* the second pass: entries know where their callers part from those of the ones before them */
 	PROFILE_TABLE(struct group_fork) forks; /* complete: callees before callers */
 	/* Bits of nodes of the base, and of those that were added; only if base.added. Zero between two groups. */
 	uint64_t *outlined, *outlined_seen;
@@ -224,15 +225,17 @@ static void close_fork(struct grouping *g, struct group_fork *above)
 		above->sums.total[c] = add_saturating(above->sums.total[c], fork->sums.total[c]);
 }
 
-/* Let the path end at @node, which is not before those of earlier calls. */
-static void open_fork(struct grouping *g, uint32_t node)
+/* Let the path end at the node of @e, which is not before those of earlier calls. */
+static void open_fork(struct grouping *g, struct tree_entry *e)
 {
 	struct group_fork *path = g->path;
-	uint32_t last = path[g->n_path - 1].node, meet;
+	uint32_t last = path[g->n_path - 1].node, node = g->base.place[e->node], meet;
 
 	if (last == node)
 		return;
-	meet = group_base_meet(&g->base, last, node);
+	if (!g->met)
+		e->meet = group_base_meet(&g->base, last, node);
+	meet = e->meet;
 	while (g->n_path > 1 && path[g->n_path - 2].node >= meet)
 		close_fork(g, &path[g->n_path - 2]);
 	if (path[g->n_path - 1].node > meet) {
@@ -245,11 +248,11 @@ static void open_fork(struct grouping *g, uint32_t node)
 		path[g->n_path++] = (struct group_fork){ .node = node };
 }
 
-static void add_entry(struct grouping *g, unsigned column, const struct tree_entry *e)
+static void add_entry(struct grouping *g, unsigned column, struct tree_entry *e)
 {
 	struct group_sums *sums;
 
-	open_fork(g, g->base.place[e->node]);
+	open_fork(g, e);
 	sums = &g->path[g->n_path - 1].sums;
 	sums->self[column] = add_saturating(sums->self[column], e->value);
 	sums->total[column] = add_saturating(sums->total[column], e->value);
@@ -257,7 +260,7 @@ static void add_entry(struct grouping *g, unsigned column, const struct tree_ent
 
 /* The entries of one group that are left, of each column. */
 struct group_entries {
-	const struct tree_entry *next[PROFILE_COLUMNS], *end[PROFILE_COLUMNS];
+	struct tree_entry *next[PROFILE_COLUMNS], *end[PROFILE_COLUMNS];
 };
 
 static struct group_entries entries_of_group(const struct grouping *g, uint32_t group)
@@ -273,7 +276,7 @@ static struct group_entries entries_of_group(const struct grouping *g, uint32_t 
 }
 
 /* The next one in the order of the base; its column in *ret. NULL: there are no more. */
-static const struct tree_entry *next_entry(const struct grouping *g, struct group_entries *e, unsigned *ret)
+static struct tree_entry *next_entry(const struct grouping *g, struct group_entries *e, unsigned *ret)
 {
 	const uint32_t *place = g->base.place;
 	unsigned c = e->next[0] == e->end[0] ||
@@ -287,7 +290,7 @@ static const struct tree_entry *next_entry(const struct grouping *g, struct grou
 static int sum_group(struct grouping *g, uint32_t group, struct err *err)
 {
 	struct group_entries e = entries_of_group(g, group);
-	const struct tree_entry *entry;
+	struct tree_entry *entry;
 	unsigned column;
 
 	g->forks.n = 0;
@@ -426,7 +429,7 @@ static bool make_chain(struct grouping *g, const struct group_fork *fork)
 		put_grouped_node(g, first + n,
 				 (struct profile_stack){ n ? first + n - 1 : above, nodes[node].frame },
 				 node_is_outlined(g, node), &fork->sums, node == fork->node);
-		node = nodes[node].parent;
+		node = group_base_caller(&g->base, node);
 	}
 	return true;
 }
@@ -476,6 +479,7 @@ static int make_nodes(struct grouping *g, struct err *err)
 	for (uint32_t i = 0; i < n_groups; i++)
 		if (groups[i].nodes == i && count_group(g, i, err) < 0)
 			return -1;
+	g->met = true;
 	tree_sizes_add(&g->all, size_of_sums(&g->root));
 	g->least = tree_least_size(g->t, &g->all, size_of_sums(&g->root));
 	/* The root is a node without a group. */

@@ -14,8 +14,9 @@
  * samples of a node are neighbours when they are sorted. The callee with the most nodes follows at once.
  */
 struct base_node {
-	uint32_t parent, frame;
+	uint32_t frame;
 	uint32_t head;  /* the first node of the chain of nodes that follow each other in this way */
+	uint32_t above; /* the caller of `head` */
 	uint32_t depth; /* of the root 0 */
 };
 
@@ -41,10 +42,15 @@ static inline uint32_t group_base_meet(const struct group_base *b, uint32_t x, u
 {
 	while (b->nodes[x].head != b->nodes[y].head)
 		if (b->nodes[x].head > b->nodes[y].head)
-			x = b->nodes[b->nodes[x].head].parent;
+			x = b->nodes[x].above;
 		else
-			y = b->nodes[b->nodes[y].head].parent;
+			y = b->nodes[y].above;
 	return MIN(x, y);
+}
+
+static inline uint32_t group_base_caller(const struct group_base *b, uint32_t node)
+{
+	return b->nodes[node].head == node ? b->nodes[node].above : node - 1;
 }
 
 static inline size_t bit_words(uint32_t n)

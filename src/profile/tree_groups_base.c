@@ -129,16 +129,17 @@ static void order_nodes(struct base_order *o, struct group_base *b, struct deadl
 	o->place[0] = 0;
 	o->size[0] = first_of_others(o, 0);
 	for (uint32_t i = 1; i < o->n && !deadline_over(deadline, 4); i++) {
-		const struct base_node *parent;
+		uint32_t caller = o->place[o->from[i].parent];
+		const struct base_node *above = &b->nodes[caller];
+		bool follows = o->large[o->from[i].parent] == i;
 		struct base_node *new;
 
 		give_place(o, i);
-		parent = &b->nodes[o->place[o->from[i].parent]];
 		new = &b->nodes[o->place[i]];
-		*new = (struct base_node){ o->place[o->from[i].parent], o->from[i].location, o->place[i],
-					   parent->depth + 1 };
-		if (o->large[o->from[i].parent] == i)
-			new->head = parent->head;
+		*new = (struct base_node){ .frame = o->from[i].location,
+					   .head = follows ? above->head : o->place[i],
+					   .above = follows ? above->above : caller,
+					   .depth = above->depth + 1 };
 		b->max_depth = MAX(b->max_depth, new->depth);
 	}
 }

@@ -29,7 +29,11 @@ struct tree_group {
 };
 /* A sample of a group, until the end. It makes nodes even if its value is 0. */
 struct tree_entry {
-	uint32_t group, node;
+	union {
+		uint32_t group;
+		uint32_t meet; /* once it is among the entries of its group: tree_groups.c's */
+	};
+	uint32_t node;
 	int64_t value;
 };
 
