@@ -23,11 +23,12 @@
 #include "profilestore/profilestore.h"
 #include "service.h"
 
-#define NOW_MS   INT64_C(1790000000000)
-#define DAY_MS   INT64_C(86400000)
-#define DISTINCT 64u
-#define QUERIES  40
-#define PER_SET  8000u /* locations per profile */
+#define NOW_MS    INT64_C(1790000000000)
+#define DAY_MS    INT64_C(86400000)
+#define DISTINCT  64u
+#define QUERIES   40
+#define PER_SET   8000u /* locations per profile */
+#define INSTANCES 8u    /* series of a large store */
 
 static int64_t frozen_ms = NOW_MS;
 
@@ -249,7 +250,7 @@ static int locations(const char *dir, unsigned n)
 	for (unsigned i = 0; i * PER_SET < n; i++) {
 		struct profile *p = wide(i);
 
-		add(s, p, NOW_MS - (int64_t)i * 1000, 0);
+		add(s, p, NOW_MS - (int64_t)i * 1000, i % INSTANCES);
 		profile_free(p);
 	}
 	add_s = seconds(at);
@@ -422,6 +423,7 @@ struct large_query {
 	bool top, compares; /* compares: with itself */
 	struct str function;
 	struct profile_tree *tree;
+	struct profile_trie_groups *groups;
 	struct profile_pprof *pprof;
 	uint64_t size;
 };
@@ -468,6 +470,35 @@ static uint64_t large_flame(struct profilestore *s)
 static uint64_t large_compared(struct profilestore *s)
 {
 	return large_tree(s, &(struct large_query){ .view.max_nodes = 20000, .compares = true });
+}
+
+static int large_lent_value(void *arg, const struct profilestore_merged *m, struct profile_trie *in,
+			    struct err *err)
+{
+	struct large_query *q = arg;
+
+	return profile_trie_groups_add(q->groups, m->profile, in, err);
+}
+
+static uint64_t large_grouped(struct profilestore *s)
+{
+	struct large_query q = { .view = { .label = "instance", .max_nodes = 20000 } };
+	const struct profilestore_shape shape = { .label = STR("instance"),
+						  .detail = PROFILESTORE_FUNCTIONS,
+						  .stacks = large_lent_value,
+						  .arg = &q };
+	struct profilestore_merged m;
+	struct err err = { 0 };
+	uint32_t n;
+
+	must(profile_trie_groups_new(&q.view, NULL, &q.groups, &err), &err);
+	m = large_merge(s, &shape);
+	must(profile_trie_groups_end(q.groups, &q.tree, &err), &err);
+	n = profile_tree_n(q.tree);
+	profile_trie_groups_free(q.groups);
+	profile_tree_free(q.tree);
+	profile_free(m.profile);
+	return n;
 }
 
 static uint64_t large_inverted(struct profilestore *s)
@@ -593,7 +624,8 @@ static int large(const char *dir, const char *only)
 		    { "pprof", large_pprof },
 		    { "folded", large_folded },
 		    { "inverted-compared", large_inverted_compared },
-		    { "top-compared", large_top_compared } };
+		    { "top-compared", large_top_compared },
+		    { "grouped", large_grouped } };
 
 	for (size_t i = 0; i < ARRAY_SIZE(all); i++) {
 		pid_t pid = only && strcmp(only, all[i].name) != 0 ? -1 : fork();

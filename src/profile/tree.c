@@ -164,11 +164,11 @@ static int places_by_trie(struct profile_tree *t, const struct tree_frames *f, s
 	for (uint32_t s = 1; s < p->stacks.n; s++) {
 		uint32_t l = p->stacks.p[s].location;
 
-		if (deadline_check(t->deadline, TREE_STEPS_OF_FRAME * (1 + f->first[l + 1] - f->first[l]),
+		if (deadline_check(t->deadline, TREE_STEPS_OF_FRAME * (1 + f->first.p[l + 1] - f->first.p[l]),
 				   err) < 0)
 			return -1;
 		places[s] = places[p->stacks.p[s].parent];
-		for (uint32_t i = f->first[l]; i < f->first[l + 1]; i++)
+		for (uint32_t i = f->first.p[l]; i < f->first.p[l + 1]; i++)
 			go_down(t, &places[s], f->list.p[i]);
 	}
 	return profile_build_end(t->p, err);
@@ -182,7 +182,7 @@ static struct tree_place inverted_place(struct profile_tree *t, const struct tre
 	uint32_t n = 0;
 
 	for (uint32_t s = stack; s && n < PROFILE_MAX_DEPTH; s = p->stacks.p[s].parent, n++) {
-		uint32_t l = p->stacks.p[s].location, first = f->first[l], end = f->first[l + 1];
+		uint32_t l = p->stacks.p[s].location, first = f->first.p[l], end = f->first.p[l + 1];
 
 		/* The caller checks it again. */
 		if (deadline_over(t->deadline, TREE_STEPS_OF_FRAME * (1 + end - first)))

@@ -70,8 +70,8 @@ int profile_tree_end(struct profile_tree *t, struct err *err);
 /* ---- without a node for each stack ---- */
 
 /*
- * Can a tree of this view be made by profile_tree_of_trie()? Not with a label; with @top only if the view has neither
- * min_share nor max_nodes, else only if it has one of them.
+ * Can a tree of this view be made by profile_tree_of_trie(), or with a label by struct profile_trie_groups? With @top only if
+ * the view has neither label, min_share nor max_nodes, else only if it has one of the last two. Not with a label and inverted.
  */
 bool profile_tree_takes_trie(const struct profile_view *view, bool top);
 /*
@@ -88,6 +88,20 @@ bool profile_tree_takes_trie(const struct profile_view *view, bool top);
 int profile_tree_of_trie(const struct profile_view *view, const struct profile_limits *limits,
 			 const struct profile *p, struct profile_trie *in, struct profile_tree **ret,
 			 struct err *err);
+
+/*
+ * The same for a view with a label: the stacks of one value after the other, each value once, first those without one. @in has
+ * the value as `labels`, and no base. @p is the same each time; it may get more entries meanwhile. Results are those of
+ * profile_tree_of_trie(); after another one than 0 @g can only be freed.
+ */
+struct profile_trie_groups;
+int profile_trie_groups_new(const struct profile_view *view, const struct profile_limits *limits,
+			    struct profile_trie_groups **ret, struct err *err);
+void profile_trie_groups_free(struct profile_trie_groups *g); /* takes NULL */
+int profile_trie_groups_add(struct profile_trie_groups *g, const struct profile *p, struct profile_trie *in,
+			    struct err *err);
+/* The finished tree; then @g can only be freed. */
+int profile_trie_groups_end(struct profile_trie_groups *g, struct profile_tree **ret, struct err *err);
 
 /* ---- looking at it; all of these after profile_tree_end() ---- */
 

@@ -10,9 +10,9 @@
 
 static uint32_t tree_string_in(struct profile_tree *t, struct tree_frames *f, uint32_t s)
 {
-	if (!f->strings[s])
-		f->strings[s] = profile_add_string(t->p, profile_str(f->p, s)) + 1;
-	return f->strings[s] - 1;
+	if (!f->strings.p[s])
+		f->strings.p[s] = profile_add_string(t->p, profile_str(f->p, s)) + 1;
+	return f->strings.p[s] - 1;
 }
 
 /* Of a location in no mapping: one without names, that begins at address 0. */
@@ -69,7 +69,7 @@ static uint32_t function_frame(struct profile_tree *t, struct tree_frames *frame
 			       const struct profile_location *l, uint32_t function)
 {
 	const struct profile_function *of = &frames->p->functions.p[function];
-	struct named_frame *known = &frames->functions[function];
+	struct named_frame *known = &frames->functions.p[function];
 	uint32_t binary = binary_in_tree(t, frames, l);
 	struct profile_function f = { .system_name = binary, .start_line = of->start_line };
 
@@ -147,32 +147,37 @@ static bool location_frames(struct profile_tree *t, struct tree_frames *f, const
 	return true;
 }
 
-int tree_frames_init(struct tree_frames *f, struct profile_tree *t, const struct profile *p, struct err *err)
+int tree_frames_more(struct tree_frames *f, struct profile_tree *t, struct err *err)
 {
-	f->p = p;
-	f->first = profile_alloc(t->p, (uint64_t)p->locations.n + 1, sizeof(*f->first));
-	f->strings = profile_alloc(t->p, (uint64_t)p->strings.n + 1, sizeof(*f->strings));
-	f->functions = profile_alloc(t->p, (uint64_t)p->functions.n + 1, sizeof(*f->functions));
-	if (!f->first || !f->strings || !f->functions)
+	const struct profile *p = f->p;
+	uint32_t i = f->first.n ? f->first.n - 1 : 0;
+
+	if (!profile_extend(t->p, &f->first, (uint64_t)p->locations.n + 1) ||
+	    !profile_extend(t->p, &f->strings, (uint64_t)p->strings.n + 1) ||
+	    !profile_extend(t->p, &f->functions, p->functions.n))
 		return profile_err_memory(t->p, err);
-	for (uint32_t i = 0; i < p->locations.n; i++) {
-		f->first[i] = f->list.n;
+	for (; i < p->locations.n; i++) {
+		f->first.p[i] = f->list.n;
 		if (deadline_check(t->deadline, TREE_STEPS_OF_FRAME * (1 + p->locations.p[i].n_lines), err) <
 		    0)
 			return -1;
 		if (!location_frames(t, f, &p->locations.p[i]))
 			return profile_err_memory(t->p, err);
 	}
-	f->first[p->locations.n] = f->list.n;
+	f->first.p[p->locations.n] = f->list.n;
 	return profile_build_end(t->p, err);
+}
+
+int tree_frames_init(struct tree_frames *f, struct profile_tree *t, const struct profile *p, struct err *err)
+{
+	f->p = p;
+	return tree_frames_more(f, t, err);
 }
 
 void tree_frames_done(struct tree_frames *f, struct profile_tree *t)
 {
-	const struct profile *p = f->p;
-
 	profile_table_free(t->p, &f->list);
-	profile_release(t->p, f->first, (uint64_t)p->locations.n + 1, sizeof(*f->first));
-	profile_release(t->p, f->strings, (uint64_t)p->strings.n + 1, sizeof(*f->strings));
-	profile_release(t->p, f->functions, (uint64_t)p->functions.n + 1, sizeof(*f->functions));
+	profile_table_free(t->p, &f->first);
+	profile_table_free(t->p, &f->strings);
+	profile_table_free(t->p, &f->functions);
 }

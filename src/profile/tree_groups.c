@@ -17,7 +17,7 @@
 
 /* ---- groups, while profiles are added ---- */
 
-static uint32_t label_frame(struct profile_tree *t, const struct profile *p, uint32_t labels)
+uint32_t tree_label_frame(struct profile_tree *t, const struct profile *p, uint32_t labels)
 {
 	const struct profile_label_set *set = &p->label_sets.p[labels];
 	struct str key = str_of(t->view.label);
@@ -75,7 +75,7 @@ static uint32_t nodes_of_group(const struct profile_tree *t, uint32_t group, boo
 
 uint32_t tree_group_of(struct profile_tree *t, const struct profile *p, uint32_t labels)
 {
-	uint32_t frame = label_frame(t, p, labels), at, i;
+	uint32_t frame = tree_label_frame(t, p, labels), at, i;
 	uint8_t bits = tree_frame_bits(t, frame);
 	struct tree_group new = { .frame = frame,
 				  .focus = bits >> MATCH_FOCUS & 1,

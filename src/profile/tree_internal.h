@@ -95,20 +95,25 @@ int tree_same_unit(struct profile_tree *t, const struct profile *p, uint32_t typ
 
 /* ---- tree_frames.c ---- */
 
+struct named_frame {
+	uint32_t binary, frame; /* frame + 1 */
+};
 struct tree_frames {
 	const struct profile *p;
-	PROFILE_TABLE(uint32_t) list; /* frame << 1; the low bit: it is inlined */
-	uint32_t *first;              /* of each location, and one after the last */
-	uint32_t *strings;            /* of the tree + 1 */
-	struct named_frame {
-		uint32_t binary, frame; /* frame + 1 */
-	} * functions;
+	PROFILE_TABLE(uint32_t) list;    /* frame << 1; the low bit: it is inlined */
+	PROFILE_TABLE(uint32_t) first;   /* of each location, and one after the last */
+	PROFILE_TABLE(uint32_t) strings; /* of the tree + 1 */
+	PROFILE_TABLE(struct named_frame) functions;
 };
 int tree_frames_init(struct tree_frames *f, struct profile_tree *t, const struct profile *p, struct err *err);
+/* Add the frames of locations that were added to f->p since. */
+int tree_frames_more(struct tree_frames *f, struct profile_tree *t, struct err *err);
 void tree_frames_done(struct tree_frames *f, struct profile_tree *t); /* takes the half-built */
 
 /* ---- tree_groups.c ---- */
 
+/* The frame of a set of labels. */
+uint32_t tree_label_frame(struct profile_tree *t, const struct profile *p, uint32_t labels);
 /* The group of a set of labels. After the limit of memory was reached it is 0, as indices of a profile are. */
 uint32_t tree_group_of(struct profile_tree *t, const struct profile *p, uint32_t labels);
 /* Make nodes, sums and flags of all groups, without small nodes. Nodes, until then, are those below any group. */
@@ -134,6 +139,8 @@ uint64_t tree_least_of_most(const struct profile_tree *t, const struct tree_size
 uint64_t tree_least_size(const struct profile_tree *t, const struct tree_sizes *s, uint64_t root);
 /* Remove small nodes of a tree with sums, and all nodes below them. */
 int tree_prune(struct profile_tree *t, struct err *err);
+/* Remove those that are smaller than @least. */
+int tree_prune_below(struct profile_tree *t, uint64_t least, struct err *err);
 /* Keep the first @n nodes of a tree with sums. */
 void tree_cut_nodes(struct profile_tree *t, uint32_t n);
 

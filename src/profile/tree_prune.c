@@ -100,15 +100,10 @@ void tree_cut_nodes(struct profile_tree *t, uint32_t n)
 	}
 }
 
-int tree_prune(struct profile_tree *t, struct err *err)
+int tree_prune_below(struct profile_tree *t, uint64_t least, struct err *err)
 {
-	struct tree_sizes sizes = { 0 };
 	uint32_t n = t->p->stacks.n, kept = 1, *number;
-	uint64_t least;
 
-	for (uint32_t i = 0; i < n; i++)
-		tree_sizes_add(&sizes, tree_node_size(t, i));
-	least = tree_least_size(t, &sizes, tree_node_size(t, 0));
 	if (!least)
 		return 0;
 	/* Of each node: its new number; 0, but for the root: it is left out. */
@@ -128,4 +123,13 @@ int tree_prune(struct profile_tree *t, struct err *err)
 	profile_release(t->p, number, n, sizeof(*number));
 	tree_cut_nodes(t, kept);
 	return deadline_check(t->deadline, 0, err);
+}
+
+int tree_prune(struct profile_tree *t, struct err *err)
+{
+	struct tree_sizes sizes = { 0 };
+
+	for (uint32_t i = 0; i < t->p->stacks.n; i++)
+		tree_sizes_add(&sizes, tree_node_size(t, i));
+	return tree_prune_below(t, tree_least_size(t, &sizes, tree_node_size(t, 0)), err);
 }

@@ -92,7 +92,7 @@ static bool step_frame(struct trie_walk *w, struct trie_state *st, uint32_t tagg
 /* The state after the frames of stack @s. @visit: its turn has come, so its value counts. */
 static bool step_down(struct trie_walk *w, struct trie_state *st, uint32_t s, uint32_t location, bool visit)
 {
-	for (uint32_t i = w->f->first[location]; i < w->f->first[location + 1]; i++) {
+	for (uint32_t i = w->f->first.p[location]; i < w->f->first.p[location + 1]; i++) {
 		if (!step_frame(w, st, w->f->list.p[i], visit ? s : 0))
 			return false;
 		if (st->node == NODE_NONE)
@@ -104,7 +104,7 @@ static bool step_down(struct trie_walk *w, struct trie_state *st, uint32_t s, ui
 
 bool trie_state_after(struct trie_walk *w, uint32_t s, struct trie_state *ret)
 {
-	*ret = (struct trie_state){ 0 };
+	*ret = w->start;
 	w->chain.n = 0;
 	for (; s; s = w->in->stack(w->in->arg, s).parent) {
 		const struct trie_state *known = &w->states[s & w->states_mask];
@@ -211,7 +211,7 @@ int trie_walk_stacks(struct trie_walk *w, enum trie_step step, struct err *err)
 
 static bool keep_large(struct trie_walk *w)
 {
-	uint64_t least = tree_least_size(w->t, &w->sizes, trie_root_size(w));
+	uint64_t least = trie_least(w, &w->sizes);
 	uint32_t n = 16;
 
 	while (n < 2 * w->large.n)
@@ -232,17 +232,17 @@ static bool keep_large(struct trie_walk *w)
 	return true;
 }
 
-static bool make_root_column(struct profile_tree *t, unsigned column, int64_t total)
+static bool make_root_column(struct trie_walk *w, unsigned column, int64_t total)
 {
-	if (!add_node_value(t, column, 0, total))
+	if (!add_node_value(w->t, column, w->start.node, total))
 		return false;
-	t->columns[column].self.p[0] = total;
+	w->t->columns[column].self.p[w->start.node] = total;
 	return true;
 }
 
 bool trie_make_root(struct trie_walk *w)
 {
-	return make_root_column(w->t, 0, w->total) && (!w->in->base || make_root_column(w->t, 1, w->base));
+	return make_root_column(w, 0, w->total) && (!w->in->base || make_root_column(w, 1, w->base));
 }
 
 void trie_scale_base(struct trie_walk *w)
@@ -279,7 +279,7 @@ static int make_nodes_of_trie(struct trie_walk *w, struct err *err)
  * Does every sum of some of them fit in 64 bits? And no callee is larger than its caller, as sketches need: none is
  * negative.
  */
-static bool trie_values_fit(const struct profile_trie *in, const int64_t *values)
+bool trie_values_fit(const struct profile_trie *in, const int64_t *values)
 {
 	int64_t sum = 0;
 
@@ -355,29 +355,28 @@ static void trie_walk_done(struct trie_walk *w)
 	free(w->chain.v);
 }
 
-static int add_trie(struct profile_tree *t, const struct tree_frames *f, struct profile_trie *in,
-		    struct err *err)
+int trie_add(struct trie_walk *w, struct err *err)
 {
-	struct trie_walk w = {
-		.t = t, .in = in, .f = f, .table_max = in->table_max ? in->table_max : TABLE_NODES
-	};
-	int r = walk_init(&w, err);
+	const struct profile_tree *t = w->t;
+	struct profile_trie *in = w->in;
+	int r = walk_init(w, err);
 
+	w->table_max = in->table_max ? in->table_max : TABLE_NODES;
 	if (r == 0 && t->view.invert && !in->top) {
-		r = trie_make_inverted(&w, err);
-		trie_walk_done(&w);
+		r = trie_make_inverted(w, err);
+		trie_walk_done(w);
 		return r;
 	}
 	if (r == 0 && (t->patterns[MATCH_FOCUS] || t->patterns[MATCH_IGNORE]))
-		r = trie_walk_stacks(&w, STEP_FILTER, err);
-	/* The root has no frame that matches. */
-	if (t->patterns[MATCH_FOCUS])
+		r = trie_walk_stacks(w, STEP_FILTER, err);
+	/* The root has no frame that matches, but a group may. */
+	if (w->start.ignore || (t->patterns[MATCH_FOCUS] && !w->start.focus))
 		trie_forget_value(in, 0);
 	if (r == 0)
-		r = sum_trie(&w, err);
+		r = sum_trie(w, err);
 	if (r == 0)
-		r = (in->top ? trie_sum_frames : make_nodes_of_trie)(&w, err);
-	trie_walk_done(&w);
+		r = (in->top ? trie_sum_frames : make_nodes_of_trie)(w, err);
+	trie_walk_done(w);
 	return r;
 }
 
@@ -387,7 +386,7 @@ bool profile_tree_takes_trie(const struct profile_view *view, bool top)
 {
 	bool prunes = view->max_nodes || view->min_share > 0;
 
-	return !view->label && prunes != top;
+	return prunes != top && !(view->label && (top || view->invert));
 }
 
 int profile_tree_of_trie(const struct profile_view *view, const struct profile_limits *limits,
@@ -408,7 +407,7 @@ int profile_tree_of_trie(const struct profile_view *view, const struct profile_l
 	if (r == 0)
 		r = tree_frames_init(&f, t, p, err);
 	if (r == 0)
-		r = add_trie(t, &f, in, err);
+		r = trie_add(&(struct trie_walk){ .t = t, .in = in, .f = &f }, err);
 	tree_frames_done(&f, t);
 	if (r)
 		return r;

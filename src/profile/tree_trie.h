@@ -6,6 +6,7 @@
  *   tree_trie_sizes.c     the sizes of all nodes
  *   tree_trie_inverted.c  inverted trees
  *   tree_trie_top.c       frames by value
+ *   tree_trie_groups.c    the values of a label as the outermost frames
  */
 #pragma once
 
@@ -40,6 +41,9 @@ struct trie_walk {
 	struct profile_tree *t;
 	struct profile_trie *in;
 	const struct tree_frames *f;
+	/* Above all stacks: the root, or the outermost node of a group. */
+	struct trie_state start;
+	uint64_t bound; /* smaller nodes are left out, whatever others there are */
 	enum trie_step step;
 	int64_t total, base; /* of all values */
 	bool patterns, collapses;
@@ -116,7 +120,13 @@ static inline uint64_t trie_bucket(const struct trie_walk *w, uint64_t hash)
 
 /* ---- tree_trie.c ---- */
 
-/* The root's size. */
+/*
+ * Make the nodes, or the sums, of t, in, f, start, bound and table_max; the rest of @w is zeroed. After it `total` and `sizes`
+ * are valid. Besides 0: TREE_NEEDS_NODES.
+ */
+int trie_add(struct trie_walk *w, struct err *err);
+bool trie_values_fit(const struct profile_trie *in, const int64_t *values);
+/* The outermost node's size. */
 static inline uint64_t trie_root_size(const struct trie_walk *w)
 {
 	return trie_size(w, w->total, w->base);
@@ -124,11 +134,19 @@ static inline uint64_t trie_root_size(const struct trie_walk *w)
 /* The state after stack @s, whose value has counted or does not. false: there is no memory. */
 bool trie_state_after(struct trie_walk *w, uint32_t s, struct trie_state *ret);
 int trie_walk_stacks(struct trie_walk *w, enum trie_step step, struct err *err);
-bool trie_make_root(struct trie_walk *w);
+bool trie_make_root(struct trie_walk *w);  /* the outermost node's values */
 void trie_scale_base(struct trie_walk *w); /* nodes have been made; each by itself */
 void trie_forget_value(struct profile_trie *in, uint32_t s);
 
 /* ---- tree_trie_sizes.c ---- */
+
+/* Nodes below this size are left out, if all have these sizes. */
+static inline uint64_t trie_least(const struct trie_walk *w, const struct tree_sizes *s)
+{
+	uint64_t least = tree_least_size(w->t, s, trie_root_size(w));
+
+	return MAX(least, w->bound);
+}
 
 /* Of STEP_COUNT and STEP_SKETCH: add the total of stack @s to the node with this hash. false: there is no memory. */
 bool trie_count_total(struct trie_walk *w, uint64_t hash, uint32_t s);

@@ -63,7 +63,7 @@ static bool take_folded_path(struct folded_lines *x, uint32_t s, uint32_t *ret_s
 	x->n_path = 0;
 	while (s) {
 		struct profile_stack stack = x->in->stack(x->in->arg, s);
-		uint32_t first = x->f.first[stack.location], i = x->f.first[stack.location + 1];
+		uint32_t first = x->f.first.p[stack.location], i = x->f.first.p[stack.location + 1];
 
 		*ret_steps += STEPS_OF_NAME * (1 + i - first);
 		while (i-- > first)

@@ -62,7 +62,7 @@ static uint32_t entry_frame(const struct inverted *x, uint32_t i)
 	const struct tree_frames *f = x->w->f;
 	uint32_t location = x->w->in->stack(x->w->in->arg, x->at[i]).location;
 
-	return f->list.p[f->first[location + 1] - (x->used ? x->used[i] : 1)];
+	return f->list.p[f->first.p[location + 1] - (x->used ? x->used[i] : 1)];
 }
 
 /* The next frame of stack *at that the view shows, callees first; 0 if there is none, else frame << 1, tagged, + 1. */
@@ -73,7 +73,7 @@ static uint64_t next_inverted_frame(const struct inverted *x, uint32_t *at, uint
 
 	while (*at) {
 		struct profile_stack stack = w->in->stack(w->in->arg, *at);
-		uint32_t first = f->first[stack.location], end = f->first[stack.location + 1];
+		uint32_t first = f->first.p[stack.location], end = f->first.p[stack.location + 1];
 
 		while (*used < end - first) {
 			uint32_t tagged = f->list.p[end - ++*used], frame = tagged >> 1;
@@ -518,7 +518,7 @@ static int count_inverted_nodes(struct inverted *x, uint64_t *ret, struct err *e
 static bool frames_fit(const struct tree_frames *f)
 {
 	for (uint32_t i = 0; i < f->p->locations.n; i++)
-		if (f->first[i + 1] - f->first[i] > FRAMES_MOST)
+		if (f->first.p[i + 1] - f->first.p[i] > FRAMES_MOST)
 			return false;
 	return true;
 }

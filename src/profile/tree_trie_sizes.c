@@ -107,7 +107,7 @@ static bool take_sizes(struct trie_walk *w)
 		if (w->table[i].hash && size >= w->least)
 			tree_sizes_add(&w->sizes, size);
 	}
-	least = MAX(w->least, tree_least_size(w->t, &w->sizes, trie_root_size(w)));
+	least = MAX(w->least, trie_least(w, &w->sizes));
 	for (uint32_t i = 0; i < w->n_slots; i++) {
 		uint64_t size = table_size(w, i);
 
@@ -208,7 +208,7 @@ static int count_by_sketch(struct trie_walk *w, struct err *err)
 	if (make_sketch(w, err) < 0)
 		return -1;
 	n = trie_estimate_nodes(w);
-	w->least = tree_least_size(w->t, &w->stack_sizes, trie_root_size(w)) / 2;
+	w->least = MAX(tree_least_size(w->t, &w->stack_sizes, trie_root_size(w)) / 2, w->bound);
 	for (;; w->least /= LOWER) {
 		if (count_large_nodes(w, err) < 0)
 			return -1;
@@ -217,7 +217,7 @@ static int count_by_sketch(struct trie_walk *w, struct err *err)
 			w->sizes.counts[0] += n - MIN(w->sizes.n, n);
 			w->sizes.n = MAX(w->sizes.n, n);
 		}
-		if (tree_least_size(w->t, &w->sizes, trie_root_size(w)) >= w->least)
+		if (trie_least(w, &w->sizes) >= w->least)
 			return 0;
 	}
 }

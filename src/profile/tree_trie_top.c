@@ -77,7 +77,7 @@ OF_A_WALK void path_push(struct trie_path *x, uint32_t s, uint32_t location, uin
 {
 	const struct trie_walk *w = x->w;
 
-	for (uint32_t i = s ? w->f->first[location] : 0; s && i < w->f->first[location + 1]; i++) {
+	for (uint32_t i = s ? w->f->first.p[location] : 0; s && i < w->f->first.p[location + 1]; i++) {
 		uint32_t frame = w->f->list.p[i] >> 1;
 
 		if (w->patterns && !tree_frame_is_shown(w->t, tree_frame_bits(w->t, frame)))

@@ -393,7 +393,7 @@ int store_merge_lend(struct store_merge *m, const struct series *x, struct sums 
 	in.labels = x ? merged_labels(m, x) : 0;
 	if (profile_build_end(m->p, err) < 0)
 		return -1;
-	if (!m->shape.locations)
+	if (!m->shape.locations && !m->shape.label.size)
 		profile_pack(m->p);
 	so_far = merged_so_far(m);
 	if (m->shape.stacks(m->shape.arg, &so_far, &in, err) < 0)
@@ -478,7 +478,8 @@ static int merged_part(void *arg, const struct series *x, struct sums *sums, str
 	store_merge_mark(m, sums, m->shape.stacks);
 	if (m->refusal.kind)
 		return store_merge_refused(m, err);
-	if (m->shape.stacks && (m->shape.locations || sums_n_seen(sums) >= m->shape.lend_from)) {
+	if (m->lends ||
+	    (m->shape.stacks && !m->shape.label.size && sums_n_seen(sums) >= m->shape.lend_from)) {
 		store_merge_count(m, sums);
 		return store_merge_lend(m, x, sums, NULL, err);
 	}
@@ -538,6 +539,24 @@ int store_merge_end(struct store_merge *m, int res, uint64_t n_damaged, struct p
 	return 0;
 }
 
+/* With a label it is decided before the first value: the range is read once more, if the store has so many stacks. */
+static int decide_lending(struct store_merge *m, struct reader *rd, const struct profilestore_range *r,
+			  struct sums *sums, struct err *err)
+{
+	const struct range_options all = { 0 };
+
+	m->lends = m->shape.stacks && m->shape.locations;
+	if (m->lends || !m->shape.stacks || !m->shape.label.size ||
+	    column_n(&m->meta->stacks) < m->shape.lend_from)
+		return 0;
+	if (range_sums(rd, r, &all, sums, err) < 0)
+		return -1;
+	store_merge_mark(m, sums, true);
+	m->lends = sums_n_seen(sums) >= m->shape.lend_from;
+	sums_clear(sums);
+	return m->refusal.kind ? store_merge_refused(m, err) : 0;
+}
+
 static int merge_range(struct reader *rd, const struct profilestore_range *r,
 		       const struct profilestore_shape *shape, const struct profile_limits *limits,
 		       struct profilestore_merged *ret, struct err *err)
@@ -553,6 +572,8 @@ static int merge_range(struct reader *rd, const struct profilestore_range *r,
 	res = sums_init(&sums, rd->meta, m.hold, err);
 	if (res == 0 && m.shape.begin)
 		m.shape.begin(m.shape.arg);
+	if (res == 0)
+		res = decide_lending(&m, rd, r, &sums, err);
 	if (res == 0)
 		res = range_sums(rd, r, &o, &sums, err);
 	sums_done(&sums);

@@ -22,6 +22,7 @@ struct store_merge {
 	 * Different locations have become one: stacks may, too, and are searched for. Until then they are appended.
 	 */
 	bool shared;
+	bool lends; /* with a label: the stacks of all its values are lent */
 	struct {
 		uint32_t *v;
 		uint32_t room;

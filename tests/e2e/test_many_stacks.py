@@ -144,6 +144,28 @@ def test_inverted_comparison(many):
     assert all(base == value_of(path, 3) for path, _, base in nodes_of(g))
 
 
+def test_graph_by_a_label(many):
+    g = graph(many, 72, query=CPU, label="service")
+    found = nodes_of(g)
+    depths = Counter(len(path) for path, _, _ in found)
+    assert depths[1] == 2 and depths[2] == 2 * N and depths[3] == 2 * N * N and len(found) <= 100000, depths
+    for path, total, _ in found:
+        assert [f[0] for f in path[1:]] == ["a", "b", "c"][:len(path) - 1], path
+        assert total == value_of(path[1:], {"web": 0, "db": 3}[path[0]]), path
+    assert g["total"] == TOTAL + value_of([], 3)
+    assert_left_out(g, 2 * N_NODES + 1)
+
+
+def test_graph_by_a_label_with_filters(many):
+    plain = dict((path[1:], total) for path, total, _ in nodes_of(graph(many, 72, query=CPU, label="service", focus="^a7$")) if path[0] == "web")
+    assert plain[()] == plain["a7",] == value_of(["a7"]) and plain["a7", "b5"] == value_of(["a7", "b5"])
+    # A value that matches has all its stacks, one that is ignored has none.
+    totals = {path[0]: total for path, total, _ in nodes_of(graph(many, 72, query=CPU, label="service", focus="^db$")) if len(path) == 1}
+    assert totals == {"db": value_of([], 3)}
+    totals = {path[0]: total for path, total, _ in nodes_of(graph(many, 72, query=CPU, label="service", ignore="^db$")) if len(path) == 1}
+    assert totals == {"web": TOTAL}
+
+
 @pytest.fixture(scope="module")
 def lines():
     """Every stack with its value."""

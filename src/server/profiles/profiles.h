@@ -175,6 +175,7 @@ struct api_lender {
 	uint32_t from;                       /* stacks: fewer are copied */
 	bool alone;                          /* the base of a comparison does not matter */
 	bool compares;                       /* it takes both sides of a comparison; else they are copied */
+	bool values; /* without locations(): it takes the stacks of each value of the label by themselves */
 	/* view.c's */
 	struct api *a;
 	bool may_sleep, sleeps, needs_profile;

@@ -24,6 +24,7 @@ struct tree_lender {
 	struct api_lender lender; /* first */
 	const struct api_tree *of;
 	struct profile_tree *tree;
+	struct profile_trie_groups *groups; /* with a label, until all are there; NULL: none so far */
 };
 
 static void tree_forget(struct api_lender *lender)
@@ -31,6 +32,7 @@ static void tree_forget(struct api_lender *lender)
 	struct tree_lender *x = (struct tree_lender *)lender;
 
 	profile_tree_free(TAKE(x->tree));
+	profile_trie_groups_free(TAKE(x->groups));
 }
 
 /* The base gets the sum of the other side. */
@@ -47,6 +49,17 @@ static void normalise_lent(struct profile_trie *in)
 		}
 	if (base)
 		in->scale = (double)total / (double)base;
+}
+
+/* The stacks of one value of the label. */
+static int add_group(struct tree_lender *x, const struct profilestore_merged *m, struct profile_trie *in,
+		     struct err *err)
+{
+	const struct profile_limits limits = api_limits(x->lender.a);
+
+	if (!x->groups && profile_trie_groups_new(&x->of->view, &limits, &x->groups, err) < 0)
+		return -1;
+	return profile_trie_groups_add(x->groups, m->profile, in, err);
 }
 
 static int tree_of_lent(struct api_lender *lender, const struct profilestore_merged *m,
@@ -67,7 +80,10 @@ static int tree_of_lent(struct api_lender *lender, const struct profilestore_mer
 	in->top = of->top;
 	in->function = of->function;
 	in->binary = of->binary;
-	r = profile_tree_of_trie(&of->view, &limits, m->profile, in, &x->tree, err);
+	if (of->view.label)
+		r = add_group(x, m, in, err);
+	else
+		r = profile_tree_of_trie(&of->view, &limits, m->profile, in, &x->tree, err);
 	return r == TREE_NEEDS_NODES ? API_NEEDS_PROFILE : r;
 }
 
@@ -100,6 +116,9 @@ static int merge_tree(struct api *a, struct tree_lender *x, struct api_merged *m
 
 	if (r)
 		return r;
+	/* Unless they did not do: then the profile has copies. */
+	if (x->groups && !x->lender.needs_profile && profile_trie_groups_end(x->groups, &x->tree, err) < 0)
+		return -1;
 	if (x->tree) {
 		*ret = TAKE(x->tree);
 		return 0;
@@ -116,11 +135,13 @@ int api_merge_tree(struct api *a, const struct api_tree *tree, struct api_merged
 	struct tree_lender x = { .lender = { .stacks = tree_of_lent,
 					     .begin = tree_forget,
 					     .from = API_LEND_FROM,
-					     .compares = !tree->filter || tree->filter->compares },
+					     .compares = !tree->view.label &&
+							 (!tree->filter || tree->filter->compares),
+					     .values = tree->view.label },
 				 .of = tree };
 	int r = merge_tree(a, &x, ret, ret_tree, err);
 
-	profile_tree_free(x.tree);
+	tree_forget(&x.lender);
 	return r;
 }
 

@@ -66,7 +66,7 @@ static struct profilestore_shape shape_of(const struct api *a, enum profilestore
 
 	if (!lender)
 		return s;
-	if (!lender->locations)
+	if (!lender->locations && !lender->values)
 		s.label = STR("");
 	s.stacks = lend_to;
 	s.locations = lender->locations ? lend_locations_to : NULL;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Trees of stacks that are kept elsewhere, compared with those that have a node for each stack: the nodes in their order,
- * their values and frames, and the rows of frames by value.
+ * their values and frames, and the rows of frames by value; all of one value of a label after the other, too.
  */
 #include "test.h"
 
@@ -639,6 +639,160 @@ static void a_deadline_ends_it(void **state)
 	}
 }
 
+/* ---- the values of a label ---- */
+
+#define GROUPS_MOST 64u
+
+static void value_text(const struct profile *p, const struct profile_label_set *set, char ret[64])
+{
+	ret[0] = '\0';
+	for (uint32_t k = set->n; k-- > 0;) {
+		const struct profile_label *l = &p->labels.p[set->first + k];
+
+		if (!str_eq(profile_str(p, l->key), STR("key 0")))
+			continue;
+		if (l->str)
+			snprintf(ret, 64, STR_FMT, STR_ARG(profile_str(p, l->str)));
+		else
+			snprintf(ret, 64, "%lld " STR_FMT, (long long)l->num,
+				 STR_ARG(profile_str(p, l->unit)));
+	}
+}
+
+/* Of each set of labels the number of its value of "key 0"; the first one is that of sets without it. */
+static uint32_t number_values(const struct profile *p, uint32_t *ret_groups)
+{
+	char values[GROUPS_MOST][64] = { "" };
+	uint32_t n = 1;
+
+	for (uint32_t set = 0; set < p->label_sets.n; set++) {
+		uint32_t i = 0;
+
+		assert_true(n < GROUPS_MOST);
+		value_text(p, &p->label_sets.p[set], values[n]);
+		while (strcmp(values[i], values[n]) != 0)
+			i++;
+		n += i == n;
+		ret_groups[set] = i;
+	}
+	return n;
+}
+
+/* The samples of one value; true: there are some. */
+static bool lend_value(struct lent *l, const struct profile *p, const uint32_t *groups, uint32_t group,
+		       struct profile_trie *ret)
+{
+	bool any = false;
+
+	*ret = lend(l, p);
+	memset(l->values, 0, p->stacks.n * sizeof(*l->values));
+	memset(l->seen, 0, (p->stacks.n / 64 + 2) * sizeof(*l->seen));
+	for (uint32_t i = 0; i < p->n_samples; i++) {
+		if (groups[p->sample_labels[i]] != group)
+			continue;
+		any = true;
+		ret->labels = p->sample_labels[i];
+		l->values[p->sample_stack[i]] += profile_value(p, i, 0);
+		for (uint32_t s = p->sample_stack[i];; s = p->stacks.p[s].parent) {
+			l->seen[s / 64] |= UINT64_C(1) << s % 64;
+			if (!s)
+				break;
+		}
+	}
+	return any;
+}
+
+/* 0, or TREE_NEEDS_NODES. */
+static int tree_of_values(const struct profile *p, const struct profile_view *view, uint32_t table_max,
+			  struct profile_tree **ret)
+{
+	AUTO(mem_freep) uint32_t *groups = NEW_N(uint32_t, p->label_sets.n);
+	uint32_t n = number_values(p, groups);
+	struct profile_trie_groups *g = NULL;
+	struct err err = { 0 };
+	int r;
+
+	r = profile_trie_groups_new(view, NULL, &g, &err);
+	for (uint32_t i = 0; r == 0 && i < n; i++) {
+		struct lent l;
+		struct profile_trie in;
+
+		if (lend_value(&l, p, groups, i, &in)) {
+			in.table_max = table_max;
+			r = profile_trie_groups_add(g, p, &in, &err);
+		}
+		lent_done(&l);
+	}
+	if (r == 0)
+		r = profile_trie_groups_end(g, ret, &err);
+	profile_trie_groups_free(g);
+	assert_true(r >= 0);
+	return r;
+}
+
+static void compare_values(const struct profile *p, const struct profile_view *view, uint32_t table_max)
+{
+	AUTO(profile_tree_freep) struct profile_tree *expected = whole_tree(p, view);
+	AUTO(profile_tree_freep) struct profile_tree *t = NULL;
+	AUTO(buf_done) struct buf want = { 0 };
+	AUTO(buf_done) struct buf got = { 0 };
+	uint64_t n = profile_tree_n_left_out(expected);
+
+	assert_int_equal(tree_of_values(p, view, table_max, &t), 0);
+	dump_tree(expected, true, &want);
+	dump_tree(t, true, &got);
+	assert_string_equal(buf_cstr(&got), buf_cstr(&want));
+	if (table_max)
+		assert_in_range(profile_tree_n_left_out(t), n - n / 50 - MIN(n, 9u), n + n / 50 + 9);
+	else
+		assert_int_equal(profile_tree_n_left_out(t), n);
+}
+
+static void values_of_a_label_have_equal_trees(void **state)
+{
+	static const struct profile_view grouped[] = {
+		{ .label = "key 0" },
+		{ .label = "key 0", .no_inlines = true },
+		{ .label = "key 0", .by = PROFILE_BY_FILE },
+		{ .label = "key 0", .by = PROFILE_BY_ADDRESS },
+		{ .label = "key 0", .focus = "function [12]" },
+		{ .label = "key 0", .focus = "value 1" },
+		{ .label = "key 0", .focus = "value 1|function 3", .ignore = "value 2|function 12" },
+		{ .label = "key 0", .hide = "function [1-3]" },
+		{ .label = "key 0", .show = "function [1-3]|value|no label|^-?[0-9]" },
+	};
+	uint64_t seed = 7;
+
+	for (unsigned i = 0; i < 1500; i++) {
+		const struct profile_maker m = { i,
+						 i % 5,
+						 1 + (unsigned)(profile_maker_next(&seed) %
+								(i % 50 ? 90 : 900)),
+						 1 + (unsigned)(profile_maker_next(&seed) % 30),
+						 1 + (unsigned)(profile_maker_next(&seed) % 12),
+						 false };
+		AUTO(profile_freep) struct profile *p = counts_make(&m);
+		struct profile_view v = grouped[profile_maker_next(&seed) % ARRAY_SIZE(grouped)];
+
+		v.max_nodes = profile_maker_next(&seed) % 4 ? 1 + (uint32_t)(profile_maker_next(&seed) % 90)
+							    : 0;
+		v.min_share = profile_maker_next(&seed) % 3 && v.max_nodes ? 0 : 0.01;
+		assert_true(profile_tree_takes_trie(&v, false));
+		compare_values(p, &v, profile_maker_next(&seed) % 8 ? 0 : 20);
+	}
+}
+
+/* Hidden values are one. */
+static void hidden_values_need_all_nodes(void **state)
+{
+	const struct profile_maker m = { 1, 2, 90, 30, 9, false };
+	const struct profile_view view = { .label = "key 0", .hide = "^value [01]$", .max_nodes = 9 };
+	AUTO(profile_freep) struct profile *p = counts_make(&m);
+	struct profile_tree *t = NULL;
+
+	assert_int_equal(tree_of_values(p, &view, 0, &t), TREE_NEEDS_NODES);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -653,6 +807,8 @@ int main(void)
 		cmocka_unit_test(some_views_need_all_nodes),
 		cmocka_unit_test(memory_is_granted_or_refused),
 		cmocka_unit_test(a_deadline_ends_it),
+		cmocka_unit_test(values_of_a_label_have_equal_trees),
+		cmocka_unit_test(hidden_values_need_all_nodes),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
