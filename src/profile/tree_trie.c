@@ -186,7 +186,7 @@ int trie_walk_stacks(struct trie_walk *w, enum trie_step step, struct err *err)
 	w->step = step;
 	w->prunes = step == STEP_MAKE || (step == STEP_COUNT && w->buckets);
 	memset(w->states, 0, ((size_t)w->states_mask + 1) * sizeof(*w->states));
-	memset(w->alive, 0, ((size_t)in->n / 64 + 1) * sizeof(*w->alive));
+	trie_each_word(in, i) w->alive[i] = 0;
 	w->alive[0] = 1;
 	trie_each(in, s)
 	{
@@ -296,7 +296,7 @@ static int sum_trie(struct trie_walk *w, struct err *err)
 {
 	struct profile_trie *in = w->in;
 
-	for (size_t i = in->n / 64 + 1; i-- > 0;)
+	for (size_t i = in->n / 64 + 1; trie_word_before(in, &i);)
 		for (uint64_t bits = in->seen[i]; bits;) {
 			unsigned bit = 63 - (unsigned)__builtin_clzll(bits);
 			uint32_t s = (uint32_t)(i * 64 + bit), parent;
@@ -320,8 +320,7 @@ static uint32_t trie_n_seen(const struct profile_trie *in)
 {
 	uint32_t n = 0;
 
-	for (size_t i = 0; i <= in->n / 64; i++)
-		n += (uint32_t)__builtin_popcountll(in->seen[i]);
+	trie_each_word(in, i) n += (uint32_t)__builtin_popcountll(in->seen[i]);
 	return n;
 }
 

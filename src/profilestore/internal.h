@@ -24,6 +24,7 @@
 #pragma once
 
 #include <pthread.h>
+#include "base/sparse.h"
 #include "db/db.h"
 #include "profilestore/clock.h"
 #include "profilestore/damage.h"
@@ -157,24 +158,12 @@ static inline void sums_see(struct sums *x, uint32_t stack)
 /* Let @w be the next word of `seen` that is not 0, from @w on; false: there is none. */
 static inline bool sums_next_word(const struct sums *x, size_t *w)
 {
-	size_t i = *w / 64, last = x->n / 4096;
-	uint64_t bits = i <= last ? x->words[i] & ~UINT64_C(0) << *w % 64 : 0;
-
-	while (!bits && i < last)
-		bits = x->words[++i];
-	*w = i * 64 + (bits ? (size_t)__builtin_ctzll(bits) : 0);
-	return bits;
+	return sparse_next(x->words, x->n / 64, w);
 }
 /* Likewise the last one before @w. */
 static inline bool sums_word_before(const struct sums *x, size_t *w)
 {
-	size_t i = *w / 64;
-	uint64_t bits = *w % 64 ? x->words[i] & ~(~UINT64_C(0) << *w % 64) : 0;
-
-	while (!bits && i > 0)
-		bits = x->words[--i];
-	*w = i * 64 + (bits ? 63 - (size_t)__builtin_clzll(bits) : 0);
-	return bits;
+	return sparse_before(x->words, w);
 }
 /* A walk over the words that are not 0. */
 #define sums_each_word(x, w) for (size_t w = 0; sums_next_word((x), &(w)); (w)++)

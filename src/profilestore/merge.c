@@ -380,6 +380,7 @@ int store_merge_lend(struct store_merge *m, const struct series *x, struct sums 
 {
 	struct profile_trie in = { .n = base ? MIN(sums->n, base->n) : sums->n,
 				   .seen = sums->seen,
+				   .words = sums->words,
 				   .values = sums->values,
 				   .base = base ? base->values : NULL,
 				   .scale = 1,

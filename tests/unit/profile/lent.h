@@ -9,7 +9,7 @@
 struct lent {
 	const struct profile *p;
 	int64_t *values;
-	uint64_t *seen;
+	uint64_t *seen, *words;
 };
 
 static inline struct profile_stack lent_stack(const void *arg, uint32_t stack)
@@ -26,6 +26,7 @@ static inline struct profile_trie lend(struct lent *l, const struct profile *p)
 	l->p = p;
 	l->values = mem_zalloc((n + 64) * sizeof(*l->values));
 	l->seen = mem_zalloc((n / 64 + 2) * sizeof(*l->seen));
+	l->words = mem_zalloc((n / 4096 + 2) * sizeof(*l->words));
 	for (uint32_t i = 0; i < p->n_samples; i++) {
 		l->values[p->sample_stack[i]] += profile_value(p, i, 0);
 		for (uint32_t s = p->sample_stack[i];; s = p->stacks.p[s].parent) {
@@ -43,6 +44,15 @@ static inline void lent_done(struct lent *l)
 {
 	free(l->values);
 	free(l->seen);
+	free(l->words);
+}
+
+/* Also lend the bits of words that are not 0. */
+static inline void lend_words(struct lent *l, struct profile_trie *in)
+{
+	for (size_t w = 0; w <= in->n / 64; w++)
+		l->words[w / 64] |= (uint64_t)(l->seen[w] != 0) << w % 64;
+	in->words = l->words;
 }
 
 /* Values above 0: what a store lends has no others. */

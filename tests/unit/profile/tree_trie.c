@@ -699,6 +699,7 @@ static bool lend_value(struct lent *l, const struct profile *p, const uint32_t *
 				break;
 		}
 	}
+	lend_words(l, ret);
 	return any;
 }
 
