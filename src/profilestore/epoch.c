@@ -63,14 +63,21 @@ int reader_begin(struct profilestore *s, struct reader *r, struct err *err)
 	}
 }
 
-int reader_renew(struct reader *r, struct err *err)
+/* The snapshot that has begun: its numbers must be those of the tables. */
+static int same_generation(struct reader *r, struct err *err)
 {
 	int64_t generation = 0;
-	uint32_t n = r ? atomic_load_explicit(&r->s->wal.n_renewals, memory_order_relaxed) : 0;
 
-	if (!r || r->n_renewals == n)
+	if (read_generation(r->s, r->db, &generation, err) < 0)
+		return -1;
+	if (generation == r->meta->generation)
 		return 0;
-	r->n_renewals = n;
+	r->stale = true;
+	return err_set(err, ERR_CANCELLED, "the tables were swept during the query; send it again");
+}
+
+static int begin_again(struct reader *r, struct err *err)
+{
 	db_rollback(r->db);
 	wal_leave(r->s);
 	wal_enter(r->s);
@@ -79,12 +86,25 @@ int reader_renew(struct reader *r, struct err *err)
 		return err_set(err, ERR_CANCELLED,
 			       "the database was made anew during the query; send it again");
 	}
-	if (db_exec(r->db, "BEGIN", err) < 0 || read_generation(r->s, r->db, &generation, err) < 0)
-		return -1;
-	if (generation == r->meta->generation)
+	return db_exec(r->db, "BEGIN", err) < 0 ? -1 : same_generation(r, err);
+}
+
+int reader_renew(struct reader *r, struct err *err)
+{
+	uint32_t n = r ? atomic_load_explicit(&r->s->wal.n_renewals, memory_order_relaxed) : 0;
+
+	if (!r || (r->db && r->n_renewals == n))
 		return 0;
-	r->stale = true;
-	return err_set(err, ERR_CANCELLED, "the tables were swept during the query; send it again");
+	r->n_renewals = n;
+	if (r->db)
+		return begin_again(r, err);
+	r->db = reader_take(r->s, err);
+	return r->db ? same_generation(r, err) : -1;
+}
+
+void reader_rest(struct reader *r)
+{
+	reader_give(r->s, TAKE(r->db));
 }
 
 bool reader_end(struct reader *r)

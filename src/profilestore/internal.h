@@ -288,7 +288,7 @@ void reader_give(struct profilestore *s, struct db *db);
  */
 struct reader {
 	struct profilestore *s;
-	struct db *db; /* NULL: reader_hold() */
+	struct db *db; /* NULL: reader_hold(), or reader_rest() */
 	const struct meta *meta;
 	bool stale;        /* reader_renew() failed since a sweep has replaced the tables: begin again */
 	uint64_t n_mended; /* of the store's damage, before it began */
@@ -310,6 +310,11 @@ bool reader_again(struct profilestore *s, struct reader *r, int res, struct err 
  * can begin anew. Rows of another time may be newer then. @r NULL: nothing to do.
  */
 int reader_renew(struct reader *r, struct err *err);
+/*
+ * Likewise: end the snapshot, since nothing is read for a while; the WAL can begin anew meanwhile, however long that is. The
+ * tables stay. reader_renew() begins the next one.
+ */
+void reader_rest(struct reader *r);
 /* @object was taken out of the tables: free it with @release when no reader sees it any more. */
 void epoch_retire(struct profilestore *s, void *object, void (*release)(void *object));
 void epoch_release(struct profilestore *s); /* frees those that no reader sees any more */

@@ -476,6 +476,9 @@ static int merged_part(void *arg, const struct series *x, struct sums *sums, str
 
 	if (!m->first)
 		store_merge_type(m, x);
+	/* An answer may take seconds to make; copies of one value of many take less than a snapshot. */
+	if (m->lends || !m->shape.label.size)
+		reader_rest(m->rd);
 	store_merge_mark(m, sums, m->shape.stacks);
 	if (m->refusal.kind)
 		return store_merge_refused(m, err);
@@ -512,7 +515,7 @@ static void store_merge_done(struct store_merge *m)
 		budget_hold_sub(m->hold, m->held);
 }
 
-void store_merge_init(struct store_merge *m, const struct reader *rd, const struct profilestore_shape *shape,
+void store_merge_init(struct store_merge *m, struct reader *rd, const struct profilestore_shape *shape,
 		      const struct profile_limits *limits, struct deadline *deadline)
 {
 	*m = (struct store_merge){

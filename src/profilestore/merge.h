@@ -11,7 +11,7 @@ struct new_numbers {
 };
 
 struct store_merge {
-	const struct reader *rd;
+	struct reader *rd;
 	const struct meta *meta;
 	struct profile *p;
 	struct profilestore_shape shape;
@@ -42,7 +42,7 @@ struct store_merge {
 
 /* ---- merge.c ---- */
 
-void store_merge_init(struct store_merge *m, const struct reader *rd, const struct profilestore_shape *shape,
+void store_merge_init(struct store_merge *m, struct reader *rd, const struct profilestore_shape *shape,
 		      const struct profile_limits *limits, struct deadline *deadline);
 /* The result. @res negative: there is none, and the profile is freed; returns @res then. */
 int store_merge_end(struct store_merge *m, int res, uint64_t n_damaged, struct profilestore_merged *ret);

@@ -93,6 +93,7 @@ static int merge_side_by_side(struct merged_side *sides, struct reader *rd,
 		return err_in(err, "'base'");
 	if (grow_smaller_side(sides, err) < 0)
 		return -1;
+	reader_rest(rd);
 	if (n_seen_in_both(&sides[0], &sides[1]) >= shape->lend_from)
 		return lend_sides(sides, err);
 	for (unsigned i = 0; i < 2; i++)

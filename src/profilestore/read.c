@@ -344,10 +344,18 @@ static int sum_series(struct reader *rd, const struct profilestore_range *r, con
 		      struct series **list, size_t n, struct sums *sums, struct err *err)
 {
 	for (size_t i = 0; i < n; i++) {
-		const struct series_read q = { rd,       rd->db,        list[i],     r->from_ms,
-					       r->to_ms, ROLLUP_LEVELS, r->deadline, rd->s };
+		struct series_read q = { .rd = rd,
+					 .x = list[i],
+					 .from_ms = r->from_ms,
+					 .to_ms = r->to_ms,
+					 .below = ROLLUP_LEVELS,
+					 .deadline = r->deadline,
+					 .s = rd->s };
 
-		if (reader_renew(rd, err) < 0 || series_sums(&q, sums, err) < 0)
+		if (reader_renew(rd, err) < 0)
+			return -1;
+		q.db = rd->db;
+		if (series_sums(&q, sums, err) < 0)
 			return -1;
 		if (!o->part || (i + 1 < n && by_stack_value(&list[i], &list[i + 1], (void *)&o->label) == 0))
 			continue;

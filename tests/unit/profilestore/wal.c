@@ -65,6 +65,61 @@ static void wal_is_bounded(void **state)
 	stored_done(&x.t);
 }
 
+struct slow_answer {
+	struct stored *t;
+	uint64_t longest;
+	int n_profiles, n_calls;
+};
+
+/* Profiles come while the answer is made. */
+static int make_slowly(void *arg, const struct profilestore_merged *m, struct profile_trie *in,
+		       struct err *err)
+{
+	struct slow_answer *x = arg;
+	struct profile *p = stored_profile(1, NOW_MS);
+
+	x->n_calls++;
+	for (int i = 1; i <= PROFILES; i++) {
+		p->time_ns = (NOW_MS - ++x->n_profiles * 1000) * 1000000;
+		stored_add(x->t, p, i % 2 ? "a" : "b");
+		x->longest = MAX(x->longest, wal_size(x->t));
+	}
+	profile_free(p);
+	return 0;
+}
+
+static void an_answer_in_the_making_has_no_snapshot(void **state)
+{
+	for (int by_label = 0; by_label < 2; by_label++) {
+		struct stored t = { 0 };
+		struct slow_answer x = { .t = &t };
+		const struct profilestore_shape shape = { .label = by_label ? STR("service") : STR(""),
+							  .stacks = make_slowly,
+							  .arg = &x };
+		struct profilestore_range r = { .to_ms = NOW_MS + 1 };
+		struct profilestore_merged m;
+		struct selector *sel = NULL;
+		struct profile *p;
+		struct err err = { 0 };
+
+		stored_open(&t);
+		atomic_store(&t.s->wal.max, MAX_WAL);
+		p = stored_profile(1, NOW_MS);
+		stored_add(&t, p, "a");
+		stored_add(&t, p, "b");
+		assert_done(selector_parse(STR(CPU), &sel, &err));
+		r.sel = sel;
+		assert_done(profilestore_merge(t.s, &r, &shape, NULL, &m, &err));
+		assert_int_equal(x.n_calls, by_label ? 2 : 1);
+		print_message("longest WAL: %llu KiB\n", (unsigned long long)x.longest / 1024);
+		assert_in_range(x.longest, MAX_WAL, 3 * MAX_WAL);
+		profile_free(m.profile);
+		selector_free(sel);
+		profile_free(p);
+		stored_done(&t);
+	}
+}
+
 /* The grooming thread copies it: closing has nothing left to do. */
 static void an_idle_store_is_copied(void **state)
 {
@@ -94,6 +149,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(wal_is_bounded),
+		cmocka_unit_test(an_answer_in_the_making_has_no_snapshot),
 		cmocka_unit_test(an_idle_store_is_copied),
 	};
 
