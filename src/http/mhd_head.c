@@ -7,6 +7,9 @@
  * another one, or as two. Most of them show in the list of headers. The ends of lines do not; but version 0.9.75
  * parses in place, so the distance between one header and the next is known: the two bytes of a CR LF. Later
  * versions check the ends of lines themselves.
+ *
+ * The lines between the chunks of a body are read in the same way, and nobody sees them here. So a connection ends with
+ * a request in chunks: bytes that a proxy takes for a part of its body are never read as the next request.
  */
 #include "http/conn.h"
 
@@ -106,6 +109,13 @@ static const char *judge_framing(const struct head_reader *r)
 	return r->head->get && (r->n_coding || (r->n_length && r->is_large)) ? WRONG_BODY : NULL;
 }
 
+/* Its reply says "Connection: close", as if the client had asked for that. */
+static void end_after_chunks(struct MHD_Connection *c, struct http_head *head)
+{
+	if (MHD_set_connection_value(c, MHD_HEADER_KIND, "Connection", "close") != MHD_YES)
+		head->wrong = "the head is too long for a body in chunks";
+}
+
 void mhd_read_head(struct MHD_Connection *c, const struct mhd_line *line, struct http_head *ret)
 {
 	struct head_reader r = { .head = ret };
@@ -131,4 +141,6 @@ void mhd_read_head(struct MHD_Connection *c, const struct mhd_line *line, struct
 		ret->wrong = WRONG_LINES;
 	if (!ret->wrong)
 		ret->wrong = judge_framing(&r);
+	if (!ret->wrong && r.n_coding)
+		end_after_chunks(c, ret);
 }

@@ -25,6 +25,7 @@
 	X(MHD_queue_response)                                     \
 	X(MHD_resume_connection)                                  \
 	X(MHD_run)                                                \
+	X(MHD_set_connection_value)                               \
 	X(MHD_start_daemon)                                       \
 	X(MHD_stop_daemon)                                        \
 	X(MHD_suspend_connection)
@@ -53,6 +54,7 @@ extern struct mhd_functions mhd_functions;
 #define MHD_queue_response                      mhd_functions.MHD_queue_response
 #define MHD_resume_connection                   mhd_functions.MHD_resume_connection
 #define MHD_run                                 mhd_functions.MHD_run
+#define MHD_set_connection_value                mhd_functions.MHD_set_connection_value
 #define MHD_start_daemon                        mhd_functions.MHD_start_daemon
 #define MHD_stop_daemon                         mhd_functions.MHD_stop_daemon
 #define MHD_suspend_connection                  mhd_functions.MHD_suspend_connection

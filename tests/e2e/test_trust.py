@@ -267,6 +267,8 @@ AMBIGUOUS = [
     BODY + b"X: y\r\n Content-Length: %d\r\n\r\n" % len(SECOND),
     BODY + b"Content-Length : %d\r\n\r\n" % len(SECOND),
     BODY + b"Content-Length: 5\r\n\n",
+    BODY + b"Transfer-Encoding: chunked\r\n\r\n5\nhello\n0\n\n",
+    BODY + b"Transfer-Encoding: chunked\r\n\r\n10;\n0\r\naaaaaaaaaaaaa\r\n0\r\n%x;a:b\r\n\r\n%s\r\n0\r\n\r\n" % (2 + len(SECOND), SECOND),
     b"GET /healthz HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n",
     b"GET /healthz HTTP/1.1\nHost: a\n\n",
     b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n" % len(SECOND),

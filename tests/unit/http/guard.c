@@ -18,6 +18,8 @@ static void other_sites_are_refused_without_a_token(void **state)
 }
 
 /* The status of the reply to these bytes, and whether the connection was closed after it. */
+#define SECOND_REQUEST "GET /fixed HTTP/1.1\r\nHost: x\r\n\r\n"
+
 static int raw_status(const char *bytes, bool *ret_closed)
 {
 	struct http_client c;
@@ -98,6 +100,32 @@ static void ambiguous_heads_are_refused(void **state)
 			fail_msg("%d: %s", status, bad[i]);
 		if (!closed)
 			fail_msg("not closed: %s", bad[i]);
+	}
+}
+
+/* A proxy may take all of these bytes for one body: they are never two requests. */
+static void a_connection_ends_with_a_body_in_chunks(void **state)
+{
+	static const char *const bodies[] = {
+		"1\r\na\r\n0\r\n\r\n" SECOND_REQUEST,
+		"1\na\n0\n\n" SECOND_REQUEST,
+		/* Chunks of 16 and 36 bytes, if a line ends in CR LF and nothing else does. */
+		"10;\n0\r\naaaaaaaaaaaaa\r\n0\r\n24;a:b\r\n\r\n" SECOND_REQUEST "\r\n0\r\n\r\n",
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(bodies); i++) {
+		struct http_client c;
+		struct http_answer a;
+
+		http_client_open(&c, http_fixture_url);
+		http_client_ask(&c, "PUT", "/drops", "Transfer-Encoding: chunked\r\n");
+		http_client_send(&c, bodies[i]);
+		a = http_client_answer(&c, false);
+		assert_int_equal(a.status, 200);
+		assert_string_equal(http_answer_header(&a, "Connection"), "close");
+		assert_true(http_client_closed(&c));
+		http_answer_done(&a);
+		http_client_close(&c);
 	}
 }
 
@@ -487,6 +515,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(other_sites_are_refused_without_a_token, http_fixture_setup,
 						http_fixture_teardown),
 		cmocka_unit_test_setup_teardown(ambiguous_heads_are_refused, http_fixture_setup,
+						http_fixture_teardown),
+		cmocka_unit_test_setup_teardown(a_connection_ends_with_a_body_in_chunks, http_fixture_setup,
 						http_fixture_teardown),
 		cmocka_unit_test_setup_teardown(browsers_are_refused_under_foreign_names, http_fixture_setup,
 						http_fixture_teardown),
