@@ -86,7 +86,7 @@ enum {
 
 /*
  * Decompress *in into @room, if it is compressed; then *in is @room. ERR_LIMIT: it is larger than @limits;
- * ERR_INVALID: it is empty.
+ * ERR_INVALID: it is empty, or compressed twice.
  */
 int profile_unpack(struct bytes *in, const struct profile_limits *limits, struct buf *room, struct err *err);
 void profile_unpack_done(const struct profile_limits *limits, struct buf *room);

@@ -1,20 +1,30 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Decompressing profiles: any format of codec. */
+/* Decompressing profiles: any format of codec, one layer of it. */
 #include "profile/internal.h"
 
 #include "base/budget.h"
 #include "codec/codec.h"
 
+/* .lzma has no magic: a message of profile.proto may look like it. */
+static enum codec_kind packed_kind(struct bytes in)
+{
+	enum codec_kind kind = codec_detect(in);
+
+	return kind == CODEC_LZMA ? CODEC_NONE : kind;
+}
+
 int profile_unpack(struct bytes *in, const struct profile_limits *limits, struct buf *room, struct err *err)
 {
 	uint64_t max = limits && limits->max_size ? limits->max_size : PROFILE_MAX_SIZE;
-	enum codec_kind kind = codec_detect(*in);
+	enum codec_kind kind = packed_kind(*in);
 
-	/* .lzma has no magic: a message of profile.proto may look like it. */
-	if (kind != CODEC_NONE && kind != CODEC_LZMA) {
+	if (kind != CODEC_NONE) {
 		if (codec_decode_held(kind, *in, max, limits ? limits->memory : NULL, room, err) < 0)
 			return -1;
 		*in = buf_bytes(room);
+		/* No sender does that, and two layers turn 1 KiB into the limit of what is decoded. */
+		if (packed_kind(*in) != CODEC_NONE)
+			return err_set(err, ERR_INVALID, "is compressed twice: compress it once");
 	}
 	if (in->size > max)
 		return err_set(err, ERR_LIMIT, "is larger than the limit of %llu MiB",

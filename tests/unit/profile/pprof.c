@@ -2,6 +2,7 @@
 #include "test.h"
 
 #include "codec/codec.h"
+#include "profile/input.h"
 #include "profile_maker.h"
 #include "profile_same.h"
 
@@ -193,6 +194,28 @@ static void limits_are_enforced(void **state)
 	assert_null(q);
 }
 
+static void a_second_layer_of_compression_is_refused(void **state)
+{
+	const struct profile_maker m = { 3, 1, 30, 20, 5, false };
+	AUTO(profile_freep) struct profile *p = profile_make(&m);
+	AUTO(buf_done) struct buf once = { 0 };
+	AUTO(buf_done) struct buf twice = { 0 };
+	AUTO(buf_done) struct buf mixed = { 0 };
+	struct profile *q = NULL;
+	struct err err = { 0 };
+
+	assert_done(profile_write_pprof(p, true, &once, &err));
+	assert_done(codec_pack_gzip(buf_bytes(&once), 6, &twice, &err));
+	assert_done(codec_pack_zstd(buf_bytes(&once), 1, &mixed, &err));
+	assert_fails(profile_read_pprof(buf_bytes(&twice), NULL, &q, &err), ERR_INVALID,
+		     "is compressed twice");
+	assert_fails(profile_read(buf_bytes(&twice), PROFILE_FORMAT_PPROF, NULL, &q, &err), ERR_INVALID,
+		     "is compressed twice");
+	assert_fails(profile_read(buf_bytes(&mixed), PROFILE_FORMAT_PPROF, NULL, &q, &err), ERR_INVALID,
+		     "is compressed twice");
+	assert_null(q);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -202,6 +225,7 @@ int main(void)
 		cmocka_unit_test(a_missing_entry_is_an_error),
 		cmocka_unit_test(cut_profiles_are_refused_or_shorter),
 		cmocka_unit_test(limits_are_enforced),
+		cmocka_unit_test(a_second_layer_of_compression_is_refused),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
