@@ -61,6 +61,8 @@ struct pool {
 	pid_t *tids;
 	/* of waiting work */
 	unsigned n_waiting, max_waiting;
+	unsigned own_waits;        /* that each client of a fair pool has, whatever others do */
+	unsigned n_shared_waiting; /* beyond these */
 	unsigned n_waiting_of[POOL_CLIENTS];
 	unsigned n_alive; /* threads that have not ended */
 	struct spare_worker *spares;

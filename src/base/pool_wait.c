@@ -68,7 +68,17 @@ void pool_permit_waiting(struct pool *p, unsigned n)
 	assert(!p->max_waiting);
 	p->spares = mem_zalloc(n * sizeof(*p->spares));
 	p->max_waiting = n;
+	p->own_waits = p->fair ? n / 2 / POOL_CLIENTS : 0;
 	pthread_mutex_unlock(&p->lock);
+}
+
+/* Of the waits that are no client's own, a client has as many as it leaves to others. */
+static bool client_may_wait(const struct pool *p, unsigned client)
+{
+	unsigned n = p->n_waiting_of[client], shared = p->max_waiting - p->own_waits * POOL_CLIENTS;
+
+	return n < p->own_waits ||
+	       (p->n_shared_waiting < shared && n - p->own_waits < shared - p->n_shared_waiting);
 }
 
 bool pool_may_wait(void)
@@ -79,8 +89,7 @@ bool pool_may_wait(void)
 	if (!p)
 		return true;
 	pthread_mutex_lock(&p->lock);
-	may = p->n_waiting < p->max_waiting &&
-	      (!p->fair || p->n_waiting_of[pool_here.work->client] < p->max_waiting - p->n_waiting);
+	may = p->n_waiting < p->max_waiting && (!p->fair || client_may_wait(p, pool_here.work->client));
 	pthread_mutex_unlock(&p->lock);
 	return may;
 }
@@ -97,7 +106,7 @@ void pool_wait_begin(void)
 	if (p->n_waiting < p->max_waiting) {
 		w->waits_ns = clock_mono_ns();
 		p->n_waiting++;
-		p->n_waiting_of[w->client]++;
+		p->n_shared_waiting += p->n_waiting_of[w->client]++ >= p->own_waits;
 		pool_count_running(p, w->of, w->client, -1);
 		spare_start(p);
 		if (pool_class_choose(p))
@@ -115,7 +124,7 @@ void pool_wait_end(void)
 		return;
 	pthread_mutex_lock(&p->lock);
 	p->n_waiting--;
-	p->n_waiting_of[w->client]--;
+	p->n_shared_waiting -= --p->n_waiting_of[w->client] >= p->own_waits;
 	pool_count_running(p, w->of, w->client, 1);
 	w->started_ns += clock_mono_ns() - w->waits_ns;
 	pthread_mutex_unlock(&p->lock);

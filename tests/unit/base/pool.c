@@ -475,6 +475,38 @@ static void a_client_has_half_of_the_waits_that_others_leave(void **state)
 	queue_free(q);
 }
 
+/* Clients that take as many waits as they may leave each other client its own. */
+static void each_client_has_waits_of_its_own(void **state)
+{
+	enum { OWN = 2, ALL = 2 * OWN * POOL_CLIENTS };
+	struct pool *p = pool_new_fair(
+		&(struct pool_options){ .name = "test", .n_threads = 1, .max_queued = 16, .n_classes = 1 });
+	struct pool_slot slots[ALL] = { 0 };
+	struct queue *q = queue_new(1);
+	unsigned n = 0, n_first = 0;
+	void *item;
+
+	pool_permit_waiting(p, ALL);
+	for (uint32_t client = 0; client < POOL_CLIENTS; client++) {
+		unsigned n_before = n;
+
+		while (may_wait_as(p, client, q)) {
+			assert_true(n < ALL);
+			slots[n].client = client;
+			pool_queue(p, 0, &slots[n++], stand_still_waiting, p);
+			assert_int_equal(queue_pop(gate_reached, -1, &item), 0);
+		}
+		assert_true(n - n_before >= OWN);
+		n_first = client ? n_first : n;
+	}
+	assert_int_equal(pool_waiting(p), n);
+	/* Of the waits that are no client's own the first one left half. */
+	assert_int_equal(n_first, OWN + (ALL - OWN * POOL_CLIENTS) / 2);
+	open_gate(n);
+	pool_free(p);
+	queue_free(q);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -495,6 +527,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(too_many_waits_keep_their_workers, setup, teardown),
 		cmocka_unit_test_setup_teardown(a_client_has_half_of_the_waits_that_others_leave, setup,
 						teardown),
+		cmocka_unit_test_setup_teardown(each_client_has_waits_of_its_own, setup, teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
