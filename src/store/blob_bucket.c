@@ -230,11 +230,12 @@ static int bucket_staged(struct blobs *b, uint64_t *ret_bytes, struct err *err)
 static int bucket_sweep_all(struct blobs *b, uint64_t *ret_n, struct err *err)
 {
 	struct blob_bucket *s = bucket_of(b);
+	uint64_t left;
 
 	if (staging_dir_sweep(s->dir, ret_n, err) < 0 || bucket_ready(s, err) < 0)
 		return -1;
 	bucket_parts_sweep(s);
-	return bucket_sweep(s, err) < 0 ? -1 : bucket_incoming_sweep(s->bucket, err);
+	return bucket_sweep(s, err) < 0 ? -1 : bucket_incoming_sweep(s->bucket, &left, err);
 }
 
 /* ---- records and contents ---- */

@@ -369,5 +369,8 @@ int bucket_sweep(struct blob_bucket *s, struct err *err);
 /* ---- incoming.c (store/incoming.h): objects below this are read once ---- */
 
 #define BUCKET_INCOMING "incoming/"
-/* Remove uploads that were announced a day ago. */
-int bucket_incoming_sweep(struct bucket *b, struct err *err);
+/*
+ * Remove uploads that were announced a day ago, and data that were sent after the end of their upload. *ret_left: bytes of the
+ * other data.
+ */
+int bucket_incoming_sweep(struct bucket *b, uint64_t *ret_left, struct err *err);

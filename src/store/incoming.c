@@ -10,6 +10,7 @@
  */
 #include "store/incoming.h"
 
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include "s3/s3.h"
@@ -23,6 +24,8 @@
 struct incoming {
 	struct bucket *bucket;
 	char *endpoint;
+	_Atomic int64_t sweep_ms; /* when the next sweep is due */
+	_Atomic uint64_t left;    /* incoming_left() */
 };
 
 int incoming_open(const char *url, const char *endpoint, struct incoming **ret, struct err *err)
@@ -315,8 +318,12 @@ void incoming_drop(struct incoming *in, const struct incoming_upload *u)
 
 struct incoming_sweep {
 	struct bucket *bucket;
-	int64_t before_ns;
-	uint64_t n;
+	int64_t before_ns, ended_before_ns;
+	uint64_t n, left;
+	/* The data before the item of the listing; name "": none. Its facts are the next item, unless they are gone. */
+	char data[BUCKET_NAME_SIZE];
+	uint64_t data_size;
+	int64_t data_ns;
 };
 
 /* The facts were read before: their upload is aborted before they go. Damaged ones have none that could be known. */
@@ -340,29 +347,108 @@ static int old_facts_remove(struct incoming_sweep *s, const char *name, struct s
 	return s->bucket->ops->remove(s->bucket, name, err);
 }
 
+/* Asked for, since not every server's listings are in order. */
+static int facts_are_gone(struct incoming_sweep *s, bool *ret, struct err *err)
+{
+	AUTO(buf_done) struct buf text = { 0 };
+	struct str rest = str_of(s->data + sizeof(BUCKET_INCOMING) - 1), id = str_cut(&rest, '!');
+	char name[BUCKET_NAME_SIZE];
+	int r;
+
+	snprintf(name, sizeof(name), BUCKET_INCOMING STR_FMT FACTS, STR_ARG(id));
+	r = s->bucket->ops->get(s->bucket, name, STORE_MAX_RECORD, &text, err);
+	*ret = r > 0;
+	return MIN(r, 0);
+}
+
+/*
+ * Data whose facts are not the next item: a URL was used after the end of its upload, so nobody will read them. They are
+ * removed when that URL is not good any more, or it would be used again.
+ */
+static int data_of_ended(struct incoming_sweep *s, struct err *err)
+{
+	bool gone = false;
+	int r = 0;
+
+	if (s->data[0] && s->data_ns < s->ended_before_ns)
+		r = facts_are_gone(s, &gone, err);
+	if (gone)
+		r = s->bucket->ops->remove(s->bucket, s->data, err);
+	else
+		s->left += s->data_size;
+	s->data[0] = '\0';
+	s->data_size = 0;
+	return r;
+}
+
+static int left_facts(struct incoming_sweep *s, const struct bucket_item *item, struct str id,
+		      struct err *err)
+{
+	struct str before = str_of(s->data[0] ? s->data + sizeof(BUCKET_INCOMING) - 1 : "");
+	bool old = item->time_ns < s->before_ns;
+	int r = 0;
+
+	if (!str_eq(str_cut(&before, '!'), id))
+		r = data_of_ended(s, err);
+	if (r < 0 || !old) {
+		s->left += s->data_size;
+	} else {
+		s->n++;
+		r = old_facts_remove(s, item->name, id, err);
+	}
+	s->data[0] = '\0';
+	s->data_size = 0;
+	return r;
+}
+
 static int left_upload(void *arg, const struct bucket_item *item, struct err *err)
 {
 	struct incoming_sweep *s = arg;
 	struct str rest = str_of(item->name + sizeof(BUCKET_INCOMING) - 1), id = str_cut(&rest, '!');
 
-	if (item->time_ns >= s->before_ns || !incoming_id_is_valid(id))
+	if (!incoming_id_is_valid(id))
 		return 0;
-	if (str_eq(rest, STR("facts"))) {
-		s->n++;
-		return old_facts_remove(s, item->name, id, err);
-	}
-	/* Also without facts: a URL was used after the end of its upload. */
-	return str_eq(rest, STR("data")) ? s->bucket->ops->remove(s->bucket, item->name, err) : 0;
+	if (str_eq(rest, STR("facts")))
+		return left_facts(s, item, id, err);
+	if (!str_eq(rest, STR("data")))
+		return 0;
+	if (data_of_ended(s, err) < 0)
+		return -1;
+	snprintf(s->data, sizeof(s->data), "%s", item->name);
+	s->data_size = item->size;
+	s->data_ns = item->time_ns;
+	return 0;
 }
 
-int bucket_incoming_sweep(struct bucket *b, struct err *err)
+int bucket_incoming_sweep(struct bucket *b, uint64_t *ret_left, struct err *err)
 {
+	int64_t now_ns = b->ops->now_ns(b);
 	struct incoming_sweep s = { .bucket = b,
-				    .before_ns = b->ops->now_ns(b) - INCOMING_KEEP_S * INT64_C(1000000000) };
+				    .before_ns = now_ns - INCOMING_KEEP_S * INT64_C(1000000000),
+				    .ended_before_ns = now_ns - INCOMING_WHOLE_S * INT64_C(1000000000) };
 	int r = b->ops->list(b, BUCKET_INCOMING, "", left_upload, &s, err);
 
+	if (r == 0)
+		r = data_of_ended(&s, err);
 	if (s.n)
 		log_info("store", "removed %llu uploads that clients have not finished within a day",
 			 (unsigned long long)s.n);
+	*ret_left = s.left;
 	return MIN(r, 0);
+}
+
+uint64_t incoming_left(struct incoming *in)
+{
+	int64_t now_ms = clock_mono_ms(), next_ms = atomic_load(&in->sweep_ms);
+	struct err err = { 0 };
+	uint64_t left;
+
+	if (now_ms >= next_ms && atomic_compare_exchange_strong(&in->sweep_ms, &next_ms,
+								now_ms + INCOMING_WHOLE_S * INT64_C(1000))) {
+		if (bucket_incoming_sweep(in->bucket, &left, &err) == 0)
+			atomic_store(&in->left, left);
+		else
+			log_debug("store", "uploads that have ended stay in the bucket: %s", err.text);
+	}
+	return atomic_load(&in->left);
 }

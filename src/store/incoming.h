@@ -75,3 +75,8 @@ int incoming_read(struct incoming *in, const struct incoming_upload *u, struct s
 int incoming_facts_read(struct bytes b, struct arena *a, struct incoming_upload *ret, struct err *err);
 /* Remove its objects. A failure leaves them to the sweep. */
 void incoming_drop(struct incoming *in, const struct incoming_upload *u);
+/*
+ * The bytes in the bucket that clients have sent and that are not read yet, by all nodes and of all times, as of the last sweep.
+ * Sweeps if the last one is as long ago as a URL is good: so the right to one PUT fills the bucket for no longer than that.
+ */
+uint64_t incoming_left(struct incoming *in);

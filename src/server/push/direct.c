@@ -70,6 +70,7 @@ int direct_begin(struct server *s, struct incoming_upload *u, bool in_parts, str
 	incoming_name_new(u);
 	p.number = direct_number(str_of(u->id));
 	p.direct_ms = 1000 * (int64_t)(in_parts ? INCOMING_PARTS_S : INCOMING_WHOLE_S);
+	passes_sent(s->push->passes, incoming_left(s->opts.incoming));
 	if (pass_give(s->push->passes, &p, secret, err) < 0)
 		return -1;
 	if (incoming_begin(s->opts.incoming, u, in_parts, err) < 0) {

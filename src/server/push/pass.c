@@ -19,6 +19,7 @@ struct passes {
 	/* under the lock */
 	struct pass_entry *v;
 	size_t n, room;
+	uint64_t sent;
 	/* */
 	uint64_t max_direct;
 };
@@ -95,12 +96,21 @@ static int pass_room_direct(const struct passes *t, const struct pass *p, struct
 	for (size_t i = 0; i < t->n; i++)
 		if (t->v[i].pass.direct_ms && t->v[i].state == PASS_OPEN)
 			bytes += t->v[i].pass.size;
+	bytes = MAX(bytes, t->sent);
 	if (!p->direct_ms || !t->max_direct || !bytes || bytes + p->size <= t->max_direct)
 		return 0;
 	return err_set(err, ERR_BUSY,
-		       "uploads with %llu bytes are announced already, and the store's quota has no room for "
+		       "uploads with %llu bytes are announced or were sent already, and the store's quota "
+		       "has no room for "
 		       "more: try again later",
 		       (unsigned long long)bytes);
+}
+
+void passes_sent(struct passes *t, uint64_t bytes)
+{
+	pthread_mutex_lock(&t->lock);
+	t->sent = bytes;
+	pthread_mutex_unlock(&t->lock);
 }
 
 int pass_give(struct passes *t, struct pass *p, char secret[PASS_SECRET_SIZE], struct err *err)

@@ -36,6 +36,11 @@ struct passes;
 /* @max_direct: bytes of uploads to the bucket that are not finished; one may be larger. 0: no limit */
 struct passes *passes_new(uint64_t max_direct);
 void passes_free(struct passes *t);
+/*
+ * So many bytes of uploads are in the bucket. They count if they are more than those of the passes: a pass ends before its upload
+ * is removed, and those of other nodes are not here.
+ */
+void passes_sent(struct passes *t, uint64_t bytes);
 /* Sets @p->number and @secret. ERR_BUSY: there are too many, or too many of this owner, or of their bytes. */
 int pass_give(struct passes *t, struct pass *p, char secret[PASS_SECRET_SIZE], struct err *err);
 /* Use one up. false: there is none with this secret. */

@@ -209,6 +209,7 @@ static void an_upload_is_finished_within_half_a_day_and_kept_for_a_day(void **st
 	struct incoming_fixture *f = *state;
 	struct incoming_upload whole = begin(f, 5), parts = begin(f, 2 * INCOMING_WHOLE_MAX), late, got;
 	struct err err = { 0 };
+	uint64_t left;
 
 	send_whole(f, &whole, "hello");
 	send_part(f, &parts, 1, INCOMING_PART);
@@ -217,17 +218,17 @@ static void an_upload_is_finished_within_half_a_day_and_kept_for_a_day(void **st
 	late = begin(f, 5);
 	assert_int_equal(find(f, &whole, &got), INCOMING_MISSING);
 	clock_test_advance(INCOMING_FINISH_S * INT64_C(1000) - 3000);
-	assert_done(bucket_incoming_sweep(f->bucket, &err));
+	assert_done(bucket_incoming_sweep(f->bucket, &left, &err));
 	assert_int_equal(objects(f), 4);
 	clock_test_advance(3000);
 	/* By a URL that outlived its upload. */
 	send_whole(f, &parts, "late");
-	assert_done(bucket_incoming_sweep(f->bucket, &err));
+	assert_done(bucket_incoming_sweep(f->bucket, &left, &err));
 	assert_int_equal(bucket_memory_uploads(f->memory), 0);
 	assert_int_equal(objects(f), 1);
 	assert_int_equal(find(f, &late, &got), 0);
 	clock_test_advance(2 * INCOMING_KEEP_S * INT64_C(1000));
-	assert_done(bucket_incoming_sweep(f->bucket, &err));
+	assert_done(bucket_incoming_sweep(f->bucket, &left, &err));
 	assert_int_equal(objects(f), 0);
 }
 
@@ -239,6 +240,7 @@ static void data_without_facts_and_damaged_facts_are_removed_too(void **state)
 	};
 	struct incoming_fixture *f = *state;
 	struct err err = { 0 };
+	uint64_t left;
 
 	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
 		assert_done(f->bucket->ops->put(f->bucket, names[i], bytes_of("x", 1), &err));
@@ -247,8 +249,34 @@ static void data_without_facts_and_damaged_facts_are_removed_too(void **state)
 				   &(struct incoming_upload){ 0 }, &err),
 		     ERR_INVALID, "damaged");
 	clock_test_advance(INCOMING_KEEP_S * INT64_C(1000) + 2000);
-	assert_done(bucket_incoming_sweep(f->bucket, &err));
+	assert_done(bucket_incoming_sweep(f->bucket, &left, &err));
 	assert_int_equal(objects(f), 1);
+}
+
+/* A URL is good for longer than its upload, so a client may send what nobody reads any more. */
+static void data_that_were_sent_after_the_end_are_removed_when_the_url_is_over(void **state)
+{
+	struct incoming_fixture *f = *state;
+	struct incoming_upload a = begin(f, 5), b = begin(f, 3), c = begin(f, 4);
+
+	send_whole(f, &b, "abc");
+	for (unsigned i = 0; i < 2; i++) {
+		send_whole(f, &a, "hello");
+		send_whole(f, &c, "more");
+		incoming_drop(f->in, &a);
+		incoming_drop(f->in, &c);
+	}
+	send_whole(f, &a, "hello");
+	send_whole(f, &c, "more");
+	assert_int_equal(incoming_left(f->in), 5 + 3 + 4);
+	clock_test_advance(INCOMING_WHOLE_S * INT64_C(1000) - 1000);
+	assert_int_equal(incoming_left(f->in), 5 + 3 + 4);
+	assert_int_equal(objects(f), 4);
+	clock_test_advance(2000);
+	assert_int_equal(incoming_left(f->in), 3);
+	/* What can still be finished is there. */
+	assert_int_equal(objects(f), 2);
+	assert_int_equal(find(f, &b, &b), 0);
 }
 
 static void what_is_no_id_is_not_asked_for(void **state)
@@ -303,6 +331,7 @@ int main(void)
 		WITH_BUCKET(parts_are_joined_when_all_are_there),
 		WITH_BUCKET(an_upload_is_finished_within_half_a_day_and_kept_for_a_day),
 		WITH_BUCKET(data_without_facts_and_damaged_facts_are_removed_too),
+		WITH_BUCKET(data_that_were_sent_after_the_end_are_removed_when_the_url_is_over),
 		WITH_BUCKET(what_is_no_id_is_not_asked_for),
 		WITH_BUCKET(a_bucket_that_is_away_is_no_missing_upload),
 	};
