@@ -4,7 +4,7 @@
 
     bench/chaos.py [--kills 200] [--faults 2000] [--seed 1] [--keep]
 
-Profiles, whole and divided pushes, queries and readers run against build/lode with a scanned folder, while system calls on its
+It goes on until it has both: a slow machine makes fewer calls before each kill, so fewer of them fail. Profiles, whole and divided pushes, queries and readers run against build/lode with a scanned folder, while system calls on its
 files fail (tests/support/faults.c) and the process is killed at random instants. After each restart:
 
 - each acknowledged profile is there once, with its value; one without an answer at most once; nothing else. The sums of
@@ -38,6 +38,7 @@ from conftest import LODE, Program, free_port, make_deb, tree_of  # noqa: E402
 from faults import Faults  # noqa: E402
 from profiling import CPU, Pprof  # noqa: E402
 
+DRY = 100  # turns in a row without a fault: no call fails any more
 PLACEHOLDER = hashlib.sha1(b"chaos").hexdigest()
 OBJECTS = 5  # new ones before each kill
 SENDERS, PUSHERS, READERS, QUERIERS = 3, 2, 1, 1
@@ -72,6 +73,8 @@ class Chaos:
         subprocess.run(["gcc", "-g", f"-Wl,--build-id=0x{PLACEHOLDER}", "-o", out, source], check=True)
         self.template = out.read_bytes()
         assert self.template.count(bytes.fromhex(PLACEHOLDER)) == 1
+        symbols = subprocess.run(["nm", out], capture_output=True, text=True, check=True).stdout
+        self.main = next(line.split()[0] for line in symbols.splitlines() if line.endswith(" T main"))
 
     def more_objects(self):
         """New ones before each kill: of an object that is stored, a push only says so."""
@@ -156,8 +159,10 @@ class Chaos:
     def reader(self, rng):
         with self.lock:
             known = list(self.pushed)
-        if known:
+        if known and rng.random() < 0.5:
             self.check_object(rng.choice(known))
+        elif known:
+            self.check_name(rng.choice(known))
 
     def check_object(self, build_id):
         status, body = self.call("GET", f"/buildid/{build_id}/debuginfo")
@@ -165,6 +170,14 @@ class Chaos:
         if status == 200 and body != self.objects[build_id]:
             self.find(f"artifact {build_id}: wrong bytes")
         return status
+
+    def check_name(self, build_id):
+        """Its table is built, stored and mapped. While calls fail there may be no name, but never another one."""
+        status, body = self.call("GET", f"/buildid/{build_id}/symbolize?addr={self.main}")
+        self.blamed("symbolize", status, body)
+        for frame in json.loads(body)["addresses"][0].get("frames", []) if status == 200 else []:
+            if frame["function"] != "main":
+                self.find(f"symbolize {build_id}: {body[:300]!r}")
 
     def querier(self, rng):
         path, args = rng.choice(QUERIES)
@@ -238,17 +251,22 @@ class Chaos:
 
     # ---- all of it ----
 
-    def turn(self, k, n_kills):
+    def begin(self, all_objects):
+        """Start, and compare with what was acknowledged before."""
         if not self.start():
             return False
         known = list(self.pushed)
-        self.check(known if k % 20 == 0 or k == n_kills else self.rng.sample(known, min(3, len(known))))
-        if k == n_kills:
-            return True
+        self.check(known if all_objects else self.rng.sample(known, min(3, len(known))))
+        return True
+
+    def turn(self, k):
+        if not self.begin(k % 20 == 0):
+            return False
         left = max(0, self.args.faults - self.faults.failed)
+        before, calls = self.faults.failed, self.rng.choice(FAULTS)
         if left and k % 4:
-            part = -(-left * 4 // max(1, 3 * (n_kills - k)))
-            self.faults.on(self.rng.choice(FAULTS), one_in=self.rng.choice((3, 10, 40)), left=2 * part, seed=self.rng.randrange(1 << 30))
+            part = -(-left * 4 // max(1, 3 * (self.args.kills - k)))
+            self.faults.on(calls, one_in=self.rng.choice((3, 10, 40)), left=2 * part, seed=self.rng.randrange(1 << 30))
         self.more_objects()
         self.running.set()
         jobs = [self.sender] * SENDERS + [self.pusher] * PUSHERS + [self.reader] * READERS + [self.querier] * QUERIERS
@@ -265,16 +283,29 @@ class Chaos:
         for t in threads:
             t.join()
         self.faults.off()
+        self.counts["fault " + "+".join(calls)] += self.faults.failed - before
         return True
 
-    def run(self):
-        started, n_kills = time.monotonic(), self.args.kills
-        for k in range(n_kills + 1):
-            if not self.turn(k, n_kills):
+    def turns(self):
+        """Returns the number of kills."""
+        started, k, dry = time.monotonic(), 0, 0
+        while k < self.args.kills or self.faults.failed < self.args.faults:
+            before = self.faults.failed
+            if not self.turn(k):
+                return k
+            k += 1
+            dry = 0 if self.faults.failed > before else dry + 1
+            if dry == DRY and k >= self.args.kills:
+                self.find(f"no system call has failed in {DRY} turns")
                 break
-            if k and k % 20 == 0:
+            if k % 20 == 0:
                 print(f"{k} kills, {self.faults.failed} faults, {len(self.acked)} profiles and {len(self.pushed)} objects acknowledged, "
                       f"{time.monotonic() - started:.0f} s", flush=True)
+        self.begin(True)
+        return k
+
+    def run(self):
+        started, n_kills = time.monotonic(), self.turns()
         if self.proc and self.proc.poll() is None:
             self.stop(signal.SIGTERM)
             if self.proc.returncode != 0:
