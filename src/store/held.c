@@ -10,8 +10,9 @@
 #include <stdlib.h>
 #include "base/condition.h"
 
-#define HELD_MAX       20000u /* pushes, of any size */
-#define FIRST_PAUSE_MS 500    /* after the first failure of a push; then twice as long, ... */
+#define HELD_MAX       20000u  /* pushes, of any size */
+#define LOCAL          "local" /* the owner without a token: then there are no others */
+#define FIRST_PAUSE_MS 500     /* after the first failure of a push; then twice as long, ... */
 #define PAUSE_MAX_MS   15000
 #define AWAY_MS        30000 /* so long after a failure, at most, pushes are held without asking the bucket */
 
@@ -29,6 +30,7 @@ struct held {
 	struct held *prev, *next; /* in the order of their numbers */
 	struct held_file file;
 	char *name; /* of its record in the store */
+	char *owner;
 	struct build_id id;
 	uint64_t stored_size;
 	int64_t refused_s; /* 0: it waits */
@@ -57,6 +59,7 @@ struct hold {
 static void held_free(struct held *e)
 {
 	free(e->name);
+	free(e->owner);
 	free(e);
 }
 
@@ -131,13 +134,43 @@ static bool list_make_room(struct hold *h, uint64_t more, struct held **gone)
 	return h->bytes + more <= h->max && h->n_waiting + h->n_refused < HELD_MAX;
 }
 
+/* The pushes of one token that wait leave a quarter to others: the bucket may be away for long. */
+static bool owner_has_room(const struct hold *h, struct str owner, uint64_t more)
+{
+	uint64_t bytes = more;
+	size_t n = 1;
+
+	if (!owner.size || str_eq(owner, STR(LOCAL)))
+		return true;
+	for (const struct held *e = h->n_waiting ? h->first : NULL; e; e = e->next) {
+		if (e->refused_s || !str_eq(owner, str_of(e->owner)))
+			continue;
+		bytes += e->stored_size;
+		n++;
+	}
+	return bytes <= h->max - h->max / 4 && n <= HELD_MAX - HELD_MAX / 4;
+}
+
+static int hold_is_full(const struct hold *h, bool of_owner, struct err *err)
+{
+	(void)err_set(err, ERR_IO,
+		      of_owner ? "the bucket is away, and pushes of this token have their share of the %llu "
+				 "bytes of --keep-pushes, three quarters"
+			       : "the bucket is away, and the %llu bytes of --keep-pushes are used up",
+		      (unsigned long long)h->max);
+	err->os = ENOTCONN;
+	return -1;
+}
+
 static struct held *held_new(uint64_t number, const struct store_key *key, const struct store_meta *meta,
 			     enum held_state state)
 {
 	struct held *e = NEW(struct held);
+	struct str owner = store_owner(meta);
 	struct buf name = { 0 };
 
 	store_record_name(key, &name);
+	e->owner = mem_strndup(owner.p, owner.size);
 	e->name = (char *)buf_cstr(&name);
 	e->file = (struct held_file){ number, state };
 	e->id = key->id;
@@ -248,23 +281,20 @@ int hold_add(struct hold *h, const struct store_key *key, const struct store_met
 {
 	struct held *e = NULL, *gone = NULL;
 	int r = hold_judge(h, key, meta, policy);
+	bool has_share;
 
 	if (r)
 		return r;
 	pthread_mutex_lock(&h->lock);
-	if (list_make_room(h, meta->stored_size, &gone)) {
+	has_share = owner_has_room(h, store_owner(meta), meta->stored_size);
+	if (has_share && list_make_room(h, meta->stored_size, &gone)) {
 		h->bytes += meta->stored_size;
 		e = held_new(++h->last_number, key, meta, held_state_of(policy));
 	}
 	pthread_mutex_unlock(&h->lock);
 	gone_remove(h, gone);
-	if (!e) {
-		(void)err_set(err, ERR_IO,
-			      "the bucket is away, and the %llu bytes of --keep-pushes are used up",
-			      (unsigned long long)h->max);
-		err->os = ENOTCONN;
-		return -1;
-	}
+	if (!e)
+		return hold_is_full(h, !has_share, err);
 	r = held_file_write(h->dir, &e->file, key, meta, s, err);
 	pthread_mutex_lock(&h->lock);
 	if (r == 0)

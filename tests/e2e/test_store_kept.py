@@ -159,6 +159,23 @@ def test_a_full_folder_refuses_with_the_reason(stub, start, elf):
     assert put(s, path(new_id("full", n)), elf.of(elf.debug, new_id("full", n)))[0] == 201
 
 
+@pytest.mark.slow
+def test_one_token_leaves_room_for_others(stub, start, elf):
+    """Of 64 KiB a token has 48 KiB. A push that is not kept is tried in the bucket, and refused after 30 s."""
+    s = start(stub, args=["--keep-pushes", "64K", "--cache-size", "0"])
+    first, other = (bearer(token(s, name)) for name in ("ci", "other"))
+    stub.away = True
+    n, size = 0, 0
+    while held(s)["bytes"] + size <= 48 << 10:
+        before = held(s)["bytes"]
+        assert put(s, path(new_id("share", n)), elf.of(elf.debug, new_id("share", n)), first)[0] == 202
+        n, size = n + 1, held(s)["bytes"] - before + 16
+    assert n > 3
+    assert put(s, path(new_id("share", n)), elf.of(elf.debug, new_id("share", n)), other)[0] == 202
+    status, _, text = put(s, path(new_id("more", n)), elf.of(elf.debug, new_id("more", n)), first)
+    assert status == 503 and "have their share of the 65536 bytes of --keep-pushes" in text, text
+
+
 def variant(elf, build_id, n, tmp_path):
     """Another file with the same build ID and quality."""
     (tmp_path / "v").write_bytes(elf.debug)
