@@ -80,7 +80,7 @@ int pool_submit(struct pool *p, unsigned cls, void (*fn)(void *arg), void *arg);
  * it does not count as running for its class or client, and a spare thread works in its place. After the wait it goes on at
  * once, beside that thread, which ends when it is idle. @n works may wait so at once; more than these keep their worker, so
  * work that can be refused asks pool_may_wait() first: each client of a fair pool has
- * @n / 2 / POOL_CLIENTS waits of its own, and of the others it may have as many as are free then, half of them if it is alone.
+ * @n / 4 / POOL_CLIENTS waits of its own, and of the others it may have as many as are free then, half of them if it is alone.
  * pool_permit_waiting() is called once, before the first work.
  * The functions without a pool are for the thread that calls them; they do nothing outside a pool that permits waiting.
  */

@@ -68,7 +68,7 @@ void pool_permit_waiting(struct pool *p, unsigned n)
 	assert(!p->max_waiting);
 	p->spares = mem_zalloc(n * sizeof(*p->spares));
 	p->max_waiting = n;
-	p->own_waits = p->fair ? n / 2 / POOL_CLIENTS : 0;
+	p->own_waits = p->fair ? n / 4 / POOL_CLIENTS : 0;
 	pthread_mutex_unlock(&p->lock);
 }
 

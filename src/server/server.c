@@ -14,7 +14,7 @@
 
 /* Threads for uploads: most of the time they wait for the disk. */
 #define WRITERS         8u
-#define WAITING_MAX     256u  /* requests that wait for object storage */
+#define WAITING_MAX     320u  /* requests that wait for object storage: 64 clients have one of their own */
 #define FILES_RESERVED  256   /* descriptors for other things than connections */
 #define CONNECTIONS_MAX 8192u /* where no option says so */
 #define CONNECTIONS_MIN 64u

@@ -478,7 +478,7 @@ static void a_client_has_half_of_the_waits_that_others_leave(void **state)
 /* Clients that take as many waits as they may leave each other client its own. */
 static void each_client_has_waits_of_its_own(void **state)
 {
-	enum { OWN = 2, ALL = 2 * OWN * POOL_CLIENTS };
+	enum { OWN = 1, ALL = 4 * OWN * POOL_CLIENTS };
 	struct pool *p = pool_new_fair(
 		&(struct pool_options){ .name = "test", .n_threads = 1, .max_queued = 16, .n_classes = 1 });
 	struct pool_slot slots[ALL] = { 0 };
