@@ -281,7 +281,7 @@ static int compile_decl(struct dwarf_table *t, struct table_text *text, uint64_t
 		}
 		has_code |= slot == DWARF_SLOT_LOW || slot == DWARF_SLOT_RANGES;
 		if (slot == DWARF_SLOT_SIBLING && form == FORM_REF4 && t->programs.size == decl.program &&
-		    w.skip < UINT8_MAX)
+		    w.skip < DWARF_PAD - 4)
 			jump = w.skip + 1;
 		w.p = buf_reserve(&t->programs, ROOM);
 		if (!n_ops++)
