@@ -167,7 +167,7 @@ def test_a_thousand_programs_a_second(can_sample, tmp_path):  # noqa: F811
     r = agent("-o", out, "-F", "997", "--no-names", "--", starts, nothing, "4")
     assert r.returncode == 0, r.stderr
     by_bpf(r)
-    assert float(r.stdout) >= 0.5 * alone, (r.stdout, alone)
+    assert float(r.stdout) >= 0.1 * alone, (r.stdout, alone)
     loading = [s for s, _ in folded(out) if LOADER & set(s)]
     assert not [s for s in loading if s[0].startswith("[no ")], loading
     rows = folded(out)
