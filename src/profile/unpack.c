@@ -22,7 +22,7 @@ int profile_unpack(struct bytes *in, const struct profile_limits *limits, struct
 		if (codec_decode_held(kind, *in, max, limits ? limits->memory : NULL, room, err) < 0)
 			return -1;
 		*in = buf_bytes(room);
-		/* No sender does that, and two layers turn 1 KiB into the limit of what is decoded. */
+		/* No sender does that, and by two layers 1 KiB reaches the limit of decoded bytes. */
 		if (packed_kind(*in) != CODEC_NONE)
 			return err_set(err, ERR_INVALID, "is compressed twice: compress it once");
 	}
