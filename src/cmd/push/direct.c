@@ -254,15 +254,10 @@ void direct_start(struct push *p, struct push_item *item)
 static int read_put(void *arg, void *buf, size_t n, size_t *ret_got, struct err *err)
 {
 	struct direct_put *t = arg;
-	struct push *p = t->d->item->push;
 
-	if (fd_pread(t->d->item->sending_fd, buf, (size_t)MIN((uint64_t)n, t->size - t->sent),
-		     t->off + t->sent, ret_got, err) < 0)
+	if (push_read(t->d->item, t->off + t->sent, t->size - t->sent, buf, n, ret_got, err) < 0)
 		return -1;
 	t->sent += *ret_got;
-	pthread_mutex_lock(&p->lock);
-	p->bytes_sent += *ret_got;
-	pthread_mutex_unlock(&p->lock);
 	return 0;
 }
 

@@ -18,6 +18,9 @@ void direct_free(struct push_direct *d); /* takes NULL */
 /* Open the item's file in item->sending_fd. The file may have been replaced since it was hashed. */
 int push_open_part(struct push_item *item, struct err *err);
 void push_close_part(struct push_item *item);
+/* Up to @n bytes of the open file at @off, of which @left are to be sent. They count as sent. */
+int push_read(struct push_item *item, uint64_t off, uint64_t left, void *buf, size_t n, size_t *ret_got,
+	      struct err *err);
 /* The server's answer to an upload, or to its end. */
 void push_answered(struct push_item *item, const struct net_call_answer *a);
 void push_fail_item(struct push_item *item, char *why); /* takes @why */

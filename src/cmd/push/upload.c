@@ -229,18 +229,27 @@ static void ask_server(struct push *p, int64_t now_ms)
 
 /* ---- sending ---- */
 
-static int read_upload(void *arg, void *buf, size_t n, size_t *ret_got, struct err *err)
+int push_read(struct push_item *item, uint64_t off, uint64_t left, void *buf, size_t n, size_t *ret_got,
+	      struct err *err)
 {
-	struct push_item *item = arg;
 	struct push *p = item->push;
 
-	if (fd_pread(item->sending_fd, buf, (size_t)MIN((uint64_t)n, item->part_size - item->part_sent),
-		     item->part_off + item->part_sent, ret_got, err) < 0)
+	if (fd_pread(item->sending_fd, buf, (size_t)MIN((uint64_t)n, left), off, ret_got, err) < 0)
 		return -1;
-	item->part_sent += *ret_got;
 	pthread_mutex_lock(&p->lock);
 	p->bytes_sent += *ret_got;
 	pthread_mutex_unlock(&p->lock);
+	return 0;
+}
+
+static int read_upload(void *arg, void *buf, size_t n, size_t *ret_got, struct err *err)
+{
+	struct push_item *item = arg;
+
+	if (push_read(item, item->part_off + item->part_sent, item->part_size - item->part_sent, buf, n,
+		      ret_got, err) < 0)
+		return -1;
+	item->part_sent += *ret_got;
 	return 0;
 }
 
