@@ -58,6 +58,11 @@ def test_a_command_does_not_take_memory_by_a_section_s_claim(tmp_path):
         assert r.returncode == status and told in r.stderr and ".debug_" in r.stderr, r.stderr
 
 
+def returned(s, kind):
+    """All memory of this class is granted back. That of a request may be so after its answer."""
+    s.wait(lambda: s.metric(f'lode_memory_bytes{{class="{kind}"}}') == 0, f"the memory of class {kind} to be returned")
+
+
 def lode_path():
     return lode("--version").args[0]
 
@@ -87,7 +92,7 @@ def test_sections_that_inflate_to_gigabytes(serve, tmp_path):
     assert all(r.status in (200, 202) for r in replies.values())
     assert all(b'"partial"' in r.body and b'"skipped"' in r.body for r in replies.values() if r.status == 200)
     assert any(r.status == 200 for r in replies.values())
-    assert s.metric('lode_memory_bytes{class="table"}') == 0
+    returned(s, "table")
     healthy(s)
 
 
@@ -110,7 +115,7 @@ def test_names_of_sources_in_sections_that_inflate(serve, tmp_path):
     before = peak_mib(s)
     r = s.get(path, timeout=60)
     assert r.status == 503 and peak_mib(s) - before < 64
-    assert s.metric('lode_memory_bytes{class="file"}') == 0
+    returned(s, "file")
     healthy(s)
 
 
@@ -187,7 +192,7 @@ def test_clients_that_do_not_read_their_replies(serve, program, tmp_path):
     assert s.get("/metadata?key=glob&value=/nothing").status == 200
     for c in held:
         c.close()
-    s.wait(lambda: s.metric('lode_memory_bytes{class="reply"}') == 0, "all to be returned")
+    returned(s, "reply")
     assert post(s, body)[0].status == 200
     healthy(s)
 
@@ -224,7 +229,7 @@ def test_metadata_for_clients_that_do_not_read(serve, faulty, tmp_path):
     assert peak_mib(s) - before < 64
     for c in held:
         c.close()
-    s.wait(lambda: s.metric('lode_memory_bytes{class="reply"}') == 0, "all to be returned")
+    returned(s, "reply")
     assert len(json.loads(s.get(path, timeout=60).body)["results"]) == 8000
     healthy(s)
 
@@ -245,7 +250,7 @@ def test_a_profile_of_many_tiny_strings(serve, tmp_path):
     status, _, text = post_profile(s, gzip.compress(b"\x32\0" + b"\x32\1a" * 30000000, 1))
     assert status == 413 and "--memory" in text
     assert peak_mib(s) - before < 256
-    s.wait(lambda: s.metric('lode_memory_bytes{class="profile"}') == 0, "the profile's memory to be returned")  # after the answer
+    returned(s, "profile")
     assert post_profile(s, b"main;work 3\nmain;idle 4\n")[0] == 200
 
 
@@ -264,7 +269,7 @@ def test_a_list_of_wanted_objects_takes_no_more_than_its_share(serve, tmp_path):
     status, text = want(48000)
     assert status in (413, 503) and b"--memory" in text
     assert want(100)[0] in (200, 400)
-    assert s.metric('lode_memory_bytes{class="body"}') == 0
+    returned(s, "body")
     healthy(s)
 
 
@@ -287,7 +292,7 @@ def test_bodies_that_use_up_the_memory_for_bodies(serve, tmp_path):
     assert post_profile(s, b"main;work 3\n")[0] == 200
     for c in held:
         c.close()
-    s.wait(lambda: s.metric('lode_memory_bytes{class="body"}') == 0, "all to be returned")
+    returned(s, "body")
 
 
 def deep_profile(leaves, depth):
