@@ -431,7 +431,7 @@ def test_hostile_targets_are_bounded(scrape):
         assert got["trickle"]["result"] == got["silent"]["result"] == "timeout", got
         assert got["endless"]["result"] in ("too_large", "timeout") and got["coded"]["result"] in ("too_large", "timeout"), got
         assert got["bomb"]["result"] in ("too_large", "invalid", "busy", "timeout"), got
-        assert all(p["duration"] < 10000 for p in got.values())
+        assert all(p["duration"] < 25000 for p in got.values()), got  # silent would answer after 30 s
         peak = int(next(line for line in open(f"/proc/{s.proc.pid}/status") if line.startswith("VmHWM")).split()[1])
         assert peak < 1 << 20, f"{peak} KiB"
 
