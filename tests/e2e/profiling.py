@@ -148,7 +148,7 @@ class Answerer(http.server.BaseHTTPRequestHandler):
         pass
 
 
-def call(s, method, path, body=None, headers=None, timeout=60):
+def call(s, method, path, body=None, headers=None, timeout=120):
     c = http.client.HTTPConnection("127.0.0.1", s.port, timeout=timeout)
     try:
         c.request(method, path, body=body, headers=headers or {})
