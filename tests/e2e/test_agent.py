@@ -320,6 +320,23 @@ def test_a_reader_of_the_report_that_goes_away_does_not_cost_the_profile(can_sam
     assert not ignored >> 12 & 1  # SIGPIPE
 
 
+def test_the_status_from_the_first_line_on(can_sample, tmp_path):  # noqa: F811
+    """Another agent that does not start in this folder leaves its state there."""
+    state = ["--state", tmp_path / "state"]
+    with Server() as server, socket.socket() as taken:
+        first = subprocess.Popen([LODE, "agent", "--to", server.url, *state], stderr=subprocess.PIPE, text=True)
+        try:
+            next(line for line in first.stderr if "profiles go to" in line)
+            assert agent("--status", *state).returncode == 0
+            taken.bind(("127.0.0.1", 0))
+            taken.listen()
+            assert agent("--to", server.url, "--listen", f"127.0.0.1:{taken.getsockname()[1]}", *state).returncode == 1
+            assert agent("--status", *state).returncode == 0
+        finally:
+            first.terminate()
+            first.wait(30)
+
+
 def test_the_status_of_no_agent_says_so(tmp_path):
     r = agent("--status", "--state", tmp_path)
     assert r.returncode == 1 and "no agent runs" in r.stderr

@@ -180,7 +180,6 @@ int agent_sink_open(const struct settings *s, struct agent_run *r, struct err *e
 	send.token = token;
 	if (dir_make(folder, 0700, err) < 0)
 		return err_in(err, "--state");
-	r->state_file = state_file(folder, &r->arena);
 	if (o->listen && agent_listener_open(o->listen, &r->listener, err) < 0)
 		return -1;
 	if (o->spool_size &&
@@ -192,6 +191,9 @@ int agent_sink_open(const struct settings *s, struct agent_run *r, struct err *e
 			spool_close(send.spool);
 		return -1;
 	}
+	/* From here on, and not earlier: the file of another agent in this folder stays if this one does not start. */
+	r->state_file = state_file(folder, &r->arena);
+	agent_sink_tick(r);
 	log_info("agent", "%s; profiles go to " STR_FMT, agent_about(r->agent)->text,
 		 STR_ARG(net_url_shown(str_of(r->url), &r->arena)));
 	return 0;
