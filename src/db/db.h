@@ -162,6 +162,7 @@ void db_bind_i64(struct db_stmt *s, int at, int64_t v);        /* at: from 1 */
 void db_bind_str(struct db_stmt *s, int at, struct str v);     /* copied */
 void db_bind_bytes(struct db_stmt *s, int at, struct bytes v); /* copied */
 void db_bind_null(struct db_stmt *s, int at);
+/* The end of a statement (DB_DONE, an error, db_reset()) frees its values: all are NULL then. */
 int db_step(struct db_stmt *s, struct err *err); /* DB_ROW, DB_DONE or an error; also reports a failed bind */
 void db_reset(struct db_stmt *s);                /* end the read early: an open row keeps a snapshot alive */
 /* Step, store the first column of the first row, and reset. DB_ROW; DB_DONE: there is no row, *ret is unchanged. */

@@ -170,7 +170,6 @@ int db_prepare(struct db *db, const char *sql, struct db_stmt **ret, struct err 
 		map_put(&db->statements, key, s);
 	} else {
 		db_reset(s);
-		sqlite3_clear_bindings(s->st);
 	}
 	*ret = s;
 	return 0;
@@ -221,7 +220,7 @@ int db_step(struct db_stmt *s, struct err *err)
 		return DB_ROW;
 	if (code == SQLITE_DONE) {
 		/* Otherwise the read transaction would stay open until the next reset. */
-		sqlite3_reset(s->st);
+		db_reset(s);
 		return DB_DONE;
 	}
 	/* The message belongs to the connection: it must be taken before the reset. */
@@ -230,9 +229,11 @@ int db_step(struct db_stmt *s, struct err *err)
 	return -1;
 }
 
+/* A statement is kept; its values, which may be of many megabytes, are not. */
 void db_reset(struct db_stmt *s)
 {
 	sqlite3_reset(s->st);
+	sqlite3_clear_bindings(s->st);
 	s->bind_code = SQLITE_OK;
 }
 

@@ -462,6 +462,31 @@ static void the_mark_changes_with_every_commit(void **state)
 	db_close(memory);
 }
 
+static void a_statement_that_has_ended_keeps_no_values(void **state)
+{
+	const struct db_fixture *f = *state;
+	struct err err = { 0 };
+	struct db *db = open_at(f->path);
+	struct db_stmt *s;
+	int64_t n;
+
+	assert_done(db_exec(db, "CREATE TABLE t (x)", &err));
+	assert_done(db_prepare(db, "INSERT INTO t VALUES (?)", &s, &err));
+	db_bind_str(s, 1, STR("a"));
+	assert_int_equal(db_step(s, &err), DB_DONE);
+	assert_int_equal(db_step(s, &err), DB_DONE);
+	assert_done(db_get_i64(db, "SELECT count(*) FROM t WHERE x IS NULL", &n, &err));
+	assert_int_equal(n, 1);
+	assert_done(db_prepare(db, "SELECT ?", &s, &err));
+	db_bind_i64(s, 1, 7);
+	assert_int_equal(db_step(s, &err), DB_ROW);
+	assert_int_equal(db_i64(s, 0), 7);
+	db_reset(s);
+	assert_int_equal(db_step(s, &err), DB_ROW);
+	assert_true(db_is_null(s, 0));
+	db_close(db);
+}
+
 int main(void)
 {
 #define T(fn) cmocka_unit_test_setup_teardown(fn, set_up, tear_down)
@@ -474,6 +499,7 @@ int main(void)
 		T(a_connection_for_reading_cannot_write),
 		T(a_missing_database_is_created_only_on_request),
 		T(a_file_that_is_no_database_is_reported),
+		T(a_statement_that_has_ended_keeps_no_values),
 		T(one_number_is_read_with_its_statement_reset),
 		T(damaged_pages_are_an_error_not_an_answer),
 		T(a_query_past_its_deadline_is_cut_off),
