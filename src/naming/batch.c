@@ -73,6 +73,12 @@ static void count_written(struct naming_batch *p)
 	}
 }
 
+static void renew_texts(struct naming_batch *p)
+{
+	profile_frame_texts_free(p->frames);
+	p->frames = profile_frame_texts_new(FRAME_DEMANGLE_TEMPLATES);
+}
+
 bool naming_batch_flush(struct naming_batch *p)
 {
 	if ((p->n || p->n_tried) && !p->failed) {
@@ -85,9 +91,13 @@ bool naming_batch_flush(struct naming_batch *p)
 	p->n_flushes++;
 	arena_reset(&p->arena);
 	/* Names repeat, so their texts are kept from one batch to the next; but not for ever. */
-	if (profile_frame_texts_size(p->frames) >= NAMING_TEXTS) {
-		profile_frame_texts_free(p->frames);
-		p->frames = profile_frame_texts_new(FRAME_DEMANGLE_TEMPLATES);
-	}
+	if (profile_frame_texts_size(p->frames) >= NAMING_TEXTS)
+		renew_texts(p);
 	return !p->failed;
+}
+
+void naming_batch_rest(struct naming_batch *p)
+{
+	arena_done(&p->arena);
+	renew_texts(p);
 }

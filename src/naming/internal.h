@@ -55,6 +55,8 @@ void naming_batch_tried(struct naming_batch *p,
 			const struct profilestore_tried *t); /* its texts are copied */
 /* Write all that was put so far, durably. false: it failed. */
 bool naming_batch_flush(struct naming_batch *p);
+/* No attempt has more names for now: free the texts that were kept. After a flush. */
+void naming_batch_rest(struct naming_batch *p);
 
 /* ---- attempt ---- */
 

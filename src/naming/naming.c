@@ -109,6 +109,8 @@ static void step_attempts(struct naming *n, struct naming_attempt *ready, bool s
 		metric_observe(metric_get(&seconds_family), (double)(clock_mono_ms() - t->from_ms) / 1000);
 		naming_attempt_free(t);
 	}
+	if (!more)
+		naming_batch_rest(&n->batch);
 	while ((t = more)) {
 		more = t->next;
 		naming_queue(n, t);

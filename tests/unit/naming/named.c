@@ -162,6 +162,20 @@ static void many_binaries_are_asked_for_a_few_at_once(void **state)
 	naming_fixture_close(&t);
 }
 
+static void texts_are_freed_once_all_have_their_names(void **state)
+{
+	struct naming_fixture t;
+
+	naming_fixture_open(&t, true);
+	tables_fixture_put_debug(&t.tables, 1);
+	naming_fixture_start(&t);
+	naming_fixture_add_one(&t, 1, 0x1010);
+	naming_fixture_expect(&t, 1, 0x1010, "f1 /src/a.c:11");
+	naming_stop(t.naming);
+	assert_int_equal(profile_frame_texts_size(t.naming->batch.frames), 0);
+	naming_fixture_close(&t);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -171,6 +185,7 @@ int main(void)
 		cmocka_unit_test(the_work_of_a_killed_process_is_continued),
 		cmocka_unit_test(a_table_from_the_store_does),
 		cmocka_unit_test(more_than_a_batch_is_named),
+		cmocka_unit_test(texts_are_freed_once_all_have_their_names),
 		cmocka_unit_test(neighbours_share_their_lines),
 		cmocka_unit_test(many_binaries_are_asked_for_a_few_at_once),
 	};
