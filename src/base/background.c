@@ -3,9 +3,8 @@
 
 #include <pthread.h>
 #include <stdlib.h>
-#include <sys/resource.h>
-#include <unistd.h>
 #include "base/condition.h"
+#include "base/nice.h"
 
 #define FIRST_MS INT64_C(60000)
 #define EVERY_MS (INT64_C(24) * 3600 * 1000)
@@ -32,19 +31,24 @@ bool background_rest(struct background *b)
 	return stop;
 }
 
+static void run_pass(void *arg)
+{
+	struct background *b = arg;
+	struct err err = { 0 };
+
+	b->started_ms = clock_mono_ms();
+	if (b->pass(b, b->arg, &err) < 0 && err.kind != ERR_CANCELLED)
+		log_warn(b->module, "background check: %s", err.text);
+}
+
 static void *background_run(void *arg)
 {
 	struct background *b = arg;
 	int64_t wait_ms = FIRST_MS;
 
 	pthread_setname_np(pthread_self(), b->name);
-	setpriority(PRIO_PROCESS, (id_t)gettid(), NICENESS);
 	while (!condition_pause(&b->changed, &b->lock, &b->stop, wait_ms)) {
-		struct err err = { 0 };
-
-		b->started_ms = clock_mono_ms();
-		if (b->pass(b, b->arg, &err) < 0 && err.kind != ERR_CANCELLED)
-			log_warn(b->module, "background check: %s", err.text);
+		nice_call(NICENESS, run_pass, b);
 		wait_ms = EVERY_MS;
 	}
 	return NULL;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A thread that checks stored data in the background: a pass a minute after the start and then once a day, at the lowest
- * priority, and it rests three times as long as it works.
+ * A thread that checks stored data in the background: a pass a minute after the start and then once a day. A pass has the
+ * lowest priority, and rests three times as long as it works.
  */
 #pragma once
 

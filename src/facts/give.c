@@ -13,6 +13,7 @@
 #include <zstd.h>
 #include "base/condition.h"
 #include "base/log.h"
+#include "base/nice.h"
 #include "base/room.h"
 #include "db/db.h"
 
@@ -22,6 +23,7 @@
 #define KEEP     2u /* snapshots; those of the last hour, too, since somebody may be taking them */
 #define KEEP_S   3600
 #define LEVEL    3
+#define NICENESS 10
 
 struct giver {
 	struct facts *f;
@@ -270,19 +272,33 @@ static bool is_time(struct giver *g, struct db_mark *ret_mark)
 	return clock_mono_ms() - p.started_mono_ms > EVERY_MS;
 }
 
+struct giver_try {
+	struct giver *g;
+	struct err err;
+	int r;
+};
+
+static void try_give(void *arg)
+{
+	struct giver_try *t = arg;
+
+	t->r = give(t->g, &t->err);
+}
+
 static void look(struct giver *g)
 {
+	struct giver_try t = { .g = g };
 	struct db_mark mark;
-	struct err err = { 0 };
 
 	if (!is_time(g, &mark))
 		return;
-	if (give(g, &err) == 0) {
+	nice_call(NICENESS, try_give, &t);
+	if (t.r == 0) {
 		g->looked = mark;
 		g->has_looked = true;
 		g->retry_ms = RETRY_MS;
 	} else if (!atomic_load(&g->f->stopping)) {
-		log_warn("facts", "%sindex: not given: %s; another try in %lld s", g->f->store, err.text,
+		log_warn("facts", "%sindex: not given: %s; another try in %lld s", g->f->store, t.err.text,
 			 (long long)(g->retry_ms / 1000));
 		g->next_ms = clock_mono_ms() + g->retry_ms;
 		g->retry_ms = MIN(2 * g->retry_ms, EVERY_MS);
@@ -304,7 +320,6 @@ static void *give_main(void *arg)
 	struct err err = { 0 };
 
 	pthread_setname_np(pthread_self(), "facts");
-	(void)thread_set_nice(10);
 	if (index_open(g.f->index_path, &(struct index_options){ 0 }, &g.ix, &err) < 0) {
 		log_warn("facts", "%s: nothing is given to other nodes", err.text);
 		return NULL;

@@ -8,9 +8,8 @@
  * names it. The walk at the start of every server finds these records again.
  */
 #include <stdlib.h>
-#include <sys/resource.h>
-#include <unistd.h>
 #include "base/condition.h"
+#include "base/nice.h"
 #include "store/internal.h"
 
 /* An outcome of pack_put_compressed(), besides those of blobs: compressing gains too little. */
@@ -291,23 +290,30 @@ static void pack_entry_done(struct pack *p, struct pack_entry *w, bool again)
 	free(w);
 }
 
-/* true: it may be tried again later. */
-static bool pack_work(struct pack *p, const char *name)
+struct pack_work {
+	struct pack *p;
+	const char *name;
+	bool again; /* the result: it may be tried again later */
+};
+
+static void pack_one(void *arg)
 {
+	struct pack_work *x = arg;
+	struct pack *p = x->p;
 	struct err err = { 0 };
 	uint64_t freed = 0;
 
-	if (pack_record(p->st, name, pack_is_stopped, p, &freed, &err) >= 0) {
+	if (pack_record(p->st, x->name, pack_is_stopped, p, &freed, &err) >= 0) {
 		p->freed += freed;
 		p->told = false;
-		return false;
+		return;
 	}
+	x->again = err.kind != ERR_INVALID;
 	if (err.kind == ERR_CANCELLED)
-		return true;
+		return;
 	if (!p->told || err.kind == ERR_INVALID)
 		log_warn("store", "%s", err.text);
 	p->told = true;
-	return err.kind != ERR_INVALID;
 }
 
 static void *pack_run(void *arg)
@@ -317,18 +323,17 @@ static void *pack_run(void *arg)
 	struct pack_entry *w;
 
 	pthread_setname_np(pthread_self(), "lode-pack");
-	/* On Linux each thread has its own priority. */
-	setpriority(PRIO_PROCESS, (id_t)gettid(), NICENESS);
 	pthread_mutex_lock(&p->lock);
 	while ((w = pack_next(p, not_before_ms))) {
-		bool again, enough;
+		struct pack_work x = { p, w->name, false };
+		bool enough;
 
 		w->again = false;
 		pthread_mutex_unlock(&p->lock);
-		again = pack_work(p, w->name);
+		nice_call(NICENESS, pack_one, &x);
 		pthread_mutex_lock(&p->lock);
-		pack_entry_done(p, w, again || w->again);
-		not_before_ms = again ? clock_mono_ms() + PAUSE_MS : 0;
+		pack_entry_done(p, w, x.again || w->again);
+		not_before_ms = x.again ? clock_mono_ms() + PAUSE_MS : 0;
 		enough = p->freed >= FREED_AT_ONCE || (!p->first && p->freed);
 		if (enough) {
 			p->freed = 0;

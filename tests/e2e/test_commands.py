@@ -99,6 +99,19 @@ def test_it_stops_when_told(serve, sig):
     assert s.stop(sig) == 0
 
 
+def test_threads_that_wait_for_background_work_have_the_usual_priority(serve):
+    """They are joined at the end, one after another: with a low priority each would take long on a busy machine."""
+    s = serve(["/usr/bin/true"]).ready()
+    names = ["lode-check", "lode-check-db", "lode-groom", "lode-pack"]
+
+    def threads():
+        stats = [(task / "stat").read_text() for task in pathlib.Path(f"/proc/{s.proc.pid}/task").iterdir()]
+        return sorted((t[t.index("(") + 1:t.rindex(")")], t[t.rindex(")"):].split()[17]) for t in stats)
+
+    usual = str(os.getpriority(os.PRIO_PROCESS, 0))
+    s.wait(lambda: [t for t in threads() if t[0] in names] == [(n, usual) for n in names], "the end of the first work")
+
+
 def test_debuginfod_by_its_own_options(serve, program, tmp_path):
     pool = tmp_path / "pool"
     pool.mkdir()

@@ -6,9 +6,8 @@
 
 #include <pthread.h>
 #include <stdlib.h>
-#include <sys/resource.h>
-#include <unistd.h>
 #include "base/condition.h"
+#include "base/nice.h"
 
 #define EVERY_MS  10000 /* after a step that found nothing to do */
 #define NICE      10
@@ -20,6 +19,7 @@ struct groomer {
 	pthread_mutex_t lock;
 	pthread_cond_t changed;
 	bool stop, full; /* under the lock */
+	int64_t wait_ms; /* until the next step */
 };
 
 /* Called when the store is full. */
@@ -48,29 +48,34 @@ static bool groomer_pause(struct groomer *g, int64_t wait_ms)
 	return stop;
 }
 
-static void *groomer_run(void *arg)
+/* Steps until one finds nothing to do. */
+static void run_steps(void *arg)
 {
 	struct groomer *g = arg;
-	int64_t wait_ms = 0;
 
-	pthread_setname_np(pthread_self(), "lode-groom");
-	/* On Linux, the priority of this thread alone. */
-	if (setpriority(PRIO_PROCESS, (id_t)gettid(), NICE) != 0)
-		log_debug("serve", "profiles are groomed at the usual priority");
-	while (!groomer_pause(g, wait_ms)) {
+	do {
 		struct err err = { 0 };
 		bool more = false;
 
-		wait_ms = EVERY_MS;
+		g->wait_ms = EVERY_MS;
 		if (profilestore_groom(g->profiles, &more, &err) < 0) {
 			log_warn("serve",
 				 "profiles could not be summed up, this is tried again in a minute: %s",
 				 err.text);
-			wait_ms = FAILED_MS;
+			g->wait_ms = FAILED_MS;
 		} else if (more) {
-			wait_ms = 0;
+			g->wait_ms = 0;
 		}
-	}
+	} while (!g->wait_ms && !groomer_pause(g, 0));
+}
+
+static void *groomer_run(void *arg)
+{
+	struct groomer *g = arg;
+
+	pthread_setname_np(pthread_self(), "lode-groom");
+	while (!groomer_pause(g, g->wait_ms))
+		nice_call(NICE, run_steps, g);
 	return NULL;
 }
 

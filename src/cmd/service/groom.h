@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A thread of low priority that grooms a profile store (profilestore_groom()).
+ * A thread that grooms a profile store at low priority (profilestore_groom()).
  */
 #pragma once
 
