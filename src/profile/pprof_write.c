@@ -10,6 +10,7 @@
 
 #include <stdlib.h>
 #include "codec/codec.h"
+#include "profile/trie.h"
 #include "wire/proto.h"
 
 #define GZIP_LEVEL     6 /* as in Go */
@@ -169,22 +170,22 @@ int profile_pprof_add_trie(struct profile_pprof *w, const struct profile *p, con
 			   struct err *err)
 {
 	pprof_begin(w, p);
-	for (size_t at = 0; at <= in->n / 64; at++)
-		for (uint64_t bits = in->seen[at]; bits; bits &= bits - 1) {
-			uint32_t first = (uint32_t)(at * 64) + (uint32_t)__builtin_ctzll(bits), n = 1;
+	trie_each(in, first)
+	{
+		uint32_t n = 1;
 
-			if (!in->values[first])
-				continue;
-			for (uint32_t s = first; s; n++) {
-				struct profile_stack stack = in->stack(in->arg, s);
+		if (!in->values[first])
+			continue;
+		for (uint32_t s = (uint32_t)first; s; n++) {
+			struct profile_stack stack = in->stack(in->arg, s);
 
-				buf_add_uleb(&w->sub, (uint64_t)stack.location + 1);
-				s = stack.parent;
-			}
-			pprof_put_sample(w, p, &in->values[first], in->labels);
-			if (pprof_pass_on(w, STEPS_OF_FRAME * n, err) < 0)
-				return -1;
+			buf_add_uleb(&w->sub, (uint64_t)stack.location + 1);
+			s = stack.parent;
 		}
+		pprof_put_sample(w, p, &in->values[first], in->labels);
+		if (pprof_pass_on(w, STEPS_OF_FRAME * n, err) < 0)
+			return -1;
+	}
 	return deadline_check(w->deadline, 0, err);
 }
 

@@ -10,8 +10,8 @@
  */
 #pragma once
 
-#include "base/sparse.h"
 #include "profile/tree_internal.h"
+#include "profile/trie.h"
 
 #define NODE_NONE  UINT32_MAX /* not in the tree */
 #define BUCKETS    (1u << 20)
@@ -75,22 +75,6 @@ struct trie_walk {
 	uint64_t *kept; /* hashes; 0: a free slot */
 	uint32_t kept_mask;
 };
-
-/* Let @w be the next word of stacks that are seen, from @w on, or the last one before it; false: there is none. */
-static inline bool trie_next_word(const struct profile_trie *in, size_t *w)
-{
-	return in->words ? sparse_next(in->words, in->n / 64, w) : *w <= in->n / 64;
-}
-static inline bool trie_word_before(const struct profile_trie *in, size_t *w)
-{
-	return in->words ? sparse_before(in->words, w) : (*w)-- > 0;
-}
-#define trie_each_word(in, w) for (size_t w = 0; trie_next_word((in), &(w)); (w)++)
-/* All stacks that are seen, callers first. */
-#define trie_each(in, s)                                                                               \
-	trie_each_word(in, w_) for (uint64_t bits_ = (in)->seen[w_], s = 0;                            \
-				    bits_ && ((s) = w_ * 64 + (unsigned)__builtin_ctzll(bits_), true); \
-				    bits_ &= bits_ - 1)
 
 static inline void add_to_total(int64_t *to, int64_t value)
 {

@@ -6,6 +6,7 @@
 #include "profile/output.h"
 #include "profile/text.h"
 #include "profile/tree_internal.h"
+#include "profile/trie.h"
 
 #include <stdlib.h>
 #include "base/vec.h"
@@ -102,17 +103,17 @@ static int flush_folded(struct folded_lines *x, struct err *err)
 
 static int put_folded_lines(struct folded_lines *x, struct err *err)
 {
-	for (size_t w = 0; w <= x->in->n / 64; w++)
-		for (uint64_t bits = x->in->seen[w]; bits; bits &= bits - 1) {
-			uint32_t s = (uint32_t)(w * 64) + (uint32_t)__builtin_ctzll(bits), steps = 1;
+	trie_each(x->in, s)
+	{
+		uint32_t steps = 1;
 
-			if (x->in->values[s] && take_folded_path(x, s, &steps))
-				put_folded_line(x, x->in->values[s]);
-			if (x->out.size >= FOLDED_BLOCK && flush_folded(x, err) < 0)
-				return -1;
-			if (deadline_check(x->t->deadline, steps, err) < 0)
-				return -1;
-		}
+		if (x->in->values[s] && take_folded_path(x, (uint32_t)s, &steps))
+			put_folded_line(x, x->in->values[s]);
+		if (x->out.size >= FOLDED_BLOCK && flush_folded(x, err) < 0)
+			return -1;
+		if (deadline_check(x->t->deadline, steps, err) < 0)
+			return -1;
+	}
 	if (profile_build_end(x->t->p, err) < 0 || flush_folded(x, err) < 0)
 		return -1;
 	return deadline_check(x->t->deadline, 0, err);

@@ -391,24 +391,24 @@ static int take_entries(struct inverted *x, struct err *err)
 	struct trie_walk *w = x->w;
 	uint32_t n = 0;
 
-	for (size_t i = 0; i <= w->in->n / 64; i++)
-		for (uint64_t bits = x->own[i]; bits; bits &= bits - 1) {
-			uint32_t s = (uint32_t)(i * 64) + (uint32_t)__builtin_ctzll(bits), at = s, used = 0;
-			uint64_t next = next_inverted_frame(x, &at, &used, 0);
-			int64_t value = x->values[s], base = x->base ? x->base[s] : 0;
+	trie_each_of(w->in, x->own, s)
+	{
+		uint32_t at = (uint32_t)s, used = 0;
+		uint64_t next = next_inverted_frame(x, &at, &used, 0);
+		int64_t value = x->values[s], base = x->base ? x->base[s] : 0;
 
-			if (deadline_check(w->t->deadline, STEPS_OF_TRY, err) < 0)
-				return -1;
-			trie_forget_value(w->in, s);
-			if (!next || !x->kids.p[x->kid_of[(next - 1) >> 1] - 1].stays)
-				continue;
-			x->at[n] = at;
-			if (x->used)
-				x->used[n] = (uint8_t)used;
-			if (x->base)
-				x->base[n] = base;
-			x->values[n++] = value;
-		}
+		if (deadline_check(w->t->deadline, STEPS_OF_TRY, err) < 0)
+			return -1;
+		trie_forget_value(w->in, (uint32_t)s);
+		if (!next || !x->kids.p[x->kid_of[(next - 1) >> 1] - 1].stays)
+			continue;
+		x->at[n] = at;
+		if (x->used)
+			x->used[n] = (uint8_t)used;
+		if (x->base)
+			x->base[n] = base;
+		x->values[n++] = value;
+	}
 	return 0;
 }
 
@@ -503,12 +503,12 @@ static int count_inverted_nodes(struct inverted *x, uint64_t *ret, struct err *e
 		return 0;
 	if (!trie_marks_reserve(w))
 		return profile_err_memory(w->t->p, err);
-	for (size_t i = 0; i <= w->in->n / 64; i++)
-		for (uint64_t bits = x->own[i]; bits; bits &= bits - 1) {
-			mark_inverted_path(x, (uint32_t)(i * 64) + (uint32_t)__builtin_ctzll(bits));
-			if (deadline_check(w->t->deadline, STEPS_OF_TRY, err) < 0)
-				return -1;
-		}
+	trie_each_of(w->in, x->own, s)
+	{
+		mark_inverted_path(x, (uint32_t)s);
+		if (deadline_check(w->t->deadline, STEPS_OF_TRY, err) < 0)
+			return -1;
+	}
 	*ret = MAX(*ret, trie_estimate_nodes(w));
 	return 0;
 }

@@ -7,6 +7,7 @@
 
 #include <stdlib.h>
 #include "base/vec.h"
+#include "profile/trie.h"
 
 struct line {
 	int64_t line, flat, cum;
@@ -260,11 +261,11 @@ static int lines_of_lent(struct api_lender *lender, const struct profilestore_me
 	if (lines_match(l, err) < 0)
 		return -1;
 	lines_number(l);
-	for (size_t w = 0; w <= in->n / 64; w++) {
-		if (deadline_check(l->deadline, 64, err) < 0)
+	trie_each(in, s)
+	{
+		if (deadline_check(l->deadline, 1, err) < 0)
 			return -1;
-		for (uint64_t bits = in->seen[w]; bits; bits &= bits - 1)
-			lines_add_stack(l, in, (uint32_t)(w * 64) + (uint32_t)__builtin_ctzll(bits));
+		lines_add_stack(l, in, (uint32_t)s);
 	}
 	return 0;
 }

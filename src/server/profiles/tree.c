@@ -5,6 +5,8 @@
  */
 #include "server/profiles/profiles.h"
 
+#include "profile/trie.h"
+
 #define RETRY_MS 1000 /* after this time a client may ask again for pending names */
 #define LATER_MS 5000 /* ... for names that wait for a debug file */
 
@@ -40,13 +42,11 @@ static void normalise_lent(struct profile_trie *in)
 {
 	int64_t total = 0, base = 0;
 
-	for (size_t w = 0; w <= in->n / 64; w++)
-		for (uint64_t bits = in->seen[w]; bits; bits &= bits - 1) {
-			size_t i = w * 64 + (size_t)__builtin_ctzll(bits);
-
-			total = add_saturating(total, in->values[i]);
-			base = add_saturating(base, in->base[i]);
-		}
+	trie_each(in, i)
+	{
+		total = add_saturating(total, in->values[i]);
+		base = add_saturating(base, in->base[i]);
+	}
 	if (base)
 		in->scale = (double)total / (double)base;
 }

@@ -4,6 +4,7 @@
 
 #include <assert.h>
 #include <stdlib.h>
+#include "profile/trie.h"
 #include "wire/proto.h"
 
 /* SelectMergeStacktracesResponse */
@@ -81,22 +82,22 @@ static int leave_call_site(const struct profile *p, const struct querier_texts *
 	found = calloc((size_t)in->n + 64, 1);
 	if (!found)
 		return err_set(err, ERR_LIMIT, "no memory for %u stacks", in->n);
-	for (size_t w = 0; w <= in->n / 64; w++)
-		for (uint64_t bits = in->seen[w]; bits; bits &= bits - 1) {
-			uint32_t i = (uint32_t)(w * 64) + (uint32_t)__builtin_ctzll(bits), n;
-			struct profile_stack stack;
+	trie_each(in, i)
+	{
+		struct profile_stack stack;
+		uint32_t n;
 
-			if (deadline_check(d, STEPS_OF_SITE, err) < 0)
-				return -1;
-			if (i) {
-				stack = in->stack(in->arg, i);
-				n = found[stack.parent];
-				n = n == SITE_OTHER ? UINT32_MAX : site_after(p, n, stack.location, site);
-				found[i] = (uint8_t)MIN(n, SITE_OTHER);
-			}
-			if (found[i] != site->n)
-				values[i] = 0;
+		if (deadline_check(d, STEPS_OF_SITE, err) < 0)
+			return -1;
+		if (i) {
+			stack = in->stack(in->arg, (uint32_t)i);
+			n = found[stack.parent];
+			n = n == SITE_OTHER ? UINT32_MAX : site_after(p, n, stack.location, site);
+			found[i] = (uint8_t)MIN(n, SITE_OTHER);
 		}
+		if (found[i] != site->n)
+			values[i] = 0;
+	}
 	return 0;
 }
 

@@ -55,6 +55,19 @@ static inline void lend_words(struct lent *l, struct profile_trie *in)
 	in->words = l->words;
 }
 
+/* The same, and bits and values that are wrong in words that are not read. */
+static inline void lend_few(struct lent *l, struct profile_trie *in)
+{
+	lend_words(l, in);
+	for (size_t w = 0; w < in->n / 64; w++) {
+		if (l->words[w / 64] >> w % 64 & 1)
+			continue;
+		l->seen[w] = ~UINT64_C(0);
+		for (size_t i = 0; i < 64; i++)
+			l->values[w * 64 + i] = 77;
+	}
+}
+
 /* Values above 0: what a store lends has no others. */
 static inline struct profile *counts_make(const struct profile_maker *m)
 {

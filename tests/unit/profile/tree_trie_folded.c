@@ -140,6 +140,29 @@ static void lines_of_unusual_samples(void **state)
 	assert_string_equal(buf_cstr(&got), "[no stack] 1000\n0x1 -1\n0x3 1\n");
 }
 
+/* A value of a label may have few of many stacks. */
+static void words_without_stacks_are_not_read(void **state)
+{
+	const struct profile_maker m = { 3, 3, 5000, 300, 12, false };
+	AUTO(profile_freep) struct profile *p = counts_make(&m);
+	AUTO(buf_done) struct buf want = { 0 };
+	AUTO(buf_done) struct buf got = { 0 };
+	const struct profile_writer to = { write_to_text, &got };
+	struct profile_trie in;
+	struct err err = { 0 };
+	struct lent l;
+
+	p->n_samples = 20;
+	in = lend(&l, p);
+	lend_few(&l, &in);
+	tree_lines(p, &views[0], &want);
+	assert_done(profile_write_folded_trie(&views[0], NULL, p, &in, &to, &err));
+	lent_done(&l);
+	add_up_lines(&want);
+	add_up_lines(&got);
+	assert_string_equal(buf_cstr(&got), buf_cstr(&want));
+}
+
 static int refuse_text(void *arg, struct bytes b, struct err *err)
 {
 	return err_set(err, ERR_IO, "the disk is full");
@@ -197,6 +220,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(lines_add_up_to_those_of_the_tree),
 		cmocka_unit_test(lines_of_unusual_samples),
+		cmocka_unit_test(words_without_stacks_are_not_read),
 		cmocka_unit_test(errors_end_it),
 		cmocka_unit_test(memory_of_names_is_granted_or_refused),
 	};
