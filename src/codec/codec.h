@@ -34,6 +34,8 @@ enum codec_kind {
 
 /* Detect by the first bytes (16 are enough). .lzma has no magic: it is tried last, by a plausible header. */
 enum codec_kind codec_detect(struct bytes head);
+/* The same without .lzma, whose header may be a message of protobuf or any other data. */
+enum codec_kind codec_detect_magic(struct bytes head);
 /* Detect by the bytes at @off. */
 int codec_detect_at(struct source *src, uint64_t off, enum source_hint hint, enum codec_kind *ret,
 		    struct err *err);

@@ -72,7 +72,7 @@ static bool is_zstd(struct bytes head)
 	       (head.size >= 4 && (head.p[0] & 0xf0) == 0x50 && memcmp(head.p + 1, "\x2a\x4d\x18", 3) == 0);
 }
 
-enum codec_kind codec_detect(struct bytes head)
+enum codec_kind codec_detect_magic(struct bytes head)
 {
 	if (starts_with(head, "\x1f\x8b\x08", 3))
 		return CODEC_GZIP;
@@ -87,7 +87,14 @@ enum codec_kind codec_detect(struct bytes head)
 	    (memcmp(head.p + 4, "\x31\x41\x59\x26\x53\x59", 6) == 0 ||
 	     memcmp(head.p + 4, "\x17\x72\x45\x38\x50\x90", 6) == 0))
 		return CODEC_BZIP2;
-	return plausible_lzma(head) ? CODEC_LZMA : CODEC_NONE;
+	return CODEC_NONE;
+}
+
+enum codec_kind codec_detect(struct bytes head)
+{
+	enum codec_kind kind = codec_detect_magic(head);
+
+	return kind == CODEC_NONE && plausible_lzma(head) ? CODEC_LZMA : kind;
 }
 
 int codec_detect_at(struct source *src, uint64_t off, enum source_hint hint, enum codec_kind *ret,

@@ -5,25 +5,17 @@
 #include "base/budget.h"
 #include "codec/codec.h"
 
-/* .lzma has no magic: a message of profile.proto may look like it. */
-static enum codec_kind packed_kind(struct bytes in)
-{
-	enum codec_kind kind = codec_detect(in);
-
-	return kind == CODEC_LZMA ? CODEC_NONE : kind;
-}
-
 int profile_unpack(struct bytes *in, const struct profile_limits *limits, struct buf *room, struct err *err)
 {
 	uint64_t max = limits && limits->max_size ? limits->max_size : PROFILE_MAX_SIZE;
-	enum codec_kind kind = packed_kind(*in);
+	enum codec_kind kind = codec_detect_magic(*in);
 
 	if (kind != CODEC_NONE) {
 		if (codec_decode_held(kind, *in, max, limits ? limits->memory : NULL, room, err) < 0)
 			return -1;
 		*in = buf_bytes(room);
 		/* No sender does that, and by two layers 1 KiB reaches the limit of decoded bytes. */
-		if (packed_kind(*in) != CODEC_NONE)
+		if (codec_detect_magic(*in) != CODEC_NONE)
 			return err_set(err, ERR_INVALID, "is compressed twice: compress it once");
 	}
 	if (in->size > max)

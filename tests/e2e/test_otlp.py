@@ -88,6 +88,9 @@ def test_json(s, built):
                        "locationTable": [{}, {"lines": [{"functionIndex": 2, "line": "7"}]}, {"lines": [{"functionIndex": 1}]}],
                        "stackTable": [{}, {"locationIndices": [1, 2]}]}}
     body = json.dumps(doc).encode()
+    for twice, kind in ((body, "application/json"), (Otlp(built, sample(built, 3)).bytes(), "application/x-protobuf")):
+        status, data, _ = call(s, "POST", PATH, gzip.compress(gzip.compress(twice)), {"Content-Type": kind, "Content-Encoding": "gzip"})
+        assert status == 400, data
     for packed, headers in ((body, {}), (gzip.compress(body), {"Content-Encoding": "gzip"})):
         status, data, answered = call(s, "POST", PATH, packed, {"Content-Type": "application/json"} | headers)
         assert (status, data, answered["Content-Type"]) == (200, b"{}", "application/json")
@@ -106,6 +109,10 @@ def test_the_service_takes_what_its_path_takes(s, built):
                                struct.pack(">BI", flags, len(packed)) + packed, {"Content-Type": "application/grpc-web+proto", "grpc-encoding": "gzip"})
         assert (status, data) == (200, bytes(5) + struct.pack(">BI", 0x80, 15) + b"grpc-status:0\r\n")
     assert types(s) == ["cpu", "samples"]
+    twice = gzip.compress(gzip.compress(body))
+    _, data, _ = call(s, "POST", "/opentelemetry.proto.collector.profiles.v1development.ProfilesService/Export",
+                      struct.pack(">BI", 1, len(twice)) + twice, {"Content-Type": "application/grpc-web+proto", "grpc-encoding": "gzip"})
+    assert b"grpc-status:3\r\ngrpc-message:the body is compressed twice" in data
     _, data, _ = call(s, "POST", "/opentelemetry.proto.collector.profiles.v1development.ProfilesService/Export",
                       struct.pack(">BI", 0, 2) + b"\x0a\xff", {"Content-Type": "application/grpc-web+proto"})
     assert data.startswith(b"\x80") and b"grpc-status:3\r\ngrpc-message:the request: " in data

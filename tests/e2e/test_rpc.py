@@ -76,6 +76,11 @@ def test_refusals_are_connects(s):
     call_error(push(s, series({}, b"") * 10001), 413, "invalid_argument", "more than 10000 profiles")
     # A bomb: 300 MiB of zeros.
     call_error(push(s, gzip.compress(bytes(300 << 20), 1), {**PROTO, "Content-Encoding": "gzip"}), 413, "invalid_argument")
+    # A second layer of the message is refused; one of the profile in it is not, but both do no more than one could.
+    gz = {**PROTO, "Content-Encoding": "gzip"}
+    for twice in gzip.compress(gzip.compress(good)), gzip.compress(gzip.compress(gzip.compress(bytes(64 << 20)))):
+        call_error(push(s, twice, gz), 400, "invalid_argument", "compressed twice")
+    call_error(push(s, gzip.compress(series({}, gzip.compress(bytes(32 << 20)))), gz), 413, "invalid_argument", "more than the 16777216 bytes")
     assert push(s, good, {"Content-Type": "application/PROTO; x=y"})[0] == 200
 
 

@@ -33,7 +33,7 @@ static bool is_otlp_json(const struct api *a)
 static int otlp_of_json(struct api *a, struct buf *room, struct err *err)
 {
 	AUTO(buf_done) struct buf plain = { 0 };
-	enum codec_kind kind = codec_detect(a->body);
+	enum codec_kind kind = codec_detect_magic(a->body);
 	struct bytes in = a->body;
 
 	if (kind != CODEC_NONE) {

@@ -64,7 +64,10 @@ struct profile_limits take_limits_of(struct budget_hold *memory)
 
 struct profile_limits take_limits(struct api *a)
 {
-	return take_limits_of(&a->memory);
+	struct profile_limits limits = take_limits_of(&a->memory);
+
+	limits.max_size = rpc_max_profile(a);
+	return limits;
 }
 
 static int take_format(struct bytes in, struct str format, enum profile_format *ret, struct err *err)

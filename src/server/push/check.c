@@ -204,7 +204,7 @@ int push_check(struct push_request *pr, struct source *src, struct err *err)
 int push_check_head(const struct push_request *pr, struct bytes head, struct err *err)
 {
 	if (pr->key.kind == STORE_SOURCES) {
-		if (codec_detect(head) != CODEC_NONE && codec_detect(head) != CODEC_LZMA)
+		if (codec_detect_magic(head) != CODEC_NONE)
 			return err_set(err, ERR_INVALID,
 				       "a compressed tar: push it unpacked, the store compresses by itself");
 		return 0;

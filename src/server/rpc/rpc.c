@@ -15,6 +15,9 @@
 #define PACK_FROM       KIB(4)    /* a smaller message is not compressed */
 #define PACK_GZIP       1
 #define PACK_ZSTD       1
+/* A compressed profile in a compressed message: two layers must not do more than one of gzip can. */
+#define GZIP_MOST   UINT64_C(1032)
+#define INNER_LEAST MIB(16)
 
 struct rpc_call {
 	const struct rpc_method *method;
@@ -23,6 +26,7 @@ struct rpc_call {
 	bool sized;         /* the prefix of its message was judged */
 	int64_t timeout_ms; /* 0: the client set none */
 	bool decoded;
+	uint64_t packed_size; /* of its message, if that was compressed */
 	const char *coding;   /* of the reply's message; NULL: identity */
 	struct bytes request; /* in `binary`, or the body as it was sent */
 	struct buf plain, binary;
@@ -148,6 +152,13 @@ static uint64_t rpc_max_decoded(const struct api *a)
 	return a->req->route->body == &query_body ? API_MAX_QUERY : API_MAX_DECODED;
 }
 
+uint64_t rpc_max_profile(const struct api *a)
+{
+	uint64_t packed = a->call ? a->call->packed_size : 0;
+
+	return packed ? MIN(MAX(INNER_LEAST, packed * GZIP_MOST), API_MAX_DECODED) : API_MAX_DECODED;
+}
+
 /* @in is a view into the body, or into call->plain, which it then replaces. */
 static int rpc_unpack(struct api *a, struct rpc_call *call, enum codec_kind kind, struct bytes *in,
 		      struct err *err)
@@ -156,6 +167,10 @@ static int rpc_unpack(struct api *a, struct rpc_call *call, enum codec_kind kind
 
 	if (codec_decode_held(kind, *in, rpc_max_decoded(a), &a->memory, &out, err) < 0)
 		return err_in(err, "the body as %s", codec_name(kind));
+	/* Readers of profiles would undo a second layer, so that 1 KiB becomes the limit of decoded bytes. */
+	if (codec_detect_magic(buf_bytes(&out)) != CODEC_NONE)
+		return err_set(err, ERR_INVALID, "the body is compressed twice: compress it once");
+	call->packed_size = in->size;
 	buf_done(&call->plain);
 	call->plain = out;
 	out = (struct buf){ 0 };

@@ -116,6 +116,8 @@ struct rpc_method {
 		{ .args = "*", .run = rpc_run, .storeless = true }, &(in), &(out), .run = fn \
 	}
 int rpc_run(struct api *a, struct err *err); /* of all api_routes of calls */
+/* Bytes that a compressed profile of the request may become; of any request. */
+uint64_t rpc_max_profile(const struct api *a);
 
 extern const struct http_handler rpc_post;
 
