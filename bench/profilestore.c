@@ -18,6 +18,7 @@
 #include <stdlib.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#include "base/spool.h"
 #include "profile/output.h"
 #include "profile/tree.h"
 #include "profilestore/profilestore.h"
@@ -425,6 +426,8 @@ struct large_query {
 	struct profile_tree *tree;
 	struct profile_trie_groups *groups;
 	struct profile_pprof *pprof;
+	struct profile_stream_options rows;
+	struct profile_stream *stream;
 	uint64_t size;
 };
 
@@ -541,20 +544,52 @@ static int large_lines(void *arg, const struct profilestore_merged *m, struct pr
 {
 	struct large_query *q = arg;
 
-	return profile_write_folded_trie(&q->view, NULL, m->profile, in,
-					 &(struct profile_writer){ large_write, q }, err);
+	if (!q->stream && profile_stream_new(&q->rows, &q->stream, err) < 0)
+		return -1;
+	return profile_stream_add(q->stream, m->profile, in, err);
+}
+
+static uint64_t large_rows(struct profilestore *s, enum profile_stream_format format, const char *label,
+			   bool compares)
+{
+	const struct profilestore_range any = { 0 };
+	struct spool aside = { 0 };
+	struct large_query q = {
+		.rows = { .format = format, .view.label = label, .to = { large_write, &q }, .aside = &aside }
+	};
+	const struct profilestore_shape shape = { .detail = PROFILESTORE_FUNCTIONS,
+						  .label = str_of(label ? label : ""),
+						  .stacks = large_lines,
+						  .base = compares ? &any : NULL,
+						  .arg = &q };
+	struct profilestore_merged m = large_merge(s, &shape);
+	struct err err = { 0 };
+
+	must(profile_stream_end(q.stream, &err), &err);
+	profile_stream_free(q.stream);
+	profile_free(m.profile);
+	spool_done(&aside);
+	return q.size;
 }
 
 static uint64_t large_folded(struct profilestore *s)
 {
-	struct large_query q = { 0 };
-	const struct profilestore_shape shape = { .detail = PROFILESTORE_FUNCTIONS,
-						  .stacks = large_lines,
-						  .arg = &q };
-	struct profilestore_merged m = large_merge(s, &shape);
+	return large_rows(s, PROFILE_STREAM_FOLDED, NULL, false);
+}
 
-	profile_free(m.profile);
-	return q.size;
+static uint64_t large_folded_compared(struct profilestore *s)
+{
+	return large_rows(s, PROFILE_STREAM_FOLDED, NULL, true);
+}
+
+static uint64_t large_folded_grouped(struct profilestore *s)
+{
+	return large_rows(s, PROFILE_STREAM_FOLDED, "instance", false);
+}
+
+static uint64_t large_speedscope(struct profilestore *s)
+{
+	return large_rows(s, PROFILE_STREAM_SPEEDSCOPE, NULL, false);
 }
 
 static int large_samples(void *arg, const struct profilestore_merged *m, struct profile_trie *in,
@@ -623,6 +658,9 @@ static int large(const char *dir, const char *only)
 		    { "callers", large_callers },
 		    { "pprof", large_pprof },
 		    { "folded", large_folded },
+		    { "folded-compared", large_folded_compared },
+		    { "folded-grouped", large_folded_grouped },
+		    { "speedscope", large_speedscope },
 		    { "inverted-compared", large_inverted_compared },
 		    { "top-compared", large_top_compared },
 		    { "grouped", large_grouped } };

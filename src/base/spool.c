@@ -93,6 +93,30 @@ int spool_read(struct spool *s, struct buf *out, struct err *err)
 	return buf_check(out, err);
 }
 
+int spool_each(struct spool *s, int (*pass)(void *arg, struct bytes b, struct err *err), void *arg,
+	       struct err *err)
+{
+	AUTO(mem_freep) uint8_t *block = NULL;
+	size_t got;
+
+	if (!s->filed)
+		return s->mem.size ? pass(arg, buf_bytes(&s->mem), err) : 0;
+	if (s->mem.size && spool_flush(s, err) < 0)
+		return -1;
+	block = mem_alloc(SPOOL_BLOCK);
+	for (uint64_t at = 0; at < s->size; at += got) {
+		size_t n = (size_t)MIN(s->size - at, SPOOL_BLOCK);
+
+		if (fd_pread(s->fd, block, n, SPOOL_HEAD + at, &got, err) < 0)
+			return err_in(err, "the file of a large reply");
+		if (got != n)
+			return err_set(err, ERR_IO, "the file of a large reply ended early");
+		if (pass(arg, bytes_of(block, n), err) < 0)
+			return -1;
+	}
+	return 0;
+}
+
 void spool_done(struct spool *s)
 {
 	if (s->filed)

@@ -43,5 +43,8 @@ struct spool_file {
 int spool_take_file(struct spool *s, struct bytes head, struct spool_file *ret, struct err *err);
 /* Append all bytes to @out. ERR_BUSY, ERR_LIMIT: its hold does not grant them. */
 int spool_read(struct spool *s, struct buf *out, struct err *err);
+/* Pass all bytes on, in pieces. */
+int spool_each(struct spool *s, int (*pass)(void *arg, struct bytes b, struct err *err), void *arg,
+	       struct err *err);
 /* Forget all bytes; more may be added then. Takes the zeroed. */
 void spool_done(struct spool *s);

@@ -19,13 +19,6 @@ struct profile_output {
 /* "main;f;g 12" a line, for flamegraph.pl and many others. ';' and line ends within names become ':' and
  * blanks. */
 void profile_write_folded(const struct profile_tree *t, const struct profile_output *o, struct buf *out);
-/*
- * The same of stacks that another module keeps, in their order, for a view without a label. There is a line for each
- * stack, so lines repeat where stacks differ in addresses alone; their sums are the values of the tree.
- */
-int profile_write_folded_trie(const struct profile_view *view, const struct profile_limits *limits,
-			      const struct profile *p, const struct profile_trie *in,
-			      const struct profile_writer *to, struct err *err);
 /* https://www.speedscope.app's file format. */
 void profile_write_speedscope(const struct profile_tree *t, const struct profile_output *o, struct buf *out);
 /* A table for people. */
@@ -36,6 +29,31 @@ void profile_write_top(const struct profile_tree *t, const struct profile_output
  */
 void profile_write_svg(const struct profile_tree *t, const struct profile_output *o, struct buf *out);
 void profile_write_html(const struct profile_tree *t, const struct profile_output *o, struct buf *out);
+
+/* ---- without a tree ---- */
+
+enum profile_stream_format { PROFILE_STREAM_FOLDED, PROFILE_STREAM_SPEEDSCOPE };
+struct profile_stream_options {
+	enum profile_stream_format format;
+	struct profile_view view; /* without min_share and max_nodes */
+	struct profile_limits limits;
+	const char *title; /* of speedscope; NULL: the name of the type */
+	struct profile_writer to;
+	struct spool
+		*aside; /* borrowed, empty: room for a part of speedscope's file, until its place has come */
+};
+/*
+ * Folded stacks, or speedscope's file, of stacks that another module keeps, written in their order as they come. There is a row
+ * for each stack, so rows repeat where stacks differ in addresses alone; their sums are the values of the tree. The base of a
+ * comparison, which speedscope's file does not have, is scaled so that the sum of all rows is right.
+ */
+struct profile_stream;
+int profile_stream_new(const struct profile_stream_options *o, struct profile_stream **ret, struct err *err);
+void profile_stream_free(struct profile_stream *s); /* takes NULL */
+/* Once, or with a label once for each value, which @in has as `labels`. @p is the same each time, and may have grown. */
+int profile_stream_add(struct profile_stream *s, const struct profile *p, const struct profile_trie *in,
+		       struct err *err);
+int profile_stream_end(struct profile_stream *s, struct err *err);
 
 /* A value of this unit for people: "1.25s", "3.4MB", "17". */
 void profile_value_text(int64_t v, struct str unit, struct buf *out);

@@ -174,7 +174,7 @@ def lines():
 
 def download(s, mib, **args):
     with Peak(s, mib):
-        status, data, _ = call(s, "GET", f"/api/download?{query(query=selector(), **args)}")
+        status, data, _ = call(s, "GET", f"/api/download?{query(**{'query': selector(), **args})}")
     assert status == 200, data
     return data
 
@@ -182,6 +182,31 @@ def download(s, mib, **args):
 def test_folded(many, lines):
     got = download(many, 48, format="folded").decode().splitlines()
     assert len(got) == len(lines) and set(got) == lines
+
+
+def test_folded_by_a_label(many, lines):
+    got = download(many, 48, query=CPU, label="service", format="folded").decode().splitlines()
+    assert len(got) == 2 * len(lines) and {row[4:] for row in got if row.startswith("web;")} == lines
+    assert sum(int(row.rsplit(" ", 1)[1]) for row in got if row.startswith("db;")) == value_of([], 3)
+
+
+def test_folded_comparison(many, lines):
+    for normalise in 0, 1:
+        got = [row.rsplit(" ", 2) for row in download(many, 64, base=selector("db"), normalise=normalise, format="folded").decode().splitlines()]
+        assert {f"{path} {now}" for path, _, now in got} == lines
+        scale = TOTAL / value_of([], 3) if normalise else 1
+        assert all(abs(int(base) - scale * (int(now) + 3)) <= normalise for _, base, now in got)
+        assert sum(int(base) for _, base, _ in got) == round(scale * value_of([], 3))
+
+
+def test_speedscope(many, lines):
+    # The base is no part of it.
+    for args in {}, {"base": selector("db")}:
+        got = json.loads(download(many, 56, format="speedscope", **args))
+        names, p = [f["name"] for f in got["shared"]["frames"]], got["profiles"][0]
+        assert (p["type"], p["unit"], p["startValue"], p["endValue"]) == ("sampled", "nanoseconds", 0, TOTAL)
+        assert {";".join(names[f] for f in stack) + f" {value}" for stack, value in zip(p["samples"], p["weights"])} == lines
+        assert len(p["samples"]) == len(p["weights"]) == len(lines)
 
 
 def test_pprof(many, lines, tmp_path):

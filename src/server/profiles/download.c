@@ -11,6 +11,7 @@ struct download_format {
 	int (*run)(struct api *a, const struct download_format *f, struct profile_view *view,
 		   struct err *err);
 	void (*write)(const struct profile_tree *t, const struct profile_output *o, struct buf *out);
+	enum profile_stream_format stream; /* of download_rows() */
 };
 
 /* Filters apply to trees only: tools for pprof have filters of their own. */
@@ -44,61 +45,100 @@ static int download_drawing(struct api *a, const struct download_format *f, stru
 	return download_tree(a, f, view, err);
 }
 
-/* ---- folded stacks: written as they come if they are many ---- */
+/* ---- rows of stacks: written as they come if they are many ---- */
 
-struct folded_lender {
+struct stream_lender {
 	struct api_lender lender; /* first */
-	const struct profile_view *view;
-	bool written; /* to the spool */
+	struct profile_stream_options o;
+	struct profile_stream *s; /* NULL: not begun */
+	struct spool aside;
 };
 
-static void folded_forget(struct api_lender *lender)
+static void stream_forget(struct api_lender *lender)
 {
-	((struct folded_lender *)lender)->written = false;
+	struct stream_lender *x = (struct stream_lender *)lender;
+
+	profile_stream_free(TAKE(x->s));
+	spool_done(&x->aside);
 	spool_done(&lender->a->spool);
 }
 
-static int folded_of_lent(struct api_lender *lender, const struct profilestore_merged *m,
+static int stream_of_lent(struct api_lender *lender, const struct profilestore_merged *m,
 			  struct profile_trie *in, struct err *err)
 {
-	struct folded_lender *x = (struct folded_lender *)lender;
-	const struct profile_limits limits = api_limits(lender->a);
-	const struct profile_writer to = { api_write_spool, &lender->a->spool };
+	struct stream_lender *x = (struct stream_lender *)lender;
 
-	x->written = true;
-	return profile_write_folded_trie(x->view, &limits, m->profile, in, &to, err);
+	if (api_normalise_lent(lender->a, in, err) < 0)
+		return -1;
+	if (!x->s && profile_stream_new(&x->o, &x->s, err) < 0)
+		return -1;
+	return profile_stream_add(x->s, m->profile, in, err);
 }
 
-static int download_folded(struct api *a, const struct download_format *f, struct profile_view *view,
-			   struct err *err)
+static int merge_rows(struct api *a, const struct download_format *f, struct stream_lender *x,
+		      struct err *err)
 {
 	AUTO(api_merged_done) struct api_merged m = { 0 };
 	AUTO(profile_tree_freep) struct profile_tree *t = NULL;
-	struct folded_lender x = {
-		.lender = { .stacks = folded_of_lent, .begin = folded_forget, .from = API_LEND_FROM },
-		.view = view
-	};
-	int r = api_merge(a, api_detail(view), view->label ? NULL : &x.lender, &m, err);
+	int r = api_merge(a, api_detail(&x->o.view), &x->lender, &m, err);
 
 	if (r)
 		return r;
-	if (x.written)
-		return api_add_spool(a, err);
-	if (api_tree_of(a, view, &m, &t, err) < 0)
+	if (x->s)
+		return profile_stream_end(x->s, err) < 0 ? -1 : api_add_spool(a, err);
+	if (api_tree_of(a, &x->o.view, &m, &t, err) < 0)
 		return -1;
-	f->write(t, &(struct profile_output){ 0 }, &a->out);
+	f->write(t, &(struct profile_output){ .title = x->o.title }, &a->out);
 	return 0;
+}
+
+static int download_rows(struct api *a, const struct download_format *f, struct profile_view *view,
+			 struct err *err)
+{
+	struct stream_lender x = { .lender = { .stacks = stream_of_lent,
+					       .begin = stream_forget,
+					       .from = API_LEND_FROM,
+					       .compares = !view->label,
+					       .values = view->label,
+					       .alone = f->stream == PROFILE_STREAM_SPEEDSCOPE },
+				   .o = { .format = f->stream,
+					  .view = *view,
+					  .limits = api_limits(a),
+					  .title = api_cstr(a, "query"),
+					  .to = { api_write_spool, &a->spool },
+					  .aside = &x.aside },
+				   .aside = { .dir = a->spool.dir, .room = a->spool.room } };
+	int r;
+
+	buf_meter(&x.aside.mem, &a->memory);
+	r = merge_rows(a, f, &x, err);
+
+	profile_stream_free(x.s);
+	spool_done(&x.aside);
+	return r;
 }
 
 /* ---- the route ---- */
 
 static const struct download_format formats[] = {
-	{ "pprof", "application/octet-stream", "profile.pb.gz", download_pprof, NULL },
-	{ "folded", "text/plain; charset=utf-8", "profile.folded", download_folded, profile_write_folded },
-	{ "svg", "image/svg+xml", "profile.svg", download_drawing, profile_write_svg },
-	{ "html", "text/html; charset=utf-8", "profile.html", download_drawing, profile_write_html },
-	{ "speedscope", "application/json", "profile.speedscope.json", download_tree,
-	  profile_write_speedscope },
+	{ .name = "pprof",
+	  .type = "application/octet-stream",
+	  .filename = "profile.pb.gz",
+	  .run = download_pprof },
+	{ "folded", "text/plain; charset=utf-8", "profile.folded", download_rows, profile_write_folded,
+	  PROFILE_STREAM_FOLDED },
+	{ .name = "svg",
+	  .type = "image/svg+xml",
+	  .filename = "profile.svg",
+	  .run = download_drawing,
+	  .write = profile_write_svg },
+	{ .name = "html",
+	  .type = "text/html; charset=utf-8",
+	  .filename = "profile.html",
+	  .run = download_drawing,
+	  .write = profile_write_html },
+	{ "speedscope", "application/json", "profile.speedscope.json", download_rows,
+	  profile_write_speedscope, PROFILE_STREAM_SPEEDSCOPE },
 };
 
 int api_download(struct api *a, struct err *err)

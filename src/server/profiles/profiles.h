@@ -215,6 +215,8 @@ int api_merge_tree(struct api *a, const struct api_tree *tree, struct api_merged
 /* The tree of profiles that were merged without a lender; frees them. */
 int api_tree_of(struct api *a, const struct profile_view *view, struct api_merged *m,
 		struct profile_tree **ret, struct err *err);
+/* Scale the base to the sum of the other side, if the request wants that. */
+int api_normalise_lent(const struct api *a, struct profile_trie *in, struct err *err);
 /* "type":...,"unit":...,"total":...,"base_total":...,"pending":{...} */
 void api_put_head(struct api *a, const struct api_merged *m, const struct profile_tree *t);
 

@@ -37,11 +37,15 @@ static void tree_forget(struct api_lender *lender)
 	profile_trie_groups_free(TAKE(x->groups));
 }
 
-/* The base gets the sum of the other side. */
-static void normalise_lent(struct profile_trie *in)
+int api_normalise_lent(const struct api *a, struct profile_trie *in, struct err *err)
 {
 	int64_t total = 0, base = 0;
+	bool normalise;
 
+	if (api_flag(a, "normalise", &normalise, err) < 0)
+		return -1;
+	if (!in->base || !normalise)
+		return 0;
 	trie_each(in, i)
 	{
 		total = add_saturating(total, in->values[i]);
@@ -49,6 +53,7 @@ static void normalise_lent(struct profile_trie *in)
 	}
 	if (base)
 		in->scale = (double)total / (double)base;
+	return 0;
 }
 
 /* The stacks of one value of the label. */
@@ -68,13 +73,10 @@ static int tree_of_lent(struct api_lender *lender, const struct profilestore_mer
 	struct tree_lender *x = (struct tree_lender *)lender;
 	const struct profile_limits limits = api_limits(lender->a);
 	const struct api_tree *of = x->of;
-	bool normalise;
 	int r;
 
-	if (api_flag(lender->a, "normalise", &normalise, err) < 0)
+	if (api_normalise_lent(lender->a, in, err) < 0)
 		return -1;
-	if (in->base && normalise)
-		normalise_lent(in);
 	if (of->filter && of->filter->lent(of->filter->arg, m->profile, in, err) < 0)
 		return -1;
 	in->top = of->top;

@@ -30,6 +30,13 @@ static void add_bytes(struct spool *s, struct buf *all, size_t size, uint64_t *s
 	buf_add(all, b.p, b.size);
 }
 
+static int add_piece(void *arg, struct bytes b, struct err *err)
+{
+	assert_true(b.size <= SPOOL_MEMORY);
+	buf_add(arg, b.p, b.size);
+	return 0;
+}
+
 static void assert_content(struct spool *s, const struct buf *all)
 {
 	AUTO(buf_done) struct buf got = { 0 };
@@ -37,6 +44,10 @@ static void assert_content(struct spool *s, const struct buf *all)
 
 	assert_int_equal(spool_size(s), all->size);
 	assert_done(spool_read(s, &got, &err));
+	assert_int_equal(got.size, all->size);
+	assert_true(!got.size || memcmp(got.p, all->p, got.size) == 0);
+	got.size = 0;
+	assert_done(spool_each(s, add_piece, &got, &err));
 	assert_int_equal(got.size, all->size);
 	assert_true(!got.size || memcmp(got.p, all->p, got.size) == 0);
 }

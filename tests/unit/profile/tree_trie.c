@@ -315,33 +315,6 @@ static void random_profiles_have_equal_answers(void **state)
 	}
 }
 
-/*
- * A comparison with other values of the same stacks, of which each side lacks some. @scale of the base: sums of scaled
- * samples are the same only if it is a whole number.
- */
-struct sides {
-	struct profile *p, *base;
-	double scale;
-};
-
-static struct sides sides_make(const struct profile_maker *m, double scale)
-{
-	struct sides x = { counts_make(m), counts_make(m), scale };
-
-	for (uint32_t i = 0; i < x.p->n_samples * x.p->types.n; i++) {
-		x.base->values[i] = i % 3 ? x.base->values[i] * 7 % 101 : 0;
-		/* A stack has a value on one side at least. */
-		x.p->values[i] = i % 4 || !x.base->values[i] ? x.p->values[i] : 0;
-	}
-	return x;
-}
-
-static void sides_done(struct sides *x)
-{
-	profile_free(x->p);
-	profile_free(x->base);
-}
-
 static struct profile_tree *whole_tree_of_sides(const struct sides *x, const struct profile_view *view)
 {
 	struct profile_tree *t = NULL;
@@ -640,68 +613,6 @@ static void a_deadline_ends_it(void **state)
 }
 
 /* ---- the values of a label ---- */
-
-#define GROUPS_MOST 64u
-
-static void value_text(const struct profile *p, const struct profile_label_set *set, char ret[64])
-{
-	ret[0] = '\0';
-	for (uint32_t k = set->n; k-- > 0;) {
-		const struct profile_label *l = &p->labels.p[set->first + k];
-
-		if (!str_eq(profile_str(p, l->key), STR("key 0")))
-			continue;
-		if (l->str)
-			snprintf(ret, 64, STR_FMT, STR_ARG(profile_str(p, l->str)));
-		else
-			snprintf(ret, 64, "%lld " STR_FMT, (long long)l->num,
-				 STR_ARG(profile_str(p, l->unit)));
-	}
-}
-
-/* Of each set of labels the number of its value of "key 0"; the first one is that of sets without it. */
-static uint32_t number_values(const struct profile *p, uint32_t *ret_groups)
-{
-	char values[GROUPS_MOST][64] = { "" };
-	uint32_t n = 1;
-
-	for (uint32_t set = 0; set < p->label_sets.n; set++) {
-		uint32_t i = 0;
-
-		assert_true(n < GROUPS_MOST);
-		value_text(p, &p->label_sets.p[set], values[n]);
-		while (strcmp(values[i], values[n]) != 0)
-			i++;
-		n += i == n;
-		ret_groups[set] = i;
-	}
-	return n;
-}
-
-/* The samples of one value; true: there are some. */
-static bool lend_value(struct lent *l, const struct profile *p, const uint32_t *groups, uint32_t group,
-		       struct profile_trie *ret)
-{
-	bool any = false;
-
-	*ret = lend(l, p);
-	memset(l->values, 0, p->stacks.n * sizeof(*l->values));
-	memset(l->seen, 0, (p->stacks.n / 64 + 2) * sizeof(*l->seen));
-	for (uint32_t i = 0; i < p->n_samples; i++) {
-		if (groups[p->sample_labels[i]] != group)
-			continue;
-		any = true;
-		ret->labels = p->sample_labels[i];
-		l->values[p->sample_stack[i]] += profile_value(p, i, 0);
-		for (uint32_t s = p->sample_stack[i];; s = p->stacks.p[s].parent) {
-			l->seen[s / 64] |= UINT64_C(1) << s % 64;
-			if (!s)
-				break;
-		}
-	}
-	lend_words(l, ret);
-	return any;
-}
 
 /* 0, or TREE_NEEDS_NODES. */
 static int tree_of_values(const struct profile *p, const struct profile_view *view, uint32_t table_max,
