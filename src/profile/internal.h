@@ -25,6 +25,7 @@ bool profile_extend_to(struct profile *p, void **table, uint32_t *n, uint32_t *r
 	profile_extend_to((profile), (void **)&(t)->p, &(t)->n, &(t)->room, (want), sizeof(*(t)->p))
 bool profile_room_samples(struct profile *p, uint32_t more);
 int profile_err_memory(const struct profile *p, struct err *err);
+int64_t profile_scaled(int64_t v, double scale); /* rounded, and within int64_t */
 /* Count @more bytes of memory. false: the limit was reached, or they are not granted. */
 bool profile_charge(struct profile *p, uint64_t more);
 void profile_uncharge(struct profile *p, uint64_t less);

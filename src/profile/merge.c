@@ -220,7 +220,7 @@ static uint32_t labels_in(struct profile_merge *m, uint32_t i)
 
 /* ---- samples ---- */
 
-static int64_t scaled_value(int64_t v, double scale)
+int64_t profile_scaled(int64_t v, double scale)
 {
 	double d;
 
@@ -237,7 +237,7 @@ static bool merge_row_of(struct profile_merge *m, uint32_t sample, const double 
 	bool any = false;
 
 	for (uint32_t t = 0; t < m->to->types.n; t++) {
-		m->row[t] = scaled_value(profile_value(m->from, sample, t), scales[t]);
+		m->row[t] = profile_scaled(profile_value(m->from, sample, t), scales[t]);
 		any |= m->row[t] != 0;
 	}
 	return any;

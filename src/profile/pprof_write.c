@@ -166,15 +166,24 @@ int profile_pprof_add(struct profile_pprof *w, const struct profile *p, struct e
 	return 0;
 }
 
+/* The stack's value without that of the base. */
+static int64_t pprof_difference(const struct profile_trie *in, uint64_t stack)
+{
+	int64_t base = in->base ? profile_scaled(in->base[stack], -in->scale) : 0;
+
+	return add_saturating(in->values[stack], base);
+}
+
 int profile_pprof_add_trie(struct profile_pprof *w, const struct profile *p, const struct profile_trie *in,
 			   struct err *err)
 {
 	pprof_begin(w, p);
 	trie_each(in, first)
 	{
+		int64_t value = pprof_difference(in, first);
 		uint32_t n = 1;
 
-		if (!in->values[first])
+		if (!value)
 			continue;
 		for (uint32_t s = (uint32_t)first; s; n++) {
 			struct profile_stack stack = in->stack(in->arg, s);
@@ -182,7 +191,7 @@ int profile_pprof_add_trie(struct profile_pprof *w, const struct profile *p, con
 			buf_add_uleb(&w->sub, (uint64_t)stack.location + 1);
 			s = stack.parent;
 		}
-		pprof_put_sample(w, p, &in->values[first], in->labels);
+		pprof_put_sample(w, p, &value, in->labels);
 		if (pprof_pass_on(w, STEPS_OF_FRAME * n, err) < 0)
 			return -1;
 	}

@@ -166,6 +166,7 @@ struct profile_trie {
 	/* For a tree that compares: the values of the base, times `scale`. `seen` has both. NULL: none */
 	int64_t *base;
 	double scale;
+	int64_t total, base_total; /* with `base`: of both sides, with all values of the label */
 	/* Its caller and its location, which is one of the profile. Not called for the root. */
 	struct profile_stack (*stack)(const void *arg, uint32_t stack);
 	const void *arg;

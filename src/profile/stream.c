@@ -94,7 +94,7 @@ static int64_t scaled_base(struct profile_stream *s, int64_t value, double scale
 
 	if (scale == 1)
 		return value;
-	v = tree_scale_value(1, exact);
+	v = profile_scaled(1, exact);
 	s->base_rest = exact - (double)v;
 	return v;
 }

@@ -8,7 +8,6 @@
  */
 #include "profile/tree_internal.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -214,16 +213,6 @@ static int places_inverted(struct profile_tree *t, const struct tree_frames *f, 
 
 /* ---- samples ---- */
 
-int64_t tree_scale_value(int64_t v, double scale)
-{
-	double d;
-
-	if (scale == 1)
-		return v;
-	d = round((double)v * scale);
-	return d >= 0x1p63 ? INT64_MAX : d < -0x1p63 ? INT64_MIN : (int64_t)d;
-}
-
 /* The values of one sample type, times @scale, into a column. */
 struct tree_values {
 	const struct profile *p;
@@ -234,7 +223,7 @@ struct tree_values {
 
 static int64_t tree_value(const struct tree_values *v, uint32_t sample)
 {
-	return tree_scale_value(profile_value(v->p, sample, v->type), v->scale);
+	return profile_scaled(profile_value(v->p, sample, v->type), v->scale);
 }
 
 static int add_to_nodes(struct profile_tree *t, const struct tree_values *v, const struct tree_place *places,

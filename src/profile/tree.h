@@ -44,6 +44,7 @@ struct profile_view {
 	 */
 	double min_share;
 	uint32_t max_nodes;
+	bool first_side; /* a node is as large as its value in column 0, and not as the larger one of both; nodes of 0 are small */
 };
 
 enum { PROFILE_COLUMNS = 2 };
@@ -91,7 +92,7 @@ int profile_tree_of_trie(const struct profile_view *view, const struct profile_l
 
 /*
  * The same for a view with a label: the stacks of one value after the other, each value once, first those without one. @in has
- * the value as `labels`, and no base. @p is the same each time; it may get more entries meanwhile. Results are those of
+ * the value as `labels`, and all have the same scale. @p is the same each time; it may get more entries meanwhile. Results are those of
  * profile_tree_of_trie(); after another one than 0 @g can only be freed.
  */
 struct profile_trie_groups;

@@ -312,11 +312,9 @@ static int sum_group(struct grouping *g, uint32_t group, struct err *err)
 	return 0;
 }
 
-static uint64_t size_of_sums(const struct group_sums *sums)
+static uint64_t size_of_sums(const struct grouping *g, const struct group_sums *s)
 {
-	uint64_t a = tree_size_of(sums->total[0]), b = tree_size_of(sums->total[1]);
-
-	return MAX(a, b);
+	return tree_size_of_both(g->t, s->total[0], s->total[1]);
 }
 
 /* ---- the first pass ---- */
@@ -325,7 +323,7 @@ static void count_outermost(struct grouping *g, uint32_t group, const struct gro
 {
 	bool hidden = g->t->groups.p[group].hidden;
 
-	g->sizes[group] = size_of_sums(sums);
+	g->sizes[group] = size_of_sums(g, sums);
 	if (!hidden)
 		tree_sizes_add(&g->all, g->sizes[group]);
 	for (unsigned c = 0; c < PROFILE_COLUMNS; c++) {
@@ -346,7 +344,7 @@ static int count_group(struct grouping *g, uint32_t group, struct err *err)
 	forks = g->forks.p;
 	n = g->forks.n - 1;
 	for (uint32_t i = 0; i < n; i++)
-		tree_sizes_add_many(&g->all, size_of_sums(&forks[i].sums),
+		tree_sizes_add_many(&g->all, size_of_sums(g, &forks[i].sums),
 				    nodes[forks[i].node].depth - nodes[forks[i].above].depth);
 	count_outermost(g, group, &forks[n].sums);
 	return 0;
@@ -420,7 +418,7 @@ static bool make_chain(struct grouping *g, const struct group_fork *fork)
 		 first, node = fork->node;
 
 	g->number[node] = NODE_LEFT_OUT;
-	if (above == NODE_LEFT_OUT || size_of_sums(&fork->sums) < g->least)
+	if (above == NODE_LEFT_OUT || size_of_sums(g, &fork->sums) < g->least)
 		return true;
 	if (!new_nodes(g, n, &first))
 		return false;
@@ -480,8 +478,8 @@ static int make_nodes(struct grouping *g, struct err *err)
 		if (groups[i].nodes == i && count_group(g, i, err) < 0)
 			return -1;
 	g->met = true;
-	tree_sizes_add(&g->all, size_of_sums(&g->root));
-	g->least = tree_least_size(g->t, &g->all, size_of_sums(&g->root));
+	tree_sizes_add(&g->all, size_of_sums(g, &g->root));
+	g->least = tree_least_size(g->t, &g->all, size_of_sums(g, &g->root));
 	/* The root is a node without a group. */
 	if (!reserve_nodes(g, tree_sizes_from(&g->all, g->least) + 1) || !new_nodes(g, 1, &root))
 		return profile_err_memory(g->t->p, err);

@@ -88,8 +88,6 @@ static inline bool tree_has_patterns(const struct profile_tree *t)
 	return false;
 }
 
-int64_t tree_scale_value(int64_t v, double scale);
-
 /* The first profile determines the type and the unit; minutes are not added to bytes. */
 int tree_same_unit(struct profile_tree *t, const struct profile *p, uint32_t type, struct err *err);
 
@@ -154,11 +152,16 @@ static inline int64_t tree_total(const struct profile_tree *t, unsigned column, 
 {
 	return t->columns[column].total.p ? t->columns[column].total.p[node] : 0;
 }
-static inline uint64_t tree_node_size(const struct profile_tree *t, uint32_t node)
+/* Of a node with these values. */
+static inline uint64_t tree_size_of_both(const struct profile_tree *t, int64_t total, int64_t base)
 {
-	uint64_t a = tree_size_of(tree_total(t, 0, node)), b = tree_size_of(tree_total(t, 1, node));
+	uint64_t a = tree_size_of(total), b = t->view.first_side ? 0 : tree_size_of(base);
 
 	return MAX(a, b);
+}
+static inline uint64_t tree_node_size(const struct profile_tree *t, uint32_t node)
+{
+	return tree_size_of_both(t, tree_total(t, 0, node), tree_total(t, 1, node));
 }
 int tree_list_children(struct profile_tree *t, struct err *err);
 /* The order of two strings of the tree. */

@@ -59,7 +59,9 @@ uint64_t tree_least_of_most(const struct profile_tree *t, const struct tree_size
 
 uint64_t tree_least_share(const struct profile_tree *t, uint64_t root)
 {
-	return (uint64_t)ceil(t->view.min_share * (double)root);
+	uint64_t least = (uint64_t)ceil(t->view.min_share * (double)root);
+
+	return t->view.first_side ? MAX(least, UINT64_C(1)) : least;
 }
 
 uint64_t tree_least_size(const struct profile_tree *t, const struct tree_sizes *s, uint64_t root)

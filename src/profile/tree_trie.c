@@ -250,9 +250,9 @@ void trie_scale_base(struct trie_walk *w)
 	struct profile_column *c = &w->t->columns[1];
 	double scale = w->in->scale;
 
-	for (uint32_t i = 0; i < c->total.n; i++) {
-		c->self.p[i] = tree_scale_value(c->self.p[i], scale);
-		c->total.p[i] = tree_scale_value(c->total.p[i], scale);
+	for (uint32_t i = w->start.node; i < c->total.n; i++) {
+		c->self.p[i] = profile_scaled(c->self.p[i], scale);
+		c->total.p[i] = profile_scaled(c->total.p[i], scale);
 	}
 }
 

@@ -92,9 +92,9 @@ static inline uint64_t trie_hash_of_path(uint64_t above, uint32_t frame, uint64_
 /* Of a node: its value, or that of the base, whichever is larger. */
 static inline uint64_t trie_size(const struct trie_walk *w, int64_t total, int64_t base)
 {
-	uint64_t a = tree_size_of(total);
-
-	return w->in->base ? MAX(a, tree_size_of(tree_scale_value(base, w->in->scale))) : a;
+	if (!w->in->base || w->t->view.first_side)
+		return tree_size_of(total);
+	return tree_size_of_both(w->t, total, profile_scaled(base, w->in->scale));
 }
 static inline uint64_t trie_stack_size(const struct trie_walk *w, uint32_t s)
 {
@@ -110,7 +110,9 @@ static inline uint64_t trie_bucket(const struct trie_walk *w, uint64_t hash)
 {
 	uint64_t a = w->buckets[hash % BUCKETS];
 
-	return w->in->base ? MAX(a, w->buckets[BUCKETS + hash % BUCKETS]) : a;
+	if (!w->in->base || w->t->view.first_side)
+		return a;
+	return MAX(a, w->buckets[BUCKETS + hash % BUCKETS]);
 }
 
 /* ---- tree_trie.c ---- */
@@ -130,7 +132,7 @@ static inline uint64_t trie_root_size(const struct trie_walk *w)
 bool trie_state_after(struct trie_walk *w, uint32_t s, struct trie_state *ret);
 int trie_walk_stacks(struct trie_walk *w, enum trie_step step, struct err *err);
 bool trie_make_root(struct trie_walk *w);  /* the outermost node's values */
-void trie_scale_base(struct trie_walk *w); /* nodes have been made; each by itself */
+void trie_scale_base(struct trie_walk *w); /* after the nodes of @w have been made; each by itself */
 void trie_forget_value(struct profile_trie *in, uint32_t s);
 
 /* ---- tree_trie_sizes.c ---- */

@@ -16,7 +16,8 @@ struct profile_trie_groups {
 	struct profile_tree *t;
 	struct tree_frames f;
 	struct tree_sizes sizes; /* of all nodes but the root */
-	int64_t total;
+	int64_t total, base;
+	double scale; /* of the base */
 	uint64_t bound;
 	uint32_t n_groups, first_frame, n_pruned;
 };
@@ -55,6 +56,8 @@ static int begin_group(struct profile_trie_groups *g, const struct profile *p, c
 	uint8_t bits;
 
 	g->f.p = p;
+	g->scale = in->scale;
+	t->used[1] = in->base;
 	if (tree_same_unit(t, p, 0, err) < 0 || tree_frames_more(&g->f, t, err) < 0)
 		return -1;
 	frame = tree_label_frame(t, p, in->labels);
@@ -80,14 +83,20 @@ static void add_sizes(struct tree_sizes *to, const struct tree_sizes *s)
 		to->counts[i] += s->counts[i];
 }
 
+static uint64_t size_of_all(const struct profile_trie_groups *g)
+{
+	return tree_size_of_both(g->t, g->total, profile_scaled(g->base, g->scale));
+}
+
 static int end_group(struct profile_trie_groups *g, const struct trie_walk *w, struct err *err)
 {
 	struct profile_tree *t = g->t;
 
 	add_sizes(&g->sizes, &w->sizes);
-	if (__builtin_add_overflow(g->total, w->total, &g->total))
+	if (__builtin_add_overflow(g->total, w->total, &g->total) ||
+	    __builtin_add_overflow(g->base, w->base, &g->base))
 		return TREE_NEEDS_NODES;
-	g->bound = tree_least_size(t, &g->sizes, tree_size_of(g->total));
+	g->bound = tree_least_size(t, &g->sizes, size_of_all(g));
 	if (t->p->stacks.n / 2 < MAX(g->n_pruned, PRUNE_FROM))
 		return 0;
 	if (tree_prune_below(t, g->bound, err) < 0)
@@ -100,25 +109,35 @@ int profile_trie_groups_add(struct profile_trie_groups *g, const struct profile 
 			    struct err *err)
 {
 	struct trie_walk w = { .t = g->t, .in = in, .f = &g->f, .bound = g->bound };
-	int r = trie_values_fit(in, in->values) ? begin_group(g, p, in, &w.start, err) : TREE_NEEDS_NODES;
+	bool fit = trie_values_fit(in, in->values) && (!in->base || trie_values_fit(in, in->base));
+	int r = fit ? begin_group(g, p, in, &w.start, err) : TREE_NEEDS_NODES;
 
 	if (r == 0)
 		r = trie_add(&w, err);
 	return r ? r : end_group(g, &w, err);
 }
 
+static bool put_root_total(struct profile_tree *t, unsigned column, int64_t total)
+{
+	struct profile_column *c = &t->columns[column];
+
+	if (!profile_extend(t->p, &c->self, 1) || !profile_extend(t->p, &c->total, 1))
+		return false;
+	c->total.p[0] = total;
+	return true;
+}
+
 int profile_trie_groups_end(struct profile_trie_groups *g, struct profile_tree **ret, struct err *err)
 {
 	struct profile_tree *t = g->t;
-	struct profile_column *c = &t->columns[0];
 
-	if (!profile_extend(t->p, &c->self, 1) || !profile_extend(t->p, &c->total, 1))
+	if (!put_root_total(t, 0, g->total) ||
+	    (t->used[1] && !put_root_total(t, 1, profile_scaled(g->base, g->scale))))
 		return profile_err_memory(t->p, err);
-	c->total.p[0] = g->total;
-	tree_sizes_add(&g->sizes, tree_size_of(g->total));
+	tree_sizes_add(&g->sizes, size_of_all(g));
 	tree_frames_done(&g->f, t);
 	profile_index_drop(t->p);
-	if (tree_prune_below(t, tree_least_size(t, &g->sizes, tree_size_of(g->total)), err) < 0)
+	if (tree_prune_below(t, tree_least_size(t, &g->sizes, size_of_all(g)), err) < 0)
 		return -1;
 	t->n_left_out = g->sizes.n - t->p->stacks.n;
 	if (tree_list_children(t, err) < 0)

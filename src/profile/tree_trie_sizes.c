@@ -22,7 +22,7 @@ void trie_sketch_total(struct trie_walk *w, uint64_t hash, uint32_t s)
 	/* Rounded up: no node is larger than its bucket. */
 	if (w->in->base && w->in->base[s])
 		add_to_bucket(&w->buckets[BUCKETS + hash % BUCKETS],
-			      tree_size_of(tree_scale_value(w->in->base[s], w->in->scale)) + 1);
+			      tree_size_of(profile_scaled(w->in->base[s], w->in->scale)) + 1);
 	trie_mark_node(w, hash);
 }
 

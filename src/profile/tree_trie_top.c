@@ -221,8 +221,8 @@ static int path_init(struct trie_path *x, struct err *err)
 static void scale_rows(struct profile_top *rows, uint32_t n, double scale)
 {
 	for (uint32_t i = 0; rows && i < n; i++) {
-		rows[i].flat[1] = tree_scale_value(rows[i].flat[1], scale);
-		rows[i].cum[1] = tree_scale_value(rows[i].cum[1], scale);
+		rows[i].flat[1] = profile_scaled(rows[i].flat[1], scale);
+		rows[i].cum[1] = profile_scaled(rows[i].cum[1], scale);
 	}
 }
 

@@ -321,6 +321,8 @@ void epoch_release(struct profilestore *s); /* frees those that no reader sees a
 
 /* Add up all profiles of a range and its series in @sums. */
 struct range_options {
+	/* Of two ranges, before all parts: one of the series of each; NULL: it has none. NULL: not called */
+	int (*begin)(void *arg, const struct series *const first[2], struct err *err);
 	/*
 	 * Called once for each value of @label (empty: once for all), in order: @sums is of the series that
 	 * have it, and @x is one of them. It has to clear @sums. NULL: the sums stay.
@@ -331,6 +333,12 @@ struct range_options {
 };
 int range_sums(struct reader *rd, const struct profilestore_range *r, const struct range_options *o,
 	       struct sums *sums, struct err *err);
+/*
+ * The same of two ranges that are compared: part() is called for each value that one of them has. It has to clear the sums of
+ * both.
+ */
+int range_sums_both(struct reader *rd, const struct profilestore_range *const ranges[2],
+		    const struct range_options *o, struct sums *const sums[2], struct err *err);
 /* The profiles of one series: from inclusive, to exclusive. */
 struct series_read {
 	struct reader *rd; /* renewed now and then; NULL: it stays as it is */

@@ -384,6 +384,8 @@ int store_merge_lend(struct store_merge *m, const struct series *x, struct sums 
 				   .values = sums->values,
 				   .base = base ? base->values : NULL,
 				   .scale = 1,
+				   .total = m->totals[0],
+				   .base_total = m->totals[1],
 				   .stack = stored_stack,
 				   .arg = m };
 	struct profilestore_merged so_far;
@@ -418,8 +420,7 @@ static bool next_location(void *arg, uint32_t *ret_number, struct profile_locati
 	return true;
 }
 
-/* The end of a merge whose locations stay in the store. */
-static int lend_locations(struct store_merge *m, struct err *err)
+int store_merge_lend_locations(struct store_merge *m, struct err *err)
 {
 	const struct profile_lent_locations list = { next_location, m };
 	struct profilestore_merged all = merged_so_far(m);
@@ -583,7 +584,7 @@ static int merge_range(struct reader *rd, const struct profilestore_range *r,
 	sums_done(&sums);
 	store_merge_header(&m);
 	if (res == 0 && m.shape.locations)
-		res = lend_locations(&m, err);
+		res = store_merge_lend_locations(&m, err);
 	return store_merge_end(&m, res, damage_lost_in(rd->s, r), ret);
 }
 

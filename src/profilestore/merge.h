@@ -22,7 +22,8 @@ struct store_merge {
 	 * Different locations have become one: stacks may, too, and are searched for. Until then they are appended.
 	 */
 	bool shared;
-	bool lends; /* with a label: the stacks of all its values are lent */
+	bool lends;        /* with a label: the stacks of all its values are lent */
+	int64_t totals[2]; /* of a comparison, with all values of the label */
 	struct {
 		uint32_t *v;
 		uint32_t room;
@@ -63,6 +64,9 @@ int store_merge_copy(struct store_merge *m, const struct series *x, struct sums 
  */
 int store_merge_lend(struct store_merge *m, const struct series *x, struct sums *sums, struct sums *base,
 		     struct err *err);
+
+/* The end of a merge whose locations stay in the store. */
+int store_merge_lend_locations(struct store_merge *m, struct err *err);
 
 /* ---- merge_sides.c ---- */
 

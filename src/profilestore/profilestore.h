@@ -229,7 +229,7 @@ struct profilestore_shape {
 	int (*locations)(void *arg, const struct profilestore_merged *m,
 			 const struct profile_lent_locations *l, struct err *err);
 	/*
-	 * Borrowed, with stacks(), without label and locations(): the other side of a comparison. Stacks are lent with the
+	 * Borrowed, with stacks(): the other side of a comparison. Stacks are lent with the
 	 * values of both sides, if these have at least `lend_from` stacks together. There are two results then, one for
 	 * each side; if stacks were lent, the second one has an empty profile, and no pending locations. NULL: there is none.
 	 */

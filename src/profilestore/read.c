@@ -340,22 +340,28 @@ static int by_stack_value(const void *a, const void *b, void *arg)
 		       series_label(*(struct series *const *)b, *label));
 }
 
+static int sum_one_series(struct reader *rd, const struct profilestore_range *r, const struct series *x,
+			  struct sums *sums, struct err *err)
+{
+	struct series_read q = { .rd = rd,
+				 .x = x,
+				 .from_ms = r->from_ms,
+				 .to_ms = r->to_ms,
+				 .below = ROLLUP_LEVELS,
+				 .deadline = r->deadline,
+				 .s = rd->s };
+
+	if (reader_renew(rd, err) < 0)
+		return -1;
+	q.db = rd->db;
+	return series_sums(&q, sums, err);
+}
+
 static int sum_series(struct reader *rd, const struct profilestore_range *r, const struct range_options *o,
 		      struct series **list, size_t n, struct sums *sums, struct err *err)
 {
 	for (size_t i = 0; i < n; i++) {
-		struct series_read q = { .rd = rd,
-					 .x = list[i],
-					 .from_ms = r->from_ms,
-					 .to_ms = r->to_ms,
-					 .below = ROLLUP_LEVELS,
-					 .deadline = r->deadline,
-					 .s = rd->s };
-
-		if (reader_renew(rd, err) < 0)
-			return -1;
-		q.db = rd->db;
-		if (series_sums(&q, sums, err) < 0)
+		if (sum_one_series(rd, r, list[i], sums, err) < 0)
 			return -1;
 		if (!o->part || (i + 1 < n && by_stack_value(&list[i], &list[i + 1], (void *)&o->label) == 0))
 			continue;
@@ -388,6 +394,104 @@ int range_sums(struct reader *rd, const struct profilestore_range *r, const stru
 			res = sum_series(rd, r, o, list, n, sums, err);
 	}
 	return res;
+}
+
+/* ---- two ranges ---- */
+
+/* The series of one range, in the order of their values. */
+struct range_side {
+	const struct profilestore_range *r;
+	struct sums *sums;
+	struct series **list;
+	size_t n, at;
+};
+
+/* A profile's series is known when the profile has been read; it is read again in its turn. */
+static int list_series_of_profile(struct range_side *side, struct reader *rd, struct err *err)
+{
+	struct series *x;
+	uint32_t id = 0;
+
+	if (read_one_profile(rd, side->r->profile_id, side->sums, &id, err) < 0)
+		return -1;
+	sums_clear(side->sums);
+	x = id ? series_of_id(rd->s, id) : NULL;
+	side->list = NEW_N(struct series *, 1);
+	side->list[0] = x;
+	side->n = x != NULL;
+	return 0;
+}
+
+static int range_side_init(struct range_side *side, struct reader *rd, const struct str *label,
+			   struct err *err)
+{
+	if (side->r->profile_id)
+		return list_series_of_profile(side, rd, err);
+	if (series_list(rd->s, side->r, &side->list, &side->n, err) < 0)
+		return -1;
+	if (label->size && side->n)
+		qsort_r(side->list, side->n, sizeof(struct series *), by_stack_value, (void *)label);
+	return 0;
+}
+
+/* Add up the series that have the value of @x. */
+static int sum_value(struct range_side *side, struct reader *rd, const struct series *x,
+		     const struct str *label, struct err *err)
+{
+	uint32_t id;
+	int r = 0;
+
+	for (; r == 0 && side->at < side->n && by_stack_value(&x, &side->list[side->at], (void *)label) == 0;
+	     side->at++)
+		r = side->r->profile_id ? read_one_profile(rd, side->r->profile_id, side->sums, &id, err)
+					: sum_one_series(rd, side->r, side->list[side->at], side->sums, err);
+	return r;
+}
+
+/* One of the series with the next value. NULL: there is none. */
+static const struct series *next_value(const struct range_side *sides, const struct str *label)
+{
+	const struct series *x[2];
+
+	for (unsigned i = 0; i < 2; i++)
+		x[i] = sides[i].at < sides[i].n ? sides[i].list[sides[i].at] : NULL;
+	if (!x[0] || !x[1])
+		return x[0] ? x[0] : x[1];
+	return by_stack_value(&x[1], &x[0], (void *)label) < 0 ? x[1] : x[0];
+}
+
+static int sum_both(struct range_side *sides, struct reader *rd, const struct range_options *o,
+		    struct err *err)
+{
+	const struct series *first[2] = { NULL }, *x;
+
+	for (unsigned i = 0; i < 2; i++) {
+		if (range_side_init(&sides[i], rd, &o->label, err) < 0)
+			return i ? err_in(err, "'base'") : -1;
+		if (sides[i].n)
+			first[i] = sides[i].list[0];
+	}
+	if (o->begin && o->begin(o->arg, first, err) < 0)
+		return -1;
+	while ((x = next_value(sides, &o->label))) {
+		for (unsigned i = 0; i < 2; i++)
+			if (sum_value(&sides[i], rd, x, &o->label, err) < 0)
+				return i ? err_in(err, "'base'") : -1;
+		if (o->part && o->part(o->arg, x, sides[0].sums, err) < 0)
+			return -1;
+	}
+	return 0;
+}
+
+int range_sums_both(struct reader *rd, const struct profilestore_range *const ranges[2],
+		    const struct range_options *o, struct sums *const sums[2], struct err *err)
+{
+	struct range_side sides[2] = { { ranges[0], sums[0] }, { ranges[1], sums[1] } };
+	int r = sum_both(sides, rd, o, err);
+
+	for (unsigned i = 0; i < 2; i++)
+		free(sides[i].list);
+	return r;
 }
 
 /* ---- points ---- */

@@ -156,6 +156,20 @@ def test_graph_by_a_label(many):
     assert_left_out(g, 2 * N_NODES + 1)
 
 
+def test_comparison_by_a_label(many):
+    for normalise in 0, 1:
+        g = graph(many, 104, query=CPU, base=selector("db"), label="service", normalise=normalise)
+        found = nodes_of(g)
+        assert {path[0]: (total, base) for path, total, base in found if len(path) == 1} == {
+            "web": (TOTAL, 0), "db": (value_of([], 3), g["base_total"])}
+        all_of_both = TOTAL + value_of([], 3)
+        scale = all_of_both / value_of([], 3) if normalise else 1
+        assert g["total"] == all_of_both and abs(g["base_total"] - scale * value_of([], 3)) <= 0.5
+        for path, total, base in found:
+            more = {"web": 0, "db": 3}[path[0]]
+            assert total == value_of(path[1:], more) and abs(base - (scale * total if more else 0)) <= 0.5, path
+
+
 def test_graph_by_a_label_with_filters(many):
     plain = dict((path[1:], total) for path, total, _ in nodes_of(graph(many, 72, query=CPU, label="service", focus="^a7$")) if path[0] == "web")
     assert plain[()] == plain["a7",] == value_of(["a7"]) and plain["a7", "b5"] == value_of(["a7", "b5"])
@@ -214,6 +228,21 @@ def test_pprof(many, lines, tmp_path):
     path.write_bytes(download(many, 48, format="pprof"))
     out = subprocess.run([LODE, "profile", path, "--output-format", "folded"], capture_output=True, text=True, check=True).stdout
     assert set(out.splitlines()) == lines
+
+
+def test_pprof_of_a_comparison(many, tmp_path):
+    path = tmp_path / "x.pb.gz"
+    path.write_bytes(download(many, 64, format="pprof", query=selector("db"), base=selector()))
+    out = subprocess.run([LODE, "profile", path, "--output-format", "folded"], capture_output=True, text=True, check=True).stdout
+    assert Counter(row.rsplit(" ", 1)[1] for row in out.splitlines()) == {"3": N ** 3}
+    # Each value of the label by itself: all of "web" is taken away.
+    path.write_bytes(download(many, 64, format="pprof", query=selector("db"), base=selector(), label="service"))
+    out = subprocess.run([LODE, "profile", path, "--output-format", "folded", "--label", "service"], capture_output=True, text=True, check=True).stdout
+    sums = Counter()
+    for row in out.splitlines():
+        stack, value = row.rsplit(" ", 1)
+        sums[stack.split(";")[0]] += int(value)
+    assert sums == {"db": value_of([], 3), "web": -TOTAL}
 
 
 def test_svg_has_the_nodes_that_can_be_seen(many):

@@ -36,12 +36,12 @@ static int download_tree(struct api *a, const struct download_format *f, struct 
 	return r;
 }
 
-/* Nodes that it would not draw are left out of the tree. In a comparison an image measures them by one side. */
+/* Nodes that it would not draw are left out of the tree. An image measures them by one side, a page by the larger one. */
 static int download_drawing(struct api *a, const struct download_format *f, struct profile_view *view,
 			    struct err *err)
 {
-	if (!api_compares(a))
-		view->min_share = PROFILE_OUTPUT_MIN_SHARE;
+	view->min_share = PROFILE_OUTPUT_MIN_SHARE;
+	view->first_side = f->write == profile_write_svg;
 	return download_tree(a, f, view, err);
 }
 
@@ -98,7 +98,7 @@ static int download_rows(struct api *a, const struct download_format *f, struct 
 	struct stream_lender x = { .lender = { .stacks = stream_of_lent,
 					       .begin = stream_forget,
 					       .from = API_LEND_FROM,
-					       .compares = !view->label,
+					       .compares = true,
 					       .values = view->label,
 					       .alone = f->stream == PROFILE_STREAM_SPEEDSCOPE },
 				   .o = { .format = f->stream,

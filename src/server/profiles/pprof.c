@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The profiles of a query as pprof: written of the store's own stacks as they come. Only the texts and functions that they
- * refer to take memory.
+ * The profiles of a query as pprof, or the difference of two sides: written of the store's own stacks as they come. Only the
+ * texts and functions that they refer to take memory.
  */
 #include "server/profiles/profiles.h"
 
@@ -33,6 +33,8 @@ static int pprof_of_lent(struct api_lender *lender, const struct profilestore_me
 {
 	struct pprof_lender *x = (struct pprof_lender *)lender;
 
+	if (api_normalise_lent(lender->a, in, err) < 0)
+		return -1;
 	if (x->filter && x->filter->lent(x->filter->arg, m->profile, in, err) < 0)
 		return -1;
 	return pprof_begin(x, err) < 0 ? -1 : profile_pprof_add_trie(x->w, m->profile, in, err);
@@ -46,26 +48,12 @@ static int pprof_end(struct api_lender *lender, const struct profilestore_merged
 	return pprof_begin(x, err) < 0 ? -1 : profile_pprof_end(x->w, m->profile, l, err);
 }
 
-static int put_difference(struct pprof_lender *x, const struct api_merged *m, struct err *err)
-{
-	AUTO(profile_freep) struct profile *diff = NULL;
-	bool normalise;
-
-	if (api_flag(x->lender.a, "normalise", &normalise, err) < 0 ||
-	    profile_diff(m->side[0].profile, m->side[1].profile, normalise, &diff, err) < 0 ||
-	    pprof_begin(x, err) < 0 || profile_pprof_add(x->w, diff, err) < 0)
-		return -1;
-	return profile_pprof_end(x->w, diff, NULL, err);
-}
-
 static int merge_pprof(struct api *a, struct pprof_lender *x, struct api_merged *m, struct err *err)
 {
 	int r = api_merge(a, PROFILESTORE_ADDRESSES, &x->lender, m, err);
 
 	if (r)
 		return r;
-	if (m->compares)
-		return put_difference(x, m, err);
 	return x->lender.locations ? 0 : pprof_end(&x->lender, &m->side[0], NULL, err);
 }
 
@@ -75,7 +63,8 @@ int api_merge_pprof(struct api *a, bool gzip, const struct api_filter *filter, s
 	/* A filter looks at the names of locations, so they are copied for it. */
 	struct pprof_lender x = { .lender = { .stacks = pprof_of_lent,
 					      .locations = filter ? NULL : pprof_end,
-					      .begin = pprof_forget },
+					      .begin = pprof_forget,
+					      .compares = !filter },
 				  .gzip = gzip,
 				  .filter = filter };
 	int r = merge_pprof(a, &x, &m, err);

@@ -5,8 +5,6 @@
  */
 #include "server/profiles/profiles.h"
 
-#include "profile/trie.h"
-
 #define RETRY_MS 1000 /* after this time a client may ask again for pending names */
 #define LATER_MS 5000 /* ... for names that wait for a debug file */
 
@@ -39,20 +37,12 @@ static void tree_forget(struct api_lender *lender)
 
 int api_normalise_lent(const struct api *a, struct profile_trie *in, struct err *err)
 {
-	int64_t total = 0, base = 0;
 	bool normalise;
 
 	if (api_flag(a, "normalise", &normalise, err) < 0)
 		return -1;
-	if (!in->base || !normalise)
-		return 0;
-	trie_each(in, i)
-	{
-		total = add_saturating(total, in->values[i]);
-		base = add_saturating(base, in->base[i]);
-	}
-	if (base)
-		in->scale = (double)total / (double)base;
+	if (in->base && normalise && in->base_total)
+		in->scale = (double)in->total / (double)in->base_total;
 	return 0;
 }
 
@@ -137,8 +127,7 @@ int api_merge_tree(struct api *a, const struct api_tree *tree, struct api_merged
 	struct tree_lender x = { .lender = { .stacks = tree_of_lent,
 					     .begin = tree_forget,
 					     .from = API_LEND_FROM,
-					     .compares = !tree->view.label &&
-							 (!tree->filter || tree->filter->compares),
+					     .compares = !tree->filter || tree->filter->compares,
 					     .values = tree->view.label },
 				 .of = tree };
 	int r = merge_tree(a, &x, ret, ret_tree, err);

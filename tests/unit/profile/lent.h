@@ -171,3 +171,17 @@ static inline bool lend_value(struct lent *l, const struct profile *p, const uin
 	lend_words(l, ret);
 	return any;
 }
+
+/* The same of both sides, which have the same stacks, samples and labels. */
+static inline bool lend_value_of_sides(struct lent l[2], const struct sides *x, const uint32_t *groups,
+				       uint32_t group, struct profile_trie *ret)
+{
+	struct profile_trie base;
+
+	lend_value(&l[1], x->base, groups, group, &base);
+	if (!lend_value(&l[0], x->p, groups, group, ret))
+		return false;
+	ret->base = base.values;
+	ret->scale = x->scale;
+	return true;
+}

@@ -13,7 +13,9 @@ static int write_to_buf(void *arg, struct bytes b, struct err *err)
 /* One sample type, and no labels. */
 static struct profile *plain_make(const struct profile_maker *m)
 {
-	struct profile *p = counts_make(m);
+	AUTO(profile_freep) struct profile *p = counts_make(m);
+	struct profile *sum = profile_new(NULL);
+	struct err err = { 0 };
 
 	for (uint32_t i = 0; i < p->n_samples; i++) {
 		p->values[i] = p->values[(size_t)i * p->types.n];
@@ -21,7 +23,9 @@ static struct profile *plain_make(const struct profile_maker *m)
 	}
 	p->types.n = 1;
 	p->default_type = 0;
-	return p;
+	/* A stack has one sample. */
+	assert_done(profile_merge(sum, p, 1, &err));
+	return sum;
 }
 
 /* The content of a pprof file. */
@@ -50,7 +54,9 @@ static void pprof_of_lent(const struct profile *p, const struct profile_trie *in
 	profile_pprof_free(w);
 }
 
-static void compare_pprof(const struct profile *p, const struct profile_trie *in)
+/* @want: a profile of the samples that @in has of @p. */
+static void compare_pprof(const struct profile *p, const struct profile_trie *in,
+			  const struct profile *want_p)
 {
 	AUTO(buf_done) struct buf want = { 0 };
 	AUTO(buf_done) struct buf got = { 0 };
@@ -58,7 +64,7 @@ static void compare_pprof(const struct profile *p, const struct profile_trie *in
 	AUTO(buf_done) struct buf got_text = { 0 };
 	struct err err = { 0 };
 
-	assert_done(profile_write_pprof(p, false, &want, &err));
+	assert_done(profile_write_pprof(want_p, false, &want, &err));
 	pprof_of_lent(p, in, &got);
 	canonical_of(&want, &want_text);
 	canonical_of(&got, &got_text);
@@ -85,8 +91,37 @@ static void samples_are_those_of_the_profile(void **state)
 		struct lent l;
 		struct profile_trie in = lend(&l, p);
 
-		compare_pprof(p, &in);
+		compare_pprof(p, &in, p);
 		lent_done(&l);
+	}
+}
+
+static void differences_are_those_of_profiles(void **state)
+{
+	uint64_t seed = 4;
+
+	for (unsigned i = 0; i < 300; i++) {
+		const struct profile_maker m = random_maker(i, &seed);
+		AUTO(profile_freep) struct profile *p = plain_make(&m);
+		AUTO(profile_freep) struct profile *base = plain_make(&m);
+		AUTO(profile_freep) struct profile *want = NULL;
+		struct err err = { 0 };
+		struct lent l, other;
+		struct profile_trie in;
+
+		for (uint32_t k = 0; k < p->n_samples; k++) {
+			base->values[k] = k % 3 ? base->values[k] * 7 % 101 : 0;
+			p->values[k] = k % 4 || !base->values[k] ? p->values[k] : 0;
+		}
+		in = lend(&l, p);
+		in.base = lend(&other, base).values;
+		in.scale = 1;
+		if (i % 2 && profile_total(base, 0))
+			in.scale = (double)profile_total(p, 0) / (double)profile_total(base, 0);
+		assert_done(profile_diff(p, base, i % 2, &want, &err));
+		compare_pprof(p, &in, want);
+		lent_done(&l);
+		lent_done(&other);
 	}
 }
 
@@ -101,7 +136,7 @@ static void words_without_stacks_are_not_read(void **state)
 	p->n_samples = 20;
 	in = lend(&l, p);
 	lend_few(&l, &in);
-	compare_pprof(p, &in);
+	compare_pprof(p, &in, p);
 	lent_done(&l);
 }
 
@@ -109,6 +144,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(samples_are_those_of_the_profile),
+		cmocka_unit_test(differences_are_those_of_profiles),
 		cmocka_unit_test(words_without_stacks_are_not_read),
 	};
 

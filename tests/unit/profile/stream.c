@@ -91,6 +91,34 @@ static struct profile_stream *stream_to(enum profile_stream_format format, const
 	return s;
 }
 
+/* All stacks of both sides, or with a label those of each value. */
+static void add_lent_sides(struct profile_stream *s, const struct sides *x, const char *label)
+{
+	AUTO(mem_freep) uint32_t *groups = NEW_N(uint32_t, x->p->label_sets.n);
+	uint32_t n = label ? number_values(x->p, groups) : 1;
+	struct err err = { 0 };
+
+	for (uint32_t i = 0; i < n; i++) {
+		struct lent l[2];
+		struct profile_trie in;
+		bool any = true;
+
+		if (label) {
+			any = lend_value_of_sides(l, x, groups, i, &in);
+		} else {
+			in = lend(&l[0], x->p);
+			in.base = lend(&l[1], x->base).values;
+			in.scale = x->scale;
+		}
+		if (any)
+			assert_done(profile_stream_add(s, x->p, &in, &err));
+		lent_done(&l[0]);
+		lent_done(&l[1]);
+	}
+	assert_done(profile_stream_end(s, &err));
+	profile_stream_free(s);
+}
+
 /* All stacks, or with a label those of each value. */
 static void add_lent(struct profile_stream *s, const struct profile *p, const char *label)
 {
@@ -264,22 +292,12 @@ static void lines_of_comparisons_add_up_to_those_of_the_tree(void **state)
 						 i % 11 == 0 };
 		AUTO(buf_done) struct buf want = { 0 };
 		AUTO(buf_done) struct buf got = { 0 };
-		const struct profile_view *view = &views[i % 10];
-		struct lent l, other;
+		const struct profile_view *view = &views[i % ARRAY_SIZE(views)];
 		struct sides x = sides_make(&m, (double)(i % 3));
-		struct profile_trie in = lend(&l, x.p);
-		struct profile_stream *s = stream_to(PROFILE_STREAM_FOLDED, view, NULL, &got);
-		struct err err = { 0 };
 
-		in.base = lend(&other, x.base).values;
-		in.scale = x.scale;
 		tree_lines(x.p, x.base, x.scale, view, &want);
-		assert_done(profile_stream_add(s, x.p, &in, &err));
-		assert_done(profile_stream_end(s, &err));
-		profile_stream_free(s);
+		add_lent_sides(stream_to(PROFILE_STREAM_FOLDED, view, NULL, &got), &x, view->label);
 		compare_texts(&got, &want, true);
-		lent_done(&l);
-		lent_done(&other);
 		sides_done(&x);
 	}
 }

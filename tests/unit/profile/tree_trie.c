@@ -7,6 +7,7 @@
 
 #include "base/budget.h"
 #include "lent.h"
+#include "profile/output.h"
 
 /* ---- trees as text ---- */
 
@@ -416,6 +417,50 @@ static void comparisons_have_equal_trees(void **state)
 	}
 }
 
+/* Trees without the nodes that are not drawn. An image leaves out those that are small on the first side. */
+static void comparisons_have_equal_drawings(void **state)
+{
+	uint64_t seed = 5;
+
+	for (unsigned i = 0; i < 400; i++) {
+		const struct profile_maker m = { i,
+						 i % 5,
+						 1 + (unsigned)(profile_maker_next(&seed) % 60),
+						 1 + (unsigned)(profile_maker_next(&seed) % 30),
+						 1 + (unsigned)(profile_maker_next(&seed) % 12),
+						 i % 11 == 0 };
+		const struct profile_output o = { .min_share = 0.01 * (double)(1 + i % 8) };
+		struct sides x = sides_make(&m, (double)(i % 4));
+		struct profile_view v = { .by = i % 3 ? PROFILE_BY_FUNCTION : PROFILE_BY_FILE };
+		AUTO(profile_tree_freep) struct profile_tree *all = NULL;
+
+		/* Nothing on the first side: nothing is drawn of the other one, too. */
+		for (uint32_t k = 0; i % 20 == 0 && k < x.p->n_samples * x.p->types.n; k++)
+			x.p->values[k] = 0;
+		all = whole_tree_of_sides(&x, &v);
+		v.min_share = o.min_share;
+		for (v.first_side = false;; v.first_side = true) {
+			AUTO(profile_tree_freep)
+			struct profile_tree *t = lent_tree_of_sides(
+				&x, &v, (struct profile_trie){ .table_max = i % 2 ? 10 : 0 });
+			AUTO(profile_tree_freep) struct profile_tree *whole = whole_tree_of_sides(&x, &v);
+			AUTO(buf_done) struct buf want = { 0 };
+			AUTO(buf_done) struct buf got = { 0 };
+			AUTO(buf_done) struct buf also = { 0 };
+
+			(v.first_side ? profile_write_svg : profile_write_html)(all, &o, &want);
+			(v.first_side ? profile_write_svg : profile_write_html)(t, &o, &got);
+			(v.first_side ? profile_write_svg : profile_write_html)(whole, &o, &also);
+			assert_string_equal(buf_cstr(&got), buf_cstr(&want));
+			assert_string_equal(buf_cstr(&also), buf_cstr(&want));
+			assert_int_equal(profile_tree_n(t), profile_tree_n(whole));
+			if (v.first_side)
+				break;
+		}
+		sides_done(&x);
+	}
+}
+
 static uint32_t named_location(struct profile *p, uint64_t number)
 {
 	struct profile_function f = { 0 };
@@ -614,26 +659,28 @@ static void a_deadline_ends_it(void **state)
 
 /* ---- the values of a label ---- */
 
-/* 0, or TREE_NEEDS_NODES. */
-static int tree_of_values(const struct profile *p, const struct profile_view *view, uint32_t table_max,
+/* 0, or TREE_NEEDS_NODES. Without a base, @x has none. */
+static int tree_of_values(const struct sides *x, const struct profile_view *view, uint32_t table_max,
 			  struct profile_tree **ret)
 {
-	AUTO(mem_freep) uint32_t *groups = NEW_N(uint32_t, p->label_sets.n);
-	uint32_t n = number_values(p, groups);
+	AUTO(mem_freep) uint32_t *groups = NEW_N(uint32_t, x->p->label_sets.n);
+	uint32_t n = number_values(x->p, groups);
 	struct profile_trie_groups *g = NULL;
 	struct err err = { 0 };
 	int r;
 
 	r = profile_trie_groups_new(view, NULL, &g, &err);
 	for (uint32_t i = 0; r == 0 && i < n; i++) {
-		struct lent l;
+		struct lent l[2] = { { 0 } };
 		struct profile_trie in;
 
-		if (lend_value(&l, p, groups, i, &in)) {
+		if (x->base ? lend_value_of_sides(l, x, groups, i, &in)
+			    : lend_value(&l[0], x->p, groups, i, &in)) {
 			in.table_max = table_max;
-			r = profile_trie_groups_add(g, p, &in, &err);
+			r = profile_trie_groups_add(g, x->p, &in, &err);
 		}
-		lent_done(&l);
+		lent_done(&l[0]);
+		lent_done(&l[1]);
 	}
 	if (r == 0)
 		r = profile_trie_groups_end(g, ret, &err);
@@ -642,18 +689,20 @@ static int tree_of_values(const struct profile *p, const struct profile_view *vi
 	return r;
 }
 
-static void compare_values(const struct profile *p, const struct profile_view *view, uint32_t table_max)
+static void compare_values(const struct sides *x, const struct profile_view *view, uint32_t table_max)
 {
-	AUTO(profile_tree_freep) struct profile_tree *expected = whole_tree(p, view);
+	AUTO(profile_tree_freep)
+	struct profile_tree *expected = x->base ? whole_tree_of_sides(x, view) : whole_tree(x->p, view);
 	AUTO(profile_tree_freep) struct profile_tree *t = NULL;
 	AUTO(buf_done) struct buf want = { 0 };
 	AUTO(buf_done) struct buf got = { 0 };
 	uint64_t n = profile_tree_n_left_out(expected);
 
-	assert_int_equal(tree_of_values(p, view, table_max, &t), 0);
+	assert_int_equal(tree_of_values(x, view, table_max, &t), 0);
 	dump_tree(expected, true, &want);
 	dump_tree(t, true, &got);
 	assert_string_equal(buf_cstr(&got), buf_cstr(&want));
+	assert_int_equal(profile_tree_compares(t), x->base != NULL);
 	if (table_max)
 		assert_in_range(profile_tree_n_left_out(t), n - n / 50 - MIN(n, 9u), n + n / 50 + 9);
 	else
@@ -683,14 +732,19 @@ static void values_of_a_label_have_equal_trees(void **state)
 						 1 + (unsigned)(profile_maker_next(&seed) % 30),
 						 1 + (unsigned)(profile_maker_next(&seed) % 12),
 						 false };
-		AUTO(profile_freep) struct profile *p = counts_make(&m);
+		struct sides x = { 0 };
 		struct profile_view v = grouped[profile_maker_next(&seed) % ARRAY_SIZE(grouped)];
 
 		v.max_nodes = profile_maker_next(&seed) % 4 ? 1 + (uint32_t)(profile_maker_next(&seed) % 90)
 							    : 0;
 		v.min_share = profile_maker_next(&seed) % 3 && v.max_nodes ? 0 : 0.01;
 		assert_true(profile_tree_takes_trie(&v, false));
-		compare_values(p, &v, profile_maker_next(&seed) % 8 ? 0 : 20);
+		if (i % 3)
+			x.p = counts_make(&m);
+		else
+			x = sides_make(&m, (double)(profile_maker_next(&seed) % 3));
+		compare_values(&x, &v, profile_maker_next(&seed) % 8 ? 0 : 20);
+		sides_done(&x);
 	}
 }
 
@@ -702,7 +756,7 @@ static void hidden_values_need_all_nodes(void **state)
 	AUTO(profile_freep) struct profile *p = counts_make(&m);
 	struct profile_tree *t = NULL;
 
-	assert_int_equal(tree_of_values(p, &view, 0, &t), TREE_NEEDS_NODES);
+	assert_int_equal(tree_of_values(&(struct sides){ .p = p }, &view, 0, &t), TREE_NEEDS_NODES);
 }
 
 int main(void)
@@ -711,6 +765,7 @@ int main(void)
 		cmocka_unit_test(trees_equal_those_with_all_nodes),
 		cmocka_unit_test(random_profiles_have_equal_answers),
 		cmocka_unit_test(comparisons_have_equal_trees),
+		cmocka_unit_test(comparisons_have_equal_drawings),
 		cmocka_unit_test(deep_stacks_take_turns),
 		cmocka_unit_test(many_stacks_replace_each_other),
 		cmocka_unit_test(equal_nodes_are_counted_in_parts),

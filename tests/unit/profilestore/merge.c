@@ -173,6 +173,9 @@ static void memory_of_a_merge_is_granted(void **state)
 struct lent {
 	unsigned n_calls;
 	struct profile_tree *tree;
+	struct profile_view view;
+	struct profile_trie_groups *groups; /* with a label */
+	int64_t totals[2];
 };
 
 static int take_lent(void *arg, const struct profilestore_merged *m, struct profile_trie *in, struct err *err)
@@ -182,8 +185,14 @@ static int take_lent(void *arg, const struct profilestore_merged *m, struct prof
 	x->n_calls++;
 	assert_int_equal(m->profile->n_samples, 0);
 	assert_true(in->base || (m->n_profiles > 0 && m->n_samples > 0));
-	return profile_tree_of_trie(&(struct profile_view){ .max_nodes = 50 }, NULL, m->profile, in, &x->tree,
-				    err);
+	x->totals[0] = in->total;
+	x->totals[1] = in->base_total;
+	x->view.max_nodes = 50;
+	if (!x->view.label)
+		return profile_tree_of_trie(&x->view, NULL, m->profile, in, &x->tree, err);
+	if (!x->groups && profile_trie_groups_new(&x->view, NULL, &x->groups, err) < 0)
+		return -1;
+	return profile_trie_groups_add(x->groups, m->profile, in, err);
 }
 
 static char *text_of_tree(const struct profile_tree *t)
@@ -249,28 +258,31 @@ static void stacks_are_lent(void **state)
 /* ---- two sides ---- */
 
 static void tree_of_sides(const struct profilestore_merged *a, const struct profilestore_merged *b,
-			  struct profile_tree **ret)
+			  const char *label, struct profile_tree **ret)
 {
 	struct err err = { 0 };
 
-	assert_done(profile_tree_new(&(struct profile_view){ .max_nodes = 50 }, NULL, ret, &err));
+	assert_done(
+		profile_tree_new(&(struct profile_view){ .max_nodes = 50, .label = label }, NULL, ret, &err));
 	assert_done(profile_tree_add(*ret, a->profile, 0, 0, 1, &err));
 	assert_done(profile_tree_add(*ret, b->profile, 0, 1, 1, &err));
 	assert_done(profile_tree_end(*ret, &err));
 }
 
-/* Both sides at once are as each by itself: copied, and lent. */
-static void compare_both_sides(const struct stored *t, const char *selector, const char *base_selector)
+/* Both sides at once are as each by itself: copied, and lent; by @n values of @label, unless it is NULL. */
+static void compare_both_sides(const struct stored *t, const char *selector, const char *base_selector,
+			       const char *label, unsigned n)
 {
 	struct profilestore_range r = stored_range(selector, 0, INT64_MAX),
 				  base = stored_range(base_selector, 0, INT64_MAX);
-	struct profilestore_shape shape = { .detail = PROFILESTORE_FUNCTIONS };
+	struct profilestore_shape shape = { .detail = PROFILESTORE_FUNCTIONS,
+					    .label = str_of(label ? label : "") };
 	struct profilestore_merged one[2], both[2];
 	struct profile_tree *tree = NULL;
 	AUTO(mem_freep) char *want = NULL;
 	AUTO(mem_freep) char *got = NULL;
 	struct err err = { 0 };
-	struct lent x = { 0 };
+	struct lent x = { .view.label = label };
 
 	assert_done(profilestore_merge(t->s, &r, &shape, NULL, &one[0], &err));
 	assert_done(profilestore_merge(t->s, &base, &shape, NULL, &one[1], &err));
@@ -280,8 +292,10 @@ static void compare_both_sides(const struct stored *t, const char *selector, con
 	for (int lends = 0; lends < 2; lends++) {
 		shape.lend_from = lends ? 1 : 1u << 30;
 		assert_done(profilestore_merge(t->s, &r, &shape, NULL, both, &err));
-		assert_int_equal(x.n_calls, lends);
+		assert_int_equal(x.n_calls, lends ? n : 0);
 		for (unsigned i = 0; i < 2; i++) {
+			if (lends && one[i].profile->types.n)
+				assert_int_equal(x.totals[i], profile_total(one[i].profile, 0));
 			assert_int_equal(both[i].n_profiles, one[i].n_profiles);
 			assert_int_equal(both[i].n_samples, one[i].n_samples);
 			assert_int_equal(both[i].profile->n_samples, lends ? 0 : one[i].profile->n_samples);
@@ -291,7 +305,10 @@ static void compare_both_sides(const struct stored *t, const char *selector, con
 			profile_free(both[i].profile);
 		}
 	}
-	tree_of_sides(&one[0], &one[1], &tree);
+	if (label)
+		assert_done(profile_trie_groups_end(x.groups, &x.tree, &err));
+	profile_trie_groups_free(x.groups);
+	tree_of_sides(&one[0], &one[1], label, &tree);
 	want = text_of_tree(tree);
 	got = text_of_tree(x.tree);
 	assert_string_equal(got, want);
@@ -320,10 +337,14 @@ static void both_sides_are_lent(void **state)
 	struct stored t = { 0 };
 
 	fill_sides(&t);
-	compare_both_sides(&t, CPU "{service='web'}", CPU "{service='db'}");
-	compare_both_sides(&t, CPU, CPU "{service='db'}");
-	compare_both_sides(&t, CPU, CPU "{service='other'}");
-	compare_both_sides(&t, CPU "{service='other'}", CPU "{service='db'}");
+	compare_both_sides(&t, CPU "{service='web'}", CPU "{service='db'}", NULL, 1);
+	compare_both_sides(&t, CPU, CPU "{service='db'}", NULL, 1);
+	compare_both_sides(&t, CPU, CPU "{service='other'}", NULL, 1);
+	compare_both_sides(&t, CPU "{service='other'}", CPU "{service='db'}", NULL, 1);
+	compare_both_sides(&t, CPU "{service='web'}", CPU "{service='db'}", "service", 2);
+	compare_both_sides(&t, CPU, CPU "{service='db'}", "service", 2);
+	compare_both_sides(&t, CPU "{service='db'}", CPU, "service", 2);
+	compare_both_sides(&t, CPU, CPU "{service='web'}", "nothing", 1);
 	stored_done(&t);
 }
 
@@ -473,6 +494,45 @@ static unsigned compare_pprof(struct stored *t, const char *selector, const char
 	return x.n_parts;
 }
 
+/* The difference of both sides. */
+static void compare_pprof_of_sides(struct stored *t, const char *selector, const char *base_selector,
+				   const char *label)
+{
+	struct profilestore_range r = stored_range(selector, 0, NOW_MS),
+				  base = stored_range(base_selector, 0, NOW_MS);
+	const struct profilestore_shape copied = { .label = str_of(label) };
+	struct written x = { 0 };
+	const struct profilestore_shape lent = { .label = str_of(label),
+						 .stacks = written_stacks,
+						 .locations = written_locations,
+						 .begin = written_begin,
+						 .base = &base,
+						 .arg = &x };
+	struct profilestore_merged one[2] = { { 0 } }, both[2] = { { 0 } };
+	AUTO(profile_freep) struct profile *read = NULL;
+	AUTO(profile_freep) struct profile *want = NULL;
+	AUTO(mem_freep) char *want_text = NULL;
+	AUTO(mem_freep) char *got_text = NULL;
+	struct err err = { 0 };
+
+	assert_done(profilestore_merge(t->s, &r, &copied, NULL, &one[0], &err));
+	assert_done(profilestore_merge(t->s, &base, &copied, NULL, &one[1], &err));
+	assert_done(profilestore_merge(t->s, &r, &lent, NULL, both, &err));
+	assert_done(profile_read_pprof(buf_bytes(&x.out), NULL, &read, &err));
+	assert_done(profile_diff(one[0].profile, one[1].profile, false, &want, &err));
+	want_text = pprof_text(want);
+	got_text = pprof_text(read);
+	assert_string_equal(got_text, want_text);
+	for (unsigned i = 0; i < 2; i++) {
+		profile_free(one[i].profile);
+		profile_free(both[i].profile);
+	}
+	profile_pprof_free(x.w);
+	buf_done(&x.out);
+	stored_range_done(&r);
+	stored_range_done(&base);
+}
+
 static void pprof_of_lent_stacks_is_that_of_copies(void **state)
 {
 	for (uint64_t turn = 0; turn < 8; turn++) {
@@ -492,6 +552,10 @@ static void pprof_of_lent_stacks_is_that_of_copies(void **state)
 		assert_true(compare_pprof(&t, CPU, "service", 0) > 1);
 		compare_pprof(&t, CPU "{service='web'}", "key_0", 0);
 		compare_pprof(&t, CPU, "", NOW_MS - 2 * MINUTE);
+		compare_pprof_of_sides(&t, CPU, CPU "{service='web'}", "");
+		compare_pprof_of_sides(&t, CPU "{service='shop'}", CPU "{service='web'}", "");
+		compare_pprof_of_sides(&t, CPU, CPU "{service='web'}", "service");
+		compare_pprof_of_sides(&t, CPU "{service='web'}", CPU, "service");
 		/* Nothing at all: still a file. */
 		assert_int_equal(compare_pprof(&t, CPU "{service='other'}", "", 0), 0);
 		stored_done(&t);
