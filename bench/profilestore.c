@@ -483,12 +483,14 @@ static int large_lent_value(void *arg, const struct profilestore_merged *m, stru
 	return profile_trie_groups_add(q->groups, m->profile, in, err);
 }
 
-static uint64_t large_grouped(struct profilestore *s)
+static uint64_t large_groups(struct profilestore *s, bool invert, bool compares)
 {
-	struct large_query q = { .view = { .label = "instance", .max_nodes = 20000 } };
+	const struct profilestore_range any = { 0 };
+	struct large_query q = { .view = { .label = "instance", .max_nodes = 20000, .invert = invert } };
 	const struct profilestore_shape shape = { .label = STR("instance"),
 						  .detail = PROFILESTORE_FUNCTIONS,
 						  .stacks = large_lent_value,
+						  .base = compares ? &any : NULL,
 						  .arg = &q };
 	struct profilestore_merged m;
 	struct err err = { 0 };
@@ -502,6 +504,21 @@ static uint64_t large_grouped(struct profilestore *s)
 	profile_tree_free(q.tree);
 	profile_free(m.profile);
 	return n;
+}
+
+static uint64_t large_grouped(struct profilestore *s)
+{
+	return large_groups(s, false, false);
+}
+
+static uint64_t large_grouped_inverted(struct profilestore *s)
+{
+	return large_groups(s, true, false);
+}
+
+static uint64_t large_grouped_compared(struct profilestore *s)
+{
+	return large_groups(s, false, true);
 }
 
 static uint64_t large_inverted(struct profilestore *s)
@@ -597,6 +614,7 @@ static int large_samples(void *arg, const struct profilestore_merged *m, struct 
 {
 	struct large_query *q = arg;
 
+	in->scale = 0.5;
 	return profile_pprof_add_trie(q->pprof, m->profile, in, err);
 }
 
@@ -608,11 +626,13 @@ static int large_locations(void *arg, const struct profilestore_merged *m,
 	return profile_pprof_end(q->pprof, m->profile, l, err);
 }
 
-static uint64_t large_pprof(struct profilestore *s)
+static uint64_t large_pprof_of(struct profilestore *s, bool compares)
 {
+	const struct profilestore_range any = { 0 };
 	struct large_query q = { 0 };
 	const struct profilestore_shape shape = { .stacks = large_samples,
 						  .locations = large_locations,
+						  .base = compares ? &any : NULL,
 						  .arg = &q };
 	const struct profile_writer to = { large_write, &q };
 	struct profilestore_merged m;
@@ -623,6 +643,17 @@ static uint64_t large_pprof(struct profilestore *s)
 	profile_pprof_free(q.pprof);
 	profile_free(m.profile);
 	return q.size;
+}
+
+static uint64_t large_pprof(struct profilestore *s)
+{
+	return large_pprof_of(s, false);
+}
+
+/* Half of it is taken away, so that all stacks are written. */
+static uint64_t large_pprof_compared(struct profilestore *s)
+{
+	return large_pprof_of(s, true);
 }
 
 static void large_query(const char *dir, const char *name, uint64_t (*run)(struct profilestore *s))
@@ -663,7 +694,10 @@ static int large(const char *dir, const char *only)
 		    { "speedscope", large_speedscope },
 		    { "inverted-compared", large_inverted_compared },
 		    { "top-compared", large_top_compared },
-		    { "grouped", large_grouped } };
+		    { "grouped", large_grouped },
+		    { "grouped-inverted", large_grouped_inverted },
+		    { "grouped-compared", large_grouped_compared },
+		    { "pprof-compared", large_pprof_compared } };
 
 	for (size_t i = 0; i < ARRAY_SIZE(all); i++) {
 		pid_t pid = only && strcmp(only, all[i].name) != 0 ? -1 : fork();

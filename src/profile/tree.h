@@ -72,7 +72,7 @@ int profile_tree_end(struct profile_tree *t, struct err *err);
 
 /*
  * Can a tree of this view be made by profile_tree_of_trie(), or with a label by struct profile_trie_groups? With @top only if
- * the view has neither label, min_share nor max_nodes, else only if it has one of the last two. Not with a label and inverted.
+ * the view has neither label, min_share nor max_nodes, else only if it has one of the last two.
  */
 bool profile_tree_takes_trie(const struct profile_view *view, bool top);
 /*

@@ -163,6 +163,7 @@ int tree_frames_more(struct tree_frames *f, struct profile_tree *t, struct err *
 			return -1;
 		if (!location_frames(t, f, &p->locations.p[i]))
 			return profile_err_memory(t->p, err);
+		f->most = MAX(f->most, f->list.n - f->first.p[i]);
 	}
 	f->first.p[p->locations.n] = f->list.n;
 	return profile_build_end(t->p, err);

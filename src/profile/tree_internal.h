@@ -102,6 +102,7 @@ struct tree_frames {
 	PROFILE_TABLE(uint32_t) first;   /* of each location, and one after the last */
 	PROFILE_TABLE(uint32_t) strings; /* of the tree + 1 */
 	PROFILE_TABLE(struct named_frame) functions;
+	uint32_t most; /* that one location has */
 };
 int tree_frames_init(struct tree_frames *f, struct profile_tree *t, const struct profile *p, struct err *err);
 /* Add the frames of locations that were added to f->p since. */

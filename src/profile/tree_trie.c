@@ -347,7 +347,7 @@ static void trie_walk_done(struct trie_walk *w)
 	profile_release(p, w->states, (uint64_t)w->states_mask + 1, sizeof(*w->states));
 	profile_release(p, w->alive, (uint64_t)w->in->n / 64 + 1, sizeof(*w->alive));
 	profile_release(p, w->buckets, trie_n_buckets(w), sizeof(*w->buckets));
-	profile_release(p, w->marks, 2 * MARKS / 64, sizeof(*w->marks));
+	profile_release(p, w->marks, 2 * w->n_marks / 64, sizeof(*w->marks));
 	profile_release(p, w->table, w->n_slots, sizeof(*w->table));
 	profile_release(p, w->kept, (uint64_t)w->kept_mask + 1, sizeof(*w->kept));
 	profile_table_free(p, &w->large);
@@ -385,7 +385,7 @@ bool profile_tree_takes_trie(const struct profile_view *view, bool top)
 {
 	bool prunes = view->max_nodes || view->min_share > 0;
 
-	return prunes != top && !(view->label && (top || view->invert));
+	return prunes != top && !(view->label && top);
 }
 
 int profile_tree_of_trie(const struct profile_view *view, const struct profile_limits *limits,

@@ -13,10 +13,11 @@
 #include "profile/tree_internal.h"
 #include "profile/trie.h"
 
-#define NODE_NONE  UINT32_MAX /* not in the tree */
-#define BUCKETS    (1u << 20)
-#define MARKS      (1u << 24) /* bits */
-#define MARKS_PART 64u        /* of so many nodes one has a second mark */
+#define NODE_NONE   UINT32_MAX /* not in the tree */
+#define BUCKETS     (1u << 20)
+#define MARKS       (1u << 24) /* bits, at most */
+#define MARKS_LEAST (1u << 20)
+#define MARKS_PART  64u /* of so many nodes one has a second mark */
 
 /* How a stack continues its caller's. */
 struct trie_state {
@@ -62,7 +63,9 @@ struct trie_walk {
 
 	/* STEP_SKETCH; NULL: none */
 	uint64_t *buckets;
-	uint64_t *marks; /* MARKS bits for all nodes, and MARKS for a part of them, if those become too few */
+	uint64_t *
+		marks; /* n_marks bits for all nodes, and n_marks for a part of them, if those become too few */
+	uint32_t n_marks;
 	struct tree_sizes stack_sizes;
 	/* STEP_COUNT: nodes of at least @least, with hashes from @from up to @to */
 	uint64_t least, from, to;
@@ -149,14 +152,14 @@ static inline uint64_t trie_least(const struct trie_walk *w, const struct tree_s
 bool trie_count_total(struct trie_walk *w, uint64_t hash, uint32_t s);
 void trie_sketch_total(struct trie_walk *w, uint64_t hash, uint32_t s);
 /* The number of nodes, by the bits that marked ones leave unset. */
-bool trie_marks_reserve(struct trie_walk *w);
+bool trie_marks_reserve(struct trie_walk *w, uint64_t n); /* that are expected */
 static inline void trie_mark_node(struct trie_walk *w, uint64_t hash)
 {
-	uint32_t i = (uint32_t)(hash >> 40);
+	uint32_t i = (uint32_t)(hash >> 40) & (w->n_marks - 1);
 
 	w->marks[i / 64] |= UINT64_C(1) << i % 64;
 	if (hash % MARKS_PART == 0)
-		w->marks[(MARKS + i) / 64] |= UINT64_C(1) << i % 64;
+		w->marks[(w->n_marks + i) / 64] |= UINT64_C(1) << i % 64;
 }
 uint64_t trie_estimate_nodes(const struct trie_walk *w);
 /* Fill w->large and w->sizes. */
@@ -164,7 +167,7 @@ int trie_count_nodes(struct trie_walk *w, struct err *err);
 
 /* ---- tree_trie_inverted.c ---- */
 
-/* Make all nodes. The trie's values, and the base's, are 0 after it. Besides 0: TREE_NEEDS_NODES, and they are as they were. */
+/* Make all nodes, w->total and w->sizes. The trie's values, and the base's, are 0 after it. Besides 0: TREE_NEEDS_NODES, and they are as they were. */
 int trie_make_inverted(struct trie_walk *w, struct err *err);
 
 /* ---- tree_trie_top.c ---- */

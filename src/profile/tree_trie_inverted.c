@@ -15,10 +15,11 @@
 
 #include <stdlib.h>
 
-#define KID_NONE     UINT32_MAX
-#define HEAP_FILTER  4096u /* waiting nodes: fewer are not looked through for those that became too small */
-#define FRAMES_MOST  UINT8_MAX
-#define STEPS_OF_TRY 8u /* the frame of an entry is a cache miss or two */
+#define KID_NONE       UINT32_MAX
+#define HEAP_FILTER    4096u /* waiting nodes: fewer are not looked through for those that became too small */
+#define FRAMES_MOST    UINT8_MAX
+#define NODES_OF_STACK 64u /* so many are expected at most */
+#define STEPS_OF_TRY   8u  /* the frame of an entry is a cache miss or two */
 
 /* A node that is not made yet. */
 struct waiting_node {
@@ -45,6 +46,7 @@ struct inverted {
 	int64_t *values; /* those of the trie, in the order of the entries */
 	int64_t *base;   /* likewise those of the base; NULL: there is none */
 	uint64_t *own;   /* a bit for each stack that has a value */
+	uint32_t n_own;
 	PROFILE_TABLE(struct inverted_kid) kids;
 	uint32_t *kid_of;                        /* of each frame: the index in `kids` + 1 */
 	PROFILE_TABLE(struct waiting_node) heap; /* the largest first */
@@ -241,9 +243,10 @@ static int step_entries(struct inverted *x, uint32_t node, const struct waiting_
  */
 static uint64_t inverted_bound(const struct inverted *x)
 {
-	uint64_t root = trie_root_size(x->w), share = tree_least_share(x->w->t, root);
+	uint64_t root = trie_root_size(x->w), share = tree_least_share(x->w->t, root),
+		 bound = MAX(share - share / 16, tree_least_of_most(x->w->t, &x->sizes));
 
-	return MAX(share - share / 16, tree_least_of_most(x->w->t, &x->sizes));
+	return MAX(bound, x->w->bound);
 }
 
 /* Decide which callees stay. Returns the place after their entries, which begin at @place. */
@@ -361,6 +364,7 @@ static int sum_leaves(struct inverted *x, struct err *err)
 		x->own[s / 64] |= UINT64_C(1) << s % 64;
 		if (filter_inverted_stack(x, (uint32_t)s, err) < 0)
 			return -1;
+		x->n_own++;
 		add_to_total(&w->total, x->values[s]);
 		if (x->base)
 			add_to_total(&w->base, x->base[s]);
@@ -422,14 +426,14 @@ static int make_inverted_root(struct inverted *x, struct err *err)
 		return -1;
 	if (!trie_make_root(w))
 		return profile_err_memory(t->p, err);
-	take_kids_from(x, 0);
+	take_kids_from(x, w->start.node);
 	tree_sizes_add(&x->sizes, trie_root_size(w));
 	n = choose_kids(x, 0);
 	if (!entries_reserve(x, n))
 		return profile_err_memory(t->p, err);
 	if (take_entries(x, err) < 0 || sort_entries(x, n, err) < 0)
 		return -1;
-	return push_kids(x, 0) ? 0 : profile_err_memory(t->p, err);
+	return push_kids(x, w->start.node) ? 0 : profile_err_memory(t->p, err);
 }
 
 /* ---- nodes, the largest first ---- */
@@ -493,15 +497,16 @@ static void mark_inverted_path(struct inverted *x, uint32_t s)
 	}
 }
 
-/* Nodes that were not found are estimated. */
-static int count_inverted_nodes(struct inverted *x, uint64_t *ret, struct err *err)
+/* Nodes that were not found are estimated: they are smaller than the bound, whatever their sizes. */
+static int count_inverted_nodes(struct inverted *x, struct err *err)
 {
 	struct trie_walk *w = x->w;
+	uint64_t n;
 
-	*ret = x->sizes.n;
+	w->sizes = x->sizes;
 	if (!x->drops)
 		return 0;
-	if (!trie_marks_reserve(w))
+	if (!trie_marks_reserve(w, NODES_OF_STACK * (uint64_t)x->n_own))
 		return profile_err_memory(w->t->p, err);
 	trie_each_of(w->in, x->own, s)
 	{
@@ -509,48 +514,46 @@ static int count_inverted_nodes(struct inverted *x, uint64_t *ret, struct err *e
 		if (deadline_check(w->t->deadline, STEPS_OF_TRY, err) < 0)
 			return -1;
 	}
-	*ret = MAX(*ret, trie_estimate_nodes(w));
+	n = MAX(w->sizes.n, trie_estimate_nodes(w));
+	w->sizes.counts[0] += n - w->sizes.n;
+	w->sizes.n = n;
 	return 0;
 }
 
 /* ---- the tree ---- */
 
-static bool frames_fit(const struct tree_frames *f)
-{
-	for (uint32_t i = 0; i < f->p->locations.n; i++)
-		if (f->first.p[i + 1] - f->first.p[i] > FRAMES_MOST)
-			return false;
-	return true;
-}
-
-/* Nodes are in the order of their sizes, so those that stay are the first ones. */
-static void cut_inverted_nodes(struct inverted *x, uint64_t n_all)
+/*
+ * Nodes are in the order of their sizes, so those that stay are the first ones. The nodes of a group stay until all groups are
+ * there: to cut the tables each time takes longer.
+ */
+static void cut_inverted_nodes(struct inverted *x)
 {
 	struct profile_tree *t = x->w->t;
-	uint64_t least = tree_least_size(t, &x->sizes, trie_root_size(x->w));
+	uint64_t least = trie_least(x->w, &x->w->sizes);
 	uint32_t n = t->p->stacks.n;
 
+	if (x->w->start.node)
+		return;
 	while (n > 1 && tree_node_size(t, n - 1) < least)
 		n--;
 	tree_cut_nodes(t, n);
-	t->n_left_out = n_all - n;
+	t->n_left_out = x->w->sizes.n - n;
 }
 
 static int make_inverted_tree(struct inverted *x, struct err *err)
 {
 	struct trie_walk *w = x->w;
-	uint64_t n_all;
 
 	x->own = profile_alloc(w->t->p, (uint64_t)w->in->n / 64 + 1, sizeof(*x->own));
 	x->kid_of = profile_alloc(w->t->p, w->t->p->functions.n, sizeof(*x->kid_of));
 	if (!x->own || !x->kid_of)
 		return profile_err_memory(w->t->p, err);
 	if (make_inverted_root(x, err) < 0 || make_inverted_nodes(x, err) < 0 ||
-	    count_inverted_nodes(x, &n_all, err) < 0)
+	    count_inverted_nodes(x, err) < 0)
 		return -1;
 	if (x->base)
 		trie_scale_base(w);
-	cut_inverted_nodes(x, n_all);
+	cut_inverted_nodes(x);
 	return profile_build_end(w->t->p, err);
 }
 
@@ -562,7 +565,7 @@ int trie_make_inverted(struct trie_walk *w, struct err *err)
 	};
 	int r;
 
-	if (!frames_fit(w->f))
+	if (w->f->most > FRAMES_MOST)
 		return TREE_NEEDS_NODES;
 	r = make_inverted_tree(&x, err);
 	/* These may be where the trie has no stacks. */

@@ -159,37 +159,40 @@ static int count_large_nodes(struct trie_walk *w, struct err *err)
 	}
 }
 
-bool trie_marks_reserve(struct trie_walk *w)
+bool trie_marks_reserve(struct trie_walk *w, uint64_t n)
 {
-	w->marks = profile_alloc(w->t->p, 2 * MARKS / 64, sizeof(*w->marks));
+	w->n_marks = MARKS_LEAST;
+	while (w->n_marks < MARKS && w->n_marks < n)
+		w->n_marks *= 2;
+	w->marks = profile_alloc(w->t->p, 2 * w->n_marks / 64, sizeof(*w->marks));
 	return w->marks;
 }
 
 /* How many different hashes set the bits of one half of the marks. */
-static double estimate_hashes(const uint64_t *marks, uint64_t *ret_unset)
+static double estimate_hashes(const uint64_t *marks, uint32_t n_marks, uint64_t *ret_unset)
 {
 	uint64_t n_unset = 0;
 
-	for (uint32_t i = 0; i < MARKS / 64; i++)
+	for (uint32_t i = 0; i < n_marks / 64; i++)
 		n_unset += 64 - (unsigned)__builtin_popcountll(marks[i]);
 	*ret_unset = n_unset;
-	return MARKS * log((double)MARKS / (double)MAX(n_unset, UINT64_C(1)));
+	return n_marks * log((double)n_marks / (double)MAX(n_unset, UINT64_C(1)));
 }
 
 uint64_t trie_estimate_nodes(const struct trie_walk *w)
 {
 	uint64_t n_unset;
-	double n = estimate_hashes(w->marks, &n_unset);
+	double n = estimate_hashes(w->marks, w->n_marks, &n_unset);
 
-	if (n_unset < MARKS / 256)
-		n = MARKS_PART * estimate_hashes(w->marks + MARKS / 64, &n_unset);
+	if (n_unset < w->n_marks / 256)
+		n = MARKS_PART * estimate_hashes(w->marks + w->n_marks / 64, w->n_marks, &n_unset);
 	return (uint64_t)llround(n);
 }
 
 static int make_sketch(struct trie_walk *w, struct err *err)
 {
 	w->buckets = profile_alloc(w->t->p, trie_n_buckets(w), sizeof(*w->buckets));
-	if (!w->buckets || !trie_marks_reserve(w))
+	if (!w->buckets || !trie_marks_reserve(w, MARKS))
 		return profile_err_memory(w->t->p, err);
 	return trie_walk_stacks(w, STEP_SKETCH, err);
 }

@@ -156,6 +156,18 @@ def test_graph_by_a_label(many):
     assert_left_out(g, 2 * N_NODES + 1)
 
 
+def test_inverted_graph_by_a_label(many):
+    g = graph(many, 84, query=CPU, label="service", invert=1)
+    found = nodes_of(g)
+    depths = Counter(len(path) for path, _, _ in found)
+    assert depths[1] == 2 and depths[2] == 2 * N and depths[3] == 2 * N * N and len(found) <= 100000, depths
+    for path, total, _ in found:
+        assert [f[0] for f in path[1:]] == ["c", "b", "a"][:len(path) - 1], path
+        assert total == value_of(path[1:], {"web": 0, "db": 3}[path[0]]), path
+    assert g["total"] == TOTAL + value_of([], 3)
+    assert_left_out(g, 2 * N_NODES + 1)
+
+
 def test_comparison_by_a_label(many):
     for normalise in 0, 1:
         g = graph(many, 104, query=CPU, base=selector("db"), label="service", normalise=normalise)
