@@ -483,13 +483,23 @@ static int large_lent_value(void *arg, const struct profilestore_merged *m, stru
 	return profile_trie_groups_add(q->groups, m->profile, in, err);
 }
 
-static uint64_t large_groups(struct profilestore *s, bool invert, bool compares)
+static int large_values_end(void *arg, struct err *err)
+{
+	struct large_query *q = arg;
+
+	return profile_trie_groups_end(q->groups, &q->tree, err);
+}
+
+static uint64_t large_groups(struct profilestore *s, bool invert, bool compares, const char *hide)
 {
 	const struct profilestore_range any = { 0 };
-	struct large_query q = { .view = { .label = "instance", .max_nodes = 20000, .invert = invert } };
+	struct large_query q = {
+		.view = { .label = "instance", .max_nodes = 20000, .invert = invert, .hide = hide }
+	};
 	const struct profilestore_shape shape = { .label = STR("instance"),
 						  .detail = PROFILESTORE_FUNCTIONS,
 						  .stacks = large_lent_value,
+						  .end = large_values_end,
 						  .base = compares ? &any : NULL,
 						  .arg = &q };
 	struct profilestore_merged m;
@@ -498,7 +508,6 @@ static uint64_t large_groups(struct profilestore *s, bool invert, bool compares)
 
 	must(profile_trie_groups_new(&q.view, NULL, &q.groups, &err), &err);
 	m = large_merge(s, &shape);
-	must(profile_trie_groups_end(q.groups, &q.tree, &err), &err);
 	n = profile_tree_n(q.tree);
 	profile_trie_groups_free(q.groups);
 	profile_tree_free(q.tree);
@@ -508,17 +517,22 @@ static uint64_t large_groups(struct profilestore *s, bool invert, bool compares)
 
 static uint64_t large_grouped(struct profilestore *s)
 {
-	return large_groups(s, false, false);
+	return large_groups(s, false, false, NULL);
 }
 
 static uint64_t large_grouped_inverted(struct profilestore *s)
 {
-	return large_groups(s, true, false);
+	return large_groups(s, true, false, NULL);
 }
 
 static uint64_t large_grouped_compared(struct profilestore *s)
 {
-	return large_groups(s, false, true);
+	return large_groups(s, false, true, NULL);
+}
+
+static uint64_t large_grouped_hidden(struct profilestore *s)
+{
+	return large_groups(s, false, false, "^i[0-3]$");
 }
 
 static uint64_t large_inverted(struct profilestore *s)
@@ -697,6 +711,7 @@ static int large(const char *dir, const char *only)
 		    { "grouped", large_grouped },
 		    { "grouped-inverted", large_grouped_inverted },
 		    { "grouped-compared", large_grouped_compared },
+		    { "grouped-hidden", large_grouped_hidden },
 		    { "pprof-compared", large_pprof_compared } };
 
 	for (size_t i = 0; i < ARRAY_SIZE(all); i++) {

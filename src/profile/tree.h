@@ -101,7 +101,7 @@ int profile_trie_groups_new(const struct profile_view *view, const struct profil
 void profile_trie_groups_free(struct profile_trie_groups *g); /* takes NULL */
 int profile_trie_groups_add(struct profile_trie_groups *g, const struct profile *p, struct profile_trie *in,
 			    struct err *err);
-/* The finished tree; then @g can only be freed. */
+/* The finished tree, while the stacks of all values can still be read; then @g can only be freed. Results as above. */
 int profile_trie_groups_end(struct profile_trie_groups *g, struct profile_tree **ret, struct err *err);
 
 /* ---- looking at it; all of these after profile_tree_end() ---- */

@@ -140,6 +140,8 @@ uint64_t tree_least_size(const struct profile_tree *t, const struct tree_sizes *
 int tree_prune(struct profile_tree *t, struct err *err);
 /* Remove those that are smaller than @least. */
 int tree_prune_below(struct profile_tree *t, uint64_t least, struct err *err);
+/* Its callees become those of its caller, and so does its own value. */
+void tree_dissolve_node(struct profile_tree *t, uint32_t node);
 /* Keep the first @n nodes of a tree with sums. */
 void tree_cut_nodes(struct profile_tree *t, uint32_t n);
 

@@ -127,6 +127,24 @@ int tree_prune_below(struct profile_tree *t, uint64_t least, struct err *err)
 	return deadline_check(t->deadline, 0, err);
 }
 
+void tree_dissolve_node(struct profile_tree *t, uint32_t node)
+{
+	uint32_t n = t->p->stacks.n, caller = t->p->stacks.p[node].parent;
+
+	for (unsigned i = 0; i < PROFILE_COLUMNS; i++) {
+		struct profile_column *c = &t->columns[i];
+
+		if (c->self.p)
+			c->self.p[caller] = add_saturating(c->self.p[caller], c->self.p[node]);
+	}
+	for (uint32_t i = node + 1; i < n; i++) {
+		uint32_t parent = t->p->stacks.p[i].parent;
+
+		move_node(t, i, i - 1, parent == node ? caller : parent > node ? parent - 1 : parent);
+	}
+	tree_cut_nodes(t, n - 1);
+}
+
 int tree_prune(struct profile_tree *t, struct err *err)
 {
 	struct tree_sizes sizes = { 0 };

@@ -354,6 +354,29 @@ static void trie_walk_done(struct trie_walk *w)
 	free(w->chain.v);
 }
 
+static int filter_values(struct trie_walk *w, struct err *err)
+{
+	const struct profile_tree *t = w->t;
+
+	if ((t->patterns[MATCH_FOCUS] || t->patterns[MATCH_IGNORE]) &&
+	    trie_walk_stacks(w, STEP_FILTER, err) < 0)
+		return -1;
+	/* The root has no frame that matches, but a group may. */
+	if (w->start.ignore || (t->patterns[MATCH_FOCUS] && !w->start.focus))
+		trie_forget_value(w->in, 0);
+	return 0;
+}
+
+int trie_filter(struct trie_walk *w, struct err *err)
+{
+	int r = walk_init(w, err);
+
+	if (r == 0)
+		r = filter_values(w, err);
+	trie_walk_done(w);
+	return r;
+}
+
 int trie_add(struct trie_walk *w, struct err *err)
 {
 	const struct profile_tree *t = w->t;
@@ -366,11 +389,8 @@ int trie_add(struct trie_walk *w, struct err *err)
 		trie_walk_done(w);
 		return r;
 	}
-	if (r == 0 && (t->patterns[MATCH_FOCUS] || t->patterns[MATCH_IGNORE]))
-		r = trie_walk_stacks(w, STEP_FILTER, err);
-	/* The root has no frame that matches, but a group may. */
-	if (w->start.ignore || (t->patterns[MATCH_FOCUS] && !w->start.focus))
-		trie_forget_value(in, 0);
+	if (r == 0 && !w->filtered)
+		r = filter_values(w, err);
 	if (r == 0)
 		r = sum_trie(w, err);
 	if (r == 0)

@@ -46,6 +46,8 @@ struct trie_walk {
 	/* Above all stacks: the root, or the outermost node of a group. */
 	struct trie_state start;
 	uint64_t bound; /* smaller nodes are left out, whatever others there are */
+	/* trie_filter() was called before: a bit for each stack that had a value then. NULL: it was not */
+	const uint64_t *filtered;
 	enum trie_step step;
 	int64_t total, base; /* of all values */
 	bool patterns, collapses;
@@ -121,10 +123,12 @@ static inline uint64_t trie_bucket(const struct trie_walk *w, uint64_t hash)
 /* ---- tree_trie.c ---- */
 
 /*
- * Make the nodes, or the sums, of t, in, f, start, bound and table_max; the rest of @w is zeroed. After it `total` and `sizes`
+ * Make the nodes, or the sums, of t, in, f, start, bound, filtered and table_max; the rest of @w is zeroed. After it `total` and `sizes`
  * are valid. Besides 0: TREE_NEEDS_NODES.
  */
 int trie_add(struct trie_walk *w, struct err *err);
+/* Take the values away that the view's patterns leave out, of t, in, f and start. Nothing else can be done with @w. */
+int trie_filter(struct trie_walk *w, struct err *err);
 bool trie_values_fit(const struct profile_trie *in, const int64_t *values);
 /* The outermost node's size. */
 static inline uint64_t trie_root_size(const struct trie_walk *w)

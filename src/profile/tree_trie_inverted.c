@@ -338,13 +338,20 @@ static int filter_inverted_stack(struct inverted *x, uint32_t s, struct err *err
 	const struct profile_tree *t = x->w->t;
 	struct trie_state st;
 
-	if (!t->patterns[MATCH_FOCUS] && !t->patterns[MATCH_IGNORE])
+	if (x->w->filtered || (!t->patterns[MATCH_FOCUS] && !t->patterns[MATCH_IGNORE]))
 		return 0;
 	if (!trie_state_after(x->w, s, &st))
 		return profile_err_memory(t->p, err);
 	if (st.ignore || (t->patterns[MATCH_FOCUS] && !st.focus))
 		trie_forget_value(x->w->in, s);
 	return 0;
+}
+
+static bool has_own_value(const struct inverted *x, uint64_t s)
+{
+	if (x->w->filtered)
+		return x->w->filtered[s / 64] >> s % 64 & 1;
+	return x->values[s] || (x->base && x->base[s]);
 }
 
 /* The sums of the root's callees. */
@@ -359,7 +366,7 @@ static int sum_leaves(struct inverted *x, struct err *err)
 
 		if (deadline_check(w->t->deadline, STEPS_OF_TRY, err) < 0)
 			return -1;
-		if (!x->values[s] && !(x->base && x->base[s]))
+		if (!has_own_value(x, s))
 			continue;
 		x->own[s / 64] |= UINT64_C(1) << s % 64;
 		if (filter_inverted_stack(x, (uint32_t)s, err) < 0)

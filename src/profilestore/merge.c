@@ -581,6 +581,8 @@ static int merge_range(struct reader *rd, const struct profilestore_range *r,
 		res = decide_lending(&m, rd, r, &sums, err);
 	if (res == 0)
 		res = range_sums(rd, r, &o, &sums, err);
+	if (res == 0 && m.shape.end)
+		res = m.shape.end(m.shape.arg, err);
 	sums_done(&sums);
 	store_merge_header(&m);
 	if (res == 0 && m.shape.locations)

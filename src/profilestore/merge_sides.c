@@ -178,6 +178,8 @@ int store_merge_both(struct reader *rd, const struct profilestore_range *r,
 	for (unsigned i = 0; i < 2; i++)
 		store_merge_init(&x->v[i].m, rd, shape, limits, r->deadline);
 	res = merge_side_by_side(x, r, err);
+	if (res == 0 && shape->end)
+		res = shape->end(shape->arg, err);
 	for (unsigned i = 0; i < 2; i++) {
 		sums_done(&x->v[i].sums);
 		store_merge_header(&x->v[i].m);

@@ -234,6 +234,8 @@ struct profilestore_shape {
 	 * each side; if stacks were lent, the second one has an empty profile, and no pending locations. NULL: there is none.
 	 */
 	const struct profilestore_range *base;
+	/* After the last call of stacks(), or without one, while all stacks that were lent can still be read. NULL: not called */
+	int (*end)(void *arg, struct err *err);
 	/* The merge begins, perhaps again, if the tables were replaced during the query. NULL: nobody wants to know */
 	void (*begin)(void *arg);
 	void *arg;

@@ -156,6 +156,16 @@ def test_graph_by_a_label(many):
     assert_left_out(g, 2 * N_NODES + 1)
 
 
+def test_graph_by_a_label_with_hidden_values(many):
+    """Their nodes are directly below the root."""
+    found = nodes_of(graph(many, 96, query=CPU, label="service", hide="^db$"))
+    assert {path[1:]: total for path, total, _ in found if path[0] == "web" and len(path) <= 2} == {
+        (): TOTAL, **{(f"a{i}",): value_of([f"a{i}"]) for i in range(N)}}
+    hidden = {path: total for path, total, _ in found if path[0] != "web"}
+    assert {path for path in hidden if len(path) == 1} == {(f"a{i}",) for i in range(N)}
+    assert all(total == value_of(path, 3) for path, total in hidden.items())
+
+
 def test_inverted_graph_by_a_label(many):
     g = graph(many, 84, query=CPU, label="service", invert=1)
     found = nodes_of(g)

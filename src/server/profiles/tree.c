@@ -79,6 +79,15 @@ static int tree_of_lent(struct api_lender *lender, const struct profilestore_mer
 	return r == TREE_NEEDS_NODES ? API_NEEDS_PROFILE : r;
 }
 
+/* All values of the label are there. */
+static int tree_of_groups(struct api_lender *lender, struct err *err)
+{
+	struct tree_lender *x = (struct tree_lender *)lender;
+	int r = x->groups ? profile_trie_groups_end(x->groups, &x->tree, err) : 0;
+
+	return r == TREE_NEEDS_NODES ? API_NEEDS_PROFILE : r;
+}
+
 int api_tree_of(struct api *a, const struct profile_view *view, struct api_merged *m,
 		struct profile_tree **ret, struct err *err)
 {
@@ -108,9 +117,6 @@ static int merge_tree(struct api *a, struct tree_lender *x, struct api_merged *m
 
 	if (r)
 		return r;
-	/* Unless they did not do: then the profile has copies. */
-	if (x->groups && !x->lender.needs_profile && profile_trie_groups_end(x->groups, &x->tree, err) < 0)
-		return -1;
 	if (x->tree) {
 		*ret = TAKE(x->tree);
 		return 0;
@@ -125,6 +131,7 @@ int api_merge_tree(struct api *a, const struct api_tree *tree, struct api_merged
 		   struct profile_tree **ret_tree, struct err *err)
 {
 	struct tree_lender x = { .lender = { .stacks = tree_of_lent,
+					     .end = tree_of_groups,
 					     .begin = tree_forget,
 					     .from = API_LEND_FROM,
 					     .compares = !tree->filter || tree->filter->compares,

@@ -50,6 +50,15 @@ static int lend_to(void *arg, const struct profilestore_merged *m, struct profil
 	return MIN(r, 0);
 }
 
+static int lend_end(void *arg, struct err *err)
+{
+	struct api_lender *x = arg;
+	int r = x->sleeps || x->needs_profile ? 0 : x->end(x, err);
+
+	x->needs_profile |= r == API_NEEDS_PROFILE;
+	return MIN(r, 0);
+}
+
 static int lend_locations_to(void *arg, const struct profilestore_merged *m,
 			     const struct profile_lent_locations *l, struct err *err)
 {
@@ -70,6 +79,7 @@ static struct profilestore_shape shape_of(const struct api *a, enum profilestore
 		s.label = STR("");
 	s.stacks = lend_to;
 	s.locations = lender->locations ? lend_locations_to : NULL;
+	s.end = lender->end ? lend_end : NULL;
 	s.begin = lend_begin;
 	s.arg = lender;
 	s.lend_from = lender->from;

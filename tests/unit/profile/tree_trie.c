@@ -666,6 +666,8 @@ static int tree_of_values(const struct sides *x, const struct profile_view *view
 	AUTO(mem_freep) uint32_t *groups = NEW_N(uint32_t, x->p->label_sets.n);
 	uint32_t n = number_values(x->p, groups);
 	struct profile_trie_groups *g = NULL;
+	/* They can be read until the end. */
+	const struct lent stacks = { .p = x->p };
 	struct err err = { 0 };
 	int r;
 
@@ -677,6 +679,7 @@ static int tree_of_values(const struct sides *x, const struct profile_view *view
 		if (x->base ? lend_value_of_sides(l, x, groups, i, &in)
 			    : lend_value(&l[0], x->p, groups, i, &in)) {
 			in.table_max = table_max;
+			in.arg = &stacks;
 			r = profile_trie_groups_add(g, x->p, &in, &err);
 		}
 		lent_done(&l[0]);
@@ -721,6 +724,11 @@ static void values_of_a_label_have_equal_trees(void **state)
 		{ .label = "key 0", .focus = "value 1|function 3", .ignore = "value 2|function 12" },
 		{ .label = "key 0", .hide = "function [1-3]" },
 		{ .label = "key 0", .show = "function [1-3]|value|no label|^-?[0-9]" },
+		{ .label = "key 0", .hide = "^value [01]$" },
+		{ .label = "key 0", .show = "function [1-5]" },
+		{ .label = "key 0", .hide = "value|function [1-3]|no label", .focus = "value 1|function 4" },
+		{ .label = "key 0", .hide = "value", .focus = "function 1", .ignore = "value 2|function 12" },
+		{ .label = "key 0", .by = PROFILE_BY_FILE, .hide = "value [12]|[0-9] " },
 	};
 	uint64_t seed = 7;
 
@@ -749,15 +757,41 @@ static void values_of_a_label_have_equal_trees(void **state)
 	}
 }
 
-/* Hidden values are one. */
-static void hidden_values_need_all_nodes(void **state)
+/* A value that reads like no value shares its nodes. */
+static void a_value_like_no_value_needs_all_nodes(void **state)
 {
-	const struct profile_maker m = { 1, 2, 90, 30, 9, false };
-	const struct profile_view view = { .label = "key 0", .hide = "^value [01]$", .max_nodes = 9 };
-	AUTO(profile_freep) struct profile *p = counts_make(&m);
+	AUTO(profile_freep) struct profile *p = profile_new(NULL);
+	const struct profile_view view = { .label = "key 0", .max_nodes = 9 };
+	struct profile_label l = { 0 };
 	struct profile_tree *t = NULL;
+	uint32_t stack;
 
+	profile_add_type(p, STR("cpu"), STR("count"));
+	stack = profile_add_stack(p, 0, named_location(p, 1));
+	l.key = profile_add_string(p, STR("key 0"));
+	l.str = profile_add_string(p, STR("(no label)"));
+	profile_add_sample(p, stack, 0, (int64_t[]){ 7 });
+	profile_add_sample(p, stack, profile_add_labels(p, &l, 1), (int64_t[]){ 5 });
 	assert_int_equal(tree_of_values(&(struct sides){ .p = p }, &view, 0, &t), TREE_NEEDS_NODES);
+}
+
+/* A function has the name of a value, and nothing else; the other values are hidden, so it is directly below the root. */
+static void a_function_with_the_name_of_a_value(void **state)
+{
+	AUTO(profile_freep) struct profile *p = profile_new(NULL);
+	const struct profile_view view = { .label = "key 0", .hide = "no label", .max_nodes = 90 };
+	struct profile_label l = { 0 };
+
+	profile_add_type(p, STR("cpu"), STR("count"));
+	l.key = profile_add_string(p, STR("key 0"));
+	l.str = profile_add_string(p, STR("f1"));
+	for (unsigned i = 1; i < 4; i++) {
+		uint32_t stack = profile_add_stack(p, 0, named_location(p, i));
+
+		profile_add_sample(p, stack, 0, (int64_t[]){ 7 });
+		profile_add_sample(p, stack, profile_add_labels(p, &l, 1), (int64_t[]){ 5 });
+	}
+	compare_values(&(struct sides){ .p = p }, &view, 0);
 }
 
 int main(void)
@@ -776,7 +810,8 @@ int main(void)
 		cmocka_unit_test(memory_is_granted_or_refused),
 		cmocka_unit_test(a_deadline_ends_it),
 		cmocka_unit_test(values_of_a_label_have_equal_trees),
-		cmocka_unit_test(hidden_values_need_all_nodes),
+		cmocka_unit_test(a_value_like_no_value_needs_all_nodes),
+		cmocka_unit_test(a_function_with_the_name_of_a_value),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

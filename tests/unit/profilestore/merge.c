@@ -195,6 +195,13 @@ static int take_lent(void *arg, const struct profilestore_merged *m, struct prof
 	return profile_trie_groups_add(x->groups, m->profile, in, err);
 }
 
+static int end_lent(void *arg, struct err *err)
+{
+	struct lent *x = arg;
+
+	return x->groups ? profile_trie_groups_end(x->groups, &x->tree, err) : 0;
+}
+
 static char *text_of_tree(const struct profile_tree *t)
 {
 	AUTO(buf_done) struct buf text = { 0 };
@@ -287,6 +294,7 @@ static void compare_both_sides(const struct stored *t, const char *selector, con
 	assert_done(profilestore_merge(t->s, &r, &shape, NULL, &one[0], &err));
 	assert_done(profilestore_merge(t->s, &base, &shape, NULL, &one[1], &err));
 	shape.stacks = take_lent;
+	shape.end = end_lent;
 	shape.arg = &x;
 	shape.base = &base;
 	for (int lends = 0; lends < 2; lends++) {
@@ -305,8 +313,6 @@ static void compare_both_sides(const struct stored *t, const char *selector, con
 			profile_free(both[i].profile);
 		}
 	}
-	if (label)
-		assert_done(profile_trie_groups_end(x.groups, &x.tree, &err));
 	profile_trie_groups_free(x.groups);
 	tree_of_sides(&one[0], &one[1], label, &tree);
 	want = text_of_tree(tree);
