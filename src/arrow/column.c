@@ -294,8 +294,10 @@ int arrow_arrays_make(struct arrow_batch *b, uint32_t first, uint32_t end, bool 
 		if (array_take(b, a, err) < 0)
 			return -1;
 		/* The children belong to the values, which are in the dictionary. */
-		for (uint32_t k = 0; a->dictionary && k < f->n_below; k++)
-			arrays[++i - first] = (struct arrow_array){ .field = &s->fields[i] };
+		for (uint32_t k = 0; a->dictionary && k < f->n_below; k++) {
+			i++;
+			arrays[i - first] = (struct arrow_array){ .field = &s->fields[i] };
+		}
 	}
 	for (uint32_t i = first; i < end; i++) {
 		const struct arrow_array *a = &arrays[i - first];
