@@ -228,3 +228,16 @@ void tables_fixture_age(struct buf *table)
 	hash = htole64(hash64(table->p, (uint32_t)le64toh(hash), 0));
 	memcpy(table->p + 24, &hash, 8);
 }
+
+enum frame_reason tables_fixture_reason(struct tables_fixture *p, uint32_t n, struct tables_module *m)
+{
+	struct build_id id = tables_fixture_id(n);
+	struct tables_request *req;
+
+	assert_int_equal(tables_request_new(p->s, &id, 1, TABLES_AT_HAND | TABLES_LAYOUTS,
+					    (struct tables_wait){ INT64_MAX }, &req),
+			 0);
+	tables_request_module(req, 0, m);
+	tables_request_free(req);
+	return m->reason;
+}

@@ -44,3 +44,5 @@ const char *tables_fixture_ask_at_once(struct tables_fixture *p, uint32_t n, uin
 /* Asks until that is the answer, 30 s at most. */
 void tables_fixture_expect(struct tables_fixture *p, uint32_t n, uint64_t addr, const char *want);
 void tables_fixture_answer_text(const struct tables_answer *a, struct buf *out);
+/* The reason of an address of @n, by a request that does not wait. */
+enum frame_reason tables_fixture_reason(struct tables_fixture *p, uint32_t n, struct tables_module *m);
