@@ -64,7 +64,7 @@ int api_merge_pprof(struct api *a, bool gzip, const struct api_filter *filter, s
 	struct pprof_lender x = { .lender = { .stacks = pprof_of_lent,
 					      .locations = filter ? NULL : pprof_end,
 					      .begin = pprof_forget,
-					      .compares = !filter },
+					      .compares = true },
 				  .gzip = gzip,
 				  .filter = filter };
 	int r = merge_pprof(a, &x, &m, err);
