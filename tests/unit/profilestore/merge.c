@@ -277,11 +277,9 @@ static void tree_of_sides(const struct profilestore_merged *a, const struct prof
 }
 
 /* Both sides at once are as each by itself: copied, and lent; by @n values of @label, unless it is NULL. */
-static void compare_both_sides(const struct stored *t, const char *selector, const char *base_selector,
-			       const char *label, unsigned n)
+static void compare_ranges(const struct stored *t, const struct profilestore_range *r,
+			   const struct profilestore_range *base, const char *label, unsigned n)
 {
-	struct profilestore_range r = stored_range(selector, 0, INT64_MAX),
-				  base = stored_range(base_selector, 0, INT64_MAX);
 	struct profilestore_shape shape = { .detail = PROFILESTORE_FUNCTIONS,
 					    .label = str_of(label ? label : "") };
 	struct profilestore_merged one[2], both[2];
@@ -291,15 +289,15 @@ static void compare_both_sides(const struct stored *t, const char *selector, con
 	struct err err = { 0 };
 	struct lent x = { .view.label = label };
 
-	assert_done(profilestore_merge(t->s, &r, &shape, NULL, &one[0], &err));
-	assert_done(profilestore_merge(t->s, &base, &shape, NULL, &one[1], &err));
+	assert_done(profilestore_merge(t->s, r, &shape, NULL, &one[0], &err));
+	assert_done(profilestore_merge(t->s, base, &shape, NULL, &one[1], &err));
 	shape.stacks = take_lent;
 	shape.end = end_lent;
 	shape.arg = &x;
-	shape.base = &base;
+	shape.base = base;
 	for (int lends = 0; lends < 2; lends++) {
 		shape.lend_from = lends ? 1 : 1u << 30;
-		assert_done(profilestore_merge(t->s, &r, &shape, NULL, both, &err));
+		assert_done(profilestore_merge(t->s, r, &shape, NULL, both, &err));
 		assert_int_equal(x.n_calls, lends ? n : 0);
 		for (unsigned i = 0; i < 2; i++) {
 			if (lends && one[i].profile->types.n)
@@ -322,8 +320,31 @@ static void compare_both_sides(const struct stored *t, const char *selector, con
 		profile_free(one[i].profile);
 	profile_tree_free(tree);
 	profile_tree_free(x.tree);
+}
+
+static void compare_both_sides(const struct stored *t, const char *selector, const char *base_selector,
+			       const char *label, unsigned n)
+{
+	struct profilestore_range r = stored_range(selector, 0, INT64_MAX),
+				  base = stored_range(base_selector, 0, INT64_MAX);
+
+	compare_ranges(t, &r, &base, label, n);
 	stored_range_done(&r);
 	stored_range_done(&base);
+}
+
+/* One profile by its number: each that was sent has two, of which the second one has CPU time. */
+static void compare_with_one(const struct stored *t)
+{
+	struct profilestore_range all = stored_range(CPU, 0, INT64_MAX);
+	const struct profilestore_range one = { .profile_id = 2 }, other = { .profile_id = 6 },
+					nothing = { .profile_id = 1 << 30 };
+
+	compare_ranges(t, &one, &other, NULL, 1);
+	compare_ranges(t, &other, &all, "service", 2);
+	compare_ranges(t, &all, &one, "service", 2);
+	compare_ranges(t, &one, &nothing, "service", 1);
+	stored_range_done(&all);
 }
 
 static void fill_sides(struct stored *t)
@@ -351,6 +372,7 @@ static void both_sides_are_lent(void **state)
 	compare_both_sides(&t, CPU, CPU "{service='db'}", "service", 2);
 	compare_both_sides(&t, CPU "{service='db'}", CPU, "service", 2);
 	compare_both_sides(&t, CPU, CPU "{service='web'}", "nothing", 1);
+	compare_with_one(&t);
 	stored_done(&t);
 }
 
