@@ -104,7 +104,7 @@ static uint64_t large_groups(struct profilestore *s, bool invert, bool compares,
 {
 	const struct profilestore_range any = { 0 };
 	struct large_query q = {
-		.view = { .label = "instance", .max_nodes = 20000, .invert = invert, .hide = hide }
+		.view = { .label = "instance", .max_nodes = invert ? 100000 : 20000, .invert = invert, .hide = hide }
 	};
 	const struct profilestore_shape shape = { .label = STR("instance"),
 						  .detail = PROFILESTORE_FUNCTIONS,
