@@ -155,6 +155,39 @@ static void slots_become_wide_when_a_number_needs_it(void **state)
 	meta_done(&m);
 }
 
+/* By the store's own count. 100 000 are near the middle of what a hash table holds between two doublings. */
+static void a_named_location_takes_40_bytes_and_a_stack_15(void **state)
+{
+	enum { N = 100000, STACKS = 5 };
+	uint32_t callers[STACKS];
+	struct meta m;
+	uint64_t size;
+
+	tables_begin(&m);
+	for (uint32_t k = 0; k < N; k++) {
+		struct meta_location l = bare_location(0x400000 + k * UINT64_C(16));
+		const struct meta_names names = { .first_line = k, .n_lines = 1, .generation = 1 };
+
+		assert_int_equal(meta_location(&m, &l, NULL), k);
+		meta_set_names(&m, k, meta_names_word(names), l.addr + 0x1000);
+	}
+	size = atomic_load(&m.memory);
+	assert_true(size <= UINT64_C(40) * N);
+	for (uint32_t j = 0; j < STACKS; j++)
+		callers[j] = meta_stack(&m, 0, j);
+	for (uint32_t k = 0; k < N; k++)
+		for (uint32_t j = 0; j < STACKS; j++) {
+			uint32_t stack = meta_stack(&m, callers[j], k);
+
+			assert_int_not_equal(stack, META_FAILED);
+			if (k % 64 == 0)
+				callers[j] = stack;
+		}
+	assert_true(column_n(&m.stacks) > N * (STACKS - 1));
+	assert_true(atomic_load(&m.memory) - size <= UINT64_C(15) * column_n(&m.stacks));
+	meta_done(&m);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -163,6 +196,7 @@ int main(void)
 		cmocka_unit_test(names_and_addresses_in_the_elf_file_are_replaced),
 		cmocka_unit_test(too_many_ways_of_placing_segments),
 		cmocka_unit_test(slots_become_wide_when_a_number_needs_it),
+		cmocka_unit_test(a_named_location_takes_40_bytes_and_a_stack_15),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
