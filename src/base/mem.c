@@ -105,3 +105,8 @@ void mem_return_early(void)
 	mallopt(M_TRIM_THRESHOLD, TRIM_FROM);
 	mallopt(M_ARENA_MAX, MAX((int)sysconf(_SC_NPROCESSORS_ONLN), ARENAS_LEAST));
 }
+
+void mem_return_now(void)
+{
+	malloc_trim(0);
+}

@@ -5,7 +5,6 @@
 #include "http/h2.h"
 
 #include <errno.h>
-#include <malloc.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <stdlib.h>
@@ -190,7 +189,7 @@ static void return_memory(struct h2 *h2)
 	if (atomic_load_explicit(&h2->crowded, memory_order_relaxed) &&
 	    atomic_load_explicit(&h2->n_streams, memory_order_relaxed) < H2_FREE_STREAMS &&
 	    atomic_exchange(&h2->crowded, false))
-		malloc_trim(0);
+		mem_return_now();
 }
 
 /* All connections: time has passed, or the service stops. */

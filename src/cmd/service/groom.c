@@ -74,8 +74,11 @@ static void *groomer_run(void *arg)
 	struct groomer *g = arg;
 
 	pthread_setname_np(pthread_self(), "lode-groom");
-	while (!groomer_pause(g, g->wait_ms))
+	while (!groomer_pause(g, g->wait_ms)) {
 		nice_call(NICE, run_steps, g);
+		/* Profiles and queries leave blocks of the tables between free ones. */
+		mem_return_now();
+	}
 	return NULL;
 }
 
