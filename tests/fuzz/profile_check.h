@@ -5,6 +5,7 @@
  */
 #pragma once
 
+#include <math.h>
 #include "fuzz.h"
 #include "profile/input.h"
 #include "profile/output.h"
@@ -13,13 +14,15 @@
 
 static const struct profile_limits check_limits = { .max_size = 1 << 20, .max_memory = 64 << 20 };
 
-/* Sums of such a profile stop at the largest number: the order of additions matters. */
+/* Sums of such a profile may stop at the largest or the smallest number: the order of additions matters. */
 static inline bool check_is_saturated(const struct profile *p)
 {
 	for (uint32_t t = 0; t < p->types.n; t++) {
-		int64_t total = profile_total(p, t);
+		double sum = 0;
 
-		if (total == INT64_MAX || total == INT64_MIN)
+		for (uint32_t i = 0; i < p->n_samples; i++)
+			sum += fabs((double)profile_value(p, i, t));
+		if (sum >= (double)INT64_MAX)
 			return true;
 	}
 	return false;
