@@ -103,9 +103,10 @@ static int large_values_end(void *arg, struct err *err)
 static uint64_t large_groups(struct profilestore *s, bool invert, bool compares, const char *hide)
 {
 	const struct profilestore_range any = { 0 };
-	struct large_query q = {
-		.view = { .label = "instance", .max_nodes = invert ? 100000 : 20000, .invert = invert, .hide = hide }
-	};
+	struct large_query q = { .view = { .label = "instance",
+					   .max_nodes = invert ? 100000 : 20000,
+					   .invert = invert,
+					   .hide = hide } };
 	const struct profilestore_shape shape = { .label = STR("instance"),
 						  .detail = PROFILESTORE_FUNCTIONS,
 						  .stacks = large_lent_value,

@@ -2,7 +2,7 @@
 /*
  * One file to the bucket: announced to the server, sent in one or more PUTs, several at once, and finished by the server.
  *
- * Callbacks of the net thread note what has happened, and wake the command, whose pump starts the next step. The URLs are
+ * Callbacks of the net thread note the event, and wake the command, whose pump starts the next step. The URLs are
  * secret: they are in no message.
  */
 #include "cmd/push/direct.h"

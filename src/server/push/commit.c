@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A file that has come completely: is it what it was announced as, and into the store with it. The same for all ways by which
- * files come; the outcome says what the client is told.
+ * A complete file: checked against its announcement, then put into the store. The same for all ways by which files come; the outcome
+ * has the answer to the client.
  */
 #include "server/push/push.h"
 

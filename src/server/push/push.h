@@ -196,7 +196,7 @@ int push_check_head(const struct push_request *pr, struct bytes head, struct err
 
 /* ---- commit.c ---- */
 
-/* What the client of a push is told. */
+/* The answer to the client of a push. */
 struct push_outcome {
 	unsigned status;
 	const char *result; /* X-LODE-RESULT; NULL: none */

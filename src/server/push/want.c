@@ -139,7 +139,7 @@ static void reply_wanted(struct want_reply *r, uint64_t off, bool busy, uint64_t
 	json_put_uint(&r->json, "offset", off);
 	if (busy)
 		json_put_bool(&r->json, "busy", true);
-	/* What has come already goes on as it began. */
+	/* A file of which a part is here goes on in the way in which it began. */
 	else if (!off && size >= DIRECT_MIN && direct_offers(r->req->s, DIRECT_FOR_PUSH, size))
 		json_put_bool(&r->json, "signed", true);
 	json_close(&r->json);
