@@ -72,6 +72,16 @@ static uint32_t make_labels(struct profile *p, uint64_t *s)
 	return profile_add_labels(p, l, n);
 }
 
+struct profile_maker profile_maker_of(unsigned i, uint64_t *seed, unsigned most)
+{
+	struct profile_maker m = { .seed = i, .world = i % 5, .unnamed = i % 11 == 0 };
+
+	m.n_samples = 1 + (unsigned)(profile_maker_next(seed) % most);
+	m.n_locations = 1 + (unsigned)(profile_maker_next(seed) % 30);
+	m.depth = 1 + (unsigned)(profile_maker_next(seed) % 12);
+	return m;
+}
+
 struct profile *profile_make(const struct profile_maker *m)
 {
 	struct profile *p = profile_new(NULL);

@@ -16,6 +16,8 @@ struct profile_maker {
 	unsigned n_samples, n_locations, depth;
 	bool unnamed; /* locations without lines */
 };
+/* The one of number @i of many, by the next numbers of @seed: up to @most samples, 30 locations, a depth of 12. */
+struct profile_maker profile_maker_of(unsigned i, uint64_t *seed, unsigned most);
 struct profile *profile_make(const struct profile_maker *m);
 
 /* The whole content of a profile as text, in a canonical order: profiles with the same content have the same

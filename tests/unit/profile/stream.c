@@ -265,12 +265,7 @@ static void lines_add_up_to_those_of_the_tree(void **state)
 	uint64_t seed = 7;
 
 	for (unsigned i = 0; i < 1000; i++) {
-		const struct profile_maker m = { i,
-						 i % 5,
-						 1 + (unsigned)(profile_maker_next(&seed) % 60),
-						 1 + (unsigned)(profile_maker_next(&seed) % 30),
-						 1 + (unsigned)(profile_maker_next(&seed) % 12),
-						 i % 11 == 0 };
+		const struct profile_maker m = profile_maker_of(i, &seed, 60);
 		AUTO(profile_freep) struct profile *p = counts_make(&m);
 
 		assert_lines_equal(p, &views[i % ARRAY_SIZE(views)]);
@@ -278,18 +273,13 @@ static void lines_add_up_to_those_of_the_tree(void **state)
 	}
 }
 
-/* Whole numbers as the scale: what is rounded is the same. */
+/* Whole numbers as the scale: nothing is rounded. */
 static void lines_of_comparisons_add_up_to_those_of_the_tree(void **state)
 {
 	uint64_t seed = 8;
 
 	for (unsigned i = 0; i < 500; i++) {
-		const struct profile_maker m = { i,
-						 i % 5,
-						 1 + (unsigned)(profile_maker_next(&seed) % 60),
-						 1 + (unsigned)(profile_maker_next(&seed) % 30),
-						 1 + (unsigned)(profile_maker_next(&seed) % 12),
-						 i % 11 == 0 };
+		const struct profile_maker m = profile_maker_of(i, &seed, 60);
 		AUTO(buf_done) struct buf want = { 0 };
 		AUTO(buf_done) struct buf got = { 0 };
 		const struct profile_view *view = &views[i % ARRAY_SIZE(views)];

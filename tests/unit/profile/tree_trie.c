@@ -195,12 +195,7 @@ static void random_profiles_have_equal_answers(void **state)
 	uint64_t seed = 9;
 
 	for (unsigned i = 0; i < 2000; i++) {
-		const struct profile_maker m = { i,
-						 i % 5,
-						 1 + (unsigned)(profile_maker_next(&seed) % 40),
-						 1 + (unsigned)(profile_maker_next(&seed) % 30),
-						 1 + (unsigned)(profile_maker_next(&seed) % 12),
-						 i % 11 == 0 };
+		const struct profile_maker m = profile_maker_of(i, &seed, 40);
 		AUTO(profile_freep) struct profile *p = counts_make(&m);
 		struct profile_view v = views[profile_maker_next(&seed) % ARRAY_SIZE(views)];
 
@@ -283,12 +278,7 @@ static void comparisons_have_equal_trees(void **state)
 	uint64_t seed = 4;
 
 	for (unsigned i = 0; i < 600; i++) {
-		const struct profile_maker m = { i,
-						 i % 5,
-						 1 + (unsigned)(profile_maker_next(&seed) % 60),
-						 1 + (unsigned)(profile_maker_next(&seed) % 30),
-						 1 + (unsigned)(profile_maker_next(&seed) % 12),
-						 i % 11 == 0 };
+		const struct profile_maker m = profile_maker_of(i, &seed, 60);
 		struct profile_view v = views[profile_maker_next(&seed) % ARRAY_SIZE(views)];
 		struct sides x;
 
@@ -308,12 +298,7 @@ static void comparisons_have_equal_drawings(void **state)
 	uint64_t seed = 5;
 
 	for (unsigned i = 0; i < 400; i++) {
-		const struct profile_maker m = { i,
-						 i % 5,
-						 1 + (unsigned)(profile_maker_next(&seed) % 60),
-						 1 + (unsigned)(profile_maker_next(&seed) % 30),
-						 1 + (unsigned)(profile_maker_next(&seed) % 12),
-						 i % 11 == 0 };
+		const struct profile_maker m = profile_maker_of(i, &seed, 60);
 		const struct profile_output o = { .min_share = 0.01 * (double)(1 + i % 8) };
 		struct sides x = sides_make(&m, (double)(i % 4));
 		struct profile_view v = { .by = i % 3 ? PROFILE_BY_FUNCTION : PROFILE_BY_FILE };

@@ -113,7 +113,7 @@ static void a_table_of_an_earlier_maker_is_made_again_behind_its_answer(void **s
 			usleep(1000);
 		}
 		assert_int_equal(stats.n_made, has_file);
-		/* What is in the store now is not made again. */
+		/* The table in the store now is not made again. */
 		tables_fixture_reopen(&p);
 		for (int i = 0; i < 5; i++)
 			assert_string_equal(tables_fixture_ask(&p, 1, 0x1000), "f1 /src/a.c:10");
