@@ -65,8 +65,8 @@ struct trie_walk {
 
 	/* STEP_SKETCH; NULL: none */
 	uint64_t *buckets;
-	uint64_t *
-		marks; /* n_marks bits for all nodes, and n_marks for a part of them, if those become too few */
+	/* n_marks bits for all nodes, and n_marks for a part of them, if those become too few */
+	uint64_t *marks;
 	uint32_t n_marks;
 	struct tree_sizes stack_sizes;
 	/* STEP_COUNT: nodes of at least @least, with hashes from @from up to @to */
@@ -123,8 +123,8 @@ static inline uint64_t trie_bucket(const struct trie_walk *w, uint64_t hash)
 /* ---- tree_trie.c ---- */
 
 /*
- * Make the nodes, or the sums, of t, in, f, start, bound, filtered and table_max; the rest of @w is zeroed. After it `total` and `sizes`
- * are valid. Besides 0: TREE_NEEDS_NODES.
+ * Make the nodes, or the sums, of t, in, f, start, bound, filtered and table_max; the rest of @w is zeroed. After it `total`
+ * and `sizes` are valid. Besides 0: TREE_NEEDS_NODES.
  */
 int trie_add(struct trie_walk *w, struct err *err);
 /* Take the values away that the view's patterns leave out, of t, in, f and start. Nothing else can be done with @w. */
@@ -171,7 +171,10 @@ int trie_count_nodes(struct trie_walk *w, struct err *err);
 
 /* ---- tree_trie_inverted.c ---- */
 
-/* Make all nodes, w->total and w->sizes. The trie's values, and the base's, are 0 after it. Besides 0: TREE_NEEDS_NODES, and they are as they were. */
+/*
+ * Make all nodes, w->total and w->sizes. The trie's values, and the base's, are 0 after it. Besides 0: TREE_NEEDS_NODES, and
+ * they are as they were.
+ */
 int trie_make_inverted(struct trie_walk *w, struct err *err);
 
 /* ---- tree_trie_top.c ---- */

@@ -119,6 +119,7 @@ void walk_path(struct scan *s, const char *path, unsigned depth)
 {
 	char real[PATH_MAX];
 	char *roots[2] = { real, NULL };
+	uint64_t n_links = 0; /* that have a package's name and are not followed */
 	int flags = s->opts.follow_links ? FTS_LOGICAL : FTS_PHYSICAL | FTS_XDEV;
 	FTSENT *e;
 	FTS *fts;
@@ -147,6 +148,9 @@ void walk_path(struct scan *s, const char *path, unsigned depth)
 		case FTS_F:
 			walk_candidate(s, e->fts_path, e->fts_statp);
 			break;
+		case FTS_SL:
+			n_links += walk_is_package(s, path_basename(str_of(e->fts_path)));
+			break;
 		case FTS_DNR:
 		case FTS_ERR:
 		case FTS_NS:
@@ -160,6 +164,11 @@ void walk_path(struct scan *s, const char *path, unsigned depth)
 		}
 	}
 	fts_close(fts);
+	if (n_links)
+		log_info("scan",
+			 "%s: packages that are symbolic links are passed over: %llu; --follow-links (lode "
+			 "debuginfod: -L) follows them",
+			 real, (unsigned long long)n_links);
 }
 
 static void walk_delete(struct scan *s, const char *path)

@@ -255,6 +255,19 @@ def test_names_and_links(serve, elf, pool, tmp_path):
     healthy(s)
 
 
+def test_links_to_packages_are_passed_over_unless_asked_for(serve, elf, pool, tmp_path):
+    real, ident = tmp_path / "real.deb", new_id("link")
+    program = elf.of(elf.program, ident)
+    real.write_bytes(deb(PACKERS["gz"](tar_of([("./usr/bin/p", program)], tarfile.GNU_FORMAT)), "gz", [ident]))
+    (pool / "link.deb").symlink_to(real)
+    (pool / "other").symlink_to(real)
+    for args, status in (([], 404), (["--follow-links"], 200)):
+        s = serve([pool], args=args).scanned()
+        assert s.get(f"/buildid/{ident}/executable").status == status
+        told = f"{pool}: packages that are symbolic links are passed over: 1;" in s.log_path.read_text()
+        assert told == (status == 404), args
+
+
 def test_a_request_does_not_tell_which_files_exist(serve, tmp_path):
     """Sources are on disk, and any path can be requested: a reply must not reveal that a file exists unless it is served."""
     p = Program(tmp_path / "p", source_dir=str(tmp_path / "p"))

@@ -171,8 +171,8 @@ struct api_lender {
 		      struct err *err);
 	int (*locations)(struct api_lender *x, const struct profilestore_merged *m,
 			 const struct profile_lent_locations *l, struct err *err);
-	int (*end)(struct api_lender *x,
-		   struct err *err);         /* after stacks(), with its results; NULL: nothing to do */
+	/* after stacks(), with its results; NULL: nothing to do */
+	int (*end)(struct api_lender *x, struct err *err);
 	void (*begin)(struct api_lender *x); /* forget all; also before a merge that copies */
 	uint32_t from;                       /* stacks: fewer are copied */
 	bool alone;                          /* the base of a comparison does not matter */
