@@ -44,6 +44,7 @@ def test_a_package_in_a_bucket_is_served(serve, engine, elf):
         assert {r[1] for r in bucket.requests if r[0] == "GET"} == {"debs/a b+c%.deb"}
 
 
+@pytest.mark.slow
 def test_the_header_pass_is_one_range_and_nothing_is_read_twice(serve, bucket, elf, tmp_path):
     big = lzma.compress(os.urandom(3 << 20))
     for i in range(5):
@@ -62,6 +63,7 @@ def xz_blocks(data):
     return subprocess.run(["xz", "-0", "-T1", "--block-size=3MiB", "-c"], input=data, capture_output=True, check=True).stdout
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("payload", ["xz blocks", "xz", "zst", "gz"])
 def test_the_deep_pass_keeps_no_ranges(serve, bucket, elf, payload):
     """It would evict what requests have read: from the disk, and from the memory. A member is read from the bucket after it."""
@@ -105,6 +107,7 @@ def test_an_object_replaced_since_the_scan_is_no_mix(serve, engine, elf):
     assert r.status == 503 and b"replaced" in r.body, r.body
 
 
+@pytest.mark.slow
 def test_a_bucket_that_is_away(serve, bucket, elf):
     """What is cached is served; the rest is 503 with the reason, never 404; then it is found again."""
     cached, other = elf.id, new_id("other")

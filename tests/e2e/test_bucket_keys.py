@@ -195,6 +195,7 @@ def test_of_a_pods_role(bucket, lender, tmp_path, variable):
     assert lender.requests and all(POD_TOKEN not in urllib.parse.unquote_plus(q[1]) for q in lender.requests)
 
 
+@pytest.mark.slow
 def test_keys_that_end_are_renewed(serve, bucket, lender):
     """Before they end, without a failure."""
     bucket.token, lender.lends = TOKEN, 301

@@ -60,6 +60,7 @@ def test_packages_need_no_more_than_reading(serve, gateway, elf):
     fetch_right(s, f"/buildid/{elf.id}/debuginfo", elf.debug)
 
 
+@pytest.mark.slow
 def test_a_store_needs_no_more(serve, gateway, elf, tmp_path):
     """Pushes, also in parts that go on after a kill, removals, collections, copies; the index for other nodes."""
     gateway.objects["debs/x.deb"] = debug_deb("xz", elf.id, elf.debug)
@@ -87,6 +88,7 @@ def test_a_store_needs_no_more(serve, gateway, elf, tmp_path):
     assert "denied" not in s.log_path.read_text()
 
 
+@pytest.mark.slow
 def test_uploads_of_clients_to_the_bucket_need_no_more(serve, gateway, elf, tmp_path):
     """Whole and in parts, finished, and given up."""
     store = ("--store", "s3://bucket/store")

@@ -39,6 +39,7 @@ def holds_secret(data):
     return [name for name, text in (("secret", SECRET), ("token", TOKEN)) if text.encode() in data]
 
 
+@pytest.mark.slow
 def test_nothing_that_is_shown_or_stored_has_a_key(serve, bucket, elf, tmp_path):
     s = serve_with_file(serve, bucket, elf, tmp_path)
     for path in ("/metrics", "/api/status", "/", "/readyz", "/api/scan", f"/buildid/{new_id('y')}/debuginfo"):

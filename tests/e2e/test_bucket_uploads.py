@@ -113,6 +113,7 @@ def test_another_owner_is_found_in_a_bucket(stub, start, tmp_path):
     assert fetch(s2, f"/buildid/{build_id}/debuginfo") == (200, debug, True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("killed", ["lode", "client"])
 @pytest.mark.parametrize("kind", ["stub", "versitygw"])
 def test_a_large_push_goes_on_after_a_kill(kind, killed, start, elf, tmp_path):
@@ -150,6 +151,7 @@ def test_a_large_push_goes_on_after_a_kill(kind, killed, start, elf, tmp_path):
         assert fetch(other, f"/buildid/{build_id}/debuginfo") == (200, content, True)
 
 
+@pytest.mark.slow
 def test_a_push_goes_on_when_the_bucket_is_back(stub, start, elf, tmp_path):
     s = start(stub)
     build_id, content = large(elf, tmp_path, "away", 40 << 20)

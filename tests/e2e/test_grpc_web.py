@@ -9,6 +9,7 @@ import struct
 import time
 import urllib.parse
 
+import pytest
 
 from profiling import Pprof, ask, call, message
 
@@ -65,6 +66,7 @@ def test_calls_in_frames_compressed_and_in_text(s):
     assert messages == [b"".join(message(1, n) for n in (b"gz", b"none", b"plain", b"text"))]
 
 
+@pytest.mark.slow
 def test_refusals_have_grpcs_codes(s):
     good = frame(series("a"))
     refused(s, frame(b""), 3, "the request has no profiles")

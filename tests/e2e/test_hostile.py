@@ -103,6 +103,7 @@ def test_bits_flipped_where_the_compression_has_no_sums(serve, elf, pool, tmp_pa
     healthy(s)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("suffix", ["xz", "zst", "gz", "none"])
 def test_damage_behind_the_scan(serve, elf, pool, suffix):
     """The package has the same size, time and inode as at the scan, but one bit differs."""

@@ -83,6 +83,7 @@ def test_requests_that_nobody_should_send(serve):
     healthy(s)
 
 
+@pytest.mark.slow
 def test_head_says_what_get_says(serve, elf, pool):
     build_id = new_id("head")
     (pool / "x.deb").write_bytes(debug_deb("xz", build_id, elf.of(elf.large, build_id)))
@@ -257,6 +258,7 @@ def reads_of(s):
     return int(re.search(r"syscr: (\d+)", pathlib.Path(f"/proc/{s.proc.pid}/io").read_text()).group(1))
 
 
+@pytest.mark.slow
 def test_the_kernel_sends_a_file(serve, elf, pool):
     """By sendfile(), some calls for a MiB, and not by a read() and a send() for each 4 KiB. HEAD, and what it sent before, cost nothing more."""
     body = elf.program + bytes(1 << 20)

@@ -222,6 +222,7 @@ def test_a_query_may_wait_for_names(s, built):
     check(s, sent)
 
 
+@pytest.mark.slow
 def test_a_query_waits_no_longer_than_there_is_hope(serve, faulty, built, tmp_path):
     """The try that it waits for fails: its addresses are not pending any more."""
     up = faulty({}, how=lambda path, n: time.sleep(2))

@@ -110,6 +110,7 @@ def test_every_parameter_is_the_servers_and_none_is_missing(s):
         assert theirs == {p["name"] for p in parameters(op) if p["in"] == "query"}, path
 
 
+@pytest.mark.slow
 def test_answers_are_as_described(s):
     ids = [p["id"] for p in json.loads(call(s, "GET", "/api/profiles")[1])["profiles"]]
     EXAMPLES.update(profile=str(ids[0]), base_profile=str(ids[-1]))

@@ -4,6 +4,8 @@
 import json
 import subprocess
 
+import pytest
+
 from making import elf
 from pushing import bearer, listed, lode, one, put, server, sha, sound, token, want
 
@@ -12,6 +14,7 @@ def history(s, *build_id):
     return json.loads(lode("store", "history", *build_id, "--json", "--data", s.data).stdout)
 
 
+@pytest.mark.slow
 def test_another_token_does_not_replace_or_shadow(server, elf, tmp_path):
     s = server()
     mine, other, admin = token(s, "mine"), token(s, "other"), token(s, "ops", "admin")

@@ -194,6 +194,7 @@ def test_many_senders_are_folded_and_fit_on_narrow_screens(serve, tmp_path, page
     assert page.run(button)[1:] == ["false", "Show all 30 senders"]
 
 
+@pytest.mark.slow
 def test_targets_are_listed_with_their_errors(serve, tmp_path, page):
     (tmp_path / "empty").mkdir()
     (tmp_path / "targets.json").write_text(json.dumps([{"targets": ["127.0.0.1:1"], "labels": {"job": "<b onmouseover=alert(1)>"}, "scrape_interval": "1s",
@@ -337,6 +338,7 @@ def test_a_server_without_upstream_and_store_says_so(serve, tmp_path, page):
     page.wait_text("#store", "has no store and does not accept pushes")
 
 
+@pytest.mark.slow
 def test_an_address_leads_to_its_chain_and_the_source(serve, pool, program, page):
     s = serve([pool]).scanned()
     symbols = subprocess.run(["nm", str(program.debug)], capture_output=True, text=True, check=True).stdout

@@ -344,6 +344,7 @@ def send_part(s, path, content, first, last, cut=None, headers=None):
     return None
 
 
+@pytest.mark.slow
 def test_an_upload_goes_on_where_it_was_cut(server, elf):
     s = server()
     path, n = f"/buildid/{elf.id}/debuginfo", len(elf.large)

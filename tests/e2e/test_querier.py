@@ -8,6 +8,7 @@ import struct
 import time
 from urllib.parse import quote
 
+import pytest
 
 from profiling import Pprof, ask, call, fields, folded, message, number, numbers, send, varint
 
@@ -251,6 +252,7 @@ def test_trees_and_pprof_are_the_same_profile(s):
     assert sum(int(x["value"][0]) for x in j["sample"]) == sum(whole.values()) and j["stringTable"][0] == ""
 
 
+@pytest.mark.slow
 def test_a_large_profile_is_sent_from_a_file(s):
     """More than 8 MiB of reply: plain as a message and with a head, framed, and compressed, all the same bytes."""
     rng, p = random.Random(7), Pprof(time_ms=NOW - 60000, duration_ms=10000)

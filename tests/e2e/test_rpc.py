@@ -57,6 +57,7 @@ def test_each_profile_of_a_batch_is_judged_by_itself(s):
     assert ask(s, "types", query='{service_name="go"}')["types"] == ["memory:cpu:nanoseconds:cpu:nanoseconds"]
 
 
+@pytest.mark.slow
 def test_refusals_are_connects(s):
     good = series({}, small_profile())
     call_error(push(s, b""), 400, "invalid_argument", "the request has no profiles")

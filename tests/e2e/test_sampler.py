@@ -179,6 +179,7 @@ def test_stock_programs_have_complete_stacks(load, how):
     assert got["python3"]["frames"] >= 5 * got["python3"]["n"]
 
 
+@pytest.mark.slow
 def test_four_hundred_frames(load, tmp_path):
     deep = compiled(tmp_path, "deep", DEEP, "-fomit-frame-pointer", "-fno-optimize-sibling-calls", "-fno-ipa-cp", "-fno-inline")
     got = sample("--copy", "65528", pids=[load.start(deep, "400", "0").pid])["comms"]["deep"]
@@ -222,6 +223,7 @@ def test_frames_of_node_equal_those_of_libdw(load):
     assert got["differ"] == 0 and got["same"] >= 1, got
 
 
+@pytest.mark.slow
 def test_no_sample_of_a_new_process_is_lost(load, tmp_path):
     """Those before its mappings were read wait, with their registers and stack. The program sleeps after 0.3 s, so that it is
     there when they are read, however slow this machine is."""
@@ -252,6 +254,7 @@ def test_no_sample_of_a_new_process_is_lost(load, tmp_path):
     assert sum(n for end, n in young["ends"].items() if end in COMPLETE) >= 0.97 * young["n"], young
 
 
+@pytest.mark.slow
 def test_another_program_in_the_same_process(load, tmp_path):
     compiled(tmp_path, "second", DEEP, "-fno-inline")
     p = load.start("sh", "-c", f"i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done; exec {tmp_path}/second 30 0")
@@ -260,6 +263,7 @@ def test_another_program_in_the_same_process(load, tmp_path):
     assert_complete(result["comms"]["second"])
 
 
+@pytest.mark.slow
 def test_another_program_at_the_same_addresses(load, tmp_path):
     """The mappings that a processor keeps are of the program before."""
     second = compiled(tmp_path, "second", DEEP, "-fno-inline", "-no-pie")

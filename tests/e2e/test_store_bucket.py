@@ -75,6 +75,7 @@ def test_a_content_is_on_the_disk_once(stub, start, elf, tmp_path):
     assert os.listdir(s.data / "s3-cache") == []
 
 
+@pytest.mark.slow
 def test_a_large_file_is_uploaded_in_parts(engine, start, elf, tmp_path):
     build_id = new_id("large")
     content = noisy(elf, tmp_path, build_id, 40 << 20)
@@ -101,6 +102,7 @@ def test_versions_without_end_do_not_fill_the_memory(stub, start, elf):
     assert fetch(s, f"/buildid/{other}/debuginfo")[0] == 200
 
 
+@pytest.mark.slow
 def test_what_is_removed_is_collected(engine, start, elf, tmp_path):
     s = start(engine)
     ids = [new_id("removed", i) for i in range(3)]
@@ -123,6 +125,7 @@ def overlap(spans):
     return max(itertools.accumulate(step for _, step in ends))
 
 
+@pytest.mark.slow
 def test_the_requests_of_a_collection_run_side_by_side(stub, start, elf, tmp_path):
     s = start(stub)
     ids = [new_id("marks", i) for i in range(24)]
@@ -145,6 +148,7 @@ def test_the_requests_of_a_collection_run_side_by_side(stub, start, elf, tmp_pat
     assert not [k for k in stub.objects if "/dying/" in k or "/data/" in k]
 
 
+@pytest.mark.slow
 def test_what_was_read_is_served_while_the_bucket_is_away(stub, start, elf):
     s = start(stub, args=["--cache-size", "0"])
     build_id, path, content = pushed(s, elf, "kept")
@@ -175,6 +179,7 @@ def test_what_was_read_is_served_while_the_bucket_is_away(stub, start, elf):
     assert "lode_store_cache_reads_total{" not in s.get("/metrics").body.decode()
 
 
+@pytest.mark.slow
 def test_a_program_with_debug_information_is_served_while_the_bucket_is_away(stub, start, tmp_path):
     """It is its own debug file; whether the bucket has another one cannot be known now, and need not be."""
     build_id, program = new_id("program"), tmp_path / "program"
@@ -205,6 +210,7 @@ def test_bytes_that_were_damaged_on_their_way_are_read_again(stub, start, elf):
         s.stop()
 
 
+@pytest.mark.slow
 def test_a_bucket_that_hangs_does_not_delay_the_start(stub, start, elf):
     s = start(stub)
     _, path, content = pushed(s, elf, "hangs")
@@ -227,6 +233,7 @@ def test_a_bucket_that_hangs_does_not_delay_the_start(stub, start, elf):
     assert fetch(s, path) == (200, content, True)
 
 
+@pytest.mark.slow
 def test_while_the_bucket_is_away_nothing_is_404(stub, start, elf):
     s = start(stub)
     _, path, content = pushed(s, elf, "away")

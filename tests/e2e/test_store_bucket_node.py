@@ -51,6 +51,7 @@ def keys(bucket, prefix):
     return sorted(k for k in bucket.objects if k.startswith(f"a/store/{prefix}"))
 
 
+@pytest.mark.slow
 def test_a_node_with_an_empty_disk_needs_no_scan(engine, node, elf, tmp_path):
     ids = fill(engine, elf)
     a = node(engine, "a").scanned()
@@ -73,6 +74,7 @@ def test_a_node_with_an_empty_disk_needs_no_scan(engine, node, elf, tmp_path):
         assert not [r for r in engine.requests if r[0] == "PUT" and "/index/" in r[1]], engine.requests
 
 
+@pytest.mark.slow
 def test_a_package_that_was_replaced_meanwhile_is_scanned(engine, node, elf):
     ids = fill(engine, elf)
     a = node(engine, "a").scanned()
@@ -89,6 +91,7 @@ def test_a_package_that_was_replaced_meanwhile_is_scanned(engine, node, elf):
     gave(b)
 
 
+@pytest.mark.slow
 def test_rows_of_other_roots_are_not_taken(stub, node, elf):
     ids = fill(stub, elf)
     apart = new_id("apart")
@@ -102,6 +105,7 @@ def test_rows_of_other_roots_are_not_taken(stub, node, elf):
     served(b, ids[0], elf.of(elf.debug, ids[0]))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("damage", ["piece", "cut", "gone", "manifest", "sqlite"])
 def test_a_damaged_snapshot_costs_a_scan(stub, node, elf, damage):
     ids = fill(stub, elf)
@@ -132,6 +136,7 @@ def test_a_damaged_snapshot_costs_a_scan(stub, node, elf, damage):
         served(b, i, elf.of(elf.debug, i))
 
 
+@pytest.mark.slow
 def test_points_that_are_gone_or_damaged_are_made_again(stub, node, elf):
     fill(stub, elf)
     a = node(stub, "a").scanned()
@@ -150,6 +155,7 @@ def test_points_that_are_gone_or_damaged_are_made_again(stub, node, elf):
         b.stop()
 
 
+@pytest.mark.slow
 def test_two_nodes_that_scan_at_once_both_give(stub, node, elf):
     ids = fill(stub, elf)
     both = [node(stub, name) for name in "ab"]
@@ -164,6 +170,7 @@ def test_two_nodes_that_scan_at_once_both_give(stub, node, elf):
         served(c, i, elf.of(elf.debug, i))
 
 
+@pytest.mark.slow
 def test_without_the_bucket_it_starts_all_the_same(stub, node, elf):
     ids = fill(stub, elf)
     a = node(stub, "a").scanned()
@@ -177,6 +184,7 @@ def test_without_the_bucket_it_starts_all_the_same(stub, node, elf):
     b.wait(lambda: b.get(f"/buildid/{ids[0]}/debuginfo").status == 200, "the bucket is back", 90)
 
 
+@pytest.mark.slow
 def test_what_others_put_there_does_not_begin_a_store(stub, node, elf):
     """A snapshot in a prefix without the store's marker would keep the store from beginning there."""
     fill(stub, elf)
@@ -190,6 +198,7 @@ def test_what_others_put_there_does_not_begin_a_store(stub, node, elf):
     assert os.listdir(a.data / "points")
 
 
+@pytest.mark.slow
 def test_a_store_below_a_served_prefix_is_not_indexed(stub, node, elf):
     ids = fill(stub, elf)
     a = node(stub, "a", "--rescan", "1", roots=("",)).scanned()

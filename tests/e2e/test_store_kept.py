@@ -63,6 +63,7 @@ def taken(s):
     s.wait(lambda: held(s)["pushes"] == 0, "the kept pushes to be put")
 
 
+@pytest.mark.slow
 def test_a_push_is_kept_and_served_and_put_when_the_bucket_is_back(engine, nodes, elf, tmp_path):
     s = nodes(engine)
     ids = [new_id("kept", i) for i in range(4)]
@@ -94,6 +95,7 @@ def test_a_push_is_kept_and_served_and_put_when_the_bucket_is_back(engine, nodes
         assert fetch(other, path(i)) == (200, contents[i], True)
 
 
+@pytest.mark.slow
 def test_without_the_option_a_push_is_refused(stub, start, elf):
     s = start(stub)
     stub.away = True
@@ -144,6 +146,7 @@ def test_kills_while_they_are_put_lose_none(stub, nodes, elf, tmp_path):
     assert cli(stub, "history", tmp_path / "own") == []
 
 
+@pytest.mark.slow
 def test_a_full_folder_refuses_with_the_reason(stub, start, elf):
     s = start(stub, args=["--keep-pushes", "20K", "--cache-size", "0"])
     stub.away = True
@@ -184,6 +187,7 @@ def variant(elf, build_id, n, tmp_path):
     return elf.of((tmp_path / "v").read_bytes(), build_id)
 
 
+@pytest.mark.slow
 def test_a_conflict_is_reported_and_listed(stub, nodes, elf, tmp_path):
     build_id = new_id("conflict")
     mine, theirs = elf.of(elf.debug, build_id), variant(elf, build_id, 1, tmp_path)
@@ -212,6 +216,7 @@ def test_a_conflict_is_reported_and_listed(stub, nodes, elf, tmp_path):
     assert held(s)["refused"] == 1 and fetch(s, path(build_id)) == (200, theirs, True)
 
 
+@pytest.mark.slow
 def test_the_order_of_pushes_is_kept(stub, nodes, elf, tmp_path):
     build_id = new_id("order")
     versions = [variant(elf, build_id, n, tmp_path) for n in range(3)]
@@ -229,6 +234,7 @@ def test_the_order_of_pushes_is_kept(stub, nodes, elf, tmp_path):
     assert len(cli(stub, "history", tmp_path / "own")) == 2
 
 
+@pytest.mark.slow
 def test_a_later_push_at_another_node_stays(stub, nodes, elf, tmp_path):
     build_id = new_id("later")
     first, second = elf.of(elf.debug, build_id), variant(elf, build_id, 2, tmp_path)
@@ -246,6 +252,7 @@ def test_a_later_push_at_another_node_stays(stub, nodes, elf, tmp_path):
     assert s.metric('lode_store_held_ended_total{outcome="better"}') == 1
 
 
+@pytest.mark.slow
 def test_a_removal_also_removes_what_is_kept(stub, nodes, elf):
     build_id = new_id("removed")
     s = nodes(stub)
@@ -260,6 +267,7 @@ def test_a_removal_also_removes_what_is_kept(stub, nodes, elf):
     assert s.get(path(build_id)).status == 404
 
 
+@pytest.mark.slow
 def test_every_door_keeps(stub, nodes, elf):
     s = nodes(stub)
     stub.away = True
@@ -274,6 +282,7 @@ def test_every_door_keeps(stub, nodes, elf):
     taken(s)
 
 
+@pytest.mark.slow
 def test_lode_push_says_that_files_are_kept(stub, nodes, elf, tmp_path):
     build_id = new_id("client")
     (tmp_path / "files").mkdir()
@@ -286,6 +295,7 @@ def test_lode_push_says_that_files_are_kept(stub, nodes, elf, tmp_path):
     assert [o["result"] for o in json.loads(r.stdout)["objects"]] == ["held"]
 
 
+@pytest.mark.slow
 def test_damage_of_a_kept_file_is_reported(stub, nodes, elf, tmp_path):
     ids = [new_id("damage", i) for i in range(3)]
     s = nodes(stub)

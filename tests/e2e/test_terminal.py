@@ -140,6 +140,7 @@ def test_failed_packages_are_named_up_to_a_few(terminal, tmp_path):
     assert any(line.endswith("; 12 failed, lode stat lists them") for line in lines), lines
 
 
+@pytest.mark.slow
 def test_pushes_and_new_services_are_a_line_each(terminal, tmp_path, program):
     (tmp_path / "empty").mkdir()
     s = terminal([tmp_path / "empty"])
