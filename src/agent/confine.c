@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Filters of system calls in classic BPF, without libseccomp: a list of numbers, and an action for those in it and for the rest.
- * All refusals are EPERM, not a signal: a C library that tries a newer call first goes on with the older one.
+ * Filters of system calls in classic BPF, without libseccomp: a list of numbers, and an action for those in it and for the
+ * rest. All refusals are EPERM, not a signal: a C library that tries a newer call first goes on with the older one.
  */
 #include "agent/confine.h"
 

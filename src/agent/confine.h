@@ -23,8 +23,9 @@
 int confine_drop_rights(struct err *err);
 
 /*
- * For the process that parses files of strangers: confine_drop_rights(), limits of memory and of files, and of the system calls those that reading and computing need; others fail with EPERM. Before the first file. The
- * process has one thread. *ret_lacks: a part that this kernel does not have; NULL: none.
+ * For the process that parses files of strangers: confine_drop_rights(), limits of memory and of files, and of the system
+ * calls those that reading and computing need; others fail with EPERM. Before the first file. The process has one thread.
+ * *ret_lacks: a part that this kernel does not have; NULL: none.
  */
 int confine_parser(const char **ret_lacks, struct err *err);
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The places of the files, and the memory of names that were found. A container that has no name yet is looked for again, at growing
- * intervals, since the kubelet makes its links after the start; one that has a name is read again after ten minutes, since it
- * may have been renamed.
+ * The places of the files, and the memory of names that were found. A container that has no name yet is looked for again,
+ * at growing intervals, since the kubelet makes its links after the start; one that has a name is read again after ten
+ * minutes, since it may have been renamed.
  *
  * An ID comes from a cgroup path, where any process with a part of the hierarchy of its own writes what it likes: only
  * hexadecimal digits become a part of a path.

@@ -28,7 +28,10 @@ struct container_name {
 void container_name_done(struct container_name *n);
 
 struct container_names;
-/* @root: the machine's root folder as this process sees it: "/", in a container with the machine's PID namespace "/proc/1/root". */
+/*
+ * @root: the machine's root folder as this process sees it: "/", in a container with the machine's PID namespace
+ * "/proc/1/root".
+ */
 struct container_names *container_names_new(const char *root);
 void container_names_free(struct container_names *n); /* takes NULL */
 /*

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The cost of a piece of work of this thread to others: its time without that in which it was ready to run and other threads had the
- * processor. Time in which it is blocked, as by a process that holds the lock of its mappings, counts: meanwhile nothing else is done.
+ * The cost of a piece of work of this thread to others: its time without that in which it was ready to run and other
+ * threads had the processor. Time in which it is blocked, as by a process that holds the lock of its mappings, counts:
+ * meanwhile nothing else is done.
  */
 #pragma once
 

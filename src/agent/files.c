@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The list of files, and the reader's thread. Only the agent's thread has the list; the reader has jobs, each with a
- * descriptor of its own, has them done by the parser's process, and gives them back with the result. So a file that cannot be read for minutes (a network file
- * system) delays other files, but never a sample.
+ * descriptor of its own, has them done by the parser's process, and gives them back with the result. So a file that cannot
+ * be read for minutes (a network file system) delays other files, but never a sample.
  */
 #include "agent/files.h"
 

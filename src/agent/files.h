@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Mapped files: who they are (build ID, program headers), and their tables of unwind rows. Files are read by a thread of its
- * own, of low priority, since they belong to strangers and may be large or on a slow file system, and parsed by a process without rights (parser.h); the agent's thread only
- * opens them.
+ * own, of low priority, since they belong to strangers and may be large or on a slow file system, and parsed by a process
+ * without rights (parser.h); the agent's thread only opens them.
  *
  * A file is known by device, inode, size and time of change, so that a process that maps a known file costs no reading.
  */

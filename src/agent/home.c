@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Three threads take part: the sender's notes the build IDs that the server wants (home_want()), the agent's opens the files (home_next(),
- * home_give()), since it knows the processes, and a niced one of its own searches, splits and uploads.
+ * Three threads take part: the sender's notes the build IDs that the server wants (home_want()), the agent's opens the
+ * files (home_next(), home_give()), since it knows the processes, and a niced one of its own searches, splits and uploads.
  *
  * A file that was not found is looked for again, since its package may be installed later: after a minute, then after twice as
  * long each time. All others are never sent twice, even if the server asks again.
@@ -199,8 +199,8 @@ static int send_found(struct home *h, struct local *l, const struct build_id *id
 }
 
 /*
- * The file system of the process, also if it is that of this machine: one that has ended has none, and then nothing is found, until
- * another process that has the file is asked. NULL: this machine's.
+ * The file system of the process, also if it is that of this machine: one that has ended has none, and then nothing is
+ * found, until another process that has the file is asked. NULL: this machine's.
  */
 static char *home_root(uint32_t pid)
 {

@@ -43,8 +43,8 @@ bool label_maker_containers(const struct label_maker *m, struct container_stats 
 const struct agent_labels *label_maker_set(const struct label_maker *m, uint32_t number);
 size_t label_maker_n(const struct label_maker *m);
 /*
- * Forget all sets if there is no room for another one: numbers from before are void, and the round, which starts at 0, is the next
- * one. Otherwise an agent that runs for months would give LABEL_SET_OTHER to every new process.
+ * Forget all sets if there is no room for another one: numbers from before are void, and the round, which starts at 0, is
+ * the next one. Otherwise an agent that runs for months would give LABEL_SET_OTHER to every new process.
  */
 void label_maker_renew(struct label_maker *m);
 uint32_t label_maker_round(const struct label_maker *m);

@@ -13,8 +13,8 @@
 #define MAPS_MAX_ALL   ((size_t)1 << 20)    /* of all processes; half of them without a file */
 
 /*
- * Whether a further mapping of code is kept, beside @n_kept of the process and @n_all of all processes. One without a file has less
- * room: its code has no rows, and libraries, which have the highest addresses, are worth more.
+ * Whether a further mapping of code is kept, beside @n_kept of the process and @n_all of all processes. One without a file
+ * has less room: its code has no rows, and libraries, which have the highest addresses, are worth more.
  */
 bool maps_have_room(size_t n_kept, size_t n_all, bool has_file);
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Processes that had ended before they were read: in a storm of programs that live for a millisecond these are most of the sampled
- * ones. The program of each is known by the kernel's records of mappings (recent.h) or, of one that ran no program of its own, by its
- * parent. Files are opened by their paths, and must have the inode of the record.
+ * Processes that had ended before they were read: in a storm of programs that live for a millisecond these are most of the
+ * sampled ones. The program of each is known by the kernel's records of mappings (recent.h) or, of one that ran no program
+ * of its own, by its parent. Files are opened by their paths, and must have the inode of the record.
  */
 #include "agent/process_internal.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The list of processes, for its files: process.c (which ones there are, their state and labels), process_maps.c (their mappings),
- * process_ended.c (those that had ended before they were read).
+ * The list of processes, for its files: process.c (which ones there are, their state and labels), process_maps.c (their
+ * mappings), process_ended.c (those that had ended before they were read).
  */
 #pragma once
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Offsets are those that CPython's headers have (Include/internal, Include/cpython) when they are compiled for x86-64. They hold
- * for all releases 3.x.y of a 3.x but where the table says so; where one of them does not fit, no thread is found
- * (its number is compared), and the process has no frames of Python.
+ * Offsets are those that CPython's headers have (Include/internal, Include/cpython) when they are compiled for x86-64. They
+ * hold for all releases 3.x.y of a 3.x but where the table says so; where one of them does not fit, no thread is found (its
+ * number is compared), and the process has no frames of Python.
  */
 #include "agent/python_layout.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Where CPython 3.9 to 3.14 on x86-64 keeps the facts that a profile shows: offsets in the structs of each version. 3.13 and later publish
- * most of them at the start of _PyRuntime (_Py_DebugOffsets).
+ * Where CPython 3.9 to 3.14 on x86-64 keeps the facts that a profile shows: offsets in the structs of each version. 3.13
+ * and later publish most of them at the start of _PyRuntime (_Py_DebugOffsets).
  */
 #pragma once
 

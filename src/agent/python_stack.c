@@ -2,7 +2,8 @@
 /*
  * A native frame has its place on the stack: from its stack pointer to that of its caller. The C frame or shim of
  * an evaluation loop is a local variable of the loop's function, so the native frame around it is that loop, whatever parts
- * the compiler has cut the function into. 3.9 has no such variable: there each frame of the function's code takes the next frame.
+ * the compiler has cut the function into. 3.9 has no such variable: there each frame of the function's code takes the next
+ * frame.
  */
 #include "agent/python_stack.h"
 

@@ -18,8 +18,8 @@ struct python_stack_item {
 
 /*
  * Put the frames of Python in the places of the evaluation loops that run them: @roles[i] is that of native frame i. The
- * loops themselves, and glue directly outside of one, are left out. Frames of Python whose loop is not among the native frames are
- * outermost. Innermost first; returns how many, at most PYTHON_STACK_MAX.
+ * loops themselves, and glue directly outside of one, are left out. Frames of Python whose loop is not among the native
+ * frames are outermost. Innermost first; returns how many, at most PYTHON_STACK_MAX.
  */
 size_t python_stack_join(const struct sampler_sample *s, const enum python_role *roles,
 			 struct python_stack_item *ret);

@@ -25,8 +25,8 @@ struct file_head {
 
 struct python_image;
 /*
- * @name: of a file that may be an interpreter of CPython; NULL: it is none. *ret_python: the interpreter, on the heap; NULL: it is none
- * that can be read as such, but a file like any other.
+ * @name: of a file that may be an interpreter of CPython; NULL: it is none. *ret_python: the interpreter, on the heap;
+ * NULL: it is none that can be read as such, but a file like any other.
  */
 int file_head_of(struct source *src, const char *name, struct file_head *ret,
 		 struct python_image **ret_python, struct err *err);

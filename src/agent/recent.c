@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A ring for each processor, filled by an event that counts nothing. The kernel writes backwards, so that the newest record is at
- * the ring's head, and the records after it lead to the oldest.
+ * A ring for each processor, filled by an event that counts nothing. The kernel writes backwards, so that the newest record
+ * is at the ring's head, and the records after it lead to the oldest.
  *
  * Rings are read while the kernel writes: it overwrites the oldest records, and a record counts only if it was still there
  * after it was copied, with room for one that is being written.

@@ -3,9 +3,9 @@
  * The mappings of code that processes made lately, also of processes that have ended: /proc has nothing of a process that lived
  * for a millisecond, and samples of it could not be translated.
  *
- * The kernel writes a record of each such mapping and of each exec into a ring for each processor, over the oldest ones. They are
- * read when a process is asked for, back to its start. A ring of 64 KiB has some 450 records: 0.1 to 0.2 s of a storm of 1000
- * programs a second.
+ * The kernel writes a record of each such mapping and of each exec into a ring for each processor, over the oldest ones.
+ * They are read when a process is asked for, back to its start. A ring of 64 KiB has some 450 records: 0.1 to 0.2 s of a
+ * storm of 1000 programs a second.
  */
 #pragma once
 
@@ -20,8 +20,8 @@
 
 struct recent;
 /*
- * With @pids only of the first threads of these processes, and of all that they start: an ordinary user may ask for that. @pids is
- * borrowed, and none: all processes. -1: the kernel does not permit it; the text says why.
+ * With @pids only of the first threads of these processes, and of all that they start: an ordinary user may ask for that.
+ * @pids is borrowed, and none: all processes. -1: the kernel does not permit it; the text says why.
  */
 int recent_new(const int *pids, size_t n_pids, struct recent **ret, struct err *err);
 void recent_free(struct recent *r); /* takes NULL */

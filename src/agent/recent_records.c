@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Records of mappings and execs (perf_event_open(2)), and the mappings of one process by them. The kernel writes the records; the
- * names of files in them are strangers', and the oldest one in a ring may be overwritten in part.
+ * Records of mappings and execs (perf_event_open(2)), and the mappings of one process by them. The kernel writes the
+ * records; the names of files in them are strangers', and the oldest one in a ring may be overwritten in part.
  */
 #include "agent/recent.h"
 

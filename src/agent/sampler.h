@@ -6,10 +6,11 @@
  * CAP_PERFMON); else perf events copy registers and part of the stack, and the walk is done here (as an ordinary user,
  * too, for one's own processes as far as perf_event_paranoid permits). Both walk with the same unwind_step().
  *
- * The sampler opens no file of a process (by perf events it reads the names of threads in /proc). Its caller tells it, for each process, the executable
- * mappings (sampler_process_set()) and, for each mapped file, the table of unwind rows (sampler_file_table()). A sample
- * of a process that the caller has not set yet, or of a file whose table is not there yet, is kept with its registers
- * and a copy of its stack, and delivered complete once both are there, or after @hold_ms with the reason.
+ * The sampler opens no file of a process (by perf events it reads the names of threads in /proc). Its caller tells it, for
+ * each process, the executable mappings (sampler_process_set()) and, for each mapped file, the table of unwind rows
+ * (sampler_file_table()). A sample of a process that the caller has not set yet, or of a file whose table is not there yet,
+ * is kept with its registers and a copy of its stack, and delivered complete once both are there, or after @hold_ms with
+ * the reason.
  *
  * A sampler belongs to one thread. Handlers are called from sampler_poll() only, and may call any function of the
  * sampler but sampler_poll() and sampler_close().
@@ -46,8 +47,8 @@ struct sampler_options {
 	size_t table_memory;   /* limit of all tables in bytes; default 64 MiB */
 	size_t mapping_memory; /* limit of all mappings in bytes; default 32 MiB */
 	/*
-	 * Bytes of stack that a raw sample has, at most SAMPLER_MAX_STACK. Default: that with BPF, where few samples have one and its
-	 * end ends the copy; 32 KiB with perf events.
+	 * Bytes of stack that a raw sample has, at most SAMPLER_MAX_STACK. Default: that with BPF, where few samples have
+	 * one and its end ends the copy; 32 KiB with perf events.
 	 */
 	size_t stack_copy;
 	size_t hold_memory; /* limit of the raw samples that wait; default 16 MiB */
@@ -173,7 +174,10 @@ struct sampler_sample {
 	 */
 	int64_t off_ns;
 	bool preempted; /* with @off_ns: it did not sleep, but lost the processor */
-	/* Of samplers: the thread (of the initial PID namespace) that leaves its processor, 0: none; and that number of sleeps. */
+	/*
+	 * Of samplers: the thread (of the initial PID namespace) that leaves its processor, 0: none; and that number of
+	 * sleeps.
+	 */
 	uint32_t sleeper, weight;
 	bool held;                     /* it waited for its process or a table */
 	const struct sampler_raw *raw; /* with @keep_raw; else NULL */
@@ -212,8 +216,8 @@ struct sampler_handler {
 int sampler_poll(struct sampler *s, int timeout_ms, const struct sampler_handler *h, struct err *err);
 
 /*
- * With @off_cpu: deliver the time until now of the threads that still sleep, which counts from now on again. So the time of long
- * sleeps is in the window in which it passed.
+ * With @off_cpu: deliver the time until now of the threads that still sleep, which counts from now on again. So the time of
+ * long sleeps is in the window in which it passed.
  */
 void sampler_asleep(struct sampler *s, const struct sampler_handler *h);
 
@@ -265,8 +269,8 @@ int sampler_process_set(struct sampler *s, const struct sampler_owner *of,
 void sampler_process_drop(struct sampler *s, uint32_t pid); /* also one that is not set */
 
 /*
- * The process has an interpreter of CPython: its samples get the frames of Python from the next sampler_process_set() on, until it
- * is dropped; @layout is copied. Only SAMPLER_BPF reads them. 1: this sampler does not.
+ * The process has an interpreter of CPython: its samples get the frames of Python from the next sampler_process_set() on,
+ * until it is dropped; @layout is copied. Only SAMPLER_BPF reads them. 1: this sampler does not.
  */
 struct bpf_python;
 int sampler_process_python(struct sampler *s, uint32_t pid, const struct bpf_python *layout, struct err *err);

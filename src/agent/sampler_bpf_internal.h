@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The parts of the sampler by BPF: sampler_bpf.c (loading, attaching, polling), sampler_bpf_maps.c (tables and mappings in memory
- * that the kernel shares), sampler_bpf_records.c (records of the rings).
+ * The parts of the sampler by BPF: sampler_bpf.c (loading, attaching, polling), sampler_bpf_maps.c (tables and mappings in
+ * memory that the kernel shares), sampler_bpf_records.c (records of the rings).
  */
 #pragma once
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Tables and mappings that the BPF program walks with: in memory that the kernel's maps share with this process. Setting one is a
- * copy, and the walk of samples that had to wait reads the same bytes.
+ * Tables and mappings that the BPF program walks with: in memory that the kernel's maps share with this process. Setting
+ * one is a copy, and the walk of samples that had to wait reads the same bytes.
  */
 #include "agent/sampler_bpf_internal.h"
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Time off the processor. The sampler's implementation reports the stack of a thread that leaves its processor, and later that it
- * runs again; both become one sample here. A thread that sleeps for hours is delivered in parts, by sampler_asleep().
+ * Time off the processor. The sampler's implementation reports the stack of a thread that leaves its processor, and later
+ * that it runs again; both become one sample here. A thread that sleeps for hours is delivered in parts, by
+ * sampler_asleep().
  */
 #include <stdlib.h>
 #include "agent/sampler_ops.h"

@@ -3,9 +3,9 @@
  * The sampler by perf events, where BPF cannot be had: the kernel copies registers and part of the stack of each sample into a
  * ring for each processor, and the walk is done here.
  *
- * Events are those of each processor, or, with a list of processes, of each thread of these on each processor, which an ordinary
- * user may open for its own processes. Threads that they start later inherit the event. Names of threads come from records, and
- * for threads from before from /proc.
+ * Events are those of each processor, or, with a list of processes, of each thread of these on each processor, which an
+ * ordinary user may open for its own processes. Threads that they start later inherit the event. Names of threads come from
+ * records, and for threads from before from /proc.
  */
 #include "agent/sampler_perf.h"
 

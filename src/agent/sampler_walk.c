@@ -51,8 +51,8 @@ static int read_copied(void *arg, uint64_t address, void *to, size_t size)
 
 	c->cut = false;
 	/*
-	 * The copy starts at the stack pointer. Between `pop rbp` and `ret`, gcc's rows still have rbp where it was popped from,
-	 * below: it has the value that rbp has now. Nothing else is looked up there.
+	 * The copy starts at the stack pointer. Between `pop rbp` and `ret`, gcc's rows still have rbp where it was popped
+	 * from, below: it has the value that rbp has now. Nothing else is looked up there.
 	 */
 	if (address < c->start && c->start - address <= RED_ZONE && size >= 8) {
 		memcpy(to, &c->bp, 8);

@@ -382,7 +382,10 @@ static uint32_t stack_of_sample(struct window *w, const struct sampler_sample *s
 	else
 		for (size_t i = s->n_user; i-- > 0;)
 			stack = push_user(w, stack, s, i, of);
-	/* The outermost frame of the kernel is its entry; the innermost one was interrupted, the others are return addresses. */
+	/*
+	 * The outermost frame of the kernel is its entry; the innermost one was interrupted, the others are return
+	 * addresses.
+	 */
 	for (size_t i = s->n_kernel; i-- > innermost;)
 		stack = push_frame(w, stack, kernel_location(w, s->kernel[i], i == 0));
 	if (s->preempted)

@@ -52,7 +52,7 @@ struct window_made {
 void window_made_stats(const struct window *w, struct window_made *ret);
 uint64_t window_n_samples(const struct window *w);
 /*
- * The profile of all samples since the last call; NULL: there were none. @wall_ns: the time of its start, @duration_ns long. *ret_lost: samples
- * that had no room.
+ * The profile of all samples since the last call; NULL: there were none. @wall_ns: the time of its start, @duration_ns
+ * long. *ret_lost: samples that had no room.
  */
 struct profile *window_end(struct window *w, int64_t wall_ns, int64_t duration_ns, uint64_t *ret_lost);

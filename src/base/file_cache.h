@@ -3,9 +3,10 @@
  * A cache of files in one folder, within a budget: names, their order of use, room for new ones, damage.
  *
  * A file has the bytes of its user, from its first byte on, and then a trailer with their digest, their number and the file's
- * name. It is written under another name, and renamed when it is whole. Nothing is synced: after a crash a file may have any bytes,
- * so its digest is compared before its first use after a start. Files are never changed, only unlinked: a descriptor or a
- * mapping of one stays valid. The time of a file is that of its last use, to within a minute, so that the order outlasts a restart.
+ * name. It is written under another name, and renamed when it is whole. Nothing is synced: after a crash a file may have
+ * any bytes, so its digest is compared before its first use after a start. Files are never changed, only unlinked: a
+ * descriptor or a mapping of one stays valid. The time of a file is that of its last use, to within a minute, so that the
+ * order outlasts a restart.
  *
  * A failure of this disk is no error: it costs its user one more fetch. All calls may come from any thread.
  */
@@ -77,8 +78,8 @@ struct file_cache_new {
 	struct room_claim claim;
 };
 /*
- * Begin a file of @size bytes; @name stays valid until done(). Others are evicted to make room, and their names added to @evicted, if not
- * NULL. false: there is no room, or this disk fails; done() is permitted.
+ * Begin a file of @size bytes; @name stays valid until done(). Others are evicted to make room, and their names added to
+ * @evicted, if not NULL. false: there is no room, or this disk fails; done() is permitted.
  */
 bool file_cache_begin(struct file_cache *c, const char *name, uint64_t size, struct file_cache_new *ret,
 		      struct file_cache_names *evicted);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * openat2() with RESOLVE_IN_ROOT. Where it is missing (Linux before 5.6) or refused (systemd's RestrictSUIDSGID=, which DynamicUser=
- * implies, and old profiles of container runtimes), a walk of our own: part by part, by descriptors of folders, without a symbolic link
- * or ".." that the kernel follows. So it stays below the root, whichever folder is renamed meanwhile.
+ * openat2() with RESOLVE_IN_ROOT. Where it is missing (Linux before 5.6) or refused (systemd's RestrictSUIDSGID=, which
+ * DynamicUser= implies, and old profiles of container runtimes), a walk of our own: part by part, by descriptors of
+ * folders, without a symbolic link or ".." that the kernel follows. So it stays below the root, whichever folder is renamed
+ * meanwhile.
  */
 #include "base/root.h"
 

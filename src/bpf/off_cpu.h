@@ -3,10 +3,10 @@
  * Time off the processor, a part of sample.bpf.c: the stack of a thread is walked when it leaves its processor, and its
  * time is known when it gets one again.
  *
- * At the switch the sleep to come is not known, so it cannot decide how likely a walk is. The place can: a thread that leaves the
- * processor often at the same address and stack pointer sleeps shortly there. So each place is walked about off_site_rate times a
- * second, at random, and each processor off_rate times. A walk at probability 2^-shift stands for 2^shift sleeps: sums
- * are right whatever the probability was, and a storm of switches costs a random number each.
+ * At the switch the sleep to come is not known, so it cannot decide how likely a walk is. The place can: a thread that
+ * leaves the processor often at the same address and stack pointer sleeps shortly there. So each place is walked about
+ * off_site_rate times a second, at random, and each processor off_rate times. A walk at probability 2^-shift stands for
+ * 2^shift sleeps: sums are right whatever the probability was, and a storm of switches costs a random number each.
  *
  * The tracepoint runs with interrupts disabled and the run queue locked. It has a scratch of its own, since a sample that is
  * taken by an NMI may interrupt it.

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * Frames of CPython, read in the interrupt; included by sample.bpf.c, after struct scratch. A sample has, after the frames of the
- * native walk, those of Python: code object, instruction, and where the C stack has their evaluation loop. User space names
- * them, and puts them in the places of the interpreter's own frames (agent/python_stack.c).
+ * Frames of CPython, read in the interrupt; included by sample.bpf.c, after struct scratch. A sample has, after the frames
+ * of the native walk, those of Python: code object, instruction, and where the C stack has their evaluation loop. User
+ * space names them, and puts them in the places of the interpreter's own frames (agent/python_stack.c).
  *
  * All of it is the memory of a stranger: each address is read by bpf_probe_read_user(), each loop is bounded.
  */

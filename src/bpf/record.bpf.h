@@ -72,8 +72,8 @@ static __attribute__((always_inline)) void note_end(struct scratch *s, struct ta
 }
 
 /*
- * How many pages of stack a sample that ended so is to have, plus 1; 0: nothing raw. Fewer while much waits in the ring, so that
- * a reader that is slow at its start loses none.
+ * How many pages of stack a sample that ended so is to have, plus 1; 0: nothing raw. Fewer while much waits in the ring, so
+ * that a reader that is slow at its start loses none.
  */
 static __attribute__((always_inline)) uint32_t raw_pages(struct scratch *s, uint32_t how, uint64_t waiting)
 {
@@ -108,8 +108,8 @@ static __attribute__((always_inline)) uint32_t raw_pages(struct scratch *s, uint
 #define KERNEL_BYTES (BPF_MAX_KERNEL * 8)
 
 /*
- * The offset in scratch.user up to which the record is filled. After it, add the kernel's frames. A thread in user mode has none, and
- * the helper would take 2 us, cold, to find that.
+ * The offset in scratch.user up to which the record is filled. After it, add the kernel's frames. A thread in user mode has
+ * none, and the helper would take 2 us, cold, to find that.
  */
 static __attribute__((always_inline)) uint64_t add_kernel(void *ctx, struct scratch *s, uint64_t at,
 							  int in_kernel)

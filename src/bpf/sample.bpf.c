@@ -55,8 +55,8 @@ static __attribute__((always_inline)) void set_registers(struct walk_memory *to,
 }
 
 /*
- * In execve(), when the memory of the old program is gone and the registers are not yet those of the new one: the stack to which
- * they point does not exist. The kernel sets end_code last, before the registers.
+ * In execve(), when the memory of the old program is gone and the registers are not yet those of the new one: the stack to
+ * which they point does not exist. The kernel sets end_code last, before the registers.
  */
 static __attribute__((always_inline)) int is_between_programs(struct task_struct *task,
 							      const struct pt_regs *r)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * The walk of a user stack, a part of sample.bpf.c: its state in `scratch`, an element a processor, and the step from a frame to
- * its caller.
+ * The walk of a user stack, a part of sample.bpf.c: its state in `scratch`, an element a processor, and the step from a
+ * frame to its caller.
  *
  * Shape, for the verifier: a step of the walk is a global function of numbers. It is verified once with unknown
  * arguments, so that the loop of 512 steps costs some instructions each, not 512 copies of the step with every path through
@@ -206,8 +206,8 @@ static __attribute__((always_inline)) void note_wanted(struct bpf_file *f, uint3
 }
 
 /*
- * The row of @addr in the file of the last mapping, that the cache does not have in this period: scratch.rule of processor @cpu.
- * Returns 0, or 1 + how the walk ends.
+ * The row of @addr in the file of the last mapping, that the cache does not have in this period: scratch.rule of processor
+ * @cpu. Returns 0, or 1 + how the walk ends.
  */
 __attribute__((noinline)) int find_row(uint32_t cpu, uint64_t addr)
 {

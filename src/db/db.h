@@ -59,8 +59,9 @@ void db_pages_guess(struct db *db, struct db_pages *ret);
 int db_pages_check(struct db *db, uint64_t from, uint64_t n, uint64_t *ret_page, struct err *err);
 /*
  * When a database is opened: its WAL is copied into the file, and all pages are compared with their digests.
- * A page with one wrong byte is corrected (*ret_n_corrected, which may be NULL). ERR_DAMAGED names another one. A file of more than @max_size bytes is not checked: that would take too long. A full
- * disk or an I/O error is no failure: pages are compared when they are read, too.
+ * A page with one wrong byte is corrected (*ret_n_corrected, which may be NULL). ERR_DAMAGED names another one. A file of
+ * more than @max_size bytes is not checked: that would take too long. A full disk or an I/O error is no failure: pages are
+ * compared when they are read, too.
  */
 int db_check(struct db *db, uint64_t max_size, unsigned *ret_n_corrected, struct err *err);
 

@@ -248,8 +248,8 @@ struct dwarf_function {
 	size_t n_nodes, n_spans;
 };
 /*
- * Call @fn with every function of the unit that has live code, itself or in its calls, after its last DIE. A non-zero return of @fn
- * ends the walk and is returned. Damage is reported after all functions before it.
+ * Call @fn with every function of the unit that has live code, itself or in its calls, after its last DIE. A non-zero
+ * return of @fn ends the walk and is returned. Damage is reported after all functions before it.
  */
 int dwarf_reader_walk(struct dwarf_reader *r,
 		      int (*fn)(void *arg, const struct dwarf_function *f, struct err *err), void *arg,

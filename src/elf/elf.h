@@ -82,12 +82,16 @@ void elf_closep(struct elf_image **img);
 
 /*
  * The name, with its article, of any file that is not ELF, or is an ELF core dump, by its first bytes (1 KiB is enough),
- * and the remedy for the caller that gave it; false: the kind is not known, and the name says so. The others set ERR_INVALID with both, and return -1.
+ * and the remedy for the caller that gave it; false: the kind is not known, and the name says so. The others set
+ * ERR_INVALID with both, and return -1.
  */
 bool elf_foreign_name(struct bytes head, const char **ret_name, const char **ret_help);
 int elf_foreign_err(struct bytes head, struct err *err);
 int elf_foreign_source_err(struct source *src, struct err *err);
-/* Refuse a core dump (by the type of the ELF file) given in place of a program, and a folder in place of a file: a .dSYM by its name. 0: it is none. */
+/*
+ * Refuse a core dump (by the type of the ELF file) given in place of a program, and a folder in place of a file: a .dSYM by
+ * its name. 0: it is none.
+ */
 int elf_refuse_core(unsigned type, struct err *err);
 int elf_refuse_folder(const char *path, struct err *err);
 

@@ -40,7 +40,10 @@ const char *frame_reason_name(enum frame_reason r); /* "no-build-id" */
 const char *frame_reason_text(enum frame_reason r); /* a sentence without full stop */
 /* A remedy, likewise; "": nothing is wrong. frame_advice() has a better one, by circumstances. */
 const char *frame_reason_help(enum frame_reason r);
-/* The debug file may exist, but an error prevents its use, of another server or of the file itself, or it is still asked for. */
+/*
+ * The debug file may exist, but an error prevents its use, of another server or of the file itself, or it is still asked
+ * for.
+ */
 bool frame_reason_hides_debug(enum frame_reason r);
 /* Parts of the file could not be read, so that functions may be missing. A missing .dwo file is none of them. */
 bool frame_reason_is_damaged(const struct symtab_info *info);

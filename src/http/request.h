@@ -86,7 +86,10 @@ struct http_service_options {
 	bool (*hot)(struct server *s, const struct http_request *hr, bool head, struct http_sent *ret);
 	/* Called at intervals on the thread of wait.c. true: call it again soon. */
 	bool (*tick)(struct server *s);
-	/* A request of a method with a body has ended, on its HTTP thread; its headers are still there. NULL: nobody wants to know. */
+	/*
+	 * A request of a method with a body has ended, on its HTTP thread; its headers are still there. NULL: nobody wants
+	 * to know.
+	 */
 	void (*ended)(struct server *s, const struct request *req, unsigned status);
 	unsigned rate_per_ip; /* requests per second; 0: no limit */
 	/*

@@ -198,8 +198,8 @@ struct index_range {
 int index_list(struct index *ix, const struct index_range *range, struct arena *a, struct index_file **ret,
 	       size_t *ret_n, struct err *err);
 /*
- * Call @fn for each file of this kind and state (0: of any), in rising order of ids. @fn may delete the file. A return of @fn other
- * than 0 ends it and is returned. What @f points to is valid during the call.
+ * Call @fn for each file of this kind and state (0: of any), in rising order of ids. @fn may delete the file. A return of
+ * @fn other than 0 ends it and is returned. What @f points to is valid during the call.
  */
 typedef int index_each_fn(void *arg, const struct index_file *f, struct err *err);
 int index_each(struct index *ix, enum index_kind kind, enum index_state state, index_each_fn *fn, void *arg,

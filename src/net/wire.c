@@ -327,7 +327,10 @@ static int wire_on_connected(void *arg, char *remote, char *local, int remote_po
 	return redirect_address(x, remote) ? CURL_PREREQFUNC_OK : CURL_PREREQFUNC_ABORT;
 }
 
-/* Advice for a bad certificate, by OpenSSL's numbers (X509_V_ERR_*): libcurl passes on one of them. @out: for it, of 160 bytes. */
+/*
+ * Advice for a bad certificate, by OpenSSL's numbers (X509_V_ERR_*): libcurl passes on one of them. @out: for it, of 160
+ * bytes.
+ */
 static const char *tls_advice(struct xfer *x, char out[160])
 {
 	long verdict = 0;

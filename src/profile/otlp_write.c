@@ -3,8 +3,8 @@
  * Writing a profile as a request of OTLP.
  *
  * Entry 0 of each table of the dictionary is "nothing", so entry i of the profile is entry i + 1 of the request; the profile's
- * string 0 is empty, so its strings keep their numbers, and those that OTLP needs follow. Attributes are: nothing, the two types of
- * frames, a build ID for each mapping, a number for each label that is one.
+ * string 0 is empty, so its strings keep their numbers, and those that OTLP needs follow. Attributes are: nothing, the two
+ * types of frames, a build ID for each mapping, a number for each label that is one.
  */
 #include "profile/otlp.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * speedscope's JSON: of a tree of calls, and of stacks that are kept elsewhere. It has the stacks in one list and their values in
- * another one.
+ * speedscope's JSON: of a tree of calls, and of stacks that are kept elsewhere. It has the stacks in one list and their
+ * values in another one.
  */
 #include "profile/output.h"
 #include "profile/stream.h"

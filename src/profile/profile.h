@@ -158,8 +158,8 @@ struct profile_trie {
 	uint32_t n;           /* stacks; 0 is the root, and callers have smaller numbers */
 	const uint64_t *seen; /* a bit for each stack that has a value, and for its callers */
 	/*
-	 * A bit for each word of `seen` that is not 0; the others are not read (trie.h): a value of a label may have few of many
-	 * stacks. NULL: all are read
+	 * A bit for each word of `seen` that is not 0; the others are not read (trie.h): a value of a label may have few of
+	 * many stacks. NULL: all are read
 	 */
 	const uint64_t *words;
 	int64_t *values; /* of each; a tree overwrites them */

@@ -44,7 +44,8 @@ struct profile_view {
 	 */
 	double min_share;
 	uint32_t max_nodes;
-	bool first_side; /* a node is as large as its value in column 0, and not as the larger one of both; nodes of 0 are small */
+	/* A node is as large as its value in column 0, and not as the larger one of both; nodes of 0 are small. */
+	bool first_side;
 };
 
 enum { PROFILE_COLUMNS = 2 };
@@ -83,8 +84,8 @@ bool profile_tree_takes_trie(const struct profile_view *view, bool top);
 /*
  * A finished tree of the stacks @in and the first sample type of @p, of which only the tables that locations refer to
  * are used. It equals the one of profile_tree_add() and profile_tree_end(), but only nodes that are not left out take
- * memory. The base of a comparison is scaled node by node, or row by row, not sample by sample. With more than some 400 000 nodes, or in an inverted tree, the number of those left out is an estimate (within
- * 0.1 %). Besides 0: TREE_NEEDS_NODES.
+ * memory. The base of a comparison is scaled node by node, or row by row, not sample by sample. With more than some 400 000
+ * nodes, or in an inverted tree, the number of those left out is an estimate (within 0.1 %). Besides 0: TREE_NEEDS_NODES.
  */
 int profile_tree_of_trie(const struct profile_view *view, const struct profile_limits *limits,
 			 const struct profile *p, struct profile_trie *in, struct profile_tree **ret,
@@ -92,8 +93,8 @@ int profile_tree_of_trie(const struct profile_view *view, const struct profile_l
 
 /*
  * The same for a view with a label: the stacks of one value after the other, each value once, first those without one. @in has
- * the value as `labels`, and all have the same scale. @p is the same each time; it may get more entries meanwhile. Results are those of
- * profile_tree_of_trie(); after another one than 0 @g can only be freed.
+ * the value as `labels`, and all have the same scale. @p is the same each time; it may get more entries meanwhile. Results
+ * are those of profile_tree_of_trie(); after another one than 0 @g can only be freed.
  */
 struct profile_trie_groups;
 int profile_trie_groups_new(const struct profile_view *view, const struct profile_limits *limits,

@@ -27,8 +27,8 @@ struct group_base {
 	/* Of each node that was made while profiles were added: its node of the base. */
 	uint32_t n_added, *place;
 	/*
-	 * NULL: no function is both inlined and not at one place. Else the nodes that were added; `location` is the nearest one of
-	 * it and its callers that is not inlined, where others that have become the same node are; 0: none.
+	 * NULL: no function is both inlined and not at one place. Else the nodes that were added; `location` is the nearest
+	 * one of it and its callers that is not inlined, where others that have become the same node are; 0: none.
 	 */
 	struct profile_stack *added;
 };

@@ -2,9 +2,9 @@
 /*
  * The values of a label as the outermost frames of a tree, from stacks that are kept elsewhere: one value after the other.
  *
- * The nodes of a value are made as those of a whole tree are (tree_trie.c), below its own node. How many nodes have which size is
- * added up over all values so far, and gives a bound that only rises: smaller nodes will be left out at the end in any
- * case. So a value makes only nodes above that bound, and those that fall below it later are removed now and then.
+ * The nodes of a value are made as those of a whole tree are (tree_trie.c), below its own node. How many nodes have which
+ * size is added up over all values so far, and gives a bound that only rises: smaller nodes will be left out at the end in
+ * any case. So a value makes only nodes above that bound, and those that fall below it later are removed now and then.
  *
  * Values that the view hides share their nodes, directly below the root. Their stacks are added up, and their nodes are made
  * after those of all other values, as if they were one value, whose own node is then dissolved.

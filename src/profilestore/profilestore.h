@@ -80,11 +80,11 @@ struct profilestore_receipt {
  * (with "exported_" before the name if there is one of the same name); numeric labels are left out. Addresses
  * become those of the ELF file as far as the mapping tells (see mapping_offset in names.h).
  *
- * Bad labels (without mends_labels), or a time that is far ahead: ERR_INVALID; too many: ERR_LIMIT; both at once. Else 0, and @done
- * is called once, from another thread: err NULL, it is on disk. @p must stay until then; it is not changed.
- * An error at @done is never the fault of the profile alone: ERR_LIMIT, the store is full (or, with err->os, memory or
- * descriptors are scarce; with PROFILESTORE_TOO_MANY_SERIES it would begin one series too many, by its labels, so to
- * send it again is of no use); ERR_IO; ERR_DAMAGED.
+ * Bad labels (without mends_labels), or a time that is far ahead: ERR_INVALID; too many: ERR_LIMIT; both at once. Else 0,
+ * and @done is called once, from another thread: err NULL, it is on disk. @p must stay until then; it is not changed. An
+ * error at @done is never the fault of the profile alone: ERR_LIMIT, the store is full (or, with err->os, memory or
+ * descriptors are scarce; with PROFILESTORE_TOO_MANY_SERIES it would begin one series too many, by its labels, so to send
+ * it again is of no use); ERR_IO; ERR_DAMAGED.
  */
 #define PROFILESTORE_TOO_MANY_SERIES E2BIG
 struct profilestore_upload {
@@ -234,7 +234,10 @@ struct profilestore_shape {
 	 * each side; if stacks were lent, the second one has an empty profile, and no pending locations. NULL: there is none.
 	 */
 	const struct profilestore_range *base;
-	/* After the last call of stacks(), or without one, while all stacks that were lent can still be read. NULL: not called */
+	/*
+	 * After the last call of stacks(), or without one, while all stacks that were lent can still be read. NULL: not
+	 * called
+	 */
 	int (*end)(void *arg, struct err *err);
 	/* The merge begins, perhaps again, if the tables were replaced during the query. NULL: nobody wants to know */
 	void (*begin)(void *arg);
@@ -243,8 +246,9 @@ struct profilestore_shape {
 };
 
 /*
- * All profiles of the range merged into one, with one sample type and of this shape. It has the names that are stored by now; nothing is waited for. An empty
- * range: an empty profile. The caller owns it. More than @limits: ERR_LIMIT. @ret: of one result, or of two with shape->base.
+ * All profiles of the range merged into one, with one sample type and of this shape. It has the names that are stored by
+ * now; nothing is waited for. An empty range: an empty profile. The caller owns it. More than @limits: ERR_LIMIT. @ret: of
+ * one result, or of two with shape->base.
  */
 struct profilestore_merged {
 	struct profile *profile; /* profile_free() it */

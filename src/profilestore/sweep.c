@@ -3,10 +3,10 @@
  * Sweeping the metadata store while it is in use (docs/decisions/0019-sweep.md has the reasons).
  *
  * Profiles on disk refer to stacks only. So the stacks of all profiles and rollups are marked, and the entries
- * that they need are copied into new tables, in which a stack keeps its number, and everything else gets a new one. The numbers of
- * the other stacks become free. The new tables are written under another generation, and one transaction makes
- * that the current one; a crash at any time leaves the one or the other. Queries that began before keep the old
- * tables until they end.
+ * that they need are copied into new tables, in which a stack keeps its number, and everything else gets a new one. The
+ * numbers of the other stacks become free. The new tables are written under another generation, and one transaction makes
+ * that the current one; a crash at any time leaves the one or the other. Queries that began before keep the old tables
+ * until they end.
  *
  * All of this is done in steps of the grooming thread, while profiles come in and get names. Profiles that come in
  * meanwhile have higher ids than those read so far, so reading on by id finds them; the last few, and the last

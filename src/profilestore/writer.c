@@ -155,8 +155,8 @@ static void writer_run(struct profilestore *s, struct job *jobs)
 	     i < MEND_TRIES && r < 0 && err.kind == ERR_DAMAGED && writer_mends(s, jobs, &err); i++)
 		r = run_transaction(s, jobs, &err);
 	/*
-	 * Each by itself: the rows that one series needs may be damaged, and those of others sound. A job that cannot be applied
-	 * again fails, and takes no other with it.
+	 * Each by itself: the rows that one series needs may be damaged, and those of others sound. A job that cannot be
+	 * applied again fails, and takes no other with it.
 	 */
 	if (r < 0 && err.kind == ERR_DAMAGED && jobs->next) {
 		while (jobs) {

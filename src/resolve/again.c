@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A member of a package in object storage whose bytes are read once more when they are damaged: the damage may be of their way here,
- * or of ranges that are kept on this machine, and not of the object. Then these are forgotten, the member is opened anew, without its decoded bytes, and the
- * read is repeated: once in the life of the source, which is a request's.
+ * A member of a package in object storage whose bytes are read once more when they are damaged: the damage may be of their
+ * way here, or of ranges that are kept on this machine, and not of the object. Then these are forgotten, the member is
+ * opened anew, without its decoded bytes, and the read is repeated: once in the life of the source, which is a request's.
  */
 #include "resolve/internal.h"
 

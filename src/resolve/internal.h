@@ -148,7 +148,10 @@ enum { NOT_THIS = 100, LATER = 101 };
 /* It is here but cannot be read: add a step, and keep the failure in case nothing else is found. Returns
  * NOT_THIS. */
 int work_failed(struct work *w, struct str place, const struct err *why);
-/* A file of the index; NOT_THIS: it is gone, or cannot be read. RESOLVE_BUSY (noted): too many requests wait for object storage. */
+/*
+ * A file of the index; NOT_THIS: it is gone, or cannot be read. RESOLVE_BUSY (noted): too many requests wait for object
+ * storage.
+ */
 int work_open(struct work *w, const struct index_file *f, struct source **ret, struct stat *ret_st);
 /* The end of a search: RESOLVE_MISSING, or the failure of a file that is here but cannot be read. */
 int work_missing(struct work *w, struct err *err);

@@ -31,8 +31,8 @@ struct resolve_request {
 	struct str arg;  /* source: the path from the URL, decoded; section: its name */
 	struct str name; /* a program: the name of its file, if it is known; empty: not */
 	/*
-	 * Debuginfo: a file with the program's dynamic symbols alone will do (STORE_DYNSYM), and nothing else is searched: other
-	 * resolvers than the store's have none.
+	 * Debuginfo: a file with the program's dynamic symbols alone will do (STORE_DYNSYM), and nothing else is searched:
+	 * other resolvers than the store's have none.
 	 */
 	bool dynsym;
 	/* For requests to other servers: */
@@ -107,7 +107,10 @@ enum {
 struct resolve_wake {
 	void (*fn)(void *arg);
 	void *arg;
-	/* Before fn(), from any thread: the caller still waits. A place that few may wait in is not kept for others. NULL: yes. */
+	/*
+	 * Before fn(), from any thread: the caller still waits. A place that few may wait in is not kept for others. NULL:
+	 * yes.
+	 */
 	bool (*wanted)(void *arg);
 };
 

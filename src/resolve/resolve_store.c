@@ -77,8 +77,8 @@ static int find_unstripped(struct store_request *k, struct resolve_answer *ret, 
 }
 
 /*
- * The second object is asked for also when the first one failed: of a bucket that is away the program may be in the cache, and it is
- * right whether or not there is a debug file beside it. Else the first failure is the outcome.
+ * The second object is asked for also when the first one failed: of a bucket that is away the program may be in the cache,
+ * and it is right whether or not there is a debug file beside it. Else the first failure is the outcome.
  */
 static int find_debuginfo(struct store_request *k, struct resolve_answer *ret, struct err *err)
 {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Ranges of objects on disk, so that a range that was fetched once is there after it left the memory, after a restart, and while the
- * bucket is away. A file of the cache (base/file_cache.h) has one range; its name says which object, version and bytes.
- * Here is the list of the ranges of each object, in the order of their offsets; it has exactly the files of the cache, but for those that
- * were found to be lost and are dropped by the next thread that reads them.
+ * Ranges of objects on disk, so that a range that was fetched once is there after it left the memory, after a restart, and
+ * while the bucket is away. A file of the cache (base/file_cache.h) has one range; its name says which object, version and
+ * bytes. Here is the list of the ranges of each object, in the order of their offsets; it has exactly the files of the
+ * cache, but for those that were found to be lost and are dropped by the next thread that reads them.
  */
 #include "s3/internal.h"
 

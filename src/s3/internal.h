@@ -189,7 +189,10 @@ uint64_t disk_cache_size(struct disk_cache *d);
 
 /* One answer, as s3_list() reads it. */
 int list_read_page(const struct s3_listing *l, struct bytes body, struct err *err);
-/* There may be keys in it that XML cannot hold: it has such characters, references to them, or the character for those replaced. */
+/*
+ * There may be keys in it that XML cannot hold: it has such characters, references to them, or the character for those
+ * replaced.
+ */
 bool list_wants_escapes(struct str body);
 /* *ret: heap, also after an error. */
 int upload_read_parts(struct bytes body, struct s3_part **ret, size_t *ret_n, struct err *err);

@@ -5,7 +5,8 @@
  * order, but for a few look-alikes). Pages with a few objects each would keep a listing going for days.
  *
  * Keys are asked for as they are. A page with characters that XML cannot hold, which servers replace or refer to, is asked for
- * again with escaped keys (encoding-type=url); not at once, since some servers say that keys are escaped and do not escape them.
+ * again with escaped keys (encoding-type=url); not at once, since some servers say that keys are escaped and do not escape
+ * them.
  */
 #include "s3/internal.h"
 

@@ -227,8 +227,8 @@ static enum verdict judge_root(const struct call_request *req, const struct call
 }
 
 /*
- * DeleteObject is answered by 204 without a body, PutObject by 200 without one. An <Error> there is one; any other body of a removal
- * is of something between us and the bucket, which says nothing of the object.
+ * DeleteObject is answered by 204 without a body, PutObject by 200 without one. An <Error> there is one; any other body of
+ * a removal is of something between us and the bucket, which says nothing of the object.
  */
 static enum verdict judge_bodyless(const struct call_request *req, const struct call_answer *a,
 				   struct err *err)

@@ -81,7 +81,10 @@ struct s3_status {
 	uint64_t memory_size, disk_size; /* of the caches */
 };
 bool s3_shared_status(struct s3_status *ret); /* false: no bucket is used */
-/* The process will end: after @grace_ms reads that wait for the shared client's servers fail, and so do new ones. Writes go on. */
+/*
+ * The process will end: after @grace_ms reads that wait for the shared client's servers fail, and so do new ones. Writes go
+ * on.
+ */
 void s3_shared_stop(int64_t grace_ms);
 /* At the end of the process, when no other thread uses it: end its threads. */
 void s3_shared_done(void);
@@ -185,8 +188,8 @@ int s3_endpoint_check(const char *endpoint, struct err *err);
 
 /*
  * The object as the index knows it, for struct index_file and struct stat: its inode is a hash of ETag and size, and its
- * device S3_DEV. So an object that was replaced is another file. Without an ETag, as in the listings of some servers, it is a hash of
- * time and size; then another object of the same size that was put within the same second is not told apart.
+ * device S3_DEV. So an object that was replaced is another file. Without an ETag, as in the listings of some servers, it is
+ * a hash of time and size; then another object of the same size that was put within the same second is not told apart.
  */
 #define S3_DEV UINT64_C(0x5333) /* "S3": no device of a kernel */
 void s3_stat(const struct s3_info *info, struct stat *ret);
@@ -194,9 +197,9 @@ void s3_stat(const struct s3_info *info, struct stat *ret);
 /*
  * An object as a source. Its reads are ranges, cached in memory; a reader that goes on in order, or that calls
  * source_expect(), gets the bytes after them read ahead. After source_pass() its ranges are not kept on disk, and long runs and
- * expected ranges not in memory either once they were read to their end. May be read by many threads. @known: as s3_stat() has it from an
- * earlier listing or answer: then nothing is requested before the first read, which fails with ERR_CHANGED if the object
- * is another one now. NULL: it is asked for, S3_MISSING. @ret_st may be NULL.
+ * expected ranges not in memory either once they were read to their end. May be read by many threads. @known: as s3_stat()
+ * has it from an earlier listing or answer: then nothing is requested before the first read, which fails with ERR_CHANGED
+ * if the object is another one now. NULL: it is asked for, S3_MISSING. @ret_st may be NULL.
  */
 int s3_open(struct s3 *s, const char *url, const struct stat *known, struct source **ret, struct stat *ret_st,
 	    struct err *err);

@@ -173,20 +173,21 @@ struct blobs_ops {
 		    struct err *err);
 	/*
 	 * This thread is about to put an object, and asks for these blobs before: ask for all of them at once. Until look_end()
-	 * its questions may be answered from that, and from what it puts. Nested looks are one. Both NULL: asking costs nothing.
+	 * its questions may be answered from that, and from what it puts. Nested looks are one. Both NULL: asking costs
+	 * nothing.
 	 */
 	void (*look)(struct blobs *b, const char *const *names, size_t n);
 	void (*look_end)(struct blobs *b);
 	/*
-	 * As list(), of records only, with the content of each, at most @max bytes (else its outcome is ERR_LIMIT): blobs that are
-	 * far away are read many at a time. Of each name the present version is reported first. NULL: blobs_scan() reads one after
-	 * the other.
+	 * As list(), of records only, with the content of each, at most @max bytes (else its outcome is ERR_LIMIT): blobs
+	 * that are far away are read many at a time. Of each name the present version is reported first. NULL: blobs_scan()
+	 * reads one after the other.
 	 */
 	int (*scan)(struct blobs *b, struct str prefix, struct str after, size_t max, blob_scan_fn *fn,
 		    void *arg, struct err *err);
 	/*
-	 * Read, and remove, the version @seen of a record, which is left over as a scan has said. BLOB_MISSING. BLOB_CHANGED: it
-	 * is the present one, and stays. NULL where there are no others.
+	 * Read, and remove, the version @seen of a record, which is left over as a scan has said. BLOB_MISSING.
+	 * BLOB_CHANGED: it is the present one, and stays. NULL where there are no others.
 	 */
 	int (*get_beside)(struct blobs *b, const char *name, const struct blob_stamp *seen, size_t max,
 			  struct buf *ret, struct err *err);

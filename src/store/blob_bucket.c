@@ -435,8 +435,8 @@ static const struct blobs_ops bucket_ops = {
 };
 
 /*
- * The first look at the marker. A mistake in the configuration is to be told at the start, but a bucket that hangs must not delay that: so
- * a thread looks, and the start waits for READY_WAIT_MS. Each operation looks again until one has succeeded.
+ * The first look at the marker. A mistake in the configuration is to be told at the start, but a bucket that hangs must not
+ * delay that: so a thread looks, and the start waits for READY_WAIT_MS. Each operation looks again until one has succeeded.
  */
 static void *first_look(void *arg)
 {

@@ -300,8 +300,8 @@ static bool record_recall(struct blob_cache *c, const char *name, size_t max, st
 }
 
 /*
- * Looks of this thread, of which a put makes one: what it is about to say, that these bytes are there, is true of the bucket as it
- * is now, or not known. Another node may have removed the record that is remembered.
+ * Looks of this thread, of which a put makes one: what it is about to say, that these bytes are there, is true of the
+ * bucket as it is now, or not known. Another node may have removed the record that is remembered.
  */
 static _Thread_local unsigned looks;
 

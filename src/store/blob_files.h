@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The files of a cache of contents (blob_cache.c): copies of whole contents, in a folder of base/file_cache.h, by the names of the
- * contents.
+ * The files of a cache of contents (blob_cache.c): copies of whole contents, in a folder of base/file_cache.h, by the names
+ * of the contents.
  *
  * A file has the stored bytes of a content. They were compared with the SHA-256 in its name before it got that name.
  *
@@ -24,8 +24,8 @@ int blob_files_read(struct file_cache *f, const char *name, struct source **ret)
 void blob_files_check(struct file_cache *f, const char *name);
 
 /*
- * Keep a copy of @src, the stored bytes of the content of that name. FILE_CACHE_NONE: there is no room for it now, in the budget
- * or on the disk, or this disk fails. ERR_INVALID: the bytes are not those of the name. Other failures are of @src.
+ * Keep a copy of @src, the stored bytes of the content of that name. FILE_CACHE_NONE: there is no room for it now, in the
+ * budget or on the disk, or this disk fails. ERR_INVALID: the bytes are not those of the name. Other failures are of @src.
  */
 int blob_files_keep(struct file_cache *f, const char *name, struct source *src, struct err *err);
 void blob_files_forget(struct file_cache *f, const char *name);

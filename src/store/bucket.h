@@ -88,8 +88,9 @@ struct bucket_ops {
 	/* Nothing is read before the first read of the source. */
 	int (*open)(struct bucket *b, const struct bucket_item *item, struct source **ret, struct err *err);
 	/*
-	 * Uploads in parts of at least BUCKET_PART_MIN bytes, but the last one. Another process may go on with one, by name and id. The
-	 * object is there when the upload has ended, as after put_file(). An upload that is neither ended nor aborted stays.
+	 * Uploads in parts of at least BUCKET_PART_MIN bytes, but the last one. Another process may go on with one, by name
+	 * and id. The object is there when the upload has ended, as after put_file(). An upload that is neither ended nor
+	 * aborted stays.
 	 */
 	int (*upload_begin)(struct bucket *b, const char *name, char ret_id[BUCKET_UPLOAD_SIZE],
 			    struct err *err);
@@ -141,10 +142,10 @@ struct bucket {
 int bucket_open_s3(const char *url, struct bucket **ret, struct err *err);
 
 /*
- * Several struct bucket may show the same objects, which are freed by bucket_memory_free() after them. @before (may be NULL) is called
- * before each operation: it may make it fail; if it returns BUCKET_PRETEND, the operation is not carried out, and
- * answered as if there were nothing but the object that was put last (a listing), or all were well (the others). With BUCKET_LATE a put or removal fails, and is
- * carried out later, by bucket_memory_land().
+ * Several struct bucket may show the same objects, which are freed by bucket_memory_free() after them. @before (may be
+ * NULL) is called before each operation: it may make it fail; if it returns BUCKET_PRETEND, the operation is not carried
+ * out, and answered as if there were nothing but the object that was put last (a listing), or all were well (the others).
+ * With BUCKET_LATE a put or removal fails, and is carried out later, by bucket_memory_land().
  */
 enum { BUCKET_PRETEND = 1, BUCKET_LATE = 2 };
 struct bucket_memory;
@@ -328,12 +329,15 @@ struct bucket_parts *bucket_parts_new(struct blob_bucket *s, const struct stagin
 				      const char *content, const char *generation, uint64_t all);
 void bucket_parts_grow(struct bucket_parts *p, uint64_t size); /* these bytes will not change */
 /*
- * The file has @size bytes: all were put under *ret_object. BLOB_CHANGED: this upload will not do, since it is of another content, the
- * content was there, or not of a generation after @last ("": of any).
+ * The file has @size bytes: all were put under *ret_object. BLOB_CHANGED: this upload will not do, since it is of another
+ * content, the content was there, or not of a generation after @last ("": of any).
  */
 int bucket_parts_finish(struct bucket_parts *p, const char *content, const char *last, uint64_t size,
 			char ret_object[BUCKET_NAME_SIZE], struct err *err);
-/* Takes @p, may be NULL. @keep: for the next one with this staging file; else an upload that has not ended is aborted, later. */
+/*
+ * Takes @p, may be NULL. @keep: for the next one with this staging file; else an upload that has not ended is aborted,
+ * later.
+ */
 void bucket_parts_drop(struct bucket_parts *p, bool keep);
 /* Abort uploads whose staging file is gone. */
 void bucket_parts_sweep(struct blob_bucket *s);

@@ -154,8 +154,8 @@ static void *run_candidates(void *arg)
 }
 
 /*
- * Each candidate by one request, as many at once as the bucket takes. When this returns, all of them have ended. After a failure
- * no more are begun.
+ * Each candidate by one request, as many at once as the bucket takes. When this returns, all of them have ended. After a
+ * failure no more are begun.
  */
 static int candidates_each(struct collection *c, candidate_fn *fn, struct err *err)
 {

@@ -4,8 +4,9 @@
  * do when its last byte has come, and the bucket takes a part while the next bytes are received and compressed.
  *
  * An upload has threads of its own, since a part waits for the bucket. Parts are sent out of the staging file, so that an
- * upload takes no memory for them. Nothing is visible before the upload ends. With a note (bucket_parts_note.c) it outlives the process: another
- * one asks the bucket for the parts that are there, and takes those whose bytes are still those of the staging file.
+ * upload takes no memory for them. Nothing is visible before the upload ends. With a note (bucket_parts_note.c) it outlives
+ * the process: another one asks the bucket for the parts that are there, and takes those whose bytes are still those of the
+ * staging file.
  */
 #include "store/bucket.h"
 

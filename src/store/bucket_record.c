@@ -5,9 +5,9 @@
  *
  * A writer that replaces a version puts its own, and lists once more: if there is a version that was not there before, another
  * writer is at work, and it takes its own back. So of several writers that replace the same version at most one succeeds.
- * A writer that is killed, or that gives up waiting for the answer to its put, which is carried out later, may leave a version that
- * it did not take back: a *rival* of the one that was acknowledged. Rivals keep their contents; those that are old are
- * removed by the collector (gc.c), which keeps their records as earlier versions.
+ * A writer that is killed, or that gives up waiting for the answer to its put, which is carried out later, may leave a
+ * version that it did not take back: a *rival* of the one that was acknowledged. Rivals keep their contents; those that are
+ * old are removed by the collector (gc.c), which keeps their records as earlier versions.
  *
  * The content of a version that was carried out late may have been collected before: no listing of records had the
  * version. It was never acknowledged, since its writer would have looked for the content. So it is passed over.
@@ -79,8 +79,8 @@ static int version_cmp(const void *a, const void *b)
 }
 
 /*
- * The present version, NULL if there is none. The versions are sorted, the highest first. Of a single one nothing is asked: there
- * is no other to be taken in its place.
+ * The present version, NULL if there is none. The versions are sorted, the highest first. Of a single one nothing is asked:
+ * there is no other to be taken in its place.
  */
 static int versions_choose(struct blob_bucket *s, struct versions *l, const struct version **ret,
 			   struct err *err)

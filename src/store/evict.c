@@ -4,8 +4,8 @@
  * last use.
  *
  * First go contents that no record names, then earlier versions of pushed objects, then objects that were made or
- * fetched, and only then those that were pushed. Objects used or written after the walk that found them are left alone, so that a content is
- * never removed while a record for it is being written (put.c).
+ * fetched, and only then those that were pushed. Objects used or written after the walk that found them are left alone, so
+ * that a content is never removed while a record for it is being written (put.c).
  */
 #include "store/internal.h"
 

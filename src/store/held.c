@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Pushes that are held on this machine while the bucket of the store is away: the list of them, in the order in which they came. Those
- * that wait are put by held_put.c; those that the store did not take, since another owner has the object, stay for a while, so that
- * somebody can look at them.
+ * Pushes that are held on this machine while the bucket of the store is away: the list of them, in the order in which they
+ * came. Those that wait are put by held_put.c; those that the store did not take, since another owner has the object, stay
+ * for a while, so that somebody can look at them.
  */
 #include "store/held.h"
 

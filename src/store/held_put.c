@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The thread that puts held pushes into the bucket when it is back, one after the other, by the rules that hold then: the owner of
- * an object may have changed meanwhile, at another node.
+ * The thread that puts held pushes into the bucket when it is back, one after the other, by the rules that hold then: the
+ * owner of an object may have changed meanwhile, at another node.
  *
- * A push is removed from the folder after it was committed. A kill in between puts it again: the bytes are there by then, or, if another
- * push has taken its place, a later one, which stays.
+ * A push is removed from the folder after it was committed. A kill in between puts it again: the bytes are there by then,
+ * or, if another push has taken its place, a later one, which stays.
  */
 #include "store/internal.h"
 

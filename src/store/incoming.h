@@ -31,7 +31,10 @@ enum { INCOMING_MISSING = 1 };
 struct incoming_upload {
 	char id[INCOMING_ID_SIZE]; /* random; of its own no right to anything */
 	struct store_key key;
-	/* As for a push. size: as announced; sha256: only if has_sha256; created: when it was announced, by the bucket's clock */
+	/*
+	 * As for a push. size: as announced; sha256: only if has_sha256; created: when it was announced, by the bucket's
+	 * clock
+	 */
 	struct store_meta meta;
 	bool has_sha256;
 	bool by_content, by_sender; /* the caller's own: see struct push_request */
@@ -67,8 +70,8 @@ int incoming_url(struct incoming *in, const struct incoming_upload *u, unsigned 
 int incoming_find(struct incoming *in, struct str id, struct arena *a, struct incoming_upload *ret,
 		  struct err *err);
 /*
- * All bytes were sent, says the client: join the parts, and open the data. INCOMING_MISSING: they are not all there. ERR_INVALID:
- * they have another size than was announced. The source reads each byte once, in order.
+ * All bytes were sent, says the client: join the parts, and open the data. INCOMING_MISSING: they are not all there.
+ * ERR_INVALID: they have another size than was announced. The source reads each byte once, in order.
  */
 int incoming_read(struct incoming *in, const struct incoming_upload *u, struct source **ret, struct err *err);
 /* Read the facts of an upload, but its id; for fuzzing. ERR_INVALID, ERR_LIMIT. */
@@ -76,7 +79,8 @@ int incoming_facts_read(struct bytes b, struct arena *a, struct incoming_upload 
 /* Remove its objects. A failure leaves them to the sweep. */
 void incoming_drop(struct incoming *in, const struct incoming_upload *u);
 /*
- * The bytes in the bucket that clients have sent and that are not read yet, by all nodes and of all times, as of the last sweep.
- * Sweeps if the last one is as long ago as a URL is good: so the right to one PUT fills the bucket for no longer than that.
+ * The bytes in the bucket that clients have sent and that are not read yet, by all nodes and of all times, as of the last
+ * sweep. Sweeps if the last one is as long ago as a URL is good: so the right to one PUT fills the bucket for no longer
+ * than that.
  */
 uint64_t incoming_left(struct incoming *in);

@@ -129,7 +129,10 @@ enum known_state known_content(struct known *k, const char *name, const struct b
  * ERR_CANCELLED. */
 int content_hash(struct source *s, int (*each)(void *arg, uint64_t n), void *arg,
 		 uint8_t ret[STORE_SHA256_SIZE], struct err *err);
-/* Read all of @stored (taken), the bytes of a content as they are in the store. ERR_INVALID, among others: they are not those of @sha256. */
+/*
+ * Read all of @stored (taken), the bytes of a content as they are in the store. ERR_INVALID, among others: they are not
+ * those of @sha256.
+ */
 int content_compare(struct source *stored, bool raw, const uint8_t sha256[STORE_SHA256_SIZE],
 		    int (*each)(void *arg, uint64_t n), void *arg, struct err *err);
 /* codec_frames_open() of a content: each fault of its table is ERR_INVALID. Takes @raw. */
@@ -237,8 +240,9 @@ struct held_push {
 };
 
 /*
- * The folder of the store at @url below @local. With @max 0 no push is added; if none was left there, *ret is NULL. A folder that another
- * process serves from: ERR_BUSY. @each is called for each push that was left there; its return is not looked at.
+ * The folder of the store at @url below @local. With @max 0 no push is added; if none was left there, *ret is NULL. A
+ * folder that another process serves from: ERR_BUSY. @each is called for each push that was left there; its return is not
+ * looked at.
  */
 int hold_open(const char *local, const char *url, uint64_t max, store_held_fn *each, void *arg,
 	      struct hold **ret, struct err *err);
@@ -255,14 +259,14 @@ void hold_note_away(struct hold *h, bool away);
 /* Are pushes of that build ID waiting? Another one must not overtake them. */
 bool hold_waits(struct hold *h, const struct build_id *id);
 /*
- * Add the push whose content is in the staging file. It is on disk when this returns STORE_HELD. STORE_OWNED. ERR_IO with ENOTCONN: the
- * folder is full.
+ * Add the push whose content is in the staging file. It is on disk when this returns STORE_HELD. STORE_OWNED. ERR_IO with
+ * ENOTCONN: the folder is full.
  */
 int hold_add(struct hold *h, const struct store_key *key, const struct store_meta *meta,
 	     enum store_policy policy, struct staging *s, struct err *err);
 /*
- * The first push that is to be put now, with its content; the build ID is blocked until hold_end(). *ret_wait_ms otherwise: how long to
- * wait. The strings are in @a.
+ * The first push that is to be put now, with its content; the build ID is blocked until hold_end(). *ret_wait_ms otherwise:
+ * how long to wait. The strings are in @a.
  */
 bool hold_next(struct hold *h, struct arena *a, struct held_push *ret, int *ret_fd, int64_t *ret_wait_ms);
 enum held_outcome {

@@ -123,8 +123,8 @@ struct store_options {
 	/* ... bytes of contents that are kept in its folder "cache", for one process at a time; 0: none */
 	uint64_t cache_size;
 	/*
-	 * ... and bytes of pushes that are held in a folder of it while the bucket is away, with `maintain`; 0: they are refused.
-	 * Pushes that were held before are put in either case.
+	 * ... and bytes of pushes that are held in a folder of it while the bucket is away, with `maintain`; 0: they are
+	 * refused. Pushes that were held before are put in either case.
 	 */
 	uint64_t hold_size;
 	int level; /* of zstd; 0: STORE_LEVEL */
@@ -139,8 +139,8 @@ struct store_options {
 #define STORE_LEVEL 1
 
 /*
- * The store in @dir: a folder, or "s3://BUCKET/PREFIX" (s3_shared()). A folder or prefix with other content is ERR_INVALID, "not a store"; so is a store of a newer
- * version.
+ * The store in @dir: a folder, or "s3://BUCKET/PREFIX" (s3_shared()). A folder or prefix with other content is ERR_INVALID,
+ * "not a store"; so is a store of a newer version.
  */
 int store_open(const char *dir, const struct store_options *opts, struct store **ret, struct err *err);
 /* The same in memory, for tests. */
@@ -153,9 +153,9 @@ void store_close(struct store *st); /* all objects and puts must be closed; take
 int store_find(struct store *st, const struct store_key *key, struct arena *a, struct store_meta *ret,
 	       struct err *err);
 /*
- * The same, before a client is told that it need not send the bytes. STORE_UNSURE: the bytes are to be put again. STORE_HELD: a push
- * is held; *ret is that one's.
- * A record that can be read may have been renamed a moment ago, or before a kill, and not be on disk yet.
+ * The same, before a client is told that it need not send the bytes. STORE_UNSURE: the bytes are to be put again.
+ * STORE_HELD: a push is held; *ret is that one's. A record that can be read may have been renamed a moment ago, or before a
+ * kill, and not be on disk yet.
  */
 enum store_sureness {
 	STORE_AS_KNOWN, /* only if this process knows already that it is on disk and whole: reads the record */
@@ -165,9 +165,9 @@ enum store_sureness {
 int store_find_sure(struct store *st, const struct store_key *key, enum store_sureness how, struct arena *a,
 		    struct store_meta *ret, struct err *err);
 /*
- * This thread is about to ask for these objects, and, with @put (may be NULL; ended), to commit it: of a store in a bucket all is
- * asked for at once. Until store_look_end() its questions may be answered from that, so it is to be short. Nested looks
- * are one; one that begins with more than STORE_LOOK_MAX objects is of the first ones.
+ * This thread is about to ask for these objects, and, with @put (may be NULL; ended), to commit it: of a store in a bucket
+ * all is asked for at once. Until store_look_end() its questions may be answered from that, so it is to be short. Nested
+ * looks are one; one that begins with more than STORE_LOOK_MAX objects is of the first ones.
  */
 #define STORE_LOOK_MAX 48u
 struct store_put;
@@ -215,8 +215,8 @@ struct store_put_options {
 	bool later;
 	uint64_t size; /* expected size; STORE_SIZE_UNKNOWN */
 	/*
-	 * With a name: the SHA-256 that the content will have, if its sender is right; NULL: unknown. To a store in a bucket a large
-	 * content is then uploaded while it comes.
+	 * With a name: the SHA-256 that the content will have, if its sender is right; NULL: unknown. To a store in a
+	 * bucket a large content is then uploaded while it comes.
 	 */
 	const uint8_t *sha256;
 	/*
@@ -271,8 +271,9 @@ enum store_policy { STORE_ALWAYS, STORE_IF_BETTER, STORE_IF_OWNED };
 /* The owner of an object; empty: it has none, and every push may replace it. */
 struct str store_owner(const struct store_meta *meta);
 /*
- * With store_options.hold_size a push that cannot be put, since the bucket is away, is held: STORE_HELD. It is found by this process at once,
- * and survives a kill. A thread puts it when the bucket is back, in the order in which the pushes of a build ID came, by the same rules.
+ * With store_options.hold_size a push that cannot be put, since the bucket is away, is held: STORE_HELD. It is found by
+ * this process at once, and survives a kill. A thread puts it when the bucket is back, in the order in which the pushes of
+ * a build ID came, by the same rules.
  */
 int store_put_commit(struct store_put *p, const struct store_key *key, const struct store_meta *meta,
 		     enum store_policy policy, struct err *err);
@@ -390,9 +391,9 @@ int store_restore(struct store *st, const struct store_key *key, struct str sha2
 		  struct err *err);
 
 /*
- * Pushes that are held in the folder @local of the store at @url, in order, also if another process serves them. Those that were refused,
- * since the object in the bucket has another owner (meta.replaced_by; empty: the file is damaged), stay for STORE_PAST_S, or until their
- * room is needed. A non-zero return of @fn ends it and is returned.
+ * Pushes that are held in the folder @local of the store at @url, in order, also if another process serves them. Those that
+ * were refused, since the object in the bucket has another owner (meta.replaced_by; empty: the file is damaged), stay for
+ * STORE_PAST_S, or until their room is needed. A non-zero return of @fn ends it and is returned.
  */
 struct store_held {
 	struct store_object object;

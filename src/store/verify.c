@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reading all contents and comparing each with the SHA-256 in its name. Those that are far away are read several at a time; the calling
- * thread judges the damaged ones.
+ * Reading all contents and comparing each with the SHA-256 in its name. Those that are far away are read several at a time;
+ * the calling thread judges the damaged ones.
  *
  * With the option `remove` a damaged content is removed with all records that name it: a missing object can
  * be fetched or pushed again, a damaged one would be served.

@@ -10,8 +10,8 @@
  * that are here meanwhile: no address that can be named by them waits for a server that does not answer.
  *
  * A *request* holds the tables of some build IDs. It is ready by its deadline at the latest, with the tables that
- * are there by then, also those made of the files here; one that is not there is FRAME_PENDING. A ready request is asked for addresses, one by one or all at once, and
- * each answer has frames or a reason.
+ * are there by then, also those made of the files here; one that is not there is FRAME_PENDING. A ready request is asked
+ * for addresses, one by one or all at once, and each answer has frames or a reason.
  *
  *	tables_request_new(t, ids, n, 0, (struct tables_wait){ deadline_ms, ready, arg }, &req)
  *	... ready(arg) is called

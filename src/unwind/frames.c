@@ -234,7 +234,10 @@ int frames_read(struct frames *f, uint64_t off, struct frames_function *ret, uin
 	if (r)
 		return r;
 	*ret_next = off + e.size;
-	/* An entry of size 0, in either form, is the end of a linked part; linkers leave some in the middle. It has no identifier. */
+	/*
+	 * An entry of size 0, in either form, is the end of a linked part; linkers leave some in the middle. It has no
+	 * identifier.
+	 */
 	if (e.size < e.head || entry_is_cie(f, &e))
 		return FRAMES_OTHER;
 	*ret_damaged = true;

@@ -202,7 +202,10 @@ static int scan_restorers(struct build *b, uint64_t from, uint64_t to, struct er
 
 /* ---- clone ---- */
 
-/* A conditional jump of 2 or 6 bytes, by its condition in the lower half of the opcode. Returns the bytes after it; NULL: it is another instruction. */
+/*
+ * A conditional jump of 2 or 6 bytes, by its condition in the lower half of the opcode. Returns the bytes after it; NULL:
+ * it is another instruction.
+ */
 static const uint8_t *after_jump(const uint8_t *p, uint8_t condition)
 {
 	if (p[0] == (0x70 | condition))

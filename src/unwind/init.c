@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * _init and _fini, in the sections .init and .fini. The linker puts them together of pieces of assembly code: a beginning and an
- * end, from the C library, and calls in between, of any object file. They have no entries in .eh_frame.
+ * _init and _fini, in the sections .init and .fini. The linker puts them together of pieces of assembly code: a beginning
+ * and an end, from the C library, and calls in between, of any object file. They have no entries in .eh_frame.
  *
- * Glibc's beginning is "sub $8, %rsp", musl's "push %rax"; an endbr64 may be before it. The calls are read one instruction after
- * the other, since each of a form that is not known here might change the stack.
+ * Glibc's beginning is "sub $8, %rsp", musl's "push %rax"; an endbr64 may be before it. The calls are read one instruction
+ * after the other, since each of a form that is not known here might change the stack.
  */
 #include "unwind/internal.h"
 

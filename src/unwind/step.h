@@ -82,7 +82,7 @@ enum unwind_cfa {
 	UNWIND_CFA_SIGNAL, /* the kernel's signal frame: registers are saved at rsp + off, in the order of gregs */
 	UNWIND_CFA_CHAIN, /* by rbp as a frame pointer, which may be of another stack */
 	UNWIND_CFA_BAD,   /* there is a rule, but one that is not supported */
-	UNWIND_CFA_CLONE, /* rsp + 8, after a call of the kernel that makes a thread; the new thread, where rax is 0, has no caller */
+	UNWIND_CFA_CLONE, /* rsp + 8, after the kernel's call for a new thread, which has no caller (rax is 0) */
 };
 /* The caller's rbp. */
 enum unwind_rbp {
@@ -461,7 +461,8 @@ UNWIND_FN enum unwind_outcome unwind_chain(UNWIND_MEMORY memory, struct unwind_f
 
 /*
  * The rule of code outside of files, of which @code is the word at a return address: that of CPython's trampolines for perf(1)
- * (python3 -X perf, 3.12 and 3.13), which keep no frame pointer: sub $8, %rsp; call *%rcx; add $8, %rsp; ret. All other code: by rbp.
+ * (python3 -X perf, 3.12 and 3.13), which keep no frame pointer: sub $8, %rsp; call *%rcx; add $8, %rsp; ret. All other
+ * code: by rbp.
  */
 UNWIND_FN struct unwind_rule unwind_made_rule(uint64_t code)
 {

@@ -24,8 +24,8 @@ struct proto_field {
 
 /*
  * A number of at most eight bytes at @p, of the bytes from @start to @end: how many it has; 0: it is longer, or has more
- * than two and all these bytes are fewer than eight. The groups of seven bits are pushed together all at once: to branch by the length costs
- * more, as lengths are mixed.
+ * than two and all these bytes are fewer than eight. The groups of seven bits are pushed together all at once: to branch by
+ * the length costs more, as lengths are mixed.
  */
 static inline size_t proto_varint_at(const uint8_t *start, const uint8_t *p, const uint8_t *end,
 				     uint64_t *ret)

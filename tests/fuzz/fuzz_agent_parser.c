@@ -2,8 +2,8 @@
 /*
  * Replies of the parser's process after strangers' bytes have taken it over: what is accepted can be used by the agent.
  *
- * Input: a byte for the job (bit 0: a table; bit 1: the file may be an interpreter; bit 2: the size of the table is made right);
- * the reply; the rest is the table.
+ * Input: a byte for the job (bit 0: a table; bit 1: the file may be an interpreter; bit 2: the size of the table is made
+ * right); the reply; the rest is the table.
  */
 #include "fuzz.h"
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Code objects in the memory of a stranger, which may change between two reads: names are text of limited length, and the hash holds.
+ * Code objects in the memory of a stranger, which may change between two reads: names are text of limited length, and the
+ * hash holds.
  */
 #include "fuzz.h"
 

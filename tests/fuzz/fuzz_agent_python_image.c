@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * An ELF file that may be an interpreter, and bytes that may be the offsets of 3.13 and 3.14: what is taken from them fits into the
- * records of the sampler.
+ * An ELF file that may be an interpreter, and bytes that may be the offsets of 3.13 and 3.14: what is taken from them fits
+ * into the records of the sampler.
  */
 #include "fuzz.h"
 

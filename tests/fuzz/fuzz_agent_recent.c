@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A ring with records of mappings that is any bytes, as after it was overwritten: the search ends, reads nothing outside of the ring,
- * and its mappings rise and do not overlap.
+ * A ring with records of mappings that is any bytes, as after it was overwritten: the search ends, reads nothing outside of
+ * the ring, and its mappings rise and do not overlap.
  *
- * Input: how far the kernel has come since the head was read (in units of 8 bytes), the head, the time that is asked for; the rest is
- * the ring, repeated to a power of two.
+ * Input: how far the kernel has come since the head was read (in units of 8 bytes), the head, the time that is asked for;
+ * the rest is the ring, repeated to a power of two.
  */
 #include "fuzz.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A ring of perf events with any bytes, and the walk of each sample in it: through anonymous code by frame pointers, and through a
- * file whose table is the input, too. The first byte selects the fields of samples and the start in the ring.
+ * A ring of perf events with any bytes, and the walk of each sample in it: through anonymous code by frame pointers, and
+ * through a file whose table is the input, too. The first byte selects the fields of samples and the start in the ring.
  */
 #include "fuzz.h"
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Manifests of snapshots: one that is read is written again, and says the same; but for zeros before a number it is the same text.
+ * Manifests of snapshots: one that is read is written again, and says the same; but for zeros before a number it is the
+ * same text.
  */
 #include "fuzz.h"
 

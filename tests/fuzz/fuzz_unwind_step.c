@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Walks with a table, registers and a stack that are any bytes: each ends within UNWIND_MAX_FRAMES steps, and reads nothing
- * outside of the table (which the sanitizer sees: it is a block of its own) and the stack. By way of a cache of rows each step is
- * the same, whether the row was kept before or not.
+ * outside of the table (which the sanitizer sees: it is a block of its own) and the stack. By way of a cache of rows each
+ * step is the same, whether the row was kept before or not.
  *
  * Input: the number of chunks, and of steps to skip in the file's addresses; registers; the stack; the rest is the table. The
  * head of the table is made sound if the first byte is odd, so that walks get further.

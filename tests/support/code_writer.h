@@ -13,7 +13,8 @@
  *	code_writer_finish(&w, &out);
  *
  * A DIE's attributes are triples of name, form and value (a string for F_STRING, F_STRP, F_STRX and
- * F_GNU_STR_INDEX; a struct bytes * for F_EXPRLOC; index << 32 | offset for F_LLVM_ADDRX_OFFSET), up to a 0. Each DIE has an abbreviation of its own. What it returns is its offset in
+ * F_GNU_STR_INDEX; a struct bytes * for F_EXPRLOC; index << 32 | offset for F_LLVM_ADDRX_OFFSET), up to a 0. Each DIE has
+ * an abbreviation of its own. What it returns is its offset in
  *.debug_info.
  */
 #pragma once

@@ -12,7 +12,10 @@
 #define JFR_START_NS    INT64_C(1760000000000000000)
 
 enum { JFR_INTERPRETED, JFR_COMPILED, JFR_INLINED, JFR_NATIVE_FRAME, JFR_KERNEL_FRAME };
-/* Methods: "a/b/Main.main", "a/b/Main.f", "a/b/Main$$Lambda$7+0x00007f0001/12.run", "read" of "/lib/libc.so.6", "tcp_recvmsg", without a class. */
+/*
+ * Methods: "a/b/Main.main", "a/b/Main.f", "a/b/Main$$Lambda$7+0x00007f0001/12.run", "read" of "/lib/libc.so.6",
+ * "tcp_recvmsg", without a class.
+ */
 enum { JFR_MAIN = 1, JFR_F, JFR_LAMBDA, JFR_READ, JFR_TCP, JFR_NO_METHOD = 99 };
 /*
  * Stack traces: 1: main, f; 2: the same, f inlined; 3: main, lambda, read, tcp_recvmsg; 4: truncated, f; 5: no frames;

@@ -139,8 +139,8 @@ static bool offset_in_file(uint32_t pid, uint64_t pc, uint64_t *ret_off)
 }
 
 /*
- * V8 maps the code of its built-in functions a second time, near the code that it makes: libdw has one bias for a file, and so a wrong address
- * for the second mapping, in a stack that is the same. By the offset in the file it is @addr.
+ * V8 maps the code of its built-in functions a second time, near the code that it makes: libdw has one bias for a file, and
+ * so a wrong address for the second mapping, in a stack that is the same. By the offset in the file it is @addr.
  */
 static bool is_mapped_twice(uint32_t pid, Dwfl_Module *m, uint64_t pc, uint64_t addr)
 {

@@ -4,8 +4,9 @@
  *
  *	unwind_core CORE
  *
- * A line for each thread: "TID" and the addresses of the frames, then the outcome in brackets. Memory is that of the dump; code that was not
- * dumped is read from the files that were mapped. A dump is a stop in which nothing moves, so that other unwinders see the same.
+ * A line for each thread: "TID" and the addresses of the frames, then the outcome in brackets. Memory is that of the dump;
+ * code that was not dumped is read from the files that were mapped. A dump is a stop in which nothing moves, so that other
+ * unwinders see the same.
  */
 #include <elf.h>
 #include <inttypes.h>

@@ -280,7 +280,10 @@ static int run_agent_with(struct settings *s, struct agent_run *r)
 	if (s->paths.n && start_command(s, r, &go, &err) < 0)
 		return tell_error("agent", &err);
 	signals_catch();
-	/* A reader of the report that goes away must not cost the profile. The command was forked before: it does not inherit this. */
+	/*
+	 * A reader of the report that goes away must not cost the profile. The command was forked before: it does not
+	 * inherit this.
+	 */
 	if (s->profile.output && strcmp(s->profile.output, "-") != 0)
 		signal(SIGPIPE, SIG_IGN);
 	if (open_agent(s, r, &err) < 0 || (agent_sends(s) && agent_sink_open(s, r, &err) < 0))

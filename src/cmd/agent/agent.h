@@ -71,7 +71,10 @@ int agent_show_status(const struct settings *s); /* the exit status */
 
 /* ---- listen.c ---- */
 
-/* Serve the metrics of this process at @port of the loopback interface. agent_listener_poll() answers the requests that have arrived. */
+/*
+ * Serve the metrics of this process at @port of the loopback interface. agent_listener_poll() answers the requests that
+ * have arrived.
+ */
 int agent_listener_open(const char *port, struct agent_listener **ret, struct err *err);
 void agent_listener_poll(struct agent_listener *l);  /* takes NULL */
 void agent_listener_close(struct agent_listener *l); /* takes NULL */

@@ -82,5 +82,8 @@ void take_free(struct take *t); /* takes NULL */
 
 /* Room for the list of one answer. */
 struct str *wanted_room(struct api *a);
-/* Append the build IDs of @p whose debug information was searched for and not found, and that a push can bring. Returns how many there are. */
+/*
+ * Append the build IDs of @p whose debug information was searched for and not found, and that a push can bring. Returns how
+ * many there are.
+ */
 size_t wanted_find(struct api *a, const struct profile *p, struct str *ret, size_t n);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A complete file: checked against its announcement, then put into the store. The same for all ways by which files come; the outcome
- * has the answer to the client.
+ * A complete file: checked against its announcement, then put into the store. The same for all ways by which files come;
+ * the outcome has the answer to the client.
  */
 #include "server/push/push.h"
 

@@ -6,8 +6,8 @@
  * the file to that, without any other authorization, and calls MarkUploadFinished. The file is stored with its last byte.
  * A client of gRPC to which the server can say no URL is asked to call Upload (parca_upload.c) instead.
  *
- * With --signed-uploads the URL is one of the store's bucket (direct.h): then MarkUploadFinished reads the file from there, checks and
- * stores it. Such an upload has a longer upload_id.
+ * With --signed-uploads the URL is one of the store's bucket (direct.h): then MarkUploadFinished reads the file from there,
+ * checks and stores it. Such an upload has a longer upload_id.
  */
 #include "server/push/direct.h"
 #include "server/push/offer.h"

@@ -26,7 +26,10 @@ struct pass {
 	uint64_t size;
 	char owner[TOKEN_MAX_NAME];
 	bool is_admin;
-	/* Of an upload to the bucket: the number is given, there is no secret, and it counts as open for so long. 0: of another */
+	/*
+	 * Of an upload to the bucket: the number is given, there is no secret, and it counts as open for so long. 0: of
+	 * another
+	 */
 	int64_t direct_ms;
 };
 
@@ -37,8 +40,8 @@ struct passes;
 struct passes *passes_new(uint64_t max_direct);
 void passes_free(struct passes *t);
 /*
- * So many bytes of uploads are in the bucket. They count if they are more than those of the passes: a pass ends before its upload
- * is removed, and those of other nodes are not here.
+ * So many bytes of uploads are in the bucket. They count if they are more than those of the passes: a pass ends before its
+ * upload is removed, and those of other nodes are not here.
  */
 void passes_sent(struct passes *t, uint64_t bytes);
 /* Sets @p->number and @secret. ERR_BUSY: there are too many, or too many of this owner, or of their bytes. */

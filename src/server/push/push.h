@@ -118,8 +118,8 @@ const char *push_owner_name(const struct request *req);
 bool push_is_admin(struct request *req);
 /*
  * Would a push of @pr change what another owner's object answers? Then the owner's name, in @a; else empty. A debug file
- * would also take the place of a program of another owner that has the debug information itself. @err (may be NULL) is set if the
- * store could not be asked.
+ * would also take the place of a program of another owner that has the debug information itself. @err (may be NULL) is set
+ * if the store could not be asked.
  */
 struct str push_other_owner(struct server *s, const struct push_request *pr, struct arena *a,
 			    struct err *err);

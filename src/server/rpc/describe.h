@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Descriptions of the protobuf services in a table of routes, as google.protobuf.FileDescriptorProto, for reflection. They
- * are made of the same tables of fields that JSON is read and written by, so they cannot differ from the messages that are served:
- * a published field that lode neither reads nor writes is in neither.
+ * are made of the same tables of fields that JSON is read and written by, so they cannot differ from the messages that are
+ * served: a published field that lode neither reads nor writes is in neither.
  */
 #pragma once
 

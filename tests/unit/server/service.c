@@ -270,7 +270,10 @@ static void connections_have_a_limit(void **state)
 		http_client_ask(&c[i], "GET", "/healthz", NULL);
 		a = http_client_answer(&c[i], false);
 		n += a.status == 200;
-		/* A thread that waits for the processor may count the end of an older one's reply late, but no one comes after the last. */
+		/*
+		 * A thread that waits for the processor may count the end of an older one's reply late, but no one comes
+		 * after the last.
+		 */
 		assert_true(a.status == 200 || i + 1 < ARRAY_SIZE(c));
 		http_answer_done(&a);
 	}

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Several stores in one bucket at once: the real store, over a bucket in memory, whose operations a seeded scheduler lets
- * through one by one, in an order of its choice. Any of them may be killed at any operation, and a put or a removal may fail and be
- * carried out later all the same, also after its writer has given up. Then no push that was acknowledged may be lost, or be
- * missing for a moment. With a step of the protocol taken out, some must be.
+ * through one by one, in an order of its choice. Any of them may be killed at any operation, and a put or a removal may
+ * fail and be carried out later all the same, also after its writer has given up. Then no push that was acknowledged may be
+ * lost, or be missing for a moment. With a step of the protocol taken out, some must be.
  */
 #include "test.h"
 

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Copying a store into another one: between folders, memory and a bucket, with damage, beside a collector, ended at each write. */
+/*
+ * Copying a store into another one: between folders, memory and a bucket, with damage, beside a collector, ended at each
+ * write.
+ */
 #include <errno.h>
 #include <pthread.h>
 #include "faulty.h"

@@ -323,7 +323,10 @@ static void no_row_is_found_that_was_not_kept(void **state)
 	assert_int_equal(unwind_set_find(&set, 7, 0x100000010), UNWIND_WAYS);
 }
 
-/* The addresses after calls in one function, and of the same function in other files, are in different sets for the most part. */
+/*
+ * The addresses after calls in one function, and of the same function in other files, are in different sets for the most
+ * part.
+ */
 static void rows_are_spread_over_the_sets(void **state)
 {
 	static unsigned n[UNWIND_SETS];
