@@ -15,7 +15,7 @@ struct join {
 };
 
 /* The place of the next loop's entry; 0: there is no further frame of Python. */
-static uint32_t next_entry(const struct join *j)
+static uint32_t next_loop_entry(const struct join *j)
 {
 	for (size_t i = j->next; i < j->s->n_python; i++)
 		if (j->s->python[i].entry)
@@ -37,7 +37,7 @@ static void put_loop(struct join *j)
 static void put_native(struct join *j, uint32_t i, uint32_t limit, enum python_role role)
 {
 	bool is_loop = role == PYTHON_LOOP;
-	uint32_t entry = next_entry(j);
+	uint32_t entry = next_loop_entry(j);
 
 	if (entry == SAMPLER_FAR && is_loop) {
 		put_loop(j);
@@ -45,7 +45,7 @@ static void put_native(struct join *j, uint32_t i, uint32_t limit, enum python_r
 		while (entry && entry < limit && entry != SAMPLER_FAR) {
 			is_loop = true;
 			put_loop(j);
-			entry = next_entry(j);
+			entry = next_loop_entry(j);
 		}
 	}
 	j->after_loop = is_loop || (j->after_loop && role == PYTHON_GLUE);

@@ -92,7 +92,7 @@ static size_t valid_size(const struct recent_view *v)
 }
 
 /* The next older record of the process. False: there is none. */
-static bool next_record(struct recent_walk *w, const struct recent_process *p, struct recent_record *r)
+static bool next_recent_record(struct recent_walk *w, const struct recent_process *p, struct recent_record *r)
 {
 	for (;;) {
 		struct record_head {
@@ -143,7 +143,7 @@ void recent_scan_execs(struct recent_process *p, const struct recent_view *v, in
 	struct recent_walk w = { .v = v };
 	struct recent_record r;
 
-	while (next_record(&w, p, &r)) {
+	while (next_recent_record(&w, p, &r)) {
 		if (r.kind != RECENT_EXEC)
 			continue;
 		if (r.time_ns > at_ns) {
@@ -183,7 +183,7 @@ void recent_scan_maps(struct recent_process *p, const struct recent_view *v)
 	struct recent_walk w = { .v = v };
 	struct recent_record r;
 
-	while (next_record(&w, p, &r))
+	while (next_recent_record(&w, p, &r))
 		if (r.kind == RECENT_MAP && r.time_ns >= p->from_ns && r.time_ns < p->until_ns)
 			add_mapping(p, &r);
 }

@@ -96,7 +96,7 @@ static uint32_t function_location(struct window *w, struct str name, uint32_t ma
 }
 
 /* A frame that stands for others: it has no address, so that all of a kind are one. */
-static uint32_t mark_location(struct window *w, struct str name)
+static uint32_t mark_window_location(struct window *w, struct str name)
 {
 	return function_location(w, name, PROFILE_NONE, 0);
 }
@@ -167,10 +167,10 @@ static uint32_t file_location(struct window *w, const struct sampler_frame *fram
 	int segment;
 
 	if (!f)
-		return mark_location(w, FORGOTTEN);
+		return mark_window_location(w, FORGOTTEN);
 	segment = mapped_file_segment(f, l.addr);
 	if (segment < 0)
-		return mark_location(w, FORGOTTEN);
+		return mark_window_location(w, FORGOTTEN);
 	l.mapping = file_mapping(w, f, (unsigned)segment);
 	return profile_add_location(w->p, &l, NULL, 0);
 }
@@ -189,10 +189,10 @@ static uint32_t made_location(struct window *w, struct process *of, const struct
 	struct str name = of ? processes_made_name(w->s.processes, of, frame->addr) : STR("");
 
 	if (!name.size && map && map->has_file)
-		return mark_location(w, UNREADABLE);
+		return mark_window_location(w, UNREADABLE);
 	w->made.n_frames++;
 	w->made.n_named += name.size > 0;
-	return mark_location(w, name.size ? name : MADE);
+	return mark_window_location(w, name.size ? name : MADE);
 }
 
 /* ---- marks ---- */
@@ -226,7 +226,7 @@ static uint32_t reason_location(struct window *w, const struct sampler_sample *s
 		snprintf(text, sizeof(text), "[%s in " STR_FMT "]", sampler_end_name(s->end), STR_ARG(file));
 	else
 		snprintf(text, sizeof(text), "[%s]", sampler_end_name(s->end));
-	return mark_location(w, str_of(text));
+	return mark_window_location(w, str_of(text));
 }
 
 /* ---- samples ---- */
@@ -305,8 +305,9 @@ static uint32_t push_python(struct window *w, uint32_t stack, const struct sampl
 	w->python.n_frames++;
 	w->python.n_named += r == 0;
 	if (r)
-		return push_frame(w, stack,
-				  mark_location(w, r == PYTHON_LATE ? PYTHON_LATE_MARK : PYTHON_GONE_MARK));
+		return push_frame(
+			w, stack,
+			mark_window_location(w, r == PYTHON_LATE ? PYTHON_LATE_MARK : PYTHON_GONE_MARK));
 	f.name = f.system_name = profile_add_string(w->p, python.name);
 	f.file = profile_add_string(w->p, python.file);
 	f.start_line = python.first_line;
@@ -348,9 +349,9 @@ static uint32_t push_joined(struct window *w, uint32_t stack, const struct sampl
 		roles[i] = role_of_frame(w, &s->user[i]);
 	n = python_stack_join(s, roles, items);
 	if (sampler_end_complete(s->end) && s->python_end == SAMPLER_PYTHON_DEEP)
-		stack = push_frame(w, stack, mark_location(w, STR("[too deep]")));
+		stack = push_frame(w, stack, mark_window_location(w, STR("[too deep]")));
 	if (sampler_end_complete(s->end) && s->python_end == SAMPLER_PYTHON_UNREADABLE)
-		stack = push_frame(w, stack, mark_location(w, STR("[unreadable]")));
+		stack = push_frame(w, stack, mark_window_location(w, STR("[unreadable]")));
 	for (size_t i = n; i-- > 0;)
 		stack = items[i].is_python ? push_python(w, stack, &s->python[items[i].i], of)
 					   : push_user(w, stack, s, items[i].i, of);
@@ -389,7 +390,7 @@ static uint32_t stack_of_sample(struct window *w, const struct sampler_sample *s
 	for (size_t i = s->n_kernel; i-- > innermost;)
 		stack = push_frame(w, stack, kernel_location(w, s->kernel[i], i == 0));
 	if (s->preempted)
-		stack = push_frame(w, stack, mark_location(w, PREEMPTED));
+		stack = push_frame(w, stack, mark_window_location(w, PREEMPTED));
 	return stack;
 }
 

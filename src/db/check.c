@@ -70,7 +70,7 @@ int db_pages_check(struct db *db, uint64_t from, uint64_t n, uint64_t *ret_page,
 }
 
 /* How many of the first pages of @size bytes fit their digests. */
-static unsigned count_sound(struct db *db, uint8_t *p, uint32_t size, uint64_t n)
+static unsigned count_sound_pages(struct db *db, uint8_t *p, uint32_t size, uint64_t n)
 {
 	unsigned n_sound = 0;
 
@@ -94,7 +94,7 @@ void db_pages_guess(struct db *db, struct db_pages *ret)
 	if (ret->size)
 		ret->n = (uint64_t)size / ret->size;
 	for (uint32_t n = DB_PAGE_LEAST; n <= DB_PAGE_MOST; n *= 2) {
-		unsigned n_sound = count_sound(db, p, n, (uint64_t)size / n);
+		unsigned n_sound = count_sound_pages(db, p, n, (uint64_t)size / n);
 
 		if (n_sound > most) {
 			most = n_sound;

@@ -165,7 +165,7 @@ static int snapshot_put(struct giver *g, char name[SNAPSHOT_NAME], struct err *e
 
 /* ---- older snapshots ---- */
 
-static int remove_object(void *arg, const struct s3_listed *o, struct err *err)
+static int give_remove_object(void *arg, const struct s3_listed *o, struct err *err)
 {
 	const struct facts *f = arg;
 
@@ -181,10 +181,11 @@ static int snapshot_remove(struct facts *f, const char *name, struct err *err)
 
 	if (s3_delete(f->s3, facts_name(f, &manifest, "index/%s" MANIFEST_END, name), err) < 0)
 		return -1;
-	return s3_list(f->s3,
-		       &(struct s3_listing){
-			       .bucket = prefix.bucket, .prefix = prefix.key, .fn = remove_object, .arg = f },
-		       err);
+	return s3_list(
+		f->s3,
+		&(struct s3_listing){
+			.bucket = prefix.bucket, .prefix = prefix.key, .fn = give_remove_object, .arg = f },
+		err);
 }
 
 static int remove_older(struct facts *f, struct err *err)
@@ -256,7 +257,7 @@ static int give(struct giver *g, struct err *err)
 }
 
 /* At once when everything is read for the first time; while there is more to read, at intervals. */
-static bool is_time(struct giver *g, struct db_mark *ret_mark)
+static bool is_time_to_give(struct giver *g, struct db_mark *ret_mark)
 {
 	struct scan_progress p;
 
@@ -290,7 +291,7 @@ static void look(struct giver *g)
 	struct giver_try t = { .g = g };
 	struct db_mark mark;
 
-	if (!is_time(g, &mark))
+	if (!is_time_to_give(g, &mark))
 		return;
 	nice_call(NICENESS, try_give, &t);
 	if (t.r == 0) {

@@ -31,7 +31,7 @@ void manifest_done(struct manifest *m)
 }
 
 /* The next line is "<word> <value>": the value. Each line has an end. */
-static bool next_value(struct str *rest, struct str word, struct str *ret)
+static bool next_manifest_value(struct str *rest, struct str word, struct str *ret)
 {
 	struct str line = str_cut(rest, '\n');
 
@@ -53,7 +53,7 @@ static bool next_number(struct str *rest, struct str word, uint64_t *ret)
 {
 	struct str v;
 
-	return next_value(rest, word, &v) && str_to_u64(v, ret);
+	return next_manifest_value(rest, word, &v) && str_to_u64(v, ret);
 }
 
 static bool next_fingerprint(struct str *rest, uint64_t *ret)
@@ -61,7 +61,7 @@ static bool next_fingerprint(struct str *rest, uint64_t *ret)
 	uint8_t raw[8];
 	struct str v;
 
-	if (!next_value(rest, STR("fingerprint"), &v) || !read_hex(v, raw, sizeof(raw)))
+	if (!next_manifest_value(rest, STR("fingerprint"), &v) || !read_hex(v, raw, sizeof(raw)))
 		return false;
 	*ret = 0;
 	for (size_t i = 0; i < sizeof(raw); i++)
@@ -74,8 +74,8 @@ static bool next_piece(struct str *rest, struct piece *ret)
 	struct str v;
 	uint64_t packed;
 
-	if (!next_value(rest, STR("piece"), &v) || !str_to_u64(str_cut(&v, ' '), &packed) || !packed ||
-	    packed > PACKED_MAX || !read_hex(v, ret->sha256, SHA256_SIZE))
+	if (!next_manifest_value(rest, STR("piece"), &v) || !str_to_u64(str_cut(&v, ' '), &packed) ||
+	    !packed || packed > PACKED_MAX || !read_hex(v, ret->sha256, SHA256_SIZE))
 		return false;
 	ret->packed = (uint32_t)packed;
 	return true;

@@ -76,7 +76,7 @@ static void *fetch_pieces(void *arg)
 	return NULL;
 }
 
-static int fetch_all(struct taking *t, struct err *err)
+static int take_fetch_all(struct taking *t, struct err *err)
 {
 	pthread_t threads[FETCHERS];
 	size_t n = 0;
@@ -97,8 +97,8 @@ static int fetch_all(struct taking *t, struct err *err)
 }
 
 /* The snapshot as a file. */
-static int fetch_file(struct facts *f, const char *name, const struct manifest *m, const char *path,
-		      struct err *err)
+static int take_fetch_file(struct facts *f, const char *name, const struct manifest *m, const char *path,
+			   struct err *err)
 {
 	AUTO(file_temp_done) struct file_temp file = FILE_TEMP_NONE;
 	struct taking t = { .f = f, .name = name, .m = m };
@@ -110,7 +110,7 @@ static int fetch_file(struct facts *f, const char *name, const struct manifest *
 	t.fd = file.fd;
 	r = room_claim(f->room, &claim, file.fd, m->size, err);
 	if (r == 0)
-		r = fetch_all(&t, err);
+		r = take_fetch_all(&t, err);
 	if (r == 0)
 		r = file_temp_commit(&file, err);
 	room_release(&claim);
@@ -144,7 +144,7 @@ static int take_one(struct facts *f, const char *name, struct err *err)
 	if (r)
 		return r;
 	db_files_remove(path);
-	r = fetch_file(f, name, &m, path, err);
+	r = take_fetch_file(f, name, &m, path, err);
 	if (r == 0)
 		r = index_import(path, f->index_path, is_wanted, f, err);
 	db_files_remove(path);

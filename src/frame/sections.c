@@ -31,7 +31,7 @@ static int by_section_address(const void *a, const void *b)
 	return x->exec - y->exec;
 }
 
-static size_t loaded_sections(const struct elf_image *img, struct loaded_section *list)
+static size_t list_loaded_sections(const struct elf_image *img, struct loaded_section *list)
 {
 	size_t n = 0;
 
@@ -68,7 +68,7 @@ void frame_layout_by_sections(const struct elf_image *img, struct frame_layout *
 
 	if (img->h.type == ET_REL || !img->sections || img->n_sections > MAX_SECTIONS)
 		return;
-	n = loaded_sections(img, list);
+	n = list_loaded_sections(img, list);
 	for (size_t i = 0; i < n; i++) {
 		if (s && s->exec == list[i].exec)
 			continue;

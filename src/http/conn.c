@@ -79,12 +79,12 @@ void http_all_args(struct http_conn *c, void (*fn)(void *arg, const char *name, 
 
 /* ---- heads ---- */
 
-static bool name_is(struct str name, struct str other)
+static bool header_name_is(struct str name, struct str other)
 {
 	return name.size == other.size && strncasecmp(name.p, other.p, name.size) == 0;
 }
 
-static bool name_starts(struct str name, struct str start)
+static bool header_name_starts(struct str name, struct str start)
 {
 	return name.size >= start.size && strncasecmp(name.p, start.p, start.size) == 0;
 }
@@ -108,9 +108,9 @@ static bool is_of_proxy(struct str name)
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
-		if (name_is(name, names[i]))
+		if (header_name_is(name, names[i]))
 			return true;
-	return name_starts(name, STR("X-Forwarded-"));
+	return header_name_starts(name, STR("X-Forwarded-"));
 }
 
 static void add_user_agent(struct http_head *head, const char *value)
@@ -125,35 +125,35 @@ void http_head_add(struct http_head *head, struct str name, const char *value)
 {
 	switch (name.p[0] | 0x20) {
 	case 'a':
-		if (name_is(name, STR("Authorization")))
+		if (header_name_is(name, STR("Authorization")))
 			head->authorization = value;
-		head->browser |= name_is(name, STR("Accept-Language"));
+		head->browser |= header_name_is(name, STR("Accept-Language"));
 		break;
 	case 'c':
-		head->browser |= name_is(name, STR("Cookie"));
+		head->browser |= header_name_is(name, STR("Cookie"));
 		head->forwarded |= is_of_proxy(name);
 		break;
 	case 'i':
 		head->conditional = true;
 		break;
 	case 'o':
-		head->browser |= name_is(name, STR("Origin"));
+		head->browser |= header_name_is(name, STR("Origin"));
 		break;
 	case 'r':
 		head->conditional = true;
-		head->browser |= name_is(name, STR("Referer"));
+		head->browser |= header_name_is(name, STR("Referer"));
 		break;
 	case 's':
-		head->browser |= name_starts(name, STR("Sec-"));
+		head->browser |= header_name_starts(name, STR("Sec-"));
 		break;
 	case 'u':
-		if (name_is(name, STR("User-Agent")))
+		if (header_name_is(name, STR("User-Agent")))
 			add_user_agent(head, value);
-		head->browser |= name_is(name, STR("Upgrade-Insecure-Requests"));
+		head->browser |= header_name_is(name, STR("Upgrade-Insecure-Requests"));
 		break;
 	case 'x':
 		head->conditional = true;
-		if (!head->forwarded_for && name_is(name, STR("X-Forwarded-For")))
+		if (!head->forwarded_for && header_name_is(name, STR("X-Forwarded-For")))
 			head->forwarded_for = value;
 		head->forwarded |= is_of_proxy(name);
 		break;

@@ -67,8 +67,8 @@ static int folder_id(struct index *ix, struct str dir, int64_t *ret, struct err 
 }
 
 /* Find the file at this path. INDEX_MISSING. */
-static int file_find(struct index *ix, int64_t dir, struct str name, int64_t *ret_id,
-		     enum index_state *ret_state, struct err *err)
+static int index_file_find(struct index *ix, int64_t dir, struct str name, int64_t *ret_id,
+			   enum index_state *ret_state, struct err *err)
 {
 	struct db_stmt *s;
 	int r;
@@ -156,7 +156,7 @@ static int file_put(struct index *ix, struct index_file *f, struct err *err)
 	index_path_split(f->path, &dir, &name);
 	if (folder_id(ix, dir, &dir_row, err) < 0)
 		return -1;
-	r = file_find(ix, dir_row, name, &id, &state, err);
+	r = index_file_find(ix, dir_row, name, &id, &state, err);
 	if (r < 0)
 		return -1;
 	if (r == 0) {

@@ -144,7 +144,7 @@ static bool name_is_stale(const struct profilestore *s, const struct profilestor
 	return name->location >> 32 != s->meta->generation;
 }
 
-static uint32_t location_of(const struct profilestore_name *name)
+static uint32_t named_location_of(const struct profilestore_name *name)
 {
 	return (uint32_t)name->location;
 }
@@ -159,7 +159,7 @@ static int write_binary_rows(struct profilestore *s, const struct naming_job *j,
 
 		if (name_is_stale(s, &j->names[i]))
 			continue;
-		t = tracked_of(s, location_of(&j->names[i]));
+		t = tracked_of(s, named_location_of(&j->names[i]));
 		/* Names without the generation of their table would only be looked up again. */
 		if (t != last && t->unsaved)
 			r = write_binary_row(s, t, NULL, err);
@@ -186,31 +186,31 @@ static int names_apply(struct profilestore *s, struct job *job, struct err *err)
 
 		if (name_is_stale(s, &j->names[i]))
 			continue;
-		n = location_names(s->meta, location_of(&j->names[i]));
+		n = location_names(s->meta, named_location_of(&j->names[i]));
 		if (intern_name_lines(s->meta, &j->names[i], &last, &n, err) < 0)
 			return JOB_REFUSED;
-		n.generation = tracked_of(s, location_of(&j->names[i]))->generation;
+		n.generation = tracked_of(s, named_location_of(&j->names[i]))->generation;
 		j->words[i] = meta_names_word(n);
 	}
 	for (size_t i = 0; i < j->n; i++)
 		if (!name_is_stale(s, &j->names[i]))
-			segment_add_names(&s->segments, location_of(&j->names[i]), meta_names_of(j->words[i]),
-					  j->names[i].elf_addr);
+			segment_add_names(&s->segments, named_location_of(&j->names[i]),
+					  meta_names_of(j->words[i]), j->names[i].elf_addr);
 	return write_binary_rows(s, j, err);
 }
 
 static void publish_names(struct profilestore *s, const struct profilestore_name *name, uint64_t word)
 {
-	struct meta_names was = location_names(s->meta, location_of(name)), is = meta_names_of(word);
-	struct named_binary *t = tracked_of(s, location_of(name));
+	struct meta_names was = location_names(s->meta, named_location_of(name)), is = meta_names_of(word);
+	struct named_binary *t = tracked_of(s, named_location_of(name));
 
-	t->n_bare_named += !packed_location_at(s->meta, location_of(name))->n_lines && !was.n_lines &&
+	t->n_bare_named += !packed_location_at(s->meta, named_location_of(name))->n_lines && !was.n_lines &&
 			   is.n_lines;
 	t->unsaved = false;
-	meta_set_names(s->meta, location_of(name), word, name->elf_addr);
+	meta_set_names(s->meta, named_location_of(name), word, name->elf_addr);
 	if (s->names->renamed.on)
 		VEC_PUSH(s->names->renamed.v, s->names->renamed.n,
-			 s->names->renamed.room) = location_of(name);
+			 s->names->renamed.room) = named_location_of(name);
 }
 
 static void names_written(struct profilestore *s, struct job *job, const struct err *err)
@@ -225,9 +225,9 @@ static void names_written(struct profilestore *s, struct job *job, const struct 
 		if (name_is_stale(s, &j->names[i]))
 			continue;
 		publish_names(s, &j->names[i], j->words[i]);
-		if (last && last != tracked_of(s, location_of(&j->names[i])))
+		if (last && last != tracked_of(s, named_location_of(&j->names[i])))
 			wanted_shorten(s, last);
-		last = tracked_of(s, location_of(&j->names[i]));
+		last = tracked_of(s, named_location_of(&j->names[i]));
 	}
 	if (last)
 		wanted_shorten(s, last);

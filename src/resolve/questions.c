@@ -72,7 +72,7 @@ static void bucket_fill(const struct questions *q, struct question_bucket *b, ui
 	b->at_ms = now_ms;
 }
 
-static struct question_bucket *bucket_of(struct questions *q, uint32_t client)
+static struct question_bucket *own_bucket_of(struct questions *q, uint32_t client)
 {
 	switch (client) {
 	case RESOLVE_FOR_NAMING:
@@ -97,7 +97,7 @@ bool questions_take(struct questions *q, uint32_t client, int64_t now_ms)
 
 	if (!q)
 		return true;
-	b = bucket_of(q, client);
+	b = own_bucket_of(q, client);
 	common = common_bucket_of(q, client);
 	pthread_mutex_lock(&q->lock);
 	bucket_fill(q, b, client, now_ms);
@@ -119,7 +119,7 @@ void questions_give(struct questions *q, uint32_t client)
 
 	if (!q)
 		return;
-	b = bucket_of(q, client);
+	b = own_bucket_of(q, client);
 	common = common_bucket_of(q, client);
 	pthread_mutex_lock(&q->lock);
 	/* More than the size is cut off when it is filled. */

@@ -223,7 +223,7 @@ static char *role_service(const struct s3_config *c)
 					  str_starts(str_of(c->region), STR("cn-")) ? ".cn" : ""));
 }
 
-static void add_field(struct buf *form, const char *name, struct str value)
+static void add_lender_field(struct buf *form, const char *name, struct str value)
 {
 	buf_printf(form, "&%s=", name);
 	net_escape(form, value, false);
@@ -251,9 +251,9 @@ static int ask_role(const struct s3_config *c, struct net *net, struct lent_keys
 	base = role_service(c);
 	url = mem_printf("%.*s/", url_length(base), base);
 	buf_add_str(&form, STR("Action=AssumeRoleWithWebIdentity&Version=2011-06-15"));
-	add_field(&form, "RoleArn", str_of(role));
-	add_field(&form, "RoleSessionName", str_of(session ? session : "lode"));
-	add_field(&form, "WebIdentityToken", str_trim(buf_str(&token)));
+	add_lender_field(&form, "RoleArn", str_of(role));
+	add_lender_field(&form, "RoleSessionName", str_of(session ? session : "lode"));
+	add_lender_field(&form, "WebIdentityToken", str_trim(buf_str(&token)));
 	body = buf_bytes(&form);
 	request.url = url;
 	request.header = "Content-Type: application/x-www-form-urlencoded";

@@ -59,12 +59,12 @@ struct blob_cache {
 	atomic_uint epochs[N_EPOCHS];
 };
 
-static struct blob_cache *cache_of(struct blobs *b)
+static struct blob_cache *blob_cache_of(struct blobs *b)
 {
 	return CONTAINER_OF(b, struct blob_cache, blobs);
 }
 
-static bool is_content(const char *name)
+static bool is_blob_content(const char *name)
 {
 	return str_starts(str_of(name), STORE_DATA);
 }
@@ -98,7 +98,7 @@ static void *fetch_new(void *arg)
 	return f;
 }
 
-static void fetch_take(void *p)
+static void blob_fetch_take(void *p)
 {
 	struct fetch *f = p;
 
@@ -171,7 +171,7 @@ static enum fetch_outcome fetch_share(struct blob_cache *c, const char *name, st
 	struct fetch *f;
 	bool leads;
 
-	f = flight_join(c->fetches, name_bytes(name), fetch_new, NULL, fetch_take, &leads);
+	f = flight_join(c->fetches, name_bytes(name), fetch_new, NULL, blob_fetch_take, &leads);
 	if (leads) {
 		outcome = fetch_lead(c, name, ret, &why);
 		flight_land(c->fetches, name_bytes(name));
@@ -195,11 +195,11 @@ static enum fetch_outcome fetch_share(struct blob_cache *c, const char *name, st
 
 static int cache_open(struct blobs *b, const char *name, struct source **ret, struct err *err)
 {
-	struct blob_cache *c = cache_of(b);
+	struct blob_cache *c = blob_cache_of(b);
 	struct source *src = NULL;
 	bool fetched = false;
 
-	if (!is_content(name))
+	if (!is_blob_content(name))
 		return c->under->ops->open(c->under, name, ret, err);
 	for (unsigned i = 0; i < OPEN_TRIES; i++) {
 		enum fetch_outcome outcome;
@@ -230,9 +230,9 @@ static int cache_open(struct blobs *b, const char *name, struct source **ret, st
 
 static int cache_stat(struct blobs *b, const char *name, struct blob_stamp *ret, struct err *err)
 {
-	struct blob_cache *c = cache_of(b);
+	struct blob_cache *c = blob_cache_of(b);
 
-	if (is_content(name) && blob_files_has(c->files, name, ret))
+	if (is_blob_content(name) && blob_files_has(c->files, name, ret))
 		return 0;
 	return c->under->ops->stat(c->under, name, ret, err);
 }
@@ -308,12 +308,12 @@ static _Thread_local unsigned looks;
 static int cache_get(struct blobs *b, const char *name, size_t max, struct buf *ret,
 		     struct blob_stamp *ret_stamp, struct err *err)
 {
-	struct blob_cache *c = cache_of(b);
+	struct blob_cache *c = blob_cache_of(b);
 	unsigned epoch = atomic_load(epoch_of(c, name));
 	struct err why = { 0 };
 	int r = c->under->ops->get(c->under, name, max, ret, ret_stamp, &why);
 
-	if (r == 0 && !is_content(name))
+	if (r == 0 && !is_blob_content(name))
 		record_keep(c, name, buf_bytes(ret), ret_stamp, epoch);
 	else if (r > 0)
 		lru_del(c->records, name_bytes(name));
@@ -327,7 +327,7 @@ static int cache_get(struct blobs *b, const char *name, size_t max, struct buf *
 static int cache_put(struct blobs *b, const char *name, struct bytes content, const char *needs,
 		     const struct blob_stamp *expect, struct err *err)
 {
-	struct blob_cache *c = cache_of(b);
+	struct blob_cache *c = blob_cache_of(b);
 	int r;
 
 	record_forget(c, name);
@@ -336,15 +336,16 @@ static int cache_put(struct blobs *b, const char *name, struct bytes content, co
 	return r;
 }
 
-static int cache_remove(struct blobs *b, const char *name, const struct blob_stamp *seen, struct err *err)
+static int cached_blob_remove(struct blobs *b, const char *name, const struct blob_stamp *seen,
+			      struct err *err)
 {
-	struct blob_cache *c = cache_of(b);
+	struct blob_cache *c = blob_cache_of(b);
 	int r;
 
 	record_forget(c, name);
 	r = c->under->ops->remove(c->under, name, seen, err);
 	record_forget(c, name);
-	if (is_content(name) && (r == 0 || r == BLOB_MISSING))
+	if (is_blob_content(name) && (r == 0 || r == BLOB_MISSING))
 		blob_files_forget(c->files, name);
 	return r;
 }
@@ -365,10 +366,10 @@ static void staged_keep(struct blob_cache *c, const char *name, const struct sta
 
 static int cache_put_staged(struct blobs *b, const char *name, struct staging *s, bool keep, struct err *err)
 {
-	struct blob_cache *c = cache_of(b);
+	struct blob_cache *c = blob_cache_of(b);
 	int r = c->under->ops->put_staged(c->under, name, s, keep, err);
 
-	if (r || !is_content(name))
+	if (r || !is_blob_content(name))
 		return r;
 	/* Without @keep the caller knows the present bytes to be damaged. */
 	if (!keep)
@@ -380,7 +381,7 @@ static int cache_put_staged(struct blobs *b, const char *name, struct staging *s
 static int cache_collect(struct blobs *b, struct blob_garbage *v, size_t n, int64_t not_after_ns,
 			 struct err *err)
 {
-	struct blob_cache *c = cache_of(b);
+	struct blob_cache *c = blob_cache_of(b);
 	int r = c->under->ops->collect(c->under, v, n, not_after_ns, err);
 
 	for (size_t i = 0; r == 0 && i < n; i++)
@@ -393,14 +394,14 @@ static int cache_collect(struct blobs *b, struct blob_garbage *v, size_t n, int6
 
 static int cache_staging(struct blobs *b, struct str name, struct staging *ret, struct err *err)
 {
-	struct blobs *u = cache_of(b)->under;
+	struct blobs *u = blob_cache_of(b)->under;
 
 	return u->ops->staging(u, name, ret, err);
 }
 
 static void cache_staging_done(struct blobs *b, struct staging *s, bool keep)
 {
-	struct blobs *u = cache_of(b)->under;
+	struct blobs *u = blob_cache_of(b)->under;
 
 	u->ops->staging_done(u, s, keep);
 }
@@ -408,14 +409,14 @@ static void cache_staging_done(struct blobs *b, struct staging *s, bool keep)
 static int cache_staging_note(struct blobs *b, struct staging *s, const struct staging_note *note,
 			      struct err *err)
 {
-	struct blobs *u = cache_of(b)->under;
+	struct blobs *u = blob_cache_of(b)->under;
 
 	return u->ops->staging_note(u, s, note, err);
 }
 
 static void cache_staging_expect(struct blobs *b, struct staging *s, const char *name, uint64_t all)
 {
-	struct blobs *u = cache_of(b)->under;
+	struct blobs *u = blob_cache_of(b)->under;
 
 	if (u->ops->staging_expect)
 		u->ops->staging_expect(u, s, name, all);
@@ -424,28 +425,28 @@ static void cache_staging_expect(struct blobs *b, struct staging *s, const char 
 static int cache_notes(struct blobs *b, int (*fn)(void *arg, const struct staging_note *note), void *arg,
 		       struct err *err)
 {
-	struct blobs *u = cache_of(b)->under;
+	struct blobs *u = blob_cache_of(b)->under;
 
 	return u->ops->notes(u, fn, arg, err);
 }
 
 static int cache_settle(struct blobs *b, const char *name, struct err *err)
 {
-	struct blobs *u = cache_of(b)->under;
+	struct blobs *u = blob_cache_of(b)->under;
 
 	return u->ops->settle(u, name, err);
 }
 
 static int cache_settle_all(struct blobs *b, struct err *err)
 {
-	struct blobs *u = cache_of(b)->under;
+	struct blobs *u = blob_cache_of(b)->under;
 
 	return u->ops->settle_all(u, err);
 }
 
 static int cache_touch(struct blobs *b, const char *name, struct err *err)
 {
-	struct blobs *u = cache_of(b)->under;
+	struct blobs *u = blob_cache_of(b)->under;
 
 	return u->ops->touch(u, name, err);
 }
@@ -453,14 +454,14 @@ static int cache_touch(struct blobs *b, const char *name, struct err *err)
 static int cache_list(struct blobs *b, struct str prefix, struct str after, blob_list_fn *fn, void *arg,
 		      struct err *err)
 {
-	struct blobs *u = cache_of(b)->under;
+	struct blobs *u = blob_cache_of(b)->under;
 
 	return u->ops->list(u, prefix, after, fn, arg, err);
 }
 
 static void cache_look(struct blobs *b, const char *const *names, size_t n)
 {
-	struct blobs *u = cache_of(b)->under;
+	struct blobs *u = blob_cache_of(b)->under;
 
 	looks++;
 	if (u->ops->look)
@@ -469,7 +470,7 @@ static void cache_look(struct blobs *b, const char *const *names, size_t n)
 
 static void cache_look_end(struct blobs *b)
 {
-	struct blobs *u = cache_of(b)->under;
+	struct blobs *u = blob_cache_of(b)->under;
 
 	looks--;
 	if (u->ops->look_end)
@@ -479,13 +480,13 @@ static void cache_look_end(struct blobs *b)
 static int cache_scan(struct blobs *b, struct str prefix, struct str after, size_t max, blob_scan_fn *fn,
 		      void *arg, struct err *err)
 {
-	return blobs_scan(cache_of(b)->under, prefix, after, max, fn, arg, err);
+	return blobs_scan(blob_cache_of(b)->under, prefix, after, max, fn, arg, err);
 }
 
 static int cache_get_beside(struct blobs *b, const char *name, const struct blob_stamp *seen, size_t max,
 			    struct buf *ret, struct err *err)
 {
-	struct blobs *u = cache_of(b)->under;
+	struct blobs *u = blob_cache_of(b)->under;
 
 	return u->ops->get_beside ? u->ops->get_beside(u, name, seen, max, ret, err) : BLOB_MISSING;
 }
@@ -494,21 +495,21 @@ static int cache_get_beside(struct blobs *b, const char *name, const struct blob
 static int cache_remove_beside(struct blobs *b, const char *name, const struct blob_stamp *seen,
 			       struct err *err)
 {
-	struct blobs *u = cache_of(b)->under;
+	struct blobs *u = blob_cache_of(b)->under;
 
 	return u->ops->remove_beside ? u->ops->remove_beside(u, name, seen, err) : BLOB_MISSING;
 }
 
 static int cache_staged(struct blobs *b, uint64_t *ret_bytes, struct err *err)
 {
-	struct blobs *u = cache_of(b)->under;
+	struct blobs *u = blob_cache_of(b)->under;
 
 	return u->ops->staged(u, ret_bytes, err);
 }
 
 static int cache_sweep(struct blobs *b, uint64_t *ret_n, struct err *err)
 {
-	struct blobs *u = cache_of(b)->under;
+	struct blobs *u = blob_cache_of(b)->under;
 
 	return u->ops->sweep(u, ret_n, err);
 }
@@ -526,7 +527,7 @@ static void cache_collect_metrics(void *arg)
 
 static void cache_close(struct blobs *b)
 {
-	struct blob_cache *c = cache_of(b);
+	struct blob_cache *c = blob_cache_of(b);
 
 	if (c->files)
 		metrics_off_collect(cache_collect_metrics, c);
@@ -551,7 +552,7 @@ static const struct blobs_ops cache_ops = {
 	.get = cache_get,
 	.stat = cache_stat,
 	.touch = cache_touch,
-	.remove = cache_remove,
+	.remove = cached_blob_remove,
 	.collect = cache_collect,
 	.list = cache_list,
 	.look = cache_look,
@@ -587,7 +588,7 @@ int blobs_open_cache(struct blobs *under, const struct blob_cache_options *o, st
 bool blobs_recall(struct blobs *b, const char *name, size_t max, struct buf *ret,
 		  struct blob_stamp *ret_stamp)
 {
-	return b->ops == &cache_ops && record_recall(cache_of(b), name, max, ret, ret_stamp);
+	return b->ops == &cache_ops && record_recall(blob_cache_of(b), name, max, ret, ret_stamp);
 }
 
 bool blobs_cache_figures(struct blobs *b, struct blob_cache_figures *ret)
@@ -597,7 +598,7 @@ bool blobs_cache_figures(struct blobs *b, struct blob_cache_figures *ret)
 
 	if (b->ops != &cache_ops)
 		return false;
-	c = cache_of(b);
+	c = blob_cache_of(b);
 	file_cache_figures(c->files, &f);
 	*ret = (struct blob_cache_figures){
 		.size = f.size,

@@ -59,8 +59,8 @@ void blob_files_check(struct file_cache *f, const char *name)
 /* ---- keeping ---- */
 
 /* Copy the bytes. The SHA-256 of a raw content is computed on the way. FILE_CACHE_NONE: a failure to write. */
-static int copy_bytes(struct file_cache_new *n, struct source *src, uint8_t ret[STORE_SHA256_SIZE],
-		      struct err *err)
+static int copy_blob_bytes(struct file_cache_new *n, struct source *src, uint8_t ret[STORE_SHA256_SIZE],
+			   struct err *err)
 {
 	AUTO(mem_freep) uint8_t *piece = mem_alloc(FILES_PIECE);
 	AUTO(sha256_freep) struct sha256 *sha = NULL;
@@ -112,7 +112,7 @@ int blob_files_keep(struct file_cache *f, const char *name, struct source *src, 
 	int r = file_cache_begin(f, file_name(name), src->size, &n, NULL) ? 0 : FILE_CACHE_NONE;
 
 	if (r == 0)
-		r = copy_bytes(&n, src, sum, err);
+		r = copy_blob_bytes(&n, src, sum, err);
 	if (r == 0)
 		r = copy_verify(&n, sum, err);
 	if (r == 0)

@@ -25,7 +25,7 @@ struct memory {
 	uint64_t last_id;
 };
 
-static struct memory *memory_of(struct blobs *b)
+static struct memory *blobs_memory_of(struct blobs *b)
 {
 	return CONTAINER_OF(b, struct memory, blobs);
 }
@@ -99,7 +99,7 @@ static int memory_notes(struct blobs *b, int (*fn)(void *arg, const struct stagi
 static int memory_put_staged(struct blobs *base, const char *name, struct staging *s, bool keep,
 			     struct err *err)
 {
-	struct memory *m = memory_of(base);
+	struct memory *m = blobs_memory_of(base);
 	AUTO(buf_done) struct buf content = { 0 };
 	struct blob *b;
 
@@ -121,10 +121,10 @@ static bool is_expected(const struct blob *b, const struct blob_stamp *expect)
 	return b ? expect->id == b->stamp.id : !expect->id;
 }
 
-static int memory_put(struct blobs *base, const char *name, struct bytes content, const char *needs,
-		      const struct blob_stamp *expect, struct err *err)
+static int blobs_memory_put(struct blobs *base, const char *name, struct bytes content, const char *needs,
+			    const struct blob_stamp *expect, struct err *err)
 {
-	struct memory *m = memory_of(base);
+	struct memory *m = blobs_memory_of(base);
 	AUTO(buf_done) struct buf copy = { 0 };
 	int r = BLOB_CHANGED;
 
@@ -138,10 +138,10 @@ static int memory_put(struct blobs *base, const char *name, struct bytes content
 	return r;
 }
 
-static int memory_get(struct blobs *base, const char *name, size_t max, struct buf *ret,
-		      struct blob_stamp *ret_stamp, struct err *err)
+static int blobs_memory_get(struct blobs *base, const char *name, size_t max, struct buf *ret,
+			    struct blob_stamp *ret_stamp, struct err *err)
 {
-	struct memory *m = memory_of(base);
+	struct memory *m = blobs_memory_of(base);
 	struct blob *b;
 	int r = 0;
 
@@ -160,11 +160,11 @@ static int memory_get(struct blobs *base, const char *name, size_t max, struct b
 	return r;
 }
 
-static int memory_open(struct blobs *base, const char *name, struct source **ret, struct err *err)
+static int blobs_memory_open(struct blobs *base, const char *name, struct source **ret, struct err *err)
 {
 	struct buf b = { 0 };
 	struct blob_stamp stamp;
-	int r = memory_get(base, name, SIZE_MAX, &b, &stamp, err);
+	int r = blobs_memory_get(base, name, SIZE_MAX, &b, &stamp, err);
 
 	if (r)
 		return r;
@@ -174,7 +174,7 @@ static int memory_open(struct blobs *base, const char *name, struct source **ret
 
 static int memory_stat(struct blobs *base, const char *name, struct blob_stamp *ret, struct err *err)
 {
-	struct memory *m = memory_of(base);
+	struct memory *m = blobs_memory_of(base);
 	struct blob *b;
 
 	pthread_mutex_lock(&m->lock);
@@ -199,7 +199,7 @@ static int memory_settle_all(struct blobs *b, struct err *err)
 
 static int memory_touch(struct blobs *base, const char *name, struct err *err)
 {
-	struct memory *m = memory_of(base);
+	struct memory *m = blobs_memory_of(base);
 	struct blob *b;
 
 	pthread_mutex_lock(&m->lock);
@@ -224,9 +224,10 @@ static void blob_drop(struct memory *m, struct blob *b)
 	memmove(b, b + 1, (size_t)(m->v + m->n - b) * sizeof(*b));
 }
 
-static int memory_remove(struct blobs *base, const char *name, const struct blob_stamp *seen, struct err *err)
+static int blobs_memory_remove(struct blobs *base, const char *name, const struct blob_stamp *seen,
+			       struct err *err)
 {
-	struct memory *m = memory_of(base);
+	struct memory *m = blobs_memory_of(base);
 	struct blob *b;
 	int r = 0;
 
@@ -245,7 +246,7 @@ static int memory_remove(struct blobs *base, const char *name, const struct blob
 static int memory_collect(struct blobs *base, struct blob_garbage *v, size_t n, int64_t not_after_ns,
 			  struct err *err)
 {
-	struct memory *m = memory_of(base);
+	struct memory *m = blobs_memory_of(base);
 
 	pthread_mutex_lock(&m->lock);
 	for (size_t i = 0; i < n; i++) {
@@ -259,10 +260,10 @@ static int memory_collect(struct blobs *base, struct blob_garbage *v, size_t n, 
 	return 0;
 }
 
-static int memory_list(struct blobs *base, struct str prefix, struct str after, blob_list_fn *fn, void *arg,
-		       struct err *err)
+static int blobs_memory_list(struct blobs *base, struct str prefix, struct str after, blob_list_fn *fn,
+			     void *arg, struct err *err)
 {
-	struct memory *m = memory_of(base);
+	struct memory *m = blobs_memory_of(base);
 	AUTO(mem_freep) char *last = mem_strndup(after.size ? after.p : "", after.size);
 	int r = 0;
 
@@ -303,9 +304,9 @@ static int memory_sweep(struct blobs *b, uint64_t *ret_n, struct err *err)
 	return 0;
 }
 
-static void memory_close(struct blobs *base)
+static void blobs_memory_close(struct blobs *base)
 {
-	struct memory *m = memory_of(base);
+	struct memory *m = blobs_memory_of(base);
 
 	for (size_t i = 0; i < m->n; i++)
 		blob_done(&m->v[i]);
@@ -320,19 +321,19 @@ static const struct blobs_ops memory_ops = {
 	.staging_note = memory_staging_note,
 	.notes = memory_notes,
 	.put_staged = memory_put_staged,
-	.put = memory_put,
+	.put = blobs_memory_put,
 	.settle = memory_settle,
 	.settle_all = memory_settle_all,
-	.open = memory_open,
-	.get = memory_get,
+	.open = blobs_memory_open,
+	.get = blobs_memory_get,
 	.stat = memory_stat,
 	.touch = memory_touch,
-	.remove = memory_remove,
+	.remove = blobs_memory_remove,
 	.collect = memory_collect,
-	.list = memory_list,
+	.list = blobs_memory_list,
 	.staged = memory_staged,
 	.sweep = memory_sweep,
-	.close = memory_close,
+	.close = blobs_memory_close,
 };
 
 struct blobs *blobs_open_memory(void)

@@ -50,7 +50,7 @@ static void collection_done(struct collection *c)
 	free(c->v);
 }
 
-static void candidate_add(struct collection *c, const char *content, const char *id, size_t of)
+static void collected_candidate_add(struct collection *c, const char *content, const char *id, size_t of)
 {
 	struct candidate *v = &VEC_PUSH(c->v, c->n, c->room);
 
@@ -61,7 +61,7 @@ static void candidate_add(struct collection *c, const char *content, const char 
 
 /* ---- which generations may go ---- */
 
-static int generation_listed(void *arg, const struct bucket_item *item, struct err *err)
+static int collected_generation_listed(void *arg, const struct bucket_item *item, struct err *err)
 {
 	char content[BLOB_CONTENT_NAME_SIZE], id[GENERATION_SIZE];
 	struct collection *c = arg;
@@ -78,7 +78,7 @@ static int generation_listed(void *arg, const struct bucket_item *item, struct e
 		g->outcome = BLOB_YOUNGER;
 	else if (g->outcome == BLOB_MISSING)
 		g->outcome = 0;
-	candidate_add(c, content, id, at - 1);
+	collected_candidate_add(c, content, id, at - 1);
 	return 0;
 }
 
@@ -93,12 +93,12 @@ static int garbage_list(struct collection *c, size_t n, struct err *err)
 			(void *)(uintptr_t)(i + 1));
 	}
 	if (n > LIST_EACH)
-		return b->ops->list(b, "data/", "", generation_listed, c, err);
+		return b->ops->list(b, "data/", "", collected_generation_listed, c, err);
 	for (size_t i = 0; i < n && r == 0; i++) {
 		char prefix[BUCKET_NAME_SIZE];
 
 		snprintf(prefix, sizeof(prefix), "%s!", c->garbage[i].name);
-		r = b->ops->list(b, prefix, "", generation_listed, c, err);
+		r = b->ops->list(b, prefix, "", collected_generation_listed, c, err);
 	}
 	return r;
 }
@@ -356,7 +356,7 @@ static int left_generation(void *arg, const struct bucket_item *item, struct err
 		return 0;
 	if (strcmp(content, c->last) == 0 && c->last_ns < c->not_after_ns &&
 	    item->time_ns < c->not_after_ns && c->n < SWEEP_MAX)
-		candidate_add(c, content, c->last_id, NO_GARBAGE);
+		collected_candidate_add(c, content, c->last_id, NO_GARBAGE);
 	memcpy(c->last, content, sizeof(content));
 	memcpy(c->last_id, id, sizeof(id));
 	c->last_ns = item->time_ns;

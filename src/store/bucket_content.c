@@ -61,7 +61,7 @@ static int generation_latest(struct blob_bucket *s, const char *name, struct gen
 	return 0;
 }
 
-static struct blob_stamp stamp_of(struct blob_bucket *s, const char *name, const struct generation *g)
+static struct blob_stamp content_stamp_of(struct blob_bucket *s, const char *name, const struct generation *g)
 {
 	return (struct blob_stamp){ hash64(g->id, sizeof(g->id), 0), g->size,
 				    bucket_used_ns(s, name, g->time_ns) };
@@ -73,7 +73,7 @@ int bucket_content_stat(struct blob_bucket *s, const char *name, struct blob_sta
 	int r = generation_latest(s, name, &g, err);
 
 	if (r == 0)
-		*ret = stamp_of(s, name, &g);
+		*ret = content_stamp_of(s, name, &g);
 	return r;
 }
 
@@ -281,17 +281,17 @@ struct content_walk {
 	void *arg;
 };
 
-static int walk_report(struct content_walk *w, struct err *err)
+static int content_walk_report(struct content_walk *w, struct err *err)
 {
 	struct blob_stamp stamp;
 
 	if (!w->name[0])
 		return 0;
-	stamp = stamp_of(w->s, w->name, &w->latest);
+	stamp = content_stamp_of(w->s, w->name, &w->latest);
 	return w->fn(w->arg, w->name, &stamp, err);
 }
 
-static int walk_item(void *arg, const struct bucket_item *item, struct err *err)
+static int content_walk_item(void *arg, const struct bucket_item *item, struct err *err)
 {
 	char content[BLOB_CONTENT_NAME_SIZE], id[GENERATION_SIZE];
 	struct content_walk *w = arg;
@@ -299,7 +299,7 @@ static int walk_item(void *arg, const struct bucket_item *item, struct err *err)
 	if (!generation_name_read(item->name, content, id))
 		return 0;
 	if (strcmp(w->name, content) != 0) {
-		int r = walk_report(w, err);
+		int r = content_walk_report(w, err);
 
 		if (r)
 			return r;
@@ -313,7 +313,7 @@ int bucket_content_list(struct blob_bucket *s, const char *prefix, const char *a
 			void *arg, struct err *err)
 {
 	struct content_walk w = { .s = s, .fn = fn, .arg = arg };
-	int r = s->bucket->ops->list(s->bucket, prefix, after, walk_item, &w, err);
+	int r = s->bucket->ops->list(s->bucket, prefix, after, content_walk_item, &w, err);
 
-	return r ? r : walk_report(&w, err);
+	return r ? r : content_walk_report(&w, err);
 }

@@ -57,7 +57,7 @@ static size_t object_index(const struct bucket_memory *m, const char *name)
 }
 
 /* Under the lock. */
-static struct object *object_find(struct bucket_memory *m, const char *name)
+static struct object *memory_object_find(struct bucket_memory *m, const char *name)
 {
 	size_t i = object_index(m, name);
 
@@ -80,7 +80,7 @@ static void object_set(struct bucket_memory *m, const char *name, struct buf *co
 	struct object *o;
 
 	pthread_mutex_lock(&m->lock);
-	o = object_find(m, name);
+	o = memory_object_find(m, name);
 	if (!o) {
 		size_t i = object_index(m, name);
 
@@ -102,7 +102,7 @@ static void object_del(struct bucket_memory *m, const char *name)
 	struct object *o;
 
 	pthread_mutex_lock(&m->lock);
-	o = object_find(m, name);
+	o = memory_object_find(m, name);
 	if (o) {
 		free(o->name);
 		buf_done(&o->content);
@@ -189,7 +189,7 @@ static int memory_get(struct bucket *base, const char *name, size_t max, struct 
 	if (memory_before(b, "get", name, err) < 0)
 		return -1;
 	pthread_mutex_lock(&b->m->lock);
-	o = object_find(b->m, name);
+	o = memory_object_find(b->m, name);
 	if (!o)
 		r = BUCKET_MISSING;
 	else if (o->content.size > max)
@@ -209,7 +209,7 @@ static int memory_head(struct bucket *base, const char *name, uint64_t *ret_size
 	if (r)
 		return MIN(r, 0);
 	pthread_mutex_lock(&b->m->lock);
-	o = object_find(b->m, name);
+	o = memory_object_find(b->m, name);
 	if (o)
 		*ret_size = o->content.size;
 	pthread_mutex_unlock(&b->m->lock);

@@ -63,7 +63,7 @@ static bool is_blob_name(const char *name, size_t size)
 }
 
 /* The 16 digits at the beginning of *s, and the dot after them. */
-static bool number_read(struct str *s, uint64_t *ret)
+static bool bucket_number_read(struct str *s, uint64_t *ret)
 {
 	struct str digits = str_cut(s, '.');
 
@@ -101,8 +101,9 @@ bool version_name_read(const char *name, struct version_name *ret, size_t *ret_b
 	struct str rest = str_of(mark ? mark + 1 : NULL), leaf;
 
 	*ret = (struct version_name){ 0 };
-	if (!mark || !number_read(&rest, &ret->seq) || !number_read(&rest, &ret->id) ||
-	    !number_read(&rest, &ret->before) || !ret->id || !is_blob_name(name, (size_t)(mark - name)))
+	if (!mark || !bucket_number_read(&rest, &ret->seq) || !bucket_number_read(&rest, &ret->id) ||
+	    !bucket_number_read(&rest, &ret->before) || !ret->id ||
+	    !is_blob_name(name, (size_t)(mark - name)))
 		return false;
 	*ret_blob = (size_t)(mark - name);
 	if (str_eq(rest, STR("-")))

@@ -81,7 +81,7 @@ static bool hash_read(struct str text, uint64_t *ret)
 }
 
 /* The lines of parts, up to one that is torn. */
-static void parts_read(struct str s, struct parts_note *ret)
+static void noted_parts_read(struct str s, struct parts_note *ret)
 {
 	size_t room = 0;
 
@@ -119,7 +119,7 @@ bool parts_note_read(const char *path, struct parts_note *ret)
 	if (!line_value(&s, STR("sum: "), sum, sizeof(sum)) || !hash_read(str_of(sum), &hash) ||
 	    hash != hash64(b.p, head, 0))
 		return false;
-	parts_read(s, ret);
+	noted_parts_read(s, ret);
 	return true;
 }
 

@@ -170,7 +170,7 @@ static void attempt_pause(const struct attempt *a)
  * The own one has to be listed: a server may have said that it has taken it, with an error in the body of its answer. The
  * marks may be listed at the same time as the versions: both only have to begin after the put.
  */
-static int attempt_check(const struct attempt *a, struct err *err)
+static int record_attempt_check(const struct attempt *a, struct err *err)
 {
 	struct mark_search marks = { .generation = a->own.generation };
 	char versions_prefix[BUCKET_NAME_SIZE], marks_prefix[BUCKET_NAME_SIZE];
@@ -230,7 +230,7 @@ static int attempt_run(struct attempt *a, struct bytes content, struct err *err)
 		(void)b->ops->remove(b, a->object, NULL);
 		return -1;
 	}
-	r = attempt_check(a, err);
+	r = record_attempt_check(a, err);
 	if (r == 0 && attempt_is_late(a))
 		return attempt_take_back(a, err);
 	if (r < 0) {

@@ -31,7 +31,7 @@ static struct s3_bucket *s3_of(struct bucket *b)
 }
 
 /* @key is freed by the caller. */
-static struct s3_name name_of(const struct s3_bucket *b, const char *name, char **key)
+static struct s3_name s3_name_of(const struct s3_bucket *b, const char *name, char **key)
 {
 	*key = mem_printf("%s%s", b->prefix, name);
 	return (struct s3_name){ str_of(b->bucket), str_of(*key) };
@@ -60,10 +60,10 @@ static int s3_bucket_put(struct bucket *base, const char *name, struct bytes con
 	struct err why = { 0 };
 	struct s3_info info;
 
-	return away_or(s3_put(b->s3, name_of(b, name, &key), content, &info, &why), &why, err);
+	return away_or(s3_put(b->s3, s3_name_of(b, name, &key), content, &info, &why), &why, err);
 }
 
-static int part_read(int fd, uint64_t off, void *p, size_t n, struct err *err)
+static int s3_part_read(int fd, uint64_t off, void *p, size_t n, struct err *err)
 {
 	size_t got = 0;
 
@@ -77,7 +77,7 @@ static int file_put_whole(struct s3 *s, struct s3_name name, int fd, uint64_t si
 	AUTO(mem_freep) uint8_t *p = mem_alloc((size_t)size + 1);
 	struct s3_info info;
 
-	return part_read(fd, 0, p, (size_t)size, err) < 0
+	return s3_part_read(fd, 0, p, (size_t)size, err) < 0
 		       ? -1
 		       : s3_put(s, name, bytes_of(p, (size_t)size), &info, err);
 }
@@ -86,7 +86,7 @@ static int s3_bucket_put_file(struct bucket *base, const char *name, int fd, uin
 {
 	struct s3_bucket *b = s3_of(base);
 	AUTO(mem_freep) char *key = NULL;
-	struct s3_name n = name_of(b, name, &key);
+	struct s3_name n = s3_name_of(b, name, &key);
 	struct err why = { 0 };
 
 	return away_or(file_put_whole(b->s3, n, fd, size, &why), &why, err);
@@ -97,7 +97,7 @@ static int s3_bucket_put_file(struct bucket *base, const char *name, int fd, uin
 /* @key is freed by the caller. */
 static struct s3_upload upload_of(const struct s3_bucket *b, const char *name, const char *id, char **key)
 {
-	struct s3_upload u = { .name = name_of(b, name, key) };
+	struct s3_upload u = { .name = s3_name_of(b, name, key) };
 
 	snprintf(u.id, sizeof(u.id), "%s", id);
 	return u;
@@ -110,7 +110,7 @@ static int s3_bucket_upload_begin(struct bucket *base, const char *name, char re
 	AUTO(mem_freep) char *key = NULL;
 	struct err why = { 0 };
 	struct s3_upload u;
-	int r = s3_upload_begin(b->s3, name_of(b, name, &key), &u, &why);
+	int r = s3_upload_begin(b->s3, s3_name_of(b, name, &key), &u, &why);
 
 	if (r == 0)
 		snprintf(ret_id, BUCKET_UPLOAD_SIZE, "%s", u.id);
@@ -213,7 +213,7 @@ static int s3_bucket_get(struct bucket *base, const char *name, size_t max, stru
 	struct s3_bucket *b = s3_of(base);
 	AUTO(mem_freep) char *key = NULL;
 	struct err why = { 0 };
-	int r = s3_get(b->s3, name_of(b, name, &key), max, ret, NULL, &why);
+	int r = s3_get(b->s3, s3_name_of(b, name, &key), max, ret, NULL, &why);
 
 	return r == S3_MISSING ? BUCKET_MISSING : away_or(r, &why, err);
 }
@@ -224,7 +224,7 @@ static int s3_bucket_head(struct bucket *base, const char *name, uint64_t *ret_s
 	AUTO(mem_freep) char *key = NULL;
 	struct s3_info info = { 0 };
 	struct err why = { 0 };
-	int r = s3_head(b->s3, name_of(b, name, &key), &info, &why);
+	int r = s3_head(b->s3, s3_name_of(b, name, &key), &info, &why);
 
 	*ret_size = info.size;
 	return r == S3_MISSING ? BUCKET_MISSING : away_or(r, &why, err);
@@ -236,7 +236,7 @@ static int s3_bucket_remove(struct bucket *base, const char *name, struct err *e
 	AUTO(mem_freep) char *key = NULL;
 	struct err why = { 0 };
 
-	return away_or(s3_delete(b->s3, name_of(b, name, &key), &why), &why, err);
+	return away_or(s3_delete(b->s3, s3_name_of(b, name, &key), &why), &why, err);
 }
 
 /* ---- listing ---- */
@@ -249,7 +249,7 @@ struct s3_walk {
 	struct err err;
 };
 
-static int walk_item(void *arg, const struct s3_listed *o, struct err *err)
+static int s3_walk_item(void *arg, const struct s3_listed *o, struct err *err)
 {
 	struct s3_walk *w = arg;
 	size_t skip = strlen(w->b->prefix);
@@ -274,7 +274,7 @@ static int s3_bucket_list(struct bucket *base, const char *prefix, const char *a
 	const struct s3_listing l = { .bucket = str_of(b->bucket),
 				      .prefix = str_of(from),
 				      .after = str_of(past),
-				      .fn = walk_item,
+				      .fn = s3_walk_item,
 				      .arg = &w };
 	struct err why = { 0 };
 	int r = s3_list(b->s3, &l, &why);
@@ -333,8 +333,8 @@ struct s3_content {
 	struct source *object;
 };
 
-static int content_read(struct source *base, uint64_t off, void *buf, size_t n, enum source_hint hint,
-			size_t *ret_got, struct err *err)
+static int s3_content_read(struct source *base, uint64_t off, void *buf, size_t n, enum source_hint hint,
+			   size_t *ret_got, struct err *err)
 {
 	struct source *object = CONTAINER_OF(base, struct s3_content, source)->object;
 	struct err why = { 0 };
@@ -369,7 +369,7 @@ static void content_close(struct source *base)
 }
 
 static const struct source_ops content_ops = {
-	.read = content_read,
+	.read = s3_content_read,
 	.close = content_close,
 	.expect = content_expect,
 	.distrust = content_distrust,

@@ -171,7 +171,7 @@ static int content_stage(struct copy_worker *w, const struct store_meta *meta, s
 }
 
 /* BLOB_MISSING: it is not in the source any more. */
-static int content_copy(struct copy_worker *w, const struct store_meta *meta, const char *name,
+static int copy_content(struct copy_worker *w, const struct store_meta *meta, const char *name,
 			struct err *err)
 {
 	AUTO(source_closep) struct source *src = NULL;
@@ -236,7 +236,7 @@ static int content_provide(struct copy_worker *w, const struct store_meta *meta,
 	if (r < 0)
 		r = to_failed(w, err);
 	else if (!there || r == BLOB_MISSING)
-		r = content_copy(w, meta, name, err);
+		r = copy_content(w, meta, name, err);
 	content_unclaim(c, claim);
 	return r;
 }

@@ -56,7 +56,7 @@ struct hold {
 
 /* ---- the list; under the lock ---- */
 
-static void held_free(struct held *e)
+static void held_push_free(struct held *e)
 {
 	free(e->name);
 	free(e->owner);
@@ -96,7 +96,7 @@ static void gone_remove(const struct hold *h, struct held *gone)
 
 		gone = e->next;
 		held_file_remove(h->dir, &e->file);
-		held_free(e);
+		held_push_free(e);
 	}
 }
 
@@ -303,7 +303,7 @@ int hold_add(struct hold *h, const struct store_key *key, const struct store_met
 		h->bytes -= e->stored_size;
 	pthread_mutex_unlock(&h->lock);
 	if (r < 0)
-		held_free(e);
+		held_push_free(e);
 	return r < 0 ? -1 : STORE_HELD;
 }
 
@@ -319,7 +319,7 @@ static bool held_is_blocked(const struct held *e)
 }
 
 /* Under the lock. A push that failed does not hold up those of other build IDs. */
-static struct held *list_due(struct hold *h, int64_t *ret_wait_ms)
+static struct held *held_list_due(struct hold *h, int64_t *ret_wait_ms)
 {
 	int64_t now_ms = clock_mono_ms();
 
@@ -344,7 +344,7 @@ bool hold_next(struct hold *h, struct arena *a, struct held_push *ret, int *ret_
 
 	*ret = (struct held_push){ 0 };
 	pthread_mutex_lock(&h->lock);
-	e = list_due(h, ret_wait_ms);
+	e = held_list_due(h, ret_wait_ms);
 	if (e) {
 		f = e->file;
 		ret->number = h->putting = f.number;
@@ -563,7 +563,7 @@ void hold_close(struct hold *h)
 		struct held *e = h->first;
 
 		h->first = e->next;
-		held_free(e);
+		held_push_free(e);
 	}
 	map_done(&h->frozen);
 	pthread_cond_destroy(&h->changed);

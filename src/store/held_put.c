@@ -24,7 +24,7 @@ struct hold_putter {
 	bool told;           /* that the bucket is away */
 };
 
-static int stop_check(void *arg, uint64_t n)
+static int held_stop_check(void *arg, uint64_t n)
 {
 	struct hold_putter *p = arg;
 
@@ -39,7 +39,7 @@ static int held_check(struct hold_putter *p, const struct held_push *push, int f
 	if (own < 0)
 		return err_os(err, errno, "dup");
 	return content_compare(source_of_fd(own, push->meta.stored_size, 0, "a push that was held"),
-			       push->meta.raw, push->meta.sha256, stop_check, p, err);
+			       push->meta.raw, push->meta.sha256, held_stop_check, p, err);
 }
 
 static enum held_outcome held_outcome_of(int r)

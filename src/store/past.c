@@ -94,14 +94,14 @@ static int version_note(void *arg, const char *name, const struct blob_stamp *st
 	return 0;
 }
 
-static void versions_done(struct versions *v)
+static void past_versions_done(struct versions *v)
 {
 	for (size_t i = 0; i < v->n; i++)
 		free(v->names[i]);
 	free(v->names);
 }
 
-static int versions_list(struct store *st, const char *name, struct versions *ret, struct err *err)
+static int past_versions_list(struct store *st, const char *name, struct versions *ret, struct err *err)
 {
 	AUTO(buf_done) struct buf prefix = { 0 };
 
@@ -111,10 +111,10 @@ static int versions_list(struct store *st, const char *name, struct versions *re
 
 int past_trim(struct store *st, const char *name, bool all, struct err *err)
 {
-	AUTO(versions_done) struct versions v = { 0 };
+	AUTO(past_versions_done) struct versions v = { 0 };
 	size_t keep = all ? 0 : STORE_PAST_MAX;
 
-	if (versions_list(st, name, &v, err) < 0)
+	if (past_versions_list(st, name, &v, err) < 0)
 		return -1;
 	for (size_t i = 0; i + keep < v.n; i++)
 		if (st->blobs->ops->remove(st->blobs, v.names[i], NULL, err) < 0)
@@ -126,9 +126,9 @@ int past_trim(struct store *st, const char *name, bool all, struct err *err)
 static int version_find(struct store *st, const char *name, struct str sha256, struct arena *a,
 			struct store_record *ret, char **ret_name, struct err *err)
 {
-	AUTO(versions_done) struct versions v = { 0 };
+	AUTO(past_versions_done) struct versions v = { 0 };
 
-	if (versions_list(st, name, &v, err) < 0)
+	if (past_versions_list(st, name, &v, err) < 0)
 		return -1;
 	while (v.n) {
 		AUTO(mem_freep) char *version = v.names[--v.n];

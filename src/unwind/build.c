@@ -25,7 +25,7 @@ enum { REDO = 1 }; /* of the sorted list: start again without it */
 
 /* ---- the code of the file ---- */
 
-static int code_by_start(const void *a, const void *b)
+static int unwind_code_by_start(const void *a, const void *b)
 {
 	const struct code_range *x = a, *y = b;
 
@@ -45,7 +45,7 @@ static void find_code(struct build *b)
 		    !add_overflows(s->vaddr, s->memsz, &end))
 			b->code[b->n_code++] = (struct code_range){ s->vaddr, end };
 	}
-	SORT(b->code, b->n_code, code_by_start);
+	SORT(b->code, b->n_code, unwind_code_by_start);
 	for (size_t i = 0; i < b->n_code; i++) {
 		struct code_range r = b->code[i];
 

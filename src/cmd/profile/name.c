@@ -57,7 +57,7 @@ static enum frame_reason naming_begin_file(void *arg, const struct profile_modul
 	return FRAME_FOUND;
 }
 
-static void note_lacking(struct local_naming *n, const struct symtab_frames *f)
+static void note_lacking_names(struct local_naming *n, const struct symtab_frames *f)
 {
 	enum frame_reason r = frame_reason_lacking(symtab_info(n->file.table), f);
 
@@ -104,7 +104,7 @@ static enum frame_reason naming_ask(void *arg, const struct profile_module *m, u
 		return r;
 	switch (lookup_frames(&n->file, vaddr, ret, &err)) {
 	case 0:
-		note_lacking(n, ret);
+		note_lacking_names(n, ret);
 		return FRAME_FOUND;
 	case SYMTAB_NONE:
 		r = frame_reason_outside(symtab_info(n->file.table), n->file.no_debug, &n->layout, vaddr);
@@ -188,7 +188,7 @@ static void report_names(const struct profile_named *list, size_t n, const struc
 		fprintf(stderr, "            and %zu other files\n", bad - REPORT_MAX);
 }
 
-static void report_lacking(const struct local_naming *n)
+static void report_lacking_names(const struct local_naming *n)
 {
 	if (n->n_lacking)
 		fprintf(stderr, "lode: addresses with a name, but not with all of their calls or names:\n");
@@ -238,7 +238,7 @@ int profile_name_here(struct profile *p, struct settings *s, struct err *err)
 		progress_clear();
 	if (r == 0 && !s->profile.quiet) {
 		report_names(list, n_list, &n.places);
-		report_lacking(&n);
+		report_lacking_names(&n);
 	}
 	local_naming_done(&n);
 	free(list);

@@ -49,7 +49,7 @@ static bool groomer_pause(struct groomer *g, int64_t wait_ms)
 }
 
 /* Steps until one finds nothing to do. */
-static void run_steps(void *arg)
+static void run_groom_steps(void *arg)
 {
 	struct groomer *g = arg;
 
@@ -75,7 +75,7 @@ static void *groomer_run(void *arg)
 
 	pthread_setname_np(pthread_self(), "lode-groom");
 	while (!groomer_pause(g, g->wait_ms)) {
-		nice_call(NICE, run_steps, g);
+		nice_call(NICE, run_groom_steps, g);
 		/* Profiles and queries leave blocks of the tables between free ones. */
 		mem_return_now();
 	}

@@ -49,7 +49,7 @@ static void print_set_aside(const char *data)
 	printf("\n");
 }
 
-static void print_failure(const struct failure *f)
+static void print_scan_failure(const struct failure *f)
 {
 	time_t next = (time_t)f->next_try_s;
 	char when[64] = "when the file changes";
@@ -90,7 +90,7 @@ static void print_stat_text(const char *data, const struct index_stats *st, uint
 	print_room(left);
 	printf("failures       %llu\n", (unsigned long long)failures->n);
 	for (size_t i = 0; i < failures->n_listed; i++)
-		print_failure(&failures->v[i]);
+		print_scan_failure(&failures->v[i]);
 }
 
 static int print_stat_json(const char *data, const struct index_stats *st, uint64_t left,

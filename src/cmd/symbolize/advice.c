@@ -19,7 +19,7 @@ static void add_supplementary(const struct elf_image *debug, struct arena *a, st
 }
 
 /* A place where a debug file of @file would be found: beside it, or by the build ID. */
-static void add_place(const struct elf_image *img, struct str file, struct arena *a, struct buf *out)
+static void add_advice_place(const struct elf_image *img, struct str file, struct arena *a, struct buf *out)
 {
 	char hex[BUILD_ID_HEX_SIZE];
 	struct build_id id;
@@ -58,7 +58,7 @@ void symbolize_advice(const struct lookup_options *places, enum frame_reason rea
 	local_install_advice(&distro, c.package, file, &install);
 	c.install = buf_str(&install);
 	if (f && f->img && !f->named && frame_reason_lacks_file(reason))
-		add_place(f->img, file, &a, &place);
+		add_advice_place(f->img, file, &a, &place);
 	c.place = buf_str(&place);
 	if (f && reason == FRAME_ALT_MISSING && (f->debug || f->img))
 		add_supplementary(f->debug ? f->debug : f->img, &a, &missing);

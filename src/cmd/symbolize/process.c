@@ -87,7 +87,7 @@ static void map_vdso(struct process *p, const char *pid, const struct frame_mapp
 	VEC_PUSH(p->places, p->n, p->room) = (struct mapped_module){ map->start, map->limit, m };
 }
 
-static void add_mapping(struct process *p, const char *pid, struct str line)
+static void add_process_mapping(struct process *p, const char *pid, struct str line)
 {
 	struct frame_mapping map = { 0 };
 	struct maps_line l;
@@ -130,7 +130,7 @@ static int read_maps(struct process *p, const char *pid, struct err *err)
 	if (r)
 		return r < 0 ? -1 : err_set(err, ERR_IO, "there is no process %s", pid);
 	for (struct str rest = buf_str(&maps); rest.size;)
-		add_mapping(p, pid, str_cut(&rest, '\n'));
+		add_process_mapping(p, pid, str_cut(&rest, '\n'));
 	return p->n ? 0
 		    : err_set(err, ERR_IO,
 			      "process %s has no mapped files: it is a thread of the kernel, or has ended",

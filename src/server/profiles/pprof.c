@@ -12,7 +12,7 @@ struct pprof_lender {
 	struct profile_pprof *w; /* NULL: not begun */
 };
 
-static int pprof_begin(struct pprof_lender *x, struct err *err)
+static int merged_pprof_begin(struct pprof_lender *x, struct err *err)
 {
 	struct api *a = x->lender.a;
 	const struct profile_writer to = { api_write_spool, &a->spool };
@@ -37,7 +37,7 @@ static int pprof_of_lent(struct api_lender *lender, const struct profilestore_me
 		return -1;
 	if (x->filter && x->filter->lent(x->filter->arg, m->profile, in, err) < 0)
 		return -1;
-	return pprof_begin(x, err) < 0 ? -1 : profile_pprof_add_trie(x->w, m->profile, in, err);
+	return merged_pprof_begin(x, err) < 0 ? -1 : profile_pprof_add_trie(x->w, m->profile, in, err);
 }
 
 static int pprof_end(struct api_lender *lender, const struct profilestore_merged *m,
@@ -45,7 +45,7 @@ static int pprof_end(struct api_lender *lender, const struct profilestore_merged
 {
 	struct pprof_lender *x = (struct pprof_lender *)lender;
 
-	return pprof_begin(x, err) < 0 ? -1 : profile_pprof_end(x->w, m->profile, l, err);
+	return merged_pprof_begin(x, err) < 0 ? -1 : profile_pprof_end(x->w, m->profile, l, err);
 }
 
 static int merge_pprof(struct api *a, struct pprof_lender *x, struct api_merged *m, struct err *err)

@@ -47,8 +47,8 @@ int api_normalise_lent(const struct api *a, struct profile_trie *in, struct err 
 }
 
 /* The stacks of one value of the label. */
-static int add_group(struct tree_lender *x, const struct profilestore_merged *m, struct profile_trie *in,
-		     struct err *err)
+static int add_lent_group(struct tree_lender *x, const struct profilestore_merged *m, struct profile_trie *in,
+			  struct err *err)
 {
 	const struct profile_limits limits = api_limits(x->lender.a);
 
@@ -73,7 +73,7 @@ static int tree_of_lent(struct api_lender *lender, const struct profilestore_mer
 	in->function = of->function;
 	in->binary = of->binary;
 	if (of->view.label)
-		r = add_group(x, m, in, err);
+		r = add_lent_group(x, m, in, err);
 	else
 		r = profile_tree_of_trie(&of->view, &limits, m->profile, in, &x->tree, err);
 	return r == TREE_NEEDS_NODES ? API_NEEDS_PROFILE : r;

@@ -68,8 +68,8 @@ static int lend_locations_to(void *arg, const struct profilestore_merged *m,
 }
 
 /* @lender NULL: the stacks are copied. */
-static struct profilestore_shape shape_of(const struct api *a, enum profilestore_detail detail,
-					  struct api_lender *lender)
+static struct profilestore_shape merge_shape_of(const struct api *a, enum profilestore_detail detail,
+						struct api_lender *lender)
 {
 	struct profilestore_shape s = { .label = api_text(a, "label"), .detail = detail };
 
@@ -91,7 +91,7 @@ static struct profilestore_shape shape_of(const struct api *a, enum profilestore
 static int merge_side(struct api *a, enum profilestore_detail detail, bool base, struct api_merged *m,
 		      struct api_lender *lender, struct err *err)
 {
-	const struct profilestore_shape shape = shape_of(a, detail, lender);
+	const struct profilestore_shape shape = merge_shape_of(a, detail, lender);
 	const struct profile_limits limits = api_limits(a);
 	struct profilestore_range r;
 
@@ -108,7 +108,7 @@ static int merge_side(struct api *a, enum profilestore_detail detail, bool base,
 static int merge_pair(struct api *a, enum profilestore_detail detail, struct api_merged *m,
 		      struct api_lender *lender, struct err *err)
 {
-	struct profilestore_shape shape = shape_of(a, detail, lender);
+	struct profilestore_shape shape = merge_shape_of(a, detail, lender);
 	const struct profile_limits limits = api_limits(a);
 	struct profilestore_range r, base;
 

@@ -243,7 +243,7 @@ static bool put_take_session(struct request *req)
 	return true;
 }
 
-static void put_begin(struct request *req)
+static void push_put_begin(struct request *req)
 {
 	if (push_request_new(req) && put_read_sizes(req) && put_read_sha256(req)) {
 		push_read_meta(req);
@@ -339,7 +339,7 @@ bool push_exists(const struct server *s)
 
 const struct http_handler push_put = {
 	.exists = push_exists,
-	.begin = put_begin,
+	.begin = push_put_begin,
 	.body = put_body,
 	.run = put_run,
 	.done = put_done,

@@ -84,8 +84,9 @@ static int put_value(const struct querier_place *p, const struct proto_field *f,
 }
 
 /* @outer: the place of the message itself, which its fields have then; NULL: none. The depth is that of the tables. */
-static int read_message(struct bytes message, const struct rpc_message *m, const struct querier_place *outer,
-			struct querier_request *ret, struct err *err)
+static int read_querier_message(struct bytes message, const struct rpc_message *m,
+				const struct querier_place *outer, struct querier_request *ret,
+				struct err *err)
 {
 	struct cursor c = cursor_of(message);
 	struct proto_field f;
@@ -100,7 +101,7 @@ static int read_message(struct bytes message, const struct rpc_message *m, const
 		if (field->kind != RPC_MESSAGE)
 			r = p ? put_value(p, &f, ret, err) : 0;
 		else if (f.wire == PROTO_LEN)
-			r = read_message(f.b, field->message, p, ret, err);
+			r = read_querier_message(f.b, field->message, p, ret, err);
 		if (r < 0)
 			return r;
 	}
@@ -119,5 +120,5 @@ int querier_add_text(struct querier_texts *t, struct str s, struct err *err)
 int querier_read(struct bytes request, const struct rpc_method *of, struct querier_request *ret,
 		 struct err *err)
 {
-	return read_message(request, of->request, NULL, ret, err);
+	return read_querier_message(request, of->request, NULL, ret, err);
 }

@@ -76,7 +76,7 @@ static struct str outer_name(struct str name)
 	return (struct str){ name.p, name.size - last.size - (last.size < name.size) };
 }
 
-static bool is_version(struct str s)
+static bool is_package_version(struct str s)
 {
 	return s.size >= 2 && s.p[0] == 'v' && s.p[1] >= '0' && s.p[1] <= '9';
 }
@@ -94,7 +94,7 @@ static void print_file_name(struct str name, struct buf *out)
 		buf_add_char(out, package.p[i] == '.' ? '/' : package.p[i]);
 	if (is_google)
 		last = last_name(name);
-	else if (is_version(last))
+	else if (is_package_version(last))
 		last = last_name(outer_name(package));
 	buf_add_char(out, '/');
 	for (size_t i = 0; i < last.size; i++)

@@ -133,7 +133,7 @@ static void start_due(struct scrape *s)
 		pull_start(due[i]);
 }
 
-static bool is_stopped(struct scrape *s)
+static bool scrape_is_stopped(struct scrape *s)
 {
 	bool stop;
 
@@ -149,7 +149,7 @@ static void *scrape_main(void *arg)
 	int64_t checked_ms = clock_mono_ms() - TICK_MS;
 
 	pthread_setname_np(pthread_self(), "lode-scrape");
-	while (!is_stopped(s)) {
+	while (!scrape_is_stopped(s)) {
 		if (clock_mono_ms() >= checked_ms + TICK_MS) {
 			checked_ms = clock_mono_ms();
 			for (size_t i = 0; i < s->n_files; i++)

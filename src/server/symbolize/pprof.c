@@ -58,7 +58,7 @@ static void pprof_answer(void *arg, size_t i, const struct tables_answer *ans)
 	ask_part_end(a, i);
 }
 
-static const char *pprof_begin(struct ask *a)
+static const char *pprof_symbol_begin(struct ask *a)
 {
 	return "text/plain; charset=utf-8";
 }
@@ -68,4 +68,5 @@ static void pprof_put(struct ask *a, size_t i)
 	buf_add_str(&a->out, ask_part(a, i));
 }
 
-const struct ask_form ask_pprof = { pprof_parse, pprof_begin, pprof_answer, pprof_put, pprof_begin };
+const struct ask_form ask_pprof = { pprof_parse, pprof_symbol_begin, pprof_answer, pprof_put,
+				    pprof_symbol_begin };
