@@ -21,6 +21,7 @@
 #include <unistd.h>
 
 #define NOBODY       65534u
+#define PARSER_USER  0x7fff0000u /* and 15 bits of the process ID: a user that no other process has */
 #define PARSER_DATA  MIB(512)
 #define PARSER_FILES 16u
 #define X32_BIT      0x40000000u
@@ -145,12 +146,22 @@ static const int parser_calls[] = {
 	SYS_tgkill,
 };
 
+static bool become_user(uid_t user)
+{
+	return setresgid(user, user, user) == 0 && setresuid(user, user, user) == 0;
+}
+
+/*
+ * Any process of the same user may end the parser, or use up the user's limit of processes, and daemons and containers run as
+ * nobody: that user is taken only where a user namespace has no other.
+ */
 static int drop_user(struct err *err)
 {
 	/* Without CAP_SETUID (in a container with few capabilities) it stays root, without a capability. */
-	if (geteuid() == 0 &&
-	    (setgroups(0, NULL) < 0 || setresgid(NOBODY, NOBODY, NOBODY) < 0 ||
-	     setresuid(NOBODY, NOBODY, NOBODY) < 0) &&
+	if (geteuid() != 0)
+		return 0;
+	if ((setgroups(0, NULL) < 0 ||
+	     (!become_user(PARSER_USER | ((unsigned)getpid() & 0x7fff)) && !become_user(NOBODY))) &&
 	    errno != EPERM && errno != EINVAL)
 		return err_os(err, errno, "another user");
 	return 0;

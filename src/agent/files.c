@@ -278,7 +278,7 @@ int files_get(struct files *f, int taken, const char *path, struct mapped_file *
 	key = (struct file_key){ .device = st.st_dev,
 				 .inode = st.st_ino,
 				 .size = (uint64_t)st.st_size,
-				 .changed_ns = file_mtime_ns(&st) };
+				 .changed_ns = (int64_t)st.st_ctim.tv_sec * 1000000000 + st.st_ctim.tv_nsec };
 	for (file = *file_bucket(f, &key); file && !file_key_eq(&file->key, &key);)
 		file = file->older;
 	if (file) {

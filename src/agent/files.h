@@ -4,7 +4,8 @@
  * own, of low priority, since they belong to strangers and may be large or on a slow file system, and parsed by a process
  * without rights (parser.h); the agent's thread only opens them.
  *
- * A file is known by device, inode, size and time of change, so that a process that maps a known file costs no reading.
+ * A file is known by device, inode, size and time of change, so that a process that maps a known file costs no reading. The
+ * time is that of the inode (ctime), which no program can set: one that is written over in place may keep its mtime.
  */
 #pragma once
 

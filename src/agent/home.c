@@ -25,6 +25,8 @@
 #define AGAIN_MS      60000
 #define AGAIN_LAST_MS (3600 * 1000)
 #define OPEN_AGAIN_MS 5000
+#define STATUS_MAX    KIB(64)
+#define NO_USER       UINT32_MAX
 
 enum home_state {
 	HOME_WANTED, /* has to be opened */
@@ -144,8 +146,13 @@ static int send_split(struct home *h, const struct build_id *id, const struct ho
 	struct stat st;
 	uint32_t crc;
 	bool is_signed;
-	int r = elf_split_check(f->img, &is_signed, err);
+	int r;
 
+	/* The debug file is about as large as the program: it would not be sent. */
+	if (f->src->size > HOME_MAX_FILE)
+		return err_set(err, ERR_LIMIT, "has %llu bytes, more than are split and uploaded",
+			       (unsigned long long)f->src->size);
+	r = elf_split_check(f->img, &is_signed, err);
 	if (r)
 		return r < 0 ? -1 : err_set(err, ERR_INVALID, "has nothing to split off");
 	if (file_unnamed(h->dir, &fd, err) < 0 ||
@@ -207,13 +214,37 @@ static char *home_root(uint32_t pid)
 	return pid ? mem_printf("/proc/%u/root", pid) : NULL;
 }
 
+/*
+ * The real user of the process, whose rights count for the files that are searched: its links may name files of others, with
+ * build IDs that the server shows to anyone. The effective one is root's while it runs a program such as su. A process that is
+ * gone has no rights.
+ */
+static uid_t home_user(uint32_t pid)
+{
+	AUTO(mem_freep) char *path = mem_printf("/proc/%u/status", pid);
+	AUTO(buf_done) struct buf text = { 0 };
+	uint64_t user;
+
+	if (file_read(path, STATUS_MAX, &text, NULL) != 0)
+		return NO_USER;
+	for (struct str rest = buf_str(&text); rest.size;) {
+		struct str line = str_cut(&rest, '\n'), key = str_cut(&line, '\t');
+
+		if (str_eq(key, STR("Uid:")))
+			return str_to_u64(str_cut(&line, '\t'), &user) && user < NO_USER ? (uid_t)user
+											 : NO_USER;
+	}
+	return NO_USER;
+}
+
 /* Takes @fd and @path. */
 static int send_item(struct home *h, const struct build_id *id, int fd, uint32_t pid, char *path,
 		     struct err *err)
 {
 	AUTO(mem_freep) char *root = home_root(pid);
 	struct home_file f = { .path = path };
-	struct local_options o = { .root = root };
+	uid_t user = pid ? home_user(pid) : 0;
+	struct local_options o = { .root = root, .user = root ? &user : NULL, .max_file = HOME_MAX_FILE };
 	AUTO(local_freep) struct local *l = local_new(&o);
 	struct stat st;
 	int r;

@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "agent/cost.h"
+#include "agent/process_memory.h"
 #include "base/vec.h"
 
 #define STAT_MAX       KIB(4)
@@ -87,6 +88,8 @@ struct processes *processes_new(const struct processes_options *o, struct files 
 	p->files = files;
 	p->labels = labels;
 	p->sampler = sampler;
+	p->memory = process_memory_new();
+	p->python = (struct python_reader){ .read = process_memory_read, .arg = p->memory };
 	p->credit_ns = READ_CREDIT_NS;
 	p->credit_ms = p->sweep_ms = clock_mono_ms();
 	return p;
@@ -109,6 +112,7 @@ void processes_free(struct processes *p)
 		free(of);
 	}
 	map_done(&p->by_pid);
+	process_memory_free(p->memory);
 	free(p->given);
 	free(p);
 }

@@ -15,6 +15,7 @@ struct processes {
 	struct map by_pid; /* struct process * */
 	size_t made_bytes;
 	struct python_reader python;
+	struct process_memory *memory;
 	int64_t sweep_ms, credit_ms, credit_ns;
 	struct processes_stats stats;
 	struct sampler_mapping *given; /* scratch */

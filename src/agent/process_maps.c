@@ -11,6 +11,8 @@
 
 #include "agent/maps.h"
 #include "agent/python_image.h"
+#include "base/hash.h"
+#include "base/hash_index.h"
 #include "base/vec.h"
 
 void process_drop_maps(struct processes *p, struct process *of)
@@ -22,17 +24,39 @@ void process_drop_maps(struct processes *p, struct process *of)
 	of->n_unread = 0;
 }
 
+#define LINES_KNOWN 64u /* files whose lines follow each other closely */
+
 struct maps_of_process {
 	struct processes *p;
 	struct process *of;
 	bool busy;
+	/* Files of lines before: a process may have 65 000 mappings of one file, and opening it takes 10 us each time. */
+	struct known_line {
+		uint64_t inode, path_hash;
+		uint32_t major, minor;
+		struct mapped_file *file; /* borrowed: NULL: none, or it could not be opened */
+		bool has_file;            /* a mapping of the process has a reference */
+	} known[LINES_KNOWN];
 };
+
+static struct known_line *known_line_of(struct maps_of_process *m, const struct maps_line *line,
+					uint64_t hash)
+{
+	struct known_line *k = &m->known[hash_mix(line->inode, hash) % LINES_KNOWN];
+
+	return k->has_file && k->inode == line->inode && k->path_hash == hash && k->major == line->major &&
+			       k->minor == line->minor
+		       ? k
+		       : NULL;
+}
 
 static struct mapped_file *file_of_line(struct maps_of_process *m, const struct maps_line *line)
 {
 	AUTO(buf_done) struct buf path = { 0 };
 	struct mapped_file *file = NULL;
 	struct err err = { 0 };
+	struct known_line *known;
+	uint64_t hash;
 	int fd;
 
 	if (!line->inode) {
@@ -41,6 +65,15 @@ static struct mapped_file *file_of_line(struct maps_of_process *m, const struct 
 
 		return vdso ? files_vdso(m->p->files) : NULL;
 	}
+	hash = hash64(line->path.p, line->path.size, 0);
+	known = known_line_of(m, line, hash);
+	if (known) {
+		files_ref(m->p->files, known->file);
+		return known->file;
+	}
+	/* It is read again anyway. */
+	if (m->busy && !m->of->has_ended)
+		return NULL;
 	fd = m->of->has_ended ? process_open_path(m->p->o.proc, m->of->parent, line)
 			      : process_open_mapped(m->p->o.proc, m->of->pid, line);
 	if (fd < 0) {
@@ -50,6 +83,9 @@ static struct mapped_file *file_of_line(struct maps_of_process *m, const struct 
 	maps_path(line->path, &path);
 	switch (files_get(m->p->files, fd, buf_cstr(&path), &file, &err)) {
 	case 0:
+		m->known[hash_mix(line->inode, hash) % LINES_KNOWN] = (struct known_line){
+			line->inode, hash, line->major, line->minor, file, true
+		};
 		return file;
 	case FILES_BUSY:
 		m->busy = true;
@@ -67,6 +103,12 @@ static int add_process_map(void *arg, const struct maps_line *line)
 	struct process_map *last = of->n_maps ? &of->maps[of->n_maps - 1] : NULL;
 	struct mapped_file *file;
 
+	/* Without room for it, the file is not opened. */
+	if (!maps_have_room(of->n_maps, m->p->stats.n_maps,
+			    line->inode || str_eq(line->path, STR("[vdso]")))) {
+		of->has_odd_maps = true;
+		return 0;
+	}
 	file = file_of_line(m, line);
 	/* JIT compilers have thousands of mappings side by side. */
 	if (last && last->limit == line->start && last->file == file &&
@@ -74,11 +116,6 @@ static int add_process_map(void *arg, const struct maps_line *line)
 	    (!file || last->offset + (last->limit - last->start) == line->offset)) {
 		last->limit = line->limit;
 		files_unref(m->p->files, file);
-		return 0;
-	}
-	if (!maps_have_room(of->n_maps, m->p->stats.n_maps, file || line->inode)) {
-		files_unref(m->p->files, file);
-		of->has_odd_maps = true;
 		return 0;
 	}
 	if (file && file->state == FILE_READING)

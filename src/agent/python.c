@@ -6,8 +6,8 @@
 #include "agent/python.h"
 
 #include <stdlib.h>
-#include <sys/uio.h>
 
+#include "agent/process_memory.h"
 #include "agent/python_lines.h"
 
 #define READ_SHARE     16 /* reading takes at most 1/16 of a processor */
@@ -32,6 +32,7 @@ struct python_process {
 	struct python_layout layout;
 	struct map codes; /* struct code_key -> struct python_code */
 	size_t bytes;
+	bool hangs; /* its memory did not come in time */
 };
 
 struct code_key {
@@ -89,15 +90,17 @@ const struct python_layout *python_process_layout(const struct python_process *p
 
 /* ---- memory of the process ---- */
 
-static bool read_memory(const struct python_process *p, uint64_t address, void *to, size_t size)
+static bool read_memory(struct python_process *p, uint64_t address, void *to, size_t size)
 {
-	struct iovec here = { to, size }, there = { (void *)(uintptr_t)address, size };
+	size_t got;
 
 	if (!size)
 		return true;
-	if (p->reader->read)
-		return p->reader->read(p->reader->arg, p->pid, address, to, size) == size;
-	return process_vm_readv((pid_t)p->pid, &here, 1, &there, 1, 0) == (ssize_t)size;
+	if (p->hangs || !p->reader->read)
+		return false;
+	got = p->reader->read(p->reader->arg, p->pid, address, to, size);
+	p->hangs = got == PROCESS_MEMORY_LATE;
+	return got == size;
 }
 
 static uint64_t python_word_at(const uint8_t *b, size_t off)
@@ -140,7 +143,7 @@ static void add_python_char(struct buf *out, uint32_t c)
 }
 
 /* The string at @address, as UTF-8, of at most @max characters; the rest of a longer one is left out. NULL: not a string. */
-static char *read_string(const struct python_process *p, uint64_t address, size_t max)
+static char *read_string(struct python_process *p, uint64_t address, size_t max)
 {
 	const struct python_layout *l = &p->layout;
 	size_t head_size = MAX((size_t)l->string_length + 8, (size_t)l->string_state + 4);
@@ -170,7 +173,7 @@ static char *read_string(const struct python_process *p, uint64_t address, size_
 }
 
 /* Without one, the function has its first line only. */
-static void read_table(const struct python_process *p, uint64_t address, struct python_code *to)
+static void read_table(struct python_process *p, uint64_t address, struct python_code *to)
 {
 	const struct python_layout *l = &p->layout;
 	uint8_t *table;
@@ -187,7 +190,7 @@ static void read_table(const struct python_process *p, uint64_t address, struct 
 	to->table_size = size;
 }
 
-static bool read_code_object(const struct python_process *p, const struct sampler_python_frame *frame,
+static bool read_code_object(struct python_process *p, const struct sampler_python_frame *frame,
 			     struct python_code *to)
 {
 	const struct python_layout *l = &p->layout;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Names of Python's functions, read out of the memory of the process (process_vm_readv(2)), once for each code object. A
+ * Names of Python's functions, read out of the memory of the process (process_memory.h), once for each code object. A
  * code object is known by its address and the hash that the sample has of it, so that another one that got the address
  * later, also between the sample and the reading, does not lend it its name.
  *
@@ -23,7 +23,10 @@ struct python_reader {
 	int64_t credit_ns, credit_ms;
 	size_t bytes; /* of all names */
 	uint64_t n_read, n_gone, n_late;
-	/* Read @size bytes at @address; how many. NULL: of the process itself; for tests */
+	/*
+	 * Read @size bytes at @address; how many, or PROCESS_MEMORY_LATE: then the process is not read any more
+	 * (process_memory.h). NULL: none can be read.
+	 */
 	size_t (*read)(void *arg, uint32_t pid, uint64_t address, void *to, size_t size);
 	void *arg;
 };

@@ -10,6 +10,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/openat2.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -32,6 +33,7 @@ struct root_walk {
 	int folders[MAX_DEPTH]; /* the first is the root, which is borrowed */
 	unsigned n;
 	unsigned n_links;
+	const uid_t *user;   /* whose rights count; NULL: those of this process */
 	char rest[PATH_MAX]; /* of the path */
 };
 
@@ -84,6 +86,17 @@ static bool walk_link(struct root_walk *w, int fd)
 	return push_path(w->rest, target);
 }
 
+/* Whether the user may search the folder, or read the file. */
+static bool walk_is_permitted(const struct root_walk *w, const struct stat *st)
+{
+	mode_t right = S_ISDIR(st->st_mode) ? S_IXOTH : S_IROTH;
+
+	if (!w->user || *w->user == 0 || st->st_mode & (st->st_uid == *w->user ? right << 6 : right))
+		return true;
+	errno = EACCES;
+	return false;
+}
+
 /* The part @name of the path. Returns 1: go on; 0: *ret is the result; -1: see errno. */
 static int walk_part(struct root_walk *w, const char *name, bool is_last, int flags, int *ret)
 {
@@ -95,59 +108,108 @@ static int walk_part(struct root_walk *w, const char *name, bool is_last, int fl
 		return -1;
 	if (S_ISLNK(st.st_mode) && !(is_last && flags & O_NOFOLLOW))
 		return walk_link(w, fd) ? 1 : -1;
+	if (!walk_is_permitted(w, &st))
+		return -1;
 	if (S_ISDIR(st.st_mode))
 		return walk_into(w, TAKE_FD(fd)) ? 1 : -1;
 	if (!is_last) {
 		errno = ENOTDIR;
 		return -1;
 	}
+	/* The file that was judged. */
+	if (w->user) {
+		*ret = root_reopen(fd, flags);
+		return *ret < 0 ? -1 : 0;
+	}
 	/* A link that takes its place just now is not followed. */
 	*ret = openat(folder, name, flags_of_open(flags | O_NOFOLLOW));
 	return *ret < 0 ? -1 : 0;
 }
 
-int root_open_walking(int root, const char *path, int flags)
+static int walk_path(struct root_walk *w, const char *path, int flags)
 {
-	AUTO(root_walk_done) struct root_walk w = { .folders = { root }, .n = 1 };
 	int fd = -1, r = 1;
 
 	if (!*path) {
 		errno = ENOENT;
 		return -1;
 	}
-	if (!push_path(w.rest, path))
+	if (!push_path(w->rest, path))
 		return -1;
 	while (r > 0) {
-		size_t from = strspn(w.rest, "/"), n = strcspn(w.rest + from, "/");
+		size_t from = strspn(w->rest, "/"), n = strcspn(w->rest + from, "/");
 		char name[NAME_MAX + 1];
 		bool is_last;
 
 		if (!n) /* it is a folder */
-			return openat(w.folders[w.n - 1], ".", flags_of_open(flags));
+			return openat(w->folders[w->n - 1], ".", flags_of_open(flags));
 		if (n > NAME_MAX) {
 			errno = ENAMETOOLONG;
 			return -1;
 		}
-		memcpy(name, w.rest + from, n);
+		memcpy(name, w->rest + from, n);
 		name[n] = '\0';
-		memmove(w.rest, w.rest + from + n, strlen(w.rest + from + n) + 1);
+		memmove(w->rest, w->rest + from + n, strlen(w->rest + from + n) + 1);
 		/* push_path() has put one '/' after the path. */
-		is_last = strcmp(w.rest, "/") == 0;
+		is_last = strcmp(w->rest, "/") == 0;
 		if (strcmp(name, "..") == 0)
-			walk_up(&w, MAX(w.n - 1, 1u));
+			walk_up(w, MAX(w->n - 1, 1u));
 		else if (strcmp(name, ".") != 0)
-			r = walk_part(&w, name, is_last, flags, &fd);
+			r = walk_part(w, name, is_last, flags, &fd);
 	}
 	return r < 0 ? -1 : fd;
 }
 
-int root_open(int root, const char *path, int flags)
+int root_open_walking(int root, const char *path, int flags)
+{
+	AUTO(root_walk_done) struct root_walk w = { .folders = { root }, .n = 1 };
+
+	return walk_path(&w, path, flags);
+}
+
+int root_open_of_user(int root, const char *path, uid_t user)
+{
+	AUTO(root_walk_done) struct root_walk w = { .folders = { root }, .n = 1, .user = &user };
+	struct stat st;
+
+	if (fstat(root, &st) < 0 || !walk_is_permitted(&w, &st))
+		return -1;
+	return walk_path(&w, path, O_RDONLY);
+}
+
+/* root_open() of any kind of file. */
+static int root_find(int root, const char *path, int flags)
 {
 	const struct open_how how = { .flags = (unsigned)flags_of_open(flags),
 				      .resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS };
 	int fd = (int)syscall(SYS_openat2, root, path, &how, sizeof(how));
 
 	return fd < 0 && (errno == ENOSYS || errno == EPERM) ? root_open_walking(root, path, flags) : fd;
+}
+
+int root_reopen(int at, int flags)
+{
+	char name[40];
+	struct stat st;
+
+	if (fstat(at, &st) < 0)
+		return -1;
+	if (!S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode)) {
+		errno = S_ISLNK(st.st_mode) ? ELOOP : ENXIO;
+		return -1;
+	}
+	snprintf(name, sizeof(name), "/proc/self/fd/%d", at);
+	return open(name, flags_of_open(flags & ~O_NOFOLLOW));
+}
+
+int root_open(int root, const char *path, int flags)
+{
+	AUTO(fd_close) int at = -1;
+
+	if (flags & O_PATH)
+		return root_find(root, path, flags);
+	at = root_find(root, path, O_PATH | (flags & (O_DIRECTORY | O_NOFOLLOW)));
+	return at < 0 ? -1 : root_reopen(at, flags);
 }
 
 /* ---- links ---- */

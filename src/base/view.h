@@ -53,6 +53,15 @@ size_t str_utf8(struct str s, uint32_t *ret);
  * and WHATWG's decoder does, so that browsers show the bytes and the repaired text alike.
  */
 struct str str_utf8_next(struct str *s);
+/*
+ * Whether a character makes a terminal or a page show another line than the text is: control characters, in C1 too
+ * (U+009B is an escape sequence's start), line separators and direction marks.
+ */
+static inline bool utf8_is_harmful(uint32_t c)
+{
+	return c < 0x20 || (c >= 0x7f && c < 0xa0) || c == 0x061c || c == 0x200e || c == 0x200f ||
+	       (c >= 0x2028 && c <= 0x202e) || (c >= 0x2066 && c <= 0x2069);
+}
 bool str_starts(struct str s, struct str prefix);
 bool str_ends(struct str s, struct str suffix);
 int str_cmp(struct str a, struct str b); /* as memcmp; a prefix comes first */

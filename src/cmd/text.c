@@ -15,15 +15,18 @@ const struct option_group group_output = { "Output", output_rows };
 
 void print_text(FILE *out, struct str s)
 {
-	for (size_t i = 0; i < s.size; i++) {
-		unsigned char c = (unsigned char)s.p[i];
+	while (s.size) {
+		uint32_t c = (unsigned char)*s.p;
+		size_t n = str_utf8(s, &c), size = n ? n : 1;
 
-		/* 0x80 to 0x9f alone are control characters, too; but within UTF-8 they are not, so they
-		 * stay. */
-		if (c < 0x20 || c == 0x7f)
-			fprintf(out, "\\x%02x", c);
+		/* A byte that is no UTF-8 is shown by a terminal of another encoding: there 0x80 to 0x9f are control characters. */
+		if (utf8_is_harmful(n ? c : (unsigned char)*s.p))
+			for (size_t i = 0; i < size; i++)
+				fprintf(out, "\\x%02x", (unsigned char)s.p[i]);
 		else
-			putc(c, out);
+			fwrite(s.p, 1, size, out);
+		s.p += size;
+		s.size -= size;
 	}
 }
 

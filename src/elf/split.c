@@ -28,11 +28,14 @@ static bool has_bits(const struct elf_section *s)
 	return s->type != SHT_NULL && s->type != SHT_NOBITS && s->size;
 }
 
-/* All ranges of the tables are within the file; *ret_end is the end of the last one. */
+/*
+ * All ranges of the tables are within the file; *ret_end is the end of the last one. Sections that share bytes would be copied
+ * more than once, so that a file of a megabyte could have a debug file of gigabytes.
+ */
 static int check_ranges(const struct elf_image *img, uint64_t *ret_end, struct err *err)
 {
 	const struct elf_header *h = &img->h;
-	uint64_t end = h->shoff + (uint64_t)h->n_sections * elf_section_size(h->is64), off, size;
+	uint64_t end = h->shoff + (uint64_t)h->n_sections * elf_section_size(h->is64), off, size, sum = 0;
 
 	end = MAX(end, h->phoff + (uint64_t)h->n_segments * elf_segment_size(h->is64));
 	for (uint32_t i = 1; i < img->n_sections; i++) {
@@ -40,8 +43,15 @@ static int check_ranges(const struct elf_image *img, uint64_t *ret_end, struct e
 
 		if (r < 0)
 			return -1;
-		if (r == 0)
-			end = MAX(end, off + size);
+		if (r)
+			continue;
+		end = MAX(end, off + size);
+		if (size > img->src->size - sum)
+			return err_set(err, ERR_INVALID,
+				       "its sections overlap: up to section %u they have more bytes "
+				       "than the file",
+				       i);
+		sum += size;
 	}
 	for (uint32_t i = 0; i < img->n_segments; i++) {
 		const struct elf_segment *s = &img->segments[i];

@@ -36,19 +36,20 @@ static struct file_key crc_key(const struct stat *st)
 }
 
 /* Read, not mapped: if the file is truncated meanwhile, a mapping would end the process. */
-static int read_crc(int fd, uint32_t *ret, struct err *err)
+static int read_crc(int fd, uint64_t size, uint32_t *ret, struct err *err)
 {
 	AUTO(mem_freep) uint8_t *piece = mem_alloc(PIECE_SIZE);
 	uLong crc = crc32(0, NULL, 0);
-	uint64_t off = 0;
-	size_t got;
+	size_t got = 0;
 
-	do {
-		if (fd_pread(fd, piece, PIECE_SIZE, off, &got, err) < 0)
+	/* Only as much as the limits were checked for: files in /proc have a size of 0, and may never end. */
+	for (uint64_t off = 0; off < size; off += got) {
+		if (fd_pread(fd, piece, (size_t)MIN(size - off, (uint64_t)PIECE_SIZE), off, &got, err) < 0)
 			return -1;
+		if (!got)
+			break;
 		crc = crc32(crc, piece, (uInt)got);
-		off += got;
-	} while (got == PIECE_SIZE);
+	}
 	*ret = (uint32_t)crc;
 	return 0;
 }
@@ -76,7 +77,7 @@ int local_crcs_of(struct local_crcs *c, int fd, const struct stat *st, uint32_t 
 		*ret = (uint32_t)known;
 		return 0;
 	}
-	if (read_crc(fd, &crc, err) < 0)
+	if (read_crc(fd, (uint64_t)st->st_size, &crc, err) < 0)
 		return -1;
 	map_put(&c->crcs, bytes_of(&key, sizeof(key)), (void *)(uintptr_t)(CRC_KNOWN | crc));
 	*ret = crc;

@@ -17,6 +17,9 @@ struct local {
 	struct local_crcs *crcs;
 	bool is_rooted;
 	int root; /* of is_rooted; -1: it cannot be opened */
+	bool has_user;
+	uid_t user; /* of has_user: whose rights count */
+	uint64_t max_file;
 };
 
 /* file_open(), realpath() and "is a symbolic link", in the root of @l. */

@@ -35,9 +35,13 @@ int local_open(const struct local *l, const char *path, int *ret_fd, struct stat
 
 	if (!l->is_rooted)
 		return file_open(path, ret_fd, ret_st, err);
-	fd = l->root < 0 ? -1 : root_open(l->root, path, O_RDONLY);
+	if (l->root >= 0)
+		fd = l->has_user ? root_open_of_user(l->root, path, l->user)
+				 : root_open(l->root, path, O_RDONLY);
 	if (l->root < 0 || (fd < 0 && (errno == ENOENT || errno == ENOTDIR)))
 		return FILE_MISSING;
+	if (fd < 0 && errno == ENXIO)
+		return err_set(err, ERR_INVALID, "%s: not a regular file", path);
 	if (fd < 0)
 		return err_os(err, errno, "%s: open", path);
 	if (fstat(fd, ret_st) < 0)
@@ -79,6 +83,9 @@ struct local *local_new(const struct local_options *opts)
 	set_dirs(l, opts->debug_directories ? opts->debug_directories : LOCAL_DEBUG_DIRECTORIES);
 	l->is_rooted = opts->root;
 	l->root = opts->root ? open(opts->root, O_PATH | O_DIRECTORY | O_CLOEXEC) : -1;
+	l->max_file = opts->max_file ? opts->max_file : UINT64_MAX;
+	l->has_user = opts->user;
+	l->user = opts->user ? *opts->user : 0;
 	if (opts->sysroot && strcmp(opts->sysroot, "target:") != 0) {
 		l->sysroot = arena_strdup(&l->arena, str_of(opts->sysroot));
 		l->real_sysroot = local_realpath(l, l->sysroot, real) ? arena_strdup(&l->arena, str_of(real))

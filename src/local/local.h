@@ -14,6 +14,7 @@
  */
 #pragma once
 
+#include <sys/types.h>
 #include "elf/elf.h"
 
 /* The default: like gdb's `debug-file-directory`, a list separated by ':'. */
@@ -34,6 +35,10 @@ struct local_options {
 	 * it, and no symbolic link leads out of it. NULL: there is none. A folder that cannot be opened has no files.
 	 */
 	const char *root;
+	/* With @root: only files that this user may read, see root_open_of_user(). NULL: all that this process may. */
+	const uid_t *user;
+	uint64_t
+		max_file; /* bytes of a file that is read for its CRC; a larger one is not taken. 0: no limit */
 };
 
 /* CRCs of files are cached by inode, size and times. Belongs to one thread. */

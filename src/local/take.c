@@ -112,6 +112,9 @@ int local_take_linked(struct local_search *s, const char *path, const struct loc
 		return r;
 	if (st.st_ino && st.st_ino == link->self_st.st_ino && st.st_dev == link->self_st.st_dev)
 		return take_refuse(s, LOCAL_SELF, path, "this is the file itself, by another name");
+	if ((uint64_t)st.st_size > s->l->max_file)
+		return take_refuse(s, LOCAL_UNREADABLE, path,
+				   "it is larger than the debug files that are read");
 	if (local_crcs_of(s->l->crcs, fd, &st, &crc, &err) < 0)
 		return take_refuse(s, LOCAL_UNREADABLE, path, err.text);
 	if (crc != link->crc) {

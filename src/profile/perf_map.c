@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 #include "base/hash.h"
+#include "base/root.h"
 #include "base/search.h"
 #include "base/vec.h"
 #include "profile/words.h"
@@ -141,7 +142,7 @@ static int perf_map_open(const char *pid, int *ret_fd, struct stat *ret_st, stru
 	AUTO(mem_freep) char *name = NULL;
 	AUTO(fd_close) int top = open(root, O_PATH | O_DIRECTORY | O_CLOEXEC);
 	AUTO(fd_close) int dir = -1;
-	AUTO(fd_close) int fd = -1;
+	AUTO(fd_close) int at = -1;
 	uint64_t number;
 	uid_t user;
 
@@ -149,8 +150,9 @@ static int perf_map_open(const char *pid, int *ret_fd, struct stat *ret_st, stru
 		return 1;
 	name = mem_printf("perf-%llu.map", (unsigned long long)number);
 	dir = openat(top, "tmp", O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	fd = dir < 0 ? -1 : openat(dir, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
-	if (fd < 0 || fstat(fd, ret_st) < 0)
+	/* Its mount namespace may have a device of the machine there: nothing but a regular file is opened. */
+	at = dir < 0 ? -1 : openat(dir, name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+	if (at < 0 || fstat(at, ret_st) < 0 || S_ISLNK(ret_st->st_mode))
 		return 1;
 	if (!S_ISREG(ret_st->st_mode))
 		return err_set(err, ERR_INVALID, "/tmp/%s of the process is not a regular file", name);
@@ -158,8 +160,8 @@ static int perf_map_open(const char *pid, int *ret_fd, struct stat *ret_st, stru
 		return err_set(err, ERR_INVALID,
 			       "/tmp/%s of the process belongs to user %u, not to its own: it is not read",
 			       name, (unsigned)ret_st->st_uid);
-	*ret_fd = TAKE_FD(fd);
-	return 0;
+	*ret_fd = root_reopen(at, O_RDONLY);
+	return *ret_fd < 0 ? 1 : 0;
 }
 
 /* Read whole lines from m->off on, up to @limits. */

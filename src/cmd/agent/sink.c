@@ -317,8 +317,9 @@ int agent_show_status(const struct settings *s)
 		err_in(&err, "%s", path);
 		return tell_error("agent", &err);
 	}
-	print_text(stdout, STR(""));
-	fwrite(out.p, 1, out.size, stdout);
+	/* Its errors have names of sections and files of strangers. */
+	for (struct str rest = buf_str(&out); rest.size; putchar('\n'))
+		print_text(stdout, str_cut(&rest, '\n'));
 	if (stat(path, &st) == 0 && clock_wall_s() - st.st_mtim.tv_sec > STATE_OLD_MS / 1000)
 		fprintf(stderr,
 			"lode: agent: this state is %lld s old: the agent has been killed, or hangs\n",

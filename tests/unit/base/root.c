@@ -57,6 +57,7 @@ static int tree_setup(void **state)
 	symlinkat("nowhere", t->root, "dangling");
 	symlinkat("lib/", t->root, "folder");
 	symlinkat("secret/", t->root, "no-folder");
+	mkfifoat(t->root, "fifo", 0600);
 	*state = t;
 	return 0;
 }
@@ -152,6 +153,32 @@ static void no_path_leads_out_of_the_root(void **state)
 		assert_int_equal(result_of(root_open_walking(t->root, ways[i], O_RDONLY)), (long)own.st_ino);
 }
 
+static void rights_are_those_of_the_user(void **state)
+{
+	const struct tree *t = *state;
+	const uid_t other = geteuid() + 1;
+
+	fchmodat(t->root, "secret", 0644, 0);
+	assert_int_equal(result_of(root_open_of_user(t->root, "secret", other)),
+			 -EACCES); /* the root is 0700 */
+	assert_true(result_of(root_open_of_user(t->root, "secret", geteuid())) > 0);
+	fchmodat(t->root, ".", 0755, 0);
+	assert_true(result_of(root_open_of_user(t->root, "secret", other)) > 0);
+	fchmodat(t->root, "secret", 0640, 0);
+	assert_int_equal(result_of(root_open_of_user(t->root, "secret", other)), -EACCES);
+	assert_int_equal(result_of(root_open_of_user(t->root, "lib/libx.so.1", other)), -EACCES);
+}
+
+static void a_file_that_is_not_regular_is_not_opened(void **state)
+{
+	const struct tree *t = *state;
+	int at = root_open(t->root, "fifo", O_PATH);
+
+	assert_true(at >= 0);
+	close(at);
+	assert_int_equal(result_of(root_open(t->root, "fifo", O_RDONLY)), -ENXIO);
+}
+
 static void depth_and_names_have_limits(void **state)
 {
 	const struct tree *t = *state;
@@ -175,6 +202,9 @@ int main(void)
 		cmocka_unit_test_setup_teardown(the_walk_has_the_results_of_openat2, tree_setup,
 						tree_teardown),
 		cmocka_unit_test_setup_teardown(no_path_leads_out_of_the_root, tree_setup, tree_teardown),
+		cmocka_unit_test_setup_teardown(rights_are_those_of_the_user, tree_setup, tree_teardown),
+		cmocka_unit_test_setup_teardown(a_file_that_is_not_regular_is_not_opened, tree_setup,
+						tree_teardown),
 		cmocka_unit_test_setup_teardown(depth_and_names_have_limits, tree_setup, tree_teardown),
 	};
 

@@ -22,6 +22,14 @@ static void control_characters_are_escaped(void **state)
 	check_printed(STR("usr/bin/x"), "usr/bin/x");
 	check_printed(STR("\033[2Jx\r\n\t\177"), "\\x1b[2Jx\\x0d\\x0a\\x09\\x7f");
 	check_printed(STR("gr\xc3\xbc\xc3\x9f"), "gr\xc3\xbc\xc3\x9f");
+	/* U+009B is a control character of xterm in UTF-8, too; U+202E turns the rest of the line around. */
+	check_printed(STR("\xc2\x9b"
+			  "31m"),
+		      "\\xc2\\x9b31m");
+	check_printed(STR("\xe2\x80\xae"
+			  "exe"),
+		      "\\xe2\\x80\\xaeexe");
+	check_printed(STR("\x9b\xff"), "\\x9b\xff");
 	check_printed((struct str){ 0 }, "");
 }
 

@@ -583,9 +583,34 @@ static void a_full_disk_is_reported(void **state)
 	assert_fails(elf_split_debug(s.img, only_read, ELF_SPLIT_AS_THEY_ARE, &crc, &err), ERR_IO, "");
 }
 
+/* The sections of a file of 1 MB could have 60 GB together. */
+static void sections_that_share_bytes_are_refused(void **state)
+{
+	AUTO(split_done) struct split s = { 0 };
+	struct err err = { 0 };
+	unsigned first;
+
+	usual(&s, ELF_WRITER_X86_64, ET_DYN);
+	finish_input(&s);
+	for (first = 1; !str_eq(s.img->sections[first].name, STR(".debug_info")); first++)
+		;
+	for (uint32_t i = first + 1; i < s.img->n_sections; i++) {
+		struct elf_section *to = (struct elf_section *)&s.img->sections[i];
+
+		if (to->type == SHT_PROGBITS) {
+			to->off = 0;
+			to->size = s.src->size;
+		}
+	}
+	((struct elf_section *)&s.img->sections[first])->size = s.src->size - s.img->sections[first].off;
+	assert_int_equal(check(&s, &err), -1);
+	assert_int_equal(err.kind, ERR_INVALID);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(sections_that_share_bytes_are_refused),
 		cmocka_unit_test(unsplittable_files_are_refused_with_the_reason),
 		cmocka_unit_test(nothing_to_split_is_an_outcome),
 		cmocka_unit_test(padding_is_dropped_and_anything_else_is_refused),
