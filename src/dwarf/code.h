@@ -221,6 +221,7 @@ struct dwarf_decl {
 	uint64_t code;
 	uint32_t program; /* in the table's programs */
 	uint32_t spec;    /* in .debug_abbrev, from the table's start: where the attributes are listed */
+	uint32_t size;    /* bytes of that list */
 	uint32_t names;   /* + 1: the program that reads names; 0: not compiled yet; UINT32_MAX: impossible */
 	uint16_t tag;
 	bool children;
@@ -448,7 +449,8 @@ void dwarf_tables_forget(struct dwarf_tables *t, const struct dwarf *file); /* b
 /* Read the header and the root of a unit. @p is its bytes from cu->off on, or from the root on. The caller
  * sets cu->file, cu->off and cu->skeleton before. */
 int dwarf_cu_header(struct dwarf_cu *cu, const uint8_t *p, size_t size, struct err *err);
-int dwarf_cu_root(struct dwarf_cu *cu, struct dwarf_table *t, const uint8_t *p, size_t size, struct err *err);
+int dwarf_cu_root(struct dwarf_reader *r, struct dwarf_cu *cu, struct dwarf_table *t, const uint8_t *p,
+		  size_t size, struct err *err);
 
 /* A DIE: its unit, the unit's table, and the bytes from its start on. */
 struct dwarf_die {
@@ -462,9 +464,9 @@ struct dwarf_attr {
 	struct dwarf_value value;
 };
 typedef void dwarf_attr_fn(void *arg, const struct dwarf_attr *a);
-/* Call @fn with each attribute of a DIE. *ret is its abbreviation. */
-int dwarf_die_each(const struct dwarf_die *die, dwarf_attr_fn *fn, void *arg, const struct dwarf_decl **ret,
-		   struct err *err);
+/* Call @fn with each attribute of a DIE. *ret is its abbreviation, which is read again, so its size is spent. */
+int dwarf_die_each(struct dwarf_reader *r, const struct dwarf_die *die, dwarf_attr_fn *fn, void *arg,
+		   const struct dwarf_decl **ret, struct err *err);
 
 /* The offset in .debug_str that .debug_str_offsets[index] has; false: none. */
 bool dwarf_cu_string_off(const struct dwarf_cu *cu, uint64_t index, uint64_t *ret);
@@ -496,7 +498,7 @@ void dwarf_reader_lose(struct dwarf_reader *r, const char *fmt, ...) __attribute
 /* Count the DIE at @die, whose abbreviation @decl has an attribute in a form that its slot cannot have. */
 void dwarf_reader_lose_forms(struct dwarf_reader *r, uint64_t die, const struct dwarf_decl *decl);
 /* Set the error of a DIE that has a form of unknown size. Returns -1. */
-int dwarf_unknown_form(const struct dwarf_reader *r, const struct dwarf_decl *decl, struct err *err);
+int dwarf_unknown_form(struct dwarf_reader *r, const struct dwarf_decl *decl, struct err *err);
 
 /* ---- ranges, lines ---- */
 

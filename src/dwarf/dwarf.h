@@ -202,6 +202,7 @@ struct dwarf_row {
 struct dwarf_sequence {
 	uint64_t base, end;
 	size_t row, n_rows;
+	size_t outer; /* + 1: the nearest one before it that ends later; 0: none */
 };
 /* The sequences of live code, sorted by base. They have the last one of several rows at one address, and no row
  * that repeats the one before. */

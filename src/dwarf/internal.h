@@ -251,6 +251,7 @@ struct dwarf_units {
 	struct dwarf_unit *list; /* sorted by stmt_list; strings in the arena */
 	size_t n, room;
 	struct arena arena;
+	uint64_t held; /* of the image's memory, by `list` */
 };
 
 /*

@@ -85,6 +85,10 @@ static int formats_read(struct cursor *c, struct dwarf_entry_format *formats, si
 	for (size_t i = 0; i < n; i++) {
 		formats[i].content = cursor_uleb(c);
 		formats[i].form = cursor_uleb(c);
+		/* Otherwise an entry of one byte could have 254 more parts, and a header millions of entries. */
+		if (formats[i].form == FORM_FLAG_PRESENT || formats[i].form == FORM_IMPLICIT_CONST)
+			return err_set(err, ERR_INVALID, "form %llu in an entry is of no size",
+				       (unsigned long long)formats[i].form);
 	}
 	count = cursor_uleb(c);
 	if (!cursor_ok(c))

@@ -47,9 +47,12 @@ static bool decl_attrs_next(struct decl_attrs *a)
 void dwarf_reader_lose_forms(struct dwarf_reader *r, uint64_t die, const struct dwarf_decl *decl)
 {
 	struct decl_attrs a = decl_attrs_of(r, decl);
+	struct err ignored = { 0 };
 	uint8_t read, is;
+	/* Any number of units may have the same long abbreviation. */
+	bool paid = dwarf_reader_spend(r, r->losses.n ? 0 : decl->size, &ignored) == 0;
 
-	while (!r->losses.n && decl_attrs_next(&a)) {
+	while (paid && !r->losses.n && decl_attrs_next(&a)) {
 		uint8_t slot = dwarf_code_slot(a.attr, decl->kind);
 
 		if (slot == DWARF_NO_SLOT || slot == DWARF_SLOT_SIBLING ||
@@ -63,9 +66,12 @@ void dwarf_reader_lose_forms(struct dwarf_reader *r, uint64_t die, const struct 
 			  (unsigned long long)die);
 }
 
-int dwarf_unknown_form(const struct dwarf_reader *r, const struct dwarf_decl *decl, struct err *err)
+int dwarf_unknown_form(struct dwarf_reader *r, const struct dwarf_decl *decl, struct err *err)
 {
 	struct decl_attrs a = decl_attrs_of(r, decl);
+
+	if (dwarf_reader_spend(r, decl->size, err) < 0)
+		return -1;
 
 	while (decl_attrs_next(&a)) {
 		struct cursor none = cursor_of((struct bytes){ 0 });

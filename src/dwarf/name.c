@@ -44,7 +44,7 @@ static int other_unit_enter(struct dwarf_reader *r, const struct dwarf *file, ui
 		goto fail;
 	}
 	if (dwarf_reader_table(r, cu, ret, err) < 0 ||
-	    dwarf_cu_root(cu, *ret, p + (cu->die - cu->off), size - (size_t)(cu->die - cu->off), err) < 0)
+	    dwarf_cu_root(r, cu, *ret, p + (cu->die - cu->off), size - (size_t)(cu->die - cu->off), err) < 0)
 		goto fail;
 	return 0;
 fail:
@@ -190,7 +190,8 @@ static int name_qualify(struct dwarf_reader *r, uint64_t off, struct dwarf_name 
 		struct dwarf_die die = { &r->cu, r->table, r->p + (at - r->cu.off),
 					 (size_t)(r->cu.end - at) };
 
-		if (dwarf_die_each(&die, scope_attr, &f, &decl, err) < 0)
+		if (dwarf_die_each(r, &die, scope_attr, &f, &decl, err) < 0 ||
+		    dwarf_reader_spend(r, f.lost ? DWARF_MAX_NAME : f.plain.size, err) < 0)
 			return -1;
 		if (f.lost)
 			dwarf_reader_lose(r, "DIE at %llu: the name of a scope cannot be read",
@@ -234,10 +235,10 @@ static int die_read(struct dwarf_reader *r, const struct dwarf *file, uint64_t o
 		if (die_locate(r, file, off, near, &at, err) < 0)
 			return -1;
 		f->cu = at.cu;
-		if (dwarf_die_each(&at, name_attr, f, &decl, err) == 0)
+		if (dwarf_die_each(r, &at, name_attr, f, &decl, err) == 0)
 			return 0;
 		/* It may have failed only because not all bytes were read: read more. */
-		if (at.cu == &r->cu || at.size == at.cu->end - off)
+		if (err->kind == ERR_LIMIT || at.cu == &r->cu || at.size == at.cu->end - off)
 			return -1;
 		*f->name = before;
 	}

@@ -307,6 +307,7 @@ static int compile_decl(struct dwarf_table *t, struct table_text *text, uint64_t
 	w.p = buf_reserve(&t->programs, ROOM);
 	op_emit(&w, DWARF_OP_END);
 	t->programs.size = (size_t)(w.p - t->programs.p);
+	decl.size = (uint32_t)(p - text->start) - decl.spec;
 	text->p = p;
 	if (code != t->n_decls + 1)
 		t->dense = false;

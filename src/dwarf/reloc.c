@@ -15,6 +15,8 @@
 #define SYMTAB_MAX MIB(256)
 #define CHUNK_SIZE KIB(48) /* a multiple of every entry size */
 #define CREL_MAX   MIB(256)
+/* Sections of relocations of one section, each of which reads the symbol table again. Assemblers write one. */
+#define RELOC_SECTIONS_MAX 4u
 
 #define CREL_ADDENDS 4u /* in the head: entries have addends */
 
@@ -236,6 +238,7 @@ int dwarf_relocate(const struct elf_image *img, struct dwarf_relocated *what, st
 	AUTO(mem_freep) uint64_t *bases = NULL;
 	const struct dwarf_code_list *code = what->code;
 	struct reloc_unknown unknown = { 0 };
+	unsigned n = 0;
 
 	if (code && code->n)
 		bases = dwarf_code_bases(img, code->list, code->n);
@@ -252,6 +255,9 @@ int dwarf_relocate(const struct elf_image *img, struct dwarf_relocated *what, st
 
 		if (!dwarf_is_reloc_section(rel) || rel->info != what->sec->index)
 			continue;
+		if (++n > RELOC_SECTIONS_MAX)
+			return err_set(err, ERR_LIMIT, "more than the %u sections of relocations allowed",
+				       RELOC_SECTIONS_MAX);
 		/* Without relocations the section would name wrong files and functions. */
 		if (!dwarf_reloc_machine_known(img->h.machine))
 			return err_set(err, ERR_INVALID, "relocations of machine %u are not known",

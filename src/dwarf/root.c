@@ -48,8 +48,8 @@ int dwarf_cu_header(struct dwarf_cu *cu, const uint8_t *p, size_t size, struct e
 	return 0;
 }
 
-int dwarf_die_each(const struct dwarf_die *die, dwarf_attr_fn *fn, void *arg, const struct dwarf_decl **ret,
-		   struct err *err)
+int dwarf_die_each(struct dwarf_reader *r, const struct dwarf_die *die, dwarf_attr_fn *fn, void *arg,
+		   const struct dwarf_decl **ret, struct err *err)
 {
 	struct cursor c = cursor_at(bytes_of(die->p, die->size), die->cu->file->big, 0);
 	const struct dwarf_data *abbrev = &die->cu->file->abbrev;
@@ -65,6 +65,9 @@ int dwarf_die_each(const struct dwarf_die *die, dwarf_attr_fn *fn, void *arg, co
 	if (!decl)
 		return err_set(err, ERR_INVALID, "no abbreviation %llu in the table at %llu",
 			       (unsigned long long)code, (unsigned long long)t->off);
+	/* Any number of DIEs may have the same long abbreviation. */
+	if (dwarf_reader_spend(r, decl->size, err) < 0)
+		return -1;
 	spec = abbrev->p + t->off + decl->spec;
 	for (;;) {
 		struct dwarf_attr a = { .name = leb_u(&spec, end), .form = 0 };
@@ -160,7 +163,8 @@ static bool language_is_c(uint64_t lang)
 	return lang == 0x01 || lang == 0x02 || lang == 0x0c || lang == 0x1d || lang == 0x2c || lang == 0x8001;
 }
 
-int dwarf_cu_root(struct dwarf_cu *cu, struct dwarf_table *t, const uint8_t *p, size_t size, struct err *err)
+int dwarf_cu_root(struct dwarf_reader *r, struct dwarf_cu *cu, struct dwarf_table *t, const uint8_t *p,
+		  size_t size, struct err *err)
 {
 	struct root_attrs root = { .cu = cu };
 	struct dwarf_die die = { cu, t, p, size };
@@ -172,7 +176,7 @@ int dwarf_cu_root(struct dwarf_cu *cu, struct dwarf_table *t, const uint8_t *p, 
 	bases_default(cu);
 	cu->has_lines = false;
 	cu->comp_dir = cu->name = cu->dwo_name = (struct dwarf_value){ 0 };
-	if (dwarf_die_each(&die, root_attr, &root, &decl, err) < 0)
+	if (dwarf_die_each(r, &die, root_attr, &root, &decl, err) < 0)
 		return err_in(err, "root");
 	cu->tag = decl->tag;
 	cu->is_c = language_is_c(cu->language);

@@ -108,7 +108,7 @@ static void sequence_end(struct line_machine *m, uint64_t end)
 	machine_row_add(m, &(struct dwarf_row){ .off = (uint32_t)(end - m->base), .end = 1 });
 	READER_GROW(r, r->sequences, r->n_sequences, r->room_sequences);
 	r->sequences[r->n_sequences++] = (struct dwarf_sequence){ m->base, end, m->first,
-								  r->n_rows - m->first };
+								  r->n_rows - m->first, 0 };
 }
 
 static void sequence_begin(struct line_machine *m)
@@ -421,6 +421,18 @@ static int sequence_by_base(const void *a, const void *b)
 	return x->row < y->row ? -1 : x->row > y->row;
 }
 
+/* Sequences may lie in one another: set which one an address after the end of each may be in. */
+static void sequences_nest(struct dwarf_sequence *list, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		size_t at = i;
+
+		while (at && list[at - 1].end <= list[i].end)
+			at = list[at - 1].outer;
+		list[i].outer = at;
+	}
+}
+
 /* Index the files that can be skipped without being read. */
 static void files_pass(struct dwarf_reader *r)
 {
@@ -527,6 +539,7 @@ static int lines_load(struct dwarf_reader *r, struct err *err)
 		}
 	}
 	SORT(r->sequences, r->n_sequences, sequence_by_base);
+	sequences_nest(r->sequences, r->n_sequences);
 	r->lines.rows = r->rows;
 	r->lines.discriminators = r->with_discriminators ? r->discriminators : NULL;
 	r->lines.sequences = r->sequences;

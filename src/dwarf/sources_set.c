@@ -31,7 +31,7 @@ static int set_collect(void *arg, struct str name)
 	uint32_t size = (uint32_t)name.size;
 
 	/* DWARF_MAX_FILES names need less, unless they are crafted to be long. */
-	if (s->names.size + sizeof(size) + name.size >= UINT32_MAX)
+	if (s->names.size + sizeof(size) + name.size >= UINT32_MAX || buf_is_over(&s->names))
 		return 1;
 	buf_add(&s->names, &size, sizeof(size));
 	buf_add(&s->names, name.p, name.size);
@@ -63,7 +63,12 @@ int dwarf_sources_build(const struct elf_image *img, const struct elf_image *alt
 	int r;
 
 	s->seed = dwarf_secret();
+	buf_meter(&s->names, img->memory);
 	r = dwarf_sources_each(img, alt, set_collect, s, &s->note, err);
+	if (r > 0 && buf_check(&s->names, err) < 0)
+		r = -1;
+	/* The set outlives the image. */
+	buf_meter(&s->names, NULL);
 	if (r > 0)
 		r = err_set(err, ERR_LIMIT, "source names of more than 4 GiB together");
 	if (r < 0) {

@@ -116,7 +116,7 @@ static int split_unit_find(struct dwarf_reader *r, const struct unit_search *in,
 		    cu.type == DW_UT_type || cu.die - cu.off >= size)
 			continue;
 		if (cu.format.version < 5 && (dwarf_reader_table(r, &cu, &table, &why) < 0 ||
-					      dwarf_cu_root(&cu, table, p + (cu.die - cu.off),
+					      dwarf_cu_root(r, &cu, table, p + (cu.die - cu.off),
 							    size - (size_t)(cu.die - cu.off), &why) < 0))
 			continue;
 		if (cu.dwo_id != r->skeleton.dwo_id)
@@ -145,7 +145,7 @@ static int split_unit_enter(struct dwarf_reader *r, struct dwarf_cu *cu, struct 
 	}
 	if (dwarf_data_chunk(&cu->file->info, cu->off, size, &r->dwo->room, &p, err) < 0 ||
 	    dwarf_reader_table(r, cu, &table, err) < 0 ||
-	    dwarf_cu_root(cu, table, p + (cu->die - cu->off), size - (size_t)(cu->die - cu->off), err) < 0)
+	    dwarf_cu_root(r, cu, table, p + (cu->die - cu->off), size - (size_t)(cu->die - cu->off), err) < 0)
 		return -1;
 	r->cu = *cu;
 	r->p = p;

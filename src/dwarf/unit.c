@@ -114,7 +114,9 @@ static int unit_add(struct units_reader *r, const struct unit_header *h, const s
 	    unit_string_copy(r, h, root, &root->name, &unit.name, err) < 0)
 		return -1;
 	VEC_PUSH(u->list, u->n, u->room) = unit;
-	return 0;
+	/* Any number of units may have the same long name, of which each has a copy. */
+	budget_hold_track(u->arena.hold, &u->held, u->room * sizeof(*u->list));
+	return budget_hold_check(u->arena.hold, err);
 }
 
 /* Read the unit in [off, end), whose header starts at @off. */
@@ -196,7 +198,7 @@ int dwarf_units_read(struct dwarf_units *u, const struct elf_image *img, struct 
 	struct units_reader r = { .strings = strings, .units = u };
 	int rc;
 
-	*u = (struct dwarf_units){ 0 };
+	*u = (struct dwarf_units){ .arena.hold = img->memory };
 	rc = dwarf_section_open(&r.info, img, ".debug_info", err);
 	if (rc == 0)
 		rc = dwarf_abbrevs_open(&r.abbrevs, img, err);
@@ -211,6 +213,7 @@ int dwarf_units_read(struct dwarf_units *u, const struct elf_image *img, struct 
 
 void dwarf_units_free(struct dwarf_units *u)
 {
+	budget_hold_track(u->arena.hold, &u->held, 0);
 	free(u->list);
 	arena_done(&u->arena);
 	*u = (struct dwarf_units){ 0 };

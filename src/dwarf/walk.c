@@ -470,7 +470,7 @@ static int unit_enter(struct dwarf_reader *r, size_t unit, uint64_t near, struct
 		return DWARF_NO_UNIT;
 	if (dwarf_reader_table(r, &r->cu, &r->table, err) < 0)
 		return -1;
-	return dwarf_cu_root(&r->cu, r->table, r->p + (r->cu.die - r->cu.off),
+	return dwarf_cu_root(r, &r->cu, r->table, r->p + (r->cu.die - r->cu.off),
 			     size - (size_t)(r->cu.die - r->cu.off), err);
 }
 

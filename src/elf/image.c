@@ -20,6 +20,8 @@
  * table's size, otherwise a table of 64 MiB without a NUL would take hours.
  */
 #define NAMES_SHARED_MAX 8
+/* How many times the size of the file all its sections together may have. */
+#define SECTIONS_SHARED_MAX 4
 
 #define HELD_FACTOR 32
 #define HELD_LEAST  MIB(128)
@@ -279,6 +281,30 @@ static int check_names(const struct image *im, const struct elf_section *names, 
 	return 1;
 }
 
+/*
+ * Sections do not share bytes, and all that reads, copies or relocates each section relies on it: thousands of them with
+ * the same megabytes would cost any time and space.
+ */
+static int check_overlap(const struct image *im, const struct elf_section *sections, size_t n,
+			 struct err *why)
+{
+	uint64_t size = im->pub.src->size,
+		 left = MIN(size, UINT64_MAX / SECTIONS_SHARED_MAX) * SECTIONS_SHARED_MAX;
+
+	for (size_t i = 1; i < n; i++) {
+		const struct elf_section *s = &sections[i];
+
+		if (s->type == SHT_NULL || s->type == SHT_NOBITS || !elf_range_fits(s->off, s->size, size))
+			continue;
+		if (s->size > left) {
+			err_set(why, ERR_LIMIT, "sections overlap each other too much");
+			return 1;
+		}
+		left -= s->size;
+	}
+	return 0;
+}
+
 /* Give each section its name. One whose offset is outside of the names gets none. */
 static int name_sections(struct elf_section *sections, const uint32_t *offs, size_t n, struct bytes names,
 			 struct err *why)
@@ -329,6 +355,8 @@ static int image_read_sections(struct image *im, const struct elf_tables *t, str
 		out[i].index = (uint32_t)i;
 		elf_section_parse(&c, img->h.is64, &out[i], &name_offs[i]);
 	}
+	if (check_overlap(im, out, n, &img->sections_err))
+		return 0;
 	if (img->h.names_index != SHN_UNDEF) {
 		const struct elf_section *sec = &out[img->h.names_index];
 

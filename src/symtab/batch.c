@@ -23,6 +23,7 @@ struct batch *batch_new(const struct dwarf *d, uint32_t index, const struct symt
 	b->memory = b->in.arena.hold = memory;
 	b->known.seed = b->known_files.seed = b->in.seed;
 	b->work = NEW(struct unit_work);
+	b->work->refs.seed = b->in.seed | 1;
 	b->reader = d ? dwarf_reader_new(d) : NULL;
 	if (b->reader && b->discriminators)
 		dwarf_reader_discriminators(b->reader);
@@ -41,7 +42,7 @@ void batch_account(struct batch *b)
 	n += (in->string_slots.n_slots + in->function_slots.n_slots) * sizeof(struct id_slot);
 	n += (in->by_files.n_slots + b->known.n_slots + b->known_files.n_slots) * sizeof(struct quad_slot);
 	if (w)
-		n += w->room_file_ids * sizeof(*w->file_ids) + w->refs.n_slots * sizeof(*w->refs.slots) +
+		n += w->room_files * sizeof(*w->files) + w->refs.n_slots * sizeof(*w->refs.slots) +
 		     w->far_refs.n_slots * sizeof(*w->far_refs.slots) + w->room_names * sizeof(*w->names) +
 		     w->room_nodes * sizeof(*w->nodes) + w->room_entries * sizeof(*w->entries) +
 		     w->room_code * sizeof(*w->code) + w->room_keys * sizeof(*w->keys) +
@@ -61,7 +62,7 @@ void batch_end(struct batch *b, struct buf *room)
 	quad_map_done(&b->known_files);
 	if (!w)
 		return;
-	free(w->file_ids);
+	free(w->files);
 	id_map_done(&w->refs);
 	quad_map_done(&w->far_refs);
 	free(w->names);

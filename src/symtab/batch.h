@@ -31,10 +31,18 @@ struct name_ref {
 	uint32_t function;
 };
 
+/* A file by its number in the unit's table. */
+struct unit_file {
+	uint32_t stamp; /* the unit's; any other: it has not been looked up */
+	uint32_t id;    /* 0: there is no such file */
+};
+
 struct unit_work {
 	size_t unit;
-	uint32_t *file_ids; /* of the unit's files: 0 not looked up, UINT32_MAX none */
-	size_t n_file_ids, room_file_ids;
+	struct unit_file
+		*files; /* numbers may be large, and units small: so it is not cleared for each unit */
+	size_t n_files, room_files;
+	uint32_t file_stamp;
 	/* DIE to the number in `names` + 1; as many as there are names. One of the two is used for a unit. */
 	struct id_map refs;
 	struct quad_map far_refs;
@@ -62,7 +70,7 @@ struct function_code {
 	bool of_calls;
 };
 
-#define ACCOUNT_FUNCTIONS 64 /* the memory of so many small ones may go uncounted */
+#define ACCOUNT_FUNCTIONS 64 /* the memory of so many small ones, or code ranges of one, may go uncounted */
 
 /* List damage; -1: @why is another failure, now in *err. */
 int batch_damage(struct batch *b, const struct err *why, struct err *err);
@@ -76,11 +84,10 @@ uint32_t batch_file_new(struct batch *b, uint32_t file); /* for batch_file() */
 static inline uint32_t batch_file(struct batch *b, uint32_t file)
 {
 	const struct unit_work *w = b->work;
-	uint32_t id = file < w->n_file_ids ? w->file_ids[file] : 0;
 
-	if (!id)
+	if (file >= w->n_files || w->files[file].stamp != w->file_stamp)
 		return batch_file_new(b, file);
-	return id == UINT32_MAX ? 0 : id;
+	return w->files[file].id;
 }
 /* The number that stands for the function of a DIE until names_look_up(); 0: none. */
 uint32_t batch_name(struct batch *b, uint64_t die, bool in_alt);

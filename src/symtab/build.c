@@ -179,8 +179,7 @@ static int table_build(struct build *b, struct buf *out, struct symtab_stats *st
 		return nothing_end(b, err);
 	if (budget_hold_check(&b->memory, err) < 0 || build_account_overlaps(b, b->symbols.n, err) < 0)
 		return -1;
-	build_candidates(b);
-	if (build_account(b, err) < 0 || visible_write(b, err) < 0 || table_finish(b, out, stats, err) < 0)
+	if (build_candidates(b, err) < 0 || visible_write(b, err) < 0 || table_finish(b, out, stats, err) < 0)
 		return -1;
 	stats_count(b, stats);
 	return 0;

@@ -249,6 +249,7 @@ struct build {
 	size_t n_symbol_spans;
 	struct candidate *candidates;
 	size_t n_candidates, room_candidates;
+	size_t n_checked; /* candidates when their memory was last charged */
 	struct span *spans;
 	size_t n_spans, room_spans;
 	struct err dwarf_err, go_err, split_err; /* dwarf_err: why there is no `dwarf` */
@@ -279,7 +280,7 @@ int units_read(struct build *b, struct err *err);
 void units_collect(struct build *b);
 void units_free(struct build *b); /* the batches and `ranges` */
 /* List all code ranges and symbols as `spans` and `candidates`; they may overlap. */
-void build_candidates(struct build *b);
+int build_candidates(struct build *b, struct err *err);
 /*
  * Count the functions and lines among the candidates that the @n visible ranges hide: b->hidden. b->spans is still there,
  * in any order.

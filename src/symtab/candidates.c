@@ -7,6 +7,17 @@
 
 #include <stdlib.h>
 
+#define ACCOUNT_CANDIDATES 4096u /* the memory of so many may go uncounted */
+
+/* Every unit's lines may be cut at every symbol, so the candidates are no fixed multiple of what was read. */
+static int candidates_check(struct build *b, struct err *err)
+{
+	if (b->n_candidates - b->n_checked < ACCOUNT_CANDIDATES)
+		return 0;
+	b->n_checked = b->n_candidates;
+	return err_if_cancelled(b->o->cancel, err) < 0 ? -1 : build_account(b, err);
+}
+
 /* The span that was added; NULL: it is empty. */
 static struct span *candidate_add(struct build *b, uint64_t start, uint64_t end, uint16_t rank,
 				  struct candidate what)
@@ -90,7 +101,7 @@ static void symbols_resolve(struct build *b)
 
 /* Lines of no function are cut where the symbol changes. Those after a function are its padding up to the
  * first symbol. */
-static void lines_add(struct build *b, uint32_t range, const struct code_range *p)
+static int lines_add(struct build *b, uint32_t range, const struct code_range *p, struct err *err)
 {
 	uint64_t at = p->start, end = p->start + p->size;
 	bool named = false;
@@ -106,6 +117,8 @@ static void lines_add(struct build *b, uint32_t range, const struct code_range *
 				      (struct candidate){ .range = range + 1, .n_parts = 1 });
 		if (!s)
 			break;
+		if (candidates_check(b, err) < 0)
+			return -1;
 		at = MAX(at, s->start);
 		named |= s->start >= p->start;
 		if (!p->from_symbol || named)
@@ -114,9 +127,10 @@ static void lines_add(struct build *b, uint32_t range, const struct code_range *
 					      .range = range + 1, .n_parts = 1, .symbol = s->what + 1 });
 		at = s->end;
 	}
+	return 0;
 }
 
-void build_candidates(struct build *b)
+int build_candidates(struct build *b, struct err *err)
 {
 	size_t first = 0; /* of the parts of a function */
 
@@ -145,12 +159,14 @@ void build_candidates(struct build *b)
 
 		if (!p->part)
 			first = i;
-		if (p->origin == SYMTAB_LINES)
-			lines_add(b, (uint32_t)i, p);
+		if (candidates_check(b, err) < 0 ||
+		    (p->origin == SYMTAB_LINES && lines_add(b, (uint32_t)i, p, err) < 0))
+			return -1;
 		candidate_add(b, p->start + p->size, p->start + p->size + p->tail, RANK_TAIL,
 			      (struct candidate){ .range = (uint32_t)first + 1, .tail = true });
 	}
 	for (size_t i = 0; i < b->n_symbol_spans; i++)
 		candidate_add(b, b->symbol_spans[i].start, b->symbol_spans[i].end, RANK_SYMBOL,
 			      (struct candidate){ .symbol = b->symbol_spans[i].what + 1 });
+	return build_account(b, err);
 }

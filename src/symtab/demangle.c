@@ -5,45 +5,108 @@
  * A part of a mangled name can refer twice to another part, which refers twice to a third, and so on: a
  * hundred bytes can expand to more text than there is memory. So the output is counted, and a name whose text
  * is too long is not demangled. libiberty calls back with chunks of the text and keeps its state on the stack,
- * so a longjmp() out of the callback is sound; it limits its own recursion.
+ * so a longjmp() out of the callback is sound, except in a chunk of Rust's that was decoded from Punycode: that is on
+ * the heap. libiberty limits its own recursion, but neither D's text nor Rust's lifetimes: names that would have too
+ * many of them stay as they are.
  */
 #include "symtab/symtab.h"
 
+#include <ctype.h>
 #include <setjmp.h>
 #include <libiberty/demangle.h>
 #include <stdlib.h>
 
 #define MANGLED_MAX KIB(16) /* libiberty's use of the stack grows with the name */
 #define D_MAX       KIB(2)  /* D's text is not returned in chunks */
+/* Types of a D name that refer to an earlier type. Each may repeat all text before it, so n of them multiply it by up
+ * to 3^(n / 3). */
+#define D_REFS_MAX 24u
+/* Digits, in base 62, of the number of lifetimes that a type of Rust binds. libiberty counts them one by one, also where
+ * nothing is printed. */
+#define LIFETIME_DIGITS_MAX 2u
 
 struct demangle_sink {
 	struct buf *out;
 	size_t from;
+	bool over; /* the text is too long */
 	jmp_buf full;
 };
+
+static bool is_ascii(const char *text, size_t size)
+{
+	for (size_t i = 0; i < size; i++)
+		if ((unsigned char)text[i] >= 0x80)
+			return false;
+	return true;
+}
 
 static void sink_take(const char *text, size_t size, void *arg)
 {
 	struct demangle_sink *s = arg;
 
-	if (s->out->size - s->from + size > SYMTAB_MAX_DEMANGLED)
+	if (!s->over && s->out->size - s->from + size <= SYMTAB_MAX_DEMANGLED) {
+		buf_add(s->out, text, size);
+		return;
+	}
+	s->over = true;
+	/* A chunk on the heap has other bytes than ASCII; the one after it is on the stack. */
+	if (is_ascii(text, size))
 		longjmp(s->full, 1);
-	buf_add(s->out, text, size);
 }
 
 typedef int demangle_fn(const char *mangled, int options, demangle_callbackref callback, void *arg);
 
 static bool demangle_run(struct demangle_sink *s, demangle_fn *fn, const char *mangled, int options)
 {
+	s->over = false;
 	if (setjmp(s->full))
 		return false;
-	return fn(mangled, options, sink_take, s) && s->out->size > s->from;
+	return fn(mangled, options, sink_take, s) && !s->over && s->out->size > s->from;
 }
 
 /* Rust's old scheme is C++'s with a hash at the end: "17h" and 16 hex digits. */
 static bool is_old_rust(struct str s)
 {
 	return s.size > 22 && s.p[s.size - 1] == 'E' && memcmp(s.p + s.size - 20, "17h", 3) == 0;
+}
+
+/*
+ * How many types of a D name refer to an earlier type: 'Q' and a distance in base 26, whose last digit is in lower case.
+ * A reference to a digit is one to an identifier, which repeats only that.
+ */
+static unsigned d_type_refs(struct str s)
+{
+	unsigned n = 0;
+
+	for (size_t i = 0; i < s.size; i++) {
+		size_t back = 0, k = i + 1;
+
+		if (s.p[i] != 'Q')
+			continue;
+		for (; k < s.size && s.p[k] >= 'A' && s.p[k] <= 'Z' && back < s.size; k++)
+			back = back * 26 + (size_t)(s.p[k] - 'A');
+		if (k == s.size || s.p[k] < 'a' || s.p[k] > 'z')
+			continue;
+		back = back * 26 + (size_t)(s.p[k] - 'a');
+		n += back && back <= i && !isdigit((unsigned char)s.p[i - back]);
+	}
+	return n;
+}
+
+/* Whether a function ('F') or a trait object ('D') of a Rust name binds ('G') more lifetimes than any program does. */
+static bool has_many_lifetimes(struct str s)
+{
+	for (size_t i = 0; i + 1 < s.size; i++) {
+		size_t k = i + 2;
+
+		if ((s.p[i] != 'F' && s.p[i] != 'D') || s.p[i + 1] != 'G')
+			continue;
+		while (k < s.size && isalnum((unsigned char)s.p[k]))
+			k++;
+		if (k < s.size && s.p[k] == '_' && k - (i + 2) > LIFETIME_DIGITS_MAX)
+			return true;
+	}
+	return false;
 }
 
 static bool demangle_one(struct demangle_sink *s, const char *z, struct str name, bool full)
@@ -57,8 +120,8 @@ static bool demangle_one(struct demangle_sink *s, const char *z, struct str name
 		return demangle_run(s, cplus_demangle_v3_callback, z, options);
 	}
 	if (str_starts(name, STR("_R")))
-		return demangle_run(s, rust_demangle_callback, z, options);
-	if (str_starts(name, STR("_D")) && name.size <= D_MAX) {
+		return !has_many_lifetimes(name) && demangle_run(s, rust_demangle_callback, z, options);
+	if (str_starts(name, STR("_D")) && name.size <= D_MAX && d_type_refs(name) <= D_REFS_MAX) {
 		AUTO(mem_freep) char *text = dlang_demangle(z, options);
 
 		if (!text || strlen(text) > SYMTAB_MAX_DEMANGLED)

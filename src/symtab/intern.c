@@ -24,7 +24,8 @@ static bool slots_full(size_t n, size_t n_slots)
 /* The slot of @key, or a free one for it. */
 static struct id_map_slot *id_map_slot(const struct id_map *m, uint32_t key)
 {
-	uint64_t h = key * 0x9e3779b97f4a7c15;
+	/* Which of two keys share a slot depends on the seed alone. */
+	uint64_t h = key * m->seed;
 	size_t at = (h ^ h >> 29) & (m->n_slots - 1);
 
 	while (m->slots[at].value > m->before && m->slots[at].key != key)
@@ -70,7 +71,7 @@ void id_map_clear(struct id_map *m)
 void id_map_done(struct id_map *m)
 {
 	free(m->slots);
-	*m = (struct id_map){ 0 };
+	*m = (struct id_map){ .seed = m->seed };
 }
 
 static size_t quad_slot(const struct quad_map *m, const struct quad *k)

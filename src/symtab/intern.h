@@ -16,6 +16,7 @@ struct id_map {
 	struct id_map_slot *slots;
 	uint32_t n, n_slots;
 	uint32_t before; /* numbers given before the map was cleared */
+	uint64_t seed;   /* odd, and random: keys are offsets, which the author of a crafted input chooses */
 };
 /* The number of @key; it is n if the key is new. */
 uint32_t id_map_at(struct id_map *m, uint32_t key);

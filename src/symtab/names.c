@@ -60,17 +60,17 @@ uint32_t batch_file_new(struct batch *b, uint32_t file)
 	struct unit_work *w = b->work;
 	uint32_t id;
 
-	if (file >= w->n_file_ids) {
+	if (file >= w->n_files) {
 		size_t n = (size_t)file + 1;
 
-		if (file > (8u << 20))
+		if (file > DWARF_MAX_FILES)
 			return 0;
-		VEC_RESERVE(w->file_ids, w->n_file_ids, w->room_file_ids, n - w->n_file_ids);
-		memset(w->file_ids + w->n_file_ids, 0, (n - w->n_file_ids) * sizeof(*w->file_ids));
-		w->n_file_ids = n;
+		VEC_RESERVE(w->files, w->n_files, w->room_files, n - w->n_files);
+		memset(w->files + w->n_files, 0, (n - w->n_files) * sizeof(*w->files));
+		w->n_files = n;
 	}
 	id = unit_file_id(b, file);
-	w->file_ids[file] = id ? id : UINT32_MAX;
+	w->files[file] = (struct unit_file){ w->file_stamp, id };
 	return id;
 }
 
@@ -81,7 +81,8 @@ void names_begin(struct batch *b)
 {
 	struct unit_work *w = b->work;
 
-	w->n_file_ids = w->n_names = 0;
+	w->file_stamp++;
+	w->n_names = 0;
 	w->is_far = dwarf_reader_dies_end(b->reader) > REFS_END;
 	id_map_clear(&w->refs);
 	quad_map_done(&w->far_refs);

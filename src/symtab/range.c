@@ -12,6 +12,8 @@
 #include "base/sort.h"
 
 #define CHAIN_MAX 32u /* other files of one call that are searched before another entry is added */
+#define NESTED_MAX \
+	64u /* sequences of lines within one another that are searched for one that has an address */
 #define OPEN_FREE 16u /* calls that may be moved for one step of the row budget */
 
 /*
@@ -243,18 +245,17 @@ struct line_position {
 static void lines_find(struct batch *b, uint64_t addr, struct line_position *ret)
 {
 	const struct dwarf_lines *l = dwarf_reader_lines(b->reader);
-	size_t lo = SEARCH(0, l->n_sequences, i, l->sequences[i].base <= addr), back;
+	size_t lo = SEARCH(0, l->n_sequences, i, l->sequences[i].base <= addr), at = lo;
 	const struct dwarf_row *rows;
 
 	ret->row = NULL;
 	ret->until = ret->next = lo < l->n_sequences ? l->sequences[lo].base : UINT64_MAX;
-	/* Sequences may overlap: a short one may start within a longer one and end before @addr. */
-	for (back = 0; back < 4 && lo > back; back++)
-		if (l->sequences[lo - 1 - back].end > addr)
-			break;
-	if (back == 4 || lo <= back)
+	/* Sequences may overlap: short ones may start within a longer one and end before @addr. */
+	for (unsigned n = 0; at && n < NESTED_MAX && l->sequences[at - 1].end <= addr; n++)
+		at = l->sequences[at - 1].outer;
+	if (!at || l->sequences[at - 1].end <= addr)
 		return;
-	ret->seq = &l->sequences[lo - 1 - back];
+	ret->seq = &l->sequences[at - 1];
 	rows = l->rows + ret->seq->row;
 	lo = SEARCH(0, ret->seq->n_rows, i, rows[i].off <= addr - ret->seq->base);
 	/* The last row of a sequence marks its end, so there is always a next one. */
@@ -460,6 +461,15 @@ int lines_make(struct batch *b, uint64_t lo, uint64_t hi, struct err *err)
 	return r;
 }
 
+/* Each code range begins with all calls that contain its first row, which may be thousands. */
+static int function_check(struct batch *b, struct err *err)
+{
+	if (err_if_cancelled(b->cancel, err) < 0)
+		return -1;
+	batch_account(b);
+	return budget_hold_check(b->memory, err);
+}
+
 int function_make(struct batch *b, const struct dwarf_function *f, struct err *err)
 {
 	struct unit_work *w = b->work;
@@ -489,7 +499,7 @@ int function_make(struct batch *b, const struct dwarf_function *f, struct err *e
 			b->ranges[k].function = function;
 			b->ranges[k].of_calls = of_calls;
 		}
-		if (r < 0)
+		if (r < 0 || (i % ACCOUNT_FUNCTIONS == ACCOUNT_FUNCTIONS - 1 && function_check(b, err) < 0))
 			return -1;
 	}
 	return 0;

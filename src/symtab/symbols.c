@@ -14,7 +14,9 @@
 #include "base/sort.h"
 
 #define TABLE_MAX MIB(1024)
-#define MINI_MAX  MIB(256) /* .gnu_debugdata decompressed */
+/* Symbol tables of one file, for each of which all sections are searched. Files have one of each of two kinds. */
+#define TABLES_MAX 16u
+#define MINI_MAX   MIB(256) /* .gnu_debugdata decompressed */
 
 struct symbols_reader {
 	struct symbols *s;
@@ -217,6 +219,7 @@ static int dynamic_read(struct symbols_reader *r, struct err *err)
 static int image_read(struct symbols_reader *r, struct err *err)
 {
 	AUTO(mem_freep) uint64_t *bases = NULL;
+	unsigned n = 0;
 
 	if (r->img->h.type == ET_REL && r->n_code)
 		bases = dwarf_code_bases(r->img, r->code, r->n_code);
@@ -230,6 +233,9 @@ static int image_read(struct symbols_reader *r, struct err *err)
 
 		if (sec->type != SHT_SYMTAB && sec->type != SHT_DYNSYM)
 			continue;
+		if (++n > TABLES_MAX)
+			return err_set(err, ERR_LIMIT, "symbols: more than the %u tables allowed",
+				       TABLES_MAX);
 		if (r->origin != SYMTAB_MINIDEBUG)
 			r->s->flags |= SYMTAB_HAS_SYMBOLS;
 		if (sec->type == SHT_DYNSYM && r->origin == SYMTAB_MINIDEBUG)

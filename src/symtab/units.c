@@ -33,6 +33,12 @@ static void chunks_cut(struct build *b)
 	}
 }
 
+/*
+ * Units that are read for each address in `only`. Each is a chunk with a budget of its own, and a file may name any number of
+ * units for one address: if there are more, all units of the file are read.
+ */
+#define ONLY_UNITS_MAX 64u
+
 struct unit_worker {
 	struct build *b;
 	struct batch *batch;
@@ -202,7 +208,8 @@ int units_read_only(struct build *b, struct err *err)
 	size_t n = 0;
 
 	if (!b->o->only || !b->dwarf || b->img->h.type == 1 ||
-	    dwarf_units_of(b->dwarf, b->o->only, b->o->n_only, &units, &n, &ignored) < 0 || !n)
+	    dwarf_units_of(b->dwarf, b->o->only, b->o->n_only, &units, &n, &ignored) < 0 || !n ||
+	    n / ONLY_UNITS_MAX > b->o->n_only)
 		return 1;
 	for (size_t i = 0; i < n; i++)
 		chunk_add(b, units[i], units[i] + 1);

@@ -55,11 +55,56 @@ static void names_that_grow_without_end_stay_as_they_are(void **state)
 	assert_true(out.size <= SYMTAB_MAX_DEMANGLED);
 }
 
+static void assert_stays(const char *name)
+{
+	AUTO(buf_done) struct buf out = { 0 };
+
+	symtab_demangle(str_of(name), SYMTAB_FULL, &out);
+	assert_str(buf_str(&out), name);
+}
+
+/* Each type of D refers twice to the one before: a name of 172 bytes has gigabytes of text. */
+static void types_of_d_that_double_stay_as_they_are(void **state)
+{
+	AUTO(buf_done) struct buf name = { 0 };
+
+	buf_add_str(&name, STR("_D1a1fFHiiHQeQg"));
+	for (unsigned i = 0; i < 31; i++)
+		buf_add_str(&name, STR("HQgQi"));
+	buf_add_str(&name, STR("Zv"));
+	assert_stays(buf_cstr(&name));
+	check("_D1a1fFHiiHQeQgZv", "a.f(int[int], int[int][int[int]])", "a.f(int[int], int[int][int[int]])");
+}
+
+/* Lifetimes within the path of an implementation are counted, but not printed. */
+static void lifetimes_of_rust_without_end_stay_as_they_are(void **state)
+{
+	assert_stays("_RNvMIC1aFGzzzzzzzzzz_EuEuNtC1b1c1d");
+}
+
+/* A decoded identifier is on the heap while it is printed: the leak checker watches this test. */
+static void long_identifiers_of_rust_are_freed(void **state)
+{
+	AUTO(buf_done) struct buf name = { 0 };
+
+	buf_add_str(&name, STR("_RINvC1au3504_"));
+	for (unsigned i = 0; i < 3500; i++)
+		buf_add_char(&name, 'a');
+	buf_add_str(&name, STR("_kva"));
+	for (unsigned i = 0; i < 40; i++)
+		buf_add_str(&name, STR("B0_"));
+	buf_add_char(&name, 'E');
+	assert_stays(buf_cstr(&name));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(names_of_every_language),
 		cmocka_unit_test(names_that_grow_without_end_stay_as_they_are),
+		cmocka_unit_test(types_of_d_that_double_stay_as_they_are),
+		cmocka_unit_test(lifetimes_of_rust_without_end_stay_as_they_are),
+		cmocka_unit_test(long_identifiers_of_rust_are_freed),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

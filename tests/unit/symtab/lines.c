@@ -69,6 +69,28 @@ static void a_sequence_within_another_has_its_rows(void **state)
 	assert_answer(&a, 0x1040, "f");
 }
 
+static void add_many_nested(struct code_writer *w)
+{
+	code_row(w, 0x1000, 1, 10);
+	code_sequence_end(w, 0x1100);
+	for (uint64_t i = 0; i < 6; i++) {
+		code_address(w, 0x1010 + 0x20 * i);
+		code_row(w, 0x1010 + 0x20 * i, 1, (uint32_t)(20 + i));
+		code_sequence_end(w, 0x1020 + 0x20 * i);
+	}
+}
+
+static void a_sequence_goes_on_after_many_within_it(void **state)
+{
+	AUTO(answers_done) struct answers a;
+
+	answers_init(&a, ELF_WRITER_X86_64, ET_DYN);
+	open_with(&a, add_many_nested);
+	assert_answer(&a, 0x1008, "f at /src/a.c:10");
+	assert_answer(&a, 0x10b8, "f at /src/a.c:25");
+	assert_answer(&a, 0x10f0, "f at /src/a.c:10");
+}
+
 static void add_unsorted(struct code_writer *w)
 {
 	code_row(w, 0x1080, 1, 80);
@@ -477,6 +499,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(of_rows_at_one_address_the_last_counts),
 		cmocka_unit_test(a_sequence_within_another_has_its_rows),
+		cmocka_unit_test(a_sequence_goes_on_after_many_within_it),
 		cmocka_unit_test(sequences_in_any_order),
 		cmocka_unit_test(instructions_of_four_bytes),
 		cmocka_unit_test(unknown_opcodes_are_skipped),
