@@ -22,6 +22,11 @@
 #define NEAR MIB(8)
 /* A decoder that has decoded less than this is not worth parking. */
 #define PARK_MIN CODEC_CHUNK
+/*
+ * Decoded chunks that wait for one reader, at most: the spans of usual packages have 32 MiB and less, but those of a file that
+ * is made to hurt may have gigabytes, from some 100 KiB.
+ */
+#define AHEAD_MAX_CHUNKS (MIB(256) / CODEC_CHUNK)
 /* Beside the estimate: the compressed bytes of the next chunk. */
 #define EXPECT_MORE CODEC_CHUNK
 
@@ -254,7 +259,9 @@ static void ahead_join(struct codec_source *s)
 	for (size_t i = 0; i < s->n_spans; i++)
 		most = MAX(most, s->spans[i].out_end - s->spans[i].out);
 	most = (most - 1) / CODEC_CHUNK + 1;
-	o.max_chunks = mul_overflows(most, o.max_ahead, &most) ? SIZE_MAX : (size_t)most;
+	o.max_chunks = mul_overflows(most, o.max_ahead, &most)
+			       ? AHEAD_MAX_CHUNKS
+			       : (size_t)MIN(most, (uint64_t)AHEAD_MAX_CHUNKS);
 	s->ahead = ahead_new(&o, &s->run);
 }
 

@@ -233,7 +233,13 @@ void zstd_payload_done(struct zstd_payload *p); /* takes a zeroed one */
 /* One item that the scan has found, in the order of the content. Compressed and decoded bytes stay in the
  * scan's rings. */
 struct zstd_item {
-	enum { ZSTD_ITEM_FRAME, ZSTD_ITEM_BLOCK, ZSTD_ITEM_FRAME_END, ZSTD_ITEM_PLAIN } kind;
+	enum {
+		ZSTD_ITEM_FRAME,
+		ZSTD_ITEM_BLOCK,
+		ZSTD_ITEM_FRAME_END,
+		ZSTD_ITEM_PLAIN,
+		ZSTD_ITEM_GAP, /* a skippable frame, or zeros, before in_pos */
+	} kind;
 	uint64_t in, out; /* where it starts, in the content */
 	bool landmark;    /* FRAME, BLOCK: a landmark is in it */
 	/* FRAME */

@@ -492,6 +492,8 @@ static void feed_frame_end(struct zstd_marker *m)
 	if (m->open)
 		point_close(m, true);
 	m->live = false;
+	/* The next frame has repcodes of its own, so nothing needs these blocks any more. */
+	m->n_kept = 0;
 }
 
 void zstd_marker_feed(struct zstd_marker *m, const struct zstd_item *it)
@@ -511,6 +513,8 @@ void zstd_marker_feed(struct zstd_marker *m, const struct zstd_item *it)
 	case ZSTD_ITEM_PLAIN:
 		sum_range(m, it->out, it->out + it->n_out);
 		m->out = it->out + it->n_out;
+		break;
+	case ZSTD_ITEM_GAP:
 		break;
 	}
 }

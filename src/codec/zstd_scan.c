@@ -104,6 +104,17 @@ static void hand_over(struct zstd_scan *s)
 	s->has_frame = s->has_block = s->has_frame_end = false;
 }
 
+/*
+ * Bytes between frames have passed. The marker has no block for them, but has to know that the ring of compressed bytes has
+ * moved on: otherwise it would seem to need bytes from before the gap. All items before it were handed over.
+ */
+static void gap_passed(struct zstd_scan *s)
+{
+	zstd_lane_feed(s->lane,
+		       &(struct zstd_item){
+			       .kind = ZSTD_ITEM_GAP, .in = scan_at(s), .out = s->out, .in_pos = s->in.pos });
+}
+
 /* ---- the ring ---- */
 
 /* Only between frames: nothing of the old ring is needed after the marker has caught up. */
@@ -234,6 +245,7 @@ static int skip_zeros(struct zstd_scan *s, struct err *err)
 		while (n < b.size && !b.p[n])
 			n++;
 		zstd_input_take(&s->in, n);
+		gap_passed(s);
 		if (n < b.size)
 			return 0;
 	}
@@ -258,6 +270,7 @@ static int at_frame(struct zstd_scan *s, struct err *err)
 		if (size > s->in.size - s->in.at)
 			return early_end(s, "a skippable frame", err);
 		zstd_input_skip(&s->in, size);
+		gap_passed(s);
 		s->any_frame = true;
 		return 0;
 	case ZSTD_WHAT_LEGACY:

@@ -35,10 +35,14 @@ static int ar_long_name(const struct ar *ar, uint64_t at, struct str *ret, struc
 	if (at >= ar->long_names.size)
 		return err_set(err, ERR_INVALID,
 			       "the offset of its name is outside of the table of long names");
-	rest = (struct str){ ar->long_names.p + at, ar->long_names.size - (size_t)at };
+	/* Many members may have the same place in a table without an end of a name: not all of it is searched for each. */
+	rest = (struct str){ ar->long_names.p + at,
+			     MIN(ar->long_names.size - (size_t)at, (size_t)PKG_MAX_NAME + 2) };
 	*ret = str_until_nul(str_cut(&rest, '\n'));
 	if (str_ends(*ret, STR("/")))
 		ret->size--;
+	if (ret->size > PKG_MAX_NAME)
+		return err_set(err, ERR_LIMIT, "a name of more than %zu bytes", PKG_MAX_NAME);
 	return 0;
 }
 

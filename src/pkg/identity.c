@@ -7,12 +7,10 @@
 
 #include <stdlib.h>
 
-#define PART KIB(64)
-
 int pkg_identity_read(struct source *src, const struct stat *st, struct pkg_identity *ret, struct err *err)
 {
-	size_t n = (size_t)MIN(src->size, (uint64_t)PART);
-	AUTO(mem_freep) uint8_t *buf = mem_alloc(PART);
+	size_t n = (size_t)MIN(src->size, (uint64_t)PKG_IDENTITY_PART);
+	AUTO(mem_freep) uint8_t *buf = mem_alloc(PKG_IDENTITY_PART);
 	uint64_t head;
 
 	if (source_read_full(src, 0, buf, n, SOURCE_RANDOM, err) < 0)

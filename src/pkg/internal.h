@@ -65,6 +65,7 @@ struct raw_member {
 	enum pkg_type type;
 	uint32_t mode; /* the type bits count only for PKG_SPECIAL */
 	uint64_t size;
+	uint64_t stored; /* of an archive that libarchive reads: bytes of content, of any type of member */
 	int64_t mtime;
 	uint64_t off;
 	bool sparse;

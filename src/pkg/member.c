@@ -115,7 +115,12 @@ static int walk_open(struct archive_walk *w, struct err *err)
 		    0)
 		return -1;
 	w->passed_max = w->src->size * PASSED_FACTOR + PASSED_MORE;
-	return pkg_reader_open(&w->info, w->payload, w->src, &w->reader, err);
+	if (pkg_reader_open(&w->info, w->payload, w->src, &w->reader, err) < 0)
+		return -1;
+	/* The sizes of members do not count everything that is decoded: extended headers, and content of other types. */
+	if (w->reader->in.limit != UINT64_MAX)
+		w->reader->in.limit = MIN(w->reader->in.limit, w->passed_max + elf_held_max(w->src->size));
+	return 0;
 }
 
 /* Whether @name is a member of the archive that the member @m is. */

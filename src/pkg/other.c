@@ -179,6 +179,7 @@ static int other_next_member(struct other_reader *o, struct raw_member *ret, str
 		.mtime = archive_entry_mtime(e),
 		.off = PKG_NO_OFF,
 	};
+	ret->stored = archive_entry_size_is_set(e) ? (uint64_t)MAX(archive_entry_size(e), (la_int64_t)0) : 0;
 	link = ret->type == PKG_HARDLINK ? archive_entry_hardlink(e) : archive_entry_symlink(e);
 	if (link && (ret->type == PKG_HARDLINK || ret->type == PKG_SYMLINK))
 		ret->link = str_of(link);

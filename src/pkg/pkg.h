@@ -36,6 +36,9 @@ enum { PKG_NOT_A_PACKAGE = 1, PKG_END = 2 };
 #define PKG_MAX_NAMES   MIB(128)             /* of all members and link targets together */
 #define PKG_MAX_POINTS  MIB(1)               /* in a map */
 #define PKG_MAX_SPARSE  (UINT64_C(16) << 30) /* expanded size of a sparse member */
+/* Bytes that a payload may decode to: so many times its size, and more. A bomb of 50 KB would keep a thread for hours. */
+#define PKG_MAX_FACTOR  1024u
+#define PKG_MAX_DECODED (UINT64_C(64) << 30)
 
 struct pkg_payload {
 	enum codec_kind codec;
@@ -154,7 +157,8 @@ int pkg_open_path(const char *path, struct source **ret, struct err *err);
  */
 
 /* Identifies a package: if these are the same, it is still the one that was mapped. The digest is of head and
- * tail (64 KiB each). */
+ * tail. */
+#define PKG_IDENTITY_PART KIB(64) /* of each */
 struct pkg_identity {
 	uint64_t size;
 	int64_t mtime_ns;

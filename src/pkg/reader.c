@@ -8,6 +8,19 @@
 #include <assert.h>
 #include <stdlib.h>
 
+/* Of a payload that is not compressed: no limit. */
+static uint64_t decoded_max(const struct pkg_info *info)
+{
+	uint64_t max;
+
+	if (info->payload.codec == CODEC_NONE && info->payload.format != PKG_FORMAT_OTHER)
+		return UINT64_MAX;
+	return mul_overflows(info->payload.size, PKG_MAX_FACTOR, &max) ||
+			       add_overflows(max, PKG_MAX_DECODED, &max)
+		       ? UINT64_MAX
+		       : max;
+}
+
 int pkg_reader_open(const struct pkg_info *info, struct stream *payload, struct source *src,
 		    struct pkg_reader **ret, struct err *err)
 {
@@ -35,6 +48,7 @@ int pkg_reader_open(const struct pkg_info *info, struct stream *payload, struct 
 	assert(r);
 	r->info = info;
 	buffered_init(&r->in, payload);
+	r->in.limit = decoded_max(info);
 	*ret = r;
 	return 0;
 }
@@ -98,6 +112,11 @@ static int reader_next_member(struct pkg_reader *r, struct pkg_member *ret, stru
 		r->ended = true;
 		return PKG_END;
 	}
+	/* libarchive unpacks by itself, also what is packed several times. */
+	if (!r->in.s && r->info->payload.format == PKG_FORMAT_OTHER &&
+	    (add_overflows(r->in.off, raw.stored, &r->in.off) || r->in.off > r->in.limit))
+		return err_set(err, ERR_LIMIT, "members of more than %llu bytes in all",
+			       (unsigned long long)r->in.limit);
 	if (++r->n_members > PKG_MAX_MEMBERS)
 		return err_set(err, ERR_LIMIT, "more than %u members", PKG_MAX_MEMBERS);
 	r->is_file = raw.type == PKG_FILE;

@@ -49,6 +49,9 @@ static int read_dirs(const struct file_list *l, struct str **ret, uint32_t *ret_
 
 	if (rpm_header_texts(l->h, TAG_DIRNAMES, &t, err) < 0)
 		return -1;
+	/* Each directory has a file. A string takes a byte of the header, and 16 here. */
+	if (t.n > PKG_MAX_MEMBERS)
+		return err_set(err, ERR_LIMIT, "%u directories", t.n);
 	*ret_n = t.n;
 	*ret = ARENA_NEW_N(l->a, struct str, t.n);
 	for (uint32_t i = 0; t.n; i++)

@@ -6,11 +6,17 @@
 
 #include "s3/s3.h"
 
-/* The same size, time and inode as at the scan: it is the same package. With another time or inode it may be
- * a copy or another package; the digest of its head and tail decides. */
-static int package_check_identity(struct work *w, const struct index_file *f, const struct pkg_identity *want,
+/*
+ * The same size, time and inode as at the scan: it is the same package. With another time or inode it may be a copy or another
+ * package; the digest of its head and tail decides, if there are no bytes between them, or if these are compared with check
+ * sums of the scan.
+ */
+static int package_check_identity(struct work *w, const struct index_file *f, const struct mapped *m,
 				  struct source *src, const struct stat *st)
 {
+	const struct pkg_identity *want = &m->map->identity;
+	bool decides = want->size <= 2 * PKG_IDENTITY_PART ||
+		       (m->map->payload.codec != CODEC_NONE && m->points.size);
 	int64_t mtime_ns = file_mtime_ns(st);
 	struct pkg_identity now;
 	struct err why = { 0 };
@@ -18,7 +24,7 @@ static int package_check_identity(struct work *w, const struct index_file *f, co
 	if (src->size == want->size && ((mtime_ns == want->mtime_ns && st->st_ino == want->inode) ||
 					(mtime_ns == f->mtime_ns && st->st_ino == f->inode)))
 		return 0;
-	if (src->size == want->size) {
+	if (src->size == want->size && decides) {
 		if (pkg_identity_read(src, st, &now, &why) < 0)
 			return work_failed(w, f->path, &why);
 		if (pkg_identity_same(&now, want))
@@ -37,7 +43,7 @@ static int open_package(struct work *w, const struct index_file *f, const struct
 
 	if (r)
 		return r;
-	r = package_check_identity(w, f, &m->map->identity, src, &st);
+	r = package_check_identity(w, f, m, src, &st);
 	if (r)
 		source_close(src);
 	else

@@ -16,7 +16,10 @@
 
 #define MAX_AGAIN      100000u
 #define MAX_AGAIN_SLOW 16u /* where each costs decoding from the start */
-#define SNAPSHOT_SHARE 4   /* the pause between two snapshots, in multiples of the time for the last one */
+/* Bytes that are decoded for all of them: so many times those of the payload, */
+#define AGAIN_FACTOR   64u
+#define AGAIN_MORE     (UINT64_C(16) << 30)
+#define SNAPSHOT_SHARE 4 /* the pause between two snapshots, in multiples of the time for the last one */
 
 struct deep {
 	struct source *src;
@@ -38,6 +41,7 @@ struct deep {
 	struct deep_hard_link {
 		struct str path, target;
 		uint32_t number;
+		size_t at; /* entry number + 1 of the file that had the target's path then; 0: none did */
 	} * hard_links;
 	size_t n_hard_links, room_hard_links;
 	uint32_t *again; /* numbers of members that the probe could not classify, rising */
@@ -231,10 +235,12 @@ static int member_probe_inner(struct deep *d, struct pkg_entry *e, bool *ret_is_
 {
 	AUTO(buf_done) struct buf raw = { 0 };
 	AUTO(buf_done) struct buf module = { 0 };
+	AUTO(budget_hold_done) struct budget_hold hold = { 0 };
 	struct err inner_err = { 0 };
 	int r;
 
 	*ret_is_elf = false;
+	inner_begin(&hold);
 	for (;;) {
 		struct bytes piece;
 
@@ -244,10 +250,17 @@ static int member_probe_inner(struct deep *d, struct pkg_entry *e, bool *ret_is_
 			break;
 		if (raw.size + piece.size > SCAN_MAX_INNER)
 			return 0;
+		if (budget_hold_add(&hold, piece.size, err) < 0)
+			return -1;
 		buf_add(&raw, piece.p, piece.size);
 	}
-	if (codec_decode_all(e->inner, buf_bytes(&raw), SCAN_MAX_INNER, &module, &inner_err) < 0)
-		return 0;
+	if (inner_unpack(e->inner, buf_bytes(&raw), &hold, &module, &inner_err) < 0) {
+		if (inner_err.kind != ERR_BUSY)
+			return 0;
+		if (err)
+			*err = inner_err;
+		return -1;
+	}
 
 	struct source *src = source_of_mem(buf_bytes(&module), "module");
 
@@ -330,6 +343,7 @@ static void deep_hard_link(struct deep *d, const struct pkg_member *m)
 		.path = arena_str(&d->names, m->path),
 		.target = arena_str(&d->names, m->link),
 		.number = d->number,
+		.at = (size_t)map_get(&d->by_path, bytes_of(m->link.p, m->link.size)),
 	};
 }
 
@@ -369,8 +383,11 @@ static int deep_members(struct deep *d, struct err *err)
 
 /* ---- the end ---- */
 
-/* A hard link is its target under another name. The target may come later (cpio) or be a link itself, so this
- * repeats until nothing changes. */
+/*
+ * A hard link is its target under another name: the file that had that path when the link came, since an archive may have
+ * another one of this path later (tar -r). If there was none, the target comes later (cpio) or is a link itself, so this
+ * repeats until nothing changes.
+ */
 static void deep_resolve_links(struct deep *d)
 {
 	bool again = true;
@@ -379,7 +396,9 @@ static void deep_resolve_links(struct deep *d)
 		again = false;
 		for (size_t i = 0; i < d->n_hard_links; i++) {
 			struct deep_hard_link *l = &d->hard_links[i];
-			size_t at = (size_t)map_get(&d->by_path, bytes_of(l->target.p, l->target.size));
+			size_t at = l->at ? l->at
+					  : (size_t)map_get(&d->by_path,
+							    bytes_of(l->target.p, l->target.size));
 
 			if (!l->path.p)
 				continue;
@@ -397,6 +416,38 @@ static void deep_resolve_links(struct deep *d)
 			l->path.p = NULL;
 		}
 	}
+}
+
+/*
+ * How many bytes may be decoded to read one member again: all before it in its span. Points do not bound that by themselves: a
+ * file may have one span (a single block of xz) or long ones. 0: nothing is decoded.
+ */
+static uint64_t again_span_max(const struct deep *d)
+{
+	struct codec_points_info info;
+
+	if (!d->scan || d->info.payload.codec == CODEC_NONE)
+		return 0;
+	if (codec_points_info(buf_bytes(&d->out->points), &info, NULL) < 0)
+		return UINT64_MAX;
+	return info.max_span;
+}
+
+/* A member without an offset is read from the start of the payload (slow.c). */
+static uint64_t again_cost(const struct deep *d, const struct pkg_entry *e, uint64_t span_max)
+{
+	if (e->off == PKG_NO_OFF)
+		return d->scan ? codec_scan_stream(d->scan)->off : 0;
+	return MIN(e->off + e->size, span_max);
+}
+
+/* The limit of again_cost() over all members. */
+static uint64_t again_decoded_max(const struct deep *d)
+{
+	uint64_t out = d->scan ? codec_scan_stream(d->scan)->off : 0, max;
+
+	return mul_overflows(out, AGAIN_FACTOR, &max) || add_overflows(max, AGAIN_MORE, &max) ? UINT64_MAX
+											      : max;
 }
 
 /* Read the members that the probe could not classify by random access, now that there are points. */
@@ -421,6 +472,7 @@ static int deep_probe_again(struct deep *d, struct err *err)
 	/* Without random access each of these decodes the payload from its start: a package full of them
 	 * would take days. */
 	size_t at = 0, max = d->n_again;
+	uint64_t span_max = again_span_max(d), decoded_max = again_decoded_max(d), decoded = 0;
 
 	if (!d->scan || (d->info.payload.codec != CODEC_NONE && !d->out->points.size))
 		max = MIN(max, (size_t)MAX_AGAIN_SLOW);
@@ -436,6 +488,9 @@ static int deep_probe_again(struct deep *d, struct err *err)
 		if (e->number != d->again[at])
 			continue;
 		at++;
+		if (at > MAX_AGAIN_SLOW && decoded > decoded_max)
+			break;
+		decoded += again_cost(d, e, span_max);
 		placed = pkg_map_by_number(map, e->number);
 		if (!placed)
 			continue;

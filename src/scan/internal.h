@@ -9,6 +9,7 @@
  *   probe.c     classifies one candidate     -> writer queue      (probing threads)
  *   job*.c      deep passes (job.h)          -> writer queue      (deep threads)
  *   deep.c      one package's deep pass: a function from a source to facts and blobs
+ *   inner.c     memory of compressed kernel modules
  *   sought.c    requests for build IDs that may be in anything unread
  *   groom.c     finds files that are gone    -> writer queue      (grooming thread)
  *   writer.c    all changes of the index, in batches              (writer thread)
@@ -22,6 +23,7 @@
 #include <pthread.h>
 #include <regex.h>
 #include <stdatomic.h>
+#include "base/budget.h"
 #include "scan/scan.h"
 
 #define SCAN_MAX_INNER MIB(512) /* size of a decoded kernel module, while it is classified */
@@ -76,6 +78,14 @@ struct deep_input {
 /* The deep pass. It uses no index and writes no files: its whole output is *ret. @tap may be NULL. */
 int deep_pass(const struct deep_input *in, const struct deep_tap *tap, struct deep_result *ret,
 	      struct err *err);
+
+/* ---- inner.c ---- */
+
+/* The memory of one compressed module; its holder calls budget_hold_done(). */
+void inner_begin(struct budget_hold *ret);
+/* Unpack it into @ret, which is empty. ERR_BUSY: there was no memory within ten minutes: try again later. */
+int inner_unpack(enum codec_kind kind, struct bytes raw, struct budget_hold *hold, struct buf *ret,
+		 struct err *err);
 
 /* ---- change.c ---- */
 

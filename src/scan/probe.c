@@ -92,16 +92,19 @@ static int probe_read_facts(const struct candidate *l, struct source *src, enum 
 	AUTO(buf_done) struct buf raw = { 0 };
 	AUTO(buf_done) struct buf module = { 0 };
 	AUTO(source_closep) struct source *mem = NULL;
+	AUTO(budget_hold_done) struct budget_hold hold = { 0 };
 
 	if (inner == CODEC_NONE)
 		return elf_identify(src, &ret->facts, &ret->kind, &ret->aliases, err);
 	if (src->size > SCAN_MAX_INNER)
 		return err_set(err, ERR_LIMIT, "compressed module of %llu bytes",
 			       (unsigned long long)src->size);
-	if (source_read_full(src, 0, buf_reserve(&raw, src->size), src->size, SOURCE_SEQUENTIAL, err) < 0)
+	inner_begin(&hold);
+	if (budget_hold_add(&hold, src->size, err) < 0 ||
+	    source_read_full(src, 0, buf_reserve(&raw, src->size), src->size, SOURCE_SEQUENTIAL, err) < 0)
 		return -1;
 	raw.size = src->size;
-	if (codec_decode_all(inner, buf_bytes(&raw), SCAN_MAX_INNER, &module, err) < 0)
+	if (inner_unpack(inner, buf_bytes(&raw), &hold, &module, err) < 0)
 		return -1;
 	ret->inner_size = module.size;
 	mem = source_of_mem(buf_bytes(&module), l->path);

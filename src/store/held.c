@@ -91,13 +91,20 @@ static void list_remove(struct hold *h, struct held *e, struct held **gone)
 
 static void gone_remove(const struct hold *h, struct held *gone)
 {
+	struct err err = { 0 };
+	bool any = false;
+
 	while (gone) {
 		struct held *e = gone;
 
 		gone = e->next;
 		held_file_remove(h->dir, &e->file);
 		held_push_free(e);
+		any = true;
 	}
+	/* After a power cut a push that was removed or put must not be there again: it would put a removed object back. */
+	if (any && dir_sync(h->dir, &err) < 0)
+		log_warn("store", "%s", err.text);
 }
 
 /* The latest of that record that waits; NULL: none. */

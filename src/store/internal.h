@@ -304,6 +304,8 @@ struct refs_record {
 	uint32_t content;
 	uint8_t origin;
 	bool past; /* of an earlier version */
+	/* Index + 1 of the record before it of the same content; 0: none. Valid while the records keep their order. */
+	uint32_t before;
 	enum blob_place place;
 	int64_t replaced;
 	struct blob_stamp stamp;
@@ -312,6 +314,7 @@ struct refs_content {
 	uint8_t sha256[STORE_SHA256_SIZE];
 	uint64_t stored_size; /* 0 and !there: a record names it, and it does not exist */
 	uint32_t n_records;
+	uint32_t last; /* index + 1 of the last of its records; 0: none */
 	bool raw, there;
 };
 /*
@@ -381,6 +384,7 @@ void object_list_latest(struct object_list *c, enum store_origin origin, size_t 
 			struct store_known **ret, size_t *ret_n);
 void object_list_figures(struct object_list *c, struct store_figures *ret);
 bool object_list_alias(struct object_list *c, const struct build_id *alias, struct build_id *ret);
+bool object_list_complete(struct object_list *c, struct bytes start, struct build_id *ret);
 
 /* ---- evict.c ---- */
 

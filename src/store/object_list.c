@@ -18,6 +18,8 @@ struct list_entry {
 	uint64_t stored_size, size;
 	int64_t created;
 	struct list_alias *aliases; /* owned; NULL: none */
+	/* Of those whose build IDs begin with the same bytes. */
+	struct list_entry *start_prev, *start_next;
 	const char *id; /* after the texts: size and bytes of the build ID; NULL: neither a debug file nor a
 			   program */
 	uint8_t kind, origin, quality;
@@ -36,6 +38,7 @@ struct object_list {
 	/* under the lock */
 	struct map by_name;  /* of entries */
 	struct map by_alias; /* -> struct list_alias of the oldest entry: no later push takes an alias over */
+	struct map by_start; /* the first STORE_START_SIZE bytes of a build ID -> the first of its entries */
 	uint64_t walks;
 	struct store_figures figures;
 };
@@ -61,6 +64,7 @@ void object_list_free(struct object_list *c)
 	}
 	map_done(&c->by_name);
 	map_done(&c->by_alias);
+	map_done(&c->by_start);
 	pthread_mutex_destroy(&c->lock);
 	free(c);
 }
@@ -144,12 +148,49 @@ static void list_drop_aliases(struct object_list *c, struct list_alias *a)
 	free(a);
 }
 
+/* Empty: its build ID is shorter, or it is not listed by that. */
+static struct bytes entry_start(const struct list_entry *e)
+{
+	return e->id && (uint8_t)e->id[0] >= STORE_START_SIZE ? bytes_of(e->id + 1, STORE_START_SIZE)
+							      : (struct bytes){ 0 };
+}
+
+/* Under the lock. */
+static void list_add_start(struct object_list *c, struct list_entry *e)
+{
+	struct bytes start = entry_start(e);
+
+	if (!start.size)
+		return;
+	e->start_next = map_put(&c->by_start, start, e);
+	if (e->start_next)
+		e->start_next->start_prev = e;
+}
+
+/* Under the lock. */
+static void list_drop_start(struct object_list *c, const struct list_entry *e)
+{
+	struct bytes start = entry_start(e);
+
+	if (!start.size)
+		return;
+	if (e->start_next)
+		e->start_next->start_prev = e->start_prev;
+	if (e->start_prev)
+		e->start_prev->start_next = e->start_next;
+	else if (e->start_next)
+		map_put(&c->by_start, start, e->start_next);
+	else
+		map_del(&c->by_start, start);
+}
+
 /* Under the lock. Takes @e, which may be NULL. */
 static void list_drop(struct object_list *c, struct list_entry *e)
 {
 	if (e) {
 		list_count(c, e, -1);
 		list_drop_aliases(c, e->aliases);
+		list_drop_start(c, e);
 	}
 	free(e);
 }
@@ -166,6 +207,7 @@ void object_list_put(struct object_list *c, const char *name, const struct store
 	e->met = c->walks;
 	list_drop(c, map_put(&c->by_name, bytes_of(name, strlen(name)), e));
 	list_add_aliases(c, e, &key->id, meta);
+	list_add_start(c, e);
 	list_count(c, e, 1);
 	pthread_mutex_unlock(&c->lock);
 }
@@ -349,6 +391,20 @@ bool object_list_alias(struct object_list *c, const struct build_id *alias, stru
 		*ret = a->id;
 	pthread_mutex_unlock(&c->lock);
 	return a != NULL;
+}
+
+bool object_list_complete(struct object_list *c, struct bytes start, struct build_id *ret)
+{
+	const struct list_entry *first, *e;
+
+	pthread_mutex_lock(&c->lock);
+	first = e = start.size == STORE_START_SIZE ? map_get(&c->by_start, start) : NULL;
+	while (e && e->id[0] == first->id[0] && memcmp(e->id, first->id, 1u + (uint8_t)e->id[0]) == 0)
+		e = e->start_next;
+	if (first && !e)
+		memcpy(ret, first->id, 1u + (uint8_t)first->id[0]);
+	pthread_mutex_unlock(&c->lock);
+	return first && !e;
 }
 
 void object_list_figures(struct object_list *c, struct store_figures *ret)

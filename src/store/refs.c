@@ -41,6 +41,7 @@ static int refs_add_record(void *arg, const struct blob_scanned *scanned, struct
 	struct refs *c = w->c;
 	struct store_record record;
 	const struct store_meta *meta = &record.meta;
+	struct refs_content *content;
 	struct err why = { 0 };
 	bool past;
 	int r;
@@ -72,7 +73,10 @@ static int refs_add_record(void *arg, const struct blob_scanned *scanned, struct
 		.replaced = meta->replaced,
 		.stamp = record.stamp,
 	};
-	c->contents[c->records[c->n_records++].content].n_records++;
+	content = &c->contents[c->records[c->n_records].content];
+	c->records[c->n_records].before = content->last;
+	content->last = (uint32_t)++c->n_records;
+	content->n_records++;
 	if (scanned->place != BLOB_PRESENT) {
 		c->n_beside++;
 		return 0;

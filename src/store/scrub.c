@@ -35,9 +35,9 @@ int scrub_pass(struct store *st, int (*each)(void *arg, uint64_t n), void *arg, 
 			continue;
 		}
 		n_bad++;
-		for (size_t k = 0; k < c.n_records; k++)
-			if (c.records[k].content == i && c.records[k].place == BLOB_PRESENT)
-				object_condemn(st, c.records[k].name, &why);
+		for (uint32_t k = content->last; k; k = c.records[k - 1].before)
+			if (c.records[k - 1].place == BLOB_PRESENT)
+				object_condemn(st, c.records[k - 1].name, &why);
 	}
 	refs_done(&c);
 	*ret_n_bad = n_bad;

@@ -181,6 +181,11 @@ bool store_alias(struct store *st, const struct build_id *alias, struct build_id
 	return true;
 }
 
+bool store_complete(struct store *st, struct bytes start, struct build_id *ret)
+{
+	return st->objects && object_list_complete(st->objects, start, ret);
+}
+
 size_t store_refused(struct store *st, struct arena *a, struct store_object *ret, size_t max)
 {
 	return hold_refused(st->hold, a, ret, max);

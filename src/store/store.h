@@ -192,6 +192,13 @@ int store_open_object(struct store *st, const struct store_key *key, struct aren
  */
 bool store_alias(struct store *st, const struct build_id *alias, struct build_id *ret);
 
+#define STORE_START_SIZE 16u
+/*
+ * With store_options.object_list: the build ID of a debug file or program that begins with these STORE_START_SIZE bytes; of no
+ * object or of several: false. From memory: an object that another process has put is not known before the next walk.
+ */
+bool store_complete(struct store *st, struct bytes start, struct build_id *ret);
+
 /* Add a hash, unless it is there, or STORE_MAX_HASHES are. Whether it was added. */
 bool store_meta_add_hash(struct store_meta *m, const struct build_id *hash);
 

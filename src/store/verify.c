@@ -51,12 +51,12 @@ static int verify_condemn(struct verify *v, size_t at, const struct err *why, st
 {
 	struct blobs *b = v->st->blobs;
 
-	for (size_t i = 0; i < v->c.n_records; i++) {
-		const struct refs_record *record = &v->c.records[i];
+	for (uint32_t i = v->c.contents[at].last; i; i = v->c.records[i - 1].before) {
+		const struct refs_record *record = &v->c.records[i - 1];
 		int r;
 
 		/* Another version than the present one is removed by the collector. */
-		if (record->content != at || record->place != BLOB_PRESENT)
+		if (record->place != BLOB_PRESENT)
 			continue;
 		verify_report(v, str_of(record->name), why);
 		if (!v->o->remove)

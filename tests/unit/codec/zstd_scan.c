@@ -212,6 +212,31 @@ static void small_frames_share_a_span(void **state)
 	source_close(raw);
 }
 
+/* More than the ring of compressed bytes has, before, between and after frames: in small skippable frames, or zeros. */
+static void much_between_frames(void **state)
+{
+	static const uint8_t skippable[] = { 0x50, 0x2a, 0x4d, 0x18, 4, 0, 0, 0, 1, 2, 3, 4 };
+	struct zstd_gen_rng r = { 10 };
+
+	for (unsigned threads = 0; threads < 2; threads++) {
+		struct codec_scan_options opts = dense;
+		AUTO(buf_done) struct buf plain = { 0 }, packed = { 0 };
+
+		opts.threads = threads;
+		for (unsigned i = 0; i < 2; i++) {
+			size_t at = plain.size, to = packed.size + MIB(6);
+
+			while (packed.size < to)
+				buf_add(&packed, skippable, sizeof(skippable));
+			zstd_gen_text(&r, 300000, &plain);
+			encode(&packed, bytes_from(&plain, at), 1, 15, 0);
+		}
+		memset(buf_reserve(&packed, MIB(6)), 0, MIB(6));
+		packed.size += MIB(6);
+		assert_true(check_all_ways(CODEC_ZSTD, buf_bytes(&packed), buf_bytes(&plain), &opts) > 1);
+	}
+}
+
 /* Incompressible, so that points cost next to nothing; blocks of 4096 bytes. */
 static void noise(struct buf *plain, struct buf *packed, size_t n)
 {
@@ -414,6 +439,7 @@ int main(void)
 		cmocka_unit_test(other_bytes_are_refused),
 		cmocka_unit_test(flipped_bits_never_crash),
 		cmocka_unit_test(small_frames_share_a_span),
+		cmocka_unit_test(much_between_frames),
 		cmocka_unit_test(landmarks_get_points),
 		cmocka_unit_test(the_helper_gets_the_nice_value_of_the_pass),
 		cmocka_unit_test(small_contents_have_no_points),

@@ -211,7 +211,7 @@ static void verify_finds_and_removes_damaged_objects(void **state)
 	assert_int_equal(v.n_bad, 4);
 	assert_int_equal(v.n_removed, 0);
 	assert_str(buf_str(&bad),
-		   "keys/a4/a4.debuginfo keys/a1/a1.debuginfo keys/a2/a2.debuginfo keys/a3/a3.debuginfo ");
+		   "keys/a4/a4.debuginfo keys/a2/a2.debuginfo keys/a1/a1.debuginfo keys/a3/a3.debuginfo ");
 	assert_done(store_verify(
 		f->st, &(struct store_verify_options){ true, add_bad_name, &bad, NULL, NULL }, &v, &err));
 	assert_int_equal(v.n_removed, 3);

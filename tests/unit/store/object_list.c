@@ -104,6 +104,32 @@ static void changes_by_another_process_appear_after_the_next_gc(void **state)
 	store_close(other);
 }
 
+static void a_shortened_build_id_is_completed_if_one_object_has_it(void **state)
+{
+	struct store_fixture *f = *state;
+	struct store_key one = key_of("00112233445566778899aabbccddeeff01/debuginfo"),
+			 other = key_of("00112233445566778899aabbccddeeff02/executable");
+	const struct bytes start = bytes_of(one.id.b, STORE_START_SIZE);
+	struct build_id found = { 0 };
+	struct err err = { 0 };
+
+	assert_false(store_complete(f->st, start, &found));
+	put(f->st, "00112233445566778899aabbccddeeff01/debuginfo", STORE_PUSHED, "one");
+	put(f->st, "00112233445566778899aabbccddeeff01/executable", STORE_PUSHED, "one");
+	put(f->st, "00112233445566778899aabbccddeeff01/debuginfo", STORE_PUSHED, "again");
+	assert_true(store_complete(f->st, start, &found));
+	assert_true(build_id_eq(&found, &one.id));
+	put(f->st, "00112233445566778899aabbccddeeff02/executable", STORE_PUSHED, "other");
+	assert_false(store_complete(f->st, start, &found));
+	assert_done(store_remove(f->st, &one, STR(""), &err));
+	one.kind = STORE_EXECUTABLE;
+	assert_done(store_remove(f->st, &one, STR(""), &err));
+	assert_true(store_complete(f->st, start, &found));
+	assert_true(build_id_eq(&found, &other.id));
+	assert_done(store_remove(f->st, &other, STR(""), &err));
+	assert_false(store_complete(f->st, start, &found));
+}
+
 static void the_latest_objects_come_first(void **state)
 {
 	struct store_fixture *f = *state;
@@ -178,6 +204,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		T(names_come_in_pages_and_reflect_puts_and_removals),
 		T(changes_by_another_process_appear_after_the_next_gc),
+		T(a_shortened_build_id_is_completed_if_one_object_has_it),
 		T(the_latest_objects_come_first),
 		T(figures_match_the_objects_after_puts_and_evictions),
 		T(without_an_object_list_the_results_are_empty),
