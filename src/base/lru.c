@@ -170,6 +170,11 @@ struct lru_ref *lru_put(struct lru *l, struct bytes key, void *value, size_t wei
 	return h;
 }
 
+size_t lru_max_weight(const struct lru *l)
+{
+	return l->max_weight;
+}
+
 void *lru_value(struct lru_ref *h)
 {
 	return h->value;

@@ -31,3 +31,4 @@ void lru_del(struct lru *l, struct bytes key);    /* existing references stay va
 /* Delete the entries whose value @drop wants to go. Called under a lock: it must be quick, and call nothing here. */
 void lru_sweep(struct lru *l, bool (*drop)(void *arg, void *value), void *arg);
 size_t lru_weight(struct lru *l);
+size_t lru_max_weight(const struct lru *l);

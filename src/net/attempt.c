@@ -212,12 +212,15 @@ static int pass_known(struct attempt *a, struct bytes *piece)
 static int attempt_win(struct attempt *a)
 {
 	struct net_fetch *f = a->f;
+	struct err err = { 0 };
+	int r = a->anew || !f->begun ? fetch_begin_body(f, &a->reply, &err) : 0;
 
-	if ((a->anew || !f->begun) && !fetch_begin_body(f, &a->reply)) {
-		if (f->sink_failed)
-			return -1;
-		return refuse_reply(a, "its file is not the one being fetched");
+	if (r == NET_NO_ROOM) {
+		fault_set(&a->fault, FAULT_KIND_LIE, ENOSPC, "%s", err.text);
+		return -1;
 	}
+	if (r)
+		return r < 0 ? -1 : refuse_reply(a, "its file is not the one being fetched");
 	f->winner = a;
 	a->anew = false;
 	/* A weak tag (W/) does not identify the bytes. */

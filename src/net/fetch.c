@@ -50,19 +50,18 @@ static void fetch_forget_bytes(struct net_fetch *f)
 	atomic_store(&f->shown_have, 0);
 }
 
-bool fetch_begin_body(struct net_fetch *f, const struct net_reply *reply)
+int fetch_begin_body(struct net_fetch *f, const struct net_reply *reply, struct err *err)
 {
-	struct err err = { 0 };
 	int r = 0;
 
 	if (f->sink.begin)
-		r = f->sink.begin(f->sink.arg, reply, &err);
+		r = f->sink.begin(f->sink.arg, reply, err);
 	else if (f->begun)
 		r = NET_REFUSED;
 	if (r < 0)
-		fetch_sink_failed(f, &err);
+		fetch_sink_failed(f, err);
 	if (r)
-		return false;
+		return r;
 	fetch_forget_bytes(f);
 	unread_over(f);
 	f->begun = f->has_reply = true;
@@ -76,7 +75,7 @@ bool fetch_begin_body(struct net_fetch *f, const struct net_reply *reply)
 	atomic_store(&f->shown_size, f->size);
 	atomic_store(&f->shown_size_known, f->size_known);
 	atomic_store(&f->shown_server, reply->server);
-	return true;
+	return 0;
 }
 
 /* ---- the results of attempts ---- */

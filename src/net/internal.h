@@ -298,8 +298,8 @@ void fetch_abort(struct net_fetch *f); /* the net is being freed */
 
 /* Hand bytes of the winner to the sink. XFER_TAKEN, or XFER_ABORT (sink_failed is set). */
 int fetch_write(struct net_fetch *f, struct bytes piece);
-/* true: the sink begins (again); false: it refused, or failed. */
-bool fetch_begin_body(struct net_fetch *f, const struct net_reply *reply);
+/* 0: the sink begins (again); NET_REFUSED; NET_NO_ROOM and @err; negative: it failed (sink_failed is set). */
+int fetch_begin_body(struct net_fetch *f, const struct net_reply *reply, struct err *err);
 
 struct attempt *attempt_start(struct net_fetch *f, struct candidate *c, int64_t now_ms, struct fault *fault);
 void attempt_drop(struct attempt *a); /* takes NULL */

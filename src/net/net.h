@@ -202,6 +202,7 @@ enum {
 	NET_TOO_LARGE = 2, /* found, but larger than max_size, and no server has a smaller one */
 	NET_MORE = 3,      /* from a check: call again with more bytes */
 	NET_REFUSED = 4,   /* from a sink: too late to begin again */
+	NET_NO_ROOM = 5,   /* from a sink's begin: a file of this size has no room here */
 };
 
 struct net_fetch;
@@ -219,8 +220,9 @@ struct net_sink {
 	int (*check)(void *arg, const struct net_reply *reply, struct bytes head, bool all, struct err *err);
 	/*
 	 * A winner is chosen: its body follows from byte 0. If called again, all bytes written so far are
-	 * void; NET_REFUSED if they cannot be taken back: then the fetch fails. May be NULL, which means
-	 * NET_REFUSED at the second time.
+	 * void; NET_REFUSED if they cannot be taken back: then the fetch fails. NET_NO_ROOM and @err: a size is only a
+	 * claim, so other servers are asked; without one that has a smaller file the fetch fails, with os ENOSPC. May be
+	 * NULL, which means NET_REFUSED at the second time.
 	 */
 	int (*begin)(void *arg, const struct net_reply *reply, struct err *err);
 	/* Take the next bytes. Negative ends the fetch with that error. */

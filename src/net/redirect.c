@@ -96,23 +96,25 @@ static bool hex_at(const char *p, uint8_t *ret)
 	return hex_decode((struct str){ p, 2 }, true, ret, 1, &n);
 }
 
-/* Decode in place once. false: nothing changed. */
-static bool decode_once(char *p, size_t *size)
+/*
+ * Decode in place as often as there are escapes, in one pass: "%252525..." is decoded once for each "25", and rounds over the
+ * whole text would take quadratic time. Escapes do not overlap, so the result is that of rounds. Returns its size.
+ */
+static size_t decode_fully(char *p, size_t size)
 {
-	size_t n = 0, was = *size;
+	size_t n = 0;
 
-	for (size_t i = 0; i < was; n++) {
+	for (size_t i = 0; i < size; i++) {
 		uint8_t byte;
 
-		if (p[i] == '%' && was - i >= 3 && hex_at(p + i + 1, &byte)) {
-			p[n] = (char)byte;
-			i += 3;
-		} else {
-			p[n] = p[i++];
+		p[n++] = p[i];
+		/* A decoded byte may be the end of another escape. */
+		while (n >= 3 && p[n - 3] == '%' && hex_at(p + n - 2, &byte)) {
+			n -= 2;
+			p[n - 1] = (char)byte;
 		}
 	}
-	*size = n;
-	return n != was;
+	return n;
 }
 
 /* Some servers take a backslash for a slash, and cut a segment at ";". */
@@ -135,12 +137,10 @@ static bool has_parent_segment(const char *p, size_t size)
 bool net_path_is_inside(struct str path)
 {
 	AUTO(mem_freep) char *p = mem_alloc(path.size + 1);
-	size_t size = path.size;
+	size_t size;
 
-	memcpy(p, path.p, size);
-	do {
-		if (memchr(p, '\0', size) || has_parent_segment(p, size))
-			return false;
-	} while (decode_once(p, &size));
-	return true;
+	/* Dots, separators and NULs are in no escape: those that a server finds after fewer rounds are found here, too. */
+	memcpy(p, path.p, path.size);
+	size = decode_fully(p, path.size);
+	return !memchr(p, '\0', size) && !has_parent_segment(p, size);
 }

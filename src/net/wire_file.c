@@ -78,7 +78,17 @@ static void file_xfer_found(struct file_xfer *f, const struct stat *st, uint64_t
 	f->size = size;
 }
 
-/* A file outside of the folder, or a special one, is reported as missing. */
+static bool is_folder(const char *path)
+{
+	struct stat st;
+
+	return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
+}
+
+/*
+ * A file outside of the folder, or a special one, is reported as missing. Without the folder itself no file is known to be
+ * missing: the file system with it may not be mounted, and a miss would be cached here and by clients.
+ */
 static void file_xfer_open(struct file_xfer *f, const char *path, const char *folder, uint64_t from)
 {
 	struct err err = { 0 };
@@ -91,7 +101,10 @@ static void file_xfer_open(struct file_xfer *f, const char *path, const char *fo
 		return;
 	}
 	f->ended = true;
-	if (r > 0 || err.kind == ERR_INVALID)
+	if (r > 0 && folder && !is_folder(folder))
+		fault_set(&f->fault, FAULT_KIND_STATUS, EIO,
+			  "its folder is not there: mount its file system, or correct the path");
+	else if (r > 0 || err.kind == ERR_INVALID)
 		f->head->status = 404;
 	else
 		fault_set(&f->fault, FAULT_KIND_STATUS, err.os, "%s", err.text);

@@ -161,7 +161,7 @@ static int remote_on_begin(void *arg, const struct net_reply *reply, struct err 
 		return err_os(err, errno, "%s", m->up->opts.spool_dir);
 	room_release(&m->claim);
 	if (reply->size_known && room_claim(m->up->opts.room, &m->claim, m->fd, reply->size, err) < 0)
-		return -1;
+		return err->os == ENOSPC ? NET_NO_ROOM : -1;
 	m->size_known = reply->size_known;
 	m->size = reply->size;
 	m->mtime = reply->mtime;

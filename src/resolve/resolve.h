@@ -54,6 +54,11 @@ struct resolve_answer {
 	/* Identifies the content, for ETag and caches: the same bytes have the same tag, a changed file
 	 * another. */
 	uint64_t tag;
+	/*
+	 * 0; or identifies the bytes for caches on this machine: @tag of fetched content is made of its name, size and time,
+	 * since its bytes are not known while they come. Another file of the same size may be fetched in its place later.
+	 */
+	uint64_t bytes_tag;
 	bool plain;           /* stored uncompressed on disk: caching it gains nothing */
 	bool sequential_only; /* no random access: a read decodes everything before it */
 	enum resolve_origin { RESOLVE_HERE, RESOLVE_STORED, RESOLVE_UPSTREAM } origin;

@@ -56,10 +56,9 @@ static int answer_object(struct store_request *k, enum store_kind kind, struct s
 	ans.archive = k->meta.archive;
 	ans.mtime = k->meta.mtime ? k->meta.mtime : k->meta.created;
 	ans.origin = RESOLVE_STORED;
-	if (k->meta.origin == STORE_FETCHED)
-		ans.tag = fetched_tag(&asked, k->meta.size, k->meta.mtime);
-	else
-		memcpy(&ans.tag, k->meta.sha256, sizeof(ans.tag));
+	memcpy(&ans.bytes_tag, k->meta.sha256, sizeof(ans.bytes_tag));
+	ans.tag = k->meta.origin == STORE_FETCHED ? fetched_tag(&asked, k->meta.size, k->meta.mtime)
+						  : ans.bytes_tag;
 	ans.plain = k->meta.raw;
 	*ret = ans;
 	return 0;
@@ -120,6 +119,7 @@ static int answer_part(struct store_request *k, struct resolve_answer *ans, cons
 	ret->source = src;
 	ret->mtime = part->mtime;
 	ret->tag = hash64(name.p, name.size, ans->tag);
+	ret->bytes_tag = hash64(name.p, name.size, ans->bytes_tag);
 	return 0;
 }
 

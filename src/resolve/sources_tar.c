@@ -92,7 +92,8 @@ int sources_tar_get(struct lru *l, struct bytes key, struct source *tar, struct 
 		sources_tar_free(t);
 		return err_in(err, "tar of sources");
 	}
-	*ret = lru_put(l, key, t, t->weight + sizeof(*t));
+	/* The largest one stays as well, alone: otherwise each request for one of its files would read all of the tar. */
+	*ret = lru_put(l, key, t, MIN(t->weight + sizeof(*t), lru_max_weight(l)));
 	return 0;
 }
 

@@ -153,7 +153,9 @@ const struct http_route server_routes[] = {
 	REMOVAL("symtab", STORE_SYMTAB),
 	DEBUGINFO("ShouldInitiateUpload", PUSH, debuginfo_should),
 	DEBUGINFO("UploadFinished", PUSH, debuginfo_finished),
-	DEBUGINFO("ListDebuginfo", READ, debuginfo_list),
+	/* Not on the threads of pushes, which readers could hold then. */
+	RPC_QUERY("/debuginfo.v1alpha1.DebuginfoService/ListDebuginfo", READ, TYPE_PUSH, debuginfo_list,
+		  HTTP_CLASS_METADATA),
 	DEBUGINFO("DeleteDebuginfo", ADMIN, debuginfo_delete),
 	{ HTTP_POST, "/debuginfo.v1alpha1.DebuginfoService/Upload/{id}", PUSH, HTTP_ON_THREAD, TYPE_PUSH, 0,
 	  .handler = &push_post, .cls = HTTP_CLASS_PUSH, .kind = STORE_DEBUGINFO },

@@ -5,6 +5,7 @@ budget, says what it refuses, and answers others meanwhile."""
 import gzip
 import http.client
 import json
+import re
 import socket
 import struct
 import subprocess
@@ -14,6 +15,7 @@ import time
 import pytest
 
 from making import healthy, peak_mib
+from compact import binary_request
 from conftest import Program, build_id as build_id_of
 from profiling import call, message, number
 from pushing import lode, put
@@ -195,6 +197,37 @@ def test_clients_that_do_not_read_their_replies(serve, program, tmp_path):
     returned(s, "reply")
     assert post(s, body)[0].status == 200
     healthy(s)
+
+
+def rss_mib(s):
+    status = open(f"/proc/{s.proc.pid}/status").read()
+    return int(re.search(r"VmRSS:\s+(\d+) kB", status).group(1)) >> 10
+
+
+def functions_with_long_names(tmp_path, n):
+    """A header with so many functions, of names of 600 letters."""
+    path = tmp_path / "long_names.h"
+    path.write_text("".join(f"int named_{i}_{'n' * 600}(int a) {{ return a + {i}; }}\n" for i in range(n)))
+    return str(path)
+
+
+@pytest.mark.slow
+def test_clients_that_hang_up_in_the_midst_of_a_compact_answer_leave_nothing(serve, tmp_path):
+    long = Program(tmp_path / "long", flags=("-g", "-O0", "-include", functions_with_long_names(tmp_path, 4000)))
+    s = serve_program(serve, long, tmp_path)
+    nm = subprocess.run(["nm", long.debug], capture_output=True, text=True, check=True).stdout.splitlines()
+    places = sorted(int(line.split()[0], 16) for line in nm if " named_" in line)
+    addrs = [places[0] + i * (places[-1] - places[0]) // 200000 for i in range(200000)]
+    body = binary_request([(bytes.fromhex(build_id_of(long.debug)), addrs)])
+    assert post(s, question(long, 16))[0].status == 200
+    before = rss_mib(s)
+    for _ in range(40):
+        with socket.create_connection(("127.0.0.1", s.port)) as c:
+            c.sendall(b"POST /symbolize HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/x-lode-symbolize\r\n"
+                      b"Content-Length: %d\r\n\r\n" % len(body) + body)
+            time.sleep(0.2)
+    returned(s, "reply")
+    assert rss_mib(s) - before < 30
 
 
 def metadata_of(n):

@@ -5,6 +5,7 @@ import http.client
 import json
 import os
 import signal
+import tarfile
 import threading
 import time
 
@@ -12,7 +13,7 @@ import pytest
 
 from conftest import free_port, slow_but
 from faulty import Dead
-from making import elf, new_id
+from making import deb, elf, new_id, tar_of
 from profiling import message, number, send, varint
 
 WAIT = 60
@@ -193,6 +194,48 @@ def test_the_client_is_forwarded_and_hops_are_counted(serve, faulty, elf, path):
     assert s.get(path, headers={"X-Forwarded-For": "10.0.0.1", "User-Agent": "some/1"}).body == elf.debug
     head = up.requests()[0]
     assert "X-Forwarded-For: 10.0.0.1, 127.0.0.1" in head and "User-Agent: some/1" in head and "Via: 1.1 lode-" in head
+
+
+@pytest.mark.parametrize("name", ["X-Forwarded-For", "Via"])
+@pytest.mark.parametrize("value", ["," * 8, "," * 1020, "x" * 1020])
+def test_hops_that_a_client_makes_up_are_no_miss_for_others(serve, elf, path, tmp_path, name, value):
+    (tmp_path / "files").mkdir()
+    (tmp_path / "files/x.debug").write_bytes(elf.debug)
+    there = serve([tmp_path / "files"]).scanned()
+    between = through(serve, there.url)
+    s = through(serve, between.url)
+    s.get(path, headers={name: value})
+    assert s.get(path, headers={"X-Forwarded-For": "10.0.0.1"}).body == elf.debug
+    assert s.get(path).body == elf.debug
+
+
+def test_a_removed_file_is_not_answered_from_the_cache(serve, faulty, elf):
+    path = f"/buildid/{elf.id}/source/usr/src/a.c"
+    old, new = b"/* old */\n" * 10000, b"/* new */\n" * 10000
+    up = faulty({path: old})
+    s = through(serve, up.url)
+    assert s.get(path).body == old
+    packed = lambda: json.loads(s.get("/api/status").body)["store"]["to_compress"]["objects"] == 0
+    s.wait(lambda: status(s)["stored"] == 1 and packed(), "stored and compressed")
+    s.wait(lambda: s.get(path).body == old and s.metric(r'http_responses_total\{result="archive fdcache"\}'), "cached")
+    assert s.get(path, method="DELETE", headers={"Host": f"localhost:{s.port}"}).status == 200
+    up.files[path] = new
+    assert s.get(path).body == new
+    s.wait(lambda: status(s)["stored"] == 2 and packed(), "stored and compressed")
+    assert s.get(path).body == new
+
+
+def test_a_package_that_cannot_be_read_does_not_keep_other_files_away(serve, elf, path, tmp_path):
+    bad = new_id("bad")
+    (tmp_path / "pool").mkdir()
+    (tmp_path / "pool/x.debug").write_bytes(elf.debug)
+    # Its control file has a build ID, and the name in its payload is longer than any that is read.
+    (tmp_path / "pool/bad-dbgsym_1_amd64.deb").write_bytes(deb(tar_of([("./" + "n" * 100000, b"x")], tarfile.GNU_FORMAT), "", [bad]))
+    there = serve([tmp_path / "pool"]).scanned()
+    s = through(serve, there.url)
+    assert there.get(f"/buildid/{bad}/debuginfo").headers["X-LODE-UNREADABLE"]
+    assert s.get(f"/buildid/{bad}/debuginfo").status == 502
+    assert s.get(path).body == elf.debug
 
 
 def test_many_at_once_are_one_request(serve, faulty, elf, path):

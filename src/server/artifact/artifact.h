@@ -124,7 +124,7 @@ struct artifact {
 	struct source *source;
 	int (*arrived)(struct source *s, uint64_t off, void (*wake)(void *arg), void *arg, uint64_t *ret_have,
 		       struct err *err); /* resolve_answer's */
-	uint64_t read_pos, tag;
+	uint64_t read_pos, tag;          /* tag: of the bytes, for the cache */
 	uint8_t *chunk;
 	struct cache_file *file;
 	bool follows; /* the source itself fills the buffer */

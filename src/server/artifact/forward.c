@@ -13,7 +13,11 @@
 #include <sys/random.h>
 #include "http/peer.h"
 
-#define MAX_HEADER     1024u /* of a header that is passed on */
+/*
+ * A longer list is passed on without its names. Other servers refuse lists of more than 1 KiB, so that many of them in a row
+ * may add their names to one that is passed on.
+ */
+#define MAX_LIST       512u
 #define MAX_USER_AGENT 256u
 
 void forward_make_id(char out[FORWARD_ID_SIZE])
@@ -37,14 +41,22 @@ static const char *peer_text(const struct sockaddr *addr, char out[INET6_ADDRSTR
 	return p && inet_ntop(addr->sa_family, p, out, INET6_ADDRSTRLEN) ? out : "unknown";
 }
 
-static unsigned count_hops(const char *forwarded)
+/*
+ * Empty elements count: elfutils' server counts the commas. If a client could make its list longer for the next server than
+ * for this one, a miss because of it would be cached for the requests of all clients.
+ */
+static unsigned count_hops(const char *list)
 {
-	unsigned n = 0;
-	struct str rest = str_of(forwarded);
+	unsigned n = *list != '\0';
 
-	while (rest.size)
-		n += str_trim(str_cut(&rest, ',')).size > 0;
+	for (; *list; list++)
+		n += *list == ',';
 	return n;
+}
+
+static bool is_long_list(const char *list)
+{
+	return list && strlen(list) > MAX_LIST;
 }
 
 /* Made printable, so that it is one line of a request. */
@@ -100,18 +112,16 @@ void forward_set(struct request *req, struct resolve_request *what)
 		what->not_further = "not asked: X-Forwarded-For: the request came through too many servers";
 		/* In the words of elfutils' server, with its spelling, for which scripts search. */
 		log_debug("http", "forwared-ttl-limit reached and will not query the upstream servers");
-	} else if ((forwarded && strlen(forwarded) > MAX_HEADER) || (via && strlen(via) > MAX_HEADER)) {
-		what->not_further = "not asked: X-Forwarded-For or Via is too long";
 	}
 	if (what->not_further)
 		return;
 	what->client = forward_client(req, forwarded);
-	what->forwarded_for = o->hide_clients
+	what->forwarded_for = o->hide_clients || is_long_list(forwarded)
 				      ? hidden_hops(req, forwarded)
 				      : passed_on(req, forwarded, peer_text(http_peer(req->conn), peer));
 	snprintf(here, sizeof(here), "1.1 %s", req->s->id);
-	/* Names of proxies are hidden, too; a circle is found by ours. */
-	what->via = passed_on(req, o->hide_clients ? NULL : via, here);
+	/* Names of proxies are hidden, too; a circle is found by ours, or by the hops in X-Forwarded-For. */
+	what->via = passed_on(req, o->hide_clients || is_long_list(via) ? NULL : via, here);
 	if (!o->hide_clients && agent && *agent && strlen(agent) <= MAX_USER_AGENT)
 		what->user_agent = passed_on(req, NULL, agent);
 }

@@ -90,6 +90,15 @@ static enum http_next get_refuse(struct request *req, unsigned status, const cha
 	return HTTP_REPLY;
 }
 
+/*
+ * Is it a failure of this file alone? A server that asks for its clients pauses after a 503 with Retry-After, for all files
+ * and all clients, unless the reply says so. ERR_LIMIT with an errno is of memory or descriptors.
+ */
+static bool is_of_this_file(const struct err *err)
+{
+	return err->kind == ERR_IO || err->kind == ERR_CHANGED || (err->kind == ERR_LIMIT && !err->os);
+}
+
 /* Takes @reply. */
 static enum http_next send_reply_once(struct request *req, unsigned status, struct http_reply *reply,
 				      uint64_t bytes, const char *result)
@@ -129,8 +138,8 @@ static enum http_next send_failure(struct request *req, const struct artifact *a
 	if (a->err.kind == ERR_IO && a->err.os == ENOTCONN)
 		return get_refuse(req, 503, a->err.text);
 	status = reply_status_of(&a->err);
-	if (a->err.kind == ERR_UPSTREAM && a->err.os == EBUSY) {
-		counters_refused("upstream");
+	if (a->err.kind == ERR_UPSTREAM && (a->err.os == EBUSY || a->err.os == ENOSPC)) {
+		counters_refused(a->err.os == EBUSY ? "upstream" : "disk");
 		return get_refuse(req, 503,
 				  arena_printf(&req->arena, "not here; other servers: %s", a->err.text));
 	}
@@ -151,7 +160,7 @@ static enum http_next send_failure(struct request *req, const struct artifact *a
 		text = server_hide_paths(&req->arena, text);
 	request_refuse(req, status, text.p);
 	/* Other files of this server can be read: its clients go on to ask for them. */
-	if (status == 503 && a->err.kind == ERR_IO)
+	if (status == 503 && is_of_this_file(&a->err))
 		http_reply_header(req->reply, "X-LODE-UNREADABLE", "1");
 	return HTTP_REPLY;
 }

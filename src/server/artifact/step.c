@@ -89,7 +89,7 @@ static void content_describe(struct artifact *a, const struct resolve_answer *an
 		archive = path_basename(archive);
 	if (archive.size)
 		c->archive = mem_strndup(archive.p, archive.size);
-	a->tag = answer->tag;
+	a->tag = answer->bytes_tag ? answer->bytes_tag : answer->tag;
 	a->arrived = answer->arrived;
 	a->sequential_only = answer->sequential_only;
 }
@@ -280,6 +280,12 @@ static void set_why(struct artifact *a, const struct resolve_why *why)
 		a->why = server_hide_paths(&a->arena, a->why);
 }
 
+/* The bytes of a fetch have no tag of their own: they are cached once they come from the store. */
+static bool may_be_cached(const struct artifact *a, const struct resolve_answer *answer)
+{
+	return !answer->arrived && (!answer->plain || a->content.size > ARTIFACT_SMALL);
+}
+
 static void artifact_found(struct artifact *a, struct resolve_answer *answer)
 {
 	a->source = answer->source;
@@ -290,7 +296,7 @@ static void artifact_found(struct artifact *a, struct resolve_answer *answer)
 	a->result = result_name(answer);
 	if (answer->plain && a->content.size > ARTIFACT_SMALL && take_plain(a)) {
 		/* by its descriptor */
-	} else if ((!answer->plain || a->content.size > ARTIFACT_SMALL) && take_cached(a)) {
+	} else if (may_be_cached(a, answer) && take_cached(a)) {
 		a->result = "archive fdcache";
 	} else if (a->content.size <= ARTIFACT_SMALL) {
 		if (take_small(a) < 0) {
@@ -315,7 +321,7 @@ static void artifact_found(struct artifact *a, struct resolve_answer *answer)
 	/* First: a request after this answer must not join a flight of an older epoch. */
 	artifact_land(a);
 	artifact_publish(a, ARTIFACT_WHOLE);
-	if (!answer->plain && !a->ready->cached)
+	if (!answer->plain && !answer->arrived && !a->ready->cached)
 		keep_small(a);
 }
 
@@ -454,8 +460,10 @@ static void artifact_complete(struct artifact *a)
 {
 	stop_decoding(a);
 	metrics_artifact_decoded(a->to - a->from, false);
-	if (a->file)
+	if (a->file && !a->arrived)
 		cache_keep(a->s->cache, TAKE(a->file), &a->what, a->tag);
+	else
+		cache_drop(a->s->cache, TAKE(a->file));
 	artifact_publish(a, ARTIFACT_WHOLE);
 	artifact_land(a);
 }

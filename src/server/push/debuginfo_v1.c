@@ -140,36 +140,64 @@ struct listing {
 	struct buf *reply, object, part;
 };
 
-static int put_stored_object(void *arg, const struct store_object *o)
+static int put_known_object(struct listing *l, const struct store_known *k)
 {
-	struct listing *l = arg;
 	char id[BUILD_ID_HEX_SIZE];
 	struct err err;
 
-	if (o->key.kind != STORE_DEBUGINFO && o->key.kind != STORE_EXECUTABLE)
+	if (k->key.kind != STORE_DEBUGINFO && k->key.kind != STORE_EXECUTABLE)
 		return 0;
-	proto_put_str(&l->part, 1, str_of(build_id_hex(&o->key.id, id)));
-	proto_put_str(&l->part, 4, o->meta.file);
-	proto_put_number(&l->part, 5, o->key.kind == STORE_EXECUTABLE ? 1 : 2);
+	proto_put_str(&l->part, 1, str_of(build_id_hex(&k->key.id, id)));
+	proto_put_str(&l->part, 4, k->file);
+	proto_put_number(&l->part, 5, k->key.kind == STORE_EXECUTABLE ? 1 : 2);
 	proto_put_message(&l->object, 1, &l->part);
 	proto_put_number(&l->object, 2, 1);
-	proto_put_number(&l->part, 1, (uint64_t)MAX(o->meta.created, (int64_t)0));
+	proto_put_number(&l->part, 1, (uint64_t)MAX(k->created, (int64_t)0));
 	proto_put_message(&l->object, 4, &l->part);
-	proto_put_number(&l->object, 5, o->meta.size);
+	proto_put_number(&l->object, 5, k->size);
 	proto_put_message(l->reply, 1, &l->object);
 	return deadline_check(&l->a->deadline, 1, &err) < 0 || buf_is_over(l->reply);
 }
 
+static int put_stored_object(void *arg, const struct store_object *o)
+{
+	const struct store_known k = {
+		.key = o->key, .created = o->meta.created, .size = o->meta.size, .file = o->meta.file
+	};
+
+	return put_known_object(arg, &k);
+}
+
+static bool any_file(void *arg, struct str file)
+{
+	return true;
+}
+
+/* From memory: of a store in a bucket, the records of all objects are as many requests. */
+static int list_objects(struct listing *l, struct store *st, struct err *err)
+{
+	const struct store_names_query all = { any_file, NULL, STR(""), LIST_MAX };
+	const struct store_range range = { .max = LIST_MAX };
+	AUTO(buf_done) struct buf next = { 0 };
+	struct store_names known;
+	int r = store_names(st, &all, l->a->arena, &known, err);
+
+	/* Before the first walk over the records is done, they are read here. */
+	if (r == 0 && !known.all)
+		return store_list(st, &range, put_stored_object, l, &next, err);
+	for (size_t i = 0; r == 0 && i < known.n; i++)
+		if (put_known_object(l, &known.list[i]))
+			break;
+	return r;
+}
+
 static int list_run(struct api *a, struct bytes request, struct buf *reply, struct err *err)
 {
-	const struct store_range range = { .max = LIST_MAX };
 	struct listing l = { .a = a, .reply = reply };
-	struct buf next = { 0 };
 	int r = offer_check_store(a, err);
 
 	if (r == 0)
-		r = store_list(a->req->s->opts.store, &range, put_stored_object, &l, &next, err);
-	buf_done(&next);
+		r = list_objects(&l, a->req->s->opts.store, err);
 	buf_done(&l.object);
 	buf_done(&l.part);
 	if (r < 0 || deadline_check(&a->deadline, 0, err) < 0)

@@ -121,28 +121,9 @@ int ask_write_chunk(struct ask *a, const char **ret_type, struct err *err)
 
 /* ---- shortened build IDs ---- */
 
-struct only_one {
-	struct build_id id;
-	size_t n;
-};
-
-static int take_object(void *arg, const struct store_object *o)
-{
-	struct only_one *one = arg;
-
-	if (!one->n || !build_id_eq(&one->id, &o->key.id))
-		one->n++;
-	one->id = o->key.id;
-	return 0;
-}
-
 bool ask_complete_id(struct server *s, struct bytes prefix, struct build_id *ret)
 {
 	static const struct index_options read_only = { .read_only = true };
-	AUTO(buf_done) struct buf next = { 0 };
-	struct store_range range = { .max = 16 };
-	struct only_one one = { 0 };
-	char hex[BUILD_ID_HEX_SIZE];
 	struct err ignored = { 0 };
 	int r = INDEX_MISSING;
 
@@ -154,13 +135,8 @@ bool ask_complete_id(struct server *s, struct bytes prefix, struct build_id *ret
 			r = index_complete(s->index, prefix, ret, &ignored);
 		pthread_mutex_unlock(&s->index_lock);
 	}
-	if (r == 0)
-		return true;
-	range.prefix = str_of(hex_encode(prefix, hex));
-	if (!s->opts.store || store_list(s->opts.store, &range, take_object, &one, &next, &ignored) < 0)
-		return false;
-	*ret = one.id;
-	return one.n == 1;
+	/* Not by listing the store: a request has thousands of these, and each would read a folder, or ask the bucket. */
+	return r == 0 || (s->opts.store && store_complete(s->opts.store, prefix, ret));
 }
 
 /* ---- writing JSON ---- */

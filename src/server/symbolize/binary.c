@@ -212,12 +212,29 @@ static void binary_answer(void *arg, size_t i, const struct tables_answer *ans)
 	b->chain_of[i] = b->last;
 }
 
+static void numbered_done(struct numbered *p)
+{
+	buf_done(&p->all);
+	map_done(&p->map);
+}
+
 static void numbered_write(struct numbered *p, struct buf *out)
 {
 	buf_add_uleb(out, p->n);
 	buf_add(out, p->all.p, p->all.size);
-	buf_done(&p->all);
-	map_done(&p->map);
+	numbered_done(p);
+}
+
+static void binary_drop(struct ask *a)
+{
+	struct binary *b = a->own;
+
+	if (!b)
+		return;
+	numbered_done(&b->strings);
+	numbered_done(&b->frames);
+	numbered_done(&b->chains);
+	buf_done(&b->key);
 }
 
 static const char *binary_end(struct ask *a)
@@ -248,4 +265,4 @@ static const char *binary_end(struct ask *a)
 	return "application/x-lode-symbolize";
 }
 
-const struct ask_form ask_binary = { binary_parse, NULL, binary_answer, NULL, binary_end };
+const struct ask_form ask_binary = { binary_parse, NULL, binary_answer, NULL, binary_end, binary_drop };

@@ -235,6 +235,8 @@ static void ask_done(struct request *req)
 
 	if (!a)
 		return;
+	if (a->form->drop)
+		a->form->drop(a);
 	tables_request_free(a->request);
 	buf_done(&a->parts);
 	buf_done(&a->out);

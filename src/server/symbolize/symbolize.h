@@ -50,6 +50,11 @@ struct ask_form {
 	void (*put)(struct ask *a, size_t i);
 	/* Write the end of the reply into a->out; returns its type. */
 	const char *(*end)(struct ask *a);
+	/*
+	 * Free what a->own holds outside of the arena, whether or not the reply has ended: the client may hang up, and the
+	 * deadline may pass, before that. NULL: it holds nothing.
+	 */
+	void (*drop)(struct ask *a);
 };
 extern const struct ask_form ask_json, ask_get, ask_binary, ask_v5, ask_pprof;
 

@@ -698,10 +698,15 @@ static void a_tree_of_files_is_a_server_too(void **state)
 
 	test_dir_make(dir);
 	folder = mem_printf("%s/a b/buildid/ab", dir);
-	assert_done(dir_make(folder, 0755, &err));
 	path = mem_printf("%s/debuginfo", folder);
 	url = mem_printf("file://%s/a%%20b", dir);
 	urls[0] = url;
+	/* A folder that is not mounted has no misses. */
+	sink_fetch(n, &s, NULL, urls, 1);
+	assert_true(s.outcome < 0);
+	assert_non_null(strstr(sink_said(&s, url), "its folder is not there"));
+	sink_done(&s);
+	assert_done(dir_make(folder, 0755, &err));
 	sink_fetch(n, &s, NULL, urls, 1);
 	assert_int_equal(s.outcome, NET_MISSING);
 	sink_done(&s);
@@ -722,6 +727,27 @@ static void a_tree_of_files_is_a_server_too(void **state)
 	net_free(n);
 	fault_http_free(h);
 	test_dir_remove(dir);
+}
+
+static void a_file_without_room_is_requested_from_the_next_server(void **state)
+{
+	struct fault_rule rules[] = { good(), good() };
+	struct fault_http *a = fault_http_new(&rules[0], 1), *b = fault_http_new(&rules[1], 1);
+	const char *urls[] = { fault_http_url(a), fault_http_url(b) };
+	struct net *n = sink_net();
+	struct sink s = { .no_room = true };
+
+	sink_fetch(n, &s, NULL, urls, 2);
+	sink_assert_got(&s);
+	sink_done(&s);
+	s.no_room = true;
+	sink_fetch(n, &s, NULL, urls, 1);
+	assert_int_equal(s.err.kind, ERR_UPSTREAM);
+	assert_int_equal(s.err.os, ENOSPC);
+	sink_done(&s);
+	net_free(n);
+	fault_http_free(a);
+	fault_http_free(b);
 }
 
 /* Fetch @path of the tree below @dir/tree. */
@@ -869,6 +895,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(the_first_server_is_enough),
+		cmocka_unit_test(a_file_without_room_is_requested_from_the_next_server),
 		cmocka_unit_test(a_folder_has_only_the_files_in_it),
 		cmocka_unit_test(a_path_that_leads_out_is_not_requested),
 		cmocka_unit_test(redirects_to_others_are_followed_if_allowed),

@@ -90,6 +90,18 @@ static void paths_stay_inside(void **state)
 			fail_msg("%s is outside", outside[i]);
 }
 
+static void a_path_that_is_escaped_a_million_times_is_judged_at_once(void **state)
+{
+	AUTO(buf_done) struct buf path = { 0 };
+
+	buf_add_char(&path, '%');
+	for (size_t i = 0; i < 1000000; i++)
+		buf_add_str(&path, STR("25"));
+	assert_true(net_path_is_inside(buf_str(&path)));
+	buf_add_str(&path, STR("2e%2E"));
+	assert_false(net_path_is_inside(buf_str(&path)));
+}
+
 static void sources_are_requested_by_canonical_path(void **state)
 {
 	static const char *const pairs[][2] = {
@@ -120,6 +132,7 @@ int main(void)
 		cmocka_unit_test(addresses_are_private_or_public),
 		cmocka_unit_test(redirects_stay_with_the_host),
 		cmocka_unit_test(paths_stay_inside),
+		cmocka_unit_test(a_path_that_is_escaped_a_million_times_is_judged_at_once),
 		cmocka_unit_test(sources_are_requested_by_canonical_path),
 	};
 

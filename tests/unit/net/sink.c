@@ -2,6 +2,8 @@
 #include "test.h"
 #include "sink.h"
 
+#include <errno.h>
+
 #define SIZE       300000u
 #define DEADLINE_S 60
 
@@ -51,6 +53,11 @@ static int begin(void *arg, const struct net_reply *reply, struct err *err)
 
 	if (s->n_begun && s->no_again)
 		return NET_REFUSED;
+	if (s->no_room) {
+		s->no_room = false;
+		(void)err_os(err, ENOSPC, "the disk");
+		return NET_NO_ROOM;
+	}
 	s->n_begun++;
 	s->got.size = 0;
 	return 0;

@@ -11,6 +11,7 @@ struct sink {
 	struct buf got;
 	struct bytes want;       /* the bytes that verify accepts; empty: any */
 	bool no_again;           /* begin refuses the second call */
+	bool no_room;            /* begin has no room at the next call */
 	bool html_is_fine;       /* no check */
 	uint64_t fail_at;        /* the sink fails at this size; 0: never */
 	uint64_t cancel_at;      /* cancels itself at this size */
