@@ -92,6 +92,7 @@ static bool is_pid(struct str s, uint64_t *ret_pid, uint64_t *ret_tid)
 static bool find_pid(struct str line, struct perf_head *h, struct str *rest)
 {
 	struct str left = line;
+	const char *first = str_trim(line).p;
 
 	while (left.size) {
 		struct str w = words_next(&left), next, after = left;
@@ -99,7 +100,7 @@ static bool find_pid(struct str line, struct perf_head *h, struct str *rest)
 
 		if (!w.size)
 			return false;
-		if (w.p == str_trim(line).p || !is_pid(w, &pid, &tid))
+		if (w.p == first || !is_pid(w, &pid, &tid))
 			continue;
 		next = words_next(&after);
 		if (next.size && next.p[0] != '[' && !is_time(next))

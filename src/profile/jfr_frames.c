@@ -17,9 +17,11 @@
 
 /* ---- keys ---- */
 
+#define MAX_KINDS 256u /* of frames and states of threads; JDKs have less than twenty of each */
+
 static uint64_t key_of_text(struct jfr_reader *r, enum jfr_pool_kind pool, struct str text)
 {
-	for (uint32_t i = 0; i < r->pools[pool].list.n; i++) {
+	for (uint32_t i = 0; i < MIN(r->pools[pool].list.n, MAX_KINDS); i++) {
 		uint64_t key = r->pools[pool].list.p[i].key;
 
 		if (str_eq(jfr_constant_text(r, pool, key), text))
@@ -41,8 +43,10 @@ void jfr_target_done(struct jfr_target *t)
 static void forget_constants(struct jfr_target *t)
 {
 	t->stacks.n = t->functions.n = 0;
-	if (t->recent)
+	/* A chunk may have no frames, and a recording millions of such chunks. */
+	if (t->recent && t->has_recent)
 		memset(t->recent, 0, JFR_RECENT * sizeof(*t->recent));
+	t->has_recent = false;
 }
 
 void jfr_frames_start(struct jfr_reader *r)
@@ -264,6 +268,7 @@ static int add_frame(struct jfr_reader *r, struct jfr_target *t, const struct jf
 		return profile_push(r->room, &r->locations, c->location) ? 0 : jfr_err_memory(r, err);
 	if (add_new_frame(r, t, frame, err) < 0)
 		return -1;
+	t->has_recent |= c != NULL;
 	if (c)
 		*c = (struct jfr_recent){ .method = frame[JFR_METHOD].number,
 					  .line = frame[JFR_LINE].number,

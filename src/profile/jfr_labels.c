@@ -37,6 +37,16 @@ static bool read_entry(struct bytes in, struct entry *ret)
 	return cursor_ok(&c);
 }
 
+/* Each event with this label hashes it, so it is cut, before a character that does not fit. */
+static struct str label_text(struct bytes b)
+{
+	struct str s = { (const char *)b.p, MIN(b.size, (size_t)JFR_MAX_TEXT) };
+
+	while (s.size && s.size < b.size && ((unsigned char)s.p[s.size] & 0xc0) == 0x80)
+		s.size--;
+	return s;
+}
+
 static int by_context(const void *a, const void *b)
 {
 	const struct jfr_context *x = a, *y = b;
@@ -70,9 +80,8 @@ int jfr_labels_read(struct jfr_reader *r, struct bytes in, struct err *err)
 		if (f.number == SNAPSHOT_CONTEXTS)
 			ok = profile_push(r->room, &l->contexts, ((struct jfr_context){ e.key, e.value }));
 		else
-			ok = profile_push(
-				r->room, &l->strings,
-				((struct jfr_text){ e.key, { (const char *)e.value.p, e.value.size } }));
+			ok = profile_push(r->room, &l->strings,
+					  ((struct jfr_text){ e.key, label_text(e.value) }));
 	}
 	if (!ok)
 		return jfr_err_memory(r, err);
@@ -108,7 +117,8 @@ uint32_t jfr_context_labels(const struct jfr_reader *r, uint32_t at, struct prof
 	struct proto_field f;
 	uint32_t n = 0;
 
-	while (n < JFR_MAX_LABELS && proto_next(&c, &f)) {
+	/* It is read for each event of the context: entries without texts count, too. */
+	for (unsigned i = 0; i < JFR_MAX_LABELS && proto_next(&c, &f); i++) {
 		const struct jfr_text *key, *value;
 		struct entry e;
 

@@ -66,12 +66,14 @@ static int read_constants(struct jfr_reader *r, struct cursor *c, struct err *er
 	return cursor_ok(c) ? 0 : jfr_err_cut(err);
 }
 
+/* It ends with its event: else many could claim the rest of the chunk each. */
 static int read_checkpoint(struct jfr_reader *r, uint32_t off, struct err *err)
 {
 	struct cursor c = jfr_cursor(r, off);
-	uint64_t n;
+	uint64_t n = jfr_int(r, &c, 4);
 
-	jfr_int(r, &c, 4); /* size */
+	/* The walk over the chunk has compared the size with the bytes that are left. */
+	c.end = c.start + off + n;
 	jfr_int(r, &c, 8); /* type */
 	jfr_int(r, &c, 8); /* start, duration, distance to the one before */
 	jfr_int(r, &c, 8);

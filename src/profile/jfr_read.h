@@ -21,9 +21,10 @@
 
 #define JFR_HEADER_SIZE 68u
 #define JFR_MAX_NESTING 8u    /* arrays and structs in each other */
-#define JFR_MAX_OPS     512u  /* fields of a class, with those of the structs in it */
+#define JFR_MAX_OPS     512u  /* fields of a class, with those of the structs in it; structs likewise */
 #define JFR_MAX_NAME    4096u /* bytes of a class's or method's name */
-#define JFR_MAX_LABELS  32u   /* of a context */
+#define JFR_MAX_LABELS  32u   /* of a context; entries of it that are looked at, likewise */
+#define JFR_MAX_TEXT    1024u /* bytes of a label's name or value */
 #define JFR_NONE        UINT32_MAX
 
 /* ---- classes ---- */
@@ -122,6 +123,7 @@ struct jfr_target {
 	struct profile *p;
 	struct jfr_recent
 		*recent; /* JFR_RECENT frames that are locations by themselves, by hash; NULL: none so far */
+	bool has_recent;
 	PROFILE_TABLE(uint32_t) stacks, functions;
 	uint32_t no_stack; /* a stack; 0: not made so far */
 };

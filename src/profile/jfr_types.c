@@ -109,7 +109,7 @@ static struct str cut_text(struct str s, size_t max)
 	return s;
 }
 
-/* One that is not a constant; STRING_POOL: @ret_key is. */
+/* One that is not a constant, of at most @max bytes; STRING_POOL: @ret_key is. */
 static struct str read_text(struct jfr_reader *r, struct cursor *c, size_t max, uint64_t *ret_key)
 {
 	uint8_t encoding = cursor_u8(c);
@@ -126,13 +126,14 @@ static struct str read_text(struct jfr_reader *r, struct cursor *c, size_t max, 
 	case 4: /* numbers of UTF-16 */
 		r->text.size = 0;
 		read_chars(r, c, jfr_int(r, c, 4), max);
-		return buf_str(&r->text);
+		return cut_text(buf_str(&r->text), max);
 	case 5: /* Latin-1 */
 		b = cursor_bytes(c, jfr_int(r, c, 4));
 		r->text.size = 0;
 		for (size_t i = 0; i < b.size && r->text.size < max; i++)
 			add_code_point(&r->text, b.p[i]);
-		return buf_str(&r->text);
+		/* The last character may have begun before @max. */
+		return cut_text(buf_str(&r->text), max);
 	default: /* null, empty; others fail when they are skipped */
 		return STR("");
 	}
@@ -395,7 +396,7 @@ static int compile_type(struct jfr_reader *r, uint32_t type, struct err *err)
 		uint32_t type, next;
 	} stack[JFR_MAX_NESTING] = { { type, 0 } };
 	struct jfr_type *root = &r->types.p[type];
-	uint32_t first = r->ops.n;
+	uint32_t first = r->ops.n, n_structs = 0;
 	unsigned depth = 1;
 
 	if (root->basic) {
@@ -426,6 +427,10 @@ static int compile_type(struct jfr_reader *r, uint32_t type, struct err *err)
 					       STR_ARG(metadata_string(r, f->name)));
 			if (depth == JFR_MAX_NESTING)
 				return err_set(err, ERR_LIMIT, "structs are nested deeper than %u", depth);
+			/* One without fields adds no operation: structs of structs would be entered without end. */
+			if (n_structs++ == JFR_MAX_OPS)
+				return err_set(err, ERR_LIMIT, "the class has more than %u structs",
+					       JFR_MAX_OPS);
 			stack[depth].type = (uint32_t)(struct_type - r->types.p);
 			stack[depth++].next = 0;
 			continue;

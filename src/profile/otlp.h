@@ -11,7 +11,7 @@
 
 #include "profile/profile.h"
 
-#define OTLP_MAX_PROFILES 4096u               /* of one request */
+#define OTLP_MAX_PROFILES 4096u               /* of one request, with those without samples */
 #define OTLP_MAX_LABELS   32u                 /* of one resource; further ones are dropped */
 #define OTLP_MAX_FRAMES   (UINT64_C(1) << 23) /* of the stacks of one request, counted once for each profile */
 
@@ -35,7 +35,7 @@ struct otlp_result {
 /*
  * Read a request, compressed (gzip, zstd, xz, bzip2) or not. A profile that is damaged costs the others nothing: it is
  * counted. ERR_INVALID: it is no such request, of an older revision, or its dictionary is damaged. ERR_LIMIT: of
- * @limits, which hold for the dictionary and for each profile, or of the numbers above.
+ * @limits, which hold for the dictionary and for each profile, or of the numbers above. ERR_CANCELLED: of their deadline.
  */
 int otlp_read(struct bytes in, const struct profile_limits *limits, struct otlp_sink sink,
 	      struct otlp_result *ret, struct err *err);

@@ -80,12 +80,22 @@ int otlp_dictionary(struct otlp_reader *r, struct bytes in, struct err *err)
 	return 0;
 }
 
+/* Each use of an entry counts its bytes, since a dictionary's entries may be used again and again. */
+static bool is_late(struct otlp_reader *r, size_t size)
+{
+	if (!deadline_over(r->limits.deadline, 1 + (uint32_t)MIN(size, (size_t)DEADLINE_STEPS)))
+		return false;
+	if (!r->why.kind)
+		(void)deadline_error(r->limits.deadline, &r->why);
+	return true;
+}
+
 struct bytes otlp_bytes(struct otlp_reader *r, enum otlp_table t, uint64_t i)
 {
 	if (!i)
 		return (struct bytes){ 0 };
 	if (i < r->tables[t].n)
-		return r->tables[t].p[i];
+		return is_late(r, r->tables[t].p[i].size) ? (struct bytes){ 0 } : r->tables[t].p[i];
 	otlp_note(r, ERR_INVALID, "there is no %s %llu, the dictionary has %u", table_names[t],
 		  (unsigned long long)i, r->tables[t].n);
 	return (struct bytes){ 0 };
@@ -115,7 +125,7 @@ static void mapping_identity(struct otlp_reader *r, struct profile_mapping *m)
 	static const struct str kinds[] = { OTLP_BUILD_ID_GNU, OTLP_BUILD_ID_GO, OTLP_BUILD_ID_HASH };
 	size_t best = ARRAY_SIZE(kinds);
 
-	for (uint32_t i = 0; i < r->list.n; i++) {
+	for (uint32_t i = 0; i < r->list.n && !r->why.kind; i++) {
 		struct otlp_attribute a;
 		size_t kind = 0;
 

@@ -137,7 +137,7 @@ static void read_samples(struct otlp_reader *r, struct bytes in)
 			add_otlp_sample(r, f.b);
 }
 
-/* ERR_LIMIT of the machine's memory is not the profile's fault: the request fails. */
+/* The machine's memory, and the request's deadline, are not the profile's fault: the request fails. */
 static int end_profile(struct otlp_reader *r, struct err *err)
 {
 	struct err failed = { 0 };
@@ -184,7 +184,10 @@ static int each_profile(struct otlp_request *q, struct bytes in, struct err *err
 	struct otlp_result *result = q->result;
 	AUTO(profile_freep) struct profile *p = NULL;
 
-	if (result->n_profiles + result->n_rejected == OTLP_MAX_PROFILES)
+	if (deadline_check(q->r.limits.deadline, 1 + (uint32_t)MIN(in.size, (size_t)DEADLINE_STEPS), err) < 0)
+		return -1;
+	/* Those without samples, too. */
+	if (q->r.number == OTLP_MAX_PROFILES)
 		return err_set(err, ERR_LIMIT, "has more than %u profiles", OTLP_MAX_PROFILES);
 	if (read_otlp_profile(&q->r, in, &p, err) < 0)
 		return -1;

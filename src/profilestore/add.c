@@ -108,15 +108,16 @@ static int profile_is_there(struct db *db, const struct add *a, const struct row
 	struct db_stmt *st;
 	int r;
 
-	if (db_prepare(db, "SELECT digest FROM profile WHERE series = ? AND time_ms = ? AND total = ?", &st,
-		       err) < 0)
+	if (db_prepare(db,
+		       "SELECT 1 FROM profile WHERE series = ? AND time_ms = ? AND total = ? AND digest = ? "
+		       "LIMIT 1",
+		       &st, err) < 0)
 		return -1;
 	db_bind_i64(st, 1, row->series->id);
 	db_bind_i64(st, 2, a->time_ms);
 	db_bind_i64(st, 3, row->total);
-	while ((r = db_step(st, err)) == DB_ROW)
-		if ((uint64_t)db_i64(st, 0) == row->digest)
-			break;
+	db_bind_i64(st, 4, (int64_t)row->digest);
+	r = db_step(st, err);
 	db_reset(st);
 	return r;
 }

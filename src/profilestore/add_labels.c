@@ -227,6 +227,27 @@ static int find_groups(struct add *a, struct map *known, struct err *err)
 	return 0;
 }
 
+/* They are in memory with each series. */
+static int check_type_texts(const struct add *a, struct err *err)
+{
+	const struct profile *p = a->p;
+	uint32_t longest = p->period_type.type;
+
+	if (profile_str(p, p->period_type.unit).size > profile_str(p, longest).size)
+		longest = p->period_type.unit;
+	for (uint32_t i = 0; i < p->types.n; i++) {
+		if (profile_str(p, p->types.p[i].type).size > profile_str(p, longest).size)
+			longest = p->types.p[i].type;
+		if (profile_str(p, p->types.p[i].unit).size > profile_str(p, longest).size)
+			longest = p->types.p[i].unit;
+	}
+	if (MAX(profile_str(p, longest).size, a->name.size) <= PROFILESTORE_MAX_TYPE_TEXT)
+		return 0;
+	return err_set(err, ERR_LIMIT,
+		       "the name of a sample type, a unit or __name__ has %zu bytes, the limit is %u",
+		       MAX(profile_str(p, longest).size, a->name.size), PROFILESTORE_MAX_TYPE_TEXT);
+}
+
 int add_labels(struct add *a, const struct profilestore_upload *u, struct err *err)
 {
 	struct map known = { 0 };
@@ -236,7 +257,7 @@ int add_labels(struct add *a, const struct profilestore_upload *u, struct err *e
 	a->n_groups = 1;
 	if (!a->name.size)
 		a->name = TYPE_NAME_UNKNOWN;
-	if (take_given(a, u, &a->groups[0], err) < 0)
+	if (take_given(a, u, &a->groups[0], err) < 0 || check_type_texts(a, err) < 0)
 		return -1;
 	r = find_groups(a, &known, err);
 	map_done(&known);

@@ -91,7 +91,8 @@ static struct str stored_value(const void *arg, struct str name)
 
 bool series_matches(const struct series *x, const struct profilestore_range *r)
 {
-	return !r->sel || selector_holds(r->sel, x->type, r->derived ? derived_value : stored_value, x);
+	return !r->sel ||
+	       selector_holds(r->sel, x->type, r->derived ? derived_value : stored_value, x, r->deadline);
 }
 
 size_t series_labels(const struct series *x, bool derived, struct profilestore_label *ret)

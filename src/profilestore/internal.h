@@ -62,6 +62,7 @@ void series_key(struct buf *out, const struct str texts[SERIES_N_TEXTS], bool de
 		const struct profilestore_label *labels, size_t n);
 struct series *series_of_key(struct bytes key, uint32_t id, struct err *err); /* NULL: the key is damaged */
 void series_free(struct series *x);
+uint64_t series_memory(const struct series *x);                         /* with its place in the maps */
 struct series *series_of_id(const struct profilestore *s, uint32_t id); /* NULL: none */
 /*
  * The series that match @r: the next one from *it on, NULL: no more. The range is compared with first_ms and
@@ -497,11 +498,13 @@ struct profilestore {
 	struct meta *meta;
 	struct column series; /* struct series *, or NULL; the writer changes it */
 	_Atomic uint32_t n_series;
+	_Atomic uint64_t series_size; /* bytes of memory of all series */
 	char *dir, *path;
 	struct store_files files;
 	int64_t max_age_ms;
 	uint64_t max_size;
 	uint32_t max_series;
+	uint64_t max_series_size;
 	uint32_t sender_share; /* per cent */
 	bool no_names, is_open;
 	struct budget *memory;

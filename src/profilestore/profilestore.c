@@ -71,6 +71,7 @@ static struct profilestore *profilestore_new(const struct profilestore_options *
 	s->max_age_ms = o->max_age_ms;
 	s->max_size = o->max_size;
 	s->max_series = o->max_series ? o->max_series : MAX_SERIES_USUAL;
+	s->max_series_size = MAX((o->max_metadata ? o->max_metadata : MAX_METADATA_USUAL) / 4, MIB(64));
 	s->now_ms = o->now_ms ? o->now_ms : clock_wall_ms;
 	s->mono_ms = o->mono_ms ? o->mono_ms : o->now_ms ? o->now_ms : clock_mono_ms;
 	s->notice = o->notice;

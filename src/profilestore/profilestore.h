@@ -58,6 +58,7 @@ void profilestore_close(struct profilestore *s);
 #define PROFILESTORE_MAX_LABEL_NAME  256u  /* [a-zA-Z_][a-zA-Z0-9_.]* */
 #define PROFILESTORE_MAX_LABEL_VALUE 4096u /* UTF-8 without control characters */
 #define PROFILESTORE_MAX_LABEL_SETS  1000u /* of the samples of one profile */
+#define PROFILESTORE_MAX_TYPE_TEXT   256u  /* bytes of the name of a type, and of each of its parts */
 /* A profile whose time is further in the future is ERR_INVALID. */
 #define PROFILESTORE_MAX_AHEAD_MS (10 * 60 * 1000)
 

@@ -369,17 +369,23 @@ static int take_latest_series(struct reader *rd, const struct profilestore_range
 	return deadline_check(r->deadline, 0, err);
 }
 
-/* In one piece: the series may be deleted. */
+/*
+ * In one piece: the series may be deleted. The labels of a series are copied once, however many of its profiles there are:
+ * they may be much longer than a profile's row.
+ */
 static struct profilestore_entries *chosen_series(const struct latest *l)
 {
 	struct profilestore_entries *e;
 	struct profilestore_label *labels;
+	struct map copies = { 0 }; /* of each series: its labels; itself until they are copied */
 	size_t n_labels = 0, size = 0;
 	char *text;
 
 	for (size_t i = 0; i < l->n; i++) {
 		const struct series *x = l->v[i].x;
 
+		if (map_put(&copies, bytes_of(&x, sizeof(x)), (void *)x))
+			continue;
 		n_labels += x->n_labels;
 		size += labels_size(x->labels, x->n_labels);
 	}
@@ -390,11 +396,17 @@ static struct profilestore_entries *chosen_series(const struct latest *l)
 	text = (char *)(labels + n_labels);
 	for (size_t i = 0; i < l->n; i++) {
 		const struct series *x = l->v[i].x;
+		struct profilestore_label *copy = map_get(&copies, bytes_of(&x, sizeof(x)));
 
+		if ((void *)copy == (void *)x) {
+			copy = copy_labels(x->labels, x->n_labels, &labels, &text);
+			map_put(&copies, bytes_of(&x, sizeof(x)), copy);
+		}
 		e->v[i] = l->v[i].e;
-		e->v[i].labels = copy_labels(x->labels, x->n_labels, &labels, &text);
+		e->v[i].labels = copy;
 		e->v[i].n_labels = x->n_labels;
 	}
+	map_done(&copies);
 	return e;
 }
 

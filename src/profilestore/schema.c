@@ -77,9 +77,17 @@ static const char senders[] = "ALTER TABLE series ADD COLUMN sender BLOB NOT NUL
 			      "  metadata INTEGER NOT NULL"
 			      ") STRICT;";
 
+/*
+ * A profile that comes in again is found by its digest: without it in the index, each new profile would read all of its
+ * series with its time and total.
+ */
+static const char digests[] = "DROP INDEX profile_at;"
+			      "CREATE INDEX profile_at ON profile (series, time_ms, total, digest);";
+
 const struct db_migration profilestore_migrations[] = {
 	{ first },
 	{ generations },
 	{ senders },
+	{ digests },
 };
 const unsigned profilestore_n_migrations = ARRAY_SIZE(profilestore_migrations);

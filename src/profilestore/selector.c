@@ -349,7 +349,7 @@ static bool has_wanted_type(const struct selector *s, struct str type)
 	return s->by_id ? type_has_id(type, s->type) : str_eq(type, s->type);
 }
 
-static bool matcher_holds(const struct matcher *m, struct str value)
+static bool matcher_holds(const struct matcher *m, struct str value, struct deadline *d)
 {
 	switch (m->how) {
 	case IS:
@@ -357,20 +357,21 @@ static bool matcher_holds(const struct matcher *m, struct str value)
 	case IS_NOT:
 		return !str_eq(value, m->value);
 	case MATCHES:
-		return pattern_matches(m->pattern, value, NULL);
+		return pattern_matches(m->pattern, value, d);
 	case MATCHES_NOT:
-		return !pattern_matches(m->pattern, value, NULL);
+		return !pattern_matches(m->pattern, value, d);
 	}
 	return false;
 }
 
 bool selector_holds(const struct selector *s, struct str type,
-		    struct str (*value)(const void *arg, struct str name), const void *arg)
+		    struct str (*value)(const void *arg, struct str name), const void *arg,
+		    struct deadline *d)
 {
 	if (!has_wanted_type(s, type))
 		return false;
 	for (size_t i = 0; i < s->n; i++)
-		if (!matcher_holds(&s->matchers[i], value(arg, s->matchers[i].name)))
+		if (!matcher_holds(&s->matchers[i], value(arg, s->matchers[i].name), d))
 			return false;
 	return true;
 }
@@ -393,5 +394,5 @@ bool selector_matches(const struct selector *s, struct str type, const struct pr
 {
 	const struct label_list l = { labels, n };
 
-	return selector_holds(s, type, value_in_list, &l);
+	return selector_holds(s, type, value_in_list, &l, NULL);
 }

@@ -40,6 +40,10 @@ struct profilestore_label;
 /* @labels sorted by name. */
 bool selector_matches(const struct selector *s, struct str type, const struct profilestore_label *labels,
 		      size_t n);
-/* The same for the labels that @value returns: empty for one that is missing. */
+/*
+ * The same for the labels that @value returns: empty for one that is missing. Regular expressions count their steps towards
+ * @d (NULL: none): after it the result may be wrong, so the caller checks it some time later.
+ */
 bool selector_holds(const struct selector *s, struct str type,
-		    struct str (*value)(const void *arg, struct str name), const void *arg);
+		    struct str (*value)(const void *arg, struct str name), const void *arg,
+		    struct deadline *d);

@@ -111,6 +111,13 @@ void series_free(struct series *x)
 	free(x);
 }
 
+/* The map of keys has a copy of the key. */
+uint64_t series_memory(const struct series *x)
+{
+	return sizeof(*x) + 2 * x->key.size + (x->n_labels + 1) * sizeof(*x->labels) + x->type.size +
+	       x->profile_type.size;
+}
+
 struct series_span series_span(const struct profilestore *s)
 {
 	struct series_span span = { INT64_MAX, INT64_MIN };
@@ -249,6 +256,16 @@ struct series *series_get(struct profilestore *s, struct bytes key, struct err *
 	if (!x)
 		return NULL;
 	x->sender = s->sender;
+	if (atomic_load(&s->series_size) + series_memory(x) > s->max_series_size) {
+		series_free(x);
+		(void)err_set(
+			err, ERR_LIMIT,
+			"the names and labels of all series have %llu MiB, the limit: use fewer or shorter "
+			"labels",
+			(unsigned long long)(s->max_series_size >> 20));
+		err->os = PROFILESTORE_TOO_MANY_SERIES;
+		return NULL;
+	}
 	if (!series_put(s, x)) {
 		series_free(x);
 		(void)err_os(err, ENOMEM, "another series");
@@ -273,6 +290,7 @@ bool series_put(struct profilestore *s, struct series *x)
 	if (!reuse)
 		column_publish(&s->series);
 	atomic_fetch_add(&s->n_series, 1);
+	atomic_fetch_add(&s->series_size, series_memory(x));
 	if (x->sender)
 		x->sender->n_series++;
 	return true;

@@ -79,6 +79,7 @@ static void removal_done(struct profilestore *s, struct job *j, const struct err
 		map_del(&s->series_by_key, x->key);
 		VEC_PUSH(s->free_series.v, s->free_series.n, s->free_series.room) = x->slot;
 		atomic_fetch_sub(&s->n_series, 1);
+		atomic_fetch_sub(&s->series_size, series_memory(x));
 		if (x->sender)
 			x->sender->n_series--;
 		epoch_retire(s, x, release_series);

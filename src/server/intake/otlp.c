@@ -46,9 +46,10 @@ static int otlp_of_json(struct api *a, struct buf *room, struct err *err)
 
 static int otlp_take_message(struct api *a, struct bytes in, struct err *err)
 {
-	const struct profile_limits limits = take_limits(a);
+	struct profile_limits limits = take_limits(a);
 	struct otlp_result *result = ARENA_NEW(a->arena, struct otlp_result);
 
+	limits.deadline = &a->deadline;
 	a->otlp = result;
 	if (otlp_read(in, &limits, (struct otlp_sink){ otlp_take_one, a }, result, err) < 0)
 		return err_in(err, "the request");

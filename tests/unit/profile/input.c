@@ -145,6 +145,23 @@ static void perf_with_few_fields(void **state)
 	assert_int_equal(p->types.n, 1);
 }
 
+/* Few bytes that ask for much work: each word once looked for the end of the line, through all blanks. */
+static void a_line_of_many_words_and_blanks(void **state)
+{
+	AUTO(buf_done) struct buf text = { 0 };
+	struct profile *p = NULL;
+	struct err err = { 0 };
+
+	buf_add_char(&text, 'x');
+	for (unsigned i = 0; i < 1u << 20; i++)
+		buf_add_str(&text, STR(" a"));
+	for (unsigned i = 0; i < 1u << 21; i++)
+		buf_add_char(&text, ' ');
+	buf_add_char(&text, '\n');
+	assert_fails(profile_read(buf_bytes(&text), PROFILE_FORMAT_PERF, NULL, &p, &err), ERR_INVALID,
+		     "line 1");
+}
+
 static void folded_stacks(void **state)
 {
 	AUTO(profile_freep)
@@ -191,7 +208,7 @@ int main(void)
 		cmocka_unit_test(call_chains_of_perf),    cmocka_unit_test(flat_samples_of_perf),
 		cmocka_unit_test(perf_with_few_fields),   cmocka_unit_test(kernels_that_have_a_build_id),
 		cmocka_unit_test(maps_by_process),        cmocka_unit_test(folded_stacks),
-		cmocka_unit_test(the_format_is_detected),
+		cmocka_unit_test(the_format_is_detected), cmocka_unit_test(a_line_of_many_words_and_blanks),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

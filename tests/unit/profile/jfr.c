@@ -471,6 +471,21 @@ static void each_prefix_and_each_byte_is_safe(void **state)
 	jfr_writer_done(&w);
 }
 
+/* Names of settings are Latin-1 here: of the 16 bytes that are looked at, a last character of two bytes begins at the 15th. */
+static void a_long_name_of_a_setting_is_cut(void **state)
+{
+	AUTO(profile_freep) struct profile *p = NULL;
+	struct jfr_writer w = { 0 };
+
+	jfr_begin(&w, (struct jfr_how){ 0 });
+	jfr_setting(&w, "jdk.ExecutionSample", "aaaaaaaaaaaaaaa\xe9", "20 ms");
+	jfr_setting(&w, "jdk.ExecutionSample", "period", "10 ms");
+	jfr_sample(&w, 1, 1, 0);
+	jfr_end(&w, 5000000000);
+	p = read_one(&w);
+	assert_folded(p, 0, "a.b.Main.main;a.b.Main.f 10000000\n");
+}
+
 static void memory_is_bounded(void **state)
 {
 	const struct profile_limits limits = { .max_memory = 2000 };
@@ -503,6 +518,7 @@ int main(void)
 		cmocka_unit_test(an_unfinished_chunk_is_read_as_far_as_it_goes),
 		cmocka_unit_test(refusals_name_the_place),
 		cmocka_unit_test(each_prefix_and_each_byte_is_safe),
+		cmocka_unit_test(a_long_name_of_a_setting_is_cut),
 		cmocka_unit_test(memory_is_bounded),
 	};
 

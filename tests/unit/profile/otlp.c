@@ -269,6 +269,51 @@ static void deep_stacks_of_many_profiles_are_bounded(void **state)
 	profile_free(t.p);
 }
 
+/* A resource with @n profiles without samples, of a type with a long name. */
+static void put_idle_profiles(struct buf *in, unsigned n, size_t name_size)
+{
+	AUTO(buf_done) struct buf dictionary = { 0 };
+	AUTO(buf_done) struct buf name = { 0 };
+	AUTO(buf_done) struct buf scope = { 0 };
+	AUTO(buf_done) struct buf resource = { 0 };
+
+	while (name.size < name_size)
+		buf_add_char(&name, 'x');
+	proto_put_bytes(&dictionary, OTLP_STRINGS, "", 0);
+	proto_put_message(&dictionary, OTLP_STRINGS, &name);
+	for (unsigned i = 0; i < n; i++)
+		proto_put_bytes(&scope, OTLP_PROFILES, "\x0a\x02\x08\x01", 4);
+	proto_put_message(&resource, OTLP_SCOPE_PROFILES, &scope);
+	proto_put_message(in, OTLP_RESOURCE_PROFILES, &resource);
+	proto_put_message(in, OTLP_DICTIONARY, &dictionary);
+}
+
+static void profiles_without_samples_count(void **state)
+{
+	AUTO(buf_done) struct buf in = { 0 };
+	struct otlp_result result;
+	struct taken t = { 0 };
+	struct err err = { 0 };
+
+	put_idle_profiles(&in, OTLP_MAX_PROFILES + 1, 1);
+	assert_fails(otlp_read(buf_bytes(&in), NULL, (struct otlp_sink){ take_one, &t }, &result, &err),
+		     ERR_LIMIT, "more than 4096 profiles");
+}
+
+static void entries_that_are_used_again_count_towards_the_deadline(void **state)
+{
+	struct deadline deadline = { .end_mono_ms = 1 };
+	const struct profile_limits limits = { .deadline = &deadline };
+	AUTO(buf_done) struct buf in = { 0 };
+	struct otlp_result result;
+	struct taken t = { 0 };
+	struct err err = { 0 };
+
+	put_idle_profiles(&in, 2, DEADLINE_STEPS);
+	assert_fails(otlp_read(buf_bytes(&in), &limits, (struct otlp_sink){ take_one, &t }, &result, &err),
+		     ERR_CANCELLED, "took longer");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -281,6 +326,8 @@ int main(void)
 		cmocka_unit_test(cut_requests),
 		cmocka_unit_test(a_resource_without_a_service_has_that_of_its_program),
 		cmocka_unit_test(deep_stacks_of_many_profiles_are_bounded),
+		cmocka_unit_test(profiles_without_samples_count),
+		cmocka_unit_test(entries_that_are_used_again_count_towards_the_deadline),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
