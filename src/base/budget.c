@@ -322,7 +322,7 @@ static int hold_grow(struct budget_hold *h, uint64_t need, bool try, struct err 
 static int hold_too_large(const struct budget_hold *h, struct err *err)
 {
 	return err_set(err, ERR_LIMIT, "it needs more memory than the %" PRIu64 " MiB that it may have",
-		       h->max >> 20);
+		       (uint64_t)atomic_load(&h->max) >> 20);
 }
 
 int budget_hold_add(struct budget_hold *h, uint64_t bytes, struct err *err)

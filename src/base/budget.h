@@ -66,7 +66,8 @@ int budget_refusal(const struct budget *b, enum budget_class cls, uint64_t bytes
 struct budget_hold {
 	struct budget *budget;
 	enum budget_class cls;
-	uint64_t max; /* of this work alone, set after init; UINT64_MAX: as much as the class may have */
+	/* Of this work alone, set after init; it may rise later. UINT64_MAX: as much as the class may have */
+	atomic_uint_fast64_t max;
 	/* Set after init, with a budget of NULL: bytes added here are added there, too. It ends later. */
 	struct budget_hold *outer;
 	/*

@@ -114,10 +114,39 @@ static int build_read_go(struct build *b, struct err *err)
 	return -1;
 }
 
+/* The table may take as much memory for a split file as for any other file. */
+static void allow_split_file(struct budget_hold *memory, uint64_t size)
+{
+	uint64_t most = elf_held_max(UINT64_MAX), more = elf_held_max(size) - elf_held_max(0),
+		 max = atomic_load(&memory->max);
+
+	while (max < most && !atomic_compare_exchange_weak(&memory->max, &max, MIN(max + more, most)))
+		;
+}
+
+static int open_split_file(void *arg, struct str comp_dir, struct str name, uint64_t id, struct source **ret,
+			   struct err *err)
+{
+	struct build *b = arg;
+	const struct dwarf_split *given = b->o->split;
+	int r = given->open(given->arg, comp_dir, name, id, ret, err);
+
+	if (r == 0)
+		allow_split_file(&b->memory, (*ret)->size);
+	return r;
+}
+
 /* A damaged .dwp counts as none. */
 static int split_open(struct build *b, struct err *err)
 {
-	if (!b->dwarf || !b->o->split || dwarf_open_split(b->dwarf, b->o->split, &b->split_err) == 0)
+	if (!b->dwarf || !b->o->split)
+		return 0;
+	b->split = *b->o->split;
+	if (b->split.open) {
+		b->split.open = open_split_file;
+		b->split.arg = b;
+	}
+	if (dwarf_open_split(b->dwarf, &b->split, &b->split_err) == 0)
 		return 0;
 	err_in(&b->split_err, ".dwp");
 	if (err_is_input(&b->split_err))
@@ -201,8 +230,7 @@ int symtab_build(const struct elf_image *img, const struct symtab_options *o, st
 		}
 	budget_hold_init(&b.memory, NULL, BUDGET_TABLE);
 	b.memory.outer = o->memory;
-	/* The sizes of .dwo files are not known yet. */
-	b.memory.max = o->split && o->split->open ? elf_held_max(UINT64_MAX) : max;
+	b.memory.max = max;
 	r = table_build(&b, out, ret_stats, err);
 	build_done(&b);
 	for (size_t i = 0; i < ARRAY_SIZE(images); i++)

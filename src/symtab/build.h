@@ -254,6 +254,7 @@ struct build {
 	size_t n_spans, room_spans;
 	struct err dwarf_err, go_err, split_err; /* dwarf_err: why there is no `dwarf` */
 	uint32_t flags;
+	struct dwarf_split split; /* o->split's files, whose sizes are counted */
 	/* All memory but that of the images' own sections. */
 	struct budget_hold memory;
 	uint64_t held; /* of it, of the lists here and the blocks */
