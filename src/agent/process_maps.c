@@ -34,8 +34,8 @@ struct maps_of_process {
 	struct known_line {
 		uint64_t inode, path_hash;
 		uint32_t major, minor;
-		struct mapped_file *file; /* borrowed: NULL: none, or it could not be opened */
-		bool has_file;            /* a mapping of the process has a reference */
+		struct mapped_file *file; /* of a mapping; NULL: it could not be opened */
+		bool is_set;
 	} known[LINES_KNOWN];
 };
 
@@ -44,7 +44,7 @@ static struct known_line *known_line_of(struct maps_of_process *m, const struct 
 {
 	struct known_line *k = &m->known[hash_mix(line->inode, hash) % LINES_KNOWN];
 
-	return k->has_file && k->inode == line->inode && k->path_hash == hash && k->major == line->major &&
+	return k->is_set && k->inode == line->inode && k->path_hash == hash && k->major == line->major &&
 			       k->minor == line->minor
 		       ? k
 		       : NULL;
@@ -76,24 +76,24 @@ static struct mapped_file *file_of_line(struct maps_of_process *m, const struct 
 		return NULL;
 	fd = m->of->has_ended ? process_open_path(m->p->o.proc, m->of->parent, line)
 			      : process_open_mapped(m->p->o.proc, m->of->pid, line);
-	if (fd < 0) {
-		m->of->has_odd_maps = true;
-		return NULL;
+	if (fd >= 0) {
+		int r;
+
+		maps_path(line->path, &path);
+		r = files_get(m->p->files, fd, buf_cstr(&path), &file, &err);
+		if (r == FILES_BUSY) {
+			m->busy = true;
+			return NULL;
+		}
+		if (r)
+			file = NULL;
 	}
-	maps_path(line->path, &path);
-	switch (files_get(m->p->files, fd, buf_cstr(&path), &file, &err)) {
-	case 0:
-		m->known[hash_mix(line->inode, hash) % LINES_KNOWN] = (struct known_line){
-			line->inode, hash, line->major, line->minor, file, true
-		};
-		return file;
-	case FILES_BUSY:
-		m->busy = true;
-		return NULL;
-	default:
-		m->of->has_odd_maps = true;
-		return NULL;
-	}
+	m->of->has_odd_maps |= !file;
+	/* Failures, too: a device is looked up in three ways, and never opened. */
+	m->known[hash_mix(line->inode, hash) % LINES_KNOWN] = (struct known_line){ line->inode, hash,
+										   line->major, line->minor,
+										   file,        true };
+	return file;
 }
 
 static int add_process_map(void *arg, const struct maps_line *line)

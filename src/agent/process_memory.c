@@ -17,6 +17,7 @@ struct memory_worker {
 	pthread_cond_t asked, answered;
 	/* under the lock */
 	bool is_asked, is_left; /* is_left: the caller is gone, the worker frees this */
+	bool is_stuck;          /* it is left, and counted in n_stuck */
 	uint32_t pid;
 	uint64_t address;
 	uint8_t *bytes;
@@ -50,7 +51,6 @@ static size_t read_bytes(const struct memory_worker *w)
 static void *memory_worker_run(void *arg)
 {
 	struct memory_worker *w = arg;
-	bool was_busy = false;
 
 	pthread_mutex_lock(&w->lock);
 	while (!w->is_left) {
@@ -61,12 +61,12 @@ static void *memory_worker_run(void *arg)
 		pthread_mutex_unlock(&w->lock);
 		w->got = read_bytes(w);
 		pthread_mutex_lock(&w->lock);
-		was_busy = w->is_left;
 		w->is_asked = false;
 		pthread_cond_signal(&w->answered);
 	}
 	pthread_mutex_unlock(&w->lock);
-	if (was_busy)
+	/* Also if it was left before it ran: there may be no processor for long. */
+	if (w->is_stuck)
 		atomic_fetch_sub(&n_stuck, 1);
 	memory_worker_free(w);
 	return NULL;
@@ -102,7 +102,8 @@ static void leave_worker(struct process_memory *m)
 {
 	struct memory_worker *w = TAKE(m->worker);
 
-	if (w->is_asked)
+	w->is_stuck = w->is_asked;
+	if (w->is_stuck)
 		atomic_fetch_add(&n_stuck, 1);
 	w->is_left = true;
 	pthread_cond_signal(&w->asked);

@@ -10,6 +10,7 @@
 #include "agent/process_memory.h"
 #include "agent/python_lines.h"
 
+#define HANG_MS        60000
 #define READ_SHARE     16 /* reading takes at most 1/16 of a processor */
 #define READ_CREDIT_NS INT64_C(250000000)
 #define CODE_MAX       1088u /* bytes of a code object: as far as python_layout.c lets offsets reach */
@@ -32,7 +33,7 @@ struct python_process {
 	struct python_layout layout;
 	struct map codes; /* struct code_key -> struct python_code */
 	size_t bytes;
-	bool hangs; /* its memory did not come in time */
+	int64_t hangs_until_ms; /* its memory did not come in time: it is not read before */
 };
 
 struct code_key {
@@ -90,16 +91,22 @@ const struct python_layout *python_process_layout(const struct python_process *p
 
 /* ---- memory of the process ---- */
 
+static bool is_hanging(const struct python_process *p)
+{
+	return p->hangs_until_ms && clock_mono_ms() < p->hangs_until_ms;
+}
+
 static bool read_memory(struct python_process *p, uint64_t address, void *to, size_t size)
 {
 	size_t got;
 
 	if (!size)
 		return true;
-	if (p->hangs || !p->reader->read)
+	if (!p->reader->read || is_hanging(p))
 		return false;
 	got = p->reader->read(p->reader->arg, p->pid, address, to, size);
-	p->hangs = got == PROCESS_MEMORY_LATE;
+	if (got == PROCESS_MEMORY_LATE)
+		p->hangs_until_ms = clock_mono_ms() + HANG_MS;
 	return got == size;
 }
 
@@ -280,7 +287,7 @@ int python_function_of(struct python_process *p, const struct sampler_python_fra
 	int64_t from_ns;
 
 	/* Also for lines: a table may be long. */
-	if (!has_credit(p->reader)) {
+	if (!has_credit(p->reader) || (!c && is_hanging(p))) {
 		p->reader->n_late++;
 		return PYTHON_LATE;
 	}

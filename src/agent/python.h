@@ -24,8 +24,8 @@ struct python_reader {
 	size_t bytes; /* of all names */
 	uint64_t n_read, n_gone, n_late;
 	/*
-	 * Read @size bytes at @address; how many, or PROCESS_MEMORY_LATE: then the process is not read any more
-	 * (process_memory.h). NULL: none can be read.
+	 * Read @size bytes at @address; how many, or PROCESS_MEMORY_LATE: then the process is not read for a
+	 * minute (process_memory.h): a page that is swapped out may take as long as one that never comes. NULL: none can be read.
 	 */
 	size_t (*read)(void *arg, uint32_t pid, uint64_t address, void *to, size_t size);
 	void *arg;
@@ -44,7 +44,7 @@ struct python_function {
 };
 enum {
 	PYTHON_GONE = 1, /* the process or the code object is not there any more */
-	PYTHON_LATE = 2, /* reading has used up its share of the time; try again with another sample */
+	PYTHON_LATE = 2, /* reading has used up its share, or just hung; try again with another sample */
 };
 int python_function_of(struct python_process *p, const struct sampler_python_frame *frame,
 		       struct python_function *ret);

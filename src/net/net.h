@@ -220,9 +220,9 @@ struct net_sink {
 	int (*check)(void *arg, const struct net_reply *reply, struct bytes head, bool all, struct err *err);
 	/*
 	 * A winner is chosen: its body follows from byte 0. If called again, all bytes written so far are
-	 * void; NET_REFUSED if they cannot be taken back: then the fetch fails. NET_NO_ROOM and @err: a size is only a
-	 * claim, so other servers are asked; without one that has a smaller file the fetch fails, with os ENOSPC. May be
-	 * NULL, which means NET_REFUSED at the second time.
+	 * void; NET_REFUSED if they cannot be taken back: then the fetch fails. NET_NO_ROOM and @err, while
+	 * no byte is written: a size is only a claim, so other servers are asked; without one that has a smaller file the
+	 * fetch fails, with os ENOSPC. May be NULL, which means NET_REFUSED at the second time.
 	 */
 	int (*begin)(void *arg, const struct net_reply *reply, struct err *err);
 	/* Take the next bytes. Negative ends the fetch with that error. */

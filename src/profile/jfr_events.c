@@ -194,7 +194,8 @@ static void take_setting(struct jfr_reader *r, const struct jfr_value *slots)
 	const struct jfr_type *of = jfr_type_of(r, slots[JFR_ID].number);
 	struct str value, event = of ? jfr_type_name(r, of) : STR("");
 
-	memcpy(room, name.p, name.size);
+	if (name.size)
+		memcpy(room, name.p, name.size);
 	name.p = room;
 	value = slots[JFR_VALUE].there ? jfr_string(r, slots[JFR_VALUE].off, JFR_MAX_NAME) : STR("");
 	if (str_eq(name, STR("event"))) {

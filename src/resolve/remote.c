@@ -146,11 +146,12 @@ void remote_left(struct remote *m)
 static int remote_on_begin(void *arg, const struct net_reply *reply, struct err *err)
 {
 	struct remote *m = arg;
-	bool refused;
+	bool refused, is_first;
 
 	pthread_mutex_lock(&m->lock);
 	/* Bytes may have been given out already. */
 	refused = m->state != REMOTE_ASKING;
+	is_first = m->have == 0;
 	m->have = 0;
 	pthread_mutex_unlock(&m->lock);
 	if (refused)
@@ -160,8 +161,9 @@ static int remote_on_begin(void *arg, const struct net_reply *reply, struct err 
 	if (ftruncate(m->fd, 0) < 0)
 		return err_os(err, errno, "%s", m->up->opts.spool_dir);
 	room_release(&m->claim);
+	/* The bytes of another server are gone by now: it must not continue after them. */
 	if (reply->size_known && room_claim(m->up->opts.room, &m->claim, m->fd, reply->size, err) < 0)
-		return err->os == ENOSPC ? NET_NO_ROOM : -1;
+		return err->os == ENOSPC && is_first ? NET_NO_ROOM : -1;
 	m->size_known = reply->size_known;
 	m->size = reply->size;
 	m->mtime = reply->mtime;

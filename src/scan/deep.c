@@ -487,9 +487,9 @@ static int deep_probe_again(struct deep *d, struct err *err)
 
 		if (e->number != d->again[at])
 			continue;
-		at++;
-		if (at > MAX_AGAIN_SLOW && decoded > decoded_max)
+		if (at >= MAX_AGAIN_SLOW && decoded > decoded_max)
 			break;
+		at++;
 		decoded += again_cost(d, e, span_max);
 		placed = pkg_map_by_number(map, e->number);
 		if (!placed)
@@ -521,6 +521,7 @@ static int deep_probe_again(struct deep *d, struct err *err)
 		if (r < 0)
 			break;
 	}
+	d->out->n_left_out = d->n_again - at;
 	pkg_map_free(map);
 	return r;
 }

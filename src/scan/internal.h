@@ -64,6 +64,7 @@ struct deep_result {
 	size_t n_aliases, room_aliases; /* from malloc */
 	uint64_t *dirs;
 	size_t n_dirs;
+	size_t n_left_out;  /* members that may be ELF files: reading them again costs too much */
 	struct arena arena; /* of artifacts and dirs */
 };
 void deep_result_done(struct deep_result *r);

@@ -200,6 +200,10 @@ void job_run(struct jobs *j, struct scan_job *job, const struct index_file *f, i
 		log_info("scan", STR_FMT ": %zu build IDs, %zu KiB map, %zu KiB resume points, %.1f s",
 			 STR_ARG(f->path), deep->n_artifacts, deep->map.size >> 10, deep->points.size >> 10,
 			 (double)(clock_mono_ms() - from_ms) / 1000.0);
+		if (deep->n_left_out)
+			log_warn("scan",
+				 STR_FMT ": %zu members, which cost too much to read again, have no build ID",
+				 STR_ARG(f->path), deep->n_left_out);
 		c = change_new(CHANGE_MAP);
 		c->deep = deep;
 	}

@@ -93,9 +93,15 @@ static unsigned d_type_refs(struct str s)
 	return n;
 }
 
-/* Whether a function ('F') or a trait object ('D') of a Rust name binds ('G') more lifetimes than any program does. */
-static bool has_many_lifetimes(struct str s)
+/*
+ * A function ('F') or a trait object ('D') of a Rust name may bind ('G') more lifetimes than any program does. In the copy @z
+ * of the name, the 'G' is replaced by a letter that is no type, so that the name is refused. The hash of a crate may have
+ * such letters by chance: the name stays as valid there, and hashes are not printed. Whether any was replaced.
+ */
+static bool hide_many_lifetimes(struct str s, char *z)
 {
+	bool any = false;
+
 	for (size_t i = 0; i + 1 < s.size; i++) {
 		size_t k = i + 2;
 
@@ -103,13 +109,29 @@ static bool has_many_lifetimes(struct str s)
 			continue;
 		while (k < s.size && isalnum((unsigned char)s.p[k]))
 			k++;
-		if (k < s.size && s.p[k] == '_' && k - (i + 2) > LIFETIME_DIGITS_MAX)
-			return true;
+		if (k < s.size && s.p[k] == '_' && k - (i + 2) > LIFETIME_DIGITS_MAX) {
+			z[i + 1] = 'g';
+			any = true;
+		}
 	}
-	return false;
+	return any;
 }
 
-static bool demangle_one(struct demangle_sink *s, const char *z, struct str name, bool full)
+/* Changes @z. */
+static bool demangle_rust(struct demangle_sink *s, char *z, struct str name, int options)
+{
+	bool any_hidden = hide_many_lifetimes(name, z);
+
+	if (!demangle_run(s, rust_demangle_callback, z, options))
+		return false;
+	/* An identifier with such letters would be printed with the other one. */
+	for (size_t i = s->from; any_hidden && i + 1 < s->out->size; i++)
+		if ((s->out->p[i] == 'F' || s->out->p[i] == 'D') && s->out->p[i + 1] == 'g')
+			return false;
+	return true;
+}
+
+static bool demangle_one(struct demangle_sink *s, char *z, struct str name, bool full)
 {
 	int options = full ? DMGL_PARAMS | DMGL_ANSI : 0;
 
@@ -120,7 +142,7 @@ static bool demangle_one(struct demangle_sink *s, const char *z, struct str name
 		return demangle_run(s, cplus_demangle_v3_callback, z, options);
 	}
 	if (str_starts(name, STR("_R")))
-		return !has_many_lifetimes(name) && demangle_run(s, rust_demangle_callback, z, options);
+		return demangle_rust(s, z, name, options);
 	if (str_starts(name, STR("_D")) && name.size <= D_MAX && d_type_refs(name) <= D_REFS_MAX) {
 		AUTO(mem_freep) char *text = dlang_demangle(z, options);
 

@@ -209,7 +209,7 @@ int units_read_only(struct build *b, struct err *err)
 
 	if (!b->o->only || !b->dwarf || b->img->h.type == 1 ||
 	    dwarf_units_of(b->dwarf, b->o->only, b->o->n_only, &units, &n, &ignored) < 0 || !n ||
-	    n / ONLY_UNITS_MAX > b->o->n_only)
+	    (n - 1) / ONLY_UNITS_MAX >= b->o->n_only)
 		return 1;
 	for (size_t i = 0; i < n; i++)
 		chunk_add(b, units[i], units[i] + 1);

@@ -139,9 +139,14 @@ static enum http_next send_failure(struct request *req, const struct artifact *a
 		return get_refuse(req, 503, a->err.text);
 	status = reply_status_of(&a->err);
 	if (a->err.kind == ERR_UPSTREAM && (a->err.os == EBUSY || a->err.os == ENOSPC)) {
+		enum http_next next = get_refuse(
+			req, 503, arena_printf(&req->arena, "not here; other servers: %s", a->err.text));
+
 		counters_refused(a->err.os == EBUSY ? "upstream" : "disk");
-		return get_refuse(req, 503,
-				  arena_printf(&req->arena, "not here; other servers: %s", a->err.text));
+		/* The size is what another server says of this file: smaller ones have room. */
+		if (a->err.os == ENOSPC)
+			http_reply_header(req->reply, "X-LODE-UNREADABLE", "1");
+		return next;
 	}
 	if (status == 502)
 		prefix = "not here, and other servers failed";

@@ -388,7 +388,7 @@ static bool ring_make(struct artifact *a)
 		return true;
 	if (atomic_fetch_add(&a->s->ring_bytes, size) + size > RINGS_MAX) {
 		atomic_fetch_sub(&a->s->ring_bytes, size);
-		err_set(&a->err, ERR_LIMIT, "too many large replies at once");
+		err_set(&a->err, ERR_BUSY, "too many large replies at once");
 		return false;
 	}
 	a->ring_size = size;

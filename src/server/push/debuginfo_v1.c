@@ -11,7 +11,8 @@
 #include "server/rpc/rpc.h"
 #include "wire/proto.h"
 
-#define LIST_MAX 100000u
+#define LIST_MAX     100000u
+#define LIST_AT_ONCE 10000u /* in memory beside the reply */
 
 /* ---- messages ---- */
 
@@ -176,19 +177,29 @@ static bool any_file(void *arg, struct str file)
 /* From memory: of a store in a bucket, the records of all objects are as many requests. */
 static int list_objects(struct listing *l, struct store *st, struct err *err)
 {
-	const struct store_names_query all = { any_file, NULL, STR(""), LIST_MAX };
 	const struct store_range range = { .max = LIST_MAX };
+	AUTO(arena_done) struct arena page = { 0 };
 	AUTO(buf_done) struct buf next = { 0 };
-	struct store_names known;
-	int r = store_names(st, &all, l->a->arena, &known, err);
+	AUTO(buf_done) struct buf after = { 0 };
+	struct store_names known = { .n = LIST_AT_ONCE };
 
-	/* Before the first walk over the records is done, they are read here. */
-	if (r == 0 && !known.all)
-		return store_list(st, &range, put_stored_object, l, &next, err);
-	for (size_t i = 0; r == 0 && i < known.n; i++)
-		if (put_known_object(l, &known.list[i]))
-			break;
-	return r;
+	for (size_t n = 0; known.n == LIST_AT_ONCE && n < LIST_MAX; n += known.n) {
+		const struct store_names_query query = { any_file, NULL, buf_str(&after), LIST_AT_ONCE };
+
+		arena_reset(&page);
+		if (store_names(st, &query, &page, &known, err) < 0)
+			return -1;
+		/* Before the first walk over the records is done, they are read here. */
+		if (!n && !known.all)
+			return store_list(st, &range, put_stored_object, l, &next, err);
+		for (size_t i = 0; i < known.n; i++)
+			if (put_known_object(l, &known.list[i]))
+				return 0;
+		after.size = 0;
+		if (known.n)
+			buf_add_str(&after, known.list[known.n - 1].name);
+	}
+	return 0;
 }
 
 static int list_run(struct api *a, struct bytes request, struct buf *reply, struct err *err)

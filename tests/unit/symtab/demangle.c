@@ -80,6 +80,15 @@ static void types_of_d_that_double_stay_as_they_are(void **state)
 static void lifetimes_of_rust_without_end_stay_as_they_are(void **state)
 {
 	assert_stays("_RNvMIC1aFGzzzzzzzzzz_EuEuNtC1b1c1d");
+	assert_stays("_RNvCsaFGxyzabcde_7mycrateFGzzzzzzzzzz_EuE3foo");
+}
+
+static void hashes_of_crates_with_the_letters_of_lifetimes_are_no_lifetimes(void **state)
+{
+	check("_RNvCsaFGxyzabcde_7mycrate3foo", "mycrate::foo", "mycrate::foo");
+	check("_RNvCsDGxyzabcd_7mycrate3foo", "mycrate::foo", "mycrate::foo");
+	/* Shown with another letter otherwise. */
+	assert_stays("_RNvC7mycrate11DGRAM_thing");
 }
 
 /* A decoded identifier is on the heap while it is printed: the leak checker watches this test. */
@@ -104,6 +113,7 @@ int main(void)
 		cmocka_unit_test(names_that_grow_without_end_stay_as_they_are),
 		cmocka_unit_test(types_of_d_that_double_stay_as_they_are),
 		cmocka_unit_test(lifetimes_of_rust_without_end_stay_as_they_are),
+		cmocka_unit_test(hashes_of_crates_with_the_letters_of_lifetimes_are_no_lifetimes),
 		cmocka_unit_test(long_identifiers_of_rust_are_freed),
 	};
 
