@@ -4,7 +4,7 @@
  * files (home_next(), home_give()), since it knows the processes, and a niced one of its own searches, splits and uploads.
  *
  * A file that was not found is looked for again, since its package may be installed later: after a minute, then after twice as
- * long each time. All others are never sent twice, even if the server asks again.
+ * long each time. All others are not sent twice, even if the server asks again, unless HOME_MAX_QUEUE others came after them.
  */
 #include "agent/home.h"
 
@@ -394,6 +394,27 @@ void home_free(struct home *h)
 	free(h);
 }
 
+/*
+ * Under the lock: forget the oldest build ID that nothing is done for now. The programs of one user must not leave those of
+ * others without upload. false: all of them wait.
+ */
+static bool drop_oldest_item(struct home *h)
+{
+	for (struct home_item **at = &h->first, *i; (i = *at); at = &i->next) {
+		if (i->state == HOME_WANTED || i->state == HOME_OPEN)
+			continue;
+		*at = i->next;
+		if (!i->next)
+			h->last = at;
+		map_del(&h->by_id, build_id_bytes(&i->id));
+		free(i->path);
+		free(i);
+		h->n--;
+		return true;
+	}
+	return false;
+}
+
 void home_want(struct home *h, const struct build_id *id)
 {
 	struct home_item *i;
@@ -402,7 +423,7 @@ void home_want(struct home *h, const struct build_id *id)
 	i = map_get(&h->by_id, build_id_bytes(id));
 	if (i && i->state == HOME_MISSING && clock_mono_ms() >= i->next_ms)
 		i->state = HOME_WANTED;
-	if (!i && h->n < HOME_MAX_QUEUE) {
+	if (!i && (h->n < HOME_MAX_QUEUE || drop_oldest_item(h))) {
 		i = NEW(struct home_item);
 		i->id = *id;
 		i->fd = -1;
@@ -418,12 +439,12 @@ void home_want(struct home *h, const struct build_id *id)
 bool home_next(struct home *h, struct build_id *ret)
 {
 	int64_t now_ms = clock_mono_ms();
-	bool found = false;
+	bool found = false, busy;
 
 	pthread_mutex_lock(&h->lock);
 	/* One file is open at a time. */
-	for (struct home_item *i = h->first; i && !found && !next_open(h) && !h->stats.current[0];
-	     i = i->next) {
+	busy = h->stats.current[0] || next_open(h);
+	for (struct home_item *i = h->first; i && !found && !busy; i = i->next) {
 		if (i->state != HOME_WANTED || i->next_ms > now_ms)
 			continue;
 		*ret = i->id;

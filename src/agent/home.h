@@ -10,8 +10,8 @@
 
 #include "base/base.h"
 
-#define HOME_USUAL_RATE MIB(1)              /* bytes a second */
-#define HOME_MAX_QUEUE  10000u              /* build IDs that were ever asked for */
+#define HOME_USUAL_RATE MIB(1) /* bytes a second */
+#define HOME_MAX_QUEUE  10000u /* build IDs that are known; those that are done make room for others */
 #define HOME_MAX_FILE   ((uint64_t)4 << 30) /* a larger debug file is not sent */
 
 struct home_options {

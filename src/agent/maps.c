@@ -83,8 +83,9 @@ void maps_path(struct str escaped, struct buf *out)
 
 bool maps_have_room(size_t n_kept, size_t n_all, bool has_file)
 {
-	return has_file ? n_kept < MAPS_MAX_CODE && n_all < MAPS_MAX_ALL
-			: n_kept < MAPS_MAX_MADE && n_all < MAPS_MAX_ALL / 2;
+	if (has_file)
+		return n_kept < MAPS_MAX_CODE && n_all < (n_kept < MAPS_OWN ? MAPS_MAX_ALL : MAPS_SHARED);
+	return n_kept < MAPS_MAX_MADE && n_all < MAPS_SHARED / 2;
 }
 
 int maps_feed(struct maps_reader *r, struct str text, bool end, size_t *ret_used)

@@ -10,11 +10,14 @@
 #define MAPS_MAX_BYTES ((uint64_t)64 << 20) /* of one process; the rest is not read */
 #define MAPS_MAX_CODE  131072u              /* mappings of code that are kept of one process */
 #define MAPS_MAX_MADE  122880u              /* so many of them without a file */
-#define MAPS_MAX_ALL   ((size_t)1 << 20)    /* of all processes; half of them without a file */
+#define MAPS_MAX_ALL   ((size_t)1 << 20)    /* of all processes, as many as the sampler takes */
+#define MAPS_OWN       64u                  /* with a file: kept for each of 8192 processes */
+#define MAPS_SHARED    (MAPS_MAX_ALL / 2)   /* once there are so many, only those that are a process's own */
 
 /*
  * Whether a further mapping of code is kept, beside @n_kept of the process and @n_all of all processes. One without a file
- * has less room: its code has no rows, and libraries, which have the highest addresses, are worth more.
+ * has less room: its code has no rows, and libraries, which have the highest addresses, are worth more. The first MAPS_OWN
+ * are the process's own: so processes with many mappings leave others theirs.
  */
 bool maps_have_room(size_t n_kept, size_t n_all, bool has_file);
 

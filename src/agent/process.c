@@ -38,6 +38,9 @@
 #define MADE_MAX_NAMES  ((uint64_t)8 << 20)
 #define MADE_MAX        (1u << 17) /* functions of one process */
 #define MADE_ALL_MAX    ((size_t)48 << 20)
+#define MADE_SHARE      16 /* reading perf maps takes at most 1/16 of a processor */
+#define MADE_CREDIT_NS  INT64_C(500000000)
+#define MADE_FIRST_NS   (MADE_CREDIT_NS / 2) /* of it, for processes whose map was not read before */
 #define PARENTS_MAX     64
 
 /* ---- the list ---- */
@@ -91,7 +94,8 @@ struct processes *processes_new(const struct processes_options *o, struct files 
 	p->memory = process_memory_new();
 	p->python = (struct python_reader){ .read = process_memory_read, .arg = p->memory };
 	p->credit_ns = READ_CREDIT_NS;
-	p->credit_ms = p->sweep_ms = clock_mono_ms();
+	p->made_credit_ns = MADE_CREDIT_NS;
+	p->credit_ms = p->made_credit_ms = p->sweep_ms = clock_mono_ms();
 	return p;
 }
 
@@ -445,10 +449,19 @@ void processes_tick(struct processes *p)
 
 /* ---- code that a process made ---- */
 
+/* As may_read(): many processes with large maps, each read as seldom as its size allows, would take all of the time. */
+static bool may_read_made(struct processes *p, const struct process *of, int64_t now_ms)
+{
+	p->made_credit_ns = MIN(p->made_credit_ns + (now_ms - p->made_credit_ms) * 1000000 / MADE_SHARE,
+				MADE_CREDIT_NS);
+	p->made_credit_ms = now_ms;
+	return p->made_credit_ns > (of->made ? MADE_FIRST_NS : 0);
+}
+
 static void update_made(struct processes *p, struct process *of, int64_t now_ms)
 {
 	const struct perf_map_limits limits = { MADE_MAX_FILE, MADE_MAX_NAMES, MADE_MAX };
-	int64_t from_ns = clock_mono_ns(), took_ms;
+	int64_t from_ns = cost_ns(), took_ns;
 	struct err err = { 0 };
 	char pid[16];
 
@@ -461,8 +474,9 @@ static void update_made(struct processes *p, struct process *of, int64_t now_ms)
 		log_debug("agent", "process %u: %s", of->pid, err.text);
 	p->made_bytes += made_size(of->made);
 	p->stats.n_made_cut += of->made->cut;
-	took_ms = (clock_mono_ns() - from_ns) / 1000000;
-	of->next_made_ms = now_ms + MAX(took_ms * AGAIN_TIMES, (int64_t)MADE_EVERY_MS);
+	took_ns = cost_ns() - from_ns;
+	p->made_credit_ns -= took_ns;
+	of->next_made_ms = now_ms + MAX(took_ns * AGAIN_TIMES / 1000000, (int64_t)MADE_EVERY_MS);
 }
 
 struct str processes_made_name(struct processes *p, struct process *of, uint64_t addr)
@@ -470,7 +484,8 @@ struct str processes_made_name(struct processes *p, struct process *of, uint64_t
 	const struct perf_map_entry *e = of->made ? perf_map_at(of->made, addr) : NULL;
 	int64_t now_ms = clock_mono_ms();
 
-	if (now_ms < of->next_made_ms + (e ? MADE_STALE_MS : 0))
+	/* Without time for it the names of the last reading hold on. */
+	if (now_ms < of->next_made_ms + (e ? MADE_STALE_MS : 0) || !may_read_made(p, of, now_ms))
 		return e ? perf_map_name(of->made, e) : STR("");
 	update_made(p, of, now_ms);
 	e = perf_map_at(of->made, addr);

@@ -17,6 +17,7 @@ struct processes {
 	struct python_reader python;
 	struct process_memory *memory;
 	int64_t sweep_ms, credit_ms, credit_ns;
+	int64_t made_credit_ms, made_credit_ns; /* for perf maps */
 	struct processes_stats stats;
 	struct sampler_mapping *given; /* scratch */
 	size_t room_given;

@@ -109,9 +109,12 @@ static void file_add(struct file_cache *c, const char *name, uint64_t size, int6
 	c->size += size + FILE_CACHE_TRAILER;
 }
 
-/* Evict until there is room for @more bytes in @n_more files. false: there cannot be. */
+/* Evict until there is room for @more bytes in @n_more files. false: there cannot be, and nothing is evicted. */
 static bool files_evict(struct file_cache *c, uint64_t more, size_t n_more, struct file_cache_names *evicted)
 {
+	/* Files that are being written have all of it: an empty cache would not be enough. */
+	if (c->reserved + more > c->budget)
+		return false;
 	while (c->ages.oldest && (c->size + c->reserved + more > c->budget ||
 				  (c->max_files && c->files.n + n_more > c->max_files))) {
 		struct cached_file *e = CONTAINER_OF(c->ages.oldest, struct cached_file, age);
@@ -121,7 +124,7 @@ static bool files_evict(struct file_cache *c, uint64_t more, size_t n_more, stru
 		file_remove(c, e);
 		c->n_evicted++;
 	}
-	return c->size + c->reserved + more <= c->budget;
+	return true;
 }
 
 /* true: the time of the file is to be set, too. */

@@ -10,7 +10,8 @@
 
 #define RENEW_S   300 /* before they end */
 #define WAIT_MS   60000
-#define FAILED_MS 5000 /* a failure is remembered */
+#define FAILED_MS 5000  /* a failure is remembered */
+#define AGAIN_MS  10000 /* at least between two renewals of keys that are good; less if they end soon */
 
 struct credentials {
 	struct s3_config *config; /* the shared files in it change under `renewing` only */
@@ -21,6 +22,7 @@ struct credentials {
 	struct lent_keys *keys; /* NULL: none yet */
 	bool renewing;
 	int64_t failed_ms; /* when getting them failed last; 0: never */
+	int64_t again_ms;  /* monotonic: not before, while the keys are good */
 	struct err why;
 };
 
@@ -142,6 +144,17 @@ static bool keys_are_good(const struct lent_keys *k, int64_t now_s)
 	return k && now_s < k->expires_s;
 }
 
+/*
+ * Services lend the same keys until shortly before they end, some for less than RENEW_S: without a pause each request to the
+ * bucket would ask for them.
+ */
+static int64_t again_after_ms(const struct lent_keys *k)
+{
+	int64_t left_s = MIN(MAX(k->expires_s - clock_wall_s(), (int64_t)0), (int64_t)RENEW_S);
+
+	return MIN(left_s * 1000 / 4, (int64_t)AGAIN_MS);
+}
+
 /* Under the lock, which is released meanwhile. */
 static void renew_keys(struct credentials *c)
 {
@@ -158,6 +171,7 @@ static void renew_keys(struct credentials *c)
 		lent_keys_unref(c->keys);
 		c->keys = fresh;
 		c->failed_ms = 0;
+		c->again_ms = clock_mono_ms() + again_after_ms(fresh);
 	} else {
 		c->failed_ms = clock_mono_ms();
 		c->why = err;
@@ -174,8 +188,9 @@ int credentials_get(struct credentials *c, struct lent_keys **ret, struct err *e
 	for (;;) {
 		int64_t now_s = clock_wall_s(), now_ms = clock_mono_ms();
 		bool failed = c->failed_ms && now_ms < c->failed_ms + FAILED_MS;
+		bool fresh = keys_are_good(c->keys, now_s) && now_ms < c->again_ms;
 
-		if (keys_are_due(c->keys, now_s) && !c->renewing && !failed)
+		if (keys_are_due(c->keys, now_s) && !c->renewing && !failed && !fresh)
 			renew_keys(c);
 		if (keys_are_good(c->keys, clock_wall_s())) {
 			atomic_fetch_add(&c->keys->refs, 1);

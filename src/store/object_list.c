@@ -134,7 +134,9 @@ static void list_add_aliases(struct object_list *c, struct list_entry *e, const 
 	for (size_t i = 0; i < ARRAY_SIZE(a->alias); i++) {
 		const struct list_alias *has = map_get(&c->by_alias, build_id_bytes(&a->alias[i]));
 
-		if (a->alias[i].size && (!has || build_id_eq(&has->id, id) || a->created < has->created))
+		/* Of two objects of one build ID the older one counts, too: by the younger one's age another
+		 * build ID could be first. */
+		if (a->alias[i].size && (!has || a->created < has->created))
 			map_put(&c->by_alias, build_id_bytes(&a->alias[i]), a);
 	}
 }
@@ -331,6 +333,7 @@ void object_list_names(struct object_list *c, const struct store_names_query *q,
 {
 	struct list_match *list = NULL;
 	size_t n = 0, room = 0;
+	struct str last = { 0 }; /* no later name is on the page; NULL: not known yet */
 	struct bytes key;
 	void *value;
 
@@ -339,9 +342,16 @@ void object_list_names(struct object_list *c, const struct store_names_query *q,
 		const struct list_entry *e = value;
 		struct str name = { (const char *)key.p, key.size };
 
-		if (e->id && str_cmp(name, q->after) > 0 &&
-		    q->match(q->arg, (struct str){ e->text, e->n_file }))
-			VEC_PUSH(list, n, room) = (struct list_match){ name, e };
+		if (!e->id || str_cmp(name, q->after) <= 0 || (last.p && str_cmp(name, last) > 0) ||
+		    !q->match(q->arg, (struct str){ e->text, e->n_file }))
+			continue;
+		VEC_PUSH(list, n, room) = (struct list_match){ name, e };
+		/* Sorting all matches for each page would hold up everybody for longer than the walk. */
+		if (q->max && n >= 2 * q->max) {
+			qsort(list, n, sizeof(*list), match_by_name);
+			n = q->max;
+			last = list[n - 1].name;
+		}
 	}
 	if (n)
 		qsort(list, n, sizeof(*list), match_by_name);

@@ -7,6 +7,7 @@ import os
 import pathlib
 import re
 import signal
+import struct
 import subprocess
 import zipfile
 
@@ -47,6 +48,21 @@ def test_inspect_an_elf_file():
     out = json.loads(lode("inspect", "--json", "--sections", "/usr/bin/bash").stdout)
     assert out["build_id"] == build_id("/usr/bin/bash")
     assert ".text" in [s["name"] for s in out["sections"]]
+
+
+def test_inspect_prints_names_with_a_nul(tmp_path):
+    """Before, nothing was printed, with status 0; and --build-id said that there is none."""
+    go, gnu = b"abc\0def/ghij", bytes(range(20))
+    notes = struct.pack("<III", 4, len(go), 4) + b"Go\0\0" + go + struct.pack("<III", 4, len(gnu), 3) + b"GNU\0" + gnu
+    names = b"\0.note.go.buildid\0.note.gnu.build-id\0.shstrtab\0"
+    go_size = 16 + len(go)
+    sections = [(0, 0, 0, 0, 0, 0), (1, 7, 2, 0x1000, 64, go_size), (18, 7, 2, 0x2000, 64 + go_size, len(notes) - go_size),
+                (37, 3, 0, 0, 64 + len(notes), len(names))]
+    head = b"\x7fELF\2\1\1" + bytes(9) + struct.pack("<HHIQQQIHHHHHH", 2, 62, 1, 0, 0, 64 + len(notes) + len(names), 0, 64, 56, 0, 64, 4, 3)
+    (tmp_path / "x").write_bytes(head + notes + names + b"".join(struct.pack("<IIQQQQIIQQ", *s, 0, 0, 4, 0) for s in sections))
+    r = lode("inspect", tmp_path / "x")
+    assert r.returncode == 0 and gnu.hex() in r.stdout and "def/ghij" in r.stdout, (r.stdout, r.stderr)
+    assert lode("inspect", "--build-id", tmp_path / "x").stdout == gnu.hex() + "\n"
 
 
 @pytest.mark.skipif(os.uname().machine != "x86_64", reason="unwind tables are for x86-64")

@@ -267,6 +267,24 @@ def test_lines_of_glibcs_backtrace(run, tmp_path):
     assert [l for l in out.splitlines() if not l.startswith("        ")] == text.splitlines()
 
 
+def test_long_names_that_end_alike_do_not_fill_the_memory(tmp_path):
+    """Before, each of them was copied: 4 GB for a file of 1 MB."""
+    n, size = 2000, 1000000
+    names = b"\0" + b"a" * (size - 2) + b"\0good\0"
+    symbols = bytes(24) + b"".join(struct.pack("<IBBHQQ", name, 0x12, 0, 1, 0x401000, 16) for name in [*range(1, n), size])
+    strings = b"\0.text\0.symtab\0.strtab\0.shstrtab\0"
+    parts = [b"\xc3" * 16, symbols, names, strings]
+    at = [120 + sum(map(len, parts[:i])) for i in range(5)]
+    sections = [(0,) * 10, (1, 1, 6, 0x401000, at[0], 16, 0, 0, 1, 0), (7, 2, 0, 0, at[1], len(symbols), 3, 1, 8, 24),
+                (15, 3, 0, 0, at[2], len(names), 0, 0, 1, 0), (23, 3, 0, 0, at[3], len(strings), 0, 0, 1, 0)]
+    head = b"\x7fELF\2\1\1" + bytes(9) + struct.pack("<HHIQQQIHHHHHH", 2, 62, 1, 0x401000, 64, at[4], 0, 64, 56, 1, 64, 5, 4)
+    load = struct.pack("<IIQQQQQQ", 1, 5, 120, 0x401000, 0x401000, 16, 16, 1)
+    (tmp_path / "x").write_bytes(head + load + b"".join(parts) + b"".join(struct.pack("<IIQQQQIIQQ", *s) for s in sections))
+    text = f"{tmp_path / 'x'}(f+0x1) [0x401001]\n"
+    r = subprocess.run(["prlimit", f"--as={2 << 30}", LODE, "symbolize", "--local", "--text"], input=text, capture_output=True, text=True)
+    assert (r.returncode, r.stdout) == (0, text), r.stderr
+
+
 def test_perf_script(run, tmp_path):
     exe = program(tmp_path, "-fPIE", "-pie")
     out = subprocess.run(["nm", str(exe)], capture_output=True, text=True).stdout

@@ -229,7 +229,9 @@ class TreeBuilder {
 			const i = stack.pop();
 			place[i] = order.length;
 			order.push(i);
-			stack.push(...nodes[i].kids.sort((a, b) => size(a) - size(b)));
+			// One at a time: a call takes some 100 000 arguments at most.
+			for (const kid of nodes[i].kids.sort((a, b) => size(a) - size(b)))
+				stack.push(kid);
 		}
 		const floats = (key) => Float64Array.from(order, (i) => nodes[i][key]);
 		const tree = {

@@ -109,7 +109,8 @@ static int print_facts(const struct settings *s, const char *path, struct buf *t
 
 	if (s->json)
 		return json_print_end(text);
-	all = json_loadb((const char *)text->p, text->size, 0, &ignored);
+	/* Names of counted size, as in a note of Go, may have a NUL. */
+	all = json_loadb((const char *)text->p, text->size, JSON_ALLOW_NUL, &ignored);
 	if (!s->ids)
 		inspect_print(all);
 	else

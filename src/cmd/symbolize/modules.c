@@ -136,6 +136,8 @@ bool module_find(struct modules *m, struct module *one, const struct module_addr
 
 #define MAX_SYMBOLS_SIZE MIB(512)
 #define PADDING          256u /* after a function */
+#define NAME_MAX_SIZE    KIB(16)
+#define NAMES_SHARED     8u /* all names together: so many times the section, since one may end another */
 
 static uint64_t symbol_field(const uint8_t *p, unsigned size, bool big)
 {
@@ -152,11 +154,13 @@ static void module_read_symbols(struct module *one, const struct elf_image *img,
 	struct bytes table, names;
 	struct err ignored = { 0 };
 	uint64_t base = img == one->file.debug ? one->file.moved : 0;
+	uint64_t room;
 
 	if (!sec || sec->link >= img->n_sections ||
 	    elf_section_read(img, sec, MAX_SYMBOLS_SIZE, &a, &table, &ignored) != 0 ||
 	    elf_section_read(img, &img->sections[sec->link], MAX_SYMBOLS_SIZE, &a, &names, &ignored) != 0)
 		return;
+	room = (uint64_t)names.size * NAMES_SHARED + MIB(1);
 	for (size_t off = 0; table.size - off >= entry; off += entry) {
 		const uint8_t *p = table.p + off;
 		uint32_t name = (uint32_t)symbol_field(p, 4, img->h.big);
@@ -170,9 +174,13 @@ static void module_read_symbols(struct module *one, const struct elf_image *img,
 
 		if ((type != 2 && type != 0 && type != 10) || !index || name >= names.size)
 			continue;
-		end = memchr(names.p + name, 0, names.size - name);
+		/* Each name is searched and copied: a damaged table may have millions of long ones in the same bytes. */
+		end = memchr(names.p + name, 0, MIN(names.size - name, NAME_MAX_SIZE));
 		if (!end || end == names.p + name)
 			continue;
+		if ((uint64_t)(end - (names.p + name)) > room)
+			return;
+		room -= (uint64_t)(end - (names.p + name));
 		if (img->h.type == 1) {
 			const struct symtab_section *of = symtab_section_of_index(one->file.table, index);
 

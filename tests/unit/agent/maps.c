@@ -134,6 +134,24 @@ static void libraries_have_room_after_code_without_files(void **state)
 	assert_false(maps_have_room(0, MAPS_MAX_ALL, true));
 }
 
+/* Before, eight processes of a stranger could have all of the table. */
+static void a_process_has_some_mappings_of_its_own_when_others_have_all(void **state)
+{
+	size_t n = 0, n_all = 0;
+
+	for (unsigned i = 0; i < 16; i++) {
+		n = 0;
+		while (maps_have_room(n, n_all, true)) {
+			n++;
+			n_all++;
+		}
+	}
+	/* The last of them has its own, and there is room for those of thousands of other processes. */
+	assert_int_equal(n, MAPS_OWN);
+	assert_true(n_all < MAPS_SHARED + 16 * MAPS_OWN);
+	assert_false(maps_have_room(0, n_all, false));
+}
+
 static void a_line_without_end_does_not_stop_the_reading(void **state)
 {
 	AUTO(buf_done) struct buf text = { 0 };
@@ -168,6 +186,7 @@ int main(void)
 		cmocka_unit_test(overlapping_mappings_are_left_out),
 		cmocka_unit_test(a_hundred_thousand_mappings_are_read),
 		cmocka_unit_test(libraries_have_room_after_code_without_files),
+		cmocka_unit_test(a_process_has_some_mappings_of_its_own_when_others_have_all),
 		cmocka_unit_test(a_line_without_end_does_not_stop_the_reading),
 		cmocka_unit_test(our_own_maps_can_be_read),
 	};

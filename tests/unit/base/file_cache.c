@@ -243,6 +243,27 @@ static void files_that_are_being_written_count_for_the_budget(void **state)
 	file_cache_close(c);
 }
 
+static void a_file_for_which_there_cannot_be_room_evicts_none(void **state)
+{
+	struct file_cache *c;
+	struct file_cache_new a, b, d;
+
+	options.budget = 4 * WHOLE;
+	c = opened();
+	assert_true(keep(c, "f-1"));
+	assert_true(keep(c, "f-2"));
+	assert_true(file_cache_begin(c, "f-a", SIZE, &a, NULL));
+	assert_true(file_cache_begin(c, "f-b", SIZE, &b, NULL));
+	/* Two files are kept, and two are being written: of these there is no room for one that is larger. */
+	assert_false(file_cache_begin(c, "f-d", 2 * WHOLE, &d, NULL));
+	file_cache_done(&d);
+	assert_true(has(c, "f-1"));
+	assert_true(has(c, "f-2"));
+	file_cache_done(&a);
+	file_cache_done(&b);
+	file_cache_close(c);
+}
+
 static void a_file_that_is_not_whole_gets_no_name(void **state)
 {
 	struct file_cache *c = opened();
@@ -404,6 +425,7 @@ int main(void)
 		CASE(the_order_of_use_outlasts_a_restart),
 		CASE(what_is_too_large_or_too_many_is_not_kept),
 		CASE(files_that_are_being_written_count_for_the_budget),
+		CASE(a_file_for_which_there_cannot_be_room_evicts_none),
 		CASE(a_file_that_is_not_whole_gets_no_name),
 		CASE(damaged_files_are_removed_by_both_ways_of_reading),
 		CASE(other_files_are_removed_at_the_start_but_no_folders),

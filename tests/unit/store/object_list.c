@@ -179,6 +179,42 @@ static void figures_match_the_objects_after_puts_and_evictions(void **state)
 	assert_true(figures.all);
 }
 
+static void put_go(struct store *st, const char *key_text, const char *go)
+{
+	struct store_key key = key_of(key_text);
+	struct store_meta meta = { .origin = STORE_PUSHED, .quality = STORE_DWARF };
+	struct err err = { 0 };
+	uint8_t p[100];
+
+	assert_true(build_id_parse(&meta.go, str_of(go)));
+	test_fill(p, sizeof(p), hash64(key_text, strlen(key_text), 0));
+	if (store_put_bytes(st, &key, &meta, true, bytes_of(p, sizeof(p)), STORE_ALWAYS, &err) < 0)
+		fail_msg("%s", err.text);
+	clock_test_advance(10000);
+}
+
+/* Before, the program made the alias as young as itself, and the next walk gave it to the other program. */
+static void an_alias_stays_with_the_oldest_object_when_its_program_comes_later(void **state)
+{
+	static const char go[] = "0011223344556677889900112233445566778899";
+	struct store_fixture *f = *state;
+	struct store_gc_result result;
+	struct build_id alias, found, own = key_of("ab01/executable").id;
+	struct err err = { 0 };
+
+	assert_true(build_id_parse(&alias, str_of(go)));
+	put_go(f->st, "ab01/debuginfo", go);
+	put_go(f->st, "cd02/executable", go);
+	put_go(f->st, "ab01/executable", go);
+	for (unsigned i = 0; i < 2; i++) {
+		assert_true(store_alias(f->st, &alias, &found));
+		assert_true(build_id_eq(&found, &own));
+		assert_done(store_gc(f->st, NULL, NULL, &result, &err));
+	}
+	assert_true(store_alias(f->st, &alias, &found));
+	assert_true(build_id_eq(&found, &own));
+}
+
 static void without_an_object_list_the_results_are_empty(void **state)
 {
 	struct store_fixture *f = *state;
@@ -207,6 +243,7 @@ int main(void)
 		T(a_shortened_build_id_is_completed_if_one_object_has_it),
 		T(the_latest_objects_come_first),
 		T(figures_match_the_objects_after_puts_and_evictions),
+		T(an_alias_stays_with_the_oldest_object_when_its_program_comes_later),
 		T(without_an_object_list_the_results_are_empty),
 	};
 
