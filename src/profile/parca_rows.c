@@ -91,6 +91,9 @@ static uint32_t text_of_key(struct parca_reader *r, struct parca_column *c, uint
 	if (a == c->array && i == c->row)
 		return c->text;
 	b = arrow_bytes(a, i);
+	/* The loop over the rows reports it. */
+	if (parca_is_late(r, b.size))
+		return 0;
 	c->array = a;
 	c->row = i;
 	return c->text = profile_add_string(r->room, (struct str){ (const char *)b.p, b.size });

@@ -28,7 +28,9 @@ static bool is_too_much(struct parca_reader *r, uint64_t more)
 
 static uint32_t text_of(struct parca_reader *r, struct arrow_array *a, uint64_t i)
 {
-	return profile_add_string(r->p, arrow_text(a, i));
+	struct str s = arrow_text(a, i);
+
+	return parca_is_late(r, s.size) ? 0 : profile_add_string(r->p, s);
 }
 
 /* The agent has names of kernels and interpreters in system_name. */
@@ -76,7 +78,7 @@ static void parca_lines(struct parca_reader *r, struct arrow_array *a, uint64_t 
 	}
 	if (!n || is_too_much(r, n))
 		return;
-	for (uint64_t k = 0; k < n; k++)
+	for (uint64_t k = 0; k < n && !r->why.kind; k++)
 		parca_line(r, a, first + k);
 }
 

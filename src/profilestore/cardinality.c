@@ -74,7 +74,8 @@ void series_err_limit(struct profilestore *s, struct sender *x, bool alone, stru
 {
 	struct blamed_label *l = x ? &x->blamed : &s->blamed;
 
-	if (!l->text[0] || clock_mono_ms() >= l->until_ms)
+	/* The text stays empty if no series has a label: that is an answer, too. */
+	if (clock_mono_ms() >= l->until_ms)
 		blame_write(s, x, l);
 	if (x)
 		(void)err_set(err, ERR_LIMIT,

@@ -101,26 +101,59 @@ static void add_lost(struct damage *d, const struct lost_profile *lost, size_t n
 	pthread_mutex_unlock(&d->lock);
 }
 
-static bool series_is_in(struct profilestore *s, const struct profilestore_range *r, uint32_t id)
+static int by_series_id(const void *a, const void *b)
 {
-	const struct series *x = series_of_id(s, id);
+	uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
 
-	return !x || series_matches(x, r);
+	return x < y ? -1 : x > y;
+}
+
+/* The ids of the series that do not match @r, sorted; heap. */
+static uint32_t *series_not_in(struct profilestore *s, const struct profilestore_range *r, size_t *ret_n)
+{
+	uint32_t *ids = NULL;
+	size_t room = 0;
+
+	*ret_n = 0;
+	for (uint32_t i = 0, n = column_n(&s->series); i < n; i++) {
+		const struct series *x = series_at(&s->series, i);
+
+		if (x && !series_matches(x, r))
+			VEC_PUSH(ids, *ret_n, room) = x->id;
+	}
+	if (*ret_n)
+		qsort(ids, *ret_n, sizeof(*ids), by_series_id);
+	return ids;
+}
+
+static bool any_lost(struct damage *d)
+{
+	bool any;
+
+	pthread_mutex_lock(&d->lock);
+	any = d->n_lost != 0;
+	pthread_mutex_unlock(&d->lock);
+	return any;
 }
 
 uint64_t damage_lost_in(struct profilestore *s, const struct profilestore_range *r)
 {
+	AUTO(mem_freep) uint32_t *others = NULL;
 	struct damage *d = &s->damage;
+	size_t n_others;
 	uint64_t n = 0;
 
-	if (r->profile_id)
+	if (r->profile_id || !any_lost(d))
 		return 0;
+	/* Once for all lost profiles: there may be as many as there are series. */
+	others = series_not_in(s, r, &n_others);
 	pthread_mutex_lock(&d->lock);
 	for (size_t i = 0; i < d->lost.n; i++) {
 		const struct lost_profile *x = &d->lost.v[i];
 		bool within = x->time_ms == INT64_MIN || (x->time_ms >= r->from_ms && x->time_ms < r->to_ms);
 
-		n += within && series_is_in(s, r, x->series);
+		n += within &&
+		     !(n_others && bsearch(&x->series, others, n_others, sizeof(*others), by_series_id));
 	}
 	n += d->n_lost - d->lost.n;
 	pthread_mutex_unlock(&d->lock);

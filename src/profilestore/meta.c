@@ -170,6 +170,12 @@ uint32_t meta_function(struct meta *m, const struct meta_function *f)
 
 /* ---- binaries ---- */
 
+/*
+ * The state of naming of a binary (names_internal.h), about: a struct named_binary, its list of wanted locations, and its
+ * place in the map with its key. It is more than all else that a binary of one location has.
+ */
+#define NAMING_MEMORY 544u
+
 static uint64_t hash_of_binary(const struct meta *m, struct str file, struct str build_id)
 {
 	return build_id.size ? hash64(build_id.p, build_id.size, m->seed)
@@ -203,7 +209,9 @@ uint32_t meta_binary(struct meta *m, struct str file, struct str build_id)
 		return i;
 	f = meta_string(m, file);
 	id = meta_string(m, build_id);
-	new = f == META_FAILED || id == META_FAILED ? NULL : column_push(m, &m->binaries);
+	new = f == META_FAILED || id == META_FAILED || !meta_take_memory(m, NAMING_MEMORY)
+		      ? NULL
+		      : column_push(m, &m->binaries);
 	if (!new)
 		return META_FAILED;
 	new->file = f;

@@ -58,10 +58,10 @@ struct profilestore_binaries {
 };
 /*
  * The binaries seen in a range, the largest value first; @r NULL: all binaries, without values. The list is
- * in one piece: free() it.
+ * in one piece: free() it. @hold grants what it is made of, and the list until its owner gives that back; NULL: not counted.
  */
 int profilestore_binaries(struct profilestore *s, const struct profilestore_range *r,
-			  struct profilestore_binaries **ret, struct err *err);
+			  struct budget_hold *hold, struct profilestore_binaries **ret, struct err *err);
 
 /*
  * The binaries for which a look, or a try at @now_ms, is due, at most @limit: looks first, in the order in which

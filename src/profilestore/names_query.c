@@ -84,9 +84,9 @@ static char *copy_text(char *to, struct str *text)
 	return to + text->size;
 }
 
-/* The list and its texts in one allocation. */
+/* The list and its texts in one allocation, which is charged: this is under the lock, where nothing waits. */
 static struct profilestore_binaries *pack_binaries(const struct profilestore_binary *v, size_t n,
-						   int64_t total)
+						   int64_t total, struct budget_hold *hold)
 {
 	struct profilestore_binaries *ret;
 	size_t size = sizeof(*ret) + n * sizeof(*v);
@@ -94,6 +94,7 @@ static struct profilestore_binaries *pack_binaries(const struct profilestore_bin
 
 	for (size_t i = 0; i < n; i++)
 		size += v[i].file.size + v[i].build_id.size + v[i].why.size + v[i].origin.size;
+	budget_hold_charge(hold, size);
 	ret = mem_alloc(size);
 	*ret = (struct profilestore_binaries){ n, total, (struct profilestore_binary *)(ret + 1) };
 	text = (char *)(ret->v + n);
@@ -137,8 +138,17 @@ static int by_turn(const void *a, const void *b)
 	return x->t->binary < y->t->binary ? -1 : 1;
 }
 
-/* Under the lock: a list on the heap. */
-static struct due_binary *list_due(const struct names *n, int64_t now_ms, size_t *ret_n, int64_t *ret_next_ms)
+/* Keep the first @limit, in their order. */
+static void keep_first_due(struct due_binary *list, size_t *n, size_t limit)
+{
+	if (*n)
+		qsort(list, *n, sizeof(*list), by_turn);
+	*n = MIN(*n, limit);
+}
+
+/* Under the lock: a list of the first @limit on the heap, which never has more than twice as many. */
+static struct due_binary *list_due(const struct names *n, int64_t now_ms, size_t limit, size_t *ret_n,
+				   int64_t *ret_next_ms)
 {
 	struct due_binary *list = NULL;
 	size_t room = 0;
@@ -160,7 +170,10 @@ static struct due_binary *list_due(const struct names *n, int64_t now_ms, size_t
 		}
 		if (due.look || due.try)
 			VEC_PUSH(list, *ret_n, room) = due;
+		if (*ret_n > 2 * limit)
+			keep_first_due(list, ret_n, limit);
 	}
+	keep_first_due(list, ret_n, limit);
 	return list;
 }
 
@@ -173,16 +186,13 @@ int profilestore_wanted(struct profilestore *s, int64_t now_ms, uint32_t limit,
 	size_t n_due;
 
 	pthread_mutex_lock(&n->lock);
-	due = list_due(n, now_ms, &n_due, ret_next_ms);
-	if (n_due)
-		qsort(due, n_due, sizeof(*due), by_turn);
-	n_due = MIN(n_due, (size_t)limit);
+	due = list_due(n, now_ms, limit, &n_due, ret_next_ms);
 	list = NEW_N(struct profilestore_binary, n_due + 1);
 	for (size_t i = 0; i < n_due; i++) {
 		describe_binary(s->meta, due[i].t->binary, due[i].t, &list[i]);
 		list[i].try_is_due = due[i].try;
 	}
-	*ret = pack_binaries(list, n_due, 0);
+	*ret = pack_binaries(list, n_due, 0, NULL);
 	pthread_mutex_unlock(&n->lock);
 	return 0;
 }
@@ -218,7 +228,7 @@ static int by_value_spent(const void *a, const void *b)
 	return by_most_wanted(a, b);
 }
 
-static int list_binaries(struct reader *rd, const struct profilestore_range *r,
+static int list_binaries(struct reader *rd, const struct profilestore_range *r, struct budget_hold *hold,
 			 struct profilestore_binaries **ret, struct err *err)
 {
 	AUTO(mem_freep) struct profilestore_binary *list = NULL;
@@ -229,11 +239,15 @@ static int list_binaries(struct reader *rd, const struct profilestore_range *r,
 	struct profilestore *s = rd->s;
 	const struct meta *m = rd->meta;
 	uint32_t n_all;
+	uint64_t size;
 	size_t n = 0;
 
-	if (r && (sums_init(&x, m, NULL, err) < 0 || range_sums(rd, r, &o, &x, err) < 0))
+	if (r && (sums_init(&x, m, hold, err) < 0 || range_sums(rd, r, &o, &x, err) < 0))
 		return -1;
 	n_all = column_n(&m->binaries);
+	size = ((uint64_t)n_all + 1) * (sizeof(*list) + sizeof(*values) + sizeof(*seen));
+	if (budget_hold_add(hold, size, err) < 0)
+		return -1;
 	list = NEW_N(struct profilestore_binary, (size_t)n_all + 1);
 	values = mem_zalloc(((size_t)n_all + 1) * sizeof(*values));
 	seen = mem_zalloc((size_t)n_all + 1);
@@ -246,14 +260,19 @@ static int list_binaries(struct reader *rd, const struct profilestore_range *r,
 		describe_binary(m, i, names_binary(s, m, i), &list[n]);
 		list[n++].value = values[i];
 	}
-	qsort(list, n, sizeof(*list), by_value_spent);
-	*ret = pack_binaries(list, n, x.total);
+	*ret = pack_binaries(list, n, x.total, hold);
 	pthread_mutex_unlock(&s->names->lock);
+	budget_hold_sub(hold, size);
+	if (budget_hold_check(hold, err) < 0) {
+		free(TAKE(*ret));
+		return -1;
+	}
+	qsort((*ret)->v, n, sizeof(*(*ret)->v), by_value_spent);
 	return 0;
 }
 
 int profilestore_binaries(struct profilestore *s, const struct profilestore_range *r,
-			  struct profilestore_binaries **ret, struct err *err)
+			  struct budget_hold *hold, struct profilestore_binaries **ret, struct err *err)
 {
 	struct reader rd;
 	int res;
@@ -261,7 +280,7 @@ int profilestore_binaries(struct profilestore *s, const struct profilestore_rang
 	do {
 		res = reader_begin(s, &rd, err);
 		if (res == 0)
-			res = list_binaries(&rd, r, ret, err);
+			res = list_binaries(&rd, r, hold, ret, err);
 	} while (reader_again(s, &rd, res, err));
 	return res;
 }

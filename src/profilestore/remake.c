@@ -16,6 +16,7 @@
 
 #include <stdlib.h>
 #include <sys/statvfs.h>
+#include "base/search.h"
 #include "base/vec.h"
 
 #define STEP_MS      40   /* of the writer's time for one step */
@@ -30,6 +31,9 @@ struct remake {
 	struct salvage x;      /* from: the store's own connection; to: the new database, NULL: not begun */
 	struct db *unchecked;  /* NULL: none; from, if the store's own connection cannot read the schema */
 	int64_t wait_until_ms; /* monotonic: the next try to find a moment without a reader */
+	/* The series by their ids, for one step; none: they were not asked for yet. */
+	struct series **by_id;
+	size_t n_by_id, room_by_id;
 };
 
 /* ---- tables in memory ---- */
@@ -52,9 +56,40 @@ static uint32_t memory_next_series(void *arg, uint32_t *it)
 	return 0;
 }
 
+static int by_id(const void *a, const void *b)
+{
+	uint32_t x = (*(struct series *const *)a)->id, y = (*(struct series *const *)b)->id;
+
+	return x < y ? -1 : x > y;
+}
+
+static void list_by_id(struct profilestore *s, struct remake *m)
+{
+	for (uint32_t i = 0, n = column_n(&s->series); i < n; i++) {
+		struct series *x = series_at(&s->series, i);
+
+		if (x)
+			VEC_PUSH(m->by_id, m->n_by_id, m->room_by_id) = x;
+	}
+	if (m->n_by_id)
+		qsort(m->by_id, m->n_by_id, sizeof(*m->by_id), by_id);
+}
+
+/* Very many rows may ask. */
+static const struct series *remake_series(struct profilestore *s, uint32_t id)
+{
+	struct remake *m = s->remake;
+	size_t i;
+
+	if (!m->n_by_id)
+		list_by_id(s, m);
+	i = SEARCH(0, m->n_by_id, k, m->by_id[k]->id < id);
+	return i < m->n_by_id && m->by_id[i]->id == id ? m->by_id[i] : NULL;
+}
+
 static bool memory_may_store(void *arg, uint32_t series, int64_t time_ms)
 {
-	const struct series *x = series_of_id(arg, series);
+	const struct series *x = remake_series(arg, series);
 
 	return x && time_ms >= atomic_load(&x->first_ms) && time_ms <= atomic_load(&x->last_ms);
 }
@@ -250,6 +285,7 @@ static void remake_end(struct profilestore *s)
 	store_disconnect(s, m->unchecked);
 	db_files_remove(m->new_path);
 	free(m->x.stacks);
+	free(m->by_id);
 	free(m->new_path);
 	free(m->why);
 	free(m);
@@ -263,6 +299,8 @@ static int remake_step(struct profilestore *s, int64_t step_ms, struct err *err)
 	struct remake *m = s->remake;
 	int r = 0;
 
+	/* Some may be gone since the last step. */
+	m->n_by_id = 0;
 	if (!m->x.to)
 		r = begin_copy(s, m, err);
 	if (r == 0 && m->x.phase < SALVAGE_LAST) {

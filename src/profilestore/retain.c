@@ -182,17 +182,27 @@ static int delete_apply(struct profilestore *s, struct job *j, struct err *err)
 		return -1;
 	atomic_fetch_sub(&s->n_profiles, MIN(e->gone.n, atomic_load(&s->n_profiles)));
 	atomic_fetch_sub(&s->n_samples, MIN(e->n_samples, atomic_load(&s->n_samples)));
-	for (size_t i = 0; i < e->n_done; i++) {
+	return 0;
+}
+
+/* Not before the commit: if that fails the profiles are still there, and must be within the bounds of their series. */
+static void delete_done(struct profilestore *s, struct job *j, const struct err *err)
+{
+	struct expiry *e = CONTAINER_OF(j, struct expiry, job);
+
+	(void)s;
+	for (size_t i = 0; !err && i < e->n_done; i++) {
 		atomic_store(&e->v[i]->first_ms, e->first_ms[i]);
 		atomic_store(&e->v[i]->last_ms, e->last_ms[i]);
 	}
-	return 0;
 }
 
 static int expire_rows(struct profilestore *s, const struct expiry_rows *rows, uint64_t *ret_n,
 		       struct err *err)
 {
-	struct expiry e = { .job = { .apply = delete_apply }, .rows = *rows };
+	/* Alone: a profile that came in the same transaction would be outside of the bounds. */
+	struct expiry e = { .job = { .apply = delete_apply, .done = delete_done, .alone = true },
+			    .rows = *rows };
 	uint32_t n = column_n(&s->series);
 
 	*ret_n = 0;

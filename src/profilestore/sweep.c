@@ -114,7 +114,7 @@ static int each_stack(struct sweep *w, struct bytes data,
 	return 0;
 }
 
-/* The next rows of @sql after w->last_id; w->n_rows: how many. */
+/* The next rows of @sql after w->last_id; w->n_rows: how many. There may be more after STEP_BYTES: w->at_end is false then. */
 static int each_row(struct sweep *w, struct db *db, const char *sql, uint32_t limit,
 		    int (*fn)(struct sweep *w, uint32_t stack, struct err *err), struct err *err)
 {
@@ -134,9 +134,10 @@ static int each_row(struct sweep *w, struct db *db, const char *sql, uint32_t li
 		w->last_id = db_i64(st, 0);
 		w->n_rows++;
 		size += data.size;
-		r = each_stack(w, data, fn, err);
-		if (r < 0)
+		if (each_stack(w, data, fn, err) < 0) {
+			r = -1;
 			break;
+		}
 	}
 	db_reset(st);
 	w->at_end = r == DB_DONE && w->n_rows < limit;

@@ -7,7 +7,8 @@ int bulk_next(struct bulk *b, struct err *err)
 	if (++b->n > BULK_MAX_PROFILES)
 		return err_set(err, ERR_LIMIT, "more than %u profiles: send several requests",
 			       BULK_MAX_PROFILES);
-	return deadline_check(&b->a->deadline, 1, err);
+	/* One may decode to hundreds of megabytes: the clock is read for each. */
+	return deadline_check(&b->a->deadline, DEADLINE_STEPS, err);
 }
 
 /* Otherwise the server cannot take any profile now, and the client sends all again. */

@@ -172,7 +172,7 @@ void form_lines(struct bytes in, struct buf *out)
 {
 	struct str rest = { (const char *)in.p, in.size };
 
-	while (rest.size) {
+	while (rest.size && !buf_is_over(out)) {
 		struct str line = str_trim(str_cut(&rest, '\n'));
 
 		if (!line.size)

@@ -17,6 +17,7 @@ struct form_profile {
 struct form_sink {
 	int (*fn)(void *arg, const struct form_profile *f, struct err *err);
 	void *arg;
+	struct budget_hold *memory; /* borrowed: grants what the body is made into; NULL: not counted */
 };
 
 /* Parca's JSON. A failure of the sink is returned. */
@@ -46,7 +47,7 @@ bool form_is_multipart(struct str content_type);
 int form_multipart(struct str content_type, struct bytes body, struct form_part parts[FORM_MAX_PARTS],
 		   size_t *ret_n, struct err *err);
 
-/* Lines of "a;b", one sample each, to folded stacks. */
+/* Lines of "a;b", one sample each, to folded stacks; cut, if there is no memory for more (buf_check()). */
 void form_lines(struct bytes in, struct buf *out);
 /* Times of 10 digits are seconds, of 13 milliseconds, and so on. */
 bool form_unix_ms(struct str s, int64_t *ret);

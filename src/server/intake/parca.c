@@ -50,7 +50,7 @@ static int parca_labels(const json_t *series, struct arena *a, struct form_profi
 static int each_sample(const json_t *series, struct form_profile *f, struct form_sink sink, struct err *err)
 {
 	const json_t *list = json_object_get(series, "samples"), *one;
-	AUTO(buf_done) struct buf raw = { 0 };
+	AUTO(buf_done) struct buf raw = { .hold = sink.memory };
 	size_t i;
 
 	if (!json_is_array(list) || !json_array_size(list))
@@ -63,6 +63,8 @@ static int each_sample(const json_t *series, struct form_profile *f, struct form
 		if (!json_is_string(text) || !base64_decode(parca_text(text), &raw))
 			return err_set(err, ERR_INVALID, "sample %zu has no 'raw_profile' in base64", i);
 		f->raw = buf_bytes(&raw);
+		if (buf_check(&raw, err) < 0)
+			return -1;
 		if (sink.fn(sink.arg, f, err) < 0)
 			return err_in(err, "sample %zu", i);
 	}
@@ -87,13 +89,16 @@ static int each_series(const json_t *all, struct arena *a, struct form_sink sink
 
 int form_parca(struct bytes body, struct arena *a, struct form_sink sink, struct err *err)
 {
-	json_t *all = json_load_bytes(body, MAX_LISTS, MAX_VALUES, err);
+	uint64_t tree = json_tree_size(body);
+	json_t *all;
 	int r;
 
-	if (!all)
+	if (budget_hold_add(sink.memory, tree, err) < 0)
 		return -1;
-	r = each_series(all, a, sink, err);
+	all = json_load_bytes(body, MAX_LISTS, MAX_VALUES, err);
+	r = all ? each_series(all, a, sink, err) : -1;
 	json_decref(all);
+	budget_hold_sub(sink.memory, tree);
 	return r;
 }
 
@@ -121,9 +126,12 @@ int parca_take_pprof(struct api *a, const struct form_profile *f, struct err *er
 	return take_foreign(a, TAKE(p), f->labels, f->n_labels, (struct take_how){ 0 }, err);
 }
 
+/* One may decode to hundreds of megabytes: the clock is read for each. */
 static int parca_take_one(void *arg, const struct form_profile *f, struct err *err)
 {
-	return parca_take_pprof(arg, f, err);
+	struct api *a = arg;
+
+	return deadline_check(&a->deadline, DEADLINE_STEPS, err) < 0 ? -1 : parca_take_pprof(a, f, err);
 }
 
 static void parca_answer(struct api *a, const struct profilestore_receipt *r)
@@ -133,7 +141,7 @@ static void parca_answer(struct api *a, const struct profilestore_receipt *r)
 
 int api_post_parca(struct api *a, struct err *err)
 {
-	int r = form_parca(a->body, a->arena, (struct form_sink){ parca_take_one, a }, err);
+	int r = form_parca(a->body, a->arena, (struct form_sink){ parca_take_one, a, &a->memory }, err);
 
 	return take_end(a, r, parca_answer, err);
 }

@@ -146,8 +146,8 @@ static bool is_plain_text(const struct profile *p)
 static int ingest_read(struct ingest *in, struct err *err)
 {
 	static const struct str others[] = { STR("tree"), STR("trie"), STR("speedscope") };
-	AUTO(buf_done) struct buf folded = { 0 };
 	struct api *a = in->a;
+	AUTO(buf_done) struct buf folded = { .hold = &a->memory };
 	int r;
 
 	for (size_t i = 0; i < ARRAY_SIZE(others); i++)
@@ -165,7 +165,9 @@ static int ingest_read(struct ingest *in, struct err *err)
 		r = take_read(a, a->body, STR("folded"), &in->p, err);
 	} else if (str_eq(in->format, STR("lines"))) {
 		form_lines(a->body, &folded);
-		r = take_read(a, buf_bytes(&folded), STR("folded"), &in->p, err);
+		r = buf_check(&folded, err) < 0
+			    ? -1
+			    : take_read(a, buf_bytes(&folded), STR("folded"), &in->p, err);
 	} else {
 		return err_set(err, ERR_INVALID, "'format' must be one of pprof, jfr, folded, groups, lines");
 	}

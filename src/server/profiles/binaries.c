@@ -121,7 +121,7 @@ int api_binaries(struct api *a, struct err *err)
 
 	if (api_number(a, "limit", USUAL_BINARIES, MAX_BINARIES, &limit, err) < 0 ||
 	    (!all && api_range(a, false, &r, err) < 0) ||
-	    profilestore_binaries(a->store, all ? NULL : &r, &list, err) < 0)
+	    profilestore_binaries(a->store, all ? NULL : &r, &a->memory, &list, err) < 0)
 		return -1;
 	json_open_object(w, NULL);
 	json_put_int(w, "total", list->total);

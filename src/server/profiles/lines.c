@@ -16,10 +16,14 @@ struct line {
 
 enum { MATCHES_FOCUS = 1, MATCHES_IGNORE = 2 };
 
+#define LINE_MEMORY 128u /* of a line in the list and in the map, about */
+
 /* A map has the number of each line + 1; 0 is a line that was not asked for. */
 struct lines {
 	struct api_lender lender; /* first */
 	struct deadline *deadline;
+	struct budget_hold *memory;
+	uint64_t held; /* of it, by all that follows */
 	int64_t total;
 	const struct profile *p;
 	struct str file, function;
@@ -43,6 +47,8 @@ static void lines_forget(struct api_lender *lender)
 	free(TAKE(l->of_lines));
 	free(TAKE(l->of_mappings));
 	free(TAKE(l->matches));
+	budget_hold_sub(l->memory, l->held);
+	l->held = 0;
 	l->one_file = (struct str){ 0 };
 	l->total = 0;
 }
@@ -70,35 +76,51 @@ static bool line_is_selected(struct lines *l, const struct profile_line *line)
 	return str_eq(file, l->one_file);
 }
 
-static uint32_t line_number_of(struct lines *l, int64_t line)
+static int lines_hold(struct lines *l, uint64_t size, struct err *err)
+{
+	if (budget_hold_add(l->memory, size, err) < 0)
+		return -1;
+	l->held += size;
+	return 0;
+}
+
+static int line_number_of(struct lines *l, int64_t line, uint32_t *ret, struct err *err)
 {
 	struct bytes key = bytes_of(&line, sizeof(line));
 	void *known = map_get(&l->by_number, key);
 
+	*ret = (uint32_t)(uintptr_t)known;
 	if (known)
-		return (uint32_t)(uintptr_t)known;
+		return 0;
+	if (lines_hold(l, LINE_MEMORY, err) < 0)
+		return -1;
 	VEC_PUSH(l->list.p, l->list.n, l->list.room) = (struct line){ .line = line };
 	map_put(&l->by_number, key, (void *)(uintptr_t)l->list.n);
-	return l->list.n;
+	*ret = l->list.n;
+	return 0;
 }
 
-static void lines_number(struct lines *l)
+static int lines_number(struct lines *l, struct err *err)
 {
 	const struct profile *p = l->p;
 
 	for (uint32_t i = 0; i < p->locations.n; i++) {
 		const struct profile_location *loc = &p->locations.p[i];
 
+		if (deadline_check(l->deadline, 1 + loc->n_lines, err) < 0)
+			return -1;
 		for (uint32_t k = 0; k < loc->n_lines; k++) {
 			const struct profile_line *line = &p->lines.p[loc->first_line + k];
 
 			if (!line_is_selected(l, line))
 				continue;
-			l->of_lines[loc->first_line + k] = line_number_of(l, line->line);
+			if (line_number_of(l, line->line, &l->of_lines[loc->first_line + k], err) < 0)
+				return -1;
 			if (loc->mapping != PROFILE_NONE)
 				l->of_mappings[loc->mapping] = true;
 		}
 	}
+	return 0;
 }
 
 static bool pattern_found(const struct lines *l, struct pattern *p, const struct profile_location *loc)
@@ -254,13 +276,17 @@ static int lines_of_lent(struct api_lender *lender, const struct profilestore_me
 	struct lines *l = (struct lines *)lender;
 
 	l->p = m->profile;
+	if (lines_hold(l,
+		       ((uint64_t)l->p->lines.n + 1) * sizeof(*l->of_lines) + l->p->mappings.n +
+			       l->p->locations.n + 2,
+		       err) < 0)
+		return -1;
 	l->of_lines = calloc((size_t)l->p->lines.n + 1, sizeof(*l->of_lines));
 	l->of_mappings = calloc((size_t)l->p->mappings.n + 1, sizeof(*l->of_mappings));
 	if (!l->of_lines || !l->of_mappings)
 		return err_set(err, ERR_LIMIT, "no memory for %u lines", l->p->lines.n);
-	if (lines_match(l, err) < 0)
+	if (lines_match(l, err) < 0 || lines_number(l, err) < 0)
 		return -1;
-	lines_number(l);
 	trie_each(in, s)
 	{
 		if (deadline_check(l->deadline, 1, err) < 0)
@@ -276,6 +302,7 @@ int api_lines(struct api *a, struct err *err)
 	AUTO(lines_done)
 	struct lines l = { .lender = { .stacks = lines_of_lent, .begin = lines_forget, .alone = true },
 			   .deadline = &a->deadline,
+			   .memory = &a->memory,
 			   .file = api_text(a, "file"),
 			   .function = api_text(a, "function") };
 	int r;

@@ -223,7 +223,7 @@ struct profilestore_binary naming_fixture_binary(struct naming_fixture *t, const
 	struct profilestore_binaries *list;
 	struct err err = { 0 };
 
-	assert_done(profilestore_binaries(t->store, NULL, &list, &err));
+	assert_done(profilestore_binaries(t->store, NULL, NULL, &list, &err));
 	for (size_t i = 0; i < list->n; i++) {
 		if (!str_eq(list->v[i].file, str_of(file)))
 			continue;

@@ -56,7 +56,7 @@ static void run(struct naming_fixture *t)
 	for (uint32_t i = 0; i < 20; i++) {
 		struct naming_stats stats;
 
-		assert_done(profilestore_binaries(t->store, NULL, &list, &err));
+		assert_done(profilestore_binaries(t->store, NULL, NULL, &list, &err));
 		free(list);
 		naming_stats(t->naming, &stats);
 	}

@@ -142,12 +142,29 @@ static void memory_and_schema(void **state)
 	assert_int_equal(t.n, 0);
 }
 
+/* However few rows there are: the texts that they use count, too. */
+static void the_deadline_holds_within_a_row(void **state)
+{
+	struct deadline d = { .what = "the request", .end_mono_ms = 1, .spent = DEADLINE_STEPS - 64 };
+	const struct profile_limits limits = { .deadline = &d };
+	AUTO(buf_done) struct buf in = { 0 };
+	struct parca_result result;
+	struct taken t = { 0 };
+	struct err err = { 0 };
+
+	read_agent(&in);
+	assert_fails(parca_read(buf_bytes(&in), &limits, (struct parca_sink){ take_one, &t }, &result, &err),
+		     ERR_CANCELLED, "the request");
+	taken_done(&t);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(rows_become_profiles_by_labels_and_types),
 		cmocka_unit_test(frames_of_files_kernels_and_interpreters),
 		cmocka_unit_test(memory_and_schema),
+		cmocka_unit_test(the_deadline_holds_within_a_row),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -374,7 +374,7 @@ static void queries_end_at_their_deadline(void **state)
 	d = passed();
 	assert_fails(profilestore_profiles(t.s, &all, 10, &entries, &err), ERR_CANCELLED, "ask for less");
 	d = passed();
-	assert_fails(profilestore_binaries(t.s, &all, &binaries, &err), ERR_CANCELLED, "ask for less");
+	assert_fails(profilestore_binaries(t.s, &all, NULL, &binaries, &err), ERR_CANCELLED, "ask for less");
 	d = passed();
 	assert_fails(profilestore_merge(t.s, &all, NULL, NULL, &m, &err), ERR_CANCELLED, "ask for less");
 	stored_done(&t);

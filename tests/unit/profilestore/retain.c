@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <limits.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 #include <unistd.h>
 #include "stored.h"
 
@@ -64,6 +66,32 @@ static void old_profiles_are_deleted(void **state)
 	p->time_ns = stored_now_ms * 1000000;
 	assert_int_equal(stored_add(&t, p, "web").n_profiles, 2);
 	check(&t, p, 1);
+	profile_free(p);
+	stored_done(&t);
+}
+
+/* The disk is full, say. */
+static void profiles_whose_deletion_failed_are_still_found(void **state)
+{
+	struct rlimit usual, none;
+	struct stored t = { 0 };
+	struct err err = { 0 };
+	struct profile *p;
+	uint64_t n;
+	int r;
+
+	stored_open(&t);
+	p = fill(&t);
+	assert_int_equal(getrlimit(RLIMIT_FSIZE, &usual), 0);
+	none = (struct rlimit){ 1, usual.rlim_max };
+	signal(SIGXFSZ, SIG_IGN);
+	assert_int_equal(setrlimit(RLIMIT_FSIZE, &none), 0);
+	r = expire_before(t.s, NOW_MS + HOUR, false, &n, &err);
+	assert_int_equal(setrlimit(RLIMIT_FSIZE, &usual), 0);
+	assert_int_equal(r, -1);
+	check(&t, p, 2 * HOURS);
+	assert_done(expire_before(t.s, NOW_MS + HOUR, false, &n, &err));
+	check(&t, p, 0);
 	profile_free(p);
 	stored_done(&t);
 }
@@ -369,6 +397,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(old_profiles_are_deleted),
+		cmocka_unit_test(profiles_whose_deletion_failed_are_still_found),
 		cmocka_unit_test(the_oldest_go_when_there_are_too_many),
 		cmocka_unit_test(series_without_profiles_make_room),
 		cmocka_unit_test(a_clock_that_is_ahead_for_a_moment_deletes_nothing),

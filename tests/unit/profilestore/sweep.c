@@ -424,6 +424,47 @@ static void queries_go_on(void **state)
 	stored_done(&t);
 }
 
+/* A step ends by the bytes of its rows, too: the rows after it are read all the same. */
+static void profiles_after_many_large_ones_stay(void **state)
+{
+	const struct profile_maker gone = { 3, 3, 60000, 60000, 12, false },
+				   large = { 1, 1, 60000, 20000, 12, false },
+				   last = { 2, 2, 50, 50, 4, false };
+	struct profile *p = profile_make(&large), *q = profile_make(&gone), *x = profile_make(&last);
+	AUTO(mem_freep) char *want = NULL, *got = NULL;
+	struct profilestore_merged before, after;
+	struct stored t = { 0 };
+	struct err err = { 0 };
+	uint64_t n;
+
+	stored_open(&t);
+	memset(p->sample_labels, 0, p->n_samples * sizeof(uint32_t));
+	memset(q->sample_labels, 0, q->n_samples * sizeof(uint32_t));
+	memset(x->sample_labels, 0, x->n_samples * sizeof(uint32_t));
+	q->time_ns = (NOW_MS - 200 * HOUR) * 1000000;
+	stored_add(&t, q, "gone");
+	for (int i = 0; i < 50; i++) {
+		p->time_ns = (NOW_MS - 100 * HOUR + i) * 1000000;
+		stored_add(&t, p, "large");
+	}
+	x->time_ns = NOW_MS * 1000000;
+	x->duration_ns = 1000000000;
+	stored_add(&t, x, "last");
+	before = stored_merge(&t, CPU "{service=\"last\"}", 0, INT64_MAX);
+	want = stored_text(before.profile, 0);
+	assert_done(expire_before(t.s, NOW_MS - 150 * HOUR, false, &n, &err));
+	sweep_all(&t);
+	after = stored_merge(&t, CPU "{service=\"last\"}", 0, INT64_MAX);
+	got = stored_text(after.profile, 0);
+	assert_string_equal(got, want);
+	profile_free(before.profile);
+	profile_free(after.profile);
+	profile_free(p);
+	profile_free(q);
+	profile_free(x);
+	stored_done(&t);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -432,6 +473,7 @@ int main(void)
 		cmocka_unit_test(few_large_profiles_that_went_make_a_sweep_due),
 		cmocka_unit_test(a_sweep_waits_for_memory),
 		cmocka_unit_test(queries_go_on),
+		cmocka_unit_test(profiles_after_many_large_ones_stay),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
