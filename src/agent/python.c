@@ -10,7 +10,8 @@
 #include "agent/process_memory.h"
 #include "agent/python_lines.h"
 
-#define HANG_MS        60000
+#define HANG_MS        INT64_C(60000) /* each time eight times as long: each may cost a thread (process_memory.h) */
+#define HANG_MAX       6u
 #define READ_SHARE     16 /* reading takes at most 1/16 of a processor */
 #define READ_CREDIT_NS INT64_C(250000000)
 #define CODE_MAX       1088u /* bytes of a code object: as far as python_layout.c lets offsets reach */
@@ -34,6 +35,7 @@ struct python_process {
 	struct map codes; /* struct code_key -> struct python_code */
 	size_t bytes;
 	int64_t hangs_until_ms; /* its memory did not come in time: it is not read before */
+	unsigned n_hangs;
 };
 
 struct code_key {
@@ -105,8 +107,10 @@ static bool read_memory(struct python_process *p, uint64_t address, void *to, si
 	if (!p->reader->read || is_hanging(p))
 		return false;
 	got = p->reader->read(p->reader->arg, p->pid, address, to, size);
-	if (got == PROCESS_MEMORY_LATE)
-		p->hangs_until_ms = clock_mono_ms() + HANG_MS;
+	if (got == PROCESS_MEMORY_LATE) {
+		p->hangs_until_ms = clock_mono_ms() + (HANG_MS << 3 * p->n_hangs);
+		p->n_hangs = MIN(p->n_hangs + 1, HANG_MAX);
+	}
 	return got == size;
 }
 
@@ -237,6 +241,7 @@ static bool has_credit(struct python_reader *r)
 	return r->credit_ns > 0;
 }
 
+/* NULL: its memory did not come in time, which says nothing about it. */
 static struct python_code *add_code(struct python_process *p, const struct sampler_python_frame *frame)
 {
 	const struct code_key key = { frame->code, frame->hash };
@@ -244,10 +249,14 @@ static struct python_code *add_code(struct python_process *p, const struct sampl
 
 	p->reader->n_read++;
 	if (!read_code_object(p, frame, c)) {
-		p->reader->n_gone++;
 		free(c->name);
 		free(c->file);
 		free(c->table);
+		if (is_hanging(p)) {
+			free(c);
+			return NULL;
+		}
+		p->reader->n_gone++;
 		*c = (struct python_code){ 0 };
 	}
 	if (p->codes.n >= PYTHON_MAX_CODES || p->bytes >= PYTHON_MAX_MEMORY ||
@@ -294,9 +303,12 @@ int python_function_of(struct python_process *p, const struct sampler_python_fra
 	from_ns = clock_mono_ns();
 	if (!c)
 		c = add_code(p, frame);
-	if (c->name)
+	if (c && c->name)
 		*ret = (struct python_function){ str_of(c->name), str_of(c->file),
 						 line_of_code(p, c, frame->instr), c->first_line };
 	p->reader->credit_ns -= clock_mono_ns() - from_ns;
+	p->reader->n_late += !c;
+	if (!c)
+		return PYTHON_LATE;
 	return c->name ? 0 : PYTHON_GONE;
 }

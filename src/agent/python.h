@@ -25,7 +25,8 @@ struct python_reader {
 	uint64_t n_read, n_gone, n_late;
 	/*
 	 * Read @size bytes at @address; how many, or PROCESS_MEMORY_LATE: then the process is not read for a
-	 * minute (process_memory.h): a page that is swapped out may take as long as one that never comes. NULL: none can be read.
+	 * minute, the next time for longer (process_memory.h): a page that is swapped out may take as long as one that never
+	 * comes. NULL: none can be read.
 	 */
 	size_t (*read)(void *arg, uint32_t pid, uint64_t address, void *to, size_t size);
 	void *arg;

@@ -13,7 +13,8 @@
 #define TICK_MS   1000  /* it looks at the clock at least so often: a test's may have been moved */
 #define ROUND_MAX 4096u /* binaries */
 /* Choosing the binaries of a round takes at most this part of the time. */
-#define ROUND_PART 32
+#define ROUND_PART    32
+#define ROUND_REST_MS 60000 /* however long it took: the machine may have stood still */
 
 static const struct metric_family addresses_family = {
 	"lode_naming_addresses_total",
@@ -68,7 +69,8 @@ static void start_due_attempts(struct naming *n)
 		return;
 	}
 	/* With very many binaries a round takes long, under the lock that commits of profiles need, too. */
-	n->not_before_ms = MAX(n->not_before_ms, now_ms + ROUND_PART * (clock_mono_ms() - now_ms));
+	n->not_before_ms = MAX(n->not_before_ms,
+			       now_ms + MIN(ROUND_PART * (clock_mono_ms() - now_ms), (int64_t)ROUND_REST_MS));
 	naming_batch_begin(&n->batch);
 	/* The end of an attempt makes room for another, and starts a new round. */
 	for (size_t i = 0; i < list->n; i++)

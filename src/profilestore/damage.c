@@ -5,6 +5,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include "base/search.h"
 #include "base/vec.h"
 #include "profilestore/internal.h"
 #include "profilestore/remake.h"
@@ -108,55 +109,47 @@ static int by_series_id(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
-/* The ids of the series that do not match @r, sorted; heap. */
-static uint32_t *series_not_in(struct profilestore *s, const struct profilestore_range *r, size_t *ret_n)
+/* The series of the listed profiles that are in the range of time, sorted; heap. */
+static uint32_t *series_of_lost(const struct damage *d, const struct profilestore_range *r, size_t *ret_n)
 {
 	uint32_t *ids = NULL;
 	size_t room = 0;
 
 	*ret_n = 0;
-	for (uint32_t i = 0, n = column_n(&s->series); i < n; i++) {
-		const struct series *x = series_at(&s->series, i);
+	for (size_t i = 0; i < d->lost.n; i++) {
+		const struct lost_profile *x = &d->lost.v[i];
 
-		if (x && !series_matches(x, r))
-			VEC_PUSH(ids, *ret_n, room) = x->id;
+		if (x->time_ms == INT64_MIN || (x->time_ms >= r->from_ms && x->time_ms < r->to_ms))
+			VEC_PUSH(ids, *ret_n, room) = x->series;
 	}
 	if (*ret_n)
 		qsort(ids, *ret_n, sizeof(*ids), by_series_id);
 	return ids;
 }
 
-static bool any_lost(struct damage *d)
-{
-	bool any;
-
-	pthread_mutex_lock(&d->lock);
-	any = d->n_lost != 0;
-	pthread_mutex_unlock(&d->lock);
-	return any;
-}
-
 uint64_t damage_lost_in(struct profilestore *s, const struct profilestore_range *r)
 {
-	AUTO(mem_freep) uint32_t *others = NULL;
+	AUTO(mem_freep) uint32_t *ids = NULL;
 	struct damage *d = &s->damage;
-	size_t n_others;
-	uint64_t n = 0;
+	size_t n_ids;
+	uint64_t n;
 
-	if (r->profile_id || !any_lost(d))
+	if (r->profile_id)
 		return 0;
-	/* Once for all lost profiles: there may be as many as there are series. */
-	others = series_not_in(s, r, &n_others);
 	pthread_mutex_lock(&d->lock);
-	for (size_t i = 0; i < d->lost.n; i++) {
-		const struct lost_profile *x = &d->lost.v[i];
-		bool within = x->time_ms == INT64_MIN || (x->time_ms >= r->from_ms && x->time_ms < r->to_ms);
-
-		n += within &&
-		     !(n_others && bsearch(&x->series, others, n_others, sizeof(*others), by_series_id));
-	}
-	n += d->n_lost - d->lost.n;
+	ids = series_of_lost(d, r, &n_ids);
+	n = n_ids + d->n_lost - d->lost.n;
 	pthread_mutex_unlock(&d->lock);
+	/* Once for all of them: there may be as many as there are series. Those of unknown series count. */
+	for (uint32_t i = 0, end = n_ids ? column_n(&s->series) : 0; i < end; i++) {
+		const struct series *x = series_at(&s->series, i);
+		size_t at = x ? SEARCH(0, n_ids, k, ids[k] < x->id) : n_ids;
+
+		if (at == n_ids || ids[at] != x->id || series_matches(x, r))
+			continue;
+		for (; at < n_ids && ids[at] == x->id; at++)
+			n--;
+	}
 	return n;
 }
 

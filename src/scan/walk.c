@@ -134,7 +134,8 @@ void walk_path(struct scan *s, const char *path, unsigned depth)
 		log_error("scan", "%s: %s", path, strerror(errno));
 		return;
 	}
-	while (!atomic_load(&s->stopping) && (e = fts_read(fts)) != NULL) {
+	/* Also when it stops at once: glibc loses memory if nothing was read before the end. */
+	while ((e = fts_read(fts)) != NULL && !atomic_load(&s->stopping)) {
 		switch (e->fts_info) {
 		case FTS_D:
 			/* Entries of this folder are one level deeper. */

@@ -11,6 +11,8 @@
 #include <assert.h>
 #include <stdlib.h>
 
+#define ALIKE_MAX 64u /* entries that are looked at for another object of a build ID */
+
 static_assert(offsetof(struct build_id, b) == 1, "a build ID is its size and so many bytes");
 
 struct list_entry {
@@ -121,16 +123,8 @@ static void list_count(struct object_list *c, const struct list_entry *e, int si
 }
 
 /* Under the lock. */
-static void list_add_aliases(struct object_list *c, struct list_entry *e, const struct build_id *id,
-			     const struct store_meta *meta)
+static void list_map_aliases(struct object_list *c, struct list_alias *a)
 {
-	struct list_alias *a;
-
-	if (!e->id || (!meta->go.size && !meta->hashes[0].size))
-		return;
-	a = e->aliases = NEW(struct list_alias);
-	*a = (struct list_alias){ { meta->go }, *id, meta->created };
-	memcpy(a->alias + 1, meta->hashes, sizeof(meta->hashes));
 	for (size_t i = 0; i < ARRAY_SIZE(a->alias); i++) {
 		const struct list_alias *has = map_get(&c->by_alias, build_id_bytes(&a->alias[i]));
 
@@ -142,12 +136,17 @@ static void list_add_aliases(struct object_list *c, struct list_entry *e, const 
 }
 
 /* Under the lock. */
-static void list_drop_aliases(struct object_list *c, struct list_alias *a)
+static void list_add_aliases(struct object_list *c, struct list_entry *e, const struct build_id *id,
+			     const struct store_meta *meta)
 {
-	for (size_t i = 0; a && i < ARRAY_SIZE(a->alias); i++)
-		if (a->alias[i].size && map_get(&c->by_alias, build_id_bytes(&a->alias[i])) == a)
-			map_del(&c->by_alias, build_id_bytes(&a->alias[i]));
-	free(a);
+	struct list_alias *a;
+
+	if (!e->id || (!meta->go.size && !meta->hashes[0].size))
+		return;
+	a = e->aliases = NEW(struct list_alias);
+	*a = (struct list_alias){ { meta->go }, *id, meta->created };
+	memcpy(a->alias + 1, meta->hashes, sizeof(meta->hashes));
+	list_map_aliases(c, a);
 }
 
 /* Empty: its build ID is shorter, or it is not listed by that. */
@@ -155,6 +154,30 @@ static struct bytes entry_start(const struct list_entry *e)
 {
 	return e->id && (uint8_t)e->id[0] >= STORE_START_SIZE ? bytes_of(e->id + 1, STORE_START_SIZE)
 							      : (struct bytes){ 0 };
+}
+
+/*
+ * Under the lock. The other object of the build ID takes over: a program keeps its alias when its debug file, the older one,
+ * is removed. Of very many build IDs that begin alike, the next walk finds it.
+ */
+static void list_drop_aliases(struct object_list *c, struct list_entry *e)
+{
+	struct list_alias *a = TAKE(e->aliases);
+	struct bytes start = entry_start(e);
+	struct list_entry *other;
+	bool any = false;
+
+	for (size_t i = 0; a && i < ARRAY_SIZE(a->alias); i++) {
+		if (!a->alias[i].size || map_get(&c->by_alias, build_id_bytes(&a->alias[i])) != a)
+			continue;
+		map_del(&c->by_alias, build_id_bytes(&a->alias[i]));
+		any = true;
+	}
+	other = any && start.size ? map_get(&c->by_start, start) : NULL;
+	for (unsigned n = 0; other && n < ALIKE_MAX; other = other->start_next, n++)
+		if (other->aliases && build_id_eq(&other->aliases->id, &a->id))
+			list_map_aliases(c, other->aliases);
+	free(a);
 }
 
 /* Under the lock. */
@@ -191,7 +214,7 @@ static void list_drop(struct object_list *c, struct list_entry *e)
 {
 	if (e) {
 		list_count(c, e, -1);
-		list_drop_aliases(c, e->aliases);
+		list_drop_aliases(c, e);
 		list_drop_start(c, e);
 	}
 	free(e);

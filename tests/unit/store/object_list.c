@@ -215,6 +215,22 @@ static void an_alias_stays_with_the_oldest_object_when_its_program_comes_later(v
 	assert_true(build_id_eq(&found, &own));
 }
 
+static void an_alias_stays_when_the_oldest_of_two_objects_is_removed(void **state)
+{
+	static const char go[] = "0011223344556677889900112233445566778899";
+	struct store_key debug = key_of("ab0102030405060708090a0b0c0d0e0f10111213/debuginfo");
+	struct store_fixture *f = *state;
+	struct build_id alias, found;
+	struct err err = { 0 };
+
+	assert_true(build_id_parse(&alias, str_of(go)));
+	put_go(f->st, "ab0102030405060708090a0b0c0d0e0f10111213/debuginfo", go);
+	put_go(f->st, "ab0102030405060708090a0b0c0d0e0f10111213/executable", go);
+	assert_done(store_remove(f->st, &debug, STR(""), &err));
+	assert_true(store_alias(f->st, &alias, &found));
+	assert_true(build_id_eq(&found, &debug.id));
+}
+
 static void without_an_object_list_the_results_are_empty(void **state)
 {
 	struct store_fixture *f = *state;
@@ -244,6 +260,7 @@ int main(void)
 		T(the_latest_objects_come_first),
 		T(figures_match_the_objects_after_puts_and_evictions),
 		T(an_alias_stays_with_the_oldest_object_when_its_program_comes_later),
+		T(an_alias_stays_when_the_oldest_of_two_objects_is_removed),
 		T(without_an_object_list_the_results_are_empty),
 	};
 
