@@ -219,6 +219,18 @@ uint32_t meta_binary(struct meta *m, struct str file, struct str build_id)
 	return intern_put(h, at, &m->binaries);
 }
 
+uint32_t meta_binary_again(struct meta *m, uint32_t i)
+{
+	const struct meta_binary *b = meta_binary_at(m, i);
+	struct meta_binary *new = meta_take_memory(m, NAMING_MEMORY) ? column_push(m, &m->binaries) : NULL;
+
+	if (!new)
+		return META_FAILED;
+	new->file = b->file;
+	new->build_id = b->build_id;
+	return column_publish(&m->binaries);
+}
+
 static uint64_t hash_of_part(const struct meta *m, const struct meta_part *p)
 {
 	return hash_mix(hash_mix((uint64_t)p->binary << 8 | p->kind, m->seed), p->offset);

@@ -178,6 +178,9 @@ uint32_t meta_part(struct meta *m, const struct meta_part *p);
 /* @lines NULL: they are at l->first_line already. */
 uint32_t meta_location(struct meta *m, const struct meta_location *l, const struct meta_line *lines);
 uint32_t meta_stack(struct meta *m, uint32_t parent, uint32_t location);
+/* Append an entry that is equal to @i, which stays the one that is found: its number, or META_FAILED. */
+uint32_t meta_binary_again(struct meta *m, uint32_t i);
+uint32_t meta_location_again(struct meta *m, uint32_t i);
 /*
  * The stack gets the number @i, which is free, or not there yet: then the numbers below it that are not there yet
  * become free. false: it is not free, there is an equal stack, or no memory.

@@ -159,6 +159,16 @@ uint32_t meta_location(struct meta *m, const struct meta_location *l, const stru
 	return i;
 }
 
+uint32_t meta_location_again(struct meta *m, uint32_t i)
+{
+	void *new = column_push(m, &m->locations);
+
+	if (!new)
+		return META_FAILED;
+	memcpy(new, packed_location_at(m, i), m->locations.entry_size);
+	return column_publish(&m->locations);
+}
+
 /* ---- names ---- */
 
 static uint64_t hash_of_shift(const struct meta *m, uint64_t shift)

@@ -242,14 +242,23 @@ static uint32_t copy_function(struct sweep *w, uint32_t i)
 	return at ? *at - 1 : META_FAILED;
 }
 
+/*
+ * Placeholders of a repair (salvage_segments.c) are equal: each keeps a number of its own, or addresses of two binaries
+ * would be one, and so would two stacks, which have to keep their numbers.
+ */
 static uint32_t copy_binary(struct sweep *w, uint32_t i)
 {
 	uint32_t *at = number_at(&w->binaries, i, &w->old->binaries);
 
 	if (at && !*at) {
 		const struct meta_binary *b = meta_binary_at(w->old, i);
+		uint32_t n = column_n(&w->new->binaries),
+			 to = meta_binary(w->new, meta_str(w->old, b->file), meta_str(w->old, b->build_id));
 
-		*at = meta_binary(w->new, meta_str(w->old, b->file), meta_str(w->old, b->build_id)) + 1;
+		/* Number 0 is there from the start. */
+		if (i && to < n)
+			to = meta_binary_again(w->new, to);
+		*at = to + 1;
 	}
 	return at ? *at - 1 : META_FAILED;
 }
@@ -312,11 +321,13 @@ static uint32_t copy_location(struct sweep *w, uint32_t i)
 		struct meta_location new = {
 			.addr = l.addr, .part = copy_part(w, l.part), .n_lines = l.n_lines, .flags = l.flags
 		};
-		uint32_t to;
+		uint32_t n = column_n(&w->new->locations), to;
 
 		if (new.part == META_FAILED || !copy_lines(w, l.first_line, l.n_lines))
 			return META_FAILED;
 		to = meta_location(w->new, &new, w->lines);
+		if (to < n)
+			to = meta_location_again(w->new, to);
 		if (to == META_FAILED || !copy_names(w, i, to))
 			return META_FAILED;
 		*at = to + 1;
@@ -618,6 +629,8 @@ int sweep_groom(struct profilestore *s, bool *ret_more, struct err *err)
 		return 0;
 	names_note_changes(s, false);
 	sweep_end(w);
+	/* It is tried again. Until it has made room, or there was none to be made, no more profiles are deleted for that. */
+	w->asked = r < 0 && (!err || err->kind != ERR_LIMIT);
 	return r < 0 ? -1 : 0;
 }
 

@@ -93,6 +93,8 @@ static struct scan_job *job_first_due(struct jobs *j, struct index *ix, struct a
 		if (r < 0)
 			log_error("scan", "packages that are due: %s", err.text);
 		pthread_mutex_lock(&j->lock);
+		if (r < 0)
+			j->not_before_ms = MAX(j->not_before_ms, clock_mono_ms() + IDLE_LOOK_MS);
 		if (r < 0 || j->stopping)
 			return NULL;
 		for (size_t i = 0; i < n; i++) {
@@ -126,15 +128,18 @@ static struct scan_job *job_choose(struct jobs *j, struct index *ix, struct aren
 	if (!j->maybe_due)
 		return NULL;
 	j->maybe_due = false;
-	if (j->scan->opts.header_only || clock_mono_ms() < j->not_before_ms) {
+	if (j->scan->opts.header_only) {
 		j->due = false;
 		return NULL;
 	}
+	/* Packages that wait for their time are not read yet: @due stays. */
+	if (clock_mono_ms() < j->not_before_ms)
+		return NULL;
 	job = job_first_due(j, ix, a);
 	if (!job) {
 		/* Unless jobs_changed() was called while the lock was released, even if another thread
 		 * handles that. */
-		j->due = j->due && (j->maybe_due || j->n_choosing > 1);
+		j->due = j->due && (j->maybe_due || j->n_choosing > 1 || clock_mono_ms() < j->not_before_ms);
 		return NULL;
 	}
 	/* More packages may be due: wake the threads that found `maybe_due` false meanwhile and went to

@@ -253,6 +253,45 @@ static void one_sender_leaves_room_for_others(void **state)
 	groomer_done(&g);
 }
 
+/* Rows of new tables cannot be written, as on a full disk: no profiles are deleted in vain meanwhile. */
+static void a_sweep_that_fails_is_tried_again(void **state)
+{
+	AUTO(mem_freep) char *path = NULL, *sql = NULL;
+	struct stored t = { .o.max_metadata = MIB(3) };
+	struct profilestore_stats once, now;
+	struct err err = { 0 };
+	struct db *db;
+	bool more;
+
+	stored_open(&t);
+	for (int i = 0; i < 120; i++) {
+		const struct profile_maker maker = { (uint64_t)i, (uint64_t)i, 150, 300, 12, false };
+		AUTO(profile_freep) struct profile *p = profile_make(&maker);
+
+		memset(p->sample_labels, 0, p->n_samples * sizeof(uint32_t));
+		p->time_ns = (NOW_MS - (120 - i) * HOUR) * 1000000;
+		stored_add(&t, p, "a");
+	}
+	path = mem_printf("%s/profiles.db", t.dir);
+	sql = mem_printf("CREATE UNIQUE INDEX x ON segment (n > 0) WHERE id >= 1 << %d", SEGMENT_KEY_BITS);
+	assert_done(db_open(path, &(struct db_options){ 0 }, &db, &err));
+	assert_done(db_exec(db, sql, &err));
+	room_wait(t.s);
+	for (int i = 0; i < 5; i++) {
+		for (more = true; more;)
+			if (profilestore_groom(t.s, &more, &err) < 0)
+				break;
+		assert_true(more);
+		profilestore_stats(t.s, i ? &now : &once);
+	}
+	assert_int_equal(now.n_profiles, once.n_profiles);
+	assert_done(db_exec(db, "DROP INDEX x", &err));
+	db_close(db);
+	stored_groom(&t);
+	assert_int_equal(t.s->n_sweeps, 1);
+	stored_done(&t);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -261,6 +300,7 @@ int main(void)
 		cmocka_unit_test(last_hour_is_kept),
 		cmocka_unit_test(series_of_a_refused_profile_is_written_later),
 		cmocka_unit_test(one_sender_leaves_room_for_others),
+		cmocka_unit_test(a_sweep_that_fails_is_tried_again),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -465,6 +465,115 @@ static void profiles_after_many_large_ones_stay(void **state)
 	stored_done(&t);
 }
 
+/* ---- after a repair ---- */
+
+/* Close the store, delete a row of segment, and open it, which repairs it. */
+static void lose_row(struct stored *t, enum segment_kind kind, int nth)
+{
+	AUTO(mem_freep) char *path = mem_printf("%s/profiles.db", t->dir);
+	AUTO(mem_freep)
+	char *sql = mem_printf(
+		"DELETE FROM segment WHERE id = (SELECT id FROM segment WHERE id >> %d & 15 = %d "
+		"ORDER BY id LIMIT 1 OFFSET %d)",
+		SEGMENT_FIRST_BITS, kind, nth);
+	struct profilestore_stats st;
+	struct err err = { 0 };
+	struct db *db;
+
+	profilestore_close(t->s);
+	assert_done(db_open(path, &(struct db_options){ 0 }, &db, &err));
+	assert_done(db_exec(db, sql, &err));
+	db_close(db);
+	stored_open_there(t);
+	profilestore_stats(t->s, &st);
+	assert_int_equal(st.n_set_aside, 1);
+}
+
+static char *text_of_all(struct stored *t)
+{
+	struct profilestore_merged m = stored_merge(t, CPU, 0, INT64_MAX);
+	char *text = stored_text(m.profile, 0);
+
+	profile_free(m.profile);
+	return text;
+}
+
+/* A sweep, and another start, change no answer. */
+static void sweep_changes_nothing(struct stored *t)
+{
+	AUTO(mem_freep) char *want = text_of_all(t), *swept = NULL, *again = NULL;
+
+	sweep_all(t);
+	swept = text_of_all(t);
+	assert_string_equal(swept, want);
+	stored_again(t);
+	again = text_of_all(t);
+	assert_string_equal(again, want);
+}
+
+/* Their placeholders are equal, and keep numbers of their own. */
+static void stacks_that_were_lost_are_swept(void **state)
+{
+	const unsigned sizes[] = { 3000, 100, 100 };
+	struct profilestore_stats full, swept;
+	struct stored t = { 0 };
+	struct err err = { 0 };
+	uint64_t n;
+
+	stored_open(&t);
+	for (unsigned i = 0; i < ARRAY_SIZE(sizes); i++) {
+		const struct profile_maker maker = { i, i, sizes[i], 2 * sizes[i], 12, false };
+		AUTO(profile_freep) struct profile *p = profile_make(&maker);
+
+		memset(p->sample_labels, 0, p->n_samples * sizeof(uint32_t));
+		p->time_ns = (NOW_MS - (i ? HOUR : 200 * HOUR)) * 1000000;
+		p->duration_ns = 1000000000;
+		stored_add(&t, p, "a");
+	}
+	lose_row(&t, SEGMENT_STACKS, 1);
+	profilestore_stats(t.s, &full);
+	assert_done(expire_before(t.s, NOW_MS - 150 * HOUR, false, &n, &err));
+	sweep_changes_nothing(&t);
+	profilestore_stats(t.s, &swept);
+	assert_true(swept.n_stacks < full.n_stacks / 5);
+	stored_done(&t);
+}
+
+/* Two binaries, each with a name for the same offset. */
+static void names_of_binaries_that_were_lost_stay(void **state)
+{
+	const struct profilestore_name_line f = { STR("f"), STR("f"), STR("a.c"), 1 },
+					    g = { STR("g"), STR("g"), STR("b.c"), 2 };
+	const struct profilestore_name names[] = { { .location = 0, .n_lines = 1, .lines = &f },
+						   { .location = 1, .n_lines = 1, .lines = &g } };
+	AUTO(profile_freep) struct profile *p = profile_new(NULL);
+	struct stored t = { 0 };
+	struct err err = { 0 };
+	uint32_t stack = 0;
+
+	stored_open(&t);
+	profile_add_type(p, STR("cpu"), STR("nanoseconds"));
+	p->period_type.type = profile_add_string(p, STR("cpu"));
+	p->period_type.unit = profile_add_string(p, STR("nanoseconds"));
+	p->time_ns = NOW_MS * 1000000;
+	p->duration_ns = 1000000000;
+	for (int i = 0; i < 2; i++) {
+		struct profile_mapping m = { 0x550000001000, 0x550000009000, 0x1000 };
+		struct profile_location l = { .addr = 0x550000002345 };
+
+		m.file = profile_add_string(p, i ? STR("/usr/bin/b") : STR("/usr/bin/a"));
+		m.build_id = profile_add_string(p, i ? STR("00ffbb") : STR("00ffaa"));
+		l.mapping = profile_add_mapping(p, &m);
+		stack = profile_add_stack(p, stack, profile_add_location(p, &l, NULL, 0));
+		profile_add_sample(p, stack, 0, (int64_t[]){ 1 + i });
+	}
+	stored_add(&t, p, "a");
+	assert_done(profilestore_name(t.s, names, ARRAY_SIZE(names), NULL, 0, &err));
+	lose_row(&t, SEGMENT_BINARIES, 0);
+	sweep_changes_nothing(&t);
+	stored_done(&t);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -474,6 +583,8 @@ int main(void)
 		cmocka_unit_test(a_sweep_waits_for_memory),
 		cmocka_unit_test(queries_go_on),
 		cmocka_unit_test(profiles_after_many_large_ones_stay),
+		cmocka_unit_test(stacks_that_were_lost_are_swept),
+		cmocka_unit_test(names_of_binaries_that_were_lost_stay),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -3,6 +3,7 @@
  * Requests during a scan: their package is scanned first, and each waiter is woken once, whatever the
  * outcome.
  */
+#include "db/db.h"
 #include "fixture.h"
 
 #define ANY_KIND UINT32_MAX
@@ -193,6 +194,26 @@ static void a_scan_is_unfinished_until_all_found_files_are_scanned(void **state)
 	assert_false(scan_unfinished(h->scan));
 }
 
+/* As with a full disk: neither its files nor the failure. It is tried again later, and until then not all is read. */
+static void a_scan_is_unfinished_while_a_package_cannot_be_stored(void **state)
+{
+	struct scan_fixture *h = *state;
+	struct err err = { 0 };
+	struct db *db;
+
+	fixture_put_program(h, "program", PROGRAM_A);
+	fixture_run(h);
+	assert_false(scan_unfinished(h->scan));
+	assert_done(db_open(h->index, &(struct db_options){ 0 }, &db, &err));
+	assert_done(db_exec(db, "CREATE UNIQUE INDEX x ON file (size > 0) WHERE state IN (2, 3)", &err));
+	fixture_put_package(h, "a.tar.gz", SAMPLE_TAR, CODEC_GZIP);
+	scan_rescan(h->scan);
+	fixture_settle(h);
+	assert_int_equal(fixture_row_of(h, "a.tar.gz").state, INDEX_HEADER);
+	assert_true(scan_unfinished(h->scan));
+	db_close(db);
+}
+
 /* A request that does not know the package is woken when its file is found; one for another file when all is read. */
 static void a_sought_file_is_found_in_any_package(void **state)
 {
@@ -268,6 +289,7 @@ int main(void)
 		test_in_fixture(a_sought_file_is_found_in_any_package),
 		test_in_fixture(requests_that_seek_are_bounded),
 		test_in_fixture(a_scan_is_unfinished_until_all_found_files_are_scanned),
+		test_in_fixture(a_scan_is_unfinished_while_a_package_cannot_be_stored),
 		test_in_fixture(a_passive_scan_scans_nothing),
 	};
 
