@@ -235,6 +235,7 @@ struct dwarf_decl {
 	/* A DIE without children that the walk skips: `before` bytes, a value of this kind, `after` bytes. */
 	uint8_t leaf; /* enum dwarf_leaf */
 	uint8_t before, after;
+	bool abstract; /* it has DW_AT_inline: a function that has this may contain others with code */
 };
 
 struct dwarf_table {
@@ -287,6 +288,7 @@ enum {
 	DW_AT_high_pc = 0x12,
 	DW_AT_language = 0x13,
 	DW_AT_comp_dir = 0x1b,
+	DW_AT_inline = 0x20,
 	DW_AT_abstract_origin = 0x31,
 	DW_AT_decl_file = 0x3a,
 	DW_AT_decl_line = 0x3b,

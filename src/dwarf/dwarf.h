@@ -264,7 +264,8 @@ int dwarf_reader_walk(struct dwarf_reader *r,
 struct dwarf_name {
 	struct str name, linkage;
 	bool name_stable, linkage_stable; /* the view is valid until close; else until the next call */
-	uint32_t decl_file, decl_line;
+	uint32_t decl_file;               /* + 1: DWARF 5 has a file 0; 0: none */
+	uint32_t decl_line;
 	uint64_t language; /* of the unit that it is declared in */
 	bool alt_missing;  /* the name is in the supplementary file, which was not given */
 };
@@ -278,8 +279,8 @@ int dwarf_reader_name(struct dwarf_reader *r, uint64_t die, bool in_alt, struct 
  */
 #define DWARF_NAME_NONE UINT32_MAX
 struct dwarf_name_key {
-	uint32_t name, linkage; /* in .debug_str */
-	uint32_t decl_file, decl_line;
+	uint32_t name, linkage;        /* in .debug_str */
+	uint32_t decl_file, decl_line; /* as of struct dwarf_name */
 };
 bool dwarf_reader_name_key(struct dwarf_reader *r, uint64_t die, bool in_alt, struct dwarf_name_key *ret);
 /* Prefetch a DIE of the unit at hand. */

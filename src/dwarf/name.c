@@ -140,7 +140,7 @@ static void name_attr(void *arg, const struct dwarf_attr *a)
 		if (!f->has_file && a->value.class == DWARF_NUMBER) {
 			f->has_file = true;
 			if (f->cu == &f->r->cu)
-				f->name->decl_file = (uint32_t)MIN(a->value.number, (uint64_t)UINT32_MAX);
+				f->name->decl_file = (uint32_t)MIN(a->value.number, UINT32_MAX - 1ull) + 1;
 		}
 		break;
 	case DW_AT_abstract_origin:

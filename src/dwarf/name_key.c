@@ -78,7 +78,7 @@ bool dwarf_reader_name_key(struct dwarf_reader *r, uint64_t die, bool in_alt, st
 			ret->decl_line = (uint32_t)MIN(vs.v[DWARF_SLOT_DECL_LINE], (uint64_t)UINT32_MAX);
 		if (vs.has & 1u << DWARF_SLOT_DECL_FILE && !has_file) {
 			has_file = true;
-			ret->decl_file = (uint32_t)MIN(vs.v[DWARF_SLOT_DECL_FILE], (uint64_t)UINT32_MAX);
+			ret->decl_file = (uint32_t)MIN(vs.v[DWARF_SLOT_DECL_FILE], UINT32_MAX - 1ull) + 1;
 		}
 		if (!key_next_die(r, &vs, &die))
 			return false;

@@ -144,6 +144,7 @@ static const bool needed[ATTRS] = {
 	[DW_AT_low_pc] = true,
 	[DW_AT_high_pc] = true,
 	[DW_AT_ranges] = true,
+	[DW_AT_inline] = true,
 	[DW_AT_abstract_origin] = true,
 	[DW_AT_call_file] = true,
 	[DW_AT_call_line] = true,
@@ -269,6 +270,7 @@ static int compile_decl(struct dwarf_table *t, struct table_text *text, uint64_t
 			return err_set(err, ERR_LIMIT,
 				       "abbreviation %llu has more than the %u attributes allowed",
 				       (unsigned long long)code, ATTRS_MAX);
+		decl.abstract |= attr == DW_AT_inline;
 		if (unknown)
 			continue;
 		slot = attr < ATTRS && !needed[attr] ? DWARF_NO_SLOT : dwarf_code_slot(attr, decl.kind);
@@ -299,7 +301,7 @@ static int compile_decl(struct dwarf_table *t, struct table_text *text, uint64_t
 	/* The program only skips bytes. */
 	if (t->programs.size == decl.program && w.skip <= UINT8_MAX)
 		decl.passes = (uint8_t)w.skip;
-	if (decl.children && !has_code)
+	if (decl.children && !has_code && !decl.abstract)
 		decl.jump = (uint8_t)jump;
 	decl.leaf = decl_leaf(&decl, n_ops, op, before, w.skip);
 	decl.before = (uint8_t)before;

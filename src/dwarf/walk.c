@@ -347,7 +347,9 @@ static int unit_walk(struct dwarf_reader *r, const struct dwarf_text *t, functio
 			if (!begun) {
 				/* Its children are no code of the function that contains it. */
 				st.node = NO_NODE;
-				if (is_c && decl->children && (to = sibling_find(r, t, &vs, p)) != NULL) {
+				/* GCC nests functions, also those of OpenMP, in the abstract one. */
+				if (is_c && decl->children && !decl->abstract &&
+				    (to = sibling_find(r, t, &vs, p)) != NULL) {
 					st = outside;
 					p = to;
 					continue;

@@ -90,11 +90,14 @@ static bool map_is_found(const struct perf_maps *m, const struct perf_maps_found
 	       (f->by_place ? map_is_at_place(m, map, file, addr) : map_is_at(map, addr));
 }
 
-/* The newest map at the address; else the newest one of the file. Index + 1; 0: none. */
+/*
+ * The newest map of the file at the address, or with that offset; else the newest one of any file at the address. An
+ * offset in a large library is often an address of a program that is not position-independent. Index + 1; 0: none.
+ */
 static uint32_t perf_maps_search(struct perf_maps *m, uint32_t pid, uint32_t file, uint64_t addr,
 				 bool *ret_by_place)
 {
-	uint32_t by_place = 0;
+	uint32_t by_place = 0, by_addr = 0, other = 0;
 
 	for (uint32_t i = *perf_maps_of_pid(m, pid); i; i = m->list.p[i - 1].older) {
 		const struct perf_map *map = &m->list.p[i - 1];
@@ -102,16 +105,30 @@ static uint32_t perf_maps_search(struct perf_maps *m, uint32_t pid, uint32_t fil
 		m->n_steps++;
 		if (map->pid != pid)
 			continue;
-		if (map_is_at(map, addr))
-			return i;
+		if (map_is_at(map, addr) && m->p->mappings.p[map->mapping].file != file)
+			other = other ? other : i;
+		else if (map_is_at(map, addr))
+			by_addr = by_addr ? by_addr : i;
 		if (!by_place && map_is_at_place(m, map, file, addr))
 			by_place = i;
+		if (by_addr && (by_place || m->n_addresses > m->n_offsets))
+			break;
 	}
+	if (by_place && (!by_addr || m->n_offsets >= m->n_addresses)) {
+		m->n_offsets += !by_addr;
+		*ret_by_place = true;
+		return by_place;
+	}
+	if (by_addr) {
+		m->n_addresses += !by_place;
+		return by_addr;
+	}
+	if (other)
+		return other;
 	for (uint32_t i = m->kernel; i; i = m->list.p[i - 1].older, m->n_steps++)
 		if (map_is_at(&m->list.p[i - 1], addr))
 			return i;
-	*ret_by_place = by_place;
-	return by_place;
+	return 0;
 }
 
 int perf_maps_find(struct perf_maps *m, uint32_t pid, uint32_t file, uint64_t *addr, uint32_t *ret,

@@ -23,6 +23,7 @@ struct perf_maps {
 		bool by_place;
 	} found[PERF_MAPS_SLOTS];
 	uint64_t n_steps;
+	uint64_t n_offsets, n_addresses; /* look-ups that only a file offset, only an address could be */
 };
 
 void perf_maps_done(struct perf_maps *m); /* zeroed is empty, but p must be set */
@@ -32,7 +33,8 @@ void perf_maps_add(struct perf_maps *m, uint32_t pid, bool kernel, const struct 
 void perf_maps_fork(struct perf_maps *m, uint32_t child, uint32_t parent);
 /*
  * The mapping of @p that contains *addr. With call chains perf prints file offsets in place of addresses,
- * except for the kernel's; they are converted back if it is known where @file (a string of @p) was mapped.
+ * except for the kernel's; they are converted back if it is known where @file (a string of @p) was mapped. What may be
+ * both is what the other look-ups were.
  * PROFILE_NONE: not known. -1: the look-ups have taken too long, ERR_LIMIT.
  */
 int perf_maps_find(struct perf_maps *m, uint32_t pid, uint32_t file, uint64_t *addr, uint32_t *ret,

@@ -64,10 +64,35 @@ static bool demangle_run(struct demangle_sink *s, demangle_fn *fn, const char *m
 	return fn(mangled, options, sink_take, s) && !s->over && s->out->size > s->from;
 }
 
-/* Rust's old scheme is C++'s with a hash at the end: "17h" and 16 hex digits. */
-static bool is_old_rust(struct str s)
+/*
+ * Rust's old scheme is C++'s with a hash at the end: "17h" and 16 hex digits. Returns the size without the suffix that a pass
+ * of the compiler has added (".llvm.123", ".cold"); 0: another name. There may be dots before: "alloc..string".
+ */
+static size_t old_rust_size(struct str s)
 {
-	return s.size > 22 && s.p[s.size - 1] == 'E' && memcmp(s.p + s.size - 20, "17h", 3) == 0;
+	for (size_t n = 23; n <= s.size; n++)
+		if (s.p[n - 1] == 'E' && (n == s.size || s.p[n] == '.') &&
+		    memcmp(s.p + n - 20, "17h", 3) == 0)
+			return n;
+	return 0;
+}
+
+/* Changes @z. As the demangler does for the new scheme, ".llvm." is left out: it only makes the name unique. */
+static bool demangle_old_rust(struct demangle_sink *s, char *z, struct str name, int options)
+{
+	size_t n = old_rust_size(name);
+	struct str suffix = { name.p + n, name.size - n };
+
+	if (!n)
+		return false;
+	z[n] = 0;
+	if (demangle_run(s, rust_demangle_callback, z, options)) {
+		if (options & DMGL_PARAMS && !str_starts(suffix, STR(".llvm.")))
+			buf_add_str(s->out, suffix);
+		return true;
+	}
+	memcpy(z + n, suffix.p, suffix.size);
+	return false;
 }
 
 /*
@@ -136,7 +161,7 @@ static bool demangle_one(struct demangle_sink *s, char *z, struct str name, bool
 	int options = full ? DMGL_PARAMS | DMGL_ANSI : 0;
 
 	if (str_starts(name, STR("_Z"))) {
-		if (is_old_rust(name) && demangle_run(s, rust_demangle_callback, z, options))
+		if (demangle_old_rust(s, z, name, options))
 			return true;
 		s->out->size = s->from;
 		return demangle_run(s, cplus_demangle_v3_callback, z, options);

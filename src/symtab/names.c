@@ -148,7 +148,7 @@ static void name_key(struct batch *b, const struct name_ref *n, struct name_step
 		return;
 	s->has_key = true;
 	s->quad = (struct quad){ { key->name, key->linkage,
-				   key->decl_file ? batch_file(b, key->decl_file) : 0, key->decl_line } };
+				   key->decl_file ? batch_file(b, key->decl_file - 1) : 0, key->decl_line } };
 	/* Within one unit, each DIE has its own number already. */
 	if (dwarf_n_units(b->dwarf) <= 1)
 		return;
@@ -198,7 +198,7 @@ static int name_intern(struct batch *b, const struct name_ref *n, struct name_st
 		if (dwarf_reader_name(b->reader, n->die, n->in_alt, &s->name, &why) < 0 &&
 		    batch_damage(b, &why, err) < 0)
 			return -1;
-		f->file = name->decl_file ? batch_file(b, name->decl_file) : 0;
+		f->file = name->decl_file ? batch_file(b, name->decl_file - 1) : 0;
 		name_prefetch(b, s);
 	}
 	if (name->alt_missing)

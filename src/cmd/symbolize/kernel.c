@@ -13,6 +13,8 @@
 
 #define MAX_KALLSYMS MIB(256)
 #define MAX_NOTES    KIB(64)
+/* Outside of the kernel's own text, code further from the start of a function is no part of it, as in agent/kernel.c. */
+#define FUNCTION_MAX KIB(32)
 
 /* ---- files ---- */
 
@@ -79,7 +81,7 @@ struct kernel {
 	struct buf text;
 	struct kallsym *list; /* rising */
 	size_t n, room;
-	uint64_t start; /* _text */
+	uint64_t start, end; /* _text, _etext */
 	struct module *vmlinux;
 	struct symtab_frame frame; /* of kallsyms */
 };
@@ -107,6 +109,8 @@ static void add_kallsym(struct kernel *k, struct str line)
 		s->module = (struct str){ line.p + 1, line.size - 2 };
 	if (str_eq(name, STR("_text")))
 		k->start = s->addr;
+	if (str_eq(name, STR("_etext")))
+		k->end = s->addr;
 	/* Data and section marks are not code. */
 	if (!strchr("tTwW", *type.p))
 		k->n--;
@@ -131,7 +135,14 @@ static int read_kallsyms(struct kernel *k, struct err *err)
 static const struct kallsym *kallsym_at(const struct kernel *k, uint64_t addr)
 {
 	size_t lo = SEARCH(0, k->n, i, k->list[i].addr <= addr);
-	return lo ? &k->list[lo - 1] : NULL;
+	const struct kallsym *s = lo ? &k->list[lo - 1] : NULL;
+
+	/* Data, the code of BPF programs and other modules may be there. */
+	if (s && (addr < k->start || addr >= k->end) &&
+	    (addr - s->addr > FUNCTION_MAX || str_eq(s->name, STR("_etext")) ||
+	     str_eq(s->name, STR("_einittext"))))
+		return NULL;
+	return s;
 }
 
 /* ---- look-up ---- */

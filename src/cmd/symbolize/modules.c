@@ -113,8 +113,12 @@ bool module_find(struct modules *m, struct module *one, const struct module_addr
 
 		if (one->n_maps && a->kind == FRAME_RUNTIME)
 			vaddr = a->addr - one->maps[0].start;
-		if (text)
-			vaddr += text->base;
+		/* The module's other sections of code are mapped elsewhere, not in the order of the table. */
+		if (!text || vaddr - (a->is_return && vaddr) >= text->size) {
+			one->why_not = FRAME_OUTSIDE;
+			return false;
+		}
+		vaddr += text->base;
 	} else {
 		one->why_not = frame_translate(&one->layout, a->kind, one->maps, one->n_maps, a->addr,
 					       &vaddr);

@@ -244,6 +244,30 @@ static void perf_mapping(struct text_filter *t, struct str line)
 		module_add_map(m, &map);
 }
 
+/*
+ * With call chains perf prints offsets in the file in place of addresses. What may be both, in a program that is not
+ * position-independent, is told by the start of the function, which perf knows.
+ */
+static bool perf_find(struct text_filter *t, struct module *m, uint64_t pc, const struct module_symbol *sym,
+		      struct symtab_frames *ret)
+{
+	struct module_address a = { .kind = FRAME_RUNTIME, .addr = pc, .is_return = sym->is_return };
+	bool named = sym->name.size != 0;
+	uint64_t vaddr;
+
+	if (m->n_maps && module_find(&t->modules, m, &a, &vaddr, ret) &&
+	    (!named || pc - ret->start == sym->off))
+		return true;
+	a.kind = FRAME_OFFSET;
+	if ((named || m->n_maps) && module_find(&t->modules, m, &a, &vaddr, ret) &&
+	    (!named || pc - ret->start == sym->off))
+		return true;
+	if (named && module_find_symbol(&t->modules, m, sym, ret))
+		return true;
+	a.kind = FRAME_RUNTIME;
+	return m->n_maps && module_find(&t->modules, m, &a, &vaddr, ret);
+}
+
 /* Only modules with a path: the names of "[kernel.kallsyms]", the running kernel, are there already. */
 static bool perf_line(struct text_filter *t, struct str line, struct buf *out)
 {
@@ -268,21 +292,20 @@ static bool perf_line(struct text_filter *t, struct str line, struct buf *out)
 	if (!open || rest.p[rest.size - 1] != ')')
 		return false;
 	symbol = (struct str){ rest.p, (size_t)(open - rest.p) };
+	if (!split_offset(symbol, &sym.name, &sym.off))
+		sym.name.size = 0;
 	module = (struct str){ open + 2, (size_t)(rest.p + rest.size - open - 3) };
 	if (split_offset(module, &name, &a.addr)) {
 		a.kind = FRAME_OFFSET;
 		m = modules_get(&t->modules, name, NULL);
 		found = m && module_find(&t->modules, m, &a, &vaddr, &frames);
 		module = name;
+		if (!found)
+			found = m && sym.name.size && module_find_symbol(&t->modules, m, &sym, &frames);
 	} else {
-		a.kind = FRAME_RUNTIME;
-		a.addr = pc;
 		m = modules_get(&t->modules, module, NULL);
-		found = m && m->n_maps && module_find(&t->modules, m, &a, &vaddr, &frames);
+		found = m && perf_find(t, m, pc, &sym, &frames);
 	}
-	if (!found)
-		found = m && split_offset(symbol, &sym.name, &sym.off) &&
-			module_find_symbol(&t->modules, m, &sym, &frames);
 	if (!found)
 		return text_missed(m);
 	for (size_t i = 0; i < frames.n; i++) {

@@ -121,6 +121,23 @@ static void maps_by_process(void **state)
 	assert_int_equal(p->mappings.p[p->locations.p[1].mapping].start, 0xffffffffc0000000);
 }
 
+/* A program that is not position-independent, with offsets in a library and in itself that are addresses of its own. */
+static void offsets_that_are_addresses_too(void **state)
+{
+	AUTO(profile_freep)
+	struct profile *p = read_text(
+		"a 7 1.0: PERF_RECORD_MMAP2 7/7: [0x401000(0x800000) @ 0x1000 00:00 1 1]: r-xp /bin/a\n"
+		"a 7 1.1: PERF_RECORD_MMAP2 7/7: [0x7f0000000000(0x1000000) @ 0 00:00 2 1]: r-xp /lib/b\n"
+		"a 7 1.2: 1 cycles: \n\t450000 f (/lib/b)\n\t460000 g (/bin/a)\n\n",
+		PROFILE_FORMAT_AUTO);
+
+	assert_int_equal(p->locations.n, 2);
+	assert_str(profile_str(p, p->mappings.p[p->locations.p[0].mapping].file), "/lib/b");
+	assert_int_equal(p->locations.p[0].addr, 0x7f0000450000);
+	assert_str(profile_str(p, p->mappings.p[p->locations.p[1].mapping].file), "/bin/a");
+	assert_int_equal(p->locations.p[1].addr, 0x85ffff); /* a caller */
+}
+
 static void flat_samples_of_perf(void **state)
 {
 	AUTO(profile_freep)
@@ -205,10 +222,15 @@ static void the_format_is_detected(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(call_chains_of_perf),    cmocka_unit_test(flat_samples_of_perf),
-		cmocka_unit_test(perf_with_few_fields),   cmocka_unit_test(kernels_that_have_a_build_id),
-		cmocka_unit_test(maps_by_process),        cmocka_unit_test(folded_stacks),
-		cmocka_unit_test(the_format_is_detected), cmocka_unit_test(a_line_of_many_words_and_blanks),
+		cmocka_unit_test(call_chains_of_perf),
+		cmocka_unit_test(flat_samples_of_perf),
+		cmocka_unit_test(perf_with_few_fields),
+		cmocka_unit_test(kernels_that_have_a_build_id),
+		cmocka_unit_test(maps_by_process),
+		cmocka_unit_test(folded_stacks),
+		cmocka_unit_test(the_format_is_detected),
+		cmocka_unit_test(a_line_of_many_words_and_blanks),
+		cmocka_unit_test(offsets_that_are_addresses_too),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -74,6 +74,49 @@ static void inlined_calls_have_their_callers_and_places(void **state)
 	}
 }
 
+/* GCC puts a nested function, or the body of an OpenMP loop, into the abstract function around it. */
+static void a_function_in_an_abstract_one_has_its_calls(void **state)
+{
+	static const char *const files[] = { "a.c", NULL };
+
+	for (int fixed = 0; fixed < 2; fixed++) {
+		AUTO(answers_done) struct answers a;
+		uint64_t lines, g;
+		uint32_t to;
+		size_t at;
+
+		answers_init(&a, ELF_WRITER_X86_64, ET_DYN);
+		lines = code_lines_begin(&a.w, files);
+		code_row(&a.w, 0x1000, 1, 10);
+		code_row(&a.w, 0x1010, 1, 5);
+		code_row(&a.w, 0x1020, 1, 11);
+		code_sequence_end(&a.w, 0x1100);
+		code_lines_end(&a.w);
+		code_unit_c(&a.w, lines);
+		g = add_abstract(&a, "g");
+		/* The sibling is at a fixed offset, or after a string. */
+		if (fixed)
+			code_die(&a.w, T_SUBPROGRAM, true, A_SIBLING, F_REF4, U(0), A_INLINE, F_DATA1, U(3),
+				 0u);
+		else
+			code_die(&a.w, T_SUBPROGRAM, true, A_NAME, F_STRING, S("outer"), A_INLINE, F_DATA1,
+				 U(3), A_SIBLING, F_REF4, U(0), 0u);
+		at = a.w.info.size - (fixed ? 5 : 4);
+		begin_function(&a, "outer._omp_fn.0", 0x1000, 0x100);
+		add_inlined(&a, g, 0x1010, 0x10);
+		code_up(&a.w);
+		code_up(&a.w);
+		to = htole32((uint32_t)a.w.info.size);
+		memcpy(a.w.info.p + at, &to, 4);
+		add_abstract(&a, "h");
+		code_up(&a.w);
+		code_unit_end(&a.w);
+		answers_open(&a);
+		assert_answer(&a, 0x1000, "outer._omp_fn.0 at /src/a.c:10");
+		assert_answer(&a, 0x1010, "g at /src/a.c:5 in outer._omp_fn.0 at /src/a.c:0");
+	}
+}
+
 /* Calls as GCC 3 and 4 write them: without file and line. The called code is of another file. */
 static void a_call_without_a_place_is_in_its_callers_file(void **state)
 {
@@ -721,6 +764,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(every_version_target_and_offset_size),
 		cmocka_unit_test(inlined_calls_have_their_callers_and_places),
+		cmocka_unit_test(a_function_in_an_abstract_one_has_its_calls),
 		cmocka_unit_test(a_call_without_a_place_is_in_its_callers_file),
 		cmocka_unit_test(nested_calls_without_a_place),
 		cmocka_unit_test(a_child_past_its_parent_is_still_the_innermost),

@@ -26,6 +26,11 @@ static void names_of_every_language(void **state)
 	      "std::vector<int, std::allocator<int> >::push_back");
 	check("_RNvCs1234_7mycrate3foo", "mycrate::foo", "mycrate::foo");
 	check("_ZN4core3fmt5write17h0123456789abcdefE", "core::fmt::write", "core::fmt::write");
+	check("_ZN4core3fmt5write17h0123456789abcdefE.llvm.1788", "core::fmt::write", "core::fmt::write");
+	check("_ZN4core3fmt5write17h0123456789abcdefE.cold", "core::fmt::write.cold", "core::fmt::write");
+	check("_ZN4core3ptr42drop_in_place$LT$alloc..string..String$GT$17h0123456789abcdefE.llvm.1788",
+	      "core::ptr::drop_in_place<alloc::string::String>",
+	      "core::ptr::drop_in_place<alloc::string::String>");
 	check("_D3std5stdio7writelnFZv", "std.stdio.writeln()", "std.stdio.writeln()");
 	check("main", "main", "main");
 	check("_Znonsense", "_Znonsense", "_Znonsense");
