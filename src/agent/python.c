@@ -11,7 +11,7 @@
 #include "agent/python_lines.h"
 
 #define HANG_MS        INT64_C(60000) /* each time eight times as long: each may cost a thread (process_memory.h) */
-#define HANG_MAX       6u
+#define HANG_MAX       3u
 #define READ_SHARE     16 /* reading takes at most 1/16 of a processor */
 #define READ_CREDIT_NS INT64_C(250000000)
 #define CODE_MAX       1088u /* bytes of a code object: as far as python_layout.c lets offsets reach */

@@ -235,7 +235,9 @@ struct dwarf_decl {
 	/* A DIE without children that the walk skips: `before` bytes, a value of this kind, `after` bytes. */
 	uint8_t leaf; /* enum dwarf_leaf */
 	uint8_t before, after;
-	bool abstract; /* it has DW_AT_inline: a function that has this may contain others with code */
+	/* It has DW_AT_inline, or it is a function with DW_AT_abstract_origin, as GCC's LTO writes: without code of its
+	 * own it may contain functions that have some. */
+	bool abstract;
 };
 
 struct dwarf_table {

@@ -270,7 +270,8 @@ static int compile_decl(struct dwarf_table *t, struct table_text *text, uint64_t
 			return err_set(err, ERR_LIMIT,
 				       "abbreviation %llu has more than the %u attributes allowed",
 				       (unsigned long long)code, ATTRS_MAX);
-		decl.abstract |= attr == DW_AT_inline;
+		decl.abstract |= attr == DW_AT_inline ||
+				 (attr == DW_AT_abstract_origin && decl.kind == DWARF_KIND_FUNCTION);
 		if (unknown)
 			continue;
 		slot = attr < ATTRS && !needed[attr] ? DWARF_NO_SLOT : dwarf_code_slot(attr, decl.kind);

@@ -419,6 +419,7 @@ static int perf_read_line(struct perf_reader *r, struct str line, struct err *er
 {
 	struct str trimmed = str_trim(line), rest;
 	struct perf_head h;
+	int done;
 
 	if (!trimmed.size)
 		return perf_end_sample(r, err);
@@ -440,7 +441,12 @@ static int perf_read_line(struct perf_reader *r, struct str line, struct err *er
 	r->open = true;
 	/* Without call chains the one frame is in the same line. */
 	rest = h.rest;
-	return str_trim(rest).size && is_frame(rest) ? read_frame(r, rest, err) : 0;
+	if (!str_trim(rest).size || !is_frame(rest))
+		return 0;
+	r->maps.flat = true;
+	done = read_frame(r, rest, err);
+	r->maps.flat = false;
+	return done;
 }
 
 static bool in_nanoseconds(struct str event)

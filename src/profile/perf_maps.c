@@ -85,7 +85,7 @@ static bool map_is_found(const struct perf_maps *m, const struct perf_maps_found
 {
 	const struct perf_map *map = f->map ? &m->list.p[f->map - 1] : NULL;
 
-	return map && f->pid == pid && f->file == file && f->kernel == m->kernel &&
+	return map && f->pid == pid && f->file == file && f->flat == m->flat && f->kernel == m->kernel &&
 	       f->head == m->processes[pid % PERF_MAPS_SLOTS] &&
 	       (f->by_place ? map_is_at_place(m, map, file, addr) : map_is_at(map, addr));
 }
@@ -98,6 +98,7 @@ static uint32_t perf_maps_search(struct perf_maps *m, uint32_t pid, uint32_t fil
 				 bool *ret_by_place)
 {
 	uint32_t by_place = 0, by_addr = 0, other = 0;
+	bool all = true;
 
 	for (uint32_t i = *perf_maps_of_pid(m, pid); i; i = m->list.p[i - 1].older) {
 		const struct perf_map *map = &m->list.p[i - 1];
@@ -111,16 +112,18 @@ static uint32_t perf_maps_search(struct perf_maps *m, uint32_t pid, uint32_t fil
 			by_addr = by_addr ? by_addr : i;
 		if (!by_place && map_is_at_place(m, map, file, addr))
 			by_place = i;
-		if (by_addr && (by_place || m->n_addresses > m->n_offsets))
+		if (by_addr && (by_place || m->flat || m->n_addresses > m->n_offsets)) {
+			all = false;
 			break;
+		}
 	}
-	if (by_place && (!by_addr || m->n_offsets >= m->n_addresses)) {
+	if (by_place && (!by_addr || (!m->flat && m->n_offsets >= m->n_addresses))) {
 		m->n_offsets += !by_addr;
 		*ret_by_place = true;
 		return by_place;
 	}
 	if (by_addr) {
-		m->n_addresses += !by_place;
+		m->n_addresses += all; /* else an older map may have that offset */
 		return by_addr;
 	}
 	if (other)
@@ -140,7 +143,8 @@ int perf_maps_find(struct perf_maps *m, uint32_t pid, uint32_t file, uint64_t *a
 
 	*ret = PROFILE_NONE;
 	if (!map_is_found(m, f, pid, file, *addr)) {
-		*f = (struct perf_maps_found){ pid, file, *perf_maps_of_pid(m, pid), m->kernel, 0, false };
+		*f = (struct perf_maps_found){ pid,   file,   *perf_maps_of_pid(m, pid), m->kernel, 0,
+					       false, m->flat };
 		f->map = perf_maps_search(m, pid, file, *addr, &f->by_place);
 	}
 	if (m->n_steps > MAX_STEPS)

@@ -20,9 +20,10 @@ struct perf_maps {
 	/* A recent result, until something is added to that list. */
 	struct perf_maps_found {
 		uint32_t pid, file, head, kernel, map; /* number + 1; 0: empty */
-		bool by_place;
+		bool by_place, flat;
 	} found[PERF_MAPS_SLOTS];
 	uint64_t n_steps;
+	bool flat; /* set by the caller: the frame is the one of a sample without a call chain, which has its address */
 	uint64_t n_offsets, n_addresses; /* look-ups that only a file offset, only an address could be */
 };
 

@@ -29,6 +29,8 @@
 #define WORTH(size) ((size) / 20 * 17)
 /* So long a sweep waits for the memory of its new tables. A store that fills up is worse than a while above the budget. */
 #define WAIT_MS (10 * 60 * 1000)
+/* A sweep that fails is tried again so often, a minute apart: until it ends, no room is made and nothing is summed up. */
+#define TRIES_MAX 16u
 
 enum sweep_phase {
 	SWEEP_CLEAN, /* deleting rows of other generations: of the one before, or of a sweep that was cut short */
@@ -46,6 +48,7 @@ struct sweep {
 	struct profilestore *s;
 	enum sweep_phase phase;
 	bool asked;
+	unsigned n_failed; /* one after the other */
 	struct meta *old, *new;
 	uint64_t granted;         /* of the memory budget */
 	int64_t wait_until_ms;    /* monotonic; 0: it did not have to wait */
@@ -569,6 +572,7 @@ static void sweep_begin(struct profilestore *s, struct sweep *w)
 
 	if (sweep_is_granted(s, &granted))
 		*w = (struct sweep){ .s = s,
+				     .n_failed = w->n_failed,
 				     .old = s->meta,
 				     .phase = SWEEP_MARK_PROFILES,
 				     .granted = granted,
@@ -601,6 +605,7 @@ int sweep_groom(struct profilestore *s, bool *ret_more, struct err *err)
 {
 	struct sweep *w = s->sweep;
 	bool more = false;
+	unsigned n_failed;
 	int r;
 
 	*ret_more = false;
@@ -628,9 +633,11 @@ int sweep_groom(struct profilestore *s, bool *ret_more, struct err *err)
 	if (r == 0)
 		return 0;
 	names_note_changes(s, false);
+	n_failed = w->n_failed + 1;
 	sweep_end(w);
 	/* It is tried again. Until it has made room, or there was none to be made, no more profiles are deleted for that. */
-	w->asked = r < 0 && (!err || err->kind != ERR_LIMIT);
+	w->asked = r < 0 && (!err || err->kind != ERR_LIMIT) && n_failed < TRIES_MAX;
+	w->n_failed = w->asked ? n_failed : 0;
 	return r < 0 ? -1 : 0;
 }
 

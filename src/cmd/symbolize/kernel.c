@@ -81,7 +81,7 @@ struct kernel {
 	struct buf text;
 	struct kallsym *list; /* rising */
 	size_t n, room;
-	uint64_t start, end; /* _text, _etext */
+	uint64_t start, end; /* _text, _etext; end 0: not known */
 	struct module *vmlinux;
 	struct symtab_frame frame; /* of kallsyms */
 };
@@ -138,7 +138,7 @@ static const struct kallsym *kallsym_at(const struct kernel *k, uint64_t addr)
 	const struct kallsym *s = lo ? &k->list[lo - 1] : NULL;
 
 	/* Data, the code of BPF programs and other modules may be there. */
-	if (s && (addr < k->start || addr >= k->end) &&
+	if (s && k->end && (addr < k->start || addr >= k->end) &&
 	    (addr - s->addr > FUNCTION_MAX || str_eq(s->name, STR("_etext")) ||
 	     str_eq(s->name, STR("_einittext"))))
 		return NULL;

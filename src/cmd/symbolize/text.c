@@ -252,19 +252,20 @@ static bool perf_find(struct text_filter *t, struct module *m, uint64_t pc, cons
 		      struct symtab_frames *ret)
 {
 	struct module_address a = { .kind = FRAME_RUNTIME, .addr = pc, .is_return = sym->is_return };
-	bool named = sym->name.size != 0;
+	bool named = sym->name.size != 0, is_addr, is_offset;
 	uint64_t vaddr;
 
-	if (m->n_maps && module_find(&t->modules, m, &a, &vaddr, ret) &&
-	    (!named || pc - ret->start == sym->off))
+	is_addr = m->n_maps && module_find(&t->modules, m, &a, &vaddr, ret);
+	if (is_addr && (!named || pc - ret->start == sym->off))
 		return true;
 	a.kind = FRAME_OFFSET;
-	if ((named || m->n_maps) && module_find(&t->modules, m, &a, &vaddr, ret) &&
-	    (!named || pc - ret->start == sym->off))
+	is_offset = (named || m->n_maps) && module_find(&t->modules, m, &a, &vaddr, ret);
+	if (is_offset && (!named || pc - ret->start == sym->off))
 		return true;
-	if (named && module_find_symbol(&t->modules, m, sym, ret))
+	/* Of several functions of one name the first would be taken. */
+	if (named && (!is_addr || is_offset) && module_find_symbol(&t->modules, m, sym, ret))
 		return true;
-	a.kind = FRAME_RUNTIME;
+	a.kind = is_addr ? FRAME_RUNTIME : FRAME_OFFSET;
 	return m->n_maps && module_find(&t->modules, m, &a, &vaddr, ret);
 }
 

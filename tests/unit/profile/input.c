@@ -138,6 +138,19 @@ static void offsets_that_are_addresses_too(void **state)
 	assert_int_equal(p->locations.p[1].addr, 0x85ffff); /* a caller */
 }
 
+/* Without call chains perf prints addresses, also those that could be offsets. */
+static void flat_addresses_of_a_large_program(void **state)
+{
+	AUTO(profile_freep)
+	struct profile *p = read_text(
+		"a 7 1.0: PERF_RECORD_MMAP2 7/7: [0x401000(0x800000) @ 0x1000 00:00 1 1]: r-xp /bin/a\n"
+		"a 7 1.2: 1 cycles: 450000 f (/bin/a)\n",
+		PROFILE_FORMAT_AUTO);
+
+	assert_int_equal(p->locations.n, 1);
+	assert_int_equal(p->locations.p[0].addr, 0x450000);
+}
+
 static void flat_samples_of_perf(void **state)
 {
 	AUTO(profile_freep)
@@ -231,6 +244,7 @@ int main(void)
 		cmocka_unit_test(the_format_is_detected),
 		cmocka_unit_test(a_line_of_many_words_and_blanks),
 		cmocka_unit_test(offsets_that_are_addresses_too),
+		cmocka_unit_test(flat_addresses_of_a_large_program),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
