@@ -112,7 +112,7 @@ static int reader_next_member(struct pkg_reader *r, struct pkg_member *ret, stru
 		r->ended = true;
 		return PKG_END;
 	}
-	/* libarchive unpacks by itself, also what is packed several times. */
+	/* libarchive unpacks by itself, also files that are packed several times. */
 	if (!r->in.s && r->info->payload.format == PKG_FORMAT_OTHER &&
 	    (add_overflows(r->in.off, raw.stored, &r->in.off) || r->in.off > r->in.limit))
 		return err_set(err, ERR_LIMIT, "members of more than %llu bytes in all",

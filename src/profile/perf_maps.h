@@ -34,8 +34,8 @@ void perf_maps_add(struct perf_maps *m, uint32_t pid, bool kernel, const struct 
 void perf_maps_fork(struct perf_maps *m, uint32_t child, uint32_t parent);
 /*
  * The mapping of @p that contains *addr. With call chains perf prints file offsets in place of addresses,
- * except for the kernel's; they are converted back if it is known where @file (a string of @p) was mapped. What may be
- * both is what the other look-ups were.
+ * except for the kernel's; they are converted back if it is known where @file (a string of @p) was mapped. A number
+ * that may be both is taken for the kind that the other look-ups had.
  * PROFILE_NONE: not known. -1: the look-ups have taken too long, ERR_LIMIT.
  */
 int perf_maps_find(struct perf_maps *m, uint32_t pid, uint32_t file, uint64_t *addr, uint32_t *ret,

@@ -245,8 +245,8 @@ static void perf_mapping(struct text_filter *t, struct str line)
 }
 
 /*
- * With call chains perf prints offsets in the file in place of addresses. What may be both, in a program that is not
- * position-independent, is told by the start of the function, which perf knows.
+ * With call chains perf prints offsets in the file in place of addresses. In a program that is not position-independent a
+ * number may be both: then the start of the function decides, which perf knows.
  */
 static bool perf_find(struct text_filter *t, struct module *m, uint64_t pc, const struct module_symbol *sym,
 		      struct symtab_frames *ret)
