@@ -24,3 +24,15 @@ int64_t cost_ns(void)
 		return clock_mono_ns();
 	return cost_of_text(str_of(buf_cstr(&text)), clock_mono_ns());
 }
+
+int64_t cost_share_saved(struct cost_share *s, int64_t part, int64_t most_ns)
+{
+	int64_t now_ms = clock_mono_ms();
+
+	if (s->credit_ms)
+		s->credit_ns = MIN(s->credit_ns + (now_ms - s->credit_ms) * 1000000 / part, most_ns);
+	else
+		s->credit_ns = most_ns;
+	s->credit_ms = now_ms;
+	return s->credit_ns;
+}

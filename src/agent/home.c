@@ -18,6 +18,7 @@
 
 #include "agent/upload.h"
 #include "base/condition.h"
+#include "base/proc_status.h"
 #include "elf/split.h"
 #include "local/local.h"
 
@@ -25,7 +26,6 @@
 #define AGAIN_MS      60000
 #define AGAIN_LAST_MS (3600 * 1000)
 #define OPEN_AGAIN_MS 5000
-#define STATUS_MAX    KIB(64)
 #define NO_USER       UINT32_MAX
 
 enum home_state {
@@ -221,20 +221,11 @@ static char *home_root(uint32_t pid)
  */
 static uid_t home_user(uint32_t pid)
 {
-	AUTO(mem_freep) char *path = mem_printf("/proc/%u/status", pid);
-	AUTO(buf_done) struct buf text = { 0 };
-	uint64_t user;
+	struct proc_status status;
+	char text[16];
 
-	if (file_read(path, STATUS_MAX, &text, NULL) != 0)
-		return NO_USER;
-	for (struct str rest = buf_str(&text); rest.size;) {
-		struct str line = str_cut(&rest, '\n'), key = str_cut(&line, '\t');
-
-		if (str_eq(key, STR("Uid:")))
-			return str_to_u64(str_cut(&line, '\t'), &user) && user < NO_USER ? (uid_t)user
-											 : NO_USER;
-	}
-	return NO_USER;
+	snprintf(text, sizeof(text), "%u", pid);
+	return proc_status_read(text, &status) ? status.real : NO_USER;
 }
 
 /* Takes @fd and @path. */

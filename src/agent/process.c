@@ -93,9 +93,8 @@ struct processes *processes_new(const struct processes_options *o, struct files 
 	p->sampler = sampler;
 	p->memory = process_memory_new();
 	p->python = (struct python_reader){ .read = process_memory_read, .arg = p->memory };
-	p->credit_ns = READ_CREDIT_NS;
-	p->made_credit_ns = MADE_CREDIT_NS;
-	p->credit_ms = p->made_credit_ms = p->sweep_ms = clock_mono_ms();
+	cost_share_saved(&p->reading, READ_SHARE, READ_CREDIT_NS);
+	p->sweep_ms = clock_mono_ms();
 	return p;
 }
 
@@ -226,14 +225,10 @@ void process_label(struct processes *p, struct process *of)
 	of->label_again_ms = of->is_kept ? label_maker_again_ms(p->labels) : 0;
 }
 
-/* Saved up while little is read, spent while much is. */
 static bool may_read(struct processes *p, const struct process *of)
 {
-	int64_t now_ms = clock_mono_ms();
-
-	p->credit_ns = MIN(p->credit_ns + (now_ms - p->credit_ms) * 1000000 / READ_SHARE, READ_CREDIT_NS);
-	p->credit_ms = now_ms;
-	return p->credit_ns > (of->was_read ? FIRST_CREDIT_NS : 0);
+	return cost_share_saved(&p->reading, READ_SHARE, READ_CREDIT_NS) >
+	       (of->was_read ? FIRST_CREDIT_NS : 0);
 }
 
 static void process_is_gone(struct processes *p, struct process *of)
@@ -267,7 +262,7 @@ static void read_process(struct processes *p, struct process *of)
 	took_ns = cost_ns() - from_ns;
 	of->was_read = true;
 	p->stats.read_ns += took_ns;
-	p->credit_ns -= took_ns;
+	p->reading.credit_ns -= took_ns;
 	if (!is_known) {
 		process_is_gone(p, of);
 		return;
@@ -450,12 +445,10 @@ void processes_tick(struct processes *p)
 /* ---- code that a process made ---- */
 
 /* As may_read(): many processes with large maps, each read as seldom as its size allows, would take all of the time. */
-static bool may_read_made(struct processes *p, const struct process *of, int64_t now_ms)
+static bool may_read_made(struct processes *p, const struct process *of)
 {
-	p->made_credit_ns = MIN(p->made_credit_ns + (now_ms - p->made_credit_ms) * 1000000 / MADE_SHARE,
-				MADE_CREDIT_NS);
-	p->made_credit_ms = now_ms;
-	return p->made_credit_ns > (of->made ? MADE_FIRST_NS : 0);
+	return cost_share_saved(&p->reading_made, MADE_SHARE, MADE_CREDIT_NS) >
+	       (of->made ? MADE_FIRST_NS : 0);
 }
 
 static void update_made(struct processes *p, struct process *of, int64_t now_ms)
@@ -475,7 +468,7 @@ static void update_made(struct processes *p, struct process *of, int64_t now_ms)
 	p->made_bytes += made_size(of->made);
 	p->stats.n_made_cut += of->made->cut;
 	took_ns = cost_ns() - from_ns;
-	p->made_credit_ns -= took_ns;
+	p->reading_made.credit_ns -= took_ns;
 	of->next_made_ms = now_ms + MAX(took_ns * AGAIN_TIMES / 1000000, (int64_t)MADE_EVERY_MS);
 }
 
@@ -485,7 +478,7 @@ struct str processes_made_name(struct processes *p, struct process *of, uint64_t
 	int64_t now_ms = clock_mono_ms();
 
 	/* Without time for it the names of the last reading hold on. */
-	if (now_ms < of->next_made_ms + (e ? MADE_STALE_MS : 0) || !may_read_made(p, of, now_ms))
+	if (now_ms < of->next_made_ms + (e ? MADE_STALE_MS : 0) || !may_read_made(p, of))
 		return e ? perf_map_name(of->made, e) : STR("");
 	update_made(p, of, now_ms);
 	e = perf_map_at(of->made, addr);

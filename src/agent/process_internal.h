@@ -5,6 +5,7 @@
  */
 #pragma once
 
+#include "agent/cost.h"
 #include "agent/process.h"
 
 struct processes {
@@ -16,8 +17,8 @@ struct processes {
 	size_t made_bytes;
 	struct python_reader python;
 	struct process_memory *memory;
-	int64_t sweep_ms, credit_ms, credit_ns;
-	int64_t made_credit_ms, made_credit_ns; /* for perf maps */
+	struct cost_share reading, reading_made; /* mappings; perf maps */
+	int64_t sweep_ms;
 	struct processes_stats stats;
 	struct sampler_mapping *given; /* scratch */
 	size_t room_given;

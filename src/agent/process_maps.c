@@ -32,22 +32,16 @@ struct maps_of_process {
 	bool busy;
 	/* Files of lines before: a process may have 65 000 mappings of one file, and opening it takes 10 us each time. */
 	struct known_line {
-		uint64_t inode, path_hash;
+		uint64_t inode, path_hash; /* inode 0: empty */
 		uint32_t major, minor;
 		struct mapped_file *file; /* of a mapping; NULL: it could not be opened */
-		bool is_set;
 	} known[LINES_KNOWN];
 };
 
-static struct known_line *known_line_of(struct maps_of_process *m, const struct maps_line *line,
-					uint64_t hash)
+static bool known_line_is(const struct known_line *k, const struct maps_line *line, uint64_t path_hash)
 {
-	struct known_line *k = &m->known[hash_mix(line->inode, hash) % LINES_KNOWN];
-
-	return k->is_set && k->inode == line->inode && k->path_hash == hash && k->major == line->major &&
-			       k->minor == line->minor
-		       ? k
-		       : NULL;
+	return k->inode == line->inode && k->path_hash == path_hash && k->major == line->major &&
+	       k->minor == line->minor;
 }
 
 static struct mapped_file *file_of_line(struct maps_of_process *m, const struct maps_line *line)
@@ -66,8 +60,8 @@ static struct mapped_file *file_of_line(struct maps_of_process *m, const struct 
 		return vdso ? files_vdso(m->p->files) : NULL;
 	}
 	hash = hash64(line->path.p, line->path.size, 0);
-	known = known_line_of(m, line, hash);
-	if (known) {
+	known = &m->known[hash_mix(line->inode, hash) % LINES_KNOWN];
+	if (known_line_is(known, line, hash)) {
 		files_ref(m->p->files, known->file);
 		return known->file;
 	}
@@ -90,9 +84,7 @@ static struct mapped_file *file_of_line(struct maps_of_process *m, const struct 
 	}
 	m->of->has_odd_maps |= !file;
 	/* Failures, too: a device is looked up in three ways, and never opened. */
-	m->known[hash_mix(line->inode, hash) % LINES_KNOWN] = (struct known_line){ line->inode, hash,
-										   line->major, line->minor,
-										   file,        true };
+	*known = (struct known_line){ line->inode, hash, line->major, line->minor, file };
 	return file;
 }
 

@@ -35,27 +35,29 @@ static bool is_mapped_file(int fd, const struct maps_line *line)
 	return fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_ino == line->inode;
 }
 
+/* Without opening a device. */
+static int open_file(const char *path)
+{
+	AUTO(fd_close) int at = open(path, O_PATH | O_CLOEXEC);
+
+	return at < 0 ? -1 : root_reopen(at, O_RDONLY);
+}
+
 int process_open_mapped(const char *proc, uint32_t pid, const struct maps_line *line)
 {
-	AUTO(fd_close) int at = -1;
 	char mapped[PATH_MAX];
 	int fd;
 
-	/*
-	 * Also of a file that is deleted or replaced; needs CAP_CHECKPOINT_RESTORE. A device may be mapped, too, and is not
-	 * opened.
-	 */
+	/* Also of a file that is deleted or replaced; needs CAP_CHECKPOINT_RESTORE. A device may be mapped, too. */
 	snprintf(mapped, sizeof(mapped), "%s/%u/map_files/%llx-%llx", proc, pid,
 		 (unsigned long long)line->start, (unsigned long long)line->limit);
-	at = open(mapped, O_PATH | O_CLOEXEC);
-	fd = at < 0 ? -1 : root_reopen(at, O_RDONLY);
+	fd = open_file(mapped);
 	return fd >= 0 ? fd : process_open_path(proc, pid, line);
 }
 
 int process_open_path(const char *proc, uint32_t pid, const struct maps_line *line)
 {
 	AUTO(buf_done) struct buf path = { 0 };
-	AUTO(fd_close) int at = -1;
 	int fd;
 
 	if (!line->path.size || *line->path.p != '/')
@@ -65,10 +67,8 @@ int process_open_path(const char *proc, uint32_t pid, const struct maps_line *li
 	/* One that has ended: its files are mostly the machine's, which a container has below the first process, or ours. */
 	if (fd < 0 && errno != ELOOP)
 		fd = open_below_process(proc, 1, buf_cstr(&path));
-	if (fd < 0 && errno != ELOOP) {
-		at = open(buf_cstr(&path), O_PATH | O_CLOEXEC);
-		fd = at < 0 ? -1 : root_reopen(at, O_RDONLY);
-	}
+	if (fd < 0 && errno != ELOOP)
+		fd = open_file(buf_cstr(&path));
 	if (fd >= 0 && !is_mapped_file(fd, line))
 		fd_close(&fd);
 	return fd;

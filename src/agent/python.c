@@ -228,19 +228,6 @@ static bool read_code_object(struct python_process *p, const struct sampler_pyth
 
 /* ---- names ---- */
 
-static bool has_credit(struct python_reader *r)
-{
-	int64_t now_ms = clock_mono_ms();
-
-	if (!r->credit_ms)
-		r->credit_ns = READ_CREDIT_NS;
-	else
-		r->credit_ns = MIN(r->credit_ns + (now_ms - r->credit_ms) * 1000000 / READ_SHARE,
-				   READ_CREDIT_NS);
-	r->credit_ms = now_ms;
-	return r->credit_ns > 0;
-}
-
 /* NULL: its memory did not come in time, which says nothing about it. */
 static struct python_code *add_code(struct python_process *p, const struct sampler_python_frame *frame)
 {
@@ -296,7 +283,7 @@ int python_function_of(struct python_process *p, const struct sampler_python_fra
 	int64_t from_ns;
 
 	/* Also for lines: a table may be long. */
-	if (!has_credit(p->reader) || (!c && is_hanging(p))) {
+	if (cost_share_saved(&p->reader->reading, READ_SHARE, READ_CREDIT_NS) <= 0 || (!c && is_hanging(p))) {
 		p->reader->n_late++;
 		return PYTHON_LATE;
 	}
@@ -306,7 +293,7 @@ int python_function_of(struct python_process *p, const struct sampler_python_fra
 	if (c && c->name)
 		*ret = (struct python_function){ str_of(c->name), str_of(c->file),
 						 line_of_code(p, c, frame->instr), c->first_line };
-	p->reader->credit_ns -= clock_mono_ns() - from_ns;
+	p->reader->reading.credit_ns -= clock_mono_ns() - from_ns;
 	p->reader->n_late += !c;
 	if (!c)
 		return PYTHON_LATE;

@@ -8,6 +8,7 @@
  */
 #pragma once
 
+#include "agent/cost.h"
 #include "agent/python_layout.h"
 #include "agent/sampler.h"
 
@@ -20,7 +21,7 @@
 
 /* Shared by all processes: what reading may take. Zeroed is new. */
 struct python_reader {
-	int64_t credit_ns, credit_ms;
+	struct cost_share reading;
 	size_t bytes; /* of all names */
 	uint64_t n_read, n_gone, n_late;
 	/*

@@ -33,6 +33,7 @@
  * json.h       writing JSON
  * lazy.h       libraries that are loaded when they are first needed
  * leb.h        LEB128, inline
+ * proc_status.h facts of a process
  * sort.h       radix sort
  * task.h       work on one object in steps on a pool
  */

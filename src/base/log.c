@@ -69,20 +69,14 @@ static bool fd_is_journal(int fd)
 	return r;
 }
 
-/*
- * The size of a well-formed and harmless UTF-8 character at @s, else 0. C1 controls, line separators and
- * direction marks are harmful: each can make a terminal show another line than the one logged.
- */
+/* The size of a well-formed and harmless UTF-8 character at @s, which is not ASCII; else 0. */
 static size_t utf8_size(const unsigned char *s)
 {
 	uint32_t c;
 	/* Stop at the NUL at the end. */
 	size_t n = str_utf8((struct str){ (const char *)s, strnlen((const char *)s, 4) }, &c);
 
-	if (!n || c < 0xa0 || c == 0x061c || c == 0x200e || c == 0x200f || (c >= 0x2028 && c <= 0x202e) ||
-	    (c >= 0x2066 && c <= 0x2069))
-		return 0;
-	return n;
+	return n && c >= 0xa0 && !utf8_is_harmful(c) ? n : 0;
 }
 
 /* Append @text to line[*at], escaped, at most up to @end; false: it did not fit. */

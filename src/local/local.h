@@ -37,8 +37,8 @@ struct local_options {
 	const char *root;
 	/* With @root: only files that this user may read, see root_open_of_user(). NULL: all that this process may. */
 	const uid_t *user;
-	uint64_t
-		max_file; /* bytes of a file that is read for its CRC; a larger one is not taken. 0: no limit */
+	/* Bytes of a file that is read for its CRC; a larger one is not taken. 0: no limit. */
+	uint64_t max_file;
 };
 
 /* CRCs of files are cached by inode, size and times. Belongs to one thread. */

@@ -91,3 +91,16 @@ enum {
  */
 int profile_unpack(struct bytes *in, const struct profile_limits *limits, struct buf *room, struct err *err);
 void profile_unpack_done(const struct profile_limits *limits, struct buf *room);
+
+/*
+ * Bytes of a text or an entry are about to be used. They count each time, since entries of a dictionary may be used again and
+ * again. true: the deadline has passed; the first error stays in *why.
+ */
+static inline bool profile_is_late(struct deadline *d, size_t size, struct err *why)
+{
+	if (!deadline_over(d, 1 + (uint32_t)MIN(size, (size_t)DEADLINE_STEPS)))
+		return false;
+	if (!why->kind)
+		(void)deadline_error(d, why);
+	return true;
+}

@@ -80,22 +80,14 @@ int otlp_dictionary(struct otlp_reader *r, struct bytes in, struct err *err)
 	return 0;
 }
 
-/* Each use of an entry counts its bytes, since a dictionary's entries may be used again and again. */
-static bool is_late(struct otlp_reader *r, size_t size)
-{
-	if (!deadline_over(r->limits.deadline, 1 + (uint32_t)MIN(size, (size_t)DEADLINE_STEPS)))
-		return false;
-	if (!r->why.kind)
-		(void)deadline_error(r->limits.deadline, &r->why);
-	return true;
-}
-
 struct bytes otlp_bytes(struct otlp_reader *r, enum otlp_table t, uint64_t i)
 {
 	if (!i)
 		return (struct bytes){ 0 };
 	if (i < r->tables[t].n)
-		return is_late(r, r->tables[t].p[i].size) ? (struct bytes){ 0 } : r->tables[t].p[i];
+		return profile_is_late(r->limits.deadline, r->tables[t].p[i].size, &r->why)
+			       ? (struct bytes){ 0 }
+			       : r->tables[t].p[i];
 	otlp_note(r, ERR_INVALID, "there is no %s %llu, the dictionary has %u", table_names[t],
 		  (unsigned long long)i, r->tables[t].n);
 	return (struct bytes){ 0 };

@@ -9,15 +9,6 @@ static struct str key_str(const struct parca_reader *r, uint32_t group, uint32_t
 	return profile_str(r->room, r->keys.p[(uint64_t)group * r->n_keys + key]);
 }
 
-bool parca_is_late(struct parca_reader *r, size_t size)
-{
-	if (!deadline_over(r->limits.deadline, 1 + (uint32_t)MIN(size, (size_t)DEADLINE_STEPS)))
-		return false;
-	if (!r->why.kind)
-		(void)deadline_error(r->limits.deadline, &r->why);
-	return true;
-}
-
 /* ---- a profile ---- */
 
 /*

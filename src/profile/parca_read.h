@@ -88,12 +88,6 @@ struct parca_reader {
 	uint64_t mapping_file, mapping_id;
 };
 
-/*
- * parca_read.c: a text of @size bytes is about to be used. Each use counts its bytes, since a dictionary's entries may be
- * used again and again. true: the request's time is over, as r->why says.
- */
-bool parca_is_late(struct parca_reader *r, size_t size);
-
 /* ---- parca_rows.c ---- */
 
 uint64_t parca_number(struct parca_numbers *of, uint64_t row);

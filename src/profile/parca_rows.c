@@ -92,7 +92,7 @@ static uint32_t text_of_key(struct parca_reader *r, struct parca_column *c, uint
 		return c->text;
 	b = arrow_bytes(a, i);
 	/* The loop over the rows reports it. */
-	if (parca_is_late(r, b.size))
+	if (profile_is_late(r->limits.deadline, b.size, &r->why))
 		return 0;
 	c->array = a;
 	c->row = i;

@@ -30,7 +30,7 @@ static uint32_t text_of(struct parca_reader *r, struct arrow_array *a, uint64_t 
 {
 	struct str s = arrow_text(a, i);
 
-	return parca_is_late(r, s.size) ? 0 : profile_add_string(r->p, s);
+	return profile_is_late(r->limits.deadline, s.size, &r->why) ? 0 : profile_add_string(r->p, s);
 }
 
 /* The agent has names of kernels and interpreters in system_name. */

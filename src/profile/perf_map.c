@@ -9,16 +9,16 @@
 #include <stdlib.h>
 #include <unistd.h>
 #include "base/hash.h"
+#include "base/proc_status.h"
 #include "base/root.h"
 #include "base/search.h"
 #include "base/vec.h"
 #include "profile/words.h"
 
 /* Functions that start before an address and may still cover it: a runtime may keep one within another. */
-#define LOOK_BACK  16u
-#define STATUS_MAX KIB(64)
-#define CHUNK      KIB(64)
-#define MARKED     KIB(4)
+#define LOOK_BACK 16u
+#define CHUNK     KIB(64)
+#define MARKED    KIB(4)
 
 static int entry_by_start(const void *a, const void *b)
 {
@@ -104,37 +104,6 @@ void perf_map_done(struct perf_map *m)
 
 /* ---- files ---- */
 
-/* The user of the process, and its number in its own namespace. */
-static bool process_status(const char *pid, uid_t *ret_user, uint64_t *ret_number)
-{
-	AUTO(mem_freep) char *path = mem_printf("/proc/%s/status", pid);
-	AUTO(buf_done) struct buf b = { 0 };
-	struct err ignored = { 0 };
-	uint64_t user = UINT64_MAX;
-
-	*ret_number = strtoull(pid, NULL, 10);
-	if (file_read(path, STATUS_MAX, &b, &ignored) != 0)
-		return false;
-	for (size_t i = 0; i < b.size; i++)
-		if (b.p[i] == '\t')
-			b.p[i] = ' ';
-	for (struct str rest = buf_str(&b); rest.size;) {
-		struct str line = str_cut(&rest, '\n'), key = str_word(&line), word;
-
-		if (str_eq(key, STR("Uid:"))) {
-			str_word(&line); /* the real one; the effective one creates files */
-			if (!str_to_u64(str_word(&line), &user))
-				return false;
-		} else if (str_eq(key, STR("NSpid:"))) {
-			while ((word = str_word(&line)).size)
-				if (!str_to_u64(word, ret_number))
-					return false;
-		}
-	}
-	*ret_user = (uid_t)user;
-	return user <= UINT32_MAX;
-}
-
 /* 1: there is none. */
 static int perf_map_open(const char *pid, int *ret_fd, struct stat *ret_st, struct err *err)
 {
@@ -143,12 +112,11 @@ static int perf_map_open(const char *pid, int *ret_fd, struct stat *ret_st, stru
 	AUTO(fd_close) int top = open(root, O_PATH | O_DIRECTORY | O_CLOEXEC);
 	AUTO(fd_close) int dir = -1;
 	AUTO(fd_close) int at = -1;
-	uint64_t number;
-	uid_t user;
+	struct proc_status status;
 
-	if (top < 0 || !process_status(pid, &user, &number))
+	if (top < 0 || !proc_status_read(pid, &status))
 		return 1;
-	name = mem_printf("perf-%llu.map", (unsigned long long)number);
+	name = mem_printf("perf-%llu.map", (unsigned long long)status.number);
 	dir = openat(top, "tmp", O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	/* Its mount namespace may have a device of the machine there: nothing but a regular file is opened. */
 	at = dir < 0 ? -1 : openat(dir, name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
@@ -156,7 +124,8 @@ static int perf_map_open(const char *pid, int *ret_fd, struct stat *ret_st, stru
 		return 1;
 	if (!S_ISREG(ret_st->st_mode))
 		return err_set(err, ERR_INVALID, "/tmp/%s of the process is not a regular file", name);
-	if (ret_st->st_uid != user && ret_st->st_uid != 0)
+	/* The effective user creates files. */
+	if (ret_st->st_uid != status.effective && ret_st->st_uid != 0)
 		return err_set(err, ERR_INVALID,
 			       "/tmp/%s of the process belongs to user %u, not to its own: it is not read",
 			       name, (unsigned)ret_st->st_uid);

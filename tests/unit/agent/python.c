@@ -204,9 +204,9 @@ static void reading_stops_when_its_share_is_used_up(void **state)
 	struct python_function got;
 
 	assert_int_equal(python_function_of(f->p, &f->frame, &got), 0);
-	f->reader.credit_ns = -INT64_C(100000000000);
+	f->reader.reading.credit_ns = -INT64_C(100000000000);
 	assert_int_equal(python_function_of(f->p, &f->frame, &got), PYTHON_LATE);
-	f->reader.credit_ns = 1000;
+	f->reader.reading.credit_ns = 1000;
 	assert_int_equal(python_function_of(f->p, &f->frame, &got), 0);
 }
 
@@ -219,7 +219,7 @@ static void functions_without_end_are_forgotten(void **state)
 		/* Another line table each time. */
 		put_word(&f->m, CODE + 136, i, 8);
 		hash_code(f);
-		f->reader.credit_ns = 1000000000;
+		f->reader.reading.credit_ns = 1000000000;
 		assert_int_equal(python_function_of(f->p, &f->frame, &got), 0);
 	}
 	assert_true(f->reader.bytes < PYTHON_MAX_MEMORY);

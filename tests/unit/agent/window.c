@@ -212,7 +212,7 @@ static void a_sample_of_a_process_that_is_not_read_yet_counts(void **state)
 	struct profile *p;
 
 	clock_test_freeze(1000);
-	f->s.processes->credit_ns = INT64_MIN / 2;
+	f->s.processes->reading.credit_ns = INT64_MIN / 2;
 	processes_event(f->s.processes,
 			&(struct sampler_event){ .kind = SAMPLER_NEW, .pid = 5, .start_ticks = 7 });
 	assert_non_null(processes_find(f->s.processes, 5, 7));

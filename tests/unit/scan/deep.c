@@ -491,44 +491,19 @@ static void unsafe_names_are_not_served_and_hide_nothing(void **state)
 
 /* ---- an archive that is read through libarchive ---- */
 
-/* A header of ustar, and its content. */
-static void tar_add(struct buf *tar, const char *name, char type, const char *link, const char *content)
-{
-	char h[512] = { 0 };
-	unsigned sum = 0;
-	size_t n = strlen(content);
-
-	snprintf(h, 100, "%s", name);
-	snprintf(h + 100, 8, "%07o", 0644u);
-	snprintf(h + 124, 12, "%011o", (unsigned)n);
-	snprintf(h + 136, 12, "%011o", 0u);
-	memset(h + 148, ' ', 8);
-	h[156] = type;
-	snprintf(h + 157, 100, "%s", link);
-	memcpy(h + 257, "ustar\00000", 8);
-	for (size_t i = 0; i < sizeof(h); i++)
-		sum += (uint8_t)h[i];
-	snprintf(h + 148, 8, "%06o", sum);
-	buf_add(tar, h, sizeof(h));
-	if (!n)
-		return;
-	memset(h, 0, sizeof(h));
-	memcpy(h, content, n);
-	buf_add(tar, h, sizeof(h));
-}
-
 static void a_hard_link_is_the_file_that_was_there_before_it(void **state)
 {
-	static const char zeros[1024];
+	static const struct pw_file files[] = {
+		{ .path = "a.c", .content = { (const uint8_t *)"first\n", 6 } },
+		{ .path = "h.c", .mode = S_IFREG | 0644, .link = "a.c" },
+		{ .path = "a.c", .content = { (const uint8_t *)"the second\n", 11 } },
+	};
 	AUTO(buf_done) struct buf tar = { 0 };
 	struct deep_result r;
 	struct pkg_map *m;
 	struct err err = { 0 };
 
-	tar_add(&tar, "a.c", '0', "", "first\n");
-	tar_add(&tar, "h.c", '1', "a.c", "");
-	tar_add(&tar, "a.c", '0', "", "the second\n");
-	buf_add(&tar, zeros, sizeof(zeros));
+	pw_tar(&tar, PW_USTAR, files, ARRAY_SIZE(files));
 	assert_done(pass_bytes(buf_bytes(&tar), "t.tar", NULL, &r, &err));
 	assert_done(pkg_map_decode(buf_bytes(&r.map), &m, &err));
 	expect_bytes(m, pkg_map_find(m, STR("h.c")), buf_bytes(&tar), bytes_of(NULL, 0),
