@@ -43,10 +43,17 @@ PLACEHOLDER = hashlib.sha1(b"chaos").hexdigest()
 OBJECTS = 5  # new ones before each kill
 SENDERS, PUSHERS, READERS, QUERIERS = 3, 2, 1, 1
 FAULTS = (("write",), ("read",), ("sync",), ("write", "sync"), ("rename", "link"), ("truncate",), ("open",), ("mmap",), ("write", "sync", "rename", "link", "open"))
-QUERIES = (("series", {"query": CPU, "one": 1}), ("flamegraph", {"query": CPU}), ("labels", {}), ("types", {}), ("top", {"query": CPU}))
+QUERIES = (("series", {"one": 1}), ("flamegraph", {}), ("labels", None), ("types", None), ("top", {}))
 
 
 class Chaos:
+    OPTIONS = ("--profiles-max-age", "30d")
+    # One each 137 ms: 150 000 profiles before one would be of the future, which no query has.
+    BEGIN_MS, STEP_MS = 6 * 3600 * 1000, 137
+    RUN_S = (0.05, 0.9)  # until it is killed
+    PATIENCE_S = 20  # with an answer
+    TYPE = CPU
+
     def __init__(self, args):
         self.args, self.rng = args, random.Random(args.seed)
         self.dir = pathlib.Path(tempfile.mkdtemp(prefix="lode-chaos-"))
@@ -54,8 +61,7 @@ class Chaos:
         self.pool.mkdir()
         self.faults = Faults(self.dir / "faults", self.data)
         self.lock = threading.Lock()
-        # One each 137 ms: 150 000 profiles before one would be of the future, which no query has.
-        self.base_ms = int(time.time() * 1000) - 6 * 3600 * 1000
+        self.base_ms = int(time.time() * 1000) - self.BEGIN_MS
         self.next, self.acked, self.unknown = 0, {}, {}
         self.objects, self.pushed = {}, {}
         self.findings, self.counts = [], collections.Counter()
@@ -88,8 +94,15 @@ class Chaos:
     def value(n):
         return 1000 + n * 7 % 9973
 
+    def time(self, n):
+        return self.base_ms + n * self.STEP_MS
+
+    @staticmethod
+    def sent_to(n):
+        return f"/profiles?service=s{n % 5}"
+
     def profile(self, n):
-        p = Pprof(types=(("cpu", "nanoseconds"),), time_ms=self.base_ms + n * 137)
+        p = Pprof(types=(("cpu", "nanoseconds"),), time_ms=self.time(n))
         return p.sample(["main", f"f{n % 50}", f"g{n % 211}"], [self.value(n)]).bytes()
 
     # ---- talking ----
@@ -102,7 +115,7 @@ class Chaos:
 
     def call(self, method, path, body=None, headers=None):
         """(status, body), or (None, b"") without an answer."""
-        c = http.client.HTTPConnection("127.0.0.1", self.port, timeout=20)
+        c = http.client.HTTPConnection("127.0.0.1", self.port, timeout=self.PATIENCE_S)
         try:
             c.request(method, path, body=body, headers=headers or {})
             r = c.getresponse()
@@ -127,7 +140,7 @@ class Chaos:
                 self.next += 1
             # from here on it may be stored
             self.unknown[n] = True
-        status, body = self.call("POST", f"/profiles?service=s{n % 5}", self.profile(n))
+        status, body = self.call("POST", self.sent_to(n), self.profile(n))
         self.blamed("profile", status, body)
         if status == 200:
             with self.lock:
@@ -181,6 +194,7 @@ class Chaos:
 
     def querier(self, rng):
         path, args = rng.choice(QUERIES)
+        args = {} if args is None else {**args, "query": self.TYPE}
         status, body = self.call("GET", f"/api/{path}?{urllib.parse.urlencode({**args, 'from': 0})}")
         self.blamed(f"query {path}", status, body)
 
@@ -196,7 +210,7 @@ class Chaos:
         env = {k: v for k, v in os.environ.items() if not k.startswith(("DEBUGINFOD_", "LODE_"))}
         log = open(self.dir / "log", "ab")
         self.proc = subprocess.Popen([LODE, "serve", "--listen", f"127.0.0.1:{self.port}", "--data", self.data, "--no-upstream", "--no-access-log",
-                                      "--profiles-max-age", "30d", "--rescan", "1", self.pool], stdout=log, stderr=log,
+                                      *self.OPTIONS, "--rescan", "1", self.pool], stdout=log, stderr=log,
                                      env={**env, **self.faults.environment})
         log.close()
         end = time.monotonic() + 60
@@ -220,15 +234,25 @@ class Chaos:
             return None
         return json.loads(body)
 
+    def views(self):
+        """The list, the series and the flame graph, with nothing deleted in between."""
+        while True:
+            listed = self.ask("profiles", query=self.TYPE, limit=100000)
+            series = self.ask("series", query=self.TYPE, one=1)
+            graph = self.ask("flamegraph", query=self.TYPE)
+            if not listed or not series or not graph:
+                return None
+            if self.ask("profiles", query=self.TYPE, limit=100000) == listed:
+                return listed, series, graph
+
     def check(self, objects):
-        listed = self.ask("profiles", query=CPU, limit=100000)
-        series = self.ask("series", query=CPU, one=1)
-        graph = self.ask("flamegraph", query=CPU)
-        if not listed or not series or not graph:
+        views = self.views()
+        if not views:
             return
+        listed, series, graph = views
         seen = collections.Counter()
         for p in listed["profiles"]:
-            n, rest = divmod(p["time"] - self.base_ms, 137)
+            n, rest = divmod(p["time"] - self.base_ms, self.STEP_MS)
             seen[n] += 1
             if rest or p["total"] != self.value(n) or p["labels"].get("service") != f"s{n % 5}":
                 self.find(f"profile {n}: wrong: {p}")
@@ -237,9 +261,7 @@ class Chaos:
                 self.find(f"profile {n}: counted {seen[n]} times")
             elif n not in self.acked and n not in self.unknown:
                 self.find(f"profile {n}: was not sent")
-        lost = [n for n in self.acked if n not in seen]
-        if lost:
-            self.find(f"{len(lost)} acknowledged profiles lost: {lost[:10]}")
+        self.check_kept(seen)
         want = sum(self.value(n) * k for n, k in seen.items())
         got = sum(s["total"] for s in series["series"])
         if got != want or graph["total"] != want or sum(s["profiles"] for s in series["series"]) != sum(seen.values()):
@@ -248,6 +270,11 @@ class Chaos:
             status = self.check_object(build_id)
             if status != 200:
                 self.find(f"object {build_id}: acknowledged, and {status} now")
+
+    def check_kept(self, seen):
+        lost = [n for n in self.acked if n not in seen]
+        if lost:
+            self.find(f"{len(lost)} acknowledged profiles lost: {lost[:10]}")
 
     # ---- all of it ----
 
@@ -273,7 +300,7 @@ class Chaos:
         threads = [threading.Thread(target=self.loop, args=[w, self.rng.random()]) for w in jobs]
         for t in threads:
             t.start()
-        time.sleep(self.rng.uniform(0.05, 0.9))
+        time.sleep(self.rng.uniform(*self.RUN_S))
         if self.proc.poll() is not None:
             self.find(f"ended by itself: {self.proc.returncode}")
         if k % 10 == 9:
@@ -320,13 +347,13 @@ class Chaos:
         return 1 if self.findings else 0
 
 
-def main():
-    a = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    a.add_argument("--kills", type=int, default=200)
-    a.add_argument("--faults", type=int, default=2000)
+def main(chaos=Chaos, doc=__doc__, kills=200, faults=2000):
+    a = argparse.ArgumentParser(description=doc.split("\n")[0])
+    a.add_argument("--kills", type=int, default=kills)
+    a.add_argument("--faults", type=int, default=faults)
     a.add_argument("--seed", type=int, default=1)
     a.add_argument("--keep", action="store_true")
-    return Chaos(a.parse_args()).run()
+    return chaos(a.parse_args()).run()
 
 
 if __name__ == "__main__":

@@ -243,8 +243,101 @@ func main() {
 	fmt.Println(s.area())
 }
 """
+# Regions of OpenMP become functions of their own within the one that they stand in; so do functions that GNU C nests. Here those around
+# them are inlined, so that they stand in an abstract function.
+OMP = r"""
+#include <stdio.h>
+#include <stdlib.h>
+static inline int square(int x) { if (x > 3) return x * x; return x + x; }
+static inline int sum(const int *list, int n)
+{
+	int s = 0;
+#pragma omp parallel for reduction(+ : s)
+	for (int i = 0; i < n; i++)
+		s += square(list[i]);
+	return s;
+}
+static inline void twice(int *list, int n)
+{
+#pragma omp parallel
+#pragma omp single
+	for (int i = 0; i < n; i++) {
+#pragma omp task firstprivate(i)
+		list[i] += square(list[i]) + square(i);
+	}
+}
+#ifdef __cplusplus
+struct box { int n; int total(int k) { int s = 0; auto f = [&](int x) { return square(x) + n; };
+#pragma omp parallel for simd reduction(+ : s) schedule(dynamic)
+	for (int i = 0; i < k; i++) s += f(i);
+	return s; } };
+#endif
+int main(int argc, char **argv)
+{
+	int list[64] = { argc, 3, 5 };
+	twice(list, 64);
+	printf("%d\n", sum(list, 64) + sum(list, argc));
+#ifdef __cplusplus
+	box b { argc };
+	printf("%d\n", b.total(argc * 10));
+#endif
+#pragma omp parallel sections
+	{
+#pragma omp section
+		list[1] = square(list[2]);
+#pragma omp section
+		list[3] = sum(list, 3);
+	}
+	return list[1] + list[3];
+}
+"""
+NESTED = r"""
+#include <stdio.h>
+static inline int square(int x) { if (x > 3) return x * x; return x + x; }
+static inline int all(const int *list, int n)
+{
+	int s = 0;
+	__attribute__((noinline)) void add(int x) { s += square(x) + n; }
+	int one(int i) { add(i); return square(list[i]); }
+	for (int i = 0; i < n; i++)
+		s += one(i);
+	return s;
+}
+int main(int argc, char **argv)
+{
+	int list[8] = { argc, 3, 5 };
+	printf("%d %d\n", all(list, 8), all(list, argc));
+	return 0;
+}
+"""
+OMP_FORTRAN = r"""
+program p
+  implicit none
+  integer :: a(100), i, s
+  s = 0
+  !$omp parallel do
+  do i = 1, 100
+    a(i) = square(i)
+  end do
+  !$omp parallel do reduction(+:s)
+  do i = 1, 100
+    s = s + square(a(i)) + inner(i)
+  end do
+  print *, s
+contains
+  pure integer function square(x)
+    integer, intent(in) :: x
+    square = x * x + 1
+  end function
+  integer function inner(k)
+    integer, intent(in) :: k
+    inner = k + a(1)
+  end function
+end program
+"""
 
-SOURCES = {"a.c": C, "a.cc": CC, "b.cc": CC2, "a.f90": FORTRAN, "p.adb": ADA, "a.d": D, "a.rs": RUST, "a.go": GO}
+SOURCES = {"a.c": C, "a.cc": CC, "b.cc": CC2, "a.f90": FORTRAN, "p.adb": ADA, "a.d": D, "a.rs": RUST, "a.go": GO,
+           "o.c": OMP, "o.cc": OMP, "n.c": NESTED, "o.f90": OMP_FORTRAN}
 CLANGS = (13, 14, 15, 16, 19)
 GCCS = (11, 12)
 
@@ -269,6 +362,13 @@ def gcc_cases():
             for level in ("-O0", "-O2") if version != 5 else ("-O0", "-Og", "-O1", "-O2", "-O3", "-Os"):
                 yield case(f"-gdwarf-{version} {level}", f"-g -gdwarf-{version} {level}")
             yield Case(f"gcc {n}: C with nested functions, -gdwarf-{version} -O2", [f"{cc} -DNESTED -g -gdwarf-{version} -O2 a.c -o program"], "program")
+            for level in ("-O0", "-O1", "-O2", "-O3"):
+                yield Case(f"gcc {n}: functions nested in inlined ones, -gdwarf-{version} {level}", [f"{cc} -g -gdwarf-{version} {level} n.c -o program"], "program")
+                yield Case(f"gcc {n}: OpenMP, -gdwarf-{version} {level}", [f"{cc} -fopenmp -g -gdwarf-{version} {level} o.c -o program"], "program",
+                           quick=n == 12 and (version, level) == (5, "-O2"))
+            # The others do not read split units of versions before 4.
+            for flags in ("", "-flto", *(["-gsplit-dwarf"] if version > 3 else [])):
+                yield Case(f"gcc {n}: OpenMP in C++, -gdwarf-{version} -O2 {flags}", [f"{cxx} -fopenmp -g -gdwarf-{version} -O2 {flags} o.cc -o program"], "program")
             yield Case(f"gcc {n}: C -m32, -gdwarf-{version} -O2", [f"{cc} -m32 -g -gdwarf-{version} -O2 a.c -o program"], "program")
         for version in (4, 5):
             yield case(f"-gsplit-dwarf, version {version}", f"-g -gdwarf-{version} -O2 -gsplit-dwarf", quick=version == 4)
@@ -313,6 +413,9 @@ def clang_cases():
         for version in (2, 3, 4, 5):
             for level in ("-O0", "-O2") if version != 5 else ("-O0", "-O1", "-O2", "-O3", "-Os"):
                 yield case(f"-gdwarf-{version} {level}", f"-g -gdwarf-{version} {level}")
+            for level in ("-O0", "-O2"):
+                yield Case(f"clang {n}: OpenMP, -gdwarf-{version} {level}", [f"{cc} -fopenmp -g -gdwarf-{version} {level} -c o.c -o o.o"], "o.o", section=".text")
+                yield Case(f"clang {n}: OpenMP in C++, -gdwarf-{version} {level}", [f"{cxx} -fopenmp -g -gdwarf-{version} {level} -c o.cc -o o.o"], "o.o", section=".text")
             yield Case(f"clang {n}: C -m32, -gdwarf-{version} -O2", [f"{cc} -m32 -g -gdwarf-{version} -O2 a.c -o program"], "program")
         for version in (4, 5):
             yield case(f"-gsplit-dwarf, version {version}", f"-g -gdwarf-{version} -O2 -gsplit-dwarf", quick=version == 5)
@@ -360,6 +463,7 @@ def other_cases():
     for version in (2, 3, 4, 5):
         for level in ("-O0", "-O2", "-O3"):
             yield Case(f"gfortran: -gdwarf-{version} {level}", [f"gfortran -g -gdwarf-{version} {level} a.f90 -o program"], "program")
+            yield Case(f"gfortran: OpenMP, -gdwarf-{version} {level}", [f"gfortran -fopenmp -g -gdwarf-{version} {level} o.f90 -o program"], "program")
             yield Case(f"gnat: -gdwarf-{version} {level}", [f"gnatmake-12 -f -q -g -gdwarf-{version} {level} -gnatn p.adb -o program"], "program")
     for flags in ("-g -O0", "-g -O2", "-g -O3 -inline", "-gc -O2", "-gline-tables-only -O2", "-g -O2 --dwarf-version=4", "-g -O2 --dwarf-version=5",
                   "-g -O2 --flto=full", "-g -O2 -release"):
