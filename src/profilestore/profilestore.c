@@ -324,6 +324,7 @@ void profilestore_stats(struct profilestore *s, struct profilestore_stats *ret)
 		.n_labels_mended = atomic_load(&s->n_labels_mended),
 		.n_labels_dropped = atomic_load(&s->n_labels_dropped),
 		.n_expired = atomic_load(&s->n_expired),
+		.n_sweeps = atomic_load(&s->n_sweeps),
 		.oldest_ms = span.first_ms == INT64_MAX ? 0 : span.first_ms,
 		.latest_ms = MAX(span.last_ms, INT64_C(0)),
 	};

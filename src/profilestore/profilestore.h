@@ -292,6 +292,7 @@ struct profilestore_stats {
 	uint64_t data_size;                                   /* bytes on disk */
 	uint64_t metadata_size;                               /* bytes of memory */
 	uint64_t n_added, n_duplicates, n_refused, n_expired; /* since it was opened */
+	uint64_t n_sweeps;                                    /* likewise */
 	uint64_t n_labels_mended, n_labels_dropped;           /* of added profiles: see mends_labels */
 	int64_t oldest_ms, latest_ms;
 	unsigned n_set_aside;    /* databases, or pages of one, that were damaged, and were set aside */

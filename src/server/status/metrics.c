@@ -100,6 +100,9 @@ static const struct metric_family profiles_stacks = GAUGE("lode_profiles_stacks"
 							  "Distinct stacks of stored profiles.", "");
 static const struct metric_family profiles_bytes = GAUGE(
 	"lode_profiles_bytes", "Bytes of stored profiles on disk, and of their tables in memory.", "where");
+static const struct metric_family profiles_sweeps = GAUGE(
+	"lode_profiles_sweeps_total", "Sweeps of stacks and names that no stored profile needs any more.",
+	"");
 static const struct metric_family profiles_damaged = GAUGE(
 	"lode_profiles_damaged",
 	"Damage of the profiles' database found since the start: profiles lost, pages repaired, pages that "
@@ -223,6 +226,7 @@ static void collect_profiles(struct server *s)
 	set_figure(&profiles_locations, "named", st.n_locations - MIN(st.n_unnamed, st.n_locations));
 	set_figure(&profiles_locations, "unnamed", st.n_unnamed);
 	set_figure(&profiles_stacks, NULL, st.n_stacks);
+	set_figure(&profiles_sweeps, NULL, st.n_sweeps);
 	set_figure(&profiles_damaged, "lost", st.n_lost);
 	set_figure(&profiles_damaged, "repaired", st.n_mended);
 	set_figure(&profiles_damaged, "damaged", st.n_unmended);
