@@ -89,7 +89,7 @@ struct client_options {
 	const char *urls; /* separated by blanks */
 	const char *cache_path;
 	unsigned connections; /* at once to one server; 0: the default */
-	/* ask the servers also for files that others did not have, by the notes in the cache folder */
+	/* ask the servers also for files that others did not have, by the notes in the cache folder, and make no such note */
 	bool ignore_misses;
 	/* how long a lode server that has not read all of its packages yet is asked again; 0: 750 s; negative: not at all */
 	int64_t unread_wait_ms;

@@ -301,7 +301,8 @@ static void item_missing(struct item *it)
 		return;
 	}
 	nameless = lacked_name(it);
-	if (it->stage == STAGE_ASKED && it->suspect.fd < 0 && !nameless)
+	/* A note counts for whatever servers are asked later: those that the user named for this call say nothing about them. */
+	if (it->stage == STAGE_ASKED && it->suspect.fd < 0 && !nameless && !it->find->client->ignore_misses)
 		lookup_note_absent(&it->find->folder, &it->entry);
 	err_set(&r->err, ERR_INVALID,
 		nameless ? "no server has it by its build ID alone; those of ssqp+ need the name of its file"

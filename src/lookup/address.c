@@ -2,6 +2,7 @@
 /*
  * Addresses as people write them, their frames, and whether two files have the same ones.
  */
+#include <elf.h>
 #include <stdlib.h>
 #include "lookup/lookup.h"
 
@@ -72,9 +73,38 @@ void lookup_only(struct lookup_file *f, const struct str *addresses, size_t n)
 	qsort(f->only, f->n_only, sizeof(*f->only), by_address);
 }
 
+/* Where a section begins: in the table of a relocatable file, else in memory. */
+static bool section_place(const struct lookup_file *f, struct str name, uint64_t *ret_base,
+			  uint64_t *ret_size)
+{
+	const struct symtab_section *sec = symtab_section(f->table, name);
+	const struct elf_section *own = NULL;
+	AUTO(mem_freep) char *text = NULL;
+
+	if (sec) {
+		*ret_base = sec->base;
+		*ret_size = sec->size;
+		return true;
+	}
+	if (!f->img || (symtab_info(f->table)->flags & SYMTAB_RELOCATABLE))
+		return false;
+	text = mem_strndup(name.p, name.size);
+	own = elf_section_find(f->img, text);
+	if (!own || !(own->flags & SHF_ALLOC))
+		return false;
+	*ret_base = own->addr;
+	*ret_size = own->size;
+	return true;
+}
+
+bool lookup_has_section(const struct lookup_file *f, const char *name)
+{
+	return symtab_section(f->table, str_of(name)) || !f->img || elf_section_find(f->img, name);
+}
+
 bool lookup_address(const struct lookup_file *f, const char *section, struct str text, uint64_t *ret)
 {
-	const struct symtab_section *sec;
+	uint64_t base, size;
 	struct str name = section ? str_of(section) : (struct str){ 0 }, off = text = str_trim(text);
 	const char *plus = memrchr(text.p ? text.p : "", '+', text.size);
 
@@ -89,9 +119,8 @@ bool lookup_address(const struct lookup_file *f, const char *section, struct str
 	/* In a relocatable file a bare number is an offset in the first section of code. */
 	if (!name.size)
 		return true;
-	sec = symtab_section(f->table, name);
-	if (!sec || *ret >= sec->size)
+	if (!section_place(f, name, &base, &size) || *ret >= size)
 		return false;
-	*ret += sec->base;
+	*ret += base;
 	return true;
 }

@@ -109,7 +109,9 @@ int lookup_frames(const struct lookup_file *f, uint64_t addr, struct symtab_fram
 int lookup_frames_by(const struct lookup_file *f, struct symtab_finder *finder, uint64_t addr,
 		     struct symtab_frames *ret, struct err *err);
 
-/* "4010", "0x4010"; of relocatable files also ".text+0x10" and "(.text)+0x10". All hexadecimal. */
+/* The file has a section of this name, as far as is known. */
+bool lookup_has_section(const struct lookup_file *f, const char *name);
+/* "4010", "0x4010"; also ".text+0x10" and "(.text)+0x10". All hexadecimal. @section of a bare number; NULL: none. */
 bool lookup_address(const struct lookup_file *f, const char *section, struct str text, uint64_t *ret);
 
 /* "0x10" or "10", hexadecimal. */

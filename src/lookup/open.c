@@ -302,6 +302,8 @@ int lookup_open_module(struct lookup_file *f, const struct lookup_options *o, co
 		r = open_by_id(f, o, local, id, path, err);
 		path = f->named;
 	} else if (r < 0) {
+		if (!path)
+			(void)err_set(err, ERR_IO, "neither its path nor its build ID is known");
 		note_not_opened(f, err);
 	}
 	if (r < 0)

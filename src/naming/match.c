@@ -34,6 +34,7 @@ int match_file(struct resolver *r, struct str path, struct build_id *ret, char *
 {
 	AUTO(buf_done) struct buf cursor = { 0 };
 	struct match_found found = { 0 };
+	bool complete = true;
 	struct index_metadata_query q = { .key = STR("file"),
 					  .value = path,
 					  .max = MATCH_MAX,
@@ -61,6 +62,7 @@ int match_file(struct resolver *r, struct str path, struct build_id *ret, char *
 		}
 		buf_done(&cursor);
 		cursor = page.next;
+		complete = complete && page.complete;
 	} while (cursor.size && !found.several && clock_mono_ms() < q.deadline_mono_ms);
 	if (cursor.size && !found.several) {
 		snprintf(why, why_size,
@@ -71,6 +73,13 @@ int match_file(struct resolver *r, struct str path, struct build_id *ret, char *
 	if (found.id.size && !found.several) {
 		*ret = found.id;
 		return 0;
+	}
+	/* Files that are met when the store is listed wake nobody. */
+	if (!found.id.size && !complete) {
+		snprintf(why, why_size,
+			 "it came without a build ID, and no file of that path is known here yet: packages "
+			 "or the store are still being read");
+		return MATCH_LATER;
 	}
 	snprintf(why, why_size,
 		 found.several ? "it came without a build ID, and several files of that path are known"

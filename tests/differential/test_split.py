@@ -406,6 +406,18 @@ def test_compressed_debug_sections(sources, way, packing, tmp_path):
             t = a.section(s["name"])
             assert t["align"] == s["align"] and a.bytes(t) == b.bytes(s), (way, s["name"])
 
+@pytest.mark.parametrize("args", [["-f", "./x", "x"], ["-f", "sub/../x", "x"], ["-f", "link/x", "x"], ["-o", "out", "-f", "./out", "x"],
+                                  ["-o", "out", "-f", "./x", "x"]])
+def test_the_debug_file_never_replaces_the_file_by_another_spelling(tmp_path, args):
+    (tmp_path / "x.c").write_text("int main(void) { return 0; }\n")
+    run("gcc", "-g", "-o", tmp_path / "x", tmp_path / "x.c")
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "link").symlink_to(".")
+    before = (tmp_path / "x").read_bytes()
+    r = run(LODE, "split", *args, check=False, cwd=tmp_path)
+    assert r.returncode == 1 and b"would replace the file itself" in r.stderr, r
+    assert (tmp_path / "x").read_bytes() == before and not (tmp_path / "out").exists()
+
 
 def test_gdb_accepts_pairs_that_are_compressed_and_laid_out_by_build_id(sources, tmp_path):
     path = build(sources, "pie", tmp_path / "x")

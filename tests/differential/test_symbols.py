@@ -196,6 +196,21 @@ def test_addr2line_prints_the_same_as_binutils(tmp_path):
         assert ours == theirs, options
     assert run(LODE, "addr2line", "-fie", program, text="\n".join(where)) == run(LODE, "addr2line", "-fie", program, *where)
 
+def test_addr2line_takes_offsets_in_a_section_of_any_file(tmp_path):
+    (tmp_path / "x.c").write_text(
+        '__attribute__((section(".extra"), noinline)) int extra(int n) { return n * 3; }\nint main(int n, char **v) { return extra(n); }\n')
+    program = tmp_path / "x"
+    subprocess.run(["gcc", "-g", "-O1", "-o", program, tmp_path / "x.c"], check=True)
+    for args in (["-j", ".extra", "0", "2"], ["-j", ".text", "0", "ffffff"], ["-j", ".extra", "-a", "zzz"]):
+        ours, theirs = (subprocess.run([*tool, "-fe", program, *args], capture_output=True, text=True)
+                        for tool in ([LODE, "addr2line"], ["addr2line"]))
+        names = [r.stdout.splitlines()[::2] for r in (ours, theirs)]
+        assert ours.returncode == theirs.returncode == 0 and (names[0] == names[1] or "-a" in args), (ours, theirs)
+    assert "extra\n" in run(LODE, "addr2line", "-j", ".extra", "-fe", program, "0")
+    ours, theirs = (subprocess.run([*tool, "-j", ".none", "-e", program, "0"], capture_output=True, text=True)
+                    for tool in ([LODE, "addr2line"], ["addr2line"]))
+    assert ours.returncode == theirs.returncode == 1 and "no section .none" in ours.stderr
+
 
 def test_a_table_is_verified_and_the_same_with_threads(tmp_path):
     source = tmp_path / "a.cc"
@@ -223,6 +238,17 @@ def test_relative_folders_of_the_compilation(version, tmp_path):
     for address, f in re.findall(r"^(\w+) T ([fg])$", run("nm", program), re.M):
         places[f] = run(LODE, "symbolize", "-e", program, "--output-style", "llvm", f"0x{address}").split("\n")[1].rsplit(":", 2)[0]
     assert places == {"f": "src/src/a.c", "g": "src/a.c"}
+
+def test_addr2line_prints_unknown_places_as_binutils(tmp_path):
+    source = tmp_path / "a.c"
+    source.write_text(C)
+    subprocess.run(["gcc", "-O2", "-o", tmp_path / "symbols", source], check=True)
+    subprocess.run(["strip", "-o", tmp_path / "bare", tmp_path / "symbols"], check=True)
+    main = re.search(r"^(\S+) T main$", run("nm", tmp_path / "symbols"), re.M)[1]
+    for program in ("symbols", "bare"):
+        for options in ("-e", "-fe", "-fie", "-fpe", "-fiape"):
+            where = [tmp_path / program, main, "0", "7fffffff0000"]
+            assert run(LODE, "addr2line", options, *where) == run("addr2line", options, *where), (program, options)
 
 
 def test_the_debug_file_is_found_by_its_link(tmp_path):

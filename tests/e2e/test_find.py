@@ -299,6 +299,19 @@ def test_an_installed_kernel_with_compressed_modules(find, program, tmp_path):
     assert r.returncode == 0, r.stderr
     assert sorted(r.stdout.split()) == sorted(map(str, [vmlinux, *to]))
 
+@pytest.mark.skipif(not os.path.exists("/var/lib/dpkg/info"), reason="no dpkg")
+def test_advice_names_the_package_of_the_file_itself(find):
+    """Not that of a link to it; and also for a relative path."""
+    for name in ("awk", "gcc", "python3", "clang"):
+        real = os.path.realpath(f"/usr/bin/{name}")
+        owner = subprocess.run(["dpkg", "-S", real], capture_output=True, text=True).stdout.partition(":")[0]
+        r = find("--local", f"/usr/bin/{name}") if owner else None
+        if r and r.returncode == 1 and " debuginfo: " in r.stderr:
+            assert f"apt install {owner}-dbg" in r.stderr, r.stderr
+    r = subprocess.run([LODE, "find", "--local", "ls"], capture_output=True, text=True, cwd="/usr/bin", env=find.env)
+    if r.returncode == 1:
+        assert "apt install coreutils-dbgsym" in r.stderr, r.stderr
+
 
 def test_it_stops_when_told(find, tmp_path):
     """A server does not answer, and an interrupt ends the command at once."""
@@ -341,6 +354,17 @@ def test_a_section_that_is_nowhere_is_asked_of_nobody(find, program, server):
     assert status == 1 and one["outcome"] == "missing" and str(program.debug) in one["reason"]
     assert (server.metric("lode_http_requests_total") or 0) - (before or 0) <= 1
 
+def test_a_miss_of_a_named_server_is_none_of_the_others(server, serve, program, find, tmp_path):
+    (tmp_path / "empty").mkdir()
+    other = serve([tmp_path / "empty"]).scanned()
+    assert find("--server", other.url, program.build_id).returncode == 1
+    assert not (find.cache / program.build_id / "debuginfo").exists()
+    r = find(program.build_id, env={"DEBUGINFOD_URLS": server.url})
+    assert r.returncode == 0, r
+    # A miss of all servers of the environment is noted.
+    assert find("ab" * 20, env={"DEBUGINFOD_URLS": other.url}).returncode == 1
+    assert (find.cache / ("ab" * 20) / "debuginfo").stat().st_size == 0
+
 
 def test_a_section_by_build_id_of_the_executable(find, program, tmp_path):
     tree = tmp_path / "d"
@@ -349,6 +373,30 @@ def test_a_section_by_build_id_of_the_executable(find, program, tmp_path):
     status, found = find.json("--local", "--debug-file-directory", tree, "--section", ".text", "--section", ".debug_info", program.build_id)
     assert status == 0 and ["cut out of" in f["from"] for f in found] == [True, True]
     assert pathlib.Path(found[0]["path"]).read_bytes() == objcopy_section(program.binary, ".text", tmp_path / "text")
+
+def test_a_damaged_file_does_not_hide_the_others(tmp_path):
+    """Of an installed kernel's modules, and of the mapped files of a process."""
+    modules = tmp_path / "lib/modules/9.9/kernel"
+    modules.mkdir(parents=True)
+    (tmp_path / "x.c").write_text(
+        "#include <fcntl.h>\n#include <stdio.h>\n#include <sys/mman.h>\nint main(int n, char **v) {\n"
+        "mmap(0, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE, open(v[1], O_RDONLY), 0); puts(\"x\"); fflush(stdout); return getchar(); }\n")
+    subprocess.run(["gcc", "-g", "-o", tmp_path / "x", tmp_path / "x.c"], check=True)
+    damaged = b"\x7fELF\x09\x09\x09" + bytes(5000)
+    for name in "abcd":
+        (modules / f"{name}.ko").write_bytes(damaged if name == "b" else (tmp_path / "x").read_bytes())
+    (tmp_path / "bad").write_bytes(damaged)
+    r = subprocess.run([LODE, "find", "--local", "--sysroot", tmp_path, "--kernel-release", "9.9"], capture_output=True, text=True)
+    assert r.returncode == 1 and "b.ko: ELF class" in r.stderr, r
+    assert [line.rsplit("/", 1)[1] for line in r.stdout.splitlines()] == ["a.ko", "c.ko", "d.ko"]
+    p = subprocess.Popen([tmp_path / "x", tmp_path / "bad"], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    try:
+        p.stdout.readline()
+        r = subprocess.run([LODE, "find", "--local", "--json", "--pid", str(p.pid)], capture_output=True, text=True)
+        targets = [line.split('"')[3] for line in r.stdout.splitlines() if '"target"' in line]
+        assert f"{tmp_path}/bad" in targets and any("/ld-linux" in t for t in targets) and f"{tmp_path}/bad: ELF class" in r.stderr, r
+    finally:
+        p.communicate(b"\n")
 
 
 def test_a_section_of_a_file_without_build_id_has_no_place(find, tmp_path):

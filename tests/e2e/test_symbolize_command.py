@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """lode symbolize: by build ID, of a process, of the kernel, in crash text; and its cache."""
 
+import json
 import os
 import pathlib
 import re
@@ -204,6 +205,67 @@ def test_members_of_packages_in_all_commands(run, tmp_path, serve):
     assert service.get(f"/buildid/{build_id}/debuginfo").body == (tmp_path / "m.so").read_bytes()
 
 
+PLUGINS = r"""
+#include <dlfcn.h>
+#include <stdio.h>
+
+int main(int argc, char **argv)
+{
+	void *first = dlopen(argv[1], RTLD_NOW), *second;
+
+	printf("%p\n", dlsym(first, "first"));
+	rename(argv[2], argv[1]);
+	second = dlopen(argv[3], RTLD_NOW); /* the same path by another name */
+	printf("%p\n", dlsym(second, "second"));
+	fflush(stdout);
+	getchar();
+	return 0;
+}
+"""
+
+
+def test_a_file_that_was_replaced_while_it_was_mapped(run, tmp_path):
+    """Both files are mapped, under one path: each address has the name of its own file, or none."""
+    (tmp_path / "p.c").write_text(PLUGINS)
+    (tmp_path / "one.c").write_text("int first(void) { return 1; }\n")
+    (tmp_path / "two.c").write_text("int other(int n) { return n * 7; }\nint more(int n) { return n * 9; }\nint second(void) { return 2; }\n")
+    subprocess.run(["gcc", "-g", "-o", "p", "p.c"], cwd=tmp_path, check=True)
+    for name in ("one", "two"):
+        subprocess.run(["gcc", "-g", "-shared", "-fPIC", "-o", f"{name}.so", f"{name}.c"], cwd=tmp_path, check=True)
+    p = subprocess.Popen(["./p", "./one.so", "two.so", f"{tmp_path}/one.so"], cwd=tmp_path, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    try:
+        first, second = p.stdout.readline().strip(), p.stdout.readline().strip()
+        assert "  second  " in run("--pid", p.pid, second)
+        if os.geteuid() == 0:
+            assert "  first  " in run("--pid", p.pid, first)
+        else:
+            assert "was replaced or deleted" in run("--pid", p.pid, first, status=1)
+    finally:
+        p.communicate("\n")
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="mounts")
+def test_a_file_of_another_mount_namespace_with_the_same_inode(run, tmp_path):
+    (tmp_path / "m").mkdir()
+    for name in ("mine", "theirs"):
+        (tmp_path / f"{name}.c").write_text(
+            f'#include <stdio.h>\nint {name}(void) {{ return 1; }}\n'
+            f'int main(void) {{ printf("%p\\n", (void *){name}); fflush(stdout); return getchar(); }}\n')
+        subprocess.run(["gcc", "-g", "-o", name, f"{name}.c"], cwd=tmp_path, check=True)
+    mount = "mount -t tmpfs none m && cp {} m/prog && exec {}"
+    if subprocess.run(["unshare", "-m", "sh", "-c", mount.format("mine", "true")], cwd=tmp_path, capture_output=True).returncode:
+        pytest.skip("no mounts here")
+    p = subprocess.Popen(["unshare", "-m", "sh", "-c", mount.format("theirs", f"{tmp_path}/m/prog")], cwd=tmp_path, stdin=subprocess.PIPE,
+                         stdout=subprocess.PIPE, text=True)
+    try:
+        addr = p.stdout.readline().strip()
+        inside = subprocess.run(["unshare", "-m", "sh", "-c", mount.format("mine", '"$@"'), "sh", LODE, "symbolize", "--pid", str(p.pid), addr],
+                                cwd=tmp_path, capture_output=True, text=True, env={**os.environ, "DEBUGINFOD_URLS": ""})
+        assert "  theirs  " in inside.stdout, inside
+    finally:
+        p.communicate("\n")
+
+
 def test_the_vdso_and_code_that_a_process_made(run, tmp_path):
     p = subprocess.Popen(["sleep", "60"])
     made = pathlib.Path(f"/tmp/perf-{p.pid}.map")
@@ -301,6 +363,17 @@ def test_perf_script(run, tmp_path):
     assert len(re.findall(rf"^\t    {pc:x} (?:inner \(inlined\)|outer \({exe}\)) \S*crash\.c:[0-9:]+$", got, re.M)) >= 2, got
     assert re.search(rf"^\t    {pc + 1:x} outer \({exe}\)", got, re.M), got
     assert "[kernel.kallsyms]" in got
+
+def test_frames_of_a_program_that_was_started_by_a_relative_path(tmp_path):
+    program(tmp_path)
+    env = {**os.environ, "DEBUGINFOD_URLS": "", "XDG_CACHE_HOME": str(tmp_path / "cache")}
+    crash = subprocess.run(["./crash"], cwd=tmp_path, capture_output=True, text=True).stdout
+    assert crash.startswith("./crash(")
+    r = subprocess.run([LODE, "symbolize"], cwd=tmp_path, input=crash, capture_output=True, text=True, env=env)
+    assert re.search(r"^        trace  \S*crash\.c:%d" % line_of("backtrace_symbols_fd"), r.stdout, re.M), r.stdout
+    # A name alone is no path: the reason is not damage.
+    r = subprocess.run([LODE, "symbolize", "-v"], cwd=tmp_path, input="    #0 0x1 (crash+0x1169)\n", capture_output=True, text=True, env=env)
+    assert "neither its path nor its build ID" in r.stderr and "cannot be read" not in r.stderr, r.stderr
 
 
 def test_other_text_passes_unchanged(run):
@@ -495,6 +568,26 @@ def test_wrong_use_is_told(run, tmp_path):
     for args in (["dump", "-o", "x", "t"], ["build", "-e", "x", "-o", "y", "t"], ["verify", "--summary", "-e", "x", "t"]):
         r = subprocess.run([LODE, "symtab", *args], capture_output=True, text=True)
         assert r.returncode == 2 and "has no effect" in r.stderr, (args, r)
+
+def test_each_answer_in_json_is_json_and_has_its_own_module(run, tmp_path):
+    exe = program(tmp_path)
+    main = re.search(r"(\w+) T main", subprocess.run(["nm", str(exe)], capture_output=True, text=True).stdout).group(1)
+    where = [main, "z\"zz", "0x10 more"]
+    want = [("main", None), (None, 'unable to parse arguments: z"zz'), (None, "unable to parse arguments: 0x10 more")]
+
+    def read(one):
+        assert one["ModuleName"] == str(exe)
+        return (one["Symbol"][-1]["FunctionName"] if "Symbol" in one else None, one.get("Error", {}).get("Message"))
+
+    assert [read(one) for one in json.loads(run("-e", exe, "--output-style", "json", *where))] == want
+    assert [read(json.loads(line)) for line in run("-e", exe, "--output-style", "json", text="\n".join(where) + "\n").splitlines()] == want
+    p = subprocess.Popen([str(exe), "wait"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    try:
+        addr = int(p.stdout.readline(), 16)
+        unmapped, inside, word = json.loads(run("--pid", p.pid, "--output-style", "json", hex(addr + (1 << 40)), hex(addr), "zzz"))
+        assert inside["ModuleName"] == str(exe) and unmapped["ModuleName"] == word["ModuleName"] == ""
+    finally:
+        p.communicate("\n")
 
 
 def test_a_prelinked_object_and_its_debug_file(run, tmp_path):

@@ -183,6 +183,7 @@ static int mem_metadata(struct resolver *r, const struct index_metadata_query *q
 	if (q->cursor.size && !str_to_u64(q->cursor, &skip))
 		return err_set(err, ERR_INVALID, "bad cursor");
 	pthread_mutex_lock(&m->lock);
+	ret->complete = !m->unfinished;
 	for (struct mem_entry *e = m->entries; e && !result; e = e->next) {
 		struct index_metadata found;
 

@@ -13,6 +13,7 @@ void resolve_mem_put(struct resolver *r, enum resolve_kind kind, const struct bu
 void resolve_mem_put_waiting(
 	struct resolver *r, enum resolve_kind kind, const struct build_id *id,
 	struct str arg); /* RESOLVE_WAIT until put, as another server; missing if no other is asked */
+/* More may turn up; answers on metadata are incomplete. */
 void resolve_mem_set_unfinished(struct resolver *r, bool unfinished);
 void resolve_mem_fail(struct resolver *r, enum resolve_kind kind, const struct build_id *id, struct str arg,
 		      const struct err *why);

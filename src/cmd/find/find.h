@@ -60,6 +60,8 @@ struct find_item *find_add(struct finder *f, const char *name, const char *open_
 			   const struct build_id *id, struct err *err);
 /* "/sys/kernel/notes" below --sysroot. In the arena. */
 const char *find_path(struct finder *f, const char *path);
+/* Report that the ELF file of one item cannot be read, and add the item without a build ID: the others are searched. */
+int find_add_damaged(struct finder *f, const char *name, struct err *why, struct err *err);
 /* The build ID of an ELF file, size 0 if it has none. 1: it is not an ELF file, or missing. */
 int find_read_id(const char *path, bool packed, struct build_id *ret, struct err *err);
 /* Open a file; @packed: it may be the member of an archive, and is decoded if it is compressed as a whole. Outcome

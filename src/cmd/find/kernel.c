@@ -138,10 +138,11 @@ static int add_installed(struct finder *f, const char *path, struct err *err)
 {
 	struct find_item *item;
 	struct build_id id;
-	int r = find_read_id(path, true, &id, err);
+	struct err why = { 0 };
+	int r = find_read_id(path, true, &id, &why);
 
 	if (r)
-		return r < 0 ? err_in(err, "%s", path) : 0;
+		return r < 0 ? find_add_damaged(f, path, &why, err) : 0;
 	item = find_add(f, path, path, &id, err);
 	if (!item)
 		return -1;

@@ -9,38 +9,13 @@
 #include <stdlib.h>
 #include <sys/sysmacros.h>
 #include <unistd.h>
-#include "agent/maps.h"
+#include "cmd/mapped.h"
 #include "elf/core.h"
 
 #define MAX_MAPS  MIB(256)
 #define VDSO_SIZE KIB(64)
 
 /* ---- a process ---- */
-
-/*
- * The file at its path, if that is still the mapped one; else through map_files, which also has deleted files
- * and those in other mount namespaces, but only for root; else at its path in that namespace.
- */
-static const char *readable_path(struct finder *f, const char *pid, const struct maps_line *m)
-{
-	const char *path = arena_strdup(&f->a, m->path);
-	struct stat st;
-
-	/*
-	 * Some file systems (overlay, btrfs) show another device in maps, so only the inode is compared. That of a deleted
-	 * file may belong to another one by now.
-	 */
-	if (!m->deleted && stat(path, &st) == 0 && st.st_ino == m->inode)
-		return path;
-	path = arena_printf(&f->a, "/proc/%s/map_files/%llx-%llx", pid, (unsigned long long)m->start,
-			    (unsigned long long)m->limit);
-	if (access(path, R_OK) == 0)
-		return path;
-	path = arena_printf(&f->a, "/proc/%s/root" STR_FMT, pid, STR_ARG(m->path));
-	if (!m->deleted && stat(path, &st) == 0 && st.st_ino == m->inode)
-		return path;
-	return NULL;
-}
 
 /* Code of Windows' programs (wine) or of .NET has no debug information that lode could find. */
 static void tell_not_elf(const char *open_path, const char *name)
@@ -58,8 +33,10 @@ static void tell_not_elf(const char *open_path, const char *name)
 
 static int add_mapped(struct finder *f, const char *pid, const struct maps_line *m, struct err *err)
 {
-	const char *open_path = readable_path(f, pid, m), *name = arena_strdup(&f->a, m->path);
+	AUTO(mem_freep) char *open_path = mapped_path(pid, m);
+	const char *name = arena_strdup(&f->a, m->path);
 	struct build_id id = { 0 };
+	struct err why = { 0 };
 	int r;
 
 	if (!open_path) {
@@ -69,9 +46,9 @@ static int add_mapped(struct finder *f, const char *pid, const struct maps_line 
 				"read the mapped file\n");
 		return find_add(f, name, NULL, NULL, err) ? 0 : -1;
 	}
-	r = find_read_id(open_path, false, &id, err);
+	r = find_read_id(open_path, false, &id, &why);
 	if (r < 0)
-		return err_in(err, "%s", name);
+		return find_add_damaged(f, name, &why, err);
 	if (r) {
 		tell_not_elf(open_path, name);
 		return 0;

@@ -45,6 +45,13 @@ struct find_item *find_add(struct finder *f, const char *name, const char *open_
 	return item;
 }
 
+int find_add_damaged(struct finder *f, const char *name, struct err *why, struct err *err)
+{
+	(void)err_in(why, "%s", name);
+	tell_error("find", why);
+	return find_add(f, name, NULL, NULL, err) ? 0 : -1;
+}
+
 const char *find_path(struct finder *f, const char *path)
 {
 	return f->s->find.sysroot ? arena_printf(&f->a, "%s%s", f->s->find.sysroot, path) : path;

@@ -132,6 +132,24 @@ static int open_original(struct split_job *j, const char *path, struct err *err)
 	return elf_build_id(j->img, &j->id, err) < 0 ? -1 : 0;
 }
 
+/* The folder of a path. Heap. */
+static char *folder_of(const char *path)
+{
+	struct str dir = path_dirname(str_of(path));
+
+	return dir.size ? mem_strndup(dir.p, dir.size) : mem_strdup(".");
+}
+
+/* Both paths name one entry of one folder: the file that is renamed there later would replace the other. */
+static bool is_same_place(const char *a, const char *b)
+{
+	AUTO(mem_freep) char *dir_a = folder_of(a), *dir_b = folder_of(b);
+	struct stat x, y;
+
+	return str_eq(path_basename(str_of(a)), path_basename(str_of(b))) && stat(dir_a, &x) == 0 &&
+	       stat(dir_b, &y) == 0 && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
+}
+
 /* @path is the archive, or one of the archives, that the member is in. */
 static bool is_archive_of(const struct split_job *j, const char *path)
 {
@@ -166,7 +184,8 @@ static int choose_places(struct split_job *j, struct err *err)
 	} else {
 		j->debug = arena_printf(&j->a, "%s.debug", j->out);
 	}
-	if (strcmp(j->debug, j->out) == 0 || strcmp(j->debug, j->in) == 0)
+	if (strcmp(j->debug, j->out) == 0 || strcmp(j->debug, j->in) == 0 ||
+	    is_same_place(j->debug, j->out) || is_same_place(j->debug, j->in))
 		return err_set(err, ERR_INVALID,
 			       "the debug file would replace the file itself; give another --debug-file");
 	if (is_archive_of(j, j->out) || is_archive_of(j, j->debug))

@@ -18,12 +18,6 @@ static int set_upstream_servers(struct settings *s, const char *value, enum sett
 	return setting_list_add(s, &o->servers, str_of(value), rank, err);
 }
 
-static int set_no_upstream(struct settings *s, const char *value, enum setting_rank rank, struct err *err)
-{
-	service_settings(s)->upstream.off = true;
-	return 0;
-}
-
 static const struct option_row upstream_rows[] = {
 	{ 0, "debuginfod-upstream-servers", "URL[,URL...]",
 	  "servers to ask, in this order, for files that are not here; ssqp+URL, tree+URL, unified+URL: "
@@ -31,7 +25,7 @@ static const struct option_row upstream_rows[] = {
 	  "servers of other kinds; may be given again [$DEBUGINFOD_URLS, "
 	  "else " DEFAULT_SERVERS "]",
 	  OPT_CALL(set_upstream_servers) },
-	{ 0, "no-upstream", NULL, "ask no other server", OPT_CALL(set_no_upstream) },
+	{ 0, "no-upstream", NULL, "ask no other server", SERVICE_ON(upstream.off) },
 	{ 0, "upstream-misses", "N",
 	  "files that these servers do not have that one client may ask for in a minute; symbol tables get a "
 	  "fifth of "

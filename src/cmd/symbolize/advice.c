@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Advice on how to get the names of addresses that a command could not name. */
+#include <limits.h>
 #include <stdlib.h>
 #include "cmd/symbolize/symbolize.h"
 #include "local/distro.h"
@@ -35,9 +36,23 @@ static void add_advice_place(const struct elf_image *img, struct str file, struc
 	}
 }
 
-void symbolize_advice(const struct lookup_options *places, enum frame_reason reason, struct str file,
+/*
+ * The path without links: by it packages have the file, and its debug file is searched for. A relative path counts if the
+ * file was opened by it. As it is if it is not here.
+ */
+static struct str real_path_of(struct str file, const struct lookup_file *f, char real[PATH_MAX])
+{
+	AUTO(mem_freep) char *path = mem_strndup(file.p, file.size);
+	bool opened = f && f->img && !f->named;
+
+	return file.size && (file.p[0] == '/' || opened) && realpath(path, real) ? str_of(real) : file;
+}
+
+void symbolize_advice(const struct lookup_options *places, enum frame_reason reason, struct str given,
 		      const struct lookup_file *f, struct buf *out)
 {
+	char real[PATH_MAX];
+	struct str file = real_path_of(given, f, real);
 	const char *urls = places->urls ? places->urls : getenv("DEBUGINFOD_URLS");
 	AUTO(buf_done)
 	struct buf package = { 0 }, install = { 0 }, missing = { 0 }, place = { 0 };

@@ -163,6 +163,10 @@ static int answer_opened(struct answers *a, int opened, struct err *err)
 		/* A file that is no ELF file has its own advice. */
 		if (a->file.no_debug != FRAME_DAMAGED && a->file.no_debug != FRAME_NO_BUILD_ID)
 			symbolize_print_advice(&a->places, a->file.no_debug, a->module, &a->file);
+	} else if (a->s->symbols.section && !lookup_has_section(&a->file, a->s->symbols.section)) {
+		(void)err_set(err, ERR_INVALID, STR_FMT ": it has no section %s", STR_ARG(a->module),
+			      a->s->symbols.section);
+		status = tell_error("symbolize", err);
 	} else {
 		if (a->s->verbose && a->file.img) {
 			a->layout = NEW(struct frame_layout);
@@ -181,7 +185,9 @@ int symbolize_file(struct settings *s, const char *path, const struct symbolize_
 	struct answers a = { .s = s, .style = style, .module = str_of(path), .places = lookup_options_of(s) };
 	struct err err = { 0 };
 
-	lookup_only(&a.file, s->paths.items, s->paths.n);
+	/* Offsets in a section are no addresses. */
+	if (!s->symbols.section)
+		lookup_only(&a.file, s->paths.items, s->paths.n);
 	return answer_opened(&a, lookup_open(&a.file, &a.places, path, &err), &err);
 }
 
@@ -205,6 +211,7 @@ int symbolize_build_id(struct settings *s, const struct symbolize_style *style)
 				   "--build-id: '%s' is not a build ID, an even number of hexadecimal digits "
 				   "or the text of a Go build ID, of at most %u bytes",
 				   s->symbols.build_id, BUILD_ID_MAX);
-	lookup_only(&a.file, s->paths.items, s->paths.n);
+	if (!s->symbols.section)
+		lookup_only(&a.file, s->paths.items, s->paths.n);
 	return answer_opened(&a, lookup_open_module(&a.file, &a.places, NULL, &id, &err), &err);
 }

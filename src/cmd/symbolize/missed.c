@@ -28,7 +28,7 @@ void modules_report_missed(const struct modules *m, const char *what)
 {
 	for (size_t i = 0; m->s->verbose && i < m->n; i++) {
 		const struct module *one = m->list[i];
-		struct str file = str_of(one->path && one->name[0] == '/' ? one->path : one->name);
+		struct str file = str_of(one->path && strchr(one->name, '/') ? one->path : one->name);
 
 		if (!one->n_missed)
 			continue;

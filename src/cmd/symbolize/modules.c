@@ -26,27 +26,41 @@ void modules_done(struct modules *m)
 	map_done(&m->by_name);
 }
 
-struct module *modules_get(struct modules *m, struct str name, const struct build_id *id)
+/* @more: the rest of the key. */
+static struct module *modules_get_by(struct modules *m, struct str name, struct bytes more)
 {
 	AUTO(buf_done) struct buf key = { 0 };
 	struct module *one;
 
 	buf_add_str(&key, name);
 	buf_add_char(&key, '\0');
-	if (id)
-		buf_add(&key, id->b, id->size);
+	if (more.size)
+		buf_add(&key, more.p, more.size);
 	one = map_get(&m->by_name, buf_bytes(&key));
 	if (one || m->n >= MODULES_MAX)
 		return one;
 	one = NEW(struct module);
 	one->name = mem_strndup(name.p, name.size);
-	if (name.size && name.p[0] == '/')
+	/* glibc and sanitizers have a program's path as it was started: "./test". Names of kernel modules have no slash. */
+	if (name.size && memchr(name.p, '/', name.size))
 		one->path = mem_strndup(name.p, name.size);
-	if (id)
-		one->id = *id;
 	map_put(&m->by_name, buf_bytes(&key), one);
 	VEC_PUSH(m->list, m->n, m->room) = one;
 	return one;
+}
+
+struct module *modules_get(struct modules *m, struct str name, const struct build_id *id)
+{
+	struct module *one = modules_get_by(m, name, id ? build_id_bytes(id) : (struct bytes){ 0 });
+
+	if (one && id)
+		one->id = *id;
+	return one;
+}
+
+struct module *modules_get_mapped(struct modules *m, struct str path, struct bytes inode)
+{
+	return modules_get_by(m, path, inode);
 }
 
 void module_add_map(struct module *m, const struct frame_mapping *map)
@@ -62,6 +76,13 @@ static bool module_open(struct modules *m, struct module *one)
 	if (one->tried)
 		return one->file.finder != NULL;
 	one->tried = true;
+	if (one->gone) {
+		fprintf(stderr, "lode: symbolize: ");
+		print_text(stderr, str_of(one->name));
+		fprintf(stderr, ": was replaced or deleted since the process mapped it; only root can read "
+				"the mapped file\n");
+		return false;
+	}
 	if (lookup_open_module(&one->file, &m->places, one->path, &one->id, &err) < 0) {
 		one->closed = one->file.no_debug == FRAME_FOUND ? FRAME_DAMAGED : one->file.no_debug;
 		lookup_file_done(&one->file);

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <unistd.h>
-#include "agent/maps.h"
+#include "cmd/mapped.h"
 #include "profile/name.h"
 #include "profile/perf_map.h"
 #include "cmd/symbolize/symbolize.h"
@@ -34,24 +34,6 @@ struct process {
 	size_t n_others, room_others;
 	uint64_t n_unmapped, n_made; /* addresses without a name: in no code, in code without a file */
 };
-
-/* The file as it was mapped, which may have been replaced or deleted since. */
-static char *mapped_path(const char *pid, const struct maps_line *l)
-{
-	AUTO(mem_freep)
-	char *mapped = mem_printf("/proc/%s/map_files/%llx-%llx", pid, (unsigned long long)l->start,
-				  (unsigned long long)l->limit);
-	AUTO(mem_freep) char *own = mem_strndup(l->path.p, l->path.size);
-	AUTO(mem_freep) char *there = mem_printf("/proc/%s/root%s", pid, own);
-	struct stat st;
-
-	/* The inode of a deleted file may belong to another one by now. */
-	if (!l->deleted && stat(own, &st) == 0 && st.st_ino == l->inode)
-		return TAKE(own);
-	if (access(mapped, R_OK) == 0)
-		return TAKE(mapped);
-	return TAKE(there);
-}
 
 /* Copy the vDSO out of the memory of the process. False: it cannot be read. */
 static bool vdso_copy(struct process *p, const char *pid, const struct frame_mapping *map)
@@ -91,6 +73,7 @@ static void add_process_mapping(struct process *p, const char *pid, struct str l
 {
 	struct frame_mapping map = { 0 };
 	struct maps_line l;
+	uint64_t inode[2]; /* of which device */
 	struct module *m;
 
 	if (!maps_line_parse(line, &l))
@@ -106,12 +89,15 @@ static void add_process_mapping(struct process *p, const char *pid, struct str l
 			VEC_PUSH(p->others, p->n_others, p->room_others) = map;
 		return;
 	}
-	m = modules_get(&p->modules, l.path, NULL);
+	inode[0] = (uint64_t)l.major << 32 | l.minor;
+	inode[1] = l.inode;
+	m = modules_get_mapped(&p->modules, l.path, bytes_of(inode, sizeof(inode)));
 	if (!m)
 		return;
 	if (!m->n_maps) {
 		free(m->path);
 		m->path = mapped_path(pid, &l);
+		m->gone = !m->path;
 	}
 	module_add_map(m, &map);
 	VEC_PUSH(p->places, p->n, p->room) = (struct mapped_module){ map.start, map.limit, m };

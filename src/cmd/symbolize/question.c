@@ -43,6 +43,9 @@ static int answer_question(struct answerer *a, struct symbolize_writer *writer, 
 	struct symtab_frame folded;
 	int r;
 
+	/* Not that of the answer before. */
+	if (from->by)
+		writer->module = (struct str){ 0 };
 	if (q->answer.head.p) {
 		q->answer = symbolize_writer_echo(writer, q->answer.head);
 		a->n_missing++;

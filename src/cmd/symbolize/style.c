@@ -34,6 +34,13 @@ static void add_discriminator(const struct symtab_frame *f, struct buf *out)
 		buf_printf(out, " (discriminator %u)", f->discriminator);
 }
 
+/* Repeat it. */
+static void echo_text(const struct symbolize_writer *w, struct str text, struct buf *out)
+{
+	buf_add_str(out, text);
+	buf_add_char(out, '\n');
+}
+
 /* ---- lode's ---- */
 
 static void head_ours(struct symbolize_writer *w, uint64_t addr, const struct symtab_frames *frames,
@@ -89,13 +96,20 @@ static void add_path_after_name(const struct settings *s, const struct symtab_fr
 	buf_add_char(out, ':');
 }
 
+/* Without a line: '?' if a function or a file is known, else 0; then there is no " at ", either. */
 static void place_gnu(const struct settings *s, const struct symtab_frame *f, struct buf *out)
 {
+	if (!f->file.size && !f->name.size && !f->linkage.size) {
+		if (s->symbols.functions)
+			buf_add_char(out, s->symbols.pretty ? ' ' : '\n');
+		buf_add_str(out, STR("??:0\n"));
+		return;
+	}
 	add_path_after_name(s, f, out);
 	if (f->line)
 		add_decimal(out, f->line);
 	else
-		buf_add_char(out, f->file.size ? '?' : '0');
+		buf_add_char(out, '?');
 	add_discriminator(f, out);
 	buf_add_char(out, '\n');
 }
@@ -157,13 +171,29 @@ static void head_json(struct symbolize_writer *w, uint64_t addr, const struct sy
 	buf_add_char(out, '\n');
 }
 
+/* As llvm-symbolizer: programs read each answer as JSON. */
+static void echo_json(const struct symbolize_writer *w, struct str text, struct buf *out)
+{
+	AUTO(buf_done) struct buf message = { 0 };
+	struct json_writer j = { .out = out };
+
+	buf_printf(&message, "unable to parse arguments: " STR_FMT, STR_ARG(text));
+	json_open_object(&j, NULL);
+	json_open_object(&j, "Error");
+	json_put_str(&j, "Message", buf_str(&message));
+	json_close(&j);
+	json_put_str(&j, "ModuleName", w->module);
+	json_close(&j);
+	buf_add_char(out, '\n');
+}
+
 static const struct symbolize_style styles[] = {
 	{ "lode", head_ours, place_ours, .before = STR("  "),
-	  .unknown = STR("  ??  no function is known there\n"), .ours = true, .echo = true, .addressed = true,
-	  .discriminators = true },
+	  .unknown = STR("  ??  no function is known there\n"), .ours = true, .echo = echo_text,
+	  .addressed = true, .discriminators = true },
 	{ "gnu", head_gnu, place_gnu, .pretty = true, .discriminators = true },
-	{ "llvm", head_llvm, place_llvm, .end = STR("\n"), .echo = true, .pretty = true },
-	{ "json", head_json, .list = true, .echo = true, .addressed = true, .discriminators = true },
+	{ "llvm", head_llvm, place_llvm, .end = STR("\n"), .echo = echo_text, .pretty = true },
+	{ "json", head_json, .list = true, .echo = echo_json, .addressed = true, .discriminators = true },
 };
 
 void symbolize_fold(struct symtab_frames *f, struct symtab_frame *room)

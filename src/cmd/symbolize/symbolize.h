@@ -54,6 +54,7 @@ struct module {
 	struct build_id id;
 	struct frame_mapping *maps;
 	size_t n_maps, room_maps;
+	bool gone; /* the process has mapped it, and another file, or none, is at its path */
 	bool tried, read_symbols;
 	struct lookup_file file;  /* when it was opened */
 	enum frame_reason closed; /* why it could not be opened */
@@ -78,6 +79,8 @@ void modules_init(struct modules *m, struct settings *s);
 void modules_done(struct modules *m);
 /* The module of this path (or name) and build ID (NULL: not known), made if it is new. NULL: too many. */
 struct module *modules_get(struct modules *m, struct str name, const struct build_id *id);
+/* The same for a mapped file: of several at one path, since it was replaced, each inode is a module. */
+struct module *modules_get_mapped(struct modules *m, struct str path, struct bytes inode);
 void module_add_map(struct module *m, const struct frame_mapping *map);
 /* An address to look up in a module. */
 struct module_address {

@@ -3,7 +3,7 @@
  * Crash text and stacks of other programs, copied with their frames filled in.
  *
  *   sanitizers        "    #1 0x4f3c8b  (/usr/bin/x+0x4f3c8b) (BuildId: 00ff...)"
- *   glibc             "/usr/lib/x.so(+0x123) [0x7f0012345678]", "x(f+0x12) [0x...]"
+ *   glibc             "/usr/lib/x.so(+0x123) [0x7f0012345678]", "./x(f+0x12) [0x...]"
  *   perf script       "	    7f0012345678 f+0x12 (/usr/lib/x.so)", also "(/usr/lib/x.so+0x123)"; with
  *                     --show-mmap-events addresses without a name, too
  *
@@ -197,7 +197,8 @@ static bool glibc_line(struct text_filter *t, struct str line, struct buf *out)
 	place = (struct str){ open + 1, (size_t)(close - open - 1) };
 	rest = text_skip_blanks(str_after(rest, (size_t)(close + 1 - rest.p)));
 	if (!text_take(&rest, STR("[")) || !text_take_hex(&rest, true, &ignored) ||
-	    !text_take(&rest, STR("]")) || !split_offset(place, &name, &off) || module.p[0] != '/')
+	    !text_take(&rest, STR("]")) || !split_offset(place, &name, &off) ||
+	    !memchr(module.p, '/', module.size))
 		return false;
 	m = modules_get(&t->modules, module, NULL);
 	if (!m)

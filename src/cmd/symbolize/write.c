@@ -186,11 +186,12 @@ static const struct frame_text *frame_made(struct symbolize_writer *w, const str
 	const struct known_path *path = frame_known_path(w, f);
 	struct recent_frame *at = &w->recent_frames[recent_slot(name, outer, f->line * 31u + f->column,
 								ARRAY_SIZE(w->recent_frames))];
+	bool named = f->name.size || f->linkage.size;
 	struct frame_text *text;
 
-	if (at->text && at->name == name && at->path == path && at->outer == outer && at->line == f->line &&
-	    at->column == f->column && at->discriminator == f->discriminator && at->inlined == f->inlined &&
-	    at->origin == f->origin)
+	if (at->text && at->named == named && at->name == name && at->path == path && at->outer == outer &&
+	    at->line == f->line && at->column == f->column && at->discriminator == f->discriminator &&
+	    at->inlined == f->inlined && at->origin == f->origin)
 		return at->text;
 	w->room.size = 0;
 	w->style->place(w->s, f, &w->room);
@@ -209,6 +210,7 @@ static const struct frame_text *frame_made(struct symbolize_writer *w, const str
 				     .column = f->column,
 				     .discriminator = f->discriminator,
 				     .inlined = f->inlined,
+				     .named = named,
 				     .origin = f->origin };
 	return text;
 }
@@ -238,8 +240,7 @@ struct answer_text symbolize_writer_make(struct symbolize_writer *w, uint64_t ad
 struct answer_text symbolize_writer_echo(struct symbolize_writer *w, struct str text)
 {
 	w->room.size = 0;
-	buf_add_str(&w->room, text);
-	buf_add_char(&w->room, '\n');
+	w->style->echo(w, text, &w->room);
 	return (struct answer_text){ .head = text_copy(&w->texts, buf_str(&w->room)) };
 }
 

@@ -18,10 +18,11 @@ struct symbolize_style {
 	/* Append the place, the text after the name. NULL: an answer is its head alone. */
 	void (*place)(const struct settings *s, const struct symtab_frame *f, struct buf *out);
 	struct str before, end;
-	struct str unknown;  /* instead of frames if there are none; empty: a frame without a function */
-	bool ours;           /* names as in all of lode, not as in addr2line and llvm-symbolizer */
-	bool list;           /* the answers to the command line are elements of a list */
-	bool echo;           /* repeat a text that is not an address; else it counts as address 0 */
+	struct str unknown; /* instead of frames if there are none; empty: a frame without a function */
+	bool ours;          /* names as in all of lode, not as in addr2line and llvm-symbolizer */
+	bool list;          /* the answers to the command line are elements of a list */
+	/* Append the answer to a text that is not an address. NULL: it counts as address 0. */
+	void (*echo)(const struct symbolize_writer *w, struct str text, struct buf *out);
 	bool addressed;      /* always contains the address */
 	bool pretty;         /* has --pretty-print: one line a frame */
 	bool discriminators; /* has --discriminators */
@@ -69,7 +70,7 @@ struct symbolize_writer {
 		const struct known_path *path;
 		const struct frame_text *outer, *text; /* text NULL: none */
 		uint32_t line, column, discriminator;
-		bool inlined;
+		bool inlined, named; /* named: also where names are not written */
 		uint8_t origin;
 	} recent_frames[64];
 };
@@ -83,7 +84,7 @@ size_t symbolize_writer_size(const struct symbolize_writer *w);
 /* @frames NULL: none. */
 struct answer_text symbolize_writer_make(struct symbolize_writer *w, uint64_t addr,
 					 const struct symtab_frames *frames);
-/* The answer to a text that is not an address: the text. */
+/* The answer to a text that is not an address. */
 struct answer_text symbolize_writer_echo(struct symbolize_writer *w, struct str text);
 /* The name of @f as answers have it; empty: not known. */
 struct str symbolize_writer_name(struct symbolize_writer *w, const struct symtab_frame *f);

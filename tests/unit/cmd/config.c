@@ -23,8 +23,8 @@ static int setup(void **state)
 
 static int teardown(void **state)
 {
-	static const char *const used[] = { "LODE_CONFIG", "LODE_RESCAN", "LODE_LISTEN", "LODE_CORS",
-					    "LODE_NO_WATCH" };
+	static const char *const used[] = { "LODE_CONFIG", "LODE_RESCAN",   "LODE_LISTEN",
+					    "LODE_CORS",   "LODE_NO_WATCH", "LODE_NO_UPSTREAM" };
 
 	for (size_t i = 0; i < ARRAY_SIZE(used); i++)
 		unsetenv(used[i]);
@@ -74,6 +74,16 @@ static void the_command_line_wins_over_environment_and_file(void **state)
 	assert_str(own->listen.items[1], "d:4");
 	assert_false(own->server.cors);
 	assert_true(own->scan.watch);
+}
+
+static void the_environment_turns_other_servers_on_again(void **state)
+{
+	put("no-upstream = yes\n");
+	setenv("LODE_NO_UPSTREAM", "no", 1);
+	assert_done(read_with(NULL, NULL));
+	assert_false(own->upstream.off);
+	assert_done(read_with("--no-upstream", NULL));
+	assert_true(own->upstream.off);
 }
 
 static void a_list_of_the_command_line_replaces_the_others(void **state)
@@ -140,6 +150,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(a_file_sets_options_by_their_long_names, setup, teardown),
+		cmocka_unit_test_setup_teardown(the_environment_turns_other_servers_on_again, setup,
+						teardown),
 		cmocka_unit_test_setup_teardown(the_command_line_wins_over_environment_and_file, setup,
 						teardown),
 		cmocka_unit_test_setup_teardown(a_list_of_the_command_line_replaces_the_others, setup,

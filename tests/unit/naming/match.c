@@ -66,6 +66,24 @@ static void a_file_that_turned_up_while_the_service_was_stopped_is_taken(void **
 	naming_fixture_close(&t);
 }
 
+/* A store that is listed after the start wakes nothing for what it has. */
+static void a_file_that_is_not_known_yet_is_looked_for_again(void **state)
+{
+	struct naming_fixture t;
+
+	naming_fixture_open(&t, false);
+	resolve_mem_set_unfinished(t.tables.r, true);
+	t.opts.interval_ms = 500;
+	naming_fixture_start(&t);
+	naming_fixture_add_one(&t, 0, 0x1010);
+	naming_fixture_expect_state(&t, "/bin/p0", NAMING_WANTED, FRAME_NO_BUILD_ID, 1);
+	assert_non_null(strstr(naming_fixture_binary(&t, "/bin/p0").why.p, "known here yet"));
+	naming_fixture_put_program(&t, 1, "/bin/p0");
+	resolve_mem_set_unfinished(t.tables.r, false);
+	naming_fixture_expect(&t, 0, 0x1010, "s1");
+	naming_fixture_close(&t);
+}
+
 static void of_several_none_is_taken(void **state)
 {
 	struct naming_fixture t;
@@ -134,6 +152,7 @@ int main(void)
 		cmocka_unit_test(a_strange_build_id_leads_nowhere),
 		cmocka_unit_test(the_only_file_of_its_path_is_taken),
 		cmocka_unit_test(a_file_that_turned_up_while_the_service_was_stopped_is_taken),
+		cmocka_unit_test(a_file_that_is_not_known_yet_is_looked_for_again),
 		cmocka_unit_test(of_several_none_is_taken),
 		cmocka_unit_test(a_file_without_code_there_is_another),
 		cmocka_unit_test(a_kernel_is_named_by_its_build_id_wherever_it_ran),
