@@ -41,7 +41,6 @@ from profiling import CPU, Pprof  # noqa: E402
 DRY = 100  # turns in a row without a fault: no call fails any more
 PLACEHOLDER = hashlib.sha1(b"chaos").hexdigest()
 OBJECTS = 5  # new ones before each kill
-SENDERS, PUSHERS, READERS, QUERIERS = 3, 2, 1, 1
 FAULTS = (("write",), ("read",), ("sync",), ("write", "sync"), ("rename", "link"), ("truncate",), ("open",), ("mmap",), ("write", "sync", "rename", "link", "open"))
 QUERIES = (("series", {"one": 1}), ("flamegraph", {}), ("labels", None), ("types", None), ("top", {}))
 
@@ -53,6 +52,7 @@ class Chaos:
     RUN_S = (0.05, 0.9)  # until it is killed
     PATIENCE_S = 20  # with an answer
     TYPE = CPU
+    LOAD = {"sender": 3, "pusher": 2, "reader": 1, "querier": 1}  # threads
 
     def __init__(self, args):
         self.args, self.rng = args, random.Random(args.seed)
@@ -296,8 +296,7 @@ class Chaos:
             self.faults.on(calls, one_in=self.rng.choice((3, 10, 40)), left=2 * part, seed=self.rng.randrange(1 << 30))
         self.more_objects()
         self.running.set()
-        jobs = [self.sender] * SENDERS + [self.pusher] * PUSHERS + [self.reader] * READERS + [self.querier] * QUERIERS
-        threads = [threading.Thread(target=self.loop, args=[w, self.rng.random()]) for w in jobs]
+        threads = [threading.Thread(target=self.loop, args=[getattr(self, what), self.rng.random()]) for what, n in self.LOAD.items() for _ in range(n)]
         for t in threads:
             t.start()
         time.sleep(self.rng.uniform(*self.RUN_S))

@@ -26,8 +26,9 @@ SLACK = 12    # the oldest go by whole hours, and senders overtake each other
 class Sweeps(chaos.Chaos):
     OPTIONS = ("--profiles-max-size", "7m")
     BEGIN_MS, STEP_MS = 150 * 86400 * 1000, 600 * 1000
-    RUN_S = (10, 45)
+    RUN_S = (10, 40)
     PATIENCE_S = 120
+    LOAD = {"sender": 2, "querier": 1}  # sweeps are of a lower priority than requests
     TYPE = "profile:samples:count::"
 
     @staticmethod
