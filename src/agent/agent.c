@@ -23,6 +23,11 @@
 #define MAX_NOTES  KIB(64)
 #define RUN_MEMORY ((uint64_t)1 << 30) /* of the profile of a whole run */
 #define OPEN_FILES 4096u
+/*
+ * The time of threads that still sleep is added so often, also in a run without windows: a process without a sample for minutes
+ * is forgotten (IDLE_MS of process.c), and its sleep would be that of an unknown one.
+ */
+#define ASLEEP_MS 8000
 
 struct agent {
 	struct agent_options o;
@@ -35,7 +40,7 @@ struct agent {
 	struct label_maker *labels;
 	struct window *window;
 	struct mapped_file *by_number[SAMPLER_MAX_FILES];
-	int64_t start_ms, window_ms, tick_ms; /* monotonic */
+	int64_t start_ms, window_ms, tick_ms, asleep_ms; /* monotonic */
 	int64_t wall_start_ms, window_wall_ns;
 	char confined[CONFINED_SIZE], recent_lacks[CONFINED_SIZE];
 	struct agent_stats stats;
@@ -164,6 +169,7 @@ static void start_window(struct agent *a)
 {
 	a->window_ms = clock_mono_ms();
 	a->window_wall_ns = clock_wall_ms() * 1000000;
+	a->asleep_ms = a->window_ms;
 }
 
 static void *read_kernel_names(void *ignored)
@@ -191,11 +197,11 @@ static int open_sampler(struct agent *a, struct err *err)
 }
 
 /* Without it only processes that live until they are read have names. */
-static void open_recent(struct agent *a)
+static void open_recent(struct agent *a, bool starters)
 {
 	struct err err = { 0 };
 
-	if (recent_new(a->o.sampler.pids, a->o.sampler.n_pids, &a->recent, &err) < 0)
+	if (recent_new(a->o.sampler.pids, a->o.sampler.n_pids, starters, &a->recent, &err) < 0)
 		snprintf(a->recent_lacks, sizeof(a->recent_lacks), "%.*s", CONFINED_SIZE - 1, err.text);
 }
 
@@ -222,7 +228,7 @@ int agent_new(const struct agent_options *o, struct agent **ret, struct err *err
 		return -1;
 	}
 	a->labels = label_maker_new(&o->labels, o->rules);
-	open_recent(a);
+	open_recent(a, is_chosen);
 	p.recent = a->recent;
 	a->processes = processes_new(&p, a->files, a->labels, a->sampler);
 	sources.kernel = a->kernel;
@@ -268,14 +274,21 @@ void agent_confine(struct agent *a)
 
 /* ---- the run ---- */
 
-static struct profile *end_window(struct agent *a)
+static void add_asleep(struct agent *a, int64_t now_ms)
 {
 	const struct sampler_handler h = { on_agent_sample, on_agent_event, a };
+
+	a->asleep_ms = now_ms;
+	sampler_asleep(a->sampler, &h);
+}
+
+static struct profile *end_window(struct agent *a)
+{
 	int64_t now_ms = clock_mono_ms();
 	struct profile *p;
 	uint64_t lost;
 
-	sampler_asleep(a->sampler, &h);
+	add_asleep(a, now_ms);
 	p = window_end(a->window, a->window_wall_ns, MAX(now_ms - a->window_ms, (int64_t)1) * 1000000, &lost);
 
 	a->stats.n_lost += lost;
@@ -298,6 +311,8 @@ static void run_tick(struct agent *a)
 {
 	int64_t now_ms = clock_mono_ms();
 
+	if (now_ms - a->asleep_ms >= ASLEEP_MS)
+		add_asleep(a, now_ms);
 	processes_tick(a->processes);
 	if (now_ms - a->tick_ms < TICK_MS)
 		return;
@@ -339,6 +354,10 @@ int agent_run(struct agent *a, struct err *err)
 
 struct profile *agent_take(struct agent *a)
 {
+	const struct sampler_handler h = { on_agent_sample, on_agent_event, a };
+
+	/* Those of processes that have ended wait longer than the run's end. */
+	sampler_flush(a->sampler, &h);
 	return end_window(a);
 }
 

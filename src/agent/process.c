@@ -177,23 +177,44 @@ static bool read_stat(const struct processes *p, uint32_t pid, struct process *r
 
 /* ---- reading ---- */
 
-static bool is_asked_for(const struct processes *p, const struct process *of)
+static bool is_named(const struct processes *p, uint32_t pid)
+{
+	for (size_t i = 0; i < p->o.n_pids; i++)
+		if ((uint32_t)p->o.pids[i] == pid)
+			return true;
+	return false;
+}
+
+/* The process that started @of: by the kernel's record, since one whose parent has ended has another parent. 0: not known. */
+static uint32_t starter_of(const struct processes *p, const struct process *of)
+{
+	return recent_find(p->o.recent, of->pid, process_start_ns(of), INT64_MAX)->parent;
+}
+
+static bool has_asked_for_parent(const struct processes *p, const struct process *of, bool by_records)
 {
 	struct process at = *of;
 
-	if (!p->o.n_pids)
-		return true;
 	for (unsigned depth = 0; depth < PARENTS_MAX; depth++) {
-		for (size_t i = 0; i < p->o.n_pids; i++)
-			if ((uint32_t)p->o.pids[i] == at.pid)
-				return true;
-		if (at.parent < 2)
+		uint32_t starter = by_records ? starter_of(p, &at) : 0,
+			 parent = starter ? starter : at.parent;
+
+		if (is_named(p, at.pid))
+			return true;
+		if (parent < 2)
 			return false;
-		at.pid = at.parent;
-		if (!read_stat(p, at.pid, &at))
+		at = (struct process){ .pid = parent };
+		/* One that has ended may have a record, too. */
+		if (!read_stat(p, parent, &at) && !by_records)
 			return false;
 	}
 	return false;
+}
+
+static bool is_asked_for(const struct processes *p, const struct process *of)
+{
+	return !p->o.n_pids || has_asked_for_parent(p, of, false) ||
+	       (p->o.recent && has_asked_for_parent(p, of, true));
 }
 
 void process_label(struct processes *p, struct process *of)
@@ -213,7 +234,8 @@ void process_label(struct processes *p, struct process *of)
 	}
 	of->is_labelled = true;
 	of->label_round = label_maker_round(p->labels);
-	of->is_kept = is_asked_for(p, of) &&
+	of->is_asked = of->is_asked || is_asked_for(p, of);
+	of->is_kept = of->is_asked &&
 		      label_maker_get(
 			      p->labels,
 			      &(struct label_facts){ .comm = str_of(of->comm),
@@ -330,6 +352,19 @@ static void table_wanted(struct processes *p, const struct sampler_event *e)
 	}
 }
 
+/* That it is asked for does not change: its parent may have ended meanwhile. */
+static void process_runs_another(struct processes *p, uint32_t pid)
+{
+	struct process *of = process_at(p, pid);
+	uint64_t start_ticks = of ? of->start_ticks : 0;
+	bool is_asked = of && of->is_asked;
+
+	if (of)
+		drop_process(p, of);
+	if (is_asked && p->o.n_pids)
+		add_process(p, pid, start_ticks)->is_asked = true;
+}
+
 void processes_event(struct processes *p, const struct sampler_event *e)
 {
 	struct process *of;
@@ -340,9 +375,7 @@ void processes_event(struct processes *p, const struct sampler_event *e)
 		process_changed(p, e);
 		break;
 	case SAMPLER_EXEC:
-		of = process_at(p, e->pid);
-		if (of)
-			drop_process(p, of);
+		process_runs_another(p, e->pid);
 		break;
 	case SAMPLER_EXIT:
 		of = process_at(p, e->pid);

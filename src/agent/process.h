@@ -33,6 +33,7 @@ struct process {
 	bool is_read;      /* its mappings were read; false: it must be tried again */
 	bool was_read;     /* they were read before, or it was tried */
 	bool is_labelled;  /* @labels and @is_kept are known */
+	bool is_asked;     /* it is one of those that are asked for, whatever parent it has by now */
 	bool is_kept;      /* false: its samples are dropped, by a rule or since it is not asked for */
 	bool has_odd_maps; /* a part of them was left out: too many, or files without a reader */
 	bool has_ended; /* it had ended when it was to be read: its mappings are by records, or its parent's */
@@ -42,8 +43,9 @@ struct process {
 	int64_t label_again_ms;       /* label it again then: its container had no name yet; 0: no */
 	char comm[16];
 	int64_t used_ms, next_read_ms;
-	int64_t read_ns;  /* before its mappings were read last */
-	int64_t ended_ms; /* its end was noticed then; 0: it runs. Samples of it may be under way */
+	int64_t read_ns;           /* before its mappings were read last */
+	int64_t from_ns, until_ns; /* with @has_ended: as in struct sampler_owner */
+	int64_t ended_ms;          /* its end was noticed then; 0: it runs. Samples of it may be under way */
 	struct python_process *python; /* names of its functions; NULL: no interpreter of CPython */
 	struct perf_map *made;         /* code that it made while it ran; NULL: not looked for */
 	int64_t next_made_ms;

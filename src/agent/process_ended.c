@@ -12,8 +12,8 @@
 
 #define TICK_NS INT64_C(10000000)
 
-/* CLOCK_MONOTONIC of the start: ticks are of CLOCK_BOOTTIME, rounded down. */
-static int64_t start_ns_of(const struct process *of)
+/* Ticks are of CLOCK_BOOTTIME, rounded down. */
+int64_t process_start_ns(const struct process *of)
 {
 	struct timespec boot, mono;
 
@@ -53,7 +53,7 @@ bool process_recover(struct processes *p, struct process *of)
 	process_drop_maps(p, of);
 	of->has_ended = true;
 	of->has_odd_maps = false;
-	r = recent_find(p->o.recent, of->pid, start_ns_of(of), of->seen_ns);
+	r = recent_find(p->o.recent, of->pid, process_start_ns(of), of->seen_ns);
 	if (r->has_exec) {
 		of->is_fork = false;
 		memcpy(of->comm, r->comm, sizeof(of->comm));
@@ -67,6 +67,8 @@ bool process_recover(struct processes *p, struct process *of)
 	of->ended_ms = clock_mono_ms();
 	/* Samples after another exec ask for those mappings. */
 	of->read_ns = MIN(r->until_ns, clock_mono_ns());
+	of->from_ns = r->has_exec ? r->from_ns : 0;
+	of->until_ns = r->until_ns == INT64_MAX ? 0 : r->until_ns;
 	process_label(p, of);
 	p->stats.n_recovered++;
 	return true;

@@ -41,5 +41,8 @@ void process_give(struct processes *p, struct process *of);
 
 /* ---- process_ended.c ---- */
 
+/* CLOCK_MONOTONIC of its start, or a little before; 0: not known. */
+int64_t process_start_ns(const struct process *of);
+
 /* The mappings of a process that has ended, by the kernel's records of them. False: they are not known. */
 bool process_recover(struct processes *p, struct process *of);

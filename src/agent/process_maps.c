@@ -177,7 +177,12 @@ static void give_python(struct processes *p, struct process *of, const struct py
 
 void process_give(struct processes *p, struct process *of)
 {
-	const struct sampler_owner owner = { of->pid, of->start_ticks, of->read_ns, of->has_ended };
+	const struct sampler_owner owner = { .pid = of->pid,
+					     .start_ticks = of->start_ticks,
+					     .read_ns = of->read_ns,
+					     .has_ended = of->has_ended,
+					     .from_ns = of->from_ns,
+					     .until_ns = of->until_ns };
 	struct err err = { 0 };
 	bool has_python = false;
 	size_t n = 0;

@@ -33,6 +33,7 @@ struct recent {
 	size_t page_size, ring_size;
 	const int *pids; /* NULL: all processes */
 	size_t n_pids;
+	bool starters;
 	int *more; /* events of further processes, which write into the rings */
 	size_t n_more, room_more;
 	struct recent_process found;
@@ -53,6 +54,7 @@ static int open_recent_event(const struct recent *r, int pid, int cpu, struct er
 		.mmap2 = 1,
 		.comm = 1,
 		.comm_exec = 1,
+		.task = r->starters,
 		.inherit = r->n_pids > 0,
 		.write_backward = 1,
 		.use_clockid = 1,
@@ -132,13 +134,14 @@ void recent_follow(struct recent *r)
 	(void)follow_processors(r, &ignored);
 }
 
-int recent_new(const int *pids, size_t n_pids, struct recent **ret, struct err *err)
+int recent_new(const int *pids, size_t n_pids, bool starters, struct recent **ret, struct err *err)
 {
 	struct recent *r = NEW(struct recent);
 	long n = sysconf(_SC_NPROCESSORS_CONF);
 
 	r->pids = pids;
 	r->n_pids = n_pids;
+	r->starters = starters;
 	r->rings = mem_zalloc(SAMPLER_MAX_CPUS * sizeof(*r->rings));
 	r->page_size = (size_t)sysconf(_SC_PAGESIZE);
 	r->ring_size = RECENT_RING_SIZE;

@@ -21,9 +21,10 @@
 struct recent;
 /*
  * With @pids only of the first threads of these processes, and of all that they start: an ordinary user may ask for that.
- * @pids is borrowed, and none: all processes. -1: the kernel does not permit it; the text says why.
+ * @pids is borrowed, and none: all processes. @starters: also who started each process; a record for each thread, too, takes
+ * their room. -1: the kernel does not permit it; the text says why.
  */
-int recent_new(const int *pids, size_t n_pids, struct recent **ret, struct err *err);
+int recent_new(const int *pids, size_t n_pids, bool starters, struct recent **ret, struct err *err);
 void recent_free(struct recent *r); /* takes NULL */
 /* Processors that were added or removed since. */
 void recent_follow(struct recent *r);
@@ -35,6 +36,7 @@ struct recent_process {
 	bool has_exec; /* an exec is known: these are all its mappings. Else those that it made beside its parent's */
 	/* CLOCK_MONOTONIC: it ran another program before @from_ns (0 without has_exec), and from @until_ns on. */
 	int64_t from_ns, until_ns;
+	uint32_t parent; /* that started it, though another one may have taken its place; 0: not known */
 	char comm[RECENT_COMM];
 	struct recent_map {
 		struct maps_line line; /* its path is in recent_process.paths; see recent_path() */
@@ -54,11 +56,12 @@ struct maps_line recent_line(const struct recent_process *p, size_t i);
 
 /* ---- recent_records.c: records in memory. Pure ---- */
 
-enum recent_kind { RECENT_EXEC, RECENT_MAP, RECENT_OTHER };
+enum recent_kind { RECENT_EXEC, RECENT_MAP, RECENT_FORK, RECENT_OTHER };
 struct recent_record {
 	enum recent_kind kind;
 	uint32_t pid;
 	int64_t time_ns;
+	uint32_t parent;      /* RECENT_FORK: of a process, not of a thread */
 	struct str comm;      /* RECENT_EXEC; in the bytes */
 	struct maps_line map; /* RECENT_MAP; its path is in the bytes */
 };
@@ -76,7 +79,7 @@ struct recent_view {
 
 /* Start a search for @pid, which started at @start_ns: earlier records are of another process of that number. */
 void recent_search(struct recent_process *p, uint32_t pid, int64_t start_ns);
-/* First for every ring: the last exec up to @at_ns, and the first one after it. */
+/* First for every ring: its parent, the last exec up to @at_ns, and the first one after it. */
 void recent_scan_execs(struct recent_process *p, const struct recent_view *v, int64_t at_ns);
 /* Then for every ring: the mappings between them. */
 void recent_scan_maps(struct recent_process *p, const struct recent_view *v);

@@ -20,6 +20,13 @@ static void read_exec(struct cursor *c, struct recent_record *r)
 	r->kind = RECENT_EXEC;
 }
 
+static void read_fork(struct cursor *c, struct recent_record *r)
+{
+	r->parent = cursor_u32(c);
+	if (cursor_u32(c) == r->pid)
+		r->kind = RECENT_FORK;
+}
+
 static void read_mapping(struct cursor *c, struct recent_record *r)
 {
 	struct maps_line *m = &r->map;
@@ -60,6 +67,8 @@ bool recent_record_read(struct bytes b, struct recent_record *ret)
 	ret->time_ns = (int64_t)cursor_u64(&end);
 	if (type == PERF_RECORD_COMM && misc & PERF_RECORD_MISC_COMM_EXEC)
 		read_exec(&c, ret);
+	else if (type == PERF_RECORD_FORK)
+		read_fork(&c, ret);
 	else if (type == PERF_RECORD_MMAP2 && !(misc & PERF_RECORD_MISC_MMAP_BUILD_ID))
 		read_mapping(&c, ret);
 	return cursor_ok(&c);
@@ -131,6 +140,7 @@ void recent_search(struct recent_process *p, uint32_t pid, int64_t start_ns)
 	p->pid = pid;
 	p->start_ns = start_ns;
 	p->has_exec = false;
+	p->parent = 0;
 	p->from_ns = start_ns;
 	p->until_ns = INT64_MAX;
 	p->comm[0] = '\0';
@@ -144,6 +154,8 @@ void recent_scan_execs(struct recent_process *p, const struct recent_view *v, in
 	struct recent_record r;
 
 	while (next_recent_record(&w, p, &r)) {
+		if (r.kind == RECENT_FORK)
+			p->parent = r.parent;
 		if (r.kind != RECENT_EXEC)
 			continue;
 		if (r.time_ns > at_ns) {

@@ -185,9 +185,11 @@ void sampler_tell(struct sampler *s, const struct sampler_event *event)
 	bool late = event->kind == SAMPLER_EXEC && p && p->set_ns > event->time_ns;
 	struct sampler_event again = *event;
 
-	if (event->kind == SAMPLER_EXEC)
+	if (event->kind == SAMPLER_EXEC) {
+		s->execs[event->pid % SAMPLER_EXECS] = (struct sampler_told){ event->pid, event->time_ns };
 		sampler_process_drop(s, event->pid);
-	else if (event->kind == SAMPLER_EXIT && p)
+	}
+	if (event->kind == SAMPLER_EXIT && p)
 		note_ended(s, p);
 	deliver_event(s, event);
 	if (!late)
@@ -211,6 +213,13 @@ int sampler_poll(struct sampler *s, int timeout_ms, const struct sampler_handler
 	drop_ended(s);
 	s->handler = NULL;
 	return r;
+}
+
+void sampler_flush(struct sampler *s, const struct sampler_handler *h)
+{
+	s->handler = h;
+	sampler_hold_flush(s);
+	s->handler = NULL;
 }
 
 int sampler_fd(const struct sampler *s)
@@ -309,6 +318,14 @@ void sampler_process_unref(struct sampler_process *p)
 	free(p);
 }
 
+/* When the process began to run its present program; 0: not known. */
+static int64_t exec_ns_of(const struct sampler *s, uint32_t pid)
+{
+	const struct sampler_told *e = &s->execs[pid % SAMPLER_EXECS];
+
+	return e->pid == pid ? e->time_ns : 0;
+}
+
 /* Take @p, which is NULL or was in the table of processes. */
 static void process_replaced(struct sampler *s, struct sampler_process *p)
 {
@@ -341,8 +358,11 @@ int sampler_process_set(struct sampler *s, const struct sampler_owner *of,
 				       .pid = of->pid,
 				       .start_ticks = of->start_ticks,
 				       .set_ns = clock_mono_ns(),
+				       .has_ended = of->has_ended,
+				       .until_ns = of->until_ns,
 				       .n_mappings = n_mappings };
 	p->read_ns = of->read_ns ? of->read_ns : p->set_ns;
+	p->from_ns = of->has_ended ? of->from_ns : exec_ns_of(s, of->pid);
 	p->mappings = NEW_N(struct sampler_mapping, n_mappings + 1);
 	if (n_mappings)
 		memcpy(p->mappings, mappings, n_mappings * sizeof(*mappings));
@@ -351,6 +371,8 @@ int sampler_process_set(struct sampler *s, const struct sampler_owner *of,
 		sampler_process_drop(s, of->pid);
 		return err_in(err, "process %u", of->pid);
 	}
+	/* Not before: a sample until here may have missed it. */
+	p->set_ns = clock_mono_ns();
 	s->n_mappings += n_mappings;
 	process_replaced(s, map_put(&s->processes, pid_key(&of->pid), p));
 	sampler_hold_process(s, p);

@@ -180,6 +180,7 @@ struct sampler_sample {
 	 */
 	uint32_t sleeper, weight;
 	bool held;                     /* it waited for its process or a table */
+	bool not_set;                  /* of samplers: its process was not set when it was taken */
 	const struct sampler_raw *raw; /* with @keep_raw; else NULL */
 };
 
@@ -214,6 +215,9 @@ struct sampler_handler {
  * processors that were added. -1: a lasting failure; close the sampler.
  */
 int sampler_poll(struct sampler *s, int timeout_ms, const struct sampler_handler *h, struct err *err);
+
+/* At the end of a run: deliver the samples that wait, without their process or table if it has not come. */
+void sampler_flush(struct sampler *s, const struct sampler_handler *h);
 
 /*
  * With @off_cpu: deliver the time until now of the threads that still sleep, which counts from now on again. So the time of
@@ -255,12 +259,15 @@ struct sampler_owner {
 	uint64_t start_ticks; /* field 22 of /proc/PID/stat; 0: do not compare */
 	int64_t read_ns;      /* CLOCK_MONOTONIC before the mappings were read; 0: now */
 	bool has_ended; /* no sample of it will be taken any more: the mappings are for those that are under way */
+	/* With @has_ended, CLOCK_MONOTONIC: it ran the program of the mappings from then, until then; 0: not known. */
+	int64_t from_ns, until_ns;
 };
 
 /*
  * Set the executable mappings of a process, in place of earlier ones: sorted by @start, and not overlapping. Samples
  * of the process that wait are walked at the next sampler_poll(). By the start time a process
- * that got the same number later is not mistaken for this one. By the time of reading, an address that they lack may be in
+ * that got the same number later is not mistaken for this one. Samples of a program that it ran before
+ * (SAMPLER_EXEC) are not walked with mappings of the present one. By the time of reading, an address that they lack may be in
  * a mapping that was made later, and waits for the next call. ERR_INVALID: not sorted,
  * or a file that does not exist. ERR_LIMIT: @mapping_memory is used up; the process counts as not set.
  */

@@ -22,6 +22,12 @@ extern const struct embedded bpf_objects[];
 #define CPUS_CHECK_MS  10000
 #define OFF_TIMES      10 /* stacks of threads that leave a processor, for each sample of it at most */
 
+/*
+ * Reading in one poll ends after so long: libbpf reads until a ring is empty, which it never is when samples arrive
+ * faster than an agent with little CPU time reads them.
+ */
+#define POLL_MS 250
+
 /* ---- libbpf ---- */
 
 struct bpf_functions bpf_functions;
@@ -115,10 +121,11 @@ static int bpf_sampler_poll(struct sampler *s, int timeout_ms, struct err *err)
 		sampler_pool_tidy(&b->tables);
 		sampler_pool_tidy(&b->mappings);
 	}
+	b->poll_end_ms = clock_mono_ms() + timeout_ms + POLL_MS;
 	r = timeout_ms ? ring_buffer__poll(b->rings, timeout_ms) : 0;
 	if (r >= 0 || r == -EINTR)
 		r = ring_buffer__consume(b->rings);
-	return r < 0 ? err_os(err, -r, "read the samples of BPF") : 0;
+	return r < 0 && r != BPF_POLL_OVER ? err_os(err, -r, "read the samples of BPF") : 0;
 }
 
 static int bpf_sampler_fd(const struct sampler *s)

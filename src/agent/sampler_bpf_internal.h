@@ -5,6 +5,8 @@
  */
 #pragma once
 
+#include <errno.h>
+
 #include "agent/bpf_lazy.h"
 #include "agent/sampler_ops.h"
 #include "agent/sampler_pool.h"
@@ -16,6 +18,7 @@ struct bpf_sampler {
 	struct bpf_link **on_cpu;  /* [SAMPLER_MAX_CPUS] */
 	size_t n_cpus;
 	int64_t cpus_checked_ms;
+	int64_t poll_end_ms; /* reading of samples ends then, for this call of poll() */
 	struct ring_buffer *rings;
 	struct sampler *sampler; /* for the callbacks of libbpf */
 	struct bpf_file *files;  /* shared with the kernel */
@@ -48,6 +51,9 @@ void bpf_pools_init(struct bpf_sampler *b, size_t mapping_memory);
 void bpf_pools_done(struct bpf_sampler *b);
 
 /* ---- sampler_bpf_records.c: callbacks of the rings ---- */
+
+/* Of a callback: libbpf ends ring_buffer__consume() with it; the record was taken. */
+#define BPF_POLL_OVER (-ECANCELED)
 
 int take_bpf_sample(void *ctx, void *data, size_t size);
 int take_bpf_event(void *ctx, void *data, size_t size);

@@ -3,6 +3,7 @@
  * Records of the BPF program's rings, as the sampler's samples and events.
  */
 #include "agent/sampler_bpf_internal.h"
+#include "unwind/unwind.h"
 
 static enum sampler_end bpf_end_of(uint32_t how)
 {
@@ -41,9 +42,8 @@ static void take_bpf_wake(struct bpf_sampler *b, const void *data, size_t size)
 }
 
 /* The kernel wrote the record; its sizes are checked all the same. */
-int take_bpf_sample(void *ctx, void *data, size_t size)
+static void read_bpf_sample(struct bpf_sampler *b, void *data, size_t size)
 {
-	struct bpf_sampler *b = ctx;
 	struct bpf_sample *r = data;
 	size_t need = sizeof(*r);
 	struct sampler_sample sample;
@@ -53,14 +53,14 @@ int take_bpf_sample(void *ctx, void *data, size_t size)
 
 	if (size >= sizeof(r->record) && r->record == BPF_RECORD_WAKE) {
 		take_bpf_wake(b, data, size);
-		return 0;
+		return;
 	}
 	if (size < need || r->n_user > BPF_MAX_USER || r->n_kernel > BPF_MAX_KERNEL ||
 	    r->n_python > BPF_MAX_PYTHON)
-		return 0;
+		return;
 	need += r->n_user * sizeof(*user) + r->n_python * sizeof(*python) + r->n_kernel * sizeof(uint64_t);
 	if (size < need)
-		return 0;
+		return;
 	python = (const struct bpf_python_frame *)(user + r->n_user);
 	sample = (struct sampler_sample){ .time_ns = (int64_t)r->time_ns,
 					  .pid = r->pid,
@@ -77,6 +77,7 @@ int take_bpf_sample(void *ctx, void *data, size_t size)
 					  .n_python = r->n_python,
 					  .python_end = bpf_python_end_of(r->python_end),
 					  .end = bpf_end_of(r->end),
+					  .not_set = r->end == UNWIND_NO_PROCESS,
 					  .preempted = r->flags & BPF_SAMPLE_PREEMPTED,
 					  .sleeper = r->task,
 					  .weight = UINT32_C(1) << (r->shift & 31) };
@@ -98,7 +99,14 @@ int take_bpf_sample(void *ctx, void *data, size_t size)
 		sample.raw = &raw;
 	}
 	sampler_take(b->sampler, &sample);
-	return 0;
+}
+
+int take_bpf_sample(void *ctx, void *data, size_t size)
+{
+	struct bpf_sampler *b = ctx;
+
+	read_bpf_sample(b, data, size);
+	return clock_mono_ms() < b->poll_end_ms ? 0 : BPF_POLL_OVER;
 }
 
 int take_bpf_event(void *ctx, void *data, size_t size)

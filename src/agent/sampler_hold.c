@@ -63,9 +63,18 @@ static bool end_may_wait(enum sampler_end end)
 	       end == SAMPLER_EVICTED;
 }
 
+/*
+ * Whether the sample is of that process and of the program that it ran then: another one may have other code at the same
+ * addresses.
+ */
 static bool same_process(const struct sampler_process *p, const struct sampler_sample *sample)
 {
-	return p->start_ticks == 0 || sample->start_ticks == 0 || p->start_ticks == sample->start_ticks;
+	if (p->start_ticks && sample->start_ticks && p->start_ticks != sample->start_ticks)
+		return false;
+	if (sample->time_ns < p->from_ns || (p->until_ns && sample->time_ns >= p->until_ns))
+		return false;
+	/* It was set, and in the kernel it is not any more: it has run another program, whose event is under way. */
+	return !sample->not_set || p->has_ended || sample->time_ns <= p->set_ns;
 }
 
 /* Walk @sample anew, into s->walk. Returns whether it has to wait. */
@@ -185,8 +194,14 @@ static bool try_held(struct sampler *s, struct sampler_held *h, int64_t now_ms)
 	bool waits = walk_again(s, h->process, &h->sample);
 
 	if (waits && now_ms < h->deadline_ms) {
-		/* It was mapped after the mappings were read that an earlier event had asked for. */
-		if (h->sample.end == SAMPLER_NO_MAPPING)
+		const struct sampler_process *p = sampler_process_get(s, h->sample.pid);
+
+		/*
+		 * It was mapped after the mappings were read that an earlier event had asked for, or the process has ended
+		 * and they are of another of its programs.
+		 */
+		if (h->sample.end == SAMPLER_NO_MAPPING ||
+		    (h->sample.end == SAMPLER_NO_PROCESS && p && p->has_ended))
 			tell_unknown(s, &h->sample);
 		return false;
 	}
@@ -196,9 +211,8 @@ static bool try_held(struct sampler *s, struct sampler_held *h, int64_t now_ms)
 	return true;
 }
 
-void sampler_hold_run(struct sampler *s)
+static void run_held_samples(struct sampler *s, int64_t now_ms)
 {
-	int64_t now_ms = clock_mono_ms();
 	bool changed = s->hold_changed;
 	size_t n = 0;
 
@@ -218,6 +232,16 @@ void sampler_hold_run(struct sampler *s)
 		if (s->held[i])
 			s->held[n++] = s->held[i];
 	s->n_held = n;
+}
+
+void sampler_hold_run(struct sampler *s)
+{
+	run_held_samples(s, clock_mono_ms());
+}
+
+void sampler_hold_flush(struct sampler *s)
+{
+	run_held_samples(s, INT64_MAX);
 }
 
 void sampler_hold_drop(struct sampler *s)

@@ -13,14 +13,20 @@
 struct sleep_begun {
 	struct sampler_sample sample; /* its frames are in @user and @kernel, allocated, when it is walked */
 	int64_t from_ns;              /* what is before was delivered */
-	int64_t end_ns;               /* 0: it sleeps */
+	int64_t end_ns;               /* of one in sampler_sleeps.over */
 	bool is_walked;
 	bool is_doubtful; /* the implementation did not know it, and its end has not arrived */
 	size_t bytes;
 };
 
+struct sleep_key {
+	uint64_t task, out_ns; /* without padding */
+};
+
 struct sampler_sleeps {
-	struct map by_task; /* sleeper -> struct sleep_begun */
+	struct map by_task; /* sleeper -> struct sleep_begun, of threads that sleep */
+	/* struct sleep_key -> struct sleep_begun, over, and its stack has to wait. The thread may sleep again meanwhile. */
+	struct map over;
 	size_t bytes;
 };
 
@@ -32,6 +38,11 @@ struct sampler_sleeps *sampler_sleeps_new(void)
 static struct bytes task_key(const uint32_t *task)
 {
 	return bytes_of(task, sizeof(*task));
+}
+
+static struct sleep_key over_key(uint32_t task, int64_t out_ns)
+{
+	return (struct sleep_key){ task, (uint64_t)out_ns };
 }
 
 static void free_sleep(struct sampler_sleeps *l, struct sleep_begun *b)
@@ -55,12 +66,15 @@ void sampler_sleeps_free(struct sampler_sleeps *l)
 	map_each (&l->by_task, it, &key, &b)
 		free_sleep(l, b);
 	map_done(&l->by_task);
+	map_each (&l->over, it, &key, &b)
+		free_sleep(l, b);
+	map_done(&l->over);
 	free(l);
 }
 
 size_t sampler_sleeps_n(const struct sampler_sleeps *l)
 {
-	return l ? l->by_task.n : 0;
+	return l ? l->by_task.n + l->over.n : 0;
 }
 
 void sampler_sleep_begun(struct sampler *s, const struct sampler_sample *sample)
@@ -79,12 +93,12 @@ void sampler_sleep_begun(struct sampler *s, const struct sampler_sample *sample)
 	l->bytes += b->bytes;
 	b = map_put(&l->by_task, task_key(&sample->sleeper), b);
 	/* The record of its end was lost. */
-	if (b && !b->end_ns)
+	if (b)
 		s->stats.lost_sleeps++;
 	free_sleep(l, b);
 }
 
-/* The sleep that began at @out_ns. NULL: it is not known. */
+/* The sleep that began at @out_ns, and has not ended. NULL: it is not known. */
 static struct sleep_begun *sleep_of(const struct sampler_sleeps *l, uint32_t task, int64_t out_ns)
 {
 	struct sleep_begun *b = l ? map_get(&l->by_task, task_key(&task)) : NULL;
@@ -105,16 +119,18 @@ static void deliver_part(struct sampler *s, struct sleep_begun *b, int64_t until
 	sampler_deliver(s, &b->sample);
 }
 
+/* @b is in neither map any more. */
 static void end_sleep(struct sampler *s, struct sleep_begun *b)
 {
 	deliver_part(s, b, b->end_ns);
-	map_del(&s->sleeps->by_task, task_key(&b->sample.sleeper));
 	free_sleep(s->sleeps, b);
 }
 
 void sampler_sleep_walked(struct sampler *s, const struct sampler_sample *sample)
 {
-	struct sleep_begun *b = sleep_of(s->sleeps, sample->sleeper, sample->time_ns);
+	struct sleep_key key = over_key(sample->sleeper, sample->time_ns);
+	struct sleep_begun *over = s->sleeps ? map_del(&s->sleeps->over, bytes_of(&key, sizeof(key))) : NULL;
+	struct sleep_begun *b = over ? over : sleep_of(s->sleeps, sample->sleeper, sample->time_ns);
 	struct sampler_python_frame *python;
 	struct sampler_frame *user;
 	uint64_t *kernel;
@@ -139,19 +155,23 @@ void sampler_sleep_walked(struct sampler *s, const struct sampler_sample *sample
 	b->bytes += sample->n_user * sizeof(*user) + sample->n_kernel * sizeof(*kernel) +
 		    sample->n_python * sizeof(*python);
 	s->sleeps->bytes += b->bytes - sizeof(*b);
-	if (b->end_ns)
-		end_sleep(s, b);
+	if (over)
+		end_sleep(s, over);
 }
 
 void sampler_sleep_ended(struct sampler *s, uint32_t task, int64_t out_ns, int64_t in_ns)
 {
 	struct sleep_begun *b = sleep_of(s->sleeps, task, out_ns);
+	struct sleep_key key = over_key(task, out_ns);
 
 	if (!b)
 		return;
+	map_del(&s->sleeps->by_task, task_key(&task));
 	b->end_ns = MAX(in_ns, out_ns + 1);
 	if (b->is_walked)
 		end_sleep(s, b);
+	else
+		free_sleep(s->sleeps, map_put(&s->sleeps->over, bytes_of(&key, sizeof(key)), b));
 }
 
 /* The record of its end may be under way the first time that the implementation does not know it. */
@@ -178,7 +198,7 @@ void sampler_asleep(struct sampler *s, const struct sampler_handler *h)
 	map_each (&l->by_task, it, &key, &value) {
 		struct sleep_begun *b = value;
 
-		if (b->end_ns || !b->is_walked)
+		if (!b->is_walked)
 			continue;
 		if (is_lost_sleep(s, b))
 			VEC_PUSH(lost, n, room) = b;

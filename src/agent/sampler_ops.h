@@ -38,7 +38,9 @@ struct sampler_process {
 	unsigned n_refs;
 	uint32_t pid;
 	uint64_t start_ticks;
-	int64_t set_ns, read_ns; /* when it was set; before that its mappings were read */
+	int64_t set_ns, read_ns;   /* when it was set; before that its mappings were read */
+	int64_t from_ns, until_ns; /* as in struct sampler_owner, of running processes, too */
+	bool has_ended;
 	struct sampler_mapping *mappings;
 	size_t n_mappings;
 };
@@ -51,6 +53,7 @@ struct sampler_walk {
 	uint32_t file;    /* of the last frame */
 };
 
+#define SAMPLER_EXECS 4096u /* as many as BPF reports: BPF_RECENT */
 struct sampler_told {
 	uint32_t pid;
 	int64_t time_ns;
@@ -109,6 +112,7 @@ struct sampler {
 	struct sampler_told told[1024];
 	struct sampler_process **ended; /* during sampler_poll(): references */
 	size_t n_ended, room_ended;
+	struct sampler_told execs[SAMPLER_EXECS]; /* the last one of a process, by pid modulo their number */
 };
 
 /* With the defaults in place of zeros. ERR_INVALID: out of range. */
@@ -159,4 +163,5 @@ enum sampler_end sampler_end_of(unsigned outcome); /* enum unwind_outcome */
 void sampler_hold_process(struct sampler *s, struct sampler_process *p);
 void sampler_hold_run(
 	struct sampler *s); /* walk the waiting samples again, and deliver those that are done */
+void sampler_hold_flush(struct sampler *s); /* deliver all of them */
 void sampler_hold_drop(struct sampler *s);

@@ -52,7 +52,8 @@ static __attribute__((always_inline)) void note_unknown(struct scratch *s, uint3
 	if (!config.pid_ns_ino)
 		e.parent = BPF_CORE_READ(leader, real_parent, tgid);
 	e.is_fork = (BPF_CORE_READ(leader, flags) & PF_FORKNOEXEC) != 0;
-	if (bpf_ringbuf_output(&events, &e, sizeof(e), 0))
+	/* Forced: without it an event that wakes nobody (exec, end) and is not read yet would keep this one from it. */
+	if (bpf_ringbuf_output(&events, &e, sizeof(e), BPF_RB_FORCE_WAKEUP))
 		count_lost_event();
 }
 

@@ -131,7 +131,7 @@ static __attribute__((always_inline)) uint32_t walk_user(struct scratch *s, uint
 	s->frame.pc = s->memory.ip;
 	s->frame.sp = s->memory.regs[7];
 	s->frame.bp = s->memory.regs[6];
-	s->frame.saved = 0;
+	s->frame.saved = s->frame.rbx_at = 0; /* the last walk's are of another stack */
 	s->frame.flags = UNWIND_EXACT | UNWIND_TOP;
 	p = bpf_map_lookup_elem(&processes, &pid);
 	if (!p || (p->start_ticks && p->start_ticks != s->sample.start_ticks))

@@ -202,7 +202,7 @@ static __attribute__((always_inline)) void note_wanted(struct bpf_file *f, uint3
 	if (now - f->wanted_ns < SECOND_NS)
 		return;
 	f->wanted_ns = now;
-	bpf_ringbuf_output(&events, &e, sizeof(e), 0);
+	bpf_ringbuf_output(&events, &e, sizeof(e), BPF_RB_FORCE_WAKEUP);
 }
 
 /*

@@ -111,6 +111,28 @@ int main(int argc, char **argv)
 """
 
 
+# A function whose frame is found by rbx, as that of lazy binding in the dynamic linker.
+BY_RBX = """
+#include <time.h>
+void by_rbx(long);
+__asm__(".globl by_rbx; .type by_rbx,@function; by_rbx: .cfi_startproc; push %rbx; .cfi_def_cfa_offset 16; .cfi_offset %rbx, -16;"
+	"mov %rsp, %rbx; .cfi_def_cfa_register %rbx; and $-64, %rsp; sub $256, %rsp; 1: dec %rdi; jnz 1b;"
+	"mov %rbx, %rsp; .cfi_def_cfa_register %rsp; pop %rbx; .cfi_restore %rbx; .cfi_def_cfa_offset 8; ret; .cfi_endproc; .size by_rbx,.-by_rbx");
+__attribute__((noinline)) void caller_of_it(void) { time_t end = time(NULL) + 3; while (time(NULL) < end) by_rbx(200000); __asm__ volatile(""); }
+int main(void) { caller_of_it(); return 0; }
+"""
+
+
+@pytest.mark.slow
+def test_a_frame_by_a_register_is_that_of_the_sample(can_sample, tmp_path):  # noqa: F811
+    """Not by the place where a frame of the sample before had saved the register."""
+    program, out = compiled(tmp_path, "byrbx", BY_RBX), tmp_path / "out.folded"
+    r = agent("-o", out, "-F", "199", "--", program)
+    assert r.returncode == 0, r.stderr
+    rows = [(s, n) for s, n in folded(out) if "by_rbx" in s]
+    assert sum(n for s, n in rows if "main" in s) >= 0.95 * sum(n for _, n in rows) > 0, [s for s, _ in rows if "main" not in s][:5]
+
+
 @pytest.mark.slow
 def test_makers_of_threads_and_processes_have_complete_stacks(can_sample, tmp_path):  # noqa: F811
     """glibc's clone3() and clone() have no rows around the call of the kernel: all of its time there was [no row in libc.so.6]."""
@@ -176,6 +198,77 @@ int main(int argc, char **argv)
 """
 
 
+# Two programs with functions at the same addresses; each runs one of them for some milliseconds, and then the other program.
+TURNS = """
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+#include <unistd.h>
+static long now(void) { struct timespec t; clock_gettime(CLOCK_MONOTONIC, &t); return t.tv_sec * 1000000000L + t.tv_nsec; }
+#define SPIN(name) __attribute__((noinline, aligned(4096))) void name(long end) { while (now() < end) for (volatile int i = 0; i < 20000; i++); }
+SPIN(FIRST)
+SPIN(SECOND)
+int main(int argc, char **argv)
+{
+	char left[16];
+	RUNS(now() + atol(argv[2]) * 1000000);
+	if (argc > 9)
+		NEVER(0);
+	snprintf(left, sizeof(left), "%d", atoi(argv[1]) - 1);
+	return atoi(left) && execl(argv[4], argv[4], left, argv[2], argv[4], argv[3], (char *)NULL);
+}
+"""
+
+
+@pytest.mark.slow
+def test_programs_at_the_same_addresses_that_run_each_other(can_sample, tmp_path):  # noqa: F811
+    flags = ("-no-pie", "-static")
+    first = compiled(tmp_path, "first", TURNS, *flags, "-DFIRST=first_runs", "-DSECOND=first_never", "-DRUNS=first_runs", "-DNEVER=first_never")
+    second = compiled(tmp_path, "second", TURNS, *flags, "-DFIRST=second_never", "-DSECOND=second_runs", "-DRUNS=second_runs", "-DNEVER=second_never")
+    out = tmp_path / "out.folded"
+    r = agent("-o", out, "-F", "997", "--", first, "40", "50", first, second)
+    assert r.returncode == 0, r.stderr
+    rows = folded(out)
+    assert sum(n for s, n in rows if "_runs" in str(s)) > 1e9, r.stderr
+    assert sum(n for s, n in rows if "_never" in str(s)) < 0.02 * sum(n for _, n in rows), [s for s, _ in rows if "_never" in str(s)][:5]
+
+
+# A child of a process that has ended when the child is first sampled.
+ORPHAN = """
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+__attribute__((noinline)) void spin_orphan(void)
+{
+	struct timespec t;
+	do { for (volatile int i = 0; i < 20000; i++); clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t); } while (t.tv_sec < 1);
+}
+int main(void)
+{
+	int p[2];
+	char byte;
+	if (pipe(p))
+		return 1;
+	if (!fork()) {
+		if (!fork())
+			spin_orphan();
+		_exit(0);
+	}
+	wait(NULL);
+	close(p[1]);
+	return (int)read(p[0], &byte, 1); /* ends with the orphan */
+}
+"""
+
+
+@pytest.mark.slow
+def test_a_process_whose_parent_has_ended_is_of_the_command(can_sample, tmp_path):  # noqa: F811
+    program, out = compiled(tmp_path, "orphan", ORPHAN), tmp_path / "out.folded"
+    r = agent("-o", out, "-F", "199", "--", program)
+    assert r.returncode == 0, r.stderr
+    assert sum(n for s, n in folded(out) if "spin_orphan" in s) > 0.7e9, out.read_text()
+
+
 @pytest.mark.slow
 def test_trampolines_of_python_have_callers(can_sample, tmp_path):  # noqa: F811
     """They keep no frame pointer: all stacks of python3 -X perf ended with [no row in code made at run time]."""
@@ -204,6 +297,23 @@ def test_code_without_a_perf_map_has_advice(can_sample, tmp_path, running):  # n
             assert "of code made at run time, 0 named by perf maps" in shown, shown
         finally:
             load.kill()
+
+
+@pytest.mark.slow
+def test_a_run_ends_in_time_though_samples_come_faster_than_they_are_read(can_sample, tmp_path):  # noqa: F811
+    """The agent shares a processor with programs of a higher priority, and samples all processors 10 000 times a second."""
+    cpu = str(min(os.sched_getaffinity(0)))
+    load = [subprocess.Popen(["taskset", "-c", cpu, "sh", "-c", "while :; do :; done"]) for _ in range(4)]
+    begin = time.monotonic()
+    try:
+        r = agent("-o", tmp_path / "out.folded", "--no-names", "-F", "9999", "--duration", "3",
+                  preexec_fn=lambda: (os.sched_setaffinity(0, {int(cpu)}), os.nice(19)))
+    finally:
+        for p in load:
+            p.kill()
+            p.wait()
+    assert r.returncode == 0, r.stderr
+    assert time.monotonic() - begin < 60, r.stderr
 
 
 @pytest.mark.slow

@@ -48,6 +48,19 @@ static void put_exec(struct test_ring *r, uint32_t pid, const char *comm, int64_
 		   time_ns);
 }
 
+static void put_fork(struct test_ring *r, uint32_t pid, uint32_t parent, uint32_t tid, int64_t time_ns)
+{
+	const uint32_t threads[2] = { tid, parent };
+	AUTO(buf_done) struct buf b = { 0 };
+
+	buf_add(&b, threads, sizeof(threads));
+	buf_add(&b, &time_ns, sizeof(time_ns));
+	put_record(r, PERF_RECORD_FORK, 0, pid, buf_bytes(&b), time_ns);
+	/* Where other records have the thread. */
+	for (size_t i = 0; i < sizeof(parent); i++)
+		r->data[(r->head + 12 + i) % RING_SIZE] = ((const uint8_t *)&parent)[i];
+}
+
 static void put_map(struct test_ring *r, uint32_t pid, uint64_t start, uint64_t size, const char *path,
 		    int64_t time_ns)
 {
@@ -151,6 +164,19 @@ static void a_fork_has_the_mappings_that_it_made(void **state)
 	assert_line(p, 0, 0x7000, "/lib/plugin.so");
 }
 
+static void the_process_that_started_it(void **state)
+{
+	struct recent_fixture *f = *state;
+
+	put_fork(&f->rings[0], 7, 5, 7, 80);
+	put_fork(&f->rings[0], 7, 6, 7, 100);
+	/* A thread. */
+	put_fork(&f->rings[1], 7, 7, 9, 120);
+	assert_int_equal(search(f, 7, 90, 150)->parent, 6);
+	assert_int_equal(search(f, 7, 110, 150)->parent, 0);
+	assert_int_equal(search(f, 8, 90, 150)->parent, 0);
+}
+
 static void records_before_the_start_are_of_another_process(void **state)
 {
 	struct recent_fixture *f = *state;
@@ -224,6 +250,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		WITH(the_program_at_the_time_of_the_sample),
 		WITH(a_fork_has_the_mappings_that_it_made),
+		WITH(the_process_that_started_it),
 		WITH(records_before_the_start_are_of_another_process),
 		WITH(of_overlapping_mappings_the_newest_is_there),
 		WITH(an_overwritten_ring_has_its_newest_records),

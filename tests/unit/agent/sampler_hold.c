@@ -149,6 +149,57 @@ static void another_process_with_the_same_number(void **state)
 	sampler_close(s);
 }
 
+static void another_program_at_the_same_addresses(void **state)
+{
+	struct sampler *s = sampler_mem_new(&(struct sampler_options){ .hold_ms = 500 });
+	struct sampler_event exec = { .kind = SAMPLER_EXEC, .pid = 7 };
+	struct seen seen;
+
+	clock_test_freeze(1000);
+	put_raw_sample(s, sizeof(stack_words));
+	clock_test_advance(1);
+	exec.time_ns = clock_mono_ns();
+	sampler_mem_event(s, &exec);
+	poll_once(s);
+	clock_test_advance(1);
+	put_raw_sample(s, sizeof(stack_words));
+	/* The mappings are of the second program: only its sample is walked with them. */
+	assert_int_equal(sampler_process_set(s, &(struct sampler_owner){ 7, 0, 0 }, &code, 1, NULL), 0);
+	seen = poll_once(s);
+	assert_int_equal(seen.n, 1);
+	assert_int_equal(seen.n_user, 3);
+	clock_test_advance(500);
+	seen = poll_once(s);
+	assert_int_equal(seen.n, 1);
+	assert_int_equal(seen.end, SAMPLER_NO_PROCESS);
+	clock_test_thaw();
+	sampler_close(s);
+}
+
+static void an_ended_process_between_two_programs(void **state)
+{
+	struct sampler *s = sampler_mem_new(&(struct sampler_options){ .hold_ms = 500 });
+	struct sampler_owner of = { .pid = 7, .has_ended = true };
+	struct seen seen;
+
+	clock_test_freeze(1000);
+	of.from_ns = clock_mono_ns();
+	put_raw_sample(s, sizeof(stack_words));
+	clock_test_advance(1);
+	of.until_ns = clock_mono_ns();
+	put_raw_sample(s, sizeof(stack_words));
+	assert_int_equal(poll_once(s).n, 0);
+	assert_int_equal(sampler_process_set(s, &of, &code, 1, NULL), 0);
+	/* The mappings of the other program are asked for. */
+	seen = poll_once(s);
+	assert_int_equal(seen.n, 1);
+	assert_int_equal(seen.n_user, 3);
+	assert_int_equal(seen.n_events, 1);
+	assert_int_equal(seen.event, SAMPLER_NEW);
+	clock_test_thaw();
+	sampler_close(s);
+}
+
 static void unmapped_before_and_after_the_maps_were_read(void **state)
 {
 	struct sampler *s = sampler_mem_new(NULL);
@@ -234,6 +285,24 @@ static void a_copy_that_ends_too_early_says_so(void **state)
 	sampler_close(s);
 }
 
+static void the_end_of_a_run_delivers_samples_that_wait(void **state)
+{
+	struct sampler *s = sampler_mem_new(NULL);
+	struct seen seen = { 0 };
+	struct sampler_handler h = { note_sample, note_told, &seen };
+	struct sampler_stats stats;
+
+	put_raw_sample(s, sizeof(stack_words));
+	assert_int_equal(poll_once(s).n, 0);
+	sampler_flush(s, &h);
+	assert_int_equal(seen.n, 1);
+	assert_int_equal(seen.end, SAMPLER_NO_PROCESS);
+	sampler_stats(s, &stats);
+	assert_int_equal(stats.samples, 1);
+	assert_int_equal(stats.held_bytes, 0);
+	sampler_close(s);
+}
+
 static void closing_drops_samples_that_wait(void **state)
 {
 	struct sampler *s = sampler_mem_new(NULL);
@@ -250,10 +319,13 @@ int main(void)
 		cmocka_unit_test(a_process_that_never_comes),
 		cmocka_unit_test(a_process_that_ended_after_it_was_set),
 		cmocka_unit_test(another_process_with_the_same_number),
+		cmocka_unit_test(another_program_at_the_same_addresses),
+		cmocka_unit_test(an_ended_process_between_two_programs),
 		cmocka_unit_test(unmapped_before_and_after_the_maps_were_read),
 		cmocka_unit_test(a_table_that_comes_late),
 		cmocka_unit_test(a_full_store_delivers_at_once),
 		cmocka_unit_test(a_copy_that_ends_too_early_says_so),
+		cmocka_unit_test(the_end_of_a_run_delivers_samples_that_wait),
 		cmocka_unit_test(closing_drops_samples_that_wait),
 	};
 

@@ -185,6 +185,39 @@ static void a_sleep_waits_for_its_process(void **state)
 	sampler_close(s);
 }
 
+static void sleeps_that_wait_for_their_process_are_not_lost_to_later_ones(void **state)
+{
+	const struct sampler_mapping code = { CODE, CODE + 0x10000, 0, SAMPLER_NO_FILE };
+	const struct sampler_raw raw = { .ip = CODE + 1 };
+	struct sampler *s = new_sampler();
+	struct sampler_stats stats;
+	struct seen_sleep seen;
+
+	clock_test_freeze(1000);
+	for (unsigned i = 0; i < 5; i++) {
+		put_sleep(s, 8, 1, &raw);
+		assert_int_equal(poll_sleeps(s).n, 0);
+		sampler_sleep_ended(s, 8, START_NS, START_NS + 100);
+		start_ns += 1000;
+	}
+	sampler_stats(s, &stats);
+	assert_int_equal(stats.n_asleep, 5);
+	clock_test_advance(1);
+	assert_int_equal(sampler_process_set(s, &(struct sampler_owner){ 7, 0, 0 }, &code, 1, NULL), 0);
+	seen = poll_sleeps(s);
+	assert_int_equal(seen.n, 5);
+	assert_int_equal(seen.sum_ns, 500);
+	sampler_stats(s, &stats);
+	assert_int_equal(stats.n_asleep, 0);
+	assert_int_equal(stats.lost_sleeps, 0);
+	/* One is over, and waits, at the end. */
+	put_sleep(s, 8, 1, &(struct sampler_raw){ .ip = 1 });
+	poll_sleeps(s);
+	sampler_sleep_ended(s, 8, START_NS, START_NS + 100);
+	clock_test_thaw();
+	sampler_close(s);
+}
+
 static void closing_drops_sleeps(void **state)
 {
 	const struct sampler_raw raw = { .ip = CODE + 1 };
@@ -203,6 +236,7 @@ int main(void)
 		cmocka_unit_test(windows_have_the_parts_of_a_long_sleep),
 		cmocka_unit_test(a_sleep_whose_end_was_lost_does_not_grow),
 		cmocka_unit_test(a_sleep_waits_for_its_process),
+		cmocka_unit_test(sleeps_that_wait_for_their_process_are_not_lost_to_later_ones),
 		cmocka_unit_test(closing_drops_sleeps),
 	};
 
