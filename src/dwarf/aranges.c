@@ -48,7 +48,7 @@ static bool aranges_set_read(struct aranges_query *w, struct cursor *all)
 	while (!found && cursor_left(&c) >= pair) {
 		uint64_t lo = cursor_uint(&c, addr_size), size = cursor_uint(&c, addr_size);
 
-		found = size && aranges_is_wanted(w, lo, size);
+		found = size && aranges_is_wanted(w, lo - w->d->moved, size);
 	}
 	unit = found ? dwarf_unit_at(w->d, info) : SIZE_MAX;
 	if (unit != SIZE_MAX) {

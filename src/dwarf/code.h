@@ -40,6 +40,7 @@ struct dwarf_data {
 	uint64_t fd_off;
 	const uint8_t *mem; /* ... or in memory here; NULL: not */
 	bool damaged;       /* the file has it, and it cannot be read; size is 0 */
+	uint64_t n_code; /* relocations by the address of a section of code; not counted unless it is moved */
 	struct err unknown; /* relocations that were left out; ERR_NONE: there are none */
 };
 
@@ -120,8 +121,10 @@ struct dwarf {
 	struct err damage[DWARF_MAX_DAMAGE];
 	size_t n_damage;
 	struct arena arena;
+	/* In a relocatable file all addresses here are higher by @moved (open.c). Results have the file's own. */
 	const struct dwarf_section_place *code;
 	size_t n_code;
+	uint64_t moved;
 };
 
 /* ERR_LIMIT: @size is more than DWARF_MAX_SECTION. A unit is held in memory whole. */

@@ -4,7 +4,16 @@
  */
 #include "dwarf/code.h"
 
+#include <elf.h>
 #include <stdlib.h>
+
+/*
+ * A linker that writes a relocatable file (`ld -r`) drops all copies of a section but one. Their descriptions stay,
+ * with 0 in place of the address, and no relocation there. That is also the address of the first section of code.
+ * So code is moved up while it is read: then addresses without a relocation are in no section. A multiple of 64 KiB
+ * that leaves room in 32 bits.
+ */
+#define CODE_MOVED ((uint64_t)1 << 30)
 
 struct units_scan {
 	struct dwarf *d;
@@ -116,6 +125,39 @@ static int open_sections(struct dwarf *d, struct err *err)
 	return 0;
 }
 
+static void code_move(struct dwarf *d, uint64_t to)
+{
+	struct dwarf_section_place *list = ARENA_NEW_N(&d->arena, struct dwarf_section_place, d->n_code + 1);
+
+	for (size_t i = 0; i < d->n_code; i++) {
+		list[i] = d->code[i];
+		list[i].base += to - d->moved;
+	}
+	d->code = list;
+	d->moved = to;
+}
+
+/* AVR and MSP430 have addresses of two bytes. */
+static bool code_can_move(const struct dwarf *d)
+{
+	const struct elf_header *h = &d->img->h;
+
+	return h->type == ET_REL && !d->split && d->n_code && h->machine != EM_AVR &&
+	       h->machine != EM_MSP430 &&
+	       d->code[d->n_code - 1].base + d->code[d->n_code - 1].size <= UINT32_MAX - CODE_MOVED;
+}
+
+/* Whether a relocation has the address of a section of code: in a file without any, addresses are as they are. */
+static bool code_is_relocated(const struct dwarf *d)
+{
+	const struct dwarf_data *sections[] = { &d->info, &d->line, &d->ranges, &d->rnglists, &d->addr };
+
+	for (size_t i = 0; i < ARRAY_SIZE(sections); i++)
+		if (sections[i]->n_code)
+			return true;
+	return false;
+}
+
 static int dwarf_image_open(const struct elf_image *img, bool split, const char *temp_dir, struct dwarf **ret,
 			    struct err *err)
 {
@@ -131,7 +173,11 @@ static int dwarf_image_open(const struct elf_image *img, bool split, const char 
 	d->big = img->h.big;
 	d->addr_size = img->h.is64 ? 8 : 4;
 	d->n_code = dwarf_code(img, &d->arena, &d->code);
+	if (code_can_move(d))
+		code_move(d, CODE_MOVED);
 	r = open_sections(d, err);
+	if (d->moved && !code_is_relocated(d))
+		code_move(d, 0);
 	if (r == 0 && !d->info.size && !d->line.size) {
 		if (!d->n_damage)
 			return DWARF_NO_CODE;

@@ -26,7 +26,8 @@ void dwarf_reader_span(struct dwarf_reader *r, uint64_t lo, uint64_t hi, uint32_
 		r->code = dwarf_place_at(r->d->code, r->d->n_code, lo);
 	if (!r->code)
 		return;
-	hi = MIN(hi, r->code->base + r->code->size);
+	hi = MIN(hi, r->code->base + r->code->size) - r->d->moved;
+	lo -= r->d->moved;
 	/* Adjacent ranges of a list become one. */
 	if (r->n_spans && r->spans[r->n_spans - 1].node == node && r->spans[r->n_spans - 1].hi == lo) {
 		r->spans[r->n_spans - 1].hi = hi;

@@ -25,9 +25,11 @@ struct reloc_job {
 	uint8_t *p; /* the content to be relocated */
 	size_t size;
 	bool rela; /* the addends are in the entries */
-	struct bytes symtab;
+	struct bytes symtab,
+		shndx;         /* shndx: the section numbers that do not fit into symbols; may be empty */
 	const uint64_t *bases; /* of the image's sections; NULL: all 0 */
 	struct reloc_unknown *unknown;
+	uint64_t *n_code;
 };
 
 struct reloc_entry {
@@ -59,6 +61,25 @@ static void reloc_info_split(const struct elf_image *img, uint64_t info, uint32_
 	}
 }
 
+/* The number of a symbol's section. *ret_known is false if it is in none: SHN_ABS and the like. */
+static uint32_t reloc_symbol_section(const struct reloc_job *j, uint32_t index, bool *ret_known)
+{
+	struct cursor c = cursor_at(j->symtab, j->img->h.big, 0);
+	uint32_t section;
+
+	*ret_known = cursor_seek(&c, j->img->h.is64 ? (uint64_t)index * 24 + 6 : (uint64_t)index * 16 + 14);
+	section = cursor_u16(&c);
+	if (section == SHN_XINDEX) {
+		c = cursor_at(j->shndx, j->img->h.big, 0);
+		*ret_known &= cursor_seek(&c, (uint64_t)index * 4);
+		section = cursor_u32(&c);
+	} else if (section >= SHN_LORESERVE) {
+		*ret_known = false;
+	}
+	*ret_known &= cursor_ok(&c) && section < j->img->n_sections;
+	return section;
+}
+
 static uint64_t reloc_symbol_value(const struct reloc_job *j, uint32_t index)
 {
 	unsigned entry = j->img->h.is64 ? 24 : 16, at = j->img->h.is64 ? 8 : 4;
@@ -66,14 +87,15 @@ static uint64_t reloc_symbol_value(const struct reloc_job *j, uint32_t index)
 
 	uint64_t value;
 	uint32_t section;
+	bool known;
 
 	if (!cursor_seek(&c, (uint64_t)index * entry + at))
 		return 0;
 	value = cursor_uint(&c, j->img->h.is64 ? 8 : 4);
-	if (j->bases && cursor_seek(&c, (uint64_t)index * entry + (j->img->h.is64 ? 6 : 14))) {
-		section = cursor_u16(&c);
-		if (section < j->img->n_sections && section < SHN_LORESERVE)
-			value += j->bases[section];
+	if (j->bases) {
+		section = reloc_symbol_section(j, index, &known);
+		value += known ? j->bases[section] : 0;
+		*j->n_code += known && j->bases[section];
 	}
 	return value;
 }
@@ -143,6 +165,18 @@ static void reloc_apply(const struct reloc_job *j, const struct reloc_entry *e)
 		v += j->rela ? 0 : there;
 	}
 	reloc_put(j->p + e->off, v, k->size, big);
+}
+
+/* Read the section numbers of the symbols in section @symtab that are too large for a symbol, if it has any. */
+static int reloc_shndx_read(struct reloc_job *j, uint32_t symtab, struct arena *a, struct err *err)
+{
+	for (uint32_t i = 1; i < j->img->n_sections; i++) {
+		const struct elf_section *sec = &j->img->sections[i];
+
+		if (sec->type == SHT_SYMTAB_SHNDX && sec->link == symtab)
+			return elf_section_read(j->img, sec, SYMTAB_MAX, a, &j->shndx, err) < 0 ? -1 : 0;
+	}
+	return 0;
 }
 
 /* An entry of REL or RELA. */
@@ -249,7 +283,8 @@ int dwarf_relocate(const struct elf_image *img, struct dwarf_relocated *what, st
 				       .size = what->size,
 				       .rela = rel->type == SHT_RELA,
 				       .bases = bases,
-				       .unknown = &unknown };
+				       .unknown = &unknown,
+				       .n_code = &what->n_code };
 		AUTO(arena_done) struct arena a = { .hold = img->memory };
 		bool is_crel = rel->type == ELF_SHT_CREL;
 
@@ -264,7 +299,8 @@ int dwarf_relocate(const struct elf_image *img, struct dwarf_relocated *what, st
 				       img->h.machine);
 		/* Without symbols only the addends are used; for section symbols they are enough. */
 		if (rel->link && rel->link < img->n_sections &&
-		    elf_section_read(img, &img->sections[rel->link], SYMTAB_MAX, &a, &j.symtab, err) < 0)
+		    (elf_section_read(img, &img->sections[rel->link], SYMTAB_MAX, &a, &j.symtab, err) < 0 ||
+		     reloc_shndx_read(&j, rel->link, &a, err) < 0))
 			return -1;
 		if ((is_crel ? reloc_apply_crel : reloc_apply_section)(&j, rel, err) < 0)
 			return -1;

@@ -107,8 +107,8 @@ static void sequence_end(struct line_machine *m, uint64_t end)
 		r->n_rows--;
 	machine_row_add(m, &(struct dwarf_row){ .off = (uint32_t)(end - m->base), .end = 1 });
 	READER_GROW(r, r->sequences, r->n_sequences, r->room_sequences);
-	r->sequences[r->n_sequences++] = (struct dwarf_sequence){ m->base, end, m->first,
-								  r->n_rows - m->first, 0 };
+	r->sequences[r->n_sequences++] = (struct dwarf_sequence){ m->base - r->d->moved, end - r->d->moved,
+								  m->first, r->n_rows - m->first, 0 };
 }
 
 static void sequence_begin(struct line_machine *m)

@@ -107,19 +107,16 @@ static uint64_t slot_x86(const uint8_t *e, size_t size, uint64_t addr)
 	return 0;
 }
 
-static uint64_t slot_aarch64(const uint8_t *e, size_t size, uint64_t addr)
+/* Of the two instructions at @e: adrp x16, page; ldr x17, [x16, slot]. */
+static uint64_t slot_aarch64(const uint8_t *e, uint64_t addr)
 {
-	for (size_t i = 0; i + 8 <= size && i < 8; i += 4) {
-		uint32_t adrp = get32(e + i), ldr = get32(e + i + 4);
-		int64_t pages;
+	uint32_t adrp = get32(e), ldr = get32(e + 4);
+	int64_t pages;
 
-		if ((adrp & 0x9f00001f) != 0x90000010 || (ldr & 0xffc003ff) != 0xf9400211)
-			continue;
-		pages = (int64_t)(int32_t)((adrp >> 5 & 0x7ffff) << 13 | (adrp >> 29 & 3) << 11) >> 11;
-		return ((addr + i) & ~(uint64_t)0xfff) + ((uint64_t)pages << 12) +
-		       (uint64_t)(ldr >> 10 & 0xfff) * 8;
-	}
-	return 0;
+	if ((adrp & 0x9f00001f) != 0x90000010 || (ldr & 0xffc003ff) != 0xf9400211)
+		return 0;
+	pages = (int64_t)(int32_t)((adrp >> 5 & 0x7ffff) << 13 | (adrp >> 29 & 3) << 11) >> 11;
+	return (addr & ~(uint64_t)0xfff) + ((uint64_t)pages << 12) + (uint64_t)(ldr >> 10 & 0xfff) * 8;
 }
 
 static int plt_add(struct plt_reader *p, uint64_t slot, uint64_t addr, unsigned size, struct err *err)
@@ -144,25 +141,57 @@ static int plt_add(struct plt_reader *p, uint64_t slot, uint64_t addr, unsigned 
 	return 0;
 }
 
+static int plt_x86(struct plt_reader *p, const struct elf_section *sec, struct bytes b, struct err *err)
+{
+	/* .plt.got has entries of 8 bytes, unless they begin with endbr64. Old linkers gave it no entsize. */
+	unsigned size = sec->entsize == 8 || (!sec->entsize && sec->align == 8) ? 8 : 16;
+
+	for (size_t i = 0; i + size <= b.size; i += size) {
+		uint64_t addr = sec->addr + i;
+
+		if (plt_add(p, slot_x86(b.p + i, size, addr), addr, size, err) < 0)
+			return -1;
+	}
+	return 0;
+}
+
+#define AARCH64_BTI_C  0xd503245fu
+#define AARCH64_BR_X17 0xd61f0220u
+#define AARCH64_NOP    0xd503201fu
+
+/*
+ * An entry has 16 bytes, or 24 if it marks a branch target (bti c) or checks a pointer (autia1716). It ends with
+ * br x17 and nops.
+ */
+static int plt_aarch64(struct plt_reader *p, const struct elf_section *sec, struct bytes b, struct err *err)
+{
+	size_t start, end;
+
+	for (size_t i = 0; i + 8 <= b.size; i = end) {
+		uint64_t slot = slot_aarch64(b.p + i, sec->addr + i);
+
+		end = i + 4;
+		if (!slot)
+			continue;
+		start = i >= 4 && get32(b.p + i - 4) == AARCH64_BTI_C ? i - 4 : i;
+		while (end + 4 <= b.size && get32(b.p + end - 4) != AARCH64_BR_X17)
+			end += 4;
+		while (end + 4 <= b.size && get32(b.p + end) == AARCH64_NOP)
+			end += 4;
+		if (plt_add(p, slot, sec->addr + start, (unsigned)(end - start), err) < 0)
+			return -1;
+	}
+	return 0;
+}
+
 static int plt_read_entries(struct plt_reader *p, const struct elf_section *sec, struct err *err)
 {
-	/* .plt.got has entries of 8 bytes, unless they begin with endbr64. */
-	unsigned size = sec->entsize == 8 ? 8 : 16;
 	struct bytes b;
 	int r = elf_section_read(p->img, sec, SECTION_MAX, &p->arena, &b, err);
 
 	if (r)
 		return r < 0 ? -1 : 0;
-	for (size_t i = 0; i + size <= b.size; i += size) {
-		uint64_t addr = sec->addr + i;
-
-		uint64_t slot = p->img->h.machine == EM_X86_64 ? slot_x86(b.p + i, size, addr)
-							       : slot_aarch64(b.p + i, size, addr);
-
-		if (plt_add(p, slot, addr, size, err) < 0)
-			return -1;
-	}
-	return 0;
+	return (p->img->h.machine == EM_X86_64 ? plt_x86 : plt_aarch64)(p, sec, b, err);
 }
 
 int plt_read(struct symbols *s, const struct elf_image *img, struct err *err)

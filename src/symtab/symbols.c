@@ -11,12 +11,15 @@
 
 #include <elf.h>
 #include <stdlib.h>
+#include "base/search.h"
 #include "base/sort.h"
 
 #define TABLE_MAX MIB(1024)
 /* Symbol tables of one file, for each of which all sections are searched. Files have one of each of two kinds. */
 #define TABLES_MAX 16u
 #define MINI_MAX   MIB(256) /* .gnu_debugdata decompressed */
+/* Symbols at one address that are compared with the name in a mark. */
+#define ALIASES_MAX 64u
 
 struct symbols_reader {
 	struct symbols *s;
@@ -30,18 +33,17 @@ struct symbols_reader {
 	uint8_t origin;
 };
 
-/* Whether no person gave this name: mapping symbols ($a, $x.1), local labels, marks that a compiler or its
- * plugin for notes puts before functions. */
-static bool name_is_noise(struct str name)
+/* Whether no person gave this name: mapping symbols ($a, $x.1), which have no type, local labels, marks that a
+ * compiler's plugin for notes puts before functions. */
+static bool name_is_noise(struct str name, uint8_t type)
 {
 	if (!name.size)
 		return true;
-	if (name.p[0] == '$' && name.size > 1 && strchr("adtx", name.p[1]) &&
+	if (type == STT_NOTYPE && name.p[0] == '$' && name.size > 1 && strchr("adtx", name.p[1]) &&
 	    (name.size == 2 || name.p[2] == '.' || (name.p[1] == 'x' && name.p[2] == 'r')))
 		return true;
-	return str_starts(name, STR(".L")) || str_starts(name, STR("__cfi_")) ||
-	       str_starts(name, STR(".annobin_")) || str_eq(name, STR("gcc2_compiled.")) ||
-	       str_eq(name, STR("gcc_compiled."));
+	return str_starts(name, STR(".L")) || str_starts(name, STR(".annobin_")) ||
+	       str_eq(name, STR("gcc2_compiled.")) || str_eq(name, STR("gcc_compiled."));
 }
 
 /* The rank among symbols at one address: functions before labels, global before local, names without
@@ -123,7 +125,7 @@ static int symbol_read(struct symbols_reader *r, struct cursor *c, struct bytes 
 	at = memchr(sym.name.p, '@', sym.name.size);
 	if (at && at != sym.name.p)
 		sym.name.size = (size_t)(at - sym.name.p); /* f@@VERSION */
-	if (name_is_noise(sym.name))
+	if (name_is_noise(sym.name, type))
 		return 0;
 	if (r->img->h.machine == EM_ARM || r->img->h.machine == EM_MIPS)
 		value &= ~(uint64_t)1; /* marks another instruction set */
@@ -357,6 +359,40 @@ static int symbols_sort(struct symbols *s, struct err *err)
 	return 0;
 }
 
+/*
+ * Clang puts the hash of a function's type before it (-fsanitize=kcfi), with the symbol __cfi_f from there up to f:
+ * no code. The functions of its runtime (__cfi_check, __cfi_slowpath) are no such marks.
+ */
+static bool symbol_marks_next(const struct symbols *s, size_t at)
+{
+	static const struct str prefix = STR("__cfi_");
+	const struct symbol *mark = &s->list[at];
+	struct str name = mark->name;
+	size_t i;
+
+	if (!str_starts(name, prefix))
+		return false;
+	name = (struct str){ name.p + prefix.size, name.size - prefix.size };
+	i = SEARCH(at, s->n, k, s->list[k].start < mark->end);
+	for (unsigned tries = 0; i < s->n && s->list[i].start == mark->end && tries < ALIASES_MAX;
+	     i++, tries++)
+		if (str_eq(s->list[i].name, name))
+			return true;
+	return false;
+}
+
+/* Drop those of the sorted symbols that only mark the next one. */
+static void symbols_drop_marks(struct symbols *s)
+{
+	size_t n = 0;
+
+	/* The symbols after the one at hand are where they were. */
+	for (size_t i = 0; i < s->n; i++)
+		if (!symbol_marks_next(s, i))
+			s->list[n++] = s->list[i];
+	s->n = n;
+}
+
 static int tables_read(struct symbols *s, const struct elf_image *img, const struct dwarf_section_place *code,
 		       size_t n_code, struct err *err)
 {
@@ -398,7 +434,10 @@ int symbols_read(struct symbols *s, const struct elf_image *img, const struct el
 		if (symbols_damage_note(s, err) < 0)
 			return -1;
 	}
-	return s->n ? symbols_sort(s, err) : 0;
+	if (s->n && symbols_sort(s, err) < 0)
+		return -1;
+	symbols_drop_marks(s);
+	return 0;
 }
 
 void symbols_done(struct symbols *s)

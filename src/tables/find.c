@@ -5,15 +5,25 @@
 #include <stdlib.h>
 #include "tables/internal.h"
 
-/* The sections of a relocatable file all begin at 0; its table has them one after the other. */
+/* An address in the ELF file, and the one whose frames are wanted: of a return address that of the call. */
+struct place {
+	uint64_t addr, call;
+};
+
+/*
+ * The sections of a relocatable file all begin at 0; its table has them one after the other. A call that does not
+ * return may be the end of its section, and there is none before the start.
+ */
 static enum frame_reason find_in_section(const struct symtab *table, struct str name, uint64_t off,
-					 uint64_t *ret)
+					 bool is_return, struct place *ret)
 {
 	const struct symtab_section *sec = symtab_section(table, name.size ? name : STR(".text"));
 
 	if (!sec)
 		return FRAME_OUTSIDE;
-	*ret = sec->base + off;
+	ret->addr = sec->base + off;
+	off -= is_return && off;
+	ret->call = sec->base + off;
 	return off < sec->size ? FRAME_FOUND : FRAME_OUTSIDE;
 }
 
@@ -22,14 +32,14 @@ static enum frame_reason find_in_section(const struct symtab *table, struct str 
  * such an address.
  */
 static bool find_in_relocatable(const struct symtab *table, const struct tables_query *q,
-				enum frame_reason *ret_reason, uint64_t *ret)
+				enum frame_reason *ret_reason, struct place *ret)
 {
 	if (!(symtab_info(table)->flags & SYMTAB_RELOCATABLE) || q->kind != FRAME_RUNTIME)
 		return false;
 	if (q->prepared) {
 		const struct frame_mapping *m = frame_maps_at(q->prepared, q->addr);
 
-		*ret_reason = m ? find_in_section(table, m->symbol, q->addr - m->start, ret)
+		*ret_reason = m ? find_in_section(table, m->symbol, q->addr - m->start, q->is_return, ret)
 				: FRAME_NO_MAPPING;
 		return true;
 	}
@@ -38,7 +48,7 @@ static bool find_in_relocatable(const struct symtab *table, const struct tables_
 
 		if (q->addr < m->start || (m->limit && q->addr >= m->limit))
 			continue;
-		*ret_reason = find_in_section(table, m->symbol, q->addr - m->start, ret);
+		*ret_reason = find_in_section(table, m->symbol, q->addr - m->start, q->is_return, ret);
 		return true;
 	}
 	*ret_reason = FRAME_NO_MAPPING;
@@ -46,13 +56,13 @@ static bool find_in_relocatable(const struct symtab *table, const struct tables_
 }
 
 static enum frame_reason address_in_table(const struct tables_request *req, const struct tables_query *q,
-					  const struct symtab *table, uint64_t *ret)
+					  const struct symtab *table, struct place *ret)
 {
 	const struct tables_entry *l = request_layout(req, q->module);
 	enum frame_reason r;
 
 	if (q->kind == FRAME_SECTION)
-		return find_in_section(table, q->section, q->addr, ret);
+		return find_in_section(table, q->section, q->addr, q->is_return, ret);
 	if (find_in_relocatable(table, q, &r, ret))
 		return r;
 	if (q->kind != FRAME_VADDR && q->kind != FRAME_RELATIVE && (!l || !l->layout)) {
@@ -61,8 +71,11 @@ static enum frame_reason address_in_table(const struct tables_request *req, cons
 		return l ? FRAME_NO_LAYOUT : req->per_id > 1 ? req->none_because : FRAME_NO_LAYOUT;
 	}
 	if (q->prepared)
-		return frame_translate_prepared(l ? l->layout : NULL, q->kind, q->prepared, q->addr, ret);
-	return frame_translate(l ? l->layout : NULL, q->kind, q->maps, q->n_maps, q->addr, ret);
+		r = frame_translate_prepared(l ? l->layout : NULL, q->kind, q->prepared, q->addr, &ret->addr);
+	else
+		r = frame_translate(l ? l->layout : NULL, q->kind, q->maps, q->n_maps, q->addr, &ret->addr);
+	ret->call = ret->addr - (q->is_return && ret->addr);
+	return r;
 }
 
 static struct symtab_finder *finder_of(struct tables_request *req, size_t i)
@@ -77,7 +90,7 @@ void tables_find(struct tables_request *req, const struct tables_query *q, struc
 	const struct symtab_info *info;
 	struct err err = { 0 };
 	struct tables_entry *e;
-	uint64_t addr = 0;
+	struct place place = { 0 };
 	int r;
 
 	*ret = (struct tables_answer){ .reason = FRAME_NO_BUILD_ID };
@@ -89,12 +102,11 @@ void tables_find(struct tables_request *req, const struct tables_query *q, struc
 		return;
 	}
 	info = symtab_info(e->table);
-	ret->reason = address_in_table(req, q, e->table, &addr);
+	ret->reason = address_in_table(req, q, e->table, &place);
 	if (ret->reason != FRAME_FOUND)
 		return;
-	ret->addr = addr;
-	r = symtab_find(finder_of(req, q->module), q->is_return && addr ? addr - 1 : addr, &req->frames,
-			&err);
+	ret->addr = place.addr;
+	r = symtab_find(finder_of(req, q->module), place.call, &req->frames, &err);
 	if (r < 0) {
 		atomic_store(&e->spoiled, true);
 		ret->reason = FRAME_DAMAGED;
@@ -102,7 +114,7 @@ void tables_find(struct tables_request *req, const struct tables_query *q, struc
 		const struct tables_entry *l = request_layout(req, q->module);
 
 		ret->reason = frame_reason_outside(info, (enum frame_reason)atomic_load(&e->no_debug),
-						   l ? l->layout : NULL, addr);
+						   l ? l->layout : NULL, place.addr);
 	} else {
 		ret->frames = &req->frames;
 		ret->reason = frame_reason_lacking(info, &req->frames);

@@ -43,7 +43,7 @@ namespace other { template <class T> struct pair { T a, b; T sum() const { retur
 static inline int triple(int x) { return x * 3; }
 __attribute__((noinline)) static int loop(int c) { int s = 0; for (int i = 0; i < c; i++) { other::pair<int> p{i, triple(s)}; s += p.sum(); } return s; }
 int second(int c) { other::pair<long> p{c, loop(c)}; return (int)p.sum(); }
-"""}
+""", "o.c": compilers.OMP}
 QUICK = [c for c in compilers.cases() if c.quick]
 
 

@@ -419,24 +419,16 @@ static void symbols_that_name_descriptors(void **state)
 	assert_answer(&a, 0x1040, "two");
 }
 
-/* An entry of the linkage table has the name of its target. */
-static void entries_of_the_linkage_table(void **state)
+/* A linkage table at 0x1800 whose entries jump through the slots of puts and exit. */
+static void open_linkage_table(struct answers *a, unsigned section, const uint64_t slots[2])
 {
-	static const char code[] =
-		"\xf3\x0f\x1e\xfa\xf2\xff\x25\x00\x30\x00\x00\x0f\x1f\x44\0\0" /* 0x1800: endbr64; jmp
-										*0x3000(%rip) */
-		"\xff\x25\x02\x30\x00\x00\x68\0\0\0\0\xe9\0\0\0\0";            /* 0x1810 */
-	AUTO(answers_done) struct answers a;
 	AUTO(buf_done) struct buf rela = { 0 };
-	struct elf_writer *w = &a.w.elf;
+	struct elf_writer *w = &a->w.elf;
 	unsigned names, symbols, at;
 
-	answers_init(&a, ELF_WRITER_X86_64, ET_DYN);
-	a.w.text_size = 0x800;
-	a.w.dynamic = true;
-	at = elf_writer_section(w, ".plt.sec", SHT_PROGBITS, SHF_ALLOC | SHF_EXECINSTR, bytes_of(code, 32));
-	elf_writer_at(w, at)->addr = 0x1800;
-	elf_writer_at(w, at)->entsize = 16;
+	a->w.text_size = 0x800;
+	a->w.dynamic = true;
+	elf_writer_at(w, section)->addr = 0x1800;
 	names = elf_writer_section(w, ".dynstr", SHT_STRTAB, SHF_ALLOC, bytes_of("\0puts\0exit", 11));
 	symbols = elf_writer_section(w, ".dynsym", SHT_DYNSYM, SHF_ALLOC, (struct bytes){ 0 });
 	elf_writer_at(w, symbols)->link = names;
@@ -448,15 +440,78 @@ static void entries_of_the_linkage_table(void **state)
 	}
 	elf_writer_at(w, symbols)->size = elf_writer_at(w, symbols)->data.size;
 	for (unsigned i = 0; i < 2; i++) {
-		elf_writer_put(w, &rela, i ? 0x4818 : 0x480b, 8);
+		elf_writer_put(w, &rela, slots[i], 8);
 		elf_writer_put(w, &rela, (uint64_t)(i + 1) << 32 | 7, 8);
 		elf_writer_put(w, &rela, 0, 8);
 	}
 	at = elf_writer_section(w, ".rela.plt", SHT_RELA, SHF_ALLOC, buf_bytes(&rela));
 	elf_writer_at(w, at)->link = symbols;
-	answers_open(&a);
+	answers_open(a);
+}
+
+/* An entry of the linkage table has the name of its target. */
+static void entries_of_the_linkage_table(void **state)
+{
+	static const char code[] =
+		"\xf3\x0f\x1e\xfa\xf2\xff\x25\x00\x30\x00\x00\x0f\x1f\x44\0\0" /* 0x1800: endbr64; jmp
+										*0x3000(%rip) */
+		"\xff\x25\x02\x30\x00\x00\x68\0\0\0\0\xe9\0\0\0\0";            /* 0x1810 */
+	AUTO(answers_done) struct answers a;
+	unsigned at;
+
+	answers_init(&a, ELF_WRITER_X86_64, ET_DYN);
+	at = elf_writer_section(&a.w.elf, ".plt.sec", SHT_PROGBITS, SHF_ALLOC | SHF_EXECINSTR,
+				bytes_of(code, 32));
+	elf_writer_at(&a.w.elf, at)->entsize = 16;
+	open_linkage_table(&a, at, (const uint64_t[]){ 0x480b, 0x4818 });
 	assert_answer(&a, 0x1800, "puts@plt");
 	assert_answer(&a, 0x181f, "exit@plt");
+}
+
+/* Old binutils wrote entries of 8 bytes without their size, but with their alignment. */
+static void short_entries_of_the_linkage_table(void **state)
+{
+	static const char code[] = "\xff\x25\x02\x30\x00\x00\x66\x90"  /* 0x1800: jmp *0x3002(%rip) */
+				   "\xff\x25\x02\x30\x00\x00\x66\x90"; /* 0x1808 */
+	AUTO(answers_done) struct answers a;
+	unsigned at;
+
+	answers_init(&a, ELF_WRITER_X86_64, ET_DYN);
+	at = elf_writer_section(&a.w.elf, ".plt.got", SHT_PROGBITS, SHF_ALLOC | SHF_EXECINSTR,
+				bytes_of(code, 16));
+	elf_writer_at(&a.w.elf, at)->align = 8;
+	open_linkage_table(&a, at, (const uint64_t[]){ 0x4808, 0x4810 });
+	assert_answer(&a, 0x1807, "puts@plt");
+	assert_answer(&a, 0x1808, "exit@plt");
+	assert_answer(&a, 0x180f, "exit@plt");
+}
+
+/* Entries of aarch64 with bti and without, one of 24 bytes and one of 16. */
+static void entries_of_the_linkage_table_of_aarch64(void **state)
+{
+	static const uint32_t
+		code
+			[] = {
+				0xd503245f, 0xf0000010,
+				0xf9400e11, /* 0x1800: bti c; adrp x16, 0x4000; ldr x17, [x16, 0x18] */
+				0x91006210, 0xd61f0220,
+				0xd503201f, /* add x16, x16, 0x18; br x17; nop */
+				0xf0000010, 0xf9401211,
+				0x91008210, 0xd61f0220, /* 0x1818: the same of 0x4020 */
+			};
+	AUTO(answers_done) struct answers a;
+	AUTO(buf_done) struct buf b = { 0 };
+	unsigned at;
+
+	answers_init(&a, ELF_WRITER_AARCH64, ET_DYN);
+	for (size_t i = 0; i < ARRAY_SIZE(code); i++)
+		elf_writer_put(&a.w.elf, &b, code[i], 4);
+	at = elf_writer_section(&a.w.elf, ".plt", SHT_PROGBITS, SHF_ALLOC | SHF_EXECINSTR, buf_bytes(&b));
+	open_linkage_table(&a, at, (const uint64_t[]){ 0x4018, 0x4020 });
+	assert_answer(&a, 0x1800, "puts@plt");
+	assert_answer(&a, 0x1817, "puts@plt");
+	assert_answer(&a, 0x1818, "exit@plt");
+	assert_answer(&a, 0x1827, "exit@plt");
 }
 
 int main(void)
@@ -478,6 +533,8 @@ int main(void)
 		cmocka_unit_test(dynamic_symbols_without_sections),
 		cmocka_unit_test(symbols_that_name_descriptors),
 		cmocka_unit_test(entries_of_the_linkage_table),
+		cmocka_unit_test(short_entries_of_the_linkage_table),
+		cmocka_unit_test(entries_of_the_linkage_table_of_aarch64),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -375,6 +375,26 @@ static void marks_of_instruction_sets_are_no_names(void **state)
 	assert_answer(&a, 0x1030, "f");
 }
 
+/* Functions may have names like those of marks: they would have the name of the label before them. */
+static void functions_with_names_of_marks_have_these(void **state)
+{
+	AUTO(answers_done) struct answers a;
+
+	answers_init(&a, ELF_WRITER_X86_64, ET_DYN);
+	code_symbol(&a.w, "frame_dummy", STT_FUNC, STB_LOCAL, 0x1000, 0);
+	code_symbol(&a.w, "__cfi_slowpath", STT_FUNC, STB_GLOBAL, 0x1010, 0x10);
+	code_symbol(&a.w, "$d", STT_FUNC, STB_GLOBAL, 0x1020, 0x10);
+	code_symbol(&a.w, "__cfi_f", STT_FUNC, STB_GLOBAL, 0x1030, 0x10);
+	code_symbol(&a.w, "alias_of_f", STT_FUNC, STB_GLOBAL, 0x1040, 0x10);
+	code_symbol(&a.w, "f", STT_FUNC, STB_GLOBAL, 0x1040, 0x10);
+	answers_open(&a);
+	assert_answer(&a, 0x100f, "frame_dummy");
+	assert_answer(&a, 0x1010, "__cfi_slowpath");
+	assert_answer(&a, 0x1020, "$d");
+	assert_answer(&a, 0x1030, "-");
+	assert_answer(&a, 0x1040, "f");
+}
+
 /* The compiler's clones have a suffix that DWARF does not have: both names are kept. */
 static void clones_have_both_names(void **state)
 {
@@ -416,6 +436,7 @@ int main(void)
 		cmocka_unit_test(versions_are_no_part_of_a_name),
 		cmocka_unit_test(resolvers_and_prefixes_are_functions_of_their_own),
 		cmocka_unit_test(marks_of_instruction_sets_are_no_names),
+		cmocka_unit_test(functions_with_names_of_marks_have_these),
 		cmocka_unit_test(clones_have_both_names),
 	};
 

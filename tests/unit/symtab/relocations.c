@@ -276,6 +276,69 @@ static void relocations_of_unknown_kinds_are_counted(void **state)
 		       "machine 62");
 }
 
+/*
+ * `ld -r` keeps the description of code that it drops, without a relocation of its address: 0 is the first
+ * section's, too. The dropped function has a call and so would be preferred.
+ */
+static void code_that_a_relocatable_link_dropped_is_nowhere(void **state)
+{
+	AUTO(answers_done) struct answers a;
+	AUTO(buf_done) struct buf relocs = { 0 };
+	uint64_t at, origin;
+	unsigned rela;
+
+	answers_init(&a, ELF_WRITER_X86_64, ET_REL);
+	at = add_relocated_unit(&a, 0);
+	code_unit_begin(&a.w);
+	code_die(&a.w, T_COMPILE, true, A_LANGUAGE, F_DATA1, U(0x1d), 0u);
+	origin = add_abstract(&a, "called");
+	begin_function(&a, "dropped", 0, 0x80);
+	add_inlined(&a, origin, 0x10, 0x20);
+	code_up(&a.w);
+	code_up(&a.w);
+	code_unit_end(&a.w);
+	code_symbol(&a.w, "f", STT_FUNC, STB_GLOBAL, 0x10, 0x20);
+	a.w.symbols.p[a.w.symbols.size - 24 + 6] = 2; /* .text, after the section of relocations */
+	put_reloc(&a, &relocs, false, at, (uint64_t)1 << 32 | 1, 0);
+	rela = elf_writer_section(&a.w.elf, ".rela.debug_info", SHT_RELA, 0, buf_bytes(&relocs));
+	elf_writer_at(&a.w.elf, rela)->info = 3;
+	elf_writer_at(&a.w.elf, rela)->link = 6; /* .text, .debug_info, .debug_abbrev, .debug_str, .symtab */
+	answers_open(&a);
+	assert_answer(&a, 0xf, "-");
+	assert_answer(&a, 0x10, "f");
+	assert_answer(&a, 0x2f, "f");
+	assert_answer(&a, 0x30, "-");
+	assert_reasons(&a, 0, NULL);
+}
+
+/* A symbol has 16 bits for the number of its section. Larger ones are in a section of their own. */
+static void relocations_by_symbols_of_extended_section_numbers(void **state)
+{
+	AUTO(answers_done) struct answers a;
+	AUTO(buf_done) struct buf relocs = { 0 }, numbers = { 0 };
+	unsigned first, rela, shndx;
+	uint64_t at;
+
+	answers_init(&a, ELF_WRITER_X86_64, ET_REL);
+	first = elf_writer_nobits(&a.w.elf, ".text.first", SHF_ALLOC | SHF_EXECINSTR, 0x100);
+	elf_writer_at(&a.w.elf, first)->align = 16;
+	at = add_relocated_unit(&a, 0x777);
+	code_symbol(&a.w, "f", STT_FUNC, STB_GLOBAL, 0, 0x20);
+	memset(a.w.symbols.p + a.w.symbols.size - 24 + 6, 0xff, 2); /* SHN_XINDEX */
+	put_reloc(&a, &relocs, false, at, (uint64_t)1 << 32 | 1, 0x10);
+	rela = elf_writer_section(&a.w.elf, ".rela.debug_info", SHT_RELA, 0, buf_bytes(&relocs));
+	elf_writer_put(&a.w.elf, &numbers, 0, 4);
+	elf_writer_put(&a.w.elf, &numbers, 4, 4); /* .text, after these three */
+	shndx = elf_writer_section(&a.w.elf, ".symtab_shndx", SHT_SYMTAB_SHNDX, 0, buf_bytes(&numbers));
+	elf_writer_at(&a.w.elf, rela)->info = 5;
+	elf_writer_at(&a.w.elf, rela)->link = elf_writer_at(&a.w.elf, shndx)->link = 8;
+	answers_open(&a);
+	assert_answer(&a, 0x10, "-");
+	assert_answer(&a, 0x110, "f");
+	assert_answer(&a, 0x12f, "f");
+	assert_answer(&a, 0x130, "-");
+}
+
 /* Offsets of thread-local variables, and the kind without an effect. */
 static void relocations_without_an_effect_are_no_loss(void **state)
 {
@@ -334,6 +397,8 @@ int main(void)
 		cmocka_unit_test(relocations_in_crel),
 		cmocka_unit_test(a_crel_section_that_is_cut_is_damage),
 		cmocka_unit_test(relocations_of_unknown_kinds_are_counted),
+		cmocka_unit_test(relocations_by_symbols_of_extended_section_numbers),
+		cmocka_unit_test(code_that_a_relocatable_link_dropped_is_nowhere),
 		cmocka_unit_test(relocations_without_an_effect_are_no_loss),
 	};
 

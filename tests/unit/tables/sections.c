@@ -43,6 +43,44 @@ static void a_relocatable_file_is_asked_by_section(void **state)
 	tables_fixture_close(&p);
 }
 
+/* A call that does not return may be the last instruction of a section; there is none before the first. */
+static void a_return_address_may_be_the_end_of_a_section(void **state)
+{
+	struct build_id id = tables_fixture_id(1);
+	struct tables_query q = { .kind = FRAME_SECTION, .addr = 0x1000, .is_return = true };
+	struct tables_request *h;
+	struct tables_answer a;
+	struct code_writer w;
+	struct buf file = { 0 };
+	struct tables_fixture p;
+
+	tables_fixture_open(&p, false);
+	code_writer_init(&w, ELF_WRITER_X86_64, ET_REL);
+	w.text = 0;
+	code_symbol(&w, "first", STT_FUNC, STB_GLOBAL, 0, 0x100);
+	w.symbols.p[w.symbols.size - 24 + 6] = 2; /* .text, after the section of the build ID */
+	code_symbol(&w, "last", STT_FUNC, STB_GLOBAL, 0xf00, 0x100);
+	w.symbols.p[w.symbols.size - 24 + 6] = 2;
+	elf_writer_build_id(&w.elf, build_id_bytes(&id));
+	code_writer_finish(&w, &file);
+	code_writer_done(&w);
+	tables_fixture_put(&p, RESOLVE_DEBUGINFO, 1, &file);
+	tables_request_new(p.s, &id, 1, TABLES_LAYOUTS, (struct tables_wait){ clock_mono_ms() + 30000 }, &h);
+	tables_find(h, &q, &a);
+	assert_int_equal(a.reason, FRAME_FOUND);
+	assert_int_equal(a.addr, 0x1000);
+	assert_str(a.frames->list[0].name, "last");
+	q.addr = 0x1001;
+	tables_find(h, &q, &a);
+	assert_int_equal(a.reason, FRAME_OUTSIDE);
+	q.addr = 0;
+	tables_find(h, &q, &a);
+	assert_int_equal(a.reason, FRAME_FOUND);
+	assert_str(a.frames->list[0].name, "first");
+	tables_request_free(h);
+	tables_fixture_close(&p);
+}
+
 #define MANY_SECTIONS 20000u
 
 /* Each address names its section; of two with one name the first counts. */
@@ -155,6 +193,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_relocatable_file_is_asked_by_section),
+		cmocka_unit_test(a_return_address_may_be_the_end_of_a_section),
 		cmocka_unit_test(a_file_of_many_sections_is_asked_by_section),
 		cmocka_unit_test(addresses_of_a_prelinked_object_are_moved_back),
 	};
