@@ -152,7 +152,10 @@ static int find_payload(struct source *src, const struct rpm_header *sig, const 
 	return 0;
 }
 
-/* A digest of another kind, or a malformed one, is ignored: then the payload has no digest. */
+/*
+ * A digest of another kind, or a malformed one, is ignored: then the payload has no digest. Packages of v6 do not name
+ * the kind: there the tag is of SHA-256 by definition (PAYLOADSHA256).
+ */
 static int read_digest(const struct rpm_header *h, struct arena *a, struct bytes *ret, struct err *err)
 {
 	uint8_t digest[SHA256_SIZE];
@@ -163,7 +166,8 @@ static int read_digest(const struct rpm_header *h, struct arena *a, struct bytes
 	if (first_int(h, TAG_PAYLOADDIGESTALGO, &kind, err) < 0 ||
 	    rpm_header_text(h, TAG_PAYLOADDIGEST, &hex, err) < 0)
 		return -1;
-	if (kind == DIGEST_SHA256 && hex_decode(hex, true, digest, sizeof(digest), &n) && n == sizeof(digest))
+	if ((kind == DIGEST_SHA256 || !kind) && hex_decode(hex, true, digest, sizeof(digest), &n) &&
+	    n == sizeof(digest))
 		*ret = arena_bytes(a, bytes_of(digest, sizeof(digest)));
 	return 0;
 }

@@ -227,4 +227,6 @@ void walk_changed(struct scan *s, const char *path)
 		walk_candidate(s, path, &st);
 	else if (S_ISLNK(st.st_mode) && s->opts.follow_links && stat(path, &st) == 0 && S_ISREG(st.st_mode))
 		walk_candidate(s, path, &st);
+	else if (s->opts.follow_links && S_ISDIR(st.st_mode))
+		scan_rescan(s); /* the walk finds its files by their paths below the root */
 }

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <sys/eventfd.h>
 #include <sys/inotify.h>
+#include <sys/stat.h>
 #include <unistd.h>
 #include "scan/internal.h"
 
@@ -42,6 +43,14 @@ void watch_dir(struct watch *w, const char *path)
 	pthread_mutex_unlock(&w->lock);
 }
 
+/* A link is complete when it comes, and nobody closes it. */
+static bool path_is_link(const char *path)
+{
+	struct stat st;
+
+	return lstat(path, &st) == 0 && (S_ISLNK(st.st_mode) || (S_ISREG(st.st_mode) && st.st_nlink > 1));
+}
+
 static void watch_event(struct watch *w, const struct inotify_event *e)
 {
 	AUTO(mem_freep) char *path = NULL;
@@ -61,8 +70,8 @@ static void watch_event(struct watch *w, const struct inotify_event *e)
 	if (dir)
 		path = e->len ? mem_printf("%s/%s", dir, e->name) : mem_strdup(dir);
 	pthread_mutex_unlock(&w->lock);
-	/* A new file is probed when it is closed, a new folder at once. */
-	if (!path || ((e->mask & IN_CREATE) && !(e->mask & IN_ISDIR)))
+	/* A new file is probed when it is closed, a new folder or link at once. */
+	if (!path || ((e->mask & IN_CREATE) && !(e->mask & IN_ISDIR) && !path_is_link(path)))
 		return;
 	if ((e->mask & IN_ISDIR) && (e->mask & (IN_MOVED_FROM | IN_DELETE)))
 		scan_groom(w->scan); /* all files below it are gone */

@@ -43,16 +43,22 @@ int folder_entries_read(const char *path, struct folder_entries *ret, struct err
 	AUTO(folder_entries_done) struct folder_entries names = { 0 };
 	struct dirent *e;
 	DIR *dir = opendir(path);
+	int os = 0;
 
 	if (!dir && errno != ENOENT)
 		return err_os(err, errno, "%s: open", path);
-	while (dir && (e = readdir(dir))) {
+	/* A failure is no end: a collector would take the contents of the records that were not read for garbage. */
+	while (dir && (errno = 0, e = readdir(dir))) {
 		if (e->d_name[0] == '.')
 			continue;
 		VEC_PUSH(names.v, names.n, names.room) = mem_strdup(e->d_name);
 	}
-	if (dir)
+	if (dir) {
+		os = errno;
 		closedir(dir);
+	}
+	if (os)
+		return err_os(err, os, "%s: read", path);
 	if (names.n)
 		qsort(names.v, names.n, sizeof(*names.v), entry_compare);
 	*ret = names;

@@ -342,11 +342,28 @@ static struct held *held_list_due(struct hold *h, int64_t *ret_wait_ms)
 	return NULL;
 }
 
-bool hold_next(struct hold *h, struct arena *a, struct held_push *ret, int *ret_fd, int64_t *ret_wait_ms)
+/* Its record and its content. What cannot be opened now is no damage: the push was acknowledged. */
+static int held_push_open(const struct hold *h, const struct held_file *f, struct arena *a,
+			  struct held_push *ret, int *ret_fd, struct err *err)
+{
+	struct store_object o;
+	int r = held_record_load(h->dir, f->number, f->state, a, &o, err);
+
+	if (r)
+		return r < 0 ? -1 : err_set(err, ERR_INVALID, "its record is gone");
+	ret->key = o.key;
+	ret->meta = o.meta;
+	*ret_fd = held_content_open(h->dir, f->number);
+	if (*ret_fd >= 0)
+		return 0;
+	return errno == ENOENT ? err_set(err, ERR_INVALID, "its file is gone")
+			       : err_os(err, errno, "its file: open");
+}
+
+bool hold_next(struct hold *h, struct arena *a, struct held_push *ret, int *ret_fd, int64_t *ret_wait_ms,
+	       struct err *why)
 {
 	struct held_file f = { 0 };
-	struct err err = { 0 };
-	struct store_object o;
 	struct held *e;
 
 	*ret = (struct held_push){ 0 };
@@ -361,13 +378,7 @@ bool hold_next(struct hold *h, struct arena *a, struct held_push *ret, int *ret_
 	if (!e)
 		return false;
 	*ret_fd = -1;
-	if (held_record_load(h->dir, f.number, f.state, a, &o, &err) == 0) {
-		ret->key = o.key;
-		ret->meta = o.meta;
-		*ret_fd = held_content_open(h->dir, f.number);
-	} else if (err.kind) {
-		log_warn("store", "%s", err.text);
-	}
+	(void)held_push_open(h, &f, a, ret, ret_fd, why);
 	return true;
 }
 

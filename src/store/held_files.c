@@ -80,12 +80,14 @@ int held_files_list(const char *dir, struct held_file **ret, size_t *ret_n, stru
 	DIR *d = opendir(dir);
 	size_t room = 0;
 	struct dirent *e;
+	int os;
 
 	*ret = NULL;
 	*ret_n = 0;
 	if (!d)
 		return errno == ENOENT ? 0 : err_os(err, errno, "%s: open", dir);
-	while ((e = readdir(d))) {
+	/* A failure is no end: held_files_sweep() removes the contents of those that are not listed. */
+	while ((errno = 0, e = readdir(d))) {
 		const char *ending;
 		uint64_t number;
 
@@ -96,7 +98,13 @@ int held_files_list(const char *dir, struct held_file **ret, size_t *ret_n, stru
 				VEC_PUSH(*ret, *ret_n, room) = (struct held_file){ number,
 										   (enum held_state)i };
 	}
+	os = errno;
 	closedir(d);
+	if (os) {
+		mem_freep(ret);
+		*ret_n = 0;
+		return err_os(err, os, "%s: read", dir);
+	}
 	if (*ret_n)
 		qsort(*ret, *ret_n, sizeof(**ret), file_order);
 	return 0;

@@ -113,16 +113,17 @@ static void held_tell(struct hold_putter *p, const struct held_push *push, enum 
 	}
 }
 
-static void held_put(struct hold_putter *p, const struct held_push *push, int fd, struct arena *a)
+/* @fd -1: @why it could not be opened. */
+static void held_put(struct hold_putter *p, const struct held_push *push, int fd, const struct err *why,
+		     struct arena *a)
 {
 	struct store *st = p->st;
 	struct str owner = STR("");
-	struct err err = { 0 };
+	struct err err = *why;
 	enum held_outcome outcome;
 
 	if (fd < 0) {
-		(void)err_set(&err, ERR_INVALID, "its file cannot be opened");
-		outcome = HELD_DAMAGED;
+		outcome = content_is_damaged(&err) ? HELD_DAMAGED : HELD_LATER;
 	} else if (held_check(p, push, fd, &err) < 0) {
 		close(fd);
 		outcome = content_is_damaged(&err) ? HELD_DAMAGED : HELD_LATER;
@@ -148,15 +149,16 @@ static void *putter_run(void *arg)
 	while (!atomic_load(&p->stop)) {
 		AUTO(arena_done) struct arena a = { 0 };
 		struct held_push push;
+		struct err why = { 0 };
 		int64_t wait_ms;
 		int fd;
 
 		arena_init(&a);
-		if (!hold_next(h, &a, &push, &fd, &wait_ms)) {
+		if (!hold_next(h, &a, &push, &fd, &wait_ms, &why)) {
 			hold_wait(h, wait_ms);
 			continue;
 		}
-		held_put(p, &push, fd, &a);
+		held_put(p, &push, fd, &why, &a);
 		if (p->n_failures)
 			hold_wait(h, clock_backoff(FIRST_PAUSE_MS, p->n_failures - 1, PAUSE_MAX_MS));
 	}

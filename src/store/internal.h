@@ -266,9 +266,11 @@ int hold_add(struct hold *h, const struct store_key *key, const struct store_met
 	     enum store_policy policy, struct staging *s, struct err *err);
 /*
  * The first push that is to be put now, with its content; the build ID is blocked until hold_end(). *ret_wait_ms otherwise:
- * how long to wait. The strings are in @a.
+ * how long to wait. The strings are in @a. *ret_fd -1: its files cannot be opened, and *why says why: content_is_damaged(), or
+ * not now (a lack of descriptors).
  */
-bool hold_next(struct hold *h, struct arena *a, struct held_push *ret, int *ret_fd, int64_t *ret_wait_ms);
+bool hold_next(struct hold *h, struct arena *a, struct held_push *ret, int *ret_fd, int64_t *ret_wait_ms,
+	       struct err *why);
 enum held_outcome {
 	HELD_PUT,
 	HELD_SAME,

@@ -72,10 +72,14 @@ int past_add(struct store *st, const char *name, const struct store_record *reco
 	meta.replaced_by = by.size ? by : STR("?");
 	past_name(name, &meta, &past);
 	store_record_write(&record->key, &meta, &text);
+	store_content_name(meta.sha256, meta.raw, content);
+	/* A collector that has not seen the record, and has been to the earlier versions, leaves the content alone. */
+	r = st->blobs->remote ? 0 : st->blobs->ops->touch(st->blobs, content, err);
+	if (r)
+		return r < 0 ? -1 : BLOB_CHANGED;
 	/* BLOB_CHANGED: it is there already, of the same second. */
-	r = st->blobs->ops->put(st->blobs, buf_cstr(&past), buf_bytes(&text),
-				store_content_name(meta.sha256, meta.raw, content), &(struct blob_stamp){ 0 },
-				err);
+	r = st->blobs->ops->put(st->blobs, buf_cstr(&past), buf_bytes(&text), content,
+				&(struct blob_stamp){ 0 }, err);
 	return r < 0 ? -1 : r == BLOB_UNMET ? BLOB_CHANGED : 0;
 }
 
@@ -147,7 +151,10 @@ static int version_find(struct store *st, const char *name, struct str sha256, s
 
 /* ---- restoring ---- */
 
-/* BLOB_CHANGED: another writer came first. */
+/*
+ * BLOB_CHANGED: another writer came first. BLOB_UNMET: the content was collected. A collector that has been to the records, and
+ * comes to the earlier versions when this one is removed, sees the content in neither: so it is touched, as by a commit.
+ */
 static int version_restore(struct store *st, const char *name, const struct store_record *version,
 			   struct str by, struct err *err)
 {
@@ -155,6 +162,7 @@ static int version_restore(struct store *st, const char *name, const struct stor
 	struct store_record now = { 0 };
 	struct store_meta meta = version->meta;
 	char content[STORE_CONTENT_NAME_SIZE];
+	int64_t from_ns = 0;
 	struct arena arena;
 	bool is_there;
 	int r;
@@ -166,9 +174,15 @@ static int version_restore(struct store *st, const char *name, const struct stor
 	meta.replaced = 0;
 	meta.replaced_by = STR("");
 	store_record_write(&version->key, &meta, &text);
-	if (r == 0)
-		r = st->blobs->ops->put(st->blobs, name, buf_bytes(&text),
-					store_content_name(meta.sha256, meta.raw, content), &now.stamp, err);
+	if (r == 0) {
+		from_ns = store_now_ns();
+		r = st->blobs->ops->touch(st->blobs, store_content_name(meta.sha256, meta.raw, content), err);
+		r = r == BLOB_MISSING ? BLOB_UNMET : r;
+	}
+	if (r == 0) {
+		r = record_put(st, name, buf_bytes(&text), &meta, &now.stamp, from_ns, err);
+		r = r == BLOB_MISSING ? BLOB_UNMET : r;
+	}
 	if (r == 0) {
 		object_list_put(st->objects, name, &version->key, &meta);
 		atomic_fetch_add(&st->generation, 1);

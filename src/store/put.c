@@ -325,7 +325,9 @@ struct commit {
 	struct store_meta own;               /* c->meta with the owner of the existing object */
 	const struct store_record *replaces; /* of other bytes; NULL: none */
 	bool named;                          /* the existing object has got an alias */
-	struct arena arena;                  /* of the existing record */
+	bool has_kept;                       /* a try before has kept an earlier version, of this content: */
+	uint8_t kept[STORE_SHA256_SIZE];
+	struct arena arena; /* of the existing record */
 };
 
 static void commit_done(struct commit *c)
@@ -382,9 +384,27 @@ static int commit_settle(const struct commit *c, const struct store_record *old,
 	return r;
 }
 
+/*
+ * The object that is replaced becomes an earlier version. A try is in vain if the record was touched by a reader, or
+ * replaced by the thread that compresses: the next one must not keep the same version again, in the place of others.
+ */
+static int commit_keep_replaced(struct commit *c, struct err *err)
+{
+	const uint8_t *sha256 = c->replaces->meta.sha256;
+	int r;
+
+	if (c->has_kept && memcmp(c->kept, sha256, sizeof(c->kept)) == 0)
+		return 0;
+	r = past_add(c->st, (const char *)c->name.p, c->replaces, c->meta->from, err);
+	if (r == 0) {
+		c->has_kept = true;
+		memcpy(c->kept, sha256, sizeof(c->kept));
+	}
+	return r;
+}
+
 /* Write the content, then the record in the place of @expect. BLOB_CHANGED. */
-static int commit_put_both(const struct commit *c, const struct blob_stamp *expect, bool *counted,
-			   struct err *err)
+static int commit_put_both(struct commit *c, const struct blob_stamp *expect, bool *counted, struct err *err)
 {
 	int64_t from_ns = store_now_ns();
 	bool there = false;
@@ -396,7 +416,7 @@ static int commit_put_both(const struct commit *c, const struct blob_stamp *expe
 		store_usage_add(c->st, (int64_t)c->meta->stored_size);
 		*counted = true;
 	}
-	r = c->replaces ? past_add(c->st, (const char *)c->name.p, c->replaces, c->meta->from, err) : 0;
+	r = c->replaces ? commit_keep_replaced(c, err) : 0;
 	if (r == 0)
 		r = record_put(c->st, (const char *)c->name.p, buf_bytes(&c->record), c->meta, expect,
 			       from_ns, err);

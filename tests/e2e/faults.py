@@ -9,7 +9,7 @@ import struct
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 LIBRARY = os.environ.get("LODE_FAULTS_LIBRARY", str(ROOT / "build" / "tests" / "support" / "libfaults.so"))
-CALLS = {name: 1 << i for i, name in enumerate(("write", "sync", "rename", "link", "mmap", "truncate", "open", "read"))}
+CALLS = {name: 1 << i for i, name in enumerate(("write", "sync", "rename", "link", "mmap", "truncate", "open", "read", "list"))}
 HEAD = struct.Struct("=IIIIQQQ256s128s")
 
 

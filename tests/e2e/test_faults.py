@@ -11,9 +11,11 @@ import time
 
 import pytest
 
+from conftest import LODE
 from faults import Faults
-from making import elf, fetch
+from making import elf, fetch, new_id
 from profiling import CPU, Pprof, ask, call, send
+from pushing import put, settled
 
 STORED = 5
 # calls, errno, of which files; status of a profile that is sent
@@ -224,3 +226,21 @@ def test_a_start_with_a_full_disk_serves_what_is_stored(serve, program, tmp_path
     faults.off()
     send(s, profile(1), service="a")
     assert totals(s) == (8, 2)
+
+
+@pytest.mark.slow
+def test_a_folder_of_records_that_cannot_be_listed_loses_no_content(faulted, serve, elf, tmp_path):
+    """A collector that takes the failure for the end of the folder would remove the contents of all records in it."""
+    s, faults = faulted
+    build_id = new_id("listed")
+    content = elf.of(elf.debug, build_id)
+    assert put(s, f"/buildid/{build_id}/debuginfo", content)[0] == 201
+    settled(s)
+    s.stop()
+    time.sleep(2.5)  # a young content is left alone
+    faults.on(["list"], "EIO", part=f"store/keys/{build_id[:2]}")
+    r = subprocess.run([LODE, "store", "gc", "--data", s.data], capture_output=True, text=True, timeout=60, env={**os.environ, **faults.environment})
+    faults.off()
+    assert faults.failed and r.returncode != 0 and "Input/output error" in r.stderr, (r.stdout, r.stderr)
+    s = serve([], data=s.data).ready()
+    assert fetch(s, f"/buildid/{build_id}/debuginfo") == (200, content, True)

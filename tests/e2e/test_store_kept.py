@@ -12,6 +12,7 @@ import pytest
 
 from bucket_engines import STORE, engine, start, stub  # noqa: F401
 from conftest import LODE
+from faults import Faults
 from making import elf, fetch, new_id
 from pushing import bearer, one, put, token, want
 from test_parca_debuginfo import initiate, upload
@@ -318,6 +319,23 @@ def test_damage_of_a_kept_file_is_reported(stub, nodes, elf, tmp_path):
     assert held(s)["refused"] == 2 and s.metric('lode_store_held_ended_total{outcome="damaged"}') == 2
     assert "is damaged" in s.log_path.read_text() and "cannot be read" in s.log_path.read_text()
     assert not (folder / "00000000000000ff.content").exists()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", ["EMFILE", "EIO"])
+def test_a_kept_file_that_cannot_be_opened_for_a_moment_is_put_later(stub, serve, elf, tmp_path, number):
+    build_id = new_id("opened", number)
+    faults = Faults(tmp_path / "faults", tmp_path / "data")
+    s = serve([], data=tmp_path / "data", args=["--no-packages", "--store", STORE, *KEEP], extra={**stub.env(), **faults.environment}).ready()
+    stub.away = True
+    faults.on(["open"], number, left=1, part=".content")
+    assert put(s, path(build_id), elf.of(elf.debug, build_id))[0] == 202
+    s.wait(lambda: faults.failed == 1, "the fault")
+    faults.off()
+    stub.away = False
+    taken(s)
+    assert held(s)["refused"] == 0
+    assert list(in_bucket(stub, tmp_path)) == [f"{build_id}/debuginfo"]
 
 
 def test_the_option_is_refused_without_a_bucket(tmp_path):

@@ -4,10 +4,11 @@
  * tests/e2e/faults.py controls it, through a file that both map: $LODE_FAULTS=FILE, struct control at its
  * beginning.
  *
- * Only regular files below the folder are concerned. A call fails before anything was done, except for a write,
- * which may also be short.
+ * Only regular files below the folder are concerned, and, when it is listed, the folder of them. A call fails before
+ * anything was done, except for a write, which may also be short.
  */
 #undef _FILE_OFFSET_BITS /* both open() and open64() are defined here */
+#include <dirent.h>
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -36,6 +37,7 @@ enum fault_call {
 	CALL_TRUNCATE,
 	CALL_OPEN,
 	CALL_READ,
+	CALL_LIST,
 };
 
 /* The layout is known to tests/e2e/faults.py. */
@@ -172,6 +174,18 @@ FAULTY_READ(pread, (int fd, void *p, size_t size, off_t off), (fd, p, size, off)
 FAULTY_READ(pread64, (int fd, void *p, size_t size, off64_t off), (fd, p, size, off), fd)
 FAULTY_READ(sendfile, (int to, int fd, off_t *off, size_t size), (to, fd, off, size), fd)
 FAULTY_READ(sendfile64, (int to, int fd, off64_t *off, size_t size), (to, fd, off, size), fd)
+
+/* ---- listing ---- */
+
+struct dirent *readdir(DIR *d)
+{
+	return fault_fd(CALL_LIST, dirfd(d)) < 0 ? NULL : REAL(readdir)(d);
+}
+
+struct dirent64 *readdir64(DIR *d)
+{
+	return fault_fd(CALL_LIST, dirfd(d)) < 0 ? NULL : REAL(readdir64)(d);
+}
 
 /* ---- the rest ---- */
 

@@ -69,7 +69,7 @@ struct pw_rpm {
 	size_t n_build_ids;
 	struct bytes payload;       /* not empty: the cpio, instead of one of files */
 	const char *payload_digest; /* hex, of the bytes that pw_rpm() puts after the header; NULL: none */
-	uint32_t digest_kind;       /* 8: SHA-256 */
+	uint32_t digest_kind;       /* 8: SHA-256; 0: not named, as in v6 */
 };
 void pw_rpm(struct buf *out, const struct pw_rpm *r);
 

@@ -242,7 +242,8 @@ void pw_rpm(struct buf *out, const struct pw_rpm *r)
 		pw_tag_text(&tags, 1125, compressor(r->codec));
 	if (r->payload_digest) {
 		pw_tag_texts(&tags, 5092, &r->payload_digest, 1);
-		pw_tag_u32(&tags, 5093, &r->digest_kind, 1);
+		if (r->digest_kind)
+			pw_tag_u32(&tags, 5093, &r->digest_kind, 1);
 	}
 	pw_rpm_header(&header, &tags);
 	size = (uint32_t)(header.size + payload.size);

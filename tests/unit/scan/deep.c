@@ -304,7 +304,7 @@ static void the_payload_is_checked_against_the_digest_in_the_header(void **state
 
 	sample_init(&s, 10, 3000);
 	for (size_t i = 0; i < ARRAY_SIZE(unchecked); i++) {
-		AUTO(buf_done) struct buf plain = { 0 }, package = { 0 }, other = { 0 };
+		AUTO(buf_done) struct buf plain = { 0 }, package = { 0 }, unnamed = { 0 }, other = { 0 };
 		AUTO(arena_done) struct arena a = { 0 };
 		struct pw_rpm rpm = {
 			.codec = unchecked[i], .files = s.list, .n_files = 2, .digest_kind = 8
@@ -326,6 +326,12 @@ static void the_payload_is_checked_against_the_digest_in_the_header(void **state
 		deep_result_done(&r);
 		package.p[package.size - info.payload.size / 2] ^= 1;
 		assert_fails(pass_bytes(buf_bytes(&package), "a.rpm", NULL, &r, &err), ERR_INVALID,
+			     "SHA-256");
+		/* In v6 the kind is not named. */
+		rpm.digest_kind = 0;
+		pw_rpm(&unnamed, &rpm);
+		unnamed.p[unnamed.size - info.payload.size / 2] ^= 1;
+		assert_fails(pass_bytes(buf_bytes(&unnamed), "a.rpm", NULL, &r, &err), ERR_INVALID,
 			     "SHA-256");
 		/* A digest of an unknown kind is ignored. */
 		rpm.digest_kind = 1;

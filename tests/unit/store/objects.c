@@ -340,6 +340,45 @@ static void an_object_of_an_older_version_belongs_to_its_pusher(void **state)
 	assert_str(store_owner(&meta), "");
 }
 
+/* A reader touches the record between a push's look at it and its replacement. */
+static struct {
+	struct blobs_ops ops;
+	const struct blobs_ops *under;
+	unsigned left;
+} touching;
+
+static int put_staged_and_touch(struct blobs *b, const char *name, struct staging *s, bool keep,
+				struct err *err)
+{
+	AUTO(buf_done) struct buf record = { 0 };
+	struct store_key key = key_of("ab/debuginfo");
+	int r = touching.under->put_staged(b, name, s, keep, err);
+
+	clock_test_advance(100);
+	if (touching.left && touching.left--) {
+		store_record_name(&key, &record);
+		assert_int_equal(touching.under->touch(b, buf_cstr(&record), err), 0);
+	}
+	return r;
+}
+
+static void a_replacement_that_is_tried_again_keeps_one_version(void **state)
+{
+	struct store_fixture *f = *state;
+
+	assert_int_equal(put_as(f, "ci", "one", STORE_IF_OWNED), 0);
+	clock_test_advance(60000);
+	touching.under = f->st->blobs->ops;
+	touching.ops = *touching.under;
+	touching.ops.put_staged = put_staged_and_touch;
+	touching.left = 3;
+	f->st->blobs->ops = &touching.ops;
+	assert_int_equal(put_as(f, "ci", "two", STORE_IF_OWNED), 0);
+	f->st->blobs->ops = touching.under;
+	assert_int_equal(touching.left, 0);
+	assert_versions(f, "ci>ci ");
+}
+
 static void earlier_versions_are_kept_and_restored(void **state)
 {
 	static const char *const texts[] = { "v0", "v1", "v2", "v3", "v4" };
@@ -379,6 +418,47 @@ static void earlier_versions_are_kept_and_restored(void **state)
 	assert_int_equal(put_as(f, "ci", "v5", STORE_IF_OWNED), 0);
 	assert_done(store_remove(f->st, &key, STR(""), &err));
 	assert_versions(f, "");
+}
+
+/* A collector whose walk has read the records; before it reads the earlier versions, one is restored. */
+static struct {
+	struct blobs_ops ops;
+	const struct blobs_ops *under;
+	struct store_fixture *f;
+} restoring;
+
+static int list_after_restore(struct blobs *b, struct str prefix, struct str after, blob_list_fn *fn,
+			      void *arg, struct err *err)
+{
+	struct store_key key = key_of("ab/debuginfo");
+
+	if (str_eq(prefix, STORE_PAST)) {
+		b->ops = restoring.under;
+		assert_int_equal(store_restore(restoring.f->st, &key, STR(""), STR("root"), err), 0);
+	}
+	return restoring.under->list(b, prefix, after, fn, arg, err);
+}
+
+static void a_version_that_is_restored_while_garbage_is_collected_stays(void **state)
+{
+	struct store_fixture *f = *state;
+	struct store_gc_result gc;
+	struct store_meta meta;
+	struct err err = { 0 };
+
+	assert_int_equal(put_as(f, "ci", "one", STORE_IF_OWNED), 0);
+	clock_test_advance(60000);
+	assert_int_equal(put_as(f, "ci", "two", STORE_IF_OWNED), 0);
+	clock_test_advance(60000);
+	restoring.under = f->st->blobs->ops;
+	restoring.ops = *restoring.under;
+	restoring.ops.list = list_after_restore;
+	restoring.f = f;
+	f->st->blobs->ops = &restoring.ops;
+	assert_done(store_gc(f->st, NULL, NULL, &gc, &err));
+	assert_ptr_equal(f->st->blobs->ops, restoring.under);
+	assert_string_equal(get(f, "ab/debuginfo", &meta), "one");
+	assert_versions(f, "ci>root ");
 }
 
 static void earlier_versions_are_evicted_first(void **state)
@@ -538,7 +618,9 @@ int main(void)
 		FROZEN(an_object_is_replaced_by_its_owner_only),
 		BOTH(dynamic_symbols_give_way_to_anybody),
 		BOTH(an_object_of_an_older_version_belongs_to_its_pusher),
+		FROZEN(a_replacement_that_is_tried_again_keeps_one_version),
 		FROZEN(earlier_versions_are_kept_and_restored),
+		FROZEN(a_version_that_is_restored_while_garbage_is_collected_stays),
 		FROZEN(earlier_versions_are_evicted_first),
 		BOTH(concurrent_puts_keep_the_best_object),
 		cmocka_unit_test(the_commit_callback_is_called_for_new_bytes_only),
