@@ -7,8 +7,10 @@
 #include <stdlib.h>
 #include "base/metrics.h"
 
-static const unsigned codes[] = { 200, 201, 202, 204, 206, 302, 304, 400, 401, 403, 404, 405, 406, 409,
-				  411, 413, 414, 416, 422, 429, 499, 500, 502, 503, 504, 507, 0 };
+/* All that the server sends: another one would count as a failure without a code. */
+static const unsigned codes[] = { 200, 201, 202, 204, 206, 302, 304, 307, 400, 401, 403,
+				  404, 405, 406, 409, 411, 412, 413, 414, 415, 416, 421,
+				  422, 429, 499, 500, 501, 502, 503, 504, 507, 0 };
 #define N_CODES     ARRAY_SIZE(codes)
 #define RESULTS_MAX 16u
 
@@ -121,6 +123,8 @@ static enum http_outcome counters_outcome(unsigned status)
 		return OUTCOME_BUSY;
 	case 499:
 		return OUTCOME_BROKEN_OFF;
+	case 501: /* a form that this server does not know */
+		return OUTCOME_REFUSED;
 	case 0: /* none of the codes above */
 		return OUTCOME_FAILED;
 	default:

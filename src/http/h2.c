@@ -50,6 +50,13 @@ static void set_events(struct h2_conn *c, bool wants_out)
 	c->wants_out = wants_out;
 }
 
+static void set_unsent(struct h2_conn *c, bool unsent)
+{
+	if (c->unsent != unsent)
+		atomic_fetch_add(&c->thread->h2->shared->n_unsent, unsent ? 1u : -1u);
+	c->unsent = unsent;
+}
+
 /* The descriptor stays, and so does its number, until the last suspended stream was resumed. */
 static void end_conn(struct h2_conn *c)
 {
@@ -57,6 +64,7 @@ static void end_conn(struct h2_conn *c)
 		return;
 	epoll_ctl(c->thread->epoll, EPOLL_CTL_DEL, c->fd, NULL);
 	h2_conn_kill(c);
+	set_unsent(c, false);
 	shutdown(c->fd, SHUT_RDWR);
 	h2_conn_touch(c);
 }
@@ -71,6 +79,8 @@ static void flush_conn(struct h2_conn *c)
 {
 	if (c->dead || (c->tls && !h2_tls_is_ready(c->tls)))
 		return;
+	/* Before its bytes are made, which ends requests. */
+	set_unsent(c, true);
 	for (;;) {
 		ssize_t n;
 
@@ -96,6 +106,7 @@ static void flush_conn(struct h2_conn *c)
 	}
 	/* An idle connection keeps no buffer. */
 	h2_conn_drop_out(c);
+	set_unsent(c, false);
 	set_events(c, false);
 	if (h2_conn_is_over(c))
 		end_conn(c);

@@ -30,6 +30,7 @@
 #define H2_HEADERS       KIB(16) /* of one request, decoded; more is 431 */
 #define H2_HEADERS_CUT   KIB(64) /* a request with more ends the connection */
 #define H2_CONTINUATIONS 16u     /* frames of one header block after the first */
+#define H2_WRONG_BODY    "GET and HEAD take no body"
 #define H2_STREAM_WINDOW MIB(1)
 #define H2_WINDOW        MIB(4) /* of all streams of a connection */
 #define H2_DROPPED \
@@ -108,6 +109,7 @@ struct h2_conn {
 	size_t out_granted; /* by the memory budget, of `out` and `frames` */
 	int64_t starved_ms; /* since then `out` waits without being granted; 0: it does not */
 	bool wants_out;     /* epoll reports when it takes more */
+	bool unsent;        /* counted in n_unsent */
 	bool leaving;       /* GOAWAY was sent: it ends with its streams */
 	bool failed;        /* it ends now */
 	bool dead;          /* has ended, but for suspended streams */

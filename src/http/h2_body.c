@@ -96,6 +96,9 @@ void h2_stream_body(struct h2_stream *s, struct bytes chunk)
 		return;
 	}
 	if (s->conn.drop.on || s->asked) {
+		/* The head of a GET need not end its stream: an empty frame or trailers may. */
+		if (s->conn.head.get && !s->asked && !s->conn.head.wrong)
+			s->conn.head.wrong = H2_WRONG_BODY;
 		nghttp2_session_consume(s->c->session, s->id, chunk.size);
 		(void)http_drop_add(&s->conn.drop, chunk.size);
 		if (!s->asked)

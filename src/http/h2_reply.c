@@ -123,6 +123,16 @@ static ssize_t h2_on_read(nghttp2_session *session, int32_t id, uint8_t *buf, si
 	return MAX(n, 0);
 }
 
+/* The time to spare is that of a reply now, whatever the body has left. Of a stream that goes both ways it is one for both. */
+static void begin_reply_time(struct h2_stream *s)
+{
+	if (s->conn.both_ways)
+		return;
+	s->spare_ms = (int64_t)s->c->thread->h2->shared->opts.idle_timeout_s * 1000;
+	s->seen_ms = clock_mono_ms();
+	s->seen_bytes = 0;
+}
+
 enum http_result h2_reply_send(struct http_conn *conn, unsigned status, struct http_reply *reply)
 {
 	struct h2_stream *s = (struct h2_stream *)conn;
@@ -138,6 +148,7 @@ enum http_result h2_reply_send(struct http_conn *conn, unsigned status, struct h
 	s->reply = http_reply_ref(reply);
 	s->status = status;
 	s->sent = !has_body;
+	begin_reply_time(s);
 	arena_init(&f.arena);
 	snprintf(number, sizeof(number), "%u", status);
 	put_nv(&f, ":status", number);

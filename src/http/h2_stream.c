@@ -14,7 +14,6 @@
 #define BODY_SPARE_MS  10000   /* as slow.c's: time to spare of a body at its start */
 #define UNKNOWN_BODY   MIB(64) /* the size of a body of unknown size, for its limit */
 #define TOO_LARGE_HEAD "the headers of a request have 16 KiB at most"
-#define WRONG_BODY     "GET and HEAD take no body"
 
 static struct h2_stream *stream_of_conn(struct http_conn *conn)
 {
@@ -228,6 +227,7 @@ static void head_read(struct h2_stream *s, bool ended)
 	struct http_head *head = &s->conn.head;
 	const char *p = (const char *)s->text.p, *end = p + s->text.size, *host;
 	const char *path = text_header(s, ":path"), *query = path ? strchr(path, '?') : NULL;
+	const char *length = text_header(s, "content-length");
 
 	if (query)
 		buf_add_str(&s->conn.query.text, str_of(query + 1));
@@ -252,11 +252,11 @@ static void head_read(struct h2_stream *s, bool ended)
 		head->wrong = "the request has two names of its host";
 	if (!head->host)
 		head->host = host;
-	head->has_length = text_header(s, "content-length");
+	head->has_length = length;
 	if (s->headers_size > H2_HEADERS)
 		head->wrong = TOO_LARGE_HEAD;
-	else if (head->get && !ended)
-		head->wrong = WRONG_BODY;
+	else if (head->get && !ended && length && strcmp(length, "0") != 0)
+		head->wrong = H2_WRONG_BODY;
 }
 
 /* ---- its course ---- */
@@ -391,11 +391,6 @@ void h2_stream_sweep(struct h2_stream *s, int64_t now_ms)
 			h2_stream_reset(s, NGHTTP2_CANCEL);
 		}
 		return;
-	}
-	/* Bytes of the body were counted until now. */
-	if (s->seen_bytes > s->pos) {
-		s->seen_bytes = 0;
-		s->spare_ms = (int64_t)o->idle_timeout_s * 1000;
 	}
 	if (spend_stream_time(s, now_ms, s->pos)) {
 		counters_refused("slow reader");

@@ -93,6 +93,11 @@ int http_start(const struct http_options *opts, struct http **ret, struct err *e
 const char *const *http_urls(const struct http *h);
 const char *const *http_grpc_urls(const struct http *h); /* likewise, for listen_grpc */
 unsigned http_connections(struct http *h);
+/*
+ * Connections of HTTP/2 whose sockets have not taken all bytes. A request has ended for its receiver when the last bytes of its
+ * reply are in such a connection's own buffer.
+ */
+unsigned http_unsent(struct http *h);
 void http_quiesce(struct http *h); /* close new connections at once; open ones go on */
 /* Close all connections. No request may be suspended. Takes NULL. */
 void http_stop(struct http *h);

@@ -152,6 +152,11 @@ unsigned http_connections(struct http *h)
 	return atomic_load(&h->shared.n_connections);
 }
 
+unsigned http_unsent(struct http *h)
+{
+	return atomic_load(&h->shared.n_unsent);
+}
+
 /*
  * Not MHD_quiesce_daemon(): the caller and an HTTP thread then both remove the socket from the epoll set,
  * and libmicrohttpd (0.9.75) ends the process when the second of them fails.

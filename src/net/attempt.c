@@ -234,6 +234,9 @@ static int hand_on(struct attempt *a, struct bytes piece)
 	struct net_fetch *f = a->f;
 
 	if (f->winner != a) {
+		/* Its server is asked again, for the whole file. */
+		if (!a->anew && f->is_void)
+			return refuse_other_file(a, "the bytes that it was to continue are wrong");
 		if (!a->anew && a->pos < f->have && pass_known(a, &piece) < 0)
 			return XFER_ABORT;
 		if (!a->anew && a->pos < f->have)

@@ -18,12 +18,26 @@
 struct server {
 	char *url; /* fixed */
 	/* under the table's lock */
-	struct breaker_memory m;
-	bool trying; /* a request is probing it */
+	struct breaker_memory m; /* in times of breaker_now_s() */
+	bool trying;             /* a request is probing it */
 	unsigned n_active, n_waiting;
 	unsigned n_outrun;
 	uint64_t n_asked, n_counted[COUNT_FAILED + 1], n_bytes;
 };
+
+/* Not wall time, which may be set: a server would be passed over for as long as the clock was set back. */
+static int64_t breaker_now_s(void)
+{
+	return clock_mono_ms() / 1000;
+}
+
+/* The times of @m, later by @by_s. 0 is none. */
+static struct breaker_memory memory_moved(struct breaker_memory m, int64_t by_s)
+{
+	m.open_until_s += m.open_until_s ? by_s : 0;
+	m.slow_until_s += m.slow_until_s ? by_s : 0;
+	return m;
+}
 
 void breakers_init(struct breakers *b, unsigned first_ms, unsigned max_ms)
 {
@@ -76,7 +90,7 @@ static enum breaker_state server_state(const struct server *s, int64_t now_s)
 
 enum breaker_state breaker_check(struct breakers *b, struct server *s, int64_t *ret_again_s, char *message)
 {
-	int64_t now_s = clock_wall_s();
+	int64_t now_s = breaker_now_s();
 	enum breaker_state state;
 
 	pthread_mutex_lock(&b->lock);
@@ -109,6 +123,16 @@ void breaker_give(struct breakers *b, struct server *s)
 	pthread_mutex_lock(&b->lock);
 	s->n_active--;
 	pthread_mutex_unlock(&b->lock);
+}
+
+bool breaker_is_full(struct breakers *b, struct server *s, unsigned max_active)
+{
+	bool full;
+
+	pthread_mutex_lock(&b->lock);
+	full = s->n_active >= max_active;
+	pthread_mutex_unlock(&b->lock);
+	return full;
 }
 
 bool breaker_take_waiting(struct breakers *b, struct server *s)
@@ -155,7 +179,7 @@ static void slow_down(const struct breakers *b, struct server *s, int64_t now_s,
 void breaker_report(struct breakers *b, struct server *s, enum breaker_event event, const char *message)
 {
 	struct breaker_memory was;
-	int64_t now_s = clock_wall_s();
+	int64_t now_s = breaker_now_s();
 
 	pthread_mutex_lock(&b->lock);
 	was = s->m;
@@ -192,7 +216,7 @@ void breaker_report(struct breakers *b, struct server *s, enum breaker_event eve
 void breaker_busy(struct breakers *b, struct server *s, int64_t seconds, const char *message)
 {
 	pthread_mutex_lock(&b->lock);
-	s->m.open_until_s = clock_wall_s() + MIN(seconds, (int64_t)BREAKER_MAX_S);
+	s->m.open_until_s = breaker_now_s() + MIN(seconds, (int64_t)BREAKER_MAX_S);
 	server_set_message(s, message);
 	atomic_fetch_add(&b->epoch, 1);
 	pthread_mutex_unlock(&b->lock);
@@ -208,9 +232,9 @@ void breaker_count(struct breakers *b, struct server *s, enum breaker_count what
 
 bool breaker_memory(struct server *s, struct breaker_memory *ret)
 {
-	int64_t now_s = clock_wall_s();
+	int64_t now_s = breaker_now_s();
 
-	*ret = s->m;
+	*ret = memory_moved(s->m, clock_wall_s() - now_s);
 	/* A failure is kept for an hour after the pause, so that the next one is not taken for the first. */
 	return s->m.slow_until_s > now_s || s->m.open_until_s > now_s ||
 	       (s->m.n_failures && s->m.open_until_s + BREAKER_MAX_S > now_s);
@@ -218,11 +242,12 @@ bool breaker_memory(struct server *s, struct breaker_memory *ret)
 
 void breaker_remember(struct breakers *b, const char *url, const struct breaker_memory *m)
 {
+	struct breaker_memory here = memory_moved(*m, breaker_now_s() - clock_wall_s());
 	struct server *s = breaker_server(b, url);
 
 	pthread_mutex_lock(&b->lock);
-	if (m->open_until_s > s->m.open_until_s || m->slow_until_s > s->m.slow_until_s)
-		s->m = *m;
+	if (here.open_until_s > s->m.open_until_s || here.slow_until_s > s->m.slow_until_s)
+		s->m = here;
 	pthread_mutex_unlock(&b->lock);
 }
 
@@ -235,7 +260,7 @@ void net_each_server(struct net *n, void (*fn)(void *arg, const struct net_serve
 	n_all = b->n;
 	pthread_mutex_unlock(&b->lock);
 	for (size_t i = 0; i < n_all; i++) {
-		int64_t now_s = clock_wall_s();
+		int64_t now_s = breaker_now_s();
 		struct breaker_memory m;
 		struct net_server_state state;
 		struct server *s;

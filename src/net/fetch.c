@@ -50,6 +50,13 @@ static void fetch_forget_bytes(struct net_fetch *f)
 	atomic_store(&f->shown_have, 0);
 }
 
+/* Attempts that compare their bytes with these must not continue after them. */
+static void fetch_void_bytes(struct net_fetch *f)
+{
+	fetch_forget_bytes(f);
+	f->is_void = true;
+}
+
 int fetch_begin_body(struct net_fetch *f, const struct net_reply *reply, struct err *err)
 {
 	int r = 0;
@@ -63,6 +70,7 @@ int fetch_begin_body(struct net_fetch *f, const struct net_reply *reply, struct 
 	if (r)
 		return r;
 	fetch_forget_bytes(f);
+	f->is_void = false;
 	unread_over(f);
 	f->begun = f->has_reply = true;
 	f->reply = *reply;
@@ -222,7 +230,7 @@ static void attempt_failed(struct net_fetch *f, struct candidate *c, const struc
 	case FAULT_KIND_LIE:
 		/* Bytes from a server that lies are void. */
 		if (f->winner == a)
-			fetch_forget_bytes(f);
+			fetch_void_bytes(f);
 		/* Its file differs from the one begun, but may be used from its beginning if no server
 		 * continues that one. */
 		if (attempt_differs(a) && !c->from_start) {
@@ -303,8 +311,7 @@ static bool fetch_verify(struct net_fetch *f, struct candidate *c)
 		breaker_count(&f->net->breakers, c->server, COUNT_FAILED, attempt_bytes(a));
 		candidate_note(f, c, 0, false, err.text);
 		attempt_over(f, c);
-		/* All bytes written are void; only a server that begins anew can win now. */
-		fetch_forget_bytes(f);
+		fetch_void_bytes(f);
 		return false;
 	}
 	candidate_report(f, c, BREAKER_ANSWERED, "");
@@ -371,6 +378,8 @@ static int candidate_state(struct net_fetch *f, struct candidate *c, int64_t now
 	return 0;
 }
 
+#define N_RANKS 4u
+
 /* Servers not asked yet come first, in order; then slow ones; then those that failed once; then those whose
  * file differs. */
 static unsigned candidate_rank(const struct candidate *c, bool slow)
@@ -378,25 +387,37 @@ static unsigned candidate_rank(const struct candidate *c, bool slow)
 	return c->from_start ? 3 : c->n_tries ? 2 : slow ? 1 : 0;
 }
 
+/* The hedge is over, and all requests that the server may have are under way: as one that does not answer, it is asked after
+ * the others. */
+static bool candidate_is_busy(struct net_fetch *f, const struct candidate *c, int64_t now_ms)
+{
+	return now_ms >= f->last_start_ms + f->patience.hedge_ms && !(f->waits && c->unread) &&
+	       breaker_is_full(&f->net->breakers, c->server, f->net->opts.max_per_server);
+}
+
 /* NULL: no server now; *ret_later: one may be asked later. */
 static struct candidate *fetch_pick(struct net_fetch *f, int64_t now_ms, int64_t *next_ms, bool *ret_later)
 {
 	struct candidate *best = NULL;
-	unsigned best_rank = 4;
+	unsigned best_rank = 2 * N_RANKS;
 
 	*ret_later = false;
 	for (size_t i = 0; i < f->n_candidates; i++) {
 		struct candidate *c = &f->candidates[i];
 		bool slow = false;
 		int r = candidate_state(f, c, now_ms, &slow);
+		unsigned rank;
 
 		if (r == 1) {
 			*next_ms = MIN(*next_ms, c->not_before_ms);
 			*ret_later = true;
 		}
-		if (r == 0 && candidate_rank(c, slow) < best_rank) {
+		if (r != 0)
+			continue;
+		rank = candidate_rank(c, slow) + (candidate_is_busy(f, c, now_ms) ? N_RANKS : 0);
+		if (rank < best_rank) {
 			best = c;
-			best_rank = candidate_rank(c, slow);
+			best_rank = rank;
 		}
 	}
 	return best;

@@ -183,6 +183,7 @@ enum breaker_state breaker_check(struct breakers *b, struct server *s, int64_t *
  * running already. */
 bool breaker_take(struct breakers *b, struct server *s, unsigned max_active);
 void breaker_give(struct breakers *b, struct server *s);
+bool breaker_is_full(struct breakers *b, struct server *s, unsigned max_active);
 /* The same for a request that waits for files that the server has not read yet: it takes no turn from others. */
 bool breaker_take_waiting(struct breakers *b, struct server *s);
 void breaker_give_waiting(struct breakers *b, struct server *s);
@@ -202,7 +203,7 @@ void breaker_count(struct breakers *b, struct server *s, enum breaker_count what
 const char *breaker_url(const struct server *s);
 
 struct breaker_memory {                     /* the part that is kept from process to process */
-	int64_t open_until_s, slow_until_s; /* wall time */
+	int64_t open_until_s, slow_until_s; /* wall time; 0: not */
 	unsigned n_failures;
 	char message[200];
 };
@@ -276,6 +277,7 @@ struct net_fetch {
 	struct attempt *winner; /* NULL: none yet, or it was dropped */
 	int64_t last_start_ms;
 	bool begun, size_known;
+	bool is_void; /* the bytes written are wrong: only a server that begins anew can win */
 	uint64_t size, have;
 	struct hash64_state hash; /* of the bytes in [0, have) */
 	uint8_t tail[FETCH_TAIL]; /* the last bytes written, byte n at position n % FETCH_TAIL */

@@ -152,7 +152,9 @@ static int remote_on_begin(void *arg, const struct net_reply *reply, struct err 
 	/* Bytes may have been given out already. */
 	refused = m->state != REMOTE_ASKING;
 	is_first = m->have == 0;
-	m->have = 0;
+	/* After a refusal the server of these bytes may go on. */
+	if (!refused)
+		m->have = 0;
 	pthread_mutex_unlock(&m->lock);
 	if (refused)
 		return NET_REFUSED;

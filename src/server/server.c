@@ -295,7 +295,9 @@ static void let_replies_end(struct server *s, int64_t grace_ms)
 {
 	int64_t end_ms = clock_mono_ms() + grace_ms;
 
-	while (clock_mono_ms() < end_ms && atomic_load(&s->http_service->n_open) > 0)
+	/* In this order: a connection counts as unsent before the last bytes of a reply end its request. */
+	while (clock_mono_ms() < end_ms &&
+	       (atomic_load(&s->http_service->n_open) > 0 || http_unsent(s->http) > 0))
 		usleep(10000);
 }
 

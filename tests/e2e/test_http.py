@@ -3,6 +3,7 @@
 
 import contextlib
 import http.client
+import json
 import pathlib
 import re
 import shutil
@@ -153,6 +154,22 @@ def test_limits(serve):
                 alive += bool(k.recv(100))
         assert 1 <= alive <= 6
     s.wait(lambda: s.get("/healthz").status == 200, "those that went to make room")
+
+
+def test_refusals_are_counted_by_their_status(serve):
+    s = serve([]).ready()
+    call = b"POST /querier.v1.QuerierService/LabelNames HTTP/1.1\r\nContent-Type: %s\r\nContent-Encoding: %s\r\nContent-Length: 1\r\n" + END + b"x"
+    cases = {
+        415: ("view", call % (b"text/plain", b"gzip")),
+        421: ("debuginfo", b"GET /buildid/00/debuginfo HTTP/1.1\r\nAccept-Language: de\r\n" + END),
+        501: ("view", call % (b"application/proto", b"br")),
+    }
+    for status, (kind, request) in cases.items():
+        assert status_of(raw(s, request)) == status
+        assert s.metric(rf'http_responses_transfer_bytes_count\{{code="{status}",type="{kind}"\}}') == 1
+    assert 'code="0"' not in s.get("/metrics").body.decode()
+    requests = json.loads(s.get("/api/status").body)["requests"]
+    assert (requests["refused"], requests["failed"]) == (len(cases), 0)
 
 
 # ---- options ----

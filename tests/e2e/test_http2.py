@@ -15,6 +15,7 @@ import pytest
 from conftest import LODE, free_port
 from http2 import (ACK, CANCEL, CONTINUATION, DATA, END_HEADERS, END_STREAM, ENHANCE_YOUR_CALM, GOAWAY, HEADERS, NO_ERROR, PING, PREFACE,
                    PROTOCOL_ERROR, REFUSED_STREAM, RST_STREAM, SETTINGS, WINDOW_UPDATE, Conn, frame, head, literal, message, rss_mib)
+from making import elf
 from profiling import Pprof, ask, call
 from profiling import message as field
 
@@ -40,6 +41,10 @@ def start(serve, tmp_path):
 @pytest.fixture
 def s(start):
     return start()
+
+
+def body_size(c):
+    return sum(len(f[3]) for f in c.of(DATA, 1))
 
 
 def curl(s, path, body=None, headers=(), args=(), scheme="http"):
@@ -161,6 +166,18 @@ def test_tokens(start, tmp_path):
     assert grpc(s, message(), path=TYPES, headers=[f"authorization: Bearer {token}"])[0] in (0, 7)
 
 
+def test_a_get_may_end_after_its_head(s):
+    with Conn(s) as c:
+        c.ask(1, b"", method="GET", path="/healthz")
+        c.ask(3, end=False, method="GET", path="/healthz")
+        c.send(frame(HEADERS, END_HEADERS | END_STREAM, 3, literal("x-trailer", "1")))
+        c.ask(5, b"x", method="GET", path="/healthz")
+        assert c.wait(lambda c: all(c.ended(n) for n in (1, 3, 5)))
+        # 200, 200, 400 in HPACK's static table.
+        assert [c.of(HEADERS, n)[0][3][0] for n in (1, 3, 5)] == [0x88, 0x88, 0x8c]
+        assert c.of(DATA, 1)[0][3] == b"ok\n"
+
+
 @pytest.mark.slow
 def test_an_upload_is_held_up_by_its_window(s, tmp_path):
     """A file of 30 MiB to the store, whose writer is slower than the client: bytes wait at the client, not here."""
@@ -190,6 +207,36 @@ def test_goaway_when_the_service_stops(s):
         assert c.wait(lambda c: c.goaway_code() == NO_ERROR, 10)
         c.send(frame(DATA, END_STREAM, 3, message(example("late"))[20:]))
         assert c.wait(lambda c: c.of(HEADERS, 3), 10)
+    assert s.proc.wait(30) == 0
+
+
+@pytest.mark.slow
+def test_slow_readers_get_the_ends_of_their_replies_when_the_service_stops(serve, tmp_path, elf):
+    (tmp_path / "files").mkdir()
+    (tmp_path / "files" / "x.debug").write_bytes(elf.large)
+    port = free_port()
+    s = serve([tmp_path / "files"], args=["--listen-grpc", f"127.0.0.1:{port}"]).scanned()
+    s.grpc_port = port
+    readers = []
+    # Which part of a reply waits in the server depends on its size.
+    for size in range(2_900_000, 2_964_000, 8000):
+        c = Conn(s, settings=struct.pack(">HI", 4, (1 << 31) - 1), receive=4096, window=(1 << 31) - 65536)
+        c.ask(1, method="GET", path=f"/buildid/{elf.id}/debuginfo", range=f"bytes=0-{size - 1}")
+        assert c.wait(lambda c: body_size(c) > size - 300_000)
+        c.reads = False
+        readers.append((size, c))
+    for size, c in readers:
+        while f"/debuginfo 206 {size} " not in s.log_path.read_text():
+            c.reads = True
+            time.sleep(0.001)
+            c.reads = False
+            time.sleep(0.02)
+    s.proc.terminate()
+    for size, c in readers:
+        c.reads = True
+        assert c.wait(lambda c: c.ended(1) or c.closed)
+        assert (body_size(c), c.ended(1)) == (size, True)
+        c.close()
     assert s.proc.wait(30) == 0
 
 
@@ -333,6 +380,22 @@ def test_a_client_that_opens_no_window(s):
     assert c.wait(lambda c: sum(len(f[3]) for f in c.of(DATA, 1)) == 20)
     for c in conns:
         c.close()
+
+
+@pytest.mark.slow
+def test_a_client_may_pause_as_long_as_it_may_be_idle(start):
+    s = start("--idle-timeout", "8")
+    size = len(s.get("/api/openapi.json").body)
+    with Conn(s, settings=struct.pack(">HI", 4, 1000)) as c:
+        c.ask(1, method="GET", path="/api/openapi.json")
+        assert c.wait(lambda c: sum(len(f[3]) for f in c.of(DATA, 1)) == 1000)
+        time.sleep(5)
+        assert not c.ended(1)
+        c.send(frame(WINDOW_UPDATE, 0, 1, struct.pack(">I", 1 << 20)))
+        assert c.wait(lambda c: c.ended(1)) and sum(len(f[3]) for f in c.of(DATA, 1)) == size
+        c.ask(3, method="GET", path="/api/openapi.json")
+        assert c.wait(lambda c: c.reset_code(3) == CANCEL, 20)
+    assert s.metric(r'lode_http_refused_total\{limit="slow reader"\}') == 1
 
 
 def test_windows_that_overflow(s):

@@ -440,6 +440,16 @@ def test_two_hundred_thousand_addresses_at_once(built, service):
     assert len(answers) == 200000 and not any(isinstance(a, int) for a in answers)
 
 
+def test_a_client_that_hangs_up_has_met_no_deadline(s):
+    body = json.dumps({"timeout": 1, "modules": [{"id": "ab" * 20}], "addresses": [[0, i] for i in range(50_000)]})
+    c = http.client.HTTPConnection("127.0.0.1", s.port, timeout=30)
+    c.request("POST", "/symbolize", body)
+    s.wait(lambda: s.metric("lode_http_waiting") == 2, "it to wait for a table")
+    c.close()
+    s.wait(lambda: "POST /symbolize" in s.log_path.read_text(), "its end")
+    assert s.metric(r'lode_http_refused_total\{limit="deadline"\}') is None
+
+
 def test_the_names_of_a_supplementary_file(built, serve, tmp_path):
     """dwz -m moves the common parts of two debug files into a third file."""
     other = Built(tmp_path / "other", ["-DOTHER"])

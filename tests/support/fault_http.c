@@ -188,6 +188,8 @@ static bool send_body(struct conn *c, const struct fault_rule *r, const uint8_t 
 		while (wait_ms(c, 1000))
 			;
 		return false;
+	case FAULT_PAUSE:
+		return wait_ms(c, (int)r->pause_ms) && put_body(c, r, p + first, n - first);
 	case FAULT_DRIP:
 		return put_drip(c, p + first, n - first);
 	case FAULT_RESET:

@@ -11,6 +11,7 @@
 enum fault {
 	FAULT_NONE,
 	FAULT_STALL,     /* `at` bytes of the body, then nothing more until the client closes */
+	FAULT_PAUSE,     /* `at` bytes of the body, the rest `pause_ms` later */
 	FAULT_CUT,       /* `at` bytes of the body, then the connection is closed */
 	FAULT_RESET,     /* the same with a reset */
 	FAULT_DRIP,      /* `at` bytes at once, then one every 20 ms */
@@ -34,6 +35,7 @@ struct fault_rule {
 	bool chunked;        /* no Content-Length */
 	uint64_t length;     /* stated instead of the true length; 0: the true one */
 	unsigned delay_ms;   /* before the head */
+	unsigned pause_ms;
 };
 
 struct fault_http;

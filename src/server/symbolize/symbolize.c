@@ -31,6 +31,13 @@ static void ask_deadline(struct ask *a)
 	tables_request_set_deadline(a->request, &a->deadline);
 }
 
+/* A client that hung up has met no limit. */
+static void count_deadline(const struct err *err)
+{
+	if (err->os == ETIME)
+		counters_refused("deadline");
+}
+
 static enum http_next ask_write_next(struct request *req)
 {
 	struct ask *a = req->own;
@@ -41,7 +48,7 @@ static enum http_next ask_write_next(struct request *req)
 	ask_deadline(a);
 	a->cut = ask_write_chunk(a, &type, &err) < 0;
 	if (a->cut)
-		counters_refused("deadline");
+		count_deadline(&err);
 	ask_account(a);
 	return HTTP_REPLY; /* it goes on where it was suspended, in ask_read() */
 }
@@ -124,7 +131,7 @@ static enum http_next ask_answer_all(struct ask *a)
 	ask_note_passing(a);
 	ask_deadline(a);
 	if (ask_write_chunk(a, &type, &err) < 0) {
-		counters_refused("deadline");
+		count_deadline(&err);
 		return ask_refuse(a, err.os == ETIME ? 504 : 503, err.text);
 	}
 	ask_account(a);

@@ -124,6 +124,28 @@ static void the_next_is_started_beside_one_that_does_not_answer(void **state)
 	}
 }
 
+static void the_next_is_asked_when_the_first_has_no_turn_left(void **state)
+{
+	const struct net_options opts = { .max_per_server = 1 };
+	const struct net_patience patience = { .hedge_ms = 50, .silent_ms = 2 * LONG_MS };
+	struct pair p = pair_of((struct fault_rule){ .fault = FAULT_SILENT }, good());
+	struct sink waits = { 0 }, s = { 0 };
+	struct err err = { 0 };
+
+	net_free(p.n);
+	assert_done(net_new(&opts, &p.n, &err));
+	sink_start(p.n, &waits, &patience, p.urls, 1);
+	while (!fault_http_requests(p.a, NULL))
+		net_run(p.n, 1);
+	sink_fetch(p.n, &s, &patience, p.urls, 2);
+	sink_assert_got(&s);
+	assert_int_equal(fault_http_requests(p.a, NULL), 1);
+	net_fetch_cancel(waits.fetch);
+	sink_wait(p.n, &waits);
+	sink_done(&waits);
+	pair_done(&p, &s);
+}
+
 static void a_winner_that_breaks_off_is_replaced_at_any_byte(void **state)
 {
 	static const uint64_t cuts[] = { 1, 3, 4, 4095, 4096, 4097, 16384, 65536, 70000, 299999 };
@@ -162,6 +184,32 @@ static void a_winner_that_stalls_is_replaced_and_goes_on_by_range(void **state)
 	sink_assert_got(&s);
 	assert_non_null(strstr(fault_http_head(p.b, 0), "Range: bytes="));
 	assert_non_null(strstr(sink_said(&s, p.urls[0]), "stalled"));
+	assert_string_equal(sink_said(&s, p.urls[1]), "used");
+	pair_done(&p, &s);
+}
+
+/* The last bytes of the first server's file are wrong, which shows while the second one compares and continues. */
+static void nobody_continues_after_bytes_that_are_wrong(void **state)
+{
+	const struct net_patience patience = { .hedge_ms = LONG_MS, .stall_ms = 50 };
+	AUTO(buf_done) struct buf damaged = { 0 };
+	struct fault_rule bad = { .fault = FAULT_PAUSE, .at = sink_artifact().size - 20, .pause_ms = 300 };
+	struct fault_rule next[2] = { good(), good() };
+	struct sink s = { .want = sink_artifact() };
+	struct pair p;
+
+	buf_add(&damaged, sink_artifact().p, sink_artifact().size);
+	damaged.p[damaged.size - 1] ^= 1;
+	bad.body = buf_bytes(&damaged);
+	next[0].fault = FAULT_DRIP;
+	next[0].at = 10;
+	next[0].times = 1;
+	p = pair_of(bad, good());
+	fault_http_rules(p.b, next, 2);
+	sink_fetch(p.n, &s, &patience, p.urls, 2);
+	sink_assert_got(&s);
+	assert_int_equal(fault_http_requests(p.b, NULL), 2);
+	assert_string_equal(sink_said(&s, p.urls[0]), "it is another file");
 	assert_string_equal(sink_said(&s, p.urls[1]), "used");
 	pair_done(&p, &s);
 }
@@ -901,8 +949,10 @@ int main(void)
 		cmocka_unit_test(redirects_to_others_are_followed_if_allowed),
 		cmocka_unit_test(the_next_is_asked_at_once_when_one_has_it_not_or_fails),
 		cmocka_unit_test(the_next_is_started_beside_one_that_does_not_answer),
+		cmocka_unit_test(the_next_is_asked_when_the_first_has_no_turn_left),
 		cmocka_unit_test(a_winner_that_breaks_off_is_replaced_at_any_byte),
 		cmocka_unit_test(a_winner_that_stalls_is_replaced_and_goes_on_by_range),
+		cmocka_unit_test(nobody_continues_after_bytes_that_are_wrong),
 		cmocka_unit_test(a_loser_goes_on_when_the_winner_fails_in_the_same_turn),
 		cmocka_unit_test(a_lone_server_that_breaks_off_is_asked_to_go_on),
 		cmocka_unit_test(another_file_of_the_same_build_id_is_not_mixed_in),

@@ -134,6 +134,25 @@ static void each_failure_in_a_row_closes_a_server_for_longer(void **state)
 	clock_test_thaw();
 }
 
+static void a_clock_that_is_set_back_makes_no_pause_longer(void **state)
+{
+	struct breakers b;
+	struct server *s;
+	int64_t again_s;
+
+	clock_test_freeze(NOW);
+	breakers_init(&b, 10000, 300000);
+	s = breaker_server(&b, "http://a");
+	fails(&b, s);
+	clock_test_freeze(NOW - 86400);
+	assert_int_equal(breaker_check(&b, s, &again_s, NULL), BREAKER_OPEN);
+	assert_in_range(again_s, 9, 10);
+	clock_test_advance(10000);
+	assert_int_equal(breaker_check(&b, s, NULL, NULL), BREAKER_CLOSED);
+	breakers_done(&b);
+	clock_test_thaw();
+}
+
 static void only_one_request_probes_a_server_that_failed(void **state)
 {
 	struct breakers b;
@@ -238,6 +257,7 @@ int main(void)
 		cmocka_unit_test(a_time_to_come_back_is_a_number_or_a_date),
 		cmocka_unit_test(endless_heads_have_an_end),
 		cmocka_unit_test(each_failure_in_a_row_closes_a_server_for_longer),
+		cmocka_unit_test(a_clock_that_is_set_back_makes_no_pause_longer),
 		cmocka_unit_test(only_one_request_probes_a_server_that_failed),
 		cmocka_unit_test(a_slower_server_is_asked_last),
 		cmocka_unit_test(connections_to_one_server_are_counted),

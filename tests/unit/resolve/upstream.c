@@ -218,11 +218,12 @@ static struct fault_rule has(const struct buf *file)
 /* ---- ---- */
 
 static const struct fault_rule no = { .status = 404 };
-static struct buf program, other, module, other_module;
+static struct buf program, longer, other, module, other_module;
 
 static int make(void **state)
 {
 	elf_writer_program(&program, ET_DYN, ID, 400000);
+	elf_writer_program(&longer, ET_DYN, ID, 500000);
 	elf_writer_program(&other, ET_DYN, OTHER, 400000);
 	elf_writer_program(&module, ET_REL, ID, 400000);
 	elf_writer_program(&other_module, ET_REL, OTHER, 400000);
@@ -232,6 +233,7 @@ static int make(void **state)
 static int unmake(void **state)
 {
 	buf_done(&program);
+	buf_done(&longer);
 	buf_done(&other);
 	buf_done(&module);
 	buf_done(&other_module);
@@ -291,6 +293,24 @@ static void bytes_go_out_while_they_come_and_another_server_goes_on(void **state
 	h = fixture_of(stalls, has(&program), &patience);
 	ask_for(&h, &req, buf_bytes(&program), RESOLVE_UPSTREAM);
 	assert_int_equal(fault_http_requests(h.b, NULL), 1);
+	fixture_done(&h);
+}
+
+/* Bytes were given out when the second server is asked, and its file is another one. */
+static void a_server_that_went_on_continues_after_another_file_was_refused(void **state)
+{
+	struct resolve_request req = request(RESOLVE_DEBUGINFO, ID, "");
+	/* Shorter than the time between two bytes of the first server. */
+	const struct net_patience patience = { .stall_ms = 5 };
+	struct fault_rule slow = has(&program), next = has(&longer);
+	struct fixture h;
+
+	slow.fault = FAULT_DRIP;
+	slow.at = program.size - 50;
+	next.no_range = true;
+	h = fixture_of(slow, next, &patience);
+	ask_for(&h, &req, buf_bytes(&program), RESOLVE_UPSTREAM);
+	assert_true(fault_http_requests(h.b, NULL) > 0);
 	fixture_done(&h);
 }
 
@@ -659,6 +679,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_file_of_another_server_is_found_and_stored),
 		cmocka_unit_test(bytes_go_out_while_they_come_and_another_server_goes_on),
+		cmocka_unit_test(a_server_that_went_on_continues_after_another_file_was_refused),
 		cmocka_unit_test(a_file_of_another_build_id_is_not_believed),
 		cmocka_unit_test(pages_and_cut_files_are_not_believed),
 		cmocka_unit_test(a_miss_of_all_is_remembered_with_its_reasons),
