@@ -182,16 +182,22 @@ bool profile_room_samples(struct profile *p, uint32_t more)
 	return true;
 }
 
-uint32_t profile_type_find(const struct profile *p, struct str name)
+static uint32_t type_of_name(const struct profile *p, struct str name)
 {
-	if (!name.size && p->default_type)
-		name = profile_str(p, p->default_type);
-	if (!name.size)
-		return p->types.n ? p->types.n - 1 : PROFILE_NONE;
 	for (uint32_t i = 0; i < p->types.n; i++)
 		if (str_eq(profile_str(p, p->types.p[i].type), name))
 			return i;
 	return PROFILE_NONE;
+}
+
+uint32_t profile_type_find(const struct profile *p, struct str name)
+{
+	uint32_t usual = p->default_type ? type_of_name(p, profile_str(p, p->default_type)) : PROFILE_NONE;
+
+	if (name.size)
+		return type_of_name(p, name);
+	/* As in pprof's tool, a default that is no type counts as none. */
+	return usual == PROFILE_NONE && p->types.n ? p->types.n - 1 : usual;
 }
 
 int64_t profile_total(const struct profile *p, uint32_t type)

@@ -134,8 +134,8 @@ static inline int64_t profile_value(const struct profile *p, uint32_t sample, ui
 }
 
 /*
- * The type with this name, "cpu"; empty: the profile's default, else its last type. PROFILE_NONE: there is
- * none.
+ * The type with this name, "cpu"; empty: the profile's default if it is a type, else its last type. PROFILE_NONE: there
+ * is none.
  */
 uint32_t profile_type_find(const struct profile *p, struct str name);
 /* The sum of a type's values. */

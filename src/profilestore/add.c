@@ -102,21 +102,26 @@ static int make_rows(struct profilestore *s, struct add *a, const uint32_t *stac
 
 /* ---- writing ---- */
 
-/* DB_ROW: it is. Only a profile with a time of its own can be recognized. */
+/*
+ * DB_ROW: it is, with a number before that of the request's first profile. Only a profile with a time of its own can be
+ * recognized.
+ */
 static int profile_is_there(struct db *db, const struct add *a, const struct row *row, struct err *err)
 {
+	int64_t end = a->batch && a->batch->first_id ? a->batch->first_id : INT64_MAX;
 	struct db_stmt *st;
 	int r;
 
 	if (db_prepare(db,
 		       "SELECT 1 FROM profile WHERE series = ? AND time_ms = ? AND total = ? AND digest = ? "
-		       "LIMIT 1",
+		       "AND id < ? LIMIT 1",
 		       &st, err) < 0)
 		return -1;
 	db_bind_i64(st, 1, row->series->id);
 	db_bind_i64(st, 2, a->time_ms);
 	db_bind_i64(st, 3, row->total);
 	db_bind_i64(st, 4, (int64_t)row->digest);
+	db_bind_i64(st, 5, end);
 	r = db_step(st, err);
 	db_reset(st);
 	return r;
@@ -198,6 +203,9 @@ static int write_profile_rows(struct profilestore *s, struct add *a, struct rows
 		n_there += r == DB_ROW;
 	}
 	a->receipt.duplicate = rows->n && n_there == rows->n;
+	/* After a transaction that failed, numbers may begin earlier. */
+	if (a->batch && !a->receipt.duplicate && (!a->batch->first_id || a->batch->first_id > s->next_id))
+		a->batch->first_id = s->next_id;
 	for (size_t i = 0; i < rows->n && !a->receipt.duplicate; i++)
 		if (write_profile_row(s, a, &rows->v[i],
 				      bytes_of(rows->data.p + rows->v[i].off, rows->v[i].size), err) < 0)
@@ -277,7 +285,8 @@ static int check_time(struct profilestore *s, struct add *a, struct err *err)
 	int64_t latest_ms = MAX(t.now_ms, wall_ms), earliest_ms = MIN(t.now_ms, wall_ms);
 
 	a->has_time = ns != 0;
-	a->time_ms = ns ? ns / 1000000 : t.now_ms;
+	/* Of one without a time that of the wall clock: queries go by it, and a store that was closed for a while doubts it. */
+	a->time_ms = ns ? ns / 1000000 : MAX(wall_ms, INT64_C(0));
 	a->duration_ms = MAX(a->p->duration_ns / 1000000, (int64_t)0);
 	if (ns < 0)
 		return err_set(err, ERR_INVALID, "is from before 1970");
@@ -319,6 +328,7 @@ int profilestore_add(struct profilestore *s, const struct profilestore_upload *u
 	if (!a)
 		return -1;
 	a->sender = arena_str(&a->arena, u->sender);
+	a->batch = u->batch;
 	a->done = done;
 	a->arg = arg;
 	a->job.done = add_completed;

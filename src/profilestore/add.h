@@ -26,6 +26,7 @@ struct add {
 	uint32_t *group_of;           /* of each set of labels of the profile */
 	uint32_t n_mended, n_dropped; /* labels */
 	struct profilestore_receipt receipt;
+	struct profilestore_batch *batch; /* NULL: it came alone */
 	/* the callback of profilestore_add() */
 	void (*done)(void *arg, const struct profilestore_receipt *r, const struct err *err);
 	void *arg;

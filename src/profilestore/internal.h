@@ -571,7 +571,7 @@ struct profilestore {
 };
 
 int profilestore_load(struct profilestore *s, struct err *err);
-/* The time by which ages are counted, and by which profiles without a time are stored (clock.c). */
+/* The time by which ages are counted (clock.c). */
 struct store_time store_time(struct profilestore *s);
 /* The time in the file of the clock, which was reached for certain; INT64_MIN: none. */
 int64_t clock_saved_ms(const struct profilestore *s);

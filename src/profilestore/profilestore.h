@@ -88,6 +88,13 @@ struct profilestore_receipt {
  * it again is of no use); ERR_IO; ERR_DAMAGED.
  */
 #define PROFILESTORE_TOO_MANY_SERIES E2BIG
+/*
+ * Profiles that came in one request: two that are equal are of two senders, such as idle processes of one program, whose
+ * numbers are no labels. So none is a duplicate of another; each may be one of a profile that was stored before.
+ */
+struct profilestore_batch {
+	int64_t first_id; /* of the writer: of its profiles; 0 at first */
+};
 struct profilestore_upload {
 	const struct profile *p;
 	const struct profilestore_label *labels;
@@ -100,7 +107,8 @@ struct profilestore_upload {
 	 * Of labels with one name the first stays. The receipt has the numbers.
 	 */
 	bool mends_labels;
-	bool no_delta; /* its types are without ":delta", as Pyroscope has them (type.h) */
+	bool no_delta;                    /* its types are without ":delta", as Pyroscope has them (type.h) */
+	struct profilestore_batch *batch; /* borrowed until @done. NULL: it came alone */
 };
 int profilestore_add(struct profilestore *s, const struct profilestore_upload *u,
 		     void (*done)(void *arg, const struct profilestore_receipt *r, const struct err *err),
@@ -141,7 +149,7 @@ int profilestore_label_values(struct profilestore *s, const struct profilestore_
 
 /*
  * Sums over time, each of one set of values of the labels @by (n_by 0: each series by itself). All must be of
- * one type: a range with several is ERR_INVALID.
+ * types of one ID (type.h): a range with several is ERR_INVALID.
  */
 struct profilestore_series_options {
 	int64_t step_ms;      /* of a point; 0: such that there are about 200 */
@@ -164,6 +172,7 @@ struct profilestore_series {
 struct profilestore_series_list {
 	int64_t from_ms, step_ms;
 	size_t n_points, n, n_left_out;
+	int64_t total;      /* of all series, also of those that are left out */
 	uint64_t n_damaged; /* see profilestore_merged */
 	struct profilestore_series *v;
 	struct str type, unit; /* empty: no series */

@@ -8,6 +8,7 @@
 #define POINTS_USUAL 200
 #define MAX_POINTS   11000u /* of one series */
 #define LIMIT_USUAL  100u
+#define STEP_MOST    (INT64_MAX / 4) /* ms: longer than any range, and sums with times do not overflow */
 
 /* ---- series over time ---- */
 
@@ -182,6 +183,8 @@ static int group_list(const struct groups *gs, size_t n, const struct series *fi
 	l->unit = add_key_text(&text, unit);
 	l->n = n;
 	l->n_left_out = gs->n - n;
+	for (size_t i = 0; i < gs->n; i++)
+		l->total = add_saturating(l->total, gs->v[i]->total);
 	*ret = l;
 	return 0;
 }
@@ -230,7 +233,7 @@ static int sum_over_time(struct reader *rd, const struct profilestore_range *r,
 	if (series_list(rd->s, r, &list, &n, err) < 0)
 		return -1;
 	clip_range(r, list, n, &from_ms, &to_ms);
-	scale.step_ms = o->step_ms > 0 ? o->step_ms : usual_step(to_ms - from_ms);
+	scale.step_ms = o->step_ms > 0 ? MIN(o->step_ms, STEP_MOST) : usual_step(to_ms - from_ms);
 	scale.from_ms = from_ms - (from_ms - o->origin_ms % scale.step_ms + scale.step_ms) % scale.step_ms;
 	gs.n_points = (size_t)((to_ms - scale.from_ms + scale.step_ms - 1) / scale.step_ms);
 	scale.n = gs.n_points;

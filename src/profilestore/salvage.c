@@ -83,6 +83,14 @@ static int open_damaged(const char *path, const char *leaves, struct salvage *x,
 	return salvage_leaves(path, leaves, &x->from, err);
 }
 
+/* All of the copy's WAL into its file, synced. */
+static int write_copy(struct db *to, struct err *err)
+{
+	int r = db_wal_truncate(to, 0, err);
+
+	return r == DB_BUSY ? err_set(err, ERR_IO, "the copy is in use by another process") : r;
+}
+
 static int make_copy(const char *path, const char *new_path, const struct db_options *o,
 		     struct salvage_result *ret, struct err *err)
 {
@@ -97,6 +105,12 @@ static int make_copy(const char *path, const char *new_path, const struct db_opt
 		r = db_migrate(x.to, profilestore_migrations, profilestore_n_migrations, err);
 	if (r == 0)
 		r = salvage_copy(&x, ret, err);
+	/*
+	 * Closing the copy must not be what writes it: on a full disk its rows would stay in a WAL that is not renamed
+	 * with it.
+	 */
+	if (r == 0)
+		r = write_copy(x.to, err);
 	db_close(x.to);
 	db_close(x.from);
 	db_files_remove(leaves);

@@ -177,10 +177,10 @@ struct series *series_next(const struct profilestore *s, const struct profilesto
 	return NULL;
 }
 
+/* Types of one ID can be added up (type.h). Those of locks and of channels are both "delay", but not of one ID. */
 static int same_series_type(const struct series *a, const struct series *b, struct err *err)
 {
-	if (str_eq(a->texts[SERIES_TYPE], b->texts[SERIES_TYPE]) &&
-	    str_eq(a->texts[SERIES_UNIT], b->texts[SERIES_UNIT]))
+	if (str_eq(a->profile_type, b->profile_type))
 		return 0;
 	return err_set(err, ERR_INVALID,
 		       "profiles of different types cannot be added up: " STR_FMT " and " STR_FMT

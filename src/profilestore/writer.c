@@ -226,6 +226,8 @@ static void *writer_work(void *arg)
 
 		while (!w->first && !w->stop)
 			wait_for_jobs(s, w);
+		/* At the end those that are held are refused: their callers wait for a result. */
+		resume_held(s, w);
 		if (!w->first)
 			break;
 		jobs = take_jobs(w);

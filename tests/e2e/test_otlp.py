@@ -118,6 +118,17 @@ def test_the_service_takes_what_its_path_takes(s, built):
     assert data.startswith(b"\x80") and b"grpc-status:3\r\ngrpc-message:the request: " in data
 
 
+def test_idle_processes_of_one_program_are_added_up(s, built):
+    """Their numbers are no labels, so their profiles of one request are equal; when it is sent again, nothing is added."""
+    one = Otlp(built, sample(built, 1)).bytes()
+    resource = next(value for n, value in fields(one) if n == 1)
+    body = one + message(1, resource) * 2
+    for _ in range(2):
+        assert call(s, "POST", PATH, body, PROTO)[0] == 200
+        samples = next(t for t in ask(s, "types")["types"] if ":samples:" in t)
+        assert ask(s, "flamegraph", query=samples)["total"] == 3
+
+
 def test_types_and_labels(s, built):
     addrs = sample(built, 3)
     for pid in (1, 2):

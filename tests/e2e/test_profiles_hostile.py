@@ -7,6 +7,7 @@ import http.client
 import json
 import os
 import random
+import shutil
 import signal
 import socket
 import subprocess
@@ -216,6 +217,35 @@ def test_a_disk_that_is_full(serve, tmp_path):
         assert s.stop(signal.SIGKILL)
         s = serve([tmp_path / "empty"], data=s.data, args=["--profiles", small / "profiles"]).ready()
         assert ask(s, "series", one=1)["series"][0]["total"] == taken
+        s.stop()
+    finally:
+        subprocess.run(["umount", "-l", str(small)])
+
+
+def test_a_repair_on_a_disk_that_is_full_loses_nothing(serve, tmp_path):
+    """There is room for the copy's WAL, and not for its file: the repair fails, and the next start, with room, does all of it."""
+    small, n = tmp_path / "small", 40
+    small.mkdir()
+    (tmp_path / "empty").mkdir()
+    s = serve([tmp_path / "empty"], args=["--profiles", tmp_path / "profiles"]).ready()
+    for i in range(n):
+        body = "".join(f"main;f{k} {(i * 7919 + k * 104729) % 10**9 + 1}\n" for k in range(20000)).encode()
+        assert call(s, "POST", f"/profiles?time=now-{n - i}s", body)[0] == 200
+    s.stop()
+    size = (tmp_path / "profiles" / "profiles.db").stat().st_size
+    if subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size * 5 // 2}", "tmpfs", str(small)], capture_output=True).returncode:
+        pytest.skip("no file system of our own can be mounted here")
+    try:
+        shutil.copytree(tmp_path / "profiles", small / "profiles")
+        with open(small / "profiles" / "profiles.db", "r+b") as f:
+            f.seek(size * 3 // 4 // 8192 * 8192 + 3000)
+            f.write(b"\xff" * 64)
+        s = serve([tmp_path / "empty"], data=s.data, args=["--profiles", small / "profiles"]).ready()
+        assert call(s, "GET", "/api/types")[0] >= 500
+        s.stop()
+        subprocess.run(["mount", "-o", f"remount,size={size * 8}", str(small)], check=True)
+        s = serve([tmp_path / "empty"], data=s.data, args=["--profiles", small / "profiles"]).ready()
+        assert ask(s, "series", one=1)["series"][0]["profiles"] >= n - 2
         s.stop()
     finally:
         subprocess.run(["umount", "-l", str(small)])

@@ -19,6 +19,7 @@ struct take {
 	struct api *a;
 	struct profile **profiles;
 	size_t n, room;
+	struct profilestore_batch batch;
 	struct str *wanted; /* of POST /profiles: build IDs; set before take_end() */
 	size_t n_wanted;
 	pthread_mutex_t lock;
@@ -184,6 +185,7 @@ static int take_give(struct take *t, struct profilestore_upload *u, struct err *
 	struct api *a = t->a;
 
 	u->sender = str_of(a->req->token);
+	u->batch = &t->batch;
 	pthread_mutex_lock(&t->lock);
 	t->n_open++;
 	pthread_mutex_unlock(&t->lock);

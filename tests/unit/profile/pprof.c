@@ -216,12 +216,28 @@ static void a_second_layer_of_compression_is_refused(void **state)
 	assert_null(q);
 }
 
+/* As in pprof's tool. */
+static void a_default_that_is_no_type_counts_as_none(void **state)
+{
+	AUTO(profile_freep) struct profile *p = profile_new(NULL);
+
+	assert_true(profile_type_find(p, STR("")) == PROFILE_NONE);
+	profile_add_type(p, STR("samples"), STR("count"));
+	profile_add_type(p, STR("cpu"), STR("nanoseconds"));
+	p->default_type = profile_add_string(p, STR("samples"));
+	assert_int_equal(profile_type_find(p, STR("")), 0);
+	p->default_type = profile_add_string(p, STR("wall"));
+	assert_int_equal(profile_type_find(p, STR("")), 1);
+	assert_true(profile_type_find(p, STR("wall")) == PROFILE_NONE);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_written_profile_reads_the_same),
 		cmocka_unit_test(a_difference_is_found),
 		cmocka_unit_test(ids_need_not_be_indices),
+		cmocka_unit_test(a_default_that_is_no_type_counts_as_none),
 		cmocka_unit_test(a_missing_entry_is_an_error),
 		cmocka_unit_test(cut_profiles_are_refused_or_shorter),
 		cmocka_unit_test(limits_are_enforced),

@@ -92,6 +92,28 @@ static void duplicates_are_taken_once(void **state)
 	stored_done(&t);
 }
 
+/* Idle processes of one program have equal profiles. When the request comes again, all of them are known. */
+static void equal_profiles_of_one_request_add_up(void **state)
+{
+	AUTO(profile_freep) struct profile *p = stored_profile(2, NOW_MS);
+	struct stored t = { 0 };
+
+	stored_open(&t);
+	for (int turn = 0; turn < 2; turn++) {
+		struct profilestore_batch batch = { 0 };
+		const struct profilestore_upload u = { .p = p, .batch = &batch };
+		struct profilestore_merged m;
+
+		for (int i = 0; i < 3; i++)
+			assert_int_equal(stored_upload(&t, &u).duplicate, turn);
+		m = stored_merge(&t, CPU, 0, NOW_MS + 1);
+		assert_int_equal(profile_total(m.profile, 0), 3 * profile_total(p, 1));
+		profile_free(m.profile);
+		stored_again(&t);
+	}
+	stored_done(&t);
+}
+
 static void without_a_time_it_is_now(void **state)
 {
 	AUTO(profile_freep) struct profile *p = stored_profile(2, 0);
@@ -355,12 +377,34 @@ static void types_that_differ_are_not_added_up(void **state)
 	stored_done(&t);
 }
 
+/* Go's profiles of mutexes and of blocking have the same sample types. */
+static void equal_sample_types_of_different_profiles_are_not_added_up(void **state)
+{
+	AUTO(profile_freep) struct profile *p = profile_new(NULL);
+	struct profilestore_range all = { NULL, 0, INT64_MAX, 0 };
+	struct profilestore_merged m;
+	struct stored t = { 0 };
+	struct err err = { 0 };
+
+	profile_add_type(p, STR("delay"), STR("nanoseconds"));
+	profile_add_sample(p, 0, 0, (int64_t[]){ 5 });
+	p->time_ns = NOW_MS * 1000000;
+	stored_open(&t);
+	stored_upload(&t, &(struct profilestore_upload){ .p = p, .name = STR("mutex") });
+	assert_done(profilestore_merge(t.s, &all, NULL, NULL, &m, &err));
+	profile_free(m.profile);
+	stored_upload(&t, &(struct profilestore_upload){ .p = p, .name = STR("block") });
+	assert_fails(profilestore_merge(t.s, &all, NULL, NULL, &m, &err), ERR_INVALID, "different types");
+	stored_done(&t);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(bad_labels_are_refused),
 		cmocka_unit_test(impossible_times_are_refused),
 		cmocka_unit_test(duplicates_are_taken_once),
+		cmocka_unit_test(equal_profiles_of_one_request_add_up),
 		cmocka_unit_test(without_a_time_it_is_now),
 		cmocka_unit_test(too_many_series_are_refused),
 		cmocka_unit_test(too_much_metadata_is_refused_and_the_store_goes_on),
@@ -370,6 +414,7 @@ int main(void)
 		cmocka_unit_test(a_full_disk_is_an_error_and_the_store_goes_on),
 		cmocka_unit_test(a_file_that_is_no_database_is_set_aside),
 		cmocka_unit_test(types_that_differ_are_not_added_up),
+		cmocka_unit_test(equal_sample_types_of_different_profiles_are_not_added_up),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -308,6 +308,24 @@ static void a_series_has_its_type_and_unit(void **state)
 	stored_done(&t);
 }
 
+static void the_longest_step_has_all_in_one_point(void **state)
+{
+	const struct profilestore_range r = { NULL, NOW_MS - HOUR, NOW_MS, 0 };
+	const struct profilestore_series_options o = { .step_ms = INT64_MAX, .one = true };
+	struct profilestore_series_list *l;
+	struct stored t = { 0 };
+	struct err err = { 0 };
+
+	stored_open(&t);
+	add(&t, &(const struct one){ NOW_MS - 1000, 0, { 1, 2, 3, 4, 5 } });
+	assert_done(profilestore_series(t.s, &r, &o, &l, &err));
+	assert_int_equal(l->n_points, 1);
+	assert_int_equal(l->v[0].n_profiles, 1);
+	assert_true(l->v[0].points[0] == l->v[0].total);
+	free(l);
+	stored_done(&t);
+}
+
 /* 10 000 points of 12 bytes, of which 64 KiB are granted; then all that is needed. */
 static void points_of_series_are_granted(void **state)
 {
@@ -433,6 +451,7 @@ int main(void)
 		cmocka_unit_test(rollups_are_made_and_made_again),
 		cmocka_unit_test(times_of_a_series_may_be_newer_than_the_snapshot),
 		cmocka_unit_test(a_series_has_its_type_and_unit),
+		cmocka_unit_test(the_longest_step_has_all_in_one_point),
 		cmocka_unit_test(points_of_series_are_granted),
 		cmocka_unit_test(queries_end_at_their_deadline),
 		cmocka_unit_test(the_times_of_series_are_the_same_after_a_restart),

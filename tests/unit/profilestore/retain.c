@@ -299,6 +299,27 @@ static void a_restart_after_days_without_profiles_deletes_by_age(void **state)
 	}
 }
 
+/* The store was closed for a while: its clock goes on from before, but a profile that comes now is of now. */
+static void a_profile_without_a_time_is_of_now_after_a_pause(void **state)
+{
+	const struct profilestore_range all = { .to_ms = INT64_MAX };
+	AUTO(profile_freep) struct profile *p = stored_profile(1, 0);
+	struct stored t = { .o = clocked };
+	struct profilestore_entries *e;
+	struct err err = { 0 };
+
+	stored_open(&t);
+	stored_add(&t, p, "web");
+	profilestore_close(t.s);
+	pass(20 * 60000);
+	stored_open_there(&t);
+	stored_add(&t, p, "web");
+	assert_done(profilestore_profiles(t.s, &all, 0, &e, &err));
+	assert_true(e->v[0].time_ms == stored_now_ms);
+	free(e);
+	stored_done(&t);
+}
+
 static void a_damaged_file_of_the_clock_says_nothing(void **state)
 {
 	static const char *const texts[] = { "", "x", "-5", "99999999999999999999", "9000000000000000000" };
@@ -403,6 +424,7 @@ int main(void)
 		cmocka_unit_test(a_clock_that_is_ahead_for_a_moment_deletes_nothing),
 		cmocka_unit_test(a_store_that_is_opened_with_a_wrong_clock_deletes_nothing_at_once),
 		cmocka_unit_test(a_restart_after_days_without_profiles_deletes_by_age),
+		cmocka_unit_test(a_profile_without_a_time_is_of_now_after_a_pause),
 		cmocka_unit_test(a_damaged_file_of_the_clock_says_nothing),
 		cmocka_unit_test(a_clock_that_jumps_again_and_again_is_not_believed),
 		cmocka_unit_test(deletions_are_told),

@@ -189,6 +189,32 @@ static void last_hour_is_kept(void **state)
 	groomer_done(&g);
 }
 
+static void make_no_room(void *arg)
+{
+	(void)arg;
+}
+
+/* Its caller waits for a result, also if the store is closed while the profile waits for room. */
+static void a_profile_that_is_held_is_refused_when_the_store_is_closed(void **state)
+{
+	const struct profilestore_label l = { STR("service"), STR("b") };
+	AUTO(profile_freep) struct profile *p = profile_of_world(1, NOW_MS);
+	struct stored t = { .o.max_series = 2 };
+	struct outcome o = { 0 };
+	struct err err = { 0 };
+
+	stored_open(&t);
+	profilestore_on_full(t.s, make_no_room, NULL);
+	stored_add(&t, p, "a");
+	assert_done(profilestore_add(t.s, &(struct profilestore_upload){ p, &l, 1 }, told, &o, &err));
+	/* The writer has taken the one before when it has done this one. */
+	stored_add(&t, p, "a");
+	assert_int_equal(atomic_load(&o.done), 0);
+	stored_done(&t);
+	assert_int_equal(atomic_load(&o.done), -1);
+	assert_int_equal(o.err.kind, ERR_LIMIT);
+}
+
 /* A series that came with a refused profile is not on disk until one of its profiles is. */
 static void series_of_a_refused_profile_is_written_later(void **state)
 {
@@ -299,6 +325,7 @@ int main(void)
 		cmocka_unit_test(oldest_stacks_make_room),
 		cmocka_unit_test(last_hour_is_kept),
 		cmocka_unit_test(series_of_a_refused_profile_is_written_later),
+		cmocka_unit_test(a_profile_that_is_held_is_refused_when_the_store_is_closed),
 		cmocka_unit_test(one_sender_leaves_room_for_others),
 		cmocka_unit_test(a_sweep_that_fails_is_tried_again),
 	};
