@@ -68,7 +68,7 @@ const SHARED = ["query", "from", "to"];
 let shown = null;
 
 function showView() {
-	const asked = viewOf(), name = views[asked] ? asked : "explore", view = views[name];
+	const asked = viewOf(), name = Object.hasOwn(views, asked) ? asked : "explore", view = views[name];
 	for (const [other, { hide }] of Object.entries(views)) {
 		$(`view-${other}`).hidden = other !== name;
 		if (other === shown && other !== name)

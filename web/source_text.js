@@ -10,7 +10,11 @@ export async function fetchSource(id, path, signal) {
 	const reply = await fetch(url, { signal, headers: { "X-DEBUGINFOD-MAXSIZE": SIZE_MAX } });
 	if (!reply.ok)
 		return { why: reply.status === 404 ? "This server does not have the source file." : (await reply.text()).trim() };
-	return { lines: (await reply.text()).split("\n") };
+	const lines = (await reply.text()).split(/\r?\n/);
+	// The last line ends with a newline, too.
+	if (lines.at(-1) === "")
+		lines.pop();
+	return { lines };
 }
 
 export const lineText = (text) => visible(text.replaceAll("\t", "        ").slice(0, LINE_MAX));

@@ -109,6 +109,8 @@ static void add_data(struct packing *p, struct str title)
 	json_open_array(json, "nodes");
 	profile_tree_walk(p->t, &w);
 	json_close(json);
+	/* The table of functions is made of the nodes, so its sums lack these. */
+	json_put_uint(json, "left_out", profile_tree_n(p->t) - p->n + profile_tree_n_left_out(p->t));
 	json_open_array(json, "frames");
 	add_frames(p);
 	json_close(json);

@@ -10,7 +10,7 @@ import pytest
 
 from browser import KEY_ENTER
 from conftest import Service, make_deb, tree_of
-from profiling import ask, send
+from profiling import Pprof, ask, send
 from test_profile import pprof
 
 TAB, ESCAPE, LEFT, UP, RIGHT, DOWN = "\ue004", "\ue00c", "\ue012", "\ue013", "\ue014", "\ue015"
@@ -153,6 +153,36 @@ def test_a_click_zooms_and_hovering_shows_a_tooltip(service, page):
     page.wait_text(".strip-name", "serve")
 
 
+def test_rows_of_nodes_and_dust_are_drawn_completely(service, page):
+    """800 threads in 1000 pixels. Every second one loses a little at each of 30 calls: dust between nodes of more than a pixel."""
+    visit(page, service)
+    shown(page, 750)
+    painted = page.run_async("""const done = arguments[0];
+        Promise.all(["draw", "model"].map((name) => import(new URL(`web/flame/${name}.js`, location.href)))).then(([{ Painter }, { FlameModel }]) => {
+            const parent = [-1], total = [0];
+            for (let t = 0; t < 800; t++) {
+                let at = 0, v = 1000;
+                total[0] += v;
+                for (let d = 0; d < 30; d++) {
+                    const up = at;
+                    at = parent.push(up) - 1;
+                    total[at] = v--;
+                    if (t % 2 && d)
+                        total[parent.push(up) - 1] = 1;
+                }
+            }
+            const n = parent.length, none = new Float64Array(n), one = [""];
+            const model = new FlameModel({ n, parent, frame: new Int32Array(n), self: none, total, inlined: new Uint8Array(n), baseSelf: null, baseTotal: null },
+                { name: one, file: one, line: [0], binary: one, buildId: one, address: one }, "count", "x");
+            let full = 0;
+            const c = new Proxy({ fillRect: (x, y, w) => { full += w; }, measureText: () => ({ width: 350 }) }, { get: (of, name) => of[name] ?? (() => {}), set: () => true });
+            new Painter().paint(c, model, { x0: 0, x1: model.width, top: 0 }, 1000, model.nRows * 19,
+                { colours: new Uint8Array(n), dark: false, up: false, hovered: -1, selected: -1, label: () => "" });
+            done(full / model.nRows / 1000);
+        }, (e) => done(String(e)))""")
+    assert painted > 0.9
+
+
 def test_searching_counts_and_gives_the_share(service, page):
     visit(page, service)
     shown(page, 750)
@@ -188,6 +218,29 @@ def test_the_table_has_the_apis_numbers(service, page):
     page.wait(lambda: param(page, "row") is None and page.run("return document.querySelector('.neighbours').hidden"), "back")
 
 
+def test_functions_of_one_name_in_two_binaries_are_told_apart(empty, page):
+    for name, value in (("a", 900), ("b", 100)):
+        p = Pprof(types=(("cpu", "nanoseconds"),), mapping=(0, 1 << 40, 0, f"/bin/{name}", ""), file=f"/src/{name}.c")
+        send(empty, p.sample(["main"], [value]).bytes(), service=name)
+    visit(page, empty)
+    page.wait_text(".said", "2 profiles")
+    page.run("document.querySelector('#flame').focus()")
+    page.press(DOWN, RIGHT, KEY_ENTER)
+    assert chosen(page).endswith("/src/b.c; /bin/b")
+    page.wait(lambda: param(page, "at"), "the zoom in the URL")
+    page.open(page.run("return location.href"))
+    page.wait_text(".said", "2 profiles")
+    hover = """const r = document.querySelector('#flame canvas').getBoundingClientRect();
+        document.querySelector('#flame canvas').dispatchEvent(new PointerEvent('pointermove', { clientX: r.left + r.width / 2, clientY: r.top + 27 }));
+        return document.querySelector('.tooltip').innerText"""
+    page.wait(lambda: "/bin/b" in page.run(hover), "the zoom of the link")
+    page.click("#tab-table")
+    page.wait_text(".top-table", "/src/b.c")
+    page.run("document.querySelectorAll('.top-table tbody tr')[1].querySelector('button').click()")
+    page.wait_text(".neighbours", "/src/b.c")
+    assert "total 100 ns, 10.00 %" in page.text(".neighbours")
+
+
 def test_callers_above_and_callees_below(service, page):
     visit(page, service, "?tab=sandwich&fn=serve")
     page.wait_text(".sandwich", "590, 78.67 % of all")
@@ -200,6 +253,17 @@ def test_callers_above_and_callees_below(service, page):
     assert chosen(page, callees).startswith("parse; total 340")
     page.type(".sandwich input", "nobody" + TAB)
     page.wait_text(".sandwich", "No frame in this selection is named nobody")
+
+
+def test_a_function_of_many_small_frames_is_not_said_to_be_missing(empty, page):
+    send(empty, "".join(f"main;w{i};malloc 1\n" for i in range(60000)).encode(), service="many", format="folded")
+    answer = ask(empty, "flamegraph")
+    assert answer["left_out"] and "malloc" not in answer["strings"] and ask(empty, "top")["rows"][0]["name"] == "malloc"
+    visit(page, empty, "?tab=sandwich&fn=malloc")
+    page.wait_text(".sandwich", f"No frame that is large enough is named malloc: {answer['left_out']:,} frames are too small for this view")
+    page.click("#tab-flame")
+    page.type("#find", "malloc")
+    page.wait_text("output[for=find]", "none that is large enough to show")
 
 
 def test_tabs_go_by_arrow_keys(service, page):
@@ -217,6 +281,43 @@ def test_tabs_go_by_arrow_keys(service, page):
 
 
 # ---- the selection ----
+
+SLOW = """const real = window.fetch;
+    window.fetch = (url, how) => String(url).includes(arguments[0]) ? new Promise((done) => setTimeout(done, 800)).then(() => real(url, how)) : real(url, how)"""
+FOLLOW = "history.pushState(null, '', '?' + new URLSearchParams(arguments[0])); dispatchEvent(new PopStateEvent('popstate'))"
+
+
+def idle(page):
+    page.wait(lambda: page.run("return document.querySelector('[aria-label=Profile]').getAttribute('aria-busy')") == "false", "the end of all requests")
+
+
+def test_an_answer_that_comes_late_is_not_shown_for_another_selection(service, page):
+    cpu = ask(service, "types")["types"][0]
+    web, api = (f'{cpu}{{service="{name}"}}' for name in ("web", "api"))
+    visit(page, service, "?" + urllib.parse.urlencode({"query": web}))
+    shown(page, 650)
+    page.run(SLOW, "api/flamegraph")
+    page.run(FOLLOW, {"query": api, "tab": "flame", "fn": "main"})
+    page.run(FOLLOW, {"query": api, "tab": "sandwich", "fn": "main"})
+    idle(page)
+    assert page.text(".said").startswith("100 · ") and page.text(".sandwich [role=status]") == "100, 100.00 % of all"
+    visit(page, service, "?" + urllib.parse.urlencode({"query": web}))
+    shown(page, 650)
+    page.run(SLOW, "api/top")
+    page.run(FOLLOW, {"query": api, "tab": "table"})
+    page.run(FOLLOW, {"query": web})
+    idle(page)
+    assert page.text(".said").startswith("650 · ") and chosen(page).startswith("all; total 650")
+
+
+def test_the_table_is_there_after_an_empty_flame_graph(service, page):
+    cpu = ask(service, "types")["types"][0]
+    visit(page, service, "?" + urllib.parse.urlencode({"query": cpu + '{service="none"}'}))
+    page.wait_text("#view-explore", "No profiles in this selection")
+    page.click("#tab-table")
+    page.run(FOLLOW, {"query": cpu, "tab": "table"})
+    page.wait(lambda: page.run("return document.querySelector('.top-table')?.checkVisibility() && document.querySelectorAll('.top-table tbody tr').length"), "the table")
+
 
 def test_labels_are_completed(service, page):
     visit(page, service)
@@ -266,6 +367,20 @@ def test_a_series_can_be_clicked_and_a_range_drawn(service, page):
     page.wait_text(".series-legend", "service=api")
     page.run("Array.from(document.querySelectorAll('.series-legend button')).find((b) => b.textContent.includes('service=api')).click()")
     shown(page, 100)
+
+
+def test_shares_of_series_are_of_all_and_a_click_selects_one(empty, page):
+    for i in range(60):
+        send(empty, f"main;f{i} 10\n".encode(), service="a", host=f"h{i:02}", format="folded")
+    send(empty, b"main;g 400\n", service="b", format="folded")
+    visit(page, empty)
+    shown(page, 1000)
+    page.wait_text(".series-legend", "service=b 400, 40.00 %")
+    assert "host=h00, service=a 10, 1.00 %" in page.text(".series-legend")
+    visit(page, empty, "?series=host")
+    page.wait_text(".series-legend", "no host 400, 40.00 %")
+    page.run("document.querySelector('.series-legend button').click()")
+    shown(page, 400)
 
 
 def test_ranges_by_choice_and_by_hand(service, page):
@@ -319,6 +434,22 @@ def test_groups_filters_and_directions_are_in_the_url(service, page):
     assert param(page, "focus") == "^parse$" and page.text(".spread details summary") == "Filters: 1"
 
 
+def test_the_page_says_what_an_answer_leaves_out(service, page):
+    visit(page, service, "?view=server")
+    # Neither damage nor a thousand binaries is made for this: the answers are changed on their way.
+    page.run("""const real = window.fetch;
+        window.fetch = (url, how) => real(url, how).then(async (reply) => /api.(flamegraph|binaries|top)/.test(url)
+            ? new Response(JSON.stringify({ ...await reply.json(), damaged: 2, left_out: 3 })) : reply)""")
+    page.run("document.querySelector('[data-view=explore]').click()")
+    page.wait_text(".said", "2 profiles are damaged and left out")
+    page.click("#tab-table")
+    page.wait_text(".top-table", "parse")
+    page.type("[aria-label='Filter the table']", "parse")
+    page.wait_text(".table-view", "1 of the largest ")
+    page.run("document.querySelector('[data-view=debug]').click()")
+    page.wait_text("#view-debug", "; 3 with less cost are not listed")
+
+
 def test_downloads(service, page):
     visit(page, service)
     shown(page, 750)
@@ -356,6 +487,27 @@ def test_the_source_shows_the_cost_of_its_lines_or_why_not(serve, tmp_path, prog
     send(s, b"main;x 5", service="gone", format="folded")
     page.open(f"{s.url}/?tab=source&fn=main")
     page.wait_text("#result", "The source file of main is not known")
+
+
+def test_the_source_is_that_of_the_selected_frame(empty, page):
+    for name, value in (("a", 900), ("b", 100)):
+        p = Pprof(types=(("cpu", "nanoseconds"),), mapping=(0, 1 << 40, 0, f"/bin/{name}", ""), file=f"/src/{name}.c")
+        send(empty, p.sample(["main"], [value]).bytes(), service=name)
+    for by, keys in (("", (DOWN, RIGHT)), ("line", (DOWN, RIGHT)), ("file", (DOWN, RIGHT))):
+        visit(page, empty, f"?by={by}")
+        page.wait_text(".said", "2 profiles")
+        page.run("document.querySelector('#flame').focus()")
+        page.press(*keys)
+        assert "/src/b.c" in chosen(page)
+        page.run("Array.from(document.querySelectorAll('.strip-acts button')).find((b) => b.textContent === 'Source').click()")
+        page.wait_text(".source-view h3", "/src/b.c")
+        page.wait_text(".source-table", "100 ns")
+    visit(page, empty, "?by=address")
+    page.wait_text(".said", "2 profiles")
+    page.run("document.querySelector('#flame').focus()")
+    page.press(DOWN)
+    page.wait_text(".strip", "/bin/a")
+    assert "no name" not in page.text(".strip")
 
 
 # ---- accessibility, hostile input, old links ----
@@ -444,6 +596,13 @@ def test_hostile_labels_and_names_are_text(empty, page):
     page.wait(lambda: HOSTILE in (param(page, "query") or ""), "the label in the URL")
     page.wait_text(".top-table", HOSTILE)
     assert page.run("return document.querySelectorAll('img').length") == 0
+
+
+def test_a_unit_or_view_may_have_the_name_of_an_objects_member(service, page):
+    visit(page, service, "?view=constructor")
+    shown(page, 750)
+    assert page.run_async("""const done = arguments[0];
+        import(new URL("web/flame/value.js", location.href)).then((m) => done(m.valueText(3, "constructor")), (e) => done(String(e)))""") == "3"
 
 
 def test_links_of_older_versions_still_work(service, page):

@@ -79,7 +79,8 @@ def test_a_build_id_leads_to_its_files(serve, pool, program, page):
     assert page.run("return document.querySelector('a[href$=executable]').download") == "hello"
 
 
-@pytest.mark.parametrize("pasted", ["Build ID: {}", "BuildID[sha1]={}, for GNU/Linux 3.2.0", "/usr/lib/debug/.build-id/{0:.2}/{1}.debug",
+@pytest.mark.parametrize("pasted", ["Build ID: {}", "(unique build ID bitstring)     Build ID: {}  Displaying notes found in: .note.ABI-tag",
+                                    "BuildID[sha1]={}, for GNU/Linux 3.2.0", "/usr/lib/debug/.build-id/{0:.2}/{1}.debug",
                                     "http://elsewhere:8002/buildid/{}/debuginfo", "  {}  "])
 def test_a_build_id_may_be_pasted_from_the_output_of_other_programs(serve, pool, program, page, pasted):
     visit(page, serve([pool]).scanned(), pasted.format(program.build_id, program.build_id[2:]))

@@ -109,7 +109,8 @@ function fill() {
 	if (!busy || list.length !== parts.body.childElementCount)
 		swap(parts.body, ...list.map((b) => row(b, parts.total)));
 	const open = binaries.filter((b) => b.state !== "named").length, type = cutSelector(profilesAsked().query).type;
-	setText(parts.said, `${count(list.length, "binary", "binaries")}${open ? `, ${number(open)} not fully named` : ""}${type ? `; shares are of ${typeText(type)}` : ""}`);
+	const more = parts.leftOut ? `; ${number(parts.leftOut)} with less cost are not listed` : "";
+	setText(parts.said, `${count(list.length, "binary", "binaries")}${open ? `, ${number(open)} not fully named` : ""}${type ? `; shares are of ${typeText(type)}` : ""}${more}`);
 }
 
 const noneInRange = () => el("div", { class: "empty" }, el("h2", {}, "No profiles in this range"),
@@ -128,6 +129,7 @@ async function load() {
 		const answer = type ? await ask("api/binaries", { query: type, from, to }, signal) : { total: 0, binaries: [] };
 		({ binaries } = answer);
 		parts.total = answer.total;
+		parts.leftOut = answer.left_out ?? 0;
 		parts.error.hidden = parts.empty.hidden = true;
 		parts.panel.hidden = parts.zone.hidden = !type;
 		if (!type) {

@@ -25,7 +25,7 @@ const FORMATS = [
 
 const latest = { types: new Latest(), series: new Latest(), base: new Latest(), tree: new Latest(), result: new Latest() };
 const known = {};   // the last request of each kind, as a key
-let parts, timer, turn = 0, again = 0, pendingMs = AGAIN_MIN_MS, model = null;
+let parts, timer, busy = 0, again = 0, pendingMs = AGAIN_MIN_MS, model = null;
 
 const tabNow = () => TABS.some(([tab]) => tab === param("tab")) ? param("tab") : "flame";
 const onlyThese = (labels) => joinSelector(cutSelector(param("query")).type, Object.entries(labels).map(([name, value]) => `${name}=${quoted(value)}`).join(", "));
@@ -130,17 +130,18 @@ async function showSeries() {
 	}
 	parts.by.value = by;
 	if (answer)
-		parts.series.show(answer, asked);
+		parts.series.show(answer, asked, by);
 	if (before)
-		parts.base.show(before, baseAsked());
+		parts.base.show(before, baseAsked(), by);
 }
 
 /* ---- tree, table, lines ---- */
 
 function say(answer) {
-	const { unit, total, base_total: was, profiles, samples, left_out: out } = answer;
+	const { unit, total, base_total: was, profiles, samples, left_out: out, damaged } = answer;
 	const shown = [valueText(total, unit), (was ?? null) === null ? null : `before ${valueText(was, unit)}`, profiles === undefined ? null : count(profiles, "profile"),
-		samples === undefined ? null : count(samples, "sample"), out && answer.nodes ? `${number(out)} frames are too small to show` : null];
+		samples === undefined ? null : count(samples, "sample"), out && answer.nodes ? `${number(out)} frames are too small to show` : null,
+		damaged ? `${count(damaged, "profile is", "profiles are")} damaged and left out` : null];
 	setText(parts.said, shown.filter(Boolean).join(" · "));
 }
 
@@ -159,22 +160,25 @@ function watchPending(answer) {
 			return;
 		delete known.tree;
 		delete known.result;
-		showResult().catch(fail);
+		showResult().catch((error) => error.name === "AbortError" || fail(error));
 	}, Math.max(answer.pending.retry_ms, pendingMs));
 	pendingMs = Math.min(AGAIN_MAX_MS, pendingMs * 1.5);
 }
 
-async function showTree(tab) {
-	const asked = viewAsked(), place = JSON.stringify(asked), answer = await askNew("tree", "api/flamegraph", asked), view = parts.views[tab];
+async function showTree() {
+	const asked = viewAsked(), place = JSON.stringify(asked), answer = await askNew("tree", "api/flamegraph", asked);
 	if (answer) {
 		const same = place === known.place;
 		known.place = place;
 		model = modelOf(answer);
 		known.answer = answer;
+		known.loaded = known.tree;
 		known.shown = null;
 		known.named = same;
 	}
-	if (!model)
+	// An answer is shown in the tab that is open when it arrives. Until then, no tab shows the tree of another selection.
+	const tab = tabNow(), view = parts.views[tab];
+	if (!model || known.loaded !== known.tree || tab !== "flame" && tab !== "sandwich")
 		return;
 	say(known.answer);
 	const nothing = model.n < 2;
@@ -189,8 +193,10 @@ async function showTree(tab) {
 		view.follow();
 	if (tab === "flame")
 		known.shown = model;
-	if (answer)
-		watchPending(answer);
+	if (known.watched !== known.answer) {
+		known.watched = known.answer;
+		watchPending(known.answer);
+	}
 }
 
 const filtered = () => {
@@ -200,8 +206,15 @@ const filtered = () => {
 
 async function showRows(tab) {
 	const view = parts.views[tab], asked = viewAsked(), key = JSON.stringify([tab, asked, again, param("sort"), tab === "source" ? [param("fn"), param("file")] : 0]);
+	// An empty flame graph may have been hidden.
+	parts.empty.hidden = true;
+	parts.result.hidden = false;
 	if (known.result === key) {
-		view.follow?.();
+		// It may still be under way.
+		if (known.rows?.key === key) {
+			say(known.rows.answer);
+			view.follow?.();
+		}
 		return;
 	}
 	known.result = key;
@@ -213,13 +226,21 @@ async function showRows(tab) {
 			delete known.result;
 		throw error;
 	}
+	if (known.result !== key)
+		return;
+	// The tab was left: it loads again when it is opened.
+	if (tabNow() !== tab) {
+		delete known.result;
+		return;
+	}
+	known.rows = { key, answer };
 	say(answer);
 	watchPending(answer);
 	await view.show(answer, asked);
 }
 
 async function showResult() {
-	const tab = tabNow(), mine = ++turn;
+	const tab = tabNow();
 	for (const button of parts.tabs) {
 		const is = button.dataset.tab === tab;
 		button.setAttribute("aria-selected", String(is));
@@ -235,11 +256,12 @@ async function showResult() {
 			other === view || other.hide();
 		parts.result.replaceChildren(view.node);
 	}
+	busy++;
 	parts.panel.setAttribute("aria-busy", "true");
 	try {
-		await (tab === "flame" || tab === "sandwich" ? showTree(tab) : showRows(tab));
+		await (tab === "flame" || tab === "sandwich" ? showTree() : showRows(tab));
 	} finally {
-		if (turn === mine)
+		if (!--busy)
 			parts.panel.setAttribute("aria-busy", "false");
 	}
 }

@@ -126,7 +126,8 @@ export class FlameView {
 			return;
 		}
 		const { hits, nodes, frames, value } = this.model.search(pattern);
-		this.found.textContent = nodes ? `${number(frames)} found, ${number(nodes)} times, ${shareText(value, this.model.total[0])}` : "none";
+		const least = this.model.leftOut ? "at least " : "", none = this.model.leftOut ? "none that is large enough to show" : "none";
+		this.found.textContent = nodes ? `${least}${number(frames)} found, ${number(nodes)} times, ${shareText(value, this.model.total[0])}` : none;
 		this.graph.setHits(hits);
 	}
 

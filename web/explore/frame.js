@@ -3,7 +3,7 @@
 import { el, visible } from "../dom.js";
 import { shareText, valueText } from "../flame/value.js";
 import { askAddress } from "../server/address.js";
-import { go } from "../url.js";
+import { go, param } from "../url.js";
 
 export const place = (file, line) => file ? `${visible(file)}${line ? `:${line}` : ""}` : "";
 const exactly = (name) => `^${name.replace(/[\\.[\](){}*+?^$|]/g, "\\$&")}$`;
@@ -14,7 +14,9 @@ export function factsOf(model, node) {
 	return {
 		name: model.name(node), all: !known, file: known ? frames.file[f] : "", line: known ? frames.line[f] : 0, binary: known ? frames.binary[f] : "",
 		buildId: known ? frames.buildId[f] : "", address: known ? frames.address[f] : "", self: model.self[node], total: model.total[node],
-		baseSelf: model.baseSelf?.[node], baseTotal: model.baseTotal?.[node], inlined: Boolean(model.inlined[node]), unnamed: model.unnamed(node),
+		baseSelf: model.baseSelf?.[node], baseTotal: model.baseTotal?.[node], inlined: Boolean(model.inlined[node]),
+		// By address, every frame is named by its address.
+		unnamed: param("by") !== "address" && model.unnamed(node),
 	};
 }
 
@@ -73,6 +75,8 @@ export class FrameStrip {
 	// @values: the costs as texts; @more: further buttons.
 	show(facts, values, more = []) {
 		const act = (text, changes, hint) => el("button", { type: "button", title: hint, click: () => go(changes) }, text);
+		// The name of a frame is that of a function only if frames are grouped so.
+		const fn = ["", "function"].includes(param("by")) ? facts.name : null;
 		this.why.hidden = true;
 		this.node.hidden = false;
 		this.node.replaceChildren(
@@ -84,7 +88,7 @@ export class FrameStrip {
 			facts.all ? null : el("p", { class: "strip-acts" },
 				...more,
 				act("Callers and callees", { tab: "sandwich", fn: facts.name, at: null }, "Its callers and its callees"),
-				facts.unnamed ? null : act("Source", { tab: "source", fn: facts.name, file: null, at: null }, "Its source lines, with the cost of each"),
+				facts.unnamed || !fn && !facts.file ? null : act("Source", { tab: "source", fn, file: facts.file, at: null }, "Its source lines, with the cost of each"),
 				act("Focus", { focus: exactly(facts.name), at: null }, "Keep only samples that contain this frame"),
 				act("Hide", { hide: exactly(facts.name), at: null }, "Leave this frame out; its callees stay"),
 				facts.address && facts.buildId ? el("button", { type: "button", class: facts.unnamed ? "strong" : null, click: () => this.ask(facts) },

@@ -4,6 +4,7 @@ import { el, searchField, visible } from "../dom.js";
 import { colourNodes } from "../flame/colour.js";
 import { FlameGraph } from "../flame/graph.js";
 import { shareText, valueText } from "../flame/value.js";
+import { count } from "../format.js";
 import { param, settle } from "../url.js";
 import { FrameStrip, Tooltip, factsOf, spoken, valuesText } from "./frame.js";
 
@@ -52,12 +53,15 @@ export class SandwichView {
 		}
 		this.both.hidden = !got;
 		this.strip.hide();
+		// Many calls of a function may each be too small for the tree, and large together.
+		const cut = model.leftOut ? `${count(model.leftOut, "frame is", "frames are")} too small for this view; the table has the sums of all` : "";
 		if (!got) {
-			this.said.textContent = name ? `No frame in this selection is named ${visible(name)}.` : "Select a frame in the flame graph or in the table, or enter the name of a function.";
+			const none = cut ? `No frame that is large enough is named ${visible(name)}: ${cut}.` : `No frame in this selection is named ${visible(name)}.`;
+			this.said.textContent = name ? none : "Select a frame in the flame graph or in the table, or enter the name of a function.";
 			return;
 		}
 		const value = got.callees.total[0];
-		this.said.textContent = `${valueText(value, model.unit)}, ${shareText(value, model.total[0])} of all`;
+		this.said.textContent = `${cut && "at least "}${valueText(value, model.unit)}, ${shareText(value, model.total[0])} of all${cut && `: ${cut}`}`;
 		this.callers.show(got.callers, true, model);
 		this.callees.show(got.callees, false, model);
 	}

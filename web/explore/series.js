@@ -2,7 +2,7 @@
 // A chart of sums over time with a line for each set of labels. A click on a line or on a legend entry selects it; dragging selects a
 // time range.
 import { el, visible } from "../dom.js";
-import { number } from "../format.js";
+import { count, number } from "../format.js";
 import { shareText, valueText } from "../flame/value.js";
 import { timeOf, timeText } from "./selection.js";
 
@@ -16,9 +16,9 @@ function svg(tag, attributes, ...children) {
 	return node;
 }
 
-export function labelsText(labels) {
+export function labelsText(labels, none = "no labels") {
 	const parts = Object.entries(labels).map(([name, value]) => `${name}=${value}`);
-	return visible(parts.length ? parts.join(", ") : "all");
+	return visible(parts.length ? parts.join(", ") : none);
 }
 
 export class SeriesGraph {
@@ -40,9 +40,11 @@ export class SeriesGraph {
 		this.picture.addEventListener("pointerleave", () => { this.said.textContent = ""; });
 	}
 
-	show(answer, asked) {
+	// @by: as in the URL: a label, "-one", or "" for the set of all labels.
+	show(answer, asked, by) {
 		const from = timeOf(asked.from), to = Math.max(timeOf(asked.to), from + 1);
-		Object.assign(this, { answer, from, to });
+		Object.assign(this, { answer, from, to, by });
+		this.names = [...new Set(answer.series.flatMap((s) => Object.keys(s.labels)))];
 		const { series, step, unit } = answer, highest = Math.max(0, ...series.map((s) => Math.max(0, ...s.points)));
 		this.highest = highest;
 		this.picture.setAttribute("viewBox", `${0} 0 1000 ${HEIGHT}`);
@@ -51,14 +53,23 @@ export class SeriesGraph {
 		this.picture.replaceChildren(...series.map((s, i) => this.line(s, i)).reverse(), this.band);
 		this.top.textContent = highest ? valueText(highest, unit) : "";
 		this.times.replaceChildren(...[0, 1, 2, 3, 4].map((i) => el("span", {}, timeText(from + (to - from) * i / 4))));
-		const whole = series.reduce((sum, s) => sum + s.total, 0), more = Math.max(0, series.length - MOST_LISTED) + (answer.left_out ?? 0);
-		this.legend.replaceChildren(...series.slice(0, MOST_LISTED).map((s, i) => this.entry(s, i, whole)), ...(more ? [el("li", { class: "dim" }, `and ${number(more)} more`)] : []));
+		const more = Math.max(0, series.length - MOST_LISTED) + (answer.left_out ?? 0);
+		this.legend.replaceChildren(...series.slice(0, MOST_LISTED).map((s, i) => this.entry(s, i, answer.total)), ...(more ? [el("li", { class: "dim" }, `and ${number(more)} more`)] : []));
+	}
+
+	nameOf(s) {
+		return labelsText(s.labels, this.by === "-one" ? "all" : this.by ? `no ${this.by}` : "no labels");
+	}
+
+	// The labels that only this series has: one without a label that others have does not include them.
+	only(s) {
+		return { ...Object.fromEntries(this.names.map((name) => [name, ""])), ...s.labels };
 	}
 
 	entry(s, i, whole) {
 		return el("li", {}, el("button", {
-			type: "button", class: "plain", title: `${number(s.profiles)} profiles; click to show only these`, disabled: !Object.keys(s.labels).length, click: () => this.chosen(s.labels),
-		}, el("span", { class: `key line-${i % N_COLOURS}`, "aria-hidden": "true" }), labelsText(s.labels),
+			type: "button", class: "plain", title: `${count(s.profiles, "profile")}; click to show only these`, disabled: !this.names.length, click: () => this.chosen(this.only(s)),
+		}, el("span", { class: `key line-${i % N_COLOURS}`, "aria-hidden": "true" }), this.nameOf(s),
 		el("span", { class: "dim" }, ` ${valueText(s.total, this.answer.unit)}, ${shareText(s.total, whole)}`)));
 	}
 
@@ -126,7 +137,7 @@ export class SeriesGraph {
 			return;
 		}
 		const near = this.nearest(at);
-		this.said.textContent = timeText(this.timeAt(at.part)) + (near ? `: ${labelsText(near.series.labels)} ${valueText(near.value, this.answer.unit)}` : "");
+		this.said.textContent = timeText(this.timeAt(at.part)) + (near ? `: ${this.nameOf(near.series)} ${valueText(near.value, this.answer.unit)}` : "");
 	}
 
 	release(event) {
@@ -139,7 +150,7 @@ export class SeriesGraph {
 			return;
 		}
 		const near = this.nearest(at);
-		if (near && Object.keys(near.series.labels).length)
-			this.chosen(near.series.labels);
+		if (near && this.names.length)
+			this.chosen(this.only(near.series));
 	}
 }

@@ -7,7 +7,7 @@ import { shareText, valueText } from "../flame/value.js";
 import { fetchSource, lineText } from "../source_text.js";
 import { linkTo, param } from "../url.js";
 
-const AROUND = 8, FILES = 30, FOLD_FROM = 4, UNFOLD = 200, UNKNOWN = "unknown file";
+const AROUND = 8, FILES = 30, FOLD_FROM = 4, UNFOLD = 200, UNKNOWN = "unknown file", AGAIN_MS = 1000;
 
 export class SourceView {
 	constructor() {
@@ -17,8 +17,11 @@ export class SourceView {
 
 	async load(asked, signal) {
 		const file = param("file"), fn = param("fn");
-		if (file || fn)
-			return ask("api/lines", { ...asked, by: null, ...(file ? { file } : { function: fn }) }, signal);
+		if (file || fn) {
+			const answer = await ask("api/lines", { ...asked, by: null, file, function: fn }, signal), n = answer.pending;
+			// Of this answer it is the number alone.
+			return { ...answer, pending: { locations: n, retry_ms: n ? AGAIN_MS : 0 } };
+		}
 		return ask("api/top", { ...asked, by: "file", sort: "flat", limit: FILES }, signal);
 	}
 

@@ -52,16 +52,16 @@ export class TableView {
 
 	// Show callers and callees of the frame that the URL names.
 	follow() {
-		const name = param("row");
+		const name = param("row"), binary = param("row_binary"), around = `${name}\n${binary}`;
 		this.neighbours.hidden = !name;
-		if (name && name !== this.around)
-			this.lookAround(name);
-		this.around = name;
+		if (name && around !== this.around)
+			this.lookAround(name, binary);
+		this.around = around;
 	}
 
-	// A button that shows callers and callees.
-	link(name) {
-		return el("button", { type: "button", class: "plain mono", click: () => note({ row: name }, true) && this.follow() }, visible(name));
+	// A button that shows callers and callees. Several binaries may have a function of this name.
+	link({ name, binary }) {
+		return el("button", { type: "button", class: "plain mono", click: () => note({ row: name, row_binary: binary }, true) && this.follow() }, visible(name));
 	}
 
 	row(row) {
@@ -72,7 +72,7 @@ export class TableView {
 			el("td", { class: "number" }, valueText(row.cum, answer.unit)), el("td", { class: "number dim" }, shareText(row.cum, answer.total)),
 			...(this.compares ? [el("td", { class: "number" }, valueText(row[`base_${by}`], answer.unit)),
 				el("td", { class: `number ${change > 0.005 ? "worse" : change < -0.005 ? "better" : "dim"}` }, `${change > 0 ? "+" : ""}${change.toFixed(2)}`)] : []),
-			el("td", { class: "what" }, bar, this.link(row.name)),
+			el("td", { class: "what" }, bar, this.link(row)),
 			el("td", { class: "where path dim" }, place(row.file, row.line) || visible(row.binary)));
 	}
 
@@ -82,23 +82,23 @@ export class TableView {
 		this.body.replaceChildren(...list.slice(0, this.room).map((row) => this.row(row)));
 		this.more.hidden = list.length <= this.room;
 		const all = `${number(rows.length + out)} frames${out ? `, the largest ${number(rows.length)} are listed` : ""}`;
-		this.said.textContent = text ? `${number(list.length)} of ${number(rows.length)}` : all;
+		this.said.textContent = text ? `${number(list.length)} of ${out ? "the largest " : ""}${number(rows.length)}` : all;
 	}
 
 	// Load callers and callees of one frame.
-	async lookAround(name) {
-		const signal = this.latest.next(), row = this.answer.rows.find((r) => r.name === name);
+	async lookAround(name, binary) {
+		const signal = this.latest.next(), row = this.answer.rows.find((r) => r.name === name && (!binary || r.binary === binary));
 		this.neighbours.hidden = false;
 		this.neighbours.replaceChildren(el("p", { class: "dim", role: "status" }, "Loading…"));
 		try {
-			const got = await ask("api/callers", { ...this.asked, function: name }, signal), { unit, total } = this.answer;
+			const got = await ask("api/callers", { ...this.asked, function: name, binary }, signal), { unit, total } = this.answer;
 			const list = (title, rows) => el("div", {}, el("h3", {}, title), rows.length ? el("ol", {}, rows.slice(0, NEIGHBOURS).map((r) => el("li", {},
 				el("span", { class: "number" }, valueText(r.cum, unit)), el("span", { class: "number dim" }, shareText(r.cum, total)),
-				this.link(r.name))),
+				this.link(r))),
 			rows.length > NEIGHBOURS ? el("li", { class: "dim" }, `and ${number(rows.length - NEIGHBOURS)} more`) : null) : el("p", { class: "dim" }, "none"));
 			const facts = plain({ name, file: "", line: 0, binary: "", build_id: "", address: "", flat: 0, cum: 0, ...row, ...got.function });
 			this.strip.show(facts, [`total ${valueText(facts.cum, unit)}, ${shareText(facts.cum, total)}`, `self ${valueText(facts.flat, unit)}, ${shareText(facts.flat, total)}`],
-				[el("button", { type: "button", click: () => note({ row: null }, true) && this.follow() }, "Close")]);
+				[el("button", { type: "button", click: () => note({ row: null, row_binary: null }, true) && this.follow() }, "Close")]);
 			this.neighbours.replaceChildren(this.strip.node, el("div", { class: "neighbour-lists" }, list("Callers", got.callers), list("Callees", got.callees)));
 		} catch (error) {
 			if (!signal.aborted)

@@ -77,7 +77,8 @@ export class Painter {
 	paint(c, model, view, width, height, look) {
 		const palette = paletteFor(look.dark), ink = inkFor(look.dark), rowAt = (n) => look.up ? model.nRows - 1 - n : n;
 		const from = Math.max(0, Math.floor(view.top / ROW)), to = Math.min(model.nRows, Math.ceil((view.top + height) / ROW));
-		this.makeRoom((to - from + 1) * (width + 4));
+		// A row has at most one node for each pixel, and dust between two of them.
+		this.makeRoom((to - from + 1) * 2 * (width + 4));
 		this.first.fill(-1);
 		this.drawn = 0;
 		for (let n = from; n < to; n++)

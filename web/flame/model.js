@@ -105,18 +105,29 @@ export class FlameModel {
 
 	/* ---- finding a node in another tree, by a hash of its path ---- */
 
+	// Functions of one name may be in several files or binaries.
+	identity(node) {
+		this.identities ??= this.frames.name.map((name, f) => `${name}\n${this.frames.file[f]}\n${this.frames.binary[f]}`);
+		return this.frame[node] >= 0 ? this.identities[this.frame[node]] : "all";
+	}
+
 	keyOf(node) {
 		let h = 2166136261;
 		for (const i of this.path(node))
-			h = mixText(h, this.name(i));
+			h = mixText(h, this.identity(i));
 		return node ? h.toString(16).padStart(8, "0") : "";
 	}
 
 	find(key) {
+		// In links of older versions the hash is that of the names alone.
+		return this.findBy(key, (i) => this.identity(i)) || this.findBy(key, (i) => this.name(i));
+	}
+
+	findBy(key, textOf) {
 		const want = parseInt(key, 16), h = new Uint32Array(this.n);
-		h[0] = mixText(2166136261, this.name(0));
+		h[0] = mixText(2166136261, textOf(0));
 		for (let i = 1; i < this.n; i++) {
-			h[i] = mixText(h[this.parent[i]], this.name(i));
+			h[i] = mixText(h[this.parent[i]], textOf(i));
 			if (h[i] === want)
 				return i;
 		}
@@ -254,8 +265,11 @@ export function modelOf(answer) {
 		self: new Float64Array(nodes.self), total: new Float64Array(nodes.total), inlined: new Uint8Array(nodes.inlined),
 		baseSelf: compares ? new Float64Array(nodes.base_self) : null, baseTotal: compares ? new Float64Array(nodes.base_total) : null,
 	};
-	return new FlameModel(tree, {
+	const model = new FlameModel(tree, {
 		name: text(frames.name), file: text(frames.file), line: frames.line, binary: text(frames.binary), buildId: text(frames.build_id),
 		address: frames.address,
 	}, answer.unit, answer.type);
+	// Nodes that are too small to be sent: sums over nodes lack them.
+	model.leftOut = answer.left_out ?? 0;
+	return model;
 }

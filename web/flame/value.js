@@ -11,7 +11,8 @@ const SCALES = {
 
 // "1.25 s", "3.4 MB", "1,234".
 export function valueText(v, unit) {
-	const steps = SCALES[unit];
+	// Profiles have any units, also "constructor".
+	const steps = Object.hasOwn(SCALES, unit) ? SCALES[unit] : null;
 	if (!steps)
 		return v.toLocaleString("en-US");
 	let i = 0;

@@ -20,7 +20,8 @@ function idOf(digits) {
 
 // Texts that contain a build ID: output of readelf, file and eu-unstrip, a debuginfod URL, the path of a .build-id file.
 const idTexts = [
-	/build[ -]?id(?:\[\w+\])?\s*[:=]\s*((?:0x)?[0-9a-f][0-9a-f ]*)/i,
+	// A browser pastes a newline as a blank: "Displaying" in the next line is no digit.
+	/build[ -]?id(?:\[\w+\])?\s*[:=]\s*((?:0x)?[0-9a-f]+(?: [0-9a-f]{2,}\b)*)/i,
 	/\/buildid\/([0-9a-f]+)/i,
 	/\.build-id\/([0-9a-f]{2}\/[0-9a-f]+)(?:\.debug)?$/i,
 ];

@@ -107,7 +107,8 @@ function search() {
 const colours = () => colourNodes(model, $("colour").value).ofNode;
 
 $("title").textContent = data.title;
-$("total").textContent = `${data.type}: ${valueText(whole, unit)}${model.compares ? `, before ${valueText(model.baseTotal[0], unit)}` : ""}`;
+$("total").textContent = `${data.type}: ${valueText(whole, unit)}${model.compares ? `, before ${valueText(model.baseTotal[0], unit)}` : ""}${
+	data.left_out ? `; ${data.left_out.toLocaleString("en-US")} calls are too small for this page, and missing in the sums of the table` : ""}`;
 document.body.classList.toggle("compares", model.compares);
 $("by-change").hidden = !model.compares;
 $("colour").value = model.compares ? "diff" : "function";

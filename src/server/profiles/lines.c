@@ -193,9 +193,10 @@ static void lines_add_stack(struct lines *l, const struct profile_trie *in, uint
 	int64_t v = in->values[stack];
 	bool leaf = true;
 
-	l->total = add_saturating(l->total, v);
 	if (!v || !stack_is_wanted(l, in, stack))
 		return;
+	/* Of the samples that are selected, as in all other answers. */
+	l->total = add_saturating(l->total, v);
 	for (uint32_t s = stack; s && !deadline_over(l->deadline, 8);) {
 		struct profile_stack at = in->stack(in->arg, s);
 		const struct profile_location *loc = &p->locations.p[at.location];

@@ -115,6 +115,7 @@ int api_series(struct api *a, struct err *err)
 	json_open_object(w, NULL);
 	json_put_str(w, "type", l->type);
 	json_put_str(w, "unit", l->unit);
+	json_put_int(w, "total", l->total);
 	json_put_int(w, "from", l->from_ms);
 	json_put_int(w, "step", l->step_ms);
 	json_open_array(w, "series");

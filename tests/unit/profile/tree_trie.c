@@ -292,6 +292,19 @@ static void comparisons_have_equal_trees(void **state)
 	}
 }
 
+/* How many nodes were left out is an estimate in some trees. */
+static void cut_left_out(struct buf *out)
+{
+	static const char field[] = "\"left_out\":";
+	char *at = strstr((char *)(uintptr_t)buf_cstr(out), field), *end = at ? at + sizeof(field) - 1 : NULL;
+
+	if (!at)
+		return;
+	end += strspn(end, "0123456789");
+	out->size = (size_t)(at - (char *)out->p) + strlen(end);
+	memmove(at, end, strlen(end) + 1);
+}
+
 /* Trees without the nodes that are not drawn. An image leaves out those that are small on the first side. */
 static void comparisons_have_equal_drawings(void **state)
 {
@@ -321,6 +334,9 @@ static void comparisons_have_equal_drawings(void **state)
 			(v.first_side ? profile_write_svg : profile_write_html)(all, &o, &want);
 			(v.first_side ? profile_write_svg : profile_write_html)(t, &o, &got);
 			(v.first_side ? profile_write_svg : profile_write_html)(whole, &o, &also);
+			cut_left_out(&want);
+			cut_left_out(&got);
+			cut_left_out(&also);
 			assert_string_equal(buf_cstr(&got), buf_cstr(&want));
 			assert_string_equal(buf_cstr(&also), buf_cstr(&want));
 			assert_int_equal(profile_tree_n(t), profile_tree_n(whole));
