@@ -73,15 +73,30 @@ static int command_run(const struct command *cmd, int argc, char **argv)
 	return status;
 }
 
+static bool asks_for_version(struct str arg)
+{
+	return str_eq(arg, STR("--version")) || str_eq(arg, STR("-V"));
+}
+
+/* The command that has the program's name: debuginfod and debuginfod-find may be links to it. NULL: none. */
+static const struct command *command_of_program(struct str path)
+{
+	struct str name = path_basename(path);
+
+	return str_eq(name, STR("debuginfod"))        ? &command_debuginfod
+	       : str_eq(name, STR("debuginfod-find")) ? &command_debuginfod_find
+						      : NULL;
+}
+
 int cmd_run(int argc, char **argv)
 {
-	const struct command *cmd;
+	const struct command *cmd = argc ? command_of_program(str_of(argv[0])) : NULL;
 	struct str first;
 
-	if (argc > 0 && str_eq(path_basename(str_of(argv[0])), STR("debuginfod")))
-		return command_run(&command_debuginfod, argc, argv);
-	if (argc > 0 && str_eq(path_basename(str_of(argv[0])), STR("debuginfod-find")))
-		return command_run(&command_debuginfod_find, argc, argv);
+	if (cmd && argc == 2 && asks_for_version(str_of(argv[1])))
+		return command_run(&command_version, 1, argv);
+	if (cmd)
+		return command_run(cmd, argc, argv);
 	if (argc < 2) {
 		help_overview(commands, stderr);
 		return EXIT_USAGE;
@@ -89,7 +104,7 @@ int cmd_run(int argc, char **argv)
 	first = str_of(argv[1]);
 	if (str_eq(first, STR("--help")) || str_eq(first, STR("-h")))
 		first = STR("help");
-	else if (str_eq(first, STR("--version")) || str_eq(first, STR("-V")))
+	else if (asks_for_version(first))
 		first = STR("version");
 	cmd = command_find(commands, first);
 	if (!cmd) {

@@ -64,6 +64,12 @@ def theirs(env, *args):
 
 # ---- debuginfod-find ----
 
+def test_programs_by_other_names_have_a_version(by_name):
+    for option in ("-V", "--version"):
+        r = subprocess.run([str(by_name / "debuginfod-find"), option], capture_output=True, text=True)
+        assert (r.returncode, r.stdout.split()[0]) == (0, "lode"), r
+
+
 def test_stdout_is_the_path_and_success_is_silent(packaged, program, cache, by_name):
     env = environment(cache, packaged.url)
     for argv in ([LODE, "debuginfod-find"], [str(by_name / "debuginfod-find")]):

@@ -99,6 +99,16 @@ def test_what_the_server_says_is_told(server, send, tmp_path):
     assert b"not a lode server" in send("a", "--to", server.url).stderr
 
 
+def test_without_a_server_each_file_has_its_result(send, tmp_path):
+    for name in "abc":
+        (tmp_path / name).write_text(FOLDED)
+    r = send("a", "b", "c", "--to", "http://127.0.0.1:1", "--json")
+    got = json.loads(r.stdout)
+    assert r.returncode == 1 and (got["sent"], got["failed"]) == (0, 3)
+    assert [(f["file"], f["result"]) for f in got["files"]] == [(name, "failed") for name in "abc"]
+    assert "not sent" in got["files"][2]["why"] and r.stderr.count(b"\n") == 1
+
+
 def test_what_may_pass_is_tried_again(server, send, tmp_path):
     (tmp_path / "a").write_text(FOLDED)
     server.answers = [(503, b"busy\n"), (429, b"slowly\n")]

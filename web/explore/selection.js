@@ -45,21 +45,25 @@ export function viewAsked() {
 
 /* ---- times ---- */
 
-const UNITS = { s: 1000, m: 60e3, h: 3600e3, d: 86400e3, w: 7 * 86400e3 };
+const UNITS = { ms: 1, s: 1000, m: 60e3, h: 3600e3, d: 86400e3, w: 7 * 86400e3 };
+const RELATIVE = /^now(?:([-+])((?:\d+(?:ms|[smhdw]))+))?$/;
+
+// "1h30m" in milliseconds.
+const lengthOf = (text) => [...text.matchAll(/(\d+)(ms|[smhdw])/g)].reduce((sum, [, n, unit]) => sum + n * UNITS[unit], 0);
 
 // A time of the URL in milliseconds since 1970; NaN if it is malformed.
 export function timeOf(text, now = Date.now()) {
-	const relative = /^now(?:-(\d+)([smhdw]))?$/.exec(text);
+	const relative = RELATIVE.exec(text);
 	if (relative)
-		return now - (relative[1] ? relative[1] * UNITS[relative[2]] : 0);
+		return now + (relative[1] === "-" ? -1 : 1) * lengthOf(relative[2] ?? "");
 	return /^\d+$/.test(text) ? Number(text) : Date.parse(text);
 }
 
 // The default base of a comparison: the range before the selected one, of the same length.
 function baseDefault() {
-	const from = param("from") || DEFAULT_FROM, to = param("to") || DEFAULT_TO, ago = /^now-(\d+)([smhdw])$/.exec(from);
-	if (ago && to === "now")
-		return { base_from: `now-${2 * ago[1]}${ago[2]}`, base_to: from };
+	const from = param("from") || DEFAULT_FROM, to = param("to") || DEFAULT_TO, ago = RELATIVE.exec(from);
+	if (ago?.[1] === "-" && to === "now")
+		return { base_from: from.replace(/\d+/g, (n) => 2 * n), base_to: from };
 	const a = timeOf(from), b = timeOf(to);
 	return { base_from: String(a - (b - a)), base_to: String(a) };
 }

@@ -33,7 +33,7 @@ async function askMetadata(key, value, cursor, signal) {
 }
 
 // { status, size, file, archive }; if the artifact is not available, { status, why }.
-async function askArtifact(id, kind, signal) {
+async function askArtifact(id, kind, signal, again = true) {
 	const url = `buildid/${id}/${kind}`;
 	const head = await fetch(url, { method: "HEAD", signal });
 	if (head.ok)
@@ -43,7 +43,8 @@ async function askArtifact(id, kind, signal) {
 	const get = await fetch(url, { headers: { Range: "bytes=0-0" }, signal });
 	if (get.ok) {
 		get.body?.cancel();
-		return askArtifact(id, kind, signal);
+		// It came meanwhile, or a proxy refuses HEAD.
+		return again ? askArtifact(id, kind, signal, false) : { status: get.status, why: "This server has it, but a proxy in between refuses questions for its size." };
 	}
 	return { status: get.status, why: (await get.text()).trim() };
 }

@@ -223,19 +223,31 @@ static int send_path(struct sending *x, const char *path, struct err *err)
 	return 0;
 }
 
-static void report_failed(struct sending *x, const char *path, const struct err *err)
+static void note_failed(struct sending *x, const char *path, const char *why)
 {
 	x->n_failed++;
-	if (x->show)
-		progress_clear();
-	tell_error("send", err);
 	if (!x->s->json)
 		return;
 	json_open_object(&x->files, NULL);
 	json_put_text(&x->files, "file", path);
 	json_put_text(&x->files, "result", "failed");
-	json_put_text(&x->files, "why", err->text);
+	json_put_text(&x->files, "why", why);
 	json_close(&x->files);
+}
+
+static void report_failed(struct sending *x, const char *path, const struct err *err)
+{
+	if (x->show)
+		progress_clear();
+	tell_error("send", err);
+	note_failed(x, path, err->text);
+}
+
+/* Those from number @i on would fail as the one before. */
+static void note_untried(struct sending *x, size_t i)
+{
+	for (; i < x->s->paths.n; i++)
+		note_failed(x, x->s->paths.items[i].p, "not sent: the server cannot be reached");
 }
 
 /* The counts come before the list, which is written first. */
@@ -270,8 +282,10 @@ static int send_all(struct sending *x)
 		}
 		report_failed(x, path, &err);
 		/* If the server cannot be reached, the other profiles would fail in the same way. */
-		if (err.kind == ERR_UPSTREAM && !x->target.reached)
+		if (err.kind == ERR_UPSTREAM && !x->target.reached) {
+			note_untried(x, i + 1);
 			break;
+		}
 	}
 	target_close(&x->target);
 	if (x->s->json)
