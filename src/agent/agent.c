@@ -307,11 +307,15 @@ static void close_window(struct agent *a)
 	label_maker_renew(a->labels);
 }
 
-static void run_tick(struct agent *a)
+/* @closes: the window ends in this turn, which adds the time of sleeping threads itself. */
+static void run_tick(struct agent *a, bool closes)
 {
 	int64_t now_ms = clock_mono_ms();
 
-	if (now_ms - a->asleep_ms >= ASLEEP_MS)
+	/*
+	 * Not twice without a poll between: the second time a sleep whose end has not been read yet would count as lost.
+	 */
+	if (!closes && now_ms - a->asleep_ms >= ASLEEP_MS)
 		add_asleep(a, now_ms);
 	processes_tick(a->processes);
 	if (now_ms - a->tick_ms < TICK_MS)
@@ -333,20 +337,23 @@ int agent_run(struct agent *a, struct err *err)
 
 	while (clock_mono_ms() < end_ms && !(a->o.stopped && a->o.stopped(a->o.arg))) {
 		int64_t window_end_ms = a->o.window ? a->window_ms + a->o.window_ms : INT64_MAX;
+		bool closes;
 
 		if (poll_sampler(a, (int)turn_ms(a, MIN(end_ms, window_end_ms)), err) < 0)
 			return -1;
-		run_tick(a);
-		if (a->o.window && (clock_mono_ms() >= window_end_ms || window_is_full(a->window)))
+		closes = a->o.window && (clock_mono_ms() >= window_end_ms || window_is_full(a->window));
+		run_tick(a, closes);
+		if (closes)
 			close_window(a);
 	}
 	/* The stacks of the last samples may wait for a table. */
 	for (int64_t until_ms = clock_mono_ms() + LAST_MS; clock_mono_ms() < until_ms;) {
 		bool idle = files_idle(a->files);
+		int r = poll_sampler(a, (int)MIN(turn_ms(a, until_ms), INT64_C(50)), err);
 
-		if (poll_sampler(a, (int)MIN(turn_ms(a, until_ms), INT64_C(50)), err) < 0)
+		if (r < 0)
 			return -1;
-		if (idle)
+		if (idle && r != SAMPLER_MORE)
 			break;
 	}
 	return 0;

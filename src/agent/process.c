@@ -81,23 +81,6 @@ static void drop_process(struct processes *p, struct process *of)
 	p->stats.n--;
 }
 
-struct processes *processes_new(const struct processes_options *o, struct files *files,
-				struct label_maker *labels, struct sampler *sampler)
-{
-	struct processes *p = NEW(struct processes);
-
-	p->o = *o;
-	p->o.proc = o->proc ? o->proc : "/proc";
-	p->files = files;
-	p->labels = labels;
-	p->sampler = sampler;
-	p->memory = process_memory_new();
-	p->python = (struct python_reader){ .read = process_memory_read, .arg = p->memory };
-	cost_share_saved(&p->reading, READ_SHARE, READ_CREDIT_NS);
-	p->sweep_ms = clock_mono_ms();
-	return p;
-}
-
 void processes_free(struct processes *p)
 {
 	struct bytes ignored;
@@ -175,6 +158,39 @@ static bool read_stat(const struct processes *p, uint32_t pid, struct process *r
 	return read_proc(p, pid, "stat", STAT_MAX, &text) && parse_stat(buf_str(&text), ret);
 }
 
+/* No process that started earlier is one of those that are asked for, nor started by one. 0: not known. */
+static void note_asked_start(struct processes *p)
+{
+	for (size_t i = 0; i < p->o.n_pids; i++) {
+		struct process one;
+
+		if (!read_stat(p, (uint32_t)p->o.pids[i], &one)) {
+			p->asked_ticks = 0;
+			return;
+		}
+		if (!i || one.start_ticks < p->asked_ticks)
+			p->asked_ticks = one.start_ticks;
+	}
+}
+
+struct processes *processes_new(const struct processes_options *o, struct files *files,
+				struct label_maker *labels, struct sampler *sampler)
+{
+	struct processes *p = NEW(struct processes);
+
+	p->o = *o;
+	p->o.proc = o->proc ? o->proc : "/proc";
+	p->files = files;
+	p->labels = labels;
+	p->sampler = sampler;
+	p->memory = process_memory_new();
+	p->python = (struct python_reader){ .read = process_memory_read, .arg = p->memory };
+	cost_share_saved(&p->reading, READ_SHARE, READ_CREDIT_NS);
+	p->sweep_ms = clock_mono_ms();
+	note_asked_start(p);
+	return p;
+}
+
 /* ---- reading ---- */
 
 static bool is_named(const struct processes *p, uint32_t pid)
@@ -196,11 +212,15 @@ static bool has_asked_for_parent(const struct processes *p, const struct process
 	struct process at = *of;
 
 	for (unsigned depth = 0; depth < PARENTS_MAX; depth++) {
-		uint32_t starter = by_records ? starter_of(p, &at) : 0,
-			 parent = starter ? starter : at.parent;
+		uint32_t starter, parent;
 
 		if (is_named(p, at.pid))
 			return true;
+		/* The search in the records of all processors takes milliseconds on a large machine. */
+		if (at.start_ticks && at.start_ticks < p->asked_ticks)
+			return false;
+		starter = by_records ? starter_of(p, &at) : 0;
+		parent = starter ? starter : at.parent;
 		if (parent < 2)
 			return false;
 		at = (struct process){ .pid = parent };
@@ -445,6 +465,18 @@ static void forget_ended(struct processes *p, struct process *of)
 	drop_process(p, of);
 }
 
+static bool is_over(const struct process *of, int64_t now_ms)
+{
+	return of->ended_ms && now_ms - of->ended_ms > ENDED_MS;
+}
+
+/* One that has ended is, too, for samples of another of its programs (process_recover()). */
+static bool may_be_read_now(const struct process *of, int64_t now_ms)
+{
+	return !of->is_read && !of->is_kernel && (!of->ended_ms || of->has_ended) &&
+	       of->next_read_ms <= now_ms;
+}
+
 void processes_tick(struct processes *p)
 {
 	int64_t now_ms = clock_mono_ms();
@@ -456,12 +488,11 @@ void processes_tick(struct processes *p)
 	map_each (&p->by_pid, it, &ignored, &value) {
 		struct process *of = value;
 
-		if (of->ended_ms ? now_ms - of->ended_ms > ENDED_MS
-				 : !of->is_read && !of->is_kernel && of->next_read_ms <= now_ms)
+		if (is_over(of, now_ms) || may_be_read_now(of, now_ms))
 			VEC_PUSH(late, n, room) = of;
 	}
 	for (size_t i = 0; i < n; i++)
-		if (late[i]->ended_ms)
+		if (is_over(late[i], now_ms))
 			forget_ended(p, late[i]);
 		else if (may_read(p, late[i]))
 			read_process(p, late[i]);

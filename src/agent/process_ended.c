@@ -50,10 +50,15 @@ bool process_recover(struct processes *p, struct process *of)
 
 	if (!p->o.recent || !of->seen_ns)
 		return false;
+	r = recent_find(p->o.recent, of->pid, process_start_ns(of), of->seen_ns);
+	/* A sample of what it ran before, of which nothing is known, does not take back what is known. */
+	if (of->has_ended && of->n_maps && !r->has_exec && !of->is_fork) {
+		of->is_read = true;
+		return true;
+	}
 	process_drop_maps(p, of);
 	of->has_ended = true;
 	of->has_odd_maps = false;
-	r = recent_find(p->o.recent, of->pid, process_start_ns(of), of->seen_ns);
 	if (r->has_exec) {
 		of->is_fork = false;
 		memcpy(of->comm, r->comm, sizeof(of->comm));

@@ -10,6 +10,7 @@
 
 struct processes {
 	struct processes_options o;
+	uint64_t asked_ticks; /* the earliest start of the processes that are asked for; 0: not known */
 	struct files *files;
 	struct label_maker *labels;
 	struct sampler *sampler;

@@ -208,7 +208,7 @@ int sampler_poll(struct sampler *s, int timeout_ms, const struct sampler_handler
 
 	s->handler = h;
 	r = s->ops->poll(s, timeout_ms, err);
-	if (r == 0)
+	if (r >= 0)
 		sampler_hold_run(s);
 	drop_ended(s);
 	s->handler = NULL;
@@ -220,6 +220,8 @@ void sampler_flush(struct sampler *s, const struct sampler_handler *h)
 	s->handler = h;
 	sampler_hold_flush(s);
 	s->handler = NULL;
+	if (s->ops->drop_rest)
+		s->stats.lost += s->ops->drop_rest(s);
 }
 
 int sampler_fd(const struct sampler *s)

@@ -215,8 +215,12 @@ struct sampler_handler {
  * processors that were added. -1: a lasting failure; close the sampler.
  */
 int sampler_poll(struct sampler *s, int timeout_ms, const struct sampler_handler *h, struct err *err);
+#define SAMPLER_MORE 1 /* its time was over, and samples are left for the next call */
 
-/* At the end of a run: deliver the samples that wait, without their process or table if it has not come. */
+/*
+ * At the end of a run: deliver the samples that wait, without their process or table if it has not come. Those that no
+ * sampler_poll() has read are dropped, and counted as lost.
+ */
 void sampler_flush(struct sampler *s, const struct sampler_handler *h);
 
 /*

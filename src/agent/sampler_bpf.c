@@ -125,7 +125,20 @@ static int bpf_sampler_poll(struct sampler *s, int timeout_ms, struct err *err)
 	r = timeout_ms ? ring_buffer__poll(b->rings, timeout_ms) : 0;
 	if (r >= 0 || r == -EINTR)
 		r = ring_buffer__consume(b->rings);
-	return r < 0 && r != BPF_POLL_OVER ? err_os(err, -r, "read the samples of BPF") : 0;
+	if (r == BPF_POLL_OVER)
+		return SAMPLER_MORE;
+	return r < 0 ? err_os(err, -r, "read the samples of BPF") : 0;
+}
+
+static uint64_t bpf_drop_rest(struct sampler *s)
+{
+	struct bpf_sampler *b = s->impl;
+
+	b->drops = true;
+	b->n_dropped = 0;
+	(void)ring_buffer__consume(b->rings);
+	b->drops = false;
+	return b->n_dropped;
 }
 
 static int bpf_sampler_fd(const struct sampler *s)
@@ -333,6 +346,7 @@ int sampler_bpf_open(const struct sampler_options *options, struct sampler **ret
 	static const struct sampler_ops ops = {
 		.poll = bpf_sampler_poll,
 		.fd = bpf_sampler_fd,
+		.drop_rest = bpf_drop_rest,
 		.process_set = bpf_process_set,
 		.process_drop = bpf_process_drop,
 		.process_python = bpf_process_python,

@@ -19,6 +19,8 @@ struct bpf_sampler {
 	size_t n_cpus;
 	int64_t cpus_checked_ms;
 	int64_t poll_end_ms; /* reading of samples ends then, for this call of poll() */
+	bool drops;          /* records are only counted, in @n_dropped */
+	uint64_t n_dropped;  /* samples */
 	struct ring_buffer *rings;
 	struct sampler *sampler; /* for the callbacks of libbpf */
 	struct bpf_file *files;  /* shared with the kernel */

@@ -105,6 +105,10 @@ int take_bpf_sample(void *ctx, void *data, size_t size)
 {
 	struct bpf_sampler *b = ctx;
 
+	if (b->drops) {
+		b->n_dropped += size >= sizeof(uint32_t) && *(const uint32_t *)data == BPF_RECORD_SAMPLE;
+		return 0;
+	}
 	read_bpf_sample(b, data, size);
 	return clock_mono_ms() < b->poll_end_ms ? 0 : BPF_POLL_OVER;
 }
@@ -119,7 +123,7 @@ int take_bpf_event(void *ctx, void *data, size_t size)
 	struct bpf_sampler *b = ctx;
 	const struct bpf_event *e = data;
 
-	if (size < sizeof(*e) || e->record < BPF_RECORD_NEW || e->record >= ARRAY_SIZE(kinds))
+	if (b->drops || size < sizeof(*e) || e->record < BPF_RECORD_NEW || e->record >= ARRAY_SIZE(kinds))
 		return 0;
 	sampler_tell(b->sampler, &(struct sampler_event){ .kind = kinds[e->record],
 							  .pid = e->pid,

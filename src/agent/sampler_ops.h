@@ -62,10 +62,12 @@ struct sampler_told {
 struct sampler_ops {
 	/*
 	 * Wait up to @timeout_ms, then hand everything over: sampler_take(), sampler_tell(). With @timeout_ms 0 it only
-	 * drains.
+	 * drains. SAMPLER_MORE: not all of it, since that took too long.
 	 */
 	int (*poll)(struct sampler *s, int timeout_ms, struct err *err);
 	int (*fd)(const struct sampler *s);
+	/* Drop the samples that poll() has not handed over. Returns their number. May be NULL: there are none. */
+	uint64_t (*drop_rest)(struct sampler *s);
 	/* Mappings are checked by the caller. ERR_LIMIT: no room. Takes effect for the next interrupt. */
 	int (*process_set)(struct sampler *s, const struct sampler_process *p, struct err *err);
 	void (*process_drop)(struct sampler *s, uint32_t pid);

@@ -147,7 +147,7 @@ static void row_place(struct line_machine *m)
 		 * known. */
 		uint64_t end = r->n_rows > m->first ? m->base + r->rows[r->n_rows - 1].off : m->base;
 
-		line_lose(m, "the end of a row is not known, the next one is at", m->addr);
+		line_lose(m, "the end of a row is not known, the next one is at", m->addr - r->d->moved);
 		sequence_end(m, end);
 		sequence_begin(m);
 		if (!m->live)
@@ -159,7 +159,8 @@ static void row_place(struct line_machine *m)
 	if (r->n_rows > m->first) {
 		last = &r->rows[r->n_rows - 1];
 		if (one.off < last->off) {
-			line_lose(m, "the end of a row is not known, the next one is at", m->addr);
+			line_lose(m, "the end of a row is not known, the next one is at",
+				  m->addr - r->d->moved);
 			sequence_end(m, m->base + last->off);
 			sequence_begin(m);
 			one.off = 0;

@@ -20,6 +20,8 @@
 #define MINI_MAX   MIB(256) /* .gnu_debugdata decompressed */
 /* Symbols at one address that are compared with the name in a mark. */
 #define ALIASES_MAX 64u
+/* Bytes between such a mark and its function at most; kernels have 11 to 59. */
+#define MARK_GAP_MAX 256u
 
 struct symbols_reader {
 	struct symbols *s;
@@ -360,22 +362,27 @@ static int symbols_sort(struct symbols *s, struct err *err)
 }
 
 /*
- * Clang puts the hash of a function's type before it (-fsanitize=kcfi), with the symbol __cfi_f from there up to f:
- * no code. The functions of its runtime (__cfi_check, __cfi_slowpath) are no such marks.
+ * Clang puts the hash of a function's type before it (-fsanitize=kcfi), with the symbol __cfi_f: no code. The symbol
+ * ends at f, or before the padding that -fpatchable-function-entry=N,M puts there. The functions of its runtime
+ * (__cfi_check, __cfi_slowpath) are no such marks.
  */
 static bool symbol_marks_next(const struct symbols *s, size_t at)
 {
 	static const struct str prefix = STR("__cfi_");
 	const struct symbol *mark = &s->list[at];
 	struct str name = mark->name;
+	uint64_t start;
 	size_t i;
 
 	if (!str_starts(name, prefix))
 		return false;
 	name = (struct str){ name.p + prefix.size, name.size - prefix.size };
-	i = SEARCH(at, s->n, k, s->list[k].start < mark->end);
-	for (unsigned tries = 0; i < s->n && s->list[i].start == mark->end && tries < ALIASES_MAX;
-	     i++, tries++)
+	/* A mark may have no size. */
+	i = SEARCH(at, s->n, k, s->list[k].start < MAX(mark->end, mark->start + 1));
+	start = i < s->n ? s->list[i].start : 0;
+	if (i == s->n || start - mark->end > MARK_GAP_MAX)
+		return false;
+	for (unsigned tries = 0; i < s->n && s->list[i].start == start && tries < ALIASES_MAX; i++, tries++)
 		if (str_eq(s->list[i].name, name))
 			return true;
 	return false;

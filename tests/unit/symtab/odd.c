@@ -387,7 +387,12 @@ static void functions_with_names_of_marks_have_these(void **state)
 	code_symbol(&a.w, "__cfi_f", STT_FUNC, STB_GLOBAL, 0x1030, 0x10);
 	code_symbol(&a.w, "alias_of_f", STT_FUNC, STB_GLOBAL, 0x1040, 0x10);
 	code_symbol(&a.w, "f", STT_FUNC, STB_GLOBAL, 0x1040, 0x10);
+	/* With padding before the function (-fpatchable-function-entry=11,11). */
+	code_symbol(&a.w, "__cfi_padded", STT_FUNC, STB_GLOBAL, 0x1050, 5);
+	code_symbol(&a.w, "padded", STT_FUNC, STB_GLOBAL, 0x1060, 0x10);
 	answers_open(&a);
+	assert_answer(&a, 0x1050, "-");
+	assert_answer(&a, 0x1060, "padded");
 	assert_answer(&a, 0x100f, "frame_dummy");
 	assert_answer(&a, 0x1010, "__cfi_slowpath");
 	assert_answer(&a, 0x1020, "$d");
