@@ -65,7 +65,7 @@ static uint64_t large_tree(struct profilestore *s, struct large_query *q)
 
 	if (q->top) {
 		rows = profile_tree_top(q->tree, false, &n);
-		at = profile_tree_find(q->tree, rows, n, q->function, STR(""));
+		at = profile_tree_find(q->tree, rows, n, q->function, STR(""), STR(""));
 		if (q->function.size && at)
 			free(profile_tree_callers(q->tree, at->frame, &n));
 		free(rows);

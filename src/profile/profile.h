@@ -174,7 +174,7 @@ struct profile_trie {
 	/* for trees (tree.h) */
 	bool top; /* the tree is for profile_tree_top() only, and has no node but the root */
 	/* With `top`: callers and callees of the first function of this name (and binary, unless empty). Empty: none */
-	struct str function, binary;
+	struct str function, binary, file;
 	uint32_t table_max; /* nodes that are counted one by one; 0: as many as is sensible */
 };
 

@@ -27,13 +27,13 @@ int stream_pass_on(struct profile_stream *s, struct err *err)
 
 /* ---- the frames of a stack ---- */
 
-/* The frame comes after those from @first on. */
-static uint8_t add_stream_frame(struct profile_stream *s, uint32_t frame, size_t first)
+/* The frame @i of s->f comes after those from @first on. */
+static uint8_t add_stream_frame(struct profile_stream *s, uint32_t i, size_t first)
 {
-	bool patterns = tree_has_patterns(s->t);
-	uint8_t bits = patterns ? tree_frame_bits(s->t, frame) : 0;
+	uint32_t frame = s->f.list.p[i] >> 1;
+	uint8_t bits = tree_bits_at(&s->f, i);
 
-	if (patterns && !tree_frame_is_shown(s->t, bits))
+	if (!tree_frame_is_shown(s->t, bits))
 		return bits;
 	if (!tree_collapses(s->t) || s->n_path == first || s->path[s->n_path - 1] != frame)
 		VEC_PUSH(s->path, s->n_path, s->room_path) = frame;
@@ -74,7 +74,7 @@ static bool take_stream_path(struct profile_stream *s, const struct profile_trie
 
 		*ret_steps += STEPS_OF_NAME * (1 + i - begin);
 		while (i-- > begin)
-			bits |= add_stream_frame(s, s->f.list.p[i] >> 1, first);
+			bits |= add_stream_frame(s, i, first);
 		stack = at.parent;
 	}
 	if (!invert) {

@@ -35,16 +35,24 @@ static int compile_patterns(struct profile_tree *t, unsigned which, const char *
 	return 0;
 }
 
+uint8_t tree_text_bits(const struct profile_tree *t, struct str text)
+{
+	uint8_t bits = 0;
+
+	for (unsigned i = 0; i < N_MATCHES; i++)
+		if (t->patterns[i] && pattern_matches(t->patterns[i], text, t->deadline))
+			bits |= (uint8_t)(1u << i);
+	return bits;
+}
+
 static uint8_t classify_frame(const struct profile_tree *t, const struct profile_function *f)
 {
 	const uint32_t texts[] = { f->name, f->file, f->system_name };
 	uint8_t bits = 0;
 
-	for (unsigned i = 0; i < N_MATCHES; i++)
-		for (size_t k = 0; t->patterns[i] && k < ARRAY_SIZE(texts); k++)
-			if (texts[k] &&
-			    pattern_matches(t->patterns[i], profile_str(t->p, texts[k]), t->deadline))
-				bits |= (uint8_t)(1u << i);
+	for (size_t k = 0; k < ARRAY_SIZE(texts); k++)
+		if (texts[k])
+			bits |= tree_text_bits(t, profile_str(t->p, texts[k]));
 	return bits;
 }
 
@@ -137,10 +145,11 @@ static void mark_outlined(struct profile_tree *t, uint32_t node, bool outlined)
 		profile_index_of(t->p)->failed = true; /* profile_build_end() reports it */
 }
 
-static void go_down(struct profile_tree *t, struct tree_place *at, uint32_t tagged)
+/* The frame @i of @f. */
+static void go_down(struct profile_tree *t, const struct tree_frames *f, struct tree_place *at, uint32_t i)
 {
-	uint32_t frame = tagged >> 1;
-	uint8_t bits = tree_frame_bits(t, frame);
+	uint32_t tagged = f->list.p[i], frame = tagged >> 1;
+	uint8_t bits = tree_bits_at(f, i);
 
 	at->focus |= bits >> MATCH_FOCUS & 1;
 	at->ignore |= bits >> MATCH_IGNORE & 1;
@@ -168,7 +177,7 @@ static int places_by_trie(struct profile_tree *t, const struct tree_frames *f, s
 			return -1;
 		places[s] = places[p->stacks.p[s].parent];
 		for (uint32_t i = f->first.p[l]; i < f->first.p[l + 1]; i++)
-			go_down(t, &places[s], f->list.p[i]);
+			go_down(t, f, &places[s], i);
 	}
 	return profile_build_end(t->p, err);
 }
@@ -187,7 +196,7 @@ static struct tree_place inverted_place(struct profile_tree *t, const struct tre
 		if (deadline_over(t->deadline, TREE_STEPS_OF_FRAME * (1 + end - first)))
 			break;
 		while (end-- > first)
-			go_down(t, &at, f->list.p[end]);
+			go_down(t, f, &at, end);
 	}
 	return at;
 }

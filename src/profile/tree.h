@@ -26,8 +26,9 @@ enum profile_group {
 bool profile_group_parse(struct str s, enum profile_group *ret);
 
 /*
- * The content of the tree. Zeroed: everything, by function. Patterns are POSIX extended (base/pattern.h),
- * searched anywhere in a frame's function, file or binary.
+ * The content of the tree. Zeroed: everything, by function. Patterns are POSIX extended (base/pattern.h), searched anywhere in
+ * a frame's text, function, file and binary: `by` does not change the samples that they select. A frame that stands for several
+ * inlined functions (by binary, by address) is hidden if all of them match.
  */
 struct profile_view {
 	enum profile_group by;
@@ -162,9 +163,12 @@ struct profile_top {
 };
 /* All frames, by flat value (@by_cum: by cumulative value), the largest first. Heap. */
 struct profile_top *profile_tree_top(const struct profile_tree *t, bool by_cum, uint32_t *ret_n);
-/* The largest of these rows, by cumulative value, with this name, and this binary unless it is empty; NULL: there is none. */
+/*
+ * The largest of these rows, by cumulative value, with this name, and this binary and this file unless they are empty; NULL:
+ * there is none.
+ */
 const struct profile_top *profile_tree_find(const struct profile_tree *t, const struct profile_top *rows,
-					    uint32_t n, struct str name, struct str binary);
+					    uint32_t n, struct str name, struct str binary, struct str file);
 /*
  * The callers or callees of @frame with the value of the calls (in cum), the largest first. Heap. A tree of a trie has those
  * of the trie's `function` only.

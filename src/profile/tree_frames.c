@@ -8,6 +8,8 @@
 
 #include <stdio.h>
 
+#define STRING_KNOWN 0x80u /* in string_bits: it was looked at */
+
 static uint32_t tree_string_in(struct profile_tree *t, struct tree_frames *f, uint32_t s)
 {
 	if (!f->strings.p[s])
@@ -123,23 +125,68 @@ static uint32_t binary_frame(struct profile_tree *t, struct tree_frames *frames,
 	return profile_add_function(t->p, &f);
 }
 
-static bool tree_push_frame(struct profile_tree *t, struct tree_frames *f, uint32_t frame, bool inlined)
+/* ---- matches with the patterns ---- */
+
+static uint8_t bits_of_string(struct profile_tree *t, struct tree_frames *f, uint32_t s)
 {
-	if (!profile_room(t->p, &f->list, 1))
+	uint8_t *known = &f->string_bits.p[s];
+
+	if (!s)
+		return 0;
+	if (!*known)
+		*known = (uint8_t)(STRING_KNOWN | tree_text_bits(t, profile_str(f->p, s)));
+	return (uint8_t)(*known & ~STRING_KNOWN);
+}
+
+/* By function, file and binary, whichever of these the view shows. */
+static uint8_t bits_of_line(struct profile_tree *t, struct tree_frames *f, const struct profile_location *l,
+			    const struct profile_line *line)
+{
+	const struct profile_function *of = &f->p->functions.p[line->function];
+
+	if (!f->string_bits.n)
+		return 0;
+	return (uint8_t)(bits_of_string(t, f, of->name ? of->name : of->system_name) |
+			 bits_of_string(t, f, of->file) | bits_of_string(t, f, frame_mapping(f->p, l)->file));
+}
+
+/* Of a frame that stands for all lines: it is hidden if all of them are. */
+static uint8_t bits_of_location(struct profile_tree *t, struct tree_frames *f,
+				const struct profile_location *l)
+{
+	uint8_t any = 0, all = l->n_lines ? UINT8_MAX : 0, hide = 1u << MATCH_HIDE;
+
+	for (uint32_t i = 0; i < l->n_lines; i++) {
+		uint8_t bits = bits_of_line(t, f, l, &f->p->lines.p[l->first_line + i]);
+
+		any |= bits;
+		all &= bits;
+	}
+	return (uint8_t)((any & ~hide) | (all & hide));
+}
+
+/* ---- the frames of a location ---- */
+
+static bool tree_push_frame(struct profile_tree *t, struct tree_frames *f, uint32_t frame, bool inlined,
+			    uint8_t bits)
+{
+	if (!profile_push(t->p, &f->list, frame << 1 | inlined))
 		return false;
-	f->list.p[f->list.n++] = frame << 1 | inlined;
-	return true;
+	return !tree_has_patterns(t) ||
+	       profile_push(t->p, &f->bits, (uint8_t)(bits | tree_frame_bits(t, frame)));
 }
 
 static bool location_frames(struct profile_tree *t, struct tree_frames *f, const struct profile_location *l)
 {
 	if (t->view.by == PROFILE_BY_BINARY)
-		return tree_push_frame(t, f, binary_frame(t, f, l), false);
+		return tree_push_frame(t, f, binary_frame(t, f, l), false, bits_of_location(t, f, l));
 	if (!l->n_lines || t->view.by == PROFILE_BY_ADDRESS)
-		return tree_push_frame(t, f, address_frame(t, f, l), false);
+		return tree_push_frame(t, f, address_frame(t, f, l), false, bits_of_location(t, f, l));
 	for (uint32_t i = l->n_lines; i-- > 0;) {
-		if (!tree_push_frame(t, f, line_frame(t, f, l, &f->p->lines.p[l->first_line + i]),
-				     i + 1 < l->n_lines))
+		const struct profile_line *line = &f->p->lines.p[l->first_line + i];
+
+		if (!tree_push_frame(t, f, line_frame(t, f, l, line), i + 1 < l->n_lines,
+				     bits_of_line(t, f, l, line)))
 			return false;
 		if (t->view.no_inlines)
 			break;
@@ -154,7 +201,8 @@ int tree_frames_more(struct tree_frames *f, struct profile_tree *t, struct err *
 
 	if (!profile_extend(t->p, &f->first, (uint64_t)p->locations.n + 1) ||
 	    !profile_extend(t->p, &f->strings, (uint64_t)p->strings.n + 1) ||
-	    !profile_extend(t->p, &f->functions, p->functions.n))
+	    !profile_extend(t->p, &f->functions, p->functions.n) ||
+	    (tree_has_patterns(t) && !profile_extend(t->p, &f->string_bits, (uint64_t)p->strings.n + 1)))
 		return profile_err_memory(t->p, err);
 	for (; i < p->locations.n; i++) {
 		f->first.p[i] = f->list.n;
@@ -178,7 +226,9 @@ int tree_frames_init(struct tree_frames *f, struct profile_tree *t, const struct
 void tree_frames_done(struct tree_frames *f, struct profile_tree *t)
 {
 	profile_table_free(t->p, &f->list);
+	profile_table_free(t->p, &f->bits);
 	profile_table_free(t->p, &f->first);
 	profile_table_free(t->p, &f->strings);
+	profile_table_free(t->p, &f->string_bits);
 	profile_table_free(t->p, &f->functions);
 }

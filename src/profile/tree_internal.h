@@ -67,7 +67,9 @@ struct profile_tree {
 
 /* ---- tree.c ---- */
 
-/* Matches of a frame with the patterns: a bit for each. */
+/* Matches of a text with the patterns: a bit for each. */
+uint8_t tree_text_bits(const struct profile_tree *t, struct str text);
+/* Of a frame as it is shown: of a value of the label. Of a location, tree_bits_at() has those of its functions, too. */
 uint8_t tree_frame_bits(struct profile_tree *t, uint32_t frame);
 /* Samples of a frame with these bits keep it as a node. */
 static inline bool tree_frame_is_shown(const struct profile_tree *t, uint8_t bits)
@@ -98,12 +100,19 @@ struct named_frame {
 };
 struct tree_frames {
 	const struct profile *p;
-	PROFILE_TABLE(uint32_t) list;    /* frame << 1; the low bit: it is inlined */
-	PROFILE_TABLE(uint32_t) first;   /* of each location, and one after the last */
-	PROFILE_TABLE(uint32_t) strings; /* of the tree + 1 */
+	PROFILE_TABLE(uint32_t) list; /* frame << 1; the low bit: it is inlined */
+	PROFILE_TABLE(uint8_t) bits;  /* of each of these: matches with the patterns; empty: there are none */
+	PROFILE_TABLE(uint32_t) first;      /* of each location, and one after the last */
+	PROFILE_TABLE(uint32_t) strings;    /* of the tree + 1 */
+	PROFILE_TABLE(uint8_t) string_bits; /* of each string of @p: matches, or 0 if it was not looked at */
 	PROFILE_TABLE(struct named_frame) functions;
 	uint32_t most; /* that one location has */
 };
+/* Matches of the frame at list.p[@i]: a bit for each pattern. */
+static inline uint8_t tree_bits_at(const struct tree_frames *f, uint32_t i)
+{
+	return i < f->bits.n ? f->bits.p[i] : 0;
+}
 int tree_frames_init(struct tree_frames *f, struct profile_tree *t, const struct profile *p, struct err *err);
 /* Add the frames of locations that were added to f->p since. */
 int tree_frames_more(struct tree_frames *f, struct profile_tree *t, struct err *err);

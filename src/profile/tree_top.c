@@ -143,7 +143,7 @@ struct profile_top *profile_tree_top(const struct profile_tree *t, bool by_cum, 
 }
 
 const struct profile_top *profile_tree_find(const struct profile_tree *t, const struct profile_top *rows,
-					    uint32_t n, struct str name, struct str binary)
+					    uint32_t n, struct str name, struct str binary, struct str file)
 {
 	const struct profile_top *best = NULL;
 	struct order o = { t, true };
@@ -152,7 +152,8 @@ const struct profile_top *profile_tree_find(const struct profile_tree *t, const 
 		const struct profile_function *f = &t->p->functions.p[rows[i].frame];
 
 		if (!str_eq(profile_str(t->p, f->name), name) || node_is_empty(&rows[i]) ||
-		    (binary.size && !str_eq(profile_str(t->p, f->system_name), binary)))
+		    (binary.size && !str_eq(profile_str(t->p, f->system_name), binary)) ||
+		    (file.size && !str_eq(profile_str(t->p, f->file), file)))
 			continue;
 		if (!best || by_top_value(&rows[i], best, &o) < 0)
 			best = &rows[i];

@@ -62,13 +62,13 @@ static bool make_node(struct trie_walk *w, struct trie_state *st, uint32_t tagge
 	return true;
 }
 
-/* One frame further. false: there is no memory. */
-static bool step_frame(struct trie_walk *w, struct trie_state *st, uint32_t tagged, uint32_t visited)
+/* One frame further: the frame @i of w->f. false: there is no memory. */
+static bool step_frame(struct trie_walk *w, struct trie_state *st, uint32_t i, uint32_t visited)
 {
-	uint32_t frame = tagged >> 1;
+	uint32_t tagged = w->f->list.p[i], frame = tagged >> 1;
 
 	if (w->patterns) {
-		uint8_t bits = tree_frame_bits(w->t, frame);
+		uint8_t bits = tree_bits_at(w->f, i);
 
 		st->focus |= bits >> MATCH_FOCUS & 1;
 		st->ignore |= bits >> MATCH_IGNORE & 1;
@@ -93,7 +93,7 @@ static bool step_frame(struct trie_walk *w, struct trie_state *st, uint32_t tagg
 static bool step_down(struct trie_walk *w, struct trie_state *st, uint32_t s, uint32_t location, bool visit)
 {
 	for (uint32_t i = w->f->first.p[location]; i < w->f->first.p[location + 1]; i++) {
-		if (!step_frame(w, st, w->f->list.p[i], visit ? s : 0))
+		if (!step_frame(w, st, i, visit ? s : 0))
 			return false;
 		if (st->node == NODE_NONE)
 			break;

@@ -78,9 +78,9 @@ static uint64_t next_inverted_frame(const struct inverted *x, uint32_t *at, uint
 		uint32_t first = f->first.p[stack.location], end = f->first.p[stack.location + 1];
 
 		while (*used < end - first) {
-			uint32_t tagged = f->list.p[end - ++*used], frame = tagged >> 1;
+			uint32_t i = end - ++*used, tagged = f->list.p[i], frame = tagged >> 1;
 
-			if (w->patterns && !tree_frame_is_shown(w->t, tree_frame_bits(w->t, frame)))
+			if (w->patterns && !tree_frame_is_shown(w->t, tree_bits_at(f, i)))
 				continue;
 			if (!w->collapses || frame + 1 != above)
 				return (uint64_t)tagged + 1;

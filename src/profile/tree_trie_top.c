@@ -80,7 +80,7 @@ OF_A_WALK void path_push(struct trie_path *x, uint32_t s, uint32_t location, uin
 	for (uint32_t i = s ? w->f->first.p[location] : 0; s && i < w->f->first.p[location + 1]; i++) {
 		uint32_t frame = w->f->list.p[i] >> 1;
 
-		if (w->patterns && !tree_frame_is_shown(w->t, tree_frame_bits(w->t, frame)))
+		if (w->patterns && !tree_frame_is_shown(w->t, tree_bits_at(w->f, i)))
 			continue;
 		if (w->collapses && x->n_frames && x->frames[x->n_frames - 1] == frame)
 			continue;
@@ -197,7 +197,7 @@ static int sum_calls(struct trie_path *x, struct err *err)
 
 	if (!calls_init(x))
 		return profile_err_memory(t->p, err);
-	row = profile_tree_find(t, t->top, t->n_top, x->w->in->function, x->w->in->binary);
+	row = profile_tree_find(t, t->top, t->n_top, x->w->in->function, x->w->in->binary, x->w->in->file);
 	if (!row)
 		return 0;
 	t->called = row->frame;

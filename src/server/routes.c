@@ -210,7 +210,7 @@ const struct http_route server_routes[] = {
 	VIEW_OF("/api/profiles", RANGE " limit", api_profiles, HTTP_CLASS_QUERY),
 	VIEW_OF("/api/flamegraph", VIEW " min_share", api_flamegraph, HTTP_CLASS_LONG_QUERY),
 	VIEW_OF("/api/top", VIEW " sort limit", api_top, HTTP_CLASS_LONG_QUERY),
-	VIEW_OF("/api/callers", VIEW " function binary limit", api_callers, HTTP_CLASS_LONG_QUERY),
+	VIEW_OF("/api/callers", VIEW " function binary file limit", api_callers, HTTP_CLASS_LONG_QUERY),
 	VIEW_OF("/api/lines", VIEW " file function", api_lines, HTTP_CLASS_LONG_QUERY),
 	VIEW_OF("/api/download", VIEW " format", api_download, HTTP_CLASS_LONG_QUERY),
 	VIEW_OF("/api/binaries", RANGE " limit", api_binaries, HTTP_CLASS_QUERY),

@@ -241,6 +241,18 @@ def test_functions_of_one_name_in_two_binaries_are_told_apart(empty, page):
     assert "total 100 ns, 10.00 %" in page.text(".neighbours")
 
 
+def test_functions_of_one_name_in_two_files_of_a_binary_are_told_apart(empty, page):
+    for name, value in (("one", 900), ("two", 100)):
+        send(empty, Pprof(types=(("cpu", "nanoseconds"),), file=f"/src/{name}.c").sample(["main", "usage"], [value]).bytes(), service="a")
+    assert ask(empty, "callers", function="usage")["function"]["flat"] == 900
+    assert ask(empty, "callers", function="usage", file="/src/two.c")["function"]["flat"] == 100
+    visit(page, empty, "?tab=table")
+    page.wait_text(".top-table", "/src/two.c")
+    page.run("Array.from(document.querySelectorAll('.top-table tbody tr')).find((r) => r.innerText.includes('two.c') && r.innerText.includes('usage')).querySelector('button').click()")
+    page.wait_text(".neighbours", "/src/two.c")
+    assert "self 100 ns, 10.00 %" in page.text(".neighbours")
+
+
 def test_callers_above_and_callees_below(service, page):
     visit(page, service, "?tab=sandwich&fn=serve")
     page.wait_text(".sandwich", "590, 78.67 % of all")
@@ -308,6 +320,47 @@ def test_an_answer_that_comes_late_is_not_shown_for_another_selection(service, p
     page.run(FOLLOW, {"query": web})
     idle(page)
     assert page.text(".said").startswith("650 · ") and chosen(page).startswith("all; total 650")
+
+
+PENDING = """const real = window.fetch;
+    const later = window.setTimeout;
+    window.asked = [];
+    window.setTimeout = (f, ms) => later(() => { f(); window.fired++; }, ms);
+    window.fetch = async (url, how) => {
+        const what = /api.(flamegraph|top)/.exec(url)?.[1], reply = await real(url, how), n = what === window.named ? 0 : 5;
+        if (!what)
+            return reply;
+        window.asked.push(what);
+        return window.down ? new Response("down", { status: 503 })
+            : new Response(JSON.stringify({ ...await reply.json(), pending: { locations: n, retry_ms: n && 100 } }));
+    };"""
+
+
+def test_names_are_polled_for_after_other_tabs_other_pages_and_failures(service, page):
+    visit(page, service, "?view=server")
+    page.run(PENDING)
+    page.run("document.querySelector('[data-view=explore]').click()")
+    page.wait_text(".pending", "5 addresses are being named")
+    polled = lambda: page.wait(lambda: page.run("return window.asked.splice(0).includes('flamegraph')"), "a poll")  # noqa: E731
+    page.run("window.named = 'top'")
+    page.click("#tab-table")
+    page.wait_text(".top-table", "parse")
+    page.wait(lambda: page.run("return document.querySelector('.pending').hidden"), "the table's state")
+    page.click("#tab-flame")
+    page.wait_text(".pending", "5 addresses are being named")
+    page.run("window.asked = []")
+    polled()
+    # The browser hides the page until a timer is over.
+    page.run("Object.defineProperty(document, 'hidden', { get: () => window.away, configurable: true }); window.away = true; window.fired = 0")
+    page.wait(lambda: page.run("return window.fired >= 1"), "a timer")
+    page.run("window.asked = []")
+    page.run("window.away = false; document.dispatchEvent(new Event('visibilitychange'))")
+    polled()
+    page.run("window.down = true")
+    page.wait_text("#view-explore > [role=alert]", "down")
+    page.run("window.down = false; window.named = 'flamegraph'")
+    page.wait(lambda: page.run("return document.querySelector('.pending').hidden"), "the names")
+    assert page.text("#view-explore > [role=alert]") == ""
 
 
 def test_the_table_is_there_after_an_empty_flame_graph(service, page):
@@ -381,6 +434,18 @@ def test_shares_of_series_are_of_all_and_a_click_selects_one(empty, page):
     page.wait_text(".series-legend", "no host 400, 40.00 %")
     page.run("document.querySelector('.series-legend button').click()")
     shown(page, 400)
+
+
+def test_a_series_by_one_label_keeps_the_other_matchers(empty, page):
+    for name, host, n in (("a", "h1", 10), ("a", "h2", 20), ("b", "h1", 100), ("b", "h2", 200)):
+        send(empty, f"main {n}\n".encode(), service=name, host=host, format="folded")
+    cpu = ask(empty, "types")["types"][0]
+    visit(page, empty, "?" + urllib.parse.urlencode({"query": cpu + '{service="a"}', "series": "host"}))
+    page.wait_text(".series-legend", "host=h2 20, 66.67 %")
+    for _ in range(2):
+        page.run("document.querySelector('.series-legend button').click()")
+        shown(page, 20)
+        assert param(page, "query") == cpu + '{service="a", host="h2"}'
 
 
 def test_ranges_by_choice_and_by_hand(service, page):
@@ -489,6 +554,33 @@ def test_the_source_shows_the_cost_of_its_lines_or_why_not(serve, tmp_path, prog
     page.wait_text("#result", "The source file of main is not known")
 
 
+def test_a_tab_that_was_left_while_it_loaded_loads_again(service, page):
+    visit(page, service, "?tab=table")
+    page.wait_text(".top-table", "encode")
+    page.run(SLOW, "api/callers")
+    page.run("document.querySelector('.top-table tbody button').click(); document.querySelector('#tab-flame').click()")
+    idle(page)
+    page.click("#tab-table")
+    page.wait_text(".neighbours", "Callers")
+
+
+def test_a_source_that_was_left_while_it_loaded_loads_again(empty, page):
+    id_ = "ab" * 20
+    send(empty, Pprof(mapping=(0, 1 << 40, 0, "/bin/x", id_)).sample(["main"], [1, 100]).bytes(), service="a")
+    visit(page, empty, "?file=/src/x.c")
+    page.wait_text(".said", "100 ns")
+    # Without an answer until the request is aborted; the second one is answered.
+    page.run("""const real = window.fetch;
+        window.fetch = (url, how) => !String(url).startsWith("buildid/") ? real(url, how) : window.left ? Promise.resolve(new Response("one\\ntwo\\n"))
+            : new Promise((done, failed) => how.signal.addEventListener("abort", () => { window.left = true; failed(how.signal.reason); }))""")
+    page.click("#tab-source")
+    page.wait_text("#result", "Loading the source")
+    page.click("#tab-flame")
+    page.wait(lambda: page.run("return window.left"), "the end of the request")
+    page.click("#tab-source")
+    page.wait_text(".source-table", "one")
+
+
 def test_the_source_is_that_of_the_selected_frame(empty, page):
     for name, value in (("a", 900), ("b", 100)):
         p = Pprof(types=(("cpu", "nanoseconds"),), mapping=(0, 1 << 40, 0, f"/bin/{name}", ""), file=f"/src/{name}.c")
@@ -508,6 +600,13 @@ def test_the_source_is_that_of_the_selected_frame(empty, page):
     page.press(DOWN)
     page.wait_text(".strip", "/bin/a")
     assert "no name" not in page.text(".strip")
+    # Both binaries have a colour of their own.
+    assert len(page.run("return Array.from(document.querySelectorAll('.flame-legend li'), (li) => li.innerText)")) == 2 and drawn(page) > 4
+    page.click("#tab-table")
+    page.wait_text(".top-table", "a+0x")
+    page.run("document.querySelector('.top-table tbody button').click()")
+    page.wait_text(".neighbours", "Callers")
+    assert "no name" not in page.text(".neighbours")
 
 
 # ---- accessibility, hostile input, old links ----
@@ -603,6 +702,19 @@ def test_a_unit_or_view_may_have_the_name_of_an_objects_member(service, page):
     shown(page, 750)
     assert page.run_async("""const done = arguments[0];
         import(new URL("web/flame/value.js", location.href)).then((m) => done(m.valueText(3, "constructor")), (e) => done(String(e)))""") == "3"
+
+
+def test_what_is_chosen_is_seen_in_forced_colours(service, page):
+    page.say("POST", "/goog/cdp/execute", {"cmd": "Emulation.setEmulatedMedia", "params": {"features": [{"name": "forced-colors", "value": "active"}]}})
+    try:
+        visit(page, service, "?invert=1")
+        shown(page, 750)
+        seen = """const c = getComputedStyle(document.querySelector(arguments[0])); return c.color + c.backgroundColor"""
+        for chosen_, other in ((".tabs [aria-selected=true]", ".tabs [aria-selected=false]"), (".views [aria-current]", ".views a:not([aria-current])"),
+                               (".panel [aria-pressed=true]", ".panel [aria-pressed=false]")):
+            assert page.run(seen, chosen_) != page.run(seen, other), chosen_
+    finally:
+        page.say("POST", "/goog/cdp/execute", {"cmd": "Emulation.setEmulatedMedia", "params": {"features": []}})
 
 
 def test_links_of_older_versions_still_work(service, page):

@@ -68,6 +68,19 @@ def test_values_over_time(s):
     assert ask(s, "QueryRange", {"query": CPU + "{", **RANGE}, 400)["code"] == "invalid_argument"
 
 
+def test_all_series_without_a_limit(tmp_path):
+    s = Service([tmp_path], tmp_path / "data").ready()
+    for part in range(2):
+        p = Pprof(types=[("many", "count")], time_ms=(NOW - 600) * 1000, duration_ms=10000)
+        for i in range(550):
+            p.sample(["main"], [1], [("worker", f"{part}-{i}")])
+        assert call(s, "POST", "/profiles?job=many", p.bytes())[0] in (200, 202)
+    request = {"query": 'profile:many:count:cpu:nanoseconds:delta{job="many"}', **RANGE}
+    assert len(ask(s, "QueryRange", request)["series"]) == 1100
+    assert len(ask(s, "QueryRange", {**request, "limit": 10})["series"]) == 10
+    s.stop()
+
+
 def test_flame_graph_top_and_pprof(s):
     r = query(s, "FLAMEGRAPH_UNSPECIFIED")
     graph = r["flamegraph"]
@@ -122,3 +135,14 @@ def test_over_grpc_web(s):
     size, = struct.unpack_from(">I", data, 1)
     assert data[0] == 0 and data[5:6] == b"\x2a" and b"parse" in data[5:5 + size]
     assert data[5 + size] == 0x80 and b"grpc-status: 0" in data[5 + size:].lower().replace(b":0", b": 0")
+
+
+def test_top_counts_the_rows_that_it_leaves_out(tmp_path):
+    s = Service([tmp_path], tmp_path / "data").ready()
+    p = Pprof(types=[("cpu", "nanoseconds")], time_ms=(NOW - 600) * 1000, duration_ms=10000)
+    for i in range(1500):
+        p.sample(["main", f"f{i}"], [i + 1])
+    assert call(s, "POST", "/profiles?job=web", p.bytes())[0] in (200, 202)
+    top = query(s, "TOP")["top"]
+    assert (len(top["list"]), top["reported"], top["total"]) == (1000, 1000, 1501)
+    s.stop()

@@ -28,14 +28,20 @@ const known = {};   // the last request of each kind, as a key
 let parts, timer, busy = 0, again = 0, pendingMs = AGAIN_MIN_MS, model = null;
 
 const tabNow = () => TABS.some(([tab]) => tab === param("tab")) ? param("tab") : "flame";
-const onlyThese = (labels) => joinSelector(cutSelector(param("query")).type, Object.entries(labels).map(([name, value]) => `${name}=${quoted(value)}`).join(", "));
+
+// @selector with matchers of the labels of one series. A series by one label is part of what the selector has; one by all has all labels.
+function onlyThese(selector, labels) {
+	const { type, matchers } = cutSelector(selector), text = Object.entries(labels).map(([name, value]) => `${name}=${quoted(value)}`).join(", ");
+	const before = param("series") ? matchers.replace(/,$/, "") : "";
+	return joinSelector(type, !before || before === text ? text : before.endsWith(`, ${text}`) ? before : `${before}, ${text}`);
+}
 
 /* ---- elements, made once ---- */
 
 function build() {
 	const bar = new SelectionBar(refresh), viewBar = new ViewBar();
-	const series = new SeriesGraph("Over time", (labels) => go({ query: onlyThese(labels), at: null }), (from, to) => go({ from, to, at: null, profile: null }));
-	const base = new SeriesGraph("Before", (labels) => go({ base: onlyThese(labels), at: null }), (from, to) => go({ base_from: from, base_to: to, at: null }));
+	const series = new SeriesGraph("Over time", (labels) => go({ query: onlyThese(param("query"), labels), at: null }), (from, to) => go({ from, to, at: null, profile: null }));
+	const base = new SeriesGraph("Before", (labels) => go({ base: onlyThese(baseAsked().query, labels), at: null }), (from, to) => go({ base_from: from, base_to: to, at: null }));
 	const views = { flame: new FlameView(), table: new TableView(), sandwich: new SandwichView(), source: new SourceView() };
 	const by = el("select", { "aria-label": "A line for each", change: () => go({ series: by.value }) });
 	const tabs = TABS.map(([tab, text]) => el("button", { type: "button", role: "tab", id: `tab-${tab}`, "aria-controls": "result", "data-tab": tab,
@@ -145,8 +151,12 @@ function say(answer) {
 	setText(parts.said, shown.filter(Boolean).join(" · "));
 }
 
-// Poll while addresses are being named, and say so. Poll also if a debug file is missing, since it may arrive.
+// Poll while addresses are being named, and say so. Poll also if a debug file is missing, since it may arrive. @answer is that of the open
+// tab: tabs have answers of different times.
 function watchPending(answer) {
+	if (known.watched === answer)
+		return;
+	known.watched = answer;
 	const n = answer.pending?.locations ?? 0;
 	parts.pending.hidden = !n;
 	setText(parts.pending, n ? `${count(n, "address is", "addresses are")} being named` : "");
@@ -156,13 +166,30 @@ function watchPending(answer) {
 		return;
 	}
 	timer = setTimeout(() => {
-		if (document.hidden || viewOf() !== "explore")
-			return;
+		// A page that cannot be seen loads when it is shown again.
 		delete known.tree;
 		delete known.result;
-		showResult().catch((error) => error.name === "AbortError" || fail(error));
+		if (!document.hidden && viewOf() === "explore")
+			poll(answer);
 	}, Math.max(answer.pending.retry_ms, pendingMs));
 	pendingMs = Math.min(AGAIN_MAX_MS, pendingMs * 1.5);
+}
+
+async function poll(answer) {
+	try {
+		await showResult();
+		if (known.failed)
+			fail(null);
+		known.failed = false;
+	} catch (error) {
+		if (error.name === "AbortError")
+			return;
+		fail(error);
+		known.failed = true;
+		// The server may answer the next time.
+		known.watched = null;
+		watchPending(answer);
+	}
 }
 
 async function showTree() {
@@ -170,7 +197,7 @@ async function showTree() {
 	if (answer) {
 		const same = place === known.place;
 		known.place = place;
-		model = modelOf(answer);
+		model = modelOf(answer, asked.by);
 		known.answer = answer;
 		known.loaded = known.tree;
 		known.shown = null;
@@ -193,10 +220,7 @@ async function showTree() {
 		view.follow();
 	if (tab === "flame")
 		known.shown = model;
-	if (known.watched !== known.answer) {
-		known.watched = known.answer;
-		watchPending(known.answer);
-	}
+	watchPending(known.answer);
 }
 
 const filtered = () => {
@@ -213,7 +237,8 @@ async function showRows(tab) {
 		// It may still be under way.
 		if (known.rows?.key === key) {
 			say(known.rows.answer);
-			view.follow?.();
+			watchPending(known.rows.answer);
+			await view.follow?.();
 		}
 		return;
 	}

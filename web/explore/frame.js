@@ -14,9 +14,7 @@ export function factsOf(model, node) {
 	return {
 		name: model.name(node), all: !known, file: known ? frames.file[f] : "", line: known ? frames.line[f] : 0, binary: known ? frames.binary[f] : "",
 		buildId: known ? frames.buildId[f] : "", address: known ? frames.address[f] : "", self: model.self[node], total: model.total[node],
-		baseSelf: model.baseSelf?.[node], baseTotal: model.baseTotal?.[node], inlined: Boolean(model.inlined[node]),
-		// By address, every frame is named by its address.
-		unnamed: param("by") !== "address" && model.unnamed(node),
+		baseSelf: model.baseSelf?.[node], baseTotal: model.baseTotal?.[node], inlined: Boolean(model.inlined[node]), unnamed: model.unnamed(node),
 	};
 }
 

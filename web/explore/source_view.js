@@ -27,6 +27,8 @@ export class SourceView {
 
 	async show(answer) {
 		const signal = this.latest.next();
+		this.answer = answer;
+		this.loading = this.stopped = false;
 		this.whole = answer.total;
 		if (answer.rows)
 			return this.files(answer);
@@ -39,6 +41,7 @@ export class SourceView {
 		}
 		const body = el("div", {}, el("p", { class: "dim", role: "status" }, "Loading the source…"));
 		this.node.replaceChildren(head, body);
+		this.loading = true;
 		let why = answer.build_ids.length ? "" : "No binary with a build ID was compiled from this file.", lines = null;
 		for (const id of answer.build_ids) {
 			const got = await fetchSource(id, answer.file, signal).catch((error) => ({ why: error.message }));
@@ -49,6 +52,7 @@ export class SourceView {
 			if (lines)
 				break;
 		}
+		this.loading = false;
 		const cost = new Map(answer.lines.map((l) => [l.line, l]));
 		body.replaceChildren(...(lines ? [] : [this.missing(answer, why)]), this.table(answer.unit, cost, lines));
 	}
@@ -103,7 +107,13 @@ export class SourceView {
 			: el("p", { class: "dim" }, "No source files are known in this selection: they need debug information with lines."));
 	}
 
+	// The tab is opened again: load the text that it did not get before.
+	follow() {
+		return this.stopped ? this.show(this.answer) : undefined;
+	}
+
 	hide() {
 		this.latest.stop();
+		this.stopped = this.loading;
 	}
 }

@@ -10,7 +10,8 @@ import { FrameStrip, place } from "./frame.js";
 
 const LIMIT = 2000, FIRST = 200, NEIGHBOURS = 12, FILTER_MS = 120;
 
-const plain = (row) => ({ ...row, buildId: row.build_id, unnamed: HEX_NAME.test(row.name) });
+// By address, every frame is named by its address.
+const plain = (row, by) => ({ ...row, buildId: row.build_id, unnamed: by !== "address" && HEX_NAME.test(row.name) });
 
 export class TableView {
 	constructor() {
@@ -52,16 +53,17 @@ export class TableView {
 
 	// Show callers and callees of the frame that the URL names.
 	follow() {
-		const name = param("row"), binary = param("row_binary"), around = `${name}\n${binary}`;
+		const name = param("row"), binary = param("row_binary"), file = param("row_file"), around = `${name}\n${binary}\n${file}`;
 		this.neighbours.hidden = !name;
 		if (name && around !== this.around)
-			this.lookAround(name, binary);
+			this.lookAround(name, binary, file);
 		this.around = around;
 	}
 
-	// A button that shows callers and callees. Several binaries may have a function of this name.
-	link({ name, binary }) {
-		return el("button", { type: "button", class: "plain mono", click: () => note({ row: name, row_binary: binary }, true) && this.follow() }, visible(name));
+	// A button that shows callers and callees. Several binaries, or files of one, may have a function of this name.
+	link({ name, binary, file }) {
+		return el("button", { type: "button", class: "plain mono",
+			click: () => note({ row: name, row_binary: binary, row_file: file }, true) && this.follow() }, visible(name));
 	}
 
 	row(row) {
@@ -86,27 +88,33 @@ export class TableView {
 	}
 
 	// Load callers and callees of one frame.
-	async lookAround(name, binary) {
-		const signal = this.latest.next(), row = this.answer.rows.find((r) => r.name === name && (!binary || r.binary === binary));
+	async lookAround(name, binary, file) {
+		const signal = this.latest.next(), row = this.answer.rows.find((r) => r.name === name && (!binary || r.binary === binary) && (!file || r.file === file));
+		this.loading = true;
 		this.neighbours.hidden = false;
 		this.neighbours.replaceChildren(el("p", { class: "dim", role: "status" }, "Loading…"));
 		try {
-			const got = await ask("api/callers", { ...this.asked, function: name, binary }, signal), { unit, total } = this.answer;
+			const got = await ask("api/callers", { ...this.asked, function: name, binary, file }, signal), { unit, total } = this.answer;
 			const list = (title, rows) => el("div", {}, el("h3", {}, title), rows.length ? el("ol", {}, rows.slice(0, NEIGHBOURS).map((r) => el("li", {},
 				el("span", { class: "number" }, valueText(r.cum, unit)), el("span", { class: "number dim" }, shareText(r.cum, total)),
 				this.link(r))),
 			rows.length > NEIGHBOURS ? el("li", { class: "dim" }, `and ${number(rows.length - NEIGHBOURS)} more`) : null) : el("p", { class: "dim" }, "none"));
-			const facts = plain({ name, file: "", line: 0, binary: "", build_id: "", address: "", flat: 0, cum: 0, ...row, ...got.function });
+			const facts = plain({ name, file: "", line: 0, binary: "", build_id: "", address: "", flat: 0, cum: 0, ...row, ...got.function }, this.asked.by);
 			this.strip.show(facts, [`total ${valueText(facts.cum, unit)}, ${shareText(facts.cum, total)}`, `self ${valueText(facts.flat, unit)}, ${shareText(facts.flat, total)}`],
-				[el("button", { type: "button", click: () => note({ row: null, row_binary: null }, true) && this.follow() }, "Close")]);
+				[el("button", { type: "button", click: () => note({ row: null, row_binary: null, row_file: null }, true) && this.follow() }, "Close")]);
 			this.neighbours.replaceChildren(this.strip.node, el("div", { class: "neighbour-lists" }, list("Callers", got.callers), list("Callees", got.callees)));
 		} catch (error) {
-			if (!signal.aborted)
-				this.neighbours.replaceChildren(el("p", { class: "bad" }, error.message));
+			if (signal.aborted)
+				return;
+			this.neighbours.replaceChildren(el("p", { class: "bad" }, error.message));
 		}
+		this.loading = false;
 	}
 
 	hide() {
 		this.latest.stop();
+		// Requested again when the tab is opened.
+		if (this.loading)
+			this.around = "";
 	}
 }

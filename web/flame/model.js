@@ -97,10 +97,10 @@ export class FlameModel {
 		return this.frame[node] >= 0 ? this.frames.name[this.frame[node]] : "all";
 	}
 
-	// Whether the node has only an address for a name.
+	// Whether the node has only an address for a name. By address, all have one.
 	unnamed(node) {
 		this.nameless ??= Uint8Array.from(this.frames.name, (name) => HEX_NAME.test(name) ? 1 : 0);
-		return this.frame[node] >= 0 && this.nameless[this.frame[node]] === 1;
+		return !this.byAddress && this.frame[node] >= 0 && this.nameless[this.frame[node]] === 1;
 	}
 
 	/* ---- finding a node in another tree, by a hash of its path ---- */
@@ -252,12 +252,13 @@ class TreeBuilder {
 		};
 		const made = new FlameModel(tree, model.frames, model.unit, model.type);
 		made.rooted = true;
+		made.byAddress = model.byAddress;
 		return made;
 	}
 }
 
-// The model of an answer of /api/flamegraph.
-export function modelOf(answer) {
+// The model of an answer of /api/flamegraph. @by: what its frames are.
+export function modelOf(answer, by) {
 	const { nodes, frames, strings } = answer, text = (list) => list.map((i) => strings[i] ?? "");
 	const compares = answer.base_total !== null && answer.base_total !== undefined;
 	const tree = {
@@ -271,5 +272,6 @@ export function modelOf(answer) {
 	}, answer.unit, answer.type);
 	// Nodes that are too small to be sent: sums over nodes lack them.
 	model.leftOut = answer.left_out ?? 0;
+	model.byAddress = by === "address";
 	return model;
 }

@@ -206,6 +206,7 @@ struct api_tree {
 	struct profile_view view;
 	bool top;                        /* only profile_tree_top() */
 	struct str function, binary;     /* and callers and callees of this function; empty: none */
+	struct str file;                 /* where it is; empty: any */
 	const struct api_filter *filter; /* NULL: none */
 };
 enum profilestore_detail api_detail(const struct profile_view *view); /* that its tree needs */

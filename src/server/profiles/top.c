@@ -126,7 +126,9 @@ int api_callers(struct api *a, struct err *err)
 	AUTO(rows_memory_done) struct rows_memory memory = { 0 };
 	struct str name = api_text(a, "function");
 	const struct profile_top *at;
-	struct api_tree tree = { .top = true, .function = name, .binary = api_text(a, "binary") };
+	struct api_tree tree = {
+		.top = true, .function = name, .binary = api_text(a, "binary"), .file = api_text(a, "file")
+	};
 	uint64_t limit;
 	uint32_t n;
 	int r;
@@ -143,7 +145,7 @@ int api_callers(struct api *a, struct err *err)
 	if (rows_reserve(a, t, 3, &memory, err) < 0)
 		return -1;
 	rows = profile_tree_top(t, true, &n);
-	at = profile_tree_find(t, rows, n, name, tree.binary);
+	at = profile_tree_find(t, rows, n, name, tree.binary, tree.file);
 	if (!at) {
 		a->status = 404;
 		return err_set(err, ERR_INVALID, "there is no function '" STR_FMT "' in these profiles",

@@ -72,6 +72,7 @@ static int tree_of_lent(struct api_lender *lender, const struct profilestore_mer
 	in->top = of->top;
 	in->function = of->function;
 	in->binary = of->binary;
+	in->file = of->file;
 	if (of->view.label)
 		r = add_lent_group(x, m, in, err);
 	else

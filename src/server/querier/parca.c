@@ -5,11 +5,10 @@
 #include <stdlib.h>
 #include "wire/proto.h"
 
-#define TYPE_PARTS   5u
-#define DELTA        STR("delta")
-#define PERCENT      0.01
-#define USUAL_SERIES 1000u
-#define MAX_TIME_MS  INT64_C(253402300799999) /* the end of the year 9999 */
+#define TYPE_PARTS  5u
+#define DELTA       STR("delta")
+#define PERCENT     0.01
+#define MAX_TIME_MS INT64_C(253402300799999) /* the end of the year 9999 */
 
 enum { MODE_SINGLE, MODE_DIFF, MODE_MERGE };
 enum { REPORT_FLAMEGRAPH, REPORT_PPROF, REPORT_TOP };
@@ -298,9 +297,15 @@ int parca_range_run(struct api *a, struct bytes request, struct buf *reply, stru
 	o.origin_ms = r.from_ms;
 	o.by = q.names.v;
 	o.n_by = q.names.n;
-	o.limit = q.limit ? (uint32_t)MIN(q.limit, (uint64_t)QUERIER_MAX_SERIES) : USUAL_SERIES;
+	o.limit = q.limit ? (uint32_t)MIN(q.limit, (uint64_t)QUERIER_MAX_SERIES) : QUERIER_MAX_SERIES;
 	if (profilestore_series(a->store, &r, &o, &l, err) < 0)
 		return -1;
+	/* The reply cannot say that some are missing. */
+	if (l->n_left_out && !q.limit) {
+		free(l);
+		return err_set(err, ERR_LIMIT, "more than %u series: set a limit, or sum by fewer labels",
+			       QUERIER_MAX_SERIES);
+	}
 	for (size_t i = 0; i < l->n && !buf_is_over(reply); i++)
 		put_parca_series(reply, l, &l->v[i], selector_type(r.sel));
 	free(l);

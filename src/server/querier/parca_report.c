@@ -184,10 +184,10 @@ void parca_put_top(const struct profile_tree *t, struct buf *out)
 {
 	AUTO(buf_done) struct buf m = { 0 };
 	bool compares = profile_tree_compares(t);
-	uint32_t n;
-	struct profile_top *top = profile_tree_top(t, false, &n);
+	uint32_t n, n_all;
+	struct profile_top *top = profile_tree_top(t, false, &n_all);
 
-	n = MIN(n, PARCA_MAX_TOP);
+	n = MIN(n_all, PARCA_MAX_TOP);
 	for (uint32_t i = 0; i < n && !buf_is_over(out); i++) {
 		put_parca_meta(t, top[i].frame, TOP_META, &m);
 		proto_put_number(&m, TOP_CUMULATIVE, (uint64_t)top[i].cum[0]);
@@ -197,7 +197,7 @@ void parca_put_top(const struct profile_tree *t, struct buf *out)
 		proto_put_message(out, 1, &m);
 	}
 	proto_put_number(out, 2, n);
-	proto_put_number(out, 3, n);
+	proto_put_number(out, 3, n_all);
 	proto_put_str(out, 4, profile_tree_unit(t));
 	free(top);
 }

@@ -54,6 +54,84 @@ static void filters(void **state)
 		      "b;a;d;main 4\nb;a;main 3\nc;a;main 2\na;main 1\n");
 }
 
+/* a.c: main; b.c: f, and g that is inlined into f. Both are in /bin/app. */
+static struct profile *filed(void)
+{
+	struct profile *p = profile_new(NULL);
+	uint32_t names[3], stack = 0;
+	struct profile_mapping m = { .start = 0x1000, .limit = 0x2000 };
+	const int64_t one = 1, two = 2;
+
+	profile_add_type(p, STR("samples"), STR("count"));
+	m.file = profile_add_string(p, STR("/bin/app"));
+	for (unsigned i = 0; i < 3; i++) {
+		struct profile_function f = { .file = profile_add_string(p, i ? STR("b.c") : STR("a.c")) };
+
+		f.name = profile_add_string(p, i == 0 ? STR("main") : i == 1 ? STR("f") : STR("g"));
+		names[i] = profile_add_function(p, &f);
+	}
+	for (unsigned i = 0; i < 2; i++) {
+		const struct profile_line lines[] = { { .function = names[i ? 2 : 0], .line = 7 },
+						      { .function = names[1], .line = 8 } };
+		const struct profile_location l = { .mapping = profile_add_mapping(p, &m),
+						    .addr = 0x1010 + i };
+
+		stack = profile_add_stack(p, stack, profile_add_location(p, &l, lines, i + 1));
+		profile_add_sample(p, stack, 0, i ? &two : &one);
+	}
+	return p;
+}
+
+static void filters_select_the_same_samples_in_every_view(void **state)
+{
+	static const struct {
+		const char *pattern;
+		int64_t focus, ignore;
+	} cases[] = {
+		{ "^g$", 2, 1 }, { "^f$", 2, 1 }, { "^b[.]c$", 2, 1 }, { "^main$", 3, 0 }, { "/app$", 3, 0 }
+	};
+	AUTO(profile_freep) struct profile *p = filed();
+
+	for (enum profile_group by = PROFILE_BY_FUNCTION; by <= PROFILE_BY_ADDRESS; by++)
+		for (size_t i = 0; i < 4 * ARRAY_SIZE(cases); i++) {
+			const char *pattern = cases[i / 4].pattern;
+			bool focus = i % 2;
+			AUTO(profile_tree_freep)
+			struct profile_tree *t = tree_of(
+				p, &(struct profile_view){ .by = by,
+							   .invert = i / 2 % 2,
+							   .focus = focus ? pattern : NULL,
+							   .ignore = focus ? NULL : pattern });
+			struct profile_node root;
+
+			profile_tree_node(t, 0, &root);
+			assert_int_equal(root.total[0], focus ? cases[i / 4].focus : cases[i / 4].ignore);
+		}
+}
+
+/* One that stands for an inlined call and its caller is hidden if both are. */
+static void frames_are_hidden_by_their_functions(void **state)
+{
+	static const struct {
+		struct profile_view view;
+		const char *want;
+	} cases[] = {
+		{ { .by = PROFILE_BY_LINE, .hide = "^f$" }, "main a.c:7 1\nmain a.c:7;g b.c:7 2\n" },
+		{ { .by = PROFILE_BY_FILE, .hide = "^main$" }, "[no stack] 1\nb.c 2\n" },
+		{ { .by = PROFILE_BY_BINARY, .hide = "^(main|f)$" }, "[no stack] 1\n/bin/app 2\n" },
+		{ { .by = PROFILE_BY_BINARY, .hide = "^(main|f|g)$" }, "[no stack] 3\n" },
+	};
+	AUTO(profile_freep) struct profile *p = filed();
+
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		AUTO(profile_tree_freep) struct profile_tree *t = tree_of(p, &cases[i].view);
+		AUTO(buf_done) struct buf b = { 0 };
+
+		profile_write_folded(t, &(struct profile_output){ 0 }, &b);
+		assert_string_equal(buf_cstr(&b), cases[i].want);
+	}
+}
+
 static void a_bad_pattern_is_an_error(void **state)
 {
 	struct profile_tree *t = NULL;
@@ -376,6 +454,8 @@ int main(void)
 		cmocka_unit_test(order_of_long_names_is_found_by_their_beginnings),
 		cmocka_unit_test(a_tree_of_everything),
 		cmocka_unit_test(filters),
+		cmocka_unit_test(filters_select_the_same_samples_in_every_view),
+		cmocka_unit_test(frames_are_hidden_by_their_functions),
 		cmocka_unit_test(a_bad_pattern_is_an_error),
 		cmocka_unit_test(recursion_counts_once),
 		cmocka_unit_test(totals_are_sums),

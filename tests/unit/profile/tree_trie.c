@@ -73,7 +73,7 @@ static void dump_calls(const struct profile_tree *t, struct str name, struct str
 {
 	uint32_t n, n_calls;
 	struct profile_top *rows = profile_tree_top(t, true, &n), *calls;
-	const struct profile_top *at = profile_tree_find(t, rows, n, name, binary);
+	const struct profile_top *at = profile_tree_find(t, rows, n, name, binary, STR(""));
 
 	if (at) {
 		struct profile_top *one = NEW(struct profile_top);
@@ -132,7 +132,7 @@ static void compare_calls(const struct profile *p, const struct profile_view *vi
 	assert_done(profile_tree_of_trie(view, NULL, p, &in, &t, &err));
 	lent_done(&l);
 	rows = profile_tree_top(t, true, &n);
-	assert_null(profile_tree_find(t, rows, n, in.function, STR("")));
+	assert_null(profile_tree_find(t, rows, n, in.function, STR(""), STR("")));
 	free(rows);
 }
 
