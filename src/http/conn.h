@@ -124,7 +124,7 @@ struct http_shared {
 	struct http_options opts; /* but for its lists of addresses */
 	struct slow *slow;
 	atomic_uint n_connections;
-	atomic_uint n_unsent; /* those of HTTP/2 with bytes that their sockets have not taken */
+	atomic_uint n_unsent; /* those of HTTP/2 with bytes that are not acknowledged */
 	atomic_bool quiet;    /* new connections are closed */
 	struct buf cert, key;
 };

@@ -5,11 +5,13 @@
 #include "http/h2.h"
 
 #include <errno.h>
+#include <linux/sockios.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 #include "http/listen.h"
@@ -57,6 +59,19 @@ static void set_unsent(struct h2_conn *c, bool unsent)
 	c->unsent = unsent;
 }
 
+/*
+ * The kernel has bytes that the client has not acknowledged. If the socket is closed now, they are lost as soon as the client
+ * sends anything, such as a WINDOW_UPDATE. A client without streams has as long for them as it may be idle.
+ */
+static bool is_unacknowledged(const struct h2_conn *c)
+{
+	int64_t idle_ms = (int64_t)c->thread->h2->shared->opts.idle_timeout_s * 1000;
+	int n = 0;
+
+	return (c->n_streams || clock_mono_ms() - c->idle_ms < idle_ms) && ioctl(c->fd, SIOCOUTQ, &n) == 0 &&
+	       n > 0;
+}
+
 /* The descriptor stays, and so does its number, until the last suspended stream was resumed. */
 static void end_conn(struct h2_conn *c)
 {
@@ -77,6 +92,8 @@ static ssize_t conn_write(struct h2_conn *c, const void *p, size_t n)
 /* Send all pending bytes. */
 static void flush_conn(struct h2_conn *c)
 {
+	bool sent = c->unsent;
+
 	if (c->dead || (c->tls && !h2_tls_is_ready(c->tls)))
 		return;
 	/* Before its bytes are made, which ends requests. */
@@ -103,12 +120,13 @@ static void flush_conn(struct h2_conn *c)
 			return;
 		}
 		c->out_at += (size_t)n;
+		sent = true;
 	}
 	/* An idle connection keeps no buffer. */
 	h2_conn_drop_out(c);
-	set_unsent(c, false);
+	set_unsent(c, sent && is_unacknowledged(c));
 	set_events(c, false);
-	if (h2_conn_is_over(c))
+	if (!c->unsent && h2_conn_is_over(c))
 		end_conn(c);
 }
 

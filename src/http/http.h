@@ -94,8 +94,8 @@ const char *const *http_urls(const struct http *h);
 const char *const *http_grpc_urls(const struct http *h); /* likewise, for listen_grpc */
 unsigned http_connections(struct http *h);
 /*
- * Connections of HTTP/2 whose sockets have not taken all bytes. A request has ended for its receiver when the last bytes of its
- * reply are in such a connection's own buffer.
+ * Connections of HTTP/2 with bytes that their clients have not acknowledged, as of their last event or half a second ago. A
+ * request has ended for its receiver when the last bytes of its reply are in such a connection's own buffer, or the kernel's.
  */
 unsigned http_unsent(struct http *h);
 void http_quiesce(struct http *h); /* close new connections at once; open ones go on */

@@ -28,6 +28,7 @@ struct attempt {
 	char *url; /* owned */
 	int64_t started_ms;
 	uint64_t asked_from;              /* start of the Range; 0: none */
+	unsigned version;                 /* of the bytes that it compares and continues: f->version */
 	bool answered, connected, judged; /* the head was received; ... and judged */
 	bool believed;                    /* the check accepted its first bytes */
 	bool whole_hash;                  /* it starts at 0: all bytes written before are compared by hash */
@@ -129,6 +130,7 @@ static int judge_whole(struct attempt *a, const struct head *h)
 		a->anew = true;
 	} else {
 		a->whole_hash = true;
+		a->version = f->version;
 		hash64_init(&a->hash, 0);
 	}
 	return 0;
@@ -223,6 +225,7 @@ static int attempt_win(struct attempt *a)
 		return r < 0 ? -1 : refuse_reply(a, "its file is not the one being fetched");
 	f->winner = a;
 	a->anew = false;
+	a->version = f->version;
 	/* A weak tag (W/) does not identify the bytes. */
 	if (str_starts(a->reply.etag, STR("\"")) && a->reply.etag.size < sizeof(a->c->etag))
 		snprintf(a->c->etag, sizeof(a->c->etag), STR_FMT, STR_ARG(a->reply.etag));
@@ -235,8 +238,8 @@ static int hand_on(struct attempt *a, struct bytes piece)
 
 	if (f->winner != a) {
 		/* Its server is asked again, for the whole file. */
-		if (!a->anew && f->is_void)
-			return refuse_other_file(a, "the bytes that it was to continue are wrong");
+		if (!a->anew && a->version != f->version)
+			return refuse_other_file(a, "the bytes that it was to continue are void");
 		if (!a->anew && a->pos < f->have && pass_known(a, &piece) < 0)
 			return XFER_ABORT;
 		if (!a->anew && a->pos < f->have)
@@ -364,6 +367,7 @@ struct attempt *attempt_start(struct net_fetch *f, struct candidate *c, int64_t 
 	a->started_ms = now_ms;
 	a->second = f->winner != NULL;
 	a->asked_from = req.from;
+	a->version = f->version;
 	arena_init(&a->arena);
 	a->url = mem_printf("%s/%s", c->plain, c->path);
 	req.url = a->url;

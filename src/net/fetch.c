@@ -43,18 +43,13 @@ int fetch_write(struct net_fetch *f, struct bytes piece)
 	return XFER_TAKEN;
 }
 
-static void fetch_forget_bytes(struct net_fetch *f)
+/* Attempts that were to continue after these bytes must not do so. */
+static void fetch_void_bytes(struct net_fetch *f)
 {
+	f->version++;
 	f->have = 0;
 	hash64_init(&f->hash, 0);
 	atomic_store(&f->shown_have, 0);
-}
-
-/* Attempts that compare their bytes with these must not continue after them. */
-static void fetch_void_bytes(struct net_fetch *f)
-{
-	fetch_forget_bytes(f);
-	f->is_void = true;
 }
 
 int fetch_begin_body(struct net_fetch *f, const struct net_reply *reply, struct err *err)
@@ -69,8 +64,7 @@ int fetch_begin_body(struct net_fetch *f, const struct net_reply *reply, struct 
 		fetch_sink_failed(f, err);
 	if (r)
 		return r;
-	fetch_forget_bytes(f);
-	f->is_void = false;
+	fetch_void_bytes(f);
 	unread_over(f);
 	f->begun = f->has_reply = true;
 	f->reply = *reply;
@@ -586,7 +580,7 @@ void fetch_begin(struct net_fetch *f, int64_t now_ms)
 		c->over = c->missing = true;
 		candidate_note(f, c, 0, true, unasked_text[c->unasked]);
 	}
-	fetch_forget_bytes(f);
+	fetch_void_bytes(f);
 	f->last_start_ms = now_ms;
 }
 

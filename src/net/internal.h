@@ -277,7 +277,7 @@ struct net_fetch {
 	struct attempt *winner; /* NULL: none yet, or it was dropped */
 	int64_t last_start_ms;
 	bool begun, size_known;
-	bool is_void; /* the bytes written are wrong: only a server that begins anew can win */
+	unsigned version; /* of the bytes written: another one when they are wrong, or a server begins anew */
 	uint64_t size, have;
 	struct hash64_state hash; /* of the bytes in [0, have) */
 	uint8_t tail[FETCH_TAIL]; /* the last bytes written, byte n at position n % FETCH_TAIL */

@@ -102,13 +102,24 @@ static int make_rows(struct profilestore *s, struct add *a, const uint32_t *stac
 
 /* ---- writing ---- */
 
+void profilestore_batch_done(struct profilestore_batch *b)
+{
+	map_done(&b->own);
+}
+
+static struct bytes row_digest(const struct row *row)
+{
+	return bytes_of(&row->digest, sizeof(row->digest));
+}
+
 /*
- * DB_ROW: it is, with a number before that of the request's first profile. Only a profile with a time of its own can be
- * recognized.
+ * DB_ROW: it is. One that this request has stored does not count, so those after its first profile are passed over if it has
+ * stored such a profile. Only a profile with a time of its own can be recognized.
  */
 static int profile_is_there(struct db *db, const struct add *a, const struct row *row, struct err *err)
 {
-	int64_t end = a->batch && a->batch->first_id ? a->batch->first_id : INT64_MAX;
+	bool own = a->batch && map_get(&a->batch->own, row_digest(row));
+	int64_t end = own ? a->batch->first_id : INT64_MAX;
 	struct db_stmt *st;
 	int r;
 
@@ -206,6 +217,8 @@ static int write_profile_rows(struct profilestore *s, struct add *a, struct rows
 	/* After a transaction that failed, numbers may begin earlier. */
 	if (a->batch && !a->receipt.duplicate && (!a->batch->first_id || a->batch->first_id > s->next_id))
 		a->batch->first_id = s->next_id;
+	for (size_t i = 0; i < rows->n && a->batch && !a->receipt.duplicate; i++)
+		(void)map_put(&a->batch->own, row_digest(&rows->v[i]), a->batch);
 	for (size_t i = 0; i < rows->n && !a->receipt.duplicate; i++)
 		if (write_profile_row(s, a, &rows->v[i],
 				      bytes_of(rows->data.p + rows->v[i].off, rows->v[i].size), err) < 0)
@@ -285,8 +298,13 @@ static int check_time(struct profilestore *s, struct add *a, struct err *err)
 	int64_t latest_ms = MAX(t.now_ms, wall_ms), earliest_ms = MIN(t.now_ms, wall_ms);
 
 	a->has_time = ns != 0;
-	/* Of one without a time that of the wall clock: queries go by it, and a store that was closed for a while doubts it. */
-	a->time_ms = ns ? ns / 1000000 : MAX(wall_ms, INT64_C(0));
+	/*
+	 * Of one without a time that of the wall clock: queries go by it, and a store that was closed for a while doubts it. A
+	 * clock that was set back further than senders may be ahead is wrong: by its time the profile would be deleted soon.
+	 */
+	a->time_ms = ns                                               ? ns / 1000000
+		     : wall_ms < t.now_ms - PROFILESTORE_MAX_AHEAD_MS ? t.now_ms
+								      : MAX(wall_ms, INT64_C(0));
 	a->duration_ms = MAX(a->p->duration_ns / 1000000, (int64_t)0);
 	if (ns < 0)
 		return err_set(err, ERR_INVALID, "is from before 1970");

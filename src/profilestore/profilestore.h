@@ -24,6 +24,7 @@
 #pragma once
 
 #include <errno.h>
+#include "base/map.h"
 #include "profile/tree.h"
 #include "profilestore/selector.h"
 
@@ -90,11 +91,14 @@ struct profilestore_receipt {
 #define PROFILESTORE_TOO_MANY_SERIES E2BIG
 /*
  * Profiles that came in one request: two that are equal are of two senders, such as idle processes of one program, whose
- * numbers are no labels. So none is a duplicate of another; each may be one of a profile that was stored before.
+ * numbers are no labels. So none is a duplicate of another; each may be one of a profile of another request.
  */
 struct profilestore_batch {
-	int64_t first_id; /* of the writer: of its profiles; 0 at first */
+	/* the writer's; zeroed at first */
+	int64_t first_id; /* of its profiles */
+	struct map own;   /* digests of its profiles */
 };
+void profilestore_batch_done(struct profilestore_batch *b);
 struct profilestore_upload {
 	const struct profile *p;
 	const struct profilestore_label *labels;

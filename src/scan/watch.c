@@ -43,12 +43,20 @@ void watch_dir(struct watch *w, const char *path)
 	pthread_mutex_unlock(&w->lock);
 }
 
-/* A link is complete when it comes, and nobody closes it. */
+/*
+ * A link is complete when it comes, and nobody closes it. The other name of a hard link may be gone already, or never was
+ * (O_TMPFILE): then it shows in the times, since a file that is being written has changed when its bytes did.
+ */
 static bool path_is_link(const char *path)
 {
 	struct stat st;
 
-	return lstat(path, &st) == 0 && (S_ISLNK(st.st_mode) || (S_ISREG(st.st_mode) && st.st_nlink > 1));
+	if (lstat(path, &st) != 0)
+		return false;
+	if (!S_ISREG(st.st_mode))
+		return S_ISLNK(st.st_mode);
+	return st.st_nlink > 1 || st.st_ctim.tv_sec != st.st_mtim.tv_sec ||
+	       st.st_ctim.tv_nsec != st.st_mtim.tv_nsec;
 }
 
 static void watch_event(struct watch *w, const struct inotify_event *e)

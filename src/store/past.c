@@ -49,6 +49,15 @@ static void past_name(const char *name, const struct store_meta *meta, struct bu
 		   hex_encode(bytes_of(meta->sha256, STORE_SHA256_SIZE), hex));
 }
 
+/*
+ * A collector that sees the content without a record leaves it alone. BLOB_MISSING. The time of another user's file cannot be
+ * set: that refuses nothing, since a collector would have to be at this very place.
+ */
+static int version_touch(struct store *st, const char *content)
+{
+	return st->blobs->ops->touch(st->blobs, content, NULL) == BLOB_MISSING ? BLOB_MISSING : 0;
+}
+
 int past_add(struct store *st, const char *name, const struct store_record *record, struct str by,
 	     struct err *err)
 {
@@ -74,9 +83,8 @@ int past_add(struct store *st, const char *name, const struct store_record *reco
 	store_record_write(&record->key, &meta, &text);
 	store_content_name(meta.sha256, meta.raw, content);
 	/* A collector that has not seen the record, and has been to the earlier versions, leaves the content alone. */
-	r = st->blobs->remote ? 0 : st->blobs->ops->touch(st->blobs, content, err);
-	if (r)
-		return r < 0 ? -1 : BLOB_CHANGED;
+	if (!st->blobs->remote && version_touch(st, content) == BLOB_MISSING)
+		return BLOB_CHANGED;
 	/* BLOB_CHANGED: it is there already, of the same second. */
 	r = st->blobs->ops->put(st->blobs, buf_cstr(&past), buf_bytes(&text), content,
 				&(struct blob_stamp){ 0 }, err);
@@ -176,8 +184,8 @@ static int version_restore(struct store *st, const char *name, const struct stor
 	store_record_write(&version->key, &meta, &text);
 	if (r == 0) {
 		from_ns = store_now_ns();
-		r = st->blobs->ops->touch(st->blobs, store_content_name(meta.sha256, meta.raw, content), err);
-		r = r == BLOB_MISSING ? BLOB_UNMET : r;
+		r = version_touch(st, store_content_name(meta.sha256, meta.raw, content));
+		r = r == BLOB_MISSING ? BLOB_UNMET : 0;
 	}
 	if (r == 0) {
 		r = record_put(st, name, buf_bytes(&text), &meta, &now.stamp, from_ns, err);

@@ -51,6 +51,7 @@ void take_free(struct take *t)
 	for (size_t i = 0; i < t->n; i++)
 		profile_free(t->profiles[i]);
 	free(t->profiles);
+	profilestore_batch_done(&t->batch);
 	pthread_mutex_destroy(&t->lock);
 }
 

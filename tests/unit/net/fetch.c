@@ -214,6 +214,61 @@ static void nobody_continues_after_bytes_that_are_wrong(void **state)
 	pair_done(&p, &s);
 }
 
+/*
+ * The first server is slow, and its file turns out to be wrong. The second one, asked for the rest of it, answers when the third
+ * one has begun anew and is slow too.
+ */
+static void nobody_continues_after_a_file_that_was_begun_anew(void **state)
+{
+	const struct net_patience patience = { .hedge_ms = 12000, .stall_ms = 1000 };
+	AUTO(buf_done) struct buf damaged = { 0 };
+	struct fault_rule rules[3] = { good(), good(), good() };
+	struct fault_rule late[2] = { good(), { .fault = FAULT_SILENT } };
+	struct fault_http *servers[3];
+	struct net *n = sink_net();
+	struct sink s = { .want = sink_artifact() };
+	const char *urls[3];
+
+	buf_add(&damaged, sink_artifact().p, sink_artifact().size);
+	damaged.p[damaged.size - 1] ^= 1;
+	rules[0].fault = rules[2].fault = FAULT_PAUSE;
+	rules[0].body = buf_bytes(&damaged);
+	rules[0].at = damaged.size - 20;
+	rules[0].pause_ms = 500;
+	late[0].delay_ms = 1500;
+	late[0].times = 1;
+	rules[2].at = 50000;
+	rules[2].pause_ms = 2500;
+	for (size_t i = 0; i < ARRAY_SIZE(servers); i++) {
+		servers[i] = fault_http_new(&rules[i], 1);
+		urls[i] = fault_http_url(servers[i]);
+	}
+	fault_http_rules(servers[1], late, 2);
+	clock_test_freeze(1700000000);
+	sink_start(n, &s, &patience, urls, 3);
+	while (s.got.size < damaged.size - 20)
+		net_run(n, 1);
+	/* A window with many bytes, then one without. */
+	for (int i = 0; i < 2; i++) {
+		clock_test_advance(10000);
+		net_run(n, 1);
+	}
+	while (!fault_http_requests(servers[1], NULL))
+		net_run(n, 1);
+	while (!*sink_said(&s, urls[0]))
+		net_run(n, 1);
+	clock_test_advance(3000);
+	sink_wait(n, &s);
+	clock_test_thaw();
+	sink_assert_got(&s);
+	assert_int_equal(s.n_begun, 2);
+	assert_string_equal(sink_said(&s, urls[2]), "used");
+	sink_done(&s);
+	net_free(n);
+	for (size_t i = 0; i < ARRAY_SIZE(servers); i++)
+		fault_http_free(servers[i]);
+}
+
 /* Both replies are in the sockets when the loop looks again: the second loses, and the first breaks off. */
 static void a_loser_goes_on_when_the_winner_fails_in_the_same_turn(void **state)
 {
@@ -953,6 +1008,7 @@ int main(void)
 		cmocka_unit_test(a_winner_that_breaks_off_is_replaced_at_any_byte),
 		cmocka_unit_test(a_winner_that_stalls_is_replaced_and_goes_on_by_range),
 		cmocka_unit_test(nobody_continues_after_bytes_that_are_wrong),
+		cmocka_unit_test(nobody_continues_after_a_file_that_was_begun_anew),
 		cmocka_unit_test(a_loser_goes_on_when_the_winner_fails_in_the_same_turn),
 		cmocka_unit_test(a_lone_server_that_breaks_off_is_asked_to_go_on),
 		cmocka_unit_test(another_file_of_the_same_build_id_is_not_mixed_in),

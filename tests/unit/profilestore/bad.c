@@ -109,8 +109,27 @@ static void equal_profiles_of_one_request_add_up(void **state)
 		m = stored_merge(&t, CPU, 0, NOW_MS + 1);
 		assert_int_equal(profile_total(m.profile, 0), 3 * profile_total(p, 1));
 		profile_free(m.profile);
+		profilestore_batch_done(&batch);
 		stored_again(&t);
 	}
+	stored_done(&t);
+}
+
+/* Two requests with the same profiles at once, as of a proxy that sends one again. */
+static void profiles_of_requests_that_overlap_are_taken_once(void **state)
+{
+	AUTO(profile_freep) struct profile *p = stored_profile(2, NOW_MS);
+	AUTO(profile_freep) struct profile *q = stored_profile(2, NOW_MS + 1000);
+	struct profilestore_batch one = { 0 }, two = { 0 };
+	struct stored t = { 0 };
+
+	stored_open(&t);
+	assert_false(stored_upload(&t, &(struct profilestore_upload){ .p = p, .batch = &one }).duplicate);
+	assert_true(stored_upload(&t, &(struct profilestore_upload){ .p = p, .batch = &two }).duplicate);
+	assert_false(stored_upload(&t, &(struct profilestore_upload){ .p = q, .batch = &two }).duplicate);
+	assert_true(stored_upload(&t, &(struct profilestore_upload){ .p = q, .batch = &one }).duplicate);
+	profilestore_batch_done(&one);
+	profilestore_batch_done(&two);
 	stored_done(&t);
 }
 
@@ -405,6 +424,7 @@ int main(void)
 		cmocka_unit_test(impossible_times_are_refused),
 		cmocka_unit_test(duplicates_are_taken_once),
 		cmocka_unit_test(equal_profiles_of_one_request_add_up),
+		cmocka_unit_test(profiles_of_requests_that_overlap_are_taken_once),
 		cmocka_unit_test(without_a_time_it_is_now),
 		cmocka_unit_test(too_many_series_are_refused),
 		cmocka_unit_test(too_much_metadata_is_refused_and_the_store_goes_on),

@@ -320,6 +320,25 @@ static void a_profile_without_a_time_is_of_now_after_a_pause(void **state)
 	stored_done(&t);
 }
 
+/* When the clock is right again, the profile would be too old. */
+static void a_profile_without_a_time_is_kept_while_the_clock_is_set_back(void **state)
+{
+	AUTO(profile_freep) struct profile *p = stored_profile(1, 0);
+	struct stored t = { .o = clocked };
+
+	memset(p->sample_labels, 0, p->n_samples * sizeof(uint32_t));
+	stored_open(&t);
+	stored_add(&t, p, "web");
+	stored_now_ms -= YEAR;
+	pass(60000);
+	stored_add(&t, p, "web");
+	stored_now_ms += YEAR;
+	for (int i = 0; i < 3; i++, pass(HOUR))
+		stored_groom(&t);
+	check(&t, p, 2);
+	stored_done(&t);
+}
+
 static void a_damaged_file_of_the_clock_says_nothing(void **state)
 {
 	static const char *const texts[] = { "", "x", "-5", "99999999999999999999", "9000000000000000000" };
@@ -425,6 +444,7 @@ int main(void)
 		cmocka_unit_test(a_store_that_is_opened_with_a_wrong_clock_deletes_nothing_at_once),
 		cmocka_unit_test(a_restart_after_days_without_profiles_deletes_by_age),
 		cmocka_unit_test(a_profile_without_a_time_is_of_now_after_a_pause),
+		cmocka_unit_test(a_profile_without_a_time_is_kept_while_the_clock_is_set_back),
 		cmocka_unit_test(a_damaged_file_of_the_clock_says_nothing),
 		cmocka_unit_test(a_clock_that_jumps_again_and_again_is_not_believed),
 		cmocka_unit_test(deletions_are_told),

@@ -379,6 +379,33 @@ static void a_replacement_that_is_tried_again_keeps_one_version(void **state)
 	assert_versions(f, "ci>ci ");
 }
 
+/* As of a file that belongs to another user. */
+static int touch_of_another_user(struct blobs *b, const char *name, struct err *err)
+{
+	return err_os(err, EPERM, "%s: set time", name);
+}
+
+static void contents_that_cannot_be_touched_are_replaced_and_restored(void **state)
+{
+	struct store_key key = key_of("ab/debuginfo");
+	struct store_fixture *f = *state;
+	struct store_meta meta;
+	struct err err = { 0 };
+
+	assert_int_equal(put_as(f, "ci", "one", STORE_IF_OWNED), 0);
+	clock_test_advance(60000);
+	touching.under = f->st->blobs->ops;
+	touching.ops = *touching.under;
+	touching.ops.touch = touch_of_another_user;
+	f->st->blobs->ops = &touching.ops;
+	assert_int_equal(put_as(f, "ci", "two", STORE_IF_OWNED), 0);
+	clock_test_advance(60000);
+	assert_done(store_restore(f->st, &key, STR(""), STR("root"), &err));
+	f->st->blobs->ops = touching.under;
+	assert_string_equal(get(f, "ab/debuginfo", &meta), "one");
+	assert_versions(f, "ci>root ");
+}
+
 static void earlier_versions_are_kept_and_restored(void **state)
 {
 	static const char *const texts[] = { "v0", "v1", "v2", "v3", "v4" };
@@ -619,6 +646,7 @@ int main(void)
 		BOTH(dynamic_symbols_give_way_to_anybody),
 		BOTH(an_object_of_an_older_version_belongs_to_its_pusher),
 		FROZEN(a_replacement_that_is_tried_again_keeps_one_version),
+		FROZEN(contents_that_cannot_be_touched_are_replaced_and_restored),
 		FROZEN(earlier_versions_are_kept_and_restored),
 		FROZEN(a_version_that_is_restored_while_garbage_is_collected_stays),
 		FROZEN(earlier_versions_are_evicted_first),
