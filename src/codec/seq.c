@@ -58,13 +58,20 @@ static const struct stream_ops in_ops = {
 	.close = in_close,
 };
 
-/* The format's checksum is stored after the last byte: verify it before that byte is delivered. */
+/*
+ * The format's checksum is stored after the last byte: verify it before that byte is delivered. Damaged content may decode to
+ * more bytes than before; then its checksum is not reached here.
+ */
 static int check_end(struct seq_decoder *d, struct err *err)
 {
 	uint8_t more;
 	size_t got;
 
-	return stream_read(d->decoded, &more, 1, &got, err);
+	if (stream_read(d->decoded, &more, 1, &got, err) < 0)
+		return -1;
+	return got ? err_set(err, ERR_INVALID, "decodes to more than %llu bytes",
+			     (unsigned long long)d->out_end)
+		   : 0;
 }
 
 static int seq_read(struct span_decoder *base, void *buf, size_t n, size_t *ret_got, struct err *err)

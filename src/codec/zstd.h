@@ -56,7 +56,7 @@ enum zstd_what {
 	ZSTD_WHAT_FRAME,
 	ZSTD_WHAT_SKIPPABLE,
 	ZSTD_WHAT_LEGACY, /* a frame of a format before RFC 8878 */
-	ZSTD_WHAT_ZEROS,  /* padding, if only zeros follow */
+	ZSTD_WHAT_ZEROS,  /* padding */
 	ZSTD_WHAT_END,
 	ZSTD_WHAT_OTHER,
 };

@@ -32,12 +32,12 @@ static uint32_t load32(const uint8_t *p)
 
 enum zstd_what zstd_what(struct bytes head)
 {
-	static const uint8_t zeros[4];
 	uint32_t magic;
 
 	if (!head.size)
 		return ZSTD_WHAT_END;
-	if (!memcmp(head.p, zeros, MIN(head.size, sizeof(zeros))))
+	/* No magic begins with a zero. */
+	if (!*head.p)
 		return ZSTD_WHAT_ZEROS;
 	if (head.size < 4)
 		return ZSTD_WHAT_OTHER;

@@ -28,6 +28,8 @@ struct zstd_span {
 	struct zstd_payload payload; /* zeroed: the span starts with a frame */
 	uint64_t in, in_end;         /* compressed bytes not read yet */
 	uint64_t left;               /* decoded bytes to come */
+	bool between;                /* a frame has ended and no other has started */
+	bool checks_end;             /* no sums verify the bytes: the checksum after the last one has to */
 	ZSTD_inBuffer input;
 	uint8_t header[6];
 	uint8_t *buf;     /* IN_SIZE */
@@ -77,6 +79,7 @@ int zstd_span_open_with(struct source *raw, const struct codec_span *span,
 	s->in = span->in;
 	s->in_end = span->in_end;
 	s->left = span->out_end - span->out;
+	s->checks_end = !span->payload.size && !span->sums.size;
 	s->buf = mem_alloc(IN_SIZE);
 	s->zstd = ZSTD_createDCtx();
 	if (!s->zstd) {
@@ -124,6 +127,53 @@ static uint64_t span_at(const struct zstd_span *s)
 	return s->in - (s->input.size - s->input.pos);
 }
 
+/* Between frames, skip zeros: libzstd does not know them. */
+static void span_skip_zeros(struct zstd_span *s)
+{
+	const uint8_t *p = s->input.src;
+
+	while (s->between && s->input.pos < s->input.size && !p[s->input.pos])
+		s->input.pos++;
+	s->between = s->between && s->input.pos == s->input.size;
+}
+
+/* One call of libzstd, into @out, or zeros skipped. */
+static int span_step(struct zstd_span *s, ZSTD_outBuffer *out, struct err *err)
+{
+	size_t before = out->pos, r;
+
+	if (span_refill(s, err) < 0)
+		return -1;
+	span_skip_zeros(s);
+	if (s->between && s->in < s->in_end)
+		return 0;
+	r = ZSTD_decompressStream(s->zstd, out, &s->input);
+	if (ZSTD_isError(r)) {
+		zstd_err(err, r);
+		return err_in(err, "near compressed offset %llu", (unsigned long long)span_at(s));
+	}
+	s->between = r == 0;
+	if (!s->between && out->pos == before && s->input.pos == s->input.size && s->in >= s->in_end)
+		return err_set(err, ERR_INVALID, "zstd: a span ends early at compressed offset %llu",
+			       (unsigned long long)span_at(s));
+	return 0;
+}
+
+/*
+ * The checksum of the last frame may not be read yet: verify it before the last bytes are delivered. More bytes may come: a map
+ * that was made during the scan has the size so far.
+ */
+static int span_check_end(struct zstd_span *s, struct err *err)
+{
+	uint8_t more;
+	ZSTD_outBuffer out = { &more, 1, 0 };
+
+	while (!s->between && !out.pos)
+		if (span_step(s, &out, err) < 0)
+			return -1;
+	return 0;
+}
+
 int zstd_span_read(struct span_decoder *d, void *buf, size_t n, size_t *ret_got, struct err *err)
 {
 	struct zstd_span *s = CONTAINER_OF(d, struct zstd_span, base);
@@ -137,25 +187,17 @@ int zstd_span_read(struct span_decoder *d, void *buf, size_t n, size_t *ret_got,
 	}
 	out = (ZSTD_outBuffer){ buf, MIN(n, s->left), 0 };
 	while (out.pos < out.size) {
-		size_t r, before = out.pos;
-
-		if (span_refill(s, err) < 0)
+		if (span_step(s, &out, err) < 0)
 			return -1;
-		r = ZSTD_decompressStream(s->zstd, &out, &s->input);
-		if (ZSTD_isError(r)) {
-			zstd_err(err, r);
-			return err_in(err, "near compressed offset %llu", (unsigned long long)span_at(s));
-		}
-		if (out.pos == before && s->input.pos == s->input.size && s->in >= s->in_end)
-			return err_set(err, ERR_INVALID, "zstd: a span ends early at compressed offset %llu",
-				       (unsigned long long)span_at(s));
 		/* Only a span without a dictionary may continue with the next frame. */
-		if (r == 0 && s->payload.dict && out.pos < out.size)
+		if (s->between && s->payload.dict && out.pos < out.size)
 			return err_set(err, ERR_INVALID,
 				       "zstd: the frame of a span ends early at compressed offset %llu",
 				       (unsigned long long)span_at(s));
 	}
 	s->left -= out.pos;
+	if (!s->left && s->checks_end && span_check_end(s, err) < 0)
+		return -1;
 	*ret_got = out.pos;
 	return 0;
 }

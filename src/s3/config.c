@@ -9,6 +9,8 @@
 
 #define SHARED_MAX   MIB(1)
 #define USUAL_REGION "us-east-1"
+/* All endpoints of the environment and the files. */
+#define IGNORE_ENDPOINTS "AWS_IGNORE_CONFIGURED_ENDPOINT_URLS"
 
 const char *config_env(const char *name)
 {
@@ -48,19 +50,31 @@ void config_reload(struct s3_config *c)
 	read_shared("AWS_SHARED_CREDENTIALS_FILE", "credentials", &c->credentials);
 }
 
-/* The section of the profile in the file config. */
+/* The section of the profile in the file config. The usual one is [profile default] or [default]; the first wins. */
 static char *config_section(const struct s3_config *c)
 {
-	return strcmp(c->profile, "default") == 0 ? mem_strdup("default")
-						  : mem_printf("profile %s", c->profile);
+	char *section = mem_printf("profile %s", c->profile);
+
+	if (strcmp(c->profile, "default") != 0 || profile_has(secret_str(&c->config), section))
+		return section;
+	free(section);
+	return mem_strdup("default");
+}
+
+bool config_value_in(const struct s3_config *c, enum config_file file, const char *key, const char *sub,
+		     struct str *ret)
+{
+	AUTO(mem_freep) char *section = config_section(c);
+
+	return file == CONFIG_CREDENTIALS
+		       ? profile_get(secret_str(&c->credentials), c->profile, key, sub, ret)
+		       : profile_get(secret_str(&c->config), section, key, sub, ret);
 }
 
 bool config_value(const struct s3_config *c, const char *key, const char *sub, struct str *ret)
 {
-	AUTO(mem_freep) char *section = config_section(c);
-
-	return profile_get(secret_str(&c->credentials), c->profile, key, sub, ret) ||
-	       profile_get(secret_str(&c->config), section, key, sub, ret);
+	return config_value_in(c, CONFIG_CREDENTIALS, key, sub, ret) ||
+	       config_value_in(c, CONFIG_CONFIG, key, sub, ret);
 }
 
 static char *config_text(const struct s3_config *c, const char *key)
@@ -83,7 +97,7 @@ char *config_endpoint(const struct s3_config *c, const char *service, char *othe
 	char *own;
 	struct str v;
 
-	if (env_is_on("AWS_IGNORE_CONFIGURED_ENDPOINT_URLS"))
+	if (env_is_on(IGNORE_ENDPOINTS))
 		return other;
 	if (services) {
 		section = mem_printf("services %s", services);
@@ -144,6 +158,7 @@ static int config_check_region(const struct s3_config *c, struct err *err)
 int config_load(const struct s3_options *o, struct s3_config *c, struct err *err)
 {
 	static const char *const endpoints[] = { "AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", NULL };
+	static const char *const none[] = { NULL };
 	static const char *const regions[] = { "AWS_REGION", "AWS_DEFAULT_REGION", NULL };
 	static const char *const profiles[] = { "AWS_PROFILE", "AWS_DEFAULT_PROFILE", NULL };
 	static const char *const bundles[] = { "AWS_CA_BUNDLE", NULL };
@@ -154,6 +169,7 @@ int config_load(const struct s3_options *o, struct s3_config *c, struct err *err
 	config_reload(c);
 	c->profile = option_or_env(o->profile, profiles);
 	chosen = c->profile;
+	c->profile_by_option = o->profile && *o->profile;
 	if (!chosen)
 		c->profile = mem_strdup("default");
 	section = config_section(c);
@@ -163,7 +179,7 @@ int config_load(const struct s3_options *o, struct s3_config *c, struct err *err
 			       "there is no profile '%s' in ~/.aws/config and ~/.aws/credentials: correct "
 			       "AWS_PROFILE, or add it",
 			       c->profile);
-	c->endpoint = option_or_env(o->endpoint, endpoints);
+	c->endpoint = option_or_env(o->endpoint, env_is_on(IGNORE_ENDPOINTS) ? none : endpoints);
 	if (!c->endpoint)
 		c->endpoint = config_endpoint(c, "s3", NULL);
 	c->region = option_or_env(o->region, regions);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which keys sign: those of the environment, of the profile, or lent by a service, in this order. Keys that end are renewed
+ * Which keys sign: those of the environment, of the profile, or lent by a service, in this order; those of a profile that an
+ * option names go before the environment's. Keys that end are renewed
  * before they do, by one of the threads that need them; the others go on with the old ones.
  */
 #include "s3/internal.h"
@@ -71,59 +72,81 @@ void credentials_free(struct credentials *c)
 
 /* ---- where they come from ---- */
 
-static struct lent_keys *keys_of_env(void)
+/* LENDER_NONE: there are none. A key without its secret is not completed from elsewhere: those may be of another user. */
+static int keys_of_env(struct lent_keys **ret, struct err *err)
 {
 	const char *id = config_env("AWS_ACCESS_KEY_ID"), *secret = config_env("AWS_SECRET_ACCESS_KEY");
 
-	if (!id || !secret)
-		return NULL;
-	return lent_keys_new(str_of(id), str_of(secret), str_of(config_env("AWS_SESSION_TOKEN")), INT64_MAX);
-}
-
-/* Ways to get keys that the profile may name, and lode does not go. */
-static int refuse_profile(const struct s3_config *c, struct err *err)
-{
-	static const char *const others[] = { "credential_process", "sso_session", "sso_start_url",
-					      "source_profile", "credential_source" };
-	struct str v;
-
-	for (size_t i = 0; i < ARRAY_SIZE(others); i++)
-		if (config_value(c, others[i], NULL, &v))
-			return err_set(
-				err, ERR_INVALID,
-				"profile %s gets its keys by %s, which lode does not do: put the output of "
-				"'aws configure export-credentials' into the environment",
-				c->profile, others[i]);
+	if (!id)
+		return LENDER_NONE;
+	if (!secret)
+		return err_set(err, ERR_INVALID,
+			       "AWS_ACCESS_KEY_ID is set, but AWS_SECRET_ACCESS_KEY is not");
+	*ret = lent_keys_new(str_of(id), str_of(secret), str_of(config_env("AWS_SESSION_TOKEN")), INT64_MAX);
 	return 0;
 }
 
-static struct lent_keys *keys_of_profile(const struct s3_config *c)
+/* Id, secret and token are all of one file. */
+static int keys_of_file(const struct s3_config *c, enum config_file file, struct lent_keys **ret,
+			struct err *err)
 {
 	struct str id, secret, token = { 0 };
 
-	if (!config_value(c, "aws_access_key_id", NULL, &id) ||
-	    !config_value(c, "aws_secret_access_key", NULL, &secret))
-		return NULL;
-	config_value(c, "aws_session_token", NULL, &token);
-	return lent_keys_new(id, secret, token, INT64_MAX);
+	if (!config_value_in(c, file, "aws_access_key_id", NULL, &id))
+		return LENDER_NONE;
+	if (!config_value_in(c, file, "aws_secret_access_key", NULL, &secret))
+		return err_set(err, ERR_INVALID,
+			       "profile %s has aws_access_key_id without aws_secret_access_key in the file "
+			       "'%s'",
+			       c->profile, file == CONFIG_CREDENTIALS ? "credentials" : "config");
+	(void)config_value_in(c, file, "aws_session_token", NULL, &token);
+	*ret = lent_keys_new(id, secret, token, INT64_MAX);
+	return 0;
+}
+
+/* A way to get keys that the profile may name, and lode does not go. */
+static int refuse_way(const struct s3_config *c, const char *key, struct err *err)
+{
+	struct str v;
+
+	if (!config_value(c, key, NULL, &v))
+		return 0;
+	return err_set(err, ERR_INVALID,
+		       "profile %s gets its keys by %s, which lode does not do: put the output of "
+		       "'aws configure export-credentials' into the environment",
+		       c->profile, key);
+}
+
+/* In the order of other tools: the keys in a profile may be those that its role is taken with. */
+static int keys_of_profile(const struct s3_config *c, struct lent_keys **ret, struct err *err)
+{
+	struct str v;
+	bool has_role = config_value(c, "role_arn", NULL, &v);
+	int r;
+
+	if ((has_role &&
+	     (refuse_way(c, "source_profile", err) < 0 || refuse_way(c, "credential_source", err) < 0)) ||
+	    refuse_way(c, "sso_session", err) < 0 || refuse_way(c, "sso_start_url", err) < 0)
+		return -1;
+	r = keys_of_file(c, CONFIG_CREDENTIALS, ret, err);
+	if (r != LENDER_NONE)
+		return r;
+	return refuse_way(c, "credential_process", err) < 0 ? -1 : keys_of_file(c, CONFIG_CONFIG, ret, err);
 }
 
 static int keys_find(struct credentials *c, struct lent_keys **ret, struct err *err)
 {
-	struct lent_keys *k = keys_of_env();
-	int r;
+	bool by_option = c->config->profile_by_option;
+	int r = by_option ? LENDER_NONE : keys_of_env(ret, err);
 
-	if (!k) {
+	if (r == LENDER_NONE) {
 		config_reload(c->config);
-		k = keys_of_profile(c->config);
+		r = keys_of_profile(c->config, ret, err);
 	}
-	if (k) {
-		*ret = k;
-		return 0;
-	}
-	if (refuse_profile(c->config, err) < 0)
-		return -1;
-	r = lender_ask(c->config, c->net, ret, err);
+	if (r == LENDER_NONE && by_option)
+		r = keys_of_env(ret, err);
+	if (r == LENDER_NONE)
+		r = lender_ask(c->config, c->net, ret, err);
 	if (r == LENDER_NONE)
 		return err_set(
 			err, ERR_IO,

@@ -46,12 +46,17 @@ struct s3_config {
 	char *region, *profile, *ca_file, *proxy;
 	enum s3_style style;               /* not AUTO */
 	bool anonymous, own_region;        /* own_region: it was given, not assumed */
+	bool profile_by_option;            /* its keys go before those of the environment */
 	struct secret config, credentials; /* the shared files */
 };
 int config_load(const struct s3_options *o, struct s3_config *ret, struct err *err);
 void config_done(struct s3_config *c); /* takes the zeroed */
 /* A value of the profile: of the file of credentials, else of config. */
 bool config_value(const struct s3_config *c, const char *key, const char *sub, struct str *ret);
+/* The same, of one file: id, secret and token of a key are in one place. */
+enum config_file { CONFIG_CREDENTIALS, CONFIG_CONFIG };
+bool config_value_in(const struct s3_config *c, enum config_file file, const char *key, const char *sub,
+		     struct str *ret);
 /* The endpoint that the profile has for @service, or for all services; else @other, which it takes. Heap. */
 char *config_endpoint(const struct s3_config *c, const char *service, char *other);
 /* A variable that is set, and not to nothing; else NULL. */

@@ -126,6 +126,43 @@ def test_of_the_home_folder(bucket, tmp_path):
     assert was_read(bucket, inspect(bucket, **env))
 
 
+def files(tmp_path, credentials="", config=""):
+    (tmp_path / "credentials").write_text(credentials)
+    (tmp_path / "config").write_text(config)
+    return {**UNSET, "AWS_SHARED_CREDENTIALS_FILE": str(tmp_path / "credentials"), "AWS_CONFIG_FILE": str(tmp_path / "config")}
+
+
+def test_of_the_default_profile_by_its_other_name(bucket, tmp_path):
+    config = f"[profile default]\n  AWS_ACCESS_KEY_ID = {KEY_ID}\n  aws_secret_access_key = {SECRET}\n"
+    assert was_read(bucket, inspect(bucket, **files(tmp_path, config=config)))
+
+
+def test_a_key_is_of_one_place(bucket, tmp_path):
+    """No token of the other file, no secret of it, and no key of a file in place of half a key in the environment."""
+    own = f"[default]\naws_access_key_id={KEY_ID}\naws_secret_access_key={SECRET}\n"
+    other = "[default]\naws_access_key_id=other\naws_secret_access_key=other\naws_session_token=other\n"
+    assert was_read(bucket, inspect(bucket, **files(tmp_path, own, other)))
+    r = inspect(bucket, **files(tmp_path, f"[default]\naws_access_key_id={KEY_ID}\n", own))
+    assert r.returncode == 1 and "without aws_secret_access_key in the file 'credentials'" in r.stderr, r.stderr
+    r = inspect(bucket, **{**files(tmp_path, own), "AWS_ACCESS_KEY_ID": "other"})
+    assert r.returncode == 1 and "AWS_SECRET_ACCESS_KEY is not" in r.stderr, r.stderr
+
+
+@pytest.mark.parametrize("way", ["role_arn = arn:aws:iam::1:role/x\nsource_profile = p", "sso_session = s"])
+def test_keys_for_another_way_are_not_used(bucket, tmp_path, way):
+    """The keys in the profile are those that the role is taken with."""
+    keys = f"[p]\naws_access_key_id={KEY_ID}\naws_secret_access_key={SECRET}\n"
+    r = inspect(bucket, **files(tmp_path, keys, f"[profile p]\n{way}\n"), AWS_PROFILE="p")
+    assert r.returncode == 1 and "export-credentials" in r.stderr and not bucket.gets(), r.stderr
+
+
+def test_a_profile_by_option_goes_before_the_environment(bucket, tmp_path):
+    keys = f"[p]\naws_access_key_id={KEY_ID}\naws_secret_access_key={SECRET}\n"
+    env = {**os.environ, **bucket.env(**files(tmp_path, keys)), "AWS_ACCESS_KEY_ID": "other", "AWS_SECRET_ACCESS_KEY": "other"}
+    r = subprocess.run([LODE, "scan", "--s3-profile", "p", "--data", str(tmp_path / "data"), "s3://bucket"], capture_output=True, text=True, timeout=60, env=env)
+    assert r.returncode == 0, r.stderr
+
+
 def test_of_a_file_that_others_renew(bucket, tmp_path):
     """The answer to a HEAD has no code: 400 is all it says of a token that has ended."""
     path = tmp_path / "credentials"

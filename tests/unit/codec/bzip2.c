@@ -74,6 +74,7 @@ static void damage_is_reported(void **state)
 	packed_bzip2(&packed, buf_bytes(&plain), 1);
 	check_truncated(CODEC_BZIP2, buf_bytes(&packed), buf_bytes(&plain), 60);
 	check_flipped(CODEC_BZIP2, buf_bytes(&packed), buf_bytes(&plain), &fine, 60);
+	check_flipped_whole(CODEC_BZIP2, buf_bytes(&packed), buf_bytes(&plain), 60);
 	check_faults(CODEC_BZIP2, buf_bytes(&packed), buf_bytes(&plain), &fine);
 
 	buf_add_str(&packed, STR("\0\0\0\0rubbish"));

@@ -307,6 +307,33 @@ void check_flipped(enum codec_kind kind, struct bytes packed, struct bytes plain
 	free(out);
 }
 
+void check_flipped_whole(enum codec_kind kind, struct bytes packed, struct bytes plain, unsigned n)
+{
+	uint8_t *copy = mem_alloc(packed.size), *out = mem_alloc(plain.size);
+	uint64_t seed = 29;
+
+	memcpy(copy, packed.p, packed.size);
+	for (unsigned i = 0; i < n; i++) {
+		size_t at = rnd(&seed) % packed.size;
+		uint8_t mask = (uint8_t)(1 << rnd(&seed) % 8);
+		struct codec_source_options o = { .size = plain.size };
+		struct err err = { 0 };
+		struct source *s;
+
+		copy[at] ^= mask;
+		assert_done(codec_source_open(kind, source_of_mem(bytes_of(copy, packed.size), "x"), &o, &s,
+					      &err));
+		if (source_read_full(s, 0, out, plain.size, SOURCE_SEQUENTIAL, &err) == 0)
+			assert_same(out, plain.p, plain.size);
+		else
+			assert_true(err.kind == ERR_INVALID || err.kind == ERR_LIMIT);
+		source_close(s);
+		copy[at] ^= mask;
+	}
+	free(copy);
+	free(out);
+}
+
 void check_faults(enum codec_kind kind, struct bytes packed, struct bytes plain,
 		  const struct codec_scan_options *opts)
 {

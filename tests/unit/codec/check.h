@@ -28,6 +28,8 @@ unsigned check_all_ways(enum codec_kind kind, struct bytes packed, struct bytes 
 void check_truncated(enum codec_kind kind, struct bytes packed, struct bytes plain, unsigned n);
 void check_flipped(enum codec_kind kind, struct bytes packed, struct bytes plain,
 		   const struct codec_scan_options *opts, unsigned n);
+/* The same without points: the format's own checksum decides. */
+void check_flipped_whole(enum codec_kind kind, struct bytes packed, struct bytes plain, unsigned n);
 /* Each read of the packed bytes fails once. */
 void check_faults(enum codec_kind kind, struct bytes packed, struct bytes plain,
 		  const struct codec_scan_options *opts);

@@ -127,6 +127,7 @@ static void damage_is_reported(void **state)
 	packed_gzip(&packed, buf_bytes(&plain), 6, 0);
 	check_truncated(CODEC_GZIP, buf_bytes(&packed), buf_bytes(&plain), 90);
 	check_flipped(CODEC_GZIP, buf_bytes(&packed), buf_bytes(&plain), &fine, 150);
+	check_flipped_whole(CODEC_GZIP, buf_bytes(&packed), buf_bytes(&plain), 60);
 	check_faults(CODEC_GZIP, buf_bytes(&packed), buf_bytes(&plain), &fine);
 
 	packed.p[packed.size - 8] ^= 1;

@@ -237,6 +237,51 @@ static void much_between_frames(void **state)
 	}
 }
 
+/* Frames that share a span, and the checksum of the last one at every place in the buffer of a source without points. */
+static void zeros_between_frames(void **state)
+{
+	struct zstd_gen_rng r = { 12 };
+	AUTO(buf_done) struct buf plain = { 0 }, packed = { 0 };
+	static const struct codec_scan_options defaults;
+
+	for (unsigned i = 0; i < 4; i++) {
+		size_t at = plain.size, n = i == 2 ? KIB(200) : i;
+
+		zstd_gen_text(&r, 100000, &plain);
+		encode(&packed, bytes_from(&plain, at), 1, 15, 0);
+		memset(buf_reserve(&packed, n), 0, n);
+		packed.size += n;
+	}
+	assert_int_equal(check_all_ways(CODEC_ZSTD, buf_bytes(&packed), buf_bytes(&plain), &defaults), 1);
+}
+
+static void the_last_checksum_is_verified_without_points(void **state)
+{
+	uint8_t *random = mem_alloc(KIB(64)), *got = mem_alloc(KIB(64));
+	unsigned n_split = 0;
+
+	test_fill(random, KIB(64), 11);
+	for (size_t n = KIB(64) - 24; n <= KIB(64); n++) {
+		AUTO(buf_done) struct buf packed = { 0 };
+		struct codec_source_options o = { .size = n };
+		struct err err = { 0 };
+		struct source *s;
+
+		encode(&packed, bytes_of(random, n), 1, 0, 0);
+		/* The checksum begins in one buffer of 64 KiB and ends in the next one. */
+		n_split += packed.size > KIB(64) && packed.size < KIB(64) + 4;
+		packed.p[KIB(32)] ^= 4;
+		assert_done(
+			codec_source_open(CODEC_ZSTD, source_of_mem(buf_bytes(&packed), "x"), &o, &s, &err));
+		assert_fails(source_read_full(s, 0, got, n, SOURCE_SEQUENTIAL, &err), ERR_INVALID,
+			     "checksum");
+		source_close(s);
+	}
+	assert_int_equal(n_split, 3);
+	free(random);
+	free(got);
+}
+
 /* Incompressible, so that points cost next to nothing; blocks of 4096 bytes. */
 static void noise(struct buf *plain, struct buf *packed, size_t n)
 {
@@ -440,6 +485,8 @@ int main(void)
 		cmocka_unit_test(flipped_bits_never_crash),
 		cmocka_unit_test(small_frames_share_a_span),
 		cmocka_unit_test(much_between_frames),
+		cmocka_unit_test(zeros_between_frames),
+		cmocka_unit_test(the_last_checksum_is_verified_without_points),
 		cmocka_unit_test(landmarks_get_points),
 		cmocka_unit_test(the_helper_gets_the_nice_value_of_the_pass),
 		cmocka_unit_test(small_contents_have_no_points),

@@ -4,6 +4,7 @@
  */
 #include "test.h"
 
+#include <stdlib.h>
 #include "s3/internal.h"
 
 static void reads_names_of_objects(void **state)
@@ -54,6 +55,60 @@ static void reads_shared_files(void **state)
 	assert_false(profile_get(all, "dev", "region", NULL, &v));
 	assert_true(profile_has(all, "profile dev"));
 	assert_false(profile_has(all, "profile"));
+}
+
+/* As the tools of AWS read them. */
+static void reads_other_forms_of_shared_files(void **state)
+{
+	static const char text[] = "[profile default]\n"
+				   "  Region = eu-west-2\n"
+				   "  S3 =\n"
+				   "    Addressing_Style = path\n"
+				   "  aws_access_key_id = A\n"
+				   "[profile \"my p\"]\n"
+				   "\tregion = eu-west-3\n"
+				   "\taws_access_key_id = B\n"
+				   "[profile\tq]\n"
+				   "region = eu-west-4\n"
+				   "[services]\n"
+				   "region = not this\n";
+	struct str all = str_of(text), v;
+
+	assert_true(profile_get(all, "profile default", "region", NULL, &v));
+	assert_str(v, "eu-west-2");
+	assert_true(profile_get(all, "profile default", "s3", "addressing_style", &v));
+	assert_str(v, "path");
+	assert_true(profile_get(all, "profile default", "aws_access_key_id", NULL, &v));
+	assert_str(v, "A");
+	assert_false(profile_get(all, "profile default", "addressing_style", NULL, &v));
+	assert_true(profile_get(all, "profile my p", "region", NULL, &v));
+	assert_str(v, "eu-west-3");
+	assert_true(profile_get(all, "profile my p", "aws_access_key_id", NULL, &v));
+	assert_str(v, "B");
+	assert_true(profile_get(all, "profile q", "region", NULL, &v));
+	assert_str(v, "eu-west-4");
+	assert_false(profile_has(all, "default"));
+	assert_false(profile_has(all, "services x"));
+}
+
+static void endpoints_may_be_ignored(void **state)
+{
+	struct s3_config c;
+	struct err err = { 0 };
+
+	setenv("AWS_ENDPOINT_URL_S3", "http://other", 1);
+	assert_done(config_load(&(struct s3_options){ 0 }, &c, &err));
+	assert_string_equal(c.endpoint, "http://other");
+	config_done(&c);
+	setenv("AWS_IGNORE_CONFIGURED_ENDPOINT_URLS", "true", 1);
+	assert_done(config_load(&(struct s3_options){ 0 }, &c, &err));
+	assert_null(c.endpoint);
+	config_done(&c);
+	assert_done(config_load(&(struct s3_options){ .endpoint = "http://option" }, &c, &err));
+	assert_string_equal(c.endpoint, "http://option");
+	config_done(&c);
+	unsetenv("AWS_IGNORE_CONFIGURED_ENDPOINT_URLS");
+	unsetenv("AWS_ENDPOINT_URL_S3");
 }
 
 static void parses_endpoints(void **state)
@@ -168,6 +223,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(reads_names_of_objects),
 		cmocka_unit_test(reads_shared_files),
+		cmocka_unit_test(reads_other_forms_of_shared_files),
+		cmocka_unit_test(endpoints_may_be_ignored),
 		cmocka_unit_test(parses_endpoints),
 		cmocka_unit_test(learns_where_a_bucket_is),
 		cmocka_unit_test(reads_keys_that_services_lend),
