@@ -4,7 +4,7 @@
  * files (home_next(), home_give()), since it knows the processes, and a niced one of its own searches, splits and uploads.
  *
  * A file that was not found is looked for again, since its package may be installed later: after a minute, then after twice as
- * long each time. All others are not sent twice, even if the server asks again, unless HOME_MAX_QUEUE others came after them.
+ * long each time. So is one that could not be sent because the server or this machine's disk failed. All others are not sent twice, even if the server asks again, unless HOME_MAX_QUEUE others came after them.
  */
 #include "agent/home.h"
 
@@ -293,8 +293,9 @@ static void note_result(struct home *h, struct home_item *i, int r, const struct
 		h->stats.n_failed++;
 		snprintf(h->stats.error, sizeof(h->stats.error), "%.*s", (int)sizeof(h->stats.error) - 1,
 			 err->text);
-		/* Another try may help, if the server failed. */
-		i->state = r < 0 && err->kind == ERR_UPSTREAM ? HOME_MISSING : HOME_FAILED;
+		/* Another try may help, if the server failed, or the disk for temporary files is full. */
+		i->state = r < 0 && (err->kind == ERR_UPSTREAM || err->kind == ERR_IO) ? HOME_MISSING
+										       : HOME_FAILED;
 		i->next_ms = clock_mono_ms() + pause_ms;
 		log_info("agent", "uploading debug information: %s", err->text);
 	}

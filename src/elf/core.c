@@ -7,9 +7,13 @@
 #include "elf/core.h"
 
 #include <elf.h>
+#include "base/search.h"
+#include "base/sort.h"
 #include "elf/internal.h"
 
 #define AT_SYSINFO_EHDR_TYPE 33
+/* The list of files alone has up to 4 MiB, or what the setting core_file_note_size_limit allows: 16 at most. */
+#define CORE_MAX_NOTES MIB(16)
 
 struct core {
 	const struct elf_image *img;
@@ -18,6 +22,8 @@ struct core {
 	size_t n, room;
 	uint64_t vdso; /* its address; 0: none */
 	bool has_files;
+	struct sort_key *loads; /* segments with memory, by address: there may be as many as files */
+	size_t n_loads;
 	struct err *err;
 };
 
@@ -95,21 +101,30 @@ static int core_take_note(void *arg, const struct elf_note *note)
 	return 0;
 }
 
-/* The dumped bytes from @addr on, as far as they are in one segment and in the file. */
-static bool dumped_at(const struct elf_image *img, uint64_t addr, uint64_t *ret_off, uint64_t *ret_size)
+static void core_sort_loads(struct core *c)
 {
-	for (uint32_t i = 0; i < img->n_segments; i++) {
-		const struct elf_segment *s = &img->segments[i];
-		uint64_t at = addr - s->vaddr;
+	const struct elf_image *img = c->img;
 
-		if (s->type != PT_LOAD || addr < s->vaddr || at >= s->filesz || s->off >= img->src->size ||
-		    at >= img->src->size - s->off)
-			continue;
-		*ret_off = s->off + at;
-		*ret_size = MIN(s->filesz - at, img->src->size - *ret_off);
-		return true;
-	}
-	return false;
+	c->loads = ARENA_NEW_N(c->a, struct sort_key, (size_t)img->n_segments + 1);
+	for (uint32_t i = 0; i < img->n_segments; i++)
+		if (img->segments[i].type == PT_LOAD && img->segments[i].filesz)
+			c->loads[c->n_loads++] = (struct sort_key){ img->segments[i].vaddr, i };
+	if (c->n_loads)
+		sort_keys(c->loads, c->n_loads);
+}
+
+/* The dumped bytes from @addr on, as far as they are in one segment and in the file. */
+static bool dumped_at(const struct core *c, uint64_t addr, uint64_t *ret_off, uint64_t *ret_size)
+{
+	size_t n = SEARCH(0, c->n_loads, i, c->loads[i].key <= addr);
+	const struct elf_segment *s = n ? &c->img->segments[c->loads[n - 1].at] : NULL;
+	uint64_t size = c->img->src->size, at = s ? addr - s->vaddr : 0;
+
+	if (!s || at >= s->filesz || s->off >= size || at >= size - s->off)
+		return false;
+	*ret_off = s->off + at;
+	*ret_size = MIN(s->filesz - at, size - *ret_off);
+	return true;
 }
 
 /* Only a failing read is a failure: bytes that are no ELF file have no build ID. */
@@ -122,7 +137,7 @@ static int core_read_module(const struct core *c, struct elf_core_module *m, str
 	uint64_t off, size;
 	struct bytes head;
 
-	m->dumped = dumped_at(c->img, m->start, &off, &size);
+	m->dumped = dumped_at(c, m->start, &off, &size);
 	if (!m->dumped)
 		return 0;
 	if (source_read_arena(c->img->src, range_of(off, MIN(size, (uint64_t)ELF_CORE_MODULE_HEAD)), SIZE_MAX,
@@ -158,11 +173,12 @@ int elf_core_modules(const struct elf_image *img, struct arena *a, const struct 
 
 	if (img->h.type != ET_CORE)
 		return err_set(err, ERR_INVALID, "not a core dump");
-	if (elf_notes_each(img, core_take_note, &c, err) < 0)
+	if (elf_notes_each_within(img, CORE_MAX_NOTES, core_take_note, &c, err) < 0)
 		return -1;
 	if (!c.has_files)
 		return ELF_CORE_NO_FILES;
 	core_drop_doubles(&c);
+	core_sort_loads(&c);
 	if (c.vdso)
 		*core_add_module(&c) = (struct elf_core_module){ .path = STR("[vdso]"), .start = c.vdso };
 	for (size_t i = 0; i < c.n; i++)

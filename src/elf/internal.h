@@ -64,3 +64,7 @@ int elf_note_identities(const struct elf_image *img, struct build_id *ret_gnu, s
 			struct err *err);
 /* facts.c: as elf_facts_read(), of an open image. */
 int elf_facts_of(const struct elf_image *img, struct elf_facts *ret, struct err *err);
+
+/* elf_notes_each() with another limit than ELF_MAX_NOTE_SIZE of the bytes of one segment or section. */
+int elf_notes_each_within(const struct elf_image *img, uint64_t max,
+			  int (*fn)(void *arg, const struct elf_note *note), void *arg, struct err *err);

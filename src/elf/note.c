@@ -20,6 +20,7 @@ struct notes_walk {
 	const struct elf_image *img;
 	int (*fn)(void *arg, const struct elf_note *note);
 	void *arg;
+	uint64_t max;  /* bytes of one area */
 	uint64_t left; /* of NOTES_MAX_TOTAL */
 };
 
@@ -61,7 +62,7 @@ static int notes_walk_area(struct notes_walk *w, uint64_t off, uint64_t size, ui
 
 	if (off >= file_size)
 		return 0;
-	size = MIN(MIN(size, file_size - off), MIN((uint64_t)ELF_MAX_NOTE_SIZE, w->left));
+	size = MIN(MIN(size, file_size - off), MIN(w->max, w->left));
 	if (size < 12)
 		return 0;
 	w->left -= size;
@@ -77,10 +78,10 @@ static int notes_walk_area(struct notes_walk *w, uint64_t off, uint64_t size, ui
 	return 0;
 }
 
-int elf_notes_each(const struct elf_image *img, int (*fn)(void *arg, const struct elf_note *note), void *arg,
-		   struct err *err)
+int elf_notes_each_within(const struct elf_image *img, uint64_t max,
+			  int (*fn)(void *arg, const struct elf_note *note), void *arg, struct err *err)
 {
-	struct notes_walk w = { .img = img, .fn = fn, .arg = arg, .left = NOTES_MAX_TOTAL };
+	struct notes_walk w = { .img = img, .fn = fn, .arg = arg, .max = max, .left = NOTES_MAX_TOTAL };
 	int r = 0;
 
 	for (uint32_t i = 0; i < img->n_segments && !r; i++) {
@@ -96,6 +97,12 @@ int elf_notes_each(const struct elf_image *img, int (*fn)(void *arg, const struc
 			r = notes_walk_area(&w, sec->off, sec->size, sec->align, err);
 	}
 	return r;
+}
+
+int elf_notes_each(const struct elf_image *img, int (*fn)(void *arg, const struct elf_note *note), void *arg,
+		   struct err *err)
+{
+	return elf_notes_each_within(img, ELF_MAX_NOTE_SIZE, fn, arg, err);
 }
 
 static bool note_is_go(const struct elf_note *note)

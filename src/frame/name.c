@@ -54,9 +54,25 @@ static size_t closing_bracket(struct str s, size_t i)
 	return 0;
 }
 
+/*
+ * Brackets without an end, of which each is searched for up to the end of the name. Names have few: the operators of their
+ * template arguments. The rest of one with more stays as it is.
+ */
+#define MAX_OPEN_BRACKETS 32u
+
+static size_t find_closing_bracket(struct str s, size_t i, unsigned *n_open)
+{
+	size_t end = *n_open < MAX_OPEN_BRACKETS ? closing_bracket(s, i) : 0;
+
+	*n_open += !end;
+	return end;
+}
+
 /* Leave out "<...>" after a name. Rust's "<T as Trait>::f" begins with one, which stays. */
 static void add_without_templates(struct str s, struct buf *out)
 {
+	unsigned n_open = 0;
+
 	for (size_t i = 0; i < s.size;) {
 		size_t n = operator_at(s, i), end;
 
@@ -66,12 +82,12 @@ static void add_without_templates(struct str s, struct buf *out)
 			/* In "operator<< <int>" a blank separates the sign from the bracket. */
 			if (i + 1 < s.size && s.p[i] == ' ' && s.p[i + 1] == '<')
 				i++;
-			if (i < s.size && s.p[i] == '<' && (end = closing_bracket(s, i)))
+			if (i < s.size && s.p[i] == '<' && (end = find_closing_bracket(s, i, &n_open)))
 				i = end + 1;
 			continue;
 		}
 		if (s.p[i] == '<' && i && (is_word(s.p[i - 1]) || s.p[i - 1] == ']' || s.p[i - 1] == '}') &&
-		    (end = closing_bracket(s, i))) {
+		    (end = find_closing_bracket(s, i, &n_open))) {
 			i = end + 1;
 			continue;
 		}

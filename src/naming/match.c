@@ -70,16 +70,18 @@ int match_file(struct resolver *r, struct str path, struct build_id *ret, char *
 			 MATCH_MAX_MS / 1000);
 		return MATCH_LATER;
 	}
+	/* Files that are met when the store is listed wake nobody; and the only one may turn out to be one of several. */
+	if (!found.several && !complete) {
+		snprintf(
+			why, why_size,
+			"it came without a build ID, and %s of that path is known here yet: not all packages "
+			"and objects of the store were read",
+			found.id.size ? "only one file" : "no file");
+		return MATCH_LATER;
+	}
 	if (found.id.size && !found.several) {
 		*ret = found.id;
 		return 0;
-	}
-	/* Files that are met when the store is listed wake nobody. */
-	if (!found.id.size && !complete) {
-		snprintf(why, why_size,
-			 "it came without a build ID, and no file of that path is known here yet: packages "
-			 "or the store are still being read");
-		return MATCH_LATER;
 	}
 	snprintf(why, why_size,
 		 found.several ? "it came without a build ID, and several files of that path are known"

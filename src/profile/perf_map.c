@@ -15,8 +15,11 @@
 #include "base/vec.h"
 #include "profile/words.h"
 
-/* Functions that start before an address and may still cover it: a runtime may keep one within another. */
-#define LOOK_BACK 16u
+/*
+ * Functions that are looked at for an address: the one that starts last before it, and those around its start. A runtime may
+ * keep one within another, and functions whose code is gone stay in the file, any number of them below a newer one.
+ */
+#define LOOK_BACK 256u
 #define CHUNK     KIB(64)
 #define MARKED    KIB(4)
 
@@ -79,6 +82,14 @@ void perf_map_sort(struct perf_map *m)
 {
 	if (m->n)
 		qsort(m->list, m->n, sizeof(*m->list), entry_by_start);
+	/* One that ends before this start ends before all later ones: it is passed over from here on, so this is one pass. */
+	for (size_t i = 0; i < m->n; i++) {
+		uint32_t at = (uint32_t)i;
+
+		while (at && m->list[at - 1].start + m->list[at - 1].size <= m->list[i].start)
+			at = m->list[at - 1].around;
+		m->list[i].around = at;
+	}
 }
 
 const struct perf_map_entry *perf_map_at(const struct perf_map *m, uint64_t addr)
@@ -86,7 +97,7 @@ const struct perf_map_entry *perf_map_at(const struct perf_map *m, uint64_t addr
 	const struct perf_map_entry *best = NULL;
 	size_t i = SEARCH(0, m->n, k, m->list[k].start <= addr);
 
-	for (unsigned n = 0; i && n < LOOK_BACK; i--, n++) {
+	for (unsigned n = 0; i && n < LOOK_BACK; i = m->list[i - 1].around, n++) {
 		const struct perf_map_entry *e = &m->list[i - 1];
 
 		if (addr - e->start < e->size && (!best || e->line > best->line))

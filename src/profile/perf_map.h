@@ -15,6 +15,8 @@ struct perf_map_entry {
 	uint64_t start, size;
 	uint32_t name, name_size; /* in the map's names */
 	uint32_t line;            /* of the file */
+	/* The last one before it, in their order, that ends after its start: number + 1; 0: none. */
+	uint32_t around;
 };
 
 /* Zeroed is empty. */

@@ -185,6 +185,7 @@ struct scrape_file {
 	struct stat st;
 	bool known; /* st is of a file that was read, or tried */
 	bool missing;
+	bool unread; /* it could not be read, which may pass: it is read again also if it stays as it is */
 	/* under the lock */
 	struct scrape_list *list; /* of the last good content; NULL: none yet */
 	int64_t read_ms;          /* of that one, wall time; 0: never */

@@ -43,7 +43,7 @@ static void replace_all(struct scrape *s)
 struct taken_file {
 	size_t n_targets, n_all, n_before;
 	uint64_t n_over;
-	bool was_broken;
+	bool is_known; /* it was broken before, for the same reason */
 };
 
 /* Its targets, or, of a broken one, those from before. */
@@ -53,7 +53,7 @@ static struct taken_file targets_take(struct scrape *s, struct scrape_file *f, s
 	struct taken_file t = { 0 };
 
 	pthread_mutex_lock(&s->lock);
-	t.was_broken = f->broken;
+	t.is_known = f->broken && !list && strcmp(f->err.text, err->text) == 0;
 	t.n_before = f->list ? f->list->n : 0;
 	f->broken = !list;
 	f->err = *err;
@@ -79,6 +79,8 @@ static void targets_check(struct scrape *s, struct scrape_file *f)
 	if (!scrape_file_changed(f, &list, &err))
 		return;
 	t = targets_take(s, f, list, &err);
+	if (t.is_known)
+		return;
 	if (!list)
 		log_error("scrape", "%s: %s; its %zu targets from before stay until the file is corrected",
 			  f->path, err.text, t.n_before);

@@ -27,18 +27,24 @@ static int scrape_file_parse(const char *path, struct scrape_list **ret, struct 
 	return scrape_list_parse(buf_bytes(&text), dir.size ? dir : STR("."), ret, err);
 }
 
+/* A right that was missing, an error of the storage, no free descriptor: the same file may be readable the next time. */
+static bool may_pass(const struct err *err)
+{
+	return err->kind == ERR_IO || err->os;
+}
+
 bool scrape_file_changed(struct scrape_file *f, struct scrape_list **ret_list, struct err *err)
 {
 	struct stat st;
 	bool missing = stat(f->path, &st) < 0;
 
 	*ret_list = NULL;
-	if (f->known && missing == f->missing && (missing || same_file(&st, &f->st)))
+	if (f->known && !f->unread && missing == f->missing && (missing || same_file(&st, &f->st)))
 		return false;
 	f->known = true;
 	f->missing = missing;
 	if (!missing)
 		f->st = st;
-	(void)scrape_file_parse(f->path, ret_list, err);
+	f->unread = scrape_file_parse(f->path, ret_list, err) < 0 && !missing && may_pass(err);
 	return true;
 }

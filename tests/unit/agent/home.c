@@ -2,7 +2,10 @@
 /* The build IDs whose debug information is wanted. */
 #include "test.h"
 
+#include <fcntl.h>
+#include <unistd.h>
 #include "agent/home.h"
+#include "elf/elf.h"
 
 static struct build_id id_of(uint32_t n)
 {
@@ -52,10 +55,44 @@ static void build_ids_that_are_done_make_room_for_others(void **state)
 	home_free(h);
 }
 
+/* The folder for temporary files is not there, as if its disk were full. */
+static void a_failure_of_this_machine_is_tried_again(void **state)
+{
+	const struct home_options o = { .url = "http://127.0.0.1:1", .dir = "/nonexistent" };
+	AUTO(source_closep) struct source *src = NULL;
+	struct home_stats st = { 0 };
+	struct home *h = NULL;
+	struct elf_facts facts;
+	struct err err = { 0 };
+	struct build_id id;
+
+	assert_done(source_open_file("/proc/self/exe", &src, &err));
+	if (elf_facts_read(src, &facts, &err) != 0 || !(facts.flags & ELF_IS_DEBUG) || !facts.build_id.size)
+		skip();
+	clock_test_freeze(1000);
+	assert_done(home_new(&o, &h, &err));
+	home_want(h, &facts.build_id);
+	assert_true(home_next(h, &id));
+	home_give(h, &id, open("/proc/self/exe", O_RDONLY | O_CLOEXEC), 0, "/proc/self/exe");
+	for (unsigned i = 0; i < 60000 && !st.n_failed; i++) {
+		usleep(1000);
+		home_stats(h, &st);
+	}
+	assert_int_equal(st.n_failed, 1);
+	home_want(h, &facts.build_id);
+	assert_false(home_next(h, &id));
+	clock_test_advance(60001);
+	home_want(h, &facts.build_id);
+	assert_true(home_next(h, &id));
+	home_free(h);
+	clock_test_thaw();
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(build_ids_that_are_done_make_room_for_others),
+		cmocka_unit_test(a_failure_of_this_machine_is_tried_again),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -271,6 +271,32 @@ static void memory_that_is_not_in_the_file_was_not_dumped(void **state)
 	assert_true(m[2].dumped && m[2].is_elf); /* the offset is the dump's own header */
 }
 
+/* Of a process with thousands of mapped files the list is longer than the notes of any program. */
+static void a_long_list_is_read_to_its_end(void **state)
+{
+	AUTO(dump_done) struct dump d = { 0 };
+	const struct elf_core_module *m;
+	struct err err = { 0 };
+	char path[256];
+	size_t n;
+
+	dump_init(&d, ELF_WRITER_X86_64);
+	for (unsigned i = 0; i < 6000; i++) {
+		snprintf(path, sizeof(path), "/%0200u", i);
+		map_file(&d, path, 0x100000 + i * 0x1000, 0);
+	}
+	dump_module(&d, ELF_WRITER_X86_64, 0x100000 + 5999 * 0x1000, id_b);
+	dump_module(&d, ELF_WRITER_X86_64, 0x100000, id_a);
+	add_files(&d, d.n);
+	assert_true(d.notes.size > ELF_MAX_NOTE_SIZE);
+	dump_open(&d);
+	assert_done(modules(&d, &m, &n, &err));
+	assert_int_equal(n, 6000);
+	assert_memory_equal(m[0].id.b, id_a, 20);
+	assert_memory_equal(m[5999].id.b, id_b, 20);
+	assert_false(m[1].dumped);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -279,6 +305,7 @@ int main(void)
 		cmocka_unit_test(a_damaged_list_is_an_error),
 		cmocka_unit_test(a_dump_that_is_cut_has_its_list),
 		cmocka_unit_test(memory_that_is_not_in_the_file_was_not_dumped),
+		cmocka_unit_test(a_long_list_is_read_to_its_end),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

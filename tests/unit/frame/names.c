@@ -45,6 +45,23 @@ static void rusts_brackets_at_the_begin_of_a_name_stay(void **state)
 	assert_str(buf_str(&b), "f");
 }
 
+/* A name of a hostile file: each of 32 000 brackets is open. Ten of them take a minute if each is searched for to the end. */
+static void many_open_brackets_take_little_time(void **state)
+{
+	AUTO(buf_done) struct buf n = { 0 };
+
+	for (unsigned i = 0; i < 32000; i++)
+		buf_add_str(&n, STR("a<"));
+	for (unsigned i = 0; i < 10; i++) {
+		struct symtab_frame f = { .name = buf_str(&n) };
+		AUTO(buf_done) struct buf b = { 0 };
+
+		frame_name(&f, FRAME_DEMANGLE_SIMPLE, &b);
+		assert_int_equal(b.size, n.size);
+	}
+	assert_string_equal(name("a<b<c<d<int>::e<f>", FRAME_DEMANGLE_SIMPLE), "a<b<c<d::e");
+}
+
 static void gos_escapes_are_undone(void **state)
 {
 	assert_string_equal(name("gopkg.in/yaml%2ev2.(*parser).parse", FRAME_DEMANGLE_FULL),
@@ -165,6 +182,7 @@ int main(void)
 		cmocka_unit_test(names_in_four_degrees),
 		cmocka_unit_test(signs_of_operators_are_no_brackets),
 		cmocka_unit_test(rusts_brackets_at_the_begin_of_a_name_stay),
+		cmocka_unit_test(many_open_brackets_take_little_time),
 		cmocka_unit_test(gos_escapes_are_undone),
 		cmocka_unit_test(a_frame_without_a_name_has_none),
 		cmocka_unit_test(every_reason_has_a_name_and_a_text),

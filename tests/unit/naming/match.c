@@ -84,6 +84,26 @@ static void a_file_that_is_not_known_yet_is_looked_for_again(void **state)
 	naming_fixture_close(&t);
 }
 
+/* The first of several that is found, while packages or the store are still being read. */
+static void the_first_of_several_is_not_taken_for_the_only_one(void **state)
+{
+	struct naming_fixture t;
+
+	naming_fixture_open(&t, false);
+	resolve_mem_set_unfinished(t.tables.r, true);
+	naming_fixture_put_program(&t, 1, "/bin/p0");
+	t.opts.interval_ms = 500;
+	naming_fixture_start(&t);
+	naming_fixture_add_one(&t, 0, 0x1010);
+	naming_fixture_expect_state(&t, "/bin/p0", NAMING_WANTED, FRAME_NO_BUILD_ID, 1);
+	assert_string_equal(naming_fixture_name(&t, "/bin/p0", 0x1010), "");
+	naming_fixture_put_program(&t, 2, "/bin/p0");
+	resolve_mem_set_unfinished(t.tables.r, false);
+	naming_fixture_expect_state(&t, "/bin/p0", NAMING_NEVER, FRAME_NO_BUILD_ID, 0);
+	assert_non_null(strstr(naming_fixture_binary(&t, "/bin/p0").why.p, "several files"));
+	naming_fixture_close(&t);
+}
+
 static void of_several_none_is_taken(void **state)
 {
 	struct naming_fixture t;
@@ -153,6 +173,7 @@ int main(void)
 		cmocka_unit_test(the_only_file_of_its_path_is_taken),
 		cmocka_unit_test(a_file_that_turned_up_while_the_service_was_stopped_is_taken),
 		cmocka_unit_test(a_file_that_is_not_known_yet_is_looked_for_again),
+		cmocka_unit_test(the_first_of_several_is_not_taken_for_the_only_one),
 		cmocka_unit_test(of_several_none_is_taken),
 		cmocka_unit_test(a_file_without_code_there_is_another),
 		cmocka_unit_test(a_kernel_is_named_by_its_build_id_wherever_it_ran),

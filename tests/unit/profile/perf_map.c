@@ -74,6 +74,25 @@ static void a_growing_file_is_read_where_it_was_left(void **state)
 	assert_int_equal(f->m.n, 3);
 }
 
+/* A runtime frees code, and puts a larger function in its place: the old lines stay in the file. */
+static void a_function_over_many_old_ones_has_its_name(void **state)
+{
+	struct map_fixture *f = *state;
+	AUTO(buf_done) struct buf b = { 0 };
+	struct err err;
+
+	for (unsigned i = 0; i < 1000; i++)
+		buf_printf(&b, "%x 10 old\n", 0x10000 + 0x10 * i);
+	buf_printf(&b, "10000 8000 new\n14000 10 newest\n");
+	append_text(f, buf_cstr(&b));
+	assert_int_equal(perf_map_update(&f->m, f->pid, &wide, &err), 0);
+	assert_string_equal(made_name(f, 0x10000), "new");
+	assert_string_equal(made_name(f, 0x12345), "new");
+	assert_string_equal(made_name(f, 0x1400f), "newest");
+	assert_string_equal(made_name(f, 0x17fff), "new");
+	assert_string_equal(made_name(f, 0x18000), "-");
+}
+
 static void a_replaced_file_is_read_anew(void **state)
 {
 	struct map_fixture *f = *state;
@@ -142,6 +161,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(a_growing_file_is_read_where_it_was_left, map_setup,
+						map_teardown),
+		cmocka_unit_test_setup_teardown(a_function_over_many_old_ones_has_its_name, map_setup,
 						map_teardown),
 		cmocka_unit_test_setup_teardown(a_replaced_file_is_read_anew, map_setup, map_teardown),
 		cmocka_unit_test_setup_teardown(a_file_that_is_written_again_and_longer_is_read_anew,

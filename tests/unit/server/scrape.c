@@ -3,6 +3,7 @@
 #include "test.h"
 
 #include <stdio.h>
+#include <sys/resource.h>
 #include "server/scrape/internal.h"
 
 #define DIR STR("/etc/lode")
@@ -172,6 +173,38 @@ static void mistakes_are_told(void **state)
 	}
 }
 
+static void a_file_that_could_not_be_read_is_read_again(void **state)
+{
+	char dir[TEST_PATH_SIZE], path[TEST_PATH_SIZE + 8];
+	struct scrape_file f = { .path = path };
+	struct rlimit before, none;
+	struct scrape_list *l;
+	struct err err = { 0 };
+
+	test_dir_make(dir);
+	snprintf(path, sizeof(path), "%s/t.json", dir);
+	assert_done(file_write_durable(path, "[{\"targets\": [\"a:1\"]}]", 22, 0600, &err));
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+	none = (struct rlimit){ 0, before.rlim_max };
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
+	for (unsigned i = 0; i < 2; i++) {
+		assert_true(scrape_file_changed(&f, &l, &err));
+		assert_null(l);
+		assert_int_equal(err.kind, ERR_LIMIT);
+	}
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+	assert_true(scrape_file_changed(&f, &l, &err));
+	assert_non_null(l);
+	scrape_list_unref(l);
+	assert_false(scrape_file_changed(&f, &l, &err));
+	/* A mistake in it does not pass by itself. */
+	assert_done(file_write_durable(path, "[", 1, 0600, &err));
+	assert_true(scrape_file_changed(&f, &l, &err));
+	assert_null(l);
+	assert_false(scrape_file_changed(&f, &l, &err));
+	test_dir_remove(dir);
+}
+
 /* ---- headers ---- */
 
 static void a_secret_is_one_line_of_a_file(void **state)
@@ -329,6 +362,7 @@ int main(void)
 		cmocka_unit_test(settings_come_from_labels_and_members),
 		cmocka_unit_test(sockets_are_targets),
 		cmocka_unit_test(mistakes_are_told),
+		cmocka_unit_test(a_file_that_could_not_be_read_is_read_again),
 		cmocka_unit_test(a_secret_is_one_line_of_a_file),
 		cmocka_unit_test(places_are_spread_and_stay),
 		cmocka_unit_test(the_next_time_is_on_the_grid),
