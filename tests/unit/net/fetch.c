@@ -215,8 +215,8 @@ static void nobody_continues_after_bytes_that_are_wrong(void **state)
 }
 
 /*
- * The first server is slow, and its file turns out to be wrong. The second one, asked for the rest of it, answers when the third
- * one has begun anew and is slow too.
+ * The first server is slow, and its file turns out to be wrong. The second one, asked for the rest of it, answers when the
+ * third one has begun anew and is slow too.
  */
 static void nobody_continues_after_a_file_that_was_begun_anew(void **state)
 {
