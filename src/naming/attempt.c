@@ -24,8 +24,9 @@ int64_t naming_wait_ms(enum frame_reason reason, bool lacking, uint32_t n_tries,
 
 /* ---- beginning ---- */
 
+/* The next try is after @last_ms at most. */
 static void put_failure(struct naming *n, struct profilestore_tried *o, enum frame_reason reason,
-			const char *why)
+			const char *why, int64_t last_ms)
 {
 	o->state = NAMING_WANTED;
 	o->reason = reason;
@@ -35,8 +36,9 @@ static void put_failure(struct naming *n, struct profilestore_tried *o, enum fra
 		o->next_try_ms = clock_wall_ms() + FRAME_RETRY_MS;
 	} else {
 		o->n_tries++;
-		o->next_try_ms = clock_wall_ms() +
-				 naming_wait_ms(reason, false, o->n_tries, n->opts.interval_ms);
+		o->next_try_ms =
+			clock_wall_ms() +
+			MIN(naming_wait_ms(reason, false, o->n_tries, n->opts.interval_ms), last_ms);
 		atomic_fetch_add(&n->n_failed, 1);
 	}
 	metric_count(&tries_family, frame_reason_name(reason));
@@ -82,7 +84,7 @@ static enum identity identify_binary(struct naming *n, const struct profilestore
 			 "without its folder");
 		return IDENTITY_NEVER;
 	}
-	switch (match_file(n->opts.resolver, b->file, ret, why, why_size)) {
+	switch (match_file(n->opts.resolver, b->file, b->origin.size, ret, why, why_size)) {
 	case 0:
 		return IDENTITY_KNOWN;
 	case MATCH_NONE:
@@ -163,7 +165,7 @@ void naming_try_start(struct naming *n, const struct profilestore_binary *b)
 		put_never(n, &o, reason, str_of(why));
 		return;
 	case IDENTITY_LATER:
-		put_failure(n, &o, reason, why);
+		put_failure(n, &o, reason, why, NAMING_LATER_MS);
 		return;
 	}
 	resolve_name_hint(n->opts.resolver, &id, b->file, RESOLVE_BY_SENDER);
@@ -310,7 +312,7 @@ static void naming_attempt_failed(struct naming_attempt *t, enum frame_reason re
 	if (t->key.is_look)
 		profilestore_looked(t->n->opts.store, t->key.binary, t->n_added, is_of_address(t->reason));
 	else
-		put_failure(t->n, &o, reason, why);
+		put_failure(t->n, &o, reason, why, INT64_MAX);
 }
 
 /* Locations that were looked up in this table before had a reason, which may be another by now. */

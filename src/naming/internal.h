@@ -22,6 +22,7 @@
 #define NAMING_BATCH     8192u   /* names written at once */
 #define NAMING_TEXTS     MIB(32) /* bytes of their texts; at this size the batch is written, too */
 #define NAMING_LAST_MS   (60 * 60 * 1000)
+#define NAMING_LATER_MS  (60 * 1000) /* at most, until packages and the store are read: their end wakes nobody */
 /* A binary for which there is nothing, or nothing better, is tried rarely. */
 #define NAMING_MISS_FIRST_MS (10 * 60 * 1000)
 #define NAMING_MISS_LAST_MS  (24 * 60 * 60 * 1000)
@@ -99,7 +100,9 @@ enum {
 	MATCH_NONE = 1,  /* @why has the reason */
 	MATCH_LATER = 2, /* it could not be searched to the end, likewise */
 };
-int match_file(struct resolver *r, struct str path, struct build_id *ret, char *why, size_t why_size);
+/* @was_found: a file was found before. It is found also while packages are unread, which may have others of that path. */
+int match_file(struct resolver *r, struct str path, bool was_found, struct build_id *ret, char *why,
+	       size_t why_size);
 /* All these addresses are in code of that file. */
 bool match_holds(const struct frame_layout *l, const struct profilestore_unnamed *list, size_t n);
 

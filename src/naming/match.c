@@ -30,7 +30,8 @@ static bool mapping_is_gone(struct str path)
 	return str_ends(path, STR(" (deleted)"));
 }
 
-int match_file(struct resolver *r, struct str path, struct build_id *ret, char *why, size_t why_size)
+int match_file(struct resolver *r, struct str path, bool was_found, struct build_id *ret, char *why,
+	       size_t why_size)
 {
 	AUTO(buf_done) struct buf cursor = { 0 };
 	struct match_found found = { 0 };
@@ -70,8 +71,11 @@ int match_file(struct resolver *r, struct str path, struct build_id *ret, char *
 			 MATCH_MAX_MS / 1000);
 		return MATCH_LATER;
 	}
-	/* Files that are met when the store is listed wake nobody; and the only one may turn out to be one of several. */
-	if (!found.several && !complete) {
+	/*
+	 * Files that are met when the store is listed wake nobody; and the only one may turn out to be one of several. One that
+	 * has given names stays the file of that path until another is known.
+	 */
+	if (!found.several && !complete && !(was_found && found.id.size)) {
 		snprintf(
 			why, why_size,
 			"it came without a build ID, and %s of that path is known here yet: not all packages "

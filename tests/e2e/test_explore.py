@@ -446,6 +446,12 @@ def test_a_series_by_one_label_keeps_the_other_matchers(empty, page):
         page.run("document.querySelector('.series-legend button').click()")
         shown(page, 20)
         assert param(page, "query") == cpu + '{service="a", host="h2"}'
+    # A matcher that is there is not added again, wherever it is.
+    visit(page, empty, "?" + urllib.parse.urlencode({"query": cpu + '{service="a", host="h2"}', "series": "service"}))
+    page.wait_text(".series-legend", "service=a 20")
+    page.run("document.querySelector('.series-legend button').click()")
+    shown(page, 20)
+    assert param(page, "query") == cpu + '{service="a", host="h2"}'
 
 
 def test_ranges_by_choice_and_by_hand(service, page):

@@ -33,7 +33,7 @@ const tabNow = () => TABS.some(([tab]) => tab === param("tab")) ? param("tab") :
 function onlyThese(selector, labels) {
 	const { type, matchers } = cutSelector(selector), text = Object.entries(labels).map(([name, value]) => `${name}=${quoted(value)}`).join(", ");
 	const before = param("series") ? matchers.replace(/,$/, "") : "";
-	return joinSelector(type, !before || before === text ? text : before.endsWith(`, ${text}`) ? before : `${before}, ${text}`);
+	return joinSelector(type, !before ? text : `, ${before},`.includes(`, ${text},`) ? before : `${before}, ${text}`);
 }
 
 /* ---- elements, made once ---- */

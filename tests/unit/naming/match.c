@@ -92,7 +92,7 @@ static void the_first_of_several_is_not_taken_for_the_only_one(void **state)
 	naming_fixture_open(&t, false);
 	resolve_mem_set_unfinished(t.tables.r, true);
 	naming_fixture_put_program(&t, 1, "/bin/p0");
-	t.opts.interval_ms = 500;
+	t.opts.interval_ms = 5000;
 	naming_fixture_start(&t);
 	naming_fixture_add_one(&t, 0, 0x1010);
 	naming_fixture_expect_state(&t, "/bin/p0", NAMING_WANTED, FRAME_NO_BUILD_ID, 1);
@@ -101,6 +101,22 @@ static void the_first_of_several_is_not_taken_for_the_only_one(void **state)
 	resolve_mem_set_unfinished(t.tables.r, false);
 	naming_fixture_expect_state(&t, "/bin/p0", NAMING_NEVER, FRAME_NO_BUILD_ID, 0);
 	assert_non_null(strstr(naming_fixture_binary(&t, "/bin/p0").why.p, "several files"));
+	naming_fixture_close(&t);
+}
+
+/* New packages come all the time. */
+static void a_file_that_was_taken_stays_while_others_are_unread(void **state)
+{
+	struct naming_fixture t;
+
+	naming_fixture_open(&t, false);
+	naming_fixture_put_program(&t, 1, "/bin/p0");
+	naming_fixture_start(&t);
+	naming_fixture_add_one(&t, 0, 0x1010);
+	naming_fixture_expect(&t, 0, 0x1010, "s1");
+	resolve_mem_set_unfinished(t.tables.r, true);
+	naming_fixture_add_one(&t, 0, 0x1020);
+	naming_fixture_expect(&t, 0, 0x1020, "s1");
 	naming_fixture_close(&t);
 }
 
@@ -174,6 +190,7 @@ int main(void)
 		cmocka_unit_test(a_file_that_turned_up_while_the_service_was_stopped_is_taken),
 		cmocka_unit_test(a_file_that_is_not_known_yet_is_looked_for_again),
 		cmocka_unit_test(the_first_of_several_is_not_taken_for_the_only_one),
+		cmocka_unit_test(a_file_that_was_taken_stays_while_others_are_unread),
 		cmocka_unit_test(of_several_none_is_taken),
 		cmocka_unit_test(a_file_without_code_there_is_another),
 		cmocka_unit_test(a_kernel_is_named_by_its_build_id_wherever_it_ran),
