@@ -334,6 +334,7 @@ int agent_run(struct agent *a, struct err *err)
 {
 	/* From here on: on a busy machine opening takes seconds. */
 	int64_t end_ms = a->o.run_ms ? clock_mono_ms() + a->o.run_ms : INT64_MAX;
+	int r = 0;
 
 	while (clock_mono_ms() < end_ms && !(a->o.stopped && a->o.stopped(a->o.arg))) {
 		int64_t window_end_ms = a->o.window ? a->window_ms + a->o.window_ms : INT64_MAX;
@@ -349,13 +350,16 @@ int agent_run(struct agent *a, struct err *err)
 	/* The stacks of the last samples may wait for a table. */
 	for (int64_t until_ms = clock_mono_ms() + LAST_MS; clock_mono_ms() < until_ms;) {
 		bool idle = files_idle(a->files);
-		int r = poll_sampler(a, (int)MIN(turn_ms(a, until_ms), INT64_C(50)), err);
 
+		r = poll_sampler(a, (int)MIN(turn_ms(a, until_ms), INT64_C(50)), err);
 		if (r < 0)
 			return -1;
 		if (idle && r != SAMPLER_MORE)
 			break;
 	}
+	/* Not in agent_take(): samples that come after the run's end are not of it. */
+	if (r == SAMPLER_MORE)
+		sampler_drop_rest(a->sampler);
 	return 0;
 }
 

@@ -45,6 +45,7 @@ struct process {
 	int64_t used_ms, next_read_ms;
 	int64_t read_ns;           /* before its mappings were read last */
 	int64_t from_ns, until_ns; /* with @has_ended: as in struct sampler_owner */
+	uint32_t copy_of;          /* likewise */
 	int64_t ended_ms;          /* its end was noticed then; 0: it runs. Samples of it may be under way */
 	struct python_process *python; /* names of its functions; NULL: no interpreter of CPython */
 	struct perf_map *made;         /* code that it made while it ran; NULL: not looked for */

@@ -182,7 +182,8 @@ void process_give(struct processes *p, struct process *of)
 					     .read_ns = of->read_ns,
 					     .has_ended = of->has_ended,
 					     .from_ns = of->from_ns,
-					     .until_ns = of->until_ns };
+					     .until_ns = of->until_ns,
+					     .copy_of = of->copy_of };
 	struct err err = { 0 };
 	bool has_python = false;
 	size_t n = 0;

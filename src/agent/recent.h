@@ -36,7 +36,8 @@ struct recent_process {
 	bool has_exec; /* an exec is known: these are all its mappings. Else those that it made beside its parent's */
 	/* CLOCK_MONOTONIC: it ran another program before @from_ns (0 without has_exec), and from @until_ns on. */
 	int64_t from_ns, until_ns;
-	uint32_t parent; /* that started it, though another one may have taken its place; 0: not known */
+	uint32_t parent;  /* that started it, though another one may have taken its place; 0: not known */
+	unsigned n_execs; /* until then */
 	char comm[RECENT_COMM];
 	struct recent_map {
 		struct maps_line line; /* its path is in recent_process.paths; see recent_path() */

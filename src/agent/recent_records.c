@@ -141,6 +141,7 @@ void recent_search(struct recent_process *p, uint32_t pid, int64_t start_ns)
 	p->start_ns = start_ns;
 	p->has_exec = false;
 	p->parent = 0;
+	p->n_execs = 0;
 	p->from_ns = start_ns;
 	p->until_ns = INT64_MAX;
 	p->comm[0] = '\0';
@@ -158,6 +159,7 @@ void recent_scan_execs(struct recent_process *p, const struct recent_view *v, in
 			p->parent = r.parent;
 		if (r.kind != RECENT_EXEC)
 			continue;
+		p->n_execs += r.time_ns <= at_ns;
 		if (r.time_ns > at_ns) {
 			p->until_ns = MIN(p->until_ns, r.time_ns);
 		} else if (!p->has_exec || r.time_ns > p->from_ns) {

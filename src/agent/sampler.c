@@ -220,6 +220,10 @@ void sampler_flush(struct sampler *s, const struct sampler_handler *h)
 	s->handler = h;
 	sampler_hold_flush(s);
 	s->handler = NULL;
+}
+
+void sampler_drop_rest(struct sampler *s)
+{
 	if (s->ops->drop_rest)
 		s->stats.lost += s->ops->drop_rest(s);
 }
@@ -365,6 +369,7 @@ int sampler_process_set(struct sampler *s, const struct sampler_owner *of,
 				       .n_mappings = n_mappings };
 	p->read_ns = of->read_ns ? of->read_ns : p->set_ns;
 	p->from_ns = of->has_ended ? of->from_ns : exec_ns_of(s, of->pid);
+	p->copy_of = of->has_ended ? of->copy_of : 0;
 	p->mappings = NEW_N(struct sampler_mapping, n_mappings + 1);
 	if (n_mappings)
 		memcpy(p->mappings, mappings, n_mappings * sizeof(*mappings));

@@ -217,11 +217,11 @@ struct sampler_handler {
 int sampler_poll(struct sampler *s, int timeout_ms, const struct sampler_handler *h, struct err *err);
 #define SAMPLER_MORE 1 /* its time was over, and samples are left for the next call */
 
-/*
- * At the end of a run: deliver the samples that wait, without their process or table if it has not come. Those that no
- * sampler_poll() has read are dropped, and counted as lost.
- */
+/* At the end of a run: deliver the samples that wait, without their process or table if it has not come. */
 void sampler_flush(struct sampler *s, const struct sampler_handler *h);
+
+/* Likewise, after SAMPLER_MORE: drop the samples that are left, and their events, and count the samples as lost. */
+void sampler_drop_rest(struct sampler *s);
 
 /*
  * With @off_cpu: deliver the time until now of the threads that still sleep, which counts from now on again. So the time of
@@ -265,6 +265,8 @@ struct sampler_owner {
 	bool has_ended; /* no sample of it will be taken any more: the mappings are for those that are under way */
 	/* With @has_ended, CLOCK_MONOTONIC: it ran the program of the mappings from then, until then; 0: not known. */
 	int64_t from_ns, until_ns;
+	uint32_t
+		copy_of; /* before @from_ns it ran the program of this process, which had started it; 0: not known */
 };
 
 /*

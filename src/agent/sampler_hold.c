@@ -63,15 +63,24 @@ static bool end_may_wait(enum sampler_end end)
 	       end == SAMPLER_EVICTED;
 }
 
+static bool same_start(const struct sampler_process *p, const struct sampler_sample *sample)
+{
+	return !p->start_ticks || !sample->start_ticks || p->start_ticks == sample->start_ticks;
+}
+
+/* The mappings of @p are of the program that it ran then. */
+static bool ran_then(const struct sampler_process *p, int64_t time_ns)
+{
+	return time_ns >= p->from_ns && (!p->until_ns || time_ns < p->until_ns);
+}
+
 /*
  * Whether the sample is of that process and of the program that it ran then: another one may have other code at the same
  * addresses.
  */
 static bool same_process(const struct sampler_process *p, const struct sampler_sample *sample)
 {
-	if (p->start_ticks && sample->start_ticks && p->start_ticks != sample->start_ticks)
-		return false;
-	if (sample->time_ns < p->from_ns || (p->until_ns && sample->time_ns >= p->until_ns))
+	if (!same_start(p, sample) || !ran_then(p, sample->time_ns))
 		return false;
 	/* It was set, and in the kernel it is not any more: it has run another program, whose event is under way. */
 	return !sample->not_set || p->has_ended || sample->time_ns <= p->set_ns;
@@ -86,6 +95,18 @@ static bool walk_again(struct sampler *s, const struct sampler_process *p, struc
 	/* An address that is not in mappings that were read after the sample is in none. */
 	return end_may_wait(sample->end) &&
 	       !(sample->end == SAMPLER_NO_MAPPING && p->read_ns > sample->time_ns);
+}
+
+/* The process whose program it ran before the first one of its own. NULL: not known. */
+static struct sampler_process *copied_process(const struct sampler *s, const struct sampler_process *p,
+					      const struct sampler_sample *sample)
+{
+	struct sampler_process *of;
+
+	if (!p->copy_of || !same_start(p, sample) || sample->time_ns >= p->from_ns)
+		return NULL;
+	of = sampler_process_get(s, p->copy_of);
+	return of && ran_then(of, sample->time_ns) ? of : NULL;
 }
 
 static void tell_unknown(struct sampler *s, const struct sampler_sample *sample)
@@ -146,7 +167,9 @@ static struct sampler_process *process_of(const struct sampler *s, const struct 
 {
 	struct sampler_process *p = sampler_process_get(s, sample->pid);
 
-	return p && same_process(p, sample) ? p : NULL;
+	if (!p || same_process(p, sample))
+		return p;
+	return copied_process(s, p, sample);
 }
 
 void sampler_take(struct sampler *s, const struct sampler_sample *sample)
@@ -180,11 +203,15 @@ void sampler_hold_process(struct sampler *s, struct sampler_process *p)
 	s->hold_changed = true;
 	for (size_t i = 0; i < s->n_held; i++) {
 		struct sampler_held *h = s->held[i];
+		struct sampler_process *of;
 
-		if (!h || h->sample.pid != p->pid || !same_process(p, &h->sample))
+		if (!h || h->sample.pid != p->pid)
+			continue;
+		of = same_process(p, &h->sample) ? p : copied_process(s, p, &h->sample);
+		if (!of)
 			continue;
 		sampler_process_unref(h->process);
-		h->process = sampler_process_ref(p);
+		h->process = sampler_process_ref(of);
 	}
 }
 

@@ -41,6 +41,7 @@ struct sampler_process {
 	int64_t set_ns, read_ns;   /* when it was set; before that its mappings were read */
 	int64_t from_ns, until_ns; /* as in struct sampler_owner, of running processes, too */
 	bool has_ended;
+	uint32_t copy_of; /* as in struct sampler_owner */
 	struct sampler_mapping *mappings;
 	size_t n_mappings;
 };

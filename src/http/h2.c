@@ -92,7 +92,8 @@ static ssize_t conn_write(struct h2_conn *c, const void *p, size_t n)
 /* Send all pending bytes. */
 static void flush_conn(struct h2_conn *c)
 {
-	bool sent = c->unsent;
+	/* Nobody waits for a GOAWAY alone. A stream is there until the last bytes of its reply are made. */
+	bool sent = c->unsent, replies = c->n_streams > 0;
 
 	if (c->dead || (c->tls && !h2_tls_is_ready(c->tls)))
 		return;
@@ -120,7 +121,7 @@ static void flush_conn(struct h2_conn *c)
 			return;
 		}
 		c->out_at += (size_t)n;
-		sent = true;
+		sent = sent || replies;
 	}
 	/* An idle connection keeps no buffer. */
 	h2_conn_drop_out(c);

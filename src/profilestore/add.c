@@ -299,12 +299,13 @@ static int check_time(struct profilestore *s, struct add *a, struct err *err)
 
 	a->has_time = ns != 0;
 	/*
-	 * Of one without a time that of the wall clock: queries go by it, and a store that was closed for a while doubts it. A
-	 * clock that was set back further than senders may be ahead is wrong: by its time the profile would be deleted soon.
+	 * Of one without a time that of the wall clock: queries go by it, and a store that was closed for a while doubts it. But
+	 * if that clock was set back so far that by its time the profile would be deleted soon, it is not believed. Set back
+	 * less, it may have been corrected.
 	 */
-	a->time_ms = ns                                               ? ns / 1000000
-		     : wall_ms < t.now_ms - PROFILESTORE_MAX_AHEAD_MS ? t.now_ms
-								      : MAX(wall_ms, INT64_C(0));
+	a->time_ms = ns                                                        ? ns / 1000000
+		     : s->max_age_ms && wall_ms < t.now_ms - s->max_age_ms / 2 ? t.now_ms
+									       : MAX(wall_ms, INT64_C(0));
 	a->duration_ms = MAX(a->p->duration_ns / 1000000, (int64_t)0);
 	if (ns < 0)
 		return err_set(err, ERR_INVALID, "is from before 1970");

@@ -121,12 +121,15 @@ static int refuse_way(const struct s3_config *c, const char *key, struct err *er
 static int keys_of_profile(const struct s3_config *c, struct lent_keys **ret, struct err *err)
 {
 	struct str v;
-	bool has_role = config_value(c, "role_arn", NULL, &v);
+	bool has_role = config_value(c, "role_arn", NULL, &v),
+	     has_sso = config_value(c, "sso_account_id", NULL, &v) ||
+		       config_value(c, "sso_role_name", NULL, &v);
 	int r;
 
 	if ((has_role &&
 	     (refuse_way(c, "source_profile", err) < 0 || refuse_way(c, "credential_source", err) < 0)) ||
-	    refuse_way(c, "sso_session", err) < 0 || refuse_way(c, "sso_start_url", err) < 0)
+	    /* A session without an account and a role is for tokens of other services. */
+	    (has_sso && (refuse_way(c, "sso_session", err) < 0 || refuse_way(c, "sso_start_url", err) < 0)))
 		return -1;
 	r = keys_of_file(c, CONFIG_CREDENTIALS, ret, err);
 	if (r != LENDER_NONE)

@@ -148,12 +148,18 @@ def test_a_key_is_of_one_place(bucket, tmp_path):
     assert r.returncode == 1 and "AWS_SECRET_ACCESS_KEY is not" in r.stderr, r.stderr
 
 
-@pytest.mark.parametrize("way", ["role_arn = arn:aws:iam::1:role/x\nsource_profile = p", "sso_session = s"])
+@pytest.mark.parametrize("way", ["role_arn = arn:aws:iam::1:role/x\nsource_profile = p", "sso_session = s\nsso_account_id = 1\nsso_role_name = x"])
 def test_keys_for_another_way_are_not_used(bucket, tmp_path, way):
     """The keys in the profile are those that the role is taken with."""
     keys = f"[p]\naws_access_key_id={KEY_ID}\naws_secret_access_key={SECRET}\n"
     r = inspect(bucket, **files(tmp_path, keys, f"[profile p]\n{way}\n"), AWS_PROFILE="p")
     assert r.returncode == 1 and "export-credentials" in r.stderr and not bucket.gets(), r.stderr
+
+
+def test_a_session_without_a_role_lends_no_keys(bucket, tmp_path):
+    """As for botocore: it is for tokens of other services."""
+    keys = f"[p]\naws_access_key_id={KEY_ID}\naws_secret_access_key={SECRET}\n"
+    assert was_read(bucket, inspect(bucket, **{**files(tmp_path, keys, "[profile p]\nsso_session = s\n"), "AWS_PROFILE": "p"}))
 
 
 def test_a_profile_by_option_goes_before_the_environment(bucket, tmp_path):

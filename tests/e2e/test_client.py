@@ -461,8 +461,10 @@ def test_a_folder_of_apples_debug_information_is_named(cache, tmp_path):
 def test_another_server_is_asked_in_spite_of_a_miss_of_others(packaged, s, program, cache):
     """The advice after a miss names another server: the note of the miss, ten minutes old at most, is not about that one."""
     env = environment(cache, "")
-    find = [LODE, "find", program.build_id, "--server"]
-    assert subprocess.run([*find, s.url], capture_output=True, text=True, env=env).returncode == 1
+    find = [LODE, "find", program.build_id]
+    assert subprocess.run(find, capture_output=True, text=True, env=environment(cache, s.url)).returncode == 1
     assert (cache / program.build_id / "debuginfo").stat().st_size == 0
+    find.append("--server")
+    assert subprocess.run([*find, s.url], capture_output=True, text=True, env=env).returncode == 1
     r = subprocess.run([*find, packaged.url], capture_output=True, text=True, env=env)
     assert r.returncode == 0, r.stderr

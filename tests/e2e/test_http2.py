@@ -8,6 +8,7 @@ import re
 import socket
 import struct
 import subprocess
+import tempfile
 import time
 
 import pytest
@@ -244,6 +245,21 @@ def test_slow_readers_get_the_ends_of_their_replies_when_the_service_stops(serve
         assert (body_size(c), c.ended(1)) == (size, True)
         c.close()
     assert s.proc.wait(30) == 0
+
+
+def test_a_client_without_a_request_does_not_delay_the_stop(serve, tmp_path):
+    """It never reads, as one that is gone without a word never acknowledges."""
+    (tmp_path / "empty").mkdir()
+    with tempfile.TemporaryDirectory() as folder:
+        s = serve([tmp_path / "empty"], args=["--listen-grpc", f"unix:{folder}/s"]).ready()
+        with socket.socket(socket.AF_UNIX) as k:
+            k.connect(f"{folder}/s")
+            k.sendall(PREFACE + frame(SETTINGS))
+            k.recv(1, socket.MSG_PEEK)
+            start = time.monotonic()
+            s.proc.terminate()
+            assert s.proc.wait(30) == 0
+            assert time.monotonic() - start < 4  # replies have 5 s
 
 
 @pytest.mark.slow

@@ -451,12 +451,12 @@ int main(int argc, char **argv)
 	while (!stopped && clock_mono_ms() < end_ms) {
 		forget_tables(&r);
 		if (sampler_poll(r.sampler, (int)MIN(MAX(end_ms - clock_mono_ms(), INT64_C(0)), INT64_C(200)),
-				 &h, &err)) {
+				 &h, &err) < 0) {
 			fprintf(stderr, "%s\n", err.text);
 			return 1;
 		}
 	}
-	if (sampler_poll(r.sampler, 0, &h, &err))
+	if (sampler_poll(r.sampler, 0, &h, &err) < 0)
 		return 1;
 	print_result(&r, r.first_ns ? (double)(r.first_ns - start_ns) / 1e9 : -1);
 	sampler_close(r.sampler);

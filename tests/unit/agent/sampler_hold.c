@@ -176,6 +176,38 @@ static void another_program_at_the_same_addresses(void **state)
 	sampler_close(s);
 }
 
+/* Before its first exec it was a copy of the process that started it. */
+static void a_sample_of_before_the_first_exec(void **state)
+{
+	struct sampler *s = sampler_mem_new(&(struct sampler_options){ .hold_ms = 500 });
+	struct sampler_owner of = { .pid = 7, .has_ended = true, .copy_of = 6 }, starter = { .pid = 6 };
+	struct seen seen;
+
+	clock_test_freeze(1000);
+	assert_int_equal(sampler_process_set(s, &starter, &code, 1, NULL), 0);
+	put_raw_sample(s, sizeof(stack_words));
+	assert_int_equal(poll_once(s).n, 0);
+	clock_test_advance(1);
+	of.from_ns = clock_mono_ns();
+	assert_int_equal(sampler_process_set(s, &of, NULL, 0, NULL), 0);
+	seen = poll_once(s);
+	assert_int_equal(seen.n, 1);
+	assert_int_equal(seen.n_user, 3);
+	/* One that has run another program since has no mappings of then. */
+	sampler_process_drop(s, 7);
+	put_raw_sample(s, sizeof(stack_words));
+	clock_test_advance(1);
+	sampler_mem_event(
+		s, &(struct sampler_event){ .kind = SAMPLER_EXEC, .pid = 6, .time_ns = clock_mono_ns() });
+	assert_int_equal(poll_once(s).n, 0);
+	assert_int_equal(sampler_process_set(s, &starter, &code, 1, NULL), 0);
+	of.from_ns = clock_mono_ns();
+	assert_int_equal(sampler_process_set(s, &of, NULL, 0, NULL), 0);
+	assert_int_equal(poll_once(s).n, 0);
+	clock_test_thaw();
+	sampler_close(s);
+}
+
 static void an_ended_process_between_two_programs(void **state)
 {
 	struct sampler *s = sampler_mem_new(&(struct sampler_options){ .hold_ms = 500 });
@@ -320,6 +352,7 @@ int main(void)
 		cmocka_unit_test(a_process_that_ended_after_it_was_set),
 		cmocka_unit_test(another_process_with_the_same_number),
 		cmocka_unit_test(another_program_at_the_same_addresses),
+		cmocka_unit_test(a_sample_of_before_the_first_exec),
 		cmocka_unit_test(an_ended_process_between_two_programs),
 		cmocka_unit_test(unmapped_before_and_after_the_maps_were_read),
 		cmocka_unit_test(a_table_that_comes_late),

@@ -339,6 +339,28 @@ static void a_profile_without_a_time_is_kept_while_the_clock_is_set_back(void **
 	stored_done(&t);
 }
 
+/* A computer's clock is often hours ahead until it has asked for the time. */
+static void a_profile_without_a_time_is_of_a_clock_that_was_corrected(void **state)
+{
+	const struct profilestore_range all = { .to_ms = INT64_MAX };
+	AUTO(profile_freep) struct profile *p = stored_profile(1, 0);
+	struct stored t = { .o = clocked };
+	struct profilestore_entries *e;
+	struct err err = { 0 };
+
+	memset(p->sample_labels, 0, p->n_samples * sizeof(uint32_t));
+	stored_open(&t);
+	stored_add(&t, p, "web");
+	stored_now_ms -= 8 * HOUR;
+	pass(60000);
+	stored_add(&t, p, "web");
+	assert_done(profilestore_profiles(t.s, &all, 0, &e, &err));
+	assert_int_equal(e->n, 2);
+	assert_true(MIN(e->v[0].time_ms, e->v[1].time_ms) == stored_now_ms);
+	free(e);
+	stored_done(&t);
+}
+
 static void a_damaged_file_of_the_clock_says_nothing(void **state)
 {
 	static const char *const texts[] = { "", "x", "-5", "99999999999999999999", "9000000000000000000" };
@@ -445,6 +467,7 @@ int main(void)
 		cmocka_unit_test(a_restart_after_days_without_profiles_deletes_by_age),
 		cmocka_unit_test(a_profile_without_a_time_is_of_now_after_a_pause),
 		cmocka_unit_test(a_profile_without_a_time_is_kept_while_the_clock_is_set_back),
+		cmocka_unit_test(a_profile_without_a_time_is_of_a_clock_that_was_corrected),
 		cmocka_unit_test(a_damaged_file_of_the_clock_says_nothing),
 		cmocka_unit_test(a_clock_that_jumps_again_and_again_is_not_believed),
 		cmocka_unit_test(deletions_are_told),
