@@ -346,6 +346,7 @@ static void a_profile_without_a_time_is_of_a_clock_that_was_corrected(void **sta
 	AUTO(profile_freep) struct profile *p = stored_profile(1, 0);
 	struct stored t = { .o = clocked };
 	struct profilestore_entries *e;
+	int64_t first_ms = INT64_MAX;
 	struct err err = { 0 };
 
 	memset(p->sample_labels, 0, p->n_samples * sizeof(uint32_t));
@@ -355,8 +356,11 @@ static void a_profile_without_a_time_is_of_a_clock_that_was_corrected(void **sta
 	pass(60000);
 	stored_add(&t, p, "web");
 	assert_done(profilestore_profiles(t.s, &all, 0, &e, &err));
-	assert_int_equal(e->n, 2);
-	assert_true(MIN(e->v[0].time_ms, e->v[1].time_ms) == stored_now_ms);
+	/* Each is one of two types. */
+	assert_int_equal(e->n, 4);
+	for (size_t i = 0; i < e->n; i++)
+		first_ms = MIN(first_ms, e->v[i].time_ms);
+	assert_true(first_ms == stored_now_ms);
 	free(e);
 	stored_done(&t);
 }
