@@ -36,9 +36,8 @@ static void put_failure(struct naming *n, struct profilestore_tried *o, enum fra
 		o->next_try_ms = clock_wall_ms() + FRAME_RETRY_MS;
 	} else {
 		o->n_tries++;
-		o->next_try_ms =
-			clock_wall_ms() +
-			MIN(naming_wait_ms(reason, false, o->n_tries, n->opts.interval_ms), last_ms);
+		o->next_try_ms = clock_wall_ms() +
+				 MIN(naming_wait_ms(reason, false, o->n_tries, n->opts.interval_ms), last_ms);
 		atomic_fetch_add(&n->n_failed, 1);
 	}
 	metric_count(&tries_family, frame_reason_name(reason));

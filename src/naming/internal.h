@@ -22,7 +22,8 @@
 #define NAMING_BATCH     8192u   /* names written at once */
 #define NAMING_TEXTS     MIB(32) /* bytes of their texts; at this size the batch is written, too */
 #define NAMING_LAST_MS   (60 * 60 * 1000)
-#define NAMING_LATER_MS  (60 * 1000) /* at most, until packages and the store are read: their end wakes nobody */
+#define NAMING_LATER_MS \
+	(60 * 1000) /* at most, until packages and the store are read: their end wakes nobody */
 /* A binary for which there is nothing, or nothing better, is tried rarely. */
 #define NAMING_MISS_FIRST_MS (10 * 60 * 1000)
 #define NAMING_MISS_LAST_MS  (24 * 60 * 60 * 1000)
