@@ -239,11 +239,14 @@ class Chaos:
         while True:
             listed = self.ask("profiles", query=self.TYPE, limit=100000)
             series = self.ask("series", query=self.TYPE, one=1)
-            graph = self.ask("flamegraph", query=self.TYPE)
-            if not listed or not series or not graph:
+            graph = series and self.graph(series)
+            if not listed or not graph:
                 return None
             if self.ask("profiles", query=self.TYPE, limit=100000) == listed:
                 return listed, series, graph
+
+    def graph(self, series):
+        return self.ask("flamegraph", query=self.TYPE)
 
     def check(self, objects):
         views = self.views()

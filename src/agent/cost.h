@@ -18,7 +18,7 @@ struct cost_share {
 	int64_t credit_ns; /* the cost of work is subtracted */
 	int64_t credit_ms; /* monotonic: as of then; 0: not used so far */
 };
-/* What is saved now of one @part of the time, at most @most_ns. Negative: more was spent. */
+/* The nanoseconds that are saved now, of one @part of the time, at most @most_ns. Negative: more were spent. */
 int64_t cost_share_saved(struct cost_share *s, int64_t part, int64_t most_ns);
 /* cost_ns() of the text of /proc/thread-self/schedstat, at @now_ns. */
 int64_t cost_of_text(struct str text, int64_t now_ns);

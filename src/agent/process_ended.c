@@ -44,27 +44,20 @@ static bool inherit_maps(struct processes *p, struct process *of)
 	return true;
 }
 
-/* Whether it still ran its parent's program. The request of a sample that waited does not say so, but the record of its start. */
-static bool is_copy(struct process *of, const struct recent_process *r)
-{
-	if (!r->has_exec && r->parent) {
-		of->is_fork = true;
-		of->parent = of->parent ? of->parent : r->parent;
-	}
-	return !r->has_exec && of->is_fork;
-}
-
 bool process_recover(struct processes *p, struct process *of)
 {
 	const struct recent_process *r;
-	bool copy;
 
 	if (!p->o.recent || !of->seen_ns)
 		return false;
 	r = recent_find(p->o.recent, of->pid, process_start_ns(of), of->seen_ns);
-	/* A sample of what it ran before, of which nothing is known, does not take back what is known. */
-	copy = is_copy(of, r);
-	if (of->has_ended && of->n_maps && !r->has_exec && !copy) {
+	/* The request of a sample that waited does not say that it still ran its parent's program. */
+	if (!r->has_exec && r->parent) {
+		of->is_fork = true;
+		of->parent = of->parent ? of->parent : r->parent;
+	}
+	/* The mappings that are known stay if those at the time of the sample are not. */
+	if (of->has_ended && of->n_maps && !r->has_exec && !of->is_fork) {
 		of->is_read = true;
 		return true;
 	}
@@ -75,7 +68,7 @@ bool process_recover(struct processes *p, struct process *of)
 		of->is_fork = false;
 		memcpy(of->comm, r->comm, sizeof(of->comm));
 		process_take_lines(p, of, r);
-	} else if (!copy || !inherit_maps(p, of)) {
+	} else if (!of->is_fork || !inherit_maps(p, of)) {
 		return false;
 	}
 	if (!of->n_maps)

@@ -40,7 +40,7 @@ struct dwarf_data {
 	uint64_t fd_off;
 	const uint8_t *mem; /* ... or in memory here; NULL: not */
 	bool damaged;       /* the file has it, and it cannot be read; size is 0 */
-	uint64_t n_code; /* relocations by the address of a section of code; not counted unless it is moved */
+	bool names_code;    /* a relocation has the address of a section of code, other than 0 */
 	struct err unknown; /* relocations that were left out; ERR_NONE: there are none */
 };
 

@@ -83,7 +83,7 @@ static int data_read_whole(struct dwarf_data *s, const struct dwarf *d, struct e
 	if (dwarf_relocate(d->img, &what, err) < 0)
 		return -1;
 	s->unknown = what.unknown;
-	s->n_code = what.n_code;
+	s->names_code = what.names_code;
 	return 0;
 }
 

@@ -74,7 +74,7 @@ struct dwarf_relocated {
 	size_t size;
 	/* Why entries were left out; ERR_NONE: none were. */
 	struct err unknown;
-	uint64_t n_code; /* entries that added the address of a section of code, other than 0 */
+	bool names_code; /* an entry added the address of a section of code, other than 0 */
 };
 /* Apply the relocations of a section. Entries of unknown kinds are left out: what->unknown. */
 int dwarf_relocate(const struct elf_image *img, struct dwarf_relocated *what, struct err *err);

@@ -153,7 +153,7 @@ static bool code_is_relocated(const struct dwarf *d)
 	const struct dwarf_data *sections[] = { &d->info, &d->line, &d->ranges, &d->rnglists, &d->addr };
 
 	for (size_t i = 0; i < ARRAY_SIZE(sections); i++)
-		if (sections[i]->n_code)
+		if (sections[i]->names_code)
 			return true;
 	return false;
 }

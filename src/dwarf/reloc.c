@@ -29,7 +29,7 @@ struct reloc_job {
 		shndx;         /* shndx: the section numbers that do not fit into symbols; may be empty */
 	const uint64_t *bases; /* of the image's sections; NULL: all 0 */
 	struct reloc_unknown *unknown;
-	uint64_t *n_code;
+	bool *names_code;
 };
 
 struct reloc_entry {
@@ -95,7 +95,7 @@ static uint64_t reloc_symbol_value(const struct reloc_job *j, uint32_t index)
 	if (j->bases) {
 		section = reloc_symbol_section(j, index, &known);
 		value += known ? j->bases[section] : 0;
-		*j->n_code += known && j->bases[section];
+		*j->names_code |= known && j->bases[section];
 	}
 	return value;
 }
@@ -167,16 +167,14 @@ static void reloc_apply(const struct reloc_job *j, const struct reloc_entry *e)
 	reloc_put(j->p + e->off, v, k->size, big);
 }
 
-/* Read the section numbers of the symbols in section @symtab that are too large for a symbol, if it has any. */
-static int reloc_shndx_read(struct reloc_job *j, uint32_t symtab, struct arena *a, struct err *err)
+/* Read the symbols in section @symtab, and their section numbers. */
+static int reloc_symbols_read(struct reloc_job *j, uint32_t symtab, struct arena *a, struct err *err)
 {
-	for (uint32_t i = 1; i < j->img->n_sections; i++) {
-		const struct elf_section *sec = &j->img->sections[i];
+	const struct elf_section *shndx = elf_section_shndx(j->img, symtab);
 
-		if (sec->type == SHT_SYMTAB_SHNDX && sec->link == symtab)
-			return elf_section_read(j->img, sec, SYMTAB_MAX, a, &j->shndx, err) < 0 ? -1 : 0;
-	}
-	return 0;
+	if (elf_section_read(j->img, &j->img->sections[symtab], SYMTAB_MAX, a, &j->symtab, err) < 0)
+		return -1;
+	return shndx && elf_section_read(j->img, shndx, SYMTAB_MAX, a, &j->shndx, err) < 0 ? -1 : 0;
 }
 
 /* An entry of REL or RELA. */
@@ -284,7 +282,7 @@ int dwarf_relocate(const struct elf_image *img, struct dwarf_relocated *what, st
 				       .rela = rel->type == SHT_RELA,
 				       .bases = bases,
 				       .unknown = &unknown,
-				       .n_code = &what->n_code };
+				       .names_code = &what->names_code };
 		AUTO(arena_done) struct arena a = { .hold = img->memory };
 		bool is_crel = rel->type == ELF_SHT_CREL;
 
@@ -299,8 +297,7 @@ int dwarf_relocate(const struct elf_image *img, struct dwarf_relocated *what, st
 				       img->h.machine);
 		/* Without symbols only the addends are used; for section symbols they are enough. */
 		if (rel->link && rel->link < img->n_sections &&
-		    (elf_section_read(img, &img->sections[rel->link], SYMTAB_MAX, &a, &j.symtab, err) < 0 ||
-		     reloc_shndx_read(&j, rel->link, &a, err) < 0))
+		    reloc_symbols_read(&j, rel->link, &a, err) < 0)
 			return -1;
 		if ((is_crel ? reloc_apply_crel : reloc_apply_section)(&j, rel, err) < 0)
 			return -1;

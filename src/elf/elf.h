@@ -97,6 +97,8 @@ int elf_refuse_folder(const char *path, struct err *err);
 
 /* The first section of that name; NULL: none. */
 const struct elf_section *elf_section_find(const struct elf_image *img, const char *name);
+/* The section numbers of the symbols in section @symtab that do not fit into them (SHT_SYMTAB_SHNDX); NULL: none. */
+const struct elf_section *elf_section_shndx(const struct elf_image *img, uint32_t symtab);
 
 /*
  * The range of a section in the file (with the header of SHF_COMPRESSED ones). ELF_NO_SECTION for NOBITS and

@@ -16,6 +16,14 @@ const struct elf_section *elf_section_find(const struct elf_image *img, const ch
 	return NULL;
 }
 
+const struct elf_section *elf_section_shndx(const struct elf_image *img, uint32_t symtab)
+{
+	for (uint32_t i = 1; i < img->n_sections; i++)
+		if (img->sections[i].type == SHT_SYMTAB_SHNDX && img->sections[i].link == symtab)
+			return &img->sections[i];
+	return NULL;
+}
+
 bool elf_section_is_debug(const struct elf_section *sec, struct str *ret_base)
 {
 	static const struct str prefixes[] = { STR(".debug_"), STR(".zdebug_") };

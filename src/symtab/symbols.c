@@ -181,6 +181,7 @@ static int symbols_each(struct symbols_reader *r, struct bytes table, struct byt
 static int symbol_table_read(struct symbols_reader *r, const struct elf_section *sec, struct err *err)
 {
 	struct bytes table = { 0 }, names = { 0 }, shndx = { 0 };
+	const struct elf_section *numbers;
 	int rc;
 
 	if (!sec->link || sec->link >= r->img->n_sections)
@@ -191,10 +192,9 @@ static int symbol_table_read(struct symbols_reader *r, const struct elf_section 
 				      err);
 	if (rc)
 		return rc < 0 ? -1 : 0;
-	for (uint32_t i = 1; i < r->img->n_sections; i++)
-		if (r->img->sections[i].type == SHT_SYMTAB_SHNDX && r->img->sections[i].link == sec->index &&
-		    elf_section_read(r->img, &r->img->sections[i], TABLE_MAX, &r->s->arena, &shndx, err) < 0)
-			return -1;
+	numbers = elf_section_shndx(r->img, sec->index);
+	if (numbers && elf_section_read(r->img, numbers, TABLE_MAX, &r->s->arena, &shndx, err) < 0)
+		return -1;
 	return symbols_each(r, table, names, shndx, err);
 }
 

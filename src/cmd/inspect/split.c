@@ -146,6 +146,8 @@ static bool is_same_place(const char *a, const char *b)
 	AUTO(mem_freep) char *dir_a = folder_of(a), *dir_b = folder_of(b);
 	struct stat x, y;
 
+	if (strcmp(a, b) == 0)
+		return true;
 	return str_eq(path_basename(str_of(a)), path_basename(str_of(b))) && stat(dir_a, &x) == 0 &&
 	       stat(dir_b, &y) == 0 && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
 }
@@ -184,8 +186,7 @@ static int choose_places(struct split_job *j, struct err *err)
 	} else {
 		j->debug = arena_printf(&j->a, "%s.debug", j->out);
 	}
-	if (strcmp(j->debug, j->out) == 0 || strcmp(j->debug, j->in) == 0 ||
-	    is_same_place(j->debug, j->out) || is_same_place(j->debug, j->in))
+	if (is_same_place(j->debug, j->out) || is_same_place(j->debug, j->in))
 		return err_set(err, ERR_INVALID,
 			       "the debug file would replace the file itself; give another --debug-file");
 	if (is_archive_of(j, j->out) || is_archive_of(j, j->debug))

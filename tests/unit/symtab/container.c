@@ -489,16 +489,9 @@ static void short_entries_of_the_linkage_table(void **state)
 /* Entries of aarch64 with bti and without, one of 24 bytes and one of 16. */
 static void entries_of_the_linkage_table_of_aarch64(void **state)
 {
-	static const uint32_t
-		code
-			[] = {
-				0xd503245f, 0xf0000010,
-				0xf9400e11, /* 0x1800: bti c; adrp x16, 0x4000; ldr x17, [x16, 0x18] */
-				0x91006210, 0xd61f0220,
-				0xd503201f, /* add x16, x16, 0x18; br x17; nop */
-				0xf0000010, 0xf9401211,
-				0x91008210, 0xd61f0220, /* 0x1818: the same of 0x4020 */
-			};
+	/* bti c; adrp x16, 0x4000; ldr x17, [x16, 0x18]; add x16, x16, 0x18; br x17; nop. Then the same of 0x4020. */
+	static const uint32_t code[] = { 0xd503245f, 0xf0000010, 0xf9400e11, 0x91006210, 0xd61f0220,
+					 0xd503201f, 0xf0000010, 0xf9401211, 0x91008210, 0xd61f0220 };
 	AUTO(answers_done) struct answers a;
 	AUTO(buf_done) struct buf b = { 0 };
 	unsigned at;
