@@ -480,7 +480,8 @@ static int merged_part(void *arg, const struct series *x, struct sums *sums, str
 	/* An answer may take seconds to make; copies of one value of many take less than a snapshot. */
 	if (m->lends || !m->shape.label.size)
 		reader_rest(m->rd);
-	store_merge_mark(m, sums, m->shape.stacks);
+	/* Values that are copied have most callers in common. */
+	store_merge_mark(m, sums, m->lends || (m->shape.stacks && !m->shape.label.size));
 	if (m->refusal.kind)
 		return store_merge_refused(m, err);
 	if (m->lends ||

@@ -27,10 +27,13 @@ static int grow_smaller_side(struct merged_side *v, struct err *err)
 	return a == b ? 0 : a < b ? sums_grow(&v[0].sums, b, err) : sums_grow(&v[1].sums, a, err);
 }
 
-static int mark_sides(struct merged_side *v, struct err *err)
+static int mark_sides(struct merged_sides *x, struct err *err)
 {
+	struct merged_side *v = x->v;
+
+	/* Values that are copied have most callers in common. */
 	for (unsigned i = 0; i < 2; i++) {
-		store_merge_mark(&v[i].m, &v[i].sums, true);
+		store_merge_mark(&v[i].m, &v[i].sums, x->lends || !x->decided);
 		if (v[i].m.refusal.kind)
 			return store_merge_refused(&v[i].m, err);
 	}
@@ -93,7 +96,7 @@ static int merged_part_of_both(void *arg, const struct series *of, struct sums *
 	/* An answer may take seconds to make; copies of one value of many take less than a snapshot. */
 	if (x->lends || !x->v[0].m.shape.label.size)
 		reader_rest(x->rd);
-	if (mark_sides(x->v, err) < 0)
+	if (mark_sides(x, err) < 0)
 		return -1;
 	if (!x->decided)
 		decide_by_sides(x);
@@ -140,7 +143,7 @@ static int decide_before_values(struct merged_sides *x, const struct profilestor
 
 	if (!x->v[0].m.shape.label.size)
 		return 0;
-	if (range_sums_both(x->rd, ranges, &all, sums, err) < 0 || mark_sides(x->v, err) < 0)
+	if (range_sums_both(x->rd, ranges, &all, sums, err) < 0 || mark_sides(x, err) < 0)
 		return -1;
 	decide_by_sides(x);
 	for (unsigned i = 0; i < 2; i++)
