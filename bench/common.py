@@ -53,7 +53,7 @@ def peak_rss_mb(pid):
 class Server:
     """A server process on loopback with its own data folder."""
 
-    def __init__(self, kind, paths, state=None, extra=()):
+    def __init__(self, kind, paths, state=None, extra=(), upstream=None):
         self.kind = kind
         self.port = free_port()
         self.state = pathlib.Path(state or tempfile.mkdtemp(prefix=f"bench-{kind}-", dir=CORPUS))
@@ -62,7 +62,8 @@ class Server:
         env = dict(os.environ, TMPDIR=str(self.state))
         env.pop("DEBUGINFOD_URLS", None)
         if kind == "lode":
-            argv = [LODE, "serve", "--listen", f"127.0.0.1:{self.port}", "--data", str(self.state), "--no-upstream", *extra, *paths]
+            argv = [LODE, "serve", "--listen", f"127.0.0.1:{self.port}", "--data", str(self.state), *extra, *paths]
+            argv += ["--debuginfod-upstream-servers", upstream] if upstream else ["--no-upstream"]
         else:
             argv = ["debuginfod", "-F", "-R", "-U", "-Z", ".tar.zst", "-Z", ".tar.gz", "-t", "0", "-g", "0", "-d", str(self.state / "index.sqlite"),
                     "-p", str(self.port), *extra, *paths]

@@ -13,6 +13,7 @@ import pathlib
 import random
 import re
 import socket
+import struct
 import subprocess
 import tarfile
 
@@ -89,6 +90,39 @@ def deb(packed, suffix, build_ids=(), name="x"):
                          (f"data.tar.{suffix}" if suffix else "data.tar", packed)):
         out += f"{member:16}{0:<12}{0:<6}{0:<6}{'100644':8}{len(data):<10}`\n".encode() + data + b"\n" * (len(data) % 2)
     return out
+
+
+BOMB_SECTIONS = [".debug_info", ".debug_line", ".debug_abbrev", ".debug_str", ".debug_line_str", ".debug_str_offsets", ".debug_ranges",
+                 ".debug_rnglists", ".debug_addr", ".debug_aranges"]
+
+
+def zeros(mib):
+    """MIB MiB of zeros, compressed by zstd."""
+    return subprocess.run(f"head -c {mib}M /dev/zero | zstd -q -c -3", shell=True, capture_output=True, check=True).stdout
+
+
+def elf_of(kind, build_id, sections):
+    """An ELF file of x86-64 of that e_type; the first section is the build ID's note. Others: (name, sh_type, sh_flags, sh_link, sh_entsize, content).
+    Addresses are offsets in the file."""
+    body, names, table = b"", b"\0", [(0,) * 10]
+    note = (".note.gnu.build-id", 7, 2, 0, 0, struct.pack("<III", 4, len(build_id), 3) + b"GNU\0" + build_id)
+    for name, sh_type, flags, link, entsize, content in [note, *sections]:
+        at = 64 + len(body)
+        table.append((len(names), sh_type, flags, at if flags & 2 and kind != 1 else 0, at, len(content), link, 0, 1, entsize))
+        names += name.encode() + b"\0"
+        body += content + bytes(-len(content) % 8)
+    names += b".shstrtab\0"
+    table.append((len(names) - 10, 3, 0, 0, 64 + len(body), len(names), 0, 0, 1, 0))
+    body += names + bytes(-len(names) % 8)
+    head = b"\x7fELF" + bytes([2, 1, 1]) + bytes(9) + struct.pack("<HHIQQQIHHHHHH", kind, 62, 1, 0, 0, 64 + len(body), 0, 64, 0, 0, 64,
+                                                                len(table), len(table) - 1)
+    return head + body + b"".join(struct.pack("<IIQQQQIIQQ", *s) for s in table)
+
+
+def bomb(mib, build_id, packed):
+    """An ELF file with ten compressed sections of so many MiB each."""
+    content = struct.pack("<IIQQ", 2, 0, mib << 20, 1) + packed
+    return elf_of(3, build_id, [(name, 1, 0x800, 0, 0, content) for name in BOMB_SECTIONS])
 
 
 def debug_path(build_id):

@@ -7,46 +7,17 @@ import http.client
 import json
 import re
 import socket
-import struct
 import subprocess
 import threading
 import time
 
 import pytest
 
-from making import healthy, peak_mib
+from making import bomb, healthy, peak_mib, zeros
 from compact import binary_request
 from conftest import Program, build_id as build_id_of
 from profiling import call, message, number
 from pushing import lode, put
-
-SECTIONS = [".debug_info", ".debug_line", ".debug_abbrev", ".debug_str", ".debug_line_str", ".debug_str_offsets", ".debug_ranges",
-            ".debug_rnglists", ".debug_addr", ".debug_aranges"]
-
-
-def zeros(mib):
-    """MIB MiB of zeros, compressed by zstd."""
-    return subprocess.run(["zstd", "-q", "-c", "-3"], input=bytes(mib << 20), capture_output=True, check=True).stdout
-
-
-def bomb(mib, build_id, packed):
-    """An ELF file with ten compressed sections of so many MiB each."""
-    body, names, sections = b"", b"\0", [(0,) * 10]
-
-    def add(name, kind, flags, data):
-        nonlocal body, names
-        sections.append((len(names), kind, flags, 0, 64 + len(body), len(data), 0, 0, 1, 0))
-        names += name.encode() + b"\0"
-        body += data + bytes(-len(data) % 8)
-
-    add(".note.gnu.build-id", 7, 2, struct.pack("<III", 4, len(build_id), 3) + b"GNU\0" + build_id)
-    for name in SECTIONS:
-        add(name, 1, 0x800, struct.pack("<IIQQ", 2, 0, mib << 20, 1) + packed)
-    add(".shstrtab", 3, 0, names + b".shstrtab\0")
-    head = b"\x7fELF" + bytes([2, 1, 1]) + bytes(9) + struct.pack("<HHIQQQIHHHHHH", 3, 62, 1, 0, 0, 64 + len(body), 0, 64, 0, 0, 64,
-                                                                len(sections), len(sections) - 1)
-    return head + body + b"".join(struct.pack("<IIQQQQIIQQ", *s) for s in sections)
-
 
 @pytest.mark.slow
 def test_a_command_does_not_take_memory_by_a_section_s_claim(tmp_path):
