@@ -21,6 +21,11 @@ struct bytes sink_artifact(void)
 	return bytes_of(artifact, SIZE);
 }
 
+struct fault_rule sink_good(void)
+{
+	return (struct fault_rule){ .body = sink_artifact() };
+}
+
 struct net *sink_net(void)
 {
 	const struct net_options opts = { .breaker_first_ms = 30000 };
@@ -156,4 +161,21 @@ const char *sink_said(const struct sink *s, const char *url)
 		if (strcmp(notes[i].server, url) == 0)
 			return notes[i].message;
 	return "";
+}
+
+struct pair pair_of(struct fault_rule a, struct fault_rule b)
+{
+	struct pair p = { sink_net(), fault_http_new(&a, 1), fault_http_new(&b, 1), { 0 } };
+
+	p.urls[0] = fault_http_url(p.a);
+	p.urls[1] = fault_http_url(p.b);
+	return p;
+}
+
+void pair_done(struct pair *p, struct sink *s)
+{
+	sink_done(s);
+	net_free(p->n);
+	fault_http_free(p->a);
+	fault_http_free(p->b);
 }

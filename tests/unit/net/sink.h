@@ -23,8 +23,20 @@ struct sink {
 
 /* The artifact of most tests: an ELF magic, 300 000 bytes. */
 struct bytes sink_artifact(void);
+/* A server that has it. */
+struct fault_rule sink_good(void);
 /* Options of `net` for tests: short breakers. */
 struct net *sink_net(void);
+
+/* Two servers with such rules. */
+struct pair {
+	struct net *n;
+	struct fault_http *a, *b;
+	const char *urls[2];
+};
+struct pair pair_of(struct fault_rule a, struct fault_rule b);
+void pair_done(struct pair *p, struct sink *s);
+
 /* Fetch "buildid/ab/debuginfo" from these servers; runs the loop until it is done. Times of the patience that
  * are 0 are set. */
 void sink_fetch(struct net *n, struct sink *s, const struct net_patience *p, const char *const *urls,
