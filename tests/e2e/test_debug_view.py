@@ -13,7 +13,7 @@ import go_program
 from conftest import LODE, Program
 from profiling import Pprof, ask, code_segment, send
 from pushing import put
-from test_explore import DOWN, HOSTILE, RIGHT, UP, chosen, page, param, visit  # noqa: F401
+from exploring import DOWN, HOSTILE, RIGHT, UP, chosen, page, param, visit  # noqa: F401
 from test_profile import pprof
 from test_symbolize import Built
 

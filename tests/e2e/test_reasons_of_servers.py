@@ -10,7 +10,7 @@ import pytest
 from conftest import LODE
 from faulty import Dead
 from profiling import Pprof, ask, code_segment, send
-from test_explore import page, visit  # noqa: F401
+from exploring import page, visit  # noqa: F401
 from test_reasons import lib, one, pool_of, push  # noqa: F401
 from test_symbolize import post
 

@@ -13,7 +13,7 @@ from conftest import build_id, make_deb
 from faulty import Dead
 from profiling import Pprof, ask, code_segment, send
 from pushing import lode
-from test_explore import page, visit  # noqa: F401
+from exploring import page, visit  # noqa: F401
 from test_reasons import Library, lib  # noqa: F401
 from test_reasons_agree import codes
 from test_symbolize import SOURCE as SHOP

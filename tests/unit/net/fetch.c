@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One artifact from several servers: in which order they are asked, and how one ends. Waits that must not be needed are set to a
- * minute, so that a test that runs into one fails by its time limit and not by a measured time.
+ * One artifact from several servers: in which order they are asked, and how one ends. Waits that must not be needed are
+ * set to a minute, so that a test that runs into one fails by its time limit and not by a measured time.
  */
 #include "test.h"
 #include "sink.h"
