@@ -233,6 +233,9 @@ static const int refused_calls[] = {
 #endif
 	SYS_ptrace,
 	SYS_process_vm_writev,
+#ifdef SYS_pidfd_getfd
+	SYS_pidfd_getfd, /* CAP_SYS_PTRACE takes any descriptor of any process, sockets too */
+#endif
 	SYS_mount,
 	SYS_umount2,
 	SYS_pivot_root,

@@ -30,7 +30,7 @@ int confine_drop_rights(struct err *err);
 int confine_parser(const char **ret_lacks, struct err *err);
 
 /*
- * For the agent, all its threads: no program can be started, no process made, traced or written to, no file system mounted, no
- * module or BPF program loaded, no namespace or user changed. After the start.
+ * For the agent, all its threads: no program can be started, no process made, traced or written to, no descriptor of one taken,
+ * no file system mounted, no module or BPF program loaded, no namespace or user changed. After the start.
  */
 int confine_agent(struct err *err);

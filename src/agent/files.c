@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 #include "agent/python_image.h"
+#include "base/condition.h"
 #include "base/hash_index.h"
 
 #define BUCKETS       4096u
@@ -120,13 +121,8 @@ static void rest_of_reader(struct files *f, int64_t worked_ns)
 
 	if (f->cpu_ns < BURST_NS || ms <= 0)
 		return;
-	clock_gettime(CLOCK_REALTIME, &until);
-	until.tv_sec += ms / 1000;
-	until.tv_nsec += ms % 1000 * 1000000;
-	if (until.tv_nsec >= 1000000000) {
-		until.tv_sec++;
-		until.tv_nsec -= 1000000000;
-	}
+	/* Not by the wall clock: it may be set back by hours at the start of a machine. */
+	until = condition_deadline(ms);
 	/* A head wakes it: a process waits for that. */
 	while (!f->stop && !f->heads && pthread_cond_timedwait(&f->more, &f->lock, &until) == 0)
 		;
@@ -477,7 +473,7 @@ int files_new(const struct files_handler *h, struct parser *parser, struct files
 	f->last_head = &f->heads;
 	f->last_done = &f->done;
 	pthread_mutex_init(&f->lock, NULL);
-	pthread_cond_init(&f->more, NULL);
+	condition_init(&f->more);
 	f->event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	r = f->event < 0 ? errno : pthread_create(&f->thread, NULL, files_reader, f);
 	if (r) {
@@ -528,21 +524,25 @@ void files_free(struct files *f)
 
 /* ---- addresses ---- */
 
-bool mapped_file_vaddr(const struct mapped_file *f, uint64_t off, uint64_t *ret_vaddr)
+bool mapped_file_bias(const struct mapped_file *f, uint64_t start, uint64_t off, uint64_t known,
+		      uint64_t *ret)
 {
 	/* A mapping begins at a page, its segment perhaps within it. */
 	const uint64_t page = 4095;
+	bool found = false;
 
 	for (unsigned i = 0; i < f->n_segments; i++) {
 		const struct file_segment *s = &f->segments[i];
-		uint64_t from = s->off & ~page;
+		uint64_t from = s->off & ~page, bias = start - (s->vaddr - (s->off - off));
 
-		if (off >= from && off - from < s->size + (s->off - from)) {
-			*ret_vaddr = s->vaddr - (s->off - off);
-			return true;
-		}
+		if (off < from || off - from >= s->size + (s->off - from) || (found && bias != known))
+			continue;
+		found = true;
+		*ret = bias;
+		if (bias == known)
+			break;
 	}
-	return false;
+	return found;
 }
 
 int mapped_file_segment(const struct mapped_file *f, uint64_t vaddr)

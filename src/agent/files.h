@@ -94,8 +94,13 @@ struct files_stats {
 void files_stats(struct files *f, struct files_stats *ret);
 bool files_idle(struct files *f); /* nothing waits to be read */
 
-/* The address in the file of the byte at @off; false: no code is there. */
-bool mapped_file_vaddr(const struct mapped_file *f, uint64_t off, uint64_t *ret_vaddr);
+/*
+ * How far the addresses of a mapping, whose first byte is at @off in the file and at @start, are after those of the file.
+ * Where segments share a page of the file, that counts which gives @known, the result for another mapping of the same file in
+ * the process; else the first one. false: no code is there.
+ */
+bool mapped_file_bias(const struct mapped_file *f, uint64_t start, uint64_t off, uint64_t known,
+		      uint64_t *ret);
 /* The segment with @vaddr; -1: none. */
 int mapped_file_segment(const struct mapped_file *f, uint64_t vaddr);
 /* Segment @i as a mapping, in whole pages as far as its address allows. */

@@ -5,7 +5,8 @@
  *
  * A file that was not found is looked for again, since its package may be installed later: after a minute, then after twice as
  * long each time. So is one that could not be sent because the server or this machine's disk failed. All others are not
- * sent twice, even if the server asks again, unless HOME_MAX_QUEUE others came after them.
+ * sent twice, even if the server asks again, unless HOME_MAX_QUEUE others came after them. While the token may not upload,
+ * one file is tried after each such pause.
  */
 #include "agent/home.h"
 
@@ -61,6 +62,8 @@ struct home {
 	struct map by_id; /* struct home_item * */
 	size_t n;
 	bool stop;
+	unsigned n_denied; /* in a row: the token may not upload */
+	int64_t denied_ms; /* monotonic: no file is opened before */
 	struct home_stats stats;
 };
 
@@ -276,6 +279,12 @@ static void note_result(struct home *h, struct home_item *i, int r, const struct
 
 	i->n_tries++;
 	h->stats.current[0] = '\0';
+	if (r == UPLOAD_DENIED) {
+		pause_ms = clock_backoff(AGAIN_MS, h->n_denied++, AGAIN_LAST_MS);
+		h->denied_ms = clock_mono_ms() + pause_ms;
+	} else if (r == 0 || r == UPLOAD_HERE) {
+		h->n_denied = 0;
+	}
 	switch (r) {
 	case 0:
 		h->stats.n_sent++;
@@ -295,8 +304,9 @@ static void note_result(struct home *h, struct home_item *i, int r, const struct
 		snprintf(h->stats.error, sizeof(h->stats.error), "%.*s", (int)sizeof(h->stats.error) - 1,
 			 err->text);
 		/* Another try may help, if the server failed, or the disk for temporary files is full. */
-		i->state = r < 0 && (err->kind == ERR_UPSTREAM || err->kind == ERR_IO) ? HOME_MISSING
-										       : HOME_FAILED;
+		i->state = r == UPLOAD_DENIED || (r < 0 && (err->kind == ERR_UPSTREAM || err->kind == ERR_IO))
+				   ? HOME_MISSING
+				   : HOME_FAILED;
 		i->next_ms = clock_mono_ms() + pause_ms;
 		log_info("agent", "uploading debug information: %s", err->text);
 	}
@@ -436,7 +446,7 @@ bool home_next(struct home *h, struct build_id *ret)
 
 	pthread_mutex_lock(&h->lock);
 	/* One file is open at a time. */
-	busy = h->stats.current[0] || next_open(h);
+	busy = h->stats.current[0] || next_open(h) || now_ms < h->denied_ms;
 	for (struct home_item *i = h->first; i && !found && !busy; i = i->next) {
 		if (i->state != HOME_WANTED || i->next_ms > now_ms)
 			continue;

@@ -32,6 +32,7 @@ struct parser {
 	pid_t starter;
 	int control, worker; /* sockets; worker -1: none */
 	atomic_bool stop;
+	uint32_t n_asked; /* requests to the starter */
 	struct parser_stats stats;
 };
 
@@ -45,6 +46,7 @@ struct parse_request {
 
 /* From the starter, with a socket of the new parser. */
 struct start_reply {
+	uint32_t number;    /* of the request */
 	int32_t pid;        /* 0: there is none */
 	int32_t old_status; /* of wait(); -1: it has not ended yet */
 	int32_t n_stuck;
@@ -260,14 +262,15 @@ static int start_worker(struct starter *s, struct start_reply *reply)
 static _Noreturn void starter_main(int control)
 {
 	struct starter s = { .control = control };
-	char byte;
+	uint32_t number;
 
 	prctl(PR_SET_NAME, "lode-parse-0");
-	while (read(control, &byte, 1) == 1) {
+	while (read(control, &number, sizeof(number)) == sizeof(number)) {
 		struct start_reply reply;
 		int fd = -1, sent;
 
 		memset(&reply, 0, sizeof(reply));
+		reply.number = number;
 		reap_stuck(&s);
 		if (s.n_stuck < (int)PARSER_MAX_STUCK) {
 			reply.old_status = end_worker(&s);
@@ -302,6 +305,18 @@ static void close_all_but(int keep)
 		close(fd);
 }
 
+/* Nor is the terminal, log or profile at these; reports of a sanitizer are. */
+static void drop_streams(void)
+{
+	int fd = open("/dev/null", O_RDWR | O_CLOEXEC);
+
+	if (fd < 0 || dup2(fd, STDIN_FILENO) < 0 || dup2(fd, STDOUT_FILENO) < 0 ||
+	    (!CONFINE_SANITIZED && dup2(fd, STDERR_FILENO) < 0))
+		_exit(1);
+	if (fd > STDERR_FILENO)
+		close(fd);
+}
+
 static _Noreturn void become_starter(int control)
 {
 	static const int ignored[] = { SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGPIPE };
@@ -321,6 +336,7 @@ static _Noreturn void become_starter(int control)
 		fprintf(stderr, "lode: agent: the parser of files: %s\n", err.text);
 		_exit(1);
 	}
+	drop_streams();
 	starter_main(3);
 }
 
@@ -378,19 +394,29 @@ static void old_parser_text(int status, bool late, char *out)
 		snprintf(out, PARSER_WHY_SIZE, "its parser ended without an answer");
 }
 
-/* A new parser, in place of the one that is there. *ret_status: how that one ended. */
-static bool renew_parser(struct parser *p, int *ret_status)
+/*
+ * A new parser, in place of the one that is there. *ret_status: how that one ended.
+ *
+ * A reply that did not come in time is still to come: the starter has ended that reply's parser for the one of this request.
+ */
+static bool renew_parser(struct parser *p, int64_t wall_ms, int *ret_status)
 {
-	int64_t until_ms = clock_mono_ms() + START_WALL_MS;
+	int64_t until_ms = clock_mono_ms() + MIN(wall_ms, (int64_t)START_WALL_MS);
+	uint32_t number = ++p->n_asked;
 	struct start_reply reply;
 
 	fd_close(&p->worker);
 	p->stats.pid = 0;
 	*ret_status = -1;
-	if (is_parser_stopped(p) || send(p->control, "n", 1, MSG_NOSIGNAL) != 1 ||
-	    !wait_for_bytes(p, p->control, until_ms) ||
-	    recv_with_fd(p->control, &reply, sizeof(reply), &p->worker) < 0)
+	if (is_parser_stopped(p) ||
+	    send(p->control, &number, sizeof(number), MSG_NOSIGNAL | MSG_DONTWAIT) != sizeof(number))
 		return false;
+	do {
+		fd_close(&p->worker);
+		if (!wait_for_bytes(p, p->control, until_ms) ||
+		    recv_with_fd(p->control, &reply, sizeof(reply), &p->worker) < 0)
+			return false;
+	} while (reply.number != number);
 	*ret_status = reply.old_status;
 	p->stats.pid = reply.pid;
 	parser_text_take(p->stats.lacks, reply.lacks);
@@ -422,11 +448,11 @@ static bool is_parser_gone(const struct parser *p)
 }
 
 /* The parser failed: another one takes its place. */
-static void replace_parser(struct parser *p, bool late, char *why)
+static void replace_parser(struct parser *p, int64_t wall_ms, bool late, char *why)
 {
 	int status;
 
-	(void)renew_parser(p, &status);
+	(void)renew_parser(p, wall_ms, &status);
 	old_parser_text(status, late, why);
 	p->stats.n_failed++;
 	memcpy(p->stats.why, why, sizeof(p->stats.why));
@@ -435,19 +461,19 @@ static void replace_parser(struct parser *p, bool late, char *why)
 void parser_run(struct parser *p, const struct parser_job *job, struct parser_result *ret)
 {
 	struct parse_request q = { .kind = job->kind, .nice = job->nice, .size = job->size };
-	int64_t until_ms;
+	int64_t wall_ms = job->wall_ms ? job->wall_ms : PARSER_WALL_MS, until_ms;
 	int status;
 
 	if (job->name)
 		snprintf(q.name, sizeof(q.name), STR_FMT, STR_ARG(path_basename(str_of(job->name))));
 	if (is_parser_gone(p))
-		replace_parser(p, false, ret->why);
+		replace_parser(p, wall_ms, false, ret->why);
 	ret->why[0] = '\0';
-	if (p->worker < 0 && !renew_parser(p, &status)) {
+	if (p->worker < 0 && !renew_parser(p, wall_ms, &status)) {
 		snprintf(ret->why, sizeof(ret->why), "no process can be started that parses it");
 		return;
 	}
-	until_ms = clock_mono_ms() + (job->wall_ms ? job->wall_ms : PARSER_WALL_MS);
+	until_ms = clock_mono_ms() + wall_ms;
 	if (send_with_fd(p->worker, &q, sizeof(q), job->fd) == 0 && take_reply(p, job, ret, until_ms)) {
 		if (ret->why[0])
 			ret->table.size = 0;
@@ -459,7 +485,7 @@ void parser_run(struct parser *p, const struct parser_job *job, struct parser_re
 		snprintf(ret->why, sizeof(ret->why), "the agent ends");
 		return;
 	}
-	replace_parser(p, clock_mono_ms() >= until_ms, ret->why);
+	replace_parser(p, wall_ms, clock_mono_ms() >= until_ms, ret->why);
 }
 
 void parser_stop(struct parser *p)
@@ -493,7 +519,7 @@ int parser_new(struct parser **ret, struct err *err)
 		parser_free(p);
 		return err_os(err, status, "the process that parses files");
 	}
-	if (!renew_parser(p, &status)) {
+	if (!renew_parser(p, START_WALL_MS, &status)) {
 		parser_free(p);
 		return err_set(err, ERR_IO, "the process that parses files does not start");
 	}

@@ -184,22 +184,25 @@ void process_give(struct processes *p, struct process *of)
 					     .from_ns = of->from_ns,
 					     .until_ns = of->until_ns,
 					     .copy_of = of->copy_of };
+	const struct mapped_file *last = NULL;
 	struct err err = { 0 };
 	bool has_python = false;
+	uint64_t bias = 0;
 	size_t n = 0;
 
 	VEC_RESERVE(p->given, 0, p->room_given, of->n_maps + 1);
 	for (size_t i = 0; i < of->n_maps; i++) {
 		const struct process_map *m = &of->maps[i];
 		struct sampler_mapping *to = &p->given[n++];
-		uint64_t vaddr;
 
 		*to = (struct sampler_mapping){ m->start, m->limit, 0, SAMPLER_NO_FILE };
 		if (!m->file || m->file->state != FILE_KNOWN)
 			continue;
-		if (!mapped_file_vaddr(m->file, m->offset, &vaddr))
+		/* Programs that cannot be moved are at the addresses of their file. */
+		if (!mapped_file_bias(m->file, m->start, m->offset, m->file == last ? bias : 0, &bias))
 			continue;
-		to->bias = m->start - vaddr;
+		last = m->file;
+		to->bias = bias;
 		to->file = m->file->number;
 		if (m->file->python && of->is_kept && !has_python && !of->has_ended) {
 			has_python = true;

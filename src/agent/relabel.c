@@ -144,6 +144,9 @@ bool relabel_apply(struct relabel *r, struct agent_labels *labels)
 				return false;
 			break;
 		case RELABEL_RENAME:
+			/* A label that is not there does not take the place of another. */
+			if (!value.size)
+				break;
 			remove_label(labels, rule->name);
 			agent_labels_set(labels, rule->value, value);
 			break;

@@ -27,6 +27,7 @@ struct sender {
 	/* of the thread */
 	unsigned n_failures; /* in a row */
 	int64_t next_try_ms; /* monotonic */
+	bool is_unreadable;  /* the spool: the log says so once */
 	pthread_mutex_t lock;
 	pthread_cond_t more;
 	/* under the lock */
@@ -119,11 +120,13 @@ static void read_otlp_answer(struct sender *s, struct bytes body)
 	pthread_mutex_unlock(&s->lock);
 }
 
-static void read_send_answer(struct sender *s, struct bytes body)
+/* false: that of another server, which does not have the profile: proxies answer 200 with a page to log in, or of their own. */
+static bool read_send_answer(struct sender *s, struct bytes body)
 {
 	json_error_t ignored;
 	json_t *all = json_loadb((const char *)body.p, body.size, 0, &ignored), *one;
 	const json_t *wanted = json_object_get(all, "wanted");
+	bool is_receipt = json_is_object(all);
 	size_t i;
 
 	pthread_mutex_lock(&s->lock);
@@ -140,6 +143,7 @@ static void read_send_answer(struct sender *s, struct bytes body)
 			s->o.wanted(s->o.arg, &id);
 	}
 	json_decref(all);
+	return is_receipt;
 }
 
 static bool is_final_refusal(unsigned status)
@@ -160,11 +164,13 @@ static enum send_outcome send_body(struct sender *s, struct bytes body)
 	if (r < 0) {
 		snprintf(why, sizeof(why), "%.*s", (int)sizeof(why) - 1, err.text);
 	} else if (k.status >= 200 && k.status < 300) {
-		if (s->o.otlp)
-			read_otlp_answer(s, buf_bytes(&k.body));
-		else
-			read_send_answer(s, buf_bytes(&k.body));
 		out = SEND_DONE;
+		if (s->o.otlp) {
+			read_otlp_answer(s, buf_bytes(&k.body));
+		} else if (!read_send_answer(s, buf_bytes(&k.body))) {
+			snprintf(why, sizeof(why), "the server there is not a lode server (%u)", k.status);
+			out = SEND_LATER;
+		}
 	} else {
 		AUTO(mem_freep)
 		char *message = s->o.otlp ? sender_otlp_message(buf_bytes(&k.body))
@@ -246,9 +252,15 @@ static bool handle_spool(struct sender *s)
 	AUTO(buf_done) struct buf body = { 0 };
 	AUTO(mem_freep) char *name = NULL;
 	struct err err = { 0 };
+	int r;
 
-	if (!s->o.spool || clock_mono_ms() < s->next_try_ms ||
-	    spool_next(s->o.spool, &body, &name, &err) == SPOOL_EMPTY)
+	if (!s->o.spool || clock_mono_ms() < s->next_try_ms)
+		return false;
+	r = spool_next(s->o.spool, &body, &name, &err);
+	if (r < 0 && !s->is_unreadable)
+		log_warn("agent", "spool: %s", err.text);
+	s->is_unreadable = r < 0;
+	if (r)
 		return false;
 	if (send_body(s, buf_bytes(&body)) == SEND_LATER)
 		return false;
@@ -347,10 +359,20 @@ void sender_free(struct sender *s, int64_t grace_ms)
 	free(s);
 }
 
+/* Under the lock. */
+static bool has_queue_room(const struct sender *s, const struct profile *p)
+{
+	uint64_t memory = p->memory;
+
+	for (size_t i = 0; i < s->n_queue; i++)
+		memory += s->queue[i]->memory;
+	return s->n_queue < SENDER_QUEUE && memory <= SENDER_QUEUE_MEMORY;
+}
+
 void sender_put(struct sender *s, struct profile *p)
 {
 	pthread_mutex_lock(&s->lock);
-	if (s->n_queue < SENDER_QUEUE) {
+	if (has_queue_room(s, p)) {
 		s->queue[s->n_queue++] = p;
 		p = NULL;
 		pthread_cond_signal(&s->more);

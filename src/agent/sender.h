@@ -11,10 +11,11 @@
 #include "net/net.h"
 #include "profile/profile.h"
 
-#define SENDER_QUEUE      2u     /* profiles that wait in memory */
-#define SENDER_FIRST_MS   1000   /* the pause after the first failure, then twice as long, ... */
-#define SENDER_LAST_MS    300000 /* ... up to here */
-#define SENDER_WANTED_MAX 1000u  /* build IDs of one answer */
+#define SENDER_QUEUE        32u /* profiles that wait in memory: those of the shortest windows during two requests */
+#define SENDER_QUEUE_MEMORY MIB(128) /* of all of them: two of the largest */
+#define SENDER_FIRST_MS     1000     /* the pause after the first failure, then twice as long, ... */
+#define SENDER_LAST_MS      300000   /* ... up to here */
+#define SENDER_WANTED_MAX   1000u    /* build IDs of one answer */
 
 struct sender_options {
 	const char *url;   /* of the server, without a slash at the end */
@@ -36,7 +37,7 @@ struct sender;
 int sender_new(const struct sender_options *o, struct sender **ret, struct err *err);
 /* Send what waits, for at most @grace_ms; the rest goes to the spool. Takes NULL. */
 void sender_free(struct sender *s, int64_t grace_ms);
-/* Send the profile, which is taken. It goes to the spool if the sender is busy. */
+/* Send the profile, which is taken. It waits in memory while the sender is busy, and is dropped if too many wait. */
 void sender_put(struct sender *s, struct profile *p);
 
 struct sender_stats {

@@ -150,17 +150,13 @@ int spool_put(struct spool *s, int64_t time_ms, struct bytes body, struct err *e
 	AUTO(mem_freep) char *path = NULL;
 	char name[NAME_SIZE];
 
-	if (body.size > s->max_bytes || body.size > SPOOL_MAX_FILE) {
-		s->n_dropped++;
+	if (body.size > s->max_bytes || body.size > SPOOL_MAX_FILE)
 		return err_set(err, ERR_LIMIT, "a profile of %zu bytes is larger than the spool", body.size);
-	}
 	trim_spool(s, body.size);
 	spool_name(&f, name);
 	path = spool_path(s, name);
-	if (file_write_durable(path, body.p, body.size, 0600, err) < 0) {
-		s->n_dropped++;
+	if (file_write_durable(path, body.p, body.size, 0600, err) < 0)
 		return -1;
-	}
 	s->bytes += f.size;
 	VEC_PUSH(s->list, s->n, s->room) = f;
 	/* Mostly it is the newest already. */
@@ -185,6 +181,9 @@ int spool_next(struct spool *s, struct buf *ret, char **ret_name, struct err *er
 			*ret_name = mem_strdup(name);
 			return 0;
 		}
+		/* A block of the disk that is damaged must not keep the older ones from being sent. */
+		if (r < 0 && err->os && err->os != EIO)
+			return -1;
 		remove_at(s, s->n - 1);
 		s->n_dropped++;
 	}

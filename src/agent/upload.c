@@ -47,6 +47,9 @@ static int upload_status_error(const struct net_answer *k, struct err *err)
 	AUTO(mem_freep) char *message = client_message(buf_bytes(&k->body));
 
 	(void)err_set(err, ERR_UPSTREAM, "the server answered %u: %.160s", k->status, message);
+	/* A token can be mended while the agent runs; the file is good. */
+	if (k->status == 401 || k->status == 403)
+		return UPLOAD_DENIED;
 	return net_answer_is_final(k->status) ? UPLOAD_REFUSED : -1;
 }
 

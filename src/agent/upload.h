@@ -26,8 +26,9 @@ struct upload_way {
 };
 
 enum {
-	UPLOAD_HERE = 1,   /* the server has it, or a better one */
-	UPLOAD_REFUSED = 2 /* it does not accept it, for good; err says why */
+	UPLOAD_HERE = 1,    /* the server has it, or a better one */
+	UPLOAD_REFUSED = 2, /* it does not accept it, for good; err says why */
+	UPLOAD_DENIED = 3,  /* the token may not upload any file now; err says why */
 };
 /* 0: the server has stored it. A negative result may pass: try again later. */
 int agent_upload(const struct upload_way *w, const struct upload_file *f, struct err *err);

@@ -233,6 +233,30 @@ def test_programs_at_the_same_addresses_that_run_each_other(can_sample, tmp_path
     assert sum(n for s, n in rows if "_never" in str(s)) < 0.02 * sum(n for _, n in rows), [s for s, _ in rows if "_never" in str(s)][:5]
 
 
+HOT = """
+#include <time.h>
+static volatile unsigned long sum;
+__attribute__((noinline, section(".hot2"))) void in_hot(unsigned n) { for (unsigned i = 0; i < n; i++) sum += i; }
+int main(void)
+{
+	struct timespec t;
+	do { in_hot(100000); clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t); } while (t.tv_sec < 1);
+	return 0;
+}
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("form", ["-no-pie", "-pie"])
+def test_segments_of_code_in_one_page_of_the_file(can_sample, tmp_path, form):  # noqa: F811
+    """The kernel maps the page twice: by the offset alone the second segment is the first one."""
+    starts = (".hot2=0x600900", ".eh_frame_hdr=0x680000", ".init_array=0x700000")
+    program, out = compiled(tmp_path, "hot", HOT, form, "-fPIE", "-Wl,-z,noseparate-code", *("-Wl,--section-start=" + s for s in starts)), tmp_path / "out.folded"
+    r = agent("-o", out, "-F", "199", "--", program)
+    assert r.returncode == 0, r.stderr
+    assert sum(n for s, n in folded(out) if "main;in_hot" in s) > 0.7e9, out.read_text()
+
+
 # A child of a process that has ended when the child is first sampled.
 ORPHAN = """
 #include <sys/wait.h>

@@ -5,6 +5,7 @@ import gzip
 import json
 import pathlib
 import signal
+import socket
 import subprocess
 import time
 
@@ -39,6 +40,46 @@ def test_profiles_wait_for_a_server_that_is_away(can_sample, tmp_path, running):
         assert server.got[0][0] == "/profiles?service=x%20y&node=n1&__name__=process_cpu"
         process.send_signal(signal.SIGTERM)
         assert process.wait(30) == 0
+
+
+class Page(Answerer):
+    """A proxy that answers everything with a page to log in, until it lets requests through."""
+
+    def do_POST(self):
+        body = self.body()
+        self.server.got.append(body)
+        self.answer(200, b'{"profiles": 1, "samples": 1, "id": 1}' if self.server.is_open else b"<html>Please log in</html>")
+
+
+@pytest.mark.slow
+def test_a_page_with_status_200_is_no_receipt(can_sample, tmp_path, running):  # noqa: F811
+    with Taker(Page) as server:
+        server.got, server.is_open = [], False
+        running("--to", server.url, "--window", "1", "-F", "99")
+        spool = tmp_path / "state" / "spool"
+        until(lambda: len(list(spool.glob("*.pb.gz"))) >= 2, "profiles in the spool")
+        until(lambda: state_of(tmp_path).get("send_error"), "the failure in the state")
+        assert "not a lode server" in state_of(tmp_path)["send_error"] and not state_of(tmp_path)["profiles_sent"]
+        server.is_open = True
+        until(lambda: not list(spool.glob("*.pb.gz")), "the spool to be sent")
+
+
+@pytest.mark.slow
+def test_no_profile_is_dropped_while_a_server_is_silent(can_sample, tmp_path, running):  # noqa: F811
+    """Fifteen windows end during a request without an answer: they go to the spool after it."""
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        running("--to", f"http://127.0.0.1:{silent.getsockname()[1]}", "--window", "1", "-F", "99")
+        until(lambda: state_of(tmp_path).get("spool_profiles", 0) >= 12, "profiles in the spool")
+        assert state_of(tmp_path)["profiles_dropped"] == 0
+
+
+@pytest.mark.slow
+def test_the_state_has_no_password(can_sample, tmp_path, running):  # noqa: F811
+    with Server() as server:
+        running("--to", server.url.replace("http://", "http://alice:s3cret@"), "--window", "1")
+        until(lambda: state_of(tmp_path).get("server"), "the state")
+        assert state_of(tmp_path)["server"] == server.url
+        assert "s3cret" not in (tmp_path / "state" / "status.json").read_text()
 
 
 @pytest.mark.slow

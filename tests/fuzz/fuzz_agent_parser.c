@@ -29,7 +29,7 @@ static void check_head(const struct file_head *h)
 				 .is_stripped = h->is_stripped,
 				 .n_segments = h->n_segments };
 	char hex[BUILD_ID_HEX_SIZE];
-	uint64_t vaddr;
+	uint64_t bias;
 
 	memcpy(f.segments, h->segments, sizeof(f.segments));
 	FUZZ_CHECK(strlen(build_id_hex(&f.id, hex)) == 2 * f.id.size);
@@ -40,7 +40,7 @@ static void check_head(const struct file_head *h)
 		FUZZ_CHECK(span.start <= s->vaddr && span.limit >= s->vaddr + s->size &&
 			   span.start < span.limit);
 		FUZZ_CHECK(s->vaddr - span.start == s->off - span.off);
-		FUZZ_CHECK(mapped_file_vaddr(&f, s->off, &vaddr));
+		FUZZ_CHECK(mapped_file_bias(&f, 0, s->off, 0, &bias));
 		FUZZ_CHECK(mapped_file_segment(&f, s->vaddr) >= 0);
 	}
 	FUZZ_CHECK(mapped_file_segment(&f, 0) < (int)FILES_MAX_SEGMENTS);

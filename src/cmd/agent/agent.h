@@ -57,7 +57,8 @@ struct agent_run {
 	struct home *home;
 	struct agent_listener *listener;
 	const char *url, *state_file;
-	int64_t state_ms; /* when it was written last */
+	const char *shown_url; /* without a password */
+	int64_t state_ms;      /* when it was written last */
 	bool state_failed;
 };
 

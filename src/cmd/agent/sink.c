@@ -193,9 +193,9 @@ int agent_sink_open(const struct settings *s, struct agent_run *r, struct err *e
 	}
 	/* From here on, and not earlier: the file of another agent in this folder stays if this one does not start. */
 	r->state_file = state_file(folder, &r->arena);
+	r->shown_url = arena_strdup(&r->arena, net_url_shown(str_of(r->url), &r->arena));
 	agent_sink_tick(r);
-	log_info("agent", "%s; profiles go to " STR_FMT, agent_about(r->agent)->text,
-		 STR_ARG(net_url_shown(str_of(r->url), &r->arena)));
+	log_info("agent", "%s; profiles go to %s", agent_about(r->agent)->text, r->shown_url);
 	return 0;
 }
 
@@ -224,7 +224,7 @@ void agent_sink_window(void *run, struct profile *taken)
 
 static void read_agent_status(struct agent_run *r, struct agent_status *st)
 {
-	*st = (struct agent_status){ .sends = true, .url = r->url };
+	*st = (struct agent_status){ .sends = true, .url = r->shown_url };
 	agent_stats(r->agent, &st->agent);
 	sender_stats(r->sender, &st->sender);
 	if (r->home)

@@ -162,6 +162,26 @@ static void rules_are_applied_in_order(void **state)
 	relabel_free(r);
 }
 
+static void a_label_that_is_not_there_replaces_none(void **state)
+{
+	struct relabel *r = relabel_new();
+	struct agent_labels l = { .v = { { STR("comm"), STR("nginx") }, { STR("service"), STR("nginx") } },
+				  .n = 2 };
+	struct agent_labels both = {
+		.v = { { STR("container"), STR("web") }, { STR("service"), STR("docker") } }, .n = 2
+	};
+	struct err err;
+
+	assert_done(relabel_add(r, STR("rename container=service"), &err));
+	assert_true(relabel_apply(r, &l));
+	assert_int_equal(l.n, 2);
+	assert_str(agent_labels_get(&l, STR("service")), "nginx");
+	assert_true(relabel_apply(r, &both));
+	assert_int_equal(both.n, 1);
+	assert_str(agent_labels_get(&both, STR("service")), "web");
+	relabel_free(r);
+}
+
 static void a_pattern_matches_the_whole_value(void **state)
 {
 	struct relabel *r = relabel_new();
@@ -209,6 +229,7 @@ int main(void)
 		cmocka_unit_test(hostile_names_become_valid_values),
 		cmocka_unit_test(further_sets_are_one),
 		cmocka_unit_test(rules_are_applied_in_order),
+		cmocka_unit_test(a_label_that_is_not_there_replaces_none),
 		cmocka_unit_test(a_pattern_matches_the_whole_value),
 		cmocka_unit_test(mistakes_in_rules_are_reported),
 	};

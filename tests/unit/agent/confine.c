@@ -94,6 +94,7 @@ static bool agent_starts_nothing(void)
 
 	return agent_confined() && is_refused(syscall(SYS_execve, "/bin/true", args, args)) &&
 	       is_refused(fork()) && is_refused(syscall(SYS_ptrace, PTRACE_ATTACH, getppid(), 0, 0)) &&
+	       is_refused(syscall(SYS_pidfd_getfd, -1, 0, 0)) &&
 	       is_refused(mount("x", "/nothing", "tmpfs", 0, NULL)) && is_refused(unshare(0)) &&
 	       is_refused(syscall(SYS_bpf, BPF_PROG_LOAD, &attr, sizeof(attr))) &&
 	       is_refused(syscall(SYS_init_module, NULL, 0, "")) && is_refused(setuid(getuid()));

@@ -3,6 +3,9 @@
 #include "test.h"
 
 #include <fcntl.h>
+#include <netinet/in.h>
+#include <pthread.h>
+#include <sys/socket.h>
 #include <unistd.h>
 #include "agent/home.h"
 #include "elf/elf.h"
@@ -88,11 +91,81 @@ static void a_failure_of_this_machine_is_tried_again(void **state)
 	clock_test_thaw();
 }
 
+/* Answers one request. */
+static void *deny_request(void *arg)
+{
+	static const char answer[] =
+		"HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
+	char text[4096];
+	size_t n = 0;
+	ssize_t got;
+	int fd = accept(*(int *)arg, NULL, NULL);
+
+	/* The body is one line of JSON. */
+	while (n < sizeof(text) && (got = read(fd, text + n, sizeof(text) - n)) > 0) {
+		n += (size_t)got;
+		if (memmem(text, n, "]}", 2))
+			break;
+	}
+	if (write(fd, answer, sizeof(answer) - 1) < 0)
+		n = 0;
+	close(fd);
+	return NULL;
+}
+
+static void a_token_that_may_not_upload_is_tried_again(void **state)
+{
+	struct sockaddr_in at = { .sin_family = AF_INET, .sin_addr = { htonl(INADDR_LOOPBACK) } };
+	struct home_options o = { .executables = true };
+	AUTO(source_closep) struct source *src = NULL;
+	socklen_t size = sizeof(at);
+	struct home_stats st = { 0 };
+	AUTO(mem_freep) char *url = NULL;
+	struct home *h = NULL;
+	struct elf_facts facts;
+	struct err err = { 0 };
+	struct build_id id;
+	pthread_t thread;
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	assert_done(source_open_file("/proc/self/exe", &src, &err));
+	if (elf_facts_read(src, &facts, &err) != 0 || !(facts.flags & ELF_IS_DEBUG) || !facts.build_id.size)
+		skip();
+	assert_int_equal(bind(fd, (struct sockaddr *)&at, sizeof(at)), 0);
+	assert_int_equal(listen(fd, 1), 0);
+	assert_int_equal(getsockname(fd, (struct sockaddr *)&at, &size), 0);
+	assert_int_equal(pthread_create(&thread, NULL, deny_request, &fd), 0);
+	o.url = url = mem_printf("http://127.0.0.1:%u", ntohs(at.sin_port));
+	clock_test_freeze(1000);
+	assert_done(home_new(&o, &h, &err));
+	home_want(h, &facts.build_id);
+	assert_true(home_next(h, &id));
+	home_give(h, &id, open("/proc/self/exe", O_RDONLY | O_CLOEXEC), 0, "/proc/self/exe");
+	for (unsigned i = 0; i < 60000 && !st.n_failed; i++) {
+		usleep(1000);
+		home_stats(h, &st);
+	}
+	assert_non_null(strstr(st.error, "403"));
+	/* Nor is another file. */
+	id = id_of(1);
+	home_want(h, &id);
+	assert_false(home_next(h, &id));
+	clock_test_advance(60001);
+	home_want(h, &facts.build_id);
+	assert_true(home_next(h, &id));
+	assert_true(build_id_eq(&id, &facts.build_id));
+	home_free(h);
+	clock_test_thaw();
+	pthread_join(thread, NULL);
+	close(fd);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(build_ids_that_are_done_make_room_for_others),
 		cmocka_unit_test(a_failure_of_this_machine_is_tried_again),
+		cmocka_unit_test(a_token_that_may_not_upload_is_tried_again),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <sys/mman.h>
 
+#include "agent/files.h"
 #include "agent/maps.h"
 
 static void a_line_has_its_fields(void **state)
@@ -177,9 +178,32 @@ static void our_own_maps_can_be_read(void **state)
 	assert_true(s.n > 1);
 }
 
+/* As ld makes them with --section-start: the second segment is in the page of the file in which the first one ends. */
+static void segments_that_share_a_page_are_told_apart(void **state)
+{
+	const struct mapped_file f = { .segments = { { 0x400000, 0, 0x6bc }, { 0x600900, 0x900, 0x1800 } },
+				       .n_segments = 2 };
+	const uint64_t moved = 0x7f0000000000;
+	uint64_t bias;
+
+	assert_true(mapped_file_bias(&f, 0x400000, 0, 0, &bias));
+	assert_int_equal(bias, 0);
+	assert_true(mapped_file_bias(&f, 0x600000, 0, 0, &bias));
+	assert_int_equal(bias, 0);
+	assert_true(mapped_file_bias(&f, moved + 0x400000, 0, 0, &bias));
+	assert_int_equal(bias, moved);
+	assert_true(mapped_file_bias(&f, moved + 0x600000, 0, moved, &bias));
+	assert_int_equal(bias, moved);
+	/* The rest of a mapping of which a part was made writable. */
+	assert_true(mapped_file_bias(&f, moved + 0x601000, 0x1000, 0, &bias));
+	assert_int_equal(bias, moved);
+	assert_false(mapped_file_bias(&f, moved, 0x3000, moved, &bias));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(segments_that_share_a_page_are_told_apart),
 		cmocka_unit_test(a_line_has_its_fields),
 		cmocka_unit_test(a_deleted_file_is_marked_and_names_keep_their_blanks),
 		cmocka_unit_test(other_lines_are_none),

@@ -6,6 +6,7 @@
 
 #include <fcntl.h>
 #include <signal.h>
+#include <stdlib.h>
 #include <unistd.h>
 
 #include "agent/parser.h"
@@ -190,6 +191,44 @@ static void many_in_a_row_are_replaced(void **state)
 	}
 }
 
+static int starter_of(int pid)
+{
+	AUTO(mem_freep) char *path = mem_printf("/proc/%d/status", pid);
+	AUTO(buf_done) struct buf b = { 0 };
+	const char *line;
+	struct err err;
+
+	assert_done(file_read(path, KIB(16), &b, &err));
+	line = strstr(buf_cstr(&b), "PPid:");
+	assert_non_null(line);
+	return (int)strtol(line + strlen("PPid:"), NULL, 10);
+}
+
+/* The machine is overloaded: the replies of the starter that were given up do not stand for later ones. */
+static void a_starter_that_is_late_costs_one_file(void **state)
+{
+	struct parser_fixture *f = *state;
+	const struct parser_job job = {
+		.kind = PARSER_HEAD, .fd = f->fd, .size = (uint64_t)f->st.st_size, .wall_ms = 100
+	};
+	int pid = pid_of_parser(f), starter = starter_of(pid);
+	struct parser_result r = { 0 };
+
+	assert_int_equal(kill(starter, SIGSTOP), 0);
+	assert_int_equal(kill(pid, SIGKILL), 0);
+	wait_until_ended(pid);
+	parser_run(f->p, &job, &r);
+	assert_non_null(strstr(r.why, "no process can be started"));
+	assert_int_equal(kill(starter, SIGCONT), 0);
+	assert_string_equal(run_kind(f, PARSER_HEAD).why, "");
+	pid = pid_of_parser(f);
+	for (unsigned i = 0; i < 100; i++) {
+		assert_string_equal(run_kind(f, PARSER_HEAD).why, "");
+		assert_int_equal(pid_of_parser(f), pid);
+		usleep(2000);
+	}
+}
+
 static bool status_has(int pid, const char *line)
 {
 	AUTO(mem_freep) char *path = mem_printf("/proc/%d/status", pid);
@@ -210,6 +249,22 @@ static void it_has_no_rights(void **state)
 	assert_true(status_has(pid, "NoNewPrivs:\t1\n"));
 	assert_true(status_has(pid, "Seccomp:\t2\n"));
 	assert_true(status_has(pid, "Name:\tlode-parse\n"));
+}
+
+/* Neither the terminal of the agent, nor the profile that it writes to its standard output. */
+static void it_has_no_streams_of_its_owner(void **state)
+{
+	int pid = pid_of_parser(*state);
+
+	for (int fd = 0; fd <= STDOUT_FILENO; fd++) {
+		AUTO(mem_freep) char *path = mem_printf("/proc/%d/fd/%d", pid, fd);
+		char target[TEST_PATH_SIZE] = "";
+
+		/* Only root sees descriptors of a process that gave up its rights. */
+		if (readlink(path, target, sizeof(target) - 1) < 0)
+			skip();
+		assert_string_equal(target, "/dev/null");
+	}
 }
 
 static void it_ends_with_its_owner(void **state)
@@ -245,9 +300,11 @@ int main(void)
 		WITH(a_parser_that_hangs_costs_one_file),
 		WITH(the_limit_of_cpu_time_has_its_text),
 		WITH(many_in_a_row_are_replaced),
+		WITH(a_starter_that_is_late_costs_one_file),
 		WITH(it_has_no_rights),
 		WITH(it_ends_with_its_owner),
 		WITH(a_stop_ends_the_wait),
+		WITH(it_has_no_streams_of_its_owner),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

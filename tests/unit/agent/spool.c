@@ -5,6 +5,7 @@
 #include "test.h"
 
 #include <dirent.h>
+#include <sys/resource.h>
 
 #include "agent/spool.h"
 
@@ -97,6 +98,8 @@ static void the_oldest_go_when_there_are_too_many_bytes(void **state)
 	assert_int_equal(st.n_dropped, 1);
 	assert_string_equal(take_text(f), "cc");
 	assert_fails(spool_put(f->s, 0, bytes_of("more than ten", 13), &err), ERR_LIMIT, "spool");
+	spool_stats(f->s, &st);
+	assert_int_equal(st.n_dropped, 1);
 	assert_string_equal(take_text(f), "bbbbb");
 }
 
@@ -112,6 +115,33 @@ static void old_ones_go(void **state)
 	clock_test_advance(2000);
 	assert_string_equal(take_text(f), "b");
 	assert_string_equal(take_text(f), "");
+}
+
+/* They are sent when there are descriptors again. */
+static void profiles_stay_while_no_file_can_be_opened(void **state)
+{
+	struct spool_fixture *f = *state;
+	AUTO(buf_done) struct buf b = { 0 };
+	AUTO(mem_freep) char *name = NULL;
+	struct rlimit usual, none;
+	struct spool_stats st;
+	struct err err = { 0 };
+	int r;
+
+	assert_done(spool_open(f->dir, 0, 0, &f->s, &err));
+	put_text(f, 1700000000000, "first");
+	put_text(f, 1700000010000, "second");
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &usual), 0);
+	none = (struct rlimit){ 0, usual.rlim_max };
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
+	r = spool_next(f->s, &b, &name, &err);
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &usual), 0);
+	assert_true(r < 0);
+	spool_stats(f->s, &st);
+	assert_int_equal(st.n, 2);
+	assert_int_equal(st.n_dropped, 0);
+	assert_string_equal(take_text(f), "second");
+	assert_string_equal(take_text(f), "first");
 }
 
 static void other_files_in_the_folder_are_left_alone(void **state)
@@ -144,6 +174,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(the_oldest_go_when_there_are_too_many_bytes, spool_setup,
 						spool_teardown),
 		cmocka_unit_test_setup_teardown(old_ones_go, spool_setup, spool_teardown),
+		cmocka_unit_test_setup_teardown(profiles_stay_while_no_file_can_be_opened, spool_setup,
+						spool_teardown),
 		cmocka_unit_test_setup_teardown(other_files_in_the_folder_are_left_alone, spool_setup,
 						spool_teardown),
 	};
