@@ -90,6 +90,10 @@ int err_in(struct err *err, const char *fmt, ...)
 	place_size = text_vprintf(place, fmt, ap);
 	va_end(ap);
 
+	/* The function that failed has named this place already, as one that opens a file does. */
+	if (place_size && strncmp(err->text, place, place_size) == 0 && err->text[place_size] == ':')
+		return -1;
+
 	/* If both do not fit, the place is cut, but not below PLACE_MIN; then the reason loses its end. */
 	why_size = strnlen(err->text, ERR_TEXT_SIZE - 1);
 	room = ERR_TEXT_SIZE - 1 - 2;

@@ -5,7 +5,7 @@
  * A function that can fail returns int: 0 is done, negative is a failure described by @err, positive is an
  * outcome named by the function's header. The text reads from the outside in, as each caller puts its place
  * in front: "pool/a.rpm: member usr/bin/x: section table ends past the file". It is stored inside the struct:
- * nothing to free.
+ * nothing to free. A place that the text begins with already is not added again.
  */
 #pragma once
 

@@ -15,7 +15,7 @@
 enum metric_type { METRIC_COUNTER, METRIC_GAUGE, METRIC_HISTOGRAM };
 
 struct metric_family {
-	const char *name; /* "lode_http_requests_total" */
+	const char *name; /* "lode_http_refused_total" */
 	const char *help;
 	enum metric_type type;
 	const char *labels;   /* "code,type", or "" */

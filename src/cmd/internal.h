@@ -132,12 +132,12 @@ struct option_row {
 
 /* Of the commands that ask servers. */
 #define UNREAD_WAIT_S 750
-#define UNREAD_WAIT_ROW                                                                                  \
-	{                                                                                                \
-		0, "unread-wait", "SECONDS",                                                             \
-			"how long to wait for a lode server that is still reading its packages; 0: not " \
-			"[750]",                                                                         \
-			OPT_SECONDS(find.unread_wait_s)                                                  \
+#define UNREAD_WAIT_ROW                                                                                 \
+	{                                                                                               \
+		0, "unread-wait", "SECONDS",                                                            \
+			"how long to wait for a lode server that is still reading its packages; 0: do " \
+			"not wait [750]",                                                               \
+			OPT_SECONDS(find.unread_wait_s)                                                 \
 	}
 
 struct option_group {

@@ -34,11 +34,16 @@ void print_text(FILE *out, struct str s)
 static void print_failure(const char *what, struct str why, const char *end)
 {
 	AUTO(mem_freep) char *line = NULL;
-	size_t size = 0;
+	size_t size = 0, n = strlen(what);
 	FILE *out = open_memstream(&line, &size);
 
 	if (!out)
 		abort();
+	/* Errors of the module that has the command's name begin with it. */
+	if (why.size > n + 2 && memcmp(why.p, what, n) == 0 && memcmp(why.p + n, ": ", 2) == 0) {
+		why.p += n + 2;
+		why.size -= n + 2;
+	}
 	fprintf(out, "lode: %s: ", what);
 	print_text(out, why);
 	fprintf(out, "%s\n", end);

@@ -8,8 +8,8 @@
  * and a list of stacks and values. A mapping is stored as a binary, known by its build ID, and an address as
  * that of the ELF file, so that the same code is the same location in every process.
  *
- * Profiles are merged by adding up values by stack in one array; whole hours of a series are added up
- * beforehand (*rollups*).
+ * Profiles are merged by adding up values by stack in one array; five minutes, hours, six hours and days of a series are
+ * added up beforehand (*rollups*).
  *
  * A location has names from its profile, or gets them later (`naming`): that changes the location, and so
  * every profile.

@@ -216,12 +216,24 @@ def test_profiles_are_merged_and_compared(run, tmp_path):
     (["--by", "colour"], 2, "'colour' is not function"),
     (["--focus", "("], 1, "focus: '('"),
     (["--sample-type", "heap"], 1, "the types are samples"),
+    (["-o", "x.pb.gz", "--focus", "f"], 2, "--focus has no effect on pprof"),
+    (["--output-format", "pprof", "--invert"], 2, "--invert has no effect on pprof"),
+    (["-o", "x.pb", "--no-inlines"], 2, "--no-inlines has no effect on pprof"),
     (["/nowhere/at/all"], 1, "there is no such file"),
 ])
 def test_mistakes_are_told(run, args, status, said):
     r = run("profile", *args, input=FOLDED)
     assert r.returncode == status
     assert r.stderr.startswith("lode: profile: ") and said in r.stderr
+
+
+def test_a_path_is_told_once(run, tmp_path):
+    """Before, `/dev/null: /dev/null: not a regular file`."""
+    for command in ("profile", "inspect", "split"):
+        r = run(command, "/dev/null")
+        assert (r.returncode, r.stderr) == (1, f"lode: {command}: /dev/null: not a regular file\n")
+    r = run("store", "ls", "--store", tmp_path / "none")
+    assert r.returncode == 1 and r.stderr.count("store: ") == 1, r.stderr
 
 
 def test_what_is_no_profile_is_refused(run, tmp_path):

@@ -177,6 +177,18 @@ def test_a_port_in_use(serve, tmp_path):
                                          "stop it, or choose another port, as --listen localhost:8003")
 
 
+def test_debuginfod_names_itself_and_its_own_options(serve, tmp_path):
+    s = serve([tmp_path / "none"], command="debuginfod").ready()
+    argv = [LODE, "debuginfod", "--listen-address", "127.0.0.1"]
+    r = subprocess.run([*argv, "-p", str(s.port), "-d", str(tmp_path / "other")], capture_output=True, text=True, timeout=60)
+    assert r.returncode == 1
+    assert r.stderr.splitlines()[-1] == (f"lode: debuginfod: listen on 127.0.0.1:{s.port}: Address already in use: another program listens there; "
+                                         "stop it, or choose another port, as -p 8003")
+    r = subprocess.run([*argv, "-p", str(free_port()), "-d", str(s.data)], capture_output=True, text=True, timeout=60)
+    assert r.returncode == 1 and re.fullmatch(r"lode: debuginfod: .*: another lode \(process \d+\) uses this data directory; "
+                                              r"stop it, or choose another one by -d\n", r.stderr), r
+
+
 def test_a_data_directory_that_cannot_be_made(tmp_path):
     (tmp_path / "file").write_text("")
     r = subprocess.run([LODE, "serve", "--no-upstream", "--listen", f"127.0.0.1:{free_port()}", "--data", str(tmp_path / "file" / "x")],

@@ -299,7 +299,7 @@ static const struct option_row place_rows[] = {
 	{ 0, "server", "URL", "ask this debuginfod server; may be given again [$DEBUGINFOD_URLS]",
 	  OPT_LIST(find.servers) },
 	UNREAD_WAIT_ROW,
-	{ 'l', "local", NULL, "ask no server, and do not use the cache folder", OPT_ON(find.here) },
+	{ 'l', "local", NULL, "ask no server, and look for no file in the cache folder", OPT_ON(find.here) },
 	{ 0 },
 };
 static const struct option_group place_group = { "Places", place_rows };

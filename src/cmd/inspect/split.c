@@ -297,8 +297,8 @@ static int print_split(const struct split_job *j)
 				"sign the file again (scripts/sign-file of the kernel)\n");
 	}
 	print_text(stdout, str_of(j->debug));
-	printf("  %s = %s + %s\n", size_text(j->src->size, a), size_text(j->out_size, b),
-	       size_text(j->debug_size, c));
+	printf(": %s of debug information; the stripped file has %s, before %s\n",
+	       size_text(j->debug_size, a), size_text(j->out_size, b), size_text(j->src->size, c));
 	return EXIT_DONE;
 }
 

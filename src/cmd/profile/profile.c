@@ -242,6 +242,30 @@ int profile_output(struct settings *s, struct profile *p, struct profile *base, 
 	return write_output(s, kind, p, base, err);
 }
 
+/* pprof has all samples and types, since its readers have filters of their own: a file that ignores a filter is wrong. */
+static int refuse_view_of_pprof(const struct settings *s, const char *command)
+{
+	static const struct option_use uses[] = {
+		{ &group_profile_view, "sample-type", 0 }, { &group_profile_view, "by", 0 },
+		{ &group_profile_view, "label", 0 },       { &group_profile_view, "focus", 0 },
+		{ &group_profile_view, "ignore", 0 },      { &group_profile_view, "hide", 0 },
+		{ &group_profile_view, "show", 0 },        { &group_profile_view, "invert", 0 },
+		{ &group_profile_view, "cum", 0 },         { &group_profile_view, "rows", 0 },
+		{ &group_profile_view, "title", 0 },       { 0 },
+	};
+	const struct option_row *row = option_useless(s, uses, 0);
+	const char *useless = row ? row->name : s->symbols.no_inlines ? "no-inlines" : NULL;
+	enum output_kind kind = OUTPUT_TOP;
+	struct err err = { 0 };
+
+	if (!useless || output_kind(s, &kind, &err) < 0 || kind != OUTPUT_PPROF)
+		return EXIT_DONE;
+	return usage_error(command,
+			   "--%s has no effect on pprof, which has all samples; write another format, as -o "
+			   "FILE.folded",
+			   useless);
+}
+
 int profile_run(struct settings *s, bool name)
 {
 	AUTO(profile_freep) struct profile *p = NULL;
@@ -250,6 +274,8 @@ int profile_run(struct settings *s, bool name)
 	int status = profile_output_check(s, command);
 	struct err err = { 0 };
 
+	if (status == EXIT_DONE)
+		status = refuse_view_of_pprof(s, command);
 	if (status != EXIT_DONE)
 		return status;
 	if (!s->paths.n && isatty(STDIN_FILENO))
@@ -276,9 +302,11 @@ static const struct option_row file_rows[] = {
 	  OPT_TEXT(profile.output_format) },
 	{ 0, "input-format", "FORMAT", PROFILE_INPUT_HELP, OPT_TEXT(profile.input_format) },
 	{ 0, "names", "HOW",
-	  "names to add: full, templates (no parameters), simple (no template arguments, either) [templates]",
+	  "names that lode symbolize adds: full, templates (no parameters), simple (no template arguments, "
+	  "either) [templates]",
 	  OPT_TEXT(profile.names) },
-	{ 'q', "quiet", NULL, "do not report addresses without a name", OPT_ON(profile.quiet) },
+	{ 'q', "quiet", NULL, "lode symbolize: do not report addresses without a name",
+	  OPT_ON(profile.quiet) },
 	{ 0 },
 };
 const struct option_group group_profile_files = { "Profiles", file_rows };

@@ -48,7 +48,7 @@ char *tokens_path(const char *given, const char *data)
 }
 
 /* The error when another process, whose number is in the file, holds the lock. */
-static int data_locked_error(const char *data, int fd, struct err *err)
+static int data_locked_error(const char *data, const char *option, int fd, struct err *err)
 {
 	char text[32];
 	ssize_t n = pread(fd, text, sizeof(text), 0);
@@ -56,36 +56,36 @@ static int data_locked_error(const char *data, int fd, struct err *err)
 
 	return err_set(err, ERR_IO,
 		       "%s: another lode (process " STR_FMT
-		       ") uses this data directory; stop it, or choose another one by --data",
-		       data, STR_ARG(pid.size ? pid : STR("unknown")));
+		       ") uses this data directory; stop it, or choose another one by %s",
+		       data, STR_ARG(pid.size ? pid : STR("unknown")), option);
 }
 
 /* Append a way out to the error of a directory that cannot be made or written to. */
-static int data_error(struct err *err)
+static int data_error(const char *option, struct err *err)
 {
 	struct err why = *err;
 
 	if (why.os != EACCES && why.os != EROFS && why.os != ENOTDIR)
 		return -1;
-	return err_set(err, ERR_IO, "%s; choose another data directory, as --data ~/lode", why.text);
+	return err_set(err, ERR_IO, "%s; choose another data directory, as %s ~/lode", why.text, option);
 }
 
-int data_lock(const char *data, struct err *err)
+int data_lock(const char *data, const char *option, struct err *err)
 {
 	AUTO(mem_freep) char *path = mem_printf("%s/lock", data);
 	AUTO(mem_freep) char *pid = mem_printf("%ld\n", (long)getpid());
 	AUTO(fd_close) int fd = -1;
 
 	if (dir_make(data, 0755, err) < 0)
-		return data_error(err);
+		return data_error(option, err);
 	fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644);
 	if (fd < 0) {
 		(void)err_os(err, errno, "%s", path);
-		return data_error(err);
+		return data_error(option, err);
 	}
 	if (flock(fd, LOCK_EX | LOCK_NB) != 0) {
 		if (errno == EWOULDBLOCK)
-			return data_locked_error(data, fd, err);
+			return data_locked_error(data, option, fd, err);
 		return err_os(err, errno, "%s: lock", path);
 	}
 	if (ftruncate(fd, 0) != 0 || fd_pwrite(fd, pid, strlen(pid), 0, NULL) < 0)

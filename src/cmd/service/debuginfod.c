@@ -241,6 +241,8 @@ static int run_debuginfod(struct settings *s)
 	o->store.off = !getenv("DEBUGINFOD_URLS") || !*getenv("DEBUGINFOD_URLS");
 	if (find_places(s, &places, &err) < 0)
 		return tell_error("debuginfod", &err);
+	places.command = "debuginfod";
+	places.option = "-d";
 	places.other_port = "-p 8003";
 	set_listen_address(s);
 	return service_run(s, &places);
@@ -249,7 +251,7 @@ static int run_debuginfod(struct settings *s)
 const struct command command_debuginfod = {
 	.name = "debuginfod",
 	.args = "[PATH...]",
-	.summary = "the same service with the options of elfutils' debuginfod",
+	.summary = "run the service of lode serve with the options of elfutils' debuginfod",
 	.examples = "  lode debuginfod -F -U -R /usr /srv/packages\n"
 		    "  ln -s lode debuginfod && ./debuginfod -p 8002 -d :memory: -F /usr/bin\n",
 	.groups = { &scanner_group, &web_group, &ignored_group },

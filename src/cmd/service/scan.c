@@ -127,7 +127,7 @@ static int scan_into(struct settings *s, const char *data)
 	int64_t from_ms = clock_mono_ms();
 
 	s3_shared_options(&own->s3);
-	if (resolve_roots(s, &err) < 0 || data_lock(data, &err) < 0)
+	if (resolve_roots(s, &err) < 0 || data_lock(data, "--data", &err) < 0)
 		return tell_error("scan", &err);
 	/* Failures are printed at the end; on a terminal, a log line would break the progress line. */
 	if (!s->verbose)

@@ -49,8 +49,7 @@ static const struct option_group http_group = { "HTTP", http_rows };
 static const struct option_row limit_rows[] = {
 	{ 0, "memory", "SIZE",
 	  "memory for requests, profiles, queries and symbol tables, together; over it they wait or get 503 "
-	  "[half of "
-	  "the machine's]",
+	  "[half of the machine's or the cgroup's]",
 	  SERVICE_SIZE(memory) },
 	{ 0, "min-free", "SIZE",
 	  "disk space to keep free: fetches, pushes, copies and cached files that would leave less are "
@@ -78,12 +77,14 @@ static const struct option_row limit_rows[] = {
 	  "how long a request waits for a scan, or a query takes; 0: no limit [120]",
 	  SERVICE_MS(server.request_deadline_ms) },
 	{ 0, "unread-wait", "SECONDS",
-	  "how long a build ID that is not known waits while packages are still being read; 0: not [750]",
+	  "how long a request for an unknown build ID waits while packages are still being read; 0: it does "
+	  "not wait [750]",
 	  SERVICE_SECONDS(server.unread_wait_s) },
 	{ 0, "redirect-wait", "SECONDS",
 	  "redirect a waiting elfutils client to the same path this often, before it gives up; 0: never [25]",
 	  SERVICE_MS(server.redirect_ms) },
-	{ 0, "unread-waiters", "N", "such build IDs that wait at once; more get 404 or 503 [256]",
+	{ 0, "unread-waiters", "N",
+	  "unknown build IDs that may wait at once (--unread-wait); requests for more get 404 or 503 [256]",
 	  SERVICE_NUMBER(server.max_unread) },
 	{ 0, "metadata-maxtime", "SECONDS", "how long a /metadata search may take; 0: no limit [5]",
 	  SERVICE_MS(server.metadata_max_ms) },
@@ -147,20 +148,18 @@ static const struct option_row store_rows[] = {
 	{ 0, "store-keep-pushed", NULL, "never remove pushed files: refuse new ones instead",
 	  SERVICE_ON(store.keep_pushed) },
 	{ 0, "store-cache", "SIZE",
-	  "of a store in a bucket: bytes that are kept in DATA/bucket/cache; 0: none [10G]",
+	  "of a store in a bucket: the size of its cache in DATA/bucket/cache; 0: none [10G]",
 	  SERVICE_SIZE(store.cache_size) },
 	{ 0, "keep-pushes", "SIZE",
-	  "... bytes of pushes that are kept on this machine while the bucket is away, and put later; 0: "
-	  "they "
-	  "are refused [0]",
+	  "of a store in a bucket: bytes of pushes that are kept on this machine while the bucket is away, "
+	  "and put later; 0: pushes are refused then [0]",
 	  SERVICE_SIZE(store.hold_size) },
 	{ 0, "signed-uploads", "WHO",
-	  "... let these clients send files to the bucket themselves, by URLs that are signed for them: push "
-	  "(lode "
-	  "push), parca (Parca's clients), all",
+	  "of a store in a bucket: let these clients send files to the bucket themselves, by URLs that are "
+	  "signed for them: push (lode push), parca (Parca's clients), all [nobody]",
 	  SERVICE_TEXT(store.signed_for) },
 	{ 0, "signed-endpoint", "URL",
-	  "... the endpoint by which they reach the bucket [that of --s3-endpoint]",
+	  "the endpoint by which the clients of --signed-uploads reach the bucket [that of --s3-endpoint]",
 	  SERVICE_TEXT(store.signed_endpoint) },
 	{ 0, "tokens", "FILE", "the tokens of clients that may push, see lode help token [DATA/tokens]",
 	  SERVICE_TEXT(tokens) },
@@ -219,11 +218,12 @@ static const struct option_row profile_rows[] = {
 	  "their size on disk; the oldest are removed first; 0: no limit [10G]",
 	  SERVICE_SIZE(profiles.max_size) },
 	{ 0, "profiles-sender-share", "PERCENT",
-	  "of the series and the metadata, for one token once half is in use; 100: no limit of its own [25]",
+	  "the share of all series and of all metadata that one token may use once half of either is in use; "
+	  "100: all [25]",
 	  SERVICE_NUMBER(profiles.sender_share) },
 	{ 0, "symbolize-interval", "TIME",
-	  "look for names of their addresses this often, and when profiles or debug files come in; 0: "
-	  "never, they stay addresses [10s]",
+	  "look for names of the addresses in profiles this often, and when profiles or debug files come in; "
+	  "0: never, they stay addresses [10s]",
 	  OPT_CALL(set_symbolize_interval) },
 	{ 0, "scrape", "FILE",
 	  "pull profiles from the programs in FILE, in the form of Prometheus' file_sd (JSON), and read it "
@@ -250,7 +250,9 @@ static void serve_defaults(struct settings *s)
 
 static int run_serve(struct settings *s)
 {
-	struct service_places places = { .other_port = "--listen localhost:8003" };
+	struct service_places places = { .command = "serve",
+					 .option = "--data",
+					 .other_port = "--listen localhost:8003" };
 	struct service_settings *o = service_settings(s);
 	AUTO(mem_freep) char *data = NULL, *disk = NULL;
 	struct err err = { 0 };

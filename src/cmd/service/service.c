@@ -172,7 +172,7 @@ static int tell_start_error(const struct err *err, const struct service_places *
 		(void)err_set(&e, ERR_IO,
 			      "%s: this machine does not have it; ip addr lists those that it has",
 			      err->text);
-	return tell_error("serve", &e);
+	return tell_error(places->command, &e);
 }
 
 int service_run(struct settings *s, const struct service_places *places)
@@ -186,7 +186,8 @@ int service_run(struct settings *s, const struct service_places *places)
 	system_raise_file_limit();
 	system_block_signals(&v.signals);
 	/* A passive service shares the folder with the process that scans. */
-	if ((passive || data_lock(places->data, &err) == 0) && service_start(&v, s, places, &err) == 0) {
+	if ((passive || data_lock(places->data, places->option, &err) == 0) &&
+	    service_start(&v, s, places, &err) == 0) {
 		greeting_print(&v);
 		system_notify("READY=1\nSTATUS=first walk");
 		wait_for_signal(&v);

@@ -93,8 +93,8 @@ char *data_dir(const char *given, struct err *err);
 void add_own_files(struct settings *s);
 /* The path of the file of tokens: @given, or the one in @data. Heap. */
 char *tokens_path(const char *given, const char *data);
-/* Lock the data directory for this process, until exit. */
-int data_lock(const char *data, struct err *err);
+/* Lock the data directory for this process, until exit. @option names it, for messages. */
+int data_lock(const char *data, const char *option, struct err *err);
 
 /* ---- store.c ---- */
 
@@ -158,7 +158,9 @@ struct service_places {
 	const char *index;      /* NULL: in data */
 	bool temporary;         /* the folder is removed when the service ends */
 	bool tidy;              /* the same, unless there are resume points in it */
-	const char *other_port; /* an example of the option for another port, for a message */
+	const char *command;    /* its name, for messages */
+	const char *option;     /* that names the folder, likewise */
+	const char *other_port; /* an example of the option for another port, likewise */
 };
 /* Start scan, resolver and server, print where the page is, run until a signal, stop. Returns the exit
  * status. */

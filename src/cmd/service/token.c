@@ -69,10 +69,11 @@ static int token_add(const struct settings *s, const char *path, struct token_li
 					 "could not be printed; remove the token and add it again");
 	}
 	printf("%s\n", secret);
-	fprintf(stderr,
-		"lode: token: '%s' may %s. The token is printed only now: write it to a file for lode push "
-		"--token-file\n",
-		t->name, buf_cstr(&text));
+	fprintf(stderr, "lode: token: '%s' may %s. The token is printed only now: write it to a file, %s\n",
+		t->name, buf_cstr(&text),
+		scopes == TOKEN_READ
+			? "as the line 'Authorization: Bearer TOKEN' for $DEBUGINFOD_HEADERS_FILE"
+			: "for lode push --token-file");
 	return 0;
 }
 

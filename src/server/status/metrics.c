@@ -19,6 +19,11 @@
 	{                                              \
 		name, help, METRIC_GAUGE, labels, NULL \
 	}
+/* Counted elsewhere, since the start: metric_set() takes the count. */
+#define COUNTER(name, help, labels)                      \
+	{                                                \
+		name, help, METRIC_COUNTER, labels, NULL \
+	}
 
 static const struct metric_family connections = GAUGE("lode_http_connections", "Open connections.", "");
 static const struct metric_family waiting = GAUGE("lode_http_waiting",
@@ -46,14 +51,14 @@ static const struct metric_family store_bytes = GAUGE(
 static const struct metric_family store_to_compress = GAUGE(
 	"lode_store_to_compress_bytes", "Bytes of pushed objects that are not compressed yet.", "");
 static const struct metric_family uploads = GAUGE("lode_uploads", "Uploads in progress.", "");
-static const struct metric_family cache_ops = GAUGE(
+static const struct metric_family cache_ops = COUNTER(
 	"lode_cache_operations", "Lookups and evictions of the artifact cache, by operation.", "operation");
 
-static const struct metric_family upstream_fetches = GAUGE(
+static const struct metric_family upstream_fetches = COUNTER(
 	"lode_upstream_fetches", "Fetches from other servers, by outcome.", "outcome");
-static const struct metric_family upstream_remembered = GAUGE("lode_upstream_remembered",
-							      "Requests answered from the miss cache.", "");
-static const struct metric_family upstream_over = GAUGE(
+static const struct metric_family upstream_remembered = COUNTER("lode_upstream_remembered",
+								"Requests answered from the miss cache.", "");
+static const struct metric_family upstream_over = COUNTER(
 	"lode_upstream_over_budget", "Requests above the budget of questions to other servers.", "");
 static const struct metric_family store_held = GAUGE(
 	"lode_store_held",
@@ -63,20 +68,20 @@ static const struct metric_family store_held_bytes = GAUGE("lode_store_held_byte
 							   "");
 static const struct metric_family store_held_max = GAUGE("lode_store_held_max_bytes",
 							 "Bytes that they may take: --keep-pushes.", "");
-static const struct metric_family upstream_stored = GAUGE(
+static const struct metric_family upstream_stored = COUNTER(
 	"lode_upstream_stored", "Fetched files that were stored or not stored, by outcome.", "outcome");
-static const struct metric_family upstream_bytes = GAUGE("lode_upstream_bytes",
-							 "Bytes of files fetched from other servers.", "");
+static const struct metric_family upstream_bytes = COUNTER("lode_upstream_bytes",
+							   "Bytes of files fetched from other servers.", "");
 static const struct metric_family upstream_open = GAUGE(
 	"lode_upstream_breaker_open", "1: the breaker of this server is open, it is not asked for a while.",
 	"server");
-static const struct metric_family upstream_asked = GAUGE(
+static const struct metric_family upstream_asked = COUNTER(
 	"lode_upstream_requests", "Requests to this server, by outcome.", "server,outcome");
 
-static const struct metric_family symbolize_tables = GAUGE(
+static const struct metric_family symbolize_tables = COUNTER(
 	"lode_symbolize_tables", "Symbol tables that were not mapped when they were needed, by origin.",
 	"outcome");
-static const struct metric_family symbolize_wanted = GAUGE(
+static const struct metric_family symbolize_wanted = COUNTER(
 	"lode_symbolize_wanted", "Symbol tables that requests needed: hit, it was mapped; miss, it was not.",
 	"outcome");
 static const struct metric_family symbolize_bytes = GAUGE("lode_symbolize_bytes",
@@ -84,9 +89,9 @@ static const struct metric_family symbolize_bytes = GAUGE("lode_symbolize_bytes"
 static const struct metric_family symbolize_flights = GAUGE(
 	"lode_symbolize_flights", "Symbol tables that are being built or waited for.", "");
 
-static const struct metric_family profiles_taken = GAUGE("lode_profiles_total",
-							 "Received profiles, by outcome.", "outcome");
-static const struct metric_family profile_labels = GAUGE(
+static const struct metric_family profiles_taken = COUNTER("lode_profiles_total",
+							   "Received profiles, by outcome.", "outcome");
+static const struct metric_family profile_labels = COUNTER(
 	"lode_profile_labels_total", "Labels of received profiles that were made to fit, or left out.",
 	"outcome");
 static const struct metric_family profiles_kept = GAUGE("lode_profiles", "Stored profiles.", "");
@@ -100,7 +105,7 @@ static const struct metric_family profiles_stacks = GAUGE("lode_profiles_stacks"
 							  "Distinct stacks of stored profiles.", "");
 static const struct metric_family profiles_bytes = GAUGE(
 	"lode_profiles_bytes", "Bytes of stored profiles on disk, and of their tables in memory.", "where");
-static const struct metric_family profiles_sweeps = GAUGE(
+static const struct metric_family profiles_sweeps = COUNTER(
 	"lode_profiles_sweeps_total", "Sweeps of stacks and names that no stored profile needs any more.",
 	"");
 static const struct metric_family profiles_damaged = GAUGE(

@@ -52,6 +52,19 @@ static void an_err_may_be_set_from_its_own_text(void **state)
 	assert_string_equal(err.text, "server: server said \"disk on fire\"");
 }
 
+static void a_place_is_named_once(void **state)
+{
+	struct err err = { 0 };
+
+	err_set(&err, ERR_INVALID, "/dev/null: not a regular file");
+	assert_int_equal(err_in(&err, "/dev/null"), -1);
+	assert_string_equal(err.text, "/dev/null: not a regular file");
+	err_in(&err, "/dev");
+	assert_string_equal(err.text, "/dev: /dev/null: not a regular file");
+	err_in(&err, "%s", "");
+	assert_string_equal(err.text, ": /dev: /dev/null: not a regular file");
+}
+
 static void long_texts_are_cut_but_keep_place_and_reason(void **state)
 {
 	char longish[2000];
@@ -99,6 +112,7 @@ int main(void)
 		cmocka_unit_test(a_missing_err_is_fine),
 		cmocka_unit_test(os_errors_say_the_reason_and_their_kind),
 		cmocka_unit_test(an_err_may_be_set_from_its_own_text),
+		cmocka_unit_test(a_place_is_named_once),
 		cmocka_unit_test(long_texts_are_cut_but_keep_place_and_reason),
 		cmocka_unit_test(kinds_have_names),
 	};
