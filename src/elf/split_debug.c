@@ -48,6 +48,9 @@ static int debug_read_names(struct debug_out *d, struct err *err)
 	if (r < 0)
 		return -1;
 	buf_add(&d->names, b.p, b.size);
+	/* The last name of a damaged table may not end. */
+	if (!b.size || b.p[b.size - 1])
+		buf_add_char(&d->names, '\0');
 	return 0;
 }
 
@@ -73,8 +76,12 @@ static int debug_read_name_offs(struct debug_out *d, struct err *err)
 	if (source_read_arena(d->img->src, range_of(h->shoff, (uint64_t)d->img->n_sections * size),
 			      ELF_SPLIT_MAX_TABLE, &d->a, &b, err) < 0)
 		return err_in(err, "section table");
-	for (uint32_t i = 0; i < d->img->n_sections; i++)
+	for (uint32_t i = 0; i < d->img->n_sections; i++) {
 		d->name_offs[i] = (uint32_t)elf_get(h->big, b.p + (size_t)i * size, 4);
+		/* One without a name may refer to a place after the old table, where new names will be. */
+		if (!d->img->sections[i].name.size)
+			d->name_offs[i] = (uint32_t)d->names.size - 1;
+	}
 	return 0;
 }
 

@@ -149,7 +149,7 @@ def test_compressed_section_contents_equal_zlib(dumps):
     some = sorted(some, key=os.path.getsize)[:60]
     if not some:
         pytest.skip("no file with compressed sections")
-    for path, line in zip(some, run(ELF_DUMP, "-c", *some).splitlines()):
+    for path, line in zip(some, run(ELF_DUMP, "-c", *some).splitlines(), strict=True):
         data = pathlib.Path(path).read_bytes()
         assert data[4] == 2 and data[5] == 1, "64 bit, little endian"
         for s in json.loads(line)["sections"]:

@@ -196,7 +196,7 @@ def pool(tmp_path_factory):
 
 def check(cases, rows, theirs, ours, min_found):
     found = 0
-    for case, row, them, (chosen, places) in zip(cases, rows, theirs, ours):
+    for case, row, them, (chosen, places) in zip(cases, rows, theirs, ours, strict=True):
         real = os.path.realpath(row["path"])
         want = them["separate"].get(real)
         if case.what[0] == "its own DWARF":
@@ -275,7 +275,7 @@ def test_supplementary_files_are_chosen_as_gdb_does(tmp_path):
     cases = [AltCase(work, tmp_path / f"c{i}", *r) for i, r in enumerate(rows)]
     asked = [c.row() for c in cases]
     found = 0
-    for case, them, (chosen, _) in zip(cases, gdb(asked, tmp_path), lode(asked, "alt")):
+    for case, them, (chosen, _) in zip(cases, gdb(asked, tmp_path), lode(asked, "alt"), strict=True):
         # All that gdb holds open of this case beside the program itself.
         held = {os.path.realpath(p) for p in re.findall(r" (/\S+)", them["bfds"], re.M)} - {os.path.realpath(case.path)}
         want = [p for p in held if os.path.dirname(os.path.dirname(case.path)) + "/" in p]
@@ -339,7 +339,7 @@ def test_libraries_keep_the_names_that_the_linker_has(tmp_path, sysroot):
     for name, text in re.findall(r"^Looking for separate debug info \(debug link\) for (.*)\n((?:  .*\n|warning.*\n)*)", them["said"], re.M):
         # With a sysroot of "/" gdb puts it in front of the names.
         theirs.setdefault(name.replace("//", "/"), []).extend(map(os.path.normpath, places_of(text)))
-    for path, (chosen, places) in zip(paths, lode(asked, "named")):
+    for path, (chosen, places) in zip(paths, lode(asked, "named"), strict=True):
         # A link within one folder makes gdb look there twice.
         once = [list(dict.fromkeys(map(os.path.normpath, tried))) for tried in (places, theirs[path])]
         assert once[0] == once[1], path

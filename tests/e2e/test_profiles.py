@@ -239,7 +239,7 @@ def test_filters_and_groups(s):
     assert graph(focus="^lex$") == {"main;parse;lex": 300, "main;parse;lex;parse": 50}
     assert graph(ignore="lex") == {"main;parse": 100, "main;emit": 200}
     assert graph(hide="parse") == {"main;lex": 350, "main;emit": 200, "main": 100}
-    assert graph(show="lex|emit") == {"lex": 350, "emit": 200}  or graph(show="lex|emit")["lex"] == 350
+    assert graph(show="lex|emit") == {"lex": 350, "emit": 200}
     assert graph(invert=1)["emit;main"] == 200
     assert graph(by="file") == {"/src/x.c": 650} and graph(by="binary") == {"/bin/x": 650}
     assert all(re.match(r"x\+0x[0-9a-f]+", k.split(";")[-1]) for k in graph(by="address"))

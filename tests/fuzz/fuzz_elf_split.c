@@ -39,21 +39,27 @@ static void check_ranges(const struct elf_image *img)
 		FUZZ_CHECK(elf_section_range(img, &img->sections[i], &off, &size, &err) >= 0);
 }
 
-static void check_debug(const struct elf_image *img, const struct elf_image *made)
+/* Neither file is found by the build ID of another one. A damaged file may have it in no section: then they have none. */
+static void check_build_id(const struct elf_image *img, const struct elf_image *made)
 {
-	struct build_id a, b;
+	struct build_id want = { 0 }, got = { 0 };
 	struct err err = { 0 };
 
+	if (elf_build_id(made, &got, &err) == 0)
+		FUZZ_CHECK(elf_build_id(img, &want, &err) == 0 && build_id_eq(&got, &want));
+}
+
+static void check_debug(const struct elf_image *img, const struct elf_image *made)
+{
 	FUZZ_CHECK(made->n_sections == img->n_sections && made->n_segments == img->n_segments);
 	for (uint32_t i = 1; i < img->n_sections; i++)
 		FUZZ_CHECK(str_eq(made->sections[i].name, img->sections[i].name) ||
 			   str_starts(img->sections[i].name, STR(".zdebug_")) || i == img->h.names_index);
-	(void)elf_build_id(img, &a, &err);
-	(void)elf_build_id(made, &b, &err);
+	check_build_id(img, made);
 	check_ranges(made);
 }
 
-static void check_stripped(const struct elf_image *made, uint32_t want_crc)
+static void check_stripped(const struct elf_image *img, const struct elf_image *made, uint32_t want_crc)
 {
 	AUTO(arena_done) struct arena a = { 0 };
 	struct err err = { 0 };
@@ -62,6 +68,7 @@ static void check_stripped(const struct elf_image *made, uint32_t want_crc)
 
 	FUZZ_CHECK(elf_debug_link(made, &a, &name, &crc, &err) == 0);
 	FUZZ_CHECK(str_eq(name, STR("x.debug")) && crc == want_crc);
+	check_build_id(img, made);
 	check_ranges(made);
 }
 
@@ -99,7 +106,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		check_failure(r, &err);
 		if (r == 0) {
 			made = reopen(fd, &made_src);
-			check_stripped(made, crc);
+			check_stripped(img, made, crc);
 			elf_close(made);
 			source_close(made_src);
 		} else {

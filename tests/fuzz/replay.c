@@ -78,5 +78,6 @@ int main(int argc, char **argv)
 		n += r;
 	}
 	printf("1..%d\n", n);
-	return 0;
+	/* A plan of no tests counts as skipped. */
+	return n ? 0 : 1;
 }

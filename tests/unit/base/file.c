@@ -12,9 +12,35 @@
 #include <stdatomic.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/un.h>
 
 static char dir[TEST_PATH_SIZE];
+
+/* Calls of fsync(), if there is a path that is being replaced: 'f' for a file that has not got this name yet, 'F' after that, 'd'
+ * for a folder. */
+static struct {
+	const char *path;
+	char calls[16];
+	char fails; /* calls of this kind fail */
+} syncs;
+
+/* In place of libc's. */
+int fsync(int fd)
+{
+	struct stat st, named;
+	char kind = 'd';
+
+	if (!syncs.path)
+		return (int)syscall(SYS_fsync, fd);
+	if (fstat(fd, &st) < 0)
+		return -1;
+	if (S_ISREG(st.st_mode))
+		kind = stat(syncs.path, &named) == 0 && named.st_ino == st.st_ino ? 'F' : 'f';
+	syncs.calls[MIN(strlen(syncs.calls), sizeof(syncs.calls) - 2)] = kind;
+	errno = EIO;
+	return kind == syncs.fails ? -1 : 0;
+}
 
 static int setup(void **state)
 {
@@ -24,6 +50,7 @@ static int setup(void **state)
 
 static int teardown(void **state)
 {
+	syncs.path = NULL;
 	test_dir_remove(dir);
 	return 0;
 }
@@ -311,6 +338,55 @@ static void a_durable_write_replaces(void **state)
 	assert_int_equal(count_files(), 3);
 }
 
+static int replace_at_once(const char *path, struct err *err)
+{
+	return file_write_durable(path, "two", 3, 0600, err);
+}
+
+static int replace_in_pieces(const char *path, struct err *err)
+{
+	AUTO(file_temp_done) struct file_temp t = FILE_TEMP_NONE;
+
+	if (file_temp_open(path, 0600, &t, err) < 0 || fd_write(t.fd, "two", 3, err) < 0)
+		return -1;
+	return file_temp_commit(&t, err);
+}
+
+/* The bytes are on disk before the name is, and the name before the call returns. */
+static void a_durable_write_is_synced_before_it_is_named(void **state)
+{
+	static int (*const ways[])(const char *path, struct err *err) = { replace_at_once,
+									  replace_in_pieces };
+
+	for (size_t i = 0; i < ARRAY_SIZE(ways); i++) {
+		AUTO(buf_done) struct buf b = { 0 };
+		char path[2 * TEST_PATH_SIZE];
+		struct err err = { 0 };
+
+		snprintf(path, sizeof(path), "%s/x", dir);
+		test_file_write(path, "one", 3);
+		memset(&syncs, 0, sizeof(syncs));
+		syncs.path = path;
+		syncs.fails = 'f';
+		assert_fails(ways[i](path, &err), ERR_IO, "sync");
+		assert_string_equal(syncs.calls, "f");
+		assert_int_equal(count_files(), 1);
+		assert_done(file_read(path, 100, &b, &err));
+		assert_str(buf_str(&b), "one");
+		memset(&syncs.calls, 0, sizeof(syncs.calls));
+		syncs.fails = 'd';
+		assert_fails(ways[i](path, &err), ERR_IO, "sync");
+		syncs.fails = 0;
+		memset(&syncs.calls, 0, sizeof(syncs.calls));
+		assert_done(ways[i](path, &err));
+		assert_string_equal(syncs.calls, "fd");
+		syncs.path = NULL;
+		b.size = 0;
+		assert_done(file_read(path, 100, &b, &err));
+		assert_str(buf_str(&b), "two");
+	}
+}
+
 static void a_failed_durable_write_leaves_all_as_it_was(void **state)
 {
 	AUTO(buf_done) struct buf b = { 0 };
@@ -393,6 +469,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(whole_files_within_a_limit, setup, teardown),
 		cmocka_unit_test_setup_teardown(a_device_or_pipe_is_written_to, setup, teardown),
 		cmocka_unit_test_setup_teardown(a_durable_write_replaces, setup, teardown),
+		cmocka_unit_test_setup_teardown(a_durable_write_is_synced_before_it_is_named, setup,
+						teardown),
 		cmocka_unit_test_setup_teardown(a_failed_durable_write_leaves_all_as_it_was, setup, teardown),
 		cmocka_unit_test_setup_teardown(folders_are_made_with_their_parents, setup, teardown),
 		cmocka_unit_test_setup_teardown(mappings, setup, teardown),

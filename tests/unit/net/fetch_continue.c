@@ -78,6 +78,29 @@ static void nobody_continues_after_bytes_that_are_wrong(void **state)
 	pair_done(&p, &s);
 }
 
+/* The second server's file ends before the bytes that the first one has sent: it is requested as a whole. */
+static void a_shorter_file_is_fetched_from_its_start(void **state)
+{
+	const struct net_patience patience = { .hedge_ms = LONG_MS };
+	struct fault_rule bad = sink_good(), next[2] = { { .status = 416, .times = 1 }, sink_good() };
+	struct sink s = { 0 };
+	struct pair p;
+
+	bad.fault = FAULT_CUT;
+	bad.at = 200000;
+	bad.no_range = true;
+	next[1].body.size = 150000;
+	s.want = next[1].body;
+	p = pair_of(bad, sink_good());
+	fault_http_rules(p.b, next, 2);
+	sink_fetch(p.n, &s, &patience, p.urls, 2);
+	assert_int_equal(s.outcome, 0);
+	assert_true(bytes_eq(buf_bytes(&s.got), s.want));
+	assert_int_equal(s.n_begun, 2);
+	assert_int_equal(fault_http_requests(p.b, NULL), 2);
+	pair_done(&p, &s);
+}
+
 /*
  * The first server is slow, and its file turns out to be wrong. The second one, asked for the rest of it, answers when the
  * third one has begun anew and is slow too.
@@ -241,6 +264,7 @@ int main(void)
 		cmocka_unit_test(a_winner_that_breaks_off_is_replaced_at_any_byte),
 		cmocka_unit_test(a_winner_that_stalls_is_replaced_and_goes_on_by_range),
 		cmocka_unit_test(nobody_continues_after_bytes_that_are_wrong),
+		cmocka_unit_test(a_shorter_file_is_fetched_from_its_start),
 		cmocka_unit_test(nobody_continues_after_a_file_that_was_begun_anew),
 		cmocka_unit_test(a_loser_goes_on_when_the_winner_fails_in_the_same_turn),
 		cmocka_unit_test(a_lone_server_that_breaks_off_is_asked_to_go_on),

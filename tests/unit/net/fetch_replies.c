@@ -154,6 +154,29 @@ static void compressed_transfers_are_unpacked_and_bombs_are_not(void **state)
 	}
 }
 
+/* Its checksum shows that at the end, when all bytes are written. Nothing verifies the whole, as of sources. */
+static void nobody_continues_after_a_damaged_transfer(void **state)
+{
+	AUTO(buf_done) struct buf damaged = { 0 }, packed = { 0 };
+	struct fault_rule bad = { .headers = "Content-Encoding: gzip\r\nX-DEBUGINFOD-SIZE: 300000\r\n" };
+	struct net_request req = { .n_urls = 2, .path = "x", .compressed = true };
+	struct sink s = { 0 };
+	struct pair p;
+
+	buf_add(&damaged, sink_artifact().p, sink_artifact().size);
+	damaged.p[1000] ^= 1;
+	gzip(buf_bytes(&damaged), 1, &packed);
+	packed.p[packed.size - 8] ^= 1;
+	bad.body = buf_bytes(&packed);
+	p = pair_of(bad, sink_good());
+	req.urls = p.urls;
+	sink_custom(p.n, &s, &req);
+	sink_assert_got(&s);
+	assert_int_equal(s.n_begun, 2);
+	assert_string_equal(sink_said(&s, p.urls[0]), "its body is not in the announced encoding");
+	pair_done(&p, &s);
+}
+
 static void redirects_to_others_are_followed_if_allowed(void **state)
 {
 	struct fault_rule rule = sink_good();
@@ -203,6 +226,7 @@ int main(void)
 		cmocka_unit_test(headers_go_out_and_come_in),
 		cmocka_unit_test(bytes_above_the_limit_are_refused),
 		cmocka_unit_test(compressed_transfers_are_unpacked_and_bombs_are_not),
+		cmocka_unit_test(nobody_continues_after_a_damaged_transfer),
 		cmocka_unit_test(redirects_to_others_are_followed_if_allowed),
 	};
 

@@ -539,19 +539,13 @@ static void stacks_that_were_lost_are_swept(void **state)
 	stored_done(&t);
 }
 
-/* Two binaries, each with a name for the same offset. */
-static void names_of_binaries_that_were_lost_stay(void **state)
+/* A store with two binaries, and an address without a name in each, at the same offset. */
+static void open_with_two_binaries(struct stored *t)
 {
-	const struct profilestore_name_line f = { STR("f"), STR("f"), STR("a.c"), 1 },
-					    g = { STR("g"), STR("g"), STR("b.c"), 2 };
-	const struct profilestore_name names[] = { { .location = 0, .n_lines = 1, .lines = &f },
-						   { .location = 1, .n_lines = 1, .lines = &g } };
 	AUTO(profile_freep) struct profile *p = profile_new(NULL);
-	struct stored t = { 0 };
-	struct err err = { 0 };
 	uint32_t stack = 0;
 
-	stored_open(&t);
+	stored_open(t);
 	profile_add_type(p, STR("cpu"), STR("nanoseconds"));
 	p->period_type.type = profile_add_string(p, STR("cpu"));
 	p->period_type.unit = profile_add_string(p, STR("nanoseconds"));
@@ -567,11 +561,68 @@ static void names_of_binaries_that_were_lost_stay(void **state)
 		stack = profile_add_stack(p, stack, profile_add_location(p, &l, NULL, 0));
 		profile_add_sample(p, stack, 0, (int64_t[]){ 1 + i });
 	}
-	stored_add(&t, p, "a");
-	assert_done(profilestore_name(t.s, names, ARRAY_SIZE(names), NULL, 0, &err));
+	stored_add(t, p, "a");
+}
+
+static void name_both(struct stored *t)
+{
+	const struct profilestore_name_line f = { STR("f"), STR("f"), STR("a.c"), 1 },
+					    g = { STR("g"), STR("g"), STR("b.c"), 2 };
+	const struct profilestore_name names[] = { { .location = 0, .n_lines = 1, .lines = &f },
+						   { .location = 1, .n_lines = 1, .lines = &g } };
+	struct err err = { 0 };
+
+	assert_done(profilestore_name(t->s, names, ARRAY_SIZE(names), NULL, 0, &err));
+}
+
+static void names_of_binaries_that_were_lost_stay(void **state)
+{
+	struct stored t = { 0 };
+
+	open_with_two_binaries(&t);
+	name_both(&t);
 	lose_row(&t, SEGMENT_BINARIES, 0);
 	sweep_changes_nothing(&t);
 	stored_done(&t);
+}
+
+/* After each step of a sweep: also those of locations that are copied already. */
+static void names_that_come_during_a_sweep_stay(void **state)
+{
+	AUTO(mem_freep) char *want = NULL;
+	unsigned n_steps = 0;
+
+	for (bool sweeps = true; sweeps; n_steps++) {
+		AUTO(mem_freep) char *got = NULL, *again = NULL;
+		struct stored t = { 0 };
+		struct err err = { 0 };
+		bool more;
+
+		open_with_two_binaries(&t);
+		if (!want) {
+			name_both(&t);
+			want = text_of_all(&t);
+			stored_done(&t);
+			continue;
+		}
+		stored_groom(&t);
+		sweep_ask(t.s->sweep);
+		for (unsigned i = 0; i < n_steps; i++)
+			assert_done(profilestore_groom(t.s, &more, &err));
+		sweeps = sweep_runs(t.s->sweep);
+		if (sweeps) {
+			name_both(&t);
+			stored_groom(&t);
+			assert_int_equal(t.s->n_sweeps, 1);
+			got = text_of_all(&t);
+			assert_string_equal(got, want);
+			stored_again(&t);
+			again = text_of_all(&t);
+			assert_string_equal(again, want);
+		}
+		stored_done(&t);
+	}
+	assert_true(n_steps > 4);
 }
 
 int main(void)
@@ -585,6 +636,7 @@ int main(void)
 		cmocka_unit_test(profiles_after_many_large_ones_stay),
 		cmocka_unit_test(stacks_that_were_lost_are_swept),
 		cmocka_unit_test(names_of_binaries_that_were_lost_stay),
+		cmocka_unit_test(names_that_come_during_a_sweep_stay),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -329,8 +329,7 @@ static void malformed_input_is_refused_and_the_server_goes_on(void **state)
 		http_client_send(&c, nonsense[i]);
 		shutdown(c.fd, SHUT_WR);
 		a = http_client_answer(&c, false);
-		if (strstr(nonsense[i], "9.9") || strstr(nonsense[i], "-5"))
-			assert_true(a.status >= 400 || a.status == 0);
+		assert_true(a.status >= 400 || a.status == 0);
 		http_answer_done(&a);
 		http_client_close(&c);
 	}

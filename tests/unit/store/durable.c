@@ -318,6 +318,38 @@ static void garbage_is_collected_by_records_on_disk(void **state)
 	assert_null(disk.part);
 }
 
+static void evict_within(void *arg)
+{
+	struct store_fixture *f = arg;
+	char old[STORE_CONTENT_NAME_SIZE];
+	struct store_evict_result ev;
+	AUTO(mem_freep) char *path = NULL;
+	struct err err = { 0 };
+
+	disk.root = f->dir;
+	assert_done(store_evict(f->st, sizeof("two, and other bytes") - 1, &ev, &err));
+	assert_int_equal(ev.n_objects, 0);
+	content_of("one", old);
+	path = mem_printf("%s/%s", f->dir, old);
+	assert_int_equal(access(path, F_OK), -1);
+	assert_true(object_is_on_disk(f, RECORD, "two, and other bytes"));
+}
+
+/* The same of contents that go to make room. */
+static void room_is_made_by_records_on_disk(void **state)
+{
+	struct store_fixture *f = *state;
+	struct err err = { 0 };
+
+	assert_done(put_of(f->st, STORE_FETCHED, KEY, "one", &err));
+	clock_test_advance(60000);
+	disk.part = "/keys/ab";
+	disk.before = evict_within;
+	disk.arg = f;
+	assert_done(put_of(f->st, STORE_FETCHED, KEY, "two, and other bytes", &err));
+	assert_null(disk.part);
+}
+
 static void a_removed_object_does_not_come_back(void **state)
 {
 	struct store_fixture *f = *state;
@@ -346,6 +378,7 @@ int main(void)
 		ON_DISK(after_a_start_it_is_synced_before_it_is_acknowledged),
 		ON_DISK(a_folder_made_by_another_put_is_synced),
 		ON_DISK(garbage_is_collected_by_records_on_disk),
+		ON_DISK(room_is_made_by_records_on_disk),
 		ON_DISK(a_removed_object_does_not_come_back),
 	};
 

@@ -128,6 +128,26 @@ static void pushed_objects_are_evicted_last(void **state)
 	assert_true(is_stored(f, "a4/debuginfo"));
 }
 
+/* Its content stays for now, since another writer may be about to name it: to remove the record would make no room. */
+static void an_object_of_a_moment_ago_is_not_evicted(void **state)
+{
+	struct store_fixture *f = *state;
+	struct store_evict_result ev;
+	struct err err = { 0 };
+
+	put(f, "a1/debuginfo", STORE_PUSHED, 1);
+	put(f, "a2/debuginfo", STORE_FETCHED, 2);
+	clock_test_advance(-9000);
+	assert_done(store_evict(f->st, 0, &ev, &err));
+	assert_false(is_stored(f, "a1/debuginfo"));
+	assert_true(is_stored(f, "a2/debuginfo"));
+	assert_int_equal(ev.n_objects, 1);
+	assert_int_equal(ev.bytes, 1000);
+	clock_test_advance(9000);
+	assert_done(store_evict(f->st, 0, &ev, &err));
+	assert_false(is_stored(f, "a2/debuginfo"));
+}
+
 static void a_content_is_removed_with_its_last_record(void **state)
 {
 	struct store_fixture *f = *state;
@@ -262,6 +282,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(the_least_recently_used_object_is_evicted_first,
 						set_up_frozen, tear_down),
 		cmocka_unit_test_setup_teardown(pushed_objects_are_evicted_last, set_up_frozen, tear_down),
+		cmocka_unit_test_setup_teardown(an_object_of_a_moment_ago_is_not_evicted, set_up_frozen,
+						tear_down),
 		cmocka_unit_test_setup_teardown(a_content_is_removed_with_its_last_record, set_up_frozen,
 						tear_down),
 		cmocka_unit_test_setup_teardown(a_put_evicts_objects_to_fit, set_up_frozen, tear_down),

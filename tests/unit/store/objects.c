@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Putting and reading objects, by one thread and by several at once. */
+#include <errno.h>
 #include <pthread.h>
 #include "fixture.h"
 #include "store/internal.h"
@@ -488,6 +489,66 @@ static void a_version_that_is_restored_while_garbage_is_collected_stays(void **s
 	assert_versions(f, "ci>root ");
 }
 
+/* ---- records that cannot be read, contents that go ---- */
+
+static int get_unreadable(struct blobs *b, const char *name, size_t max, struct buf *ret,
+			  struct blob_stamp *ret_stamp, struct err *err)
+{
+	return err_os(err, EIO, "%s: read", name);
+}
+
+/* Else a worse file would take the place of its object, and a collector its content. */
+static void a_record_that_cannot_be_read_is_not_a_missing_one(void **state)
+{
+	struct store_fixture *f = *state;
+	const struct blobs_ops *under = f->st->blobs->ops;
+	struct blobs_ops ops = *under;
+	struct store_meta meta = { .origin = STORE_FETCHED, .quality = STORE_STRIPPED };
+	struct store_key key = key_of("ab/debuginfo");
+	struct store_evict_result evicted;
+	struct store_gc_result gc;
+	struct err err = { 0 };
+
+	assert_int_equal(put_as(f, "ci", "one", STORE_IF_OWNED), 0);
+	clock_test_advance(60000);
+	ops.get = get_unreadable;
+	f->st->blobs->ops = &ops;
+	assert_fails(store_put_bytes(f->st, &key, &meta, false, bytes_of("poorer", 6), STORE_IF_BETTER, &err),
+		     ERR_IO, "read");
+	assert_fails(store_gc(f->st, NULL, NULL, &gc, &err), ERR_IO, "read");
+	assert_fails(store_evict(f->st, 0, &evicted, &err), ERR_IO, "read");
+	f->st->blobs->ops = under;
+	assert_string_equal(get(f, "ab/debuginfo", &meta), "one");
+	assert_str(store_owner(&meta), "ci");
+}
+
+/* A record that takes so long that a collector has removed its content before it saw the record. */
+static int put_late(struct blobs *b, const char *name, struct bytes content, const char *needs,
+		    const struct blob_stamp *expect, struct err *err)
+{
+	int r;
+
+	b->ops = restoring.under;
+	r = restoring.under->put(b, name, content, needs, expect, err);
+	clock_test_advance(60000);
+	assert_int_equal(restoring.under->remove(b, needs, NULL, err), 0);
+	return r;
+}
+
+static void a_content_that_goes_before_its_record_is_seen_is_put_again(void **state)
+{
+	struct store_fixture *f = *state;
+	struct store_meta meta;
+
+	restoring.under = f->st->blobs->ops;
+	restoring.ops = *restoring.under;
+	restoring.ops.put = put_late;
+	f->st->blobs->ops = &restoring.ops;
+	assert_int_equal(put_as(f, "ci", "one", STORE_IF_OWNED), 0);
+	assert_ptr_equal(f->st->blobs->ops, restoring.under);
+	assert_string_equal(get(f, "ab/debuginfo", &meta), "one");
+}
+
 static void earlier_versions_are_evicted_first(void **state)
 {
 	struct store_fixture *f = *state;
@@ -649,6 +710,8 @@ int main(void)
 		FROZEN(contents_that_cannot_be_touched_are_replaced_and_restored),
 		FROZEN(earlier_versions_are_kept_and_restored),
 		FROZEN(a_version_that_is_restored_while_garbage_is_collected_stays),
+		FROZEN(a_record_that_cannot_be_read_is_not_a_missing_one),
+		FROZEN(a_content_that_goes_before_its_record_is_seen_is_put_again),
 		FROZEN(earlier_versions_are_evicted_first),
 		BOTH(concurrent_puts_keep_the_best_object),
 		cmocka_unit_test(the_commit_callback_is_called_for_new_bytes_only),

@@ -196,6 +196,21 @@ static void a_damaged_partial_is_resumed_before_the_damage(void **state)
 	end_and_check(f, p);
 }
 
+/* What was left after the valid part is cut off: the rest may take less room than that. */
+static void nothing_of_a_damaged_partial_stays_at_the_end(void **state)
+{
+	struct partial_fixture *f = *state;
+	struct store_put *p;
+	uint64_t n;
+
+	leave_damaged(f);
+	p = begin(f, LONG, NAME);
+	n = store_put_size(p);
+	assert_true(n > 0 && n < 5 * CODEC_FRAME_SIZE);
+	memset(f->p + n, 0, LONG - n);
+	end_and_check(f, p);
+}
+
 static void a_raw_partial_is_resumed_at_its_last_byte(void **state)
 {
 	struct partial_fixture *f = *state;
@@ -379,6 +394,7 @@ int main(void)
 		L(a_forgotten_partial_starts_again),
 		T(a_killed_process_loses_little_more_than_1_mib),
 		T(a_damaged_partial_is_resumed_before_the_damage),
+		T(nothing_of_a_damaged_partial_stays_at_the_end),
 		T(a_partial_has_one_writer_at_a_time),
 		T(gc_removes_a_partial_after_its_keeping_time),
 		T(a_forgotten_partial_starts_again),
