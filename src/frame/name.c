@@ -4,22 +4,29 @@
 
 #include <ctype.h>
 
+/* Other bytes than ASCII are letters of other alphabets. */
 static bool is_word(char c)
 {
-	return isalnum((unsigned char)c) || c == '_' || c == '$';
+	return isalnum((unsigned char)c) || c == '_' || c == '$' || (unsigned char)c >= 0x80;
+}
+
+static bool is_sign(char c)
+{
+	return c && strchr("+-*/%^&|~!=,", c);
 }
 
 /*
- * "operator<", "operator->", "operator<<": the sign is not a bracket. Returns the length of "operator" and
- * sign at @i; 0: there is none.
+ * "operator<", "operator->", "operator<<": the sign is not a bracket. After any sign, as in "operator()<int>", there may be
+ * one. Returns the length of "operator" and sign at @i; 0: there is none.
  */
 static size_t operator_at(struct str s, size_t i)
 {
 	static const struct str word = STR("operator"),
-				signs[] = { STR("<=>"), STR("<<="), STR(">>="), STR("->*"),
-					    STR("<<"),  STR(">>"),  STR("<="),  STR(">="),
-					    STR("->"),  STR("<"),   STR(">") };
+				signs[] = { STR("<=>"), STR("<<="), STR(">>="), STR("->*"), STR("<<"),
+					    STR(">>"),  STR("<="),  STR(">="),  STR("->"),  STR("<"),
+					    STR(">"),   STR("()"),  STR("[]") };
 	struct str rest = { s.p + i, s.size - i };
+	size_t n = 0;
 
 	if (!str_starts(rest, word) || (i && is_word(s.p[i - 1])))
 		return 0;
@@ -27,7 +34,9 @@ static size_t operator_at(struct str s, size_t i)
 	for (size_t k = 0; k < ARRAY_SIZE(signs); k++)
 		if (str_starts(rest, signs[k]))
 			return word.size + signs[k].size;
-	return 0;
+	while (n < rest.size && is_sign(rest.p[n]))
+		n++;
+	return n ? word.size + n : 0;
 }
 
 /* The index of the bracket that closes the one at @i; 0: none. Brackets within parentheses do not count. */
@@ -68,6 +77,16 @@ static size_t find_closing_bracket(struct str s, size_t i, unsigned *n_open)
 	return end;
 }
 
+/* Rust's "f::<T>". In "m::<impl T>::f" the brackets are a part of the path, as in "main::<lambda(int)>" of GCC. */
+static bool is_turbofish(struct str s, size_t i)
+{
+	struct str in = { s.p + i + 1, s.size - i - 1 };
+
+	return i > 2 && s.p[i - 1] == ':' && s.p[i - 2] == ':' &&
+	       (is_word(s.p[i - 3]) || s.p[i - 3] == '}') && !str_starts(in, STR("impl ")) &&
+	       !str_starts(in, STR("lambda"));
+}
+
 /* Leave out "<...>" after a name. Rust's "<T as Trait>::f" begins with one, which stays. */
 static void add_without_templates(struct str s, struct buf *out)
 {
@@ -88,6 +107,11 @@ static void add_without_templates(struct str s, struct buf *out)
 		}
 		if (s.p[i] == '<' && i && (is_word(s.p[i - 1]) || s.p[i - 1] == ']' || s.p[i - 1] == '}') &&
 		    (end = find_closing_bracket(s, i, &n_open))) {
+			i = end + 1;
+			continue;
+		}
+		if (s.p[i] == '<' && is_turbofish(s, i) && (end = find_closing_bracket(s, i, &n_open))) {
+			out->size -= 2; /* "::" */
 			i = end + 1;
 			continue;
 		}

@@ -45,9 +45,11 @@ uint8_t tree_text_bits(const struct profile_tree *t, struct str text)
 	return bits;
 }
 
-static uint8_t classify_frame(const struct profile_tree *t, const struct profile_function *f)
+static uint8_t classify_frame(const struct profile_tree *t, uint32_t frame)
 {
-	const uint32_t texts[] = { f->name, f->file, f->system_name };
+	const struct profile_function *f = &t->p->functions.p[frame];
+	/* A build ID contains any short word of the letters a to f. */
+	const uint32_t texts[] = { f->name, tree_frame_is_address(t, frame) ? 0 : f->file, f->system_name };
 	uint8_t bits = 0;
 
 	for (size_t k = 0; k < ARRAY_SIZE(texts); k++)
@@ -66,8 +68,7 @@ uint8_t tree_frame_bits(struct profile_tree *t, uint32_t frame)
 			profile_index_of(t->p)->failed = true;
 			return 0;
 		}
-		t->frame_matches.p[t->frame_matches.n] = classify_frame(
-			t, &t->p->functions.p[t->frame_matches.n]);
+		t->frame_matches.p[t->frame_matches.n] = classify_frame(t, t->frame_matches.n);
 		t->frame_matches.n++;
 	}
 	return t->frame_matches.p[frame];

@@ -27,8 +27,9 @@ bool profile_group_parse(struct str s, enum profile_group *ret);
 
 /*
  * The content of the tree. Zeroed: everything, by function. Patterns are POSIX extended (base/pattern.h), searched anywhere in
- * a frame's text, function, file and binary: `by` does not change the samples that they select. A frame that stands for several
- * inlined functions (by binary, by address) is hidden if all of them match.
+ * a frame's function, file and binary, or its address if it has no name: `by` does not change the samples that `focus` and
+ * `ignore` select. `hide` and `show` look at the frame's text, too. A frame that stands for several inlined functions (by
+ * binary, by address) is hidden if all of them match.
  */
 struct profile_view {
 	enum profile_group by;

@@ -139,7 +139,7 @@ uint32_t profile_tree_n_frames(const struct profile_tree *t)
 void profile_tree_frame(const struct profile_tree *t, uint32_t frame, struct profile_frame *ret)
 {
 	const struct profile_function *f = &t->p->functions.p[frame];
-	bool address = frame < t->addresses.n && t->addresses.p[frame];
+	bool address = tree_frame_is_address(t, frame);
 
 	*ret = (struct profile_frame){
 		.name_string = f->name,

@@ -39,27 +39,40 @@ static void mark_address(struct profile_tree *t, uint32_t frame)
 		profile_index_of(t->p)->failed = true; /* profile_build_end() reports it */
 }
 
-/* Only its address is known: build ID and address take the places of file and line. */
-static uint32_t address_frame(struct profile_tree *t, struct tree_frames *frames,
-			      const struct profile_location *l)
+#define ADDRESS_TEXT 288u
+
+static uint64_t address_in_file(const struct profile_mapping *m, const struct profile_location *l)
 {
-	const struct profile *p = frames->p;
+	return l->addr >= m->start ? l->addr - m->start + m->offset : l->addr;
+}
+
+/* "app+0x1234". */
+static void address_text(const struct profile *p, const struct profile_location *l, char ret[ADDRESS_TEXT])
+{
 	const struct profile_mapping *m = frame_mapping(p, l);
 	struct str base = path_basename(profile_str(p, m->file));
-	uint64_t addr = l->addr >= m->start ? l->addr - m->start + m->offset : l->addr;
-	struct profile_function f = { .system_name = tree_string_in(t, frames, m->file),
-				      .file = tree_string_in(t, frames, m->build_id),
-				      .start_line = (int64_t)addr };
-	char text[288];
-	uint32_t frame;
 
 	if (!base.size)
 		base = l->mapping == PROFILE_NONE ? STR("") : STR("unknown");
 	if (l->addr || !base.size)
-		snprintf(text, sizeof(text), "%.*s%s0x%llx", (int)MIN(base.size, (size_t)240), base.p,
-			 base.size ? "+" : "", (unsigned long long)addr);
+		snprintf(ret, ADDRESS_TEXT, "%.*s%s0x%llx", (int)MIN(base.size, (size_t)240), base.p,
+			 base.size ? "+" : "", (unsigned long long)address_in_file(m, l));
 	else
-		snprintf(text, sizeof(text), "%.*s", (int)MIN(base.size, (size_t)240), base.p);
+		snprintf(ret, ADDRESS_TEXT, "%.*s", (int)MIN(base.size, (size_t)240), base.p);
+}
+
+/* Only its address is known: build ID and address take the places of file and line. */
+static uint32_t address_frame(struct profile_tree *t, struct tree_frames *frames,
+			      const struct profile_location *l)
+{
+	const struct profile_mapping *m = frame_mapping(frames->p, l);
+	struct profile_function f = { .system_name = tree_string_in(t, frames, m->file),
+				      .file = tree_string_in(t, frames, m->build_id),
+				      .start_line = (int64_t)address_in_file(m, l) };
+	char text[ADDRESS_TEXT];
+	uint32_t frame;
+
+	address_text(frames->p, l, text);
 	f.name = profile_add_string(t->p, str_of(text));
 	frame = profile_add_function(t->p, &f);
 	mark_address(t, frame);
@@ -150,12 +163,27 @@ static uint8_t bits_of_line(struct profile_tree *t, struct tree_frames *f, const
 			 bits_of_string(t, f, of->file) | bits_of_string(t, f, frame_mapping(f->p, l)->file));
 }
 
+/* Of a location without names: by its address and binary, whichever of these the view shows. */
+static uint8_t bits_of_address(struct profile_tree *t, struct tree_frames *f,
+			       const struct profile_location *l)
+{
+	char text[ADDRESS_TEXT];
+
+	if (!f->string_bits.n)
+		return 0;
+	address_text(f->p, l, text);
+	return (uint8_t)(tree_text_bits(t, str_of(text)) |
+			 bits_of_string(t, f, frame_mapping(f->p, l)->file));
+}
+
 /* Of a frame that stands for all lines: it is hidden if all of them are. */
 static uint8_t bits_of_location(struct profile_tree *t, struct tree_frames *f,
 				const struct profile_location *l)
 {
-	uint8_t any = 0, all = l->n_lines ? UINT8_MAX : 0, hide = 1u << MATCH_HIDE;
+	uint8_t any = 0, all = UINT8_MAX, hide = 1u << MATCH_HIDE;
 
+	if (!l->n_lines)
+		return bits_of_address(t, f, l);
 	for (uint32_t i = 0; i < l->n_lines; i++) {
 		uint8_t bits = bits_of_line(t, f, l, &f->p->lines.p[l->first_line + i]);
 
@@ -167,13 +195,19 @@ static uint8_t bits_of_location(struct profile_tree *t, struct tree_frames *f,
 
 /* ---- the frames of a location ---- */
 
+/*
+ * The text that a view shows, a line or an address, hides frames and shows them. It selects no samples: "f" would match
+ * the digits of addresses.
+ */
 static bool tree_push_frame(struct profile_tree *t, struct tree_frames *f, uint32_t frame, bool inlined,
 			    uint8_t bits)
 {
+	const uint8_t of_frame = 1u << MATCH_HIDE | 1u << MATCH_SHOW;
+
 	if (!profile_push(t->p, &f->list, frame << 1 | inlined))
 		return false;
 	return !tree_has_patterns(t) ||
-	       profile_push(t->p, &f->bits, (uint8_t)(bits | tree_frame_bits(t, frame)));
+	       profile_push(t->p, &f->bits, (uint8_t)(bits | (tree_frame_bits(t, frame) & of_frame)));
 }
 
 static bool location_frames(struct profile_tree *t, struct tree_frames *f, const struct profile_location *l)

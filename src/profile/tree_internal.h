@@ -69,7 +69,12 @@ struct profile_tree {
 
 /* Matches of a text with the patterns: a bit for each. */
 uint8_t tree_text_bits(const struct profile_tree *t, struct str text);
-/* Of a frame as it is shown: of a value of the label. Of a location, tree_bits_at() has those of its functions, too. */
+/* The frame is an address in a binary: its file is the build ID. */
+static inline bool tree_frame_is_address(const struct profile_tree *t, uint32_t frame)
+{
+	return frame < t->addresses.n && t->addresses.p[frame];
+}
+/* Of a frame as it is shown: of a value of the label. Those of a location are tree_bits_at(). */
 uint8_t tree_frame_bits(struct profile_tree *t, uint32_t frame);
 /* Samples of a frame with these bits keep it as a node. */
 static inline bool tree_frame_is_shown(const struct profile_tree *t, uint8_t bits)

@@ -8,6 +8,8 @@
 #include <stdlib.h>
 
 #define SKIPPED_MAX 1000u
+/* Bytes of the shortest code that only a symbol names: thunks of C++ have two instructions. */
+#define THUNK_MIN 4u
 
 struct batch *batch_new(const struct dwarf *d, uint32_t index, const struct symtab_options *o,
 			struct budget_hold *memory)
@@ -170,9 +172,11 @@ static int gap_make(struct line_gaps *g, uint64_t at, uint64_t to, struct err *e
 	/* A function's last row covers the padding after it, which is no code of its own. */
 	if (in_row && last && last->start + last->size == at) {
 		last->tail = (uint32_t)MIN(start - at, (uint64_t)UINT32_MAX);
-		/* It may also cover code that has a symbol and no function: thunks of C++ have the line of
-		 * their target. */
-		if (start - at >= PADDING_END) {
+		/*
+		 * It may also cover code that has a symbol and no function: thunks of C++ have the line of their target.
+		 * Padding ends at a multiple of 16. With -Os there is none, and short code follows at once.
+		 */
+		if (start - at >= PADDING_END || (start - at >= THUNK_MIN && start % PADDING_END)) {
 			size_t first = b->n_ranges;
 
 			if (lines_make(b, at, start, err) < 0)

@@ -258,7 +258,7 @@ struct build {
 	/* All memory but that of the images' own sections. */
 	struct budget_hold memory;
 	uint64_t held; /* of it, of the lists here and the blocks */
-	bool some;     /* not all units were read, and symbols alone are not asked for */
+	bool some; /* not all units were read, and only code of functions is asked for: symbols alone are left out */
 	struct symtab_hidden hidden;
 	struct err rowless_err; /* the first part that is written without its rows, and how many */
 	uint64_t n_rowless;

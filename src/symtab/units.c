@@ -168,8 +168,11 @@ static int range_by_start(const void *a, const void *b)
 	return x->start < y->start ? -1 : x->start > y->start;
 }
 
-/* Whether every address asked for is in a function's code range. */
-static bool only_found(const struct build *b)
+/*
+ * Whether every address asked for is in a function's code range, or in the padding after one. *ret_padding: some are in
+ * padding, where there may be short code that only a symbol names, such as a thunk of C++.
+ */
+static bool only_found(const struct build *b, bool *ret_padding)
 {
 	AUTO(mem_freep) const struct code_range **list = NEW_N(const struct code_range *, b->n_ranges + 1);
 	size_t n = 0, i = 0, k = 0;
@@ -179,6 +182,7 @@ static bool only_found(const struct build *b)
 			list[n++] = b->ranges[i];
 	if (n)
 		qsort(list, n, sizeof(*list), range_by_start);
+	*ret_padding = false;
 	for (i = 0; i < b->o->n_only; i++) {
 		/* After the padding there may be code that only a symbol names. */
 		while (k < n &&
@@ -186,6 +190,7 @@ static bool only_found(const struct build *b)
 			k++;
 		if (k == n || list[k]->start > b->o->only[i])
 			return false;
+		*ret_padding |= list[k]->start + list[k]->size <= b->o->only[i];
 	}
 	return true;
 }
@@ -205,6 +210,7 @@ int units_read_only(struct build *b, struct err *err)
 {
 	AUTO(mem_freep) size_t *units = NULL;
 	struct err ignored = { 0 };
+	bool padding;
 	size_t n = 0;
 
 	if (!b->o->only || !b->dwarf || b->img->h.type == 1 ||
@@ -217,9 +223,10 @@ int units_read_only(struct build *b, struct err *err)
 		return -1;
 	ids_join(b);
 	units_collect(b);
-	b->some = only_found(b);
-	if (b->some)
+	if (only_found(b, &padding)) {
+		b->some = !padding;
 		return 0;
+	}
 	units_free(b);
 	return 1;
 }

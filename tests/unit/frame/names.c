@@ -33,6 +33,31 @@ static void signs_of_operators_are_no_brackets(void **state)
 	assert_string_equal(name("_ZN1BIiEcvT_IfEEv", FRAME_DEMANGLE_NONE), "_ZN1BIiEcvT_IfEEv");
 }
 
+static void operators_have_no_template_arguments_either(void **state)
+{
+	assert_string_equal(name("_ZNK1AclIiEET_S1_", FRAME_DEMANGLE_TEMPLATES), "A::operator()<int>");
+	assert_string_equal(name("_ZNK1AclIiEET_S1_", FRAME_DEMANGLE_SIMPLE), "A::operator()");
+	assert_string_equal(name("_ZNK1AeqIiEEbT_", FRAME_DEMANGLE_SIMPLE), "A::operator==");
+	assert_string_equal(name("_ZNK1ApLIiEET_S1_", FRAME_DEMANGLE_SIMPLE), "A::operator+=");
+	assert_string_equal(name("_ZNK1AcmIiEET_S1_", FRAME_DEMANGLE_SIMPLE), "A::operator,");
+	assert_string_equal(name("_ZNK1AixIiEET_S1_", FRAME_DEMANGLE_SIMPLE), "A::operator[]");
+	assert_string_equal(name("_ZNK1AclEi", FRAME_DEMANGLE_SIMPLE), "A::operator()");
+}
+
+static void rusts_turbofish_is_left_out(void **state)
+{
+	struct symtab_frame f = { .name = STR("m::<impl m::T<u8>>::f") };
+	AUTO(buf_done) struct buf b = { 0 };
+
+	assert_string_equal(
+		name("_RINvCs6GmmlP4bgsG_1r3genRejNCNvB2_4mains0_0EB2_", FRAME_DEMANGLE_TEMPLATES),
+		"r::gen::<&str, usize, r::main::{closure#2}>");
+	assert_string_equal(name("_RINvCs6GmmlP4bgsG_1r3genRejNCNvB2_4mains0_0EB2_", FRAME_DEMANGLE_SIMPLE),
+			    "r::gen");
+	frame_name(&f, FRAME_DEMANGLE_SIMPLE, &b);
+	assert_str(buf_str(&b), "m::<impl m::T>::f");
+}
+
 static void rusts_brackets_at_the_begin_of_a_name_stay(void **state)
 {
 	struct symtab_frame f = { .name = STR("f<T>") };
@@ -181,6 +206,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(names_in_four_degrees),
 		cmocka_unit_test(signs_of_operators_are_no_brackets),
+		cmocka_unit_test(operators_have_no_template_arguments_either),
+		cmocka_unit_test(rusts_turbofish_is_left_out),
 		cmocka_unit_test(rusts_brackets_at_the_begin_of_a_name_stay),
 		cmocka_unit_test(many_open_brackets_take_little_time),
 		cmocka_unit_test(gos_escapes_are_undone),

@@ -64,6 +64,7 @@ static struct profile *filed(void)
 
 	profile_add_type(p, STR("samples"), STR("count"));
 	m.file = profile_add_string(p, STR("/bin/app"));
+	m.build_id = profile_add_string(p, STR("1dead5"));
 	for (unsigned i = 0; i < 3; i++) {
 		struct profile_function f = { .file = profile_add_string(p, i ? STR("b.c") : STR("a.c")) };
 
@@ -88,7 +89,8 @@ static void filters_select_the_same_samples_in_every_view(void **state)
 		const char *pattern;
 		int64_t focus, ignore;
 	} cases[] = {
-		{ "^g$", 2, 1 }, { "^f$", 2, 1 }, { "^b[.]c$", 2, 1 }, { "^main$", 3, 0 }, { "/app$", 3, 0 }
+		{ "^g$", 2, 1 },   { "^f$", 2, 1 }, { "^b[.]c$", 2, 1 }, { "^main$", 3, 0 },
+		{ "/app$", 3, 0 }, { "x1", 0, 3 },  { "dead", 0, 3 },    { "c:7", 0, 3 },
 	};
 	AUTO(profile_freep) struct profile *p = filed();
 

@@ -188,6 +188,43 @@ static void wrong_aranges_do_not_change_the_answer(void **state)
 	}
 }
 
+/* A table for one address in the padding after a function, where a thunk of C++ may be, has its name. */
+static void one_address_after_a_function_has_its_symbols_name(void **state)
+{
+	static const uint64_t only[] = { 0x1038 };
+	AUTO(answers_done) struct answers a;
+	AUTO(buf_done) struct buf aranges = { 0 }, table = { 0 };
+	struct symtab_options o = { .only = only, .n_only = 1 };
+	struct symtab_stats stats;
+	struct err err = { 0 };
+	uint64_t unit, lines;
+
+	answers_init(&a, ELF_WRITER_X86_64, ET_DYN);
+	code_symbol(&a.w, "f", STT_FUNC, STB_GLOBAL, 0x1000, 0x38);
+	code_symbol(&a.w, "thunk", STT_FUNC, STB_GLOBAL, 0x1038, 0x20);
+	lines = code_lines_begin(&a.w, (const char *const[]){ "a.c", NULL });
+	code_row(&a.w, 0x1000, 1, 10);
+	code_row(&a.w, 0x1008, 1, 11);
+	code_sequence_end(&a.w, 0x1100);
+	code_lines_end(&a.w);
+	unit = a.w.info.size;
+	add_unit(&a, lines, "f", 0x1000, 0x38);
+	put_set(&a, &aranges, unit, 0x1000, 0x100);
+	elf_writer_section(&a.w.elf, ".debug_aranges", SHT_PROGBITS, 0, buf_bytes(&aranges));
+	answers_open(&a);
+	assert_answer(&a, 0x1038, "thunk at /src/a.c:11");
+	assert_done(symtab_build(a.img, &o, &table, &stats, &err));
+	symtab_finder_free(a.f);
+	symtab_close(a.t);
+	assert_done(symtab_open_mem(buf_bytes(&table), &a.t, &err));
+	a.f = symtab_finder_new(a.t);
+	assert_answer(&a, 0x1038, "thunk at /src/a.c:11");
+	symtab_finder_free(a.f);
+	symtab_close(a.t);
+	a.f = NULL;
+	a.t = NULL;
+}
+
 /* ---- line tables ---- */
 
 static void open_lines(struct answers *a, uint64_t lines)
@@ -432,6 +469,7 @@ int main(void)
 		cmocka_unit_test(dies_without_code_are_skipped_by_their_siblings),
 		cmocka_unit_test(code_at_address_0),
 		cmocka_unit_test(wrong_aranges_do_not_change_the_answer),
+		cmocka_unit_test(one_address_after_a_function_has_its_symbols_name),
 		cmocka_unit_test(tables_with_fewer_and_more_opcodes),
 		cmocka_unit_test(instructions_in_bundles),
 		cmocka_unit_test(files_that_the_program_defines),
