@@ -9,11 +9,16 @@
 
 #include <stdlib.h>
 
-/* Of 16 bytes a block: four million of them. */
-#define INDEX_MEMLIMIT MIB(64)
+/*
+ * 16 bytes a block: 260 000 of them; 280 bytes a stream: 15 000 of them. liblzma joins the indexes of streams in time that
+ * grows with the square of their number: 80 000 streams, of 2.5 MB, would take half a minute.
+ */
+#define INDEX_MEMLIMIT MIB(4)
 /* Each stream takes two or three; a file of more streams is read from the start. */
 #define SEEKS_MAX 200000
 #define IN_SIZE   KIB(8)
+/* Spans beyond one for each XZ_SPAN_MIN decoded bytes. */
+#define SPANS_SPARE 4096u
 
 static void index_end(lzma_index **i)
 {
@@ -51,6 +56,15 @@ static int index_decode(lzma_stream *lz, struct source *raw, struct byte_range r
 	}
 }
 
+/*
+ * The most spans of a file: each reader of one of its members has a table of them. Blocks that cannot be joined since others, or
+ * empty ones, are between them are few in honest files.
+ */
+static uint64_t spans_max(const lzma_index *index)
+{
+	return lzma_index_uncompressed_size(index) / XZ_SPAN_MIN + SPANS_SPARE;
+}
+
 static bool may_join(const struct codec_span *s, const lzma_index_iter *it)
 {
 	return s->out_end - s->out < XZ_SPAN_MIN && s->in_end == it->block.compressed_file_offset &&
@@ -72,6 +86,10 @@ static int index_spans(const lzma_index *index, struct codec_spans *ret)
 			last->in_end = in + it.block.total_size;
 			last->out_end = out + it.block.uncompressed_size;
 			continue;
+		}
+		if (spans.n >= spans_max(index)) {
+			free(spans.v);
+			return XZ_NO_INDEX;
 		}
 		VEC_PUSH(spans.v, spans.n, room) = (struct codec_span){
 			.in = in,

@@ -17,6 +17,7 @@ struct xz_span {
 	lzma_filter filters[LZMA_FILTERS_MAX + 1];
 	bool in_block;
 	bool open_end;
+	bool ignore_check; /* of the block: its header's decoder clears it */
 	uint64_t in_end, out, out_end;
 	struct span_input in;
 };
@@ -43,6 +44,7 @@ static int start_decoder(struct xz_span *d, struct err *err)
 
 	if (r != LZMA_OK)
 		return xz_error(r, err);
+	d->block.ignore_check = d->ignore_check;
 	memory = lzma_raw_decoder_memusage(d->filters);
 	/* liblzma returns UINT64_MAX for unsupported filters. */
 	if (memory > XZ_MEMLIMIT && memory != UINT64_MAX)
@@ -155,7 +157,7 @@ int xz_span_open(struct source *raw, const struct codec_span *span, struct span_
 	d->lz = (lzma_stream)LZMA_STREAM_INIT;
 	d->block.version = 1; /* has ignore_check */
 	d->block.check = span->payload.p[0] & XZ_CHECK_MASK;
-	d->block.ignore_check = span->sums.size > 0;
+	d->ignore_check = span->sums.size > 0;
 	d->open_end = span->payload.p[0] & XZ_OPEN_END;
 	d->in.at = span->in;
 	d->in.end = d->in_end = span->in_end;

@@ -275,7 +275,8 @@ static void leg_start(struct try_state *t, const struct sent_request *sent, int6
 		.url = sent->url,
 		.headers = sent->headers,
 		.n_headers = sent->n_headers,
-		.max_answer = req->max_answer ? req->max_answer : ANSWER_USUAL,
+		/* An <Error> may be longer than the object. */
+		.max_answer = MAX(req->max_answer, (size_t)ANSWER_USUAL),
 		.connect_ms = CONNECT_MS,
 		.silent_ms = t->s->opts.silent_ms + req->work_ms,
 		.deadline_ms = deadline_ms,

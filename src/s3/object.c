@@ -87,9 +87,13 @@ int s3_get(struct s3 *s, struct s3_name name, size_t max, struct buf *ret, struc
 
 	if (r)
 		return r;
-	buf_add(ret, a.body.p, a.body.size);
+	if (a.body.size <= max)
+		buf_add(ret, a.body.p, a.body.size);
+	else
+		r = err_set(err, ERR_LIMIT, "s3://" STR_FMT "/" STR_FMT ": it is longer than %zu bytes",
+			    STR_ARG(name.bucket), STR_ARG(name.key), max);
 	call_answer_done(&a);
-	return 0;
+	return r;
 }
 
 int s3_put(struct s3 *s, struct s3_name name, struct bytes body, struct s3_info *ret, struct err *err)

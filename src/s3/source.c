@@ -4,6 +4,7 @@
  *
  *   the caller has said what it will read (source_expect())   that, up to WINDOW, and the next WINDOW ahead
  *   a run of reads in order                                     as much as it has read so far, up to WINDOW, and ahead
+ *   a walk backwards                                            as much before it as it has walked so far, up to WINDOW
  *   else                                                        LEAST
  */
 #include "s3/internal.h"
@@ -27,6 +28,8 @@ struct s3_source {
 	} runs[N_RUNS];
 	struct byte_range expected[N_EXPECTED];
 	unsigned next_run, next_expected;
+	/* The last reads that went backwards by small steps: where they began, and the first byte of them. */
+	uint64_t walk_from, walk_at;
 	bool passing;
 };
 
@@ -72,11 +75,22 @@ static struct source_run *run_at(struct s3_source *s, uint64_t off)
 	return run;
 }
 
+/* Under the lock: how far the reads that end with the one at @off have gone backwards. Reads after the last step belong to it. */
+static uint64_t walked_back(struct s3_source *s, uint64_t off)
+{
+	if (off < s->walk_at && s->walk_at - off <= LEAST)
+		s->walk_at = off;
+	else if (off - s->walk_at >= LEAST)
+		s->walk_from = s->walk_at = off;
+	return s->walk_from - MIN(off, s->walk_from);
+}
+
 /* Under the lock. */
 static void plan_read(struct s3_source *s, struct span_read *r, enum source_hint hint,
 		      const struct source_run *run)
 {
-	uint64_t end = expected_end(s, r->off), size;
+	uint64_t end = expected_end(s, r->off), size, before = 0;
+	uint64_t walked = walked_back(s, r->off);
 
 	if (end) {
 		size = MIN(end - r->off, (uint64_t)WINDOW);
@@ -90,9 +104,12 @@ static void plan_read(struct s3_source *s, struct span_read *r, enum source_hint
 			r->ahead_to = r->off + MIN(run->size, (uint64_t)2 * WINDOW);
 			r->once = hint == SOURCE_SEQUENTIAL || run->size >= WINDOW;
 		}
+		/* Otherwise each step would be a request: the bytes after it are there. */
+		if (!run->size)
+			before = MIN(MIN(walked, r->off), WINDOW - size);
 	}
 	r->passing = s->passing;
-	r->fetch = range_of(r->off, MIN(size, s->base.size - r->off));
+	r->fetch = range_of(r->off - before, before + MIN(size, s->base.size - r->off));
 }
 
 static int s3_source_read(struct source *base, uint64_t off, void *buf, size_t n, enum source_hint hint,

@@ -46,6 +46,53 @@ static void streams_with_padding_are_one_content(void **state)
 	check_all_ways(CODEC_XZ, buf_bytes(&packed), buf_bytes(&plain), &defaults);
 }
 
+/* The points of a scan. Returns the number of spans. */
+static unsigned scan_points(struct bytes packed, struct buf *ret)
+{
+	AUTO(source_closep) struct source *raw = source_of_mem(packed, "xz");
+	struct codec_points_info info;
+	struct err err = { 0 };
+	struct codec_scan *s;
+	const char *why;
+	struct bytes b;
+	bool complete;
+
+	assert_done(codec_scan_open(CODEC_XZ, raw, range_of(0, raw->size), NULL, &s, &err));
+	do
+		assert_done(stream_next(codec_scan_stream(s), SIZE_MAX, &b, &err));
+	while (b.size);
+	assert_done(codec_scan_points(s, ret, &complete, &why, &err));
+	codec_scan_close(s);
+	assert_done(codec_points_info(buf_bytes(ret), &info, &err));
+	return info.n_spans;
+}
+
+/* liblzma joins the indexes of streams in quadratic time. */
+static void the_index_of_too_many_streams_is_not_read(void **state)
+{
+	AUTO(buf_done) struct buf plain = { 0 }, packed = { 0 }, empty = { 0 }, points = { 0 };
+
+	/* Two spans, if it were. */
+	content_add(&plain, CONTENT_MIXED, 2200000, 8);
+	packed_xz(&packed, buf_bytes(&plain), 0, KIB(1100), LZMA_CHECK_CRC64);
+	packed_xz(&empty, (struct bytes){ 0 }, 0, 0, LZMA_CHECK_CRC64);
+	for (unsigned i = 0; i < 16000; i++)
+		buf_add_str(&packed, buf_str(&empty));
+	assert_int_equal(scan_points(buf_bytes(&packed), &points), 1);
+}
+
+static void blocks_that_cannot_be_joined_give_few_spans(void **state)
+{
+	AUTO(buf_done) struct buf pair = { 0 }, packed = { 0 }, points = { 0 };
+
+	/* Each of another check than the one before, so each would be a span. */
+	packed_xz(&pair, bytes_of("x", 1), 0, 0, LZMA_CHECK_CRC32);
+	packed_xz(&pair, bytes_of("y", 1), 0, 0, LZMA_CHECK_CRC64);
+	for (unsigned i = 0; i < 2500; i++)
+		buf_add_str(&packed, buf_str(&pair));
+	assert_int_equal(scan_points(buf_bytes(&packed), &points), 1);
+}
+
 static void one_block_and_no_block(void **state)
 {
 	AUTO(buf_done) struct buf plain = { 0 }, packed = { 0 }, empty = { 0 };
@@ -101,6 +148,39 @@ static void a_cut_file_is_read_up_to_its_end(void **state)
 	codec_scan_close(s);
 }
 
+/* They are verified by their sums: to compute the check after a block, too, would be in vain. */
+static void blocks_with_sums_are_read_without_their_check(void **state)
+{
+	AUTO(buf_done) struct buf plain = { 0 }, packed = { 0 }, points = { 0 };
+	AUTO(source_closep) struct source *src = NULL;
+	struct codec_source_options o = { 0 };
+	struct err err = { 0 };
+	struct source *raw;
+	struct codec_scan *s;
+	const char *why;
+	struct bytes b;
+	bool complete;
+	uint8_t last;
+
+	content_add(&plain, CONTENT_TEXT, 300000, 9);
+	packed_xz(&packed, buf_bytes(&plain), 0, 0, LZMA_CHECK_SHA256);
+	raw = source_of_mem(buf_bytes(&packed), "xz");
+	assert_done(codec_scan_open(CODEC_XZ, raw, range_of(0, raw->size), NULL, &s, &err));
+	do
+		assert_done(stream_next(codec_scan_stream(s), SIZE_MAX, &b, &err));
+	while (b.size);
+	assert_done(codec_scan_points(s, &points, &complete, &why, &err));
+	codec_scan_close(s);
+	source_close(raw);
+	/* The last byte of the check is before the index, of 12 or 16 bytes, and the footer. */
+	packed.p[packed.size - 2 * LZMA_STREAM_HEADER_SIZE - 4 - 1] ^= 1;
+	o.size = plain.size;
+	o.points = buf_bytes(&points);
+	assert_done(codec_source_open(CODEC_XZ, source_of_mem(buf_bytes(&packed), "xz"), &o, &src, &err));
+	assert_done(source_read_full(src, plain.size - 1, &last, 1, SOURCE_RANDOM, &err));
+	assert_int_equal(last, plain.p[plain.size - 1]);
+}
+
 static void an_absurd_dictionary_is_a_limit(void **state)
 {
 	AUTO(buf_done) struct buf packed = { 0 };
@@ -141,9 +221,12 @@ int main(void)
 		cmocka_unit_test(blocks_of_all_kinds),
 		cmocka_unit_test(small_blocks_are_joined),
 		cmocka_unit_test(streams_with_padding_are_one_content),
+		cmocka_unit_test(the_index_of_too_many_streams_is_not_read),
+		cmocka_unit_test(blocks_that_cannot_be_joined_give_few_spans),
 		cmocka_unit_test(one_block_and_no_block),
 		cmocka_unit_test(damage_is_reported),
 		cmocka_unit_test(a_cut_file_is_read_up_to_its_end),
+		cmocka_unit_test(blocks_with_sums_are_read_without_their_check),
 		cmocka_unit_test(an_absurd_dictionary_is_a_limit),
 		cmocka_unit_test(lzma_alone_reads_from_the_start),
 	};

@@ -107,6 +107,20 @@ static void a_range_is_fetched_once(void **state)
 	fault_http_free(h);
 }
 
+static void a_walk_backwards_takes_few_requests(void **state)
+{
+	struct fault_http *h = server_of(&whole, 1);
+	struct s3 *s = client_of(h);
+	struct source *src = open_known(s);
+
+	for (uint64_t off = SIZE - 4000; off >= 4000; off -= 4000)
+		check_bytes(src, off, 2000);
+	assert_true(fault_http_requests(h, NULL) <= 10);
+	source_close(src);
+	s3_free(s);
+	fault_http_free(h);
+}
+
 static void a_body_that_breaks_off_is_continued(void **state)
 {
 	const struct fault_rule rules[] = {
@@ -246,6 +260,30 @@ static void a_version_is_known_by_etag_else_by_time(void **state)
 		if (read_twice(&listed, cases[i].first, cases[i].second) != cases[i].result)
 			fail_msg("case %zu", i);
 	}
+}
+
+static void an_error_may_be_longer_than_the_object(void **state)
+{
+	static const char busy[] = "<Error><Code>SlowDown</Code><Message>Too many.</Message></Error>";
+	static const char none[] = "<Error><Code>NoSuchKey</Code><Message>None.</Message></Error>";
+	const struct fault_rule rules[] = {
+		{ .status = 503, .body = { (const uint8_t *)busy, sizeof(busy) - 1 }, .times = 1 },
+		{ .body = { content, 10 }, .times = 2 },
+		{ .status = 404, .body = { (const uint8_t *)none, sizeof(none) - 1 } },
+	};
+	struct fault_http *h = server_of(rules, ARRAY_SIZE(rules));
+	struct s3 *s = client_of(h);
+	const struct s3_name name = { STR("b"), STR("k") };
+	AUTO(buf_done) struct buf got = { 0 };
+	struct err err = { 0 };
+
+	assert_done(s3_get(s, name, 10, &got, NULL, &err));
+	assert_int_equal(got.size, 10);
+	assert_fails(s3_get(s, name, 9, &got, NULL, &err), ERR_LIMIT, "longer than 9 bytes");
+	assert_int_equal(got.size, 10);
+	assert_int_equal(s3_get(s, name, 10, &got, NULL, &err), S3_MISSING);
+	s3_free(s);
+	fault_http_free(h);
 }
 
 static void objects_of_two_times_are_two_files(void **state)
@@ -598,10 +636,12 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(signs_and_escapes_a_request),
 		cmocka_unit_test(a_range_is_fetched_once),
+		cmocka_unit_test(a_walk_backwards_takes_few_requests),
 		cmocka_unit_test(a_body_that_breaks_off_is_continued),
 		cmocka_unit_test(slow_down_is_tried_again),
 		cmocka_unit_test(a_removal_is_done_only_without_an_error_in_its_answer),
 		cmocka_unit_test(a_version_is_known_by_etag_else_by_time),
+		cmocka_unit_test(an_error_may_be_longer_than_the_object),
 		cmocka_unit_test(objects_of_two_times_are_two_files),
 		cmocka_unit_test(wrong_answers_are_errors),
 		cmocka_unit_test(lists_pages_in_order),
