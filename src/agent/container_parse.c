@@ -54,6 +54,15 @@ static bool has_any_name(struct container_name *n)
 	return false;
 }
 
+/* CRI-O and dockershim name the sandbox of a pod "POD". */
+static void drop_sandbox(struct container_name *n)
+{
+	if (n->container && n->pod && strcmp(n->container, "POD") == 0) {
+		free(n->container);
+		n->container = NULL;
+	}
+}
+
 bool container_parse_spec(struct bytes json, struct container_name *ret)
 {
 	static const char *const containers[] = { "io.kubernetes.cri.container-name",
@@ -68,11 +77,7 @@ bool container_parse_spec(struct bytes json, struct container_name *ret)
 	*ret = (struct container_name){ name_of_keys(a, containers), name_of_keys(a, pods),
 					name_of_keys(a, spaces), NULL };
 	json_decref(all);
-	/* CRI-O and dockershim name the sandbox "POD". */
-	if (ret->container && ret->pod && strcmp(ret->container, "POD") == 0) {
-		free(ret->container);
-		ret->container = NULL;
-	}
+	drop_sandbox(ret);
 	return has_any_name(ret);
 }
 
@@ -100,6 +105,7 @@ bool container_parse_docker(struct bytes json, struct container_name *ret)
 		ret->container = name_of_text(s);
 	}
 	json_decref(all);
+	drop_sandbox(ret);
 	return has_any_name(ret);
 }
 

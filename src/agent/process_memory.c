@@ -126,8 +126,9 @@ size_t process_memory_read(void *arg, uint32_t pid, uint64_t address, void *to, 
 	int64_t until_ms = clock_mono_ms() + PROCESS_MEMORY_WAIT_MS;
 	size_t got;
 
+	/* Others hang: that says nothing of this process's memory. */
 	if (!w)
-		return 0;
+		return PROCESS_MEMORY_LATE;
 	m->worker = w;
 	pthread_mutex_lock(&w->lock);
 	if (size > w->room) {

@@ -38,12 +38,17 @@ static void find_code(struct build *b)
 	size_t n = 0;
 	uint64_t end;
 
-	for (uint32_t i = 0; i < b->img->n_segments && b->n_code < BUILD_RANGES; i++) {
+	for (uint32_t i = 0; i < b->img->n_segments; i++) {
 		const struct elf_segment *s = &b->img->segments[i];
 
-		if (s->type == PT_LOAD && s->flags & PF_X && s->memsz &&
-		    !add_overflows(s->vaddr, s->memsz, &end))
-			b->code[b->n_code++] = (struct code_range){ s->vaddr, end };
+		if (s->type != PT_LOAD || !(s->flags & PF_X) || !s->memsz ||
+		    add_overflows(s->vaddr, s->memsz, &end))
+			continue;
+		if (b->n_code == BUILD_RANGES) {
+			b->flags |= UNWIND_PARTIAL;
+			break;
+		}
+		b->code[b->n_code++] = (struct code_range){ s->vaddr, end };
 	}
 	SORT(b->code, b->n_code, unwind_code_by_start);
 	for (size_t i = 0; i < b->n_code; i++) {

@@ -136,6 +136,15 @@ static void nerdctl_and_docker(void **state)
 	check_names(*state, "0::/system.slice/docker-" ID ".scope/init.scope\n", "shop_db_1///db");
 }
 
+static void a_sandbox_of_docker_has_no_name_of_its_own(void **state)
+{
+	put_state(*state, "var/lib/docker/containers/" ID "/config.v2.json",
+		  "{\"Name\":\"/k8s_POD_shop-1_prod_x_0\",\"Config\":{\"Labels\":{"
+		  "\"io.kubernetes.container.name\":\"POD\",\"io.kubernetes.pod.name\":\"shop-1\","
+		  "\"io.kubernetes.pod.namespace\":\"prod\"}}}");
+	check_names(*state, "0::/docker/" ID "\n", "/shop-1/prod/");
+}
+
 static void crio_and_podman(void **state)
 {
 	put_state(*state, "var/lib/containers/storage/overlay-containers/containers.json",
@@ -276,6 +285,7 @@ int main(void)
 		WITH(a_sandbox_has_no_name_of_its_own),
 		WITH(a_namespace_alone_names_nothing),
 		WITH(nerdctl_and_docker),
+		WITH(a_sandbox_of_docker_has_no_name_of_its_own),
 		WITH(crio_and_podman),
 		WITH(links_of_the_kubelet_are_found_later),
 		WITH(a_process_without_a_container_is_not_looked_for),
