@@ -305,7 +305,10 @@ static void close_all_but(int keep)
 		close(fd);
 }
 
-/* Nor is the terminal, log or profile at these; reports of a sanitizer are. */
+/*
+ * The parser must not reach the terminal, log or profile that the agent has here. A sanitizer writes its reports to the
+ * last one.
+ */
 static void drop_streams(void)
 {
 	int fd = open("/dev/null", O_RDWR | O_CLOEXEC);

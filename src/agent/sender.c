@@ -106,18 +106,23 @@ static int run_send_call(struct sender *s, struct bytes body, struct net_answer 
 	return net_call_wait(s->net, &req, is_grace_over, s, ret, err);
 }
 
-static void read_otlp_answer(struct sender *s, struct bytes body)
+/* false: that of another server, as below. */
+static bool read_otlp_answer(struct sender *s, struct bytes body)
 {
 	AUTO(mem_freep) char *why = NULL;
-	uint64_t rejected = sender_otlp_rejected(body, &why);
+	uint64_t rejected;
 
+	if (!sender_otlp_is_receipt(body))
+		return false;
+	rejected = sender_otlp_rejected(body, &why);
 	if (!rejected)
-		return;
+		return true;
 	log_warn("agent", "sending: the receiver rejected %llu profiles of a request: %s",
 		 (unsigned long long)rejected, why ? why : "without a reason");
 	pthread_mutex_lock(&s->lock);
 	s->stats.n_refused++;
 	pthread_mutex_unlock(&s->lock);
+	return true;
 }
 
 /* false: that of another server, which does not have the profile: proxies answer 200 with a page to log in, or of their own. */
@@ -126,7 +131,8 @@ static bool read_send_answer(struct sender *s, struct bytes body)
 	json_error_t ignored;
 	json_t *all = json_loadb((const char *)body.p, body.size, 0, &ignored), *one;
 	const json_t *wanted = json_object_get(all, "wanted");
-	bool is_receipt = json_is_object(all);
+	/* Of all versions. Gateways answer 200 with an object of their own. */
+	bool is_receipt = json_is_integer(json_object_get(all, "samples"));
 	size_t i;
 
 	pthread_mutex_lock(&s->lock);
@@ -165,10 +171,9 @@ static enum send_outcome send_body(struct sender *s, struct bytes body)
 		snprintf(why, sizeof(why), "%.*s", (int)sizeof(why) - 1, err.text);
 	} else if (k.status >= 200 && k.status < 300) {
 		out = SEND_DONE;
-		if (s->o.otlp) {
-			read_otlp_answer(s, buf_bytes(&k.body));
-		} else if (!read_send_answer(s, buf_bytes(&k.body))) {
-			snprintf(why, sizeof(why), "the server there is not a lode server (%u)", k.status);
+		if (!(s->o.otlp ? read_otlp_answer : read_send_answer)(s, buf_bytes(&k.body))) {
+			snprintf(why, sizeof(why), "the server there is not a %s (%u)",
+				 s->o.otlp ? "receiver of OTLP" : "lode server", k.status);
 			out = SEND_LATER;
 		}
 	} else {

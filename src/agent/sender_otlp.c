@@ -89,6 +89,19 @@ static char *text_for_people(struct str s)
 	return out;
 }
 
+bool sender_otlp_is_receipt(struct bytes answer)
+{
+	struct cursor c = cursor_of(answer);
+	struct proto_field f;
+
+	/* Some receivers answer in JSON whatever the request has. */
+	if (answer.size && answer.p[0] == '{')
+		return true;
+	while (proto_next(&c, &f))
+		;
+	return cursor_ok(&c);
+}
+
 uint64_t sender_otlp_rejected(struct bytes answer, char **ret_why)
 {
 	struct cursor c = cursor_of(answer);

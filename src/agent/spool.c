@@ -167,13 +167,15 @@ int spool_put(struct spool *s, int64_t time_ms, struct bytes body, struct err *e
 
 int spool_next(struct spool *s, struct buf *ret, char **ret_name, struct err *err)
 {
+	bool is_unreadable = false;
+
 	trim_spool(s, 0);
-	while (s->n) {
+	for (size_t i = s->n; i-- > 0;) {
 		AUTO(mem_freep) char *path = NULL;
 		char name[NAME_SIZE];
 		int r;
 
-		spool_name(&s->list[s->n - 1], name);
+		spool_name(&s->list[i], name);
 		path = spool_path(s, name);
 		ret->size = 0;
 		r = file_read(path, SPOOL_MAX_FILE, ret, err);
@@ -181,13 +183,18 @@ int spool_next(struct spool *s, struct buf *ret, char **ret_name, struct err *er
 			*ret_name = mem_strdup(name);
 			return 0;
 		}
-		/* A block of the disk that is damaged must not keep the older ones from being sent. */
-		if (r < 0 && err->os && err->os != EIO)
+		/* Without a descriptor or memory the older ones cannot be read either. */
+		if (r < 0 && (err->os == EMFILE || err->os == ENFILE || err->os == ENOMEM))
 			return -1;
-		remove_at(s, s->n - 1);
+		/* A file of another user, or on a damaged block, must not keep the older ones from being sent. */
+		if (r < 0 && err->os && err->os != EIO) {
+			is_unreadable = true;
+			continue;
+		}
+		remove_at(s, i);
 		s->n_dropped++;
 	}
-	return SPOOL_EMPTY;
+	return is_unreadable ? -1 : SPOOL_EMPTY;
 }
 
 void spool_remove(struct spool *s, const char *name)

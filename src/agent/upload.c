@@ -123,6 +123,12 @@ static int ask_want(const struct upload_way *w, const struct upload_file *f, con
 
 /* ---- parts ---- */
 
+/* The answer of a lode server that has the same bytes, or better ones. Firewalls refuse a body by a page with status 200. */
+static bool is_here(const struct net_answer *k)
+{
+	return k->status == 200 && net_header(buf_str(&k->headers), "X-LODE-RESULT").size;
+}
+
 /* All of the file is on the server's disk: its bucket is away. */
 static bool is_held(const struct net_answer *k)
 {
@@ -167,9 +173,11 @@ static int put_part(const struct upload_way *w, const struct upload_file *f, con
 		&(struct net_call_request){
 			.method = "PUT", .url = url, .headers = headers, .n_headers = n, .body = &body },
 		&k, err);
-	if (r == 0 && (k.status == 200 || k.status == 201 || is_held(&k))) {
+	if (r == 0 && (is_here(&k) || k.status == 201 || is_held(&k))) {
 		*off = f->size;
 		r = k.status == 200 ? UPLOAD_HERE : 0;
+	} else if (r == 0 && k.status == 200) {
+		r = err_set(err, ERR_UPSTREAM, "an answer (200) that is not of a lode server");
 	} else if (r == 0 &&
 		   (k.status != 202 || !str_to_u64(net_header(buf_str(&k.headers), "X-LODE-OFFSET"), off) ||
 		    *off >= f->size)) {

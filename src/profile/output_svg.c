@@ -20,11 +20,15 @@
 #define CHAR   7.3 /* width of a character, about */
 #define MIN_PX 0.1
 
+struct level {
+	double left, right; /* where the next child begins, and where they all end */
+};
+
 struct drawing {
 	const struct profile_tree *t;
 	struct buf *out;
 	double min_value, scale; /* pixels per unit */
-	double *left;            /* the left edge of the next child, at each depth */
+	struct level *levels;    /* of each depth */
 	unsigned room, depth;    /* the deepest level drawn */
 	int64_t total[PROFILE_COLUMNS];
 	bool measure; /* first pass: only the depth is needed */
@@ -137,14 +141,17 @@ static int svg_enter(void *arg, uint32_t node, unsigned depth)
 {
 	struct drawing *d = arg;
 	struct profile_node n;
+	struct level *in;
 	double width;
 
 	profile_tree_node(d->t, node, &n);
-	width = (double)n.total[0] * d->scale;
-	VEC_RESERVE(d->left, depth, d->room, 2);
+	VEC_RESERVE(d->levels, depth, d->room, 2);
+	in = &d->levels[depth];
 	if (!depth)
-		d->left[0] = MARGIN;
-	d->left[depth + 1] = d->left[depth];
+		*in = (struct level){ MARGIN, WIDTH - MARGIN };
+	/* If there are negative values, callees may be larger than their caller. */
+	width = MIN(MAX((double)n.total[0] * d->scale, 0.0), MAX(in->right - in->left, 0.0));
+	in[1] = (struct level){ in->left, in->left + width };
 	if (n.total[0] <= 0 || (double)n.total[0] < d->min_value || width < MIN_PX)
 		return 1;
 	if (buf_is_over(d->out))
@@ -152,18 +159,15 @@ static int svg_enter(void *arg, uint32_t node, unsigned depth)
 	if (d->measure)
 		d->depth = MAX(d->depth, depth);
 	else
-		draw_frames(d, &n, node, d->left[depth], width, depth);
+		draw_frames(d, &n, node, in->left, width, depth);
 	return 0;
 }
 
 static void svg_leave(void *arg, uint32_t node, unsigned depth)
 {
 	struct drawing *d = arg;
-	struct profile_node n;
 
-	profile_tree_node(d->t, node, &n);
-	if (n.total[0] > 0)
-		d->left[depth] += (double)n.total[0] * d->scale;
+	d->levels[depth].left = d->levels[depth + 1].right;
 }
 
 void profile_write_svg(const struct profile_tree *t, const struct profile_output *o, struct buf *out)
@@ -208,5 +212,5 @@ void profile_write_svg(const struct profile_tree *t, const struct profile_output
 	buf_add_str(out, STR("</g>\n<script><![CDATA[\n"));
 	profile_add_asset("svg.js", out);
 	buf_add_str(out, STR("]]></script>\n</svg>\n"));
-	free(d.left);
+	free(d.levels);
 }

@@ -48,18 +48,29 @@ class Page(Answerer):
     def do_POST(self):
         body = self.body()
         self.server.got.append(body)
-        self.answer(200, b'{"profiles": 1, "samples": 1, "id": 1}' if self.server.is_open else b"<html>Please log in</html>")
+        self.answer(200, self.server.receipt if self.server.is_open else self.server.page)
 
 
 @pytest.mark.slow
-def test_a_page_with_status_200_is_no_receipt(can_sample, tmp_path, running):  # noqa: F811
+@pytest.mark.parametrize("page", [b"<html>Please log in</html>", b'{"error": "log in"}', b""])
+def test_a_page_with_status_200_is_no_receipt(can_sample, tmp_path, running, page):  # noqa: F811
+    page_is_no_receipt(tmp_path, running, "--to", "spool", page, b'{"profiles": 1, "samples": 1, "id": 1}', "not a lode server")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("page", [b"<html>Please log in</html>", b"\r\n<!DOCTYPE html><html>Please log in</html>"])
+def test_a_page_with_status_200_is_no_receipt_of_otlp(can_sample, tmp_path, running, page):  # noqa: F811
+    page_is_no_receipt(tmp_path, running, "--to-otlp", "spool-otlp", page, b"", "not a receiver of OTLP")
+
+
+def page_is_no_receipt(tmp_path, running, option, folder, page, receipt, why):  # noqa: F811
     with Taker(Page) as server:
-        server.got, server.is_open = [], False
-        running("--to", server.url, "--window", "1", "-F", "99")
-        spool = tmp_path / "state" / "spool"
+        server.got, server.is_open, server.page, server.receipt = [], False, page, receipt
+        running(option, server.url, "--window", "1", "-F", "99")
+        spool = tmp_path / "state" / folder
         until(lambda: len(list(spool.glob("*.pb.gz"))) >= 2, "profiles in the spool")
         until(lambda: state_of(tmp_path).get("send_error"), "the failure in the state")
-        assert "not a lode server" in state_of(tmp_path)["send_error"] and not state_of(tmp_path)["profiles_sent"]
+        assert why in state_of(tmp_path)["send_error"] and not state_of(tmp_path)["profiles_sent"]
         server.is_open = True
         until(lambda: not list(spool.glob("*.pb.gz")), "the spool to be sent")
 

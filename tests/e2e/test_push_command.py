@@ -217,6 +217,24 @@ def test_lode_push_does_not_send_the_same_bytes_for_ever(elf, tmp_path):
         assert server.parts == 2
 
 
+class Firewall(Greedy):
+    """It lets small requests through, and answers each file with a page."""
+
+    def do_PUT(self):
+        self.body()
+        self.server.parts += 1
+        self.answer(200, b"<html>The requested URL was rejected.</html>")
+
+
+def test_a_page_with_status_200_does_not_say_that_the_file_is_there(elf, tmp_path):
+    (tmp_path / "x.debug").write_bytes(elf.debug)
+    with Taker(Firewall) as server:
+        server.parts = 0
+        r = lode("push", tmp_path / "x.debug", "--to", server.url, "--retries", "1", ok=False, timeout=30)
+        assert r.returncode == 1 and "not of a lode server" in r.stderr, r.stderr
+        assert server.parts == 2
+
+
 @pytest.mark.slow
 def test_memory_stays_small(server, tmp_path, elf):
     s = server()

@@ -282,6 +282,11 @@ void push_answered(struct push_item *item, const struct net_call_answer *a)
 		end_item(item, PUSH_STORED, "stored");
 		return;
 	case 200:
+		/* Firewalls refuse a body by a page with this status. */
+		if (!result.size) {
+			retry_item(item, mem_strdup("an answer (200) that is not of a lode server"), 0);
+			return;
+		}
 		end_item(item, PUSH_HERE, str_eq(result, STR("kept")) ? "better" : "same");
 		return;
 	case 202:

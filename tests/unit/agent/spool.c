@@ -5,7 +5,9 @@
 #include "test.h"
 
 #include <dirent.h>
+#include <errno.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include "agent/spool.h"
 
@@ -50,7 +52,7 @@ static const char *take_text(struct spool_fixture *f)
 	AUTO(mem_freep) char *name = NULL;
 	struct err err;
 
-	if (spool_next(f->s, &b, &name, &err) == SPOOL_EMPTY)
+	if (spool_next(f->s, &b, &name, &err) != 0)
 		return "";
 	snprintf(text, sizeof(text), STR_FMT, STR_ARG(buf_str(&b)));
 	spool_remove(f->s, name);
@@ -144,6 +146,32 @@ static void profiles_stay_while_no_file_can_be_opened(void **state)
 	assert_string_equal(take_text(f), "first");
 }
 
+/* As one of another user, which root could read: the tests may run as root. */
+static void a_file_that_cannot_be_opened_does_not_hold_older_ones(void **state)
+{
+	struct spool_fixture *f = *state;
+	AUTO(buf_done) struct buf b = { 0 };
+	AUTO(mem_freep) char *name = NULL, *again = NULL, *path = NULL;
+	struct spool_stats st;
+	struct err err = { 0 };
+
+	assert_done(spool_open(f->dir, 0, 0, &f->s, &err));
+	put_text(f, 1700000000000, "first");
+	put_text(f, 1700000010000, "second");
+	put_text(f, 1700000020000, "third");
+	assert_done(spool_next(f->s, &b, &name, &err));
+	path = mem_printf("%s/%s", f->dir, name);
+	assert_int_equal(unlink(path), 0);
+	assert_int_equal(symlink(name, path), 0);
+	assert_string_equal(take_text(f), "second");
+	assert_string_equal(take_text(f), "first");
+	assert_true(spool_next(f->s, &b, &again, &err) < 0);
+	assert_int_equal(err.os, ELOOP);
+	spool_stats(f->s, &st);
+	assert_int_equal(st.n, 1);
+	assert_int_equal(st.n_dropped, 0);
+}
+
 static void other_files_in_the_folder_are_left_alone(void **state)
 {
 	struct spool_fixture *f = *state;
@@ -176,6 +204,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(old_ones_go, spool_setup, spool_teardown),
 		cmocka_unit_test_setup_teardown(profiles_stay_while_no_file_can_be_opened, spool_setup,
 						spool_teardown),
+		cmocka_unit_test_setup_teardown(a_file_that_cannot_be_opened_does_not_hold_older_ones,
+						spool_setup, spool_teardown),
 		cmocka_unit_test_setup_teardown(other_files_in_the_folder_are_left_alone, spool_setup,
 						spool_teardown),
 	};
