@@ -91,7 +91,8 @@ int err_in(struct err *err, const char *fmt, ...)
 	va_end(ap);
 
 	/* The function that failed has named this place already, as one that opens a file does. */
-	if (place_size && strncmp(err->text, place, place_size) == 0 && err->text[place_size] == ':')
+	if (place_size && strncmp(err->text, place, place_size) == 0 &&
+	    strncmp(err->text + place_size, ": ", 2) == 0)
 		return -1;
 
 	/* If both do not fit, the place is cut, but not below PLACE_MIN; then the reason loses its end. */

@@ -77,18 +77,20 @@ static size_t find_closing_bracket(struct str s, size_t i, unsigned *n_open)
 	return end;
 }
 
-/* Rust's "f::<T>". In "m::<impl T>::f" the brackets are a part of the path, as in "main::<lambda(int)>" of GCC. */
+/*
+ * Rust's "f::<T>". In "m::<impl T>::f" the brackets are a part of the path. So they are in names of others:
+ * "main::<lambda(int)>" of GCC, "C::<init>" of Java, "C::<>c::<Main>b__0" of .NET.
+ */
 static bool is_turbofish(struct str s, size_t i)
 {
 	struct str in = { s.p + i + 1, s.size - i - 1 };
 
 	return i > 2 && s.p[i - 1] == ':' && s.p[i - 2] == ':' &&
-	       (is_word(s.p[i - 3]) || s.p[i - 3] == '}') && !str_starts(in, STR("impl ")) &&
-	       !str_starts(in, STR("lambda"));
+	       (is_word(s.p[i - 3]) || s.p[i - 3] == '}') && !str_starts(in, STR("impl "));
 }
 
 /* Leave out "<...>" after a name. Rust's "<T as Trait>::f" begins with one, which stays. */
-static void add_without_templates(struct str s, struct buf *out)
+static void add_without_templates(struct str s, bool rust, struct buf *out)
 {
 	unsigned n_open = 0;
 
@@ -110,7 +112,8 @@ static void add_without_templates(struct str s, struct buf *out)
 			i = end + 1;
 			continue;
 		}
-		if (s.p[i] == '<' && is_turbofish(s, i) && (end = find_closing_bracket(s, i, &n_open))) {
+		if (rust && s.p[i] == '<' && is_turbofish(s, i) &&
+		    (end = find_closing_bracket(s, i, &n_open))) {
 			out->size -= 2; /* "::" */
 			i = end + 1;
 			continue;
@@ -169,5 +172,5 @@ void frame_name(const struct symtab_frame *f, enum frame_demangling how, struct 
 		return;
 	}
 	symtab_demangle(name, SYMTAB_SIMPLE, &b);
-	add_without_templates(buf_str(&b), out);
+	add_without_templates(buf_str(&b), str_starts(name, STR("_R")), out);
 }

@@ -10,6 +10,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #define NODE_NONE UINT32_MAX /* not known yet */
 
@@ -33,6 +34,33 @@ static int compile_patterns(struct profile_tree *t, unsigned which, const char *
 	if (pattern && pattern_new(str_of(pattern), false, &t->patterns[which], err) < 0)
 		return err_in(err, "%s: '%s'", what, pattern);
 	return 0;
+}
+
+/*
+ * "^...$", with no other operator but ".": the whole text of a frame, as the page makes it of one that the view shows.
+ */
+static bool is_whole_text(const char *pattern)
+{
+	size_t n = pattern ? strlen(pattern) : 0;
+
+	if (n < 2 || pattern[0] != '^' || pattern[n - 1] != '$')
+		return false;
+	for (size_t i = 1; i < n - 1; i++) {
+		if (pattern[i] == '\\' ? ++i == n - 1 : strchr("[](){}*+?^$|", pattern[i]) != NULL)
+			return false;
+	}
+	return true;
+}
+
+static uint8_t shown_bits(const struct profile_view *view)
+{
+	uint8_t bits = 1u << MATCH_HIDE | 1u << MATCH_SHOW;
+
+	if (is_whole_text(view->focus))
+		bits |= 1u << MATCH_FOCUS;
+	if (is_whole_text(view->ignore))
+		bits |= 1u << MATCH_IGNORE;
+	return bits;
 }
 
 uint8_t tree_text_bits(const struct profile_tree *t, struct str text)
@@ -84,6 +112,7 @@ int profile_tree_new(const struct profile_view *view, const struct profile_limit
 	t->view = *view;
 	t->p = profile_new(limits);
 	t->deadline = limits ? limits->deadline : NULL;
+	t->of_shown = shown_bits(view);
 	if (compile_patterns(t, MATCH_FOCUS, "focus", view->focus, err) < 0 ||
 	    compile_patterns(t, MATCH_IGNORE, "ignore", view->ignore, err) < 0 ||
 	    compile_patterns(t, MATCH_HIDE, "hide", view->hide, err) < 0 ||

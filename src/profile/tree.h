@@ -25,10 +25,16 @@ enum profile_group {
 /* "function", "file", "binary", "line", "address". */
 bool profile_group_parse(struct str s, enum profile_group *ret);
 
+#define PROFILE_ADDRESS_TEXT 288u
+/* The text of a frame without a name: "app+0x1234". */
+void profile_address_text(const struct profile *p, const struct profile_location *l,
+			  char ret[PROFILE_ADDRESS_TEXT]);
+
 /*
  * The content of the tree. Zeroed: everything, by function. Patterns are POSIX extended (base/pattern.h), searched anywhere in
  * a frame's function, file and binary, or its address if it has no name: `by` does not change the samples that `focus` and
- * `ignore` select. `hide` and `show` look at the frame's text, too. A frame that stands for several inlined functions (by
+ * `ignore` select. Only "^...$" of a frame's whole text, as the page makes it of a line or an address, selects that frame where
+ * the view shows it. `hide` and `show` look at the frame's text, too. A frame that stands for several inlined functions (by
  * binary, by address) is hidden if all of them match.
  */
 struct profile_view {

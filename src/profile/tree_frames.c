@@ -39,15 +39,13 @@ static void mark_address(struct profile_tree *t, uint32_t frame)
 		profile_index_of(t->p)->failed = true; /* profile_build_end() reports it */
 }
 
-#define ADDRESS_TEXT 288u
-
 static uint64_t address_in_file(const struct profile_mapping *m, const struct profile_location *l)
 {
 	return l->addr >= m->start ? l->addr - m->start + m->offset : l->addr;
 }
 
-/* "app+0x1234". */
-static void address_text(const struct profile *p, const struct profile_location *l, char ret[ADDRESS_TEXT])
+void profile_address_text(const struct profile *p, const struct profile_location *l,
+			  char ret[PROFILE_ADDRESS_TEXT])
 {
 	const struct profile_mapping *m = frame_mapping(p, l);
 	struct str base = path_basename(profile_str(p, m->file));
@@ -55,10 +53,10 @@ static void address_text(const struct profile *p, const struct profile_location 
 	if (!base.size)
 		base = l->mapping == PROFILE_NONE ? STR("") : STR("unknown");
 	if (l->addr || !base.size)
-		snprintf(ret, ADDRESS_TEXT, "%.*s%s0x%llx", (int)MIN(base.size, (size_t)240), base.p,
+		snprintf(ret, PROFILE_ADDRESS_TEXT, "%.*s%s0x%llx", (int)MIN(base.size, (size_t)240), base.p,
 			 base.size ? "+" : "", (unsigned long long)address_in_file(m, l));
 	else
-		snprintf(ret, ADDRESS_TEXT, "%.*s", (int)MIN(base.size, (size_t)240), base.p);
+		snprintf(ret, PROFILE_ADDRESS_TEXT, "%.*s", (int)MIN(base.size, (size_t)240), base.p);
 }
 
 /* Only its address is known: build ID and address take the places of file and line. */
@@ -69,10 +67,10 @@ static uint32_t address_frame(struct profile_tree *t, struct tree_frames *frames
 	struct profile_function f = { .system_name = tree_string_in(t, frames, m->file),
 				      .file = tree_string_in(t, frames, m->build_id),
 				      .start_line = (int64_t)address_in_file(m, l) };
-	char text[ADDRESS_TEXT];
+	char text[PROFILE_ADDRESS_TEXT];
 	uint32_t frame;
 
-	address_text(frames->p, l, text);
+	profile_address_text(frames->p, l, text);
 	f.name = profile_add_string(t->p, str_of(text));
 	frame = profile_add_function(t->p, &f);
 	mark_address(t, frame);
@@ -167,11 +165,11 @@ static uint8_t bits_of_line(struct profile_tree *t, struct tree_frames *f, const
 static uint8_t bits_of_address(struct profile_tree *t, struct tree_frames *f,
 			       const struct profile_location *l)
 {
-	char text[ADDRESS_TEXT];
+	char text[PROFILE_ADDRESS_TEXT];
 
 	if (!f->string_bits.n)
 		return 0;
-	address_text(f->p, l, text);
+	profile_address_text(f->p, l, text);
 	return (uint8_t)(tree_text_bits(t, str_of(text)) |
 			 bits_of_string(t, f, frame_mapping(f->p, l)->file));
 }
@@ -196,31 +194,35 @@ static uint8_t bits_of_location(struct profile_tree *t, struct tree_frames *f,
 /* ---- the frames of a location ---- */
 
 /*
- * The text that a view shows, a line or an address, hides frames and shows them. It selects no samples: "f" would match
- * the digits of addresses.
+ * The text that a view shows, a line or an address, hides frames and shows them. It selects samples only as a whole:
+ * "f" would match the digits of addresses.
  */
 static bool tree_push_frame(struct profile_tree *t, struct tree_frames *f, uint32_t frame, bool inlined,
 			    uint8_t bits)
 {
-	const uint8_t of_frame = 1u << MATCH_HIDE | 1u << MATCH_SHOW;
-
 	if (!profile_push(t->p, &f->list, frame << 1 | inlined))
 		return false;
 	return !tree_has_patterns(t) ||
-	       profile_push(t->p, &f->bits, (uint8_t)(bits | (tree_frame_bits(t, frame) & of_frame)));
+	       profile_push(t->p, &f->bits, (uint8_t)(bits | (tree_frame_bits(t, frame) & t->of_shown)));
 }
 
 static bool location_frames(struct profile_tree *t, struct tree_frames *f, const struct profile_location *l)
 {
+	const uint8_t of_samples = 1u << MATCH_FOCUS | 1u << MATCH_IGNORE;
+	uint8_t more = 0;
+
 	if (t->view.by == PROFILE_BY_BINARY)
 		return tree_push_frame(t, f, binary_frame(t, f, l), false, bits_of_location(t, f, l));
 	if (!l->n_lines || t->view.by == PROFILE_BY_ADDRESS)
 		return tree_push_frame(t, f, address_frame(t, f, l), false, bits_of_location(t, f, l));
+	/* Inlined calls that are left out select samples, as they do by binary and by address. */
+	if (t->view.no_inlines)
+		more = bits_of_location(t, f, l) & of_samples;
 	for (uint32_t i = l->n_lines; i-- > 0;) {
 		const struct profile_line *line = &f->p->lines.p[l->first_line + i];
 
 		if (!tree_push_frame(t, f, line_frame(t, f, l, line), i + 1 < l->n_lines,
-				     bits_of_line(t, f, l, line)))
+				     bits_of_line(t, f, l, line) | more))
 			return false;
 		if (t->view.no_inlines)
 			break;

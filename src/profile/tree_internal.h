@@ -41,8 +41,9 @@ struct profile_tree {
 	/* With a label, until the end: `location` of a stack is a frame << 1, the low bit set if it is inlined. */
 	struct profile *p;
 	struct profile_view view;
-	struct deadline *deadline;            /* NULL: none */
-	struct pattern *patterns[N_MATCHES];  /* NULL: none */
+	struct deadline *deadline;           /* NULL: none */
+	struct pattern *patterns[N_MATCHES]; /* NULL: none */
+	uint8_t of_shown; /* bits of the patterns that are matched with the text of the view */
 	PROFILE_TABLE(uint8_t) frame_matches; /* bits, of each frame that was classified */
 	PROFILE_TABLE(uint8_t) addresses;     /* of frames: they have only a binary and an address */
 	PROFILE_TABLE(uint8_t) outlined;      /* of nodes: also seen as a function that is not inlined */

@@ -173,10 +173,10 @@ static int gap_make(struct line_gaps *g, uint64_t at, uint64_t to, struct err *e
 	if (in_row && last && last->start + last->size == at) {
 		last->tail = (uint32_t)MIN(start - at, (uint64_t)UINT32_MAX);
 		/*
-		 * It may also cover code that has a symbol and no function: thunks of C++ have the line of their target.
-		 * Padding ends at a multiple of 16. With -Os there is none, and short code follows at once.
+		 * It may also cover code that has a symbol and no function: thunks of C++ have the line of their target. They
+		 * may be shorter than padding, and end where padding would. Without a symbol nothing is shown of it.
 		 */
-		if (start - at >= PADDING_END || (start - at >= THUNK_MIN && start % PADDING_END)) {
+		if (start - at >= THUNK_MIN) {
 			size_t first = b->n_ranges;
 
 			if (lines_make(b, at, start, err) < 0)

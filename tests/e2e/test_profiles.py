@@ -246,6 +246,14 @@ def test_filters_and_groups(s):
     assert any("parse /src/x.c:" in k for k in graph(by="line"))
 
 
+def test_an_address_without_a_name_selects_lines(s):
+    send(s, Pprof(types=(("cpu", "nanoseconds"),), time_ms=int(time.time() * 1000)).sample(["main", 0x1000], [5]).sample(["main"], [1]).bytes())
+    for view, want in (({"focus": r"^x\+0x1000$"}, 5), ({"ignore": "0x1000"}, 1)):
+        assert ask(s, "flamegraph", **view)["total"] == want
+        lines = ask(s, "lines", function="main", **view)
+        assert lines["total"] == lines["lines"][0]["cum"] == want, view
+
+
 def test_addresses_have_their_binary_and_build_id(s):
     p = Pprof(types=(("cpu", "nanoseconds"),), mapping=(0x400000, 0x500000, 0, "/usr/bin/x", "AB" * 20), time_ms=int(time.time() * 1000))
     send(s, p.sample([0x401000, 0x402000], [5]).bytes())

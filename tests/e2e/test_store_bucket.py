@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A store in a bucket: pushed to, served, collected, by one service and by two at once, and while the bucket is away."""
 
+import http.client
 import itertools
 import json
 import os
@@ -263,7 +264,7 @@ def test_two_services_push_and_collect_and_are_killed(engine, start, elf, tmp_pa
                 if put(nodes[n % 2], f"/buildid/{i}/debuginfo", elf.of(elf.debug, i))[0] in (200, 201):
                     with lock:
                         acked.add(i)
-            except OSError:
+            except (OSError, http.client.HTTPException):  # the service was killed, perhaps in the middle of its answer
                 time.sleep(0.1)
 
     def collector():

@@ -125,8 +125,15 @@ static int lines_number(struct lines *l, struct err *err)
 
 static bool pattern_found(const struct lines *l, struct pattern *p, const struct profile_location *loc)
 {
+	char text[PROFILE_ADDRESS_TEXT];
+
 	if (!p)
 		return false;
+	if (!loc->n_lines) {
+		profile_address_text(l->p, loc, text);
+		if (pattern_matches(p, str_of(text), l->deadline))
+			return true;
+	}
 	if (loc->mapping != PROFILE_NONE &&
 	    pattern_matches(p, profile_str(l->p, l->p->mappings.p[loc->mapping].file), l->deadline))
 		return true;

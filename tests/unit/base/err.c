@@ -61,6 +61,10 @@ static void a_place_is_named_once(void **state)
 	assert_string_equal(err.text, "/dev/null: not a regular file");
 	err_in(&err, "/dev");
 	assert_string_equal(err.text, "/dev: /dev/null: not a regular file");
+	err_set(&err, ERR_IO, "localhost:6060: connection refused");
+	err_in(&err, "localhost");
+	assert_string_equal(err.text, "localhost: localhost:6060: connection refused");
+	err_set(&err, ERR_INVALID, "/dev: /dev/null: not a regular file");
 	err_in(&err, "%s", "");
 	assert_string_equal(err.text, ": /dev: /dev/null: not a regular file");
 }

@@ -58,6 +58,20 @@ static void rusts_turbofish_is_left_out(void **state)
 	assert_str(buf_str(&b), "m::<impl m::T>::f");
 }
 
+/* Of code made at run time, which perf inject writes into ELF files. */
+static void brackets_that_are_a_part_of_a_name_stay(void **state)
+{
+	static const char *const names[] = { "C::<init>",
+					     "C::<clinit>",
+					     "P::<Main>$",
+					     "C::<>c::<Main>b__0",
+					     "C::<Run>d__1::MoveNext",
+					     "main::<lambda(int)>::operator()" };
+
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
+		assert_string_equal(name(names[i], FRAME_DEMANGLE_SIMPLE), names[i]);
+}
+
 static void rusts_brackets_at_the_begin_of_a_name_stay(void **state)
 {
 	struct symtab_frame f = { .name = STR("f<T>") };
@@ -208,6 +222,7 @@ int main(void)
 		cmocka_unit_test(signs_of_operators_are_no_brackets),
 		cmocka_unit_test(operators_have_no_template_arguments_either),
 		cmocka_unit_test(rusts_turbofish_is_left_out),
+		cmocka_unit_test(brackets_that_are_a_part_of_a_name_stay),
 		cmocka_unit_test(rusts_brackets_at_the_begin_of_a_name_stay),
 		cmocka_unit_test(many_open_brackets_take_little_time),
 		cmocka_unit_test(gos_escapes_are_undone),

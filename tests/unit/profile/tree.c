@@ -95,20 +95,52 @@ static void filters_select_the_same_samples_in_every_view(void **state)
 	AUTO(profile_freep) struct profile *p = filed();
 
 	for (enum profile_group by = PROFILE_BY_FUNCTION; by <= PROFILE_BY_ADDRESS; by++)
-		for (size_t i = 0; i < 4 * ARRAY_SIZE(cases); i++) {
-			const char *pattern = cases[i / 4].pattern;
+		for (size_t i = 0; i < 8 * ARRAY_SIZE(cases); i++) {
+			const char *pattern = cases[i / 8].pattern;
 			bool focus = i % 2;
 			AUTO(profile_tree_freep)
 			struct profile_tree *t = tree_of(
 				p, &(struct profile_view){ .by = by,
 							   .invert = i / 2 % 2,
+							   .no_inlines = i / 4 % 2,
 							   .focus = focus ? pattern : NULL,
 							   .ignore = focus ? NULL : pattern });
 			struct profile_node root;
 
 			profile_tree_node(t, 0, &root);
-			assert_int_equal(root.total[0], focus ? cases[i / 4].focus : cases[i / 4].ignore);
+			assert_int_equal(root.total[0], focus ? cases[i / 8].focus : cases[i / 8].ignore);
 		}
+}
+
+/* "Focus" of the page: of a line or an address, too, but no part of their text. */
+static void the_text_of_a_frame_selects_its_samples(void **state)
+{
+	static const struct {
+		enum profile_group by;
+		const char *pattern;
+		int64_t focus;
+	} cases[] = {
+		{ PROFILE_BY_LINE, "^main a\\.c:7$", 3 },  { PROFILE_BY_LINE, "^f b\\.c:8$", 2 },
+		{ PROFILE_BY_LINE, "^f b.c:8$", 2 },       { PROFILE_BY_LINE, "^f b\\.c:8\\$", 0 },
+		{ PROFILE_BY_LINE, "^f b\\.c:.*$", 0 },    { PROFILE_BY_LINE, "^f b\\.c", 0 },
+		{ PROFILE_BY_FUNCTION, "^f b\\.c:8$", 0 }, { PROFILE_BY_ADDRESS, "^app\\+0x10$", 3 },
+		{ PROFILE_BY_ADDRESS, "^app\\+0x11$", 2 }, { PROFILE_BY_ADDRESS, "^app\\+0x1$", 0 },
+	};
+	AUTO(profile_freep) struct profile *p = filed();
+
+	for (size_t i = 0; i < 2 * ARRAY_SIZE(cases); i++) {
+		const char *pattern = cases[i / 2].pattern;
+		bool focus = i % 2;
+		AUTO(profile_tree_freep)
+		struct profile_tree *t = tree_of(p,
+						 &(struct profile_view){ .by = cases[i / 2].by,
+									 .focus = focus ? pattern : NULL,
+									 .ignore = focus ? NULL : pattern });
+		struct profile_node root;
+
+		profile_tree_node(t, 0, &root);
+		assert_int_equal(root.total[0], focus ? cases[i / 2].focus : 3 - cases[i / 2].focus);
+	}
 }
 
 /* One that stands for an inlined call and its caller is hidden if both are. */
@@ -457,6 +489,7 @@ int main(void)
 		cmocka_unit_test(a_tree_of_everything),
 		cmocka_unit_test(filters),
 		cmocka_unit_test(filters_select_the_same_samples_in_every_view),
+		cmocka_unit_test(the_text_of_a_frame_selects_its_samples),
 		cmocka_unit_test(frames_are_hidden_by_their_functions),
 		cmocka_unit_test(a_bad_pattern_is_an_error),
 		cmocka_unit_test(recursion_counts_once),
