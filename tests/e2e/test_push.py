@@ -244,6 +244,9 @@ def test_sizes(server, elf):
     assert put(s, path, b"x", {"Content-Range": "bytes 5-4/9"})[0] == 400
     assert put(s, path, b"x", {"Content-Range": "bytes 0-1/9"})[0] == 400
     assert put(s, path, b"xx", {"Content-Range": "bytes 0-1/9"})[0] == 400
+    for body in (b"x", b"xxx"):
+        status, _, text = put(s, path, body, {"Content-Range": "bytes 0-1/9", "X-LODE-SHA256": "0" * 64})
+        assert status == 400 and "different sizes" in text
     assert put(s, path, b"xx", {"X-LODE-SHA256": "12"})[0] == 400
     assert put(s, "/buildid/abc/debuginfo", b"x")[0] == 400
     assert put(s, f"/buildid/{elf.id}/section/x", b"x")[0] == 405
@@ -560,4 +563,24 @@ def test_what_rots_is_found(server, elf):
     assert fetch(s, f"/buildid/{elf.id}/debuginfo")[0] in (200, 500)
     assert lode("store", "verify", "--remove", "--data", s.data, ok=False).returncode == 1
     assert put(s, f"/buildid/{elf.id}/debuginfo", elf.debug)[0] == 201
+    sound(s)
+
+
+def test_what_is_asked_about_is_read_after_a_start(server, elf):
+    """Bytes of an earlier process are a reason not to send a file if they are whole, and only then."""
+    s = server()
+    put(s, f"/buildid/{elf.id}/debuginfo", elf.debug)
+    settled(s)
+    s.stop()
+    s = server(data=s.data)
+    assert want(s, one(elf.id, elf.debug)) == [{"want": False, "why": "same"}]
+    s.stop()
+    name = next((s.data / "store/data").glob("*/*"))
+    rotten = bytearray(name.read_bytes())
+    rotten[len(rotten) // 2] ^= 1
+    name.write_bytes(rotten)
+    s = server(data=s.data)
+    assert want(s, one(elf.id, elf.debug)) == [{"want": True, "offset": 0}]
+    assert put(s, f"/buildid/{elf.id}/debuginfo", elf.debug)[0] in (200, 201)
+    assert s.get(f"/buildid/{elf.id}/debuginfo").body == elf.debug
     sound(s)

@@ -201,6 +201,9 @@ def test_run_time_addresses_and_file_offsets(built, service):
     assert r["addresses"][0]["status"] in ("no-mapping", "no-build-id")
     back = ask(service, {"modules": [{"id": built.id}], "addresses": [{"module": 0, "address": built.code[1], "return": True}]})
     assert chain_of(back["addresses"][0]) == built.oracle([built.code[1] - 1])[0]
+    back = ask(service, {"modules": [{"id": built.id}], "return": True,
+                         "addresses": [[0, built.code[1]], {"module": 0, "address": built.code[1], "return": False}]})
+    assert [chain_of(a) for a in back["addresses"]] == built.oracle([built.code[1] - 1, built.code[1]])
 
 
 def test_every_miss_has_its_reason(built, service):
@@ -341,6 +344,23 @@ def test_mozillas_form(built, service):
     assert "function" not in r["stacks"][1][0] and r["stacks"][1][0]["frame"] == 0
     single = json.loads(post(service, "/symbolicate/v5", json.dumps({**job, "version": 5}))[1])
     assert single == {"results": [r]}
+
+
+def test_mozillas_form_with_several_jobs(built, service):
+    """The numbers of modules are those of their own job."""
+    shop, other = ["shop", debug_id(built.id)], ["other", debug_id("11" * 20)]
+    at = built.code[10]
+    jobs = [{"memoryMap": [other], "stacks": [[[0, at]]]}, {"memoryMap": [shop], "stacks": [[[0, at]], []]},
+            {"memoryMap": [other, shop], "stacks": [[[1, at], [0, at]]]}]
+    status, body, _ = post(service, "/symbolicate/v5", json.dumps({"jobs": jobs}))
+    assert status == 200, body
+    alone = [json.loads(post(service, "/symbolicate/v5", json.dumps(job))[1])["results"][0] for job in jobs]
+    assert json.loads(body)["results"] == alone
+    assert [[[(f["module"], "function" in f) for f in s] for s in r["stacks"]] for r in alone] == [
+        [[("other", False)]], [[("shop", True)], []], [[("shop", True), ("other", False)]]]
+    jobs[0]["stacks"][0][0][0] = 1
+    status, body, _ = post(service, "/symbolicate/v5", json.dumps({"jobs": jobs}))
+    assert status == 400 and b"job 0: stack 0: frame 0: there is no such module" in body
 
 
 def test_mozillas_form_has_no_empty_names(serve, tmp_path):

@@ -203,6 +203,13 @@ static void of_overlapping_mappings_the_newest_is_there(void **state)
 	assert_int_equal(p->n_maps, 2);
 	assert_line(p, 0, 0x5000, "/lib/new.so");
 	assert_line(p, 1, 0x10000, "/lib/far.so");
+	/* Also of one ring, which is read from the newest on. */
+	put_exec(&f->rings[0], 8, "y", 100);
+	put_map(&f->rings[0], 8, 0x4000, 0x4000, "/lib/old.so", 110);
+	put_map(&f->rings[0], 8, 0x5000, 0x1000, "/lib/new.so", 120);
+	p = search(f, 8, 90, 150);
+	assert_int_equal(p->n_maps, 1);
+	assert_line(p, 0, 0x5000, "/lib/new.so");
 }
 
 /* The ring is full many times over: the oldest records are gone, and the one that is cut is none. */

@@ -56,15 +56,22 @@ static struct seen poll_once(struct sampler *s)
 	return seen;
 }
 
-static void put_raw_sample(struct sampler *s, size_t stack_size)
+static void put_sample(struct sampler *s, size_t stack_size, bool not_set)
 {
 	struct sampler_raw raw = { .ip = CODE + 1, .stack = bytes_of(stack_words, stack_size) };
 
 	raw.regs[7] = STACK;
 	raw.regs[6] = STACK + 8;
-	sampler_mem_sample(
-		s, &(struct sampler_sample){
-			   .pid = 7, .time_ns = clock_mono_ns(), .end = SAMPLER_NO_PROCESS, .raw = &raw });
+	sampler_mem_sample(s, &(struct sampler_sample){ .pid = 7,
+							.time_ns = clock_mono_ns(),
+							.end = SAMPLER_NO_PROCESS,
+							.not_set = not_set,
+							.raw = &raw });
+}
+
+static void put_raw_sample(struct sampler *s, size_t stack_size)
+{
+	put_sample(s, stack_size, false);
 }
 
 static void a_sample_waits_for_its_process(void **state)
@@ -176,6 +183,26 @@ static void another_program_at_the_same_addresses(void **state)
 	sampler_close(s);
 }
 
+/* The kernel has dropped what was set, and the event that says so has not come yet. */
+static void another_program_whose_event_is_under_way(void **state)
+{
+	struct sampler *s = sampler_mem_new(&(struct sampler_options){ .hold_ms = 500 });
+	struct seen seen;
+
+	clock_test_freeze(1000);
+	assert_int_equal(sampler_process_set(s, &(struct sampler_owner){ 7, 0, 0 }, &code, 1, NULL), 0);
+	clock_test_advance(1);
+	put_sample(s, sizeof(stack_words), true);
+	assert_int_equal(poll_once(s).n, 0);
+	clock_test_advance(1);
+	assert_int_equal(sampler_process_set(s, &(struct sampler_owner){ 7, 0, 0 }, &code, 1, NULL), 0);
+	seen = poll_once(s);
+	assert_int_equal(seen.n, 1);
+	assert_int_equal(seen.n_user, 3);
+	clock_test_thaw();
+	sampler_close(s);
+}
+
 /* Before its first exec it was a copy of the process that started it. */
 static void a_sample_of_before_the_first_exec(void **state)
 {
@@ -211,10 +238,12 @@ static void a_sample_of_before_the_first_exec(void **state)
 static void an_ended_process_between_two_programs(void **state)
 {
 	struct sampler *s = sampler_mem_new(&(struct sampler_options){ .hold_ms = 500 });
-	struct sampler_owner of = { .pid = 7, .has_ended = true };
+	struct sampler_owner of = { .pid = 7, .has_ended = true, .copy_of = 6 }, starter = { .pid = 6 };
 	struct seen seen;
 
 	clock_test_freeze(1000);
+	/* Only before the first exec its mappings were those of the process that started it. */
+	assert_int_equal(sampler_process_set(s, &starter, &code, 1, NULL), 0);
 	of.from_ns = clock_mono_ns();
 	put_raw_sample(s, sizeof(stack_words));
 	clock_test_advance(1);
@@ -352,6 +381,7 @@ int main(void)
 		cmocka_unit_test(a_process_that_ended_after_it_was_set),
 		cmocka_unit_test(another_process_with_the_same_number),
 		cmocka_unit_test(another_program_at_the_same_addresses),
+		cmocka_unit_test(another_program_whose_event_is_under_way),
 		cmocka_unit_test(a_sample_of_before_the_first_exec),
 		cmocka_unit_test(an_ended_process_between_two_programs),
 		cmocka_unit_test(unmapped_before_and_after_the_maps_were_read),

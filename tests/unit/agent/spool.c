@@ -85,6 +85,22 @@ static void the_newest_comes_first_and_survives_the_process(void **state)
 	assert_int_equal(st.n_dropped, 0);
 }
 
+/* The clock may be set back. */
+static void profiles_of_another_process_at_the_same_time_stay(void **state)
+{
+	struct spool_fixture *f = *state;
+	struct err err;
+
+	assert_done(spool_open(f->dir, 0, 0, &f->s, &err));
+	put_text(f, 1700000000000, "first");
+	spool_close(f->s);
+	assert_done(spool_open(f->dir, 0, 0, &f->s, &err));
+	put_text(f, 1700000000000, "second");
+	assert_string_equal(take_text(f), "second");
+	assert_string_equal(take_text(f), "first");
+	assert_string_equal(take_text(f), "");
+}
+
 static void the_oldest_go_when_there_are_too_many_bytes(void **state)
 {
 	struct spool_fixture *f = *state;
@@ -199,6 +215,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(the_newest_comes_first_and_survives_the_process, spool_setup,
 						spool_teardown),
+		cmocka_unit_test_setup_teardown(profiles_of_another_process_at_the_same_time_stay,
+						spool_setup, spool_teardown),
 		cmocka_unit_test_setup_teardown(the_oldest_go_when_there_are_too_many_bytes, spool_setup,
 						spool_teardown),
 		cmocka_unit_test_setup_teardown(old_ones_go, spool_setup, spool_teardown),

@@ -69,6 +69,11 @@ static struct profile *end_of_window(struct window_fixture *f)
 	return p;
 }
 
+static const struct profile_location *location_of(const struct profile *p, uint32_t stack)
+{
+	return &p->locations.p[p->stacks.p[stack].location];
+}
+
 /* "outer;inner" of a stack; addresses in hexadecimal where there is no name. */
 static const char *stack_text(const struct profile *p, uint32_t stack)
 {
@@ -77,7 +82,7 @@ static const char *stack_text(const struct profile *p, uint32_t stack)
 
 	text[0] = '\0';
 	for (; stack; stack = p->stacks.p[stack].parent) {
-		const struct profile_location *l = &p->locations.p[p->stacks.p[stack].location];
+		const struct profile_location *l = location_of(p, stack);
 		char rest[512];
 
 		if (l->n_lines)
@@ -168,6 +173,86 @@ static void a_sample_has_its_frames_and_labels(void **state)
 		}
 	}
 	assert_int_equal(p->mappings.n, 3);
+	profile_free(p);
+}
+
+/* The innermost address was interrupted; the others follow the call, which may be the last instruction of its function. */
+static void return_addresses_of_the_kernel_are_those_of_calls(void **state)
+{
+	static const uint64_t kernel[] = { 0xffffffff81001800, 0xffffffff81001800 };
+	struct window_fixture *f = *state;
+	struct sampler_sample s = {
+		.comm = "a", .kernel = kernel, .n_kernel = 2, .end = SAMPLER_KERNEL_ONLY
+	};
+	struct profile *p;
+
+	assert_true(window_add(f->w, &s));
+	p = end_of_window(f);
+	assert_string_equal(stack_text(p, p->sample_stack[0]), "do_work;__schedule");
+	assert_int_equal(location_of(p, p->sample_stack[0])->addr, 0xffffffff81001800);
+	assert_int_equal(location_of(p, p->stacks.p[p->sample_stack[0]].parent)->addr, 0xffffffff810017ff);
+	profile_free(p);
+	/* Off the processor no address was interrupted but that of the tracepoint, which is left out. */
+	s.kernel = (const uint64_t[]){ 0xffffffffc0201002, 0xffffffff81001810 };
+	s.off_ns = 5;
+	window_free(f->w);
+	f->w = window_new(&f->s, &(struct window_options){ .frequency_hz = 100, .off_cpu = true });
+	assert_true(window_add(f->w, &s));
+	p = end_of_window(f);
+	assert_string_equal(stack_text(p, p->sample_stack[0]), "__schedule");
+	assert_int_equal(location_of(p, p->sample_stack[0])->addr, 0xffffffff8100180f);
+	profile_free(p);
+}
+
+static struct str file_of_stack(const struct profile *p, uint32_t stack)
+{
+	const struct profile_location *l = location_of(p, stack);
+
+	assert_true(l->mapping < p->mappings.n);
+	return profile_str(p, p->mappings.p[l->mapping].file);
+}
+
+static struct str label_of_sample(const struct profile *p, uint32_t sample)
+{
+	assert_true(p->sample_labels[sample] < p->label_sets.n);
+	return profile_str(p, p->labels.p[p->label_sets.p[p->sample_labels[sample]].first].str);
+}
+
+/* Files, labels and the kernel have other numbers in each profile. */
+static void a_window_has_nothing_of_the_one_before(void **state)
+{
+	static const uint64_t kernel[] = { 0xffffffff81001010 };
+	static const struct sampler_frame user[] = { { 0x2350, 7, true } };
+	struct window_fixture *f = *state;
+	const struct sampler_sample both = {
+		.pid = 1, .comm = "first", .kernel = kernel, .n_kernel = 1, .user = user, .n_user = 1
+	};
+	const struct sampler_sample of_kernel = {
+		.pid = 2, .comm = "second", .kernel = kernel, .n_kernel = 1, .end = SAMPLER_KERNEL_ONLY
+	};
+	const struct sampler_sample of_user = { .pid = 3, .comm = "third", .user = user, .n_user = 1 };
+	struct profile *p;
+
+	assert_true(window_add(f->w, &both));
+	assert_true(window_add(f->w, &of_kernel));
+	assert_true(window_add(f->w, &of_user));
+	profile_free(end_of_window(f));
+	assert_true(window_add(f->w, &of_kernel));
+	assert_true(window_add(f->w, &of_user));
+	p = end_of_window(f);
+	assert_int_equal(p->n_samples, 2);
+	assert_int_equal(p->mappings.n, 2);
+	assert_str(label_of_sample(p, 0), "second");
+	assert_str(label_of_sample(p, 1), "third");
+	assert_str(file_of_stack(p, p->sample_stack[0]), "[kernel.kallsyms]_text");
+	assert_str(file_of_stack(p, p->sample_stack[1]), "/usr/lib/libx.so");
+	profile_free(p);
+	/* Only the file, so that it is the first. */
+	assert_true(window_add(f->w, &of_user));
+	p = end_of_window(f);
+	assert_int_equal(p->mappings.n, 1);
+	assert_str(label_of_sample(p, 0), "third");
+	assert_str(file_of_stack(p, p->sample_stack[0]), "/usr/lib/libx.so");
 	profile_free(p);
 }
 
@@ -283,6 +368,10 @@ int main(void)
 		cmocka_unit_test_setup_teardown(a_sample_has_its_frames_and_labels, window_setup,
 						window_teardown),
 		cmocka_unit_test_setup_teardown(time_off_the_processor_is_a_type_of_its_own, window_setup,
+						window_teardown),
+		cmocka_unit_test_setup_teardown(return_addresses_of_the_kernel_are_those_of_calls,
+						window_setup, window_teardown),
+		cmocka_unit_test_setup_teardown(a_window_has_nothing_of_the_one_before, window_setup,
 						window_teardown),
 		cmocka_unit_test_setup_teardown(an_incomplete_stack_says_why, window_setup, window_teardown),
 		cmocka_unit_test_setup_teardown(a_sample_of_a_process_that_is_not_read_yet_counts,

@@ -68,12 +68,26 @@ static void an_ipv6_network_shares_one_bucket(void **state)
 	limit_free(l);
 }
 
+/* More addresses than the table has places for: one may get too much, none too little. */
+static void addresses_of_one_place_do_not_share_a_bucket(void **state)
+{
+	struct limit *l = limit_new(1);
+	struct sockaddr_in a = { .sin_family = AF_INET };
+
+	for (uint32_t i = 0; i < 500000; i++) {
+		a.sin_addr.s_addr = htonl(i);
+		assert_true(limit_take(l, (struct sockaddr *)&a, 1000));
+	}
+	limit_free(l);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_burst_is_ten_seconds_worth),
 		cmocka_unit_test(each_address_has_its_own_bucket),
 		cmocka_unit_test(an_ipv6_network_shares_one_bucket),
+		cmocka_unit_test(addresses_of_one_place_do_not_share_a_bucket),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

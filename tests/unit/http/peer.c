@@ -211,6 +211,32 @@ static void a_unix_socket_has_the_user_who_connected(void **state)
 	close(fds[1]);
 }
 
+static void only_addresses_of_this_machine_are_loopback(void **state)
+{
+	static const struct {
+		const char *address;
+		bool is;
+	} cases[] = {
+		{ "127.0.0.1", true },         { "127.255.255.255", true },  { "126.255.255.255", false },
+		{ "128.0.0.0", false },        { "0.0.0.127", false },       { "::1", true },
+		{ "::ffff:127.0.0.1", true },  { "::ffff:127.1.2.3", true }, { "::ffff:192.0.2.127", false },
+		{ "::ffff:126.0.0.1", false }, { "::127.0.0.1", false },     { "::", false },
+		{ "2001:db8::7f00:1", false },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		struct sockaddr_storage a = { 0 };
+		bool six = strchr(cases[i].address, ':');
+
+		a.ss_family = six ? AF_INET6 : AF_INET;
+		assert_int_equal(inet_pton(a.ss_family, cases[i].address,
+					   six ? (void *)&((struct sockaddr_in6 *)&a)->sin6_addr
+					       : (void *)&((struct sockaddr_in *)&a)->sin_addr),
+				 1);
+		assert_int_equal(peer_is_loopback((struct sockaddr *)&a), cases[i].is);
+	}
+}
+
 static void a_table_may_have_any_text(void **state)
 {
 	static const char head[] = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when "
@@ -266,6 +292,7 @@ int main(void)
 		cmocka_unit_test(a_listener_at_the_same_port_is_not_the_peer),
 		cmocka_unit_test(an_address_elsewhere_has_no_owner),
 		cmocka_unit_test(a_unix_socket_has_the_user_who_connected),
+		cmocka_unit_test(only_addresses_of_this_machine_are_loopback),
 		cmocka_unit_test(a_table_may_have_any_text),
 	};
 

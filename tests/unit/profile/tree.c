@@ -280,6 +280,19 @@ static void trees_merge(void **state)
 	assert_string_equal(buf_cstr(&a), buf_cstr(&b));
 }
 
+static void values_of_other_units_are_not_added(void **state)
+{
+	const struct profile_maker m = { 1, 1, 100, 50, 10, false };
+	AUTO(profile_freep) struct profile *p = profile_make(&m);
+	AUTO(profile_tree_freep) struct profile_tree *t = NULL;
+	struct err err = { 0 };
+
+	assert_done(profile_tree_new(&(struct profile_view){ 0 }, NULL, &t, &err));
+	assert_done(profile_tree_add(t, p, 0, 0, 1, &err));
+	assert_fails(profile_tree_add(t, p, 1, 0, 1, &err), ERR_INVALID, "has the unit nanoseconds");
+	assert_fails(profile_tree_add(t, p, 2, 0, 1, &err), ERR_INVALID, "no such sample type");
+}
+
 static void labels_are_roots(void **state)
 {
 	AUTO(profile_freep) struct profile *p = folded("main;f 1\n");
@@ -495,6 +508,7 @@ int main(void)
 		cmocka_unit_test(recursion_counts_once),
 		cmocka_unit_test(totals_are_sums),
 		cmocka_unit_test(trees_merge),
+		cmocka_unit_test(values_of_other_units_are_not_added),
 		cmocka_unit_test(labels_are_roots),
 		cmocka_unit_test(two_profiles_are_compared),
 		cmocka_unit_test(names_are_escaped),

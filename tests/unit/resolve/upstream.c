@@ -389,6 +389,39 @@ static void a_miss_of_all_is_remembered_with_its_reasons(void **state)
 	fixture_done(&h);
 }
 
+/* A miss is remembered for ten minutes, a failure for error_ms; then the servers may have it, or answer again. */
+static void what_was_asked_in_vain_is_asked_again_later(void **state)
+{
+	const struct {
+		struct fault_rule rule;
+		int outcome;
+		int64_t ms;
+	} cases[] = { { no, RESOLVE_MISSING, 600000 }, { { .status = 500 }, -1, LONG_MS } };
+	const struct net_patience once = { .retries = UINT32_MAX };
+	struct resolve_request req = request(RESOLVE_SECTION, ID, ".debug_line");
+
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		struct fixture h = fixture_of(cases[i].rule, no, &once);
+
+		clock_test_freeze(1000);
+		for (unsigned n = 1; n <= 3; n++) {
+			/* The second answer is from the miss cache. */
+			for (unsigned again = 0; again < 2; again++) {
+				struct got g;
+
+				ask(&h, &req, &g);
+				assert_int_equal(g.r, cases[i].outcome);
+				got_done(&g);
+				assert_int_equal(
+					fault_http_requests(h.b, "/buildid/" ID "/section/.debug_line"), n);
+				clock_test_advance(cases[i].ms / 2);
+			}
+		}
+		clock_test_thaw();
+		fixture_done(&h);
+	}
+}
+
 static void the_reason_for_a_miss_or_a_failure_is_a_value(void **state)
 {
 	static const char text[] = "plain text";
@@ -578,6 +611,20 @@ static void made_up_build_ids_use_up_a_budget(void **state)
 	max_misses = 0;
 }
 
+static void clients_of_one_place_do_not_share_a_budget(void **state)
+{
+	struct fixture h;
+
+	max_misses = 5;
+	clock_test_freeze(1000);
+	h = fixture_of(no, no, NULL);
+	assert_int_equal(flood(&h, 7, 0, 20), 5);
+	assert_int_equal(flood(&h, 7 + 4096, 1000, 20), 5);
+	clock_test_thaw();
+	fixture_done(&h);
+	max_misses = 0;
+}
+
 static void files_that_exist_cost_nothing(void **state)
 {
 	static const struct fault_rule there = { .path = "/", .status = 200 };
@@ -683,12 +730,14 @@ int main(void)
 		cmocka_unit_test(a_file_of_another_build_id_is_not_believed),
 		cmocka_unit_test(pages_and_cut_files_are_not_believed),
 		cmocka_unit_test(a_miss_of_all_is_remembered_with_its_reasons),
+		cmocka_unit_test(what_was_asked_in_vain_is_asked_again_later),
 		cmocka_unit_test(the_reason_for_a_miss_or_a_failure_is_a_value),
 		cmocka_unit_test(a_file_found_damaged_late_has_its_reason_as_a_value),
 		cmocka_unit_test(paths_are_escaped_on_the_way),
 		cmocka_unit_test(sections_of_a_file_that_is_here_are_not_asked_for),
 		cmocka_unit_test(a_request_with_not_further_asks_no_server),
 		cmocka_unit_test(made_up_build_ids_use_up_a_budget),
+		cmocka_unit_test(clients_of_one_place_do_not_share_a_budget),
 		cmocka_unit_test(files_that_exist_cost_nothing),
 		cmocka_unit_test(headers_are_passed_on),
 		cmocka_unit_test(many_requests_for_one_file_share_one_fetch),

@@ -87,12 +87,63 @@ static void uploads_to_the_bucket_are_counted_by_their_bytes(void **state)
 	passes_free(t);
 }
 
+/* A pass is a secret of one client, for one file. */
+static void a_pass_is_used_once_and_by_its_owner_alone(void **state)
+{
+	struct passes *t = passes_new(0);
+	struct err err = { 0 };
+	struct pass p = { .size = 5, .owner = "ci" }, got;
+	char secret[PASS_SECRET_SIZE];
+	struct build_id other;
+
+	build_id_set(&p.id, bytes_of("1234", 4));
+	build_id_set(&other, bytes_of("1235", 4));
+	assert_done(pass_give(t, &p, secret, &err));
+	assert_false(pass_take_number(t, p.number + 1, &p.id, "ci", &got));
+	assert_false(pass_take_number(t, p.number, &other, "ci", &got));
+	assert_false(pass_take_number(t, p.number, &p.id, "other", &got));
+	assert_int_equal(pass_state(t, p.number, &other), PASS_NONE);
+	assert_true(pass_take_number(t, p.number, &p.id, "ci", &got));
+	assert_false(pass_take_number(t, p.number, &p.id, "ci", &got));
+	assert_false(pass_take(t, str_of(secret), &got));
+	assert_done(pass_give(t, &p, secret, &err));
+	secret[0] ^= 1;
+	assert_false(pass_take(t, str_of(secret), &got));
+	secret[0] ^= 1;
+	assert_true(pass_take(t, str_of(secret), &got));
+	assert_int_equal(got.number, p.number);
+	assert_int_equal(got.size, 5);
+	assert_string_equal(got.owner, "ci");
+	assert_false(pass_take(t, str_of(secret), &got));
+	assert_int_equal(pass_state(t, p.number, &p.id), PASS_USED);
+	passes_free(t);
+}
+
+/* An URL that nobody has used is good for PASS_USE_MS. */
+static void a_pass_that_is_not_used_ends(void **state)
+{
+	struct passes *t = passes_new(0);
+	struct err err = { 0 };
+	struct pass p = { .size = 5, .owner = "ci" }, got;
+	char secret[PASS_SECRET_SIZE];
+
+	clock_test_freeze(1000);
+	assert_done(pass_give(t, &p, secret, &err));
+	clock_test_advance(PASS_USE_MS + 1);
+	assert_false(pass_take(t, str_of(secret), &got));
+	assert_int_equal(pass_state(t, p.number, &p.id), PASS_NONE);
+	clock_test_thaw();
+	passes_free(t);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(one_owner_leaves_room_for_others),
 		cmocka_unit_test(finished_uploads_make_room),
 		cmocka_unit_test(uploads_to_the_bucket_are_counted_by_their_bytes),
+		cmocka_unit_test(a_pass_is_used_once_and_by_its_owner_alone),
+		cmocka_unit_test(a_pass_that_is_not_used_ends),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

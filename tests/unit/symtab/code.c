@@ -360,6 +360,41 @@ static void ranges_of_version_4(void **state)
 	assert_answer(&a, 0, "-");
 }
 
+/* Linkers write 1, -2 or -1 for the base of code that they dropped: offsets from these are no addresses of other code. */
+static void offsets_from_dropped_code_are_no_code(void **state)
+{
+	static const uint64_t bases[] = { 1, UINT64_MAX - 1, UINT64_MAX };
+
+	for (size_t k = 0; k < 2 * ARRAY_SIZE(bases); k++) {
+		uint64_t base = bases[k / 2];
+		bool of_unit = k % 2; /* else it is selected within the list */
+		const uint64_t list[] = { UINT64_MAX,
+					  of_unit ? 0x1000 : base,
+					  of_unit ? 0 : 0x1040 - base,
+					  of_unit ? 0x10 : 0x1060 - base,
+					  0,
+					  0 };
+		const uint64_t of_base[] = { 0x1040 - base, 0x1060 - base };
+		AUTO(answers_done) struct answers a;
+
+		answers_init(&a, ELF_WRITER_X86_64, ET_DYN);
+		for (size_t i = 0; of_unit && i < ARRAY_SIZE(of_base); i++)
+			elf_writer_put(&a.w.elf, &a.w.ranges, of_base[i], 8);
+		for (size_t i = 0; i < ARRAY_SIZE(list); i++)
+			elf_writer_put(&a.w.elf, &a.w.ranges, list[i], 8);
+		code_unit_begin(&a.w);
+		code_die(&a.w, T_COMPILE, true, A_NAME, F_STRING, S("a.c"), A_COMP_DIR, F_STRING, S("/src"),
+			 A_LOW, F_ADDR, of_unit ? base : U(0), A_STMT_LIST, F_SEC_OFFSET, add_lines(&a), 0u);
+		code_die(&a.w, T_SUBPROGRAM, false, A_NAME, F_STRING, S("f"), A_RANGES, F_SEC_OFFSET, U(0),
+			 0u);
+		code_up(&a.w);
+		code_unit_end(&a.w);
+		answers_open(&a);
+		assert_answer(&a, 0x1040, " at /src/a.c:14");
+		assert_answer(&a, 0x1000, of_unit ? "f at /src/a.c:10" : " at /src/a.c:10");
+	}
+}
+
 /* All kinds of DWARF 5's lists, by .debug_addr and by index; the bases come after the attributes that need
  * them. */
 static void ranges_of_version_5(void **state)
@@ -378,10 +413,12 @@ static void ranges_of_version_5(void **state)
 	elf_writer_put(&a.w.elf, r, 100, 4);
 	buf_add(r, "\x05\0\x08\0\x01\0\0\0", 8);
 	elf_writer_put(&a.w.elf, r, 4, 4);
-	buf_add(r, "\x02\x00\x01", 3); /* startx_endx 0, 1 */
-	buf_add(r, "\x03\x03\x10", 3); /* startx_length of a tombstone */
-	buf_add(r, "\x01\x02", 2);     /* base_addressx 2: 0x1080 */
-	buf_add(r, "\x04\x00\x10", 3); /* offset_pair */
+	buf_add(r, "\x02\x00\x01", 3);         /* startx_endx 0, 1 */
+	buf_add(r, "\x03\x03\x10", 3);         /* startx_length of a tombstone */
+	buf_add(r, "\x01\x02", 2);             /* base_addressx 2: 0x1080 */
+	buf_add(r, "\x04\x00\x10", 3);         /* offset_pair */
+	buf_add(r, "\x01\x03", 2);             /* base_addressx of a tombstone */
+	buf_add(r, "\x04\xc1\x21\xe1\x21", 5); /* offset_pair: 0x10c1, 0x10e1 */
 	buf_add(r, "\x07", 1);
 	elf_writer_put(&a.w.elf, r, 0x10a0, 8);
 	buf_add(r, "\x08\x00", 2); /* start_length, and the end */
@@ -400,6 +437,7 @@ static void ranges_of_version_5(void **state)
 	assert_answer(&a, 0x108f, "f at /src/a.c:18");
 	assert_answer(&a, 0x10a7, "f at /src/a.c:20");
 	assert_answer(&a, 0x10a8, " at /src/a.c:20");
+	assert_answer(&a, 0x10c0, " at /src/a.c:22");
 }
 
 static void high_pc_of_any_form(void **state)
@@ -775,6 +813,7 @@ int main(void)
 		cmocka_unit_test(many_overlapping_calls_in_any_order),
 		cmocka_unit_test(an_inlined_call_of_no_size_is_ignored),
 		cmocka_unit_test(ranges_of_version_4),
+		cmocka_unit_test(offsets_from_dropped_code_are_no_code),
 		cmocka_unit_test(ranges_of_version_5),
 		cmocka_unit_test(high_pc_of_any_form),
 		cmocka_unit_test(dead_code_has_no_address),

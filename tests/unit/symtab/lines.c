@@ -153,6 +153,33 @@ static void instructions_of_four_bytes(void **state)
 	assert_answer(&a, 0x1057, "f at /src/a.c:4");
 }
 
+/* Special opcodes mean something else in each table of a file: those of the unit before are no use. */
+static void tables_of_other_parameters_in_one_file(void **state)
+{
+	for (unsigned first = 1; first <= 4; first += 3) {
+		AUTO(answers_done) struct answers a;
+		uint64_t lines[2];
+
+		answers_init(&a, ELF_WRITER_AARCH64, ET_DYN);
+		for (unsigned i = 0; i < 2; i++) {
+			a.w.min_length = i ? 5 - first : first;
+			lines[i] = code_lines_begin(&a.w, (const char *const[]){ "a.c", NULL });
+			code_row(&a.w, 0x1000 + 0x100 * i, 1, 10);
+			buf_add_char(&a.w.line, 13 + 14 * 8 + 7); /* 8 instructions, 2 lines */
+			a.w.addr_now += 8 * a.w.min_length;
+			code_sequence_end(&a.w, 0x1100 + 0x100 * i);
+			code_lines_end(&a.w);
+		}
+		add_unit(&a, lines[0], "f", 0x1000, 0x100);
+		add_unit(&a, lines[1], "g", 0x1100, 0x100);
+		answers_open(&a);
+		assert_answer(&a, 0x1000 + 8 * first - 1, "f at /src/a.c:10");
+		assert_answer(&a, 0x1000 + 8 * first, "f at /src/a.c:12");
+		assert_answer(&a, 0x1100 + 8 * (5 - first) - 1, "g at /src/a.c:10");
+		assert_answer(&a, 0x1100 + 8 * (5 - first), "g at /src/a.c:12");
+	}
+}
+
 static void add_unknown(struct code_writer *w)
 {
 	code_row(w, 0x1000, 1, 1);
@@ -411,6 +438,7 @@ static void short_code_after_a_function_has_its_symbols_name_and_the_last_line(v
 static void padding_between_functions_has_no_function(void **state)
 {
 	AUTO(answers_done) struct answers a;
+	struct symtab_frames padding;
 
 	answers_init(&a, ELF_WRITER_X86_64, ET_DYN);
 	code_symbol(&a.w, "f", STT_FUNC, STB_GLOBAL, 0x1000, 0x18);
@@ -423,6 +451,9 @@ static void padding_between_functions_has_no_function(void **state)
 	assert_answer(&a, 0x1017, "f at /src/a.c:11");
 	assert_answer(&a, 0x1018, " at /src/a.c:11");
 	assert_answer(&a, 0x101f, " at /src/a.c:11");
+	assert_int_equal(symtab_find(a.f, 0x101f, &padding, NULL), 0);
+	assert_int_equal(padding.start, 0x1018);
+	assert_int_equal(padding.end, 0x1020);
 	assert_answer(&a, 0x1010, "f at /src/a.c:11");
 	assert_answer(&a, 0x1020, "g at /src/a.c:12");
 }
@@ -535,6 +566,7 @@ int main(void)
 		cmocka_unit_test(a_sequence_goes_on_after_many_within_it),
 		cmocka_unit_test(sequences_in_any_order),
 		cmocka_unit_test(instructions_of_four_bytes),
+		cmocka_unit_test(tables_of_other_parameters_in_one_file),
 		cmocka_unit_test(unknown_opcodes_are_skipped),
 		cmocka_unit_test(discriminators_are_in_a_table_built_with_them),
 		cmocka_unit_test(calls_have_discriminators_of_their_own),

@@ -22,6 +22,26 @@ static void a_symbol_without_a_size_extends_to_the_next(void **state)
 	assert_answer(&a, 0x2000, "-");
 }
 
+/* With or without a size: what is between two sections of code has no name. */
+static void a_symbol_ends_with_its_section(void **state)
+{
+	for (unsigned size = 0; size <= 0x4000; size += 0x4000) {
+		AUTO(answers_done) struct answers a;
+		unsigned fini;
+
+		answers_init(&a, ELF_WRITER_X86_64, ET_DYN);
+		fini = elf_writer_nobits(&a.w.elf, ".fini", SHF_ALLOC | SHF_EXECINSTR, 0x1000);
+		elf_writer_at(&a.w.elf, fini)->addr = 0x3000;
+		code_symbol(&a.w, "last", STT_FUNC, STB_GLOBAL, 0x1f00, size);
+		code_symbol(&a.w, "next", STT_FUNC, STB_GLOBAL, 0x3800, 0x10);
+		answers_open(&a);
+		assert_answer(&a, 0x1fff, "last");
+		assert_answer(&a, 0x2000, "-");
+		assert_answer(&a, 0x3000, "-");
+		assert_answer(&a, 0x3800, "next");
+	}
+}
+
 /* Parts of a function next to one another, each with its symbol: clang -fbasic-block-sections=all. */
 static void parts_of_a_function_have_their_own_names(void **state)
 {
@@ -77,8 +97,11 @@ static void of_aliases_a_global_function_with_a_short_name_is_chosen(void **stat
 	code_symbol(&a.w, "f_long_name", STT_FUNC, STB_GLOBAL, 0x1000, 0x10);
 	code_symbol(&a.w, "f", STT_FUNC, STB_GLOBAL, 0x1000, 0x10);
 	code_symbol(&a.w, "a", STT_NOTYPE, STB_GLOBAL, 0x1000, 0x10);
+	code_symbol(&a.w, "local", STT_FUNC, STB_LOCAL, 0x1020, 0x10);
+	code_symbol(&a.w, "weak_with_a_long_name", STT_FUNC, STB_WEAK, 0x1020, 0x10);
 	answers_open(&a);
 	assert_answer(&a, 0x1000, "f");
+	assert_answer(&a, 0x1020, "weak_with_a_long_name");
 }
 
 static void mapping_symbols_and_labels_are_no_names(void **state)
@@ -159,6 +182,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_symbol_without_a_size_extends_to_the_next),
+		cmocka_unit_test(a_symbol_ends_with_its_section),
 		cmocka_unit_test(parts_of_a_function_have_their_own_names),
 		cmocka_unit_test(a_symbol_with_a_size_beats_a_shorter_name),
 		cmocka_unit_test(of_aliases_a_global_function_with_a_short_name_is_chosen),

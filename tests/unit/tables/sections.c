@@ -22,13 +22,14 @@ static void a_relocatable_file_is_asked_by_section(void **state)
 	w.text = 0;
 	elf_writer_build_id(&w.elf, build_id_bytes(&id));
 	code_symbol(&w, "m", STT_FUNC, STB_GLOBAL, 0, 0x100);
+	w.symbols.p[w.symbols.size - 24 + 6] = 2; /* .text, after the section of the build ID */
 	code_writer_finish(&w, &file);
 	code_writer_done(&w);
 	tables_fixture_put(&p, RESOLVE_DEBUGINFO, 1, &file);
 	tables_request_new(p.s, &id, 1, TABLES_LAYOUTS, (struct tables_wait){ clock_mono_ms() + 30000 }, &h);
 	tables_find(h, &q, &a);
-	if (a.reason == FRAME_FOUND)
-		assert_str(a.frames->list[0].name, "m");
+	assert_int_equal(a.reason, FRAME_FOUND);
+	assert_str(a.frames->list[0].name, "m");
 	q = (struct tables_query){ .kind = FRAME_SECTION, .addr = 0x10, .section = STR(".nothing") };
 	tables_find(h, &q, &a);
 	assert_int_not_equal(a.reason, FRAME_FOUND);
@@ -36,9 +37,14 @@ static void a_relocatable_file_is_asked_by_section(void **state)
 		.kind = FRAME_RUNTIME, .addr = 0xffffffffc0001010, .maps = &map, .n_maps = 1
 	};
 	tables_find(h, &q, &a);
+	assert_int_equal(a.reason, FRAME_FOUND);
+	assert_str(a.frames->list[0].name, "m");
 	q.addr = 5;
 	tables_find(h, &q, &a);
 	assert_int_not_equal(a.reason, FRAME_FOUND);
+	q.addr = map.limit;
+	tables_find(h, &q, &a);
+	assert_int_equal(a.reason, FRAME_NO_MAPPING);
 	tables_request_free(h);
 	tables_fixture_close(&p);
 }
