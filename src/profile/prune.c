@@ -69,6 +69,15 @@ static void cut_locations(struct pruning *x)
 	}
 }
 
+/*
+ * The outermost frame without a name tells nothing: in Go's text it is runtime.goexit, and runtime.main, which is called by it,
+ * would end all stacks.
+ */
+static bool is_user(const struct pruning *x, struct profile_stack s)
+{
+	return x->places[s.location] == PLACE_KEPT && (s.parent || x->p->locations.p[s.location].n_lines);
+}
+
 /* A caller has a smaller number than its callee. */
 static void cut_stacks(struct pruning *x, uint32_t n_stacks)
 {
@@ -85,7 +94,7 @@ static void cut_stacks(struct pruning *x, uint32_t n_stacks)
 			continue;
 		}
 		x->stacks[i] = profile_add_stack(x->p, x->stacks[s.parent], s.location);
-		if (place == PLACE_KEPT)
+		if (is_user(x, s))
 			x->states[i] = STACK_HAS_USER;
 		else if (before == STACK_HAS_USER)
 			x->states[i] = STACK_ENDED;

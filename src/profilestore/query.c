@@ -219,6 +219,17 @@ static int add_series(struct groups *gs, const struct series_read *q,
 	return 0;
 }
 
+/* A series has no profile in a range between two of its profiles. */
+static void drop_empty_groups(struct groups *gs)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < gs->n; i++)
+		if (gs->v[i]->n_profiles)
+			gs->v[n++] = gs->v[i];
+	gs->n = n;
+}
+
 static int sum_over_time(struct reader *rd, const struct profilestore_range *r,
 			 const struct profilestore_series_options *o, struct profilestore_series_list **ret,
 			 struct err *err)
@@ -249,6 +260,7 @@ static int sum_over_time(struct reader *rd, const struct profilestore_range *r,
 							r->deadline },
 				 o, &scale, err);
 	if (res == 0) {
+		drop_empty_groups(&gs);
 		if (gs.n)
 			qsort(gs.v, gs.n, sizeof(struct value_group *), by_total);
 		res = group_list(&gs, MIN(gs.n, (size_t)(o->limit ? o->limit : LIMIT_USUAL)),

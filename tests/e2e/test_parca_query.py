@@ -60,12 +60,19 @@ def test_values_over_time(s):
     found = ask(s, "QueryRange", {"query": CPU + "{}", **RANGE, "step": {"seconds": 60}})["series"]
     by_job = {x["labelset"]["labels"][0]["value"]: x for x in found}
     assert set(by_job) == {"web", "db"} and by_job["web"]["sampleType"] == {"type": "cpu", "unit": "nanoseconds"}
+    assert ask(s, "QueryRange", {"query": CPU + "{}", **RANGE, "step": "60s"})["series"] == found
     points = by_job["web"]["samples"]
     assert [int(p["value"]) for p in points] == [110, 310] and points[0]["timestamp"].startswith(stamp(NOW - 600)[:16])
     assert points[0]["valuePerSecond"] == pytest.approx(110 / 60) and points[0]["count"] == 1
     one, = ask(s, "QueryRange", {"query": CPU + '{job="db"}', **RANGE, "sumBy": ["job"]})["series"]
     assert sum(int(p["value"]) for p in one["samples"]) == 210
     assert ask(s, "QueryRange", {"query": CPU + "{", **RANGE}, 400)["code"] == "invalid_argument"
+
+
+def test_a_series_without_profiles_in_the_range_is_not_listed(s):
+    between = {"start": stamp(NOW - 590), "end": stamp(NOW - 490)}
+    one, = ask(s, "QueryRange", {"query": CPU + "{}", **between})["series"]
+    assert one["labelset"]["labels"] == [{"name": "job", "value": "db"}]
 
 
 def test_all_series_without_a_limit(tmp_path):

@@ -218,6 +218,28 @@ static int timestamp_of_json(struct rpc_reader *r, const struct rpc_field *f, co
 	return 0;
 }
 
+/* google.protobuf.Duration, which is text in JSON: "1.5s". */
+static int duration_of_json(struct rpc_reader *r, struct str s, struct err *err)
+{
+	struct str whole = str_cut(&s, '.'), part = s;
+	struct str *last = part.p ? &part : &whole;
+	uint64_t seconds, nanos = 0;
+	size_t digits;
+
+	if (!last->size || last->p[last->size - 1] != 's')
+		return err_set(err, ERR_INVALID, "must be a time as 1.5s");
+	last->size--;
+	digits = part.p ? part.size : 0;
+	if (!str_to_u64(whole, &seconds) || seconds > UINT64_C(315576000000) || digits > 9 ||
+	    (part.p && !str_to_u64(part, &nanos)))
+		return err_set(err, ERR_INVALID, "must be a time as 1.5s");
+	for (; digits < 9; digits++)
+		nanos *= 10;
+	proto_put_number(r->out, 1, seconds);
+	proto_put_number(r->out, 2, nanos);
+	return 0;
+}
+
 /* A field of PROTO_LEN. An empty one is left out where that means the same. */
 static int put_long(struct rpc_reader *r, const struct rpc_field *f, const json_t *j, unsigned depth,
 		    struct err *err)
@@ -325,6 +347,8 @@ static int message_of_json(struct rpc_reader *r, const struct rpc_message *m, co
 {
 	char room[RPC_MAX_NAME];
 
+	if (json_is_string(j) && str_eq(str_of(m->name), STR("google.protobuf.Duration")))
+		return duration_of_json(r, json_text_of(j), err);
 	if (!json_is_object(j))
 		return err_set(err, ERR_INVALID, "a message must be an object");
 	if (depth > RPC_MAX_DEPTH)
