@@ -309,15 +309,13 @@ static void close_all_but(int keep)
  * The parser must not reach the terminal, log or profile that the agent has here. A sanitizer writes its reports to the
  * last one.
  */
-static void drop_streams(void)
+static void drop_streams(int nothing)
 {
-	int fd = open("/dev/null", O_RDWR | O_CLOEXEC);
-
-	if (fd < 0 || dup2(fd, STDIN_FILENO) < 0 || dup2(fd, STDOUT_FILENO) < 0 ||
-	    (!CONFINE_SANITIZED && dup2(fd, STDERR_FILENO) < 0))
+	if (dup2(nothing, STDIN_FILENO) < 0 || dup2(nothing, STDOUT_FILENO) < 0 ||
+	    (!CONFINE_SANITIZED && dup2(nothing, STDERR_FILENO) < 0))
 		_exit(1);
-	if (fd > STDERR_FILENO)
-		close(fd);
+	if (nothing > STDERR_FILENO)
+		close(nothing);
 }
 
 static _Noreturn void become_starter(int control)
@@ -325,6 +323,7 @@ static _Noreturn void become_starter(int control)
 	static const int ignored[] = { SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGPIPE };
 	struct err err = { 0 };
 	sigset_t none;
+	int nothing;
 
 	/* No handler of the agent's runs here. */
 	for (int sig = 1; sig < NSIG; sig++)
@@ -335,11 +334,15 @@ static _Noreturn void become_starter(int control)
 	for (size_t i = 0; i < ARRAY_SIZE(ignored); i++)
 		signal(ignored[i], SIG_IGN);
 	close_all_but(control);
-	if (confine_drop_rights(&err) < 0) {
+	/* With the rights that it still has: containers may have a device that others cannot open. */
+	nothing = open("/dev/null", O_RDWR | O_CLOEXEC);
+	if (nothing < 0)
+		(void)err_os(&err, errno, "/dev/null");
+	if (nothing < 0 || confine_drop_rights(&err) < 0) {
 		fprintf(stderr, "lode: agent: the parser of files: %s\n", err.text);
 		_exit(1);
 	}
-	drop_streams();
+	drop_streams(nothing);
 	starter_main(3);
 }
 

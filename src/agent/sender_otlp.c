@@ -5,6 +5,7 @@
  */
 #include "agent/sender_otlp.h"
 
+#include <jansson.h>
 #include <sys/random.h>
 
 #include "client/client.h"
@@ -89,17 +90,42 @@ static char *text_for_people(struct str s)
 	return out;
 }
 
+/* Some receivers answer in JSON whatever the request has. */
+static bool is_json(struct bytes answer)
+{
+	return answer.size && answer.p[0] == '{';
+}
+
 bool sender_otlp_is_receipt(struct bytes answer)
 {
 	struct cursor c = cursor_of(answer);
 	struct proto_field f;
 
-	/* Some receivers answer in JSON whatever the request has. */
-	if (answer.size && answer.p[0] == '{')
+	if (is_json(answer))
 		return true;
 	while (proto_next(&c, &f))
 		;
 	return cursor_ok(&c);
+}
+
+/* The mapping of protobuf to JSON writes 64 bits as text. */
+static uint64_t rejected_in_json(struct bytes answer, char **ret_why)
+{
+	json_error_t ignored;
+	json_t *all = json_loadb((const char *)answer.p, answer.size, 0, &ignored);
+	const json_t *part = json_object_get(all, "partialSuccess"),
+		     *n = json_object_get(part, "rejectedProfiles"),
+		     *why = json_object_get(part, "errorMessage");
+	uint64_t rejected = 0;
+
+	if (json_is_string(n))
+		(void)str_to_u64((struct str){ json_string_value(n), json_string_length(n) }, &rejected);
+	else if (json_integer_value(n) > 0)
+		rejected = (uint64_t)json_integer_value(n);
+	if (json_string_length(why))
+		*ret_why = text_for_people((struct str){ json_string_value(why), json_string_length(why) });
+	json_decref(all);
+	return rejected;
 }
 
 uint64_t sender_otlp_rejected(struct bytes answer, char **ret_why)
@@ -109,6 +135,8 @@ uint64_t sender_otlp_rejected(struct bytes answer, char **ret_why)
 	uint64_t rejected = 0;
 
 	*ret_why = NULL;
+	if (is_json(answer))
+		return rejected_in_json(answer, ret_why);
 	while (proto_next(&c, &f)) {
 		struct cursor in = cursor_of(f.b);
 

@@ -22,12 +22,13 @@
 
 struct level {
 	double left, right; /* where the next child begins, and where they all end */
+	double scale;       /* pixels per unit */
 };
 
 struct drawing {
 	const struct profile_tree *t;
 	struct buf *out;
-	double min_value, scale; /* pixels per unit */
+	double min_value, scale; /* pixels per unit, of the root */
 	struct level *levels;    /* of each depth */
 	unsigned room, depth;    /* the deepest level drawn */
 	int64_t total[PROFILE_COLUMNS];
@@ -142,20 +143,23 @@ static int svg_enter(void *arg, uint32_t node, unsigned depth)
 	struct drawing *d = arg;
 	struct profile_node n;
 	struct level *in;
-	double width;
+	double width, callees;
 
 	profile_tree_node(d->t, node, &n);
 	VEC_RESERVE(d->levels, depth, d->room, 2);
 	in = &d->levels[depth];
 	if (!depth)
-		*in = (struct level){ MARGIN, WIDTH - MARGIN };
-	/* If there are negative values, callees may be larger than their caller. */
-	width = MIN(MAX((double)n.total[0] * d->scale, 0.0), MAX(in->right - in->left, 0.0));
-	in[1] = (struct level){ in->left, in->left + width };
+		*in = (struct level){ MARGIN, WIDTH - MARGIN, d->scale };
+	width = MIN(MAX((double)n.total[0] * in->scale, 0.0), MAX(in->right - in->left, 0.0));
+	in[1] = (struct level){ in->left, in->left + width, in->scale };
 	if (n.total[0] <= 0 || (double)n.total[0] < d->min_value || width < MIN_PX)
 		return 1;
 	if (buf_is_over(d->out))
 		return 1;
+	/* If there are negative values, callees may be larger than their caller: each is drawn, and narrower. */
+	callees = profile_tree_callees_sum(d->t, node, MAX(d->min_value, 1.0));
+	if (callees > (double)n.total[0])
+		in[1].scale = width / callees;
 	if (d->measure)
 		d->depth = MAX(d->depth, depth);
 	else

@@ -16,6 +16,7 @@ struct pruning {
 	uint8_t *places;  /* of each location, enum place_kind */
 	uint32_t *stacks; /* of each stack, the new one */
 	uint8_t *states;  /* of each stack, enum stack_state */
+	bool is_go;       /* has functions of Go's runtime */
 };
 /* What of a location is dropped: calls inlined into a kept function, or all of it. */
 enum place_kind { PLACE_KEPT, PLACE_CUT, PLACE_DROPPED };
@@ -47,6 +48,7 @@ static void mark_functions(struct pruning *x)
 	for (uint32_t i = 0; i < x->p->functions.n; i++) {
 		struct str name = bare_name(profile_str(x->p, x->p->functions.p[i].name));
 
+		x->is_go |= str_starts(name, STR("runtime."));
 		x->functions[i] = name.size && pattern_matches(x->drop, name, NULL) &&
 				  !(x->keep && pattern_matches(x->keep, name, NULL));
 	}
@@ -70,12 +72,13 @@ static void cut_locations(struct pruning *x)
 }
 
 /*
- * The outermost frame without a name tells nothing: in Go's text it is runtime.goexit, and runtime.main, which is called by it,
- * would end all stacks.
+ * In Go's text runtime.goexit, the outermost frame, has no name: runtime.main, which is called by it, would end all stacks. In
+ * other programs such a frame is one of the program.
  */
 static bool is_user(const struct pruning *x, struct profile_stack s)
 {
-	return x->places[s.location] == PLACE_KEPT && (s.parent || x->p->locations.p[s.location].n_lines);
+	return x->places[s.location] == PLACE_KEPT &&
+	       (!x->is_go || s.parent || x->p->locations.p[s.location].n_lines);
 }
 
 /* A caller has a smaller number than its callee. */

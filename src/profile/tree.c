@@ -8,6 +8,7 @@
  */
 #include "profile/tree_internal.h"
 
+#include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -36,10 +37,7 @@ static int compile_patterns(struct profile_tree *t, unsigned which, const char *
 	return 0;
 }
 
-/*
- * "^...$", with no other operator but ".": the whole text of a frame, as the page makes it of one that the view shows.
- */
-static bool is_whole_text(const char *pattern)
+bool profile_pattern_is_whole(const char *pattern)
 {
 	size_t n = pattern ? strlen(pattern) : 0;
 
@@ -52,13 +50,25 @@ static bool is_whole_text(const char *pattern)
 	return true;
 }
 
-static uint8_t shown_bits(const struct profile_view *view)
+bool profile_pattern_is_of_place(const char *pattern)
 {
-	uint8_t bits = 1u << MATCH_HIDE | 1u << MATCH_SHOW;
+	size_t at;
 
-	if (is_whole_text(view->focus))
+	if (!profile_pattern_is_whole(pattern))
+		return false;
+	/* "...:12$", "...0x1f$" */
+	for (at = strlen(pattern) - 1; isxdigit((unsigned char)pattern[at - 1]); at--)
+		;
+	return pattern[at] != '$' && (pattern[at - 1] == ':' || pattern[at - 1] == 'x');
+}
+
+static uint8_t whole_bits(const struct profile_view *view)
+{
+	uint8_t bits = 0;
+
+	if (profile_pattern_is_whole(view->focus))
 		bits |= 1u << MATCH_FOCUS;
-	if (is_whole_text(view->ignore))
+	if (profile_pattern_is_whole(view->ignore))
 		bits |= 1u << MATCH_IGNORE;
 	return bits;
 }
@@ -112,7 +122,7 @@ int profile_tree_new(const struct profile_view *view, const struct profile_limit
 	t->view = *view;
 	t->p = profile_new(limits);
 	t->deadline = limits ? limits->deadline : NULL;
-	t->of_shown = shown_bits(view);
+	t->of_whole = whole_bits(view);
 	if (compile_patterns(t, MATCH_FOCUS, "focus", view->focus, err) < 0 ||
 	    compile_patterns(t, MATCH_IGNORE, "ignore", view->ignore, err) < 0 ||
 	    compile_patterns(t, MATCH_HIDE, "hide", view->hide, err) < 0 ||

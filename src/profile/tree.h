@@ -29,13 +29,19 @@ bool profile_group_parse(struct str s, enum profile_group *ret);
 /* The text of a frame without a name: "app+0x1234". */
 void profile_address_text(const struct profile *p, const struct profile_location *l,
 			  char ret[PROFILE_ADDRESS_TEXT]);
+/* The text of a frame by line: "parse /src/x.c:12". */
+void profile_line_text(const struct profile *p, const struct profile_line *line, struct buf *out);
+/* Is @pattern (or NULL) "^...$" of a frame's whole text, as the page makes it? It has no other operator but ".". */
+bool profile_pattern_is_whole(const char *pattern);
+/* And of a line or an address: only locations that still have these can match it. */
+bool profile_pattern_is_of_place(const char *pattern);
 
 /*
  * The content of the tree. Zeroed: everything, by function. Patterns are POSIX extended (base/pattern.h), searched anywhere in
  * a frame's function, file and binary, or its address if it has no name: `by` does not change the samples that `focus` and
- * `ignore` select. Only "^...$" of a frame's whole text, as the page makes it of a line or an address, selects that frame where
- * the view shows it. `hide` and `show` look at the frame's text, too. A frame that stands for several inlined functions (by
- * binary, by address) is hidden if all of them match.
+ * `ignore` select. "^...$" of the whole text of a line or an address selects it in every view, too. `hide` and `show` look at
+ * the frame's text, too. A frame that stands for several inlined functions (by binary, by address) is hidden if all of them
+ * match.
  */
 struct profile_view {
 	enum profile_group by;
@@ -148,6 +154,10 @@ uint32_t profile_tree_n_strings(const struct profile_tree *t);
 struct str profile_tree_type(const struct profile_tree *t);
 struct str profile_tree_unit(const struct profile_tree *t);
 bool profile_tree_compares(const struct profile_tree *t); /* something was added to column 1 */
+/*
+ * The sum of the totals of a node's callees in column 0, without those below @min. With negative values it may exceed its own.
+ */
+double profile_tree_callees_sum(const struct profile_tree *t, uint32_t node, double min);
 
 /*
  * A walk over all nodes, callers first, children in their order: enter() on the way down, leave() (may be

@@ -126,6 +126,18 @@ void profile_tree_node(const struct profile_tree *t, uint32_t node, struct profi
 	}
 }
 
+double profile_tree_callees_sum(const struct profile_tree *t, uint32_t node, double min)
+{
+	double sum = 0;
+
+	for (uint32_t i = t->first_child[node]; i < t->first_child[node + 1]; i++) {
+		double total = (double)tree_total(t, 0, t->children[i]);
+
+		sum += total >= min ? total : 0;
+	}
+	return sum;
+}
+
 uint64_t profile_tree_n_left_out(const struct profile_tree *t)
 {
 	return t->n_left_out;

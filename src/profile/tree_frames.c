@@ -59,6 +59,15 @@ void profile_address_text(const struct profile *p, const struct profile_location
 		snprintf(ret, PROFILE_ADDRESS_TEXT, "%.*s", (int)MIN(base.size, (size_t)240), base.p);
 }
 
+void profile_line_text(const struct profile *p, const struct profile_line *line, struct buf *out)
+{
+	const struct profile_function *f = &p->functions.p[line->function];
+
+	buf_printf(out, STR_FMT " " STR_FMT ":%lld",
+		   STR_ARG(profile_str(p, f->name ? f->name : f->system_name)),
+		   STR_ARG(profile_str(p, f->file)), (long long)line->line);
+}
+
 /* Only its address is known: build ID and address take the places of file and line. */
 static uint32_t address_frame(struct profile_tree *t, struct tree_frames *frames,
 			      const struct profile_location *l)
@@ -99,10 +108,7 @@ static uint32_t function_frame(struct profile_tree *t, struct tree_frames *frame
 static uint32_t line_frame(struct profile_tree *t, struct tree_frames *frames,
 			   const struct profile_location *l, const struct profile_line *line)
 {
-	const struct profile *p = frames->p;
-	const struct profile_function *of = &p->functions.p[line->function];
-	struct str name = profile_str(p, of->name ? of->name : of->system_name),
-		   file = profile_str(p, of->file);
+	const struct profile_function *of = &frames->p->functions.p[line->function];
 	struct profile_function f = { .file = tree_string_in(t, frames, of->file) };
 	AUTO(buf_done) struct buf text = { 0 };
 
@@ -113,8 +119,7 @@ static uint32_t line_frame(struct profile_tree *t, struct tree_frames *frames,
 		f.name = f.file;
 		break;
 	case PROFILE_BY_LINE:
-		buf_printf(&text, STR_FMT " " STR_FMT ":%lld", STR_ARG(name), STR_ARG(file),
-			   (long long)line->line);
+		profile_line_text(frames->p, line, &text);
 		f.name = profile_add_string(t->p, buf_str(&text));
 		f.system_name = binary_in_tree(t, frames, l);
 		f.start_line = line->line;
@@ -149,6 +154,20 @@ static uint8_t bits_of_string(struct profile_tree *t, struct tree_frames *f, uin
 	return (uint8_t)(*known & ~STRING_KNOWN);
 }
 
+/* By the whole text of a line and its address: the page makes patterns of these. */
+static uint8_t bits_of_place(struct profile_tree *t, const struct tree_frames *f,
+			     const struct profile_location *l, const struct profile_line *line)
+{
+	AUTO(buf_done) struct buf b = { 0 };
+	char text[PROFILE_ADDRESS_TEXT];
+
+	if (!t->of_whole)
+		return 0;
+	profile_address_text(f->p, l, text);
+	profile_line_text(f->p, line, &b);
+	return (uint8_t)((tree_text_bits(t, str_of(text)) | tree_text_bits(t, buf_str(&b))) & t->of_whole);
+}
+
 /* By function, file and binary, whichever of these the view shows. */
 static uint8_t bits_of_line(struct profile_tree *t, struct tree_frames *f, const struct profile_location *l,
 			    const struct profile_line *line)
@@ -158,7 +177,8 @@ static uint8_t bits_of_line(struct profile_tree *t, struct tree_frames *f, const
 	if (!f->string_bits.n)
 		return 0;
 	return (uint8_t)(bits_of_string(t, f, of->name ? of->name : of->system_name) |
-			 bits_of_string(t, f, of->file) | bits_of_string(t, f, frame_mapping(f->p, l)->file));
+			 bits_of_string(t, f, of->file) | bits_of_string(t, f, frame_mapping(f->p, l)->file) |
+			 bits_of_place(t, f, l, line));
 }
 
 /* Of a location without names: by its address and binary, whichever of these the view shows. */
@@ -200,10 +220,12 @@ static uint8_t bits_of_location(struct profile_tree *t, struct tree_frames *f,
 static bool tree_push_frame(struct profile_tree *t, struct tree_frames *f, uint32_t frame, bool inlined,
 			    uint8_t bits)
 {
+	const uint8_t of_frame = (uint8_t)(1u << MATCH_HIDE | 1u << MATCH_SHOW | t->of_whole);
+
 	if (!profile_push(t->p, &f->list, frame << 1 | inlined))
 		return false;
 	return !tree_has_patterns(t) ||
-	       profile_push(t->p, &f->bits, (uint8_t)(bits | (tree_frame_bits(t, frame) & t->of_shown)));
+	       profile_push(t->p, &f->bits, (uint8_t)(bits | (tree_frame_bits(t, frame) & of_frame)));
 }
 
 static bool location_frames(struct profile_tree *t, struct tree_frames *f, const struct profile_location *l)

@@ -43,7 +43,7 @@ struct profile_tree {
 	struct profile_view view;
 	struct deadline *deadline;           /* NULL: none */
 	struct pattern *patterns[N_MATCHES]; /* NULL: none */
-	uint8_t of_shown; /* bits of the patterns that are matched with the text of the view */
+	uint8_t of_whole; /* bits of the patterns that are matched with the whole text of lines and addresses */
 	PROFILE_TABLE(uint8_t) frame_matches; /* bits, of each frame that was classified */
 	PROFILE_TABLE(uint8_t) addresses;     /* of frames: they have only a binary and an address */
 	PROFILE_TABLE(uint8_t) outlined;      /* of nodes: also seen as a function that is not inlined */

@@ -248,13 +248,14 @@ class Receiver(Answerer):
         if n == 0:
             self.answer(503, b"\x08\x0e\x12\x0bnot\x1byet now")
         else:
-            self.answer(200, b"\x0a\x08\x08\x01\x12\x04full" if n == 1 else b"")
+            self.answer(200, self.server.rejection if n == 1 else b"")
 
 
 @pytest.mark.slow
-def test_profiles_go_to_a_receiver_of_otlp(can_sample, tmp_path, running):  # noqa: F811
+@pytest.mark.parametrize("rejection", [b"\x0a\x08\x08\x01\x12\x04full", b'{"partialSuccess":{"rejectedProfiles":"1","errorMessage":"full"}}'])
+def test_profiles_go_to_a_receiver_of_otlp(can_sample, tmp_path, running, rejection):  # noqa: F811
     with Taker(Receiver) as server:
-        server.got = []
+        server.got, server.rejection = [], rejection
         (tmp_path / "token").write_text("secret")
         process = running("--to-otlp", server.url, "--window", "1", "-F", "99", "--node", "n1", "--label", "region=eu", "--token-file", tmp_path / "token")
         status = tmp_path / "state" / "status.json"

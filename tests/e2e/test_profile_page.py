@@ -7,6 +7,7 @@ from conftest import LODE
 
 ESCAPE = "\ue00c"
 ARROW_UP = "\ue013"
+ARROW_RIGHT = "\ue014"
 ENTER = "\ue007"
 FOLDED = "main;parse;read 30\nmain;parse;<img src=x onerror=document.title='owned'> 20\nmain;write 50\n"
 
@@ -71,4 +72,22 @@ def test_the_image_zooms(chromium, tmp_path):
             g.dispatchEvent(new MouseEvent('click'))""")
     after = chromium.run(widths)
     assert after["parse"] == 1180 and after["main"] == 1180 and after["read"] == 708 and after["write"] == -1
+    nothing_went_wrong(chromium)
+
+
+def test_callees_larger_than_their_caller_are_drawn_within_it(chromium, tmp_path):
+    """As those of a difference: a has 60 in all."""
+    (tmp_path / "new").write_text("a;x 100\na;y 80\nb;z 50\n")
+    (tmp_path / "base").write_text("a;w 120\n")
+    subprocess.run([LODE, "profile", "--base", tmp_path / "base", "-o", tmp_path / "in.pb.gz", tmp_path / "new"], check=True, timeout=60)
+    subprocess.run([LODE, "profile", "-o", tmp_path / "out.html", tmp_path / "in.pb.gz"], check=True, timeout=60)
+    chromium.open("about:blank")
+    chromium.requests(), chromium.log("browser")
+    chromium.open(f"file://{tmp_path}/out.html")
+    chromium.wait_text("#total", "samples: 110")
+    chromium.run("document.getElementById('graph').focus()")
+    # The root, a, its neighbour b, and z, which is called by b.
+    for key, said in ((ARROW_UP, "a: 60"), (ARROW_RIGHT, "b: 50"), (ARROW_UP, "z: 50")):
+        chromium.press(key)
+        chromium.wait_text("#said", said)
     nothing_went_wrong(chromium)

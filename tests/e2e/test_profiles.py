@@ -254,6 +254,22 @@ def test_an_address_without_a_name_selects_lines(s):
         assert lines["total"] == lines["lines"][0]["cum"] == want, view
 
 
+def test_the_text_of_a_line_selects_the_same_samples_in_every_view(s):
+    send(s, Pprof(types=(("cpu", "nanoseconds"),), time_ms=int(time.time() * 1000)).sample(["main", "parse"], [5]).sample(["main", "emit"], [1]).bytes())
+    g = ask(s, "flamegraph", by="line")
+    line, = [x for x in g["strings"] if x.startswith("parse /src/x.c:")]
+    for view, want in (({"focus": f"^{line}$"}, 5), ({"ignore": f"^{line}$"}, 1)):
+        for by in ("function", "file", "binary", "line", "address"):
+            assert ask(s, "flamegraph", by=by, **view)["total"] == want, (by, view)
+        assert ask(s, "lines", function="main", **view)["total"] == want, view
+    places = [x for x in ask(s, "flamegraph", by="address")["strings"] if x.startswith("x+0x")]
+    totals = [ask(s, "lines", function="main", focus=f"^{x}$".replace("+", "\\+"))["total"] for x in places]
+    assert sorted(totals) == [1, 5, 6]
+    for place, want in zip(places, totals, strict=True):
+        for by in ("function", "file", "binary", "line", "address"):
+            assert ask(s, "flamegraph", by=by, focus=f"^{place}$".replace("+", "\\+"))["total"] == want, (by, place)
+
+
 def test_addresses_have_their_binary_and_build_id(s):
     p = Pprof(types=(("cpu", "nanoseconds"),), mapping=(0x400000, 0x500000, 0, "/usr/bin/x", "AB" * 20), time_ms=int(time.time() * 1000))
     send(s, p.sample([0x401000, 0x402000], [5]).bytes())

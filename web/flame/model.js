@@ -3,7 +3,8 @@
 // nodes, node at a point, search) are a binary search in sorted rows or one pass over the arrays.
 //
 // Nodes are in depth-first order, callers first; node 0 is the total. The width of a node is its total; in a comparison it is the sum of both
-// totals, so that nodes that exist only in the base are visible too.
+// totals, so that nodes that exist only in the base are visible too. If there are negative values, callees may be larger than their caller: they
+// are narrower then, so that they end where it does, since rows are searched by `left`.
 
 // The name of a frame without a name: its binary and address.
 export const HEX_NAME = /(^|\+)0x[0-9a-f]+$/;
@@ -24,16 +25,25 @@ export class FlameModel {
 	layOut() {
 		const { n, parent, total, baseTotal } = this;
 		const weight = new Float64Array(n), left = new Float64Array(n), next = new Float64Array(n), depth = new Uint32Array(n);
+		const callees = new Float64Array(n), scale = new Float64Array(n).fill(1);
 		let deepest = 0;
 		for (let i = 0; i < n; i++) {
 			weight[i] = Math.max(0, total[i]) + (baseTotal ? Math.max(0, baseTotal[i]) : 0);
+			if (i)
+				callees[parent[i]] += weight[i];
+		}
+		for (let i = 0; i < n; i++) {
 			if (i) {
 				const p = parent[i];
 				left[i] = next[p];
+				scale[i] = scale[p];
+				weight[i] = Math.min(weight[i] * scale[p], Math.max(0, left[p] + weight[p] - left[i]));
 				next[p] += weight[i];
 				depth[i] = depth[p] + 1;
 				deepest = Math.max(deepest, depth[i]);
 			}
+			if (callees[i] * scale[i] > weight[i])
+				scale[i] = weight[i] / callees[i];
 			next[i] = left[i];
 		}
 		const start = new Uint32Array(deepest + 2), rows = new Uint32Array(n);

@@ -32,6 +32,7 @@ struct lines {
 	uint32_t *of_lines; /* of each line of the profile: its number in the list + 1 */
 	bool *of_mappings;  /* of each mapping: some of its lines are in the list */
 	struct pattern *focus, *ignore;
+	bool whole_focus, whole_ignore; /* matched with the whole text of lines and addresses, too */
 	uint8_t *matches;    /* of each location, if there is a pattern: MATCHES_FOCUS, MATCHES_IGNORE */
 	struct str one_file; /* if only the function was asked for: its file */
 };
@@ -123,13 +124,22 @@ static int lines_number(struct lines *l, struct err *err)
 	return 0;
 }
 
-static bool pattern_found(const struct lines *l, struct pattern *p, const struct profile_location *loc)
+static bool is_line_found(const struct lines *l, struct pattern *p, const struct profile_line *line)
+{
+	AUTO(buf_done) struct buf text = { 0 };
+
+	profile_line_text(l->p, line, &text);
+	return pattern_matches(p, buf_str(&text), l->deadline);
+}
+
+static bool pattern_found(const struct lines *l, struct pattern *p, bool whole,
+			  const struct profile_location *loc)
 {
 	char text[PROFILE_ADDRESS_TEXT];
 
 	if (!p)
 		return false;
-	if (!loc->n_lines) {
+	if (!loc->n_lines || whole) {
 		profile_address_text(l->p, loc, text);
 		if (pattern_matches(p, str_of(text), l->deadline))
 			return true;
@@ -142,7 +152,8 @@ static bool pattern_found(const struct lines *l, struct pattern *p, const struct
 			&l->p->functions.p[l->p->lines.p[loc->first_line + k].function];
 
 		if (pattern_matches(p, profile_str(l->p, f->name ? f->name : f->system_name), l->deadline) ||
-		    pattern_matches(p, profile_str(l->p, f->file), l->deadline))
+		    pattern_matches(p, profile_str(l->p, f->file), l->deadline) ||
+		    (whole && is_line_found(l, p, &l->p->lines.p[loc->first_line + k])))
 			return true;
 	}
 	return false;
@@ -159,6 +170,8 @@ static int lines_patterns(struct api *a, struct lines *l, struct err *err)
 		return err_in(err, "focus");
 	if (ignore.size && pattern_new(ignore, false, &l->ignore, err) < 0)
 		return err_in(err, "ignore");
+	l->whole_focus = profile_pattern_is_whole(api_cstr(a, "focus"));
+	l->whole_ignore = profile_pattern_is_whole(api_cstr(a, "ignore"));
 	return 0;
 }
 
@@ -170,10 +183,12 @@ static int lines_match(struct lines *l, struct err *err)
 	if (!l->matches)
 		return err_set(err, ERR_LIMIT, "no memory for %u locations", l->p->locations.n);
 	for (uint32_t i = 0; i < l->p->locations.n; i++) {
+		const struct profile_location *loc = &l->p->locations.p[i];
+
 		if (deadline_check(l->deadline, STEPS_OF_MATCH, err) < 0)
 			return -1;
-		l->matches[i] = (pattern_found(l, l->focus, &l->p->locations.p[i]) ? MATCHES_FOCUS : 0) |
-				(pattern_found(l, l->ignore, &l->p->locations.p[i]) ? MATCHES_IGNORE : 0);
+		l->matches[i] = (pattern_found(l, l->focus, l->whole_focus, loc) ? MATCHES_FOCUS : 0) |
+				(pattern_found(l, l->ignore, l->whole_ignore, loc) ? MATCHES_IGNORE : 0);
 	}
 	return 0;
 }
@@ -313,13 +328,16 @@ int api_lines(struct api *a, struct err *err)
 			   .memory = &a->memory,
 			   .file = api_text(a, "file"),
 			   .function = api_text(a, "function") };
+	bool of_place;
 	int r;
 
 	if (!l.file.size && !l.function.size)
 		return err_set(err, ERR_INVALID, "a 'file' or a 'function' is needed");
 	if (lines_patterns(a, &l, err) < 0)
 		return -1;
-	r = api_merge(a, PROFILESTORE_LINES, &l.lender, &m, err);
+	of_place = profile_pattern_is_of_place(api_cstr(a, "focus")) ||
+		   profile_pattern_is_of_place(api_cstr(a, "ignore"));
+	r = api_merge(a, of_place ? PROFILESTORE_ADDRESSES : PROFILESTORE_LINES, &l.lender, &m, err);
 	if (r)
 		return r;
 	l.p = m.side[0].profile;

@@ -10,6 +10,8 @@
 
 enum profilestore_detail api_detail(const struct profile_view *view)
 {
+	if (profile_pattern_is_of_place(view->focus) || profile_pattern_is_of_place(view->ignore))
+		return PROFILESTORE_ADDRESSES;
 	switch (view->by) {
 	case PROFILE_BY_ADDRESS:
 		return PROFILESTORE_ADDRESSES;

@@ -112,35 +112,33 @@ static void filters_select_the_same_samples_in_every_view(void **state)
 		}
 }
 
-/* "Focus" of the page: of a line or an address, too, but no part of their text. */
+/* "Focus" of the page: of a line or an address, too, but no part of their text. Another view selects the same. */
 static void the_text_of_a_frame_selects_its_samples(void **state)
 {
 	static const struct {
-		enum profile_group by;
 		const char *pattern;
 		int64_t focus;
 	} cases[] = {
-		{ PROFILE_BY_LINE, "^main a\\.c:7$", 3 },  { PROFILE_BY_LINE, "^f b\\.c:8$", 2 },
-		{ PROFILE_BY_LINE, "^f b.c:8$", 2 },       { PROFILE_BY_LINE, "^f b\\.c:8\\$", 0 },
-		{ PROFILE_BY_LINE, "^f b\\.c:.*$", 0 },    { PROFILE_BY_LINE, "^f b\\.c", 0 },
-		{ PROFILE_BY_FUNCTION, "^f b\\.c:8$", 0 }, { PROFILE_BY_ADDRESS, "^app\\+0x10$", 3 },
-		{ PROFILE_BY_ADDRESS, "^app\\+0x11$", 2 }, { PROFILE_BY_ADDRESS, "^app\\+0x1$", 0 },
+		{ "^main a\\.c:7$", 3 }, { "^f b\\.c:8$", 2 },  { "^f b.c:8$", 2 },
+		{ "^f b\\.c:8\\$", 0 },  { "^f b\\.c:.*$", 0 }, { "^f b\\.c", 0 },
+		{ "^app\\+0x10$", 3 },   { "^app\\+0x11$", 2 }, { "^app\\+0x1$", 0 },
 	};
 	AUTO(profile_freep) struct profile *p = filed();
 
-	for (size_t i = 0; i < 2 * ARRAY_SIZE(cases); i++) {
-		const char *pattern = cases[i / 2].pattern;
-		bool focus = i % 2;
-		AUTO(profile_tree_freep)
-		struct profile_tree *t = tree_of(p,
-						 &(struct profile_view){ .by = cases[i / 2].by,
-									 .focus = focus ? pattern : NULL,
-									 .ignore = focus ? NULL : pattern });
-		struct profile_node root;
+	for (enum profile_group by = PROFILE_BY_FUNCTION; by <= PROFILE_BY_ADDRESS; by++)
+		for (size_t i = 0; i < 2 * ARRAY_SIZE(cases); i++) {
+			const char *pattern = cases[i / 2].pattern;
+			bool focus = i % 2;
+			AUTO(profile_tree_freep)
+			struct profile_tree *t = tree_of(
+				p, &(struct profile_view){ .by = by,
+							   .focus = focus ? pattern : NULL,
+							   .ignore = focus ? NULL : pattern });
+			struct profile_node root;
 
-		profile_tree_node(t, 0, &root);
-		assert_int_equal(root.total[0], focus ? cases[i / 2].focus : 3 - cases[i / 2].focus);
-	}
+			profile_tree_node(t, 0, &root);
+			assert_int_equal(root.total[0], focus ? cases[i / 2].focus : 3 - cases[i / 2].focus);
+		}
 }
 
 /* One that stands for an inlined call and its caller is hidden if both are. */
@@ -356,6 +354,31 @@ static void names_are_escaped(void **state)
 	assert_null(strchr(buf_cstr(&b), '\x01'));
 }
 
+/* As those of a difference: "a" has 60 in all. */
+static void callees_larger_than_their_caller_are_drawn_within_it(void **state)
+{
+	AUTO(profile_freep)
+	struct profile *p = folded("a;x 100\na;y 80\nb;z 50\n"),
+		       *less = folded("a;w 120\n");
+	AUTO(profile_tree_freep) struct profile_tree *t = NULL;
+	AUTO(buf_done) struct buf b = { 0 };
+	struct err err = { 0 };
+
+	assert_done(profile_tree_new(&(struct profile_view){ 0 }, NULL, &t, &err));
+	assert_done(profile_tree_add(t, p, 0, 0, 1, &err));
+	assert_done(profile_tree_add(t, less, 0, 0, -1, &err));
+	assert_done(profile_tree_end(t, &err));
+	profile_write_svg(t, &(struct profile_output){ 0 }, &b);
+	assert_non_null(
+		strstr(buf_cstr(&b), "data-x=\"0.000000\" data-w=\"0.545455\" data-d=\"1\"><title>a (60"));
+	assert_non_null(
+		strstr(buf_cstr(&b), "data-x=\"0.000000\" data-w=\"0.303030\" data-d=\"2\"><title>x (100"));
+	assert_non_null(
+		strstr(buf_cstr(&b), "data-x=\"0.303030\" data-w=\"0.242424\" data-d=\"2\"><title>y (80"));
+	assert_non_null(
+		strstr(buf_cstr(&b), "data-x=\"0.545455\" data-w=\"0.454545\" data-d=\"2\"><title>z (50"));
+}
+
 static void deep_trees_need_no_stack(void **state)
 {
 	AUTO(buf_done) struct buf text = { 0 };
@@ -512,6 +535,7 @@ int main(void)
 		cmocka_unit_test(labels_are_roots),
 		cmocka_unit_test(two_profiles_are_compared),
 		cmocka_unit_test(names_are_escaped),
+		cmocka_unit_test(callees_larger_than_their_caller_are_drawn_within_it),
 		cmocka_unit_test(deep_trees_need_no_stack),
 		cmocka_unit_test(values_have_units),
 	};
