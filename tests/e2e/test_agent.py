@@ -229,7 +229,8 @@ def test_programs_at_the_same_addresses_that_run_each_other(can_sample, tmp_path
     r = agent("-o", out, "-F", "997", "--", first, "40", "50", first, second)
     assert r.returncode == 0, r.stderr
     rows = folded(out)
-    assert sum(n for s, n in rows if "_runs" in str(s)) > 1e9, r.stderr
+    # Two seconds of wall time, of which a busy machine gives a part.
+    assert sum(n for s, n in rows if "_runs" in str(s)) > 0.3e9, r.stderr
     assert sum(n for s, n in rows if "_never" in str(s)) < 0.02 * sum(n for _, n in rows), [s for s, _ in rows if "_never" in str(s)][:5]
 
 
