@@ -183,7 +183,7 @@ static void another_program_at_the_same_addresses(void **state)
 	sampler_close(s);
 }
 
-/* The kernel has dropped what was set, and the event that says so has not come yet. */
+/* The kernel has dropped the mappings that were set, and its event of that has not come yet. */
 static void another_program_whose_event_is_under_way(void **state)
 {
 	struct sampler *s = sampler_mem_new(&(struct sampler_options){ .hold_ms = 500 });

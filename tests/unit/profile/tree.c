@@ -358,8 +358,7 @@ static void names_are_escaped(void **state)
 static void callees_larger_than_their_caller_are_drawn_within_it(void **state)
 {
 	AUTO(profile_freep)
-	struct profile *p = folded("a;x 100\na;y 80\nb;z 50\n"),
-		       *less = folded("a;w 120\n");
+	struct profile *p = folded("a;x 100\na;y 80\nb;z 50\n"), *less = folded("a;w 120\n");
 	AUTO(profile_tree_freep) struct profile_tree *t = NULL;
 	AUTO(buf_done) struct buf b = { 0 };
 	struct err err = { 0 };

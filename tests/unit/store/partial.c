@@ -196,7 +196,7 @@ static void a_damaged_partial_is_resumed_before_the_damage(void **state)
 	end_and_check(f, p);
 }
 
-/* What was left after the valid part is cut off: the rest may take less room than that. */
+/* Bytes after the valid part are cut off: the rest of the file may be shorter than they are. */
 static void nothing_of_a_damaged_partial_stays_at_the_end(void **state)
 {
 	struct partial_fixture *f = *state;
