@@ -208,13 +208,18 @@ class Greedy(Answerer):
         self.end_headers()
 
 
-def test_lode_push_does_not_send_the_same_bytes_for_ever(elf, tmp_path):
+def fails_with(answerer, elf, tmp_path, message):
+    """A push to this server fails after one retry, with this message."""
     (tmp_path / "x.debug").write_bytes(elf.debug)
-    with Taker(Greedy) as server:
+    with Taker(answerer) as server:
         server.parts = 0
         r = lode("push", tmp_path / "x.debug", "--to", server.url, "--retries", "1", ok=False, timeout=30)
-        assert r.returncode == 1 and "did not take all of a part" in r.stderr, r.stderr
+        assert r.returncode == 1 and message in r.stderr, r.stderr
         assert server.parts == 2
+
+
+def test_lode_push_does_not_send_the_same_bytes_for_ever(elf, tmp_path):
+    fails_with(Greedy, elf, tmp_path, "did not take all of a part")
 
 
 class Firewall(Greedy):
@@ -227,12 +232,7 @@ class Firewall(Greedy):
 
 
 def test_a_page_with_status_200_does_not_say_that_the_file_is_there(elf, tmp_path):
-    (tmp_path / "x.debug").write_bytes(elf.debug)
-    with Taker(Firewall) as server:
-        server.parts = 0
-        r = lode("push", tmp_path / "x.debug", "--to", server.url, "--retries", "1", ok=False, timeout=30)
-        assert r.returncode == 1 and "not of a lode server" in r.stderr, r.stderr
-        assert server.parts == 2
+    fails_with(Firewall, elf, tmp_path, "not of a lode server")
 
 
 @pytest.mark.slow

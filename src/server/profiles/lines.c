@@ -335,8 +335,7 @@ int api_lines(struct api *a, struct err *err)
 		return err_set(err, ERR_INVALID, "a 'file' or a 'function' is needed");
 	if (lines_patterns(a, &l, err) < 0)
 		return -1;
-	of_place = profile_pattern_is_of_place(api_cstr(a, "focus")) ||
-		   profile_pattern_is_of_place(api_cstr(a, "ignore"));
+	of_place = api_selects_places(api_cstr(a, "focus"), api_cstr(a, "ignore"));
 	r = api_merge(a, of_place ? PROFILESTORE_ADDRESSES : PROFILESTORE_LINES, &l.lender, &m, err);
 	if (r)
 		return r;

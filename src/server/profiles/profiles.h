@@ -209,6 +209,8 @@ struct api_tree {
 	struct str file;                 /* where it is; empty: any */
 	const struct api_filter *filter; /* NULL: none */
 };
+/* Patterns (or NULL) of lines or addresses select samples: these need PROFILESTORE_ADDRESSES. */
+bool api_selects_places(const char *focus, const char *ignore);
 enum profilestore_detail api_detail(const struct profile_view *view); /* that its tree needs */
 /* Merge the profiles of the query, and make the tree; the results are those of api_merge(). The profiles are freed. */
 #define API_LEND_FROM \

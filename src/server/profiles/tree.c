@@ -8,9 +8,14 @@
 #define RETRY_MS 1000 /* after this time a client may ask again for pending names */
 #define LATER_MS 5000 /* ... for names that wait for a debug file */
 
+bool api_selects_places(const char *focus, const char *ignore)
+{
+	return profile_pattern_is_of_place(focus) || profile_pattern_is_of_place(ignore);
+}
+
 enum profilestore_detail api_detail(const struct profile_view *view)
 {
-	if (profile_pattern_is_of_place(view->focus) || profile_pattern_is_of_place(view->ignore))
+	if (api_selects_places(view->focus, view->ignore))
 		return PROFILESTORE_ADDRESSES;
 	switch (view->by) {
 	case PROFILE_BY_ADDRESS:

@@ -58,29 +58,45 @@ static void build_ids_that_are_done_make_room_for_others(void **state)
 	home_free(h);
 }
 
+/* Those of this program; without debug information the test is skipped. */
+static void own_facts(struct elf_facts *ret)
+{
+	AUTO(source_closep) struct source *src = NULL;
+	struct err err = { 0 };
+
+	assert_done(source_open_file("/proc/self/exe", &src, &err));
+	if (elf_facts_read(src, ret, &err) != 0 || !(ret->flags & ELF_IS_DEBUG) || !ret->build_id.size)
+		skip();
+}
+
+/* This program is wanted, and given; its upload fails. */
+static void upload_fails(struct home *h, const struct build_id *own, struct home_stats *ret)
+{
+	struct build_id id;
+
+	home_want(h, own);
+	assert_true(home_next(h, &id));
+	home_give(h, &id, open("/proc/self/exe", O_RDONLY | O_CLOEXEC), 0, "/proc/self/exe");
+	for (unsigned i = 0; i < 60000 && !ret->n_failed; i++) {
+		usleep(1000);
+		home_stats(h, ret);
+	}
+}
+
 /* The folder for temporary files is not there, as if its disk were full. */
 static void a_failure_of_this_machine_is_tried_again(void **state)
 {
 	const struct home_options o = { .url = "http://127.0.0.1:1", .dir = "/nonexistent" };
-	AUTO(source_closep) struct source *src = NULL;
 	struct home_stats st = { 0 };
 	struct home *h = NULL;
 	struct elf_facts facts;
 	struct err err = { 0 };
 	struct build_id id;
 
-	assert_done(source_open_file("/proc/self/exe", &src, &err));
-	if (elf_facts_read(src, &facts, &err) != 0 || !(facts.flags & ELF_IS_DEBUG) || !facts.build_id.size)
-		skip();
+	own_facts(&facts);
 	clock_test_freeze(1000);
 	assert_done(home_new(&o, &h, &err));
-	home_want(h, &facts.build_id);
-	assert_true(home_next(h, &id));
-	home_give(h, &id, open("/proc/self/exe", O_RDONLY | O_CLOEXEC), 0, "/proc/self/exe");
-	for (unsigned i = 0; i < 60000 && !st.n_failed; i++) {
-		usleep(1000);
-		home_stats(h, &st);
-	}
+	upload_fails(h, &facts.build_id, &st);
 	assert_int_equal(st.n_failed, 1);
 	home_want(h, &facts.build_id);
 	assert_false(home_next(h, &id));
@@ -117,7 +133,6 @@ static void a_token_that_may_not_upload_is_tried_again(void **state)
 {
 	struct sockaddr_in at = { .sin_family = AF_INET, .sin_addr = { htonl(INADDR_LOOPBACK) } };
 	struct home_options o = { .executables = true };
-	AUTO(source_closep) struct source *src = NULL;
 	socklen_t size = sizeof(at);
 	struct home_stats st = { 0 };
 	AUTO(mem_freep) char *url = NULL;
@@ -128,9 +143,7 @@ static void a_token_that_may_not_upload_is_tried_again(void **state)
 	pthread_t thread;
 	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
-	assert_done(source_open_file("/proc/self/exe", &src, &err));
-	if (elf_facts_read(src, &facts, &err) != 0 || !(facts.flags & ELF_IS_DEBUG) || !facts.build_id.size)
-		skip();
+	own_facts(&facts);
 	assert_int_equal(bind(fd, (struct sockaddr *)&at, sizeof(at)), 0);
 	assert_int_equal(listen(fd, 1), 0);
 	assert_int_equal(getsockname(fd, (struct sockaddr *)&at, &size), 0);
@@ -138,13 +151,7 @@ static void a_token_that_may_not_upload_is_tried_again(void **state)
 	o.url = url = mem_printf("http://127.0.0.1:%u", ntohs(at.sin_port));
 	clock_test_freeze(1000);
 	assert_done(home_new(&o, &h, &err));
-	home_want(h, &facts.build_id);
-	assert_true(home_next(h, &id));
-	home_give(h, &id, open("/proc/self/exe", O_RDONLY | O_CLOEXEC), 0, "/proc/self/exe");
-	for (unsigned i = 0; i < 60000 && !st.n_failed; i++) {
-		usleep(1000);
-		home_stats(h, &st);
-	}
+	upload_fails(h, &facts.build_id, &st);
 	assert_non_null(strstr(st.error, "403"));
 	/* Nor is another file. */
 	id = id_of(1);

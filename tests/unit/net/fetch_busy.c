@@ -213,23 +213,17 @@ static void nothing_but_a_dead_server_is_an_error_with_its_errno(void **state)
 
 static void a_file_without_room_is_requested_from_the_next_server(void **state)
 {
-	struct fault_rule rules[] = { sink_good(), sink_good() };
-	struct fault_http *a = fault_http_new(&rules[0], 1), *b = fault_http_new(&rules[1], 1);
-	const char *urls[] = { fault_http_url(a), fault_http_url(b) };
-	struct net *n = sink_net();
+	struct pair p = pair_of(sink_good(), sink_good());
 	struct sink s = { .no_room = true };
 
-	sink_fetch(n, &s, NULL, urls, 2);
+	sink_fetch(p.n, &s, NULL, p.urls, 2);
 	sink_assert_got(&s);
 	sink_done(&s);
 	s.no_room = true;
-	sink_fetch(n, &s, NULL, urls, 1);
+	sink_fetch(p.n, &s, NULL, p.urls, 1);
 	assert_int_equal(s.err.kind, ERR_UPSTREAM);
 	assert_int_equal(s.err.os, ENOSPC);
-	sink_done(&s);
-	net_free(n);
-	fault_http_free(a);
-	fault_http_free(b);
+	pair_done(&p, &s);
 }
 
 int main(void)

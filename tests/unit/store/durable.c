@@ -303,19 +303,24 @@ static void collect_within(void *arg)
 		assert_true(object_is_on_disk(f, RECORD, "two, and other bytes"));
 }
 
-/* Else the old record, which is on disk still, would name a removed content. */
-static void garbage_is_collected_by_records_on_disk(void **state)
+/* Replace "one"; @before is called before the new record is on disk. */
+static void replace_during(struct store_fixture *f, void (*before)(void *arg))
 {
-	struct store_fixture *f = *state;
 	struct err err = { 0 };
 
 	assert_done(put_of(f->st, STORE_FETCHED, KEY, "one", &err));
 	clock_test_advance(60000);
 	disk.part = "/keys/ab";
-	disk.before = collect_within;
+	disk.before = before;
 	disk.arg = f;
 	assert_done(put_of(f->st, STORE_FETCHED, KEY, "two, and other bytes", &err));
 	assert_null(disk.part);
+}
+
+/* Else the old record, which is on disk still, would name a removed content. */
+static void garbage_is_collected_by_records_on_disk(void **state)
+{
+	replace_during(*state, collect_within);
 }
 
 static void evict_within(void *arg)
@@ -338,16 +343,7 @@ static void evict_within(void *arg)
 /* The same of contents that go to make room. */
 static void room_is_made_by_records_on_disk(void **state)
 {
-	struct store_fixture *f = *state;
-	struct err err = { 0 };
-
-	assert_done(put_of(f->st, STORE_FETCHED, KEY, "one", &err));
-	clock_test_advance(60000);
-	disk.part = "/keys/ab";
-	disk.before = evict_within;
-	disk.arg = f;
-	assert_done(put_of(f->st, STORE_FETCHED, KEY, "two, and other bytes", &err));
-	assert_null(disk.part);
+	replace_during(*state, evict_within);
 }
 
 static void a_removed_object_does_not_come_back(void **state)

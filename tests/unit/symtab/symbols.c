@@ -22,7 +22,7 @@ static void a_symbol_without_a_size_extends_to_the_next(void **state)
 	assert_answer(&a, 0x2000, "-");
 }
 
-/* With or without a size: what is between two sections of code has no name. */
+/* With or without a size. Addresses between two sections of code have no name. */
 static void a_symbol_ends_with_its_section(void **state)
 {
 	for (unsigned size = 0; size <= 0x4000; size += 0x4000) {
