@@ -2,7 +2,24 @@
 /*
  * Attribute values (section 7.5.6) in DIEs and, from DWARF 5 on, in the entries of line tables.
  */
+#include "base/leb.h"
 #include "dwarf/internal.h"
+
+uint64_t dwarf_uleb(struct cursor *c)
+{
+	const uint8_t *p = c->p;
+	uint64_t v = cursor_left(c) ? leb_u(&p, c->end) : 0;
+
+	return cursor_take(c, (uint64_t)MAX(p - c->p, 1)) ? v : 0;
+}
+
+static int64_t dwarf_sleb(struct cursor *c)
+{
+	const uint8_t *p = c->p;
+	int64_t v = leb_s(&p, c->end);
+
+	return cursor_take(c, (uint64_t)(p - c->p)) ? v : 0;
+}
 
 static struct dwarf_value value_number(uint64_t v)
 {
@@ -26,7 +43,7 @@ bool dwarf_form_read(struct cursor *c, uint64_t form, int64_t implicit, const st
 	uint64_t n;
 
 	if (form == FORM_INDIRECT) {
-		form = cursor_uleb(c);
+		form = dwarf_uleb(c);
 		/* An implicit constant would have to be in the abbreviation, and indirection does not nest. */
 		if (form == FORM_INDIRECT || form == FORM_IMPLICIT_CONST)
 			return false;
@@ -59,7 +76,7 @@ bool dwarf_form_read(struct cursor *c, uint64_t form, int64_t implicit, const st
 		*ret = value_number(cursor_u64(c));
 		return true;
 	case FORM_SDATA:
-		*ret = value_number((uint64_t)cursor_sleb(c));
+		*ret = value_number((uint64_t)dwarf_sleb(c));
 		return true;
 	case FORM_UDATA:
 	case FORM_REF_UDATA:
@@ -67,10 +84,10 @@ bool dwarf_form_read(struct cursor *c, uint64_t form, int64_t implicit, const st
 	case FORM_LOCLISTX:
 	case FORM_RNGLISTX:
 	case FORM_GNU_ADDR_INDEX:
-		*ret = value_number(cursor_uleb(c));
+		*ret = value_number(dwarf_uleb(c));
 		return true;
 	case FORM_LLVM_ADDRX_OFFSET:
-		n = cursor_uleb(c);
+		n = dwarf_uleb(c);
 		*ret = value_number(dwarf_addrx_offset(n, cursor_u32(c)));
 		return true;
 	case FORM_ADDR:
@@ -100,7 +117,7 @@ bool dwarf_form_read(struct cursor *c, uint64_t form, int64_t implicit, const st
 		return true;
 	case FORM_BLOCK:
 	case FORM_EXPRLOC:
-		*ret = value_block(cursor_bytes(c, cursor_uleb(c)));
+		*ret = value_block(cursor_bytes(c, dwarf_uleb(c)));
 		return true;
 	case FORM_DATA16:
 		*ret = value_block(cursor_bytes(c, 16));
@@ -122,7 +139,7 @@ bool dwarf_form_read(struct cursor *c, uint64_t form, int64_t implicit, const st
 		return true;
 	case FORM_STRX:
 	case FORM_GNU_STR_INDEX:
-		*ret = value_reference(DWARF_STRX, cursor_uleb(c));
+		*ret = value_reference(DWARF_STRX, dwarf_uleb(c));
 		return true;
 	case FORM_STRX1:
 		*ret = value_reference(DWARF_STRX, cursor_u8(c));

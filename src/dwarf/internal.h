@@ -177,6 +177,10 @@ struct dwarf_value {
 	struct bytes bytes;
 };
 
+/* A number of 64 bits, in as many bytes as it takes; bits over them are dropped, as by leb_u(), which reads most DIEs:
+ * it must not depend on who reads a DIE whether it is damaged. */
+uint64_t dwarf_uleb(struct cursor *c);
+
 /*
  * Read a value. False: the form is unknown, so nothing after it can be read. The caller checks whether the
  * cursor has failed. @implicit is the constant in the abbreviation (DW_FORM_implicit_const).

@@ -55,7 +55,7 @@ int dwarf_die_each(struct dwarf_reader *r, const struct dwarf_die *die, dwarf_at
 	const struct dwarf_data *abbrev = &die->cu->file->abbrev;
 	const uint8_t *spec, *end = abbrev->p + abbrev->size;
 	const struct dwarf_table *t = die->table;
-	uint64_t code = cursor_uleb(&c);
+	uint64_t code = dwarf_uleb(&c);
 	const struct dwarf_decl *decl;
 
 	decl = code ? dwarf_table_find(t, code) : NULL;
@@ -79,7 +79,7 @@ int dwarf_die_each(struct dwarf_reader *r, const struct dwarf_die *die, dwarf_at
 		if ((!a.name && !a.form) || spec > end)
 			return 0;
 		if (a.form == FORM_INDIRECT) {
-			a.form = cursor_uleb(&c);
+			a.form = dwarf_uleb(&c);
 			if (a.form == FORM_INDIRECT || a.form == FORM_IMPLICIT_CONST)
 				return err_set(err, ERR_INVALID, "form %llu must not be indirect",
 					       (unsigned long long)a.form);

@@ -110,6 +110,24 @@ static void dies_without_code_are_skipped_by_their_siblings(void **state)
 }
 
 /* Firmware starts at address 0, which in other files marks dead code. */
+/* Its low bits count, whichever reader of the DIE meets it: one that fails there finds no name. */
+static void a_number_of_over_64_bits_costs_no_name(void **state)
+{
+	AUTO(answers_done) struct answers a;
+
+	answers_init(&a, ELF_WRITER_X86_64, ET_DYN);
+	code_unit_c(&a.w, add_lines(&a));
+	code_die(&a.w, T_SUBPROGRAM, false, A_LOW, F_ADDR, U(0x1000), A_HIGH, F_ADDR, U(0x1010), A_NAME,
+		 F_STRP, S("f"), A_DECL_LINE, F_UDATA, U(1), 0u);
+	a.w.info.size--;
+	buf_add(&a.w.info, "\x81\x80\x80\x80\x80\x80\x80\x80\x80\xff\x7f", 11);
+	code_up(&a.w);
+	code_unit_end(&a.w);
+	answers_open(&a);
+	assert_answer(&a, 0x1000, "f at /src/a.c:10");
+	assert_int_equal(symtab_info(a.t)->n_skipped, 0);
+}
+
 static void code_at_address_0(void **state)
 {
 	AUTO(answers_done) struct answers a;
@@ -467,6 +485,7 @@ int main(void)
 		cmocka_unit_test(units_that_share_their_abbreviations),
 		cmocka_unit_test(a_die_of_very_many_attributes_is_skipped),
 		cmocka_unit_test(dies_without_code_are_skipped_by_their_siblings),
+		cmocka_unit_test(a_number_of_over_64_bits_costs_no_name),
 		cmocka_unit_test(code_at_address_0),
 		cmocka_unit_test(wrong_aranges_do_not_change_the_answer),
 		cmocka_unit_test(one_address_after_a_function_has_its_symbols_name),
