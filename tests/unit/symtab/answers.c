@@ -94,6 +94,16 @@ void assert_answer(struct answers *a, uint64_t addr, const char *want)
 		fail_msg("0x%llx is \"%s\", not \"%s\"", (unsigned long long)addr, got, want);
 }
 
+void assert_hidden(struct answers *a, uint64_t n_ranges, uint64_t size, uint64_t lines_size)
+{
+	const struct symtab_hidden *h = &symtab_info(a->t)->hidden;
+
+	assert_int_equal(h->n_ranges, n_ranges);
+	assert_int_equal(h->size, size);
+	assert_int_equal(h->lines_size, lines_size);
+	assert_memory_equal(&a->stats.hidden, h, sizeof(*h));
+}
+
 uint64_t add_lines(struct answers *a)
 {
 	static const char *const v4[] = { "a.c", "b.h", NULL };

@@ -34,6 +34,8 @@ void answers_open(struct answers *a);
 /* The frames of an address: "f at /src/a.c:3 (discriminator 2) in g at /src/a.c:9", "-" for none. */
 const char *answer(struct answers *a, uint64_t addr);
 void assert_answer(struct answers *a, uint64_t addr, const char *want);
+/* The counts of hidden ranges, their bytes, and hidden bytes of lines. */
+void assert_hidden(struct answers *a, uint64_t n_ranges, uint64_t size, uint64_t lines_size);
 
 /* ---- DIEs ---- */
 
