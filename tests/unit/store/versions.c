@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Earlier versions of objects: kept, restored, removed and evicted. */
+#include "fixture.h"
+
+#include <errno.h>
+#include "store/internal.h"
+
+/* A reader touches the record between a push's look at it and its replacement. */
+static struct {
+	struct blobs_ops ops;
+	const struct blobs_ops *under;
+	unsigned left;
+} touching;
+
+static int put_staged_and_touch(struct blobs *b, const char *name, struct staging *s, bool keep,
+				struct err *err)
+{
+	AUTO(buf_done) struct buf record = { 0 };
+	struct store_key key = key_of("ab/debuginfo");
+	int r = touching.under->put_staged(b, name, s, keep, err);
+
+	clock_test_advance(100);
+	if (touching.left && touching.left--) {
+		store_record_name(&key, &record);
+		assert_int_equal(touching.under->touch(b, buf_cstr(&record), err), 0);
+	}
+	return r;
+}
+
+static void a_replacement_that_is_tried_again_keeps_one_version(void **state)
+{
+	struct store_fixture *f = *state;
+
+	assert_int_equal(text_put_as(f, "ci", "one", STORE_IF_OWNED), 0);
+	clock_test_advance(60000);
+	touching.under = f->st->blobs->ops;
+	touching.ops = *touching.under;
+	touching.ops.put_staged = put_staged_and_touch;
+	touching.left = 3;
+	f->st->blobs->ops = &touching.ops;
+	assert_int_equal(text_put_as(f, "ci", "two", STORE_IF_OWNED), 0);
+	f->st->blobs->ops = touching.under;
+	assert_int_equal(touching.left, 0);
+	assert_versions(f, "ci>ci ");
+}
+
+/* As of a file that belongs to another user. */
+static int touch_of_another_user(struct blobs *b, const char *name, struct err *err)
+{
+	return err_os(err, EPERM, "%s: set time", name);
+}
+
+static void contents_that_cannot_be_touched_are_replaced_and_restored(void **state)
+{
+	struct store_key key = key_of("ab/debuginfo");
+	struct store_fixture *f = *state;
+	struct store_meta meta;
+	struct err err = { 0 };
+
+	assert_int_equal(text_put_as(f, "ci", "one", STORE_IF_OWNED), 0);
+	clock_test_advance(60000);
+	touching.under = f->st->blobs->ops;
+	touching.ops = *touching.under;
+	touching.ops.touch = touch_of_another_user;
+	f->st->blobs->ops = &touching.ops;
+	assert_int_equal(text_put_as(f, "ci", "two", STORE_IF_OWNED), 0);
+	clock_test_advance(60000);
+	assert_done(store_restore(f->st, &key, STR(""), STR("root"), &err));
+	f->st->blobs->ops = touching.under;
+	assert_string_equal(text_get(f, "ab/debuginfo", &meta), "one");
+	assert_versions(f, "ci>root ");
+}
+
+static void earlier_versions_are_kept_and_restored(void **state)
+{
+	static const char *const texts[] = { "v0", "v1", "v2", "v3", "v4" };
+	struct store_key key = key_of("ab/debuginfo");
+	struct store_fixture *f = *state;
+	struct store_gc_result gc;
+	struct store_stats stats;
+	struct store_meta meta;
+	struct err err = { 0 };
+
+	for (size_t i = 0; i < ARRAY_SIZE(texts); i++) {
+		assert_int_equal(text_put_as(f, "ci", texts[i], STORE_IF_OWNED), 0);
+		clock_test_advance(60000);
+	}
+	assert_versions(f, "ci>ci ci>ci ci>ci ");
+	assert_done(store_gc(f->st, NULL, NULL, &gc, &err));
+	assert_done(store_stats(f->st, &stats, &err));
+	assert_int_equal(stats.n_objects, 1);
+	assert_int_equal(stats.n_past, 3);
+	assert_int_equal(stats.n_contents, 4); /* v0 is gone */
+	assert_done(store_restore(f->st, &key, STR(""), STR("root"), &err));
+	assert_string_equal(text_get(f, "ab/debuginfo", &meta), "v3");
+	assert_int_equal(meta.replaced, 0);
+	assert_versions(f, "ci>ci ci>ci ci>root ");
+	clock_test_advance(60000);
+	assert_done(store_remove(f->st, &key, STR("root"), &err));
+	assert_string_equal(text_get(f, "ab/debuginfo", &meta), "");
+	assert_done(store_restore(f->st, &key, STR(""), STR("root"), &err));
+	assert_string_equal(text_get(f, "ab/debuginfo", &meta), "v3");
+	assert_int_equal(store_restore(f->st, &key, STR("00000000"), STR("root"), &err), STORE_MISSING);
+	/* Time removes them, and so does a removal for good. */
+	clock_test_advance((STORE_PAST_S + 60) * 1000);
+	assert_done(store_gc(f->st, NULL, NULL, &gc, &err));
+	assert_versions(f, "");
+	assert_done(store_stats(f->st, &stats, &err));
+	assert_int_equal(stats.n_contents, 1);
+	assert_int_equal(text_put_as(f, "ci", "v5", STORE_IF_OWNED), 0);
+	assert_done(store_remove(f->st, &key, STR(""), &err));
+	assert_versions(f, "");
+}
+
+static void earlier_versions_are_evicted_first(void **state)
+{
+	struct store_fixture *f = *state;
+	struct store_evict_result result;
+	struct store_meta meta;
+	struct store_stats stats;
+	struct err err = { 0 };
+
+	text_put(f, "cd/debuginfo", STORE_FETCHED, STORE_DWARF, "fetched");
+	clock_test_advance(60000);
+	text_put_as(f, "ci", "one", STORE_IF_OWNED);
+	text_put_as(f, "ci", "two", STORE_IF_OWNED);
+	clock_test_advance(60000);
+	assert_done(store_stats(f->st, &stats, &err));
+	assert_done(store_evict(f->st, stats.bytes - 1, &result, &err));
+	assert_versions(f, "");
+	assert_string_equal(text_get(f, "cd/debuginfo", &meta), "fetched");
+	assert_string_equal(text_get(f, "ab/debuginfo", &meta), "two");
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		FROZEN(a_replacement_that_is_tried_again_keeps_one_version),
+		FROZEN(contents_that_cannot_be_touched_are_replaced_and_restored),
+		FROZEN(earlier_versions_are_kept_and_restored),
+		FROZEN(earlier_versions_are_evicted_first),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
