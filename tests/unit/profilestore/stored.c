@@ -85,6 +85,17 @@ struct profilestore_receipt stored_upload(struct stored *t, const struct profile
 	return up.receipt;
 }
 
+void stored_two_services(struct stored *t, unsigned n)
+{
+	stored_open(t);
+	for (uint64_t i = 0; i < n; i++) {
+		struct profile *p = stored_profile(i, NOW_MS - (int64_t)(i + 1) * MINUTE);
+
+		stored_add(t, p, i % 2 ? "web" : "shop");
+		profile_free(p);
+	}
+}
+
 struct profilestore_range stored_range(const char *selector, int64_t from_ms, int64_t to_ms)
 {
 	struct profilestore_range r = { NULL, from_ms, to_ms, 0 };

@@ -30,6 +30,9 @@ struct profile *stored_profile(uint64_t seed, int64_t time_ms);
 /* With one label, "service". */
 struct profilestore_receipt stored_add(struct stored *t, const struct profile *p, const char *service);
 
+/* A fresh folder with @n profiles, each a minute before the next: of "shop" and "web" in turn. */
+void stored_two_services(struct stored *t, unsigned n);
+
 /* As its fields say, waiting for the result. */
 struct profilestore_receipt stored_upload(struct stored *t, const struct profilestore_upload *u);
 
