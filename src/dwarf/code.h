@@ -15,6 +15,7 @@
  *   walk     all DIEs of a unit
  *   ranges   range lists
  *   rows     line programs
+ *   files    the files that a line table lists
  *   name     names of functions
  *   name_key keys of names by offsets of strings, which are enough for most
  */
@@ -513,6 +514,8 @@ int dwarf_unknown_form(struct dwarf_reader *r, const struct dwarf_decl *decl, st
 void dwarf_reader_span(struct dwarf_reader *r, uint64_t lo, uint64_t hi, uint32_t node);
 int dwarf_reader_ranges(struct dwarf_reader *r, uint64_t v, bool is_index, uint32_t node, struct err *err);
 int dwarf_reader_read_lines(struct dwarf_reader *r, struct err *err);
+/* Note the offset of each file's entry in the line table at hand, for dwarf_reader_file(). */
+int dwarf_reader_index_files(struct dwarf_reader *r, struct err *err);
 
 static inline uint64_t dwarf_get(const uint8_t *p, unsigned size, bool big)
 {
