@@ -27,21 +27,19 @@
 #include <time.h>
 #include <unistd.h>
 #include "base/vec.h"
+#include "server/artifact/cache_name.h"
 
-#define NAME_SIZE   256u
 #define MAX_FILES   1000000u
 #define DEFAULT_MAX ((uint64_t)10 << 30)
 #define MAX_PART    2 /* one artifact may take up to 1/2 of the budget */
 #define KEEP_QUEUE  4096u
 #define LOCK_NAME   ".lock"
-#define DIGEST_SIZE 33u      /* 32 digits and a NUL */
-#define PIECE       KIB(256) /* fits the processor's cache, so that the second hash reads no memory */
-#define REST        3        /* the background check rests so many times as long as it reads */
+#define REST        3 /* the background check rests so many times as long as it reads */
 
 struct cache_entry {
 	char *name; /* the key */
 	char *tmp;  /* its temporary name; NULL: it has its own */
-	char digest[DIGEST_SIZE];
+	char digest[CACHE_DIGEST_SIZE];
 	bool checked; /* its bytes were written, or compared with the digest, by this process */
 	uint64_t size;
 	int64_t used_ns;                   /* only while the folder is read */
@@ -75,83 +73,6 @@ struct cache {
 	uint64_t n_hits, n_misses, n_evicted;
 };
 
-static void cache_name(const struct resolve_request *what, uint64_t tag, char out[NAME_SIZE])
-{
-	char hex[BUILD_ID_HEX_SIZE];
-
-	snprintf(out, NAME_SIZE, "%s-%s-%016llx-%016llx", resolve_kind_name(what->kind),
-		 build_id_hex(&what->id, hex), (unsigned long long)hash64(what->arg.p, what->arg.size, 0),
-		 (unsigned long long)tag);
-}
-
-static bool is_hex(struct str s, size_t size)
-{
-	return hex_is_lower(s) && (size ? s.size == size : s.size > 0);
-}
-
-enum file_kind {
-	FILE_FOREIGN, /* not touched */
-	FILE_OLD,     /* of a version that kept no digests */
-	FILE_KEPT,
-};
-
-/* *ret_digest and *ret_key are views into @name. */
-static enum file_kind file_kind_of(struct str name, struct str *ret_key, struct str *ret_digest)
-{
-	struct str rest = name, kind = str_cut(&rest, '-'), id = str_cut(&rest, '-'),
-		   arg = str_cut(&rest, '-'), tag = str_cut(&rest, '-');
-
-	for (unsigned i = 0; i < RESOLVE_N_KINDS; i++) {
-		if (!str_eq(kind, str_of(resolve_kind_name(i))) || !is_hex(id, 0) || !is_hex(arg, 16) ||
-		    !is_hex(tag, 16))
-			continue;
-		*ret_key = (struct str){ name.p, (size_t)(tag.p + tag.size - name.p) };
-		*ret_digest = rest;
-		return !rest.p ? FILE_OLD : is_hex(rest, DIGEST_SIZE - 1) ? FILE_KEPT : FILE_FOREIGN;
-	}
-	return FILE_FOREIGN;
-}
-
-static char *file_name_of(const char *key, const char *digest)
-{
-	return mem_printf("%s-%s", key, digest);
-}
-
-/* The digest of the file's bytes under the key. @stop may be NULL: true ends it with ERR_CANCELLED. */
-static int file_digest(int fd, const char *key, const atomic_bool *stop, char ret[DIGEST_SIZE],
-		       struct err *err)
-{
-	AUTO(mem_freep) uint8_t *piece = mem_alloc(PIECE);
-	struct hash64_state one, two;
-	uint64_t off = 0;
-	size_t got;
-
-	hash64_init(&one, hash64(key, strlen(key), 0));
-	hash64_init(&two, hash64(key, strlen(key), 1));
-	do {
-		if (stop && atomic_load(stop))
-			return err_set(err, ERR_CANCELLED, "stopped");
-		if (fd_pread(fd, piece, PIECE, off, &got, err) < 0)
-			return -1;
-		hash64_feed(&one, piece, got);
-		hash64_feed(&two, piece, got);
-		off += got;
-	} while (got == PIECE);
-	snprintf(ret, DIGEST_SIZE, "%016llx%016llx", (unsigned long long)hash64_end(&one),
-		 (unsigned long long)hash64_end(&two));
-	return 0;
-}
-
-/* ERR_INVALID: damaged. */
-static int file_check(int fd, const char *key, const char *digest, const atomic_bool *stop, struct err *err)
-{
-	char got[DIGEST_SIZE];
-
-	if (file_digest(fd, key, stop, got, err) < 0)
-		return -1;
-	return strcmp(got, digest) == 0 ? 0 : err_set(err, ERR_INVALID, "damaged: its digest differs");
-}
-
 static void cache_list_add(struct cache *c, struct cache_entry *e)
 {
 	e->newer = NULL;
@@ -176,7 +97,7 @@ static void cache_entry_free(struct cache_entry *e)
 /* Under the lock, unless no other thread has @c. Remove an entry that the map no longer has, and its file. */
 static void cache_remove(struct cache *c, struct cache_entry *e)
 {
-	AUTO(mem_freep) char *file = file_name_of(e->name, e->digest);
+	AUTO(mem_freep) char *file = cache_name_join(e->name, e->digest);
 
 	cache_list_del(c, e);
 	c->bytes -= e->size;
@@ -210,7 +131,7 @@ static void cache_evict_files(struct cache *c, struct cache_entry *out)
 {
 	while (out) {
 		struct cache_entry *next = out->older;
-		AUTO(mem_freep) char *file = file_name_of(out->name, out->digest);
+		AUTO(mem_freep) char *file = cache_name_join(out->name, out->digest);
 
 		unlinkat(c->dir_fd, file, 0);
 		cache_entry_free(out);
@@ -292,11 +213,11 @@ void cache_drop(struct cache *c, struct cache_file *sp)
 
 void cache_keep(struct cache *c, struct cache_file *sp, const struct resolve_request *what, uint64_t tag)
 {
-	char name[NAME_SIZE];
+	char name[CACHE_NAME_SIZE];
 	struct bytes key;
 	bool is_new;
 
-	cache_name(what, tag, name);
+	cache_name_make(what, tag, name);
 	key = bytes_of(name, strlen(name));
 	pthread_mutex_lock(&c->lock);
 	is_new = !map_get(&c->map, key);
@@ -331,12 +252,12 @@ static void cache_make_durable(struct cache *c, struct cache_file *sp)
 {
 	struct cache_entry *e = sp->entry;
 	AUTO(mem_freep) char *file = NULL;
-	char digest[DIGEST_SIZE] = "";
+	char digest[CACHE_DIGEST_SIZE] = "";
 	bool ok;
 
 	file_mark_used(sp->fd);
-	ok = file_digest(sp->fd, e->name, NULL, digest, NULL) == 0;
-	file = file_name_of(e->name, digest);
+	ok = cache_name_digest(sp->fd, e->name, NULL, digest, NULL) == 0;
+	file = cache_name_join(e->name, digest);
 	ok = ok && fdatasync(sp->fd) == 0;
 	/* Under the lock, so that a thread that does not find the temporary name finds the other one. */
 	pthread_mutex_lock(&c->lock);
@@ -365,7 +286,7 @@ static void cache_make_durable(struct cache *c, struct cache_file *sp)
 /* The state of an entry at one moment. */
 struct cache_found {
 	char tmp[32];
-	char digest[DIGEST_SIZE]; /* empty: it has its temporary name */
+	char digest[CACHE_DIGEST_SIZE]; /* empty: it has its temporary name */
 	bool checked;
 };
 
@@ -398,7 +319,7 @@ static int cache_open_file(struct cache *c, const char *name, const struct cache
 	/* It may have been renamed since. */
 	if (fd >= 0 || (found->tmp[0] && !cache_look_up(c, name, &now)))
 		return fd;
-	file = file_name_of(name, now.digest);
+	file = cache_name_join(name, now.digest);
 	return openat(c->dir_fd, file, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
 }
 
@@ -424,7 +345,7 @@ static bool cache_check(struct cache *c, const char *name, const struct cache_fo
 
 	if (found->checked)
 		return true;
-	if (file_check(fd, name, found->digest, stop, &err) < 0) {
+	if (cache_name_check(fd, name, found->digest, stop, &err) < 0) {
 		if (err.kind == ERR_CANCELLED)
 			return false;
 		log_warn("cache", "%s/%s: %s: it is removed, and decoded again when it is asked for", c->dir,
@@ -445,10 +366,10 @@ int cache_find(struct cache *c, const struct resolve_request *what, uint64_t tag
 	struct cache_found found = { 0 };
 	AUTO(fd_close) int fd = -1;
 	struct cache_entry *e;
-	char name[NAME_SIZE];
+	char name[CACHE_NAME_SIZE];
 	struct stat st;
 
-	cache_name(what, tag, name);
+	cache_name_make(what, tag, name);
 	pthread_mutex_lock(&c->lock);
 	e = map_get(&c->map, bytes_of(name, strlen(name)));
 	if (e)
@@ -541,13 +462,13 @@ static int cache_read_folder(struct cache *c, struct err *err)
 	}
 	while ((d = readdir(dir)) && n < MAX_FILES) {
 		struct str key = { 0 }, digest = { 0 };
-		enum file_kind kind = file_kind_of(str_of(d->d_name), &key, &digest);
+		enum cache_name_kind kind = cache_name_kind_of(str_of(d->d_name), &key, &digest);
 		struct cache_entry *e;
 		struct stat st;
 
-		if (strncmp(d->d_name, "tmp-", 4) == 0 || kind == FILE_OLD)
+		if (strncmp(d->d_name, "tmp-", 4) == 0 || kind == CACHE_NAME_OLD)
 			unlinkat(c->dir_fd, d->d_name, 0);
-		if (kind != FILE_KEPT || fstatat(c->dir_fd, d->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0 ||
+		if (kind != CACHE_NAME_KEPT || fstatat(c->dir_fd, d->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0 ||
 		    !S_ISREG(st.st_mode))
 			continue;
 		e = NEW(struct cache_entry);
@@ -642,43 +563,4 @@ void cache_close(struct cache *c)
 	pthread_mutex_destroy(&c->lock);
 	free(c->dir);
 	free(c);
-}
-
-/* ---- for lode store verify ---- */
-
-int server_cache_verify(const char *dir, const struct cache_verify_options *o,
-			struct cache_verify_result *ret, struct err *err)
-{
-	struct cache_verify_result result = { 0 };
-	struct dirent *d;
-	DIR *folder = opendir(dir);
-
-	*ret = result;
-	if (!folder)
-		return errno == ENOENT ? 0 : err_os(err, errno, "cache %s", dir);
-	while ((d = readdir(folder))) {
-		AUTO(mem_freep) char *name = NULL;
-		AUTO(fd_close) int fd = -1;
-		struct str key = { 0 }, digest = { 0 };
-		struct err why = { 0 };
-
-		if (file_kind_of(str_of(d->d_name), &key, &digest) != FILE_KEPT)
-			continue;
-		fd = openat(dirfd(folder), d->d_name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
-		name = mem_strndup(key.p, key.size);
-		/* A server may have evicted it meanwhile. */
-		if (fd < 0 && errno == ENOENT)
-			continue;
-		result.n_files++;
-		if (fd >= 0 && file_check(fd, name, digest.p, NULL, &why) == 0)
-			continue;
-		if (fd < 0)
-			(void)err_os(&why, errno, "cannot be opened");
-		result.n_bad++;
-		result.n_removed += o->remove && unlinkat(dirfd(folder), d->d_name, 0) == 0;
-		o->bad(o->arg, str_of(d->d_name), &why);
-	}
-	closedir(folder);
-	*ret = result;
-	return 0;
 }
