@@ -144,13 +144,14 @@ def test_inverted_comparison(many):
     assert all(base == value_of(path, 3) for path, _, base in nodes_of(g))
 
 
-def test_graph_by_a_label(many):
-    g = graph(many, 72, query=CPU, label="service")
+@pytest.mark.parametrize("how, levels, mib", [({}, "abc", 72), ({"invert": 1}, "cba", 84)], ids=["plain", "inverted"])
+def test_graph_by_a_label(many, how, levels, mib):
+    g = graph(many, mib, query=CPU, label="service", **how)
     found = nodes_of(g)
     depths = Counter(len(path) for path, _, _ in found)
     assert depths[1] == 2 and depths[2] == 2 * N and depths[3] == 2 * N * N and len(found) <= 100000, depths
     for path, total, _ in found:
-        assert [f[0] for f in path[1:]] == ["a", "b", "c"][:len(path) - 1], path
+        assert [f[0] for f in path[1:]] == list(levels[:len(path) - 1]), path
         assert total == value_of(path[1:], {"web": 0, "db": 3}[path[0]]), path
     assert g["total"] == TOTAL + value_of([], 3)
     assert_left_out(g, 2 * N_NODES + 1)
@@ -164,18 +165,6 @@ def test_graph_by_a_label_with_hidden_values(many):
     hidden = {path: total for path, total, _ in found if path[0] != "web"}
     assert {path for path in hidden if len(path) == 1} == {(f"a{i}",) for i in range(N)}
     assert all(total == value_of(path, 3) for path, total in hidden.items())
-
-
-def test_inverted_graph_by_a_label(many):
-    g = graph(many, 84, query=CPU, label="service", invert=1)
-    found = nodes_of(g)
-    depths = Counter(len(path) for path, _, _ in found)
-    assert depths[1] == 2 and depths[2] == 2 * N and depths[3] == 2 * N * N and len(found) <= 100000, depths
-    for path, total, _ in found:
-        assert [f[0] for f in path[1:]] == ["c", "b", "a"][:len(path) - 1], path
-        assert total == value_of(path[1:], {"web": 0, "db": 3}[path[0]]), path
-    assert g["total"] == TOTAL + value_of([], 3)
-    assert_left_out(g, 2 * N_NODES + 1)
 
 
 def test_comparison_by_a_label(many):

@@ -452,38 +452,45 @@ static void open_linkage_table(struct answers *a, unsigned section, const uint64
 /* An entry of the linkage table has the name of its target. */
 static void entries_of_the_linkage_table(void **state)
 {
-	static const char code[] =
-		"\xf3\x0f\x1e\xfa\xf2\xff\x25\x00\x30\x00\x00\x0f\x1f\x44\0\0" /* 0x1800: endbr64; jmp
-										*0x3000(%rip) */
-		"\xff\x25\x02\x30\x00\x00\x68\0\0\0\0\xe9\0\0\0\0";            /* 0x1810 */
-	AUTO(answers_done) struct answers a;
-	unsigned at;
+	static const struct {
+		const char *section, *code; /* of two entries, at 0x1800 */
+		unsigned size;              /* of one */
+		bool by_alignment;
+		uint64_t slots[2];
+	} tables[] = {
+		/* endbr64; jmp *0x3000(%rip), and jmp *0x3002(%rip). */
+		{ ".plt.sec",
+		  "\xf3\x0f\x1e\xfa\xf2\xff\x25\x00\x30\x00\x00\x0f\x1f\x44\0\0"
+		  "\xff\x25\x02\x30\x00\x00\x68\0\0\0\0\xe9\0\0\0\0",
+		  16,
+		  false,
+		  { 0x480b, 0x4818 } },
+		/* Old binutils wrote short entries without their size, but with their alignment: jmp *0x3002(%rip). */
+		{ ".plt.got",
+		  "\xff\x25\x02\x30\x00\x00\x66\x90"
+		  "\xff\x25\x02\x30\x00\x00\x66\x90",
+		  8,
+		  true,
+		  { 0x4808, 0x4810 } },
+	};
 
-	answers_init(&a, ELF_WRITER_X86_64, ET_DYN);
-	at = elf_writer_section(&a.w.elf, ".plt.sec", SHT_PROGBITS, SHF_ALLOC | SHF_EXECINSTR,
-				bytes_of(code, 32));
-	elf_writer_at(&a.w.elf, at)->entsize = 16;
-	open_linkage_table(&a, at, (const uint64_t[]){ 0x480b, 0x4818 });
-	assert_answer(&a, 0x1800, "puts@plt");
-	assert_answer(&a, 0x181f, "exit@plt");
-}
+	for (size_t i = 0; i < ARRAY_SIZE(tables); i++) {
+		unsigned size = tables[i].size, at;
+		AUTO(answers_done) struct answers a;
 
-/* Old binutils wrote entries of 8 bytes without their size, but with their alignment. */
-static void short_entries_of_the_linkage_table(void **state)
-{
-	static const char code[] = "\xff\x25\x02\x30\x00\x00\x66\x90"  /* 0x1800: jmp *0x3002(%rip) */
-				   "\xff\x25\x02\x30\x00\x00\x66\x90"; /* 0x1808 */
-	AUTO(answers_done) struct answers a;
-	unsigned at;
-
-	answers_init(&a, ELF_WRITER_X86_64, ET_DYN);
-	at = elf_writer_section(&a.w.elf, ".plt.got", SHT_PROGBITS, SHF_ALLOC | SHF_EXECINSTR,
-				bytes_of(code, 16));
-	elf_writer_at(&a.w.elf, at)->align = 8;
-	open_linkage_table(&a, at, (const uint64_t[]){ 0x4808, 0x4810 });
-	assert_answer(&a, 0x1807, "puts@plt");
-	assert_answer(&a, 0x1808, "exit@plt");
-	assert_answer(&a, 0x180f, "exit@plt");
+		answers_init(&a, ELF_WRITER_X86_64, ET_DYN);
+		at = elf_writer_section(&a.w.elf, tables[i].section, SHT_PROGBITS, SHF_ALLOC | SHF_EXECINSTR,
+					bytes_of(tables[i].code, 2 * size));
+		if (tables[i].by_alignment)
+			elf_writer_at(&a.w.elf, at)->align = size;
+		else
+			elf_writer_at(&a.w.elf, at)->entsize = size;
+		open_linkage_table(&a, at, tables[i].slots);
+		assert_answer(&a, 0x1800, "puts@plt");
+		assert_answer(&a, 0x1800 + size - 1, "puts@plt");
+		assert_answer(&a, 0x1800 + size, "exit@plt");
+		assert_answer(&a, 0x1800 + 2 * size - 1, "exit@plt");
+	}
 }
 
 /* Entries of aarch64 with bti and without, one of 24 bytes and one of 16. */
@@ -526,7 +533,6 @@ int main(void)
 		cmocka_unit_test(dynamic_symbols_without_sections),
 		cmocka_unit_test(symbols_that_name_descriptors),
 		cmocka_unit_test(entries_of_the_linkage_table),
-		cmocka_unit_test(short_entries_of_the_linkage_table),
 		cmocka_unit_test(entries_of_the_linkage_table_of_aarch64),
 	};
 
