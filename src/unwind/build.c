@@ -69,6 +69,18 @@ static void find_code(struct build *b)
 	b->n_code = n;
 }
 
+/* There may be as many segments as functions, so that a search for each function goes through them sorted. */
+static void find_loads(struct build *b)
+{
+	const struct elf_image *img = b->img;
+
+	b->loads = NEW_N(struct sort_key, img->n_segments);
+	for (uint32_t i = 0; i < img->n_segments; i++)
+		if (img->segments[i].type == PT_LOAD && img->segments[i].filesz)
+			b->loads[b->n_loads++] = (struct sort_key){ img->segments[i].vaddr, i };
+	sort_keys(b->loads, b->n_loads);
+}
+
 int build_check_cancel(struct build *b, struct err *err)
 {
 	if (++b->n_steps % CANCEL_STEPS == 0 && b->o->cancel && atomic_load(b->o->cancel))
@@ -283,7 +295,7 @@ static bool find_by_segment(struct build *b, struct section *eh, struct section 
 		uint64_t addr;
 
 		if (s->type != PT_GNU_EH_FRAME || s->filesz < HDR_SIZE ||
-		    !gap_file_range(b->img, s->vaddr, &range))
+		    !gap_file_range(b, s->vaddr, &range))
 			continue;
 		range.size = MIN(range.size, s->filesz);
 		section_done(hdr);
@@ -293,7 +305,7 @@ static bool find_by_segment(struct build *b, struct section *eh, struct section 
 			continue;
 		e = cursor_of(bytes_of(p + 4, 4));
 		addr = s->vaddr + 4 + (uint64_t)(int32_t)cursor_u32(&e);
-		if (!gap_file_range(b->img, addr, &part))
+		if (!gap_file_range(b, addr, &part))
 			continue;
 		section_init(eh, b->img->src, part, addr, b->o->memory);
 		return true;
@@ -345,6 +357,7 @@ static void unwind_build_done(struct build *b)
 {
 	pack_done(&b->pack);
 	gap_reader_free(b->gaps);
+	free(b->loads);
 	free(b);
 }
 
@@ -426,6 +439,7 @@ int unwind_build(const struct elf_image *img, const struct unwind_options *o, st
 	find_code(b);
 	if (!b->n_code)
 		return UNWIND_NOTHING;
+	find_loads(b);
 	build_reset(b, out);
 	r = gap_reader_new(b, &b->gaps, err);
 	if (r == 0)

@@ -44,32 +44,27 @@ struct gap_reader {
 	uint8_t bytes[SCAN_STEP + sizeof(restorer)];
 };
 
-bool gap_file_range(const struct elf_image *img, uint64_t addr, struct byte_range *ret)
+bool gap_file_range(const struct build *b, uint64_t addr, struct byte_range *ret)
 {
-	for (uint32_t i = 0; i < img->n_segments; i++) {
-		const struct elf_segment *s = &img->segments[i];
+	size_t n = SEARCH(0, b->n_loads, i, b->loads[i].key <= addr);
+	const struct elf_segment *s = n ? &b->img->segments[b->loads[n - 1].at] : NULL;
+	uint64_t size = b->img->src->size, at = s ? addr - s->vaddr : 0;
 
-		if (s->type != PT_LOAD || addr < s->vaddr || addr - s->vaddr >= s->filesz)
-			continue;
-		if (s->off > img->src->size || addr - s->vaddr >= img->src->size - s->off)
-			return false;
-		*ret = range_of(s->off + (addr - s->vaddr), MIN(s->filesz - (addr - s->vaddr),
-								img->src->size - s->off - (addr - s->vaddr)));
-		return true;
-	}
-	return false;
+	if (!s || at >= s->filesz || s->off > size || at >= size - s->off)
+		return false;
+	*ret = range_of(s->off + at, MIN(s->filesz - at, size - s->off - at));
+	return true;
 }
 
-int gap_read_code(const struct elf_image *img, uint64_t addr, uint8_t *to, size_t n, size_t *ret,
-		  struct err *err)
+int gap_read_code(const struct build *b, uint64_t addr, uint8_t *to, size_t n, size_t *ret, struct err *err)
 {
 	struct byte_range range;
 
 	*ret = 0;
-	if (!gap_file_range(img, addr, &range))
+	if (!gap_file_range(b, addr, &range))
 		return 0;
 	*ret = MIN(n, range.size);
-	return source_read_full(img->src, range.off, to, *ret, SOURCE_RANDOM, err);
+	return source_read_full(b->img->src, range.off, to, *ret, SOURCE_RANDOM, err);
 }
 
 /* ---- sections of a known form ---- */
@@ -84,7 +79,7 @@ static int find_linkage(struct build *b, struct place *p, struct err *err)
 	uint8_t code[32];
 	size_t n;
 
-	if (gap_read_code(b->img, p->start, code, sizeof(code), &n, err) < 0)
+	if (gap_read_code(b, p->start, code, sizeof(code), &n, err) < 0)
 		return -1;
 	if (n < sizeof(code))
 		return 0;
@@ -111,7 +106,7 @@ static int find_place(struct build *b, struct gap_reader *g, const char *name, s
 	p.start = s->addr;
 	if (str_eq(str_of(name), STR(".init")) || str_eq(str_of(name), STR(".fini"))) {
 		p.kind = PLACE_INIT;
-		r = init_find(b->img, p.start, p.end, &p.init, err);
+		r = init_find(b, p.start, p.end, &p.init, err);
 	} else {
 		r = find_linkage(b, &p, err);
 	}
@@ -181,7 +176,7 @@ static int scan_restorers(struct build *b, uint64_t from, uint64_t to, struct er
 		size_t n = MIN(to - from, sizeof(g->bytes)), got;
 		const uint8_t *p = g->bytes, *end;
 
-		if (gap_read_code(b->img, from, g->bytes, n, &got, err) < 0)
+		if (gap_read_code(b, from, g->bytes, n, &got, err) < 0)
 			return -1;
 		g->n_scanned += got;
 		for (end = p + got; (p = memmem(p, (size_t)(end - p), restorer, sizeof(restorer)));
@@ -224,7 +219,7 @@ static int find_clone(const struct build *b, uint64_t from, uint64_t to, bool *r
 	*ret_is = false;
 	if (to - from < CLONE_LEAST || to - from > CLONE_MOST)
 		return 0;
-	if (gap_read_code(b->img, from, code, (size_t)(to - from), &n, err) < 0)
+	if (gap_read_code(b, from, code, (size_t)(to - from), &n, err) < 0)
 		return -1;
 	if (n < to - from || memcmp(p, call, sizeof(call)) != 0)
 		return 0;
@@ -242,8 +237,10 @@ static void add_clone(struct build *b, uint64_t from, uint64_t to)
 }
 
 /* A program that needs another library has no restorer of its own: that is in the C library. */
-static int needs_libraries(const struct elf_image *img, bool *ret_none, struct err *err)
+static int needs_libraries(const struct build *b, bool *ret_none, struct err *err)
 {
+	const struct elf_image *img = b->img;
+
 	*ret_none = true;
 	for (uint32_t i = 0; i < img->n_segments; i++) {
 		const struct elf_segment *s = &img->segments[i];
@@ -251,7 +248,7 @@ static int needs_libraries(const struct elf_image *img, bool *ret_none, struct e
 		struct cursor e;
 		struct byte_range range;
 
-		if (s->type != PT_DYNAMIC || !gap_file_range(img, s->vaddr, &range))
+		if (s->type != PT_DYNAMIC || !gap_file_range(b, s->vaddr, &range))
 			continue;
 		range.size = MIN(MIN(range.size, s->filesz), sizeof(words)) / 16 * 16;
 		if (source_read_full(img->src, range.off, words, range.size, SOURCE_RANDOM, err) < 0)
@@ -307,7 +304,7 @@ int gap_reader_new(struct build *b, struct gap_reader **ret, struct err *err)
 		if (find_place(b, g, names[i], err) < 0)
 			return -1;
 	SORT(g->places, g->n_places, place_by_start);
-	if (needs_libraries(b->img, &g->may_restore, err) < 0 || go_rows_new(b, &g->go, err) < 0)
+	if (needs_libraries(b, &g->may_restore, err) < 0 || go_rows_new(b, &g->go, err) < 0)
 		return -1;
 	return open_debug_frame(b, g, err);
 }

@@ -65,15 +65,14 @@ static bool read_form(const uint8_t *p, size_t n, struct init_code *ret)
 	return at + 1 == n && p[at] == 0xc3;
 }
 
-int init_find(const struct elf_image *img, uint64_t start, uint64_t end, struct init_code *ret,
-	      struct err *err)
+int init_find(const struct build *b, uint64_t start, uint64_t end, struct init_code *ret, struct err *err)
 {
 	uint8_t code[MOST];
 	size_t n;
 
 	if (end - start > sizeof(code))
 		return 0;
-	if (gap_read_code(img, start, code, (size_t)(end - start), &n, err) < 0)
+	if (gap_read_code(b, start, code, (size_t)(end - start), &n, err) < 0)
 		return -1;
 	return n == end - start && read_form(code, n, ret);
 }

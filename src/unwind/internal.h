@@ -140,6 +140,9 @@ struct build {
 	struct pack pack;
 	struct code_range code[BUILD_RANGES]; /* executable segments, sorted and disjoint */
 	size_t n_code;
+	/* Loaded segments with bytes in the file, by their addresses; `at` is the segment's index. */
+	struct sort_key *loads;
+	size_t n_loads;
 	uint64_t pos; /* addresses below it have their rows */
 	struct gap_reader *gaps;
 	uint64_t n_steps; /* since the last check of o->cancel */
@@ -163,11 +166,13 @@ int gap_reader_new(struct build *b, struct gap_reader **ret, struct err *err);
 void gap_reader_free(struct gap_reader *g); /* takes NULL */
 /* Rows for the gap [from, to), which is in one executable segment. The row at @from says that there is no rule. */
 int gap_fill(struct build *b, uint64_t from, uint64_t to, struct err *err);
-/* The range of the file from address @addr to the end of its segment. false: the file has no bytes for it. */
-bool gap_file_range(const struct elf_image *img, uint64_t addr, struct byte_range *ret);
+/*
+ * The range of the file from address @addr to the end of its segment; of segments that overlap, which the ELF
+ * specification excludes, the one that starts last. false: the file has no bytes for it.
+ */
+bool gap_file_range(const struct build *b, uint64_t addr, struct byte_range *ret);
 /* Up to @n bytes from there; *ret may be fewer, or 0. */
-int gap_read_code(const struct elf_image *img, uint64_t addr, uint8_t *to, size_t n, size_t *ret,
-		  struct err *err);
+int gap_read_code(const struct build *b, uint64_t addr, uint8_t *to, size_t n, size_t *ret, struct err *err);
 
 /* ---- init.c ---- */
 
@@ -176,8 +181,7 @@ struct init_code {
 	uint64_t begun, ends;
 };
 /* The section [start, end). 1: it is of a known form. 0: it is not. */
-int init_find(const struct elf_image *img, uint64_t start, uint64_t end, struct init_code *ret,
-	      struct err *err);
+int init_find(const struct build *b, uint64_t start, uint64_t end, struct init_code *ret, struct err *err);
 
 /* ---- go.c ---- */
 

@@ -2,13 +2,14 @@
 /* Tables of hand-made call frame information. */
 #include "test.h"
 
+#include <time.h>
 #include "elf_writer.h"
 #include "fault_source.h"
 #include "unwind/unwind.h"
 
 #define TEXT  0x401000u
-#define FRAME 0x402000u
-#define LIST  0x403000u
+#define FRAME 0x1000000u
+#define LIST  0x1400000u
 
 struct input {
 	struct elf_writer w;
@@ -445,6 +446,31 @@ static void sections_that_are_put_together_of_pieces(void **state)
 	}
 }
 
+/* With walks over all segments for each gap, and for each dynamic segment, it takes seconds of CPU time; else some hundredths. */
+static void many_segments_are_sorted_once(void **state)
+{
+	enum { STEP = 64, FUNCTIONS = 40000, SEGMENTS = 65000 };
+	AUTO(input_done) struct input in = { 0 };
+	clock_t start;
+
+	input_init(&in);
+	memset(buf_reserve(&in.text, STEP * FUNCTIONS), 0xcc, STEP * FUNCTIONS);
+	in.text.size = STEP * FUNCTIONS;
+	for (uint32_t i = 0; i < FUNCTIONS; i++)
+		FDE(&in, TEXT + i * STEP, STEP / 2, DEF_OFFSET(16));
+	for (uint32_t i = 0; i < SEGMENTS; i++) {
+		unsigned k = elf_writer_segment(&in.w, i % 2 ? PT_LOAD : PT_DYNAMIC, PF_R, 0);
+
+		elf_writer_segment_at(&in.w, k)->vaddr = 0x100000000 + i * 32;
+		elf_writer_segment_at(&in.w, k)->filesz = 16;
+	}
+	start = clock();
+	input_table(&in, true);
+	assert_true(clock() - start < CLOCKS_PER_SEC);
+	assert_int_equal(in.stats.n_functions, FUNCTIONS);
+	expect_at(&in, TEXT + STEP * (FUNCTIONS - 1), "cfa=rsp+16 ra=cfa-8");
+}
+
 static void a_file_without_rules_has_no_table(void **state)
 {
 	AUTO(input_done) struct input in = { 0 };
@@ -472,6 +498,7 @@ int main(void)
 		cmocka_unit_test(adjacent_restorers_have_rising_rows),
 		cmocka_unit_test(the_gap_around_a_call_that_makes_a_thread),
 		cmocka_unit_test(sections_that_are_put_together_of_pieces),
+		cmocka_unit_test(many_segments_are_sorted_once),
 		cmocka_unit_test(a_file_without_rules_has_no_table),
 	};
 
