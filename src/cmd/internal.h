@@ -35,6 +35,7 @@ struct setting_list {
 struct settings {
 	struct arena arena;
 	void *own; /* the settings of the command alone: command.own_size bytes in the arena, zeroed at first */
+	const char *command; /* the name, for messages of code that several commands share */
 	const struct command *const *commands; /* the table, ended by NULL: for help, completion, the file */
 	const char *data, *config;
 	struct setting_list paths; /* the arguments of the command line, or --path */

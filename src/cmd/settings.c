@@ -9,7 +9,7 @@
 
 void settings_init(struct settings *s, const struct command *cmd, const struct command *const *all)
 {
-	*s = (struct settings){ .commands = all, .find.unread_wait_s = UNREAD_WAIT_S };
+	*s = (struct settings){ .command = cmd->name, .commands = all, .find.unread_wait_s = UNREAD_WAIT_S };
 	arena_init(&s->arena);
 	s->own = arena_zalloc(&s->arena, cmd->own_size);
 }

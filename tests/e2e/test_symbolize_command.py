@@ -277,6 +277,10 @@ def test_addr2line_fails_as_addr2line_does(run, tmp_path):
         ours, theirs = (subprocess.run([*tool, *args], capture_output=True, text=True)
                         for tool in ([LODE, "addr2line"], ["addr2line"]))
         assert ours.returncode == theirs.returncode and (args == ["-v"] or ours.stdout == theirs.stdout), args
+        assert all(line.startswith("lode: addr2line: ") for line in ours.stderr.splitlines()), ours.stderr
+    said = run("-e", "/nowhere/at/all", "0x1", status=1), subprocess.run([LODE, "addr2line", "-e", str(exe), "-j", ".no", "0"],
+                                                                         capture_output=True, text=True).stderr
+    assert said == ("lode: symbolize: /nowhere/at/all: there is no such file\n", f"lode: addr2line: {exe}: it has no section .no\n")
 
 
 def test_a_servers_debug_file_is_used_for_a_file(run, serve, tmp_path):

@@ -90,7 +90,7 @@ static void report_missing(const struct answers *a, uint64_t n_missing)
 		reason = FRAME_OUTSIDE;
 	else
 		reason = frame_reason_outside(symtab_info(a->file.table), a->file.no_debug, NULL, 0);
-	fprintf(stderr, "lode: symbolize: ");
+	fprintf(stderr, "lode: %s: ", a->s->command);
 	print_text(stderr, a->module);
 	fprintf(stderr, ": addresses without a name: %llu; %s", (unsigned long long)n_missing,
 		frame_reason_text(reason));
@@ -118,7 +118,7 @@ static void report_lacking(const struct answers *a, bool damage_is_told)
 		reason = FRAME_DAMAGED;
 	if (reason == FRAME_FOUND)
 		return;
-	fprintf(stderr, "lode: symbolize: ");
+	fprintf(stderr, "lode: %s: ", a->s->command);
 	print_text(stderr, a->module);
 	fprintf(stderr, ": %s", frame_reason_text(reason));
 	if (reason == FRAME_DAMAGED && info->n_reasons) {
@@ -147,7 +147,7 @@ static int answer_all_questions(struct answers *a)
 	if (r == 0)
 		report_lacking(a, n_missing > 0);
 	if (r < 0)
-		return tell_error("symbolize", &err);
+		return tell_error(a->s->command, &err);
 	/* If none of the command line's addresses is known, the command has failed; some may be unknown. */
 	return n_missing && n_missing == n && !a->s->symbols.may_miss ? EXIT_FAILED : EXIT_DONE;
 }
@@ -159,14 +159,14 @@ static int answer_opened(struct answers *a, int opened, struct err *err)
 
 	if (opened < 0) {
 		(void)err_in(err, STR_FMT, STR_ARG(a->module));
-		status = tell_error("symbolize", err);
+		status = tell_error(a->s->command, err);
 		/* A file that is no ELF file has its own advice. */
 		if (a->file.no_debug != FRAME_DAMAGED && a->file.no_debug != FRAME_NO_BUILD_ID)
 			symbolize_print_advice(&a->places, a->file.no_debug, a->module, &a->file);
 	} else if (a->s->symbols.section && !lookup_has_section(&a->file, a->s->symbols.section)) {
 		(void)err_set(err, ERR_INVALID, STR_FMT ": it has no section %s", STR_ARG(a->module),
 			      a->s->symbols.section);
-		status = tell_error("symbolize", err);
+		status = tell_error(a->s->command, err);
 	} else {
 		if (a->s->verbose && a->file.img) {
 			a->layout = NEW(struct frame_layout);
@@ -207,7 +207,7 @@ int symbolize_build_id(struct settings *s, const struct symbolize_style *style)
 	struct build_id id;
 
 	if (!build_id_read(&id, a.module))
-		return usage_error("symbolize",
+		return usage_error(s->command,
 				   "--build-id: '%s' is not a build ID, an even number of hexadecimal digits "
 				   "or the text of a Go build ID, of at most %u bytes",
 				   s->symbols.build_id, BUILD_ID_MAX);
