@@ -161,7 +161,7 @@ struct profilestore_series_options {
 	const struct str *by; /* names of labels */
 	size_t n_by;
 	bool one;       /* add up all series */
-	uint32_t limit; /* series, the largest first; 0: 100 */
+	uint32_t limit; /* series, the largest first; 0: none, only the totals */
 	/* Borrowed: grants all points, and those of the list until its owner gives them back. NULL: not counted. */
 	struct budget_hold *memory;
 };
@@ -200,7 +200,7 @@ struct profilestore_label_sets {
 int profilestore_label_sets(struct profilestore *s, const struct profilestore_range *r, const struct str *by,
 			    size_t n_by, size_t limit, struct profilestore_label_sets **ret, struct err *err);
 
-/* Profiles one by one, the latest first. */
+/* Profiles one by one, the latest first; 0: none. */
 struct profilestore_entry {
 	int64_t id, time_ms, duration_ms, total;
 	uint64_t n_samples;

@@ -6,8 +6,7 @@
 #include <stdlib.h>
 
 #define POINTS_USUAL 200
-#define MAX_POINTS   11000u /* of one series */
-#define LIMIT_USUAL  100u
+#define MAX_POINTS   11000u          /* of one series */
 #define STEP_MOST    (INT64_MAX / 4) /* ms: longer than any range, and sums with times do not overflow */
 
 /* ---- series over time ---- */
@@ -263,8 +262,7 @@ static int sum_over_time(struct reader *rd, const struct profilestore_range *r,
 		drop_empty_groups(&gs);
 		if (gs.n)
 			qsort(gs.v, gs.n, sizeof(struct value_group *), by_total);
-		res = group_list(&gs, MIN(gs.n, (size_t)(o->limit ? o->limit : LIMIT_USUAL)),
-				 n ? list[0] : NULL, ret, err);
+		res = group_list(&gs, MIN(gs.n, (size_t)o->limit), n ? list[0] : NULL, ret, err);
 	}
 	if (res == 0) {
 		(*ret)->from_ms = scale.from_ms;
@@ -431,10 +429,12 @@ static int list_profiles(struct reader *rd, const struct profilestore_range *r, 
 	struct latest l = { 0 };
 	int res;
 
-	if (r->profile_id)
+	if (!limit)
+		res = 0;
+	else if (r->profile_id)
 		res = take_series(rd->s, rd->db, r->profile_id, &l, err);
 	else
-		res = take_latest_series(rd, r, limit ? limit : LIMIT_USUAL, &l, err);
+		res = take_latest_series(rd, r, limit, &l, err);
 	if (res == 0)
 		(*ret = chosen_series(&l))->n_damaged = damage_lost_in(rd->s, r);
 	free(l.v);

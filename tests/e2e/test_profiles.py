@@ -313,6 +313,21 @@ def test_series_over_time(s):
     assert ask(s, "series", from_=t + 60000, to=t + 120000, one=1)["series"][0]["total"] == 11
 
 
+def test_a_limit_of_0_lists_nothing(s):
+    for host in "ab":
+        send(s, Pprof(types=(("cpu", "ns"),)).sample(["f", "main"], [10]).bytes(), host=host)
+    series = ask(s, "series", limit=0)
+    assert (series["series"], series["left_out"], series["total"], series["unit"]) == ([], 2, 20, "ns")
+    assert len(ask(s, "series")["series"]) == len(ask(s, "profiles")["profiles"]) == 2
+    one = ask(s, "profiles")["profiles"][0]["id"]
+    assert ask(s, "profiles", limit=0) == ask(s, "profiles", limit=0, profile=one) == {"profiles": []}
+    top = ask(s, "top", limit=0)
+    assert (top["rows"], top["left_out"], top["total"]) == ([], 2, 20)
+    callers = ask(s, "callers", function="f", limit=0)
+    assert (callers["function"]["name"], callers["callers"], callers["callees"]) == ("f", [], [])
+    assert ask(s, "binaries", limit=0)["binaries"] == []
+
+
 def test_names_of_perfs_events_have_colons(s):
     for host in "ab":
         send(s, Pprof(types=(("cycles:u", "count"),)).sample(["f"], [10]).bytes(), host=host)

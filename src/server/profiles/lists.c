@@ -6,9 +6,10 @@
 
 #include <stdlib.h>
 
-#define MAX_BY      16u
-#define MAX_SERIES  10000u
-#define MAX_ENTRIES 100000u
+#define MAX_BY       16u
+#define MAX_SERIES   10000u
+#define MAX_ENTRIES  100000u
+#define USUAL_LISTED 100u
 
 static void write_list(struct api *a, const char *name, struct profilestore_list *l)
 {
@@ -88,7 +89,8 @@ static int series_options(struct api *a, struct str by[MAX_BY], struct profilest
 		return err_set(err, ERR_INVALID, "'step' must be a time such as 15s, 1h, or milliseconds");
 	if (step.size && !o.step_ms)
 		return err_set(err, ERR_INVALID, "'step' must be more than 0");
-	if (api_flag(a, "one", &o.one, err) < 0 || api_number(a, "limit", 100, MAX_SERIES, &limit, err) < 0)
+	if (api_flag(a, "one", &o.one, err) < 0 ||
+	    api_number(a, "limit", USUAL_LISTED, MAX_SERIES, &limit, err) < 0)
 		return -1;
 	o.limit = (uint32_t)limit;
 	o.memory = &a->memory;
@@ -139,7 +141,8 @@ int api_profiles(struct api *a, struct err *err)
 	struct json_writer *w = &a->json;
 	uint64_t limit;
 
-	if (api_range(a, false, &r, err) < 0 || api_number(a, "limit", 100, MAX_ENTRIES, &limit, err) < 0 ||
+	if (api_range(a, false, &r, err) < 0 ||
+	    api_number(a, "limit", USUAL_LISTED, MAX_ENTRIES, &limit, err) < 0 ||
 	    profilestore_profiles(a->store, &r, (uint32_t)limit, &l, err) < 0)
 		return -1;
 	json_open_object(w, NULL);

@@ -144,7 +144,7 @@ static void without_a_time_it_is_now(void **state)
 	stored_open(&t);
 	for (int i = 0; i < 2; i++)
 		assert_false(stored_add(&t, p, "a").duplicate);
-	assert_done(profilestore_profiles(t.s, &all, 0, &e, &err));
+	assert_done(profilestore_profiles(t.s, &all, 100, &e, &err));
 	assert_true(e->n >= 4);
 	assert_int_equal(e->v[0].time_ms, NOW_MS);
 	free(e);
@@ -383,7 +383,7 @@ static void types_that_differ_are_not_added_up(void **state)
 {
 	AUTO(profile_freep) struct profile *p = stored_profile(1, NOW_MS);
 	struct profilestore_range all = { NULL, 0, INT64_MAX, 0 };
-	const struct profilestore_series_options o = { 0 };
+	const struct profilestore_series_options o = { .limit = 100 };
 	struct profilestore_series_list *l;
 	struct profilestore_merged m;
 	struct stored t = { 0 };

@@ -110,10 +110,11 @@ static void stored_types_with_one_id_are_added_up(void **state)
 	assert_int_equal(m.n_profiles, 2);
 	assert_int_equal(profile_total(m.profile, 0), 14);
 	profile_free(m.profile);
-	assert_done(profilestore_series(t.s, &r,
-					&(struct profilestore_series_options){
-						.step_ms = HOUR, .origin_ms = NOW_MS - HOUR, .one = true },
-					&l, &err));
+	assert_done(profilestore_series(
+		t.s, &r,
+		&(struct profilestore_series_options){
+			.step_ms = HOUR, .origin_ms = NOW_MS - HOUR, .one = true, .limit = 1 },
+		&l, &err));
 	assert_int_equal(l->n, 1);
 	assert_int_equal(l->n_points, 1);
 	assert_int_equal(l->from_ms, NOW_MS - HOUR);

@@ -96,7 +96,7 @@ static void check_series(struct stored *t, const struct one *v, size_t n, int64_
 			 int64_t step_ms)
 {
 	struct profilestore_range r = stored_range(CPU, from_ms, to_ms);
-	const struct profilestore_series_options o = { .step_ms = step_ms, .one = true };
+	const struct profilestore_series_options o = { .step_ms = step_ms, .one = true, .limit = 1 };
 	struct profilestore_series_list *l;
 	struct err err = { 0 };
 	int64_t total = 0;
@@ -286,7 +286,7 @@ static void a_series_has_its_type_and_unit(void **state)
 {
 	AUTO(profile_freep) struct profile *p = profile_new(NULL);
 	const struct profilestore_range all = { NULL, 0, INT64_MAX, 0 };
-	const struct profilestore_series_options o = { 0 };
+	const struct profilestore_series_options o = { .limit = 100 };
 	struct profilestore_series_list *l;
 	struct profile_location at = { .addr = 1, .mapping = PROFILE_NONE };
 	struct stored t = { 0 };
@@ -311,7 +311,7 @@ static void a_series_has_its_type_and_unit(void **state)
 static void the_longest_step_has_all_in_one_point(void **state)
 {
 	const struct profilestore_range r = { NULL, NOW_MS - HOUR, NOW_MS, 0 };
-	const struct profilestore_series_options o = { .step_ms = INT64_MAX, .one = true };
+	const struct profilestore_series_options o = { .step_ms = INT64_MAX, .one = true, .limit = 1 };
 	struct profilestore_series_list *l;
 	struct stored t = { 0 };
 	struct err err = { 0 };
@@ -330,7 +330,7 @@ static void the_longest_step_has_all_in_one_point(void **state)
 static void points_of_series_are_granted(void **state)
 {
 	const struct profilestore_range r = { NULL, NOW_MS - 10000 * 1000, NOW_MS, 0 };
-	struct profilestore_series_options o = { .step_ms = 1000 };
+	struct profilestore_series_options o = { .step_ms = 1000, .limit = 100 };
 	struct profilestore_series_list *l;
 	struct budget_hold hold = { 0 };
 	struct stored t = { 0 };
@@ -367,7 +367,7 @@ static struct deadline passed(void)
 
 static void queries_end_at_their_deadline(void **state)
 {
-	const struct profilestore_series_options o = { 0 };
+	const struct profilestore_series_options o = { .limit = 100 };
 	struct deadline d;
 	struct profilestore_range all = { NULL, 0, INT64_MAX, 0, &d };
 	struct profilestore_series_list *series;

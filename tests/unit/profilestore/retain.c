@@ -315,7 +315,7 @@ static void a_profile_without_a_time_is_of_now_after_a_pause(void **state)
 	pass(20 * 60000);
 	stored_open_there(&t);
 	stored_add(&t, p, "web");
-	assert_done(profilestore_profiles(t.s, &all, 0, &e, &err));
+	assert_done(profilestore_profiles(t.s, &all, 100, &e, &err));
 	assert_true(e->v[0].time_ms == stored_now_ms);
 	free(e);
 	stored_done(&t);
@@ -356,7 +356,7 @@ static void a_profile_without_a_time_is_of_a_clock_that_was_corrected(void **sta
 	stored_now_ms -= 8 * HOUR;
 	pass(60000);
 	stored_add(&t, p, "web");
-	assert_done(profilestore_profiles(t.s, &all, 0, &e, &err));
+	assert_done(profilestore_profiles(t.s, &all, 100, &e, &err));
 	/* Each is one of two types. */
 	assert_int_equal(e->n, 4);
 	for (size_t i = 0; i < e->n; i++)

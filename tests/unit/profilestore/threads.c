@@ -65,7 +65,7 @@ static void *asking(void *arg)
 
 	while (!atomic_load(&x->stop)) {
 		struct profilestore_merged m = stored_merge(&x->t, CPU, 0, NOW_MS + 1);
-		struct profilestore_series_options o = { 0 };
+		struct profilestore_series_options o = { .limit = 100 };
 		struct profilestore_series_list *l;
 		struct profilestore_list *types;
 		struct profilestore_stats st;
