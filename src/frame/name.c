@@ -39,6 +39,13 @@ static size_t operator_at(struct str s, size_t i)
 	return n ? word.size + n : 0;
 }
 
+/* "operator int*": a conversion, and "operator new" and delete. */
+static bool is_conversion(struct str s, size_t i)
+{
+	return str_starts((struct str){ s.p + i, s.size - i }, STR("operator ")) &&
+	       !(i && is_word(s.p[i - 1]));
+}
+
 /* The index of the bracket that closes the one at @i; 0: none. Brackets within parentheses do not count. */
 static size_t closing_bracket(struct str s, size_t i)
 {
@@ -89,9 +96,19 @@ static bool is_turbofish(struct str s, size_t i)
 	       (is_word(s.p[i - 3]) || s.p[i - 3] == '}') && !str_starts(in, STR("impl "));
 }
 
+/*
+ * May template arguments follow @c, a character before "<"? Those of a conversion follow its type, which may end in any way:
+ * "operator int*<int>", "operator int (*)(int)<int>", "operator std::vector<int><int>".
+ */
+static bool may_have_arguments(char c, bool converts)
+{
+	return is_word(c) || c == ']' || c == '}' || (converts && c && strchr("*&)>", c));
+}
+
 /* Leave out "<...>" after a name. Rust's "<T as Trait>::f" begins with one, which stays. */
 static void add_without_templates(struct str s, bool rust, struct buf *out)
 {
+	bool converts = false;
 	unsigned n_open = 0;
 
 	for (size_t i = 0; i < s.size;) {
@@ -107,7 +124,8 @@ static void add_without_templates(struct str s, bool rust, struct buf *out)
 				i = end + 1;
 			continue;
 		}
-		if (s.p[i] == '<' && i && (is_word(s.p[i - 1]) || s.p[i - 1] == ']' || s.p[i - 1] == '}') &&
+		converts |= !rust && is_conversion(s, i);
+		if (s.p[i] == '<' && i && may_have_arguments(s.p[i - 1], converts) &&
 		    (end = find_closing_bracket(s, i, &n_open))) {
 			i = end + 1;
 			continue;

@@ -33,6 +33,32 @@ static void signs_of_operators_are_no_brackets(void **state)
 	assert_string_equal(name("_ZN1BIiEcvT_IfEEv", FRAME_DEMANGLE_NONE), "_ZN1BIiEcvT_IfEEv");
 }
 
+/* As pprof's demangler has them without template arguments. */
+static void conversions_have_no_template_arguments_either(void **state)
+{
+	static const char *const names[][2] = {
+		{ "_ZN1BcvPT_IiEEv", "B::operator int*" },
+		{ "_ZN1BcvRT_IiEEv", "B::operator int&" },
+		{ "_ZN1BcvOT_IiEEv", "B::operator int&&" },
+		{ "_ZNK1BcvPKPKT_IiEEv", "B::operator int const* const*" },
+		{ "_ZN1BcvPFT_iEIiEEv", "B::operator int (*)(int)" },
+		{ "_ZN1BcvRA3_T_IiEEv", "B::operator int (&) [3]" },
+		{ "_ZN1BcvPSt6vectorIT_EIiEEv", "B::operator std::vector*" },
+		{ "_ZN1BcvMSt6vectorIT_EFS2_iEIiEEv", "B::operator std::vector (std::vector::*)(int)" },
+		{ "_ZN1BcvT_IlEEv", "B::operator long" },
+		{ "_ZN1BIiEcvPT_ISt6vectorIcEEEv", "B::operator std::vector*" },
+		{ "_ZN1BIiEcvPKcEv", "B::operator char const*" },
+		{ "_ZZN1BcvRT_IiEEvENKUlvE_clEv", "B::operator int&()::{lambda()#1}::operator()" },
+		{ "operator std::vector<int><int>", "operator std::vector" },
+		/* A name that ends so is no operator. */
+		{ "my_operator *<int>", "my_operator *<int>" },
+	};
+
+	assert_string_equal(name(names[0][0], FRAME_DEMANGLE_TEMPLATES), "B::operator int*<int>");
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
+		assert_string_equal(name(names[i][0], FRAME_DEMANGLE_SIMPLE), names[i][1]);
+}
+
 static void operators_have_no_template_arguments_either(void **state)
 {
 	assert_string_equal(name("_ZNK1AclIiEET_S1_", FRAME_DEMANGLE_TEMPLATES), "A::operator()<int>");
@@ -221,6 +247,7 @@ int main(void)
 		cmocka_unit_test(names_in_four_degrees),
 		cmocka_unit_test(signs_of_operators_are_no_brackets),
 		cmocka_unit_test(operators_have_no_template_arguments_either),
+		cmocka_unit_test(conversions_have_no_template_arguments_either),
 		cmocka_unit_test(rusts_turbofish_is_left_out),
 		cmocka_unit_test(brackets_that_are_a_part_of_a_name_stay),
 		cmocka_unit_test(rusts_brackets_at_the_begin_of_a_name_stay),
