@@ -65,6 +65,12 @@ int elf_note_identities(const struct elf_image *img, struct build_id *ret_gnu, s
 /* facts.c: as elf_facts_read(), of an open image. */
 int elf_facts_of(const struct elf_image *img, struct elf_facts *ret, struct err *err);
 
+/* Which identity of a file the note is; 0: none. */
+enum { ELF_NOTE_GNU_ID = 1, ELF_NOTE_GO_ID = 2 };
+unsigned elf_note_identifies(const struct elf_note *note);
+/* elf_notes_each() of sections alone. */
+int elf_notes_each_in_sections(const struct elf_image *img, int (*fn)(void *arg, const struct elf_note *note),
+			       void *arg, struct err *err);
 /* elf_notes_each() with another limit than ELF_MAX_NOTE_SIZE of the bytes of one segment or section. */
 int elf_notes_each_within(const struct elf_image *img, uint64_t max,
 			  int (*fn)(void *arg, const struct elf_note *note), void *arg, struct err *err);

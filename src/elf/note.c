@@ -78,6 +78,19 @@ static int notes_walk_area(struct notes_walk *w, uint64_t off, uint64_t size, ui
 	return 0;
 }
 
+static int notes_walk_sections(struct notes_walk *w, struct err *err)
+{
+	int r = 0;
+
+	for (uint32_t i = 1; i < w->img->n_sections && !r; i++) {
+		const struct elf_section *sec = &w->img->sections[i];
+
+		if (sec->type == SHT_NOTE)
+			r = notes_walk_area(w, sec->off, sec->size, sec->align, err);
+	}
+	return r;
+}
+
 int elf_notes_each_within(const struct elf_image *img, uint64_t max,
 			  int (*fn)(void *arg, const struct elf_note *note), void *arg, struct err *err)
 {
@@ -90,13 +103,17 @@ int elf_notes_each_within(const struct elf_image *img, uint64_t max,
 		if (seg->type == PT_NOTE)
 			r = notes_walk_area(&w, seg->off, seg->filesz, seg->align, err);
 	}
-	for (uint32_t i = 1; i < img->n_sections && !r; i++) {
-		const struct elf_section *sec = &img->sections[i];
+	return r ? r : notes_walk_sections(&w, err);
+}
 
-		if (sec->type == SHT_NOTE)
-			r = notes_walk_area(&w, sec->off, sec->size, sec->align, err);
-	}
-	return r;
+int elf_notes_each_in_sections(const struct elf_image *img, int (*fn)(void *arg, const struct elf_note *note),
+			       void *arg, struct err *err)
+{
+	struct notes_walk w = {
+		.img = img, .fn = fn, .arg = arg, .max = ELF_MAX_NOTE_SIZE, .left = NOTES_MAX_TOTAL
+	};
+
+	return notes_walk_sections(&w, err);
 }
 
 int elf_notes_each(const struct elf_image *img, int (*fn)(void *arg, const struct elf_note *note), void *arg,
@@ -110,6 +127,20 @@ static bool note_is_go(const struct elf_note *note)
 	return note->type == NOTE_GO_BUILD_ID && str_eq(note->owner, STR("Go"));
 }
 
+static bool note_is_gnu(const struct elf_note *note)
+{
+	return note->type == NOTE_BUILD_ID && str_eq(note->owner, STR("GNU"));
+}
+
+unsigned elf_note_identifies(const struct elf_note *note)
+{
+	struct build_id id;
+
+	if (note_is_gnu(note) && build_id_set(&id, note->desc))
+		return ELF_NOTE_GNU_ID;
+	return note_is_go(note) && note->desc.size ? ELF_NOTE_GO_ID : 0;
+}
+
 /* The first note of each kind that identifies the file. */
 struct note_ids {
 	struct build_id gnu, go;
@@ -120,8 +151,7 @@ static int take_note_ids(void *arg, const struct elf_note *note)
 {
 	struct note_ids *ids = arg;
 
-	if (!ids->gnu.size && note->type == NOTE_BUILD_ID && str_eq(note->owner, STR("GNU")) &&
-	    build_id_set(&ids->gnu, note->desc))
+	if (!ids->gnu.size && note_is_gnu(note) && build_id_set(&ids->gnu, note->desc))
 		return !ids->both || ids->go.size;
 	if (!ids->go.size && note_is_go(note) &&
 	    build_id_set_go(&ids->go, (struct str){ (const char *)note->desc.p, note->desc.size }))

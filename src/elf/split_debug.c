@@ -12,6 +12,7 @@ struct debug_out {
 	const struct elf_image *img;
 	struct elf_out o;
 	struct elf_out_section *sections; /* in the arena */
+	uint32_t n_sections;              /* those of the file, and perhaps one of notes */
 	struct elf_segment *segments;
 	uint32_t *name_offs;
 	struct buf names; /* the old table, followed by new names */
@@ -167,6 +168,72 @@ static int debug_add_section(struct debug_out *d, uint32_t i, struct err *err)
 	return elf_out_copy(&d->o, d->img->src, s->off, s->size, err);
 }
 
+/* ---- a build ID in a segment alone ---- */
+
+struct identity_notes {
+	bool big;
+	unsigned found; /* ELF_NOTE_GNU_ID, ELF_NOTE_GO_ID */
+	struct buf copied;
+};
+
+static void identity_notes_done(struct identity_notes *n)
+{
+	buf_done(&n->copied);
+}
+
+static int note_identity_there(void *arg, const struct elf_note *note)
+{
+	struct identity_notes *n = arg;
+
+	n->found |= elf_note_identifies(note);
+	return 0;
+}
+
+static int copy_identity_note(void *arg, const struct elf_note *note)
+{
+	struct identity_notes *n = arg;
+	unsigned kind = elf_note_identifies(note);
+	uint8_t head[16] = { 0 };
+
+	if (!(kind & ~n->found))
+		return 0;
+	n->found |= kind;
+	/* Both owners have up to 4 bytes with their NUL; Go's linker counts the padding, too. */
+	elf_put(n->big, head, 4, 4);
+	elf_put(n->big, head + 4, note->desc.size, 4);
+	elf_put(n->big, head + 8, note->type, 4);
+	memcpy(head + 12, note->owner.p, note->owner.size);
+	buf_add(&n->copied, head, sizeof(head));
+	buf_add(&n->copied, note->desc.p, note->desc.size);
+	while (n->copied.size % 4)
+		buf_add_char(&n->copied, '\0');
+	return 0;
+}
+
+/*
+ * A build ID that is in a PT_NOTE segment, but in no section of notes, would be lost with the bytes of the segment, and the debug
+ * file could not be found by it: it gets a section of its own, after all others.
+ */
+static int debug_add_identity(struct debug_out *d, struct err *err)
+{
+	AUTO(identity_notes_done) struct identity_notes n = { .big = d->o.big };
+	struct elf_out_section *out = &d->sections[d->n_sections];
+
+	if (elf_notes_each_in_sections(d->img, note_identity_there, &n, err) < 0 ||
+	    elf_notes_each(d->img, copy_identity_note, &n, err) < 0)
+		return -1;
+	if (!n.copied.size)
+		return 0;
+	if (elf_out_align(&d->o, 4, err) < 0)
+		return -1;
+	*out = (struct elf_out_section){
+		.s = { .type = SHT_NOTE, .off = d->o.pos, .size = n.copied.size, .align = 4 },
+		.name_off = debug_new_name(d, STR(".note.gnu.build-id"))
+	};
+	d->n_sections++;
+	return elf_out_add(&d->o, n.copied.p, n.copied.size, err);
+}
+
 static int debug_add_sections(struct debug_out *d, struct err *err)
 {
 	const struct elf_image *img = d->img;
@@ -175,7 +242,9 @@ static int debug_add_sections(struct debug_out *d, struct err *err)
 	for (uint32_t i = 1; i < img->n_sections; i++)
 		if (i != names && debug_add_section(d, i, err) < 0)
 			return err_in(err, "section %u " STR_FMT, i, STR_ARG(img->sections[i].name));
-	/* The names last: sections that are no longer compressed have new ones. */
+	if (debug_add_identity(d, err) < 0)
+		return -1;
+	/* The names last: sections that are no longer compressed, or are new, have new ones. */
 	d->sections[names] = (struct elf_out_section){ img->sections[names], d->name_offs[names] };
 	d->sections[names].s.off = d->o.pos;
 	d->sections[names].s.size = d->names.size;
@@ -283,19 +352,21 @@ int elf_split_debug(const struct elf_image *img, int fd, enum elf_split_packing 
 	AUTO(debug_done) struct debug_out d = { .img = img, .packing = packing };
 	uint64_t head = img->h.is64 ? sizeof(Elf64_Ehdr) : sizeof(Elf32_Ehdr);
 	struct elf_out_tables tables = { .phoff = img->n_segments ? head : 0,
-					 .n_sections = img->n_sections,
 					 .names_index = img->h.names_index };
 
 	elf_out_init(&d.o, fd, img);
-	d.sections = arena_try(&d.a, (size_t)img->n_sections * sizeof(*d.sections));
+	d.n_sections = img->n_sections;
+	d.sections = arena_try(&d.a, ((size_t)img->n_sections + 1) * sizeof(*d.sections));
 	if (!d.sections)
 		return err_set(err, ERR_LIMIT, "no memory for %u sections", img->n_sections);
 	memset(&d.sections[0], 0, sizeof(d.sections[0]));
 	tables.sections = d.sections;
 	if (debug_read_names(&d, err) < 0 || debug_read_name_offs(&d, err) < 0 ||
 	    elf_out_zeros(&d.o, head + (uint64_t)img->n_segments * elf_segment_size(img->h.is64), err) < 0 ||
-	    debug_add_sections(&d, err) < 0 || debug_add_segments(&d, err) < 0 ||
-	    elf_out_finish(&d.o, img, &tables, err) < 0)
+	    debug_add_sections(&d, err) < 0 || debug_add_segments(&d, err) < 0)
+		return -1;
+	tables.n_sections = d.n_sections;
+	if (elf_out_finish(&d.o, img, &tables, err) < 0)
 		return -1;
 	return crc_of_output(fd, ret_crc, err);
 }

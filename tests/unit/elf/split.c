@@ -325,6 +325,47 @@ static void both_files_have_their_sections(void **state)
 		}
 }
 
+static void check_id(const struct elf_image *img, struct bytes want)
+{
+	struct build_id id;
+	struct err err = { 0 };
+
+	assert_done(elf_build_id(img, &id, &err));
+	assert_true(bytes_eq(build_id_bytes(&id), want));
+}
+
+/* As of a linker script that puts the notes into another section. */
+static void a_build_id_in_a_segment_alone_is_in_both_files(void **state)
+{
+	static const char go[] =
+		"F0oBaRbAz0123456789A/F0oBaRbAz0123456789A/F0oBaRbAz0123456789A/F0oBaRbAz0123456789A";
+
+	for (unsigned i = 0; i < 2 * ELF_WRITER_N_TARGETS; i++) {
+		AUTO(split_done) struct split s = { 0 };
+		struct bytes id = i % 2 ? bytes_of(go, sizeof(go) - 1) : bytes_of(id20, 19);
+		const struct elf_section *note;
+		struct elf_writer_section *sec;
+
+		usual(&s, i / 2, ET_DYN);
+		sec = elf_writer_at(&s.w, 1);
+		sec->type = SHT_PROGBITS;
+		sec->data.size = 0;
+		elf_writer_note(&s.w, &sec->data, 4, 1, "other", bytes_of("\1\0\0\0", 4));
+		elf_writer_note(&s.w, &sec->data, 4, i % 2 ? 4 : 3, i % 2 ? "Go" : "GNU", id);
+		sec->size = sec->data.size;
+		finish_input(&s);
+		check_id(s.img, id);
+		make_both(&s, ELF_SPLIT_ZLIB);
+		check_id(s.out, id);
+		check_id(s.debug, id);
+		assert_int_equal(s.debug->n_sections, s.img->n_sections + 1);
+		note = &s.debug->sections[s.img->n_sections];
+		assert_int_equal(note->type, SHT_NOTE);
+		assert_str(note->name, ".note.gnu.build-id");
+		assert_int_equal(s.debug->sections[1].type, SHT_NOBITS);
+	}
+}
+
 static void compressed_sections_decode_to_the_same(void **state)
 {
 	static const enum elf_split_packing packings[] = { ELF_SPLIT_AS_THEY_ARE, ELF_SPLIT_UNPACKED,
@@ -615,6 +656,7 @@ int main(void)
 		cmocka_unit_test(padding_is_dropped_and_anything_else_is_refused),
 		cmocka_unit_test(a_signed_module_is_reported_and_loses_its_signature),
 		cmocka_unit_test(both_files_have_their_sections),
+		cmocka_unit_test(a_build_id_in_a_segment_alone_is_in_both_files),
 		cmocka_unit_test(compressed_sections_decode_to_the_same),
 		cmocka_unit_test(symbols_for_debuggers_are_removed),
 		cmocka_unit_test(relocations_in_crel_are_renumbered),
