@@ -193,6 +193,16 @@ struct codec_points {
 	struct codec_span *spans; /* owned; their payloads and sums point into the bytes that were read */
 	size_t n_spans;
 };
+/*
+ * The most spans of an xz file of this decoded size: each reader of one of its members has a table of them. Blocks that cannot be
+ * joined since others, or empty ones, are between them are few in honest files.
+ */
+#define CODEC_XZ_SPAN_MIN    MIB(1)
+#define CODEC_XZ_SPANS_SPARE 4096u
+static inline uint64_t codec_xz_spans_max(uint64_t decoded_size)
+{
+	return decoded_size / CODEC_XZ_SPAN_MIN + CODEC_XZ_SPANS_SPARE;
+}
 void codec_points_write(const struct codec_points *p, struct buf *ret);
 int codec_points_read(struct bytes b, struct codec_points *ret, struct err *err);
 void codec_points_done(struct codec_points *p);

@@ -149,6 +149,13 @@ static int points_read_header(struct cursor *c, struct bytes b, struct codec_poi
 		return err_set(err, ERR_INVALID, "damaged: the checksum differs");
 	p->kind = kind;
 	p->complete = flags & FLAG_COMPLETE;
+	/* Points of a part may have more: the other spans may be large. They are not stored in a file. */
+	if (kind == CODEC_XZ && p->complete && h->n_spans > codec_xz_spans_max(p->decoded_size))
+		return err_set(err, ERR_INVALID,
+			       "of an older version: %u spans where %llu are the most of an xz file of %llu "
+			       "bytes",
+			       h->n_spans, (unsigned long long)codec_xz_spans_max(p->decoded_size),
+			       (unsigned long long)p->decoded_size);
 	return 0;
 }
 

@@ -17,10 +17,9 @@ int xz_error(lzma_ret r, struct err *err);
 struct stream *xz_filter(struct stream *raw, lzma_ret (*init)(lzma_stream *lz), bool one_member);
 
 /*
- * The spans that a file's own block index defines: blocks, small ones joined to XZ_SPAN_MIN. XZ_NO_INDEX: the
+ * The spans that a file's own block index defines: blocks, small ones joined to CODEC_XZ_SPAN_MIN. XZ_NO_INDEX: the
  * file has no usable index (cut, damaged, absurdly large), or no content. The caller frees ret->v.
  */
-#define XZ_SPAN_MIN MIB(1)
 enum { XZ_NO_INDEX = 1 };
 int xz_index_read(struct source *raw, struct byte_range range, struct codec_spans *ret, struct err *err);
 

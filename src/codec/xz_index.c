@@ -17,8 +17,6 @@
 /* Each stream takes two or three; a file of more streams is read from the start. */
 #define SEEKS_MAX 200000
 #define IN_SIZE   KIB(8)
-/* Spans beyond one for each XZ_SPAN_MIN decoded bytes. */
-#define SPANS_SPARE 4096u
 
 static void index_end(lzma_index **i)
 {
@@ -56,18 +54,9 @@ static int index_decode(lzma_stream *lz, struct source *raw, struct byte_range r
 	}
 }
 
-/*
- * The most spans of a file: each reader of one of its members has a table of them. Blocks that cannot be joined since others,
- * or empty ones, are between them are few in honest files.
- */
-static uint64_t spans_max(const lzma_index *index)
-{
-	return lzma_index_uncompressed_size(index) / XZ_SPAN_MIN + SPANS_SPARE;
-}
-
 static bool may_join(const struct codec_span *s, const lzma_index_iter *it)
 {
-	return s->out_end - s->out < XZ_SPAN_MIN && s->in_end == it->block.compressed_file_offset &&
+	return s->out_end - s->out < CODEC_XZ_SPAN_MIN && s->in_end == it->block.compressed_file_offset &&
 	       s->payload.p[0] == it->stream.flags->check;
 }
 
@@ -87,7 +76,7 @@ static int index_spans(const lzma_index *index, struct codec_spans *ret)
 			last->out_end = out + it.block.uncompressed_size;
 			continue;
 		}
-		if (spans.n >= spans_max(index)) {
+		if (spans.n >= codec_xz_spans_max(lzma_index_uncompressed_size(index))) {
 			free(spans.v);
 			return XZ_NO_INDEX;
 		}

@@ -2,6 +2,7 @@
 #include "check.h"
 
 #include <lzma.h>
+#include "codec/internal.h"
 
 static const struct codec_scan_options defaults;
 
@@ -91,6 +92,40 @@ static void blocks_that_cannot_be_joined_give_few_spans(void **state)
 	for (unsigned i = 0; i < 2500; i++)
 		buf_add_str(&packed, buf_str(&pair));
 	assert_int_equal(scan_points(buf_bytes(&packed), &points), 1);
+}
+
+/* Points with @n spans of a byte, as versions without a limit wrote them. */
+static int check_spans(enum codec_kind kind, size_t n, bool complete, struct err *err)
+{
+	AUTO(buf_done) struct buf b = { 0 };
+	struct codec_points p = { .kind = kind,
+				  .complete = complete,
+				  .decoded_size = n,
+				  .n_spans = n,
+				  .spans = NEW_N(struct codec_span, n) };
+
+	for (size_t i = 0; i < n; i++)
+		p.spans[i] = (struct codec_span){ .in = i * 100,
+						  .in_end = i * 100 + 60,
+						  .out = i,
+						  .out_end = i + 1,
+						  .payload = bytes_of("\1", 1) };
+	codec_points_write(&p, &b);
+	codec_points_done(&p);
+	return codec_points_check(buf_bytes(&b), err);
+}
+
+static void points_of_a_version_without_a_limit_are_made_again(void **state)
+{
+	struct err err = { 0 };
+
+	assert_done(check_spans(CODEC_XZ, CODEC_XZ_SPANS_SPARE, true, &err));
+	assert_fails(check_spans(CODEC_XZ, CODEC_XZ_SPANS_SPARE + 1, true, &err), ERR_INVALID,
+		     "of an older version: 4097 spans");
+	/* The other spans may be large. */
+	assert_done(check_spans(CODEC_XZ, CODEC_XZ_SPANS_SPARE + 1, false, &err));
+	/* Their scans have limits of their own. */
+	assert_done(check_spans(CODEC_GZIP, CODEC_XZ_SPANS_SPARE + 1, true, &err));
 }
 
 static void one_block_and_no_block(void **state)
@@ -223,6 +258,7 @@ int main(void)
 		cmocka_unit_test(streams_with_padding_are_one_content),
 		cmocka_unit_test(the_index_of_too_many_streams_is_not_read),
 		cmocka_unit_test(blocks_that_cannot_be_joined_give_few_spans),
+		cmocka_unit_test(points_of_a_version_without_a_limit_are_made_again),
 		cmocka_unit_test(one_block_and_no_block),
 		cmocka_unit_test(damage_is_reported),
 		cmocka_unit_test(a_cut_file_is_read_up_to_its_end),
