@@ -21,7 +21,6 @@
 #define CONFIRM_LEAST INT64_C(3600000)
 #define CONFIRM_MOST  (24 * CONFIRM_LEAST)
 #define MS_TO_S(ms)   ((ms) / 1000)
-#define SAVE_EVERY_MS INT64_C(120000)
 #define FILE_MAX      64u /* bytes */
 
 static int64_t apart_ms(int64_t a, int64_t b)
@@ -120,7 +119,8 @@ void clock_save(struct profilestore *s, bool closing)
 	int n;
 
 	if (t.doubted || t.now_ms < 0 ||
-	    (s->clock_saved_ms >= 0 && apart_ms(t.now_ms, s->clock_saved_ms) < (closing ? 1 : SAVE_EVERY_MS)))
+	    (s->clock_saved_ms >= 0 &&
+	     apart_ms(t.now_ms, s->clock_saved_ms) < (closing ? 1 : CLOCK_SAVE_EVERY_MS)))
 		return;
 	path = clock_path(s);
 	n = snprintf(text, sizeof(text), "%" PRId64 "\n", t.now_ms);

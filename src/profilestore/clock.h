@@ -7,6 +7,9 @@
 #include <pthread.h>
 #include "base/base.h"
 
+#define CLOCK_SAVE_EVERY_MS \
+	INT64_C(120000) /* the time is in the file so often, unless the clock is doubted */
+
 struct store_clock {
 	pthread_mutex_t lock;
 	/* under the lock */

@@ -41,22 +41,28 @@ static int open_db(struct profilestore *s, struct err *err)
 
 /*
  * The clock goes on from the newest profile, or from the time that was reached without one. A time in the future, when
- * the clock was wrong, says nothing.
+ * the clock was wrong, says nothing: nor does that of a profile which came long after the time that was last reached for
+ * certain, even if the clock agrees with it. It may be wrong still, or again.
  */
 static void open_clock(struct profilestore *s)
 {
-	int64_t now_ms = s->now_ms(), newest = INT64_MIN;
+	int64_t now_ms = s->now_ms(), newest = INT64_MIN, latest = now_ms + PROFILESTORE_MAX_AHEAD_MS;
+	bool any = false, known;
 
+	s->clock_saved_ms = clock_saved_ms(s);
+	known = s->clock_saved_ms >= 0 && s->clock_saved_ms <= latest;
+	if (known)
+		latest = MIN(latest, s->clock_saved_ms + CLOCK_SAVE_EVERY_MS + PROFILESTORE_MAX_AHEAD_MS);
 	for (uint32_t i = 0; i < column_n(&s->series); i++) {
 		const struct series *x = series_at(&s->series, i);
 		int64_t last = x ? atomic_load(&x->last_ms) : INT64_MIN;
 
-		if (last <= now_ms + PROFILESTORE_MAX_AHEAD_MS)
+		any |= last != INT64_MIN;
+		if (last <= latest)
 			newest = MAX(newest, last);
 	}
-	s->clock_saved_ms = clock_saved_ms(s);
 	/* The clock of a store without profiles is not doubted. */
-	if (newest != INT64_MIN && s->clock_saved_ms <= now_ms + PROFILESTORE_MAX_AHEAD_MS)
+	if (any && known)
 		newest = MAX(newest, s->clock_saved_ms);
 	store_clock_close(&s->clock);
 	store_clock_open(&s->clock, now_ms, s->mono_ms(), newest);

@@ -263,6 +263,43 @@ static void a_store_that_is_opened_with_a_wrong_clock_deletes_nothing_at_once(vo
 	stored_done(&t);
 }
 
+/* A sender has the same wrong time, and its profile agrees with the clock when the store is opened. */
+static void a_profile_from_the_future_does_not_confirm_the_clock_of_a_restart(void **state)
+{
+	for (int again = 0; again < 2; again++) {
+		struct stored t = { .o = clocked };
+		struct profile *p;
+
+		stored_open(&t);
+		p = fill(&t);
+		stored_groom(&t);
+		stored_now_ms += YEAR;
+		p->time_ns = stored_now_ms * 1000000;
+		stored_add(&t, p, "web");
+		stored_groom(&t);
+		if (again) {
+			/* It was corrected, and is as wrong when the machine starts the next time. */
+			stored_now_ms -= YEAR;
+			stored_again(&t);
+			stored_groom(&t);
+			check(&t, p, 2 * HOURS + 1);
+			stored_now_ms += YEAR;
+		}
+		notices[0] = '\0';
+		stored_again(&t);
+		for (int i = 0; i < 20; i++, pass(HOUR / 2))
+			stored_groom(&t);
+		check(&t, p, 2 * HOURS + 1);
+		assert_told("no profile is deleted for its age");
+		/* It goes on so for a day. */
+		for (int i = 0; i < 40; i++, pass(HOUR / 2))
+			stored_groom(&t);
+		check(&t, p, 1);
+		profile_free(p);
+		stored_done(&t);
+	}
+}
+
 /* No profile has come for days, and the clock was right all the time: it is not doubted after a restart. */
 static void a_restart_after_days_without_profiles_deletes_by_age(void **state)
 {
@@ -469,6 +506,7 @@ int main(void)
 		cmocka_unit_test(series_without_profiles_make_room),
 		cmocka_unit_test(a_clock_that_is_ahead_for_a_moment_deletes_nothing),
 		cmocka_unit_test(a_store_that_is_opened_with_a_wrong_clock_deletes_nothing_at_once),
+		cmocka_unit_test(a_profile_from_the_future_does_not_confirm_the_clock_of_a_restart),
 		cmocka_unit_test(a_restart_after_days_without_profiles_deletes_by_age),
 		cmocka_unit_test(a_profile_without_a_time_is_of_now_after_a_pause),
 		cmocka_unit_test(a_profile_without_a_time_is_kept_while_the_clock_is_set_back),
