@@ -5,7 +5,6 @@
  */
 #include "agent/sender.h"
 
-#include <jansson.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,7 +12,7 @@
 #include <time.h>
 
 #include "base/condition.h"
-#include "client/client.h"
+#include "client/answer.h"
 
 #define DEADLINE_MS 15000 /* less than the profiles that may wait in memory */
 #define MAX_ANSWER  MIB(1)
@@ -106,50 +105,33 @@ static int run_send_call(struct sender *s, struct bytes body, struct net_answer 
 	return net_call_wait(s->net, &req, is_grace_over, s, ret, err);
 }
 
-/* false: that of another server, as below. */
-static bool read_otlp_answer(struct sender *s, struct bytes body)
+static int read_otlp_answer(struct sender *s, const struct net_answer *k, struct err *err)
 {
 	AUTO(mem_freep) char *why = NULL;
-	uint64_t rejected;
+	int r = client_answer_otlp(k->status, buf_bytes(&k->body), err);
+	uint64_t rejected = r ? 0 : sender_otlp_rejected(buf_bytes(&k->body), &why);
 
-	if (!sender_otlp_is_receipt(body))
-		return false;
-	rejected = sender_otlp_rejected(body, &why);
 	if (!rejected)
-		return true;
+		return r;
 	log_warn("agent", "sending: the receiver rejected %llu profiles of a request: %s",
 		 (unsigned long long)rejected, why ? why : "without a reason");
 	pthread_mutex_lock(&s->lock);
 	s->stats.n_refused++;
 	pthread_mutex_unlock(&s->lock);
-	return true;
+	return 0;
 }
 
-/* false: that of another server, which does not have the profile: proxies answer 200 with a page to log in, or of their own. */
-static bool read_send_answer(struct sender *s, struct bytes body)
+static int read_lode_answer(struct sender *s, const struct net_answer *k, struct err *err)
 {
-	json_error_t ignored;
-	json_t *all = json_loadb((const char *)body.p, body.size, 0, &ignored), *one;
-	const json_t *wanted = json_object_get(all, "wanted");
-	/* Of all versions. Gateways answer 200 with an object of their own. */
-	bool is_receipt = json_is_integer(json_object_get(all, "samples"));
-	size_t i;
+	struct client_receipt receipt;
+	int r = client_answer_profiles(k->status, buf_bytes(&k->body), s->o.wanted, s->o.arg, &receipt, err);
 
+	if (r)
+		return r;
 	pthread_mutex_lock(&s->lock);
-	s->stats.n_samples += (uint64_t)json_integer_value(json_object_get(all, "samples"));
+	s->stats.n_samples += receipt.n_samples;
 	pthread_mutex_unlock(&s->lock);
-	json_array_foreach(wanted, i, one)
-	{
-		struct build_id id;
-
-		if (i >= SENDER_WANTED_MAX)
-			break;
-		if (s->o.wanted && json_is_string(one) &&
-		    build_id_parse(&id, (struct str){ json_string_value(one), json_string_length(one) }))
-			s->o.wanted(s->o.arg, &id);
-	}
-	json_decref(all);
-	return is_receipt;
+	return 0;
 }
 
 static bool is_final_refusal(unsigned status)
@@ -167,15 +149,12 @@ static enum send_outcome send_body(struct sender *s, struct bytes body)
 	int r = run_send_call(s, body, &k, &err);
 	char why[200] = "";
 
+	if (r == 0)
+		r = (s->o.otlp ? read_otlp_answer : read_lode_answer)(s, &k, &err);
 	if (r < 0) {
 		snprintf(why, sizeof(why), "%.*s", (int)sizeof(why) - 1, err.text);
-	} else if (k.status >= 200 && k.status < 300) {
+	} else if (r == 0) {
 		out = SEND_DONE;
-		if (!(s->o.otlp ? read_otlp_answer : read_send_answer)(s, buf_bytes(&k.body))) {
-			snprintf(why, sizeof(why), "the server there is not a %s (%u)",
-				 s->o.otlp ? "receiver of OTLP" : "lode server", k.status);
-			out = SEND_LATER;
-		}
 	} else {
 		AUTO(mem_freep)
 		char *message = s->o.otlp ? sender_otlp_message(buf_bytes(&k.body))

@@ -13,10 +13,9 @@
 
 #define SENDER_QUEUE 32u /* profiles that wait in memory: those of the shortest windows during two requests */
 #define SENDER_QUEUE_MEMORY \
-	MIB(96)                  /* of all of them: two of the largest, of some 42 MiB; MemoryMax= is 256M */
-#define SENDER_FIRST_MS   1000   /* the pause after the first failure, then twice as long, ... */
-#define SENDER_LAST_MS    300000 /* ... up to here */
-#define SENDER_WANTED_MAX 1000u  /* build IDs of one answer */
+	MIB(96)                /* of all of them: two of the largest, of some 42 MiB; MemoryMax= is 256M */
+#define SENDER_FIRST_MS 1000   /* the pause after the first failure, then twice as long, ... */
+#define SENDER_LAST_MS  300000 /* ... up to here */
 
 struct sender_options {
 	const char *url;   /* of the server, without a slash at the end */

@@ -8,7 +8,7 @@
 #include <jansson.h>
 #include <sys/random.h>
 
-#include "client/client.h"
+#include "client/answer.h"
 #include "profile/otlp_fields.h"
 #include "wire/proto.h"
 
@@ -94,18 +94,6 @@ static char *text_for_people(struct str s)
 static bool is_json(struct bytes answer)
 {
 	return answer.size && answer.p[0] == '{';
-}
-
-bool sender_otlp_is_receipt(struct bytes answer)
-{
-	struct cursor c = cursor_of(answer);
-	struct proto_field f;
-
-	if (is_json(answer))
-		return true;
-	while (proto_next(&c, &f))
-		;
-	return cursor_ok(&c);
 }
 
 /* The mapping of protobuf to JSON writes 64 bits as text. */

@@ -19,11 +19,9 @@ struct str sender_otlp_key(struct str label, struct str value);
 /* The headers for a body: type and, unless it is plain, encoding. Returns their number. */
 size_t sender_otlp_headers(struct bytes body, const char *out[2]);
 /*
- * Whether a body with status 2xx can be a receiver's answer: nothing, an ExportProfilesServiceResponse, or an object of JSON. The
- * page of a proxy is none.
+ * Profiles that the answer to an accepted request (client_answer_otlp()) rejects. *ret_why: the receiver's message, on the
+ * heap; NULL: none.
  */
-bool sender_otlp_is_receipt(struct bytes answer);
-/* Profiles that the answer to an accepted request rejects. *ret_why: the receiver's message, on the heap; NULL: none. */
 uint64_t sender_otlp_rejected(struct bytes answer, char **ret_why);
 /* The message of a refusal, for people; heap. */
 char *sender_otlp_message(struct bytes answer);

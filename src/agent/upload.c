@@ -5,13 +5,12 @@
  */
 #include "agent/upload.h"
 
-#include <jansson.h>
 #include <stdlib.h>
 #include <time.h>
 
 #include "agent/sender.h"
 #include "base/json.h"
-#include "client/client.h"
+#include "client/answer.h"
 
 #define PART       MIB(1)
 #define TURN_MS    100
@@ -55,29 +54,46 @@ static int upload_status_error(const struct net_answer *k, struct err *err)
 
 /* ---- does it want the file? ---- */
 
-static int read_want(struct bytes body, uint64_t *ret_off, struct err *err)
-{
-	json_error_t ignored;
-	json_t *all = json_loadb((const char *)body.p, body.size, 0, &ignored);
-	const json_t *one = json_array_get(json_object_get(all, "objects"), 0);
-	const char *why = json_string_value(json_object_get(one, "why"));
-	json_int_t off = json_integer_value(json_object_get(one, "offset"));
-	int r = 0;
+struct want_reading {
+	int r;
+	uint64_t off;
+	struct err *err;
+};
 
-	if (!json_is_object(one))
-		r = err_set(err, ERR_UPSTREAM, "the server there is not a lode server");
-	else if (json_is_true(json_object_get(one, "busy")))
-		r = err_set(err, ERR_UPSTREAM, "another client is uploading it");
-	else if (!json_is_true(json_object_get(one, "want"))) {
-		r = why && (strcmp(why, "same") == 0 || strcmp(why, "better") == 0 ||
-			    strcmp(why, "held") == 0)
-			    ? UPLOAD_HERE
-			    : UPLOAD_REFUSED;
-		(void)err_set(err, ERR_UPSTREAM, "the server does not take it: %.100s", why ? why : "?");
+static void read_want(void *arg, size_t i, const struct client_want *w)
+{
+	struct want_reading *x = arg;
+
+	switch (w->kind) {
+	case CLIENT_WANT_YES:
+		x->off = w->off;
+		return;
+	case CLIENT_WANT_BUSY:
+		x->r = err_set(x->err, ERR_UPSTREAM, "another client is uploading it");
+		return;
+	case CLIENT_WANT_SAME:
+	case CLIENT_WANT_BETTER:
+	case CLIENT_WANT_HELD:
+		x->r = UPLOAD_HERE;
+		break;
+	case CLIENT_WANT_OWNED:
+	case CLIENT_WANT_TOO_LARGE:
+	case CLIENT_WANT_NO:
+		x->r = UPLOAD_REFUSED;
+		break;
 	}
-	*ret_off = off > 0 ? (uint64_t)off : 0;
-	json_decref(all);
-	return r;
+	(void)err_set(x->err, ERR_UPSTREAM, "the server does not take it: %.100s", w->why);
+}
+
+static int read_want_answer(const struct net_answer *k, uint64_t *ret_off, struct err *err)
+{
+	struct want_reading x = { .err = err };
+	int r = client_answer_want(k->status, buf_bytes(&k->body), 1, read_want, &x, err);
+
+	if (r == CLIENT_REFUSED)
+		return upload_status_error(k, err);
+	*ret_off = x.off;
+	return r < 0 ? r : x.r;
 }
 
 static int ask_want(const struct upload_way *w, const struct upload_file *f, const char *sum,
@@ -115,24 +131,35 @@ static int ask_want(const struct upload_way *w, const struct upload_file *f, con
 			       .body = &body },
 		       &k, err);
 	if (r == 0)
-		r = k.status == 200 ? read_want(buf_bytes(&k.body), ret_off, err)
-				    : upload_status_error(&k, err);
+		r = read_want_answer(&k, ret_off, err);
 	net_answer_done(&k);
 	return r;
 }
 
 /* ---- parts ---- */
 
-/* The answer of a lode server that has the same bytes, or better ones. Firewalls refuse a body by a page with status 200. */
-static bool is_here(const struct net_answer *k)
+/* Moves *off after a part that the server has taken. */
+static int read_part_answer(const struct net_answer *k, uint64_t size, uint64_t *off, struct err *err)
 {
-	return k->status == 200 && net_header(buf_str(&k->headers), "X-LODE-RESULT").size;
-}
+	int r = client_answer_upload(k->status, buf_str(&k->headers), size, off, err);
 
-/* All of the file is on the server's disk: its bucket is away. */
-static bool is_held(const struct net_answer *k)
-{
-	return k->status == 202 && str_eq(net_header(buf_str(&k->headers), "X-LODE-RESULT"), STR("held"));
+	switch (r) {
+	case CLIENT_UPLOAD_STORED:
+	case CLIENT_UPLOAD_HELD:
+		*off = size;
+		return 0;
+	case CLIENT_UPLOAD_SAME:
+	case CLIENT_UPLOAD_BETTER:
+		*off = size;
+		return UPLOAD_HERE;
+	case CLIENT_UPLOAD_PARTIAL:
+		return 0;
+	case CLIENT_UPLOAD_OWNED:
+		(void)upload_status_error(k, err);
+		return UPLOAD_REFUSED;
+	default:
+		return r < 0 ? r : upload_status_error(k, err);
+	}
 }
 
 /* Send the part at *off, and move *off to the next one; to the file's size after the last one. */
@@ -173,16 +200,8 @@ static int put_part(const struct upload_way *w, const struct upload_file *f, con
 		&(struct net_call_request){
 			.method = "PUT", .url = url, .headers = headers, .n_headers = n, .body = &body },
 		&k, err);
-	if (r == 0 && (is_here(&k) || k.status == 201 || is_held(&k))) {
-		*off = f->size;
-		r = k.status == 200 ? UPLOAD_HERE : 0;
-	} else if (r == 0 && k.status == 200) {
-		r = err_set(err, ERR_UPSTREAM, "an answer (200) that is not of a lode server");
-	} else if (r == 0 &&
-		   (k.status != 202 || !str_to_u64(net_header(buf_str(&k.headers), "X-LODE-OFFSET"), off) ||
-		    *off >= f->size)) {
-		r = upload_status_error(&k, err);
-	}
+	if (r == 0)
+		r = read_part_answer(&k, f->size, off, err);
 	net_answer_done(&k);
 	if (r >= 0)
 		w->sent(w->arg, size);

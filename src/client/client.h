@@ -124,11 +124,3 @@ void client_cut(struct client *c, const struct client_request *request, const st
  * "complete": bool}, where complete means that every server answered, each with "complete": true. */
 void client_metadata(struct client *c, const char *key, const char *value, const struct client_watch *watch,
 		     struct client_result *ret);
-
-/* ---- other requests to servers ---- */
-
-/*
- * The message in the body of a refusal, for people: the "error" of a JSON object, else the first line. At most 400 bytes,
- * without control characters. Heap.
- */
-char *client_message(struct bytes body);

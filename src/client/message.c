@@ -2,7 +2,7 @@
 /*
  * The text of a server's refusal.
  */
-#include "client/client.h"
+#include "client/answer.h"
 
 #include <jansson.h>
 

@@ -18,11 +18,11 @@ from profiling import Answerer, Taker, fields
 
 
 class Server(Taker):
-    """Records requests; reports that it has profiles if `types` is set."""
+    """Records requests; reports that it has profiles if `types` is set. Not `is_lode`: another program answers its PUTs."""
 
     def __init__(self):
         super().__init__(Handler)
-        self.posted, self.put, self.types = [], {}, []
+        self.posted, self.put, self.types, self.is_lode = [], {}, [], True
 
 
 class Handler(Answerer):
@@ -40,7 +40,11 @@ class Handler(Answerer):
 
     def do_PUT(self):
         self.server.put[self.path] = self.body()
-        self.answer(201, b"stored\n")
+        self.send_response(201)
+        if self.server.is_lode:
+            self.send_header("X-LODE-RESULT", "stored")
+        self.send_header("Content-Length", "0")
+        self.end_headers()
 
 
 @pytest.fixture
@@ -58,6 +62,13 @@ def demo(tmp_path):
         return subprocess.run([LODE, command, *map(str, args)], env=env, capture_output=True, text=True, timeout=120, cwd=tmp_path)
 
     return go
+
+
+@pytest.mark.slow
+def test_debug_information_that_no_lode_server_took_is_a_failure(server, demo):
+    server.is_lode = False
+    r = demo("--to", server.url, "--slices", 1, "--slice-ms", 300)
+    assert r.returncode == 1 and "its debuginfo: an answer (201) that is not of a lode server" in r.stderr, r
 
 
 @pytest.mark.slow

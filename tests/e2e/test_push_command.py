@@ -225,14 +225,43 @@ def test_lode_push_does_not_send_the_same_bytes_for_ever(elf, tmp_path):
 class Firewall(Greedy):
     """It lets small requests through, and answers each file with a page."""
 
+    status = 200
+
     def do_PUT(self):
         self.body()
         self.server.parts += 1
-        self.answer(200, b"<html>The requested URL was rejected.</html>")
+        self.answer(self.status, b"<html>The requested URL was rejected.</html>")
 
 
-def test_a_page_with_status_200_does_not_say_that_the_file_is_there(elf, tmp_path):
-    fails_with(Firewall, elf, tmp_path, "not of a lode server")
+class Creator(Firewall):
+    status = 201
+
+
+@pytest.mark.parametrize("answerer", [Firewall, Creator])
+def test_a_page_does_not_say_that_the_file_is_there(elf, tmp_path, answerer):
+    fails_with(answerer, elf, tmp_path, f"an answer ({answerer.status}) that is not of a lode server")
+
+
+class Refuser(Answerer):
+    """Its answer to each file is that of the server."""
+
+    def do_POST(self):
+        objects = json.loads(self.body())["objects"]
+        self.answer(200, json.dumps({"objects": [self.server.one for _ in objects]}).encode())
+
+
+@pytest.mark.parametrize("one,message", [
+    ({"want": False, "why": "a new reason"}, "the server does not take it: a new reason"),
+    ({"want": False}, "the server does not take it: ?"),
+    ({}, "not a lode server"),
+    (None, "not a lode server"),
+])
+def test_a_file_is_there_only_if_the_server_says_so(elf, tmp_path, one, message):
+    (tmp_path / "x.debug").write_bytes(elf.debug)
+    with Taker(Refuser) as server:
+        server.one = one
+        r = lode("push", tmp_path / "x.debug", "--to", server.url, ok=False, timeout=30)
+        assert r.returncode == 1 and message in r.stderr, r
 
 
 @pytest.mark.slow

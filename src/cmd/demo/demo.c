@@ -69,11 +69,10 @@ static int start_demo_server(struct demo *d, struct err *err)
 static bool answers(struct demo *d)
 {
 	const struct target_request req = { .method = "GET", .path = "/healthz" };
-	AUTO(buf_done) struct buf body = { 0 };
+	AUTO(net_answer_done) struct net_answer a = { 0 };
 	struct err ignored = { 0 };
-	unsigned status;
 
-	return target_ask(&d->target, &req, &status, &body, &ignored) == 0 && status == 200;
+	return target_ask(&d->target, &req, &a, &ignored) == 0 && a.status == 200;
 }
 
 static bool is_server_running(struct demo *d)
@@ -129,14 +128,13 @@ static void stop_server(struct demo *d)
 static json_t *get_json(struct demo *d, const char *path)
 {
 	const struct target_request req = { .method = "GET", .path = path };
-	AUTO(buf_done) struct buf body = { 0 };
+	AUTO(net_answer_done) struct net_answer a = { 0 };
 	struct err ignored = { 0 };
 	json_error_t no_json;
-	unsigned status = 0;
 
-	if (target_ask(&d->target, &req, &status, &body, &ignored) < 0 || status != 200)
+	if (target_ask(&d->target, &req, &a, &ignored) < 0 || a.status != 200)
 		return NULL;
-	return json_loadb((const char *)body.p, body.size, 0, &no_json);
+	return json_loadb((const char *)a.body.p, a.body.size, 0, &no_json);
 }
 
 static bool has_profiles(struct demo *d)
@@ -213,16 +211,21 @@ static int push_file(struct demo *d, const char *kind, struct bytes file, struct
 	const struct target_request req = {
 		.method = "PUT", .path = path, .type = "application/octet-stream", .body = file
 	};
+	AUTO(net_answer_done) struct net_answer a = { 0 };
 	AUTO(mem_freep) char *message = NULL;
-	AUTO(buf_done) struct buf body = { 0 };
-	unsigned status = 0;
+	uint64_t ignored;
+	int r;
 
-	if (target_ask(&d->target, &req, &status, &body, err) < 0)
+	if (target_ask(&d->target, &req, &a, err) < 0)
 		return -1;
-	if (status == 200 || status == 201)
+	r = client_answer_upload(a.status, buf_str(&a.headers), file.size, &ignored, err);
+	if (r < 0)
+		return err_in(err, "its %s", kind);
+	if (r == CLIENT_UPLOAD_STORED || r == CLIENT_UPLOAD_HELD || r == CLIENT_UPLOAD_SAME ||
+	    r == CLIENT_UPLOAD_BETTER)
 		return 0;
-	message = client_message(buf_bytes(&body));
-	return err_set(err, ERR_UPSTREAM, "the server refuses its %s: %s (%u)", kind, message, status);
+	message = client_message(buf_bytes(&a.body));
+	return err_set(err, ERR_UPSTREAM, "the server refuses its %s: %s (%u)", kind, message, a.status);
 }
 
 static int send_demo(struct demo *d, struct err *err)

@@ -10,6 +10,8 @@
 #include <jansson.h>
 #include <stdlib.h>
 
+#include "client/answer.h"
+
 #define AT_ONCE        4u
 #define TRIES          4u /* of one PUT; two until one has succeeded, since the bucket may be out of reach */
 #define PAUSE_MS       500
@@ -410,6 +412,14 @@ static void fall_back(struct push *p, struct push_direct *d)
 	push_set_state(item, PUSH_WANTED);
 }
 
+static bool is_end_busy(const struct push_item *item, const struct net_call_answer *a)
+{
+	struct err ignored = { 0 };
+	uint64_t off;
+
+	return client_answer_upload(a->status, a->headers, item->size, &off, &ignored) == CLIENT_UPLOAD_BUSY;
+}
+
 static void on_finished(void *arg, struct net_call *c, int outcome, const struct net_call_answer *a,
 			const struct err *err)
 {
@@ -420,7 +430,7 @@ static void on_finished(void *arg, struct net_call *c, int outcome, const struct
 
 	pthread_mutex_lock(&p->lock);
 	d->state = DIRECT_SENT;
-	if (ended && a->status == 409 && str_eq(net_header(a->headers, "X-LODE-RESULT"), STR("busy"))) {
+	if (ended && is_end_busy(item, a)) {
 		d->next_ms = clock_mono_ms() + BUSY_MS;
 	} else if (ended && (a->status == 404 || a->status == 412)) {
 		AUTO(mem_freep) char *line = client_message(a->body);

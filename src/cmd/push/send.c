@@ -5,7 +5,6 @@
 #include "cmd/push/send.h"
 
 #include <ctype.h>
-#include <jansson.h>
 #include <stdlib.h>
 #include <unistd.h>
 #include "cmd/profile/profile.h"
@@ -22,24 +21,6 @@ static void add_label_query(struct buf *out, struct send_labels l)
 		buf_add_str(out, STR("="));
 		net_escape(out, l.v[i].value, false);
 	}
-}
-
-static int read_receipt(struct bytes body, struct send_result *ret, struct err *err)
-{
-	json_error_t ignored;
-	json_t *all = json_loadb((const char *)body.p, body.size, 0, &ignored);
-
-	/* Of all versions. Gateways answer 200 with an object of their own. */
-	if (!json_is_integer(json_object_get(all, "samples"))) {
-		json_decref(all);
-		return err_set(err, ERR_UPSTREAM, "the server there is not a lode server");
-	}
-	ret->n_profiles = (uint64_t)json_integer_value(json_object_get(all, "profiles"));
-	ret->n_samples = (uint64_t)json_integer_value(json_object_get(all, "samples"));
-	ret->id = json_integer_value(json_object_get(all, "id"));
-	ret->duplicate = json_is_true(json_object_get(all, "duplicate"));
-	json_decref(all);
-	return 0;
 }
 
 static int send_refused(unsigned status, struct bytes body, struct err *err)
@@ -60,9 +41,9 @@ int send_profile(struct target *t, struct profile *p, struct send_labels labels,
 {
 	AUTO(buf_done) struct buf path = { 0 };
 	AUTO(buf_done) struct buf body = { 0 };
-	AUTO(buf_done) struct buf answer = { 0 };
+	AUTO(net_answer_done) struct net_answer a = { 0 };
 	struct target_request req = { .method = "POST", .type = "application/octet-stream" };
-	unsigned status = 0;
+	int r;
 
 	*ret = (struct send_result){ 0 };
 	if (!p->time_ns)
@@ -72,12 +53,11 @@ int send_profile(struct target *t, struct profile *p, struct send_labels labels,
 		return -1;
 	req.path = buf_cstr(&path);
 	req.body = buf_bytes(&body);
-	if (target_ask(t, &req, &status, &answer, err) < 0)
+	if (target_ask(t, &req, &a, err) < 0)
 		return -1;
 	ret->size = body.size;
-	if (status < 200 || status > 299)
-		return send_refused(status, buf_bytes(&answer), err);
-	return read_receipt(buf_bytes(&answer), ret, err);
+	r = client_answer_profiles(a.status, buf_bytes(&a.body), NULL, NULL, &ret->receipt, err);
+	return r == CLIENT_REFUSED ? send_refused(a.status, buf_bytes(&a.body), err) : r;
 }
 
 /* ---- labels ---- */
@@ -150,20 +130,20 @@ static void tell_sent(struct sending *x, const char *path, const struct send_res
 	if (x->s->json) {
 		json_open_object(&x->files, NULL);
 		json_put_text(&x->files, "file", path);
-		json_put_text(&x->files, "result", r->duplicate ? "duplicate" : "sent");
-		json_put_uint(&x->files, "samples", r->n_samples);
-		json_put_uint(&x->files, "profiles", r->n_profiles);
-		json_put_int(&x->files, "id", r->id);
+		json_put_text(&x->files, "result", r->receipt.duplicate ? "duplicate" : "sent");
+		json_put_uint(&x->files, "samples", r->receipt.n_samples);
+		json_put_uint(&x->files, "profiles", r->receipt.n_profiles);
+		json_put_int(&x->files, "id", r->receipt.id);
 		json_put_uint(&x->files, "bytes", r->size);
 		json_close(&x->files);
 		return;
 	}
 	print_text(stdout, str_of(path));
-	if (r->duplicate)
+	if (r->receipt.duplicate)
 		printf(": the server has it already\n");
 	else
-		printf(": %llu samples in %llu profiles, %s sent\n", (unsigned long long)r->n_samples,
-		       (unsigned long long)r->n_profiles, size_text(r->size, size));
+		printf(": %llu samples in %llu profiles, %s sent\n", (unsigned long long)r->receipt.n_samples,
+		       (unsigned long long)r->receipt.n_profiles, size_text(r->size, size));
 	fflush(stdout);
 }
 
@@ -200,12 +180,12 @@ static int send_one(void *arg, struct profile *taken, struct str name, struct er
 	show_sending(x, f->path, "sending");
 	if (send_profile(&x->target, p, labels, profile_file_time(f->path), &result, err) < 0)
 		return -1;
-	f->sum.duplicate = result.duplicate && (f->sum.duplicate || !f->n);
+	f->sum.receipt.duplicate = result.receipt.duplicate && (f->sum.receipt.duplicate || !f->n);
 	f->n++;
-	f->sum.n_profiles += result.n_profiles;
-	f->sum.n_samples += result.n_samples;
+	f->sum.receipt.n_profiles += result.receipt.n_profiles;
+	f->sum.receipt.n_samples += result.receipt.n_samples;
 	f->sum.size += result.size;
-	f->sum.id = f->sum.id ? f->sum.id : result.id;
+	f->sum.receipt.id = f->sum.receipt.id ? f->sum.receipt.id : result.receipt.id;
 	return 0;
 }
 

@@ -11,11 +11,9 @@ struct send_label {
 	struct str name, value;
 };
 
-/* The server's receipt. */
 struct send_result {
-	uint64_t n_samples, n_profiles, size; /* as the server counts them; bytes that were sent */
-	bool duplicate;
-	int64_t id; /* 0: none */
+	struct client_receipt receipt;
+	uint64_t size; /* bytes that were sent */
 };
 
 struct send_labels {

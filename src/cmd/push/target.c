@@ -90,8 +90,7 @@ static void pause_ms(struct target *t, int64_t ms)
 		usleep((unsigned)MIN(left_ms, (int64_t)TURN_MS) * 1000);
 }
 
-int target_ask(struct target *t, const struct target_request *req, unsigned *ret_status, struct buf *ret_body,
-	       struct err *err)
+int target_ask(struct target *t, const struct target_request *req, struct net_answer *ret, struct err *err)
 {
 	AUTO(mem_freep) char *url = mem_printf("%s%s", t->url, req->path);
 	AUTO(mem_freep) char *auth = t->token ? mem_printf("Authorization: Bearer %s", t->token) : NULL;
@@ -102,7 +101,6 @@ int target_ask(struct target *t, const struct target_request *req, unsigned *ret
 					 .silent_ms = SILENT_MS,
 					 .body = req->type ? &req->body : NULL };
 	const char *headers[2];
-	struct net_answer a;
 
 	call.headers = headers;
 	if (auth)
@@ -110,20 +108,17 @@ int target_ask(struct target *t, const struct target_request *req, unsigned *ret
 	if (content)
 		headers[call.n_headers++] = content;
 	for (unsigned i = 0;; i++) {
-		int r = net_call_wait(t->net, &call, is_target_stopped, t, &a, err);
+		int r = net_call_wait(t->net, &call, is_target_stopped, t, ret, err);
 
-		if (r == 0 && (a.status < 400 || net_answer_is_final(a.status) || i + 1 == TRIES))
+		if (r == 0 && (ret->status < 400 || net_answer_is_final(ret->status) || i + 1 == TRIES))
 			break;
-		net_answer_done(&a);
+		net_answer_done(ret);
 		if (r < 0 && (!t->reached || i + 1 == TRIES || is_target_stopped(t)))
 			return -1;
-		pause_ms(t, MIN(MAX(clock_backoff(FIRST_PAUSE_MS, i, MAX_PAUSE_MS), a.retry_after_s * 1000),
-				(int64_t)MAX_PAUSE_MS));
+		pause_ms(t,
+			 MIN(MAX(clock_backoff(FIRST_PAUSE_MS, i, MAX_PAUSE_MS), ret->retry_after_s * 1000),
+			     (int64_t)MAX_PAUSE_MS));
 	}
 	t->reached = true;
-	*ret_status = a.status;
-	buf_done(ret_body);
-	*ret_body = a.body;
-	buf_done(&a.headers);
 	return 0;
 }

@@ -4,7 +4,7 @@
  */
 #pragma once
 
-#include "client/client.h"
+#include "client/answer.h"
 #include "cmd/internal.h"
 #include "net/net.h"
 
@@ -40,7 +40,7 @@ struct target_request {
 };
 /*
  * Send a request and wait for the answer. A failure that may pass is retried after pauses, if the server has
- * answered before. 0: *ret_status, and *ret_body is the body. ERR_UPSTREAM: there is no answer.
+ * answered before. 0: any status, and *ret is the caller's (client/answer.h: whether the server gave the answer).
+ * ERR_UPSTREAM: there is no answer, and *ret is empty.
  */
-int target_ask(struct target *t, const struct target_request *req, unsigned *ret_status, struct buf *ret_body,
-	       struct err *err);
+int target_ask(struct target *t, const struct target_request *req, struct net_answer *ret, struct err *err);

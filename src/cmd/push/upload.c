@@ -9,9 +9,9 @@
  */
 #include <errno.h>
 #include <fcntl.h>
-#include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include "client/answer.h"
 #include "cmd/push/direct.h"
 #include "cmd/push/target.h"
 
@@ -101,62 +101,67 @@ static char *owned_text(const char *owner)
 {
 	return mem_printf("the server has another file of that build ID, which belongs to '%s': only that "
 			  "owner's token, or one with the scope admin, may replace it",
-			  owner ? owner : "?");
+			  owner);
 }
 
-static void apply_answer(struct push_item *item, const json_t *one)
+static void apply_want(void *arg, size_t i, const struct client_want *w)
 {
-	const char *why = json_string_value(json_object_get(one, "why"));
-	json_int_t off = json_integer_value(json_object_get(one, "offset"));
+	struct push_query *k = arg;
+	struct push_item *item = k->items[i];
 
-	if (!json_is_true(json_object_get(one, "want"))) {
-		if (why && strcmp(why, "owned") == 0)
-			push_fail_item(item, owned_text(json_string_value(json_object_get(one, "owner"))));
-		else if (why && strcmp(why, "too large") == 0)
-			push_fail_item(item, mem_strdup("larger than the server accepts (its --max-push)"));
-		else
-			end_item(item, PUSH_HERE,
-				 why && strcmp(why, "better") == 0 ? "better"
-				 : why && strcmp(why, "held") == 0 ? "held"
-								   : "same");
-		return;
-	}
-	if (json_is_true(json_object_get(one, "busy"))) {
+	switch (w->kind) {
+	case CLIENT_WANT_YES:
+		item->off = w->off < item->size ? w->off : 0;
+		item->is_signed = !item->direct && k->p->o.signed_too && !item->off && w->is_signed;
+		push_set_state(item, PUSH_WANTED);
+		break;
+	case CLIENT_WANT_BUSY:
 		retry_item(item, mem_strdup("another client is uploading it"), 1);
-		return;
+		break;
+	case CLIENT_WANT_SAME:
+		end_item(item, PUSH_HERE, "same");
+		break;
+	case CLIENT_WANT_BETTER:
+		end_item(item, PUSH_HERE, "better");
+		break;
+	case CLIENT_WANT_HELD:
+		end_item(item, PUSH_HERE, "held");
+		break;
+	case CLIENT_WANT_OWNED:
+		push_fail_item(item, owned_text(w->owner));
+		break;
+	case CLIENT_WANT_TOO_LARGE:
+		push_fail_item(item, mem_strdup("larger than the server accepts (its --max-push)"));
+		break;
+	case CLIENT_WANT_NO:
+		push_fail_item(item, mem_printf("the server does not take it: %.100s", w->why));
+		break;
 	}
-	item->off = off > 0 && (uint64_t)off < item->size ? (uint64_t)off : 0;
-	item->is_signed = !item->direct && item->push->o.signed_too && !item->off &&
-			  json_is_true(json_object_get(one, "signed"));
-	push_set_state(item, PUSH_WANTED);
+}
+
+static void query_refused(struct push_query *k, const struct net_call_answer *a)
+{
+	AUTO(mem_freep) char *line = client_message(a->body);
+
+	if (a->status == 404 || a->status == 405 || a->status == 501)
+		set_fatal(k->p, mem_strdup("the server does not accept pushes; is it a lode serve "
+					   "without --no-store?"));
+	else if (net_answer_is_final(a->status))
+		set_fatal(k->p, mem_printf("%s (%u)", line, a->status));
+	else
+		for (size_t i = 0; i < k->n; i++)
+			retry_item(k->items[i], mem_printf("%s (%u)", line, a->status), a->retry_after_s);
 }
 
 static void apply_query_answer(struct push_query *k, const struct net_call_answer *a)
 {
-	json_error_t err;
-	json_t *all = json_loadb((const char *)a->body.p, a->body.size, 0, &err);
-	const json_t *list = json_object_get(all, "objects");
+	struct err err = { 0 };
+	int r = client_answer_want(a->status, a->body, k->n, apply_want, k, &err);
 
-	if (a->status != 200 || json_array_size(list) != k->n) {
-		char *line = client_message(a->body);
-
-		if (a->status == 404 || a->status == 405 || a->status == 501)
-			set_fatal(k->p, mem_strdup("the server does not accept pushes; is it a lode serve "
-						   "without --no-store?"));
-		else if (net_answer_is_final(a->status))
-			set_fatal(k->p, mem_printf("%s (%u)", line, a->status));
-		else if (a->status == 200)
-			set_fatal(k->p, mem_strdup("the server there is not a lode server"));
-		else
-			for (size_t i = 0; i < k->n; i++)
-				retry_item(k->items[i], mem_printf("%s (%u)", line, a->status),
-					   a->retry_after_s);
-		free(line);
-	} else {
-		for (size_t i = 0; i < k->n; i++)
-			apply_answer(k->items[i], json_array_get(list, i));
-	}
-	json_decref(all);
+	if (r < 0)
+		set_fatal(k->p, mem_strdup(err.text));
+	else if (r == CLIENT_REFUSED)
+		query_refused(k, a);
 }
 
 static void on_query_answer(void *arg, struct net_call *c, int outcome, const struct net_call_answer *a,
@@ -269,57 +274,53 @@ static void part_taken(struct push_item *item, uint64_t off)
 	push_set_state(item, PUSH_WANTED);
 }
 
-void push_answered(struct push_item *item, const struct net_call_answer *a)
+/* A refusal that is none of those in enum client_upload. */
+static void upload_refused(struct push_item *item, const struct net_call_answer *a)
 {
-	struct push *p = item->push;
-	struct str result = net_header(a->headers, "X-LODE-RESULT");
-	uint64_t off;
-	char *line;
+	AUTO(mem_freep) char *line = client_message(a->body);
 
-	switch (a->status) {
-	case 201:
-		p->bytes_stored += item->size;
-		end_item(item, PUSH_STORED, "stored");
-		return;
-	case 200:
-		/* Firewalls refuse a body by a page with this status. */
-		if (!result.size) {
-			retry_item(item, mem_strdup("an answer (200) that is not of a lode server"), 0);
-			return;
-		}
-		end_item(item, PUSH_HERE, str_eq(result, STR("kept")) ? "better" : "same");
-		return;
-	case 202:
-	case 409:
-		/* On the server's disk: its bucket is away. */
-		if (a->status == 202 && str_eq(result, STR("held"))) {
-			p->bytes_stored += item->size;
-			p->n_held++;
-			end_item(item, PUSH_STORED, "held");
-			return;
-		}
-		if (str_eq(result, STR("owned"))) {
-			push_fail_item(item, client_message(a->body));
-			return;
-		}
-		if (str_to_u64(net_header(a->headers, "X-LODE-OFFSET"), &off) && off < item->size) {
-			if (a->status == 409) {
-				retry_item(item, mem_strdup("the server expected another offset"), 0);
-				return;
-			}
-			part_taken(item, off);
-			return;
-		}
-		break;
-	}
-	line = client_message(a->body);
 	if (a->status == 401 || a->status == 403)
-		set_fatal(p, mem_printf("%s (%u)", line, a->status));
+		set_fatal(item->push, mem_printf("%s (%u)", line, a->status));
 	if (net_answer_is_final(a->status))
 		push_fail_item(item, mem_printf("%s (%u)", line, a->status));
 	else
 		retry_item(item, mem_printf("%s (%u)", line, a->status), a->retry_after_s);
-	free(line);
+}
+
+void push_answered(struct push_item *item, const struct net_call_answer *a)
+{
+	struct push *p = item->push;
+	struct err err = { 0 };
+	uint64_t off = 0;
+	int r = client_answer_upload(a->status, a->headers, item->size, &off, &err);
+
+	switch (r) {
+	case CLIENT_UPLOAD_STORED:
+	case CLIENT_UPLOAD_HELD:
+		p->bytes_stored += item->size;
+		p->n_held += r == CLIENT_UPLOAD_HELD;
+		end_item(item, PUSH_STORED, r == CLIENT_UPLOAD_HELD ? "held" : "stored");
+		return;
+	case CLIENT_UPLOAD_SAME:
+		end_item(item, PUSH_HERE, "same");
+		return;
+	case CLIENT_UPLOAD_BETTER:
+		end_item(item, PUSH_HERE, "better");
+		return;
+	case CLIENT_UPLOAD_PARTIAL:
+		part_taken(item, off);
+		return;
+	case CLIENT_UPLOAD_OFFSET:
+		retry_item(item, mem_strdup("the server expected another offset"), 0);
+		return;
+	case CLIENT_UPLOAD_OWNED:
+		push_fail_item(item, client_message(a->body));
+		return;
+	}
+	if (r < 0)
+		retry_item(item, mem_strdup(err.text), 0);
+	else
+		upload_refused(item, a);
 }
 
 void push_close_part(struct push_item *item)

@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* An upload, and what becomes of it by the server's answers. */
+#include "test.h"
+
+#include <sys/mman.h>
+#include "agent/upload.h"
+#include "fault_http.h"
+
+#define RESULT "X-LODE-RESULT: "
+#define PUTS   "/buildid/"
+
+static const char content[] = "the debug file";
+
+/* The pauses between tries are those of the test's clock. */
+static bool let_time_pass(void *arg)
+{
+	clock_test_advance(1000);
+	return false;
+}
+
+static void count_sent(void *arg, uint64_t bytes)
+{
+	*(uint64_t *)arg += bytes;
+}
+
+/* The server answers /push/want with @want, and PUTs with @put. Returns agent_upload()'s result. */
+static int upload_to(const char *want, const struct fault_rule *put, unsigned *ret_n_puts, struct err *err)
+{
+	const struct fault_rule rules[] = { { .path = "/push/want", .body = bytes_of(want, strlen(want)) },
+					    *put };
+	struct upload_file f = { .size = sizeof(content) - 1, .key = { .id = { 2, { 0xab, 0xcd } } } };
+	uint64_t sent = 0;
+	struct upload_way w = { .rate = MIB(1), .stopped = let_time_pass, .sent = count_sent, .arg = &sent };
+	struct fault_http *s;
+	int r;
+
+	s = fault_http_new(rules, ARRAY_SIZE(rules));
+	f.fd = memfd_create("debug", MFD_CLOEXEC);
+	assert_int_equal(write(f.fd, content, f.size), f.size);
+	clock_test_freeze(1000);
+	assert_int_equal(net_new(NULL, &w.net, err), 0);
+	w.url = fault_http_url(s);
+	r = agent_upload(&w, &f, err);
+	net_free(w.net);
+	clock_test_thaw();
+	*ret_n_puts = fault_http_requests(s, PUTS);
+	fault_http_free(s);
+	close(f.fd);
+	return r;
+}
+
+#define WANTED "{\"objects\":[{\"want\":true,\"offset\":0}]}"
+
+static void a_page_does_not_say_that_the_file_is_stored(void **state)
+{
+	static const unsigned statuses[] = { 200, 201, 202 };
+	static const char page[] = "<html>The requested URL was rejected.</html>";
+
+	for (size_t i = 0; i < ARRAY_SIZE(statuses); i++) {
+		const struct fault_rule put = { .path = PUTS,
+						.status = statuses[i],
+						.body = bytes_of(page, sizeof(page) - 1) };
+		struct err err = { 0 };
+		unsigned n;
+
+		assert_fails(upload_to(WANTED, &put, &n, &err), ERR_UPSTREAM, "not of a lode server");
+		assert_int_equal(n, 1);
+	}
+}
+
+static void a_file_of_another_owner_is_not_sent_again(void **state)
+{
+	const struct fault_rule put = { .path = PUTS, .status = 409, .headers = RESULT "owned\r\n" };
+	struct err err = { 0 };
+	unsigned n;
+
+	assert_int_equal(upload_to(WANTED, &put, &n, &err), UPLOAD_REFUSED);
+	assert_int_equal(n, 1);
+	assert_non_null(strstr(err.text, "409"));
+}
+
+static void the_outcome_is_that_of_the_answer(void **state)
+{
+	static const struct {
+		unsigned status;
+		const char *headers;
+		int outcome;
+	} rows[] = {
+		{ 201, RESULT "stored\r\n", 0 },
+		{ 202, RESULT "held\r\n", 0 },
+		{ 200, RESULT "same\r\n", UPLOAD_HERE },
+		{ 200, RESULT "kept\r\n", UPLOAD_HERE },
+		{ 401, NULL, UPLOAD_DENIED },
+		{ 403, NULL, UPLOAD_DENIED },
+		{ 413, NULL, UPLOAD_REFUSED },
+		{ 422, NULL, UPLOAD_REFUSED },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		const struct fault_rule put = { .path = PUTS,
+						.status = rows[i].status,
+						.headers = rows[i].headers };
+		struct err err = { 0 };
+		unsigned n;
+
+		assert_int_equal(upload_to(WANTED, &put, &n, &err), rows[i].outcome);
+		assert_int_equal(n, 1);
+	}
+}
+
+static void a_file_that_is_not_wanted_is_not_sent(void **state)
+{
+	static const struct {
+		const char *want;
+		int outcome;
+	} rows[] = {
+		{ "{\"objects\":[{\"want\":false,\"why\":\"same\"}]}", UPLOAD_HERE },
+		{ "{\"objects\":[{\"want\":false,\"why\":\"better\"}]}", UPLOAD_HERE },
+		{ "{\"objects\":[{\"want\":false,\"why\":\"held\"}]}", UPLOAD_HERE },
+		{ "{\"objects\":[{\"want\":false,\"why\":\"owned\"}]}", UPLOAD_REFUSED },
+		{ "{\"objects\":[{\"want\":false,\"why\":\"a new reason\"}]}", UPLOAD_REFUSED },
+		{ "{\"objects\":[{\"want\":true,\"busy\":true}]}", -1 },
+		{ "<html>Please log in</html>", -1 },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		const struct fault_rule put = { .path = PUTS, .status = 201, .headers = RESULT "stored\r\n" };
+		struct err err = { 0 };
+		unsigned n;
+
+		assert_int_equal(upload_to(rows[i].want, &put, &n, &err), rows[i].outcome);
+		assert_int_equal(n, 0);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_page_does_not_say_that_the_file_is_stored),
+		cmocka_unit_test(a_file_of_another_owner_is_not_sent_again),
+		cmocka_unit_test(the_outcome_is_that_of_the_answer),
+		cmocka_unit_test(a_file_that_is_not_wanted_is_not_sent),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
