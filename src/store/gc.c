@@ -8,6 +8,9 @@
 
 #include <string.h>
 
+#define APART_S   300 /* less is a correction of the wall clock */
+#define STEADY_MS (INT64_C(24) * 3600 * 1000)
+
 #define BATCH 500u /* contents collected at once: at a distance they share a listing of the records */
 
 static int gc_contents(struct store *st, struct refs *c, store_progress_fn *progress, void *arg,
@@ -40,10 +43,29 @@ static int gc_contents(struct store *st, struct refs *c, store_progress_fn *prog
 	return 0;
 }
 
-/* The contents become garbage now or with the next collection. */
-static int gc_past(struct store *st, struct refs *c, struct err *err)
+/* Has the wall clock gone on steadily for a day? If it has jumped, that begins anew. */
+static bool clock_is_steady(struct store *st)
 {
-	int64_t before = clock_wall_s() - STORE_PAST_S;
+	int64_t now_s = clock_wall_s(), mono_ms = clock_mono_ms(), ran_ms = mono_ms - st->steady_mono_ms;
+	int64_t apart_s = now_s - st->steady_s - ran_ms / 1000;
+
+	if (apart_s > -APART_S && apart_s < APART_S)
+		return ran_ms >= STEADY_MS;
+	st->steady_s = now_s;
+	st->steady_mono_ms = mono_ms;
+	return false;
+}
+
+/*
+ * A clock that is a year ahead when the service starts would make all earlier versions too old. So their age is counted by the
+ * time that the store itself has reached, until the clock has gone on steadily for a day.
+ *
+ * The contents become garbage now or with the next collection.
+ */
+static int gc_past(struct store *st, struct refs *c, bool steady, uint64_t *ret_n, struct err *err)
+{
+	int64_t now_s = clock_wall_s();
+	int64_t before = (steady ? now_s : MIN(now_s, c->reached_s)) - STORE_PAST_S;
 
 	for (size_t i = 0; i < c->n_records; i++) {
 		const struct refs_record *record = &c->records[i];
@@ -53,6 +75,7 @@ static int gc_past(struct store *st, struct refs *c, struct err *err)
 		if (st->blobs->ops->remove(st->blobs, record->name, NULL, err) < 0)
 			return -1;
 		c->contents[record->content].n_records--;
+		(*ret_n)++;
 	}
 	return 0;
 }
@@ -113,14 +136,16 @@ int store_gc(struct store *st, store_progress_fn *progress, void *arg, struct st
 	struct store_gc_result result = { 0 };
 	struct refs_removed removed = { 0 };
 	struct refs c;
+	bool steady;
 	int r;
 
 	/* First, so that the reference count sees the rest. */
 	if (st->blobs->ops->sweep(st->blobs, &result.n_temporary, err) < 0)
 		return err_in(err, "store");
+	steady = clock_is_steady(st);
 	if (refs_count(st, &c, NULL, NULL, err) < 0)
 		return -1;
-	r = gc_past(st, &c, err);
+	r = gc_past(st, &c, steady, &result.n_past, err);
 	if (r == 0)
 		r = gc_beside(st, &c, err);
 	if (r == 0)

@@ -88,6 +88,8 @@ struct store {
 	pthread_mutex_t work_lock;
 	pthread_cond_t work_changed;
 	bool stop, crowded, garbage; /* under work_lock */
+	/* The wall clock at the start; both clocks, since when they have gone on together (gc.c's) */
+	int64_t opened_s, steady_s, steady_mono_ms;
 	struct maintain *maintain;   /* NULL: none */
 	struct pack *pack;           /* NULL: none */
 	struct background *scrub;    /* NULL: none */
@@ -336,6 +338,8 @@ struct refs {
 	uint64_t by_origin[STORE_N_ORIGINS];
 	struct map by_name; /* of contents: index + 1 */
 	uint64_t n_bad;     /* records that cannot be read */
+	/* The latest time in the records that is before store.opened_s: reached for certain. 0: none */
+	int64_t reached_s;
 };
 /* @bad may be NULL; it is called for records that cannot be read. */
 int refs_count(struct store *st, struct refs *ret, store_bad_fn *bad, void *arg, struct err *err);

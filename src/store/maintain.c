@@ -47,6 +47,9 @@ static bool maintain_gc(struct maintain *m)
 		log_info("store", "removed %llu unreferenced contents (%llu bytes), %llu left-over files",
 			 (unsigned long long)result.n_contents, (unsigned long long)result.bytes,
 			 (unsigned long long)result.n_temporary);
+	if (result.n_past)
+		log_info("store", "removed %llu earlier versions of more than %lld days",
+			 (unsigned long long)result.n_past, (long long)(STORE_PAST_S / 86400));
 	return result.n_young > 0;
 }
 

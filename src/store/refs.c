@@ -33,6 +33,12 @@ static uint32_t refs_content_at(struct refs *c, const uint8_t sha256[STORE_SHA25
 	return (uint32_t)c->n_contents++;
 }
 
+static void note_reached(struct refs_walk *w, int64_t s)
+{
+	if (s < w->st->opened_s)
+		w->c->reached_s = MAX(w->c->reached_s, s);
+}
+
 /* Versions beside the present one keep their contents, and are no objects. */
 static int refs_add_record(void *arg, const struct blob_scanned *scanned, struct err *err)
 {
@@ -63,6 +69,8 @@ static int refs_add_record(void *arg, const struct blob_scanned *scanned, struct
 		return 0;
 	}
 	past = str_starts(str_of(name), STORE_PAST);
+	note_reached(w, meta->created);
+	note_reached(w, meta->replaced);
 	VEC_GROW(c->records, c->n_records, c->room_records);
 	c->records[c->n_records] = (struct refs_record){
 		.name = arena_strdup(&c->arena, str_of(name)),

@@ -433,6 +433,7 @@ struct store_gc_result {
 	uint64_t n_contents, bytes; /* removed contents without a record */
 	uint64_t n_young;           /* ... and those left, since a record may be being written */
 	uint64_t n_temporary;       /* files left by processes that have ended */
+	uint64_t n_past;            /* earlier versions that were too old */
 };
 /* Remove contents that no record names, and files left by processes that have ended. Safe at any time. */
 int store_gc(struct store *st, store_progress_fn *progress, void *arg, struct store_gc_result *ret,

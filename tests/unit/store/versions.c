@@ -112,6 +112,51 @@ static void earlier_versions_are_kept_and_restored(void **state)
 	assert_versions(f, "");
 }
 
+static void earlier_versions_outlive_a_clock_that_is_wrong_at_the_start(void **state)
+{
+	static const int64_t year_s = 365 * INT64_C(86400);
+	const struct store_options opts = { 0 };
+	struct store_fixture *f = *state;
+	struct store_gc_result gc;
+	struct err err = { 0 };
+	int64_t from_s;
+
+	clock_test_freeze(year_s);
+	reopen(f, &opts);
+	assert_int_equal(text_put_as(f, "ci", "v0", STORE_IF_OWNED), 0);
+	clock_test_advance(60000);
+	assert_int_equal(text_put_as(f, "ci", "v1", STORE_IF_OWNED), 0);
+	clock_test_advance(60000);
+	/* It is a year ahead, and so is what is put meanwhile. */
+	clock_test_freeze(from_s = 2 * year_s);
+	reopen(f, &opts);
+	assert_done(store_gc(f->st, NULL, NULL, &gc, &err));
+	assert_int_equal(gc.n_past, 0);
+	assert_int_equal(text_put_as(f, "ci", "v2", STORE_IF_OWNED), 0);
+	assert_done(store_gc(f->st, NULL, NULL, &gc, &err));
+	assert_versions(f, "ci>ci ci>ci ");
+	/* It jumps while the service runs. */
+	clock_test_freeze(5 * year_s);
+	assert_done(store_gc(f->st, NULL, NULL, &gc, &err));
+	clock_test_freeze(from_s);
+	assert_done(store_gc(f->st, NULL, NULL, &gc, &err));
+	assert_versions(f, "ci>ci ci>ci ");
+	/* After a day it is right. */
+	clock_test_advance((86400 + 60) * 1000);
+	assert_done(store_gc(f->st, NULL, NULL, &gc, &err));
+	assert_int_equal(gc.n_past, 1);
+	assert_versions(f, "ci>ci ");
+	/* A process that runs for minutes goes by what others have put. */
+	clock_test_freeze(from_s += STORE_PAST_S + 86400);
+	reopen(f, &opts);
+	assert_int_equal(text_put_as(f, "ci", "v3", STORE_IF_OWNED), 0);
+	clock_test_freeze(from_s + 600);
+	reopen(f, &opts);
+	assert_done(store_gc(f->st, NULL, NULL, &gc, &err));
+	assert_int_equal(gc.n_past, 1);
+	assert_versions(f, "ci>ci ");
+}
+
 static void earlier_versions_are_evicted_first(void **state)
 {
 	struct store_fixture *f = *state;
@@ -138,6 +183,7 @@ int main(void)
 		FROZEN(a_replacement_that_is_tried_again_keeps_one_version),
 		FROZEN(contents_that_cannot_be_touched_are_replaced_and_restored),
 		FROZEN(earlier_versions_are_kept_and_restored),
+		FROZEN(earlier_versions_outlive_a_clock_that_is_wrong_at_the_start),
 		FROZEN(earlier_versions_are_evicted_first),
 	};
 
