@@ -180,25 +180,33 @@ static void tokens_refresh(struct tokens *t)
 	struct err err = { 0 };
 	struct token *list = NULL;
 	struct stat st = { 0 };
-	int failed = 0, r;
+	int failed = 0, was, r;
 	size_t n = 0;
 
 	if (!t->path || now_ms < t->look_ms)
 		return;
 	t->look_ms = now_ms + LOOK_EVERY_MS;
 	if (stat(t->path, &st) < 0) {
-		/* Only a file that is certainly not there gives this machine its rights. */
-		failed = errno == ENOENT || errno == ENOTDIR ? 0 : errno;
+		/* Only a file that is certainly not there gives this machine its rights. A link that leads nowhere is there. */
+		failed = errno;
+		if ((failed == ENOENT || failed == ENOTDIR) && lstat(t->path, &st) < 0)
+			failed = 0;
 		st = (struct stat){ 0 };
 	}
 	if (failed == t->failed && st.st_ino == t->st.st_ino && st.st_size == t->st.st_size &&
 	    st.st_ctim.tv_sec == t->st.st_ctim.tv_sec && st.st_ctim.tv_nsec == t->st.st_ctim.tv_nsec)
 		return;
 	t->st = st;
-	t->failed = failed;
+	was = t->failed;
 	r = failed ? err_os(&err, failed, "%s", t->path) : tokens_read(t->path, &list, &n, &err);
 	t->closed = failed || st.st_ino;
-	if (r < 0)
+	/* What the system could not read is read again at the next look, although the file is the same. */
+	t->failed = r < 0 && err.os ? err.os : failed;
+	if (r < 0 && t->failed && t->failed == was)
+		log_debug("server", "tokens: %s", err.text);
+	else if (r < 0 && t->failed)
+		log_error("server", "tokens: %s: no token is accepted until the file can be read", err.text);
+	else if (r < 0)
 		log_error("server", "tokens: %s: no token is accepted until the file is corrected", err.text);
 	else if (t->closed && !n)
 		log_warn(

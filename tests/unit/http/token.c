@@ -5,6 +5,7 @@
 #include "test.h"
 
 #include <fcntl.h>
+#include <sys/resource.h>
 #include <unistd.h>
 #include "http/token.h"
 
@@ -126,6 +127,46 @@ static void an_unreadable_token_file_lets_no_client_in(void **state)
 	assert_int_equal(check(f, secret, TOKEN_READ), TOKEN_UNKNOWN);
 }
 
+static void a_file_that_could_not_be_read_for_a_moment_is_read_again(void **state)
+{
+	struct token_fixture *f = *state;
+	char secret[TOKEN_SECRET_SIZE];
+	struct rlimit was, none;
+	int fd;
+
+	write_one(f, "ci", TOKEN_PUSH, secret);
+	fd = dup(STDERR_FILENO);
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &was), 0);
+	none = (struct rlimit){ (rlim_t)fd, was.rlim_max };
+	close(fd);
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
+	for (int i = 0; i < 2; i++) {
+		assert_int_equal(check(f, secret, TOKEN_PUSH), TOKEN_UNKNOWN);
+		assert_true(tokens_any(f->t));
+		clock_test_advance(1000);
+	}
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &was), 0);
+	assert_int_equal(check(f, secret, TOKEN_PUSH), 0);
+}
+
+/* Of a volume that is not mounted yet. */
+static void a_link_that_leads_nowhere_lets_no_client_in(void **state)
+{
+	struct token_fixture *f = *state;
+	char secret[TOKEN_SECRET_SIZE], link[sizeof(f->path)];
+
+	memcpy(link, f->path, sizeof(link));
+	snprintf(f->path, sizeof(f->path), "%s/later", f->dir);
+	assert_int_equal(symlink(f->path, link), 0);
+	assert_true(tokens_any(f->t));
+	write_one(f, "ci", TOKEN_PUSH, secret);
+	assert_int_equal(check(f, secret, TOKEN_PUSH), 0);
+	assert_int_equal(unlink(f->path), 0);
+	clock_test_advance(1000);
+	assert_int_equal(check(f, secret, TOKEN_PUSH), TOKEN_UNKNOWN);
+	assert_true(tokens_any(f->t));
+}
+
 static void a_file_without_tokens_lets_no_client_in(void **state)
 {
 	struct token_fixture *f = *state;
@@ -220,6 +261,10 @@ int main(void)
 						tear_down),
 		cmocka_unit_test_setup_teardown(a_replaced_token_is_refused, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(an_unreadable_token_file_lets_no_client_in, set_up,
+						tear_down),
+		cmocka_unit_test_setup_teardown(a_file_that_could_not_be_read_for_a_moment_is_read_again,
+						set_up, tear_down),
+		cmocka_unit_test_setup_teardown(a_link_that_leads_nowhere_lets_no_client_in, set_up,
 						tear_down),
 		cmocka_unit_test_setup_teardown(a_file_without_tokens_lets_no_client_in, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(a_file_whose_inode_changed_is_read_again, set_up, tear_down),
