@@ -242,6 +242,13 @@ bool blobs_recall(struct blobs *b, const char *name, size_t max, struct buf *ret
 		  struct blob_stamp *ret_stamp);
 bool blobs_cache_figures(struct blobs *b, struct blob_cache_figures *ret); /* false: @b is no cache */
 
+/* ---- blob_dir_make.c: the marker of a store ---- */
+
+#define BLOB_MARKER      "lode-store"
+#define BLOB_MARKER_TEXT "lode store 1\n"
+/* "lode store N\n", of a later version; any other text is a damaged marker, or none. */
+bool blob_marker_is_newer(struct str text);
+
 /* ---- staging_dir.c: stagings in the folder tmp/ of the store at @dir ---- */
 
 int staging_dir_open(const char *dir, struct str name, struct staging *ret, struct err *err);

@@ -10,9 +10,6 @@
 #include <string.h>
 #include "base/condition.h"
 
-#define MARKER        "lode-store"
-#define MARKER_HEAD   "lode store "
-#define MARKER_TEXT   MARKER_HEAD "1\n"
 #define MARKER_TRIES  3u
 #define READY_WAIT_MS 3000
 #define USED_MAX      200000u /* then the uses are forgotten */
@@ -82,19 +79,8 @@ static int marker_put(struct blob_bucket *s, struct err *err)
 	if (!s->create)
 		return err_set(err, ERR_INVALID, "there is no store in the bucket under that prefix");
 	r = b->ops->list(b, "", "", object_found, NULL, err);
-	return r ? r : b->ops->put(b, MARKER, bytes_of(MARKER_TEXT, sizeof(MARKER_TEXT) - 1), err);
-}
-
-/* "lode store N\n", of a later version. */
-static bool marker_is_newer(struct str text)
-{
-	uint64_t version;
-
-	if (!str_starts(text, STR(MARKER_HEAD)) || !str_ends(text, STR("\n")))
-		return false;
-	text.p += sizeof(MARKER_HEAD) - 1;
-	text.size -= sizeof(MARKER_HEAD);
-	return str_to_u64(text, &version) && version > 1;
+	return r ? r
+		 : b->ops->put(b, BLOB_MARKER, bytes_of(BLOB_MARKER_TEXT, sizeof(BLOB_MARKER_TEXT) - 1), err);
 }
 
 static int content_found(void *arg, const struct bucket_item *item, struct err *err)
@@ -115,10 +101,12 @@ static int marker_mend(struct blob_bucket *s, struct err *err)
 		return -1;
 	if (!r)
 		return err_set(err, ERR_INVALID,
-			       "not a store: its '" MARKER "' is no marker, and it has no contents");
-	log_warn("store", "the marker '" MARKER "' in the bucket is damaged, and is put again: the store has "
-			  "contents of this version");
-	if (s->create && b->ops->put(b, MARKER, bytes_of(MARKER_TEXT, sizeof(MARKER_TEXT) - 1), &why) < 0)
+			       "not a store: its '" BLOB_MARKER "' is no marker, and it has no contents");
+	log_warn("store",
+		 "the marker '" BLOB_MARKER "' in the bucket is damaged, and is put again: the store has "
+		 "contents of this version");
+	if (s->create &&
+	    b->ops->put(b, BLOB_MARKER, bytes_of(BLOB_MARKER_TEXT, sizeof(BLOB_MARKER_TEXT) - 1), &why) < 0)
 		log_warn("store", "%s", why.text);
 	return 0;
 }
@@ -131,13 +119,13 @@ static int marker_get(struct bucket *b, struct buf *text, struct err *err)
 		int r;
 
 		text->size = 0;
-		r = b->ops->get(b, MARKER, KIB(4), text, &why);
+		r = b->ops->get(b, BLOB_MARKER, KIB(4), text, &why);
 		/* Longer than any marker. */
 		if (r < 0 && why.kind == ERR_LIMIT)
 			r = 0;
 		else if (r < 0)
 			*err = why;
-		if (r || str_eq(buf_str(text), STR(MARKER_TEXT)) || i == MARKER_TRIES)
+		if (r || str_eq(buf_str(text), STR(BLOB_MARKER_TEXT)) || i == MARKER_TRIES)
 			return r;
 	}
 }
@@ -162,9 +150,9 @@ static int marker_check(struct blob_bucket *s, struct err *err)
 			*err = why;
 		return -1;
 	}
-	if (str_eq(buf_str(&text), STR(MARKER_TEXT)))
+	if (str_eq(buf_str(&text), STR(BLOB_MARKER_TEXT)))
 		return 0;
-	if (marker_is_newer(buf_str(&text)))
+	if (blob_marker_is_newer(buf_str(&text)))
 		return err_set(err, ERR_INVALID, "the store was made by a newer lode: '" STR_FMT "'",
 			       STR_ARG(str_trim(buf_str(&text))));
 	return marker_mend(s, err);

@@ -5,9 +5,21 @@
  */
 #include "store/blob_dir.h"
 
-#define MARKER      "lode-store"
-#define MARKER_TEXT "lode store 1\n"
+#define MARKER_HEAD "lode store "
 #define MARKER_MAX  KIB(4)
+
+static const char *const folders[] = { "tmp", "keys", "data" };
+
+bool blob_marker_is_newer(struct str text)
+{
+	uint64_t version;
+
+	if (!str_starts(text, STR(MARKER_HEAD)) || !str_ends(text, STR("\n")))
+		return false;
+	text.p += sizeof(MARKER_HEAD) - 1;
+	text.size -= sizeof(MARKER_HEAD);
+	return str_to_u64(text, &version) && version > 1;
+}
 
 static bool folder_is_empty(const char *path)
 {
@@ -25,8 +37,7 @@ static bool folder_is_empty(const char *path)
 
 static int store_folder_create(const char *path, struct err *err)
 {
-	static const char *const folders[] = { "tmp", "keys", "data" };
-	AUTO(mem_freep) char *marker = mem_printf("%s/" MARKER, path);
+	AUTO(mem_freep) char *marker = mem_printf("%s/" BLOB_MARKER, path);
 
 	if (dir_make(path, 0755, err) < 0)
 		return -1;
@@ -38,12 +49,34 @@ static int store_folder_create(const char *path, struct err *err)
 		if (dir_make(p, 0755, err) < 0)
 			return -1;
 	}
-	return file_write_durable(marker, MARKER_TEXT, sizeof(MARKER_TEXT) - 1, 0644, err);
+	return file_write_durable(marker, BLOB_MARKER_TEXT, sizeof(BLOB_MARKER_TEXT) - 1, 0644, err);
+}
+
+/* A file of that name has other bytes. Beside all folders of a store it was the marker, and is written again. */
+static int folder_marker_mend(const char *path, const char *marker, bool create, struct err *err)
+{
+	struct err why = { 0 };
+
+	for (size_t i = 0; i < ARRAY_SIZE(folders); i++) {
+		AUTO(mem_freep) char *p = mem_printf("%s/%s", path, folders[i]);
+		struct stat st;
+
+		if (stat(p, &st) < 0 || !S_ISDIR(st.st_mode))
+			return err_set(err, ERR_INVALID,
+				       "%s: not a store: its '" BLOB_MARKER "' is no marker, and there is no "
+				       "folder '%s'",
+				       path, folders[i]);
+	}
+	log_warn("store", "%s is damaged%s; check the disk", marker, create ? ", and is written again" : "");
+	if (create &&
+	    file_write_durable(marker, BLOB_MARKER_TEXT, sizeof(BLOB_MARKER_TEXT) - 1, 0644, &why) < 0)
+		log_warn("store", "%s", why.text);
+	return 0;
 }
 
 static int folder_marker_check(const char *path, bool create, struct err *err)
 {
-	AUTO(mem_freep) char *marker = mem_printf("%s/" MARKER, path);
+	AUTO(mem_freep) char *marker = mem_printf("%s/" BLOB_MARKER, path);
 	AUTO(buf_done) struct buf text = { 0 };
 	int r = file_read(marker, MARKER_MAX, &text, err);
 
@@ -52,10 +85,12 @@ static int folder_marker_check(const char *path, bool create, struct err *err)
 	if (r == FILE_MISSING)
 		return create ? store_folder_create(path, err)
 			      : err_set(err, ERR_IO, "%s: there is no store", path);
-	if (!str_eq(buf_str(&text), STR(MARKER_TEXT)))
+	if (str_eq(buf_str(&text), STR(BLOB_MARKER_TEXT)))
+		return 0;
+	if (blob_marker_is_newer(buf_str(&text)))
 		return err_set(err, ERR_INVALID, "%s: the store was made by a newer lode: '" STR_FMT "'",
 			       path, STR_ARG(str_trim(buf_str(&text))));
-	return 0;
+	return folder_marker_mend(path, marker, create, err);
 }
 
 /* The process that created the store may have been killed before it synced the folder. */

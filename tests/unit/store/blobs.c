@@ -315,6 +315,50 @@ static void a_folder_with_other_files_is_refused(void **state)
 	assert_fails(blobs_open_dir(path, true, &b, &err), ERR_INVALID, "newer");
 }
 
+static void a_damaged_marker_of_a_folder_is_written_again(void **state)
+{
+	static const char *const damaged[] = { "lode s|ore 1\n", "", "lode store 0\n", "lode store 1" };
+	struct blobs_fixture *f = *state;
+	char path[TEST_PATH_SIZE + 32], marker[TEST_PATH_SIZE + 64];
+	struct err err = { 0 };
+
+	snprintf(path, sizeof(path), "%s/sub", f->dir);
+	snprintf(marker, sizeof(marker), "%s/lode-store", path);
+	for (size_t i = 0; i < ARRAY_SIZE(damaged); i++) {
+		AUTO(buf_done) struct buf text = { 0 };
+		struct blobs *b = NULL;
+
+		assert_done(blobs_open_dir(path, true, &b, &err));
+		b->ops->close(b);
+		test_file_write(marker, damaged[i], strlen(damaged[i]));
+		/* A command that only reads leaves it as it is. */
+		assert_done(blobs_open_dir(path, false, &b, &err));
+		b->ops->close(b);
+		assert_done(blobs_open_dir(path, true, &b, &err));
+		b->ops->close(b);
+		assert_done(file_read(marker, 100, &text, &err));
+		assert_true(str_eq(buf_str(&text), STR("lode store 1\n")));
+	}
+}
+
+/* Of somebody else. */
+static void a_file_with_the_name_of_the_marker_is_no_store(void **state)
+{
+	struct blobs_fixture *f = *state;
+	char path[TEST_PATH_SIZE + 32], marker[TEST_PATH_SIZE + 64];
+	AUTO(buf_done) struct buf text = { 0 };
+	struct err err = { 0 };
+	struct blobs *b = NULL;
+
+	snprintf(path, sizeof(path), "%s/other", f->dir);
+	snprintf(marker, sizeof(marker), "%s/lode-store", path);
+	assert_done(dir_make(path, 0755, &err));
+	test_file_write(marker, "my notes", 8);
+	assert_fails(blobs_open_dir(path, true, &b, &err), ERR_INVALID, "no marker");
+	assert_done(file_read(marker, 100, &text, &err));
+	assert_true(str_eq(buf_str(&text), STR("my notes")));
+}
+
 #define BOTH(test)                                                            \
 	cmocka_unit_test_setup_teardown(test, set_up_memory, tear_down),      \
 		cmocka_unit_test_setup_teardown(test, set_up_dir, tear_down), \
@@ -333,6 +377,10 @@ int main(void)
 		cmocka_unit_test_setup_teardown(a_content_that_is_replaced_is_never_missing, set_up_dir,
 						tear_down),
 		cmocka_unit_test_setup_teardown(a_folder_with_other_files_is_refused, set_up_dir, tear_down),
+		cmocka_unit_test_setup_teardown(a_damaged_marker_of_a_folder_is_written_again, set_up_dir,
+						tear_down),
+		cmocka_unit_test_setup_teardown(a_file_with_the_name_of_the_marker_is_no_store, set_up_dir,
+						tear_down),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
