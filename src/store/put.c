@@ -325,6 +325,7 @@ struct commit {
 	struct store_meta own;               /* c->meta with the owner of the existing object */
 	const struct store_record *replaces; /* of other bytes; NULL: none */
 	bool named;                          /* the existing object has got an alias */
+	bool mended;                         /* its content was damaged, and is put again */
 	bool has_kept;                       /* a try before has kept an earlier version, of this content: */
 	uint8_t kept[STORE_SHA256_SIZE];
 	struct arena arena; /* of the existing record */
@@ -512,6 +513,7 @@ static int commit_run(struct commit *c, bool *ret_replaced, struct err *err)
 			if (outcome == STORE_OWNED)
 				return outcome;
 			r = outcome ? commit_settle(c, &old, outcome, err) : BLOB_MISSING;
+			c->mended |= outcome == STORE_SAME && r == BLOB_MISSING;
 			if (r == 0)
 				r = commit_add_hash(c, &old, err);
 			if (r == BLOB_CHANGED)
@@ -564,8 +566,9 @@ static int put_commit(struct store_put *p, const struct store_key *key, const st
 		r = commit_run(&c, &replaced, err);
 		store_look_end(p->st);
 	}
-	if ((r == 0 || c.named) && o->committed && !p->held)
-		o->committed(o->committed_arg, key, full, replaced);
+	/* Readers of a damaged content have failed, and try again now. */
+	if ((r == 0 || c.named || (r == STORE_SAME && c.mended)) && o->committed && !p->held)
+		o->committed(o->committed_arg, key, full, replaced && !c.mended);
 	return r;
 }
 

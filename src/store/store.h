@@ -130,7 +130,7 @@ struct store_options {
 	int level; /* of zstd; 0: STORE_LEVEL */
 	/*
 	 * May be NULL. Called in the committing thread before the commit returns, and must be quick: an
-	 * object was committed whose bytes are new; @replaced: in place of others.
+	 * object was committed whose bytes are new, or in place of damaged ones; @replaced: in place of others.
 	 */
 	void (*committed)(void *arg, const struct store_key *key, const struct store_meta *meta,
 			  bool replaced);

@@ -146,6 +146,31 @@ static void a_damaged_fetched_object_is_removed(void **state)
 	flip_many(*state, "/data/", false, STORE_FETCHED);
 }
 
+static void count_commit(void *arg, const struct store_key *key, const struct store_meta *meta, bool replaced)
+{
+	assert_false(replaced);
+	++*(unsigned *)arg;
+}
+
+/* Readers that failed on the damaged content, such as the builder of its symbol table, have to be notified. */
+static void a_push_that_mends_a_content_is_reported_as_committed(void **state)
+{
+	struct store_fixture *f = *state;
+	unsigned n = 0;
+	const struct store_options o = { .committed = count_commit, .committed_arg = &n };
+
+	reopen(f, &o);
+	assert_int_equal(put_bytes(f, STORE_PUSHED, true), 0);
+	assert_int_equal(put_bytes(f, STORE_PUSHED, true), STORE_SAME);
+	assert_int_equal(n, 1);
+	flip_byte(file_with(f, "data/"), 1000);
+	reopen(f, &o);
+	assert_int_equal(put_bytes(f, STORE_PUSHED, true), STORE_SAME);
+	assert_int_equal(n, 2);
+	assert_int_equal(put_bytes(f, STORE_PUSHED, true), STORE_SAME);
+	assert_int_equal(n, 2);
+}
+
 /* A pushed object that is here is not said to be absent, which clients remember. */
 static void a_content_that_vanished_is_damage_of_a_pushed_object(void **state)
 {
@@ -235,6 +260,7 @@ int main(void)
 		ON_DISK(a_flipped_byte_of_a_raw_content_is_found_and_mended),
 		ON_DISK(a_damaged_fetched_object_is_removed),
 		ON_DISK(a_content_that_vanished_is_damage_of_a_pushed_object),
+		ON_DISK(a_push_that_mends_a_content_is_reported_as_committed),
 		ON_DISK(a_flipped_byte_of_a_record_is_found_and_mended),
 		ON_DISK(the_background_check_finds_damage),
 		ON_DISK(a_damaged_compressed_content_is_made_anew),
