@@ -45,6 +45,19 @@ static void a_relocatable_file_is_asked_by_section(void **state)
 	q.addr = map.limit;
 	tables_find(h, &q, &a);
 	assert_int_equal(a.reason, FRAME_NO_MAPPING);
+	q.addr = map.start - 1;
+	tables_find(h, &q, &a);
+	assert_int_equal(a.reason, FRAME_NO_MAPPING);
+	map.limit = 0; /* it is not known */
+	q.addr = map.start + 0xff;
+	tables_find(h, &q, &a);
+	assert_int_equal(a.reason, FRAME_FOUND);
+	/* Mappings are for run-time addresses alone. */
+	q.kind = FRAME_VADDR;
+	q.addr = a.addr;
+	tables_find(h, &q, &a);
+	assert_int_equal(a.reason, FRAME_FOUND);
+	assert_str(a.frames->list[0].name, "m");
 	tables_request_free(h);
 	tables_fixture_close(&p);
 }

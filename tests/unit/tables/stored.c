@@ -80,6 +80,35 @@ static void a_table_in_the_store_that_is_another_one_is_made_again(void **state)
 	}
 }
 
+/* Its head is sound: only the lookup of an address finds the damage, reports it, and has the table replaced. */
+static void a_table_found_damaged_in_use_is_made_again(void **state)
+{
+	const struct store_meta meta = { .origin = STORE_MADE };
+	struct store_key key = { tables_fixture_id(1), STORE_SYMTAB, STR("") };
+	AUTO(buf_done) struct buf table = { 0 };
+	struct tables_stats stats;
+	struct err err = { 0 };
+	char version[12];
+	struct tables_fixture p;
+
+	make_table(1, &table);
+	table.p[table.size - 33] ^= 1; /* the last byte of its block: 32 bytes of padding follow */
+	snprintf(version, sizeof(version), "%d", SYMTAB_VERSION);
+	key.arg = str_of(version);
+	tables_fixture_open(&p, true);
+	tables_fixture_put_debug(&p, 1);
+	assert_done(store_put_bytes(p.store, &key, &meta, true, buf_bytes(&table), STORE_ALWAYS, &err));
+	assert_string_equal(tables_fixture_ask(&p, 1, 0x1000), "damaged");
+	assert_string_equal(tables_fixture_ask(&p, 1, 0x1000), "f1 /src/a.c:10");
+	tables_stats(p.s, &stats);
+	assert_int_equal(stats.n_made, 1);
+	tables_fixture_reopen(&p);
+	assert_string_equal(tables_fixture_ask(&p, 1, 0x1000), "f1 /src/a.c:10");
+	tables_stats(p.s, &stats);
+	assert_int_equal(stats.n_made, 0); /* the sound one is in the store */
+	tables_fixture_close(&p);
+}
+
 /* It answers at once, and is made again, once, in the background: the debug file is here. */
 static void a_table_of_an_earlier_maker_is_made_again_behind_its_answer(void **state)
 {
@@ -182,6 +211,7 @@ int main(void)
 		cmocka_unit_test(a_built_table_is_found_in_the_store_by_the_next_process),
 		cmocka_unit_test(a_damaged_table_in_the_store_is_made_again),
 		cmocka_unit_test(a_table_in_the_store_that_is_another_one_is_made_again),
+		cmocka_unit_test(a_table_found_damaged_in_use_is_made_again),
 		cmocka_unit_test(a_table_of_an_earlier_maker_is_made_again_behind_its_answer),
 		cmocka_unit_test(a_table_that_lacked_memory_is_not_stored),
 	};

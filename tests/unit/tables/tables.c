@@ -223,17 +223,75 @@ static void a_miss_is_forgotten_after_a_while(void **state)
 	tables_fixture_close(&p);
 }
 
+/* A program with symbols: what may be missing at other addresses is in the debug file that could not be had. */
+static void an_address_without_a_symbol_has_the_reason_of_the_debug_file(void **state)
+{
+	struct build_id id = tables_fixture_id(1);
+	struct err late = { .kind = ERR_UPSTREAM, .os = ETIMEDOUT, .text = "no answer" };
+	struct tables_fixture p;
+
+	tables_fixture_open(&p, false);
+	tables_fixture_put_program(&p, 1, true);
+	tables_fixture_put_program(&p, 2, true);
+	resolve_mem_fail(p.r, RESOLVE_DEBUGINFO, &id, STR(""), &late);
+	assert_string_equal(tables_fixture_ask(&p, 1, 0x1000), "s1");
+	assert_string_equal(tables_fixture_ask(&p, 1, 0x3000), "timed-out");
+	assert_string_equal(tables_fixture_ask(&p, 2, 0x3000), "no-debug-info");
+	tables_fixture_close(&p);
+}
+
+/* Offsets in the file and addresses at run time need the program headers. */
+static void an_address_that_needs_a_layout_says_why_there_is_none(void **state)
+{
+	struct build_id id = tables_fixture_id(1), other = tables_fixture_id(2);
+	struct frame_mapping map = { .start = 0x7f0000001000, .limit = 0x7f0000002000, .offset = 0x1000 };
+	struct tables_query off = { .kind = FRAME_OFFSET, .addr = 0x1000 },
+			    relative = { .kind = FRAME_RELATIVE, .addr = 0x1000 },
+			    no_maps = { .kind = FRAME_RUNTIME, .addr = 0x7f0000001000 },
+			    runtime = {
+				    .kind = FRAME_RUNTIME, .addr = 0x7f0000001000, .maps = &map, .n_maps = 1
+			    };
+	struct tables_request *h;
+	struct tables_answer a;
+	struct tables_fixture p;
+
+	tables_fixture_open(&p, false);
+	p.opts.max_builds = 1;
+	tables_fixture_reopen(&p);
+	tables_fixture_put_debug(&p, 1);
+	assert_string_equal(tables_fixture_ask(&p, 1, 0x1000), "f1 /src/a.c:10");
+	tables_request_new(p.s, &id, 1, 0, (struct tables_wait){ INT64_MAX }, &h);
+	tables_find(h, &off, &a);
+	assert_int_equal(a.reason, FRAME_NO_LAYOUT); /* it was not asked for */
+	tables_find(h, &runtime, &a);
+	assert_int_equal(a.reason, FRAME_NO_LAYOUT);
+	tables_find(h, &no_maps, &a);
+	assert_int_equal(a.reason, FRAME_NO_MAPPING);
+	tables_find(h, &relative, &a); /* its pages begin at 0, as far as is known */
+	assert_int_equal(a.reason, FRAME_FOUND);
+	tables_request_free(h);
+	resolve_mem_put_waiting(p.r, RESOLVE_DEBUGINFO, &other, STR(""));
+	while (strcmp(tables_fixture_ask_at_once(&p, 2, 0x1000), "pending") != 0)
+		usleep(1000); /* the first build has answered, but may not have ended */
+	tables_request_new(p.s, &id, 1, TABLES_LAYOUTS, (struct tables_wait){ INT64_MAX }, &h);
+	tables_find(h, &off, &a);
+	assert_int_equal(a.reason, FRAME_BUSY); /* asking again helps */
+	tables_request_free(h);
+	tables_fixture_close(&p);
+}
+
 struct order {
 	size_t n;
 	uint64_t sum;
 	char seen[8];
+	size_t at[8];
 };
 
 static void note(void *arg, size_t i, const struct tables_answer *a)
 {
 	struct order *o = arg;
 
-	o->n++;
+	o->at[o->n++] = i;
 	o->seen[i]++;
 	o->sum += a->frames ? a->frames->list[0].line : 0;
 }
@@ -249,6 +307,8 @@ static void all_addresses_are_answered_once(void **state)
 				     { .module = 1, .addr = 9 },
 				     { .module = 1, .addr = 0x1010 },
 				     { .module = 0, .addr = UINT64_MAX } };
+	/* A table's rows are read on from address to address. */
+	static const size_t rising[8] = { 3, 4, 1, 7, 5, 0, 6, 2 };
 	struct order o = { 0 };
 	struct tables_request *h;
 	struct tables_fixture p;
@@ -262,6 +322,40 @@ static void all_addresses_are_answered_once(void **state)
 	assert_int_equal(o.sum, 10 + 12 + 10 + 10 + 11);
 	for (size_t i = 0; i < 8; i++)
 		assert_int_equal(o.seen[i], 1);
+	assert_memory_equal(o.at, rising, sizeof(rising));
+	tables_request_free(h);
+	tables_fixture_close(&p);
+}
+
+static bool nobody_waits(void *arg)
+{
+	return true;
+}
+
+static void count_answer(void *arg, size_t i, const struct tables_answer *a)
+{
+	++*(size_t *)arg;
+}
+
+static void addresses_that_nobody_waits_for_are_not_looked_up(void **state)
+{
+	const size_t n = 1000;
+	AUTO(mem_freep) struct tables_query *q = NEW_N(struct tables_query, n);
+	struct deadline d = { .cancelled = nobody_waits };
+	struct build_id id = tables_fixture_id(1);
+	struct tables_request *h;
+	struct tables_fixture p;
+	size_t answered = 0;
+
+	tables_fixture_open(&p, false);
+	tables_fixture_put_debug(&p, 1);
+	tables_request_new(p.s, &id, 1, 0, (struct tables_wait){ INT64_MAX }, &h);
+	tables_find_all(h, q, n, count_answer, &answered);
+	assert_int_equal(answered, n);
+	answered = 0;
+	tables_request_set_deadline(h, &d);
+	tables_find_all(h, q, n, count_answer, &answered);
+	assert_true(answered < 100);
 	tables_request_free(h);
 	tables_fixture_close(&p);
 }
@@ -357,7 +451,10 @@ int main(void)
 		cmocka_unit_test(names_of_the_supplementary_file_come_when_it_turns_up),
 		cmocka_unit_test(each_miss_has_its_reason),
 		cmocka_unit_test(a_miss_is_forgotten_after_a_while),
+		cmocka_unit_test(an_address_without_a_symbol_has_the_reason_of_the_debug_file),
+		cmocka_unit_test(an_address_that_needs_a_layout_says_why_there_is_none),
 		cmocka_unit_test(all_addresses_are_answered_once),
+		cmocka_unit_test(addresses_that_nobody_waits_for_are_not_looked_up),
 		cmocka_unit_test(more_flights_than_allowed_are_busy),
 		cmocka_unit_test(a_request_for_many_leaves_room_for_others),
 		cmocka_unit_test(a_request_for_many_gets_all),
