@@ -3,12 +3,26 @@
 #include "test.h"
 
 #include <arpa/inet.h>
+#include <errno.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 #include "http/peer.h"
 
 #define OTHER_UID 12345
+#define NOBODY    65534
+
+static bool no_netlink;
+
+int socket(int domain, int type, int protocol)
+{
+	if (no_netlink && domain == AF_NETLINK) {
+		errno = EPROTONOSUPPORT;
+		return -1;
+	}
+	return (int)syscall(SYS_socket, domain, type, protocol);
+}
 
 struct ends {
 	int listener, client, accepted;
@@ -131,6 +145,53 @@ static void the_owner_is_the_user_who_made_the_socket(void **state)
 	}
 }
 
+/* Before the kernel has ever answered by netlink: after that it is not asked for its tables. */
+static void without_netlink_the_tables_are_read(void **state)
+{
+	uid_t want = geteuid() == 0 ? OTHER_UID : geteuid(), uid = 4711;
+	struct ends e = connect_as("127.0.0.1", NULL, geteuid() == 0 ? OTHER_UID : 0);
+
+	no_netlink = true;
+	assert_true(peer_user(e.accepted, (struct sockaddr *)&e.peer, &uid));
+	assert_int_equal(uid, want);
+	close(e.client);
+	e.client = -1;
+	assert_false(peer_user(e.accepted, (struct sockaddr *)&e.peer, &uid));
+	no_netlink = false;
+	close_ends(&e);
+}
+
+static bool is_trusted_by(const struct ends *e, uid_t uid)
+{
+	bool is;
+
+	assert_int_equal(seteuid(uid), 0);
+	is = peer_is_trusted(e->accepted, (const struct sockaddr *)&e->peer);
+	assert_int_equal(seteuid(0), 0);
+	return is;
+}
+
+static void root_is_trusted_by_all_and_nobody_by_none(void **state)
+{
+	struct ends e;
+
+	if (geteuid() != 0) {
+		skip(); /* to be another user */
+		return;
+	}
+	e = connect_as("127.0.0.1", NULL, 0);
+	assert_true(is_trusted_by(&e, OTHER_UID));
+	close_ends(&e);
+	e = connect_as("127.0.0.1", NULL, OTHER_UID);
+	assert_true(is_trusted_by(&e, OTHER_UID));
+	assert_false(is_trusted_by(&e, OTHER_UID + 1));
+	close_ends(&e);
+	/* A server that runs as nobody, too: users of other namespaces have that number. */
+	e = connect_as("127.0.0.1", NULL, NOBODY);
+	assert_false(is_trusted_by(&e, NOBODY));
+	close_ends(&e);
+}
+
 /* The kernel reports a socket without a process as root's. */
 static void a_closed_socket_is_nobodys(void **state)
 {
@@ -180,6 +241,31 @@ static void a_listener_at_the_same_port_is_not_the_peer(void **state)
 	}
 	assert_int_equal(listen(fd, 1), 0);
 	assert_false(peer_user(e.accepted, (struct sockaddr *)&e.peer, &uid));
+	close(fd);
+	close_ends(&e);
+}
+
+/* Whoever gets the port of a client that is gone is not the owner of what that one has sent. */
+static void the_next_connection_with_the_same_ends_is_not_the_peer(void **state)
+{
+	int fd = -1, accepted;
+	struct ends e;
+	uid_t uid;
+
+	for (;;) {
+		e = connect_as("127.0.0.1", NULL, geteuid() == 0 ? OTHER_UID : 0);
+		fd = bind_at_client(&e);
+		if (fd >= 0)
+			break;
+		close_ends(&e);
+	}
+	assert_int_equal(connect(fd, (struct sockaddr *)&e.own, sizeof(struct sockaddr_in)), 0);
+	accepted = accept(e.listener, NULL, NULL);
+	assert_true(accepted >= 0);
+	assert_false(peer_user(e.accepted, (struct sockaddr *)&e.peer, &uid));
+	assert_true(peer_user(accepted, (struct sockaddr *)&e.peer, &uid));
+	assert_int_equal(uid, geteuid());
+	close(accepted);
 	close(fd);
 	close_ends(&e);
 }
@@ -257,6 +343,17 @@ static void a_table_may_have_any_text(void **state)
 		{ "   0: 0100007F:1267 0100007F:1F42 06 00000000:00000000 00:00000000 00000000  0        0 "
 		  "77 1 x\n",
 		  false },
+		{ "   0: 0100007F:1267 0100007F:1F42 11 00000000:00000000 00:00000000 00000000  1000        "
+		  "0 77 1 x\n",
+		  false },
+		/* Other connections of either end. */
+		{ "   0: 0100007F:1267 0100007F:1F43 01 00000000:00000000 00:00000000 00000000  7        "
+		  "0 77 1 x\n"
+		  "   1: 0100007F:1268 0100007F:1F42 01 00000000:00000000 00:00000000 00000000  8        "
+		  "0 77 1 x\n"
+		  "   2: 0100007F:1267 0100007F:1F42 01 00000000:00000000 00:00000000 00000000  1000        "
+		  "0 77 1 x\n",
+		  true },
 		{ "   0: 0100007F:1F42 0100007F:1267 01 00000000:00000000 00:00000000 00000000  1000        "
 		  "0 77 1 x\n",
 		  false },
@@ -287,9 +384,12 @@ static void a_table_may_have_any_text(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(without_netlink_the_tables_are_read), /* the first */
 		cmocka_unit_test(the_owner_is_the_user_who_made_the_socket),
+		cmocka_unit_test(root_is_trusted_by_all_and_nobody_by_none),
 		cmocka_unit_test(a_closed_socket_is_nobodys),
 		cmocka_unit_test(a_listener_at_the_same_port_is_not_the_peer),
+		cmocka_unit_test(the_next_connection_with_the_same_ends_is_not_the_peer),
 		cmocka_unit_test(an_address_elsewhere_has_no_owner),
 		cmocka_unit_test(a_unix_socket_has_the_user_who_connected),
 		cmocka_unit_test(only_addresses_of_this_machine_are_loopback),
