@@ -232,6 +232,32 @@ static void a_try_that_waits_does_not_keep_others_waiting(void **state)
 	naming_fixture_close(&t);
 }
 
+/* It waits in the tables: no failure, so the next try is soon, and those after it are not later and later. */
+static void a_table_that_is_not_ready_is_no_failed_try(void **state)
+{
+	struct build_id id = tables_fixture_id(1);
+	struct profilestore_binary b;
+	struct naming_fixture t;
+
+	naming_fixture_open(&t, false);
+	resolve_mem_put_waiting(t.tables.r, RESOLVE_DEBUGINFO, &id, STR(""));
+	t.opts.wait_ms = 1;
+	naming_fixture_start(&t);
+	naming_fixture_add_one(&t, 1, 0x1000);
+	do {
+		usleep(1000);
+		b = naming_fixture_binary(&t, "/bin/p1");
+	} while (!b.last_try_ms);
+	assert_int_equal(b.state, NAMING_WANTED);
+	assert_int_equal(b.reason, FRAME_PENDING);
+	assert_int_equal(b.n_tries, 0);
+	assert_in_range(b.next_try_ms - b.last_try_ms, 0, 5000);
+	tables_fixture_put_debug_named(&t.tables, 1, "f");
+	naming_fixture_wake(&t, 1, false);
+	naming_fixture_expect(&t, 1, 0x1000, "f /src/a.c:10");
+	naming_fixture_close(&t);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -245,6 +271,7 @@ int main(void)
 		cmocka_unit_test(names_stay_where_a_better_file_has_none),
 		cmocka_unit_test(a_wake_during_an_attempt_is_not_lost),
 		cmocka_unit_test(a_try_that_waits_does_not_keep_others_waiting),
+		cmocka_unit_test(a_table_that_is_not_ready_is_no_failed_try),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
