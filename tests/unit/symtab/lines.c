@@ -180,6 +180,31 @@ static void tables_of_other_parameters_in_one_file(void **state)
 	}
 }
 
+/* Old compilers know fewer standard opcodes, so all special ones have other numbers. */
+static void tables_of_other_first_opcodes_in_one_file(void **state)
+{
+	AUTO(answers_done) struct answers a;
+	uint64_t lines[2];
+
+	answers_init(&a, ELF_WRITER_X86_64, ET_DYN);
+	for (unsigned i = 0; i < 2; i++) {
+		a.w.opcode_base = i ? 10 : 13;
+		lines[i] = code_lines_begin(&a.w, (const char *const[]){ "a.c", NULL });
+		code_row(&a.w, 0x1000 + 0x100 * i, 1, 10);
+		buf_add_char(&a.w.line, (char)(a.w.opcode_base + 14 * 8 + 7)); /* 8 bytes, 2 lines */
+		a.w.addr_now += 8;
+		code_sequence_end(&a.w, 0x1100 + 0x100 * i);
+		code_lines_end(&a.w);
+	}
+	add_unit(&a, lines[0], "f", 0x1000, 0x100);
+	add_unit(&a, lines[1], "g", 0x1100, 0x100);
+	answers_open(&a);
+	assert_answer(&a, 0x1007, "f at /src/a.c:10");
+	assert_answer(&a, 0x1008, "f at /src/a.c:12");
+	assert_answer(&a, 0x1107, "g at /src/a.c:10");
+	assert_answer(&a, 0x1108, "g at /src/a.c:12");
+}
+
 static void add_unknown(struct code_writer *w)
 {
 	code_row(w, 0x1000, 1, 1);
@@ -567,6 +592,7 @@ int main(void)
 		cmocka_unit_test(sequences_in_any_order),
 		cmocka_unit_test(instructions_of_four_bytes),
 		cmocka_unit_test(tables_of_other_parameters_in_one_file),
+		cmocka_unit_test(tables_of_other_first_opcodes_in_one_file),
 		cmocka_unit_test(unknown_opcodes_are_skipped),
 		cmocka_unit_test(discriminators_are_in_a_table_built_with_them),
 		cmocka_unit_test(calls_have_discriminators_of_their_own),
