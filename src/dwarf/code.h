@@ -349,7 +349,7 @@ struct dwarf_cu {
 	/* Of the root. */
 	uint16_t tag;
 	uint64_t low_pc, addr_base, str_offsets_base, rnglists_base, ranges_base, stmt_list, language;
-	bool has_lines, is_c;
+	bool has_lines, has_addresses, is_c; /* has_addresses: of code, or a base of indexed ones */
 	struct dwarf_value comp_dir, name, dwo_name;
 };
 

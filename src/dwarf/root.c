@@ -106,6 +106,10 @@ static void root_attr(void *arg, const struct dwarf_attr *a)
 	switch (a->name) {
 	case DW_AT_low_pc:
 		r->low_pc = *a;
+		cu->has_addresses = true;
+		break;
+	case DW_AT_ranges:
+		cu->has_addresses = true;
 		break;
 	case DW_AT_stmt_list:
 		cu->stmt_list = v;
@@ -134,6 +138,7 @@ static void root_attr(void *arg, const struct dwarf_attr *a)
 	case DW_AT_addr_base:
 	case DW_AT_GNU_addr_base:
 		cu->addr_base = v;
+		cu->has_addresses = true;
 		break;
 	case DW_AT_rnglists_base:
 		if (!cu->file->split)
@@ -174,7 +179,7 @@ int dwarf_cu_root(struct dwarf_reader *r, struct dwarf_cu *cu, struct dwarf_tabl
 	cu->tag = 0;
 	cu->low_pc = cu->stmt_list = cu->language = 0;
 	bases_default(cu);
-	cu->has_lines = false;
+	cu->has_lines = cu->has_addresses = false;
 	cu->comp_dir = cu->name = cu->dwo_name = (struct dwarf_value){ 0 };
 	if (dwarf_die_each(r, &die, root_attr, &root, &decl, err) < 0)
 		return err_in(err, "root");

@@ -283,6 +283,12 @@ int dwarf_reader_split(struct dwarf_reader *r, struct err *err)
 	/* In a .dwo that is read as the main file, a unit names its own file. */
 	if (r->cu.type == DW_UT_split_compile || str_eq(r->d->info.sec->name, STR(".debug_info.dwo")))
 		return 0;
+	/*
+	 * Without addresses it has no functions elsewhere, either: a unit of types alone, or of a clang module, whose file
+	 * (-gmodules writes the name of a .pcm) is no .dwo.
+	 */
+	if (!r->cu.has_addresses)
+		return 0;
 	r->skeleton = r->cu;
 	if (!r->dwo) {
 		r->dwo = NEW(struct dwarf_dwo);

@@ -286,6 +286,29 @@ static void a_missing_dwo_or_one_of_another_build_is_reported(void **state)
 		}
 }
 
+/* clang's -gmodules: a unit of types alone has the name of a .pcm, which has no functions and is no .dwo. */
+static void a_unit_without_addresses_needs_no_dwo(void **state)
+{
+	for (unsigned version = 4; version <= 5; version++) {
+		AUTO(answers_done) struct answers a;
+		AUTO(files_done) struct files f = { .lock = PTHREAD_MUTEX_INITIALIZER };
+
+		answers_init(&a, ELF_WRITER_X86_64, ET_DYN);
+		a.w.version = version;
+		code_symbol(&a.w, "sym", STT_FUNC, STB_GLOBAL, 0x1000, 0x40);
+		code_unit_begin(&a.w);
+		code_die(&a.w, T_COMPILE, false, version >= 5 ? A_DWO_NAME : A_GNU_DWO_NAME, F_STRING,
+			 S("m.pcm"), A_COMP_DIR, F_STRING, S("/src"), A_GNU_DWO_ID, F_DATA8, U(ID),
+			 A_STMT_LIST, F_SEC_OFFSET, add_lines(&a), 0u);
+		code_unit_end(&a.w);
+		use(&a, &f);
+		answers_open(&a);
+		assert_answer(&a, 0x1000, "sym at /src/a.c:10");
+		assert_false(symtab_info(a.t)->flags & SYMTAB_SPLIT_MISSING);
+		assert_int_equal(symtab_info(a.t)->n_skipped, 0);
+	}
+}
+
 /* A program compiled as a whole has many units in one file. */
 static void units_that_share_a_dwo(void **state)
 {
@@ -451,6 +474,7 @@ int main(void)
 		cmocka_unit_test(functions_of_a_dwp),
 		cmocka_unit_test(a_unit_missing_in_the_dwp_is_read_from_its_dwo),
 		cmocka_unit_test(a_missing_dwo_or_one_of_another_build_is_reported),
+		cmocka_unit_test(a_unit_without_addresses_needs_no_dwo),
 		cmocka_unit_test(units_that_share_a_dwo),
 		cmocka_unit_test(skeletons_that_name_one_dwo_open_it_once),
 		cmocka_unit_test(many_skeletons_of_one_large_unit_exhaust_the_budget),
