@@ -20,6 +20,7 @@ static const char decompress[] = "decompress it first; a profile is for lode pro
 static const char package[] = "name a file in it, as PACKAGE!PATH, or put it into a scanned folder";
 static const char member[] = "name a member of it, as ARCHIVE:MEMBER or ARCHIVE!MEMBER";
 
+static const char kernel[] = "name its vmlinux, which lode find --kernel-release RELEASE finds";
 static const char core_help[] = "lode find --core lists the files of its process; name one of them";
 
 /* To those who want another kind of file. */
@@ -112,6 +113,27 @@ static bool head_is_coff(struct bytes head)
 	return false;
 }
 
+/*
+ * A bootable kernel, which most have a header of PE, so that firmware can start them: of x86 ("HdrS" in its setup header), of
+ * other processors (the words of Image's header), or packed for EFI.
+ */
+static bool head_is_kernel(struct bytes head)
+{
+	static const struct {
+		uint16_t off;
+		uint8_t size;
+		const char *magic;
+	} marks[] = {
+		{ 0x202, 4, "HdrS" }, { 0, 8, "MZ\0\0zimg" }, { 56, 4, "ARM\x64" }, { 56, 4, "RSC\x05" }
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(marks); i++)
+		if (head.size >= marks[i].off + marks[i].size &&
+		    memcmp(head.p + marks[i].off, marks[i].magic, marks[i].size) == 0)
+			return true;
+	return false;
+}
+
 /* Formats whose first bytes alone decide too little. */
 static bool foreign_by_shape(struct bytes head, const char **ret_name, const char **ret_help)
 {
@@ -132,6 +154,11 @@ static bool foreign_by_shape(struct bytes head, const char **ret_name, const cha
 
 		*ret_name = fat ? fat_macho : "a Java class";
 		*ret_help = fat ? apple : "name the native library itself";
+		return true;
+	}
+	if (head_is_kernel(head)) {
+		*ret_name = "a bootable image of the Linux kernel";
+		*ret_help = kernel;
 		return true;
 	}
 	if (head.size >= 2 && memcmp(head.p, "MZ", 2) == 0) {

@@ -81,6 +81,32 @@ static void any_bytes_are_named(void **state)
 		}
 }
 
+/* They have a header of PE, for firmware that starts them. */
+static void kernels_are_not_programs_of_windows(void **state)
+{
+	static const struct {
+		size_t off;
+		const char *mark;
+		size_t size;
+	} kinds[] = {
+		{ 0x202, "HdrS", 4 }, { 56, "ARM\x64", 4 }, { 56, "RSC\x05", 4 }, { 2, "\0\0zimg", 6 }
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(kinds); i++) {
+		uint8_t head[1024] = "MZ";
+		struct err err = { 0 };
+
+		head[60] = 0x80;
+		memcpy(head + 0x80, "PE\0\0", 4);
+		memcpy(head + kinds[i].off, kinds[i].mark, kinds[i].size);
+		assert_fails(elf_foreign_err(bytes_of(head, sizeof(head)), &err), ERR_INVALID,
+			     "a bootable image of the Linux kernel: name its vmlinux");
+		memset(head + kinds[i].off, 0, kinds[i].size);
+		assert_fails(elf_foreign_err(bytes_of(head, sizeof(head)), &err), ERR_INVALID,
+			     "of Windows (PE)");
+	}
+}
+
 static void folders_and_core_dumps_are_refused(void **state)
 {
 	char dir[TEST_PATH_SIZE];
@@ -103,6 +129,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(files_that_are_not_elf_are_named_with_a_remedy),
 		cmocka_unit_test(any_bytes_are_named),
+		cmocka_unit_test(kernels_are_not_programs_of_windows),
 		cmocka_unit_test(folders_and_core_dumps_are_refused),
 	};
 
