@@ -118,22 +118,31 @@ static struct str segments_for(const struct http_route *r, struct str want, cons
 	return got.size ? got : segment_of(path);
 }
 
+static bool fixed_match(struct str want, struct str got, bool any_case)
+{
+	return any_case ? want.size == got.size && strncasecmp(want.p, got.p, want.size) == 0
+			: str_eq(want, got);
+}
+
 /* @want may be "x-{b}.y". */
-static bool segment_match(struct str want, struct str got, bool loose, struct str parts[HTTP_PARTS_MAX],
+static bool segment_match(struct str want, struct str got, unsigned flags, struct str parts[HTTP_PARTS_MAX],
 			  unsigned *n)
 {
+	bool any_case = flags & HTTP_ANY_CASE;
 	const char *open = memchr(want.p, '{', want.size),
 		   *close = open ? memchr(want.p, '}', want.size) : NULL;
 	struct str before, after;
 
 	if (!close)
-		return str_eq(want, got);
+		return fixed_match(want, got, any_case);
 	before = (struct str){ want.p, (size_t)(open - want.p) };
 	after = str_from(want, (size_t)(close + 1 - want.p));
-	if (got.size < before.size + after.size || !str_starts(got, before) || !str_ends(got, after))
+	if (got.size < before.size + after.size ||
+	    !fixed_match(before, (struct str){ got.p, before.size }, any_case) ||
+	    !fixed_match(after, str_from(got, got.size - after.size), any_case))
 		return false;
 	got = (struct str){ got.p + before.size, got.size - before.size - after.size };
-	if (!got.size && !loose)
+	if (!got.size && !(flags & HTTP_LOOSE_SLASHES))
 		return false;
 	parts[(*n)++] = got;
 	return true;
@@ -159,7 +168,7 @@ static bool pattern_match(const struct http_route *r, struct str path, struct st
 			path = str_from(path, 1);
 		while (loose && path.size && path.p[0] == '/');
 		got = segments_for(r, want, p + want.size, path);
-		if (!segment_match(want, got, loose, parts, &n))
+		if (!segment_match(want, got, r->flags, parts, &n))
 			return false;
 		path = str_from(path, got.size);
 		p += want.size;

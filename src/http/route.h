@@ -113,6 +113,7 @@ enum {
 	HTTP_RPC_STATUS = 1 << 6,
 	/* The first {…} is a build ID. Go's as text has slashes, and then is several segments. */
 	HTTP_FIRST_IS_BUILD_ID = 1 << 7,
+	HTTP_ANY_CASE = 1 << 8, /* the fixed parts of segments are compared without case */
 };
 
 struct http_route {

@@ -254,8 +254,8 @@ const struct http_route server_routes[] = {
 	{ HTTP_GET, "/web/{file...}", READ, HTTP_ON_THREAD, TYPE_PAGE, .handler = &page_get },
 
 	/* After all others: the first segment of some is any. */
-	LAYOUT("/_.debug/elf-buildid-sym-{id}/_.debug", RESOLVE_DEBUGINFO, 0, artifact_ssqp),
-	LAYOUT("/{name}/elf-buildid-{id}/{file}", RESOLVE_EXECUTABLE, 0, artifact_ssqp),
+	LAYOUT("/_.debug/elf-buildid-sym-{id}/_.debug", RESOLVE_DEBUGINFO, HTTP_ANY_CASE, artifact_ssqp),
+	LAYOUT("/{name}/elf-buildid-{id}/{file}", RESOLVE_EXECUTABLE, HTTP_ANY_CASE, artifact_ssqp),
 	LAYOUT("/.build-id/{xx}/{rest}.debug", RESOLVE_DEBUGINFO, 0, artifact_tree),
 	LAYOUT("/.build-id/{xx}/{rest}", RESOLVE_EXECUTABLE, 0, artifact_tree),
 	LAYOUT("/{xx}/{rest}/debuginfo", RESOLVE_DEBUGINFO, HTTP_FIRST_IS_TWO, artifact_unified),

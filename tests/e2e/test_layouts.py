@@ -293,6 +293,8 @@ def test_the_paths_are_served(serve, elf, pool):
         for path in kind(new_id("nowhere")).values():
             assert s.get(path).status == 404
     assert s.get(ssqp(elf.id.upper(), "Program")["executable"]).body == elf.program
+    for what, path in ssqp(elf.id).items():  # SSQP's keys have no case
+        assert s.get(path.upper()).body == (elf.debug if what == "debuginfo" else elf.program)
     for wrong in ("/a/elf-buildid-00/b", "/_.debug/elf-buildid-sym-xyz/_.debug", "/.build-id/ab/c.debug", "/.build-id/abc/def0",
                   f"/{elf.id[:3]}/{elf.id[3:]}/debuginfo", f"/{elf.id[:2]}/{elf.id[2:]}/source", "/a/b/executable"):
         assert s.get(wrong).status == 404, wrong

@@ -66,6 +66,8 @@ static void paths_lead_to_their_handlers(void **state)
 		{ "POST", "/api/0aff/debuginfo", &profiles_other },
 		{ "GET", "/0a/ff/debuginfo", &artifact_get },
 		{ "GET", "/api/elf-buildid-0aff/api", &artifact_get },
+		{ "GET", "/LIB.SO/ELF-BUILDID-0AFF/LIB.SO", &artifact_get },
+		{ "GET", "/_.DEBUG/ELF-BUILDID-SYM-0AFF/_.Debug", &artifact_get },
 		{ "PUT", "/buildid/0aff/debuginfo", &push_put },
 		{ "DELETE", "/buildid/0aff/debuginfo", &push_remove },
 		{ "DELETE", "/buildid/0aff/section/.text", &push_remove },
