@@ -153,9 +153,9 @@ int call_run(struct s3 *s, const struct call_request *req, struct call_answer *r
 
 enum verdict {
 	VERDICT_DONE,
-	VERDICT_MISSING,
-	VERDICT_AGAIN, /* at once: something was learned. Counts as a try */
-	VERDICT_LATER, /* after a while */
+	VERDICT_MISSING, /* of HEAD: status 404, for whatever reason */
+	VERDICT_AGAIN,   /* at once: something was learned. Counts as a try */
+	VERDICT_LATER,   /* after a while */
 	VERDICT_FAILED,
 };
 /* The <Error> of an answer; views into @text. false: the body is none. */

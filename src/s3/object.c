@@ -65,12 +65,30 @@ static int object_call(struct s3 *s, const struct call_request *req, struct call
 	return r;
 }
 
+/* A 404 without a body may be of another server, or for the bucket: the answer for a byte of the object has the reason. */
+static int head_absent(struct s3 *s, struct s3_name name, struct call_answer *ret, struct s3_info *ret_info,
+		       struct err *err)
+{
+	static const struct sign_field range = { STR("range"), STR("bytes=0-0") };
+
+	return object_call(s,
+			   &(struct call_request){ .method = "GET",
+						   .what = "head",
+						   .name = name,
+						   .headers = &range,
+						   .n_headers = 1,
+						   .hedged = true },
+			   ret, ret_info, err);
+}
+
 int s3_head(struct s3 *s, struct s3_name name, struct s3_info *ret, struct err *err)
 {
 	const struct call_request req = { .method = "HEAD", .what = "head", .name = name, .hedged = true };
 	struct call_answer a;
 	int r = object_call(s, &req, &a, ret, err);
 
+	if (r == S3_MISSING)
+		r = head_absent(s, name, &a, ret, err);
 	if (r == 0)
 		call_answer_done(&a);
 	return r;

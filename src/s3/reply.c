@@ -142,6 +142,7 @@ static const char *const passing[] = { "SlowDown",
 				       "BadDigest",
 				       "XAmzContentSHA256Mismatch",
 				       NULL };
+static const char *const absent[] = { "NoSuchKey", "NoSuchUpload", "NoSuchVersion", NULL };
 static const char *const elsewhere[] = { "AuthorizationHeaderMalformed", "PermanentRedirect",
 					 "TemporaryRedirect", "IllegalLocationConstraintException", NULL };
 
@@ -152,18 +153,24 @@ static bool status_passes(unsigned status)
 	       (status >= 502 && status <= 504);
 }
 
+/*
+ * A name, a proxy or another server may be wrong, too: only S3's own word is proof that an object is missing. A page of a proxy
+ * may pass, as while the server after it starts.
+ */
 static enum verdict judge_absent(const struct call_request *req, const struct reply_error *e, struct err *err)
 {
 	if (str_eq(e->code, STR("NoSuchBucket"))) {
 		(void)err_set(err, ERR_IO, "there is no such bucket");
 		return VERDICT_FAILED;
 	}
-	/* Of a listing, or of another server than S3's. */
-	if (!req->name.key.size) {
-		failure_text(404, e, err);
+	if (req->name.key.size && (code_is(e, absent) || strcmp(req->method, "HEAD") == 0))
+		return VERDICT_MISSING;
+	if (!req->name.key.size || e->code.size)
 		return VERDICT_FAILED;
-	}
-	return VERDICT_MISSING;
+	(void)err_set(
+		err, ERR_IO,
+		"status 404, but not in S3's form: another server, or a proxy, answers at this endpoint");
+	return VERDICT_LATER;
 }
 
 static enum verdict judge_refused(struct s3 *s, const struct call_answer *a, const struct lent_keys *keys,

@@ -76,6 +76,91 @@ static void a_removal_is_done_only_without_an_error_in_its_answer(void **state)
 	fault_http_free(h);
 }
 
+static int head_it(struct s3 *s, struct err *err)
+{
+	struct s3_info info;
+
+	return s3_head(s, (struct s3_name){ STR("b"), STR("k") }, &info, err);
+}
+
+static int get_it(struct s3 *s, struct err *err)
+{
+	AUTO(buf_done) struct buf got = { 0 };
+
+	return s3_get(s, (struct s3_name){ STR("b"), STR("k") }, 10, &got, NULL, err);
+}
+
+static int delete_it(struct s3 *s, struct err *err)
+{
+	return s3_delete(s, (struct s3_name){ STR("b"), STR("k") }, err);
+}
+
+static void only_s3s_own_404_is_a_missing_object(void **state)
+{
+	static const struct {
+		const char *body, *text;
+	} cases[] = {
+		{ "<?xml version='1.0'?><Error><Code>NoSuchKey</Code><Message>None.</Message></Error>",
+		  NULL },
+		{ "<Error><Code>NoSuchBucket</Code></Error>", "s3://b/k: there is no such bucket" },
+		{ "<Error><Code>NoSuchAccessPoint</Code></Error>", "status 404 NoSuchAccessPoint" },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		const struct fault_rule rule = { .status = 404,
+						 .no_range = true,
+						 .body = bytes_of(cases[i].body, strlen(cases[i].body)) };
+		struct fault_http *h = fault_http_new(&rule, 1);
+		struct s3 *s = served_client(h);
+		struct err err = { 0 };
+
+		if (cases[i].text) {
+			assert_fails(head_it(s, &err), ERR_IO, cases[i].text);
+			assert_fails(get_it(s, &err), ERR_IO, cases[i].text);
+			assert_fails(delete_it(s, &err), ERR_IO, cases[i].text);
+		} else {
+			assert_int_equal(head_it(s, &err), S3_MISSING);
+			assert_int_equal(get_it(s, &err), S3_MISSING);
+			assert_done(delete_it(s, &err));
+		}
+		s3_free(s);
+		fault_http_free(h);
+	}
+}
+
+/* As of an ingress whose server starts, and of a wrong endpoint. The first is the answer to HEAD. */
+static void a_proxys_page_of_404_may_pass_and_is_no_missing_object(void **state)
+{
+	static const char page[] = "<html>no backend</html>",
+			  none[] = "<Error><Code>NoSuchKey</Code></Error>";
+	const struct fault_rule rules[] = {
+		{ .status = 404,
+		  .body = { (const uint8_t *)page, sizeof(page) - 1 },
+		  .times = 2,
+		  .no_range = true },
+		{ .path = "/b/k", .headers = SERVED_ETAG, .body = { served, SERVED_SIZE } },
+		{ .status = 404, .body = { (const uint8_t *)none, sizeof(none) - 1 }, .no_range = true },
+		{ .status = 404, .body = { (const uint8_t *)page, sizeof(page) - 1 }, .no_range = true },
+		{ .status = 404 },
+	};
+	struct fault_http *h = fault_http_new(rules, ARRAY_SIZE(rules));
+	struct s3 *s = served_client(h);
+	struct err err = { 0 };
+	struct s3_info info;
+
+	assert_done(s3_head(s, (struct s3_name){ STR("b"), STR("k") }, &info, &err));
+	assert_int_equal(info.size, SERVED_SIZE);
+	assert_string_equal(info.etag, "abc");
+	assert_non_null(strstr(fault_http_head(h, 2), "range: bytes=0-0\r\n"));
+	assert_int_equal(s3_head(s, (struct s3_name){ STR("b"), STR("other") }, &info, &err), S3_MISSING);
+	fault_http_rules(h, rules + 3, 1);
+	assert_fails(head_it(s, &err), ERR_IO, "another server, or a proxy");
+	fault_http_rules(h, rules + 4, 1);
+	assert_fails(get_it(s, &err), ERR_IO, "another server, or a proxy");
+	s3_free(s);
+	fault_http_free(h);
+}
+
 static void an_error_may_be_longer_than_the_object(void **state)
 {
 	static const char busy[] = "<Error><Code>SlowDown</Code><Message>Too many.</Message></Error>";
@@ -170,6 +255,8 @@ int main(void)
 		cmocka_unit_test(signs_and_escapes_a_request),
 		cmocka_unit_test(slow_down_is_tried_again),
 		cmocka_unit_test(a_removal_is_done_only_without_an_error_in_its_answer),
+		cmocka_unit_test(only_s3s_own_404_is_a_missing_object),
+		cmocka_unit_test(a_proxys_page_of_404_may_pass_and_is_no_missing_object),
 		cmocka_unit_test(an_error_may_be_longer_than_the_object),
 		cmocka_unit_test(a_slow_answer_is_hedged),
 		cmocka_unit_test(an_unreachable_server_fails_at_once_the_next_time),

@@ -150,6 +150,7 @@ static void wrong_answers_are_errors(void **state)
 {
 	static const char denied[] =
 		"<Error><Code>AccessDenied</Code><Message>Access Denied</Message></Error>";
+	static const char none[] = "<Error><Code>NoSuchKey</Code></Error>";
 	const struct {
 		struct fault_rule rule;
 		enum err_kind kind;
@@ -174,7 +175,9 @@ static void wrong_answers_are_errors(void **state)
 		    .no_range = true },
 		  ERR_INVALID,
 		  "begins at byte 5" },
-		{ { .status = 404 }, ERR_CHANGED, "not in the bucket any more" },
+		{ { .status = 404, .body = { (const uint8_t *)none, sizeof(none) - 1 } },
+		  ERR_CHANGED,
+		  "not in the bucket any more" },
 		{ { .status = 416 }, ERR_CHANGED, "shorter" },
 		{ { .status = 403, .body = { (const uint8_t *)denied, sizeof(denied) - 1 } },
 		  ERR_IO,
