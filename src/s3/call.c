@@ -3,8 +3,9 @@
  * One request: signed, sent, and sent again if its failure may pass, until the deadline.
  *
  * The caller's thread waits; net's thread delivers. A read that has no answer soon gets a second request beside the first (a
- * hedge): the one whose answer begins first wins, and the other is cancelled. A body that broke off is continued by a
- * request for the rest of its range.
+ * hedge): the one whose answer begins first wins, and the other is cancelled. An answer that may be another one later, such as
+ * 503, does not win: the other request goes on, with a new hedge beside it. A body that broke off is continued by a request for
+ * the rest of its range.
  */
 #include "s3/internal.h"
 
@@ -20,6 +21,7 @@
 #define CONNECT_MS   3000
 #define HEDGE_MIN_MS 200
 #define HEDGE_MAX_MS 2000
+#define LEGS_MAX     4   /* requests of a try, two at a time */
 #define HEDGE_TIMES  4   /* a hedge is sent after so many times the usual time to the first byte */
 #define LOOK_MS      500 /* between two looks at whether the process ends */
 #define ANSWER_USUAL KIB(64)
@@ -90,9 +92,9 @@ struct try_state {
 	pthread_mutex_t lock;
 	pthread_cond_t changed;
 	/* under the lock */
-	struct try_leg legs[2];
+	struct try_leg legs[LEGS_MAX];
 	unsigned n;
-	int winner; /* -1: no answer has begun */
+	int winner; /* -1: no answer that wins has begun */
 };
 
 void call_answer_done(struct call_answer *a)
@@ -178,7 +180,7 @@ static void leg_done(void *arg, struct net_call *call, int outcome, const struct
 		l->err = *err;
 	}
 	/* With neither a body nor a sink this is the first sign of an answer. */
-	if (outcome == 0)
+	if (outcome == 0 && !reply_may_pass(a->status))
 		leg_wins(l);
 	pthread_mutex_lock(&t->lock);
 	l->ended = true;
@@ -297,12 +299,47 @@ static void leg_start(struct try_state *t, const struct sent_request *sent, int6
 
 /* ---- waiting for it ---- */
 
-static bool legs_ended(const struct try_state *t)
+static unsigned legs_running(const struct try_state *t)
 {
+	unsigned n = 0;
+
 	for (unsigned i = 0; i < t->n; i++)
-		if (!t->legs[i].ended)
-			return false;
-	return true;
+		n += !t->legs[i].ended;
+	return n;
+}
+
+/* The longest Retry-After of those that have ended; -1: none. */
+static int64_t legs_retry_after_s(const struct try_state *t)
+{
+	int64_t ret = -1;
+
+	for (unsigned i = 0; i < t->n; i++)
+		if (t->legs[i].ended)
+			ret = MAX(ret, t->legs[i].retry_after_s);
+	return ret;
+}
+
+/* All legs have ended: the one whose result counts. Without a winner, the last one with an answer. */
+static struct try_leg *leg_that_counts(struct try_state *t)
+{
+	if (t->winner >= 0)
+		return &t->legs[t->winner];
+	for (unsigned i = t->n; i-- > 0;)
+		if (t->legs[i].outcome == 0)
+			return &t->legs[i];
+	return &t->legs[0];
+}
+
+/* How long to wait before the next try: random, so that clients do not come back together. */
+static int64_t retry_pause_ms(unsigned n_tries, int64_t retry_after_s)
+{
+	static _Atomic uint64_t seed;
+	uint64_t n = atomic_fetch_add(&seed, 1),
+		 most = (uint64_t)clock_backoff(FIRST_MS, n_tries, PAUSE_MAX_MS);
+	int64_t now = clock_mono_ns(), ms;
+
+	ms = (int64_t)(most / 2 + hash64(&now, sizeof(now), n) % (most / 2 + 1));
+	return retry_after_s > 0 ? MAX(ms, MIN(retry_after_s, (int64_t)3600) * 1000) : ms;
 }
 
 static int64_t hedge_after(const struct s3 *s)
@@ -324,16 +361,17 @@ static bool call_is_given_up(const struct s3 *s, const struct call_request *req)
 static struct try_leg *try_wait(struct try_state *t, const struct sent_request *sent, int64_t deadline_ms)
 {
 	int64_t hedge_ms = t->req->hedged ? t->from_ms + hedge_after(t->s) : INT64_MAX;
-	struct try_leg *ret;
 
 	pthread_mutex_lock(&t->lock);
-	while (!legs_ended(t) && !(t->winner >= 0 && t->legs[t->winner].ended) &&
+	while (legs_running(t) && !(t->winner >= 0 && t->legs[t->winner].ended) &&
 	       !call_is_given_up(t->s, t->req)) {
 		int64_t now_ms = clock_mono_ms();
 
 		if (t->winner >= 0)
 			hedge_ms = INT64_MAX;
-		if (now_ms >= hedge_ms && t->n == 1) {
+		else if (hedge_ms == INT64_MAX && legs_running(t) == 1 && t->n > 1 && t->n < LEGS_MAX)
+			hedge_ms = now_ms + retry_pause_ms(t->n - 2, legs_retry_after_s(t));
+		if (now_ms >= hedge_ms) {
 			hedge_ms = INT64_MAX;
 			pthread_mutex_unlock(&t->lock);
 			metric_count(&repeats, "hedge");
@@ -343,16 +381,15 @@ static struct try_leg *try_wait(struct try_state *t, const struct sent_request *
 		}
 		condition_wait(&t->changed, &t->lock, MIN(hedge_ms - now_ms, (int64_t)LOOK_MS));
 	}
-	ret = &t->legs[t->winner >= 0 ? t->winner : 0];
 	pthread_mutex_unlock(&t->lock);
 	for (unsigned i = 0; i < t->n; i++)
 		net_call_cancel(t->legs[i].call);
 	/* Every leg ends, within one turn of net's loop; until then it may use @t. */
 	pthread_mutex_lock(&t->lock);
-	while (!legs_ended(t))
+	while (legs_running(t))
 		pthread_cond_wait(&t->changed, &t->lock);
 	pthread_mutex_unlock(&t->lock);
-	return ret;
+	return leg_that_counts(t);
 }
 
 /* ---- the verdict ---- */
@@ -395,18 +432,6 @@ static enum verdict try_judge(struct s3 *s, const struct call_request *req, stru
 		return VERDICT_LATER;
 	}
 	return v;
-}
-
-/* How long to wait before the next try: random, so that clients do not come back together. */
-static int64_t retry_pause_ms(unsigned n_tries, int64_t retry_after_s)
-{
-	static _Atomic uint64_t seed;
-	uint64_t n = atomic_fetch_add(&seed, 1),
-		 most = (uint64_t)clock_backoff(FIRST_MS, n_tries, PAUSE_MAX_MS);
-	int64_t now = clock_mono_ns(), ms;
-
-	ms = (int64_t)(most / 2 + hash64(&now, sizeof(now), n) % (most / 2 + 1));
-	return retry_after_s > 0 ? MAX(ms, MIN(retry_after_s, (int64_t)3600) * 1000) : ms;
 }
 
 /* ---- limits ---- */

@@ -168,6 +168,8 @@ void reply_error_done(struct reply_error *e);
 /* Judge an answer of any status. @keys: that signed it, NULL: none. @err is set unless it is DONE or MISSING. */
 enum verdict reply_judge(struct s3 *s, const struct call_request *req, const struct call_answer *a,
 			 const struct lent_keys *keys, struct err *err);
+/* A status by which the same request may succeed later. */
+bool reply_may_pass(unsigned status);
 
 /* ---- object.c ---- */
 

@@ -146,8 +146,7 @@ static const char *const absent[] = { "NoSuchKey", "NoSuchUpload", "NoSuchVersio
 static const char *const elsewhere[] = { "AuthorizationHeaderMalformed", "PermanentRedirect",
 					 "TemporaryRedirect", "IllegalLocationConstraintException", NULL };
 
-/* A status that says that the request may succeed later. */
-static bool status_passes(unsigned status)
+bool reply_may_pass(unsigned status)
 {
 	return status == 408 || status == 409 || status == 425 || status == 429 || status == 500 ||
 	       (status >= 502 && status <= 504);
@@ -271,7 +270,7 @@ enum verdict reply_judge(struct s3 *s, const struct call_request *req, const str
 		v = judge_absent(req, &e, err);
 	else if ((a->status >= 300 && a->status < 400) || code_is(&e, elsewhere))
 		v = learn_place(s, req, a, &e) ? VERDICT_AGAIN : VERDICT_FAILED;
-	else if (status_passes(a->status) || code_is(&e, passing))
+	else if (reply_may_pass(a->status) || code_is(&e, passing))
 		v = VERDICT_LATER;
 	else if (a->status == 416) {
 		(void)err_set(err, ERR_CHANGED, "it is shorter than it was: it was replaced");

@@ -93,6 +93,22 @@ static void the_next_is_started_beside_one_that_does_not_answer(void **state)
 	}
 }
 
+static void one_that_refuses_at_once_does_not_end_the_one_beside_it(void **state)
+{
+	const struct net_patience patience = { .hedge_ms = 50 };
+	struct fault_rule slow = sink_good();
+	struct sink s = { 0 };
+	struct pair p;
+
+	slow.delay_ms = 500;
+	p = pair_of(slow, (struct fault_rule){ .status = 503, .headers = "Retry-After: 60\r\n" });
+	sink_fetch(p.n, &s, &patience, p.urls, 2);
+	sink_assert_got(&s);
+	assert_string_equal(sink_said(&s, p.urls[0]), "used");
+	assert_int_equal(fault_http_requests(p.a, NULL), 1);
+	pair_done(&p, &s);
+}
+
 static void the_next_is_asked_when_the_first_has_no_turn_left(void **state)
 {
 	const struct net_options opts = { .max_per_server = 1 };
@@ -211,6 +227,7 @@ int main(void)
 		cmocka_unit_test(the_first_server_is_enough),
 		cmocka_unit_test(the_next_is_asked_at_once_when_one_has_it_not_or_fails),
 		cmocka_unit_test(the_next_is_started_beside_one_that_does_not_answer),
+		cmocka_unit_test(one_that_refuses_at_once_does_not_end_the_one_beside_it),
 		cmocka_unit_test(the_next_is_asked_when_the_first_has_no_turn_left),
 		cmocka_unit_test(only_404_and_410_are_misses),
 		cmocka_unit_test(a_sink_that_fails_ends_it),

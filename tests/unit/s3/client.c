@@ -208,6 +208,39 @@ static void a_slow_answer_is_hedged(void **state)
 	fault_http_free(h);
 }
 
+/* A hedge that is refused costs nothing: the slow request may have the bytes, else another hedge has. */
+static void a_refused_hedge_ends_no_other_request(void **state)
+{
+	const struct fault_rule slow[] = {
+		{ .headers = SERVED_ETAG, .body = { served, SERVED_SIZE }, .times = 1, .delay_ms = 1500 },
+		{ .status = 503, .headers = "Retry-After: 60\r\n" },
+	};
+	const struct fault_rule silent[] = { { .fault = FAULT_SILENT, .times = 1 },
+					     { .status = 503, .times = 1 },
+					     served_whole };
+	const struct fault_rule refused[] = { { .status = 503, .times = 1, .delay_ms = 1000 },
+					      { .status = 500, .times = 1 },
+					      served_whole };
+	const struct {
+		const struct fault_rule *rules;
+		unsigned n, n_requests;
+	} cases[] = { { slow, 2, 2 }, { silent, 3, 3 }, { refused, 3, 3 } };
+
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		struct fault_http *h = fault_http_new(cases[i].rules, cases[i].n);
+		struct s3 *s = served_client(h);
+		struct source *src = served_open(s);
+		int64_t from_ms = clock_mono_ms();
+
+		served_check(src, 0, 1000);
+		assert_true(clock_mono_ms() - from_ms < 3500);
+		assert_int_equal(fault_http_requests(h, NULL), cases[i].n_requests);
+		source_close(src);
+		s3_free(s);
+		fault_http_free(h);
+	}
+}
+
 static void an_unreachable_server_fails_at_once_the_next_time(void **state)
 {
 	struct fault_dead dead;
@@ -259,6 +292,7 @@ int main(void)
 		cmocka_unit_test(a_proxys_page_of_404_may_pass_and_is_no_missing_object),
 		cmocka_unit_test(an_error_may_be_longer_than_the_object),
 		cmocka_unit_test(a_slow_answer_is_hedged),
+		cmocka_unit_test(a_refused_hedge_ends_no_other_request),
 		cmocka_unit_test(an_unreachable_server_fails_at_once_the_next_time),
 		cmocka_unit_test(a_wrong_clock_is_corrected),
 	};
