@@ -194,8 +194,8 @@ struct codec_points {
 	size_t n_spans;
 };
 /*
- * The most spans of an xz file of this decoded size: each reader of one of its members has a table of them. Blocks that cannot be
- * joined since others, or empty ones, are between them are few in honest files.
+ * The most spans of an xz file of this decoded size: each reader of one of its members has a table of them. Blocks that cannot
+ * be joined since others, or empty ones, are between them are few in honest files.
  */
 #define CODEC_XZ_SPAN_MIN    MIB(1)
 #define CODEC_XZ_SPANS_SPARE 4096u

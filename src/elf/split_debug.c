@@ -211,8 +211,8 @@ static int copy_identity_note(void *arg, const struct elf_note *note)
 }
 
 /*
- * A build ID that is in a PT_NOTE segment, but in no section of notes, would be lost with the bytes of the segment, and the debug
- * file could not be found by it: it gets a section of its own, after all others.
+ * A build ID that is in a PT_NOTE segment, but in no section of notes, would be lost with the bytes of the segment, and the
+ * debug file could not be found by it: it gets a section of its own, after all others.
  */
 static int debug_add_identity(struct debug_out *d, struct err *err)
 {

@@ -446,7 +446,7 @@ static void sections_that_are_put_together_of_pieces(void **state)
 	}
 }
 
-/* With walks over all segments for each gap, and for each dynamic segment, it takes seconds of CPU time; else some hundredths. */
+/* With walks over all segments for each gap and each dynamic segment, it takes seconds of CPU time; else some hundredths. */
 static void many_segments_are_sorted_once(void **state)
 {
 	enum { STEP = 64, FUNCTIONS = 40000, SEGMENTS = 65000 };
