@@ -246,7 +246,8 @@ static bool slot_location_eq(const struct profile *p, uint32_t i, const struct p
 {
 	const struct profile_location *o = &p->locations.p[i];
 
-	return o->addr == l->addr && o->mapping == l->mapping && o->folded == l->folded && o->n_lines == n &&
+	return o->addr == l->addr && o->mapping == l->mapping && o->folded == l->folded &&
+	       o->addr_dropped == l->addr_dropped && o->n_lines == n &&
 	       lines_eq(build_lines_of(p, o), lines, n);
 }
 

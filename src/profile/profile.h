@@ -10,7 +10,8 @@
  *
  *   profile.h  the form; pprof in and out; building, merging, comparing
  *   input.h    other formats in
- *   tree.h     the tree of calls: filters, groups, top, callers and callees
+ *   tree.h     the tree of calls: groups, top, callers and callees
+ *   filter.h   filters: which samples patterns select
  *   output.h   other formats out
  *   name.h     naming bare addresses
  *
@@ -75,6 +76,7 @@ struct profile_location {
 	uint32_t mapping;             /* PROFILE_NONE: none */
 	uint32_t first_line, n_lines; /* innermost first: each is inlined into the next */
 	bool folded;                  /* the linker folded other functions at this address into it */
+	bool addr_dropped; /* it has functions, and `addr` is 0 as nobody needs the address (profilestore.h) */
 };
 
 struct profile_stack {

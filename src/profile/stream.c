@@ -81,7 +81,7 @@ static bool take_stream_path(struct profile_stream *s, const struct profile_trie
 		add_group(s);
 		reverse_path(s);
 	}
-	return !(bits >> MATCH_IGNORE & 1) && (!s->t->patterns[MATCH_FOCUS] || bits >> MATCH_FOCUS & 1);
+	return profile_filters_select(&s->t->filters, bits >> MATCH_FOCUS & 1, bits >> MATCH_IGNORE & 1);
 }
 
 /* ---- rows ---- */

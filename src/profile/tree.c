@@ -8,8 +8,6 @@
  */
 #include "profile/tree_internal.h"
 
-#include <ctype.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -27,92 +25,28 @@ bool profile_group_parse(struct str s, enum profile_group *ret)
 	return false;
 }
 
-/* ---- patterns ---- */
+/* ---- making one ---- */
 
-static int compile_patterns(struct profile_tree *t, unsigned which, const char *what, const char *pattern,
-			    struct err *err)
-{
-	if (pattern && pattern_new(str_of(pattern), false, &t->patterns[which], err) < 0)
-		return err_in(err, "%s: '%s'", what, pattern);
-	return 0;
-}
-
-bool profile_pattern_is_whole(const char *pattern)
-{
-	size_t n = pattern ? strlen(pattern) : 0;
-
-	if (n < 2 || pattern[0] != '^' || pattern[n - 1] != '$')
-		return false;
-	for (size_t i = 1; i < n - 1; i++) {
-		if (pattern[i] == '\\' ? ++i == n - 1 : strchr("[](){}*+?^$|", pattern[i]) != NULL)
-			return false;
-	}
-	return true;
-}
-
-bool profile_pattern_is_of_place(const char *pattern)
-{
-	size_t at;
-
-	if (!profile_pattern_is_whole(pattern))
-		return false;
-	/* "...:12$", "...0x1f$" */
-	for (at = strlen(pattern) - 1; isxdigit((unsigned char)pattern[at - 1]); at--)
-		;
-	return pattern[at] != '$' && (pattern[at - 1] == ':' || pattern[at - 1] == 'x');
-}
-
-static uint8_t whole_bits(const struct profile_view *view)
-{
-	uint8_t bits = 0;
-
-	if (profile_pattern_is_whole(view->focus))
-		bits |= 1u << MATCH_FOCUS;
-	if (profile_pattern_is_whole(view->ignore))
-		bits |= 1u << MATCH_IGNORE;
-	return bits;
-}
-
-uint8_t tree_text_bits(const struct profile_tree *t, struct str text)
-{
-	uint8_t bits = 0;
-
-	for (unsigned i = 0; i < N_MATCHES; i++)
-		if (t->patterns[i] && pattern_matches(t->patterns[i], text, t->deadline))
-			bits |= (uint8_t)(1u << i);
-	return bits;
-}
-
-static uint8_t classify_frame(const struct profile_tree *t, uint32_t frame)
-{
-	const struct profile_function *f = &t->p->functions.p[frame];
-	/* A build ID contains any short word of the letters a to f. */
-	const uint32_t texts[] = { f->name, tree_frame_is_address(t, frame) ? 0 : f->file, f->system_name };
-	uint8_t bits = 0;
-
-	for (size_t k = 0; k < ARRAY_SIZE(texts); k++)
-		if (texts[k])
-			bits |= tree_text_bits(t, profile_str(t->p, texts[k]));
-	return bits;
-}
+#define FRAME_KNOWN 0x80u /* in frame_matches: it was looked at */
 
 uint8_t tree_frame_bits(struct profile_tree *t, uint32_t frame)
 {
+	uint8_t *known;
+
 	/* The limit of memory was reached, which is reported at the end. */
 	if (frame >= t->p->functions.n)
 		return 0;
-	while (t->frame_matches.n <= frame) {
-		if (!profile_room(t->p, &t->frame_matches, 1)) {
-			profile_index_of(t->p)->failed = true;
-			return 0;
-		}
-		t->frame_matches.p[t->frame_matches.n] = classify_frame(t, t->frame_matches.n);
-		t->frame_matches.n++;
+	if (!profile_extend(t->p, &t->frame_matches, (uint64_t)frame + 1)) {
+		profile_index_of(t->p)->failed = true;
+		return 0;
 	}
-	return t->frame_matches.p[frame];
+	known = &t->frame_matches.p[frame];
+	if (!*known)
+		*known = (uint8_t)(FRAME_KNOWN |
+				   profile_filters_text(&t->filters,
+							profile_str(t->p, t->p->functions.p[frame].name)));
+	return (uint8_t)(*known & ~FRAME_KNOWN);
 }
-
-/* ---- making one ---- */
 
 int profile_tree_new(const struct profile_view *view, const struct profile_limits *limits,
 		     struct profile_tree **ret, struct err *err)
@@ -122,11 +56,7 @@ int profile_tree_new(const struct profile_view *view, const struct profile_limit
 	t->view = *view;
 	t->p = profile_new(limits);
 	t->deadline = limits ? limits->deadline : NULL;
-	t->of_whole = whole_bits(view);
-	if (compile_patterns(t, MATCH_FOCUS, "focus", view->focus, err) < 0 ||
-	    compile_patterns(t, MATCH_IGNORE, "ignore", view->ignore, err) < 0 ||
-	    compile_patterns(t, MATCH_HIDE, "hide", view->hide, err) < 0 ||
-	    compile_patterns(t, MATCH_SHOW, "show", view->show, err) < 0)
+	if (profile_filters_init(&t->filters, view, t->deadline, err) < 0)
 		return -1;
 	*ret = TAKE(t);
 	return 0;
@@ -136,8 +66,7 @@ void profile_tree_free(struct profile_tree *t)
 {
 	if (!t)
 		return;
-	for (unsigned i = 0; i < N_MATCHES; i++)
-		pattern_free(t->patterns[i]);
+	profile_filters_done(&t->filters);
 	for (unsigned i = 0; i < PROFILE_COLUMNS; i++) {
 		free(t->columns[i].self.p);
 		free(t->columns[i].total.p);
@@ -286,7 +215,7 @@ static int add_to_nodes(struct profile_tree *t, const struct tree_values *v, con
 
 		if (deadline_check(t->deadline, 1, err) < 0)
 			return -1;
-		if (!at->ignore && (at->focus || !t->patterns[MATCH_FOCUS]))
+		if (profile_filters_select(&t->filters, at->focus, at->ignore))
 			*self = add_saturating(*self, tree_value(v, i));
 	}
 	return 0;
@@ -316,8 +245,8 @@ static int add_to_groups(struct profile_tree *t, const struct tree_values *v, co
 		v->to->entries.p[v->to->entries.n++] = (struct tree_entry){
 			.group = g->nodes,
 			.node = at->node,
-			.value = !at->ignore && !g->ignore &&
-						 (at->focus || g->focus || !t->patterns[MATCH_FOCUS])
+			.value = profile_filters_select(&t->filters, at->focus || g->focus,
+							at->ignore || g->ignore)
 					 ? tree_value(v, i)
 					 : 0
 		};

@@ -25,23 +25,9 @@ enum profile_group {
 /* "function", "file", "binary", "line", "address". */
 bool profile_group_parse(struct str s, enum profile_group *ret);
 
-#define PROFILE_ADDRESS_TEXT 288u
-/* The text of a frame without a name: "app+0x1234". */
-void profile_address_text(const struct profile *p, const struct profile_location *l,
-			  char ret[PROFILE_ADDRESS_TEXT]);
-/* The text of a frame by line: "parse /src/x.c:12". */
-void profile_line_text(const struct profile *p, const struct profile_line *line, struct buf *out);
-/* Is @pattern (or NULL) "^...$" of a frame's whole text, as the page makes it? It has no other operator but ".". */
-bool profile_pattern_is_whole(const char *pattern);
-/* And of a line or an address: only locations that still have these can match it. */
-bool profile_pattern_is_of_place(const char *pattern);
-
 /*
- * The content of the tree. Zeroed: everything, by function. Patterns are POSIX extended (base/pattern.h), searched anywhere in
- * a frame's function, file and binary, or its address if it has no name: `by` does not change the samples that `focus` and
- * `ignore` select. "^...$" of the whole text of a line or an address selects it in every view, too. `hide` and `show` look at
- * the frame's text, too. A frame that stands for several inlined functions (by binary, by address) is hidden if all of them
- * match.
+ * The content of the tree. Zeroed: everything, by function. Patterns are POSIX extended, and filter.h says what they match:
+ * `by` does not change the samples that `focus` and `ignore` select.
  */
 struct profile_view {
 	enum profile_group by;

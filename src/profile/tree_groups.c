@@ -13,34 +13,14 @@
  */
 #include "profile/tree_groups.h"
 
-#include <stdio.h>
-
 /* ---- groups, while profiles are added ---- */
 
 uint32_t tree_label_frame(struct profile_tree *t, const struct profile *p, uint32_t labels)
 {
-	const struct profile_label_set *set = &p->label_sets.p[labels];
-	struct str key = str_of(t->view.label);
+	char room[PROFILE_LABEL_TEXT];
 	struct profile_function f = { 0 };
-	char text[64] = "";
 
-	for (uint32_t i = 0; i < set->n && !f.name; i++) {
-		const struct profile_label *l = &p->labels.p[set->first + i];
-		struct str value = profile_str(p, l->str);
-
-		if (!str_eq(profile_str(p, l->key), key))
-			continue;
-		if (!l->str) {
-			struct str unit = profile_str(p, l->unit);
-
-			snprintf(text, sizeof(text), "%lld%s%.*s", (long long)l->num, unit.size ? " " : "",
-				 (int)MIN(unit.size, (size_t)32), unit.p);
-			value = str_of(text);
-		}
-		f.name = profile_add_string(t->p, value);
-	}
-	if (!f.name)
-		f.name = profile_add_string(t->p, STR("(no label)"));
+	f.name = profile_add_string(t->p, profile_label_text(p, labels, str_of(t->view.label), room));
 	return profile_add_function(t->p, &f);
 }
 

@@ -13,12 +13,10 @@
  */
 #pragma once
 
+#include "profile/filter.h"
 #include "profile/internal.h"
-#include "profile/tree.h"
 
 #define TREE_STEPS_OF_FRAME 16u /* finding a node takes a cache miss or several */
-
-enum { MATCH_FOCUS, MATCH_IGNORE, MATCH_HIDE, MATCH_SHOW, N_MATCHES };
 
 /* A value of the view's label: nodes below it are not made before the end (tree_groups.c). */
 struct tree_group {
@@ -41,12 +39,12 @@ struct profile_tree {
 	/* With a label, until the end: `location` of a stack is a frame << 1, the low bit set if it is inlined. */
 	struct profile *p;
 	struct profile_view view;
-	struct deadline *deadline;           /* NULL: none */
-	struct pattern *patterns[N_MATCHES]; /* NULL: none */
-	uint8_t of_whole; /* bits of the patterns that are matched with the whole text of lines and addresses */
-	PROFILE_TABLE(uint8_t) frame_matches; /* bits, of each frame that was classified */
-	PROFILE_TABLE(uint8_t) addresses;     /* of frames: they have only a binary and an address */
-	PROFILE_TABLE(uint8_t) outlined;      /* of nodes: also seen as a function that is not inlined */
+	struct deadline *deadline; /* NULL: none */
+	struct profile_filters filters;
+	PROFILE_TABLE(uint8_t)
+	frame_matches; /* of each frame: matches of its name, or 0 if it was not looked at */
+	PROFILE_TABLE(uint8_t) addresses; /* of frames: they have only a binary and an address */
+	PROFILE_TABLE(uint8_t) outlined;  /* of nodes: also seen as a function that is not inlined */
 	struct profile_column {
 		PROFILE_TABLE(int64_t) self, total; /* of nodes; NULL: all are 0 */
 		PROFILE_TABLE(struct tree_entry) entries;
@@ -68,19 +66,17 @@ struct profile_tree {
 
 /* ---- tree.c ---- */
 
-/* Matches of a text with the patterns: a bit for each. */
-uint8_t tree_text_bits(const struct profile_tree *t, struct str text);
 /* The frame is an address in a binary: its file is the build ID. */
 static inline bool tree_frame_is_address(const struct profile_tree *t, uint32_t frame)
 {
 	return frame < t->addresses.n && t->addresses.p[frame];
 }
-/* Of a frame as it is shown: of a value of the label. Those of a location are tree_bits_at(). */
+/* Matches of the text that is shown for a frame. Those of a location's frame, with its texts, are tree_bits_at(). */
 uint8_t tree_frame_bits(struct profile_tree *t, uint32_t frame);
 /* Samples of a frame with these bits keep it as a node. */
 static inline bool tree_frame_is_shown(const struct profile_tree *t, uint8_t bits)
 {
-	return !(bits >> MATCH_HIDE & 1) && (!t->patterns[MATCH_SHOW] || bits >> MATCH_SHOW & 1);
+	return !(bits >> MATCH_HIDE & 1) && (!t->filters.patterns[MATCH_SHOW] || bits >> MATCH_SHOW & 1);
 }
 
 /* Nodes of files and binaries that call themselves are one. */
@@ -90,10 +86,7 @@ static inline bool tree_collapses(const struct profile_tree *t)
 }
 static inline bool tree_has_patterns(const struct profile_tree *t)
 {
-	for (unsigned i = 0; i < N_MATCHES; i++)
-		if (t->patterns[i])
-			return true;
-	return false;
+	return profile_filters_are_set(&t->filters, MATCHES_OF_SAMPLES | MATCHES_OF_FRAMES);
 }
 
 /* The first profile determines the type and the unit; minutes are not added to bytes. */

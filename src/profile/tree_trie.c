@@ -167,7 +167,7 @@ static int visit_stack(struct trie_walk *w, uint32_t s, struct profile_stack sta
 	w->states[s & w->states_mask] = st;
 	if (w->prunes && st.node != NODE_NONE)
 		w->alive[s / 64] |= UINT64_C(1) << s % 64;
-	if (step == STEP_FILTER && (st.ignore || (t->patterns[MATCH_FOCUS] && !st.focus)))
+	if (step == STEP_FILTER && !profile_filters_select(&t->filters, st.focus, st.ignore))
 		trie_forget_value(w->in, s);
 	if (step == STEP_SKETCH)
 		tree_sizes_add(&w->stack_sizes, trie_stack_size(w, s));
@@ -358,11 +358,11 @@ static int filter_values(struct trie_walk *w, struct err *err)
 {
 	const struct profile_tree *t = w->t;
 
-	if ((t->patterns[MATCH_FOCUS] || t->patterns[MATCH_IGNORE]) &&
+	if (profile_filters_are_set(&t->filters, MATCHES_OF_SAMPLES) &&
 	    trie_walk_stacks(w, STEP_FILTER, err) < 0)
 		return -1;
 	/* The root has no frame that matches, but a group may. */
-	if (w->start.ignore || (t->patterns[MATCH_FOCUS] && !w->start.focus))
+	if (!profile_filters_select(&t->filters, w->start.focus, w->start.ignore))
 		trie_forget_value(w->in, 0);
 	return 0;
 }

@@ -338,11 +338,11 @@ static int filter_inverted_stack(struct inverted *x, uint32_t s, struct err *err
 	const struct profile_tree *t = x->w->t;
 	struct trie_state st;
 
-	if (x->w->filtered || (!t->patterns[MATCH_FOCUS] && !t->patterns[MATCH_IGNORE]))
+	if (x->w->filtered || !profile_filters_are_set(&t->filters, MATCHES_OF_SAMPLES))
 		return 0;
 	if (!trie_state_after(x->w, s, &st))
 		return profile_err_memory(t->p, err);
-	if (st.ignore || (t->patterns[MATCH_FOCUS] && !st.focus))
+	if (!profile_filters_select(&t->filters, st.focus, st.ignore))
 		trie_forget_value(x->w->in, s);
 	return 0;
 }

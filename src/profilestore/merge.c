@@ -124,6 +124,7 @@ static void reduce_location(struct store_merge *m, struct profile_location *l, u
 {
 	if (m->shape.detail == PROFILESTORE_ADDRESSES || !n)
 		return;
+	l->addr_dropped = l->addr != 0;
 	l->addr = 0;
 	for (uint32_t k = 0; k < n; k++) {
 		m->lines[k].column = 0;
@@ -551,7 +552,7 @@ static int decide_lending(struct store_merge *m, struct reader *rd, const struct
 {
 	const struct range_options all = { 0 };
 
-	m->lends = m->shape.stacks && m->shape.locations;
+	m->lends = m->shape.stacks && (m->shape.locations || !m->shape.lend_from);
 	if (m->lends || !m->shape.stacks || !m->shape.label.size ||
 	    column_n(&m->meta->stacks) < m->shape.lend_from)
 		return 0;

@@ -221,7 +221,7 @@ struct profilestore_shape {
 	struct str label; /* samples have it, if their series has it; empty: none */
 	/*
 	 * What makes locations with names different. Fewer take less memory: those that are equal then become
-	 * one, with the address 0.
+	 * one, with the address 0 and addr_dropped. profile_filter_needs() says what patterns need.
 	 */
 	enum profilestore_detail {
 		PROFILESTORE_ADDRESSES,

@@ -270,6 +270,44 @@ def test_the_text_of_a_line_selects_the_same_samples_in_every_view(s):
             assert ask(s, "flamegraph", by=by, focus=f"^{place}$".replace("+", "\\+"))["total"] == want, (by, place)
 
 
+BYS = ("function", "file", "binary", "line", "address")
+
+
+def totals(s, by=BYS, **view):
+    """The totals of trees by each of @by, and of the lines of main: a set, of one if all agree."""
+    return {ask(s, "flamegraph", by=b, **view)["total"] for b in by} | {ask(s, "lines", function="main", **view)["total"]}
+
+
+def test_a_function_named_like_its_binary_selects_its_own_samples(s):
+    send(s, Pprof(types=(("cpu", "nanoseconds"),), time_ms=int(time.time() * 1000)).sample(["main", "x"], [5]).sample(["main", "emit"], [1]).bytes())
+    assert totals(s, focus="^x$") == {5}
+    assert totals(s, ignore="^x$") == {1}
+
+
+def test_any_byte_and_what_is_not_known_select_the_same_samples_in_every_view(s):
+    p = Pprof(types=(("cpu", "nanoseconds"),), file="", mapping=(0, 1 << 40, 0, "", ""), time_ms=int(time.time() * 1000))
+    send(s, p.sample(["main", "parse"], [5]).sample(["main", 0x2000], [2]).sample([0x2000], [8]).bytes())
+    assert totals(s, focus="^parse :1.$") == {5}  # " :12": it has no file
+    assert totals(s, focus="^unknown file$") == {7}
+    assert totals(s, focus="^unknown binary$") == {15}
+    assert totals(s, focus="^$") == {0}
+
+
+def test_the_value_of_a_label_selects_lines(s):
+    cpu = "profile:cpu:nanoseconds:cpu:nanoseconds"
+    for service, values in ({"service": "web"}, (5, 1)), ({"service": "shop"}, (20, 7)), ({}, (300, 100)):
+        p = Pprof(types=(("cpu", "nanoseconds"),), time_ms=int(time.time() * 1000))
+        send(s, p.sample(["main", "parse"], values[:1]).sample(["main", "emit", f"only{len(values) + values[0]}"], values[1:]).bytes(), **service)
+    for view, want in (({"focus": "^web$"}, 6), ({"ignore": "^web$"}, 427), ({"focus": "no label"}, 400), ({"focus": "^(web|only302)$"}, 106), ({"focus": "sh", "ignore": "parse"}, 7),
+                       ({"focus": "."}, 433)):
+        assert totals(s, query=cpu, label="service", **view) == {want}, view
+        line, = ask(s, "lines", query=cpu, function="main", label="service", **view)["lines"]
+        assert line["cum"] == want, view
+    # Without the label its values do not select.
+    assert totals(s, query=cpu, focus="^web$") == {0}
+    assert totals(s, query=cpu, label="none", focus="^web$") == {0}
+
+
 def test_addresses_have_their_binary_and_build_id(s):
     p = Pprof(types=(("cpu", "nanoseconds"),), mapping=(0x400000, 0x500000, 0, "/usr/bin/x", "AB" * 20), time_ms=int(time.time() * 1000))
     send(s, p.sample([0x401000, 0x402000], [5]).bytes())

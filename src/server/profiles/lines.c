@@ -1,20 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The lines of a source file or of one function, with the samples of each. Of the view, focus and ignore
- * choose samples; its other settings do not change lines.
+ * choose samples, by values of its label, too (profile/filter.h); its other settings do not change lines.
  */
 #include "server/profiles/profiles.h"
 
 #include <stdlib.h>
+#include <string.h>
 #include "base/vec.h"
 #include "profile/trie.h"
 
 struct line {
 	int64_t line, flat, cum;
-	uint32_t seen; /* the last stack that was counted + 1 */
+	uint64_t seen; /* the number of the last stack that was counted */
 };
-
-enum { MATCHES_FOCUS = 1, MATCHES_IGNORE = 2 };
 
 #define LINE_MEMORY 128u /* of a line in the list and in the map, about */
 
@@ -29,12 +28,17 @@ struct lines {
 	struct str file, function;
 	struct map by_number;
 	PROFILE_TABLE(struct line) list;
-	uint32_t *of_lines; /* of each line of the profile: its number in the list + 1 */
-	bool *of_mappings;  /* of each mapping: some of its lines are in the list */
-	struct pattern *focus, *ignore;
-	bool whole_focus, whole_ignore; /* matched with the whole text of lines and addresses, too */
-	uint8_t *matches;    /* of each location, if there is a pattern: MATCHES_FOCUS, MATCHES_IGNORE */
-	struct str one_file; /* if only the function was asked for: its file */
+	struct profile_filters filters;
+	struct str label;  /* stacks come by its values, which are matched; empty: they need not be */
+	uint8_t of_label;  /* matches of the value */
+	uint64_t n_stacks; /* that were counted */
+	/* As far as the profile was looked at: it may get more entries with each value of the label. */
+	uint32_t n_locations;
+	PROFILE_TABLE(uint32_t) of_lines; /* of each line of the profile: its number in the list + 1 */
+	PROFILE_TABLE(bool) of_mappings;  /* of each mapping: some of its lines are in the list */
+	PROFILE_TABLE(uint8_t) known;     /* of each string, for profile_filtered */
+	PROFILE_TABLE(uint8_t) matches;   /* of each location */
+	struct str one_file;              /* if only the function was asked for: its file */
 };
 
 /* The result for a profile. */
@@ -45,20 +49,24 @@ static void lines_forget(struct api_lender *lender)
 	map_done(&l->by_number);
 	free(TAKE(l->list.p));
 	l->list.n = l->list.room = 0;
-	free(TAKE(l->of_lines));
-	free(TAKE(l->of_mappings));
-	free(TAKE(l->matches));
+	free(TAKE(l->of_lines.p));
+	free(TAKE(l->of_mappings.p));
+	free(TAKE(l->known.p));
+	free(TAKE(l->matches.p));
+	l->of_lines.n = l->of_mappings.n = l->known.n = l->matches.n = 0;
+	l->of_lines.room = l->of_mappings.room = l->known.room = l->matches.room = 0;
 	budget_hold_sub(l->memory, l->held);
 	l->held = 0;
 	l->one_file = (struct str){ 0 };
 	l->total = 0;
+	l->n_locations = 0;
+	l->n_stacks = 0;
 }
 
 static void lines_done(struct lines *l)
 {
 	lines_forget(&l->lender);
-	pattern_free(l->focus);
-	pattern_free(l->ignore);
+	profile_filters_done(&l->filters);
 }
 
 static bool line_is_selected(struct lines *l, const struct profile_line *line)
@@ -101,111 +109,89 @@ static int line_number_of(struct lines *l, int64_t line, uint32_t *ret, struct e
 	return 0;
 }
 
-static int lines_number(struct lines *l, struct err *err)
+static int number_lines_at(struct lines *l, const struct profile_location *loc, struct err *err)
 {
-	const struct profile *p = l->p;
+	for (uint32_t k = 0; k < loc->n_lines; k++) {
+		const struct profile_line *line = &l->p->lines.p[loc->first_line + k];
 
-	for (uint32_t i = 0; i < p->locations.n; i++) {
-		const struct profile_location *loc = &p->locations.p[i];
-
-		if (deadline_check(l->deadline, 1 + loc->n_lines, err) < 0)
+		if (!line_is_selected(l, line))
+			continue;
+		if (line_number_of(l, line->line, &l->of_lines.p[loc->first_line + k], err) < 0)
 			return -1;
-		for (uint32_t k = 0; k < loc->n_lines; k++) {
-			const struct profile_line *line = &p->lines.p[loc->first_line + k];
-
-			if (!line_is_selected(l, line))
-				continue;
-			if (line_number_of(l, line->line, &l->of_lines[loc->first_line + k], err) < 0)
-				return -1;
-			if (loc->mapping != PROFILE_NONE)
-				l->of_mappings[loc->mapping] = true;
-		}
+		if (loc->mapping != PROFILE_NONE)
+			l->of_mappings.p[loc->mapping] = true;
 	}
 	return 0;
 }
 
-static bool is_line_found(const struct lines *l, struct pattern *p, const struct profile_line *line)
+/* Let a table have @want entries; new ones are zero. */
+static int lines_extend_to(struct lines *l, void **table, uint32_t *n, uint32_t *room, uint32_t want,
+			   size_t size, struct err *err)
 {
-	AUTO(buf_done) struct buf text = { 0 };
+	if (want <= *n)
+		return 0;
+	if (want > *room) {
+		uint32_t more = MAX(want, *room + *room / 4);
+		void *p;
 
-	profile_line_text(l->p, line, &text);
-	return pattern_matches(p, buf_str(&text), l->deadline);
-}
-
-static bool pattern_found(const struct lines *l, struct pattern *p, bool whole,
-			  const struct profile_location *loc)
-{
-	char text[PROFILE_ADDRESS_TEXT];
-
-	if (!p)
-		return false;
-	if (!loc->n_lines || whole) {
-		profile_address_text(l->p, loc, text);
-		if (pattern_matches(p, str_of(text), l->deadline))
-			return true;
+		if (lines_hold(l, (uint64_t)(more - *room) * size, err) < 0)
+			return -1;
+		p = realloc(*table, more * size);
+		if (!p)
+			return err_set(err, ERR_LIMIT, "no memory for a table of %u entries", more);
+		*table = p;
+		*room = more;
 	}
-	if (loc->mapping != PROFILE_NONE &&
-	    pattern_matches(p, profile_str(l->p, l->p->mappings.p[loc->mapping].file), l->deadline))
-		return true;
-	for (uint32_t k = 0; k < loc->n_lines; k++) {
-		const struct profile_function *f =
-			&l->p->functions.p[l->p->lines.p[loc->first_line + k].function];
-
-		if (pattern_matches(p, profile_str(l->p, f->name ? f->name : f->system_name), l->deadline) ||
-		    pattern_matches(p, profile_str(l->p, f->file), l->deadline) ||
-		    (whole && is_line_found(l, p, &l->p->lines.p[loc->first_line + k])))
-			return true;
-	}
-	return false;
+	memset((char *)*table + *n * size, 0, (want - *n) * size);
+	*n = want;
+	return 0;
 }
+#define lines_extend(l, t, want, err) \
+	lines_extend_to((l), (void **)&(t)->p, &(t)->n, &(t)->room, (want), sizeof(*(t)->p), (err))
 
-/* Regular expressions are matched with the names of a location: so much work at least. */
+/* A location is matched with patterns, too: so much work at least. */
 #define STEPS_OF_MATCH 64u
 
-static int lines_patterns(struct api *a, struct lines *l, struct err *err)
+/* Number the lines of locations that are new, and match these with the patterns. */
+static int take_locations(struct lines *l, struct err *err)
 {
-	struct str focus = api_text(a, "focus"), ignore = api_text(a, "ignore");
+	const struct profile *p = l->p;
+	bool filters = profile_filters_are_set(&l->filters, MATCHES_OF_SAMPLES);
+	struct profile_filtered in = { &l->filters, p };
 
-	if (focus.size && pattern_new(focus, false, &l->focus, err) < 0)
-		return err_in(err, "focus");
-	if (ignore.size && pattern_new(ignore, false, &l->ignore, err) < 0)
-		return err_in(err, "ignore");
-	l->whole_focus = profile_pattern_is_whole(api_cstr(a, "focus"));
-	l->whole_ignore = profile_pattern_is_whole(api_cstr(a, "ignore"));
-	return 0;
-}
+	if (lines_extend(l, &l->of_lines, p->lines.n, err) < 0 ||
+	    lines_extend(l, &l->of_mappings, p->mappings.n, err) < 0)
+		return -1;
+	if (filters && (lines_extend(l, &l->known, p->strings.n, err) < 0 ||
+			lines_extend(l, &l->matches, p->locations.n, err) < 0))
+		return -1;
+	in.known = l->known.p;
+	for (; l->n_locations < p->locations.n; l->n_locations++) {
+		const struct profile_location *loc = &p->locations.p[l->n_locations];
 
-static int lines_match(struct lines *l, struct err *err)
-{
-	if (!l->focus && !l->ignore)
-		return 0;
-	l->matches = calloc((size_t)l->p->locations.n + 1, 1);
-	if (!l->matches)
-		return err_set(err, ERR_LIMIT, "no memory for %u locations", l->p->locations.n);
-	for (uint32_t i = 0; i < l->p->locations.n; i++) {
-		const struct profile_location *loc = &l->p->locations.p[i];
-
-		if (deadline_check(l->deadline, STEPS_OF_MATCH, err) < 0)
+		if (deadline_check(l->deadline, 1 + loc->n_lines + (filters ? STEPS_OF_MATCH : 0), err) < 0)
 			return -1;
-		l->matches[i] = (pattern_found(l, l->focus, l->whole_focus, loc) ? MATCHES_FOCUS : 0) |
-				(pattern_found(l, l->ignore, l->whole_ignore, loc) ? MATCHES_IGNORE : 0);
+		if (filters)
+			l->matches.p[l->n_locations] = profile_filters_location(&in, loc);
+		if (number_lines_at(l, loc, err) < 0)
+			return -1;
 	}
 	return 0;
 }
 
 static bool stack_is_wanted(const struct lines *l, const struct profile_trie *in, uint32_t stack)
 {
-	uint8_t all = 0;
+	uint8_t all = l->of_label;
 
-	if (!l->matches)
+	if (!profile_filters_are_set(&l->filters, MATCHES_OF_SAMPLES))
 		return true;
 	for (uint32_t s = stack; s && !deadline_over(l->deadline, 4);) {
 		struct profile_stack at = in->stack(in->arg, s);
 
-		all |= l->matches[at.location];
+		all |= l->matches.p[at.location];
 		s = at.parent;
 	}
-	return !(all & MATCHES_IGNORE) && (!l->focus || all & MATCHES_FOCUS);
+	return profile_filters_select(&l->filters, all >> MATCH_FOCUS & 1, all >> MATCH_IGNORE & 1);
 }
 
 /* Count each line once per stack, however often it is in it. */
@@ -217,6 +203,7 @@ static void lines_add_stack(struct lines *l, const struct profile_trie *in, uint
 
 	if (!v || !stack_is_wanted(l, in, stack))
 		return;
+	l->n_stacks++;
 	/* Of the samples that are selected, as in all other answers. */
 	l->total = add_saturating(l->total, v);
 	for (uint32_t s = stack; s && !deadline_over(l->deadline, 8);) {
@@ -224,14 +211,14 @@ static void lines_add_stack(struct lines *l, const struct profile_trie *in, uint
 		const struct profile_location *loc = &p->locations.p[at.location];
 
 		for (uint32_t k = 0; k < loc->n_lines; k++) {
-			uint32_t number = l->of_lines[loc->first_line + k];
+			uint32_t number = l->of_lines.p[loc->first_line + k];
 			struct line *line = number ? &l->list.p[number - 1] : NULL;
 
 			if (line && leaf)
 				line->flat = add_saturating(line->flat, v);
-			if (line && line->seen != stack + 1) {
+			if (line && line->seen != l->n_stacks) {
 				line->cum = add_saturating(line->cum, v);
-				line->seen = stack + 1;
+				line->seen = l->n_stacks;
 			}
 			leaf = false;
 		}
@@ -256,7 +243,8 @@ static void write_build_ids(struct json_writer *w, const struct lines *l)
 	for (uint32_t i = 0; i < p->mappings.n; i++) {
 		struct str id = profile_str(p, p->mappings.p[i].build_id);
 
-		if (!l->of_mappings[i] || !id.size || map_get(&seen, bytes_of(id.p, id.size)))
+		if (i >= l->of_mappings.n || !l->of_mappings.p[i] || !id.size ||
+		    map_get(&seen, bytes_of(id.p, id.size)))
 			continue;
 		map_put(&seen, bytes_of(id.p, id.size), w);
 		json_put_str(w, NULL, id);
@@ -297,19 +285,14 @@ static int lines_of_lent(struct api_lender *lender, const struct profilestore_me
 			 struct profile_trie *in, struct err *err)
 {
 	struct lines *l = (struct lines *)lender;
+	char room[PROFILE_LABEL_TEXT];
 
 	l->p = m->profile;
-	if (lines_hold(l,
-		       ((uint64_t)l->p->lines.n + 1) * sizeof(*l->of_lines) + l->p->mappings.n +
-			       l->p->locations.n + 2,
-		       err) < 0)
+	if (take_locations(l, err) < 0)
 		return -1;
-	l->of_lines = calloc((size_t)l->p->lines.n + 1, sizeof(*l->of_lines));
-	l->of_mappings = calloc((size_t)l->p->mappings.n + 1, sizeof(*l->of_mappings));
-	if (!l->of_lines || !l->of_mappings)
-		return err_set(err, ERR_LIMIT, "no memory for %u lines", l->p->lines.n);
-	if (lines_match(l, err) < 0 || lines_number(l, err) < 0)
-		return -1;
+	if (l->label.size)
+		l->of_label = profile_filters_text(&l->filters,
+						   profile_label_text(l->p, in->labels, l->label, room));
 	trie_each(in, s)
 	{
 		if (deadline_check(l->deadline, 1, err) < 0)
@@ -321,6 +304,9 @@ static int lines_of_lent(struct api_lender *lender, const struct profilestore_me
 
 int api_lines(struct api *a, struct err *err)
 {
+	const struct profile_view view = { .by = PROFILE_BY_LINE,
+					   .focus = api_cstr(a, "focus"),
+					   .ignore = api_cstr(a, "ignore") };
 	AUTO(api_merged_done) struct api_merged m = { 0 };
 	AUTO(lines_done)
 	struct lines l = { .lender = { .stacks = lines_of_lent, .begin = lines_forget, .alone = true },
@@ -328,15 +314,16 @@ int api_lines(struct api *a, struct err *err)
 			   .memory = &a->memory,
 			   .file = api_text(a, "file"),
 			   .function = api_text(a, "function") };
-	bool of_place;
 	int r;
 
 	if (!l.file.size && !l.function.size)
 		return err_set(err, ERR_INVALID, "a 'file' or a 'function' is needed");
-	if (lines_patterns(a, &l, err) < 0)
+	if (profile_filters_init(&l.filters, &view, &a->deadline, err) < 0)
 		return -1;
-	of_place = api_selects_places(api_cstr(a, "focus"), api_cstr(a, "ignore"));
-	r = api_merge(a, of_place ? PROFILESTORE_ADDRESSES : PROFILESTORE_LINES, &l.lender, &m, err);
+	if (profile_filters_are_set(&l.filters, MATCHES_OF_SAMPLES))
+		l.label = api_text(a, "label");
+	l.lender.values = l.label.size;
+	r = api_merge(a, api_detail(&view), &l.lender, &m, err);
 	if (r)
 		return r;
 	l.p = m.side[0].profile;

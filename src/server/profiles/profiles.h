@@ -18,7 +18,7 @@
  */
 #pragma once
 
-#include "profile/tree.h"
+#include "profile/filter.h"
 #include "profilestore/profilestore.h"
 #include "base/json.h"
 #include "base/spool.h"
@@ -209,9 +209,8 @@ struct api_tree {
 	struct str file;                 /* where it is; empty: any */
 	const struct api_filter *filter; /* NULL: none */
 };
-/* Patterns (or NULL) of lines or addresses select samples: these need PROFILESTORE_ADDRESSES. */
-bool api_selects_places(const char *focus, const char *ignore);
-enum profilestore_detail api_detail(const struct profile_view *view); /* that its tree needs */
+/* The least that the view shows and selects samples by (profile/filter.h). */
+enum profilestore_detail api_detail(const struct profile_view *view);
 /* Merge the profiles of the query, and make the tree; the results are those of api_merge(). The profiles are freed. */
 #define API_LEND_FROM \
 	1500000u /* stacks of a range: with fewer, a tree with all nodes takes less time, and less than 100 MB */

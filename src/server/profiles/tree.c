@@ -8,23 +8,15 @@
 #define RETRY_MS 1000 /* after this time a client may ask again for pending names */
 #define LATER_MS 5000 /* ... for names that wait for a debug file */
 
-bool api_selects_places(const char *focus, const char *ignore)
-{
-	return profile_pattern_is_of_place(focus) || profile_pattern_is_of_place(ignore);
-}
-
 enum profilestore_detail api_detail(const struct profile_view *view)
 {
-	if (api_selects_places(view->focus, view->ignore))
+	unsigned needs = profile_filter_needs(view->focus) | profile_filter_needs(view->ignore);
+
+	if (view->by == PROFILE_BY_ADDRESS || needs & PROFILE_FILTERS_ADDRESSES)
 		return PROFILESTORE_ADDRESSES;
-	switch (view->by) {
-	case PROFILE_BY_ADDRESS:
-		return PROFILESTORE_ADDRESSES;
-	case PROFILE_BY_LINE:
+	if (view->by == PROFILE_BY_LINE || needs & PROFILE_FILTERS_LINES)
 		return PROFILESTORE_LINES;
-	default:
-		return PROFILESTORE_FUNCTIONS;
-	}
+	return PROFILESTORE_FUNCTIONS;
 }
 
 struct tree_lender {

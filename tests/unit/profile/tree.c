@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "test.h"
 
+#include "profile/filter.h"
 #include "profile/input.h"
 #include "profile/output.h"
 #include "profile_maker.h"
@@ -141,6 +142,44 @@ static void the_text_of_a_frame_selects_its_samples(void **state)
 		}
 }
 
+/* "Focus" on what a view shows for a function, a file or a binary that is not known. No part of these texts selects. */
+static void what_is_not_known_selects_its_samples_in_every_view(void **state)
+{
+	static const struct {
+		const char *pattern;
+		int64_t focus;
+	} cases[] = {
+		{ "^unknown$", 2 }, { "^unknown file$", 6 }, { "^unknown binary$", 8 }, { "unknown", 0 },
+		{ "^$", 0 },
+	};
+	AUTO(profile_freep) struct profile *p = profile_new(NULL);
+	struct profile_mapping m = { .limit = 0x1000, .file = profile_add_string(p, STR("/bin/app")) };
+
+	profile_add_type(p, STR("samples"), STR("count"));
+	/* Without a name, 2; without a file, 2 and 4; without a binary, 8. */
+	for (int64_t i = 1; i <= 8; i *= 2) {
+		struct profile_function f = { .name = i == 2 ? 0 : profile_add_string(p, STR("f")),
+					      .file = i == 2 || i == 4 ? 0
+								       : profile_add_string(p, STR("f.c")) };
+		const struct profile_line line = { .function = profile_add_function(p, &f), .line = i };
+		const struct profile_location l = { .mapping = i == 8 ? PROFILE_NONE
+								      : profile_add_mapping(p, &m),
+						    .addr = (uint64_t)i };
+
+		profile_add_sample(p, profile_add_stack(p, 0, profile_add_location(p, &l, &line, 1)), 0, &i);
+	}
+	for (enum profile_group by = PROFILE_BY_FUNCTION; by <= PROFILE_BY_ADDRESS; by++)
+		for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+			AUTO(profile_tree_freep)
+			struct profile_tree *t = tree_of(
+				p, &(struct profile_view){ .by = by, .focus = cases[i].pattern });
+			struct profile_node root;
+
+			profile_tree_node(t, 0, &root);
+			assert_int_equal(root.total[0], cases[i].focus);
+		}
+}
+
 /* One that stands for an inlined call and its caller is hidden if both are. */
 static void frames_are_hidden_by_their_functions(void **state)
 {
@@ -161,6 +200,74 @@ static void frames_are_hidden_by_their_functions(void **state)
 
 		profile_write_folded(t, &(struct profile_output){ 0 }, &b);
 		assert_string_equal(buf_cstr(&b), cases[i].want);
+	}
+}
+
+static void what_a_pattern_needs(void **state)
+{
+	static const struct {
+		const char *pattern;
+		unsigned needs;
+	} cases[] = {
+		{ NULL, 0 },
+		{ "", 0 },
+		{ "$", 0 },
+		{ "^$", 0 },
+		{ "f b.c:8", 0 },
+		{ "^parse$", 0 },
+		{ "^f (b|c):8$", 0 },
+		{ "^f b\\.c:8$", PROFILE_FILTERS_LINES },
+		{ "^f b\\.c:-8$", PROFILE_FILTERS_LINES },
+		{ "^f b.c:.$", PROFILE_FILTERS_LINES },
+		{ "^f\\sb.c:\\w\\>$", PROFILE_FILTERS_LINES },
+		{ "^f b\\.c:\\.$", 0 },
+		{ "^f b\\.c:$", 0 },
+		{ "^f b\\.c:8\\$", 0 },
+		{ "^ns::dead$", 0 },
+		{ "^a ns::dead$", 0 },
+		{ "^app\\+0x1f$", PROFILE_FILTERS_ADDRESSES },
+		{ "^app.0x1.$", PROFILE_FILTERS_ADDRESSES },
+		{ "^0x0$", PROFILE_FILTERS_ADDRESSES },
+		{ "^0x$", 0 },
+		{ "^app\\+0x1F$", 0 },
+		{ "^Lambda/0x1f$", 0 },
+		{ "^matrix1$", 0 },
+		{ "^...$", PROFILE_FILTERS_LINES | PROFILE_FILTERS_ADDRESSES },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++)
+		assert_int_equal(profile_filter_needs(cases[i].pattern), cases[i].needs);
+}
+
+/* Bytes of the text of a line or an address, some of them escaped, or any byte. */
+static void whole_patterns_need_what_they_match(void **state)
+{
+	static const char *const texts[] = {
+		"f b.c:8",  "f b.c:-120",          " :0",       "a b:c::d e.c:99", "0x0",
+		"app+0x1f", "+0xdeadbeef00112233", "a+0x1+0x2", "unknown+0xa"
+	};
+	uint64_t seed = 1;
+
+	for (unsigned i = 0; i < 2000; i++) {
+		const char *text = texts[i % ARRAY_SIZE(texts)];
+		AUTO(buf_done) struct buf b = { 0 };
+		struct pattern *p = NULL;
+		struct err err = { 0 };
+
+		buf_add_char(&b, '^');
+		for (const char *c = text; *c; c++) {
+			uint64_t way = profile_maker_next(&seed) % 4;
+
+			if (way && strchr("+.", *c))
+				buf_add_char(&b, '\\');
+			buf_add_char(&b, way ? *c : '.');
+		}
+		buf_add_char(&b, '$');
+		assert_done(pattern_new(str_of(buf_cstr(&b)), false, &p, &err));
+		assert_true(pattern_matches(p, str_of(text), NULL));
+		assert_true(profile_filter_needs(buf_cstr(&b)) &
+			    (strstr(text, "0x") ? PROFILE_FILTERS_ADDRESSES : PROFILE_FILTERS_LINES));
+		pattern_free(p);
 	}
 }
 
@@ -525,7 +632,10 @@ int main(void)
 		cmocka_unit_test(filters),
 		cmocka_unit_test(filters_select_the_same_samples_in_every_view),
 		cmocka_unit_test(the_text_of_a_frame_selects_its_samples),
+		cmocka_unit_test(what_is_not_known_selects_its_samples_in_every_view),
 		cmocka_unit_test(frames_are_hidden_by_their_functions),
+		cmocka_unit_test(what_a_pattern_needs),
+		cmocka_unit_test(whole_patterns_need_what_they_match),
 		cmocka_unit_test(a_bad_pattern_is_an_error),
 		cmocka_unit_test(recursion_counts_once),
 		cmocka_unit_test(totals_are_sums),

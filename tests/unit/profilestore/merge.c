@@ -5,6 +5,7 @@
 #include "stored.h"
 
 #include "base/budget.h"
+#include "profile/filter.h"
 #include "profile/output.h"
 
 #define N 6
@@ -130,6 +131,87 @@ static void trees_of_less_detail_are_the_same(void **state)
 	stored_done(&t);
 }
 
+/* sort and main of /usr/bin/sort, 1 and 2; a function without an address, 4; an address without a function, 8. */
+static struct profile *places(void)
+{
+	struct profile *p = profile_new(NULL);
+	static const char *const names[] = { "sort", "main", "jitted" };
+	struct profile_mapping m = { .limit = 0x100000, .file = profile_add_string(p, STR("/usr/bin/sort")) };
+
+	profile_add_type(p, STR("cpu"), STR("nanoseconds"));
+	p->period_type = p->types.p[0];
+	p->time_ns = (NOW_MS - MINUTE) * 1000000;
+	p->duration_ns = INT64_C(1000000000);
+	for (unsigned i = 0; i < 4; i++) {
+		const struct profile_location l = { .mapping = profile_add_mapping(p, &m),
+						    .addr = i == 2 ? 0 : 0x1000 + i };
+		struct profile_line line = { .line = 10 + i };
+		const int64_t value = 1 << i;
+
+		if (i < 3)
+			line.function = profile_add_function(
+				p,
+				&(struct profile_function){ .name = profile_add_string(p, str_of(names[i])),
+							    .file = profile_add_string(p, STR("s.c")) });
+		profile_add_sample(p, profile_add_stack(p, 0, profile_add_location(p, &l, &line, i < 3)), 0,
+				   &value);
+	}
+	return p;
+}
+
+/* With the detail that a view and its pattern need, as the server asks for it. */
+static int64_t total_of_view(struct stored *t, const struct profile_view *view)
+{
+	unsigned needs = profile_filter_needs(view->focus);
+	enum profilestore_detail detail = PROFILESTORE_FUNCTIONS;
+	AUTO(profile_freep) struct profile *p = NULL;
+	AUTO(profile_tree_freep) struct profile_tree *tree = NULL;
+	struct profile_node root;
+	struct err err = { 0 };
+
+	if (view->by == PROFILE_BY_LINE || needs & PROFILE_FILTERS_LINES)
+		detail = PROFILESTORE_LINES;
+	if (view->by == PROFILE_BY_ADDRESS || needs & PROFILE_FILTERS_ADDRESSES)
+		detail = PROFILESTORE_ADDRESSES;
+	p = merge_with(t, detail, "", NULL, &err);
+	assert_non_null(p);
+	assert_done(profile_tree_new(view, NULL, &tree, &err));
+	assert_done(profile_tree_add(tree, p, 0, 0, 1, &err));
+	assert_done(profile_tree_end(tree, &err));
+	profile_tree_node(tree, 0, &root);
+	return root.total[0];
+}
+
+static void patterns_select_the_same_whatever_detail_is_left(void **state)
+{
+	static const struct {
+		const char *pattern;
+		int64_t total;
+	} cases[] = {
+		/* By address, a function without an address is shown as "sort". */
+		{ "^sort$", 1 + 4 },       { "sort", 15 },
+		{ "^main$", 2 },           { "^main s\\.c:11$", 2 },
+		{ "^main s.c:1.$", 2 },    { "^jitted s\\.c:12$", 4 },
+		{ "^sort\\+0x1000$", 1 },  { "^sort.0x100.$", 1 + 2 + 8 },
+		{ "^sort\\+0x1003$", 8 },  { "0x1", 8 },
+		{ "^/usr/bin/sort$", 15 }, { "^s\\.c$", 7 },
+		{ "^main s\\.c:0$", 0 },   { "^unknown$", 0 },
+		{ "^unknown binary$", 0 },
+	};
+	AUTO(profile_freep) struct profile *p = places();
+	struct stored t = { 0 };
+
+	stored_open(&t);
+	stored_add(&t, p, "web");
+	for (enum profile_group by = PROFILE_BY_FUNCTION; by <= PROFILE_BY_ADDRESS; by++)
+		for (size_t i = 0; i < ARRAY_SIZE(cases); i++)
+			assert_int_equal(
+				total_of_view(&t,
+					      &(struct profile_view){ .by = by, .focus = cases[i].pattern }),
+				cases[i].total);
+	stored_done(&t);
+}
+
 /* A merge is refused at any size of the budget that is too small, and returns what it got. */
 static void memory_of_a_merge_is_granted(void **state)
 {
@@ -165,6 +247,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(added_profiles_merge_as_in_memory),
 		cmocka_unit_test(trees_of_less_detail_are_the_same),
+		cmocka_unit_test(patterns_select_the_same_whatever_detail_is_left),
 		cmocka_unit_test(memory_of_a_merge_is_granted),
 	};
 
