@@ -355,6 +355,8 @@ int series_sums(const struct series_read *q, struct sums *sums, struct err *err)
 /* Totals over time: only values, no stacks. */
 struct series_points {
 	int64_t from_ms, step_ms; /* the start of the first point; not later than the range's */
+	/* If points is NULL, called before the first profile is added: it sets points and counts. */
+	int (*begin)(struct series_points *p, struct err *err);
 	int64_t *points;
 	uint32_t *counts; /* profiles in each */
 	size_t n;         /* up to the end of the range */

@@ -200,33 +200,41 @@ static int group_points(struct groups *gs, struct value_group *g, struct err *er
 	return 0;
 }
 
-static int add_series(struct groups *gs, const struct series_read *q,
-		      const struct profilestore_series_options *o, struct series_points *scale,
-		      struct err *err)
-{
-	struct value_group *g = group_of_series(gs, q->x, o);
-	struct series_points p = *scale;
+struct added_series {
+	struct series_points p; /* first */
+	struct groups *gs;
+	const struct series *x;
+	const struct profilestore_series_options *o;
+	struct value_group *g; /* NULL: the series has no profile in the range */
+};
 
-	if (!g->points && group_points(gs, g, err) < 0)
+static int begin_points(struct series_points *p, struct err *err)
+{
+	struct added_series *a = (struct added_series *)p;
+
+	a->g = group_of_series(a->gs, a->x, a->o);
+	if (!a->g->points && group_points(a->gs, a->g, err) < 0)
 		return -1;
-	p.points = g->points;
-	p.counts = g->counts;
-	if (series_add_points(q, &p, err) < 0)
-		return -1;
-	g->total = add_saturating(g->total, p.total);
-	g->n_profiles += p.n_profiles;
+	p->points = a->g->points;
+	p->counts = a->g->counts;
 	return 0;
 }
 
-/* A series has no profile in a range between two of its profiles. */
-static void drop_empty_groups(struct groups *gs)
+/* A series has no profile in a range between two of its profiles: then it makes no group. */
+static int add_series(struct groups *gs, const struct series_read *q,
+		      const struct profilestore_series_options *o, const struct series_points *scale,
+		      struct err *err)
 {
-	size_t n = 0;
+	struct added_series a = { .p = *scale, .gs = gs, .x = q->x, .o = o };
 
-	for (size_t i = 0; i < gs->n; i++)
-		if (gs->v[i]->n_profiles)
-			gs->v[n++] = gs->v[i];
-	gs->n = n;
+	a.p.begin = begin_points;
+	if (series_add_points(q, &a.p, err) < 0)
+		return -1;
+	if (!a.g)
+		return 0;
+	a.g->total = add_saturating(a.g->total, a.p.total);
+	a.g->n_profiles += a.p.n_profiles;
+	return 0;
 }
 
 static int sum_over_time(struct reader *rd, const struct profilestore_range *r,
@@ -259,7 +267,6 @@ static int sum_over_time(struct reader *rd, const struct profilestore_range *r,
 							r->deadline },
 				 o, &scale, err);
 	if (res == 0) {
-		drop_empty_groups(&gs);
 		if (gs.n)
 			qsort(gs.v, gs.n, sizeof(struct value_group *), by_total);
 		res = group_list(&gs, MIN(gs.n, (size_t)o->limit), n ? list[0] : NULL, ret, err);

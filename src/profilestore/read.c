@@ -513,7 +513,11 @@ static int point_row(struct visit *v, struct db_stmt *st, int64_t time_ms, int l
 	uint64_t n = level < 0 ? 1 : (uint64_t)db_i64(st, COL_TOTALS_N);
 	int64_t total = db_i64(st, COL_TOTAL);
 
-	(void)err;
+	/* The profiles of a rollup may have been deleted before it was made. */
+	if (!n)
+		return 0;
+	if (!p->points && p->begin(p, err) < 0)
+		return -1;
 	p->points[i] = add_saturating(p->points[i], total);
 	p->counts[i] = (uint32_t)MIN(p->counts[i] + n, (uint64_t)UINT32_MAX);
 	p->total = add_saturating(p->total, total);

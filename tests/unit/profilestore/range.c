@@ -356,6 +356,45 @@ static void points_of_series_are_granted(void **state)
 	stored_done(&t);
 }
 
+/* Series that have profiles only before and after the range are not listed, and no points are granted for them. */
+static void series_without_a_profile_in_the_range_are_left_out(void **state)
+{
+	const int64_t from_ms = NOW_MS - 11000 * 1000, to_ms = NOW_MS - 1000 * 1000;
+	const struct profilestore_range r = { NULL, from_ms, to_ms, 0 };
+	struct profilestore_series_options o = { .step_ms = 1000, .limit = 10 };
+	struct profilestore_series_list *l;
+	struct budget_hold hold = { 0 };
+	struct stored t = { 0 };
+	struct budget *b = budget_new_undivided(KIB(352));
+	struct err err = { 0 };
+
+	stored_open(&t);
+	for (unsigned i = 0; i < 3; i++) {
+		add(&t, &(const struct one){ from_ms - 1, i, { 1, 2, 3, 4, 5 } });
+		add(&t, &(const struct one){ to_ms, i, { 1, 2, 3, 4, 5 } });
+	}
+	add(&t, &(const struct one){ from_ms, 1, { 7 } });
+	o.memory = &hold;
+	budget_hold_init(&hold, b, BUDGET_QUERY);
+	for (unsigned by = 0; by < 2; by++) {
+		o.by = &(const struct str){ "service", 7 };
+		o.n_by = by;
+		assert_done(profilestore_series(t.s, &r, &o, &l, &err));
+		assert_int_equal(l->n_points, 10000);
+		assert_int_equal(l->n, 1);
+		assert_int_equal(l->n_left_out, 0);
+		assert_str(l->v[0].labels[0].value, "b");
+		assert_int_equal(l->v[0].n_profiles, 1);
+		assert_true(l->total == 7 && l->v[0].points[0] == 7);
+		free(l);
+		budget_hold_done(&hold);
+		budget_hold_init(&hold, b, BUDGET_QUERY);
+	}
+	budget_hold_done(&hold);
+	budget_free(b);
+	stored_done(&t);
+}
+
 /* A deadline that has passed, and that the next check sees. */
 static struct deadline passed(void)
 {
@@ -453,6 +492,7 @@ int main(void)
 		cmocka_unit_test(a_series_has_its_type_and_unit),
 		cmocka_unit_test(the_longest_step_has_all_in_one_point),
 		cmocka_unit_test(points_of_series_are_granted),
+		cmocka_unit_test(series_without_a_profile_in_the_range_are_left_out),
 		cmocka_unit_test(queries_end_at_their_deadline),
 		cmocka_unit_test(the_times_of_series_are_the_same_after_a_restart),
 	};
