@@ -25,12 +25,13 @@
 
 struct symbols_reader {
 	struct symbols *s;
-	const struct elf_image *img;
+	const struct elf_image *img, *program; /* program: of which img is the debug file, or NULL */
 	const struct dwarf_section_place *code;
 	size_t n_code;
 	const uint64_t *bases; /* of a relocatable file's sections */
 	struct bytes opd;      /* function descriptors, at opd_addr: 64-bit PowerPC, first ABI */
 	uint64_t opd_addr;
+	bool opd_lacks;      /* this file has descriptors without their bytes */
 	uint32_t n_nameless; /* of one table: symbols whose names are not in the section of names */
 	uint8_t origin;
 };
@@ -149,6 +150,9 @@ static int symbol_read(struct symbols_reader *r, struct cursor *c, struct bytes 
 	/* If neither sections nor segments tell code from data, a label may be one of data. */
 	if (!place || (place->size == DWARF_CODE_ANYWHERE && type == STT_NOTYPE))
 		return 0;
+	/* Without the descriptors nothing tells where the function after a label starts: the label is one address. */
+	if (!size && r->opd_lacks)
+		size = 1;
 	sym.start = value;
 	sym.end = value + MIN(size, place->base + place->size - value);
 	sym.rank = symbol_rank(type, info >> 4, sym.name);
@@ -198,14 +202,30 @@ static int symbol_table_read(struct symbols_reader *r, const struct elf_section 
 	return symbols_each(r, table, names, shndx, err);
 }
 
+/* The section of function descriptors. NULL: @img has none. */
+static const struct elf_section *opd_section(const struct elf_image *img)
+{
+	return img->h.machine == EM_PPC64 && img->h.type != ET_REL ? elf_section_find(img, ".opd") : NULL;
+}
+
+/* The descriptors are data: a debug file has their section without bytes, which the program has at the same address. */
 static int opd_read(struct symbols_reader *r, struct err *err)
 {
-	const struct elf_section *sec = elf_section_find(r->img, ".opd");
+	const struct elf_section *sec = opd_section(r->img), *other;
+	const struct elf_image *img = r->img;
 
-	if (!sec || r->img->h.machine != EM_PPC64 || r->img->h.type == ET_REL)
+	if (!sec)
 		return 0;
 	r->opd_addr = sec->addr;
-	return elf_section_read(r->img, sec, TABLE_MAX, &r->s->arena, &r->opd, err) < 0 ? -1 : 0;
+	other = sec->type == SHT_NOBITS && r->program ? opd_section(r->program) : NULL;
+	if (other && other->addr == sec->addr) {
+		img = r->program;
+		sec = other;
+	}
+	if (elf_section_read(img, sec, TABLE_MAX, &r->s->arena, &r->opd, err) < 0)
+		return -1;
+	r->opd_lacks = !r->opd.size;
+	return 0;
 }
 
 static int dynamic_read(struct symbols_reader *r, struct err *err)
@@ -307,6 +327,7 @@ static int mini_read(struct symbols_reader *r, struct err *err)
 	if (rc)
 		return rc < 0 ? -1 : err_set(err, ERR_INVALID, "is not ELF");
 	mini.img = img;
+	mini.program = r->img;
 	mini.origin = SYMTAB_MINIDEBUG;
 	if (img->h.type == ET_REL)
 		rc = err_set(err, ERR_INVALID, "is a relocatable file, whose symbols have no addresses");
@@ -400,10 +421,10 @@ static void symbols_drop_marks(struct symbols *s)
 	s->n = n;
 }
 
-static int tables_read(struct symbols *s, const struct elf_image *img, const struct dwarf_section_place *code,
-		       size_t n_code, struct err *err)
+static int tables_read(struct symbols *s, const struct elf_image *img, const struct elf_image *program,
+		       const struct dwarf_section_place *code, size_t n_code, struct err *err)
 {
-	struct symbols_reader r = { .s = s, .img = img, .code = code, .n_code = n_code };
+	struct symbols_reader r = { .s = s, .img = img, .program = program, .code = code, .n_code = n_code };
 
 	if (img->sections_err.kind && symbols_damage_note(s, &img->sections_err) < 0) {
 		*err = img->sections_err;
@@ -417,12 +438,19 @@ static int tables_read(struct symbols *s, const struct elf_image *img, const str
 	return symbols_damage_note(s, err);
 }
 
-bool symtab_has_symbol_table(const struct elf_image *img)
+static bool has_symbol_table(const struct elf_image *img)
 {
 	for (uint32_t i = 1; i < img->n_sections; i++)
 		if (img->sections[i].type == SHT_SYMTAB)
 			return true;
 	return false;
+}
+
+bool symtab_needs_program(const struct elf_image *img)
+{
+	const struct elf_section *opd = opd_section(img);
+
+	return !has_symbol_table(img) || (opd && opd->type == SHT_NOBITS);
 }
 
 int symbols_read(struct symbols *s, const struct elf_image *img, const struct elf_image *program,
@@ -432,9 +460,9 @@ int symbols_read(struct symbols *s, const struct elf_image *img, const struct el
 	/* The sections of a relocatable program may have other numbers. */
 	if (program && (program->h.type == ET_REL || program->h.machine != img->h.machine))
 		program = NULL;
-	if (tables_read(s, img, code, n_code, err) < 0)
+	if (tables_read(s, img, program, code, n_code, err) < 0)
 		return -1;
-	if (program && !symtab_has_symbol_table(img) && tables_read(s, program, code, n_code, err) < 0)
+	if (program && !has_symbol_table(img) && tables_read(s, program, NULL, code, n_code, err) < 0)
 		return -1;
 	if (plt_read(s, img, err) < 0 || (program && plt_read(s, program, err) < 0)) {
 		err_in(err, "procedure linkage table");

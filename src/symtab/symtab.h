@@ -58,8 +58,9 @@ const char *symtab_flag_name(uint32_t flag);
 
 struct symtab_options {
 	/*
-	 * NULL, or the program whose debug file is converted, with the same addresses: its linkage table is read, and its
-	 * symbols, too, where the debug file has no symbol table (after `eu-strip -g -f`).
+	 * NULL, or the program whose debug file is converted, with the same addresses: its linkage table is read, the
+	 * function descriptors of 64-bit PowerPC's first ABI (data, whose bytes a debug file lacks), and its symbols, too,
+	 * where the debug file has no symbol table (after `eu-strip -g -f`).
 	 */
 	const struct elf_image *program;
 	const struct elf_image *alt;     /* supplementary file, or NULL */
@@ -93,8 +94,8 @@ struct symtab_hidden {
 	uint64_t n_ranges, size, lines_size;
 };
 
-/* Whether @img has a symbol table, so that those of options.program are not read. */
-bool symtab_has_symbol_table(const struct elf_image *img);
+/* Whether the symbols of the debug file @img are read with options.program alone: it has no symbol table, or no descriptors. */
+bool symtab_needs_program(const struct elf_image *img);
 
 struct symtab_stats {
 	uint64_t n_units, n_functions, n_inlined, n_rows, n_symbols, n_ranges, n_blocks, n_skipped;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The stages of a build. A table: the one in the store; else of the debug file, or of the program; with its
- * supplementary and its split files, and the program, if the debug file has no symbol table; converted; put into the
- * store. A layout: of the program, or of the debug file.
+ * supplementary and its split files, and the program, if the debug file has no symbol table or no function descriptors;
+ * converted; put into the store. A layout: of the program, or of the debug file.
  *
  * Without any of these: of a file with the program's dynamic symbols, which an agent sent.
  *
@@ -22,7 +22,7 @@ struct build_making {
 	enum make_stage stage;
 	struct tables_entry *entry; /* the end of the build */
 	struct arena arena;
-	struct fetched file, alt, symbols; /* symbols: the program, if only that has them */
+	struct fetched file, alt, symbols; /* symbols: the program, if they need it */
 	struct splits *splits;             /* of `file` */
 	bool from_executable;
 	bool is_empty;                      /* the debug file has nothing in it */
@@ -512,7 +512,7 @@ static enum make_outcome stage_program(struct build *b)
 	struct build_making *m = b->making;
 	struct make_failure ignored;
 
-	if (!m->from_executable && !m->file.dynsym && !symtab_has_symbol_table(m->file.img)) {
+	if (!m->from_executable && !m->file.dynsym && symtab_needs_program(m->file.img)) {
 		if (fetch_elf(b, &m->symbols, RESOLVE_EXECUTABLE, &b->key.id, &m->arena, &ignored) ==
 		    MAKE_WAITS)
 			return MAKE_WAITS;

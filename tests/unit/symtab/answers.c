@@ -29,7 +29,10 @@ static void on_difference(void *arg, uint64_t addr, const char *text)
 void answers_open(struct answers *a)
 {
 	AUTO(buf_done) struct buf again = { 0 };
-	struct symtab_options o = { .n_threads = 1, .split = a->split, .discriminators = a->discriminators },
+	struct symtab_options o = { .n_threads = 1,
+				    .program = a->program,
+				    .split = a->split,
+				    .discriminators = a->discriminators },
 			      three = o;
 	struct symtab_check check = { .fn = on_difference };
 	struct symtab_stats stats;

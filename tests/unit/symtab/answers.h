@@ -21,6 +21,7 @@ struct answers {
 	struct buf text;
 	/* To be set before answers_open(). */
 	const struct dwarf_split *split;
+	const struct elf_image *program; /* of which the file is the debug file, or NULL */
 	bool discriminators;
 	bool lossy;           /* rows are left out, so the table differs from the DWARF */
 	const char *temp_dir; /* used by the build with three threads */

@@ -396,27 +396,73 @@ static void dynamic_symbols_without_sections(void **state)
 }
 
 /* The first ABI of 64-bit PowerPC: a function's symbol is the address of its descriptor. */
-static void symbols_that_name_descriptors(void **state)
+/* Descriptors of functions at 0x1000 and 0x1040, at 0x8000; of a debug file, without their bytes. */
+static void add_descriptors(struct answers *a, bool debug)
 {
-	AUTO(answers_done) struct answers a;
 	AUTO(buf_done) struct buf opd = { 0 };
 	unsigned at;
 
-	answers_init(&a, ELF_WRITER_S390X, ET_DYN);
-	a.w.elf.machine = EM_PPC64;
+	answers_init(a, ELF_WRITER_S390X, ET_DYN);
+	a->w.elf.machine = EM_PPC64;
 	for (unsigned i = 0; i < 2; i++) {
-		elf_writer_put(&a.w.elf, &opd, 0x1000 + 0x40 * i, 8);
-		elf_writer_put(&a.w.elf, &opd, 0, 8);
-		elf_writer_put(&a.w.elf, &opd, 0, 8);
+		elf_writer_put(&a->w.elf, &opd, 0x1000 + 0x40 * i, 8);
+		elf_writer_put(&a->w.elf, &opd, 0, 8);
+		elf_writer_put(&a->w.elf, &opd, 0, 8);
 	}
-	at = elf_writer_section(&a.w.elf, ".opd", SHT_PROGBITS, SHF_ALLOC | SHF_WRITE, buf_bytes(&opd));
-	elf_writer_at(&a.w.elf, at)->addr = 0x8000;
-	code_symbol(&a.w, "one", STT_FUNC, STB_GLOBAL, 0x8000, 0x20);
-	code_symbol(&a.w, "two", STT_FUNC, STB_GLOBAL, 0x8018, 0x20);
+	at = debug ? elf_writer_nobits(&a->w.elf, ".opd", SHF_ALLOC | SHF_WRITE, opd.size)
+		   : elf_writer_section(&a->w.elf, ".opd", SHT_PROGBITS, SHF_ALLOC | SHF_WRITE,
+					buf_bytes(&opd));
+	elf_writer_at(&a->w.elf, at)->addr = 0x8000;
+}
+
+static void add_descriptors_symbols(struct answers *a)
+{
+	code_symbol(&a->w, "one", STT_FUNC, STB_GLOBAL, 0x8000, 0x20);
+	code_symbol(&a->w, "two", STT_FUNC, STB_GLOBAL, 0x8018, 0x20);
+}
+
+static void symbols_that_name_descriptors(void **state)
+{
+	AUTO(answers_done) struct answers a;
+
+	add_descriptors(&a, false);
+	add_descriptors_symbols(&a);
 	answers_open(&a);
 	assert_answer(&a, 0x1000, "one");
 	assert_answer(&a, 0x1020, "-");
 	assert_answer(&a, 0x1040, "two");
+}
+
+static void descriptors_of_a_debug_file_are_read_from_its_program(void **state)
+{
+	AUTO(answers_done) struct answers program, a;
+
+	add_descriptors(&program, false);
+	code_symbol(&program.w, "dynamic", STT_FUNC, STB_GLOBAL, 0x8000, 0x20);
+	answers_open(&program);
+	assert_false(symtab_needs_program(program.img));
+	add_descriptors(&a, true);
+	add_descriptors_symbols(&a);
+	a.program = program.img;
+	answers_open(&a);
+	assert_true(symtab_needs_program(a.img));
+	assert_answer(&a, 0x1000, "one");
+	assert_answer(&a, 0x1050, "two");
+	assert_answer(&a, 0x1020, "-");
+}
+
+/* A stub that the linker named, without a size, would else extend over functions whose starts are not known. */
+static void without_descriptors_a_label_is_one_address(void **state)
+{
+	AUTO(answers_done) struct answers a;
+
+	add_descriptors(&a, true);
+	add_descriptors_symbols(&a);
+	code_symbol(&a.w, "00000010.plt_call.puts", STT_NOTYPE, STB_LOCAL, 0x1010, 0);
+	answers_open(&a);
+	assert_answer(&a, 0x1010, "00000010.plt_call.puts");
+	assert_answer(&a, 0x1014, "-");
+	assert_answer(&a, 0x1050, "-");
 }
 
 /* A linkage table at 0x1800 whose entries jump through the slots of puts and exit. */
@@ -532,6 +578,8 @@ int main(void)
 		cmocka_unit_test(a_dynamic_symbol_without_a_size_is_one_address),
 		cmocka_unit_test(dynamic_symbols_without_sections),
 		cmocka_unit_test(symbols_that_name_descriptors),
+		cmocka_unit_test(descriptors_of_a_debug_file_are_read_from_its_program),
+		cmocka_unit_test(without_descriptors_a_label_is_one_address),
 		cmocka_unit_test(entries_of_the_linkage_table),
 		cmocka_unit_test(entries_of_the_linkage_table_of_aarch64),
 	};

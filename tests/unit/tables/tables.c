@@ -154,6 +154,39 @@ static void symbols_that_only_the_program_has(void **state)
 	tables_fixture_close(&p);
 }
 
+/* 64-bit PowerPC's first ABI: symbols name descriptors, which a debug file has no bytes of. */
+static void descriptors_that_only_the_program_has(void **state)
+{
+	AUTO(buf_done) struct buf file = { 0 }, opd = { 0 };
+	struct tables_fixture p;
+	struct code_writer w;
+	struct build_id id = tables_fixture_id(1);
+
+	tables_fixture_open(&p, true);
+	for (unsigned debug = 0; debug < 2; debug++) {
+		unsigned at;
+
+		code_writer_init(&w, ELF_WRITER_S390X, ET_DYN);
+		w.elf.machine = EM_PPC64;
+		elf_writer_build_id(&w.elf, build_id_bytes(&id));
+		opd.size = 0;
+		elf_writer_put(&w.elf, &opd, 0x1000, 8);
+		elf_writer_put(&w.elf, &opd, 0, 8);
+		elf_writer_put(&w.elf, &opd, 0, 8);
+		at = debug ? elf_writer_nobits(&w.elf, ".opd", SHF_ALLOC | SHF_WRITE, opd.size)
+			   : elf_writer_section(&w.elf, ".opd", SHT_PROGBITS, SHF_ALLOC | SHF_WRITE,
+						buf_bytes(&opd));
+		elf_writer_at(&w.elf, at)->addr = 0x8000;
+		if (debug)
+			code_symbol(&w, "described", STT_FUNC, STB_GLOBAL, 0x8000, 0x20);
+		code_writer_finish(&w, &file);
+		code_writer_done(&w);
+		tables_fixture_put(&p, debug ? RESOLVE_DEBUGINFO : RESOLVE_EXECUTABLE, 1, &file);
+	}
+	assert_string_equal(tables_fixture_ask(&p, 1, 0x1000), "described");
+	tables_fixture_close(&p);
+}
+
 static void names_of_the_supplementary_file_come_when_it_turns_up(void **state)
 {
 	struct tables_stats stats;
@@ -448,6 +481,7 @@ int main(void)
 		cmocka_unit_test(a_deadline_ends_the_wait),
 		cmocka_unit_test(without_a_debug_file_the_programs_symbols_do),
 		cmocka_unit_test(symbols_that_only_the_program_has),
+		cmocka_unit_test(descriptors_that_only_the_program_has),
 		cmocka_unit_test(names_of_the_supplementary_file_come_when_it_turns_up),
 		cmocka_unit_test(each_miss_has_its_reason),
 		cmocka_unit_test(a_miss_is_forgotten_after_a_while),
