@@ -8,11 +8,15 @@
  * is believed: then it was not a mistake of a moment, or the store was closed for so long.
  *
  * The time that was reached is in a file. Otherwise a store without new profiles would doubt the clock after each start.
+ * For how long a doubted clock has gone on steadily is in another one. Otherwise a machine that is never on for so long
+ * in one go would doubt it for ever.
  */
 #include "profilestore/clock.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <unistd.h>
 #include "profilestore/internal.h"
 
 #define JUMP_MS       INT64_C(60000)  /* between two readings; less is a correction by NTP */
@@ -20,8 +24,10 @@
 #define CONFIRM_PART  8               /* the wall clock is believed after this part of the difference, */
 #define CONFIRM_LEAST INT64_C(3600000)
 #define CONFIRM_MOST  (24 * CONFIRM_LEAST)
-#define MS_TO_S(ms)   ((ms) / 1000)
-#define FILE_MAX      64u /* bytes */
+#define PAUSE_MOST \
+	(7 * CONFIRM_MOST) /* after a longer pause the clock has to go on steadily from the start again */
+#define MS_TO_S(ms) ((ms) / 1000)
+#define FILE_MAX    64u /* bytes */
 
 static int64_t apart_ms(int64_t a, int64_t b)
 {
@@ -33,11 +39,13 @@ static int64_t confirm_ms(int64_t apart)
 	return MIN(MAX(apart / CONFIRM_PART, CONFIRM_LEAST), CONFIRM_MOST);
 }
 
-void store_clock_open(struct store_clock *c, int64_t wall_ms, int64_t mono_ms, int64_t newest_ms)
+void store_clock_open(struct store_clock *c, int64_t wall_ms, int64_t mono_ms, int64_t newest_ms,
+		      int64_t steady_ms)
 {
 	pthread_mutex_init(&c->lock, NULL);
 	c->wall_ms = wall_ms;
-	c->mono_ms = c->steady_since_ms = mono_ms;
+	c->mono_ms = mono_ms;
+	c->steady_since_ms = mono_ms - steady_ms;
 	c->time_ms = newest_ms == INT64_MIN ? wall_ms : newest_ms;
 	c->doubted = false;
 }
@@ -70,6 +78,7 @@ struct store_time store_clock_read(struct store_clock *c, int64_t wall_ms, int64
 	t.changed = c->doubted != was;
 	t.apart_ms = c->doubted ? wall_ms - c->time_ms : 0;
 	t.confirm_ms = c->doubted ? confirm_ms(apart) - (mono_ms - c->steady_since_ms) : 0;
+	t.steady_ms = mono_ms - c->steady_since_ms;
 	pthread_mutex_unlock(&c->lock);
 	return t;
 }
@@ -111,6 +120,52 @@ int64_t clock_saved_ms(const struct profilestore *s)
 	return (int64_t)ms;
 }
 
+static char *doubt_path(const struct profilestore *s)
+{
+	return mem_printf("%s/clock-doubted", s->dir);
+}
+
+int64_t clock_steady_ms(const struct profilestore *s, int64_t wall_ms)
+{
+	AUTO(mem_freep) char *path = doubt_path(s);
+	AUTO(buf_done) struct buf text = { 0 };
+	uint64_t last_ms, steady_ms;
+	struct str rest, last;
+
+	if (file_read(path, FILE_MAX, &text, NULL) != 0)
+		return 0;
+	rest = str_trim(buf_str(&text));
+	last = str_cut(&rest, ' ');
+	if (!str_to_u64(last, &last_ms) || !str_to_u64(rest, &steady_ms) || last_ms > INT64_MAX)
+		return 0;
+	/* A clock that was set back since, or far ahead, is another one. */
+	if (wall_ms < (int64_t)last_ms || wall_ms - (int64_t)last_ms > PAUSE_MOST)
+		return 0;
+	return (int64_t)MIN(steady_ms, (uint64_t)CONFIRM_MOST);
+}
+
+/* For the next start: a doubted clock has gone on steadily for so long. */
+static void doubt_save(struct profilestore *s, const struct store_time *t, bool closing)
+{
+	AUTO(mem_freep) char *path = NULL;
+	char text[FILE_MAX];
+	int n;
+
+	if (t->doubted == s->doubt_saved &&
+	    (!t->doubted || apart_ms(t->steady_ms, s->steady_saved_ms) < (closing ? 1 : CLOCK_SAVE_EVERY_MS)))
+		return;
+	path = doubt_path(s);
+	if (!t->doubted) {
+		s->doubt_saved = unlink(path) < 0 && errno != ENOENT;
+		return;
+	}
+	n = snprintf(text, sizeof(text), "%" PRId64 " %" PRId64 "\n", t->now_ms + t->apart_ms, t->steady_ms);
+	if (file_write_durable(path, text, (size_t)n, 0640, NULL) < 0)
+		return;
+	s->doubt_saved = true;
+	s->steady_saved_ms = t->steady_ms;
+}
+
 void clock_save(struct profilestore *s, bool closing)
 {
 	const struct store_time t = store_time(s);
@@ -118,6 +173,7 @@ void clock_save(struct profilestore *s, bool closing)
 	char text[FILE_MAX];
 	int n;
 
+	doubt_save(s, &t, closing);
 	if (t.doubted || t.now_ms < 0 ||
 	    (s->clock_saved_ms >= 0 &&
 	     apart_ms(t.now_ms, s->clock_saved_ms) < (closing ? 1 : CLOCK_SAVE_EVERY_MS)))

@@ -24,10 +24,15 @@ struct store_time {
 	bool doubted, changed; /* the wall clock is elsewhere; that has begun or ended with this reading */
 	int64_t apart_ms;      /* how far it is ahead (negative: behind) while it is doubted */
 	int64_t confirm_ms;    /* how long it still has to be steady */
+	int64_t steady_ms;     /* how long it has been steady */
 };
 
-/* @newest_ms: a time that was certainly reached, that of the newest profile; INT64_MIN: none. */
-void store_clock_open(struct store_clock *c, int64_t wall_ms, int64_t mono_ms, int64_t newest_ms);
+/*
+ * @newest_ms: a time that was certainly reached, that of the newest profile; INT64_MIN: none. @steady_ms: the wall clock
+ * went on steadily for so long before, in processes that doubted it.
+ */
+void store_clock_open(struct store_clock *c, int64_t wall_ms, int64_t mono_ms, int64_t newest_ms,
+		      int64_t steady_ms);
 void store_clock_close(struct store_clock *c);
 /* From any thread; it has to be read more often than once an hour to notice each jump. */
 struct store_time store_clock_read(struct store_clock *c, int64_t wall_ms, int64_t mono_ms);

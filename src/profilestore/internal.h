@@ -512,7 +512,10 @@ struct profilestore {
 	struct budget *memory;
 	int64_t (*now_ms)(void), (*mono_ms)(void);
 	struct store_clock clock;
-	int64_t clock_saved_ms; /* the time in its file; of grooming */
+	/* of grooming */
+	int64_t clock_saved_ms;  /* the time in its file */
+	int64_t steady_saved_ms; /* in the file of a doubted clock */
+	bool doubt_saved;        /* that file may be there */
 	void (*notice)(void *arg, enum log_level level, const char *text);
 	void *notice_arg;
 
@@ -577,7 +580,9 @@ int profilestore_load(struct profilestore *s, struct err *err);
 struct store_time store_time(struct profilestore *s);
 /* The time in the file of the clock, which was reached for certain; INT64_MIN: none. */
 int64_t clock_saved_ms(const struct profilestore *s);
-/* Write that file if it is out of date, unless the clock is doubted. Under groom_lock, or at the end. */
+/* How long the clock, which is at @wall_ms, went on steadily in earlier processes that doubted it; 0: it was not doubted. */
+int64_t clock_steady_ms(const struct profilestore *s, int64_t wall_ms);
+/* Write the files of the clock if they are out of date. Under groom_lock, or at the end. */
 void clock_save(struct profilestore *s, bool closing);
 void store_notice(struct profilestore *s, enum log_level level, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));

@@ -65,7 +65,9 @@ static void open_clock(struct profilestore *s)
 	if (any && known)
 		newest = MAX(newest, s->clock_saved_ms);
 	store_clock_close(&s->clock);
-	store_clock_open(&s->clock, now_ms, s->mono_ms(), newest);
+	s->doubt_saved = true;
+	s->steady_saved_ms = clock_steady_ms(s, now_ms);
+	store_clock_open(&s->clock, now_ms, s->mono_ms(), newest, s->steady_saved_ms);
 }
 
 static struct profilestore *profilestore_new(const struct profilestore_options *o)
@@ -82,7 +84,7 @@ static struct profilestore *profilestore_new(const struct profilestore_options *
 	s->mono_ms = o->mono_ms ? o->mono_ms : o->now_ms ? o->now_ms : clock_mono_ms;
 	s->notice = o->notice;
 	s->notice_arg = o->notice_arg;
-	store_clock_open(&s->clock, s->now_ms(), s->mono_ms(), INT64_MIN);
+	store_clock_open(&s->clock, s->now_ms(), s->mono_ms(), INT64_MIN, 0);
 	s->series.entry_size = sizeof(struct series *);
 	s->next_series = 1;
 	pthread_rwlock_init(&s->files.lock, NULL);

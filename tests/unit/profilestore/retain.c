@@ -300,6 +300,38 @@ static void a_profile_from_the_future_does_not_confirm_the_clock_of_a_restart(vo
 	}
 }
 
+/*
+ * A machine that is on for a few hours a day, after a pause: the clock is right, and is believed once it has gone on for
+ * long enough in all. Profiles come each day.
+ */
+static void a_clock_is_confirmed_in_several_runs(void **state)
+{
+	struct stored t = { .o = clocked };
+	struct profile *p;
+
+	stored_open(&t);
+	p = fill(&t);
+	stored_groom(&t);
+	notices[0] = '\0';
+	for (int day = 0; day < 5; day++) {
+		profilestore_close(t.s);
+		pass(day ? 15 * HOUR : 10 * DAY);
+		stored_open_there(&t);
+		p->time_ns = stored_now_ms * 1000000;
+		stored_add(&t, p, "web");
+		for (int i = 0; i < 2 * 9; i++, pass(HOUR / 2))
+			stored_groom(&t);
+		/* 18 hours are too few. */
+		if (day == 1)
+			check(&t, p, 2 * HOURS + 2);
+	}
+	assert_told("believed again");
+	/* Those of the last two days. */
+	check(&t, p, 2);
+	profile_free(p);
+	stored_done(&t);
+}
+
 /* No profile has come for days, and the clock was right all the time: it is not doubted after a restart. */
 static void a_restart_after_days_without_profiles_deletes_by_age(void **state)
 {
@@ -507,6 +539,7 @@ int main(void)
 		cmocka_unit_test(a_clock_that_is_ahead_for_a_moment_deletes_nothing),
 		cmocka_unit_test(a_store_that_is_opened_with_a_wrong_clock_deletes_nothing_at_once),
 		cmocka_unit_test(a_profile_from_the_future_does_not_confirm_the_clock_of_a_restart),
+		cmocka_unit_test(a_clock_is_confirmed_in_several_runs),
 		cmocka_unit_test(a_restart_after_days_without_profiles_deletes_by_age),
 		cmocka_unit_test(a_profile_without_a_time_is_of_now_after_a_pause),
 		cmocka_unit_test(a_profile_without_a_time_is_kept_while_the_clock_is_set_back),
