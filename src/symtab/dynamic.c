@@ -11,6 +11,8 @@
 
 #define DYNAMIC_MAX MIB(1)
 #define PART_MAX    MIB(64)
+/* A file has one dynamic segment; each that is tried costs a walk over all segments, of which there may be 65 536. */
+#define DYNAMIC_SEGMENTS 8u
 
 #ifndef DT_GNU_HASH
 #define DT_GNU_HASH 0x6ffffef5
@@ -141,12 +143,16 @@ int dynamic_symbols(const struct elf_image *img, struct arena *a, struct bytes *
 		    struct bytes *ret_names, struct err *err)
 {
 	struct dynamic d = { .img = img, .arena = a };
+	unsigned n_tried = 0;
 	uint64_t n = 0;
 	int r = 1;
 
-	for (uint32_t i = 0; i < img->n_segments && r > 0; i++)
-		if (img->segments[i].type == PT_DYNAMIC)
-			r = dynamic_segment_read(&d, &img->segments[i], err);
+	for (uint32_t i = 0; i < img->n_segments && r > 0 && n_tried < DYNAMIC_SEGMENTS; i++) {
+		if (img->segments[i].type != PT_DYNAMIC)
+			continue;
+		r = dynamic_segment_read(&d, &img->segments[i], err);
+		n_tried++;
+	}
 	if (r == 0)
 		r = d.symbols && d.names ? symbols_count(&d, &n, err) : 1;
 	if (r == 0)

@@ -4,6 +4,7 @@
  */
 #include "test.h"
 
+#include <time.h>
 #include "answers.h"
 #include "packed.h"
 
@@ -395,6 +396,35 @@ static void dynamic_symbols_without_sections(void **state)
 	}
 }
 
+/* With a walk over all segments for each of them it takes seconds of CPU time. */
+static void few_dynamic_segments_are_tried(void **state)
+{
+	enum { SEGMENTS = 65000 };
+	AUTO(answers_done) struct answers a;
+	struct elf_writer *w = &a.w.elf;
+	const struct symtab_options o = { .n_threads = 1 };
+	struct err err = { 0 };
+	clock_t start;
+	unsigned at;
+
+	answers_init(&a, ELF_WRITER_X86_64, ET_DYN);
+	for (uint32_t i = 0; i < SEGMENTS; i++) {
+		at = elf_writer_segment(w, i % 2 ? PT_LOAD : PT_DYNAMIC, PF_R, 0);
+		elf_writer_segment_at(w, at)->vaddr = 0x10000 + i * 16;
+		elf_writer_segment_at(w, at)->filesz = 16;
+	}
+	at = elf_writer_segment(w, PT_LOAD, PF_R | PF_X, 0);
+	elf_writer_segment_at(w, at)->vaddr = 0x1000;
+	elf_writer_segment_at(w, at)->memsz = 0x1000;
+	w->no_sections = true;
+	code_writer_finish(&a.w, &a.file);
+	a.src = source_of_mem(buf_bytes(&a.file), "x");
+	assert_done(elf_open(a.src, &a.img, &err));
+	start = clock();
+	assert_int_equal(symtab_build(a.img, &o, &a.table, &a.stats, &err), SYMTAB_NOTHING);
+	assert_true(clock() - start < CLOCKS_PER_SEC);
+}
+
 /* The first ABI of 64-bit PowerPC: a function's symbol is the address of its descriptor. */
 /* Descriptors of functions at 0x1000 and 0x1040, at 0x8000; of a debug file, without their bytes. */
 static void add_descriptors(struct answers *a, bool debug)
@@ -577,6 +607,7 @@ int main(void)
 		cmocka_unit_test(code_whose_sections_were_removed),
 		cmocka_unit_test(a_dynamic_symbol_without_a_size_is_one_address),
 		cmocka_unit_test(dynamic_symbols_without_sections),
+		cmocka_unit_test(few_dynamic_segments_are_tried),
 		cmocka_unit_test(symbols_that_name_descriptors),
 		cmocka_unit_test(descriptors_of_a_debug_file_are_read_from_its_program),
 		cmocka_unit_test(without_descriptors_a_label_is_one_address),
