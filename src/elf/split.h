@@ -34,8 +34,8 @@ enum elf_split_packing {
 
 /*
  * Write the debug file: every section under its number, allocated ones without their bytes (NOBITS), except
- * notes. A build ID that is in a segment of notes, but in no section of notes, is added as a section. @fd is open for reading and writing, and empty. *ret_crc is the CRC-32 of the written file, for the
- * link.
+ * notes. A build ID that is in a segment of notes, but in no section of notes, is added as a section. @fd is open for
+ * reading and writing, and empty. *ret_crc is the CRC-32 of the written file, for the link.
  */
 int elf_split_debug(const struct elf_image *img, int fd, enum elf_split_packing packing, uint32_t *ret_crc,
 		    struct err *err);

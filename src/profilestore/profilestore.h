@@ -200,7 +200,7 @@ struct profilestore_label_sets {
 int profilestore_label_sets(struct profilestore *s, const struct profilestore_range *r, const struct str *by,
 			    size_t n_by, size_t limit, struct profilestore_label_sets **ret, struct err *err);
 
-/* Profiles one by one, the latest first; 0: none. */
+/* Profiles one by one, the latest first. */
 struct profilestore_entry {
 	int64_t id, time_ms, duration_ms, total;
 	uint64_t n_samples;
@@ -212,6 +212,7 @@ struct profilestore_entries {
 	size_t n;
 	struct profilestore_entry *v;
 };
+/* The latest @limit profiles; 0: none. */
 int profilestore_profiles(struct profilestore *s, const struct profilestore_range *r, uint32_t limit,
 			  struct profilestore_entries **ret, struct err *err);
 

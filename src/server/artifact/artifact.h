@@ -9,6 +9,8 @@
  *   unread.c       waiting for files that are not read yet
  *   patience.c     redirects to the same path, so that a client waits longer
  *   cache.c        hot artifacts on disk
+ *   cache_name.c   the names of their files, with digests
+ *   cache_verify.c the check of these files by `lode store verify`
  *   ready.c        a content that can be sent at once
  *   hot.c          those of them that were asked for lately, by URL
  *   reply.c        their headers and statuses

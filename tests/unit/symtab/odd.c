@@ -109,7 +109,6 @@ static void dies_without_code_are_skipped_by_their_siblings(void **state)
 	}
 }
 
-/* Firmware starts at address 0, which in other files marks dead code. */
 /* Its low bits count, whichever reader of the DIE meets it: one that fails there finds no name. */
 static void a_number_of_over_64_bits_costs_no_name(void **state)
 {
@@ -128,6 +127,7 @@ static void a_number_of_over_64_bits_costs_no_name(void **state)
 	assert_int_equal(symtab_info(a.t)->n_skipped, 0);
 }
 
+/* Firmware starts at address 0, which in other files marks dead code. */
 static void code_at_address_0(void **state)
 {
 	AUTO(answers_done) struct answers a;
