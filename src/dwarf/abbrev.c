@@ -34,22 +34,22 @@ enum found { FOUND, MISSING, CUT };
 static enum found abbrev_search(struct dwarf_abbrevs *a, struct cursor *c, uint64_t want)
 {
 	for (;;) {
-		uint64_t code = cursor_uleb(c);
+		uint64_t code = dwarf_uleb(c);
 		size_t n = 0;
 
 		if (!cursor_ok(c))
 			return CUT;
 		if (!code)
 			return MISSING;
-		cursor_uleb(c); /* tag */
-		cursor_u8(c);   /* has children */
+		dwarf_uleb(c); /* tag */
+		cursor_u8(c);  /* has children */
 		a->attrs.size = 0;
 		for (;;) {
-			struct dwarf_abbrev_attr attr = { .name = cursor_uleb(c), .form = 0 };
+			struct dwarf_abbrev_attr attr = { .name = dwarf_uleb(c), .form = 0 };
 
-			attr.form = cursor_uleb(c);
+			attr.form = dwarf_uleb(c);
 			if (attr.form == 0x21) /* DW_FORM_implicit_const */
-				attr.implicit = cursor_sleb(c);
+				attr.implicit = dwarf_sleb(c);
 			if (!cursor_ok(c))
 				return CUT;
 			if (!attr.name && !attr.form)

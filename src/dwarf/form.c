@@ -13,7 +13,7 @@ uint64_t dwarf_uleb(struct cursor *c)
 	return cursor_take(c, (uint64_t)MAX(p - c->p, 1)) ? v : 0;
 }
 
-static int64_t dwarf_sleb(struct cursor *c)
+int64_t dwarf_sleb(struct cursor *c)
 {
 	const uint8_t *p = c->p;
 	int64_t v = leb_s(&p, c->end);

@@ -177,9 +177,12 @@ struct dwarf_value {
 	struct bytes bytes;
 };
 
-/* A number of 64 bits, in as many bytes as it takes; bits over them are dropped, as by leb_u(), which reads most DIEs:
- * it must not depend on who reads a DIE whether it is damaged. */
+/*
+ * Numbers of 64 bits, in as many bytes as they take; bits over them are dropped, as by leb_u(), which reads most DIEs: it must
+ * not depend on the reader whether a unit is damaged.
+ */
 uint64_t dwarf_uleb(struct cursor *c);
+int64_t dwarf_sleb(struct cursor *c);
 
 /*
  * Read a value. False: the form is unknown, so nothing after it can be read. The caller checks whether the

@@ -69,9 +69,9 @@ static int file_read_v2(struct cursor *c, struct dwarf_line_file *ret, struct er
 	if (cursor_ok(c) && !s.size)
 		return DWARF_LINE_END;
 	ret->name = string_here(s);
-	ret->dir = cursor_uleb(c);
-	cursor_uleb(c);
-	cursor_uleb(c);
+	ret->dir = dwarf_uleb(c);
+	dwarf_uleb(c);
+	dwarf_uleb(c);
 	return cursor_ok(c) ? 0 : cursor_err(c, "line table header", err);
 }
 
@@ -83,14 +83,14 @@ static int formats_read(struct cursor *c, struct dwarf_entry_format *formats, si
 	uint64_t count;
 
 	for (size_t i = 0; i < n; i++) {
-		formats[i].content = cursor_uleb(c);
-		formats[i].form = cursor_uleb(c);
+		formats[i].content = dwarf_uleb(c);
+		formats[i].form = dwarf_uleb(c);
 		/* Otherwise an entry of one byte could have 254 more parts, and a header millions of entries. */
 		if (formats[i].form == FORM_FLAG_PRESENT || formats[i].form == FORM_IMPLICIT_CONST)
 			return err_set(err, ERR_INVALID, "form %llu in an entry is of no size",
 				       (unsigned long long)formats[i].form);
 	}
-	count = cursor_uleb(c);
+	count = dwarf_uleb(c);
 	if (!cursor_ok(c))
 		return cursor_err(c, "line table header", err);
 	/* Each entry takes a byte at least, so the number is limited by the bytes left. */

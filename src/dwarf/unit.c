@@ -55,7 +55,7 @@ static int unit_root_read(struct units_reader *r, struct cursor *c, const struct
 			  struct unit_root *ret, struct err *err)
 {
 	const struct dwarf_abbrev_attr *attrs;
-	uint64_t code = cursor_uleb(c);
+	uint64_t code = dwarf_uleb(c);
 	struct unit_root root = { 0 };
 
 	if (!cursor_ok(c))
