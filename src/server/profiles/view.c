@@ -42,7 +42,8 @@ static int lend_to(void *arg, const struct profilestore_merged *m, struct profil
 	struct api_lender *x = arg;
 	int r;
 
-	x->sleeps = x->may_sleep && names_are_awaited(x->a, m->n_pending);
+	/* Once for all values of a label: the wait may end between two of them, and those before have not been taken. */
+	x->sleeps |= x->may_sleep && names_are_awaited(x->a, m->n_pending);
 	if (x->sleeps || x->needs_profile)
 		return 0;
 	r = x->stacks(x, m, in, err);
