@@ -491,12 +491,12 @@ static bool is_named_anew(const struct store_key *key)
 
 static int commit_run(struct commit *c, bool *ret_replaced, struct err *err)
 {
-	bool same = false, counted = false;
+	bool counted = false;
 
 	for (unsigned i = 0; i < COMMIT_TRIES; i++) {
 		struct store_record old = { 0 };
 		struct err why = { 0 };
-		bool there = false;
+		bool there = false, same = false;
 		int r, outcome;
 
 		c->replaces = NULL;
@@ -568,7 +568,7 @@ static int put_commit(struct store_put *p, const struct store_key *key, const st
 	}
 	/* Readers of a damaged content have failed, and try again now. */
 	if ((r == 0 || c.named || (r == STORE_SAME && c.mended)) && o->committed && !p->held)
-		o->committed(o->committed_arg, key, full, replaced && !c.mended);
+		o->committed(o->committed_arg, key, full, r == 0 && replaced);
 	return r;
 }
 

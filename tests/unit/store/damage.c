@@ -152,6 +152,54 @@ static void count_commit(void *arg, const struct store_key *key, const struct st
 	++*(unsigned *)arg;
 }
 
+/* Another writer replaces the damaged object while a push mends it. */
+static struct {
+	struct store_fixture *f;
+	struct blobs_ops ops;
+	const struct blobs_ops *under;
+	unsigned n_new, n_replaced;
+} racing;
+
+static int put_staged_and_lose(struct blobs *b, const char *name, struct staging *s, bool keep,
+			       struct err *err)
+{
+	int r = racing.under->put_staged(b, name, s, keep, err);
+	struct store_key key = key_of(KEY);
+	const struct store_meta meta = { .origin = STORE_PUSHED, .quality = STORE_DWARF };
+
+	racing.f->st->blobs->ops = racing.under;
+	assert_int_equal(
+		store_put_bytes(racing.f->st, &key, &meta, true, bytes_of("other", 5), STORE_ALWAYS, err), 0);
+	return r;
+}
+
+static void note_commit(void *arg, const struct store_key *key, const struct store_meta *meta, bool replaced)
+{
+	*(replaced ? &racing.n_replaced : &racing.n_new) += 1;
+}
+
+/* What readers made of the other bytes is of no use. */
+static void a_push_that_mends_and_then_replaces_is_reported_as_replacing(void **state)
+{
+	struct store_fixture *f = *state;
+	const struct store_options o = { .committed = note_commit };
+
+	reopen(f, &o);
+	assert_int_equal(put_bytes(f, STORE_PUSHED, true), 0);
+	assert_int_equal(racing.n_new, 1);
+	flip_byte(file_with(f, "data/"), 1000);
+	reopen(f, &o);
+	racing.f = f;
+	racing.under = f->st->blobs->ops;
+	racing.ops = *racing.under;
+	racing.ops.put_staged = put_staged_and_lose;
+	f->st->blobs->ops = &racing.ops;
+	assert_int_equal(put_bytes(f, STORE_PUSHED, true), 0);
+	assert_int_equal(racing.n_new, 1);
+	assert_int_equal(racing.n_replaced, 2); /* by the other writer, and of its bytes */
+	assert_int_equal(read_back(f), READ_RIGHT);
+}
+
 /* Readers that failed on the damaged content, such as the builder of its symbol table, have to be notified. */
 static void a_push_that_mends_a_content_is_reported_as_committed(void **state)
 {
@@ -261,6 +309,7 @@ int main(void)
 		ON_DISK(a_damaged_fetched_object_is_removed),
 		ON_DISK(a_content_that_vanished_is_damage_of_a_pushed_object),
 		ON_DISK(a_push_that_mends_a_content_is_reported_as_committed),
+		ON_DISK(a_push_that_mends_and_then_replaces_is_reported_as_replacing),
 		ON_DISK(a_flipped_byte_of_a_record_is_found_and_mended),
 		ON_DISK(the_background_check_finds_damage),
 		ON_DISK(a_damaged_compressed_content_is_made_anew),
