@@ -546,6 +546,12 @@ static enum verdict try_all(struct s3 *s, const struct call_request *req, struct
 	}
 }
 
+/* A 404 without a body, whoever sent it: the request that asks for the reason (object.c) is the one that counts. */
+static bool reason_is_missing(const struct call_request *req, enum verdict v)
+{
+	return v == VERDICT_MISSING && strcmp(req->method, "HEAD") == 0;
+}
+
 /* For the page: whether the bucket answers. A request that was given up tells nothing. */
 static void call_note(struct s3 *s, const struct call_request *req, enum verdict v, const struct err *why)
 {
@@ -582,11 +588,13 @@ int call_run(struct s3 *s, const struct call_request *req, struct call_answer *r
 	v = try_all(s, req, ret, &why);
 	pool_wait_end();
 	metric_observe(metric_get(&seconds, req->what), (double)(clock_mono_ms() - from_ms) / 1000.0);
-	metric_count(&requests, req->what,
-		     v == VERDICT_DONE      ? "done"
-		     : v == VERDICT_MISSING ? "missing"
-					    : "failed");
-	call_note(s, req, v, &why);
+	if (!reason_is_missing(req, v)) {
+		metric_count(&requests, req->what,
+			     v == VERDICT_DONE      ? "done"
+			     : v == VERDICT_MISSING ? "missing"
+						    : "failed");
+		call_note(s, req, v, &why);
+	}
 	if (v == VERDICT_DONE)
 		return 0;
 	if (v == VERDICT_MISSING)
