@@ -190,7 +190,7 @@ static void tokens_refresh(struct tokens *t)
 		/* Only a file that is certainly not there gives this machine its rights. A link that leads nowhere is there. */
 		failed = errno;
 		if ((failed == ENOENT || failed == ENOTDIR) && lstat(t->path, &st) < 0)
-			failed = 0;
+			failed = errno == ENOENT || errno == ENOTDIR ? 0 : errno;
 		st = (struct stat){ 0 };
 	}
 	if (failed == t->failed && st.st_ino == t->st.st_ino && st.st_size == t->st.st_size &&
