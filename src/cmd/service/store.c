@@ -358,6 +358,7 @@ static int print_collected_json(const struct store_gc_result *gc, const struct s
 	json_put_uint(&j, "contents_removed", gc->n_contents);
 	json_put_uint(&j, "bytes_removed", gc->bytes);
 	json_put_uint(&j, "temporary_removed", gc->n_temporary);
+	json_put_uint(&j, "versions_removed", gc->n_past);
 	json_put_uint(&j, "objects_evicted", evicted->n_objects);
 	json_put_uint(&j, "bytes_evicted", evicted->bytes);
 	json_close(&j);
@@ -380,9 +381,10 @@ static int store_collect(const struct settings *s, struct store *st)
 		return tell_error("store", &err);
 	if (s->json)
 		return print_collected_json(&gc, &evicted);
-	printf("removed: %llu contents without a reference, %s; %llu left-over files\n",
+	printf("removed: %llu contents without a reference, %s; %llu left-over files; %llu earlier "
+	       "versions\n",
 	       (unsigned long long)gc.n_contents, size_text(gc.bytes, size),
-	       (unsigned long long)gc.n_temporary);
+	       (unsigned long long)gc.n_temporary, (unsigned long long)gc.n_past);
 	if (service_settings(s)->store.quota)
 		printf("%llu objects evicted, %s\n", (unsigned long long)evicted.n_objects,
 		       size_text(evicted.bytes, more));
