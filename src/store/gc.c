@@ -43,16 +43,19 @@ static int gc_contents(struct store *st, struct refs *c, store_progress_fn *prog
 	return 0;
 }
 
-/* Has the wall clock gone on steadily for a day? If it has jumped, that begins anew. */
-static bool clock_is_steady(struct store *st)
+void steady_begin(struct steady *s)
 {
-	int64_t now_s = clock_wall_s(), mono_ms = clock_mono_ms(), ran_ms = mono_ms - st->steady_mono_ms;
-	int64_t apart_s = now_s - st->steady_s - ran_ms / 1000;
+	*s = (struct steady){ clock_wall_s(), clock_mono_ms() };
+}
+
+bool steady_for_a_day(struct steady *s)
+{
+	int64_t ran_ms = clock_mono_ms() - s->mono_ms;
+	int64_t apart_s = clock_wall_s() - s->wall_s - ran_ms / 1000;
 
 	if (apart_s > -APART_S && apart_s < APART_S)
 		return ran_ms >= STEADY_MS;
-	st->steady_s = now_s;
-	st->steady_mono_ms = mono_ms;
+	steady_begin(s);
 	return false;
 }
 
@@ -142,7 +145,7 @@ int store_gc(struct store *st, store_progress_fn *progress, void *arg, struct st
 	/* First, so that the reference count sees the rest. */
 	if (st->blobs->ops->sweep(st->blobs, &result.n_temporary, err) < 0)
 		return err_in(err, "store");
-	steady = clock_is_steady(st);
+	steady = steady_for_a_day(&st->steady);
 	if (refs_count(st, &c, NULL, NULL, err) < 0)
 		return -1;
 	r = gc_past(st, &c, steady, &result.n_past, err);

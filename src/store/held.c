@@ -51,6 +51,7 @@ struct hold {
 	size_t n_waiting, n_refused;
 	uint64_t putting;  /* the number of the push that is being put; 0: none */
 	struct map frozen; /* names of records; the values are not used */
+	struct steady steady;
 	bool woken;
 };
 
@@ -126,10 +127,13 @@ static struct held *list_find(const struct hold *h, uint64_t number)
 	return e;
 }
 
-/* Remove refused ones that are too old, and, the oldest first, until there is room for @more bytes. */
+/*
+ * Remove refused ones that are too old, and, the oldest first, until there is room for @more bytes. A clock that is ahead at
+ * the start, or jumps, would make all of them too old.
+ */
 static bool list_make_room(struct hold *h, uint64_t more, struct held **gone)
 {
-	int64_t before_s = clock_wall_s() - STORE_PAST_S;
+	int64_t before_s = steady_for_a_day(&h->steady) ? clock_wall_s() - STORE_PAST_S : INT64_MIN;
 
 	for (struct held *e = h->first, *next; e; e = next) {
 		bool full = h->bytes + more > h->max || h->n_waiting + h->n_refused >= HELD_MAX;
@@ -564,6 +568,7 @@ int hold_open(const char *local, const char *url, uint64_t max, store_held_fn *e
 	h->lock_fd = TAKE_FD(lock_fd);
 	pthread_mutex_init(&h->lock, NULL);
 	condition_init(&h->changed);
+	steady_begin(&h->steady);
 	held_files_sweep(h->dir, files, n);
 	hold_load(h, files, n, each, arg);
 	if (h->n_waiting || h->n_refused)

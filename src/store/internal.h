@@ -74,6 +74,14 @@ struct known {
 	struct map durable, whole, damaged; /* under the lock */
 };
 
+/* Both clocks, since when they have gone on together. gc.c */
+struct steady {
+	int64_t wall_s, mono_ms;
+};
+void steady_begin(struct steady *s);
+/* Has the wall clock gone on steadily for a day? If it has jumped, that begins anew. */
+bool steady_for_a_day(struct steady *s);
+
 struct store {
 	struct blobs *blobs;
 	struct known known;
@@ -88,8 +96,8 @@ struct store {
 	pthread_mutex_t work_lock;
 	pthread_cond_t work_changed;
 	bool stop, crowded, garbage; /* under work_lock */
-	/* The wall clock at the start; both clocks, since when they have gone on together (gc.c's) */
-	int64_t opened_s, steady_s, steady_mono_ms;
+	int64_t opened_s;            /* the wall clock at the start */
+	struct steady steady;        /* gc.c's */
 	struct maintain *maintain;   /* NULL: none */
 	struct pack *pack;           /* NULL: none */
 	struct background *scrub;    /* NULL: none */

@@ -18,8 +18,8 @@ struct store *store_open_blobs(struct blobs *blobs, const struct store_options *
 	known_init(&st->known, blobs->remote);
 	st->opts = *opts;
 	st->settle_ns = STORE_SETTLE_NS;
-	st->opened_s = st->steady_s = clock_wall_s();
-	st->steady_mono_ms = clock_mono_ms();
+	st->opened_s = clock_wall_s();
+	steady_begin(&st->steady);
 	if (!st->opts.level)
 		st->opts.level = STORE_LEVEL;
 	atomic_init(&st->usage, -1);

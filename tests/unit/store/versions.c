@@ -3,6 +3,7 @@
 #include "fixture.h"
 
 #include <errno.h>
+#include <unistd.h>
 #include "store/internal.h"
 
 /* A reader touches the record between a push's look at it and its replacement. */
@@ -157,6 +158,67 @@ static void earlier_versions_outlive_a_clock_that_is_wrong_at_the_start(void **s
 	assert_versions(f, "ci>ci ");
 }
 
+static int ignore_held(void *arg, const struct store_held *held)
+{
+	return 0;
+}
+
+/* Hold a push of "one", the object of which has another owner by the time it is put if @refused. */
+static void hold_push_of(struct store_fixture *f, struct hold *h, const char *key_text, bool refused)
+{
+	const struct store_key key = key_of(key_text);
+	struct store_meta meta = { .origin = STORE_PUSHED, .owner = STR("ci"), .from = STR("ci"), .size = 3 };
+	struct staging s = { .fd = -1 };
+	struct held_push p;
+	struct err err = { 0 };
+	int64_t wait_ms;
+	int fd;
+
+	assert_done(staging_dir_open(f->dir, STR(""), &s, &err));
+	assert_done(staging_write(&s, bytes_of("one", 3), &err));
+	meta.stored_size = s.size;
+	assert_int_equal(hold_add(h, &key, &meta, STORE_IF_OWNED, &s, &err), STORE_HELD);
+	staging_dir_done(&s, false);
+	if (!refused)
+		return;
+	assert_true(hold_next(h, &f->arena, &p, &fd, &wait_ms, &err));
+	close(fd);
+	hold_end(h, &p, HELD_REFUSED, STR("other"));
+}
+
+static void assert_n_refused(struct store_fixture *f, struct hold *h, size_t want)
+{
+	struct store_object list[4];
+
+	assert_int_equal(hold_refused(h, &f->arena, list, ARRAY_SIZE(list)), want);
+}
+
+static void a_refused_push_outlives_a_clock_that_is_wrong(void **state)
+{
+	static const int64_t year_s = 365 * INT64_C(86400);
+	struct store_fixture *f = *state;
+	struct hold *h = NULL;
+	struct err err = { 0 };
+
+	clock_test_freeze(year_s);
+	assert_done(hold_open(f->dir, "s3://b/p", MIB(1), ignore_held, NULL, &h, &err));
+	hold_push_of(f, h, "ab/debuginfo", true);
+	assert_n_refused(f, h, 1);
+	/* It is a year ahead while the service runs, and at its start. */
+	clock_test_freeze(2 * year_s);
+	hold_push_of(f, h, "cd/debuginfo", false);
+	assert_n_refused(f, h, 1);
+	hold_close(h);
+	assert_done(hold_open(f->dir, "s3://b/p", MIB(1), ignore_held, NULL, &h, &err));
+	hold_push_of(f, h, "cd01/debuginfo", false);
+	assert_n_refused(f, h, 1);
+	/* After a day it is right. */
+	clock_test_advance(86400 * 1000);
+	hold_push_of(f, h, "cd02/debuginfo", false);
+	assert_n_refused(f, h, 0);
+	hold_close(h);
+}
+
 static void earlier_versions_are_evicted_first(void **state)
 {
 	struct store_fixture *f = *state;
@@ -184,6 +246,7 @@ int main(void)
 		FROZEN(contents_that_cannot_be_touched_are_replaced_and_restored),
 		FROZEN(earlier_versions_are_kept_and_restored),
 		FROZEN(earlier_versions_outlive_a_clock_that_is_wrong_at_the_start),
+		FROZEN(a_refused_push_outlives_a_clock_that_is_wrong),
 		FROZEN(earlier_versions_are_evicted_first),
 	};
 
