@@ -1,6 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Housekeeping, one step at a time.
+ *
+ * The parts have an order: a part begins when those before it have no more to do, since their work makes its own smaller, or
+ * of no use. But retention has more to do at every call while profiles come into a store that has reached its size, as has
+ * room.c while profiles are refused. So if a part had more to do, or has failed, the next call is for the parts after it,
+ * which take turns: the first part has every second call at least, and of n parts each one begins within 2n calls.
  */
 #include <pthread.h>
 #include "profilestore/internal.h"
@@ -51,12 +56,60 @@ static int copy_wal(struct profilestore *s, struct err *err)
 	return db_checkpoint(s->copier, err) < 0 ? -1 : 0;
 }
 
+/* Rows of series that are still counted would be a reason to delete more profiles than necessary. */
+static int groom_room(struct profilestore *s, bool *ret_more, struct err *err)
+{
+	int r = series_sweep(s, ret_more, err);
+
+	return r == 0 && !*ret_more ? room_groom(s, ret_more, err) : r;
+}
+
+static int (*const groom_parts[])(struct profilestore *s, bool *ret_more,
+				  struct err *err) = { retain_groom, groom_room, sweep_groom, segments_groom,
+						       groom_series };
+
+/* The parts up to the sweep: those after it wait for its end, so that it alone has memory for all stacks. */
+#define PARTS_OF_SWEEP 3u
+
+static size_t groom_n_parts(const struct profilestore *s)
+{
+	return sweep_is_under_way(s->sweep) ? PARTS_OF_SWEEP : ARRAY_SIZE(groom_parts);
+}
+
+/* Parts from @i on, until one has more to do. *ret_end: the part after the last one that ran. */
+static int run_groom_parts(struct profilestore *s, size_t i, size_t *ret_end, bool *ret_more, struct err *err)
+{
+	int r = 0;
+
+	for (; r == 0 && !*ret_more && i < ARRAY_SIZE(groom_parts); i++)
+		r = groom_parts[i](s, ret_more, err);
+	*ret_end = i;
+	return r;
+}
+
+/* *ret_more: also if the next call is for the parts that this one has not reached. */
+static int groom_next_parts(struct profilestore *s, bool *ret_more, struct err *err)
+{
+	size_t n = groom_n_parts(s), first = s->groom_waiting, end;
+	int r;
+
+	s->groom_waiting = 0;
+	if (!first || first >= n) {
+		r = run_groom_parts(s, 0, &end, ret_more, err);
+		if ((r < 0 || *ret_more) && end < groom_n_parts(s))
+			s->groom_waiting = end;
+		return r;
+	}
+	if (s->groom_turn > first && s->groom_turn < n)
+		first = s->groom_turn;
+	r = run_groom_parts(s, first, &end, ret_more, err);
+	s->groom_turn = end;
+	*ret_more = true;
+	return r;
+}
+
 int profilestore_groom(struct profilestore *s, bool *ret_more, struct err *err)
 {
-	/* In this order; each one begins when those before it have no more to do. */
-	static int (*const parts[])(struct profilestore * s, bool *ret_more,
-				    struct err *err) = { retain_groom, series_sweep,   room_groom,
-							 sweep_groom,  segments_groom, groom_series };
 	uint64_t n_mended = damage_n_mended(s);
 	int r = 0;
 
@@ -69,8 +122,8 @@ int profilestore_groom(struct profilestore *s, bool *ret_more, struct err *err)
 		pthread_mutex_unlock(&s->groom_lock);
 		return r;
 	}
-	for (size_t i = 0; r == 0 && !*ret_more && i < ARRAY_SIZE(parts); i++)
-		r = parts[i](s, ret_more, err);
+	if (r == 0 && !*ret_more)
+		r = groom_next_parts(s, ret_more, err);
 	if (r == 0)
 		r = copy_wal(s, err);
 	clock_save(s, false);

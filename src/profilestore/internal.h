@@ -558,9 +558,11 @@ struct profilestore {
 	pthread_mutex_t groom_lock; /* one grooms at a time */
 	struct db *copier;          /* of grooming: its connection for checkpoints */
 	uint32_t groom_series;      /* the next series to groom, under the lock */
-	struct sweep *sweep;        /* under the lock */
-	uint32_t sweep_series;      /* the next place to look for a series without profiles, under the lock */
-	struct expired expired;     /* under the lock, too */
+	size_t groom_waiting; /* the next call is for the parts from this one on; 0: for all; under the lock */
+	size_t groom_turn;    /* the part whose turn is next then, under the lock */
+	struct sweep *sweep;  /* under the lock */
+	uint32_t sweep_series;  /* the next place to look for a series without profiles, under the lock */
+	struct expired expired; /* under the lock, too */
 	struct room room;
 	struct damage damage;
 	_Atomic bool remake_runs;

@@ -29,7 +29,7 @@
 #define WORTH(size) ((size) / 20 * 17)
 /* So long a sweep waits for the memory of its new tables. A store that fills up is worse than a while above the budget. */
 #define WAIT_MS (10 * 60 * 1000)
-/* A sweep that fails is tried again so often, a minute apart: until it ends, no room is made and nothing is summed up. */
+/* A sweep that fails is tried again so often, a minute apart: until it ends, no room is made. */
 #define TRIES_MAX 16u
 
 enum sweep_phase {
@@ -662,4 +662,9 @@ void sweep_ask(struct sweep *w)
 bool sweep_runs(const struct sweep *w)
 {
 	return w->asked || w->phase > SWEEP_IDLE;
+}
+
+bool sweep_is_under_way(const struct sweep *w)
+{
+	return w->phase > SWEEP_IDLE;
 }

@@ -15,7 +15,8 @@ struct sweep *sweep_new(void);
 void sweep_free(struct profilestore *s); /* the sweep of @s */
 /* Begin one with the next step, unless one is under way. */
 void sweep_ask(struct sweep *w);
-bool sweep_runs(const struct sweep *w); /* or is about to */
+bool sweep_runs(const struct sweep *w);         /* or is about to */
+bool sweep_is_under_way(const struct sweep *w); /* it has memory */
 /* One step. *ret_more: a sweep is under way. */
 int sweep_groom(struct profilestore *s, bool *ret_more, struct err *err);
 

@@ -529,6 +529,87 @@ static void profiles_from_the_future_go_with_those_that_came_with_them(void **st
 	stored_done(&t);
 }
 
+/* ---- the turns of grooming ---- */
+
+static int64_t count_rows_of(struct stored *t, const char *table)
+{
+	AUTO(mem_freep) char *sql = mem_printf("SELECT count(*) FROM %s", table);
+	struct err err = { 0 };
+	struct db *db = reader_take(t->s, &err);
+	int64_t n = 0;
+
+	assert_non_null(db);
+	assert_done(db_get_i64(db, sql, &n, &err));
+	reader_give(t->s, db);
+	return n;
+}
+
+/* A profile of now with functions of its own: a row in most tables. */
+static void add_other(struct stored *t, uint64_t i)
+{
+	const struct profile_maker maker = { i, i, 10, 20, 6, false };
+	AUTO(profile_freep) struct profile *p = profile_make(&maker);
+
+	memset(p->sample_labels, 0, p->n_samples * sizeof(uint32_t));
+	p->time_ns = stored_now_ms * 1000000;
+	stored_add(t, p, "web");
+}
+
+#define AFTER_HOUR 70  /* profiles, one a minute */
+#define INTAKE     300 /* likewise */
+#define SMALL_ROWS ((int64_t)SEGMENT_N_KINDS * 80)
+
+/* The size is reached, and a profile comes before each call: another one is older than the hour that is kept. */
+static void segments_are_joined_while_retention_has_more_to_do(void **state)
+{
+	struct stored t = { .o.max_size = 1 };
+	struct err err = { 0 };
+	struct profilestore_stats st;
+	bool more = false;
+	int n_calls = 0;
+
+	stored_open(&t);
+	for (uint64_t i = 0; i < AFTER_HOUR; i++, stored_now_ms += MINUTE)
+		add_other(&t, i);
+	for (uint64_t i = AFTER_HOUR; i < AFTER_HOUR + INTAKE; i++, stored_now_ms += MINUTE) {
+		add_other(&t, i);
+		assert_done(profilestore_groom(t.s, &more, &err));
+		assert_true(more);
+		profilestore_stats(t.s, &st);
+		/* Retention is not late: it deletes whole hours, and has every second call. */
+		if (i > AFTER_HOUR + 10)
+			assert_true(st.oldest_ms >= stored_now_ms - HOUR - 2 * MINUTE);
+		assert_in_range(count_rows_of(&t, "segment"), 1, SMALL_ROWS);
+	}
+	assert_in_range(count_rows_of(&t, "rollup"), 1, INTAKE);
+	/* It ends when no profile comes. */
+	for (more = true; more && n_calls < 100; n_calls++)
+		assert_done(profilestore_groom(t.s, &more, &err));
+	assert_false(more);
+	stored_done(&t);
+}
+
+/* There are as many series as there may be, and a profile meets that limit before each call. */
+static void rollups_are_made_while_profiles_are_refused(void **state)
+{
+	struct stored t = { .o.max_series = 2 };
+	struct err err = { 0 };
+	int64_t n_segments;
+	bool more;
+
+	stored_open(&t);
+	for (uint64_t i = 0; i < AFTER_HOUR; i++, stored_now_ms += MINUTE / 2)
+		add_other(&t, i);
+	n_segments = count_rows_of(&t, "segment");
+	for (int i = 0; i < 50; i++) {
+		room_wait(t.s);
+		assert_done(profilestore_groom(t.s, &more, &err));
+	}
+	assert_true(count_rows_of(&t, "rollup") > 0);
+	assert_true(count_rows_of(&t, "segment") < n_segments / 2);
+	stored_done(&t);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -548,6 +629,8 @@ int main(void)
 		cmocka_unit_test(a_clock_that_jumps_again_and_again_is_not_believed),
 		cmocka_unit_test(deletions_are_told),
 		cmocka_unit_test(profiles_from_the_future_go_with_those_that_came_with_them),
+		cmocka_unit_test(segments_are_joined_while_retention_has_more_to_do),
+		cmocka_unit_test(rollups_are_made_while_profiles_are_refused),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
