@@ -11,7 +11,8 @@
 #include "base/leb.h"
 
 #define GROOM_SIZE MIB(1) /* segments are joined up to about this size */
-#define GROOM_ROWS 64     /* when there are so many small ones */
+#define GROOM_ROWS 64     /* when there are so many small ones, */
+#define FULL_ROWS  8      /* or so many that have that size together: they are not joined again */
 
 static struct column *segment_column(struct meta *m, enum segment_kind kind)
 {
@@ -524,7 +525,9 @@ static int find_small(struct db *db, uint32_t generation, struct joining *x, str
 
 		if (n && (id >> SEGMENT_FIRST_BITS != x->first_id >> SEGMENT_FIRST_BITS ||
 			  size + length > (int64_t)GROOM_SIZE)) {
-			if (n >= GROOM_ROWS)
+			bool full = id >> SEGMENT_FIRST_BITS == x->first_id >> SEGMENT_FIRST_BITS;
+
+			if (n >= (full ? FULL_ROWS : GROOM_ROWS))
 				break;
 			n = 0;
 		}
@@ -537,7 +540,7 @@ static int find_small(struct db *db, uint32_t generation, struct joining *x, str
 		n++;
 	}
 	db_reset(st);
-	x->any = n >= GROOM_ROWS;
+	x->any = n >= (r == DB_ROW ? FULL_ROWS : GROOM_ROWS);
 	return r < 0 ? -1 : 0;
 }
 

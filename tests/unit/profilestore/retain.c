@@ -589,6 +589,28 @@ static void segments_are_joined_while_retention_has_more_to_do(void **state)
 	stored_done(&t);
 }
 
+/* 50 rows of stacks have the size of a joined one, fewer than the number of small ones that are joined. */
+static void rows_of_20_kib_are_joined(void **state)
+{
+	static const char stacks[] = "segment WHERE id >> 40 & 15 = 7";
+	struct stored t = { 0 };
+
+	stored_open(&t);
+	for (uint64_t i = 0; i < 120; i++) {
+		const struct profile_maker maker = { i, i, 750, 900, 14, false };
+		AUTO(profile_freep) struct profile *p = profile_make(&maker);
+
+		memset(p->sample_labels, 0, p->n_samples * sizeof(uint32_t));
+		p->time_ns = NOW_MS * 1000000;
+		stored_add(&t, p, "web");
+	}
+	assert_int_equal(count_rows_of(&t, stacks), 120);
+	stored_groom(&t);
+	assert_in_range(count_rows_of(&t, stacks), 1, 60);
+	stored_again(&t);
+	stored_done(&t);
+}
+
 /* There are as many series as there may be, and a profile meets that limit before each call. */
 static void rollups_are_made_while_profiles_are_refused(void **state)
 {
@@ -630,6 +652,7 @@ int main(void)
 		cmocka_unit_test(deletions_are_told),
 		cmocka_unit_test(profiles_from_the_future_go_with_those_that_came_with_them),
 		cmocka_unit_test(segments_are_joined_while_retention_has_more_to_do),
+		cmocka_unit_test(rows_of_20_kib_are_joined),
 		cmocka_unit_test(rollups_are_made_while_profiles_are_refused),
 	};
 
