@@ -454,8 +454,8 @@ struct room {
 int room_groom(struct profilestore *s, bool *ret_more, struct err *err);
 /* In the writer's thread: a job has met a limit. false: it is to be refused; true: it may be held for a while. */
 bool room_wait(struct profilestore *s);
-/* Profiles from here on are not deleted to make room. */
-int64_t room_keep_ms(const struct series_span *span, int64_t now_ms);
+/* Profiles from here on are not deleted to make room. @now_ms: of store_time(). */
+int64_t room_keep_ms(int64_t now_ms);
 
 /* Profiles that retention has deleted since it had nothing to do. */
 struct expired {

@@ -279,7 +279,7 @@ static int retain_step(struct profilestore *s, const struct store_time *t, const
 		return 0;
 	if (used_size(s, &size, err) < 0)
 		return -1;
-	last_ms = room_keep_ms(span, t->now_ms);
+	last_ms = room_keep_ms(t->now_ms);
 	atomic_store(&s->room.over_size, size > s->max_size && first >= last_ms);
 	if (size <= s->max_size || first >= last_ms)
 		return 0;

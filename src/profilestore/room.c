@@ -30,10 +30,13 @@ static bool has_room(const struct profilestore *s)
 	return !memory_is_near(s) && atomic_load(&s->n_series) <= NEAR_SERIES(s->max_series);
 }
 
-int64_t room_keep_ms(const struct series_span *span, int64_t now_ms)
+/*
+ * Of the time and not of the newest profile: while profiles are refused that one stays the newest, and its hour would
+ * never end. A clock that has jumped is no reason to delete more, since clock.c doubts it.
+ */
+int64_t room_keep_ms(int64_t now_ms)
 {
-	/* Without a profile there is nothing to keep, and nothing to subtract from. */
-	return span->last_ms == INT64_MIN ? INT64_MIN : MIN(now_ms, span->last_ms) - HOUR_MS;
+	return now_ms - HOUR_MS;
 }
 
 /*
@@ -78,7 +81,7 @@ static void room_give_up(struct profilestore *s)
 static int delete_oldest(struct profilestore *s, struct err *err)
 {
 	const struct series_span span = series_span(s);
-	int64_t keep_ms = room_keep_ms(&span, store_time(s).now_ms);
+	int64_t keep_ms = room_keep_ms(store_time(s).now_ms);
 	uint64_t n;
 
 	if (span.first_ms >= keep_ms) {
