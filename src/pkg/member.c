@@ -87,6 +87,15 @@ static void walk_done(struct archive_walk *w)
 	arena_done(&w->arena);
 }
 
+static bool source_is_ar(struct source *src)
+{
+	uint8_t head[8];
+	size_t got;
+
+	return source_read(src, 0, head, sizeof(head), SOURCE_RANDOM, &got, NULL) == 0 &&
+	       got == sizeof(head) && memcmp(head, "!<arch>\n", sizeof(head)) == 0;
+}
+
 static int archive_refused(struct source *src, struct err *err)
 {
 	const char *name, *help;
@@ -130,11 +139,27 @@ static bool is_inside_member(const struct pkg_member *m, struct str name)
 	       str_starts(name, m->path) && (name.p[m->path.size] == ':' || name.p[m->path.size] == '!');
 }
 
-/* Go to the member @name, or to the archive among the members that has it. */
-static int walk_find(struct archive_walk *w, struct str name, struct pkg_member *ret, struct err *err)
+enum { MEMBER_MISSING = 2 }; /* err has the text */
+
+/* "x.o[2]": the second member of the name x.o. */
+static bool numbered_name(struct str name, struct str *ret_name, uint64_t *ret_nth)
+{
+	const char *open = name.size ? memrchr(name.p, '[', name.size) : NULL;
+	size_t n = open ? (size_t)(open - name.p) : 0;
+
+	if (!n || name.p[name.size - 1] != ']' ||
+	    !str_to_u64((struct str){ open + 1, name.size - n - 2 }, ret_nth) || !*ret_nth)
+		return false;
+	*ret_name = (struct str){ name.p, n };
+	return true;
+}
+
+/* Go to the @nth member @name, or to the archive among the members that has it. Outcome MEMBER_MISSING. */
+static int walk_find(struct archive_walk *w, struct str name, uint64_t nth, struct pkg_member *ret,
+		     struct err *err)
 {
 	struct near_names near = { .wanted = name };
-	uint64_t passed = 0;
+	uint64_t passed = 0, n_same = 0;
 	int r;
 
 	for (unsigned n = 0; n < PKG_MAX_MEMBERS; n++) {
@@ -143,7 +168,7 @@ static int walk_find(struct archive_walk *w, struct str name, struct pkg_member 
 			return -1;
 		if (r == PKG_END)
 			break;
-		if (!ret->unsafe && (str_eq(ret->path, name) || is_inside_member(ret, name)))
+		if (!ret->unsafe && (str_eq(ret->path, name) ? ++n_same == nth : is_inside_member(ret, name)))
 			return 0;
 		passed += MIN(ret->size, w->passed_max);
 		if (passed > w->passed_max)
@@ -154,7 +179,31 @@ static int walk_find(struct archive_walk *w, struct str name, struct pkg_member 
 		if (!ret->unsafe && (ret->type == PKG_FILE || ret->type == PKG_HARDLINK))
 			near_add(&near, ret->path);
 	}
-	return member_missing(&near, err);
+	(void)(n_same ? err_set(err, ERR_INVALID, "no such member: the archive has %llu of the name " STR_FMT,
+				(unsigned long long)n_same, STR_ARG(name))
+		      : member_missing(&near, err));
+	return MEMBER_MISSING;
+}
+
+/*
+ * An archive of object files may have many members of one name: report that, after the first one was read. Other archives
+ * have such members rarely, and decoding the rest of them takes long.
+ */
+static void note_same_names(struct archive_walk *w, struct str name)
+{
+	struct pkg_member m;
+	struct err ignored = { 0 };
+	unsigned n = 1;
+
+	if (w->info.kind != PKG_OTHER || !source_is_ar(w->src))
+		return;
+	for (unsigned i = 0; i < PKG_MAX_MEMBERS && pkg_reader_next(w->reader, &m, &ignored) == 0; i++)
+		n += !m.unsafe && str_eq(m.path, name);
+	if (n > 1)
+		log_warn("archive",
+			 "%s: %u members have the name " STR_FMT "; the first one is used; " STR_FMT
+			 "[2] is the second",
+			 w->src->name, n, STR_ARG(name), STR_ARG(name));
 }
 
 static int walk_copy(struct archive_walk *w, uint64_t max, int fd, uint64_t *ret_size, struct err *err)
@@ -194,21 +243,29 @@ static int member_copy(struct archive_walk *w, const struct pkg_member *m, const
 }
 
 /* Copy the member @name of @src; *ret_inner is the rest of the name if that is in an archive among the members. */
-static int member_take(struct source *src, struct str name, struct buf *link, struct str *ret_inner,
-		       struct source **ret, struct err *err)
+static int member_take_nth(struct source *src, struct str name, uint64_t nth, struct buf *link,
+			   struct str *ret_inner, struct source **ret, struct err *err)
 {
 	AUTO(walk_done) struct archive_walk w = { .src = src };
 	AUTO(mem_freep) char *path = NULL;
+	AUTO(buf_done) struct buf found = { 0 };
 	struct pkg_member m;
+	int r = walk_open(&w, err) < 0 ? -1 : walk_find(&w, name, nth, &m, err);
 
-	if (walk_open(&w, err) < 0 || walk_find(&w, name, &m, err) < 0)
-		return -1;
+	if (r)
+		return r;
 	*ret_inner = (struct str){ name.p + m.path.size, name.size - m.path.size };
 	link->size = 0;
 	switch (m.type) {
 	case PKG_FILE:
-		path = mem_printf("%s!" STR_FMT, src->name, STR_ARG(m.path));
-		return member_copy(&w, &m, path, ret, err);
+		buf_add_str(&found, m.path);
+		path = nth > 1 ? mem_printf("%s!" STR_FMT "[%llu]", src->name, STR_ARG(m.path),
+					    (unsigned long long)nth)
+			       : mem_printf("%s!" STR_FMT, src->name, STR_ARG(m.path));
+		r = member_copy(&w, &m, path, ret, err);
+		if (r == 0 && nth == 1)
+			note_same_names(&w, buf_str(&found));
+		return r;
 	case PKG_SYMLINK:
 		map_resolve(m.path, m.link, link);
 		return MEMBER_IS_LINK;
@@ -221,6 +278,19 @@ static int member_take(struct source *src, struct str name, struct buf *link, st
 		break;
 	}
 	return err_set(err, ERR_INVALID, "it is no file, or encrypted");
+}
+
+/* A number in brackets counts only where no member has the whole name. */
+static int member_take(struct source *src, struct str name, struct buf *link, struct str *ret_inner,
+		       struct source **ret, struct err *err)
+{
+	struct str base;
+	uint64_t nth;
+	int r = member_take_nth(src, name, 1, link, ret_inner, ret, err);
+
+	if (r == MEMBER_MISSING && numbered_name(name, &base, &nth))
+		r = member_take_nth(src, base, nth, link, ret_inner, ret, err);
+	return r == MEMBER_MISSING ? -1 : r;
 }
 
 /* The member, after its links. */

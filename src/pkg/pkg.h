@@ -139,7 +139,9 @@ int pkg_member_open_slow(struct source *src, const struct pkg_info *info, uint32
 /*
  * Open the member @name of the package or archive @archive (borrowed for the call; its name is part of messages), copied
  * to a file without a name. Links are followed. The name may go on in an archive among the members:
- * "usr/lib/libx.a:y.o". An error lists the members with the names most like it.
+ * "usr/lib/libx.a:y.o". An error lists the members with the names most like it. Of several members of one name it is the
+ * first, and a line in the log says so if the archive is one of object files; "y.o[2]" is the second one, unless a member
+ * has that whole name.
  */
 int pkg_open_member(struct source *archive, struct str name, struct source **ret, struct err *err);
 /*

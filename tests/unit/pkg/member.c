@@ -92,6 +92,46 @@ static void members_of_packages_are_files(void **state)
 	}
 }
 
+static unsigned n_notices;
+
+static void count_notice(void *arg, enum log_level level, const char *area, const char *text)
+{
+	n_notices += strstr(text,
+			    "3 members have the name a.o; the first one is used; a.o[2] is the second") !=
+		     NULL;
+}
+
+static void members_of_one_name_have_numbers(void **state)
+{
+	static const char *const members[][2] = { { "a.o", "one" },   { "b.o", "b" },
+						  { "a.o", "two" },   { "b.o[2]", "exact" },
+						  { "a.o", "three" }, { "b.o", "hidden" } };
+	AUTO(buf_done) struct buf ar = { 0 };
+
+	buf_add_str(&ar, STR("!<arch>\n"));
+	for (size_t i = 0; i < ARRAY_SIZE(members); i++) {
+		size_t n = strlen(members[i][1]);
+
+		buf_printf(&ar, "%s/%*s%-12u%-6u%-6u%-8o%-10zu`\n%s%s", members[i][0],
+			   15 - (int)strlen(members[i][0]), "", 0, 0, 0, 0100644, n, members[i][1],
+			   n % 2 ? "\n" : "");
+	}
+	n_notices = 0;
+	log_set_sink(count_notice, NULL);
+	assert_member(buf_bytes(&ar), "a.o", "one");
+	assert_int_equal(n_notices, 1);
+	assert_member(buf_bytes(&ar), "a.o[1]", "one");
+	assert_member(buf_bytes(&ar), "a.o[2]", "two");
+	assert_member(buf_bytes(&ar), "a.o[3]", "three");
+	/* The whole name of a member is no number of another one. */
+	assert_member(buf_bytes(&ar), "b.o[2]", "exact");
+	assert_no_member(buf_bytes(&ar), "a.o[4]", ERR_INVALID, "the archive has 3 of the name a.o");
+	assert_no_member(buf_bytes(&ar), "a.o[0]", ERR_INVALID, "no such member; the archive has");
+	assert_no_member(buf_bytes(&ar), "a.o[x]", ERR_INVALID, "no such member; the archive has");
+	assert_no_member(buf_bytes(&ar), "a.o]", ERR_INVALID, "no such member; the archive has");
+	log_set_sink(NULL, NULL);
+}
+
 static void a_missing_member_has_neighbours(void **state)
 {
 	AUTO(buf_done) struct buf b = { 0 }, empty = { 0 }, cut = { 0 };
@@ -197,6 +237,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(members_of_packages_are_files),
+		cmocka_unit_test(members_of_one_name_have_numbers),
 		cmocka_unit_test(a_missing_member_has_neighbours),
 		cmocka_unit_test(archives_may_be_in_archives),
 		cmocka_unit_test(a_bomb_does_not_fill_the_disk),
