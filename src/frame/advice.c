@@ -15,14 +15,35 @@ static void next_choice(struct buf *out, size_t before)
 /* A server that failed is asked again: by lode serve itself, by a command with its next run. */
 static const char *advice_of_asked(const struct frame_case *c)
 {
+	/* Its file may have come from one of them, without debug information. */
+	if (memchr(c->asked.p, ' ', c->asked.size) &&
+	    (c->reason == FRAME_NO_DEBUG_INFO || c->reason == FRAME_NO_SYMBOLS))
+		return "it was asked for, in this order until one had a file, at";
 	if (c->reason != FRAME_UPSTREAM_FAILED && c->reason != FRAME_TIMED_OUT)
 		return "it was asked for at";
 	return c->at_server ? "wait, it will be asked for again at"
 			    : "run the command again later, when its server answers: it was asked for at";
 }
 
+static void advise_after_sent(const struct frame_case *c, struct buf *out)
+{
+	buf_add_str(out, STR("its file without debug information was sent"));
+	if (c->sent.size)
+		buf_printf(out, " from %.*s", (int)MIN(c->sent.size, (size_t)ASKED_MAX), c->sent.p);
+	else
+		buf_add_str(out, STR(" before"));
+	buf_printf(out,
+		   ", so servers after that one were not asked: remove %.*s, and ask another one alone by "
+		   "--server URL",
+		   (int)c->kept.size, c->kept.p);
+}
+
 static void advise_servers(const struct frame_case *c, struct buf *out)
 {
+	if (c->kept.size) {
+		advise_after_sent(c, out);
+		return;
+	}
 	if (c->asked.size) {
 		buf_printf(out, "%s %.*s%s", advice_of_asked(c), (int)MIN(c->asked.size, (size_t)ASKED_MAX),
 			   c->asked.p, c->asked.size > ASKED_MAX ? " and so on" : "");

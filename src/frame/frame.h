@@ -69,6 +69,11 @@ struct frame_case {
 	struct str file;    /* the path of the file */
 	struct str missing; /* FRAME_ALT_MISSING, FRAME_SPLIT_MISSING: the file that is not here */
 	struct str place;   /* of a command: where a debug file would be found */
+	/*
+	 * Of a command: the file that a server sent has no debug information; `sent` is its URL (empty: it was sent before),
+	 * `kept` its path in the cache folder. Servers after that one were not asked.
+	 */
+	struct str sent, kept;
 };
 /* Append a remedy: a sentence without full stop; nothing for FRAME_FOUND. */
 void frame_advice(const struct frame_case *c, struct buf *out);

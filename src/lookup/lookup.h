@@ -58,6 +58,8 @@ struct lookup_file {
 	 */
 	enum frame_reason no_debug;
 	struct err no_debug_err; /* more about it; empty: nothing */
+	/* Owned: path in the cache folder, and URL, of a debug file from a server; the URL is NULL if it was there. */
+	char *sent_url, *sent_path;
 	char *keep_as; /* owned: the name in the cache for the whole table, to be built later; NULL: none */
 };
 void lookup_file_done(struct lookup_file *f); /* zeroed is empty */

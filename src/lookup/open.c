@@ -28,6 +28,8 @@ static void close_files(struct lookup_file *f)
 	local_found_done(&f->found);
 	source_close(TAKE(f->src));
 	free(TAKE(f->named));
+	free(TAKE(f->sent_url));
+	free(TAKE(f->sent_path));
 }
 
 void lookup_file_done(struct lookup_file *f)
@@ -61,7 +63,8 @@ static enum frame_reason reason_of_result(const struct client_result *r)
 	return r->err.os == ENOEXEC ? FRAME_NOT_ELF : FRAME_UPSTREAM_FAILED;
 }
 
-static char *fetch_file(const struct lookup_options *o, const struct client_request *want,
+/* @ret_url: its URL (heap), if a server was asked now. */
+static char *fetch_file(const struct lookup_options *o, const struct client_request *want, char **ret_url,
 			enum frame_reason *ret_reason, struct err *err)
 {
 	const struct client_options opts = { .urls = o->urls,
@@ -78,10 +81,15 @@ static char *fetch_file(const struct lookup_options *o, const struct client_requ
 	}
 	c = client_new(&opts);
 	client_find(c, want, 1, o->watch, &result);
-	if (result.outcome == CLIENT_FOUND)
+	if (result.outcome == CLIENT_FOUND) {
 		path = mem_strdup(result.path);
-	else
+		if (result.url) {
+			free(*ret_url);
+			*ret_url = TAKE(result.url);
+		}
+	} else {
 		*err = result.err;
+	}
 	if (!path)
 		*ret_reason = reason_of_result(&result);
 	client_result_done(&result);
@@ -92,10 +100,11 @@ static char *fetch_file(const struct lookup_options *o, const struct client_requ
 char *lookup_fetch(const struct lookup_options *o, enum client_kind kind, const struct build_id *id,
 		   const char *name, struct err *err)
 {
+	AUTO(mem_freep) char *url = NULL;
 	enum frame_reason ignored;
 
-	return fetch_file(o, &(struct client_request){ .kind = kind, .id = *id, .name = name }, &ignored,
-			  err);
+	return fetch_file(o, &(struct client_request){ .kind = kind, .id = *id, .name = name }, &url,
+			  &ignored, err);
 }
 
 static int fetch_alt(const struct companion_place *p, const char *link, const struct build_id *id,
@@ -227,8 +236,8 @@ static void fetch_debug_file(struct lookup_file *f, const struct lookup_options 
 	if (f->debug != f->img || elf_debug_section(f->img, ".debug_info") ||
 	    elf_build_id(f->img, &id, &ignored) != 0)
 		return;
-	path = fetch_file(o, &(struct client_request){ .kind = CLIENT_DEBUGINFO, .id = id }, &reason,
-			  &ignored);
+	path = fetch_file(o, &(struct client_request){ .kind = CLIENT_DEBUGINFO, .id = id }, &f->sent_url,
+			  &reason, &ignored);
 	/* A damaged file on this machine is the better reason, unless a server has another. */
 	if (!path && f->no_debug == FRAME_FOUND) {
 		f->no_debug = reason;
@@ -239,6 +248,7 @@ static void fetch_debug_file(struct lookup_file *f, const struct lookup_options 
 	local_found_done(&f->found);
 	if (source_open_file(path, &f->found.src, &ignored) != 0)
 		return;
+	f->sent_path = mem_strdup(path);
 	f->found.path = TAKE(path);
 	use_debug_file(f);
 }
@@ -266,7 +276,7 @@ static int open_by_id(struct lookup_file *f, const struct lookup_options *o, str
 
 	if (!find_by_id(f, local, id, LOCAL_DEBUGINFO))
 		f->named = fetch_file(o, &(struct client_request){ .kind = CLIENT_DEBUGINFO, .id = *id },
-				      &f->no_debug, err);
+				      &f->sent_url, &f->no_debug, err);
 	if (!f->named && !find_by_id(f, local, id, LOCAL_EXECUTABLE))
 		f->named = lookup_fetch(o, CLIENT_EXECUTABLE, id, path, &ignored);
 	if (!f->named)

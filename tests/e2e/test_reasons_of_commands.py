@@ -356,6 +356,22 @@ def test_a_server_that_gets_the_file_after_a_miss(lib, faulty, tmp_path, asks): 
     assert "is remembered" not in r.stderr
 
 
+def test_a_server_that_sends_the_stripped_file(lib, faulty, tmp_path):  # noqa: F811
+    """The server after it is not asked, so it is not named as one that was; what the advice says gives the name."""
+    here = tmp_path / "usr"
+    here.mkdir()
+    path = f"/buildid/{lib.id}/debuginfo"
+    so, first, second = shutil.copy(lib.stripped, here), faulty({path: lib.stripped.read_bytes()}), faulty({path: lib.debug.read_bytes()})
+    ask = ["symbolize", "-v", "-e", so, hex(lib.hidden)]
+    kept = f"{tmp_path}/.cache/debuginfod_client/{lib.id}/debuginfo"
+    for sent in (f"from {first.url}{path}", "before"):
+        r = command(tmp_path, *ask, urls=f"{first.url} {second.url}")
+        assert f"was sent {sent}, so servers after that one were not asked: remove {kept}, and ask" in r.stderr, r.stderr
+        assert "asked for at" not in r.stderr and not second.requests()
+    (tmp_path / kept).unlink()
+    assert "hidden" in command(tmp_path, *ask, "--server", second.url).stdout
+
+
 def test_a_profile_of_a_kernel_module(tmp_path):
     """Its mapping is that of its code, which starts at 0 in the file."""
     (tmp_path / "m.c").write_text('__attribute__((section(".init.text"), noinline)) int begin(void) { return 1; }\n'

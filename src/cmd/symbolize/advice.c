@@ -75,6 +75,10 @@ void symbolize_advice(const struct lookup_options *places, enum frame_reason rea
 	if (f && f->img && !f->named && frame_reason_lacks_file(reason))
 		add_advice_place(f->img, file, &a, &place);
 	c.place = buf_str(&place);
+	if (f && f->sent_path && (reason == FRAME_NO_DEBUG_INFO || reason == FRAME_NO_SYMBOLS)) {
+		c.sent = str_of(f->sent_url ? f->sent_url : "");
+		c.kept = str_of(f->sent_path);
+	}
 	if (f && reason == FRAME_ALT_MISSING && (f->debug || f->img))
 		add_supplementary(f->debug ? f->debug : f->img, &a, &missing);
 	if (f && reason == FRAME_SPLIT_MISSING && f->no_dwo)

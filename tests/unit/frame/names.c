@@ -168,17 +168,18 @@ static void advice_names_servers_and_packages(void **state)
 	assert_advice(&c, "no server was asked: ask one by --server https://d; or apt install x-dbgsym");
 	c.asks_nobody = false;
 	c.asked = STR("http://a http://b");
+	assert_advice(&c,
+		      "it was asked for, in this order until one had a file, at http://a http://b; or ask "
+		      "https://d too: --server URL; or apt install x-dbgsym");
+	c.asked = STR("http://a https://d");
 	assert_advice(
 		&c,
-		"it was asked for at http://a http://b; or ask https://d too: --server URL; or apt install "
+		"it was asked for, in this order until one had a file, at http://a https://d; or apt install "
 		"x-dbgsym");
-	c.asked = STR("http://a https://d");
-	assert_advice(&c, "it was asked for at http://a https://d; or apt install x-dbgsym");
 	c.keeps_misses = true;
 	assert_advice(
-		&c,
-		"it was asked for at http://a https://d (a miss is remembered for minutes; --server URL asks "
-		"again at once); or apt install x-dbgsym");
+		&c, "it was asked for, in this order until one had a file, at http://a https://d (a miss is "
+		    "remembered for minutes; --server URL asks again at once); or apt install x-dbgsym");
 	c = (struct frame_case){ .reason = FRAME_UNKNOWN,
 				 .at_server = true,
 				 .asks_nobody = true,
@@ -223,6 +224,30 @@ static void advice_names_servers_and_packages(void **state)
 	}
 }
 
+static void servers_that_were_not_asked_are_not_named(void **state)
+{
+	struct frame_case c = { .reason = FRAME_NO_DEBUG_INFO,
+				.asked = STR("http://a http://b"),
+				.sent = STR("http://a/x"),
+				.kept = STR("/cache/x") };
+
+	assert_advice(
+		&c,
+		"its file without debug information was sent from http://a/x, so servers after that one were "
+		"not asked: remove /cache/x, and ask another one alone by --server URL");
+	c.sent = STR("");
+	assert_advice(
+		&c, "its file without debug information was sent before, so servers after that one were not "
+		    "asked: remove /cache/x, and ask another one alone by --server URL");
+	c = (struct frame_case){ .reason = FRAME_NO_DEBUG_INFO,
+				 .at_server = true,
+				 .asked = STR("http://a http://b"),
+				 .package = STR("x") };
+	assert_advice(&c, "it was asked for, in this order until one had a file, at http://a http://b; or "
+			  "put the package x "
+			  "into a scanned folder; or push the debug file: lode push FILE --to URL");
+}
+
 static void outside_of_symbols_is_not_outside_of_functions(void **state)
 {
 	const struct frame_layout l = { .n_segments = 1, .segments = { { 0, 0x100, 0x1000, 0x100, true } } };
@@ -256,6 +281,7 @@ int main(void)
 		cmocka_unit_test(a_frame_without_a_name_has_none),
 		cmocka_unit_test(every_reason_has_a_name_and_a_text),
 		cmocka_unit_test(advice_names_servers_and_packages),
+		cmocka_unit_test(servers_that_were_not_asked_are_not_named),
 		cmocka_unit_test(outside_of_symbols_is_not_outside_of_functions),
 	};
 
