@@ -221,12 +221,31 @@ static const char *advice_of_command(enum frame_reason r)
 	}
 }
 
+/* What waiting does not mend. The server's own words are beside the reason; the reason is one for all of these. */
+static const char *advice_of_refusals(const struct frame_case *c)
+{
+	if (c->reason != FRAME_UPSTREAM_FAILED)
+		return "";
+	if (c->at_server)
+		return ". If a server answered 401 or 403, add credentials to its URL (USER:PASSWORD@HOST); "
+		       "if "
+		       "one redirects to another host, allow that by --upstream-redirects, or name that "
+		       "host; "
+		       "if one sent a file of another build ID, replace the file there";
+	return ". If a server answered 401 or 403, put credentials into the file $DEBUGINFOD_HEADERS_FILE; "
+	       "if "
+	       "one redirects where no client may follow, name the server that has the file; if one sent a "
+	       "file of another build ID, replace the file there";
+}
+
 void frame_advice(const struct frame_case *c, struct buf *out)
 {
 	size_t before = out->size;
 
 	if (frame_reason_lacks_file(c->reason)) {
 		advise_servers(c, out);
+		if (c->asked.size)
+			buf_add_str(out, str_of(advice_of_refusals(c)));
 		advise_package(c, out, before);
 	}
 	if (c->reason == FRAME_NO_BUILD_ID)

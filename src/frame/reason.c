@@ -22,8 +22,10 @@ static const struct {
 				 "(Debian: -dbgsym, Fedora: -debuginfo) into a scanned folder" },
 	[FRAME_UPSTREAM_FAILED] = { "upstream-failed",
 				    "its debug file is not here, and an upstream server failed", true,
-				    "wait, the server is asked again; or push the debug file: lode push FILE "
-				    "--to URL" },
+				    "wait, the server is asked again; after 401 or 403 add credentials to "
+				    "its URL, after a redirect to another host allow that by "
+				    "--upstream-redirects, after a file of another build ID replace that "
+				    "there; or push the debug file: lode push FILE --to URL" },
 	[FRAME_TIMED_OUT] = { "timed-out",
 			      "its debug file is not here, and an upstream server did not answer in "
 			      "time",

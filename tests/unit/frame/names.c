@@ -205,6 +205,25 @@ static void advice_names_servers_and_packages(void **state)
 		&c, "wait, it will be asked for again at http://a; or add --debuginfod-upstream-servers "
 		    "https://d to lode serve; or put the package x-dbgsym into a scanned folder; or push the "
 		    "debug file: lode push FILE --to URL");
+	/* Waiting mends neither a refusal nor a wrong file. */
+	c = (struct frame_case){ .reason = FRAME_UPSTREAM_FAILED,
+				 .at_server = true,
+				 .asked = STR("http://a"),
+				 .package = STR("x") };
+	assert_advice(
+		&c,
+		"wait, it will be asked for again at http://a. If a server answered 401 or 403, add "
+		"credentials to its URL (USER:PASSWORD@HOST); if one redirects to another host, allow that "
+		"by --upstream-redirects, or name that host; if one sent a file of another build ID, "
+		"replace the file there; or put the package x into a scanned folder; or push the debug "
+		"file: lode push FILE --to URL");
+	c = (struct frame_case){ .reason = FRAME_UPSTREAM_FAILED, .asked = STR("http://a") };
+	assert_advice(
+		&c,
+		"run the command again later, when its server answers: it was asked for at http://a. If a "
+		"server answered 401 or 403, put credentials into the file $DEBUGINFOD_HEADERS_FILE; if "
+		"one redirects where no client may follow, name the server that has the file; if one sent "
+		"a file of another build ID, replace the file there");
 	c = (struct frame_case){ .reason = FRAME_ALT_MISSING };
 	assert_advice(&c, "install the package that has the supplementary (dwz) file, put it at its path, or "
 			  "name it: lode symbolize -e FILE --alt FILE");
