@@ -432,6 +432,16 @@ static void fault_of_code(struct xfer *x, struct fault *f)
 	case CURLE_BAD_CONTENT_ENCODING:
 		fault_set(f, FAULT_KIND_LIE, EIO, "its body is not in the announced encoding");
 		return;
+	case CURLE_WRITE_ERROR:
+		/* Our callback has not failed, so libcurl's decoder has: it refuses bytes after the first gzip member. */
+		if (x->head.encoded)
+			fault_set(f, FAULT_KIND_LIE, EIO,
+				  "its body has bytes after the first gzip member, and libcurl reads only "
+				  "that one: let the server send one member");
+		else
+			fault_set(f, FAULT_KIND_BROKEN, os ? (int)os : ECONNRESET, "it broke off: %s",
+				  message);
+		return;
 	case CURLE_WEIRD_SERVER_REPLY:
 		fault_set(f, FAULT_KIND_LIE, EIO, "its reply is not HTTP");
 		return;

@@ -154,6 +154,29 @@ static void compressed_transfers_are_unpacked_and_bombs_are_not(void **state)
 	}
 }
 
+/* RFC 1952 allows them, but libcurl refuses all bytes after the first one. */
+static void several_gzip_members_are_named(void **state)
+{
+	AUTO(buf_done) struct buf packed = { 0 };
+	struct fault_rule two = { .headers = "Content-Encoding: gzip\r\n" };
+	struct net_request req = { .n_urls = 2, .path = "x", .compressed = true };
+	struct sink s = { 0 };
+	struct pair p;
+
+	gzip(sink_artifact(), 1, &packed);
+	gzip(sink_artifact(), 1, &packed);
+	two.body = buf_bytes(&packed);
+	p = pair_of(two, sink_good());
+	req.urls = p.urls;
+	sink_custom(p.n, &s, &req);
+	sink_assert_got(&s);
+	assert_string_equal(
+		sink_said(&s, p.urls[0]),
+		"its body has bytes after the first gzip member, and libcurl reads only that one: "
+		"let the server send one member");
+	pair_done(&p, &s);
+}
+
 /* Its checksum shows that at the end, when all bytes are written. Nothing verifies the whole, as of sources. */
 static void nobody_continues_after_a_damaged_transfer(void **state)
 {
@@ -226,6 +249,7 @@ int main(void)
 		cmocka_unit_test(headers_go_out_and_come_in),
 		cmocka_unit_test(bytes_above_the_limit_are_refused),
 		cmocka_unit_test(compressed_transfers_are_unpacked_and_bombs_are_not),
+		cmocka_unit_test(several_gzip_members_are_named),
 		cmocka_unit_test(nobody_continues_after_a_damaged_transfer),
 		cmocka_unit_test(redirects_to_others_are_followed_if_allowed),
 	};
