@@ -90,7 +90,7 @@ static bool starts_in_any_case(struct str s, struct str prefix)
 	return s.size >= prefix.size && strncasecmp(s.p, prefix.p, prefix.size) == 0;
 }
 
-/* "goroutine 1 [running]:" */
+/* "goroutine 1 [running]:". To be called before profile_is_perf(): "goroutine 1 [chan receive]:" looks like a sample. */
 static bool is_goroutine_list(struct str head)
 {
 	struct str line = str_trim(str_cut(&head, '\n'));
@@ -150,8 +150,6 @@ static const char *foreign_format(struct bytes in)
 			return list[i].is;
 	if (is_breakpad(head))
 		return "is a Breakpad symbol file, not a profile";
-	if (is_goroutine_list(head))
-		return "is a list of goroutines for people (debug=2): fetch it with debug=0";
 	if (is_json(head))
 		return "is JSON, which is not read: export the profile as pprof or as folded stacks";
 	return NULL;
@@ -194,6 +192,10 @@ int profile_detect(struct bytes in, enum profile_format *ret, struct err *err)
 		head = (struct str){ head.p + 3, head.size - 3 };
 	if (profile_is_legacy(head))
 		*ret = PROFILE_FORMAT_LEGACY;
+	else if (is_goroutine_list(head))
+		return err_set(
+			err, ERR_INVALID,
+			"is a list of goroutines for people (debug=2): fetch it with debug=0 or debug=1");
 	else if (profile_is_perf(head))
 		*ret = PROFILE_FORMAT_PERF;
 	else if ((foreign = foreign_format(in)))
