@@ -94,6 +94,8 @@ int elf_foreign_source_err(struct source *src, struct err *err);
  */
 int elf_refuse_core(unsigned type, struct err *err);
 int elf_refuse_folder(const char *path, struct err *err);
+/* Refuse an object file of GCC's -flto without machine code, of which a table would be empty. 0: it is none. */
+int elf_refuse_slim_lto(const struct elf_image *img, struct err *err);
 
 /* The first section of that name; NULL: none. */
 const struct elf_section *elf_section_find(const struct elf_image *img, const char *name);

@@ -46,6 +46,7 @@ static const struct foreign {
 	{ "\0asm", 4, "a WebAssembly module", "lode reads ELF files only; use llvm-symbolizer" },
 	{ "BC\xc0\xde", 4, "an LLVM bitcode file", "compile it to an object file" },
 	{ "\xde\xc0\x17\x0b", 4, "an LLVM bitcode file", "compile it to an object file" },
+	{ "go object ", 10, "an object file of the Go compiler", "link it, and name the program" },
 	{ "!<arch>\ndebian-binary", 21, "a Debian package", package },
 	{ "\xed\xab\xee\xdb", 4, "an rpm package", package },
 	{ "!<arch>\n", 8, "an archive of object files (ar)", member },
@@ -258,6 +259,24 @@ int elf_foreign_source_err(struct source *src, struct err *err)
 int elf_refuse_core(unsigned type, struct err *err)
 {
 	return type == ET_CORE ? err_set(err, ERR_INVALID, "a core dump, not a program: %s", core_help) : 0;
+}
+
+/* -ffat-lto-objects adds code and data to the intermediate code; without it the sections of both are empty. */
+int elf_refuse_slim_lto(const struct elf_image *img, struct err *err)
+{
+	bool is_lto = false;
+
+	for (uint32_t i = 1; img->h.type == ET_REL && i < img->n_sections; i++) {
+		const struct elf_section *s = &img->sections[i];
+
+		if (s->size && s->flags & SHF_ALLOC && (s->type == SHT_PROGBITS || s->type == SHT_NOBITS))
+			return 0;
+		is_lto |= str_starts(s->name, STR(".gnu.lto_"));
+	}
+	return is_lto ? err_set(err, ERR_INVALID,
+				"an object file of GCC's -flto, which has no machine code: name the program "
+				"that is linked of it, or compile it with -ffat-lto-objects")
+		      : 0;
 }
 
 int elf_refuse_folder(const char *path, struct err *err)

@@ -23,6 +23,11 @@ int lookup_build(struct lookup_file *f, unsigned n_threads, struct err *err)
 		o.n_only = f->n_only;
 	}
 	r = symtab_build(f->debug, &o, &f->made, &stats, err);
+	if (r == SYMTAB_NOTHING && elf_refuse_slim_lto(f->debug, err) < 0) {
+		/* No server has its debug information. */
+		f->no_debug = FRAME_DAMAGED;
+		return -1;
+	}
 	if (r != 0 && !frame_reason_hides_debug(f->no_debug))
 		f->no_debug = r == SYMTAB_NOTHING ? FRAME_NO_SYMBOLS : FRAME_DAMAGED;
 	return r == SYMTAB_NOTHING

@@ -32,6 +32,26 @@ def test_members_of_archives_and_files_that_are_not_elf(run, tmp_path):
     assert "no such file" in run("-e", f"{tmp_path}/none:m.o", addr, status=1)
 
 
+def test_objects_without_machine_code_and_folders_are_named(run, tmp_path):
+    """GCC's slim objects have no symbols, so no server is advised; a fat one without functions is no such object."""
+    (tmp_path / "m.c").write_text("int sq(int x) { return x * x; }\n")
+    (tmp_path / "d.c").write_text("int data = 1;\n")
+    subprocess.run("gcc -g -flto -fno-fat-lto-objects -c m.c -o slim.o && ar rcs libm.a slim.o && "
+                   "gcc -flto -ffat-lto-objects -c m.c -o fat.o && gcc -flto -ffat-lto-objects -c d.c", shell=True, cwd=tmp_path, check=True)
+    slim = "an object file of GCC's -flto, which has no machine code: name the program that is linked of it"
+    for path in ("slim.o", "libm.a:slim.o"):
+        r = subprocess.run([LODE, "symbolize", "-e", path, "0"], capture_output=True, text=True, cwd=tmp_path)
+        assert r.returncode == 1 and slim in r.stderr and "server" not in r.stderr, r.stderr
+    r = subprocess.run([LODE, "symtab", "build", "slim.o", "-o", "out"], capture_output=True, text=True, cwd=tmp_path)
+    assert r.returncode == 1 and slim in r.stderr
+    assert "sq  " in run("-e", tmp_path / "fat.o", "2")
+    assert slim not in run("-e", tmp_path / "d.o", "0", status=1)
+    (tmp_path / "x.dSYM").mkdir()
+    for path, says in (("x.dSYM", "a .dSYM folder, debug information of Apple's systems"), (".", "a folder: name a file in it")):
+        r = subprocess.run([LODE, "split", path], capture_output=True, text=True, cwd=tmp_path)
+        assert r.returncode == 1 and r.stderr.startswith(f"lode: split: {path}: {says}"), r.stderr
+
+
 def write_zip(path, name, content, method, packed, align=1):
     """One member; @align: that of its content, as APKs have it for libraries that are mapped from the archive."""
     pad = -(30 + len(name) + 4) % align

@@ -103,6 +103,8 @@ static int open_split_file(struct split_job *j, const char *path, struct err *er
 	if (!realpath(path, real))
 		return errno == ENOENT || errno == ENOTDIR ? open_split_member(j, path, err)
 							   : err_os(err, errno, "open");
+	if (elf_refuse_folder(path, err) < 0)
+		return -1;
 	j->in = arena_strdup(&j->a, str_of(real));
 	r = source_open_file(j->in, &j->src, err);
 	if (r)

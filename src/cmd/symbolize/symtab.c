@@ -62,6 +62,8 @@ static int symtab_build_file(struct settings *s, const char *path, struct err *e
 	o.alt = f.alt;
 	o.split = &f.split;
 	r = symtab_build(f.debug, &o, &out, &st, err);
+	if (r == SYMTAB_NOTHING && elf_refuse_slim_lto(f.debug, err) < 0)
+		return err_in(err, "%s", path);
 	if (r == SYMTAB_NOTHING)
 		return err_set(
 			err, ERR_INVALID,

@@ -49,6 +49,8 @@ static void files_that_are_not_elf_are_named_with_a_remedy(void **state)
 		{ "\177ELF\2\1\1\0\0\0\0\0\0\0\0\0\4\0", 18, "ELF core dump", "lode find --core" },
 		{ "\177ELF\1\2\1\0\0\0\0\0\0\0\0\0\0\4", 18, "ELF core dump", "lode find --core" },
 		{ "\n <!DOCTYPE html>", 17, "HTML", "name an ELF file" },
+		{ "go object linux amd64 go1.21 X:none\n\n!\n", 39, "an object file of the Go compiler",
+		  "link it" },
 		{ "hello, world\n", 13, "text file", "name an ELF file" },
 		{ "\1\2\3\4", 4, "a file of no known kind", "name an ELF file" },
 	};
