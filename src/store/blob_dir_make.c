@@ -9,6 +9,8 @@
 #define MARKER_MAX  KIB(4)
 
 static const char *const folders[] = { "tmp", "keys", "data" };
+/* All that a store has, beside its marker: "past" since the first earlier version. */
+static const char *const entries[] = { "tmp", "keys", "data", "past", "lock" };
 
 bool blob_marker_is_newer(struct str text)
 {
@@ -21,18 +23,34 @@ bool blob_marker_is_newer(struct str text)
 	return str_to_u64(text, &version) && version > 1;
 }
 
-static bool folder_is_empty(const char *path)
+static bool is_of_store(const char *name)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(entries); i++)
+		if (strcmp(name, entries[i]) == 0)
+			return true;
+	return false;
+}
+
+/* Nothing but entries of a store: one whose creation was not finished, or whose marker is lost. */
+static bool folder_is_of_store(const char *path)
 {
 	AUTO(folder_entries_done) struct folder_entries names = { 0 };
 
 	if (folder_entries_read(path, &names, NULL) < 0)
 		return false;
-	/* Only what an unfinished creation of a store leaves, before its marker is written. */
 	for (size_t i = 0; i < names.n; i++)
-		if (strcmp(names.v[i], "tmp") != 0 && strcmp(names.v[i], "keys") != 0 &&
-		    strcmp(names.v[i], "data") != 0 && strcmp(names.v[i], "lock") != 0)
+		if (!is_of_store(names.v[i]))
 			return false;
 	return true;
+}
+
+/* Records are written after the marker: it was there. */
+static bool folder_has_records(const char *path)
+{
+	AUTO(folder_entries_done) struct folder_entries names = { 0 };
+	AUTO(mem_freep) char *keys = mem_printf("%s/keys", path);
+
+	return folder_is_of_store(path) && folder_entries_read(keys, &names, NULL) == 0 && names.n;
 }
 
 static int store_folder_create(const char *path, struct err *err)
@@ -41,7 +59,7 @@ static int store_folder_create(const char *path, struct err *err)
 
 	if (dir_make(path, 0755, err) < 0)
 		return -1;
-	if (!folder_is_empty(path))
+	if (!folder_is_of_store(path))
 		return err_set(err, ERR_INVALID, "%s: not a store, and not empty: name another folder", path);
 	for (size_t i = 0; i < ARRAY_SIZE(folders); i++) {
 		AUTO(mem_freep) char *p = mem_printf("%s/%s", path, folders[i]);
@@ -82,9 +100,16 @@ static int folder_marker_check(const char *path, bool create, struct err *err)
 
 	if (r < 0)
 		return -1;
-	if (r == FILE_MISSING)
-		return create ? store_folder_create(path, err)
-			      : err_set(err, ERR_IO, "%s: there is no store", path);
+	if (r == FILE_MISSING) {
+		bool lost = folder_has_records(path);
+
+		if (lost)
+			log_warn("store", "%s is missing%s; check the disk", marker,
+				 create ? ", and is written again" : "");
+		else if (!create)
+			return err_set(err, ERR_IO, "%s: there is no store", path);
+		return create ? store_folder_create(path, err) : 0;
+	}
 	if (str_eq(buf_str(&text), STR(BLOB_MARKER_TEXT)))
 		return 0;
 	if (blob_marker_is_newer(buf_str(&text)))

@@ -341,6 +341,45 @@ static void a_damaged_marker_of_a_folder_is_written_again(void **state)
 	}
 }
 
+/* A store with earlier versions has a folder for them, too. */
+static void a_missing_marker_of_a_folder_is_written_again(void **state)
+{
+	static const char *const made[] = { "", "/keys/ab", "/past" };
+	struct blobs_fixture *f = *state;
+	char path[TEST_PATH_SIZE + 32], marker[TEST_PATH_SIZE + 64], other[TEST_PATH_SIZE + 64];
+	struct err err = { 0 };
+	struct blobs *b = NULL;
+
+	snprintf(path, sizeof(path), "%s/sub", f->dir);
+	snprintf(marker, sizeof(marker), "%s/lode-store", path);
+	assert_done(blobs_open_dir(path, true, &b, &err));
+	b->ops->close(b);
+	for (size_t i = 0; i < ARRAY_SIZE(made); i++) {
+		AUTO(buf_done) struct buf text = { 0 };
+
+		snprintf(other, sizeof(other), "%s%s", path, made[i]);
+		assert_done(dir_make(other, 0755, &err));
+		assert_int_equal(unlink(marker), 0);
+		/* A command that only reads leaves it as it is; without a record the store was not finished. */
+		if (i) {
+			assert_done(blobs_open_dir(path, false, &b, &err));
+			b->ops->close(b);
+		} else {
+			assert_fails(blobs_open_dir(path, false, &b, &err), ERR_IO, "no store");
+		}
+		assert_true(access(marker, F_OK) < 0);
+		assert_done(blobs_open_dir(path, true, &b, &err));
+		b->ops->close(b);
+		assert_done(file_read(marker, 100, &text, &err));
+		assert_true(str_eq(buf_str(&text), STR("lode store 1\n")));
+	}
+	/* With anything else it is the folder of somebody else. */
+	snprintf(other, sizeof(other), "%s/src", path);
+	assert_done(dir_make(other, 0755, &err));
+	assert_int_equal(unlink(marker), 0);
+	assert_fails(blobs_open_dir(path, true, &b, &err), ERR_INVALID, "not empty");
+}
+
 /* Of somebody else. */
 static void a_file_with_the_name_of_the_marker_is_no_store(void **state)
 {
@@ -378,6 +417,8 @@ int main(void)
 						tear_down),
 		cmocka_unit_test_setup_teardown(a_folder_with_other_files_is_refused, set_up_dir, tear_down),
 		cmocka_unit_test_setup_teardown(a_damaged_marker_of_a_folder_is_written_again, set_up_dir,
+						tear_down),
+		cmocka_unit_test_setup_teardown(a_missing_marker_of_a_folder_is_written_again, set_up_dir,
 						tear_down),
 		cmocka_unit_test_setup_teardown(a_file_with_the_name_of_the_marker_is_no_store, set_up_dir,
 						tear_down),
