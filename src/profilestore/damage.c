@@ -93,10 +93,10 @@ void damage_note_error(struct profilestore *s, uint64_t n_mended, const struct e
 
 /* ---- lost profiles ---- */
 
-static void add_lost(struct damage *d, const struct lost_profile *lost, size_t n)
+static void add_lost(struct damage *d, const struct lost_profile *lost, size_t n_listed, uint64_t n)
 {
 	pthread_mutex_lock(&d->lock);
-	for (size_t i = 0; i < n && d->lost.n < LOST_LISTED; i++)
+	for (size_t i = 0; i < n_listed && d->lost.n < LOST_LISTED; i++)
 		VEC_PUSH(d->lost.v, d->lost.n, d->lost.room) = lost[i];
 	d->n_lost += n;
 	pthread_mutex_unlock(&d->lock);
@@ -208,9 +208,15 @@ void damage_remade(struct profilestore *s, const struct lost_profile *lost, size
 	d->why[0] = '\0';
 	atomic_store(&d->kept, false);
 	pthread_mutex_unlock(&d->lock);
-	add_lost(d, lost, n_lost);
+	add_lost(d, lost, n_lost, n_lost);
 	atomic_fetch_add(&d->n_mended, 1);
 	atomic_fetch_add(&d->n_pages_mended, 1);
+}
+
+void damage_note_repair(struct profilestore *s, const struct lost_profile *lost, size_t n_listed,
+			uint64_t n_lost)
+{
+	add_lost(&s->damage, lost, n_listed, n_lost);
 }
 
 /* If there is no room for a copy, it is asked for again when the damage is met again. */

@@ -62,6 +62,9 @@ void damage_note_rollup(struct profilestore *s, int64_t id);
 void damage_note_error(struct profilestore *s, uint64_t n_mended, const struct err *err);
 /* remake.c: the database was made anew, without @lost; or this has failed, and the damage stays. */
 void damage_remade(struct profilestore *s, const struct lost_profile *lost, size_t n_lost);
+/* The repair before the store was opened has set @n_lost profiles aside, of which @n_listed are in @lost. */
+void damage_note_repair(struct profilestore *s, const struct lost_profile *lost, size_t n_listed,
+			uint64_t n_lost);
 void damage_keep_all(struct profilestore *s, const struct err *why);
 /*
  * Mend all that was noted. true: something was mended since damage_n_mended() was @n_mended, so it is worth another
@@ -71,7 +74,7 @@ bool damage_mend(struct profilestore *s, uint64_t n_mended);
 bool damage_mend_here(struct profilestore *s,
 		      uint64_t n_mended); /* in the writer's thread, between transactions */
 uint64_t damage_n_mended(struct profilestore *s);
-/* How many of the profiles of @r were set aside since the store was opened: at most, if their times are not known. */
+/* How many of the profiles of @r were set aside when the store was opened, and since: at most, if their times are not known. */
 uint64_t damage_lost_in(struct profilestore *s, const struct profilestore_range *r);
 
 struct profilestore_stats;

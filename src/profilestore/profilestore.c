@@ -192,21 +192,20 @@ static int check_wal(const struct profilestore_options *o, int64_t now_ms, struc
 }
 
 static int repair(const struct profilestore_options *o, int64_t now_ms, const struct err *why,
-		  struct err *err)
+		  struct salvage_result *ret, struct err *err)
 {
-	struct salvage_result x;
 	AUTO(mem_freep) char *text = NULL;
 
 	text = mem_printf("the database is damaged (%s): it is set aside, and what is sound is copied",
 			  why->text);
 	tell(o, LOG_ERROR, text);
-	if (salvage_repair(o->dir, &store_db_options, now_ms, why->text, &x, err) < 0)
+	if (salvage_repair(o->dir, &store_db_options, now_ms, why->text, ret, err) < 0)
 		return -1;
 	free(text);
 	text = mem_printf(
 		"repaired: %llu profiles are kept, %llu are lost, %llu names or places in stacks are lost",
-		(unsigned long long)x.n_profiles, (unsigned long long)x.n_lost,
-		(unsigned long long)x.n_filled);
+		(unsigned long long)ret->n_profiles, (unsigned long long)ret->n_lost,
+		(unsigned long long)ret->n_filled);
 	tell(o, LOG_WARN, text);
 	return 0;
 }
@@ -216,6 +215,7 @@ int profilestore_open(const struct profilestore_options *o, struct profilestore 
 	AUTO(mem_freep) char *mark = mem_printf("%s/begun", o->dir);
 	int64_t now_ms = o->now_ms ? o->now_ms() : clock_wall_ms();
 	struct err why = { 0 }, local = { 0 };
+	struct salvage_result repaired = { 0 };
 	int r;
 
 	err = err ? err : &local;
@@ -230,9 +230,11 @@ int profilestore_open(const struct profilestore_options *o, struct profilestore 
 		r = store_open(o, ret, &why);
 	if (r < 0 && why.kind == ERR_DAMAGED) {
 		/* If the copy cannot be opened either, the store begins anew. */
-		r = repair(o, now_ms, &why, err);
+		r = repair(o, now_ms, &why, &repaired, err);
 		if (r == 0)
 			r = store_open(o, ret, err);
+		if (r == 0)
+			damage_note_repair(*ret, repaired.lost, repaired.n_listed, repaired.n_lost);
 		if (r < 0 && err->kind == ERR_DAMAGED) {
 			AUTO(mem_freep)
 			char *text = mem_printf("the database cannot be repaired (%s): the store begins anew",
@@ -246,6 +248,7 @@ int profilestore_open(const struct profilestore_options *o, struct profilestore 
 	} else if (r < 0 && why.kind != ERR_NONE) {
 		*err = why;
 	}
+	free(repaired.lost);
 	if (r < 0)
 		return err_in(err, "profiles in %s", o->dir);
 	/* With a full disk it is tried again at the next start. */

@@ -271,7 +271,7 @@ struct profilestore_merged {
 	uint64_t n_pending; /* its locations that may get names within seconds */
 	/* its locations that failed, and may get names when a file turns up, or much later */
 	uint64_t n_waiting;
-	/* Profiles of the range that were damaged and set aside since the store was opened; their times may not be known */
+	/* Profiles of the range that were damaged and set aside when the store was opened or since; their times may not be known */
 	uint64_t n_damaged;
 };
 int profilestore_merge(struct profilestore *s, const struct profilestore_range *r,
@@ -311,7 +311,7 @@ struct profilestore_stats {
 	int64_t oldest_ms, latest_ms;
 	unsigned n_set_aside;    /* databases, or pages of one, that were damaged, and were set aside */
 	char set_aside_why[512]; /* of the latest */
-	/* since it was opened: profiles that were set aside; damaged pages that were repaired, and that stay */
+	/* since it was opened: profiles that were set aside (also then); damaged pages that were repaired, and that stay */
 	uint64_t n_lost, n_mended, n_unmended;
 	char unmended_why[512]; /* of the latest page that stays damaged */
 };

@@ -123,7 +123,7 @@ int salvage_repair(const char *dir, const struct db_options *o, int64_t now_ms, 
 {
 	AUTO(mem_freep) char *path = salvage_db_path(dir);
 	AUTO(mem_freep) char *new_path = mem_printf("%s/profiles.new", dir);
-	AUTO(mem_freep) char *aside = salvage_aside_name(dir, now_ms);
+	AUTO(mem_freep) char *aside = salvage_aside_name(dir, now_ms), *text = NULL;
 
 	if (make_copy(path, new_path, o, ret, err) < 0) {
 		db_files_remove(new_path);
@@ -131,7 +131,9 @@ int salvage_repair(const char *dir, const struct db_options *o, int64_t now_ms, 
 	}
 	if (db_files_move(path, aside, true, err) < 0)
 		return -1;
-	salvage_note_reason(aside, reason);
+	text = mem_printf("%s; %llu profiles were kept, %llu were lost", reason,
+			  (unsigned long long)ret->n_profiles, (unsigned long long)ret->n_lost);
+	salvage_note_reason(aside, text);
 	if (rename(new_path, path) != 0)
 		return err_os(err, errno, "cannot rename %s", new_path);
 	return dir_sync(dir, err);

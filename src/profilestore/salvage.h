@@ -5,6 +5,7 @@
 #pragma once
 
 #include "db/db.h"
+#include "profilestore/damage.h"
 
 /* profiles.db.damaged.<seconds since 1970>, with a file .txt beside it that has the reason. */
 #define SALVAGE_ASIDE ".damaged."
@@ -13,8 +14,11 @@
 
 struct salvage_result {
 	uint64_t n_profiles; /* that are kept */
-	uint64_t n_lost;     /* that are known to be lost */
-	uint64_t n_filled;   /* entries of the metadata store that are lost */
+	/* that are known to be lost, of which @lost (heap, also after an error) has some */
+	uint64_t n_lost;
+	struct lost_profile *lost;
+	size_t n_listed;
+	uint64_t n_filled; /* entries of the metadata store that are lost */
 };
 char *salvage_db_path(const char *dir); /* heap */
 /* Copy the sound rows of the database in @dir, which nobody has open, into a new one, and set it aside. */

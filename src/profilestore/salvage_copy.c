@@ -111,8 +111,8 @@ static int copy_profiles(struct salvage *x, int64_t next_id, uint64_t n_before, 
 	r = salvage_profiles_step(x, 0, err);
 	if (r == 0)
 		r = salvage_profiles_end(x, n_before, &lost, err);
-	ret->n_lost = lost.n;
-	free(lost.v);
+	ret->lost = lost.v;
+	ret->n_lost = ret->n_listed = lost.n;
 	return r;
 }
 

@@ -44,7 +44,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *p, size_t size)
 	static const struct db_options o = { .create = true, .page_size = 8192 };
 	struct profilestore_options opts = { .dir = dir, .now_ms = one_second, .max_metadata = MIB(16) };
 	struct profilestore *s = NULL;
-	struct salvage_result x;
+	struct salvage_result x = { 0 };
 	struct err err = { 0 };
 
 	if (size > MAX_INPUT)
@@ -62,6 +62,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *p, size_t size)
 		FUZZ_CHECK(profilestore_open(&opts, &s, &err) == 0);
 		profilestore_close(s);
 	}
+	free(x.lost);
 	remove_files();
 	return 0;
 }

@@ -17,6 +17,10 @@
 static struct buf whole;
 static char *right_text;
 static int n_notices;
+static uint64_t n_damaged;      /* of the latest answer */
+static uint64_t n_lost, n_kept; /* as the figures had them before that */
+static uint64_t n_stored;       /* in the store that is damaged; n_all of them are in an answer */
+static uint64_t n_all;
 
 static void note(void *arg, enum log_level level, const char *text)
 {
@@ -31,6 +35,7 @@ static char *all_text(struct stored *t, uint64_t *ret_n)
 	char *text = stored_text(m.profile, 0);
 
 	*ret_n = m.n_profiles;
+	n_damaged = m.n_damaged;
 	profile_free(m.profile);
 	return text;
 }
@@ -39,8 +44,8 @@ static char *all_text(struct stored *t, uint64_t *ret_n)
 static void make_store(struct stored *t)
 {
 	AUTO(mem_freep) char *path = NULL;
+	struct profilestore_stats st;
 	struct err err = { 0 };
-	uint64_t n;
 
 	t->o.notice = note;
 	stored_open(t);
@@ -50,7 +55,9 @@ static void make_store(struct stored *t)
 		stored_add(t, p, i % 2 ? "web" : "db");
 	}
 	stored_groom(t);
-	right_text = all_text(t, &n);
+	right_text = all_text(t, &n_all);
+	profilestore_stats(t->s, &st);
+	n_stored = st.n_profiles;
 	profilestore_close(t->s);
 	t->s = NULL;
 	path = mem_printf("%s/profiles.db", t->dir);
@@ -91,6 +98,8 @@ static uint64_t check_answers(struct stored *t, const char *what, size_t at)
 	text = all_text(t, &n);
 	if (strcmp(text, right_text) != 0 && (!st.n_set_aside || !n_notices || !st.set_aside_why[0]))
 		fail_msg("%s at %zu: a wrong answer, and no report", what, at);
+	n_lost = st.n_lost;
+	n_kept = st.n_profiles;
 	free(text);
 	/* It goes on: a new profile is stored, and found after another start. */
 	if (st.n_set_aside) {
@@ -133,6 +142,34 @@ static void a_flipped_byte_is_no_wrong_answer(void **state)
 	if (kept < all * (uint64_t)n_flips * 9 / 10)
 		fail_msg("kept %llu of %llu profiles", (unsigned long long)kept,
 			 (unsigned long long)(all * (uint64_t)n_flips));
+	free(right_text);
+	stored_done(&t);
+}
+
+/* Three bytes of one page are too many to correct it. */
+static void profiles_lost_in_the_repair_are_reported(void **state)
+{
+	static const size_t flips[] = { 900, 4000, 7000 };
+	struct stored t = { 0 };
+	uint64_t n, n_lost_all = 0;
+
+	make_store(&t);
+	for (size_t at = 8192; at < whole.size; at += 8192) {
+		for (size_t i = 0; i < ARRAY_SIZE(flips); i++)
+			whole.p[at + flips[i]] ^= 1;
+		put_file(&t, whole.size);
+		for (size_t i = 0; i < ARRAY_SIZE(flips); i++)
+			whole.p[at + flips[i]] ^= 1;
+		n = check_answers(&t, "three flips", at);
+		if (n_kept + n_lost < n_stored || (n < n_all && !n_damaged))
+			fail_msg("at %zu: %llu profiles are kept, %llu are said to be lost, %llu in the "
+				 "answer of %llu of %llu",
+				 at, (unsigned long long)n_kept, (unsigned long long)n_lost,
+				 (unsigned long long)n_damaged, (unsigned long long)n,
+				 (unsigned long long)n_all);
+		n_lost_all += n_stored - n_kept;
+	}
+	assert_true(n_lost_all > 0);
 	free(right_text);
 	stored_done(&t);
 }
@@ -316,6 +353,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_flipped_byte_is_no_wrong_answer),
+		cmocka_unit_test(profiles_lost_in_the_repair_are_reported),
 		cmocka_unit_test(a_cut_or_zeroed_file_is_no_wrong_answer),
 		cmocka_unit_test(a_row_with_a_wrong_number_is_lost),
 		cmocka_unit_test(a_missing_database_is_not_begun_anew_silently),
