@@ -121,6 +121,8 @@ void profile_cut(struct profile *p, void **table, uint32_t *room, uint32_t n, si
 	*room = keep;
 }
 
+#define GROW_LESS 64 /* after a refusal the extra room is this fraction */
+
 /* The limit is checked before anything is allocated. */
 static bool profile_take_memory(struct profile *p, void **table, uint64_t was, uint64_t will)
 {
@@ -144,12 +146,14 @@ bool profile_grow(struct profile *p, void **table, uint32_t *room, uint64_t want
 	if (want > PROFILE_MAX_ENTRIES)
 		return false;
 	more = MAX(more, (uint64_t)16);
-	if (!profile_take_memory(p, table, (uint64_t)*room * entry_size, more * entry_size)) {
-		/* Doubling is too much: perhaps the exact size is not. */
-		if (more == want ||
-		    !profile_take_memory(p, table, (uint64_t)*room * entry_size, want * entry_size))
+	/*
+	 * Doubling is too much: perhaps less is not, in the end the exact size. By steps: with the exact size at once each of the
+	 * last million entries would be a refusal, a wait for the budget and a reallocation.
+	 */
+	while (!profile_take_memory(p, table, (uint64_t)*room * entry_size, more * entry_size)) {
+		if (more == want)
 			return false;
-		more = want;
+		more = want + (more - want) / GROW_LESS;
 	}
 	*room = (uint32_t)more;
 	return true;

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "test.h"
 
+#include "base/budget.h"
+
 #include "profile/internal.h"
 
 static void each_stack_is_stored_once_whatever_its_callers_have(void **state)
@@ -89,6 +91,32 @@ static void the_limit_of_memory_holds_for_stacks(void **state)
 	assert_int_equal(p->memory, p->stacks.room * sizeof(*p->stacks.p) - sizeof(*p->stacks.p));
 }
 
+/* Once doubling is refused, tables grow by less, and not by one entry, with a refusal and a reallocation for each. */
+static void a_budget_that_ends_refuses_seldom(void **state)
+{
+	struct budget *b = budget_new_undivided(MIB(3));
+	struct budget_hold hold = { 0 };
+	struct profile_limits limits = { .memory = &hold };
+	struct budget_stats stats;
+	struct profile *p;
+	uint32_t n = 0;
+
+	budget_hold_init(&hold, b, BUDGET_PROFILE);
+	p = profile_new(&limits);
+	while (p->stacks.n != n) {
+		n = p->stacks.n;
+		(void)profile_append_stack(p, 0, 1);
+	}
+	budget_stats(b, &stats);
+	/* 2 MiB are more than the last doubling; all but the last entries fit. */
+	assert_true((uint64_t)n * sizeof(*p->stacks.p) > MIB(2));
+	assert_true(stats.classes[BUDGET_PROFILE].n_refused > 0);
+	assert_true(stats.classes[BUDGET_PROFILE].n_refused < 1000);
+	profile_free(p);
+	budget_hold_done(&hold);
+	budget_free(b);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -97,6 +125,7 @@ int main(void)
 		cmocka_unit_test(stacks_that_were_appended_are_found),
 		cmocka_unit_test(locations_that_were_appended_are_found),
 		cmocka_unit_test(the_limit_of_memory_holds_for_stacks),
+		cmocka_unit_test(a_budget_that_ends_refuses_seldom),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
