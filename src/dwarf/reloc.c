@@ -200,8 +200,11 @@ static int reloc_apply_section(struct reloc_job *j, const struct elf_section *re
 		r = elf_section_stream(j->img, rel, &s, err);
 	if (r)
 		return r < 0 ? -1 : 0;
+	/* Of a section that is cut nothing is used: what has no relocation would be at addresses of other code. */
+	if (left % entry)
+		return err_set(err, ERR_INVALID, "%llu bytes of relocations are not whole entries of %u",
+			       (unsigned long long)left, entry);
 	chunk = mem_alloc(CHUNK_SIZE);
-	left -= left % entry;
 	while (left) {
 		size_t n = (size_t)MIN(left, (uint64_t)CHUNK_SIZE);
 		struct cursor c;
@@ -296,8 +299,11 @@ int dwarf_relocate(const struct elf_image *img, struct dwarf_relocated *what, st
 			return err_set(err, ERR_INVALID, "relocations of machine %u are not known",
 				       img->h.machine);
 		/* Without symbols only the addends are used; for section symbols they are enough. */
-		if (rel->link && rel->link < img->n_sections &&
-		    reloc_symbols_read(&j, rel->link, &a, err) < 0)
+		if (rel->link >= img->n_sections)
+			return err_set(err, ERR_INVALID,
+				       "the symbols of its relocations are in section %u of %u", rel->link,
+				       img->n_sections);
+		if (rel->link && reloc_symbols_read(&j, rel->link, &a, err) < 0)
 			return -1;
 		if ((is_crel ? reloc_apply_crel : reloc_apply_section)(&j, rel, err) < 0)
 			return -1;

@@ -258,6 +258,41 @@ static void a_crel_section_that_is_cut_is_damage(void **state)
 	assert_reasons(&a, 1, ".debug_info: CREL ends early at offset 13");
 }
 
+/* A section that is cut, or whose symbols are nowhere: with the rest of it functions would be at addresses of others. */
+static void sections_of_relocations_that_are_damaged(void **state)
+{
+	static const char *const reasons[] = {
+		".debug_info: 47 bytes of relocations are not whole entries of 24",
+		".debug_info: the symbols of its relocations are in section 999 of ",
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(reasons); i++) {
+		AUTO(answers_done) struct answers a;
+		AUTO(buf_done) struct buf relocs = { 0 };
+		const struct symtab_info *info;
+		struct elf_writer_section *sec;
+
+		answers_init(&a, ELF_WRITER_X86_64, ET_REL);
+		add_plain(&a);
+		code_symbol(&a.w, "g", STT_FUNC, STB_GLOBAL, 0x20, 0x10);
+		a.w.symbols.p[a.w.symbols.size - 24 + 6] = 2;
+		put_reloc(&a, &relocs, false, 6, 10, 0);
+		put_reloc(&a, &relocs, false, 6, 10, 0);
+		relocs.size -= i == 0;
+		sec = elf_writer_at(&a.w.elf, elf_writer_section(&a.w.elf, ".rela.debug_info", SHT_RELA, 0,
+								 buf_bytes(&relocs)));
+		sec->info = 3;
+		sec->link = i == 1 ? 999 : 0;
+		answers_open(&a);
+		assert_answer(&a, 0, "-");
+		assert_answer(&a, 0x20, "g");
+		info = symtab_info(a.t);
+		assert_int_equal(info->n_reasons, 1);
+		if (!str_starts(info->skipped[0], str_of(reasons[i])))
+			fail_msg(STR_FMT, STR_ARG(info->skipped[0]));
+	}
+}
+
 static void only_relocations_of_unknown_kinds_are_a_loss(void **state)
 {
 	static const struct {
@@ -392,6 +427,7 @@ int main(void)
 		cmocka_unit_test(differences_that_loongarch_writes),
 		cmocka_unit_test(relocations_in_crel),
 		cmocka_unit_test(a_crel_section_that_is_cut_is_damage),
+		cmocka_unit_test(sections_of_relocations_that_are_damaged),
 		cmocka_unit_test(only_relocations_of_unknown_kinds_are_a_loss),
 		cmocka_unit_test(relocations_by_symbols_of_extended_section_numbers),
 		cmocka_unit_test(code_that_a_relocatable_link_dropped_is_nowhere),
