@@ -250,7 +250,7 @@ static void check_source(struct str path)
 
 static bool starts(const struct http_match *m, const char *prefix)
 {
-	return strncmp(m->path.p, prefix, strlen(prefix)) == 0;
+	return strncasecmp(m->path.p, prefix, strlen(prefix)) == 0;
 }
 
 static void check_artifact(const struct http_match *got, const struct model *m)
@@ -261,7 +261,8 @@ static void check_artifact(const struct http_match *got, const struct model *m)
 	unsigned status = artifact_of_path(got->route, got->parts, &what, &why);
 
 	FUZZ_CHECK(!status || (why && *why));
-	/* Paths of symbol servers of other kinds, which the model does not know: a program may be called "api". */
+	/* Paths of symbol servers of other kinds, which the model does not know: a program may be called "api". SSQP's have
+	 * no case. */
 	if (got->route->arg) {
 		FUZZ_CHECK(m->status == 404 || starts(got, "/api/elf-buildid-") ||
 			   starts(got, "/buildid/elf-buildid-"));

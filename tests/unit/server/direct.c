@@ -446,6 +446,7 @@ static void a_file_without_any_name_is_not_stored(void **state)
 	elf_writer_init(&w, ELF_WRITER_X86_64, ET_DYN);
 	elf_writer_build_id(&w, build_id_bytes(&u.key.id));
 	elf_writer_finish(&w, &f->elf);
+	elf_writer_done(&w);
 	u = announced(buf_bytes(&f->elf), "ci");
 	u.by_content = true;
 	assert_done(direct_begin(&f->s, &u, true, &err));
