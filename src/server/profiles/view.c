@@ -154,9 +154,13 @@ static bool sleeps_on(struct api *a)
 	return true;
 }
 
-static bool falls_asleep(struct api *a, const struct api_merged *m, int64_t merge_ms)
+/* @lender: of the merge, or NULL. If it took nothing, the request sleeps even if its wait has ended since. */
+static bool falls_asleep(struct api *a, const struct api_lender *lender, const struct api_merged *m,
+			 int64_t merge_ms)
 {
-	if (!names_are_awaited(a, m->n_pending))
+	bool took_nothing = lender && lender->sleeps && !lender->needs_profile;
+
+	if (!took_nothing && !names_are_awaited(a, m->n_pending))
 		return false;
 	a->looked = true;
 	a->merge_again_ms = clock_mono_ms() + REST * merge_ms;
@@ -218,9 +222,11 @@ int api_merge(struct api *a, enum profilestore_detail detail, struct api_lender 
 		lender->a = a;
 		lender->may_sleep = wait_ms != 0;
 	}
-	if (merge_sides(a, detail, m.compares && lender && !lender->compares ? NULL : lender, &m, err) < 0)
+	if (m.compares && lender && !lender->compares)
+		lender = NULL;
+	if (merge_sides(a, detail, lender, &m, err) < 0)
 		return -1;
-	if (wait_ms && falls_asleep(a, &m, clock_mono_ms() - began_ms))
+	if (wait_ms && falls_asleep(a, lender, &m, clock_mono_ms() - began_ms))
 		return API_SLEEPS;
 	if (m.compares)
 		set_scale(&m, normalise);
