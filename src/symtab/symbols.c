@@ -208,7 +208,10 @@ static const struct elf_section *opd_section(const struct elf_image *img)
 	return img->h.machine == EM_PPC64 && img->h.type != ET_REL ? elf_section_find(img, ".opd") : NULL;
 }
 
-/* The descriptors are data: a debug file has their section without bytes, which the program has at the same address. */
+/*
+ * The descriptors are data: a debug file has their section without bytes, which the program has at the same address. If that
+ * section is damaged, the symbols that need none remain.
+ */
 static int opd_read(struct symbols_reader *r, struct err *err)
 {
 	const struct elf_section *sec = opd_section(r->img), *other;
@@ -222,8 +225,11 @@ static int opd_read(struct symbols_reader *r, struct err *err)
 		img = r->program;
 		sec = other;
 	}
-	if (elf_section_read(img, sec, TABLE_MAX, &r->s->arena, &r->opd, err) < 0)
-		return -1;
+	if (elf_section_read(img, sec, TABLE_MAX, &r->s->arena, &r->opd, err) < 0) {
+		(void)err_in(err, "function descriptors");
+		if (symbols_damage_note(r->s, err) < 0)
+			return -1;
+	}
 	r->opd_lacks = !r->opd.size;
 	return 0;
 }

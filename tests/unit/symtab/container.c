@@ -425,7 +425,6 @@ static void few_dynamic_segments_are_tried(void **state)
 	assert_true(clock() - start < CLOCKS_PER_SEC);
 }
 
-/* The first ABI of 64-bit PowerPC: a function's symbol is the address of its descriptor. */
 /* Descriptors of functions at 0x1000 and 0x1040, at 0x8000; of a debug file, without their bytes. */
 static void add_descriptors(struct answers *a, bool debug)
 {
@@ -451,6 +450,7 @@ static void add_descriptors_symbols(struct answers *a)
 	code_symbol(&a->w, "two", STT_FUNC, STB_GLOBAL, 0x8018, 0x20);
 }
 
+/* The first ABI of 64-bit PowerPC: a function's symbol is the address of its descriptor. */
 static void symbols_that_name_descriptors(void **state)
 {
 	AUTO(answers_done) struct answers a;
@@ -493,6 +493,32 @@ static void without_descriptors_a_label_is_one_address(void **state)
 	assert_answer(&a, 0x1010, "00000010.plt_call.puts");
 	assert_answer(&a, 0x1014, "-");
 	assert_answer(&a, 0x1050, "-");
+}
+
+/* A program that is cut costs the names that need its descriptors, and no others. */
+static void damaged_descriptors_of_the_program_cost_no_other_symbols(void **state)
+{
+	AUTO(answers_done) struct answers program, a;
+	struct elf_writer *w = &program.w.elf;
+	struct err err = { 0 };
+
+	add_descriptors(&program, false);
+	for (unsigned i = 1; i < w->n_sections; i++)
+		if (strcmp(elf_writer_at(w, i)->name, ".opd") == 0) {
+			elf_writer_at(w, i)->off = MIB(1);
+			elf_writer_at(w, i)->off_set = true;
+		}
+	code_writer_finish(&program.w, &program.file);
+	program.src = source_of_mem(buf_bytes(&program.file), "x");
+	assert_done(elf_open(program.src, &program.img, &err));
+	add_descriptors(&a, true);
+	add_descriptors_symbols(&a);
+	code_symbol(&a.w, "00000010.plt_call.puts", STT_NOTYPE, STB_LOCAL, 0x1010, 0);
+	a.program = program.img;
+	answers_open(&a);
+	assert_answer(&a, 0x1010, "00000010.plt_call.puts");
+	assert_answer(&a, 0x1014, "-");
+	assert_int_equal(symtab_info(a.t)->n_reasons, 1);
 }
 
 /* A linkage table at 0x1800 whose entries jump through the slots of puts and exit. */
@@ -611,6 +637,7 @@ int main(void)
 		cmocka_unit_test(symbols_that_name_descriptors),
 		cmocka_unit_test(descriptors_of_a_debug_file_are_read_from_its_program),
 		cmocka_unit_test(without_descriptors_a_label_is_one_address),
+		cmocka_unit_test(damaged_descriptors_of_the_program_cost_no_other_symbols),
 		cmocka_unit_test(entries_of_the_linkage_table),
 		cmocka_unit_test(entries_of_the_linkage_table_of_aarch64),
 	};
