@@ -27,6 +27,10 @@ static const char *advice_of_asked(const struct frame_case *c)
 
 static void advise_after_sent(const struct frame_case *c, struct buf *out)
 {
+	bool was_asked = c->asked.size && c->server.size &&
+			 memmem(c->asked.p, c->asked.size, c->server.p, c->server.size);
+	struct str other = c->server.size && !was_asked ? c->server : STR("URL");
+
 	buf_add_str(out, STR("its file without debug information was sent"));
 	if (c->sent.size)
 		buf_printf(out, " from %.*s", (int)MIN(c->sent.size, (size_t)ASKED_MAX), c->sent.p);
@@ -34,8 +38,8 @@ static void advise_after_sent(const struct frame_case *c, struct buf *out)
 		buf_add_str(out, STR(" before"));
 	buf_printf(out,
 		   ", so servers after that one were not asked: remove %.*s, and ask another one alone by "
-		   "--server URL",
-		   (int)c->kept.size, c->kept.p);
+		   "--server %.*s",
+		   (int)c->kept.size, c->kept.p, (int)other.size, other.p);
 }
 
 static void advise_servers(const struct frame_case *c, struct buf *out)
@@ -228,14 +232,12 @@ static const char *advice_of_refusals(const struct frame_case *c)
 		return "";
 	if (c->at_server)
 		return ". If a server answered 401 or 403, add credentials to its URL (USER:PASSWORD@HOST); "
-		       "if "
-		       "one redirects to another host, allow that by --upstream-redirects, or name that "
+		       "if one redirects to another host, allow that by --upstream-redirects, or name that "
 		       "host; "
 		       "if one sent a file of another build ID, replace the file there";
 	return ". If a server answered 401 or 403, put credentials into the file $DEBUGINFOD_HEADERS_FILE; "
-	       "if "
-	       "one redirects where no client may follow, name the server that has the file; if one sent a "
-	       "file of another build ID, replace the file there";
+	       "if one redirects where no client may follow, name the server that has the file; "
+	       "if one sent a file of another build ID, replace the file there";
 }
 
 void frame_advice(const struct frame_case *c, struct buf *out)

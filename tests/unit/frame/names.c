@@ -258,6 +258,15 @@ static void servers_that_were_not_asked_are_not_named(void **state)
 	assert_advice(
 		&c, "its file without debug information was sent before, so servers after that one were not "
 		    "asked: remove /cache/x, and ask another one alone by --server URL");
+	/* The distribution's server is named, unless it may be the one that sent the file. */
+	c.server = STR("https://d");
+	assert_advice(
+		&c, "its file without debug information was sent before, so servers after that one were not "
+		    "asked: remove /cache/x, and ask another one alone by --server https://d");
+	c.asked = STR("http://a https://d");
+	assert_advice(
+		&c, "its file without debug information was sent before, so servers after that one were not "
+		    "asked: remove /cache/x, and ask another one alone by --server URL");
 	c = (struct frame_case){ .reason = FRAME_NO_DEBUG_INFO,
 				 .at_server = true,
 				 .asked = STR("http://a http://b"),
