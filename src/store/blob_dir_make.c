@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The folder of a store: its marker says that it is one. It is written last, so a folder without it that has nothing but the
- * folders of a store was left by a process that was killed while it made one.
+ * folders of a store was left by a process that was killed while it made one, or has lost it if there are records.
  */
 #include "store/blob_dir.h"
+
+#include "base/hash.h"
 
 #define MARKER_HEAD "lode store "
 #define MARKER_MAX  KIB(4)
@@ -44,13 +46,19 @@ static bool folder_is_of_store(const char *path)
 	return true;
 }
 
-/* Records are written after the marker: it was there. */
+/* Records are written after the marker: it was there. A folder "keys" with anything but their folders is another program's. */
 static bool folder_has_records(const char *path)
 {
 	AUTO(folder_entries_done) struct folder_entries names = { 0 };
 	AUTO(mem_freep) char *keys = mem_printf("%s/keys", path);
 
-	return folder_is_of_store(path) && folder_entries_read(keys, &names, NULL) == 0 && names.n;
+	if (!folder_is_of_store(path) || folder_entries_read(keys, &names, NULL) < 0)
+		return false;
+	for (size_t i = 0; i < names.n; i++)
+		if (strlen(names.v[i]) != 2 || hex_digit(names.v[i][0], false) < 0 ||
+		    hex_digit(names.v[i][1], false) < 0)
+			return false;
+	return names.n;
 }
 
 static int store_folder_create(const char *path, struct err *err)

@@ -374,6 +374,13 @@ static void a_missing_marker_of_a_folder_is_written_again(void **state)
 		assert_true(str_eq(buf_str(&text), STR("lode store 1\n")));
 	}
 	/* With anything else it is the folder of somebody else. */
+	assert_int_equal(unlink(marker), 0);
+	snprintf(other, sizeof(other), "%s/keys/id_ed25519", path);
+	assert_done(dir_make(other, 0755, &err));
+	assert_fails(blobs_open_dir(path, false, &b, &err), ERR_IO, "no store");
+	assert_int_equal(rmdir(other), 0);
+	assert_done(blobs_open_dir(path, true, &b, &err));
+	b->ops->close(b);
 	snprintf(other, sizeof(other), "%s/src", path);
 	assert_done(dir_make(other, 0755, &err));
 	assert_int_equal(unlink(marker), 0);
