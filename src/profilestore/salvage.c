@@ -131,7 +131,8 @@ int salvage_repair(const char *dir, const struct db_options *o, int64_t now_ms, 
 	}
 	if (db_files_move(path, aside, true, err) < 0)
 		return -1;
-	text = mem_printf("%s; %llu profiles were kept, %llu were lost", reason,
+	/* Not the whole reason: readers of the file take 511 bytes of it. */
+	text = mem_printf("%.300s; %llu profiles were kept, %llu were lost", reason,
 			  (unsigned long long)ret->n_profiles, (unsigned long long)ret->n_lost);
 	salvage_note_reason(aside, text);
 	if (rename(new_path, path) != 0)
