@@ -42,6 +42,26 @@ static void abbreviations_in_any_order_and_without_an_end(void **state)
 	assert_answer(&a, 0x1000, "f at /src/a.c:10");
 }
 
+/* The unit's root and its other DIEs have different readers, and both have to find the abbreviations after this one. */
+static void an_abbreviation_with_a_number_of_over_64_bits_ends_no_table(void **state)
+{
+	/* Code 127, a variable without children, its value an implicit constant of 71 bits. */
+	static const uint8_t unused[] = { 0x7f, 0x34, 0,    0x1c, 0x21, 0x80, 0x80, 0x80, 0x80,
+					  0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x01, 0,    0 };
+	AUTO(answers_done) struct answers a;
+	AUTO(buf_done) struct buf table = { 0 };
+
+	answers_init(&a, ELF_WRITER_X86_64, ET_DYN);
+	add_plain(&a);
+	buf_add_str(&table, buf_str(&a.w.abbrev));
+	a.w.abbrev.size = 0;
+	buf_add(&a.w.abbrev, unused, sizeof(unused));
+	buf_add_str(&a.w.abbrev, buf_str(&table));
+	answers_open(&a);
+	assert_answer(&a, 0x1000, "f at /src/a.c:10");
+	assert_int_equal(symtab_info(a.t)->n_skipped, 0);
+}
+
 static void a_missing_supplementary_file_is_reported(void **state)
 {
 	AUTO(answers_done) struct answers a;
@@ -113,6 +133,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(every_version_target_and_offset_size),
 		cmocka_unit_test(abbreviations_in_any_order_and_without_an_end),
+		cmocka_unit_test(an_abbreviation_with_a_number_of_over_64_bits_ends_no_table),
 		cmocka_unit_test(a_missing_supplementary_file_is_reported),
 		cmocka_unit_test(a_missing_split_file_leaves_lines_and_symbols),
 		cmocka_unit_test(damage_in_one_unit_loses_only_that_unit),
