@@ -200,7 +200,7 @@ static int reloc_apply_section(struct reloc_job *j, const struct elf_section *re
 		r = elf_section_stream(j->img, rel, &s, err);
 	if (r)
 		return r < 0 ? -1 : 0;
-	/* Of a section that is cut nothing is used: what has no relocation would be at addresses of other code. */
+	/* A section that is cut is not applied at all: places without their relocation would be at addresses of other code. */
 	if (left % entry)
 		return err_set(err, ERR_INVALID, "%llu bytes of relocations are not whole entries of %u",
 			       (unsigned long long)left, entry);

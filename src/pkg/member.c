@@ -93,7 +93,7 @@ static bool source_is_ar(struct source *src)
 	size_t got;
 
 	return source_read(src, 0, head, sizeof(head), SOURCE_RANDOM, &got, NULL) == 0 &&
-	       got == sizeof(head) && memcmp(head, "!<arch>\n", sizeof(head)) == 0;
+	       ar_detect(bytes_of(head, got));
 }
 
 static int archive_refused(struct source *src, struct err *err)

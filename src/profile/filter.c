@@ -175,7 +175,7 @@ void profile_filters_done(struct profile_filters *f)
 
 /* ---- matches ---- */
 
-/* Of a string of the profile; @none: those of what is shown if it is empty. */
+/* Matches of a string of the profile; @none: matches of the text that views show in place of an empty one. */
 static uint8_t string_matches(const struct profile_filtered *in, uint32_t s, uint8_t none)
 {
 	uint8_t *known = &in->known[s];

@@ -26,8 +26,8 @@ enum profile_group {
 bool profile_group_parse(struct str s, enum profile_group *ret);
 
 /*
- * The content of the tree. Zeroed: everything, by function. Patterns are POSIX extended, and filter.h says what they match:
- * `by` does not change the samples that `focus` and `ignore` select.
+ * The content of the tree. Zeroed: everything, by function. Patterns are POSIX extended, and filter.h has the texts that they
+ * match: `by` does not change the samples that `focus` and `ignore` select.
  */
 struct profile_view {
 	enum profile_group by;

@@ -546,7 +546,7 @@ static enum verdict try_all(struct s3 *s, const struct call_request *req, struct
 	}
 }
 
-/* A 404 without a body, whoever sent it: the request that asks for the reason (object.c) is the one that counts. */
+/* A 404 without a body, of the bucket or of a proxy: the request for the reason (object.c) is the one that counts. */
 static bool reason_is_missing(const struct call_request *req, enum verdict v)
 {
 	return v == VERDICT_MISSING && strcmp(req->method, "HEAD") == 0;

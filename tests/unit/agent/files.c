@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The list of mapped files and the reader's thread, over a parser that is scripted here: which files are the same, in which
- * order they are read, what they cost while they wait, and when they are forgotten. Files are memfds: regular files that have
+ * The list of mapped files and the reader's thread, over a parser that is scripted here: which files are the same, the
+ * order of reading, the cost of waiting files, and when a file is forgotten. Files are memfds: regular files that have
  * an inode and a time of change as others do.
  */
 #include "test.h"
@@ -506,7 +506,7 @@ static void the_vdso_is_one_file_of_its_own(void **state)
 	assert_int_equal(file->n_refs, 1); /* it is never forgotten */
 }
 
-/* ---- what is forgotten ---- */
+/* ---- forgotten files ---- */
 
 static void get_and_release(struct files_fixture *f, unsigned n)
 {
