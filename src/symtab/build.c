@@ -5,6 +5,7 @@
 #include "symtab/build.h"
 
 #include <stdlib.h>
+#include "symtab/go.h"
 
 #define ROOM_KEPT MIB(4) /* of the buffer of a unit's bytes */
 
@@ -100,12 +101,13 @@ static size_t dwarf_spans(const struct build *b, struct span **ret)
 
 static int build_read_go(struct build *b, struct err *err)
 {
+	const struct elf_image *img = b->o->program && go_in_program(b->img) ? b->o->program : b->img;
 	struct go_scope scope = { .code = b->code, .n_code = b->n_code };
 	AUTO(mem_freep) struct span *dwarf = NULL;
 
 	scope.n_dwarf = dwarf_spans(b, &dwarf);
 	scope.dwarf = dwarf;
-	if (go_read(b->batches[0], b->img, &scope, &b->go_err) == 0)
+	if (go_read(b->batches[0], img, &scope, &b->go_err) == 0)
 		return 0;
 	err_in(&b->go_err, "Go's table");
 	if (err_is_input(&b->go_err))

@@ -143,6 +143,15 @@ static const struct elf_section *table_section(const struct elf_image *img)
 	return sec ? sec : elf_section_find(img, ".data.rel.ro.gopclntab");
 }
 
+bool go_in_program(const struct elf_image *img)
+{
+	const struct elf_section *sec = table_section(img);
+
+	if (!sec)
+		sec = elf_section_find(img, ".go.buildinfo");
+	return sec && sec->type == SHT_NOBITS && !elf_debug_section(img, ".debug_info");
+}
+
 int go_table_find(struct go *g, struct err *err)
 {
 	const struct elf_section *sec = table_section(g->img);

@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include "base/search.h"
 #include "base/sort.h"
+#include "symtab/go.h"
 
 #define TABLE_MAX MIB(1024)
 /* Symbol tables of one file, for each of which all sections are searched. Files have one of each of two kinds. */
@@ -456,7 +457,7 @@ bool symtab_needs_program(const struct elf_image *img)
 {
 	const struct elf_section *opd = opd_section(img);
 
-	return !has_symbol_table(img) || (opd && opd->type == SHT_NOBITS);
+	return !has_symbol_table(img) || (opd && opd->type == SHT_NOBITS) || go_in_program(img);
 }
 
 int symbols_read(struct symbols *s, const struct elf_image *img, const struct elf_image *program,

@@ -84,6 +84,16 @@ def without_bytes(src, dst):
     dst.write_bytes(data)
 
 
+def with_debug_file(program):
+    """A stripped copy with a link to a debug file that has symbols and no DWARF."""
+    slim, debug, out = (program.with_name(f"{program.name}.{end}") for end in ("slim", "symbols", "linked"))
+    run("strip", "-g", "-o", str(slim), str(program))
+    run("objcopy", "--only-keep-debug", str(slim), str(debug))
+    run("strip", "-s", "-o", str(out), str(slim))
+    run("objcopy", f"--add-gnu-debuglink={debug}", str(out))
+    return out
+
+
 def copies(program):
     def made(name, *args):
         out = program.with_name(program.name + "." + name)
@@ -96,6 +106,7 @@ def copies(program):
     without_sections(stripped, bare)
     without_bytes(stripped, nobits)
     yield stripped
+    yield with_debug_file(program)
     yield made("notext", "objcopy", "-S", "-R", ".text")
     if program.name != "cgopie":  # without sections its description is found, but only relocations write it
         yield bare

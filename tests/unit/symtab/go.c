@@ -554,6 +554,49 @@ static void a_table_without_a_section_is_found_by_its_start(void **state)
 	}
 }
 
+/* What `objcopy --only-keep-debug` leaves of a program after `strip -g`; with external linking the table has no section. */
+static void the_table_of_a_debug_file_is_read_from_its_program(void **state)
+{
+	for (int named = 0; named < 2; named++) {
+		AUTO(answers_done) struct answers program, a;
+		struct made m;
+		unsigned at;
+
+		made_without_start(&m, &program, ET_EXEC, 0x1000);
+		make_new(&m, 0xfffffff1, 0x1000);
+		at = elf_writer_section(&program.w.elf, named ? ".gopclntab" : ".data.rel.ro", SHT_PROGBITS,
+					SHF_ALLOC, buf_bytes(&m.b));
+		elf_writer_at(&program.w.elf, at)->addr = TABLE;
+		elf_writer_section(&program.w.elf, ".go.buildinfo", SHT_PROGBITS, SHF_ALLOC,
+				   bytes_of("x", 1));
+		code_symbol(&program.w, "main.main", STT_FUNC, STB_GLOBAL, 0x1000, 0x40);
+		answers_open(&program);
+		assert_false(symtab_needs_program(program.img));
+		buf_done(&m.b);
+		made_without_start(&m, &a, ET_EXEC, 0x1000);
+		code_symbol(&a.w, "main.main", STT_FUNC, STB_GLOBAL, 0x1000, 0x40);
+		elf_writer_nobits(&a.w.elf, named ? ".gopclntab" : ".go.buildinfo", SHF_ALLOC, 0x100);
+		a.program = program.img;
+		answers_open(&a);
+		assert_true(symtab_needs_program(a.img));
+		make_new(&m, 0xfffffff1, 0x1000);
+		check_functions(&m, "main.main");
+	}
+}
+
+/* A debug file with DWARF has all functions: its program is not fetched. */
+static void a_debug_file_with_dwarf_needs_no_table(void **state)
+{
+	AUTO(answers_done) struct answers a;
+
+	answers_init(&a, ELF_WRITER_X86_64, ET_EXEC);
+	add_plain(&a);
+	code_symbol(&a.w, "f", STT_FUNC, STB_GLOBAL, 0x1000, 0x100);
+	elf_writer_nobits(&a.w.elf, ".gopclntab", SHF_ALLOC, 0x100);
+	answers_open(&a);
+	assert_false(symtab_needs_program(a.img));
+}
+
 static void a_damaged_table_is_listed(void **state)
 {
 	AUTO(answers_done) struct answers a;
@@ -582,6 +625,8 @@ int main(void)
 		cmocka_unit_test(the_entry_point_tells_the_start_of_the_code),
 		cmocka_unit_test(without_the_start_of_the_code_nothing_is_named),
 		cmocka_unit_test(a_table_without_a_section_is_found_by_its_start),
+		cmocka_unit_test(the_table_of_a_debug_file_is_read_from_its_program),
+		cmocka_unit_test(a_debug_file_with_dwarf_needs_no_table),
 		cmocka_unit_test(a_damaged_table_is_listed),
 	};
 
