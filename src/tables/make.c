@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The stages of a build. A table: the one in the store; else of the debug file, or of the program; with its
- * supplementary and its split files, and the program, if the debug file has no symbol table or no function descriptors;
- * converted; put into the store. A layout: of the program, or of the debug file.
+ * supplementary and its split files, and the program, if only that has the symbol table, the function descriptors or
+ * Go's table; converted; put into the store. A layout: of the program, or of the debug file.
  *
  * Without any of these: of a file with the program's dynamic symbols, which an agent sent.
  *
@@ -12,6 +12,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include "symtab/go.h"
 #include "tables/internal.h"
 
 #define INCOMPLETE_MS (10 * 60 * 1000)
@@ -419,6 +420,19 @@ static bool is_better_table(const struct build *b)
 				       elf_debug_section(m->file.img, ".debug_line"));
 }
 
+/* The debug file has no bytes of Go's table: they are in its program alone. */
+static bool needs_go_table(const struct build *b)
+{
+	const struct build_making *m = b->making;
+
+	return !m->from_executable && !m->file.dynsym && go_in_program(m->file.img);
+}
+
+static bool old_has_go_table(const struct build *b)
+{
+	return symtab_info(b->old->table)->flags & SYMTAB_HAS_GO;
+}
+
 /* ---- the stages of a table: each sets the next stage, or the entry ---- */
 
 static enum make_outcome stage_store(struct build *b)
@@ -503,7 +517,10 @@ static enum make_outcome stage_alt(struct build *b)
 	if (!m->splits)
 		m->splits = splits_new(b->tables, &b->key.id, m->file.img, &m->file.answer);
 	m->stage = AT_PROGRAM;
-	return has_old(b) && !is_better_table(b) ? end_with_old(b) : MAKE_DONE;
+	if (!has_old(b) || is_better_table(b))
+		return MAKE_DONE;
+	/* The program may have come since. */
+	return needs_go_table(b) && !old_has_go_table(b) ? MAKE_DONE : end_with_old(b);
 }
 
 /* Without the program the table is built all the same. */
@@ -519,6 +536,10 @@ static enum make_outcome stage_program(struct build *b)
 		if (m->symbols.img && frame_moved(m->symbols.img, m->file.img))
 			fetched_done(&m->symbols);
 	}
+	/* Without the program the new table is no better than the old one, or it has lost the lines of Go. */
+	if (has_old(b) && !m->symbols.img && needs_go_table(b) &&
+	    (old_has_go_table(b) || !is_better_table(b)))
+		return end_with_old(b);
 	m->stage = AT_TABLE;
 	return MAKE_DONE;
 }

@@ -66,6 +66,123 @@ static void a_table_that_lacks_something_is_replaced_before_the_answer(void **st
 	tables_fixture_close(&p);
 }
 
+/* Go's table, of layout 1.2, of one function at 0x1000. */
+static void go_table_write(struct elf_writer *w, struct buf *out)
+{
+	elf_writer_put(w, out, 0xfffffffb, 4);
+	elf_writer_put(w, out, 0x08010000, 4); /* the sizes of instructions and words */
+	elf_writer_put(w, out, 1, 8);
+	elf_writer_put(w, out, 0x1000, 8);
+	elf_writer_put(w, out, 48, 8);
+	elf_writer_put(w, out, 0x1100, 8);
+	elf_writer_put(w, out, 0, 8); /* files */
+	elf_writer_put(w, out, 0x1000, 8);
+	elf_writer_put(w, out, 88, 4);
+	for (unsigned i = 0; i < 7; i++)
+		elf_writer_put(w, out, 0, 4); /* no files, lines, calls, data */
+	buf_add(out, "main.main", 10);
+	buf_add(out, "12345678", 8);
+}
+
+/* A Go program without DWARF, or its debug file, which has a symbol and no bytes of Go's table. */
+static void put_go_file(struct tables_fixture *p, uint32_t n, bool debug)
+{
+	AUTO(buf_done) struct buf table = { 0 };
+	struct build_id id = tables_fixture_id(n);
+	struct buf file = { 0 };
+	struct code_writer w;
+
+	code_writer_init(&w, ELF_WRITER_X86_64, ET_EXEC);
+	elf_writer_build_id(&w.elf, build_id_bytes(&id));
+	go_table_write(&w.elf, &table);
+	if (debug) {
+		code_symbol(&w, "plain", STT_FUNC, STB_GLOBAL, 0x1000, 0x100);
+		elf_writer_nobits(&w.elf, ".gopclntab", SHF_ALLOC, table.size);
+	} else {
+		elf_writer_section(&w.elf, ".gopclntab", SHT_PROGBITS, SHF_ALLOC, buf_bytes(&table));
+	}
+	code_writer_finish(&w, &file);
+	code_writer_done(&w);
+	tables_fixture_put(p, debug ? RESOLVE_DEBUGINFO : RESOLVE_EXECUTABLE, n, &file);
+}
+
+static void gos_table_comes_with_the_program(void **state)
+{
+	for (int kept = 0; kept < 2; kept++) {
+		struct tables_stats stats;
+		struct tables_module m;
+		struct tables_fixture p;
+
+		tables_fixture_open(&p, true);
+		put_go_file(&p, 1, true);
+		assert_string_equal(ask_fresh(&p, 1, &m), "plain of /file");
+		assert_true(m.lacking);
+		/* Without the program no other table is made. */
+		renew(&p, 1, false);
+		assert_string_equal(ask_fresh(&p, 1, NULL), "plain of /file");
+		tables_stats(p.s, &stats);
+		assert_int_equal(stats.n_made, 1);
+		put_go_file(&p, 1, false);
+		/* The table in the store is the first answer of another process. */
+		if (kept) {
+			tables_fixture_reopen(&p);
+			(void)ask_fresh(&p, 1, NULL);
+		} else {
+			renew(&p, 1, false);
+		}
+		assert_string_equal(ask_fresh(&p, 1, &m), "main.main of /file");
+		assert_false(m.lacking);
+		tables_fixture_close(&p);
+	}
+}
+
+/* Move the table of @n from one store to the other, as one of an earlier maker. */
+static void move_aged_table(struct tables_fixture *from, struct tables_fixture *to, uint32_t n)
+{
+	struct store_key key = { tables_fixture_id(n), STORE_SYMTAB, STR("") };
+	AUTO(buf_done) struct buf table = { 0 };
+	AUTO(arena_done) struct arena a = { 0 };
+	struct store_meta meta;
+	struct source *src;
+	struct err err = { 0 };
+	char version[12];
+
+	snprintf(version, sizeof(version), "%d", SYMTAB_VERSION);
+	key.arg = str_of(version);
+	assert_done(store_open_object(from->store, &key, &a, &meta, &src, &err));
+	assert_done(
+		source_read_full(src, 0, buf_reserve(&table, src->size), src->size, SOURCE_SEQUENTIAL, &err));
+	table.size = src->size;
+	source_close(src);
+	tables_fixture_age(&table);
+	assert_done(store_put_bytes(to->store, &key, &meta, true, buf_bytes(&table), STORE_ALWAYS, &err));
+}
+
+static void gos_table_stays_when_the_program_is_gone(void **state)
+{
+	struct tables_fixture p, later;
+	struct tables_module m;
+
+	tables_fixture_open(&p, true);
+	put_go_file(&p, 1, true);
+	put_go_file(&p, 1, false);
+	assert_string_equal(ask_fresh(&p, 1, NULL), "main.main of /file");
+	tables_fixture_open(&later, true);
+	put_go_file(&later, 1, true);
+	move_aged_table(&p, &later, 1);
+	for (int i = 0; i < 3; i++) {
+		assert_string_equal(ask_fresh(&later, 1, &m), "main.main of /file");
+		assert_true(m.lacking);
+		renew(&later, 1, false);
+	}
+	put_go_file(&later, 1, false);
+	renew(&later, 1, false);
+	assert_string_equal(ask_fresh(&later, 1, &m), "main.main of /file");
+	assert_false(m.lacking);
+	tables_fixture_close(&later);
+	tables_fixture_close(&p);
+}
+
 static void a_table_of_a_replaced_file_is_made_again(void **state)
 {
 	struct tables_stats stats;
@@ -261,6 +378,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_miss_is_forgotten_when_something_new_is_here),
 		cmocka_unit_test(a_table_that_lacks_something_is_replaced_before_the_answer),
+		cmocka_unit_test(gos_table_comes_with_the_program),
+		cmocka_unit_test(gos_table_stays_when_the_program_is_gone),
 		cmocka_unit_test(a_table_of_a_replaced_file_is_made_again),
 		cmocka_unit_test(a_supplementary_file_renews_the_tables_that_lack_it),
 		cmocka_unit_test(a_request_that_waits_for_upstream_gets_the_pushed_file),
