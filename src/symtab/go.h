@@ -102,7 +102,7 @@ int go_part_read(const struct go *g, const struct go_part *p, struct arena *a, s
 enum { GO_NONE = 1 };
 /* Find the table: a section or, in a file without sections, the bytes that start like one. GO_NONE. */
 int go_table_find(struct go *g, struct err *err);
-/* Whether the file is a debug file without DWARF, and only its program has the bytes of Go's table. */
+/* Whether the file is a debug file without DWARF of Go, and only its program has the bytes of Go's table. */
 bool go_in_program(const struct elf_image *img);
 /* Read the table's header. ERR_INVALID: there is none, or it is damaged. */
 int go_head_read(struct go *g, struct err *err);

@@ -143,13 +143,22 @@ static const struct elf_section *table_section(const struct elf_image *img)
 	return sec ? sec : elf_section_find(img, ".data.rel.ro.gopclntab");
 }
 
+/*
+ * Go's linker writes .debug_gdb_scripts beside its DWARF. Without that section the DWARF is of C alone: with `-ldflags=-w`
+ * the units of a C compiler remain.
+ */
+static bool has_go_dwarf(const struct elf_image *img)
+{
+	return elf_debug_section(img, ".debug_info") && elf_debug_section(img, ".debug_gdb_scripts");
+}
+
 bool go_in_program(const struct elf_image *img)
 {
 	const struct elf_section *sec = table_section(img);
 
 	if (!sec)
 		sec = elf_section_find(img, ".go.buildinfo");
-	return sec && sec->type == SHT_NOBITS && !elf_debug_section(img, ".debug_info");
+	return sec && sec->type == SHT_NOBITS && !has_go_dwarf(img);
 }
 
 int go_table_find(struct go *g, struct err *err)

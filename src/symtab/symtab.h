@@ -60,7 +60,7 @@ struct symtab_options {
 	/*
 	 * NULL, or the program whose debug file is converted, with the same addresses: its linkage table is read, the
 	 * function descriptors of 64-bit PowerPC's first ABI (data, whose bytes a debug file lacks), and its symbols, too,
-	 * where the debug file has no symbol table (after `eu-strip -g -f`), and Go's table where it has no DWARF.
+	 * where the debug file has no symbol table (after `eu-strip -g -f`), and Go's table where it has no DWARF of Go.
 	 */
 	const struct elf_image *program;
 	const struct elf_image *alt;     /* supplementary file, or NULL */
@@ -94,7 +94,7 @@ struct symtab_hidden {
 	uint64_t n_ranges, size, lines_size;
 };
 
-/* Whether options.program has names that the debug file @img lacks: its symbol table, descriptors, or Go's table. */
+/* Whether the debug file @img lacks names that options.program adds: of its symbol table, descriptors, or Go's table. */
 bool symtab_needs_program(const struct elf_image *img);
 
 struct symtab_stats {

@@ -584,8 +584,8 @@ static void the_table_of_a_debug_file_is_read_from_its_program(void **state)
 	}
 }
 
-/* A debug file with DWARF has all functions: its program is not fetched. */
-static void a_debug_file_with_dwarf_needs_no_table(void **state)
+/* A debug file with DWARF of Go has all functions: its program is not fetched. */
+static void a_debug_file_with_dwarf_of_go_needs_no_table(void **state)
 {
 	AUTO(answers_done) struct answers a;
 
@@ -593,8 +593,39 @@ static void a_debug_file_with_dwarf_needs_no_table(void **state)
 	add_plain(&a);
 	code_symbol(&a.w, "f", STT_FUNC, STB_GLOBAL, 0x1000, 0x100);
 	elf_writer_nobits(&a.w.elf, ".gopclntab", SHF_ALLOC, 0x100);
+	elf_writer_section(&a.w.elf, ".debug_gdb_scripts", SHT_PROGBITS, 0, bytes_of("\1x", 3));
 	answers_open(&a);
 	assert_false(symtab_needs_program(a.img));
+}
+
+/* C code beside a Go library that was linked with -ldflags=-w. */
+static void dwarf_of_c_alone_leaves_gos_table_to_the_program(void **state)
+{
+	AUTO(answers_done) struct answers program, a;
+	struct made m;
+	unsigned at;
+
+	made_without_start(&m, &program, ET_EXEC, 0x1000);
+	make_new(&m, 0xfffffff1, 0x1000);
+	at = elf_writer_section(&program.w.elf, ".gopclntab", SHT_PROGBITS, SHF_ALLOC, buf_bytes(&m.b));
+	elf_writer_at(&program.w.elf, at)->addr = TABLE;
+	answers_open(&program);
+	buf_done(&m.b);
+	made_without_start(&m, &a, ET_EXEC, 0x1000);
+	code_unit_begin(&a.w);
+	code_die(&a.w, T_COMPILE, true, A_LANGUAGE, F_DATA1, U(0x1d), 0u);
+	code_die(&a.w, T_SUBPROGRAM, false, A_NAME, F_STRING, S("c"), A_LOW, F_ADDR, U(0x1800), A_HIGH,
+		 F_DATA4, U(0x100), 0u);
+	code_up(&a.w);
+	code_unit_end(&a.w);
+	code_symbol(&a.w, "main.main", STT_FUNC, STB_GLOBAL, 0x1000, 0x40);
+	elf_writer_nobits(&a.w.elf, ".gopclntab", SHF_ALLOC, 0x100);
+	a.program = program.img;
+	answers_open(&a);
+	assert_true(symtab_needs_program(a.img));
+	assert_answer(&a, 0x1800, "c");
+	make_new(&m, 0xfffffff1, 0x1000);
+	check_functions(&m, "main.main");
 }
 
 static void a_damaged_table_is_listed(void **state)
@@ -626,7 +657,8 @@ int main(void)
 		cmocka_unit_test(without_the_start_of_the_code_nothing_is_named),
 		cmocka_unit_test(a_table_without_a_section_is_found_by_its_start),
 		cmocka_unit_test(the_table_of_a_debug_file_is_read_from_its_program),
-		cmocka_unit_test(a_debug_file_with_dwarf_needs_no_table),
+		cmocka_unit_test(a_debug_file_with_dwarf_of_go_needs_no_table),
+		cmocka_unit_test(dwarf_of_c_alone_leaves_gos_table_to_the_program),
 		cmocka_unit_test(a_damaged_table_is_listed),
 	};
 
