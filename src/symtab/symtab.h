@@ -17,7 +17,7 @@
  * Goes up when tables of the same format become better: when calls, lines or names are read that were lost before. Tables
  * of an earlier maker are read, and caches build them again. 0: made before there was this number.
  */
-#define SYMTAB_MAKER       8
+#define SYMTAB_MAKER       9
 #define SYMTAB_MAX_HEAD    MIB(64)
 #define SYMTAB_MAX_BLOCK   MIB(256)
 #define SYMTAB_MAX_SYMBOLS (32u << 20)
