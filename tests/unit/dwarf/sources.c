@@ -207,6 +207,23 @@ static void units_of_any_shape(void **state)
 	}
 }
 
+/* The root's abbreviation is after one with an implicit constant of 77 bits. */
+static void a_number_of_over_64_bits_ends_no_table_of_abbreviations(void **state)
+{
+	static const uint8_t unused[] = { 0x7f, 0x34, 0,    0x1c, 0x21, 0x80, 0x80, 0x80, 0x80,
+					  0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x01, 0,    0 };
+	AUTO(input_done) struct input in = { 0 };
+	AUTO(buf_done) struct buf table = { 0 };
+
+	input_init(&in, ELF_WRITER_X86_64, ET_DYN);
+	add_usual(&in, 4, false, DWARF_WRITER_STRING);
+	buf_add_str(&table, buf_str(&in.dwarf.abbrev));
+	in.dwarf.abbrev.size = 0;
+	buf_add(&in.dwarf.abbrev, unused, sizeof(unused));
+	buf_add_str(&in.dwarf.abbrev, buf_str(&table));
+	assert_sources(&in, NULL, names);
+}
+
 static void entries_with_every_kind_of_content(void **state)
 {
 	for (int form = DWARF_WRITER_STRING; form <= DWARF_WRITER_STRX4; form++) {
@@ -466,6 +483,7 @@ int main(void)
 		cmocka_unit_test(split_units_and_their_skeletons),
 		cmocka_unit_test(type_units_are_skipped_and_partial_ones_read),
 		cmocka_unit_test(units_of_any_shape),
+		cmocka_unit_test(a_number_of_over_64_bits_ends_no_table_of_abbreviations),
 		cmocka_unit_test(entries_with_every_kind_of_content),
 		cmocka_unit_test(before_dwarf_5_the_primary_file_is_the_units_name),
 		cmocka_unit_test(names_that_stay_relative_are_kept),
