@@ -181,10 +181,9 @@ struct wal_scan {
 	uint64_t n_sound;     /* frames before the first damaged one */
 	uint64_t last_commit; /* of them; 0: none */
 	struct wal_sum sum;   /* of frame n_sound */
-	uint64_t
-		chain_commit; /* the last commit of frames that continue each other after the damaged one; 0: none */
-	uint64_t n_commits; /* of these frames */
-	uint32_t n_pages;   /* of the database, at the last commit */
+	/* The last commit of frames that continue each other after a damaged one; 0: none. Most commits of such a chain. */
+	uint64_t chain_commit, most_commits;
+	uint32_t n_pages; /* of the database, at the last commit */
 	uint32_t most_pages;
 };
 
@@ -192,6 +191,7 @@ static int wal_scan(struct wal_file *f, bool header_is_sound, struct wal_scan *r
 {
 	struct wal_sum before = f->sum;
 	bool within = header_is_sound;
+	uint64_t n_commits = 0; /* of this chain */
 
 	*ret = (struct wal_scan){ .sum = f->sum };
 	for (uint64_t i = 1; i <= f->n_frames; i++) {
@@ -208,6 +208,9 @@ static int wal_scan(struct wal_file *f, bool header_is_sound, struct wal_scan *r
 			ret->sum = sum;
 		}
 		within &= sound;
+		/* Frames may be damaged in several places. Remains of other transactions have other salts, or no commit. */
+		if (!sound)
+			n_commits = 0;
 		if (sound && frame.n_pages) {
 			ret->n_pages = frame.n_pages;
 			ret->most_pages = MAX(ret->most_pages, frame.n_pages);
@@ -215,11 +218,9 @@ static int wal_scan(struct wal_file *f, bool header_is_sound, struct wal_scan *r
 				ret->last_commit = i;
 			else
 				ret->chain_commit = i;
-			ret->n_commits += !within;
+			n_commits += !within;
+			ret->most_commits = MAX(ret->most_commits, n_commits);
 		}
-		/* Remains of other transactions do not continue each other. */
-		if (!sound && !within && ret->n_commits)
-			break;
 		before = frame.sum;
 	}
 	return 0;
@@ -294,7 +295,7 @@ static uint64_t committed_frames(const struct wal_file *f, const struct wal_expe
 	*ret_certain = true;
 	if (known)
 		return x->n_frames > x->n_copied ? x->n_frames : 0;
-	*ret_certain = scan->n_commits >= COMMITS_SYNCED;
+	*ret_certain = scan->most_commits >= COMMITS_SYNCED;
 	return scan->chain_commit;
 }
 

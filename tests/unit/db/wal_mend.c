@@ -158,6 +158,30 @@ static void no_commit_is_lost_to_a_flipped_byte(void **state)
 		}
 }
 
+/* Frames between two damaged ones, and after the last one, continue each other. */
+static void no_commit_is_lost_to_bytes_flipped_in_several_places(void **state)
+{
+	struct wal_fixture *f = *state;
+	size_t n = (f->wal_is.size - 32) / FRAME;
+
+	assert_true(n > 60);
+	for (size_t first = 5; first < 20; first++) {
+		const size_t frames[] = { first, first + 1, first + 15, n - 12 };
+		struct db_wal_damage d;
+		int r;
+
+		for (size_t i = 0; i < ARRAY_SIZE(frames); i++)
+			f->wal_is.p[32 + frames[i] * FRAME + 300] ^= 4;
+		put_back(f, f->wal_is.size, false);
+		for (size_t i = 0; i < ARRAY_SIZE(frames); i++)
+			f->wal_is.p[32 + frames[i] * FRAME + 300] ^= 4;
+		r = mend(f, &d);
+		if (r != DB_WAL_DAMAGED || d.frame != first + 1 || d.n_there != n)
+			fail_msg("frame %zu of %zu: %d, frame %llu of %llu", first + 1, n, r,
+				 (unsigned long long)d.frame, (unsigned long long)d.n_there);
+	}
+}
+
 static void a_damaged_header_hides_nothing(void **state)
 {
 	struct wal_fixture *f = *state;
@@ -194,6 +218,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		T(a_sound_wal_stays),
 		T(no_commit_is_lost_to_a_flipped_byte),
+		T(no_commit_is_lost_to_bytes_flipped_in_several_places),
 		T(a_damaged_header_hides_nothing),
 		T(a_cut_is_told_from_a_commit_that_was_cut_off),
 	};
