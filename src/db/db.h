@@ -116,6 +116,7 @@ struct db_raw_value {
 #define DB_RAW_COLUMNS 16
 struct db_raw_row {
 	int64_t id;
+	bool is_sound; /* its pages fit their digests, or have none */
 	size_t n;
 	struct db_raw_value v[DB_RAW_COLUMNS];
 };

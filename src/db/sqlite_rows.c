@@ -19,6 +19,7 @@ struct raw_leaf {
 	const struct db_pages *pages;
 	uint32_t usable; /* bytes of a page without its digest */
 	uint64_t left;   /* bytes that its rows may still have on other pages: rows do not share pages */
+	bool is_sound;   /* the leaf */
 	uint8_t *page, *other;
 	struct buf payload;
 };
@@ -93,8 +94,13 @@ static uint64_t local_size(uint64_t size, uint32_t usable)
 	return part <= most ? part : least;
 }
 
+static bool fits_digest(const struct raw_leaf *l, const uint8_t *p, uint64_t page)
+{
+	return !l->pages->has_digests || db_page_is_sound(p, l->pages->size, page);
+}
+
 /* Add the @size bytes on the pages from @page on. 1: done; 0: the chain is broken. */
-static int read_chain(struct raw_leaf *l, uint64_t page, uint64_t size, struct err *err)
+static int read_chain(struct raw_leaf *l, uint64_t page, uint64_t size, bool *ret_sound, struct err *err)
 {
 	while (size) {
 		uint64_t some = MIN(size, (uint64_t)l->usable - CHAIN_LINK);
@@ -103,6 +109,7 @@ static int read_chain(struct raw_leaf *l, uint64_t page, uint64_t size, struct e
 			return 0;
 		if (db_page_read(l->db, page, l->other, l->pages->size, err) < 0)
 			return -1;
+		*ret_sound &= fits_digest(l, l->other, page);
 		buf_add(&l->payload, l->other + CHAIN_LINK, some);
 		page = db_load_be(l->other);
 		size -= some;
@@ -119,6 +126,7 @@ static int read_cell(struct raw_leaf *l, size_t off, struct db_raw_row *ret, str
 	int r;
 
 	ret->id = (int64_t)db_load_varint(&c);
+	ret->is_sound = l->is_sound;
 	here = cursor_bytes(&c, local);
 	if (!cursor_ok(&c) || size - local > l->left)
 		return 0;
@@ -130,7 +138,7 @@ static int read_cell(struct raw_leaf *l, size_t off, struct db_raw_row *ret, str
 		if (!cursor_ok(&c))
 			return 0;
 		l->left -= size - local;
-		r = read_chain(l, db_load_be(link.p), size - local, err);
+		r = read_chain(l, db_load_be(link.p), size - local, &ret->is_sound, err);
 		if (r <= 0)
 			return r;
 	}
@@ -168,8 +176,10 @@ int db_raw_rows(struct db *db, const struct db_pages *pages, uint64_t page,
 	l.page = mem_alloc(pages->size);
 	l.other = mem_alloc(pages->size);
 	r = db_page_read(db, page, l.page, pages->size, err);
-	if (r == 0 && l.page[0] == LEAF_TABLE)
+	if (r == 0 && l.page[0] == LEAF_TABLE) {
+		l.is_sound = fits_digest(&l, l.page, page);
 		r = each_cell(&l, fn, arg, err);
+	}
 	buf_done(&l.payload);
 	free(l.other);
 	free(l.page);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The sound rows of a damaged database, in a new one, when the store is opened. The damaged one is read without the
- * digests of pages, since a page with one wrong byte still has many rows; each row that is taken has a digest of its own,
- * except for series. What only tells where rows are, or how many, is read with the digests. Totals are computed anew.
+ * digests of pages, since a page with one wrong byte still has many rows; each row that is taken has a digest of its own.
+ * Series have none: they are read with the digests of pages, since a wrong label would be a wrong answer. So is what only
+ * tells where rows are, or how many. Totals are computed anew.
  * Grooming makes rollups again, and locations without names are named again.
  */
 #include "profilestore/salvage_internal.h"
@@ -154,9 +155,13 @@ static int copy_file(struct salvage *x, struct salvage_result *ret, struct err *
 {
 	int64_t next_id = read_counter(x, "SELECT next_profile FROM counter WHERE id = 1"),
 		n_before = read_counter(x, "SELECT n_profiles FROM counter WHERE id = 1");
+	int r;
 
 	find_generation(x);
-	if (salvage_each_row(x, "SELECT id, key FROM series WHERE id >= ? ORDER BY id", copy_series, err) < 0)
+	db_set_unchecked(x->from, false);
+	r = salvage_each_row(x, "SELECT id, key FROM series WHERE id >= ? ORDER BY id", copy_series, err);
+	db_set_unchecked(x->from, true);
+	if (r < 0)
 		return -1;
 	n_before = MAX(MIN(n_before, (int64_t)(x->file_size / PROFILE_LEAST)), INT64_C(0));
 	if (copy_profiles(x, next_id, (uint64_t)n_before, ret, err) < 0 || salvage_copy_segments(x, err) < 0)

@@ -3,8 +3,9 @@
  * A database whose first page is lost: with it the schema is lost, and the way to all tables. The rows of all leaves of the
  * file are put into a database of their own, from which they are copied as from any damaged one.
  *
- * Columns and digests tell of which table a row is. Rows that retention has deleted may be among them, where their pages
- * were free and not given back; retention deletes them again.
+ * Columns and digests tell of which table a row is. A row without a digest of its own is taken from a sound page only.
+ * Rows that retention has deleted may be among them, where their pages were free and not given back; retention deletes
+ * them again.
  */
 #include "profilestore/salvage_internal.h"
 
@@ -49,7 +50,7 @@ static bool is_series(const struct db_raw_row *row)
 {
 	struct series *s;
 
-	if ((row->n != SERIES_COLUMNS && row->n != SERIES_SENDER) ||
+	if (!row->is_sound || (row->n != SERIES_COLUMNS && row->n != SERIES_SENDER) ||
 	    row->v[SERIES_KEY].kind != DB_RAW_BYTES || row->id <= 0 || row->id >= UINT32_MAX)
 		return false;
 	s = series_of_key(row->v[SERIES_KEY].b, (uint32_t)row->id, NULL);
@@ -70,7 +71,7 @@ static bool is_segment(const struct db_raw_row *row)
 
 static bool is_counter(const struct leaves *l, const struct db_raw_row *row)
 {
-	return row->id == 1 && (row->n == COUNTER_COLUMNS || row->n == COUNTER_GENERATION) &&
+	return row->is_sound && row->id == 1 && (row->n == COUNTER_COLUMNS || row->n == COUNTER_GENERATION) &&
 	       are_integers(row, 1, row->n) && row->v[COUNTER_NEXT].i > l->next_profile;
 }
 

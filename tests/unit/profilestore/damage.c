@@ -174,6 +174,55 @@ static void profiles_lost_in_the_repair_are_reported(void **state)
 	stored_done(&t);
 }
 
+/* Flip bits of each text "service = web" in the file, and of a byte elsewhere in its page, so that it cannot be corrected. */
+static void flip_labels(void)
+{
+	static const char label[] = "\x07service\x03web";
+	const size_t size = sizeof(label) - 1;
+	const uint8_t *at;
+
+	for (size_t from = 0; (at = memmem(whole.p + from, whole.size - from, label, size));) {
+		size_t off = (size_t)(at - whole.p);
+
+		whole.p[off + size - 1] ^= 1;
+		whole.p[off / 8192 * 8192 + 3000] ^= 1;
+		from = off + size;
+	}
+}
+
+/* Series have no digest of their own. */
+static void labels_of_a_damaged_page_are_no_wrong_answer(void **state)
+{
+	struct stored t = { 0 };
+	struct profilestore_range all = { NULL, 0, INT64_MAX, 0 };
+	struct profilestore_list *list;
+	struct profilestore_stats st;
+	struct err err = { 0 };
+	uint64_t n;
+
+	make_store(&t);
+	flip_labels();
+	/* Also with the first page lost, where the rows of all leaves are read. */
+	for (int first_page = 1; first_page >= 0; first_page--) {
+		put_file(&t, whole.size);
+		stored_open_there(&t);
+		assert_done(profilestore_label_values(t.s, &all, STR("service"), &list, &err));
+		for (size_t i = 0; i < list->n; i++)
+			if (!str_eq(list->v[i], STR("db")) && !str_eq(list->v[i], STR("web")))
+				fail_msg("a label is wrong: " STR_FMT, STR_ARG(list->v[i]));
+		free(list);
+		profilestore_stats(t.s, &st);
+		free(all_text(&t, &n));
+		assert_true(st.n_lost > 0);
+		assert_int_equal(st.n_profiles + st.n_lost, n_stored);
+		assert_in_range(n + n_damaged, n_all, n_stored);
+		profilestore_close(TAKE(t.s));
+		memset(whole.p, 0, 8192);
+	}
+	free(right_text);
+	stored_done(&t);
+}
+
 static void a_cut_or_zeroed_file_is_no_wrong_answer(void **state)
 {
 	struct stored t = { 0 };
@@ -354,6 +403,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_flipped_byte_is_no_wrong_answer),
 		cmocka_unit_test(profiles_lost_in_the_repair_are_reported),
+		cmocka_unit_test(labels_of_a_damaged_page_are_no_wrong_answer),
 		cmocka_unit_test(a_cut_or_zeroed_file_is_no_wrong_answer),
 		cmocka_unit_test(a_row_with_a_wrong_number_is_lost),
 		cmocka_unit_test(a_missing_database_is_not_begun_anew_silently),
