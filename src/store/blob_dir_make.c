@@ -104,10 +104,17 @@ static int folder_marker_check(const char *path, bool create, struct err *err)
 {
 	AUTO(mem_freep) char *marker = mem_printf("%s/" BLOB_MARKER, path);
 	AUTO(buf_done) struct buf text = { 0 };
-	int r = file_read(marker, MARKER_MAX, &text, err);
+	struct err why = { 0 };
+	int r = file_read(marker, MARKER_MAX, &text, &why);
 
-	if (r < 0)
+	/* Longer than any marker: @text is empty, so it is damaged. */
+	if (r < 0 && why.kind == ERR_LIMIT)
+		r = 0;
+	if (r < 0) {
+		if (err)
+			*err = why;
 		return -1;
+	}
 	if (r == FILE_MISSING) {
 		bool lost = folder_has_records(path);
 

@@ -317,11 +317,14 @@ static void a_folder_with_other_files_is_refused(void **state)
 
 static void a_damaged_marker_of_a_folder_is_written_again(void **state)
 {
-	static const char *const damaged[] = { "lode s|ore 1\n", "", "lode store 0\n", "lode store 1" };
+	static char large[5000];
+	static const char *const damaged[] = { "lode s|ore 1\n", "", "lode store 0\n", "lode store 1",
+					       large };
 	struct blobs_fixture *f = *state;
 	char path[TEST_PATH_SIZE + 32], marker[TEST_PATH_SIZE + 64];
 	struct err err = { 0 };
 
+	memset(large, 'x', sizeof(large) - 1);
 	snprintf(path, sizeof(path), "%s/sub", f->dir);
 	snprintf(marker, sizeof(marker), "%s/lode-store", path);
 	for (size_t i = 0; i < ARRAY_SIZE(damaged); i++) {
@@ -373,6 +376,12 @@ static void a_missing_marker_of_a_folder_is_written_again(void **state)
 		assert_done(file_read(marker, 100, &text, &err));
 		assert_true(str_eq(buf_str(&text), STR("lode store 1\n")));
 	}
+	/* A process that was killed while it wrote the marker has left its temporary file. */
+	assert_int_equal(unlink(marker), 0);
+	snprintf(other, sizeof(other), "%s/" FILE_TEMP_PREFIX "0123456789abcdef", path);
+	test_file_write(other, "lode", 4);
+	assert_done(blobs_open_dir(path, true, &b, &err));
+	b->ops->close(b);
 	/* With anything else it is the folder of somebody else. */
 	assert_int_equal(unlink(marker), 0);
 	snprintf(other, sizeof(other), "%s/keys/id_ed25519", path);
@@ -395,6 +404,8 @@ static void a_file_with_the_name_of_the_marker_is_no_store(void **state)
 	AUTO(buf_done) struct buf text = { 0 };
 	struct err err = { 0 };
 	struct blobs *b = NULL;
+	static char large[5000];
+	struct stat st;
 
 	snprintf(path, sizeof(path), "%s/other", f->dir);
 	snprintf(marker, sizeof(marker), "%s/lode-store", path);
@@ -403,6 +414,12 @@ static void a_file_with_the_name_of_the_marker_is_no_store(void **state)
 	assert_fails(blobs_open_dir(path, true, &b, &err), ERR_INVALID, "no marker");
 	assert_done(file_read(marker, 100, &text, &err));
 	assert_true(str_eq(buf_str(&text), STR("my notes")));
+	/* Nor is a long one. */
+	memset(large, 'x', sizeof(large));
+	test_file_write(marker, large, sizeof(large));
+	assert_fails(blobs_open_dir(path, true, &b, &err), ERR_INVALID, "no marker");
+	assert_int_equal(stat(marker, &st), 0);
+	assert_int_equal(st.st_size, sizeof(large));
 }
 
 #define BOTH(test)                                                            \
