@@ -228,7 +228,9 @@ int agent_upload(const struct upload_way *w, const struct upload_file *f, struct
 			uint64_t before = off, sent = MIN(f->size - off, (uint64_t)PART);
 
 			r = put_part(w, f, sum, part, &off, err);
-			if (r || off == f->size)
+			if (r < 0)
+				break;
+			if (r > 0 || off == f->size)
 				return r;
 			/* The rate counts the sent bytes: a server could want the same bytes over and over. */
 			r = upload_pause(w, (int64_t)(sent * 1000 / w->rate), err);

@@ -30,5 +30,8 @@ enum {
 	UPLOAD_REFUSED = 2, /* it does not accept it, for good; err says why */
 	UPLOAD_DENIED = 3,  /* the token may not upload any file now; err says why */
 };
-/* 0: the server has stored it. A negative result may pass: try again later. */
+/*
+ * 0: the server has stored it. A request that fails in a way that may pass (503, no connection) is repeated after growing pauses,
+ * five times in all; the upload goes on where the server wants it to. A negative result may still pass: try again later.
+ */
 int agent_upload(const struct upload_way *w, const struct upload_file *f, struct err *err);

@@ -14,7 +14,7 @@ static const char content[] = "the debug file";
 /* The pauses between tries are those of the test's clock. */
 static bool let_time_pass(void *arg)
 {
-	clock_test_advance(1000);
+	clock_test_advance(4000);
 	return false;
 }
 
@@ -23,11 +23,12 @@ static void count_sent(void *arg, uint64_t bytes)
 	*(uint64_t *)arg += bytes;
 }
 
-/* The server answers /push/want with @want, and PUTs with @put. Returns agent_upload()'s result. */
-static int upload_to(const char *want, const struct fault_rule *put, unsigned *ret_n_puts, struct err *err)
+/* The server answers /push/want with @want, and PUTs with these two rules. Returns agent_upload()'s result. */
+static int upload_by(const char *want, const struct fault_rule puts[2], unsigned *ret_n_puts, struct err *err)
 {
 	const struct fault_rule rules[] = { { .path = "/push/want", .body = bytes_of(want, strlen(want)) },
-					    *put };
+					    puts[0],
+					    puts[1] };
 	struct upload_file f = { .size = sizeof(content) - 1, .key = { .id = { 2, { 0xab, 0xcd } } } };
 	uint64_t sent = 0;
 	struct upload_way w = { .rate = MIB(1), .stopped = let_time_pass, .sent = count_sent, .arg = &sent };
@@ -49,6 +50,13 @@ static int upload_to(const char *want, const struct fault_rule *put, unsigned *r
 	return r;
 }
 
+static int upload_to(const char *want, const struct fault_rule *put, unsigned *ret_n_puts, struct err *err)
+{
+	const struct fault_rule puts[] = { *put, *put };
+
+	return upload_by(want, puts, ret_n_puts, err);
+}
+
 #define WANTED "{\"objects\":[{\"want\":true,\"offset\":0}]}"
 
 static void a_page_does_not_say_that_the_file_is_stored(void **state)
@@ -64,7 +72,37 @@ static void a_page_does_not_say_that_the_file_is_stored(void **state)
 		unsigned n;
 
 		assert_fails(upload_to(WANTED, &put, &n, &err), ERR_UPSTREAM, "not of a lode server");
-		assert_int_equal(n, 1);
+		assert_int_equal(n, 5);
+	}
+}
+
+static void a_failure_that_may_pass_is_tried_again(void **state)
+{
+	static const struct fault_rule failures[] = {
+		{ .path = PUTS, .status = 503 },
+		{ .path = PUTS, .status = 429 },
+		{ .path = PUTS, .status = 409, .headers = RESULT "busy\r\n" },
+		{ .path = PUTS, .fault = FAULT_HANG_UP },
+		{ .path = PUTS, .fault = FAULT_RESET },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(failures); i++) {
+		struct fault_rule puts[] = {
+			failures[i], { .path = PUTS, .status = 201, .headers = RESULT "stored\r\n" }
+		};
+		struct err err = { 0 };
+		unsigned n;
+
+		puts[0].times = 2;
+		assert_done(upload_by(WANTED, puts, &n, &err));
+		assert_int_equal(n, 3);
+		/* Any of them is given up for now after five tries. */
+		if (i > 0)
+			continue;
+		err = (struct err){ 0 };
+		assert_int_equal(upload_to(WANTED, &failures[i], &n, &err), -1);
+		assert_int_equal(err.kind, ERR_UPSTREAM);
+		assert_int_equal(n, 5);
 	}
 }
 
@@ -137,6 +175,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_page_does_not_say_that_the_file_is_stored),
+		cmocka_unit_test(a_failure_that_may_pass_is_tried_again),
 		cmocka_unit_test(a_file_of_another_owner_is_not_sent_again),
 		cmocka_unit_test(the_outcome_is_that_of_the_answer),
 		cmocka_unit_test(a_file_that_is_not_wanted_is_not_sent),
