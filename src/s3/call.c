@@ -546,7 +546,10 @@ static enum verdict try_all(struct s3 *s, const struct call_request *req, struct
 	}
 }
 
-/* A 404 without a body, of the bucket or of a proxy: the request for the reason (object.c) is the one that counts. */
+/*
+ * A 404 without a body, of the bucket or of a proxy: the request for the reason (object.c) is the one that counts, with the time
+ * since the HEAD began.
+ */
 static bool reason_is_missing(const struct call_request *req, enum verdict v)
 {
 	return v == VERDICT_MISSING && strcmp(req->method, "HEAD") == 0;
@@ -579,7 +582,7 @@ static void call_note(struct s3 *s, const struct call_request *req, enum verdict
 
 int call_run(struct s3 *s, const struct call_request *req, struct call_answer *ret, struct err *err)
 {
-	int64_t from_ms = clock_mono_ms();
+	int64_t from_ms = req->from_ms ? req->from_ms : clock_mono_ms();
 	struct err why = { 0 };
 	enum verdict v;
 
@@ -587,8 +590,8 @@ int call_run(struct s3 *s, const struct call_request *req, struct call_answer *r
 	pool_wait_begin();
 	v = try_all(s, req, ret, &why);
 	pool_wait_end();
-	metric_observe(metric_get(&seconds, req->what), (double)(clock_mono_ms() - from_ms) / 1000.0);
 	if (!reason_is_missing(req, v)) {
+		metric_observe(metric_get(&seconds, req->what), (double)(clock_mono_ms() - from_ms) / 1000.0);
 		metric_count(&requests, req->what,
 			     v == VERDICT_DONE      ? "done"
 			     : v == VERDICT_MISSING ? "missing"

@@ -140,6 +140,7 @@ struct call_request {
 	unsigned work_ms; /* the server may work for so long before its answer, beside the usual silence */
 	bool bodyless;    /* a right answer has no body */
 	bool hedged;
+	int64_t from_ms; /* monotonic: when the request began that this one continues; 0: none */
 };
 struct call_answer {
 	unsigned status;

@@ -66,8 +66,8 @@ static int object_call(struct s3 *s, const struct call_request *req, struct call
 }
 
 /* A 404 without a body may be of another server, or for the bucket: the answer for a byte of the object has the reason. */
-static int head_absent(struct s3 *s, struct s3_name name, struct call_answer *ret, struct s3_info *ret_info,
-		       struct err *err)
+static int head_absent(struct s3 *s, struct s3_name name, int64_t from_ms, struct call_answer *ret,
+		       struct s3_info *ret_info, struct err *err)
 {
 	static const struct sign_field range = { STR("range"), STR("bytes=0-0") };
 
@@ -77,18 +77,21 @@ static int head_absent(struct s3 *s, struct s3_name name, struct call_answer *re
 						   .name = name,
 						   .headers = &range,
 						   .n_headers = 1,
-						   .hedged = true },
+						   .hedged = true,
+						   .from_ms = from_ms },
 			   ret, ret_info, err);
 }
 
 int s3_head(struct s3 *s, struct s3_name name, struct s3_info *ret, struct err *err)
 {
-	const struct call_request req = { .method = "HEAD", .what = "head", .name = name, .hedged = true };
+	const struct call_request req = {
+		.method = "HEAD", .what = "head", .name = name, .hedged = true, .from_ms = clock_mono_ms()
+	};
 	struct call_answer a;
 	int r = object_call(s, &req, &a, ret, err);
 
 	if (r == S3_MISSING)
-		r = head_absent(s, name, &a, ret, err);
+		r = head_absent(s, name, req.from_ms, &a, ret, err);
 	if (r == 0)
 		call_answer_done(&a);
 	return r;

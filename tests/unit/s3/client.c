@@ -161,6 +161,39 @@ static void a_proxys_page_of_404_may_pass_and_is_no_missing_object(void **state)
 	fault_http_free(h);
 }
 
+/* The line of this name in the metrics of this process; 0: none yet. */
+static double metric_line(const char *name)
+{
+	AUTO(buf_done) struct buf b = { 0 };
+	const char *at;
+
+	metrics_write(&b);
+	at = strstr(buf_cstr(&b), name);
+	return at ? strtod(at + strlen(name), NULL) : 0;
+}
+
+/* Its HEAD and the request for the reason are one request, whose time is that of both. */
+static void the_time_of_a_missing_object_is_observed_once(void **state)
+{
+	static const char none[] = "<Error><Code>NoSuchKey</Code></Error>";
+	const struct fault_rule rules[] = {
+		{ .status = 404, .times = 1, .delay_ms = 150, .no_range = true },
+		{ .status = 404, .body = { (const uint8_t *)none, sizeof(none) - 1 }, .no_range = true },
+	};
+	const char *count = "lode_s3_request_seconds_count{what=\"head\"}",
+		   *sum = "lode_s3_request_seconds_sum{what=\"head\"}";
+	struct fault_http *h = fault_http_new(rules, ARRAY_SIZE(rules));
+	struct s3 *s = served_client(h);
+	double n = metric_line(count), took_s = metric_line(sum);
+	struct err err = { 0 };
+
+	assert_int_equal(head_it(s, &err), S3_MISSING);
+	assert_true(metric_line(count) == n + 1);
+	assert_true(metric_line(sum) >= took_s + 0.15);
+	s3_free(s);
+	fault_http_free(h);
+}
+
 /* The 404 to HEAD, which has no reason, is no answer of the bucket yet. */
 static void what_is_missing_counts_once_and_what_fails_goes_on_failing(void **state)
 {
@@ -319,6 +352,7 @@ int main(void)
 		cmocka_unit_test(a_removal_is_done_only_without_an_error_in_its_answer),
 		cmocka_unit_test(only_s3s_own_404_is_a_missing_object),
 		cmocka_unit_test(a_proxys_page_of_404_may_pass_and_is_no_missing_object),
+		cmocka_unit_test(the_time_of_a_missing_object_is_observed_once),
 		cmocka_unit_test(what_is_missing_counts_once_and_what_fails_goes_on_failing),
 		cmocka_unit_test(an_error_may_be_longer_than_the_object),
 		cmocka_unit_test(a_slow_answer_is_hedged),
