@@ -346,7 +346,8 @@ static int64_t hedge_after(const struct s3 *s)
 {
 	int64_t ms = HEDGE_TIMES * atomic_load(&s->first_ms);
 
-	return MAX(MIN(ms, (int64_t)HEDGE_MAX_MS), (int64_t)HEDGE_MIN_MS);
+	return MAX(MIN(ms, (int64_t)HEDGE_MAX_MS),
+		   (int64_t)(s->opts.hedge_min_ms ? s->opts.hedge_min_ms : HEDGE_MIN_MS));
 }
 
 /* The process ends, and the bytes will not be used. */

@@ -23,6 +23,7 @@ static void options_numbers(const struct s3_options *given, struct s3_options *r
 		.max_requests = given->max_requests ? given->max_requests : REQUESTS_USUAL,
 		.deadline_ms = given->deadline_ms ? given->deadline_ms : DEADLINE_USUAL,
 		.silent_ms = given->silent_ms ? given->silent_ms : SILENT_USUAL,
+		.hedge_min_ms = given->hedge_min_ms,
 	};
 }
 

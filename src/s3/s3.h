@@ -58,6 +58,7 @@ struct s3_options {
 	unsigned max_requests; /* at once; 0: 64 */
 	unsigned deadline_ms;  /* of one request with its repetitions; 0: 30 s */
 	unsigned silent_ms;    /* a server that is silent for so long has failed; 0: 10 s */
+	unsigned hedge_min_ms; /* no hedge is sent before; for tests; 0: HEDGE_MIN_MS (call.c) */
 };
 int s3_new(const struct s3_options *opts, struct s3 **ret, struct err *err); /* @opts may be NULL */
 /* All sources are closed. Takes NULL. */

@@ -39,6 +39,11 @@ def signature_of(secret, method, target, headers, signed, scope, date, body_hash
     return hmac.new(key, text.encode(), hashlib.sha256).hexdigest()
 
 
+def hedges(s):
+    """How many requests to buckets this service has sent beside slow ones: on a busy machine there are some."""
+    return s.metric('lode_s3_repeats_total{why="hedge"}') or 0
+
+
 class Server(http.server.ThreadingHTTPServer):
     daemon_threads = True
     request_queue_size = 256
@@ -103,6 +108,10 @@ class Bucket(Endpoint):
     def gets(self):
         """The ranges that were read, as (key, first byte, length)."""
         return [r[1:] for r in self.requests if r[0] == "GET"]
+
+    def listings(self):
+        """The listings that were asked for, as (prefix, after, encoding), each once: one that takes long gets a hedge."""
+        return {r[1:] for r in self.requests if r[0] == "LIST"}
 
     def forget(self):
         self.requests, self.bytes_sent = [], 0
@@ -284,7 +293,7 @@ class Request(http.server.BaseHTTPRequestHandler):
     def list(self, q):
         bucket = self.bucket
         prefix, after = q.get("prefix", [""])[0], q.get("continuation-token", q.get("start-after", [""]))[0]
-        bucket.requests.append(("LIST", prefix, after))
+        bucket.requests.append(("LIST", prefix, after, q.get("encoding-type", [""])[0]))
         fault = bucket.take_fault()
         if fault == "slow_down":
             return self.error(503, "SlowDown")

@@ -3,6 +3,8 @@
 
 #include <stdlib.h>
 
+#define NEVER_MS 3600000
+
 uint8_t served[SERVED_SIZE];
 const struct fault_rule served_whole = { .headers = SERVED_ETAG, .body = { served, SERVED_SIZE } };
 
@@ -17,14 +19,27 @@ int served_set_up(void **state)
 	return 0;
 }
 
-struct s3 *served_client(const struct fault_http *h)
+static struct s3 *client_of(const struct fault_http *h, unsigned hedge_min_ms)
 {
-	const struct s3_options o = { .endpoint = fault_http_url(h), .deadline_ms = 8000, .silent_ms = 4000 };
+	const struct s3_options o = { .endpoint = fault_http_url(h),
+				      .deadline_ms = 8000,
+				      .silent_ms = 4000,
+				      .hedge_min_ms = hedge_min_ms };
 	struct err err = { 0 };
 	struct s3 *s;
 
 	assert_done(s3_new(&o, &s, &err));
 	return s;
+}
+
+struct s3 *served_client(const struct fault_http *h)
+{
+	return client_of(h, NEVER_MS);
+}
+
+struct s3 *served_hedging_client(const struct fault_http *h)
+{
+	return client_of(h, 0);
 }
 
 struct source *served_open(struct s3 *s)

@@ -19,7 +19,9 @@ extern const struct fault_rule served_whole;
 /* For cmocka: make the bytes, and set the credentials AKTEST and hush. */
 int served_set_up(void **state);
 
+/* Without hedges: a busy machine may take longer than 200 ms for an answer, and requests are counted. */
 struct s3 *served_client(const struct fault_http *h);
+struct s3 *served_hedging_client(const struct fault_http *h);
 /* Open "s3://b/a key.deb" with the size and the ETag of a listing, so without a request. */
 struct source *served_open(struct s3 *s);
 /* Check that @src has these bytes of the object. */
