@@ -255,17 +255,47 @@ static void fetch_debug_file(struct lookup_file *f, const struct lookup_options 
 
 /* ---- by build ID ---- */
 
-static bool find_by_id(struct lookup_file *f, struct local *local, const struct build_id *id,
-		       enum local_kind kind)
+static bool find_by_id(struct local *local, const struct build_id *id, enum local_kind kind,
+		       struct source **ret, char **ret_path)
 {
 	struct local_found found = { 0 };
 
 	if (local_build_id(local, id, kind, NULL, &found) != 0)
 		return false;
-	f->src = TAKE(found.src);
-	f->named = TAKE(found.path);
+	*ret = TAKE(found.src);
+	*ret_path = TAKE(found.path);
 	local_found_done(&found);
 	return true;
+}
+
+/*
+ * The program of the debug file that was opened by its build ID, if it has names that the debug file lacks. Without it the
+ * table is built all the same.
+ */
+static void add_program(struct lookup_file *f, const struct lookup_options *o, struct local *local,
+			const struct build_id *id, const char *path)
+{
+	AUTO(mem_freep) char *named = NULL;
+	struct elf_image *img = NULL;
+	struct source *src = NULL;
+	struct err ignored = { 0 };
+
+	if (!symtab_needs_program(f->debug))
+		return;
+	if (!find_by_id(local, id, LOCAL_EXECUTABLE, &src, &named))
+		named = lookup_fetch(o, CLIENT_EXECUTABLE, id, path, &ignored);
+	if (!named || (!src && source_open_file(named, &src, &ignored) != 0))
+		return;
+	if (open_elf(src, &img, &ignored) < 0 || frame_moved(img, f->debug)) {
+		elf_close(img);
+		source_close(src);
+		return;
+	}
+	f->found.src = f->src;
+	f->found.path = f->named;
+	f->src = src;
+	f->img = img;
+	f->named = TAKE(named);
 }
 
 /* The debug file of this build ID, or the program, whose file a process called @path (NULL: not known). */
@@ -273,18 +303,23 @@ static int open_by_id(struct lookup_file *f, const struct lookup_options *o, str
 		      const struct build_id *id, const char *path, struct err *err)
 {
 	struct err ignored = { 0 };
+	bool is_debug;
 
-	if (!find_by_id(f, local, id, LOCAL_DEBUGINFO))
+	if (!find_by_id(local, id, LOCAL_DEBUGINFO, &f->src, &f->named))
 		f->named = fetch_file(o, &(struct client_request){ .kind = CLIENT_DEBUGINFO, .id = *id },
 				      &f->sent_url, &f->no_debug, err);
-	if (!f->named && !find_by_id(f, local, id, LOCAL_EXECUTABLE))
+	is_debug = f->named;
+	if (!f->named && !find_by_id(local, id, LOCAL_EXECUTABLE, &f->src, &f->named))
 		f->named = lookup_fetch(o, CLIENT_EXECUTABLE, id, path, &ignored);
 	if (!f->named)
 		return -1;
-	if (open_program(f, f->named, err) == 0)
-		return 0;
-	f->no_debug = FRAME_DAMAGED;
-	return -1;
+	if (open_program(f, f->named, err) < 0) {
+		f->no_debug = FRAME_DAMAGED;
+		return -1;
+	}
+	if (is_debug)
+		add_program(f, o, local, id, path);
+	return 0;
 }
 
 /* A path that is not there is that of a file of another machine: only a build ID could name it. */

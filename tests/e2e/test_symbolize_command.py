@@ -33,6 +33,18 @@ def test_by_build_id_from_a_server_with_packages(built, serve, run, tmp_path):  
     run("--build-id", "xyz", "0x1", status=2)
 
 
+def test_by_build_id_with_symbols_that_only_the_program_has(serve, run, tmp_path):
+    """`eu-strip -g -f` leaves the symbol table in the program."""
+    (tmp_path / "a.c").write_text("int main(void) { return 0; }\n")
+    app = tmp_path / "bin" / "app"
+    app.parent.mkdir()
+    subprocess.run(["gcc", "-O1", "-g", "-Wl,--build-id", "-o", app, "a.c"], check=True, cwd=tmp_path)
+    subprocess.run(["eu-strip", "-g", "-f", app.with_suffix(".debug"), app], check=True)
+    start = re.search(r"^(\w+) T _start$", subprocess.run(["nm", app], check=True, capture_output=True, text=True).stdout, re.M)[1]
+    s = serve([app.parent]).scanned()
+    assert run("--build-id", build_id(app), "--server", s.url, "--output-style", "llvm", start).split("\n")[0] == "_start"
+
+
 @pytest.mark.slow
 def test_addresses_of_the_kernel(run):
     names = {}
