@@ -26,6 +26,7 @@
  *
  * Fewer files need these, and include them by name:
  *
+ * age_clock.h  the time by which the age of stored data is counted
  * condition.h  waiting on a condition for a limited time
  * embedded.h   files that are part of the program
  * file_cache.h files in a folder, within a budget

@@ -292,7 +292,7 @@ static void add_completed(struct profilestore *s, struct job *j, const struct er
 
 static int check_time(struct profilestore *s, struct add *a, struct err *err)
 {
-	const struct store_time t = store_time(s);
+	const struct age_time t = store_time(s);
 	int64_t wall_ms = t.now_ms + t.apart_ms, ns = a->p->time_ns;
 	/* While the clock is doubted, either of the two may be right. */
 	int64_t latest_ms = MAX(t.now_ms, wall_ms), earliest_ms = MIN(t.now_ms, wall_ms);

@@ -24,9 +24,9 @@
 #pragma once
 
 #include <pthread.h>
+#include "base/age_clock.h"
 #include "base/sparse.h"
 #include "db/db.h"
-#include "profilestore/clock.h"
 #include "profilestore/damage.h"
 #include "profilestore/meta.h"
 #include "profilestore/names.h"
@@ -511,7 +511,7 @@ struct profilestore {
 	bool no_names, is_open;
 	struct budget *memory;
 	int64_t (*now_ms)(void), (*mono_ms)(void);
-	struct store_clock clock;
+	struct age_clock clock;
 	/* of grooming */
 	int64_t clock_saved_ms;  /* the time in its file */
 	int64_t steady_saved_ms; /* in the file of a doubted clock */
@@ -578,8 +578,10 @@ struct profilestore {
 };
 
 int profilestore_load(struct profilestore *s, struct err *err);
-/* The time by which ages are counted (clock.c). */
-struct store_time store_time(struct profilestore *s);
+/* clock.c: the time is in its file so often, unless the clock is doubted */
+#define CLOCK_SAVE_EVERY_MS INT64_C(120000)
+/* The time by which ages are counted. */
+struct age_time store_time(struct profilestore *s);
 /* The time in the file of the clock, which was reached for certain; INT64_MIN: none. */
 int64_t clock_saved_ms(const struct profilestore *s);
 /* How long the clock, which is at @wall_ms, went on steadily in earlier processes that doubted it; 0: it was not doubted. */

@@ -64,10 +64,10 @@ static void open_clock(struct profilestore *s)
 	/* The clock of a store without profiles is not doubted. */
 	if (any && known)
 		newest = MAX(newest, s->clock_saved_ms);
-	store_clock_close(&s->clock);
+	age_clock_close(&s->clock);
 	s->doubt_saved = true;
 	s->steady_saved_ms = clock_steady_ms(s, now_ms);
-	store_clock_open(&s->clock, now_ms, s->mono_ms(), newest, s->steady_saved_ms);
+	age_clock_open(&s->clock, now_ms, s->mono_ms(), newest, s->steady_saved_ms);
 }
 
 static struct profilestore *profilestore_new(const struct profilestore_options *o)
@@ -84,7 +84,7 @@ static struct profilestore *profilestore_new(const struct profilestore_options *
 	s->mono_ms = o->mono_ms ? o->mono_ms : o->now_ms ? o->now_ms : clock_mono_ms;
 	s->notice = o->notice;
 	s->notice_arg = o->notice_arg;
-	store_clock_open(&s->clock, s->now_ms(), s->mono_ms(), INT64_MIN, 0);
+	age_clock_open(&s->clock, s->now_ms(), s->mono_ms(), INT64_MIN, 0);
 	s->series.entry_size = sizeof(struct series *);
 	s->next_series = 1;
 	pthread_rwlock_init(&s->files.lock, NULL);
@@ -283,7 +283,7 @@ void profilestore_close(struct profilestore *s)
 	meta_done(s->meta);
 	free(s->meta);
 	free(s->retired.v);
-	store_clock_close(&s->clock);
+	age_clock_close(&s->clock);
 	wal_done(&s->wal);
 	damage_done(&s->damage);
 	pthread_rwlock_destroy(&s->files.lock);

@@ -261,7 +261,7 @@ static int used_size(struct profilestore *s, uint64_t *ret, struct err *err)
 	return r;
 }
 
-static int retain_step(struct profilestore *s, const struct store_time *t, const struct series_span *span,
+static int retain_step(struct profilestore *s, const struct age_time *t, const struct series_span *span,
 		       bool *ret_more, struct err *err)
 {
 	int64_t first = span->first_ms, keep_ms = t->now_ms - s->max_age_ms, last_ms;
@@ -307,7 +307,7 @@ static int expire_future(struct profilestore *s, int64_t now_ms, const struct se
 
 int retain_groom(struct profilestore *s, bool *ret_more, struct err *err)
 {
-	const struct store_time t = store_time(s);
+	const struct age_time t = store_time(s);
 	const struct series_span span = series_span(s);
 
 	if (retain_step(s, &t, &span, ret_more, err) < 0)

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The time that ages of profiles are counted by: see clock.c.
+ * The time by which the age of stored data is counted: see age_clock.c.
  */
 #pragma once
 
 #include <pthread.h>
-#include "base/base.h"
+#include <stdbool.h>
+#include <stdint.h>
 
-#define CLOCK_SAVE_EVERY_MS \
-	INT64_C(120000) /* the time is in the file so often, unless the clock is doubted */
+#define AGE_CLOCK_CONFIRM_MOST_MS INT64_C(86400000) /* after so long a steady clock is believed in any case */
 
-struct store_clock {
+struct age_clock {
 	pthread_mutex_t lock;
 	/* under the lock */
 	int64_t wall_ms, mono_ms; /* at the last reading */
@@ -19,7 +19,7 @@ struct store_clock {
 	bool doubted;
 };
 
-struct store_time {
+struct age_time {
 	int64_t now_ms;
 	bool doubted, changed; /* the wall clock is elsewhere; that has begun or ended with this reading */
 	int64_t apart_ms;      /* how far it is ahead (negative: behind) while it is doubted */
@@ -28,11 +28,11 @@ struct store_time {
 };
 
 /*
- * @newest_ms: a time that was certainly reached, that of the newest profile; INT64_MIN: none. @steady_ms: the wall clock
- * went on steadily for so long before, in processes that doubted it.
+ * @reached_ms: a time that was certainly reached, such as that of the newest data; INT64_MIN: none. @steady_ms: the wall
+ * clock went on steadily for so long before, in processes that doubted it.
  */
-void store_clock_open(struct store_clock *c, int64_t wall_ms, int64_t mono_ms, int64_t newest_ms,
-		      int64_t steady_ms);
-void store_clock_close(struct store_clock *c);
+void age_clock_open(struct age_clock *c, int64_t wall_ms, int64_t mono_ms, int64_t reached_ms,
+		    int64_t steady_ms);
+void age_clock_close(struct age_clock *c);
 /* From any thread; it has to be read more often than once an hour to notice each jump. */
-struct store_time store_clock_read(struct store_clock *c, int64_t wall_ms, int64_t mono_ms);
+struct age_time age_clock_read(struct age_clock *c, int64_t wall_ms, int64_t mono_ms);
