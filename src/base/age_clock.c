@@ -61,6 +61,7 @@ struct age_time age_clock_read(struct age_clock *c, int64_t wall_ms, int64_t mon
 	if (!c->doubted)
 		c->time_ms = wall_ms;
 	t.now_ms = c->time_ms;
+	t.least_ms = MIN(wall_ms, c->time_ms);
 	t.doubted = c->doubted;
 	t.changed = c->doubted != was;
 	t.apart_ms = c->doubted ? wall_ms - c->time_ms : 0;

@@ -21,6 +21,7 @@ struct age_clock {
 
 struct age_time {
 	int64_t now_ms;
+	int64_t least_ms; /* the earlier of this and the wall clock: by it nothing is deleted too early, also in doubt */
 	bool doubted, changed; /* the wall clock is elsewhere; that has begun or ended with this reading */
 	int64_t apart_ms;      /* how far it is ahead (negative: behind) while it is doubted */
 	int64_t confirm_ms;    /* how long it still has to be steady */

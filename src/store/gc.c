@@ -8,9 +8,6 @@
 
 #include <string.h>
 
-#define APART_S   300 /* less is a correction of the wall clock */
-#define STEADY_MS (INT64_C(24) * 3600 * 1000)
-
 #define BATCH 500u /* contents collected at once: at a distance they share a listing of the records */
 
 static int gc_contents(struct store *st, struct refs *c, store_progress_fn *progress, void *arg,
@@ -43,37 +40,28 @@ static int gc_contents(struct store *st, struct refs *c, store_progress_fn *prog
 	return 0;
 }
 
-void steady_begin(struct steady *s)
-{
-	*s = (struct steady){ clock_wall_s(), clock_mono_ms() };
-}
-
-bool steady_for_a_day(struct steady *s)
-{
-	int64_t ran_ms = clock_mono_ms() - s->mono_ms;
-	int64_t apart_s = clock_wall_s() - s->wall_s - ran_ms / 1000;
-
-	if (apart_s > -APART_S && apart_s < APART_S)
-		return ran_ms >= STEADY_MS;
-	steady_begin(s);
-	return false;
-}
-
 /*
- * A clock that is a year ahead when the service starts would make all earlier versions too old. So their age is counted by the
- * time that the store itself has reached, until the clock has gone on steadily for a day.
- *
- * The contents become garbage now or with the next collection.
+ * The time by which ages are counted here. A wall clock that is a year ahead when the service starts would make all earlier
+ * versions too old: the time goes on from the latest one in a record of the store.
  */
-static int gc_past(struct store *st, struct refs *c, bool steady, uint64_t *ret_n, struct err *err)
+static int64_t gc_now_s(struct store *st, const struct refs *c)
 {
-	int64_t now_s = clock_wall_s();
-	int64_t before = (steady ? now_s : MIN(now_s, c->reached_s)) - STORE_PAST_S;
+	int64_t wall_ms = clock_wall_ms(), mono_ms = clock_mono_ms();
 
+	if (!st->has_clock)
+		age_clock_open(&st->clock, wall_ms, mono_ms, c->reached_s ? c->reached_s * 1000 : INT64_MIN,
+			       0);
+	st->has_clock = true;
+	return age_clock_read(&st->clock, wall_ms, mono_ms).least_ms / 1000;
+}
+
+/* The contents become garbage now or with the next collection. */
+static int gc_past(struct store *st, struct refs *c, int64_t now_s, uint64_t *ret_n, struct err *err)
+{
 	for (size_t i = 0; i < c->n_records; i++) {
 		const struct refs_record *record = &c->records[i];
 
-		if (!record->past || record->place != BLOB_PRESENT || record->replaced > before)
+		if (!record->past || record->place != BLOB_PRESENT || record->replaced > now_s - STORE_PAST_S)
 			continue;
 		if (st->blobs->ops->remove(st->blobs, record->name, NULL, err) < 0)
 			return -1;
@@ -139,16 +127,14 @@ int store_gc(struct store *st, store_progress_fn *progress, void *arg, struct st
 	struct store_gc_result result = { 0 };
 	struct refs_removed removed = { 0 };
 	struct refs c;
-	bool steady;
 	int r;
 
 	/* First, so that the reference count sees the rest. */
 	if (st->blobs->ops->sweep(st->blobs, &result.n_temporary, err) < 0)
 		return err_in(err, "store");
-	steady = steady_for_a_day(&st->steady);
 	if (refs_count(st, &c, NULL, NULL, err) < 0)
 		return -1;
-	r = gc_past(st, &c, steady, &result.n_past, err);
+	r = gc_past(st, &c, gc_now_s(st, &c), &result.n_past, err);
 	if (r == 0)
 		r = gc_beside(st, &c, err);
 	if (r == 0)

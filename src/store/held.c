@@ -51,7 +51,7 @@ struct hold {
 	size_t n_waiting, n_refused;
 	uint64_t putting;  /* the number of the push that is being put; 0: none */
 	struct map frozen; /* names of records; the values are not used */
-	struct steady steady;
+	struct age_clock clock;
 	bool woken;
 };
 
@@ -128,12 +128,13 @@ static struct held *list_find(const struct hold *h, uint64_t number)
 }
 
 /*
- * Remove refused ones that are too old, and, the oldest first, until there is room for @more bytes. A clock that is ahead at
- * the start, or jumps, would make all of them too old.
+ * Remove refused ones that are too old, and, the oldest first, until there is room for @more bytes. A wall clock that is ahead
+ * at the start, or jumps, would make all of them too old.
  */
 static bool list_make_room(struct hold *h, uint64_t more, struct held **gone)
 {
-	int64_t before_s = steady_for_a_day(&h->steady) ? clock_wall_s() - STORE_PAST_S : INT64_MIN;
+	int64_t now_ms = age_clock_read(&h->clock, clock_wall_ms(), clock_mono_ms()).least_ms;
+	int64_t before_s = now_ms / 1000 - STORE_PAST_S;
 
 	for (struct held *e = h->first, *next; e; e = next) {
 		bool full = h->bytes + more > h->max || h->n_waiting + h->n_refused >= HELD_MAX;
@@ -542,6 +543,20 @@ static void hold_load(struct hold *h, const struct held_file *files, size_t n, s
 	arena_done(&a);
 }
 
+/*
+ * When the first push was refused was certainly reached. That of a later one may be from a wall clock that was ahead, as it may
+ * be again.
+ */
+static int64_t hold_reached_ms(const struct hold *h)
+{
+	int64_t first_s = INT64_MAX;
+
+	for (const struct held *e = h->first; e; e = e->next)
+		if (e->refused_s)
+			first_s = MIN(first_s, e->refused_s);
+	return first_s > INT64_MAX / 1000 ? INT64_MIN : first_s * 1000;
+}
+
 int hold_open(const char *local, const char *url, uint64_t max, store_held_fn *each, void *arg,
 	      struct hold **ret, struct err *err)
 {
@@ -568,9 +583,9 @@ int hold_open(const char *local, const char *url, uint64_t max, store_held_fn *e
 	h->lock_fd = TAKE_FD(lock_fd);
 	pthread_mutex_init(&h->lock, NULL);
 	condition_init(&h->changed);
-	steady_begin(&h->steady);
 	held_files_sweep(h->dir, files, n);
 	hold_load(h, files, n, each, arg);
+	age_clock_open(&h->clock, clock_wall_ms(), clock_mono_ms(), hold_reached_ms(h), 0);
 	if (h->n_waiting || h->n_refused)
 		log_info("store", "%zu pushes wait for the bucket, %zu were refused: %s", h->n_waiting,
 			 h->n_refused, h->dir);
@@ -588,6 +603,7 @@ void hold_close(struct hold *h)
 		h->first = e->next;
 		held_push_free(e);
 	}
+	age_clock_close(&h->clock);
 	map_done(&h->frozen);
 	pthread_cond_destroy(&h->changed);
 	pthread_mutex_destroy(&h->lock);

@@ -37,6 +37,7 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
+#include "base/age_clock.h"
 #include "codec/codec.h"
 #include "store/blob.h"
 #include "store/store.h"
@@ -74,14 +75,6 @@ struct known {
 	struct map durable, whole, damaged; /* under the lock */
 };
 
-/* Both clocks, since when they have gone on together. gc.c */
-struct steady {
-	int64_t wall_s, mono_ms;
-};
-void steady_begin(struct steady *s);
-/* Has the wall clock gone on steadily for a day? If it has jumped, that begins anew. */
-bool steady_for_a_day(struct steady *s);
-
 struct store {
 	struct blobs *blobs;
 	struct known known;
@@ -97,7 +90,8 @@ struct store {
 	pthread_cond_t work_changed;
 	bool stop, crowded, garbage; /* under work_lock */
 	int64_t opened_s;            /* the wall clock at the start */
-	struct steady steady;        /* gc.c's */
+	struct age_clock clock;      /* gc.c's; opened by the first collection */
+	bool has_clock;
 	struct maintain *maintain;   /* NULL: none */
 	struct pack *pack;           /* NULL: none */
 	struct background *scrub;    /* NULL: none */

@@ -19,7 +19,6 @@ struct store *store_open_blobs(struct blobs *blobs, const struct store_options *
 	st->opts = *opts;
 	st->settle_ns = STORE_SETTLE_NS;
 	st->opened_s = clock_wall_s();
-	steady_begin(&st->steady);
 	if (!st->opts.level)
 		st->opts.level = STORE_LEVEL;
 	atomic_init(&st->usage, -1);
@@ -122,6 +121,8 @@ void store_close(struct store *st)
 	hold_close(st->hold);
 	st->blobs->ops->close(st->blobs);
 	known_done(&st->known);
+	if (st->has_clock)
+		age_clock_close(&st->clock);
 	free(st);
 }
 

@@ -158,6 +158,30 @@ static void earlier_versions_outlive_a_clock_that_is_wrong_at_the_start(void **s
 	assert_versions(f, "ci>ci ");
 }
 
+static void earlier_versions_go_by_their_age_after_a_jump_of_a_moment(void **state)
+{
+	static const int64_t year_s = 365 * INT64_C(86400);
+	const struct store_options opts = { 0 };
+	struct store_fixture *f = *state;
+	struct store_gc_result gc;
+	struct err err = { 0 };
+
+	clock_test_freeze(year_s);
+	reopen(f, &opts);
+	assert_int_equal(text_put_as(f, "ci", "v0", STORE_IF_OWNED), 0);
+	assert_int_equal(text_put_as(f, "ci", "v1", STORE_IF_OWNED), 0);
+	assert_done(store_gc(f->st, NULL, NULL, &gc, &err));
+	clock_test_freeze(2 * year_s);
+	assert_done(store_gc(f->st, NULL, NULL, &gc, &err));
+	assert_versions(f, "ci>ci ");
+	/* Right again, it is believed at once. */
+	clock_test_freeze(year_s);
+	clock_test_advance((STORE_PAST_S + 60) * 1000);
+	assert_done(store_gc(f->st, NULL, NULL, &gc, &err));
+	assert_int_equal(gc.n_past, 1);
+	assert_versions(f, "");
+}
+
 static int ignore_held(void *arg, const struct store_held *held)
 {
 	return 0;
@@ -246,6 +270,7 @@ int main(void)
 		FROZEN(contents_that_cannot_be_touched_are_replaced_and_restored),
 		FROZEN(earlier_versions_are_kept_and_restored),
 		FROZEN(earlier_versions_outlive_a_clock_that_is_wrong_at_the_start),
+		FROZEN(earlier_versions_go_by_their_age_after_a_jump_of_a_moment),
 		FROZEN(a_refused_push_outlives_a_clock_that_is_wrong),
 		FROZEN(earlier_versions_are_evicted_first),
 	};
