@@ -46,7 +46,7 @@ struct blob_stamp {
 /*
  * A staging file: a content is gathered in it until its name is known. It is a local file, wherever the blobs
  * are. It ends with its process, at the latest when another one sweeps; but a file with a name and a note
- * stays for STAGING_KEEP_S, so that the upload can go on.
+ * stays, so that the upload can go on, until gc.c or the server removes it by its name.
  */
 struct staging {
 	int fd;
@@ -57,7 +57,6 @@ struct staging {
 	uint64_t hash;
 	void *parts; /* of blob_bucket.c: its upload; NULL: none */
 };
-#define STAGING_KEEP_S   7200
 #define STAGING_MAX_NAME 1024u
 
 /* The note of a staging file with a name. */
@@ -195,7 +194,7 @@ struct blobs_ops {
 			     struct err *err);
 	/* Bytes in all staging files that are no blobs yet. */
 	int (*staged)(struct blobs *b, uint64_t *ret_bytes, struct err *err);
-	/* Remove the staging files of processes that have ended. */
+	/* Remove the staging files of processes that have ended, except those with a note. */
 	int (*sweep)(struct blobs *b, uint64_t *ret_n, struct err *err);
 	void (*close)(struct blobs *b);
 };

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Garbage: contents that no record names, because their record was replaced or removed, or its writer died
- * before writing one; earlier versions of pushed objects that are older than STORE_PAST_S; and versions of records that
- * writers in a bucket have left.
+ * before writing one; earlier versions of pushed objects that are older than STORE_PAST_S; interrupted uploads that are older
+ * than STORE_PARTIAL_S; and versions of records that writers in a bucket have left.
  */
 #include "store/internal.h"
 
@@ -42,7 +42,7 @@ static int gc_contents(struct store *st, struct refs *c, store_progress_fn *prog
 
 /*
  * The time by which ages are counted here. A wall clock that is a year ahead when the service starts would make all earlier
- * versions too old: the time goes on from the latest one in a record of the store.
+ * versions and interrupted uploads too old: the time goes on from the latest one in a record or note of the store.
  */
 static int64_t gc_now_s(struct store *st, const struct refs *c)
 {
@@ -53,6 +53,33 @@ static int64_t gc_now_s(struct store *st, const struct refs *c)
 			       0);
 	st->has_clock = true;
 	return age_clock_read(&st->clock, wall_ms, mono_ms).least_ms / 1000;
+}
+
+/* Names of interrupted uploads, each with a line feed. */
+struct old_partials {
+	int64_t before_s;
+	struct buf names;
+};
+
+static int old_partials_add(void *arg, const struct store_partial *p)
+{
+	struct old_partials *old = arg;
+
+	if (p->saved <= old->before_s)
+		buf_printf(&old->names, STR_FMT "\n", STR_ARG(p->name));
+	return 0;
+}
+
+static int gc_partials(struct store *st, int64_t now_s, uint64_t *ret_n, struct err *err)
+{
+	struct old_partials old = { .before_s = now_s - STORE_PARTIAL_S };
+	int r = store_partials(st, old_partials_add, &old, err);
+	struct str rest = buf_str(&old.names);
+
+	while (r == 0 && rest.size)
+		*ret_n += store_forget_partial(st, str_cut(&rest, '\n'));
+	buf_done(&old.names);
+	return r;
 }
 
 /* The contents become garbage now or with the next collection. */
@@ -127,6 +154,7 @@ int store_gc(struct store *st, store_progress_fn *progress, void *arg, struct st
 	struct store_gc_result result = { 0 };
 	struct refs_removed removed = { 0 };
 	struct refs c;
+	int64_t now_s;
 	int r;
 
 	/* First, so that the reference count sees the rest. */
@@ -134,7 +162,10 @@ int store_gc(struct store *st, store_progress_fn *progress, void *arg, struct st
 		return err_in(err, "store");
 	if (refs_count(st, &c, NULL, NULL, err) < 0)
 		return -1;
-	r = gc_past(st, &c, gc_now_s(st, &c), &result.n_past, err);
+	now_s = gc_now_s(st, &c);
+	r = gc_partials(st, now_s, &result.n_temporary, err);
+	if (r == 0)
+		r = gc_past(st, &c, now_s, &result.n_past, err);
 	if (r == 0)
 		r = gc_beside(st, &c, err);
 	if (r == 0)

@@ -340,7 +340,10 @@ struct refs {
 	uint64_t by_origin[STORE_N_ORIGINS];
 	struct map by_name; /* of contents: index + 1 */
 	uint64_t n_bad;     /* records that cannot be read */
-	/* The latest time in the records that is before store.opened_s: reached for certain. 0: none */
+	/*
+	 * The latest time in the records, and in the notes of interrupted uploads, that is before store.opened_s: reached for
+	 * certain. 0: none
+	 */
 	int64_t reached_s;
 };
 /* @bad may be NULL; it is called for records that cannot be read. */

@@ -47,12 +47,15 @@ uint64_t store_partial_size(struct store *st, struct str name)
 	return store_partials(st, partial_is_named, &f, NULL) < 0 ? 0 : f.size;
 }
 
-void store_forget_partial(struct store *st, struct str name)
+bool store_forget_partial(struct store *st, struct str name)
 {
 	struct staging s = { .fd = -1 };
+	bool found;
 
 	if (st->blobs->ops->staging(st->blobs, name, &s, NULL) != 0)
-		return;
+		return false;
+	found = s.note_path;
 	store_usage_add(st, -(int64_t)s.size);
 	st->blobs->ops->staging_done(st->blobs, &s, false);
+	return found;
 }

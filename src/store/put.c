@@ -40,7 +40,7 @@ struct store_put {
 	bool held, held_raw; /* it is put now; its form */
 };
 
-static_assert(STORE_PARTIAL_S == STAGING_KEEP_S && STORE_MAX_PARTIAL == STAGING_MAX_NAME, "the seam's own");
+static_assert(STORE_MAX_PARTIAL == STAGING_MAX_NAME, "the seam's own");
 
 static void put_count(struct store_put *p, uint64_t size)
 {

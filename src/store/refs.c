@@ -39,6 +39,12 @@ static void note_reached(struct refs_walk *w, int64_t s)
 		w->c->reached_s = MAX(w->c->reached_s, s);
 }
 
+static int refs_add_partial(void *arg, const struct store_partial *p)
+{
+	note_reached(arg, p->saved);
+	return 0;
+}
+
 /* Versions beside the present one keep their contents, and are no objects. */
 static int refs_add_record(void *arg, const struct blob_scanned *scanned, struct err *err)
 {
@@ -157,6 +163,8 @@ int refs_count(struct store *st, struct refs *ret, store_bad_fn *bad, void *arg,
 		r = blobs_scan(b, STORE_PAST, STR(""), STORE_MAX_RECORD, refs_add_record, &w, err);
 	if (r == 0)
 		r = b->ops->list(b, STORE_DATA, STR(""), refs_add_content, &w, err);
+	if (r == 0)
+		r = store_partials(st, refs_add_partial, &w, err);
 	if (r == 0)
 		r = b->ops->staged(b, &ret->staged, err);
 	arena_done(&w.record);

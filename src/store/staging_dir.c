@@ -4,9 +4,9 @@
  * locked was left by a process that has ended, and is swept.
  *
  * A staging file with a name, part-HASH, and a note beside it, note-HASH, which says how much of it is valid,
- * stays for a while. Only the holder of the file's lock writes the note, in place, by one call, so that a
- * process that is killed has written it or not. The note is not synced: after a crash of the machine it may
- * be torn, which its sum shows, or describe bytes that do not exist, so a reader checks these anyway.
+ * stays until its upload ends or is forgotten. Only the holder of the file's lock writes the note, in place, by one
+ * call, so that a process that is killed has written it or not. The note is not synced: after a crash of the machine it
+ * may be torn, which its sum shows, or describe bytes that do not exist, so a reader checks these anyway.
  */
 #include "store/blob.h"
 
@@ -281,7 +281,7 @@ static bool may_stay(const char *dir, const char *name)
 	if (!str_starts(str_of(name), STR(PART)))
 		return false;
 	path = mem_printf("%s/tmp/" NOTE "%s", dir, name + sizeof(PART) - 1);
-	return note_get(path, &b, &note) && note.time_s + STAGING_KEEP_S > clock_wall_s();
+	return note_get(path, &b, &note);
 }
 
 /* A note without its staging file is removed. */

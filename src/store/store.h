@@ -309,8 +309,8 @@ int store_partials(struct store *st, int (*fn)(void *arg, const struct store_par
 		   struct err *err);
 /* Of one of these; 0: none is left. */
 uint64_t store_partial_size(struct store *st, struct str name);
-/* Remove it: no put will go on with it. */
-void store_forget_partial(struct store *st, struct str name);
+/* Remove it: no put will go on with it. false: it is being written, and stays. */
+bool store_forget_partial(struct store *st, struct str name);
 
 /* Put a content that is in memory. */
 int store_put_bytes(struct store *st, const struct store_key *key, const struct store_meta *meta, bool raw,

@@ -156,7 +156,7 @@ struct session {
 /*
  * Finds the sessions that the last process left in @store (NULL: there is none). Parked sessions have
  * @max_bytes in all, at most a quarter of the store's quota; one is kept even if it is larger. A session is
- * parked for an hour at most.
+ * parked for an hour of one process at most.
  */
 struct sessions *sessions_new(struct store *store, uint64_t max_bytes);
 void sessions_expire(struct sessions *t); /* at intervals, also without uploads */

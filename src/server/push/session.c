@@ -103,8 +103,7 @@ static int session_find(void *arg, const struct store_partial *p)
 	s->name = mem_strndup(p->name.p, p->name.size);
 	s->named = true;
 	s->left = p->size;
-	/* The clock may have been set meanwhile. */
-	s->parked_ms = clock_mono_ms() - MAX(clock_wall_s() - p->saved, INT64_C(0)) * 1000;
+	s->parked_ms = p->saved; /* for the order; sessions_find() sets the time */
 	s->next = f->all;
 	f->all = s;
 	return 0;
@@ -134,7 +133,8 @@ static void sessions_find(struct sessions *t)
 
 		pthread_mutex_lock(&t->lock);
 		map_put(&t->by_name, session_key(s), s);
-		session_queue(t, s, s->parked_ms);
+		/* The hour begins anew: a clock that is ahead at the start would end it for all of them. */
+		session_queue(t, s, clock_mono_ms());
 		pthread_mutex_unlock(&t->lock);
 	}
 	sessions_expire(t);

@@ -343,6 +343,52 @@ static void gc_removes_a_partial_after_its_keeping_time(void **state)
 	store_put_abort(p);
 }
 
+static void assert_gc_leaves(struct partial_fixture *f, unsigned n_files)
+{
+	struct store_gc_result result;
+	struct err err = { 0 };
+
+	assert_done(store_gc(f->st, NULL, NULL, &result, &err));
+	assert_int_equal(result.n_temporary, 0);
+	assert_int_equal(n_temporary(f), n_files);
+}
+
+static void a_partial_outlives_a_clock_that_is_wrong(void **state)
+{
+	static const int64_t from_s = 1000000, year_s = 365 * INT64_C(86400);
+	struct partial_fixture *f = *state;
+
+	clock_test_freeze(from_s);
+	reopen(f);
+	write_in_killed_process(f, MIB(2));
+	/* It is ahead for a moment while the service runs; a note in the future is not older either. */
+	assert_gc_leaves(f, 2);
+	clock_test_freeze(from_s + year_s);
+	assert_gc_leaves(f, 2);
+	clock_test_freeze(from_s - year_s);
+	assert_gc_leaves(f, 2);
+	/* It is ahead at the start, and for an hour. */
+	clock_test_freeze(from_s + year_s);
+	reopen(f);
+	assert_gc_leaves(f, 2);
+	clock_test_advance(3600 * 1000);
+	assert_gc_leaves(f, 2);
+}
+
+static void a_partial_that_is_being_written_stays(void **state)
+{
+	struct partial_fixture *f = *state;
+	struct store_put *p;
+
+	clock_test_freeze(1000000);
+	p = begin(f, LONG, NAME);
+	write_to(f, p, MIB(2));
+	assert_gc_leaves(f, 2);
+	clock_test_advance((STORE_PARTIAL_S + 60) * 1000);
+	assert_gc_leaves(f, 2);
+	end_and_check(f, p);
+}
+
 static void a_forgotten_partial_starts_again(void **state)
 {
 	struct partial_fixture *f = *state;
@@ -397,6 +443,8 @@ int main(void)
 		T(nothing_of_a_damaged_partial_stays_at_the_end),
 		T(a_partial_has_one_writer_at_a_time),
 		T(gc_removes_a_partial_after_its_keeping_time),
+		T(a_partial_outlives_a_clock_that_is_wrong),
+		T(a_partial_that_is_being_written_stays),
 		T(a_forgotten_partial_starts_again),
 		T(invalid_notes_are_ignored_and_swept),
 	};
