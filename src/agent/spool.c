@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "base/age_clock.h"
 #include "base/vec.h"
 
 #define SUFFIX    ".pb.gz"
@@ -31,6 +32,7 @@ struct spool {
 	uint32_t next;
 	struct spool_file *list; /* rising */
 	size_t n, room;
+	struct age_clock clock;
 };
 
 static void spool_name(const struct spool_file *f, char out[NAME_SIZE])
@@ -107,10 +109,10 @@ static void remove_at(struct spool *s, size_t i)
 	s->n--;
 }
 
-/* Make room for @more bytes. */
+/* Make room for @more bytes. A wall clock that is ahead for a moment, or at the start, makes nothing too old. */
 static void trim_spool(struct spool *s, uint64_t more)
 {
-	int64_t now_ms = clock_wall_ms();
+	int64_t now_ms = age_clock_read(&s->clock, clock_wall_ms(), clock_mono_ms()).least_ms;
 
 	while (s->n && (s->bytes + more > s->max_bytes || s->n >= MAX_FILES ||
 			now_ms - s->list[0].time_ms > s->max_ms)) {
@@ -124,12 +126,16 @@ int spool_open(const char *dir, uint64_t max_bytes, int64_t max_s, struct spool 
 	struct spool *s = NEW(struct spool);
 
 	s->dir = mem_strdup(dir);
+	age_clock_open(&s->clock, clock_wall_ms(), clock_mono_ms(), INT64_MIN, 0);
 	s->max_bytes = max_bytes ? max_bytes : SPOOL_USUAL_BYTES;
 	s->max_ms = (max_s ? max_s : SPOOL_USUAL_S) * 1000;
 	if (dir_make(dir, 0700, err) < 0 || read_spool_dir(s, err) < 0) {
 		spool_close(s);
 		return -1;
 	}
+	/* The time of the oldest was reached. Later ones may be from a clock that was ahead, as it may be again. */
+	age_clock_close(&s->clock);
+	age_clock_open(&s->clock, clock_wall_ms(), clock_mono_ms(), s->n ? s->list[0].time_ms : INT64_MIN, 0);
 	trim_spool(s, 0);
 	*ret = s;
 	return 0;
@@ -139,6 +145,7 @@ void spool_close(struct spool *s)
 {
 	if (!s)
 		return;
+	age_clock_close(&s->clock);
 	free(s->list);
 	free(s->dir);
 	free(s);

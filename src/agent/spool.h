@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Profiles that could not be sent, in a folder: one file each, whose name has its time, written under another name first. The
- * oldest go when there are too many bytes, or they are too old.
+ * oldest go when there are too many bytes, or they are too old by a clock that is believed (base/age_clock.h).
  */
 #pragma once
 

@@ -135,6 +135,43 @@ static void old_ones_go(void **state)
 	assert_string_equal(take_text(f), "");
 }
 
+static size_t n_files(const struct spool_fixture *f)
+{
+	struct spool_stats st;
+
+	spool_stats(f->s, &st);
+	return st.n;
+}
+
+static void a_clock_that_is_ahead_removes_nothing(void **state)
+{
+	static const int64_t from_s = 1700000000, year_s = 365 * INT64_C(86400);
+	struct spool_fixture *f = *state;
+	struct err err;
+
+	assert_done(spool_open(f->dir, 0, 3600, &f->s, &err));
+	put_text(f, from_s * 1000, "a");
+	/* For a moment: the profile of that moment has its time, and proves nothing at a start with such a clock. */
+	clock_test_freeze(from_s + year_s);
+	put_text(f, (from_s + year_s) * 1000, "b");
+	assert_int_equal(n_files(f), 2);
+	spool_close(f->s);
+	assert_done(spool_open(f->dir, 0, 3600, &f->s, &err));
+	assert_int_equal(n_files(f), 2);
+	/* It is right again. */
+	clock_test_freeze(from_s + 60);
+	put_text(f, (from_s + 60) * 1000, "c");
+	assert_int_equal(n_files(f), 3);
+	spool_close(f->s);
+	/* An hour after a start it is known to be. */
+	clock_test_freeze(from_s + 7 * 3600);
+	assert_done(spool_open(f->dir, 0, 3600, &f->s, &err));
+	assert_int_equal(n_files(f), 3);
+	clock_test_advance(3600 * 1000);
+	assert_string_equal(take_text(f), "b");
+	assert_string_equal(take_text(f), "");
+}
+
 /* They are sent when there are descriptors again. */
 static void profiles_stay_while_no_file_can_be_opened(void **state)
 {
@@ -220,6 +257,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(the_oldest_go_when_there_are_too_many_bytes, spool_setup,
 						spool_teardown),
 		cmocka_unit_test_setup_teardown(old_ones_go, spool_setup, spool_teardown),
+		cmocka_unit_test_setup_teardown(a_clock_that_is_ahead_removes_nothing, spool_setup,
+						spool_teardown),
 		cmocka_unit_test_setup_teardown(profiles_stay_while_no_file_can_be_opened, spool_setup,
 						spool_teardown),
 		cmocka_unit_test_setup_teardown(a_file_that_cannot_be_opened_does_not_hold_older_ones,
