@@ -78,11 +78,22 @@ static enum frame_reason address_in_table(const struct tables_request *req, cons
 	return r;
 }
 
-static struct symtab_finder *finder_of(struct tables_request *req, size_t i)
+void request_drop_finder(struct tables_request *req)
 {
-	if (!req->finders[i])
-		req->finders[i] = symtab_finder_new(req->waiters[i].entry->table);
-	return req->finders[i];
+	symtab_finder_free(TAKE(req->finder));
+	req->finder_table = NULL;
+}
+
+static struct symtab_finder *finder_of(struct tables_request *req, struct symtab *table)
+{
+	if (req->finder_table != table) {
+		request_drop_finder(req);
+		req->finder = symtab_finder_new(table);
+		req->finder_table = table;
+		/* Each reads a block and its names, which takes longer than an address. */
+		deadline_over(req->deadline, DEADLINE_STEPS);
+	}
+	return req->finder;
 }
 
 void tables_find(struct tables_request *req, const struct tables_query *q, struct tables_answer *ret)
@@ -106,7 +117,7 @@ void tables_find(struct tables_request *req, const struct tables_query *q, struc
 	if (ret->reason != FRAME_FOUND)
 		return;
 	ret->addr = place.addr;
-	r = symtab_find(finder_of(req, q->module), place.call, &req->frames, &err);
+	r = symtab_find(finder_of(req, e->table), place.call, &req->frames, &err);
 	if (r < 0) {
 		atomic_store(&e->spoiled, true);
 		ret->reason = FRAME_DAMAGED;
@@ -162,4 +173,6 @@ void tables_find_all(struct tables_request *req, const struct tables_query *q, s
 		tables_find(req, &q[i], &a);
 		fn(arg, i, &a);
 	}
+	/* Until the next call its request may wait for a client that reads slowly. */
+	request_drop_finder(req);
 }

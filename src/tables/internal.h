@@ -350,9 +350,14 @@ struct tables_request {
 	bool early;             /* TABLES_EARLY */
 	struct waiter *waiters; /* n * per_id: tables, then layouts */
 	struct build_id *ids;
-	struct symtab_finder **finders;
-	struct symtab_frames frames; /* of the last answer */
-	struct deadline *deadline;   /* NULL: none */
+	/*
+	 * Of one table at a time, and only while addresses are asked for: it may hold all names of a block, which
+	 * the budget does not grant. NULL: none.
+	 */
+	struct symtab_finder *finder;
+	const struct symtab *finder_table; /* that of `finder` */
+	struct symtab_frames frames;       /* of the last answer */
+	struct deadline *deadline;         /* NULL: none */
 	void (*ready)(void *arg);
 	void *arg;
 	int64_t deadline_ms;
@@ -378,3 +383,5 @@ static inline const struct tables_entry *request_layout(const struct tables_requ
 {
 	return req->per_id > 1 ? req->waiters[req->n + i].entry : NULL;
 }
+/* Free the memory of addresses that were asked for. Without the lock. */
+void request_drop_finder(struct tables_request *req);

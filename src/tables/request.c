@@ -105,8 +105,6 @@ static struct tables_request *request_alloc(struct tables *t, const struct build
 	for (size_t i = 0; i < n; i++)
 		if (!resolve_alias(t->opts.resolver, &ids[i], &req->ids[i]))
 			req->ids[i] = ids[i];
-	req->finders = NEW_N(struct symtab_finder *, n + 1);
-	memset(req->finders, 0, (n + 1) * sizeof(*req->finders));
 	return req;
 }
 
@@ -144,11 +142,9 @@ void tables_request_free(struct tables_request *req)
 {
 	if (!req)
 		return;
-	for (size_t i = 0; i < req->n; i++)
-		symtab_finder_free(req->finders[i]);
+	request_drop_finder(req);
 	for (size_t i = 0; i < req->n * req->per_id; i++)
 		entry_unref(req->waiters[i].entry);
-	free(req->finders);
 	free(req->waiters);
 	free(req->ids);
 	free(req);

@@ -16,6 +16,7 @@ import socket
 import struct
 import subprocess
 import tarfile
+import zlib
 
 import pytest
 
@@ -123,6 +124,33 @@ def bomb(mib, build_id, packed):
     """An ELF file with ten compressed sections of so many MiB each."""
     content = struct.pack("<IIQQ", 2, 0, mib << 20, 1) + packed
     return elf_of(3, build_id, [(name, 1, 0x800, 0, 0, content) for name in BOMB_SECTIONS])
+
+
+NESTED_AT = 104  # the address of the code of nested()
+
+
+def nested(build_id, names, size):
+    """A debug file with one function of @size bytes, and in all of it calls of these names that are inlined into one another."""
+    strings, offsets, abstract = b"outer\0", {}, {}
+    for name in names:
+        if name not in offsets:
+            offsets[name] = len(strings)
+            strings += name + b"\0"
+    code = struct.pack("<QQ", NESTED_AT, size)
+    dies = b"\1x.c\0" + code
+    for name, at in offsets.items():
+        abstract[name] = 11 + len(dies)
+        dies += b"\3" + struct.pack("<IB", at, 1)
+    dies += b"\2" + struct.pack("<I", 0) + code
+    dies += b"".join(b"\4" + struct.pack("<I", abstract[name]) + code + struct.pack("<H", i + 1) for i, name in enumerate(names))
+    dies += bytes(len(names) + 2)
+    unit = struct.pack("<HIB", 4, 0, 8) + dies
+    # Units, functions, abstract functions, inlined calls; of each its number, tag, whether it has children, attributes and forms.
+    abbrevs = (b"\1\x11\1\x03\x08\x11\1\x12\7\0\0" b"\2\x2e\1\x03\x0e\x11\1\x12\7\0\0" b"\3\x2e\0\x03\x0e\x20\x0b\0\0"
+               b"\4\x1d\1\x31\x13\x11\1\x12\7\x59\5\0\0" b"\0")
+    packed = struct.pack("<IIQQ", 1, 0, len(strings), 1) + zlib.compress(strings)
+    return elf_of(3, build_id, [(".text", 1, 6, 0, 0, b"\x90" * size), (".debug_info", 1, 0, 0, 0, struct.pack("<I", len(unit)) + unit),
+                                (".debug_abbrev", 1, 0, 0, 0, abbrevs), (".debug_str", 1, 0x800, 0, 0, packed)])
 
 
 def debug_path(build_id):

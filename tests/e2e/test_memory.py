@@ -13,7 +13,7 @@ import time
 
 import pytest
 
-from making import bomb, healthy, peak_mib, zeros
+from making import NESTED_AT, bomb, healthy, nested, peak_mib, zeros
 from compact import binary_request
 from conftest import Program, build_id as build_id_of
 from profiling import call, message, number
@@ -89,6 +89,25 @@ def test_names_of_sources_in_sections_that_inflate(serve, tmp_path):
     r = s.get(path, timeout=60)
     assert r.status == 503 and peak_mib(s) - before < 64
     returned(s, "file")
+    healthy(s)
+
+
+@pytest.mark.slow
+def test_names_of_many_files_are_not_in_memory_at_once(serve, tmp_path):
+    """An address of each file needs 16 MB of names. One request has some of the files, and one of them many times."""
+    s = serve([tmp_path], args=["--memory", "128M"]).scanned()
+    names = [b"n%05d" % i + b"a" * 16000 for i in range(1000)]
+    ids = [bytes([i]) * 20 for i in range(1, 9)]
+    for build_id in ids:
+        assert put(s, f"/buildid/{build_id.hex()}/debuginfo", nested(build_id, names, 64))[0] == 201
+        assert s.get(f"/buildid/{build_id.hex()}/symbolize?addr={NESTED_AT:x}&timeout=60").status == 200
+    before = peak_mib(s)
+    modules = [{"id": i.hex()} for i in ids + ids[:1] * 8]
+    c = http.client.HTTPConnection("127.0.0.1", s.port, timeout=60)
+    c.request("POST", "/symbolize", json.dumps({"modules": modules, "addresses": [[i, NESTED_AT + i] for i in range(len(modules))]}))
+    r = c.getresponse()
+    assert r.status == 200 and all(m["status"] == "found" for m in json.loads(r.read())["modules"])
+    assert peak_mib(s) - before < 64
     healthy(s)
 
 

@@ -7,12 +7,14 @@ import os
 import re
 import shutil
 import subprocess
+import time
 
 import pytest
 
 from compact import binary_reply, binary_request
 from conftest import build_id, make_deb, slow_but
-from pushing import lode
+from making import NESTED_AT, nested
+from pushing import lode, put
 
 SOURCE = """
 #include <stdio.h>
@@ -468,6 +470,30 @@ def test_a_client_that_hangs_up_has_met_no_deadline(s):
     c.close()
     s.wait(lambda: "POST /symbolize" in s.log_path.read_text(), "its end")
     assert s.metric(r'lode_http_refused_total\{limit="deadline"\}') is None
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("form", ["post", "get", "compact"])
+def test_the_deadline_holds_within_an_address(serve, tmp_path, form):
+    """Each address has 4000 frames, whose names take a second together to be shortened."""
+    s = serve([tmp_path], args=["--deadline", "1"]).scanned()
+    the_id, addrs = bytes(20), [NESTED_AT + i for i in range(100)]
+    path = f"/buildid/{the_id.hex()}/symbolize?demangle=simple&addr="
+    assert put(s, f"/buildid/{the_id.hex()}/debuginfo", nested(the_id, [b"f<" + b"abc," * 16000 + b"x>"] * 4000, 200))[0] == 201
+    s.wait(lambda: b'"found"' in s.get(path + "1").body, "its table")
+    began = time.monotonic()
+    if form == "get":
+        status, text = (r := s.get(path + ",".join(f"{a:x}" for a in addrs), headers={"Accept": "text/plain"})).status, r.body
+    elif form == "post":
+        ask = {"modules": [{"id": the_id.hex()}], "addresses": [[0, a] for a in addrs], "demangle": "simple"}
+        status, text, _ = post(s, "/symbolize", json.dumps(ask))
+    else:
+        # Each is in a module of its own, since addresses of one row have one chain.
+        status, text, _ = post(s, "/symbolize", binary_request([(the_id, [a]) for a in addrs], 2 << 2), "application/x-lode-symbolize")
+    assert status == 504 and b"took longer than 1000 ms" in text, (status, text[:300])
+    assert time.monotonic() - began < 5
+    assert s.metric(r'lode_http_refused_total\{limit="deadline"\}') == 1
+    assert s.get(path + "1").status == 200
 
 
 def test_the_names_of_a_supplementary_file(built, serve, tmp_path):

@@ -139,7 +139,17 @@ bool ask_complete_id(struct server *s, struct bytes prefix, struct build_id *ret
 	return r == 0 || (s->opts.store && store_complete(s->opts.store, prefix, ret));
 }
 
-/* ---- writing JSON ---- */
+/* ---- writing frames ---- */
+
+#define STEPS_OF_FRAME 16u
+
+bool ask_frame_is_late(struct ask *a, const struct symtab_frame *f)
+{
+	/* A step for each byte: templates are left out byte by byte, and a mangled name is shorter than its text. */
+	size_t n = STEPS_OF_FRAME + f->name.size + f->linkage.size + f->dir.size + f->file.size;
+
+	return deadline_over(&a->deadline, (uint32_t)MIN(n, (size_t)DEADLINE_STEPS));
+}
 
 void ask_put_name(const struct ask *a, const struct symtab_frame *f, struct json_writer *w)
 {

@@ -160,6 +160,16 @@ static uint64_t ask_frame_number(struct ask *a, struct binary *b, const struct s
 	return n;
 }
 
+/* The numbers are by maps of about as much memory as the texts. */
+static bool binary_is_full(struct ask *a, struct binary *b)
+{
+	size_t size = b->strings.all.size + b->frames.all.size + b->chains.all.size;
+
+	budget_hold_track(&a->hold, &b->held, 3 * size);
+	return size > ASK_MAX_REPLY || budget_hold_check(&a->hold, NULL) < 0;
+}
+
+/* The number + 1 of the chain; 0: the reply has no room for it, or it is late. */
 static uint64_t binary_chain(struct ask *a, struct binary *b, const struct symtab_frames *frames)
 {
 	AUTO(buf_done) struct buf chain = { 0 };
@@ -167,12 +177,15 @@ static uint64_t binary_chain(struct ask *a, struct binary *b, const struct symta
 	uint64_t n;
 
 	buf_add_uleb(&chain, frames->n);
-	for (size_t i = 0; i < frames->n; i++)
+	for (size_t i = 0; i < frames->n; i++) {
+		if (ask_frame_is_late(a, &frames->list[i]) || binary_is_full(a, b))
+			return 0;
 		buf_add_uleb(&chain, ask_frame_number(a, b, &frames->list[i]));
+	}
 	n = numbered_add(&b->chains, buf_bytes(&chain), &is_new);
 	if (is_new)
 		buf_add(&b->chains.all, chain.p, chain.size);
-	return n;
+	return n + 1;
 }
 
 static struct binary *binary_of(struct ask *a)
@@ -193,18 +206,12 @@ static void binary_answer(void *arg, size_t i, const struct tables_answer *ans)
 	struct ask *a = arg;
 	struct binary *b = binary_of(a);
 	const struct tables_query *q = &a->queries[i];
-	size_t size = b->strings.all.size + b->frames.all.size + b->chains.all.size;
-	bool full;
-
-	/* The numbers are by maps of about as much memory. */
-	budget_hold_track(&a->hold, &b->held, 3 * size);
-	full = size > ASK_MAX_REPLY || budget_hold_check(&a->hold, NULL) < 0;
 
 	b->reasons[i] = (uint8_t)ans->reason;
-	if (!ans->frames || full)
+	if (!ans->frames || binary_is_full(a, b))
 		return;
 	if (q->module != b->last_module || ans->frames->lo != b->lo || ans->frames->hi != b->hi || !b->last) {
-		b->last = binary_chain(a, b, ans->frames) + 1;
+		b->last = binary_chain(a, b, ans->frames);
 		b->last_module = q->module;
 		b->lo = ans->frames->lo;
 		b->hi = ans->frames->hi;

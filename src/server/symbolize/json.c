@@ -326,8 +326,11 @@ static void answer_json(struct ask *a, size_t i, const struct tables_answer *ans
 	if (ans->frames && !full) {
 		json_put_int(&w, "offset", (int64_t)(ans->addr - ans->frames->start));
 		json_open_array(&w, "frames");
-		for (size_t k = 0; k < ans->frames->n && !ask_part_is_full(a, i); k++)
+		for (size_t k = 0; k < ans->frames->n && !ask_part_is_full(a, i); k++) {
+			if (ask_frame_is_late(a, &ans->frames->list[k]))
+				break;
 			ask_put_frame(a, &ans->frames->list[k], &w);
+		}
 		json_close(&w);
 	}
 	json_close(&w);
@@ -353,6 +356,8 @@ static void answer_text(struct ask *a, size_t i, const struct tables_answer *ans
 		const struct symtab_frame *f = &ans->frames->list[k];
 		size_t before;
 
+		if (ask_frame_is_late(a, f))
+			return;
 		buf_add_str(b, STR("  "));
 		before = b->size;
 		frame_name(f, a->demangling, b);

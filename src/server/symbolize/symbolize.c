@@ -91,6 +91,8 @@ static void ask_reply_stream(struct ask *a, const char *type)
 
 /* ---- on workers ---- */
 
+#define STEPS_OF_MODULE 1024u
+
 /* The status is sent before all answers are known. All that passes is known by the tables and layouts. */
 static void ask_note_passing(struct ask *a)
 {
@@ -110,6 +112,9 @@ static void ask_note_passing(struct ask *a)
 		if (q->module >= a->n_ids || asked[q->module] || q->kind == FRAME_VADDR)
 			continue;
 		asked[q->module] = true;
+		/* The first chunk refuses it then. */
+		if (deadline_over(&a->deadline, STEPS_OF_MODULE))
+			return;
 		tables_find(a->request, q, &ans);
 		a->passes |= frame_reason_passes(ans.reason);
 	}
@@ -128,8 +133,8 @@ static enum http_next ask_answer_all(struct ask *a)
 	if (budget_hold_add(&a->hold, 2 * ASK_CHUNK, &err) < 0)
 		return ask_refuse(a, err.kind == ERR_LIMIT ? 413 : 503, err.text);
 	budget_hold_sub(&a->hold, 2 * ASK_CHUNK);
-	ask_note_passing(a);
 	ask_deadline(a);
+	ask_note_passing(a);
 	if (ask_write_chunk(a, &type, &err) < 0) {
 		count_deadline(&err);
 		return ask_refuse(a, err.os == ETIME ? 504 : 503, err.text);

@@ -127,6 +127,11 @@ json_t *ask_load_json(struct ask *a, struct err *err);
 /* A number, or text such as "0x10" or "16", since numbers of JSON have less than 64 bits. */
 bool ask_number(const json_t *j, uint64_t *ret);
 bool ask_number_text(struct str s, bool hex, uint64_t *ret);
+/*
+ * Count the work of writing @f: an address may have thousands of frames, with names of 64 KiB. true: the deadline has
+ * passed; the chunk is dropped, so nothing more has to be written into it.
+ */
+bool ask_frame_is_late(struct ask *a, const struct symtab_frame *f);
 /* "function":NAME and "file":PATH */
 void ask_put_name(const struct ask *a, const struct symtab_frame *f, struct json_writer *w);
 void ask_put_path(const struct symtab_frame *f, struct json_writer *w);

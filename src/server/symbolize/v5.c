@@ -298,6 +298,8 @@ static void v5_put_functions(struct ask *a, uint64_t addr, const struct symtab_f
 		return;
 	json_open_array(w, "inlines");
 	for (size_t k = 0; k + 1 < frames->n && w->out->size - before < ASK_MAX_ANSWER; k++) {
+		if (ask_frame_is_late(a, &frames->list[k]))
+			break;
 		json_open_object(w, NULL);
 		v5_put_name(a, &frames->list[k], w);
 		v5_put_place(&frames->list[k], w);
