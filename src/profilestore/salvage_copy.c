@@ -2,9 +2,9 @@
 /*
  * The sound rows of a damaged database, in a new one, when the store is opened. The damaged one is read without the
  * digests of pages, since a page with one wrong byte still has many rows; each row that is taken has a digest of its own.
- * Series have none: they are read with the digests of pages, since a wrong label would be a wrong answer. So is what only
- * tells where rows are, or how many. Totals are computed anew.
- * Grooming makes rollups again, and locations without names are named again.
+ * Series have none, so they are read with the digests of pages: a wrong label would be a wrong answer. So is what only tells
+ * where rows are, or how many. Totals are computed anew. Grooming makes rollups again, and locations without names are
+ * named again.
  */
 #include "profilestore/salvage_internal.h"
 
@@ -13,10 +13,8 @@
 #define PROFILE_LEAST 16u       /* bytes of the file that a profile takes */
 #define LOST_NUMBERS  (1 << 30) /* of profiles, at most */
 
-static int copy_series(struct salvage *x, struct db_stmt *st, struct err *err)
+static int put_series(struct salvage *x, int64_t id, struct bytes key, struct err *err)
 {
-	int64_t id = db_i64(st, 0);
-	struct bytes key = db_bytes(st, 1);
 	struct db_stmt *in;
 	struct series *s;
 
@@ -36,6 +34,35 @@ static int copy_series(struct salvage *x, struct db_stmt *st, struct err *err)
 	db_bind_i64(in, 1, id);
 	db_bind_bytes(in, 2, key);
 	return db_step(in, err);
+}
+
+static int copy_series(struct salvage *x, struct db_stmt *st, struct err *err)
+{
+	return put_series(x, db_i64(st, 0), db_bytes(st, 1), err);
+}
+
+static int take_raw_series(void *arg, const struct db_raw_row *row, struct err *err)
+{
+	return salvage_is_series(row) ? put_series(arg, row->id, row->v[1].b, err) : 0;
+}
+
+/* By the tree of the table; if that is damaged, also from the sound leaves of the file. A number has one key for ever. */
+static int copy_all_series(struct salvage *x, struct err *err)
+{
+	struct db_pages pages;
+	int r;
+
+	db_set_unchecked(x->from, false);
+	r = salvage_each_row(x, "SELECT id, key FROM series WHERE id >= ? ORDER BY id", copy_series, err);
+	db_set_unchecked(x->from, true);
+	if (r < 0 || !x->damaged)
+		return r;
+	/* The index is read by series: it does not tell which profiles of lost ones are missing. */
+	x->index_damaged = true;
+	db_pages_known(x->from, &pages);
+	for (uint64_t page = 2; r == 0 && page <= pages.n; page++)
+		r = db_raw_rows(x->from, &pages, page, take_raw_series, x, err);
+	return r;
 }
 
 /* ---- what the file tells of itself ---- */
@@ -155,13 +182,9 @@ static int copy_file(struct salvage *x, struct salvage_result *ret, struct err *
 {
 	int64_t next_id = read_counter(x, "SELECT next_profile FROM counter WHERE id = 1"),
 		n_before = read_counter(x, "SELECT n_profiles FROM counter WHERE id = 1");
-	int r;
 
 	find_generation(x);
-	db_set_unchecked(x->from, false);
-	r = salvage_each_row(x, "SELECT id, key FROM series WHERE id >= ? ORDER BY id", copy_series, err);
-	db_set_unchecked(x->from, true);
-	if (r < 0)
+	if (copy_all_series(x, err) < 0)
 		return -1;
 	n_before = MAX(MIN(n_before, (int64_t)(x->file_size / PROFILE_LEAST)), INT64_C(0));
 	if (copy_profiles(x, next_id, (uint64_t)n_before, ret, err) < 0 || salvage_copy_segments(x, err) < 0)

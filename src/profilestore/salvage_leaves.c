@@ -46,7 +46,7 @@ enum { SERIES_KEY = 1, SERIES_SENDER, SERIES_COLUMNS };
 enum { SEGMENT_DIGEST = 2, SEGMENT_DATA, SEGMENT_COLUMNS };
 enum { COUNTER_NEXT = 1, COUNTER_N_PROFILES, COUNTER_GENERATION = 4, COUNTER_COLUMNS };
 
-static bool is_series(const struct db_raw_row *row)
+bool salvage_is_series(const struct db_raw_row *row)
 {
 	struct series *s;
 
@@ -100,7 +100,7 @@ static int take_leaf_row(void *arg, const struct db_raw_row *row, struct err *er
 		return insert_row(l, "INSERT OR IGNORE INTO segment VALUES (?, ?, ?, ?)", row, err);
 	if (is_counter(l, row))
 		return keep_counter(l, row, err);
-	if (is_series(row))
+	if (salvage_is_series(row))
 		return insert_row(l,
 				  row->n == SERIES_COLUMNS
 					  ? "INSERT OR IGNORE INTO series (id, key, sender) VALUES (?, ?, ?)"
