@@ -225,10 +225,14 @@ static struct tables_entry *map_stored(struct build *b, struct tables_entry *e)
  */
 static enum make_outcome end_incomplete(struct build *b, struct tables_entry *e)
 {
-	log_warn("tables",
-		 "%s: parts are left out, since memory for them was not granted; give lode serve more with "
-		 "--memory",
-		 e->origin);
+	char hex[BUILD_ID_HEX_SIZE];
+
+	/* A file of the store has no path. */
+	log_warn(
+		"tables",
+		"%s%sbuild ID %s: parts are left out, since memory for them was not granted; give lode serve "
+		"more with --memory",
+		e->origin, e->origin[0] ? ", " : "", build_id_hex(&b->key.id, hex));
 	e->incomplete = e->lacking = true;
 	if (b->refusals.busy)
 		entry_expire_in(e, INCOMPLETE_MS);

@@ -70,6 +70,15 @@ def test_sections_that_inflate_to_gigabytes(serve, tmp_path):
 
 
 @pytest.mark.slow
+def test_the_log_names_a_pushed_file_whose_table_is_incomplete(serve, tmp_path):
+    s = serve([tmp_path], args=["--memory", "64M"]).scanned()
+    assert put(s, f"/buildid/{'ab' * 20}/debuginfo", bomb(100, b"\xab" * 20, zeros(100)))[0] == 201
+    s.get(f"/buildid/{'ab' * 20}/symbolize?addr=0x1000&timeout=60", timeout=90)
+    s.wait(lambda: "parts are left out" in s.log_path.read_text(), "the warning")
+    assert f"tables: build ID {'ab' * 20}: parts are left out" in s.log_path.read_text()
+
+
+@pytest.mark.slow
 def test_names_of_sources_in_sections_that_inflate(serve, tmp_path):
     """Of 64 MiB 25 per cent are for files that requests read: 100 MiB of strings do not fit."""
     pool, source, strings = tmp_path / "pool", tmp_path / "pool/a.c", {}
