@@ -108,12 +108,17 @@ int main(int argc, char **argv)
 @pytest.mark.slow
 def test_huge_maps_and_execs_cost_others_nothing(can_sample, tmp_path):  # noqa: F811
     huge, execs, chain, out = compiled(tmp_path, "huge", HUGE), compiled(tmp_path, "execs", EXECS), compiled(tmp_path, "chain", CHAIN), tmp_path / "out.folded"
-    r = agent("-o", out, "-F", "99", "--", "/bin/sh", "-c", f"{huge} 4 & {execs} $(($(date +%s) + 4)) & {chain} 1500; wait")
-    assert r.returncode == 0, r.stderr
-    # The largest resident memory of all programs that this test has waited for.
-    assert resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss < 600 << 10
-    burnt = [(s, n) for s, n in folded(out) if "burn_here" in s]
-    assert burnt and sum(n for s, n in burnt if s[0] == "_start") >= 0.9 * sum(n for _, n in burnt), burnt[:3]
+    # A full machine may not come to a sample of a short run: then a longer one follows.
+    for burn_ms in 1500, 6000, 24000:
+        r = agent("-o", out, "-F", "99", "--", "/bin/sh", "-c", f"{huge} 4 & {execs} $(($(date +%s) + 4)) & {chain} {burn_ms}; wait", timeout=600)
+        assert r.returncode == 0, r.stderr
+        # The largest resident memory of all programs that this test has waited for.
+        assert resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss < 600 << 10
+        burnt = [(s, n) for s, n in folded(out) if "burn_here" in s]
+        if burnt:
+            break
+        print(burn_ms, r.stderr, out.read_text()[:2000])  # shown if the test fails
+    assert burnt and sum(n for s, n in burnt if s[0] == "_start") >= 0.9 * sum(n for _, n in burnt), (burnt[:3], r.stderr)
 
 
 @pytest.mark.slow

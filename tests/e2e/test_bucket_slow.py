@@ -12,16 +12,20 @@ from bucket_engines import stub as bucket  # noqa: F401
 from making import debug_deb, elf, fetch_right, new_id
 
 N_WAITING = 30
+SILENT_S = 10  # a request to a bucket that is silent for so long has failed
+ROUND, AT_ONCE_S, BUSY_S = 10, 1, 6
 
 
-def slowest(s, path, n=10):
-    """The longest time of @n requests, and the status of the last."""
-    took = []
-    for _ in range(n):
+def answered_at_once(s, path, status):
+    """ROUND requests in a row have this answer, each within a second. After one that took longer, as on a busy machine, a new round
+    begins, for as long as is left of BUSY_S, which is less than SILENT_S."""
+    end, n, took = time.monotonic() + BUSY_S, 0, 0
+    while n < ROUND:
         from_s = time.monotonic()
-        status = s.get(path).status
-        took.append(time.monotonic() - from_s)
-    return max(took), status
+        assert from_s < end, f"{path} took {took:.3f} s"
+        assert s.get(path).status == status, path
+        took = time.monotonic() - from_s
+        n = n + 1 if took < AT_ONCE_S else 0
 
 
 def ask_for(s, ids, ended=False):
@@ -32,14 +36,12 @@ def ask_for(s, ids, ended=False):
     def read(c):
         try:
             r = c.getresponse()
-            r.read()
-            replies.append(r)
+            replies.append((r.status, r.read()))
         except (OSError, http.client.HTTPException):
             assert ended
         c.close()
 
-    # All are connected before the first one asks: on a busy machine so many threads would take longer to ask than the 10 s after which
-    # a silent bucket has failed.
+    # All are connected before the first one asks: on a busy machine so many threads would take longer to ask than SILENT_S.
     clients = [http.client.HTTPConnection("127.0.0.1", s.port, timeout=120) for _ in ids]
     for c in clients:
         c.connect()
@@ -67,21 +69,26 @@ def hanging_service(serve, bucket, elf, *more):
 @pytest.mark.slow
 def test_a_bucket_that_hangs_holds_no_worker(serve, bucket, elf):
     s, ids = hanging_service(serve, bucket, elf, "--workers", "2")
+    from_s = time.monotonic()
     threads, replies = ask_for(s, ids)
     s.wait(lambda: s.metric("lode_workers_waiting") == N_WAITING, "all requests wait for the bucket")
     paths = {f"/buildid/{elf.id}/debuginfo": 200, "/healthz": 200, "/metrics": 200,
              f"/buildid/{new_id('unknown')}/debuginfo": 404, "/metadata?key=glob&value=/usr/*": 200}
     for path, status in paths.items():
-        took, got = slowest(s, path)
-        assert got == status, path
-        assert took < 1, f"{path} took {took:.3f} s"
-    assert not replies
+        answered_at_once(s, path, status)
+    # A busy machine may take longer for all that than the service waits for a silent bucket; its reply has the reason then.
+    in_time = time.monotonic() - from_s < SILENT_S - 1
+    assert not replies or not in_time, replies
     bucket.hangs.clear()
     bucket.answers.set()
     for t in threads:
         t.join(60)
     # The connections that hung were closed, and the requests repeated.
-    assert [r.status for r in replies] == [200] * N_WAITING
+    failed = [body for status, body in replies if status != 200]
+    assert len(replies) == N_WAITING and not (failed and in_time), failed
+    assert all(b"s3://bucket/debs/" in body for body in failed), failed
+    for i in ids if failed else ():
+        s.wait(lambda: s.get(f"/buildid/{i}/debuginfo").status == 200, "the bucket answers again")
     s.wait(lambda: s.metric("lode_workers_waiting") == 0, "no request waits any more")
 
 

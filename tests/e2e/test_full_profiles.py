@@ -61,20 +61,20 @@ class Intake:
 def test_what_no_kept_profile_names_is_swept_while_profiles_come_in(serve):
     """More than a day of a program that changes each hour, of which some hours are kept."""
     s = serve([], args=["--profiles-max-size", "600K", "--symbolize-interval", "0"]).ready()
-    now_ms, most = int(time.time() * 1000), {}
+    now_ms, kinds = int(time.time() * 1000), ("series", "functions", "stacks", "locations", "binaries", "memory")
+    send(s, steady(now_ms - (WORLDS + 1) * HOUR_MS), service="steady")
+    empty, sent = figures(s), None
     with Intake(s, now_ms - WORLDS * HOUR_MS) as intake:
         for i in range(WORLDS):
             intake.time_ms = now_ms - (WORLDS - i) * HOUR_MS
             for k in range(PROFILES):
                 send(s, world(i, intake.time_ms + 60000 * k), service=f"web{i}")
-            seen = figures(s)
-            most = {k: max(most.get(k, 0), seen[k]) for k in ("series", "functions", "stacks", "locations", "binaries", "memory")}
+            # All worlds are equally large. What is there at the end is no measure: on a slow machine sweeps run meanwhile.
+            sent = sent or {k: WORLDS * (figures(s)[k] - empty[k]) for k in kinds}
         # The groomer looks every ten seconds; it deletes the oldest profiles first, and sweeps then.
-        s.wait(lambda: figures(s)["functions"] < most["functions"] // 2, "the sweep")
+        s.wait(lambda: all(figures(s)[k] < 0.5 * sent[k] for k in kinds), "the sweep", 300)
     left = figures(s)
     assert not intake.wrong and not left["refused"]
-    for k in most:
-        assert left[k] < 0.6 * most[k], k
     # What is kept is whole.
     kept = ask(s, "flamegraph", query=f'{CPU}{{service="web{WORLDS - 1}"}}', from_=0)
     assert kept["total"] == PROFILES * sum(VALUE + k for k in range(STACKS))
