@@ -47,6 +47,10 @@ uint64_t db_page_digest(const uint8_t *page, uint32_t size, uint64_t number); /*
 sqlite3_file *db_file(
 	struct db *db); /* the file of the database itself, without the layer; NULL: in memory */
 bool db_page_is_sound(const uint8_t *page, uint32_t size, uint64_t number); /* @number from 1 */
+/* Mark a page of a WAL as damaged, in the bytes of its digest: it never gets a right one. */
+void db_page_mark_damaged(uint8_t *page, uint32_t size);
+/* While a checkpoint runs: damaged frames are copied, too, marked, so that the WAL can begin anew. */
+void db_set_copying(struct db *db, bool on);
 
 /* A size that SQLite allows: a power of two from 512 to 65536. */
 #define DB_PAGE_LEAST 512
@@ -78,6 +82,16 @@ static inline uint32_t db_index_page_size(const uint32_t *header)
 	memcpy(half, &header[DB_INDEX_PAGE_SIZE], sizeof(half));
 	/* 65536 does not fit, and is 1. */
 	return half[1] == 1 ? 65536 : half[1];
+}
+
+/* The check sum of a frame continues that of the frame before. @big: the order of the bytes in its words. */
+struct wal_sum {
+	uint32_t s[2];
+};
+struct wal_sum wal_sum_of(struct wal_sum s, bool big, const uint8_t *p, size_t size);
+static inline bool wal_same_sum(struct wal_sum a, struct wal_sum b)
+{
+	return a.s[0] == b.s[0] && a.s[1] == b.s[1];
 }
 
 /* A number in either file. */

@@ -5,7 +5,8 @@
  * A database that reserves DIGEST_SIZE bytes at the end of each page has there hash64() of the rest of the page,
  * with the page's number as the seed. The digest is written with the page, and compared whenever the page is read
  * from the file, so no damage of the file becomes an answer: neither of rows nor of indexes nor of free pages.
- * Pages in the WAL have SQLite's own check sums.
+ * Pages in the WAL have SQLite's own check sums. It compares them after a crash only, so the layer does when a page is read
+ * from there.
  *
  * All files of a database pass this layer, for their I/O errors: SQLite takes EIO for damage ("database disk image is
  * malformed"), though the file is sound and the next read may be right.
@@ -23,7 +24,9 @@
 #define N_PAGES_AT   28
 #define MAGIC        "SQLite format 3"
 #define FIRST_PAGE   1
-#define READ_TRIES   3 /* of a read that fails with an I/O error */
+#define READ_TRIES   3                            /* of a read that fails with an I/O error */
+#define DAMAGED_MARK UINT64_C(0x646567616d616421) /* instead of a digest, in a WAL */
+#define NO_FRAME     INT64_MAX
 
 struct digest_file {
 	sqlite3_file base;
@@ -33,6 +36,16 @@ struct digest_file {
 	bool unchecked;    /* pages are not compared */
 	uint64_t bad_page; /* the last one that differed; 0: none */
 	uint8_t *page;     /* a copy of the page that is written; heap */
+	bool copying;      /* see db_set_copying() */
+
+	/* ---- of a WAL ---- */
+	struct digest_file *db; /* its database; NULL: this is none */
+	/*
+	 * A transaction that writes a page twice writes over its first frame, and computes the check sums from there on when it
+	 * commits: until then this connection does not compare them.
+	 */
+	sqlite3_int64 unsummed_from;
+	sqlite3_int64 header_end; /* of the header whose page is written next */
 };
 
 static sqlite3_vfs digest_vfs, *real_vfs;
@@ -134,8 +147,8 @@ static int read_real(struct digest_file *f, void *p, int size, sqlite3_int64 off
 	return SQLITE_IOERR_READ;
 }
 
-/* Of a WAL or a journal, which have no digests. */
-static int wal_or_journal_read(sqlite3_file *file, void *p, int size, sqlite3_int64 off)
+/* Of a journal, which has no digests. */
+static int journal_read(sqlite3_file *file, void *p, int size, sqlite3_int64 off)
 {
 	return read_real(digest_of(file), p, size, off);
 }
@@ -185,6 +198,101 @@ static int digest_read(sqlite3_file *file, void *p, int size, sqlite3_int64 off)
 	return off == 0 && has_lost_digests(p, f->page_size) ? bad_page(f, off) : SQLITE_OK;
 }
 
+/* ---- frames of a WAL ---- */
+
+void db_page_mark_damaged(uint8_t *page, uint32_t size)
+{
+	uint64_t mark = htole64(DAMAGED_MARK);
+
+	memcpy(page + size - DIGEST_SIZE, &mark, sizeof(mark));
+}
+
+static bool page_is_marked(const uint8_t *page, uint32_t size)
+{
+	uint64_t mark;
+
+	memcpy(&mark, page + size - DIGEST_SIZE, sizeof(mark));
+	return le64toh(mark) == DAMAGED_MARK;
+}
+
+/* The page of a frame, without its header. */
+static bool is_frame(int size, sqlite3_int64 off)
+{
+	sqlite3_int64 at = off - DB_WAL_HEADER - DB_FRAME_HEADER;
+
+	return db_is_page_size((uint32_t)size) && at >= 0 && at % (size + DB_FRAME_HEADER) == 0;
+}
+
+static struct wal_sum load_sum(const uint8_t *p)
+{
+	return (struct wal_sum){ { db_load_be(p), db_load_be(p + 4) } };
+}
+
+/* SQLITE_IOERR_DATA: the page at @off differs from the check sum of its frame. */
+static int check_frame(struct digest_file *f, const uint8_t *page, int size, sqlite3_int64 off)
+{
+	sqlite3_int64 start = off - DB_FRAME_HEADER;
+	uint8_t header[DB_FRAME_HEADER], before[sizeof(struct wal_sum)];
+	int code = read_real(f, header, sizeof(header), start);
+
+	/* Of the header of the file, or of the frame before. */
+	if (code == SQLITE_OK)
+		code = read_real(f, before, sizeof(before),
+				 (start == DB_WAL_HEADER ? DB_WAL_HEADER : start - size) -
+					 (int)sizeof(before));
+	if (code != SQLITE_OK)
+		return code;
+	for (int big = 0; big < 2; big++) {
+		struct wal_sum sum = wal_sum_of(load_sum(before), big, header, 8);
+
+		if (wal_same_sum(wal_sum_of(sum, big, page, (size_t)size), load_sum(header + 16)))
+			return SQLITE_OK;
+	}
+	return SQLITE_IOERR_DATA;
+}
+
+static int wal_read(sqlite3_file *file, void *p, int size, sqlite3_int64 off)
+{
+	struct digest_file *f = digest_of(file);
+	int code = read_real(f, p, size, off);
+
+	if (code != SQLITE_OK || !f->db || !f->db->has_digests || (uint32_t)size != f->db->page_size ||
+	    !is_frame(size, off) || off >= f->unsummed_from)
+		return code;
+	code = page_is_marked(p, (uint32_t)size) ? SQLITE_IOERR_DATA : check_frame(f, p, size, off);
+	if (code != SQLITE_IOERR_DATA || (!f->db->unchecked && !f->db->copying))
+		return code;
+	db_page_mark_damaged(p, (uint32_t)size);
+	return SQLITE_OK;
+}
+
+static bool header_has_sum(const uint8_t *header)
+{
+	static const uint8_t none[DB_FRAME_HEADER - 8];
+
+	return memcmp(header + 8, none, sizeof(none)) != 0;
+}
+
+static int wal_write(sqlite3_file *file, const void *p, int size, sqlite3_int64 off)
+{
+	struct digest_file *f = digest_of(file);
+
+	if (size == DB_FRAME_HEADER) {
+		f->header_end = off + size;
+		if (!header_has_sum(p))
+			f->unsummed_from = MIN(f->unsummed_from, f->header_end);
+		else if (f->header_end <= f->unsummed_from)
+			f->unsummed_from = NO_FRAME;
+	} else {
+		if (is_frame(size, off) && off != f->header_end)
+			f->unsummed_from = MIN(f->unsummed_from, off);
+		f->header_end = 0;
+	}
+	return f->real->pMethods->xWrite(f->real, p, size, off);
+}
+
+/* ---- writing ---- */
+
 /* Another connection may have made the database, or its digests, since it was opened here. */
 static void learn_from_file(struct digest_file *f)
 {
@@ -211,6 +319,8 @@ static int digest_write(sqlite3_file *file, const void *p, int size, sqlite3_int
 		return SQLITE_IOERR_NOMEM;
 	memcpy(f->page, p, f->page_size);
 	digest = htole64(db_page_digest(f->page, f->page_size, (uint64_t)off / f->page_size + 1));
+	if (page_is_marked(f->page, f->page_size))
+		digest = ~digest;
 	memcpy(f->page + f->page_size - DIGEST_SIZE, &digest, sizeof(digest));
 	return f->real->pMethods->xWrite(f->real, f->page, size, off);
 }
@@ -255,7 +365,8 @@ static void digest_ShmBarrier(sqlite3_file *f)
 	}
 
 static const sqlite3_io_methods digest_methods = METHODS(digest_read, digest_write);
-static const sqlite3_io_methods plain_methods = METHODS(wal_or_journal_read, digest_Write);
+static const sqlite3_io_methods wal_methods = METHODS(wal_read, wal_write);
+static const sqlite3_io_methods plain_methods = METHODS(journal_read, digest_Write);
 
 /* ---- the layer ---- */
 
@@ -264,11 +375,19 @@ static int digest_open(sqlite3_vfs *vfs, const char *name, sqlite3_file *file, i
 	struct digest_file *f = digest_of(file);
 	int code;
 
-	*f = (struct digest_file){ .real = (sqlite3_file *)(f + 1) };
+	*f = (struct digest_file){ .real = (sqlite3_file *)(f + 1), .unsummed_from = NO_FRAME };
 	code = real_vfs->xOpen(real_vfs, name, f->real, flags, ret_flags);
 	/* SQLite closes a file that has methods. */
-	if (f->real->pMethods)
-		f->base.pMethods = flags & SQLITE_OPEN_MAIN_DB ? &digest_methods : &plain_methods;
+	if (!f->real->pMethods)
+		return code;
+	f->base.pMethods = flags & SQLITE_OPEN_MAIN_DB ? &digest_methods
+			   : flags & SQLITE_OPEN_WAL   ? &wal_methods
+						       : &plain_methods;
+	if (flags & SQLITE_OPEN_WAL) {
+		sqlite3_file *db = sqlite3_database_file_object(name);
+
+		f->db = db && db->pMethods == &digest_methods ? digest_of(db) : NULL;
+	}
 	return code;
 }
 
@@ -330,6 +449,14 @@ void db_set_unchecked(struct db *db, bool on)
 
 	if (f)
 		f->unchecked = on;
+}
+
+void db_set_copying(struct db *db, bool on)
+{
+	struct digest_file *f = digest_of_connection(db);
+
+	if (f)
+		f->copying = on;
 }
 
 static void register_layer(void)

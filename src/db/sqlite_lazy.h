@@ -22,6 +22,7 @@
 	X(sqlite3_column_int64)          \
 	X(sqlite3_column_text)           \
 	X(sqlite3_column_type)           \
+	X(sqlite3_database_file_object)  \
 	X(sqlite3_db_config)             \
 	X(sqlite3_errmsg)                \
 	X(sqlite3_errstr)                \
@@ -61,6 +62,7 @@ extern struct sqlite_functions sqlite_functions;
 #define sqlite3_column_int64          sqlite_functions.sqlite3_column_int64
 #define sqlite3_column_text           sqlite_functions.sqlite3_column_text
 #define sqlite3_column_type           sqlite_functions.sqlite3_column_type
+#define sqlite3_database_file_object  sqlite_functions.sqlite3_database_file_object
 #define sqlite3_db_config             sqlite_functions.sqlite3_db_config
 #define sqlite3_errmsg                sqlite_functions.sqlite3_errmsg
 #define sqlite3_errstr                sqlite_functions.sqlite3_errstr

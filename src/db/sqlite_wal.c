@@ -61,8 +61,12 @@ bool db_wal_has(struct db *db, uint64_t page)
 static int run_checkpoint(struct db *db, const char *sql, struct err *err)
 {
 	int64_t busy = 0;
+	int r;
 
-	if (db_get_i64(db, sql, &busy, err) < 0)
+	db_set_copying(db, true);
+	r = db_get_i64(db, sql, &busy, err);
+	db_set_copying(db, false);
+	if (r < 0)
 		return -1;
 	return busy ? DB_BUSY : 0;
 }

@@ -12,7 +12,7 @@
  *   A single commit may be one whose sync was cut off.
  *
  * The check sums of frames from the damaged one on are computed anew, so that SQLite reads all of them. The pages in the
- * damaged frames are not right then: only rows with a digest of their own can be believed.
+ * damaged frames are not right then, and are marked so: only rows with a digest of their own can be believed.
  */
 #include "db/internal.h"
 
@@ -32,10 +32,6 @@
 #define COPY_SIZE      65536
 #define COMMITS_SYNCED 2
 
-struct wal_sum {
-	uint32_t s[2];
-};
-
 struct wal_frame {
 	uint32_t page, n_pages; /* n_pages not 0: a commit */
 	uint8_t salts[8];
@@ -47,9 +43,11 @@ struct wal_file {
 	bool big; /* words of check sums */
 	uint32_t page_size;
 	uint8_t salts[8];
-	struct wal_sum sum; /* of the header */
-	uint64_t n_frames;  /* that the file has room for */
-	uint8_t *data;      /* of one page */
+	struct wal_sum sum; /* of the header, and as it has it */
+	struct wal_sum stored_sum;
+	bool has_digests;
+	uint64_t n_frames; /* that the file has room for */
+	uint8_t *data;     /* of one page */
 };
 
 /* From the index. */
@@ -65,7 +63,7 @@ static void store_be(uint8_t *p, uint32_t v)
 	memcpy(p, &v, sizeof(v));
 }
 
-static struct wal_sum wal_sum_of(struct wal_sum s, bool big, const uint8_t *p, size_t size)
+struct wal_sum wal_sum_of(struct wal_sum s, bool big, const uint8_t *p, size_t size)
 {
 	for (size_t i = 0; i + 8 <= size; i += 8) {
 		uint32_t x[2];
@@ -75,11 +73,6 @@ static struct wal_sum wal_sum_of(struct wal_sum s, bool big, const uint8_t *p, s
 		s.s[1] += (big ? be32toh(x[1]) : le32toh(x[1])) + s.s[0];
 	}
 	return s;
-}
-
-static bool same_sum(struct wal_sum a, struct wal_sum b)
-{
-	return a.s[0] == b.s[0] && a.s[1] == b.s[1];
 }
 
 /* ---- reading ---- */
@@ -135,8 +128,9 @@ static int wal_read_header(struct wal_file *f, const struct wal_expected *x, str
 	f->big = db_load_be(p) == MAGIC_BIG;
 	f->page_size = db_load_be(p + 8);
 	f->sum = wal_sum_of((struct wal_sum){ { 0, 0 } }, f->big, p, 24);
+	f->stored_sum = (struct wal_sum){ { db_load_be(p + 24), db_load_be(p + 28) } };
 	sound = (db_load_be(p) & ~1u) == MAGIC_LITTLE && db_is_page_size(f->page_size) &&
-		same_sum(f->sum, (struct wal_sum){ { db_load_be(p + 24), db_load_be(p + 28) } });
+		wal_same_sum(f->sum, f->stored_sum);
 	memcpy(f->salts, p + 16, sizeof(f->salts));
 	if (!sound && x->known) {
 		f->big = false;
@@ -202,7 +196,7 @@ static int wal_scan(struct wal_file *f, bool header_is_sound, struct wal_scan *r
 		if (wal_read_frame(f, i, before, &frame, &sum, err) < 0)
 			return -1;
 		sound = frame.page && memcmp(frame.salts, f->salts, sizeof(f->salts)) == 0 &&
-			same_sum(sum, frame.sum);
+			wal_same_sum(sum, frame.sum);
 		if (sound && within) {
 			ret->n_sound = i;
 			ret->sum = sum;
@@ -256,11 +250,18 @@ static int write_header(struct wal_file *f, struct err *err)
 	return fd_pwrite(f->fd, p, sizeof(p), 0, err);
 }
 
+/* The page of frame @i, which is in f->data, is not right. */
+static int mark_frame(struct wal_file *f, uint64_t i, struct err *err)
+{
+	db_page_mark_damaged(f->data, f->page_size);
+	return fd_pwrite(f->fd, f->data, f->page_size, frame_off(f, i) + DB_FRAME_HEADER, err);
+}
+
 /* Frames from the damaged one to @end get the check sums that they should have. */
 static int write_sums(struct wal_file *f, const struct wal_scan *x, uint64_t end, uint32_t n_pages,
 		      struct err *err)
 {
-	struct wal_sum before = x->sum;
+	struct wal_sum before = x->sum, stored_before = x->n_sound ? x->sum : f->stored_sum;
 	uint32_t page = 1;
 
 	for (uint64_t i = x->n_sound + 1; i <= end; i++) {
@@ -268,8 +269,11 @@ static int write_sums(struct wal_file *f, const struct wal_scan *x, uint64_t end
 		struct wal_frame frame;
 		struct wal_sum sum;
 
-		if (wal_read_frame(f, i, before, &frame, &sum, err) < 0)
+		if (wal_read_frame(f, i, stored_before, &frame, &sum, err) < 0)
 			return -1;
+		if (f->has_digests && !wal_same_sum(sum, frame.sum) && mark_frame(f, i, err) < 0)
+			return -1;
+		stored_before = frame.sum;
 		/* A number that no page can have is damaged: the frame after it, or the repair, has the last word. */
 		page = frame.page && frame.page <= n_pages ? frame.page : page;
 		store_be(p, page);
@@ -299,6 +303,26 @@ static uint64_t committed_frames(const struct wal_file *f, const struct wal_expe
 	return scan->chain_commit;
 }
 
+/* Whether the pages of the database have digests, and so place for a mark. */
+static int read_has_digests(const char *path, bool *ret, struct err *err)
+{
+	AUTO(fd_close) int fd = open(path, O_RDONLY | O_CLOEXEC);
+	uint8_t start[DB_HEADER_START];
+	struct db_header h;
+	size_t got;
+
+	*ret = false;
+	if (fd < 0)
+		return errno == ENOENT ? 0 : err_os(err, errno, "%s", path);
+	if (fd_pread(fd, start, sizeof(start), 0, &got, err) < 0)
+		return err_in(err, "%s", path);
+	if (got < sizeof(start))
+		return 0;
+	db_header_read(start, &h);
+	*ret = h.has_magic && h.has_digests;
+	return 0;
+}
+
 static int mend_file(struct wal_file *f, const char *path, const char *aside, struct db_wal_damage *ret,
 		     struct err *err)
 {
@@ -309,6 +333,8 @@ static int mend_file(struct wal_file *f, const char *path, const char *aside, st
 	int header;
 
 	if (read_expected(path, &x, err) < 0)
+		return -1;
+	if (read_has_digests(path, &f->has_digests, err) < 0)
 		return -1;
 	header = wal_read_header(f, &x, err);
 	if (header < 0 || (f->data && wal_scan(f, header, &scan, err) < 0))

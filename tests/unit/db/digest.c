@@ -2,7 +2,10 @@
 /* Damage of a database's file: an answer is right, or there is an error. LODE_FLIPS=N for more than some hundred. */
 #include "test.h"
 
+#include <fcntl.h>
 #include <stdlib.h>
+#include <unistd.h>
+#include "base/file.h"
 #include "db/internal.h"
 
 #define ROWS  400
@@ -223,6 +226,100 @@ static void a_cut_beside_a_wal_is_damage(void **state)
 	db_close(writer);
 }
 
+static void write_byte(const char *path, size_t at, uint8_t byte)
+{
+	AUTO(fd_close) int fd = open(path, O_WRONLY | O_CLOEXEC);
+	struct err err = { 0 };
+
+	assert_true(fd >= 0);
+	assert_done(fd_pwrite(fd, &byte, 1, at, &err));
+}
+
+/* A checkpoint takes the damage to the file, where it is found, too. */
+static void no_answer_comes_from_a_damaged_frame(void **state)
+{
+	struct digest_fixture *f = *state;
+	AUTO(mem_freep) char *path = mem_printf("%s-wal", f->path);
+	AUTO(buf_done) struct buf wal = { 0 };
+	struct db_pages pages;
+	struct err err = { 0 };
+	struct db *writer;
+	int64_t right[2], is[2];
+	uint64_t n_failed = 0, bad, last = 0;
+	size_t frame;
+
+	assert_done(db_open(f->path, &(struct db_options){ 0 }, &writer, &err));
+	for (int i = 0; i < 10; i++) {
+		assert_done(db_begin(writer, &err));
+		insert_rows(writer, ROWS * (i + 1), 20);
+		assert_done(db_commit(writer, &err));
+	}
+	assert_done(read_all(f, right, &err));
+	assert_done(db_pages(writer, &pages, &err));
+	frame = pages.size + DB_FRAME_HEADER;
+	assert_done(file_read(path, MIB(16), &wal, &err));
+	for (size_t i = 0; DB_WAL_HEADER + (i + 1) * frame <= wal.size; i++)
+		for (size_t at = DB_FRAME_HEADER + i % 7; at < frame - DIGEST_SIZE; at += 501) {
+			size_t off = DB_WAL_HEADER + i * frame + at;
+
+			write_byte(path, off, wal.p[off] ^ 1);
+			memset(&err, 0, sizeof(err));
+			if (read_all(f, is, &err) == 0) {
+				assert_memory_equal(is, right, sizeof(is));
+			} else {
+				assert_int_equal(err.kind, ERR_DAMAGED);
+				n_failed++;
+				last = off;
+			}
+			write_byte(path, off, wal.p[off]);
+		}
+	assert_true(n_failed > 0);
+	memset(&err, 0, sizeof(err));
+	assert_done(read_all(f, is, &err));
+	assert_memory_equal(is, right, sizeof(is));
+	write_byte(path, last, wal.p[last] ^ 1);
+	assert_done(db_checkpoint(writer, &err));
+	assert_done(db_pages(writer, &pages, &err));
+	assert_done(db_pages_check(writer, 1, pages.n, &bad, &err));
+	assert_true(bad != 0);
+	assert_fails(read_all(f, is, &err), ERR_DAMAGED, "damaged");
+	db_close(writer);
+}
+
+/* It writes over its own frames, whose check sums are computed when it commits. */
+static void a_transaction_that_is_larger_than_the_cache_is_no_damage(void **state)
+{
+	struct digest_fixture *f = *state;
+	struct err err = { 0 };
+	int64_t sums[2], n;
+	struct db *db;
+
+	assert_done(db_open(f->path, &(struct db_options){ 0 }, &db, &err));
+	assert_done(db_exec(db, "PRAGMA cache_size = 5", &err));
+	for (int i = 0; i < 4; i++) {
+		assert_done(db_begin(db, &err));
+		insert_rows(db, ROWS, ROWS);
+		for (int k = 0; k < 3; k++) {
+			assert_done(db_exec(db, "SAVEPOINT one; UPDATE a SET y = y + 1, z = zeroblob(200)",
+					    &err));
+			assert_done(db_get_i64(db, "SELECT sum(length(z)) FROM a", &n, &err));
+			assert_int_equal(n, 200 * 2 * ROWS);
+			assert_done(
+				db_exec(db, k == 1 ? "ROLLBACK TO one; RELEASE one" : "RELEASE one", &err));
+			assert_done(db_exec(db, "UPDATE a SET z = zeroblob(100 + x % 50)", &err));
+			assert_done(db_get_i64(db, "SELECT sum(y + length(z)) FROM a", &n, &err));
+		}
+		assert_done(db_exec(db, "DELETE FROM a WHERE x >= 400", &err));
+		if (i % 2)
+			assert_done(db_commit(db, &err));
+		else
+			db_rollback(db);
+		assert_done(read_all(f, sums, &err));
+	}
+	assert_done(db_check(db, MIB(64), NULL, &err));
+	db_close(db);
+}
+
 /* One process may have the file open when another makes the database in it. */
 static void all_connections_write_digests(void **state)
 {
@@ -307,6 +404,8 @@ int main(void)
 		T(no_answer_comes_from_a_file_that_was_cut_or_zeroed),
 		T(a_table_is_made_after_inserts_in_one_transaction),
 		T(a_cut_beside_a_wal_is_damage),
+		T(no_answer_comes_from_a_damaged_frame),
+		T(a_transaction_that_is_larger_than_the_cache_is_no_damage),
 		T(all_connections_write_digests),
 		T(a_database_without_digests_gets_them),
 	};
