@@ -103,11 +103,28 @@ void db_pages_guess(struct db *db, struct db_pages *ret)
 	}
 }
 
+/* If its header is damaged, it does not say that there are digests. */
+static int check_first_page(struct db *db, uint64_t *ret_bad)
+{
+	AUTO(mem_freep) uint8_t *p = NULL;
+	struct db_pages x;
+
+	db_pages_known(db, &x);
+	if (!x.has_digests)
+		return 0;
+	p = mem_alloc(x.size);
+	if (db_page_read(db, 1, p, x.size, NULL) < 0)
+		return -1;
+	*ret_bad = !db_page_is_sound(p, x.size, 1);
+	return 0;
+}
+
 bool db_page_is_damaged(struct db *db, uint64_t page)
 {
 	uint64_t bad = 0;
+	int r = page == 1 ? check_first_page(db, &bad) : db_pages_check(db, page, 1, &bad, NULL);
 
-	return db_pages_check(db, page, 1, &bad, NULL) == 0 && bad && !db_wal_has(db, page);
+	return r == 0 && bad && !db_wal_has(db, page);
 }
 
 void db_page_copy(struct db *db, uint64_t page, uint8_t *ret, size_t room, size_t *ret_size)

@@ -114,11 +114,24 @@ static int check_all(struct profilestore *s, struct db *db, bool (*rest)(void *a
 
 int profilestore_check(struct profilestore *s, bool (*rest)(void *arg), void *arg, struct err *err)
 {
+	const struct db_options o = { .read_only = true };
+	struct err why = { 0 };
 	struct db *db;
-	int r;
+	int r = store_connect(s, &o, &db, &why);
 
-	if (store_connect(s, &(struct db_options){ .read_only = true }, &db, err) < 0)
+	/* To open it, its first page is read. */
+	if (r < 0 && why.kind == ERR_DAMAGED) {
+		uint64_t n_mended = damage_n_mended(s);
+
+		damage_note_page(s, 1);
+		if (damage_mend(s, n_mended))
+			r = store_connect(s, &o, &db, &why);
+	}
+	if (r < 0) {
+		if (err)
+			*err = why;
 		return -1;
+	}
 	r = check_all(s, db, rest, arg, err);
 	store_disconnect(s, db);
 	return r;

@@ -398,6 +398,33 @@ static void damage_that_stays_is_repaired_as_soon_as_it_can_be(void **state)
 	drop_sound(&x);
 }
 
+/* Its header says which pages have digests, and opening a connection reads it. */
+static void a_damaged_header_of_the_file_is_repaired_in_use(void **state)
+{
+	static const size_t at[] = { 2, 17, 20, 28 };
+	struct profilestore_merged m;
+	struct profilestore_stats st;
+	struct err err = { 0 };
+	struct sound x;
+
+	make_sound(&x);
+	for (size_t i = 0; i < ARRAY_SIZE(at); i++) {
+		put_back(&x.t, &x.whole);
+		stored_open_there(&x.t);
+		damage_page(&x.t, &x.whole, at[i], i % 2 ? ONE_BIT : SOME_BYTES);
+		if (i < 2)
+			assert_done(profilestore_check(x.t.s, NULL, NULL, &err));
+		m = stored_merge(&x.t, CPU, 0, INT64_MAX);
+		assert_int_equal(m.n_profiles, x.n);
+		profile_free(m.profile);
+		profilestore_stats(x.t.s, &st);
+		assert_int_equal(st.n_lost, 0);
+		assert_int_equal(st.n_mended, 1);
+		profilestore_close(TAKE(x.t.s));
+	}
+	drop_sound(&x);
+}
+
 /* The database as an older version would have made it: without digests of pages. */
 static void make_older(const struct stored *t)
 {
@@ -483,6 +510,7 @@ int main(void)
 		cmocka_unit_test(a_page_that_is_damaged_in_use_costs_its_rows_at_most),
 		cmocka_unit_test(a_page_that_is_damaged_at_a_start_costs_its_rows_at_most),
 		cmocka_unit_test(damage_that_stays_is_repaired_as_soon_as_it_can_be),
+		cmocka_unit_test(a_damaged_header_of_the_file_is_repaired_in_use),
 		cmocka_unit_test(a_database_without_digests_gets_them_in_the_background),
 	};
 
