@@ -269,8 +269,8 @@ static bool find_by_id(struct local *local, const struct build_id *id, enum loca
 }
 
 /*
- * The program of the debug file that was opened by its build ID, if it has names that the debug file lacks. Without it the
- * table is built all the same.
+ * The program of the debug file f->debug, which was found by its build ID, if it has names that the debug file lacks.
+ * Without it the table is built all the same.
  */
 static void add_program(struct lookup_file *f, const struct lookup_options *o, struct local *local,
 			const struct build_id *id, const char *path)
@@ -291,35 +291,42 @@ static void add_program(struct lookup_file *f, const struct lookup_options *o, s
 		source_close(src);
 		return;
 	}
-	f->found.src = f->src;
-	f->found.path = f->named;
+	if (f->debug == f->img) {
+		local_found_done(&f->found);
+		f->found.src = f->src;
+		f->found.path = f->named;
+	} else {
+		/* fetch_debug_file() has found the debug file in f->found, beside the first one. */
+		elf_close(f->img);
+		source_close(f->src);
+		free(f->named);
+	}
 	f->src = src;
 	f->img = img;
 	f->named = TAKE(named);
 }
 
-/* The debug file of this build ID, or the program, whose file a process called @path (NULL: not known). */
+/*
+ * The debug file of this build ID, or the program, whose file a process called @path (NULL: not known). *ret_is_debug: it
+ * is the debug file.
+ */
 static int open_by_id(struct lookup_file *f, const struct lookup_options *o, struct local *local,
-		      const struct build_id *id, const char *path, struct err *err)
+		      const struct build_id *id, const char *path, bool *ret_is_debug, struct err *err)
 {
 	struct err ignored = { 0 };
-	bool is_debug;
 
 	if (!find_by_id(local, id, LOCAL_DEBUGINFO, &f->src, &f->named))
 		f->named = fetch_file(o, &(struct client_request){ .kind = CLIENT_DEBUGINFO, .id = *id },
 				      &f->sent_url, &f->no_debug, err);
-	is_debug = f->named;
+	*ret_is_debug = f->named != NULL;
 	if (!f->named && !find_by_id(local, id, LOCAL_EXECUTABLE, &f->src, &f->named))
 		f->named = lookup_fetch(o, CLIENT_EXECUTABLE, id, path, &ignored);
 	if (!f->named)
 		return -1;
-	if (open_program(f, f->named, err) < 0) {
-		f->no_debug = FRAME_DAMAGED;
-		return -1;
-	}
-	if (is_debug)
-		add_program(f, o, local, id, path);
-	return 0;
+	if (open_program(f, f->named, err) == 0)
+		return 0;
+	f->no_debug = FRAME_DAMAGED;
+	return -1;
 }
 
 /* A path that is not there is that of a file of another machine: only a build ID could name it. */
@@ -332,7 +339,7 @@ int lookup_open_module(struct lookup_file *f, const struct lookup_options *o, co
 		       const struct build_id *id, struct err *err)
 {
 	AUTO(local_freep) struct local *local = local_new(NULL);
-	bool by_id = id && id->size;
+	bool by_id = id && id->size, is_debug = false;
 	int r = -1;
 
 	if (path) {
@@ -344,8 +351,7 @@ int lookup_open_module(struct lookup_file *f, const struct lookup_options *o, co
 	if (r < 0 && by_id) {
 		close_files(f);
 		f->no_debug = FRAME_FOUND;
-		r = open_by_id(f, o, local, id, path, err);
-		path = f->named;
+		r = open_by_id(f, o, local, id, path, &is_debug, err);
 	} else if (r < 0) {
 		if (!path)
 			(void)err_set(err, ERR_IO, "neither its path nor its build ID is known");
@@ -354,7 +360,9 @@ int lookup_open_module(struct lookup_file *f, const struct lookup_options *o, co
 	if (r < 0)
 		return -1;
 	fetch_debug_file(f, o);
-	if (find_companions(f, o, local, path, true, err) < 0)
+	if (is_debug)
+		add_program(f, o, local, id, path);
+	if (find_companions(f, o, local, f->named ? f->named : path, true, err) < 0)
 		return -1;
 	return lookup_table(f, o, err);
 }

@@ -372,6 +372,14 @@ def test_a_server_that_sends_the_stripped_file(lib, faulty, tmp_path):  # noqa: 
     assert "hidden" in command(tmp_path, *ask, "--server", second.url).stdout
 
 
+def test_a_server_that_sends_the_stripped_file_for_a_build_id(lib, faulty, tmp_path):  # noqa: F811
+    """The program is found, too: the advice is about the file that was sent in place of the debug file."""
+    paths = [f"/buildid/{lib.id}/{kind}" for kind in ("debuginfo", "executable")]
+    up = faulty({path: lib.stripped.read_bytes() for path in paths})
+    r = command(tmp_path, "symbolize", "-v", "--build-id", lib.id, hex(lib.hidden), urls=up.url)
+    assert f"was sent from {up.url}{paths[0]}, so servers after that one were not asked" in r.stderr, r.stderr
+
+
 def test_a_profile_of_a_kernel_module(tmp_path):
     """Its mapping is that of its code, which starts at 0 in the file."""
     (tmp_path / "m.c").write_text('__attribute__((section(".init.text"), noinline)) int begin(void) { return 1; }\n'
