@@ -4,9 +4,9 @@
  * files (home_next(), home_give()), since it knows the processes, and a niced one of its own searches, splits and uploads.
  *
  * A file that was not found is looked for again, since its package may be installed later: after a minute, then after twice as
- * long each time. So is one that could not be sent, after the tries of agent_upload(), because the server or this machine's disk failed. All others are not
- * sent twice, even if the server asks again, unless HOME_MAX_QUEUE others came after them. While the token may not upload,
- * one file is tried after each such pause.
+ * long each time. So is one that could not be sent, after the tries of agent_upload(), because the server or this machine's
+ * disk failed. All others are not sent twice, even if the server asks again, unless HOME_MAX_QUEUE others came after them.
+ * While the token may not upload, one file is tried after each such pause.
  */
 #include "agent/home.h"
 

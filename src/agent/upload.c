@@ -221,12 +221,15 @@ int agent_upload(const struct upload_way *w, const struct upload_file *f, struct
 		hex_encode(bytes_of(sha256, sizeof(sha256)), sum);
 
 	for (unsigned tries = 0; r == 0 && tries < TRIES; tries++) {
+		uint64_t sent = 0; /* bytes of the last part */
+
 		r = ask_want(w, f, sum, &off, err);
 		if (r == 0 && off >= f->size)
 			off = 0;
 		while (r == 0) {
-			uint64_t before = off, sent = MIN(f->size - off, (uint64_t)PART);
+			uint64_t before = off;
 
+			sent = MIN(f->size - off, (uint64_t)PART);
 			r = put_part(w, f, sum, part, &off, err);
 			if (r < 0)
 				break;
@@ -237,9 +240,15 @@ int agent_upload(const struct upload_way *w, const struct upload_file *f, struct
 			if (off < before + sent)
 				break;
 		}
-		/* After a failure the server says from which byte on it wants the file. */
+		/*
+		 * After a failure the server says from which byte on it wants the file. The rate counts the bytes of a part
+		 * that failed, too.
+		 */
 		if (r < 0 && err->kind == ERR_UPSTREAM && tries + 1 < TRIES)
-			r = upload_pause(w, agent_pause_ms(tries, SENDER_FIRST_MS), err);
+			r = upload_pause(
+				w,
+				MAX(agent_pause_ms(tries, SENDER_FIRST_MS), (int64_t)(sent * 1000 / w->rate)),
+				err);
 	}
 	return r ? r : err_set(err, ERR_UPSTREAM, "the upload does not end");
 }

@@ -31,7 +31,7 @@ enum {
 	UPLOAD_DENIED = 3,  /* the token may not upload any file now; err says why */
 };
 /*
- * 0: the server has stored it. A request that fails in a way that may pass (503, no connection) is repeated after growing pauses,
- * five times in all; the upload goes on where the server wants it to. A negative result may still pass: try again later.
+ * 0: the server has stored it. After a failure that may pass (503, no connection) there is a pause, which grows, and the upload
+ * goes on where the server wants it to: five tries in all. After a negative result a later call may succeed.
  */
 int agent_upload(const struct upload_way *w, const struct upload_file *f, struct err *err);
