@@ -548,8 +548,8 @@ static enum verdict try_all(struct s3 *s, const struct call_request *req, struct
 }
 
 /*
- * A 404 without a body, of the bucket or of a proxy: the request for the reason (object.c) is the one that counts, with the time
- * since the HEAD began.
+ * A 404 without a body, of the bucket or of a proxy: the request for the reason (object.c) is the one that counts, with the
+ * time since the HEAD began.
  */
 static bool reason_is_missing(const struct call_request *req, enum verdict v)
 {
