@@ -145,11 +145,13 @@ static const struct elf_section *table_section(const struct elf_image *img)
 
 /*
  * Go's linker writes .debug_gdb_scripts beside its DWARF. Without that section the DWARF is of C alone: with `-ldflags=-w`
- * the units of a C compiler remain.
+ * the units of a C compiler remain. Rust's section of that name is part of the program's memory.
  */
 static bool has_go_dwarf(const struct elf_image *img)
 {
-	return elf_debug_section(img, ".debug_info") && elf_debug_section(img, ".debug_gdb_scripts");
+	const struct elf_section *scripts = elf_debug_section(img, ".debug_gdb_scripts");
+
+	return elf_debug_section(img, ".debug_info") && scripts && !(scripts->flags & SHF_ALLOC);
 }
 
 bool go_in_program(const struct elf_image *img)
