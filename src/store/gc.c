@@ -42,7 +42,8 @@ static int gc_contents(struct store *st, struct refs *c, store_progress_fn *prog
 
 /*
  * The time by which ages are counted here. A wall clock that is a year ahead when the service starts would make all earlier
- * versions and interrupted uploads too old: the time goes on from the latest one in a record or note of the store.
+ * versions and interrupted uploads too old: the time goes on from refs.reached_s. The maintenance thread, or the command that
+ * collects, is the only one that uses the clock. It is read once a day, so a doubt may last longer than elsewhere.
  */
 static int64_t gc_now_s(struct store *st, const struct refs *c)
 {

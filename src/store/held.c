@@ -544,8 +544,8 @@ static void hold_load(struct hold *h, const struct held_file *files, size_t n, s
 }
 
 /*
- * When the first push was refused was certainly reached. That of a later one may be from a wall clock that was ahead, as it may
- * be again.
+ * When the first push was refused was certainly reached. The time of a later refusal may be from a wall clock that
+ * was ahead, as it may be again.
  */
 static int64_t hold_reached_ms(const struct hold *h)
 {

@@ -341,8 +341,8 @@ struct refs {
 	struct map by_name; /* of contents: index + 1 */
 	uint64_t n_bad;     /* records that cannot be read */
 	/*
-	 * The latest time in the records, and in the notes of interrupted uploads, that is before store.opened_s: reached for
-	 * certain. 0: none
+	 * The latest time before store.opened_s in the records or, without any, in the notes of interrupted uploads: it was
+	 * certainly reached. 0: none
 	 */
 	int64_t reached_s;
 };

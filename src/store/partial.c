@@ -21,9 +21,8 @@ int store_partials(struct store *st, int (*fn)(void *arg, const struct store_par
 		   struct err *err)
 {
 	struct partials each = { fn, arg };
-	int r = st->blobs->ops->notes(st->blobs, each_note, &each, err);
 
-	return r < 0 ? err_in(err, "store") : r;
+	return st->blobs->ops->notes(st->blobs, each_note, &each, err);
 }
 
 struct partial_search {

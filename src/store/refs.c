@@ -10,6 +10,7 @@ struct refs_walk {
 	struct store *st;
 	struct refs *c;
 	struct arena record; /* of the current record */
+	int64_t noted_s;     /* the latest time in the notes of interrupted uploads; 0: none */
 	store_bad_fn *bad;
 	void *arg;
 };
@@ -33,15 +34,17 @@ static uint32_t refs_content_at(struct refs *c, const uint8_t sha256[STORE_SHA25
 	return (uint32_t)c->n_contents++;
 }
 
-static void note_reached(struct refs_walk *w, int64_t s)
+static void note_reached(const struct refs_walk *w, int64_t s, int64_t *latest_s)
 {
 	if (s < w->st->opened_s)
-		w->c->reached_s = MAX(w->c->reached_s, s);
+		*latest_s = MAX(*latest_s, s);
 }
 
 static int refs_add_partial(void *arg, const struct store_partial *p)
 {
-	note_reached(arg, p->saved);
+	struct refs_walk *w = arg;
+
+	note_reached(w, p->saved, &w->noted_s);
 	return 0;
 }
 
@@ -75,8 +78,8 @@ static int refs_add_record(void *arg, const struct blob_scanned *scanned, struct
 		return 0;
 	}
 	past = str_starts(str_of(name), STORE_PAST);
-	note_reached(w, meta->created);
-	note_reached(w, meta->replaced);
+	note_reached(w, meta->created, &w->c->reached_s);
+	note_reached(w, meta->replaced, &w->c->reached_s);
 	VEC_GROW(c->records, c->n_records, c->room_records);
 	c->records[c->n_records] = (struct refs_record){
 		.name = arena_strdup(&c->arena, str_of(name)),
@@ -172,6 +175,9 @@ int refs_count(struct store *st, struct refs *ret, store_bad_fn *bad, void *arg,
 		refs_done(ret);
 		return err_in(err, "store");
 	}
+	/* A crash of a machine whose clock was ahead leaves notes, and seldom records, of that time. */
+	if (!ret->reached_s)
+		ret->reached_s = w.noted_s;
 	object_list_walked(st->objects, walk);
 	ret->staged -= MIN(ret->staged, atomic_load(&st->packing));
 	atomic_store(&st->usage, (int64_t)(ret->bytes + ret->staged));

@@ -182,6 +182,33 @@ static void earlier_versions_go_by_their_age_after_a_jump_of_a_moment(void **sta
 	assert_versions(f, "");
 }
 
+/* A crash of a machine whose clock is ahead leaves the note of an upload, and no record, of that time. */
+static void earlier_versions_outlive_the_note_of_an_upload_that_is_ahead(void **state)
+{
+	static const int64_t year_s = 365 * INT64_C(86400);
+	const struct store_put_options opts = { .size = MIB(8), .name = STR("upload") };
+	struct store_fixture *f = *state;
+	AUTO(mem_freep) uint8_t *bytes = mem_alloc(MIB(4));
+	struct store_gc_result gc;
+	struct err err = { 0 };
+	struct store_put *p;
+
+	test_fill(bytes, MIB(4), 9);
+	clock_test_freeze(year_s);
+	reopen(f, &(struct store_options){ 0 });
+	assert_int_equal(text_put_as(f, "ci", "v0", STORE_IF_OWNED), 0);
+	assert_int_equal(text_put_as(f, "ci", "v1", STORE_IF_OWNED), 0);
+	clock_test_freeze(2 * year_s);
+	reopen(f, &(struct store_options){ 0 });
+	assert_done(store_put_begin(f->st, &opts, &p, &err));
+	assert_done(store_put_write(p, bytes_of(bytes, MIB(4)), &err));
+	store_put_leave(p);
+	clock_test_freeze(2 * year_s + 600);
+	reopen(f, &(struct store_options){ 0 });
+	assert_done(store_gc(f->st, NULL, NULL, &gc, &err));
+	assert_versions(f, "ci>ci ");
+}
+
 static int ignore_held(void *arg, const struct store_held *held)
 {
 	return 0;
@@ -271,6 +298,7 @@ int main(void)
 		FROZEN(earlier_versions_are_kept_and_restored),
 		FROZEN(earlier_versions_outlive_a_clock_that_is_wrong_at_the_start),
 		FROZEN(earlier_versions_go_by_their_age_after_a_jump_of_a_moment),
+		FROZEN(earlier_versions_outlive_the_note_of_an_upload_that_is_ahead),
 		FROZEN(a_refused_push_outlives_a_clock_that_is_wrong),
 		FROZEN(earlier_versions_are_evicted_first),
 	};
