@@ -103,7 +103,7 @@ void db_pages_guess(struct db *db, struct db_pages *ret)
 	}
 }
 
-/* If its header is damaged, it does not say that there are digests. */
+/* A damaged header may not say that pages have digests. */
 static int check_first_page(struct db *db, uint64_t *ret_bad)
 {
 	AUTO(mem_freep) uint8_t *p = NULL;
@@ -119,12 +119,18 @@ static int check_first_page(struct db *db, uint64_t *ret_bad)
 	return 0;
 }
 
-bool db_page_is_damaged(struct db *db, uint64_t page)
+static bool page_differs(struct db *db, uint64_t page)
 {
 	uint64_t bad = 0;
 	int r = page == 1 ? check_first_page(db, &bad) : db_pages_check(db, page, 1, &bad, NULL);
 
-	return r == 0 && bad && !db_wal_has(db, page);
+	return r == 0 && bad;
+}
+
+/* db_wal_has() copies the WAL if it can, so the page may be right after it. */
+bool db_page_is_damaged(struct db *db, uint64_t page)
+{
+	return page_differs(db, page) && !db_wal_has(db, page) && page_differs(db, page);
 }
 
 void db_page_copy(struct db *db, uint64_t page, uint8_t *ret, size_t room, size_t *ret_size)

@@ -39,7 +39,7 @@ struct digest_file {
 	bool copying;      /* see db_set_copying() */
 
 	/* ---- of a WAL ---- */
-	struct digest_file *db; /* its database; NULL: this is none */
+	struct digest_file *db; /* its database; NULL: not a WAL */
 	/*
 	 * A transaction that writes a page twice writes over its first frame, and computes the check sums from there on when it
 	 * commits: until then this connection does not compare them.
@@ -279,10 +279,8 @@ static int wal_write(sqlite3_file *file, const void *p, int size, sqlite3_int64 
 
 	if (size == DB_FRAME_HEADER) {
 		f->header_end = off + size;
-		if (!header_has_sum(p))
-			f->unsummed_from = MIN(f->unsummed_from, f->header_end);
-		else if (f->header_end <= f->unsummed_from)
-			f->unsummed_from = NO_FRAME;
+		/* A header has a sum again from the first frame on that had none, or in a later transaction. */
+		f->unsummed_from = header_has_sum(p) ? NO_FRAME : MIN(f->unsummed_from, f->header_end);
 	} else {
 		if (is_frame(size, off) && off != f->header_end)
 			f->unsummed_from = MIN(f->unsummed_from, off);

@@ -28,9 +28,11 @@ static bool wal_is_copied(struct db *db)
 
 	if (db_prepare(db, "PRAGMA wal_checkpoint(PASSIVE)", &st, NULL) < 0)
 		return false;
+	db_set_copying(db, true);
 	if (db_step(st, NULL) == DB_ROW)
 		all = !db_i64(st, 0) && db_i64(st, 1) == db_i64(st, 2);
 	db_reset(st);
+	db_set_copying(db, false);
 	return all;
 }
 
@@ -43,7 +45,9 @@ bool db_wal_has(struct db *db, uint64_t page)
 	struct db_pages x;
 	size_t got;
 
-	if (wal_is_copied(db) || fd < 0 || !db_mark(db, &m) || db_pages(db, &x, NULL) < 0 || !x.size)
+	/* The header of the file may be the damage. */
+	db_pages_known(db, &x);
+	if (wal_is_copied(db) || fd < 0 || !db_mark(db, &m) || !x.size)
 		return false;
 	for (uint64_t i = 0; i < m.w[DB_INDEX_LAST_FRAME]; i++) {
 		uint32_t number;
@@ -60,11 +64,15 @@ bool db_wal_has(struct db *db, uint64_t page)
 
 static int run_checkpoint(struct db *db, const char *sql, struct err *err)
 {
+	struct db_stmt *st;
 	int64_t busy = 0;
 	int r;
 
+	/* Preparing may read the schema into the cache, which must not take a damaged page. */
+	if (db_prepare(db, sql, &st, err) < 0)
+		return -1;
 	db_set_copying(db, true);
-	r = db_get_i64(db, sql, &busy, err);
+	r = db_step_i64(st, &busy, err);
 	db_set_copying(db, false);
 	if (r < 0)
 		return -1;

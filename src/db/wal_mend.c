@@ -43,7 +43,7 @@ struct wal_file {
 	bool big; /* words of check sums */
 	uint32_t page_size;
 	uint8_t salts[8];
-	struct wal_sum sum; /* of the header, and as it has it */
+	struct wal_sum sum; /* computed from the header; stored_sum is in the file */
 	struct wal_sum stored_sum;
 	bool has_digests;
 	uint64_t n_frames; /* that the file has room for */

@@ -2,9 +2,9 @@
 /*
  * The sound rows of a damaged database, in a new one, when the store is opened. The damaged one is read without the
  * digests of pages, since a page with one wrong byte still has many rows; each row that is taken has a digest of its own.
- * Series have none, so they are read with the digests of pages: a wrong label would be a wrong answer. So is what only tells
- * where rows are, or how many. Totals are computed anew. Grooming makes rollups again, and locations without names are
- * named again.
+ * Series have none, so they are read with the digests of pages: a wrong label would be a wrong answer. Tables that only
+ * tell where rows are, or how many, are read so, too. Totals are computed anew. Grooming makes rollups again, and locations
+ * without names are named again.
  */
 #include "profilestore/salvage_internal.h"
 
