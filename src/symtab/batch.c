@@ -157,6 +157,14 @@ struct line_gaps {
 	bool after_calls;        /* calls outside of their function end at the address */
 };
 
+/* Whether a symbol begins to hold in [@at, @to). Also if it is not known. */
+static bool may_have_symbol(const struct batch *b, uint64_t at, uint64_t to)
+{
+	size_t lo = SEARCH(0, b->n_symbol_spans, i, b->symbol_spans[i].start < at);
+
+	return !b->symbol_spans || (lo < b->n_symbol_spans && b->symbol_spans[lo].start < to);
+}
+
 static int gap_make(struct line_gaps *g, uint64_t at, uint64_t to, struct err *err)
 {
 	struct code_range *last = g->last;
@@ -176,7 +184,7 @@ static int gap_make(struct line_gaps *g, uint64_t at, uint64_t to, struct err *e
 		 * It may also cover code that has a symbol and no function: thunks of C++ have the line of their target. They
 		 * may be shorter than padding, and end where padding would. Without a symbol nothing is shown of it.
 		 */
-		if (start - at >= THUNK_MIN) {
+		if (start - at >= THUNK_MIN && may_have_symbol(b, at, start)) {
 			size_t first = b->n_ranges;
 
 			if (lines_make(b, at, start, err) < 0)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Build a file's table, step by step: units to code ranges, symbols, the visible ranges of both, blocks, head.
+ * Build a file's table, step by step: symbols, units to code ranges, the visible ranges of both, blocks, head.
  */
 #include "symtab/build.h"
 
@@ -186,8 +186,11 @@ static int table_build(struct build *b, struct buf *out, struct symtab_stats *st
 		return -1;
 	b->n_code = dwarf_code(b->img, &b->arena, &b->code);
 	b->symbols.memory = &b->memory;
+	if (symbols_read(&b->symbols, b->img, b->o->program, b->code, b->n_code, err) < 0)
+		return -1;
 	r = units_read_only(b, err);
 	if (r > 0) {
+		symbols_resolve(b);
 		r = units_read(b, err);
 		if (r == 0) {
 			r = build_read_go(b, err);
@@ -203,8 +206,7 @@ static int table_build(struct build *b, struct buf *out, struct symtab_stats *st
 	if (b->block_bytes.room > ROOM_KEPT)
 		buf_done(&b->block_bytes);
 	dwarf_close_code(b->dwarf);
-	if (err_if_cancelled(b->o->cancel, err) < 0 ||
-	    symbols_read(&b->symbols, b->img, b->o->program, b->code, b->n_code, err) < 0)
+	if (err_if_cancelled(b->o->cancel, err) < 0)
 		return -1;
 	if (!b->dwarf && !b->symbols.n && !b->n_ranges)
 		return nothing_end(b, err);

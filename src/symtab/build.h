@@ -92,7 +92,9 @@ struct batch {
 	uint64_t n_more; /* parts of these that are skipped, too, without reasons of their own */
 	uint32_t flags;
 	uint64_t n_functions, n_inlined, n_rows;
-	uint64_t row_budget; /* steps over rows that are still allowed */
+	uint64_t row_budget;             /* steps over rows that are still allowed */
+	const struct span *symbol_spans; /* struct build's; NULL: not known */
+	size_t n_symbol_spans;
 	bool columns, discriminators;
 	const atomic_bool *cancel; /* NULL: it cannot be cancelled */
 	struct budget_hold *memory;
@@ -280,6 +282,11 @@ int units_read(struct build *b, struct err *err);
 /* List the code ranges of all batches as `ranges`, in the order of the units. */
 void units_collect(struct build *b);
 void units_free(struct build *b); /* the batches and `ranges` */
+/*
+ * Find which symbol holds at which address: b->symbol_spans. A symbol without a size extends to the next symbol of its
+ * section, below those that have a size; one of .dynsym, where it is only an address, does not.
+ */
+void symbols_resolve(struct build *b);
 /* List all code ranges and symbols as `spans` and `candidates`; they may overlap. */
 int build_candidates(struct build *b, struct err *err);
 /*

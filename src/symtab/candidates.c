@@ -54,11 +54,7 @@ static uint16_t function_lacks(const struct build *b, size_t range, uint32_t n_p
 	return lines ? LACKS_CALLS : LACKS_LINES;
 }
 
-/*
- * Resolve which symbol holds at which address. A symbol without a size extends to the next symbol of its
- * section, below those that have a size; one of .dynsym, where it is only an address, does not.
- */
-static void symbols_resolve(struct build *b)
+void symbols_resolve(struct build *b)
 {
 	struct span *spans = NEW_N(struct span, b->symbols.n + 1);
 	const struct symbol *list = b->symbols.list;
@@ -134,7 +130,7 @@ int build_candidates(struct build *b, struct err *err)
 {
 	size_t first = 0; /* of the parts of a function */
 
-	if (!b->some)
+	if (!b->some && !b->symbol_spans)
 		symbols_resolve(b);
 	for (size_t i = 0; i < b->n_ranges; i++) {
 		const struct code_range *p = b->ranges[i], *last;

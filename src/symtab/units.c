@@ -71,6 +71,8 @@ static int units_run(struct build *b, struct err *err)
 	workers = mem_zalloc(n * sizeof(*workers));
 	for (unsigned i = 0; i < n; i++) {
 		b->batches[i] = batch_new(b->dwarf, i, b->o, &b->memory);
+		b->batches[i]->symbol_spans = b->symbol_spans;
+		b->batches[i]->n_symbol_spans = b->n_symbol_spans;
 		workers[i].b = b;
 		workers[i].batch = b->batches[i];
 	}
