@@ -67,7 +67,9 @@ struct code_range {
 	bool part;        /* it continues the function of the code range before */
 	bool columns;     /* its rows may have columns */
 	bool from_symbol; /* it is the tail of another one: visible only from the first symbol in it on */
-	bool of_calls;    /* only calls of the function have this code: visible where no function has it */
+	bool has_lines;   /* the function's own, or those of calls */
+	bool has_calls;
+	bool of_calls; /* only calls of the function have this code: visible where no function has it */
 };
 
 struct skipped {

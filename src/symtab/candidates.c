@@ -43,13 +43,9 @@ static uint16_t function_lacks(const struct build *b, size_t range, uint32_t n_p
 	bool lines = false;
 
 	for (size_t i = range; i < range + n_parts; i++) {
-		const struct code_range *p = b->ranges[i];
-		const struct range_entry *e = b->batches[p->batch]->entries + p->first_entry;
-
-		for (uint32_t k = 1; k < p->n_entries; k++)
-			if (!e[k].other_file)
-				return LACKS_NOTHING;
-		lines |= e[0].file || p->n_entries > 1;
+		if (b->ranges[i]->has_calls)
+			return LACKS_NOTHING;
+		lines |= b->ranges[i]->has_lines;
 	}
 	return lines ? LACKS_CALLS : LACKS_LINES;
 }

@@ -443,8 +443,12 @@ void range_begin(struct sweep *s, uint64_t lo, uint64_t hi, uint8_t origin, bool
 void range_end(struct sweep *s)
 {
 	struct code_range *p = &s->b->ranges[s->range];
+	const struct range_entry *e = s->b->entries + p->first_entry;
 
 	p->rows_size = (uint32_t)(s->b->rows.size - p->rows_off);
+	p->has_lines = e[0].file || p->n_entries > 1;
+	for (uint32_t i = 1; i < p->n_entries && !p->has_calls; i++)
+		p->has_calls = !e[i].other_file;
 }
 
 int lines_make(struct batch *b, uint64_t lo, uint64_t hi, struct err *err)
