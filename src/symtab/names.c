@@ -40,7 +40,10 @@ static uint32_t unit_file_look_up(struct batch *b, uint32_t file)
 	return intern_file(&b->in, dir, intern_str(&b->in, f.name, f.stable));
 }
 
-/* Most files are headers that earlier units had, too. */
+/*
+ * Most files are headers that earlier units had, too. One without a name (0) is looked up in each unit: that lists the loss of
+ * each, whichever thread reads them.
+ */
 static uint32_t unit_file_id(struct batch *b, uint32_t file)
 {
 	struct dwarf_file_key key;
@@ -51,8 +54,8 @@ static uint32_t unit_file_id(struct batch *b, uint32_t file)
 	known = quad_map_at(&b->known_files,
 			    (struct quad){ { key.name, key.dir, key.comp_dir, key.sections } });
 	if (!*known)
-		*known = unit_file_look_up(b, file) + 1;
-	return *known - 1;
+		*known = unit_file_look_up(b, file);
+	return *known;
 }
 
 uint32_t batch_file_new(struct batch *b, uint32_t file)
