@@ -124,18 +124,18 @@ static void trim_spool(struct spool *s, uint64_t more)
 int spool_open(const char *dir, uint64_t max_bytes, int64_t max_s, struct spool **ret, struct err *err)
 {
 	struct spool *s = NEW(struct spool);
+	int r;
 
 	s->dir = mem_strdup(dir);
-	age_clock_open(&s->clock, clock_wall_ms(), clock_mono_ms(), INT64_MIN, 0);
 	s->max_bytes = max_bytes ? max_bytes : SPOOL_USUAL_BYTES;
 	s->max_ms = (max_s ? max_s : SPOOL_USUAL_S) * 1000;
-	if (dir_make(dir, 0700, err) < 0 || read_spool_dir(s, err) < 0) {
+	r = dir_make(dir, 0700, err) < 0 ? -1 : read_spool_dir(s, err);
+	/* The time of the oldest was reached. Later ones may be from a clock that was ahead, as it may be again. */
+	age_clock_open(&s->clock, clock_wall_ms(), clock_mono_ms(), s->n ? s->list[0].time_ms : INT64_MIN, 0);
+	if (r < 0) {
 		spool_close(s);
 		return -1;
 	}
-	/* The time of the oldest was reached. Later ones may be from a clock that was ahead, as it may be again. */
-	age_clock_close(&s->clock);
-	age_clock_open(&s->clock, clock_wall_ms(), clock_mono_ms(), s->n ? s->list[0].time_ms : INT64_MIN, 0);
 	trim_spool(s, 0);
 	*ret = s;
 	return 0;
