@@ -46,7 +46,10 @@ static int take_raw_series(void *arg, const struct db_raw_row *row, struct err *
 	return salvage_is_series(row) ? put_series(arg, row->id, row->v[1].b, err) : 0;
 }
 
-/* By the tree of the table; if that is damaged, also from the sound leaves of the file. A number has one key for ever. */
+/*
+ * By the tree of the table; if that is damaged, also from the sound leaves of the file. Hazard: a leaf may be a free page, and
+ * the number of a series that was removed may have been used again: then the label is an old one.
+ */
 static int copy_all_series(struct salvage *x, struct err *err)
 {
 	struct db_pages pages;
