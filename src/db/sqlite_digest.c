@@ -8,6 +8,8 @@
  * Pages in the WAL have SQLite's own check sums. It compares them after a crash only, so the layer does when a page is read
  * from there.
  *
+ * A commit does not begin the WAL anew beside a checkpoint: see lock_readers_out().
+ *
  * All files of a database pass this layer, for their I/O errors: SQLite takes EIO for damage ("database disk image is
  * malformed"), though the file is sound and the next read may be right.
  *
@@ -28,15 +30,20 @@
 #define DAMAGED_MARK UINT64_C(0x646567616d616421) /* instead of a digest, in a WAL */
 #define NO_FRAME     INT64_MAX
 
+/* Locks in the index of a WAL (https://sqlite.org/walformat.html, section 2.3). */
+enum { LOCK_CHECKPOINT = 1, LOCK_READERS = 4, N_READERS = 4 };
+
 struct digest_file {
 	sqlite3_file base;
 	sqlite3_file *real; /* after this struct, in the same memory */
 	uint32_t page_size; /* 0: not known yet */
 	bool has_digests;
-	bool unchecked;    /* pages are not compared */
-	uint64_t bad_page; /* the last one that differed; 0: none */
-	uint8_t *page;     /* a copy of the page that is written; heap */
-	bool copying;      /* see db_set_copying() */
+	bool unchecked;     /* pages are not compared */
+	uint64_t bad_page;  /* the last one that differed; 0: none */
+	uint8_t *page;      /* a copy of the page that is written; heap */
+	bool copying;       /* see db_set_copying() */
+	bool in_checkpoint; /* this connection has the lock of a checkpoint */
+	bool begins_anew;   /* it has that lock to begin the WAL anew */
 
 	/* ---- of a WAL ---- */
 	struct digest_file *db; /* its database; NULL: not a WAL */
@@ -342,12 +349,63 @@ PASS(SectorSize, (sqlite3_file * f), (REAL))
 PASS(DeviceCharacteristics, (sqlite3_file * f), (REAL))
 PASS(ShmMap, (sqlite3_file * f, int i, int size, int extend, void volatile **ret),
      (REAL, i, size, extend, ret))
-PASS(ShmLock, (sqlite3_file * f, int off, int n, int flags), (REAL, off, n, flags))
 PASS(ShmUnmap, (sqlite3_file * f, int delete_it), (REAL, delete_it))
 
 static void digest_ShmBarrier(sqlite3_file *f)
 {
 	REAL->pMethods->xShmBarrier(REAL);
+}
+
+/* ---- locks ---- */
+
+static int lock_shm(struct digest_file *f, int off, int n, int flags)
+{
+	return f->real->pMethods->xShmLock(f->real, off, n, flags);
+}
+
+static void give_back_lock(struct digest_file *f)
+{
+	if (f->begins_anew)
+		(void)lock_shm(f, LOCK_CHECKPOINT, 1, SQLITE_SHM_UNLOCK | SQLITE_SHM_EXCLUSIVE);
+	f->begins_anew = false;
+}
+
+/*
+ * A commit begins the WAL anew when all of it is copied and nobody reads it, and locks readers out for that moment. SQLite
+ * before 3.51.3 does so beside a checkpoint that has read the length of the WAL just before and then takes frames of the new
+ * one for copied: they are lost (https://sqlite.org/wal.html#walresetbug). So the commit must get the lock of a checkpoint, too.
+ * If another connection has it, the commit is added to the WAL, and a later one begins it anew.
+ */
+static int lock_readers_out(struct digest_file *f, int flags)
+{
+	int code;
+
+	if (!f->in_checkpoint) {
+		code = lock_shm(f, LOCK_CHECKPOINT, 1, flags);
+		if (code != SQLITE_OK)
+			return code;
+		f->begins_anew = true;
+	}
+	code = lock_shm(f, LOCK_READERS, N_READERS, flags);
+	if (code != SQLITE_OK)
+		give_back_lock(f);
+	return code;
+}
+
+static int digest_ShmLock(sqlite3_file *file, int off, int n, int flags)
+{
+	struct digest_file *f = digest_of(file);
+	bool readers = off == LOCK_READERS && n == N_READERS;
+	int code;
+
+	if (readers && flags == (SQLITE_SHM_LOCK | SQLITE_SHM_EXCLUSIVE))
+		return lock_readers_out(f, flags);
+	code = lock_shm(f, off, n, flags);
+	if (code == SQLITE_OK && off == LOCK_CHECKPOINT)
+		f->in_checkpoint = flags & SQLITE_SHM_LOCK;
+	if (readers)
+		give_back_lock(f);
+	return code;
 }
 
 /* Version 2: without xFetch, which would pass pages by that nobody has checked. */

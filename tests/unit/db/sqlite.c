@@ -175,6 +175,65 @@ static void cutting_the_wal_off_keeps_the_busy_timeout(void **state)
 	db_close(other);
 }
 
+#define CHECKPOINT_LOCK 121 /* its byte in the file -shm */
+
+/* Another process is in a checkpoint of the database at @path until the pipe *ret_end is closed. */
+static pid_t checkpoint_elsewhere(const char *path, int *ret_end)
+{
+	AUTO(mem_freep) char *shm = mem_printf("%s-shm", path);
+	int begun[2], end[2];
+	pid_t pid;
+	char c;
+
+	assert_int_equal(pipe(begun), 0);
+	assert_int_equal(pipe(end), 0);
+	pid = fork();
+	if (pid == 0) {
+		struct flock lock = {
+			.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = CHECKPOINT_LOCK, .l_len = 1
+		};
+		int fd = open(shm, O_RDWR | O_CLOEXEC);
+
+		close(end[1]);
+		if (fcntl(fd, F_SETLK, &lock) == 0 && write(begun[1], "", 1) == 1)
+			(void)!read(end[0], &c, 1);
+		_exit(0);
+	}
+	close(begun[1]);
+	close(end[0]);
+	assert_int_equal(read(begun[0], &c, 1), 1);
+	close(begun[0]);
+	*ret_end = end[1];
+	return pid;
+}
+
+static void the_wal_does_not_begin_anew_beside_a_checkpoint(void **state)
+{
+	struct db_fixture *f = *state;
+	struct err err = { 0 };
+	struct db *w = open_at(f->path);
+	uint64_t size;
+	pid_t pid;
+	int end;
+
+	exec_sql(w, "CREATE TABLE t (x); INSERT INTO t VALUES (1)");
+	assert_done(db_checkpoint(w, &err));
+	size = db_wal_size(w);
+	pid = checkpoint_elsewhere(f->path, &end);
+	exec_sql(w, "INSERT INTO t VALUES (2)");
+	assert_true(db_wal_size(w) > size);
+	close(end);
+	assert_int_equal(waitpid(pid, NULL, 0), pid);
+	/* As soon as there is none, it does. */
+	assert_done(db_checkpoint(w, &err));
+	exec_sql(w, "INSERT INTO t VALUES (3)");
+	assert_true(db_wal_size(w) < size);
+	/* The lock was given back. */
+	assert_done(db_checkpoint(w, &err));
+	assert_int_equal(query_i64(w, "SELECT sum(x) FROM t"), 6);
+	db_close(w);
+}
+
 static void a_connection_for_reading_cannot_write(void **state)
 {
 	struct db_fixture *f = *state;
@@ -496,6 +555,7 @@ int main(void)
 		T(a_transaction_is_seen_whole_or_not_at_all),
 		T(a_second_writer_waits_then_fails),
 		T(cutting_the_wal_off_keeps_the_busy_timeout),
+		T(the_wal_does_not_begin_anew_beside_a_checkpoint),
 		T(a_connection_for_reading_cannot_write),
 		T(a_missing_database_is_created_only_on_request),
 		T(a_file_that_is_no_database_is_reported),
