@@ -117,6 +117,7 @@ struct db_raw_value {
 struct db_raw_row {
 	int64_t id;
 	bool is_sound; /* its pages fit their digests, or have none */
+	bool is_free;  /* its page is not in use; false: also if that is not known */
 	size_t n;
 	struct db_raw_value v[DB_RAW_COLUMNS];
 };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The rows of one leaf page of a table, without the tree that leads to it (https://sqlite.org/fileformat.html, sections
- * 1.6 and 2.1): when a page that holds others together is damaged, these are still there.
+ * 1.6, 1.8 and 2.1): when a page that holds others together is damaged, these are still there.
  *
  * Nothing in the page is trusted. Each cell is read by itself, so a damaged one costs its own row at most; whether a row
  * is right, and still of the table, is for the caller to check.
@@ -10,6 +10,9 @@
 
 #include <stdlib.h>
 
+/* Of the pointer map, which has an entry for each page. */
+enum { MAP_ENTRY = 5, MAP_FREE = 2 };
+#define PENDING_BYTE (1u << 30) /* its page is not used */
 enum { LEAF_TABLE = 13, LEAF_HEADER = 8, VARINT_MOST = 9, CHAIN_LINK = 4 };
 /* Types of values in a record. */
 enum { TYPE_NULL = 0, TYPE_REAL = 7, TYPE_ZERO = 8, TYPE_ONE = 9, TYPE_BYTES = 12 };
@@ -20,6 +23,7 @@ struct raw_leaf {
 	uint32_t usable; /* bytes of a page without its digest */
 	uint64_t left;   /* bytes that its rows may still have on other pages: rows do not share pages */
 	bool is_sound;   /* the leaf */
+	bool is_free;    /* likewise */
 	uint8_t *page, *other;
 	struct buf payload;
 };
@@ -127,6 +131,7 @@ static int read_cell(struct raw_leaf *l, size_t off, struct db_raw_row *ret, str
 
 	ret->id = (int64_t)db_load_varint(&c);
 	ret->is_sound = l->is_sound;
+	ret->is_free = l->is_free;
 	here = cursor_bytes(&c, local);
 	if (!cursor_ok(&c) || size - local > l->left)
 		return 0;
@@ -162,6 +167,20 @@ static int each_cell(struct raw_leaf *l, int (*fn)(void *arg, const struct db_ra
 	return 0;
 }
 
+/* SQLite leaves the rows in a page that is not used any more, and in a leaf that was moved the old ones. */
+static int find_free(struct raw_leaf *l, uint64_t page, struct err *err)
+{
+	uint64_t each = l->usable / MAP_ENTRY + 1, map = (page - 2) / each * each + 2;
+
+	map += map == PENDING_BYTE / l->pages->size + 1;
+	if (map >= page)
+		return 0;
+	if (db_page_read(l->db, map, l->other, l->pages->size, err) < 0)
+		return -1;
+	l->is_free = fits_digest(l, l->other, map) && l->other[MAP_ENTRY * (page - map - 1)] == MAP_FREE;
+	return 0;
+}
+
 int db_raw_rows(struct db *db, const struct db_pages *pages, uint64_t page,
 		int (*fn)(void *arg, const struct db_raw_row *row, struct err *err), void *arg,
 		struct err *err)
@@ -178,7 +197,9 @@ int db_raw_rows(struct db *db, const struct db_pages *pages, uint64_t page,
 	r = db_page_read(db, page, l.page, pages->size, err);
 	if (r == 0 && l.page[0] == LEAF_TABLE) {
 		l.is_sound = fits_digest(&l, l.page, page);
-		r = each_cell(&l, fn, arg, err);
+		r = find_free(&l, page, err);
+		if (r == 0)
+			r = each_cell(&l, fn, arg, err);
 	}
 	buf_done(&l.payload);
 	free(l.other);

@@ -47,8 +47,9 @@ static int take_raw_series(void *arg, const struct db_raw_row *row, struct err *
 }
 
 /*
- * By the tree of the table; if that is damaged, also from the sound leaves of the file. Hazard: a leaf may be a free page, and
- * the number of a series that was removed may have been used again: then the label is an old one.
+ * By the tree of the table; if that is damaged, also from the sound leaves of the file. Hazard: the number of a series that was
+ * removed may have been used again, and the old row may still be in a page that is free. It is taken for the label if the page
+ * that tells of that is damaged, too.
  */
 static int copy_all_series(struct salvage *x, struct err *err)
 {

@@ -50,7 +50,7 @@ bool salvage_is_series(const struct db_raw_row *row)
 {
 	struct series *s;
 
-	if (!row->is_sound || (row->n != SERIES_COLUMNS && row->n != SERIES_SENDER) ||
+	if (!row->is_sound || row->is_free || (row->n != SERIES_COLUMNS && row->n != SERIES_SENDER) ||
 	    row->v[SERIES_KEY].kind != DB_RAW_BYTES || row->id <= 0 || row->id >= UINT32_MAX)
 		return false;
 	s = series_of_key(row->v[SERIES_KEY].b, (uint32_t)row->id, NULL);

@@ -396,6 +396,78 @@ static void a_database_without_digests_gets_them(void **state)
 	assert_memory_equal(got, right, sizeof(right));
 }
 
+struct raw_count {
+	uint64_t n_used, n_free;
+};
+
+static int count_raw(void *arg, const struct db_raw_row *row, struct err *err)
+{
+	struct raw_count *n = arg;
+
+	(void)err;
+	assert_true(row->is_sound);
+	n->n_used += !row->is_free;
+	n->n_free += row->is_free;
+	return 0;
+}
+
+static struct raw_count raw_rows(const struct digest_fixture *f)
+{
+	struct raw_count n = { 0 };
+	struct err err = { 0 };
+	struct db_pages x;
+	struct db *db;
+
+	assert_done(
+		db_open(f->path, &(struct db_options){ .read_only = true, .pages_only = true }, &db, &err));
+	db_pages_guess(db, &x);
+	assert_true(x.has_digests);
+	for (uint64_t page = 2; page <= x.n; page++)
+		assert_done(db_raw_rows(db, &x, page, count_raw, &n, &err));
+	db_close(db);
+	return n;
+}
+
+static void rows_of_free_pages_are_known(void **state)
+{
+	/* So that there are several pages of the map. */
+	const struct db_options o = { .create = true, .page_size = 512 };
+	enum { MAP_PAGE = 2, PAGES_OF_MAP = 101, ROWS_OF_PAGE = 4 };
+	struct digest_fixture *f = *state;
+	struct raw_count n, without;
+	struct err err = { 0 };
+	struct db *db;
+	int64_t rows;
+
+	unlink(f->path);
+	assert_done(db_open(f->path, &o, &db, &err));
+	/* Debian's SQLite overwrites free pages. */
+	assert_done(db_exec(db, "PRAGMA secure_delete = OFF", &err));
+	assert_done(
+		db_exec(db,
+			"CREATE TABLE t (x INTEGER PRIMARY KEY, y BLOB);"
+			"WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 3000) "
+			"INSERT INTO t SELECT i, randomblob(90) FROM n;"
+			"CREATE TABLE gone (x INTEGER PRIMARY KEY, y BLOB); INSERT INTO gone SELECT * FROM t;"
+			"PRAGMA wal_checkpoint(TRUNCATE);"
+			"DELETE FROM gone; DELETE FROM t WHERE x BETWEEN 100 AND 1300 OR x % 9 = 0;"
+			"PRAGMA wal_checkpoint(TRUNCATE)",
+			&err));
+	assert_done(db_get_i64(db, "SELECT count(*) FROM t", &rows, &err));
+	db_close(db);
+	n = raw_rows(f);
+	assert_int_equal(n.n_used, rows);
+	assert_true(n.n_free > 1000);
+	/* Those of the first page of the map are not known if it is damaged. */
+	f->whole.size = 0;
+	assert_done(file_read(f->path, MIB(16), &f->whole, &err));
+	f->whole.p[(MAP_PAGE - 1) * o.page_size + 300] ^= 0x11;
+	write_whole(f, f->whole.size);
+	without = raw_rows(f);
+	assert_int_equal(without.n_used + without.n_free, n.n_used + n.n_free);
+	assert_in_range(without.n_used - n.n_used, 1, ROWS_OF_PAGE * PAGES_OF_MAP);
+}
+
 int main(void)
 {
 #define T(fn) cmocka_unit_test_setup_teardown(fn, set_up, tear_down)
@@ -408,6 +480,7 @@ int main(void)
 		T(a_transaction_that_is_larger_than_the_cache_is_no_damage),
 		T(all_connections_write_digests),
 		T(a_database_without_digests_gets_them),
+		T(rows_of_free_pages_are_known),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
