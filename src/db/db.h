@@ -80,6 +80,11 @@ struct db_wal_damage {
 	uint64_t n_committed, n_there; /* the last frame that was committed; the last one that can be read */
 };
 int db_wal_mend(const char *path, const char *aside, struct db_wal_damage *ret, struct err *err);
+/*
+ * Copy the committed frames of the WAL into the file, which SQLite cannot do if the first page is damaged. Nobody has the
+ * database open, and db_wal_mend() has seen the WAL. @pages: of the file.
+ */
+int db_wal_write_back(const char *path, const struct db_pages *pages, struct err *err);
 
 /*
  * ---- repair of a database that is in use ----

@@ -307,10 +307,18 @@ static void learn_from_file(struct digest_file *f)
 		learn_header(f, header);
 }
 
+void db_page_put_digest(uint8_t *page, uint32_t size, uint64_t number)
+{
+	uint64_t digest = htole64(db_page_digest(page, size, number));
+
+	if (page_is_marked(page, size))
+		digest = ~digest;
+	memcpy(page + size - DIGEST_SIZE, &digest, sizeof(digest));
+}
+
 static int digest_write(sqlite3_file *file, const void *p, int size, sqlite3_int64 off)
 {
 	struct digest_file *f = digest_of(file);
-	uint64_t digest;
 
 	if (off == 0 && size >= HEADER_SIZE)
 		learn_header(f, p);
@@ -323,10 +331,7 @@ static int digest_write(sqlite3_file *file, const void *p, int size, sqlite3_int
 	if (!f->page)
 		return SQLITE_IOERR_NOMEM;
 	memcpy(f->page, p, f->page_size);
-	digest = htole64(db_page_digest(f->page, f->page_size, (uint64_t)off / f->page_size + 1));
-	if (page_is_marked(f->page, f->page_size))
-		digest = ~digest;
-	memcpy(f->page + f->page_size - DIGEST_SIZE, &digest, sizeof(digest));
+	db_page_put_digest(f->page, f->page_size, (uint64_t)off / f->page_size + 1);
 	return f->real->pMethods->xWrite(f->real, f->page, size, off);
 }
 

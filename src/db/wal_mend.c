@@ -303,7 +303,7 @@ static uint64_t committed_frames(const struct wal_file *f, const struct wal_expe
 	return scan->chain_commit;
 }
 
-/* Whether the pages of the database have digests, and so place for a mark. */
+/* Whether the pages of the database have digests, and so place for a mark; if its first page is damaged, they may have. */
 static int read_has_digests(const char *path, bool *ret, struct err *err)
 {
 	AUTO(fd_close) int fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -319,7 +319,7 @@ static int read_has_digests(const char *path, bool *ret, struct err *err)
 	if (got < sizeof(start))
 		return 0;
 	db_header_read(start, &h);
-	*ret = h.has_magic && h.has_digests;
+	*ret = !h.has_magic || h.has_digests;
 	return 0;
 }
 
@@ -401,4 +401,51 @@ int db_wal_mend(const char *path, const char *aside, struct db_wal_damage *ret, 
 	if (r == DB_WAL_DAMAGED)
 		unlink(index);
 	return r < 0 ? err_in(err, "%s", name) : r;
+}
+
+/* ---- copying ---- */
+
+static int write_back(struct wal_file *f, const struct db_pages *pages, int out, struct err *err)
+{
+	struct wal_scan scan = { 0 };
+	struct wal_sum before = f->sum;
+
+	if (wal_scan(f, true, &scan, err) < 0)
+		return -1;
+	for (uint64_t i = 1; i <= scan.last_commit; i++) {
+		struct wal_frame frame;
+		struct wal_sum sum;
+
+		if (wal_read_frame(f, i, before, &frame, &sum, err) < 0)
+			return -1;
+		before = frame.sum;
+		/* Each page that is new has a frame. */
+		if (frame.page > pages->n + f->n_frames)
+			continue;
+		if (pages->has_digests)
+			db_page_put_digest(f->data, f->page_size, frame.page);
+		if (fd_pwrite(out, f->data, f->page_size, (uint64_t)(frame.page - 1) * f->page_size, err) < 0)
+			return -1;
+	}
+	return fsync(out) == 0 ? 0 : err_os(err, errno, "fsync");
+}
+
+int db_wal_write_back(const char *path, const struct db_pages *pages, struct err *err)
+{
+	AUTO(mem_freep) char *name = mem_printf("%s-wal", path);
+	AUTO(fd_close) int fd = open(name, O_RDONLY | O_CLOEXEC);
+	AUTO(fd_close) int out = open(path, O_WRONLY | O_CLOEXEC);
+	const struct wal_expected none = { 0 };
+	struct wal_file f = { .fd = fd };
+	int r;
+
+	if (fd < 0)
+		return errno == ENOENT ? 0 : err_os(err, errno, "%s", name);
+	if (out < 0)
+		return err_os(err, errno, "%s", path);
+	r = wal_read_header(&f, &none, err);
+	if (r > 0 && f.page_size == pages->size)
+		r = write_back(&f, pages, out, err);
+	free(f.data);
+	return r < 0 ? err_in(err, "%s", name) : 0;
 }

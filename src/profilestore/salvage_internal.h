@@ -113,7 +113,7 @@ bool salvage_is_profile(const struct db_raw_row *row);
 
 /* The row is one of a series, on a sound page that is in use; its key is in v[1]. */
 bool salvage_is_series(const struct db_raw_row *row);
-/* The rows of the leaves of @path, whose schema cannot be read, in a new database at @new_path. */
+/* The rows of the leaves of @path, whose schema cannot be read, in a new database at @new_path. Its WAL is copied into it. */
 int salvage_leaves(const char *path, const char *new_path, struct db **ret, struct err *err);
 
 /* ---- salvage_copy.c ---- */

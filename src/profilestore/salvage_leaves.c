@@ -119,18 +119,29 @@ static int read_leaves(struct leaves *l, struct err *err)
 	return db_commit(l->to, err);
 }
 
-int salvage_leaves(const char *path, const char *new_path, struct db **ret, struct err *err)
+/* The pages of the file, after its WAL was copied into it: the latest rows may be there alone. */
+static int open_file(struct leaves *l, const char *path, struct err *err)
 {
 	const struct db_options pages_only = { .read_only = true, .pages_only = true };
+
+	if (db_open(path, &pages_only, &l->file, err) < 0)
+		return -1;
+	db_pages_guess(l->file, &l->pages);
+	if (db_wal_write_back(path, &l->pages, err) < 0)
+		return -1;
+	db_pages_guess(l->file, &l->pages);
+	return 0;
+}
+
+int salvage_leaves(const char *path, const char *new_path, struct db **ret, struct err *err)
+{
 	struct leaves l = { 0 };
 	int r;
 
 	db_files_remove(new_path);
-	r = db_open(path, &pages_only, &l.file, err);
-	if (r == 0) {
-		db_pages_guess(l.file, &l.pages);
+	r = open_file(&l, path, err);
+	if (r == 0)
 		r = db_open(new_path, &store_db_options, &l.to, err);
-	}
 	if (r == 0)
 		r = db_migrate(l.to, profilestore_migrations, profilestore_n_migrations, err);
 	if (r == 0)

@@ -6,6 +6,7 @@
 #include "fuzz.h"
 
 #include <stdlib.h>
+#include <sys/stat.h>
 #include <unistd.h>
 #include "base/file.h"
 #include "db/db.h"
@@ -75,6 +76,22 @@ static void check_pages(void)
 	}
 }
 
+/* The file grows by the frames of the WAL at most. */
+static void check_write_back(size_t size)
+{
+	struct err err = { 0 };
+	struct db_pages x;
+	struct stat st;
+	struct db *db;
+
+	if (db_open(path, &(struct db_options){ .read_only = true, .pages_only = true }, &db, &err) < 0)
+		return;
+	db_pages_guess(db, &x);
+	db_close(db);
+	(void)db_wal_write_back(path, &x, &err);
+	FUZZ_CHECK(stat(path, &st) == 0 && (uint64_t)st.st_size <= size);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *p, size_t size)
 {
 	struct db_wal_damage d;
@@ -100,6 +117,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *p, size_t size)
 	FUZZ_CHECK(r >= 0 || err.kind != ERR_NONE);
 	if (r == DB_WAL_DAMAGED && d.n_there >= d.frame)
 		FUZZ_CHECK(db_wal_mend(path, aside, &d, &err) == DB_WAL_SOUND);
+	check_write_back((size_t)sizes[0] + sizes[1]);
 	check_pages();
 	return 0;
 }

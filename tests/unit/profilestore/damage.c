@@ -404,6 +404,57 @@ static void profiles_in_a_damaged_wal_are_kept(void **state)
 	stored_done(&t);
 }
 
+/* All of the first page is damaged (0), or @flips bytes of it; a crash has left the latest profiles in a WAL that lacks it. */
+static void damage_first_page_beside_a_wal(size_t flips)
+{
+	struct stored t = { .o.notice = note };
+	AUTO(mem_freep) char *path = NULL;
+	AUTO(buf_done) struct buf b = { 0 };
+	struct profilestore_stats before, st;
+	struct err err = { 0 };
+	int status;
+	pid_t child;
+
+	stored_open(&t);
+	for (int i = 0; i < PROFILES; i++) {
+		AUTO(profile_freep)
+		struct profile *p = stored_profile((uint64_t)i % 7, NOW_MS - i * 60000 - 7);
+
+		stored_add(&t, p, "a");
+	}
+	profilestore_stats(t.s, &before);
+	profilestore_close(TAKE(t.s));
+	child = fork();
+	if (!child) {
+		stored_open_there(&t);
+		stored_add(&t, stored_profile(0, NOW_MS), "a");
+		profilestore_stats(t.s, &st);
+		_exit((int)(st.n_profiles - before.n_profiles));
+	}
+	assert_int_equal(waitpid(child, &status, 0), child);
+	assert_true(WIFEXITED(status) && WEXITSTATUS(status) > 0);
+	path = mem_printf("%s/profiles.db", t.dir);
+	assert_done(file_read(path, MIB(64), &b, &err));
+	for (size_t i = 0; i < flips; i++)
+		b.p[18 + 300 * i] ^= 1;
+	if (!flips)
+		memset(b.p, 0, 8192);
+	test_file_write(path, b.p, b.size);
+	n_notices = 0;
+	stored_open_there(&t);
+	assert_true(n_notices > 0);
+	profilestore_stats(t.s, &st);
+	assert_int_equal(st.n_profiles, before.n_profiles + (uint64_t)WEXITSTATUS(status));
+	assert_int_equal(st.n_lost, 0);
+	stored_done(&t);
+}
+
+static void profiles_in_a_wal_beside_a_damaged_first_page_are_kept(void **state)
+{
+	for (size_t flips = 0; flips < 4; flips++)
+		damage_first_page_beside_a_wal(flips);
+}
+
 /* ---- jobs of one transaction ---- */
 
 struct counted_job {
@@ -474,6 +525,7 @@ int main(void)
 		cmocka_unit_test(a_row_with_a_wrong_number_is_lost),
 		cmocka_unit_test(a_missing_database_is_not_begun_anew_silently),
 		cmocka_unit_test(profiles_in_a_damaged_wal_are_kept),
+		cmocka_unit_test(profiles_in_a_wal_beside_a_damaged_first_page_are_kept),
 		cmocka_unit_test(damage_fails_only_jobs_that_cannot_be_repeated),
 	};
 
