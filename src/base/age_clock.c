@@ -70,3 +70,13 @@ struct age_time age_clock_read(struct age_clock *c, int64_t wall_ms, int64_t mon
 	pthread_mutex_unlock(&c->lock);
 	return t;
 }
+
+int64_t age_clock_least_ms(struct age_clock *c, int64_t mono_ms)
+{
+	int64_t ret;
+
+	pthread_mutex_lock(&c->lock);
+	ret = MIN(c->wall_ms, c->time_ms) + MAX(mono_ms - c->mono_ms, INT64_C(0));
+	pthread_mutex_unlock(&c->lock);
+	return ret;
+}

@@ -37,3 +37,5 @@ void age_clock_open(struct age_clock *c, int64_t wall_ms, int64_t mono_ms, int64
 void age_clock_close(struct age_clock *c);
 /* From any thread; it has to be read more often than once an hour to notice each jump. */
 struct age_time age_clock_read(struct age_clock *c, int64_t wall_ms, int64_t mono_ms);
+/* The least_ms of now, where the wall clock cannot be read: both clocks went on since the last reading. Confirms nothing. */
+int64_t age_clock_least_ms(struct age_clock *c, int64_t mono_ms);

@@ -137,6 +137,7 @@ static int leg_write(void *arg, const struct net_call_answer *a, struct bytes pi
 		if (!leg_wins(l))
 			return err_set(err, ERR_CANCELLED, "another request was faster");
 		l->begun = true;
+		time_note_date(l->t->s, a->headers);
 		leg_first_byte(l->t->s, clock_mono_ms() - l->t->from_ms);
 		if (sink->begin && sink->begin(sink->arg, a, err) < 0)
 			return -1;
@@ -176,6 +177,9 @@ static void leg_done(void *arg, struct net_call *call, int outcome, const struct
 		buf_add_str(&l->answer.headers, a->headers);
 		buf_add(&l->answer.body, a->body.p, a->body.size);
 		l->retry_after_s = a->retry_after_s;
+		/* Of an answer that has begun long ago the Date was noted then. */
+		if (!l->begun && a->status >= 200 && a->status < 300)
+			time_note_date(t->s, a->headers);
 	} else {
 		l->err = *err;
 	}
@@ -237,7 +241,7 @@ static void request_sign(struct s3 *s, const struct call_request *req, const str
 		.body_hash = body_hash(req, hex),
 		.region = str_of(p->region),
 		.service = STR("s3"),
-		.time_s = clock_wall_s() + atomic_load(&s->skew_s),
+		.time_s = time_to_sign_s(s),
 	};
 
 	if (p->in_host) {

@@ -85,14 +85,11 @@ void s3_free(struct s3 *s)
 	map_done(&s->places);
 	place_done(&s->home);
 	config_done(&s->config);
+	if (s->has_clock)
+		age_clock_close(&s->clock);
 	pthread_cond_destroy(&s->changed);
 	pthread_mutex_destroy(&s->lock);
 	free(s);
-}
-
-int64_t s3_time_s(struct s3 *s)
-{
-	return clock_wall_s() + atomic_load(&s->skew_s);
 }
 
 /* ---- the shared one ---- */

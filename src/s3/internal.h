@@ -20,11 +20,13 @@
  *   span.c         ranges of objects in memory, each fetched once
  *   source.c       an object as a source
  *   client.c       the client: beginning and end
+ *   time.c         the time of its server
  */
 #pragma once
 
 #include <pthread.h>
 #include <stdatomic.h>
+#include "base/age_clock.h"
 #include "net/net.h"
 #include "s3/s3.h"
 #include "s3/secret.h"
@@ -248,7 +250,7 @@ struct s3 {
 	struct credentials *credentials;
 	struct span_table *spans;
 	struct place home;        /* of the settings */
-	_Atomic int64_t skew_s;   /* the server's clock less ours */
+	_Atomic int64_t skew_s;   /* for signatures: the clock of a server that has refused us less ours */
 	_Atomic int64_t first_ms; /* a moving average: from a request to the first byte of its answer */
 	pthread_mutex_t lock;
 	pthread_cond_t changed;
@@ -259,6 +261,17 @@ struct s3 {
 	bool failing; /* the last request failed, with `why`, since */
 	int64_t failing_s;
 	struct err why;
+	bool has_clock;         /* an answer had a Date */
+	bool was_behind;        /* this machine's clock was, far, when `clock` was opened */
+	struct age_clock clock; /* the server's */
 	_Atomic uint64_t received;
-	_Atomic int64_t stop_ms; /* from then on reads are given up; 0: never */
+	_Atomic int64_t quiet_ms; /* monotonic: until then no other doubt is logged */
+	_Atomic int64_t stop_ms;  /* from then on reads are given up; 0: never */
 };
+
+/* ---- time.c ---- */
+
+/* A server has carried out a request: its Date, if it has one, is the time of s3_time_s(). Any thread. */
+void time_note_date(struct s3 *s, struct str headers);
+/* The time to sign with: this machine's, corrected after a refusal. */
+int64_t time_to_sign_s(struct s3 *s);

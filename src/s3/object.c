@@ -191,7 +191,7 @@ static void presigned_text(struct s3 *s, const struct s3_presigned *p, const str
 		.n_headers = p->size ? 1 : 0,
 		.region = str_of(place->region),
 		.service = STR("s3"),
-		.time_s = s3_time_s(s),
+		.time_s = time_to_sign_s(s),
 	};
 	const struct sign_keys k = { secret_str(&keys->id), secret_str(&keys->secret),
 				     secret_str(&keys->token) };

@@ -63,7 +63,12 @@ struct s3_options {
 int s3_new(const struct s3_options *opts, struct s3 **ret, struct err *err); /* @opts may be NULL */
 /* All sources are closed. Takes NULL. */
 void s3_free(struct s3 *s);
-/* The time of the bucket's server, as far as it is known: ours, corrected when it was far off. */
+/*
+ * The time of the bucket's server, by which the ages of objects are counted: the Date of its answers, carried on by the
+ * monotonic clock. This machine's wall clock does not move it. A Date that is far from the time that has passed, or a first
+ * one that is far ahead of this machine, is doubted (base/age_clock.h): until it is believed this is the earlier of the two
+ * times. 0, by which nothing is old: no request was carried out yet, or no answer had a Date.
+ */
 int64_t s3_time_s(struct s3 *s);
 /*
  * The client of this process, for commands: made by the first call, with the options of s3_shared_options() if that was

@@ -105,7 +105,7 @@ struct bucket_ops {
 			    struct err *err); /* also if there is none */
 	/* Append it. Secret. Nothing is asked of the bucket. */
 	int (*presign)(struct bucket *b, const struct bucket_presigned *p, struct buf *ret, struct err *err);
-	int64_t (*now_ns)(struct bucket *b); /* the server's clock */
+	int64_t (*now_ns)(struct bucket *b); /* the server's clock, as s3_time_s() has it; 0: not known yet */
 	void (*pause)(struct bucket *b, unsigned ms);
 	void (*close)(struct bucket *b);
 };

@@ -211,6 +211,37 @@ int incoming_url(struct incoming *in, const struct incoming_upload *u, unsigned 
 
 /* ---- finishing ---- */
 
+struct facts_age {
+	const char *name;
+	int64_t put_ns; /* 0: they are not listed */
+};
+
+static int facts_listed(void *arg, const struct bucket_item *item, struct err *err)
+{
+	struct facts_age *f = arg;
+
+	if (strcmp(item->name, f->name) == 0)
+		f->put_ns = item->time_ns;
+	return 0;
+}
+
+/*
+ * INCOMING_MISSING: it is too late to finish @u. The time in the facts may be of a process that doubted the bucket's
+ * clock, or had not heard of it, so an upload that seems to be old has the age of its facts in the listing.
+ */
+static int incoming_check_age(struct bucket *b, const struct incoming_upload *u, struct err *err)
+{
+	char name[BUCKET_NAME_SIZE];
+	struct facts_age f = { .name = name };
+
+	if (b->ops->now_ns(b) / 1000000000 - u->meta.created <= INCOMING_FINISH_S)
+		return 0;
+	incoming_name(u->id, FACTS, name);
+	if (b->ops->list(b, name, "", facts_listed, &f, err) < 0)
+		return -1;
+	return b->ops->now_ns(b) - f.put_ns > INCOMING_FINISH_S * INT64_C(1000000000) ? INCOMING_MISSING : 0;
+}
+
 int incoming_find(struct incoming *in, struct str id, struct arena *a, struct incoming_upload *ret,
 		  struct err *err)
 {
@@ -222,9 +253,7 @@ int incoming_find(struct incoming *in, struct str id, struct arena *a, struct in
 		return INCOMING_MISSING;
 	snprintf(text, sizeof(text), STR_FMT, STR_ARG(id));
 	r = facts_get(b, text, a, ret, err);
-	if (r == 0 && b->ops->now_ns(b) / 1000000000 - ret->meta.created > INCOMING_FINISH_S)
-		r = INCOMING_MISSING;
-	return r;
+	return r == 0 ? incoming_check_age(b, ret, err) : r;
 }
 
 /* INCOMING_MISSING: some are not there, or have another size. */

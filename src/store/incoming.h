@@ -33,7 +33,7 @@ struct incoming_upload {
 	struct store_key key;
 	/*
 	 * As for a push. size: as announced; sha256: only if has_sha256; created: when it was announced, by the bucket's
-	 * clock
+	 * clock as far as it was known; 0: not at all
 	 */
 	struct store_meta meta;
 	bool has_sha256;

@@ -5,18 +5,20 @@ import hashlib
 import os
 import random
 import subprocess
+import time
 
 import pytest
 
 from bucket import hedges
 from bucket_engines import STORE, engine, stub  # noqa: F401
+from conftest import LODE
 from making import PACKERS, deb, debug_deb, debug_path, elf, fetch, new_id, tar_of
 
 
 @pytest.fixture
 def node(serve, tmp_path):
-    def start(bucket, name, *args, roots=("debs",)):
-        return serve([f"s3://bucket/{r}" for r in roots], args=["--store", STORE, *args], extra=bucket.env(), data=tmp_path / name)
+    def start(bucket, name, *args, roots=("debs",), **env):
+        return serve([f"s3://bucket/{r}" for r in roots], args=["--store", STORE, *args], extra=bucket.env(**env), data=tmp_path / name)
 
     return start
 
@@ -209,3 +211,63 @@ def test_a_store_below_a_served_prefix_is_not_indexed(stub, node, elf):
     a.wait(lambda: len([r for r in stub.requests if r[0] == "LIST" and not r[1]]) > walked + 1, "two more walks")
     assert not [k for k, *_ in stub.gets() if k.startswith("a/store/index/") and not k.endswith(".manifest")], stub.gets()
     served(a, ids[0], elf.of(elf.debug, ids[0]))
+
+
+YEAR_AHEAD = """
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <time.h>
+
+int clock_gettime(clockid_t id, struct timespec *ts)
+{
+	int (*real)(clockid_t, struct timespec *) = (int (*)(clockid_t, struct timespec *))dlsym(RTLD_NEXT, "clock_gettime");
+	int r = real(id, ts);
+
+	if (id == CLOCK_REALTIME)
+		ts->tv_sec += 365 * 86400;
+	return r;
+}
+"""
+
+
+@pytest.fixture
+def year_ahead(tmp_path):
+    """The environment of a process whose clock is a year ahead."""
+    (tmp_path / "ahead.c").write_text(YEAR_AHEAD)
+    subprocess.run(["cc", "-shared", "-fPIC", "-o", tmp_path / "ahead.so", tmp_path / "ahead.c", "-ldl"], check=True)
+    return {"LD_PRELOAD": str(tmp_path / "ahead.so")}
+
+
+def last_manifest(bucket):
+    """The request that put it."""
+    return max(i for i, r in enumerate(bucket.requests) if r[0] == "PUT" and r[1].endswith(".manifest"))
+
+
+@pytest.mark.slow
+def test_a_node_whose_clock_is_ahead_removes_nothing_of_others(stub, node, elf, year_ahead, tmp_path):
+    """Snapshots that somebody may be taking, points, an unfinished upload, and the mark of a collection that goes on."""
+    fill(stub, elf)
+    a = node(stub, "a").scanned()
+    gave(a)
+    a.stop()
+    given = keys(stub, "index/")
+    others = [f"index/{i:011x}{i:013x}.manifest" for i in range(1, 4)]
+    others += ["points/0123456789abcdef-0123456789abcdef", f"incoming/{'0' * 32}!facts", f"dying/ab/{'ab' * 32}!{'0' * 24}!{'0' * 15}1"]
+    for name in others:
+        stub.objects[f"a/store/{name}"] = b"x"
+        stub.times[f"a/store/{name}"] = time.time() - 600
+    stub.objects["debs/more.deb"] = debug_deb("xz", new_id("more"), elf.of(elf.debug, new_id("more")))
+    stub.forget()
+    b = node(stub, "b", **year_ahead).scanned()
+    gave(b)
+    # The removal of older ones begins with a listing.
+    b.wait(lambda: ("LIST", "a/store/index/") in [r[:2] for r in stub.requests[last_manifest(stub):]], "older snapshots were listed", 30)
+    env = {**os.environ, **stub.env(), **year_ahead}
+    subprocess.run([LODE, "store", "gc", "--store", STORE, "--data", tmp_path / "gc"], env=env, check=True, timeout=60)
+    b.stop()
+    assert set(given) | {f"a/store/{name}" for name in others} <= set(stub.objects)
+    # Of two days ago.
+    for name in others:
+        stub.times[f"a/store/{name}"] -= 2 * 86400
+    subprocess.run([LODE, "store", "gc", "--store", STORE, "--data", tmp_path / "gc"], env=env, check=True, timeout=60)
+    assert not keys(stub, "dying/") and not keys(stub, "incoming/")

@@ -108,6 +108,23 @@ static void the_time_of_ages_goes_on_from_one_that_was_reached(void **state)
 	age_clock_close(&c);
 }
 
+/* Between two readings both clocks go on; that is no sign of a clock that goes on steadily. */
+static void the_earlier_time_without_a_reading_confirms_nothing(void **state)
+{
+	int64_t wall = 1000 * DAY, mono = 0;
+	struct age_clock c;
+
+	age_clock_open(&c, wall, mono, INT64_MIN, 0);
+	assert_int_equal(age_clock_least_ms(&c, 5000), wall + 5000);
+	assert_int_equal(age_clock_least_ms(&c, -1), wall);
+	read_after(&c, &wall, &mono, 365 * DAY, 0);
+	assert_int_equal(age_clock_least_ms(&c, 2 * DAY), 1002 * DAY);
+	assert_true(read_after(&c, &wall, &mono, HOUR, HOUR).doubted);
+	read_after(&c, &wall, &mono, -400 * DAY, 0);
+	assert_int_equal(age_clock_least_ms(&c, mono + 1), wall + 1);
+	age_clock_close(&c);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -116,6 +133,7 @@ int main(void)
 		cmocka_unit_test(a_pause_doubles_up_to_the_last),
 		cmocka_unit_test(a_jump_of_the_wall_clock_is_doubted),
 		cmocka_unit_test(the_time_of_ages_goes_on_from_one_that_was_reached),
+		cmocka_unit_test(the_earlier_time_without_a_reading_confirms_nothing),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

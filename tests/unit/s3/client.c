@@ -4,6 +4,8 @@
  */
 #include "served.h"
 
+#include <time.h>
+
 static void signs_and_escapes_a_request(void **state)
 {
 	struct fault_http *h = fault_http_new(&served_whole, 1);
@@ -361,6 +363,174 @@ static void a_wrong_clock_is_corrected(void **state)
 	fault_http_free(h);
 }
 
+/* ---- the time of the server ---- */
+
+#define NOW  INT64_C(1767225600)
+#define HOUR INT64_C(3600)
+#define YEAR (365 * 24 * HOUR)
+
+static const char too_skewed[] = "<Error><Code>RequestTimeTooSkewed</Code></Error>";
+
+struct dated_server {
+	struct fault_http *h;
+	struct s3 *s;
+	char headers[2][64];
+};
+
+static void dated_server_start(struct dated_server *d)
+{
+	d->h = fault_http_new(&served_whole, 1);
+	d->s = served_client(d->h);
+}
+
+static void dated_server_end(struct dated_server *d)
+{
+	s3_free(d->s);
+	fault_http_free(d->h);
+	clock_test_thaw();
+}
+
+static const char *date_header(int64_t date_s, char out[64])
+{
+	time_t t = (time_t)date_s;
+	struct tm tm;
+
+	strftime(out, 64, "Date: %a, %d %b %Y %H:%M:%S GMT\r\n", gmtime_r(&t, &tm));
+	return out;
+}
+
+/* The time after an answer with this Date; @refused_s: and a refusal with that one before; 0: none. */
+static int64_t time_after(struct dated_server *d, int64_t date_s, int64_t refused_s)
+{
+	const struct fault_rule rules[] = {
+		{ .status = 403,
+		  .times = 1,
+		  .headers = date_header(refused_s, d->headers[0]),
+		  .body = { (const uint8_t *)too_skewed, sizeof(too_skewed) - 1 } },
+		{ .headers = date_header(date_s, d->headers[1]), .body = { served, 10 } },
+	};
+	struct err err = { 0 };
+
+	fault_http_rules(d->h, rules + !refused_s, ARRAY_SIZE(rules) - !refused_s);
+	assert_done(get_it(d->s, &err));
+	return s3_time_s(d->s);
+}
+
+static void the_clock_of_this_machine_does_not_move_the_servers_time(void **state)
+{
+	struct dated_server d;
+
+	clock_test_freeze(NOW + YEAR);
+	dated_server_start(&d);
+	assert_int_equal(s3_time_s(d.s), 0);
+	assert_int_equal(time_after(&d, NOW, 0), NOW);
+	clock_test_advance(120000);
+	assert_int_equal(s3_time_s(d.s), NOW + 120);
+	/* Several servers, and answers in another order than they were sent in. */
+	assert_int_equal(time_after(&d, NOW + 118, 0), NOW + 118);
+	assert_int_equal(time_after(&d, NOW + 121, 0), NOW + 121);
+	clock_test_freeze(NOW + 3 * YEAR);
+	assert_true(s3_time_s(d.s) >= NOW + 121 && s3_time_s(d.s) < NOW + 1000);
+	clock_test_freeze(NOW - YEAR);
+	assert_true(s3_time_s(d.s) >= NOW + 121 && s3_time_s(d.s) < NOW + 1000);
+	dated_server_end(&d);
+}
+
+static void one_date_that_is_a_year_ahead_is_not_believed(void **state)
+{
+	struct dated_server d;
+	int64_t at = NOW;
+
+	clock_test_freeze(at);
+	dated_server_start(&d);
+	/* The first answer; and a day without another one confirms nothing. */
+	assert_int_equal(time_after(&d, at + YEAR, 0), at);
+	clock_test_advance(25 * HOUR * 1000);
+	at += 25 * HOUR;
+	assert_int_equal(s3_time_s(d.s), at);
+	assert_int_equal(time_after(&d, at, 0), at);
+	assert_int_equal(time_after(&d, at + YEAR, 0), at);
+	assert_int_equal(time_after(&d, at, 0), at);
+	/* A refusal: requests are signed by its time, and it counts for nothing else. */
+	assert_int_equal(time_after(&d, at, at + YEAR), at);
+	assert_int_equal(time_to_sign_s(d.s), at + YEAR);
+	assert_int_equal(time_after(&d, at - YEAR, 0), at - YEAR);
+	assert_int_equal(time_after(&d, at, 0), at);
+	dated_server_end(&d);
+}
+
+static void a_server_that_stays_ahead_is_believed_after_a_day(void **state)
+{
+	struct dated_server d;
+
+	clock_test_freeze(NOW);
+	dated_server_start(&d);
+	for (int64_t i = 0; i < 24; i++) {
+		assert_int_equal(time_after(&d, NOW + YEAR + i * HOUR, 0), NOW + i * HOUR);
+		clock_test_advance(HOUR * 1000);
+	}
+	assert_int_equal(time_after(&d, NOW + YEAR + 24 * HOUR, 0), NOW + YEAR + 24 * HOUR);
+	dated_server_end(&d);
+}
+
+/* As one that has no battery for its clock, until it has asked for the time. */
+static void a_machine_that_is_set_right_believes_the_server_at_once(void **state)
+{
+	struct dated_server d;
+
+	clock_test_freeze(NOW - YEAR);
+	dated_server_start(&d);
+	assert_int_equal(time_after(&d, NOW, 0), NOW - YEAR);
+	assert_int_equal(time_after(&d, NOW, 0), NOW - YEAR);
+	clock_test_freeze(NOW + 1);
+	assert_int_equal(time_after(&d, NOW, 0), NOW);
+	/* From now on they may agree because they are one clock. */
+	clock_test_freeze(NOW + YEAR);
+	assert_int_equal(time_after(&d, NOW + YEAR, 0), NOW);
+	clock_test_freeze(NOW - YEAR);
+	assert_int_equal(time_after(&d, NOW + YEAR, 0), NOW);
+	clock_test_freeze(NOW + YEAR);
+	assert_int_equal(time_after(&d, NOW + YEAR, 0), NOW);
+	dated_server_end(&d);
+}
+
+static void *get_many(void *arg)
+{
+	struct dated_server *d = arg;
+	struct err err = { 0 };
+
+	for (unsigned i = 0; i < 20; i++)
+		if (get_it(d->s, &err) < 0)
+			return d;
+	return NULL;
+}
+
+static void many_threads_note_dates_and_look_at_the_time(void **state)
+{
+	struct dated_server d;
+	struct fault_rule rules[] = { { .times = 9, .body = { served, 10 } }, { .body = { served, 10 } } };
+	pthread_t threads[4];
+	int64_t at = 0;
+	void *failed;
+
+	clock_test_freeze(NOW);
+	dated_server_start(&d);
+	rules[0].headers = date_header(NOW + 1, d.headers[0]);
+	rules[1].headers = date_header(NOW, d.headers[1]);
+	fault_http_rules(d.h, rules, ARRAY_SIZE(rules));
+	for (size_t i = 0; i < ARRAY_SIZE(threads); i++)
+		assert_int_equal(pthread_create(&threads[i], NULL, get_many, &d), 0);
+	for (int64_t end_ns = clock_cpu_ns() + INT64_C(10000000000); !at && clock_cpu_ns() < end_ns;)
+		at = s3_time_s(d.s);
+	assert_in_range(at, NOW, NOW + 1);
+	for (size_t i = 0; i < ARRAY_SIZE(threads); i++) {
+		pthread_join(threads[i], &failed);
+		assert_null(failed);
+	}
+	assert_int_equal(s3_time_s(d.s), NOW);
+	dated_server_end(&d);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -377,6 +547,11 @@ int main(void)
 		cmocka_unit_test(a_refused_hedge_ends_no_other_request),
 		cmocka_unit_test(an_unreachable_server_fails_at_once_the_next_time),
 		cmocka_unit_test(a_wrong_clock_is_corrected),
+		cmocka_unit_test(the_clock_of_this_machine_does_not_move_the_servers_time),
+		cmocka_unit_test(one_date_that_is_a_year_ahead_is_not_believed),
+		cmocka_unit_test(a_server_that_stays_ahead_is_believed_after_a_day),
+		cmocka_unit_test(a_machine_that_is_set_right_believes_the_server_at_once),
+		cmocka_unit_test(many_threads_note_dates_and_look_at_the_time),
 	};
 
 	return cmocka_run_group_tests(tests, served_set_up, NULL);

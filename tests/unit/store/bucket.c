@@ -2,6 +2,10 @@
 /* Blobs in a bucket: versions, generations, marks, the marker. What all blobs promise is in blobs.c. */
 #include "test.h"
 
+#include <stdlib.h>
+#include <time.h>
+#include "fault_http.h"
+#include "s3/s3.h"
 #include "store/bucket.h"
 #include "store/internal.h"
 
@@ -486,7 +490,133 @@ static void an_old_rival_becomes_an_earlier_version(void **state)
 	store_close(st);
 }
 
-#define IN_BUCKET(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
+/* ---- ages, by a server with S3's API ---- */
+
+#define PUT_AT INT64_C(1767225600)
+#define YEAR   INT64_C(31536000)
+
+/* Listings and the other answers of a server, each with its Date. Objects were put at PUT_AT. */
+struct dated_bucket {
+	struct fault_http *h;
+	struct bucket *bucket;
+	struct buf mark, upload; /* listings */
+	char headers[2][64];
+};
+
+static void listing_of(const char *name, struct buf *out)
+{
+	buf_printf(out,
+		   "<ListBucketResult><Contents><Key>p/%s</Key><Size>1</Size>"
+		   "<LastModified>2026-01-01T00:00:00.000Z</LastModified></Contents></ListBucketResult>",
+		   name);
+}
+
+static int dated_set_up(void **state)
+{
+	struct dated_bucket *d = NEW(struct dated_bucket);
+	static struct s3_options opts;
+	struct err err = { 0 };
+
+	d->h = fault_http_new(&(struct fault_rule){ .status = 500 }, 1);
+	setenv("AWS_CONFIG_FILE", "/nonexistent/config", 1);
+	setenv("AWS_SHARED_CREDENTIALS_FILE", "/nonexistent/credentials", 1);
+	setenv("AWS_ACCESS_KEY_ID", "AKTEST", 1);
+	setenv("AWS_SECRET_ACCESS_KEY", "hush", 1);
+	log_set_level(LOG_ERROR);
+	opts = (struct s3_options){ .endpoint = fault_http_url(d->h), .hedge_min_ms = 3600000 };
+	s3_shared_options(&opts);
+	assert_done(bucket_open_s3("s3://b/p", &d->bucket, &err));
+	listing_of("dying/ab/" SHA "!000000000010000000000000!0000000000000001", &d->mark);
+	listing_of("incoming/0123456789abcdef0123456789abcdef!facts", &d->upload);
+	*state = d;
+	return 0;
+}
+
+static int dated_tear_down(void **state)
+{
+	struct dated_bucket *d = *state;
+
+	d->bucket->ops->close(d->bucket);
+	s3_shared_done();
+	fault_http_free(d->h);
+	buf_done(&d->mark);
+	buf_done(&d->upload);
+	clock_test_thaw();
+	free(d);
+	return 0;
+}
+
+static const char *date_header(int64_t date_s, char out[64])
+{
+	time_t t = (time_t)date_s;
+	struct tm tm;
+
+	strftime(out, 64, "Date: %a, %d %b %Y %H:%M:%S GMT\r\n", gmtime_r(&t, &tm));
+	return out;
+}
+
+/* From now on answers have this Date. @refused_s: the next request is refused, with that one; 0: it is not. */
+static void dated_bucket_answer(struct dated_bucket *d, struct bytes listing, int64_t date_s,
+				int64_t refused_s)
+{
+	static const char refusal[] = "<Error><Code>RequestTimeTooSkewed</Code></Error>";
+	const char *now = date_header(date_s, d->headers[0]);
+	const struct fault_rule rules[] = {
+		{ .status = 403,
+		  .times = 1,
+		  .headers = date_header(refused_s, d->headers[1]),
+		  .body = bytes_of(refusal, strlen(refusal)) },
+		{ .path = "/b/p/", .status = 204, .headers = now },
+		{ .headers = now, .body = listing },
+	};
+
+	fault_http_rules(d->h, rules + !refused_s, ARRAY_SIZE(rules) - !refused_s);
+}
+
+/* Look for marks and unfinished uploads that are old. Returns how many requests were for one of them, not for listings. */
+static unsigned sweep_both(struct dated_bucket *d, int64_t date_s, int64_t refused_s)
+{
+	struct blob_bucket s = { .bucket = d->bucket };
+	struct err err = { 0 };
+	uint64_t left;
+	unsigned before = fault_http_requests(d->h, "/b/p/");
+
+	dated_bucket_answer(d, buf_bytes(&d->mark), date_s, refused_s);
+	assert_done(bucket_sweep(&s, &err));
+	dated_bucket_answer(d, buf_bytes(&d->upload), date_s, 0);
+	assert_done(bucket_incoming_sweep(d->bucket, &left, &err));
+	return fault_http_requests(d->h, "/b/p/") - before;
+}
+
+static void nothing_is_swept_by_the_clock_of_this_machine(void **state)
+{
+	struct dated_bucket *d = *state;
+
+	clock_test_freeze(PUT_AT + YEAR);
+	for (unsigned i = 0; i < 3; i++)
+		assert_int_equal(sweep_both(d, PUT_AT + 600, 0), 0);
+	clock_test_freeze(PUT_AT + 3 * YEAR);
+	assert_int_equal(sweep_both(d, PUT_AT + 600, 0), 0);
+	/* The mark is old by the server's clock. */
+	clock_test_advance(1200 * 1000);
+	assert_int_equal(sweep_both(d, PUT_AT + 1805, 0), 0);
+	assert_int_equal(sweep_both(d, PUT_AT + 1805, 0), 1);
+}
+
+static void nothing_is_swept_by_an_answer_that_is_a_year_ahead(void **state)
+{
+	struct dated_bucket *d = *state;
+
+	clock_test_freeze(PUT_AT + 600);
+	assert_int_equal(sweep_both(d, PUT_AT + 600 + YEAR, 0), 0);
+	assert_int_equal(sweep_both(d, PUT_AT + 600, 0), 0);
+	assert_int_equal(sweep_both(d, PUT_AT + 600, PUT_AT + 600 + YEAR), 0);
+	assert_int_equal(sweep_both(d, PUT_AT + 600 + YEAR, 0), 0);
+	assert_int_equal(sweep_both(d, PUT_AT + 600, 0), 0);
+}
+
+#define IN_BUCKET(test)   cmocka_unit_test_setup_teardown(test, set_up, tear_down)
+#define BY_A_SERVER(test) cmocka_unit_test_setup_teardown(test, dated_set_up, dated_tear_down)
 
 int main(void)
 {
@@ -506,6 +636,8 @@ int main(void)
 		IN_BUCKET(the_mark_of_a_removal_that_failed_stays),
 		IN_BUCKET(a_scan_reads_many_at_a_time_in_order),
 		IN_BUCKET(an_old_rival_becomes_an_earlier_version),
+		BY_A_SERVER(nothing_is_swept_by_the_clock_of_this_machine),
+		BY_A_SERVER(nothing_is_swept_by_an_answer_that_is_a_year_ahead),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -232,6 +232,24 @@ static void an_upload_is_finished_within_half_a_day_and_kept_for_a_day(void **st
 	assert_int_equal(objects(f), 0);
 }
 
+/* Another process has doubted the bucket's clock when it announced the upload: its facts seem to be older than they are. */
+static void the_age_of_an_upload_is_that_of_its_facts_in_the_bucket(void **state)
+{
+	struct incoming_fixture *f = *state;
+	struct incoming_upload u = begin(f, 5), got;
+	AUTO(buf_done) struct buf facts = { 0 };
+	struct err err = { 0 };
+	char name[128];
+
+	snprintf(name, sizeof(name), "incoming/%s!facts", u.id);
+	assert_done(f->bucket->ops->get(f->bucket, name, 10000, &facts, &err));
+	clock_test_advance(INCOMING_FINISH_S * INT64_C(1000) + 2000);
+	assert_done(f->bucket->ops->put(f->bucket, name, buf_bytes(&facts), &err));
+	assert_int_equal(find(f, &u, &got), 0);
+	clock_test_advance(INCOMING_FINISH_S * INT64_C(1000) + 2000);
+	assert_int_equal(find(f, &u, &got), INCOMING_MISSING);
+}
+
 static void data_without_facts_and_damaged_facts_are_removed_too(void **state)
 {
 	static const char *const names[] = {
@@ -330,6 +348,7 @@ int main(void)
 		WITH_BUCKET(another_size_is_refused),
 		WITH_BUCKET(parts_are_joined_when_all_are_there),
 		WITH_BUCKET(an_upload_is_finished_within_half_a_day_and_kept_for_a_day),
+		WITH_BUCKET(the_age_of_an_upload_is_that_of_its_facts_in_the_bucket),
 		WITH_BUCKET(data_without_facts_and_damaged_facts_are_removed_too),
 		WITH_BUCKET(data_that_were_sent_after_the_end_are_removed_when_the_url_is_over),
 		WITH_BUCKET(what_is_no_id_is_not_asked_for),
