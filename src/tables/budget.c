@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The memory of builds. A build begins when memory by the size of its file is free, or when no other is running;
+ * The memory of builds. A build begins when memory by the size of its files is free, or when no other is running;
  * then it is granted more as it grows, and may wait for others that end. One that is refused because all wait for
  * each other (ERR_BUSY) starts again after another has ended.
  */

@@ -279,8 +279,8 @@ void stored_set_origin(struct tables_entry *e, struct str file, struct str archi
 
 /* ---- budget ---- */
 
-/* Before a table is built of a file of @size bytes: set b->memory and b->disk. false: the build is parked, and
- * kicked later. Not under the lock. */
+/* Before a table is built of files of @size bytes together: set b->memory and b->disk. false: the build is parked,
+ * and kicked later. Not under the lock. */
 bool build_memory_begin(struct build *b, uint64_t size);
 /* After it: return them. @again: memory was used up, and the build is to be repeated; true: it is parked, false: no
  * other build is running, so memory is used up by other work. */

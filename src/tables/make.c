@@ -302,6 +302,19 @@ static enum make_outcome end_with_table(struct build *b, struct buf *table)
 	return end_with(b, e);
 }
 
+/* Of the files found. Of .dwo files one is open at a time, and the table's memory grows by what it needs. */
+static uint64_t input_size(const struct build_making *m)
+{
+	const struct dwarf_split *split = splits_finder(m->splits);
+	const struct elf_image *const images[] = { m->file.img, m->alt.img, m->symbols.img,
+						   split ? split->dwp : NULL };
+	uint64_t sum = 0;
+
+	for (size_t i = 0; i < ARRAY_SIZE(images); i++)
+		sum += images[i] ? images[i]->src->size : 0;
+	return sum;
+}
+
 /* Build the table of the files found. MAKE_MISSING: they have nothing to make a table of. */
 static enum make_outcome convert_files(struct build *b)
 {
@@ -316,7 +329,7 @@ static enum make_outcome convert_files(struct build *b)
 	struct err err = { 0 };
 	int r = -1;
 
-	if (!build_memory_begin(b, m->file.src->size))
+	if (!build_memory_begin(b, input_size(m)))
 		return MAKE_WAITS;
 	if (fetched_make_random(b, &m->file, &err) == 0 && fetched_make_random(b, &m->alt, &err) == 0 &&
 	    fetched_make_random(b, &m->symbols, &err) == 0) {

@@ -7,6 +7,8 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
+#include "packed.h"
+#include "tables/internal.h"
 #include "tables_fixture.h"
 
 #define N_THREADS 8
@@ -145,12 +147,84 @@ static void one_build_for_all_requests_of_a_table(void **state)
 	tables_fixture_close(&p);
 }
 
+/* A debug file without symbols, and its program, which has a symbol and 20 MiB of other content. */
+static void put_program_that_is_needed(struct tables_fixture *p, uint32_t n)
+{
+	struct build_id id = tables_fixture_id(n);
+	AUTO(buf_done) struct buf other = { 0 };
+
+	content_add(&other, CONTENT_ZEROS, MIB(20), 0);
+	for (int debug = 0; debug < 2; debug++) {
+		struct buf file = { 0 };
+		struct code_writer w;
+
+		code_writer_init(&w, ELF_WRITER_X86_64, ET_DYN);
+		elf_writer_build_id(&w.elf, build_id_bytes(&id));
+		if (!debug) {
+			code_symbol(&w, "s1", STT_FUNC, STB_GLOBAL, 0x1000, 0x100);
+			elf_writer_section(&w.elf, ".other", SHT_PROGBITS, 0, buf_bytes(&other));
+		}
+		code_writer_finish(&w, &file);
+		code_writer_done(&w);
+		tables_fixture_put(p, debug ? RESOLVE_DEBUGINFO : RESOLVE_EXECUTABLE, n, &file);
+	}
+}
+
+/* The only build of a file waits for another one to return memory. */
+static bool build_is_parked(struct tables *t)
+{
+	bool parked;
+
+	pthread_mutex_lock(&t->lock);
+	parked = t->first_build && t->first_build->parked;
+	pthread_mutex_unlock(&t->lock);
+	return parked;
+}
+
+static void the_memory_of_a_program_is_waited_for(void **state)
+{
+	const struct tables_query q = { .addr = 0x1000 };
+	struct build_id id = tables_fixture_id(1);
+	struct build running = { 0 };
+	struct tables_request *req;
+	struct tables_stats stats;
+	struct tables_answer a;
+	struct tables_fixture p;
+	atomic_int n = 0;
+
+	tables_fixture_open(&p, false);
+	p.opts.memory = budget_new_undivided(MIB(2));
+	tables_fixture_reopen(&p);
+	put_program_that_is_needed(&p, 1);
+	running.tables = p.s;
+	assert_true(build_memory_begin(&running, 0));
+	assert_int_equal(
+		tables_request_new(p.s, &id, 1, 0, (struct tables_wait){ INT64_MAX, ready, &n }, &req),
+		TABLES_WAITS);
+	while (!build_is_parked(p.s) && !atomic_load(&n))
+		usleep(1000);
+	tables_stats(p.s, &stats);
+	assert_int_equal(stats.n_made, 0);
+	assert_false(build_memory_end(&running, false));
+	while (!atomic_load(&n))
+		usleep(1000);
+	tables_find(req, &q, &a);
+	tables_fixture_answer_text(&a, &p.text);
+	assert_string_equal(buf_cstr(&p.text), "s1");
+	tables_request_free(req);
+	tables_free(p.s);
+	budget_free(TAKE(p.opts.memory));
+	p.s = tables_new(&p.opts);
+	tables_fixture_close(&p);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(many_ask_at_once),
 		cmocka_unit_test(an_end_in_the_midst_of_it),
 		cmocka_unit_test(one_build_for_all_requests_of_a_table),
+		cmocka_unit_test(the_memory_of_a_program_is_waited_for),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
