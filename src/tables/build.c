@@ -210,6 +210,7 @@ static enum build_end build_end_with(struct build *b, struct tables_entry *e)
 	cache_put(t, e);
 	pthread_mutex_lock(&t->lock);
 	if (is_overtaken(b, e)) {
+		atomic_store(&e->replaced, b->news == NEWS_REPLACED);
 		b->news = NEWS_NONE;
 		pthread_mutex_unlock(&t->lock);
 		entry_unref(b->old);
@@ -269,6 +270,8 @@ static void renew_entry(struct tables *t, const struct entry_key *key, bool repl
 	e = cache_get(t, key);
 	if (e && (replaced || e->lacking || e->reason != FRAME_FOUND))
 		atomic_store(&e->good_until_ms, 0);
+	if (e && replaced)
+		atomic_store(&e->replaced, true);
 	b = map_get(&t->builds, entry_key_bytes(key));
 	if (b) {
 		b->news = MAX(b->news, replaced ? NEWS_REPLACED : NEWS_FILE);

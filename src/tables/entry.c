@@ -23,6 +23,7 @@ struct tables_entry *entry_new(const struct entry_key *key)
 
 	atomic_init(&e->refs, 1);
 	atomic_init(&e->spoiled, false);
+	atomic_init(&e->replaced, false);
 	e->key = *key;
 	atomic_init(&e->good_until_ms, INT64_MAX);
 	e->weight = ENTRY_OVERHEAD;

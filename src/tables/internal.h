@@ -52,7 +52,7 @@ struct split_state {
 };
 void split_state_done(struct split_state *st);
 
-/* Shared; only `good_until_ms`, `no_debug` and `spoiled` change. */
+/* Shared; only `good_until_ms`, `no_debug`, `spoiled` and `replaced` change. */
 struct tables_entry {
 	atomic_uint refs;
 	struct entry_key key;
@@ -68,7 +68,8 @@ struct tables_entry {
 	bool searching;  /* a miss, while a scan was still running */
 	/* of a table without a debug file: enum frame_reason of the last search for one; FRAME_FOUND: not known */
 	atomic_int no_debug;
-	atomic_bool spoiled; /* a block turned out to be damaged */
+	atomic_bool spoiled;  /* a block turned out to be damaged */
+	atomic_bool replaced; /* its file has become another: it answers until the table of that is made */
 	size_t weight;
 	/* of a table */
 	struct symtab *table;

@@ -107,10 +107,15 @@ static enum make_outcome end_broken(struct build *b, const struct err *err)
 	return end_failed(b, &f);
 }
 
+static bool can_stay(const struct tables_entry *e)
+{
+	return e && entry_is_usable(e) && !atomic_load(&e->replaced);
+}
+
 /* The table that was to be replaced can be used on. */
 static bool has_old(const struct build *b)
 {
-	return b->old && entry_is_usable(b->old);
+	return can_stay(b->old);
 }
 
 /* The table that a local build has made meanwhile is as good as one that would be made now. */
@@ -121,7 +126,7 @@ static void adopt_local(struct build *b)
 	if (b->is_local || has_old(b))
 		return;
 	e = cache_get(b->tables, &b->key);
-	if (e && entry_is_usable(e)) {
+	if (can_stay(e)) {
 		entry_unref(b->old);
 		b->old = e;
 	} else {
@@ -263,8 +268,7 @@ static bool has_lost_splits(const struct build *b, const struct tables_entry *e)
 {
 	const struct tables_entry *old = b->old;
 
-	return old && old->reason == FRAME_FOUND && !old->incomplete &&
-	       !frame_reason_is_damaged(symtab_info(old->table)) &&
+	return has_old(b) && !old->incomplete && !frame_reason_is_damaged(symtab_info(old->table)) &&
 	       symtab_info(old->table)->maker < SYMTAB_MAKER &&
 	       !(symtab_info(old->table)->flags & SYMTAB_SPLIT_MISSING) &&
 	       symtab_info(e->table)->flags & SYMTAB_SPLIT_MISSING;
@@ -616,6 +620,8 @@ enum make_outcome make_step(struct build *b, struct tables_entry **ret)
 	t->n_searches -= miss != NULL;
 	again = b->news == NEWS_REPLACED || (b->news && (waiting || miss));
 	if (again) {
+		if (b->news == NEWS_REPLACED && b->old)
+			atomic_store(&b->old->replaced, true);
 		b->news = NEWS_NONE;
 		b->parked = false;
 		local_forget(b);

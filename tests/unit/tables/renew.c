@@ -210,6 +210,30 @@ static void a_table_of_a_replaced_file_is_made_again(void **state)
 	tables_fixture_close(&p);
 }
 
+static void put_debug_with_alt(struct tables_fixture *p, uint32_t n, uint32_t alt)
+{
+	struct buf file = { 0 };
+
+	tables_fixture_debug_with_alt(n, alt, &file);
+	tables_fixture_put(p, RESOLVE_DEBUGINFO, n, &file);
+}
+
+/* What the old table lacks is of the old file. */
+static void a_table_that_lacks_something_of_a_replaced_file_is_made_again(void **state)
+{
+	struct tables_module m;
+	struct tables_fixture p;
+
+	tables_fixture_open(&p, true);
+	put_debug_with_alt(&p, 1, 2);
+	assert_string_equal(ask_fresh(&p, 1, NULL), "alt-missing  /src/a.c:10 of /file");
+	tables_fixture_put_debug_named(&p, 1, "g");
+	renew(&p, 1, true);
+	assert_string_equal(ask_fresh(&p, 1, &m), "g /src/a.c:10 of /file");
+	assert_false(m.lacking);
+	tables_fixture_close(&p);
+}
+
 static void count_other(void *arg, const struct build_id *id)
 {
 	unsigned *n = arg;
@@ -217,14 +241,6 @@ static void count_other(void *arg, const struct build_id *id)
 
 	assert_true(build_id_eq(id, &first) || build_id_eq(id, &third));
 	(*n)++;
-}
-
-static void put_debug_with_alt(struct tables_fixture *p, uint32_t n, uint32_t alt)
-{
-	struct buf file = { 0 };
-
-	tables_fixture_debug_with_alt(n, alt, &file);
-	tables_fixture_put(p, RESOLVE_DEBUGINFO, n, &file);
 }
 
 static void a_supplementary_file_renews_the_tables_that_lack_it(void **state)
@@ -381,6 +397,7 @@ int main(void)
 		cmocka_unit_test(gos_table_comes_with_the_program),
 		cmocka_unit_test(gos_table_stays_when_the_program_is_gone),
 		cmocka_unit_test(a_table_of_a_replaced_file_is_made_again),
+		cmocka_unit_test(a_table_that_lacks_something_of_a_replaced_file_is_made_again),
 		cmocka_unit_test(a_supplementary_file_renews_the_tables_that_lack_it),
 		cmocka_unit_test(a_request_that_waits_for_upstream_gets_the_pushed_file),
 		cmocka_unit_test(a_question_that_was_not_asked_is_asked_for_the_next_caller),
