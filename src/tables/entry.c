@@ -64,7 +64,7 @@ void entry_note_lacking(struct tables_entry *e, int64_t ms)
 {
 	uint32_t flags = symtab_info(e->table)->flags;
 
-	e->lacking = (flags & (SYMTAB_ALT_MISSING | SYMTAB_SPLIT_MISSING)) ||
+	e->lacking = (flags & (SYMTAB_ALT_MISSING | SYMTAB_SPLIT_MISSING)) || e->missing[0] ||
 		     !(flags & (SYMTAB_HAS_DWARF | SYMTAB_HAS_GO)) ||
 		     symtab_info(e->table)->maker < SYMTAB_MAKER;
 	if (e->lacking)

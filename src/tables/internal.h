@@ -58,8 +58,9 @@ struct tables_entry {
 	struct entry_key key;
 	enum frame_reason reason; /* FRAME_FOUND, or why there is nothing */
 	char why[256];
-	char origin[512];  /* of a table: the file it was built of */
-	char missing[256]; /* a supplementary or a split file that was not here; "": none, or not known */
+	char origin[512]; /* of a table: the file it was built of */
+	/* a supplementary or a split file, or the program with Go's table, that was not here; "": none, or not known */
+	char missing[256];
 	/* After that time it is built again: a miss, a failure; or, while it is used on, a table that lacks
 	 * something. INT64_MAX: never. */
 	atomic_int_fast64_t good_until_ms;

@@ -244,6 +244,14 @@ static enum make_outcome end_incomplete(struct build *b, struct tables_entry *e)
 	return end_with(b, e);
 }
 
+/* The debug file has no bytes of Go's table: they are in its program alone. */
+static bool needs_go_table(const struct build *b)
+{
+	const struct build_making *m = b->making;
+
+	return !m->from_executable && !m->file.dynsym && go_in_program(m->file.img);
+}
+
 /* The file that has the names which the table lacks. */
 static void note_missing_file(struct build *b, struct tables_entry *e)
 {
@@ -261,6 +269,8 @@ static void note_missing_file(struct build *b, struct tables_entry *e)
 			 id.size ? ", build ID " : "", build_id_hex(&id, hex));
 	else if (flags & SYMTAB_SPLIT_MISSING)
 		snprintf(e->missing, sizeof(e->missing), STR_FMT, STR_ARG(buf_str(&dwo)));
+	else if (!b->making->symbols.img && needs_go_table(b))
+		snprintf(e->missing, sizeof(e->missing), "the program, which has Go's table");
 }
 
 /* The old table was made by an earlier maker with split files that are not here any more. */
@@ -433,20 +443,15 @@ static bool is_better_table(const struct build *b)
 		return true;
 	if (flags & (SYMTAB_ALT_MISSING | SYMTAB_SPLIT_MISSING))
 		return false;
+	/* Only the program is missing, which stage_program() searches for: the table has all of the debug file. */
+	if (b->old->missing[0] && flags & SYMTAB_HAS_LINES && needs_go_table(b))
+		return false;
 	/* Of an earlier maker, and made of more files than are here. */
 	if (b->old->lacking && symtab_info(b->old->table)->maker < SYMTAB_MAKER &&
 	    flags & (SYMTAB_HAS_DWARF | SYMTAB_HAS_GO))
 		return false;
 	return !m->from_executable && (elf_debug_section(m->file.img, ".debug_info") ||
 				       elf_debug_section(m->file.img, ".debug_line"));
-}
-
-/* The debug file has no bytes of Go's table: they are in its program alone. */
-static bool needs_go_table(const struct build *b)
-{
-	const struct build_making *m = b->making;
-
-	return !m->from_executable && !m->file.dynsym && go_in_program(m->file.img);
 }
 
 static bool old_has_go_table(const struct build *b)

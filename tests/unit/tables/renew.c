@@ -84,10 +84,16 @@ static void go_table_write(struct elf_writer *w, struct buf *out)
 	buf_add(out, "12345678", 8);
 }
 
-/* A Go program without DWARF, or its debug file, which has a symbol and no bytes of Go's table. */
-static void put_go_file(struct tables_fixture *p, uint32_t n, bool debug)
+enum go_file { GO_PROGRAM, GO_DEBUG, GO_DEBUG_OF_C };
+
+/*
+ * A Go program without DWARF, or its debug file, which has a symbol and no bytes of Go's table; or the same with DWARF of a
+ * function of C.
+ */
+static void put_go_file(struct tables_fixture *p, uint32_t n, enum go_file what)
 {
 	AUTO(buf_done) struct buf table = { 0 };
+	static const char *const files[] = { "a.c", NULL };
 	struct build_id id = tables_fixture_id(n);
 	struct buf file = { 0 };
 	struct code_writer w;
@@ -95,7 +101,19 @@ static void put_go_file(struct tables_fixture *p, uint32_t n, bool debug)
 	code_writer_init(&w, ELF_WRITER_X86_64, ET_EXEC);
 	elf_writer_build_id(&w.elf, build_id_bytes(&id));
 	go_table_write(&w.elf, &table);
-	if (debug) {
+	if (what == GO_DEBUG_OF_C) {
+		uint64_t lines = code_lines_begin(&w, files);
+
+		code_row(&w, 0x1800, 1, 7);
+		code_sequence_end(&w, 0x1900);
+		code_lines_end(&w);
+		code_unit_c(&w, lines);
+		code_die(&w, T_SUBPROGRAM, false, A_NAME, F_STRING, (uint64_t)(uintptr_t) "c", A_LOW, F_ADDR,
+			 UINT64_C(0x1800), A_HIGH, F_DATA4, UINT64_C(0x100), 0u);
+		code_up(&w);
+		code_unit_end(&w);
+	}
+	if (what != GO_PROGRAM) {
 		code_symbol(&w, "plain", STT_FUNC, STB_GLOBAL, 0x1000, 0x100);
 		elf_writer_nobits(&w.elf, ".gopclntab", SHF_ALLOC, table.size);
 	} else {
@@ -103,18 +121,20 @@ static void put_go_file(struct tables_fixture *p, uint32_t n, bool debug)
 	}
 	code_writer_finish(&w, &file);
 	code_writer_done(&w);
-	tables_fixture_put(p, debug ? RESOLVE_DEBUGINFO : RESOLVE_EXECUTABLE, n, &file);
+	tables_fixture_put(p, what == GO_PROGRAM ? RESOLVE_EXECUTABLE : RESOLVE_DEBUGINFO, n, &file);
 }
 
 static void gos_table_comes_with_the_program(void **state)
 {
-	for (int kept = 0; kept < 2; kept++) {
+	for (int i = 0; i < 4; i++) {
+		enum go_file debug = i % 2 ? GO_DEBUG_OF_C : GO_DEBUG;
+		bool kept = i / 2;
 		struct tables_stats stats;
 		struct tables_module m;
 		struct tables_fixture p;
 
 		tables_fixture_open(&p, true);
-		put_go_file(&p, 1, true);
+		put_go_file(&p, 1, debug);
 		assert_string_equal(ask_fresh(&p, 1, &m), "plain of /file");
 		assert_true(m.lacking);
 		/* Without the program no other table is made. */
@@ -122,7 +142,7 @@ static void gos_table_comes_with_the_program(void **state)
 		assert_string_equal(ask_fresh(&p, 1, NULL), "plain of /file");
 		tables_stats(p.s, &stats);
 		assert_int_equal(stats.n_made, 1);
-		put_go_file(&p, 1, false);
+		put_go_file(&p, 1, GO_PROGRAM);
 		/* The table in the store is the first answer of another process. */
 		if (kept) {
 			tables_fixture_reopen(&p);
@@ -164,18 +184,18 @@ static void gos_table_stays_when_the_program_is_gone(void **state)
 	struct tables_module m;
 
 	tables_fixture_open(&p, true);
-	put_go_file(&p, 1, true);
-	put_go_file(&p, 1, false);
+	put_go_file(&p, 1, GO_DEBUG);
+	put_go_file(&p, 1, GO_PROGRAM);
 	assert_string_equal(ask_fresh(&p, 1, NULL), "main.main of /file");
 	tables_fixture_open(&later, true);
-	put_go_file(&later, 1, true);
+	put_go_file(&later, 1, GO_DEBUG);
 	move_aged_table(&p, &later, 1);
 	for (int i = 0; i < 3; i++) {
 		assert_string_equal(ask_fresh(&later, 1, &m), "main.main of /file");
 		assert_true(m.lacking);
 		renew(&later, 1, false);
 	}
-	put_go_file(&later, 1, false);
+	put_go_file(&later, 1, GO_PROGRAM);
 	renew(&later, 1, false);
 	assert_string_equal(ask_fresh(&later, 1, &m), "main.main of /file");
 	assert_false(m.lacking);
