@@ -9,6 +9,7 @@
 #include "lookup/internal.h"
 #include "pkg/pkg.h"
 #include "s3/s3.h"
+#include "symtab/go.h"
 
 static int open_named_file(const char *path, struct source **ret, struct err *err)
 {
@@ -270,20 +271,24 @@ static bool find_by_id(struct local *local, const struct build_id *id, enum loca
 
 /*
  * The program of the debug file f->debug, which was found by its build ID, if it has names that the debug file lacks.
- * Without it the table is built all the same.
+ * Without it the table is built all the same. A server that has to read its packages first is waited for only if the
+ * names are those of Go: else most are in the debug file.
  */
 static void add_program(struct lookup_file *f, const struct lookup_options *o, struct local *local,
 			const struct build_id *id, const char *path)
 {
 	AUTO(mem_freep) char *named = NULL;
 	struct elf_image *img = NULL;
+	struct lookup_options asked = *o;
 	struct source *src = NULL;
 	struct err ignored = { 0 };
 
 	if (!symtab_needs_program(f->debug))
 		return;
+	if (!go_in_program(f->debug))
+		asked.unread_wait_ms = -1;
 	if (!find_by_id(local, id, LOCAL_EXECUTABLE, &src, &named))
-		named = lookup_fetch(o, CLIENT_EXECUTABLE, id, path, &ignored);
+		named = lookup_fetch(&asked, CLIENT_EXECUTABLE, id, path, &ignored);
 	if (!named || (!src && source_open_file(named, &src, &ignored) != 0))
 		return;
 	if (open_elf(src, &img, &ignored) < 0 || frame_moved(img, f->debug)) {

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """lode symbolize: by build ID, of the kernel, in the place of addr2line; and its cache."""
 
+import http.server
 import json
 import os
 import pathlib
@@ -8,6 +9,7 @@ import re
 import shutil
 import struct
 import subprocess
+import threading
 import time
 
 import pytest
@@ -43,6 +45,51 @@ def test_by_build_id_with_symbols_that_only_the_program_has(serve, run, tmp_path
     start = re.search(r"^(\w+) T _start$", subprocess.run(["nm", app], check=True, capture_output=True, text=True).stdout, re.M)[1]
     s = serve([app.parent]).scanned()
     assert run("--build-id", build_id(app), "--server", s.url, "--output-style", "llvm", start).split("\n")[0] == "_start"
+
+
+@pytest.mark.parametrize("of_go", [False, True])
+def test_a_server_that_has_packages_to_read_is_waited_for_only_with_go(run, tmp_path, of_go):
+    """It has the debug file. Of Go the names are in the program, else a few more."""
+    (tmp_path / "a.c").write_text("int main(void) { return 0; }\n")
+    subprocess.run(["gcc", "-g", "-Wl,--build-id", "-o", "a", "a.c"], check=True, cwd=tmp_path)
+    main = re.search(r"^(\w+) T main$", subprocess.run(["nm", tmp_path / "a"], check=True, capture_output=True, text=True).stdout, re.M)[1]
+    (tmp_path / "table").write_bytes(bytes(8))
+    subprocess.run(["objcopy", "--add-section=.gopclntab=table", "--set-section-flags=.gopclntab=alloc,readonly", "a", "b"], check=True,
+                   cwd=tmp_path)
+    subprocess.run(["objcopy", "--only-keep-debug", "b" if of_go else "a", "debug"], check=True, cwd=tmp_path)
+    subprocess.run(["objcopy", "--strip-unneeded", "--keep-section=.debug*", "debug"], check=True, cwd=tmp_path)
+    asked = []
+
+    class Unread(http.server.BaseHTTPRequestHandler):
+        def do_GET(self):
+            asked.append(self.path)
+            if "debuginfo" in self.path:
+                body = (tmp_path / "debug").read_bytes()
+                self.send_response(200)
+                self.send_header("Content-Type", "application/octet-stream")
+            else:
+                body = b""
+                self.send_response(404)
+                self.send_header("X-LODE-UNREAD", "later")
+                self.send_header("Retry-After", "1")
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_):
+            pass
+
+    s = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Unread)
+    threading.Thread(target=s.serve_forever, daemon=True).start()
+    try:
+        out = run("--build-id", build_id(tmp_path / "a"), "--server", f"http://127.0.0.1:{s.server_port}", "--unread-wait", "3",
+                  "--output-style", "llvm", main)
+    finally:
+        s.shutdown()
+        s.server_close()
+    assert out.startswith("main\n")
+    n = sum("executable" in path for path in asked)
+    assert n > 1 if of_go else n == 1, asked
 
 
 @pytest.mark.slow
