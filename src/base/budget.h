@@ -32,7 +32,7 @@ enum budget_class {
 	BUDGET_QUERY,   /* queries of profiles */
 	BUDGET_REPLY,   /* replies that wait for their clients */
 	BUDGET_TABLE,   /* symbol tables that are being built, and the sections that they are built of */
-	BUDGET_FILE,    /* files that requests read in memory: names of sources */
+	BUDGET_FILE,    /* files that requests read in memory: names of sources, names in symbol tables */
 	BUDGET_SWEEP,   /* the second copy of the profiles' metadata, while a sweep makes it */
 	BUDGET_N_CLASSES
 };

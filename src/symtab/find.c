@@ -18,6 +18,9 @@ struct symtab_finder {
 	struct block b;
 	struct strings_kept kept;
 	struct block_strings *strings; /* the block's */
+	struct budget_hold *memory;    /* NULL: no limit */
+	struct err refused;            /* memory of names; kind ERR_NONE: none was */
+	uint64_t held;                 /* of `memory`, by `last_call` and the entries */
 	/* The code range at hand. */
 	uint32_t range; /* UINT32_MAX: none */
 	uint64_t start, end, skip;
@@ -48,10 +51,29 @@ void symtab_finder_free(struct symtab_finder *f)
 	if (!f)
 		return;
 	strings_kept_done(&f->kept);
+	budget_hold_track(f->memory, &f->held, 0);
 	free(f->rows.entries);
 	free(f->last_call);
 	free(f->frames);
 	free(f);
+}
+
+void symtab_finder_set_memory(struct symtab_finder *f, struct budget_hold *hold)
+{
+	f->memory = hold;
+	for (size_t i = 0; i < STRINGS_KEPT; i++) {
+		f->kept.list[i].s.arena.hold = hold;
+		f->kept.list[i].s.refused = &f->refused;
+	}
+}
+
+/* The names of the last frames were not read. */
+static int finder_refused(struct symtab_finder *f, struct err *err)
+{
+	*err = f->refused;
+	f->refused = (struct err){ 0 };
+	f->have_frames = false;
+	return -1;
 }
 
 static int range_damaged(const struct symtab_finder *f, struct err *err)
@@ -159,6 +181,23 @@ static int parent_read(const uint8_t **p, const uint8_t *end, uint8_t head, uint
 	return back && back <= k ? 0 : -1;
 }
 
+/* Make room for @n entries. */
+static int entries_room(struct symtab_finder *f, size_t n, struct err *err)
+{
+	uint64_t need = n * (sizeof(*f->rows.entries) + sizeof(*f->last_call));
+
+	/* It is allocated all at once, so it is granted before. */
+	if (need > f->held && budget_hold_add(f->memory, need - f->held, err) < 0)
+		return -1;
+	f->held = MAX(f->held, need);
+	VEC_RESERVE(f->rows.entries, 0, f->room_entries, n);
+	VEC_RESERVE(f->last_call, 0, f->room_last_call, n);
+	budget_hold_track(f->memory, &f->held,
+			  f->room_entries * sizeof(*f->rows.entries) +
+				  f->room_last_call * sizeof(*f->last_call));
+	return 0;
+}
+
 static int entries_read(struct symtab_finder *f, const uint8_t *p, const uint8_t *end, struct err *err)
 {
 	uint64_t n = leb_u(&p, end) + 1, size;
@@ -169,8 +208,8 @@ static int entries_read(struct symtab_finder *f, const uint8_t *p, const uint8_t
 	/* Each entry takes two bytes at least. */
 	if (p > end || n > ENTRIES_MAX || n - 1 > (uint64_t)(end - p) / 2 + 1)
 		return range_damaged(f, err);
-	VEC_RESERVE(f->rows.entries, 0, f->room_entries, n);
-	VEC_RESERVE(f->last_call, 0, f->room_last_call, n);
+	if (entries_room(f, (size_t)n, err) < 0)
+		return -1;
 	list = f->rows.entries;
 	last_call = f->last_call;
 	f->rows.n_entries = (uint32_t)n;
@@ -381,8 +420,10 @@ static int finder_go_block(struct symtab_finder *f, size_t block, struct err *er
 	f->range = UINT32_MAX;
 	if (symtab_block(f->t, block, &f->b, err) < 0)
 		return -1;
-	f->block = block;
 	f->strings = strings_kept_of(&f->kept, block, &f->b);
+	if (budget_hold_check(f->memory, err) < 0)
+		return -1;
+	f->block = block;
 	return 0;
 }
 
@@ -405,6 +446,8 @@ static int answer_tail(struct symtab_finder *f, struct symtab_frames *ret, struc
 					    .line = entry_function(f, call).line + f->rows.at.line,
 					    .column = f->rows.at.column,
 					    .origin = SYMTAB_LINES });
+	if (f->refused.kind)
+		return finder_refused(f, err);
 	ret->list = f->frames;
 	ret->n = f->n_frames;
 	ret->lo = ret->start = f->end;
@@ -431,6 +474,8 @@ static int finder_answer(struct symtab_finder *f, uint64_t addr, struct symtab_f
 	}
 	if (!f->have_frames)
 		frames_make(f);
+	if (f->refused.kind)
+		return finder_refused(f, err);
 	ret->list = f->frames;
 	ret->n = f->n_frames;
 	ret->start = f->start - f->before;

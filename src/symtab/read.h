@@ -41,12 +41,13 @@ struct string_pack {
 };
 struct block_strings {
 	struct arena arena;
+	struct err *refused;        /* why memory was not granted; NULL: it cannot be refused */
 	struct string_pack **packs; /* in the arena; NULL: not read yet */
 	size_t room;
 };
 void block_strings_start(struct block_strings *s, const struct block *b);
 void block_strings_done(struct block_strings *s); /* accepts a zeroed one */
-/* A group of strings; a damaged one is empty. */
+/* A group of strings; one that is damaged, or refused, is empty. */
 const struct str *block_strings_read(struct block_strings *s, const struct block *b, size_t group);
 /* Whether @size bytes may hold @n strings. */
 bool block_strings_fit(uint64_t n, uint64_t size);

@@ -133,7 +133,9 @@ void block_strings_start(struct block_strings *s, const struct block *b)
 	arena_reset(&s->arena);
 	if (n > s->room) {
 		free(s->packs);
+		budget_hold_sub(s->arena.hold, s->room * sizeof(*s->packs));
 		s->room = n + n / 4;
+		budget_hold_charge(s->arena.hold, s->room * sizeof(*s->packs));
 		s->packs = NEW_N(struct string_pack *, s->room);
 	}
 	if (n)
@@ -144,10 +146,23 @@ void block_strings_done(struct block_strings *s)
 {
 	arena_done(&s->arena);
 	free(s->packs);
-	*s = (struct block_strings){ 0 };
+	budget_hold_sub(s->arena.hold, s->room * sizeof(*s->packs));
+	*s = (struct block_strings){ .arena.hold = s->arena.hold, .refused = s->refused };
 }
 
-/* The text of a pack, decompressed in the arena or as it is in the block; empty if it is damaged. */
+static char *strings_alloc(struct block_strings *s, size_t size)
+{
+	char *p = arena_try_err(&s->arena, size, s->refused);
+
+	if (!p && !s->refused)
+		mem_none(1, size);
+	return p;
+}
+
+/*
+ * The text of a pack, decompressed in the arena or as it is in the block; empty if it is damaged. Its p is NULL if the memory
+ * is refused.
+ */
 static struct bytes pack_text(struct block_strings *s, const struct block *b, size_t pack)
 {
 	static const struct bytes nothing = { (const uint8_t *)"", 0 };
@@ -169,7 +184,9 @@ static struct bytes pack_text(struct block_strings *s, const struct block *b, si
 		return bytes_of(p, (size_t)(end - p));
 	if (text > PACKED_MAX || text / LZ4_MOST > (uint64_t)(end - p))
 		return nothing;
-	room = arena_alloc(&s->arena, (size_t)text + 1);
+	room = strings_alloc(s, (size_t)text + 1);
+	if (!room)
+		return (struct bytes){ 0 };
 	room[text] = '\0'; /* leb_u() */
 	if (LZ4_decompress_safe((const char *)p, room, (int)(end - p), (int)text) != (int)text)
 		return nothing;
@@ -234,18 +251,19 @@ const struct str *block_strings_read(struct block_strings *s, const struct block
 	static const struct str nothing[STRINGS_GROUP];
 	size_t pack = group / GROUPS_IN_PACK, same[STRINGS_GROUP],
 	       n = MIN((size_t)STRINGS_GROUP, b->n_strings - group * STRINGS_GROUP), good, all = 0;
-	struct bytes own[STRINGS_GROUP], bytes;
+	struct bytes own[STRINGS_GROUP], text, bytes;
 	const uint8_t *p, *end;
 	struct str *list;
 	char *to;
 
-	if (s->arena.size > READ_MAX)
+	/* After a refusal the frames are dropped: none of their other names is needed. */
+	if (s->arena.size > READ_MAX || (s->refused && s->refused->kind))
 		return nothing;
-	bytes = pack_group(pack_at(s, b, pack),
-			   MIN((size_t)GROUPS_IN_PACK, n_groups(b->n_strings) - pack * GROUPS_IN_PACK),
+	text = pack_at(s, b, pack);
+	if (!text.p)
+		return nothing;
+	bytes = pack_group(text, MIN((size_t)GROUPS_IN_PACK, n_groups(b->n_strings) - pack * GROUPS_IN_PACK),
 			   group % GROUPS_IN_PACK);
-	list = ARENA_NEW_N(&s->arena, struct str, STRINGS_GROUP);
-	s->packs[pack]->groups[group % GROUPS_IN_PACK] = list;
 	p = bytes.p;
 	end = bytes.p + bytes.size;
 	for (good = 0; good < n; good++) {
@@ -255,7 +273,11 @@ const struct str *block_strings_read(struct block_strings *s, const struct block
 			break;
 		all += same[good] + own[good].size;
 	}
-	to = arena_alloc(&s->arena, all + 1);
+	to = strings_alloc(s, all + 1);
+	if (!to)
+		return nothing;
+	list = ARENA_NEW_N(&s->arena, struct str, STRINGS_GROUP);
+	s->packs[pack]->groups[group % GROUPS_IN_PACK] = list;
 	for (size_t i = 0; i < good; i++) {
 		list[i] = (struct str){ to, same[i] + own[i].size };
 		if (same[i])

@@ -174,9 +174,14 @@ struct symtab_frames {
 struct symtab_finder;
 struct symtab_finder *symtab_finder_new(struct symtab *t);
 void symtab_finder_free(struct symtab_finder *f); /* takes NULL */
+/*
+ * Before the first address: all that @f reads is granted by @hold, which must outlive it. What is not granted fails with
+ * ERR_BUSY or ERR_LIMIT; another finder may have room for the same address, since it has read no other block.
+ */
+void symtab_finder_set_memory(struct symtab_finder *f, struct budget_hold *hold);
 enum { SYMTAB_NONE = 1 };
 /* SYMTAB_NONE: the table has no code at @addr. Views are valid until the next call. ERR_INVALID: a damaged
- * block. */
+ * block. ERR_BUSY, ERR_LIMIT: see symtab_finder_set_memory(). */
 int symtab_find(struct symtab_finder *f, uint64_t addr, struct symtab_frames *ret, struct err *err);
 /* The frames of @addr or, if it has none, of the next address that has. SYMTAB_NONE: no address from @addr on
  * has any. */

@@ -82,6 +82,7 @@ void request_drop_finder(struct tables_request *req)
 {
 	symtab_finder_free(TAKE(req->finder));
 	req->finder_table = NULL;
+	budget_hold_done(&req->names);
 }
 
 static struct symtab_finder *finder_of(struct tables_request *req, struct symtab *table)
@@ -89,11 +90,32 @@ static struct symtab_finder *finder_of(struct tables_request *req, struct symtab
 	if (req->finder_table != table) {
 		request_drop_finder(req);
 		req->finder = symtab_finder_new(table);
+		budget_hold_init(&req->names, req->tables->opts.memory, BUDGET_FILE);
+		symtab_finder_set_memory(req->finder, &req->names);
 		req->finder_table = table;
 		/* Each reads a block and its names, which takes longer than an address. */
 		deadline_over(req->deadline, DEADLINE_STEPS);
 	}
 	return req->finder;
+}
+
+static bool is_refusal(const struct err *err)
+{
+	return err->kind == ERR_BUSY || err->kind == ERR_LIMIT;
+}
+
+static int find_frames(struct tables_request *req, struct symtab *table, uint64_t addr, struct err *err)
+{
+	int r = symtab_find(finder_of(req, table), addr, &req->frames, err);
+
+	if (r >= 0 || !is_refusal(err))
+		return r;
+	/* The names of the addresses before may be what is too much. */
+	request_drop_finder(req);
+	r = symtab_find(finder_of(req, table), addr, &req->frames, err);
+	if (r < 0)
+		request_drop_finder(req);
+	return r;
 }
 
 void tables_find(struct tables_request *req, const struct tables_query *q, struct tables_answer *ret)
@@ -117,8 +139,10 @@ void tables_find(struct tables_request *req, const struct tables_query *q, struc
 	if (ret->reason != FRAME_FOUND)
 		return;
 	ret->addr = place.addr;
-	r = symtab_find(finder_of(req, e->table), place.call, &req->frames, &err);
-	if (r < 0) {
+	r = find_frames(req, e->table, place.call, &err);
+	if (r < 0 && is_refusal(&err)) {
+		ret->reason = fetch_reason_of(&err);
+	} else if (r < 0) {
 		atomic_store(&e->spoiled, true);
 		ret->reason = FRAME_DAMAGED;
 	} else if (r == SYMTAB_NONE) {

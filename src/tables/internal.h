@@ -354,9 +354,10 @@ struct tables_request {
 	struct build_id *ids;
 	/*
 	 * Of one table at a time, and only while addresses are asked for: it may hold all names of a block, which
-	 * the budget does not grant. NULL: none.
+	 * `names` grants. NULL: none.
 	 */
 	struct symtab_finder *finder;
+	struct budget_hold names;
 	const struct symtab *finder_table; /* that of `finder` */
 	struct symtab_frames frames;       /* of the last answer */
 	struct deadline *deadline;         /* NULL: none */

@@ -131,7 +131,7 @@ NESTED_AT = 104  # the address of the code of nested()
 
 def nested(build_id, names, size):
     """A debug file with one function of @size bytes, and in all of it calls of these names that are inlined into one another."""
-    strings, offsets, abstract = b"outer\0", {}, {}
+    strings, offsets, abstract = bytearray(b"outer\0"), {}, {}
     for name in names:
         if name not in offsets:
             offsets[name] = len(strings)

@@ -120,6 +120,36 @@ def test_names_of_many_files_are_not_in_memory_at_once(serve, tmp_path):
     healthy(s)
 
 
+@pytest.mark.slow
+def test_names_that_many_requests_need_at_once(serve, tmp_path):
+    """An address of each file needs 56 MB for its names, and eight workers answer at once."""
+    s = serve([tmp_path], args=["--memory", "128M", "--workers", "8"]).scanned()
+    names = [b"n%05d" % i + b"a" * 7000 for i in range(4000)]
+    ids = [bytes([i]) * 20 for i in range(1, 9)]
+    for build_id in ids:
+        assert put(s, f"/buildid/{build_id.hex()}/debuginfo", nested(build_id, names, 64))[0] == 201
+        assert s.get(f"/buildid/{build_id.hex()}/symbolize?addr=1&timeout=60").status == 200
+    before = peak_mib(s)
+    replies = []
+
+    def ask(build_id):
+        replies.append(s.get(f"/buildid/{build_id.hex()}/symbolize?addr={NESTED_AT:x}", timeout=60))
+
+    threads = [threading.Thread(target=ask, args=(i,)) for i in 4 * ids]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert peak_mib(s) - before < 64
+    # The memory that one may have is too little for it; it was used up for others, which may ask again.
+    assert {json.loads(r.body)["addresses"][0]["status"] for r in replies} <= {"damaged", "busy"}
+    returned(s, "file")
+    small = b"\xab" * 20
+    assert put(s, f"/buildid/{small.hex()}/debuginfo", nested(small, names[:10], 64))[0] == 201
+    assert json.loads(s.get(f"/buildid/{small.hex()}/symbolize?addr={NESTED_AT:x}&timeout=60").body)["addresses"][0]["status"] == "found"
+    healthy(s)
+
+
 # ---- replies ----
 
 ADDRS = 200000

@@ -302,6 +302,70 @@ static void an_inlined_call_of_no_size_is_ignored(void **state)
 	assert_answer(&a, 0x1010, "f at /src/a.c:11");
 }
 
+#define NESTED 60
+
+/* One function with calls nested in each other, and names of some KB that have nothing in common. */
+static void add_long_names(struct answers *a)
+{
+	uint64_t origins[NESTED], lines;
+
+	lines = add_lines(a);
+	code_unit_c(&a->w, lines);
+	for (unsigned i = 0; i < NESTED; i++) {
+		AUTO(mem_freep) char *name = mem_alloc(4001);
+
+		for (unsigned k = 0; k < 4000; k++)
+			name[k] = (char)('a' + hash64(&k, sizeof(k), i) % 26);
+		name[4000] = '\0';
+		origins[i] = add_abstract(a, name);
+	}
+	begin_function(a, "f", 0x1000, 0x100);
+	for (unsigned i = 0; i < NESTED; i++)
+		begin_inlined(a, origins[i], 0x1010, 0x10);
+	for (unsigned i = 0; i < NESTED + 2; i++)
+		code_up(&a->w);
+	code_unit_end(&a->w);
+}
+
+/* With too little memory there is no answer: never one without its names. */
+static void names_have_a_limit_of_memory(void **state)
+{
+	AUTO(answers_done) struct answers a;
+	uint64_t need = UINT64_MAX;
+
+	answers_init(&a, ELF_WRITER_X86_64, ET_DYN);
+	add_long_names(&a);
+	answers_open(&a);
+	for (uint64_t max = 0; max < MIB(1); max += max < KIB(8) ? 500 : KIB(7)) {
+		struct symtab_finder *f = symtab_finder_new(a.t);
+		struct symtab_frames got;
+		struct budget_hold hold;
+		struct err err = { 0 };
+		int r;
+
+		budget_hold_init(&hold, NULL, BUDGET_FILE);
+		atomic_store(&hold.max, max);
+		symtab_finder_set_memory(f, &hold);
+		/* Again after a refusal, too. */
+		for (int i = 0; i < 2; i++) {
+			r = symtab_find(f, 0x1018, &got, &err);
+			assert_true(r == 0 || err.kind == ERR_LIMIT || err.kind == ERR_BUSY);
+			assert_true(atomic_load(&hold.used) <= max + KIB(4));
+			if (r != 0)
+				continue;
+			need = MIN(need, max);
+			assert_int_equal(got.n, NESTED + 1);
+			for (size_t k = 0; k < NESTED; k++)
+				assert_int_equal(got.list[k].name.size, 4000);
+		}
+		assert_true(need == UINT64_MAX || r == 0);
+		symtab_finder_free(f);
+		assert_int_equal(atomic_load(&hold.used), 0);
+		budget_hold_done(&hold);
+	}
+	assert_in_range(need, NESTED * 4000, MIB(1));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -314,6 +378,7 @@ int main(void)
 		cmocka_unit_test(calls_of_a_function_whose_own_code_is_dead),
 		cmocka_unit_test(many_overlapping_calls_in_any_order),
 		cmocka_unit_test(an_inlined_call_of_no_size_is_ignored),
+		cmocka_unit_test(names_have_a_limit_of_memory),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
