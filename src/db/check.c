@@ -155,11 +155,14 @@ int db_check(struct db *db, uint64_t max_size, unsigned *ret_n_corrected, struct
 	*ret_n_corrected = 0;
 	err = err ? err : &local;
 	err->kind = ERR_NONE;
-	if (db_pages(db, &x, err) < 0 || !x.has_digests || x.n * x.size > max_size)
-		return 0;
-	/* Pages of a transaction that was cut off may be half written; the WAL has them. */
+	/*
+	 * Pages of a transaction that was cut off may be half written; the WAL has them. If it has the first page, SQLite does
+	 * not read that of the file, whose header may be damaged and say that pages have no digests.
+	 */
 	if (db_wal_truncate(db, 0, err) != 0)
 		return err->kind == ERR_DAMAGED ? -1 : 0;
+	if (db_pages(db, &x, err) < 0 || !x.has_digests || x.n * x.size > max_size)
+		return 0;
 	while (r == 1) {
 		if (db_pages(db, &x, err) < 0 || db_pages_check(db, from, x.n, &page, err) < 0)
 			return 0;

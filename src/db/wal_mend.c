@@ -31,6 +31,7 @@
 #define INDEX_USE_LOCK 128 /* a byte of it */
 #define COPY_SIZE      65536
 #define COMMITS_SYNCED 2
+#define PAGES_LOOKED   64u /* of the database, to know whether pages have digests */
 
 struct wal_frame {
 	uint32_t page, n_pages; /* n_pages not 0: a commit */
@@ -303,15 +304,27 @@ static uint64_t committed_frames(const struct wal_file *f, const struct wal_expe
 	return scan->chain_commit;
 }
 
-/* Whether the pages of the database have digests, and so place for a mark; if its first page is damaged, they may have. */
-static int read_has_digests(const char *path, bool *ret, struct err *err)
+/* A damaged header may say that pages have no digests: *ret also if one of the first pages fits its own. Uses f->data. */
+static int find_digest(struct wal_file *f, int db, bool *ret, struct err *err)
+{
+	size_t got = f->page_size;
+
+	for (uint64_t page = 1; page <= PAGES_LOOKED && got == f->page_size && !*ret; page++) {
+		if (fd_pread(db, f->data, f->page_size, (page - 1) * f->page_size, &got, err) < 0)
+			return -1;
+		*ret = got == f->page_size && db_page_is_sound(f->data, f->page_size, page);
+	}
+	return 0;
+}
+
+/* Whether the pages of the database have digests, and so room for a mark. Without the magic of the header, they may have. */
+static int read_has_digests(struct wal_file *f, const char *path, struct err *err)
 {
 	AUTO(fd_close) int fd = open(path, O_RDONLY | O_CLOEXEC);
 	uint8_t start[DB_HEADER_START];
 	struct db_header h;
 	size_t got;
 
-	*ret = false;
 	if (fd < 0)
 		return errno == ENOENT ? 0 : err_os(err, errno, "%s", path);
 	if (fd_pread(fd, start, sizeof(start), 0, &got, err) < 0)
@@ -319,8 +332,8 @@ static int read_has_digests(const char *path, bool *ret, struct err *err)
 	if (got < sizeof(start))
 		return 0;
 	db_header_read(start, &h);
-	*ret = !h.has_magic || h.has_digests;
-	return 0;
+	f->has_digests = !h.has_magic || h.has_digests;
+	return find_digest(f, fd, &f->has_digests, err) < 0 ? err_in(err, "%s", path) : 0;
 }
 
 static int mend_file(struct wal_file *f, const char *path, const char *aside, struct db_wal_damage *ret,
@@ -334,8 +347,6 @@ static int mend_file(struct wal_file *f, const char *path, const char *aside, st
 
 	if (read_expected(path, &x, err) < 0)
 		return -1;
-	if (read_has_digests(path, &f->has_digests, err) < 0)
-		return -1;
 	header = wal_read_header(f, &x, err);
 	if (header < 0 || (f->data && wal_scan(f, header, &scan, err) < 0))
 		return -1;
@@ -345,6 +356,8 @@ static int mend_file(struct wal_file *f, const char *path, const char *aside, st
 	*ret = (struct db_wal_damage){ .frame = scan.n_sound + 1,
 				       .n_committed = end,
 				       .n_there = MIN(end, f->n_frames) };
+	if (f->data && read_has_digests(f, path, err) < 0)
+		return -1;
 	if (wal_copy(f, aside, err) < 0)
 		return -1;
 	if (!certain)

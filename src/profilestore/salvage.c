@@ -62,6 +62,16 @@ static bool has_schema(struct db *db)
 			  &st, NULL) == 0;
 }
 
+/* false: the header is damaged, and so pages would be read without their digests, or in another size. */
+static bool knows_digests(struct db *db)
+{
+	struct db_pages known, guess;
+
+	db_pages_known(db, &known);
+	db_pages_guess(db, &guess);
+	return known.size == guess.size && known.has_digests == guess.has_digests;
+}
+
 /* The damaged database; if its first page does not lead to the tables, the rows that other pages have of them. */
 static int open_damaged(const char *path, const char *leaves, struct salvage *x, struct err *err)
 {
@@ -71,8 +81,13 @@ static int open_damaged(const char *path, const char *leaves, struct salvage *x,
 
 	x->file_size = stat(path, &st) == 0 ? (uint64_t)st.st_size : 0;
 	if (db_open(path, &unchecked, &x->from, &why) == 0) {
-		if (has_schema(x->from))
+		bool knows = knows_digests(x->from);
+
+		if (knows && has_schema(x->from))
 			return 0;
+		/* Closing it would copy the WAL without digests. */
+		if (!knows)
+			db_abandon(x->from);
 		db_close(TAKE(x->from));
 	} else if (why.kind == ERR_IO) {
 		*err = why;

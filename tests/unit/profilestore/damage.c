@@ -192,14 +192,25 @@ static void flip_labels(void)
 	}
 }
 
+/* The store, which is opened, has no other labels than it was given. */
+static void check_labels(struct stored *t)
+{
+	struct profilestore_range all = { NULL, 0, INT64_MAX, 0 };
+	struct profilestore_list *list;
+	struct err err = { 0 };
+
+	assert_done(profilestore_label_values(t->s, &all, STR("service"), &list, &err));
+	for (size_t i = 0; i < list->n; i++)
+		if (!str_eq(list->v[i], STR("db")) && !str_eq(list->v[i], STR("web")))
+			fail_msg("a label is wrong: " STR_FMT, STR_ARG(list->v[i]));
+	free(list);
+}
+
 /* Series have no digest of their own. */
 static void labels_of_a_damaged_page_are_no_wrong_answer(void **state)
 {
 	struct stored t = { 0 };
-	struct profilestore_range all = { NULL, 0, INT64_MAX, 0 };
-	struct profilestore_list *list;
 	struct profilestore_stats st;
-	struct err err = { 0 };
 	uint64_t n;
 
 	make_store(&t);
@@ -208,11 +219,7 @@ static void labels_of_a_damaged_page_are_no_wrong_answer(void **state)
 	for (int first_page = 1; first_page >= 0; first_page--) {
 		put_file(&t, whole.size);
 		stored_open_there(&t);
-		assert_done(profilestore_label_values(t.s, &all, STR("service"), &list, &err));
-		for (size_t i = 0; i < list->n; i++)
-			if (!str_eq(list->v[i], STR("db")) && !str_eq(list->v[i], STR("web")))
-				fail_msg("a label is wrong: " STR_FMT, STR_ARG(list->v[i]));
-		free(list);
+		check_labels(&t);
 		profilestore_stats(t.s, &st);
 		free(all_text(&t, &n));
 		assert_true(st.n_lost > 0);
@@ -220,6 +227,25 @@ static void labels_of_a_damaged_page_are_no_wrong_answer(void **state)
 		assert_in_range(n + n_damaged, n_all, n_stored);
 		profilestore_close(TAKE(t.s));
 		memset(whole.p, 0, 8192);
+	}
+	free(right_text);
+	stored_done(&t);
+}
+
+/* A damaged header may say that pages have no digests. */
+static void labels_beside_a_damaged_header_are_no_wrong_answer(void **state)
+{
+	struct stored t = { 0 };
+
+	make_store(&t);
+	flip_labels();
+	for (int i = 0; i < 8; i++) {
+		whole.p[20] ^= 1 << i;
+		put_file(&t, whole.size);
+		whole.p[20] ^= 1 << i;
+		stored_open_there(&t);
+		check_labels(&t);
+		profilestore_close(TAKE(t.s));
 	}
 	free(right_text);
 	stored_done(&t);
@@ -455,6 +481,62 @@ static void profiles_in_a_wal_beside_a_damaged_first_page_are_kept(void **state)
 		damage_first_page_beside_a_wal(flips);
 }
 
+/*
+ * A crash has left a WAL. The header of the file says that pages have no digests, and bits of labels have flipped: in the WAL
+ * (then it lacks the first page), or (@in_file) in the file, and the WAL has the first page.
+ */
+static void damage_header_and_labels(bool in_file)
+{
+	struct stored t = { .o.notice = note };
+	AUTO(mem_freep) char *path = NULL, *wal = NULL;
+	struct err err = { 0 };
+	int status;
+	pid_t child;
+
+	stored_open(&t);
+	for (int i = 0; i < PROFILES; i++) {
+		AUTO(profile_freep)
+		struct profile *p = stored_profile((uint64_t)i % 7, NOW_MS - i * 60000 - 7);
+
+		stored_add(&t, p, in_file ? "web" : "db");
+	}
+	profilestore_close(TAKE(t.s));
+	child = fork();
+	if (!child) {
+		stored_open_there(&t);
+		for (int i = 0; i < (in_file ? 8 * PROFILES : 1); i++)
+			stored_add(&t, stored_profile((uint64_t)i % 7, NOW_MS - i * 60000),
+				   in_file ? "db" : "web");
+		_exit(0);
+	}
+	assert_int_equal(waitpid(child, &status, 0), child);
+	assert_int_equal(status, 0);
+	path = mem_printf("%s/profiles.db", t.dir);
+	wal = mem_printf("%s-wal", path);
+	whole.size = 0;
+	assert_done(file_read(in_file ? path : wal, MIB(64), &whole, &err));
+	flip_labels();
+	test_file_write(in_file ? path : wal, whole.p, whole.size);
+	whole.size = 0;
+	assert_done(file_read(path, MIB(64), &whole, &err));
+	assert_int_equal(whole.p[20], 8);
+	whole.p[20] = 0;
+	test_file_write(path, whole.p, whole.size);
+	stored_open_there(&t);
+	check_labels(&t);
+	stored_done(&t);
+}
+
+static void labels_in_a_wal_beside_a_damaged_header_are_no_wrong_answer(void **state)
+{
+	damage_header_and_labels(false);
+}
+
+static void labels_in_a_file_whose_first_page_is_in_the_wal_are_no_wrong_answer(void **state)
+{
+	damage_header_and_labels(true);
+}
+
 /* ---- jobs of one transaction ---- */
 
 struct counted_job {
@@ -520,12 +602,15 @@ int main(void)
 		cmocka_unit_test(a_flipped_byte_is_no_wrong_answer),
 		cmocka_unit_test(profiles_lost_in_the_repair_are_reported),
 		cmocka_unit_test(labels_of_a_damaged_page_are_no_wrong_answer),
+		cmocka_unit_test(labels_beside_a_damaged_header_are_no_wrong_answer),
 		cmocka_unit_test(labels_of_free_pages_are_no_answer),
 		cmocka_unit_test(a_cut_or_zeroed_file_is_no_wrong_answer),
 		cmocka_unit_test(a_row_with_a_wrong_number_is_lost),
 		cmocka_unit_test(a_missing_database_is_not_begun_anew_silently),
 		cmocka_unit_test(profiles_in_a_damaged_wal_are_kept),
 		cmocka_unit_test(profiles_in_a_wal_beside_a_damaged_first_page_are_kept),
+		cmocka_unit_test(labels_in_a_wal_beside_a_damaged_header_are_no_wrong_answer),
+		cmocka_unit_test(labels_in_a_file_whose_first_page_is_in_the_wal_are_no_wrong_answer),
 		cmocka_unit_test(damage_fails_only_jobs_that_cannot_be_repeated),
 	};
 
