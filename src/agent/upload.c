@@ -41,6 +41,20 @@ static int upload_pause(const struct upload_way *w, int64_t ms, struct err *err)
 	return 0;
 }
 
+/* How long @size bytes take at the rate. */
+static int64_t rate_ms(const struct upload_way *w, uint64_t size)
+{
+	return (int64_t)(size * 1000 / w->rate);
+}
+
+/* The upload has ended with a part of @size bytes; the next one may begin at once. */
+static void pause_after_part(const struct upload_way *w, uint64_t size)
+{
+	struct err ignored = { 0 };
+
+	(void)upload_pause(w, rate_ms(w, size), &ignored);
+}
+
 static int upload_status_error(const struct net_answer *k, struct err *err)
 {
 	AUTO(mem_freep) char *message = client_message(buf_bytes(&k->body));
@@ -233,10 +247,12 @@ int agent_upload(const struct upload_way *w, const struct upload_file *f, struct
 			r = put_part(w, f, sum, part, &off, err);
 			if (r < 0)
 				break;
-			if (r > 0 || off == f->size)
+			if (r > 0 || off == f->size) {
+				pause_after_part(w, sent);
 				return r;
+			}
 			/* The rate counts the sent bytes: a server could want the same bytes over and over. */
-			r = upload_pause(w, (int64_t)(sent * 1000 / w->rate), err);
+			r = upload_pause(w, rate_ms(w, sent), err);
 			if (off < before + sent)
 				break;
 		}
@@ -245,10 +261,10 @@ int agent_upload(const struct upload_way *w, const struct upload_file *f, struct
 		 * that failed, too.
 		 */
 		if (r < 0 && err->kind == ERR_UPSTREAM && tries + 1 < TRIES)
-			r = upload_pause(
-				w,
-				MAX(agent_pause_ms(tries, SENDER_FIRST_MS), (int64_t)(sent * 1000 / w->rate)),
-				err);
+			r = upload_pause(w, MAX(agent_pause_ms(tries, SENDER_FIRST_MS), rate_ms(w, sent)),
+					 err);
+		else if (r < 0)
+			pause_after_part(w, sent);
 	}
 	return r ? r : err_set(err, ERR_UPSTREAM, "the upload does not end");
 }

@@ -9,7 +9,9 @@
 #define RESULT "X-LODE-RESULT: "
 #define PUTS   "/buildid/"
 
-static const char content[] = "the debug file";
+static const char content[] = "the debug file, which a slow rate sends in 48 s.";
+static uint64_t rate = MIB(1); /* bytes a second */
+static int64_t took_ms;        /* the last upload, by the test's clock */
 
 /* The pauses between tries are those of the test's clock. */
 static bool let_time_pass(void *arg)
@@ -31,8 +33,9 @@ static int upload_by(const char *want, const struct fault_rule puts[2], unsigned
 					    puts[1] };
 	struct upload_file f = { .size = sizeof(content) - 1, .key = { .id = { 2, { 0xab, 0xcd } } } };
 	uint64_t sent = 0;
-	struct upload_way w = { .rate = MIB(1), .stopped = let_time_pass, .sent = count_sent, .arg = &sent };
+	struct upload_way w = { .rate = rate, .stopped = let_time_pass, .sent = count_sent, .arg = &sent };
 	struct fault_http *s;
+	int64_t began_ms;
 	int r;
 
 	s = fault_http_new(rules, ARRAY_SIZE(rules));
@@ -41,7 +44,9 @@ static int upload_by(const char *want, const struct fault_rule puts[2], unsigned
 	clock_test_freeze(1000);
 	assert_int_equal(net_new(NULL, &w.net, err), 0);
 	w.url = fault_http_url(s);
+	began_ms = clock_mono_ms();
 	r = agent_upload(&w, &f, err);
+	took_ms = clock_mono_ms() - began_ms;
 	net_free(w.net);
 	clock_test_thaw();
 	*ret_n_puts = fault_http_requests(s, PUTS);
@@ -171,6 +176,26 @@ static void a_file_that_is_not_wanted_is_not_sent(void **state)
 	}
 }
 
+/* Also for the last part of a file: another file may be next. */
+static void the_rate_counts_the_last_part_of_a_file(void **state)
+{
+	static const struct fault_rule puts[] = {
+		{ .path = PUTS, .status = 201, .headers = RESULT "stored\r\n" },
+		{ .path = PUTS, .status = 422 },
+	};
+
+	rate = 1;
+	for (size_t i = 0; i < ARRAY_SIZE(puts); i++) {
+		struct err err = { 0 };
+		unsigned n;
+
+		assert_int_equal(upload_to(WANTED, &puts[i], &n, &err), i ? UPLOAD_REFUSED : 0);
+		assert_int_equal(n, 1);
+		assert_true(took_ms >= (int64_t)(sizeof(content) - 1) * 1000);
+	}
+	rate = MIB(1);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -179,6 +204,7 @@ int main(void)
 		cmocka_unit_test(a_file_of_another_owner_is_not_sent_again),
 		cmocka_unit_test(the_outcome_is_that_of_the_answer),
 		cmocka_unit_test(a_file_that_is_not_wanted_is_not_sent),
+		cmocka_unit_test(the_rate_counts_the_last_part_of_a_file),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
