@@ -82,7 +82,8 @@ struct db_wal_damage {
 int db_wal_mend(const char *path, const char *aside, struct db_wal_damage *ret, struct err *err);
 /*
  * Copy the committed frames of the WAL into the file, which SQLite cannot do if the first page is damaged. Nobody has the
- * database open, and db_wal_mend() has seen the WAL. @pages: of the file.
+ * database open, and db_wal_mend() has seen the WAL. @pages: of the file. A file that has more pages than the last commit is
+ * cut, as by a checkpoint, unless that commit is damaged.
  */
 int db_wal_write_back(const char *path, const struct db_pages *pages, struct err *err);
 

@@ -49,6 +49,7 @@ sqlite3_file *db_file(
 bool db_page_is_sound(const uint8_t *page, uint32_t size, uint64_t number); /* @number from 1 */
 /* Mark a page of a WAL as damaged, in the bytes of its digest: it never gets a right one. */
 void db_page_mark_damaged(uint8_t *page, uint32_t size);
+bool db_page_is_marked(const uint8_t *page, uint32_t size);
 /* As it is written into the file: a page that is marked gets a digest that is wrong. */
 void db_page_put_digest(uint8_t *page, uint32_t size, uint64_t number);
 /* While a checkpoint runs: damaged frames are copied, too, marked, so that the WAL can begin anew. */

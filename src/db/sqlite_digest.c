@@ -214,7 +214,7 @@ void db_page_mark_damaged(uint8_t *page, uint32_t size)
 	memcpy(page + size - DIGEST_SIZE, &mark, sizeof(mark));
 }
 
-static bool page_is_marked(const uint8_t *page, uint32_t size)
+bool db_page_is_marked(const uint8_t *page, uint32_t size)
 {
 	uint64_t mark;
 
@@ -266,7 +266,7 @@ static int wal_read(sqlite3_file *file, void *p, int size, sqlite3_int64 off)
 	if (code != SQLITE_OK || !f->db || !f->db->has_digests || (uint32_t)size != f->db->page_size ||
 	    !is_frame(size, off) || off >= f->unsummed_from)
 		return code;
-	code = page_is_marked(p, (uint32_t)size) ? SQLITE_IOERR_DATA : check_frame(f, p, size, off);
+	code = db_page_is_marked(p, (uint32_t)size) ? SQLITE_IOERR_DATA : check_frame(f, p, size, off);
 	if (code != SQLITE_IOERR_DATA || (!f->db->unchecked && !f->db->copying))
 		return code;
 	db_page_mark_damaged(p, (uint32_t)size);
@@ -311,7 +311,7 @@ void db_page_put_digest(uint8_t *page, uint32_t size, uint64_t number)
 {
 	uint64_t digest = htole64(db_page_digest(page, size, number));
 
-	if (page_is_marked(page, size))
+	if (db_page_is_marked(page, size))
 		digest = ~digest;
 	memcpy(page + size - DIGEST_SIZE, &digest, sizeof(digest));
 }
