@@ -29,6 +29,7 @@ struct deep {
 	struct pkg_info info;
 	struct arena info_arena;
 	struct codec_scan *scan; /* NULL: an archive that libarchive reads */
+	struct stream payload;   /* what `scan` decodes, for the reader */
 	struct pkg_reader *reader;
 	struct elf_probe *probe;
 	struct pkg_map_builder *builder;
@@ -178,6 +179,40 @@ static void deep_notify_waiters(struct deep *d)
 	if (d->snapshot_due)
 		deep_snapshot_due(d);
 }
+
+/* ---- the payload ---- */
+
+/*
+ * The reader skips members that are not files, and reads on after the archive's end: gigabytes, in one call. So a stop and
+ * new waiters are noticed here, too. Before each read: afterwards the reader has a view of the decoder's bytes.
+ */
+static int payload_progress(struct deep *d, struct err *err)
+{
+	if (deep_progress(d, err) < 0)
+		return -1;
+	deep_notify_waiters(d);
+	return 0;
+}
+
+static int payload_read(struct stream *s, void *buf, size_t n, size_t *ret_got, struct err *err)
+{
+	struct deep *d = CONTAINER_OF(s, struct deep, payload);
+
+	if (payload_progress(d, err) < 0)
+		return -1;
+	return stream_read(codec_scan_stream(d->scan), buf, n, ret_got, err);
+}
+
+static int payload_next(struct stream *s, size_t max, struct bytes *ret, struct err *err)
+{
+	struct deep *d = CONTAINER_OF(s, struct deep, payload);
+
+	if (payload_progress(d, err) < 0)
+		return -1;
+	return stream_next(codec_scan_stream(d->scan), max, ret, err);
+}
+
+static const struct stream_ops payload_ops = { .read = payload_read, .next = payload_next };
 
 /* ---- one member ---- */
 
@@ -580,8 +615,8 @@ static int deep_decode(struct deep *d, struct str name, unsigned threads, struct
 	    codec_scan_open(d->info.payload.codec, d->src,
 			    range_of(d->info.payload.off, d->info.payload.size), &opts, &d->scan, err) < 0)
 		return -1;
-	if (pkg_reader_open(&d->info, d->scan ? codec_scan_stream(d->scan) : NULL, d->src, &d->reader, err) <
-	    0)
+	d->payload.ops = &payload_ops;
+	if (pkg_reader_open(&d->info, d->scan ? &d->payload : NULL, d->src, &d->reader, err) < 0)
 		return -1;
 	if (deep_members(d, err) < 0)
 		return -1;

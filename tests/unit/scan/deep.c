@@ -194,6 +194,95 @@ static void a_stop_anywhere_is_a_clean_end(void **state)
 	sample_done(&s);
 }
 
+/* A member that has gone by has its bytes, or an error where they are read. */
+static void expect_no_other(const struct sample *s, size_t file, const struct watcher *w,
+			    struct bytes package)
+{
+	struct codec_source_options opts = { .points = buf_bytes(&w->points) };
+	AUTO(mem_freep) uint8_t *got = mem_alloc(s->files[file].content.size);
+	struct source *member;
+	const struct pkg_entry *e;
+	struct pkg_map *m;
+	struct err err = { 0 };
+
+	assert_done(pkg_map_decode(buf_bytes(&w->map), &m, &err));
+	e = pkg_map_find(m, str_of(s->files[file].path));
+	if (e && pkg_entry_open(m, e, source_of_mem(package, "p"), &opts, &member, &err) == 0) {
+		if (member->size == s->files[file].content.size &&
+		    source_read_full(member, 0, got, member->size, SOURCE_SEQUENTIAL, &err) == 0)
+			assert_memory_equal(got, s->files[file].content.p, member->size);
+		source_close(member);
+	}
+	pkg_map_free(m);
+}
+
+/* A tar with @more bytes after its end, and as many in a first member that is no file. */
+static void long_padded_tar(const struct sample *s, size_t more, enum codec_kind codec, struct buf *ret)
+{
+	AUTO(mem_freep) uint8_t *zeros = mem_zalloc(more);
+	AUTO(buf_done) struct buf tar = { 0 };
+
+	pw_tar_sum(&tar, pw_tar_header(&tar, PW_GNU, "volume", 'V', more));
+	pw_tar_body(&tar, bytes_of(zeros, more));
+	pw_tar(&tar, PW_GNU, s->list, s->n);
+	buf_add(&tar, zeros, more);
+	pw_compress(ret, codec, 1, buf_bytes(&tar));
+}
+
+/* How often a pass over such a tar looks for a stop, and for waiters. */
+static struct watcher steps_of(const struct sample *s, size_t more, enum codec_kind codec)
+{
+	struct watcher w = { .from = UINT32_MAX };
+	AUTO(buf_done) struct buf package = { 0 };
+	struct deep_tap tap = tap_of(&w);
+	struct deep_result r;
+	struct err err = { 0 };
+
+	long_padded_tar(s, more, codec, &package);
+	assert_done(pass_bytes(buf_bytes(&package), sample_name(SAMPLE_TAR, codec), &tap, &r, &err));
+	deep_result_done(&r);
+	return w;
+}
+
+/* Bytes that the reader passes in one call are many steps for the one that stops the pass, and for waiters. */
+static void a_stop_and_waiters_are_noticed_in_bytes_of_no_file(void **state)
+{
+	static const enum codec_kind codecs[] = { CODEC_NONE, CODEC_GZIP, CODEC_ZSTD, CODEC_XZ };
+	struct sample s;
+
+	sample_init(&s, 4, 3000);
+	for (size_t i = 0; i < ARRAY_SIZE(codecs); i++) {
+		const char *name = sample_name(SAMPLE_TAR, codecs[i]);
+		struct watcher few = steps_of(&s, 512, codecs[i]), all = steps_of(&s, MIB(8), codecs[i]), w;
+		AUTO(buf_done) struct buf package = { 0 };
+		struct deep_tap tap;
+		struct deep_result r;
+		struct err err = { 0 };
+		unsigned n;
+
+		/* A step is a MiB at most; but a source in memory lends the whole of a member that is skipped. */
+		n = codecs[i] == CODEC_NONE ? 8 : 16;
+		assert_true(all.n_asked >= few.n_asked + n && all.n_wanted >= few.n_wanted + n);
+		long_padded_tar(&s, MIB(8), codecs[i], &package);
+		for (unsigned eighth = 1; eighth < 8; eighth++) {
+			w = (struct watcher){ .cancel_at = all.n_asked * eighth / 8 };
+			tap = tap_of(&w);
+			assert_fails(pass_bytes(buf_bytes(&package), name, &tap, &r, &err), ERR_CANCELLED,
+				     "stopped");
+			assert_int_equal(w.n_asked, w.cancel_at);
+
+			w = (struct watcher){ .from = all.n_wanted * eighth / 8, .id = sample_id(&s, 1) };
+			tap = tap_of(&w);
+			assert_done(pass_bytes(buf_bytes(&package), name, &tap, &r, &err));
+			deep_result_done(&r);
+			assert_int_equal(w.n_partial, 1);
+			expect_no_other(&s, 1, &w, buf_bytes(&package));
+			watcher_done(&w);
+		}
+	}
+	sample_done(&s);
+}
+
 /* A waiter that comes at any time gets the members that have gone by, and can read them. */
 static void a_member_that_has_gone_by_can_be_read_during_the_pass(void **state)
 {
@@ -230,28 +319,6 @@ static void a_member_that_has_gone_by_can_be_read_during_the_pass(void **state)
 		assert_int_equal(n_served, 3);
 	}
 	sample_done(&s);
-}
-
-/* A member that has gone by has its bytes, or an error where they are read. */
-static void expect_no_other(const struct sample *s, size_t file, const struct watcher *w,
-			    struct bytes package)
-{
-	struct codec_source_options opts = { .points = buf_bytes(&w->points) };
-	AUTO(mem_freep) uint8_t *got = mem_alloc(s->files[file].content.size);
-	struct source *member;
-	const struct pkg_entry *e;
-	struct pkg_map *m;
-	struct err err = { 0 };
-
-	assert_done(pkg_map_decode(buf_bytes(&w->map), &m, &err));
-	e = pkg_map_find(m, str_of(s->files[file].path));
-	if (e && pkg_entry_open(m, e, source_of_mem(package, "p"), &opts, &member, &err) == 0) {
-		if (member->size == s->files[file].content.size &&
-		    source_read_full(member, 0, got, member->size, SOURCE_SEQUENTIAL, &err) == 0)
-			assert_memory_equal(got, s->files[file].content.p, member->size);
-		source_close(member);
-	}
-	pkg_map_free(m);
 }
 
 /* A waiter gets no bytes that the check sums do not cover yet, although they have gone by. */
@@ -632,6 +699,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(every_kind_and_codec_gives_every_member),
 		cmocka_unit_test(a_stop_anywhere_is_a_clean_end),
+		cmocka_unit_test(a_stop_and_waiters_are_noticed_in_bytes_of_no_file),
 		cmocka_unit_test(a_member_that_has_gone_by_can_be_read_during_the_pass),
 		cmocka_unit_test(waiters_get_no_damaged_members),
 		cmocka_unit_test(the_payload_is_checked_against_the_digest_in_the_header),
