@@ -15,6 +15,8 @@
 #include <stdlib.h>
 
 #define PACKAGES_AT_ONCE 64
+/* Comparisons of bytes, at most, between two looks at the clock: about a millisecond. */
+#define MATCHES_PER_LOOK (UINT64_C(1) << 20)
 
 enum { PAGE_FULL = 1 << 20 }; /* larger than the outcomes of callbacks */
 
@@ -30,6 +32,7 @@ struct query {
 	struct place at;   /* skip: results of this file that were given or skipped */
 	const struct index_metadata_query *asked;
 	size_t n_told;
+	uint64_t spent; /* comparisons since the last look at the clock */
 	bool late;
 	bool complete;
 };
@@ -66,6 +69,16 @@ static bool query_is_late(struct query *q)
 {
 	q->late = q->late || (q->asked->deadline_mono_ms && clock_mono_ms() > q->asked->deadline_mono_ms);
 	return q->late;
+}
+
+/* A path is about to be compared with a pattern: a star may compare the rest of the pattern with each byte of the path. */
+static bool query_spend(struct query *q, struct str pattern, struct str path)
+{
+	q->spent += 1024 + (uint64_t)pattern.size * path.size;
+	if (q->spent < MATCHES_PER_LOOK)
+		return false;
+	q->spent = 0;
+	return query_is_late(q);
 }
 
 /* Go on to this file. PAGE_FULL if the deadline has passed. */
@@ -193,10 +206,10 @@ static int query_give_package(struct query *q, const struct index_file *f, struc
 	for (uint32_t i = first; r == 0 && i < end; i++) {
 		const struct pkg_entry *e = &m->entries[i];
 
-		if (exact ? str_eq(e->path, pattern) : index_glob_match(pattern, e->path))
-			r = query_give_entry(q, e, f->path);
-		if (r == 0 && i % 1024 == 1023 && query_is_late(q))
+		if (query_spend(q, pattern, e->path))
 			r = PAGE_FULL;
+		else if (exact ? str_eq(e->path, pattern) : index_glob_match(pattern, e->path))
+			r = query_give_entry(q, e, f->path);
 	}
 	pkg_map_free(m);
 	return r;

@@ -203,6 +203,52 @@ static void a_query_past_its_deadline_returns_a_cursor(void **state)
 	buf_done(&t.text);
 }
 
+struct late_results {
+	struct index_metadata_query *q;
+	size_t n;
+};
+
+/* The deadline passes with each result. */
+static int add_late(void *arg, const struct index_metadata *r)
+{
+	struct late_results *t = arg;
+
+	t->n++;
+	t->q->deadline_mono_ms = clock_mono_ms() - 1;
+	return 0;
+}
+
+/* A pattern with a star costs up to its length times that of the name. */
+static void the_deadline_passes_between_names_that_cost_much_to_match(void **state)
+{
+	struct index_fixture *fix = *state;
+	AUTO(page_done) struct index_metadata_page page = { 0 }, rest = { 0 };
+	char names[3][3000], pattern[1002] = "/*";
+	struct fixture_entry entries[ARRAY_SIZE(names)];
+	struct index_metadata_query q = { .key = STR("glob"), .max = 10, .fn = add_late };
+	struct late_results t = { .q = &q };
+	struct err err = { 0 };
+
+	for (uint32_t i = 0; i < ARRAY_SIZE(names); i++) {
+		memset(names[i], 'a', sizeof(names[i]));
+		names[i][sizeof(names[i]) - 1 - i] = '\0';
+		entries[i] = (struct fixture_entry){ names[i], i + 1, EXE };
+	}
+	fixture_add_package(fix, "/pool/a.deb", 1, entries, ARRAY_SIZE(entries));
+	memset(pattern + 2, 'a', sizeof(pattern) - 3);
+	q.value = str_of(pattern);
+	q.arg = &t;
+	q.deadline_mono_ms = clock_mono_ms() + 60000;
+	assert_done(index_metadata(fix->ix, &q, &page, &err));
+	assert_int_equal(t.n, 1);
+	assert_false(page.complete);
+	/* The next page begins after the result that was given. */
+	q.cursor = buf_str(&page.next);
+	q.deadline_mono_ms = 0;
+	assert_done(index_metadata(fix->ix, &q, &rest, &err));
+	assert_int_equal(t.n, 2);
+}
+
 static void a_nonzero_result_of_the_callback_ends_the_query(void **state)
 {
 	struct index_fixture *fix = *state;
@@ -279,6 +325,7 @@ int main(void)
 		T(a_build_id_has_all_its_paths),
 		T(unscanned_packages_make_the_result_incomplete),
 		T(a_query_past_its_deadline_returns_a_cursor),
+		T(the_deadline_passes_between_names_that_cost_much_to_match),
 		T(a_nonzero_result_of_the_callback_ends_the_query),
 		T(invalid_queries_are_refused),
 		T(packages_of_several_pages_are_all_found),
