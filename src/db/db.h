@@ -72,9 +72,10 @@ int db_check(struct db *db, uint64_t max_size, unsigned *ret_n_corrected, struct
  * DB_WAL_DAMAGED: committed frames are damaged, or missing. The WAL as it was is copied to @aside (unless there is
  * none), and the frames that are there can be read; but pages in the damaged ones are wrong, so only rows with digests
  * of their own can be believed. DB_WAL_UNSURE: the last commit is damaged, or was cut off before it was synced; the WAL
- * is copied to @aside, and nothing else is changed.
+ * is copied to @aside, and nothing else is changed. DB_WAL_COPIED: frames are damaged or missing, but the database has the
+ * pages of all of them; the WAL is copied to @aside and cut off, and nothing is lost.
  */
-enum { DB_WAL_SOUND, DB_WAL_DAMAGED, DB_WAL_UNSURE };
+enum { DB_WAL_SOUND, DB_WAL_DAMAGED, DB_WAL_UNSURE, DB_WAL_COPIED };
 struct db_wal_damage {
 	uint64_t frame;                /* the first damaged one, from 1 */
 	uint64_t n_committed, n_there; /* the last frame that was committed; the last one that can be read */

@@ -11,8 +11,11 @@
  *   more come from transactions that were synced one after the other, so the damaged frame before them was synced, too.
  *   A single commit may be one whose sync was cut off.
  *
- * The check sums of frames from the damaged one on are computed anew, so that SQLite reads all of them. The pages in the
- * damaged frames are not right then, and are marked so: only rows with a digest of their own can be believed.
+ * If all frames were copied into the database before, it needs none of them; SQLite would read those before the damaged
+ * one, which are older than the database. So the WAL is cut off.
+ *
+ * Otherwise the check sums of frames from the damaged one on are computed anew, so that SQLite reads all of them. The pages
+ * in the damaged frames are not right then, and are marked so: only rows with a digest of their own can be believed.
  */
 #include "db/internal.h"
 
@@ -49,6 +52,7 @@ struct wal_file {
 	bool has_digests;
 	uint64_t n_frames; /* that the file has room for */
 	uint8_t *data;     /* of one page */
+	int db;            /* the database; -1: none */
 };
 
 /* From the index. */
@@ -112,7 +116,31 @@ static int read_expected(const char *path, struct wal_expected *ret, struct err 
 	return 0;
 }
 
-/* 1: the header is sound. 0: it is not; what @x says is used then. */
+/* The header is damaged, and there is no index: the first frame has the salts of the header. */
+static int learn_from_first_frame(struct wal_file *f, struct err *err)
+{
+	uint8_t start[DB_HEADER_START], p[DB_FRAME_HEADER];
+	struct db_header h;
+	size_t got;
+
+	if (f->db < 0)
+		return 0;
+	if (fd_pread(f->db, start, sizeof(start), 0, &got, err) < 0)
+		return -1;
+	if (got < sizeof(start))
+		return 0;
+	db_header_read(start, &h);
+	if (fd_pread(f->fd, p, sizeof(p), DB_WAL_HEADER, &got, err) < 0)
+		return -1;
+	if (!h.has_magic || got < sizeof(p))
+		return 0;
+	f->big = false;
+	f->page_size = h.page_size;
+	memcpy(f->salts, p + 8, sizeof(f->salts));
+	return 0;
+}
+
+/* 1: the header is sound. 0: it is not; what @x, or the first frame, says is used then. */
 static int wal_read_header(struct wal_file *f, const struct wal_expected *x, struct err *err)
 {
 	uint8_t p[DB_WAL_HEADER];
@@ -137,6 +165,8 @@ static int wal_read_header(struct wal_file *f, const struct wal_expected *x, str
 		f->big = false;
 		f->page_size = x->page_size;
 		memcpy(f->salts, x->salts, sizeof(f->salts));
+	} else if (!sound && learn_from_first_frame(f, err) < 0) {
+		return -1;
 	}
 	if (db_is_page_size(f->page_size)) {
 		f->n_frames = st.st_size > DB_WAL_HEADER ? ((uint64_t)st.st_size - DB_WAL_HEADER) /
@@ -291,26 +321,130 @@ static int write_sums(struct wal_file *f, const struct wal_scan *x, uint64_t end
 	return 0;
 }
 
-/* The last frame that was committed, as far as is known, and whether that is certain. */
+static bool is_index_of(const struct wal_expected *x, const struct wal_file *f)
+{
+	return x->known && memcmp(x->salts, f->salts, sizeof(f->salts)) == 0;
+}
+
+/* The last frame that was committed, as far as is known, and whether that is certain. The index may be older than the WAL. */
 static uint64_t committed_frames(const struct wal_file *f, const struct wal_expected *x,
 				 const struct wal_scan *scan, bool *ret_certain)
 {
-	bool known = x->known && memcmp(x->salts, f->salts, sizeof(f->salts)) == 0;
+	bool is_chain = scan->most_commits >= COMMITS_SYNCED;
 
 	*ret_certain = true;
-	if (known)
-		return x->n_frames > x->n_copied ? x->n_frames : 0;
-	*ret_certain = scan->most_commits >= COMMITS_SYNCED;
+	if (is_index_of(x, f))
+		return MAX((uint64_t)x->n_frames, is_chain ? scan->chain_commit : 0);
+	*ret_certain = is_chain;
 	return scan->chain_commit;
 }
 
+/* ---- frames that were copied ---- */
+
+/* Before frame @i, as it is in the file. */
+static int read_sum_before(const struct wal_file *f, uint64_t i, struct wal_sum *ret, struct err *err)
+{
+	uint8_t p[8];
+	size_t got;
+
+	*ret = f->stored_sum;
+	if (i == 1)
+		return 0;
+	if (fd_pread(f->fd, p, sizeof(p), frame_off(f, i - 1) + 16, &got, err) < 0)
+		return -1;
+	if (got == sizeof(p))
+		*ret = (struct wal_sum){ { db_load_be(p), db_load_be(p + 4) } };
+	return 0;
+}
+
+/* Whether the database has the page of a frame, which is in f->data; @page has room for one. */
+static int is_page_copied(const struct wal_file *f, uint32_t number, uint8_t *page, bool *ret,
+			  struct err *err)
+{
+	size_t got;
+
+	if (fd_pread(f->db, page, f->page_size, (uint64_t)(number - 1) * f->page_size, &got, err) < 0)
+		return -1;
+	*ret = got == f->page_size &&
+	       memcmp(page, f->data, f->page_size - (f->has_digests ? DIGEST_SIZE : 0)) == 0;
+	return 0;
+}
+
+/*
+ * Whether the database has the last frame of each page, as far as frames are sound; *ret_last: the last of these frames, 0:
+ * a page differs. Frames from before the WAL began anew have other salts.
+ */
+static int compare_frames(struct wal_file *f, uint64_t *ret_last, struct err *err)
+{
+	AUTO(mem_freep) uint8_t *page = mem_alloc(f->page_size);
+	struct map seen = { 0 };
+	bool same = true;
+	int r = 0;
+
+	*ret_last = 0;
+	for (uint64_t i = f->n_frames; r == 0 && same && i; i--) {
+		struct wal_frame frame;
+		struct wal_sum before, sum;
+		bool sound;
+
+		if (read_sum_before(f, i, &before, err) < 0 ||
+		    wal_read_frame(f, i, before, &frame, &sum, err) < 0) {
+			r = -1;
+			break;
+		}
+		sound = memcmp(frame.salts, f->salts, sizeof(f->salts)) == 0;
+		/* The salts of one before a frame of this WAL are damaged. */
+		if (!frame.page || (!sound && !*ret_last))
+			continue;
+		sound &= wal_same_sum(sum, frame.sum);
+		if (!map_put(&seen, bytes_of((const uint8_t *)&frame.page, sizeof(frame.page)), f) && sound)
+			r = is_page_copied(f, frame.page, page, &same, err);
+		if (sound && !*ret_last)
+			*ret_last = i;
+	}
+	map_done(&seen);
+	if (!same)
+		*ret_last = 0;
+	return r;
+}
+
+/*
+ * Whether the database needs none of the frames. The number of copied frames in the index has no check sum, so it is
+ * believed only if the pages are the same. Without an index, a frame after the last one that SQLite would read shows that
+ * all were committed.
+ */
+static int is_all_copied(struct wal_file *f, const struct wal_expected *x, const struct wal_scan *scan,
+			 bool *ret, struct err *err)
+{
+	bool known = is_index_of(x, f);
+	uint64_t last;
+
+	*ret = false;
+	if (f->db < 0 || !f->data || (known && x->n_copied != x->n_frames))
+		return 0;
+	/* Frames that are missing are newer than those that are there. */
+	if (known && x->n_frames > f->n_frames) {
+		*ret = true;
+		return 0;
+	}
+	if (compare_frames(f, &last, err) < 0)
+		return -1;
+	*ret = last && (known ? x->n_frames : last) > scan->last_commit;
+	return 0;
+}
+
+static int cut_off(struct wal_file *f, struct err *err)
+{
+	return ftruncate(f->fd, 0) == 0 && fsync(f->fd) == 0 ? 0 : err_os(err, errno, "WAL");
+}
+
 /* A damaged header may say that pages have no digests: *ret also if one of the first pages fits its own. Uses f->data. */
-static int find_digest(struct wal_file *f, int db, bool *ret, struct err *err)
+static int find_digest(struct wal_file *f, bool *ret, struct err *err)
 {
 	size_t got = f->page_size;
 
 	for (uint64_t page = 1; page <= PAGES_LOOKED && got == f->page_size && !*ret; page++) {
-		if (fd_pread(db, f->data, f->page_size, (page - 1) * f->page_size, &got, err) < 0)
+		if (fd_pread(f->db, f->data, f->page_size, (page - 1) * f->page_size, &got, err) < 0)
 			return -1;
 		*ret = got == f->page_size && db_page_is_sound(f->data, f->page_size, page);
 	}
@@ -318,22 +452,21 @@ static int find_digest(struct wal_file *f, int db, bool *ret, struct err *err)
 }
 
 /* Whether the pages of the database have digests, and so room for a mark. Without the magic of the header, they may have. */
-static int read_has_digests(struct wal_file *f, const char *path, struct err *err)
+static int read_has_digests(struct wal_file *f, struct err *err)
 {
-	AUTO(fd_close) int fd = open(path, O_RDONLY | O_CLOEXEC);
 	uint8_t start[DB_HEADER_START];
 	struct db_header h;
 	size_t got;
 
-	if (fd < 0)
-		return errno == ENOENT ? 0 : err_os(err, errno, "%s", path);
-	if (fd_pread(fd, start, sizeof(start), 0, &got, err) < 0)
-		return err_in(err, "%s", path);
+	if (f->db < 0)
+		return 0;
+	if (fd_pread(f->db, start, sizeof(start), 0, &got, err) < 0)
+		return -1;
 	if (got < sizeof(start))
 		return 0;
 	db_header_read(start, &h);
 	f->has_digests = !h.has_magic || h.has_digests;
-	return find_digest(f, fd, &f->has_digests, err) < 0 ? err_in(err, "%s", path) : 0;
+	return find_digest(f, &f->has_digests, err);
 }
 
 static int mend_file(struct wal_file *f, const char *path, const char *aside, struct db_wal_damage *ret,
@@ -342,7 +475,7 @@ static int mend_file(struct wal_file *f, const char *path, const char *aside, st
 	struct wal_expected x;
 	struct wal_scan scan = { 0 };
 	uint64_t end;
-	bool certain;
+	bool certain, copied = false;
 	int header;
 
 	if (read_expected(path, &x, err) < 0)
@@ -351,18 +484,27 @@ static int mend_file(struct wal_file *f, const char *path, const char *aside, st
 	if (header < 0 || (f->data && wal_scan(f, header, &scan, err) < 0))
 		return -1;
 	end = committed_frames(f, &x, &scan, &certain);
-	if (end <= scan.last_commit)
+	if (scan.n_sound == f->n_frames && end <= scan.last_commit)
+		return DB_WAL_SOUND;
+	if (f->data && read_has_digests(f, err) < 0)
+		return err_in(err, "%s", path);
+	if (is_all_copied(f, &x, &scan, &copied, err) < 0)
+		return -1;
+	if (end <= scan.last_commit && !copied)
 		return DB_WAL_SOUND;
 	*ret = (struct db_wal_damage){ .frame = scan.n_sound + 1,
 				       .n_committed = end,
 				       .n_there = MIN(end, f->n_frames) };
-	if (f->data && read_has_digests(f, path, err) < 0)
-		return -1;
 	if (wal_copy(f, aside, err) < 0)
 		return -1;
+	if (copied)
+		return cut_off(f, err) < 0 ? -1 : DB_WAL_COPIED;
 	if (!certain)
 		return DB_WAL_UNSURE;
-	/* A WAL that was cut off ends where it ends. */
+	/* What the database has of a WAL that was cut off is newer than what is left. */
+	if (is_index_of(&x, f) && x.n_copied <= x.n_frames && x.n_copied > ret->n_there)
+		return cut_off(f, err) < 0 ? -1 : DB_WAL_DAMAGED;
+	/* It ends where it ends. */
 	if (ret->n_there <= scan.n_sound)
 		return DB_WAL_DAMAGED;
 	if (!header) {
@@ -392,6 +534,7 @@ int db_wal_mend(const char *path, const char *aside, struct db_wal_damage *ret, 
 	AUTO(mem_freep) char *name = mem_printf("%s-wal", path);
 	AUTO(mem_freep) char *index = mem_printf("%s-shm", path);
 	AUTO(fd_close) int fd = open(name, O_RDWR | O_CLOEXEC);
+	AUTO(fd_close) int db = -1;
 	struct wal_file f = { .fd = fd };
 	struct wal_expected x;
 	int r;
@@ -399,6 +542,9 @@ int db_wal_mend(const char *path, const char *aside, struct db_wal_damage *ret, 
 	*ret = (struct db_wal_damage){ 0 };
 	if (is_in_use(index))
 		return DB_WAL_SOUND;
+	f.db = db = open(path, O_RDONLY | O_CLOEXEC);
+	if (db < 0 && errno != ENOENT)
+		return err_os(err, errno, "%s", path);
 	if (fd < 0) {
 		if (read_expected(path, &x, err) < 0)
 			return -1;
@@ -411,7 +557,7 @@ int db_wal_mend(const char *path, const char *aside, struct db_wal_damage *ret, 
 	r = mend_file(&f, path, aside, ret, err);
 	free(f.data);
 	/* It is made anew from the WAL. */
-	if (r == DB_WAL_DAMAGED)
+	if (r == DB_WAL_DAMAGED || r == DB_WAL_COPIED)
 		unlink(index);
 	return r < 0 ? err_in(err, "%s", name) : r;
 }
@@ -465,7 +611,7 @@ int db_wal_write_back(const char *path, const struct db_pages *pages, struct err
 	AUTO(fd_close) int fd = open(name, O_RDONLY | O_CLOEXEC);
 	AUTO(fd_close) int out = open(path, O_WRONLY | O_CLOEXEC);
 	const struct wal_expected none = { 0 };
-	struct wal_file f = { .fd = fd };
+	struct wal_file f = { .fd = fd, .db = -1 };
 	int r;
 
 	if (fd < 0)

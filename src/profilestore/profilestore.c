@@ -178,14 +178,21 @@ static int check_wal(const struct profilestore_options *o, int64_t now_ms, struc
 		return err_set(why, ERR_DAMAGED,
 			       "frame %llu of %llu of profiles.db-wal is damaged or missing",
 			       (unsigned long long)x.frame, (unsigned long long)x.n_committed);
-	if (r != DB_WAL_UNSURE)
+	if (r != DB_WAL_UNSURE && r != DB_WAL_COPIED)
 		return r;
-	text = mem_printf("the last transaction in profiles.db-wal is incomplete (frame %llu of %llu): a "
-			  "power cut ended it "
-			  "before it was acknowledged, or it is damaged, and the profiles in it are lost; "
-			  "the file is kept "
-			  "as %s",
-			  (unsigned long long)x.frame, (unsigned long long)x.n_committed, copy);
+	if (r == DB_WAL_COPIED)
+		text = mem_printf(
+			"frame %llu of profiles.db-wal is damaged or missing, but the database has all of "
+			"it: nothing is lost; the file is kept as %s; check the disk",
+			(unsigned long long)x.frame, copy);
+	else
+		text = mem_printf(
+			"the last transaction in profiles.db-wal is incomplete (frame %llu of %llu): a "
+			"power cut ended it "
+			"before it was acknowledged, or it is damaged, and the profiles in it are lost; "
+			"the file is kept "
+			"as %s",
+			(unsigned long long)x.frame, (unsigned long long)x.n_committed, copy);
 	tell(o, LOG_WARN, text);
 	salvage_note_reason(aside, text);
 	return 0;

@@ -101,6 +101,33 @@ static int64_t rows(const struct wal_fixture *f)
 	return n;
 }
 
+/* A checkpoint has copied all of the WAL, and the process was killed then. */
+static void copy_wal(struct wal_fixture *f)
+{
+	struct err err = { 0 };
+	int status;
+	pid_t child;
+
+	test_file_write(f->path, f->db_is.p, f->db_is.size);
+	test_file_write(f->wal, f->wal_is.p, f->wal_is.size);
+	unlink(f->shm);
+	child = fork();
+	if (!child) {
+		struct db *db;
+
+		if (db_open(f->path, &(struct db_options){ .sync = true }, &db, &err) < 0 ||
+		    db_checkpoint(db, &err) < 0)
+			_exit(1);
+		_exit(0);
+	}
+	assert_int_equal(waitpid(child, &status, 0), child);
+	assert_int_equal(status, 0);
+	f->db_is.size = f->wal_is.size = f->shm_is.size = 0;
+	assert_done(file_read(f->path, MIB(8), &f->db_is, &err));
+	assert_done(file_read(f->wal, MIB(8), &f->wal_is, &err));
+	assert_done(file_read(f->shm, MIB(8), &f->shm_is, &err));
+}
+
 static int mend(const struct wal_fixture *f, struct db_wal_damage *ret)
 {
 	struct err err = { 0 };
@@ -186,14 +213,66 @@ static void a_damaged_header_hides_nothing(void **state)
 {
 	struct wal_fixture *f = *state;
 
-	for (size_t at = 0; at < 32; at++) {
+	/* Also after a power cut, without the index. */
+	for (size_t i = 0; i < 64; i++) {
 		struct db_wal_damage d;
+		size_t at = i / 2;
 
 		f->wal_is.p[at] ^= 1;
-		put_back(f, f->wal_is.size, true);
+		put_back(f, f->wal_is.size, i % 2);
 		f->wal_is.p[at] ^= 1;
 		assert_int_equal(mend(f, &d), DB_WAL_DAMAGED);
 		assert_int_equal(rows(f), ROWS);
+	}
+}
+
+/* SQLite would read the frames before the damaged one, which are older than the database. */
+static void a_damaged_wal_that_was_copied_costs_nothing(void **state)
+{
+	struct wal_fixture *f = *state;
+	size_t n = (f->wal_is.size - 32) / FRAME;
+	struct db_wal_damage d;
+
+	copy_wal(f);
+	for (size_t i = 0; i < n; i++)
+		for (int index = 0; index < 2; index++) {
+			size_t at = 32 + i * FRAME + (i % 3 == 2 ? i % 24 : 200 + i);
+			int r;
+
+			f->wal_is.p[at] ^= 4;
+			put_back(f, f->wal_is.size, index);
+			f->wal_is.p[at] ^= 4;
+			r = mend(f, &d);
+			/* Without the index, nothing is known of the last frame. The header has the number of the page. */
+			if (r != DB_WAL_COPIED && (i % 3 != 2 || i % 24 > 3) && (index || i + 1 < n))
+				fail_msg("frame %zu of %zu, index %d: %d", i + 1, n, index, r);
+			if (r == DB_WAL_COPIED)
+				assert_int_equal(rows(f), ROWS);
+		}
+	for (size_t size = 0; size < f->wal_is.size; size += FRAME / 2 + 1) {
+		put_back(f, size, true);
+		assert_int_equal(mend(f, &d), DB_WAL_COPIED);
+		assert_int_equal(rows(f), ROWS);
+	}
+}
+
+/* The number of copied frames has no check sum. */
+static void an_index_with_a_wrong_number_of_copied_frames_hides_nothing(void **state)
+{
+	static const uint32_t wrong[] = { 1, 1000, UINT32_MAX };
+	struct wal_fixture *f = *state;
+	size_t n = (f->wal_is.size - 32) / FRAME;
+	struct db_wal_damage d;
+
+	for (size_t i = 0; i <= ARRAY_SIZE(wrong); i++) {
+		uint32_t copied = i < ARRAY_SIZE(wrong) ? wrong[i] : (uint32_t)n;
+
+		memcpy(f->shm_is.p + 96, &copied, sizeof(copied));
+		f->wal_is.p[32 + n / 2 * FRAME + 300] ^= 4;
+		put_back(f, f->wal_is.size, true);
+		f->wal_is.p[32 + n / 2 * FRAME + 300] ^= 4;
+		assert_int_equal(mend(f, &d), DB_WAL_DAMAGED);
+		assert_int_equal(d.n_there, n);
 	}
 }
 
@@ -220,6 +299,8 @@ int main(void)
 		T(no_commit_is_lost_to_a_flipped_byte),
 		T(no_commit_is_lost_to_bytes_flipped_in_several_places),
 		T(a_damaged_header_hides_nothing),
+		T(a_damaged_wal_that_was_copied_costs_nothing),
+		T(an_index_with_a_wrong_number_of_copied_frames_hides_nothing),
 		T(a_cut_is_told_from_a_commit_that_was_cut_off),
 	};
 
