@@ -127,10 +127,13 @@ static bool page_differs(struct db *db, uint64_t page)
 	return r == 0 && bad;
 }
 
-/* db_wal_has() copies the WAL if it can, so the page may be right after it. */
+/*
+ * db_wal_has() copies the WAL if it can: then the page may be right, or have the mark of a damaged frame. Without it, the
+ * first page in a damaged frame would look sound, and yet keep everybody from opening the database.
+ */
 bool db_page_is_damaged(struct db *db, uint64_t page)
 {
-	return page_differs(db, page) && !db_wal_has(db, page) && page_differs(db, page);
+	return !db_wal_has(db, page) && page_differs(db, page);
 }
 
 void db_page_copy(struct db *db, uint64_t page, uint8_t *ret, size_t room, size_t *ret_size)
@@ -146,10 +149,10 @@ void db_page_copy(struct db *db, uint64_t page, uint8_t *ret, size_t room, size_
 int db_check(struct db *db, uint64_t max_size, unsigned *ret_n_corrected, struct err *err)
 {
 	struct err local = { 0 };
-	uint64_t from = 1, page = 0;
+	uint64_t from = 1, page = 0, bad = 0;
 	struct db_pages x;
 	unsigned none;
-	int r = 1;
+	int r = 0;
 
 	ret_n_corrected = ret_n_corrected ? ret_n_corrected : &none;
 	*ret_n_corrected = 0;
@@ -163,14 +166,16 @@ int db_check(struct db *db, uint64_t max_size, unsigned *ret_n_corrected, struct
 		return err->kind == ERR_DAMAGED ? -1 : 0;
 	if (db_pages(db, &x, err) < 0 || !x.has_digests || x.n * x.size > max_size)
 		return 0;
-	while (r == 1) {
-		if (db_pages(db, &x, err) < 0 || db_pages_check(db, from, x.n, &page, err) < 0)
-			return 0;
-		if (!page || *ret_n_corrected == CORRECTED_MOST)
+	/* Also after a page that cannot be corrected: the repair has less to give up. */
+	while (r >= 0 && *ret_n_corrected < CORRECTED_MOST) {
+		page = 0;
+		if (db_pages(db, &x, err) < 0 || db_pages_check(db, from, x.n, &page, err) < 0 || !page)
 			break;
 		r = db_page_correct(db, page, err);
 		*ret_n_corrected += r == 1;
-		from = page;
+		bad = r != 1 && !bad ? page : bad;
+		from = r == 1 ? page : page + 1;
 	}
-	return page ? err_set(err, ERR_DAMAGED, "page %llu is damaged", (unsigned long long)page) : 0;
+	bad = bad ? bad : page;
+	return bad ? err_set(err, ERR_DAMAGED, "page %llu is damaged", (unsigned long long)bad) : 0;
 }

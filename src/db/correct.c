@@ -21,7 +21,7 @@ static bool digest_is_wrong(uint64_t is, uint64_t right)
 	return n <= WRONG_BYTES;
 }
 
-static bool find_page(uint8_t *p, uint32_t size, uint64_t page)
+bool db_page_find(uint8_t *p, uint32_t size, uint64_t page)
 {
 	uint64_t digest;
 
@@ -58,7 +58,7 @@ int db_page_correct(struct db *db, uint64_t page, struct err *err)
 		return -1;
 	if (db_page_is_sound(p, x.size, page))
 		return 1;
-	if (!find_page(p, x.size, page))
+	if (!db_page_find(p, x.size, page))
 		return 0;
 	return write_page(db, p, x.size, page, err) < 0 ? -1 : 1;
 }

@@ -108,6 +108,8 @@ static inline uint32_t db_load_be(const uint8_t *p)
 
 /* sqlite_rows.c: a variable-length integer of the format: at most 9 bytes, the first ones first. */
 uint64_t db_load_varint(struct cursor *c);
+/* correct.c: make a page right of which one or two adjacent bytes are wrong; these may be of its digest. false: more is wrong. */
+bool db_page_find(uint8_t *p, uint32_t size, uint64_t page); /* @page from 1 */
 /* check.c: one page of the file, sound or not. */
 int db_page_read(struct db *db, uint64_t page, uint8_t *ret, uint32_t size, struct err *err);
 

@@ -98,9 +98,17 @@ static uint64_t local_size(uint64_t size, uint32_t usable)
 	return part <= most ? part : least;
 }
 
-static bool fits_digest(const struct raw_leaf *l, const uint8_t *p, uint64_t page)
+/* One with a wrong byte is corrected, and sound. */
+static int read_raw_page(const struct raw_leaf *l, uint64_t page, uint8_t *ret, bool *ret_sound,
+			 struct err *err)
 {
-	return !l->pages->has_digests || db_page_is_sound(p, l->pages->size, page);
+	uint32_t size = l->pages->size;
+
+	if (db_page_read(l->db, page, ret, size, err) < 0)
+		return -1;
+	*ret_sound = !l->pages->has_digests || db_page_is_sound(ret, size, page) ||
+		     db_page_find(ret, size, page);
+	return 0;
 }
 
 /* Add the @size bytes on the pages from @page on. 1: done; 0: the chain is broken. */
@@ -108,12 +116,13 @@ static int read_chain(struct raw_leaf *l, uint64_t page, uint64_t size, bool *re
 {
 	while (size) {
 		uint64_t some = MIN(size, (uint64_t)l->usable - CHAIN_LINK);
+		bool sound;
 
 		if (!page || page > l->pages->n)
 			return 0;
-		if (db_page_read(l->db, page, l->other, l->pages->size, err) < 0)
+		if (read_raw_page(l, page, l->other, &sound, err) < 0)
 			return -1;
-		*ret_sound &= fits_digest(l, l->other, page);
+		*ret_sound &= sound;
 		buf_add(&l->payload, l->other + CHAIN_LINK, some);
 		page = db_load_be(l->other);
 		size -= some;
@@ -171,13 +180,14 @@ static int each_cell(struct raw_leaf *l, int (*fn)(void *arg, const struct db_ra
 static int find_free(struct raw_leaf *l, uint64_t page, struct err *err)
 {
 	uint64_t each = l->usable / MAP_ENTRY + 1, map = (page - 2) / each * each + 2;
+	bool sound;
 
 	map += map == PENDING_BYTE / l->pages->size + 1;
 	if (map >= page)
 		return 0;
-	if (db_page_read(l->db, map, l->other, l->pages->size, err) < 0)
+	if (read_raw_page(l, map, l->other, &sound, err) < 0)
 		return -1;
-	l->is_free = fits_digest(l, l->other, map) && l->other[MAP_ENTRY * (page - map - 1)] == MAP_FREE;
+	l->is_free = sound && l->other[MAP_ENTRY * (page - map - 1)] == MAP_FREE;
 	return 0;
 }
 
@@ -194,9 +204,8 @@ int db_raw_rows(struct db *db, const struct db_pages *pages, uint64_t page,
 	l.usable = pages->size - (pages->has_digests ? DIGEST_SIZE : 0);
 	l.page = mem_alloc(pages->size);
 	l.other = mem_alloc(pages->size);
-	r = db_page_read(db, page, l.page, pages->size, err);
+	r = read_raw_page(&l, page, l.page, &l.is_sound, err);
 	if (r == 0 && l.page[0] == LEAF_TABLE) {
-		l.is_sound = fits_digest(&l, l.page, page);
 		r = find_free(&l, page, err);
 		if (r == 0)
 			r = each_cell(&l, fn, arg, err);

@@ -163,9 +163,10 @@ static int check_presence(const struct profilestore_options *o, const char *mark
 
 /*
  * The WAL that a crash has left. ERR_DAMAGED in @why: committed profiles are in it that SQLite would not read; the repair
- * reads them.
+ * reads them. *ret_is_short: what was in it is not known.
  */
-static int check_wal(const struct profilestore_options *o, int64_t now_ms, struct err *why, struct err *err)
+static int check_wal(const struct profilestore_options *o, int64_t now_ms, bool *ret_is_short,
+		     struct err *why, struct err *err)
 {
 	AUTO(mem_freep) char *path = salvage_db_path(o->dir);
 	AUTO(mem_freep) char *aside = salvage_aside_name(o->dir, now_ms);
@@ -174,6 +175,7 @@ static int check_wal(const struct profilestore_options *o, int64_t now_ms, struc
 	struct db_wal_damage x;
 	int r = db_wal_mend(path, copy, &x, err);
 
+	*ret_is_short = r == DB_WAL_DAMAGED && x.n_there < x.n_committed;
 	if (r == DB_WAL_DAMAGED)
 		return err_set(why, ERR_DAMAGED,
 			       "frame %llu of %llu of profiles.db-wal is damaged or missing",
@@ -198,7 +200,7 @@ static int check_wal(const struct profilestore_options *o, int64_t now_ms, struc
 	return 0;
 }
 
-static int repair(const struct profilestore_options *o, int64_t now_ms, const struct err *why,
+static int repair(const struct profilestore_options *o, int64_t now_ms, const struct err *why, bool lost_more,
 		  struct salvage_result *ret, struct err *err)
 {
 	AUTO(mem_freep) char *text = NULL;
@@ -206,7 +208,7 @@ static int repair(const struct profilestore_options *o, int64_t now_ms, const st
 	text = mem_printf("the database is damaged (%s): it is set aside, and what is sound is copied",
 			  why->text);
 	tell(o, LOG_ERROR, text);
-	if (salvage_repair(o->dir, &store_db_options, now_ms, why->text, ret, err) < 0)
+	if (salvage_repair(o->dir, &store_db_options, now_ms, why->text, lost_more, ret, err) < 0)
 		return -1;
 	free(text);
 	text = mem_printf(
@@ -223,6 +225,7 @@ int profilestore_open(const struct profilestore_options *o, struct profilestore 
 	int64_t now_ms = o->now_ms ? o->now_ms() : clock_wall_ms();
 	struct err why = { 0 }, local = { 0 };
 	struct salvage_result repaired = { 0 };
+	bool lost_more = false;
 	int r;
 
 	err = err ? err : &local;
@@ -232,12 +235,12 @@ int profilestore_open(const struct profilestore_options *o, struct profilestore 
 	if (r == 0)
 		r = check_presence(o, mark, now_ms, err);
 	if (r == 0)
-		r = check_wal(o, now_ms, &why, err);
+		r = check_wal(o, now_ms, &lost_more, &why, err);
 	if (r == 0)
 		r = store_open(o, ret, &why);
 	if (r < 0 && why.kind == ERR_DAMAGED) {
 		/* If the copy cannot be opened either, the store begins anew. */
-		r = repair(o, now_ms, &why, &repaired, err);
+		r = repair(o, now_ms, &why, lost_more, &repaired, err);
 		if (r == 0)
 			r = store_open(o, ret, err);
 		if (r == 0)

@@ -301,6 +301,7 @@ static int remake_step(struct profilestore *s, int64_t step_ms, struct err *err)
 
 	/* Some may be gone since the last step. */
 	m->n_by_id = 0;
+	m->x.n_known_stacks = column_n(&s->meta->stacks);
 	if (!m->x.to)
 		r = begin_copy(s, m, err);
 	if (r == 0 && m->x.phase < SALVAGE_LAST) {

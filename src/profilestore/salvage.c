@@ -83,6 +83,9 @@ static int open_damaged(const char *path, const char *leaves, struct salvage *x,
 	if (db_open(path, &unchecked, &x->from, &why) == 0) {
 		bool knows = knows_digests(x->from);
 
+		/* A damaged first page has kept the pages with one wrong byte from being corrected. */
+		if (knows)
+			(void)db_check(x->from, UINT64_MAX, NULL, NULL);
 		if (knows && has_schema(x->from))
 			return 0;
 		/* Closing it would copy the WAL without digests. */
@@ -106,11 +109,11 @@ static int write_copy(struct db *to, struct err *err)
 	return r == DB_BUSY ? err_set(err, ERR_IO, "the copy is in use by another process") : r;
 }
 
-static int make_copy(const char *path, const char *new_path, const struct db_options *o,
+static int make_copy(const char *path, const char *new_path, const struct db_options *o, bool lost_more,
 		     struct salvage_result *ret, struct err *err)
 {
 	AUTO(mem_freep) char *leaves = mem_printf("%s" SALVAGE_LEAVES, path);
-	struct salvage x = { 0 };
+	struct salvage x = { .lost_more = lost_more };
 	int r = open_damaged(path, leaves, &x, err);
 
 	db_files_remove(new_path);
@@ -134,13 +137,13 @@ static int make_copy(const char *path, const char *new_path, const struct db_opt
 }
 
 int salvage_repair(const char *dir, const struct db_options *o, int64_t now_ms, const char *reason,
-		   struct salvage_result *ret, struct err *err)
+		   bool lost_more, struct salvage_result *ret, struct err *err)
 {
 	AUTO(mem_freep) char *path = salvage_db_path(dir);
 	AUTO(mem_freep) char *new_path = mem_printf("%s/profiles.new", dir);
 	AUTO(mem_freep) char *aside = salvage_aside_name(dir, now_ms), *text = NULL;
 
-	if (make_copy(path, new_path, o, ret, err) < 0) {
+	if (make_copy(path, new_path, o, lost_more, ret, err) < 0) {
 		db_files_remove(new_path);
 		return err_in(err, "repair of %s", path);
 	}

@@ -21,9 +21,12 @@ struct salvage_result {
 	uint64_t n_filled; /* entries of the metadata store that are lost */
 };
 char *salvage_db_path(const char *dir); /* heap */
-/* Copy the sound rows of the database in @dir, which nobody has open, into a new one, and set it aside. */
+/*
+ * Copy the sound rows of the database in @dir, which nobody has open, into a new one, and set it aside. @lost_more:
+ * profiles may be lost that nothing tells of; they count as one.
+ */
 int salvage_repair(const char *dir, const struct db_options *o, int64_t now_ms, const char *reason,
-		   struct salvage_result *ret, struct err *err);
+		   bool lost_more, struct salvage_result *ret, struct err *err);
 /* Set the database aside, with nothing in its place. */
 int salvage_set_aside(const char *dir, int64_t now_ms, const char *reason, struct err *err);
 

@@ -9,6 +9,7 @@
 #include "profilestore/salvage_internal.h"
 
 #include <stdlib.h>
+#include "base/vec.h"
 
 #define PROFILE_LEAST 16u       /* bytes of the file that a profile takes */
 #define LOST_NUMBERS  (1 << 30) /* of profiles, at most */
@@ -143,6 +144,9 @@ static int copy_profiles(struct salvage *x, int64_t next_id, uint64_t n_before, 
 	r = salvage_profiles_step(x, 0, err);
 	if (r == 0)
 		r = salvage_profiles_end(x, n_before, &lost, err);
+	/* Neither the index nor the counter tells how many: one for all of them. */
+	if (r == 0 && x->lost_more)
+		VEC_PUSH(lost.v, lost.n, lost.room) = (struct lost_profile){ 0, INT64_MIN };
 	ret->lost = lost.v;
 	ret->n_lost = ret->n_listed = lost.n;
 	return r;
@@ -190,6 +194,7 @@ static int copy_file(struct salvage *x, struct salvage_result *ret, struct err *
 	find_generation(x);
 	if (copy_all_series(x, err) < 0)
 		return -1;
+	x->lost_more |= n_before < 0 && x->index_damaged;
 	n_before = MAX(MIN(n_before, (int64_t)(x->file_size / PROFILE_LEAST)), INT64_C(0));
 	if (copy_profiles(x, next_id, (uint64_t)n_before, ret, err) < 0 || salvage_copy_segments(x, err) < 0)
 		return -1;

@@ -46,6 +46,7 @@ struct salvage {
 	struct db *from, *to;
 	uint64_t file_size; /* of the damaged database; 0: unknown */
 	bool damaged;       /* a row could not be read, or was wrong */
+	bool lost_more;     /* profiles are lost that nothing tells of */
 
 	/* ---- profiles ---- */
 	const struct salvage_known *known; /* of the caller, before the first step */
@@ -57,8 +58,9 @@ struct salvage {
 	uint64_t n_entries;   /* of the index that were read */
 	struct db_pages pages;
 	uint64_t next_page;
-	bool no_schema;     /* tables cannot be read, only pages */
-	bool index_damaged; /* in part */
+	uint64_t n_known_stacks; /* a profile with others is of no use; 0: the file has the stacks */
+	bool no_schema;          /* tables cannot be read, only pages */
+	bool index_damaged;      /* in part */
 
 	/* ---- the metadata store ---- */
 	uint64_t n[SEGMENT_N_KINDS];    /* entries of each table, with those that are lost */

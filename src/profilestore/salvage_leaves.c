@@ -116,6 +116,9 @@ static int read_leaves(struct leaves *l, struct err *err)
 	for (uint64_t page = 2; page <= l->pages.n; page++)
 		if (db_raw_rows(l->file, &l->pages, page, take_leaf_row, l, err) < 0)
 			return -1;
+	/* Not known, rather than none. */
+	if (!l->next_profile && db_exec(l->to, "UPDATE counter SET n_profiles = -1", err) < 0)
+		return -1;
 	return db_commit(l->to, err);
 }
 

@@ -74,7 +74,8 @@ static int put_profile(struct salvage *x, const struct salvage_profile *p, struc
 	struct profile_sums sums;
 	struct db_stmt *in;
 
-	if (!digest_is_right(p) || !add_up_samples(x, p->data, &sums)) {
+	if (!digest_is_right(p) || !add_up_samples(x, p->data, &sums) ||
+	    (x->n_known_stacks && sums.last_stack >= x->n_known_stacks)) {
 		x->damaged = true;
 		return 0;
 	}
@@ -327,7 +328,10 @@ static int find_late(struct salvage *x, struct err *err)
 	return n ? read_pages(x, err) : 0;
 }
 
-/* With a part of the index damaged, the number of lost profiles is known, but not which they are. */
+/*
+ * Profiles that neither the copy nor the index has: their number is known, but not which they are. A part of the index may be
+ * damaged, or older than the rest.
+ */
 static int list_lost(struct salvage *x, uint64_t n_before, struct salvage_lost *ret, struct err *err)
 {
 	int64_t n = 0;
@@ -340,7 +344,7 @@ static int list_lost(struct salvage *x, uint64_t n_before, struct salvage_lost *
 	while ((r = db_step(st, err)) == DB_ROW)
 		VEC_PUSH(ret->v, ret->n, ret->room) = (struct lost_profile){ (uint32_t)db_i64(st, 0),
 									     db_i64(st, 1) };
-	while (x->index_damaged && (uint64_t)n + ret->n < n_before)
+	while ((uint64_t)n + ret->n < n_before)
 		VEC_PUSH(ret->v, ret->n, ret->room) = (struct lost_profile){ 0, INT64_MIN };
 	return r;
 }

@@ -150,12 +150,23 @@ static int samples_damaged(struct err *err)
 	return err_set(err, ERR_DAMAGED, "samples are damaged");
 }
 
+/* The stacks that there are; those after them have room, too. */
+static uint32_t known_stacks(const struct sums *x)
+{
+	return MIN(x->n, column_n(&x->meta->stacks));
+}
+
 /* Rows may have more stacks than there were at the start, but none more than there are now. */
-static int more_stacks(struct sums *x, uint64_t stack, struct err *err)
+static int more_stacks(struct sums *x, uint64_t stack, uint32_t *ret_known, struct err *err)
 {
 	uint32_t n = column_n(&x->meta->stacks);
 
-	return stack < n ? samples_room_for(x, n, err) : samples_damaged(err);
+	if (stack >= n)
+		return samples_damaged(err);
+	if (stack >= x->n && samples_room_for(x, n, err) < 0)
+		return -1;
+	*ret_known = known_stacks(x);
+	return 0;
 }
 
 int sums_add(struct sums *x, struct bytes samples, struct err *err)
@@ -163,6 +174,7 @@ int sums_add(struct sums *x, struct bytes samples, struct err *err)
 	const uint8_t *p = samples.p, *end = p + samples.size;
 	struct cursor c = cursor_of(samples);
 	uint64_t n = cursor_uleb(&c), unit = cursor_uleb(&c), stack = 0;
+	uint32_t known = known_stacks(x);
 
 	p = c.p;
 	if (!cursor_ok(&c) || n > (uint64_t)(end - p) / 2)
@@ -177,7 +189,7 @@ int sums_add(struct sums *x, struct bytes samples, struct err *err)
 		if (p >= end || v > UINT32_MAX)
 			return samples_damaged(err);
 		stack += v;
-		if (stack >= x->n && more_stacks(x, stack, err) < 0)
+		if (stack >= known && more_stacks(x, stack, &known, err) < 0)
 			return -1;
 		v = leb_u(&p, end);
 		if (p > end)

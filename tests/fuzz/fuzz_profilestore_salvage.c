@@ -58,7 +58,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *p, size_t size)
 	}
 	remove_files();
 	FUZZ_CHECK(file_write_durable(path, p, size, 0600, &err) == 0);
-	if (salvage_repair(dir, &o, 1000, "fuzzing", &x, &err) == 0) {
+	if (salvage_repair(dir, &o, 1000, "fuzzing", false, &x, &err) == 0) {
 		FUZZ_CHECK(profilestore_open(&opts, &s, &err) == 0);
 		profilestore_close(s);
 	}

@@ -425,6 +425,35 @@ static void a_damaged_header_of_the_file_is_repaired_in_use(void **state)
 	drop_sound(&x);
 }
 
+/* To open a connection, its first page is read, which the WAL has here. */
+static void the_first_page_in_a_damaged_frame_is_repaired_in_use(void **state)
+{
+	AUTO(buf_done) struct buf wal = { 0 };
+	AUTO(mem_freep) char *path = NULL;
+	struct profilestore_merged m;
+	struct stored t = { .o.notice = note };
+	struct err err = { 0 };
+	size_t at = 32;
+
+	stored_open(&t);
+	path = mem_printf("%s/profiles.db-wal", t.dir);
+	for (int i = 0; i < 20; i++) {
+		AUTO(profile_freep) struct profile *p = stored_profile((uint64_t)i % 7, NOW_MS - i * MINUTE);
+
+		stored_add(&t, p, "a");
+	}
+	assert_done(file_read(path, MIB(64), &wal, &err));
+	for (; at < wal.size; at += PAGE + 24)
+		if (memcmp(wal.p + at, "\0\0\0\1", 4) == 0)
+			wal.p[at + 24 + 200] ^= 1;
+	test_file_write(path, wal.p, wal.size);
+	m = stored_merge(&t, CPU, 0, INT64_MAX);
+	assert_int_equal(m.n_damaged, 0);
+	assert_true(m.n_profiles >= 20);
+	profile_free(m.profile);
+	stored_done(&t);
+}
+
 /* The database as an older version would have made it: without digests of pages. */
 static void make_older(const struct stored *t)
 {
@@ -511,6 +540,7 @@ int main(void)
 		cmocka_unit_test(a_page_that_is_damaged_at_a_start_costs_its_rows_at_most),
 		cmocka_unit_test(damage_that_stays_is_repaired_as_soon_as_it_can_be),
 		cmocka_unit_test(a_damaged_header_of_the_file_is_repaired_in_use),
+		cmocka_unit_test(the_first_page_in_a_damaged_frame_is_repaired_in_use),
 		cmocka_unit_test(a_database_without_digests_gets_them_in_the_background),
 	};
 
