@@ -45,6 +45,8 @@
 /* A new empty folder; test_dir_remove() removes it with its content. @path has room for TEST_PATH_SIZE. */
 #define TEST_PATH_SIZE 512
 char *test_dir_make(char *path);
+/* From now on it is in memory, if there is room: for a program that syncs so often that a slow disk takes minutes. */
+void test_dirs_in_memory(void);
 void test_dir_remove(const char *path);
 void test_file_write(const char *path, const void *p, size_t n);
 /* Bytes that look random and are the same in each run. */

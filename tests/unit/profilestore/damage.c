@@ -789,5 +789,6 @@ int main(void)
 		cmocka_unit_test(damage_fails_only_jobs_that_cannot_be_repeated),
 	};
 
+	test_dirs_in_memory();
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

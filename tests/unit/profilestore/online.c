@@ -544,5 +544,6 @@ int main(void)
 		cmocka_unit_test(a_database_without_digests_gets_them_in_the_background),
 	};
 
+	test_dirs_in_memory();
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
