@@ -501,7 +501,7 @@ static int mend_file(struct wal_file *f, const char *path, const char *aside, st
 		return cut_off(f, err) < 0 ? -1 : DB_WAL_COPIED;
 	if (!certain)
 		return DB_WAL_UNSURE;
-	/* What the database has of a WAL that was cut off is newer than what is left. */
+	/* The database is newer than the rest of a WAL that was cut off. */
 	if (is_index_of(&x, f) && x.n_copied <= x.n_frames && x.n_copied > ret->n_there)
 		return cut_off(f, err) < 0 ? -1 : DB_WAL_DAMAGED;
 	/* It ends where it ends. */

@@ -163,7 +163,7 @@ static int check_presence(const struct profilestore_options *o, const char *mark
 
 /*
  * The WAL that a crash has left. ERR_DAMAGED in @why: committed profiles are in it that SQLite would not read; the repair
- * reads them. *ret_is_short: what was in it is not known.
+ * reads them. *ret_is_short: frames are missing, and nothing tells their profiles.
  */
 static int check_wal(const struct profilestore_options *o, int64_t now_ms, bool *ret_is_short,
 		     struct err *why, struct err *err)

@@ -175,8 +175,8 @@ struct symtab_finder;
 struct symtab_finder *symtab_finder_new(struct symtab *t);
 void symtab_finder_free(struct symtab_finder *f); /* takes NULL */
 /*
- * Before the first address: all that @f reads is granted by @hold, which must outlive it. What is not granted fails with
- * ERR_BUSY or ERR_LIMIT; another finder may have room for the same address, since it has read no other block.
+ * Before the first address: all that @f reads is granted by @hold, which must outlive it. A look-up that is refused
+ * fails with ERR_BUSY or ERR_LIMIT; another finder may have room for the same address, since it has read no other block.
  */
 void symtab_finder_set_memory(struct symtab_finder *f, struct budget_hold *hold);
 enum { SYMTAB_NONE = 1 };

@@ -110,7 +110,7 @@ static int find_frames(struct tables_request *req, struct symtab *table, uint64_
 
 	if (r >= 0 || !is_refusal(err))
 		return r;
-	/* The names of the addresses before may be what is too much. */
+	/* The names of the addresses before may have used up the memory. */
 	request_drop_finder(req);
 	r = symtab_find(finder_of(req, table), addr, &req->frames, err);
 	if (r < 0)

@@ -580,7 +580,7 @@ static void a_damaged_wal_that_was_copied_costs_nothing(void **state)
 	}
 }
 
-/* What was in it is not known. */
+/* Nothing tells how many. */
 static void profiles_in_a_wal_that_is_gone_are_lost(void **state)
 {
 	struct stored t = { 0 };
