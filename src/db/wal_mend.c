@@ -12,7 +12,8 @@
  *   A single commit may be one whose sync was cut off.
  *
  * If all frames were copied into the database before, it needs none of them; SQLite would read those before the damaged
- * one, which are older than the database. So the WAL is cut off.
+ * one, which are older than the database. So the WAL is cut off. Without the index the pages have to show it, also those of
+ * damaged frames: a power cut may have ended the checkpoint.
  *
  * Otherwise the check sums of frames from the damaged one on are computed anew, so that SQLite reads all of them. The pages
  * in the damaged frames are not right then, and are marked so: only rows with a digest of their own can be believed.
@@ -140,6 +141,8 @@ static int learn_from_first_frame(struct wal_file *f, struct err *err)
 	return 0;
 }
 
+static int learn_new_salts(struct wal_file *f, const uint8_t *of_header, struct err *err);
+
 /* 1: the header is sound. 0: it is not; what @x, or the first frame, says is used then. */
 static int wal_read_header(struct wal_file *f, const struct wal_expected *x, struct err *err)
 {
@@ -174,6 +177,8 @@ static int wal_read_header(struct wal_file *f, const struct wal_expected *x, str
 							 : 0;
 		f->data = mem_alloc(f->page_size);
 	}
+	if (!sound && x->known && learn_new_salts(f, p + 16, err) < 0)
+		return -1;
 	return sound;
 }
 
@@ -199,6 +204,33 @@ static int wal_read_frame(struct wal_file *f, uint64_t i, struct wal_sum before,
 				   .sum = { { db_load_be(p + 16), db_load_be(p + 20) } } };
 	memcpy(ret->salts, p + 8, sizeof(ret->salts));
 	*ret_sum = wal_sum_of(wal_sum_of(before, f->big, p, 8), f->big, f->data, f->page_size);
+	return 0;
+}
+
+/*
+ * The header is damaged, and the index may be from before the WAL began anew, since a power cut does not leave the last one.
+ * The first frames have other salts then: those in the header, or of two frames that continue each other.
+ */
+static int learn_new_salts(struct wal_file *f, const uint8_t *of_header, struct err *err)
+{
+	struct wal_sum before = f->stored_sum;
+	uint8_t salts[sizeof(f->salts)];
+
+	memcpy(salts, of_header, sizeof(salts));
+	for (uint64_t i = 1; i <= MIN(f->n_frames, UINT64_C(2)); i++) {
+		struct wal_frame frame;
+		struct wal_sum sum;
+
+		if (wal_read_frame(f, i, before, &frame, &sum, err) < 0)
+			return -1;
+		if (frame.page && wal_same_sum(sum, frame.sum) &&
+		    memcmp(frame.salts, salts, sizeof(salts)) == 0) {
+			memcpy(f->salts, salts, sizeof(salts));
+			return 0;
+		}
+		memcpy(salts, frame.salts, sizeof(salts));
+		before = frame.sum;
+	}
 	return 0;
 }
 
@@ -357,24 +389,36 @@ static int read_sum_before(const struct wal_file *f, uint64_t i, struct wal_sum 
 	return 0;
 }
 
-/* Whether the database has the page of a frame, which is in f->data; @page has room for one. */
-static int is_page_copied(const struct wal_file *f, uint32_t number, uint8_t *page, bool *ret,
-			  struct err *err)
+/*
+ * Whether the database has the page of a frame, which is in f->data, after that of @before; @page has room for one. If the
+ * frame is damaged, the database has what it was before if that fits the check sum.
+ */
+static int is_page_copied(const struct wal_file *f, const struct wal_frame *frame, struct wal_sum before,
+			  bool sound, uint8_t *page, bool *ret, struct err *err)
 {
-	size_t got;
+	size_t size = f->page_size - (f->has_digests ? DIGEST_SIZE : 0), got;
+	uint8_t start[8];
 
-	if (fd_pread(f->db, page, f->page_size, (uint64_t)(number - 1) * f->page_size, &got, err) < 0)
+	if (fd_pread(f->db, page, f->page_size, (uint64_t)(frame->page - 1) * f->page_size, &got, err) < 0)
 		return -1;
-	*ret = got == f->page_size &&
-	       memcmp(page, f->data, f->page_size - (f->has_digests ? DIGEST_SIZE : 0)) == 0;
+	*ret = got == f->page_size && memcmp(page, f->data, size) == 0;
+	if (*ret || sound || got != f->page_size)
+		return 0;
+	memcpy(page + size, f->data + size, f->page_size - size);
+	store_be(start, frame->page);
+	store_be(start + 4, frame->n_pages);
+	before = wal_sum_of(wal_sum_of(before, f->big, start, sizeof(start)), f->big, page, f->page_size);
+	*ret = wal_same_sum(before, frame->sum);
 	return 0;
 }
 
 /*
- * Whether the database has the last frame of each page, as far as frames are sound; *ret_last: the last of these frames, 0:
- * a page differs. Frames from before the WAL began anew have other salts.
+ * Whether the database has the last frame of each page; *ret_last: the last sound frame, 0: a page differs. Of
+ * the first @n_known frames the index says so, and damaged ones are passed over. Of others a checkpoint may have been cut off:
+ * the database may lack the page of a damaged frame, or of one after the last sound one. Frames from before the WAL began anew
+ * have other salts.
  */
-static int compare_frames(struct wal_file *f, uint64_t *ret_last, struct err *err)
+static int compare_frames(struct wal_file *f, uint64_t n_known, uint64_t *ret_last, struct err *err)
 {
 	AUTO(mem_freep) uint8_t *page = mem_alloc(f->page_size);
 	struct map seen = { 0 };
@@ -385,22 +429,27 @@ static int compare_frames(struct wal_file *f, uint64_t *ret_last, struct err *er
 	for (uint64_t i = f->n_frames; r == 0 && same && i; i--) {
 		struct wal_frame frame;
 		struct wal_sum before, sum;
-		bool sound;
+		bool is_of_this, sound;
 
 		if (read_sum_before(f, i, &before, err) < 0 ||
 		    wal_read_frame(f, i, before, &frame, &sum, err) < 0) {
 			r = -1;
 			break;
 		}
-		sound = memcmp(frame.salts, f->salts, sizeof(f->salts)) == 0;
+		is_of_this = memcmp(frame.salts, f->salts, sizeof(f->salts)) == 0;
+		sound = frame.page && is_of_this && wal_same_sum(sum, frame.sum);
 		/* The salts of one before a frame of this WAL are damaged. */
-		if (!frame.page || (!sound && !*ret_last))
+		if (!is_of_this && !*ret_last)
 			continue;
-		sound &= wal_same_sum(sum, frame.sum);
-		if (!map_put(&seen, bytes_of((const uint8_t *)&frame.page, sizeof(frame.page)), f) && sound)
-			r = is_page_copied(f, frame.page, page, &same, err);
-		if (sound && !*ret_last)
+		if (!frame.page)
+			same = i <= n_known;
+		else if (!map_put(&seen, bytes_of((const uint8_t *)&frame.page, sizeof(frame.page)), f) &&
+			 (sound || i > n_known))
+			r = is_page_copied(f, &frame, before, sound, page, &same, err);
+		if (sound && !*ret_last) {
 			*ret_last = i;
+			same &= i <= n_known || frame.n_pages;
+		}
 	}
 	map_done(&seen);
 	if (!same)
@@ -427,7 +476,7 @@ static int is_all_copied(struct wal_file *f, const struct wal_expected *x, const
 		*ret = true;
 		return 0;
 	}
-	if (compare_frames(f, &last, err) < 0)
+	if (compare_frames(f, known ? x->n_frames : 0, &last, err) < 0)
 		return -1;
 	*ret = last && (known ? x->n_frames : last) > scan->last_commit;
 	return 0;
@@ -497,6 +546,9 @@ static int mend_file(struct wal_file *f, const char *path, const char *aside, st
 				       .n_there = MIN(end, f->n_frames) };
 	if (wal_copy(f, aside, err) < 0)
 		return -1;
+	/* A checkpoint that was killed may not have synced what it copied. */
+	if (copied && fsync(f->db) != 0)
+		return err_os(err, errno, "%s", path);
 	if (copied)
 		return cut_off(f, err) < 0 ? -1 : DB_WAL_COPIED;
 	if (!certain)

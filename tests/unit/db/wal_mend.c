@@ -256,6 +256,102 @@ static void a_damaged_wal_that_was_copied_costs_nothing(void **state)
 	}
 }
 
+static uint32_t page_of(const struct wal_fixture *f, size_t frame)
+{
+	const uint8_t *p = f->wal_is.p + 32 + frame * FRAME;
+
+	return (uint32_t)p[0] << 24 | (uint32_t)p[1] << 16 | (uint32_t)p[2] << 8 | p[3];
+}
+
+/* A power cut has ended a checkpoint: one page is not written, the index is gone, and the frame of this page is damaged. */
+static void a_page_that_was_not_copied_is_not_given_up(void **state)
+{
+	struct wal_fixture *f = *state;
+	size_t n = (f->wal_is.size - 32) / FRAME, n_tried = 0;
+	struct db_wal_damage d;
+
+	copy_wal(f);
+	for (size_t i = 0; i < 2 * n; i++) {
+		size_t at = i / 2, later = at + 1;
+		uint8_t *frame = f->wal_is.p + 32 + at * FRAME, kept[FRAME];
+		uint32_t page = page_of(f, at);
+
+		while (later < n && page_of(f, later) != page)
+			later++;
+		if (later < n)
+			continue;
+		memcpy(kept, frame, FRAME);
+		if (i % 2)
+			memset(frame, 0, FRAME);
+		else
+			frame[24 + 300] ^= 4;
+		put_back(f, f->wal_is.size, false);
+		memcpy(frame, kept, FRAME);
+		f->db_is.p[(page - 1) * PAGE + 500] ^= 1;
+		test_file_write(f->path, f->db_is.p, f->db_is.size);
+		f->db_is.p[(page - 1) * PAGE + 500] ^= 1;
+		if (mend(f, &d) == DB_WAL_COPIED)
+			fail_msg("frame %zu of %zu, page %u, %zu", at + 1, n, page, i % 2);
+		n_tried++;
+	}
+	assert_true(n_tried > 10);
+}
+
+/* The process that was killed had begun the WAL anew; after a power cut the index may be the one from before. */
+static void an_index_from_before_the_wal_began_anew_hides_nothing(void **state)
+{
+	struct wal_fixture *f = *state;
+	struct err err = { 0 };
+	struct db_wal_damage d;
+	int status;
+	pid_t child;
+
+	copy_wal(f);
+	put_back(f, f->wal_is.size, true);
+	child = fork();
+	if (!child) {
+		struct db *db;
+
+		if (db_open(f->path, &(struct db_options){ .sync = true }, &db, &err) < 0 ||
+		    db_checkpoint(db, &err) < 0 ||
+		    db_exec(db, "INSERT INTO a VALUES (1000, NULL)", &err) < 0 ||
+		    db_exec(db, "INSERT INTO a VALUES (1001, NULL)", &err) < 0 ||
+		    db_exec(db, "INSERT INTO a VALUES (1002, NULL)", &err) < 0)
+			_exit(1);
+		_exit(0);
+	}
+	assert_int_equal(waitpid(child, &status, 0), child);
+	assert_int_equal(status, 0);
+	f->wal_is.size = 0;
+	assert_done(file_read(f->wal, MIB(8), &f->wal_is, &err));
+	for (size_t at = 0; at < 32; at++) {
+		f->wal_is.p[at] ^= 1;
+		put_back(f, f->wal_is.size, true);
+		f->wal_is.p[at] ^= 1;
+		assert_int_equal(mend(f, &d), DB_WAL_DAMAGED);
+		assert_int_equal(rows(f), ROWS + 3);
+	}
+}
+
+/* Nothing of the header and the first frame is left to be compared with the index. */
+static void a_wal_whose_start_is_overwritten_is_known_by_the_index(void **state)
+{
+	struct wal_fixture *f = *state;
+	struct db_wal_damage d;
+
+	for (int i = 0; i < 4; i++) {
+		size_t size = i / 2 ? f->wal_is.size : 512;
+		uint8_t *kept = mem_alloc(size);
+
+		memcpy(kept, f->wal_is.p, size);
+		memset(f->wal_is.p, i % 2 ? 0xff : 0, size);
+		put_back(f, f->wal_is.size, true);
+		memcpy(f->wal_is.p, kept, size);
+		free(kept);
+		assert_int_equal(mend(f, &d), DB_WAL_DAMAGED);
+	}
+}
+
 /* The number of copied frames has no check sum. */
 static void an_index_with_a_wrong_number_of_copied_frames_hides_nothing(void **state)
 {
@@ -300,6 +396,9 @@ int main(void)
 		T(no_commit_is_lost_to_bytes_flipped_in_several_places),
 		T(a_damaged_header_hides_nothing),
 		T(a_damaged_wal_that_was_copied_costs_nothing),
+		T(a_page_that_was_not_copied_is_not_given_up),
+		T(an_index_from_before_the_wal_began_anew_hides_nothing),
+		T(a_wal_whose_start_is_overwritten_is_known_by_the_index),
 		T(an_index_with_a_wrong_number_of_copied_frames_hides_nothing),
 		T(a_cut_is_told_from_a_commit_that_was_cut_off),
 	};
