@@ -167,9 +167,10 @@ int db_check(struct db *db, uint64_t max_size, unsigned *ret_n_corrected, struct
 	if (db_pages(db, &x, err) < 0 || !x.has_digests || x.n * x.size > max_size)
 		return 0;
 	/* Also after a page that cannot be corrected: the repair has less to give up. */
-	while (r >= 0 && *ret_n_corrected < CORRECTED_MOST) {
+	while (r >= 0) {
 		page = 0;
-		if (db_pages(db, &x, err) < 0 || db_pages_check(db, from, x.n, &page, err) < 0 || !page)
+		if (db_pages(db, &x, err) < 0 || db_pages_check(db, from, x.n, &page, err) < 0 || !page ||
+		    *ret_n_corrected == CORRECTED_MOST)
 			break;
 		r = db_page_correct(db, page, err);
 		*ret_n_corrected += r == 1;

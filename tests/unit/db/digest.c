@@ -320,6 +320,34 @@ static void a_transaction_that_is_larger_than_the_cache_is_no_damage(void **stat
 	db_close(db);
 }
 
+/* As many as one check corrects, and the rest is sound. */
+static void the_last_page_that_is_corrected_is_no_damage(void **state)
+{
+	struct digest_fixture *f = *state;
+	const size_t size = 512, n_pages = 1024;
+	struct err err = { 0 };
+	unsigned n = 0;
+	struct db *db;
+
+	unlink(f->path);
+	fill(f, &(struct db_options){ .create = true, .page_size = size });
+	assert_done(db_open(f->path, &(struct db_options){ 0 }, &db, &err));
+	insert_rows(db, ROWS, 2000);
+	db_close(db);
+	f->whole.size = 0;
+	assert_done(file_read(f->path, MIB(8), &f->whole, &err));
+	assert_true(f->whole.size > (n_pages + 2) * size);
+	for (size_t i = 1; i <= n_pages; i++)
+		f->whole.p[i * size + 100] ^= 4;
+	write_whole(f, f->whole.size);
+	assert_done(db_open(f->path, &(struct db_options){ 0 }, &db, &err));
+	assert_done(db_check(db, MIB(64), &n, &err));
+	assert_int_equal(n, n_pages);
+	assert_done(db_check(db, MIB(64), &n, &err));
+	assert_int_equal(n, 0);
+	db_close(db);
+}
+
 /* One process may have the file open when another makes the database in it. */
 static void all_connections_write_digests(void **state)
 {
@@ -521,6 +549,7 @@ int main(void)
 		T(a_cut_beside_a_wal_is_damage),
 		T(no_answer_comes_from_a_damaged_frame),
 		T(a_transaction_that_is_larger_than_the_cache_is_no_damage),
+		T(the_last_page_that_is_corrected_is_no_damage),
 		T(all_connections_write_digests),
 		T(a_database_without_digests_gets_them),
 		T(a_file_that_a_wal_makes_shorter_is_cut),
