@@ -19,6 +19,7 @@
 #define LZ4_MOST   255u     /* bytes that one byte of LZ4 can expand to */
 #define READ_MAX   MIB(256) /* of one block: a crafted one could expand to more than there is memory */
 #define KEPT_MAX   MIB(32)  /* of all blocks in the cache */
+#define KEPT_HELD  MIB(2)   /* the same, of memory that others may need */
 
 #define GROUPS_IN_PACK (STRINGS_PACK / STRINGS_GROUP)
 
@@ -292,13 +293,13 @@ const struct str *block_strings_read(struct block_strings *s, const struct block
 struct block_strings *strings_kept_of(struct strings_kept *k, size_t block, const struct block *b)
 {
 	struct strings_of *one = &k->list[block % STRINGS_KEPT];
-	size_t bytes = 0;
+	size_t bytes = 0, max = one->s.arena.hold ? KEPT_HELD : KEPT_MAX;
 
 	if (one->block == block + 1)
 		return &one->s;
 	for (size_t i = 0; i < STRINGS_KEPT; i++)
 		bytes += k->list[i].s.arena.size + k->list[i].s.room * sizeof(*one->s.packs);
-	for (size_t i = 0; i < STRINGS_KEPT && bytes > KEPT_MAX; i++) {
+	for (size_t i = 0; i < STRINGS_KEPT && bytes > max; i++) {
 		block_strings_done(&k->list[i].s);
 		k->list[i].block = 0;
 	}
