@@ -117,11 +117,10 @@ static int read_expected(const char *path, struct wal_expected *ret, struct err 
 	return 0;
 }
 
-/* The header is damaged, and there is no index: the first frame has the salts of the header. */
-static int learn_from_first_frame(struct wal_file *f, struct err *err)
+/* 1: @ret is the header of the database. 0: there is none. */
+static int read_db_header(const struct wal_file *f, struct db_header *ret, struct err *err)
 {
-	uint8_t start[DB_HEADER_START], p[DB_FRAME_HEADER];
-	struct db_header h;
+	uint8_t start[DB_HEADER_START];
 	size_t got;
 
 	if (f->db < 0)
@@ -130,7 +129,20 @@ static int learn_from_first_frame(struct wal_file *f, struct err *err)
 		return -1;
 	if (got < sizeof(start))
 		return 0;
-	db_header_read(start, &h);
+	db_header_read(start, ret);
+	return 1;
+}
+
+/* The header is damaged, and there is no index: the first frame has the salts of the header. */
+static int learn_from_first_frame(struct wal_file *f, struct err *err)
+{
+	uint8_t p[DB_FRAME_HEADER];
+	struct db_header h;
+	size_t got;
+	int r = read_db_header(f, &h, err);
+
+	if (r <= 0)
+		return r;
 	if (fd_pread(f->fd, p, sizeof(p), DB_WAL_HEADER, &got, err) < 0)
 		return -1;
 	if (!h.has_magic || got < sizeof(p))
@@ -503,17 +515,11 @@ static int find_digest(struct wal_file *f, bool *ret, struct err *err)
 /* Whether the pages of the database have digests, and so room for a mark. Without the magic of the header, they may have. */
 static int read_has_digests(struct wal_file *f, struct err *err)
 {
-	uint8_t start[DB_HEADER_START];
 	struct db_header h;
-	size_t got;
+	int r = read_db_header(f, &h, err);
 
-	if (f->db < 0)
-		return 0;
-	if (fd_pread(f->db, start, sizeof(start), 0, &got, err) < 0)
-		return -1;
-	if (got < sizeof(start))
-		return 0;
-	db_header_read(start, &h);
+	if (r <= 0)
+		return r;
 	f->has_digests = !h.has_magic || h.has_digests;
 	return find_digest(f, &f->has_digests, err);
 }
