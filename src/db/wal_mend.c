@@ -153,47 +153,6 @@ static int learn_from_first_frame(struct wal_file *f, struct err *err)
 	return 0;
 }
 
-static int learn_new_salts(struct wal_file *f, const uint8_t *of_header, struct err *err);
-
-/* 1: the header is sound. 0: it is not; what @x, or the first frame, says is used then. */
-static int wal_read_header(struct wal_file *f, const struct wal_expected *x, struct err *err)
-{
-	uint8_t p[DB_WAL_HEADER];
-	struct stat st;
-	bool sound;
-	size_t got;
-
-	if (fstat(f->fd, &st) != 0)
-		return err_os(err, errno, "WAL");
-	if (fd_pread(f->fd, p, sizeof(p), 0, &got, err) < 0)
-		return -1;
-	if (got < sizeof(p))
-		memset(p + got, 0, sizeof(p) - got);
-	f->big = db_load_be(p) == MAGIC_BIG;
-	f->page_size = db_load_be(p + 8);
-	f->sum = wal_sum_of((struct wal_sum){ { 0, 0 } }, f->big, p, 24);
-	f->stored_sum = (struct wal_sum){ { db_load_be(p + 24), db_load_be(p + 28) } };
-	sound = (db_load_be(p) & ~1u) == MAGIC_LITTLE && db_is_page_size(f->page_size) &&
-		wal_same_sum(f->sum, f->stored_sum);
-	memcpy(f->salts, p + 16, sizeof(f->salts));
-	if (!sound && x->known) {
-		f->big = false;
-		f->page_size = x->page_size;
-		memcpy(f->salts, x->salts, sizeof(f->salts));
-	} else if (!sound && learn_from_first_frame(f, err) < 0) {
-		return -1;
-	}
-	if (db_is_page_size(f->page_size)) {
-		f->n_frames = st.st_size > DB_WAL_HEADER ? ((uint64_t)st.st_size - DB_WAL_HEADER) /
-								   (f->page_size + DB_FRAME_HEADER)
-							 : 0;
-		f->data = mem_alloc(f->page_size);
-	}
-	if (!sound && x->known && learn_new_salts(f, p + 16, err) < 0)
-		return -1;
-	return sound;
-}
-
 static uint64_t frame_off(const struct wal_file *f, uint64_t i)
 {
 	return DB_WAL_HEADER + (i - 1) * (f->page_size + DB_FRAME_HEADER);
@@ -244,6 +203,45 @@ static int learn_new_salts(struct wal_file *f, const uint8_t *of_header, struct 
 		before = frame.sum;
 	}
 	return 0;
+}
+
+/* 1: the header is sound. 0: it is not; what @x, or the first frame, says is used then. */
+static int wal_read_header(struct wal_file *f, const struct wal_expected *x, struct err *err)
+{
+	uint8_t p[DB_WAL_HEADER];
+	struct stat st;
+	bool sound;
+	size_t got;
+
+	if (fstat(f->fd, &st) != 0)
+		return err_os(err, errno, "WAL");
+	if (fd_pread(f->fd, p, sizeof(p), 0, &got, err) < 0)
+		return -1;
+	if (got < sizeof(p))
+		memset(p + got, 0, sizeof(p) - got);
+	f->big = db_load_be(p) == MAGIC_BIG;
+	f->page_size = db_load_be(p + 8);
+	f->sum = wal_sum_of((struct wal_sum){ { 0, 0 } }, f->big, p, 24);
+	f->stored_sum = (struct wal_sum){ { db_load_be(p + 24), db_load_be(p + 28) } };
+	sound = (db_load_be(p) & ~1u) == MAGIC_LITTLE && db_is_page_size(f->page_size) &&
+		wal_same_sum(f->sum, f->stored_sum);
+	memcpy(f->salts, p + 16, sizeof(f->salts));
+	if (!sound && x->known) {
+		f->big = false;
+		f->page_size = x->page_size;
+		memcpy(f->salts, x->salts, sizeof(f->salts));
+	} else if (!sound && learn_from_first_frame(f, err) < 0) {
+		return -1;
+	}
+	if (db_is_page_size(f->page_size)) {
+		f->n_frames = st.st_size > DB_WAL_HEADER ? ((uint64_t)st.st_size - DB_WAL_HEADER) /
+								   (f->page_size + DB_FRAME_HEADER)
+							 : 0;
+		f->data = mem_alloc(f->page_size);
+	}
+	if (!sound && x->known && learn_new_salts(f, p + 16, err) < 0)
+		return -1;
+	return sound;
 }
 
 struct wal_scan {
