@@ -80,3 +80,21 @@ void assert_header(const struct http_answer *a, const char *name, const char *wa
 	if (!got || !want || strcmp(got, want) != 0)
 		fail_msg("%s is \"%s\", not \"%s\"", name, got ? got : "(none)", want ? want : "(none)");
 }
+
+void fixture_wait_for_metric(const struct server_fixture *f, const char *name, int least, int most)
+{
+	AUTO(mem_freep) char *line = mem_printf("\n%s ", name);
+	int now = -1;
+
+	for (int i = 0; i < 3000; i++) {
+		struct http_answer a = http_fetch(f->url, "GET", "/metrics", NULL);
+		const char *at = strstr(buf_cstr(&a.body), line);
+
+		now = at ? atoi(at + strlen(line)) : -1;
+		http_answer_done(&a);
+		if (now >= least && now <= most)
+			return;
+		usleep(10000);
+	}
+	fail_msg("%s stays at %d", name, now);
+}

@@ -42,3 +42,8 @@ struct bytes fixture_put(struct server_fixture *f, enum resolve_kind kind, const
 	})
 void assert_body(const struct http_answer *a, struct bytes want);
 void assert_header(const struct http_answer *a, const char *name, const char *want);
+/*
+ * Wait until the metric @name, with its labels, is in this range: a request is counted after its reply was
+ * sent, so a client that has the reply may ask too early.
+ */
+void fixture_wait_for_metric(const struct server_fixture *f, const char *name, int least, int most);

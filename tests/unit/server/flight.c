@@ -39,7 +39,7 @@ static void concurrent_requests_decode_a_small_artifact_once(void **state)
 	}
 	script_wait_at_gate(scripted_script, 1);
 	/* The request for the metrics waits too. */
-	scripted_wait_for_metric("lode_http_waiting", ARRAY_SIZE(c) + 1, INT_MAX);
+	fixture_wait_for_metric(&scripted, "lode_http_waiting", ARRAY_SIZE(c) + 1, INT_MAX);
 	script_open_gate(scripted_script);
 	for (size_t i = 0; i < ARRAY_SIZE(c); i++) {
 		scripted_check_whole(&c[i], TINY_GATED);
@@ -97,7 +97,7 @@ static void a_changed_file_is_not_served_from_the_cache(void **state)
 	before = script_n_resolved(scripted_script);
 	scripted_check_fetched(SMALL);
 	assert_int_equal(script_n_resolved(scripted_script), before);
-	scripted_wait_for_metric("lode_cache_files", 1, INT_MAX);
+	fixture_wait_for_metric(&scripted, "lode_cache_files", 1, INT_MAX);
 	script_bump_epoch(scripted_script);
 	scripted_check_fetched(SMALL);
 	assert_int_equal(script_n_resolved(scripted_script), before + 1);

@@ -108,21 +108,3 @@ bool scripted_nothing_open(void)
 {
 	return script_n_open(scripted_script) == 0;
 }
-
-void scripted_wait_for_metric(const char *name, int least, int most)
-{
-	AUTO(mem_freep) char *line = mem_printf("\n%s ", name);
-	int now = -1;
-
-	for (int i = 0; i < 3000; i++) {
-		struct http_answer a = http_fetch(scripted.url, "GET", "/metrics", NULL);
-		const char *at = strstr(buf_cstr(&a.body), line);
-
-		now = at ? atoi(at + strlen(line)) : -1;
-		http_answer_done(&a);
-		if (now >= least && now <= most)
-			return;
-		usleep(10000);
-	}
-	fail_msg("%s stays at %d", name, now);
-}

@@ -49,5 +49,3 @@ void scripted_check_fetched(unsigned which);
 /* Wait until @ok(), at most 30 s: a loaded machine is slow. */
 void scripted_wait_until(bool (*ok)(void));
 bool scripted_nothing_open(void);
-/* Wait until a metric of the server is in this range. */
-void scripted_wait_for_metric(const char *name, int least, int most);

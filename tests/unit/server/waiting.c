@@ -312,9 +312,9 @@ static void a_client_that_hangs_up_while_waiting_is_dropped(void **state)
 	http_client_ask(&c, "GET", scripted_path(WAITS), NULL);
 	script_wait_waiting(scripted_script, 1);
 	/* The request, and the one for the metrics. */
-	scripted_wait_for_metric("lode_http_waiting", 2, INT_MAX);
+	fixture_wait_for_metric(&scripted, "lode_http_waiting", 2, INT_MAX);
 	http_client_close(&c);
-	scripted_wait_for_metric("lode_http_waiting", 0, 1);
+	fixture_wait_for_metric(&scripted, "lode_http_waiting", 0, 1);
 	script_wake(scripted_script);
 	/* A new flight, not the one that was left. */
 	scripted_check_fetched(WAITS);
