@@ -24,24 +24,31 @@ int64_t naming_wait_ms(enum frame_reason reason, bool lacking, uint32_t n_tries,
 
 /* ---- beginning ---- */
 
-/* The next try is after @last_ms at most. */
-static void put_failure(struct naming *n, struct profilestore_tried *o, enum frame_reason reason,
-			const char *why, int64_t last_ms)
+static void put_wanted(struct naming *n, struct profilestore_tried *o, enum frame_reason reason,
+		       const char *why, int64_t wait_ms)
 {
 	o->state = NAMING_WANTED;
 	o->reason = reason;
 	o->why = str_of(why);
-	/* A table that is being built is not a failure. */
-	if (reason == FRAME_PENDING || reason == FRAME_BUSY) {
-		o->next_try_ms = clock_wall_ms() + FRAME_RETRY_MS;
-	} else {
-		o->n_tries++;
-		o->next_try_ms = clock_wall_ms() +
-				 MIN(naming_wait_ms(reason, false, o->n_tries, n->opts.interval_ms), last_ms);
-		atomic_fetch_add(&n->n_failed, 1);
-	}
+	o->next_try_ms = clock_wall_ms() + wait_ms;
 	metric_count(&tries_family, frame_reason_name(reason));
 	naming_batch_tried(&n->batch, o);
+}
+
+/* The next try is after @last_ms at most. */
+static void put_failure(struct naming *n, struct profilestore_tried *o, enum frame_reason reason,
+			const char *why, int64_t last_ms)
+{
+	int64_t wait_ms;
+
+	/* A table that is being built is not a failure. */
+	if (reason == FRAME_PENDING || reason == FRAME_BUSY) {
+		put_wanted(n, o, reason, why, FRAME_RETRY_MS);
+		return;
+	}
+	wait_ms = naming_wait_ms(reason, false, ++o->n_tries, n->opts.interval_ms);
+	atomic_fetch_add(&n->n_failed, 1);
+	put_wanted(n, o, reason, why, MIN(wait_ms, last_ms));
 }
 
 /* It cannot be named, and is not tried again. */
@@ -304,14 +311,35 @@ static struct profilestore_tried outcome_of_attempt(const struct naming_attempt 
 					    .is_look = t->key.is_look };
 }
 
+static void naming_look_failed(struct naming_attempt *t)
+{
+	profilestore_looked(t->n->opts.store, t->key.binary, t->n_added, is_of_address(t->reason));
+}
+
 static void naming_attempt_failed(struct naming_attempt *t, enum frame_reason reason, const char *why)
 {
 	struct profilestore_tried o = outcome_of_attempt(t);
 
 	if (t->key.is_look)
-		profilestore_looked(t->n->opts.store, t->key.binary, t->n_added, is_of_address(t->reason));
+		naming_look_failed(t);
 	else
 		put_failure(t->n, &o, reason, why, INT64_MAX);
+}
+
+/*
+ * There is a table, but not the memory that an address needs of it. There may never be, in a file that was made to need
+ * much; so each wait is longer than the one before.
+ */
+static void naming_attempt_refused(struct naming_attempt *t)
+{
+	struct profilestore_tried o = outcome_of_attempt(t);
+
+	if (t->key.is_look) {
+		naming_look_failed(t);
+		return;
+	}
+	o.n_tries++;
+	put_wanted(t->n, &o, FRAME_BUSY, "", clock_backoff(FRAME_RETRY_MS, o.n_tries - 1, NAMING_LAST_MS));
 }
 
 /* Locations that were looked up in this table before had a reason, which may be another by now. */
@@ -449,7 +477,9 @@ static bool name_some(struct naming_attempt *t, const struct tables_module *m)
 	t->put_at = n->batch.n_flushes + 1;
 	if (got == room && !naming_batch_flush(&n->batch))
 		return true;
-	if (x.broken)
+	if (x.broken == FRAME_BUSY)
+		naming_attempt_refused(t);
+	else if (x.broken)
 		naming_attempt_failed(t, x.broken, "");
 	else if (got == room)
 		return false;

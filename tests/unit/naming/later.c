@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Names that come later: waits, wakes, better tables. */
+#include "base/budget.h"
 #include "naming_fixture.h"
 
 static void the_next_try_comes_later_and_later(void **state)
@@ -258,6 +259,43 @@ static void a_table_that_is_not_ready_is_no_failed_try(void **state)
 	naming_fixture_close(&t);
 }
 
+/* The memory that an address needs may never be there, so the question is not repeated each second for ever. */
+static void an_address_that_is_refused_is_asked_for_later_and_later(void **state)
+{
+	struct naming_fixture t;
+	struct budget_hold all;
+	struct err err = { 0 };
+
+	clock_test_freeze(clock_wall_s());
+	naming_fixture_open(&t, false);
+	t.tables.opts.memory = budget_new_undivided(MIB(64));
+	tables_fixture_reopen(&t.tables);
+	tables_fixture_put_debug_named(&t.tables, 1, "f");
+	naming_fixture_start(&t);
+	naming_fixture_add_one(&t, 1, 0x1000);
+	naming_fixture_expect_state(&t, "/bin/p1", NAMING_DONE, FRAME_FOUND, 0);
+	budget_hold_init(&all, t.tables.opts.memory, BUDGET_TABLE);
+	assert_done(budget_hold_add(&all, MIB(64), &err));
+	naming_fixture_add_one(&t, 1, 0x1010);
+	naming_fixture_expect_state(&t, "/bin/p1", NAMING_WANTED, FRAME_BUSY, 1);
+	assert_int_equal(naming_fixture_binary(&t, "/bin/p1").next_try_ms, clock_wall_ms() + FRAME_RETRY_MS);
+	naming_fixture_advance(&t, FRAME_RETRY_MS);
+	naming_fixture_expect_state(&t, "/bin/p1", NAMING_WANTED, FRAME_BUSY, 2);
+	assert_int_equal(naming_fixture_binary(&t, "/bin/p1").next_try_ms,
+			 clock_wall_ms() + 2 * FRAME_RETRY_MS);
+	assert_string_equal(naming_fixture_name(&t, "/bin/p1", 0x1010), "");
+	budget_hold_done(&all);
+	naming_fixture_advance(&t, 2 * FRAME_RETRY_MS);
+	naming_fixture_expect(&t, 1, 0x1010, "f /src/a.c:11");
+	naming_fixture_expect_state(&t, "/bin/p1", NAMING_DONE, FRAME_FOUND, 0);
+	naming_fixture_stop(&t);
+	tables_free(t.tables.s);
+	budget_free(TAKE(t.tables.opts.memory));
+	t.tables.s = tables_new(&t.tables.opts);
+	naming_fixture_close(&t);
+	clock_test_thaw();
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -272,6 +310,7 @@ int main(void)
 		cmocka_unit_test(a_wake_during_an_attempt_is_not_lost),
 		cmocka_unit_test(a_try_that_waits_does_not_keep_others_waiting),
 		cmocka_unit_test(a_table_that_is_not_ready_is_no_failed_try),
+		cmocka_unit_test(an_address_that_is_refused_is_asked_for_later_and_later),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
