@@ -266,7 +266,8 @@ struct s3 {
 	struct age_clock clock; /* the server's */
 	_Atomic uint64_t received;
 	_Atomic int64_t quiet_ms; /* monotonic: until then no other doubt is logged */
-	_Atomic int64_t stop_ms;  /* from then on reads are given up; 0: never */
+	atomic_bool told_no_date;
+	_Atomic int64_t stop_ms; /* from then on reads are given up; 0: never */
 };
 
 /* ---- time.c ---- */

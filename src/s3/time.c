@@ -54,14 +54,30 @@ static struct age_time clock_read(struct s3 *s, int64_t date_ms, int64_t mono_ms
 	return t;
 }
 
+/* Once; and not for an answer without Date among others, as a proxy may give. */
+static void log_no_date(struct s3 *s)
+{
+	bool has_clock;
+
+	pthread_mutex_lock(&s->lock);
+	has_clock = s->has_clock;
+	pthread_mutex_unlock(&s->lock);
+	if (!has_clock && !atomic_exchange(&s->told_no_date, true))
+		log_warn("s3",
+			 "the bucket's server sends no Date: until it does, no object is old enough to be "
+			 "removed, and unfinished uploads stay");
+}
+
 void time_note_date(struct s3 *s, struct str headers)
 {
 	struct str date = net_header(headers, "date");
 	int64_t mono_ms = clock_mono_ms(), date_s;
 	struct age_time t;
 
-	if (!date.size || !net_date(date, &date_s))
+	if (!date.size || !net_date(date, &date_s)) {
+		log_no_date(s);
 		return;
+	}
 	t = clock_read(s, date_s * 1000, mono_ms);
 	log_doubt(s, &t, mono_ms);
 }

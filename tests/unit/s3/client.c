@@ -436,6 +436,40 @@ static void the_clock_of_this_machine_does_not_move_the_servers_time(void **stat
 	dated_server_end(&d);
 }
 
+static void count_lines_without_date(void *arg, enum log_level level, const char *area, const char *text)
+{
+	*(unsigned *)arg += strstr(text, "sends no Date") != NULL;
+}
+
+/* By such a server nothing is ever old, which an administrator would not guess. */
+static void a_server_without_date_is_told_of_once(void **state)
+{
+	const struct fault_rule without = { .body = { served, 10 } };
+	struct dated_server d;
+	unsigned n_lines = 0;
+	struct err err = { 0 };
+
+	dated_server_start(&d);
+	log_set_level(LOG_WARN);
+	log_set_sink(count_lines_without_date, &n_lines);
+	fault_http_rules(d.h, &without, 1);
+	for (int i = 0; i < 3; i++)
+		assert_done(get_it(d.s, &err));
+	assert_int_equal(s3_time_s(d.s), 0);
+	assert_int_equal(n_lines, 1);
+	dated_server_end(&d);
+	n_lines = 0;
+	clock_test_freeze(NOW);
+	dated_server_start(&d);
+	assert_int_equal(time_after(&d, NOW, 0), NOW);
+	fault_http_rules(d.h, &without, 1);
+	assert_done(get_it(d.s, &err));
+	assert_int_equal(n_lines, 0);
+	log_set_sink(NULL, NULL);
+	log_set_level(LOG_ERROR);
+	dated_server_end(&d);
+}
+
 static void one_date_that_is_a_year_ahead_is_not_believed(void **state)
 {
 	struct dated_server d;
@@ -548,6 +582,7 @@ int main(void)
 		cmocka_unit_test(an_unreachable_server_fails_at_once_the_next_time),
 		cmocka_unit_test(a_wrong_clock_is_corrected),
 		cmocka_unit_test(the_clock_of_this_machine_does_not_move_the_servers_time),
+		cmocka_unit_test(a_server_without_date_is_told_of_once),
 		cmocka_unit_test(one_date_that_is_a_year_ahead_is_not_believed),
 		cmocka_unit_test(a_server_that_stays_ahead_is_believed_after_a_day),
 		cmocka_unit_test(a_machine_that_is_set_right_believes_the_server_at_once),
