@@ -40,18 +40,10 @@ struct db_schema {
 int db_read_schema(struct db *db, struct db_schema *ret, struct err *err);
 
 /* sqlite_digest.c: the layer that writes and compares digests of pages. */
-#define DB_VFS      "lode"
-#define DIGEST_SIZE 8 /* bytes at the end of a page */
+#define DB_VFS "lode"
 void db_register_digests(void);
-uint64_t db_page_digest(const uint8_t *page, uint32_t size, uint64_t number); /* @number from 1 */
 sqlite3_file *db_file(
 	struct db *db); /* the file of the database itself, without the layer; NULL: in memory */
-bool db_page_is_sound(const uint8_t *page, uint32_t size, uint64_t number); /* @number from 1 */
-/* Mark a page of a WAL as damaged, in the bytes of its digest: it never gets a right one. */
-void db_page_mark_damaged(uint8_t *page, uint32_t size);
-bool db_page_is_marked(const uint8_t *page, uint32_t size);
-/* As it is written into the file: a page that is marked gets a digest that is wrong. */
-void db_page_put_digest(uint8_t *page, uint32_t size, uint64_t number);
 /* While a checkpoint runs: damaged frames are copied, too, marked, so that the WAL can begin anew. */
 void db_set_copying(struct db *db, bool on);
 
@@ -63,6 +55,18 @@ static inline bool db_is_page_size(uint32_t n)
 	return n >= DB_PAGE_LEAST && n <= DB_PAGE_MOST && (n & (n - 1)) == 0;
 }
 
+/* page.c: a page in memory; @number from 1. */
+#define DIGEST_SIZE 8 /* bytes at the end of a page */
+uint64_t db_page_digest(const uint8_t *page, uint32_t size, uint64_t number);
+bool db_page_is_sound(const uint8_t *page, uint32_t size, uint64_t number);
+/* The first page, without reserved bytes, has a digest that says that there were some. */
+bool db_page_lost_digests(const uint8_t *page, uint32_t size);
+/* Mark a page of a WAL as damaged, in the bytes of its digest: it never gets a right one. */
+void db_page_mark_damaged(uint8_t *page, uint32_t size);
+bool db_page_is_marked(const uint8_t *page, uint32_t size);
+/* As it is written into the file: a page that is marked gets a digest that is wrong. */
+void db_page_put_digest(uint8_t *page, uint32_t size, uint64_t number);
+
 /* The start of a database's file (https://sqlite.org/fileformat.html, section 1.3). */
 #define DB_HEADER_START 32 /* bytes of it that have the fields below */
 struct db_header {
@@ -71,6 +75,8 @@ struct db_header {
 	uint32_t n_pages;
 	bool has_digests;
 };
+void db_header_read(const uint8_t header[DB_HEADER_START], struct db_header *ret);
+
 /* The next VACUUM of this connection reserves @n bytes at the end of each page: DIGEST_SIZE, or 0. */
 void db_reserve(struct db *db, int n);
 
@@ -91,6 +97,7 @@ static inline uint32_t db_index_page_size(const uint32_t *header)
 struct wal_sum {
 	uint32_t s[2];
 };
+/* wal_file.c */
 struct wal_sum wal_sum_of(struct wal_sum s, bool big, const uint8_t *p, size_t size);
 static inline bool wal_same_sum(struct wal_sum a, struct wal_sum b)
 {
@@ -106,14 +113,18 @@ static inline uint32_t db_load_be(const uint8_t *p)
 	return be32toh(v);
 }
 
+static inline void db_store_be(uint8_t *p, uint32_t v)
+{
+	v = htobe32(v);
+	memcpy(p, &v, sizeof(v));
+}
+
 /* sqlite_rows.c: a variable-length integer of the format: at most 9 bytes, the first ones first. */
 uint64_t db_load_varint(struct cursor *c);
 /* correct.c: make a page right of which one or two adjacent bytes are wrong; these may be of its digest. false: more is wrong. */
 bool db_page_find(uint8_t *p, uint32_t size, uint64_t page); /* @page from 1 */
 /* check.c: one page of the file, sound or not. */
 int db_page_read(struct db *db, uint64_t page, uint8_t *ret, uint32_t size, struct err *err);
-
-void db_header_read(const uint8_t header[DB_HEADER_START], struct db_header *ret);
 
 /* sqlite_wal.c: a transaction in the WAL has written this page, and it is not in the file yet. */
 bool db_wal_has(struct db *db, uint64_t page);

@@ -20,15 +20,10 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-#define HEADER_SIZE  100
-#define PAGE_SIZE_AT 16
-#define RESERVED_AT  20
-#define N_PAGES_AT   28
-#define MAGIC        "SQLite format 3"
-#define FIRST_PAGE   1
-#define READ_TRIES   3                            /* of a read that fails with an I/O error */
-#define DAMAGED_MARK UINT64_C(0x646567616d616421) /* instead of a digest, in a WAL */
-#define NO_FRAME     INT64_MAX
+#define HEADER_SIZE 100
+#define FIRST_PAGE  1
+#define READ_TRIES  3 /* of a read that fails with an I/O error */
+#define NO_FRAME    INT64_MAX
 
 /* Locks in the index of a WAL (https://sqlite.org/walformat.html, section 2.3). */
 enum { LOCK_CHECKPOINT = 1, LOCK_READERS = 4, N_READERS = 4 };
@@ -64,33 +59,6 @@ static struct digest_file *digest_of(sqlite3_file *f)
 
 /* ---- pages ---- */
 
-uint64_t db_page_digest(const uint8_t *page, uint32_t size, uint64_t number)
-{
-	return hash64(page, size - DIGEST_SIZE, number);
-}
-
-bool db_page_is_sound(const uint8_t *page, uint32_t size, uint64_t number)
-{
-	uint64_t digest;
-
-	memcpy(&digest, page + size - DIGEST_SIZE, sizeof(digest));
-	return le64toh(digest) == db_page_digest(page, size, number);
-}
-
-void db_header_read(const uint8_t header[DB_HEADER_START], struct db_header *ret)
-{
-	uint32_t size = (uint32_t)header[PAGE_SIZE_AT] << 8 | header[PAGE_SIZE_AT + 1], n_pages;
-
-	size = size == 1 ? DB_PAGE_MOST : size;
-	memcpy(&n_pages, header + N_PAGES_AT, sizeof(n_pages));
-	*ret = (struct db_header){
-		.has_magic = memcmp(header, MAGIC, sizeof(MAGIC)) == 0,
-		.page_size = db_is_page_size(size) ? size : 0,
-		.n_pages = be32toh(n_pages),
-		.has_digests = header[RESERVED_AT] == DIGEST_SIZE,
-	};
-}
-
 static void learn_header(struct digest_file *f, const uint8_t *p)
 {
 	struct db_header h;
@@ -109,19 +77,6 @@ static void learn_header(struct digest_file *f, const uint8_t *p)
 static bool is_page(const struct digest_file *f, int size, sqlite3_int64 off)
 {
 	return f->page_size && (uint32_t)size == f->page_size && off % size == 0;
-}
-
-/* Without reserved bytes: the first page may have a digest that says that there were some. */
-static bool has_lost_digests(const uint8_t *page, uint32_t size)
-{
-	uint8_t *copy = mem_alloc(size);
-	bool lost;
-
-	memcpy(copy, page, size);
-	copy[RESERVED_AT] = DIGEST_SIZE;
-	lost = db_page_is_sound(copy, size, FIRST_PAGE);
-	free(copy);
-	return lost;
 }
 
 /* ---- methods of a file ---- */
@@ -202,25 +157,10 @@ static int digest_read(sqlite3_file *file, void *p, int size, sqlite3_int64 off)
 	if (f->has_digests)
 		return db_page_is_sound(p, f->page_size, (uint64_t)off / f->page_size + 1) ? SQLITE_OK
 											   : bad_page(f, off);
-	return off == 0 && has_lost_digests(p, f->page_size) ? bad_page(f, off) : SQLITE_OK;
+	return off == 0 && db_page_lost_digests(p, f->page_size) ? bad_page(f, off) : SQLITE_OK;
 }
 
 /* ---- frames of a WAL ---- */
-
-void db_page_mark_damaged(uint8_t *page, uint32_t size)
-{
-	uint64_t mark = htole64(DAMAGED_MARK);
-
-	memcpy(page + size - DIGEST_SIZE, &mark, sizeof(mark));
-}
-
-bool db_page_is_marked(const uint8_t *page, uint32_t size)
-{
-	uint64_t mark;
-
-	memcpy(&mark, page + size - DIGEST_SIZE, sizeof(mark));
-	return le64toh(mark) == DAMAGED_MARK;
-}
 
 /* The page of a frame, without its header. */
 static bool is_frame(int size, sqlite3_int64 off)
@@ -305,15 +245,6 @@ static void learn_from_file(struct digest_file *f)
 
 	if (f->real->pMethods->xRead(f->real, header, sizeof(header), 0) == SQLITE_OK)
 		learn_header(f, header);
-}
-
-void db_page_put_digest(uint8_t *page, uint32_t size, uint64_t number)
-{
-	uint64_t digest = htole64(db_page_digest(page, size, number));
-
-	if (db_page_is_marked(page, size))
-		digest = ~digest;
-	memcpy(page + size - DIGEST_SIZE, &digest, sizeof(digest));
 }
 
 static int digest_write(sqlite3_file *file, const void *p, int size, sqlite3_int64 off)
