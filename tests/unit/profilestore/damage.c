@@ -4,31 +4,18 @@
  * more than some hundred.
  */
 #include <stdlib.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
-#include "profilestore/internal.h"
 #include "profilestore/salvage.h"
-#include "stored.h"
+#include "damaged.h"
 
-#define PROFILES 40
-#define FLIPS    50
+#define FLIPS 50
 
-static struct buf whole;
 static char *right_text;
-static int n_notices;
 static uint64_t n_damaged;      /* of the latest answer */
 static uint64_t n_lost, n_kept; /* as the figures had them before that */
 static uint64_t n_stored;       /* in the store that is damaged; n_all of them are in an answer */
 static uint64_t n_all;
-
-static void note(void *arg, enum log_level level, const char *text)
-{
-	n_notices++;
-	if (getenv("LODE_TALK"))
-		print_message("%s\n", text);
-}
 
 static char *all_text(struct stored *t, uint64_t *ret_n)
 {
@@ -41,16 +28,16 @@ static char *all_text(struct stored *t, uint64_t *ret_n)
 	return text;
 }
 
-/* A store of some pages, closed; its file in @whole. */
+/* A store of some pages, closed; its file in @damaged_file. */
 static void make_store(struct stored *t)
 {
 	AUTO(mem_freep) char *path = NULL;
 	struct profilestore_stats st;
 	struct err err = { 0 };
 
-	t->o.notice = note;
+	t->o.notice = damaged_note;
 	stored_open(t);
-	for (int i = 0; i < PROFILES; i++) {
+	for (int i = 0; i < DAMAGED_PROFILES; i++) {
 		AUTO(profile_freep) struct profile *p = stored_profile((uint64_t)i % 7, NOW_MS - i * 60000);
 
 		stored_add(t, p, i % 2 ? "web" : "db");
@@ -62,15 +49,8 @@ static void make_store(struct stored *t)
 	profilestore_close(t->s);
 	t->s = NULL;
 	path = mem_printf("%s/profiles.db", t->dir);
-	whole.size = 0;
-	assert_done(file_read(path, MIB(64), &whole, &err));
-}
-
-static void remove_file(const struct stored *t, const char *name)
-{
-	AUTO(mem_freep) char *path = mem_printf("%s/%s", t->dir, name);
-
-	unlink(path);
+	damaged_file.size = 0;
+	assert_done(file_read(path, MIB(64), &damaged_file, &err));
 }
 
 /* The folder as it was, with @size bytes of the file. */
@@ -80,8 +60,8 @@ static void put_file(const struct stored *t, size_t size)
 	AUTO(mem_freep) char *command = mem_printf("rm -rf %s/profiles.db*", t->dir);
 
 	assert_int_equal(system(command), 0);
-	test_file_write(path, whole.p, size);
-	n_notices = 0;
+	test_file_write(path, damaged_file.p, size);
+	damaged_n_notices = 0;
 }
 
 /* Open it and ask. Returns how many profiles there are. */
@@ -97,7 +77,7 @@ static uint64_t check_answers(struct stored *t, const char *what, size_t at)
 		fail_msg("%s at %zu: not opened: %s", what, at, err.text);
 	profilestore_stats(t->s, &st);
 	text = all_text(t, &n);
-	if (strcmp(text, right_text) != 0 && (!st.n_set_aside || !n_notices || !st.set_aside_why[0]))
+	if (strcmp(text, right_text) != 0 && (!st.n_set_aside || !damaged_n_notices || !st.set_aside_why[0]))
 		fail_msg("%s at %zu: a wrong answer, and no report", what, at);
 	n_lost = st.n_lost;
 	n_kept = st.n_profiles;
@@ -133,10 +113,10 @@ static void a_flipped_byte_is_no_wrong_answer(void **state)
 		size_t at;
 
 		test_fill(random, sizeof(random), (uint32_t)i);
-		at = random[0] % (i % 8 ? whole.size : 100);
-		whole.p[at] ^= (uint8_t)(1u << random[1] % 8);
-		put_file(&t, whole.size);
-		whole.p[at] ^= (uint8_t)(1u << random[1] % 8);
+		at = random[0] % (i % 8 ? damaged_file.size : 100);
+		damaged_file.p[at] ^= (uint8_t)(1u << random[1] % 8);
+		put_file(&t, damaged_file.size);
+		damaged_file.p[at] ^= (uint8_t)(1u << random[1] % 8);
 		kept += check_answers(&t, "flip", at);
 	}
 	/* Nearly everything is saved: one byte is a row or two. */
@@ -155,12 +135,12 @@ static void profiles_lost_in_the_repair_are_reported(void **state)
 	uint64_t n, n_lost_all = 0;
 
 	make_store(&t);
-	for (size_t at = 8192; at < whole.size; at += 8192) {
+	for (size_t at = 8192; at < damaged_file.size; at += 8192) {
 		for (size_t i = 0; i < ARRAY_SIZE(flips); i++)
-			whole.p[at + flips[i]] ^= 1;
-		put_file(&t, whole.size);
+			damaged_file.p[at + flips[i]] ^= 1;
+		put_file(&t, damaged_file.size);
 		for (size_t i = 0; i < ARRAY_SIZE(flips); i++)
-			whole.p[at + flips[i]] ^= 1;
+			damaged_file.p[at + flips[i]] ^= 1;
 		n = check_answers(&t, "three flips", at);
 		if (n_kept + n_lost < n_stored || (n < n_all && !n_damaged))
 			fail_msg("at %zu: %llu profiles are kept, %llu are said to be lost, %llu in the "
@@ -177,36 +157,6 @@ static void profiles_lost_in_the_repair_are_reported(void **state)
 	stored_done(&t);
 }
 
-/* Flip bits of each text "service = web" in the file, and of a byte elsewhere in its page, so that it cannot be corrected. */
-static void flip_labels(void)
-{
-	static const char label[] = "\x07service\x03web";
-	const size_t size = sizeof(label) - 1;
-	const uint8_t *at;
-
-	for (size_t from = 0; (at = memmem(whole.p + from, whole.size - from, label, size));) {
-		size_t off = (size_t)(at - whole.p);
-
-		whole.p[off + size - 1] ^= 1;
-		whole.p[off / 8192 * 8192 + 3000] ^= 1;
-		from = off + size;
-	}
-}
-
-/* The store, which is opened, has no other labels than it was given. */
-static void check_labels(struct stored *t)
-{
-	struct profilestore_range all = { NULL, 0, INT64_MAX, 0 };
-	struct profilestore_list *list;
-	struct err err = { 0 };
-
-	assert_done(profilestore_label_values(t->s, &all, STR("service"), &list, &err));
-	for (size_t i = 0; i < list->n; i++)
-		if (!str_eq(list->v[i], STR("db")) && !str_eq(list->v[i], STR("web")))
-			fail_msg("a label is wrong: " STR_FMT, STR_ARG(list->v[i]));
-	free(list);
-}
-
 /* Series have no digest of their own. */
 static void labels_of_a_damaged_page_are_no_wrong_answer(void **state)
 {
@@ -215,19 +165,19 @@ static void labels_of_a_damaged_page_are_no_wrong_answer(void **state)
 	uint64_t n;
 
 	make_store(&t);
-	flip_labels();
+	damaged_flip_labels();
 	/* Also with the first page lost, where the rows of all leaves are read. */
 	for (int first_page = 1; first_page >= 0; first_page--) {
-		put_file(&t, whole.size);
+		put_file(&t, damaged_file.size);
 		stored_open_there(&t);
-		check_labels(&t);
+		damaged_check_labels(&t);
 		profilestore_stats(t.s, &st);
 		free(all_text(&t, &n));
 		assert_true(st.n_lost > 0);
 		assert_int_equal(st.n_profiles + st.n_lost, n_stored);
 		assert_in_range(n + n_damaged, n_all, n_stored);
 		profilestore_close(TAKE(t.s));
-		memset(whole.p, 0, 8192);
+		memset(damaged_file.p, 0, 8192);
 	}
 	free(right_text);
 	stored_done(&t);
@@ -239,13 +189,13 @@ static void labels_beside_a_damaged_header_are_no_wrong_answer(void **state)
 	struct stored t = { 0 };
 
 	make_store(&t);
-	flip_labels();
+	damaged_flip_labels();
 	for (int i = 0; i < 8; i++) {
-		whole.p[20] ^= 1 << i;
-		put_file(&t, whole.size);
-		whole.p[20] ^= 1 << i;
+		damaged_file.p[20] ^= 1 << i;
+		put_file(&t, damaged_file.size);
+		damaged_file.p[20] ^= 1 << i;
 		stored_open_there(&t);
-		check_labels(&t);
+		damaged_check_labels(&t);
 		profilestore_close(TAKE(t.s));
 	}
 	free(right_text);
@@ -286,9 +236,9 @@ static void leave_old_labels(struct stored *t)
 			    "PRAGMA wal_checkpoint(TRUNCATE)",
 			    &err));
 	db_close(db);
-	whole.size = 0;
-	assert_done(file_read(path, MIB(64), &whole, &err));
-	assert_non_null(memmem(whole.p, whole.size, "\x07service\x03old", 12));
+	damaged_file.size = 0;
+	assert_done(file_read(path, MIB(64), &damaged_file, &err));
+	assert_non_null(memmem(damaged_file.p, damaged_file.size, "\x07service\x03old", 12));
 }
 
 static void labels_of_free_pages_are_no_answer(void **state)
@@ -300,16 +250,16 @@ static void labels_of_free_pages_are_no_answer(void **state)
 
 	make_store(&t);
 	leave_old_labels(&t);
-	flip_labels();
+	damaged_flip_labels();
 	for (int first_page = 1; first_page >= 0; first_page--) {
-		put_file(&t, whole.size);
+		put_file(&t, damaged_file.size);
 		stored_open_there(&t);
 		assert_done(profilestore_label_values(t.s, &all, STR("service"), &list, &err));
 		for (size_t i = 0; i < list->n; i++)
 			assert_false(str_eq(list->v[i], STR("old")));
 		free(list);
 		profilestore_close(TAKE(t.s));
-		memset(whole.p, 0, 8192);
+		memset(damaged_file.p, 0, 8192);
 	}
 	free(right_text);
 	stored_done(&t);
@@ -320,19 +270,19 @@ static void a_cut_or_zeroed_file_is_no_wrong_answer(void **state)
 	struct stored t = { 0 };
 
 	make_store(&t);
-	for (size_t size = 0; size < whole.size; size += size < 8192 ? 3000 : 40001) {
+	for (size_t size = 0; size < damaged_file.size; size += size < 8192 ? 3000 : 40001) {
 		put_file(&t, size);
 		/* Also without the page that has the number of profiles. An empty file is reported as a missing one. */
 		if (check_answers(&t, "cut", size) < n_all && size)
 			assert_true(n_damaged > 0 && n_lost > 0);
 	}
-	for (size_t at = 0; at < whole.size; at += 8192) {
+	for (size_t at = 0; at < damaged_file.size; at += 8192) {
 		uint8_t page[8192];
 
-		memcpy(page, whole.p + at, sizeof(page));
-		memset(whole.p + at, 0, sizeof(page));
-		put_file(&t, whole.size);
-		memcpy(whole.p + at, page, sizeof(page));
+		memcpy(page, damaged_file.p + at, sizeof(page));
+		memset(damaged_file.p + at, 0, sizeof(page));
+		put_file(&t, damaged_file.size);
+		memcpy(damaged_file.p + at, page, sizeof(page));
 		check_answers(&t, "zeros", at);
 	}
 	free(right_text);
@@ -347,25 +297,26 @@ static void a_wrong_byte_beside_a_damaged_page_costs_nothing(void **state)
 	size_t series;
 
 	make_store(&t);
-	series = (size_t)((uint8_t *)memmem(whole.p, whole.size, label, sizeof(label) - 1) - whole.p);
-	for (size_t at = 0; at < whole.size; at += 8192) {
+	series = (size_t)((uint8_t *)memmem(damaged_file.p, damaged_file.size, label, sizeof(label) - 1) -
+			  damaged_file.p);
+	for (size_t at = 0; at < damaged_file.size; at += 8192) {
 		uint8_t page[8192];
 		uint64_t lost[2];
 
 		if (at == series - series % 8192)
 			continue;
-		memcpy(page, whole.p + at, sizeof(page));
-		memset(whole.p + at, 0, sizeof(page));
+		memcpy(page, damaged_file.p + at, sizeof(page));
+		memset(damaged_file.p + at, 0, sizeof(page));
 		for (int wrong = 0; wrong < 2; wrong++) {
-			whole.p[series] ^= wrong ? 1 : 0;
-			put_file(&t, whole.size);
+			damaged_file.p[series] ^= wrong ? 1 : 0;
+			put_file(&t, damaged_file.size);
 			check_answers(&t, "zeros", at);
 			lost[wrong] = n_lost;
 			assert_int_equal(n_kept + n_lost, n_stored);
 		}
 		assert_int_equal(lost[1], lost[0]);
-		whole.p[series] ^= 1;
-		memcpy(whole.p + at, page, sizeof(page));
+		damaged_file.p[series] ^= 1;
+		memcpy(damaged_file.p + at, page, sizeof(page));
 	}
 	free(right_text);
 	stored_done(&t);
@@ -386,10 +337,10 @@ static void profiles_that_only_the_counter_has_are_lost(void **state)
 		db, "DELETE FROM profile WHERE id IN (SELECT id FROM profile ORDER BY id DESC LIMIT 3)",
 		&err));
 	db_close(db);
-	whole.size = 0;
-	assert_done(file_read(path, MIB(64), &whole, &err));
-	memset(whole.p + 8192, 0, 8192);
-	put_file(&t, whole.size);
+	damaged_file.size = 0;
+	assert_done(file_read(path, MIB(64), &damaged_file, &err));
+	memset(damaged_file.p + 8192, 0, 8192);
+	put_file(&t, damaged_file.size);
 	check_answers(&t, "zeros", 8192);
 	assert_int_equal(n_lost, 3);
 	assert_int_equal(n_kept, n_stored - 3);
@@ -446,7 +397,7 @@ static void a_row_with_a_wrong_number_is_lost(void **state)
 	make_store(&t);
 	path = mem_printf("%s/profiles.db", t.dir);
 	for (int kind = SEGMENT_STRINGS; kind < SEGMENT_NAMES; kind++) {
-		put_file(&t, whole.size);
+		put_file(&t, damaged_file.size);
 		assert_done(db_open(path, &unchecked, &db, &err));
 		sql = mem_printf(
 			"UPDATE segment SET id = id + (1 << 30) WHERE id = (SELECT max(id) FROM segment"
@@ -469,242 +420,19 @@ static void a_missing_database_is_not_begun_anew_silently(void **state)
 	struct profilestore_stats st;
 
 	make_store(&t);
-	remove_file(&t, "profiles.db");
-	n_notices = 0;
+	damaged_remove(&t, "profiles.db");
+	damaged_n_notices = 0;
 	stored_again(&t);
 	profilestore_stats(t.s, &st);
-	assert_true(n_notices > 0);
+	assert_true(damaged_n_notices > 0);
 	assert_int_equal(st.n_set_aside, 1);
 	assert_non_null(strstr(st.set_aside_why, "is missing"));
 	/* Told once. */
-	n_notices = 0;
+	damaged_n_notices = 0;
 	stored_again(&t);
-	assert_int_equal(n_notices, 0);
+	assert_int_equal(damaged_n_notices, 0);
 	free(right_text);
 	stored_done(&t);
-}
-
-/* The process is killed, and a byte of its WAL flips. */
-static void profiles_in_a_damaged_wal_are_kept(void **state)
-{
-	struct stored t = { 0 };
-	AUTO(mem_freep) char *wal = NULL;
-	AUTO(buf_done) struct buf b = { 0 };
-	struct profilestore_merged m;
-	struct profilestore_stats st;
-	struct err err = { 0 };
-	int status;
-	pid_t child;
-
-	t.o.notice = note;
-	stored_open(&t);
-	profilestore_close(t.s);
-	t.s = NULL;
-	child = fork();
-	if (!child) {
-		stored_open_there(&t);
-		for (int i = 0; i < PROFILES; i++)
-			stored_add(&t, stored_profile((uint64_t)i % 7, NOW_MS - i * 60000), "a");
-		_exit(0);
-	}
-	assert_int_equal(waitpid(child, &status, 0), child);
-	assert_int_equal(status, 0);
-	wal = mem_printf("%s/profiles.db-wal", t.dir);
-	assert_done(file_read(wal, MIB(64), &b, &err));
-	b.p[b.size / 2] ^= 1;
-	test_file_write(wal, b.p, b.size);
-	n_notices = 0;
-	stored_open_there(&t);
-	assert_true(n_notices > 0);
-	profilestore_stats(t.s, &st);
-	assert_int_equal(st.n_set_aside, 1);
-	assert_non_null(strstr(st.set_aside_why, "profiles.db-wal"));
-	m = stored_merge(&t, CPU, 0, INT64_MAX);
-	/* A page of small rows at most. */
-	print_message("%llu of them are kept\n", (unsigned long long)st.n_profiles);
-	assert_true(st.n_profiles > 0 && m.n_profiles > 0);
-	profile_free(m.profile);
-	stored_done(&t);
-}
-
-/* A process that is killed after it has added profiles, and a checkpoint; *ret: how many are stored. */
-static void add_and_die(struct stored *t, bool copy, struct profilestore_stats *ret)
-{
-	struct profilestore_stats *shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE,
-						 MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	int status;
-	pid_t child;
-
-	t->o.notice = note;
-	stored_open(t);
-	profilestore_close(TAKE(t->s));
-	child = fork();
-	if (!child) {
-		stored_open_there(t);
-		for (int i = 0; i < PROFILES; i++)
-			stored_add(t, stored_profile((uint64_t)i % 7, NOW_MS - i * 60000), "a");
-		profilestore_stats(t->s, shared);
-		_exit(copy && db_checkpoint(t->s->db, NULL) != 0);
-	}
-	assert_int_equal(waitpid(child, &status, 0), child);
-	assert_int_equal(status, 0);
-	*ret = *shared;
-	munmap(shared, sizeof(*shared));
-	n_notices = 0;
-}
-
-/* A checkpoint has copied all of it: its first frames are older than the database. */
-static void a_damaged_wal_that_was_copied_costs_nothing(void **state)
-{
-	for (int index = 0; index < 2; index++) {
-		AUTO(buf_done) struct buf b = { 0 };
-		AUTO(mem_freep) char *wal = NULL;
-		struct stored t = { 0 };
-		struct profilestore_stats before, st;
-		struct err err = { 0 };
-
-		add_and_die(&t, true, &before);
-		wal = mem_printf("%s/profiles.db-wal", t.dir);
-		assert_done(file_read(wal, MIB(64), &b, &err));
-		b.p[b.size / 2] ^= 1;
-		test_file_write(wal, b.p, b.size);
-		if (!index)
-			remove_file(&t, "profiles.db-shm");
-		stored_open_there(&t);
-		assert_int_equal(n_notices, 1);
-		profilestore_stats(t.s, &st);
-		assert_int_equal(st.n_profiles, before.n_profiles);
-		assert_int_equal(st.n_lost, 0);
-		assert_int_equal(st.n_set_aside, 1);
-		stored_done(&t);
-	}
-}
-
-/* Nothing tells how many. */
-static void profiles_in_a_wal_that_is_gone_are_lost(void **state)
-{
-	struct stored t = { 0 };
-	struct profilestore_stats before, st;
-	struct profilestore_merged m;
-
-	add_and_die(&t, false, &before);
-	remove_file(&t, "profiles.db-wal");
-	stored_open_there(&t);
-	assert_true(n_notices > 0);
-	profilestore_stats(t.s, &st);
-	assert_true(st.n_profiles < before.n_profiles);
-	assert_true(st.n_lost > 0);
-	m = stored_merge(&t, CPU, 0, INT64_MAX);
-	assert_true(m.n_damaged > 0);
-	profile_free(m.profile);
-	stored_done(&t);
-}
-
-/* All of the first page is damaged (0), or @flips bytes of it; a crash has left the latest profiles in a WAL that lacks it. */
-static void damage_first_page_beside_a_wal(size_t flips)
-{
-	struct stored t = { .o.notice = note };
-	AUTO(mem_freep) char *path = NULL;
-	AUTO(buf_done) struct buf b = { 0 };
-	struct profilestore_stats before, st;
-	struct err err = { 0 };
-	int status;
-	pid_t child;
-
-	stored_open(&t);
-	for (int i = 0; i < PROFILES; i++) {
-		AUTO(profile_freep)
-		struct profile *p = stored_profile((uint64_t)i % 7, NOW_MS - i * 60000 - 7);
-
-		stored_add(&t, p, "a");
-	}
-	profilestore_stats(t.s, &before);
-	profilestore_close(TAKE(t.s));
-	child = fork();
-	if (!child) {
-		stored_open_there(&t);
-		stored_add(&t, stored_profile(0, NOW_MS), "a");
-		profilestore_stats(t.s, &st);
-		_exit((int)(st.n_profiles - before.n_profiles));
-	}
-	assert_int_equal(waitpid(child, &status, 0), child);
-	assert_true(WIFEXITED(status) && WEXITSTATUS(status) > 0);
-	path = mem_printf("%s/profiles.db", t.dir);
-	assert_done(file_read(path, MIB(64), &b, &err));
-	for (size_t i = 0; i < flips; i++)
-		b.p[18 + 300 * i] ^= 1;
-	if (!flips)
-		memset(b.p, 0, 8192);
-	test_file_write(path, b.p, b.size);
-	n_notices = 0;
-	stored_open_there(&t);
-	assert_true(n_notices > 0);
-	profilestore_stats(t.s, &st);
-	assert_int_equal(st.n_profiles, before.n_profiles + (uint64_t)WEXITSTATUS(status));
-	assert_int_equal(st.n_lost, 0);
-	stored_done(&t);
-}
-
-static void profiles_in_a_wal_beside_a_damaged_first_page_are_kept(void **state)
-{
-	for (size_t flips = 0; flips < 4; flips++)
-		damage_first_page_beside_a_wal(flips);
-}
-
-/*
- * A crash has left a WAL. The header of the file says that pages have no digests, and bits of labels have flipped: in the WAL
- * (then it lacks the first page), or (@in_file) in the file, and the WAL has the first page.
- */
-static void damage_header_and_labels(bool in_file)
-{
-	struct stored t = { .o.notice = note };
-	AUTO(mem_freep) char *path = NULL, *wal = NULL;
-	struct err err = { 0 };
-	int status;
-	pid_t child;
-
-	stored_open(&t);
-	for (int i = 0; i < PROFILES; i++) {
-		AUTO(profile_freep)
-		struct profile *p = stored_profile((uint64_t)i % 7, NOW_MS - i * 60000 - 7);
-
-		stored_add(&t, p, in_file ? "web" : "db");
-	}
-	profilestore_close(TAKE(t.s));
-	child = fork();
-	if (!child) {
-		stored_open_there(&t);
-		for (int i = 0; i < (in_file ? 8 * PROFILES : 1); i++)
-			stored_add(&t, stored_profile((uint64_t)i % 7, NOW_MS - i * 60000),
-				   in_file ? "db" : "web");
-		_exit(0);
-	}
-	assert_int_equal(waitpid(child, &status, 0), child);
-	assert_int_equal(status, 0);
-	path = mem_printf("%s/profiles.db", t.dir);
-	wal = mem_printf("%s-wal", path);
-	whole.size = 0;
-	assert_done(file_read(in_file ? path : wal, MIB(64), &whole, &err));
-	flip_labels();
-	test_file_write(in_file ? path : wal, whole.p, whole.size);
-	whole.size = 0;
-	assert_done(file_read(path, MIB(64), &whole, &err));
-	assert_int_equal(whole.p[20], 8);
-	whole.p[20] = 0;
-	test_file_write(path, whole.p, whole.size);
-	stored_open_there(&t);
-	check_labels(&t);
-	stored_done(&t);
-}
-
-static void labels_in_a_wal_beside_a_damaged_header_are_no_wrong_answer(void **state)
-{
-	damage_header_and_labels(false);
-}
-
-static void labels_in_a_file_whose_first_page_is_in_the_wal_are_no_wrong_answer(void **state)
-{
-	damage_header_and_labels(true);
 }
 
 /* ---- jobs of one transaction ---- */
@@ -743,7 +471,7 @@ static void damage_fails_only_jobs_that_cannot_be_repeated(void **state)
 	atomic_bool open = false;
 	struct counted_job first = { .gate = &open }, once = { 0 }, again = { .n_failures = 1 };
 	struct counted_job *all[] = { &first, &once, &again };
-	struct stored t = { .o.notice = note };
+	struct stored t = { .o.notice = damaged_note };
 
 	stored_open(&t);
 	again.job.again = true;
@@ -780,12 +508,6 @@ int main(void)
 		cmocka_unit_test(a_profile_with_an_unknown_stack_is_lost),
 		cmocka_unit_test(a_row_with_a_wrong_number_is_lost),
 		cmocka_unit_test(a_missing_database_is_not_begun_anew_silently),
-		cmocka_unit_test(profiles_in_a_damaged_wal_are_kept),
-		cmocka_unit_test(a_damaged_wal_that_was_copied_costs_nothing),
-		cmocka_unit_test(profiles_in_a_wal_that_is_gone_are_lost),
-		cmocka_unit_test(profiles_in_a_wal_beside_a_damaged_first_page_are_kept),
-		cmocka_unit_test(labels_in_a_wal_beside_a_damaged_header_are_no_wrong_answer),
-		cmocka_unit_test(labels_in_a_file_whose_first_page_is_in_the_wal_are_no_wrong_answer),
 		cmocka_unit_test(damage_fails_only_jobs_that_cannot_be_repeated),
 	};
 
