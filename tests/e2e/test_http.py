@@ -166,7 +166,8 @@ def test_refusals_are_counted_by_their_status(serve):
     }
     for status, (kind, request) in cases.items():
         assert status_of(raw(s, request)) == status
-        assert s.metric(rf'http_responses_transfer_bytes_count\{{code="{status}",type="{kind}"\}}') == 1
+        # Counted after the reply.
+        s.wait(lambda: s.metric(rf'http_responses_transfer_bytes_count\{{code="{status}",type="{kind}"\}}') == 1, f"count of {status}")
     assert 'code="0"' not in s.get("/metrics").body.decode()
     requests = json.loads(s.get("/api/status").body)["requests"]
     assert (requests["refused"], requests["failed"]) == (len(cases), 0)
