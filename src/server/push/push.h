@@ -9,7 +9,7 @@
  *   owner.c    who may replace an object
  *   check.c    is it the kind of file that the path names?
  *   reply.c    replies with their headers
- *   want.c     POST /push/want: which of many files the server wants
+ *   want.c     POST /push/want: which of many files the server wants; want_list.c: the list in JSON
  *   debuginfo_v1.c   Pyroscope's DebuginfoService, calls of Connect
  *   parca_debuginfo.c   Parca's DebuginfoService: calls, and a URL to upload to
  *   pass.c       the right to use such a URL
@@ -212,7 +212,7 @@ void push_commit(struct server *s, struct push_request *pr, struct store_put *pu
 /* The outcome of a push that has failed with @r: STORE_FULL, or negative. */
 void push_failure(const char *what, int r, const struct err *err, struct arena *a, struct push_outcome *ret);
 
-/* ---- want.c ---- */
+/* ---- want_list.c ---- */
 
 /* Parse a want list; calls fn for each entry. ERR_INVALID, ERR_LIMIT. For fuzzing. */
 int want_parse(struct bytes body,

@@ -30,7 +30,8 @@ static void reply_with(struct request *req, unsigned status, const char *result,
 {
 	if (req->reply)
 		return;
-	if (req->route->handler == &parca_upload_post) {
+	/* Only parca_upload.c's route has it. */
+	if (req->route->flags & HTTP_CONNECT) {
 		reply_to_call(req, req->own, status, text);
 		return;
 	}
