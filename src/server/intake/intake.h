@@ -76,7 +76,6 @@ int take_foreign(struct api *a, struct profile *p, const struct profilestore_lab
  */
 int take_end(struct api *a, int r, void (*answer)(struct api *a, const struct profilestore_receipt *r),
 	     struct err *err);
-void take_free(struct take *t); /* takes NULL */
 
 /* ---- wanted.c ---- */
 

@@ -8,7 +8,6 @@
 #include "profile/input.h"
 #include "profilestore/type.h"
 #include "server/intake/intake.h"
-#include "server/rpc/rpc.h"
 
 #include <stdlib.h>
 #include "base/vec.h"
@@ -32,6 +31,15 @@ struct take {
 	void (*answer)(struct api *a, const struct profilestore_receipt *r);
 };
 
+static void take_free(struct take *t)
+{
+	for (size_t i = 0; i < t->n; i++)
+		profile_free(t->profiles[i]);
+	free(t->profiles);
+	profilestore_batch_done(&t->batch);
+	pthread_mutex_destroy(&t->lock);
+}
+
 static struct take *take_of(struct api *a)
 {
 	if (!a->take) {
@@ -39,20 +47,10 @@ static struct take *take_of(struct api *a)
 		a->take->a = a;
 		a->take->n_open = 1;
 		a->take->sum.duplicate = true;
+		a->take_free = take_free;
 		pthread_mutex_init(&a->take->lock, NULL);
 	}
 	return a->take;
-}
-
-void take_free(struct take *t)
-{
-	if (!t)
-		return;
-	for (size_t i = 0; i < t->n; i++)
-		profile_free(t->profiles[i]);
-	free(t->profiles);
-	profilestore_batch_done(&t->batch);
-	pthread_mutex_destroy(&t->lock);
 }
 
 /* ---- reading ---- */
@@ -68,7 +66,8 @@ struct profile_limits take_limits(struct api *a)
 {
 	struct profile_limits limits = take_limits_of(&a->memory);
 
-	limits.max_size = rpc_max_profile(a);
+	if (a->form)
+		limits.max_size = a->form->max_profile(a);
 	return limits;
 }
 
@@ -250,7 +249,8 @@ int take_end(struct api *a, int r, void (*answer)(struct api *a, const struct pr
 
 	/* The body is not needed any more; free it for other requests. */
 	body_drop(a->req);
-	rpc_drop(a);
+	if (a->form)
+		a->form->drop(a);
 	pthread_mutex_lock(&t->lock);
 	t->answer = answer;
 	if (r < 0 && !t->store_failed) {

@@ -2,8 +2,7 @@
 /*
  * Profiles over HTTP: a request from its headers to its reply.
  */
-#include "server/intake/intake.h"
-#include "server/rpc/rpc.h"
+#include "server/profiles/profiles.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -139,7 +138,8 @@ static void reply_usual_headers(struct api *a)
 {
 	struct request *req = a->req;
 
-	rpc_reply_headers(a);
+	if (a->form)
+		a->form->reply_headers(a);
 	if (a->note)
 		http_reply_header(req->reply, "X-LODE-NOTE", a->note);
 	if (a->filename) {
@@ -176,7 +176,7 @@ static void reply_out(struct api *a)
 	bool get = !a->post;
 	const char *coding = NULL;
 	char etag[ETAG_SIZE];
-	int r = rpc_reply(a, &err);
+	int r = a->form ? a->form->reply(a, &err) : 0;
 
 	if (r < 0 || buf_check(&a->out, &err) < 0) {
 		reply_error(a, &err);
@@ -194,7 +194,7 @@ static void reply_out(struct api *a)
 
 		request_reply_body(req, 304, &none, type, false);
 	} else {
-		coding = get || (a->call && !rpc_is_framed(a)) ? compress_out(a) : NULL;
+		coding = get || (a->form && !a->form->is_packed(a)) ? compress_out(a) : NULL;
 		/* From here on it is memory of a reply, not of a query. */
 		buf_meter(&a->out, NULL);
 		if (!request_reply_body(req, a->status ? a->status : 200, &a->out, type, !get))
@@ -309,7 +309,8 @@ static void api_done(struct request *req)
 
 	if (!a)
 		return;
-	take_free(a->take);
+	if (a->take)
+		a->take_free(a->take);
 	for (size_t i = 0; i < ARRAY_SIZE(a->selectors); i++)
 		selector_free(a->selectors[i]);
 	buf_done(&a->out);

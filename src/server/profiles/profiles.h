@@ -58,6 +58,23 @@ struct api_query {
 	int64_t wait_ms; /* the longest wait for names */
 };
 
+/*
+ * How the messages of a request and its reply are wrapped: as of a call of a protobuf service (server/rpc/). Without it they
+ * are the bodies themselves.
+ */
+struct api_form {
+	/* Bring a->out and a->spool into the form of the reply. */
+	int (*reply)(struct api *a, struct err *err);
+	/* Headers and trailers of that reply. */
+	void (*reply_headers)(struct api *a);
+	/* It compresses messages by itself. */
+	bool (*is_packed)(const struct api *a);
+	/* Bytes that a compressed profile of the request may become. */
+	uint64_t (*max_profile)(const struct api *a);
+	/* The request's message has been read: free its memory. */
+	void (*drop)(struct api *a);
+};
+
 struct api {
 	struct request *req; /* NULL: in fuzzing */
 	struct arena *arena;
@@ -86,11 +103,13 @@ struct api {
 	uint64_t n_namings;     /* at the last merge */
 	bool looked;
 	struct selector *selectors[2];
-	const struct api_query *query; /* during api_merge(); NULL: it is in the parameters */
-	struct budget_hold memory;     /* of its profiles, or of its query and the reply */
-	struct otlp_result *otlp;      /* of a request of OTLP */
-	struct take *take;             /* NULL: it sends no profiles. Guarded by its own lock */
-	struct rpc_call *call;         /* NULL: it is no call of a protobuf service (server/rpc/) */
+	const struct api_query *query;     /* during api_merge(); NULL: it is in the parameters */
+	struct budget_hold memory;         /* of its profiles, or of its query and the reply */
+	struct otlp_result *otlp;          /* of a request of OTLP */
+	struct take *take;                 /* NULL: it sends no profiles. Guarded by its own lock */
+	void (*take_free)(struct take *t); /* of `take` */
+	const struct api_form *form;       /* NULL: none */
+	struct rpc_call *call;             /* of the form */
 };
 
 /* ---- handlers ---- */

@@ -86,24 +86,6 @@ static void grpc_begin(struct request *req, struct api *a, struct rpc_call *call
 		call->timeout_ms = MAX(call->timeout_ms, 1);
 }
 
-static void rpc_begin(struct request *req)
-{
-	struct rpc_call *call;
-	struct api *a;
-
-	profiles_post.begin(req);
-	if (req->reply)
-		return;
-	a = req->own;
-	a->call = call = ARENA_NEW(a->arena, struct rpc_call);
-	call->method = req->route->arg;
-	call->form = grpc_form_of(req->conn);
-	if (call->form)
-		grpc_begin(req, a, call);
-	else
-		connect_begin(req, a, call);
-}
-
 /* ---- the request's message ---- */
 
 /* A message that is too large is refused by the length before it, and none of it is collected. */
@@ -152,9 +134,9 @@ static uint64_t rpc_max_decoded(const struct api *a)
 	return a->req->route->body == &query_body ? API_MAX_QUERY : API_MAX_DECODED;
 }
 
-uint64_t rpc_max_profile(const struct api *a)
+static uint64_t rpc_max_profile(const struct api *a)
 {
-	uint64_t packed = a->call ? a->call->packed_size : 0;
+	uint64_t packed = a->call->packed_size;
 
 	return packed ? MIN(MAX(INNER_LEAST, packed * GZIP_MOST), API_MAX_DECODED) : API_MAX_DECODED;
 }
@@ -274,12 +256,10 @@ int rpc_run(struct api *a, struct err *err)
 	return call->method->run(a, call->request, &a->out, err);
 }
 
-void rpc_drop(struct api *a)
+static void rpc_drop(struct api *a)
 {
 	struct rpc_call *call = a->call;
 
-	if (!call)
-		return;
 	buf_done(&call->plain);
 	buf_done(&call->binary);
 	call->request = (struct bytes){ 0 };
@@ -386,11 +366,11 @@ static int reply_of_spool(struct api *a, struct err *err)
 	return spool_add(&a->spool, buf_bytes(&end), err);
 }
 
-int rpc_reply(struct api *a, struct err *err)
+static int rpc_reply(struct api *a, struct err *err)
 {
-	if (a->call && a->spool.filed && reply_of_spool(a, err) < 0)
+	if (a->spool.filed && reply_of_spool(a, err) < 0)
 		return -1;
-	if (!a->call || a->spool.filed || (!a->call->json && !a->call->form))
+	if (a->spool.filed || (!a->call->json && !a->call->form))
 		return 0;
 	if (buf_check(&a->out, err) < 0 || (a->call->json && reply_to_json(a, err) < 0))
 		return -1;
@@ -404,11 +384,11 @@ static void grpc_headers(enum grpc_form form, struct http_reply *r)
 		http_reply_trailer(r, "grpc-status", "0");
 }
 
-void rpc_reply_headers(struct api *a)
+static void rpc_reply_headers(struct api *a)
 {
 	struct rpc_call *call = a->call;
 
-	if (!call || !call->form)
+	if (!call->form)
 		return;
 	grpc_headers(call->form, a->req->reply);
 	if (call->coding)
@@ -417,7 +397,7 @@ void rpc_reply_headers(struct api *a)
 
 bool rpc_is_framed(const struct api *a)
 {
-	return a->call && a->call->form;
+	return a->call->form;
 }
 
 void rpc_reply_message(struct request *req, struct bytes message)
@@ -439,6 +419,33 @@ void rpc_reply_message(struct request *req, struct bytes message)
 		grpc_headers(form, req->reply);
 }
 
+/* ---- handler ---- */
+
+static const struct api_form call_form = { .reply = rpc_reply,
+					   .reply_headers = rpc_reply_headers,
+					   .is_packed = rpc_is_framed,
+					   .max_profile = rpc_max_profile,
+					   .drop = rpc_drop };
+
+static void rpc_begin(struct request *req)
+{
+	struct rpc_call *call;
+	struct api *a;
+
+	profiles_post.begin(req);
+	if (req->reply)
+		return;
+	a = req->own;
+	a->call = call = ARENA_NEW(a->arena, struct rpc_call);
+	a->form = &call_form;
+	call->method = req->route->arg;
+	call->form = grpc_form_of(req->conn);
+	if (call->form)
+		grpc_begin(req, a, call);
+	else
+		connect_begin(req, a, call);
+}
+
 static enum http_next rpc_work(struct request *req)
 {
 	return profiles_post.run(req);
@@ -446,8 +453,10 @@ static enum http_next rpc_work(struct request *req)
 
 static void rpc_end(struct request *req)
 {
-	if (req->own)
-		rpc_drop(req->own);
+	struct api *a = req->own;
+
+	if (a && a->call)
+		rpc_drop(a);
 	profiles_post.done(req);
 }
 

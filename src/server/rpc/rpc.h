@@ -116,8 +116,6 @@ struct rpc_method {
 		{ .args = "*", .run = rpc_run, .storeless = true }, &(in), &(out), .run = fn \
 	}
 int rpc_run(struct api *a, struct err *err); /* of all api_routes of calls */
-/* Bytes that a compressed profile of the request may become; of any request. */
-uint64_t rpc_max_profile(const struct api *a);
 
 extern const struct http_handler rpc_post;
 
@@ -126,15 +124,7 @@ extern const struct http_handler rpc_post;
 extern const struct http_handler reflection_post;
 extern const struct rpc_method reflection_v1, reflection_v1alpha; /* of the rows, for their descriptions */
 
-/* For profiles.c: bring a->out into the form of the reply. */
-int rpc_reply(struct api *a, struct err *err);
-/* Its reply is in frames of gRPC. */
-bool rpc_is_framed(const struct api *a);
-/* Trailers and headers of its reply, which was sent as a->out. */
-void rpc_reply_headers(struct api *a);
-/* The request's message has been read: free its memory. */
-void rpc_drop(struct api *a);
-
+bool rpc_is_framed(const struct api *a); /* its reply is in frames of gRPC */
 /*
  * For handlers of their own that are called by gRPC or gRPC-Web: make the reply of one message in binary. Refusals are
  * made by request_refuse().
