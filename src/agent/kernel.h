@@ -20,7 +20,7 @@ enum kernel_state {
 };
 
 struct kernel_symbol {
-	struct str name, module; /* module empty: the kernel itself. Valid until the next kernel_refresh() */
+	struct str name, module; /* module empty: the kernel itself. Valid until kernel_names_refresh() */
 	uint64_t start;
 };
 

@@ -40,7 +40,7 @@ struct recent_process {
 	unsigned n_execs; /* until then */
 	char comm[RECENT_COMM];
 	struct recent_map {
-		struct maps_line line; /* its path is in recent_process.paths; see recent_path() */
+		struct maps_line line; /* its path is in recent_process.paths; see recent_line() */
 		size_t path_at;
 		int64_t time_ns;
 	} maps[RECENT_MAX_MAPS]; /* rising, not overlapping */

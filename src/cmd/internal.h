@@ -215,6 +215,8 @@ int options_read(const struct command *cmd, int argc, char **argv, struct settin
 int config_read_file(const struct command *cmd, const char *path, struct settings *s, struct err *err);
 int config_read_environment(const struct command *cmd, struct settings *s, struct err *err);
 
+/* ---- help.c ---- */
+
 void help_print(const struct command *cmd, FILE *out);
 void help_overview(const struct command *const *all, FILE *out);
 

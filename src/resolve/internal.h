@@ -420,9 +420,9 @@ struct remote {
 };
 /* See resolve_upstream_forget(). */
 void remote_forget(struct resolver_upstream *c, const struct build_id *id);
-/* As resolve(), for files that are not here. */
 /* See resolve_reading(). */
 struct str remote_reading(struct resolver_upstream *c, const struct resolve_request *req, struct arena *a);
+/* As resolve(), for files that are not here. */
 int remote_find(struct resolver_upstream *c, const struct resolve_request *req, struct resolve_wake wake,
 		struct resolve_answer *ret, struct resolve_why *why, struct err *err);
 struct remote *remote_ref(struct remote *m);

@@ -163,7 +163,7 @@ bool probe_run(struct scan *s, const struct candidate *c);
 int digest_check(const struct pkg_info *info, struct source *src, int (*tick)(void *arg, struct err *err),
 		 void *arg, struct err *err);
 
-/* ---- job.c ---- */
+/* ---- job.c, job_list.c, sought.c ---- */
 
 struct jobs;
 struct jobs *jobs_new(struct scan *s);

@@ -85,6 +85,8 @@ bool find_has_rpm(struct finder *f); /* rpm has a database here */
  * not installed, or rpm is not here. */
 int find_rpm_files(struct finder *f, const char *name, struct buf *ret, struct err *err);
 
+/* ---- probe.c, section.c, alt.c, advice.c, progress.c ---- */
+
 /* Run all searches, on this machine and on servers. */
 void find_all(struct finder *f);
 void find_found(struct finder *f, struct find_want *w, const char *path, const char *from);
@@ -95,7 +97,6 @@ struct client *find_client(struct finder *f);
 const char *find_server_urls(struct finder *f);
 /* Append what to do about a debug file that was not found. false: nothing. */
 bool find_advice(struct finder *f, const struct find_want *w, struct buf *out);
-/* ---- progress.c ---- */
 void find_show_progress(const struct client_progress *p, int64_t started_mono_ms);
 /* Search this machine for a section, for a supplementary file. */
 void find_look_section(struct finder *f, struct find_want *w);

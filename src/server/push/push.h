@@ -218,5 +218,5 @@ void push_failure(const char *what, int r, const struct err *err, struct arena *
 int want_parse(struct bytes body,
 	       int (*fn)(void *arg, const struct push_request *pr, enum store_quality quality), void *arg,
 	       struct err *err);
-/* Parse "bytes 5-9/100"; false: malformed, or impossible. */
+/* push.c: parse "bytes 5-9/100"; false: malformed, or impossible. */
 bool push_range_parse(struct str s, uint64_t *ret_off, uint64_t *ret_size, uint64_t *ret_total);
