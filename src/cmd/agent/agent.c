@@ -409,7 +409,7 @@ static const struct option_row server_rows[] = {
 	{ 0, "upload-rate", "SIZE", "bytes of debug information a second [1M]", AGENT_SIZE(upload_rate) },
 	{ 0, "listen", "PORT", "serve /metrics for Prometheus at this port of 127.0.0.1",
 	  AGENT_TEXT(listen) },
-	{ 0, "status", NULL, "print what the running agent does, and end", AGENT_ON(status) },
+	{ 0, "status", NULL, "print the state of the running agent, and end", AGENT_ON(status) },
 	{ 0 },
 };
 static const struct option_group server_group = { "To a server", server_rows };

@@ -150,7 +150,7 @@ static const struct option_row inspect_rows[] = {
 	{ 0, "sections", NULL, "print the sections of an ELF file", OPT_ON(sections) },
 	{ 0, "members", NULL, "decode a package and print its files and resume points", OPT_ON(members) },
 	{ 0, "build-id", NULL, "print build IDs alone, one a line", OPT_ON(ids) },
-	{ 0, "unwind", NULL, "print what the agent's unwind table of an ELF file has", OPT_ON(unwind) },
+	{ 0, "unwind", NULL, "print a summary of the agent's unwind table of an ELF file", OPT_ON(unwind) },
 	{ 0, "unwind-at", "ADDR",
 	  "print the rule by which callers are found at this address of the file, in hexadecimal",
 	  OPT_TEXT(unwind_at) },

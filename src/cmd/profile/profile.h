@@ -39,6 +39,6 @@ int perf_script_read_bytes(struct bytes data, struct profile **ret, struct err *
 void profile_fill_build_ids(struct profile *p);
 
 #define PROFILE_INPUT_HELP                                                                                \
-	"auto, pprof, perf (what perf script prints), folded, legacy (text of Go, gperftools, jemalloc, " \
+	"auto, pprof, perf (the text of perf script), folded, legacy (text of Go, gperftools, jemalloc, " \
 	"Java), "                                                                                         \
 	"cpu (gperftools), jfr (recordings of Java's Flight Recorder) [auto]"

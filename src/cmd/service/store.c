@@ -576,7 +576,7 @@ const struct command command_store = {
 		"BUILD-ID/KIND... | gc | verify | copy FROM TO",
 	.summary = "list, restore, remove, verify and copy pushed and fetched files; collect garbage",
 	.examples = "  lode store ls                       all objects\n"
-		    "  lode store history                  earlier versions, and who replaced them\n"
+		    "  lode store history                  earlier versions, with dates and tokens\n"
 		    "  lode store restore 2f18d5/debuginfo the version before the last replacement\n"
 		    "  lode store rm 2f18d5/debuginfo      one of them\n"
 		    "  lode store verify --remove          read all objects, remove damaged ones\n"

@@ -27,9 +27,8 @@ static const struct option_row upstream_rows[] = {
 	  OPT_CALL(set_upstream_servers) },
 	{ 0, "no-upstream", NULL, "ask no other server", SERVICE_ON(upstream.off) },
 	{ 0, "upstream-misses", "N",
-	  "files that these servers do not have that one client may ask for in a minute; symbol tables get a "
-	  "fifth of "
-	  "that, all together four times; 0: no limit [300]",
+	  "requests of one client in a minute for files that these servers do not have; symbol tables get a "
+	  "fifth of that, all clients together four times; 0: no limit [300]",
 	  SERVICE_NUMBER(upstream.max_misses) },
 	{ 0, "upstream-redirects", NULL,
 	  "let these servers redirect to other hosts, but not to private addresses",

@@ -17,7 +17,7 @@ static const struct option_row symbolize_rows[] = {
 	  "symbolize crash text on standard input; -e then names its vmlinux or Go program",
 	  OPT_ON(symbols.text) },
 	{ 0, "kernel-release", "RELEASE",
-	  "the kernel of the call traces in crash text, whatever the text says",
+	  "the kernel of the call traces in crash text, also if the text names another one",
 	  OPT_TEXT(symbols.kernel_release) },
 	{ 'j', "section", "NAME", "addresses are offsets in this section", OPT_TEXT(symbols.section) },
 	{ 0, "server", "URL", "ask this debuginfod server; may be given again [$DEBUGINFOD_URLS]",
