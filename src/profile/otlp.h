@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Profiles of OpenTelemetry (OTLP, opentelemetry.proto.profiles.v1development as of opentelemetry-proto 1.10): a request
- * of the collector's ProfilesService, or ProfilesData of a file, which have the same fields. docs/decisions/37-otlp.md
+ * of the collector's ProfilesService, or ProfilesData of a file, which have the same fields. docs/decisions/0037-otlp.md
  * says what becomes of each part of it.
  *
  * Any other revision of the protocol is a change of otlp_fields.h. One before 1.9 is told apart and refused, since its

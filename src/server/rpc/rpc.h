@@ -7,7 +7,7 @@
  *
  *   rpc.c     a call from its headers to its reply: form, coding, timeout
  *   frames.c  gRPC's frames as they come (frames.h), for calls with more than one message
- *   json.c    messages from JSON to binary, and back
+ *   json_read.c, json_write.c   messages from JSON to binary, and back
  *   describe.c, reflection.c    what services there are, for clients that know none: grpcurl
  *
  * A new call is a table of fields for each of its two messages, a function and a row of the table of routes:
@@ -23,7 +23,7 @@
 
 #include "server/profiles/profiles.h"
 
-/* ---- json.c ---- */
+/* ---- json_read.c, json_write.c ---- */
 
 enum rpc_kind {
 	RPC_STRING,
