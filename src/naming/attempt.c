@@ -8,6 +8,8 @@
 #include "base/metrics.h"
 #include "naming/internal.h"
 
+#define REFUSED_PART 16 /* of a batch may be refused memory, and the attempt goes on */
+
 static const struct metric_family tries_family = {
 	"lode_naming_tries_total",
 	"Attempts to name the addresses of a binary of profiles, by reason of the outcome.", METRIC_COUNTER,
@@ -118,6 +120,8 @@ static struct naming_attempt *attempt_new(struct naming *n, const struct profile
 				      .n_wakes = b->n_wakes,
 				      .n_added = b->n_added,
 				      .reason = b->reason,
+				      .refused_ms = b->reason == FRAME_BUSY ? b->next_try_ms - b->last_try_ms
+									    : 0,
 				      .id = *id,
 				      .by_path = !b->build_id.size,
 				      .from_ms = clock_mono_ms() };
@@ -236,6 +240,7 @@ struct location_answers {
 	enum frame_reason lacks;  /* of the first with a name, but not with all names or calls */
 	enum frame_reason broken; /* the table cannot be asked further */
 	enum frame_reason no_debug;
+	size_t n_put;
 };
 
 static void on_location_answer(void *arg, size_t i, const struct tables_answer *a)
@@ -253,6 +258,7 @@ static void on_location_answer(void *arg, size_t i, const struct tables_answer *
 	if (a->frames && x->lacks == FRAME_FOUND)
 		x->lacks = a->reason;
 	naming_batch_name(x->batch, x->list[i].location, a);
+	x->n_put++;
 }
 
 static void make_query(const struct profilestore_unnamed *u, const struct tables_module *m,
@@ -328,7 +334,8 @@ static void naming_attempt_failed(struct naming_attempt *t, enum frame_reason re
 
 /*
  * There is a table, but not the memory that an address needs of it. There may never be, in a file that was made to need
- * much; so each wait is longer than the one before.
+ * much; so each wait is twice the one before. It is not counted as a failure: the binary may have failed many times before
+ * its file arrived, or be without a debug file for days, and memory is mostly back in a second.
  */
 static void naming_attempt_refused(struct naming_attempt *t)
 {
@@ -338,8 +345,10 @@ static void naming_attempt_refused(struct naming_attempt *t)
 		naming_look_failed(t);
 		return;
 	}
-	o.n_tries++;
-	put_wanted(t->n, &o, FRAME_BUSY, "", clock_backoff(FRAME_RETRY_MS, o.n_tries - 1, NAMING_LAST_MS));
+	/* It is shown as a binary that was tried. */
+	o.n_tries = MAX(o.n_tries, 1u);
+	put_wanted(t->n, &o, FRAME_BUSY, "",
+		   MAX(2 * MIN(t->refused_ms, (int64_t)NAMING_LAST_MS / 2), (int64_t)FRAME_RETRY_MS));
 }
 
 /* Locations that were looked up in this table before had a reason, which may be another by now. */
@@ -448,9 +457,22 @@ static size_t room_for_names(struct naming_attempt *t)
 	struct naming_batch *p = &t->n->batch;
 	const struct naming_attempt *other = naming_attempt_of(t->n, t->key.binary, !t->key.is_look);
 
-	if (!naming_batch_room(p) || (other && other->put_at == p->n_flushes + 1))
+	if (!naming_batch_room(p) || t->refused || (other && other->put_at == p->n_flushes + 1))
 		naming_batch_flush(p);
 	return p->failed ? 0 : naming_batch_room(p);
+}
+
+/*
+ * Refused addresses stay wanted, and come first in the next batch. If there are more than these, go on as long as a batch
+ * answers nearly all of its addresses; and once more if this one had not all the room.
+ */
+static bool goes_past_refused(struct naming_attempt *t, const struct location_answers *x, size_t got,
+			      size_t room)
+{
+	bool is_first = !t->refused;
+
+	t->refused = true;
+	return got == room && (x->n_put >= got - got / REFUSED_PART || (is_first && room < NAMING_BATCH));
 }
 
 /* The table is there: see naming_attempt_step(). */
@@ -477,6 +499,8 @@ static bool name_some(struct naming_attempt *t, const struct tables_module *m)
 	t->put_at = n->batch.n_flushes + 1;
 	if (got == room && !naming_batch_flush(&n->batch))
 		return true;
+	if (x.broken == FRAME_BUSY && goes_past_refused(t, &x, got, room))
+		return false;
 	if (x.broken == FRAME_BUSY)
 		naming_attempt_refused(t);
 	else if (x.broken)

@@ -78,6 +78,8 @@ struct naming_attempt {
 	bool by_path;
 	struct tables_request *request;
 	int64_t from_ms;
+	int64_t refused_ms; /* the wait after the try before, if that was refused memory; at most 0: it was not */
+	bool refused;       /* memory for one of its addresses */
 	enum frame_reason unnamed; /* of the first location without a name so far */
 	enum frame_reason lacks;   /* of the first with a name, but not with all names or calls */
 	uint64_t put_at;           /* batch.n_flushes + 1, when it put names into the batch */

@@ -259,41 +259,144 @@ static void a_table_that_is_not_ready_is_no_failed_try(void **state)
 	naming_fixture_close(&t);
 }
 
+/* A budget, and the part of it that others use. */
+struct used_memory {
+	struct budget *budget;
+	struct budget_hold others;
+};
+
+static void open_with_memory(struct naming_fixture *t, struct used_memory *m)
+{
+	clock_test_freeze(clock_wall_s());
+	naming_fixture_open(t, false);
+	m->budget = budget_new_undivided(MIB(64));
+	t->tables.opts.memory = m->budget;
+	tables_fixture_reopen(&t->tables);
+	budget_hold_init(&m->others, m->budget, BUDGET_TABLE);
+}
+
+static void use_memory_but(struct used_memory *m, uint64_t left)
+{
+	struct err err = { 0 };
+
+	assert_done(budget_hold_add(&m->others, MIB(64) - left, &err));
+}
+
+static void close_with_memory(struct naming_fixture *t, struct used_memory *m)
+{
+	naming_fixture_stop(t);
+	budget_hold_done(&m->others);
+	tables_free(t->tables.s);
+	budget_free(m->budget);
+	t->tables.opts.memory = NULL;
+	t->tables.s = tables_new(&t->tables.opts);
+	naming_fixture_close(t);
+	clock_test_thaw();
+}
+
+/* Waits until a try has been refused at the time that it is now, and the next one is due in @wait_ms. */
+static void expect_refused(struct naming_fixture *t, uint32_t n_tries, int64_t wait_ms)
+{
+	struct profilestore_binary b = naming_fixture_binary(t, "/bin/p1");
+
+	for (unsigned i = 0; b.reason != FRAME_BUSY || b.last_try_ms != clock_wall_ms() || b.look_is_due;
+	     i++) {
+		if (i > 30000)
+			fail_msg("%s, state %d, %lld ms ago", frame_reason_name(b.reason), b.state,
+				 (long long)(clock_wall_ms() - b.last_try_ms));
+		usleep(1000);
+		b = naming_fixture_binary(t, "/bin/p1");
+	}
+	assert_int_equal(b.state, NAMING_WANTED);
+	assert_int_equal(b.next_try_ms, clock_wall_ms() + wait_ms);
+	assert_int_equal(b.n_tries, n_tries);
+}
+
 /* The memory that an address needs may never be there, so the question is not repeated each second for ever. */
 static void an_address_that_is_refused_is_asked_for_later_and_later(void **state)
 {
 	struct naming_fixture t;
-	struct budget_hold all;
-	struct err err = { 0 };
+	struct used_memory m;
 
-	clock_test_freeze(clock_wall_s());
-	naming_fixture_open(&t, false);
-	t.tables.opts.memory = budget_new_undivided(MIB(64));
-	tables_fixture_reopen(&t.tables);
+	open_with_memory(&t, &m);
 	tables_fixture_put_debug_named(&t.tables, 1, "f");
 	naming_fixture_start(&t);
 	naming_fixture_add_one(&t, 1, 0x1000);
 	naming_fixture_expect_state(&t, "/bin/p1", NAMING_DONE, FRAME_FOUND, 0);
-	budget_hold_init(&all, t.tables.opts.memory, BUDGET_TABLE);
-	assert_done(budget_hold_add(&all, MIB(64), &err));
+	use_memory_but(&m, 0);
 	naming_fixture_add_one(&t, 1, 0x1010);
-	naming_fixture_expect_state(&t, "/bin/p1", NAMING_WANTED, FRAME_BUSY, 1);
-	assert_int_equal(naming_fixture_binary(&t, "/bin/p1").next_try_ms, clock_wall_ms() + FRAME_RETRY_MS);
-	naming_fixture_advance(&t, FRAME_RETRY_MS);
-	naming_fixture_expect_state(&t, "/bin/p1", NAMING_WANTED, FRAME_BUSY, 2);
-	assert_int_equal(naming_fixture_binary(&t, "/bin/p1").next_try_ms,
-			 clock_wall_ms() + 2 * FRAME_RETRY_MS);
+	for (int64_t wait_ms = FRAME_RETRY_MS;; wait_ms *= 2) {
+		expect_refused(&t, 1, MIN(wait_ms, NAMING_LAST_MS));
+		if (wait_ms > NAMING_LAST_MS)
+			break;
+		naming_fixture_advance(&t, wait_ms);
+	}
 	assert_string_equal(naming_fixture_name(&t, "/bin/p1", 0x1010), "");
-	budget_hold_done(&all);
-	naming_fixture_advance(&t, 2 * FRAME_RETRY_MS);
+	budget_hold_done(&m.others);
+	naming_fixture_advance(&t, NAMING_LAST_MS);
 	naming_fixture_expect(&t, 1, 0x1010, "f /src/a.c:11");
 	naming_fixture_expect_state(&t, "/bin/p1", NAMING_DONE, FRAME_FOUND, 0);
-	naming_fixture_stop(&t);
-	tables_free(t.tables.s);
-	budget_free(TAKE(t.tables.opts.memory));
-	t.tables.s = tables_new(&t.tables.opts);
-	naming_fixture_close(&t);
-	clock_test_thaw();
+	close_with_memory(&t, &m);
+}
+
+/* Memory is mostly back in a second, however often the binary has failed before its file came. */
+static void a_refusal_after_many_failures_waits_for_a_second(void **state)
+{
+	struct build_id id = tables_fixture_id(1);
+	struct profilestore_binary b;
+	struct naming_fixture t;
+	struct used_memory m;
+
+	open_with_memory(&t, &m);
+	naming_fixture_start(&t);
+	naming_fixture_add_one(&t, 1, 0x1000);
+	for (uint32_t n = 1; n < 8; n++) {
+		naming_fixture_expect_state(&t, "/bin/p1", NAMING_WANTED, FRAME_UNKNOWN, n);
+		naming_fixture_advance(&t, NAMING_LAST_MS);
+	}
+	naming_fixture_expect_state(&t, "/bin/p1", NAMING_WANTED, FRAME_UNKNOWN, 8);
+	tables_fixture_put_program(&t.tables, 1, true);
+	tables_renew(t.tables.s, &id, false, NULL, NULL);
+	naming_fixture_request_layout(&t, 1);
+	use_memory_but(&m, 0);
+	clock_test_advance(1);
+	naming_fixture_wake(&t, 1, false);
+	expect_refused(&t, 8, FRAME_RETRY_MS);
+	naming_fixture_advance(&t, FRAME_RETRY_MS);
+	expect_refused(&t, 8, 2 * FRAME_RETRY_MS);
+	budget_hold_done(&m.others);
+	naming_fixture_advance(&t, 2 * FRAME_RETRY_MS);
+	naming_fixture_expect(&t, 1, 0x1000, "s1");
+	/* It has symbols only: the wait for a debug file is as if memory had always been there. */
+	naming_fixture_expect_state(&t, "/bin/p1", NAMING_WANTED, FRAME_FOUND, 9);
+	b = naming_fixture_binary(&t, "/bin/p1");
+	assert_int_equal(b.next_try_ms, clock_wall_ms() + naming_wait_ms(FRAME_FOUND, true, 9, 10000));
+	close_with_memory(&t, &m);
+}
+
+/* One of many addresses needs more memory than there is: the others are named at once, in however many batches. */
+static void refused_addresses_do_not_keep_the_others_waiting(void **state)
+{
+	const size_t n_addrs = 3 * NAMING_BATCH + 300;
+	AUTO(mem_freep) uint64_t *addrs = NEW_N(uint64_t, n_addrs);
+	struct naming_fixture t;
+	struct used_memory m;
+
+	open_with_memory(&t, &m);
+	naming_fixture_put_calls(&t, 1, 1, 80, 60000);
+	naming_fixture_request_layout(&t, 1);
+	use_memory_but(&m, MIB(2));
+	naming_fixture_start(&t);
+	/* The last one is the first to be looked up. */
+	for (size_t i = 0; i < n_addrs; i++)
+		addrs[i] = 0x1000 + n_addrs - 1 - i;
+	naming_fixture_add(&t, 1, addrs, n_addrs);
+	expect_refused(&t, 1, FRAME_RETRY_MS);
+	naming_fixture_expect_stats(&t, 0, n_addrs - 1);
+	budget_hold_done(&m.others);
+	naming_fixture_advance(&t, FRAME_RETRY_MS);
+	naming_fixture_expect_stats(&t, 1, n_addrs - 1);
+	close_with_memory(&t, &m);
 }
 
 int main(void)
@@ -311,6 +414,8 @@ int main(void)
 		cmocka_unit_test(a_try_that_waits_does_not_keep_others_waiting),
 		cmocka_unit_test(a_table_that_is_not_ready_is_no_failed_try),
 		cmocka_unit_test(an_address_that_is_refused_is_asked_for_later_and_later),
+		cmocka_unit_test(a_refusal_after_many_failures_waits_for_a_second),
+		cmocka_unit_test(refused_addresses_do_not_keep_the_others_waiting),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

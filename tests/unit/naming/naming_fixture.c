@@ -78,6 +78,59 @@ void naming_fixture_put_program(struct naming_fixture *t, uint32_t n, const char
 	buf_done(&file);
 }
 
+#define S(text) ((uint64_t)(uintptr_t)(text))
+#define U(n)    ((uint64_t)(n))
+
+static uint64_t *write_called_functions(struct code_writer *w, unsigned n, size_t name_size)
+{
+	uint64_t *at = NEW_N(uint64_t, n);
+	char *name = mem_alloc(name_size + 1);
+
+	for (unsigned i = 0; i < n; i++) {
+		memset(name, 'x', name_size);
+		name[snprintf(name, name_size, "g%u", i)] = 'x';
+		name[name_size] = '\0';
+		at[i] = code_die(w, T_SUBPROGRAM, false, A_NAME, F_STRING, S(name), A_INLINE, F_DATA1, U(1),
+				 0u);
+	}
+	free(name);
+	return at;
+}
+
+void naming_fixture_put_calls(struct naming_fixture *t, uint32_t n, uint32_t size, unsigned depth,
+			      size_t name_size)
+{
+	static const char *const files[] = { "a.c", NULL };
+	struct build_id id = tables_fixture_id(n);
+	struct buf file = { 0 };
+	struct code_writer w;
+	uint64_t lines, *functions;
+
+	code_writer_init(&w, ELF_WRITER_X86_64, ET_DYN);
+	w.text_size = MAX(size, 0x1000u);
+	elf_writer_build_id(&w.elf, build_id_bytes(&id));
+	lines = code_lines_begin(&w, files);
+	code_row(&w, 0x1000, 1, 10);
+	code_sequence_end(&w, 0x1000 + size);
+	code_lines_end(&w);
+	code_unit_c(&w, lines);
+	functions = write_called_functions(&w, depth, name_size);
+	code_die(&w, T_SUBPROGRAM, true, A_NAME, F_STRING, S("f"), A_LOW, F_ADDR, U(0x1000), A_HIGH, F_DATA4,
+		 U(size), 0u);
+	for (unsigned i = 0; i < depth; i++)
+		code_die(&w, T_INLINED, true, A_ORIGIN, F_REF4, functions[i], A_LOW, F_ADDR, U(0x1000),
+			 A_HIGH, F_DATA4, U(size), A_CALL_FILE, F_DATA1, U(1), A_CALL_LINE, F_DATA1, U(7),
+			 0u);
+	for (unsigned i = 0; i <= depth; i++)
+		code_up(&w);
+	code_symbol(&w, "f", STT_FUNC, STB_GLOBAL, 0x1000, size);
+	code_unit_end(&w);
+	code_writer_finish(&w, &file);
+	code_writer_done(&w);
+	free(functions);
+	tables_fixture_put(&t->tables, RESOLVE_DEBUGINFO, n, &file);
+}
+
 void naming_fixture_request_layout(struct naming_fixture *t, uint32_t n)
 {
 	struct build_id id = tables_fixture_id(n);

@@ -25,6 +25,12 @@ void naming_fixture_close(struct naming_fixture *t);
 
 /* A program with the symbol "s<n>" at 0x1000 and one segment of code, [0, 0x2000), at @path. */
 void naming_fixture_put_program(struct naming_fixture *t, uint32_t n, const char *path);
+/*
+ * A debug file of the function "f", [0x1000, 0x1000 + @size), which has @depth calls inlined, each in the one before, of
+ * functions of their own, whose names have @name_size bytes.
+ */
+void naming_fixture_put_calls(struct naming_fixture *t, uint32_t n, uint32_t size, unsigned depth,
+			      size_t name_size);
 /* Have the table and the layout made, and wait for them. */
 void naming_fixture_request_layout(struct naming_fixture *t, uint32_t n);
 
