@@ -257,6 +257,9 @@ static void on_location_answer(void *arg, size_t i, const struct tables_answer *
 		x->reason = a->reason;
 	if (a->frames && x->lacks == FRAME_FOUND)
 		x->lacks = a->reason;
+	/* An address may have thousands of calls with long names: the names before it are written first. */
+	if (!naming_batch_room(x->batch))
+		naming_batch_flush(x->batch);
 	naming_batch_name(x->batch, x->list[i].location, a);
 	x->n_put++;
 }
@@ -497,7 +500,9 @@ static bool name_some(struct naming_attempt *t, const struct tables_module *m)
 	t->unnamed = x.reason;
 	t->lacks = x.lacks;
 	t->put_at = n->batch.n_flushes + 1;
-	if (got == room && !naming_batch_flush(&n->batch))
+	if (got == room)
+		naming_batch_flush(&n->batch);
+	if (n->batch.failed)
 		return true;
 	if (x.broken == FRAME_BUSY && goes_past_refused(t, &x, got, room))
 		return false;

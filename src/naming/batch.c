@@ -32,7 +32,8 @@ void naming_batch_begin(struct naming_batch *p)
 
 size_t naming_batch_room(const struct naming_batch *p)
 {
-	return profile_frame_texts_size(p->frames) < NAMING_TEXTS ? NAMING_BATCH - p->n : 0;
+	return MAX(profile_frame_texts_size(p->frames), p->arena.size) < NAMING_TEXTS ? NAMING_BATCH - p->n
+										      : 0;
 }
 
 void naming_batch_name(struct naming_batch *p, uint64_t location, const struct tables_answer *a)

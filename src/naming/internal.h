@@ -20,7 +20,7 @@
 #define NAMING_MAX_TRIES 512u
 #define NAMING_MAX_LOOKS 64u     /* at once; each keeps a table in memory */
 #define NAMING_BATCH     8192u   /* names written at once */
-#define NAMING_TEXTS     MIB(32) /* bytes of their texts; at this size the batch is written, too */
+#define NAMING_TEXTS     MIB(32) /* bytes of texts, or of lines: then the batch is written, too */
 #define NAMING_LAST_MS   (60 * 60 * 1000)
 #define NAMING_LATER_MS \
 	(60 * 1000) /* at most, until packages and the store are read: their end wakes nobody */

@@ -176,6 +176,22 @@ static void texts_are_freed_once_all_have_their_names(void **state)
 	naming_fixture_close(&t);
 }
 
+/* The memory of a batch is bounded, however many calls there are at one address. */
+static void many_calls_at_each_address_are_written_in_parts(void **state)
+{
+	const size_t n_addrs = 4000, depth = 1000,
+		     n_bytes = n_addrs * depth * sizeof(struct profilestore_name_line);
+	struct naming_fixture t;
+
+	naming_fixture_open(&t, false);
+	naming_fixture_put_calls(&t, 1, 0x1000, depth, 8);
+	naming_fixture_start(&t);
+	naming_fixture_add_range(&t, 1, 0x1000, n_addrs);
+	naming_fixture_expect_stats(&t, n_addrs, 0);
+	assert_true(profilestore_n_namings(t.store) >= n_bytes / NAMING_TEXTS);
+	naming_fixture_close(&t);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -188,6 +204,7 @@ int main(void)
 		cmocka_unit_test(texts_are_freed_once_all_have_their_names),
 		cmocka_unit_test(neighbours_share_their_lines),
 		cmocka_unit_test(many_binaries_are_asked_for_a_few_at_once),
+		cmocka_unit_test(many_calls_at_each_address_are_written_in_parts),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
