@@ -16,11 +16,15 @@
 #define TABLES_SHARE 5 /* either kind of symbol tables gets a fifth of a client's share */
 #define CLIENTS      4 /* all others together get what four clients get */
 #define MINUTE_MS    60000
+/*
+ * A bucket of n questions a minute gets n parts each millisecond: nothing is lost by rounding, however often it is filled.
+ */
+#define QUESTION ((int64_t)MINUTE_MS)
 
 struct question_bucket {
 	uint32_t client;
 	int64_t at_ms; /* 0: new */
-	int64_t left;  /* in thousandths of a question */
+	int64_t left;  /* in parts of a question: QUESTION of them */
 };
 
 struct questions {
@@ -58,7 +62,7 @@ static int64_t bucket_size(const struct questions *q, const struct question_buck
 		n *= CLIENTS;
 	else if (b == &q->naming || b == &q->addresses)
 		n = MAX(n / TABLES_SHARE, (int64_t)1);
-	return 1000 * n;
+	return QUESTION * n;
 }
 
 static void bucket_fill(const struct questions *q, struct question_bucket *b, uint32_t client, int64_t now_ms)
@@ -67,7 +71,7 @@ static void bucket_fill(const struct questions *q, struct question_bucket *b, ui
 
 	if (!b->at_ms || b->client != client)
 		*b = (struct question_bucket){ client, now_ms, size };
-	b->left += size * MIN(MAX(now_ms - b->at_ms, (int64_t)0), (int64_t)MINUTE_MS) / MINUTE_MS;
+	b->left += size / QUESTION * MIN(MAX(now_ms - b->at_ms, (int64_t)0), (int64_t)MINUTE_MS);
 	b->left = MIN(b->left, size);
 	b->at_ms = now_ms;
 }
@@ -103,11 +107,11 @@ bool questions_take(struct questions *q, uint32_t client, int64_t now_ms)
 	bucket_fill(q, b, client, now_ms);
 	if (common)
 		bucket_fill(q, common, 0, now_ms);
-	ok = b->left >= 1000 && (!common || common->left >= 1000);
+	ok = b->left >= QUESTION && (!common || common->left >= QUESTION);
 	if (ok) {
-		b->left -= 1000;
+		b->left -= QUESTION;
 		if (common)
-			common->left -= 1000;
+			common->left -= QUESTION;
 	}
 	pthread_mutex_unlock(&q->lock);
 	return ok;
@@ -124,8 +128,8 @@ void questions_give(struct questions *q, uint32_t client)
 	pthread_mutex_lock(&q->lock);
 	/* More than the size is cut off when it is filled. */
 	if (b->at_ms && b->client == client)
-		b->left += 1000;
+		b->left += QUESTION;
 	if (common)
-		common->left += 1000;
+		common->left += QUESTION;
 	pthread_mutex_unlock(&q->lock);
 }

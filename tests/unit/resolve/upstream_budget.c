@@ -77,6 +77,39 @@ static void made_up_build_ids_use_up_a_budget(void **state)
 	servers_done(&h);
 }
 
+/* A client that asks every millisecond does not stop the refill, of its own budget and of that of all. */
+static void a_budget_fills_however_often_it_is_asked(void **state)
+{
+	unsigned n = 0, n_naming = 0;
+	struct servers h;
+
+	clock_test_freeze(1000);
+	h = servers_of_budget(rule_none, rule_none, 10);
+	for (uint32_t client = 11; client <= 15; client++)
+		while (resolve_upstream_question(h.upstream, client))
+			n++;
+	assert_int_equal(n, 40);
+	while (resolve_upstream_question(h.upstream, RESOLVE_FOR_NAMING))
+		n_naming++;
+	assert_int_equal(n_naming, 2);
+	n = n_naming = 0;
+	for (unsigned ms = 0; ms < 60000; ms++) {
+		clock_test_advance(1);
+		n += resolve_upstream_question(h.upstream, 16);
+		n_naming += resolve_upstream_question(h.upstream, RESOLVE_FOR_NAMING);
+	}
+	/* It began with a full bucket of its own, which could not be filled until the other one had a question. */
+	assert_in_range(n, 19, 20);
+	assert_int_equal(n_naming, 2);
+	/* The rest of the common budget is there for others. */
+	for (uint32_t client = 17; client <= 18; client++)
+		while (resolve_upstream_question(h.upstream, client))
+			n++;
+	assert_in_range(n, 39, 40);
+	clock_test_thaw();
+	servers_done(&h);
+}
+
 static void clients_of_one_place_do_not_share_a_budget(void **state)
 {
 	struct servers h;
@@ -119,6 +152,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(made_up_build_ids_use_up_a_budget),
+		cmocka_unit_test(a_budget_fills_however_often_it_is_asked),
 		cmocka_unit_test(clients_of_one_place_do_not_share_a_budget),
 		cmocka_unit_test(files_that_exist_cost_nothing),
 	};
