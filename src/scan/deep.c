@@ -574,6 +574,7 @@ static void deep_collect(struct deep *d)
 	size_t n = 0;
 
 	out->artifacts = ARENA_NEW_N(&out->arena, struct index_artifact, d->n_entries + 1);
+	out->paths = ARENA_NEW_N(&out->arena, struct str, d->n_entries + 1);
 	out->dirs = ARENA_NEW_N(&out->arena, uint64_t, d->n_entries + 1);
 	for (size_t i = 0; i < d->n_entries; i++) {
 		const struct pkg_entry *e = &d->entries[i];
@@ -583,6 +584,10 @@ static void deep_collect(struct deep *d)
 			continue;
 		if (!(e->elf.flags & (ELF_IS_EXECUTABLE | ELF_IS_DEBUG)))
 			continue;
+		out->paths[out->n_artifacts] = e->elf.flags & ELF_IS_EXECUTABLE
+						       ? str_of(arena_printf(&out->arena, "/" STR_FMT,
+									     STR_ARG(e->path)))
+						       : STR("");
 		out->artifacts[out->n_artifacts++] = (struct index_artifact){
 			.build_id = e->elf.build_id,
 			.flags = e->elf.flags,

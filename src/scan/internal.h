@@ -59,13 +59,14 @@ struct deep_result {
 	struct pkg_identity identity;
 	struct buf map, points; /* points: empty if there are none */
 	struct index_artifact *artifacts;
+	struct str *paths; /* of each artifact: the installed path if it is a program, else empty */
 	size_t n_artifacts;
 	struct index_alias *aliases;
 	size_t n_aliases, room_aliases; /* from malloc */
 	uint64_t *dirs;
 	size_t n_dirs;
 	size_t n_left_out;  /* members that may be ELF files: reading them again costs too much */
-	struct arena arena; /* of artifacts and dirs */
+	struct arena arena; /* of artifacts, paths and dirs */
 };
 void deep_result_done(struct deep_result *r);
 

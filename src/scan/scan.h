@@ -41,8 +41,8 @@ struct scan_options {
 	bool passive;                              /* read only: no scanning at all */
 	/*
 	 * May be NULL. Called on the writer's thread after its commit, and must be quick: a file or package
-	 * with this build ID can be found now, perhaps could before. @path: of a plain file; empty: in a
-	 * package.
+	 * with this build ID can be found now, perhaps could before. @path: of a plain file, or the installed one of a
+	 * program in a package; empty: another file of a package.
 	 */
 	void (*indexed)(void *arg, const struct build_id *id, struct str path);
 	void *indexed_arg;

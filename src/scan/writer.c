@@ -159,7 +159,10 @@ static void writer_report(struct scan_writer *w, const struct change *c)
 						   : 0;
 
 	for (size_t i = 0; w->indexed && i < n; i++)
-		w->indexed(w->indexed_arg, &list[i].build_id, plain ? c->file.path : STR(""));
+		w->indexed(w->indexed_arg, &list[i].build_id,
+			   plain                   ? c->file.path
+			   : c->kind == CHANGE_MAP ? c->deep->paths[i]
+						   : STR(""));
 	for (size_t i = 0; w->indexed && i < n_aliases; i++)
 		w->indexed(w->indexed_arg, &aliases[i].alias, plain ? c->file.path : STR(""));
 }

@@ -208,6 +208,21 @@ def test_without_a_build_id_the_only_file_of_its_path_is_taken(s, built, tmp_pat
     check(s, sent)
 
 
+def test_without_a_build_id_a_program_of_a_package_is_taken(s, built, tmp_path):
+    """The package comes when everything else has been read."""
+    sent = Sent(built, sample(built, 50), name="/opt/shop/bin/shop", identity="")
+    send(s, sent.body)
+    assert "no file of that path" in wait_state(s, "", "never")["why"]
+    root = tmp_path / "root"
+    (root / "opt/shop/bin").mkdir(parents=True)
+    shutil.copy(built.full, root / "opt/shop/bin/shop")
+    make_deb(root, tmp_path / "shop.deb")
+    (tmp_path / "shop.deb").rename(tmp_path / "pool/shop.deb")
+    b = wait_state(s, "", "named")
+    assert "shop.deb" in b["origin"]
+    check(s, sent)
+
+
 def test_code_of_a_jit_compiler_is_never_named(s, built):
     send(s, Sent(built, sample(built, 5), name="//anon", identity="").body)
     b = wait_state(s, "", "never")

@@ -69,7 +69,7 @@ static void files_that_are_being_unpacked_wait_for_their_names(void **state)
 
 struct told {
 	pthread_mutex_t lock;
-	unsigned n_plain, n_packed, n_wanted;
+	unsigned n_plain, n_packed, n_wanted, n_installed;
 	struct build_id wanted;
 };
 
@@ -78,11 +78,12 @@ static void indexed(void *arg, const struct build_id *id, struct str path)
 	struct told *t = arg;
 
 	pthread_mutex_lock(&t->lock);
-	if (path.size)
+	if (str_ends(path, STR("/program")) && !str_starts(path, STR("/usr/")))
 		t->n_plain++;
 	else
 		t->n_packed++;
 	t->n_wanted += build_id_eq(id, &t->wanted);
+	t->n_installed += build_id_eq(id, &t->wanted) && str_eq(path, STR("/usr/bin/program"));
 	pthread_mutex_unlock(&t->lock);
 }
 
@@ -99,6 +100,8 @@ static void new_build_ids_are_reported(void **state)
 	assert_int_equal(told.n_plain, 2); /* the build ID and the hash */
 	assert_true(told.n_packed > 0);
 	assert_true(told.n_wanted > 0);
+	/* Mappings without a build ID are known by the path. */
+	assert_int_equal(told.n_installed, 1);
 	/* Files that were scanned before are not reported again. */
 	told.n_plain = told.n_packed = 0;
 	scan_rescan(h->scan);
