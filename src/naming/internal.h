@@ -123,6 +123,8 @@ struct naming {
 	unsigned n_looks;
 	struct naming_batch batch;
 	int64_t next_round_ms, not_before_ms;
+	int64_t match_spent_ms; /* looking up paths, since the last rest */
+	int64_t match_after_ms; /* the end of that rest */
 	struct profilestore_unnamed *unnamed;
 	struct tables_query *queries;
 	struct frame_mapping *maps; /* NAMING_BATCH of each of the three */

@@ -16,6 +16,10 @@
 #define ROUND_PART    32
 #define ROUND_REST_MS 60000 /* however long it took: the machine may have stood still */
 
+/* After MATCH_MS of looking up paths, none is looked up for MATCH_REST times as long. */
+#define MATCH_MS   500
+#define MATCH_REST 7
+
 static const struct metric_family addresses_family = {
 	"lode_naming_addresses_total",
 	"Addresses of profiles that were looked up, by whether they got a name", METRIC_COUNTER, "result",
@@ -47,14 +51,41 @@ static void attempts_finish(struct naming *n)
 	p->n_named = p->n_unnamed = 0;
 }
 
+/*
+ * A binary without a build ID is looked up by its path, which may take seconds where many packages have files in that
+ * folder. Many such binaries must not keep those with a build ID waiting: some stay due for a later round.
+ */
+static bool naming_may_match(struct naming *n)
+{
+	if (clock_mono_ms() >= n->match_after_ms)
+		return true;
+	n->next_round_ms = MIN(n->next_round_ms, n->match_after_ms);
+	return false;
+}
+
+static void naming_note_match(struct naming *n, int64_t took_ms)
+{
+	n->match_spent_ms += took_ms;
+	if (n->match_spent_ms < MATCH_MS)
+		return;
+	n->match_after_ms = clock_mono_ms() + MIN(MATCH_REST * n->match_spent_ms, (int64_t)ROUND_REST_MS);
+	n->match_spent_ms = 0;
+}
+
 static void start_attempts_at(struct naming *n, const struct profilestore_binary *b)
 {
+	int64_t from_ms = clock_mono_ms();
+
+	if (!b->build_id.size && !naming_may_match(n))
+		return;
 	/* First, since a try may wait long for something better. */
 	if (b->look_is_due && n->n_looks < NAMING_MAX_LOOKS && !naming_attempt_of(n, b->id, true))
 		naming_look_start(n, b);
 	if (b->try_is_due && atomic_load(&n->n_running) < n->opts.max_tries &&
 	    !naming_attempt_of(n, b->id, false))
 		naming_try_start(n, b);
+	if (!b->build_id.size)
+		naming_note_match(n, clock_mono_ms() - from_ms);
 }
 
 static void start_due_attempts(struct naming *n)

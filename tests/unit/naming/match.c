@@ -181,6 +181,58 @@ static void a_kernel_is_named_by_its_build_id_wherever_it_ran(void **state)
 	naming_fixture_close(&t);
 }
 
+/* Looking up a path takes as long as it may, and is not complete then. */
+static int slow_metadata(struct resolver *r, const struct index_metadata_query *q,
+			 struct index_metadata_page *ret, struct err *err)
+{
+	clock_test_advance(2000);
+	buf_add_char(&ret->next, '1');
+	return 0;
+}
+
+static void close_nothing(struct resolver *r)
+{
+}
+
+static void many_paths_do_not_keep_build_ids_waiting(void **state)
+{
+	static const struct resolver_ops ops = { .metadata = slow_metadata, .close = close_nothing };
+	struct resolver slow = { &ops };
+	struct naming_fixture t;
+	struct err err = { 0 };
+	int64_t from_ms;
+
+	clock_test_freeze(clock_wall_s());
+	naming_fixture_open(&t, false);
+	for (unsigned i = 0; i < 100; i++) {
+		char file[32];
+
+		snprintf(file, sizeof(file), "/usr/bin/x%u", i);
+		naming_fixture_add_file(&t, file, "", 0x1000);
+	}
+	tables_fixture_put_debug(&t.tables, 1);
+	naming_fixture_add_one(&t, 1, 0x1000);
+	from_ms = clock_mono_ms();
+	t.naming = naming_new(
+		&(struct naming_options){ .store = t.store, .tables = t.tables.s, .resolver = &slow });
+	assert_done(naming_start(t.naming, &err));
+	naming_fixture_expect(&t, 1, 0x1000, "f1 /src/a.c:10");
+	/* One look and one try. */
+	assert_in_range(clock_mono_ms() - from_ms, 2000, 4000);
+	/* The others have their turn. */
+	for (unsigned i = 0; i < 20; i++) {
+		char file[32];
+
+		snprintf(file, sizeof(file), "/usr/bin/x%u", i);
+		while (!naming_fixture_binary(&t, file).last_try_ms) {
+			naming_fixture_advance(&t, 1000);
+			usleep(1000);
+		}
+	}
+	naming_fixture_close(&t);
+	clock_test_thaw();
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -194,6 +246,7 @@ int main(void)
 		cmocka_unit_test(of_several_none_is_taken),
 		cmocka_unit_test(a_file_without_code_there_is_another),
 		cmocka_unit_test(a_kernel_is_named_by_its_build_id_wherever_it_ran),
+		cmocka_unit_test(many_paths_do_not_keep_build_ids_waiting),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
