@@ -191,7 +191,9 @@ bool profilestore_named_by_other(struct profilestore *s, uint32_t binary, struct
 /* Under the lock. */
 static void force_try(struct profilestore *s, struct named_binary *t)
 {
-	int64_t at_ms = MAX(s->now_ms(), t->forced_ms + NAMES_FORCED_MS);
+	int64_t now_ms = s->now_ms();
+	/* The clock may have been set back since. */
+	int64_t at_ms = MAX(now_ms, MIN(t->forced_ms, now_ms) + NAMES_FORCED_MS);
 
 	if (t->state == NAMING_WANTED && t->next_try_ms <= at_ms)
 		return;

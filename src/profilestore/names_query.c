@@ -5,7 +5,8 @@
 #include <stdlib.h>
 #include "base/vec.h"
 
-#define SOON_MS INT64_C(5000)
+#define SOON_MS     INT64_C(5000)
+#define SET_BACK_MS INT64_C(60000) /* the clock was set back by more than that */
 
 enum names_hope names_hope(const struct reader *rd, uint32_t location)
 {
@@ -119,6 +120,14 @@ static int by_most_wanted(const void *a, const void *b)
 	return str_cmp(x->file, y->file);
 }
 
+/*
+ * A try of the future was made before the clock was set back. Then the time of the next one is wrong, too, perhaps by years.
+ */
+static bool try_is_due(const struct named_binary *t, int64_t now_ms)
+{
+	return t->next_try_ms <= now_ms || t->last_try_ms > now_ms + SET_BACK_MS;
+}
+
 struct due_binary {
 	const struct named_binary *t;
 	bool look, try;
@@ -164,7 +173,7 @@ static struct due_binary *list_due(const struct names *n, int64_t now_ms, size_t
 		due.look = look_is_due(t);
 		due.n_wanted = wanted_count(t);
 		if (t->state == NAMING_WANTED) {
-			due.try = t->next_try_ms <= now_ms;
+			due.try = try_is_due(t, now_ms);
 			if (!due.try)
 				*ret_next_ms = MIN(*ret_next_ms, t->next_try_ms);
 		}

@@ -44,6 +44,48 @@ static void an_unknown_binary_is_tried_again_when_it_is_due(void **state)
 	clock_test_thaw();
 }
 
+static bool is_due_at(struct naming_fixture *t, int64_t now_ms)
+{
+	struct profilestore_binaries *list;
+	struct err err = { 0 };
+	int64_t next_ms;
+	bool due;
+
+	assert_done(profilestore_wanted(t->store, now_ms, 10, &list, &next_ms, &err));
+	due = list->n == 1 && list->v[0].try_is_due;
+	free(list);
+	return due;
+}
+
+/* The clock was wrong at first, and is set back by days while the service runs. */
+static void a_clock_that_is_set_back_delays_no_try(void **state)
+{
+	const int64_t back_ms = INT64_C(48) * 3600 * 1000;
+	struct naming_fixture t;
+	int64_t now_ms;
+	uint32_t id;
+
+	clock_test_freeze(clock_wall_s());
+	naming_fixture_open(&t, false);
+	naming_fixture_start(&t);
+	naming_fixture_add_one(&t, 1, 0x1000);
+	naming_fixture_expect_state(&t, "/bin/p1", NAMING_WANTED, FRAME_UNKNOWN, 1);
+	naming_fixture_stop(&t);
+	now_ms = clock_wall_ms();
+	assert_false(is_due_at(&t, now_ms));
+	assert_true(is_due_at(&t, now_ms + 10000));
+	/* It is set right by some seconds now and then. */
+	assert_false(is_due_at(&t, now_ms - 5000));
+	assert_true(is_due_at(&t, now_ms - back_ms));
+	/* Nor does a try that new addresses bring forward wait for the one before. */
+	id = naming_fixture_binary(&t, "/bin/p1").id;
+	assert_int_equal(profilestore_looked(t.store, id, 0, true), now_ms);
+	clock_test_advance(-back_ms);
+	assert_int_equal(profilestore_looked(t.store, id, 0, true), now_ms - back_ms + 10000);
+	naming_fixture_close(&t);
+	clock_test_thaw();
+}
+
 /* The wake comes when the scan has found it. */
 static void a_scan_is_not_waited_for(void **state)
 {
@@ -404,6 +446,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(the_next_try_comes_later_and_later),
 		cmocka_unit_test(an_unknown_binary_is_tried_again_when_it_is_due),
+		cmocka_unit_test(a_clock_that_is_set_back_delays_no_try),
 		cmocka_unit_test(a_scan_is_not_waited_for),
 		cmocka_unit_test(a_wake_is_for_its_own_build_id),
 		cmocka_unit_test(a_new_process_tries_at_once_what_had_failed),
