@@ -193,24 +193,51 @@ static int cut_to_note(struct staging *s, struct str name, struct err *err)
 	return 0;
 }
 
+/*
+ * A file with a second link is a blob, or a push that is held: its writer was killed before it removed this name, or a power
+ * cut has brought the name back. Its bytes are those of an object.
+ */
+static bool staging_has_links(int fd)
+{
+	struct stat st;
+
+	return fstat(fd, &st) < 0 || st.st_nlink > 1;
+}
+
+/* Open the file of @s under its lock. If another writer has it, or its name cannot be removed from a blob, s->fd stays -1. */
+static int open_part(struct staging *s, struct err *err)
+{
+	for (unsigned i = 0; i < 2; i++) {
+		AUTO(fd_close) int fd = open(s->path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644);
+
+		if (fd < 0)
+			return err_os(err, errno, "%s: create", s->path);
+		if (!staging_is_locked(fd))
+			return 0;
+		if (!staging_has_links(fd)) {
+			s->fd = TAKE_FD(fd);
+			return 0;
+		}
+		unlink(s->note_path);
+		unlink(s->path);
+	}
+	return 0;
+}
+
 /* If another writer has it, *ret is not set. */
 static int open_named(const char *dir, struct str name, struct staging *ret, struct err *err)
 {
 	struct staging s = { .fd = -1 };
 	char hash[33];
-	int r = 0;
+	int r;
 
 	snprintf(hash, sizeof(hash), "%016llx%016llx", (unsigned long long)hash64(name.p, name.size, 0),
 		 (unsigned long long)hash64(name.p, name.size, 1));
 	s.path = mem_printf("%s/tmp/" PART "%s", dir, hash);
 	s.note_path = mem_printf("%s/tmp/" NOTE "%s", dir, hash);
-	s.fd = open(s.path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644);
-	if (s.fd < 0)
-		r = err_os(err, errno, "%s: create", s.path);
-	else if (staging_is_locked(s.fd))
+	r = open_part(&s, err);
+	if (r == 0 && s.fd >= 0)
 		r = cut_to_note(&s, name, err);
-	else
-		fd_close(&s.fd);
 	if (r == 0 && s.fd >= 0) {
 		*ret = s;
 		return 0;

@@ -405,6 +405,95 @@ static void a_forgotten_partial_starts_again(void **state)
 	assert_int_equal(n_temporary(f), 0);
 }
 
+/* In place of a store's call that puts a record: the process is killed. */
+static int put_is_killed(struct blobs *b, const char *name, struct bytes content, const char *needs,
+			 const struct blob_stamp *expect, struct err *err)
+{
+	_exit(0);
+}
+
+/* Commit all bytes in a process that is killed after the content was put, before its record. */
+static void commit_in_killed_process(struct partial_fixture *f)
+{
+	pid_t pid = fork();
+	int status;
+
+	assert_true(pid >= 0);
+	if (pid == 0) {
+		struct store_meta meta = { .origin = STORE_PUSHED, .quality = STORE_DWARF };
+		struct blobs_ops ops = *f->st->blobs->ops;
+		struct store_put *p = begin(f, LONG, NAME);
+		struct store_key key;
+		struct err err = { 0 };
+
+		write_to(f, p, LONG);
+		ops.put = put_is_killed;
+		f->st->blobs->ops = &ops;
+		if (store_key_parse(STR("ab/debuginfo"), &key))
+			(void)store_put_commit(p, &key, &meta, STORE_IF_BETTER, &err);
+		_exit(1);
+	}
+	assert_true(waitpid(pid, &status, 0) == pid && WIFEXITED(status) && WEXITSTATUS(status) == 0);
+}
+
+/* Another object with the same bytes is pushed and acknowledged. */
+static void put_under_another_key(struct partial_fixture *f)
+{
+	const struct store_put_options opts = { .later = f->later, .size = LONG };
+	struct store_meta meta = { .origin = STORE_PUSHED, .quality = STORE_DWARF };
+	struct store_put *p = NULL;
+	struct store_key key;
+	struct err err = { 0 };
+
+	assert_true(store_key_parse(STR("cd/debuginfo"), &key));
+	assert_done(store_put_begin(f->st, &opts, &p, &err));
+	write_to(f, p, LONG);
+	assert_done(store_put_commit(p, &key, &meta, STORE_IF_BETTER, &err));
+}
+
+static void assert_other_is_whole(struct partial_fixture *f)
+{
+	AUTO(source_closep) struct source *s = NULL;
+	AUTO(mem_freep) uint8_t *got = mem_alloc(LONG);
+	AUTO(arena_done) struct arena a = { 0 };
+	struct store_key key;
+	struct err err = { 0 };
+
+	arena_init(&a);
+	assert_true(store_key_parse(STR("cd/debuginfo"), &key));
+	assert_done(store_open_object(f->st, &key, &a, NULL, &s, &err));
+	assert_done(source_read_full(s, 0, got, LONG, SOURCE_SEQUENTIAL, &err));
+	assert_memory_equal(got, f->p, LONG);
+}
+
+/* The killed process has left the file of the content under its old name, too. */
+static void a_forgotten_upload_leaves_the_content_that_it_has_become_alone(void **state)
+{
+	struct partial_fixture *f = *state;
+
+	commit_in_killed_process(f);
+	put_under_another_key(f);
+	assert_true(store_forget_partial(f->st, STR(NAME)));
+	assert_int_equal(n_temporary(f), 0);
+	assert_other_is_whole(f);
+}
+
+static void a_resumed_upload_leaves_the_content_that_it_has_become_alone(void **state)
+{
+	struct partial_fixture *f = *state;
+	struct store_put *p;
+
+	commit_in_killed_process(f);
+	put_under_another_key(f);
+	p = begin(f, LONG, NAME);
+	assert_int_equal(store_put_size(p), 0);
+	write_to(f, p, MIB(2));
+	assert_other_is_whole(f);
+	end_and_check(f, p);
+	assert_other_is_whole(f);
+	assert_int_equal(n_temporary(f), 0);
+}
+
 /* Foreign files with the names of notes, and truncated notes. */
 static void invalid_notes_are_ignored_and_swept(void **state)
 {
@@ -438,6 +527,8 @@ int main(void)
 		L(a_killed_process_loses_little_more_than_1_mib),
 		L(gc_removes_a_partial_after_its_keeping_time),
 		L(a_forgotten_partial_starts_again),
+		L(a_forgotten_upload_leaves_the_content_that_it_has_become_alone),
+		L(a_resumed_upload_leaves_the_content_that_it_has_become_alone),
 		T(a_killed_process_loses_little_more_than_1_mib),
 		T(a_damaged_partial_is_resumed_before_the_damage),
 		T(nothing_of_a_damaged_partial_stays_at_the_end),
@@ -446,6 +537,8 @@ int main(void)
 		T(a_partial_outlives_a_clock_that_is_wrong),
 		T(a_partial_that_is_being_written_stays),
 		T(a_forgotten_partial_starts_again),
+		T(a_forgotten_upload_leaves_the_content_that_it_has_become_alone),
+		T(a_resumed_upload_leaves_the_content_that_it_has_become_alone),
 		T(invalid_notes_are_ignored_and_swept),
 	};
 
