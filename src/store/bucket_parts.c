@@ -406,8 +406,12 @@ struct bucket_parts *bucket_parts_new(struct blob_bucket *s, const struct stagin
 	snprintf(p->content, sizeof(p->content), "%s", content);
 	if (generation)
 		memcpy(p->given, generation, sizeof(p->given));
-	/* Its own descriptor: a duplicate would share the lock of the staging file. */
-	p->fd = staging->path ? open(staging->path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW) : -1;
+	/*
+	 * Its own descriptor: a duplicate would share the lock of the staging file. The file of a push that was held has no
+	 * lock, and no name here.
+	 */
+	p->fd = staging->path ? open(staging->path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW)
+			      : fcntl(staging->fd, F_DUPFD_CLOEXEC, 0);
 	p->note_path = parts_note_path(staging);
 	/* A content in frames may be a little longer than @all. */
 	p->part_size = MAX((uint64_t)BUCKET_PART_SIZE, all / PARTS_MOST + 1);

@@ -7,6 +7,7 @@
 #include <stdatomic.h>
 #include <unistd.h>
 #include "store/bucket.h"
+#include "store/internal.h"
 
 #define NAME "data/ab/abababababababababababababababababababababababababababababababab"
 #define SIZE (5 * BUCKET_PART_SIZE + 1000)
@@ -79,7 +80,8 @@ static int tear_down(void **state)
 {
 	struct parts_fixture *f = *state;
 
-	f->b->ops->close(f->b);
+	if (f->b)
+		f->b->ops->close(f->b);
 	f->bucket->ops->close(f->bucket);
 	bucket_memory_free(f->memory);
 	test_dir_remove(f->dir);
@@ -267,6 +269,35 @@ static void a_bucket_that_comes_back_gets_the_rest(void **state)
 	assert_put(f, NAME);
 }
 
+/* Its file has no name, and no lock. */
+static void a_large_push_that_was_held_is_put(void **state)
+{
+	struct parts_fixture *f = *state;
+	struct store_meta meta = { .origin = STORE_PUSHED, .size = SIZE, .stored_size = SIZE, .raw = true };
+	AUTO(mem_freep) char *path = mem_printf("%s/1.content", f->dir);
+	AUTO(source_closep) struct source *s = NULL;
+	AUTO(mem_freep) uint8_t *got = mem_alloc(SIZE);
+	AUTO(arena_done) struct arena a = { 0 };
+	struct store *st = store_open_blobs(TAKE(f->b), &(struct store_options){ 0 });
+	struct store_key key;
+	struct err err = { 0 };
+	int fd;
+
+	arena_init(&a);
+	test_file_write(path, f->bytes, SIZE);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	assert_true(fd >= 0 && store_key_parse(STR("ab/debuginfo"), &key));
+	sha256_of(bytes_of(f->bytes, SIZE), meta.sha256);
+	assert_done(put_commit_held(st, fd, &key, &meta, STORE_IF_OWNED, &err));
+	assert_done(store_open_object(st, &key, &a, NULL, &s, &err));
+	assert_done(source_read_full(s, 0, got, SIZE, SOURCE_RANDOM, &err));
+	assert_memory_equal(got, f->bytes, SIZE);
+	source_close(TAKE(s));
+	store_close(st);
+	assert_int_equal(bucket_memory_uploads(f->memory), 0);
+	blobs_reopen(f);
+}
+
 /* A torn line, as after a crash: the parts of the lines before it are known. */
 /* The next try does not fail by a request of the one before. */
 static void a_part_that_fails_late_is_put_again(void **state)
@@ -325,7 +356,7 @@ int main(void)
 		ONE(parts_of_other_bytes_are_put_again),     ONE(another_content_is_put_from_its_beginning),
 		ONE(an_upload_that_is_given_up_is_aborted),  ONE(an_upload_without_its_staging_file_is_swept),
 		ONE(a_bucket_that_comes_back_gets_the_rest), ONE(a_part_that_fails_late_is_put_again),
-		ONE(a_torn_note_is_read_up_to_the_tear),
+		ONE(a_large_push_that_was_held_is_put),      ONE(a_torn_note_is_read_up_to_the_tear),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
