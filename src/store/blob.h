@@ -23,6 +23,7 @@ enum {
 	BLOB_CHANGED = 2, /* it is not the expected one any more: nothing was done */
 	BLOB_YOUNGER = 3, /* it was put or touched after that time: nothing was done */
 	BLOB_UNMET = 4,   /* the content that a record needs is gone, or about to go: nothing was put */
+	BLOB_UNSURE = 5,  /* contents are left that may not be on disk */
 };
 
 /*
@@ -142,7 +143,10 @@ struct blobs_ops {
 	 * nothing: it is an error until the blob is put again.
 	 */
 	int (*settle)(struct blobs *b, const char *name, struct err *err);
-	/* The same for all blobs and all removals up to now. */
+	/*
+	 * The same for all blobs and all removals up to now. BLOB_UNSURE: but for contents whose last sync has failed, since
+	 * they may be large; settle() knows which.
+	 */
 	int (*settle_all)(struct blobs *b, struct err *err);
 	/* For reading at random. A blob that is removed or replaced meanwhile can still be read.
 	 * BLOB_MISSING. */

@@ -309,8 +309,8 @@ static int dir_settle(struct blobs *b, const char *name, struct err *err)
 	return r ? BLOB_MISSING : 0;
 }
 
-/* The names of doubtful records, on the heap. Doubtful contents have no record that was acknowledged. */
-static char **doubtful_records(struct blob_folder *d, size_t *ret_n)
+/* On the heap. */
+static char **doubtful_names(struct blob_folder *d, size_t *ret_n)
 {
 	char **names = NULL;
 	size_t n = 0, room = 0;
@@ -319,22 +319,25 @@ static char **doubtful_records(struct blob_folder *d, size_t *ret_n)
 
 	pthread_mutex_lock(&d->sync_lock);
 	map_each (&d->doubtful, it, &name, &value)
-		if (!str_starts((struct str){ (const char *)name.p, name.size }, STR("data/")))
-			VEC_PUSH(names, n, room) = mem_strndup((const char *)name.p, name.size);
+		VEC_PUSH(names, n, room) = mem_strndup((const char *)name.p, name.size);
 	pthread_mutex_unlock(&d->sync_lock);
 	*ret_n = n;
 	return names;
 }
 
-/* Write a doubtful blob once more. */
+/* Write a doubtful record once more. BLOB_UNSURE: it is a content. */
 static int blob_put_again(struct blobs *b, const char *name, struct err *err)
 {
+	bool is_content = str_starts(str_of(name), STR("data/"));
 	AUTO(buf_done) struct buf text = { 0 };
 	struct blob_stamp stamp;
-	int r = b->ops->get(b, name, MIB(1), &text, &stamp, err);
+	int r = is_content ? b->ops->stat(b, name, &stamp, err)
+			   : b->ops->get(b, name, MIB(1), &text, &stamp, err);
 
 	if (r == BLOB_MISSING)
 		return sync_parent(store_dir(b), name, err);
+	if (r == 0 && is_content)
+		return BLOB_UNSURE;
 	/* BLOB_CHANGED: another thread has put it again. */
 	return r < 0 || b->ops->put(b, name, buf_bytes(&text), NULL, &stamp, err) < 0 ? -1 : 0;
 }
@@ -343,18 +346,20 @@ static int dir_settle_all(struct blobs *b, struct err *err)
 {
 	struct blob_folder *d = store_dir(b);
 	size_t n;
-	char **names = doubtful_records(d, &n);
+	char **names = doubtful_names(d, &n);
+	bool unsure = false;
 	int r = 0;
 
 	for (size_t i = 0; i < n; i++) {
-		if (r == 0)
+		if (r >= 0)
 			r = blob_put_again(b, names[i], err);
+		unsure |= r == BLOB_UNSURE;
 		free(names[i]);
 	}
 	free(names);
-	if (r == 0 && syncfs(d->lock_fd) < 0)
+	if (r >= 0 && syncfs(d->lock_fd) < 0)
 		r = err_os(err, errno, "%s: sync", d->path);
-	return r;
+	return r < 0 ? -1 : unsure ? BLOB_UNSURE : 0;
 }
 
 /* ---- reading ---- */

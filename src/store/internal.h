@@ -118,9 +118,10 @@ struct store_record {
 };
 void known_init(struct known *k, bool by_id);
 void known_done(struct known *k);
-/* This version of the record is on disk, and so is its content. */
-void known_durable_add(struct known *k, const char *name, const struct store_record *record);
-bool known_durable(struct known *k, const char *name, const struct store_record *record);
+/* This version of the record is on disk, and so is its content, the file with this id. 0: there is none: never known. */
+void known_durable_add(struct known *k, const char *name, const struct store_record *record,
+		       uint64_t content);
+bool known_durable(struct known *k, const char *name, const struct store_record *record, uint64_t content);
 /* This version of the content was read whole: its SHA-256 is that of its name, or it is damaged. */
 void known_content_add(struct known *k, const char *name, const struct blob_stamp *stamp, bool whole);
 void known_content_forget(struct known *k, const char *name, const struct blob_stamp *stamp);
@@ -184,8 +185,9 @@ int store_record_text(struct store *st, const char *name, struct arena *a, struc
 		      struct buf *ret_text, struct err *err);
 /* Make the record and its content durable, unless they are known to be. BLOB_MISSING. */
 int record_settle(struct store *st, const char *name, const struct store_record *record, struct err *err);
-/* This process has put the record: a client with these bytes need not send them. */
-void record_note_durable(struct store *st, const char *name, struct bytes text);
+/* This process has put the record @text of @meta, and its content: a client with these bytes need not send them. */
+void record_note_durable(struct store *st, const char *name, struct bytes text,
+			 const struct store_meta *meta);
 /*
  * Put the record @text, of an object with the content of @meta, which was put or touched at @from_ns. BLOB_CHANGED.
  * BLOB_UNMET: the content is gone; nothing was put, put it again and then the record. BLOB_MISSING: the record was put, but

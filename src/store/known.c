@@ -3,8 +3,8 @@
  * Facts that this process has made sure of, so that it does so once: which records are on disk together with
  * their contents, which contents are whole, and which are damaged.
  *
- * A fact is about one version: the bytes of a record, or the file of a content with its size and time. Another
- * version, also one that another process has put, is not known.
+ * A fact is about one version: the bytes of a record and the file of its content, or the file of a content with its size
+ * and time. Another version, also one that another process has put, is not known.
  */
 #include "store/internal.h"
 
@@ -22,9 +22,9 @@ static struct known_key known_key_of(const char *name, uint64_t a, uint64_t b, u
 	return (struct known_key){ { hash64(name, n, 0), hash64(name, n, 1) }, a, b, c };
 }
 
-static struct known_key record_fact(const char *name, const struct store_record *record)
+static struct known_key record_fact(const char *name, const struct store_record *record, uint64_t content)
 {
-	return known_key_of(name, record->sum, record->stamp.id, 0);
+	return known_key_of(name, record->sum, record->stamp.id, content);
 }
 
 static struct known_key content_fact(const struct known *k, const char *name, const struct blob_stamp *stamp)
@@ -65,14 +65,14 @@ void known_done(struct known *k)
 	pthread_mutex_destroy(&k->lock);
 }
 
-void known_durable_add(struct known *k, const char *name, const struct store_record *record)
+void known_durable_add(struct known *k, const char *name, const struct store_record *record, uint64_t content)
 {
-	known_add(k, &k->durable, record_fact(name, record));
+	known_add(k, &k->durable, record_fact(name, record, content));
 }
 
-bool known_durable(struct known *k, const char *name, const struct store_record *record)
+bool known_durable(struct known *k, const char *name, const struct store_record *record, uint64_t content)
 {
-	return known_has(k, &k->durable, record_fact(name, record));
+	return content && known_has(k, &k->durable, record_fact(name, record, content));
 }
 
 void known_content_add(struct known *k, const char *name, const struct blob_stamp *stamp, bool whole)

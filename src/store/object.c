@@ -184,14 +184,30 @@ static int record_adopt(struct store *st, const char *name, const struct store_r
 	return r == BLOB_UNMET ? BLOB_MISSING : r;
 }
 
+/*
+ * The file of the content, with which a record is known to be on disk. Another one of that name, of a push that mends a damaged
+ * content, may not be on disk yet, or its sync has failed. 0: it is missing. In a bucket all that can be seen is durable.
+ */
+static uint64_t content_id(struct store *st, const struct store_meta *meta)
+{
+	char name[STORE_CONTENT_NAME_SIZE];
+	struct blob_stamp stamp = { 0 };
+
+	if (st->blobs->remote)
+		return 1;
+	store_content_name(meta->sha256, meta->raw, name);
+	return st->blobs->ops->stat(st->blobs, name, &stamp, NULL) == 0 ? stamp.id : 0;
+}
+
 int record_settle(struct store *st, const char *name, const struct store_record *record, struct err *err)
 {
 	const struct store_meta *meta = &record->meta;
 	char content[STORE_CONTENT_NAME_SIZE];
 	struct blobs *b = st->blobs;
+	uint64_t id = content_id(st, meta);
 	int r;
 
-	if (known_durable(&st->known, name, record))
+	if (known_durable(&st->known, name, record, id))
 		return 0;
 	if (b->remote)
 		return record_adopt(st, name, record, err);
@@ -199,16 +215,16 @@ int record_settle(struct store *st, const char *name, const struct store_record 
 	if (r == 0)
 		r = b->ops->settle(b, name, err);
 	if (r == 0)
-		known_durable_add(&st->known, name, record);
+		known_durable_add(&st->known, name, record, id);
 	return r;
 }
 
-void record_note_durable(struct store *st, const char *name, struct bytes text)
+void record_note_durable(struct store *st, const char *name, struct bytes text, const struct store_meta *meta)
 {
 	struct store_record own = { .sum = hash64(text.p, text.size, 0) };
 
 	if (st->blobs->ops->stat(st->blobs, name, &own.stamp, NULL) == 0)
-		known_durable_add(&st->known, name, &own);
+		known_durable_add(&st->known, name, &own, content_id(st, meta));
 }
 
 int record_put(struct store *st, const char *name, struct bytes text, const struct store_meta *meta,
@@ -222,7 +238,7 @@ int record_put(struct store *st, const char *name, struct bytes text, const stru
 	r = b->ops->put(b, name, text, content, expect, err);
 	if (r)
 		return r;
-	record_note_durable(st, name, text);
+	record_note_durable(st, name, text, meta);
 	return b->remote || store_now_ns() - from_ns < st->settle_ns / 2 ? 0 : b->ops->touch(b, content, err);
 }
 
@@ -258,7 +274,8 @@ int store_find_sure(struct store *st, const struct store_key *key, enum store_su
 	if (state == KNOWN_DAMAGED)
 		return STORE_UNSURE;
 	if (how == STORE_AS_KNOWN)
-		return state == KNOWN_WHOLE && known_durable(&st->known, (const char *)name.p, &record)
+		return state == KNOWN_WHOLE && known_durable(&st->known, (const char *)name.p, &record,
+							     content_id(st, &record.meta))
 			       ? 0
 			       : STORE_UNSURE;
 	/* A failure: the object is to be put again. */
@@ -308,6 +325,7 @@ void store_look_end(struct store *st)
 int store_settle(struct store *st, const struct store_key *keys, size_t n, struct err *err)
 {
 	AUTO(mem_freep) struct store_record *records = NEW_N(struct store_record, n + 1);
+	AUTO(mem_freep) uint64_t *contents = NEW_N(uint64_t, n + 1);
 	AUTO(buf_done) struct buf name = { 0 };
 	struct arena arena;
 	size_t n_unsure = 0;
@@ -320,10 +338,12 @@ int store_settle(struct store *st, const struct store_key *keys, size_t n, struc
 	for (size_t i = 0; i < n; i++) {
 		name.size = 0;
 		store_record_name(&keys[i], &name);
-		if (store_record_get(st, buf_cstr(&name), &arena, &records[i], NULL) != 0)
+		if (store_record_get(st, buf_cstr(&name), &arena, &records[i], NULL) != 0) {
 			records[i].key.id.size = 0;
-		else
-			n_unsure += !known_durable(&st->known, (const char *)name.p, &records[i]);
+			continue;
+		}
+		contents[i] = content_id(st, &records[i].meta);
+		n_unsure += !known_durable(&st->known, (const char *)name.p, &records[i], contents[i]);
 	}
 	if (n_unsure > SYNC_EACH) {
 		r = st->blobs->ops->settle_all(st->blobs, err);
@@ -332,7 +352,7 @@ int store_settle(struct store *st, const struct store_key *keys, size_t n, struc
 				continue;
 			name.size = 0;
 			store_record_name(&keys[i], &name);
-			known_durable_add(&st->known, buf_cstr(&name), &records[i]);
+			known_durable_add(&st->known, buf_cstr(&name), &records[i], contents[i]);
 		}
 	}
 	arena_done(&arena);

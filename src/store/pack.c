@@ -187,7 +187,7 @@ static int pack_replace(struct pack_job *j, uint64_t *ret_freed, struct err *err
 	if (r)
 		return r == BLOB_UNMET ? BLOB_CHANGED : r;
 	object_list_put(j->st->objects, j->name, &j->record.key, &meta);
-	record_note_durable(j->st, j->name, buf_bytes(&record));
+	record_note_durable(j->st, j->name, buf_bytes(&record), &meta);
 	content_note_whole(j->st, &meta);
 	if (!worth)
 		return 0;

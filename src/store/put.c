@@ -475,7 +475,7 @@ static int commit_add_hash(struct commit *c, const struct store_record *old, str
 			store_content_name(meta.sha256, meta.raw, content), &old->stamp, err);
 	if (r)
 		return r == BLOB_UNMET ? BLOB_CHANGED : r;
-	record_note_durable(c->st, (const char *)c->name.p, buf_bytes(&record));
+	record_note_durable(c->st, (const char *)c->name.p, buf_bytes(&record), &meta);
 	object_list_put(c->st->objects, (const char *)c->name.p, c->key, &meta);
 	atomic_fetch_add(&c->st->generation, 1);
 	c->named = true;

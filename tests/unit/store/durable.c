@@ -240,6 +240,83 @@ static void nothing_is_acknowledged_after_a_failed_sync(void **state)
 	}
 }
 
+/* Overwrite the content of @text in place: it has the right size and other bytes. */
+static void damage_content(struct store_fixture *f, const char *text)
+{
+	char content[STORE_CONTENT_NAME_SIZE];
+	AUTO(mem_freep) char *path = NULL;
+	AUTO(fd_close) int fd = -1;
+
+	content_of(text, content);
+	path = mem_printf("%s/%s", f->dir, content);
+	fd = open(path, O_WRONLY | O_CLOEXEC);
+	assert_true(fd >= 0 && pwrite(fd, "?", 1, 0) == 1);
+	/* Another version: what is known of the one before does not count. */
+	clock_test_advance(60000);
+	assert_int_equal(futimens(fd, (struct timespec[2]){ { .tv_sec = 1 }, { .tv_sec = 1 } }), 0);
+}
+
+/* Its record was on disk before; the content that takes the place of the damaged one is not. */
+static void nothing_is_acknowledged_before_a_mended_content_is_on_disk(void **state)
+{
+	struct store_fixture *f = *state;
+	struct err err = { 0 };
+
+	assert_done(put_in(f->st, KEY, "one", &err));
+	damage_content(f, "one");
+	disk.part = "/data/";
+	disk.before = acknowledge_within;
+	disk.arg = f;
+	assert_int_equal(put_in(f->st, KEY, "one", &err), STORE_SAME);
+	assert_null(disk.part);
+	assert_true(object_is_on_disk(f, RECORD, "one"));
+	assert_true(acknowledged(f, KEY));
+}
+
+static void nothing_is_acknowledged_after_a_failed_sync_of_a_mended_content(void **state)
+{
+	struct store_fixture *f = *state;
+	struct err err = { 0 };
+
+	assert_done(put_in(f->st, KEY, "one", &err));
+	damage_content(f, "one");
+	disk.part = "/data/";
+	disk.fails = true;
+	assert_true(put_in(f->st, KEY, "one", &err) < 0);
+	assert_null(disk.part);
+	assert_false(acknowledged(f, KEY));
+	assert_int_equal(put_in(f->st, KEY, "one", &err), STORE_SAME);
+	assert_true(object_is_on_disk(f, RECORD, "one"));
+	assert_true(acknowledged(f, KEY));
+}
+
+/* Of many objects, which one sync of the file system makes durable, one has such a content. */
+static void one_sync_for_all_does_not_settle_a_content_whose_sync_failed(void **state)
+{
+	enum { N = 20 };
+	struct store_fixture *f = *state;
+	struct store_key keys[N];
+	char names[N][32];
+	struct err err = { 0 };
+
+	for (size_t i = 0; i < N; i++) {
+		snprintf(names[i], sizeof(names[i]), "ab%02zu/debuginfo", i);
+		keys[i] = key_of(names[i]);
+		assert_done(put_in(f->st, names[i], names[i], &err));
+	}
+	reopen(f, &(struct store_options){ 0 });
+	damage_content(f, names[3]);
+	disk.part = "/data/";
+	disk.fails = true;
+	assert_true(put_in(f->st, names[3], names[3], &err) < 0);
+	disk.root = f->dir;
+	assert_done(store_settle(f->st, keys, N, &err));
+	for (size_t i = 0; i < N; i++)
+		assert_int_equal(acknowledged(f, names[i]), i != 3);
+	assert_int_equal(put_in(f->st, names[3], names[3], &err), STORE_SAME);
+	assert_true(acknowledged(f, names[3]));
+}
+
 static void after_a_start_it_is_synced_before_it_is_acknowledged(void **state)
 {
 	struct store_fixture *f = *state;
@@ -371,6 +448,9 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		ON_DISK(nothing_is_acknowledged_between_rename_and_sync),
 		ON_DISK(nothing_is_acknowledged_after_a_failed_sync),
+		ON_DISK(nothing_is_acknowledged_before_a_mended_content_is_on_disk),
+		ON_DISK(nothing_is_acknowledged_after_a_failed_sync_of_a_mended_content),
+		ON_DISK(one_sync_for_all_does_not_settle_a_content_whose_sync_failed),
 		ON_DISK(after_a_start_it_is_synced_before_it_is_acknowledged),
 		ON_DISK(a_folder_made_by_another_put_is_synced),
 		ON_DISK(garbage_is_collected_by_records_on_disk),
