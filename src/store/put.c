@@ -307,7 +307,10 @@ void store_put_leave(struct store_put *p)
 {
 	bool keep = p && p->opts.name.size && p->size >= CODEC_FRAME_SIZE && (!p->ended || p->saved);
 
-	if (keep && !p->ended && fdatasync(p->staging.fd) == 0)
+	/* After a failure the bytes may be in memory alone, and no later sync would say so. */
+	if (keep && !p->ended)
+		keep = fdatasync(p->staging.fd) == 0;
+	if (keep && !p->ended)
 		put_save(p);
 	if (p)
 		put_free(p, keep);

@@ -296,7 +296,7 @@ bool store_may_hold(struct store *st, bool away);
 struct str store_other_owner(struct store *st, const struct store_key *key, struct str owner,
 			     const uint8_t *sha256, struct arena *a, struct err *err);
 void store_put_abort(struct store_put *p); /* takes NULL */
-/* The same, but the progress of a put with a name stays, and is on disk. */
+/* The same, but the progress of a put with a name stays, if it can be put on disk. */
 void store_put_leave(struct store_put *p);
 
 /* Incomplete puts with a name, left or being written. */

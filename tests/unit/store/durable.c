@@ -435,6 +435,37 @@ static void a_removed_object_does_not_come_back(void **state)
 		assert_string_not_equal(disk.names[i].name, "ab01.debuginfo");
 }
 
+static struct store_put *named_begin(struct store_fixture *f)
+{
+	const struct store_put_options opts = { .later = true, .size = MIB(4), .name = STR("an upload") };
+	struct store_put *p = NULL;
+	struct err err = { 0 };
+
+	assert_done(store_put_begin(f->st, &opts, &p, &err));
+	return p;
+}
+
+/* Its pages may be lost when they are evicted, and the next sync of the file would not say so. */
+static void an_upload_whose_sync_failed_is_not_continued(void **state)
+{
+	AUTO(mem_freep) uint8_t *bytes = mem_zalloc(MIB(2));
+	struct store_fixture *f = *state;
+	struct err err = { 0 };
+
+	for (unsigned fails = 0; fails < 2; fails++) {
+		struct store_put *p = named_begin(f);
+
+		assert_done(store_put_write(p, bytes_of(bytes, MIB(2)), &err));
+		disk.part = "/tmp/part-";
+		disk.fails = fails;
+		store_put_leave(p);
+		assert_null(disk.part);
+		p = named_begin(f);
+		assert_int_equal(store_put_size(p), fails ? 0 : MIB(2));
+		store_put_abort(p);
+	}
+}
+
 static int set_up_disk(void **state)
 {
 	disk_forget();
@@ -456,6 +487,7 @@ int main(void)
 		ON_DISK(garbage_is_collected_by_records_on_disk),
 		ON_DISK(room_is_made_by_records_on_disk),
 		ON_DISK(a_removed_object_does_not_come_back),
+		ON_DISK(an_upload_whose_sync_failed_is_not_continued),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
