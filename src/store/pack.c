@@ -115,7 +115,9 @@ static int pack_find_compressed(struct pack_job *j, struct err *err)
 	if (!whole)
 		return BLOB_MISSING;
 	j->packed_size = there.size;
-	return b->ops->settle(b, j->packed, err);
+	r = b->ops->settle(b, j->packed, err);
+	/* Reading it may have taken long. */
+	return r ? r : b->ops->touch(b, j->packed, err);
 }
 
 /* Write the compressed content to disk. PACK_HARDLY: it gains too little. BLOB_MISSING: the raw content is

@@ -152,6 +152,51 @@ static void records_of_one_content_share_its_compressed_form(void **state)
 	assert_content(f, "ab/executable", false, 1);
 }
 
+/* The reading of a compressed content that is there takes long, and a collection ends just before the record is put. */
+static struct {
+	struct blobs_ops ops;
+	const struct blobs_ops *under;
+	struct store_fixture *f;
+} slow;
+
+static int settle_late(struct blobs *b, const char *name, struct err *err)
+{
+	clock_test_advance(60000);
+	return slow.under->settle(b, name, err);
+}
+
+static int put_after_collection(struct blobs *b, const char *name, struct bytes content, const char *needs,
+				const struct blob_stamp *expect, struct err *err)
+{
+	struct store_gc_result gc;
+
+	b->ops = slow.under;
+	assert_int_equal(store_gc(slow.f->st, NULL, NULL, &gc, err), 0);
+	return slow.under->put(b, name, content, needs, expect, err);
+}
+
+static void a_compressed_form_that_is_found_is_not_collected(void **state)
+{
+	struct store_fixture *f = *state;
+	struct store_key key = key_of("cd/debuginfo");
+	struct err err = { 0 };
+	uint64_t freed;
+
+	put(f, "ab/debuginfo", true, false, 1);
+	put(f, "cd/debuginfo", false, false, 1);
+	assert_done(store_remove(f->st, &key, STR(""), &err));
+	clock_test_advance(60000);
+	slow.f = f;
+	slow.under = f->st->blobs->ops;
+	slow.ops = *slow.under;
+	slow.ops.settle = settle_late;
+	slow.ops.put = put_after_collection;
+	f->st->blobs->ops = &slow.ops;
+	assert_int_equal(pack(f, "ab/debuginfo", &freed), 0);
+	assert_ptr_equal(f->st->blobs->ops, slow.under);
+	assert_false(assert_content(f, "ab/debuginfo", false, 1).raw);
+}
+
 static void a_compressed_put_replaces_the_raw_form(void **state)
 {
 	struct store_fixture *f = *state;
@@ -337,6 +382,7 @@ int main(void)
 		T(a_raw_object_is_compressed_later),
 		T(an_incompressible_object_stays_raw),
 		T(records_of_one_content_share_its_compressed_form),
+		T(a_compressed_form_that_is_found_is_not_collected),
 		T(a_compressed_put_replaces_the_raw_form),
 		T(an_object_is_compressed_at_once_near_the_quota),
 		T(the_quota_counts_raw_and_compressed_forms),
