@@ -124,7 +124,8 @@ int content_is_whole(struct store *st, const struct store_meta *meta, bool *ret,
 	if (r)
 		return r < 0 ? -1 : 0;
 	state = known_content(&st->known, name, &stamp);
-	if (stamp.size != meta->stored_size || state == KNOWN_DAMAGED)
+	if ((stamp.size != meta->stored_size && !content_has_other_size(meta, &stamp)) ||
+	    state == KNOWN_DAMAGED)
 		return 0;
 	if (state == KNOWN_WHOLE) {
 		*ret = true;

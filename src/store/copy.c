@@ -134,7 +134,7 @@ static int staging_fill(struct copy_worker *w, const struct store_meta *meta, st
 {
 	uint8_t sum[STORE_SHA256_SIZE];
 
-	if (src->size != meta->stored_size)
+	if (meta->raw && src->size != meta->stored_size)
 		return err_set(err, ERR_INVALID, "has %llu stored bytes, the record says %llu",
 			       (unsigned long long)src->size, (unsigned long long)meta->stored_size);
 	if (content_gather(w, src, s, sum, err) < 0 ||

@@ -200,7 +200,15 @@ int record_put(struct store *st, const char *name, struct bytes text, const stru
  * made again: true. A pushed one stays, for a push of the same bytes. Logs the damage.
  */
 bool object_condemn(struct store *st, const char *name, const struct err *why);
-/* Does the content of @meta exist, with the size noted there? */
+/*
+ * Has the file of @meta's content another size than its record says? The same bytes were put under another key since, and
+ * compressed by another version of libzstd or at another level. Or it is damaged.
+ */
+static inline bool content_has_other_size(const struct store_meta *meta, const struct blob_stamp *there)
+{
+	return !meta->raw && there->size != meta->stored_size;
+}
+/* Does the content of @meta exist, with the size noted there? One of another size is read, unless it is known to be whole. */
 int store_content_there(struct store *st, const struct store_meta *meta, bool *ret, struct err *err);
 static inline int64_t store_now_ns(void)
 {

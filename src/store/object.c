@@ -114,17 +114,40 @@ int store_record_get(struct store *st, const char *name, struct arena *a, struct
 	return store_record_text(st, name, a, ret, &text, err);
 }
 
-int store_content_there(struct store *st, const struct store_meta *meta, bool *ret, struct err *err)
+/* Nothing is read, so a content of another size than its record's counts, unless it is known to be damaged. */
+static int content_is_seen(struct store *st, const struct store_meta *meta, struct blob_stamp *ret_stamp,
+			   bool *ret, struct err *err)
 {
 	char name[STORE_CONTENT_NAME_SIZE];
-	struct blob_stamp stamp = { 0 };
-	int r = st->blobs->ops->stat(st->blobs, store_content_name(meta->sha256, meta->raw, name), &stamp,
+	int r = st->blobs->ops->stat(st->blobs, store_content_name(meta->sha256, meta->raw, name), ret_stamp,
 				     err);
 
 	if (r < 0)
 		return -1;
-	*ret = r == 0 && stamp.size == meta->stored_size;
+	*ret = r == 0 && (ret_stamp->size == meta->stored_size ||
+			  (content_has_other_size(meta, ret_stamp) &&
+			   known_content(&st->known, name, ret_stamp) != KNOWN_DAMAGED));
 	return 0;
+}
+
+int store_content_there(struct store *st, const struct store_meta *meta, bool *ret, struct err *err)
+{
+	struct blob_stamp stamp = { 0 };
+	char name[STORE_CONTENT_NAME_SIZE];
+	struct err why = { 0 };
+
+	if (content_is_seen(st, meta, &stamp, ret, err) < 0)
+		return -1;
+	store_content_name(meta->sha256, meta->raw, name);
+	if (!*ret || !content_has_other_size(meta, &stamp) ||
+	    known_content(&st->known, name, &stamp) == KNOWN_WHOLE)
+		return 0;
+	*ret = content_check(st, meta->sha256, meta->raw, NULL, NULL, &why) == 0;
+	if (!blob_is_away(&why))
+		return 0;
+	if (err)
+		*err = why;
+	return -1;
 }
 
 /* ---- finding ---- */
@@ -136,13 +159,14 @@ int object_find(struct store *st, const struct store_key *key, struct arena *a, 
 
 	store_record_name(key, &name);
 	for (unsigned i = 0; i < READ_TRIES; i++) {
+		struct blob_stamp stamp = { 0 };
 		struct store_record record;
 		bool there = false;
 		int r = store_record_get(st, buf_cstr(&name), a, &record, err);
 
 		if (r)
 			return r < 0 ? err_in(err, "store") : STORE_MISSING;
-		if (store_content_there(st, &record.meta, &there, err) < 0)
+		if (content_is_seen(st, &record.meta, &stamp, &there, err) < 0)
 			return err_in(err, "store");
 		if (!there)
 			continue;
@@ -242,14 +266,16 @@ int record_put(struct store *st, const char *name, struct bytes text, const stru
 	return b->remote || store_now_ns() - from_ns < st->settle_ns / 2 ? 0 : b->ops->touch(b, content, err);
 }
 
-static enum known_state content_state(struct store *st, const struct store_meta *meta)
+static enum known_state content_state(struct store *st, const struct store_meta *meta, bool *ret_other_size)
 {
 	char name[STORE_CONTENT_NAME_SIZE];
 	struct blob_stamp stamp;
 
 	if (st->blobs->ops->stat(st->blobs, store_content_name(meta->sha256, meta->raw, name), &stamp,
-				 NULL) != 0 ||
-	    stamp.size != meta->stored_size)
+				 NULL) != 0)
+		return KNOWN_DAMAGED;
+	*ret_other_size = content_has_other_size(meta, &stamp);
+	if (stamp.size != meta->stored_size && !*ret_other_size)
 		return KNOWN_DAMAGED;
 	return known_content(&st->known, name, &stamp);
 }
@@ -260,7 +286,7 @@ int store_find_sure(struct store *st, const struct store_key *key, enum store_su
 	AUTO(buf_done) struct buf name = { 0 };
 	struct store_record record;
 	enum known_state state;
-	bool whole;
+	bool whole, other_size = false;
 	int r;
 
 	if (hold_find(st->hold, key, a, ret))
@@ -270,7 +296,7 @@ int store_find_sure(struct store *st, const struct store_key *key, enum store_su
 	if (r)
 		return r < 0 ? err_in(err, "store") : STORE_MISSING;
 	*ret = record.meta;
-	state = content_state(st, &record.meta);
+	state = content_state(st, &record.meta, &other_size);
 	if (state == KNOWN_DAMAGED)
 		return STORE_UNSURE;
 	if (how == STORE_AS_KNOWN)
@@ -281,7 +307,7 @@ int store_find_sure(struct store *st, const struct store_key *key, enum store_su
 	/* A failure: the object is to be put again. */
 	if (record_settle(st, (const char *)name.p, &record, err) != 0)
 		return STORE_UNSURE;
-	if (how == STORE_ON_DISK)
+	if (how == STORE_ON_DISK && !other_size)
 		return 0;
 	if (content_is_whole(st, &record.meta, &whole, err) < 0)
 		return err_in(err, "store");

@@ -579,6 +579,27 @@ static void a_collector_beside_it_takes_nothing(void **state)
 		cmocka_unit_test_setup_teardown(test, set_up_from_bucket, tear_down_both)
 #define ONCE(test) cmocka_unit_test_setup_teardown(test, set_up_into_memory, tear_down_both)
 
+/* The same bytes under a second key, as another version of libzstd compresses them. */
+static void a_content_of_another_size_is_copied(void **state)
+{
+	AUTO(mem_freep) uint8_t *p = mem_alloc(LONG);
+	struct store_meta m = meta_of(STORE_PUSHED, STORE_DWARF, "ci");
+	struct stores *s = *state;
+	struct store_copy_result r;
+
+	for (size_t i = 0; i < LONG; i++)
+		p[i] = (uint8_t)('a' + (i * i / 7 + i / 1000 * 31) % 23);
+	put_with(s->from.st, "ab01/debuginfo", &m, false, bytes_of(p, LONG));
+	s->from.st->opts.level = 19;
+	put_with(s->from.st, "ab02/debuginfo", &m, false, bytes_of(p, LONG));
+	r = copy_all(s);
+	assert_int_equal(r.n_bad, 0);
+	assert_int_equal(r.n_copied, 2);
+	assert_int_equal(r.n_contents, 1);
+	r = copy_all(s);
+	assert_int_equal(r.n_there, 2);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -593,6 +614,7 @@ int main(void)
 		ONCE(a_source_that_cannot_be_reached_ends_the_copy),
 		ONCE(a_copy_can_be_stopped),
 		ALL_WAYS(a_content_of_many_records_is_copied_once),
+		ALL_WAYS(a_content_of_another_size_is_copied),
 		ALL_WAYS(a_collector_beside_it_takes_nothing),
 	};
 

@@ -3,6 +3,7 @@
 #include "fixture.h"
 
 #include <errno.h>
+#include <unistd.h>
 #include "store/internal.h"
 
 #define LONG (3 * CODEC_FRAME_SIZE + 12345)
@@ -281,6 +282,83 @@ static void the_commit_callback_is_called_for_new_bytes_only(void **state)
 	store_close(f.st);
 }
 
+/* Compressible, and by much better at a higher level. */
+static const char *long_text(struct store_fixture *f)
+{
+	char *text = arena_alloc(&f->arena, LONG + 1);
+
+	for (size_t i = 0; i < LONG; i++)
+		text[i] = (char)('a' + (i * i / 7 + i / 1000 * 31) % 23);
+	text[LONG] = '\0';
+	return text;
+}
+
+static void assert_found(struct store_fixture *f, const char *key_text)
+{
+	struct store_key key = key_of(key_text);
+	struct store_meta meta;
+	struct err err = { 0 };
+
+	assert_done(store_find(f->st, &key, &f->arena, &meta, &err));
+	assert_done(store_find_sure(f->st, &key, STORE_ON_DISK, &f->arena, &meta, &err));
+	assert_done(store_find_sure(f->st, &key, STORE_WHOLE, &f->arena, &meta, &err));
+}
+
+/* Put "cd/debuginfo" with the same bytes as another version of libzstd would compress them. */
+static void put_in_another_size(struct store_fixture *f, const char *text)
+{
+	struct store_meta meta,
+		other = { .origin = STORE_PUSHED, .quality = STORE_DWARF, .owner = STR("other") };
+	struct store_key key = key_of("ab/debuginfo");
+	struct err err = { 0 };
+
+	assert_done(store_find(f->st, &key, &f->arena, &meta, &err));
+	key = key_of("cd/debuginfo");
+	f->st->opts.level = 19;
+	assert_done(store_put_bytes(f->st, &key, &other, false, bytes_of(text, strlen(text)), STORE_IF_OWNED,
+				    &err));
+	f->st->opts.level = STORE_LEVEL;
+	assert_done(store_find(f->st, &key, &f->arena, &other, &err));
+	assert_int_not_equal(meta.stored_size, other.stored_size);
+}
+
+static void a_content_of_another_size_is_that_of_its_records(void **state)
+{
+	struct store_fixture *f = *state;
+	const char *text = long_text(f);
+
+	assert_int_equal(text_put_as(f, "ci", text, STORE_IF_OWNED), 0);
+	put_in_another_size(f, text);
+	assert_found(f, "ab/debuginfo");
+	assert_found(f, "cd/debuginfo");
+	/* The object has its owner still. */
+	assert_int_equal(text_put_as(f, "other", "evil", STORE_IF_OWNED), STORE_OWNED);
+	assert_int_equal(text_put_as(f, "ci", text, STORE_IF_OWNED), STORE_SAME);
+	assert_found(f, "cd/debuginfo");
+}
+
+static void a_content_that_is_cut_off_is_missing(void **state)
+{
+	struct store_fixture *f = *state;
+	struct store_key key = key_of("ab/debuginfo");
+	char name[STORE_CONTENT_NAME_SIZE];
+	AUTO(mem_freep) char *path = NULL;
+	const char *text = long_text(f);
+	struct store_meta meta;
+	struct err err = { 0 };
+
+	assert_int_equal(text_put_as(f, "ci", text, STORE_IF_OWNED), 0);
+	assert_done(store_find(f->st, &key, &f->arena, &meta, &err));
+	path = mem_printf("%s/%s", f->dir, store_content_name(meta.sha256, false, name));
+	assert_int_equal(truncate(path, (off_t)meta.stored_size - 1), 0);
+	assert_int_equal(store_find_sure(f->st, &key, STORE_AS_KNOWN, &f->arena, &meta, &err), STORE_UNSURE);
+	assert_int_equal(store_find_sure(f->st, &key, STORE_ON_DISK, &f->arena, &meta, &err), STORE_UNSURE);
+	/* It was read for that. */
+	assert_int_equal(store_find(f->st, &key, &f->arena, &meta, &err), STORE_MISSING);
+	assert_true(text_put_as(f, "ci", text, STORE_IF_OWNED) >= 0);
+	assert_found(f, "ab/debuginfo");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -293,6 +371,8 @@ int main(void)
 		IN_EACH(a_put_of_another_size_than_announced_fails),
 		IN_EACH(the_list_comes_in_pages),
 		IN_EACH(a_removed_object_is_missing),
+		IN_EACH(a_content_of_another_size_is_that_of_its_records),
+		cmocka_unit_test_setup_teardown(a_content_that_is_cut_off_is_missing, set_up, tear_down),
 		FROZEN(a_record_that_cannot_be_read_is_not_a_missing_one),
 		cmocka_unit_test(the_commit_callback_is_called_for_new_bytes_only),
 	};
