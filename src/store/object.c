@@ -70,6 +70,21 @@ int store_record_of(const char *name, struct bytes text, const struct blob_stamp
 	return 0;
 }
 
+/* No record is as long: this one is damaged, and a push replaces it. With an errno memory or descriptors are short. */
+static bool record_is_too_long(const struct err *why)
+{
+	return why->kind == ERR_LIMIT && !why->os;
+}
+
+/* BLOB_MISSING: it is gone meanwhile. */
+static int record_damaged_by_length(struct store *st, const char *name, struct store_record *ret,
+				    struct err *err)
+{
+	int r = st->blobs->ops->stat(st->blobs, name, &ret->stamp, err);
+
+	return r ? r : err_set(err, ERR_INVALID, "%s: longer than %zu bytes", name, STORE_MAX_RECORD);
+}
+
 int store_record_text(struct store *st, const char *name, struct arena *a, struct store_record *ret,
 		      struct buf *ret_text, struct err *err)
 {
@@ -85,6 +100,8 @@ int store_record_text(struct store *st, const char *name, struct arena *a, struc
 		r = st->blobs->ops->get(st->blobs, name, STORE_MAX_RECORD, ret_text, &stamp, &why);
 		if (r == 0)
 			r = store_record_of(name, buf_bytes(ret_text), &stamp, a, ret, &why);
+		else if (r < 0 && record_is_too_long(&why))
+			r = record_damaged_by_length(st, name, ret, &why);
 		if (r < 0 && why.kind == ERR_INVALID && i < n_tries)
 			continue;
 		if (r < 0 && err)
@@ -99,6 +116,8 @@ int store_record_scanned(struct store *st, const struct blob_scanned *s, struct 
 	struct err why = s->outcome < 0 ? *s->why : (struct err){ 0 };
 	int r = s->outcome ? s->outcome : store_record_of(s->name, s->content, &s->stamp, a, ret, &why);
 
+	if (r < 0 && record_is_too_long(&why))
+		why.kind = ERR_INVALID;
 	if (r < 0 && why.kind == ERR_INVALID && st->blobs->remote && s->place == BLOB_PRESENT)
 		return store_record_get(st, s->name, a, ret, err);
 	if (r < 0 && err)

@@ -245,6 +245,31 @@ static void a_flipped_byte_of_a_record_is_found_and_mended(void **state)
 	flip_many(*state, "/keys/", false, STORE_PUSHED);
 }
 
+/* As of a file that was appended to, or of another program. */
+static void a_record_that_is_too_long_is_damaged_and_mended(void **state)
+{
+	static const char tail[70000] = "?";
+	struct store_fixture *f = *state;
+	const struct store_verify_options verify = { .remove = false };
+	struct store_evict_result evicted;
+	struct store_verify_result checked;
+	struct store_gc_result gc;
+	struct err err = { 0 };
+	int fd;
+
+	assert_true(put_bytes(f, STORE_PUSHED, false) >= 0);
+	fd = open(file_with(f, "/keys/"), O_WRONLY | O_APPEND | O_CLOEXEC);
+	assert_true(fd >= 0 && write(fd, tail, sizeof(tail)) == sizeof(tail));
+	close(fd);
+	assert_int_equal(read_back(f), READ_DAMAGED);
+	assert_done(store_verify(f->st, &verify, &checked, &err));
+	assert_int_equal(checked.n_bad, 1);
+	assert_done(store_gc(f->st, NULL, NULL, &gc, &err));
+	assert_done(store_evict(f->st, UINT64_MAX, &evicted, &err));
+	assert_true(put_bytes(f, STORE_PUSHED, false) >= 0);
+	assert_int_equal(read_back(f), READ_RIGHT);
+}
+
 static void the_background_check_finds_damage(void **state)
 {
 	static const enum store_origin origins[] = { STORE_PUSHED, STORE_MADE };
@@ -311,6 +336,7 @@ int main(void)
 		ON_DISK(a_push_that_mends_a_content_is_reported_as_committed),
 		ON_DISK(a_push_that_mends_and_then_replaces_is_reported_as_replacing),
 		ON_DISK(a_flipped_byte_of_a_record_is_found_and_mended),
+		ON_DISK(a_record_that_is_too_long_is_damaged_and_mended),
 		ON_DISK(the_background_check_finds_damage),
 		ON_DISK(a_damaged_compressed_content_is_made_anew),
 	};
