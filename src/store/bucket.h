@@ -357,7 +357,7 @@ struct parts_note {
 	struct parts_note_part *v;
 	size_t n;
 };
-char *parts_note_path(const struct staging *s); /* heap; NULL: the staging file has no note */
+char *parts_note_path(const struct staging *s); /* heap; NULL: the staging file has no path */
 void parts_note_begin(const char *path, const struct parts_note *n);
 void parts_note_add(const char *path, const char *id, unsigned number, uint64_t hash);
 bool parts_note_read(const char *path, struct parts_note *ret); /* false: none */

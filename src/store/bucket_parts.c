@@ -36,7 +36,7 @@ struct bucket_parts {
 	char content[BLOB_CONTENT_NAME_SIZE];
 	char given[GENERATION_SIZE]; /* "": none was given */
 	int fd;                      /* of the staging file */
-	char *note_path;             /* NULL: the upload ends with the process */
+	char *note_path;             /* NULL: after a kill nobody knows of the upload */
 	char *aside_path; /* the note's, when the upload is aborted; set before `stop`. NULL: none */
 	uint64_t part_size;
 	/* set before `opened` */
@@ -513,10 +513,12 @@ void bucket_parts_drop(struct bucket_parts *p, bool keep)
 /* Is the staging file of that note there? */
 static bool has_staging(int dir_fd, const char *leaf)
 {
-	AUTO(mem_freep) char *part = mem_printf("part-%s", leaf + sizeof(PARTS_NOTE) - 1);
+	const char *id = leaf + sizeof(PARTS_NOTE) - 1;
+	AUTO(mem_freep) char *part = mem_printf("part-%s", id);
 	struct stat st;
 
-	return fstatat(dir_fd, part, &st, AT_SYMLINK_NOFOLLOW) == 0;
+	return fstatat(dir_fd, part, &st, AT_SYMLINK_NOFOLLOW) == 0 ||
+	       fstatat(dir_fd, id, &st, AT_SYMLINK_NOFOLLOW) == 0;
 }
 
 void bucket_parts_sweep(struct blob_bucket *s)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The note of an upload in parts: which upload it is, and the hash of each part that was put, so that another process goes
- * on with it. It is beside the staging file, parts-HASH beside part-HASH.
+ * on with it. It is beside the staging file, parts-HASH beside part-HASH. Beside a staging file without a name, ID, it is
+ * parts-ID: no process goes on with that upload, but the next sweep aborts it.
  *
  * Its head is written once, and a line is added for each part, by one call. A process that is killed has written a line or
  * not; after a crash of the machine the last ones may be torn or missing: then these parts are put once more.
@@ -18,11 +19,12 @@
 
 char *parts_note_path(const struct staging *s)
 {
-	const char *leaf = s->note_path ? strrchr(s->note_path, '/') : NULL;
+	const char *path = s->note_path ? s->note_path : s->path;
+	const char *leaf = path ? strrchr(path, '/') : NULL;
 
-	if (!leaf || !str_starts(str_of(leaf), STR("/note-")))
+	if (!leaf || (s->note_path && !str_starts(str_of(leaf), STR("/note-"))))
 		return NULL;
-	return mem_printf("%.*s/" PARTS_NOTE "%s", (int)(leaf - s->note_path), s->note_path, leaf + 6);
+	return mem_printf("%.*s/" PARTS_NOTE "%s", (int)(leaf - path), path, leaf + (s->note_path ? 6 : 1));
 }
 
 void parts_note_begin(const char *path, const struct parts_note *n)

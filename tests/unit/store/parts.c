@@ -20,8 +20,9 @@ struct parts_fixture {
 	uint8_t *bytes;
 	atomic_uint n_parts, n_begun;
 	atomic_bool away;
-	atomic_bool late;  /* of the parts that fail, one fails late: when another one is put again */
-	atomic_bool waits; /* it does */
+	atomic_uint away_after; /* so many parts; 0: no */
+	atomic_bool late;       /* of the parts that fail, one fails late: when another one is put again */
+	atomic_bool waits;      /* it does */
 };
 
 static int count_operation(void *arg, const char *op, const char *name, struct err *err)
@@ -41,8 +42,8 @@ static int count_operation(void *arg, const char *op, const char *name, struct e
 			err->os = ENOTCONN;
 		return -1;
 	}
-	if (strcmp(op, "part") == 0)
-		atomic_fetch_add(&f->n_parts, 1);
+	if (strcmp(op, "part") == 0 && atomic_fetch_add(&f->n_parts, 1) + 1 == f->away_after)
+		f->away = true;
 	if (strcmp(op, "upload") == 0)
 		atomic_fetch_add(&f->n_begun, 1);
 	return 0;
@@ -249,6 +250,31 @@ static void an_upload_without_its_staging_file_is_swept(void **state)
 	assert_int_equal(bucket_memory_uploads(f->memory), 0);
 }
 
+/* As after a kill: the bucket is away when it should be aborted. */
+static void an_upload_of_a_file_without_a_name_is_swept(void **state)
+{
+	struct parts_fixture *f = *state;
+	struct staging s = staging_open(f, "");
+	struct err err = { 0 };
+	uint64_t n;
+
+	assert_done(staging_write(&s, bytes_of(f->bytes, SIZE), &err));
+	f->away_after = 2;
+	assert_int_equal(f->b->ops->put_staged(f->b, NAME, &s, true, &err), -1);
+	f->away = false;
+	/* Its writer may try again. */
+	assert_done(f->b->ops->sweep(f->b, &n, &err));
+	assert_int_equal(bucket_memory_uploads(f->memory), 1);
+	f->away = true;
+	f->b->ops->staging_done(f->b, &s, false);
+	f->b->ops->close(TAKE(f->b));
+	f->away = false;
+	blobs_reopen(f);
+	assert_int_equal(bucket_memory_uploads(f->memory), 1);
+	assert_done(f->b->ops->sweep(f->b, &n, &err));
+	assert_int_equal(bucket_memory_uploads(f->memory), 0);
+}
+
 static void a_bucket_that_comes_back_gets_the_rest(void **state)
 {
 	struct parts_fixture *f = *state;
@@ -352,11 +378,17 @@ int main(void)
 {
 #define ONE(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 	const struct CMUnitTest tests[] = {
-		ONE(parts_are_put_while_the_file_grows),     ONE(another_process_goes_on),
-		ONE(parts_of_other_bytes_are_put_again),     ONE(another_content_is_put_from_its_beginning),
-		ONE(an_upload_that_is_given_up_is_aborted),  ONE(an_upload_without_its_staging_file_is_swept),
-		ONE(a_bucket_that_comes_back_gets_the_rest), ONE(a_part_that_fails_late_is_put_again),
-		ONE(a_large_push_that_was_held_is_put),      ONE(a_torn_note_is_read_up_to_the_tear),
+		ONE(parts_are_put_while_the_file_grows),
+		ONE(another_process_goes_on),
+		ONE(parts_of_other_bytes_are_put_again),
+		ONE(another_content_is_put_from_its_beginning),
+		ONE(an_upload_that_is_given_up_is_aborted),
+		ONE(an_upload_without_its_staging_file_is_swept),
+		ONE(a_bucket_that_comes_back_gets_the_rest),
+		ONE(a_part_that_fails_late_is_put_again),
+		ONE(an_upload_of_a_file_without_a_name_is_swept),
+		ONE(a_large_push_that_was_held_is_put),
+		ONE(a_torn_note_is_read_up_to_the_tear),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
