@@ -66,7 +66,7 @@ static int refs_add_record(void *arg, const struct blob_scanned *scanned, struct
 	if (r == BLOB_MISSING)
 		return 0;
 	/* A record that cannot be read now may name a content: without it that would be taken for garbage. */
-	if (r < 0 && !w->bad && why.kind != ERR_INVALID && why.kind != ERR_DAMAGED) {
+	if (r < 0 && (!w->bad || blob_is_away(&why)) && why.kind != ERR_INVALID && why.kind != ERR_DAMAGED) {
 		if (err)
 			*err = why;
 		return -1;

@@ -454,7 +454,8 @@ struct store_verify_result {
 };
 /*
  * Read and check all contents. @bad is called for each object (or record: key empty) that is damaged, with
- * the reason. With `remove` their records are removed, so that the objects can be fetched or pushed again.
+ * the reason, or cannot be read now, which removes nothing. With `remove` the records of damaged contents are removed, so
+ * that the objects can be fetched or pushed again.
  */
 typedef void store_bad_fn(void *arg, struct str what, const struct err *why);
 struct store_verify_options {

@@ -46,8 +46,8 @@ static void verify_report(void *arg, struct str what, const struct err *why)
 		v->o->bad(v->o->arg_bad, what, why);
 }
 
-/* Report all records that name content @at, and with `remove` remove them. */
-static int verify_condemn(struct verify *v, size_t at, const struct err *why, struct err *err)
+/* Report all records that name content @at, and with @remove remove them. */
+static int verify_condemn(struct verify *v, size_t at, bool remove, const struct err *why, struct err *err)
 {
 	struct blobs *b = v->st->blobs;
 
@@ -59,7 +59,7 @@ static int verify_condemn(struct verify *v, size_t at, const struct err *why, st
 		if (record->place != BLOB_PRESENT)
 			continue;
 		verify_report(v, str_of(record->name), why);
-		if (!v->o->remove)
+		if (!remove)
 			continue;
 		r = b->ops->remove(b, record->name, &record->stamp, err);
 		if (r < 0)
@@ -69,15 +69,22 @@ static int verify_condemn(struct verify *v, size_t at, const struct err *why, st
 	return 0;
 }
 
+/* A bad sector, which may be read the next time: its records are reported, and nothing is removed. */
+static bool verify_is_unreadable(const struct err *why)
+{
+	return why->kind == ERR_IO && why->os && !blob_is_away(why);
+}
+
 static int verify_judge(struct verify *v, const struct verify_found *f, struct err *err)
 {
+	bool remove = v->o->remove && !(f->outcome < 0 && verify_is_unreadable(&f->why));
 	const struct refs_content *content = &v->c.contents[f->content];
 	struct blobs *b = v->st->blobs;
 	struct err why = f->why;
 	struct blob_garbage bad;
 
 	store_content_name(content->sha256, content->raw, bad.name);
-	if (f->outcome < 0 && why.kind != ERR_INVALID) {
+	if (f->outcome < 0 && !content_is_damaged(&why) && !verify_is_unreadable(&why)) {
 		*err = why;
 		return -1;
 	}
@@ -88,10 +95,10 @@ static int verify_judge(struct verify *v, const struct verify_found *f, struct e
 		(void)err_set(&why, ERR_INVALID, "%s: its content is missing", bad.name);
 	}
 	/* A content without records is garbage, as the one of an object whose bytes were pushed again: no object is bad. */
-	if (verify_condemn(v, f->content, &why, err) < 0)
+	if (verify_condemn(v, f->content, remove, &why, err) < 0)
 		return -1;
 	/* Remove it at once, not with the garbage: a later push of the same bytes would take it for valid. */
-	return v->o->remove && content->there ? b->ops->collect(b, &bad, 1, v->c.from_ns, err) : 0;
+	return remove && content->there ? b->ops->collect(b, &bad, 1, v->c.from_ns, err) : 0;
 }
 
 /* ---- the threads that read ---- */

@@ -2,6 +2,7 @@
 /* Garbage collection, eviction and verification. */
 #include "fixture.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <sys/stat.h>
 #include "store/internal.h"
@@ -243,6 +244,66 @@ static void verify_finds_and_removes_damaged_objects(void **state)
 	assert_int_equal(v.n_bad, 0);
 }
 
+/* Where the disk has a bad sector. */
+static struct {
+	struct blobs_ops ops;
+	const struct blobs_ops *under;
+	char name[STORE_CONTENT_NAME_SIZE];
+	int os;
+} sector;
+
+static int open_over_bad_sector(struct blobs *b, const char *name, struct source **ret, struct err *err)
+{
+	return strcmp(name, sector.name) == 0 ? err_os(err, sector.os, "%s: read", name)
+					      : sector.under->open(b, name, ret, err);
+}
+
+static int get_of_no_one(struct blobs *b, const char *name, size_t max, struct buf *ret,
+			 struct blob_stamp *ret_stamp, struct err *err)
+{
+	return err_os(err, ENOTCONN, "%s: read", name);
+}
+
+static void verify_reports_a_content_that_cannot_be_read_and_goes_on(void **state)
+{
+	struct store_fixture *f = *state;
+	AUTO(buf_done) struct buf bad = { 0 };
+	struct store_verify_options o = { .remove = true, .bad = add_bad_name, .arg_bad = &bad };
+	char path[TEST_PATH_SIZE + STORE_CONTENT_NAME_SIZE + 8], name[STORE_CONTENT_NAME_SIZE];
+	struct store_key key = key_of("a1/debuginfo");
+	struct store_verify_result v;
+	struct store_meta meta;
+	struct err err = { 0 };
+
+	put(f, "a1/debuginfo", STORE_PUSHED, 1);
+	put(f, "a2/debuginfo", STORE_PUSHED, 2);
+	assert_done(store_find(f->st, &key, &f->arena, &meta, &err));
+	store_content_name(meta.sha256, true, sector.name);
+	key = key_of("a2/debuginfo");
+	assert_done(store_find(f->st, &key, &f->arena, &meta, &err));
+	snprintf(path, sizeof(path), "%s/%s", f->dir, store_content_name(meta.sha256, true, name));
+	test_file_write(path, "rotten", 6);
+	sector.under = f->st->blobs->ops;
+	sector.ops = *sector.under;
+	sector.ops.open = open_over_bad_sector;
+	sector.os = EIO;
+	f->st->blobs->ops = &sector.ops;
+	assert_done(store_verify(f->st, &o, &v, &err));
+	assert_int_equal(v.n_bad, 2);
+	assert_int_equal(v.n_removed, 1);
+	assert_str(buf_str(&bad), "keys/a1/a1.debuginfo keys/a2/a2.debuginfo ");
+	/* A store that cannot be reached ends it, and no object is called damaged. */
+	bad.size = 0;
+	sector.os = ENOTCONN;
+	assert_fails(store_verify(f->st, &o, &v, &err), ERR_IO, "read");
+	sector.ops.get = get_of_no_one;
+	assert_fails(store_verify(f->st, &o, &v, &err), ERR_IO, "read");
+	assert_str(buf_str(&bad), "");
+	f->st->blobs->ops = sector.under;
+	assert_true(is_stored(f, "a1/debuginfo"));
+	assert_false(is_stored(f, "a2/debuginfo"));
+}
+
 static void verify_does_not_report_damaged_garbage(void **state)
 {
 	struct store_fixture *f = *state;
@@ -289,6 +350,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(a_put_evicts_objects_to_fit, set_up_frozen, tear_down),
 		cmocka_unit_test_setup_teardown(an_object_over_the_quota_is_refused, set_up_frozen,
 						tear_down),
+		cmocka_unit_test_setup_teardown(verify_reports_a_content_that_cannot_be_read_and_goes_on,
+						set_up_frozen, tear_down),
 		cmocka_unit_test_setup_teardown(verify_does_not_report_damaged_garbage, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(verify_finds_and_removes_damaged_objects, set_up_frozen,
 						tear_down),
