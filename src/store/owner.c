@@ -45,14 +45,18 @@ struct str object_other_owner(struct store *st, const struct store_key *key, str
 	is_there = r == 0;
 	if (r < 0 && err)
 		*err = why;
-	/* Of a bucket that is away the second question takes as long as the first. */
-	if (r && of.kind == STORE_DEBUGINFO && !(r < 0 && blob_is_away(&why))) {
+	/*
+	 * Beside dynamic symbols alone the program answers still. Of a bucket that is away the second question takes as long as
+	 * the first.
+	 */
+	if ((r || there.quality == STORE_DYNSYM) && of.kind == STORE_DEBUGINFO &&
+	    !(r < 0 && blob_is_away(&why))) {
 		of.kind = STORE_EXECUTABLE;
 		is_there = find(st, &of, a, &there, err) == 0 && there.quality == STORE_DWARF;
 	}
 	/* Without a SHA-256 the bytes have to come before they can be compared. */
 	same = of.kind == key->kind && (!sha256 || memcmp(there.sha256, sha256, STORE_SHA256_SIZE) == 0);
-	/* A better file may replace one with dynamic symbols alone; the commit knows if it is. */
+	/* A better file may replace one with dynamic symbols alone, if no program answers; the commit knows if it is. */
 	if (!is_there || same || there.quality == STORE_DYNSYM || str_eq(store_owner(&there), owner))
 		return STR("");
 	return store_owner(&there);

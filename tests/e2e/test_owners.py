@@ -6,8 +6,11 @@ import subprocess
 
 import pytest
 
+import go_program
 from making import elf
 from pushing import bearer, listed, lode, one, put, server, sha, sound, token, want
+from test_identities import GO_TEXT
+from test_parca_debuginfo import initiate, without_code
 
 
 def history(s, *build_id):
@@ -76,6 +79,36 @@ def test_a_program_that_is_its_own_debug_file_is_not_shadowed(server, elf, tmp_p
     assert status == 409 and h["X-LODE-RESULT"] == "owned"
     assert s.get(f"/buildid/{elf.id}/debuginfo").body == unstripped
     assert put(s, f"/buildid/{elf.id}/debuginfo", elf.debug, bearer(mine))[0] == 201
+
+
+def test_a_program_is_not_shadowed_under_another_identity(server, tmp_path):
+    """The debug file names the program by Go's build ID, or by a hash that only its sender knows, and is kept under GNU's."""
+    (tmp_path / "go.s").write_text(go_program.note(GO_TEXT))
+    (tmp_path / "x.c").write_text("int main(void) { return 0; }\n")
+    subprocess.run(["gcc", "-g", "-o", "x", "x.c", "go.s", "-Wl,--build-id=sha1"], cwd=tmp_path, check=True)
+    subprocess.run(["objcopy", "--only-keep-debug", "x", "x.debug"], cwd=tmp_path, check=True)
+    program, debug = (tmp_path / "x").read_bytes(), (tmp_path / "x.debug").read_bytes()
+    gnu = json.loads(lode("inspect", "--json", tmp_path / "x").stdout)["build_id"]
+    s = server(["--public-url", "https://lode.example"])
+    mine, other = token(s, "mine"), token(s, "other")
+    assert put(s, f"/buildid/{gnu}/executable", program, bearer(mine))[0] == 201
+    for headers in ({}, {"X-LODE-SHA256": sha(debug)}):
+        status, h, text = put(s, f"/buildid/{GO_TEXT.encode().hex()}/debuginfo", debug, {**bearer(other), **headers})
+        assert status == 409 and h["X-LODE-RESULT"] == "owned" and "'mine'" in text, (status, text)
+
+    def by_hash(data):
+        i = initiate(s, "ab" * 16, len(data), bearer(other), buildIdType="BUILD_ID_TYPE_HASH")
+        return put(s, i["signedUrl"][len("https://lode.example"):], data)
+
+    status, h, text = by_hash(debug)
+    assert status == 409 and h["X-LODE-RESULT"] == "owned" and "'mine'" in text, (status, text)
+    assert s.get(f"/buildid/{gnu}/debuginfo").body == program
+    assert list(listed(s)) == [f"{gnu}/executable"]
+    # Dynamic symbols alone take no program's place: they only add the hash.
+    subprocess.run(["strip", "-o", "x.bare", "x"], cwd=tmp_path, check=True)
+    assert by_hash(without_code((tmp_path / "x.bare").read_bytes()))[0] == 200
+    assert s.get(f"/buildid/{gnu}/debuginfo").body == s.get(f"/buildid/{'ab' * 16}/debuginfo").body == program
+    assert put(s, f"/buildid/{GO_TEXT.encode().hex()}/debuginfo", debug, bearer(mine))[0] == 201
 
 
 def test_names_of_the_local_user_are_no_tokens(server, elf):

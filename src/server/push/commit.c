@@ -74,6 +74,19 @@ static int file_judge(struct push_request *pr, struct source *src, struct err *e
 }
 
 /*
+ * The other owner whose object would answer no more. Only now the file's own build ID is known (check.c), and a program may
+ * have come since the headers. The commit compares the owner of the same object alone, so in a folder the question is about
+ * the program whose place a debug file would take; dynamic symbols alone take none. Of a bucket nothing was asked before.
+ */
+static struct str file_other_owner(struct server *s, const struct push_request *pr, struct arena *a,
+				   struct err *err)
+{
+	bool takes_place = pr->key.kind == STORE_DEBUGINFO && pr->meta.quality != STORE_DYNSYM;
+
+	return takes_place || store_is_remote(s->opts.store) ? push_other_owner(s, pr, a, err) : STR("");
+}
+
+/*
  * Takes @put. What a store in a bucket was not asked before the file came is asked here, together with what the commit asks.
  */
 static void file_store(struct server *s, struct push_request *pr, struct store_put *put, const char *what,
@@ -88,8 +101,8 @@ static void file_store(struct server *s, struct push_request *pr, struct store_p
 
 	if (!holds)
 		store_look(st, keys, pr->key.kind == STORE_DEBUGINFO ? 2 : 1, put);
-	if (store_is_remote(st) && !holds)
-		owner = push_other_owner(s, pr, a, &err);
+	if (!holds)
+		owner = file_other_owner(s, pr, a, &err);
 	if (owner.size) {
 		store_put_abort(put);
 		r = STORE_OWNED;

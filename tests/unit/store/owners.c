@@ -44,6 +44,30 @@ static void dynamic_symbols_give_way_to_anybody(void **state)
 			 STORE_KEPT);
 }
 
+/* An agent may have brought them before the program came. */
+static void dynamic_symbols_do_not_give_way_for_a_program(void **state)
+{
+	struct store_fixture *f = *state;
+	struct store_meta meta = { .origin = STORE_PUSHED, .quality = STORE_DYNSYM, .owner = STR("agent") };
+	struct store_key key = key_of("ab/debuginfo"), program = key_of("ab/executable");
+	AUTO(arena_done) struct arena a = { 0 };
+	struct err err = { 0 };
+
+	arena_init(&a);
+	assert_done(store_put_bytes(f->st, &key, &meta, false, bytes_of("one", 3), STORE_IF_OWNED, &err));
+	assert_str(store_other_owner(f->st, &key, STR("other"), NULL, &a, &err), "");
+	meta.owner = STR("ci");
+	meta.quality = STORE_SYMBOLS;
+	assert_done(store_put_bytes(f->st, &program, &meta, false, bytes_of("two", 3), STORE_IF_OWNED, &err));
+	assert_str(store_other_owner(f->st, &key, STR("other"), NULL, &a, &err), "");
+	meta.quality = STORE_DWARF;
+	assert_done(
+		store_put_bytes(f->st, &program, &meta, false, bytes_of("three", 5), STORE_IF_OWNED, &err));
+	assert_str(store_other_owner(f->st, &key, STR("other"), NULL, &a, &err), "ci");
+	assert_str(store_other_owner(f->st, &key, STR("agent"), NULL, &a, &err), "ci");
+	assert_str(store_other_owner(f->st, &key, STR("ci"), NULL, &a, &err), "");
+}
+
 static void an_object_of_an_older_version_belongs_to_its_pusher(void **state)
 {
 	struct store_fixture *f = *state;
@@ -66,6 +90,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		FROZEN(an_object_is_replaced_by_its_owner_only),
 		IN_EACH(dynamic_symbols_give_way_to_anybody),
+		IN_EACH(dynamic_symbols_do_not_give_way_for_a_program),
 		IN_EACH(an_object_of_an_older_version_belongs_to_its_pusher),
 	};
 
