@@ -110,15 +110,15 @@
 #define DEBUGINFO(call, scope, method)                                                                     \
 	{                                                                                                  \
 		HTTP_POST, "/debuginfo.v1alpha1.DebuginfoService/" call, scope, HTTP_ON_WRITER, TYPE_PUSH, \
-			HTTP_CONNECT, &query_body, &rpc_post, .cls = HTTP_CLASS_PUSH, .arg = &method       \
+			HTTP_CONNECT, &push_call_body, &rpc_post, .cls = HTTP_CLASS_PUSH, .arg = &method   \
 	}
 
 /* Parca's DebuginfoService. */
 #define PARCA_DEBUGINFO(call, method)                                                                \
 	{                                                                                            \
 		HTTP_POST, "/parca.debuginfo.v1alpha1.DebuginfoService/" call, PUSH, HTTP_ON_WRITER, \
-			TYPE_PUSH, HTTP_CONNECT, &query_body, &rpc_post, .cls = HTTP_CLASS_PUSH,     \
-									 .arg = &method              \
+			TYPE_PUSH, HTTP_CONNECT, &push_call_body, &rpc_post, .cls = HTTP_CLASS_PUSH, \
+									     .arg = &method          \
 	}
 
 /* gRPC's server reflection. */
@@ -242,7 +242,8 @@ const struct http_route server_routes[] = {
 
 	{ HTTP_GET, "/metrics", READ, HTTP_ON_WORKER, TYPE_METRICS, .handler = &metrics_get },
 	{ HTTP_GET, "/healthz", OPEN, HTTP_ON_THREAD, TYPE_HEALTH, .handler = &health_get },
-	RPC_QUERY("/grpc.health.v1.Health/Check", OPEN, TYPE_HEALTH, grpc_health_check, HTTP_CLASS_STATUS),
+	{ HTTP_POST, "/grpc.health.v1.Health/Check", OPEN, HTTP_ON_WORKER, TYPE_HEALTH, HTTP_CONNECT,
+	  &query_body, &grpc_health_post, .cls = HTTP_CLASS_STATUS, .arg = &grpc_health_check },
 	REFLECTION("v1", reflection_v1),
 	REFLECTION("v1alpha", reflection_v1alpha),
 	{ HTTP_GET, "/readyz", OPEN, HTTP_ON_THREAD, TYPE_HEALTH, .handler = &ready_get },

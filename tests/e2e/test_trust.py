@@ -13,7 +13,7 @@ import pytest
 from browser import Browser
 from conftest import LODE, free_port
 from making import elf, fetch, healthy, new_id, pool
-from pushing import put, server
+from pushing import bearer, put, server, token
 
 NGINX = shutil.which("nginx") or "/usr/sbin/nginx"
 OTHER_UID = 12345
@@ -323,6 +323,56 @@ def test_what_anyone_may_read_may_be_cached(server, elf):
 
 
 # ---- tokens ----
+
+def held_body(port, path, announced, sent):
+    """A connection that leaves a request without the end of its body."""
+    k = socket.create_connection(("127.0.0.1", port))
+    k.settimeout(30)
+    with contextlib.suppress(ConnectionError):
+        k.sendall(f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/proto\r\n{announced}\r\n\r\n".encode() + sent)
+    return k
+
+
+def unread_bytes(port):
+    """Bytes that the server has not read yet, on all connections to this port."""
+    with open("/proc/net/tcp") as table:
+        sockets = [line.split() for line in table.readlines()[1:]]
+    return sum(int(x[4].split(":")[1], 16) for x in sockets if x[1].endswith(f":{port:04X}"))
+
+
+def test_bodies_without_a_token_take_no_room_of_calls_with_one(server):
+    """The health check needs none: its message is small, by its announced size and by its bytes."""
+    s = server(["--require-read-token"])
+    health, mine = "/grpc.health.v1.Health/Check", bearer(token(s, "mine"))
+    asked = ("/querier.v1.QuerierService/ProfileTypes", "/parca.debuginfo.v1alpha1.DebuginfoService/ShouldInitiateUpload")
+    message = {"Content-Type": "application/json", **mine}
+    with contextlib.ExitStack() as held:
+        for i in range(32):
+            announced, start = ("Transfer-Encoding: chunked", b"fffff\r\n") if i % 2 else (f"Content-Length: {1 << 20}", b"")
+            held.enter_context(held_body(s.port, health, announced, start + bytes(0xfffff)))
+        for path in asked:
+            status, _, text = put(s, path, b'{"buildId": "%s"}' % (b"ab" * 20), message, "POST")
+            assert status == 200, (path, status, text)
+    # By its announced size before the body, which may never come.
+    with held_body(s.port, health, "Content-Length: 4097", b"") as k:
+        assert k.recv(4096).startswith(b"HTTP/1.1 413 ")
+    assert status_of(raw(s.port, request("POST", health, b" " * 4090 + b"{}", ["Content-Type: application/json"]))) == 200
+
+
+def test_bodies_of_readers_take_no_room_of_calls_that_push(server):
+    """Reading needs no token, and a body may take minutes."""
+    s = server()
+    mine = {"Content-Type": "application/json", **bearer(token(s, "mine"))}
+    asked = "/querier.v1.QuerierService/ProfileTypes"
+    with contextlib.ExitStack() as held:
+        for _ in range(32):
+            held.enter_context(held_body(s.port, asked, f"Content-Length: {1 << 20}", bytes(0xfffff)))
+        s.wait(lambda: unread_bytes(s.port) == 0, "the bodies to be read")
+        s.wait(lambda: put(s, asked, b'{"start": "%s"}' % (b"0" * 50), mine, "POST")[0] == 503, "the room to be used up")
+        for path in ("/parca.debuginfo.v1alpha1.DebuginfoService/ShouldInitiateUpload", "/debuginfo.v1alpha1.DebuginfoService/ShouldInitiateUpload"):
+            status, _, text = put(s, path, b'{"buildId": "%s"}' % (b"ab" * 20), mine, "POST")
+            assert status == 200, (path, status, text)
+
 
 def test_an_empty_token_file_closes(server, elf):
     s = server()

@@ -94,3 +94,11 @@ const char *offer_reason(enum offer o)
 
 	return reasons[o];
 }
+
+/* The sum of all bodies is that of want lists, which clients that may push alone send. */
+const struct http_body push_call_body = {
+	.slot = BODY_WANT,
+	.max = API_MAX_QUERY,
+	.max_together = PUSH_WANT_MAX_TOGETHER,
+	.too_long = "the message of a call that sends no profile has 1 MiB at most",
+};

@@ -67,7 +67,8 @@ extern const struct rpc_method parca_upload;        /* for its description */
 struct rpc_enum;
 extern const struct rpc_enum parca_file_types;
 extern const struct http_body push_want_body, push_signed_body;
-bool push_exists(const struct server *s); /* the server has a store */
+extern const struct http_body push_call_body; /* of calls about files: not in the room of readers' calls */
+bool push_exists(const struct server *s);     /* the server has a store */
 struct push_request;
 struct str push_peer_address(struct request *req); /* in the request's arena */
 /* Of the headers and the connection, into req->own, a struct push_request. */

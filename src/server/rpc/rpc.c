@@ -131,7 +131,7 @@ static int rpc_coding(struct api *a, const char *header, enum codec_kind *ret, s
 
 static uint64_t rpc_max_decoded(const struct api *a)
 {
-	return a->req->route->body == &query_body ? API_MAX_QUERY : API_MAX_DECODED;
+	return a->req->route->body == &profiles_body ? API_MAX_DECODED : API_MAX_QUERY;
 }
 
 static uint64_t rpc_max_profile(const struct api *a)
