@@ -34,15 +34,23 @@ static int check_identity(struct push_request *pr, const struct build_id *id,
 	return 0;
 }
 
+/* Open a file that was found to be an ELF file. PUSH_NOTHING: it is too damaged for that. A failure to read it says nothing. */
+static int open_judged(struct source *src, struct elf_image **ret, struct err *err)
+{
+	int r = elf_open(src, ret, err);
+
+	return r < 0 && err->kind != ERR_INVALID ? -1 : r ? PUSH_NOTHING : 0;
+}
+
 /* What names addresses where there is nothing better: dynamic symbols, or Go's own table. */
-static bool has_dynamic_symbols(struct source *src)
+static int has_dynamic_symbols(struct source *src, struct err *err)
 {
 	struct elf_image *img = NULL;
 	bool found = false;
-	struct err err;
+	int r = open_judged(src, &img, err);
 
-	if (elf_open(src, &img, &err) != 0)
-		return false;
+	if (r)
+		return r;
 	for (uint32_t i = 0; i < img->n_sections; i++) {
 		const struct elf_section *s = &img->sections[i];
 
@@ -50,7 +58,7 @@ static bool has_dynamic_symbols(struct source *src)
 		found |= s->type == SHT_PROGBITS && s->size && str_eq(s->name, STR(".gopclntab"));
 	}
 	elf_close(img);
-	return found;
+	return found ? 0 : PUSH_NOTHING;
 }
 
 /* A program that is here and its debug file have the same build ID. */
@@ -158,21 +166,23 @@ static int check_tar(struct source *src, struct err *err)
 }
 
 /* A stripped file for symbols keeps the section headers of its code, but no segment with it. */
-static bool code_is_in_file(struct source *src)
+static int code_is_in_file(struct source *src, bool *ret, struct err *err)
 {
 	struct elf_image *img = NULL;
 	bool code = false;
-	struct err err;
+	int r = open_judged(src, &img, err);
 
-	if (elf_open(src, &img, &err) != 0)
-		return false;
+	*ret = false;
+	if (r)
+		return MIN(r, 0);
 	for (uint32_t i = 0; i < img->n_segments; i++) {
 		const struct elf_segment *seg = &img->segments[i];
 
 		code |= seg->type == PT_LOAD && seg->flags & PF_X && seg->filesz;
 	}
 	elf_close(img);
-	return code;
+	*ret = code;
+	return 0;
 }
 
 int push_kind_of(struct source *src, enum store_kind *ret, struct err *err)
@@ -180,8 +190,10 @@ int push_kind_of(struct source *src, enum store_kind *ret, struct err *err)
 	struct elf_facts facts = { 0 };
 	struct source *cached = source_cached(src, false, TAIL_BLOCK, N_TAIL_BLOCKS);
 	int r = elf_facts_read(cached, &facts, err);
-	bool code = r == 0 && facts.flags & (ELF_IS_EXECUTABLE) && code_is_in_file(cached);
+	bool code = false;
 
+	if (r == 0 && facts.flags & ELF_IS_EXECUTABLE)
+		r = code_is_in_file(cached, &code, err);
 	source_close(cached);
 	if (r < 0)
 		return err_in(err, "a damaged ELF file");
@@ -190,7 +202,8 @@ int push_kind_of(struct source *src, enum store_kind *ret, struct err *err)
 	*ret = code ? STORE_EXECUTABLE : STORE_DEBUGINFO;
 	if (code || facts.flags & (ELF_IS_DEBUG | ELF_HAS_DWARF | ELF_HAS_SYMTAB))
 		return 0;
-	return has_dynamic_symbols(src) ? 0 : PUSH_NOTHING;
+	r = has_dynamic_symbols(src, err);
+	return r < 0 ? err_in(err, "a damaged ELF file") : r;
 }
 
 int push_check(struct push_request *pr, struct source *src, struct err *err)

@@ -4,6 +4,7 @@
 
 #include <pthread.h>
 #include "elf_writer.h"
+#include "fault_source.h"
 #include "pkg_writer.h"
 #include "server/push/push.h"
 
@@ -343,6 +344,58 @@ static void an_elf_file_is_what_its_key_says(void **state)
 			assert_int_equal(err.kind, ERR_INVALID);
 }
 
+/* A file whose dynamic symbols are all that it has. */
+static void write_bare(struct buf *ret)
+{
+	static const uint8_t symbols[2 * sizeof(Elf64_Sym)];
+	const uint8_t id[20] = { 0, 0x11 };
+	struct elf_writer w;
+
+	elf_writer_init(&w, ELF_WRITER_X86_64, ET_DYN);
+	elf_writer_build_id(&w, bytes_of(id, sizeof(id)));
+	elf_writer_section(&w, ".dynsym", SHT_DYNSYM, SHF_ALLOC, bytes_of(symbols, sizeof(symbols)));
+	elf_writer_finish(&w, ret);
+	elf_writer_done(&w);
+}
+
+/* Each read fails once: the file is never taken for another one, nor for one without symbols. */
+static void assert_no_read_fails_unseen(struct bytes file, enum store_kind kind)
+{
+	struct source *mem = source_of_mem(file, "pushed"), *src = fault_source_new(mem, false);
+	struct err err = { 0 };
+	bool failed = true;
+
+	for (unsigned n = 0; failed; n++) {
+		enum store_kind got = STORE_SOURCES;
+		int r;
+
+		fault_clear(src);
+		fault_fail_at(src, n);
+		r = push_kind_of(src, &got, &err);
+		failed = r < 0;
+		if (failed)
+			assert_int_equal(err.kind, ERR_IO);
+		else
+			assert_int_equal(r, 0);
+		if (!failed)
+			assert_int_equal(got, kind);
+	}
+	source_close(src);
+	source_close(mem);
+}
+
+static void a_file_that_cannot_be_read_is_not_judged(void **state)
+{
+	AUTO(buf_done) struct buf program = { 0 }, debug = { 0 }, bare = { 0 };
+
+	elf_writer_program(&program, ET_DYN, "00112233445566778899aabbccddeeff00112233", 5000);
+	elf_writer_debug_file(&debug, ET_DYN, "00112233445566778899aabbccddeeff00112233", 5000);
+	write_bare(&bare);
+	assert_no_read_fails_unseen(buf_bytes(&program), STORE_EXECUTABLE);
+	assert_no_read_fails_unseen(buf_bytes(&debug), STORE_DEBUGINFO);
+	assert_no_read_fails_unseen(buf_bytes(&bare), STORE_DEBUGINFO);
+}
+
 static void a_tar_holds_files_by_safe_names(void **state)
 {
 	static const struct {
@@ -461,6 +514,7 @@ int main(void)
 		T(sessions_of_the_last_process_are_found),
 		T(many_take_and_park_at_once),
 		cmocka_unit_test(an_elf_file_is_what_its_key_says),
+		cmocka_unit_test(a_file_that_cannot_be_read_is_not_judged),
 		cmocka_unit_test(a_tar_holds_files_by_safe_names),
 		cmocka_unit_test(a_want_list_is_parsed),
 		cmocka_unit_test(ranges_are_exact),
