@@ -135,6 +135,27 @@ def test_an_object_of_another_size_is_refused_by_the_service(stub, start, elf):
     assert not left(stub)
 
 
+def test_damage_in_the_bucket_is_no_fault_of_the_file(stub, start, elf):
+    """A damaged record is replaced as by any push, and an upload with damaged facts is as one that has ended."""
+    s = start(stub, args=FOR_PUSH)
+    build_id = new_id("damage")
+    content = elf.of(elf.debug, build_id)
+    assert put(s, path(build_id), content)[0] == 201
+    record, = (k for k in stub.objects if build_id in k)
+    stub.objects[record] = stub.objects[record].replace(b"size", b"six")
+    status, a = announce(s, build_id, content)
+    assert status == 200, a
+    send_all(a, content)
+    facts = f"a/store/incoming/{a['upload']}!facts"
+    whole, stub.objects[facts] = stub.objects[facts], stub.objects[facts][:-1]
+    status, _, text = finish(s, a)
+    assert status == 404 and "push the file again" in text, (status, text)
+    assert put(s, f"/push/signed/{a['upload']}/urls", b"", None, "POST")[0] == 404
+    stub.objects[facts] = whole
+    assert finish(s, a)[:2] == (201, "stored")
+    assert fetch(s, path(build_id)) == (200, content, True)
+
+
 def test_a_url_expires(stub, start, elf):
     s = start(stub, args=FOR_PUSH)
     build_id = new_id("expired")

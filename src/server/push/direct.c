@@ -217,12 +217,24 @@ static void count_outcome(const struct push_outcome *o)
 						  : "failed");
 }
 
+/* As incoming_find(). Damaged facts are as none: the client pushes the file in another way. */
+static int find_announced(struct server *s, struct str id, const char *what, struct arena *a,
+			  struct incoming_upload *ret, struct err *err)
+{
+	int r = incoming_find(s->opts.incoming, id, a, ret, err);
+
+	if (r >= 0 || err->kind != ERR_INVALID)
+		return r;
+	log_warn("http", "%s: %s", what, err->text);
+	return INCOMING_MISSING;
+}
+
 void direct_finish(struct server *s, const struct direct_end *e, struct arena *a, struct push_outcome *ret)
 {
 	struct incoming_upload u;
 	struct finishing f = { .id = u.id };
 	struct err err = { 0 };
-	int r = incoming_find(s->opts.incoming, e->id, a, &u, &err);
+	int r = find_announced(s, e->id, e->what, a, &u, &err);
 	const char *busy;
 
 	if (r < 0) {
@@ -277,7 +289,8 @@ static void signed_check(struct request *req, struct push_request *pr)
 	struct str owner;
 
 	store_look(st, keys, ARRAY_SIZE(keys), NULL);
-	if (store_find(st, &pr->key, &req->arena, &there, &err) < 0) {
+	/* A damaged record is as none: a push takes its place. */
+	if (store_find(st, &pr->key, &req->arena, &there, &err) < 0 && err.kind != ERR_INVALID) {
 		push_failure(req->url, -1, &err, &req->arena, &o);
 		push_reply(req, o.status, o.result, o.text);
 	} else if ((owner = push_other_owner(req->s, pr, &req->arena, NULL)).size) {
@@ -387,7 +400,7 @@ static bool signed_find(struct request *req, struct incoming_upload *ret)
 {
 	struct err err = { 0 };
 	struct push_outcome o;
-	int r = incoming_find(req->s->opts.incoming, req->parts[0], &req->arena, ret, &err);
+	int r = find_announced(req->s, req->parts[0], req->url, &req->arena, ret, &err);
 
 	if (r < 0) {
 		push_failure(req->url, r, &err, &req->arena, &o);
