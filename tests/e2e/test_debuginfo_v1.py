@@ -15,8 +15,8 @@ SERVICE = "/debuginfo.v1alpha1.DebuginfoService/"
 IN_PROGRESS = "A previous upload is still in-progress and not stale yet (only stale uploads can be retried)."
 
 
-def ask(s, what, message, headers=None, status=200):
-    got, body, h = call(s, "POST", SERVICE + what, json.dumps(message), {"Content-Type": "application/json", **(headers or {})})
+def ask(s, what, message, headers=None, status=200, prefix=""):
+    got, body, h = call(s, "POST", prefix + SERVICE + what, json.dumps(message), {"Content-Type": "application/json", **(headers or {})})
     assert got == status and h["Content-Type"] == "application/json", (got, body)
     return json.loads(body)
 
@@ -52,6 +52,17 @@ def test_a_debug_file_is_asked_for_sent_and_served(server, elf):
     assert ask(s, "DeleteDebuginfo", {"gnuBuildId": elf.id}) == {} == ask(s, "DeleteDebuginfo", {"gnuBuildId": elf.id})
     assert ask(s, "ListDebuginfo", {}) == {} and should(s, elf.id)[0]
     sound(s)
+
+
+def test_a_client_whose_url_has_a_path(server, elf):
+    """Pyroscope's own: that of all calls of an upload, also of the one that is none of Connect."""
+    s = server()
+    question = {"file": {"gnuBuildId": elf.id, "type": "TYPE_EXECUTABLE_NO_TEXT"}}
+    assert ask(s, "ShouldInitiateUpload", question, prefix="/pyroscope")["shouldInitiateUpload"]
+    status, body, _ = call(s, "POST", f"/pyroscope{SERVICE}Upload/{elf.id}", chunked(elf.debug), {})
+    assert (status, body) == (200, b"stored\n")
+    assert ask(s, "UploadFinished", {"gnuBuildId": elf.id}, prefix="/pyroscope") == {}
+    assert fetch(s, f"/buildid/{elf.id}/debuginfo") == (200, elf.debug, True)
 
 
 def test_a_scanned_file_with_symbols_is_not_asked_for(server, elf, tmp_path):
