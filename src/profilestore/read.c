@@ -314,11 +314,11 @@ static const char profile_sql[] = "SELECT time_ms, total, duration_ms, period, n
 static int read_one_profile(struct reader *rd, int64_t id, struct sums *sums, uint32_t *ret_series,
 			    struct err *err)
 {
-	struct db *db = rd->db;
 	struct db_stmt *st;
 	int r;
 
-	if (db_prepare(db, profile_sql, &st, err) < 0)
+	/* There is no snapshot after the part before. */
+	if (reader_renew(rd, err) < 0 || db_prepare(rd->db, profile_sql, &st, err) < 0)
 		return -1;
 	db_bind_i64(st, 1, id);
 	r = db_step(st, err);

@@ -3,6 +3,7 @@
  * Stacks that a merge lends to the builder of a tree instead of copying them: of one range, and of the two sides of a
  * comparison.
  */
+#include <stdlib.h>
 #include "stored.h"
 
 #include "base/budget.h"
@@ -173,6 +174,32 @@ static void compare_both_sides(const struct stored *t, const char *selector, con
 	stored_range_done(&base);
 }
 
+static int64_t latest_profile_of(const struct stored *t, const char *selector)
+{
+	struct profilestore_range r = stored_range(selector, 0, INT64_MAX);
+	struct profilestore_entries *e;
+	struct err err = { 0 };
+	int64_t id;
+
+	assert_done(profilestore_profiles(t->s, &r, 1, &e, &err));
+	assert_int_equal(e->n, 1);
+	id = e->v[0].id;
+	free(e);
+	stored_range_done(&r);
+	return id;
+}
+
+/* The stacks of another value are lent first, and no snapshot is held for that: the profile is read from a new one. */
+static void compare_with_one_of_the_last_value(const struct stored *t)
+{
+	struct profilestore_range all = stored_range(CPU, 0, INT64_MAX);
+	const struct profilestore_range one = { .profile_id = latest_profile_of(t, CPU "{service='web'}") };
+
+	compare_ranges(t, &one, &all, "service", 2);
+	compare_ranges(t, &all, &one, "service", 2);
+	stored_range_done(&all);
+}
+
 /* One profile by its number: each that was sent has two, of which the second one has CPU time. */
 static void compare_with_one(const struct stored *t)
 {
@@ -213,6 +240,7 @@ static void both_sides_are_lent(void **state)
 	compare_both_sides(&t, CPU "{service='db'}", CPU, "service", 2);
 	compare_both_sides(&t, CPU, CPU "{service='web'}", "nothing", 1);
 	compare_with_one(&t);
+	compare_with_one_of_the_last_value(&t);
 	stored_done(&t);
 }
 
