@@ -268,8 +268,11 @@ static int retain_step(struct profilestore *s, const struct age_time *t, const s
 	uint64_t size, n;
 
 	*ret_more = false;
-	if (first == INT64_MAX)
+	if (first == INT64_MAX) {
+		/* The profiles that filled the store have become too old. */
+		atomic_store(&s->room.over_size, false);
 		return 0;
+	}
 	keep_ms -= keep_ms % HOUR_MS;
 	if (s->max_age_ms && !t->doubted && first < keep_ms) {
 		*ret_more = true;

@@ -132,6 +132,32 @@ static void the_oldest_go_when_there_are_too_many(void **state)
 	stored_done(&t);
 }
 
+/* Profiles are kept for half an hour, so those that fill the store are too old before they are of another hour. */
+static void a_full_store_whose_profiles_are_too_old_takes_new_ones(void **state)
+{
+	struct stored t = { .o = { .max_size = 1, .max_age_ms = HOUR / 2 } };
+	const int64_t hour_ms = NOW_MS - NOW_MS % HOUR;
+	struct profilestore_receipt r;
+	struct err err = { 0 };
+	struct profile *p;
+
+	stored_open(&t);
+	p = stored_profile(1, hour_ms + 45 * MINUTE);
+	stored_now_ms = hour_ms + 45 * MINUTE;
+	stored_add(&t, p, "web");
+	for (; stored_now_ms < hour_ms + 90 * MINUTE; stored_now_ms += 5 * MINUTE) {
+		stored_groom(&t);
+		p->time_ns = stored_now_ms * 1000000;
+		assert_fails(profilestore_add_wait(t.s, p, NULL, 0, &r, &err), ERR_LIMIT,
+			     "raise --profiles-max-size");
+	}
+	stored_groom(&t);
+	assert_int_equal(series_span(t.s).first_ms, INT64_MAX);
+	assert_done(profilestore_add_wait(t.s, p, NULL, 0, &r, &err));
+	profile_free(p);
+	stored_done(&t);
+}
+
 /* A label with a new value for each profile: the number of series is reached, and comes free with age. */
 static void series_without_profiles_make_room(void **state)
 {
@@ -643,6 +669,7 @@ int main(void)
 		cmocka_unit_test(old_profiles_are_deleted),
 		cmocka_unit_test(profiles_whose_deletion_failed_are_still_found),
 		cmocka_unit_test(the_oldest_go_when_there_are_too_many),
+		cmocka_unit_test(a_full_store_whose_profiles_are_too_old_takes_new_ones),
 		cmocka_unit_test(series_without_profiles_make_room),
 		cmocka_unit_test(a_clock_that_is_ahead_for_a_moment_deletes_nothing),
 		cmocka_unit_test(a_store_that_is_opened_with_a_wrong_clock_deletes_nothing_at_once),
