@@ -135,35 +135,80 @@ static int take_given(struct add *a, const struct profilestore_upload *u, struct
 
 /* ---- those of samples ---- */
 
-static struct str fitting_name(struct add *a, const struct add_group *given, struct str s)
-{
-	struct str name = label_fit_name(&a->arena, s, STR(EXPORTED));
+/*
+ * Names and values that were made to fit, by number of the string. Few strings may be labels of many samples, so each is copied
+ * once, and texts that are equal have one address: a set is known by the addresses of its texts.
+ */
+struct fitted_texts {
+	struct add *a;
+	const struct add_group *given;
+	struct map names, values, texts;
+};
 
-	return has_label(given, name)
+static void fitted_texts_done(struct fitted_texts *f)
+{
+	map_done(&f->names);
+	map_done(&f->values);
+	map_done(&f->texts);
+}
+
+static struct str *fitted_once(struct fitted_texts *f, struct str text)
+{
+	struct str *known = map_get(&f->texts, bytes_of(text.p, text.size));
+
+	if (!known) {
+		known = ARENA_NEW(&f->a->arena, struct str);
+		*known = text;
+		map_put(&f->texts, bytes_of(text.p, text.size), known);
+	}
+	return known;
+}
+
+static struct str fitting_name(struct fitted_texts *f, struct str s)
+{
+	struct str name = label_fit_name(&f->a->arena, s, STR(EXPORTED));
+
+	return has_label(f->given, name)
 		       ? (struct str){ name.p - (sizeof(EXPORTED) - 1), name.size + sizeof(EXPORTED) - 1 }
 		       : name;
 }
 
-static int take_set(struct add *a, const struct add_group *given, uint32_t set, struct add_group *ret,
-		    struct err *err)
+static struct str fitting_value(struct fitted_texts *f, struct str s)
 {
-	const struct profile *p = a->p;
+	return label_fit_value(&f->a->arena, s);
+}
+
+static struct str fitted_text(struct fitted_texts *f, struct map *known, uint32_t string,
+			      struct str (*fit)(struct fitted_texts *f, struct str s))
+{
+	struct str *text = map_get(known, bytes_of(&string, sizeof(string)));
+
+	if (!text) {
+		text = fitted_once(f, fit(f, profile_str(f->a->p, string)));
+		map_put(known, bytes_of(&string, sizeof(string)), text);
+	}
+	return *text;
+}
+
+/* @ret has room for one label more than there may be. */
+static int take_set(struct fitted_texts *f, uint32_t set, struct add_group *ret, struct err *err)
+{
+	const struct profile *p = f->a->p;
 	const struct profile_label_set *l = &p->label_sets.p[set];
 
-	ret->labels = ARENA_NEW_N(&a->arena, struct profilestore_label, given->n_labels + l->n + 1);
-	ret->n_labels = given->n_labels;
-	if (given->n_labels)
-		memcpy(ret->labels, given->labels, given->n_labels * sizeof(*given->labels));
+	ret->n_labels = f->given->n_labels;
+	if (ret->n_labels)
+		memcpy(ret->labels, f->given->labels, ret->n_labels * sizeof(*ret->labels));
 	for (uint32_t i = 0; i < l->n; i++) {
 		const struct profile_label *x = &p->labels.p[l->first + i];
 		struct str name;
 
 		if (!x->str)
 			continue;
-		name = fitting_name(a, given, profile_str(p, x->key));
+		name = fitted_text(f, &f->names, x->key, fitting_name);
 		if (!has_label(ret, name))
 			ret->labels[ret->n_labels++] = (struct profilestore_label){
-				name, label_fit_value(&a->arena, profile_str(p, x->str))
+				name, fitted_text(f, &f->values, x->str, fitting_value)
 			};
 		if (ret->n_labels > PROFILESTORE_MAX_LABELS)
 			return err_set(err, ERR_LIMIT,
@@ -184,26 +229,43 @@ static bool has_text(const struct profile *p, uint32_t set)
 	return false;
 }
 
+static void keep_group(struct add *a, const struct add_group *g, size_t *room)
+{
+	struct add_group *to;
+
+	if (a->n_groups == *room) {
+		struct add_group *more = ARENA_NEW_N(&a->arena, struct add_group, *room * 2);
+
+		memcpy(more, a->groups, *room * sizeof(*more));
+		a->groups = more;
+		*room *= 2;
+	}
+	to = &a->groups[a->n_groups++];
+	to->labels = ARENA_NEW_N(&a->arena, struct profilestore_label, g->n_labels);
+	memcpy(to->labels, g->labels, g->n_labels * sizeof(*g->labels));
+	to->n_labels = g->n_labels;
+}
+
 /* Sets that differ only in numeric labels are one group. Group 0 is that of samples without labels. */
-static int find_groups(struct add *a, struct map *known, struct err *err)
+static int find_groups(struct add *a, struct fitted_texts *f, struct map *known, struct err *err)
 {
 	const struct profile *p = a->p;
-	AUTO(buf_done) struct buf key = { 0 };
-	static const struct str no_texts[SERIES_N_TEXTS];
+	struct profilestore_label labels[PROFILESTORE_MAX_LABELS + 1];
+	struct add_group g = { .labels = labels };
 	size_t room = 1;
 
 	a->group_of = ARENA_NEW_N(&a->arena, uint32_t, p->label_sets.n);
 	for (uint32_t i = 0; i < p->n_samples; i++) {
 		uint32_t set = p->sample_labels[i];
-		struct add_group g;
+		struct bytes key;
 		void *at;
 
 		if (a->group_of[set] || !set || !has_text(p, set))
 			continue;
-		if (take_set(a, &a->groups[0], set, &g, err) < 0)
+		if (take_set(f, set, &g, err) < 0)
 			return -1;
-		series_key(&key, no_texts, false, g.labels, g.n_labels);
-		at = map_get(known, bytes_of(key.p, key.size));
+		key = bytes_of(g.labels, g.n_labels * sizeof(*g.labels));
+		at = map_get(known, key);
 		if (!at) {
 			if (a->n_groups > PROFILESTORE_MAX_LABEL_SETS)
 				return err_set(err, ERR_LIMIT,
@@ -211,16 +273,9 @@ static int find_groups(struct add *a, struct map *known, struct err *err)
 					       "would become a "
 					       "series of its own",
 					       PROFILESTORE_MAX_LABEL_SETS);
-			if (a->n_groups == room) {
-				struct add_group *more = ARENA_NEW_N(&a->arena, struct add_group, room * 2);
-
-				memcpy(more, a->groups, room * sizeof(*more));
-				a->groups = more;
-				room *= 2;
-			}
-			a->groups[a->n_groups] = g;
-			at = (void *)(uintptr_t)a->n_groups++;
-			map_put(known, bytes_of(key.p, key.size), at);
+			at = (void *)(uintptr_t)a->n_groups;
+			map_put(known, key, at);
+			keep_group(a, &g, &room);
 		}
 		a->group_of[set] = (uint32_t)(uintptr_t)at;
 	}
@@ -250,16 +305,20 @@ static int check_type_texts(const struct add *a, struct err *err)
 
 int add_labels(struct add *a, const struct profilestore_upload *u, struct err *err)
 {
+	AUTO(fitted_texts_done) struct fitted_texts f = { .a = a };
+	struct add_group given = { 0 };
 	struct map known = { 0 };
 	int r;
 
-	a->groups = ARENA_NEW(&a->arena, struct add_group);
-	a->n_groups = 1;
 	if (!a->name.size)
 		a->name = TYPE_NAME_UNKNOWN;
-	if (take_given(a, u, &a->groups[0], err) < 0 || check_type_texts(a, err) < 0)
+	if (take_given(a, u, &given, err) < 0 || check_type_texts(a, err) < 0)
 		return -1;
-	r = find_groups(a, &known, err);
+	a->groups = ARENA_NEW(&a->arena, struct add_group);
+	a->groups[0] = given;
+	a->n_groups = 1;
+	f.given = &given;
+	r = find_groups(a, &f, &known, err);
 	map_done(&known);
 	return r;
 }

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Labels of senders that do not know our rules: mended or dropped, and counted. */
+#include <stdio.h>
+#include <sys/resource.h>
 #include "stored.h"
 
 static struct profilestore_receipt add_mended(struct stored *t, const struct profilestore_label *l, size_t n)
@@ -98,12 +100,102 @@ static void long_ones_are_cut(void **state)
 	stored_done(&t);
 }
 
+/* ---- those of samples ---- */
+
+#define LONG_LABELS 48u
+
+static int64_t peak_kib(void)
+{
+	struct rusage u;
+
+	assert_int_equal(getrusage(RUSAGE_SELF, &u), 0);
+	return u.ru_maxrss;
+}
+
+/*
+ * @n_sets sets of labels, each of which has the same long texts, and a label of its own: a number, or else a text. None
+ * has a value, so no series begins.
+ */
+static struct profile *profile_of_sets(uint32_t n_sets, uint32_t n_long, bool numeric)
+{
+	struct profile *p = profile_new(NULL);
+	char value[PROFILESTORE_MAX_LABEL_VALUE], text[16];
+	struct profile_label l[LONG_LABELS + 1] = { 0 };
+	uint32_t stack;
+
+	profile_add_type(p, STR("cpu"), STR("nanoseconds"));
+	stack = profile_add_stack(
+		p, 0,
+		profile_add_location(p, &(struct profile_location){ .addr = 1, .mapping = PROFILE_NONE },
+				     NULL, 0));
+	for (uint32_t i = 0; i < n_long; i++) {
+		memset(value, 'a' + (char)(i % 26), sizeof(value));
+		snprintf(text, sizeof(text), "long_%u", i);
+		l[i].key = profile_add_string(p, str_of(text));
+		l[i].str = profile_add_string(p, (struct str){ value, sizeof(value) });
+	}
+	l[n_long].key = profile_add_string(p, STR("own"));
+	for (uint32_t i = 0; i < n_sets; i++) {
+		snprintf(text, sizeof(text), "%u", i);
+		l[n_long].num = numeric ? i : 0;
+		l[n_long].str = numeric ? 0 : profile_add_string(p, str_of(text));
+		profile_append_sample(p, stack, profile_add_labels(p, l, n_long + 1), &(int64_t){ 0 });
+	}
+	assert_int_equal(profile_build_end(p, NULL), 0);
+	return p;
+}
+
+/* Few strings may be labels of many samples: a copy for each would be some hundred MiB. */
+static void texts_of_samples_are_copied_once(void **state)
+{
+	AUTO(profile_freep) struct profile *numbers = profile_of_sets(60000, 1, true);
+	AUTO(profile_freep)
+	struct profile *texts = profile_of_sets(PROFILESTORE_MAX_LABEL_SETS, LONG_LABELS, false);
+	struct stored t = { 0 };
+	int64_t before_kib;
+
+	stored_open(&t);
+	before_kib = peak_kib();
+	assert_int_equal(stored_add(&t, numbers, "web").n_profiles, 0);
+	assert_in_range(peak_kib() - before_kib, 0, 64 * 1024);
+	before_kib = peak_kib();
+	assert_int_equal(stored_add(&t, texts, "web").n_profiles, 0);
+	assert_in_range(peak_kib() - before_kib, 0, 64 * 1024);
+	stored_done(&t);
+}
+
+/* Keys and values that differ in what labels may not have. */
+static void sets_that_fit_to_one_are_one_series(void **state)
+{
+	static const char *const labels[][2] = {
+		{ "a b", "x\n" }, { "a-b", "x\n" }, { "a b", "x\t" }, { "a b", "y" }
+	};
+	AUTO(profile_freep) struct profile *p = profile_of_sets(0, 0, true);
+	struct profilestore_receipt r;
+	struct stored t = { 0 };
+
+	for (size_t i = 0; i < ARRAY_SIZE(labels); i++) {
+		const struct profile_label l = { .key = profile_add_string(p, str_of(labels[i][0])),
+						 .str = profile_add_string(p, str_of(labels[i][1])) };
+
+		profile_append_sample(p, 1, profile_add_labels(p, &l, 1), &(int64_t){ 1 });
+	}
+	assert_int_equal(profile_build_end(p, NULL), 0);
+	stored_open(&t);
+	r = stored_add(&t, p, "web");
+	assert_int_equal(r.n_profiles, 2);
+	assert_int_equal(r.n_samples, 2);
+	stored_done(&t);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(bad_names_and_values_are_made_to_fit),
 		cmocka_unit_test(two_labels_never_become_one),
 		cmocka_unit_test(long_ones_are_cut),
+		cmocka_unit_test(texts_of_samples_are_copied_once),
+		cmocka_unit_test(sets_that_fit_to_one_are_one_series),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
