@@ -415,8 +415,9 @@ struct blamed_label {
 struct sender {
 	char *name;
 	uint32_t n_series;
-	uint64_t metadata; /* bytes of memory */
-	uint64_t begun_at; /* memory before the profile that is being added */
+	uint64_t series_size; /* bytes of memory of its series */
+	uint64_t metadata;    /* bytes of memory */
+	uint64_t begun_at;    /* memory before the profile that is being added */
 	bool unsaved;
 	struct blamed_label blamed;
 };
@@ -430,6 +431,8 @@ void senders_swept(struct profilestore *s, uint64_t was, uint64_t is); /* bytes 
 void sender_begin(struct profilestore *s, struct str name);
 void sender_end(struct profilestore *s);
 bool sender_may_add_series(struct profilestore *s, struct err *err);
+/* A series of @size bytes of memory, for which there is room. */
+bool sender_may_add_labels(struct profilestore *s, uint64_t size, struct err *err);
 /* Too many series of @x (NULL: of all): with the label that has the most values. @alone: a larger share would be no use. */
 void series_err_limit(struct profilestore *s, struct sender *x, bool alone, struct err *err);
 bool sender_is_limited(const struct profilestore *s); /* by its share of metadata */

@@ -27,7 +27,8 @@ static bool memory_is_near(const struct profilestore *s)
 
 static bool has_room(const struct profilestore *s)
 {
-	return !memory_is_near(s) && atomic_load(&s->n_series) <= NEAR_SERIES(s->max_series);
+	return !memory_is_near(s) && atomic_load(&s->n_series) <= NEAR_SERIES(s->max_series) &&
+	       atomic_load(&s->series_size) <= NEAR(s->max_series_size);
 }
 
 /*
@@ -69,9 +70,11 @@ static void room_give_up(struct profilestore *s)
 	if (!s->room.told)
 		store_notice(s, LOG_WARN,
 			     "profiles are refused: those of the last hour, which are not deleted to make "
-			     "room, fill "
-			     "the store: %u series of at most %u, %llu MiB of metadata of at most %llu MiB",
+			     "room, fill the store: %u series of at most %u, with names and labels of %llu "
+			     "MiB of at most %llu MiB; %llu MiB of metadata of at most %llu MiB",
 			     atomic_load(&s->n_series), s->max_series,
+			     (unsigned long long)(atomic_load(&s->series_size) >> 20),
+			     (unsigned long long)(s->max_series_size >> 20),
 			     (unsigned long long)(atomic_load(&s->meta->memory) >> 20),
 			     (unsigned long long)(s->meta->max_memory >> 20));
 	s->room.told = true;

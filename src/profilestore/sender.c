@@ -2,9 +2,9 @@
 /*
  * Shares of senders: no sender's labels and stacks use up the series and the metadata of all.
  *
- * A sender counts the series that began with its profiles, and the memory of the metadata that they brought. As long
- * as less than half of a limit is in use, it may have as much as it needs. After that it may have its share, or, if
- * others have next to nothing, all but an eighth. All of this is the writer's.
+ * A sender counts the series that began with its profiles, the memory of their names and labels, and that of the metadata
+ * that they brought. As long as less than half of a limit is in use, it may have as much as it needs. After that it may have
+ * its share, or, if others have next to nothing, all but an eighth. All of this is the writer's.
  */
 #include "profilestore/internal.h"
 
@@ -67,6 +67,26 @@ bool sender_may_add_series(struct profilestore *s, struct err *err)
 		return true;
 	s->share_met = !alone;
 	series_err_limit(s, x, alone, err);
+	return false;
+}
+
+bool sender_may_add_labels(struct profilestore *s, uint64_t size, struct err *err)
+{
+	struct sender *x = s->sender;
+	bool alone;
+
+	if (!x || x->series_size + size <= share_of(s, x->series_size, atomic_load(&s->series_size),
+						    s->max_series_size, &alone))
+		return true;
+	s->share_met = !alone;
+	(void)err_set(
+		err, ERR_LIMIT,
+		"the names and labels of the sender '%s' have %llu KiB, its share of the %llu MiB for all "
+		"series: use fewer or shorter labels%s",
+		x->name, (unsigned long long)(x->series_size >> 10),
+		(unsigned long long)(s->max_series_size >> 20),
+		alone ? "" : ", or raise --profiles-sender-share");
+	err->os = PROFILESTORE_TOO_MANY_SERIES;
 	return false;
 }
 

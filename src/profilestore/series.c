@@ -240,6 +240,20 @@ void series_commit(struct profilestore *s, bool done)
 	s->unsaved_series.n = 0;
 }
 
+static bool series_fits(struct profilestore *s, const struct series *x, struct err *err)
+{
+	uint64_t size = series_memory(x);
+
+	if (atomic_load(&s->series_size) + size <= s->max_series_size)
+		return sender_may_add_labels(s, size, err);
+	(void)err_set(err, ERR_LIMIT,
+		      "the names and labels of all series have %llu MiB, the limit: use fewer or shorter "
+		      "labels",
+		      (unsigned long long)(s->max_series_size >> 20));
+	err->os = PROFILESTORE_TOO_MANY_SERIES;
+	return false;
+}
+
 struct series *series_get(struct profilestore *s, struct bytes key, struct err *err)
 {
 	struct series *x = map_get(&s->series_by_key, key);
@@ -256,14 +270,8 @@ struct series *series_get(struct profilestore *s, struct bytes key, struct err *
 	if (!x)
 		return NULL;
 	x->sender = s->sender;
-	if (atomic_load(&s->series_size) + series_memory(x) > s->max_series_size) {
+	if (!series_fits(s, x, err)) {
 		series_free(x);
-		(void)err_set(
-			err, ERR_LIMIT,
-			"the names and labels of all series have %llu MiB, the limit: use fewer or shorter "
-			"labels",
-			(unsigned long long)(s->max_series_size >> 20));
-		err->os = PROFILESTORE_TOO_MANY_SERIES;
 		return NULL;
 	}
 	if (!series_put(s, x)) {
@@ -291,8 +299,10 @@ bool series_put(struct profilestore *s, struct series *x)
 		column_publish(&s->series);
 	atomic_fetch_add(&s->n_series, 1);
 	atomic_fetch_add(&s->series_size, series_memory(x));
-	if (x->sender)
+	if (x->sender) {
 		x->sender->n_series++;
+		x->sender->series_size += series_memory(x);
+	}
 	return true;
 }
 

@@ -18,6 +18,7 @@ struct removal {
 	struct series *v[STEP_SERIES];
 	bool empty[STEP_SERIES];
 	size_t n;
+	const struct series *unsaved; /* the first that this transaction writes; NULL: none */
 };
 
 /* Whether it has neither profiles nor rollups. */
@@ -46,8 +47,10 @@ static int removal_apply(struct profilestore *s, struct job *j, struct err *err)
 
 	for (size_t i = 0; i < m->n; i++) {
 		/* One that came with a refused profile is written with this transaction, and removed later. */
-		if (!m->v[i]->saved)
+		if (!m->v[i]->saved) {
+			m->unsaved = m->unsaved ? m->unsaved : m->v[i];
 			continue;
+		}
 		if (series_is_empty(s->db, m->v[i]->id, &m->empty[i], err) < 0)
 			return -1;
 		if (!m->empty[i])
@@ -80,8 +83,10 @@ static void removal_done(struct profilestore *s, struct job *j, const struct err
 		VEC_PUSH(s->free_series.v, s->free_series.n, s->free_series.room) = x->slot;
 		atomic_fetch_sub(&s->n_series, 1);
 		atomic_fetch_sub(&s->series_size, series_memory(x));
-		if (x->sender)
+		if (x->sender) {
 			x->sender->n_series--;
+			x->sender->series_size -= series_memory(x);
+		}
 		epoch_retire(s, x, release_series);
 	}
 }
@@ -100,5 +105,12 @@ int series_sweep(struct profilestore *s, bool *ret_more, struct err *err)
 			m.v[m.n++] = x;
 	}
 	*ret_more = m.n && s->sweep_series < n;
-	return m.n ? profilestore_writer_run(s, &m.job, err) : 0;
+	if (m.n && profilestore_writer_run(s, &m.job, err) < 0)
+		return -1;
+	/* They are counted until they are removed, but no profile has to make room for them. */
+	if (m.unsaved) {
+		s->sweep_series = m.unsaved->slot;
+		*ret_more = true;
+	}
+	return 0;
 }

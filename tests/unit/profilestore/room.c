@@ -279,6 +279,121 @@ static void one_sender_leaves_room_for_others(void **state)
 	groomer_done(&g);
 }
 
+/* The name of a pod that is as long as the value of a label may be. */
+static const char *long_pod(char kind, int i)
+{
+	static char pod[PROFILESTORE_MAX_LABEL_VALUE + 1];
+
+	snprintf(pod, sizeof(pod), "%c%04095d", kind, i);
+	return pod;
+}
+
+static void long_labels_of_one_sender_leave_room_for_others(void **state)
+{
+	struct groomer g = { 0 };
+	struct profilestore_stats st;
+	struct outcome o;
+	struct profile *p;
+
+	groomer_open(&g);
+	g.t.s->max_series_size = KIB(512);
+	p = profile_of_world(1, NOW_MS);
+	/* Two series each, of two copies of the label. */
+	for (int i = 0; i < 3; i++)
+		assert_int_equal(add_from(&g, "b", p, long_pod('b', i), &o), 1);
+	for (int i = 0; add_from(&g, "a", p, long_pod('a', i), &o) == 1; i++)
+		assert_in_range(i, 0, 15);
+	assert_int_equal(o.err.kind, ERR_LIMIT);
+	assert_non_null(strstr(o.err.text, "the names and labels of the sender 'a' have"));
+	assert_non_null(strstr(o.err.text, "--profiles-sender-share"));
+	assert_int_equal(o.err.os, PROFILESTORE_TOO_MANY_SERIES);
+	groomer_reopen(&g);
+	g.t.s->max_series_size = KIB(512);
+	for (int i = 3; i < 7; i++)
+		assert_int_equal(add_from(&g, "b", p, long_pod('b', i), &o), 1);
+	assert_int_equal(add_from(&g, "a", p, long_pod('a', 1000), &o), -1);
+	assert_int_equal(add_from(&g, "c", p, long_pod('c', 0), &o), 1);
+	profilestore_stats(g.t.s, &st);
+	assert_int_equal(st.n_expired, 0);
+	profile_free(p);
+	groomer_done(&g);
+}
+
+static void oldest_series_with_long_labels_make_room(void **state)
+{
+	struct groomer g = { 0 };
+	struct profilestore_stats st;
+	struct outcome o;
+	struct profile *p;
+
+	groomer_open(&g);
+	g.t.s->max_series_size = KIB(512);
+	p = profile_of_world(1, NOW_MS);
+	/* More than there may be. */
+	for (int i = 0; i < 45; i++) {
+		p->time_ns = (NOW_MS - (45 - i) * HOUR) * 1000000;
+		assert_int_equal(add_from(&g, "agent", p, long_pod('p', i), &o), 1);
+	}
+	profilestore_stats(g.t.s, &st);
+	assert_in_range(atomic_load(&g.t.s->series_size), 1, KIB(512));
+	assert_true(st.latest_ms == NOW_MS - HOUR);
+	assert_int_equal(st.n_refused, 0);
+	profile_free(p);
+	groomer_done(&g);
+}
+
+/* Each of its 150 samples has a label of its own. */
+static struct profile *profile_of_long_labels(void)
+{
+	const struct profile_maker maker = { 1, 1, 150, 200, 12, false };
+	struct profile *p = profile_make(&maker);
+
+	for (uint32_t i = 0; i < p->n_samples; i++) {
+		const struct profile_label l = { .key = profile_add_string(p, STR("pod")),
+						 .str = profile_add_string(p,
+									   str_of(long_pod('s', (int)i))) };
+
+		p->sample_labels[i] = profile_add_labels(p, &l, 1);
+	}
+	p->time_ns = NOW_MS * 1000000;
+	return p;
+}
+
+/* Its series go before any profile, since they have none. */
+static void a_profile_that_fits_into_no_room_deletes_nothing(void **state)
+{
+	const struct profilestore_label l = { STR("service"), STR("b") };
+	AUTO(profile_freep) struct profile *p = profile_of_world(1, NOW_MS);
+	AUTO(profile_freep) struct profile *large = profile_of_long_labels();
+	struct profilestore_stats st;
+	struct outcome o = { 0 };
+	struct stored t = { 0 };
+	struct err err = { 0 };
+	bool more;
+
+	stored_open(&t);
+	t.s->max_series_size = MIB(1);
+	profilestore_on_full(t.s, make_no_room, NULL);
+	for (int i = 20; i > 0; i--) {
+		p->time_ns = (NOW_MS - i * HOUR) * 1000000;
+		stored_add(&t, p, "a");
+	}
+	assert_done(profilestore_add(t.s, &(struct profilestore_upload){ large, &l, 1 }, told, &o, &err));
+	for (int i = 0; i < 5; i++) {
+		/* The writer has tried it once more, and has written nothing. */
+		for (int ms = 0; !atomic_load(&t.s->room.wanted) && ms < 5000; ms++)
+			usleep(1000);
+		assert_true(atomic_load(&t.s->room.wanted));
+		for (more = true; more && atomic_load(&t.s->room.wanted);)
+			assert_done(profilestore_groom(t.s, &more, &err));
+	}
+	profilestore_stats(t.s, &st);
+	assert_int_equal(st.n_expired, 0);
+	stored_done(&t);
+	assert_int_equal(atomic_load(&o.done), -1);
+	assert_non_null(strstr(o.err.text, "the names and labels of all series have 1 MiB, the limit"));
+}
+
 /* Rows of new tables cannot be written, as on a full disk: no profiles are deleted in vain meanwhile. */
 static void a_sweep_that_fails_is_tried_again(void **state)
 {
@@ -331,6 +446,9 @@ int main(void)
 		cmocka_unit_test(series_of_a_refused_profile_is_written_later),
 		cmocka_unit_test(a_profile_that_is_held_is_refused_when_the_store_is_closed),
 		cmocka_unit_test(one_sender_leaves_room_for_others),
+		cmocka_unit_test(long_labels_of_one_sender_leave_room_for_others),
+		cmocka_unit_test(oldest_series_with_long_labels_make_room),
+		cmocka_unit_test(a_profile_that_fits_into_no_room_deletes_nothing),
 		cmocka_unit_test(a_sweep_that_fails_is_tried_again),
 	};
 
