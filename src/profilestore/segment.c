@@ -505,6 +505,7 @@ struct joining {
 	struct job job;
 	int64_t first_id, last_id;
 	bool any;
+	uint32_t file; /* of the database in which they were found */
 };
 
 /* The first run of adjacent small rows of one kind. */
@@ -552,6 +553,9 @@ static int segment_join(struct profilestore *s, struct job *j, struct err *err)
 	int64_t n = 0;
 	int r;
 
+	/* Made anew, it has rows that begin with other entries. */
+	if (x->file != atomic_load(&s->files.number))
+		return 0;
 	if (db_prepare(s->db, "SELECT n, data, id, digest FROM segment WHERE id >= ? AND id <= ? ORDER BY id",
 		       &st, err) < 0)
 		return -1;
@@ -580,7 +584,7 @@ static int segment_join(struct profilestore *s, struct job *j, struct err *err)
 
 int segments_groom(struct profilestore *s, bool *ret_more, struct err *err)
 {
-	struct joining x = { .job = { .apply = segment_join } };
+	struct joining x = { .job = { .apply = segment_join }, .file = atomic_load(&s->files.number) };
 	struct db *db = reader_take(s, err);
 	int r = db ? find_small(db, s->meta->generation, &x, err) : -1;
 

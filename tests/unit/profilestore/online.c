@@ -533,6 +533,79 @@ static void a_database_without_digests_gets_them_in_the_background(void **state)
 	stored_done(&t);
 }
 
+/* ---- segments ---- */
+
+/* A profile with one stack of one function, whose name has @size bytes. */
+static void add_named(struct stored *t, unsigned number, size_t size)
+{
+	AUTO(profile_freep) struct profile *p = profile_new(NULL);
+	AUTO(mem_freep) char *name = mem_printf("%0*u", (int)size, number);
+	struct profile_line line = { 0 };
+	uint32_t location;
+
+	profile_add_type(p, STR("cpu"), STR("nanoseconds"));
+	line.function = profile_add_function(
+		p, &(struct profile_function){ .name = profile_add_string(p, str_of(name)) });
+	location = profile_add_location(
+		p, &(struct profile_location){ .mapping = PROFILE_NONE, .n_lines = 1 }, &line, 1);
+	profile_append_sample(p, profile_add_stack(p, 0, location), 0, &(int64_t){ 1 });
+	p->time_ns = (NOW_MS - number) * 1000000;
+	stored_add(t, p, "web");
+}
+
+static int remake_after_a_reader(struct profilestore *s, struct job *j, struct err *err)
+{
+	size_t n = 0;
+
+	for (int ms = 0; !n && ms < 10000; ms++) {
+		usleep(1000);
+		pthread_mutex_lock(&s->readers_lock);
+		n = s->n_readers;
+		pthread_mutex_unlock(&s->readers_lock);
+	}
+	assert_int_equal(n, 1);
+	assert_true(remake_ask(s, NULL, err));
+	return 0;
+}
+
+static void ignore_done(struct profilestore *s, struct job *j, const struct err *err)
+{
+	assert_null(err);
+}
+
+/* Rows of the new file begin with other entries: those to be joined were found in the old one. */
+static void a_repair_while_segments_are_joined_leaves_them_whole(void **state)
+{
+	struct job j = {
+		.apply = remake_after_a_reader, .done = ignore_done, .alone = true, .outside = true
+	};
+	struct stored t = { .o.notice = note };
+	struct profilestore_stats st;
+	struct err err = { 0 };
+	bool more;
+
+	stored_open(&t);
+	/* One after the other they fill a segment in the new file, but not with the first one in the old. */
+	add_named(&t, 1, MIB(1) - 1000);
+	for (unsigned i = 2; i < 90; i++)
+		add_named(&t, i, KIB(16));
+	while (t.s->n_readers)
+		store_disconnect(t.s, t.s->readers[--t.s->n_readers]);
+	/* The connection of the reader that looks for segments is idle after it: only then the file is replaced. */
+	profilestore_writer_submit(t.s, &j);
+	assert_done(segments_groom(t.s, &more, &err));
+	assert_true(more);
+	stored_again(&t);
+	profilestore_stats(t.s, &st);
+	assert_int_equal(st.n_set_aside, 0);
+	assert_int_equal(st.n_profiles, 89);
+	stored_groom(&t);
+	stored_again(&t);
+	profilestore_stats(t.s, &st);
+	assert_int_equal(st.n_set_aside, 0);
+	stored_done(&t);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -542,6 +615,7 @@ int main(void)
 		cmocka_unit_test(a_damaged_header_of_the_file_is_repaired_in_use),
 		cmocka_unit_test(the_first_page_in_a_damaged_frame_is_repaired_in_use),
 		cmocka_unit_test(a_database_without_digests_gets_them_in_the_background),
+		cmocka_unit_test(a_repair_while_segments_are_joined_leaves_them_whole),
 	};
 
 	test_dirs_in_memory();
