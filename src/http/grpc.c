@@ -30,7 +30,8 @@ enum grpc_form grpc_form_of(struct http_conn *c)
 {
 	const char *type = http_header(c, "Content-Type");
 
-	if (!connect_is_grpc(type))
+	/* A refusal has the status 200, and caches would keep that of a GET for the file at its URL. */
+	if (!connect_is_grpc(type) || http_head(c)->get)
 		return GRPC_NONE;
 	if (type_is(type, TYPE_WEB))
 		return GRPC_WEB;
@@ -152,6 +153,7 @@ struct http_reply *grpc_refuse(const struct grpc_refusal *refusal, size_t *ret_s
 		http_reply_header(r, "grpc-accept-encoding", GRPC_CODINGS);
 	}
 	*ret_size = refusal->form == GRPC_WEB_TEXT ? text.size : body.size;
+	http_reply_header(r, "Cache-Control", "no-store");
 	http_reply_status(r, 200);
 	return r;
 }

@@ -26,7 +26,7 @@ enum grpc_form {
 #define GRPC_TRAILERS    0x80u
 #define GRPC_CODINGS     "identity,gzip,zstd" /* of grpc-accept-encoding */
 
-/* By its Content-Type. gRPC over HTTP/1.1 is GRPC_NONE: it cannot be answered. */
+/* By its Content-Type. gRPC over HTTP/1.1 is GRPC_NONE: it cannot be answered. So is a GET: all calls are POST. */
 enum grpc_form grpc_form_of(struct http_conn *c);
 /* The number that stands for a status from 400 on: Connect's, but a message that is too large (413) is RESOURCE_EXHAUSTED. */
 unsigned grpc_code_of(unsigned status);

@@ -90,6 +90,16 @@ def test_refusals_have_grpcs_codes(s):
     assert {(x["status"], x["reason"].split()[0]) for x in refusals} >= {(404, "this")} and 413 in {x["status"] for x in refusals}, refusals
 
 
+def test_no_refusal_is_kept_by_a_cache(s):
+    """A call's is sent with 200. A GET is no call, whatever its type is: a cache would give the refusal to all who ask for that file."""
+    status, _, got = call(s, "POST", "/querier.v1.QuerierService/LabelValues", b"", WEB)
+    assert (status, got["Cache-Control"]) == (200, "no-store")
+    for method in "GET", "HEAD":
+        for host in "evil.example", "localhost":
+            status, _, got = call(s, method, f"/buildid/{'ab' * 20}/debuginfo", None, {**WEB, "Host": host, "Referer": "x"})
+            assert (status, got["Cache-Control"]) == (421 if host == "evil.example" else 404, "no-store"), (method, host)
+
+
 def test_a_message_that_is_too_large_is_refused_by_its_prefix(s):
     def peak():
         return int(re.search(r"VmHWM:\s+(\d+)", open(f"/proc/{s.proc.pid}/status").read())[1])
