@@ -27,6 +27,7 @@ struct upload {
 	struct arena arena;
 	struct push_request
 		pr; /* its strings are in the arena: the connection may end while a worker writes */
+	struct build_id announced; /* that of `pr` before the file was checked */
 	struct pool_slot slot;
 	atomic_uint refs; /* the request's, and the worker's while there is one */
 	pthread_mutex_t lock;
@@ -101,7 +102,7 @@ bool upload_is_running(struct push *p, const struct build_id *id)
 
 	pthread_mutex_lock(&p->lock);
 	for (struct upload *up = p->first; up && !found; up = up->next)
-		found = !up->closing && build_id_eq(&up->pr.key.id, id);
+		found = !up->closing && build_id_eq(&up->announced, id);
 	pthread_mutex_unlock(&p->lock);
 	return found;
 }
@@ -152,6 +153,7 @@ struct upload *upload_new(struct request *req, struct session *session)
 	up->req = req;
 	arena_init(&up->arena);
 	up->pr = *(const struct push_request *)req->own;
+	up->announced = up->pr.key.id;
 	upload_copy_meta(up);
 	up->session = session;
 	atomic_init(&up->refs, 1);
