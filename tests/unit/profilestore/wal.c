@@ -5,9 +5,10 @@
 #include <sys/stat.h>
 #include "stored.h"
 
-#define READERS  3
-#define PROFILES 120
-#define MAX_WAL  KIB(256)
+#define READERS       3
+#define PROFILES      120
+#define MANY_PROFILES 400
+#define MAX_WAL       KIB(256)
 
 struct shared {
 	struct stored t;
@@ -47,7 +48,7 @@ static void wal_is_bounded(void **state)
 	stored_add(&x.t, p, "a");
 	for (size_t i = 0; i < READERS; i++)
 		assert_int_equal(pthread_create(&threads[i], NULL, asking, &x), 0);
-	for (int i = 1; i <= PROFILES; i++) {
+	for (int i = 1; i <= MANY_PROFILES; i++) {
 		char service[16];
 
 		/* Series of their own, so that readers reach many points where they may renew their snapshot. */
@@ -60,7 +61,8 @@ static void wal_is_bounded(void **state)
 	for (size_t i = 0; i < READERS; i++)
 		pthread_join(threads[i], NULL);
 	print_message("longest WAL: %llu KiB\n", (unsigned long long)longest / 1024);
-	assert_in_range(longest, MAX_WAL, 10 * MAX_WAL);
+	/* A reader that the machine does not run keeps its snapshot; without a limit it is three times as long. */
+	assert_in_range(longest, MAX_WAL, 32 * MAX_WAL);
 	profile_free(p);
 	stored_done(&x.t);
 }
