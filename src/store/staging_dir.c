@@ -143,12 +143,16 @@ int staging_dir_notes(const char *dir, int (*fn)(void *arg, const struct staging
 
 /* ---- opening ---- */
 
-/* Is the file locked by us, and was not swept before? */
-static bool staging_is_locked(int fd)
+/*
+ * Is the locked file @fd still the one at @name? Between open() and flock() its writer may have made a blob of it, and removed
+ * the name, and another writer may have a file of that name. Only the holder of the file's lock removes the name.
+ */
+static bool staging_has_name(int fd, int dir_fd, const char *name)
 {
-	struct stat st;
+	struct stat st, there;
 
-	return flock(fd, LOCK_EX | LOCK_NB) == 0 && fstat(fd, &st) == 0 && st.st_nlink;
+	return fstat(fd, &st) == 0 && fstatat(dir_fd, name, &there, AT_SYMLINK_NOFOLLOW) == 0 &&
+	       st.st_dev == there.st_dev && st.st_ino == there.st_ino;
 }
 
 static int open_new(const char *dir, struct staging *ret, struct err *err)
@@ -165,7 +169,8 @@ static int open_new(const char *dir, struct staging *ret, struct err *err)
 		fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0644);
 		if (fd < 0)
 			return err_os(err, errno, "%s: create", path);
-		if (!staging_is_locked(fd))
+		/* A sweep was faster. */
+		if (flock(fd, LOCK_EX | LOCK_NB) < 0 || !staging_has_name(fd, AT_FDCWD, path))
 			continue;
 		*ret = (struct staging){ .fd = TAKE_FD(fd), .path = TAKE(path) };
 		return 0;
@@ -207,13 +212,15 @@ static bool staging_has_links(int fd)
 /* Open the file of @s under its lock. If another writer has it, or its name cannot be removed from a blob, s->fd stays -1. */
 static int open_part(struct staging *s, struct err *err)
 {
-	for (unsigned i = 0; i < 2; i++) {
+	for (unsigned i = 0; i < NAME_TRIES; i++) {
 		AUTO(fd_close) int fd = open(s->path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644);
 
 		if (fd < 0)
 			return err_os(err, errno, "%s: create", s->path);
-		if (!staging_is_locked(fd))
+		if (flock(fd, LOCK_EX | LOCK_NB) < 0)
 			return 0;
+		if (!staging_has_name(fd, AT_FDCWD, s->path))
+			continue;
 		if (!staging_has_links(fd)) {
 			s->fd = TAKE_FD(fd);
 			return 0;
@@ -330,7 +337,9 @@ static bool is_left_over(const char *dir, int dir_fd, const char *name)
 	if (str_starts(str_of(name), STR(UPLOAD)) || may_stay(dir, name))
 		return false;
 	fd = openat(dir_fd, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
-	return fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0 && unlinkat(dir_fd, name, 0) == 0;
+	/* Its writer may have ended since, and another one begun, or have left it with a note. */
+	return fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0 && staging_has_name(fd, dir_fd, name) &&
+	       !may_stay(dir, name) && unlinkat(dir_fd, name, 0) == 0;
 }
 
 int staging_dir_sweep(const char *dir, uint64_t *ret_n, struct err *err)

@@ -2,7 +2,10 @@
 /* Partial objects of interrupted writers: kept, resumed, swept. */
 #include "test.h"
 
+#include <sys/file.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
+#include <unistd.h>
 #include "store/internal.h"
 
 #define LONG (11 * CODEC_FRAME_SIZE + 4321)
@@ -451,7 +454,7 @@ static void put_under_another_key(struct partial_fixture *f)
 	assert_done(store_put_commit(p, &key, &meta, STORE_IF_BETTER, &err));
 }
 
-static void assert_other_is_whole(struct partial_fixture *f)
+static void assert_is_whole(struct partial_fixture *f, const char *key_text)
 {
 	AUTO(source_closep) struct source *s = NULL;
 	AUTO(mem_freep) uint8_t *got = mem_alloc(LONG);
@@ -460,7 +463,7 @@ static void assert_other_is_whole(struct partial_fixture *f)
 	struct err err = { 0 };
 
 	arena_init(&a);
-	assert_true(store_key_parse(STR("cd/debuginfo"), &key));
+	assert_true(store_key_parse(str_of(key_text), &key));
 	assert_done(store_open_object(f->st, &key, &a, NULL, &s, &err));
 	assert_done(source_read_full(s, 0, got, LONG, SOURCE_SEQUENTIAL, &err));
 	assert_memory_equal(got, f->p, LONG);
@@ -475,7 +478,7 @@ static void a_forgotten_upload_leaves_the_content_that_it_has_become_alone(void 
 	put_under_another_key(f);
 	assert_true(store_forget_partial(f->st, STR(NAME)));
 	assert_int_equal(n_temporary(f), 0);
-	assert_other_is_whole(f);
+	assert_is_whole(f, "cd/debuginfo");
 }
 
 static void a_resumed_upload_leaves_the_content_that_it_has_become_alone(void **state)
@@ -488,10 +491,97 @@ static void a_resumed_upload_leaves_the_content_that_it_has_become_alone(void **
 	p = begin(f, LONG, NAME);
 	assert_int_equal(store_put_size(p), 0);
 	write_to(f, p, MIB(2));
-	assert_other_is_whole(f);
+	assert_is_whole(f, "cd/debuginfo");
 	end_and_check(f, p);
-	assert_other_is_whole(f);
+	assert_is_whole(f, "cd/debuginfo");
 	assert_int_equal(n_temporary(f), 0);
+}
+
+/* Of a staging file that was opened, but is not locked yet: this is called once before. */
+static struct {
+	void (*before)(struct partial_fixture *f);
+	struct partial_fixture *f;
+	struct store_put *first, *second;
+} locking;
+
+/* In place of libc's. */
+int flock(int fd, int operation)
+{
+	void (*before)(struct partial_fixture * f) = TAKE(locking.before);
+
+	if (before)
+		before(locking.f);
+	return (int)syscall(SYS_flock, fd, operation);
+}
+
+static void before_lock(struct partial_fixture *f, void (*before)(struct partial_fixture *f))
+{
+	locking.f = f;
+	locking.before = before;
+}
+
+static void commit_first(struct partial_fixture *f)
+{
+	end_and_check(f, TAKE(locking.first));
+}
+
+/* The other upload opened the file while this one had its lock. */
+static void an_upload_that_becomes_a_content_is_not_continued_by_another(void **state)
+{
+	struct partial_fixture *f = *state;
+	struct store_put *p;
+
+	locking.first = begin(f, LONG, NAME);
+	write_to(f, locking.first, LONG);
+	before_lock(f, commit_first);
+	p = begin(f, LONG, NAME);
+	assert_null(locking.first);
+	assert_int_equal(store_put_size(p), 0);
+	write_to(f, p, MIB(2));
+	assert_is_whole(f, "ab/debuginfo");
+	store_put_abort(p);
+	assert_int_equal(n_temporary(f), 0);
+}
+
+static void abort_first_begin_second(struct partial_fixture *f)
+{
+	store_put_abort(TAKE(locking.first));
+	locking.second = begin(f, LONG, NAME);
+}
+
+static void a_sweep_leaves_the_file_of_the_next_upload_alone(void **state)
+{
+	struct partial_fixture *f = *state;
+	struct err err = { 0 };
+	uint64_t n;
+
+	locking.first = begin(f, LONG, NAME);
+	before_lock(f, abort_first_begin_second);
+	assert_done(f->st->blobs->ops->sweep(f->st->blobs, &n, &err));
+	assert_null(locking.first);
+	assert_int_equal(n, 0);
+	end_and_check(f, TAKE(locking.second));
+}
+
+static void leave_first(struct partial_fixture *f)
+{
+	write_to(f, locking.first, MIB(2));
+	store_put_leave(TAKE(locking.first));
+}
+
+static void a_sweep_leaves_an_upload_that_was_left_meanwhile(void **state)
+{
+	struct partial_fixture *f = *state;
+	struct err err = { 0 };
+	uint64_t n;
+
+	locking.first = begin(f, LONG, NAME);
+	before_lock(f, leave_first);
+	assert_done(f->st->blobs->ops->sweep(f->st->blobs, &n, &err));
+	assert_null(locking.first);
+	assert_int_equal(n, 0);
+	assert_int_equal(store_partial_size(f->st, STR(NAME)), MIB(2));
+	end_and_check(f, begin(f, LONG, NAME));
 }
 
 /* Foreign files with the names of notes, and truncated notes. */
@@ -529,6 +619,7 @@ int main(void)
 		L(a_forgotten_partial_starts_again),
 		L(a_forgotten_upload_leaves_the_content_that_it_has_become_alone),
 		L(a_resumed_upload_leaves_the_content_that_it_has_become_alone),
+		L(an_upload_that_becomes_a_content_is_not_continued_by_another),
 		T(a_killed_process_loses_little_more_than_1_mib),
 		T(a_damaged_partial_is_resumed_before_the_damage),
 		T(nothing_of_a_damaged_partial_stays_at_the_end),
@@ -539,6 +630,9 @@ int main(void)
 		T(a_forgotten_partial_starts_again),
 		T(a_forgotten_upload_leaves_the_content_that_it_has_become_alone),
 		T(a_resumed_upload_leaves_the_content_that_it_has_become_alone),
+		T(an_upload_that_becomes_a_content_is_not_continued_by_another),
+		T(a_sweep_leaves_the_file_of_the_next_upload_alone),
+		T(a_sweep_leaves_an_upload_that_was_left_meanwhile),
 		T(invalid_notes_are_ignored_and_swept),
 	};
 
