@@ -184,7 +184,8 @@ static int bucket_staging(struct blobs *b, struct str name, struct staging *ret,
 
 static void bucket_staging_done(struct blobs *b, struct staging *s, bool keep)
 {
-	bucket_parts_drop(TAKE(s->parts), keep);
+	/* A file without a note is removed in any case. */
+	bucket_parts_drop(TAKE(s->parts), keep && s->note_path);
 	staging_dir_done(s, keep);
 }
 

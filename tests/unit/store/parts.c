@@ -275,6 +275,22 @@ static void an_upload_of_a_file_without_a_name_is_swept(void **state)
 	assert_int_equal(bucket_memory_uploads(f->memory), 0);
 }
 
+/* Another writer has the name, so the file is removed at the end; nobody could go on with its upload. */
+static void an_upload_of_a_file_without_a_name_is_not_kept(void **state)
+{
+	struct parts_fixture *f = *state;
+	struct staging other = staging_open(f, "it"), s = staging_open(f, "it");
+
+	assert_null(s.note_path);
+	f->b->ops->staging_expect(f->b, &s, NAME, SIZE);
+	staging_fill(f, &s, 3 * BUCKET_PART_SIZE);
+	wait_for_parts(f, 3);
+	f->b->ops->staging_done(f->b, &s, true);
+	f->b->ops->staging_done(f->b, &other, false);
+	blobs_reopen(f);
+	assert_int_equal(bucket_memory_uploads(f->memory), 0);
+}
+
 static void a_bucket_that_comes_back_gets_the_rest(void **state)
 {
 	struct parts_fixture *f = *state;
@@ -387,6 +403,7 @@ int main(void)
 		ONE(a_bucket_that_comes_back_gets_the_rest),
 		ONE(a_part_that_fails_late_is_put_again),
 		ONE(an_upload_of_a_file_without_a_name_is_swept),
+		ONE(an_upload_of_a_file_without_a_name_is_not_kept),
 		ONE(a_large_push_that_was_held_is_put),
 		ONE(a_torn_note_is_read_up_to_the_tear),
 	};
