@@ -92,10 +92,13 @@ static void start_due_attempts(struct naming *n)
 {
 	AUTO(mem_freep) struct profilestore_binaries *list = NULL;
 	int64_t wall_ms = clock_wall_ms(), now_ms = clock_mono_ms(), next_ms;
+	bool by_path;
 	struct err err = { 0 };
 
 	n->next_round_ms = now_ms + n->opts.interval_ms;
-	if (profilestore_wanted(n->opts.store, wall_ms, ROUND_MAX, &list, &next_ms, &err) < 0) {
+	/* More binaries without a build ID than a round has may stay due for long. */
+	by_path = naming_may_match(n);
+	if (profilestore_wanted(n->opts.store, wall_ms, ROUND_MAX, by_path, &list, &next_ms, &err) < 0) {
 		log_warn("naming", "%s", err.text);
 		return;
 	}
@@ -108,6 +111,9 @@ static void start_due_attempts(struct naming *n)
 		start_attempts_at(n, &list->v[i]);
 	if (next_ms != INT64_MAX)
 		n->next_round_ms = MIN(n->next_round_ms, now_ms + (next_ms - wall_ms));
+	/* Their rest has begun: those with a build ID that had no place in the list are next. */
+	if (by_path && list->n == ROUND_MAX && !naming_may_match(n))
+		n->next_round_ms = n->not_before_ms;
 	attempts_finish(n);
 }
 

@@ -66,9 +66,9 @@ int profilestore_binaries(struct profilestore *s, const struct profilestore_rang
 /*
  * The binaries for which a look, or a try at @now_ms, is due, at most @limit: looks first, in the order in which
  * they became due, then tries, those with the most wanted locations first. *ret_next_ms: when the next try is
- * due, INT64_MAX: none. The list is in one piece: free() it.
+ * due, INT64_MAX: none. Without @by_path those without a build ID are left out. The list is in one piece: free() it.
  */
-int profilestore_wanted(struct profilestore *s, int64_t now_ms, uint32_t limit,
+int profilestore_wanted(struct profilestore *s, int64_t now_ms, uint32_t limit, bool by_path,
 			struct profilestore_binaries **ret, int64_t *ret_next_ms, struct err *err);
 
 /*

@@ -156,9 +156,10 @@ static void keep_first_due(struct due_binary *list, size_t *n, size_t limit)
 }
 
 /* Under the lock: a list of the first @limit on the heap, which never has more than twice as many. */
-static struct due_binary *list_due(const struct names *n, int64_t now_ms, size_t limit, size_t *ret_n,
-				   int64_t *ret_next_ms)
+static struct due_binary *list_due(const struct profilestore *s, int64_t now_ms, size_t limit, bool by_path,
+				   size_t *ret_n, int64_t *ret_next_ms)
 {
+	const struct names *n = s->names;
 	struct due_binary *list = NULL;
 	size_t room = 0;
 
@@ -168,7 +169,7 @@ static struct due_binary *list_due(const struct names *n, int64_t now_ms, size_t
 		const struct named_binary *t = names_at(n, i);
 		struct due_binary due = { .t = t };
 
-		if (!t)
+		if (!t || !(by_path || meta_binary_at(s->meta, t->binary)->build_id))
 			continue;
 		due.look = look_is_due(t);
 		due.n_wanted = wanted_count(t);
@@ -186,7 +187,7 @@ static struct due_binary *list_due(const struct names *n, int64_t now_ms, size_t
 	return list;
 }
 
-int profilestore_wanted(struct profilestore *s, int64_t now_ms, uint32_t limit,
+int profilestore_wanted(struct profilestore *s, int64_t now_ms, uint32_t limit, bool by_path,
 			struct profilestore_binaries **ret, int64_t *ret_next_ms, struct err *err)
 {
 	AUTO(mem_freep) struct profilestore_binary *list = NULL;
@@ -195,7 +196,7 @@ int profilestore_wanted(struct profilestore *s, int64_t now_ms, uint32_t limit,
 	size_t n_due;
 
 	pthread_mutex_lock(&n->lock);
-	due = list_due(n, now_ms, limit, &n_due, ret_next_ms);
+	due = list_due(s, now_ms, limit, by_path, &n_due, ret_next_ms);
 	list = NEW_N(struct profilestore_binary, n_due + 1);
 	for (size_t i = 0; i < n_due; i++) {
 		describe_binary(s->meta, due[i].t->binary, due[i].t, &list[i]);

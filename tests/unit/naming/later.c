@@ -51,7 +51,7 @@ static bool is_due_at(struct naming_fixture *t, int64_t now_ms)
 	int64_t next_ms;
 	bool due;
 
-	assert_done(profilestore_wanted(t->store, now_ms, 10, &list, &next_ms, &err));
+	assert_done(profilestore_wanted(t->store, now_ms, 10, true, &list, &next_ms, &err));
 	due = list->n == 1 && list->v[0].try_is_due;
 	free(list);
 	return due;

@@ -233,6 +233,31 @@ static void many_paths_do_not_keep_build_ids_waiting(void **state)
 	clock_test_thaw();
 }
 
+/* More than a round has. */
+static void very_many_paths_do_not_keep_build_ids_out_of_a_round(void **state)
+{
+	static const struct resolver_ops ops = { .metadata = slow_metadata, .close = close_nothing };
+	struct resolver slow = { &ops };
+	struct naming_fixture t;
+	struct err err = { 0 };
+	int64_t from_ms;
+
+	clock_test_freeze(clock_wall_s());
+	naming_fixture_open(&t, false);
+	naming_fixture_add_files(&t, "/usr/bin/x", 5000, 0x1000);
+	tables_fixture_put_debug(&t.tables, 1);
+	naming_fixture_add_one(&t, 1, 0x1000);
+	from_ms = clock_mono_ms();
+	t.naming = naming_new(
+		&(struct naming_options){ .store = t.store, .tables = t.tables.s, .resolver = &slow });
+	assert_done(naming_start(t.naming, &err));
+	naming_fixture_expect(&t, 1, 0x1000, "f1 /src/a.c:10");
+	/* One look and one try. */
+	assert_in_range(clock_mono_ms() - from_ms, 2000, 4000);
+	naming_fixture_close(&t);
+	clock_test_thaw();
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -247,6 +272,7 @@ int main(void)
 		cmocka_unit_test(a_file_without_code_there_is_another),
 		cmocka_unit_test(a_kernel_is_named_by_its_build_id_wherever_it_ran),
 		cmocka_unit_test(many_paths_do_not_keep_build_ids_waiting),
+		cmocka_unit_test(very_many_paths_do_not_keep_build_ids_out_of_a_round),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -144,29 +144,49 @@ void naming_fixture_request_layout(struct naming_fixture *t, uint32_t n)
 
 /* ---- profiles ---- */
 
-static void add(struct naming_fixture *t, struct str file, struct str id, uint64_t start,
-		const uint64_t *addrs, size_t n)
+static struct profile *profile_begin(struct naming_fixture *t)
 {
-	const struct profilestore_label label = { STR("service"), STR("test") };
 	struct profile *p = profile_new(NULL);
-	struct profilestore_receipt r;
-	struct profile_mapping m = { .start = start, .limit = UINT64_MAX };
-	struct err err = { 0 };
-	int64_t one = 1;
 
 	profile_add_type(p, STR("cpu"), STR("samples"));
-	m.file = profile_add_string(p, file);
-	m.build_id = profile_add_string(p, id);
 	p->time_ns = t->time_ms++ * 1000000;
+	return p;
+}
+
+static void profile_add_addrs(struct profile *p, const struct profile_mapping *m, const uint64_t *addrs,
+			      size_t n)
+{
+	int64_t one = 1;
+
 	for (size_t i = 0; i < n; i++) {
-		struct profile_location l = { .addr = addrs[i], .mapping = profile_add_mapping(p, &m) };
+		struct profile_location l = { .addr = addrs[i], .mapping = profile_add_mapping(p, m) };
 		uint32_t stack = profile_add_stack(p, 0, profile_add_location(p, &l, NULL, 0));
 
 		profile_add_sample(p, stack, 0, &one);
 	}
+}
+
+static void profile_put(struct naming_fixture *t, struct profile *p)
+{
+	const struct profilestore_label label = { STR("service"), STR("test") };
+	struct profilestore_receipt r;
+	struct err err = { 0 };
+
 	assert_done(profile_build_end(p, &err));
 	assert_done(profilestore_add_wait(t->store, p, &label, 1, &r, &err));
 	profile_free(p);
+}
+
+static void add(struct naming_fixture *t, struct str file, struct str id, uint64_t start,
+		const uint64_t *addrs, size_t n)
+{
+	struct profile *p = profile_begin(t);
+	struct profile_mapping m = { .start = start, .limit = UINT64_MAX };
+
+	m.file = profile_add_string(p, file);
+	m.build_id = profile_add_string(p, id);
+	profile_add_addrs(p, &m, addrs, n);
+	profile_put(t, p);
 }
 
 static const char *file_of(uint32_t n, char out[32])
@@ -202,6 +222,20 @@ void naming_fixture_add_one(struct naming_fixture *t, uint32_t n, uint64_t addr)
 void naming_fixture_add_file(struct naming_fixture *t, const char *file, const char *build_id, uint64_t addr)
 {
 	add(t, str_of(file), str_of(build_id), 0, &addr, 1);
+}
+
+void naming_fixture_add_files(struct naming_fixture *t, const char *prefix, size_t n_files, uint64_t addr)
+{
+	struct profile *p = profile_begin(t);
+
+	for (size_t i = 0; i < n_files; i++) {
+		AUTO(mem_freep) char *file = mem_printf("%s%zu", prefix, i);
+		struct profile_mapping m = { .limit = UINT64_MAX,
+					     .file = profile_add_string(p, str_of(file)) };
+
+		profile_add_addrs(p, &m, &addr, 1);
+	}
+	profile_put(t, p);
 }
 
 void naming_fixture_add_at(struct naming_fixture *t, const char *file, const char *build_id, uint64_t start,

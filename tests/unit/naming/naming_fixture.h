@@ -43,6 +43,8 @@ void naming_fixture_add(struct naming_fixture *t, uint32_t n, const uint64_t *ad
 void naming_fixture_add_range(struct naming_fixture *t, uint32_t n, uint64_t first, size_t n_addrs);
 void naming_fixture_add_one(struct naming_fixture *t, uint32_t n, uint64_t addr);
 void naming_fixture_add_file(struct naming_fixture *t, const char *file, const char *build_id, uint64_t addr);
+/* In one profile: an address of each of "@prefix0", "@prefix1", ..., without build ID. */
+void naming_fixture_add_files(struct naming_fixture *t, const char *prefix, size_t n_files, uint64_t addr);
 /* At @addr of a process that had it mapped from @start. */
 void naming_fixture_add_at(struct naming_fixture *t, const char *file, const char *build_id, uint64_t start,
 			   uint64_t addr);
