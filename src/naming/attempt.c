@@ -32,7 +32,8 @@ static void put_wanted(struct naming *n, struct profilestore_tried *o, enum fram
 	o->state = NAMING_WANTED;
 	o->reason = reason;
 	o->why = str_of(why);
-	o->next_try_ms = clock_wall_ms() + wait_ms;
+	o->at_ms = clock_wall_ms();
+	o->next_try_ms = o->at_ms + wait_ms;
 	metric_count(&tries_family, frame_reason_name(reason));
 	naming_batch_tried(&n->batch, o);
 }

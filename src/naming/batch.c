@@ -62,6 +62,8 @@ void naming_batch_tried(struct naming_batch *p, const struct profilestore_tried 
 
 	to = &VEC_PUSH(p->tried, p->n_tried, p->room_tried);
 	*to = *t;
+	if (!to->at_ms)
+		to->at_ms = clock_wall_ms();
 	to->why = arena_str(&p->arena, t->why);
 	to->origin = arena_str(&p->arena, t->origin);
 }

@@ -54,7 +54,7 @@ void naming_batch_begin(struct naming_batch *p);
 size_t naming_batch_room(const struct naming_batch *p);
 void naming_batch_name(struct naming_batch *p, uint64_t location, const struct tables_answer *a);
 void naming_batch_tried(struct naming_batch *p,
-			const struct profilestore_tried *t); /* its texts are copied */
+			const struct profilestore_tried *t); /* its texts are copied; at_ms 0: now */
 /* Write all that was put so far, durably. false: it failed. */
 bool naming_batch_flush(struct naming_batch *p);
 /* No attempt has more names for now: free the texts that were kept. After a flush. */

@@ -247,8 +247,7 @@ unsigned profilestore_wake_file(struct profilestore *s, struct str file)
 	return file.size ? wake_binary(s, file, STR("")) : 0;
 }
 
-void names_tried(struct names *n, struct named_binary *t, const struct profilestore_tried *tried,
-		 int64_t now_ms)
+void names_tried(struct names *n, struct named_binary *t, const struct profilestore_tried *tried)
 {
 	note_looked(n, t, tried->n_added);
 	t->reason = tried->reason;
@@ -263,7 +262,7 @@ void names_tried(struct names *n, struct named_binary *t, const struct profilest
 			t->n_tries = 0;
 	} else {
 		t->n_tries = tried->n_tries;
-		t->last_try_ms = now_ms;
+		t->last_try_ms = tried->at_ms;
 		t->next_try_ms = tried->next_try_ms;
 	}
 	atomic_store(&t->state, tried->state);

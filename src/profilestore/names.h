@@ -130,6 +130,7 @@ struct profilestore_tried {
 	uint32_t n_tries;
 	uint32_t n_wakes; /* as it was when the try began: if the binary was woken since, it is due now */
 	uint64_t n_added; /* likewise: if wanted locations came in since, a look is due */
+	int64_t at_ms; /* when the outcome was known, by the clock of next_try_ms: it may be written much later */
 	int64_t next_try_ms;
 	bool is_look; /* the table at hand was applied: tries and their times stay as they are */
 };

@@ -76,8 +76,7 @@ struct named_binary *names_binary(const struct profilestore *s, const struct met
 bool look_is_due(const struct named_binary *t);
 void names_due_look(struct names *n, struct named_binary *t); /* under the lock */
 /* Note the outcome of a try, or of a look. Under the lock. */
-void names_tried(struct names *n, struct named_binary *t, const struct profilestore_tried *tried,
-		 int64_t now_ms);
+void names_tried(struct names *n, struct named_binary *t, const struct profilestore_tried *tried);
 /*
  * Binaries are known to others by an id that no sweep changes: the place in `tracked`, + 1, or 0 for locations
  * without a mapping. NULL: it is gone.

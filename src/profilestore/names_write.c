@@ -91,7 +91,7 @@ static struct profilestore_tried binary_row_of(struct profilestore *s, const str
 	if (tried) {
 		row = *tried;
 		row.origin = tried->origin.size ? tried->origin : str_of(t->origin);
-		*ret_last_ms = s->now_ms();
+		*ret_last_ms = tried->at_ms;
 		if (!tried->is_look)
 			return row;
 	}
@@ -237,7 +237,7 @@ static void names_written(struct profilestore *s, struct job *job, const struct 
 		if (!t)
 			continue;
 		t->unsaved = false;
-		names_tried(s->names, t, &j->tried[i], s->now_ms());
+		names_tried(s->names, t, &j->tried[i]);
 	}
 	atomic_fetch_add(&s->names->n_namings, 1);
 	pthread_mutex_unlock(&s->names->lock);

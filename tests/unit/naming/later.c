@@ -381,6 +381,34 @@ static void an_address_that_is_refused_is_asked_for_later_and_later(void **state
 	close_with_memory(&t, &m);
 }
 
+/* As with many attempts at once, whose outcomes are written together. */
+static void a_refusal_that_is_written_late_waits_longer_each_time(void **state)
+{
+	struct naming_fixture t;
+	struct used_memory m;
+
+	open_with_memory(&t, &m);
+	tables_fixture_put_debug_named(&t.tables, 1, "f");
+	naming_fixture_start(&t);
+	naming_fixture_add_one(&t, 1, 0x1000);
+	naming_fixture_expect_state(&t, "/bin/p1", NAMING_DONE, FRAME_FOUND, 0);
+	use_memory_but(&m, 0);
+	naming_fixture_add_one(&t, 1, 0x1010);
+	expect_refused(&t, 1, FRAME_RETRY_MS);
+	naming_fixture_write_later(1200);
+	for (int64_t wait_ms = FRAME_RETRY_MS; wait_ms <= 16 * FRAME_RETRY_MS; wait_ms *= 2) {
+		naming_fixture_advance(&t, wait_ms);
+		for (unsigned i = 0; naming_fixture_binary(&t, "/bin/p1").next_try_ms <= clock_wall_ms();
+		     i++) {
+			assert_true(i < 30000);
+			usleep(1000);
+		}
+		assert_int_equal(naming_fixture_binary(&t, "/bin/p1").next_try_ms,
+				 clock_wall_ms() + 2 * wait_ms);
+	}
+	close_with_memory(&t, &m);
+}
+
 /* Memory is mostly back in a second, however often the binary has failed before its file came. */
 static void a_refusal_after_many_failures_waits_for_a_second(void **state)
 {
@@ -457,6 +485,7 @@ int main(void)
 		cmocka_unit_test(a_try_that_waits_does_not_keep_others_waiting),
 		cmocka_unit_test(a_table_that_is_not_ready_is_no_failed_try),
 		cmocka_unit_test(an_address_that_is_refused_is_asked_for_later_and_later),
+		cmocka_unit_test(a_refusal_that_is_written_late_waits_longer_each_time),
 		cmocka_unit_test(a_refusal_after_many_failures_waits_for_a_second),
 		cmocka_unit_test(refused_addresses_do_not_keep_the_others_waiting),
 	};

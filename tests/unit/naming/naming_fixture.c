@@ -3,9 +3,18 @@
 
 #define WAIT_S 30
 
+static _Atomic int64_t write_ms; /* of outcomes, by the store's clock */
+
+static int64_t store_wall_ms(void)
+{
+	return clock_wall_ms() + write_ms;
+}
+
 static void open_store(struct naming_fixture *t)
 {
-	const struct profilestore_options o = { .dir = t->dir };
+	const struct profilestore_options o = { .dir = t->dir,
+						.now_ms = store_wall_ms,
+						.mono_ms = clock_mono_ms };
 	struct err err = { 0 };
 
 	assert_done(profilestore_open(&o, &t->store, &err));
@@ -15,6 +24,7 @@ void naming_fixture_open(struct naming_fixture *t, bool table_store)
 {
 	*t = (struct naming_fixture){ .time_ms = clock_wall_ms() - 3600 * 1000 };
 	test_dir_make(t->dir);
+	write_ms = 0;
 	tables_fixture_open(&t->tables, table_store);
 	open_store(t);
 }
@@ -54,6 +64,11 @@ void naming_fixture_close(struct naming_fixture *t)
 	tables_fixture_close(&t->tables);
 	buf_done(&t->text);
 	test_dir_remove(t->dir);
+}
+
+void naming_fixture_write_later(int64_t ms)
+{
+	write_ms = ms;
 }
 
 void naming_fixture_put_program(struct naming_fixture *t, uint32_t n, const char *path)

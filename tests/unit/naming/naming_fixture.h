@@ -22,6 +22,8 @@ void naming_fixture_start(struct naming_fixture *t);
 void naming_fixture_stop(struct naming_fixture *t);  /* naming ends; the store and the tables stay */
 void naming_fixture_again(struct naming_fixture *t); /* the store too: closed and opened, naming started */
 void naming_fixture_close(struct naming_fixture *t);
+/* From now on the store writes outcomes so long after they were known. */
+void naming_fixture_write_later(int64_t ms);
 
 /* A program with the symbol "s<n>" at 0x1000 and one segment of code, [0, 0x2000), at @path. */
 void naming_fixture_put_program(struct naming_fixture *t, uint32_t n, const char *path);
