@@ -70,19 +70,25 @@ int store_record_of(const char *name, struct bytes text, const struct blob_stamp
 	return 0;
 }
 
-/* No record is as long: this one is damaged, and a push replaces it. With an errno memory or descriptors are short. */
-static bool record_is_too_long(const struct err *why)
+/*
+ * No record is as long: this one is damaged, and a push replaces it. By its size, since other limits may have been reached: of
+ * memory, of descriptors, of the headers of a bucket's answer.
+ */
+static bool record_is_too_long(const struct err *why, const struct blob_stamp *there)
 {
-	return why->kind == ERR_LIMIT && !why->os;
+	return why->kind == ERR_LIMIT && there->size > STORE_MAX_RECORD;
 }
 
-/* BLOB_MISSING: it is gone meanwhile. */
-static int record_damaged_by_length(struct store *st, const char *name, struct store_record *ret,
-				    struct err *err)
+/* It was not read because of @why. BLOB_MISSING: it is gone meanwhile. */
+static int record_over_limit(struct store *st, const char *name, struct store_record *ret, struct err *why)
 {
-	int r = st->blobs->ops->stat(st->blobs, name, &ret->stamp, err);
+	int r = st->blobs->ops->stat(st->blobs, name, &ret->stamp, NULL);
 
-	return r ? r : err_set(err, ERR_INVALID, "%s: longer than %zu bytes", name, STORE_MAX_RECORD);
+	if (r > 0)
+		return r;
+	if (r == 0 && record_is_too_long(why, &ret->stamp))
+		return err_set(why, ERR_INVALID, "%s: longer than %zu bytes", name, STORE_MAX_RECORD);
+	return -1;
 }
 
 int store_record_text(struct store *st, const char *name, struct arena *a, struct store_record *ret,
@@ -100,8 +106,8 @@ int store_record_text(struct store *st, const char *name, struct arena *a, struc
 		r = st->blobs->ops->get(st->blobs, name, STORE_MAX_RECORD, ret_text, &stamp, &why);
 		if (r == 0)
 			r = store_record_of(name, buf_bytes(ret_text), &stamp, a, ret, &why);
-		else if (r < 0 && record_is_too_long(&why))
-			r = record_damaged_by_length(st, name, ret, &why);
+		else if (r < 0 && why.kind == ERR_LIMIT)
+			r = record_over_limit(st, name, ret, &why);
 		if (r < 0 && why.kind == ERR_INVALID && i < n_tries)
 			continue;
 		if (r < 0 && err)
@@ -116,7 +122,7 @@ int store_record_scanned(struct store *st, const struct blob_scanned *s, struct 
 	struct err why = s->outcome < 0 ? *s->why : (struct err){ 0 };
 	int r = s->outcome ? s->outcome : store_record_of(s->name, s->content, &s->stamp, a, ret, &why);
 
-	if (r < 0 && record_is_too_long(&why))
+	if (r < 0 && record_is_too_long(&why, &s->stamp))
 		why.kind = ERR_INVALID;
 	if (r < 0 && why.kind == ERR_INVALID && st->blobs->remote && s->place == BLOB_PRESENT)
 		return store_record_get(st, s->name, a, ret, err);

@@ -618,6 +618,73 @@ static void nothing_is_swept_by_an_answer_that_is_a_year_ahead(void **state)
 #define IN_BUCKET(test)   cmocka_unit_test_setup_teardown(test, set_up, tear_down)
 #define BY_A_SERVER(test) cmocka_unit_test_setup_teardown(test, dated_set_up, dated_tear_down)
 
+static struct store *open_store_before(struct bucket_fixture *f, bucket_before_fn *before)
+{
+	return store_open_blobs(open_blobs(f, before, NULL), &(struct store_options){ 0 });
+}
+
+static void push_expect(struct store *st, const char *text, int want)
+{
+	const struct store_meta meta = { .origin = STORE_PUSHED, .quality = STORE_DWARF };
+	struct store_key key;
+	struct err err = { 0 };
+
+	assert_true(store_key_parse(STR("ab/debuginfo"), &key));
+	assert_int_equal(
+		store_put_bytes(st, &key, &meta, true, bytes_of(text, strlen(text)), STORE_IF_OWNED, &err),
+		want);
+}
+
+/* As libcurl without memory, and a server with very long headers. */
+static int gets_reach_a_limit(void *arg, const char *op, const char *name, struct err *err)
+{
+	return strcmp(op, "get") == 0 && str_starts(str_of(name), STR("keys/"))
+		       ? err_set(err, ERR_LIMIT, "no memory, or no descriptors")
+		       : 0;
+}
+
+/* Its content is no garbage, and a push does not take its place. */
+static void a_record_that_is_not_read_for_want_of_memory_is_not_damaged(void **state)
+{
+	struct bucket_fixture *f = *state;
+	struct store *st = open_store_before(f, NULL);
+	struct store_gc_result gc;
+	struct err err = { 0 };
+
+	push_expect(st, "one", 0);
+	store_close(st);
+	st = open_store_before(f, gets_reach_a_limit);
+	assert_fails(store_gc(st, NULL, NULL, &gc, &err), ERR_LIMIT, "no memory");
+	push_expect(st, "two", -1);
+	store_close(st);
+	st = open_store_before(f, NULL);
+	push_expect(st, "one", STORE_SAME);
+	store_close(st);
+}
+
+static int make_longer(void *arg, const struct bucket_item *item, struct err *err)
+{
+	static const char text[70000] = "?";
+	struct bucket_fixture *f = arg;
+
+	return f->bucket->ops->put(f->bucket, item->name, bytes_of(text, sizeof(text)), err);
+}
+
+static void a_record_that_is_too_long_is_damaged(void **state)
+{
+	struct bucket_fixture *f = *state;
+	struct store *st = open_store_before(f, NULL);
+	struct store_gc_result gc;
+	struct err err = { 0 };
+
+	push_expect(st, "one", 0);
+	assert_done(f->bucket->ops->list(f->bucket, "keys/", "", make_longer, f, &err));
+	assert_done(store_gc(st, NULL, NULL, &gc, &err));
+	push_expect(st, "one", 0);
+	push_expect(st, "one", STORE_SAME);
+	store_close(st);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -634,6 +701,8 @@ int main(void)
 		IN_BUCKET(a_version_that_is_not_listed_was_not_put),
 		IN_BUCKET(an_answer_of_another_length_is_no_record),
 		IN_BUCKET(the_mark_of_a_removal_that_failed_stays),
+		IN_BUCKET(a_record_that_is_not_read_for_want_of_memory_is_not_damaged),
+		IN_BUCKET(a_record_that_is_too_long_is_damaged),
 		IN_BUCKET(a_scan_reads_many_at_a_time_in_order),
 		IN_BUCKET(an_old_rival_becomes_an_earlier_version),
 		BY_A_SERVER(nothing_is_swept_by_the_clock_of_this_machine),
