@@ -231,6 +231,8 @@ static int content_provide(struct copy_worker *w, const struct store_meta *meta,
 	claim = bytes_of(name, strlen(name));
 	content_claim(c, claim);
 	r = anew ? 0 : store_content_there(c->to, meta, &there, err);
+	/* One that cannot be read is put again. */
+	there &= r != CONTENT_UNREADABLE;
 	if (r == 0 && there)
 		r = b->ops->touch(b, name, err);
 	if (r < 0)

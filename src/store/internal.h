@@ -208,7 +208,10 @@ static inline bool content_has_other_size(const struct store_meta *meta, const s
 {
 	return !meta->raw && there->size != meta->stored_size;
 }
-/* Does the content of @meta exist, with the size noted there? One of another size is read, unless it is known to be whole. */
+/*
+ * Does the content of @meta exist, with the size noted there? One of another size is read, unless it is known to be whole.
+ * CONTENT_UNREADABLE, with *ret: it is there, and the disk does not give its bytes.
+ */
 int store_content_there(struct store *st, const struct store_meta *meta, bool *ret, struct err *err);
 static inline int64_t store_now_ns(void)
 {

@@ -160,6 +160,7 @@ int store_content_there(struct store *st, const struct store_meta *meta, bool *r
 	struct blob_stamp stamp = { 0 };
 	char name[STORE_CONTENT_NAME_SIZE];
 	struct err why = { 0 };
+	int r;
 
 	if (content_is_seen(st, meta, &stamp, ret, err) < 0)
 		return -1;
@@ -167,8 +168,12 @@ int store_content_there(struct store *st, const struct store_meta *meta, bool *r
 	if (!*ret || !content_has_other_size(meta, &stamp) ||
 	    known_content(&st->known, name, &stamp) == KNOWN_WHOLE)
 		return 0;
-	*ret = content_check(st, meta->sha256, meta->raw, NULL, NULL, &why) == 0;
-	if (!blob_is_away(&why))
+	r = content_check(st, meta->sha256, meta->raw, NULL, NULL, &why);
+	/* What cannot be read now is no damage: the object has its owner still. */
+	if (r < 0 && why.kind == ERR_IO && why.os && !blob_is_away(&why))
+		return CONTENT_UNREADABLE;
+	*ret = r == 0;
+	if (r >= 0 || content_is_damaged(&why))
 		return 0;
 	if (err)
 		*err = why;

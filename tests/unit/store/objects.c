@@ -337,6 +337,44 @@ static void a_content_of_another_size_is_that_of_its_records(void **state)
 	assert_found(f, "cd/debuginfo");
 }
 
+static int open_of_no_content(struct blobs *b, const char *name, struct source **ret, struct err *err)
+{
+	return err_os(err, EMFILE, "%s: open", name);
+}
+
+static int open_on_bad_sector(struct blobs *b, const char *name, struct source **ret, struct err *err)
+{
+	return err_os(err, EIO, "%s: open", name);
+}
+
+/* A content of another size that was not read yet, and cannot be read now. */
+static void an_object_whose_content_cannot_be_read_has_its_owner(void **state)
+{
+	struct store_fixture *f = *state;
+	struct store_meta meta = { .origin = STORE_PUSHED, .quality = STORE_DWARF, .owner = STR("other") };
+	struct store_key key = key_of("ab/debuginfo");
+	const char *text = long_text(f);
+	const struct blobs_ops *under;
+	struct blobs_ops ops;
+	struct err err = { 0 };
+
+	assert_int_equal(text_put_as(f, "ci", text, STORE_IF_OWNED), 0);
+	put_in_another_size(f, text);
+	reopen(f, &(struct store_options){ 0 });
+	under = f->st->blobs->ops;
+	ops = *under;
+	f->st->blobs->ops = &ops;
+	ops.open = open_of_no_content;
+	assert_fails(store_put_bytes(f->st, &key, &meta, false, bytes_of("evil", 4), STORE_IF_OWNED, &err),
+		     ERR_LIMIT, "open");
+	ops.open = open_on_bad_sector;
+	assert_int_equal(text_put_as(f, "other", "evil", STORE_IF_OWNED), STORE_OWNED);
+	/* The same bytes take its place. */
+	assert_true(text_put_as(f, "ci", text, STORE_IF_OWNED) >= 0);
+	f->st->blobs->ops = under;
+	assert_found(f, "ab/debuginfo");
+}
+
 static void a_content_that_is_cut_off_is_missing(void **state)
 {
 	struct store_fixture *f = *state;
@@ -372,6 +410,8 @@ int main(void)
 		IN_EACH(the_list_comes_in_pages),
 		IN_EACH(a_removed_object_is_missing),
 		IN_EACH(a_content_of_another_size_is_that_of_its_records),
+		cmocka_unit_test_setup_teardown(an_object_whose_content_cannot_be_read_has_its_owner, set_up,
+						tear_down),
 		cmocka_unit_test_setup_teardown(a_content_that_is_cut_off_is_missing, set_up, tear_down),
 		FROZEN(a_record_that_cannot_be_read_is_not_a_missing_one),
 		cmocka_unit_test(the_commit_callback_is_called_for_new_bytes_only),
