@@ -15,6 +15,7 @@ from bucket_engines import STORE, engine, start, stub  # noqa: F401
 from making import elf, fetch, new_id  # noqa: F401
 from pushing import bearer, lode, one, put, sha, token, want
 from test_bucket_uploads import large, wait_for
+from test_parca_debuginfo import initiate
 
 FOR_PUSH = ("--signed-uploads", "push")
 PART = 16 << 20
@@ -154,6 +155,24 @@ def test_damage_in_the_bucket_is_no_fault_of_the_file(stub, start, elf):
     stub.objects[facts] = whole
     assert finish(s, a)[:2] == (201, "stored")
     assert fetch(s, path(build_id)) == (200, content, True)
+
+
+def test_nothing_is_put_beside_what_is_no_store(stub, start, elf):
+    """The bucket is away when the service starts, and what it has under the prefix is somebody else's."""
+    stub.away = True
+    s = start(stub, args=("--signed-uploads", "all"))
+    stub.objects["a/store/theirs"] = b"1"
+    stub.away = False
+    build_id = new_id("beside")
+    content = elf.of(elf.debug, build_id)
+
+    # Until then it is taken to be away, 503.
+    s.wait(lambda: announce(s, build_id, content)[0] != 503, "the bucket to answer")
+    status, text = announce(s, build_id, content)
+    assert status == 500 and "its log has the reason" in text, (status, text)
+    i = initiate(s, build_id, len(content))
+    assert i["signedUrl"].startswith(f"http://127.0.0.1:{s.port}/upload/"), i
+    assert list(stub.objects) == ["a/store/theirs"]
 
 
 def test_a_url_expires(stub, start, elf):

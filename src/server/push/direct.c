@@ -61,6 +61,25 @@ uint64_t direct_number(struct str id)
 	return n;
 }
 
+int direct_ask_store(struct store *st, const struct store_key *key, struct arena *a, struct err *err)
+{
+	/* If its record is damaged, that of another kind shows whether there is a store. */
+	const enum store_kind kinds[] = { key->kind, STORE_EXECUTABLE, STORE_DEBUGINFO };
+	int r = -1;
+
+	err->kind = ERR_INVALID;
+	for (size_t i = 0; i < ARRAY_SIZE(kinds) && r < 0 && err->kind == ERR_INVALID; i++) {
+		const struct store_key of = { .id = key->id, .kind = kinds[i] };
+		struct store_meta there;
+
+		r = store_find(st, &of, a, &there, err);
+	}
+	/* There is none, or all of these records are damaged: that is no fault of the file. */
+	if (r < 0 && err->kind == ERR_INVALID)
+		err->kind = ERR_DAMAGED;
+	return MIN(r, 0);
+}
+
 int direct_begin(struct server *s, struct incoming_upload *u, bool in_parts, struct err *err)
 {
 	char secret[PASS_SECRET_SIZE];
@@ -283,14 +302,12 @@ static void signed_check(struct request *req, struct push_request *pr)
 {
 	struct store *st = req->s->opts.store;
 	const struct store_key keys[] = { pr->key, { pr->key.id, STORE_EXECUTABLE, { 0 } } };
-	struct store_meta there;
 	struct push_outcome o;
 	struct err err = { 0 };
 	struct str owner;
 
 	store_look(st, keys, ARRAY_SIZE(keys), NULL);
-	/* A damaged record is as none: a push takes its place. */
-	if (store_find(st, &pr->key, &req->arena, &there, &err) < 0 && err.kind != ERR_INVALID) {
+	if (direct_ask_store(st, &pr->key, &req->arena, &err) < 0) {
 		push_failure(req->url, -1, &err, &req->arena, &o);
 		push_reply(req, o.status, o.result, o.text);
 	} else if ((owner = push_other_owner(req->s, pr, &req->arena, NULL)).size) {

@@ -11,6 +11,11 @@
 /* May such a client, one of DIRECT_FOR_..., send a file of this size to the bucket? */
 bool direct_offers(const struct server *s, unsigned who, uint64_t size);
 /*
+ * Before an upload is announced: is there a store beside which its objects may be put? A damaged record of @key is no failure,
+ * since a push takes its place.
+ */
+int direct_ask_store(struct store *st, const struct store_key *key, struct arena *a, struct err *err);
+/*
  * Announce @u, whose key, meta and flags are set. ERR_BUSY: there are too many, of all or of this owner. Else as
  * incoming_begin().
  */

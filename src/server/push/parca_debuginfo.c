@@ -254,6 +254,8 @@ static int initiate_direct(struct api *a, struct bytes request, const struct pas
 
 	if (p->size > INCOMING_PUT_MAX || !direct_offers(a->req->s, DIRECT_FOR_PARCA, p->size))
 		return 1;
+	if (direct_ask_store(a->req->s->opts.store, &u.key, a->arena, &why) < 0)
+		return 1;
 	u.meta.address = push_peer_address(a->req);
 	if (direct_begin(a->req->s, &u, false, &why) < 0) {
 		if (why.kind != ERR_BUSY)
