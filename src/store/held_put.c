@@ -65,7 +65,7 @@ static enum held_outcome held_commit(struct store *st, const struct held_push *p
 	struct store_meta there = { 0 };
 	int r;
 
-	if (push->policy == STORE_IF_OWNED) {
+	if (push->policy == STORE_IF_OWNED && store_takes_place(&push->key, &push->meta)) {
 		*ret_owner = object_other_owner(st, &push->key, push->meta.owner, push->meta.sha256,
 						object_find, a, err);
 		if (ret_owner->size || blob_is_away(err)) {
@@ -224,7 +224,7 @@ int hold_push(struct store *st, const struct store_key *key, const struct store_
 	int r;
 
 	arena_init(&a);
-	if (policy == STORE_IF_OWNED &&
+	if (policy == STORE_IF_OWNED && store_takes_place(key, meta) &&
 	    object_other_owner(st, key, meta->owner, meta->sha256, known_find, &a, NULL).size)
 		return STORE_OWNED;
 	r = hold_add(st->hold, key, meta, policy, s, err);

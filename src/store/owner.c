@@ -14,6 +14,11 @@ struct str store_owner(const struct store_meta *meta)
 	return str_eq(meta->from, STR("loopback")) ? STR("local") : meta->from;
 }
 
+bool store_takes_place(const struct store_key *key, const struct store_meta *meta)
+{
+	return key->kind != STORE_DEBUGINFO || meta->quality != STORE_DYNSYM;
+}
+
 int object_judge(const struct store_meta *old, const struct store_meta *meta, enum store_policy policy)
 {
 	if (memcmp(old->sha256, meta->sha256, STORE_SHA256_SIZE) == 0 &&

@@ -288,6 +288,8 @@ int store_put_commit(struct store_put *p, const struct store_key *key, const str
 bool store_holds_now(struct store *st);
 /* Can pushes be held? With @away: the bucket is away, so hold the next one at once. */
 bool store_may_hold(struct store *st, bool away);
+/* Can it take the place of another owner's object? Not a debug file of dynamic symbols alone: all others are better. */
+bool store_takes_place(const struct store_key *key, const struct store_meta *meta);
 /*
  * Would a push of @owner change what another owner's object answers? Then the owner's name, in @a; else empty. A debug file
  * would also take the place of a program of another owner that has the debug information itself. @sha256 may be NULL. @err

@@ -7,6 +7,7 @@ import subprocess
 import pytest
 
 import go_program
+from bucket_engines import start, stub  # noqa: F401
 from making import elf
 from pushing import bearer, listed, lode, one, put, server, sha, sound, token, want
 from test_identities import GO_TEXT
@@ -109,6 +110,37 @@ def test_a_program_is_not_shadowed_under_another_identity(server, tmp_path):
     assert by_hash(without_code((tmp_path / "x.bare").read_bytes()))[0] == 200
     assert s.get(f"/buildid/{gnu}/debuginfo").body == s.get(f"/buildid/{'ab' * 16}/debuginfo").body == program
     assert put(s, f"/buildid/{GO_TEXT.encode().hex()}/debuginfo", debug, bearer(mine))[0] == 201
+
+
+@pytest.mark.slow
+def test_dynamic_symbols_add_a_hash_in_a_bucket_too(stub, start, tmp_path):
+    """The agent has the stripped program, and names it by a hash; the program with its DWARF is another owner's."""
+    (tmp_path / "x.c").write_text("int main(void) { return 0; }\n")
+    subprocess.run(["gcc", "-g", "-o", "x", "x.c", "-Wl,--build-id=sha1"], cwd=tmp_path, check=True)
+    subprocess.run(["objcopy", "--only-keep-debug", "x", "x.debug"], cwd=tmp_path, check=True)
+    subprocess.run(["strip", "-o", "x.bare", "x"], cwd=tmp_path, check=True)
+    program, debug, bare = (tmp_path / "x").read_bytes(), (tmp_path / "x.debug").read_bytes(), without_code((tmp_path / "x.bare").read_bytes())
+    gnu = json.loads(lode("inspect", "--json", tmp_path / "x").stdout)["build_id"]
+    s = start(stub, args=("--public-url", "https://lode.example", "--keep-pushes", "64M"))
+    mine, agent = token(s, "mine"), token(s, "agent")
+    assert put(s, f"/buildid/{gnu}/executable", program, bearer(mine))[0] == 201
+
+    def by_hash(name):
+        i = initiate(s, name, len(bare), bearer(agent), buildIdType="BUILD_ID_TYPE_HASH", force=True)
+        status, h, text = put(s, i["signedUrl"][len("https://lode.example"):], bare)
+        assert status == 200, (status, text)
+        return h["X-LODE-RESULT"]
+
+    assert by_hash("ab" * 16) == "stored"
+    assert s.get(f"/buildid/{gnu}/debuginfo").body == s.get(f"/buildid/{'ab' * 16}/debuginfo").body == program
+    # Held while the bucket is away, which is found by this push.
+    assert put(s, f"/buildid/{gnu}/debuginfo", b"", bearer(token(s, "root", "admin")), "DELETE")[0] == 200
+    stub.away = True
+    assert by_hash("cd" * 16) == "held"
+    status, h, text = put(s, f"/buildid/{gnu}/debuginfo", debug, bearer(agent))
+    assert status == 409 and h["X-LODE-RESULT"] == "owned" and "has another owner" in text, (status, text)
+    stub.away = False
+    s.wait(lambda: s.get(f"/buildid/{'cd' * 16}/debuginfo").body == program, "the push to be put")
 
 
 def test_names_of_the_local_user_are_no_tokens(server, elf):

@@ -55,9 +55,12 @@ static void end_done(const struct push_request *pr, struct push_outcome *ret, co
 static const char *owned_by_text(struct server *s, const struct push_request *pr, struct arena *a)
 {
 	struct store_meta there = { 0 };
+	struct str owner;
 
 	(void)store_find(s->opts.store, &pr->key, a, &there, NULL);
-	return push_owned_text(store_owner(&there), a);
+	owner = store_owner(&there);
+	/* A program's, then, of which the bucket cannot be asked. */
+	return push_owned_text(str_eq(owner, pr->meta.owner) ? STR("") : owner, a);
 }
 
 /* Judge its kind and content. Positive: it is not stored. */
@@ -76,14 +79,16 @@ static int file_judge(struct push_request *pr, struct source *src, struct err *e
 /*
  * The other owner whose object would answer no more. Only now the file's own build ID is known (check.c), and a program may
  * have come since the headers. The commit compares the owner of the same object alone, so in a folder the question is about
- * the program whose place a debug file would take; dynamic symbols alone take none. Of a bucket nothing was asked before.
+ * the program whose place a debug file would take. Of a bucket nothing was asked before.
  */
 static struct str file_other_owner(struct server *s, const struct push_request *pr, struct arena *a,
 				   struct err *err)
 {
-	bool takes_place = pr->key.kind == STORE_DEBUGINFO && pr->meta.quality != STORE_DYNSYM;
-
-	return takes_place || store_is_remote(s->opts.store) ? push_other_owner(s, pr, a, err) : STR("");
+	if (!store_takes_place(&pr->key, &pr->meta))
+		return STR("");
+	return pr->key.kind == STORE_DEBUGINFO || store_is_remote(s->opts.store)
+		       ? push_other_owner(s, pr, a, err)
+		       : STR("");
 }
 
 /*

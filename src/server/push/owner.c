@@ -27,6 +27,10 @@ struct str push_other_owner(struct server *s, const struct push_request *pr, str
 
 char *push_owned_text(struct str owner, struct arena *a)
 {
+	if (!owner.size)
+		return arena_printf(
+			a, "the object, or the program that it belongs to, has another owner: only that "
+			   "owner's token, or one with the scope admin, may replace it");
 	return arena_printf(a,
 			    "the object belongs to '" STR_FMT "': only that owner's token, or one with the "
 			    "scope admin, may replace it",

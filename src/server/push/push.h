@@ -124,7 +124,7 @@ bool push_is_admin(struct request *req);
  */
 struct str push_other_owner(struct server *s, const struct push_request *pr, struct arena *a,
 			    struct err *err);
-/* "the object belongs to 'ci': ..." */
+/* "the object belongs to 'ci': ..."; empty: it is not known to whom */
 char *push_owned_text(struct str owner, struct arena *a);
 
 /* ---- upload.c ---- */
