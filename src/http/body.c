@@ -12,7 +12,8 @@
 
 #define TOO_MANY "the server receives too many bodies at once; send it again later"
 
-#define GRANT_LEAST KIB(64)
+/* There may be a small body on each stream of HTTP/2, of a health check also without a token. */
+#define GRANT_LEAST KIB(4)
 #define GRANT_MOST  MIB(4)
 
 bool http_has_type(struct http_conn *conn, const char *type)

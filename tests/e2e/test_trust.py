@@ -10,6 +10,7 @@ import time
 
 import pytest
 
+import http2
 from browser import Browser
 from conftest import LODE, free_port
 from making import elf, fetch, healthy, new_id, pool
@@ -357,6 +358,23 @@ def test_bodies_without_a_token_take_no_room_of_calls_with_one(server):
     with held_body(s.port, health, "Content-Length: 4097", b"") as k:
         assert k.recv(4096).startswith(b"HTTP/1.1 413 ")
     assert status_of(raw(s.port, request("POST", health, b" " * 4090 + b"{}", ["Content-Type: application/json"]))) == 200
+
+
+def test_small_bodies_without_a_token_take_little_of_the_memory(server):
+    """Of 256 MiB 102 are for bodies, those of uploads, too: 2000 streams with a byte each do not use them up."""
+    port = free_port()
+    s = server(["--require-read-token", "--memory", "256M", "--listen-grpc", f"127.0.0.1:{port}"])
+    s.grpc_port = port
+    mine = bearer(token(s, "mine"))
+    with contextlib.ExitStack() as held:
+        for c in [held.enter_context(http2.Conn(s)) for _ in range(20)]:
+            for i in range(100):
+                c.ask(2 * i + 1, body=b"\0", end=False, path="/grpc.health.v1.Health/Check")
+            # After all of them: it is refused or answered when they are in.
+            c.ask(201, path="/grpc.health.v1.Health/Check")
+            assert c.wait(lambda c: c.ended(201))
+        status, _, text = put(s, "/push/want", b'{"objects": []}', mine, "POST")
+        assert status == 200, (status, text)
 
 
 def test_bodies_of_readers_take_no_room_of_calls_that_push(server):
