@@ -156,6 +156,8 @@ void h2_wake(struct h2_thread *t);
 struct h2_conn *h2_conn_new(struct h2_thread *t, int fd, const struct sockaddr *addr);
 /* Bytes from the client. false: the connection ends, after what h2_conn_make() still makes. */
 bool h2_conn_feed(struct h2_conn *c, struct bytes in);
+/* The client broke the rules: the connection ends when a GOAWAY with this code is out. */
+void h2_conn_fail(struct h2_conn *c, uint32_t code);
 /* Append up to about @max bytes for the client to c->out. */
 void h2_conn_make(struct h2_conn *c, size_t max);
 /*

@@ -278,17 +278,21 @@ struct h2_conn *h2_conn_new(struct h2_thread *t, int fd, const struct sockaddr *
 	return c;
 }
 
+void h2_conn_fail(struct h2_conn *c, uint32_t code)
+{
+	c->failed = true;
+	nghttp2_session_terminate_session(c->session, code);
+}
+
 bool h2_conn_feed(struct h2_conn *c, struct bytes in)
 {
 	ssize_t n = nghttp2_session_mem_recv(c->session, in.p, in.size);
 
 	if (n == (ssize_t)in.size)
 		return true;
-	c->failed = true;
-	nghttp2_session_terminate_session(c->session,
-					  n == NGHTTP2_ERR_CALLBACK_FAILURE || n == NGHTTP2_ERR_FLOODED
-						  ? NGHTTP2_ENHANCE_YOUR_CALM
-						  : NGHTTP2_PROTOCOL_ERROR);
+	h2_conn_fail(c, n == NGHTTP2_ERR_CALLBACK_FAILURE || n == NGHTTP2_ERR_FLOODED
+				? NGHTTP2_ENHANCE_YOUR_CALM
+				: NGHTTP2_PROTOCOL_ERROR);
 	return false;
 }
 

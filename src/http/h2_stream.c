@@ -144,6 +144,7 @@ struct h2_stream *h2_stream_new(struct h2_conn *c, int32_t id, uint32_t *ret_cod
 		return NULL;
 	}
 	s->id = id;
+	s->seen_ms = clock_mono_ms();
 	s->next = c->first;
 	if (c->first)
 		c->first->prev = s;
@@ -367,6 +368,12 @@ void h2_stream_sweep(struct h2_stream *s, int64_t now_ms)
 	bool receives = !s->conn.drop.on && !s->body_ended && !s->asked && !s->suspended && s->headed;
 	bool replies = s->reply && !s->sent && !s->suspended;
 
+	/* slow.c limits a head by the connection's start or last reply; with other streams that time stands still. */
+	if (!s->headed) {
+		if (now_ms - s->seen_ms >= (int64_t)o->idle_timeout_s * 1000 * SLOW_FACTOR)
+			h2_conn_fail(s->c, NGHTTP2_ENHANCE_YOUR_CALM);
+		return;
+	}
 	if (s->conn.drop.on && !s->asked && !s->closed) {
 		s->spare_ms -= now_ms - s->seen_ms;
 		h2_stream_drive(s);

@@ -26,6 +26,8 @@ struct slow_options {
 	unsigned max_local;  /* the same of a loopback address */
 };
 
+/* A connection may be idle for the idle time-out; then the whole request must arrive within as long again. */
+#define SLOW_FACTOR    2
 #define SLOW_BODY_RATE KIB(16)
 #define SLOW_DROP_MS   2000 /* for a body that is dropped */
 

@@ -12,8 +12,6 @@
 #include "http/slow.h"
 
 #define PEM_MAX MIB(1)
-/* A connection may be idle for the idle time-out; then the whole request must arrive within as long again. */
-#define SLOW_FACTOR 2
 
 /* A list of URLs, and the files of Unix sockets, to be removed. */
 struct listeners {

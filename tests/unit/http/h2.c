@@ -30,6 +30,7 @@ struct server {
 
 static struct server server;
 static struct budget *memory; /* of the next setup() */
+static unsigned idle_s = 60;  /* likewise */
 
 static ssize_t filler_read(void *arg, uint64_t pos, char *buf, size_t max)
 {
@@ -67,7 +68,7 @@ static int setup(void **state)
 				     .memory = memory,
 				     .threads = 2,
 				     .max_connections = 64,
-				     .idle_timeout_s = 60 };
+				     .idle_timeout_s = idle_s };
 	struct http_service_options o = { .server = &server,
 					  .routes = routes,
 					  .types = types,
@@ -256,6 +257,45 @@ static void the_service_ends_with_open_streams(void **state)
 	}
 }
 
+/* ---- a head without an end ---- */
+
+static int setup_with_short_idle(void **state)
+{
+	int r;
+
+	idle_s = 1;
+	r = setup(state);
+	idle_s = 60;
+	return r;
+}
+
+/* Its first frame is in the same bytes as a whole request, so the connection is in use when it begins. */
+static void a_head_without_an_end_ends_its_connection(void **state)
+{
+	AUTO(buf_done) struct buf out = { 0 }, head = { 0 };
+	const struct timeval limit = { .tv_sec = 20 };
+	unsigned type, flags, n_ended = 0, n_goaway = 0;
+	int fd = client_open(0);
+
+	put_literal(&head, ":method", "POST");
+	put_request(&out, 1);
+	put_frame(&out, HEADERS, 0, 3, buf_bytes(&head));
+	if (send(fd, out.p, out.size, MSG_NOSIGNAL) != (ssize_t)out.size)
+		abort();
+	/* If the server does not end it, the test does not wait for ever. */
+	(void)setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit));
+	while (next_frame(fd, &type, &flags)) {
+		n_ended += type == DATA && flags & 1;
+		n_goaway += type == GOAWAY;
+	}
+	assert_int_equal(n_ended, 1);
+	assert_int_equal(n_goaway, 1);
+	for (int i = 0; i < 10000 && http_connections(server.http); i++)
+		usleep(1000);
+	assert_int_equal(http_connections(server.http), 0);
+	close(fd);
+}
+
 /* ---- replies that wait for their client ---- */
 
 static int setup_with_memory(void **state)
@@ -346,6 +386,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(clients_at_once_get_their_replies, setup, teardown),
 		cmocka_unit_test_setup(the_service_ends_with_open_streams, setup),
+		cmocka_unit_test_setup_teardown(a_head_without_an_end_ends_its_connection,
+						setup_with_short_idle, teardown),
 		cmocka_unit_test_setup_teardown(replies_that_are_not_read_are_granted, setup_with_memory,
 						teardown_with_memory),
 		cmocka_unit_test_setup_teardown(without_memory_a_client_that_does_not_read_is_cut,
