@@ -89,13 +89,13 @@ static bool wait_take(struct wait_list *w, struct request *req)
 void wait_wake(struct request *req)
 {
 	struct wait_list *w = &req->service->wait;
-	bool mine;
+	struct http_conn *conn = req->conn;
 
 	pthread_mutex_lock(&w->lock);
-	mine = wait_take(w, req);
+	/* Under the lock: after wait_stop() no request may be suspended, since the HTTP threads end then. */
+	if (wait_take(w, req))
+		http_resume(conn);
 	pthread_mutex_unlock(&w->lock);
-	if (mine)
-		http_resume(req->conn);
 }
 
 bool wait_begin_work(struct request *req)

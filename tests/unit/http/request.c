@@ -4,6 +4,7 @@
 
 #include <sys/socket.h>
 #include <unistd.h>
+#include "http/conn.h"
 
 static void a_request_goes_to_its_row(void **state)
 {
@@ -280,6 +281,60 @@ static void waiting_is_limited_by_class_and_client(void **state)
 	wait_done(&sv.wait);
 }
 
+/* ---- the end of the service, while a thread resumes a request ---- */
+
+static struct {
+	atomic_bool begun, resumed, stopped;
+} resuming;
+
+static void ignore_suspend(struct http_conn *c)
+{
+}
+
+/* Gives wait_stop(), which must not return before this does, much time for doing so. */
+static void resume_slowly(struct http_conn *c)
+{
+	atomic_store(&resuming.begun, true);
+	for (int i = 0; i < 200 && !atomic_load(&resuming.stopped); i++)
+		usleep(1000);
+	atomic_store(&resuming.resumed, true);
+}
+
+static bool is_not_gone(struct http_conn *c)
+{
+	return false;
+}
+
+static void *wake_one(void *arg)
+{
+	wait_wake(arg);
+	return NULL;
+}
+
+static void the_service_stops_when_no_request_is_suspended(void **state)
+{
+	static const struct http_transport slow_one = { .suspend = ignore_suspend,
+							.resume = resume_slowly,
+							.gone = is_not_gone };
+	struct http_conn conn = { .transport = &slow_one };
+	struct http_service sv = { 0 };
+	struct request req = { .service = &sv, .conn = &conn, .deadline_ms = INT64_MAX };
+	struct err err = { 0 };
+	pthread_t thread;
+
+	wait_init(&sv.wait);
+	assert_done(wait_start(&sv, &err));
+	assert_true(wait_suspend(&req));
+	assert_int_equal(pthread_create(&thread, NULL, wake_one, &req), 0);
+	while (!atomic_load(&resuming.begun))
+		usleep(1000);
+	wait_stop(&sv);
+	assert_true(atomic_load(&resuming.resumed));
+	atomic_store(&resuming.stopped, true);
+	pthread_join(thread, NULL);
+	wait_done(&sv.wait);
+}
+
 /* ---- events ---- */
 
 /* So many events libmicrohttpd takes at once. */
@@ -316,6 +371,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(as_many_requests_as_a_thread_takes_at_once_are_served,
 						http_fixture_setup, http_fixture_teardown),
 		cmocka_unit_test(waiting_is_limited_by_class_and_client),
+		cmocka_unit_test(the_service_stops_when_no_request_is_suspended),
 		cmocka_unit_test_setup_teardown(work_ends_at_its_deadline, http_fixture_setup,
 						http_fixture_teardown),
 		cmocka_unit_test_setup_teardown(work_ends_when_the_client_hangs_up, setup_without_deadline,
