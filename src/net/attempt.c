@@ -19,7 +19,8 @@
 #define MAX_MESSAGE      160u
 #define MAX_MESSAGE_BODY KIB(64)
 /* Bytes a second: slower for `silent_ms` counts as silent. */
-#define MIN_RATE 1024u
+#define MIN_RATE   1024u
+#define OTHER_SIZE "its file has another size than the one being fetched"
 
 struct attempt {
 	struct net_fetch *f;
@@ -34,7 +35,8 @@ struct attempt {
 	bool whole_hash;                  /* it starts at 0: all bytes written before are compared by hash */
 	bool anew;                        /* all bytes written before are void if it wins */
 	bool compressed;                  /* gzip was asked for */
-	bool second;                      /* it was started because the winner had stalled */
+	bool size_of_other; /* it announced no size: reply.size is that of the file being fetched */
+	bool second;        /* it was started because the winner had stalled */
 	bool differs, lost;
 	struct fault fault; /* found here, not by the wire */
 	struct net_reply reply;
@@ -96,7 +98,7 @@ static int judge_part(struct attempt *a, const struct head *h)
 	if (h->encoded)
 		return refuse_reply(a, "it sends an encoding that was not requested");
 	if (!h->has_total || (a->f->size_known && h->total != a->f->size))
-		return refuse_other_file(a, "its file has another size than the one being fetched");
+		return refuse_other_file(a, OTHER_SIZE);
 	a->reply.size_known = true;
 	a->reply.size = h->total;
 	a->pos = h->from;
@@ -132,6 +134,11 @@ static int judge_whole(struct attempt *a, const struct head *h)
 		a->whole_hash = true;
 		a->version = f->version;
 		hash64_init(&a->hash, 0);
+		/* Where a body without a size ends, a connection that broke off may look like the end of the file. */
+		if (!a->reply.size_known && f->size_known) {
+			a->size_of_other = a->reply.size_known = true;
+			a->reply.size = f->size;
+		}
 	}
 	return 0;
 }
@@ -272,7 +279,8 @@ static int refuse_excess(struct attempt *a, size_t n)
 	uint64_t end = a->pos + a->held.size + n;
 
 	if (a->reply.size_known && end > a->reply.size)
-		return refuse_reply(a, "it sends more bytes than it announced");
+		return a->size_of_other ? refuse_other_file(a, OTHER_SIZE)
+					: refuse_reply(a, "it sends more bytes than it announced");
 	if (end > f->max_size) {
 		fault_set(&a->fault, FAULT_KIND_LIMIT, EFBIG, "it sends more than %llu bytes",
 			  (unsigned long long)f->max_size);

@@ -101,6 +101,34 @@ static void a_shorter_file_is_fetched_from_its_start(void **state)
 	pair_done(&p, &s);
 }
 
+/* The second server sends no size, and its body ends before the size that the first one announced. */
+static void a_file_ends_at_the_size_that_was_announced(void **state)
+{
+	const struct net_patience patience = { .hedge_ms = LONG_MS };
+
+	for (unsigned longer = 0; longer < 2; longer++) {
+		struct fault_rule bad = sink_good(), next = sink_good();
+		struct sink s = { .no_again = true };
+		AUTO(buf_done) struct buf body = { 0 };
+		struct pair p;
+
+		buf_add(&body, sink_artifact().p, sink_artifact().size);
+		buf_add_str(&body, STR("more"));
+		bad.fault = FAULT_CUT;
+		bad.at = 200000;
+		bad.no_range = next.no_range = next.chunked = true;
+		next.body = (struct bytes){ body.p, longer ? body.size : 250000 };
+		p = pair_of(bad, next);
+		sink_fetch(p.n, &s, &patience, p.urls, 2);
+		assert_true(s.outcome < 0);
+		assert_int_equal(s.err.kind, ERR_UPSTREAM);
+		assert_string_equal(sink_said(&s, p.urls[1]),
+				    longer ? "its file is not the one being fetched"
+					   : "it broke off after 250000 of 300000 bytes");
+		pair_done(&p, &s);
+	}
+}
+
 /*
  * The first server is slow, and its file turns out to be wrong. The second one, asked for the rest of it, answers when the
  * third one has begun anew and is slow too.
@@ -265,6 +293,7 @@ int main(void)
 		cmocka_unit_test(a_winner_that_stalls_is_replaced_and_goes_on_by_range),
 		cmocka_unit_test(nobody_continues_after_bytes_that_are_wrong),
 		cmocka_unit_test(a_shorter_file_is_fetched_from_its_start),
+		cmocka_unit_test(a_file_ends_at_the_size_that_was_announced),
 		cmocka_unit_test(nobody_continues_after_a_file_that_was_begun_anew),
 		cmocka_unit_test(a_loser_goes_on_when_the_winner_fails_in_the_same_turn),
 		cmocka_unit_test(a_lone_server_that_breaks_off_is_asked_to_go_on),
