@@ -4,7 +4,6 @@
  */
 #include "http/conn.h"
 
-#include <stdlib.h>
 #include <strings.h>
 #include "http/peer.h"
 
@@ -15,66 +14,83 @@
 void http_query_done(struct http_query *q)
 {
 	buf_done(&q->text);
-	free(q->args);
+	buf_done(&q->pairs);
 	*q = (struct http_query){ 0 };
+}
+
+static void query_part_drop(struct buf *b)
+{
+	b->size = 0;
+	if (b->room > QUERY_KEPT)
+		buf_done(b);
 }
 
 void http_query_drop(struct http_query *q)
 {
-	q->n_args = 0;
-	q->is_cut = false;
-	q->text.size = 0;
-	if (q->text.room > QUERY_KEPT || q->room_args > QUERY_KEPT / sizeof(*q->args))
-		http_query_done(q);
+	query_part_drop(&q->text);
+	query_part_drop(&q->pairs);
 }
 
-static const struct http_arg *args_of(struct http_query *q, size_t *ret_n)
+/* At the first call for this query: cut the text into pairs. The result stays as it is until the request ends. */
+static struct str query_pairs(struct http_query *q)
 {
-	char *rest = q->text.size && !q->is_cut ? (char *)buf_cstr(&q->text) : NULL;
+	struct str rest = buf_str(&q->text);
 
-	q->is_cut = true;
-	for (char *p = rest; p && *p; p++)
-		if (*p == '+')
-			*p = ' ';
-	while (rest && *rest) {
-		char *name = strsep(&rest, "&"), *value = strchr(name, '=');
+	if (rest.size)
+		buf_reserve(&q->pairs, rest.size + 2);
+	for (size_t i = 0; i < rest.size; i++)
+		if (rest.p[i] == '+')
+			q->text.p[i] = ' ';
+	while (rest.size) {
+		struct str value = str_cut(&rest, '&'), name = str_cut(&value, '=');
 
-		if (value)
-			*value++ = '\0';
-		VEC_PUSH(q->args, q->n_args, q->room_args) = (struct http_arg){ name, value ? value : "" };
+		buf_add_str(&q->pairs, name);
+		buf_add_char(&q->pairs, '\0');
+		buf_add_str(&q->pairs, value);
+		buf_add_char(&q->pairs, '\0');
 	}
-	*ret_n = q->n_args;
-	return q->args;
+	query_part_drop(&q->text);
+	return buf_str(&q->pairs);
+}
+
+/* The next pair, which is removed from @pairs. false: there is none. */
+static bool query_next(struct str *pairs, const char **ret_name, const char **ret_value)
+{
+	if (!pairs->size)
+		return false;
+	*ret_name = str_cut(pairs, '\0').p;
+	*ret_value = str_cut(pairs, '\0').p;
+	return true;
 }
 
 const char *http_arg(struct http_conn *c, const char *name)
 {
-	size_t n;
-	const struct http_arg *args = args_of(&c->query, &n);
+	struct str pairs = query_pairs(&c->query);
+	const char *one, *value;
 
-	for (size_t i = 0; i < n; i++)
-		if (strcasecmp(args[i].name, name) == 0)
-			return args[i].value;
+	while (query_next(&pairs, &one, &value))
+		if (strcasecmp(one, name) == 0)
+			return value;
 	return NULL;
 }
 
 void http_args(struct http_conn *c, const char *name, void (*fn)(void *arg, const char *value), void *arg)
 {
-	size_t n;
-	const struct http_arg *args = args_of(&c->query, &n);
+	struct str pairs = query_pairs(&c->query);
+	const char *one, *value;
 
-	for (size_t i = 0; i < n; i++)
-		if (strcmp(args[i].name, name) == 0)
-			fn(arg, args[i].value);
+	while (query_next(&pairs, &one, &value))
+		if (strcmp(one, name) == 0)
+			fn(arg, value);
 }
 
 void http_all_args(struct http_conn *c, void (*fn)(void *arg, const char *name, const char *value), void *arg)
 {
-	size_t n;
-	const struct http_arg *args = args_of(&c->query, &n);
+	struct str pairs = query_pairs(&c->query);
+	const char *name, *value;
 
-	for (size_t i = 0; i < n; i++)
-		fn(arg, args[i].name, args[i].value);
+	while (query_next(&pairs, &name, &value))
+		fn(arg, name, value);
 }
 
 /* ---- heads ---- */

@@ -8,7 +8,6 @@
 #pragma once
 
 #include <stdatomic.h>
-#include "base/vec.h"
 #include "http/http.h"
 
 struct budget;
@@ -31,16 +30,13 @@ struct http_transport {
 	enum http_result (*send)(struct http_conn *c, unsigned status, struct http_reply *reply);
 };
 
-struct http_arg {
-	const char *name, *value; /* both in the query's text */
-};
-
-/* A query. The list points into the text once that was cut into arguments. */
+/*
+ * A query. A list with a pointer for each argument could take ten times the memory of the text, which one client can have
+ * for each of many requests.
+ */
 struct http_query {
-	struct buf text;
-	bool is_cut;
-	struct http_arg *args;
-	size_t n_args, room_args;
+	struct buf text;  /* as it was sent; empty once it was cut */
+	struct buf pairs; /* of its arguments: name NUL value NUL */
 };
 
 /*
@@ -78,7 +74,7 @@ static inline bool http_drop_add(struct http_drop *d, size_t n)
 	return d->n <= d->max;
 }
 
-/* Forget the query's text; keep its memory if that is small, for the next request. */
+/* Forget the query; keep its memory if that is small, for the next request. */
 void http_query_drop(struct http_query *q);
 void http_query_done(struct http_query *q);
 

@@ -23,10 +23,11 @@
 #include "http/slow.h"
 
 /* Limits of a connection; docs/security.md has them. */
-#define H2_STREAMS       100u    /* at once, with those that were reset and whose work has not ended */
-#define H2_FEW_STREAMS   8u      /* when half of all streams that the server takes are in use */
-#define H2_FREE_STREAMS  256u    /* of the server, whose memory needs no grant */
-#define H2_STREAM_COST   KIB(8)  /* bytes that the others hold, without headers and bytes granted elsewhere */
+#define H2_STREAMS      100u /* at once, with those that were reset and whose work has not ended */
+#define H2_FEW_STREAMS  8u   /* when half of all streams that the server takes are in use */
+#define H2_FREE_STREAMS 256u /* of the server, whose memory needs no grant */
+#define H2_STREAM_COST \
+	KIB(8) /* bytes that the others hold, without headers, query and bytes granted elsewhere */
 #define H2_HEADERS       KIB(16) /* of one request, decoded; more is 431 */
 #define H2_HEADERS_CUT   KIB(64) /* a request with more ends the connection */
 #define H2_CONTINUATIONS 16u     /* frames of one header block after the first */

@@ -117,6 +117,14 @@ static bool grant_stream(struct h2_stream *s, size_t cost)
 	return true;
 }
 
+/* Of the query as its arguments, each of which has a NUL after its name, and another one. */
+static size_t query_cost(const struct h2_stream *s)
+{
+	const char *path = text_header(s, ":path"), *query = path ? strchr(path, '?') : NULL;
+
+	return query ? 2 * strlen(query) : 0;
+}
+
 struct h2_stream *h2_stream_new(struct h2_conn *c, int32_t id, uint32_t *ret_code)
 {
 	struct h2 *h2 = c->thread->h2;
@@ -305,7 +313,7 @@ void h2_stream_begin(struct h2_stream *s, bool ended)
 	const char *length;
 	bool wants = false;
 
-	if (!grant_stream(s, H2_STREAM_COST + s->text.room)) {
+	if (!grant_stream(s, H2_STREAM_COST + s->text.room + query_cost(s))) {
 		/* No receiver has seen it, and none will. */
 		s->headed = s->asked = true;
 		http_drop_begin(&s->conn.drop, H2_DROPPED);

@@ -2,8 +2,10 @@
 /* Requests that are refused by their head: other sites, foreign names, tokens, rates. */
 #include "http_fixture.h"
 
+#include <malloc.h>
 #include <sys/socket.h>
 #include <unistd.h>
+#include "http/h2.h"
 
 static void other_sites_are_refused_without_a_token(void **state)
 {
@@ -227,6 +229,36 @@ static void another_user_of_this_machine_may_only_read(void **state)
 	assert_int_equal(a.status, 403);
 	http_answer_done(&a);
 	http_client_close(&c);
+}
+
+static void count_arg(void *arg, const char *name, const char *value)
+{
+	++*(size_t *)arg;
+}
+
+static size_t memory_in_use(void)
+{
+	struct mallinfo2 m = mallinfo2();
+
+	return m.uordblks + m.hblkhd;
+}
+
+/* A client of HTTP/2 can have a hundred such requests on one connection. */
+static void a_query_takes_little_more_memory_than_its_text(void **state)
+{
+	static const struct str repeated[] = { STR("&"), STR("a&"), STR("a=b&") };
+
+	for (size_t i = 0; i < ARRAY_SIZE(repeated); i++) {
+		struct http_conn conn = { .crowded = false };
+		size_t before = memory_in_use(), n = 0;
+
+		while (conn.query.text.size + repeated[i].size <= H2_HEADERS)
+			buf_add_str(&conn.query.text, repeated[i]);
+		http_all_args(&conn, count_arg, &n);
+		assert_int_equal(n, H2_HEADERS / repeated[i].size);
+		assert_in_range(memory_in_use() - before, 0, 4 * H2_HEADERS);
+		http_query_done(&conn.query);
+	}
 }
 
 static void every_target_up_to_the_limit_is_answered(void **state)
@@ -524,6 +556,7 @@ int main(void)
 						http_fixture_teardown),
 		cmocka_unit_test_setup_teardown(another_user_of_this_machine_may_only_read,
 						http_fixture_setup, http_fixture_teardown),
+		cmocka_unit_test(a_query_takes_little_more_memory_than_its_text),
 		cmocka_unit_test_setup_teardown(every_target_up_to_the_limit_is_answered, http_fixture_setup,
 						http_fixture_teardown),
 		cmocka_unit_test_setup_teardown(too_many_headers_are_answered, http_fixture_setup,
