@@ -562,6 +562,8 @@ static void xfer_set_options(struct xfer *x, const struct xfer_request *req)
 		curl_easy_setopt(e, CURLOPT_PROXY, "");
 	else if (x->wire->proxy)
 		curl_easy_setopt(e, CURLOPT_PROXY, x->wire->proxy);
+	/* The head of the proxy's answer to CONNECT is none of the server's. */
+	curl_easy_setopt(e, CURLOPT_SUPPRESS_CONNECT_HEADERS, 1L);
 	if (x->socket_url) {
 		curl_easy_setopt(e, CURLOPT_UNIX_SOCKET_PATH, x->socket);
 		curl_easy_setopt(e, CURLOPT_PROXY, "");

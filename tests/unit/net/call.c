@@ -3,6 +3,7 @@
  * Requests with a body.
  */
 #include "test.h"
+#include "fault_http.h"
 
 #include <arpa/inet.h>
 #include <pthread.h>
@@ -232,11 +233,41 @@ static void a_wait_that_is_stopped_has_no_answer(void **state)
 	net_free(n);
 }
 
+/* A proxy refuses to connect: that is no answer of the server, which has not got the body. */
+static void a_refusal_of_the_proxy_is_no_answer(void **state)
+{
+	const struct fault_rule rule = { .status = 407, .body = bytes_of("who are you\n", 12) };
+	struct fault_http *proxy = fault_http_new(&rule, 1);
+	const struct net_options opts = { .proxy = fault_http_url(proxy) };
+	const struct bytes body = bytes_of("hello", 5);
+	int64_t until_ms = clock_mono_ms() + WAIT_MS;
+	struct err err = { 0 };
+	struct call c = { .outcome = 0 };
+	struct net *n;
+
+	assert_done(net_new(&opts, &n, &err));
+	net_call_start(n,
+		       &(struct net_call_request){ .method = "POST",
+						   .url = "https://192.0.2.1/x",
+						   .body = &body,
+						   .arg = &c,
+						   .done = done },
+		       NULL);
+	while (!c.over && clock_mono_ms() < until_ms)
+		net_run(n, 100);
+	assert_true(c.over);
+	assert_true(c.outcome < 0);
+	assert_true(str_starts(str_of(fault_http_head(proxy, 0)), STR("CONNECT 192.0.2.1:443 ")));
+	net_free(n);
+	fault_http_free(proxy);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_body_in_memory_is_sent),
 		cmocka_unit_test(a_body_is_read_piece_by_piece),
+		cmocka_unit_test(a_refusal_of_the_proxy_is_no_answer),
 		cmocka_unit_test(an_answer_is_waited_for),
 		cmocka_unit_test(a_wait_that_is_stopped_has_no_answer),
 	};
