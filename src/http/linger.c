@@ -22,6 +22,12 @@ void linger_add(struct lingering *l, int fd, int64_t now_ms)
 	l->v[l->n++] = (struct lingerer){ copy, now_ms + LINGER_MS, 0 };
 }
 
+void linger_move(struct lingering *from, struct lingering *to)
+{
+	while (from->n && to->n < LINGER_MAX)
+		to->v[to->n++] = from->v[--from->n];
+}
+
 /* false: there is nothing more to wait for. */
 static bool linger_read(struct lingerer *x)
 {

@@ -13,7 +13,7 @@
 #define LINGER_MS      2000
 #define LINGER_LOOK_MS 20
 
-/* Zeroed: none. Its owner calls all functions under one lock. */
+/* Zeroed: none. It belongs to one thread, or to those that have a lock. */
 struct lingering {
 	struct lingerer {
 		int fd; /* owned */
@@ -25,6 +25,8 @@ struct lingering {
 
 /* Keep a duplicate of @fd, and end the reply. If LINGER_MAX sockets are kept already, @fd is closed as usual. */
 void linger_add(struct lingering *l, int fd, int64_t now_ms);
+/* Move the sockets of @from to @to, as far as there is room. */
+void linger_move(struct lingering *from, struct lingering *to);
 /*
  * Read the bytes that have arrived. Closes sockets whose client has hung up or sent too much, and those that were kept for
  * LINGER_MS.

@@ -48,10 +48,12 @@ struct slow {
 	struct slow_conn *first;
 	struct map addresses; /* struct slow_address */
 	unsigned n, n_closing;
-	struct lingering lingering;
+	struct lingering lingering; /* since the last look */
+	unsigned n_draining;        /* sockets in `draining` */
 	bool stopping;
 	/* */
-	atomic_bool feeding; /* a body came lately: look more often */
+	struct lingering draining; /* the thread's: it may have much to read */
+	atomic_bool feeding;       /* a body came lately: look more often */
 };
 
 unsigned slow_room(unsigned max)
@@ -184,6 +186,19 @@ static void slow_check(struct slow *s)
 	atomic_store(&s->feeding, feeding);
 }
 
+/* Clients that send fast keep this busy, and others may connect meanwhile: it releases the lock. */
+static void drain_lingering(struct slow *s)
+{
+	linger_move(&s->lingering, &s->draining);
+	s->n_draining = s->draining.n;
+	if (!s->n_draining)
+		return;
+	pthread_mutex_unlock(&s->lock);
+	linger_drain(&s->draining, clock_mono_ms());
+	pthread_mutex_lock(&s->lock);
+	s->n_draining = s->draining.n;
+}
+
 static void *slow_run(void *arg)
 {
 	struct slow *s = arg;
@@ -194,8 +209,9 @@ static void *slow_run(void *arg)
 	while (!s->stopping) {
 		int64_t wait_ms = atomic_load(&s->feeding) ? MIN(look_ms, FED_MS) : look_ms;
 
-		condition_wait(&s->stop, &s->lock, s->lingering.n ? MIN(wait_ms, LINGER_LOOK_MS) : wait_ms);
-		linger_drain(&s->lingering, clock_mono_ms());
+		condition_wait(&s->stop, &s->lock,
+			       s->lingering.n + s->n_draining ? MIN(wait_ms, LINGER_LOOK_MS) : wait_ms);
+		drain_lingering(s);
 		slow_check(s);
 	}
 	pthread_mutex_unlock(&s->lock);
@@ -231,6 +247,7 @@ void slow_free(struct slow *s)
 	pthread_mutex_destroy(&s->lock);
 	pthread_cond_destroy(&s->stop);
 	linger_done(&s->lingering);
+	linger_done(&s->draining);
 	map_done(&s->addresses);
 	free(s);
 }
@@ -423,7 +440,8 @@ void slow_del(struct slow *s, struct slow_conn *c)
 void slow_linger(struct slow *s, const struct slow_conn *c)
 {
 	pthread_mutex_lock(&s->lock);
-	linger_add(&s->lingering, c->fd, clock_mono_ms());
+	if (s->lingering.n + s->n_draining < LINGER_MAX)
+		linger_add(&s->lingering, c->fd, clock_mono_ms());
 	pthread_cond_signal(&s->stop);
 	pthread_mutex_unlock(&s->lock);
 }

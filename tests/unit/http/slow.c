@@ -229,6 +229,40 @@ static void an_address_has_a_limit_of_its_own(void **state)
 	end(f);
 }
 
+/* ---- connections whose body is read and ignored ---- */
+
+static struct {
+	atomic_bool armed, reading, admitted, seen_admitted;
+} draining;
+
+/* In place of libc's: a client that sends so fast that it is always busy. */
+ssize_t recv(int fd, void *buf, size_t size, int flags)
+{
+	if (atomic_load(&draining.armed) && !atomic_exchange(&draining.reading, true)) {
+		for (int i = 0; i < 2000 && !atomic_load(&draining.admitted); i++)
+			usleep(1000);
+		atomic_store(&draining.seen_admitted, atomic_load(&draining.admitted));
+	}
+	return recvfrom(fd, buf, size, flags, NULL, NULL);
+}
+
+static void clients_connect_while_an_ignored_body_is_read(void **state)
+{
+	struct slow_fixture *f = begin(&usual);
+
+	connect_from(f, "127.0.0.1");
+	slow_asked(&f->conn[0]);
+	atomic_store(&draining.armed, true);
+	slow_linger(f->s, &f->conn[0]);
+	while (!atomic_load(&draining.reading))
+		usleep(1000);
+	assert_true(slow_admit(f->s, address("127.0.0.1")));
+	atomic_store(&draining.admitted, true);
+	end(f);
+	atomic_store(&draining.armed, false);
+	assert_true(atomic_load(&draining.seen_admitted));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -238,6 +272,7 @@ int main(void)
 		cmocka_unit_test(a_reader_that_trickles_is_cut),
 		cmocka_unit_test(too_many_connections_cost_the_oldest_idle_one),
 		cmocka_unit_test(an_address_has_a_limit_of_its_own),
+		cmocka_unit_test(clients_connect_while_an_ignored_body_is_read),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
