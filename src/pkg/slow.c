@@ -61,7 +61,7 @@ static int find_target(struct slow_source *s, struct str path, uint32_t before, 
 	for (uint32_t i = 0; i < before; i++) {
 		if (slow_next(s, i, &m, err) < 0)
 			return -1;
-		if (str_eq(m.path, path) && (m.type == PKG_FILE || m.type == PKG_HARDLINK)) {
+		if (!m.unsafe && str_eq(m.path, path) && (m.type == PKG_FILE || m.type == PKG_HARDLINK)) {
 			*ret = i;
 			found = true;
 		}

@@ -38,11 +38,11 @@ struct deep {
 	struct pkg_entry *entries; /* all regular files so far; paths in names */
 	size_t n_entries, room_entries;
 	struct arena names;
-	struct map by_path; /* path -> entry number + 1, for hard links */
+	struct map by_path; /* path, also of a hard link -> place in `entries` + 1, for hard links */
 	struct deep_hard_link {
 		struct str path, target;
 		uint32_t number;
-		size_t at; /* entry number + 1 of the file that had the target's path then; 0: none did */
+		size_t at; /* place in `entries` + 1 of the file that had the target's path then; 0: none did */
 	} * hard_links;
 	size_t n_hard_links, room_hard_links;
 	uint32_t *again; /* numbers of members that the probe could not classify, rising */
@@ -371,15 +371,21 @@ static int deep_regular(struct deep *d, const struct pkg_member *m, struct err *
 
 static void deep_hard_link(struct deep *d, const struct pkg_member *m)
 {
+	struct deep_hard_link *l;
+
 	if (m->unsafe)
 		return;
 	VEC_GROW(d->hard_links, d->n_hard_links, d->room_hard_links);
-	d->hard_links[d->n_hard_links++] = (struct deep_hard_link){
+	l = &d->hard_links[d->n_hard_links++];
+	*l = (struct deep_hard_link){
 		.path = arena_str(&d->names, m->path),
 		.target = arena_str(&d->names, m->link),
 		.number = d->number,
 		.at = (size_t)map_get(&d->by_path, bytes_of(m->link.p, m->link.size)),
 	};
+	/* A link to this path is one to that file, until another member has the path. */
+	if (l->at)
+		map_put(&d->by_path, bytes_of(l->path.p, l->path.size), (void *)l->at);
 }
 
 static int deep_members(struct deep *d, struct err *err)
@@ -420,7 +426,7 @@ static int deep_members(struct deep *d, struct err *err)
 
 /*
  * A hard link is its target under another name: the file that had that path when the link came, since an archive may have
- * another one of this path later (tar -r). If there was none, the target comes later (cpio) or is a link itself, so this
+ * another one of this path later (tar -r). If there was none, the target comes later, perhaps as another such link, so this
  * repeats until nothing changes.
  */
 static void deep_resolve_links(struct deep *d)
@@ -447,7 +453,9 @@ static void deep_resolve_links(struct deep *d)
 			*e = d->entries[at - 1];
 			e->path = l->path;
 			e->number = l->number;
-			map_put(&d->by_path, bytes_of(e->path.p, e->path.size), (void *)d->n_entries);
+			/* Not in place of a file that came after the link. */
+			if (!map_get(&d->by_path, bytes_of(e->path.p, e->path.size)))
+				map_put(&d->by_path, bytes_of(e->path.p, e->path.size), (void *)d->n_entries);
 			l->path.p = NULL;
 		}
 	}

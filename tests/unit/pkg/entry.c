@@ -176,6 +176,43 @@ static void sparse_members(void **state)
 	listing_done(&l);
 }
 
+static void sparse_member(struct buf *tar, const char *name, const char *content)
+{
+	AUTO(buf_done) struct buf records = { 0 };
+
+	pw_pax_record(&records, "GNU.sparse.map", "10,5");
+	pw_pax_record(&records, "GNU.sparse.size", "1000");
+	pw_tar_pax(tar, 'x', buf_bytes(&records));
+	pw_tar_header(tar, PW_PAX, name, '0', 5);
+	pw_tar_body(tar, bytes_of(content, 5));
+}
+
+/* No member whose name has ".." is served by a path, nor by a hard link to that path. */
+static void an_unsafe_member_is_no_target_of_a_hard_link(void **state)
+{
+	AUTO(buf_done) struct buf tar = { 0 };
+	struct codec_source_options opts = { 0 };
+	AUTO(source_closep) struct source *s = NULL;
+	struct err err = { 0 };
+	struct pkg_info info;
+	struct listing l;
+	struct pkg_map *m;
+	char got[5];
+
+	sparse_member(&tar, "sparse", "right");
+	sparse_member(&tar, "a/../sparse", "wrong");
+	pw_tar(&tar, PW_PAX, &(struct pw_file){ .path = "hard", .link = "sparse" }, 1);
+	assert_done(listing_of_package(&l, buf_bytes(&tar), "a.tar", &info, &err));
+	m = map_of(&info, &l, tar.size);
+	m->entries[0].number = 2;
+	assert_true(str_eq(m->entries[0].path, STR("hard")));
+	assert_done(pkg_entry_open(m, &m->entries[0], source_of_mem(buf_bytes(&tar), "p"), &opts, &s, &err));
+	assert_done(source_read_full(s, 10, got, 5, SOURCE_RANDOM, &err));
+	assert_memory_equal(got, "right", 5);
+	pkg_map_free(m);
+	listing_done(&l);
+}
+
 /* A module that is compressed within the package: its source is the module. */
 static void a_compressed_member_is_decoded(void **state)
 {
@@ -256,6 +293,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(members_of_every_package),
 		cmocka_unit_test(sparse_members),
+		cmocka_unit_test(an_unsafe_member_is_no_target_of_a_hard_link),
 		cmocka_unit_test(a_compressed_member_is_decoded),
 		cmocka_unit_test(uncompressed_members_are_ranges_of_the_file),
 		cmocka_unit_test(a_changed_package_is_an_error),

@@ -587,6 +587,38 @@ static void a_hard_link_is_the_file_that_was_there_before_it(void **state)
 	deep_result_done(&r);
 }
 
+/* As tar extracts them: a hard link takes its path from the file before, and stays when another file takes that. */
+static void a_hard_link_to_a_hard_link_is_the_file_of_that_time(void **state)
+{
+	AUTO(buf_done) struct buf tar = { 0 };
+	struct deep_result r;
+	struct pkg_map *m;
+	struct err err = { 0 };
+	struct sample s;
+
+	sample_init(&s, 12, 2000);
+	struct bytes zero = buf_bytes(&s.files[0].content), one = buf_bytes(&s.files[1].content);
+	struct pw_file files[] = {
+		{ .path = "link", .content = one },     { .path = "first", .content = zero },
+		{ .path = "link", .link = "first" },    { .path = "second", .link = "link" },
+		{ .path = "link", .content = one },     { .path = "third", .link = "link" },
+		{ .path = "fourth", .link = "second" },
+	};
+	struct build_id zero_id = sample_id(&s, 0);
+
+	pw_tar(&tar, PW_USTAR, files, ARRAY_SIZE(files));
+	assert_done(pass_bytes(buf_bytes(&tar), "t.tar", NULL, &r, &err));
+	assert_done(pkg_map_decode(buf_bytes(&r.map), &m, &err));
+	expect_bytes(m, pkg_map_find(m, STR("second")), buf_bytes(&tar), bytes_of(NULL, 0), zero);
+	expect_bytes(m, pkg_map_find(m, STR("link")), buf_bytes(&tar), bytes_of(NULL, 0), one);
+	expect_bytes(m, pkg_map_find(m, STR("third")), buf_bytes(&tar), bytes_of(NULL, 0), one);
+	expect_bytes(m, pkg_map_find(m, STR("fourth")), buf_bytes(&tar), bytes_of(NULL, 0), zero);
+	assert_true(has_artifact(&r, &zero_id, 3));
+	pkg_map_free(m);
+	deep_result_done(&r);
+	sample_done(&s);
+}
+
 static void zip(const struct sample *s, size_t n, struct buf *ret)
 {
 	struct archive *a = archive_write_new();
@@ -710,6 +742,7 @@ int main(void)
 		cmocka_unit_test(a_file_that_is_no_package_is_an_error),
 		cmocka_unit_test(unsafe_names_are_not_served_and_hide_nothing),
 		cmocka_unit_test(a_hard_link_is_the_file_that_was_there_before_it),
+		cmocka_unit_test(a_hard_link_to_a_hard_link_is_the_file_of_that_time),
 		cmocka_unit_test(other_archives_are_read_member_by_member),
 		cmocka_unit_test(a_member_that_cannot_be_unpacked_leaves_the_others),
 		cmocka_unit_test(one_package_by_its_path),
