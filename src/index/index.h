@@ -48,6 +48,11 @@ struct index_file {
 	uint64_t generation;  /* changes with every new content; part of the names of cached data */
 };
 
+/*
+ * The next try of a failed file has come: its time has, or the clock was set back since it failed, so that this time may be
+ * wrong by years.
+ */
+bool index_is_retried(const struct index_file *f, int64_t now_s);
 /* Size, time and identity of the file at the scan, as stat(2) has them. */
 void index_file_stat(const struct index_file *f, struct stat *ret);
 
@@ -204,7 +209,7 @@ int index_list(struct index *ix, const struct index_range *range, struct arena *
 typedef int index_each_fn(void *arg, const struct index_file *f, struct err *err);
 int index_each(struct index *ix, enum index_kind kind, enum index_state state, index_each_fn *fn, void *arg,
 	       struct err *err);
-/* Packages that are due for a deep pass: QUEUED and HEADER, and FAILED whose next_try has come; up to
+/* Packages that are due for a deep pass: QUEUED and HEADER, and FAILED for which index_is_retried(); up to
  * @max. */
 int index_due(struct index *ix, int64_t now_s, size_t max, struct arena *a, struct index_file **ret,
 	      size_t *ret_n, struct err *err);

@@ -62,6 +62,8 @@ extern const unsigned index_n_migrations;
 /* Packages that wait for their first deep pass. It implies the condition of the index file_due, so only that is read. */
 #define INDEX_IS_WAITING  "kind = 2 AND state <> 2 AND state <> 3"
 #define INDEX_FILE_TABLES "file f JOIN dir d ON d.id = f.dir"
+/* A file that was scanned more than this after now: the clock was set back. Small steps of it change nothing. */
+#define INDEX_SET_BACK_S 60
 
 /* Read the current row of @s; strings are copied to @a. Impossible values are ERR_INVALID: the database is
  * damaged. */

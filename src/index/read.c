@@ -316,17 +316,16 @@ int index_due(struct index *ix, int64_t now_s, size_t max, struct arena *a, stru
 {
 	struct db_stmt *s;
 
-	/* The newest first: they are requested most. */
-	if (index_prepare(
-		    ix,
-		    "SELECT " INDEX_FILE_COLUMNS " FROM " INDEX_FILE_TABLES
-		    " WHERE f.kind = 2 AND f.state <> 2 AND"
-		    " (f.state <> 3 OR (f.next_try > 0 AND f.next_try <= ?1)) ORDER BY f.mtime DESC, f.id "
-		    "DESC LIMIT ?2",
-		    &s, err) < 0)
+	/* The newest first: they are requested most. As index_is_retried(). */
+	if (index_prepare(ix,
+			  "SELECT " INDEX_FILE_COLUMNS " FROM " INDEX_FILE_TABLES
+			  " WHERE f.kind = 2 AND f.state <> 2 AND (f.state <> 3 OR (f.next_try > 0 AND "
+			  "(f.next_try <= ?1 OR f.scanned > ?3))) ORDER BY f.mtime DESC, f.id DESC LIMIT ?2",
+			  &s, err) < 0)
 		return -1;
 	db_bind_i64(s, 1, now_s);
 	db_bind_i64(s, 2, (int64_t)MIN(max, (size_t)INT64_MAX));
+	db_bind_i64(s, 3, now_s + INDEX_SET_BACK_S);
 	return index_row_files(s, max, a, ret, ret_n, err);
 }
 

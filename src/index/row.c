@@ -104,6 +104,11 @@ int index_row_files(struct db_stmt *s, size_t max, struct arena *a, struct index
 	return r;
 }
 
+bool index_is_retried(const struct index_file *f, int64_t now_s)
+{
+	return f->next_try_s > 0 && (f->next_try_s <= now_s || f->scanned_s > now_s + INDEX_SET_BACK_S);
+}
+
 void index_file_stat(const struct index_file *f, struct stat *ret)
 {
 	*ret = (struct stat){ 0 };

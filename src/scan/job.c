@@ -23,7 +23,7 @@ static bool package_is_due(const struct index_file *f)
 {
 	if (f->kind != INDEX_PACKAGE || f->state == INDEX_SCANNED)
 		return false;
-	return f->state != INDEX_FAILED || (f->next_try_s > 0 && f->next_try_s <= clock_wall_s());
+	return f->state != INDEX_FAILED || index_is_retried(f, clock_wall_s());
 }
 
 /* For people, and for a header of HTTP: one line of ASCII. */

@@ -84,7 +84,7 @@ static bool walk_is_known(struct scan *s, struct candidate *l)
 		return true;
 	l->tries = f.tries;
 	/* The deep jobs, if any, try a failed package again; another file is probed again. */
-	return (l->by_name && !s->opts.header_only) || f.next_try_s == 0 || f.next_try_s > clock_wall_s();
+	return (l->by_name && !s->opts.header_only) || !index_is_retried(&f, clock_wall_s());
 }
 
 void walk_candidate(struct scan *s, const char *path, const struct stat *st)

@@ -385,9 +385,11 @@ static void unread_files_and_failed_ones_at_their_retry_time_are_due(void **stat
 	later = fixture_add_header(fix, "/p/later", 7, 101, 1);
 	never = fixture_add_header(fix, "/p/never", 8, 102, 1);
 	fixture_add_plain(fix, "/plain", 1, 2, EXE);
+	clock_test_freeze(940);
 	assert_done(index_put(fix->ix, &queued, &err));
 	assert_done(index_fail(fix->ix, later, &why, 1000, &err));
 	assert_done(index_fail(fix->ix, never, &why, 0, &err));
+	clock_test_thaw();
 
 	assert_done(index_due(fix->ix, 999, 10, &fix->arena, &list, &n, &err));
 	assert_int_equal(n, 2);
@@ -398,6 +400,14 @@ static void unread_files_and_failed_ones_at_their_retry_time_are_due(void **stat
 	assert_str(list[0].path, "/p/later");
 	assert_done(index_due(fix->ix, 1000, 1, &fix->arena, &list, &n, &err));
 	assert_int_equal(n, 1);
+	/* The clock was set back, by little and by more. */
+	assert_done(index_due(fix->ix, 880, 10, &fix->arena, &list, &n, &err));
+	assert_int_equal(n, 2);
+	assert_done(index_due(fix->ix, 879, 10, &fix->arena, &list, &n, &err));
+	assert_int_equal(n, 3);
+	assert_str(list[0].path, "/p/later");
+	assert_true(index_is_retried(&list[0], 879));
+	assert_false(index_is_retried(&list[0], 880));
 }
 
 static void stats_count_the_present_rows(void **state)

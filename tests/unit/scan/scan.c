@@ -217,6 +217,18 @@ static void a_failure_has_its_reason_and_is_tried_again(void **state)
 	assert_int_equal(fixture_row_of(h, "bad.deb").tries, 3);
 	assert_int_equal(fixture_row_of(h, "elf").tries, 3);
 	assert_true(fixture_row_of(h, "bad.deb").next_try_s > clock_wall_s() + 2 * SCAN_RETRY_FIRST_S);
+	fixture_stop(h);
+	/* They failed when the clock was wrong by a year. */
+	assert_done(index_open(h->index, &write, &ix, &err));
+	clock_test_freeze(clock_wall_s() + INT64_C(31536000));
+	assert_int_equal(index_fail(ix, bad.id, &err, clock_wall_s() + SCAN_RETRY_FIRST_S, NULL), 0);
+	assert_int_equal(index_fail(ix, elf.id, &err, clock_wall_s() + SCAN_RETRY_FIRST_S, NULL), 0);
+	clock_test_thaw();
+	index_close(ix);
+	fixture_run(h);
+	assert_int_equal(fixture_row_of(h, "bad.deb").tries, 5);
+	assert_int_equal(fixture_row_of(h, "elf").tries, 5);
+	assert_true(fixture_row_of(h, "bad.deb").next_try_s < clock_wall_s() + SCAN_RETRY_LAST_S);
 	/* The package was being copied, and is complete now. */
 	test_file_write(fixture_path(h, "bad.deb"), b.p, b.size);
 	scan_rescan(h->scan);
