@@ -37,6 +37,9 @@ static int nested_open_inner(struct nested_reader *n, struct err *err)
 			continue;
 		if (codec_stream_open(codec, stream_of_member(n->outer), &n->data, err) < 0)
 			return -1;
+		/* data.tar may be compressed where the outer tar is not: then it may not decode to any size. */
+		if (n->inner_info.payload.codec == CODEC_NONE)
+			n->inner_info.payload.codec = codec;
 		return pkg_reader_open(&n->inner_info, n->data, NULL, &n->inner, err);
 	}
 	return r < 0 ? r : err_set(err, ERR_INVALID, "no data.tar in the package");

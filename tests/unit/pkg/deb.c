@@ -221,6 +221,44 @@ static void a_control_archive_that_is_a_bomb(void **state)
 	assert_fails(open_deb(&deb, &a, &info, &err), ERR_LIMIT, "too long");
 }
 
+/* A frame of zstd that decodes to @n blocks of 128 KiB of zeros, in 4 bytes each. */
+static void zstd_zeros(struct buf *out, uint32_t n)
+{
+	static const uint8_t head[] = { 0x28, 0xb5, 0x2f, 0xfd, 0, 7 << 3 };
+
+	buf_add(out, head, sizeof(head));
+	for (uint32_t i = 0; i < n; i++) {
+		uint32_t block = 1u << 20 | 1u << 1 | (i == n - 1);
+
+		buf_add(out, &block, 3);
+		buf_add_char(out, 0);
+	}
+}
+
+/* The outer tar of an .ipk is not compressed, data.tar is: what it decodes to has the limit of every package. */
+static void a_nested_data_archive_that_is_a_bomb(void **state)
+{
+	AUTO(buf_done) struct buf tar = { 0 }, control = { 0 }, data = { 0 }, ipk = { 0 };
+	struct pw_file file = { .path = "control", .content = bytes_of("Package: a\n", 11) };
+	uint32_t n_blocks = (uint32_t)((PKG_MAX_DECODED + (UINT64_C(8) << 30)) >> 17);
+	struct listing l;
+	struct err err = { 0 };
+
+	pw_tar(&control, PW_GNU, &file, 1);
+	pw_tar_header(&tar, PW_GNU, "volume", 'V', (uint64_t)n_blocks << 17);
+	pw_compress(&data, CODEC_ZSTD, 0, buf_bytes(&tar));
+	zstd_zeros(&data, n_blocks);
+	assert_true(data.size * PKG_MAX_FACTOR < UINT64_C(4) << 30);
+	struct pw_file members[] = {
+		{ .path = "debian-binary", .content = bytes_of("2.0\n", 4) },
+		{ .path = "control.tar", .content = buf_bytes(&control) },
+		{ .path = "data.tar.zst", .content = buf_bytes(&data) },
+	};
+	pw_tar(&ipk, PW_GNU, members, ARRAY_SIZE(members));
+	assert_fails(listing_of_package(&l, buf_bytes(&ipk), "a.ipk", NULL, &err), ERR_LIMIT, "is too long");
+	listing_done(&l);
+}
+
 static void cut_anywhere(void **state)
 {
 	struct pw_file file = { .path = "a", .content = bytes_of("abc", 3) };
@@ -261,6 +299,7 @@ int main(void)
 		cmocka_unit_test(errors_name_the_problem),
 		cmocka_unit_test(wrong_long_names_are_errors),
 		cmocka_unit_test(a_control_archive_that_is_a_bomb),
+		cmocka_unit_test(a_nested_data_archive_that_is_a_bomb),
 		cmocka_unit_test(cut_anywhere),
 	};
 
