@@ -20,6 +20,7 @@
 #define AGAIN_FACTOR   64u
 #define AGAIN_MORE     (UINT64_C(16) << 30)
 #define SNAPSHOT_SHARE 4 /* the pause between two snapshots, in multiples of the time for the last one */
+#define LOOK_SHARE     4 /* the same between two calls of `seen` for all files that have gone by */
 
 struct deep {
 	struct source *src;
@@ -50,7 +51,8 @@ struct deep {
 	bool snapshot_due;
 	int64_t snapshot_end_ns, snapshot_took_ns;
 	size_t n_seen;  /* entries for which `seen` was called */
-	unsigned wants; /* the last result of `wanted` */
+	unsigned wants; /* the result of `wanted` when it was called for all */
+	int64_t look_end_ns, look_took_ns;
 	uint32_t number;
 };
 
@@ -149,6 +151,15 @@ static void deep_snapshot_due(struct deep *d)
 }
 
 /*
+ * There are waiters whose files may have gone by long ago. Are all files to be compared now? A package may have a hundred
+ * thousand, and requests for build IDs that nobody has may come at any rate: that must not take most of the pass's time.
+ */
+static bool deep_looks_again(const struct deep *d, unsigned wants, int64_t now_ns)
+{
+	return wants != d->wants && now_ns - d->look_end_ns >= LOOK_SHARE * d->look_took_ns;
+}
+
+/*
  * Members that the package's check sums do not cover yet are not served: if they were damaged, the reply
  * would be out before that is known.
  */
@@ -156,12 +167,15 @@ static void deep_notify_waiters(struct deep *d)
 {
 	unsigned wants = d->tap && d->scan ? d->tap->wanted(d->tap->arg) : 0;
 	uint64_t checked;
+	int64_t from_ns;
+	bool looks;
 
 	if (!wants)
 		return;
 	deep_set_urgent(d, d->tap->is_urgent && d->tap->is_urgent(d->tap->arg));
-	if (wants != d->wants) {
-		/* There is a new waiter, whose file may have gone by long ago. */
+	from_ns = wants != d->wants ? clock_mono_ns() : 0;
+	looks = deep_looks_again(d, wants, from_ns);
+	if (looks) {
 		d->wants = wants;
 		d->n_seen = 0;
 	}
@@ -175,6 +189,10 @@ static void deep_notify_waiters(struct deep *d)
 		if (e->is_elf && e->elf.build_id.size && e->off != PKG_NO_OFF &&
 		    d->tap->seen(d->tap->arg, &e->elf))
 			d->snapshot_due = true;
+	}
+	if (looks) {
+		d->look_end_ns = clock_mono_ns();
+		d->look_took_ns = d->look_end_ns - from_ns;
 	}
 	if (d->snapshot_due)
 		deep_snapshot_due(d);
@@ -642,6 +660,8 @@ static int deep_decode(struct deep *d, struct str name, unsigned threads, struct
 			    deep_progress(d, err) < 0)
 				return err_in(err, "after the last member");
 		} while (piece.size);
+		/* The last look: the reading of members again, after it, may take long. */
+		d->look_took_ns = 0;
 		deep_notify_waiters(d);
 		if (d->snapshot_due)
 			deep_snapshot(d);

@@ -61,7 +61,8 @@ bool sought_seen(struct jobs *j, struct scan_job *job, const struct elf_facts *f
 	bool any = false;
 
 	for (struct scan_waiter *w = j->sought; w; w = w->next) {
-		if (!job_is_wanted(facts, &w->id, w->flags))
+		/* The files of a pass are compared again for each new request: each request is noted once. */
+		if (w->passed_in || !job_is_wanted(facts, &w->id, w->flags))
 			continue;
 		w->passed_in = job->file;
 		any = true;

@@ -432,6 +432,54 @@ static void no_waiters_cost_nothing(void **state)
 	sample_done(&s);
 }
 
+/* One request after another comes, each for a build ID that is not there: on a clock that each comparison moves. */
+struct flood {
+	unsigned n_requests, n_seen;
+};
+
+static int flood_progress(void *arg, uint64_t done)
+{
+	clock_test_advance(1);
+	return 0;
+}
+
+static unsigned flood_wanted(void *arg)
+{
+	return ++((struct flood *)arg)->n_requests;
+}
+
+static bool flood_seen(void *arg, const struct elf_facts *what)
+{
+	((struct flood *)arg)->n_seen++;
+	clock_test_advance(1);
+	return false;
+}
+
+static void requests_at_any_rate_take_no_more_than_a_part_of_the_time(void **state)
+{
+	AUTO(mem_freep) struct pw_file *files = NEW_N(struct pw_file, 1000);
+	AUTO(buf_done) struct buf tar = { 0 };
+	struct flood flood = { 0 };
+	struct deep_tap tap = { &flood, flood_progress, flood_wanted, flood_seen };
+	struct deep_result r;
+	struct err err = { 0 };
+	struct sample s;
+
+	sample_init(&s, 13, 1000);
+	for (size_t i = 0; i < 1000; i++)
+		files[i] = (struct pw_file){ .path = "program", .content = buf_bytes(&s.files[0].content) };
+	pw_tar(&tar, PW_USTAR, files, 1000);
+	clock_test_freeze(1000);
+	assert_done(pass_bytes(buf_bytes(&tar), "a.tar", &tap, &r, &err));
+	clock_test_thaw();
+	assert_int_equal(r.n_artifacts, 1000);
+	deep_result_done(&r);
+	assert_true(flood.n_requests > 1000);
+	/* Each file as it goes by, a fifth of the time for those before it, and all at the end. */
+	assert_in_range(flood.n_seen, 2000, 5000);
+	sample_done(&s);
+}
+
 static void one_of_many_blocks_is_read_by_its_points(void **state)
 {
 	AUTO(buf_done) struct buf zeros = { 0 }, tar = { 0 }, package = { 0 };
@@ -736,6 +784,7 @@ int main(void)
 		cmocka_unit_test(waiters_get_no_damaged_members),
 		cmocka_unit_test(the_payload_is_checked_against_the_digest_in_the_header),
 		cmocka_unit_test(no_waiters_cost_nothing),
+		cmocka_unit_test(requests_at_any_rate_take_no_more_than_a_part_of_the_time),
 		cmocka_unit_test(one_of_many_blocks_is_read_by_its_points),
 		cmocka_unit_test(a_cut_package_is_an_error),
 		cmocka_unit_test(a_read_that_fails_is_an_error_wherever_it_is),

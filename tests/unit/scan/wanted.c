@@ -5,6 +5,7 @@
  */
 #include "db/db.h"
 #include "fixture.h"
+#include "scan/job.h"
 
 #define ANY_KIND UINT32_MAX
 
@@ -241,6 +242,28 @@ static void a_sought_file_is_found_in_any_package(void **state)
 	assert_int_equal(none.n, 1);
 }
 
+/* A pass compares the files that have gone by again for each new request. */
+static void a_request_is_noted_once_however_often_its_file_is_compared(void **state)
+{
+	struct scan_waiter w = { .id.size = 20, .flags = ANY_KIND, .until_ms = INT64_MAX };
+	struct scan_job first = { .file = 1 }, second = { .file = 2 };
+	struct jobs j = { .sought = &w, .n_sought = 1 };
+	const struct elf_facts facts = { .build_id.size = 20, .flags = 1 }, other = { .flags = 1 };
+
+	assert_false(sought_seen(&j, &first, &other));
+	assert_true(sought_seen(&j, &first, &facts));
+	for (unsigned i = 0; i < 100; i++) {
+		assert_false(sought_seen(&j, &first, &facts));
+		assert_false(sought_seen(&j, &second, &facts));
+	}
+	assert_int_equal(first.n_seen, 1);
+	assert_int_equal(second.n_seen, 0);
+	assert_ptr_equal(sought_take_passed(&j, &second, NULL), NULL);
+	assert_ptr_equal(sought_take_passed(&j, &first, NULL), &w);
+	assert_int_equal(j.n_sought, 0);
+	free(first.seen);
+}
+
 /* No more than the limit; one that is late makes room. */
 static void requests_that_seek_are_bounded(void **state)
 {
@@ -287,6 +310,7 @@ int main(void)
 		test_in_fixture(a_waiter_is_woken_when_its_file_can_be_read),
 		test_in_fixture(waiters_are_woken_at_the_end),
 		test_in_fixture(a_sought_file_is_found_in_any_package),
+		cmocka_unit_test(a_request_is_noted_once_however_often_its_file_is_compared),
 		test_in_fixture(requests_that_seek_are_bounded),
 		test_in_fixture(a_scan_is_unfinished_until_all_found_files_are_scanned),
 		test_in_fixture(a_scan_is_unfinished_while_a_package_cannot_be_stored),
