@@ -22,8 +22,16 @@
 #define SNAPSHOT_SHARE 4 /* the pause between two snapshots, in multiples of the time for the last one */
 #define LOOK_SHARE     4 /* the same between two calls of `seen` for all files that have gone by */
 
+/* The package's bytes as the pass reads them, perhaps on several threads. */
+struct counted_source {
+	struct source base;
+	struct source *src; /* borrowed */
+	atomic_uint_fast64_t n_read;
+};
+
 struct deep {
 	struct source *src;
+	struct counted_source *counted; /* over it */
 	const struct deep_input *in;
 	const struct deep_tap *tap;
 	bool urgent;
@@ -74,6 +82,7 @@ static void deep_done(struct deep *d)
 	deep_set_urgent(d, false);
 	pkg_reader_close(d->reader);
 	codec_scan_close(d->scan);
+	source_close(d->counted ? &d->counted->base : NULL);
 	elf_probe_free(d->probe);
 	pkg_map_builder_free(d->builder);
 	free(d->entries);
@@ -92,9 +101,37 @@ void deep_result_done(struct deep_result *r)
 	arena_done(&r->arena);
 }
 
+static int counted_read(struct source *base, uint64_t off, void *buf, size_t n, enum source_hint hint,
+			size_t *ret_got, struct err *err)
+{
+	struct counted_source *c = CONTAINER_OF(base, struct counted_source, base);
+
+	if (source_read(c->src, off, buf, n, hint, ret_got, err) < 0)
+		return -1;
+	atomic_fetch_add_explicit(&c->n_read, *ret_got, memory_order_relaxed);
+	return 0;
+}
+
+static void counted_close(struct source *base)
+{
+	source_fini(base);
+	free(CONTAINER_OF(base, struct counted_source, base));
+}
+
+static const struct source_ops counted_ops = { .read = counted_read, .close = counted_close };
+
+static struct counted_source *counted_new(struct source *src)
+{
+	struct counted_source *c = NEW(struct counted_source);
+
+	source_init(&c->base, &counted_ops, src->size, src->mtime, src->name);
+	c->src = src;
+	return c;
+}
+
 static int deep_progress(struct deep *d, struct err *err)
 {
-	uint64_t done = d->scan ? codec_scan_stream(d->scan)->off : 0;
+	uint64_t done = d->counted ? atomic_load_explicit(&d->counted->n_read, memory_order_relaxed) : 0;
 
 	if (d->tap && d->tap->progress && d->tap->progress(d->tap->arg, done) != 0)
 		return err_set(err, ERR_CANCELLED, "the scan was stopped");
@@ -642,12 +679,13 @@ static int deep_decode(struct deep *d, struct str name, unsigned threads, struct
 	if (digest_check(&d->info, d->src, deep_digest_progress, d, err) < 0)
 		return -1;
 	d->builder = pkg_map_builder_new(&d->info, &d->out->identity);
+	d->counted = counted_new(d->src);
 	if (d->info.kind != PKG_OTHER &&
-	    codec_scan_open(d->info.payload.codec, d->src,
+	    codec_scan_open(d->info.payload.codec, &d->counted->base,
 			    range_of(d->info.payload.off, d->info.payload.size), &opts, &d->scan, err) < 0)
 		return -1;
 	d->payload.ops = &payload_ops;
-	if (pkg_reader_open(&d->info, d->scan ? &d->payload : NULL, d->src, &d->reader, err) < 0)
+	if (pkg_reader_open(&d->info, d->scan ? &d->payload : NULL, &d->counted->base, &d->reader, err) < 0)
 		return -1;
 	if (deep_members(d, err) < 0)
 		return -1;

@@ -116,6 +116,7 @@ static void every_kind_and_codec_gives_every_member(void **state)
 
 struct watcher {
 	unsigned n_asked, cancel_at; /* calls of progress(); 0: never */
+	uint64_t done;               /* of the last call */
 	unsigned from;               /* wanted() returns 1 from this call on; 0: never */
 	unsigned n_wanted, n_seen, n_partial;
 	struct build_id id;
@@ -126,6 +127,7 @@ static int on_progress(void *arg, uint64_t done)
 {
 	struct watcher *w = arg;
 
+	w->done = done;
 	return ++w->n_asked == w->cancel_at;
 }
 
@@ -480,6 +482,35 @@ static void requests_at_any_rate_take_no_more_than_a_part_of_the_time(void **sta
 	sample_done(&s);
 }
 
+/* The progress is told in bytes of the package, of which few may decode to many. */
+static void progress_is_in_compressed_bytes(void **state)
+{
+	AUTO(buf_done) struct buf noise = { 0 }, zeros = { 0 }, tar = { 0 };
+
+	test_fill(buf_reserve(&noise, 300000), 300000, 5);
+	noise.size = 300000;
+	memset(buf_reserve(&zeros, MIB(8)), 0, MIB(8));
+	zeros.size = MIB(8);
+	struct pw_file files[] = {
+		{ .path = "noise", .content = buf_bytes(&noise) },
+		{ .path = "zeros", .content = buf_bytes(&zeros) },
+	};
+	pw_tar(&tar, PW_GNU, files, ARRAY_SIZE(files));
+	for (size_t i = 0; i < ARRAY_SIZE(kinds); i++) {
+		AUTO(buf_done) struct buf package = { 0 };
+		struct watcher w = { 0 };
+		struct deep_tap tap = tap_of(&w);
+		struct deep_result r;
+		struct err err = { 0 };
+
+		pw_compress(&package, kinds[i], 0, buf_bytes(&tar));
+		assert_done(pass_bytes(buf_bytes(&package), "a.tar", &tap, &r, &err));
+		deep_result_done(&r);
+		/* A few bytes are read twice: the head, and the index of an xz file. */
+		assert_in_range(w.done, package.size, package.size + KIB(64));
+	}
+}
+
 static void one_of_many_blocks_is_read_by_its_points(void **state)
 {
 	AUTO(buf_done) struct buf zeros = { 0 }, tar = { 0 }, package = { 0 };
@@ -785,6 +816,7 @@ int main(void)
 		cmocka_unit_test(the_payload_is_checked_against_the_digest_in_the_header),
 		cmocka_unit_test(no_waiters_cost_nothing),
 		cmocka_unit_test(requests_at_any_rate_take_no_more_than_a_part_of_the_time),
+		cmocka_unit_test(progress_is_in_compressed_bytes),
 		cmocka_unit_test(one_of_many_blocks_is_read_by_its_points),
 		cmocka_unit_test(a_cut_package_is_an_error),
 		cmocka_unit_test(a_read_that_fails_is_an_error_wherever_it_is),
