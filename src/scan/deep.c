@@ -118,7 +118,22 @@ static void counted_close(struct source *base)
 	free(CONTAINER_OF(base, struct counted_source, base));
 }
 
-static const struct source_ops counted_ops = { .read = counted_read, .close = counted_close };
+static void counted_expect(struct source *base, struct byte_range range)
+{
+	source_expect(CONTAINER_OF(base, struct counted_source, base)->src, range);
+}
+
+static void counted_distrust(struct source *base)
+{
+	source_distrust(CONTAINER_OF(base, struct counted_source, base)->src);
+}
+
+static const struct source_ops counted_ops = {
+	.read = counted_read,
+	.close = counted_close,
+	.expect = counted_expect,
+	.distrust = counted_distrust,
+};
 
 static struct counted_source *counted_new(struct source *src)
 {
