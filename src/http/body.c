@@ -27,14 +27,15 @@ bool http_has_type(struct http_conn *conn, const char *type)
 /* The buffer doubles as it grows, and so does the grant, up to some size. */
 static bool body_grant(struct request *req, size_t size)
 {
-	size_t more = MIN(MAX(req->body_granted, GRANT_LEAST), GRANT_MOST);
+	size_t all = GRANT_LEAST;
 
 	if (size <= req->body_granted)
 		return true;
-	more = MAX(more, size - req->body_granted);
-	if (!budget_try(req->service->opts.memory, BUDGET_BODY, more))
+	while (all < size)
+		all += MIN(all, GRANT_MOST);
+	if (!budget_try(req->service->opts.memory, BUDGET_BODY, all - req->body_granted))
 		return false;
-	req->body_granted += more;
+	req->body_granted = all;
 	return true;
 }
 
