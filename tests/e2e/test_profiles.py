@@ -13,7 +13,7 @@ import time
 import pytest
 
 from conftest import LODE, build_id
-from profiling import Pprof, ask, call, folded, query, refused, send
+from profiling import Pprof, ask, call, fields, folded, query, refused, send
 from test_profile import go_pprof, program  # noqa: F401 (a fixture)
 
 
@@ -330,6 +330,11 @@ def test_comparisons(s):
         {"a": (40, 80), "b": (10, 20), "c": (30, 0), "d": (0, 60)}
     g = ask(s, "flamegraph", query='{v="1"}', base='{v="2"}', normalise=1)
     assert g["base_total"] == 40
+    # The total of no profiles is 0, so nothing is left of the base, as in pprof.
+    g = ask(s, "flamegraph", query='{v="3"}', base='{v="2"}', normalise=1)
+    assert (g["total"], g["base_total"]) == (0, 0)
+    _, data, _ = call(s, "GET", "/api/download?" + query(query='{v="3"}', base='{v="2"}', normalise=1, format="pprof"))
+    assert not [v for n, v in fields(gzip.decompress(data)) if n == 2]
     same = ask(s, "top", query='{v="1"}', base_from="now-1h")
     assert all((r["flat"], r["cum"]) == (r["base_flat"], r["base_cum"]) for r in same["rows"])
 

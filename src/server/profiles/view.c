@@ -128,14 +128,12 @@ static int merge_pair(struct api *a, enum profilestore_detail detail, struct api
 static void set_scale(struct api_merged *m, bool normalise)
 {
 	const struct profile *p = m->side[0].profile, *base = m->side[1].profile;
-	int64_t total;
+	int64_t total = normalise && base->types.n ? profile_total(base, 0) : 0;
 
 	m->scale = 1;
-	if (!normalise || !p->types.n || !base->types.n)
-		return;
-	total = profile_total(base, 0);
+	/* A side without any series has no type; its sum is 0, as for stacks that are lent. */
 	if (total)
-		m->scale = (double)profile_total(p, 0) / (double)total;
+		m->scale = (double)(p->types.n ? profile_total(p, 0) : 0) / (double)total;
 }
 
 /*
