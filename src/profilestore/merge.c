@@ -376,6 +376,14 @@ static uint32_t merged_labels(struct store_merge *m, const struct series *x)
 	return profile_add_labels(m->p, &l, 1);
 }
 
+static uint64_t sums_n_seen(const struct sums *sums)
+{
+	uint64_t n = 0;
+
+	sums_each_word(sums, w) n += (unsigned)__builtin_popcountll(sums->seen[w]);
+	return n;
+}
+
 int store_merge_lend(struct store_merge *m, const struct series *x, struct sums *sums, struct sums *base,
 		     struct err *err)
 {
@@ -391,6 +399,11 @@ int store_merge_lend(struct store_merge *m, const struct series *x, struct sums 
 				   .arg = m };
 	struct profilestore_merged so_far;
 
+	/* A value of the label without samples in the range is no frame of the answer, as it is none if stacks are copied. */
+	if (m->shape.label.size && !sums_n_seen(sums)) {
+		sums_clear(sums);
+		return 0;
+	}
 	if (each_location(m, sums, m->shape.locations ? mark_location : merged_location, err) < 0)
 		return -1;
 	number_marked(m);
@@ -448,14 +461,6 @@ void store_merge_count(struct store_merge *m, const struct sums *sums)
 	m->duration_ms = add_saturating(m->duration_ms, sums->duration_ms);
 	m->period = MAX(m->period, sums->period);
 	m->first_ms = MIN(m->first_ms, sums->first_ms);
-}
-
-static uint64_t sums_n_seen(const struct sums *sums)
-{
-	uint64_t n = 0;
-
-	sums_each_word(sums, w) n += (unsigned)__builtin_popcountll(sums->seen[w]);
-	return n;
 }
 
 int store_merge_copy(struct store_merge *m, const struct series *x, struct sums *sums, struct err *err)

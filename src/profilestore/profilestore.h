@@ -232,7 +232,7 @@ struct profilestore_shape {
 	/*
 	 * If the range has at least `lend_from` stacks, the profile gets neither stacks nor samples. Instead, this is called
 	 * with the stacks as the store has them, which takes a quarter of the memory; @m is the result so far. With a
-	 * label it is called for each value of the label, and `labels` of @in is its set.
+	 * label it is called for each value of the label that has samples, and `labels` of @in is its set.
 	 * Negative: the merge fails. NULL: the profile has its stacks and samples, however many.
 	 */
 	int (*stacks)(void *arg, const struct profilestore_merged *m, struct profile_trie *in,

@@ -214,6 +214,15 @@ static void compare_with_one(const struct stored *t)
 	stored_range_done(&all);
 }
 
+/* Profiles of "db" are before and after the range: none of its stacks are lent, and it is no frame, as if they were copied. */
+static void compare_between_profiles_of_a_value(const struct stored *t)
+{
+	struct profilestore_range r = stored_range(CPU, NOW_MS - 4 * MINUTE + 1, NOW_MS - MINUTE);
+
+	compare_ranges(t, &r, &r, "service", 1);
+	stored_range_done(&r);
+}
+
 static void fill_sides(struct stored *t)
 {
 	stored_open(t);
@@ -241,6 +250,7 @@ static void both_sides_are_lent(void **state)
 	compare_both_sides(&t, CPU, CPU "{service='web'}", "nothing", 1);
 	compare_with_one(&t);
 	compare_with_one_of_the_last_value(&t);
+	compare_between_profiles_of_a_value(&t);
 	stored_done(&t);
 }
 
