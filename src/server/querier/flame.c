@@ -186,14 +186,15 @@ struct tree_writer {
 /* The value of the nodes that were left out below @n. *ret_n: how many are left. */
 static int64_t tree_rest(const struct profile_tree *t, const struct profile_node *n, uint32_t *ret_n)
 {
-	int64_t rest = n->total[0] - MAX(n->self[0], INT64_C(0));
+	int64_t rest = add_saturating(n->total[0], -MAX(n->self[0], INT64_C(0)));
 	struct profile_node callee;
 
 	*ret_n = 0;
 	for (uint32_t i = 0; i < n->n_children; i++) {
 		profile_tree_node(t, n->children[i], &callee);
 		*ret_n += callee.total[0] > 0;
-		rest -= MAX(callee.total[0], INT64_C(0));
+		/* Sums that were cut off at 64 bits may have more in their callees. */
+		rest = add_saturating(rest, -MAX(callee.total[0], INT64_C(0)));
 	}
 	return rest;
 }

@@ -284,6 +284,33 @@ static void all_nodes_are_in_a_tree(void **state)
 	assert_memory_equal(b.p, want, sizeof(want));
 }
 
+/* Their callees have more than they have. */
+static void sums_that_are_cut_off_have_no_rest(void **state)
+{
+	static const char *const f[] = { "f" }, *const g[] = { "g" }, *const h[] = { "h" };
+	AUTO(profile_freep) struct profile *p = profile_of_values();
+	AUTO(profile_tree_freep) struct profile_tree *t = NULL;
+	AUTO(buf_done) struct buf b = { 0 };
+	AUTO(buf_done) struct buf text = { 0 };
+	struct cursor c;
+
+	add_stack(p, f, 1, INT64_MAX);
+	add_stack(p, g, 1, INT64_MAX);
+	add_stack(p, h, 1, INT64_MAX);
+	t = tree_of(p, NULL, 0);
+	querier_put_tree(t, &b);
+	for (c = cursor_of(buf_bytes(&b)); cursor_left(&c);) {
+		struct bytes name = cursor_bytes(&c, cursor_uleb(&c));
+		uint64_t self = cursor_uleb(&c), n_callees = cursor_uleb(&c);
+
+		buf_printf(&text, "%.*s %lld %llu|", (int)name.size, (const char *)name.p, (long long)self,
+			   (unsigned long long)n_callees);
+	}
+	assert_true(cursor_ok(&c));
+	assert_string_equal(buf_cstr(&text),
+			    " 0 3|f 9223372036854775807 0|g 9223372036854775807 0|h 9223372036854775807 0|");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -295,6 +322,7 @@ int main(void)
 		cmocka_unit_test(left_out_nodes_and_deep_ones_are_other),
 		cmocka_unit_test(a_comparison_has_two_sides),
 		cmocka_unit_test(all_nodes_are_in_a_tree),
+		cmocka_unit_test(sums_that_are_cut_off_have_no_rest),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
