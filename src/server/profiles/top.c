@@ -145,6 +145,9 @@ int api_callers(struct api *a, struct err *err)
 	if (rows_reserve(a, t, 3, &memory, err) < 0)
 		return -1;
 	rows = profile_tree_top(t, true, &n);
+	/* The rows are not complete then, and may lack the function. */
+	if (deadline_check(&a->deadline, 0, err) < 0)
+		return -1;
 	at = profile_tree_find(t, rows, n, name, tree.binary, tree.file);
 	if (!at) {
 		a->status = 404;

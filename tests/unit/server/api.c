@@ -273,6 +273,111 @@ static void multipart_forms_are_parsed(void **state)
 	assert_false(form_is_multipart(STR("text/plain")));
 }
 
+/* ---- queries ---- */
+
+#define FUNCTIONS 12000u /* so many that the walk over all of them looks at the clock */
+
+/* A store with one profile: calls of "f", which are the smallest, and of many other functions. */
+static struct profilestore *store_of_many_functions(char dir[TEST_PATH_SIZE])
+{
+	AUTO(profile_freep) struct profile *p = profile_new(NULL);
+	struct profilestore_options o = { .dir = dir };
+	struct profilestore_receipt receipt;
+	struct profilestore *s;
+	struct err err = { 0 };
+
+	test_dir_make(dir);
+	assert_done(profilestore_open(&o, &s, &err));
+	profile_add_type(p, STR("cpu"), STR("nanoseconds"));
+	for (uint32_t i = 0; i < FUNCTIONS; i++) {
+		AUTO(mem_freep) char *name = mem_printf("g%u", i);
+		struct profile_function f = { .name = profile_add_string(p, str_of(i ? name : "f")) };
+		struct profile_line line = { .function = profile_add_function(p, &f) };
+		struct profile_location l = { .mapping = PROFILE_NONE };
+		uint32_t stack = profile_add_stack(p, 0, profile_add_location(p, &l, &line, 1));
+
+		profile_add_sample(p, stack, 0, &(int64_t){ i ? 2 : 1 });
+	}
+	assert_done(profile_build_end(p, &err));
+	assert_done(profilestore_add_wait(s, p, NULL, 0, &receipt, &err));
+	return s;
+}
+
+/* A deadline that passes when it is looked at for the @at-th time; 0: never. */
+struct passing {
+	struct deadline *deadline;
+	unsigned n, at;
+};
+
+static void pass_at_look(void *arg)
+{
+	struct passing *x = arg;
+
+	if (++x->n == x->at)
+		x->deadline->end_mono_ms = 1;
+}
+
+static void query_begin(struct api *a, struct arena *arena, struct profilestore *s)
+{
+	struct err err = { 0 };
+
+	arena_init(arena);
+	*a = (struct api){ .arena = arena, .store = s, .now_ms = clock_wall_ms() };
+	budget_hold_init(&a->memory, NULL, BUDGET_QUERY);
+	a->json.out = &a->out;
+	assert_done(api_arg_add(a, STR("from"), STR("0"), &err));
+}
+
+static void query_end(struct api *a)
+{
+	buf_done(&a->out);
+	budget_hold_done(&a->memory);
+	arena_done(a->arena);
+}
+
+static int ask_callers(struct profilestore *s, struct passing *x, unsigned *ret_status, struct err *ret_err)
+{
+	struct arena arena;
+	struct err err = { 0 };
+	struct api a;
+	int r;
+
+	query_begin(&a, &arena, s);
+	assert_done(api_arg_add(&a, STR("function"), STR("f"), &err));
+	a.deadline = (struct deadline){ .end_mono_ms = INT64_MAX, .give_way = pass_at_look, .arg = x };
+	x->deadline = &a.deadline;
+	x->n = 0;
+	r = api_callers(&a, &err);
+	/* As after all queries. */
+	if (r == 0)
+		r = deadline_check(&a.deadline, 0, &err);
+	*ret_status = a.status;
+	*ret_err = err;
+	query_end(&a);
+	return r;
+}
+
+/* Wherever it passes: not 404, which would say that there is no such function. */
+static void a_query_that_is_late_is_no_answer(void **state)
+{
+	char dir[TEST_PATH_SIZE];
+	struct profilestore *s = store_of_many_functions(dir);
+	struct passing x = { 0 };
+	struct err err = { 0 };
+	unsigned status, n;
+
+	assert_done(ask_callers(s, &x, &status, &err));
+	n = x.n;
+	assert_true(n > 3);
+	for (x.at = 1; x.at <= n; x.at++) {
+		assert_int_equal(ask_callers(s, &x, &status, &err), -1);
+		assert_int_equal(err.kind, ERR_CANCELLED);
+		assert_int_equal(status, 0);
+	}
+	profilestore_close(s);
+	test_dir_remove(dir);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -285,6 +390,7 @@ int main(void)
 		cmocka_unit_test(the_name_or_the_units_say_what_text_counts),
 		cmocka_unit_test(the_unit_of_a_time_follows_from_its_digits),
 		cmocka_unit_test(multipart_forms_are_parsed),
+		cmocka_unit_test(a_query_that_is_late_is_no_answer),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
