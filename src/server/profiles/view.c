@@ -184,12 +184,15 @@ static int merge_sides(struct api *a, enum profilestore_detail detail, struct ap
 					  : merge_side(a, detail, false, m, lender, err);
 		if (r < 0 || !lender)
 			break;
-		if (lender->needs_profile)
+		if (lender->needs_profile) {
+			/* What it made so far would be in memory beside the copies. */
+			lender->begin(lender);
 			lender = NULL;
-		else if (lender->sleeps && !names_are_awaited(a, m->n_pending))
+		} else if (lender->sleeps && !names_are_awaited(a, m->n_pending)) {
 			lender->may_sleep = false;
-		else
+		} else {
 			break;
+		}
 	}
 	if (r == 0 && m->compares && !lender)
 		r = merge_side(a, detail, true, m, NULL, err);

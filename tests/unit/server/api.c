@@ -378,6 +378,54 @@ static void a_query_that_is_late_is_no_answer(void **state)
 	test_dir_remove(dir);
 }
 
+/* A lender that cannot make its answer of lent stacks. */
+struct refusing {
+	struct api_lender lender; /* first */
+	unsigned n_begun, n_lent;
+	bool has_memory;
+};
+
+static void refusing_begin(struct api_lender *lender)
+{
+	struct refusing *x = (struct refusing *)lender;
+
+	x->n_begun++;
+	x->has_memory = false;
+}
+
+static int refusing_stacks(struct api_lender *lender, const struct profilestore_merged *m,
+			   struct profile_trie *in, struct err *err)
+{
+	struct refusing *x = (struct refusing *)lender;
+
+	x->n_lent++;
+	x->has_memory = true;
+	return API_NEEDS_PROFILE;
+}
+
+static void what_was_made_of_lent_stacks_is_freed_before_they_are_copied(void **state)
+{
+	struct refusing x = { .lender = { .stacks = refusing_stacks, .begin = refusing_begin } };
+	AUTO(api_merged_done) struct api_merged m = { 0 };
+	char dir[TEST_PATH_SIZE];
+	struct profilestore *s = store_of_many_functions(dir);
+	struct arena arena;
+	struct api a;
+	struct err err = { 0 };
+
+	query_begin(&a, &arena, s);
+	assert_int_equal(api_merge(&a, PROFILESTORE_FUNCTIONS, &x.lender, &m, &err), 0);
+	assert_int_equal(m.side[0].profile->n_samples, FUNCTIONS);
+	assert_int_equal(x.n_lent, 1);
+	assert_int_equal(x.n_begun, 2);
+	assert_false(x.has_memory);
+	api_merged_done(&m);
+	m = (struct api_merged){ 0 };
+	query_end(&a);
+	profilestore_close(s);
+	test_dir_remove(dir);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -391,6 +439,7 @@ int main(void)
 		cmocka_unit_test(the_unit_of_a_time_follows_from_its_digits),
 		cmocka_unit_test(multipart_forms_are_parsed),
 		cmocka_unit_test(a_query_that_is_late_is_no_answer),
+		cmocka_unit_test(what_was_made_of_lent_stacks_is_freed_before_they_are_copied),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
