@@ -29,6 +29,7 @@ struct attempt {
 	char *url; /* owned */
 	int64_t started_ms;
 	uint64_t asked_from;              /* start of the Range; 0: none */
+	uint64_t won_at;                  /* bytes that were written when it became the winner */
 	unsigned version;                 /* of the bytes that it compares and continues: f->version */
 	bool answered, connected, judged; /* the head was received; ... and judged */
 	bool believed;                    /* the check accepted its first bytes */
@@ -231,6 +232,7 @@ static int attempt_win(struct attempt *a)
 	if (r)
 		return r < 0 ? -1 : refuse_reply(a, "its file is not the one being fetched");
 	f->winner = a;
+	a->won_at = f->have;
 	a->anew = false;
 	a->version = f->version;
 	/* A weak tag (W/) does not identify the bytes. */
@@ -542,6 +544,11 @@ bool attempt_differs(const struct attempt *a)
 uint64_t attempt_pos(const struct attempt *a)
 {
 	return a->pos;
+}
+
+uint64_t attempt_gained(const struct attempt *a)
+{
+	return a->f->winner == a ? a->f->have - MIN(a->won_at, a->f->have) : 0;
 }
 
 uint64_t attempt_bytes(const struct attempt *a)

@@ -217,7 +217,8 @@ static void attempt_failed(struct net_fetch *f, struct candidate *c, const struc
 		c->over = true;
 		break;
 	case FAULT_KIND_BROKEN:
-		if (attempt_bytes(a) >= GOOD_PROGRESS)
+		/* One that ignores Range, and ends too early each time, sends much and adds nothing. */
+		if (attempt_gained(a) >= GOOD_PROGRESS)
 			c->n_tries = 0;
 		candidate_retry(f, c, now_ms + candidate_retry_ms(c));
 		break;

@@ -312,10 +312,11 @@ bool attempt_answered(const struct attempt *a); /* the head was received */
 int64_t attempt_heard_ms(const struct attempt *a);
 int64_t attempt_started_ms(const struct attempt *a);
 const struct head *attempt_head(const struct attempt *a);
-bool attempt_lost(const struct attempt *a);      /* another was first: it is paused, to be dropped */
-bool attempt_differs(const struct attempt *a);   /* its bytes differ from those written */
-uint64_t attempt_pos(const struct attempt *a);   /* its position in the artifact */
-uint64_t attempt_bytes(const struct attempt *a); /* received by this attempt */
+bool attempt_lost(const struct attempt *a);       /* another was first: it is paused, to be dropped */
+bool attempt_differs(const struct attempt *a);    /* its bytes differ from those written */
+uint64_t attempt_pos(const struct attempt *a);    /* its position in the artifact */
+uint64_t attempt_gained(const struct attempt *a); /* that it has added to the file, if it is the winner */
+uint64_t attempt_bytes(const struct attempt *a);  /* received by this attempt */
 
 /* ---- unread.c ---- */
 

@@ -129,6 +129,30 @@ static void a_file_ends_at_the_size_that_was_announced(void **state)
 	}
 }
 
+/* It sends more than a server has to send to be asked again for any number of times, but adds nothing. */
+static void a_server_that_ends_early_each_time_is_not_asked_for_ever(void **state)
+{
+	const struct net_patience patience = { .hedge_ms = LONG_MS };
+	AUTO(mem_freep) uint8_t *bytes = mem_alloc(MIB(2));
+	struct fault_rule bad = sink_good(), next = sink_good();
+	struct sink s = { .no_again = true };
+	struct pair p;
+
+	test_fill(bytes, MIB(2), 11);
+	memcpy(bytes, "\x7f" "ELF", 4);
+	bad.body = bytes_of(bytes, MIB(2));
+	bad.fault = FAULT_CUT;
+	bad.at = MIB(1) + 200000;
+	bad.no_range = next.no_range = next.chunked = true;
+	next.body = bytes_of(bytes, MIB(1) + 500000);
+	p = pair_of(bad, next);
+	sink_fetch(p.n, &s, &patience, p.urls, 2);
+	assert_true(s.outcome < 0);
+	assert_int_equal(s.err.kind, ERR_UPSTREAM);
+	assert_in_range(fault_http_requests(p.b, NULL), 2, 10);
+	pair_done(&p, &s);
+}
+
 /*
  * The first server is slow, and its file turns out to be wrong. The second one, asked for the rest of it, answers when the
  * third one has begun anew and is slow too.
@@ -294,6 +318,7 @@ int main(void)
 		cmocka_unit_test(nobody_continues_after_bytes_that_are_wrong),
 		cmocka_unit_test(a_shorter_file_is_fetched_from_its_start),
 		cmocka_unit_test(a_file_ends_at_the_size_that_was_announced),
+		cmocka_unit_test(a_server_that_ends_early_each_time_is_not_asked_for_ever),
 		cmocka_unit_test(nobody_continues_after_a_file_that_was_begun_anew),
 		cmocka_unit_test(a_loser_goes_on_when_the_winner_fails_in_the_same_turn),
 		cmocka_unit_test(a_lone_server_that_breaks_off_is_asked_to_go_on),
