@@ -221,12 +221,20 @@ int hold_push(struct store *st, const struct store_key *key, const struct store_
 {
 	AUTO(buf_done) struct buf name = { 0 };
 	AUTO(arena_done) struct arena a = { 0 };
+	struct store_meta there;
 	int r;
 
 	arena_init(&a);
 	if (policy == STORE_IF_OWNED && store_takes_place(key, meta) &&
 	    object_other_owner(st, key, meta->owner, meta->sha256, known_find, &a, NULL).size)
 		return STORE_OWNED;
+	/* While the bucket is away what is held answers, so the commit's judgement would come too late. */
+	if (policy == STORE_IF_OWNED && !store_takes_place(key, meta) &&
+	    known_find(st, key, &a, &there, NULL) == 0) {
+		r = object_judge(&there, meta, policy);
+		if (r == STORE_KEPT || r == STORE_OWNED)
+			return r;
+	}
 	r = hold_add(st->hold, key, meta, policy, s, err);
 	if (r != STORE_HELD)
 		return r;
