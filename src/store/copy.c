@@ -297,8 +297,11 @@ static int record_read_both(struct copy_worker *w, struct copy_record *r, struct
 		return to_failed(w, err);
 	}
 	r->has_old = n == 0;
-	if (r->has_old && store_content_there(c->to, &r->old.meta, &r->old_there, err) < 0)
+	n = r->has_old ? store_content_there(c->to, &r->old.meta, &r->old_there, err) : 0;
+	if (n < 0)
 		return to_failed(w, err);
+	/* The same content is put again if the one there cannot be read; another one has its owner still. */
+	r->old_there &= n != CONTENT_UNREADABLE || !record_is_same(r);
 	return 0;
 }
 

@@ -356,6 +356,8 @@ static void an_object_whose_content_cannot_be_read_has_its_owner(void **state)
 	const char *text = long_text(f);
 	const struct blobs_ops *under;
 	struct blobs_ops ops;
+	struct blob_stamp stamp;
+	char name[STORE_CONTENT_NAME_SIZE];
 	struct err err = { 0 };
 
 	assert_int_equal(text_put_as(f, "ci", text, STORE_IF_OWNED), 0);
@@ -373,6 +375,10 @@ static void an_object_whose_content_cannot_be_read_has_its_owner(void **state)
 	assert_true(text_put_as(f, "ci", text, STORE_IF_OWNED) >= 0);
 	f->st->blobs->ops = under;
 	assert_found(f, "ab/debuginfo");
+	assert_done(store_find(f->st, &key, &f->arena, &meta, &err));
+	store_content_name(meta.sha256, meta.raw, name);
+	assert_done(under->stat(f->st->blobs, name, &stamp, &err));
+	assert_int_equal(stamp.size, meta.stored_size);
 }
 
 static void a_content_that_is_cut_off_is_missing(void **state)
