@@ -229,6 +229,11 @@ static void sweep_conns(struct h2_thread *t)
 
 	t->swept_ms = clock_mono_ms();
 	for (struct h2_conn *c = t->first; c; c = c->next) {
+		/* Since the last time, for a head without an end: its GOAWAY is not waited for. */
+		if (c->failed) {
+			end_conn(c);
+			continue;
+		}
 		if (quiet)
 			h2_conn_leave(c);
 		h2_conn_sweep(c, t->swept_ms);
