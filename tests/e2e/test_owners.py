@@ -112,15 +112,20 @@ def test_a_program_is_not_shadowed_under_another_identity(server, tmp_path):
     assert put(s, f"/buildid/{GO_TEXT.encode().hex()}/debuginfo", debug, bearer(mine))[0] == 201
 
 
-@pytest.mark.slow
-def test_dynamic_symbols_hide_no_better_file_while_the_bucket_is_away(stub, start, tmp_path):
-    """What is held answers then, without a judgement of the bucket."""
+def parts_of_program(tmp_path):
+    """A program with DWARF, its debug file, a file of its dynamic symbols alone, and the build ID."""
     (tmp_path / "x.c").write_text("int main(void) { return 0; }\n")
     subprocess.run(["gcc", "-g", "-o", "x", "x.c", "-Wl,--build-id=sha1"], cwd=tmp_path, check=True)
     subprocess.run(["objcopy", "--only-keep-debug", "x", "x.debug"], cwd=tmp_path, check=True)
     subprocess.run(["strip", "-o", "x.bare", "x"], cwd=tmp_path, check=True)
-    debug, bare = (tmp_path / "x.debug").read_bytes(), without_code((tmp_path / "x.bare").read_bytes())
     gnu = json.loads(lode("inspect", "--json", tmp_path / "x").stdout)["build_id"]
+    return (tmp_path / "x").read_bytes(), (tmp_path / "x.debug").read_bytes(), without_code((tmp_path / "x.bare").read_bytes()), gnu
+
+
+@pytest.mark.slow
+def test_dynamic_symbols_hide_no_better_file_while_the_bucket_is_away(stub, start, tmp_path):
+    """What is held answers then, without a judgement of the bucket."""
+    _, debug, bare, gnu = parts_of_program(tmp_path)
     s = start(stub, args=("--public-url", "https://lode.example", "--keep-pushes", "64M"))
     mine, agent = token(s, "mine"), token(s, "agent")
     assert put(s, f"/buildid/{gnu}/debuginfo", debug, bearer(mine))[0] == 201
@@ -137,12 +142,7 @@ def test_dynamic_symbols_hide_no_better_file_while_the_bucket_is_away(stub, star
 @pytest.mark.slow
 def test_dynamic_symbols_add_a_hash_in_a_bucket_too(stub, start, tmp_path):
     """The agent has the stripped program, and names it by a hash; the program with its DWARF is another owner's."""
-    (tmp_path / "x.c").write_text("int main(void) { return 0; }\n")
-    subprocess.run(["gcc", "-g", "-o", "x", "x.c", "-Wl,--build-id=sha1"], cwd=tmp_path, check=True)
-    subprocess.run(["objcopy", "--only-keep-debug", "x", "x.debug"], cwd=tmp_path, check=True)
-    subprocess.run(["strip", "-o", "x.bare", "x"], cwd=tmp_path, check=True)
-    program, debug, bare = (tmp_path / "x").read_bytes(), (tmp_path / "x.debug").read_bytes(), without_code((tmp_path / "x.bare").read_bytes())
-    gnu = json.loads(lode("inspect", "--json", tmp_path / "x").stdout)["build_id"]
+    program, debug, bare, gnu = parts_of_program(tmp_path)
     s = start(stub, args=("--public-url", "https://lode.example", "--keep-pushes", "64M"))
     mine, agent = token(s, "mine"), token(s, "agent")
     assert put(s, f"/buildid/{gnu}/executable", program, bearer(mine))[0] == 201

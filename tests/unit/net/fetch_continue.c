@@ -139,7 +139,7 @@ static void a_server_that_ends_early_each_time_is_not_asked_for_ever(void **stat
 	struct pair p;
 
 	test_fill(bytes, MIB(2), 11);
-	memcpy(bytes, "\x7f" "ELF", 4);
+	memcpy(bytes, "\177ELF", 4);
 	bad.body = bytes_of(bytes, MIB(2));
 	bad.fault = FAULT_CUT;
 	bad.at = MIB(1) + 200000;
