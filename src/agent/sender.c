@@ -136,9 +136,13 @@ static int read_lode_answer(struct sender *s, const struct net_answer *k, struct
 
 static bool is_final_refusal(unsigned status)
 {
-	/* A token can be mended while the agent runs; the profile is good. */
-	return status >= 400 && status < 500 && status != 401 && status != 403 && status != 404 &&
-	       status != 408 && status != 425 && status != 429;
+	/* A token, a proxy's password, and a server's name can be mended while the agent runs; the profile is good. */
+	static const uint16_t mendable[] = { 401, 403, 404, 407, 408, 421, 425, 429 };
+
+	for (size_t i = 0; i < ARRAY_SIZE(mendable); i++)
+		if (status == mendable[i])
+			return false;
+	return status >= 400 && status < 500;
 }
 
 static enum send_outcome send_body(struct sender *s, struct bytes body)

@@ -48,7 +48,7 @@ class Page(Answerer):
     def do_POST(self):
         body = self.body()
         self.server.got.append(body)
-        self.answer(200, self.server.receipt if self.server.is_open else self.server.page)
+        self.answer(200 if self.server.is_open else self.server.status, self.server.receipt if self.server.is_open else self.server.page)
 
 
 @pytest.mark.slow
@@ -63,9 +63,16 @@ def test_a_page_with_status_200_is_no_receipt_of_otlp(can_sample, tmp_path, runn
     page_is_no_receipt(tmp_path, running, "--to-otlp", "spool-otlp", page, b"", "not a receiver of OTLP")
 
 
-def page_is_no_receipt(tmp_path, running, option, folder, page, receipt, why):  # noqa: F811
+@pytest.mark.slow
+@pytest.mark.parametrize("status", [407, 421])
+def test_a_refusal_of_the_way_drops_no_profile(can_sample, tmp_path, running, status):  # noqa: F811
+    """A proxy wants a password, or the server does not know the name that it is called by: both can be mended."""
+    page_is_no_receipt(tmp_path, running, "--to", "spool", b"who are you", b'{"profiles": 1, "samples": 1, "id": 1}', f"answered {status}", status)
+
+
+def page_is_no_receipt(tmp_path, running, option, folder, page, receipt, why, status=200):  # noqa: F811
     with Taker(Page) as server:
-        server.got, server.is_open, server.page, server.receipt = [], False, page, receipt
+        server.got, server.is_open, server.page, server.receipt, server.status = [], False, page, receipt, status
         running(option, server.url, "--window", "1", "-F", "99")
         spool = tmp_path / "state" / folder
         until(lambda: len(list(spool.glob("*.pb.gz"))) >= 2, "profiles in the spool")
