@@ -194,31 +194,35 @@ static void close_nothing(struct resolver *r)
 {
 }
 
-static void many_paths_do_not_keep_build_ids_waiting(void **state)
+/*
+ * Binaries without a build ID were added to @t, which is open. One with a build ID gets its name after the first of them: after
+ * one look and one try.
+ */
+static void expect_name_beside_paths(struct naming_fixture *t)
 {
 	static const struct resolver_ops ops = { .metadata = slow_metadata, .close = close_nothing };
-	struct resolver slow = { &ops };
-	struct naming_fixture t;
+	static struct resolver slow = { &ops };
 	struct err err = { 0 };
 	int64_t from_ms;
 
+	tables_fixture_put_debug(&t->tables, 1);
+	naming_fixture_add_one(t, 1, 0x1000);
+	from_ms = clock_mono_ms();
+	t->naming = naming_new(
+		&(struct naming_options){ .store = t->store, .tables = t->tables.s, .resolver = &slow });
+	assert_done(naming_start(t->naming, &err));
+	naming_fixture_expect(t, 1, 0x1000, "f1 /src/a.c:10");
+	assert_in_range(clock_mono_ms() - from_ms, 2000, 4000);
+}
+
+static void many_paths_do_not_keep_build_ids_waiting(void **state)
+{
+	struct naming_fixture t;
+
 	clock_test_freeze(clock_wall_s());
 	naming_fixture_open(&t, false);
-	for (unsigned i = 0; i < 100; i++) {
-		char file[32];
-
-		snprintf(file, sizeof(file), "/usr/bin/x%u", i);
-		naming_fixture_add_file(&t, file, "", 0x1000);
-	}
-	tables_fixture_put_debug(&t.tables, 1);
-	naming_fixture_add_one(&t, 1, 0x1000);
-	from_ms = clock_mono_ms();
-	t.naming = naming_new(
-		&(struct naming_options){ .store = t.store, .tables = t.tables.s, .resolver = &slow });
-	assert_done(naming_start(t.naming, &err));
-	naming_fixture_expect(&t, 1, 0x1000, "f1 /src/a.c:10");
-	/* One look and one try. */
-	assert_in_range(clock_mono_ms() - from_ms, 2000, 4000);
+	naming_fixture_add_files(&t, "/usr/bin/x", 100, 0x1000);
+	expect_name_beside_paths(&t);
 	/* The others have their turn. */
 	for (unsigned i = 0; i < 20; i++) {
 		char file[32];
@@ -236,24 +240,12 @@ static void many_paths_do_not_keep_build_ids_waiting(void **state)
 /* More than a round has. */
 static void very_many_paths_do_not_keep_build_ids_out_of_a_round(void **state)
 {
-	static const struct resolver_ops ops = { .metadata = slow_metadata, .close = close_nothing };
-	struct resolver slow = { &ops };
 	struct naming_fixture t;
-	struct err err = { 0 };
-	int64_t from_ms;
 
 	clock_test_freeze(clock_wall_s());
 	naming_fixture_open(&t, false);
 	naming_fixture_add_files(&t, "/usr/bin/x", 5000, 0x1000);
-	tables_fixture_put_debug(&t.tables, 1);
-	naming_fixture_add_one(&t, 1, 0x1000);
-	from_ms = clock_mono_ms();
-	t.naming = naming_new(
-		&(struct naming_options){ .store = t.store, .tables = t.tables.s, .resolver = &slow });
-	assert_done(naming_start(t.naming, &err));
-	naming_fixture_expect(&t, 1, 0x1000, "f1 /src/a.c:10");
-	/* One look and one try. */
-	assert_in_range(clock_mono_ms() - from_ms, 2000, 4000);
+	expect_name_beside_paths(&t);
 	naming_fixture_close(&t);
 	clock_test_thaw();
 }
