@@ -27,6 +27,7 @@
 
 struct access_log {
 	int fd;
+	const char *secret_below;
 	pthread_t thread;
 	pthread_mutex_t lock;
 	pthread_cond_t wake;
@@ -101,8 +102,17 @@ static char *line_add_peer(char *p, const struct sockaddr *addr)
 	}
 }
 
+/* A request that was refused has not used its secret up, so a line with it would give it to all readers of the log. */
+static char *line_add_path(char *p, const char *end, const char *url, const char *secret_below)
+{
+	if (!secret_below || !str_starts(str_of(url), str_of(secret_below)))
+		return line_add_word(p, end, url, MAX_PATH);
+	p = line_add_word(p, end, secret_below, MAX_PATH);
+	return line_add_text(p, STR("..."));
+}
+
 /* All of a line but its time. Returns its size. */
-static size_t line_write(char line[LINE_SIZE], const struct access_entry *e)
+static size_t line_write(char line[LINE_SIZE], const char *secret_below, const struct access_entry *e)
 {
 	const struct http_head *head = http_head(e->conn);
 	/* Of a malformed head no fact is known. */
@@ -119,7 +129,7 @@ static size_t line_write(char line[LINE_SIZE], const struct access_entry *e)
 	*p++ = ' ';
 	p = line_add_word(p, end, e->method, 16);
 	*p++ = ' ';
-	p = line_add_word(p, end, e->url, MAX_PATH);
+	p = line_add_path(p, end, e->url, secret_below);
 	*p++ = ' ';
 	p = line_add_number(p, e->status);
 	*p++ = ' ';
@@ -153,7 +163,7 @@ void access_line(struct access_log *l, const struct access_entry *e)
 {
 	char line[LINE_SIZE];
 	int64_t now_ms = clock_wall_ms();
-	size_t n = line_write(line, e), before;
+	size_t n = line_write(line, l->secret_below, e), before;
 
 	pthread_mutex_lock(&l->lock);
 	if (l->pending.size > MAX_PENDING) {
@@ -211,11 +221,12 @@ static void *access_run(void *arg)
 	return NULL;
 }
 
-struct access_log *access_new(int fd)
+struct access_log *access_new(int fd, const char *secret_below)
 {
 	struct access_log *l = NEW(struct access_log);
 
 	l->fd = fd;
+	l->secret_below = secret_below;
 	pthread_mutex_init(&l->lock, NULL);
 	condition_init(&l->wake);
 	if (pthread_create(&l->thread, NULL, access_run, l) != 0) {

@@ -8,7 +8,8 @@
 
 struct access_log;
 
-struct access_log *access_new(int fd);  /* NULL: no thread */
+/* Lines show nothing of a path after @secret_below; NULL: no path has a secret. It stays. NULL: no thread. */
+struct access_log *access_new(int fd, const char *secret_below);
 void access_free(struct access_log *l); /* takes NULL */
 struct access_entry {
 	struct http_conn *conn; /* for peer and head */

@@ -103,6 +103,8 @@ struct http_service_options {
 	const struct str *listen, *public_urls;
 	size_t n_listen, n_public_urls;
 	bool require_read_token, cors, access_log;
+	/* The access log shows nothing of a path after it. NULL: no path has a secret. */
+	const char *secret_below;
 	/* Names of the headers that pages of other sites may send, and of those that they may read. */
 	const char *cors_headers, *cors_expose;
 };

@@ -22,7 +22,7 @@ int http_service_new(const struct http_service_options *opts, struct http_servic
 	if (opts->rate_per_ip)
 		sv->limit = limit_new(opts->rate_per_ip);
 	if (opts->access_log)
-		sv->access = access_new(STDERR_FILENO);
+		sv->access = access_new(STDERR_FILENO, opts->secret_below);
 	sv->busy = reply_canned(sv, 503, "busy\n");
 	sv->too_many = reply_canned(sv, 429, "too many requests from your address\n");
 	if (hosts_new(opts->listen, opts->n_listen, opts->public_urls, opts->n_public_urls, &sv->hosts, err) <

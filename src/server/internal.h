@@ -57,8 +57,9 @@ enum { BODY_SYMBOLIZE, BODY_PROFILES, BODY_WANT, BODY_QUERY };
 /* ---- routes.c ---- */
 
 extern const struct http_route server_routes[];
-#define SERVER_PREFIX \
-	"/pyroscope" /* clients of Pyroscope may have it in their URL: rows with HTTP_PREFIXED */
+/* Clients of Pyroscope may have it in their URL, before the path of a row with HTTP_PREFIXED. */
+#define SERVER_PREFIX "/pyroscope"
+#define SERVER_UPLOAD "/upload/" /* the secret of a pass follows */
 extern const char *const server_types[N_TYPES + 1];
 extern const char *const server_results[];
 

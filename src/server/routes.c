@@ -166,7 +166,7 @@ const struct http_route server_routes[] = {
 	  HTTP_CONNECT, .handler = &parca_upload_post, .cls = HTTP_CLASS_PUSH, .kind = STORE_DEBUGINFO,
 	  .arg = &parca_upload },
 	/* The path has the secret that was given to a client with a token. */
-	{ HTTP_PUT, "/upload/{pass}", OPEN, HTTP_ON_THREAD, TYPE_PUSH, 0, .handler = &push_by_pass,
+	{ HTTP_PUT, SERVER_UPLOAD "{pass}", OPEN, HTTP_ON_THREAD, TYPE_PUSH, 0, .handler = &push_by_pass,
 	  .cls = HTTP_CLASS_PUSH, .kind = STORE_DEBUGINFO },
 	{ HTTP_POST, "/push/want", PUSH, HTTP_ON_WRITER, TYPE_PUSH, 0, &push_want_body, &push_want,
 	  .cls = HTTP_CLASS_PUSH },

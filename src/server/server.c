@@ -139,6 +139,7 @@ static int start_service(struct server *s, struct err *err)
 		.require_read_token = o->require_read_token,
 		.cors = o->cors,
 		.access_log = o->access_log,
+		.secret_below = SERVER_UPLOAD,
 		.cors_headers = "authorization, cache-control, connect-protocol-version, connect-timeout-ms, "
 				"content-type, grpc-timeout, "
 				"range, x-debuginfod-maxsize, x-grpc-web, x-scope-orgid, x-user-agent",

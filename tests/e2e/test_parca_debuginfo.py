@@ -147,6 +147,20 @@ def test_what_is_no_upload(server, elf):
     assert listed(s) == {}
 
 
+def test_the_log_has_no_secret_that_is_not_used(server, elf):
+    """A request that is refused before its handler leaves the secret in use, and more people read a log than may push."""
+    s = server()
+    url = initiate(s, elf.id, len(elf.debug))["signedUrl"]
+    path = url[len(s.url):]
+    secret = path[len("/upload/"):]
+    assert s.get(path, method="POST").status == 405
+    assert s.get(path + "/", method="PUT").status == 404
+    lines = lambda: [line for line in s.log_path.read_text().splitlines() if "/upload/" in line]
+    s.wait(lambda: len(lines()) == 2, "the lines of the two requests")
+    assert [line.split()[-3] for line in lines()] == ["405", "404"] and not any(secret in line for line in lines())
+    assert upload(s, url, elf.debug)[0] == 200
+
+
 def put_in_chunks(s, url, data):
     """As parca-debuginfo does with what it has extracted: the size was said by InitiateUpload, and is in no header."""
     c = http.client.HTTPConnection("127.0.0.1", s.port, timeout=60)

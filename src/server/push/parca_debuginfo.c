@@ -281,7 +281,7 @@ static int initiate_here(struct api *a, struct bytes request, struct pass *p, st
 	if (pass_give(a->req->s->push->passes, p, secret, err) < 0)
 		return -1;
 	if (base.size)
-		buf_printf(&url, STR_FMT "/upload/%s", STR_ARG(base), secret);
+		buf_printf(&url, STR_FMT SERVER_UPLOAD "%s", STR_ARG(base), secret);
 	pass_print_number(p->number, number);
 	put_instructions(request, number, buf_str(&url), reply);
 	return 0;

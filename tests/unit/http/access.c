@@ -44,7 +44,7 @@ static struct fake fake_conn(const void *peer, const char *agent, const char *fo
 }
 
 /* The line of @e but its time, in @line. */
-static void written_line(struct fake *f, struct access_entry e, char line[4096])
+static void line_of(struct fake *f, struct access_entry e, const char *secret_below, char line[4096])
 {
 	char text[4200];
 	int ends[2];
@@ -52,7 +52,7 @@ static void written_line(struct fake *f, struct access_entry e, char line[4096])
 	ssize_t n;
 
 	assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
-	l = access_new(ends[1]);
+	l = access_new(ends[1], secret_below);
 	assert_non_null(l);
 	e.conn = &f->conn;
 	access_line(l, &e);
@@ -68,6 +68,11 @@ static void written_line(struct fake *f, struct access_entry e, char line[4096])
 	for (size_t i = 20; i < 23; i++)
 		assert_in_range(text[i], '0', '9');
 	strcpy(line, text + 37);
+}
+
+static void written_line(struct fake *f, struct access_entry e, char line[4096])
+{
+	line_of(f, e, NULL, line);
 }
 
 static const struct access_entry plain = {
@@ -157,6 +162,31 @@ static void a_malformed_head_is_logged_with_its_headers(void **state)
 	assert_string_equal(line, "-:0 UA:evil/1 XFF:198.51.100.9 GET /x 400 12345 3ms\n");
 }
 
+static void a_secret_in_a_path_is_in_no_line(void **state)
+{
+	static const struct {
+		const char *url, *shown;
+	} rows[] = {
+		{ "/secret/0123456789abcdef", "/secret/..." },
+		{ "/secret/", "/secret/..." },
+		{ "/secret/a/b?c", "/secret/..." },
+		{ "/secret", "/secret" },
+		{ "/x/secret/y", "/x/secret/y" },
+		{ "", "" },
+	};
+	struct fake f = fake_conn(NULL, NULL, NULL);
+	struct access_entry e = plain;
+	char line[4096], expected[200];
+
+	e.status = 429;
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		e.url = rows[i].url;
+		line_of(&f, e, "/secret/", line);
+		snprintf(expected, sizeof(expected), "-:0 UA: XFF: GET %s 429 12345 3ms\n", rows[i].shown);
+		assert_string_equal(line, expected);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -164,6 +194,7 @@ int main(void)
 		cmocka_unit_test(numbers_are_whole),
 		cmocka_unit_test(a_line_of_long_and_hostile_fields_is_one_line),
 		cmocka_unit_test(a_malformed_head_is_logged_with_its_headers),
+		cmocka_unit_test(a_secret_in_a_path_is_in_no_line),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
