@@ -243,7 +243,7 @@ const struct http_route server_routes[] = {
 	{ HTTP_GET, "/metrics", READ, HTTP_ON_WORKER, TYPE_METRICS, .handler = &metrics_get },
 	{ HTTP_GET, "/healthz", OPEN, HTTP_ON_THREAD, TYPE_HEALTH, .handler = &health_get },
 	{ HTTP_POST, "/grpc.health.v1.Health/Check", OPEN, HTTP_ON_WORKER, TYPE_HEALTH, HTTP_CONNECT,
-	  &query_body, &grpc_health_post, .cls = HTTP_CLASS_STATUS, .arg = &grpc_health_check },
+	  &grpc_health_body, &rpc_post, .cls = HTTP_CLASS_STATUS, .arg = &grpc_health_check },
 	REFLECTION("v1", reflection_v1),
 	REFLECTION("v1alpha", reflection_v1alpha),
 	{ HTTP_GET, "/readyz", OPEN, HTTP_ON_THREAD, TYPE_HEALTH, .handler = &ready_get },

@@ -116,18 +116,19 @@ def test_calls_and_refusals_have_trailers(s):
 
 
 def test_calls_that_ask_have_small_messages(s):
-    """1 MiB, compressed or not, in each form: readers need no token, and may not use up the room of profiles."""
+    """In each form, compressed or not: readers need no token, and may not use up the room of profiles. The text names the limit."""
     large, bomb = bytes(1 << 20), gzip.compress(bytes(2 << 20))
-    for path in (TYPES, "/parca.query.v1alpha1.QueryService/ProfileTypes", "/grpc.health.v1.Health/Check"):
+    limits = {TYPES: "1 MiB", "/parca.query.v1alpha1.QueryService/ProfileTypes": "1 MiB", "/grpc.health.v1.Health/Check": "4 KiB"}
+    for path, limit in limits.items():
         status, text, _ = grpc(s, struct.pack(">BI", 0, 1 << 20) + bytes(1000), path=path)
-        assert (status, "1 MiB" in text) == (8, True), (path, status, text)
+        assert (status, limit in text) == (8, True), (path, status, text)
         status, text, _ = grpc(s, struct.pack(">BI", 1, len(bomb)) + bomb, path=path, headers=["grpc-encoding: gzip"])
         assert status == 8, (path, status, text)
         status, data, _ = call(s, "POST", path, message(large), {"Content-Type": "application/grpc-web+proto"})
         assert status == 200 and b"grpc-status:8\r\n" in data, (path, data)
         for kind in ("proto", "json"):
             status, data, _ = call(s, "POST", path, large + b"x", {"Content-Type": f"application/{kind}"})
-            assert (status, json.loads(data)["code"]) == (413, "invalid_argument") and "1 MiB" in json.loads(data)["message"], (path, data)
+            assert (status, json.loads(data)["code"]) == (413, "invalid_argument") and limit in json.loads(data)["message"], (path, data)
         status, data, _ = call(s, "POST", path, bomb, {"Content-Type": "application/proto", "Content-Encoding": "gzip"})
         assert status == 413, (path, status, data)
     assert grpc(s, message(example("large") + field(15, large)))[0] == 0

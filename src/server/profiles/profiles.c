@@ -342,5 +342,5 @@ const struct http_body query_body = {
 	.slot = BODY_QUERY,
 	.max = API_MAX_QUERY,
 	.max_together = API_MAX_QUERIES,
-	.too_long = "the message of a call that sends no profile has 1 MiB at most",
+	.too_long = API_QUERY_TOO_LONG,
 };

@@ -24,17 +24,18 @@
 #include "base/spool.h"
 #include "server/internal.h"
 
-#define API_MAX_ARGS    128u
-#define API_MAX_VALUE   8192u               /* bytes of a parameter, decoded */
-#define API_MAX_MEMORY  ((uint64_t)1 << 30) /* that one answer may use */
-#define API_MAX_BODY    MIB(64)
-#define API_MAX_BODIES  MIB(256)              /* of all bodies in memory */
-#define API_MAX_DECODED ((uint64_t)256 << 20) /* of one body */
-#define API_MAX_QUERY   MIB(1)                /* of the body of a call that asks, compressed or not */
-#define API_MAX_QUERIES MIB(32)               /* of all such bodies in memory */
-#define API_USUAL_NODES 100000u               /* of a flame graph, unless the request sets another */
-#define API_MAX_NODES   1000000u
-#define API_MAX_WAIT_MS 60000
+#define API_MAX_ARGS       128u
+#define API_MAX_VALUE      8192u               /* bytes of a parameter, decoded */
+#define API_MAX_MEMORY     ((uint64_t)1 << 30) /* that one answer may use */
+#define API_MAX_BODY       MIB(64)
+#define API_MAX_BODIES     MIB(256)              /* of all bodies in memory */
+#define API_MAX_DECODED    ((uint64_t)256 << 20) /* of one body */
+#define API_MAX_QUERY      MIB(1)                /* of the body of a call that asks, compressed or not */
+#define API_MAX_QUERIES    MIB(32)               /* of all such bodies in memory */
+#define API_QUERY_TOO_LONG "the message of a call that sends no profile has 1 MiB at most"
+#define API_USUAL_NODES    100000u /* of a flame graph, unless the request sets another */
+#define API_MAX_NODES      1000000u
+#define API_MAX_WAIT_MS    60000
 
 struct api;
 

@@ -100,5 +100,5 @@ const struct http_body push_call_body = {
 	.slot = BODY_WANT,
 	.max = API_MAX_QUERY,
 	.max_together = PUSH_WANT_MAX_TOGETHER,
-	.too_long = "the message of a call that sends no profile has 1 MiB at most",
+	.too_long = API_QUERY_TOO_LONG,
 };

@@ -60,44 +60,10 @@ static int health_run(struct api *a, struct bytes request, struct buf *reply, st
 
 const struct rpc_method grpc_health_check = RPC_STORELESS(health_run, health_request, health_reply);
 
-/* ---- its message: it needs no token, so it must not take the room of bodies of calls that need one ---- */
-
-#define HEALTH_MAX      KIB(4) /* bytes, with its prefix: the name of a service */
-#define HEALTH_TOO_LONG "the message of a health check has 4 KiB at most"
-
-static void grpc_health_begin(struct request *req)
-{
-	const char *length = http_header(req->conn, "Content-Length");
-	uint64_t size = 0;
-
-	if (length && str_to_u64(str_trim(str_of(length)), &size) && size > HEALTH_MAX)
-		request_refuse(req, 413, HEALTH_TOO_LONG);
-	else
-		rpc_post.begin(req);
-}
-
-static size_t grpc_health_body(struct request *req, struct bytes chunk)
-{
-	if (req->body.size + chunk.size <= HEALTH_MAX)
-		return rpc_post.body(req, chunk);
-	body_drop(req);
-	request_refuse(req, 413, HEALTH_TOO_LONG);
-	return chunk.size;
-}
-
-static enum http_next grpc_health_run(struct request *req)
-{
-	return rpc_post.run(req);
-}
-
-static void grpc_health_done(struct request *req)
-{
-	rpc_post.done(req);
-}
-
-const struct http_handler grpc_health_post = {
-	.begin = grpc_health_begin,
-	.body = grpc_health_body,
-	.run = grpc_health_run,
-	.done = grpc_health_done,
+/* Of bodies that need no token: they must not take the room of those that need one. */
+const struct http_body grpc_health_body = {
+	.slot = BODY_QUERY,
+	.max = KIB(4), /* with the prefix: the name of a service */
+	.max_together = API_MAX_QUERIES,
+	.too_long = "the message of a health check has 4 KiB at most",
 };

@@ -8,7 +8,7 @@
 
 struct rpc_method;
 extern const struct rpc_method grpc_health_check;
-extern const struct http_handler grpc_health_post; /* of its row */
+extern const struct http_body grpc_health_body;
 extern const struct http_handler metrics_get, health_get, ready_get, status_get, failures_get, page_get;
 
 /* ---- metrics.c ---- */
