@@ -158,7 +158,7 @@ int profilestore_label_values(struct profilestore *s, const struct profilestore_
 struct profilestore_series_options {
 	int64_t step_ms;      /* of a point; 0: such that there are about 200 */
 	int64_t origin_ms;    /* points begin at this time plus multiples of the step */
-	const struct str *by; /* names of labels */
+	const struct str *by; /* names of labels; one that stands twice counts once */
 	size_t n_by;
 	bool one;       /* add up all series */
 	uint32_t limit; /* series, the largest first; 0: none, only the totals */

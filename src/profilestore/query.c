@@ -57,6 +57,14 @@ struct groups {
 	struct buf key;
 };
 
+static bool labels_have(const struct profilestore_label *v, size_t n, struct str name)
+{
+	for (size_t i = 0; i < n; i++)
+		if (str_eq(v[i].name, name))
+			return true;
+	return false;
+}
+
 /* Texts are copied by group_list(), while the series are held. */
 static void labels_by(struct groups *gs, const struct series *x, const struct profilestore_series_options *o,
 		      struct value_group *g)
@@ -74,7 +82,7 @@ static void labels_by(struct groups *gs, const struct series *x, const struct pr
 	for (size_t i = 0; i < o->n_by; i++) {
 		struct str v = series_value(x, gs->derived, o->by[i]);
 
-		if (v.size)
+		if (v.size && !labels_have(g->labels, g->n_labels, o->by[i]))
 			g->labels[g->n_labels++] = (struct profilestore_label){ o->by[i], v };
 	}
 }

@@ -395,6 +395,29 @@ static void series_without_a_profile_in_the_range_are_left_out(void **state)
 	stored_done(&t);
 }
 
+/* A label that was asked for twice is once in the answer: the keys of a JSON object are different. */
+static void a_label_named_twice_counts_once(void **state)
+{
+	const struct profilestore_range r = { NULL, NOW_MS, INT64_MAX, 0 };
+	static const struct str by[] = { { "service", 7 }, { "missing", 7 }, { "service", 7 } };
+	const struct profilestore_series_options o = { .limit = 10, .by = by, .n_by = ARRAY_SIZE(by) };
+	struct profilestore_series_list *l;
+	struct stored t = { 0 };
+	struct err err = { 0 };
+
+	stored_open(&t);
+	for (unsigned i = 0; i < 2; i++)
+		add(&t, &(const struct one){ NOW_MS, i, { 7 } });
+	assert_done(profilestore_series(t.s, &r, &o, &l, &err));
+	assert_int_equal(l->n, 2);
+	for (size_t i = 0; i < l->n; i++) {
+		assert_int_equal(l->v[i].n_labels, 1);
+		assert_str(l->v[i].labels[0].name, "service");
+	}
+	free(l);
+	stored_done(&t);
+}
+
 /* A deadline that has passed, and that the next check sees. */
 static struct deadline passed(void)
 {
@@ -493,6 +516,7 @@ int main(void)
 		cmocka_unit_test(the_longest_step_has_all_in_one_point),
 		cmocka_unit_test(points_of_series_are_granted),
 		cmocka_unit_test(series_without_a_profile_in_the_range_are_left_out),
+		cmocka_unit_test(a_label_named_twice_counts_once),
 		cmocka_unit_test(queries_end_at_their_deadline),
 		cmocka_unit_test(the_times_of_series_are_the_same_after_a_restart),
 	};
