@@ -107,6 +107,7 @@ def test_a_copy_of_a_paused_service_has_all_that_was_acknowledged(serve, server,
     try:
         s.wait(lambda: len(acknowledged) > 100, "profiles")
         s.proc.send_signal(signal.SIGSTOP)
+        time.sleep(0.3)  # a system call that was under way ends
         before = len(acknowledged)
         shutil.copytree(s.data / "profiles", copy / "profiles")
     finally:
