@@ -99,6 +99,7 @@ struct blob_scanned {
 	int outcome; /* of reading it, as of get(); negative: *why */
 	struct bytes content;
 	const struct err *why;
+	const char *needs; /* as put() was told; NULL: that is not known but from the record */
 };
 typedef int blob_scan_fn(void *arg, const struct blob_scanned *s, struct err *err);
 

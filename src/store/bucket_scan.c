@@ -103,15 +103,18 @@ static void slot_queue(struct scan *c, struct scan_slot *l)
 static int slot_report(struct scan *c, struct err *err)
 {
 	struct scan_slot *l = &c->ring[c->oldest];
+	struct version_name v;
+	size_t blob;
 	int r;
 
 	pthread_mutex_lock(&c->lock);
 	while (l->state != SLOT_READ)
 		pthread_cond_wait(&c->read, &c->lock);
 	pthread_mutex_unlock(&c->lock);
+	(void)version_name_read(l->object, &v, &blob);
 	r = c->fn(c->arg,
 		  &(struct blob_scanned){ l->name, l->stamp, l->place, l->outcome, buf_bytes(&l->content),
-					  &l->why },
+					  &l->why, v.content[0] ? v.content : NULL },
 		  err);
 	mem_freep(&l->name);
 	mem_freep(&l->object);

@@ -4,7 +4,8 @@
  * last use.
  *
  * First go contents that no record names, then earlier versions of pushed objects, then objects that were made or
- * fetched, and only then those that were pushed. Objects used or written after the walk that found them are left alone, so
+ * fetched, and only then those that were pushed. Before these go contents that are kept since nobody knows which ones damaged
+ * records need: most of them are garbage. Objects used or written after the walk that found them are left alone, so
  * that a content is never removed while a record for it is being written (put.c).
  */
 #include "store/internal.h"
@@ -71,11 +72,14 @@ static int evict_record(struct store *st, const struct refs_record *record, stru
 	return 0;
 }
 
-/* Records, the least worthy first, until their contents free enough. Those that a batch could not remove are made up for. */
-static int evict_records(struct store *st, struct refs *c, uint64_t target, struct evict_batch *batch,
-			 struct store_evict_result *result, struct err *err)
+/*
+ * Records @from to @to, the least worthy first, until their contents free enough. Those that a batch could not remove are made
+ * up for.
+ */
+static int evict_records(struct store *st, struct refs *c, size_t from, size_t to, uint64_t target,
+			 struct evict_batch *batch, struct store_evict_result *result, struct err *err)
 {
-	for (size_t i = 0; i < c->n_records; i++) {
+	for (size_t i = from; i < to; i++) {
 		const struct refs_record *record = &c->records[i];
 		struct refs_content *content = &c->contents[record->content];
 		int r;
@@ -84,8 +88,6 @@ static int evict_records(struct store *st, struct refs *c, uint64_t target, stru
 			return -1;
 		if (!batch_is_short(batch, c, target))
 			return 0;
-		if (st->opts.keep_pushed && record->origin == STORE_PUSHED && !record->past)
-			break;
 		/* Its content could not be removed either. */
 		if (record->stamp.time_ns > c->from_ns - st->settle_ns)
 			continue;
@@ -95,10 +97,39 @@ static int evict_records(struct store *st, struct refs *c, uint64_t target, stru
 		if (r)
 			continue;
 		result->n_objects++;
-		if (--content->n_records == 0 && content->there)
+		if (--content->n_records == 0 && content->there && !content->bad_names)
 			batch_add(batch, c, record->content);
 	}
 	return batch_collect(st, c, batch, result, err);
+}
+
+/* Contents that no record names: garbage, or with @kept those that are kept for damaged records that do not name them. */
+static int evict_unnamed(struct store *st, struct refs *c, bool kept, uint64_t target,
+			 struct evict_batch *batch, struct store_evict_result *result, struct err *err)
+{
+	uint64_t before = result->bytes;
+	int r;
+
+	for (size_t i = 0; i < c->n_contents && batch_is_short(batch, c, target); i++)
+		if (kept ? refs_is_kept(c, i) && !c->contents[i].bad_names : refs_is_garbage(c, i))
+			batch_add(batch, c, i);
+	r = batch_collect(st, c, batch, result, err);
+	if (kept && result->bytes > before)
+		log_warn("store",
+			 "the quota is used up: removed %llu bytes of contents that were kept for damaged "
+			 "records",
+			 (unsigned long long)(result->bytes - before));
+	return r;
+}
+
+/* After sorting: the records before those of pushed objects. */
+static size_t evict_cheap(const struct refs *c)
+{
+	size_t n = 0;
+
+	while (n < c->n_records && (c->records[n].past || c->records[n].origin != STORE_PUSHED))
+		n++;
+	return n;
 }
 
 static int evict_down(struct store *st, struct refs *c, uint64_t target, struct store_evict_result *result,
@@ -106,20 +137,25 @@ static int evict_down(struct store *st, struct refs *c, uint64_t target, struct 
 {
 	AUTO(batch_done) struct evict_batch batch = { 0 };
 	struct blobs *b = st->blobs;
+	size_t n_cheap;
 
 	if (!batch_is_short(&batch, c, target))
 		return 0;
 	/* A record seen by the walk may not be on disk yet, and one on disk may name a content that goes. */
 	if (b->ops->settle_all(b, err) < 0)
 		return -1;
-	for (size_t i = 0; i < c->n_contents && batch_is_short(&batch, c, target); i++)
-		if (c->contents[i].there && !c->contents[i].n_records)
-			batch_add(&batch, c, i);
-	if (batch_collect(st, c, &batch, result, err) < 0)
+	if (evict_unnamed(st, c, false, target, &batch, result, err) < 0)
 		return -1;
 	if (c->n_records)
 		qsort(c->records, c->n_records, sizeof(*c->records), record_by_worth);
-	return evict_records(st, c, target, &batch, result, err);
+	n_cheap = evict_cheap(c);
+	if (evict_records(st, c, 0, n_cheap, target, &batch, result, err) < 0)
+		return -1;
+	if (st->opts.keep_pushed || !batch_is_short(&batch, c, target))
+		return 0;
+	if (evict_unnamed(st, c, true, target, &batch, result, err) < 0)
+		return -1;
+	return evict_records(st, c, n_cheap, c->n_records, target, &batch, result, err);
 }
 
 int store_evict(struct store *st, uint64_t target, struct store_evict_result *ret, struct err *err)

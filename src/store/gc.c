@@ -20,12 +20,10 @@ static int gc_contents(struct store *st, struct refs *c, store_progress_fn *prog
 
 	for (size_t i = 0; i < c->n_contents; i++) {
 		const struct refs_content *content = &c->contents[i];
-		bool garbage = content->there && !content->n_records;
-
 		if (progress && progress(arg, i, c->n_contents, done, all) != 0)
 			return err_set(err, ERR_CANCELLED, "stopped");
 		done += content->stored_size;
-		if (garbage)
+		if (refs_is_garbage(c, i))
 			batch[n++] = (uint32_t)i;
 		if (!n || (n < BATCH && i + 1 < c->n_contents))
 			continue;
@@ -125,6 +123,11 @@ static int gc_beside(struct store *st, struct refs *c, struct err *err)
 {
 	const struct refs_record *present = NULL;
 
+	/* A rival that is damaged stays: it may be acknowledged. */
+	for (size_t i = 0; i < c->n_bad; i++)
+		if (c->bad[i].place == BLOB_REPLACED &&
+		    st->blobs->ops->remove_beside(st->blobs, c->bad[i].name, &c->bad[i].stamp, err) < 0)
+			return -1;
 	for (size_t i = 0; i < c->n_records; i++) {
 		struct refs_record *record = &c->records[i];
 		bool is_new;
@@ -134,8 +137,10 @@ static int gc_beside(struct store *st, struct refs *c, struct err *err)
 			present = record;
 		if (record->place != BLOB_REPLACED && record->place != BLOB_RIVAL)
 			continue;
-		is_new = record->place == BLOB_RIVAL && !record->past && present &&
-			 strcmp(present->name, record->name) == 0 && present->content != record->content;
+		/* The present one is damaged: this one may be all that is left. */
+		if (!present || strcmp(present->name, record->name) != 0)
+			continue;
+		is_new = record->place == BLOB_RIVAL && !record->past && present->content != record->content;
 		if (is_new)
 			r = rival_keep(st, record, err);
 		if (r == 0)
@@ -147,6 +152,49 @@ static int gc_beside(struct store *st, struct refs *c, struct err *err)
 			c->contents[record->content].n_records--;
 	}
 	return 0;
+}
+
+/* ---- damaged records ---- */
+
+#define GC_BAD_EVERY_MS (INT64_C(24) * 3600 * 1000) /* at most so often the same line */
+
+/* What is kept for them. A service collects every few seconds at times, so the same is not said each time. */
+static void gc_note_bad(struct store *st, const struct refs *c)
+{
+	AUTO(buf_done) struct buf line = { 0 };
+	const struct refs_bad *first = NULL;
+	uint64_t n_kept = 0, bytes = 0, hash;
+	int64_t now_ms = clock_mono_ms();
+	size_t n = 0;
+
+	for (size_t i = 0; i < c->n_bad; i++) {
+		if (c->bad[i].place == BLOB_REPLACED)
+			continue;
+		first = n++ ? first : &c->bad[i];
+	}
+	if (!first)
+		return;
+	for (size_t i = 0; i < c->n_contents; i++) {
+		if (!refs_is_kept(c, i))
+			continue;
+		n_kept++;
+		bytes += c->contents[i].stored_size;
+	}
+	buf_printf(&line, "%s", first->why);
+	if (n > 1)
+		buf_printf(&line, ", and %zu more records are damaged", n - 1);
+	if (n_kept)
+		buf_printf(&line, "; %llu unreferenced contents (%llu bytes) are kept meanwhile",
+			   (unsigned long long)n_kept, (unsigned long long)bytes);
+	buf_printf(&line, "; push the file again, or %s",
+		   first->is_newer ? "use the newer lode that has written the record"
+				   : "remove the record with lode store verify --remove");
+	hash = hash64(line.p, line.size, 0);
+	if (hash == st->bad_said && now_ms - st->bad_said_ms < GC_BAD_EVERY_MS)
+		return;
+	st->bad_said = hash;
+	st->bad_said_ms = now_ms;
+	log_warn("store", "%s", buf_cstr(&line));
 }
 
 int store_gc(struct store *st, store_progress_fn *progress, void *arg, struct store_gc_result *ret,
@@ -171,6 +219,8 @@ int store_gc(struct store *st, store_progress_fn *progress, void *arg, struct st
 		r = gc_beside(st, &c, err);
 	if (r == 0)
 		r = gc_contents(st, &c, progress, arg, &removed, err);
+	if (r == 0)
+		gc_note_bad(st, &c);
 	refs_done(&c);
 	if (r < 0)
 		return err_in(err, "store");

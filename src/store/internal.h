@@ -66,6 +66,8 @@ void store_record_write(const struct store_key *key, const struct store_meta *me
 /* Strings are copied to @a. A damaged or incomplete record is ERR_INVALID. */
 int store_record_read(struct bytes b, struct arena *a, struct store_key *ret_key, struct store_meta *ret,
 		      struct err *err);
+/* Are its bytes those that were written, by this or a newer version? That says nothing of its values. */
+bool store_record_is_whole(struct str text);
 
 /* ---- known.c ---- */
 
@@ -92,6 +94,8 @@ struct store {
 	int64_t opened_s;            /* the wall clock at the start */
 	struct age_clock clock;      /* gc.c's; opened by the first collection */
 	bool has_clock;
+	uint64_t bad_said; /* hash of gc.c's last line about damaged records; 0: none */
+	int64_t bad_said_ms;
 	struct maintain *maintain;   /* NULL: none */
 	struct pack *pack;           /* NULL: none */
 	struct background *scrub;    /* NULL: none */
@@ -335,6 +339,18 @@ struct refs_content {
 	uint32_t n_records;
 	uint32_t last; /* index + 1 of the last of its records; 0: none */
 	bool raw, there;
+	bool bad_names; /* a record that is damaged names it */
+};
+/* A record that is damaged or of a newer version, or (only if refs_count() has a @bad) cannot be read now. */
+struct refs_bad {
+	char *name, *why; /* in the arena */
+	enum blob_place place;
+	struct blob_stamp stamp;
+	bool is_damaged;
+	bool is_newer;    /* its sum is right, but a value is unknown: a newer version may have written it */
+	bool has_content; /* it names the content with this SHA-256: */
+	bool is_sure;     /* ... which is not from its bytes */
+	uint8_t sha256[STORE_SHA256_SIZE];
 };
 /*
  * The reference count: all records and contents that existed when the walk began, and some that were added
@@ -352,16 +368,28 @@ struct refs {
 	uint64_t staged; /* bytes in staging files, also of uploads that were cut */
 	uint64_t by_origin[STORE_N_ORIGINS];
 	struct map by_name; /* of contents: index + 1 */
-	uint64_t n_bad;     /* records that cannot be read */
+	struct refs_bad *bad;
+	size_t n_bad, room_bad;
+	size_t n_vague; /* records among these of which nobody knows the content */
 	/*
 	 * The latest time before store.opened_s in the records or, without any, in the notes of interrupted uploads: it was
 	 * certainly reached. 0: none
 	 */
 	int64_t reached_s;
 };
-/* @bad may be NULL; it is called for records that cannot be read. */
+/*
+ * @bad may be NULL; it is called for records that are damaged or cannot be read now. Without it the latter are a failure:
+ * without such a record its content would be taken for garbage.
+ */
 int refs_count(struct store *st, struct refs *ret, store_bad_fn *bad, void *arg, struct err *err);
 void refs_done(struct refs *c);
+/*
+ * Has content @i no record, and is it needed by none? The content of a damaged record is kept, for a push or a person that
+ * mends the record; where the record does not say which one that is, so are all whose bytes no other record has.
+ */
+bool refs_is_garbage(const struct refs *c, size_t i);
+/* ... or is it kept for damaged records? */
+bool refs_is_kept(const struct refs *c, size_t i);
 /*
  * Remove those of the @n contents (indices) that no record names. *ret_n and *ret_bytes: what was removed, which is not
  * `there` any more; *ret_young: those that stay for now. These three are added to.

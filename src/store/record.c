@@ -358,3 +358,8 @@ int store_record_read(struct bytes b, struct arena *a, struct store_key *ret_key
 	*ret = meta;
 	return 0;
 }
+
+bool store_record_is_whole(struct str text)
+{
+	return str_starts(text, STR("lode object ")) && check_sum(&text, NULL) == 0;
+}

@@ -15,22 +15,41 @@ struct refs_walk {
 	void *arg;
 };
 
+struct content_key {
+	uint8_t bytes[STORE_SHA256_SIZE + 1];
+};
+
+static struct content_key content_key_of(const uint8_t sha256[STORE_SHA256_SIZE], bool raw)
+{
+	struct content_key key;
+
+	memcpy(key.bytes, sha256, STORE_SHA256_SIZE);
+	key.bytes[STORE_SHA256_SIZE] = raw;
+	return key;
+}
+
+/* NULL: neither a file nor a record has it. */
+static struct refs_content *refs_content_find(const struct refs *c, const uint8_t sha256[STORE_SHA256_SIZE],
+					      bool raw)
+{
+	struct content_key key = content_key_of(sha256, raw);
+	uintptr_t at = (uintptr_t)map_get(&c->by_name, bytes_of(key.bytes, sizeof(key.bytes)));
+
+	return at ? &c->contents[at - 1] : NULL;
+}
+
 static uint32_t refs_content_at(struct refs *c, const uint8_t sha256[STORE_SHA256_SIZE], bool raw)
 {
-	struct refs_content *content;
-	uint8_t key[STORE_SHA256_SIZE + 1];
-	uintptr_t at;
+	struct refs_content *content = refs_content_find(c, sha256, raw);
+	struct content_key key = content_key_of(sha256, raw);
 
-	memcpy(key, sha256, STORE_SHA256_SIZE);
-	key[STORE_SHA256_SIZE] = raw;
-	at = (uintptr_t)map_get(&c->by_name, bytes_of(key, sizeof(key)));
-	if (at)
-		return (uint32_t)(at - 1);
+	if (content)
+		return (uint32_t)(content - c->contents);
 	VEC_GROW(c->contents, c->n_contents, c->room_contents);
 	content = &c->contents[c->n_contents];
 	*content = (struct refs_content){ .raw = raw };
 	memcpy(content->sha256, sha256, STORE_SHA256_SIZE);
-	map_put(&c->by_name, bytes_of(key, sizeof(key)), (void *)(uintptr_t)(c->n_contents + 1));
+	map_put(&c->by_name, bytes_of(key.bytes, sizeof(key.bytes)), (void *)(uintptr_t)(c->n_contents + 1));
 	return (uint32_t)c->n_contents++;
 }
 
@@ -47,6 +66,123 @@ static int refs_add_partial(void *arg, const struct store_partial *p)
 	note_reached(w, p->saved, &w->noted_s);
 	return 0;
 }
+
+/* Other files among the contents are left alone. */
+static bool content_name_parse(const char *name, uint8_t sha256[STORE_SHA256_SIZE], bool *ret_raw)
+{
+	char own[STORE_CONTENT_NAME_SIZE];
+	size_t n;
+
+	if (strlen(name) < 8 + 2 * STORE_SHA256_SIZE ||
+	    !hex_decode((struct str){ name + 8, 2 * STORE_SHA256_SIZE }, false, sha256, STORE_SHA256_SIZE,
+			&n))
+		return false;
+	*ret_raw = !name[8 + 2 * STORE_SHA256_SIZE];
+	return strcmp(store_content_name(sha256, *ret_raw, own), name) == 0;
+}
+
+/* ---- records that are damaged ---- */
+
+static bool sha256_line_find(struct str text, uint8_t ret[STORE_SHA256_SIZE])
+{
+	struct str name = STR("sha256: ");
+	size_t n;
+
+	while (text.size) {
+		struct str line = str_cut(&text, '\n');
+
+		if (str_starts(line, name))
+			return hex_decode((struct str){ line.p + name.size, line.size - name.size }, false,
+					  ret, STORE_SHA256_SIZE, &n) &&
+			       n == STORE_SHA256_SIZE;
+	}
+	return false;
+}
+
+static void refs_add_bad(struct refs_walk *w, const struct blob_scanned *scanned, const struct err *why,
+			 bool is_damaged)
+{
+	struct str text = { (const char *)scanned->content.p, scanned->outcome ? 0 : scanned->content.size };
+	struct refs *c = w->c;
+	struct refs_bad *bad = &VEC_PUSH(c->bad, c->n_bad, c->room_bad);
+	struct store_meta meta;
+	struct store_key key;
+	bool raw, misplaced;
+
+	*bad = (struct refs_bad){ .name = arena_strdup(&c->arena, str_of(scanned->name)),
+				  .why = arena_strdup(&c->arena, str_of(why->text)),
+				  .place = scanned->place,
+				  .stamp = scanned->stamp };
+	/* The record of another object under this name says nothing of the content of this one. */
+	misplaced = store_record_read(bytes_of(text.p, text.size), &w->record, &key, &meta, NULL) == 0;
+	bad->is_newer = is_damaged && !misplaced && store_record_is_whole(text);
+	bad->is_damaged = is_damaged && !bad->is_newer;
+	bad->is_sure = scanned->needs && content_name_parse(scanned->needs, bad->sha256, &raw);
+	bad->has_content = bad->is_sure || (!misplaced && sha256_line_find(text, bad->sha256));
+	if (w->bad)
+		w->bad(w->arg, str_of(scanned->name), why);
+}
+
+/* All contents are listed. One that the bytes of a record name, and that is not there, is none: these bytes are damaged. */
+static void refs_find_bad_contents(struct refs *c)
+{
+	for (size_t i = 0; i < c->n_bad; i++) {
+		const struct refs_bad *bad = &c->bad[i];
+		bool found = bad->is_sure;
+
+		for (unsigned raw = 0; raw < 2 && bad->has_content; raw++) {
+			struct refs_content *content = refs_content_find(c, bad->sha256, raw);
+
+			if (!content || !content->there)
+				continue;
+			content->bad_names = true;
+			found = true;
+		}
+		c->n_vague += !found;
+	}
+}
+
+bool refs_is_kept(const struct refs *c, size_t i)
+{
+	const struct refs_content *content = &c->contents[i], *other;
+
+	if (!content->there || content->n_records)
+		return false;
+	if (content->bad_names || !c->n_vague)
+		return content->bad_names;
+	other = refs_content_find(c, content->sha256, !content->raw);
+	return !other || !other->there || !other->n_records;
+}
+
+bool refs_is_garbage(const struct refs *c, size_t i)
+{
+	return c->contents[i].there && !c->contents[i].n_records && !refs_is_kept(c, i);
+}
+
+/* Nobody knows the content of a record that cannot be read now, so that it would be taken for garbage. */
+static int record_unreadable(const struct err *why, struct err *err)
+{
+	if (!err)
+		return -1;
+	*err = *why;
+	if (why->kind != ERR_IO || !why->os || blob_is_away(why))
+		return -1;
+	(void)err_set(
+		err, ERR_IO,
+		"%s; no content is removed before this can be read: mend the disk, or remove the object",
+		why->text);
+	err->os = why->os;
+	return -1;
+}
+
+/* Only of one record: a lack of memory or descriptors, and a bucket that is away, are of all. */
+static bool record_is_unreadable(const struct err *why)
+{
+	return why->kind != ERR_LIMIT && why->kind != ERR_BUSY && why->kind != ERR_CANCELLED &&
+	       !blob_is_away(why);
+}
+
+/* ---- the walk ---- */
 
 /* Versions beside the present one keep their contents, and are no objects. */
 static int refs_add_record(void *arg, const struct blob_scanned *scanned, struct err *err)
@@ -65,16 +201,12 @@ static int refs_add_record(void *arg, const struct blob_scanned *scanned, struct
 	r = store_record_scanned(w->st, scanned, &w->record, &record, &why);
 	if (r == BLOB_MISSING)
 		return 0;
-	/* A record that cannot be read now may name a content: without it that would be taken for garbage. */
-	if (r < 0 && (!w->bad || blob_is_away(&why)) && why.kind != ERR_INVALID && why.kind != ERR_DAMAGED) {
-		if (err)
-			*err = why;
-		return -1;
-	}
 	if (r < 0) {
-		c->n_bad++;
-		if (w->bad)
-			w->bad(w->arg, str_of(name), &why);
+		bool damaged = why.kind == ERR_INVALID || why.kind == ERR_DAMAGED;
+
+		if (!damaged && !(w->bad && record_is_unreadable(&why)))
+			return record_unreadable(&why, err);
+		refs_add_bad(w, scanned, &why, damaged);
 		return 0;
 	}
 	past = str_starts(str_of(name), STORE_PAST);
@@ -109,20 +241,6 @@ static int refs_add_record(void *arg, const struct blob_scanned *scanned, struct
 	return 0;
 }
 
-/* Other files among the contents are left alone. */
-static bool content_name_parse(const char *name, uint8_t sha256[STORE_SHA256_SIZE], bool *ret_raw)
-{
-	char own[STORE_CONTENT_NAME_SIZE];
-	size_t n;
-
-	if (strlen(name) < 8 + 2 * STORE_SHA256_SIZE ||
-	    !hex_decode((struct str){ name + 8, 2 * STORE_SHA256_SIZE }, false, sha256, STORE_SHA256_SIZE,
-			&n))
-		return false;
-	*ret_raw = !name[8 + 2 * STORE_SHA256_SIZE];
-	return strcmp(store_content_name(sha256, *ret_raw, own), name) == 0;
-}
-
 static int refs_add_content(void *arg, const char *name, const struct blob_stamp *stamp, struct err *err)
 {
 	struct refs_walk *w = arg;
@@ -146,6 +264,7 @@ void refs_done(struct refs *c)
 	arena_done(&c->arena);
 	free(c->records);
 	free(c->contents);
+	free(c->bad);
 	map_done(&c->by_name);
 	*c = (struct refs){ 0 };
 }
@@ -175,6 +294,7 @@ int refs_count(struct store *st, struct refs *ret, store_bad_fn *bad, void *arg,
 		refs_done(ret);
 		return err_in(err, "store");
 	}
+	refs_find_bad_contents(ret);
 	/* A crash of a machine whose clock was ahead leaves notes, and seldom records, of that time. */
 	if (!ret->reached_s)
 		ret->reached_s = w.noted_s;

@@ -437,7 +437,10 @@ struct store_gc_result {
 	uint64_t n_temporary;       /* files left by processes that have ended */
 	uint64_t n_past;            /* earlier versions that were too old */
 };
-/* Remove contents that no record names, and files left by processes that have ended. Safe at any time. */
+/*
+ * Remove contents that no record names, and files left by processes that have ended. Safe at any time. Contents that damaged
+ * records may need stay; the log names such a record, once a day. ERR_IO: a record cannot be read now; nothing was removed.
+ */
 int store_gc(struct store *st, store_progress_fn *progress, void *arg, struct store_gc_result *ret,
 	     struct err *err);
 
@@ -446,7 +449,8 @@ struct store_evict_result {
 };
 /*
  * Remove the least recently used objects until the store takes at most @target bytes: made and fetched ones
- * first, and pushed ones only when none of those is left.
+ * first, and pushed ones only when none of those is left. Before pushed ones go contents that were kept for
+ * damaged records.
  */
 int store_evict(struct store *st, uint64_t target, struct store_evict_result *ret, struct err *err);
 
@@ -456,8 +460,8 @@ struct store_verify_result {
 };
 /*
  * Read and check all contents. @bad is called for each object (or record: key empty) that is damaged, with
- * the reason, or cannot be read now, which removes nothing. With `remove` the records of damaged contents are removed, so
- * that the objects can be fetched or pushed again.
+ * the reason, or cannot be read now, which removes nothing. With `remove` damaged records and those of damaged contents are
+ * removed, so that the objects can be fetched or pushed again.
  */
 typedef void store_bad_fn(void *arg, struct str what, const struct err *why);
 struct store_verify_options {

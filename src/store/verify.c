@@ -3,8 +3,8 @@
  * Reading all contents and comparing each with the SHA-256 in its name. Those that are far away are read several at a time;
  * the calling thread judges the damaged ones.
  *
- * With the option `remove` a damaged content is removed with all records that name it: a missing object can
- * be fetched or pushed again, a damaged one would be served.
+ * With the option `remove` a damaged content is removed with all records that name it, and so is a damaged record: a missing
+ * object can be fetched or pushed again, a damaged one would be served.
  */
 #include "base/condition.h"
 #include "store/internal.h"
@@ -62,6 +62,26 @@ static int verify_condemn(struct verify *v, size_t at, bool remove, const struct
 		if (!remove)
 			continue;
 		r = b->ops->remove(b, record->name, &record->stamp, err);
+		if (r < 0)
+			return -1;
+		v->result.n_removed += r == 0;
+	}
+	return 0;
+}
+
+/* A record that is damaged itself. Its content becomes garbage. One that cannot be read now stays. */
+static int verify_remove_bad(struct verify *v, struct err *err)
+{
+	struct blobs *b = v->st->blobs;
+
+	for (size_t i = 0; i < v->c.n_bad; i++) {
+		const struct refs_bad *bad = &v->c.bad[i];
+		int r = BLOB_MISSING;
+
+		if (bad->is_damaged && bad->place == BLOB_PRESENT)
+			r = b->ops->remove(b, bad->name, &bad->stamp, err);
+		else if (bad->is_damaged && bad->place != BLOB_BESIDE)
+			r = b->ops->remove_beside(b, bad->name, &bad->stamp, err);
 		if (r < 0)
 			return -1;
 		v->result.n_removed += r == 0;
@@ -207,7 +227,9 @@ int store_verify(struct store *st, const struct store_verify_options *o, struct 
 		return -1;
 	pthread_mutex_init(&v.lock, NULL);
 	condition_init(&v.changed);
-	r = verify_run(&v, err);
+	r = o->remove ? verify_remove_bad(&v, err) : 0;
+	if (r == 0)
+		r = verify_run(&v, err);
 	v.result.n_contents = v.n_checked;
 	v.result.n_objects = v.c.n_records - v.c.n_past - v.c.n_beside;
 	v.result.bytes = v.bytes_checked;

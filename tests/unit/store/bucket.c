@@ -490,6 +490,71 @@ static void an_old_rival_becomes_an_earlier_version(void **state)
 	store_close(st);
 }
 
+static int note_name(void *arg, const struct bucket_item *item, struct err *err)
+{
+	snprintf(arg, BUCKET_NAME_SIZE, "%s", item->name);
+	return 0;
+}
+
+/* Of the present version, if it has no rival with a higher number. */
+static void name_of_last(struct bucket_fixture *f, char ret[BUCKET_NAME_SIZE])
+{
+	struct err err = { 0 };
+
+	assert_done(f->bucket->ops->list(f->bucket, "keys/", "", note_name, ret, &err));
+}
+
+/* The one that readers take is damaged: the other one is all that is left, and may be acknowledged. */
+static void a_rival_of_a_damaged_version_stays(void **state)
+{
+	struct bucket_fixture *f = *state;
+	struct store *st = open_store(f), *other;
+	char present[BUCKET_NAME_SIZE];
+	struct store_gc_result gc;
+	struct err err = { 0 };
+
+	push(st, "one");
+	other = store_open_blobs(open_blobs(f, hide_others, NULL), &(struct store_options){ 0 });
+	push(other, "two");
+	name_of_last(f, present);
+	put_object(f, present, "damaged");
+	clock_test_advance(3600 * 1000);
+	for (unsigned i = 0; i < 2; i++) {
+		assert_done(store_gc(st, NULL, NULL, &gc, &err));
+		assert_int_equal(gc.n_young, 0);
+		assert_int_equal(count(f, "keys/"), 2);
+		assert_int_equal(count(f, "data/"), 2);
+	}
+	/* A push replaces the damaged one; then the other one is an earlier version. */
+	push(st, "three");
+	clock_test_advance(3600 * 1000);
+	assert_done(store_gc(st, NULL, NULL, &gc, &err));
+	assert_int_equal(count(f, "keys/"), 1);
+	assert_int_equal(count(f, "past/"), 1);
+	store_close(other);
+	store_close(st);
+}
+
+/* Left by a writer that was killed, and damaged since: nobody wants it, nor its content. */
+static void a_damaged_version_that_was_replaced_is_removed(void **state)
+{
+	struct bucket_fixture *f = *state;
+	struct store *st = open_store(f);
+	char first[BUCKET_NAME_SIZE];
+	struct store_gc_result gc;
+	struct err err = { 0 };
+
+	push(st, "one");
+	name_of_last(f, first);
+	push(st, "two");
+	put_object(f, first, "damaged");
+	assert_int_equal(count(f, "keys/"), 2);
+	clock_test_advance(3600 * 1000);
+	assert_done(store_gc(st, NULL, NULL, &gc, &err));
+	assert_int_equal(count(f, "keys/"), 1);
+	store_close(st);
+}
+
 /* ---- ages, by a server with S3's API ---- */
 
 #define PUT_AT INT64_C(1767225600)
@@ -705,6 +770,8 @@ int main(void)
 		IN_BUCKET(a_record_that_is_too_long_is_damaged),
 		IN_BUCKET(a_scan_reads_many_at_a_time_in_order),
 		IN_BUCKET(an_old_rival_becomes_an_earlier_version),
+		IN_BUCKET(a_rival_of_a_damaged_version_stays),
+		IN_BUCKET(a_damaged_version_that_was_replaced_is_removed),
 		BY_A_SERVER(nothing_is_swept_by_the_clock_of_this_machine),
 		BY_A_SERVER(nothing_is_swept_by_an_answer_that_is_a_year_ahead),
 	};

@@ -235,7 +235,7 @@ static void verify_finds_and_removes_damaged_objects(void **state)
 		   "keys/a4/a4.debuginfo keys/a2/a2.debuginfo keys/a1/a1.debuginfo keys/a3/a3.debuginfo ");
 	assert_done(store_verify(
 		f->st, &(struct store_verify_options){ true, add_bad_name, &bad, NULL, NULL }, &v, &err));
-	assert_int_equal(v.n_removed, 3);
+	assert_int_equal(v.n_removed, 4);
 	/* Good objects can be put again. */
 	assert_int_equal(put(f, "a1/debuginfo", STORE_PUSHED, 1), 0);
 	assert_int_equal(put(f, "a4/debuginfo", STORE_PUSHED, 4), 0);
@@ -334,6 +334,330 @@ static void verify_does_not_report_damaged_garbage(void **state)
 	assert_int_equal(access(path, F_OK), -1);
 }
 
+/* ---- records that are damaged ---- */
+
+static struct {
+	unsigned n;
+	char last[1024];
+} warned;
+
+static void note_warning(void *arg, enum log_level level, const char *area, const char *text)
+{
+	warned.n += level == LOG_WARN;
+	if (level == LOG_WARN)
+		snprintf(warned.last, sizeof(warned.last), "%s", text);
+}
+
+/* A store that collects what was put ten seconds ago. */
+static void set_up_damage(struct store_fixture *f)
+{
+	clock_test_freeze(1000000);
+	warned.n = 0;
+	log_set_sink(note_warning, NULL);
+	text_put(f, "ab/debuginfo", STORE_PUSHED, STORE_DWARF, "one");
+	text_put(f, "cd/debuginfo", STORE_PUSHED, STORE_DWARF, "two");
+	clock_test_advance(60000);
+}
+
+static void tear_down_damage(struct store_fixture *f)
+{
+	log_set_sink(NULL, NULL);
+}
+
+static void remove_object(struct store_fixture *f, const char *key_text)
+{
+	struct store_key key = key_of(key_text);
+	struct err err = { 0 };
+
+	assert_done(store_remove(f->st, &key, STR(""), &err));
+	clock_test_advance(60000);
+}
+
+/* Put other bytes in the place of a record: all but the first @keep are wrong; with @keep 0 it is empty. */
+static void damage_record(struct store_fixture *f, const char *key_text, size_t keep)
+{
+	AUTO(buf_done) struct buf name = { 0 }, text = { 0 };
+	struct store_key key = key_of(key_text);
+	char content[STORE_CONTENT_NAME_SIZE];
+	struct store_record record;
+	struct err err = { 0 };
+
+	store_record_name(&key, &name);
+	assert_done(store_record_text(f->st, buf_cstr(&name), &f->arena, &record, &text, &err));
+	assert_true(text.size > keep);
+	for (size_t i = keep; i < text.size; i++)
+		text.p[i] ^= 1;
+	assert_done(f->st->blobs->ops->put(
+		f->st->blobs, buf_cstr(&name), bytes_of(text.p, keep ? text.size : 0),
+		store_content_name(record.meta.sha256, record.meta.raw, content), &record.stamp, &err));
+	clock_test_advance(60000);
+}
+
+/* Of a record up to the line of the SHA-256, and some. */
+#define KEEPS_SHA256 150u
+
+static struct store_gc_result collect(struct store_fixture *f)
+{
+	struct store_gc_result gc;
+	struct err err = { 0 };
+
+	assert_done(store_gc(f->st, NULL, NULL, &gc, &err));
+	return gc;
+}
+
+static struct store_verify_result verify(struct store_fixture *f, bool remove)
+{
+	struct store_verify_options o = { .remove = remove };
+	struct store_verify_result v;
+	struct err err = { 0 };
+
+	assert_done(store_verify(f->st, &o, &v, &err));
+	return v;
+}
+
+/* The bytes may be with nobody else. */
+static void the_content_of_a_damaged_record_stays_for_the_next_push(void **state)
+{
+	struct store_fixture *f = *state;
+	struct store_gc_result gc;
+
+	set_up_damage(f);
+	damage_record(f, "ab/debuginfo", KEEPS_SHA256);
+	remove_object(f, "cd/debuginfo");
+	gc = collect(f);
+	assert_int_equal(gc.n_contents, 1);
+	assert_int_equal(gc.n_young, 0);
+	assert_int_equal(verify(f, false).n_contents, 1);
+	assert_int_equal(warned.n, 1);
+	assert_non_null(strstr(warned.last, "keys/ab/ab.debuginfo: "));
+	assert_non_null(strstr(warned.last, ": cut off; 1 unreferenced contents ("));
+	assert_non_null(
+		strstr(warned.last, "; push the file again, or remove the record with lode store verify"));
+	/* It is said once a day. */
+	collect(f);
+	assert_int_equal(warned.n, 1);
+	clock_test_advance(25 * 3600 * 1000);
+	collect(f);
+	assert_int_equal(warned.n, 2);
+	assert_int_equal(text_put(f, "ab/debuginfo", STORE_PUSHED, STORE_DWARF, "one"), 0);
+	assert_string_equal(text_get(f, "ab/debuginfo", NULL), "one");
+	assert_int_equal(collect(f).n_contents, 0);
+	assert_int_equal(warned.n, 2);
+	tear_down_damage(f);
+}
+
+static void verify_removes_a_damaged_record_and_the_collector_its_content(void **state)
+{
+	struct store_fixture *f = *state;
+	struct store_verify_result v;
+
+	set_up_damage(f);
+	damage_record(f, "ab/debuginfo", KEEPS_SHA256);
+	v = verify(f, false);
+	assert_int_equal(v.n_bad, 1);
+	assert_int_equal(v.n_removed, 0);
+	v = verify(f, true);
+	assert_int_equal(v.n_bad, 1);
+	assert_int_equal(v.n_removed, 1);
+	assert_int_equal(verify(f, false).n_bad, 0);
+	assert_int_equal(collect(f).n_contents, 1);
+	assert_string_equal(text_get(f, "cd/debuginfo", NULL), "two");
+	tear_down_damage(f);
+}
+
+/* Nobody knows which content it needs. The name of a version in a bucket says it. */
+static void an_empty_record_keeps_all_contents_without_a_record(void **state)
+{
+	struct store_fixture *f = *state;
+	bool is_known = f->bucket != NULL;
+
+	set_up_damage(f);
+	damage_record(f, "ab/debuginfo", 0);
+	remove_object(f, "cd/debuginfo");
+	assert_int_equal(collect(f).n_contents, is_known ? 1 : 0);
+	assert_int_equal(warned.n, 1);
+	assert_non_null(strstr(warned.last, is_known ? "; 1 unreferenced" : "; 2 unreferenced"));
+	assert_int_equal(verify(f, true).n_removed, 1);
+	assert_int_equal(collect(f).n_contents, is_known ? 1 : 2);
+	tear_down_damage(f);
+}
+
+/* The record of another object under that name says nothing of the content of that one. */
+static void a_record_under_another_name_keeps_all_contents(void **state)
+{
+	AUTO(buf_done) struct buf text = { 0 };
+	struct store_fixture *f = *state;
+	struct store_record record, other;
+	struct err err = { 0 };
+
+	set_up_damage(f);
+	assert_done(store_record_text(f->st, "keys/ab/ab.debuginfo", &f->arena, &record, &text, &err));
+	assert_done(store_record_text(f->st, "keys/cd/cd.debuginfo", &f->arena, &other, &text, &err));
+	assert_done(f->st->blobs->ops->put(f->st->blobs, "keys/ab/ab.debuginfo", buf_bytes(&text), NULL,
+					   &record.stamp, &err));
+	remove_object(f, "cd/debuginfo");
+	assert_int_equal(collect(f).n_contents, 0);
+	assert_int_equal(warned.n, 1);
+	tear_down_damage(f);
+}
+
+/* Its sum is right, but it has a value that this version does not know. */
+static void a_record_of_a_newer_version_stays_with_its_content(void **state)
+{
+	AUTO(buf_done) struct buf text = { 0 };
+	struct store_fixture *f = *state;
+	struct store_verify_result v;
+	struct store_record record;
+	char content[STORE_CONTENT_NAME_SIZE], *at;
+	struct err err = { 0 };
+
+	set_up_damage(f);
+	assert_done(store_record_text(f->st, "keys/ab/ab.debuginfo", &f->arena, &record, &text, &err));
+	at = strstr(buf_cstr(&text), "quality: dwarf\n");
+	assert_non_null(at);
+	memcpy(at, "quality: novel\n", 15);
+	text.size -= strlen("sum: 0123456789abcdef\n");
+	buf_printf(&text, "sum: %016llx\n", (unsigned long long)hash64(text.p, text.size, 0));
+	assert_done(f->st->blobs->ops->put(f->st->blobs, "keys/ab/ab.debuginfo", buf_bytes(&text),
+					   store_content_name(record.meta.sha256, record.meta.raw, content),
+					   &record.stamp, &err));
+	remove_object(f, "cd/debuginfo");
+	assert_int_equal(collect(f).n_contents, 1);
+	assert_non_null(strstr(warned.last, "quality: not a value for it; 1 unreferenced contents ("));
+	assert_non_null(strstr(warned.last, "or use the newer lode that has written the record"));
+	v = verify(f, true);
+	assert_int_equal(v.n_bad, 1);
+	assert_int_equal(v.n_removed, 0);
+	assert_int_equal(collect(f).n_contents, 0);
+	tear_down_damage(f);
+}
+
+/* A SHA-256 that no content has is damaged itself. */
+static void a_record_that_names_no_content_keeps_all_contents(void **state)
+{
+	struct store_fixture *f = *state;
+
+	set_up_damage(f);
+	damage_record(f, "ab/debuginfo", sizeof("lode object 1\nbuild-id: ab\nkind: debuginfo\nsha256: 00"));
+	remove_object(f, "cd/debuginfo");
+	assert_int_equal(collect(f).n_contents, 0);
+	tear_down_damage(f);
+}
+
+/* Its bytes are in the form that has a record. */
+static void the_other_form_of_a_content_is_not_kept(void **state)
+{
+	struct store_fixture *f = *state;
+	struct store_key key = key_of("ab/debuginfo");
+	struct store_meta meta = { .origin = STORE_PUSHED, .quality = STORE_DWARF };
+	struct err err = { 0 };
+
+	set_up_damage(f);
+	damage_record(f, "ab/debuginfo", 0);
+	assert_int_equal(text_put(f, "ef/debuginfo", STORE_PUSHED, STORE_DWARF, "three"), 0);
+	key = key_of("ff/debuginfo");
+	assert_done(store_put_bytes(f->st, &key, &meta, true, bytes_of("three", 5), STORE_IF_BETTER, &err));
+	clock_test_advance(60000);
+	remove_object(f, "ff/debuginfo");
+	assert_int_equal(collect(f).n_contents, 1);
+	remove_object(f, "ef/debuginfo");
+	assert_int_equal(collect(f).n_contents, 0);
+	tear_down_damage(f);
+}
+
+static uint64_t evict(struct store_fixture *f, uint64_t target)
+{
+	struct store_evict_result ev;
+	struct err err = { 0 };
+
+	assert_done(store_evict(f->st, target, &ev, &err));
+	return ev.n_objects;
+}
+
+static void contents_that_are_kept_go_before_pushed_objects(void **state)
+{
+	struct store_fixture *f = *state;
+	uint64_t used = 0;
+
+	set_up_damage(f);
+	text_put(f, "a1/debuginfo", STORE_FETCHED, STORE_DWARF, "four");
+	clock_test_advance(60000);
+	damage_record(f, "ab/debuginfo", 0);
+	collect(f);
+	assert_true(store_usage(f->st, &used) && used > 0);
+	assert_int_equal(evict(f, used - 1), 1);
+	assert_false(is_stored(f, "a1/debuginfo"));
+	assert_int_equal(verify(f, false).n_contents, 2);
+	assert_int_equal(warned.n, 1);
+	/* None of them with this option: the next are pushed objects, or one of these. */
+	f->st->opts.keep_pushed = true;
+	assert_int_equal(evict(f, 1), 0);
+	assert_int_equal(verify(f, false).n_contents, 2);
+	f->st->opts.keep_pushed = false;
+	assert_true(store_usage(f->st, &used));
+	assert_int_equal(evict(f, used - 1), 0);
+	assert_true(is_stored(f, "cd/debuginfo"));
+	assert_int_equal(verify(f, false).n_contents, 1);
+	assert_int_equal(warned.n, 2);
+	assert_non_null(strstr(warned.last, " bytes of contents that were kept for damaged records"));
+	tear_down_damage(f);
+}
+
+static void the_content_that_a_damaged_record_names_is_not_evicted(void **state)
+{
+	struct store_fixture *f = *state;
+
+	set_up_damage(f);
+	text_put(f, "a1/debuginfo", STORE_FETCHED, STORE_DWARF, "one");
+	clock_test_advance(60000);
+	damage_record(f, "ab/debuginfo", KEEPS_SHA256);
+	assert_int_equal(evict(f, 0), 2);
+	assert_int_equal(verify(f, false).n_contents, 1);
+	assert_int_equal(text_put(f, "ab/debuginfo", STORE_PUSHED, STORE_DWARF, "one"), 0);
+	assert_string_equal(text_get(f, "ab/debuginfo", NULL), "one");
+	tear_down_damage(f);
+}
+
+static int get_over_bad_sector(struct blobs *b, const char *name, size_t max, struct buf *ret,
+			       struct blob_stamp *ret_stamp, struct err *err)
+{
+	return strstr(name, "keys/ab/") ? err_os(err, sector.os, "%s: read", name)
+					: sector.under->get(b, name, max, ret, ret_stamp, err);
+}
+
+static void nothing_is_collected_beside_a_record_that_cannot_be_read(void **state)
+{
+	struct store_fixture *f = *state;
+	struct store_verify_options o = { .remove = true };
+	struct store_verify_result v;
+	struct store_gc_result gc;
+	struct err err = { 0 };
+
+	set_up_damage(f);
+	remove_object(f, "cd/debuginfo");
+	sector.under = f->st->blobs->ops;
+	sector.ops = *sector.under;
+	sector.ops.get = get_over_bad_sector;
+	sector.os = EIO;
+	f->st->blobs->ops = &sector.ops;
+	assert_fails(store_gc(f->st, NULL, NULL, &gc, &err), ERR_IO,
+		     "keys/ab/ab.debuginfo: read: Input/output error");
+	assert_non_null(
+		strstr(err.text, "; no content is removed before this can be read: mend the disk, or"));
+	assert_int_equal(err.os, EIO);
+	/* It is reported, and stays. */
+	v = verify(f, true);
+	assert_int_equal(v.n_bad, 1);
+	assert_int_equal(v.n_removed, 0);
+	/* A lack of memory is no fault of a record. */
+	sector.os = ENOMEM;
+	assert_fails(store_verify(f->st, &o, &v, &err), ERR_LIMIT, "read");
+	f->st->blobs->ops = sector.under;
+	assert_int_equal(collect(f).n_contents, 1);
+	assert_string_equal(text_get(f, "ab/debuginfo", NULL), "one");
+	tear_down_damage(f);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -355,6 +679,20 @@ int main(void)
 		cmocka_unit_test_setup_teardown(verify_does_not_report_damaged_garbage, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(verify_finds_and_removes_damaged_objects, set_up_frozen,
 						tear_down),
+		IN_EACH(the_content_of_a_damaged_record_stays_for_the_next_push),
+		IN_EACH(verify_removes_a_damaged_record_and_the_collector_its_content),
+		IN_EACH(a_record_of_a_newer_version_stays_with_its_content),
+		IN_EACH(an_empty_record_keeps_all_contents_without_a_record),
+		cmocka_unit_test_setup_teardown(a_record_under_another_name_keeps_all_contents, set_up,
+						tear_down),
+		cmocka_unit_test_setup_teardown(a_record_that_names_no_content_keeps_all_contents, set_up,
+						tear_down),
+		cmocka_unit_test_setup_teardown(the_other_form_of_a_content_is_not_kept, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(contents_that_are_kept_go_before_pushed_objects, set_up,
+						tear_down),
+		IN_EACH(the_content_that_a_damaged_record_names_is_not_evicted),
+		cmocka_unit_test_setup_teardown(nothing_is_collected_beside_a_record_that_cannot_be_read,
+						set_up, tear_down),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
