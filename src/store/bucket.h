@@ -133,9 +133,11 @@ static inline int bucket_too_many(struct err *err, const char *object)
 	return bucket_failed(err, "%s: the bucket lists more than %u versions of this name", object,
 			     BUCKET_VERSIONS_MAX);
 }
+#define BUCKET_WHERE_SIZE 1024u
 struct bucket {
 	const struct bucket_ops *ops;
-	unsigned n_reads; /* so many gets at once are useful; 0 or 1: one */
+	unsigned n_reads;              /* so many gets at once are useful; 0 or 1: one */
+	char where[BUCKET_WHERE_SIZE]; /* server, bucket and prefix, for notes on this machine; "": unknown */
 };
 
 /* The objects of s3://BUCKET/PREFIX. */
@@ -212,6 +214,7 @@ struct blob_bucket {
 	struct err look_err;
 	struct map used;             /* names -> when they were touched (heap) */
 	unsigned n_parts, n_threads; /* parts that are being put; threads of uploads */
+	bool told_other;             /* of uploads into another bucket */
 	pthread_cond_t changed;
 };
 
@@ -339,7 +342,7 @@ int bucket_parts_finish(struct bucket_parts *p, const char *content, const char 
  * later.
  */
 void bucket_parts_drop(struct bucket_parts *p, bool keep);
-/* Abort uploads whose staging file is gone. */
+/* Abort uploads whose staging file is gone, or whose process, if they have none. Those into another bucket stay. */
 void bucket_parts_sweep(struct blob_bucket *s);
 
 /* ---- bucket_parts_note.c: failures are logged, and cost another upload ---- */
@@ -353,7 +356,9 @@ struct parts_note_part {
 struct parts_note {
 	char object[BUCKET_NAME_SIZE], id[BUCKET_UPLOAD_SIZE];
 	uint64_t part_size;
+	char where[BUCKET_WHERE_SIZE]; /* the bucket's; "": unknown, as in older notes */
 	/* read only */
+	bool is_unread; /* there may be a note, but the file cannot be read now */
 	struct parts_note_part *v;
 	size_t n;
 };

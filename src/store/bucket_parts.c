@@ -36,6 +36,7 @@ struct bucket_parts {
 	char content[BLOB_CONTENT_NAME_SIZE];
 	char given[GENERATION_SIZE]; /* "": none was given */
 	int fd;                      /* of the staging file */
+	struct staging mark;         /* parts_mark() */
 	char *note_path;             /* NULL: after a kill nobody knows of the upload */
 	char *aside_path; /* the note's, when the upload is aborted; set before `stop`. NULL: none */
 	uint64_t part_size;
@@ -140,6 +141,12 @@ static void parts_take_over(struct bucket_parts *p, const struct parts_note *not
 	}
 }
 
+/* Is it a note of an upload into this bucket, or of one of older versions, which may be? */
+static bool note_is_ours(const struct blob_bucket *s, const struct parts_note *note)
+{
+	return !note->where[0] || strcmp(note->where, s->bucket->where) == 0;
+}
+
 /* Go on with the upload of another process. BUCKET_MISSING: there is none. */
 static int parts_resume(struct bucket_parts *p, uint64_t size, struct err *err)
 {
@@ -150,8 +157,8 @@ static int parts_resume(struct bucket_parts *p, uint64_t size, struct err *err)
 	int r;
 
 	if (!p->note_path || p->given[0] || !parts_note_read(p->note_path, &note) ||
-	    note.part_size != p->part_size || !generation_name_read(note.object, content, p->generation) ||
-	    strcmp(content, p->content) != 0)
+	    !note_is_ours(p->s, &note) || note.part_size != p->part_size ||
+	    !generation_name_read(note.object, content, p->generation) || strcmp(content, p->content) != 0)
 		return BUCKET_MISSING;
 	r = p->s->bucket->ops->upload_parts(p->s->bucket, note.object, note.id, &there, &n, err);
 	if (r)
@@ -170,6 +177,15 @@ static bool id_is_plain(const char *id)
 	return true;
 }
 
+/* The note of an upload that nobody goes on with: the next sweep aborts that. */
+static char *note_set_aside(const char *path)
+{
+	char *aside = mem_printf("%s-%016llx", path, (unsigned long long)random_id());
+
+	(void)rename(path, aside);
+	return aside;
+}
+
 static int parts_begin(struct bucket_parts *p, bool *ret_there, struct err *err)
 {
 	struct bucket *b = p->s->bucket;
@@ -183,6 +199,9 @@ static int parts_begin(struct bucket_parts *p, bool *ret_there, struct err *err)
 	if (r != BLOB_MISSING)
 		return r;
 	generation_name_write(p->content, p->generation, p->object);
+	/* One that could not be resumed: of another bucket, or of another content. */
+	if (p->note_path)
+		free(note_set_aside(p->note_path));
 	if (b->ops->upload_begin(b, p->object, p->id, err) < 0)
 		return -1;
 	if (p->note_path && id_is_plain(p->id)) {
@@ -190,6 +209,7 @@ static int parts_begin(struct bucket_parts *p, bool *ret_there, struct err *err)
 
 		memcpy(note.object, p->object, sizeof(note.object));
 		memcpy(note.id, p->id, sizeof(note.id));
+		memcpy(note.where, b->where, sizeof(note.where));
 		parts_note_begin(p->note_path, &note);
 	}
 	return 0;
@@ -220,6 +240,7 @@ static void parts_unref(struct bucket_parts *p)
 	fd_close(&p->fd);
 	pthread_cond_destroy(&p->changed);
 	pthread_mutex_destroy(&p->lock);
+	staging_dir_done(&p->mark, false);
 	free(p->note_path);
 	free(p->aside_path);
 	free(p->v);
@@ -397,12 +418,27 @@ static void parts_thread_add(struct bucket_parts *p)
 
 /* ---- the owner ---- */
 
+/*
+ * The file of a push that was held is in another folder, without a lock. After a kill its upload begins anew, and the sweep
+ * aborts the one before: it must not while this process lives, so the note goes by an empty file that this process locks.
+ */
+static void parts_mark(struct bucket_parts *p)
+{
+	struct err err = { 0 };
+
+	if (staging_dir_open(p->s->dir, STR(""), &p->mark, &err) < 0)
+		log_warn("store", "%s; after a kill the bucket would keep the parts of an upload", err.text);
+	else
+		p->note_path = parts_note_path(&p->mark);
+}
+
 struct bucket_parts *bucket_parts_new(struct blob_bucket *s, const struct staging *staging,
 				      const char *content, const char *generation, uint64_t all)
 {
 	struct bucket_parts *p = NEW(struct bucket_parts);
 
 	p->s = s;
+	p->mark.fd = -1;
 	snprintf(p->content, sizeof(p->content), "%s", content);
 	if (generation)
 		memcpy(p->given, generation, sizeof(p->given));
@@ -413,6 +449,8 @@ struct bucket_parts *bucket_parts_new(struct blob_bucket *s, const struct stagin
 	p->fd = staging->path ? open(staging->path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW)
 			      : fcntl(staging->fd, F_DUPFD_CLOEXEC, 0);
 	p->note_path = parts_note_path(staging);
+	if (!staging->path)
+		parts_mark(p);
 	/* A content in frames may be a little longer than @all. */
 	p->part_size = MAX((uint64_t)BUCKET_PART_SIZE, all / PARTS_MOST + 1);
 	p->refs = 1;
@@ -499,10 +537,8 @@ void bucket_parts_drop(struct bucket_parts *p, bool keep)
 	p->stop = true;
 	p->aborts = !keep || !p->note_path;
 	/* The next upload of this staging file must not go on with one that is being aborted. */
-	if (p->aborts && p->note_path && !p->ended) {
-		p->aside_path = mem_printf("%s-%016llx", p->note_path, (unsigned long long)random_id());
-		(void)rename(p->note_path, p->aside_path);
-	}
+	if (p->aborts && p->note_path && !p->ended)
+		p->aside_path = note_set_aside(p->note_path);
 	pthread_cond_broadcast(&p->changed);
 	pthread_mutex_unlock(&p->lock);
 	parts_unref(p);
@@ -521,6 +557,22 @@ static bool has_staging(int dir_fd, const char *leaf)
 	       fstatat(dir_fd, id, &st, AT_SYMLINK_NOFOLLOW) == 0;
 }
 
+/* Once in a process: what is in another bucket cannot be aborted here. */
+static void parts_tell_other(struct blob_bucket *s, const char *path, const struct parts_note *note)
+{
+	bool told;
+
+	pthread_mutex_lock(&s->lock);
+	told = s->told_other;
+	s->told_other = true;
+	pthread_mutex_unlock(&s->lock);
+	if (!told)
+		log_info("store",
+			 "%s: an upload in parts has not ended in another bucket (%s): it is aborted when "
+			 "that is the store again, or by a rule of that bucket; then remove this file",
+			 path, note->where);
+}
+
 void bucket_parts_sweep(struct blob_bucket *s)
 {
 	AUTO(mem_freep) char *dir = mem_printf("%s/tmp", s->dir);
@@ -530,11 +582,15 @@ void bucket_parts_sweep(struct blob_bucket *s)
 	while (d && (e = readdir(d))) {
 		AUTO(mem_freep) char *path = mem_printf("%s/%s", dir, e->d_name);
 		AUTO(parts_note_done) struct parts_note note = { 0 };
+		bool known;
 
 		if (!str_starts(str_of(e->d_name), STR(PARTS_NOTE)) || has_staging(dirfd(d), e->d_name))
 			continue;
-		if (!parts_note_read(path, &note) ||
-		    s->bucket->ops->upload_abort(s->bucket, note.object, note.id, NULL) == 0)
+		known = parts_note_read(path, &note);
+		if (known && !note_is_ours(s, &note))
+			parts_tell_other(s, path, &note);
+		else if (known ? s->bucket->ops->upload_abort(s->bucket, note.object, note.id, NULL) == 0
+			       : !note.is_unread)
 			unlink(path);
 	}
 	if (d)

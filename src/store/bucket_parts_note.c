@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The note of an upload in parts: which upload it is, and the hash of each part that was put, so that another process goes
- * on with it. It is beside the staging file, parts-HASH beside part-HASH. Beside a staging file without a name, ID, it is
- * parts-ID: no process goes on with that upload, but the next sweep aborts it.
+ * The note of an upload in parts: which upload it is, in which bucket, and the hash of each part that was put, so that another
+ * process goes on with it. It is beside the staging file, parts-HASH beside part-HASH. Beside a staging file without a name,
+ * ID, it is parts-ID: no process goes on with that upload, but the next sweep aborts it.
  *
  * Its head is written once, and a line is added for each part, by one call. A process that is killed has written a line or
  * not; after a crash of the machine the last ones may be torn or missing: then these parts are put once more.
@@ -34,6 +34,8 @@ void parts_note_begin(const char *path, const struct parts_note *n)
 
 	buf_printf(&b, HEAD "object: %s\nupload: %s\npart: %llu\n", n->object, n->id,
 		   (unsigned long long)n->part_size);
+	if (n->where[0])
+		buf_printf(&b, "bucket: %s\n", n->where);
 	buf_printf(&b, "sum: %016llx\n", (unsigned long long)hash64(b.p, b.size, 0));
 	unlink(path);
 	fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0644);
@@ -104,18 +106,25 @@ bool parts_note_read(const char *path, struct parts_note *ret)
 {
 	AUTO(buf_done) struct buf b = { 0 };
 	char size[24], sum[24];
+	struct err why = { 0 };
 	uint64_t hash;
 	struct str s;
 	size_t head;
+	int r;
 
 	*ret = (struct parts_note){ 0 };
-	if (file_read(path, NOTE_MAX, &b, NULL) != 0 || !str_starts(buf_str(&b), STR(HEAD)))
+	r = file_read(path, NOTE_MAX, &b, &why);
+	ret->is_unread = r < 0 && why.os;
+	if (r || !str_starts(buf_str(&b), STR(HEAD)))
 		return false;
 	s = buf_str(&b);
 	str_cut(&s, '\n');
 	if (!line_value(&s, STR("object: "), ret->object, sizeof(ret->object)) ||
 	    !line_value(&s, STR("upload: "), ret->id, sizeof(ret->id)) ||
 	    !line_value(&s, STR("part: "), size, sizeof(size)) || !str_to_u64(str_of(size), &ret->part_size))
+		return false;
+	if (str_starts(s, STR("bucket: ")) &&
+	    !line_value(&s, STR("bucket: "), ret->where, sizeof(ret->where)))
 		return false;
 	head = b.size - s.size;
 	if (!line_value(&s, STR("sum: "), sum, sizeof(sum)) || !hash_read(str_of(sum), &hash) ||

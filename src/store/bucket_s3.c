@@ -444,6 +444,25 @@ static const struct bucket_ops s3_bucket_ops = {
 	.close = s3_bucket_close,
 };
 
+/* Amazon's buckets have their names for themselves, whatever the region in the settings is. */
+static void s3_bucket_name_place(struct s3_bucket *b)
+{
+	struct s3_status st = { 0 };
+	struct str server;
+
+	(void)s3_shared_status(&st);
+	server = str_of(st.endpoint);
+	if (str_ends(server, STR(".amazonaws.com")) || str_ends(server, STR(".amazonaws.com.cn")))
+		server = STR("amazon");
+	snprintf(b->base.where, sizeof(b->base.where), STR_FMT " %s", STR_ARG(server), b->url);
+	/* It is one line of a note. */
+	for (const char *p = b->base.where; *p; p++)
+		if ((unsigned char)*p < ' ') {
+			b->base.where[0] = 0;
+			return;
+		}
+}
+
 /* Versions and marks come after it. */
 #define PREFIX_MAX 256u
 
@@ -468,6 +487,7 @@ int bucket_open_s3(const char *url, struct bucket **ret, struct err *err)
 	b->bucket = mem_strndup(name.bucket.p, name.bucket.size);
 	b->prefix = name.key.size ? mem_printf(STR_FMT "/", STR_ARG(name.key)) : mem_strdup("");
 	b->url = mem_printf("s3://%s/%s", b->bucket, b->prefix);
+	s3_bucket_name_place(b);
 	*ret = &b->base;
 	return 0;
 }

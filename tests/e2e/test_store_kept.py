@@ -16,6 +16,7 @@ from faults import Faults
 from making import elf, fetch, new_id
 from pushing import bearer, one, put, token, want
 from test_parca_debuginfo import initiate, upload
+from test_store_bucket import noisy
 
 KEEP = ["--keep-pushes", "64M", "--cache-size", "0"]
 
@@ -145,6 +146,26 @@ def test_kills_while_they_are_put_lose_none(stub, nodes, elf, tmp_path):
     assert sorted(there) == sorted(f"{i}/debuginfo" for i in ids)
     assert cli(stub, "verify", tmp_path / "own")["bad"] == []
     assert cli(stub, "history", tmp_path / "own") == []
+
+
+@pytest.mark.slow
+def test_a_kill_while_parts_are_put_leaves_no_upload(stub, nodes, elf, tmp_path):
+    s = nodes(stub)
+    build_id = new_id("parts")
+    content = noisy(elf, tmp_path, build_id, 30 << 20)
+    stub.away = True
+    assert put(s, path(build_id), content)[0] == 202
+    stub.part_delay, stub.away = 0.5, False
+    s.wait(lambda: any(stub.uploads.values()), "a part")
+    s.stop(signal.SIGKILL)
+    assert len(stub.uploads) == 1
+    stub.part_delay = 0
+    s = nodes(stub)
+    taken(s)
+    s.wait(lambda: not stub.uploads, "the upload of the process that was killed to be aborted")
+    assert sorted(in_bucket(stub, tmp_path)) == [f"{build_id}/debuginfo"]
+    assert not list((s.data / "bucket/tmp").iterdir())
+    assert fetch(s, path(build_id)) == (200, content, True)
 
 
 @pytest.mark.slow

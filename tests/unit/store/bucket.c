@@ -611,6 +611,34 @@ static int dated_tear_down(void **state)
 	return 0;
 }
 
+/* Of two settings that name the same bucket: notes on the disk name it. */
+static void the_place_of_a_bucket_has_server_and_prefix(void **state)
+{
+	struct dated_bucket *d = *state;
+	AUTO(mem_freep) char *here = mem_printf("%s s3://b/p/", fault_http_url(d->h));
+	static const char *const amazons[] = { "https://s3.eu-west-1.amazonaws.com",
+					       "https://s3.cn-north-1.amazonaws.com.cn" };
+	struct bucket *b = NULL;
+	struct err err = { 0 };
+
+	assert_string_equal(d->bucket->where, here);
+	assert_done(bucket_open_s3("s3://b/p//", &b, &err));
+	assert_string_equal(b->where, here);
+	b->ops->close(b);
+	assert_done(bucket_open_s3("s3://b/two\nlines", &b, &err));
+	assert_string_equal(b->where, "");
+	b->ops->close(b);
+	for (size_t i = 0; i < ARRAY_SIZE(amazons); i++) {
+		struct s3_options opts = { .endpoint = amazons[i] };
+
+		s3_shared_done();
+		s3_shared_options(&opts);
+		assert_done(bucket_open_s3("s3://b", &b, &err));
+		assert_string_equal(b->where, "amazon s3://b/");
+		b->ops->close(b);
+	}
+}
+
 static const char *date_header(int64_t date_s, char out[64])
 {
 	time_t t = (time_t)date_s;
@@ -761,6 +789,7 @@ int main(void)
 		IN_BUCKET(a_damaged_marker_is_put_again),
 		IN_BUCKET(an_object_with_the_name_of_the_marker_is_no_store),
 		IN_BUCKET(two_processes_make_a_store_at_once),
+		BY_A_SERVER(the_place_of_a_bucket_has_server_and_prefix),
 		IN_BUCKET(a_bucket_may_be_away_at_the_start_and_later),
 		IN_BUCKET(a_version_without_its_content_is_passed_over),
 		IN_BUCKET(a_version_that_is_not_listed_was_not_put),

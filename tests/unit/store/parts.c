@@ -2,9 +2,11 @@
 /* Uploads in parts into a bucket: begun while the staging file grows, continued by another process, aborted. */
 #include "test.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdatomic.h>
+#include <sys/stat.h>
 #include <unistd.h>
 #include "store/bucket.h"
 #include "store/internal.h"
@@ -15,6 +17,7 @@
 struct parts_fixture {
 	char dir[TEST_PATH_SIZE];
 	struct bucket_memory *memory;
+	const char *where; /* the bucket's; NULL: unknown */
 	struct bucket *bucket;
 	struct blobs *b;
 	uint8_t *bytes;
@@ -23,6 +26,7 @@ struct parts_fixture {
 	atomic_uint away_after; /* so many parts; 0: no */
 	atomic_bool late;       /* of the parts that fail, one fails late: when another one is put again */
 	atomic_bool waits;      /* it does */
+	atomic_bool swept;
 };
 
 static int count_operation(void *arg, const char *op, const char *name, struct err *err)
@@ -51,12 +55,13 @@ static int count_operation(void *arg, const char *op, const char *name, struct e
 
 static void blobs_reopen(struct parts_fixture *f)
 {
+	struct bucket *bucket = bucket_open_memory(f->memory, count_operation, f);
 	struct err err = { 0 };
 
 	if (f->b)
 		f->b->ops->close(f->b);
-	assert_done(blobs_open_bucket(bucket_open_memory(f->memory, count_operation, f), f->dir, true, &f->b,
-				      &err));
+	snprintf(bucket->where, sizeof(bucket->where), "%s", f->where ? f->where : "");
+	assert_done(blobs_open_bucket(bucket, f->dir, true, &f->b, &err));
 }
 
 static int set_up(void **state)
@@ -150,27 +155,112 @@ static void parts_are_put_while_the_file_grows(void **state)
 	assert_int_equal(bucket_memory_uploads(f->memory), 0);
 }
 
-static void another_process_goes_on(void **state)
+/* With three parts of it in the bucket. */
+static void leave_upload(struct parts_fixture *f)
 {
-	struct parts_fixture *f = *state;
 	struct staging s = staging_open(f, "it");
-	struct err err = { 0 };
 
 	f->b->ops->staging_expect(f->b, &s, NAME, SIZE);
 	staging_fill(f, &s, 3 * BUCKET_PART_SIZE + 7);
 	wait_for_parts(f, 3);
 	f->b->ops->staging_done(f->b, &s, true);
-	blobs_reopen(f);
-	assert_int_equal(bucket_memory_uploads(f->memory), 1);
-	s = staging_open(f, "it");
+}
+
+static void go_on_with_upload(struct parts_fixture *f)
+{
+	struct staging s = staging_open(f, "it");
+	struct err err = { 0 };
+
 	assert_int_equal(s.size, 3 * BUCKET_PART_SIZE + 7);
 	f->b->ops->staging_expect(f->b, &s, NAME, SIZE);
 	staging_fill(f, &s, SIZE);
 	assert_done(f->b->ops->put_staged(f->b, NAME, &s, true, &err));
 	f->b->ops->staging_done(f->b, &s, false);
+	assert_put(f, NAME);
+}
+
+static void another_process_goes_on(void **state)
+{
+	struct parts_fixture *f = *state;
+
+	f->where = "here s3://debug/";
+	blobs_reopen(f);
+	leave_upload(f);
+	blobs_reopen(f);
+	assert_int_equal(bucket_memory_uploads(f->memory), 1);
+	go_on_with_upload(f);
 	assert_int_equal(f->n_parts, 6);
 	assert_int_equal(f->n_begun, 1);
+	assert_int_equal(bucket_memory_uploads(f->memory), 0);
+}
+
+/* An older version has left a note that names no bucket. */
+static void another_version_goes_on(void **state)
+{
+	struct parts_fixture *f = *state;
+
+	f->where = NULL;
+	leave_upload(f);
+	f->where = "here s3://debug/";
+	blobs_reopen(f);
+	go_on_with_upload(f);
+	assert_int_equal(f->n_begun, 1);
+	assert_int_equal(f->n_parts, 6);
+	assert_int_equal(bucket_memory_uploads(f->memory), 0);
+}
+
+/* The same ids may be those of other uploads there. */
+static void an_upload_into_another_bucket_is_left_alone(void **state)
+{
+	struct parts_fixture *f = *state;
+	struct bucket_memory *first = f->memory, *second = bucket_memory_new();
+	struct bucket *other = bucket_open_memory(second, NULL, NULL);
+	char id[BUCKET_UPLOAD_SIZE];
+	struct err err = { 0 };
+	uint64_t n;
+
+	f->where = "here s3://debug/";
+	blobs_reopen(f);
+	leave_upload(f);
+	/* Another node's upload there has the id of ours here. */
+	assert_done(other->ops->upload_begin(other, "data/other", id, &err));
+	f->memory = second;
+	f->where = "there s3://debug/";
+	blobs_reopen(f);
+	assert_done(f->b->ops->sweep(f->b, &n, &err));
+	go_on_with_upload(f);
+	assert_int_equal(f->n_begun, 2);
+	assert_done(f->b->ops->sweep(f->b, &n, &err));
+	assert_int_equal(bucket_memory_uploads(second), 1);
+	assert_int_equal(bucket_memory_uploads(first), 1);
+	/* It is the store again. */
+	f->memory = first;
+	f->where = "here s3://debug/";
+	blobs_reopen(f);
+	assert_done(f->b->ops->sweep(f->b, &n, &err));
+	assert_int_equal(bucket_memory_uploads(first), 0);
+	f->b->ops->close(TAKE(f->b));
+	other->ops->close(other);
+	bucket_memory_free(second);
+}
+
+/* Its generation is given: nobody knew at first that it would be this content. */
+static void an_upload_that_is_not_continued_is_swept(void **state)
+{
+	struct parts_fixture *f = *state;
+	struct staging s;
+	struct err err = { 0 };
+	uint64_t n;
+
+	leave_upload(f);
+	blobs_reopen(f);
+	s = staging_open(f, "it");
+	staging_fill(f, &s, SIZE);
+	assert_done(f->b->ops->put_staged(f->b, NAME, &s, true, &err));
+	f->b->ops->staging_done(f->b, &s, false);
+	assert_int_equal(f->n_begun, 2);
 	assert_put(f, NAME);
+	assert_done(f->b->ops->sweep(f->b, &n, &err));
 	assert_int_equal(bucket_memory_uploads(f->memory), 0);
 }
 
@@ -312,25 +402,95 @@ static void a_bucket_that_comes_back_gets_the_rest(void **state)
 }
 
 /* Its file has no name, and no lock. */
+static int put_held(struct parts_fixture *f, struct store *st, struct err *err)
+{
+	struct store_meta meta = { .origin = STORE_PUSHED, .size = SIZE, .stored_size = SIZE, .raw = true };
+	AUTO(mem_freep) char *path = mem_printf("%s/1.content", f->dir);
+	struct store_key key;
+	int fd;
+
+	test_file_write(path, f->bytes, SIZE);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	assert_true(fd >= 0 && store_key_parse(STR("ab/debuginfo"), &key));
+	sha256_of(bytes_of(f->bytes, SIZE), meta.sha256);
+	return put_commit_held(st, fd, &key, &meta, STORE_IF_OWNED, err);
+}
+
+static unsigned n_in_tmp(struct parts_fixture *f)
+{
+	AUTO(mem_freep) char *path = mem_printf("%s/tmp", f->dir);
+	DIR *d = opendir(path);
+	struct dirent *e;
+	unsigned n = 0;
+
+	assert_non_null(d);
+	while ((e = readdir(d)))
+		n += e->d_name[0] != '.';
+	closedir(d);
+	return n;
+}
+
+/* As after a kill: the bucket is away when the upload should be aborted. */
+static void the_upload_of_a_held_push_is_swept(void **state)
+{
+	struct parts_fixture *f = *state;
+	struct store *st = store_open_blobs(TAKE(f->b), &(struct store_options){ 0 });
+	struct err err = { 0 };
+	uint64_t n;
+
+	f->away_after = 2;
+	assert_int_equal(put_held(f, st, &err), -1);
+	assert_true(blob_is_away(&err));
+	store_close(st);
+	assert_int_equal(bucket_memory_uploads(f->memory), 1);
+	f->away = false;
+	blobs_reopen(f);
+	assert_done(f->b->ops->sweep(f->b, &n, &err));
+	assert_int_equal(bucket_memory_uploads(f->memory), 0);
+	assert_int_equal(n_in_tmp(f), 0);
+}
+
+static int sweep_at_part(void *arg, const char *op, const char *name, struct err *err)
+{
+	struct parts_fixture *f = arg;
+	uint64_t n;
+
+	if (strcmp(op, "part") == 0 && atomic_fetch_add(&f->n_parts, 1) == 1)
+		f->swept = f->b->ops->sweep(f->b, &n, err) == 0;
+	return 0;
+}
+
+/* Another process collects garbage meanwhile. */
+static void the_upload_of_a_held_push_is_not_swept_while_it_runs(void **state)
+{
+	struct parts_fixture *f = *state;
+	struct blobs *b = NULL;
+	struct store *st;
+	struct err err = { 0 };
+
+	assert_done(
+		blobs_open_bucket(bucket_open_memory(f->memory, sweep_at_part, f), f->dir, true, &b, &err));
+	st = store_open_blobs(b, &(struct store_options){ 0 });
+	assert_done(put_held(f, st, &err));
+	assert_true(f->swept);
+	store_close(st);
+	assert_int_equal(bucket_memory_uploads(f->memory), 0);
+	assert_int_equal(n_in_tmp(f), 0);
+}
+
 static void a_large_push_that_was_held_is_put(void **state)
 {
 	struct parts_fixture *f = *state;
-	struct store_meta meta = { .origin = STORE_PUSHED, .size = SIZE, .stored_size = SIZE, .raw = true };
-	AUTO(mem_freep) char *path = mem_printf("%s/1.content", f->dir);
 	AUTO(source_closep) struct source *s = NULL;
 	AUTO(mem_freep) uint8_t *got = mem_alloc(SIZE);
 	AUTO(arena_done) struct arena a = { 0 };
 	struct store *st = store_open_blobs(TAKE(f->b), &(struct store_options){ 0 });
 	struct store_key key;
 	struct err err = { 0 };
-	int fd;
 
 	arena_init(&a);
-	test_file_write(path, f->bytes, SIZE);
-	fd = open(path, O_RDONLY | O_CLOEXEC);
-	assert_true(fd >= 0 && store_key_parse(STR("ab/debuginfo"), &key));
-	sha256_of(bytes_of(f->bytes, SIZE), meta.sha256);
-	assert_done(put_commit_held(st, fd, &key, &meta, STORE_IF_OWNED, &err));
+	assert_true(store_key_parse(STR("ab/debuginfo"), &key));
+	assert_done(put_held(f, st, &err));
 	assert_done(store_open_object(st, &key, &a, NULL, &s, &err));
 	assert_done(source_read_full(s, 0, got, SIZE, SOURCE_RANDOM, &err));
 	assert_memory_equal(got, f->bytes, SIZE);
@@ -362,12 +522,31 @@ static void a_part_that_fails_late_is_put_again(void **state)
 	assert_put(f, NAME);
 }
 
+/* A lack of descriptors is no damage of a note; a link to itself fails as well. */
+static void a_note_that_cannot_be_read_now_stays(void **state)
+{
+	struct parts_fixture *f = *state;
+	AUTO(mem_freep) char *path = mem_printf("%s/tmp/parts-x", f->dir);
+	AUTO(mem_freep) char *damaged = mem_printf("%s/tmp/parts-y", f->dir);
+	struct err err = { 0 };
+	struct stat st;
+	uint64_t n;
+
+	assert_int_equal(symlink("parts-x", path), 0);
+	test_file_write(damaged, "lode parts 1\nobject: x\n", 23);
+	assert_done(f->b->ops->sweep(f->b, &n, &err));
+	assert_int_equal(lstat(path, &st), 0);
+	assert_int_equal(lstat(damaged, &st), -1);
+}
+
 static void a_torn_note_is_read_up_to_the_tear(void **state)
 {
 	struct parts_fixture *f = *state;
 	AUTO(mem_freep) char *path = mem_printf("%s/parts-x", f->dir);
 	AUTO(parts_note_done) struct parts_note got = { 0 };
-	struct parts_note note = { .object = NAME "!g", .id = "upload 1", .part_size = 7 };
+	struct parts_note note = {
+		.object = NAME "!g", .id = "upload 1", .part_size = 7, .where = "h s3://b/"
+	};
 	AUTO(fd_close) int fd = -1;
 
 	parts_note_begin(path, &note);
@@ -380,6 +559,7 @@ static void a_torn_note_is_read_up_to_the_tear(void **state)
 	assert_string_equal(got.object, note.object);
 	assert_string_equal(got.id, note.id);
 	assert_int_equal(got.part_size, 7);
+	assert_string_equal(got.where, note.where);
 	assert_int_equal(got.n, 2);
 	assert_int_equal(got.v[1].number, 3);
 	assert_int_equal(got.v[1].hash, 33);
@@ -404,7 +584,13 @@ int main(void)
 		ONE(a_part_that_fails_late_is_put_again),
 		ONE(an_upload_of_a_file_without_a_name_is_swept),
 		ONE(an_upload_of_a_file_without_a_name_is_not_kept),
+		ONE(another_version_goes_on),
+		ONE(an_upload_into_another_bucket_is_left_alone),
+		ONE(an_upload_that_is_not_continued_is_swept),
 		ONE(a_large_push_that_was_held_is_put),
+		ONE(the_upload_of_a_held_push_is_swept),
+		ONE(the_upload_of_a_held_push_is_not_swept_while_it_runs),
+		ONE(a_note_that_cannot_be_read_now_stays),
 		ONE(a_torn_note_is_read_up_to_the_tear),
 	};
 
