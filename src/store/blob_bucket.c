@@ -11,6 +11,7 @@
 #include "base/condition.h"
 
 #define MARKER_TRIES  3u
+#define MARKER_MAX    KIB(4)
 #define READY_WAIT_MS 3000
 #define USED_MAX      200000u /* then the uses are forgotten */
 
@@ -116,12 +117,14 @@ static int marker_get(struct bucket *b, struct buf *text, struct err *err)
 {
 	for (unsigned i = 1;; i++) {
 		struct err why = { 0 };
+		uint64_t size;
 		int r;
 
 		text->size = 0;
-		r = b->ops->get(b, BLOB_MARKER, KIB(4), text, &why);
-		/* Longer than any marker. */
-		if (r < 0 && why.kind == ERR_LIMIT)
+		r = b->ops->get(b, BLOB_MARKER, MARKER_MAX, text, &why);
+		/* Longer than any marker: @text is empty. Other limits may have been reached, as of memory. */
+		if (r < 0 && why.kind == ERR_LIMIT && b->ops->head(b, BLOB_MARKER, &size, NULL) == 0 &&
+		    size > MARKER_MAX)
 			r = 0;
 		else if (r < 0)
 			*err = why;

@@ -107,8 +107,8 @@ static int folder_marker_check(const char *path, bool create, struct err *err)
 	struct err why = { 0 };
 	int r = file_read(marker, MARKER_MAX, &text, &why);
 
-	/* Longer than any marker: @text is empty, so it is damaged. */
-	if (r < 0 && why.kind == ERR_LIMIT)
+	/* Longer than any marker: @text is empty, so it is damaged. A lack of memory or descriptors has an errno. */
+	if (r < 0 && why.kind == ERR_LIMIT && !why.os)
 		r = 0;
 	if (r < 0) {
 		if (err)

@@ -32,19 +32,76 @@ int content_hash(struct source *s, int (*each)(void *arg, uint64_t n), void *arg
 	return r;
 }
 
+/* ---- the table of frames, docs/formats/store.md ---- */
+
+#define TABLE_HEAD   8u
+#define TABLE_TAIL   9u
+#define TABLE_MAGIC  0x8f92eab1u
+#define TABLE_SUMS   0x80u
+#define TABLE_FRAMES (1u << 22)
+
+static int table_check_rows(struct bytes rows, unsigned row_size, struct err *err)
+{
+	struct cursor c = cursor_of(rows);
+
+	while (cursor_left(&c)) {
+		uint32_t in = cursor_u32(&c), out = cursor_u32(&c);
+
+		cursor_skip(&c, row_size - 8);
+		if (out > CODEC_FRAME_MAX || in > 2 * CODEC_FRAME_MAX)
+			return err_set(err, ERR_INVALID, "seek table: a frame of %u bytes decodes to %u", in,
+				       out);
+	}
+	return 0;
+}
+
+/*
+ * The codec has one kind of error for a table that is over a limit, and for a lack of memory, which says nothing of the bytes.
+ * The store writes no table that is over a limit: this one is damaged. What else is wrong with it the codec finds. It reads the
+ * same bytes, so those of a bucket are not asked for once more.
+ */
+static int table_check_limits(struct source *raw, struct err *err)
+{
+	AUTO(mem_freep) uint8_t *table = NULL;
+	uint8_t tail[TABLE_TAIL];
+	unsigned row_size;
+	struct cursor c;
+	uint64_t size;
+	uint32_t n;
+
+	if (raw->size < sizeof(tail))
+		return 0;
+	if (source_read_full(raw, raw->size - sizeof(tail), tail, sizeof(tail), SOURCE_RANDOM, err) < 0)
+		return -1;
+	c = cursor_of(bytes_of(tail, sizeof(tail)));
+	n = cursor_u32(&c);
+	row_size = cursor_u8(&c) & TABLE_SUMS ? 12 : 8;
+	if (cursor_u32(&c) != TABLE_MAGIC)
+		return 0;
+	if (n > TABLE_FRAMES)
+		return err_set(err, ERR_INVALID, "seek table: %u frames", n);
+	size = TABLE_HEAD + (uint64_t)n * row_size;
+	if (size > raw->size - sizeof(tail))
+		return 0;
+	table = mem_try((size_t)size);
+	if (!table)
+		return err_set(err, ERR_LIMIT, "seek table: no memory for %u frames", n);
+	if (source_read_full(raw, raw->size - sizeof(tail) - size, table, (size_t)size, SOURCE_RANDOM, err) <
+	    0)
+		return -1;
+	return table_check_rows(bytes_of(table + TABLE_HEAD, (size_t)size - TABLE_HEAD), row_size, err);
+}
+
 int content_frames(struct source *raw, struct source **ret, struct err *err)
 {
-	struct err why = { 0 };
-
-	if (codec_frames_open(raw, ret, &why) == 0)
-		return 0;
-	/* The store writes no table that is over a limit: this one is damaged. */
-	if (why.kind == ERR_LIMIT && !why.os)
-		why.kind = ERR_INVALID;
-	if (err)
-		*err = why;
-	return -1;
+	if (table_check_limits(raw, err) < 0) {
+		source_close(raw);
+		return -1;
+	}
+	return codec_frames_open(raw, ret, err);
 }
+
+/* ---- contents ---- */
 
 int content_compare(struct source *stored, bool raw, const uint8_t sha256[STORE_SHA256_SIZE],
 		    int (*each)(void *arg, uint64_t n), void *arg, struct err *err)

@@ -61,15 +61,14 @@ enum copy_outcome { COPY_DONE, COPY_THERE, COPY_KEPT, COPY_GONE };
 enum { COPY_AGAIN = 100, COPY_NOWHERE };
 
 /*
- * Whether a failure is of one object, and the others can be copied. A bucket that cannot be reached, and any failure to write,
- * concerns all.
+ * Whether a failure is of one object, and the others can be copied. A bucket that cannot be reached, a lack of memory, and any
+ * failure to write concern all.
  */
 static bool copy_goes_on(const struct copy_worker *w, const struct err *why)
 {
 	if (w->to_failed)
 		return false;
-	return content_is_damaged(why) || why->kind == ERR_DAMAGED || (why->kind == ERR_LIMIT && !why->os) ||
-	       (why->kind == ERR_IO && why->os == EIO);
+	return content_is_damaged(why) || why->kind == ERR_DAMAGED || (why->kind == ERR_IO && why->os == EIO);
 }
 
 static int to_failed(struct copy_worker *w, struct err *err)

@@ -355,8 +355,12 @@ struct incoming_sweep {
 	int64_t data_ns;
 };
 
-/* The facts were read before: their upload is aborted before they go. Damaged ones have none that could be known. */
-static int old_facts_remove(struct incoming_sweep *s, const char *name, struct str id, struct err *err)
+/*
+ * The facts were read before: their upload is aborted before they go. Damaged ones have none that could be known. Those that
+ * cannot be read now (a lack of memory) stay, or their upload would.
+ */
+static int old_facts_remove(struct incoming_sweep *s, const struct bucket_item *item, struct str id,
+			    struct err *err)
 {
 	AUTO(arena_done) struct arena a = { 0 };
 	struct incoming_upload u;
@@ -369,11 +373,12 @@ static int old_facts_remove(struct incoming_sweep *s, const char *name, struct s
 	r = facts_get(s->bucket, text, &a, &u, &why);
 	if (r == 0)
 		return upload_remove(s->bucket, &u, err);
-	if (r < 0 && blob_is_away(&why)) {
-		*err = why;
+	if (r < 0 && why.kind != ERR_INVALID && !(why.kind == ERR_LIMIT && item->size > STORE_MAX_RECORD)) {
+		if (err)
+			*err = why;
 		return -1;
 	}
-	return s->bucket->ops->remove(s->bucket, name, err);
+	return s->bucket->ops->remove(s->bucket, item->name, err);
 }
 
 /* Asked for, since not every server's listings are in order. */
@@ -423,7 +428,7 @@ static int left_facts(struct incoming_sweep *s, const struct bucket_item *item, 
 		s->left += s->data_size;
 	} else {
 		s->n++;
-		r = old_facts_remove(s, item->name, id, err);
+		r = old_facts_remove(s, item, id, err);
 	}
 	s->data[0] = '\0';
 	s->data_size = 0;

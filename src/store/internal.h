@@ -144,7 +144,7 @@ int content_hash(struct source *s, int (*each)(void *arg, uint64_t n), void *arg
  */
 int content_compare(struct source *stored, bool raw, const uint8_t sha256[STORE_SHA256_SIZE],
 		    int (*each)(void *arg, uint64_t n), void *arg, struct err *err);
-/* codec_frames_open() of a content: each fault of its table is ERR_INVALID. Takes @raw. */
+/* codec_frames_open() of a content: each fault of its table is ERR_INVALID; ERR_LIMIT is a lack of memory. Takes @raw. */
 int content_frames(struct source *raw, struct source **ret, struct err *err);
 /* Read the content and note the result. 0: whole. BLOB_MISSING. Damaged: an error. */
 int content_check(struct store *st, const uint8_t sha256[STORE_SHA256_SIZE], bool raw,

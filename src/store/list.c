@@ -68,13 +68,18 @@ int store_list(struct store *st, const struct store_range *range, store_object_f
 static int remove_keep(struct store *st, const char *name, struct str by, struct err *err)
 {
 	struct store_record record;
+	struct err why = { 0 };
 	struct arena arena;
 	int r;
 
 	arena_init(&arena);
-	/* A damaged record is just removed. */
-	r = store_record_get(st, name, &arena, &record, NULL);
-	r = r == 0 ? past_add(st, name, &record, by, err) : 0;
+	r = store_record_get(st, name, &arena, &record, &why);
+	if (r == 0)
+		r = past_add(st, name, &record, by, err);
+	else if (r > 0 || why.kind == ERR_INVALID)
+		r = 0; /* a damaged record is just removed */
+	else if (err)
+		*err = why;
 	arena_done(&arena);
 	return r;
 }

@@ -2,8 +2,10 @@
 /* The promises of store/blob.h, for each implementation. */
 #include "test.h"
 
+#include <errno.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <sys/resource.h>
 #include "store/blob.h"
 #include "store/bucket.h"
 
@@ -345,6 +347,37 @@ static void a_damaged_marker_of_a_folder_is_written_again(void **state)
 }
 
 /* A store with earlier versions has a folder for them, too. */
+static void count_lines(void *arg, enum log_level level, const char *area, const char *text)
+{
+	++*(unsigned *)arg;
+}
+
+/* Nobody is sent to check the disk. */
+static void a_marker_is_not_damaged_for_want_of_descriptors(void **state)
+{
+	struct blobs_fixture *f = *state;
+	AUTO(mem_freep) char *path = mem_printf("%s/sub", f->dir);
+	struct rlimit was, small;
+	struct blobs *b = NULL;
+	struct err err = { 0 };
+	unsigned n_lines = 0;
+	int r;
+
+	assert_done(blobs_open_dir(path, true, &b, &err));
+	b->ops->close(b);
+	log_set_sink(count_lines, &n_lines);
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &was), 0);
+	small = (struct rlimit){ 0, was.rlim_max };
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &small), 0);
+	r = blobs_open_dir(path, false, &b, &err);
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &was), 0);
+	assert_int_equal(r, -1);
+	assert_int_equal(err.kind, ERR_LIMIT);
+	assert_int_equal(err.os, EMFILE);
+	log_set_sink(NULL, NULL);
+	assert_int_equal(n_lines, 0);
+}
+
 static void a_missing_marker_of_a_folder_is_written_again(void **state)
 {
 	static const char *const made[] = { "", "/keys/ab", "/past" };
@@ -441,6 +474,8 @@ int main(void)
 						tear_down),
 		cmocka_unit_test_setup_teardown(a_folder_with_other_files_is_refused, set_up_dir, tear_down),
 		cmocka_unit_test_setup_teardown(a_damaged_marker_of_a_folder_is_written_again, set_up_dir,
+						tear_down),
+		cmocka_unit_test_setup_teardown(a_marker_is_not_damaged_for_want_of_descriptors, set_up_dir,
 						tear_down),
 		cmocka_unit_test_setup_teardown(a_missing_marker_of_a_folder_is_written_again, set_up_dir,
 						tear_down),

@@ -212,6 +212,32 @@ static void a_damaged_marker_is_put_again(void **state)
 	}
 }
 
+static int get_without_memory(void *arg, const char *op, const char *name, struct err *err)
+{
+	return strcmp(op, "get") == 0 ? err_set(err, ERR_LIMIT, "no memory for an answer") : 0;
+}
+
+static void a_marker_is_not_damaged_for_want_of_memory(void **state)
+{
+	AUTO(buf_done) struct buf text = { 0 };
+	struct bucket_fixture *f = *state;
+	struct blobs *other = NULL;
+	char large[5000] = { 0 };
+	struct err err = { 0 };
+
+	put_object(f, "data/ab/" SHA "!000000000010000000000000", "content");
+	assert_fails(blobs_open_bucket(bucket_open_memory(f->memory, get_without_memory, NULL), f->dir, true,
+				       &other, &err),
+		     ERR_LIMIT, "no memory");
+	/* One that is longer than any is damaged. */
+	memset(large, 'x', sizeof(large) - 1);
+	put_object(f, "lode-store", large);
+	other = open_blobs(f, NULL, NULL);
+	other->ops->close(other);
+	assert_done(f->bucket->ops->get(f->bucket, "lode-store", 100, &text, &err));
+	assert_true(str_eq(buf_str(&text), STR("lode store 1\n")));
+}
+
 /* Of somebody else: neither is it taken, nor are the objects. */
 static void an_object_with_the_name_of_the_marker_is_no_store(void **state)
 {
@@ -781,6 +807,7 @@ static void a_record_that_is_too_long_is_damaged(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		IN_BUCKET(a_marker_is_not_damaged_for_want_of_memory),
 		IN_BUCKET(a_replaced_version_is_removed),
 		IN_BUCKET(a_rival_version_stays_until_the_removal),
 		IN_BUCKET(a_record_is_not_put_without_its_content),

@@ -401,6 +401,29 @@ static void a_damaged_content_is_named_and_not_copied(void **state)
 	}
 }
 
+static int open_without_memory(struct blobs *b, const char *name, struct source **ret, struct err *err)
+{
+	return err_set(err, ERR_LIMIT, "%s: no memory for it", name);
+}
+
+/* No object is called damaged for that, and another call copies all. */
+static void a_lack_of_memory_ends_a_copy(void **state)
+{
+	struct stores *s = *state;
+	const struct blobs_ops *under = s->from.st->blobs->ops;
+	struct blobs_ops ops = *under;
+	struct store_copy_result r;
+	struct err err = { 0 };
+
+	put_all_kinds(s->from.st);
+	ops.open = open_without_memory;
+	s->from.st->blobs->ops = &ops;
+	assert_fails(copy_with(s, 1, &r, &err), ERR_LIMIT, "no memory");
+	assert_int_equal(r.n_bad, 0);
+	s->from.st->blobs->ops = under;
+	assert_int_equal(copy_all(s).n_copied, N_RECORDS);
+}
+
 static void a_damaged_record_is_named_and_the_rest_is_copied(void **state)
 {
 	struct stores *s = *state;
@@ -609,6 +632,7 @@ int main(void)
 		ONCE(the_object_that_stays_gets_the_hashes_of_the_other),
 		ONCE(a_damaged_content_is_named_and_not_copied),
 		ONCE(a_damaged_record_is_named_and_the_rest_is_copied),
+		ONCE(a_lack_of_memory_ends_a_copy),
 		ONCE(a_damaged_record_is_replaced),
 		ONCE(ended_at_any_write_both_are_whole_and_the_next_copy_goes_on),
 		ONCE(a_source_that_cannot_be_reached_ends_the_copy),

@@ -316,6 +316,99 @@ static void a_damaged_compressed_content_is_made_anew(void **state)
 	assert_int_equal(read_back(f), READ_RIGHT);
 }
 
+/* ---- a lack of memory ---- */
+
+static struct {
+	struct blobs_ops ops;
+	const struct blobs_ops *under;
+} poor;
+
+/* As that of a bucket without memory for the bytes. */
+static int poor_read(struct source *base, uint64_t off, void *buf, size_t n, enum source_hint hint,
+		     size_t *ret_got, struct err *err)
+{
+	return err_set(err, ERR_LIMIT, "no memory for %zu bytes", n);
+}
+
+static void poor_close(struct source *s)
+{
+	source_fini(s);
+	free(s);
+}
+
+static int poor_open(struct blobs *b, const char *name, struct source **ret, struct err *err)
+{
+	static const struct source_ops ops = { .read = poor_read, .close = poor_close };
+	struct blob_stamp there;
+	int r = poor.under->stat(b, name, &there, err);
+
+	if (r)
+		return r;
+	*ret = NEW(struct source);
+	source_init(*ret, &ops, there.size, 0, name);
+	return 0;
+}
+
+static int poor_get(struct blobs *b, const char *name, size_t max, struct buf *ret,
+		    struct blob_stamp *ret_stamp, struct err *err)
+{
+	return err_set(err, ERR_LIMIT, "no memory for %s", name);
+}
+
+static void memory_is_short(struct store_fixture *f, bool is_short)
+{
+	if (is_short) {
+		poor.under = f->st->blobs->ops;
+		poor.ops = *poor.under;
+		poor.ops.open = poor_open;
+	}
+	f->st->blobs->ops = is_short ? &poor.ops : poor.under;
+}
+
+static void a_content_is_not_damaged_for_want_of_memory(void **state)
+{
+	static const enum store_origin origins[] = { STORE_FETCHED, STORE_PUSHED };
+	const struct store_verify_options remove = { .remove = true };
+	struct store_fixture *f = *state;
+	struct store_key key = key_of(KEY);
+	struct store_verify_result v;
+	struct source *s = NULL;
+	struct err err = { 0 };
+	uint64_t n;
+
+	for (size_t i = 0; i < ARRAY_SIZE(origins); i++) {
+		assert_true(put_bytes(f, origins[i], false) >= 0);
+		reopen(f, &(struct store_options){ 0 });
+		memory_is_short(f, true);
+		assert_fails(store_open_object(f->st, &key, &f->arena, NULL, &s, &err), ERR_LIMIT,
+			     "no memory");
+		assert_fails(store_verify(f->st, &remove, &v, &err), ERR_LIMIT, "no memory");
+		assert_fails(scrub_pass(f->st, NULL, NULL, &n, &err), ERR_LIMIT, "no memory");
+		memory_is_short(f, false);
+		assert_int_equal(read_back(f), READ_RIGHT);
+		assert_true(is_same(f, STORE_ON_DISK));
+	}
+}
+
+/* It would be removed without an earlier version. */
+static void an_object_is_not_removed_for_want_of_memory(void **state)
+{
+	struct store_fixture *f = *state;
+	struct store_key key = key_of(KEY);
+	struct err err = { 0 };
+
+	assert_int_equal(put_bytes(f, STORE_PUSHED, false), 0);
+	memory_is_short(f, true);
+	poor.ops.get = poor_get;
+	assert_fails(store_remove(f->st, &key, STR("ci"), &err), ERR_LIMIT, "no memory");
+	memory_is_short(f, false);
+	assert_int_equal(read_back(f), READ_RIGHT);
+	/* A damaged record is removed. */
+	flip_byte(file_with(f, "/keys/"), 100);
+	assert_done(store_remove(f->st, &key, STR("ci"), &err));
+	assert_int_equal(read_back(f), READ_MISSING);
+}
+
 static int set_up_bytes(void **state)
 {
 	/* Compressible, so that both forms are on disk. */
@@ -339,6 +432,8 @@ int main(void)
 		ON_DISK(a_record_that_is_too_long_is_damaged_and_mended),
 		ON_DISK(the_background_check_finds_damage),
 		ON_DISK(a_damaged_compressed_content_is_made_anew),
+		ON_DISK(a_content_is_not_damaged_for_want_of_memory),
+		ON_DISK(an_object_is_not_removed_for_want_of_memory),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

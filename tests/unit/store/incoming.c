@@ -271,6 +271,37 @@ static void data_without_facts_and_damaged_facts_are_removed_too(void **state)
 	assert_int_equal(objects(f), 1);
 }
 
+static int get_without_memory(void *arg, const char *op, const char *name, struct err *err)
+{
+	return strcmp(op, "get") == 0 ? err_set(err, ERR_LIMIT, "no memory for an answer") : 0;
+}
+
+/* Only the facts have the id of the upload. */
+static void an_upload_stays_known_for_want_of_memory(void **state)
+{
+	static const char text[70000] = "?";
+	struct incoming_fixture *f = *state;
+	struct incoming_upload u = begin(f, 2 * INCOMING_WHOLE_MAX);
+	struct bucket *poor = bucket_open_memory(f->memory, get_without_memory, NULL);
+	struct err err = { 0 };
+	uint64_t left;
+
+	send_part(f, &u, 1, INCOMING_PART);
+	clock_test_advance(INCOMING_KEEP_S * INT64_C(1000) + 2000);
+	assert_fails(bucket_incoming_sweep(poor, &left, &err), ERR_LIMIT, "no memory");
+	assert_int_equal(objects(f), 1);
+	assert_done(bucket_incoming_sweep(f->bucket, &left, &err));
+	assert_int_equal(objects(f), 0);
+	assert_int_equal(bucket_memory_uploads(f->memory), 0);
+	/* Facts that are longer than any have none. */
+	assert_done(f->bucket->ops->put(f->bucket, "incoming/1123456789abcdef0123456789abcdef!facts",
+					bytes_of(text, sizeof(text)), &err));
+	clock_test_advance(INCOMING_KEEP_S * INT64_C(1000) + 2000);
+	assert_done(bucket_incoming_sweep(f->bucket, &left, &err));
+	assert_int_equal(objects(f), 0);
+	poor->ops->close(poor);
+}
+
 /* A URL is good for longer than its upload, so a client may send what nobody reads any more. */
 static void data_that_were_sent_after_the_end_are_removed_when_the_url_is_over(void **state)
 {
@@ -350,6 +381,7 @@ int main(void)
 		WITH_BUCKET(an_upload_is_finished_within_half_a_day_and_kept_for_a_day),
 		WITH_BUCKET(the_age_of_an_upload_is_that_of_its_facts_in_the_bucket),
 		WITH_BUCKET(data_without_facts_and_damaged_facts_are_removed_too),
+		WITH_BUCKET(an_upload_stays_known_for_want_of_memory),
 		WITH_BUCKET(data_that_were_sent_after_the_end_are_removed_when_the_url_is_over),
 		WITH_BUCKET(what_is_no_id_is_not_asked_for),
 		WITH_BUCKET(a_bucket_that_is_away_is_no_missing_upload),
