@@ -471,21 +471,29 @@ static struct source *noted_source_new(struct store *st, const char *content, co
 	return &s->source;
 }
 
-/* Open frames. Their table may be damaged. */
-static int frames_open(struct store *st, const char *content, const struct blob_stamp *stamp,
-		       struct source **ret, struct err *err)
+static int content_check_size(struct source *s, const struct store_meta *meta, struct err *err)
 {
-	struct source *s = TAKE(*ret);
+	return s->size == meta->size ? 0
+				     : err_set(err, ERR_INVALID, "has %llu bytes, the record says %llu",
+					       (unsigned long long)s->size, (unsigned long long)meta->size);
+}
+
+/* Open frames. Their table may be damaged, also in the sizes of which the codec knows only the sum. */
+static int frames_open(struct store *st, const struct store_meta *meta, const char *content,
+		       const struct blob_stamp *stamp, struct source **ret, struct err *err)
+{
+	struct source *s = TAKE(*ret), *frames = NULL;
 	struct err why = { 0 };
 
-	if (content_frames(s, &s, &why) < 0) {
+	if (content_frames(s, &frames, &why) < 0 || content_check_size(frames, meta, &why) < 0) {
+		source_close(frames);
 		if (content_is_damaged(&why))
 			content_note_damage(st, content, stamp);
 		if (err)
 			*err = why;
 		return err_in(err, "%s", content);
 	}
-	*ret = noted_source_new(st, content, stamp, s);
+	*ret = noted_source_new(st, content, stamp, frames);
 	return 0;
 }
 
@@ -500,7 +508,7 @@ static int content_source(struct store *st, const struct store_meta *meta, const
 		if (r == 0 && i > 1)
 			source_distrust(*ret);
 		if (r == 0 && !meta->raw)
-			r = frames_open(st, name, stamp, ret, &why);
+			r = frames_open(st, meta, name, stamp, ret, &why);
 		if (r < 0 && content_is_damaged(&why) && i < content_tries(st))
 			continue;
 		if (r < 0 && err)
@@ -535,12 +543,8 @@ static int content_open(struct store *st, const struct store_meta *meta, struct 
 	r = content_source(st, meta, name, &stamp, &s, err);
 	if (r)
 		return r;
-	if (s->size != meta->size) {
-		if (!meta->raw)
-			content_note_damage(st, name, &stamp);
-		return err_set(err, ERR_INVALID, "%s: has %llu bytes, the record says %llu", name,
-			       (unsigned long long)s->size, (unsigned long long)meta->size);
-	}
+	if (meta->raw && content_check_size(s, meta, err) < 0)
+		return err_in(err, "%s", name);
 	s->mtime = meta->mtime;
 	*ret = TAKE(s);
 	return 0;

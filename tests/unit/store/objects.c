@@ -403,12 +403,62 @@ static void a_content_that_is_cut_off_is_missing(void **state)
 	assert_found(f, "ab/debuginfo");
 }
 
+/* The way from the bucket changes the decoded size of the last frame, in the table, so many times. */
+static struct {
+	struct blobs_ops ops;
+	const struct blobs_ops *under;
+	unsigned n_left;
+} noisy;
+
+static int open_over_noise(struct blobs *b, const char *name, struct source **ret, struct err *err)
+{
+	AUTO(source_closep) struct source *s = NULL;
+	uint8_t *p;
+	int r = noisy.under->open(b, name, &s, err);
+
+	if (r)
+		return r;
+	p = mem_alloc(s->size);
+	if (source_read_full(s, 0, p, s->size, SOURCE_RANDOM, err) < 0) {
+		free(p);
+		return -1;
+	}
+	if (noisy.n_left && noisy.n_left--)
+		p[s->size - 9 - 4] ^= 0x10;
+	*ret = source_of_heap(p, s->size, name);
+	return 0;
+}
+
+static void a_size_that_was_damaged_on_its_way_is_read_again(void **state)
+{
+	struct store_fixture *f = *state;
+	struct store_key key = key_of("ab/debuginfo");
+	struct source *s = NULL;
+	struct err err = { 0 };
+
+	text_put(f, "ab/debuginfo", STORE_PUSHED, STORE_DWARF, "one");
+	noisy.under = f->st->blobs->ops;
+	noisy.ops = *noisy.under;
+	noisy.ops.open = open_over_noise;
+	f->st->blobs->ops = &noisy.ops;
+	noisy.n_left = CONTENT_FAR_TRIES - 1;
+	assert_string_equal(text_get(f, "ab/debuginfo", NULL), "one");
+	assert_int_equal(noisy.n_left, 0);
+	noisy.n_left = CONTENT_FAR_TRIES;
+	assert_fails(store_open_object(f->st, &key, &f->arena, NULL, &s, &err), ERR_INVALID,
+		     "has 19 bytes, the record says 3");
+	assert_string_equal(text_get(f, "ab/debuginfo", NULL), "one");
+	f->st->blobs->ops = noisy.under;
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		IN_EACH(a_long_content_is_read_at_any_place),
 		cmocka_unit_test_setup_teardown(a_content_is_a_plain_zstd_file, set_up, tear_down),
 		IN_EACH(an_empty_content_is_stored),
+		cmocka_unit_test_setup_teardown(a_size_that_was_damaged_on_its_way_is_read_again,
+						set_up_bucket, tear_down),
 		IN_EACH(an_object_is_replaced_only_by_a_better_one),
 		IN_EACH(the_same_bytes_again_change_only_the_origin),
 		IN_EACH(the_same_content_is_stored_once),
